@@ -1,4 +1,4 @@
-// The ways in which a collective can run over hosts, and which of them serve which kind.
+// The algorithms for collectives over hosts, and the kinds that each of them supports.
 //
 //             kinds                                    hops of an all-reduce over H hosts
 //   ring      all-reduce, reduce-scatter, all-gather,  2(H−1)
@@ -6,7 +6,7 @@
 //   tree      all-reduce, broadcast, reduce            2⌊log2 H⌋
 //   direct    all-reduce, all-to-all, gather, scatter  1
 //
-// Which one a call takes is chosen in algorithm_choice.h.
+// algorithm_choice.h chooses the algorithm of a call.
 #ifndef MCCS_ALGORITHMS_ALGORITHM_H_
 #define MCCS_ALGORITHMS_ALGORITHM_H_
 
@@ -22,15 +22,15 @@ namespace mccs {
 enum class Algorithm : uint8_t { kRing = 0, kTree = 1, kDirect = 2 };
 inline constexpr int kAlgorithms = 3;
 
-// A direct all-reduce adds up one slice of each host in one combine.
+// A direct all-reduce accumulates one slice of each host in one combine.
 inline constexpr int kMaxDirectHosts = 128;
 
-// Kinds whose blocks go from one rank to one other, as they are.
+// Kinds that move each block unchanged from one rank to one other rank.
 constexpr bool Exchanges(OpKind kind) {
   return kind == OpKind::kAllToAll || kind == OpKind::kGather || kind == OpKind::kScatter;
 }
 
-// Whether there is such a plan for the kind, over enough hosts but not too many.
+// Whether the algorithm supports the kind, for a suitable number of hosts.
 constexpr bool Serves(Algorithm algorithm, OpKind kind) {
   switch (algorithm) {
     case Algorithm::kRing:
@@ -43,8 +43,8 @@ constexpr bool Serves(Algorithm algorithm, OpKind kind) {
   return false;
 }
 
-// Whether there is one over so many hosts. A tree over two is a ring. On one host there is nothing
-// to choose: the kind's usual algorithm stands for its local plan.
+// Whether it supports the kind over this number of hosts. A tree over two hosts is a ring. On one
+// host there is no choice: the kind's usual algorithm denotes its local plan.
 constexpr bool Serves(Algorithm algorithm, OpKind kind, int hosts) {
   if (!Serves(algorithm, kind)) return false;
   if (algorithm == Algorithm::kTree) return hosts >= 3;
@@ -53,12 +53,12 @@ constexpr bool Serves(Algorithm algorithm, OpKind kind, int hosts) {
   return true;
 }
 
-// The one that serves the kind over any number of hosts.
+// The algorithm that supports the kind over any number of hosts.
 constexpr Algorithm UsualAlgorithm(OpKind kind) {
   return Exchanges(kind) ? Algorithm::kDirect : Algorithm::kRing;
 }
 
-// Whether there is anything to choose for the kind.
+// Whether several algorithms support the kind.
 constexpr bool HasChoice(OpKind kind) {
   int serving = 0;
   for (int i = 0; i < kAlgorithms; ++i) serving += Serves(static_cast<Algorithm>(i), kind);

@@ -36,11 +36,11 @@ absl::Status ValidateRule(const AlgorithmRule& rule, size_t index) {
     return absl::InvalidArgumentError(absl::StrCat("rule ", index, ": ", why));
   };
   if (static_cast<int>(rule.kind) >= kOpKinds || static_cast<int>(rule.algorithm) >= kAlgorithms) {
-    return refuse("names no known kind or algorithm");
+    return refuse("unknown kind or algorithm");
   }
   if (!Serves(rule.algorithm, rule.kind)) {
-    return refuse(absl::StrCat("there is no ", std::string(Name(rule.kind)), " by '",
-                               std::string(Name(rule.algorithm)), "'"));
+    return refuse(absl::StrCat("algorithm '", std::string(Name(rule.algorithm)),
+                               "' does not support '", std::string(Name(rule.kind)), "'"));
   }
   if (rule.min_bytes > rule.max_bytes) {
     return refuse(
@@ -49,7 +49,7 @@ absl::Status ValidateRule(const AlgorithmRule& rule, size_t index) {
   return absl::OkStatus();
 }
 
-// The hosts that stand for all: positions on the ring.
+// The hosts to estimate: positions on the ring.
 std::vector<HostIndex> Asked(const ChoiceGround& ground) {
   const std::vector<HostIndex>& ring = ground.orders.rings.front();
   const auto& hosts = ground.layout.hosts;
@@ -75,7 +75,7 @@ absl::Status ValidateChoice(const ChoiceParameters& parameters) {
   }
   if (parameters.operators_rules > parameters.rules.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        parameters.operators_rules, " rules of operators among ", parameters.rules.size()));
+        parameters.operators_rules, " rules of operators, but only ", parameters.rules.size()));
   }
   for (size_t i = 0; i < parameters.rules.size(); ++i) {
     if (absl::Status s = ValidateRule(parameters.rules[i], i); !s.ok()) return s;
@@ -134,7 +134,7 @@ std::vector<AlgorithmChooser::Candidate> AlgorithmChooser::Candidates(OpKind kin
     const auto algorithm = static_cast<Algorithm>(i);
     if (MayTake(algorithm, kind)) candidates.push_back({.algorithm = algorithm, .weights = {}});
   }
-  if (candidates.size() == 1) return candidates;  // Nothing to weigh.
+  if (candidates.size() == 1) return candidates;  // No weights needed.
   const std::vector<Candidate> usual{{.algorithm = UsualAlgorithm(kind), .weights = {}}};
   const std::vector<HostIndex>& ring = ground_.orders.rings.front();
   const ChannelOrders first{{ring}};
@@ -144,9 +144,9 @@ std::vector<AlgorithmChooser::Candidate> AlgorithmChooser::Candidates(OpKind kin
       const PlanKey key{
           .kind = kind, .algorithm = candidate.algorithm, .root = HasRoot(kind) ? root : Rank(0)};
       const auto plan = BuildPlan(key, ground_.layout, first, host);
-      if (!plan.ok()) return usual;  // On every host; who runs it is told why.
+      if (!plan.ok()) return usual;  // On all hosts; running the call returns the error.
       PlanWeight weight = Weigh(*plan);
-      // The other channels do as much, each around its own ring.
+      // The other channels do the same work, each on its own ring.
       weight.programs.resize(ground_.orders.rings.size(), weight.programs.front());
       weight.frame.programs.resize(ground_.orders.rings.size());
       candidate.weights.push_back(std::move(weight));

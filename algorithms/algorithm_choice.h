@@ -1,10 +1,10 @@
-// Which algorithm a call takes: a rule of the strategy, else the one that the cost model (cost.h)
-// says is the fastest for its size. A pure function of kind, size, layout and strategy, so that
-// every host chooses alike; whose plan it is does not come into it.
+// Chooses the algorithm of a call: by a rule of the strategy, else the fastest for its size by the
+// cost model (cost.h). A pure function of kind, size, layout and strategy, and independent of the
+// host, so that all hosts choose the same.
 //
-// The model is asked about a few hosts of the first channel's ring (its first, second, middle and
-// last, and the one with most ranks, with the root on the first); the slowest of them counts. Sizes
-// are rounded up to a power of two before, so that few answers serve all calls.
+// The model estimates the plans of a few hosts of the first channel's ring: the first, second,
+// middle and last, and the one with most ranks, with the root on the first. The slowest host
+// counts. Sizes are rounded up to a power of two, so a few cached results serve all calls.
 //
 // THREAD: one.
 #ifndef MCCS_ALGORITHMS_ALGORITHM_CHOICE_H_
@@ -23,42 +23,42 @@
 
 namespace mccs {
 
-// Whoever knows better than the model: calls of this kind and size take this algorithm.
+// Overrides the model: calls of this kind and size use this algorithm.
 struct AlgorithmRule {
   OpKind kind = OpKind::kNone;
   Algorithm algorithm = Algorithm::kRing;
-  uint64_t min_bytes = 0;  // of the call's count; both ends belong to the range
+  uint64_t min_bytes = 0;  // size of the call's count; the range includes both ends
   uint64_t max_bytes = std::numeric_limits<uint64_t>::max();
   friend bool operator==(const AlgorithmRule&, const AlgorithmRule&) = default;
 };
 
 inline constexpr size_t kMaxAlgorithmRules = 64;
 
-// What the strategy says about it.
+// The parameters of the choice, from the strategy.
 struct ChoiceParameters {
   CostParameters costs;
-  // The first that fits a call decides, where there is such a plan over so many hosts and lanes.
+  // The first rule that matches a call applies, if there is such a plan for these hosts and lanes.
   std::vector<AlgorithmRule> rules;
-  // So many of them, the first, come from operators; the others from the daemon's configuration.
+  // Number of rules from operators: the first ones; the others are from the daemon's configuration.
   uint32_t operators_rules = 0;
-  // Where `costs` were measured: what the daemons' configuration has. Nothing is chosen by them.
+  // The configured costs, if `costs` were measured. Not used for the choice.
   std::optional<CostParameters> own_costs = {};
   friend bool operator==(const ChoiceParameters&, const ChoiceParameters&) = default;
 };
 
-// kInvalidArgument, with the field: a cost that is no positive number, a rule for an algorithm that
-// never serves its kind or for no size, too many rules.
+// kInvalidArgument, with the field: a cost that is not a positive number, a rule with an algorithm
+// that does not support its kind or with an empty range, too many rules.
 absl::Status ValidateChoice(const ChoiceParameters& parameters);
 
-// What the plans are built on.
+// The inputs from which plans are built.
 struct ChoiceGround {
   const Layout& layout;
   const ChannelOrders& orders;
   uint32_t slot_bytes = 0;
-  int max_peers = 0;  // that a host has memory to keep lanes with, both ways
+  int max_peers = 0;  // maximum number of hosts to which a host has memory for lanes, both ways
 };
 
-// Other hosts that one has lanes with, at most, whatever the root.
+// Maximum number of other hosts with which one host has lanes, for any root.
 int PeersOf(Algorithm algorithm, int hosts);
 
 class AlgorithmChooser {
@@ -67,20 +67,20 @@ class AlgorithmChooser {
   // REQUIRES: ValidateChoice(parameters) is OK; a ring per channel, one channel or more.
   AlgorithmChooser(const ChoiceGround& ground, ChoiceParameters parameters);
 
-  // For a call whose count comes to so many bytes. Builds a few plans when it first meets a kind,
-  // then remembers what they weigh.
+  // For a call of `bytes` bytes. The first call of a kind builds a few plans and caches their
+  // weights.
   // REQUIRES: there are plans for the kind.
   Algorithm Choose(OpKind kind, uint64_t bytes);
 
  private:
-  static constexpr int kSizeClasses = 41;  // up to 1 TiB; what is larger counts as that
+  static constexpr int kSizeClasses = 41;  // up to 1 TiB; larger sizes use the last class
 
   struct Candidate {
     Algorithm algorithm;
-    std::vector<PlanWeight> weights;  // of the hosts that are asked about
+    std::vector<PlanWeight> weights;  // of the estimated hosts
   };
   struct Kind {
-    std::vector<Candidate> candidates;  // empty: not met yet
+    std::vector<Candidate> candidates;  // empty: not computed yet
     std::array<std::optional<Algorithm>, kSizeClasses> chosen;
   };
 

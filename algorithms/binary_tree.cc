@@ -7,7 +7,7 @@ namespace {
 
 int LevelOf(int position) { return std::countr_zero(static_cast<unsigned>(position)); }
 
-// In the first tree. Where the parent that a full tree would have is missing, its left one is not.
+// In the first tree. If the parent in a full tree does not exist, the left one does.
 int ParentOf(int position, int nodes) {
   const int own = 1 << LevelOf(position);
   const int right_of_it = (position & ~own) | (own << 1);
@@ -27,7 +27,7 @@ std::vector<int> ChildrenOf(int position, int nodes) {
   return children;
 }
 
-// What `position` of the second tree is in the first one, and back.
+// Maps positions of the second tree to those of the first one; its own inverse.
 int ToFirst(int position, int nodes) {
   return nodes % 2 == 0 ? nodes + 1 - position : position % nodes + 1;
 }

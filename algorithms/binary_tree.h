@@ -1,12 +1,12 @@
-// The shape of the two binary trees that a tree plan runs over: pure arithmetic on positions
-// (source: Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and
-// scan", Parallel Computing 2009).
+// The shape of the two binary trees of a tree plan: arithmetic on positions (source: Sanders,
+// Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel
+// Computing 2009).
 //
-// Each tree has the positions 1 … n in order: all of the left subtree before its root, all of the
-// right one behind it. In the first tree a position's level is the number of times that two divides
-// it, so odd positions are leaves and even ones are not. The second is the first one read backwards
-// where n is even, and moved on by one where n is odd. So whoever has children in one tree has none
-// in the other: over both trees each host sends, and receives, about as much as every other.
+// Each tree has the positions 1 … n in order: the left subtree before its root, the right one after
+// it. In the first tree a position's level is the number of times that two divides it, so odd
+// positions are leaves and even ones are not. The second tree is the first one reversed if n is
+// even, and shifted by one if n is odd. So a host with children in one tree has none in the other,
+// and over both trees all hosts send and receive about as much.
 //
 //   n = 6      4              3            leaves 1 3 5      and 2 4 6
 //            /   \          /   \              .
@@ -14,8 +14,8 @@
 //          / \   /          \   / \            .
 //         1   3 5            2 4   6
 //
-// Neighbours in a tree are a power of two of positions apart (counted around): over all roots of a
-// rooted call a host has at most two such neighbours for each power.
+// The distance of neighbours in a tree is a power of two (modulo n): over all roots of a rooted
+// call a host has at most two such neighbours for each power.
 #ifndef MCCS_ALGORITHMS_BINARY_TREE_H_
 #define MCCS_ALGORITHMS_BINARY_TREE_H_
 

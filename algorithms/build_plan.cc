@@ -1,5 +1,5 @@
-// The way from a key to a plan: what is refused, what all hosts agree on, and which builder makes
-// the programs.
+// Builds a plan from a key: validates the inputs, computes the common frame, and calls the builder
+// of the programs.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -19,7 +19,7 @@ namespace {
 absl::Status CheckLayout(const Layout& layout) {
   if (layout.hosts.empty() || layout.hosts.size() > kMaxHosts) {
     return absl::InvalidArgumentError(absl::StrCat("layout with ", layout.hosts.size(),
-                                                   " hosts; 1 to ", kMaxHosts, " can be served"));
+                                                   " hosts; 1 to ", kMaxHosts, " are supported"));
   }
   std::vector<bool> seen(static_cast<size_t>(layout.rank_count()), false);
   for (size_t h = 0; h < layout.hosts.size(); ++h) {
@@ -27,14 +27,14 @@ absl::Status CheckLayout(const Layout& layout) {
     if (ranks.empty() || ranks.size() > kMaxLocalRanks) {
       return absl::InvalidArgumentError(absl::StrCat("layout: host ", h, " has ", ranks.size(),
                                                      " ranks; 1 to ", kMaxLocalRanks,
-                                                     " can be served"));
+                                                     " are supported"));
     }
     for (size_t i = 0; i < ranks.size(); ++i) {
       const int64_t rank = ranks[i].value();
       if (rank < 0 || rank >= static_cast<int64_t>(seen.size()) ||
           seen[static_cast<size_t>(rank)] || (i > 0 && ranks[i] < ranks[i - 1])) {
-        return absl::InvalidArgumentError(absl::StrCat("layout: rank ", rank, " of host ", h,
-                                                       " is out of range, out of order or twice"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "layout: rank ", rank, " of host ", h, " is out of range, out of order or duplicate"));
       }
       seen[static_cast<size_t>(rank)] = true;
     }
@@ -44,45 +44,45 @@ absl::Status CheckLayout(const Layout& layout) {
 
 absl::Status CheckOrders(const ChannelOrders& orders, int hosts) {
   if (orders.rings.empty())
-    return absl::InvalidArgumentError("no channel: at least one ring is needed");
+    return absl::InvalidArgumentError("no channel: at least one ring is required");
   for (size_t c = 0; c < orders.rings.size(); ++c) {
     std::vector<HostIndex> sorted = orders.rings[c];
     std::sort(sorted.begin(), sorted.end());
     bool good = sorted.size() == static_cast<size_t>(hosts);
     for (int h = 0; good && h < hosts; ++h) good = sorted[static_cast<size_t>(h)] == HostIndex(h);
     if (!good) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("channel ", c, ": its ring names not each of the ", hosts, " hosts once"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "channel ", c, ": its ring does not contain each of the ", hosts, " hosts once"));
     }
   }
   return absl::OkStatus();
 }
 
-// Everything in `key` that a plan cannot be made for.
+// Rejects a key for which there is no plan.
 absl::Status CheckKey(const PlanKey& key, const Layout& layout) {
   const std::string kind(Name(key.kind));
   const bool reduces = Reduces(key.kind);
   const int ranks = layout.rank_count();
   if (!Serves(UsualAlgorithm(key.kind), key.kind)) {
-    return absl::InvalidArgumentError(absl::StrCat(kind, ": there is no plan for it"));
+    return absl::InvalidArgumentError(absl::StrCat(kind, ": no algorithm supports it"));
   }
   if (!Serves(key.algorithm, key.kind, layout.host_count())) {
-    return absl::InvalidArgumentError(absl::StrCat(kind, ": there is no plan by '",
+    return absl::InvalidArgumentError(absl::StrCat(kind, ": unsupported by algorithm '",
                                                    std::string(Name(key.algorithm)), "' over ",
                                                    layout.host_count(), " hosts"));
   }
   if (key.scaled && !reduces) {
     return absl::InvalidArgumentError(
-        absl::StrCat(kind, ": reduces nothing, so it takes no scale"));
+        absl::StrCat(kind, ": does not reduce, so it takes no scale"));
   }
   if (key.root.value() < 0 || key.root.value() >= ranks) {
-    return absl::InvalidArgumentError(absl::StrCat(kind, ": root ", key.root.value(),
-                                                   " out of range; there are ", ranks, " ranks"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(kind, ": root ", key.root.value(), " is out of range of ", ranks, " ranks"));
   }
   return absl::OkStatus();
 }
 
-// All of the plan but its programs.
+// The plan without its programs.
 Plan Frame(const PlanKey& key, const Layout& layout) {
   Plan plan{.key = key, .crosses_hosts = layout.host_count() > 1, .programs = {}};
   const int pieces = plan.crosses_hosts ? layout.max_local_ranks() : 1;
@@ -132,7 +132,7 @@ Root RootOf(const PlanKey& key, const Layout& layout) {
   return {host, LocalIndex(static_cast<int32_t>(local))};
 }
 
-// Of a broadcast or a reduce.
+// The program of a broadcast or a reduce.
 Program RootedProgram(const PlanKey& key, const Root& root, const Ring& ring) {
   const bool tree = key.algorithm == Algorithm::kTree;
   if (key.kind == OpKind::kReduce) {
@@ -178,8 +178,8 @@ absl::StatusOr<Plan> BuildPlan(const PlanKey& key, const Layout& layout,
   MCCS_RETURN_IF_ERROR(CheckOrders(orders, layout.host_count()));
   MCCS_RETURN_IF_ERROR(CheckKey(key, layout));
   if (self.value() < 0 || self.value() >= layout.host_count()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "host ", self.value(), " out of range; there are ", layout.host_count(), " hosts"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("host ", self.value(), " is out of range of ", layout.host_count(), " hosts"));
   }
   Plan plan = Frame(key, layout);
   for (size_t c = 0; c < orders.rings.size(); ++c) {

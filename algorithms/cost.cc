@@ -27,15 +27,15 @@ ProgramWeight WeighProgram(const Program& program) {
     ++weight.slices;
     weight.slice_pieces = std::max(weight.slice_pieces, pieces);
     weight.lane_pieces = std::max(weight.lane_pieces, lane);
-    // A slice of stage n has n hops behind it when it sets out.
+    // A slice of stage n has made n hops when it is sent.
     weight.hops = std::max(weight.hops, step.stage + 1);
   }
   return weight;
 }
 
-// What one run of the plan moves on one host.
+// The bytes that one run of the plan moves on one host.
 struct Traffic {
-  double lane_bytes = 0;  // of the busiest
+  double lane_bytes = 0;  // of the busiest lane
   double out_bytes = 0;
   double in_bytes = 0;
   double local_bytes = 0;
@@ -53,7 +53,7 @@ Traffic TrafficOf(const PlanWeight& weight, const PlannedCall& call) {
   Traffic traffic;
   if (active == 0) return traffic;
   const double share = static_cast<double>(geometry.BlockLength(0)) * element_bytes / active;
-  for (int32_t c = 0; c < active; ++c) {  // Later channels have nothing to do.
+  for (int32_t c = 0; c < active; ++c) {  // Later channels have no work.
     const ProgramWeight& program = weight.programs[static_cast<size_t>(c)];
     const double slice =
         static_cast<double>(geometry.Slice(ChannelId(c), 0, 0).count) * element_bytes;

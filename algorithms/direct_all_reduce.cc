@@ -12,7 +12,7 @@ Program DirectAllReduce(const Ring& ring, bool scaled) {
   const size_t hosts = static_cast<size_t>(ring.hosts());
   ProgramBuilder program(ring.channel());
 
-  // A sum that is sent is rounded to the type; the own one must be, too.
+  // A sum that is sent is rounded to the type, so the host's own sum must be rounded too.
   const bool sum_is_input = local.count() == 1 && !scaled;
   const Place own = sum_is_input ? LocalRanks::Input(0, 0) : LocalRanks::Output(0, 0);
   std::vector<HostIndex> targets;

@@ -11,7 +11,7 @@
 namespace mccs {
 namespace {
 
-// One block's way: out of a rank's input, into a rank's output.
+// One block's source, in a rank's input, and destination, in a rank's output.
 struct Move {
   Place from, to;
 };
@@ -25,16 +25,16 @@ std::vector<uint16_t> Participants(const std::vector<Rank>& ranks, bool root_onl
   return positions;
 }
 
-// All that goes from the ranks of one host to those of another (or its own), in an order that both
-// know: by giver, then by taker.
+// All blocks from the ranks of one host to those of another (or its own), in an order common to
+// both: by sender, then by receiver.
 std::vector<Move> Moves(const PlanKey& key, const std::vector<Rank>& from,
                         const std::vector<Rank>& to) {
   std::vector<Move> moves;
   const std::vector<uint16_t> takers = Participants(to, key.kind == OpKind::kGather, key.root);
   for (uint16_t i : Participants(from, key.kind == OpKind::kScatter, key.root)) {
     for (uint16_t j : takers) {
-      // Block d of an input is meant for rank d; block s of an output comes from rank s. The one
-      // block of a gather's input has its owner's number, as has that of a scatter's output.
+      // Block d of an input is for rank d; block s of an output is from rank s. The only block of a
+      // gather's input has its owner's number, and so has that of a scatter's output.
       const int32_t in = key.kind == OpKind::kGather ? from[i].value() : to[j].value();
       const int32_t out = key.kind == OpKind::kScatter ? to[j].value() : from[i].value();
       moves.push_back({LocalRanks::Input(i, in), LocalRanks::Output(j, out)});
@@ -48,7 +48,7 @@ int SlicesFor(size_t moves, int pieces) {
   return static_cast<int>((moves + per_slice - 1) / per_slice);
 }
 
-// The `slice`-th share of one side of `moves`, the same at both ends of a lane.
+// The `slice`-th part of one side of `moves`, the same at both ends of a lane.
 std::vector<Place> Pieces(const std::vector<Move>& moves, int slice, int pieces, Place Move::*end) {
   const size_t begin = static_cast<size_t>(slice) * static_cast<size_t>(pieces);
   const size_t stop = std::min(moves.size(), begin + static_cast<size_t>(pieces));
@@ -64,9 +64,9 @@ absl::Status CheckLength(const PlanKey& key, const Ring& ring, int pieces) {
     steps += 2 * SlicesFor(ring.local().size() * other.size(), pieces);
   }
   if (key.kind != OpKind::kAllToAll || steps < UINT16_MAX) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      std::string(Name(key.kind)), " with ", ring.local().size(), " ranks on one of ", ring.hosts(),
-      " hosts: its plan has ", steps, " steps, ", UINT16_MAX, " can be numbered"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(std::string(Name(key.kind)), " with ", ring.local().size(), " ranks on one of ",
+                   ring.hosts(), " hosts: its plan has ", steps, " steps, more than ", UINT16_MAX));
 }
 
 }  // namespace
@@ -94,7 +94,8 @@ absl::StatusOr<Program> DirectExchange(const PlanKey& key, const Ring& ring, int
     const HostIndex from = ring.Behind(hop);
     const std::vector<Move> out = Moves(key, ring.local(), ring.RanksOf(to));
     const std::vector<Move> in = Moves(key, ring.RanksOf(from), ring.local());
-    // In turns: whoever sent all its slices first might wait for room at a host that does the same.
+    // Alternate between peers: sending all slices to one first could deadlock with a host that does
+    // the same.
     const int sends = SlicesFor(out.size(), pieces);
     const int receives = SlicesFor(in.size(), pieces);
     for (int s = 0; s < std::max(sends, receives); ++s) {

@@ -12,8 +12,8 @@ constexpr uint64_t AlignUp(uint64_t a, uint64_t unit) { return CeilDiv(a, unit) 
 
 // Bounds of a slice's length, in elements per piece: multiples of `unit`.
 struct SliceBounds {
-  uint64_t least = 0;  // that is worth a slice of its own
-  uint64_t most = 0;   // that fits a slot
+  uint64_t least = 0;  // shortest length with acceptable overhead
+  uint64_t most = 0;   // longest length that fits a slot
 };
 
 SliceBounds BoundsOf(const Plan& plan, uint64_t unit, uint32_t slot_bytes) {
@@ -26,7 +26,7 @@ SliceBounds BoundsOf(const Plan& plan, uint64_t unit, uint32_t slot_bytes) {
   return {.least = std::min(least, most), .most = most};
 }
 
-// Of a slice, for the longest share of a channel.
+// Length of a slice, for the longest share of a channel.
 uint64_t SliceElements(const SliceBounds& bounds, uint64_t share, uint64_t unit) {
   const uint64_t aimed = std::max(bounds.least, AlignUp(CeilDiv(share, kAimedRounds), unit));
   const uint64_t rounds = CeilDiv(share, std::min(bounds.most, aimed));

@@ -1,19 +1,19 @@
-// Where the slices of a plan lie for one count: a pure function of the call's signature and the
-// lane's shape, so every host cuts alike.
+// The positions of a plan's slices for one count: a pure function of the call's signature and the
+// lane's shape, so that all hosts compute the same.
 //
-// Blocks of a buffer that is cut (all-reduce, trees), the channels' shares of a block and the
-// slices begin at multiples of 64 bytes from the start of what they are cut from: a cache line, and
-// every vector of every element type, belongs to one of them only. The last block, share and slice
-// take what is left, which may be nothing: a tiny buffer is all in block 0.
+// Blocks of a divided buffer (all-reduce, trees), the channels' shares of a block, and the slices
+// begin at multiples of 64 bytes from the start of what they divide. So a cache line, and every
+// vector of every element type, belongs to only one of them. The last block, share and slice get
+// the rest, which may be empty: a tiny buffer is entirely in block 0.
 //
-// How long a slice is. At most what a slot holds of each piece (one host: kLocalSliceBytes, so that
-// the operands of a combine stay in a core's second-level cache and several workers share a large
-// buffer, and slot_bytes if that is less). Shorter, if need be, so that a channel has kAimedRounds
-// rounds: while the first slice fills the pipeline, or the last leaves it, hops wait; with n rounds
-// that is about 1/n of the time. But not below kMinSliceBytes for all pieces together, where the
-// fixed cost of a slice (some µs on a socket) is no longer small beside its transfer: a block is
-// shared by as many channels as get a slice of that length each. Slices of a channel are equally
-// long but for the last, so no dwarf ends the row.
+// The length of a slice is at most what a slot has room for per piece. (On one host it is
+// kLocalSliceBytes, or slot_bytes if less: the operands of a combine stay in a core's second-level
+// cache, and several workers share a large buffer.) It is shorter if needed for kAimedRounds rounds
+// per channel: hops are idle while the first slice fills the pipeline and the last one drains it,
+// which with n rounds is about 1/n of the time. But it is not below kMinSliceBytes for all pieces
+// together, where the fixed cost of a slice (some µs on a socket) would be significant: a block is
+// shared by as many channels as get a slice of that length each. All slices of a channel except
+// the last have the same length.
 #ifndef MCCS_ALGORITHMS_GEOMETRY_H_
 #define MCCS_ALGORITHMS_GEOMETRY_H_
 
@@ -34,29 +34,29 @@ struct Extent {
   uint64_t count = 0;
 };
 
-// The cut of one operation: `total` elements in blocks of block_elements(), the last ones of an
-// all-reduce short or empty. A cheap value, without allocation.
+// The division of one operation: `total` elements in blocks of block_elements(); the last blocks of
+// an all-reduce may be short or empty. A cheap value, without allocation.
 class Geometry {
  public:
-  // `count` as the NCCL call counts (per rank for all-gather and reduce-scatter).
+  // `count`: as in the NCCL call (per rank for all-gather and reduce-scatter).
   // REQUIRES: slot_bytes ≥ 64 × plan.max_pieces; the bytes of all blocks together < 2^63.
   Geometry(const Plan& plan, DataType type, uint64_t count, uint32_t slot_bytes);
 
-  // Rounds of a channel; 0 when it has nothing to do. The same on every host.
+  // Rounds of a channel; 0 if it has no elements. The same on every host.
   uint64_t rounds(ChannelId channel) const;
-  // What round `round` of `channel` touches in `block`; count 0 when the block is too short.
+  // The slice of `block` in round `round` of `channel`; count 0 if the block is too short.
   Extent Slice(ChannelId channel, uint64_t round, int32_t block) const;
   // Element offset of `block` in a blocked buffer.
   uint64_t BlockOffset(int32_t block) const;
   // Elements of `block`.
   uint64_t BlockLength(int32_t block) const;
-  // Elements from one block to the next.
+  // Distance in elements from one block to the next.
   uint64_t block_elements() const { return block_elements_; }
 
  private:
   uint64_t total_ = 0;
   uint64_t block_elements_ = 0;
-  uint64_t channel_elements_ = 0;  // of a block, per channel
+  uint64_t channel_elements_ = 0;  // per block and channel
   uint64_t slice_elements_ = 0;
 };
 

@@ -21,7 +21,7 @@ HostIndex Layout::HostOf(Rank rank) const {
   for (int h = 0; h < host_count(); ++h) {
     if (std::binary_search(hosts[h].begin(), hosts[h].end(), rank)) return HostIndex(h);
   }
-  MCCS_CHECK(!"the rank stands in some host's list");
+  MCCS_CHECK(!"the rank is in some host's list");
   return HostIndex(0);
 }
 

@@ -1,4 +1,4 @@
-// One host: each output is one combine of the local ranks' inputs, and memory is passed over once.
+// One host: each output is one combine of the local ranks' inputs, in one memory pass.
 #include <algorithm>
 #include <utility>
 #include <vector>

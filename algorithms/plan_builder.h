@@ -1,5 +1,5 @@
-// What the builders of plans share: the places of one host's ranks, and a program that grows step
-// by step.
+// Shared by the builders of plans: the places of one host's ranks, and a program to which steps are
+// appended.
 #ifndef MCCS_ALGORITHMS_PLAN_BUILDER_H_
 #define MCCS_ALGORITHMS_PLAN_BUILDER_H_
 
@@ -10,32 +10,32 @@
 
 namespace mccs {
 
-// The ranks of the host that a plan is for.
+// The ranks of the plan's host.
 class LocalRanks {
  public:
   explicit LocalRanks(const std::vector<Rank>& ranks) : ranks_(ranks) {}
 
   uint16_t count() const { return static_cast<uint16_t>(ranks_.size()); }
-  // The block that belongs to a local rank where every rank has one.
+  // The block of a local rank, for buffers with a block per rank.
   int32_t BlockOf(uint16_t local) const { return ranks_[local].value(); }
   static Place Input(uint16_t local, int32_t block) { return {Space::kInput, local, 0, block}; }
   static Place Output(uint16_t local, int32_t block) { return {Space::kOutput, local, 0, block}; }
   // The same block of each local rank, ascending.
   std::vector<Place> Inputs(int32_t block) const;
-  // What came in, then each local rank's contribution to the same block.
+  // The received place, then each local rank's contribution to the same block.
   std::vector<Place> AddedTo(Place received) const;
   std::vector<Place> Outputs(int32_t block) const;
-  // Outputs without that of local rank 0, where slices land.
+  // Outputs without that of local rank 0, in which slices land.
   std::vector<Place> OtherOutputs(int32_t block) const;
 
  private:
   const std::vector<Rank>& ranks_;
 };
 
-// Appends steps; each function returns the position of its (last) step, to be named in `after`.
+// Appends steps; each function returns the position of its (last) step, for use in `after`.
 class ProgramBuilder {
  public:
-  // What is summed up for one piece of a slice to be sent.
+  // The sources that are accumulated for one piece of a slice to send.
   struct Piece {
     std::vector<Place> sources;
     int32_t block = 0;
@@ -43,7 +43,7 @@ class ProgramBuilder {
 
   explicit ProgramBuilder(ChannelId channel) : program_{.channel = channel, .steps = {}} {}
 
-  // The stage of the steps that follow. REQUIRES: not below the one before.
+  // Sets the stage of the following steps. REQUIRES: not below the one before.
   void BeginStage(int stage);
 
   uint16_t Combines(std::vector<Combine> combines, std::vector<uint16_t> after);
@@ -54,9 +54,9 @@ class ProgramBuilder {
   // it. Returns the position of the combine.
   uint16_t SpreadStaged(const std::vector<HostIndex>& to, Piece piece, std::vector<Place> kept);
   uint16_t ReceiveInto(HostIndex from, std::vector<Place> outputs);
-  // Receives one piece per block and leaves them in the slot.
+  // Receives one piece per block; they stay in the slot.
   uint16_t ReceiveInSlot(HostIndex from, const std::vector<int32_t>& blocks);
-  // A piece of what ReceiveInSlot returned.
+  // A piece of the slot of the step that ReceiveInSlot returned.
   static Place Received(uint16_t step, uint16_t piece, int32_t block) {
     return {Space::kReceived, step, piece, block};
   }

@@ -22,12 +22,12 @@ absl::Status CheckQuestion(std::span<const Plan> plans, const Layout& layout,
   }
   const Plan& plan = plans[0];
   if (!check::HasContract(plan.key.kind)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        std::string(Name(plan.key.kind)), ": nothing is written down of what it promises"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(std::string(Name(plan.key.kind)), ": it has no contract to check"));
   }
   if (options.in_place && !check::HasInPlaceForm(plan.key.kind)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(std::string(Name(plan.key.kind)), " has no form in place"));
+        absl::StrCat(std::string(Name(plan.key.kind)), " has no in-place form"));
   }
   if (plan.blocks < 1 || plan.max_pieces < 1 || options.slots < 1 ||
       options.slot_bytes < kCutBytes * static_cast<uint64_t>(plan.max_pieces)) {
@@ -39,13 +39,13 @@ absl::Status CheckQuestion(std::span<const Plan> plans, const Layout& layout,
 }
 
 absl::Status TooLong(ChannelId channel, const Geometry& geometry) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("channel ", channel.value(), ": ", geometry.rounds(channel),
-                   " rounds are too many to be proven; lower the count"));
+  return absl::InvalidArgumentError(absl::StrCat("channel ", channel.value(), ": ",
+                                                 geometry.rounds(channel),
+                                                 " rounds are too many to check; lower the count"));
 }
 
-// Channels and rounds cover each block without gap or overlap; slices fit their slots; blocks fill
-// the buffer.
+// Checks that channels and rounds cover each block without gap or overlap, slices fit their slots,
+// and blocks fill the buffer.
 absl::Status CheckCut(const Plan& plan, const Geometry& geometry, const CheckOptions& options) {
   const uint64_t piece_bytes = options.slot_bytes / static_cast<uint64_t>(plan.max_pieces);
   uint64_t total = 0;

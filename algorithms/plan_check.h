@@ -1,23 +1,24 @@
 // Proves a set of plans, one per host, for one count: all hosts together, with lanes of a given
-// number of slots, for every order in which slices, acknowledgements and combines can come about.
+// number of slots, for every possible order of slices, acknowledgements and combines.
 //
-// How one pass can speak for every order. Under the rules of plan.h a step waits for *all* of a
-// fixed set of events (steps done, slices released, slices acknowledged), never for one of several:
-// who waits for whom is a graph that does not depend on timing. From that follow both proofs,
-// channel by channel (channels share neither lanes nor memory; that is checked first):
+// How one pass covers every order: under the rules of plan.h a step waits for *all* of a fixed set
+// of events (steps done, slices released, slices acknowledged), never for one of several. So the
+// wait-for graph does not depend on timing. Both proofs follow from that, channel by channel
+// (channels share neither lanes nor memory; that is checked first):
 //
-//  - Deadlock. Take the strictest runner that the rules allow: a step starts only after all older
+//  - Deadlock. Take the strictest executor that the rules allow: a step starts only after all older
 //    ones of its program have started, a receive only when its slot is free, a group of rounds only
-//    after the one before is done. If its graph has no circle, it always comes to the end. Every
-//    other runner waits for a subset, so its graph has no circle either.
-//  - Races. Take the loosest runner: only the waits that the rules and the wire enforce. Two
+//    after the one before is done. If its graph has no cycle, it always completes. Every other
+//    executor waits for a subset, so its graph has no cycle either.
+//  - Races. Take the loosest executor: only the waits that the rules and the wire enforce. Two
 //    accesses to the same memory, one of them a write, must be ordered by a path in its graph, from
-//    the end of the one to the begin of the other. What is ordered there is so for every runner.
+//    the end of one to the begin of the other. This order then holds for every executor.
 //
-// Without races each step reads the same values in every order, so one symbolic run decides what
-// all of them compute. Each slice of each block has for its value an expression over the inputs.
+// Without races each step reads the same values in every order, so one symbolic run determines the
+// results of all. The value of each slice of each block is an expression over the inputs.
 //
-// Cost: quadratic in the number of steps of one channel; meant for tests with few rounds. More
+// Cost: quadratic in the number of steps of one channel; intended for tests with few rounds. More
+// rounds repeat the same pattern once two groups of rounds and all slots have been used.
 // rounds repeat the same pattern once two groups of rounds and all slots have been used.
 #ifndef MCCS_ALGORITHMS_PLAN_CHECK_H_
 #define MCCS_ALGORITHMS_PLAN_CHECK_H_
@@ -40,22 +41,21 @@ struct CheckOptions {
   bool in_place = false;
 };
 
-// Events of one channel at most (a step has two to four per round).
+// Maximum number of events of one channel (a step has two to four per round).
 inline constexpr size_t kMaxCheckedEvents = 16384;
 
-// OK, or what is wrong, with host, channel, round and step (kFailedPrecondition):
-//  - every output element has every contribution that the collective asks for exactly once, and
-//    nothing else;
+// OK, or the violation, with host, channel, round and step (kFailedPrecondition):
+//  - every output element has every contribution of the collective exactly once, and no others;
 //  - all ranks that get the same element get the same expression (order and grouping of the
 //    accumulation), hence the same bits;
 //  - scales are applied to each input once, `finish` once, last;
 //  - no slot is overwritten before its last reader is done, no source before it has been delivered;
 //  - in place: no input is overwritten before its last reader;
-//  - the k-th send of each lane meets the k-th receive with the same lengths; nothing is left over;
+//  - the k-th send of each lane matches the k-th receive with the same lengths; none is unmatched;
 //  - every slice fits a slot; channels and rounds cover every block exactly once;
 //  - no deadlock.
-// kInvalidArgument: the question makes no sense (as many plans as hosts, a kind without a contract,
-// in place where there is no such form, slots < 1, slot_bytes below what Geometry requires, more
+// kInvalidArgument: invalid parameters (number of plans other than that of hosts, a kind without a
+// contract or without an in-place form, slots < 1, slot_bytes below what Geometry requires, more
 // than kMaxCheckedEvents).
 absl::Status CheckPlans(std::span<const Plan> plans, const Layout& layout,
                         const CheckOptions& options);

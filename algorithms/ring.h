@@ -1,12 +1,12 @@
-// Inside of BuildPlan: one host's program on one channel's ring, for each kind that runs around one
+// Inside of BuildPlan: one host's program on one channel's ring, for each kind that supports rings
 // (source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
-// workstations", JPDC 2009; the ring over hosts with a fused local part is ours). Hop k of a ring
-// is what all hosts send at once for the k-th time; its data has k hops behind it.
+// workstations", JPDC 2009; the ring over hosts with a fused local part is new here). Hop k of a
+// ring is the k-th simultaneous send of all hosts; its data has made k hops.
 //
 // Cost per host, H hosts, N bytes: all-reduce 2N(H−1)/H bytes on each lane in 2(H−1) hops;
 // all-gather and reduce-scatter N(H−1)/H in H−1 hops, N being the larger buffer; broadcast and
-// reduce N in H−1 hops. Each local input is read once, each local output written once; what goes on
-// to further local ranks is read once more where it landed.
+// reduce N in H−1 hops. Each local input is read once, each local output written once; data that is
+// copied to further local ranks is read once more where it landed.
 #ifndef MCCS_ALGORITHMS_RING_H_
 #define MCCS_ALGORITHMS_RING_H_
 
@@ -16,19 +16,19 @@
 
 namespace mccs {
 
-// One channel's ring as one host sees it.
+// One channel's ring from the position of one host.
 class Ring {
  public:
-  // REQUIRES: `self` stands in `order`. LIFETIME: `layout` and `order` outlive the ring.
+  // REQUIRES: `self` is in `order`. LIFETIME: `layout` and `order` outlive the ring.
   Ring(const Layout& layout, const std::vector<HostIndex>& order, ChannelId channel,
        HostIndex self);
 
   int hosts() const { return static_cast<int>(order_.size()); }
-  // Of this host in the order.
+  // Position of this host in the order.
   int position() const { return position_; }
   ChannelId channel() const { return channel_; }
-  // The host whose slices come here after `hops` hops; −1 is the next host. REQUIRES: |hops| ≤
-  // hosts().
+  // The host whose slices reach this host after `hops` hops; −1 is the next host. REQUIRES:
+  // |hops| ≤ hosts().
   HostIndex Behind(int hops) const;
   HostIndex next() const { return Behind(-1); }
   HostIndex previous() const { return Behind(1); }
@@ -53,7 +53,7 @@ Program RingAllGather(const Ring& ring);
 Program RingBroadcast(const Ring& ring, HostIndex root_host, LocalIndex root_local);
 Program RingReduce(const Ring& ring, HostIndex root_host, LocalIndex root_local, bool scaled);
 
-// The only host's program for any of these kinds. REQUIRES: `ranks` are all there are.
+// The program on a single host, for any of these kinds. REQUIRES: `ranks` are all ranks.
 Program LocalProgram(const PlanKey& key, const std::vector<Rank>& ranks, ChannelId channel);
 
 }  // namespace mccs

@@ -1,7 +1,8 @@
-// All-gather: each host's inputs go round once, one piece per rank of the host that they come from.
+// All-gather: each host's inputs travel around the ring once, one piece per rank of the source
+// host.
 //
-// The origin sends straight from its ranks' inputs. Slices land in the output of each host's first
-// local rank, go on from there, and are copied to the other local ranks.
+// The source host sends from its ranks' inputs. On the others slices land in the output of the
+// first local rank, are forwarded from there, and are copied to the other local ranks.
 #include <utility>
 #include <vector>
 
@@ -11,7 +12,7 @@
 namespace mccs {
 namespace {
 
-// Where the blocks of `origin` lie in the first local rank's output.
+// The places of the blocks of `origin` in the first local rank's output.
 std::vector<Place> Landing(const Ring& ring, HostIndex origin) {
   std::vector<Place> places;
   for (Rank rank : ring.RanksOf(origin)) places.push_back(LocalRanks::Output(0, rank.value()));

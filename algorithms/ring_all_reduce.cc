@@ -1,10 +1,10 @@
 // All-reduce: reduce-scatter over the hosts' blocks, then all-gather of the sums.
 //
-// Block h begins at host h (its local ranks' inputs), takes up the inputs of each host that it
-// passes, and is whole at the host before h: H−1 hops. From there the sum goes round once more, H−1
-// hops; each host lets it land in its first local rank's output, sends it on from there and copies
-// it to its other ranks. The order of accumulation is that of the ring, then of the local ranks,
-// and a sum is made at one host only: so all ranks have the same bits.
+// Block h starts at host h (its local ranks' inputs), accumulates the inputs of each host on its
+// path, and is complete at the host before h: H−1 hops. From there the sum travels around the ring
+// once more, H−1 hops; on each host it lands in the first local rank's output, is forwarded from
+// there and copied to the other ranks. The order of accumulation is that of the ring, then of the
+// local ranks. Each sum is computed at one host only, so all ranks have the same bits.
 #include <utility>
 #include <vector>
 
@@ -23,7 +23,7 @@ Program RingAllReduce(const Ring& ring, bool scaled) {
   const LocalRanks local(ring.local());
   ProgramBuilder program(ring.channel());
 
-  // Hop 0: the block of this host begins its way. A single unscaled input needs no staging.
+  // Hop 0: the block of this host starts. A single unscaled input needs no staging.
   const int32_t own = BlockOf(ring.Behind(0));
   if (local.count() == 1 && !scaled) {
     program.Send(ring.next(), {LocalRanks::Input(0, own)}, {});
@@ -41,7 +41,7 @@ Program RingAllReduce(const Ring& ring, bool scaled) {
     receive = program.ReceiveInSlot(ring.previous(), {BlockOf(ring.Behind(hop + 1))});
   }
 
-  // The block of the next host becomes whole here and sets out for its second round.
+  // The block of the next host is completed here and starts its second pass.
   program.BeginStage(hosts - 1);
   int32_t block = BlockOf(ring.Behind(hosts - 1));
   const uint16_t whole =

@@ -1,7 +1,7 @@
 // Broadcast: a pipeline along the ring from the root's host to the host before it.
 //
-// The root's host sends straight from the root's input; the others let slices land in their first
-// local rank's output, send them on from there, and copy them to their other ranks.
+// The root's host sends from the root's input. On the others slices land in the first local rank's
+// output, are forwarded from there, and are copied to the other ranks.
 #include "algorithms/plan_builder.h"
 #include "algorithms/ring.h"
 

@@ -1,7 +1,7 @@
 // Reduce: a pipeline along the ring from the host after the root's to the root's host.
 //
-// A slice begins with the inputs of the host after the root's, takes up those of each host that it
-// passes, and the root's host adds its own straight into the root's output.
+// A slice starts with the inputs of the host after the root's and accumulates those of each host on
+// its path; the root's host adds its own directly into the root's output.
 #include <vector>
 
 #include "algorithms/plan_builder.h"
@@ -11,7 +11,7 @@ namespace mccs {
 
 Program RingReduce(const Ring& ring, HostIndex root_host, LocalIndex root_local, bool scaled) {
   const LocalRanks local(ring.local());
-  // Hops that the data has behind it where this host sends it on, or where it ends.
+  // Hops that the data has made when this host sends it on, or when it ends.
   const int hops = (ring.HopsFrom(root_host) + ring.hosts() - 1) % ring.hosts();
   ProgramBuilder program(ring.channel());
   if (hops == 0) {

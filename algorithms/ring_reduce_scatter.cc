@@ -1,8 +1,8 @@
-// Reduce-scatter: the share of each target host goes round once and ends there.
+// Reduce-scatter: the share of each target host travels around the ring once and ends there.
 //
-// A slice carries one piece per rank of its target host. It begins at the host after the target,
-// takes up the inputs of each host that it passes, and the target adds its own straight into its
-// ranks' outputs.
+// A slice has one piece per rank of its target host. It starts at the host after the target and
+// accumulates the inputs of each host on its path; the target adds its own directly into its ranks'
+// outputs.
 #include <utility>
 #include <vector>
 

@@ -11,21 +11,21 @@
 namespace mccs {
 namespace {
 
-// One host in one tree.
+// One host's position in one tree.
 struct TreePlace {
   std::optional<HostIndex> parent;
   std::vector<HostIndex> children;
   int level = 0;
-  int parent_level = 0;  // where there is one
+  int parent_level = 0;  // if it has a parent
 };
 
-// Both places of a host, and how high the trees are.
+// Both positions of a host, and the height of the trees.
 struct TreePlaces {
   std::array<TreePlace, kTrees> trees;
   int top = 0;  // level of the topmost host
 };
 
-// This host has `position` in trees over `nodes` hosts, which follow each other on the ring.
+// The positions of this host at `position` of trees over `nodes` hosts, consecutive on the ring.
 TreePlaces PlacesAt(const Ring& ring, int position, int nodes) {
   TreePlaces places{.trees = {}, .top = RootLevel(nodes)};
   const auto host_at = [&](int other) { return ring.Behind(position - other); };
@@ -42,12 +42,12 @@ TreePlaces PlacesAt(const Ring& ring, int position, int nodes) {
   return places;
 }
 
-// All hosts, in the order of the ring.
+// Trees over all hosts, in the order of the ring.
 TreePlaces PlacesOfAll(const Ring& ring) {
   return PlacesAt(ring, ring.position() + 1, ring.hosts());
 }
 
-// All hosts but the root's, which stands above both trees.
+// Trees over all hosts except the root's, which is above both.
 TreePlaces PlacesBelow(const Ring& ring, HostIndex root) {
   const int nodes = ring.hosts() - 1;
   const int position = ring.HopsFrom(root);
@@ -73,13 +73,13 @@ TreePlaces PlacesBelow(const Ring& ring, HostIndex root) {
   return places;
 }
 
-// What a host does in one of the trees, stage by stage.
+// A host's steps in one of the trees, stage by stage.
 class TreeWalk {
  public:
   TreeWalk(ProgramBuilder& program, const LocalRanks& local, const TreePlace& place, int32_t block)
       : program_(program), local_(local), place_(place), block_(block) {}
 
-  // What the children send, with the inputs of this host's ranks.
+  // The children's slices plus the inputs of this host's ranks.
   std::vector<Place> Sum() const {
     std::vector<Place> sources;
     for (uint16_t receive : received_)
@@ -89,7 +89,7 @@ class TreeWalk {
   }
   const std::vector<uint16_t>& received() const { return received_; }
 
-  // On the way up, in `stage`.
+  // Upward, in `stage`.
   void SendUp(int stage, bool scaled) {
     if (!place_.parent.has_value() || stage != place_.parent_level - 1) return;
     if (received_.empty() && local_.count() == 1 && !scaled) {
@@ -105,12 +105,12 @@ class TreeWalk {
     }
   }
 
-  // The children get what lies at `from` since `after` is done.
+  // Sends `from` to the children when `after` is done.
   void SendDown(const Place& from, const std::vector<uint16_t>& after) {
     for (HostIndex child : place_.children) program_.Send(child, {from}, after);
   }
 
-  // On the way down, in stages of which the first is that in which the topmost host sends.
+  // Downward; the first stage is that in which the topmost host sends.
   void PassDown(int stage, int top) {
     if (!place_.parent.has_value()) return;
     if (stage == top - place_.level) SendDown(Landing(), {landed_});
@@ -135,7 +135,7 @@ class TreeWalk {
   const TreePlace& place_;
   const int32_t block_;
   std::vector<uint16_t> received_;  // from the children
-  uint16_t landed_ = 0;             // what came from the parent
+  uint16_t landed_ = 0;             // from the parent
 };
 
 std::vector<TreeWalk> Walks(ProgramBuilder& program, const LocalRanks& local,
@@ -149,8 +149,8 @@ std::vector<TreeWalk> Walks(ProgramBuilder& program, const LocalRanks& local,
 
 }  // namespace
 
-// In each stage what makes room in slots comes before what waits for it: first all that is sent and
-// combined, then all that is received.
+// In each stage steps that free slots precede those that wait for slots: first all sends and
+// combines, then all receives.
 
 Program TreeAllReduce(const Ring& ring, bool scaled) {
   const LocalRanks local(ring.local());

@@ -11,7 +11,7 @@ struct AddressRange {
   uint64_t base = 0;
   uint64_t bytes = 0;
 
-  // REQUIRES: it fits in 64 bits; the others take any range.
+  // REQUIRES: no overflow of 64 bits; the other functions accept any range.
   uint64_t end() const { return base + bytes; }
   bool Contains(uint64_t address) const { return address - base < bytes; }
   bool Contains(const AddressRange& inner) const {
@@ -23,7 +23,7 @@ struct AddressRange {
   bool operator==(const AddressRange&) const = default;
 };
 
-// The first range that reaches beyond the address: the one around it, else the next above.
+// The first range that ends above the address: the one that contains it, else the next one.
 // `ranges`: a std::map by base; `bytes_of`: the length of one of its values.
 template <typename Ranges, typename BytesOf>
 auto FirstBeyond(Ranges& ranges, uint64_t address, BytesOf bytes_of) {

@@ -1,5 +1,5 @@
-// MCCS_CHECK: an invariant of our own. A violation is a defect of this program and aborts it.
-// What a tenant or a peer sends is never an invariant: that is an absl::Status.
+// MCCS_CHECK: an internal invariant. A violation is a bug in this program and aborts it. Input of
+// tenants or peers is not checked by it: invalid input is an absl::Status.
 #ifndef MCCS_BASE_CHECK_H_
 #define MCCS_BASE_CHECK_H_
 

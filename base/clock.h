@@ -1,4 +1,4 @@
-// Time is handed in, so that the simulator can own it.
+// Time is injected, so that the simulator can control it.
 #ifndef MCCS_BASE_CLOCK_H_
 #define MCCS_BASE_CLOCK_H_
 
@@ -6,7 +6,7 @@
 
 namespace mccs {
 
-// Nanoseconds of a clock that never goes back; its origin means nothing.
+// Nanoseconds of a monotonic clock with an arbitrary origin.
 using MonotonicNs = int64_t;
 
 inline constexpr int64_t kNsPerUs = 1'000;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kMaxEdits = 2;
 
-// Levenshtein's distance, one row of the table at a time.
+// Levenshtein distance, computed row by row.
 size_t Edits(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});

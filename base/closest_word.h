@@ -1,4 +1,4 @@
-// "Did you mean": the known word that a mistyped one resembles.
+// "Did you mean": finds the known word that is most similar to a mistyped one.
 #ifndef MCCS_BASE_CLOSEST_WORD_H_
 #define MCCS_BASE_CLOSEST_WORD_H_
 
@@ -8,9 +8,9 @@
 
 namespace mccs {
 
-// The word of `known` that is the fewest insertions, deletions and changes of one letter away from
-// `word`, if those are at most two and less than half of the word; the first of equals. Null
-// otherwise. LIFETIME: points into `known`.
+// Returns the word of `known` with the smallest number of one-letter insertions, deletions and
+// changes from `word`, if that is at most two and less than half of the word; the first of equals.
+// Otherwise null. LIFETIME: points into `known`.
 const std::string* ClosestWord(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace mccs

@@ -1,8 +1,8 @@
-// Numbers that one thread keeps and any thread may look at: an engine counts, and whoever serves
-// its metrics reads, without a lock and without the engine's taking notice.
+// Numbers written by one thread and read by any: an engine counts, and the metrics server reads
+// without a lock and without slowing the engine.
 //
 // With one writer an addition is a load and a store: no locked instruction, no fence. A reader sees
-// each number whole, and perhaps one of two that belong together before the other.
+// each number whole, but two related numbers may be from different moments.
 #ifndef MCCS_BASE_COUNTER_H_
 #define MCCS_BASE_COUNTER_H_
 
@@ -12,41 +12,41 @@
 
 namespace mccs {
 
-// Only grows, until it is taken.
+// Monotonic, except for Take.
 class Counter {
  public:
   // THREAD: the one writer.
   void Add(uint64_t n) { value_.store(value() + n, std::memory_order_relaxed); }
-  // To a number that is not smaller. THREAD: the one writer.
+  // REQUIRES: n ≥ value(). THREAD: the one writer.
   void RaiseTo(uint64_t n) { value_.store(n, std::memory_order_relaxed); }
-  // What it was; it counts from 0 again. THREAD: the one writer. Whoever reads what is taken beside
-  // it looks at both under one lock.
+  // Returns the value and resets it to 0. THREAD: the one writer. Readers that need the sum of this
+  // and the taken value must hold a lock.
   uint64_t Take() {
     const uint64_t was = value();
     value_.store(0, std::memory_order_relaxed);
     return was;
   }
-  // THREAD: any. Relaxed, as its stores: it guards nothing.
+  // THREAD: any. Relaxed, like its stores: it orders no other data.
   uint64_t value() const { return value_.load(std::memory_order_relaxed); }
 
  private:
   std::atomic<uint64_t> value_ = 0;
 };
 
-// Goes up and down.
+// A number that may rise and fall.
 class Gauge {
  public:
   // THREAD: the one writer.
   void Add(int64_t n) { value_.store(value() + n, std::memory_order_relaxed); }
   void Set(int64_t n) { value_.store(n, std::memory_order_relaxed); }
-  // THREAD: any. Relaxed, as its stores: it guards nothing.
+  // THREAD: any. Relaxed, like its stores: it orders no other data.
   int64_t value() const { return value_.load(std::memory_order_relaxed); }
 
  private:
   std::atomic<int64_t> value_ = 0;
 };
 
-// One of those that a gauge counts, for as long as it lives. THREAD: the gauge's writer.
+// Adds 1 to a gauge during its lifetime. THREAD: the gauge's writer.
 // LIFETIME: the gauge outlives it.
 class GaugeShare {
  public:

@@ -29,7 +29,7 @@ absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text) {
     }
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is no address of the form HOST:PORT or [IPV6]:PORT"));
+      absl::StrCat("'", text, "' is not an address: expected HOST:PORT or [IPV6]:PORT"));
 }
 
 }  // namespace mccs

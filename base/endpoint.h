@@ -1,4 +1,4 @@
-// Where somebody is reached: an address and a port, and as text.
+// A network address: host and port.
 //
 // THREAD: any.
 #ifndef MCCS_BASE_ENDPOINT_H_
@@ -13,14 +13,14 @@ namespace mccs {
 
 struct Endpoint {
   std::string host;   // numeric address
-  uint16_t port = 0;  // 0 in Listen and as a source: the system chooses
+  uint16_t port = 0;  // 0 in Listen and as a source: chosen by the system
 
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
 // "10.0.1.2:7400", "[::1]:7400".
 std::string ToString(const Endpoint& endpoint);
-// And back; the host may be a name. kInvalidArgument with the text.
+// The inverse; the host may be a name. kInvalidArgument: names the text.
 absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text);
 
 }  // namespace mccs

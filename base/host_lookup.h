@@ -1,4 +1,4 @@
-// From what a user wrote for a host to a numeric address.
+// Resolves a host that a user has configured to a numeric address.
 //
 // THREAD: any.
 #ifndef MCCS_BASE_HOST_LOOKUP_H_
@@ -15,9 +15,9 @@ bool IsNumericAddress(const std::string& host);
 // 127.0.0.0/8 or ::1. False for what is not numeric.
 bool IsLoopbackAddress(const std::string& host);
 
-// The numeric address of `host`: of a name what the system's resolver knows, an IPv4 address before
-// an IPv6 one, as NCCL chooses; of an address its usual spelling. kNotFound with the name and the
-// resolver's word. Blocks for as long as the name's servers like: never call it in an engine.
+// The numeric address of `host`: for a name, the resolver's IPv4 address if there is one, else an
+// IPv6 address (like NCCL); for an address, its canonical spelling. kNotFound: contains the name
+// and the resolver's error. Blocks until the name servers answer: never call it in an engine.
 absl::StatusOr<std::string> LookUpHost(const std::string& host);
 
 }  // namespace mccs

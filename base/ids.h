@@ -1,4 +1,4 @@
-// Strong integers for the names of things: a Rank cannot be passed where a HostIndex is meant.
+// Strongly typed ids: a Rank cannot be passed as a HostIndex.
 #ifndef MCCS_BASE_IDS_H_
 #define MCCS_BASE_IDS_H_
 
@@ -9,7 +9,7 @@
 
 namespace mccs {
 
-// An integer of its own type. Explicit to make, explicit to open with value(). Ordered and
+// An integer type of its own. Explicit construction; value() returns the integer. Ordered and
 // hashable.
 template <typename Tag, typename Int>
 class StrongInt {
@@ -38,7 +38,7 @@ using Rank = StrongInt<struct RankTag, int32_t>;
 using HostIndex = StrongInt<struct HostIndexTag, int32_t>;
 // Position of a local rank among the ranks of its host, ascending by rank.
 using LocalIndex = StrongInt<struct LocalIndexTag, int32_t>;
-// Independent share of an operation, 0 ≤ channel < channels.
+// An independent share of an operation, 0 ≤ channel < channels.
 using ChannelId = StrongInt<struct ChannelIdTag, int32_t>;
 // Version of a communicator's strategy; grows by one with each change.
 using Epoch = StrongInt<struct EpochTag, uint64_t>;
@@ -46,10 +46,10 @@ using Epoch = StrongInt<struct EpochTag, uint64_t>;
 using BufferId = StrongInt<struct BufferIdTag, uint32_t>;
 // One rank's handle of a communicator, unique within its session.
 using CommHandle = StrongInt<struct CommHandleTag, uint32_t>;
-// One tenant process that is connected to this daemon.
+// One connected tenant process.
 using SessionId = StrongInt<struct SessionIdTag, uint64_t>;
 
-// A communicator, the same on every host: the first 64 bits that the unique id carries.
+// A communicator, with the same value on every host: the first 64 bits of the unique id.
 using CommId = StrongInt<struct CommIdTag, uint64_t>;
 
 // Sixteen hexadecimal digits, as logs and mccsctl show a communicator.

@@ -10,7 +10,7 @@ void LimitedWarnings::Write(const std::string& source, const std::string& line, 
   if (minute.lines == kPerMinute) return;
   ++minute.lines;
   if (minute.lines < kPerMinute) return log_.Warning(line);
-  log_.Warning(line, "; more of this ", kind_, " is not told for a minute");
+  log_.Warning(line, "; further warnings for this ", kind_, " are suppressed for a minute");
 }
 
 }  // namespace mccs

@@ -1,7 +1,7 @@
-// Warnings of what strangers do, or tenants: who breaks a protocol again and again does not hide
-// what else the log says.
+// Rate-limited warnings about peers or tenants: a source that repeats an error cannot hide the rest
+// of the log.
 //
-// OWNER: whoever hears them. THREAD: its own only.
+// OWNER: the component that logs. THREAD: the owner's only.
 #ifndef MCCS_BASE_LIMITED_WARNINGS_H_
 #define MCCS_BASE_LIMITED_WARNINGS_H_
 
@@ -17,16 +17,15 @@ namespace mccs {
 
 class LimitedWarnings {
  public:
-  // Lines of one source in a minute: a job whose eight processes fail each for its own reason is
-  // told in full.
+  // Lines per source and minute: enough for a job whose eight processes fail for different reasons.
   static constexpr int kPerMinute = 16;
-  // Sources with lines in one minute; of more of them nothing is written.
+  // Maximum number of sources with lines in one minute; lines of further sources are dropped.
   static constexpr size_t kMostSources = 1024;
 
-  // `kind`: what a source is, in one word for people. LIFETIME: `log` outlives this.
+  // `kind`: one word for what a source is, for the log. LIFETIME: `log` outlives this.
   LimitedWarnings(Log& log, std::string kind) : log_(log), kind_(std::move(kind)) {}
 
-  // Writes the line, if the source has not had its share; the last one says that it is the last.
+  // Logs the line, unless the source is over its limit; the last line mentions the suppression.
   void Write(const std::string& source, const std::string& line, MonotonicNs now);
 
  private:
@@ -37,7 +36,7 @@ class LimitedWarnings {
 
   Log& log_;
   const std::string kind_;
-  absl::flat_hash_map<std::string, Minute> minutes_;  // that have not ended when last looked at
+  absl::flat_hash_map<std::string, Minute> minutes_;  // running at the last call
 };
 
 }  // namespace mccs

@@ -1,4 +1,4 @@
-// Logging, handed in like time. Lines are complete sentences with the names of what they speak of.
+// Logging, injected like time. Lines are complete sentences and name the objects concerned.
 //
 //   log.Warning("communicator ", FormatCommId(id), ": rank 3 has not joined after 5 s");
 //
@@ -45,7 +45,7 @@ class Log {
 // Lines on stderr with time, level and the program's name.
 std::unique_ptr<Log> MakeStderrLog(const std::string& program, LogLevel lowest);
 
-// Drops everything: for tests that look elsewhere.
+// Drops all lines: for tests.
 std::unique_ptr<Log> MakeNullLog();
 
 }  // namespace mccs

@@ -11,8 +11,8 @@ absl::StatusOr<LogLevel> ParseLogLevel(std::string_view word) {
   if (word == "info") return LogLevel::kInfo;
   if (word == "warning") return LogLevel::kWarning;
   if (word == "error") return LogLevel::kError;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "'", std::string(word), "' is no log level: debug, info, warning and error are"));
+  return absl::InvalidArgumentError(absl::StrCat("invalid log level '", std::string(word),
+                                                 "': expected debug, info, warning or error"));
 }
 
 }  // namespace mccs

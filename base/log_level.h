@@ -1,4 +1,4 @@
-// A log level by its name, as files and command lines give it.
+// Parses the name of a log level from files and command lines.
 #ifndef MCCS_BASE_LOG_LEVEL_H_
 #define MCCS_BASE_LOG_LEVEL_H_
 
@@ -9,7 +9,7 @@
 
 namespace mccs {
 
-// "debug", "info", "warning", "error". kInvalidArgument with the word.
+// "debug", "info", "warning", "error". kInvalidArgument: names the word.
 absl::StatusOr<LogLevel> ParseLogLevel(std::string_view word);
 
 }  // namespace mccs

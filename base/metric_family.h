@@ -1,6 +1,5 @@
-// How our programs put their numbers into Prometheus' terms. Names: mccs_ in front, base units,
-// counters end in _total; never a rank or the id of a communicator in a label, which would make a
-// new series for each job.
+// Builds Prometheus metric families. Names: prefix mccs_, base units, counters end in _total.
+// Labels never contain a rank or a communicator's id, which would create new series for each job.
 #ifndef MCCS_BASE_METRIC_FAMILY_H_
 #define MCCS_BASE_METRIC_FAMILY_H_
 
@@ -14,7 +13,7 @@ namespace mccs {
 
 using MetricLabels = std::vector<prometheus::ClientMetric::Label>;
 
-// Gathers families in the order in which they begin.
+// Collects families in the order of their Begin… calls.
 class MetricFamilies {
  public:
   void BeginCounter(std::string name, std::string help) {
@@ -27,7 +26,7 @@ class MetricFamilies {
     families_.push_back({std::move(name), std::move(help), prometheus::MetricType::Histogram, {}});
   }
 
-  // Of the family that began last. REQUIRES: one has begun, of that type for AddHistogram.
+  // Adds a series to the last family. REQUIRES: a family was begun, for AddHistogram of that type.
   void Add(MetricLabels labels, double value) {
     prometheus::ClientMetric& metric = families_.back().metric.emplace_back();
     metric.label = std::move(labels);

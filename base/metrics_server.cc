@@ -17,7 +17,7 @@
 namespace mccs {
 namespace {
 
-// One that scrapes slowly does not keep the other out.
+// Two, so that a slow client does not block another one.
 constexpr size_t kThreads = 2;
 
 class Collector final : public prometheus::Collectable {
@@ -31,7 +31,7 @@ class Collector final : public prometheus::Collectable {
 
 constexpr auto kKnockAgain = std::chrono::milliseconds(5);
 
-// Opens a connection to ourselves and closes it. Whether that works does not matter.
+// Opens a connection to this server and closes it. Failure does not matter.
 void Knock(const std::string& endpoint) {
   const size_t colon = endpoint.rfind(':');
   const std::string host = endpoint.substr(0, colon);
@@ -49,13 +49,13 @@ void Knock(const std::string& endpoint) {
 
 struct MetricsServer::Impl {
   std::shared_ptr<Collector> collector;
-  std::unique_ptr<prometheus::Exposer> exposer;  // last: goes before what it calls
+  std::unique_ptr<prometheus::Exposer> exposer;  // last: destroyed before what it calls
 };
 
 MetricsServer::MetricsServer(std::unique_ptr<Impl> impl, std::string endpoint)
     : impl_(std::move(impl)), endpoint_(std::move(endpoint)) {}
 
-// The library's listener looks every two seconds, or at a new connection, whether it is to stop.
+// The library's listener checks for the stop only every two seconds, or at a new connection.
 MetricsServer::~MetricsServer() {
   std::atomic<bool> stopped = false;
   std::thread stop([&] {
@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::s
                                                                     Collect collect) {
   auto impl = std::make_unique<Impl>();
   impl->collector = std::make_shared<Collector>(std::move(collect));
-  // The library throws where it cannot listen, and does not say why.
+  // The library throws if it cannot listen, without the reason.
   try {
     impl->exposer = std::make_unique<prometheus::Exposer>(address, kThreads);
     impl->exposer->RegisterCollectable(impl->collector);

@@ -1,8 +1,7 @@
-// Serves numbers to Prometheus: GET /metrics at an address of this machine, in its text format, by
-// prometheus-cpp.
+// Serves metrics to Prometheus by prometheus-cpp: GET /metrics in the text format.
 //
-// THREAD: it has its own, which call `collect`; the rest: the owner. They take no signals that the
-// creating thread has blocked.
+// THREAD: it has its own threads, which call `collect`; the rest: the owner. They block the signals
+// that the creating thread has blocked.
 #ifndef MCCS_BASE_METRICS_SERVER_H_
 #define MCCS_BASE_METRICS_SERVER_H_
 
@@ -19,16 +18,16 @@ namespace mccs {
 
 class MetricsServer {
  public:
-  // Called once for each scrape, perhaps by two threads at a time.
+  // Called once per scrape, possibly by two threads at a time.
   using Collect = std::function<std::vector<prometheus::MetricFamily>()>;
 
-  // Listens at `address` ("0.0.0.0:7401"; port 0: the system chooses). Debian's build of the library
-  // knows IPv4 alone.
-  // kUnavailable: the address is taken or not ours; the text says what to do.
-  // LIFETIME: what `collect` looks at outlives the server.
+  // Listens at `address` ("0.0.0.0:7401"; port 0: the system chooses). Debian's build of the
+  // library supports only IPv4.
+  // kUnavailable: the address is in use or not of this machine; the message has the remedy.
+  // LIFETIME: what `collect` reads outlives the server.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& address,
                                                               Collect collect);
-  // Stops, and waits for scrapes that are under way.
+  // Stops, and waits for scrapes in progress.
   ~MetricsServer();
 
   // "address:port", with the port that it listens on.

@@ -9,7 +9,7 @@ namespace mccs {
 void SystemRandom::Fill(std::span<std::byte> out) {
   while (!out.empty()) {
     ssize_t got = getrandom(out.data(), out.size(), 0);
-    MCCS_CHECK(got > 0);  // Cannot fail once the kernel's pool is seeded, and blocks until then.
+    MCCS_CHECK(got > 0);  // Blocks until the kernel's pool is seeded, and cannot fail after that.
     out = out.subspan(static_cast<size_t>(got));
   }
 }

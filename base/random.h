@@ -1,4 +1,4 @@
-// Randomness is handed in, so that the simulator can seed it.
+// Randomness is injected, so that the simulator can seed it.
 #ifndef MCCS_BASE_RANDOM_H_
 #define MCCS_BASE_RANDOM_H_
 
@@ -22,13 +22,13 @@ class Random {
   }
 };
 
-// getrandom(2): fit for secrets.
+// getrandom(2): suitable for secrets.
 class SystemRandom final : public Random {
  public:
   void Fill(std::span<std::byte> out) override;
 };
 
-// The same seed gives the same bytes. For the simulator and tests only: its secrets are no secrets.
+// The same seed gives the same bytes. For the simulator and tests only: not suitable for secrets.
 class SeededRandom final : public Random {
  public:
   explicit SeededRandom(uint64_t seed) : engine_(seed) {}

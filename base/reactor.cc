@@ -13,7 +13,7 @@
 namespace mccs {
 namespace {
 
-// Changes that one Wait takes; what is left over is taken by the next.
+// Events per Wait; the next Wait takes the rest.
 constexpr int kEventsPerWait = 64;
 
 int TimeoutMs(int64_t timeout_ns) {
@@ -44,7 +44,7 @@ absl::Status Reactor::Watch(int fd, Readiness* readiness) {
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.ptr = readiness;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("watching descriptor ", fd));
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot watch descriptor ", fd));
   }
   return absl::OkStatus();
 }

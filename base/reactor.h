@@ -1,9 +1,8 @@
-// Sleeping until something happens to a file descriptor: a thin epoll, edge-triggered.
+// Waits for events of file descriptors: a thin layer over epoll, edge-triggered.
 //
-// The reactor raises flags that live with their owners, and the owner lowers a flag when an
-// operation on the descriptor says "would block". It calls nobody but the owner's Waker, which
-// takes a note: so the engine's loop stays a list of Poll() calls, and who has nothing to do need
-// not be asked.
+// The reactor sets flags that belong to the descriptors' owners. An owner clears a flag when an
+// operation on the descriptor would block. The reactor calls only the owner's Waker, which records
+// the call: so the engine's loop remains a list of Poll() calls and can skip idle objects.
 //
 // THREAD: one owner. Only Wait sleeps.
 #ifndef MCCS_BASE_REACTOR_H_
@@ -19,13 +18,12 @@
 
 namespace mccs {
 
-// What has happened to a descriptor since its owner last lowered the flag. Raised by Wait only.
+// Events of a descriptor since its owner last cleared the flags. Set by Wait only.
 struct Readiness {
   bool readable = false;
   bool writable = false;
-  bool hangup =
-      false;  // closed by the other side, or an error waits; reading and writing tell which
-  Waker* waker = nullptr;  // woken by whatever happens; null: nobody
+  bool hangup = false;     // closed by the peer, or an error is pending; a read or write returns it
+  Waker* waker = nullptr;  // called for every event; null: none
 };
 
 class Reactor {
@@ -35,19 +33,18 @@ class Reactor {
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
-  // Watches `fd` until Unwatch. A state that holds already is reported by the next Wait.
+  // Watches `fd` until Unwatch. The next Wait reports a state that is already present.
   // LIFETIME: `readiness` and `fd` until Unwatch. REQUIRES: fd not watched already.
   absl::Status Watch(int fd, Readiness* readiness);
 
   // REQUIRES: before `fd` is closed.
   void Unwatch(int fd);
 
-  // Sleeps until a watched descriptor changes state or `timeout_ns` have passed (0: looks only;
-  // negative: no limit). Returns how many descriptors changed: 0 after the time or a signal.
+  // Sleeps until a watched descriptor changes state or `timeout_ns` have passed (0: does not sleep;
+  // negative: no limit). Returns the number of descriptors that changed; 0 on timeout or a signal.
   int Wait(int64_t timeout_ns);
 
-  // The descriptor that polls readable when Wait would find something, to nest this in another
-  // loop.
+  // A descriptor that is readable when Wait would return events, to nest this in another loop.
   int fd() const { return epoll_.get(); }
 
  private:

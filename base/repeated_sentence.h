@@ -1,4 +1,4 @@
-// A log that is told the same thing again and again.
+// Suppresses repeated log lines.
 #ifndef MCCS_BASE_REPEATED_SENTENCE_H_
 #define MCCS_BASE_REPEATED_SENTENCE_H_
 
@@ -8,11 +8,11 @@
 
 namespace mccs {
 
-// Says a sentence when it is news, and again after a minute: a fault that lasts is seen by whoever
-// looks, and does not fill the log.
+// Passes a sentence when it changes, and again after a minute: a persistent error stays visible and
+// does not fill the log.
 class RepeatedSentence {
  public:
-  // Whether the sentence should be said now; true counts as said.
+  // Whether to log the sentence now; true counts as logged.
   bool IsDue(const std::string& sentence, MonotonicNs now) {
     if (sentence == said_ && now < again_at_) return false;
     said_ = sentence;

@@ -1,4 +1,4 @@
-// Tells the service manager (systemd, Type=notify) how this program stands: one datagram to
+// Reports this program's state to the service manager (systemd, Type=notify): one datagram to
 // $NOTIFY_SOCKET.
 #ifndef MCCS_BASE_SD_NOTIFY_H_
 #define MCCS_BASE_SD_NOTIFY_H_
@@ -10,11 +10,10 @@
 
 namespace mccs {
 
-// Sends `message` ("READY=1", "STOPPING=1", "STATUS=…", one a line) to the socket `notify_socket`:
-// a path, or
-// "@name" in the abstract namespace. main.cc hands in the value of NOTIFY_SOCKET.
-// An empty `notify_socket` is nobody who wants to know: OK.
-// THREAD: any. Does not block: a manager that does not read is kUnavailable.
+// Sends `message` ("READY=1", "STOPPING=1", "STATUS=…", one per line) to the socket
+// `notify_socket`: a path, or "@name" in the abstract namespace; main.cc passes the value of
+// NOTIFY_SOCKET. Returns OK if it is empty.
+// THREAD: any. Does not block. kUnavailable: the manager does not read.
 absl::Status SdNotify(const std::string& notify_socket, std::string_view message);
 
 }  // namespace mccs

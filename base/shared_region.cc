@@ -46,8 +46,7 @@ absl::StatusOr<SharedRegion> SharedRegion::Create(const std::string& name, size_
 absl::StatusOr<SharedRegion> SharedRegion::Map(UniqueFd fd) {
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-    return absl::InvalidArgumentError(
-        "shared memory that is not sealed against shrinking is refused");
+    return absl::InvalidArgumentError("rejected shared memory: it is not sealed against shrinking");
   }
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return absl::ErrnoToStatus(errno, "fstat of shared memory");

@@ -1,5 +1,5 @@
-// Memory that two processes share: a memfd, mapped. The maker seals its size, so that no holder of
-// the descriptor can pull pages from under the other (SIGBUS).
+// Memory shared by two processes: a mapped memfd. The creator seals its size, so that no holder of
+// the descriptor can shrink it and cause SIGBUS in the other process.
 #ifndef MCCS_BASE_SHARED_REGION_H_
 #define MCCS_BASE_SHARED_REGION_H_
 
@@ -12,7 +12,7 @@
 
 namespace mccs {
 
-// LIFETIME: unmaps and closes with the object. Moves, does not copy.
+// LIFETIME: the destructor unmaps and closes. Movable, not copyable.
 class SharedRegion {
  public:
   SharedRegion() = default;
@@ -20,18 +20,19 @@ class SharedRegion {
   SharedRegion& operator=(SharedRegion&& other) noexcept;
   ~SharedRegion();
 
-  // A new region of zeros, rounded up to whole pages, size sealed. `name` shows in /proc/PID/maps.
+  // A new zeroed region, rounded up to whole pages, with sealed size. `name` appears in
+  // /proc/PID/maps.
   static absl::StatusOr<SharedRegion> Create(const std::string& name, size_t bytes);
 
-  // Maps a region that another process made, all of it, read and write. Refuses one that could
-  // still shrink (kInvalidArgument). The descriptor is closed: the mapping needs none.
+  // Maps the whole region of another process, read and write. kInvalidArgument: it is not sealed
+  // against shrinking. Closes the descriptor, which the mapping does not need.
   static absl::StatusOr<SharedRegion> Map(UniqueFd fd);
 
   std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
-  // To be given to others; of the maker's region alone.
+  // For sending to other processes; only for a region from Create.
   int fd() const { return fd_.get(); }
-  // The same, for who gives it away once: the mapping needs none.
+  // The same, and gives up ownership; the mapping does not need it.
   UniqueFd TakeFd() { return std::move(fd_); }
 
  private:

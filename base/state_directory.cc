@@ -18,7 +18,7 @@
 namespace mccs {
 namespace {
 
-// A predecessor that stops just now takes its pid file away, perhaps after we have opened it.
+// A predecessor that is stopping may delete its pid file after this program has opened it.
 constexpr int kClaimTries = 10;
 
 bool StillThere(const UniqueFd& fd, const std::string& file) {
@@ -27,7 +27,7 @@ bool StillThere(const UniqueFd& fd, const std::string& file) {
          held.st_ino == named.st_ino && held.st_dev == named.st_dev;
 }
 
-// The pid file, locked: by nobody else, and still under its name.
+// Opens and locks the pid file; verifies that it still has its name.
 absl::StatusOr<UniqueFd> Lock(const std::string& file, const std::string& owner) {
   for (int i = 0; i < kClaimTries; ++i) {
     UniqueFd fd(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
@@ -46,11 +46,11 @@ absl::StatusOr<std::unique_ptr<StateDirectory>> StateDirectory::Claim(const std:
   std::filesystem::create_directories(path, error);
   if (error) {
     return absl::PermissionDeniedError(
-        absl::StrCat("cannot make the state directory ", path, ": ", error.message()));
+        absl::StrCat("cannot create the state directory ", path, ": ", error.message()));
   }
   const std::string file = absl::StrCat(path, "/pid");
-  MCCS_ASSIGN_OR_RETURN(
-      UniqueFd fd, Lock(file, absl::StrCat("another ", program, " runs with state_dir ", path)));
+  MCCS_ASSIGN_OR_RETURN(UniqueFd fd,
+                        Lock(file, absl::StrCat("another ", program, " uses state_dir ", path)));
   const std::string pid = absl::StrCat(getpid(), "\n");
   if (ftruncate(fd.get(), 0) != 0 ||
       write(fd.get(), pid.data(), pid.size()) != static_cast<ssize_t>(pid.size())) {

@@ -1,6 +1,6 @@
-// The files by which others find a running program: <state_dir>/pid, locked while it lives, and
-// <state_dir>/endpoint, there while it is ready; with them <state_dir>/metrics where it serves
-// some. All go with a clean stop.
+// The files by which others find a running program: <state_dir>/pid, locked while it runs;
+// <state_dir>/endpoint, present while it is ready; and <state_dir>/metrics if it serves metrics. A
+// clean stop removes them.
 #ifndef MCCS_BASE_STATE_DIRECTORY_H_
 #define MCCS_BASE_STATE_DIRECTORY_H_
 
@@ -13,19 +13,19 @@
 
 namespace mccs {
 
-// LIFETIME: removes its files with the object.
+// LIFETIME: the destructor removes the files.
 class StateDirectory {
  public:
-  // Makes the directory if need be and writes the pid. kAlreadyExists: another live `program` holds
-  // it; other errors name the file.
+  // Creates the directory if needed and writes the pid. kAlreadyExists: another running `program`
+  // uses it; other errors name the file.
   static absl::StatusOr<std::unique_ptr<StateDirectory>> Claim(const std::string& path,
                                                                const std::string& program);
   ~StateDirectory();
   StateDirectory(const StateDirectory&) = delete;
 
-  // The program is ready at `endpoint`. Readers see the file whole or not at all.
+  // Announces that the program is ready at `endpoint`. The file is replaced atomically.
   absl::Status Publish(const std::string& endpoint) const { return Write("endpoint", endpoint); }
-  // It serves its metrics at `endpoint`; before Publish, so that who sees the one sees the other.
+  // Announces the metrics endpoint. Call it before Publish, so that readers of one see the other.
   absl::Status PublishMetrics(const std::string& endpoint) const {
     return Write("metrics", endpoint);
   }

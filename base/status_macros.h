@@ -1,4 +1,4 @@
-// Hand an error upwards without a word: for functions that return absl::Status or absl::StatusOr.
+// Return an error to the caller unchanged: for functions with absl::Status or absl::StatusOr.
 #ifndef MCCS_BASE_STATUS_MACROS_H_
 #define MCCS_BASE_STATUS_MACROS_H_
 

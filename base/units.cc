@@ -95,7 +95,7 @@ std::optional<uint64_t> ParseBitRate(std::string_view text) {
   if (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
   const auto known = std::find(std::begin(kBitRateUnits), std::end(kBitRateUnits), unit);
   if (known == std::end(kBitRateUnits)) return std::nullopt;
-  // In whole numbers, since 0.3 is none in binary.
+  // Integer arithmetic, because decimal fractions such as 0.3 are inexact in binary.
   size_t decimals = 3 * static_cast<size_t>(known - std::begin(kBitRateUnits));
   const size_t point = std::min(number.find('.'), number.size());
   std::string whole(number.substr(0, point));

@@ -16,7 +16,7 @@ size_t FirstCharacterBytes(std::string_view text) {
   for (size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
   }
-  // Written longer than need be, half of a pair of UTF-16, above the last character.
+  // Overlong encodings, UTF-16 surrogates, values above U+10FFFF.
   const bool wrong = (first == 0xE0 && byte(1) < 0xA0) || (first == 0xED && byte(1) > 0x9F) ||
                      (first == 0xF0 && byte(1) < 0x90) || (first == 0xF4 && byte(1) > 0x8F);
   return wrong ? 0 : length;
@@ -39,7 +39,7 @@ std::string AsUtf8(std::string_view bytes) {
 std::string CutText(std::string_view text, size_t most_bytes) {
   constexpr size_t kLongestCharacter = 4;
   if (text.size() <= most_bytes) return std::string(text);
-  const auto goes_on = [&](size_t i) {  // a character that began before
+  const auto goes_on = [&](size_t i) {  // a continuation byte
     return (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80;
   };
   size_t end = most_bytes;

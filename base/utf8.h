@@ -1,5 +1,5 @@
-// Texts that leave the process: protobuf takes no other ones than UTF-8 (RFC 3629), and refuses the
-// whole message for one byte.
+// Strings for protobuf, which accepts only UTF-8 (RFC 3629) and rejects a whole message for one
+// invalid byte.
 #ifndef MCCS_BASE_UTF8_H_
 #define MCCS_BASE_UTF8_H_
 
@@ -9,13 +9,13 @@
 
 namespace mccs {
 
-// Of the character that `text` begins with; 0: it is none, or there is none.
+// Length in bytes of the first character of `text`; 0: invalid, or `text` is empty.
 size_t FirstCharacterBytes(std::string_view text);
 
-// With a '?' for each byte that is of no character.
+// Replaces each byte that is not part of a valid character by '?'.
 std::string AsUtf8(std::string_view bytes);
 
-// The first characters of `text` that take `most_bytes` at most, none of them in part.
+// The longest prefix of whole characters with at most `most_bytes` bytes.
 std::string CutText(std::string_view text, size_t most_bytes);
 
 }  // namespace mccs

@@ -1,5 +1,4 @@
-// Somebody who takes turns, for those who know when the next one is due: a stream that has become
-// ready wakes whoever reads it.
+// An object that runs when it is woken. A stream that becomes ready wakes its reader.
 //
 // THREAD: the owning engine's.
 #ifndef MCCS_BASE_WAKER_H_
@@ -10,8 +9,7 @@ namespace mccs {
 class Waker {
  public:
   virtual ~Waker() = default;
-  // There is something to look at. Only takes a note of it, at a cost that does not depend on how
-  // many there are; twice is as good as once.
+  // Records that there is work. Constant cost; repeated calls have no further effect.
   virtual void Wake() = 0;
 };
 

@@ -1,5 +1,5 @@
-// The time of day, handed in like base/clock.h's. For people: it may jump, and nothing is measured
-// by it.
+// The time of day, injected like base/clock.h. For display only: it may jump, so it is not used to
+// measure durations.
 #ifndef MCCS_BASE_WALL_CLOCK_H_
 #define MCCS_BASE_WALL_CLOCK_H_
 

@@ -41,7 +41,7 @@ std::string PlaceOf(const std::string& name, const YAML::Mark& mark) {
   return absl::StrCat(name, ":", mark.line + 1, ":", mark.column + 1, ": ");
 }
 
-// The documents of `text`, each a mapping or nothing.
+// The documents of `text`, each a mapping or empty.
 absl::StatusOr<std::vector<YAML::Node>> LoadMappings(const std::string& text,
                                                      const std::string& name) {
   std::vector<YAML::Node> roots;
@@ -59,11 +59,11 @@ absl::StatusOr<std::vector<YAML::Node>> LoadMappings(const std::string& text,
   return roots;
 }
 
-// Collects where each value of a document stands. An alias is walked as often as it is named, and
-// may name what it stands in, hence the limits.
+// Collects the position of each value of a document. Each use of an alias is walked again, and an
+// alias may contain itself, hence the limits.
 class PlaceWalk {
  public:
-  // False: they are too many, or too deep.
+  // Returns false if there are too many values, or the nesting is too deep.
   bool Walk(const YAML::Node& node, const std::string& path, size_t depth = 0) {
     if (++seen_ > YamlReader::kMaxPlaces || depth > YamlReader::kMaxDepth) return false;
     if (!path.empty())
@@ -92,12 +92,12 @@ class PlaceWalk {
 
 }  // namespace
 
-// A mapping of the file and the keys that somebody asked for.
+// A mapping of the file and the keys that were read.
 struct YamlReader::Mapping {
   YAML::Node node;       // a map, or null where the mapping is absent
-  std::string path;      // "lanes.", for errors about what is missing
-  YAML::Mark mark;       // of what it would stand in, where it is absent
-  bool refused = false;  // as a whole, already: nothing in it is missing
+  std::string path;      // "lanes.", for errors about missing keys
+  YAML::Mark mark;       // if absent, of the enclosing mapping
+  bool refused = false;  // as a whole, already: do not report missing keys in it
   std::vector<std::string> known = {};
 };
 
@@ -117,9 +117,9 @@ struct YamlReader::Document {
   std::string name;
   std::vector<std::unique_ptr<Mapping>> mappings;
   std::vector<Error> errors;
-  std::map<int, std::string> subjects;  // by the line on which they begin
+  std::map<int, std::string> subjects;  // by first line
 
-  // Where `value` stands; where there is none, where `mapping` does.
+  // The position of `value`; if absent, that of `mapping`.
   static YAML::Mark MarkOf(const Mapping& mapping, const Value& value) {
     return value ? value->Mark() : mapping.mark;
   }
@@ -153,13 +153,14 @@ struct YamlReader::Document {
     return mappings.back().get();
   }
 
-  // Each key is text and stands once.
+  // Checks that each key is a scalar and unique.
   void CheckKeys(const YAML::Node& node) {
     std::vector<std::pair<std::string, int>> seen;
     if (!node.IsMap()) return;
     for (const auto& entry : node) {
       if (!entry.first.IsScalar()) {
-        Add(entry.first.Mark(), absl::StrCat("a key must be a word, not ", Describe(entry.first)));
+        Add(entry.first.Mark(),
+            absl::StrCat("a key must be a scalar, not ", Describe(entry.first)));
         continue;
       }
       const std::string& key = entry.first.Scalar();
@@ -167,8 +168,7 @@ struct YamlReader::Document {
           std::find_if(seen.begin(), seen.end(), [&](auto& s) { return s.first == key; });
       if (first != seen.end()) {
         Add(entry.first.Mark(),
-            absl::StrCat("key '", key, "' stands here again; it is already on line ",
-                         first->second));
+            absl::StrCat("duplicate key '", key, "'; it is already on line ", first->second));
       } else {
         seen.emplace_back(key, entry.first.Mark().line + 1);
       }
@@ -186,7 +186,7 @@ struct YamlReader::Document {
       if (const std::string* near = ClosestWord(key, mapping.known)) {
         absl::StrAppend(&text, "; did you mean '", *near, "'?");
       } else {
-        absl::StrAppend(&text, "; known here:");
+        absl::StrAppend(&text, "; known keys:");
         for (const std::string& known : mapping.known) absl::StrAppend(&text, " ", known);
       }
       Add(entry.first.Mark(), std::move(text));
@@ -226,8 +226,8 @@ absl::StatusOr<std::vector<YamlReader>> YamlReader::ParseAll(const std::string& 
 absl::StatusOr<YamlReader> YamlReader::Parse(const std::string& text, const std::string& name) {
   MCCS_ASSIGN_OR_RETURN(const std::vector<YAML::Node> roots, LoadMappings(text, name));
   if (roots.size() > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(PlaceOf(name, roots[1].Mark()), "a second document begins here; one is read"));
+    return absl::InvalidArgumentError(absl::StrCat(PlaceOf(name, roots[1].Mark()),
+                                                   "a second document begins here; expected one"));
   }
   auto document = std::make_shared<Document>();
   document->name = name;
@@ -346,7 +346,7 @@ void YamlReader::Duration(std::string_view key, int64_t* out_ns, Need need) {
   if (!value) return;
   const auto ns = value->IsScalar() ? ParseDurationNs(value->Scalar()) : std::nullopt;
   if (!ns) {
-    return document_->Expected(*value, key, "a time with its unit, as 5s or 200ms");
+    return document_->Expected(*value, key, "a duration with its unit, such as 5s or 200ms");
   }
   *out_ns = *ns;
 }
@@ -356,7 +356,7 @@ void YamlReader::Bytes(std::string_view key, uint64_t* out, Need need) {
   if (!value) return;
   const auto bytes = value->IsScalar() ? ParseBytes(value->Scalar()) : std::nullopt;
   if (!bytes) {
-    return document_->Expected(*value, key, "a number of bytes, as 4096 or 16MiB");
+    return document_->Expected(*value, key, "a number of bytes, such as 4096 or 16MiB");
   }
   *out = *bytes;
 }
@@ -367,7 +367,7 @@ void YamlReader::BitRate(std::string_view key, uint64_t* out_bps, Need need) {
   const auto bps = value->IsScalar() ? ParseBitRate(value->Scalar()) : std::nullopt;
   if (!bps || *bps == 0) {
     return document_->Expected(*value, key,
-                               "a rate above zero with its unit, as 50Gbps or 200Mbps");
+                               "a rate above zero with its unit, such as 50Gbps or 200Mbps");
   }
   *out_bps = *bps;
 }
@@ -409,9 +409,9 @@ std::vector<YamlReader> YamlReader::Children(std::string_view key, Need need) {
 absl::StatusOr<std::map<std::string, YamlPlace>> YamlReader::Places() const {
   PlaceWalk walk;
   if (walk.Walk(mapping_->node, "")) return walk.Take();
-  return absl::InvalidArgumentError(absl::StrCat(
-      PlaceOf(document_->name, mapping_->node.Mark()), "a document may have ", kMaxPlaces,
-      " values, ", kMaxDepth, " deep, aliases counted as often as they are named"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(PlaceOf(document_->name, mapping_->node.Mark()), "too many values: at most ",
+                   kMaxPlaces, " values, ", kMaxDepth, " deep, counting each use of an alias"));
 }
 
 YamlPlace YamlReader::Place() const {
@@ -456,7 +456,7 @@ absl::Status YamlReader::Finish() {
   std::stable_sort(errors.begin(), errors.end(), [](const auto& a, const auto& b) {
     return std::tie(a.line, a.column) < std::tie(b.line, b.column);
   });
-  // What an alias stands for is read each time.
+  // The same alias may be read several times: drop duplicate errors.
   const auto alike = [](const auto& a, const auto& b) {
     return std::tie(a.line, a.column, a.text) == std::tie(b.line, b.column, b.text);
   };

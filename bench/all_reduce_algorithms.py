@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""All-reduce by ring, tree and direct plans, and by the one that the model chooses, over labs of several hosts.
+"""All-reduce by ring, tree and direct plans, and by the algorithm that the cost model chooses, on several hosts.
 
-Ours goes the whole way: a compiled NCCL program with one rank per host, the shim, mccsd, the emulation of CUDA. Labs
-of all numbers of hosts and all algorithms are measured in turns. Prints a table per number of hosts, in
-microseconds, and one JSON line per figure. Exit status 1 where something could not be measured.
+Measures the whole stack: a compiled NCCL program with one rank per host, the shim, mccsd and the emulation of CUDA.
+Alternates between numbers of hosts and algorithms. Prints a table per number of hosts, in microseconds, and one JSON
+line per figure. Exit status 1 if a measurement fails.
 """
 import argparse
 import json
@@ -29,7 +29,7 @@ def serves(algorithm, hosts):
 
 
 def measure(hosts, algorithm, options):
-    """Microseconds by size, of each of several runs in one fresh lab."""
+    """Microseconds by size, for each run in one new lab."""
     lab = f"bench-{os.getpid()}"
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
         if algorithm != CHOSEN:
@@ -64,10 +64,10 @@ def main():
     parser.add_argument("--op", default="all_reduce", choices=["all_reduce", "broadcast", "reduce"])
     parser.add_argument("--hosts", type=int, nargs="+", default=[2, 3, 4])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--runs", type=int, default=1, help="of the program in each lab and round")
+    parser.add_argument("--runs", type=int, default=1, help="runs of the program per lab and round")
     parser.add_argument("--iters", type=int, default=300)
     parser.add_argument("--best", action="store_true",
-                        help="the best run counts, not the median: where other programs keep the machine busy")
+                        help="report the best run instead of the median, for busy machines")
     parser.add_argument("--min", type=int, default=8)
     parser.add_argument("--max", type=int, default=1 << 20)
     parser.add_argument("--factor", type=int, default=4)
@@ -88,7 +88,7 @@ def main():
     count = min if options.best else statistics.median
     figures = {key: {size: count([run[size] for run in runs]) for size in runs[0]} for key, runs in series.items()}
     print(f"{machine()}; {'best' if options.best else 'median'} of {options.runs} runs in "
-          f"each of {options.rounds} rounds in turns")
+          f"each of {options.rounds} alternating rounds")
     for hosts in options.hosts:
         print_table(hosts, figures, options)
     print()

@@ -1,6 +1,5 @@
-// Two processes send each other as many bytes at the same time, with nothing but sendmsg and
-// recvmsg over loopback. Prints the microseconds of one exchange, for each size of calls of
-// kBareCalls.
+// Two processes simultaneously send each other the same number of bytes with sendmsg and recvmsg
+// over loopback. Prints the microseconds of one exchange for each call size in kBareCalls.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
@@ -30,9 +29,9 @@ void Run(Side& side, const Load& load) {
 int main(int argc, char** argv) {
   CLI::App app("Two processes exchange bytes over loopback sockets: microseconds of one exchange");
   mccs::Load load{};
-  app.add_option("bytes", load.bytes, "of one exchange, each way")->required();
+  app.add_option("bytes", load.bytes, "bytes of one exchange, per direction")->required();
   app.add_option("iterations", load.iterations)->required()->check(CLI::PositiveNumber);
-  app.add_option("connections", load.connections, "each way")
+  app.add_option("connections", load.connections, "number of connections per direction")
       ->required()
       ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);

@@ -59,7 +59,7 @@ BusyController::BusyController(const ClusterView& idle)
   coordinator_.TakeOutbox();
 }
 
-// By its position in the cluster: "h12".
+// The agent of a host, numbered by the host's name: "h12".
 AgentKey BusyController::AgentOf(const std::string& host) {
   return AgentKey(std::strtoull(host.c_str() + 1, nullptr, 10) + 1);
 }

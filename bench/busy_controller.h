@@ -1,5 +1,5 @@
-// A controller's coordinator with a cluster full of jobs, for benchmarks: no network, and agents
-// that take up at once what is proposed.
+// A controller's coordinator with a fully loaded cluster, for benchmarks: no network, and agents
+// that accept proposals immediately.
 #ifndef MCCS_BENCH_BUSY_CONTROLLER_H_
 #define MCCS_BENCH_BUSY_CONTROLLER_H_
 
@@ -16,23 +16,24 @@
 
 namespace mccs {
 
-// Its Topology, and a Policy fair_flow for all.
+// The Topology, and a Policy of type fair_flow for all tenants.
 std::shared_ptr<const ObjectSet> FairFlowObjects(std::shared_ptr<const Topology> topology);
 
 class BusyController {
  public:
-  // With all hosts of `idle` (bench/cluster_views.h) and its one topology.
+  // Has all hosts of `idle` (bench/cluster_views.h) and its single topology.
   explicit BusyController(const ClusterView& idle);
 
-  // Has the controller hear of communicators that work, plan them, and plan until nothing changes.
+  // Reports running communicators to the controller and plans until nothing changes.
   void Start(const std::vector<CommunicatorView>& jobs);
 
-  // The message of an agent that `job` waits for its strategy, or is at its end.
+  // Sends an agent's message: `job` waits for its strategy.
   void HearOf(const CommunicatorView& job) { Announce(job, /*running=*/false); }
+  // Sends an agent's message: communicator `id` has ended.
   void HearEndOf(CommId id);
-  // The periodic call in which others are planned anew.
+  // The periodic call that replans other communicators.
   void Tick() { coordinator_.Tick(); }
-  // Agents take up what they were told. Returns how many proposals that were.
+  // Accepts all proposals on behalf of the agents. Returns their number.
   int Adopt();
 
   const Coordinator& coordinator() const { return coordinator_; }

@@ -1,4 +1,4 @@
-// Clusters and jobs as policies see them, put together for benchmarks and tests.
+// Builds the policies' views of clusters and jobs, for benchmarks and tests.
 #ifndef MCCS_BENCH_CLUSTER_VIEWS_H_
 #define MCCS_BENCH_CLUSTER_VIEWS_H_
 
@@ -14,15 +14,15 @@ namespace mccs {
 
 inline constexpr uint16_t kPeerPort = 7400;
 
-// Equal parts of the candidates lead over each of the switches spine0, spine1 …, ascending.
+// Port rules that map equal ranges of `candidates` to the switches spine0, spine1 …, ascending.
 SourcePortMapping RulesBySpine(const Topology& topology, int spines, SourcePortRange candidates);
 
-// All hosts of the topology, ready. NIC n of host h has the address 10.h.0.n, if the topology says
-// none; the daemons are reached at the first one.
+// A view in which all hosts of the topology are ready. NIC n of host h has the address 10.h.0.n
+// unless the topology has one; daemons listen on the first NIC's address.
 ClusterView ViewOf(std::shared_ptr<const Topology> topology);
 
-// A rank on each of these GPUs of each host, the hosts in the order of their first ranks. The rings
-// of the channels take the hosts as they stand.
+// A job with a rank on each of `gpus` of each host. `hosts` is the order of their first ranks, and
+// of the rings of all channels.
 CommunicatorView MakeJob(uint64_t id, const std::string& tenant,
                          const std::vector<std::string>& hosts,
                          const std::vector<std::vector<int>>& gpus, int channels = 1);

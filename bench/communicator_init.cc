@@ -1,6 +1,6 @@
-// How long ncclCommInitRank takes on daemons that run already. An ordinary NCCL program, one
-// process per rank with torchrun's variables: rank 0 prints the median and the slowest of its calls
-// in milliseconds, once all ranks have met before each.
+// Measures ncclCommInitRank on running daemons. An ordinary NCCL program, one process per rank with
+// torchrun's variables. Rank 0 prints the median and maximum of its calls in milliseconds; a
+// barrier precedes each call.
 #include <cuda_runtime.h>
 #include <nccl.h>
 
@@ -15,7 +15,7 @@
 
 namespace {
 
-// Passes rank 0's id to everybody; no rank goes on before all have come.
+// Broadcasts rank 0's id to all ranks, with a barrier.
 class Meeting {
  public:
   explicit Meeting(const JobPlace& place) {
@@ -61,7 +61,7 @@ double InitMs(const JobPlace& place, Meeting& meeting) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("ncclCommInitRank on daemons that run already: milliseconds of rank 0's calls");
+  CLI::App app("Measures ncclCommInitRank on running daemons: milliseconds of rank 0's calls");
   int iterations = 50;
   app.add_option("iterations", iterations)->capture_default_str()->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);

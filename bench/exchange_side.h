@@ -1,5 +1,5 @@
-// Two processes that exchange bytes over loopback connections: what lane_bench measures lanes with,
-// and the bare exchange that lanes and all-reduces are compared with.
+// Two processes that exchange bytes over loopback connections: the frame of lane_bench, and the
+// bare exchange with which benchmarks compare lanes and all-reduces.
 //
 // THREAD: one per side.
 #ifndef MCCS_BENCH_EXCHANGE_SIDE_H_
@@ -18,19 +18,19 @@
 namespace mccs {
 
 inline constexpr size_t kBufferBytes = 16 * kMiB;
-// The bare exchange depends on how much it hands to one call: the best counts.
+// Bytes per call of the bare exchange, whose rate depends on it; benchmarks use the best one.
 inline constexpr size_t kBareCalls[] = {64 * kKiB, 256 * kKiB, kMiB};
 
-// One of the two processes: its ends of the connections, and a word with the other.
+// One of the two processes: its ends of the connections, and a barrier with the other process.
 class Side {
  public:
   Side(bool first, int barrier_fd, int buffer_bytes);
 
   void Barrier() const;
-  // Opens `count` connections each way; the sending side opens.
+  // Opens `count` connections per direction; the sending side connects.
   void Open(int count);
   void Close();
-  // What an engine does when nothing moved: looks again a few times, then lets others run.
+  // Idles as an engine does without work: polls, and yields the processor every few calls.
   void Idle(int& idle);
 
   bool first() const { return first_; }
@@ -47,16 +47,16 @@ class Side {
   SocketNetwork network_;
 };
 
-// `bytes` each way over the side's open connections with nothing but sendmsg and recvmsg,
+// Exchanges `bytes` per direction over the side's open connections with sendmsg and recvmsg,
 // `call_bytes` at a time.
 void ExchangeBare(Side& side, size_t bytes, size_t call_bytes);
 
-// Seconds of `exchange` over `connections` fresh ones each way.
+// Seconds of `exchange` over `connections` new connections per direction.
 double Seconds(Side& side, int connections, const std::function<void()>& exchange);
 
 double Median(std::vector<double> values);
 
-// Runs `run` on the two sides, one of them in a child process. Returns the exit status.
+// Runs `run` on both sides, one of them in a child process. Returns the exit status.
 int RunOnTwoSides(int buffer_bytes, const std::function<void(Side&)>& run);
 
 }  // namespace mccs

@@ -1,7 +1,7 @@
-// What communicators cost that nobody uses: small all-reduces of one communicator, each waited for,
-// beside more and more idle ones of the same ranks. An ordinary NCCL program: alone it has two
-// ranks in its own process; started with torchrun's variables, one rank in each process. Rank 0
-// prints one JSON line per number of idle communicators.
+// Measures the cost of idle communicators: small all-reduces of one communicator, each waited for,
+// with increasing numbers of idle communicators of the same ranks. An ordinary NCCL program: two
+// ranks in one process, or with torchrun's variables one rank per process. Rank 0 prints one JSON
+// line per number of idle communicators.
 #include <cuda_runtime.h>
 #include <nccl.h>
 
@@ -20,7 +20,7 @@ constexpr int kRanksAlone = 2;
 constexpr int kWarmup = 200;
 using Clock = std::chrono::steady_clock;
 
-// A rank of this process, and all of its communicators.
+// A rank of this process and its communicators.
 struct Rank {
   int rank = 0;
   ncclComm_t busy = nullptr;
@@ -50,7 +50,7 @@ Ranks Open(const JobPlace& place, size_t bytes) {
   return ranks;
 }
 
-// One all-reduce on the communicator that `choose` picks of each rank, and the wait for it.
+// Runs one all-reduce on each rank's communicator selected by `choose`, and waits for it.
 template <typename Choose>
 void AllReduce(const Ranks& ranks, size_t count, const Choose& choose) {
   NCCL_OK(ncclGroupStart());
@@ -61,7 +61,7 @@ void AllReduce(const Ranks& ranks, size_t count, const Choose& choose) {
   for (const Rank& r : ranks) CUDA_OK(cudaStreamSynchronize(r.stream));
 }
 
-// Each has worked once.
+// Adds communicators that have run one operation.
 void AddIdle(Ranks& ranks, size_t count, size_t total) {
   while (ranks.front().idle.size() < total) {
     for (Rank& r : ranks) r.idle.push_back(nullptr);
@@ -88,12 +88,13 @@ std::vector<double> SortedLatencies(const Ranks& ranks, size_t count, int calls)
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Small all-reduces of one communicator, each waited for, beside idle ones; one JSON line per "
-      "number of these");
+      "Small all-reduces of one communicator, each waited for, next to idle communicators; prints "
+      "one "
+      "JSON line per number of idle communicators");
   std::vector<size_t> idle = {0, 100, 400};
   int calls = 3000;
   size_t bytes = 8;
-  app.add_option("--idle", idle, "how many idle communicators, in rising order")
+  app.add_option("--idle", idle, "numbers of idle communicators, in ascending order")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--calls", calls)->capture_default_str()->check(CLI::PositiveNumber);

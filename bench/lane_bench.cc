@@ -1,6 +1,6 @@
-// Lanes beside bare sockets: two processes exchange the same bytes in both directions over as many
-// loopback connections, once through lanes and once with nothing but sendmsg and recvmsg, in turns.
-// Then the same for eight bytes to and fro. One JSON line per figure.
+// Compares lanes with bare sockets: two processes exchange the same bytes in both directions over
+// the same number of loopback connections, alternately through lanes and with sendmsg and recvmsg.
+// Then the same for a ping-pong of eight bytes. Prints one JSON line per figure.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
@@ -72,7 +72,7 @@ void ExchangeLanes(Side& side, const Load& load) {
     if (done) break;
     if (!moved) side.Idle(idle);
   }
-  // The other side may still wait for our last acknowledgement.
+  // The other side may still wait for this side's last acknowledgement.
   for (auto& lane : recv) lane->Poll();
   side.Barrier();
 }
@@ -136,7 +136,7 @@ void Run(Side& side, const Load& load) {
     const double l = Seconds(side, load.connections, [&] { ExchangeLanes(side, load); });
     const double bp = Seconds(side, 1, [&] { PingBare(side); });
     const double lp = Seconds(side, 1, [&] { PingLanes(side); });
-    if (i == 0) continue;  // pages and the kernel's buffers are warm from here on
+    if (i == 0) continue;  // warm-up of pages and the kernel's buffers
     for (size_t c = 0; c < std::size(kBareCalls); ++c) {
       bare[c].push_back(static_cast<double>(load.bytes) / b[c] / 1e9);
     }
@@ -158,22 +158,23 @@ void Run(Side& side, const Load& load) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Lanes beside bare sockets over loopback, in turns; one JSON line per figure");
+  CLI::App app("Compares lanes with bare sockets over loopback; prints one JSON line per figure");
   Load load;
   size_t mib = load.bytes / kMiB;
   uint32_t slice_kib = load.slice_bytes / kKiB;
   int buffer_kib = load.buffer_bytes;
-  app.add_option("--mib", mib, "bytes of a round, each direction")
+  app.add_option("--mib", mib, "MiB of a round, per direction")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  app.add_option("--rounds", load.rounds, "after one that is not counted")
+  app.add_option("--rounds", load.rounds, "number of rounds, after one warm-up round")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  app.add_option("--connections", load.connections, "each direction")
+  app.add_option("--connections", load.connections, "number of connections per direction")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option("--slice-kib", slice_kib)->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--socket-kib", buffer_kib, "a socket's buffer; 0: the kernel's choice")
+  app.add_option("--socket-kib", buffer_kib,
+                 "size of a socket's buffer in KiB; 0: the kernel's default")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   app.add_option("--slots", load.slots)->capture_default_str()->check(CLI::PositiveNumber);

@@ -1,5 +1,5 @@
-// An ordinary NCCL program that has a lot of memory: two ranks in this process, whose buffers are
-// registered as a whole and reduced from end to end. Then it says so and waits to be killed.
+// An ordinary NCCL program with a lot of memory: two ranks in this process register their buffers
+// as a whole and reduce all of them. Prints each step and then waits to be killed.
 #include <cuda_runtime.h>
 #include <nccl.h>
 #include <unistd.h>
@@ -26,11 +26,14 @@ struct Rank {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Registers so much memory, reduces all of it, and waits for its end");
+  CLI::App app("Registers memory, reduces all of it, and waits to be killed");
   size_t gib = 0;
-  app.add_option("gib", gib, "of both ranks together")->required()->check(CLI::Range(2, 1024));
+  app.add_option("gib", gib, "GiB of memory of both ranks together")
+      ->required()
+      ->check(CLI::Range(2, 1024));
   int communicators = 0;
-  app.add_option("--communicators", communicators, "so many besides, which are never used");
+  app.add_option("--communicators", communicators,
+                 "number of additional communicators, never used");
   CLI11_PARSE(app, argc, argv);
   std::array<Rank, kRanks> ranks;
   ncclComm_t comms[kRanks];

@@ -1,6 +1,5 @@
 // An ordinary NCCL program: two ranks in this process, small all-reduces. Prints two figures in
-// microseconds: the median from the call to the end of the wait for it, and the mean when calls
-// follow each other unwaited for.
+// microseconds: the median time of a call that is waited for, and the mean time of pipelined calls.
 #include <cuda_runtime.h>
 #include <nccl.h>
 
@@ -90,8 +89,9 @@ bool Right(const Ranks& ranks, size_t count) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Small all-reduces of two ranks in this process: prints the median microseconds of one that "
-      "is waited for, and the mean of those that follow each other");
+      "Small all-reduces of two ranks in this process: prints the median microseconds of calls "
+      "that "
+      "are waited for, and the mean of pipelined calls");
   size_t bytes = 0;
   int iterations = 0;
   app.add_option("bytes", bytes)->required()->check(CLI::Range(sizeof(float), size_t{1} << 40));
@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
   const double latency = MedianLatency(ranks, count, iterations);
   std::printf("%.3f %.3f\n", latency, MeanPipelined(ranks, count, iterations));
   const bool right = Right(ranks, count);
-  if (!right) std::fprintf(stderr, "latency_all_reduce: a result is wrong\n");
+  if (!right) std::fprintf(stderr, "latency_all_reduce: wrong result\n");
   for (const Rank& r : ranks) NCCL_OK(ncclCommDestroy(r.comm));
   return right ? 0 : 1;
 }

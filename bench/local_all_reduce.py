@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""All-reduce beside its peers on this machine, in one run and in turns.
+"""Compares MCCS's all-reduce with OpenMPI and a bare exchange over sockets, in alternating rounds.
 
-Ours goes the whole way: a compiled NCCL program, the shim, mccsd of a lab, the emulation of CUDA. The peers are
-OpenMPI and a bare exchange of bytes over sockets. Prints a table and one JSON line per figure. Exit status 0 also
-where a target is missed; 1 where something could not be measured at all.
+Measures the whole stack ("ours"): a compiled NCCL program, the shim, mccsd of a lab and the emulation of CUDA. Prints a
+table and one JSON line per figure. Exit status 0 even if a target is missed; 1 if a measurement fails.
 """
 import argparse
 import datetime
@@ -22,14 +21,14 @@ from measuring import call, machine  # noqa: E402
 
 BIN = pathlib.Path(__file__).resolve().parent
 LO_COUNTER = pathlib.Path("/sys/class/net/lo/statistics/tx_bytes")
-CHANNELS = 2  # lanes each way between two hosts by default: the bare exchange gets as many sockets
+CHANNELS = 2  # default lanes per direction between two hosts; the bare exchange uses as many sockets
 WARMUP = 5
 LARGE = 16 << 20
 LARGE_CALLS = 20
 SMALL = 8
 SMALL_CALLS = 2000
 MPIRUN = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "--oversubscribe", "-np", "2"]
-# OpenMPI's own choice, and its ring.
+# OpenMPI's default algorithm, and its ring.
 ALGORITHMS = {"default": [], "ring": ["--mca", "coll_tuned_use_dynamic_rules", "1",
                                       "--mca", "coll_tuned_allreduce_algorithm", "4"]}
 SHARED_MEMORY = ["--mca", "btl", "vader,self"]
@@ -45,7 +44,7 @@ class Lab:
         call(BIN / "mccs-lab", "down", "--name", self.name)
 
     def large(self, *place):
-        """Microseconds of one large all-reduce with a process per rank."""
+        """Microseconds of one large all-reduce with one process per rank."""
         table = call(BIN / "mccs-lab", "run", "--name", self.name, *place, "--", BIN / "collective_perf", "--min",
                      LARGE, "--max", LARGE, "--iters", LARGE_CALLS, "--warmup", WARMUP, "--out-of-place",
                      "--check", 0)
@@ -55,13 +54,13 @@ class Lab:
         return float(row.group().replace("[0]", "").split()[5])
 
     def small(self):
-        """Waited for one by one, and following each other; two ranks in one process."""
+        """Microseconds of one small call waited for, and of one in a pipeline; two ranks in one process."""
         return map(float, call(BIN / "mccs-lab", "exec", "--name", self.name, "h0", "--",
                                BIN / "latency_all_reduce", SMALL, SMALL_CALLS).split())
 
 
 def mpi(transport, size, calls):
-    """Microseconds of one all-reduce, by algorithm; nothing where there is no MPI."""
+    """Microseconds of one all-reduce, by algorithm; empty without MPI."""
     if shutil.which("mpirun") is None or not (BIN / "mpi_collective").exists():
         return {}
     return {name: float(call(*MPIRUN, *transport, *algorithm, BIN / "mpi_collective", size, calls))
@@ -69,12 +68,12 @@ def mpi(transport, size, calls):
 
 
 def bare():
-    """Microseconds of one exchange, by the size of calls."""
+    """Microseconds of one exchange, by call size."""
     return dict(enumerate(map(float, call(BIN / "bare_exchange", LARGE, LARGE_CALLS, CHANNELS).split())))
 
 
 def measure(rounds):
-    """Medians by name; everything is measured once in each round. Of a peer's ways the best median counts."""
+    """Medians by name, over rounds that measure everything once. For each peer, its algorithm with the best median."""
     series = {}
 
     def keep(name, values):
@@ -112,7 +111,7 @@ class Report:
         self.lines.append((name, who, value, unit, verdict))
 
     def print(self):
-        print(f"{self.machine}; {self.date}; medians of {self.rounds} rounds in turns")
+        print(f"{self.machine}; {self.date}; medians of {self.rounds} alternating rounds")
         for name, who, value, unit, verdict in self.lines:
             shown = "not measured" if value is None else f"{value:12.2f}"
             print(f"  {name:42} {who:28} {shown} {unit:5} {verdict}")

@@ -1,9 +1,8 @@
-// How near one thread's MemOps come to the limit of memory: each source read once, each destination
-// written once. Beside them memcpy.
+// Compares one thread's MemOps with the memory bandwidth limit (each source read once, each
+// destination written once) and with memcpy.
 //
-// bytes_per_second counts what has to be read and written; busbw (GB/s) is that of a local
-// all-reduce of as many ranks as there are sources. An all-reduce of n local ranks is n sources, n
-// destinations.
+// bytes_per_second counts the bytes that must be read and written. busbw (GB/s) is that of a local
+// all-reduce with as many ranks as sources; n local ranks have n sources and n destinations.
 #include <algorithm>
 #include <cstring>
 #include <memory>

@@ -1,5 +1,5 @@
-// The peer: MPI_Allreduce of float32 sums, or MPI_Allgather, timed as collective_perf times its
-// calls. Prints microseconds per call, the slowest rank's. Started by mpirun.
+// The peer OpenMPI: MPI_Allreduce of float32 sums or MPI_Allgather, timed like collective_perf.
+// Prints microseconds per call of the slowest rank. Started by mpirun.
 #include <mpi.h>
 
 #include <CLI/CLI.hpp>
@@ -10,8 +10,7 @@
 
 namespace {
 
-// Sizes as nccl-tests have them: bytes of the input of an all-reduce, of the output of an
-// all-gather.
+// Sizes as in nccl-tests: bytes of the input of an all-reduce, of the output of an all-gather.
 class Call {
  public:
   Call(const std::string& op, size_t bytes, int ranks)
@@ -45,14 +44,15 @@ class Call {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "MPI_Allreduce or MPI_Allgather of float32: microseconds per call, the slowest rank's");
+      "MPI_Allreduce or MPI_Allgather of float32: microseconds per call of the slowest rank");
   size_t bytes = 0;
   int iterations = 0;
   int warmup = 5;
   std::string op = "all_reduce";
   app.add_option("bytes", bytes)->required();
   app.add_option("iterations", iterations)->required()->check(CLI::PositiveNumber);
-  app.add_option("--warmup", warmup, "calls before the clock runs")->capture_default_str();
+  app.add_option("--warmup", warmup, "number of calls before the measurement")
+      ->capture_default_str();
   app.add_option("--op", op)
       ->capture_default_str()
       ->check(CLI::IsMember({"all_reduce", "all_gather"}));

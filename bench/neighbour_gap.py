@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How long a tenant's 8-byte calls stand still while another process has a lot of memory.
+"""Measures how long a neighbour with a lot of memory delays a tenant's 8-byte calls.
 
-A lab of one host. small_calls reduces 8 bytes, one call after the other: while large_neighbour registers its memory,
-reduces all of it, and is killed; then alone, for as long. Prints the longest gap between two calls, beside and alone,
-and how much of it the calling thread and the daemon's engine were ready to run and had no processor. Where this machine
-is virtual, its hypervisor may stop a processor for tens of milliseconds: the gap that is longest without this steal
-time is printed, too. One JSON line per figure; a run whose target is missed says so. Exit status 0 also then; 1 where
-something could not be measured at all.
+On a lab of one host, small_calls repeats an 8-byte all-reduce: first while large_neighbour registers its memory,
+reduces all of it and is killed ("beside"), then for the same time "alone". Prints the longest gap between two calls,
+beside and alone, and the part of it in which the calling thread and the daemon's engine were runnable without a
+processor. A hypervisor may stop a processor of a virtual machine for tens of milliseconds, so it also prints the
+longest gap without this steal time. Prints one JSON line per figure, and whether each run met the target. Exit status 0
+even if a target is missed; 1 if a measurement fails.
 """
 import argparse
 import datetime
@@ -24,15 +24,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "share/benc
 from measuring import call, machine  # noqa: E402
 
 BIN = pathlib.Path(__file__).resolve().parent
-# Beyond what the calls have alone.
+# Allowed difference from the longest gap alone.
 TARGET_MS = 5.0
 PATIENCE_S = 120
-# The kernel and the daemon are through with the memory of 8 GiB by then.
+# Time for the kernel and the daemon to release 8 GiB.
 AFTERMATH_S = 5.0
 
 
 def processes(program, *words):
-    """Ids of the processes of this program whose command line, or whose environment, has all of the words."""
+    """Pids of the program's processes that have all words in their command line or environment."""
     found = []
     for directory in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -52,14 +52,14 @@ class Lab:
         call(self.lab, "up", "--name", self.name, "--hosts", 1, "--gpus", 2)
         engines = processes("/mccsd", self.name)
         if len(engines) != 1:
-            raise RuntimeError(f"{len(engines)} processes of mccsd in lab {self.name}, 1 expected")
+            raise RuntimeError(f"found {len(engines)} processes of mccsd in lab {self.name}, expected 1")
         self.engine = engines[0]
 
     def down(self):
         call(self.lab, "down", "--name", self.name)
 
     def start(self, program, *arguments):
-        """Runs it on the host, with its output in a pipe."""
+        """Starts a program on the host, with its output in a pipe."""
         return subprocess.Popen([str(a) for a in (self.lab, "exec", "--name", self.name, "h0", "--", BIN / program,
                                                   *arguments)],
                                 stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
@@ -68,11 +68,11 @@ class Lab:
 def expect(process, line):
     found = process.stdout.readline().strip()
     if found != line:
-        raise RuntimeError(f"{process.args}: '{line}' expected, '{found}' printed")
+        raise RuntimeError(f"{process.args}: expected '{line}', got '{found}'")
 
 
 def end_of(calls):
-    """The number of calls, the longest gap, and the one that is longest without the steal time."""
+    """Waits for the end; returns the number of calls, the longest gap, and the longest gap without steal time."""
     output, _ = calls.communicate(timeout=PATIENCE_S)
     count, longest, unstolen = output.strip().split("\n")
     return {"calls": int(count), "longest": gap(longest), "unstolen": gap(unstolen)}
@@ -115,7 +115,7 @@ def phase_of(gap, phases):
     for name, doing in (("registered", "registering"), ("worked", "working"), ("killed", "being killed")):
         if gap["at"] / 1e3 < phases[name]:
             return doing
-    return "behind its end"
+    return "after its end"
 
 
 def unstolen(gap):
@@ -153,10 +153,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--gib", type=int, default=8, help="memory of the neighbour")
-    parser.add_argument("--communicators", type=int, default=0, help="that the neighbour has besides")
+    parser.add_argument("--communicators", type=int, default=0, help="number of idle communicators of the neighbour")
     parser.add_argument("--programs", type=pathlib.Path, default=BIN, help="directory of mccs-lab and the daemon")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the lab goes down then, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the lab is stopped as well
     about = {"machine": machine(),
              "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds")}
     neighbour = f"{options.gib} GiB"

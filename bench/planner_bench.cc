@@ -1,7 +1,7 @@
-// How long a plan takes: 10,000 flows on 768 GPUs from nothing, again when all is placed, and one
-// job more or less. By switches' hash, and by rules. First for the planner alone, then for all that
-// the controller does: from the message of an agent to the proposal for the communicator that waits
-// for it, and in the Tick in which the others make room.
+// Measures planning of 10,000 flows on 768 GPUs: from scratch, again when all flows are placed, and
+// with one job more or less. For source ports mapped by hash and by rules. First the planner alone,
+// then the whole controller: from an agent's message to the proposal for the waiting communicator,
+// and the Tick that moves other flows.
 //
 //   planner_bench [--benchmark_filter=…]
 #include <algorithm>
@@ -44,7 +44,7 @@ CommunicatorView RandomJob(uint64_t id, std::mt19937& random) {
                  std::vector<std::vector<int>>(kHostsPerJob, gpus));
 }
 
-// As many jobs as have kFlows flows, not placed yet.
+// Jobs with kFlows flows in total, not placed yet.
 ClusterView BusyCluster(SourcePortMapping::Kind mapping) {
   std::mt19937 random(kSeed);
   ClusterView view = ViewOf(PaperCluster(mapping));
@@ -53,7 +53,7 @@ ClusterView BusyCluster(SourcePortMapping::Kind mapping) {
   return view;
 }
 
-// A planner as the controller makes one: with all that the view has.
+// A planner as the controller creates it, with all data of the view.
 class Planning {
  public:
   explicit Planning(const ClusterView& view) : view_(view), fabrics_(view) {
@@ -98,7 +98,7 @@ void BM_AllFlowsAgain(benchmark::State& state, SourcePortMapping::Kind mapping) 
   state.counters["moved"] = static_cast<double>(moved);
 }
 
-// The pure function that the controller calls, over a view that it has: from nothing.
+// The controller's pure planning function over a complete view, from scratch.
 void BM_DecideFromNothing(benchmark::State& state, SourcePortMapping::Kind mapping) {
   const ClusterView view = BusyCluster(mapping);
   const auto objects = FairFlowObjects(view.topologies.front());
@@ -117,7 +117,7 @@ class BusyCoordinator {
   BusyController& operator*() { return *controller_; }
   BusyController* operator->() { return controller_.get(); }
   CommunicatorView NextJob() { return RandomJob(next_id_++, random_); }
-  // One of those that run.
+  // A running job.
   CommId AnyJob() {
     const auto& all = controller_->coordinator().registry().communicators();
     return std::next(all.begin(), static_cast<std::ptrdiff_t>(random_() % all.size()))->first;
@@ -129,7 +129,7 @@ class BusyCoordinator {
   std::unique_ptr<BusyController> controller_;
 };
 
-// Until the new job's strategy is on its way to it.
+// Until the new job's strategy is sent.
 void BM_ControllerAnswersOneJobMore(benchmark::State& state, SourcePortMapping::Kind mapping) {
   BusyCoordinator controller(mapping);
   for (auto _ : state) {
@@ -145,7 +145,7 @@ void BM_ControllerAnswersOneJobMore(benchmark::State& state, SourcePortMapping::
   }
 }
 
-// The Tick in which the controller tells the others, after what `prepare` has it hear.
+// The Tick that sends changes to other communicators, after the messages of `prepare`.
 template <typename Prepare>
 void MeasureTicks(benchmark::State& state, SourcePortMapping::Kind mapping,
                   const Prepare& prepare) {
@@ -164,7 +164,7 @@ void MeasureTicks(benchmark::State& state, SourcePortMapping::Kind mapping,
       benchmark::Counter(proposals, benchmark::Counter::kAvgIterations);
 }
 
-// After the answer to one job more.
+// After the strategy for a new job.
 void BM_ControllerMakesRoom(benchmark::State& state, SourcePortMapping::Kind mapping) {
   MeasureTicks(state, mapping, [](BusyCoordinator& controller) {
     controller->HearOf(controller.NextJob());

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Draws what policy_study prints: how many jobs became how much faster.
+"""Draws the output of policy_study: the distribution of jobs' speedups.
 
     build/bin/policy_study | tee study.jsonl | bench/plot_policy_study.py study.png
 """
@@ -19,7 +19,7 @@ def main():
     chart, axes = pyplot.subplots(1, len(placements), figsize=(5.5 * len(placements), 4), squeeze=False)
     for axis, placement in zip(axes[0], placements):
         here = [figure for figure in figures if figure["placement"] == placement]
-        for figure in here[1:]:  # the first is what the others are compared with
+        for figure in here[1:]:  # the first is the baseline
             shares = [i / (len(figure["speedups"]) - 1) for i in range(len(figure["speedups"]))]
             axis.plot(figure["speedups"], shares, label=f"{figure['arm']}: {figure['mean_speedup']:.2f}× on average")
         axis.axvline(1, color="grey", linewidth=0.8)

@@ -1,22 +1,22 @@
-// What the policies are worth on the cluster that "MCCS" (SIGCOMM 2024) simulates: 50 jobs of 16 or
-// 32 GPUs, half of each, on 768 GPUs, each all-reducing 100 MB. A flow model, no packets:
+// Simulates policies on the cluster of "MCCS" (SIGCOMM 2024): 50 jobs on 768 GPUs, half of them
+// with 16 GPUs and half with 32, each with an all-reduce of 100 MB. A flow model without packets:
 //
-// - GPUs belong to one job at a time. Jobs are placed in the order of their numbers, as many as
-// fit;
-//   those left are placed on an empty cluster, and so on. All jobs of such a wave all-reduce at
-//   once, and keep on doing so.
-// - Placement `random`: a job's GPUs are drawn from all free ones. `compact`: the free ones of one
-// host
-//   after the other, in the order of the racks, whole hosts first.
-// - A job's channels are rings over its hosts, one for each NIC that is near one of its GPUs on the
-//   host that has most. Each carries an even part of the data, 2 (H − 1) / H times round H hosts,
-//   all of it at the pace of its slowest link; what other rings leave is shared max-min fair. The
-//   job is done when its slowest ring is. Latency, and work on the hosts, count nothing.
-// - ECMP: source ports are drawn at random; each leaf hashes the flow's addresses and ports.
+// clang-format off
+// - GPUs belong to one job at a time. Jobs are placed in order until the cluster is full; the rest
+//   are placed on an empty cluster, and so on. All jobs of such a wave all-reduce repeatedly at the
+//   same time.
+// - Placement `random`: a job's GPUs are drawn from all free ones. `compact`: the free GPUs of one
+//   host after the other, in the order of the racks, whole hosts first.
+// - A job's channels are rings over its hosts, one for each NIC near one of its GPUs on the host
+//   with most GPUs. Each ring carries an equal part of the data, 2 (H − 1) / H times around H hosts,
+//   at the rate of its slowest link; rates are max-min fair. A job ends with its slowest ring.
+//   Latency and work on hosts are ignored.
+// - ECMP: source ports are random; each leaf hashes the flow's addresses and ports.
+// clang-format on
 //
 // Arms: the library's ring over hosts in the order of randomly placed ranks with ECMP; the same
-// with the hosts in locality order; locality order with fair flow assignment. Each trial draws all
-// anew.
+// with hosts in locality order; locality order with fair flow assignment. Each trial draws new
+// random values.
 //
 //   policy_study [--trials 20] [--seed 1]      one JSON line for each figure
 #include <algorithm>
@@ -59,7 +59,7 @@ struct Gpu {
   int host, index;
 };
 
-// GPUs that no job of the wave has, those of a host in a row.
+// GPUs without a job in this wave, grouped by host.
 using Free = std::vector<Gpu>;
 
 Free AllGpus() {
@@ -86,7 +86,7 @@ std::vector<Gpu> TakeCompact(Free* free, int count) {
   return taken;
 }
 
-// Ranks are numbered at random over the hosts.
+// Ranks have random numbers over the hosts.
 CommunicatorView JobOn(uint64_t id, const std::vector<Gpu>& gpus, std::mt19937& random) {
   std::map<int, std::vector<int>> by_host;
   for (const Gpu& gpu : gpus) by_host[gpu.host].push_back(gpu.index);
@@ -144,7 +144,7 @@ void Decide(Arm arm, uint64_t seed, const Fabrics& fabrics, ClusterView* view) {
   }
 }
 
-// By job: how long its all-reduce takes.
+// Seconds of an all-reduce, by job.
 std::vector<double> Seconds(const ClusterView& view, const Fabrics& fabrics) {
   const SharesOfAll shares = FindShares(view, fabrics);  // for the paths
   struct Ring {
@@ -152,7 +152,7 @@ std::vector<double> Seconds(const ClusterView& view, const Fabrics& fabrics) {
     int hosts, channels;
   };
   std::vector<Ring> rings;
-  std::vector<FlowDemand> demands;  // of whole rings: over all links that their lanes take
+  std::vector<FlowDemand> demands;  // one per ring: over all links of its lanes
   for (size_t j = 0; j < view.communicators.size(); ++j) {
     const strategy::Strategy& strategy = view.communicators[j].strategy;
     const size_t first = demands.size();
@@ -235,12 +235,12 @@ void Study(Placement placement, int trials, unsigned seed) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Policies on a simulated cluster of 768 GPUs, by a flow model");
+  CLI::App app("Simulates policies on a cluster of 768 GPUs by a flow model");
   int trials = 20;
   unsigned seed = 1;
-  app.add_option("--trials", trials, "Draws of placement, order and ports")
+  app.add_option("--trials", trials, "number of random draws of placement, order and ports")
       ->check(CLI::PositiveNumber);
-  app.add_option("--seed", seed, "Of the first trial");
+  app.add_option("--seed", seed, "seed of the first trial");
   CLI11_PARSE(app, argc, argv);
   Study(Placement::kRandom, trials, seed);
   Study(Placement::kCompact, trials, seed);

@@ -1,7 +1,7 @@
 // An ordinary NCCL program: two ranks in this process, all-reduces of 8 bytes one by one. Prints
-// the longest time from the end of one call to the end of the next one, how long this thread and
-// the daemon's engine meanwhile were ready to run and had no processor, and how long a hypervisor
-// meanwhile ran something else on one of this machine's processors (steal time).
+// the longest gap between the ends of two calls, the part of it in which this thread and the
+// daemon's engine were runnable without a processor, and the steal time of one of this machine's
+// processors in it.
 #include <cuda_runtime.h>
 #include <fcntl.h>
 #include <nccl.h>
@@ -26,10 +26,10 @@ namespace {
 constexpr int kRanks = 2;
 constexpr size_t kElements = 2;
 constexpr int kWarmup = 200;
-constexpr double kLongMs = 1;           // a gap whose stolen time is looked at
-volatile std::sig_atomic_t g_stop = 0;  // SIGTERM came
+constexpr double kLongMs = 1;           // read the steal time of gaps longer than this
+volatile std::sig_atomic_t g_stop = 0;  // set by SIGTERM
 using Clock = std::chrono::steady_clock;
-// So often, too: a look at a gap finds what was stolen in it, not long before.
+// Also read the steal time this often, so that a reading in a gap has no earlier steal time.
 constexpr auto kLook = std::chrono::milliseconds(20);
 
 struct Rank {
@@ -61,7 +61,7 @@ void CallAndWait(const Ranks& ranks) {
   for (const Rank& r : ranks) CUDA_OK(cudaStreamSynchronize(r.stream));
 }
 
-// How long a thread has waited for a processor. A look takes about a microsecond.
+// Time that a thread has waited for a processor. A reading takes about a microsecond.
 class ProcessorWait {
  public:
   explicit ProcessorWait(const std::string& schedstat) : fd_(open(schedstat.c_str(), O_RDONLY)) {}
@@ -88,11 +88,11 @@ class ProcessorWait {
   double last_ms_ = 0;
 };
 
-// The time that the hypervisor took from each processor, of /proc/stat, which counts it in ticks of
-// 10 ms. A look takes some tens of microseconds, so it is no part of a gap.
+// Steal time of each processor from /proc/stat, in ticks of 10 ms. A reading takes tens of
+// microseconds, so it happens outside gaps.
 class Steal {
  public:
-  // Milliseconds since the last call, of the processor that lost most.
+  // Milliseconds since the last call, of the processor with most steal time.
   double Since() {
     std::ifstream stat("/proc/stat");
     std::string line;
@@ -113,13 +113,13 @@ class Steal {
   std::vector<unsigned long long> ticks_;
 };
 
-// From the end of one call to the end of the next one.
+// Time between the ends of two calls.
 struct Gap {
   double ms = 0;
   double own_wait_ms = 0;
   double engine_wait_ms = 0;
   double stolen_ms = 0;
-  double at_ms = 0;  // from the beginning
+  double at_ms = 0;  // since the start
 
   double Unstolen() const { return std::max(0.0, ms - stolen_ms); }
 };
@@ -137,16 +137,16 @@ double Milliseconds(Clock::duration time) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "All-reduces of 8 bytes, one by one. Prints how many calls there were; then of the longest "
-      "gap: its milliseconds, those of it in which the thread and the engine waited for a "
-      "processor and the hypervisor ran something else, and when it was; then the same of the gap "
-      "that is longest without what the hypervisor took");
+      "All-reduces of 8 bytes, one by one. Prints the number of calls; then for the longest gap: "
+      "its milliseconds, the milliseconds in which the thread and the engine waited for a "
+      "processor, the steal time, and its start; then the same for the gap that is longest without "
+      "steal time");
   double seconds = 0;
-  app.add_option("seconds", seconds, "at most; SIGTERM ends it earlier")
+  app.add_option("seconds", seconds, "maximum duration in seconds; SIGTERM stops it earlier")
       ->required()
       ->check(CLI::PositiveNumber);
   int engine = 0;
-  app.add_option("--engine", engine, "process id of mccsd; its main thread is the engine");
+  app.add_option("--engine", engine, "pid of mccsd; its main thread is the engine");
   CLI11_PARSE(app, argc, argv);
   std::signal(SIGTERM, [](int) { g_stop = 1; });
   const Ranks ranks = Open();

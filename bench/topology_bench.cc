@@ -1,5 +1,5 @@
-// What a planner asks of topology/, on the paper's cluster of 768 GPUs (or another topology):
-// paths, shares, and the map of source ports.
+// Benchmarks of topology/ as the planner uses it, on the paper's cluster of 768 GPUs (or another
+// topology): paths, shares, and the map of source ports.
 //
 //   topology_bench [--benchmark_filter=…]      in the repository's root
 #include <cstdlib>
@@ -54,7 +54,7 @@ std::vector<std::pair<NicId, NicId>> RandomPairs(const Topology& topology, size_
   return pairs;
 }
 
-// Each pair's paths are looked at, as a policy that looks for the least loaded one does.
+// Iterates over each pair's paths, as a policy that searches for the least loaded one.
 void BM_AllPathsOfFlows(benchmark::State& state) {
   const Topology& topology = Cluster();
   const auto pairs = RandomPairs(topology, static_cast<size_t>(state.range(0)));
@@ -73,7 +73,7 @@ void BM_AllPathsOfFlows(benchmark::State& state) {
 }
 BENCHMARK(BM_AllPathsOfFlows)->Arg(10'000)->Unit(benchmark::kMillisecond);
 
-// As a planner's first look at a cluster, when nothing is known yet.
+// The planner's first use of a cluster, with empty caches.
 void BM_FirstPathsBetweenAllLeaves(benchmark::State& state) {
   const Topology& topology = Cluster();
   const auto pairs = RandomPairs(topology, 10'000);

@@ -1,4 +1,4 @@
-# What comes from Debian's packages (scripts/setup installs them) and from the CUDA toolkit.
+# Dependencies from Debian packages (scripts/setup installs them) and from the CUDA toolkit.
 
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
@@ -17,13 +17,13 @@ if(MCCS_WITH_GRPC)
   pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-pull prometheus-cpp-core)
 endif()
 
-# CUDA: headers and the names that libcudart exports. Nothing of it is linked into our own programs. Asked anew at each
-# configuration, so that a build folder follows CUDA_HOME.
+# CUDA: headers and the names that libcudart exports. MCCS programs do not link CUDA libraries. Runs at each
+# configuration, so that a build directory follows CUDA_HOME.
 execute_process(COMMAND "${PROJECT_SOURCE_DIR}/scripts/cuda_home"
   OUTPUT_VARIABLE MCCS_CUDA_HOME OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_VARIABLE _cuda_error RESULT_VARIABLE _cuda_result)
 if(_cuda_result)
   message(FATAL_ERROR "${_cuda_error}")
 endif()
-unset(MCCS_CUDA_HOME CACHE)  # of earlier build folders, which kept the answer
+unset(MCCS_CUDA_HOME CACHE)  # older build directories cached it
 add_library(mccs_cuda_headers INTERFACE)
 target_include_directories(mccs_cuda_headers SYSTEM INTERFACE "${MCCS_CUDA_HOME}/include")

@@ -1,4 +1,4 @@
-# Compiler settings and the three functions with which every room declares itself.
+# Compiler settings, and functions that declare libraries, programs and tests.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -22,13 +22,13 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # Paths inside the tree count relative to it, so that a second clone finds what the first has compiled.
+  # Paths relative to the tree, so that all clones share the cache.
   set(MCCS_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${CCACHE}")
   set(CMAKE_C_COMPILER_LAUNCHER "${MCCS_LAUNCHER}")
   set(CMAKE_CXX_COMPILER_LAUNCHER "${MCCS_LAUNCHER}")
 endif()
 
-# mccs_library(NAME SOURCES ... [DEPS ...]): a static library; headers are found from the repository's root.
+# mccs_library(NAME SOURCES ... [DEPS ...]): a static library; include paths start at the repository's root.
 function(mccs_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   if(ARG_SOURCES)
@@ -51,8 +51,8 @@ function(mccs_program name)
 endfunction()
 
 # mccs_test(NAME SOURCES ... [DEPS ...] [LABELS ...]): a GoogleTest program in bin/tests/, one ctest entry.
-# Labels: unit, contract, sim, e2e; `engine` besides marks what also runs under TSan. The target tests_<label>
-# builds all tests of a label.
+# Labels: unit, contract, sim, e2e; tests with the additional label `engine` also run under TSan. The target
+# tests_<label> builds all tests of a label.
 function(mccs_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -62,7 +62,7 @@ function(mccs_test name)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
-  # For tests that hang, so with room for a sanitizer and for a machine that has other work.
+  # Only for tests that hang: long enough for sanitizers and busy machines.
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
     if(MCCS_SANITIZE)
@@ -74,7 +74,7 @@ function(mccs_test name)
   mccs_test_needs("${ARG_LABELS}" ${name})
 endfunction()
 
-# mccs_test_needs("LABEL;..." TARGET...): the tests of these labels need these targets built.
+# mccs_test_needs("LABEL;..." TARGET...): tests with these labels depend on these targets.
 function(mccs_test_needs labels)
   foreach(label ${labels})
     if(NOT TARGET tests_${label})

@@ -10,7 +10,7 @@
 namespace mccs {
 namespace {
 
-// An agent that reads so slowly that this many messages wait for it is cut off.
+// Limit of messages that wait for a slow agent; at the limit its stream ends.
 constexpr size_t kMaxWaitingMessages = 4096;
 
 grpc::Status ToGrpc(const absl::Status& status) {
@@ -19,7 +19,7 @@ grpc::Status ToGrpc(const absl::Status& status) {
 
 }  // namespace
 
-// One agent's stream. gRPC is never called under the mutex: it may run a callback before it
+// One agent's stream. Never calls gRPC under the mutex, since gRPC may run a callback before it
 // returns.
 //
 //   kOpen ──End()──► kEnding ──last write done──► kFinished ──OnDone──► gone
@@ -30,13 +30,13 @@ class AgentStream final : public grpc::ServerBidiReactor<agent::FromAgent, agent
 
   void Start() { StartRead(&incoming_); }
 
-  // Both take their place behind what was queued before; Advance begins with it.
+  // Queue and QueueEnd append to the outgoing messages; then call Advance.
   void Queue(agent::ToAgent message) {
     const std::lock_guard lock(mutex_);
     if (state_ != State::kOpen) return;
     if (outgoing_.size() >= kMaxWaitingMessages) {
       return EndLocked(
-          grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "the agent does not read"));
+          grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "the agent reads too slowly"));
     }
     outgoing_.push_back(std::move(message));
   }
@@ -45,12 +45,12 @@ class AgentStream final : public grpc::ServerBidiReactor<agent::FromAgent, agent
     EndLocked(std::move(status));
   }
 
-  // Starts the next write, or finishes, if it is time.
+  // Starts the next write, or finishes the stream, if possible.
   void Advance() {
     const agent::ToAgent* write = nullptr;
     std::optional<grpc::Status> finish;
     const std::shared_ptr<AgentStream> self =
-        shared_from_this();  // OnDone may come before we return.
+        shared_from_this();  // OnDone may run before we return.
     {
       const std::lock_guard lock(mutex_);
       if (writing_ || state_ == State::kFinished) return;
@@ -59,8 +59,7 @@ class AgentStream final : public grpc::ServerBidiReactor<agent::FromAgent, agent
         finish = end_;
       } else if (!outgoing_.empty()) {
         writing_ = true;
-        write =
-            &outgoing_.front();  // A deque's elements stay where they are when others are pushed.
+        write = &outgoing_.front();  // push_back does not move a deque's elements.
       }
     }
     if (write != nullptr) StartWrite(write);
@@ -98,14 +97,14 @@ class AgentStream final : public grpc::ServerBidiReactor<agent::FromAgent, agent
     if (state_ != State::kOpen) return;
     state_ = State::kEnding;
     end_ = std::move(status);
-    // What is being written now must stay until it is.
+    // Keeps the message that is being written.
     outgoing_.resize(writing_ ? 1 : 0);
   }
 
   AgentHub* const hub_;
   const AgentKey key_;
   agent::FromAgent incoming_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards all members below
   State state_ = State::kOpen;
   bool writing_ = false;
   std::deque<agent::ToAgent> outgoing_;
@@ -144,8 +143,8 @@ void AgentHub::Gone(AgentKey key, const std::string& why) {
   DeliverAnswers();
 }
 
-// What it says is queued under its lock: another thread's later word cannot overtake it. Writes
-// begin behind the lock, as they may call back.
+// Queues the outgoing messages under the coordinator's lock, so that threads keep their order.
+// Starts writes without the lock, since they may call back.
 void AgentHub::With(absl::FunctionRef<void(Coordinator&)> act) {
   std::vector<std::shared_ptr<AgentStream>> streams;
   coordinator_->With([&](Coordinator& c) {
@@ -181,7 +180,7 @@ void AgentHub::AskState(const std::string& host, TakeState answer) {
     }
     const absl::StatusOr<uint64_t> question = c.AskState(host);
     refused = question.status();
-    // Before the answer can come.
+    // Registered before the answer can arrive.
     if (question.ok()) asked_[*question] = answer;
   });
   if (!refused.ok()) answer(refused);
@@ -214,7 +213,7 @@ void AgentHub::StopAsking() {
 }
 
 void AgentHub::Forget(AgentKey key) {
-  std::shared_ptr<AgentStream> last;  // Destroyed after the lock is.
+  std::shared_ptr<AgentStream> last;  // Destroyed after the lock.
   const std::lock_guard lock(mutex_);
   const auto known = streams_.find(key);
   if (known == streams_.end()) return;

@@ -1,5 +1,5 @@
-// The controller's end of the agents' streams (proto/agent.proto): carries messages between gRPC
-// and the coordinator, in both directions, and nothing else.
+// gRPC server of the agents' streams (proto/agent.proto). It only carries messages between gRPC and
+// the coordinator, in both directions.
 //
 // THREAD: gRPC's callbacks and Tick()'s caller. Nothing blocks.
 #ifndef MCCS_CONTROLLER_AGENT_HUB_H_
@@ -29,16 +29,16 @@ class AgentHub final : public agent::AgentHub::CallbackService {
   grpc::ServerBidiReactor<agent::FromAgent, agent::ToAgent>* Attach(
       grpc::CallbackServerContext* context) override;
 
-  // Coordinator::Tick, and sends what it said.
+  // Calls Coordinator::Tick and sends the messages that it produced.
   void Tick();
-  // Sends what the coordinator has to say by now.
+  // Sends the messages in the coordinator's outbox.
   void Flush();
 
-  // Asks the daemon of `host` for its state. `answer` is called once, by any thread, perhaps before
-  // this returns.
+  // Asks the daemon of `host` for its state. `answer` is called once, from any thread, possibly
+  // before this returns.
   using TakeState = std::function<void(const absl::StatusOr<state::Daemon>&)>;
   void AskState(const std::string& host, TakeState answer);
-  // Answers all that is open and all that is asked from now on: the controller stops.
+  // Answers all open and all later requests with an error: the controller stops.
   void StopAsking();
 
  private:
@@ -46,18 +46,18 @@ class AgentHub final : public agent::AgentHub::CallbackService {
 
   void Hear(AgentKey key, const agent::FromAgent& message);
   void Gone(AgentKey key, const std::string& why);
-  // Acts, and sends what the coordinator says to it.
+  // Runs `act`, then sends the messages that the coordinator produced.
   void With(absl::FunctionRef<void(Coordinator&)> act);
-  // Returns those that have something to write.
+  // Returns the streams that have something to write.
   std::vector<std::shared_ptr<AgentStream>> Queue(std::vector<Outgoing> outbox);
   void DeliverAnswers();
   void Forget(AgentKey key);
 
   SharedCoordinator* const coordinator_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards all members below
   std::map<AgentKey, std::shared_ptr<AgentStream>> streams_;
   uint64_t last_key_ = 0;
-  std::map<uint64_t, TakeState> asked_;  // by question
+  std::map<uint64_t, TakeState> asked_;  // by request number
   bool stops_asking_ = false;
 };
 

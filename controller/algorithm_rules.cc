@@ -9,7 +9,7 @@
 namespace mccs {
 namespace {
 
-// Of communicators, of tenants and of all others.
+// A strategy holds the rules of a communicator, of its tenant and without selector.
 static_assert(3 * kMaxRulesOfOne <= kMaxAlgorithmRules);
 
 bool Contains(const std::vector<std::string>& names, const std::string& name) {

@@ -1,4 +1,4 @@
-// Which algorithm a communicator's calls take because an operator says so. Pure.
+// Puts the operator's algorithm rules (Policies `algorithm`) into strategies. Pure.
 #ifndef MCCS_CONTROLLER_ALGORITHM_RULES_H_
 #define MCCS_CONTROLLER_ALGORITHM_RULES_H_
 
@@ -9,14 +9,13 @@
 
 namespace mccs {
 
-// The Policies `algorithm` that are for a communicator: those that name it, then those that name
-// its tenant, then those that name nobody; by name among each.
+// The Policies `algorithm` that apply to a communicator: first those that select it, then those
+// that select its tenant, then those without a selector; each group by name.
 std::vector<const Object*> AlgorithmPolicies(const ObjectSet& objects,
                                              const CommunicatorView& communicator);
 
-// Puts their rules before those that daemons have from their own configuration, and takes those
-// away that other Policies put there before. The daemons' last ones go if a strategy cannot bear
-// all.
+// Puts the rules of `policies` before the rules from the daemons' own configuration, and removes
+// rules of other Policies. If a strategy cannot hold all rules, the daemons' last ones are dropped.
 void PutRules(const std::vector<const Object*>& policies, strategy::Strategy* strategy);
 
 }  // namespace mccs

@@ -15,12 +15,12 @@ namespace {
 constexpr size_t kMaxObjectsInAudit = 20;
 constexpr size_t kLongestOutcome = 1000;  // bytes
 constexpr size_t kLongestCaller = 200;
-// The peer of its own decisions. No transport calls one so.
+// Peer in audit entries of the controller's own decisions. No transport uses this name.
 constexpr char kTheController[] = "mccs-controller";
 
 // For the log.
 std::string WhoDid(const AuditEntry& entry) {
-  return absl::StrCat(entry.action, " by ", entry.user.empty() ? "a nameless user" : entry.user,
+  return absl::StrCat(entry.action, " by ", entry.user.empty() ? "an unnamed user" : entry.user,
                       " from ", entry.peer);
 }
 
@@ -59,7 +59,7 @@ absl::StatusOr<Object> ReadStored(const StoredObject& stored) {
   MCCS_ASSIGN_OR_RETURN(std::vector<Object> objects, ReadObjects({{name, stored.document}}));
   const bool itself = objects.size() == 1 && KindName(objects[0].key.kind) == stored.kind &&
                       objects[0].key.name == stored.name;
-  if (!itself) return absl::InvalidArgumentError(absl::StrCat(name, ": holds another object"));
+  if (!itself) return absl::InvalidArgumentError(absl::StrCat(name, ": contains another object"));
   objects[0].version = stored.version;
   objects[0].origin.reset();
   return std::move(objects[0]);
@@ -73,12 +73,10 @@ absl::StatusOr<std::unique_ptr<Catalog>> Catalog::Open(Store* store, const WallC
   ObjectSet set;
   set.revision = state.revision;
   const auto lost = [](std::string_view why) {
-    return absl::DataLossError(absl::StrCat(
-        "the store holds objects that this mccs-controller cannot take (another release wrote "
-        "them, "
-        "or somebody else did); the release that wrote them can, or an empty store and `mccsctl "
-        "apply`: ",
-        std::string(why)));
+    return absl::DataLossError(
+        absl::StrCat("cannot read objects in the store: another release or program wrote them; "
+                     "start that release, or use an empty store and `mccsctl apply`: ",
+                     std::string(why)));
   };
   for (const StoredObject& stored : state.objects) {
     absl::StatusOr<Object> object = ReadStored(stored);
@@ -191,7 +189,7 @@ void Catalog::KeepAudit(std::vector<AuditEntry> entries) {
   change.revision = objects_->revision;
   change.audit = std::move(entries);
   if (const absl::Status kept = store_->Commit(change); !kept.ok()) {
-    log_->Error("what was said before this is not in the audit log: ", std::string(kept.message()));
+    log_->Error("cannot write the preceding entry to the audit log: ", std::string(kept.message()));
   }
 }
 

@@ -1,9 +1,8 @@
-// The operators' objects: what is in force, each change checked as a whole, kept in the store, and
-// written into the audit log.
+// The operators' objects: checks each change as a whole, stores it and writes it to the audit log.
 //
-// OWNER: main. THREAD: any. A change waits for the one before it, for who is asked about it, and for
-// the store's disk, and so does what goes into the audit log; who reads it waits for the disk
-// alone, and who asks for the objects for nothing.
+// OWNER: main. THREAD: any. A change blocks for the change before it, for its admission check and
+// for the store's disk. Audit writes block in the same way; audit reads block for the disk only.
+// objects() never blocks.
 #ifndef MCCS_CONTROLLER_CATALOG_H_
 #define MCCS_CONTROLLER_CATALOG_H_
 
@@ -24,48 +23,47 @@
 
 namespace mccs {
 
-// Who asks.
+// The client that requests a change.
 struct Caller {
-  std::string peer;  // as the transport says
-  std::string user;  // as the caller says; nobody has checked it
+  std::string peer;  // as the transport reports it
+  std::string user;  // as the client reports it; not verified
 };
 
 class Catalog {
  public:
   using Objects = std::shared_ptr<const ObjectSet>;
 
-  // With what the store holds. kDataLoss: an object in it cannot be read, or they do not hold
-  // together. LIFETIME: all three outlive it.
+  // Loads the objects from the store. kDataLoss: an object cannot be read, or the objects are
+  // inconsistent. LIFETIME: all three outlive it.
   static absl::StatusOr<std::unique_ptr<Catalog>> Open(Store* store, const WallClock* clock,
                                                        Log* log);
 
-  // Told of every change before the call that made it returns, in their order; at once of what is
-  // there now. It must not call the catalog, but for objects().
+  // Calls `watcher` now with the current objects, and for every change, in order, before the call
+  // that made the change returns. It must not call the catalog, except objects().
   void Watch(std::function<void(Objects)> watcher);
 
-  // Asked about every change that holds together, before it is kept: an error refuses it. It must
-  // not call the catalog, but for objects().
+  // Called for every consistent change before it is stored; an error rejects the change. It must
+  // not call the catalog, except objects().
   using Admission = std::function<absl::Status(const ObjectSet& before, const ObjectSet& after)>;
   void SetAdmission(Admission admission);
 
-  // Those of the last change that was kept, also while another one is under way.
+  // The objects after the last stored change; does not wait for a change in progress.
   Objects objects() const;
 
   struct Outcome {
     Objects before;
     PlannedChange plan;
   };
-  // Errors as ReadObjects and PlanApply have them; kInternal: the store could not keep it. Then
-  // nothing has changed. A dry run changes nothing and leaves no trace.
-  // `action`: what the audit log calls it.
+  // Errors as in ReadObjects and PlanApply; kInternal: the store could not commit, and nothing has
+  // changed. A dry run changes nothing and writes no audit entry. `action`: name in the audit log.
   absl::StatusOr<Outcome> Apply(const std::vector<ObjectFile>& files, const Caller& caller,
                                 bool dry_run, const char* action = "apply");
-  // Objects by key, and those that `files` hold.
+  // Deletes the objects in `keys` and those in `files`.
   absl::StatusOr<Outcome> Delete(std::vector<ObjectKey> keys, const std::vector<ObjectFile>& files,
                                  const Caller& caller, bool dry_run, const char* action = "delete");
 
-  // Into the audit log: that `caller` was refused before a change came here, and what the
-  // controller decided by itself. What the store does not keep is told by the program's log.
+  // Write audit entries: for a request of `caller` that was rejected before it became a change, and
+  // for decisions of the controller itself. If the store fails, the entry goes to the log instead.
   void NoteRefusal(const char* action, const Caller& caller, const absl::Status& why);
   void NoteDecisions(const std::vector<OwnDecision>& decisions);
 
@@ -89,11 +87,11 @@ class Catalog {
   Store* const store_;
   const WallClock* const clock_;
   Log* const log_;
-  std::mutex mutex_;  // of what follows, and of changes
+  std::mutex mutex_;  // guards watcher_ and admission_, serializes changes
   std::function<void(Objects)> watcher_;
   Admission admission_;
-  mutable std::mutex objects_mutex_;  // held for a copy of the pointer, at most
-  // Written under both; either is enough to read.
+  mutable std::mutex objects_mutex_;  // held only to copy the pointer
+  // Written under both mutexes; either suffices for reading.
   Objects objects_;
 };
 

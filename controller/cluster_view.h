@@ -1,4 +1,4 @@
-// What a policy sees: the cluster at one moment, as plain values. Policies are pure functions of
+// The input of policies: the cluster at one moment, as plain values. Policies are pure functions of
 // it.
 #ifndef MCCS_CONTROLLER_CLUSTER_VIEW_H_
 #define MCCS_CONTROLLER_CLUSTER_VIEW_H_
@@ -24,24 +24,24 @@ struct NicView {
   std::string name;
   std::vector<std::string> addresses;  // numeric
   uint64_t speed_bps = 0;              // 0: unknown
-  uint32_t mtu_bytes = 0;              // likewise
+  uint32_t mtu_bytes = 0;              // 0: unknown
 };
 
 struct HostView {
   Position position;  // position.host is its name
   int gpus = 0;
   bool ready = false;              // its agent is connected
-  std::vector<NicView> nics = {};  // as its agent says
-  // Where other daemons reach this one, if no NIC is named.
+  std::vector<NicView> nics = {};  // as reported by its agent
+  // Address at which other daemons reach this one, if no NIC is named.
   std::string peer_address = {};
   uint16_t peer_port = 0;
-  bool drained = false;  // the operator wants it to be free
-  // What its Topology says of it as a whole is not so (controller/contradictions.h): it counts as a
-  // host that no Topology has.
+  bool drained = false;  // an operator's Drain selects it
+  // Its Topology contradicts what the daemon reports (controller/contradictions.h). The host counts
+  // as one without a Topology.
   bool misdescribed = false;
 };
 
-// Whether it has said that it can be reached there.
+// Whether the host has reported this address.
 inline bool HasAddress(const HostView& host, const std::string& address) {
   if (address == host.peer_address) return true;
   return std::any_of(host.nics.begin(), host.nics.end(), [&](const NicView& nic) {
@@ -49,9 +49,9 @@ inline bool HasAddress(const HostView& host, const std::string& address) {
   });
 }
 
-// Whose a communicator is, and what the Tenant is entitled to of the network.
+// The Tenant of a communicator and its entitlement to the network.
 struct TenantView {
-  std::string name = {};  // of the Tenant; where there is none, what its daemon calls it
+  std::string name = {};  // of the Tenant; without one, the tenant name that the daemon reports
   double weight = 1;
   std::optional<uint64_t> guarantee_bps = {};
   std::optional<uint64_t> cap_bps = {};
@@ -60,40 +60,40 @@ struct TenantView {
 
 struct CommunicatorView {
   CommId id;
-  std::string tenant;              // as its daemon calls it
+  std::string tenant;              // as reported by its daemon
   std::vector<std::string> hosts;  // by position in the strategy's rings
-  strategy::Strategy strategy;     // proposed last, else as announced
-  // By position, too: the indices of its ranks' GPUs on the host, ascending, and its lowest rank
-  // there. Empty: not known (a communicator that is remembered).
+  strategy::Strategy strategy;     // the newest proposal, else as announced
+  // By position in `hosts`: indices of the GPUs of its ranks on that host, ascending, and its
+  // lowest rank there. Empty: not known (a recovered communicator).
   std::vector<std::vector<int>> gpus = {};
   std::vector<int> first_ranks = {};
   TenantView owner = {};
   std::string cgroup = {};                   // of its leader's processes; empty: not known
-  std::optional<CostParameters> costs = {};  // that its strategy should have; absent: as it has
-  // An earlier controller had it, and not all of its daemons have come back yet: it keeps what it
-  // has, whatever the view lacks.
+  std::optional<CostParameters> costs = {};  // that its strategy should have; absent: no change
+  // Recovered from an earlier controller, and not all of its daemons have reconnected. It keeps its
+  // strategy, whatever is missing in the view.
   bool away = false;
-  // By Registry: of one communicator the same number is the same content, but for its owner.
-  // 0: it did not say it.
+  // From Registry: equal numbers of one communicator mean equal content, except `owner`.
+  // 0: not from a Registry.
   uint64_t revision = 0;
 
   ProcessOrigin origin() const { return {tenant, cgroup}; }
 };
 
-// All lists in a fixed order: hosts by position, communicators by id, the others by name. Owners,
-// topologies and links come from operators (controller/complete_view.h).
+// All lists have a fixed order: hosts by position, communicators by id, the others by name. Owners,
+// topologies and links come from operators' objects (controller/complete_view.h).
 struct ClusterView {
   std::vector<HostView> hosts;
   std::vector<CommunicatorView> communicators;
-  std::vector<std::shared_ptr<const Topology>> topologies = {};  // a host stands in one at most
-  // Names of links: switches know that the first are down, and of the second that they are to carry
-  // nothing they do not.
+  std::vector<std::shared_ptr<const Topology>> topologies = {};  // each host is in at most one
+  // Names of links: links that are down, as the switches know, and links that operators drain, as
+  // the switches do not know.
   std::vector<std::string> links_down = {};
   std::vector<std::string> links_drained = {};
-  // What daemons have found by probing; null: nothing.
+  // Paths found by probing; null: none.
   std::shared_ptr<const ProbedPaths> probed = {};
-  // By KeptView: the same number is the same content, but for communicators; of these whoever has
-  // the same revision is the same. 0: nobody keeps it.
+  // Generation of everything but communicators, from KeptView; those are compared by their own
+  // revision. 0: the view is not cached.
   uint64_t ground = 0;
 };
 

@@ -1,4 +1,4 @@
-// What operators say of a cluster, put beside what agents say of it. Pure.
+// Adds operators' objects to the view that agents report. Pure.
 #ifndef MCCS_CONTROLLER_COMPLETE_VIEW_H_
 #define MCCS_CONTROLLER_COMPLETE_VIEW_H_
 
@@ -7,11 +7,11 @@
 
 namespace mccs {
 
-// `view` with the Topologies, Tenants and Drains of `objects`. A host that a Topology has stands
-// where that says, unless it is misdescribed there (controller/contradictions.h).
+// `view` with the Topologies, Tenants and Drains of `objects`. A host in a Topology takes its
+// position from there, unless it is misdescribed (controller/contradictions.h).
 ClusterView CompleteView(ClusterView view, const ObjectSet& objects);
 
-// A communicator's CommunicatorView::owner.
+// The value of CommunicatorView::owner.
 TenantView OwnerOf(const CommunicatorView& communicator, const ObjectSet& objects);
 
 }  // namespace mccs

@@ -54,9 +54,10 @@ absl::Status CheckListenAddress(const std::string& address) {
   if (!digits || host.empty() || (!plain && !bracketed) ||
       !absl::SimpleAtoi(address.substr(colon + 1), &port) ||
       port > std::numeric_limits<uint16_t>::max()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", address,
-        "' is no address to listen on: ADDRESS:PORT is, as 0.0.0.0:7500 or [::]:7500"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", address,
+                     "' is not an address to listen on: expected ADDRESS:PORT, such as "
+                     "0.0.0.0:7500 or [::]:7500"));
   }
   return absl::OkStatus();
 }
@@ -65,8 +66,8 @@ absl::StatusOr<int64_t> ParseHeartbeatTimeout(const std::string& word) {
   const auto ns = ParseDurationNs(word);
   if (!ns || *ns < kShortestHeartbeatTimeoutNs) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", word, "' is no heartbeat timeout: a time from ",
-                     kShortestHeartbeatTimeoutNs / kNsPerMs, "ms on is, as 5s"));
+        absl::StrCat("'", word, "' is not a heartbeat timeout: expected a duration of at least ",
+                     kShortestHeartbeatTimeoutNs / kNsPerMs, "ms, such as 5s"));
   }
   return *ns;
 }

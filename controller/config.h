@@ -1,4 +1,4 @@
-// The configuration of mccs-controller: defaults, over them a YAML file, over that the command
+// Configuration of mccs-controller: defaults, overridden by a YAML file, overridden by the command
 // line.
 #ifndef MCCS_CONTROLLER_CONFIG_H_
 #define MCCS_CONTROLLER_CONFIG_H_
@@ -15,9 +15,9 @@ namespace mccs {
 
 struct ControllerConfig {
   std::string listen = "0.0.0.0:7500";
-  std::string state_dir;       // empty: no files are written
-  std::string store;           // a file; empty: state is kept in memory
-  std::string metrics_listen;  // HTTP, for Prometheus; empty: none
+  std::string state_dir;       // directory; empty: no files are written
+  std::string store;           // file; empty: state is kept in memory
+  std::string metrics_listen;  // HTTP address for Prometheus; empty: none
   LogLevel log_level = LogLevel::kInfo;
   int64_t heartbeat_timeout_ns = 5 * kNsPerSec;
   bool calibrate_costs = true;
@@ -25,14 +25,14 @@ struct ControllerConfig {
 
 inline constexpr int64_t kShortestHeartbeatTimeoutNs = 100 * kNsPerMs;
 
-// kInvalidArgument or kNotFound, one line per error with its place.
+// kInvalidArgument or kNotFound, with one line per error: place and cause.
 absl::Status ReadControllerConfig(const std::string& path, ControllerConfig* config);
 
-// "ADDRESS:PORT" with a port from 0 to 65535; IPv6 in brackets. kInvalidArgument with the offending
-// word.
+// "ADDRESS:PORT" with a port from 0 to 65535; IPv6 in brackets. kInvalidArgument names the invalid
+// part.
 absl::Status CheckListenAddress(const std::string& address);
 
-// A time (ParseDurationNs) from kShortestHeartbeatTimeoutNs on.
+// A duration (ParseDurationNs), at least kShortestHeartbeatTimeoutNs.
 absl::StatusOr<int64_t> ParseHeartbeatTimeout(const std::string& word);
 
 }  // namespace mccs

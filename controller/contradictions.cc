@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxShown = 20;
 
-// One host as its Topology and its daemon have it.
+// Compares a host's Topology with its daemon's report.
 class Comparison {
  public:
   Comparison(const Object& object, HostId id, const HostView& seen,
@@ -43,22 +43,22 @@ class Comparison {
     const Topology::Rack& rack = topology_.rack(host_.rack);
     const std::string& said = seen_.position.rack;
     if (!said.empty() && said != rack.name) {
-      Add(true, ".rack", "stands in rack ", rack.name, " here, in rack ", said,
-          " by its daemon's configuration; correct one of them");
+      Add(true, ".rack", "is in rack ", rack.name, " in the Topology, but in rack ", said,
+          " in its daemon's configuration; correct one of them");
       return;
     }
     const std::string pod = rack.pod ? topology_.pod(*rack.pod).name : "";
     if (!seen_.position.pod.empty() && !pod.empty() && seen_.position.pod != pod) {
-      Add(true, ".rack", "stands in pod ", pod, " here, in pod ", seen_.position.pod,
-          " by its daemon's configuration; correct one of them");
+      Add(true, ".rack", "is in pod ", pod, " in the Topology, but in pod ", seen_.position.pod,
+          " in its daemon's configuration; correct one of them");
     }
   }
 
   void CompareGpus() {
     const auto here = static_cast<int>(host_.gpus.size());
     if (seen_.gpus == 0 || here <= seen_.gpus) return;
-    Add(true, ".gpus", "has ", here, " GPUs here, and reports ", seen_.gpus,
-        "; correct the Topology, or mend the host");
+    Add(true, ".gpus", "has ", here, " GPUs in the Topology, but reports ", seen_.gpus,
+        "; correct the Topology, or repair the host");
   }
 
   void CompareNic(const Topology::Nic& nic) {
@@ -66,8 +66,8 @@ class Comparison {
     const std::string field = absl::StrCat(".nics", entry);
     if (!nic.address.empty() && !HasAddress(seen_, nic.address)) {
       Add(false, field + ".address", "has NIC ", nic.name, " at ", nic.address,
-          " here, and reports ", Addresses(),
-          "; correct the Topology, or bring the NIC up and start mccsd again");
+          " in the Topology, but reports ", Addresses(),
+          "; correct the Topology, or bring the NIC up and restart mccsd");
       return;
     }
     const NicView* real = FindNic(nic);
@@ -75,19 +75,19 @@ class Comparison {
     const uint64_t capacity = topology_.link(nic.link).capacity_bps;
     if (real == nullptr || real->speed_bps == 0 || capacity <= real->speed_bps) return;
     Add(true, field + ".capacity", "has NIC ", nic.name, " of ", ExactBitRate(capacity),
-        " here, and reports ", ExactBitRate(real->speed_bps),
-        "; lower the capacity, or mend the cable");
+        " in the Topology, but reports ", ExactBitRate(real->speed_bps),
+        "; lower the capacity, or check the cable");
   }
 
-  // The Topology's is for all its NICs, so the field is not the host's. The default is what nobody
-  // has thought about: a NIC with a little less, as behind a tunnel, is no contradiction to it.
+  // `mtu` applies to all NICs of the Topology, so the field is not the host's. The default MTU is
+  // not an operator's choice: a NIC with a smaller MTU, as behind a tunnel, does not contradict it.
   void CompareMtu(const Topology::Nic& nic, const NicView& real) {
     const auto here = static_cast<uint32_t>(topology_.mtu_bytes());
     if (real.mtu_bytes == 0 || here <= real.mtu_bytes || here == Topology::kDefaultMtuBytes) return;
     found_->push_back({object_.key, host_.name, "spec.mtu",
-                       absl::StrCat("host ", host_.name, " has NIC ", nic.name, " for packets of ",
-                                    here, " bytes here, and reports an MTU of ", real.mtu_bytes,
-                                    "; lower `mtu`, or set the NIC's"),
+                       absl::StrCat("host ", host_.name, " has NIC ", nic.name, " with MTU ", here,
+                                    " in the Topology, but reports MTU ", real.mtu_bytes,
+                                    "; lower `mtu`, or raise the NIC's MTU"),
                        /*of_host=*/false});
   }
 

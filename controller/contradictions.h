@@ -1,4 +1,4 @@
-// Where Topologies and what daemons say of their own hosts do not fit together. Pure.
+// Contradictions between Topologies and what daemons report of their own hosts. Pure.
 #ifndef MCCS_CONTROLLER_CONTRADICTIONS_H_
 #define MCCS_CONTROLLER_CONTRADICTIONS_H_
 
@@ -15,31 +15,29 @@ struct Contradiction {
   ObjectKey topology;
   std::string host;
   std::string field;  // "spec.hosts[1].nics[0].address"
-  std::string text;   // what the one and the other say
-  // The host is not placed by this Topology; else it is of a NIC alone: one that has not the
-  // address is not used; where it has another MTU, lanes are told rates that reckon with other
-  // headers.
+  std::string text;   // what the Topology has and what the host reports
+  // True: this Topology does not place the host. False: only one NIC differs. A NIC without the
+  // address is not used; for another MTU, rate limits assume that header size.
   bool of_host = true;
 };
 
-// Of the hosts of `view` that are connected, or were last seen: a NIC whose address the host does
-// not have, that is slower than its capacity, or whose MTU is smaller; fewer GPUs; another rack or
-// pod than the daemon's configuration has. What a daemon does not say contradicts nothing. In the
-// order of Topologies, then of their hosts. `view` is as the registry has it (positions are the
-// daemons').
+// Checks all hosts of `view`, connected or lost. Reports a NIC whose address the host does not
+// have, whose speed is below its capacity or whose MTU is smaller; fewer GPUs; and a rack or pod
+// other than in the daemon's configuration. Values that a daemon does not report match anything.
+// Sorted by Topology, then by its hosts. `view` is the registry's (positions as daemons report).
 std::vector<Contradiction> FindContradictions(const ObjectSet& set, const ClusterView& view);
 
-// Sets HostView::misdescribed. Likewise of such a view.
+// Sets HostView::misdescribed. `view`: as above.
 void MarkMisdescribed(const ObjectSet& set, ClusterView* view);
 
-// Takes from `strategy`, whose rings count in `hosts`, the addresses of channels where a host has
-// not said that it has its address: their lanes use what the daemons use without being told.
+// Removes from `strategy` the addresses of each channel with a host that has not reported its
+// address; those lanes use the daemons' default. Rings are positions in `hosts`.
 void LeaveOutUnknownAddresses(const ClusterView& view, const std::vector<std::string>& hosts,
                               strategy::Strategy* strategy);
 
-// kFailedPrecondition: a Topology that the change from `before` to `after` makes or changes
-// contradicts a host that is connected; one line for each, with object, field and line. What
-// contradicts already, since a daemon has come, keeps nobody from changing something else.
+// kFailedPrecondition: a Topology that the change creates or changes contradicts a connected host;
+// one line each, with object, field and line. Contradictions that exist already do not reject other
+// changes.
 absl::Status CheckAgainstHosts(const ObjectSet& before, const ObjectSet& after,
                                const ClusterView& view);
 

@@ -16,7 +16,7 @@
 namespace mccs {
 namespace {
 
-// In one entry of the audit log.
+// Number of causes in one audit entry.
 constexpr size_t kMaxCauses = 5;
 constexpr size_t kMaxMovedShown = 5;
 
@@ -71,7 +71,7 @@ void Coordinator::Hear(AgentKey agent, const agent::FromAgent& message) {
                  host, ": ", message.ended().why());
       registry_.Ended(host, CommId(message.ended().comm_id()));
       ReplanSince(NameOf(CommId(message.ended().comm_id())) + " ended");
-      // Whoever waits for it shall not until then.
+      // Communicators that wait for it get new windows at once.
       if (windows_.Forget(CommId(message.ended().comm_id())) &&
           windows_.Update(clock_->Now(), clocks_)) {
         TellPaces();
@@ -85,7 +85,7 @@ void Coordinator::Hear(AgentKey agent, const agent::FromAgent& message) {
         ReplanSince(absl::StrCat("host ", host, " probed paths"));
       break;
     default:
-      break;  // A kind that a later version of the protocol added.
+      break;  // A kind of a later protocol version.
   }
 }
 
@@ -113,7 +113,7 @@ void Coordinator::HearRegister(AgentKey agent, const agent::Register& registrati
   probes_.Lost(host.name());
   if (replaces) {
     host_of_.erase(old);
-    End(old, absl::AbortedError("the daemon has opened another stream"));
+    End(old, absl::AbortedError("the daemon opened another stream"));
   }
   host_of_[agent] = host.name();
   refused_.erase(std::pair(host.name(), host.peer_endpoint()));
@@ -121,8 +121,8 @@ void Coordinator::HearRegister(AgentKey agent, const agent::Register& registrati
   for (const agent::Announce& led : registration.communicators()) {
     strategies_.Touch(CommId(led.comm_id()));
   }
-  ReplanSince(absl::StrCat("host ", host.name(), " came"));
-  log_->Info("host ", host.name(), " registered: ", host.gpus_size(), " GPUs, peers reach it at ",
+  ReplanSince(absl::StrCat("host ", host.name(), " registered"));
+  log_->Info("host ", host.name(), " registered: ", host.gpus_size(), " GPUs, peer endpoint ",
              host.peer_endpoint(), ", leads ", registration.communicators_size(), " communicators");
   agent::Registered* registered = Tell(agent).mutable_registered();
   registered->set_heartbeat_every_ns(options_.heartbeat_timeout_ns / kHeartbeatsPerTimeout);
@@ -158,11 +158,11 @@ void Coordinator::HearAnnounce(const std::string& host, const agent::Announce& a
   } else {
     log_->Info("communicator ", FormatCommId(id), " of ", announce.members_size(), " ranks on ",
                announce.hosts_size(), " hosts, announced by ", host);
-    registry_.GiveUpProposals(id);  // It waits for its first one.
+    registry_.GiveUpProposals(id);  // It waits for its first proposal.
   }
   strategies_.Touch(id);
-  // Others may have to make room.
-  ReplanSince(absl::StrCat(NameOf(id), announce.running() ? " changed" : " came"));
+  // Others may have to release resources.
+  ReplanSince(absl::StrCat(NameOf(id), announce.running() ? " changed" : " was announced"));
   if (announce.running()) return;
   for (const std::string& name : announce.hosts()) {
     if (FindHostDrain(*objects_, name) == nullptr) continue;
@@ -172,13 +172,13 @@ void Coordinator::HearAnnounce(const std::string& host, const agent::Announce& a
   const ClusterView& view = Complete();
   absl::StatusOr<strategy::Strategy> strategy = plan_.Choose(*objects_, view, id);
   if (!strategy.ok()) {
-    // The leader goes on with its own default.
-    log_->Warning("no proposal: ", std::string(strategy.status().message()));
+    // The leader continues with its own default.
+    log_->Warning("cannot propose a strategy: ", std::string(strategy.status().message()));
     rollouts_.Failed();
     return;
   }
-  // With an address that a host does not have it would never form, and nothing is there to go back
-  // to. Hosts that have not come yet get theirs when they have.
+  // With an address that a host does not have, the communicator would never form, and it has no
+  // earlier strategy. Hosts that register later get their addresses then.
   LeaveOutUnknownAddresses(view, {announce.hosts().begin(), announce.hosts().end()}, &*strategy);
   Propose(id, *std::move(strategy));
 }
@@ -223,19 +223,20 @@ Decisions Coordinator::Replan() {
   std::vector<std::string> moved;
   Decisions decisions = plan_.Decide(*objects_, Complete());
   for (const absl::Status& trouble : decisions.trouble) {
-    log_->Warning("no proposal: ", std::string(trouble.message()));
+    log_->Warning("cannot propose a strategy: ", std::string(trouble.message()));
     rollouts_.Failed();
   }
   for (Decision& decision : decisions.changed) {
     const auto record = registry_.communicators().find(decision.id);
-    if (record == registry_.communicators().end()) continue;  // Its daemons have not come back yet.
+    if (record == registry_.communicators().end())
+      continue;  // Its daemons have not reconnected yet.
     if (registry_.hosts().at(record->second.leader).state != HostState::kReady) continue;
     if (left_alone_until_.contains(decision.id)) continue;
     moved.push_back(absl::StrCat(NameOf(decision.id), ": ", decision.change));
     log_->Info(moved.back());
     Propose(decision.id, std::move(decision.strategy));
   }
-  if (!moved.empty() && !causes.empty()) {  // With no cause an operator is it.
+  if (!moved.empty() && !causes.empty()) {  // No causes: an operator's change.
     own_.Note({"replan", FirstOf(moved), absl::StrCat("proposed: ", absl::StrJoin(causes, ", "))},
               clock_->Now());
   }
@@ -257,7 +258,7 @@ void Coordinator::SendPaces(const ClusterView& view) {
   DecidedPaces decided = DecidePaces(*objects_, view, plan_.fabrics());
   planned_paces_ = std::move(decided.paces);
   NoteBroken({decided.broken.begin(), decided.broken.end()});
-  // Those whose daemons have not come back yet are told when they have.
+  // Communicators whose daemons have not reconnected get theirs later.
   std::erase_if(planned_paces_, [&](const PlannedPace& pace) {
     return !registry_.communicators().contains(pace.id);
   });
@@ -266,19 +267,18 @@ void Coordinator::SendPaces(const ClusterView& view) {
   TellPaces();
 }
 
-// Who has been promised something hears of it when it can be kept no more, as when it was promised.
+// Logs guarantees that links can no longer hold, and those that they hold again.
 void Coordinator::NoteBroken(std::set<std::string> broken) {
   for (const std::string& text : broken) {
     if (broken_.contains(text)) continue;
     log_->Warning("guarantees were lowered, in proportion: ", text);
-    own_.Note({"lower guarantees", "", absl::StrCat("done: in proportion, as ", text)},
+    own_.Note({"lower guarantees", "", absl::StrCat("done: lowered in proportion: ", text)},
               clock_->Now());
   }
   for (const std::string& text : broken_) {
     if (broken.contains(text)) continue;
-    log_->Info("guarantees are as they were before: ", text);
-    own_.Note({"restore guarantees", "", absl::StrCat("done: no longer so that ", text)},
-              clock_->Now());
+    log_->Info("guarantees are restored: ", text);
+    own_.Note({"restore guarantees", "", absl::StrCat("done: resolved: ", text)}, clock_->Now());
   }
   broken_ = std::move(broken);
 }
@@ -288,7 +288,7 @@ void Coordinator::TellPaces() {
   windows_.ApplyTo(&planned);
   for (const agent::Pace& pace : paces_.Update(planned, lifts_)) {
     const auto record = registry_.communicators().find(CommId(pace.comm_id()));
-    if (record == registry_.communicators().end()) continue;  // It has ended since.
+    if (record == registry_.communicators().end()) continue;  // It has ended.
     for (const std::string& name : record->second.announced.hosts()) {
       const auto host = registry_.hosts().find(name);
       if (host == registry_.hosts().end() || host->second.state != HostState::kReady) continue;
@@ -319,7 +319,7 @@ void Coordinator::Propose(CommId id, strategy::Strategy strategy) {
 }
 
 void Coordinator::LeaveAlone(CommId id, const std::string& why) {
-  log_->Warning(NameOf(id), " does not take what was proposed: ", why);
+  log_->Warning(NameOf(id), " did not apply the proposal: ", why);
   own_.Note({"give up a proposal", NameOf(id), absl::StrCat("done: ", why)}, clock_->Now());
   left_alone_until_[id] = clock_->Now() + kProposalPatienceNs;
 }
@@ -330,16 +330,16 @@ void Coordinator::GiveUpStaleProposals() {
     if (record.proposed.empty() || now - record.proposed_at <= kProposalPatienceNs) continue;
     registry_.GiveUpProposals(id);
     strategies_.Touch(id);
-    LeaveAlone(id, "its leader has said nothing about it");
+    LeaveAlone(id, "proposal timed out: no reply from the leader");
   }
   const size_t before = left_alone_until_.size();
   std::erase_if(left_alone_until_, [&](const auto& entry) { return entry.second <= now; });
-  if (left_alone_until_.size() < before) ReplanSince("what was given up is due again");
+  if (left_alone_until_.size() < before) ReplanSince("failed proposals are retried");
 }
 
 void Coordinator::Refuse(AgentKey agent, const agent::Host& host, const absl::Status& why) {
   const std::string text(why.message());
-  if (IsFirstRefusalOf(host)) {  // It tries again and again.
+  if (IsFirstRefusalOf(host)) {  // The daemon retries; only the first refusal is logged.
     log_->Warning("host '", host.name(), "' refused: ", text);
     own_.Note({"refuse a daemon", absl::StrCat("host '", host.name(), "'"),
                absl::StrCat("refused: ", text)},
@@ -393,14 +393,14 @@ void Coordinator::Gone(AgentKey agent, const std::string& why) {
   host_of_.erase(known);
 }
 
-// Others may have what those had.
+// Others may use the released resources.
 void Coordinator::ForgetWhoStaysAway() {
   const MonotonicNs now = clock_->Now();
   for (const CommId id : registry_.ForgetOrphans(now - kForgetOrphansAfterNs))
-    ReplanSince(NameOf(id) + " was given up: its leader stays away");
+    ReplanSince(NameOf(id) + " expired: its leader did not reconnect");
   rollouts_.Prune(registry_.communicators());
   if (now - started_ > kForgetOrphansAfterNs && strategies_.ForgetTheUnannounced())
-    ReplanSince("what has not come back since the controller's start was given up");
+    ReplanSince("recovered communicators expired: their daemons did not reconnect");
 }
 
 void Coordinator::Tick() {
@@ -413,7 +413,7 @@ void Coordinator::Tick() {
   }
   for (AgentKey agent : silent) {
     const std::string why =
-        absl::StrCat("silent for more than ", options_.heartbeat_timeout_ns / kNsPerMs, " ms");
+        absl::StrCat("no message for more than ", options_.heartbeat_timeout_ns / kNsPerMs, " ms");
     Gone(agent, why);
     End(agent, absl::DeadlineExceededError(why));
   }

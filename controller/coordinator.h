@@ -1,5 +1,5 @@
-// What the controller does on each message of an agent. No network and no threads: it is told what
-// arrived, and leaves what is to be sent in its outbox, so that a simulator can run it as it is.
+// The controller's reaction to each message of an agent. It has no network and no threads: messages
+// come in by calls and go out through the outbox, so that a simulator can run it unchanged.
 //
 // OWNER: main. THREAD: one at a time; agent_hub.h and operator_service.h hold a mutex around it.
 #ifndef MCCS_CONTROLLER_COORDINATOR_H_
@@ -39,63 +39,62 @@ namespace mccs {
 
 struct CoordinatorOptions {
   int64_t heartbeat_timeout_ns = 5 * kNsPerSec;
-  std::string version;  // for people
-  // Above all that earlier controllers gave to paces (proto/agent.proto).
+  std::string version;  // shown to operators
+  // Higher than all revisions that earlier controllers sent in Pace (proto/agent.proto).
   uint64_t last_pace_revision = 0;
-  // Agents' are compared with it; null: they are not. LIFETIME: it outlives the coordinator.
+  // Agents' times are compared with it; null: no check. LIFETIME: it outlives the coordinator.
   const WallClock* wall_clock = nullptr;
-  // Whether costs follow what daemons measure.
+  // Whether costs follow the daemons' measurements.
   bool calibrate_costs = true;
 };
 
-// Something for one agent: a message, or the end of its stream.
+// For one agent: a message, or the end of its stream.
 struct Outgoing {
   AgentKey to;
   std::optional<agent::ToAgent> message;
-  absl::Status end;  // when there is no message
+  absl::Status end;  // used if there is no message
 };
 
 class Coordinator {
  public:
-  // Heartbeats in one timeout, so that one that is late does no harm.
+  // Heartbeats per timeout; more than one, so that a late one does no harm.
   static constexpr int kHeartbeatsPerTimeout = 3;
   static constexpr int64_t kForgetOrphansAfterNs = 600 * kNsPerSec;
-  // A proposal of which nothing has been heard for so long is given up; and so long a communicator
-  // whose leader gave one up is left alone.
+  // A proposal without any reply expires after this time. A communicator whose leader rejected one
+  // gets no other for the same time.
   static constexpr int64_t kProposalPatienceNs = 30 * kNsPerSec;
-  // Limits of an earlier controller that are none any more are lifted after so long: by then
-  // daemons are back, their clocks are known, and periods are found that windows go by.
+  // After a restart, old rate limits are lifted only after this time. By then daemons have
+  // reconnected, clocks are known, and periods for send windows are found.
   static constexpr int64_t kLiftAfterNs = 10 * kNsPerSec;
 
   // LIFETIME: clock and log outlive it.
   Coordinator(CoordinatorOptions options, const Clock* clock, Log* log);
 
-  // `agent` said something; its first word must be Register. What breaks the protocol ends the
-  // stream.
+  // Handles a message of `agent`; the first must be Register. A protocol error ends the stream.
   void Hear(AgentKey agent, const agent::FromAgent& message);
-  // The stream of `agent` is gone.
+  // The stream of `agent` has ended.
   void Gone(AgentKey agent, const std::string& why);
-  // Call several times per heartbeat timeout: hosts that have been silent for too long are lost.
+  // Call several times per heartbeat timeout: hosts without a message for too long become lost.
   void Tick();
 
   std::vector<Outgoing> TakeOutbox();
 
-  // Asks the daemon of `host` for its state; the answer comes with TakeAnswers, some seconds later
-  // at most. Errors as Questions::Ask.
+  // Asks the daemon of `host` for its state; TakeAnswers returns the answer within seconds. Errors
+  // as in Questions::Ask.
   absl::StatusOr<uint64_t> AskState(const std::string& host);
   std::vector<StateAnswer> TakeAnswers() { return questions_.TakeAnswers(); }
 
-  // What operators want from now on: proposed to all communicators that shall run otherwise.
+  // Sets the operators' objects and sends proposals to all communicators that they change.
   void SetObjects(std::shared_ptr<const ObjectSet> objects);
   const ObjectSet& objects() const { return *objects_; }
-  // What was decided then, without the strategies. Nothing: other objects have come since those of
-  // `revision`, or they have not come yet.
+  // The decisions for the objects of `revision`, without strategies. Nothing: the current objects
+  // are older or newer.
   std::optional<Decisions> DecidedOn(uint64_t revision) const;
 
-  // For the audit log: those since the last call.
+  // For the audit log: decisions since the last call.
   std::vector<OwnDecision> TakeDecisions() { return own_.Take(); }
 
-  // For what is shown to operators.
+  // For operators' queries.
   std::shared_ptr<const ProbedPaths> probed() const { return probes_.known(); }
 
   const Registry& registry() const { return registry_; }
@@ -104,10 +103,9 @@ class Coordinator {
   const WindowKeeper& windows() const { return windows_; }
   // For the store.
   StrategyMemory& strategies() { return strategies_; }
-  // Communicators of an earlier controller of which no daemon has said anything yet.
+  // Communicators of an earlier controller that no daemon has announced yet.
   const Remembered& remembered() const { return strategies_.remembered(); }
-  // What policies decide from: the registry, communicators that are remembered, and ways that were
-  // probed.
+  // Input of policies: the registry, recovered communicators and probed paths.
   ClusterView View() const;
   const std::string& version() const { return options_.version; }
   MonotonicNs Now() const { return clock_->Now(); }
@@ -117,36 +115,36 @@ class Coordinator {
   void HearAnnounce(const std::string& host, const agent::Announce& announce);
   void HearHeartbeat(AgentKey agent, const std::string& host, const agent::Heartbeat& beat);
   void HearReport(const std::string& host, const agent::Report& report);
-  // Proposes what each communicator should run and does not. Returns what was decided, without the
-  // strategies.
+  // Proposes a strategy to each communicator that should run another one. Returns the decisions,
+  // without strategies.
   Decisions Replan();
-  // Has the next Tick do it, because of `why`.
+  // Makes the next Tick call Replan, because of `why`.
   void ReplanSince(std::string why);
-  // As CompleteView(View(), objects()), until something changes.
+  // As CompleteView(View(), objects()), cached until something changes.
   const ClusterView& Complete() { return kept_view_.Of(objects_, probes_.known()); }
   void Propose(CommId id, strategy::Strategy strategy);
-  // Decides how fast communicators may send with the strategies of `view`, and tells it.
+  // Decides how fast communicators may send with the strategies of `view`, and sends it.
   void SendPaces(const ClusterView& view);
-  // What links do not hold of all guarantees, now.
+  // Records which guarantees links cannot hold now.
   void NoteBroken(std::set<std::string> broken);
-  // Tells hosts how fast and when communicators may send, where that is new.
+  // Sends hosts the changed rate limits and send windows.
   void TellPaces();
-  // For the clock of `host`; without windows where that is not known.
+  // Converts send windows to the clock of `host`; removes them if that clock is not known.
   agent::Pace OnClockOf(const std::string& host, agent::Pace pace) const;
-  // Asks daemons what policies would like to know of the ways of flows.
+  // Asks daemons for the paths that policies need.
   void SendProbes();
-  // Of `id` nothing came of what was proposed: not again for a while.
+  // The proposal to `id` failed: sends no other one for a while.
   void LeaveAlone(CommId id, const std::string& why);
   void GiveUpStaleProposals();
   void ForgetWhoStaysAway();
   void Refuse(AgentKey agent, const agent::Host& host, const absl::Status& why);
-  // Since it was here last.
+  // Whether it is the first refusal since the host was last connected.
   bool IsFirstRefusalOf(const agent::Host& host);
-  // Those that say that they stand in a Topology that is not there any more, or not theirs.
+  // Refuses daemons whose Topology is gone, or does not have their host any more.
   void RefuseTheMisplaced();
-  // All agents hear of the Tenants, if they are others than before.
+  // Sends all agents the Tenants, if they have changed.
   void TellTenants();
-  // A message to `agent`, to be filled in before the next one.
+  // Appends a message to `agent`; the caller fills it in before the next call.
   agent::ToAgent& Tell(AgentKey agent);
   void End(AgentKey agent, absl::Status why);
 
@@ -159,9 +157,9 @@ class Coordinator {
   Questions questions_;
   StrategyMemory strategies_;
   PaceBook paces_;
-  bool lifts_ = false;                      // kLiftAfterNs are over
-  std::vector<PlannedPace> planned_paces_;  // without windows
-  std::set<std::string> broken_;            // guarantees, as people were told
+  bool lifts_ = false;                      // kLiftAfterNs have passed
+  std::vector<PlannedPace> planned_paces_;  // without send windows
+  std::set<std::string> broken_;            // guarantees, as last logged
   HostClocks clocks_;
   WindowKeeper windows_;
   CostKeeper costs_;
@@ -169,12 +167,13 @@ class Coordinator {
   std::shared_ptr<const ObjectSet> objects_ = std::make_shared<const ObjectSet>();
   KeptView kept_view_{&registry_, &strategies_};
   KeptPlan plan_;
-  Decisions decided_;                        // when objects_ came
-  agent::Tenants tenants_;                   // as agents were told last
+  Decisions decided_;                        // when objects_ was set
+  agent::Tenants tenants_;                   // as last sent to agents
   std::map<AgentKey, std::string> host_of_;  // registered agents
-  // Since they were here last: by name and endpoint, as a name may be another daemon's, or none.
+  // Refused since they were last connected; by name and endpoint, since two daemons may use one
+  // name.
   std::set<std::pair<std::string, std::string>> refused_;
-  std::vector<std::string> replan_;  // what has changed that policies decide by; the first of it
+  std::vector<std::string> replan_;  // reasons to replan; the first ones only
   OwnDecisions own_;
   std::map<CommId, MonotonicNs> left_alone_until_;
   std::vector<Outgoing> outbox_;

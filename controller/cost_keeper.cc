@@ -50,7 +50,7 @@ std::optional<CostParameters> CostKeeper::LookAt(CommId id, const CommunicatorRe
   record->left_alone_until = now + record->pause_ns;
   record->pause_ns = std::min(2 * record->pause_ns, kLongestPauseNs);
   log_->Info("communicator ", FormatCommId(id), ": measured: ", CostsText(*costs),
-             "; until now: ", CostsText(in_force));
+             "; previous: ", CostsText(in_force));
   return costs;
 }
 

@@ -1,10 +1,11 @@
-// Which communicators are to go by other costs than they do, as their daemons measure others
-// (controller/measured_costs.h). It is in no hurry:
+// Updates the costs of communicators whose daemons measure other costs than they use
+// (controller/measured_costs.h). It waits between updates:
 //
-//   far apart in a look ──► and in the next one, under the same epoch ──► proposed ──► a pause,
-//   each ▲                      │ no                                                        twice
-//   as long └──────────────────────┘                                                           as
-//   the last
+// clang-format off
+//   far apart in one check ──► and in the next, same epoch ──► proposed ──► pause, each twice as
+//          ▲                      │ no                                     long as the last
+//          └──────────────────────┘
+// clang-format on
 //
 // OWNER: Coordinator. THREAD: its owner only.
 #ifndef MCCS_CONTROLLER_COST_KEEPER_H_
@@ -28,23 +29,23 @@ class CostKeeper {
   static constexpr int64_t kLookEveryNs = 10 * kNsPerSec;
   static constexpr int64_t kFirstPauseNs = 60 * kNsPerSec;
   static constexpr int64_t kLongestPauseNs = 24 * 3600 * kNsPerSec;
-  // Who has done less is left alone.
+  // Communicators with fewer operations are skipped.
   static constexpr uint64_t kLeastOperations = 256;
 
-  // One that does not calibrate brings the daemons' own costs back to those that have left them.
+  // `calibrates` false: restores the daemons' own costs where they were changed.
   CostKeeper(bool calibrates, Log* log) : calibrates_(calibrates), log_(log) {}
 
   struct Wish {
     CommId id;
     CostParameters costs;
   };
-  // Who is to go by which costs from now on. Call as often as you like.
+  // Communicators that need other costs now. May be called at any rate.
   std::vector<Wish> Look(const std::map<CommId, CommunicatorRecord>& communicators,
                          MonotonicNs now);
 
  private:
   struct Record {
-    uint64_t far_under_epoch = 0;  // 0: not in the last look
+    uint64_t far_under_epoch = 0;  // 0: not far apart in the last check
     MonotonicNs left_alone_until = 0;
     int64_t pause_ns = kFirstPauseNs;
   };

@@ -41,7 +41,7 @@ absl::StatusOr<std::string> NameOfNewDrain(const ObjectSet& set, const DrainSpec
   if (other == nullptr) return name;
   std::string hashed = HashedDrainName(spec);
   if (set.Find({ObjectKind::kDrain, hashed}) == nullptr) return hashed;
-  return absl::AlreadyExistsError(absl::StrCat(ToText(other->key), " is of ",
+  return absl::AlreadyExistsError(absl::StrCat(ToText(other->key), " is already for ",
                                                WhatText(DrainOf(*other)), "; for ", WhatText(spec),
                                                " apply a Drain with another name"));
 }
@@ -59,10 +59,10 @@ void MarkDrained(const ObjectSet& set, ClusterView* view) {
 
 absl::StatusOr<DrainSpec> ReadDrain(const control::DrainRequest& request) {
   DrainSpec spec;
-  if (request.name().empty()) return absl::InvalidArgumentError("no name is given");
+  if (request.name().empty()) return absl::InvalidArgumentError("no name given");
   if (request.reason().size() > kLongestReason) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the reason is longer than ", kLongestReason, " bytes"));
+        absl::StrCat("the reason is too long: the limit is ", kLongestReason, " bytes"));
   }
   spec.reason = request.reason();
   if (request.what() == "host") {
@@ -71,7 +71,7 @@ absl::StatusOr<DrainSpec> ReadDrain(const control::DrainRequest& request) {
     spec.link = request.name();
   } else {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", request.what(), "' cannot be drained; a host or a link can"));
+        absl::StrCat("'", request.what(), "' cannot be drained: expected host or link"));
   }
   return spec;
 }
@@ -88,7 +88,7 @@ absl::Status CheckIsThere(const DrainSpec& spec, const ObjectSet& set, const Reg
     return std::find(all.begin(), all.end(), name) != all.end();
   };
   if (!spec.host.empty() && !has(hosts, spec.host)) {
-    return NotThere("host", spec.host, hosts, "neither a daemon nor a Topology knows a ");
+    return NotThere("host", spec.host, hosts, "neither a daemon nor a Topology has a ");
   }
   if (!spec.link.empty() && !has(links, spec.link)) {
     return NotThere("link", spec.link, links, "no Topology has a ");

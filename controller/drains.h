@@ -1,9 +1,9 @@
-// What drains mean for the cluster: which hosts and links take no new work, and who still uses
-// them. Pure.
+// The effect of drains on the cluster: which hosts and links take no new work, and which
+// communicators still use them. Pure.
 //
-// A drain moves no rank: where jobs run is for whoever started them. A drained link gets no flow
-// where there is another way (policies see ClusterView::links_drained). A drained host stays as it
-// is for the communicators that use it; when none is left it is free.
+// A drain moves no rank: the job's owner decides where it runs. A drained link gets no flow if
+// another path exists (ClusterView::links_drained). Communicators on a drained host continue; the
+// host is free when none is left.
 #ifndef MCCS_CONTROLLER_DRAINS_H_
 #define MCCS_CONTROLLER_DRAINS_H_
 
@@ -18,23 +18,23 @@
 
 namespace mccs {
 
-// The drain of that host or link; null: there is none.
+// The drain of that host or link; null: none.
 const Object* FindHostDrain(const ObjectSet& set, const std::string& host);
 const Object* FindLinkDrain(const ObjectSet& set, const std::string& link);
 
-// The name of a new object for `spec`, which nothing drains yet: one that no other Drain has.
-// kAlreadyExists: somebody has given all such names away; the text has one of them.
+// A name for a new Drain object for `spec` that no other Drain has. kAlreadyExists: all such names
+// are taken; the message names one of them.
 absl::StatusOr<std::string> NameOfNewDrain(const ObjectSet& set, const DrainSpec& spec);
 
 // Fills HostView::drained and ClusterView::links_drained.
 void MarkDrained(const ObjectSet& set, ClusterView* view);
 
-// What the request asks to be drained, as an object's spec. kInvalidArgument: neither a host nor a
-// link, or no name.
+// The requested drain as an object's spec. kInvalidArgument: neither a host nor a link, or an empty
+// name.
 absl::StatusOr<DrainSpec> ReadDrain(const control::DrainRequest& request);
 
-// kNotFound: neither a daemon nor a Topology knows the host, or no Topology the link; the text
-// names what is near.
+// kNotFound: neither a daemon nor a Topology knows the host, or no Topology has the link; the
+// message names similar ones.
 absl::Status CheckIsThere(const DrainSpec& spec, const ObjectSet& set, const Registry& registry);
 
 // Communicators with a rank on `host`, by id.

@@ -28,14 +28,13 @@
 namespace mccs {
 namespace {
 
-// The place in the ring from which the lane leads to its neighbour; −1: it is none of the ring's.
+// Index in the ring at which the lane starts; −1: not a lane of the ring.
 int PlaceOf(const strategy::Strategy& strategy, const agent::Lane& lane) {
   if (lane.channel() < 0 || lane.channel() >= strategy.channels_size()) return -1;
   return PlaceInRing(strategy.channels(lane.channel()), lane.from(), lane.to());
 }
 
-// A lane whose port is the system's choice, or could not have the one that it was given, takes the
-// path of the port that it has.
+// For a lane without an assigned port, or without its assigned one: sets the port that it uses.
 void SetPort(const agent::Lane& lane, strategy::Strategy* strategy) {
   const int place = PlaceOf(*strategy, lane);
   const absl::StatusOr<Endpoint> local = ParseEndpoint(lane.local());
@@ -58,7 +57,7 @@ ClusterView ViewInForce(const Registry& registry) {
   return view;
 }
 
-// Hops between hosts of different racks around a ring.
+// Number of hops between different racks in a ring.
 int Crossings(const std::vector<std::string>& racks, const std::vector<int>& ring) {
   int crossings = 0;
   for (size_t i = 0; i < ring.size(); ++i)
@@ -109,20 +108,20 @@ class Explaining {
   void SayPolicy() {
     const Object* policy = PolicyInForce(objects_, subject());
     if (policy == nullptr) {
-      Say("Policy", absl::StrCat(kLocalityRingName, ": no Policy is for this communicator"));
+      Say("Policy", absl::StrCat(kLocalityRingName, ": no Policy selects this communicator"));
       return;
     }
     Say("Policy", absl::StrCat(PolicyOf(*policy).policy, " by ", ToText(policy->key),
-                               ", which is for ", ForText(PolicyOf(*policy))));
+                               ", which selects ", ForText(PolicyOf(*policy))));
   }
 
-  // Differs from the Policy where it has not come into force, or could not do all that it is to.
+  // Differs from the Policy if that is not applied yet, or could be satisfied only in part.
   void SaySource() {
     Say("Chosen by",
         absl::StrCat(subject().strategy.origin(), ", epoch ", subject().strategy.epoch()));
   }
 
-  // By position; a host that is in no rack has one of its own.
+  // By position; a host without a rack has a rack of its own.
   std::vector<std::string> RacksOfHosts() const {
     std::vector<std::string> racks;
     for (const std::string& name : subject().hosts) {
@@ -139,26 +138,26 @@ class Explaining {
   void SayRings() {
     const int hosts = static_cast<int>(subject().hosts.size());
     if (hosts < 2) {
-      Say("Ring", "one host: nothing crosses the network");
+      Say("Ring", "single host: no network traffic");
       return;
     }
     const std::vector<std::string> racks = RacksOfHosts();
     const size_t count = std::set<std::string>(racks.begin(), racks.end()).size();
     std::vector<int> by_rank;
     for (const HostIndex host : RankRingOrder(subject())) by_rank.push_back(host.value());
-    // Channels with the same ring are said together.
+    // Channels with the same ring share one line.
     std::map<std::vector<int>, std::vector<int>> rings;
     for (int c = 0; c < subject().strategy.channels_size(); ++c) {
       const auto& ring = subject().strategy.channels(c).ring();
       rings[{ring.begin(), ring.end()}].push_back(c);
     }
     for (const auto& [ring, channels] : rings) {
-      // An agent said so; the strategy is not its own.
+      // An agent reported the ring; it may be invalid.
       if (std::any_of(ring.begin(), ring.end(), [&](int h) { return h < 0 || h >= hosts; })) return;
       const int crossings = Crossings(racks, ring);
       const std::string where =
           count == 1
-              ? "in one rack"
+              ? "within one rack"
               : absl::StrCat("crosses between ", count, " racks ", crossings, " times (at least ",
                              count, "; by rank ", Crossings(racks, by_rank), ")");
       Say("Ring", absl::StrCat(RingText(subject(), subject().strategy.channels(channels.front())),
@@ -167,7 +166,7 @@ class Explaining {
     }
   }
 
-  // Nothing where no operator says: then each call is chosen for by what it would cost.
+  // Nothing without a Policy: then costs decide per call.
   void SayAlgorithms() {
     for (const Object* object : AlgorithmPolicies(objects_, subject())) {
       const PolicySpec& policy = PolicyOf(*object);
@@ -179,7 +178,7 @@ class Explaining {
     }
   }
 
-  // By which algorithms are chosen.
+  // Costs by which algorithms are chosen.
   void SayCosts() {
     if (subject().hosts.size() < 2) return;
     const strategy::AlgorithmChoice& choice = subject().strategy.algorithms();
@@ -261,17 +260,18 @@ class Explaining {
     if (fabric_of_[at_] == nullptr || subject().hosts.size() < 2) return;
     const int32_t mtu = fabric_of_[at_]->topology().mtu_bytes();
     out_.set_shared_part(SharedPart(mtu));
-    Say("Links", absl::StrFormat("%.3g %% of a rate is shared as payload, in packets of %d bytes",
-                                 100 * SharedPart(mtu), mtu));
+    Say("Links",
+        absl::StrFormat("%.3g %% of a link's rate is shared as payload, with packets of %d bytes",
+                        100 * SharedPart(mtu), mtu));
   }
 
-  // Nothing where there is none, or it is kept.
+  // Nothing if there is no guarantee, or it is held.
   void SayGuarantee() {
     const TenantView& owner = subject().owner;
     if (!owner.guarantee_bps) return;
     const Object* policy = PolicyInForce(objects_, subject());
     if (policy == nullptr || PolicyOf(*policy).policy != kSharesName)
-      return Say("Guarantee", "nothing holds it: no Policy `shares` is for this communicator");
+      return Say("Guarantee", "not enforced: no Policy `shares` selects this communicator");
     for (const BrokenPromise& broken : shares_.broken) {
       const auto& tenants = broken.tenants;
       if (std::find(tenants.begin(), tenants.end(), owner.name) == tenants.end()) continue;
@@ -290,8 +290,8 @@ class Explaining {
                                        [](const FlowShare& share) { return !share.on_path; });
     if (unknown > 0) {
       Say("Paths", absl::StrCat(unknown, " of ", shares_.flows[at_].size(),
-                                " flows leave from ports whose path the Topology does not say: "
-                                "only their NICs' links are reckoned with"));
+                                " flows use source ports without a known path: only their NICs' "
+                                "links are considered"));
     }
   }
 

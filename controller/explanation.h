@@ -1,5 +1,5 @@
-// Why a communicator runs as it does, and what its flows should get of the network and get: what
-// `mccsctl explain communicator` shows. Pure.
+// Explains a communicator's strategy and the rates of its flows, for `mccsctl explain
+// communicator`. Pure.
 #ifndef MCCS_CONTROLLER_EXPLANATION_H_
 #define MCCS_CONTROLLER_EXPLANATION_H_
 
@@ -15,23 +15,23 @@
 
 namespace mccs {
 
-// What an explanation needs of the registry: copied, so that its lock is not held meanwhile.
+// Data from the registry, copied so that its lock is released before the explanation is computed.
 struct ExplanationGround {
-  ClusterView view;  // strategies in force, with the source ports that lanes have as reported
+  ClusterView view;  // applied strategies, with the source ports that lanes report
   CommId id;
   control::CommunicatorSummary summary;
   std::vector<agent::Lane> lanes;    // of all its hosts, by host
-  std::vector<int64_t> measured_ns;  // of each lane: on its host's clock
+  std::vector<int64_t> measured_ns;  // per lane, on its host's clock
 };
 
-// Errors as FindCommunicator's (controller/operator_view.h).
+// Errors as in FindCommunicator (controller/operator_view.h).
 absl::StatusOr<ExplanationGround> GatherExplanation(const Registry& registry,
                                                     const ObjectSet& objects,
                                                     const std::string& prefix, MonotonicNs now);
 
-// What flows should get is their weighted max-min share if all flows of the cluster send as much
-// as they can (controller/policy/shares.h), with the links that `objects` know. What they got is
-// left to whoever asks twice.
+// Expected rate of a flow: its weighted max-min share if all flows send as much as they can
+// (controller/policy/shares.h), over the links in `objects`. The client computes measured rates
+// from two queries.
 control::Explanation Explain(const ExplanationGround& ground, const ObjectSet& objects);
 
 }  // namespace mccs

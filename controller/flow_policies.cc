@@ -67,12 +67,12 @@ absl::Status PlaceBy(const Object& policy, const PlacingGround& ground,
 
 strategy::Strategy StrategyOf(FlowPlanner::Planned planned) {
   if (planned.astray > 0) {
-    absl::StrAppend(planned.strategy.mutable_origin(), ", but for ", planned.astray,
-                    " lanes for whose paths there is no free port");
+    absl::StrAppend(planned.strategy.mutable_origin(), ", except ", planned.astray,
+                    " lanes without a free port for their path");
   }
   if (planned.unprobed > 0) {
-    absl::StrAppend(planned.strategy.mutable_origin(), ", when the paths of ", planned.unprobed,
-                    " lanes were still to be probed");
+    absl::StrAppend(planned.strategy.mutable_origin(), ", before the paths of ", planned.unprobed,
+                    " lanes were probed");
   }
   return std::move(planned.strategy);
 }

@@ -1,5 +1,5 @@
-// How the Policies that place flows have them placed: what the planner is told of a communicator,
-// and what becomes of its answer. Pure.
+// Applies the Policies that place flows: passes communicators to the planner and converts its
+// results to strategies. Pure.
 #ifndef MCCS_CONTROLLER_FLOW_POLICIES_H_
 #define MCCS_CONTROLLER_FLOW_POLICIES_H_
 
@@ -23,13 +23,13 @@ bool PlacesFlows(std::string_view policy);
 // "fair_flow by NAME".
 std::string OriginOf(const Object& policy);
 
-// Rings have so many channels for each NIC.
+// Number of channels for each NIC.
 int ChannelsPerNic(const PolicyParameters& parameters);
 
-// Of all Policies in force.
+// Of all Policies.
 std::vector<Reservation> ReservationsOf(const ObjectSet& objects);
 
-// What flows are placed over.
+// Input of flow placement.
 struct PlacingGround {
   const ObjectSet& objects;
   const ClusterView& view;  // complete
@@ -37,12 +37,12 @@ struct PlacingGround {
   std::span<const Reservation> reservations;
 };
 
-// Has `planner` place the flows of a communicator by `policy`, which places flows. Its strategy has
-// what other Policies say besides (PutAlgorithms). Errors as FlowPlanner::Add.
+// Makes `planner` place the communicator's flows by `policy`. REQUIRES: PlacesFlows. The strategy
+// also includes other Policies (PutAlgorithms). Errors as in FlowPlanner::Add.
 absl::Status PlaceBy(const Object& policy, const PlacingGround& ground,
                      const CommunicatorView& communicator, FlowPlanner* planner);
 
-// Its origin says what could not be had.
+// Its origin names what the planner could not satisfy.
 strategy::Strategy StrategyOf(FlowPlanner::Planned planned);
 
 }  // namespace mccs

@@ -15,7 +15,7 @@ struct FastestLink {
   double payload_bps = 0;
 };
 
-// Of all NICs; the first of those that are alike.
+// Of all NICs; the first of equally fast ones.
 std::optional<FastestLink> FindFastest(const ObjectSet& set) {
   std::optional<FastestLink> fastest;
   for (const Object* object : set.OfKind(ObjectKind::kTopology)) {
@@ -48,8 +48,8 @@ std::string WhyNoNicCarries(const ObjectSet& set, const Object& tenant) {
   if (!guarantee) return "";
   const std::optional<FastestLink> fastest = FindFastest(set);
   if (!fastest || static_cast<double>(*guarantee) <= fastest->payload_bps) return "";
-  return absl::StrCat("no NIC can carry it: ", fastest->link->name, " of ",
-                      ToText(fastest->topology->key), ", which no other is faster than, carries ",
+  return absl::StrCat("no NIC can carry it: the fastest link, ", fastest->link->name, " of ",
+                      ToText(fastest->topology->key), ", carries ",
                       FormatBitRate(fastest->payload_bps), " of payload, but ",
                       FormatBitRate(static_cast<double>(*guarantee)), " are guaranteed");
 }

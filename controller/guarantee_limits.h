@@ -1,4 +1,4 @@
-// What no NIC that operators describe can carry of what they promise, whatever runs. Pure.
+// Checks guarantees against the NICs of Topologies, independent of what runs. Pure.
 #ifndef MCCS_CONTROLLER_GUARANTEE_LIMITS_H_
 #define MCCS_CONTROLLER_GUARANTEE_LIMITS_H_
 
@@ -10,17 +10,16 @@
 
 namespace mccs {
 
-// Names of the Tenants that are guaranteed more than before.
+// Names of the Tenants whose guarantee is raised or new.
 std::set<std::string> RaisedGuarantees(const ObjectSet& before, const ObjectSet& after);
 
-// Why a Tenant's guarantee, which is for each NIC of a host, can be kept on none of those that the
-// Topologies have: the fastest link of all, with its numbers. Empty: it can, or there is no
-// Topology.
+// Why no NIC in any Topology can carry the Tenant's guarantee, which holds per NIC of a host: names
+// the fastest link and the numbers. Empty: some NIC can, or there is no Topology.
 std::string WhyNoNicCarries(const ObjectSet& set, const Object& tenant);
 
-// kFailedPrecondition: the change raises a guarantee above what any NIC can carry; with the tenant
-// and its place, the link and the numbers. A Topology that makes one so keeps nobody from applying
-// it: what is promised is more than is there, and shown as that (controller/in_force.h).
+// kFailedPrecondition: the change raises a guarantee above what any NIC can carry; with tenant,
+// place, link and numbers. A change of a Topology is not rejected for this: the guarantee is shown
+// as not fully enforced (controller/in_force.h).
 absl::Status CheckGuaranteesAgainstNics(const ObjectSet& before, const ObjectSet& after);
 
 }  // namespace mccs

@@ -19,7 +19,7 @@ bool HostClocks::Hear(const std::string& host, const Trip& trip) {
   const int64_t whole = trip.came - trip.sent;
   const int64_t rested = trip.answered - trip.heard;
   if (whole < 0 || rested < 0 || whole + DriftIn(whole) < rested) return false;
-  // The host's clock may have gone faster than ours while the answer rested there.
+  // The host's clock may have run faster than ours before the answer.
   const int64_t on_the_way = std::max<int64_t>(whole - rested, 0);
   Samples& samples = hosts_[host];
   samples.kept[samples.count++ % kKeptTrips] = {

@@ -1,6 +1,6 @@
-// How far hosts' monotonic clocks are from the controller's, from round trips of heartbeats
-// (proto/agent.proto): in the middle of a trip both clocks meant the same moment, give or take half
-// of what it took. No clock of its own, no network.
+// Offsets between hosts' monotonic clocks and the controller's, from heartbeat round trips
+// (proto/agent.proto). Midway through a trip both clocks show the same moment, ± half the round
+// trip time. Has no clock and no network of its own.
 //
 // OWNER: Coordinator. THREAD: its owner only.
 #ifndef MCCS_CONTROLLER_HOST_CLOCKS_H_
@@ -17,36 +17,37 @@
 
 namespace mccs {
 
-// Beyond this no clock is, its own or a host's; sums and differences of such times fit.
+// Upper bound of all clock values, so that sums and differences do not overflow.
 inline constexpr MonotonicNs kLatestTime = int64_t{1} << 60;
 
 struct ClockReading {
-  int64_t offset_ns = 0;  // what the host's clock shows more than the controller's
-  int64_t error_ns = 0;   // it is no further from the truth than that
+  int64_t offset_ns = 0;  // host clock − controller clock
+  int64_t error_ns = 0;   // maximal error of offset_ns
 
-  // A moment on the one clock, told on the other.
+  // Convert a time between the two clocks.
   MonotonicNs OnHost(MonotonicNs controller) const { return controller + offset_ns; }
   MonotonicNs OnController(MonotonicNs host) const { return host - offset_ns; }
 };
 
 class HostClocks {
  public:
-  // Of these trips the one counts that says most: a short one, or a newer one, as clocks drift.
+  // Number of stored trips. Read uses the one with the smallest error: error grows with age
+  // (drift).
   static constexpr size_t kKeptTrips = 8;
-  // Two clocks of computers go apart by less than this part of the time.
+  // Maximal relative drift of two clocks.
   static constexpr double kDrift = 100e-6;
 
-  // From the controller to the host and back.
+  // A heartbeat from the controller to the host and back.
   struct Trip {
     MonotonicNs sent = 0;      // on the controller's clock
-    MonotonicNs heard = 0;     // on the host's
-    MonotonicNs answered = 0;  // likewise
-    MonotonicNs came = 0;      // on the controller's
+    MonotonicNs heard = 0;     // on the host's clock
+    MonotonicNs answered = 0;  // on the host's clock
+    MonotonicNs came = 0;      // on the controller's clock
   };
 
-  // False: it cannot be, and is not kept.
+  // False: the times are impossible, and the trip is ignored.
   bool Hear(const std::string& host, const Trip& trip);
-  // Another daemon may have that name now.
+  // Call when another daemon may use that name.
   void Forget(const std::string& host) { hosts_.erase(host); }
   // Nothing: no trip yet. `now` is on the controller's clock.
   std::optional<ClockReading> Read(const std::string& host, MonotonicNs now) const;
@@ -54,7 +55,7 @@ class HostClocks {
  private:
   struct Sample {
     int64_t offset_ns;
-    int64_t error_ns;  // when it was taken
+    int64_t error_ns;  // at `taken`
     MonotonicNs taken;
   };
   struct Samples {

@@ -17,7 +17,7 @@ namespace {
 
 bool HasTopology(const ObjectSet& set) { return !set.OfKind(ObjectKind::kTopology).empty(); }
 
-// What of a Tenant policy `shares` alone acts on: "guarantee of 10 Gbps", …
+// The parts of a Tenant that need policy `shares`: "guarantee of 10 Gbps", …
 std::vector<std::string> SharesOf(const TenantSpec& tenant) {
   std::vector<std::string> shares;
   if (tenant.guarantee_bps)
@@ -28,7 +28,7 @@ std::vector<std::string> SharesOf(const TenantSpec& tenant) {
 }
 
 std::string DoNotGoBy(const Object& tenant, const std::vector<std::string>& what) {
-  return absl::StrCat("Lanes of ", ToText(tenant.key), " do not go by its ",
+  return absl::StrCat("Lanes of ", ToText(tenant.key), " do not use its ",
                       absl::StrJoin(what, " and its "), ": ");
 }
 
@@ -38,31 +38,30 @@ std::string OfTenant(const ObjectSet& set, const Object& object) {
   if (rates.empty()) return "";
   if (!HasTopology(set)) {
     return absl::StrCat(DoNotGoBy(object, rates),
-                        "no Topology says which links they take; apply one.");
+                        "their links are not known without a Topology; apply one.");
   }
   const Object* policy = PolicyForTenant(set, object);
   if (policy == nullptr || PolicyOf(*policy).policy != kSharesName) {
     const std::string decides = policy == nullptr
-                                    ? "no Policy is for it"
+                                    ? "no Policy selects it"
                                     : absl::StrCat(PolicyOf(*policy).policy, ", by ",
-                                                   ToText(policy->key), ", decides for it");
+                                                   ToText(policy->key), ", applies to it");
     return absl::StrCat(DoNotGoBy(object, rates), decides, ", and policy `", kSharesName,
-                        "` alone heeds them; apply such a Policy that names it in `for.tenants`, "
-                        "or is for all others.");
+                        "` is the only one that uses them; apply such a Policy with the tenant in "
+                        "`for.tenants`, or without `for`.");
   }
   const std::string why = WhyNoNicCarries(set, object);
   if (why.empty()) return "";
   return absl::StrCat("The guarantee of ", ToText(object.key),
-                      " is lowered to what there is: ", why,
+                      " is lowered to the available rate: ", why,
                       "; lower it, or correct the Topology.");
 }
 
 std::string OfPolicy(const ObjectSet& set, const PolicySpec& policy) {
   if (!PlacesFlows(policy.policy) || HasTopology(set)) return "";
-  return absl::StrCat(
-      "Policy `", policy.policy,
-      "` goes by the links of a Topology, and there is none: rings and source ports "
-      "are given as by locality_ring; apply the Topology.");
+  return absl::StrCat("Policy `", policy.policy,
+                      "` requires a Topology, and there is none: locality_ring chooses rings and "
+                      "source ports instead; apply the Topology.");
 }
 
 bool HasIpv4(const std::vector<std::string>& addresses) {
@@ -81,18 +80,16 @@ std::string OfTopology(const Topology& topology) {
   const bool probes = kind == SourcePortMapping::Kind::kProbe;
   if (probes && std::none_of(switches.begin(), switches.end(),
                              [](const auto& each) { return HasIpv4(each.addresses); })) {
-    return "A Topology whose source ports are mapped by probing places no flows without the IPv4 "
-           "`addresses` of its switches: policies that would go by it give source ports as "
-           "locality_ring does.";
+    return "Without IPv4 `addresses` of its switches, a Topology with `mapping: probe` places no "
+           "flows: locality_ring chooses source ports instead; add the addresses.";
   }
   for (size_t i = 0; i < topology.nics().size(); ++i) {
     const NicId nic(static_cast<int32_t>(i));
     if (HasIpv4({topology.nic(nic).address})) continue;
-    return absl::StrCat(
-        "NIC ", topology.NicName(nic), " has no IPv4 `address`, and ",
-        probes ? "probing finds" : "a hash tells",
-        " the paths of IPv4 flows alone: flows of communicators that use it are not "
-        "placed; say its address, or map source ports by `rules`.");
+    return absl::StrCat("NIC ", topology.NicName(nic), " has no IPv4 `address`, and ",
+                        probes ? "probing finds" : "a hash determines",
+                        " paths of IPv4 flows only: flows of communicators that use this NIC are "
+                        "not placed; add its address, or use `mapping: rules`.");
   }
   return "";
 }
@@ -113,8 +110,8 @@ std::string NotActedOn(const ObjectSet& set, const Object& object) {
       return OfTopology(*TopologyOf(object).topology);
     case ObjectKind::kDrain:
       if (DrainOf(object).link.empty()) return "";
-      return "A drained link is avoided by policies that place flows by a Topology; locality_ring "
-             "places none.";
+      return "Only policies that place flows by a Topology avoid a drained link; locality_ring "
+             "does not.";
   }
   return "";
 }

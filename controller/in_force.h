@@ -1,5 +1,5 @@
-// Whether what operators want is acted on, object by object: nothing shall look as if it were done
-// that nobody does. Pure.
+// Whether the controller and the daemons enforce each object. Reports whatever is stored but has no
+// effect. Pure.
 #ifndef MCCS_CONTROLLER_IN_FORCE_H_
 #define MCCS_CONTROLLER_IN_FORCE_H_
 
@@ -9,11 +9,11 @@
 
 namespace mccs {
 
-// Of an object of `set`: "yes", or "in part".
+// "yes" or "in part".
 std::string InForce(const ObjectSet& set, const Object& object);
-// What of it is kept and not acted on, and what to do about it, in one sentence; empty: all is. Of
-// a Tenant it goes by the Policies that are for tenants: communicators that a Policy names have
-// that one, as `explain` says.
+// Which part of the object has no effect, and the remedy, in one sentence; empty: all is enforced.
+// For a Tenant, considers the Policies for tenants only; `explain` covers communicators that a
+// Policy names.
 std::string NotActedOn(const ObjectSet& set, const Object& object);
 
 }  // namespace mccs

@@ -31,7 +31,7 @@ absl::StatusOr<strategy::Strategy> KeptPlan::Choose(const ObjectSet& objects,
   return StrategyOf(ground_->planner.SolveOne(id));
 }
 
-// Has the planner know the communicators of `view` as they are.
+// Updates the planner's communicators to those of `view`.
 void KeptPlan::Follow(const ObjectSet& objects, const ClusterView& view) {
   if (ground_ == nullptr || view.ground == 0 || ground_->number != view.ground)
     ground_ = std::make_unique<Ground>(objects, view);

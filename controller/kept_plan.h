@@ -1,6 +1,6 @@
-// What planner.h decides, without planning all anew each time: fabrics with their paths, and the
-// flows of each communicator with paths and ports (controller/policy/flow_planner.h), are kept as
-// long as nothing changes that they follow from. It finds what planner.h finds.
+// Incremental planner: same results as planner.h, but caches fabrics with their paths and each
+// communicator's flows with paths and ports (controller/policy/flow_planner.h) until their inputs
+// change.
 //
 // OWNER: Coordinator. THREAD: its owner only.
 #ifndef MCCS_CONTROLLER_KEPT_PLAN_H_
@@ -24,28 +24,28 @@ namespace mccs {
 
 class KeptPlan {
  public:
-  // REQUIRES of all: `view` is KeptView's, under `objects`.
+  // REQUIRES of all: `view` is KeptView's, for `objects`.
 
-  // As DecideComplete. It does plan anew where some communicator's flows are not placed: under
-  // another policy, or because no Topology has its hosts.
+  // As DecideComplete. Plans from scratch if some communicator's flows are not placed: its policy
+  // does not place flows, or no Topology has its hosts.
   Decisions Decide(const ObjectSet& objects, const ClusterView& view);
   // As ChooseStrategy, with the same errors.
   absl::StatusOr<strategy::Strategy> Choose(const ObjectSet& objects, const ClusterView& view,
                                             CommId id);
-  // Does ahead what the next of them would have to do first.
+  // Updates the cache in advance, so that the next call has less work.
   void Follow(const ObjectSet& objects, const ClusterView& view);
 
-  // Of the view that it followed last. REQUIRES: there was one.
+  // Of the last view. REQUIRES: Decide, Choose or Follow was called.
   const Fabrics& fabrics() const { return ground_->fabrics; }
 
  private:
-  // A communicator as the planner has it.
+  // Cache entry of one communicator.
   struct Known {
     uint64_t revision = 0;
     bool placed = false;
     std::vector<SourcePorts::Port> ports = {};
   };
-  // What follows from the Topologies, hosts and objects, and what was worked out over it.
+  // Everything derived from Topologies, hosts and objects.
   struct Ground {
     Ground(const ObjectSet& objects, const ClusterView& view);
 

@@ -28,7 +28,7 @@ void KeptView::Renew() {
   std::vector<CommunicatorView> next;
   next.reserve(registry_.communicators().size());
   auto old = now.begin();
-  // Those that are remembered alone stay as they are.
+  // Removes or updates entries; recovered communicators stay.
   const auto pass = [&](auto has_passed) {
     for (; old != now.end() && !has_passed(old->id); ++old) {
       if (old->revision == 0) next.push_back(std::move(*old));

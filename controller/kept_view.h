@@ -1,5 +1,5 @@
-// The complete view from which policies decide (controller/complete_view.h), kept from one question
-// to the next: of communicators only those are looked at anew that have changed.
+// Caches the complete view for policies (controller/complete_view.h). Between calls only changed
+// communicators are updated.
 //
 // OWNER: Coordinator. THREAD: its owner only.
 #ifndef MCCS_CONTROLLER_KEPT_VIEW_H_
@@ -17,17 +17,17 @@ namespace mccs {
 
 class KeptView {
  public:
-  // LIFETIME: what follows outlives this.
+  // LIFETIME: both outlive this.
   KeptView(const Registry* registry, const StrategyMemory* strategies)
       : registry_(*registry), strategies_(*strategies) {}
 
-  // Of all that the two know, under `objects`, with the ways that were `probed`. What it returns
-  // changes with the next call.
+  // The complete view under `objects`, with the paths in `probed`. The next call changes the
+  // returned view.
   const ClusterView& Of(std::shared_ptr<const ObjectSet> objects,
                         std::shared_ptr<const ProbedPaths> probed);
 
  private:
-  // Of all but communicators.
+  // Inputs of everything but communicators.
   struct Ground {
     std::shared_ptr<const ObjectSet> objects;
     std::shared_ptr<const ProbedPaths> probed;
@@ -36,7 +36,7 @@ class KeptView {
     friend bool operator==(const Ground&, const Ground&) = default;
   };
 
-  // Looks at communicators that have come, gone or changed.
+  // Adds, updates and removes communicators.
   void Renew();
   CommunicatorView Complete(CommId id) const;
 

@@ -6,7 +6,7 @@
 namespace mccs {
 namespace {
 
-// The NIC with that address, by the Topology or by the host's own word, or the only one.
+// The NIC with that address, from the Topology or the host's report, or the only NIC.
 std::optional<NicId> NicAt(const FabricHost& host, const std::string& address) {
   const Topology& topology = host.fabric->topology();
   const std::vector<NicId>& nics = topology.host(host.id).nics;

@@ -1,5 +1,5 @@
-// Which path a lane takes, by what its two ends say of it and the operator's Topologies: the one
-// place for all that operators are shown of it. Pure.
+// Which path a lane takes, from what its two ends report and the Topologies. All operators' views
+// use this. Pure.
 #ifndef MCCS_CONTROLLER_LANE_PATH_H_
 #define MCCS_CONTROLLER_LANE_PATH_H_
 
@@ -11,15 +11,15 @@
 
 namespace mccs {
 
-// One lane, as its two ends see it.
+// One lane, as reported by its two ends.
 struct LaneEnds {
   std::string from, to;       // names of hosts
   std::string local, remote;  // "address:port"
 };
 
-// The names of the links from the one host to the other. Nothing: no Topology has both hosts and is
-// right about them, or the lane's path cannot be told (it is not connected, has addresses that the
-// Topology does not, or a source port whose path it does not say and nobody has probed).
+// Names of the links on the lane's path. Nothing: no Topology describes both hosts correctly, or
+// the path is not known: the lane is not connected, its addresses are not in the Topology, or its
+// source port has no mapping and no probe result.
 std::optional<std::vector<std::string>> LinksOfLane(const Fabrics& fabrics, const LaneEnds& lane);
 
 }  // namespace mccs

@@ -1,4 +1,4 @@
-// mccs-controller: knows the cluster's hosts and communicators, and proposes each communicator's
+// mccs-controller: tracks the cluster's hosts and communicators, and proposes each communicator's
 // strategy.
 #include <grpc/support/log.h>
 #include <signal.h>
@@ -54,27 +54,27 @@ struct CommandLine {
 void Declare(CLI::App* app, CommandLine* line) {
   app->set_version_flag("--version", absl::StrCat("mccs-controller ", kVersion));
   app->add_option("--config", line->config,
-                  "YAML file; its keys are the options below: listen, state_dir, store, "
-                  "metrics_listen, log_level, heartbeat_timeout; and calibrate_costs")
+                  "YAML file with keys listen, state_dir, store, metrics_listen, log_level, "
+                  "heartbeat_timeout (as the options below) and calibrate_costs")
       ->type_name("FILE");
-  app->add_option(
-         "--listen", line->listen,
-         "Where agents and operators connect, [default 0.0.0.0:7500]; port 0: any free one")
+  app->add_option("--listen", line->listen,
+                  "Address for agents and operators [default 0.0.0.0:7500]; port 0: any free port")
       ->type_name("ADDRESS:PORT");
-  app->add_option("--state-dir", line->state_dir,
-                  "Directory for the files 'endpoint' and 'pid', there while this program is ready")
+  app->add_option(
+         "--state-dir", line->state_dir,
+         "Directory for the files 'endpoint' and 'pid', which exist while this program is ready")
       ->type_name("DIR");
   app->add_option("--store", line->store,
-                  "File that keeps objects, strategies and the audit log over restarts; one for "
-                  "each controller, on a local disk [default: none, they end with this program]")
+                  "File for objects, strategies and the audit log; one per controller, on a local "
+                  "disk [default: none, they are lost at exit]")
       ->type_name("FILE");
   app->add_option("--metrics-listen", line->metrics_listen,
-                  "Where /metrics is served to Prometheus, by HTTP [default: nowhere]")
+                  "HTTP address of /metrics for Prometheus [default: none]")
       ->type_name("ADDRESS:PORT");
   app->add_option("--log-level", line->log_level, "debug, info, warning or error [default info]")
       ->type_name("LEVEL");
   app->add_option("--heartbeat-timeout", line->heartbeat_timeout,
-                  "A host that is silent for so long counts as lost, [default 5s]")
+                  "A host without messages for this time is lost [default 5s]")
       ->type_name("TIME");
   app->footer(
       "Examples:\n"
@@ -83,7 +83,7 @@ void Declare(CLI::App* app, CommandLine* line) {
       "  mccs-controller --store /var/lib/mccs-controller/store.db\n"
       "  mccs-controller --config /etc/mccs/controller.yaml --log-level debug\n"
       "\n"
-      "Exit status: 0 stopped by SIGTERM or SIGINT; 1 could not run; 2 wrong configuration or "
+      "Exit status: 0 stopped by SIGTERM or SIGINT; 1 could not run; 2 invalid configuration or "
       "usage.");
 }
 
@@ -110,7 +110,7 @@ absl::StatusOr<ControllerConfig> Configure(const CommandLine& line) {
   return config;
 }
 
-// Where programs of this machine reach us: a wildcard address is loopback for them.
+// Endpoint for programs on this machine: a wildcard address becomes loopback.
 std::string LocalEndpoint(const std::string& listen, int port) {
   std::string host = listen.substr(0, listen.rfind(':'));
   if (host == "0.0.0.0") host = "127.0.0.1";
@@ -118,7 +118,7 @@ std::string LocalEndpoint(const std::string& listen, int port) {
   return absl::StrCat(host, ":", port);
 }
 
-// Sleeps until one of `stop` arrives; ticks meanwhile, and has kept what comes of it.
+// Waits until a signal in `stop` arrives; calls Tick and `keep` periodically.
 int TickUntil(const sigset_t& stop, ControllerServer* server, const std::function<void()>& keep,
               int64_t period_ns) {
   const timespec period{period_ns / kNsPerSec, period_ns % kNsPerSec};
@@ -134,15 +134,15 @@ absl::StatusOr<std::unique_ptr<CountingStore>> OpenStore(const std::string& path
                                                          const Clock* clock, Log* log) {
   if (path.empty()) {
     log->Info(
-        "objects, strategies and the audit log are kept in memory and end with this program; "
-        "--store FILE keeps them");
+        "objects, strategies and the audit log are only in memory and are lost at exit; use "
+        "--store FILE");
     return std::make_unique<CountingStore>(std::make_unique<MemoryStore>(), clock);
   }
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<Store> file, SqliteStore::Open(path));
   return std::make_unique<CountingStore>(std::move(file), clock);
 }
 
-// Null: not asked for. LIFETIME: coordinator and store outlive it.
+// Null: not configured. LIFETIME: coordinator and store outlive it.
 absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const ControllerConfig& config,
                                                             SharedCoordinator* coordinator,
                                                             const CountingStore* store) {
@@ -153,7 +153,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const ControllerConf
   });
 }
 
-// Says by files where we are. Null: not asked for.
+// Writes the state files. Null: not configured.
 absl::StatusOr<std::unique_ptr<StateDirectory>> PublishState(const ControllerConfig& config,
                                                              const std::string& endpoint,
                                                              const MetricsServer* metrics) {
@@ -165,7 +165,7 @@ absl::StatusOr<std::unique_ptr<StateDirectory>> PublishState(const ControllerCon
 }
 
 int Run(const ControllerConfig& config) {
-  // Blocked before any thread is made, so that they come to TickUntil alone.
+  // Blocked before any thread starts, so that only TickUntil receives them.
   sigset_t stop;
   sigemptyset(&stop);
   sigaddset(&stop, SIGTERM);
@@ -239,8 +239,7 @@ int Run(const ControllerConfig& config) {
   return 0;
 }
 
-// gRPC's own lines are for its developers; what matters reaches us as a status. GRPC_VERBOSITY
-// brings them back.
+// Disables gRPC's own log lines; errors reach us as statuses. GRPC_VERBOSITY enables them.
 void SilenceGrpc() {
   if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
 }

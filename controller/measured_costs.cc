@@ -14,14 +14,14 @@ namespace mccs {
 namespace {
 
 constexpr double kFarApart = 2;
-// Of what networks are like, and then some.
+// Plausible bounds for networks, with a margin.
 constexpr double kLeastUs = 0.5;
 constexpr double kMostUs = 1e7;
 constexpr double kLeastBytesPerUs = 0.01;
 constexpr double kMostBytesPerUs = 1e6;
 constexpr double kBpsPerBytePerUs = 8e6;
 
-// The lower one of two. REQUIRES: there are values.
+// The lower median. REQUIRES: not empty.
 double Median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -32,14 +32,14 @@ bool IsFar(double one, double other) {
   return one >= kFarApart * other || other >= kFarApart * one;
 }
 
-// Of hosts that have a figure; nothing where they are fewer than half of all.
+// Of hosts that have a figure; nothing if fewer than half of all have.
 std::optional<double> MedianOf(std::vector<double> values, size_t hosts, double least,
                                double most) {
   if (values.empty() || 2 * values.size() < hosts) return std::nullopt;
   return std::clamp(Median(std::move(values)), least, most);
 }
 
-// Of a short slice, with both ends' work.
+// Of a short slice, including both ends' work.
 double OneWayUs(const CostParameters& costs) {
   return std::max(costs.hop_us + 2 * costs.slice_us, kLeastUs);
 }
@@ -139,10 +139,9 @@ void PutCosts(const CostParameters& costs, strategy::Strategy* strategy) {
 }
 
 std::string CostsText(const CostParameters& costs) {
-  return absl::StrCat("a hop ", costs.hop_us, " us, a host ",
-                      FormatBitRate(costs.host_bytes_per_us * kBpsPerBytePerUs), ", a lane ",
-                      FormatBitRate(costs.lane_bytes_per_us * kBpsPerBytePerUs),
-                      ", passes over memory ",
+  return absl::StrCat("hop ", costs.hop_us, " us, host ",
+                      FormatBitRate(costs.host_bytes_per_us * kBpsPerBytePerUs), ", lane ",
+                      FormatBitRate(costs.lane_bytes_per_us * kBpsPerBytePerUs), ", memory ",
                       FormatBitRate(costs.local_bytes_per_us * kBpsPerBytePerUs));
 }
 

@@ -1,5 +1,5 @@
-// The costs by which a communicator's calls are chosen for (algorithms/cost.h), from what its
-// daemons measure of the network (proto/agent.proto). Pure.
+// A communicator's costs for the choice of algorithms (algorithms/cost.h), from its daemons'
+// measurements (proto/agent.proto). Pure.
 #ifndef MCCS_CONTROLLER_MEASURED_COSTS_H_
 #define MCCS_CONTROLLER_MEASURED_COSTS_H_
 
@@ -12,41 +12,39 @@
 
 namespace mccs {
 
-// Held within bounds, whatever daemons say.
+// Clamped to plausible bounds, whatever daemons report.
 struct MeasuredFigures {
-  // Of a short slice from host to host, with what both are busy with it.
+  // Time of a short slice from host to host, including the hosts' other work.
   std::optional<double> one_way_us = {};
   std::optional<double> host_bytes_per_us = {};
-  // Of a host's passes over its memory, with what else its processors had to do.
+  // Memory bandwidth of a host, including the effect of other load.
   std::optional<double> local_bytes_per_us = {};
 
   friend bool operator==(const MeasuredFigures&, const MeasuredFigures&) = default;
 };
 
-// Under the strategy in force: medians over the hosts, of each host over its lanes for collectives.
-// Nothing where fewer than half of the hosts have the figure.
+// Measurements under the applied strategy: median over hosts; per host, over its lanes for
+// collectives. Nothing for a figure that fewer than half of the hosts report.
 MeasuredFigures MeasuredOf(const CommunicatorRecord& communicator);
 
-// Costs in force.
+// Costs that the strategy uses.
 CostParameters CostsOf(const strategy::AlgorithmChoice& choice);
-// Those that the daemons have of themselves.
+// The daemons' own (configured) costs.
 CostParameters OwnCostsOf(const strategy::AlgorithmChoice& choice);
 
-// `in_force` with what was measured. A slice's time, an operation's and the ratio of a lane's rate
-// to its host's are the daemons' own, and a hop takes no less than theirs: the smallest round trip
-// is one for which no processor was waited for. Nothing: those are none with which anything could
-// be reckoned.
+// `in_force` updated with measurements. Time per slice, time per operation and the ratio of lane
+// rate to host rate stay the daemons' own. A hop takes at least the daemons' own time, since the
+// smallest round trip includes no wait for a processor. Nothing: the result would not be valid.
 std::optional<CostParameters> Calibrate(const CostParameters& in_force, const CostParameters& own,
                                         const MeasuredFigures& measured);
 
-// A slice takes twice as long with the one as with the other, or a host has half the rate, over
-// its lanes or its memory.
+// True: one has twice the other's time of a slice, or half its rate of a host's lanes or memory.
 bool FarApart(const CostParameters& one, const CostParameters& other);
 
-// From now on it goes by `costs`; its own ones are kept beside them.
+// Sets the costs that the strategy uses; keeps the daemons' own ones beside them.
 void PutCosts(const CostParameters& costs, strategy::Strategy* strategy);
 
-// "a hop 10 us, a host 16 Gbps, a lane 16 Gbps, passes over memory 64 Gbps".
+// "hop 10 us, host 16 Gbps, lane 16 Gbps, memory 64 Gbps".
 std::string CostsText(const CostParameters& costs);
 
 }  // namespace mccs

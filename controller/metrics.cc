@@ -12,7 +12,7 @@ namespace {
 void AddRegistry(const Registry& registry, const ObjectSet& objects, MetricFamilies* out) {
   std::map<HostState, int> hosts;
   for (const auto& [name, record] : registry.hosts()) ++hosts[record.state];
-  out->BeginGauge("mccs_controller_hosts", "Hosts whose daemons have registered, by state.");
+  out->BeginGauge("mccs_controller_hosts", "Registered hosts, by state.");
   out->Add({{"state", "ready"}}, hosts[HostState::kReady]);
   out->Add({{"state", "lost"}}, hosts[HostState::kLost]);
   out->Add({{"state", "refused"}}, hosts[HostState::kRefused]);
@@ -23,7 +23,8 @@ void AddRegistry(const Registry& registry, const ObjectSet& objects, MetricFamil
     const Object* tenant = FindTenant(objects, {announced.tenant(), announced.cgroup()});
     ++communicators[tenant != nullptr ? tenant->key.name : announced.tenant()];
   }
-  out->BeginGauge("mccs_controller_communicators", "Communicators that daemons have announced.");
+  out->BeginGauge("mccs_controller_communicators",
+                  "Communicators announced by daemons, by tenant.");
   for (const auto& [tenant, count] : communicators) out->Add({{"tenant", tenant}}, count);
 }
 
@@ -44,22 +45,22 @@ prometheus::ClientMetric::Histogram ToHistogram(const ConvergenceTimes& times) {
 
 void AddDecisions(const Rollouts& rollouts, MetricFamilies* out) {
   out->BeginCounter("mccs_controller_decisions_total",
-                    "Strategies proposed to communicators, by the policy that decided.");
+                    "Strategies proposed to communicators, by deciding policy.");
   for (const auto& [policy, count] : rollouts.by_policy()) {
     out->Add({{"policy", policy}}, static_cast<double>(count));
   }
   out->BeginCounter("mccs_controller_decision_failures_total",
-                    "Communicators for which no policy could decide.");
+                    "Communicators for which no policy found a strategy.");
   out->Add(static_cast<double>(rollouts.failed()));
   out->BeginGauge("mccs_controller_proposals_pending",
-                  "Proposals that are not in force on all hosts yet.");
+                  "Proposals that some host has not applied yet.");
   out->Add(static_cast<double>(rollouts.pending()));
-  out->BeginCounter("mccs_controller_proposals_total", "Proposals by what became of them.");
+  out->BeginCounter("mccs_controller_proposals_total", "Finished proposals, by result.");
   out->Add({{"result", "in_force"}}, static_cast<double>(rollouts.times().count()));
   out->Add({{"result", "superseded"}}, static_cast<double>(rollouts.superseded()));
   out->Add({{"result", "dropped"}}, static_cast<double>(rollouts.dropped()));
   out->BeginHistogram("mccs_controller_convergence_seconds",
-                      "From a proposal to the report of the last host that it is in force.");
+                      "Time from a proposal until the last host has reported it as applied.");
   out->AddHistogram({}, ToHistogram(rollouts.times()));
 }
 
@@ -67,10 +68,11 @@ void AddStore(const StoreCounts& store, MetricFamilies* out) {
   out->BeginCounter("mccs_controller_store_commits_total", "Commits to the store.");
   out->Add({{"result", "done"}}, static_cast<double>(store.commits));
   out->Add({{"result", "failed"}}, static_cast<double>(store.failed_commits));
-  out->BeginCounter("mccs_controller_store_commit_seconds_total", "Time that commits took.");
+  out->BeginCounter("mccs_controller_store_commit_seconds_total",
+                    "Time spent in commits to the store.");
   out->Add(static_cast<double>(store.commit_ns) / kNsPerSec);
   out->BeginCounter("mccs_controller_audit_entries_total",
-                    "Entries of the audit log since the start, by action and outcome.");
+                    "Audit log entries since the start, by action and outcome.");
   for (const auto& [which, count] : store.audit) {
     out->Add({{"action", which.first}, {"outcome", which.second}}, static_cast<double>(count));
   }
@@ -81,7 +83,7 @@ void AddStore(const StoreCounts& store, MetricFamilies* out) {
 std::vector<prometheus::MetricFamily> ControllerMetrics(const Coordinator& coordinator,
                                                         const StoreCounts& store) {
   MetricFamilies out;
-  out.BeginGauge("mccs_build_info", "Always 1; the labels say what runs here.");
+  out.BeginGauge("mccs_build_info", "Always 1; the labels give component and version.");
   out.Add({{"component", "mccs-controller"}, {"version", coordinator.version()}}, 1);
   AddRegistry(coordinator.registry(), coordinator.objects(), &out);
   AddDecisions(coordinator.rollouts(), &out);

@@ -1,5 +1,5 @@
-// The controller's numbers in Prometheus' terms: what GET /metrics of mccs-controller shows.
-// docs/operator.md lists them for people. Pure.
+// The controller's metrics in Prometheus' format, for GET /metrics of mccs-controller.
+// docs/operator.md documents them. Pure.
 #ifndef MCCS_CONTROLLER_METRICS_H_
 #define MCCS_CONTROLLER_METRICS_H_
 
@@ -12,7 +12,7 @@
 
 namespace mccs {
 
-// Looks at the coordinator alone: whoever calls holds its lock.
+// REQUIRES: the caller holds the coordinator's lock.
 std::vector<prometheus::MetricFamily> ControllerMetrics(const Coordinator& coordinator,
                                                         const StoreCounts& store);
 

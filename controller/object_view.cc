@@ -21,7 +21,7 @@ constexpr char kNone[] = "-";
 
 std::string OrNone(std::string text) { return text.empty() ? kNone : std::move(text); }
 
-// The lines of one object.
+// The displayed fields of one object.
 class Facts {
  public:
   explicit Facts(control::Object* object) : object_(object) {}
@@ -97,7 +97,7 @@ void Describe(const DrainSpec& drain, Facts* facts) {
 
 using Concerned = std::map<const Object*, std::vector<std::string>>;
 
-// The ids of the communicators that each object of `set` matters to now.
+// The ids of the communicators that each object of `set` affects now.
 Concerned FindConcerned(const ObjectSet& set, const ClusterView& view,
                         const control::ListWorkReply& work) {
   Concerned concerned;
@@ -155,7 +155,7 @@ control::Object Show(const ObjectSet& set, const Object& object, const Concerned
   return shown;
 }
 
-// Of hosts that have come since the Topology was applied.
+// For hosts that registered after the Topology was applied.
 void AddContradictions(const std::vector<Contradiction>& contradictions,
                        control::ListObjectsReply* reply) {
   for (control::Object& object : *reply->mutable_objects()) {
@@ -171,7 +171,7 @@ absl::StatusOr<ObjectKind> ReadKind(const std::string& word) {
   std::vector<std::string> kinds;
   for (ObjectKind each : kObjectKinds) kinds.push_back(KindName(each));
   return absl::InvalidArgumentError(
-      absl::StrCat("there is no kind '", word, "'; there are: ", absl::StrJoin(kinds, ", ")));
+      absl::StrCat("unknown kind '", word, "': expected one of: ", absl::StrJoin(kinds, ", ")));
 }
 
 control::ChangeKind ToProto(ChangeKind kind) {
@@ -193,7 +193,7 @@ void AddOnce(std::string note, google::protobuf::RepeatedPtrField<std::string>* 
   *notes->Add() = std::move(note);
 }
 
-// Null: it came meanwhile.
+// Null: it is newer than the view.
 const CommunicatorView* FindIn(const ClusterView& view, CommId id) {
   const auto found =
       std::lower_bound(view.communicators.begin(), view.communicators.end(), id,
@@ -201,13 +201,13 @@ const CommunicatorView* FindIn(const ClusterView& view, CommId id) {
   return found != view.communicators.end() && found->id == id ? &*found : nullptr;
 }
 
-// Of the Policy that decides for a communicator; empty: none.
+// Name of the Policy that decides for a communicator; empty: none.
 std::string PolicyName(const ObjectSet& set, const CommunicatorView* communicator) {
   const Object* policy = communicator != nullptr ? PolicyInForce(set, *communicator) : nullptr;
   return policy != nullptr ? policy->key.name : "";
 }
 
-// By communicator, what becomes of its strategy, and then of its rates.
+// By communicator: changes of its strategy, then of its rates.
 std::map<CommId, std::string> TextsOf(const Decisions& decisions,
                                       const std::map<CommId, std::string>& rates) {
   std::map<CommId, std::string> texts;
@@ -280,7 +280,7 @@ control::ChangeReply ShowChange(const Catalog::Outcome& outcome, const ClusterVi
     out->set_change(change);
   }
   for (const absl::Status& trouble : decisions.trouble) {
-    AddOnce(absl::StrCat(std::string(trouble.message()), "; it keeps the strategy that it has"),
+    AddOnce(absl::StrCat(std::string(trouble.message()), "; it keeps its current strategy"),
             reply.mutable_notes());
   }
   return reply;

@@ -1,4 +1,4 @@
-// Objects and changes of them as operators see them (proto/operator.proto). Pure.
+// Objects and their changes in the operators' API (proto/operator.proto). Pure.
 #ifndef MCCS_CONTROLLER_OBJECT_VIEW_H_
 #define MCCS_CONTROLLER_OBJECT_VIEW_H_
 
@@ -17,16 +17,16 @@
 
 namespace mccs {
 
-// `work`: of work_view.h; it says who uses a link that is drained, and of other kinds nothing.
-// kInvalidArgument: no such kind. kNotFound: one of the names.
+// `work`: from work_view.h; names the users of drained links, and is not used for other kinds.
+// kInvalidArgument: unknown kind. kNotFound: unknown name.
 absl::StatusOr<control::ListObjectsReply> ListObjects(const ObjectSet& set, const ClusterView& view,
                                                       const control::ListWorkReply& work,
                                                       const control::ListObjectsRequest& request);
 
-// kInvalidArgument: no such kind.
+// kInvalidArgument: unknown kind.
 absl::StatusOr<std::vector<ObjectKey>> ReadKeys(const control::DeleteRequest& request);
 
-// `view`: before the change. `decisions`: of planner.h, on the objects after it. `rates`: of
+// `view`: before the change. `decisions`: from planner.h, for the objects after it. `rates`: from
 // rate_changes.h.
 control::ChangeReply ShowChange(const Catalog::Outcome& outcome, const ClusterView& view,
                                 const Decisions& decisions,

@@ -102,7 +102,7 @@ grpc::ServerUnaryReactor* OperatorService::Dump(grpc::CallbackServerContext* con
                                                 const control::DumpRequest* request,
                                                 control::DumpReply* reply) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  // gRPC keeps reply and reactor until Finish, also when the caller has gone.
+  // gRPC keeps reply and reactor until Finish, even if the caller has disconnected.
   agents_->AskState(request->host(), [reactor, reply](const absl::StatusOr<state::Daemon>& state) {
     if (state.ok()) *reply->mutable_daemon() = *state;
     reactor->Finish(ToGrpc(state.status()));
@@ -130,7 +130,7 @@ control::ListWorkReply OperatorService::Work(const ObjectSet& objects) {
 
 control::ChangeReply OperatorService::Show(const Catalog::Outcome& outcome,
                                            const ClusterView& before, bool dry_run) {
-  // What is still under way for others is none of it.
+  // An empty change has no effect; other pending changes are not part of it.
   if (!dry_run && outcome.plan.IsNothing()) return ShowChange(outcome, before, {}, {}, dry_run);
   std::optional<Decisions> decided;
   ClusterView after = before;
@@ -140,7 +140,7 @@ control::ChangeReply OperatorService::Show(const Catalog::Outcome& outcome,
     decided = coordinator_->With([&](Coordinator& c) { return c.DecidedOn(revision); });
   }
   if (decided) {
-    after = View();  // with what was proposed
+    after = View();  // with the new proposals
   } else {
     decided = Decide(outcome.plan.next, before);
     PutStrategies(*decided, &after);
@@ -215,7 +215,7 @@ absl::StatusOr<control::DrainReply> OperatorService::SetDrain(const control::Dra
                         /*dry_run=*/false, action));
     reply.set_changed(!outcome.plan.IsNothing());
   }
-  agents_->Flush();  // what policies make of it
+  agents_->Flush();  // proposals that follow from it
   coordinator_->With([&](Coordinator& c) {
     for (CommId id : UsersOfHost(c.registry(), spec.host)) {
       reply.add_communicators(FormatCommId(id));

@@ -1,9 +1,9 @@
-// The operators' API over gRPC (proto/operator.proto): what operator_view.h shows of the
-// coordinator's registry, and what object_view.h shows of the catalog.
+// The operators' gRPC API (proto/operator.proto), over operator_view.h (registry) and object_view.h
+// (catalog).
 //
-// THREAD: gRPC's. What changes objects (Apply, Delete, Drain) waits for changes before it, for
-// their checks, and for the store's disk; ListAudit for the disk. The rest does not block: it reads
-// the objects that are in force while others are on their way.
+// THREAD: gRPC's. Apply, Delete and Drain block for earlier changes, their checks and the store's
+// disk; ListAudit blocks for the disk. Other calls do not block: they read the current objects
+// during a change.
 #ifndef MCCS_CONTROLLER_OPERATOR_SERVICE_H_
 #define MCCS_CONTROLLER_OPERATOR_SERVICE_H_
 
@@ -35,7 +35,7 @@ class OperatorService final : public control::Operator::CallbackService {
   grpc::ServerUnaryReactor* ListWork(grpc::CallbackServerContext* context,
                                      const control::ListWorkRequest* request,
                                      control::ListWorkReply* reply) override;
-  // Answered when the daemon has.
+  // The reply is sent when the daemon answers.
   grpc::ServerUnaryReactor* Dump(grpc::CallbackServerContext* context,
                                  const control::DumpRequest* request,
                                  control::DumpReply* reply) override;
@@ -61,8 +61,8 @@ class OperatorService final : public control::Operator::CallbackService {
  private:
   ClusterView View();
   control::ListWorkReply Work(const ObjectSet& objects);
-  // The change, and what it means for the communicators of `before`, as they were until then; of
-  // one that was made and changes nothing, nothing.
+  // The change and its effect on communicators, relative to `before`; for an applied change of
+  // nothing, no effect.
   control::ChangeReply Show(const Catalog::Outcome& outcome, const ClusterView& before,
                             bool dry_run);
   absl::StatusOr<control::DrainReply> SetDrain(const control::DrainRequest& request,

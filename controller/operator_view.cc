@@ -15,7 +15,8 @@
 namespace mccs {
 namespace {
 
-constexpr char kNotBack[] = "not back: none of its daemons has come since the controller started";
+constexpr char kNotBack[] =
+    "reconnecting: none of its daemons has registered since the controller started";
 constexpr size_t kIdDigits = 16;
 constexpr size_t kMaxNamedCandidates = 5;
 
@@ -40,14 +41,14 @@ std::string HostName(const CommunicatorRecord& record, int index) {
   return known ? record.announced.hosts(index) : absl::StrCat("host ", index);
 }
 
-// The source port that `strategy` gives a lane; 0: none, as for all but those of the rings.
+// The source port that `strategy` gives a lane; 0: none, as for lanes outside rings.
 uint32_t ChosenPort(const strategy::Strategy& strategy, const agent::Lane& lane) {
   if (lane.channel() < 0 || lane.channel() >= strategy.channels_size()) return 0;
   return PortOfLane(strategy.channels(lane.channel()), lane.from(), lane.to());
 }
 
 void AddLanes(const CommunicatorRecord& record, control::CommunicatorDetail* detail) {
-  std::vector<std::pair<int, agent::Lane>> lanes;  // with the place of its start in the ring
+  std::vector<std::pair<int, agent::Lane>> lanes;  // with the start's index in the ring
   const strategy::Strategy& strategy = record.InForce();
   for (const auto& [host, report] : record.reports) {
     for (const agent::Lane& lane : report.lanes()) {
@@ -82,7 +83,7 @@ void AddCaptured(const CommunicatorRecord& record, control::CommunicatorDetail* 
   }
 }
 
-// Hosts say the same of one operation.
+// All hosts report the same operations; each is added once.
 void AddHoldUps(const CommunicatorRecord& record, control::CommunicatorDetail* detail) {
   std::set<std::string> texts;
   for (const auto& [host, report] : record.reports) {
@@ -92,7 +93,7 @@ void AddHoldUps(const CommunicatorRecord& record, control::CommunicatorDetail* d
   }
 }
 
-// Which strategy runs where, and what does not come into force.
+// Adds which strategies run where, and pending proposals.
 void AddProgress(const CommunicatorRecord& record, const Rollouts::Pending* pending,
                  MonotonicNs now, control::CommunicatorDetail* detail) {
   for (const std::string& host : record.announced.hosts()) {
@@ -129,10 +130,10 @@ std::string StateOfCommunicator(const Registry& registry, const CommunicatorReco
 absl::StatusOr<CommId> FindCommunicator(const Registry& registry, const std::string& prefix) {
   if (prefix.empty() || prefix.size() > kIdDigits ||
       prefix.find_first_not_of("0123456789abcdef") != std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", prefix,
-        "' is no communicator id: up to 16 hexadecimal digits, as 'mccsctl get communicators' "
-        "shows them"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", prefix,
+                     "' is not a communicator id: expected up to 16 hexadecimal digits, as shown "
+                     "by 'mccsctl get communicators'"));
   }
   std::vector<CommId> fits;
   for (const auto& [id, record] : registry.communicators()) {
@@ -140,14 +141,14 @@ absl::StatusOr<CommId> FindCommunicator(const Registry& registry, const std::str
   }
   if (fits.size() == 1) return fits[0];
   if (fits.empty()) {
-    return absl::NotFoundError(absl::StrCat("no communicator has an id that begins with '", prefix,
+    return absl::NotFoundError(absl::StrCat("no communicator id starts with '", prefix,
                                             "'; 'mccsctl get communicators' lists them"));
   }
   std::vector<std::string> names;
   for (size_t i = 0; i < fits.size() && i < kMaxNamedCandidates; ++i)
     names.push_back(FormatCommId(fits[i]));
   return absl::InvalidArgumentError(absl::StrCat(
-      "'", prefix, "' fits ", fits.size(), " communicators: ", absl::StrJoin(names, ", "),
+      "'", prefix, "' matches ", fits.size(), " communicators: ", absl::StrJoin(names, ", "),
       fits.size() > names.size() ? ", …" : "", "; give more digits"));
 }
 
@@ -179,7 +180,7 @@ absl::Status ExplainAbsence(const absl::Status& not_found, const Remembered& rem
   for (const auto& [id, communicator] : remembered) {
     if (!FormatCommId(id).starts_with(prefix)) continue;
     return absl::FailedPreconditionError(
-        absl::StrCat("communicator ", FormatCommId(id), " is ", kNotBack, "; ask again then"));
+        absl::StrCat("communicator ", FormatCommId(id), " is ", kNotBack, "; try again later"));
   }
   return not_found;
 }

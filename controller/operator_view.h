@@ -1,4 +1,4 @@
-// The registry as operators see it (proto/operator.proto). Pure.
+// The registry in the operators' API (proto/operator.proto). Pure.
 #ifndef MCCS_CONTROLLER_OPERATOR_VIEW_H_
 #define MCCS_CONTROLLER_OPERATOR_VIEW_H_
 
@@ -14,32 +14,32 @@
 
 namespace mccs {
 
-// The worst that any host says; "starting" before the first report.
+// The worst state that any host reports; "starting" before the first report.
 std::string StateOfCommunicator(const Registry& registry, const CommunicatorRecord& record);
 
-// kInvalidArgument: `prefix` is empty, not hexadecimal, or fits several (they are named).
-// kNotFound.
+// kInvalidArgument: `prefix` is empty, not hexadecimal, or matches several communicators (the
+// message names them). kNotFound: it matches none.
 absl::StatusOr<CommId> FindCommunicator(const Registry& registry, const std::string& prefix);
 
 control::CommunicatorSummary Summarize(const Registry& registry, const ObjectSet& objects,
                                        CommId id, const CommunicatorRecord& record,
                                        MonotonicNs now);
 
-// `not_found` of FindCommunicator; of a communicator that is remembered alone kFailedPrecondition,
-// which says so.
+// Returns `not_found` (from FindCommunicator), or kFailedPrecondition with an explanation if the
+// communicator is recovered but not announced yet.
 absl::Status ExplainAbsence(const absl::Status& not_found, const Remembered& remembered,
                             const std::string& prefix);
 
-// Hosts in the order of pod, rack and name.
+// Hosts sorted by pod, rack and name.
 control::ListHostsReply ListHosts(const Registry& registry, const Remembered& remembered,
                                   const ObjectSet& objects, MonotonicNs now);
 
-// Communicators from the oldest to the youngest, then those that are remembered alone.
+// Communicators from the oldest to the youngest, then recovered ones that are not announced yet.
 control::ListCommunicatorsReply ListCommunicators(const Registry& registry,
                                                   const Remembered& remembered,
                                                   const ObjectSet& objects, MonotonicNs now);
 
-// Errors as FindCommunicator's.
+// Errors as in FindCommunicator.
 absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry& registry,
                                                                  const ObjectSet& objects,
                                                                  const Rollouts& rollouts,

@@ -13,7 +13,7 @@ void OwnDecisions::Note(OwnDecision decision, MonotonicNs now) {
   }
   if (left_out_ > 0) {
     absl::StrAppend(&decision.outcome, " (", left_out_,
-                    " before it are in the program's log alone)");
+                    " earlier ones are only in the controller's log)");
     left_out_ = 0;
   }
   decisions_.push_back(std::move(decision));

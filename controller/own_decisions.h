@@ -1,6 +1,6 @@
-// What the controller decided by itself and operators shall find in the audit log: strategies that
-// changed because of what happened in the cluster, guarantees that were lowered, daemons that were
-// refused. What follows from an operator's change at once stands under that change.
+// Decisions of the controller itself, for the audit log: strategies that changed because of events
+// in the cluster, lowered guarantees, refused daemons. The direct effects of an operator's change
+// are in the audit entry of that change.
 //
 // OWNER: Coordinator. THREAD: its owner only.
 #ifndef MCCS_CONTROLLER_OWN_DECISIONS_H_
@@ -17,25 +17,25 @@
 namespace mccs {
 
 struct OwnDecision {
-  std::string action;   // "replan", "lower guarantees", …: one of a few
-  std::string objects;  // what it is about
-  std::string outcome;  // "done: …"; before the colon stands one of a few words
+  std::string action;   // "replan", "lower guarantees", …: from a fixed set
+  std::string objects;  // affected objects
+  std::string outcome;  // "done: …"; a fixed set before the colon
 };
 
-// However often something comes and goes, it does not push out what operators did: beyond a burst
-// one decision is let through in each period, and it says how many were not.
+// Rate limit, so that frequent events do not push operators' entries out of the log. After a burst,
+// one decision per period passes, with the number of suppressed ones.
 class OwnDecisions {
  public:
   static constexpr int kBurst = 60;
   static constexpr int64_t kPeriodNs = 60 * kNsPerSec;
-  static constexpr size_t kMaxUntaken = 1000;  // where nobody keeps them
+  static constexpr size_t kMaxUntaken = 1000;  // limit if nobody calls Take
 
   void Note(OwnDecision decision, MonotonicNs now);
-  // Those since the last call.
+  // Decisions since the last call.
   std::vector<OwnDecision> Take() { return std::exchange(decisions_, {}); }
 
  private:
-  // Whether there is room for one more, which is then taken.
+  // Consumes one token of the rate limit; false: none is left.
   bool TakeTurn(MonotonicNs now);
 
   std::vector<OwnDecision> decisions_;

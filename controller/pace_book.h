@@ -1,5 +1,4 @@
-// What daemons were told of how fast communicators may send, and so what they still have to be
-// told.
+// Tracks the rate limits that daemons were sent, and computes which updates are needed.
 //
 // OWNER: Coordinator. THREAD: its owner only.
 #ifndef MCCS_CONTROLLER_PACE_BOOK_H_
@@ -19,16 +18,16 @@ namespace mccs {
 
 class PaceBook {
  public:
-  // Revisions begin above this one: what an earlier controller gave must be lower.
+  // New revisions are higher than `last_revision`, the highest of earlier controllers.
   explicit PaceBook(uint64_t last_revision) : revision_(last_revision) {}
 
-  // These hold from now on, and those of communicators that are not among them are forgotten.
-  // Returns what is new, one for each communicator: it is for all of its hosts. One without any
-  // limit, that was told nothing by this book, is told so if `lifts`: an earlier controller may
-  // have told it one. Windows are on the controller's clock.
+  // Sets the current limits; those of communicators not in `planned` are dropped. Returns the
+  // changes, one per communicator, for all of its hosts. If `lifts`, includes each communicator
+  // without a limit that this object has not sent one: an earlier controller may have. Windows are
+  // on the controller's clock.
   std::vector<agent::Pace> Update(const std::vector<PlannedPace>& planned, bool lifts);
 
-  // What holds for communicators that have ranks on `host`: for a daemon that has forgotten it.
+  // The limits of communicators with ranks on `host`: for a daemon that has lost them.
   std::vector<agent::Pace> HeldOn(const std::string& host,
                                   const std::map<CommId, CommunicatorRecord>& communicators) const;
 

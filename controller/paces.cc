@@ -32,7 +32,7 @@ DecidedPaces DecidePaces(const ObjectSet& objects, const ClusterView& complete,
     by_shares.push_back(policy != nullptr && PolicyOf(*policy).policy == kSharesName);
     any |= by_shares.back();
   }
-  if (!any) {  // Nobody's flows matter.
+  if (!any) {  // No flow's rate matters.
     SharesOfAll none;
     none.flows.resize(complete.communicators.size());
     return {PlanPaces(complete, none, by_shares)};
@@ -71,10 +71,10 @@ absl::Status CheckGuarantees(const ObjectSet& before, const ObjectSet& after,
                      [&](const std::string& name) { return raised.contains(name); });
     if (tenant == broken.tenants.end()) continue;
     const Object& object = *after.Find({ObjectKind::kTenant, *tenant});
-    return absl::FailedPreconditionError(
-        absl::StrCat(PlaceOf(object, "spec.guarantee"), ": ", ToText(object.key),
-                     ", spec.guarantee: it cannot be kept beside what runs now: ", Describe(broken),
-                     "; lower a guarantee, or have their communicators use other links"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        PlaceOf(object, "spec.guarantee"), ": ", ToText(object.key),
+        ", spec.guarantee: cannot be held with the running communicators: ", Describe(broken),
+        "; lower a guarantee, or move their communicators to other links"));
   }
   return absl::OkStatus();
 }

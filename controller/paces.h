@@ -1,5 +1,5 @@
-// How fast communicators may send under what operators want, and whether what they promise can be
-// kept. Pure.
+// Computes how fast communicators may send under the operators' objects, and whether guarantees can
+// be held. Pure.
 #ifndef MCCS_CONTROLLER_PACES_H_
 #define MCCS_CONTROLLER_PACES_H_
 
@@ -17,24 +17,23 @@ namespace mccs {
 
 struct DecidedPaces {
   std::vector<PlannedPace> paces;  // by communicator
-  // Guarantees that links do not hold and that were lowered, in proportion:
-  // Describe(BrokenPromise).
+  // Guarantees that links cannot hold and that were lowered in proportion, as text
+  // (Describe(BrokenPromise)).
   std::vector<std::string> broken = {};
 };
 
-// Of a view that is complete (controller/complete_view.h) and its fabrics, for the strategies that
-// its communicators have there.
+// REQUIRES: `complete` is a complete view (controller/complete_view.h) and `fabrics` are its. Uses
+// the strategies in the view.
 DecidedPaces DecidePaces(const ObjectSet& objects, const ClusterView& complete,
                          const Fabrics& fabrics);
 
-// Who is to send in windows, and whom it waits for: those whose Policy is time_windows. Likewise.
+// Communicators with Policy time_windows, and the communicators that each waits for. Likewise.
 std::vector<WaitRule> DecideWaits(const ObjectSet& objects, const ClusterView& complete,
                                   const Fabrics& fabrics);
 
-// Whether the communicators of `view`, with the strategies that they will get, have what `after`
-// guarantees to their tenants. Only what the change from `before` raises is looked at: a guarantee
-// that others' starting has broken meanwhile keeps nobody from changing something else.
-// kFailedPrecondition: no; with the tenant and its place, the link and the numbers.
+// Whether the communicators of `view`, with the strategies that they will get, have the guarantees
+// in `after`. Considers only guarantees that the change raises, so that one that is broken already
+// does not reject other changes. kFailedPrecondition: no; with tenant, place, link and numbers.
 absl::Status CheckGuarantees(const ObjectSet& before, const ObjectSet& after,
                              const ClusterView& view);
 

@@ -17,14 +17,14 @@ namespace {
 
 std::string NameOf(const Object* policy) { return policy != nullptr ? policy->key.name : ""; }
 
-// Whether some host sends from another NIC, wherever it stands in the ring.
+// Whether some host sends from another NIC, at any place in the ring.
 bool HasOtherNics(const strategy::ChannelStrategy& before, const strategy::ChannelStrategy& after) {
   return std::any_of(after.ring().begin(), after.ring().end(), [&](int host) {
     return AddressOfHost(before, host) != AddressOfHost(after, host);
   });
 }
 
-// What differs, in one line; empty: nothing does.
+// The differences in one line; empty: none.
 std::string Difference(const CommunicatorView& communicator, const strategy::Strategy& before,
                        const strategy::Strategy& after) {
   if (SameButForItsName(before, after)) return "";
@@ -54,7 +54,7 @@ std::string Difference(const CommunicatorView& communicator, const strategy::Str
   add(nics, "NICs");
   add(ports, "source ports");
   if (!google::protobuf::util::MessageDifferencer::Equals(before.algorithms(), after.algorithms()))
-    rings.push_back("another choice of algorithms");
+    rings.push_back("other algorithm rules or costs");
   return rings.empty() ? "other parameters" : absl::StrJoin(rings, "; ");
 }
 

@@ -1,5 +1,5 @@
-// Which policy decides for a communicator, and what a change of objects would make of strategies.
-// Pure.
+// Chooses the policy of each communicator, and computes which strategies a change of objects
+// changes. Pure.
 #ifndef MCCS_CONTROLLER_PLANNER_H_
 #define MCCS_CONTROLLER_PLANNER_H_
 
@@ -13,34 +13,34 @@
 
 namespace mccs {
 
-// The strategy for communicator `id` of `view`, by the Policy that `objects` have for it, else by
-// locality_ring as it is. A Policy that is not acted on counts as none. Others run what they run.
-// Errors as RunPolicyOf's (controller/run_policies.h).
+// The strategy for communicator `id` of `view`: by its Policy in `objects`, else by locality_ring
+// with default parameters. Ignores Policies that are not enforced. Other communicators keep their
+// strategies. Errors as in RunPolicyOf (controller/run_policies.h).
 absl::StatusOr<strategy::Strategy> ChooseStrategy(const ObjectSet& objects, const ClusterView& view,
                                                   CommId id);
 
-// A communicator that is to get another strategy than its newest one in the view.
+// A communicator that should get a strategy other than its newest one.
 struct Decision {
   CommId id;
   std::string tenant;
   std::string policy;  // name; empty: none
   strategy::Strategy strategy;
-  std::string change;  // for people
+  std::string change;  // description for operators
 };
 
 struct Decisions {
-  std::vector<Decision> changed;      // by id
-  std::vector<absl::Status> trouble;  // of those for which there is no strategy: they keep theirs
+  std::vector<Decision> changed;  // by id
+  std::vector<absl::Status>
+      trouble;  // communicators without a strategy; they keep their current one
 };
 
-// For all communicators of the view. What its Policy would choose now and what it has are the same
-// where they differ in epoch and origin alone.
+// For all communicators of the view. Strategies that differ only in epoch and origin are equal.
 Decisions Decide(const ObjectSet& objects, const ClusterView& view);
-// Likewise, of a view that is complete (controller/complete_view.h).
+// Likewise. REQUIRES: `complete` is a complete view (controller/complete_view.h).
 Decisions DecideComplete(const ObjectSet& objects, const ClusterView& complete);
-// Has the communicators of `view`, of which that was decided, run it.
+// Sets the decided strategies in `view`, for which they were decided.
 void PutStrategies(const Decisions& decisions, ClusterView* view);
-// Adds to them that `communicator`, of a complete view, should run `strategy`.
+// Adds the decision that `communicator`, of a complete view, should run `strategy`.
 void AddDecision(const ObjectSet& objects, const CommunicatorView& communicator,
                  absl::StatusOr<strategy::Strategy> strategy, Decisions* decisions);
 

@@ -9,7 +9,7 @@
 namespace mccs {
 namespace {
 
-// What a daemon says of one flow at most.
+// Limit of hops that are read per flow.
 constexpr int kMaxHops = 16;
 
 agent::ProbeFlow ToMessage(const ProbeWish& wish) {
@@ -56,7 +56,7 @@ std::vector<std::pair<AgentKey, agent::Probe>> ProbeBook::Due(const Registry& re
     if (asking && open->second.flows.size() >= kMaxFlowsOfQuestion) continue;
     Entry& entry = entries_[wish.flow];
     if (entry.due > now) continue;
-    // Looked at again are only those that matter.
+    // Only flows in use are refreshed.
     if (!wish.in_use && entry.heard > 0) continue;
     entry.due = now + kRetryNs;
     Question& question = open_[wish.host];
@@ -82,10 +82,10 @@ bool ProbeBook::Hear(const std::string& host, const agent::Probed& probed, Monot
                       return found.hops_size() <= kMaxHops;
                     });
   if (!fits) {
-    TellWhyNot(host, "its answer is not about what it was asked");
+    TellWhyNot(host, "its answer does not match the request");
     return false;
   }
-  std::shared_ptr<ProbedPaths> next;  // null: there is no news
+  std::shared_ptr<ProbedPaths> next;  // null: no change
   std::string why_not;
   for (size_t i = 0; i < flows.size(); ++i) {
     const agent::ProbedFlow& found = probed.flows(static_cast<int>(i));
@@ -111,13 +111,12 @@ bool ProbeBook::Note(const FiveTuple& flow, const Hops& hops, MonotonicNs now) {
   return before == nullptr || *before != hops;
 }
 
-// Once for each reason.
+// Logs each error once.
 void ProbeBook::TellWhyNot(const std::string& host, const std::string& why) {
   std::string& told = why_not_[host];
   if (told == why) return;
   told = why;
-  if (!why.empty())
-    log_->Warning("host ", host, " cannot tell which ways its flows take by probing: ", why);
+  if (!why.empty()) log_->Warning("host ", host, " cannot probe the paths of its flows: ", why);
 }
 
 void ProbeBook::Lost(const std::string& host) { open_.erase(host); }
@@ -152,7 +151,7 @@ void ProbeBook::LinksChanged() {
     if (hops != nullptr) paths.Set(wish.flow, *hops);
   }
   entries_ = std::move(kept);
-  // What is being asked now may be answered by the fabric as it was.
+  // Answers to open requests may describe the old links.
   open_.clear();
   known_ = std::make_shared<const ProbedPaths>(std::move(paths));
 }

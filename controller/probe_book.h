@@ -1,11 +1,13 @@
-// What daemons have found out of the ways of flows, what they are being asked, and when to ask
-// again (docs/decisions/0036-probing-paths.md).
+// Schedules probes: what daemons have found about flows' paths, which requests are open, and when
+// to probe again (docs/decisions/0036-probing-paths.md).
 //
-//   wished ──Due──► asked ──Hear──► known ──kLookAgainNs, or a link change──► asked again, if a
-//     ▲               │                                                       lane leaves from
-//     there └──kRetryNs─────┴── no answer, or why not
+// clang-format off
+//   target ──Due──► requested ──Hear──► known ──kLookAgainNs, or a link change──► requested again,
+//     ▲                 │                                                 if a lane uses the port
+//     └────kRetryNs─────┴── no answer, or an error
+// clang-format on
 //
-// What is known counts until another answer comes. OWNER: Coordinator. THREAD: its owner only.
+// A result is valid until the next answer. OWNER: Coordinator. THREAD: its owner only.
 #ifndef MCCS_CONTROLLER_PROBE_BOOK_H_
 #define MCCS_CONTROLLER_PROBE_BOOK_H_
 
@@ -27,14 +29,14 @@ namespace mccs {
 
 class ProbeBook {
  public:
-  // How long a daemon may take. Each has one question at a time.
+  // Timeout of a request. Each daemon has one at a time.
   static constexpr int64_t kPatienceNs = 15 * kNsPerSec;
   static constexpr size_t kMaxFlowsOfQuestion = 64;
-  // After this what lanes go by is looked at again.
+  // Results for lanes in use are refreshed after this time.
   static constexpr int64_t kLookAgainNs = 60 * kNsPerSec;
-  // After this a daemon is asked again for what it could not find out.
+  // Failed probes are retried after this time.
   static constexpr int64_t kRetryNs = 30 * kNsPerSec;
-  // What no lane goes by is forgotten then.
+  // Results that no lane uses are dropped after this time.
   static constexpr int64_t kForgetNs = 600 * kNsPerSec;
   static constexpr size_t kMaxKnown = 1'000'000;
 
@@ -44,25 +46,24 @@ class ProbeBook {
   // For policies' views. Never null.
   std::shared_ptr<const ProbedPaths> known() const { return known_; }
 
-  // What policies would like to know from now on.
+  // Sets the flows whose paths policies need.
   void Wish(std::vector<ProbeWish> wishes, MonotonicNs now);
-  // Questions for hosts that are ready and have none open.
+  // Requests for hosts that are ready and have no open request.
   std::vector<std::pair<AgentKey, agent::Probe>> Due(const Registry& registry, MonotonicNs now);
-  // True where something else is known than before. An answer to another question, or by another
-  // host, is nothing.
+  // True: a result has changed. Ignores answers to other requests or from other hosts.
   bool Hear(const std::string& host, const agent::Probed& probed, MonotonicNs now);
-  // Its stream has ended: nothing will come.
+  // The host's stream has ended: its open request fails.
   void Lost(const std::string& host);
 
-  // Links may have changed, for flows from this host or for all. What lanes go by is asked again,
-  // at once; for all, the rest is forgotten.
+  // Links may have changed, for flows from this host or for all flows. Flows in use are probed
+  // again at once; without `host`, other results are dropped.
   void LinksChanged(const std::string& host);
   void LinksChanged();
 
  private:
   struct Entry {
-    MonotonicNs due = 0;    // when to ask for it (again)
-    MonotonicNs heard = 0;  // when it became known
+    MonotonicNs due = 0;    // time of the next request
+    MonotonicNs heard = 0;  // time of the result
   };
   struct Question {
     uint64_t number = 0;
@@ -70,22 +71,22 @@ class ProbeBook {
     MonotonicNs until = 0;
   };
 
-  // Whether it is news.
+  // True: the result has changed.
   bool Note(const FiveTuple& flow, const Hops& hops, MonotonicNs now);
   void TellWhyNot(const std::string& host, const std::string& why);
   void Forget(MonotonicNs now);
 
   Log* const log_;
   std::shared_ptr<const ProbedPaths> known_ = std::make_shared<const ProbedPaths>();
-  std::map<FiveTuple, Entry> entries_;  // of all that is wished for or known
+  std::map<FiveTuple, Entry> entries_;  // of all targets and known flows
   std::vector<ProbeWish> wishes_;
   std::map<std::string, Question> open_;        // by host
-  std::map<std::string, std::string> why_not_;  // by host: told last
+  std::map<std::string, std::string> why_not_;  // by host: last logged error
   uint64_t last_ = 0;
 };
 
-// Whether connections of the host's lanes have broken since its report before: lanes may go other
-// ways since.
+// Whether connections of the host's lanes have broken since its previous report; their paths may
+// have changed.
 bool LanesBroke(const Registry& registry, const std::string& host, const agent::Report& report);
 
 }  // namespace mccs

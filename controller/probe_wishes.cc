@@ -41,7 +41,7 @@ class Wishing {
  private:
   using PairKey = FiveTuple;  // with source port 0
 
-  // Those whose ways can be probed, and are not known for there is but one.
+  // Flows whose paths can be probed and are not unique.
   std::vector<Flow> FlowsToProbe(const CommunicatorView& communicator, Fabric** fabric) const {
     const auto hosts = HostsOf(fabrics_, communicator);
     auto flows = FlowsOf(communicator, communicator.strategy, hosts);
@@ -105,7 +105,7 @@ class Wishing {
     if (*std::min_element(of_path.begin(), of_path.end()) >= pair.lanes) return;
     const size_t limit = std::min(kPortsTriedPerPath * paths * pair.lanes, kMaxPortsTried);
     const size_t count = pair.ports.last - pair.ports.first + 1u;
-    // Other NICs try others first, so that lanes of one host find ports that differ.
+    // Each pair of NICs starts at another port, so that lanes of one host find different ports.
     const uint64_t start =
         LaneHash(CommId(uint64_t{key.source_address} << 32 | key.destination_address), key.protocol,
                  key.destination_port);

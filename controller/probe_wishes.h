@@ -1,5 +1,5 @@
-// Which flows' ways policies would like to know, where the fabric maps source ports to paths by
-// `probe`. Pure.
+// Chooses the flows whose paths policies need, for Topologies with the source port mapping `probe`.
+// Pure.
 #ifndef MCCS_CONTROLLER_PROBE_WISHES_H_
 #define MCCS_CONTROLLER_PROBE_WISHES_H_
 
@@ -15,29 +15,29 @@
 namespace mccs {
 
 struct ProbeWish {
-  std::string host;  // whose daemon can find out
+  std::string host;  // host whose daemon sends the probe
   FiveTuple flow;
-  int switches = 0;     // on its way
-  bool in_use = false;  // a lane leaves from this port now
+  int switches = 0;     // number on its path
+  bool in_use = false;  // a lane uses this source port now
 
   friend bool operator==(const ProbeWish&, const ProbeWish&) = default;
 };
 
-// Of two NICs, ports that are tried at a time; and in all, for each lane between them and each
-// path.
+// Per pair of NICs: number of ports probed at a time; in all, for each lane and each path between
+// them; and the upper limit.
 inline constexpr size_t kPortsTriedAtATime = 8;
 inline constexpr size_t kPortsTriedPerPath = 8;
 inline constexpr size_t kMaxPortsTried = 512;
 
-// The ways of all lanes on fabrics where some policy places flows, known or not, so that they can
-// be looked after; then, for NICs between which flows are to be placed, ports that nobody has
-// tried, until each path has as many known ports as there are lanes, or enough have been tried in
-// vain. Nothing of NICs between which there is but one path. The view is complete
-// (controller/complete_view.h), and the fabrics are its.
+// First, the flows of all lanes in Topologies where some policy places flows, known or not, so that
+// their results stay fresh. Then new ports between NICs with flows to place, until each path has as
+// many known ports as there are lanes, or the limit of ports is reached. Nothing for NICs with only
+// one path between them. `complete` is a complete view (controller/complete_view.h), `fabrics` are
+// its.
 std::vector<ProbeWish> WishedProbes(const ObjectSet& objects, const ClusterView& complete,
                                     const Fabrics& fabrics);
 
-// Whether nothing differs that says which links there are and which are to be used.
+// Whether both define the same links with the same states.
 bool SameLinks(const ObjectSet& before, const ObjectSet& after);
 
 }  // namespace mccs

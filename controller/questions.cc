@@ -18,9 +18,9 @@ absl::Status Unknown(const Registry& registry, const std::string& host) {
   }
   if (names.empty()) {
     return absl::NotFoundError(
-        absl::StrCat("there is no host '", host, "': none has registered with this controller"));
+        absl::StrCat("unknown host '", host, "': none has registered with this controller"));
   }
-  return absl::NotFoundError(absl::StrCat("there is no host '", host, "'; there are ",
+  return absl::NotFoundError(absl::StrCat("unknown host '", host, "'; there are ",
                                           absl::StrJoin(names, ", "),
                                           registry.hosts().size() > names.size() ? ", …" : ""));
 }
@@ -36,13 +36,13 @@ absl::StatusOr<uint64_t> Questions::Ask(const Registry& registry, const std::str
     return absl::FailedPreconditionError(
         absl::StrCat("host ", host, record.state == HostState::kLost ? " is lost" : " was refused",
                      " since ", FormatAge(now - record.since), ": ", record.why,
-                     "; its daemon cannot be asked before it registers again"));
+                     "; ask again after its daemon has registered"));
   }
   const auto asked = std::count_if(open_.begin(), open_.end(),
                                    [&](const auto& entry) { return entry.second.host == host; });
   if (static_cast<size_t>(asked) >= kMaxOpenPerHost) {
-    return absl::ResourceExhaustedError(absl::StrCat("host ", host, " is being asked ", asked,
-                                                     " times already; try again in a moment"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("host ", host, " already has ", asked, " open requests; try again later"));
   }
   open_[++last_] = {host, now + kPatienceNs};
   return last_;
@@ -67,12 +67,12 @@ void Questions::Lost(const std::string& host, const std::string& why) {
 void Questions::Expire(MonotonicNs now) {
   std::erase_if(open_, [&](const auto& entry) {
     if (entry.second.until > now) return false;
-    answers_.push_back(
-        {entry.first,
-         absl::AbortedError(absl::StrCat(
-             "host ", entry.second.host, " is connected, but its daemon has not answered within ",
-             kPatienceNs / kNsPerSec,
-             " s: its engine is stuck or very busy, or it is of a release that cannot answer"))});
+    answers_.push_back({entry.first, absl::AbortedError(absl::StrCat(
+                                         "host ", entry.second.host,
+                                         " is connected, but its daemon has not answered within ",
+                                         kPatienceNs / kNsPerSec,
+                                         " s: its engine is stuck or very busy, or its release "
+                                         "does not support this request"))});
     return true;
   });
 }

@@ -1,7 +1,7 @@
-// Questions of operators to daemons that are not answered yet. No network, no clock.
+// Operators' requests to daemons that are not answered yet. Has no network and no clock.
 //
-//   Ask ──► open ──Hear──► answered ──TakeAnswers──► (gone)
-//             └──Lost, Expire──► answered with why not
+//   Ask ──► open ──Hear──► answered ──TakeAnswers──► (removed)
+//             └──Lost, Expire──► answered with an error
 //
 // OWNER: Coordinator. THREAD: its owner only.
 #ifndef MCCS_CONTROLLER_QUESTIONS_H_
@@ -28,15 +28,15 @@ struct StateAnswer {
 
 class Questions {
  public:
-  // How long a daemon may take.
+  // Timeout of a request.
   static constexpr int64_t kPatienceNs = 3 * kNsPerSec;
-  // To one daemon at a time.
+  // Limit of open requests per daemon.
   static constexpr size_t kMaxOpenPerHost = 4;
 
-  // The number of a question to `host`. kNotFound: no such host, with the names of others;
-  // kFailedPrecondition: it is not connected, and why; kResourceExhausted.
+  // Returns the number of a new request to `host`. kNotFound: unknown host, with known names;
+  // kFailedPrecondition: it is not connected, with the cause; kResourceExhausted: too many requests.
   absl::StatusOr<uint64_t> Ask(const Registry& registry, const std::string& host, MonotonicNs now);
-  // Only from whom it was asked.
+  // Ignores answers from other hosts.
   void Hear(const std::string& host, uint64_t question, const state::Daemon& state);
   void Lost(const std::string& host, const std::string& why);
   void Expire(MonotonicNs now);

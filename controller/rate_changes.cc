@@ -17,12 +17,12 @@ namespace {
 constexpr double kNoChange = 0.01;
 
 struct Fare {
-  double out_of_host_bps = 0;  // 0: no Topology says it
+  double out_of_host_bps = 0;  // 0: not known without a Topology
   uint64_t cap_bps = 0;        // 0: none
   uint32_t priority = 0;
 };
 
-// A ring goes as fast as its slowest flow, and a host sends on all channels.
+// A ring is as fast as its slowest flow, and a host sends on all channels.
 double OutOfHost(const std::vector<FlowShare>& flows) {
   std::map<int, double> of_channel;
   for (const FlowShare& flow : flows) {
@@ -60,7 +60,7 @@ std::string Difference(const Fare& before, const Fare& after) {
   std::vector<std::string> parts;
   const bool known = before.out_of_host_bps > 0 && after.out_of_host_bps > 0;
   if (known && !AreAlike(before.out_of_host_bps, after.out_of_host_bps)) {
-    parts.push_back(absl::StrCat("should get ", FormatBitRate(after.out_of_host_bps),
+    parts.push_back(absl::StrCat("fair share ", FormatBitRate(after.out_of_host_bps),
                                  " out of a host instead of ",
                                  FormatBitRate(before.out_of_host_bps)));
   }

@@ -1,5 +1,4 @@
-// What a change of objects makes of communicators beside their strategies: how fast they may send,
-// and whose packets go first. Pure.
+// Effect of a change of objects on communicators besides strategies: rates and priorities. Pure.
 #ifndef MCCS_CONTROLLER_RATE_CHANGES_H_
 #define MCCS_CONTROLLER_RATE_CHANGES_H_
 
@@ -12,16 +11,14 @@
 
 namespace mccs {
 
-// A cluster as agents say it is, with the strategies that communicators have or will have there,
-// and what operators want of it.
+// The objects, and the cluster as agents report it, with current or planned strategies.
 struct Situation {
   const ObjectSet& objects;
   const ClusterView& view;
 };
 
-// By communicator that is in both and fares otherwise after than before, for people: "37.6 Mbps
-// instead of 97.6 Mbps out of a host". What it should get is what `explain` says of its flows, if
-// all send as much as they can; a hundredth more or less is no change.
+// Changes by communicator, for those in both situations, as text: "37.6 Mbps instead of 97.6 Mbps
+// out of a host". The rate is the fair share that `explain` shows. Ignores changes below 1 %.
 std::map<CommId, std::string> RateChanges(const Situation& before, const Situation& after);
 
 }  // namespace mccs

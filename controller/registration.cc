@@ -11,18 +11,17 @@ namespace mccs {
 namespace {
 
 absl::Status CheckClock(const agent::Register& registration, UnixNs now) {
-  if (registration.unix_ns() <= 0) return absl::OkStatus();  // It says none.
-  // No overflow: neither is below zero.
+  if (registration.unix_ns() <= 0) return absl::OkStatus();  // Not reported.
+  // No overflow: neither is negative.
   const int64_t ahead = registration.unix_ns() - now;
   const int64_t off = ahead < 0 ? -ahead : ahead;
   if (off <= kClockToleranceNs) return absl::OkStatus();
-  // In whole seconds: the same text each time it tries again.
+  // In whole seconds, so that repeated attempts give the same message.
   return absl::FailedPreconditionError(absl::StrCat(
       "the clock of host ", registration.host().name(), " is ",
       FormatAge(off / kNsPerSec * kNsPerSec), ahead < 0 ? " behind" : " ahead of",
-      " the controller's, more than ", FormatAge(kClockToleranceNs),
-      ": set the wrong one (chronyd or another client of NTP keeps it right); the daemon tries "
-      "again by itself"));
+      " the controller's by more than ", FormatAge(kClockToleranceNs),
+      ": correct the wrong clock (for example with chronyd); the daemon retries automatically"));
 }
 
 }  // namespace
@@ -32,7 +31,7 @@ absl::Status CheckRegistration(const agent::Register& registration, const Object
   const agent::Host& host = registration.host();
   if (registration.protocol() != kAgentProtocol) {
     return absl::FailedPreconditionError(
-        absl::StrCat("this controller (", version, ") speaks version ", kAgentProtocol,
+        absl::StrCat("this controller (", version, ") uses version ", kAgentProtocol,
                      " of the agents' protocol, the daemon on ", host.name(), " (", host.version(),
                      ") version ", registration.protocol(), "; install the same release on both"));
   }

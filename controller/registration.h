@@ -1,4 +1,4 @@
-// Whom the controller lets register. Pure.
+// Checks an agent's registration. Pure.
 #ifndef MCCS_CONTROLLER_REGISTRATION_H_
 #define MCCS_CONTROLLER_REGISTRATION_H_
 
@@ -14,21 +14,21 @@
 
 namespace mccs {
 
-// The version of agent.proto that this controller speaks; agents of another one are refused.
+// Version of agent.proto; agents with another version are refused.
 inline constexpr uint32_t kAgentProtocol = 1;
 
-// How far a host's time of day may be off from the controller's. More than a registration can be
-// on its way: an agent gives a stream up on which it has heard nothing for 5 seconds.
+// Maximal difference between a host's time of day and the controller's. Longer than a registration
+// can take: an agent closes a stream without messages after 5 seconds.
 inline constexpr int64_t kClockToleranceNs = 10 * kNsPerSec;
 
-// kFailedPrecondition: another protocol; a time of day that is further off than kClockToleranceNs
-// from `now` (absent: clocks are not compared); a Topology's name as CheckTopologyName. The text is
-// for whoever looks after the host.
+// kFailedPrecondition: another protocol version; a time of day that differs from `now` by more than
+// kClockToleranceNs (`now` absent: not checked); or a Topology name as in CheckTopologyName. The
+// message is for the host's administrator.
 absl::Status CheckRegistration(const agent::Register& registration, const ObjectSet& objects,
                                std::optional<UnixNs> now, const std::string& version);
 
-// Whether `host` may say that it stands in the Topology `name`; empty: it says nothing.
-// kFailedPrecondition: there is no such Topology, or it has no such host.
+// Whether `host` may name the Topology `name`; empty: it names none. kFailedPrecondition: no such
+// Topology, or it does not have the host.
 absl::Status CheckTopologyName(const std::string& host, const std::string& name,
                                const ObjectSet& objects);
 

@@ -17,7 +17,7 @@ absl::Status CheckAnnounce(const agent::Announce& announce) {
     return absl::InvalidArgumentError(absl::StrCat(
         "communicator ", FormatCommId(CommId(announce.comm_id())), " as announced: ", why...));
   };
-  if (announce.comm_id() == 0) return refuse("id 0 is none");
+  if (announce.comm_id() == 0) return refuse("0 is not a valid id");
   if (announce.members_size() < announce.hosts_size()) {
     return refuse(announce.members_size(), " ranks on ", announce.hosts_size(), " hosts");
   }
@@ -26,7 +26,7 @@ absl::Status CheckAnnounce(const agent::Announce& announce) {
   return absl::OkStatus();
 }
 
-// Of the communicator itself, whatever it runs.
+// Compares everything but the strategy.
 bool SaysTheSame(agent::Announce a, agent::Announce b) {
   for (agent::Announce* each : {&a, &b}) {
     each->clear_strategy();
@@ -36,9 +36,9 @@ bool SaysTheSame(agent::Announce a, agent::Announce b) {
   return a.SerializeAsString() == b.SerializeAsString();
 }
 
-// The leader says what is in force.
+// Takes over the applied strategy from the leader's message.
 void Renew(const agent::Announce& announce, CommunicatorRecord* record) {
-  // Rings count in the hosts for which they were proposed.
+  // Rings are positions in the hosts for which they were proposed.
   const auto& hosts = announce.hosts();
   const auto& before = record->announced.hosts();
   if (!std::equal(hosts.begin(), hosts.end(), before.begin(), before.end()))
@@ -67,7 +67,7 @@ HostView ViewOf(const HostRecord& record) {
   return view;
 }
 
-// By host of the communicator: the indices of its ranks' GPUs, ascending, and the lowest rank.
+// By host of the communicator: its ranks' GPU indices, ascending, and its lowest rank.
 std::pair<std::vector<std::vector<int>>, std::vector<int>> RanksByHost(
     const agent::Announce& announced, const std::map<std::string, HostRecord>& hosts) {
   std::vector<std::vector<int>> gpus(announced.hosts_size());
@@ -95,7 +95,7 @@ std::pair<std::vector<std::vector<int>>, std::vector<int>> RanksByHost(
 absl::Status Registry::Register(AgentKey agent, const agent::Register& registration,
                                 MonotonicNs now) {
   const agent::Host& host = registration.host();
-  if (host.name().empty()) return absl::InvalidArgumentError("the daemon gave no host name");
+  if (host.name().empty()) return absl::InvalidArgumentError("no host name given");
   for (const agent::Announce& announce : registration.communicators()) {
     MCCS_RETURN_IF_ERROR(CheckAnnounce(announce));
     MCCS_RETURN_IF_ERROR(CheckLeader(host.name(), announce));
@@ -103,14 +103,14 @@ absl::Status Registry::Register(AgentKey agent, const agent::Register& registrat
   const auto known = hosts_.find(host.name());
   if (known == hosts_.end() && hosts_.size() >= kMaxHosts) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("this controller serves ", kMaxHosts, " hosts at most"));
+        absl::StrCat("too many hosts: the limit is ", kMaxHosts, ""));
   }
-  // The same daemon that came back before its old connection was found dead has the same endpoint.
+  // A daemon that reconnects before its old connection times out has the same endpoint.
   if (known != hosts_.end() && known->second.state == HostState::kReady &&
       known->second.host.peer_endpoint() != host.peer_endpoint()) {
     return absl::AlreadyExistsError(absl::StrCat(
         "a daemon at ", known->second.host.peer_endpoint(), " is connected as host '", host.name(),
-        "' already; give the one at ", host.peer_endpoint(), " another host name"));
+        "'; give the one at ", host.peer_endpoint(), " another host name"));
   }
   hosts_[host.name()] = {host, registration.topology(), HostState::kReady, "", agent, now, now};
   ++hosts_revision_;
@@ -134,7 +134,7 @@ absl::Status Registry::Register(AgentKey agent, const agent::Register& registrat
       continue;
     }
     Renew(announce, &old->second);
-    // What was on its way to it is lost.
+    // Proposals to the old daemon are lost.
     std::erase_if(old->second.proposed,
                   [&](const auto& s) { return s.epoch() > announce.newest_epoch(); });
     communicators_.insert(before.extract(old));
@@ -157,7 +157,7 @@ void Registry::NoteRefused(const agent::Host& host, const std::string& why, Mono
   const auto known = hosts_.find(host.name());
   if (known == hosts_.end() && hosts_.size() >= kMaxHosts) return;
   if (known != hosts_.end() && known->second.state == HostState::kReady) return;
-  // It tries again and again, and has been away since the first time.
+  // A daemon that retries stays refused since its first attempt.
   const bool again = known != hosts_.end() && known->second.state == HostState::kRefused;
   const MonotonicNs since = again ? known->second.since : now;
   hosts_[host.name()] = {host, "", HostState::kRefused, why, AgentKey(), since, now};
@@ -174,12 +174,12 @@ absl::Status Registry::Announce(const std::string& host, const agent::Announce& 
   const auto known = communicators_.find(id);
   if (known == communicators_.end() && communicators_.size() >= kMaxCommunicators) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("this controller serves ", kMaxCommunicators, " communicators at most"));
+        absl::StrCat("too many communicators: the limit is ", kMaxCommunicators, ""));
   }
   CommunicatorRecord& record = communicators_[id];
   if (record.leader.empty()) record.since = now;
   record.leader = host;
-  // Most often it has taken up what was proposed last.
+  // Usually it has applied the newest proposal.
   const std::string newest = record.Newest().SerializeAsString();
   const bool same = record.revision > 0 && SaysTheSame(record.announced, announce);
   Renew(announce, &record);
@@ -193,7 +193,7 @@ const strategy::Strategy& Registry::Propose(CommId id, strategy::Strategy strate
   strategy.set_epoch(++record.newest_epoch);
   record.proposed_at = now;
   Changed(&record);
-  // The oldest are not awaited any more: what the leader takes up next is the newest.
+  // Drops the oldest: the leader applies the newest next.
   if (record.proposed.size() == kMaxProposed) record.proposed.erase(record.proposed.begin());
   return record.proposed.emplace_back(std::move(strategy));
 }

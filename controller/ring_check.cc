@@ -15,20 +15,20 @@ absl::Status CheckRings(const google::protobuf::RepeatedPtrField<std::string>& h
   if (hosts.empty()) return refuse("no hosts");
   std::set<std::string> names;
   for (const std::string& host : hosts) {
-    if (!names.insert(host).second) return refuse("host ", host, " is named twice");
+    if (!names.insert(host).second) return refuse("host ", host, " is a duplicate");
   }
-  if (strategy.channels_size() == 0) return refuse("its strategy has no channel");
+  if (strategy.channels_size() == 0) return refuse("the strategy has no channel");
   for (const strategy::ChannelStrategy& channel : strategy.channels()) {
     std::vector<bool> seen(static_cast<size_t>(hosts.size()));
     for (const int host : channel.ring()) {
       if (host < 0 || host >= hosts.size()) {
-        return refuse("a ring names host ", host, " of ", hosts.size());
+        return refuse("a ring contains host ", host, " of ", hosts.size());
       }
-      if (seen[static_cast<size_t>(host)]) return refuse("a ring names host ", host, " twice");
+      if (seen[static_cast<size_t>(host)]) return refuse("a ring contains host ", host, " twice");
       seen[static_cast<size_t>(host)] = true;
     }
     if (channel.ring_size() != hosts.size()) {
-      return refuse("a ring names ", channel.ring_size(), " of ", hosts.size(), " hosts");
+      return refuse("a ring contains ", channel.ring_size(), " of ", hosts.size(), " hosts");
     }
   }
   return absl::OkStatus();

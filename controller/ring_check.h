@@ -1,5 +1,5 @@
-// Whether a strategy that a daemon tells, or that the store kept, may be that of a communicator.
-// Policies take it for granted that its rings go once around its hosts. Pure.
+// Validates strategies from a daemon or from the store. Policies rely on rings that visit each host
+// exactly once. Pure.
 #ifndef MCCS_CONTROLLER_RING_CHECK_H_
 #define MCCS_CONTROLLER_RING_CHECK_H_
 
@@ -12,8 +12,8 @@
 
 namespace mccs {
 
-// kInvalidArgument: there are no hosts, or one is named twice; no channel, or a ring that is no
-// permutation of the hosts' positions.
+// kInvalidArgument: no hosts, a duplicate host, no channel, or a ring that is not a permutation of
+// the hosts' positions.
 absl::Status CheckRings(const google::protobuf::RepeatedPtrField<std::string>& hosts,
                         const strategy::Strategy& strategy);
 

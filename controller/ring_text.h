@@ -1,4 +1,4 @@
-// Hosts and rings as people read them. Pure.
+// Formats hosts and rings for operators. Pure.
 #ifndef MCCS_CONTROLLER_RING_TEXT_H_
 #define MCCS_CONTROLLER_RING_TEXT_H_
 
@@ -8,10 +8,10 @@
 
 namespace mccs {
 
-// Of the host at this position; "host 7" where there is none.
+// Name of the host at this position; "host 7" if there is none.
 std::string HostName(const CommunicatorView& communicator, int position);
 
-// "h0 → h1 → h0": a ring ends where it began.
+// "h0 → h1 → h0": ends with the first host.
 std::string RingText(const CommunicatorView& communicator,
                      const strategy::ChannelStrategy& channel);
 

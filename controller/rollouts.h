@@ -1,10 +1,10 @@
-// What the controller has proposed, and what became of it, for its metrics and for operators: which
-// policy decided, whether all hosts have gone over, and how long that took.
+// Tracks proposals and their results, for metrics and operators: which policy decided, whether all
+// hosts have applied it, and how long that took.
 //
-//   Proposed ──► pending ──every host reports the epoch, or a later one──► in force (timed)
-//                   │ ───another proposal of the same communicator───────► superseded
-//                   │ ───its leader reports that it gave it up──────────────► dropped
-//                   └──Prune: the communicator is gone───────────────────► (forgotten)
+//   Proposed ──► pending ──every host reports the epoch, or a later one──► applied (timed)
+//                   │ ───another proposal for the same communicator──────► superseded
+//                   │ ───its leader reports that it dropped it───────────► dropped
+//                   └──Prune: the communicator has ended─────────────────► (removed)
 //
 // OWNER: Coordinator. THREAD: its owner only.
 #ifndef MCCS_CONTROLLER_ROLLOUTS_H_
@@ -25,9 +25,9 @@
 
 namespace mccs {
 
-// How long changes took, in buckets.
+// Histogram of the duration of changes.
 struct ConvergenceTimes {
-  // Upper bounds in seconds; behind the last one there is no bound.
+  // Upper bounds in seconds; the last bucket has none.
   static constexpr std::array<double, 12> kBounds = {0.001, 0.003, 0.01, 0.03, 0.1, 0.3,
                                                      1,     3,     10,   30,   100, 300};
   std::array<uint64_t, kBounds.size() + 1> counts = {};
@@ -39,7 +39,7 @@ struct ConvergenceTimes {
 
 class Rollouts {
  public:
-  // A proposal that is not in force on all hosts yet.
+  // A proposal that some host has not applied yet.
   struct Pending {
     uint64_t epoch = 0;
     MonotonicNs since = 0;
@@ -47,20 +47,20 @@ class Rollouts {
     std::string leader;
   };
 
-  // `strategy` is on its way to the communicator `record`.
+  // `strategy` was sent to the communicator `record`.
   void Proposed(CommId id, const CommunicatorRecord& record, const strategy::Strategy& strategy,
                 MonotonicNs now);
-  // No policy could decide for a communicator.
+  // Counts a communicator for which no policy found a strategy.
   void Failed() { ++failed_; }
   void Reported(CommId id, const std::string& host, const agent::Report& report, MonotonicNs now);
-  // Forgets what is pending of communicators that are gone.
+  // Removes the proposals of communicators that have ended.
   void Prune(const std::map<CommId, CommunicatorRecord>& known);
 
-  // Null: nothing is.
+  // Null: none.
   const Pending* FindPending(CommId id) const;
   size_t pending() const { return pending_.size(); }
 
-  // By policy: the first word of the strategies' origin.
+  // By policy: the first word of the strategy's origin.
   const std::map<std::string, uint64_t>& by_policy() const { return by_policy_; }
   uint64_t failed() const { return failed_; }
   uint64_t superseded() const { return superseded_; }

@@ -23,7 +23,7 @@ bool DecidesRings(const PolicySpec& policy) {
 
 class Run {
  public:
-  // Null: all are decided for.
+  // `only` null: computes strategies for all communicators.
   Run(const ObjectSet& objects, const ClusterView& view, const CommunicatorView* only)
       : objects_(objects), view_(view), fabrics_(view), planner_(&fabrics_, &taken_) {
     for (const CommunicatorView& communicator : view.communicators) {
@@ -71,7 +71,7 @@ class Run {
     return mccs::ChannelsPerNic(ParametersOf(subject));
   }
 
-  // The Policy's, else those that the fabric's operator has for lanes.
+  // The Policy's range of ports, else the Topology's candidates.
   RingPortOptions PortsOf(const Subject& subject) const {
     const PolicyParameters& parameters = ParametersOf(subject);
     RingPortOptions options;
@@ -117,7 +117,7 @@ class Run {
           PlaceBy(*subject.policy, {objects_, view_, fabrics_, reservations}, *subject.communicator,
                   &planner_);
       if (status.ok()) continue;
-      DecideRing(i, absl::StrCat(OriginOf(subject), ", with source ports as ", kLocalityRingName,
+      DecideRing(i, absl::StrCat(OriginOf(subject), ", with source ports from ", kLocalityRingName,
                                  ": ", std::string(status.message())));
     }
     size_t i = 0;

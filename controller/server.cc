@@ -14,10 +14,10 @@
 namespace mccs {
 namespace {
 
-// How long a stop waits for calls to end by themselves; streams of agents never do.
+// How long a stop waits for calls to end; agents' streams never end by themselves.
 constexpr auto kStopPatience = std::chrono::milliseconds(100);
 
-// Health and reflection are plugins of the process: enabled before the first server is built.
+// gRPC's health and reflection plugins must be enabled before the first server is built.
 void EnablePluginsOnce() {
   static const bool enabled = [] {
     grpc::EnableDefaultHealthCheckService(true);
@@ -36,7 +36,7 @@ struct ControllerServer::Impl {
   AgentHub hub;
   OperatorService operators;
   int port = 0;
-  std::unique_ptr<grpc::Server> server;  // last: goes before the services
+  std::unique_ptr<grpc::Server> server;  // last: destroyed before the services
 };
 
 ControllerServer::ControllerServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::Start(
   EnablePluginsOnce();
   auto impl = std::make_unique<Impl>(coordinator, catalog);
   grpc::ServerBuilder builder;
-  // With SO_REUSEPORT two controllers would share a port, and each would see half of the agents.
+  // With SO_REUSEPORT, two controllers could share a port, and each would get some agents.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &impl->port);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
@@ -56,14 +56,14 @@ absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::Start(
   if (impl->server == nullptr || impl->port == 0) {
     return absl::UnavailableError(
         absl::StrCat("cannot listen on ", address,
-                     ": is another mccs-controller running there, and is the address one of "
-                     "this machine? Choose another with --listen ADDRESS:PORT"));
+                     ": it is in use or not an address of this machine; stop the other program, or "
+                     "choose another address with --listen ADDRESS:PORT"));
   }
   return std::unique_ptr<ControllerServer>(new ControllerServer(std::move(impl)));
 }
 
 ControllerServer::~ControllerServer() {
-  impl_->hub.StopAsking();  // Calls that wait for a daemon would keep the server.
+  impl_->hub.StopAsking();  // Calls that wait for a daemon would block the server.
   impl_->server->Shutdown(std::chrono::system_clock::now() + kStopPatience);
   impl_->server->Wait();
 }

@@ -15,12 +15,12 @@ namespace mccs {
 class ControllerServer {
  public:
   // Listens at `address` ("0.0.0.0:7500", "[::]:7500"; port 0: the system chooses).
-  // kUnavailable: the address is taken or not ours.
+  // kUnavailable: the address is in use or not local.
   // LIFETIME: `coordinator` and `catalog` outlive it.
   static absl::StatusOr<std::unique_ptr<ControllerServer>> Start(const std::string& address,
                                                                  SharedCoordinator* coordinator,
                                                                  Catalog* catalog);
-  ~ControllerServer();  // Stops, and waits for what is under way.
+  ~ControllerServer();  // Stops, and waits for running calls.
 
   int port() const;
   // Call several times per heartbeat timeout.

@@ -1,5 +1,5 @@
-// The coordinator behind one mutex, for gRPC's threads. Nothing blocks under it, and nothing of
-// gRPC is called: what is to be sent leaves through the outbox after it is unlocked.
+// The coordinator with a mutex, for gRPC's threads. Nothing blocks and no gRPC call happens under
+// the mutex: messages are sent from the outbox after it is unlocked.
 #ifndef MCCS_CONTROLLER_SHARED_COORDINATOR_H_
 #define MCCS_CONTROLLER_SHARED_COORDINATOR_H_
 
@@ -15,7 +15,7 @@ class SharedCoordinator {
   SharedCoordinator(CoordinatorOptions options, const Clock* clock, Log* log)
       : coordinator_(std::move(options), clock, log) {}
 
-  // Runs `work(Coordinator&)` alone and returns what it returns.
+  // Runs `work(Coordinator&)` under the mutex and returns its result.
   template <typename Work>
   auto With(Work work) {
     const std::lock_guard lock(mutex_);

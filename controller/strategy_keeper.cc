@@ -24,7 +24,7 @@ void StrategyKeeper::Keep() {
   if (kept.ok()) return;
   coordinator_->With([&](Coordinator& c) { c.strategies().GiveBack(changes); });
   const std::string why(kept.message());
-  if (failure_.IsDue(why, clock_->Now())) log_->Error("strategies are not kept: ", why);
+  if (failure_.IsDue(why, clock_->Now())) log_->Error("cannot store strategies: ", why);
 }
 
 }  // namespace mccs

@@ -1,6 +1,6 @@
-// Brings the coordinator's strategies into the store and, at the start, back. Apart from the
-// agents' threads, which never wait for a disk: what the last period brought is lost with the
-// process, and told again by the agents.
+// Writes the coordinator's strategies to the store and restores them at the start. Runs outside the
+// agents' threads, which never wait for a disk. After a crash, changes since the last write are
+// lost; agents report them again.
 //
 // OWNER: main. THREAD: its owner only.
 #ifndef MCCS_CONTROLLER_STRATEGY_KEEPER_H_
@@ -20,9 +20,9 @@ class StrategyKeeper {
   StrategyKeeper(Store* store, SharedCoordinator* coordinator, const Clock* clock, Log* log)
       : store_(store), coordinator_(coordinator), clock_(clock), log_(log) {}
 
-  // Before agents connect: the coordinator remembers what the store holds.
+  // Call before agents connect: loads the stored strategies into the coordinator.
   absl::Status Restore();
-  // Writes what has changed; call from time to time, and at the end.
+  // Writes changes; call periodically and at the end.
   void Keep();
 
  private:

@@ -1,5 +1,5 @@
-// Which strategies the store should hold, and those that it held when this controller started: a
-// communicator whose daemons have not come back yet still has its source ports.
+// Tracks which strategies to store, and those that an earlier controller stored: a communicator
+// still has its source ports while its daemons reconnect.
 //
 // OWNER: Coordinator. THREAD: its owner only.
 #ifndef MCCS_CONTROLLER_STRATEGY_MEMORY_H_
@@ -28,36 +28,35 @@ struct StrategyChanges {
 
 class StrategyMemory {
  public:
-  // What the store held. Records that cannot be read, or make no sense, are dropped, and erased
-  // with the next changes.
+  // Loads stored records. Invalid ones are dropped, and erased by the next changes.
   void Remember(const std::vector<StoredStrategy>& stored);
-  // Of the remembered communicators only those that a daemon has announced since then stay, and no
-  // host of them is waited for any longer. True: there were some, so With makes another view now.
+  // Drops recovered communicators that no daemon has announced, and stops waiting for hosts of the
+  // others. True: there were some, so With returns another view now.
   bool ForgetTheUnannounced();
 
-  // `id` was announced, or another strategy is its newest.
+  // `id` was announced, or has a new newest strategy.
   void Touch(CommId id);
-  // `view` with the remembered communicators that no daemon has announced, and a mark on those that
-  // are away (CommunicatorView::away).
+  // Adds recovered communicators that no daemon has announced to `view`, and sets
+  // CommunicatorView::away.
   ClusterView With(ClusterView view) const;
-  // Whether it was remembered and some host of it is not among these.
+  // Whether it was recovered and some host of it is not among `hosts`.
   bool IsAway(const CommunicatorView& communicator, const std::vector<HostView>& hosts) const;
-  // Those that no daemon has announced.
+  // Recovered communicators that no daemon has announced.
   const Remembered& remembered() const { return remembered_; }
-  // Another number whenever With puts others in.
+  // Changes whenever the result of With changes.
   uint64_t revision() const { return revision_; }
 
   // What has changed since the last call.
   StrategyChanges TakeChanges(const Registry& registry);
-  // The store did not take them.
+  // The store rejected them: TakeChanges returns them again.
   void GiveBack(const StrategyChanges& changes);
 
  private:
   Remembered remembered_;
-  std::set<CommId> returning_;  // as they were remembered, announced or not
+  std::set<CommId> returning_;  // recovered, announced or not
   uint64_t revision_ = 0;
   std::set<CommId> touched_;
-  std::set<CommId> kept_;  // in the store, once all changes are
+  std::set<CommId> kept_;  // in the store after all taken changes
 };
 
 }  // namespace mccs

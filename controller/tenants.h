@@ -1,5 +1,4 @@
-// What daemons are told of the Tenants: who they are, and the quotas that daemons hold them to.
-// Pure.
+// Builds the Tenants message for daemons: how processes map to Tenants, and their quotas. Pure.
 #ifndef MCCS_CONTROLLER_TENANTS_H_
 #define MCCS_CONTROLLER_TENANTS_H_
 
@@ -8,7 +7,7 @@
 
 namespace mccs {
 
-// In the order of their names: the same for what means the same.
+// Sorted by name; equal for objects with equal meaning.
 agent::Tenants TenantsOf(const ObjectSet& objects);
 
 }  // namespace mccs

@@ -11,10 +11,10 @@
 namespace mccs {
 namespace {
 
-// More than a daemon keeps.
+// Limit of spans per report; a daemon stores fewer.
 constexpr int kMostSpans = 1024;
 
-// Nothing: they cannot be times.
+// Nothing: the times are invalid.
 std::optional<std::vector<WorkSpan>> SpansOf(const agent::Activity& activity) {
   if (activity.span_ns_size() > 2 * kMostSpans) return std::nullopt;
   MonotonicNs at = activity.begin_ns();
@@ -110,13 +110,13 @@ absl::StatusOr<WindowKeeper::Rhythm> WindowKeeper::RhythmOf(const std::vector<Co
     goes_on |= least->goes_on;
     heard = std::max(heard, clock.OnController(least->measured));
   }
-  if (all.empty()) return absl::NotFoundError("nothing is known of when it communicates");
+  if (all.empty()) return absl::NotFoundError("no report of its communication yet");
   MCCS_ASSIGN_OR_RETURN(rhythm.period, FindPeriod(Union(std::move(all)),
                                                   {.goes_on = goes_on, .horizon_ns = kHorizonNs}));
   if (now - heard > 2 * rhythm.period.period_ns + kPatienceNs) {
-    return absl::NotFoundError(
-        absl::StrCat("it has not communicated for ", FormatMilliseconds(now - heard),
-                     ", and came each ", FormatMilliseconds(rhythm.period.period_ns), " before"));
+    return absl::NotFoundError(absl::StrCat("it has not communicated for ",
+                                            FormatMilliseconds(now - heard), "; its period was ",
+                                            FormatMilliseconds(rhythm.period.period_ns)));
   }
   return rhythm;
 }
@@ -144,9 +144,9 @@ bool WindowKeeper::Hold(const WaitRule& rule, const absl::StatusOr<PlannedWindow
     return false;
   }
   const std::string name = absl::StrCat("communicator ", FormatCommId(rule.waits));
-  const std::string whom = absl::StrCat(
-      rule.favoured.size() == 1 ? "communicator " : "communicators of which the first is ",
-      FormatCommId(rule.favoured.front()));
+  const std::string whom =
+      absl::StrCat(rule.favoured.size() == 1 ? "communicator " : "communicators starting with ",
+                   FormatCommId(rule.favoured.front()));
   Held next = {.windows = std::nullopt, .since = now};
   if (fresh.ok()) {
     next.windows = *fresh;

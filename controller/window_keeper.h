@@ -1,9 +1,10 @@
-// The windows of communicators that wait for favoured ones (controller/policy/time_windows.h):
-// follows what hosts report of the favoured, and says when windows have to be told anew.
+// Schedules the send windows of communicators that wait for favoured ones
+// (controller/policy/time_windows.h): follows hosts' reports on the favoured, and decides when to
+// send new windows.
 //
-// Of a favoured communicator's hosts the one counts that works least: an operation begins on a host
-// when that host's ranks have called it, and bytes are on the way when all have. Where somebody
-// waits for several communicators, they are taken as one job.
+// The host of a favoured communicator that works least defines its bursts: an operation starts on a
+// host when that host's ranks have called it, but data flows only when all have. If a communicator
+// waits for several others, they count as one job.
 //
 // OWNER: Coordinator. THREAD: its owner only.
 #ifndef MCCS_CONTROLLER_WINDOW_KEEPER_H_
@@ -28,31 +29,31 @@ namespace mccs {
 
 class WindowKeeper {
  public:
-  // Somebody goes by a period for so long before it is looked for again: reports come as often, and
-  // take a while.
+  // How long a period is used before it is computed again: the interval of reports plus their
+  // delay.
   static constexpr int64_t kHorizonNs = 750 * kNsPerMs;
-  // A job of which nothing is heard has stopped after two periods and this.
+  // A job without reports counts as stopped after two periods plus this time.
   static constexpr int64_t kPatienceNs = 3 * kNsPerSec / 2;
-  // Windows are told anew at least so often, as clocks drift.
+  // Windows are sent again at least this often, since clocks drift.
   static constexpr int64_t kRenewNs = 10 * kNsPerSec;
 
   explicit WindowKeeper(Log* log) : log_(log) {}
 
-  // These hold from now on.
+  // Replaces the rules.
   void SetRules(std::vector<WaitRule> rules);
-  // True: it is of a favoured communicator, so Update may change something.
+  // True: a favoured communicator changed, so Update may change windows.
   bool Hear(const std::string& host, const agent::Report& report);
   bool Forget(CommId ended);
 
-  // Looks again at those of whom something was heard since the last call, or at all. True where
-  // somebody's windows are other ones now.
+  // Recomputes windows: Update for communicators with reports since the last call, UpdateAll for
+  // all. True: some windows have changed.
   bool Update(MonotonicNs now, const HostClocks& clocks);
   bool UpdateAll(MonotonicNs now, const HostClocks& clocks);
 
-  // Sets the windows of those who have any.
+  // Sets the windows of communicators that have any.
   void ApplyTo(std::vector<PlannedPace>* paces) const;
-  // For people, of the communicator that FormatCommId calls `id`: when it may send, or why at any
-  // time. Empty: it waits for nobody.
+  // Text for operators: the send window of the communicator that FormatCommId calls `id`, or why it
+  // has none. Empty: it waits for no other.
   std::string Describe(const std::string& id) const;
 
  private:
@@ -62,7 +63,7 @@ class WindowKeeper {
     MonotonicNs measured = 0;
     int64_t busy_ns = 0;
   };
-  // What the favoured do, on the controller's clock.
+  // Bursts of the favoured, on the controller's clock.
   struct Rhythm {
     Period period;
     int64_t clock_error_ns = 0;
@@ -70,7 +71,7 @@ class WindowKeeper {
   struct Held {
     std::optional<PlannedWindows> windows;
     MonotonicNs since = 0;
-    std::string text = {};  // for people
+    std::string text = {};  // for operators
   };
 
   absl::StatusOr<Rhythm> RhythmOf(const std::vector<CommId>& favoured, MonotonicNs now,
@@ -86,8 +87,8 @@ class WindowKeeper {
   std::vector<WaitRule> rules_;
   std::set<CommId> favoured_;
   std::map<CommId, std::map<std::string, Record>> records_;  // of the favoured, by host
-  std::set<CommId> news_;                                    // of whom something was heard
-  std::map<CommId, Held> held_;                              // of those who wait
+  std::set<CommId> news_;                                    // communicators with new reports
+  std::map<CommId, Held> held_;                              // of waiting communicators
 };
 
 }  // namespace mccs

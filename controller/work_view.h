@@ -1,4 +1,4 @@
-// What communicators have done and which links they take, for `mccsctl top`. Pure.
+// Completed work and used links of communicators, for `mccsctl top`. Pure.
 #ifndef MCCS_CONTROLLER_WORK_VIEW_H_
 #define MCCS_CONTROLLER_WORK_VIEW_H_
 
@@ -15,23 +15,23 @@
 
 namespace mccs {
 
-// All communicators with their lanes' ends, from the oldest to the youngest: what ListWork's
-// reply is made of without holding the registry's lock.
+// Input of ListWork's reply, copied so that the registry's lock is released early: all
+// communicators with their lanes' ends, the oldest first.
 struct WorkRecord {
   control::CommunicatorWork work;
-  std::vector<LaneEnds> lanes;  // that are up
+  std::vector<LaneEnds> lanes;  // connected ones
 };
 struct WorkGround {
   std::vector<WorkRecord> records;
-  ClusterView view;  // hosts and what was probed, which may be null
+  ClusterView view;  // hosts and probed paths, which may be null
 };
 WorkGround GatherWork(const Registry& registry, const ObjectSet& objects,
                       std::shared_ptr<const ProbedPaths> probed);
 
-// With the links.
+// Adds the links.
 control::ListWorkReply ShowWork(WorkGround ground, const ObjectSet& objects);
 
-// The ids of those of `work` of which a lane takes that link, in its order.
+// The ids in `work` with a lane over that link, in its order.
 std::vector<std::string> UsersOfLink(const control::ListWorkReply& work, const std::string& link);
 
 }  // namespace mccs

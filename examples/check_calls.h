@@ -1,4 +1,4 @@
-// Ends the program with status 1 and a line that names the call when a CUDA or NCCL call fails.
+// Ends the program with status 1 and a line naming the call when a CUDA or NCCL call fails.
 #ifndef EXAMPLES_CHECK_CALLS_H_
 #define EXAMPLES_CHECK_CALLS_H_
 
@@ -28,7 +28,7 @@
     }                                                                             \
   } while (false)
 
-// An operation that failed after its call had returned shows in the communicator.
+// Reports an operation that failed after its call had returned.
 #define NCCL_COMM_OK(comm)                                                             \
   do {                                                                                 \
     ncclResult_t nccl_async_error = ncclSuccess;                                       \

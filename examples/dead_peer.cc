@@ -1,19 +1,19 @@
-// What a program sees when a peer dies: rank 1 exits without a word, and rank 0 calls
+// Shows what a program sees when a peer dies: rank 1 exits silently, and rank 0 calls
 // ncclAllReduce.
 //
 //   dead_peer [--blocked SECONDS] [--end HOW]          two ranks, one process each
 //
-// Rank 0 prints a line for each of these, and exits with 0 when all of them hold:
-//   async      ncclCommGetAsyncError says ncclRemoteError, how soon, and what ncclGetLastError says
-//   blocked    the stream has not completed for SECONDS (5 by default), and the copy behind the
-//              all-reduce has not read the sum of before
+// Rank 0 prints a line for each of these results, and exits with 0 if all of them hold:
+//   async      ncclCommGetAsyncError returns ncclRemoteError; prints the delay and the message of
+//              ncclGetLastError
+//   blocked    the stream has not completed for SECONDS (5 by default), and the copy after the
+//              all-reduce has not read the former sum
 //   released   the stream has completed after HOW ended the communicator: abort (the default),
 //              destroy, revoke, or thread (ncclCommAbort by another thread while this one is in
 //              cudaStreamSynchronize)
-// With HOW exit, return, or fork the stream stays blocked, and the process ends all the same: by
-// exit() or return from main, with a thread and a static object's destructor in
-// cudaStreamSynchronize; fork: a child exits first. With graph the call comes from a graph, and
-// with idle rank 0 makes no call.
+// With HOW exit, return, or fork the stream stays blocked, but the process ends: by exit() or
+// return from main, with a thread and a static object's destructor in cudaStreamSynchronize; fork:
+// a child exits first. With graph the call is in a graph, and with idle rank 0 makes no call.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,7 +58,7 @@ Options Parse(int argc, char** argv) {
   return options;
 }
 
-// Waits for a stream when the process ends: a thread of its own, and the destructor.
+// Waits for a stream when the process ends: in a thread, and in the destructor.
 class StreamUser {
  public:
   void Use(cudaStream_t stream) {
@@ -90,7 +90,7 @@ class Rank {
     CUDA_OK(cudaMalloc(reinterpret_cast<void**>(&data_), kCount * sizeof(float)));
     CUDA_OK(cudaMallocHost(reinterpret_cast<void**>(&result_), kCount * sizeof(float)));
     CUDA_OK(cudaMemset(data_, 0, kCount * sizeof(float)));
-    // Both ranks take part in the first one.
+    // Both ranks take part in the first call.
     NCCL_OK(ncclAllReduce(data_, data_, kCount, ncclFloat32, ncclSum, comm_, stream_));
     CUDA_OK(cudaStreamSynchronize(stream_));
   }
@@ -134,7 +134,7 @@ class Rank {
     const Clock::time_point start = Clock::now();
     while (SecondsSince(start) < seconds) {
       if (cudaStreamQuery(stream_) != cudaErrorNotReady) Fail("the stream has completed");
-      if (result_[0] != kUnread) Fail("the copy behind the all-reduce read the sum of before");
+      if (result_[0] != kUnread) Fail("the copy after the all-reduce read the former sum");
       usleep(1000);
     }
     std::printf("blocked: for %.1f s\n", seconds);
@@ -142,7 +142,7 @@ class Rank {
 
   void End(const std::string& how) {
     if (how == "destroy") {
-      // It destroys the communicator, and reports that the call was not done.
+      // It destroys the communicator, and reports the incomplete call.
       if (ncclCommDestroy(comm_) != ncclRemoteError)
         Fail("ncclCommDestroy did not report the failure");
     } else if (how == "revoke") {
@@ -182,13 +182,13 @@ void ForkAChildThatExits() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a line is read when it is printed
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // the test reads each line at once
   const Options options = Parse(argc, argv);
   const JobPlace place = ReadJobPlace();
   Rank rank(place);
   if (options.end == "graph") rank.Capture();
   if (place.rank != 0) _exit(0);
-  usleep(100'000);  // rank 1 is gone
+  usleep(100'000);  // rank 1 has exited
 
   if (options.end == "idle") {
     rank.AwaitError();

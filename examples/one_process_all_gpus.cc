@@ -1,5 +1,5 @@
-// One process that drives every GPU it sees: ncclCommInitAll, and a group around the calls of all
-// ranks. Each rank contributes its rank + 1; everybody must get the sum.
+// One process that drives all visible GPUs: ncclCommInitAll, and a group around the calls of all
+// ranks. Each rank contributes its rank + 1; every rank must get the sum.
 #include <cstdio>
 #include <vector>
 

@@ -1,5 +1,5 @@
-// The usual shape of a training job: one process per GPU, started by torchrun or something like it.
-// Each rank contributes its rank + 1; everybody must get the sum.
+// The usual form of a training job: one process per GPU, started by torchrun or a similar launcher.
+// Each rank contributes its rank + 1; every rank must get the sum.
 #include <cstdio>
 #include <vector>
 

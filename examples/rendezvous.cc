@@ -32,7 +32,7 @@ int IntegerVariable(const char* name, int otherwise) {
   char* end = nullptr;
   long value = std::strtol(text, &end, 10);
   if (end == text || *end != '\0' || value < 0 || value > 1'000'000) {
-    std::fprintf(stderr, "%s='%s' is not a number of ranks\n", name, text);
+    std::fprintf(stderr, "invalid %s '%s': expected an integer from 0 to 1000000\n", name, text);
     std::exit(1);
   }
   return static_cast<int>(value);
@@ -52,7 +52,7 @@ addrinfo* Resolve(const JobPlace& place) {
   return found;
 }
 
-// Sends the id to each of the others, who come in any order.
+// Sends the id to each of the other ranks, which connect in any order.
 void Serve(const JobPlace& place, const ncclUniqueId& id) {
   addrinfo* address = Resolve(place);
   int listener = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -67,20 +67,20 @@ void Serve(const JobPlace& place, const ncclUniqueId& id) {
     pollfd waiting{listener, POLLIN, 0};
     int ready = poll(&waiting, 1, std::chrono::milliseconds(kDeadline).count());
     if (ready == 0) errno = ETIMEDOUT;
-    if (ready <= 0) Fail(place, "not all ranks came for the unique id");
+    if (ready <= 0) Fail(place, "not all ranks fetched the unique id");
     int peer = accept(listener, nullptr, nullptr);
     if (peer < 0 || send(peer, &id, sizeof(id), MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof(id))) {
-      Fail(place, "cannot hand over the unique id");
+      Fail(place, "cannot send the unique id");
     }
     close(peer);
   }
   close(listener);
 }
 
-// One attempt. False when nobody listens yet.
+// One attempt. False if nobody listens yet.
 bool Fetch(const JobPlace& place, const addrinfo& address, ncclUniqueId* id) {
   int peer = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (peer < 0) Fail(place, "cannot make a socket");
+  if (peer < 0) Fail(place, "cannot create a socket");
   bool complete = connect(peer, address.ai_addr, address.ai_addrlen) == 0 &&
                   recv(peer, id, sizeof(*id), MSG_WAITALL) == static_cast<ssize_t>(sizeof(*id));
   close(peer);
@@ -97,11 +97,12 @@ JobPlace ReadJobPlace() {
   if (const char* address = std::getenv("MASTER_ADDR")) place.master_address = address;
   if (const char* port = std::getenv("MASTER_PORT")) place.master_port = port;
   if (place.world_size < 1 || place.rank >= place.world_size) {
-    std::fprintf(stderr, "RANK=%d is not below WORLD_SIZE=%d\n", place.rank, place.world_size);
+    std::fprintf(stderr, "invalid RANK %d: expected less than WORLD_SIZE, %d\n", place.rank,
+                 place.world_size);
     std::exit(1);
   }
   if (place.world_size > 1 && place.master_port.empty()) {
-    std::fprintf(stderr, "WORLD_SIZE=%d, but MASTER_PORT is not set\n", place.world_size);
+    std::fprintf(stderr, "MASTER_PORT is not set; WORLD_SIZE=%d requires it\n", place.world_size);
     std::exit(1);
   }
   return place;

@@ -1,5 +1,5 @@
-// How the processes of a job find each other: torchrun's variables, and one TCP exchange that
-// carries rank 0's unique id to everybody.
+// The rendezvous of a job's processes: torchrun's variables, and one TCP exchange that sends rank
+// 0's unique id to all ranks.
 #ifndef EXAMPLES_RENDEZVOUS_H_
 #define EXAMPLES_RENDEZVOUS_H_
 
@@ -15,13 +15,13 @@ struct JobPlace {
   std::string master_port;                   // MASTER_PORT
 };
 
-// Where no variable is set, the process is alone: rank 0 of 1. Ends the program with a text when
-// they contradict each other.
+// Without variables, the process is rank 0 of 1. Ends the program with an error message if the
+// variables contradict each other.
 JobPlace ReadJobPlace();
 
-// The same id in every process: rank 0 makes it and serves it at the master's address, the others
-// fetch it there. Blocks until all have it; ends the program with a text when that takes longer
-// than a minute.
+// Returns the same id in every process: rank 0 creates it and serves it at the master's address;
+// the others fetch it there. Blocks until all have it; ends the program with an error message after
+// a minute.
 ncclUniqueId ExchangeUniqueId(const JobPlace& place);
 
 #endif  // EXAMPLES_RENDEZVOUS_H_

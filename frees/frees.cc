@@ -1,10 +1,11 @@
-// The functions by which a program gives GPU memory back: the listener is told first, then the call
-// goes where it would have gone.
+// Replacements for the functions that free GPU memory: they notify the listener, then forward the
+// call.
 //
-// cuMemFree and cuMemUnmap are also handed out by address (cuGetProcAddress, and the runtime's
-// cudaGetDriverEntryPoint, by which PyTorch finds them); who asks for one gets ours. Not seen are
-// frees through addresses from dlsym(), and those of a runtime that is linked statically, which
-// finds the driver by dlsym(). Memory of pools is not told of: nobody can share it.
+// Programs also get the addresses of cuMemFree and cuMemUnmap from cuGetProcAddress and from the
+// runtime's cudaGetDriverEntryPoint (as PyTorch does): these return our functions. Two kinds of
+// frees are not seen: those through addresses from dlsym(), and those of a statically linked
+// runtime, which finds the driver by dlsym(). Frees of pool memory are not reported, because it
+// cannot be shared.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -47,13 +48,13 @@ CUresult MemUnmap(CUdeviceptr address, size_t bytes, const void* caller) {
   return reinterpret_cast<CUresult (*)(CUdeviceptr, size_t)>(real)(address, bytes);
 }
 
-// Puts our function in the place of the real one that `symbol` led to.
+// Replaces the real function that `symbol` resolved to by ours.
 void TakePlace(const char* symbol, void** function) {
   if (symbol == nullptr || function == nullptr || *function == nullptr) return;
   const auto take = [function](Replaced& replaced, auto* own) {
     void* const ours = reinterpret_cast<void*>(own);
     if (*function == ours) return;
-    void* none = nullptr;  // The first that was found by name stays.
+    void* none = nullptr;  // keeps a definition that was found by name
     replaced.real.compare_exchange_strong(none, *function, std::memory_order_relaxed);
     *function = ours;
   };
@@ -61,7 +62,7 @@ void TakePlace(const char* symbol, void** function) {
   if (std::strcmp(symbol, "cuMemUnmap") == 0) take(mem_unmap, &cuMemUnmap);
 }
 
-// One of the functions that hand addresses out: asked, then corrected.
+// Calls one of the functions that return addresses, and corrects its result.
 template <typename Result, typename... Arguments>
 Result Ask(Replaced& asked, const void* caller, Result missing, const char* symbol, void** function,
            Arguments... rest) {
@@ -75,7 +76,7 @@ Result Ask(Replaced& asked, const void* caller, Result missing, const char* symb
 
 }  // namespace
 
-// ---- For those who want to know ----------------------------------------------------------------
+// ---- Listener ----------------------------------------------------------------------------------
 
 MCCS_SHOWN void mccs_frees_listen(Listener listener) {
   the_listener.store(listener, std::memory_order_release);

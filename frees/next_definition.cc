@@ -16,7 +16,7 @@ bool IsOurs(void* address) {
          found.dli_fbase == own.dli_fbase;
 }
 
-// In the scope of the file that the caller belongs to.
+// Looks it up in the scope of the file that contains the caller.
 void* FromCaller(const char* name, const void* caller) {
   Dl_info info;
   link_map* map = nullptr;
@@ -28,7 +28,7 @@ void* FromCaller(const char* name, const void* caller) {
   void* const handle = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
   if (handle == nullptr) return nullptr;
   void* const found = dlsym(handle, name);
-  dlclose(handle);  // It is loaded for other reasons than ours.
+  dlclose(handle);  // it stays loaded by other references
   return found;
 }
 

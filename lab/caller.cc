@@ -13,15 +13,16 @@ absl::StatusOr<LabState> FindLab(const Caller& caller, const std::string& name) 
     for (const std::string& other : caller.directories.HeldNames())
       absl::StrAppend(&others, " ", other);
     return absl::NotFoundError(absl::StrCat(
-        "there is no lab '", name, "'; ",
-        others.empty() ? "start one with 'mccs-lab up'" : absl::StrCat("these are up:", others)));
+        "lab '", name, "' does not exist; ",
+        others.empty() ? "start one with 'mccs-lab up'" : absl::StrCat("running labs:", others)));
   }
   return ReadState(caller.directories.PathsOf(name));
 }
 
 absl::StatusOr<LabState> FindReadyLab(const Caller& caller, const std::string& name) {
   MCCS_ASSIGN_OR_RETURN(LabState lab, FindLab(caller, name));
-  if (!lab.ready) return absl::UnavailableError(absl::StrCat("lab '", name, "' is still starting"));
+  if (!lab.ready)
+    return absl::UnavailableError(absl::StrCat("lab '", name, "' is still starting; retry later"));
   return lab;
 }
 

@@ -1,4 +1,4 @@
-// The world of who calls mccs-lab, and the labs that are up in it.
+// The environment of the mccs-lab command, and the running labs that it can use.
 #ifndef MCCS_LAB_CALLER_H_
 #define MCCS_LAB_CALLER_H_
 
@@ -11,15 +11,15 @@
 
 namespace mccs::lab {
 
-// What all commands are given.
+// Context of all commands.
 struct Caller {
   Environment environment;
   LabDirectories directories;
 };
 
-// kNotFound names the labs that are up.
+// kNotFound: the message lists the running labs.
 absl::StatusOr<LabState> FindLab(const Caller& caller, const std::string& name);
-// kUnavailable while it is still starting.
+// kUnavailable: the lab is still starting.
 absl::StatusOr<LabState> FindReadyLab(const Caller& caller, const std::string& name);
 
 }  // namespace mccs::lab

@@ -13,7 +13,7 @@
 namespace mccs::lab {
 namespace {
 
-// The dead hand their children to us, so that it takes a round per generation.
+// Killed processes' children are reparented to this process, one generation per round.
 constexpr int kMaxRounds = 500;
 constexpr timespec kRoundPause{0, 5'000'000};
 

@@ -1,4 +1,4 @@
-// What becomes of processes that were started.
+// Reaps and kills child processes.
 #ifndef MCCS_LAB_CHILD_PROCESSES_H_
 #define MCCS_LAB_CHILD_PROCESSES_H_
 
@@ -14,20 +14,20 @@ struct EndedChild {
   int wait_status = 0;  // of waitpid
 };
 
-// All children that have ended since the last call. Does not block.
+// Returns all children that have ended since the last call. Does not block.
 std::vector<EndedChild> ReapChildren();
 
-// As a shell has it: the status, or 128 and the number of the signal that killed it.
+// The exit status as in a shell: the status, or 128 + the number of the signal that killed it.
 int ExitStatusOf(int wait_status);
 
 // "exited with status 3", "killed by signal 9".
 std::string DescribeEnd(int wait_status);
 
-// From now on, whoever loses a parent among our descendants becomes our child, and KillDescendants
-// finds it.
+// Makes this process the subreaper: descendants whose parent ends become its children, and
+// KillDescendants finds them.
 void AdoptOrphans();
 
-// Kills whatever still descends from this process and waits for it, at most a few seconds.
+// Kills all descendants of this process and waits for their end, a few seconds at most.
 void KillDescendants();
 
 }  // namespace mccs::lab

@@ -34,11 +34,11 @@ namespace {
 absl::Status CheckTenant(const std::string& socket, const std::string& tenant) {
   if (tenant.empty() || access(socket.c_str(), F_OK) == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the lab has no tenant '", tenant,
-                                                 "'; mccs-lab up --tenants ", tenant,
-                                                 " gives it a socket of its own on every host"));
+                                                 "'; restart it with 'mccs-lab up --tenants ",
+                                                 tenant, "' to create the tenant's sockets"));
 }
 
-// What a program of `tenant` on that host is started with.
+// The variables for a program of `tenant` on `host`.
 absl::StatusOr<Variables> VariablesOf(const Caller& caller, const LabState& lab,
                                       const std::string& host, const std::string& tenant = "") {
   MCCS_ASSIGN_OR_RETURN(const DaemonState* daemon, lab.FindHost(host));
@@ -57,7 +57,7 @@ HostIdentity HostOf(const Caller& caller, const LabState& lab, const std::string
   return {.name = host, .hosts_file = caller.directories.PathsOf(lab.name).HostsFile()};
 }
 
-// A port that nobody has at this moment. Whoever listens on it next may still lose a race for it.
+// A port that is free now. Another process can still take it before the caller listens on it.
 absl::StatusOr<uint16_t> FreePort(const std::string& address) {
   UniqueFd socket_fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in place{};
@@ -71,7 +71,7 @@ absl::StatusOr<uint16_t> FreePort(const std::string& address) {
   return ntohs(place.sin_port);
 }
 
-// Where ranks meet: a free port of the first one's host.
+// MASTER_ADDR and MASTER_PORT: a free port on the host of rank 0.
 struct Meeting {
   std::string address;
   uint16_t port = 0;
@@ -93,7 +93,7 @@ absl::StatusOr<Meeting> MeetingAt(const LabState& lab, const DaemonState& host) 
   return meeting;
 }
 
-// All that `up` needs of the topology file.
+// Fills the parts of `plan` that come from the topology file.
 absl::Status ReadTopologyInto(const UpOptions& options, const Environment& environment,
                               LabPlan* plan) {
   MCCS_ASSIGN_OR_RETURN(TopologyFile file, ReadTopologyFile(options.topology));
@@ -101,7 +101,7 @@ absl::Status ReadTopologyInto(const UpOptions& options, const Environment& envir
     plan->hosts = PlainHostsOf(file.topology);
     if (plan->hosts.size() <= static_cast<size_t>(kMaxHosts)) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(options.topology, " has ", plan->hosts.size(),
-                                                   " hosts; a lab has at most ", kMaxHosts));
+                                                   " hosts; a lab can have at most ", kMaxHosts));
   }
   MCCS_ASSIGN_OR_RETURN(FabricPlan fabric, PlanFabric(std::move(file.topology)));
   MCCS_ASSIGN_OR_RETURN(NetworkTools tools,
@@ -125,7 +125,7 @@ absl::Status CheckSockets(const LabPaths& paths, const LabPlan& plan) {
       const std::string socket = paths.Socket(host.name, tenant);
       if (socket.size() < sizeof(sockaddr_un::sun_path)) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat(socket, " is too long for a socket; choose a shorter --name"));
+          absl::StrCat("path ", socket, " is too long for a socket; choose a shorter --name"));
     }
   }
   return absl::OkStatus();
@@ -152,9 +152,8 @@ std::string DescribeLab(const LabPlan& plan) {
   return text;
 }
 
-// The operator's part: its controller is to know the fabric that the lab has been laid out as. One
-// that it refuses is no reason to have no lab. (No Job: that would end the lab's keeper with
-// itself.)
+// Applies the topology to the lab's controller, as an operator would. The lab stays up if the
+// controller rejects it. Does not use Job, because Job kills all descendants at its end.
 absl::Status ApplyTopology(const Caller& caller, const LabPlan& plan, const std::string& file) {
   MCCS_ASSIGN_OR_RETURN(const LabState lab, FindReadyLab(caller, plan.name));
   MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.HolderOf(kControllerName));
@@ -170,12 +169,12 @@ absl::Status ApplyTopology(const Caller& caller, const LabPlan& plan, const std:
   }
   if (status == 0) return absl::OkStatus();
   std::cerr
-      << "mccs-lab: the lab's controller goes on without this topology; correct it, and apply "
-         "it with mccsctl\n";
+      << "mccs-lab: the controller rejected this topology and continues without it; correct the "
+         "file and apply it with 'mccsctl apply'\n";
   return absl::OkStatus();
 }
 
-// Most programs need no host name, so a lab starts also where its hosts cannot have one.
+// Only a warning: most programs do not need a host name.
 void WarnWithoutIdentity(const Caller& caller, const LabPlan& plan) {
   const absl::Status status =
       CheckBecomeHost({.name = plan.hosts.front().name,
@@ -202,7 +201,7 @@ absl::Status Up(const Caller& caller, const std::string& name, const UpOptions& 
     plan.hosts = PlainHosts(options.hosts, options.gpus_per_host);
   } else {
     return absl::InvalidArgumentError(
-        absl::StrCat("--network ", options.network, " takes its links from --topology FILE"));
+        absl::StrCat("--network ", options.network, " requires --topology FILE"));
   }
   if (!options.mccsd_config.empty()) {
     MCCS_ASSIGN_OR_RETURN(plan.mccsd_config, ReadWhole(options.mccsd_config));
@@ -210,7 +209,7 @@ absl::Status Up(const Caller& caller, const std::string& name, const UpOptions& 
   MCCS_ASSIGN_OR_RETURN(plan.products, FindProducts());
   MCCS_RETURN_IF_ERROR(CheckSockets(caller.directories.PathsOf(name), plan));
   MCCS_RETURN_IF_ERROR(StartLab(plan, caller.directories));
-  std::cout << DescribeLab(plan) << std::endl;  // before what follows
+  std::cout << DescribeLab(plan) << std::endl;  // before the output of child processes
   if (plan.network) return ApplyTopology(caller, plan, options.topology);
   WarnWithoutIdentity(caller, plan);
   return absl::OkStatus();
@@ -262,13 +261,13 @@ absl::StatusOr<int> Exec(const Caller& caller, const std::string& name,
   MCCS_ASSIGN_OR_RETURN(LabState lab, FindReadyLab(caller, name));
   MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.HolderOf(options.host));
   Variables variables = {{"MCCS_CONTROLLER", lab.daemons.front().endpoint}};
-  // A switch has no daemon, and nobody needs one to look at it.
+  // Switches have no daemon, so no variables that refer to one.
   if (!lab.has_network() || lab.FindHost(options.host).ok()) {
     MCCS_ASSIGN_OR_RETURN(variables, VariablesOf(caller, lab, options.host, options.tenant));
   }
   MCCS_ASSIGN_OR_RETURN(std::string file,
                         FindProgram(options.program.front(), Get(caller.environment, "PATH")));
-  JobProcess process{.label = absl::StrCat("the program on ", options.host),
+  JobProcess process{.label = absl::StrCat("program on ", options.host),
                      .prefix = "",
                      .spawn = {.file = file,
                                .argv = options.program,
@@ -282,10 +281,10 @@ absl::Status Env(const Caller& caller, const std::string& name, const std::strin
   MCCS_ASSIGN_OR_RETURN(LabState lab, FindReadyLab(caller, name));
   MCCS_ASSIGN_OR_RETURN(Variables variables, VariablesOf(caller, lab, host));
   std::cout << ExportLines(variables);
-  // The shell that reads this stays where it is.
+  // Variables cannot move the calling shell into the host's network namespace.
   if (lab.has_network()) {
-    std::cout << "# on the network of " << host << " itself: mccs-lab exec --name " << name << " "
-              << host << " -- $SHELL\n";
+    std::cout << "# for a shell in the network of " << host << ": mccs-lab exec --name " << name
+              << " " << host << " -- $SHELL\n";
   }
   return absl::OkStatus();
 }
@@ -306,7 +305,7 @@ absl::Status ShowStatus(const Caller& caller, const std::string& name, bool as_j
     labs.push_back(std::move(lab));
   } else {
     for (const std::string& held : caller.directories.HeldNames()) {
-      // One that comes or goes at this very moment has no record; it is not shown.
+      // A lab that is starting or stopping has no state file yet; skip it.
       if (absl::StatusOr<LabState> lab = FindLab(caller, held); lab.ok())
         labs.push_back(*std::move(lab));
     }

@@ -17,7 +17,7 @@ constexpr size_t kTailLines = 12;
 absl::Status WriteFolder(const LabPaths& paths, const std::string& daemon,
                          const std::string& config) {
   if (mkdir(paths.DaemonFolder(daemon).c_str(), 0700) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", paths.DaemonFolder(daemon)));
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", paths.DaemonFolder(daemon)));
   }
   std::ofstream file(paths.Config(daemon));
   file << config << std::flush;
@@ -86,7 +86,7 @@ std::string LogTail(const LabPaths& paths, std::string_view daemon) {
     lines.push_back("  " + line);
     if (lines.size() > kTailLines) lines.pop_front();
   }
-  return lines.empty() ? "  (its log is empty)" : absl::StrJoin(lines, "\n");
+  return lines.empty() ? "  (the log is empty)" : absl::StrJoin(lines, "\n");
 }
 
 }  // namespace mccs::lab

@@ -1,4 +1,4 @@
-// What a daemon of the lab is started with, and what it leaves for the lab to read.
+// Writes the configuration files of the lab's daemons and reads the files that they write.
 #ifndef MCCS_LAB_DAEMON_FILES_H_
 #define MCCS_LAB_DAEMON_FILES_H_
 
@@ -12,20 +12,20 @@
 
 namespace mccs::lab {
 
-// Make the daemon's folder and its configuration. `listen`: ADDRESS:PORT.
+// Creates the daemon's directory and configuration. `listen`: ADDRESS:PORT.
 absl::Status WriteControllerFiles(const LabPaths& paths, const std::string& listen);
-// `tenants` have sockets of their own. `more`: lines of YAML for the host's configuration, with
-// other keys than the lab's own.
+// `tenants`: have their own sockets. `more`: YAML lines appended to the host's configuration; must
+// not repeat the keys that the lab writes.
 absl::Status WriteHostFiles(const LabPaths& paths, const LabHost& host,
                             const std::string& controller_endpoint,
                             const std::vector<std::string>& tenants, const std::string& more);
 
-// The host:port at which a daemon serves; nothing before it does.
+// The daemon's host:port; empty until it serves.
 std::optional<std::string> ReadEndpoint(const LabPaths& paths, std::string_view daemon);
-// Likewise, of its metrics; there when it serves.
+// host:port of its metrics; set before ReadEndpoint returns a value.
 std::optional<std::string> ReadMetricsEndpoint(const LabPaths& paths, std::string_view daemon);
 
-// The last lines of its log, for an error message.
+// The last lines of the daemon's log, for an error message.
 std::string LogTail(const LabPaths& paths, std::string_view daemon);
 
 }  // namespace mccs::lab

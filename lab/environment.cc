@@ -14,7 +14,7 @@ bool IsFor(const std::string& entry, std::string_view name) {
          entry.compare(0, name.size(), name) == 0;
 }
 
-// Adds a variable that the caller has left unset.
+// Adds a variable unless the caller has set it.
 void AddDefault(const Environment& callers, const char* name, const char* value,
                 Variables* variables) {
   if (Get(callers, name).empty()) variables->emplace_back(name, value);

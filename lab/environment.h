@@ -1,4 +1,4 @@
-// The variables that a tenant's program is started with.
+// Environment variables of tenants' programs.
 #ifndef MCCS_LAB_ENVIRONMENT_H_
 #define MCCS_LAB_ENVIRONMENT_H_
 
@@ -10,15 +10,14 @@
 
 namespace mccs::lab {
 
-// NAME=value entries, as execve takes them. Values only; nothing here reads the process's own
-// environment.
+// NAME=value entries, as execve takes them. Nothing here reads the process's own environment.
 using Environment = std::vector<std::string>;
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-// Empty when the variable is not set.
+// Empty if the variable is not set.
 std::string Get(const Environment& environment, std::string_view name);
 
-// Every variable that `environment` has and `changes` does not name passes through.
+// Returns `environment` with `changes` applied; other variables stay the same.
 Environment With(Environment environment, const Variables& changes);
 
 struct HostFacts {
@@ -26,12 +25,12 @@ struct HostFacts {
   std::string socket;
   std::string controller_endpoint;
   int32_t gpus = 0;
-  bool has_network = false;  // of its own, where its name leads to its first NIC
+  bool has_network = false;  // its own network; its name resolves to its first NIC
 };
 
-// What ties a program to one host of the lab. `preload` goes before what LD_PRELOAD already has.
-// Gloo looks for an interface by the host's name. On hosts without a network it uses lo instead,
-// unless the caller names an interface.
+// Variables that bind a program to one host of the lab. `preload` precedes the libraries already in
+// LD_PRELOAD. Gloo selects an interface by the host's name; on hosts without their own network it
+// uses lo instead, unless the caller sets an interface.
 Variables HostVariables(const HostFacts& facts, const std::vector<std::string>& preload,
                         const Environment& callers);
 
@@ -45,7 +44,7 @@ struct RankPlace {
   uint16_t master_port = 0;
 };
 
-// torchrun's names, and its default of one OpenMP thread for each of several processes.
+// torchrun's variables, and its default of one OpenMP thread if there are several processes.
 Variables RankVariables(const RankPlace& place, const Environment& callers);
 
 // Lines `export NAME='value'` for a shell.

@@ -14,7 +14,7 @@
 namespace mccs::lab {
 namespace {
 
-// The lines that `lines_for` has for a node, in that node, for all nodes.
+// Runs the lines of `lines_for` in each node.
 template <typename LinesFor>
 absl::Status RunInEach(const FabricPlan& plan, const std::string& tool,
                        const std::vector<NodeState>& nodes, LinesFor lines_for) {
@@ -32,8 +32,8 @@ absl::Status SetRoutes(const FabricPlan& plan, const NetworkTools& tools,
   return RunInEach(plan, tools.ip, nodes, [&](NodeId node) { return routes.LinesFor(node); });
 }
 
-// In the nodes alone whose routes differ; in all where nothing has changed, since somebody may have
-// taken a device down by hand.
+// Changes only the nodes whose routes differ. If no route differs, sets all of them again, because
+// a user may have changed a device by hand.
 absl::Status ChangeRoutes(const FabricPlan& plan, const NetworkTools& tools,
                           const std::vector<NodeState>& nodes, const std::vector<bool>& before,
                           const std::vector<bool>& after) {
@@ -46,7 +46,7 @@ absl::Status ChangeRoutes(const FabricPlan& plan, const NetworkTools& tools,
   });
 }
 
-// What the kernel shows of a device in another node, without entering it.
+// Reads a device's sysfs file of another node without entering the node.
 absl::StatusOr<std::string> ReadDeviceFile(pid_t holder, const CableEnd& end,
                                            const std::string& name) {
   const std::string path =
@@ -80,7 +80,7 @@ absl::StatusOr<std::vector<NodeState>> BuildFabric(const FabricPlan& plan,
     nodes.push_back({.name = name, .pid = pid});
     pids.push_back(pid);
   }
-  // In a node too, so that the machine's own network is left alone.
+  // Run in a node, to keep the machine's own network unchanged.
   MCCS_RETURN_IF_ERROR(RunBatch(tools.ip, CableLines(plan, pids), pids.front()));
   MCCS_RETURN_IF_ERROR(RunInEach(plan, tools.ip, nodes, [&](NodeId node) {
     return DeviceLines(plan, node) + RuleLines(plan, node);

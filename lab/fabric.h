@@ -1,7 +1,7 @@
-// A fabric that stands: its nodes, and what can be done to it while it does.
+// A running fabric: its nodes, and operations on its links.
 //
-// Every command that finds a lab has its own; what they share is the kernel's state and, for rates
-// that were changed, a file in the lab's folder.
+// Every command creates its own instance. Shared state is in the kernel and, for changed rates, in
+// a file in the lab's directory.
 #ifndef MCCS_LAB_FABRIC_H_
 #define MCCS_LAB_FABRIC_H_
 
@@ -16,32 +16,32 @@
 
 namespace mccs::lab {
 
-// Starts the nodes, lays the cables and sets the routes. The nodes live no longer than this
-// process. `paths`: the lab's folder, which gets the nodes' /etc/hosts.
+// Starts the nodes, creates the cables and sets the routes. The nodes end with this process.
+// `paths`: the lab's directory, to which it writes the nodes' /etc/hosts.
 absl::StatusOr<std::vector<NodeState>> BuildFabric(const FabricPlan& plan,
                                                    const NetworkTools& tools,
                                                    const LabPaths& paths);
 
 class Fabric {
  public:
-  // LIFETIME: `plan` outlives this. REQUIRES: `nodes` are those that BuildFabric made of it.
+  // LIFETIME: `plan` outlives this. REQUIRES: BuildFabric created `nodes` from `plan`.
   Fabric(const FabricPlan& plan, NetworkTools tools, const std::vector<NodeState>& nodes)
       : plan_(plan), tools_(std::move(tools)), nodes_(nodes) {}
 
-  // One direction of a link, as the kernel has it.
+  // Kernel state of one direction of a link.
   struct Port {
-    uint64_t bytes = 0;  // that have left from the tail of `arc`
-    bool is_up = false;  // that end
+    uint64_t bytes = 0;  // sent from the tail of `arc`
+    bool is_up = false;  // the end at the tail
   };
   absl::StatusOr<Port> Look(ArcId arc) const;
 
-  // By link: whether one of its ends is down.
+  // By link: true if one of its ends is down.
   absl::StatusOr<std::vector<bool>> DownLinks() const;
 
-  // Both ends, and then the routes of all nodes that it concerns, as a routing protocol would.
+  // Sets both ends, then updates the routes of all affected nodes, as a routing protocol would.
   absl::Status SetUp(LinkId link, bool up) const;
 
-  // Both directions.
+  // Sets the rate of both directions.
   absl::Status SetRate(LinkId link, uint64_t rate_bps) const;
 
  private:

@@ -8,24 +8,25 @@
 namespace mccs::lab {
 namespace {
 
-// A queue in front of a link holds what the link carries in this time, at least kMinQueueBytes.
+// Queue length: bytes that the link carries in this time, at least kMinQueueBytes.
 constexpr uint64_t kQueueMs = 20;
 constexpr uint64_t kMinQueueBytes = 256 << 10;
-// What may leave at once: two of the largest packets that TCP hands down, or what the link carries
-// in this time, since a busy machine's timers come late.
+// Burst size: the maximum of two largest TCP segments (GSO) and the bytes that the link carries in
+// this time, because timers of a busy machine expire late.
 constexpr uint64_t kBurstMs = 2;
 constexpr uint64_t kMinBurstBytes = 128 << 10;
 
-// Of DSCP; 0 is what nobody has marked.
+// Number of DSCP class selectors; 0 is unmarked traffic.
 constexpr int kClassSelectors = 8;
-// What a class sends before another one of the same priority, of which there is none.
+// Required by htb; without effect, since no two classes have the same priority.
 constexpr int kQuantumBytes = 64 << 10;
 
-// Where the topology does not say how switches hash, the first one's seed. Each switch has another,
-// or those behind it would find all its flows on one side. Zero would be a new one at each start.
+// Seed of the first switch if the topology does not define hashing. Each switch has a different
+// seed; with equal seeds, downstream switches would put all flows on the same link. Zero would make
+// the kernel choose a random seed at each start.
 constexpr uint32_t kFirstHashSeed = 0x6d636373;
 
-// tc takes it for hexadecimal.
+// tc parses it as hexadecimal.
 std::string ClassNumber(int selector) { return absl::StrCat(10 + selector); }
 
 uint64_t BytesIn(uint64_t rate_bps, uint64_t ms) { return rate_bps / 8 / 1000 * ms; }
@@ -38,7 +39,7 @@ void AppendCable(int32_t pid_a, const std::string& device_a, int32_t pid_b,
                   " type veth peer name ", device_b, " mtu ", mtu, " netns ", pid_b, "\n");
 }
 
-// The addresses of the node at its ends of cables, and what is at the other ends, for people.
+// Sets the addresses of the node's devices, and an alias that names the other end of each cable.
 void AppendPorts(const FabricPlan& plan, NodeId node, std::string* lines) {
   const bool is_host = plan.node(node).kind == FabricNode::Kind::kHost;
   for (size_t i = 0; i < plan.cables.size(); ++i) {
@@ -130,7 +131,7 @@ std::string QueueLines(const CableEnd& end, uint64_t rate_bps) {
   return lines;
 }
 
-// Each class owns next to nothing, and takes of the link what those above it leave.
+// Each class has a negligible guaranteed rate and uses the capacity that higher classes leave.
 std::string RateLines(const CableEnd& end, uint64_t rate_bps) {
   const uint64_t burst = std::max(kMinBurstBytes, BytesIn(rate_bps, kBurstMs));
   const std::string to_the_link = absl::StrCat("bit ceil ", rate_bps, "bit burst ", burst,
@@ -149,28 +150,28 @@ std::string RateLines(const CableEnd& end, uint64_t rate_bps) {
 }
 
 std::vector<Sysctl> SysctlsOf(const FabricPlan& plan, NodeId node) {
-  // Counters shall show flows, not neighbour discovery. Absent where the kernel has no IPv6.
+  // Counters should count flows only, not neighbour discovery. Absent if the kernel lacks IPv6.
   std::vector<Sysctl> sysctls = {{"net.ipv6.conf.all.disable_ipv6", "1", /*required=*/false},
                                  {"net.ipv6.conf.default.disable_ipv6", "1", /*required=*/false},
-                                 // Two ways to one place are the point of it.
+                                 // Asymmetric paths are intended: disable reverse path filtering.
                                  {"net.ipv4.conf.all.rp_filter", "0"},
                                  {"net.ipv4.conf.default.rp_filter", "0"}};
   const auto add = [&](std::string name, std::string value) {
     sysctls.push_back({std::move(name), std::move(value)});
   };
   if (plan.node(node).kind == FabricNode::Kind::kHost) {
-    // The same on each machine, and no namespace is denied it.
+    // The same on every machine, and permitted in every namespace.
     add("net.ipv4.tcp_congestion_control", "reno");
   }
   if (plan.node(node).kind != FabricNode::Kind::kSwitch) return sysctls;
   const SwitchId at(node.value() - plan.NodeOf(SwitchId(0)).value());
   add("net.ipv4.ip_forward", "1");
-  // Policy 3 takes the fields of the packet. The others take a hash that the sending socket has
-  // left in it, which veth pairs carry along and which is another one for each connection.
+  // Policy 3 hashes the packet's fields. The others use the sending socket's hash, which veth pairs
+  // pass on and which differs per connection.
   add("net.ipv4.fib_multipath_hash_policy", "3");
   add("net.ipv4.fib_multipath_hash_fields", absl::StrCat(HashFields(plan.topology.source_ports())));
   add("net.ipv4.fib_multipath_hash_seed", absl::StrCat(HashSeed(plan.topology, at)));
-  // Probes are answered as fast as they come.
+  // No ICMP rate limit: switches answer every probe.
   add("net.ipv4.icmp_ratelimit", "0");
   add("net.ipv4.icmp_ratemask", "0");
   return sysctls;

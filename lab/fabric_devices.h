@@ -1,4 +1,4 @@
-// Lines for `ip -batch` and `tc -batch` that make a fabric's devices.
+// Lines for `ip -batch` and `tc -batch` that create a fabric's devices.
 //
 // Pure.
 #ifndef MCCS_LAB_FABRIC_DEVICES_H_
@@ -13,21 +13,22 @@
 
 namespace mccs::lab {
 
-// All veth pairs, those of the management network included, each end in its node. `node_pids`: who
-// holds each node.
+// Creates all veth pairs, including those of the management network, with each end in its node.
+// `node_pids`: pid of each node's holder process.
 std::string CableLines(const FabricPlan& plan, const std::vector<int32_t>& node_pids);
 
-// A node's devices get their addresses and come up. REQUIRES: run there, after CableLines.
+// Sets the addresses of a node's devices and brings them up. REQUIRES: run in the node, after
+// CableLines.
 std::string DeviceLines(const FabricPlan& plan, NodeId node);
 
-// For tc: what leaves the node keeps to the rates of its cables, and of what waits there the higher
-// class of DSCP (its upper three bits, the class selector) goes first. REQUIRES: run there, once.
+// For tc: limits the node's outgoing traffic to the rates of its cables, with strict priority by
+// DSCP class selector (upper three bits; higher first). REQUIRES: run in the node, once.
 std::string QueueLines(const FabricPlan& plan, NodeId node);
 std::string QueueLines(const CableEnd& end, uint64_t rate_bps);
-// Likewise: another rate for one that has its queues.
+// For tc: changes the rate of a device that has its queues.
 std::string RateLines(const CableEnd& end, uint64_t rate_bps);
 
-// What distinguishes the kernel's behaviour in this node from the default.
+// Kernel settings of this node that differ from the default.
 std::vector<Sysctl> SysctlsOf(const FabricPlan& plan, NodeId node);
 
 }  // namespace mccs::lab

@@ -16,13 +16,13 @@
 namespace mccs::lab {
 namespace {
 
-// NIC j of host i has 10.0.(i+1).(j+1), and so on where a byte overflows.
+// NIC j of host i has address 10.0.(i+1).(j+1); overflows carry into the next byte.
 constexpr uint32_t kNicAddresses = 10u << 24;
 constexpr uint32_t kSwitchAddresses = kNicAddresses | (255u << 16);
 constexpr uint32_t kManagementAddresses = (172u << 24) | (31u << 16);
 constexpr uint32_t kNetworkMask = 0xffff0000;
 
-// Of devices that a node has besides those for its links.
+// Names of a node's devices that are not links, and names reserved by the kernel.
 const std::array<std::string, 4> kTakenDevices = {"lo", kManagementDevice, "all", "default"};
 
 std::string AddressText(uint32_t address) {
@@ -64,11 +64,11 @@ class Planner {
   void CheckSize() {
     if (topology().hosts().size() > static_cast<size_t>(kMaxHosts)) {
       faults_.push_back(
-          absl::StrCat(topology().hosts().size(), " hosts; a lab has at most ", kMaxHosts));
+          absl::StrCat(topology().hosts().size(), " hosts; a lab can have at most ", kMaxHosts));
     }
     if (topology().switches().size() > kMaxFabricSwitches) {
-      faults_.push_back(absl::StrCat(topology().switches().size(), " switches; a lab has at most ",
-                                     kMaxFabricSwitches));
+      faults_.push_back(absl::StrCat(topology().switches().size(),
+                                     " switches; a lab can have at most ", kMaxFabricSwitches));
     }
   }
 
@@ -84,19 +84,19 @@ class Planner {
         if (plan_.nic_addresses.size() <= static_cast<size_t>(host.nics[j].value()))
           plan_.nic_addresses.resize(host.nics[j].value() + 1);
         if (!address) {
-          faults_.push_back(
-              absl::StrCat(name, ": address ", nic.address, " is not IPv4, all that the lab has"));
+          faults_.push_back(absl::StrCat(name, ": address ", nic.address,
+                                         " is not IPv4; a lab supports IPv4 only"));
           continue;
         }
         const uint32_t network = *address & kNetworkMask;
         if (network == kSwitchAddresses || network == kManagementAddresses) {
-          faults_.push_back(absl::StrCat(name, ": address ", nic.address, "; the lab itself needs ",
-                                         AddressText(network), "/16"));
+          faults_.push_back(absl::StrCat(name, ": address ", nic.address, " is in ",
+                                         AddressText(network), "/16, which the lab reserves"));
         }
         const auto [owner, is_new] = owners_.try_emplace(*address, name);
         if (!is_new) {
-          faults_.push_back(
-              absl::StrCat(name, " and ", owner->second, " both have ", AddressText(*address)));
+          faults_.push_back(absl::StrCat(name, " and ", owner->second, " have the same address ",
+                                         AddressText(*address)));
         }
         plan_.nic_addresses[host.nics[j].value()] = AddressText(*address);
       }
@@ -114,35 +114,36 @@ class Planner {
     }
   }
 
-  // The first one of the file, or one of the lab's.
+  // The switch's first address in the file, or a generated one.
   std::string SwitchAddress(const Topology::Switch& at) {
     const uint32_t generated = kSwitchAddresses + static_cast<uint32_t>(plan_.nodes.size());
     const std::optional<uint32_t> address =
         at.addresses.empty() ? generated : ParseAddress(at.addresses.front());
     if (!address) {
       faults_.push_back(absl::StrCat(at.name, ": address ", at.addresses.front(),
-                                     " is not IPv4, all that the lab has"));
+                                     " is not IPv4; a lab supports IPv4 only"));
       return "";
     }
     if ((*address & kNetworkMask) == kManagementAddresses) {
-      faults_.push_back(absl::StrCat(at.name, ": address ", AddressText(*address),
-                                     "; the lab itself needs ", AddressText(kManagementAddresses),
-                                     "/16"));
+      faults_.push_back(absl::StrCat(at.name, ": address ", AddressText(*address), " is in ",
+                                     AddressText(kManagementAddresses),
+                                     "/16, which the lab reserves"));
     }
     const auto [owner, is_new] = owners_.try_emplace(*address, at.name);
     if (!is_new) {
-      faults_.push_back(
-          absl::StrCat(at.name, " and ", owner->second, " both have ", AddressText(*address)));
+      faults_.push_back(absl::StrCat(at.name, " and ", owner->second, " have the same address ",
+                                     AddressText(*address)));
     }
     return AddressText(*address);
   }
 
   void AddNode(FabricNode::Kind kind, const std::string& name, std::string address) {
     if (name == kControllerName) {
-      faults_.push_back(absl::StrCat("'", name, "' is the lab's name for the controller's node"));
+      faults_.push_back(absl::StrCat("'", name, "' is reserved for the controller's node"));
     }
     if (name.size() > HOST_NAME_MAX) {
-      faults_.push_back(absl::StrCat("'", name, "' is too long for the name of a host"));
+      faults_.push_back(absl::StrCat("'", name, "' is too long for a host name: ", name.size(),
+                                     " characters, at most ", HOST_NAME_MAX));
     }
     plan_.nodes.push_back({.kind = kind, .name = name, .address = std::move(address)});
   }
@@ -166,15 +167,16 @@ class Planner {
   CableEnd NicEnd(NicId id) {
     const Topology::Nic& nic = topology().nic(id);
     if (!IsDeviceName(nic.name)) {
-      faults_.push_back(absl::StrCat(
-          topology().NicName(id), ": '", nic.name, "' is no name for a device of the lab: at most ",
-          IFNAMSIZ - 1, " letters, and not one of ", absl::StrJoin(kTakenDevices, ", ")));
+      faults_.push_back(absl::StrCat(topology().NicName(id), ": '", nic.name,
+                                     "' is not a valid device name in a lab: expected at most ",
+                                     IFNAMSIZ - 1, " characters, and none of ",
+                                     absl::StrJoin(kTakenDevices, ", ")));
     }
     return {.node = plan_.NodeOf(nic.host), .device = nic.name, .name = topology().NicName(id)};
   }
 
   FabricPlan plan_;
-  absl::flat_hash_map<uint32_t, std::string> owners_;  // of addresses
+  absl::flat_hash_map<uint32_t, std::string> owners_;  // by address
   std::vector<std::string> faults_;
 };
 
@@ -185,7 +187,7 @@ absl::StatusOr<FabricPlan> PlanFabric(Topology topology) {
 }
 
 std::string ManagementAddressOf(HostId host) {
-  // The first is the controller's.
+  // The first address is the controller's.
   return AddressText(kManagementAddresses + 2 + static_cast<uint32_t>(host.value()));
 }
 

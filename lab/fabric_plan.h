@@ -1,15 +1,15 @@
-// What a topology becomes on one machine: nodes (lab/node.h), cables between them, and addresses.
+// Maps a topology to one machine: nodes (lab/node.h), cables between them, and addresses.
 //
 //   ┌ h1 ──────┐        ┌ leaf0 ───┐       ┌ spine0 ──┐
 //   │     nic0 ╪════════╪ p0    p2 ╪═══════╪ p0       │   one cable (a veth pair) for each link of
 //   │     nic1 ╪════════╪ p1    p3 ╪══     └──────────┘   the topology
 //   │     mgmt ╪──┐     └──────────┘       ┌ controller ─────┐
-//   └──────────┘  └────────────────────────╪ m0 m1 … bridge0 │   management: unrated, apart
+//   └──────────┘  └────────────────────────╪ m0 m1 … bridge0 │   separate management network
 //                                          └─────────────────┘
 //
-// Cables are not numbered: a NIC has its address alone (/32), a switch has one, the first that the
-// topology names for it or one of the lab's, which is the next hop of all its neighbours and the
-// source of its ICMP messages.
+// Cables have no subnets: each NIC has one address (/32), and each switch has one: the first in the
+// topology, or a generated one. The switch's address is the next hop for all its neighbours and the
+// source of its ICMP messages. The management network has no rate limits.
 //
 // Pure.
 #ifndef MCCS_LAB_FABRIC_PLAN_H_
@@ -26,10 +26,10 @@ namespace mccs::lab {
 
 inline constexpr size_t kMaxFabricSwitches = 256;
 
-// Of the management network. Links have the topology's.
+// MTU of the management network. Links have the topology's MTU.
 inline constexpr int kManagementMtu = 9000;
 
-// A place among FabricPlan::nodes.
+// Index into FabricPlan::nodes.
 using NodeId = StrongInt<struct NodeIdTag, int32_t>;
 
 struct FabricNode {
@@ -38,19 +38,19 @@ struct FabricNode {
 
   Kind kind = Kind::kManagement;
   std::string name;
-  std::string address;  // a host's is that of its first NIC
+  std::string address;  // of a host: address of its first NIC
 };
 
 struct CableEnd {
   NodeId node;
   std::string device;
-  std::string name;  // as people say it: "h1/nic0", "leaf0"
+  std::string name;  // for messages: "h1/nic0", "leaf0"
 };
 
 struct Cable {
-  std::string name;  // the link's
+  std::string name;  // of the link
   CableEnd a, b;
-  uint64_t rate_bps = 0;  // each way
+  uint64_t rate_bps = 0;  // per direction
 };
 
 struct FabricPlan {
@@ -65,15 +65,15 @@ struct FabricPlan {
     return NodeId(static_cast<int32_t>(1 + topology.switches().size()) + host.value());
   }
   const FabricNode& node(NodeId id) const { return nodes[id.value()]; }
-  // The end of the link of `arc` from which the arc leads away.
+  // The sending end of `arc`.
   const CableEnd& Tail(ArcId arc) const {
     const Cable& cable = cables[LinkOf(arc).value()];
     return IsForward(arc) ? cable.a : cable.b;
   }
 };
 
-// kInvalidArgument: the lab cannot lay this one out (too many nodes, names that no device or host
-// can have, addresses that are not IPv4 or that the lab needs itself); one line for each reason.
+// kInvalidArgument, one line per reason: too many nodes, invalid names of devices or hosts,
+// addresses that are not IPv4 or that the lab reserves.
 absl::StatusOr<FabricPlan> PlanFabric(Topology topology);
 
 inline constexpr char kManagementDevice[] = "mgmt";  // of a host
@@ -82,11 +82,11 @@ inline constexpr int kManagementPrefixLength = 16;
 
 std::string ManagementAddressOf(HostId host);
 
-// Where nothing else listens, ports can be the same each time: hashes of flows are, then.
+// Fixed ports (nothing else listens in a node), so that flows have the same hashes each time.
 inline constexpr uint16_t kHostPort = 7400;
 inline constexpr uint16_t kControllerPort = 7500;
 
-// The names of all hosts and switches with their addresses, for /etc/hosts.
+// Contents of /etc/hosts: names and addresses of all hosts and switches.
 std::string HostsFile(const FabricPlan& plan);
 
 }  // namespace mccs::lab

@@ -5,9 +5,9 @@
 namespace mccs::lab {
 namespace {
 
-// Below the kernel's own rules for the main table, above that for local addresses.
+// Rule preference between the kernel's rules for local addresses (0) and the main table (32766).
 constexpr int kFirstPreference = 1000;
-// Behind any route that leads somewhere.
+// Lower priority than all other routes.
 constexpr int kLastResortMetric = 9999;
 
 bool HasRules(const FabricPlan& plan) {
@@ -29,7 +29,7 @@ std::string Via(const FabricPlan& plan, const Topology::Neighbour& next) {
                       plan.Tail(next.arc).device, " onlink");
 }
 
-// The words of a route behind its destination; empty without next hops.
+// The part of a route after its destination; empty without next hops.
 std::string Ways(const FabricPlan& plan, const std::vector<Topology::Neighbour>& next_hops) {
   if (next_hops.size() == 1) return absl::StrCat(" ", Via(plan, next_hops.front()));
   std::string ways;

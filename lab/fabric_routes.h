@@ -1,13 +1,12 @@
-// How packets find their way: lines for `ip -batch`, as a routing protocol of the fabric would
-// leave them, or the operator's port rules.
+// Routes of a fabric's nodes as lines for `ip -batch`: ECMP as of a routing protocol, and the
+// operator's port rules.
 //
-// A switch has in its main table, for each NIC and switch, all nearest next hops: the kernel hashes
-// among them. For port rule i of the topology it has the table kRuleTables + i besides, with those
-// of the next hops that the rule names; where the rule names none of them, the table passes the
-// lookup on to the next one.
+// A switch's main table has all shortest next hops to each NIC and switch; the kernel hashes among
+// them. Table kRuleTables + i has those next hops that port rule i of the topology names. If the
+// rule names none of them, the lookup continues with the next table.
 //
-// A host sends from a NIC's address through that NIC, and through the first one whose link is up
-// where a program has chosen no address.
+// A host sends packets with a NIC's source address through that NIC, and packets without a chosen
+// source address through the first NIC whose link is up.
 //
 // Pure.
 #ifndef MCCS_LAB_FABRIC_ROUTES_H_
@@ -22,25 +21,25 @@
 namespace mccs::lab {
 
 inline constexpr int kRuleTables = 1000;
-inline constexpr int kNicTables = 2000;  // of hosts: that of NIC j of the host is kNicTables + j
+inline constexpr int kNicTables = 2000;  // on hosts: table kNicTables + j is that of NIC j
 
-// Which packets look into which table. Once, at the start.
+// Rules that select a table for each packet. Set once, at the start.
 std::string RuleLines(const FabricPlan& plan, NodeId node);
 
 // THREAD: one.
 class FabricRoutes {
  public:
-  // For the links that are not `down` (by link; empty: none is).
+  // `down`: by link; empty: all links are up.
   // LIFETIME: `plan` outlives this.
   FabricRoutes(const FabricPlan& plan, std::vector<bool> down);
 
-  // Replace whatever routes the node had.
+  // Lines that replace all routes of the node.
   std::string LinesFor(NodeId node);
 
  private:
   std::string OfSwitch(SwitchId at);
   std::string OfHost(HostId host);
-  // To what is at the switch `toward`.
+  // Appends routes from switch `at` to `destination`, which is attached to switch `toward`.
   void AppendWays(SwitchId at, const std::string& destination, SwitchId toward, std::string* lines);
   bool IsDown(LinkId link) const { return !down_.empty() && down_[link.value()]; }
 

@@ -30,7 +30,7 @@ absl::Status WriteFile(const char* path, std::string_view text) {
   return Lacking(absl::StrCat("cannot write ", path));
 }
 
-// Maps our user and our group to themselves.
+// Maps this process's user and group to themselves.
 absl::Status EnterUserNamespace() {
   const std::string uid_map = absl::StrCat(geteuid(), " ", geteuid(), " 1");
   const std::string gid_map = absl::StrCat(getegid(), " ", getegid(), " 1");
@@ -54,10 +54,10 @@ absl::Status TakeIdentity(const HostIdentity& identity) {
   if (sethostname(identity.name.data(), identity.name.size()) != 0)
     return Lacking(absl::StrCat("cannot set the host name ", identity.name));
   if (mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0)
-    return Lacking("cannot keep mounts apart");
+    return Lacking("cannot make mounts private to the namespace");
   if (!identity.hosts_file.empty() &&
       mount(identity.hosts_file.c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr) != 0) {
-    return Lacking("cannot mount a file over /etc/hosts");
+    return Lacking(absl::StrCat("cannot mount ", identity.hosts_file, " over /etc/hosts"));
   }
   return absl::OkStatus();
 }
@@ -69,7 +69,7 @@ absl::Status BecomeHost(const HostIdentity& identity) {
 
 absl::Status CheckBecomeHost(const HostIdentity& identity) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot create a pipe");
   UniqueFd reader(ends[0]);
   UniqueFd writer(ends[1]);
   const pid_t child = fork();

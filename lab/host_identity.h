@@ -1,8 +1,7 @@
-// The identity of a lab's host on a machine that its hosts share: a host name, and an /etc/hosts
-// that maps the names of all hosts of the lab to their addresses. The machine keeps its own name
-// and its own /etc/hosts.
+// Gives processes of a lab's host their own host name and an /etc/hosts that maps the names of all
+// hosts of the lab to their addresses. The machine's own name and /etc/hosts do not change.
 //
-// Errors: kUnimplemented where the machine does not allow it, with what is missing.
+// Errors: kUnimplemented if the machine does not support it; the message names what is missing.
 #ifndef MCCS_LAB_HOST_IDENTITY_H_
 #define MCCS_LAB_HOST_IDENTITY_H_
 
@@ -19,23 +18,21 @@ struct HostIdentity {
   std::string hosts_file{};  // mounted over /etc/hosts; empty: the machine's is visible
 };
 
-// The contents of `hosts_file` for hosts that share the machine's network. Programs on them resolve
-// the machine's own names, too: `machines` is its /etc/hosts. A name of the lab comes first.
+// The contents of `hosts_file` for hosts that share the machine's network: the lab's names, then
+// `machines`, the machine's /etc/hosts.
 std::string PlainHostsFile(const std::vector<LabHost>& hosts, const std::string& machines);
 
-// REQUIRES: the calling process has a UTS and a mount namespace of its own.
-// ENSURES: mounts of the calling process do not reach the machine; later unmounts of the machine
-// reach the process.
+// REQUIRES: the calling process has its own UTS and mount namespaces.
+// ENSURES: mounts of the calling process do not propagate to the machine; later unmounts of the
+// machine propagate to the process.
 absl::Status TakeIdentity(const HostIdentity& identity);
 
-// Moves the calling process to a UTS and a mount namespace of its own, then takes the identity.
-// Without CAP_SYS_ADMIN these are in a user namespace, where the process keeps its user and its
-// group. After an error the process may have some of these namespaces. For children between fork
-// and execve.
+// Moves the calling process to new UTS and mount namespaces, then takes the identity. Without
+// CAP_SYS_ADMIN it also creates a user namespace that maps the user and group to themselves. After
+// an error the process may be in some of the new namespaces. For children between fork and execve.
 absl::Status BecomeHost(const HostIdentity& identity);
 
-// Whether BecomeHost succeeds for children of this process. THREAD: the one thread that this
-// program has.
+// Tests BecomeHost in a child process. THREAD: the program's only thread.
 absl::Status CheckBecomeHost(const HostIdentity& identity);
 
 }  // namespace mccs::lab

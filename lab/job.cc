@@ -19,12 +19,12 @@ namespace {
 
 constexpr size_t kPieceBytes = 64 * 1024;
 
-// By number: Debian 12's <sys/pidfd.h> cannot be linked from C++.
+// Raw system call: Debian 12's <sys/pidfd.h> cannot be linked from C++.
 int PidfdOpen(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
 void Say(const std::string& text) { std::fprintf(stderr, "mccs-lab: %s\n", text.c_str()); }
 
-// False when nobody reads any more.
+// False: the reader has closed the pipe.
 bool WriteAll(int fd, std::string_view text) {
   while (!text.empty()) {
     ssize_t written = write(fd, text.data(), text.size());
@@ -40,7 +40,7 @@ bool WriteAll(int fd, std::string_view text) {
 absl::StatusOr<int> Job::Run(const std::vector<JobProcess>& processes) {
   MCCS_ASSIGN_OR_RETURN(signals_, SignalWatch::Create());
   AdoptOrphans();
-  signal(SIGPIPE, SIG_IGN);  // Print sees it
+  signal(SIGPIPE, SIG_IGN);  // Print handles EPIPE
   if (options_.supervisor > 0) supervisor_.Reset(PidfdOpen(options_.supervisor));
   for (const JobProcess& process : processes) {
     absl::Status started = Start(process);
@@ -70,7 +70,7 @@ absl::Status Job::Start(const JobProcess& process) {
     theirs[0].Reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
     for (int i = 0; i < 2; ++i) {
       int ends[2];
-      if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
+      if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot create a pipe");
       ours[i].Reset(ends[0]);
       theirs[i + 1].Reset(ends[1]);
       fcntl(ends[0], F_SETFL, O_NONBLOCK);
@@ -102,7 +102,7 @@ void Job::AwaitEvent() {
   poll(waiting.data(), waiting.size(), timeout_ms);
   if (fixed == 2 && waiting[1].revents != 0) {
     supervisor_.Reset();
-    Say("the lab is going down; ending the job");
+    Say("the lab is stopping; stopping the job");
     failure_ = failure_.value_or(1);
     BeginEnd(SIGTERM);
   }
@@ -111,7 +111,7 @@ void Job::AwaitEvent() {
 void Job::HandleSignals() {
   while (std::optional<Signal> signal = signals_->Take()) {
     if (signal->number == SIGCHLD) continue;
-    // Ctrl-C went to the program, too; it decides what it means.
+    // The terminal sent Ctrl-C to the program as well, which handles it.
     if (!options_.prefixed && signal->from_terminal) continue;
     failure_ = failure_.value_or(128 + signal->number);
     if (stage_ == Stage::kTerminated) {
@@ -127,7 +127,7 @@ void Job::HandleEnded() {
     auto process =
         std::find_if(processes_.begin(), processes_.end(),
                      [&](const Process& candidate) { return candidate.pid == ended.pid; });
-    if (process == processes_.end()) continue;  // an orphan that we had adopted
+    if (process == processes_.end()) continue;  // an adopted orphan
     process->pid = 0;
     int status = ExitStatusOf(ended.wait_status);
     if (status == 0 || failure_) continue;
@@ -174,7 +174,7 @@ void Job::AdvanceStage() {
   if (stage_ == Stage::kRunning || stage_ == Stage::kKilled || clock_.Now() < stage_ends_) return;
   if (stage_ == Stage::kGrace) {
     for (const Process& process : processes_) {
-      if (process.pid > 0) Say(absl::StrCat(process.label, " is still there; ending it"));
+      if (process.pid > 0) Say(absl::StrCat(process.label, " is still running; terminating it"));
     }
     BeginEnd(SIGTERM);
     return;

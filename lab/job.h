@@ -1,4 +1,4 @@
-// A job: processes that start together, are watched together and end together.
+// A job: processes that start and end together.
 #ifndef MCCS_LAB_JOB_H_
 #define MCCS_LAB_JOB_H_
 
@@ -24,28 +24,29 @@ struct JobProcess {
 };
 
 struct JobOptions {
-  // True: several processes, their output by lines with prefixes, no input, each a group of its
-  // own. False: one process that has our terminal, as if it had been started in our place.
+  // True: several processes, each in its own process group and without input; their output lines
+  // have prefixes. False: one process with this program's terminal.
   bool prefixed = true;
-  // After a failure or a signal the others get this long to end by themselves, then SIGTERM; then
-  // this long again, then SIGKILL.
+  // After a failure or a signal, the other processes get SIGTERM after this time, and SIGKILL after
+  // the same time again.
   int64_t grace_ns = 5 * kNsPerSec;
-  // Where prefixed lines go.
+  // Descriptors for prefixed lines.
   int output = 1;
   int error = 2;
-  // The lab ends when this process does: so does the job. 0: nobody to watch.
+  // The job ends when this process ends. 0: none.
   pid_t supervisor = 0;
 };
 
-// Runs until the last process has ended; nothing that descends from them is left then. The exit
-// status: of the first process that failed, 128 + n after signal n, else 0.
+// Runs until the last process has ended, then kills all their descendants. Exit status: that of the
+// first process that failed (128 + n after signal n), else 0.
 //
-// THREAD: the only one. SIGINT, SIGTERM and SIGHUP go on to the processes; a second one kills them.
+// THREAD: the program's only thread. Forwards SIGINT, SIGTERM and SIGHUP to the processes; a second
+// one kills them.
 class Job {
  public:
   explicit Job(JobOptions options) : options_(options) {}
 
-  // An error of the start alone: then what had started has been killed.
+  // Error: a process cannot be started; the processes that had started are killed.
   absl::StatusOr<int> Run(const std::vector<JobProcess>& processes);
 
  private:
@@ -58,7 +59,7 @@ class Job {
     std::string label;
     pid_t pid = 0;  // 0 when it has ended
   };
-  // Who waits for the end of the job, and what happens when its time comes.
+  // Stages of the job's end; AdvanceStage moves on when stage_ends_ is reached.
   enum class Stage { kRunning, kGrace, kTerminated, kKilled };
 
   absl::Status Start(const JobProcess& process);
@@ -66,10 +67,10 @@ class Job {
   void HandleSignals();
   void HandleEnded();
   void ForwardOutput();
-  // Reads what is there; false at the end of the stream.
+  // Reads available data; false at the end of the stream.
   bool Forward(Stream* stream);
   void Print(int to, std::string_view text);
-  // Begins the end of the job, if it has not begun, by sending `signal_number` (0: nothing yet).
+  // Begins to end the job, unless it has begun, and sends `signal_number` (0: none).
   void BeginEnd(int signal_number);
   void AdvanceStage();
   void SignalAll(int signal_number);

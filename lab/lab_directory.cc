@@ -16,16 +16,16 @@
 namespace mccs::lab {
 namespace {
 
-// Somebody may remove a folder between our opening and our locking it; then we look again.
+// Retries if another process removes the directory between open and lock.
 constexpr int kMaxAttempts = 100;
 
 struct Held {
   UniqueFd lock;
-  bool by_us = false;  // false: another process holds it
+  bool by_us = false;  // false: another process holds the lock
 };
 
-// Opens the folder and tries to lock it. Nothing when there is no folder. kPermissionDenied when
-// the folder is not ours: /tmp is everybody's.
+// Opens the directory and tries to lock it. Empty: it does not exist. kPermissionDenied: another
+// user owns it (/tmp is shared).
 absl::StatusOr<std::optional<Held>> TryHold(const LabPaths& paths) {
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     UniqueFd folder(open(paths.root.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -36,14 +36,15 @@ absl::StatusOr<std::optional<Held>> TryHold(const LabPaths& paths) {
     }
     if (opened.st_uid != getuid()) {
       return absl::PermissionDeniedError(
-          absl::StrCat(paths.root, " belongs to another user; remove it"));
+          absl::StrCat("cannot use ", paths.root, ": another user owns it; remove it"));
     }
     bool locked = flock(folder.get(), LOCK_EX | LOCK_NB) == 0;
     struct stat named {};
     bool still_there = lstat(paths.root.c_str(), &named) == 0 && named.st_ino == opened.st_ino;
     if (still_there) return Held{std::move(folder), locked};
   }
-  return absl::AbortedError(absl::StrCat(paths.root, " comes and goes; try again"));
+  return absl::AbortedError(
+      absl::StrCat("cannot lock ", paths.root, ": other processes keep replacing it; try again"));
 }
 
 absl::Status ValidateName(std::string_view name, std::string_view whose) {
@@ -53,8 +54,8 @@ absl::Status ValidateName(std::string_view name, std::string_view whose) {
   });
   if (!name.empty() && name.size() <= kMaxNameChars && known_letters) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "'", std::string(name), "' is no name for ", std::string(whose),
-      ": lower-case letters, digits, '-' and '_', at most ", kMaxNameChars, " of them"));
+      "invalid name '", std::string(name), "' for ", std::string(whose), ": expected at most ",
+      kMaxNameChars, " lower-case letters, digits, '-' and '_'"));
 }
 
 }  // namespace
@@ -74,17 +75,18 @@ absl::StatusOr<UniqueFd> LabDirectories::CreateAndHold(std::string_view name) co
     MCCS_ASSIGN_OR_RETURN(bool held, IsHeld(name));
     if (held) {
       return absl::AlreadyExistsError(absl::StrCat(
-          "a lab '", std::string(name), "' is up already; end it with 'mccs-lab down --name ",
+          "lab '", std::string(name), "' is already running; stop it with 'mccs-lab down --name ",
           std::string(name), "' or choose another --name"));
     }
     if (mkdir(paths.root.c_str(), 0700) != 0) {
       if (errno == EEXIST) continue;
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", paths.root));
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", paths.root));
     }
     MCCS_ASSIGN_OR_RETURN(std::optional<Held> ours, TryHold(paths));
     if (ours && ours->by_us) return std::move(ours->lock);
   }
-  return absl::AbortedError(absl::StrCat("others keep making and removing ", paths.root));
+  return absl::AbortedError(
+      absl::StrCat("cannot create ", paths.root, ": other processes keep replacing it; try again"));
 }
 
 absl::StatusOr<bool> LabDirectories::IsHeld(std::string_view name) const {

@@ -1,6 +1,5 @@
-// A lab's folder and who holds it. The supervisor keeps a lock on the folder for as long as one of
-// its processes lives; a folder that nobody holds is what a killed lab left, and goes with the next
-// command.
+// A lab's directory and its lock. The supervisor and the launcher hold the lock while they run. An
+// unlocked directory is left from a killed lab; the next command removes it.
 #ifndef MCCS_LAB_LAB_DIRECTORY_H_
 #define MCCS_LAB_LAB_DIRECTORY_H_
 
@@ -21,7 +20,7 @@ inline constexpr size_t kMaxNameChars = 32;
 absl::Status ValidateLabName(std::string_view name);
 absl::Status ValidateTenantName(std::string_view name);
 
-// Where labs live: `parent`/mccs-lab-<uid>-<name>.
+// Directories of labs: `parent`/mccs-lab-<uid>-<name>.
 class LabDirectories {
  public:
   explicit LabDirectories(std::string parent) : parent_(std::move(parent)) {}
@@ -29,14 +28,14 @@ class LabDirectories {
   // REQUIRES: a valid name.
   LabPaths PathsOf(std::string_view name) const;
 
-  // Makes the folder and holds it; the lock lasts until all copies of the descriptor (fork makes
-  // some) are closed. kAlreadyExists: a lab of that name is up.
+  // Creates the directory and locks it. The lock lasts until all copies of the descriptor (fork
+  // makes some) are closed. kAlreadyExists: a lab of that name is running.
   absl::StatusOr<UniqueFd> CreateAndHold(std::string_view name) const;
 
-  // Whether a supervisor holds it. What nobody holds is removed on the way.
+  // Whether a supervisor holds the lock. Removes the directory if nobody holds it.
   absl::StatusOr<bool> IsHeld(std::string_view name) const;
 
-  // Of all labs of this user that are held. Removes the others.
+  // Names of this user's running labs. Removes unlocked directories.
   std::vector<std::string> HeldNames() const;
 
  private:
@@ -45,7 +44,7 @@ class LabDirectories {
   std::string parent_;
 };
 
-// Removes a lab's folder and everything in it; that it is gone already is fine.
+// Removes a lab's directory recursively. OK if it does not exist.
 absl::Status RemoveLabFolder(const LabPaths& paths);
 
 }  // namespace mccs::lab

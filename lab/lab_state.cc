@@ -12,8 +12,8 @@
 namespace mccs::lab {
 namespace {
 
-// Conditions hold words of the lab itself; single quotes keep YAML from reading numbers or flags in
-// them.
+// All values come from the lab and contain no quotes. Quoting keeps YAML from parsing them as
+// numbers or booleans.
 std::string Quoted(const std::string& text) { return absl::StrCat("'", text, "'"); }
 
 std::string ToYaml(const LabState& state) {
@@ -43,12 +43,12 @@ absl::StatusOr<const DaemonState*> LabState::Find(std::string_view daemon) const
       daemons, ", ",
       [](std::string* out, const DaemonState& candidate) { out->append(candidate.name); });
   return absl::NotFoundError(
-      absl::StrCat("lab '", name, "' has no '", std::string(daemon), "'; it has ", names));
+      absl::StrCat("lab '", name, "' has no daemon '", std::string(daemon), "'; it has ", names));
 }
 
 absl::StatusOr<const DaemonState*> LabState::FindHost(std::string_view host) const {
   if (host == kControllerName) {
-    return absl::InvalidArgumentError("the controller is no host");
+    return absl::InvalidArgumentError("expected a host, not the controller");
   }
   return Find(host);
 }
@@ -62,7 +62,7 @@ absl::StatusOr<pid_t> LabState::HolderOf(std::string_view node) const {
     out->append(candidate.name);
   });
   return absl::NotFoundError(
-      absl::StrCat("lab '", name, "' has no '", std::string(node), "'; it has ", names));
+      absl::StrCat("lab '", name, "' has no node '", std::string(node), "'; it has ", names));
 }
 
 std::string PlainAddress(int32_t index) { return absl::StrCat("127.0.0.", index + 1); }

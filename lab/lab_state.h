@@ -1,5 +1,5 @@
-// What is known of a lab from outside its supervisor: the file state.yaml in the lab's folder. The
-// supervisor alone writes it; every command reads it.
+// A lab's state as commands see it: the file state.yaml in the lab's directory. Only the lab's
+// launcher (lab/supervisor.h) writes it; every command reads it.
 #ifndef MCCS_LAB_LAB_STATE_H_
 #define MCCS_LAB_LAB_STATE_H_
 
@@ -22,18 +22,18 @@ inline constexpr int32_t kMaxGpusPerHost = 64;
 // The controller's name among the lab's daemons.
 inline constexpr char kControllerName[] = "controller";
 
-// What a host is before its daemon runs.
+// A host before its daemon runs.
 struct LabHost {
   std::string name;
   std::string address;
-  uint16_t port = 0;  // of its daemon; 0: the system chooses
+  uint16_t port = 0;  // of its daemon; 0: the kernel chooses
   int32_t gpus = 1;
   std::string pod, rack;
-  bool listens_everywhere = false;  // its daemon, at all addresses: it has several NICs
+  bool listens_everywhere = false;  // its daemon listens on all addresses: it has several NICs
 };
 
 struct DaemonState {
-  std::string name;  // "controller", or the host's
+  std::string name;  // "controller", or the name of the host
   std::string address;
   int32_t pid = 0;
   std::string condition;     // "starting", "ready", or how it ended
@@ -52,54 +52,54 @@ struct LabState {
   std::string name;
   int32_t supervisor_pid = 0;
   std::vector<DaemonState> daemons;  // the controller first, then the hosts in order
-  // As FabricPlan has them. Empty: all share the machine's network.
+  // In the order of FabricPlan. Empty: all hosts share the machine's network.
   std::vector<NodeState> nodes;
 
-  // Every daemon has been ready. One that ended later does not change that.
+  // Every daemon has become ready. Stays true if one ends later.
   bool ready = false;
 
-  // The daemon of that name, or kNotFound with the names that there are.
+  // The daemon of that name. kNotFound: the message lists all names.
   absl::StatusOr<const DaemonState*> Find(std::string_view daemon) const;
-  // The same, but the controller is no host.
+  // The same for hosts only. kInvalidArgument: `host` is the controller.
   absl::StatusOr<const DaemonState*> FindHost(std::string_view host) const;
 
   std::span<const DaemonState> hosts() const { return std::span(daemons).subspan(1); }
 
   bool has_network() const { return !nodes.empty(); }
-  // Who holds the node of that name, or kNotFound with the names that there are. 0 where all share
-  // the machine's network.
+  // Pid of the holder process of the node; 0 if all hosts share the machine's network. kNotFound:
+  // the message lists all names.
   absl::StatusOr<pid_t> HolderOf(std::string_view node) const;
 };
 
-// h0, h1, … on the machine's own network: 127.0.0.1 for host 0 and so on, since hosts differ by
-// address, as on a network.
+// h0, h1, … on the machine's own network, each with its own address: 127.0.0.1 for host 0, and so
+// on.
 std::vector<LabHost> PlainHosts(int32_t hosts, int32_t gpus_per_host);
 std::string PlainAddress(int32_t index);
 
-// Where things lie. A lab is one folder; nothing of it is elsewhere.
+// Files of a lab. All of them are in its directory.
 struct LabPaths {
   std::string root;
 
   std::string State() const { return root + "/state.yaml"; }
-  // What programs on the lab's hosts see as /etc/hosts.
+  // /etc/hosts of programs on the lab's hosts.
   std::string HostsFile() const { return root + "/hosts"; }
-  // Of a lab with a network alone: its topology, the links whose rates were changed, and the lock
-  // that a command takes to change links.
+  // Only in labs with a network: the topology, the changed rates of links, and the lock for
+  // changing links.
   std::string Topology() const { return root + "/topology.yaml"; }
   std::string LinkRates() const { return root + "/link_rates.yaml"; }
   std::string LinkLock() const { return root + "/link.lock"; }
   std::string DaemonFolder(std::string_view daemon) const;
-  // Whose openers are this tenant (mccs-lab up --tenants); empty: the common one.
+  // The socket of a tenant (mccs-lab up --tenants); empty: the common one.
   std::string Socket(std::string_view host, std::string_view tenant = "") const;
   std::string Config(std::string_view daemon) const;
   std::string Log(std::string_view daemon) const;
-  // The daemon writes its host:port here once it serves.
+  // The daemon writes its host:port to this file once it serves.
   std::string Endpoint(std::string_view daemon) const;
-  // Likewise, before that: the host:port of its metrics.
+  // The daemon writes the host:port of its metrics to this file before it serves.
   std::string MetricsEndpoint(std::string_view daemon) const;
 };
 
-// ENSURES: a reader sees the old state or the new one, never a part.
+// ENSURES: atomic for readers.
 absl::Status WriteState(const LabPaths& paths, const LabState& state);
 absl::StatusOr<LabState> ReadState(const LabPaths& paths);
 

@@ -1,5 +1,5 @@
-// Puts a prefix before each line of a stream that arrives in arbitrary pieces, so that lines of
-// many ranks can share one terminal whole.
+// Adds a prefix to each line of a stream that arrives in arbitrary pieces, so that many ranks can
+// share a terminal without mixing lines.
 #ifndef MCCS_LAB_LINE_PREFIXER_H_
 #define MCCS_LAB_LINE_PREFIXER_H_
 
@@ -8,17 +8,17 @@
 
 namespace mccs::lab {
 
-// A line longer than this is passed on in parts, each with the prefix.
+// Longer lines are split into parts, each with the prefix.
 inline constexpr size_t kMaxLineBytes = 64 * 1024;
 
 class LinePrefixer {
  public:
   explicit LinePrefixer(std::string prefix) : prefix_(std::move(prefix)) {}
 
-  // What can be printed now: all lines that are complete.
+  // Returns all lines that are complete now.
   std::string Take(std::string_view piece);
 
-  // The stream has ended: what is left, as a line.
+  // At the end of the stream: returns the rest as a line.
   std::string Finish();
 
  private:

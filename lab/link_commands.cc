@@ -19,14 +19,14 @@
 namespace mccs::lab {
 namespace {
 
-// A lab's fabric, found again.
+// The fabric of a running lab.
 struct FoundFabric {
   LabPaths paths;
   LabState lab;
   FabricPlan plan;
   NetworkTools tools;
 
-  // LIFETIME: that of this.
+  // LIFETIME: this outlives the result.
   Fabric fabric() const { return Fabric(plan, tools, lab.nodes); }
 };
 
@@ -44,7 +44,8 @@ absl::StatusOr<FoundFabric> FindFabric(const Caller& caller, const std::string& 
   return FoundFabric{paths, std::move(lab), std::move(plan), std::move(tools)};
 }
 
-// Two changes at once could leave routes that fit neither. Held until the descriptor is closed.
+// Serializes changes: concurrent ones could leave inconsistent routes. Locked until the descriptor
+// is closed.
 absl::StatusOr<UniqueFd> LockLinks(const LabPaths& paths) {
   UniqueFd file(open(paths.LinkLock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!file.valid() || flock(file.get(), LOCK_EX) != 0)
@@ -92,8 +93,8 @@ absl::Status SetLinkRate(const Caller& caller, const std::string& name,
   words.pop_back();
   const std::optional<uint64_t> rate_bps = ParseBitRate(text);
   if (!rate_bps || *rate_bps == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is no rate above zero with its unit, as 200Mbps"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "invalid rate '", text, "': expected a positive number with a unit, such as 200Mbps"));
   }
   MCCS_ASSIGN_OR_RETURN(const FoundFabric found, FindFabric(caller, name));
   MCCS_ASSIGN_OR_RETURN(const LinkId link, FindLinkByWords(found.plan.topology, words));

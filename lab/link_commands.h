@@ -1,4 +1,4 @@
-// The commands of mccs-lab that look at links and change them, in a lab with a network.
+// Commands of mccs-lab that show and change links, in a lab with a network.
 #ifndef MCCS_LAB_LINK_COMMANDS_H_
 #define MCCS_LAB_LINK_COMMANDS_H_
 
@@ -14,7 +14,7 @@ namespace mccs::lab {
 // Prints one line for each link and direction.
 absl::Status ShowLinks(const Caller& caller, const std::string& name, bool as_json);
 
-// `words`: as FindLinkByWords has them.
+// `words`: see FindLinkByWords.
 absl::Status SetLinkUp(const Caller& caller, const std::string& name,
                        const std::vector<std::string>& words, bool up);
 // The last word is the rate: 50Mbps.

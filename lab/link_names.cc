@@ -29,7 +29,7 @@ absl::StatusOr<LinkId> FindLinkByWords(const Topology& topology,
   if (words.size() == 1) {
     if (const std::optional<LinkId> link = topology.FindLink(words[0])) return *link;
     return absl::NotFoundError(
-        absl::StrCat("there is no link '", words[0], "'; 'mccs-lab links' shows all"));
+        absl::StrCat("link '", words[0], "' does not exist; see 'mccs-lab links'"));
   }
   std::vector<LinkId> meant;
   for (size_t i = 0; i < topology.links().size(); ++i) {
@@ -38,11 +38,11 @@ absl::StatusOr<LinkId> FindLinkByWords(const Topology& topology,
   }
   if (meant.size() == 1) return meant.front();
   if (meant.empty()) {
-    return absl::NotFoundError(absl::StrCat("there is no link between '", words[0], "' and '",
-                                            words[1], "'; 'mccs-lab links' shows all"));
+    return absl::NotFoundError(absl::StrCat("no link between '", words[0], "' and '", words[1],
+                                            "'; see 'mccs-lab links'"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "there are ", meant.size(), " links between '", words[0], "' and '", words[1],
+      "ambiguous link: ", meant.size(), " links between '", words[0], "' and '", words[1],
       "'; name one of ", absl::StrJoin(meant, ", ", [&](std::string* out, LinkId link) {
         out->append(topology.link(link).name);
       })));

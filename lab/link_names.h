@@ -1,4 +1,4 @@
-// Which link of a topology a person means.
+// Finds a link of a topology by the words of a command line.
 #ifndef MCCS_LAB_LINK_NAMES_H_
 #define MCCS_LAB_LINK_NAMES_H_
 
@@ -10,9 +10,8 @@
 
 namespace mccs::lab {
 
-// `words`: a link's own name, or its two ends in any order, an end being a switch, a NIC
-// ("h1/nic0") or a host. kNotFound; kInvalidArgument where several links are meant, with their
-// names.
+// `words`: a link's name, or its two ends in any order; an end is a switch, a NIC ("h1/nic0") or a
+// host. kNotFound; kInvalidArgument: several links match; the message lists their names.
 absl::StatusOr<LinkId> FindLinkByWords(const Topology& topology,
                                        const std::vector<std::string>& words);
 

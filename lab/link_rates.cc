@@ -25,7 +25,8 @@ absl::StatusOr<std::vector<uint64_t>> ReadLinkRates(const std::string& path,
   for (const auto& [name, text] : changed) {
     const std::optional<LinkId> link = plan.topology.FindLink(name);
     if (!link || !absl::SimpleAtoi(text, &rates[link->value()]))
-      return absl::InternalError(absl::StrCat(path, ": '", name, ": ", text, "' makes no sense"));
+      return absl::InternalError(absl::StrCat(path, ": invalid entry '", name, ": ", text,
+                                              "': expected a link and its rate"));
   }
   return rates;
 }

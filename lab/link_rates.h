@@ -1,5 +1,5 @@
-// Which rates the links of a lab have now: those of the topology, but for what `mccs-lab link rate`
-// has changed, which a file in the lab's folder records.
+// Current rates of a lab's links: those of the topology, overridden by `mccs-lab link rate`, which
+// records them in a file in the lab's directory.
 #ifndef MCCS_LAB_LINK_RATES_H_
 #define MCCS_LAB_LINK_RATES_H_
 
@@ -17,7 +17,7 @@ namespace mccs::lab {
 absl::StatusOr<std::vector<uint64_t>> ReadLinkRates(const std::string& path,
                                                     const FabricPlan& plan);
 
-// ENSURES: a reader sees the old rates or the new ones, never a part.
+// ENSURES: atomic for readers.
 absl::Status WriteLinkRates(const std::string& path, const FabricPlan& plan,
                             const std::vector<uint64_t>& rates_bps);
 

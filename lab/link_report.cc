@@ -21,7 +21,7 @@ std::string LinkTable(const std::vector<LinkLine>& lines) {
   return Table(rows);
 }
 
-// No text needs escapes: the names are of the topology reader's letters.
+// No value needs escaping: the topology reader restricts the characters of names.
 std::string LinkJson(const std::vector<LinkLine>& lines) {
   std::vector<std::string> entries;
   for (const LinkLine& line : lines) {

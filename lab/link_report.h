@@ -1,4 +1,4 @@
-// What `mccs-lab links` prints: one line for each link and direction.
+// Output of `mccs-lab links`: one line for each link and direction.
 #ifndef MCCS_LAB_LINK_REPORT_H_
 #define MCCS_LAB_LINK_REPORT_H_
 
@@ -11,7 +11,7 @@ namespace mccs::lab {
 struct LinkLine {
   std::string link;
   std::string from, to;
-  uint64_t bytes = 0;  // that have left `from`, with all headers
+  uint64_t bytes = 0;  // sent by `from`, including all headers
   uint64_t rate_bps = 0;
   bool is_up = false;
 };

@@ -1,4 +1,4 @@
-// mccs-lab: a cluster on one machine. Reads the command line; lab/commands.cc does the work.
+// mccs-lab: a cluster on one machine. Parses the command line and calls lab/commands.h.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -14,11 +14,11 @@
 namespace mccs::lab {
 namespace {
 
-// As shells and `env` report a program that cannot be started.
+// The exit status of shells and `env` for a program that cannot be started.
 constexpr int kExitNotExecutable = 126;
 constexpr int kExitNotFound = 127;
 
-// As automake's tests report what this machine cannot do.
+// automake's exit status for skipped tests: this machine does not support the command.
 constexpr int kExitCannotHere = 77;
 
 constexpr char kParentFolder[] = "/tmp";
@@ -45,8 +45,8 @@ Caller ReadCaller() {
 
 int Main(int argc, char** argv) {
   CLI::App app(
-      "A cluster on one machine: hosts are mccsd processes with emulated GPUs, programs run on "
-      "them unchanged. With a topology file and --network namespaces, hosts and switches are "
+      "Runs a cluster on one machine: hosts are mccsd processes with emulated GPUs, and programs "
+      "run on them unchanged. With --topology and --network namespaces, hosts and switches are "
       "network namespaces and links have rates.",
       "mccs-lab");
   app.require_subcommand(1);
@@ -60,48 +60,49 @@ int Main(int argc, char** argv) {
       "mccs-lab links");
   std::string name = "default";
   auto add_name = [&](CLI::App* command) {
-    command->add_option("--name", name, "which lab; several can be up at once")
+    command->add_option("--name", name, "name of the lab; several labs can run at once")
         ->capture_default_str();
   };
   auto add_tenant = [&](CLI::App* command, std::string* tenant) {
-    command->add_option("--tenant", *tenant,
-                        "whose program it is, of those of up --tenants (default: its user's)");
+    command->add_option(
+        "--tenant", *tenant,
+        "tenant of the program, one of 'up --tenants' (default: the user's tenant)");
   };
-  // Everything after the host, or after "--", is the program with its own options.
+  // All arguments after the host, or after "--", belong to the program.
   auto add_program = [&](CLI::App* command, std::vector<std::string>* program) {
     command->add_option("PROGRAM", *program, "the program and its arguments")->required();
   };
 
   UpOptions up_options;
-  CLI::App* up = app.add_subcommand("up", "start a lab; returns when all its daemons are ready");
+  CLI::App* up = app.add_subcommand("up", "start a lab and wait until all its daemons are ready");
   add_name(up);
-  CLI::Option* hosts = up->add_option("--hosts", up_options.hosts, "how many hosts")
+  CLI::Option* hosts = up->add_option("--hosts", up_options.hosts, "number of hosts")
                            ->check(CLI::Range(1, kMaxHosts))
                            ->capture_default_str();
   CLI::Option* gpus =
-      up->add_option("--gpus", up_options.gpus_per_host, "emulated GPUs on each host")
+      up->add_option("--gpus", up_options.gpus_per_host, "number of emulated GPUs per host")
           ->check(CLI::Range(1, kMaxGpusPerHost))
           ->capture_default_str();
   up->add_option("--topology", up_options.topology,
-                 "file with the hosts, switches and links (kind: Topology)")
+                 "YAML file with the hosts, switches and links (kind: Topology)")
       ->excludes(hosts)
       ->excludes(gpus);
   up->add_option("--network", up_options.network,
                  "processes: all hosts share the network of this machine. namespaces: each host "
-                 "and switch of the topology has a network namespace, each link is a pair of "
-                 "virtual devices with the link's rate, routes are ECMP by the five-tuple or the "
-                 "topology's port rules; needs root, and ends with status 77 where this machine "
-                 "cannot do it")
+                 "and switch of the topology has a network namespace, each link is a veth pair "
+                 "with the link's rate, routes are ECMP by the five-tuple or the topology's port "
+                 "rules; requires root; exits with status 77 if this machine does not support it")
       ->check(CLI::IsMember({kNetworkOfProcesses, kNetworkOfNamespaces}))
       ->capture_default_str();
   up->add_option("--tenants", up_options.tenants,
-                 "a,b: each gets a socket of its own on every host (run --tenant a), beside the "
-                 "common one, where users are tenants")
+                 "a,b: tenants with their own socket on every host (see run --tenant), besides the "
+                 "common socket, where each user is a tenant")
       ->capture_default_str()
       ->delimiter(',')
       ->allow_extra_args(false);
   up->add_option("--mccsd-config", up_options.mccsd_config,
-                 "YAML for the configuration of every mccsd (lanes, algorithms, …)")
+                 "YAML file that is added to the configuration of every mccsd (lanes, algorithms, "
+                 "…)")
       ->check(CLI::ExistingFile);
 
   RunOptions run_options;
@@ -109,16 +110,18 @@ int Main(int argc, char** argv) {
   CLI::App* run =
       app.add_subcommand("run", "run a program, one process per GPU, with torchrun's variables");
   add_name(run);
-  run->add_option("--ranks", run_options.ranks, "processes in all (default: one for each GPU)")
+  run->add_option("--ranks", run_options.ranks, "total number of processes (default: one per GPU)")
       ->check(CLI::PositiveNumber);
   run->add_option("--ranks-per-host", run_options.ranks_per_host,
-                  "processes on each host (default: one for each GPU)")
+                  "number of processes per host (default: one per GPU)")
       ->check(CLI::PositiveNumber);
   run->add_option("--hosts", run_options.hosts,
-                  "h2,h1: on these alone, ranks in this order (default: all, in the lab's order)")
+                  "h2,h1: use only these hosts, with ranks in this order (default: all hosts, in "
+                  "the lab's order)")
       ->delimiter(',')
       ->allow_extra_args(false);
-  run->add_option("--grace", grace_s, "seconds that the others have to end after one has failed")
+  run->add_option("--grace", grace_s,
+                  "seconds until the other processes are stopped after one has failed")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
   add_tenant(run, &run_options.tenant);
@@ -128,32 +131,31 @@ int Main(int argc, char** argv) {
   CLI::App* exec = app.add_subcommand("exec", "run one process on one host");
   add_name(exec);
   exec->add_option("HOST", exec_options.host,
-                   "h0, h1, …; with --network namespaces also a switch, or controller")
+                   "h0, h1, …; with --network namespaces also a switch or 'controller'")
       ->required();
   add_tenant(exec, &exec_options.tenant);
   add_program(exec, &exec_options.program);
 
   std::string daemon;
   CLI::App* env =
-      app.add_subcommand("env", "print the variables that tie a program to a host, for a shell");
+      app.add_subcommand("env", "print a host's environment variables as shell export commands");
   add_name(env);
   env->add_option("HOST", daemon, "h0, h1, …")->required();
-  CLI::App* logs = app.add_subcommand("logs", "print what a daemon has logged");
+  CLI::App* logs = app.add_subcommand("logs", "print a daemon's log");
   add_name(logs);
-  logs->add_option("HOST", daemon, "h0, h1, … or controller")->required();
+  logs->add_option("HOST", daemon, "h0, h1, … or 'controller'")->required();
 
   std::string status_name;
   std::string format = "table";
-  CLI::App* status = app.add_subcommand("status", "show the daemons of one lab, or of all");
-  status->add_option("--name", status_name, "which lab (default: all)");
+  CLI::App* status = app.add_subcommand("status", "show the daemons of one lab or of all labs");
+  status->add_option("--name", status_name, "name of the lab (default: all)");
   status->add_option("-o,--output", format, "table or json")
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();
 
   CLI::App* links = app.add_subcommand(
       "links",
-      "show the links of a lab with a network: a line for each direction, with the bytes that have "
-      "left its first end");
+      "show the links of a lab with a network: one line per direction, with the bytes sent");
   add_name(links);
   links->add_option("-o,--output", format, "table or json")
       ->check(CLI::IsMember({"table", "json"}))
@@ -167,19 +169,18 @@ int Main(int argc, char** argv) {
     added
         ->add_option(more_words == 0 ? "LINK" : "LINK RATE", link_words,
                      more_words == 0
-                         ? "its name, or its two ends: leaf0 spine1, h1/nic0 leaf0"
-                         : "the link as for down, then its rate, each way: leaf0 spine1 "
+                         ? "name of the link, or its two ends: leaf0 spine1, h1/nic0 leaf0"
+                         : "the link as for down, then its rate per direction: leaf0 spine1 "
                            "50Mbps")
         ->required()
         ->expected(1 + more_words, 2 + more_words);
     return added;
   };
-  CLI::App* link_down =
-      add_link_command("down", "both ends go down, and the routes change as they would", 0);
-  CLI::App* link_up = add_link_command("up", "it comes back, and so do the routes", 0);
-  CLI::App* link_rate = add_link_command("rate", "give it another rate, each way", 1);
+  CLI::App* link_down = add_link_command("down", "set both ends down and update the routes", 0);
+  CLI::App* link_up = add_link_command("up", "set both ends up and update the routes", 0);
+  CLI::App* link_rate = add_link_command("rate", "change the link's rate, per direction", 1);
 
-  CLI::App* down = app.add_subcommand("down", "end a lab with everything that runs on it");
+  CLI::App* down = app.add_subcommand("down", "stop a lab and all programs that run on it");
   add_name(down);
 
   CLI11_PARSE(app, argc, argv);

@@ -20,19 +20,19 @@ struct Need {
 
 std::vector<Need> NeedsOfIp() {
   return {
-      {"pairs of virtual Ethernet devices (CONFIG_VETH)",
+      {"virtual Ethernet pairs (CONFIG_VETH)",
        "link add name p0 mtu 9000 type veth peer name p1\n"
        "link set dev lo up\nlink set dev p0 up\nlink set dev p1 up\n"},
       {"bridges (CONFIG_BRIDGE)", "link add name bridge0 type bridge\n"},
-      {"tables of routes by source port (CONFIG_IP_MULTIPLE_TABLES)",
+      {"routing tables by source port (CONFIG_IP_MULTIPLE_TABLES)",
        "rule add pref 1000 sport 61000-61999 lookup 1000\n"},
-      {"routes over several next hops (CONFIG_IP_ROUTE_MULTIPATH)",
+      {"multipath routes (CONFIG_IP_ROUTE_MULTIPATH)",
        "route add 10.0.0.1 nexthop via 10.0.0.2 dev p0 onlink nexthop via 10.0.0.3 dev p1 "
        "onlink\n"},
   };
 }
 
-// The smallest topology: what its switch is set to is what each switch is set to.
+// The smallest topology; all switches have the same settings as its switch.
 FabricPlan OneSwitch() {
   Topology topology("support");
   const SwitchId at = topology.AddSwitch("s");
@@ -45,14 +45,14 @@ absl::Status Try(const NetworkTools& tools, const FabricPlan& plan, pid_t node) 
   for (const Need& need : NeedsOfIp()) {
     if (absl::Status status = RunBatch(tools.ip, need.lines, node); !status.ok())
       return absl::UnimplementedError(
-          absl::StrCat("this kernel gives us no ", need.what, ": ", status.message()));
+          absl::StrCat("this kernel does not support ", need.what, ": ", status.message()));
   }
   CableEnd end = plan.cables.front().b;
   end.device = "p0";
   absl::Status status = RunBatch(tools.tc, QueueLines(end, 100'000'000), node);
   if (status.ok()) return status;
   return absl::UnimplementedError(absl::StrCat(
-      "this kernel gives us no hierarchy of token buckets with filters (CONFIG_NET_SCH_HTB, "
+      "this kernel does not support hierarchical token buckets with filters (CONFIG_NET_SCH_HTB, "
       "CONFIG_NET_SCH_FIFO, CONFIG_NET_CLS_U32): ",
       status.message()));
 }

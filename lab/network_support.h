@@ -1,4 +1,4 @@
-// Whether this machine can have a lab with a network.
+// Checks whether this machine supports labs with a network.
 #ifndef MCCS_LAB_NETWORK_SUPPORT_H_
 #define MCCS_LAB_NETWORK_SUPPORT_H_
 
@@ -7,8 +7,8 @@
 
 namespace mccs::lab {
 
-// Tries all that a fabric needs, in a node that is gone again on return. kUnimplemented names what
-// is missing: privilege, or a part of the kernel.
+// Tries all operations that a fabric needs, in a temporary node. kUnimplemented: the message names
+// the missing privilege or kernel feature.
 absl::Status CheckNetworkSupport(const NetworkTools& tools);
 
 }  // namespace mccs::lab

@@ -18,13 +18,13 @@
 namespace mccs::lab {
 namespace {
 
-// Enough for all that a tool says of the one line that it fails at.
+// Limit of a tool's output; enough for the error of one line.
 constexpr size_t kMaxSaidBytes = 16 << 10;
 
 absl::StatusOr<std::string> FindTool(const std::string& name, const std::string& folders) {
   absl::StatusOr<std::string> found = FindProgram(name, folders);
   if (found.ok()) return found;
-  return absl::UnimplementedError(absl::StrCat("a lab with a network needs `", name,
+  return absl::UnimplementedError(absl::StrCat("a lab with a network requires `", name,
                                                "` of iproute2 (scripts/setup installs ",
                                                "it): ", found.status().message()));
 }
@@ -34,12 +34,12 @@ absl::StatusOr<UniqueFd> MemoryFile(const std::string& content) {
   if (!file.valid() ||
       write(file.get(), content.data(), content.size()) != static_cast<ssize_t>(content.size()) ||
       lseek(file.get(), 0, SEEK_SET) != 0) {
-    return absl::ErrnoToStatus(errno, "cannot keep lines for a tool in memory");
+    return absl::ErrnoToStatus(errno, "cannot create a memory file for a tool's input");
   }
   return file;
 }
 
-// "Command failed -:3" names the line.
+// The line that "Command failed -:3" refers to.
 std::string FailedLine(const std::string& lines, const std::string& said) {
   constexpr char kMark[] = "Command failed -:";
   const size_t at = said.find(kMark);

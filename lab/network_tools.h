@@ -1,4 +1,4 @@
-// iproute2's `ip` and `tc`, which do all work on devices, routes and queues.
+// Runs iproute2's `ip` and `tc`, which configure devices, routes and queues.
 #ifndef MCCS_LAB_NETWORK_TOOLS_H_
 #define MCCS_LAB_NETWORK_TOOLS_H_
 
@@ -17,15 +17,15 @@ struct NetworkTools {
   std::string tc;
 };
 
-// To be searched besides the caller's PATH, which need not be an administrator's.
+// Appended to the caller's PATH, which may lack the administrators' directories.
 inline constexpr char kAdministratorsFolders[] = ":/usr/sbin:/sbin";
 
-// Looks in these folders, given as PATH has them. kUnimplemented: one is missing.
+// Searches `folders`, in the format of PATH. kUnimplemented: a tool is missing.
 absl::StatusOr<NetworkTools> FindNetworkTools(const std::string& folders);
 
-// Runs `TOOL -batch` over the lines in the network of `node`, a holder's process id (lab/node.h),
-// and waits for its end. The first line that fails ends it: kInternal with that line and all that
-// the tool said. THREAD: the one thread that this program has.
+// Runs `TOOL -batch` with the lines in the network of `node`, a holder's pid (lab/node.h), and
+// waits for its end. It stops at the first line that fails: kInternal with that line and the tool's
+// output. THREAD: the program's only thread.
 absl::Status RunBatch(const std::string& tool, const std::string& lines, pid_t node);
 
 }  // namespace mccs::lab

@@ -23,10 +23,10 @@ namespace {
 
 constexpr int kNamespaces = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWUTS;
 constexpr char kControlGroups[] = "/sys/fs/cgroup";
-// What a node says when it is ready; anything else is an error's text.
+// A node's report when it is ready; any other report is an error message.
 constexpr char kReady[] = "ready";
 
-// By number: Debian 12's <sys/pidfd.h> cannot be linked from C++.
+// Raw system call: Debian 12's <sys/pidfd.h> cannot be linked from C++.
 int PidfdOpen(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
 absl::Status Lacking(const std::string& what) {
@@ -40,16 +40,16 @@ absl::Status Set(const Sysctl& sysctl) {
   const bool is_set = file.valid() && write(file.get(), sysctl.value.data(), sysctl.value.size()) ==
                                           static_cast<ssize_t>(sysctl.value.size());
   if (is_set || !sysctl.required) return absl::OkStatus();
-  return Lacking(absl::StrCat("this kernel does not take ", sysctl.name, " = ", sysctl.value));
+  return Lacking(absl::StrCat("this kernel does not accept ", sysctl.name, " = ", sysctl.value));
 }
 
-// Of the network namespace that we are in; the machine's control groups stay visible in it.
+// Mounts /sys of the current network namespace. The machine's control groups stay visible in it.
 absl::Status MountOwnSys() {
   UniqueFd groups(
       open_tree(AT_FDCWD, kControlGroups, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE));
   if (mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0)
     return Lacking("cannot mount /sys for a network namespace");
-  // A machine without them has no folder for them either.
+  // Without control groups there is nothing to move.
   if (groups.valid())
     (void)!move_mount(groups.get(), "", AT_FDCWD, kControlGroups, MOVE_MOUNT_F_EMPTY_PATH);
   return absl::OkStatus();
@@ -65,16 +65,16 @@ absl::Status BecomeNode(const NodeOptions& options) {
   return absl::OkStatus();
 }
 
-// The holder's whole life.
+// Main function of the holder process.
 [[noreturn]] void HoldNode(const NodeOptions& options, pid_t parent, int report) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_NAME, absl::StrCat("lab:", options.identity.name).c_str());
   const absl::Status status =
-      getppid() == parent ? BecomeNode(options) : absl::CancelledError("the lab is gone");
+      getppid() == parent ? BecomeNode(options) : absl::CancelledError("the lab has ended");
   const std::string text = status.ok() ? kReady : std::string(status.message());
   (void)!write(report, text.data(), text.size());
   if (!status.ok()) _exit(1);
-  // Nothing of the parent's stays open, or its ends would not be noticed.
+  // Close all inherited descriptors; open pipe ends would hide the parent's end from their readers.
   close_range(0, ~0U, 0);
   while (true) pause();
 }
@@ -83,7 +83,7 @@ absl::Status BecomeNode(const NodeOptions& options) {
 
 absl::StatusOr<pid_t> StartNode(const NodeOptions& options) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot create a pipe");
   UniqueFd reader(ends[0]);
   UniqueFd writer(ends[1]);
   const pid_t parent = getpid();
@@ -101,7 +101,7 @@ absl::StatusOr<pid_t> StartNode(const NodeOptions& options) {
   waitpid(holder, nullptr, 0);
   return absl::UnimplementedError(
       report.empty()
-          ? absl::StrCat("the process that was to hold ", options.identity.name, " was killed")
+          ? absl::StrCat("the holder process of node ", options.identity.name, " was killed")
           : report);
 }
 
@@ -112,7 +112,7 @@ int EnterNode(pid_t holder) {
   if (pidfd < 0) return errno;
   const int error = setns(pidfd, kNamespaces) != 0 ? errno : 0;
   close(pidfd);
-  // Entering a namespace of mounts leads to its root.
+  // setns to a mount namespace changes the working directory to its root.
   if (error == 0 && has_folder && chdir(folder) != 0) return errno;
   return error;
 }

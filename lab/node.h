@@ -1,11 +1,11 @@
-// A node of a lab's network: namespaces of its own for the network, the mounts and the host's name,
-// held by a process that does nothing else. They have no names on the machine, so that nothing is
-// left of them when the holder and whatever runs in them are gone.
+// A node of a lab's network: its own network, mount and UTS namespaces, held by a holder process
+// that does nothing else. The namespaces have no names on the machine, so they disappear when the
+// holder and all processes in them have ended.
 //
-// In a node, /sys shows the node's devices and /etc/hosts names the other nodes. All else is
-// shared: files, processes, users.
+// In a node, /sys shows the node's devices and /etc/hosts names the other nodes. Files, processes
+// and users are shared.
 //
-// Errors: kUnimplemented where the machine does not allow it or lacks something, with what it is.
+// Errors: kUnimplemented if the machine does not support it; the message names what is missing.
 #ifndef MCCS_LAB_NODE_H_
 #define MCCS_LAB_NODE_H_
 
@@ -25,7 +25,7 @@ namespace mccs::lab {
 struct Sysctl {
   std::string name;
   std::string value;
-  bool required = true;  // false: a kernel without it, or without this value, will do
+  bool required = true;  // false: ignore kernels that lack the setting or the value
 };
 
 struct NodeOptions {
@@ -33,16 +33,16 @@ struct NodeOptions {
   std::vector<Sysctl> sysctls;
 };
 
-// Starts the holder, which is killed when this process dies, and returns its id when the node is
-// ready. THREAD: the one thread that this program has.
+// Starts the holder and returns its pid when the node is ready. The kernel kills the holder when
+// this process dies. THREAD: the program's only thread.
 absl::StatusOr<pid_t> StartNode(const NodeOptions& options);
 
-// The calling process becomes one of the node's, in the folder of the same path as before. Returns
-// errno's value of what failed, or 0. For children between fork and execve.
+// Moves the calling process into the node; its working directory keeps its path. Returns 0 or an
+// errno value. For children between fork and execve.
 int EnterNode(pid_t holder);
 
-// Calls `work` with this process in the node's network alone, and comes back. For making sockets.
-// THREAD: the one thread that this program has.
+// Calls `work` with this process in the node's network namespace only, then returns to its own. For
+// creating sockets. THREAD: the program's only thread.
 absl::Status InNetworkOf(pid_t holder, absl::FunctionRef<absl::Status()> work);
 
 }  // namespace mccs::lab

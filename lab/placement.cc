@@ -41,9 +41,9 @@ absl::StatusOr<std::vector<PlacedRank>> PlaceRanks(const LabState& lab,
     most += room.back();
   }
   if (options.ranks > most) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--ranks ", options.ranks, ": ", hosts.size(),
-                     hosts.size() == 1 ? " host takes" : " hosts take", " at most ", most));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--ranks ", options.ranks, ": ", hosts.size(),
+        hosts.size() == 1 ? " host takes" : " hosts take", " at most ", most, " ranks"));
   }
   int32_t left = options.ranks == 0 ? most : options.ranks;
   std::vector<PlacedRank> placed;

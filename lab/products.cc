@@ -10,7 +10,7 @@
 namespace mccs::lab {
 namespace {
 
-// The AddressSanitizer runtime that this program itself runs with, or nothing.
+// The AddressSanitizer runtime of this program; empty: none.
 std::string SanitizerRuntime() {
   std::string found;
   auto look = [](dl_phdr_info* object, size_t, void* result) {
@@ -43,7 +43,7 @@ absl::StatusOr<Products> FindProducts() {
   for (const std::string& file : needed) {
     if (std::filesystem::exists(file, error)) continue;
     return absl::NotFoundError(
-        absl::StrCat("the lab needs ", file, ", which is not built; run scripts/build"));
+        absl::StrCat("the lab requires ", file, ", which is not built; run scripts/build"));
   }
   if (std::string runtime = SanitizerRuntime(); !runtime.empty()) {
     products.preload.insert(products.preload.begin(), runtime);

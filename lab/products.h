@@ -1,4 +1,4 @@
-// Where the build put the programs and libraries that a lab consists of: beside this program.
+// Paths of a lab's programs and libraries, which the build puts next to this program.
 #ifndef MCCS_LAB_PRODUCTS_H_
 #define MCCS_LAB_PRODUCTS_H_
 
@@ -15,13 +15,12 @@ struct Products {
   std::string mccsd;
   std::string controller;
   std::string mccsctl;
-  // What a tenant's program is started with, in the order of LD_PRELOAD: the sanitizer's runtime
-  // where this build has one (it insists on being first), our libmccs-frees.so (which stands in
-  // front of CUDA's), the emulated CUDA, our libnccl.so.2.
+  // LD_PRELOAD of tenants' programs, in order: the sanitizer's runtime, if any (it must be first),
+  // libmccs-frees.so (it must precede CUDA's libraries), the emulated CUDA, libnccl.so.2.
   std::vector<std::string> preload;
 };
 
-// kNotFound names what is missing and how it is built.
+// kNotFound: the message names the missing file and how to build it.
 absl::StatusOr<Products> FindProducts();
 
 }  // namespace mccs::lab

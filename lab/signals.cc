@@ -15,7 +15,7 @@ absl::StatusOr<SignalWatch> SignalWatch::Create() {
   if (sigprocmask(SIG_BLOCK, &watched, nullptr) != 0)
     return absl::ErrnoToStatus(errno, "cannot block signals");
   UniqueFd fd(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!fd.valid()) return absl::ErrnoToStatus(errno, "cannot make a signal descriptor");
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, "cannot create a signal descriptor");
   return SignalWatch(std::move(fd));
 }
 

@@ -1,4 +1,4 @@
-// Signals as something to poll for, instead of handlers.
+// Signals as a descriptor to poll, instead of handlers.
 #ifndef MCCS_LAB_SIGNALS_H_
 #define MCCS_LAB_SIGNALS_H_
 
@@ -11,19 +11,19 @@ namespace mccs::lab {
 
 struct Signal {
   int number = 0;
-  // The kernel sent it to the whole foreground group (Ctrl-C): our children in that group have it
-  // as well.
+  // The kernel sent it to the whole foreground process group (Ctrl-C), so children in that group
+  // received it as well.
   bool from_terminal = false;
 };
 
-// While it exists, SIGINT, SIGTERM, SIGHUP and SIGCHLD are blocked and come out of Take().
+// While it exists, SIGINT, SIGTERM, SIGHUP and SIGCHLD are blocked and returned by Take().
 class SignalWatch {
  public:
   static absl::StatusOr<SignalWatch> Create();
 
-  // Readable when there is something to take.
+  // Readable if a signal is pending.
   int fd() const { return fd_.get(); }
-  // The next signal that has arrived; nothing when there is none. Does not block.
+  // The next pending signal, if any. Does not block.
   std::optional<Signal> Take();
 
  private:

@@ -38,9 +38,9 @@ void ResetSignals() {
   }
 }
 
-// In the child, between fork and execve. Returns errno's value of what failed.
+// In the child, between fork and execve. Returns an errno value.
 int BecomeProgram(const SpawnOptions& options, pid_t parent, char** argv, char** environment) {
-  // First: a change of credentials would undo the death signal.
+  // Enter first: a change of credentials resets the death signal.
   if (options.node != 0) {
     if (const int error = EnterNode(options.node); error != 0) return error;
   } else if (!options.host.name.empty()) {
@@ -49,7 +49,7 @@ int BecomeProgram(const SpawnOptions& options, pid_t parent, char** argv, char**
   if (options.own_group && setpgid(0, 0) != 0) return errno;
   if (options.death_signal != 0) {
     if (prctl(PR_SET_PDEATHSIG, options.death_signal) != 0) return errno;
-    if (getppid() != parent) return ESRCH;  // it died before we asked
+    if (getppid() != parent) return ESRCH;  // it died before prctl
   }
   const int wanted[] = {options.input, options.output, options.error};
   for (int target = 0; target < 3; ++target) {
@@ -86,9 +86,9 @@ absl::StatusOr<std::string> FindProgram(const std::string& program,
 }
 
 absl::StatusOr<pid_t> Spawn(const SpawnOptions& options) {
-  // Closed by a successful execve; carries errno otherwise.
+  // execve closes it on success; else the child sends errno through it.
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot create a pipe");
   UniqueFd verdict(ends[0]);
   UniqueFd verdict_writer(ends[1]);
   std::vector<char*> argv = Pointers(options.argv);

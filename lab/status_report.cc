@@ -31,8 +31,8 @@ std::string StatusTable(const std::vector<LabState>& labs) {
   return Table(rows);
 }
 
-// No text needs escapes: names are of LabDirectories' letters, the rest are words and addresses of
-// the lab's own.
+// No value needs escaping: LabDirectories restricts the characters of names, and the lab writes the
+// other values.
 std::string StatusJson(const std::vector<LabState>& labs) {
   std::vector<std::string> entries;
   for (const LabState& lab : labs) {

@@ -1,4 +1,4 @@
-// What `mccs-lab status` prints.
+// Output of `mccs-lab status`.
 #ifndef MCCS_LAB_STATUS_REPORT_H_
 #define MCCS_LAB_STATUS_REPORT_H_
 
@@ -9,10 +9,10 @@
 
 namespace mccs::lab {
 
-// One line per daemon, with a heading; a line that says so where there is no lab.
+// One line per daemon, with a heading; "no labs" if there are none.
 std::string StatusTable(const std::vector<LabState>& labs);
 
-// A list of labs.
+// JSON array of labs.
 std::string StatusJson(const std::vector<LabState>& labs);
 
 }  // namespace mccs::lab

@@ -21,15 +21,15 @@ namespace {
 
 constexpr int64_t kStopDeadlineNs = 30 * kNsPerSec;
 constexpr int kStopPollMs = 10;
-// What the supervisor tells `up` when all daemons are ready; anything else is an error's text.
+// The report to `up` that all daemons are ready; any other report is an error message.
 constexpr char kReadyReport[] = "ready";
 
 bool Report(int fd, std::string_view text) {
   return write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
-// Leaves the caller's session and descriptors, so that nobody waits for the end of a pipe that we
-// hold. Returns where `report` is now.
+// Leaves the caller's session and closes its descriptors, so that readers of its pipes see their
+// end. Returns the new descriptor of `report`.
 int DetachFromCaller(int report) {
   setsid();
   (void)!chdir("/");
@@ -42,7 +42,7 @@ int DetachFromCaller(int report) {
   return kept;
 }
 
-// The warden's whole life. Returns its exit status.
+// Main function of the launcher. Returns its exit status.
 int RunWarden(const LabPlan& plan, const LabPaths& paths, pid_t keeper, int report) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   absl::StatusOr<SignalWatch> signals = SignalWatch::Create();
@@ -51,7 +51,7 @@ int RunWarden(const LabPlan& plan, const LabPaths& paths, pid_t keeper, int repo
     Warden warden(plan, paths, keeper, &*signals);
     status = warden.Start();
     bool heard = Report(report, status.ok() ? kReadyReport : std::string(status.message()));
-    // Nobody hears it when `up` was interrupted: then nobody wants the lab.
+    // If the report fails, `up` was interrupted: stop the lab.
     if (status.ok() && heard) warden.Watch();
     warden.Stop();
   } else {
@@ -61,7 +61,7 @@ int RunWarden(const LabPlan& plan, const LabPaths& paths, pid_t keeper, int repo
   return status.ok() ? 0 : 1;
 }
 
-// Waits until the warden has ended.
+// Waits until the launcher has ended.
 void KeepWatch(pid_t warden, SignalWatch* signals) {
   while (true) {
     pollfd waiting{signals->fd(), POLLIN, 0};
@@ -99,7 +99,7 @@ int RunKeeper(const LabPlan& plan, const LabDirectories& directories, int report
 
 absl::Status StartLab(const LabPlan& plan, const LabDirectories& directories) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot create a pipe");
   UniqueFd reader(ends[0]);
   UniqueFd writer(ends[1]);
   const pid_t supervisor = fork();
@@ -110,7 +110,7 @@ absl::Status StartLab(const LabPlan& plan, const LabDirectories& directories) {
   std::string report;
   char piece[4096];
   ssize_t got;
-  // An error's text ends where the supervisor does: then the lab is gone.
+  // An error message ends with the end of the supervisor, after it has removed the lab.
   while (report != kReadyReport &&
          ((got = read(reader.get(), piece, sizeof(piece))) > 0 || (got < 0 && errno == EINTR))) {
     if (got > 0) report.append(piece, got);
@@ -122,9 +122,9 @@ absl::Status StartLab(const LabPlan& plan, const LabDirectories& directories) {
 absl::Status StopLab(const std::string& name, const LabDirectories& directories) {
   LabPaths paths = directories.PathsOf(name);
   MCCS_ASSIGN_OR_RETURN(bool is_up, directories.IsHeld(name));
-  if (!is_up) return absl::NotFoundError(absl::StrCat("there is no lab '", name, "'"));
+  if (!is_up) return absl::NotFoundError(absl::StrCat("lab '", name, "' does not exist"));
   absl::StatusOr<LabState> state = ReadState(paths);
-  // The record can be absent for a moment, while a lab starts or goes.
+  // The state file is missing for a moment while a lab starts or stops.
   if (state.ok() && state->supervisor_pid > 0) kill(state->supervisor_pid, SIGTERM);
   SystemClock clock;
   const MonotonicNs deadline = clock.Now() + kStopDeadlineNs;
@@ -132,7 +132,7 @@ absl::Status StopLab(const std::string& name, const LabDirectories& directories)
     MCCS_ASSIGN_OR_RETURN(is_up, directories.IsHeld(name));
     if (!is_up) return absl::OkStatus();
     if (clock.Now() > deadline) {
-      return absl::DeadlineExceededError(absl::StrCat("lab '", name, "' is still up after ",
+      return absl::DeadlineExceededError(absl::StrCat("lab '", name, "' is still running after ",
                                                       kStopDeadlineNs / kNsPerSec, " s; see ",
                                                       paths.root));
     }

@@ -1,15 +1,16 @@
-// Who keeps a lab: two processes in the background that watch each other.
+// Starts and stops labs. Two background processes run a lab and monitor each other:
 //
-//   mccs-lab up ─── keeper ─── warden ─┬─ mccs-controller
-//     (leaves)     (cleans)  (starts)  ├─ mccsd h0
-//                                      ├─ mccsd h1 …
-//                                      └─ holders of nodes, in a lab with a network (lab/node.h)
+//   mccs-lab up ─── supervisor ─── launcher ─┬─ mccs-controller
+//     (exits)       (cleans up)    (starts)  ├─ mccsd h0
+//                                            ├─ mccsd h1 …
+//                                            └─ holders of nodes, in a lab with a network
+//                                               (lab/node.h)
 //
-// The warden starts the daemons, records how they are and stops them in order. The keeper waits for
-// the warden: however that ends, kill -9 included, the keeper kills what descends from it and
-// removes the lab's folder. A keeper that dies takes the warden with it (a death signal), and the
-// warden cleans up. The daemons and the nodes die with the warden. Only a kill -9 of both leaves a
-// folder, which the next command removes.
+// The launcher starts the daemons, records their state and stops them in order. The supervisor
+// waits for the launcher. When the launcher ends, even by kill -9, the supervisor kills all
+// descendants and removes the lab's directory. If the supervisor dies, the launcher gets a death
+// signal and cleans up. The daemons and nodes die with the launcher. Only a kill -9 of both leaves
+// the directory, which the next command removes.
 #ifndef MCCS_LAB_SUPERVISOR_H_
 #define MCCS_LAB_SUPERVISOR_H_
 
@@ -31,29 +32,29 @@ namespace mccs::lab {
 struct LabNetwork {
   FabricPlan fabric;
   NetworkTools tools;
-  std::string topology_text;  // that the fabric was read from
+  std::string topology_text;  // YAML that `fabric` was parsed from
 };
 
 struct LabPlan {
   std::string name;
   std::vector<LabHost> hosts;
-  std::vector<std::string> tenants{};  // each has a socket of its own on every host
-  std::string mccsd_config{};          // lines of YAML for every host's daemon
+  std::vector<std::string> tenants{};  // each has its own socket on every host
+  std::string mccsd_config{};          // YAML lines for every daemon's configuration
   Products products;
   // Of the daemons.
   Environment environment;
-  // Where each host has a network namespace of its own.
+  // Set if each host has its own network namespace.
   std::optional<LabNetwork> network{};
-  // A daemon that has not ended this long after SIGTERM is killed.
+  // Time between SIGTERM and SIGKILL of a daemon.
   int64_t stop_grace_ns = 5 * kNsPerSec;
 };
 
 // Forks the supervisor into the background and blocks until every daemon is ready, or until the lab
-// is gone again: then the error says which daemon failed, with the tail of its log.
+// has failed and is removed. The error names the failed daemon, with the tail of its log.
 absl::Status StartLab(const LabPlan& plan, const LabDirectories& directories);
 
-// Tells the lab to go and blocks until nothing of it is left. kNotFound: there is none of that
-// name. kDeadlineExceeded: something is left.
+// Stops the lab and blocks until it is removed. kNotFound: no lab has that name. kDeadlineExceeded:
+// it is still running.
 absl::Status StopLab(const std::string& name, const LabDirectories& directories);
 
 }  // namespace mccs::lab

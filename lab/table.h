@@ -1,4 +1,4 @@
-// Columns for people.
+// Tables for terminals.
 #ifndef MCCS_LAB_TABLE_H_
 #define MCCS_LAB_TABLE_H_
 

@@ -1,4 +1,4 @@
-// The topology that a lab is made of.
+// Reads the topology file of a lab.
 #ifndef MCCS_LAB_TOPOLOGY_FILE_H_
 #define MCCS_LAB_TOPOLOGY_FILE_H_
 
@@ -19,9 +19,9 @@ struct TopologyFile {
 
 absl::StatusOr<TopologyFile> ReadTopologyFile(const std::string& path);
 
-// Its hosts on the machine's own network: with their names, GPUs and places, but without links.
+// Hosts on the machine's own network, with names, GPUs and positions but without links.
 std::vector<LabHost> PlainHostsOf(const Topology& topology);
-// Its hosts on the fabric.
+// Hosts on the fabric.
 std::vector<LabHost> FabricHostsOf(const FabricPlan& plan);
 
 }  // namespace mccs::lab

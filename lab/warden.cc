@@ -117,16 +117,17 @@ absl::Status Warden::AwaitReady(size_t first, size_t last) {
       ++i;
       continue;
     }
-    if (HandleSignals()) return absl::CancelledError("told to stop while the lab was starting");
+    if (HandleSignals())
+      return absl::CancelledError("stopped by a signal while the lab was starting");
     if (daemon.pid == 0) {
       return absl::UnavailableError(absl::StrCat(daemon.name, " ", daemon.condition,
-                                                 " instead of serving; the end of its log:\n",
+                                                 " before it was ready; end of its log:\n",
                                                  LogTail(paths_, daemon.name)));
     }
     if (clock_.Now() > deadline) {
       return absl::DeadlineExceededError(absl::StrCat(
-          daemon.name, " does not serve after ", kReadyDeadlineNs / kNsPerSec, " s (no ",
-          paths_.Endpoint(daemon.name), "); the end of its log:\n", LogTail(paths_, daemon.name)));
+          daemon.name, " is not ready after ", kReadyDeadlineNs / kNsPerSec, " s (no ",
+          paths_.Endpoint(daemon.name), "); end of its log:\n", LogTail(paths_, daemon.name)));
     }
     Pause(kPollMs);
   }
@@ -169,7 +170,7 @@ bool Warden::HandleSignals() {
       changed = true;
     }
   }
-  // A record that cannot be written (a full disk) must not end a lab that works.
+  // Ignore errors (full disk): the lab works without an up-to-date state file.
   if (changed) WriteState(paths_, state_).IgnoreError();
   return stop;
 }

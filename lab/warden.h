@@ -1,4 +1,4 @@
-// The process of a lab that owns its daemons (supervisor.h has the picture).
+// The launcher of a lab: the process that owns its daemons (see lab/supervisor.h).
 #ifndef MCCS_LAB_WARDEN_H_
 #define MCCS_LAB_WARDEN_H_
 
@@ -16,18 +16,17 @@ namespace mccs::lab {
 // THREAD: one.
 class Warden {
  public:
-  // REQUIRES: the lab's folder exists and is held by this process.
+  // REQUIRES: the lab's directory exists and this process holds its lock.
   Warden(const LabPlan& plan, LabPaths paths, pid_t keeper, SignalWatch* signals);
 
-  // Lays the network, where there is one, starts the controller, then all hosts, and returns when
-  // all are ready. kCancelled: told to
-  // stop.
+  // Creates the network, if any, starts the controller, then all hosts, and returns when all are
+  // ready. kCancelled: stopped by a signal.
   absl::Status Start();
 
-  // Keeps the record of the daemons true until a signal says stop.
+  // Updates the daemons' state until a signal to stop arrives.
   void Watch();
 
-  // Stops the hosts, then the controller: politely, then by force. Then the network goes.
+  // Stops the hosts, then the controller (SIGTERM, then SIGKILL), then the network.
   void Stop();
 
  private:
@@ -36,10 +35,10 @@ class Warden {
   // For hosts that share the machine's network.
   absl::Status WriteHostsFile();
   absl::Status StartDaemon(DaemonState* daemon, const std::string& program);
-  // Ranges of state_.daemons, the last excluded.
+  // Ranges [first, last) of state_.daemons.
   absl::Status AwaitReady(size_t first, size_t last);
   void StopDaemons(size_t first, size_t last);
-  // Takes note of who has ended. True when a signal has told us to stop.
+  // Records daemons that have ended. True: a signal to stop arrived.
   bool HandleSignals();
   bool AnyRuns(size_t first, size_t last) const;
   void Pause(int timeout_ms);

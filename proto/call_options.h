@@ -1,5 +1,5 @@
-// What a program asks for one call besides its result: the vendor options of a ncclCollConfig_t, on
-// their way from shim to daemon and on to whoever shows them.
+// A program's options for one call: the vendor options of a ncclCollConfig_t, sent from the shim to
+// the daemon and shown to operators.
 #ifndef MCCS_PROTO_CALL_OPTIONS_H_
 #define MCCS_PROTO_CALL_OPTIONS_H_
 
@@ -9,18 +9,18 @@ namespace mccs {
 
 inline constexpr uint8_t kHighestPriority = 7;
 
-// What it costs the program when the call is late.
+// The cost to the program of a late call.
 enum class Criticality : uint8_t {
   kUnsaid = 0,
-  kBackground = 1,  // nobody waits for it
+  kBackground = 1,  // the program does not wait for it
   kNormal = 2,
-  kCritical = 3,  // every rank stands still until it is done
+  kCritical = 3,  // all ranks wait for it
 };
 
-// 0 everywhere: nothing was said.
+// All 0: no options.
 struct CallOptions {
-  uint32_t deadline_us = 0;  // wanted: done so long after the inputs are there
-  uint8_t priority = 0;      // 1 yields to all others … kHighestPriority goes first
+  uint32_t deadline_us = 0;  // wanted completion, in µs after the inputs are ready
+  uint8_t priority = 0;      // 1 (lowest) … kHighestPriority
   Criticality criticality = Criticality::kUnsaid;
 
   bool said() const {
@@ -29,7 +29,7 @@ struct CallOptions {
   friend bool operator==(const CallOptions&, const CallOptions&) = default;
 };
 
-// Of a communicator, the calls that said anything.
+// The calls of a communicator that had options.
 struct CallsWithOptions {
   uint64_t calls = 0;
   uint64_t last_number = 0;  // the communicator's number of the last of them

@@ -1,5 +1,5 @@
-// The vocabulary of collectives that shim, daemon and plans share: kinds, element types, operators.
-// Values are part of the wire between shim and daemon: append, never renumber.
+// Kinds, element types and operators of collectives, shared by shim, daemon and plans.
+// The values are part of the wire format between shim and daemon: append, never renumber.
 #ifndef MCCS_PROTO_OPERATION_H_
 #define MCCS_PROTO_OPERATION_H_
 
@@ -21,7 +21,7 @@ enum class OpKind : uint8_t {
   kScatter = 8,
   kSend = 9,
   kRecv = 10,
-  kPut = 11,         // ncclPutSignal: into a window of the peer, with a signal behind it
+  kPut = 11,         // ncclPutSignal: into an RMA window of the peer, followed by a signal
   kSignal = 12,      // ncclSignal
   kWaitSignal = 13,  // one descriptor of ncclWaitSignal
 };
@@ -44,34 +44,34 @@ enum class DataType : uint8_t {
 };
 inline constexpr int kDataTypes = 12;
 
-// What is done to two elements. An average is a sum with scaled inputs (floats) or with a division
-// at the end (integers); a scaled sum (PreMulSum) is a sum with scaled inputs.
+// The operation on two elements. An average is a sum with scaled inputs (floats) or with a final
+// division (integers); a scaled sum (PreMulSum) is a sum with scaled inputs.
 enum class ReduceOp : uint8_t { kSum = 0, kProd = 1, kMin = 2, kMax = 3, kAvg = 4, kPreMulSum = 5 };
 inline constexpr int kReduceOps = 6;
 
-// Whether an operator is part of the call.
+// Whether the call has an operator.
 constexpr bool Reduces(OpKind kind) {
   return kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter || kind == OpKind::kReduce;
 }
 
-// Whether one rank is named as the root.
+// Whether the call has a root rank.
 constexpr bool HasRoot(OpKind kind) {
   return kind == OpKind::kBroadcast || kind == OpKind::kReduce || kind == OpKind::kGather ||
          kind == OpKind::kScatter;
 }
 
-// Point to point, and matched: one other rank is named as the peer.
+// Two-sided point-to-point calls, which name a peer rank.
 constexpr bool IsMessage(OpKind kind) { return kind == OpKind::kSend || kind == OpKind::kRecv; }
 
-// Likewise, and no call of the peer belongs to it.
+// One-sided point-to-point calls: they name a peer rank, which makes no matching call.
 constexpr bool IsOneSided(OpKind kind) {
   return kind == OpKind::kPut || kind == OpKind::kSignal || kind == OpKind::kWaitSignal;
 }
 
-// Whether one other rank is named as the peer.
+// Whether the call has a peer rank.
 constexpr bool HasPeer(OpKind kind) { return IsMessage(kind) || IsOneSided(kind); }
 
-// What signals between two ranks are told apart by: NCCL's index and context, as one number.
+// Signals between two ranks are identified by NCCL's index and context, as one number.
 inline constexpr int kSignalIndices = 256;
 inline constexpr int kSignalContexts = 16;
 inline constexpr uint32_t kSignals = kSignalIndices * kSignalContexts;
@@ -80,14 +80,14 @@ constexpr uint32_t SignalNumber(int index, int context) {
   return static_cast<uint32_t>(context * kSignalIndices + index);
 }
 
-// Elements that a call reads and writes on one rank; 0: that side's pointer is not looked at.
+// Elements that a call reads and writes on one rank; 0: the pointer of that side is ignored.
 struct Sides {
   uint64_t input = 0;
   uint64_t output = 0;
 };
 
-// `count` as the call's argument says. REQUIRES: count × ranks fits 64 bits. Both sides are 0 for
-// kinds that are not in this table.
+// `count`: the call's argument. REQUIRES: count × ranks fits in 64 bits. Both sides are 0 for other
+// kinds.
 constexpr Sides SidesOf(OpKind kind, uint64_t count, uint64_t ranks, bool is_root) {
   switch (kind) {
     case OpKind::kAllReduce:
@@ -142,7 +142,7 @@ constexpr bool IsFloat(DataType type) {
   return type >= DataType::kFloat16 && type <= DataType::kFloat8e5m2;
 }
 
-// "all_reduce", "bfloat16", "sum": as logs, tools and benchmarks name them.
+// The names in logs, tools and benchmarks: "all_reduce", "bfloat16", "sum".
 std::string_view Name(OpKind kind);
 std::string_view Name(DataType type);
 std::string_view Name(ReduceOp op);

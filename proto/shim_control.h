@@ -1,9 +1,10 @@
 // Messages between shim and daemon on the Unix socket (SOCK_SEQPACKET: one message, one packet).
 //
-// Requests carry a number that the reply repeats; a reply may come late and out of order (CommInit
-// answers when all ranks have joined). Everything is fixed-size and plain: both ends are on one
-// machine. The daemon checks the length, the kind and every field.
+// Each request has a number, which the reply repeats. A reply may be late and out of order
+// (CommInit is answered when all ranks have joined). All messages have fixed size and no pointers:
+// both ends are on one machine. The daemon checks length, kind and all fields.
 //
+// clang-format off
 //   shim                          daemon
 //   Hello            ───────────►
 //                    ◄─────────── HelloReply        + fds: session region, doorbell eventfd
@@ -22,24 +23,23 @@
 //   CommInit         ───────────►
 //                    ◄─────────── CommInitReply     + fd: communicator region
 //   CommSplit        ───────────►                   of a communicator that this process has
-//                    ◄─────────── CommInitReply     once every rank of it has called (no fd: the
+//                    ◄─────────── CommInitReply     after the call of each of its ranks (no fd: the
 //                                                   rank has no color)
 //   CommShrink       ───────────►
-//                    ◄─────────── CommInitReply     once all that are not excluded have called
+//                    ◄─────────── CommInitReply     after the call of each rank not excluded
 //   CommGrow         ───────────►
-//                    ◄─────────── CommInitReply     once old and new ranks have joined
-//   CommUniqueId     ───────────►                   the id that the new ranks join a CommGrow with
+//                    ◄─────────── CommInitReply     after old and new ranks have joined
+//   CommUniqueId     ───────────►                   the id by which new ranks join a CommGrow
 //                    ◄─────────── UniqueIdReply
 //   CommRevoke       ───────────►
-//                    ◄─────────── Done              after the daemon's last access for work
+//                    ◄─────────── Done              after the daemon's last access for operations
 //   CommSuspend      ───────────►                   the rank will post nothing for a while
-//                    ◄─────────── Done              the lanes' memory is given back, if it was the
-//                                                   last rank here to say so and nothing is going
-//                                                   on
+//                    ◄─────────── Done              releases the lanes' memory, if all ranks of this
+//                                                   host are suspended and no operation runs
 //   CaptureWork      ───────────►                   a call that is captured into a CUDA graph
 //                    ◄─────────── Done              after the last one of its group
-//   ReleaseCapture   ───────────►                   its graphs are gone; not answered
-//   RegisterWindow   ───────────►                   memory that other ranks may put into
+//   ReleaseCapture   ───────────►                   its graphs are destroyed; no reply
+//   RegisterWindow   ───────────►                   an RMA window: other ranks may put into it
 //                    ◄─────────── Done
 //   DeregisterWindow ───────────►
 //                    ◄─────────── Done
@@ -49,6 +49,7 @@
 //                    ◄─────────── Done              after all posted work and the last access
 //   Estimate         ───────────►                   how long a call would take; nothing is posted
 //                    ◄─────────── EstimateReply
+// clang-format on
 #ifndef MCCS_PROTO_SHIM_CONTROL_H_
 #define MCCS_PROTO_SHIM_CONTROL_H_
 
@@ -102,27 +103,27 @@ struct MessageHeader {
 };
 static_assert(sizeof(MessageHeader) == 16);
 
-// How a reply says that it failed. `error` kNone: it did not.
+// The result of a request. `error` kNone: success.
 struct ReplyStatus {
   ErrorClass error;
   uint32_t reserved;
-  char text[kReplyTextBytes];  // zero-terminated: what failed, and what to do
+  char text[kReplyTextBytes];  // zero-terminated error message: what failed, and the remedy
 };
 
 struct Hello {
   static constexpr MessageKind kKind = MessageKind::kHello;
   MessageHeader header;
   uint64_t magic;           // kControlMagic
-  uint32_t oldest_version;  // wire versions that this shim speaks
+  uint32_t oldest_version;  // wire versions that this shim supports
   uint32_t newest_version;
-  char build[64];  // text for logs: "mccs 0.1.0"
+  char build[64];  // for logs: "mccs 0.1.0"
 };
 
 struct HelloReply {
   static constexpr MessageKind kKind = MessageKind::kHelloReply;
   MessageHeader header;
   ReplyStatus status;
-  uint32_t version;  // the one that both will speak
+  uint32_t version;  // the wire version to use
   uint32_t reserved;
   char build[64];
 };
@@ -141,14 +142,14 @@ struct UniqueIdReply {
 
 enum class ExportKind : uint32_t {
   kCudaIpc = 1,         // cudaIpcMemHandle_t of the allocation's base
-  kFileDescriptor = 2,  // a VMM allocation as a POSIX descriptor, sent along
+  kFileDescriptor = 2,  // a VMM allocation as a POSIX descriptor, sent with the message
 };
 
 struct RegisterBuffer {
   static constexpr MessageKind kKind = MessageKind::kRegisterBuffer;
   MessageHeader header;
   ExportKind kind;
-  int32_t device;  // CUDA ordinal in the tenant's process, for texts only
+  int32_t device;  // CUDA ordinal in the tenant's process, for messages only
   uint8_t device_uuid[16];
   uint64_t bytes;  // length of the allocation
   uint8_t handle[kIpcHandleBytes];
@@ -162,9 +163,8 @@ struct RegisterReply {
   uint32_t reserved;
 };
 
-// A buffer for a range of the tenant's virtual memory, which is made of allocations that come and
-// go. Its chunks are mapped side by side, where they lie in the range; records may name what is
-// mapped.
+// A buffer for a range of the tenant's virtual memory whose allocations are mapped and unmapped
+// over time. Its chunks are mapped at their offsets in the range; records may use what is mapped.
 struct ReserveRange {
   static constexpr MessageKind kKind = MessageKind::kReserveRange;
   MessageHeader header;
@@ -180,10 +180,10 @@ struct MapChunk {
   uint32_t buffer_id;
   uint32_t reserved;
   uint64_t offset;  // in the range
-  uint64_t bytes;   // of the allocation that the descriptor stands for, from its beginning
+  uint64_t bytes;   // of the descriptor's allocation, from its start
 };
 
-// Every chunk that reaches into the span.
+// All chunks that overlap the span.
 struct UnmapChunks {
   static constexpr MessageKind kKind = MessageKind::kUnmapChunks;
   MessageHeader header;
@@ -201,22 +201,22 @@ struct ReleaseBuffer {
 };
 
 enum CommInitFlags : uint32_t {
-  kMultiRankGpu = 1,      // several ranks on one GPU are allowed
+  kMultiRankGpu = 1,      // several ranks may share one GPU
   kIdFromEnvironment = 2  // the id was derived from NCCL_COMM_ID and can be guessed
 };
 
-// What config and environment say of a communicator that is asked for.
+// Options of a requested communicator, from config and environment.
 struct CommOptions {
-  uint32_t init_timeout_ms;  // MCCS_INIT_TIMEOUT; 0: wait on
-  uint32_t warn_after_ms;    // MCCS_WARN_AFTER; 0: the daemon's own
+  uint32_t init_timeout_ms;  // MCCS_INIT_TIMEOUT; 0: no timeout
+  uint32_t warn_after_ms;    // MCCS_WARN_AFTER; 0: the daemon's default
   char name[64];             // config.commName, for logs and mccsctl
-  // Hints: the operator's policy decides.
+  // Hints; the operator's policy decides.
   uint32_t min_channels;  // 0: none
   uint32_t max_channels;
   int32_t traffic_class;  // -1: none
   int32_t service_level;
   uint64_t buffer_bytes;  // 0: none
-  char algorithms[64];    // as NCCL_ALGO has them; cut where longer
+  char algorithms[64];    // the value of NCCL_ALGO; truncated if longer
   char protocols[32];
 };
 
@@ -236,13 +236,13 @@ struct CommInit {
 inline constexpr uint32_t kNoCommHandle = 0xffffffff;
 inline constexpr int32_t kNoColor = -1;
 
-// A rank of `comm_handle` asks for a communicator of all ranks that give its color, ordered by key,
-// then by rank. It has the device of the rank that asks.
+// A rank of `comm_handle` requests a communicator of all ranks with its color, ordered by key, then
+// by rank. The new rank uses the device of the requesting rank.
 struct CommSplit {
   static constexpr MessageKind kKind = MessageKind::kCommSplit;
   MessageHeader header;
   uint32_t comm_handle;
-  int32_t color;  // 0 and up, or kNoColor: takes part and gets nothing
+  int32_t color;  // 0 and up, or kNoColor: takes part and gets no communicator
   int32_t key;
   uint32_t reserved;
   CommOptions options;
@@ -250,7 +250,7 @@ struct CommSplit {
 
 enum CommShrinkFlags : uint32_t {
   kShrinkAbort = 1,  // ends the parent's work first
-  kShrinkMore = 2    // further ranks follow in the next message; this one is answered with Done
+  kShrinkMore = 2    // the next message has further ranks; this one is answered with Done
 };
 inline constexpr uint32_t kExcludedPerMessage = 128;
 
@@ -259,20 +259,20 @@ struct CommShrink {
   MessageHeader header;
   uint32_t comm_handle;
   uint32_t flags;  // CommShrinkFlags
-  uint32_t count;  // of `excluded`
+  uint32_t count;  // number of entries in `excluded`
   uint32_t reserved;
   int32_t excluded[kExcludedPerMessage];
   CommOptions options;
 };
 
-// A rank of `comm_handle` goes on in a larger communicator under its old number; new ranks join
-// with CommInit and the id that CommUniqueId gave.
+// A rank of `comm_handle` joins a larger communicator under its old number; new ranks join with
+// CommInit and the id from CommUniqueId.
 struct CommGrow {
   static constexpr MessageKind kKind = MessageKind::kCommGrow;
   MessageHeader header;
   uint32_t comm_handle;
   int32_t ranks;
-  uint8_t unique_id[kUniqueIdBytes];  // zero: this rank was not given it
+  uint8_t unique_id[kUniqueIdBytes];  // zero: this rank does not have it
   CommOptions options;
 };
 
@@ -283,7 +283,7 @@ struct CommUniqueId {
   uint32_t reserved;
 };
 
-// Ends the communicator's work on all its ranks; other communicators can still be made of it.
+// Ends the communicator's work on all its ranks; communicators can still be derived from it.
 struct CommRevoke {
   static constexpr MessageKind kKind = MessageKind::kCommRevoke;
   MessageHeader header;
@@ -299,20 +299,20 @@ struct CommSuspend {
   uint32_t suspended;  // 1; 0: resumed
 };
 
-// One record of a group that a capture takes up, in the order and with the meaning of the work
-// ring's, but: `ready_slot` is a captured slot, `ready_value` the number of the group within that
-// slot, counted from 1, and `sequence` counts the calls of the group from 1. The record without
+// One record of a captured group, in the order and with the meaning of the work ring's, with these
+// differences: `ready_slot` is a captured slot, `ready_value` the number of the group within that
+// slot, from 1, and `sequence` counts the calls of the group from 1. The record without
 // kMoreInGroup ends the group.
 struct CaptureWork {
   static constexpr MessageKind kKind = MessageKind::kCaptureWork;
   MessageHeader header;
-  uint64_t capture;  // chosen by the shim: what ReleaseCapture names; never used twice in a session
+  uint64_t capture;  // id for ReleaseCapture, chosen by the shim; unique in a session
   uint32_t comm_handle;
   uint32_t reserved;
   WorkRecord record;
 };
 
-// No replay of what the capture took up will come.
+// The capture will not be replayed any more.
 struct ReleaseCapture {
   static constexpr MessageKind kKind = MessageKind::kReleaseCapture;
   MessageHeader header;
@@ -321,15 +321,15 @@ struct ReleaseCapture {
   uint32_t reserved;
 };
 
-// The next window of this rank: its n-th registration has number n, as on all other ranks of the
-// communicator, whose calls are in the same order; one that fails has its number, too. The memory
-// is looked up at each put, so whoever takes the buffer back is not held up by the window.
+// The next RMA window of this rank. Its n-th registration has number n, as on all other ranks of
+// the communicator, whose calls are in the same order; a failed registration also has a number. The
+// memory is looked up at each put, so the window does not block the release of the buffer.
 struct RegisterWindow {
   static constexpr MessageKind kKind = MessageKind::kRegisterWindow;
   MessageHeader header;
   uint32_t comm_handle;
   uint32_t reserved;
-  uint64_t number;  // from 1
+  uint64_t number;   // from 1
   uint64_t bytes;    // 0: the rank could not register it
   BufferRef memory;  // id 0: the daemon cannot map it, so puts into it fail
 };
@@ -347,7 +347,7 @@ struct CommInitReply {
   static constexpr MessageKind kKind = MessageKind::kCommInitReply;
   MessageHeader header;
   ReplyStatus status;
-  uint32_t comm_handle;  // CommHandle: index of the dirty bit, name in later messages;
+  uint32_t comm_handle;  // CommHandle: index of the dirty bit, used in later messages;
                          // kNoCommHandle: a rank without a color
   int32_t rank;          // within the communicator
   int32_t ranks;         // its size
@@ -355,7 +355,7 @@ struct CommInitReply {
   uint64_t comm_id;
 };
 
-// Ends the communicator, or the init, whose join was request `init_request`; 0: `comm_handle`.
+// Ends the communicator, or the init, that was requested by `init_request`; 0: `comm_handle`.
 struct CommAbort {
   static constexpr MessageKind kKind = MessageKind::kCommAbort;
   MessageHeader header;
@@ -380,7 +380,7 @@ struct Estimate {
   uint8_t reserved[2];
   int32_t root_or_peer;
   uint32_t reserved1;
-  uint64_t count;  // elements, as the NCCL call counts them
+  uint64_t count;  // elements, as in the NCCL call
 };
 static_assert(sizeof(Estimate) == 40);
 

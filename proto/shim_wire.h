@@ -1,14 +1,14 @@
 // Shared memory between a tenant's process (shim) and its daemon.
 //
-// Two kinds of region, both made, sized and sealed by the daemon:
-//   session region   one per process: which communicators have new records; is the daemon asleep
+// Two kinds of region, both created, sized and sealed by the daemon:
+//   session region        one per process: which communicators have new records; daemon asleep?
 //   communicator region   one per (process, communicator, rank): work ring and fences
 //
-// Both sides treat what the other writes with care, but not alike: the daemon trusts nothing here
-// (it keeps its own copy of every index and copies a record before it looks at it); the shim trusts
-// the daemon. Everything a tenant can spoil in its regions hurts that tenant alone.
+// The daemon does not trust the contents: it has private copies of all indices and copies a record
+// before it checks it. The shim trusts the daemon. Whatever a tenant writes to its regions affects
+// only that tenant.
 //
-// Layout version: kWireVersion. A daemon serves shims of its own version and of the one before.
+// Layout version: kWireVersion. A daemon supports shims of its own version and of the one before.
 #ifndef MCCS_PROTO_SHIM_WIRE_H_
 #define MCCS_PROTO_SHIM_WIRE_H_
 
@@ -38,7 +38,7 @@ enum RecordFlags : uint8_t {
   kMoreInGroup = 1,  // the next record belongs to the same group as this one
 };
 
-// A piece of a registered buffer. `id` 0 means "none" (a rank that has no such side, or no bytes).
+// Part of a registered buffer. `id` 0: none (a rank without that side, or no bytes).
 struct BufferRef {
   uint32_t id;
   uint32_t reserved;
@@ -46,7 +46,7 @@ struct BufferRef {
 };
 
 // One call of one rank, two cache lines. `sequence` counts the kOperation records of a ring from 1;
-// the done fence reaches it when the call is complete. A kFence record carries the sequence of the
+// the done fence reaches it when the call is complete. A kFence record has the sequence of the
 // operation that follows it.
 //
 //    0 | sequence                              |
@@ -69,23 +69,23 @@ struct alignas(64) WorkRecord {
   ReduceOp redop;
   uint8_t flags;         // RecordFlags
   int32_t root_or_peer;  // root of a rooted collective, or the peer where HasPeer; else 0
-  uint64_t count;        // elements, as the NCCL call counts them; kWaitSignal: signals
+  uint64_t count;        // elements, as in the NCCL call; kWaitSignal: signals
   BufferRef send;
   BufferRef recv;
-  uint32_t ready_slot;  // which ready fence of the region; kNoReadySlot: no wait
+  uint32_t ready_slot;  // index of a ready fence in the region; kNoReadySlot: no wait
   RecordKind record;
   uint8_t reserved0[3];
   uint64_t ready_value;     // the work may start when ready[ready_slot] ≥ ready_value
   uint64_t scalar;          // kPreMulSum: the factor's bits, in `type`
-  BufferRef scalar_buffer;  // kPreMulSum with a device scalar: where it is
+  BufferRef scalar_buffer;  // kPreMulSum with a device scalar: its location
   uint32_t deadline_us;     // CallOptions
   uint8_t priority;
   Criticality criticality;
   uint8_t reserved1[2];
   uint32_t signal;  // one-sided calls: SignalNumber
   uint32_t reserved2;
-  uint64_t window;         // kPut: the peer's window of this number (RegisterWindow)
-  uint64_t window_offset;  // bytes from its beginning
+  uint64_t window;         // kPut: number of the peer's RMA window (RegisterWindow)
+  uint64_t window_offset;  // bytes from its start
 };
 static_assert(sizeof(WorkRecord) == 128);
 static_assert(offsetof(WorkRecord, count) == 16);
@@ -100,31 +100,31 @@ inline constexpr uint32_t kNoReadySlot = 0xffffffff;
 // ---- Communicator region ---------------------------------------------------------------------
 
 inline constexpr uint32_t kRingRecords = 256;  // a power of two
-inline constexpr uint32_t kReadySlots = 64;    // streams that one communicator may meet at a time
-// Streams of CUDA graphs that are alive, per communicator.
+inline constexpr uint32_t kReadySlots = 64;    // streams that one communicator may use at a time
+// Streams of living CUDA graphs, per communicator.
 inline constexpr uint32_t kCapturedSlots = 1024;
 inline constexpr size_t kErrorTextBytes = 960;
 
-// Why work on a communicator can no longer succeed. The shim maps it to ncclResult_t.
+// Why operations of a communicator cannot succeed any more. The shim maps it to ncclResult_t.
 enum class ErrorClass : uint32_t {
   kNone = 0,
-  kInvalidArgument = 1,  // what the caller passed
-  kInvalidUsage = 2,     // calls that do not fit together
+  kInvalidArgument = 1,  // of the caller
+  kInvalidUsage = 2,     // mismatched calls
   kSystem = 3,           // this host: daemon, memory, descriptors
   kRemote = 4,           // another rank, host or link failed
-  kInternal = 5,         // a defect of ours
-  kAborted = 6,          // the communicator was aborted here
+  kInternal = 5,         // a bug in MCCS
+  kAborted = 6,          // the communicator was aborted on this rank
 };
 
-// Written by the daemon, or by the shim once the daemon is dead: `error` last (release); pairs with
-// the shim's acquire load. Text and class are written once. A failure releases no stream: `done`
-// stays as it is until the shim poisons it (ReleaseStreams, shim/fence.h).
+// Written by the daemon, or by the shim after the daemon's death: `error` last (release); pairs
+// with the shim's acquire load. Text and class are written once. A failure releases no stream:
+// `done` does not change until the shim poisons it (ReleaseStreams, shim/fence.h).
 struct alignas(64) ErrorLine {
   std::atomic<uint32_t> error;  // ErrorClass
-  // 1: a rank is gone, and no call has needed it yet: calls are still accepted. The daemon clears
-  // it (release) when the communicator's work fails.
+  // 1: a rank has departed, and no call has needed it yet: calls are still accepted. The daemon
+  // clears it (release) when the communicator's work fails.
   std::atomic<uint32_t> accepts_calls;
-  uint64_t done_before;             // what `done` said until it was poisoned; written by the shim
+  uint64_t done_before;             // value of `done` before the poison; written by the shim
   char text[kErrorTextBytes - 16];  // zero-terminated
 };
 
@@ -133,18 +133,18 @@ struct alignas(64) ErrorLine {
 // Record n (from 0) is at records[n % kRingRecords].
 struct CommRegion {
   FencePageHeader header;
-  FenceLine done;  // highest sequence of which all work up to it is done
+  FenceLine done;  // highest sequence up to which all calls are complete
   alignas(64) std::atomic<uint64_t> tail;
   alignas(64) std::atomic<uint64_t> head;
   ErrorLine failure;
   FenceLine ready[kReadySlots];
   WorkRecord records[kRingRecords];
-  // Calls that were captured into a CUDA graph take no place in the ring: what they are was said
-  // when they were captured (CaptureWork), and a replay writes these words alone. A slot belongs to
-  // one stream of one capture, so one group at a time uses it. Enqueued on the stream, for group g:
+  // Calls captured into a CUDA graph do not use the ring: CaptureWork describes them once, and a
+  // replay writes only these words. A slot belongs to one stream of one capture, so one group at a
+  // time uses it. Enqueued on the stream, for group g:
   //   low half of captured_done = 0;  captured_ready = g;  wait until captured_done ≥ 1
   // The daemon runs the group, sets captured_ready to 0, then the lowest bit of captured_done.
-  // Poison is in the high half, which no replay clears: from then on none waits.
+  // The poison is in the high half, which no replay clears: after it no replay waits.
   FenceLine captured_done[kCapturedSlots];
   alignas(64) std::atomic<uint32_t> captured_ready[kCapturedSlots];
 };
@@ -158,7 +158,8 @@ static_assert(offsetof(CommRegion, ready) % 64 == 0);
 static_assert(offsetof(CommRegion, captured_done) % 64 == 0);
 static_assert(sizeof(CommRegion) < 128 * 1024);
 
-// Releases streams at captured work, now and at every later replay. THREAD: any of the shim's.
+// Releases streams that wait for captured work, now and at all later replays. THREAD: any of the
+// shim's.
 inline void PoisonCaptured(CommRegion& region) {
   for (FenceLine& line : region.captured_done) SignalFence(line, kFencePoison);
 }
@@ -168,9 +169,9 @@ inline void PoisonCaptured(CommRegion& region) {
 inline constexpr uint32_t kMaxCommsPerSession = 4096;
 
 // `dirty`: one bit per CommHandle. The shim sets it after advancing the tail (fetch_or, seq_cst)
-// and then, if `daemon_asleep` is set (load, seq_cst), rings the doorbell eventfd. The daemon,
-// before it sleeps, sets daemon_asleep (seq_cst) and looks at `dirty` once more: one of the two
-// sees the other.
+// and then, if `daemon_asleep` is set (load, seq_cst), rings the doorbell eventfd. Before it
+// sleeps, the daemon sets daemon_asleep (seq_cst) and reads `dirty` once more: one of the two sees
+// the other.
 struct SessionRegion {
   alignas(64) std::atomic<uint32_t> daemon_asleep;
   alignas(64) std::atomic<uint64_t> dirty[kMaxCommsPerSession / 64];

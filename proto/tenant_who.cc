@@ -10,10 +10,10 @@ namespace {
 constexpr std::string_view kUserPrefix = "uid ";
 
 constexpr uint64_t kByUser = 1;
-constexpr uint64_t kByCgroup = 2;  // and more, the longer its path
+constexpr uint64_t kByCgroup = 2;  // and higher, for longer paths
 constexpr uint64_t kBySocket = std::numeric_limits<uint64_t>::max();
 
-// Whether `path` is `group` or below it: "/a" has "/a/b", and not "/ab".
+// Whether `path` is `group` or a descendant: "/a" contains "/a/b", but not "/ab".
 bool IsWithin(std::string_view path, std::string_view group) {
   while (group.size() > 1 && group.ends_with('/')) group.remove_suffix(1);
   if (group == "/") return path.starts_with('/');
@@ -27,7 +27,7 @@ std::string CallUser(uint32_t uid) { return std::string(kUserPrefix) + std::to_s
 uint64_t ClaimOf(const TenantWho& who, const ProcessOrigin& origin) {
   const auto& sockets = who.sockets;
   const bool by_socket = std::find(sockets.begin(), sockets.end(), origin.called) != sockets.end();
-  // A socket that is called like a user is none.
+  // A name like "uid 1000" is never that of a socket.
   const bool is_user = origin.called.starts_with(kUserPrefix);
   if (by_socket && !is_user) return kBySocket;
   uint64_t claim = 0;

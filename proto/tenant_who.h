@@ -1,5 +1,4 @@
-// Which Tenant a process is: the one rule of daemons, which hold tenants to their quotas, and of
-// the controller, whose policies are for tenants. Pure.
+// Maps processes to Tenants. Daemons use it for quotas and the controller for policies. Pure.
 #ifndef MCCS_PROTO_TENANT_WHO_H_
 #define MCCS_PROTO_TENANT_WHO_H_
 
@@ -10,34 +9,34 @@
 
 namespace mccs {
 
-// What a daemon knows of a process that came to one of its sockets.
+// What a daemon knows of a process that has connected to one of its sockets.
 struct ProcessOrigin {
-  std::string called;  // the socket's tenant, or "uid 1000" of one who came to the common socket
-  std::string cgroup;  // as /proc/PID/cgroup has it, from / on; empty: not known
+  std::string called;  // the socket's tenant; on the common socket "uid 1000"
+  std::string cgroup;  // path in /proc/PID/cgroup, from / on; empty: unknown
 
   friend auto operator<=>(const ProcessOrigin&, const ProcessOrigin&) = default;
 };
 
-// What daemons call a user who has no socket of its own.
+// The daemons' name for a user without a socket of its own.
 std::string CallUser(uint32_t uid);
 
-// Whom a Tenant claims. Each entry once.
+// Selects the processes of a Tenant. No duplicate entries.
 struct TenantWho {
-  std::vector<uint32_t> uids;        // at the common socket
+  std::vector<uint32_t> uids;        // on the common socket
   std::vector<std::string> sockets;  // `tenant` of sockets in mccsd's configuration
-  std::vector<std::string> cgroups;  // these and all below them
+  std::vector<std::string> cgroups;  // including their descendants
 
   friend bool operator==(const TenantWho&, const TenantWho&) = default;
 };
 
-// How firmly `who` claims a process of this origin: of several Tenants the one with the highest
-// number has it. 0: not at all. A socket goes before a control group, of which the innermost
-// counts, and that before a user. Two Tenants never claim one origin alike, if no entry is of both.
+// Precedence of `who` for a process of this origin; the Tenant with the highest value gets it. 0:
+// no match. A socket precedes a control group, of which the innermost counts, and that a user. Two
+// Tenants never have equal precedence, if they have no entry in common.
 uint64_t ClaimOf(const TenantWho& who, const ProcessOrigin& origin);
 
-// The one of `candidates`, a list, that claims a process of this origin most firmly; null: none
-// does. `who_of` gives whom a candidate claims; null: it is no Tenant.
-// LIFETIME: what is returned is as long there as the list is as it is.
+// Returns the element of `candidates`, a list, with the highest precedence for this origin; null:
+// no match. `who_of` returns a candidate's selector; null: the candidate is not a Tenant.
+// LIFETIME: the result points into the list.
 template <typename Candidates, typename WhoOf>
 auto FindClaimant(const Candidates& candidates, const ProcessOrigin& origin, WhoOf who_of)
     -> decltype(&*candidates.begin()) {

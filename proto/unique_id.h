@@ -1,8 +1,8 @@
-// What stands in the 128 bytes of an ncclUniqueId that we made.
+// The 128 bytes of an ncclUniqueId made by MCCS.
 //
-// The framework carries the id between ranks. It names the daemon where the ranks meet (the
-// rendezvous) and holds the secret with which daemons prove to each other that a rank gave them the
-// id. Ids of the real NCCL have no magic of ours: a mixed job fails with a text.
+// The framework passes the id between ranks. It contains the address of the rendezvous daemon,
+// where the ranks meet, and the secret by which daemons authenticate each other. Ids of the real
+// NCCL lack the magic, so a mixed job fails with an error message.
 #ifndef MCCS_PROTO_UNIQUE_ID_H_
 #define MCCS_PROTO_UNIQUE_ID_H_
 
@@ -18,17 +18,16 @@ inline constexpr size_t kSecretBytes = 16;
 
 struct UniqueId {
   uint64_t magic;     // kUniqueIdMagic
-  uint32_t version;   // kWireVersion of its maker
+  uint32_t version;   // kWireVersion of its creator
   uint16_t port;      // of the rendezvous daemon, host order
   uint8_t guessable;  // 1: derived from NCCL_COMM_ID
-  uint8_t looked_up;  // 1: `host` is what one host found for a name; others may have found another
-                      // address
+  uint8_t looked_up;  // 1: `host` is the result of a name look-up, which may differ on other hosts
   uint64_t comm_id;
   uint8_t secret[kSecretBytes];
-  char host[64];  // numeric address of the rendezvous daemon, zero-terminated; among the ranks also
-                  // the name that NCCL_COMM_ID gave: each process looks it up before it tells its
-                  // daemon
-  uint8_t derived;  // 1: follows from a communicator that all ranks, or some, belong to; the
+  char host[64];    // numeric address of the rendezvous daemon, zero-terminated; between ranks also
+                    // the name in NCCL_COMM_ID: each process resolves it before it sends the id to
+                    // its daemon
+  uint8_t derived;  // 1: of a derived communicator, whose parent has all or some of its ranks; the
                     // rendezvous opens when its rank 0 joins
   uint8_t reserved1[23];
 };

@@ -21,7 +21,7 @@ void ReadSockets(YamlReader& yaml, Config* config) {
     entry.Field("mode", &mode);
     const char* end = mode.data() + mode.size();
     if (std::from_chars(mode.data(), end, socket.mode, 8).ptr != end || socket.mode > 0777) {
-      entry.Refuse("mode", "is no octal file mode, as in \"0660\"");
+      entry.Refuse("mode", "'mode' must be an octal file mode such as \"0660\"");
     }
     config->sockets.push_back(socket);
   }
@@ -35,16 +35,17 @@ void ReadLanes(YamlReader& yaml, Config* config) {
   lanes.Bytes("slot_bytes", &slot_bytes);
   lanes.Field("skew", &config->skew);
   if (config->channels < 1 || config->channels > kMaxChannels) {
-    lanes.Refuse("channels", absl::StrCat("must be 1 to ", kMaxChannels));
+    lanes.Refuse("channels", absl::StrCat("'channels' must be 1 to ", kMaxChannels));
   }
   if (config->lanes.slots < 2 || config->lanes.slots > kMaxLaneSlots) {
-    lanes.Refuse("slots", absl::StrCat("must be 2 to ", kMaxLaneSlots));
+    lanes.Refuse("slots", absl::StrCat("'slots' must be 2 to ", kMaxLaneSlots));
   }
   if (config->skew >= config->lanes.slots) {
-    lanes.Refuse("skew", "must be less than slots");
+    lanes.Refuse("skew", "'skew' must be less than slots");
   }
   if (slot_bytes < kMinSlotBytes || slot_bytes > kMaxSlotBytes) {
-    lanes.Refuse("slot_bytes", absl::StrCat("must be ", kMinSlotBytes, " to ", kMaxSlotBytes));
+    lanes.Refuse("slot_bytes",
+                 absl::StrCat("'slot_bytes' must be ", kMinSlotBytes, " to ", kMaxSlotBytes));
   } else {
     config->lanes.slot_bytes = static_cast<uint32_t>(slot_bytes);
   }
@@ -66,10 +67,12 @@ void ReadRule(YamlReader& yaml, std::vector<AlgorithmRule>* rules) {
   yaml.Bytes("max_bytes", &rule.max_bytes);
   rule.kind = KindNamed(kind);
   const std::optional<Algorithm> known = ParseAlgorithm(algorithm);
-  if (!known.has_value()) return yaml.Refuse("algorithm", "must be ring, tree or direct");
+  if (!known.has_value())
+    return yaml.Refuse("algorithm", "'algorithm' must be ring, tree or direct");
   rule.algorithm = *known;
   if (!Serves(rule.algorithm, rule.kind)) {
-    return yaml.Refuse("kind", absl::StrCat("there is no '", kind, "' by '", algorithm, "'"));
+    return yaml.Refuse("kind",
+                       absl::StrCat("algorithm '", algorithm, "' does not support '", kind, "'"));
   }
   rules->push_back(rule);
 }
@@ -95,7 +98,8 @@ void ReadLimits(YamlReader& yaml, Config* config) {
   limits.Bytes("mapped_bytes_per_tenant", &config->buffers.mapped_bytes_per_tenant);
   if (config->buffers.buffers_per_tenant < 1 ||
       config->buffers.buffers_per_tenant > kMaxBuffersOfAll) {
-    limits.Refuse("buffers_per_tenant", absl::StrCat("must be 1 to ", kMaxBuffersOfAll));
+    limits.Refuse("buffers_per_tenant",
+                  absl::StrCat("'buffers_per_tenant' must be 1 to ", kMaxBuffersOfAll));
   }
 }
 
@@ -107,7 +111,7 @@ void ReadMarkings(YamlReader& yaml, Markings* markings) {
     uint32_t mark = 0;
     dscp.Field(kPriorities[i], &mark);
     if (mark > kMaxDscp) {
-      dscp.Refuse(kPriorities[i], absl::StrCat("must be 0 to ", static_cast<int>(kMaxDscp)));
+      dscp.Refuse(kPriorities[i], absl::StrCat("DSCP must be 0 to ", static_cast<int>(kMaxDscp)));
     } else {
       (*markings)[i + 1] = static_cast<uint8_t>(mark);
     }

@@ -1,4 +1,4 @@
-// mccsd's configuration: a YAML file, with flags over it.
+// mccsd's configuration: a YAML file, which command-line flags override.
 #ifndef MCCS_SERVICE_CONFIG_H_
 #define MCCS_SERVICE_CONFIG_H_
 
@@ -11,26 +11,26 @@
 
 namespace mccs {
 
-// A socket whose openers are one tenant.
+// A Unix socket for the processes of one tenant.
 struct TenantSocket {
   std::string path;
-  std::string tenant;  // empty: the user of the process is the tenant
+  std::string tenant;  // empty: the tenant is named after the process's user
   unsigned mode = 0666;
 };
 
 struct Config {
   std::string host;  // empty: the machine's host name
   std::string pod, rack;
-  std::string topology;  // name of the Topology that this host is believed to stand in; empty: any
-  std::string socket = "/run/mccs/mccsd.sock";  // common; empty: none
+  std::string topology;  // name of the Topology that contains this host; empty: any
+  std::string socket = "/run/mccs/mccsd.sock";  // for all tenants; empty: none
   std::vector<TenantSocket> sockets;
-  std::string listen = "0.0.0.0:7400";  // as advertise, numeric once read
+  std::string listen = "0.0.0.0:7400";  // numeric after ReadConfig, like advertise
   std::string advertise;                // empty: derived from listen
   std::string state_dir = "/run/mccs";
   std::string controller;      // empty: none
-  std::string metrics_listen;  // HTTP, for Prometheus; numeric once read; empty: none
+  std::string metrics_listen;  // HTTP, for Prometheus; numeric after ReadConfig; empty: none
   int gpus = 8;
-  int workers = -1;  // of the host-memory device; −1: by the machine's cores
+  int workers = -1;  // threads of the host-memory device; −1: chosen from the number of cores
   LogLevel log_level = LogLevel::kInfo;
   int channels = 2;
   LaneShape lanes{.slots = 12, .slot_bytes = 96u << 10};
@@ -40,12 +40,12 @@ struct Config {
   Markings dscp = {};
 };
 
-// Reads `path` over the defaults, and looks up the host names of `listen` and `advertise`: may
-// block. kInvalidArgument: every error with line, column and word.
+// Reads `path` and applies it to the defaults. Resolves the host names of `listen` and `advertise`:
+// may block. kInvalidArgument: lists every error with line, column and key.
 absl::StatusOr<Config> ReadConfig(const std::string& path);
 
-// "HOST:PORT" with the host looked up, as the engine wants it: it does no look-ups. Blocks.
-// kInvalidArgument with the text.
+// Parses "HOST:PORT" and resolves the host, because the engine does no look-ups. Blocks.
+// kInvalidArgument: names the text.
 absl::StatusOr<Endpoint> ResolveEndpoint(const std::string& text);
 
 }  // namespace mccs

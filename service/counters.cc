@@ -9,7 +9,7 @@
 namespace mccs {
 namespace {
 
-// In one order, for those to whom others are added.
+// Visits all counters in a fixed order, so that two objects can be added.
 template <typename Counters, typename Visit>
 void ForEachCounter(Counters& counters, const Visit& visit) {
   for (auto& work : counters.work) {
@@ -26,7 +26,7 @@ void ForEachCounter(Counters& counters, const Visit& visit) {
   visit(counters.changes_dropped);
 }
 
-// Adds what `take` makes of each of `from`.
+// Adds take(x) for each x of `from`.
 template <typename Counters, typename Take>
 void AddCounters(Counters& from, TenantCounters* sum, const Take& take) {
   std::vector<Counter*> sums;
@@ -98,7 +98,7 @@ std::string DaemonCounters::Place(const std::string& name) {
 
 std::shared_ptr<TenantCounters> DaemonCounters::Of(const ProcessOrigin& origin,
                                                    const std::string& name) {
-  // Its only writer looks without the lock.
+  // No lock: this thread is the only writer.
   const auto known = entries_.find(origin);
   if (known != entries_.end()) return known->second.counters;
   const std::lock_guard lock(mutex_);

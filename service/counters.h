@@ -1,16 +1,18 @@
-// What a daemon has done so far, in numbers by tenant: the engine counts while it works, and the
-// thread that serves /metrics reads (service/metrics.h). The engine takes no lock to count, and
-// does not notice that it is read (base/counter.h).
+// Counters of a daemon, by tenant. The engine counts while it works; the thread that serves
+// /metrics reads them (service/metrics.h). The engine takes no lock to count and is not slowed by
+// readers (base/counter.h).
 //
-// Tenants go by the names of operators' Tenants, where one has the processes. Whose processes are
-// may change while they run: what was counted stays with the name under which it was counted, what
-// comes counts for the other, and what they have (gauges) moves with them.
+// A tenant's counters have the name of its Tenant object, where one selects the processes. A
+// process may be mapped to another tenant while it runs. Counters then keep what was counted under
+// the old name and count under the new one; gauges move to the new name.
 //
-//   entry of an origin, while somebody counts for it ─── renamed, or nobody any more ──► settled
+// clang-format off
+//   entry of an origin, while in use ───── renamed, or no longer in use ──────────────► settled
 //        └──────────────────── sum by name: what is read ◄───────────────────────────────────┘
+// clang-format on
 //
-// OWNER: shared by the Daemon, what it counts for, and whoever reads. THREAD: as each says; "the
-// engine" is the one thread that writes.
+// OWNER: shared by the Daemon, the objects that it counts for, and readers. THREAD: as stated at
+// each function; "the engine" is the one thread that writes.
 #ifndef MCCS_SERVICE_COUNTERS_H_
 #define MCCS_SERVICE_COUNTERS_H_
 
@@ -31,85 +33,86 @@ namespace mccs {
 
 class TenantAccount;
 
-// Why a communicator failed, as its ranks are told (service/error_class.h): by wire::ErrorClass.
+// Why a communicator failed, as reported to its ranks (service/error_class.h): wire::ErrorClass.
 inline constexpr size_t kFailureClasses = 7;
 const char* NameOfFailure(size_t error_class);
 size_t FailureClassOf(const absl::Status& why);
 
-// What a lane may wait for (LaneWait).
+// Reasons for which a lane may wait (LaneWait).
 inline constexpr size_t kLaneWaits = 4;
 
-// Of one tenant on this host.
+// Counters of one tenant on this host.
 struct TenantCounters {
   struct Work {
     Counter operations;
-    Counter bytes;  // the calls' own: count × size of type
+    Counter bytes;  // of the calls: count × size of type
   };
   // One direction of all lanes.
   struct Lanes {
     Counter bytes;
     Counter reconnects;
-    std::array<Counter, kLaneWaits> wait_ns;  // by LaneWait (service/transport/lane.h), once over
+    std::array<Counter, kLaneWaits>
+        wait_ns;  // by LaneWait (service/transport/lane.h); added at its end
   };
 
   std::array<Work, kOpKinds> work;
   std::array<Counter, kFailureClasses> failures;  // of communicators
   Gauge forming, active, failed;                  // communicators
   Gauge sessions;
-  Gauge buffers, buffer_bytes;  // that its processes have offered
+  Gauge buffers, buffer_bytes;  // registered by its processes
   Lanes sent, received;
   Counter changes_done, changes_dropped;  // of strategies
-  Gauge highest_epoch;                    // in force, of its active communicators
+  Gauge highest_epoch;                    // of its active communicators
 
-  // Which epochs are in force. THREAD: the engine.
+  // Count the active communicators by epoch. THREAD: the engine.
   void EnterEpoch(uint64_t epoch);
   void LeaveEpoch(uint64_t epoch);
 
-  // Adds all numbers to those of `sum`; of epochs the higher counts.
+  // Adds all numbers to those of `sum`; of the two highest epochs, `sum` takes the higher.
   void AddTo(TenantCounters* sum) const;
-  // Counters count from 0 again, and what they were is added to `sum`. THREAD: the engine.
+  // Adds the counters to `sum` and resets them to 0. THREAD: the engine.
   void MoveCountersTo(TenantCounters* sum);
 
  private:
-  std::map<uint64_t, int> epochs_;  // the engine's alone
+  std::map<uint64_t, int> epochs_;  // used by the engine only
 };
 
 class DaemonCounters {
  public:
-  // Names beyond share one: a flood of them shall not fill the memory of whoever collects.
+  // Tenants beyond this number share one name, which bounds the memory of the metrics collector.
   static constexpr size_t kMaxTenants = 1024;
   static constexpr char kOtherTenants[] = "(others)";
 
-  // The entry of processes of this origin, made if need be, which counts for `name`. The lock is
-  // held for an insertion. THREAD: the engine.
+  // Returns the entry of processes of this origin, which counts for `name`; creates it if needed.
+  // Locks only to insert. THREAD: the engine.
   std::shared_ptr<TenantCounters> Of(const ProcessOrigin& origin, const std::string& name);
-  // Of those whose name is what the daemon calls them.
+  // The same for processes without a Tenant, under the daemon's own name for them.
   std::shared_ptr<TenantCounters> Of(const std::string& tenant) { return Of({tenant, ""}, tenant); }
-  // From now on all count for these names. THREAD: the engine.
+  // Changes the names under which all entries count. THREAD: the engine.
   void Rename(const std::function<std::string(const ProcessOrigin&)>& name_of);
-  // Sums by name, which never fall. THREAD: any.
+  // Sums by name. Counters never decrease. THREAD: any.
   std::map<std::string, std::shared_ptr<const TenantCounters>> Tenants() const;
 
   Counter turns;       // of the engine
-  Counter busy_turns;  // in which anything moved
+  Counter busy_turns;  // that made progress
   Counter sleeps;
-  Counter awake_ns;  // what was not slept
+  Counter awake_ns;  // time that the engine did not sleep
 
  private:
   struct Entry {
     std::string name;
     std::shared_ptr<TenantCounters> counters;
   };
-  // `name`, or kOtherTenants; it has a place in settled_ from then on.
+  // Returns `name`, or kOtherTenants, and adds it to settled_.
   std::string Place(const std::string& name);
 
-  mutable std::mutex mutex_;  // of the engine's changes of the maps, and of others' looks at them
+  mutable std::mutex mutex_;  // for the engine's changes of the maps and for other threads' reads
   std::map<ProcessOrigin, Entry> entries_;
-  std::map<std::string, TenantCounters> settled_;  // by name; only counters
+  std::map<std::string, TenantCounters> settled_;  // by name; counters only
 };
 
-// Of `all`, for processes with `account`; null: of those that the daemon calls `tenant`. Where
-// nobody counts, an entry that nobody reads.
+// Counters in `all` for processes of `account`; if null, for those that the daemon calls `tenant`.
+// If `all` is null, returns counters that no one reads.
 std::shared_ptr<TenantCounters> CountersOf(DaemonCounters* all, const TenantAccount* account,
                                            const std::string& tenant);
 

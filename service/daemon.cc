@@ -14,21 +14,21 @@
 namespace mccs {
 namespace {
 
-// Below it are the machine's own services.
+// Ports below are reserved for the machine's own services.
 constexpr uint16_t kFirstFreePort = 1024;
 
 bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
 
-// Whoever dials `at` comes to a listener at `open`.
+// True if a connection to `at` reaches a listener at `open`.
 bool Covers(const Endpoint& open, const Endpoint& at) {
   const bool one_family =
       (open.host.find(':') == std::string::npos) == (at.host.find(':') == std::string::npos);
   return open == at || (open.port == at.port && IsWildcard(open.host) && one_family);
 }
 
-// Where rank 0's host listens for the ranks of `id`. A name that is a loopback address here is
-// another one to other hosts (each host's /etc/hosts is its own): then at all addresses, as only
-// this host knows what it is called.
+// The address at which rank 0's host listens for the ranks of `id`. If the name resolves to a
+// loopback address here, it resolves to another one on other hosts, because each has its own
+// /etc/hosts. Then the host listens at all addresses.
 Endpoint MeetingPlaceOf(const wire::UniqueId& id) {
   Endpoint at{std::string(id.host, strnlen(id.host, sizeof(id.host))), id.port};
   if (id.looked_up != 0 && IsLoopbackAddress(at.host))
@@ -117,12 +117,12 @@ absl::StatusOr<std::unique_ptr<PeerListener>> Daemon::Listen(const Endpoint& at)
   return door;
 }
 
-// NCCL_COMM_ID names a place that rank 0's host must answer at, on the job's behalf.
+// Opens the listener that NCCL_COMM_ID names on rank 0's host, on the job's behalf.
 absl::Status Daemon::HostEnvironmentId(const wire::UniqueId& id, const std::string& tenant) {
   const Endpoint at = MeetingPlaceOf(id);
   if (at.port < kFirstFreePort) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "NCCL_COMM_ID: port ", at.port, " is not for jobs; ", kFirstFreePort, " and above are"));
+        "NCCL_COMM_ID: port ", at.port, " is reserved; use port ", kFirstFreePort, " or above"));
   }
   const bool open =
       Covers(listener_->local(), at) ||
@@ -134,15 +134,15 @@ absl::Status Daemon::HostEnvironmentId(const wire::UniqueId& id, const std::stri
     if (held >= kMaxEnvironmentDoorsPerTenant) {
       return absl::ResourceExhaustedError(
           absl::StrCat("NCCL_COMM_ID: ", held,
-                       " jobs of this tenant are "
-                       "forming at places of their own, which is the limit"));
+                       " jobs of this tenant "
+                       "already wait at NCCL_COMM_ID addresses of their own, which is the limit"));
     }
     auto listener = Listen(at);
     if (!listener.ok()) {
       return absl::Status(
           listener.status().code(),
           absl::StrCat(
-              "NCCL_COMM_ID must name an address of rank 0's host and a port that is free there: ",
+              "NCCL_COMM_ID must be an address of rank 0's host and a port that is free there: ",
               std::string(listener.status().message())));
     }
     environment_doors_.push_back({CommId(id.comm_id), tenant, *std::move(listener)});

@@ -1,5 +1,5 @@
-// The whole daemon, given its time, randomness, network, device, controller and tenants: what
-// main.cc runs on sockets, the simulator runs in memory, two and more in one thread.
+// The whole daemon with its clock, randomness, network, device, controller and tenants injected:
+// main.cc runs it on sockets, the simulator runs several of them in memory in one thread.
 //
 // THREAD: the engine: one thread calls everything. Never blocks.
 #ifndef MCCS_SERVICE_DAEMON_H_
@@ -39,7 +39,7 @@ struct DaemonParts {
 struct DaemonOptions {
   Position position;   // pod, rack, name of this host
   Endpoint listen;     // for peers; port 0: the system's choice
-  Endpoint advertise;  // where peers reach us; empty host: as `listen`, port 0: the one listened on
+  Endpoint advertise;  // for peers; empty host: as `listen`; port 0: the port listened on
   int channels = 1;    // of the default strategy, for communicators over several hosts
   LaneShape lanes;
   uint32_t skew = 1;
@@ -48,44 +48,44 @@ struct DaemonOptions {
   Markings markings = {};
 };
 
-// Meeting places of one tenant's NCCL_COMM_IDs at a time.
+// Listeners for NCCL_COMM_IDs that one tenant may have open at a time.
 inline constexpr int kMaxEnvironmentDoorsPerTenant = 64;
 
 class Daemon {
  public:
-  // Listens for peers. An address in use is a Status.
+  // Listens for peers. Returns an error if the address is in use.
   static absl::StatusOr<std::unique_ptr<Daemon>> Make(const DaemonParts& parts,
                                                       const DaemonOptions& options);
 
-  // Waits for the work that is in the device: it uses tenants' memory.
+  // Waits for the operations that run in the device, because they use tenants' memory.
   ~Daemon();
 
   void AddDoor(std::unique_ptr<TenantDoor> door) { frontend_->AddDoor(std::move(door)); }
 
-  // One turn: the table of contents of everything that a daemon does. `woken`: the engine slept and
-  // a descriptor ended the sleep. True when anything moved.
+  // Runs one turn; its body lists everything that a daemon does. `woken`: a descriptor ended the
+  // engine's sleep. Returns true if the turn made progress.
   bool Poll(bool woken = false);
 
-  // How the engine may wait after a turn in which nothing moved.
+  // How the engine may wait after a turn without progress.
   Urgency urgency() const { return communicators_->urgency(); }
-  // When Poll has something to do though nothing arrives.
+  // The time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
-  // Brackets a sleep. PrepareSleep is true if there is work after all: do not sleep then.
+  // Bracket a sleep. If PrepareSleep returns true, there is work: do not sleep.
   bool PrepareSleep() { return frontend_->PrepareSleep(); }
   void EndSleep() { frontend_->EndSleep(); }
 
-  // What it has done so far; may be read by any thread, and outlive the daemon.
+  // Readable by any thread; may outlive the daemon.
   std::shared_ptr<DaemonCounters> counters() const { return counters_; }
 
-  // Where peers reach this daemon.
+  // The address at which peers connect to this daemon.
   const Endpoint& endpoint() const { return environment_.endpoint; }
   size_t sessions() const { return frontend_->sessions(); }
   size_t communicators() const { return communicators_->size(); }
-  // As CommunicatorTable's.
+  // See CommunicatorTable::TurnsOf.
   uint64_t TurnsOf(CommId communicator) const { return communicators_->TurnsOf(communicator); }
 
  private:
-  // Where the ranks of a NCCL_COMM_ID meet, while they do.
+  // The listener at which the ranks of a NCCL_COMM_ID meet while they join.
   struct EnvironmentDoor {
     CommId meeting;
     std::string tenant;
@@ -112,7 +112,7 @@ class Daemon {
   std::unique_ptr<Frontend> frontend_;
   std::unique_ptr<PeerListener> listener_;  // for peers
   std::vector<EnvironmentDoor> environment_doors_;
-  std::optional<StateDump> dump_;  // that is being gathered
+  std::optional<StateDump> dump_;  // in progress
 };
 
 }  // namespace mccs

@@ -9,7 +9,7 @@
 namespace mccs {
 
 void EngineLoop::Run(const Readiness& stop) {
-  prctl(PR_SET_TIMERSLACK, kTimerSlackNs);  // else the kernel adds 50 µs to each short sleep
+  prctl(PR_SET_TIMERSLACK, kTimerSlackNs);  // The kernel's default adds 50 µs to each short sleep.
   started_ = clock_.Now();
   MonotonicNs last_move = started_;
   bool woken = false;

@@ -1,16 +1,20 @@
-// The engine: gives the daemon its turns and waits between them. It spins while work runs, backs
-// off while a GPU may write a word without ringing, and sleeps otherwise.
+// The engine: runs the daemon's turns and waits between them. It spins while work runs, backs off
+// while a GPU may write a word without ringing the doorbell, and sleeps otherwise.
 //
-//   moved ──► next turn at once
-//   else, by how long nothing has moved and the daemon's urgency: turns without a pause for
-//   kSpinNs, then
-//     kSpin:    turns with sched_yield, after kYieldNs with sleeps of kRunningSleepNs (bytes end them)
-//     kBackOff: turns with sched_yield, after kBackOffAfterNs with sleeps of kBackOffMinNs, doubling up to
-//               kBackOffMaxNs
-//     kSleep:   turns with sched_yield for kLingerNs (a job's next small call is near), then sleep
+// clang-format off
+//   progress ──► next turn at once
+//   none, by the time since the last progress and by the daemon's urgency: turns without a pause
+//   for kSpinNs, then
+//     kSpin:    turns with sched_yield, after kYieldNs with sleeps of kRunningSleepNs (bytes end
+//               them)
+//     kBackOff: turns with sched_yield, after kBackOffAfterNs with sleeps of kBackOffMinNs,
+//               doubling up to kBackOffMaxNs
+//     kSleep:   turns with sched_yield for kLingerNs (a job's next small call may follow), then
+//               sleep
+// clang-format on
 //
-// Yielding begins early: whom the daemon waits for may be waiting for its core. Where nobody is, a
-// yield costs less than a turn.
+// Yielding begins early: the thread that the daemon waits for may need its core. If no thread is
+// waiting, a yield costs less than a turn.
 //
 // THREAD: one, the caller of Run.
 #ifndef MCCS_SERVICE_ENGINE_LOOP_H_
@@ -39,12 +43,12 @@ class EngineLoop {
   EngineLoop(Daemon& daemon, Reactor& reactor, const Clock& clock)
       : daemon_(daemon), reactor_(reactor), clock_(clock) {}
 
-  // Until `stop` shows a descriptor readable.
+  // Runs until descriptor `stop` is readable.
   void Run(const Readiness& stop);
 
  private:
   void Count(MonotonicNs now, bool moved);
-  // True when a descriptor ended the wait.
+  // Returns true if a descriptor ended the wait.
   bool Wait(int64_t idle_ns);
   bool Yield();
   bool Sleep(int64_t timeout_ns);

@@ -1,4 +1,4 @@
-// How a failure inside the daemon is told to a tenant, and counted.
+// The error class that tenants and metrics see for a failure inside the daemon.
 #ifndef MCCS_SERVICE_ERROR_CLASS_H_
 #define MCCS_SERVICE_ERROR_CLASS_H_
 

@@ -18,7 +18,7 @@ namespace {
 constexpr unsigned kNvidia = 0x10de;
 constexpr unsigned kDisplay = 0x03;  // class of display controllers, 3D controllers included
 
-// Those ask drivers, which may not be there, or wake what sleeps.
+// These components call drivers, which may be missing or wake sleeping devices.
 constexpr const char* kUnwanted[] = {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero"};
 
 struct FreeTopology {
@@ -27,14 +27,15 @@ struct FreeTopology {
 using TopologyHandle = std::unique_ptr<hwloc_topology, FreeTopology>;
 
 absl::StatusOr<TopologyHandle> Load(const std::string& xml) {
-  // hwloc unloads its plugins with the last topology, and what they hold is lost then: one stays.
+  // hwloc unloads its plugins with the last topology and leaks their memory: keep one loaded.
   static hwloc_topology_t stays = nullptr;
   static const bool kept = hwloc_topology_init(&stays) == 0;
   hwloc_topology_t raw = nullptr;
-  if (!kept || hwloc_topology_init(&raw) != 0) return absl::UnavailableError("hwloc cannot begin");
+  if (!kept || hwloc_topology_init(&raw) != 0)
+    return absl::UnavailableError("cannot initialize hwloc");
   TopologyHandle topology(raw);
   for (const char* component : kUnwanted) {
-    // An error: it is not installed.
+    // An error means that the component is not installed.
     (void)hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
   }
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
@@ -42,7 +43,7 @@ absl::StatusOr<TopologyHandle> Load(const std::string& xml) {
     return absl::UnavailableError(absl::StrCat("hwloc cannot read ", xml));
   }
   if (hwloc_topology_load(raw) != 0) {
-    return absl::UnavailableError("hwloc cannot look at this machine");
+    return absl::UnavailableError("hwloc cannot read this machine's topology");
   }
   return topology;
 }
@@ -67,14 +68,14 @@ std::map<std::string, hwloc_obj_t> FindNics(hwloc_topology_t topology) {
   for (hwloc_obj_t device = nullptr;
        (device = hwloc_get_next_osdev(topology, device)) != nullptr;) {
     const bool network = device->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK;
-    // A virtual one hangs on the machine itself.
+    // A virtual device is attached to the machine itself.
     const bool real = device->parent != nullptr && device->parent->type == HWLOC_OBJ_PCI_DEVICE;
     if (network && real && device->name != nullptr) nics[device->name] = device;
   }
   return nics;
 }
 
-// What a bond, a bridge or a VLAN is made of.
+// The NICs that a bond, a bridge or a VLAN consists of.
 std::vector<std::string> PartsOf(const std::string& sysfs, const std::string& nic) {
   constexpr char kLower[] = "lower_";
   std::vector<std::string> parts;
@@ -88,7 +89,7 @@ std::vector<std::string> PartsOf(const std::string& sysfs, const std::string& ni
   return parts;
 }
 
-// Objects from the machine down to `object`.
+// The path of objects from the machine down to `object`.
 std::vector<hwloc_obj_t> WayTo(hwloc_obj_t object) {
   std::vector<hwloc_obj_t> way;
   for (; object != nullptr; object = object->parent) way.push_back(object);
@@ -96,7 +97,7 @@ std::vector<hwloc_obj_t> WayTo(hwloc_obj_t object) {
   return way;
 }
 
-// How much of their ways two objects share; 1: the machine alone.
+// The length of the common part of two objects' paths; 1: only the machine.
 int Nearness(hwloc_obj_t a, hwloc_obj_t b) {
   const std::vector<hwloc_obj_t> way = WayTo(a), other = WayTo(b);
   const auto [end, unused] = std::mismatch(way.begin(), way.end(), other.begin(), other.end());

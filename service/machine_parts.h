@@ -1,5 +1,5 @@
-// GPUs and NICs of this machine and which are near each other, as hwloc and the kernel see them.
-// No driver is asked: a GPU is a device on the PCI bus.
+// GPUs and NICs of this machine and their distance from each other, from hwloc and the kernel.
+// Uses no GPU driver: a GPU is a device on the PCI bus.
 //
 // THREAD: any. Blocks for system calls only.
 #ifndef MCCS_SERVICE_MACHINE_PARTS_H_
@@ -20,28 +20,27 @@ struct MachineGpu {
 
 struct MachineNic {
   std::string name;
-  std::string address;      // numeric, the first; empty: none
-  uint64_t speed_bps = 0;   // 0: the kernel does not say
-  int32_t mtu_bytes = 0;    // likewise
-  bool has_device = false;  // it, or what it is made of, is a device of the machine
-  // GPUs that no other NIC is nearer to; empty: nothing is known, or all NICs are equally near.
+  std::string address;      // the first one, numeric; empty: none
+  uint64_t speed_bps = 0;   // 0: unknown
+  int32_t mtu_bytes = 0;    // 0: unknown
+  bool has_device = false;  // the NIC, or one of its parts, is a physical device
+  // GPUs that have no nearer NIC; empty: unknown, or all NICs are equally near.
   std::vector<int> near_gpus;
 };
 
 struct MachineParts {
-  std::vector<MachineGpu>
-      gpus;  // by bus id, which is how CUDA counts with CUDA_DEVICE_ORDER=PCI_BUS_ID
-  std::vector<MachineNic> nics;  // as DiscoverHost orders them, without loopback
-  bool tells_nearness = false;   // some near_gpus is known
+  std::vector<MachineGpu> gpus;  // by bus id, the order of CUDA with CUDA_DEVICE_ORDER=PCI_BUS_ID
+  std::vector<MachineNic> nics;  // in the order of DiscoverHost, without loopback
+  bool tells_nearness = false;   // at least one near_gpus is known
 };
 
 struct MachineOptions {
-  HostInventory inventory;     // whose NICs are looked at
-  std::string sysfs = "/sys";  // for what NICs are made of
-  std::string hwloc_xml;       // a file that stands for the machine; empty: the machine
+  HostInventory inventory;     // the NICs to examine
+  std::string sysfs = "/sys";  // where the parts of NICs are looked up
+  std::string hwloc_xml;       // file to read instead of the machine; empty: the machine
 };
 
-// kUnavailable: hwloc cannot look at the machine, or at the file.
+// kUnavailable: hwloc cannot read the machine or the file.
 absl::StatusOr<MachineParts> LookAtMachine(const MachineOptions& options);
 
 }  // namespace mccs

@@ -1,4 +1,4 @@
-// mccsd: builds the objects and hands them down.
+// mccsd: creates and connects the objects.
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -47,17 +47,17 @@ namespace {
 
 int WorkersFor(const Config& config) {
   if (config.workers >= 0) return config.workers;
-  // The engine's thread is a worker too; a second one pays where there are cores to spare.
+  // The engine's thread works too; a second worker helps only with enough cores.
   return std::thread::hardware_concurrency() > 2 ? 2 : 1;
 }
 
-// A daemon that listens on every address tells its peers the first that is not loopback.
+// A daemon that listens on all addresses advertises the first one that is not loopback.
 std::string AddressFor(const Endpoint& listen, const HostInventory& inventory) {
   if (listen.host != "0.0.0.0" && listen.host != "::") return listen.host;
   return inventory.nics.empty() ? "127.0.0.1" : inventory.nics.front().addresses.front();
 }
 
-// The GPUs of this daemon's host are emulated, and so are their places on the bus.
+// The GPUs of this host are emulated, and so are their PCI addresses.
 void NameGpus(HostInventory* inventory) {
   for (GpuInfo& gpu : inventory->gpus) {
     char bus_id[32];
@@ -162,16 +162,17 @@ absl::Status Serve(const Config& config, Log& log) {
         UnixDoor::Open({.path = socket.path, .tenant = socket.tenant, .mode = socket.mode},
                        *reactor));
     daemon->AddDoor(std::move(door));
-    log.Info("tenants come to ", socket.path, socket.tenant.empty() ? "" : " as ", socket.tenant);
+    log.Info("listening for tenants at ", socket.path, socket.tenant.empty() ? "" : " as tenant ",
+             socket.tenant);
   }
   std::unique_ptr<MetricsServer> metrics;
   if (!config.metrics_listen.empty()) {
     MCCS_ASSIGN_OR_RETURN(metrics, ServeMetrics(config, *daemon, agent.get()));
     MCCS_RETURN_IF_ERROR(state->PublishMetrics(metrics->endpoint()));
-    log.Info("metrics at http://", metrics->endpoint(), "/metrics");
+    log.Info("serving metrics at http://", metrics->endpoint(), "/metrics");
   }
   MCCS_RETURN_IF_ERROR(state->Publish(ToString(daemon->endpoint())));
-  log.Info("host ", config.host, " is ready: peers reach it at ", ToString(daemon->endpoint()),
+  log.Info("host ", config.host, " is ready: endpoint for peers ", ToString(daemon->endpoint()),
            ", ", device.Description());
   const char* notify = std::getenv("NOTIFY_SOCKET");
   const std::string manager = notify != nullptr ? notify : "";
@@ -210,7 +211,7 @@ std::string HostName() {
 
 int Main(int argc, char** argv) {
   CLI::App app{
-      "mccsd: carries the collectives of this host's tenants.\n\n"
+      "mccsd: runs the collectives of this host's tenants.\n\n"
       "Runs until SIGTERM or SIGINT. Exit status: 0 stopped, 1 cannot serve, 2 bad configuration."};
   std::string config_path;
   Config flags;
@@ -236,7 +237,7 @@ int Main(int argc, char** argv) {
   bool print_topology = false;
   app.add_flag(
       "--print-topology", print_topology,
-      "Print this host's part of a kind: Topology, as hwloc and the kernel see it, and end");
+      "Print this host's entry for a kind: Topology, as hwloc and the kernel see it, and exit");
   app.set_version_flag("--version", "mccsd " MCCS_VERSION);
   try {
     app.parse(argc, argv);

@@ -13,7 +13,7 @@ using Tenants = std::map<std::string, std::shared_ptr<const TenantCounters>>;
 
 double Seconds(uint64_t ns) { return static_cast<double>(ns) / kNsPerSec; }
 
-// Kinds that a tenant never called are left out: fourteen series for each would say nothing.
+// Omits kinds that a tenant never called: fourteen zero series for each tenant have no use.
 void AddWork(const Tenants& tenants, Counter TenantCounters::Work::*number, MetricFamilies* out) {
   for (const auto& [name, tenant] : tenants) {
     for (size_t kind = 1; kind < tenant->work.size(); ++kind) {
@@ -42,7 +42,7 @@ void AddLanes(const Tenants& tenants, Counter TenantCounters::Lanes::*number, Me
   }
 }
 
-// As in LaneWait.
+// In the order of LaneWait.
 constexpr const char* kWaits[kLaneWaits] = {"nothing", "credit", "gate", "connection"};
 
 void AddLaneWaits(const Tenants& tenants, MetricFamilies* out) {
@@ -80,49 +80,51 @@ void AddChanges(const Tenants& tenants, MetricFamilies* out) {
 
 void AddTenants(const Tenants& tenants, MetricFamilies* out) {
   out->BeginCounter("mccs_operations_total",
-                    "Operations that this host's part of communicators has completed.");
+                    "Operations that communicators completed on this host.");
   AddWork(tenants, &TenantCounters::Work::operations, out);
   out->BeginCounter("mccs_operation_bytes_total",
-                    "Bytes of these operations' calls: count times size of type.");
+                    "Bytes of completed operations: count times size of type.");
   AddWork(tenants, &TenantCounters::Work::bytes, out);
   out->BeginGauge("mccs_communicators", "Communicators with ranks on this host, by state.");
   AddCommunicators(tenants, out);
-  out->BeginCounter("mccs_communicator_failures_total",
-                    "Communicators that failed on this host, by what their ranks were told.");
+  out->BeginCounter(
+      "mccs_communicator_failures_total",
+      "Communicators that failed on this host, by the error class that their ranks got.");
   AddFailures(tenants, out);
-  out->BeginGauge("mccs_sessions", "Tenants' processes that are connected.");
+  out->BeginGauge("mccs_sessions", "Connected tenant processes.");
   AddGauge(tenants, &TenantCounters::sessions, out);
-  out->BeginGauge("mccs_buffers", "Buffers that tenants' processes have registered.");
+  out->BeginGauge("mccs_buffers", "Buffers that tenant processes have registered.");
   AddGauge(tenants, &TenantCounters::buffers, out);
-  out->BeginGauge("mccs_buffer_bytes", "Bytes of the buffers that are registered.");
+  out->BeginGauge("mccs_buffer_bytes", "Bytes of registered buffers.");
   AddGauge(tenants, &TenantCounters::buffer_bytes, out);
-  out->BeginCounter("mccs_lane_bytes_total",
-                    "Payload between this host and others: sent and acknowledged, or received.");
+  out->BeginCounter(
+      "mccs_lane_bytes_total",
+      "Payload bytes that lanes sent (acknowledged) to, or received from, other hosts.");
   AddLanes(tenants, &TenantCounters::Lanes::bytes, out);
   out->BeginCounter("mccs_lane_reconnects_total",
-                    "Connections that took the place of another one of their lane.");
+                    "Connections that replaced another connection of the same lane.");
   AddLanes(tenants, &TenantCounters::Lanes::reconnects, out);
   out->BeginCounter("mccs_lane_wait_seconds_total",
-                    "Time that lanes had something to send and could not, by what they waited for; "
-                    "a wait counts when it is over.");
+                    "Time that lanes with data to send were blocked, by reason; "
+                    "a wait is counted when it ends.");
   AddLaneWaits(tenants, out);
   out->BeginCounter("mccs_strategy_changes_total",
-                    "Changes of running communicators' strategies that came into force, or not.");
+                    "Strategy changes of running communicators, by result.");
   AddChanges(tenants, out);
   out->BeginGauge("mccs_strategy_epoch_highest",
-                  "The highest epoch in force among active communicators; 0: there are none.");
+                  "Highest strategy epoch among active communicators; 0 if there are none.");
   AddGauge(tenants, &TenantCounters::highest_epoch, out);
 }
 
 void AddEngine(const DaemonCounters& counters, MetricFamilies* out) {
   out->BeginCounter("mccs_engine_turns_total", "Turns of the engine.");
   out->Add(static_cast<double>(counters.turns.value()));
-  out->BeginCounter("mccs_engine_busy_turns_total", "Turns in which anything moved.");
+  out->BeginCounter("mccs_engine_busy_turns_total", "Turns of the engine that made progress.");
   out->Add(static_cast<double>(counters.busy_turns.value()));
-  out->BeginCounter("mccs_engine_sleeps_total", "Waits of the engine until something happens.");
+  out->BeginCounter("mccs_engine_sleeps_total", "Sleeps of the engine.");
   out->Add(static_cast<double>(counters.sleeps.value()));
   out->BeginCounter("mccs_engine_awake_seconds_total",
-                    "Time that the engine has not slept, its waits by spinning included.");
+                    "Time that the engine was awake, including busy waiting.");
   out->Add(Seconds(counters.awake_ns.value()));
 }
 
@@ -131,9 +133,9 @@ void AddEngine(const DaemonCounters& counters, MetricFamilies* out) {
 std::vector<prometheus::MetricFamily> DaemonMetrics(const DaemonCounters& counters,
                                                     const DaemonFacts& facts) {
   MetricFamilies out;
-  out.BeginGauge("mccs_build_info", "Always 1; the labels say what runs here.");
+  out.BeginGauge("mccs_build_info", "Always 1; the labels name component, host and version.");
   out.Add({{"component", "mccsd"}, {"host", facts.host}, {"version", facts.version}}, 1);
-  out.BeginGauge("mccs_agent_connected", "1: registered with mccs-controller.");
+  out.BeginGauge("mccs_agent_connected", "1 if registered with mccs-controller, else 0.");
   out.Add(facts.controller_connected ? 1 : 0);
   AddEngine(counters, &out);
   AddTenants(counters.Tenants(), &out);

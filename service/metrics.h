@@ -1,5 +1,5 @@
-// A daemon's counters in Prometheus' terms: what GET /metrics of mccsd shows. docs/operator.md
-// lists them for people.
+// A daemon's counters as Prometheus metrics, served by mccsd at GET /metrics. docs/operator.md
+// lists them.
 //
 // THREAD: any.
 #ifndef MCCS_SERVICE_METRICS_H_

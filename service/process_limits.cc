@@ -26,7 +26,7 @@ void RaiseProcessLimits(Log& log) {
   }
   if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_max != RLIM_INFINITY) {
     log.Info("locked memory is limited to ", FormatBytes(limit.rlim_max),
-             ": enough for TCP lanes; RDMA lanes need LimitMEMLOCK=infinity");
+             ": sufficient for TCP lanes; RDMA lanes need LimitMEMLOCK=infinity");
   }
 }
 

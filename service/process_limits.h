@@ -1,5 +1,4 @@
-// The limits that the operating system sets to this process: raised where allowed, told where too
-// low.
+// The operating system's limits for this process: raised where allowed, reported where too low.
 #ifndef MCCS_SERVICE_PROCESS_LIMITS_H_
 #define MCCS_SERVICE_PROCESS_LIMITS_H_
 
@@ -7,8 +6,8 @@
 
 namespace mccs {
 
-// File descriptors (one per connection, buffer and communicator) are raised to the hard limit,
-// which is the administrator's word; too few of them, or of lockable memory, are a line in the log.
+// Raises the limit of file descriptors (one per connection, buffer and communicator) to the hard
+// limit. Logs a line if file descriptors or lockable memory are too few.
 void RaiseProcessLimits(Log& log);
 
 }  // namespace mccs

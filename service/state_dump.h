@@ -1,5 +1,5 @@
-// The daemon's state as an operator asks for it, gathered a few parts at a turn, so that nobody's
-// work waits for it.
+// The daemon's state for an operator, collected a few parts per turn so that it does not delay
+// other work.
 //
 // OWNER: the Daemon. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_STATE_DUMP_H_
@@ -17,16 +17,16 @@ namespace mccs {
 
 class StateDump {
  public:
-  // Sessions and communicators in one turn: some tens of microseconds.
+  // Sessions and communicators per turn: some tens of microseconds.
   static constexpr int kPartsPerTurn = 4;
-  // Of an answer; the rest is counted. gRPC takes 4 MiB.
+  // Of the answer; parts that do not fit are only counted. gRPC's limit is 4 MiB.
   static constexpr size_t kMaxBytes = 2u << 20;
 
-  // `first`: what is known at once.
+  // `first`: the part of the state that is known at once.
   StateDump(uint64_t question, state::Daemon first)
       : question_(question), state_(std::move(first)) {}
 
-  // A few more parts. True when all is there.
+  // Collects a few more parts. Returns true when the state is complete.
   bool Continue(const Frontend& frontend, const CommunicatorTable& communicators);
 
   uint64_t question() const { return question_; }
@@ -38,7 +38,7 @@ class StateDump {
   const uint64_t question_;
   state::Daemon state_;
   size_t bytes_ = 0;
-  // The last ones that were told of; sessions come first.
+  // The last ones collected; sessions come first.
   uint64_t session_ = 0;
   bool sessions_done_ = false;
   uint64_t communicator_ = 0;

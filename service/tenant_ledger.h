@@ -1,9 +1,8 @@
-// Which Tenants there are, as the controller said last, and what each of them has on this host: its
-// quotas are for that, over all processes that are of the Tenant.
+// The Tenants of the controller's last update, and what each of them uses on this host. A quota
+// limits the sum over all processes of a Tenant.
 //
-// A process's origin stays what it was when it came; whose it is may change with the controller's
-// word, and then what it has counts for the other Tenant. Nothing is taken back from one who is
-// beyond a quota that has been lowered: it gets no more.
+// A process's origin does not change. Its Tenant may change with an update; its usage then counts
+// for the other Tenant. A Tenant above a quota that was lowered loses nothing, but gets no more.
 //
 // OWNER: the Daemon. THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_TENANT_LEDGER_H_
@@ -22,11 +21,11 @@
 
 namespace mccs {
 
-// On one host; absent: no limit.
+// Per host; absent: no limit.
 struct TenantQuotas {
-  std::optional<uint64_t> communicators = {};  // with a rank here
+  std::optional<uint64_t> communicators = {};  // with a rank on this host
   std::optional<uint64_t> memory_bytes = {};   // of registered buffers
-  std::optional<uint64_t> operations = {};     // collectives at work
+  std::optional<uint64_t> operations = {};     // collectives that run at a time
 
   friend bool operator==(const TenantQuotas&, const TenantQuotas&) = default;
 };
@@ -39,7 +38,7 @@ struct TenantEntry {
   friend bool operator==(const TenantEntry&, const TenantEntry&) = default;
 };
 
-// What processes of one origin have. Who takes something gives it back later.
+// What processes of one origin use. Each Take… is paired with a later Give….
 class TenantAccount;
 class TenantWork;
 
@@ -49,13 +48,13 @@ class TenantLedger {
   TenantLedger(const TenantLedger&) = delete;
   TenantLedger& operator=(const TenantLedger&) = delete;
 
-  // These hold from now on.
+  // Replaces all Tenants.
   void SetTenants(std::vector<TenantEntry> tenants);
 
-  // The one account of that origin, which lives as long as somebody holds it.
+  // The account of that origin, shared by all holders; it ends with the last one.
   std::shared_ptr<TenantAccount> AccountOf(const ProcessOrigin& origin);
 
-  // What people call such a process: as TenantAccount::name().
+  // The display name of such a process: see TenantAccount::name().
   std::string NameOf(const ProcessOrigin& origin) const;
 
   size_t accounts() const;
@@ -64,7 +63,7 @@ class TenantLedger {
   friend class TenantAccount;
   struct Books {
     std::vector<TenantEntry> tenants;
-    std::map<ProcessOrigin, TenantAccount*> accounts;  // those that live
+    std::map<ProcessOrigin, TenantAccount*> accounts;  // the living ones
 
     const TenantEntry* Find(const ProcessOrigin& origin) const;
   };
@@ -80,27 +79,27 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   TenantAccount& operator=(const TenantAccount&) = delete;
 
   const ProcessOrigin& origin() const { return origin_; }
-  // Null: it is of no Tenant, and has no quotas.
+  // Null: no Tenant selects the process; it has no quotas.
   const TenantEntry* tenant() const { return tenant_; }
-  // Of its Tenant; without one what the daemon calls it.
+  // The Tenant's name; without a Tenant the daemon's own name for the process.
   const std::string& name() const { return tenant_ != nullptr ? tenant_->name : origin_.called; }
 
-  // kResourceExhausted: its Tenant has as much as it may; the text names Tenant, quota, number and
+  // kResourceExhausted: the Tenant's quota is used up; the message names Tenant, quota, usage and
   // remedy.
   absl::Status TakeCommunicator();
   void GiveCommunicator() { --communicators_; }
   absl::Status TakeMemory(uint64_t bytes);
   void GiveMemory(uint64_t bytes) { memory_bytes_ -= bytes; }
 
-  // Work is one collective of one communicator, from its start here to its end (TenantWork). One
-  // that is beyond the quota is not refused: it begins later. Where all that are at work have stood
-  // still for kStandstillNs they may be waiting, on other hosts, for one that is held back here:
-  // then one more begins, so that nothing waits for ever.
+  // Work is one collective of one communicator, from its start on this host to its end
+  // (TenantWork). A collective beyond the quota is not rejected: it starts later. If no running
+  // collective made progress for kStandstillNs, they may wait on other hosts for one that is
+  // blocked here. Then one more starts, which prevents a deadlock.
   static constexpr int64_t kStandstillNs = 10 * kNsPerMs;
   bool MayWork(MonotonicNs now) const;
-  // When that is, if nothing of its Tenant moves until then.
+  // The time at which the standstill ends the wait, if the Tenant's work makes no progress.
   MonotonicNs StandsStillAt() const;
-  // Whether work of its Tenant is limited: else nobody need say that it moves.
+  // Whether the Tenant's operations are limited; if not, Moved() need not be called.
   bool CountsWork() const { return tenant_ != nullptr && tenant_->quotas.operations.has_value(); }
   void Moved(MonotonicNs now) { moved_ = now; }
 
@@ -108,7 +107,7 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   friend class TenantLedger;
   friend class TenantWork;
 
-  // Over all accounts of its Tenant. REQUIRES: it is of one.
+  // Sum over all accounts of its Tenant. REQUIRES: it has a Tenant.
   uint64_t Sum(uint64_t TenantAccount::*of) const;
 
   const std::shared_ptr<TenantLedger::Books> books_;
@@ -117,10 +116,10 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   uint64_t communicators_ = 0;
   uint64_t memory_bytes_ = 0;
   uint64_t working_ = 0;
-  MonotonicNs moved_ = 0;  // when work of it last got on
+  MonotonicNs moved_ = 0;  // time of the last progress of its work
 };
 
-// One collective at work. LIFETIME: the account outlives it.
+// One running collective. LIFETIME: the account outlives it.
 class TenantWork {
  public:
   TenantWork(TenantAccount* account, MonotonicNs now) : account_(account) {

@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kGbps = 1'000'000'000;
 constexpr uint64_t kMbps = 1'000'000;
 
-// Quoted: names may look like numbers, and brackets in them mean many.
+// Names are quoted because they may look like numbers, and brackets denote a range of names.
 std::string Quoted(const std::string& name) { return absl::StrCat("\"", name, "\""); }
 
 std::string Rate(uint64_t bps) {
@@ -24,7 +24,7 @@ std::string Rate(uint64_t bps) {
 std::string GpuLines(const HostNames& names, const MachineParts& parts) {
   if (parts.gpus.empty()) {
     return absl::StrCat(
-        "    # No NVIDIA GPU is on the PCI bus: the number is `gpus` of the "
+        "    # No NVIDIA GPU on the PCI bus; using `gpus` of the "
         "configuration.\n    gpus: ",
         names.configured_gpus, "\n");
   }
@@ -33,7 +33,7 @@ std::string GpuLines(const HostNames& names, const MachineParts& parts) {
     absl::StrAppend(&text, "    # GPU ", i, ": ", parts.gpus[i].bus_id, "\n");
   }
   if (static_cast<int>(parts.gpus.size()) != names.configured_gpus) {
-    absl::StrAppend(&text, "    # (`gpus` of mccsd's configuration says ", names.configured_gpus,
+    absl::StrAppend(&text, "    # (`gpus` in mccsd's configuration: ", names.configured_gpus,
                     ")\n");
   }
   return absl::StrCat(text, "    gpus: ", parts.gpus.size(), "\n");
@@ -41,10 +41,11 @@ std::string GpuLines(const HostNames& names, const MachineParts& parts) {
 
 std::string NicLines(const MachineNic& nic, bool tells_nearness) {
   std::string text = absl::StrCat("      - name: ", Quoted(nic.name), "\n");
-  absl::StrAppend(&text, "        switch: SWITCH    # the one that its cable leads to\n");
+  absl::StrAppend(&text, "        switch: SWITCH    # name of the switch that it is cabled to\n");
   absl::StrAppend(&text, "        capacity: ",
-                  nic.speed_bps >= kMbps ? Rate(nic.speed_bps)
-                                         : "SPEED  # the kernel does not say; each way, as 25Gbps",
+                  nic.speed_bps >= kMbps
+                      ? Rate(nic.speed_bps)
+                      : "SPEED  # unknown to the kernel; per direction, e.g. 25Gbps",
                   "\n");
   if (!nic.address.empty()) absl::StrAppend(&text, "        address: ", Quoted(nic.address), "\n");
   if (tells_nearness) {
@@ -53,7 +54,7 @@ std::string NicLines(const MachineNic& nic, bool tells_nearness) {
   return text;
 }
 
-// Beside devices, what has none is the machine's own: bridges and the like.
+// If there are physical devices, the others (bridges and the like) are internal to the machine.
 std::vector<MachineNic> NicsToName(const std::vector<MachineNic>& nics) {
   std::vector<MachineNic> devices;
   std::copy_if(nics.begin(), nics.end(), std::back_inserter(devices),
@@ -61,36 +62,38 @@ std::vector<MachineNic> NicsToName(const std::vector<MachineNic>& nics) {
   return devices.empty() ? nics : devices;
 }
 
-// A Topology has one MTU for all. Nothing, if these NICs differ or the kernel does not say.
+// A Topology has one MTU. Empty if these NICs' MTUs differ or are unknown.
 std::string MtuLine(const std::vector<MachineNic>& nics) {
   const int32_t mtu = nics.front().mtu_bytes;
   const bool same = std::all_of(nics.begin(), nics.end(),
                                 [&](const MachineNic& nic) { return nic.mtu_bytes == mtu; });
   if (!same || mtu == 0) return "";
   return absl::StrCat("    # The NICs have an MTU of ", mtu,
-                      ": if all hosts' and switches' is the same, spec.mtu is ", mtu, ".\n");
+                      ". If all hosts and switches have the same, set spec.mtu: ", mtu, ".\n");
 }
 
 }  // namespace
 
 std::string TopologyText(const HostNames& names, const MachineParts& parts) {
   std::string text =
-      "# This host as hwloc and the kernel see it, for spec.hosts of a kind: Topology. What stands "
-      "in\n# capitals cannot be seen from here; racks, switches and links between them have to be "
-      "there too.\n  - name: ";
+      "# This host as hwloc and the kernel see it, for spec.hosts of a kind: Topology. Replace the "
+      "words\n# in capitals, which this host cannot detect; the Topology must also define racks, "
+      "switches and "
+      "links.\n  - name: ";
   absl::StrAppend(&text, Quoted(names.host), "\n    rack: ");
   absl::StrAppend(&text,
-                  names.rack.empty() ? "RACK    # position.rack of mccsd's configuration is not set"
+                  names.rack.empty() ? "RACK    # position.rack is not set in mccsd's configuration"
                                      : Quoted(names.rack),
                   "\n", GpuLines(names, parts));
   if (parts.nics.empty()) {
-    absl::StrAppend(&text, "    # No network interface but loopback is up and has an address.\n");
+    absl::StrAppend(&text,
+                    "    # No network interface except loopback is up and has an address.\n");
     return absl::StrCat(text, "    nics: []\n");
   }
   if (!parts.tells_nearness && !parts.gpus.empty()) {
     absl::StrAppend(&text,
-                    "    # Which NIC is near which GPU cannot be told: all are equally near, "
-                    "or a NIC is no PCI device.\n");
+                    "    # near_gpus is unknown: all NICs are equally near, or a NIC is not a "
+                    "PCI device.\n");
   }
   const std::vector<MachineNic> named = NicsToName(parts.nics);
   absl::StrAppend(&text, MtuLine(named), "    nics:\n");
@@ -99,7 +102,7 @@ std::string TopologyText(const HostNames& names, const MachineParts& parts) {
   for (const MachineNic& nic : parts.nics) {
     if (nic.has_device) continue;
     absl::StrAppend(&text, "      # ", nic.name, " (", nic.address,
-                    ") is left out: it is no device of the machine.\n");
+                    ") is left out: it is not a physical device.\n");
   }
   return text;
 }

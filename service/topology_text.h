@@ -1,5 +1,5 @@
-// A machine's parts as the piece of a `kind: Topology` that is about one host: what `mccsd
-// --print-topology` prints. Pure.
+// The host's entry of a `kind: Topology`, made from the parts of a machine: `mccsd
+// --print-topology` prints it. Pure.
 #ifndef MCCS_SERVICE_TOPOLOGY_TEXT_H_
 #define MCCS_SERVICE_TOPOLOGY_TEXT_H_
 
@@ -15,8 +15,8 @@ struct HostNames {
   int configured_gpus = 0;
 };
 
-// YAML for the list spec.hosts. Words in capitals stand for what a host cannot see (SWITCH, RACK,
-// SPEED), with a comment each; a Topology that still has them is refused.
+// YAML for the list spec.hosts. Placeholders in capitals, each with a comment, replace what a host
+// cannot detect (SWITCH, RACK, SPEED); the controller rejects a Topology that contains them.
 std::string TopologyText(const HostNames& names, const MachineParts& parts);
 
 }  // namespace mccs

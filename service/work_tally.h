@@ -1,5 +1,4 @@
-// What one communicator has done on this host, by kind of call; what it does counts for its tenant,
-// too.
+// Work of one communicator on this host, by kind of call; also added to its tenant's counters.
 //
 // OWNER: the Communicator. THREAD: the owning engine.
 #ifndef MCCS_SERVICE_WORK_TALLY_H_
@@ -18,7 +17,7 @@ namespace mccs {
 
 struct KindWork {
   uint64_t operations = 0;
-  uint64_t bytes = 0;  // the calls' own: count × size of type
+  uint64_t bytes = 0;  // of the calls: count × size of type
 };
 
 // By OpKind.
@@ -28,7 +27,7 @@ class WorkTally {
  public:
   explicit WorkTally(std::shared_ptr<TenantCounters> tenant) : tenant_(std::move(tenant)) {}
 
-  // One operation is complete.
+  // Counts one completed operation.
   void Count(OpKind kind, uint64_t bytes) {
     const auto index = static_cast<size_t>(kind);
     ++work_[index].operations;

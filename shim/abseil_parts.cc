@@ -1,9 +1,9 @@
-// Two small parts of Abseil, in place of its own.
+// Replacements for two small parts of Abseil.
 //
-// Debian's static Abseil is compiled for programs. It can be linked into a shared library but for
-// two object files with thread-local variables of their own (the linker refuses them): the sampling
-// of cords for a profile that nobody here reads, and questions about the system that only its locks
-// ask, which we do not use. A later Abseil that asks for more fails to link, not to work.
+// Debian's static Abseil is compiled for programs. It links into a shared library except for two
+// object files with thread-local variables, which the linker rejects. They are the sampling of
+// cords for a profile that nobody reads, and system queries that only Abseil's locks use, which
+// this library does not use. If a later Abseil needs more of them, the link fails.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ ABSL_CONST_INIT thread_local int64_t cordz_next_sample = std::numeric_limits<int
 
 bool cordz_should_profile_slow() {
   cordz_next_sample = std::numeric_limits<int64_t>::max();
-  return false;  // Nothing is ever sampled.
+  return false;  // sampling is disabled
 }
 
 int32_t get_cordz_mean_interval() { return std::numeric_limits<int32_t>::max(); }

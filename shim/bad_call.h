@@ -1,4 +1,4 @@
-// What is wrong with a call of the program's.
+// Errors for invalid arguments of the program's calls.
 #ifndef MCCS_SHIM_BAD_CALL_H_
 #define MCCS_SHIM_BAD_CALL_H_
 

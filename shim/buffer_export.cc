@@ -14,7 +14,7 @@
 namespace mccs::shim {
 namespace {
 
-// A daemon that takes longer to map an allocation is ill.
+// A daemon that takes longer to map an allocation counts as stuck.
 constexpr std::chrono::seconds kRegisterTime{30};
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
@@ -27,13 +27,13 @@ std::string Describe(const BufferUse& use) {
 
 absl::Status NotKnown(const BufferUse& use) {
   return absl::InvalidArgumentError(absl::StrCat(
-      Describe(use), " is no memory that CUDA knows (never allocated, or freed already)"));
+      Describe(use), " is not CUDA memory: it was never allocated or is already freed"));
 }
 
 absl::Status CheckWithin(const BufferUse& use, const AddressRange& allocation) {
   if (use.bytes <= allocation.bytes - (Address(use) - allocation.base)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(Describe(use), " + ", use.bytes, " bytes leaves its allocation (",
+      absl::StrCat(Describe(use), " + ", use.bytes, " bytes exceeds its allocation (",
                    allocation.bytes, " bytes from 0x", absl::Hex(allocation.base), ")"));
 }
 
@@ -42,13 +42,13 @@ struct KindText {
   const char* remedy;
 };
 
-// What the daemon is told of an allocation.
+// The data that registers an allocation with the daemon.
 struct Offer {
   wire::RegisterBuffer message{};
   UniqueFd fd;  // of virtual memory
 };
 
-// Nothing where CUDA does not share it. REQUIRES: virtual memory is one mapping.
+// Empty if CUDA cannot share the memory. REQUIRES: virtual memory is one mapping.
 absl::StatusOr<std::optional<Offer>> OfferOf(const DriverApi& driver, MemoryKind kind,
                                              const AddressRange& allocation) {
   if (kind != MemoryKind::kVirtual && kind != MemoryKind::kDevice) return std::nullopt;
@@ -58,8 +58,9 @@ absl::StatusOr<std::optional<Offer>> OfferOf(const DriverApi& driver, MemoryKind
                              allocation.base);
   CUuuid uuid;
   if (CUresult error = driver.DeviceGetUuid(&uuid, offer.message.device); error != CUDA_SUCCESS) {
-    return CudaError(driver, error,
-                     absl::StrCat("the GPU of memory at 0x", absl::Hex(allocation.base)));
+    return CudaError(
+        driver, error,
+        absl::StrCat("cannot get the GPU of memory at 0x", absl::Hex(allocation.base)));
   }
   std::memcpy(offer.message.device_uuid, &uuid, sizeof(offer.message.device_uuid));
   if (kind == MemoryKind::kVirtual) {
@@ -77,11 +78,11 @@ absl::StatusOr<std::optional<Offer>> OfferOf(const DriverApi& driver, MemoryKind
 }
 
 constexpr KindText kKindTexts[kMemoryKinds] = {
-    {"memory of a pool (cudaMallocAsync) or of another process", "use memory of cudaMalloc"},
-    {"virtual memory that was made without a file descriptor to share it by",
-     "ask for CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR in requestedHandleTypes of cuMemCreate"},
-    {"managed memory (cudaMallocManaged)", "use memory of cudaMalloc"},
-    {"pinned host memory", "use device memory of cudaMalloc"},
+    {"memory of a pool (cudaMallocAsync) or of another process", "use cudaMalloc"},
+    {"virtual memory without a shareable file descriptor",
+     "set CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR in requestedHandleTypes of cuMemCreate"},
+    {"managed memory (cudaMallocManaged)", "use cudaMalloc"},
+    {"pinned host memory", "use device memory (cudaMalloc)"},
 };
 
 }  // namespace
@@ -94,7 +95,7 @@ absl::StatusOr<BufferExports::Found> BufferExports::Find(const BufferUse& use) {
   if (!cuda_id) return NotKnown(use);
   if (use.bytes > UINT64_MAX - address) {
     return absl::InvalidArgumentError(
-        absl::StrCat(Describe(use), " + ", use.bytes, " bytes is more than any memory holds"));
+        absl::StrCat(Describe(use), " + ", use.bytes, " bytes exceeds the address space"));
   }
   std::lock_guard lock(mutex_);
   if (virtual_.Knows(address, *cuda_id)) return FindVirtual(use);
@@ -109,12 +110,12 @@ absl::StatusOr<BufferExports::Found> BufferExports::Find(const BufferUse& use) {
 }
 
 absl::StatusOr<BufferExports::Found> BufferExports::FindVirtual(const BufferUse& use) {
-  any_ = true;  // before an answer of the daemon wakes the reader, which then counts leases
+  any_ = true;  // set before the daemon's reply wakes the reader, which then starts the leases
   absl::StatusOr<VirtualRanges::Found> range = virtual_.Resolve({Address(use), use.bytes});
   if (!range.ok()) {
     return absl::Status(range.status().code(),
                         absl::StrCat(Describe(use), " + ", use.bytes,
-                                     " bytes leaves its mapping: ", range.status().message()));
+                                     " bytes exceeds its mapping: ", range.status().message()));
   }
   if (range->id == 0 && range->refusal.empty()) return Stage(use, MemoryKind::kVirtual);
   if (range->id == 0) {
@@ -154,13 +155,13 @@ absl::StatusOr<BufferExports::Found> BufferExports::Export(const BufferUse& use,
   MCCS_ASSIGN_OR_RETURN(const std::optional<Offer> offer, OfferOf(driver_, *kind, fresh.range));
   if (!offer) return Stage(use, *kind);
 
-  // Whatever was at these addresses before is gone: the daemon lets go of it first.
+  // The previous memory at these addresses is gone: its export is released first.
   for (auto overlap = FirstBeyond(fresh.range.base);
        overlap != entries_.end() && overlap->second.buffer.range.Overlaps(fresh.range);) {
     overlap = Forget(overlap);
   }
   ForgetFreed();
-  any_ = true;  // before the daemon's answer wakes the reader, which then counts leases
+  any_ = true;  // set before the daemon's reply wakes the reader, which then starts the leases
   MCCS_ASSIGN_OR_RETURN(const uint64_t request, client_.Send(offer->message, offer->fd.get()));
   MCCS_ASSIGN_OR_RETURN(const Reply reply, client_.Await(request, kRegisterTime));
   MCCS_ASSIGN_OR_RETURN(const auto registered, reply.As<wire::RegisterReply>());
@@ -168,27 +169,27 @@ absl::StatusOr<BufferExports::Found> BufferExports::Export(const BufferUse& use,
   if (Shows(Verbosity::kInfo, Subsystem::kReg)) {
     Say(Verbosity::kInfo,
         absl::StrCat("buffer ", fresh.id, ": ", fresh.range.bytes, " bytes from 0x",
-                     absl::Hex(fresh.range.base), " are known to the daemon"),
+                     absl::Hex(fresh.range.base), " registered with the daemon"),
         Subsystem::kReg);
   }
   entries_[fresh.range.base] = {fresh, leases_.UsedNow()};
   return Found{fresh, fresh.PlaceOf(address)};
 }
 
-// Not kept: it costs the daemon nothing, and to ask CUDA anew is little beside the copies.
+// Not cached: it costs the daemon nothing, and a new CUDA query is cheap compared with the copies.
 BufferExports::Found BufferExports::Stage(const BufferUse& use, MemoryKind kind) {
   const auto index = static_cast<size_t>(kind);
   if (!std::exchange(said_[index], true) && Shows(Verbosity::kWarn)) {
     Say(Verbosity::kWarn,
         absl::StrCat(Describe(use), " is ", kKindTexts[index].what,
                      ", which the MCCS daemon cannot map: such buffers are copied through staging "
-                     "memory. To save the copies, ",
-                     kKindTexts[index].remedy, " or of ncclMemAlloc"));
+                     "memory; to avoid the copies, ",
+                     kKindTexts[index].remedy, ", or use ncclMemAlloc"));
   }
   return Found{.buffer = {}, .place = {.ref = {}, .staged = true}};
 }
 
-// ---- The recent ones of a communicator -------------------------------------------------------
+// ---- Recent buffers of a communicator --------------------------------------------------------
 
 const ExportedBuffer* RecentBuffers::FindRecent(uint64_t address) {
   if (recent_[newest_].range.Contains(address)) return &recent_[newest_];
@@ -201,7 +202,7 @@ const ExportedBuffer* RecentBuffers::FindRecent(uint64_t address) {
   return nullptr;
 }
 
-// An address that CUDA does not know is told by the search for its allocation.
+// An address that is unknown to CUDA is reported by the lookup of its allocation.
 absl::Status RecentBuffers::CheckDevice(const BufferUse& use) const {
   int device = -1;
   if (driver_.PointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, Address(use)) !=
@@ -210,8 +211,8 @@ absl::Status RecentBuffers::CheckDevice(const BufferUse& use) const {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      Describe(use), " is memory of CUDA device ", device, ", and the communicator's is ",
-      *only_device_, " (NCCL_CHECK_POINTERS=1 asks for this check)"));
+      Describe(use), " is memory of CUDA device ", device, ", but the communicator uses device ",
+      *only_device_, " (NCCL_CHECK_POINTERS=1 enables this check)"));
 }
 
 absl::StatusOr<BufferPlace> RecentBuffers::Resolve(const BufferUse& use) {

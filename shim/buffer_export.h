@@ -1,13 +1,13 @@
-// The tenant's device memory as the daemon knows it: which allocation an address lies in, and the
-// number under which that allocation was handed over.
+// Exports of the tenant's device memory: the allocation that contains an address, and the daemon's
+// id of that allocation.
 //
-// An allocation is exported when a call first uses it. Programs free memory and get the same
-// address again for other memory, so every look-up compares CUDA's own number of the allocation
-// (CU_POINTER_ATTRIBUTE_BUFFER_ID), which is never used twice.
+// An allocation is exported at its first use. Programs free memory and get the same address again
+// for other memory. So every lookup compares CUDA's own id of the allocation
+// (CU_POINTER_ATTRIBUTE_BUFFER_ID), which is never reused.
 //
-// The daemon holds an export until it is taken back: because the program is about to free the
-// memory (LetGo), because it was freed where nobody saw it (found when another one is exported), or
-// because nobody has used it for the time of a lease (export_leases.h).
+// An export ends in one of three ways: the program is about to free the memory (LetGo); an unseen
+// free is detected at another export; or nobody used the memory for the time of a lease
+// (export_leases.h).
 #ifndef MCCS_SHIM_BUFFER_EXPORT_H_
 #define MCCS_SHIM_BUFFER_EXPORT_H_
 
@@ -33,18 +33,18 @@
 
 namespace mccs::shim {
 
-// Where the daemon finds a range, or that it cannot map it.
+// The range's place at the daemon, or that the daemon cannot map it.
 struct BufferPlace {
   wire::BufferRef ref{};
   bool staged = false;
 };
 
-// One allocation that the daemon holds, alone or as a part of a buffer of its own.
+// One exported allocation: a daemon buffer of its own, or a part of one.
 struct ExportedBuffer {
   AddressRange range;
-  unsigned long long cuda_id = 0;  // CUDA's number of the allocation
-  uint32_t id = 0;                 // the daemon's name for it; 0: none
-  uint64_t offset = 0;             // where it begins in the daemon's buffer
+  unsigned long long cuda_id = 0;  // CUDA's id of the allocation
+  uint32_t id = 0;                 // the daemon's id; 0: none
+  uint64_t offset = 0;             // of the allocation in the daemon's buffer
 
   BufferPlace PlaceOf(uint64_t address) const {
     return {.ref = {.id = id, .reserved = 0, .offset = offset + (address - range.base)},
@@ -52,7 +52,7 @@ struct ExportedBuffer {
   }
 };
 
-// A range that a caller named, and how to speak of it in an error.
+// A range that a caller passed, and its description for error messages.
 struct BufferUse {
   std::string_view function;  // "ncclAllReduce"
   std::string_view argument;  // "sendbuff"
@@ -63,30 +63,30 @@ struct BufferUse {
 // All exports of one session. THREAD: any.
 class BufferExports {
  public:
-  // `lease`: 0 for ever.
+  // `lease`: 0 means no limit.
   BufferExports(const DriverApi& driver, const VirtualAllocations& allocations,
                 DaemonClient& client, std::chrono::milliseconds lease);
   ~BufferExports();
 
-  // Where the daemon finds the range; what it does not know is exported now if it can be. `buffer`:
-  // the allocation or mapping around the range's beginning; without an id where it is staged.
+  // The range's place at the daemon; exports the allocation if it is not exported yet. `buffer`:
+  // the allocation or mapping that contains the range's beginning; id 0 if it is staged.
   // REQUIRES: a context is current. Errors: kInvalidArgument for memory that CUDA does not know, and
-  // for a range that leaves its allocation.
+  // for a range that exceeds its allocation.
   struct Found {
     ExportedBuffer buffer;
     BufferPlace place;
   };
   absl::StatusOr<Found> Find(const BufferUse& use);
 
-  // The program is about to free the range, or gives it back: the daemon lets go of all exports
-  // that overlap it, after the operations that were posted with them. True when it has no access
-  // any more; false when that took longer than kLetGoTime.
+  // Releases all exports that overlap the range, because the program is about to free or return it.
+  // The daemon completes the operations posted with them first. True when the daemon has no access
+  // any more; false after kLetGoTime.
   static constexpr std::chrono::seconds kLetGoTime{2};
   bool LetGo(const AddressRange& range);
-  // The same, but for exports that something still keeps (leases().Keep).
+  // The same, except for exports that are kept (leases().Keep).
   bool LetGoUnlessKept(const AddressRange& range);
 
-  // The allocation, or the mappings, that a piece of the daemon's buffer lies in; nothing when the
+  // The allocation, or the mappings, that contain a piece of the daemon's buffer; nothing if the
   // export has ended. REQUIRES: `bytes` > 0.
   std::optional<AddressRange> RangeOf(const wire::BufferRef& ref, uint64_t bytes);
   ExportLeases& leases() { return leases_; }
@@ -106,17 +106,17 @@ class BufferExports {
   Found Stage(const BufferUse& use, MemoryKind kind);
   Entries::iterator FirstBeyond(uint64_t address);
   bool LetGo(const AddressRange& range, bool kept_too);
-  // What the daemon has to do before the range is free; nothing when the lock cannot be had in
-  // time.
+  // The releases that must complete before the range is free; nothing if the lock is not available
+  // in time.
   std::optional<std::vector<Leaving>> BeginLettingGo(const AddressRange& range, bool kept_too,
                                                      Clock::time_point until);
-  // Of memory that is freed already, which CUDA does only after the work on it: nobody waits.
+  // For memory that is already freed, which CUDA does only after the work on it: nobody waits.
   Entries::iterator Forget(Entries::iterator gone);
   void ForgetFreed();
   void WarnOfDelay(const AddressRange& range);
   void TakeInLate();
 
-  // The reader's chore: ends leases. Never blocks.
+  // The reader's chore: ends leases. Does not block.
   std::optional<Clock::time_point> EndLeases();
   bool EndLeasesNow(Clock::time_point now);
 
@@ -124,32 +124,32 @@ class BufferExports {
   const VirtualAllocations& allocations_;
   DaemonClient& client_;
   ExportLeases leases_;
-  std::atomic<bool> any_{
-      false};  // set before, and cleared under both locks: something is exported, or about to be
-  bool watching_ = false;  // the reader's own: leases are counted
+  // Something is exported, or about to be. Set before that, and cleared under both locks.
+  std::atomic<bool> any_{false};
+  bool watching_ = false;  // owned by the reader: leases are counted
   std::atomic<bool> warned_{false};
 
-  std::mutex late_mutex_;  // taken last; who has waited for long enough need not wait for mutex_
-  std::vector<Leaving> late_;  // guarded by late_mutex_: what LetGo did not live to see
+  std::mutex late_mutex_;      // taken last; a timed-out caller need not wait for mutex_
+  std::vector<Leaving> late_;  // guarded by late_mutex_: releases that timed out in LetGo
 
   std::mutex mutex_;
   Entries entries_;               // guarded by mutex_, like all below; ranges do not overlap
-  std::vector<Leaving> leaving_;  // not answered when last looked at
-  uint64_t checked_up_to_ = 0;    // base of the entry that ForgetFreed looked at last
+  std::vector<Leaving> leaving_;  // releases without a reply at the last check
+  uint64_t checked_up_to_ = 0;    // base of the entry that ForgetFreed checked last
   VirtualRanges virtual_;
-  std::array<bool, kMemoryKinds> said_{};  // that buffers of this kind are staged
-  bool refusal_said_ = false;              // that the daemon did not map some
+  std::array<bool, kMemoryKinds> said_{};  // staging of this kind was logged
+  bool refusal_said_ = false;              // a failed mapping was logged
 };
 
-// The few allocations that one communicator used last: the hot path's look-up, without the lock.
+// The few allocations that one communicator used last: the hot path's lookup, without the lock.
 // THREAD: under the communicator's submit lock.
 class RecentBuffers {
  public:
-  // `only_device`: memory of another device is refused (NCCL_CHECK_POINTERS).
+  // `only_device`: memory of other devices is rejected (NCCL_CHECK_POINTERS).
   RecentBuffers(const DriverApi& driver, BufferExports& exports, std::optional<int> only_device)
       : driver_(driver), exports_(exports), only_device_(only_device) {}
 
-  // Where the daemon finds the range. Errors: as BufferExports::Find.
+  // The range's place at the daemon. Errors: as BufferExports::Find.
   absl::StatusOr<BufferPlace> Resolve(const BufferUse& use);
 
  private:
@@ -163,9 +163,9 @@ class RecentBuffers {
   BufferExports& exports_;
   const std::optional<int> only_device_;
   std::array<ExportedBuffer, kRecent> recent_;
-  uint64_t generation_ = 0;  // of what is in there
-  size_t newest_ = 0;        // where the last hit was
-  size_t victim_ = 0;        // what the next miss replaces
+  uint64_t generation_ = 0;  // of the cached entries
+  size_t newest_ = 0;        // index of the last hit
+  size_t victim_ = 0;        // index that the next miss replaces
 };
 
 }  // namespace mccs::shim

@@ -1,4 +1,4 @@
-// How exports end: the half of BufferExports that takes buffers back from the daemon.
+// How exports end: the part of BufferExports that releases buffers at the daemon.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -11,11 +11,11 @@
 namespace mccs::shim {
 namespace {
 
-// One export of a buffer looks for so many others whose memory was freed unseen: what a program
-// leaves behind stays bounded by what it uses.
+// Each export checks this many others for memory that was freed unseen, so leaked exports stay
+// bounded by what the program uses.
 constexpr int kCheckedPerExport = 8;
-// The reader asks while it reads nothing, and the daemon ends a session whose socket its answers
-// have filled: no more than so many are under way.
+// The reader sends requests while it reads nothing, and the daemon ends a session whose socket is
+// full of replies. So the number of outstanding requests is limited.
 constexpr size_t kMostUnanswered = 64;
 constexpr std::chrono::milliseconds kAgain{10};
 
@@ -88,7 +88,7 @@ bool BufferExports::LetGo(const AddressRange& range, bool kept_too) {
   }
   if (requests.has_value() && late.empty()) return true;
   WarnOfDelay(range);
-  // Who frees it once more has to wait, too.
+  // A second free of the same memory must wait, too.
   std::lock_guard lock(late_mutex_);
   late_.insert(late_.end(), late.begin(), late.end());
   any_ = true;
@@ -141,9 +141,8 @@ void BufferExports::WarnOfDelay(const AddressRange& range) {
   if (warned_.exchange(true) || !Shows(Verbosity::kWarn)) return;
   Say(Verbosity::kWarn,
       absl::StrCat("memory at 0x", absl::Hex(range.base),
-                   " is given back while the MCCS daemon still has it open: it did not let go "
-                   "within ",
-                   kLetGoTime.count(), " s, because an operation with it is not done"));
+                   " is freed while the MCCS daemon still maps it: no release within ",
+                   kLetGoTime.count(), " s, because an operation with it is not complete"));
 }
 
 // ---- Leases ----------------------------------------------------------------------------------
@@ -160,9 +159,9 @@ std::optional<BufferExports::Clock::time_point> BufferExports::EndLeases() {
   return EndLeasesNow(now) ? Clock::now() : now + kAgain;
 }
 
-// False where it is to be done again.
+// False if it must be repeated.
 bool BufferExports::EndLeasesNow(Clock::time_point now) {
-  // Somebody may hold the lock and wait for an answer that we have to read.
+  // The lock's owner may be waiting for a reply that this thread has to read.
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return false;
   TakeInLate();
@@ -176,7 +175,7 @@ bool BufferExports::EndLeasesNow(Clock::time_point now) {
     }
     if (unanswered >= kMostUnanswered) return false;
     const auto request = client_.Send(ReleaseOf(it->second.buffer));
-    if (!request.ok()) return true;  // The daemon is dead.
+    if (!request.ok()) return true;  // the daemon is dead
     leaving_.push_back({range, *request});
     it = entries_.erase(it);
     ++unanswered;

@@ -9,10 +9,10 @@
 namespace mccs::shim {
 namespace {
 
-// CUDA's thread calls it when no graph refers to the lease any more.
+// CUDA's thread calls it when the last graph reference to the lease ends.
 void CUDA_CB DropLease(void* lease) { delete static_cast<std::shared_ptr<CaptureLease>*>(lease); }
 
-// Gives the graph a reference of its own.
+// Transfers one reference to the graph.
 absl::Status HandToGraph(const DriverApi& driver, CUgraph graph,
                          const std::shared_ptr<CaptureLease>& lease) {
   auto held = std::make_unique<std::shared_ptr<CaptureLease>>(lease);
@@ -44,8 +44,8 @@ absl::StatusOr<StreamCapture> CaptureOf(const DriverApi& driver, CUstream stream
   }
   if (!driver.captures_graphs()) {
     return absl::UnimplementedError(
-        "the stream is being captured into a CUDA graph, and this driver has not all that it takes "
-        "(cuStreamGetCaptureInfo_v3, user objects): CUDA 12.3 or later is needed");
+        "the stream is being captured into a CUDA graph, but this driver lacks functions for that "
+        "(cuStreamGetCaptureInfo_v3, user objects): install CUDA 12.3 or later");
   }
   if (CUresult error = driver.StreamGetCaptureInfo(stream, &status, &capture.id, &capture.graph,
                                                    nullptr, nullptr, nullptr);
@@ -54,7 +54,7 @@ absl::StatusOr<StreamCapture> CaptureOf(const DriverApi& driver, CUstream stream
   }
   if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE) {
     return absl::UnknownError(
-        "the stream's capture into a CUDA graph was made invalid by an earlier call: end it "
+        "an earlier call invalidated the stream's capture into a CUDA graph: end it "
         "(cudaStreamEndCapture) and capture again");
   }
   return capture;
@@ -89,7 +89,7 @@ CaptureLease::CaptureLease(const std::shared_ptr<Session>& session,
 
 CaptureLease::~CaptureLease() {
   if (const std::shared_ptr<Session> session = session_.lock()) {
-    // The daemon forgets first: who gets a slot next is told to it later, on the same socket.
+    // The daemon must process this first: the slot's next group is sent later on the same socket.
     wire::ReleaseCapture message{};
     message.capture = number_;
     message.comm_handle = comm_handle_;
@@ -103,7 +103,7 @@ CaptureLease::~CaptureLease() {
 void CaptureLease::Keep(const wire::BufferRef& ref, uint64_t bytes) {
   const std::shared_ptr<Session> session = session_.lock();
   const std::optional<AddressRange> range = session->buffers.RangeOf(ref, bytes);
-  if (!range) return;  // Freed since; the daemon says so.
+  if (!range) return;  // freed meanwhile; the daemon reports it
   ExportLeases& leases = session->buffers.leases();
   const auto [known, fresh] = kept_.try_emplace(range->base, range->bytes);
   if (!fresh && known->second >= range->bytes) return;
@@ -146,7 +146,7 @@ bool Captures::alive() const {
 
 absl::Status CaptureReady(const DriverApi& driver, const FencePage& page, CUstream stream,
                           const CapturedPlace& place) {
-  // The low half alone: poison stays.
+  // Writes the low half only: poison in the high half stays.
   MCCS_RETURN_IF_ERROR(
       Enqueued(driver, driver.StreamWriteValue32(stream, page.captured_done_address(place.slot), 0,
                                                  CU_STREAM_WRITE_VALUE_DEFAULT)));

@@ -1,11 +1,11 @@
 // Work that is captured into CUDA graphs.
 //
-// A captured group is told to the daemon once, while it is captured. What the graph gets is three
-// word operations per stream: clear "done", write "ready", wait for "done" (proto/shim_wire.h). A
-// replay makes no call into this library.
+// A captured group is sent to the daemon once, during capture. The graph gets three word operations
+// per stream: clear "done", write "ready", wait for "done" (proto/shim_wire.h). A replay makes no
+// call into this library.
 //
-// The graph holds a CaptureLease, as a user object: when the last graph that was made of the
-// capture is gone, so is the lease, and with it the daemon's part and the slots.
+// The graph holds a CaptureLease as a user object. When the last graph made of the capture is
+// destroyed, the lease ends, and with it the daemon's state and the slots.
 #ifndef MCCS_SHIM_CAPTURED_WORK_H_
 #define MCCS_SHIM_CAPTURED_WORK_H_
 
@@ -29,15 +29,15 @@
 
 namespace mccs::shim {
 
-// The capture that a stream is part of; id 0: none.
+// The capture of a stream; id 0: none.
 struct StreamCapture {
   unsigned long long id = 0;
   CUgraph graph = nullptr;
 };
-// Errors: kUnknown where the capture has become invalid, or the driver cannot tell.
+// Errors: kUnknown if the capture is invalid, or the driver cannot report it.
 absl::StatusOr<StreamCapture> CaptureOf(const DriverApi& driver, CUstream stream);
 
-// Which captured slots of one communicator are free. THREAD: any.
+// The free captured slots of one communicator. THREAD: any.
 class CapturedSlots {
  public:
   std::optional<uint32_t> Take();
@@ -45,11 +45,11 @@ class CapturedSlots {
 
  private:
   std::mutex mutex_;
-  uint32_t fresh_ = 0;  // from here on none was ever taken
+  uint32_t fresh_ = 0;  // slots from here on were never taken
   std::vector<uint32_t> free_;
 };
 
-// Where a stream of a captured group says that it has come.
+// The ready word of a stream in a captured group.
 struct CapturedPlace {
   uint32_t slot = 0;
   uint32_t group = 0;  // within the slot, from 1
@@ -57,8 +57,8 @@ struct CapturedPlace {
 
 // One communicator's part of one capture.
 // LIFETIME: as long as a graph may be replayed; it may outlive communicator and session. THREAD:
-// under the communicator's submit lock; its end in any thread, also where no CUDA function may be
-// called.
+// under the communicator's submit lock; its destructor runs in any thread, also where no CUDA
+// function may be called.
 class CaptureLease {
  public:
   CaptureLease(const std::shared_ptr<Session>& session, std::shared_ptr<CapturedSlots> slots,
@@ -68,20 +68,20 @@ class CaptureLease {
   CaptureLease& operator=(const CaptureLease&) = delete;
 
   uint64_t number() const { return number_; }
-  // For the next group on the stream with this key; the same again until Took. nullopt: all slots
-  // are in use.
+  // The place of the next group on the stream with this key; unchanged until Took. nullopt: all
+  // slots are in use.
   std::optional<CapturedPlace> PlaceOf(uint64_t stream_key);
-  // What the daemon's buffers hold there is used, as long as this lives, though no call names it.
-  // REQUIRES: the session is there.
+  // Marks the allocation as in use while this object lives, because graphs use it without calls.
+  // REQUIRES: the session exists.
   void Keep(const wire::BufferRef& ref, uint64_t bytes);
-  // Staging memory that the graph's copies use, of a communicator that has ended: it goes back to
-  // the session when the graph is gone.
+  // Takes over staging memory of an ended communicator that the graph's copies still use. It
+  // returns to the session when the graph is destroyed.
   void Inherit(std::unique_ptr<StagingBlock> block) { staging_.push_back(std::move(block)); }
-  // The daemon has accepted a group at this place of the stream.
+  // Call it when the daemon has accepted a group at this place of the stream.
   void Took(uint64_t stream_key) { ++places_.at(stream_key).group; }
 
  private:
-  const std::weak_ptr<Session> session_;  // whose end calls CUDA
+  const std::weak_ptr<Session> session_;  // weak, because its destructor calls CUDA
   const std::shared_ptr<CapturedSlots> slots_;
   const uint32_t comm_handle_;
   const uint64_t number_;
@@ -96,13 +96,13 @@ class Captures {
   Captures(std::shared_ptr<Session> session, uint32_t comm_handle)
       : session_(std::move(session)), comm_handle_(comm_handle) {}
 
-  // The lease of this capture; made and given to its graph when it is the first.
+  // The lease of this capture; the first call creates it and hands it to the graph.
   absl::StatusOr<std::shared_ptr<CaptureLease>> LeaseOf(const StreamCapture& capture);
-  // The lease that LeaseOf has made for CUDA's id; null where there is none.
+  // The lease that LeaseOf created for CUDA's id; null if there is none.
   std::shared_ptr<CaptureLease> Find(unsigned long long capture) const;
-  // Some graph can still be replayed.
+  // Whether some graph can still be replayed.
   bool alive() const;
-  // There was a graph. THREAD: any.
+  // Whether there ever was a graph. THREAD: any.
   bool used() const { return used_.load(); }
 
  private:
@@ -110,11 +110,11 @@ class Captures {
   const uint32_t comm_handle_;
   const std::shared_ptr<CapturedSlots> slots_ = std::make_shared<CapturedSlots>();
   std::map<unsigned long long, std::weak_ptr<CaptureLease>> leases_;  // by CUDA's id
-  std::atomic<bool> used_{false};  // set before the daemon hears of a capture
+  std::atomic<bool> used_{false};  // set before a capture is sent to the daemon
 };
 
-// The word operations of a captured group on one of its streams: before all other communicators'
-// waits, and after all their "ready".
+// The word operations of a captured group on one of its streams: "ready" of all communicators
+// first, then their waits.
 absl::Status CaptureReady(const DriverApi& driver, const FencePage& page, CUstream stream,
                           const CapturedPlace& place);
 absl::Status CaptureWait(const Session& session, const FencePage& page, CUstream stream,

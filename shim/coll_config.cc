@@ -32,7 +32,7 @@ absl::Status CheckHints(const CollConfig& config) {
   return CheckBounds(least, most);
 }
 
-// Takes one option of ours; `given`: a bit for each that came before.
+// Reads one MCCS option; `given`: a bit for each option that was read before.
 absl::Status Take(const ConfigExtension& extension, unsigned* given, CallOptions* options) {
   const int value = extension.value.i;
   auto option = [&](const char* name, int high) -> absl::Status {
@@ -58,7 +58,7 @@ absl::Status Take(const ConfigExtension& extension, unsigned* given, CallOptions
       return absl::OkStatus();
     default:
       return absl::InvalidArgumentError(
-          absl::StrCat("MCCS has no option ", extension.option, " in this release"));
+          absl::StrCat("no option ", extension.option, " in this release of MCCS"));
   }
 }
 
@@ -69,7 +69,7 @@ absl::StatusOr<CallOptions> ReadExtensions(const ConfigExtension* first) {
   for (const ConfigExtension* at = first; at != nullptr; at = at->next) {
     if (++seen > kMaxConfigExtensions) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the list of options has no end within ", kMaxConfigExtensions));
+          absl::StrCat("the list of options has no end within its first ", kMaxConfigExtensions));
     }
     if (at->vendor == MCCS_NCCL_VENDOR_ID) MCCS_RETURN_IF_ERROR(Take(*at, &given, &options));
   }
@@ -79,13 +79,13 @@ absl::StatusOr<CallOptions> ReadExtensions(const ConfigExtension* first) {
 absl::StatusOr<CallOptions> Read(const CollConfig& config) {
   if (config.magic != kConfigMagic || config.size < sizeof(CollConfig)) {
     return absl::InvalidArgumentError(
-        "the ncclCollConfig_t was not initialised: assign NCCL_COLLCONFIG_INITIALIZER to it first");
+        "the ncclCollConfig_t is not initialised: assign NCCL_COLLCONFIG_INITIALIZER to it first");
   }
   MCCS_RETURN_IF_ERROR(CheckHints(config));
   if (config.launch_event != nullptr) {
     return absl::UnimplementedError(
-        "ncclCollConfig_t.launchCompletionEvent is not supported by MCCS: no kernel is launched; "
-        "record an event on the stream");
+        "ncclCollConfig_t.launchCompletionEvent is not supported by MCCS, which launches no "
+        "kernel; record an event on the stream");
   }
   return ReadExtensions(config.extensions);
 }

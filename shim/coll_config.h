@@ -1,5 +1,5 @@
-// ncclCollConfig_t, the last argument of the …Config variants of the collectives (NCCL 2.32): what
-// a program says about one call. Declared here because the header that we build with is older.
+// ncclCollConfig_t, the last argument of the …Config variants of the collectives (NCCL 2.32): the
+// options of one call. Declared here because MCCS builds with an older header.
 #ifndef MCCS_SHIM_COLL_CONFIG_H_
 #define MCCS_SHIM_COLL_CONFIG_H_
 
@@ -12,7 +12,7 @@
 
 namespace mccs::shim {
 
-// ncclConfigExt_t: an option of some vendor, in a list.
+// ncclConfigExt_t: a vendor's option, in a linked list.
 struct ConfigExtension {
   const ConfigExtension* next;
   int vendor;
@@ -44,13 +44,13 @@ struct CollConfig {
 static_assert(sizeof(CollConfig) == 72 && offsetof(CollConfig, algorithms) == 40 &&
               offsetof(CollConfig, launch_event) == 64);
 
-// Far more options than all vendors together have: a longer list runs in a circle.
+// More options than all vendors together have: a longer list is circular.
 inline constexpr int kMaxConfigExtensions = 1024;
 
-// What the call asks of us; nothing for NULL, and nothing of options of other vendors. Channels,
-// algorithm and profiler tag are hints that need no answer. kInvalidArgument: not initialised, a
-// field or an option of ours with a value that it cannot have; kUnimplemented: a launch event,
-// which the program would wait for in vain.
+// The call's options for MCCS; defaults for NULL. Ignores other vendors' options. Channels,
+// algorithm and profiler tag are hints without effect. kInvalidArgument: not initialised, or an
+// invalid value of a field or an MCCS option; kUnimplemented: a launch event, which would never be
+// recorded.
 absl::StatusOr<CallOptions> ReadCollConfig(std::string_view function, const CollConfig* config);
 
 }  // namespace mccs::shim

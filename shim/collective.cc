@@ -18,7 +18,7 @@ namespace {
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
-// NCCL counts max before min; the wire has its own order.
+// NCCL orders max before min; the wire has its own order.
 ReduceOp WireOp(int op) {
   switch (op) {
     case ncclProd:
@@ -39,11 +39,11 @@ absl::Status CheckScalars(const CollectiveCall& call, const Communicator& comm) 
     return Bad(call.function, "unknown datatype ", call.payload.type);
   if (HasRoot(call.kind) && (call.extras.root < 0 || call.extras.root >= comm.ranks())) {
     return Bad(call.function, "root ", call.extras.root,
-               " is not a rank of the communicator, which has ", comm.ranks());
+               " is not a rank of the communicator; number of ranks: ", comm.ranks());
   }
   if (HasPeer(call.kind) && (call.extras.peer < 0 || call.extras.peer >= comm.ranks())) {
     return Bad(call.function, "peer ", call.extras.peer,
-               " is not a rank of the communicator, which has ", comm.ranks());
+               " is not a rank of the communicator; number of ranks: ", comm.ranks());
   }
   return absl::OkStatus();
 }
@@ -53,7 +53,7 @@ int RootOrPeer(const CollectiveCall& call) {
   return HasRoot(call.kind) ? call.extras.root : 0;
 }
 
-// The call's operator, where it is one that the program made.
+// The user-defined operator of the call, if it uses one.
 absl::StatusOr<std::optional<PreMulSum>> CheckOperator(const CollectiveCall& call,
                                                        Communicator& comm) {
   const int op = call.extras.op;
@@ -61,18 +61,18 @@ absl::StatusOr<std::optional<PreMulSum>> CheckOperator(const CollectiveCall& cal
   std::optional<PreMulSum> made = comm.operators().Find(op);
   if (!made) {
     return Bad(call.function, "unknown reduction operator ", op,
-               " (an operator belongs to the communicator that it was created for, until "
-               "ncclRedOpDestroy)");
+               "; an operator is valid for the communicator that it was created for, until "
+               "ncclRedOpDestroy");
   }
   const auto type = static_cast<DataType>(call.payload.type);
   if (made->type != type) {
-    return Bad(call.function, "reduction operator ", op, " was created for ",
-               View(Name(made->type)), ", the call is of ", View(Name(type)));
+    return Bad(call.function, "reduction operator ", op, " was created for datatype ",
+               View(Name(made->type)), ", but the call's datatype is ", View(Name(type)));
   }
   return made;
 }
 
-// Bytes that the call reads and writes on this rank; 0 where it has no such side.
+// Bytes that the call reads and writes on this rank; 0 if it does not read or write.
 struct SideBytes {
   uint64_t send;
   uint64_t recv;
@@ -85,14 +85,14 @@ absl::StatusOr<SideBytes> MeasureSides(const CollectiveCall& call, const Communi
   uint64_t whole;
   if (__builtin_mul_overflow(uint64_t{call.payload.count}, size, &block) ||
       __builtin_mul_overflow(block, ranks, &whole)) {
-    return Bad(call.function, "count ", call.payload.count, " is more than any memory holds");
+    return Bad(call.function, "count ", call.payload.count, " exceeds the address space");
   }
   const bool is_root = comm.rank() == call.extras.root;
   const Sides sides = SidesOf(call.kind, call.payload.count, ranks, is_root);
   return SideBytes{sides.input * size, sides.output * size};
 }
 
-// One side of a call: into `ref`, or into `staged` where the daemon cannot map it.
+// One side of a call: into `ref`, or into `staged` if the daemon cannot map it.
 absl::Status ResolveSide(const BufferUse& use, RecentBuffers& buffers, wire::BufferRef& ref,
                          StagedSides::Side& staged) {
   MCCS_ASSIGN_OR_RETURN(const BufferPlace place, buffers.Resolve(use));
@@ -133,7 +133,7 @@ absl::Status ResolveBuffers(const CollectiveCall& call, const SideBytes& bytes, 
   return absl::OkStatus();
 }
 
-// A factor of the program's operator: its bits, or where the daemon finds them.
+// The factor of a user-defined operator: its bits, or its place at the daemon.
 absl::Status ResolveFactor(const CollectiveCall& call, const PreMulSum& made, Communicator& comm,
                            wire::WorkRecord& record, StagedSides& staged) {
   record.redop = ReduceOp::kPreMulSum;
@@ -146,7 +146,7 @@ absl::Status ResolveFactor(const CollectiveCall& call, const PreMulSum& made, Co
                      comm.submit_side().buffers, record.scalar_buffer, staged.scalar);
 }
 
-// As NCCL's users know the line.
+// The line has NCCL's form.
 void SayCall(const CollectiveCall& call) {
   const CollectiveCall::Payload& payload = call.payload;
   const auto hex = [](const void* pointer) {

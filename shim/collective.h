@@ -13,8 +13,8 @@
 
 namespace mccs::shim {
 
-// One call as the program made it. Type and operator are plain numbers: a program may pass any, and
-// an enumeration must not hold them.
+// One call with the program's arguments. Type and operator are plain numbers: a program may pass
+// any value, and an enumeration must not hold those.
 struct CollectiveCall {
   struct Payload {
     const void* send;
@@ -22,12 +22,12 @@ struct CollectiveCall {
     size_t count;  // as the NCCL call counts it
     int type;      // ncclDataType_t
   };
-  // What only some operations have; the others leave it at its default.
+  // Arguments of some operations only; the others leave the defaults.
   struct Extras {
     int op = ncclSum;  // ncclRedOp_t
     int root = 0;
     int peer = 0;
-    // One-sided: the peer's window, bytes from its beginning, SignalNumber.
+    // One-sided: the peer's window, offset in bytes, SignalNumber.
     uint64_t window = 0;
     uint64_t window_offset = 0;
     uint32_t signal = 0;
@@ -42,10 +42,9 @@ struct CollectiveCall {
   const CollConfig* config = nullptr;  // of a …Config variant
 };
 
-// Checks every argument, names the buffers as the daemon knows them and adds the operation to this
-// thread's group; outside of one, hands it over at once. A collective with a count of zero is
-// checked and done; a point-to-point call without elements has its other end, and is posted. Never
-// waits for the work itself.
+// Checks all arguments, resolves the buffers and adds the operation to this thread's group; outside
+// a group, submits it at once. A collective with count 0 is only checked; a point-to-point call
+// with count 0 has a peer, so it is posted. Does not wait for the work.
 ncclResult_t Post(const CollectiveCall& call);
 
 }  // namespace mccs::shim

@@ -19,18 +19,19 @@ namespace {
 
 constexpr size_t kOldestConfigBytes = 24;  // 2.14: up to `blocking`
 
-// The caller's fields over the defaults: as many bytes as both know.
+// The caller's fields over the defaults: copies the bytes that both versions have.
 absl::StatusOr<ncclConfig_t> CopyKnownFields(const ncclConfig_t& config) {
   if (config.magic != kConfigMagic || config.size < kOldestConfigBytes) {
     return absl::InvalidArgumentError(
-        "the ncclConfig_t was not initialised: assign NCCL_CONFIG_INITIALIZER to it first");
+        "the ncclConfig_t is not initialised: assign NCCL_CONFIG_INITIALIZER to it first");
   }
   ncclConfig_t known = NCCL_CONFIG_INITIALIZER;
   std::memcpy(&known, &config, std::min(config.size, sizeof(known)) / sizeof(int) * sizeof(int));
-  // No NCCL has a size that ends within a field; a part of an address leads nowhere.
+  // No NCCL version has a size that ends within a field; part of a pointer is not usable.
   if (config.size < offsetof(ncclConfig_t, splitShare)) known.netName = nullptr;
   if (config.size < offsetof(ncclConfig_t, collnetEnable)) known.commName = nullptr;
-  // Older sizes end within padding that is ours to ignore: a field counts from its own version on.
+  // Older sizes end within padding, which is ignored: a field counts from the version that added
+  // it.
   if (config.version < NCCL_VERSION(2, 17, 0)) {
     known.cgaClusterSize = known.minCTAs = known.maxCTAs = NCCL_CONFIG_UNDEF_INT;
     known.netName = nullptr;
@@ -67,7 +68,7 @@ absl::Status CheckFields(const ncclConfig_t& config) {
   return CheckBounds(least, most);
 }
 
-// What the program asks for, one line each, in NCCL's words: programs look for them.
+// Logs the program's configuration, one line per field, in NCCL's words: programs search for them.
 void SayWhatIsAsked(const ncclConfig_t& config) {
   if (!Shows(Verbosity::kInfo)) return;
   const std::pair<const char*, int> numbers[] = {
@@ -77,15 +78,15 @@ void SayWhatIsAsked(const ncclConfig_t& config) {
       {"Traffic class", config.trafficClass}};
   for (const auto& [name, value] : numbers) {
     if (value == NCCL_CONFIG_UNDEF_INT) continue;
-    Say(Verbosity::kInfo, absl::StrCat("ncclConfig_t asks for: ", name, " ", value));
+    Say(Verbosity::kInfo, absl::StrCat("ncclConfig_t requests: ", name, " ", value));
   }
   if (config.netName == nullptr) return;
   // The daemons' lanes are TCP sockets.
   Say(Verbosity::kInfo,
       strcasecmp(config.netName, "Socket") == 0
           ? std::string("Using network Socket between the daemons of different hosts")
-          : absl::StrCat("ncclConfig_t asks for: network ", config.netName,
-                         "; it is not taken, as the daemon moves the data"));
+          : absl::StrCat("ncclConfig_t requests: network ", config.netName,
+                         "; ignored, because the daemon moves the data"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// ncclConfig_t of any version, read with care.
+// Validated access to an ncclConfig_t of any version.
 #ifndef MCCS_SHIM_COMM_CONFIG_H_
 #define MCCS_SHIM_COMM_CONFIG_H_
 
@@ -12,20 +12,20 @@
 
 namespace mccs::shim {
 
-// What a communicator takes from the caller's configuration and the environment.
+// A communicator's settings from the caller's configuration and the environment.
 struct CommConfig {
   bool blocking = true;
   Hints hints;
   std::string name;
-  uint32_t warn_after_ms = 0;    // 0: the daemon's own
+  uint32_t warn_after_ms = 0;    // 0: the daemon's own setting
   bool check_pointers = false;   // buffers must be on the communicator's device
-  bool launch_blocking = false;  // calls return when their streams are done
+  bool launch_blocking = false;  // calls return when their streams complete
 };
 
-// `config` may be NULL: defaults. The structure grew over NCCL's versions; what the caller's
-// version did not have is left at its default, and what a newer one added is ignored.
+// `config` may be NULL: defaults. Newer NCCL versions add fields: fields that the caller's version
+// lacks keep their defaults, and fields newer than this library's are ignored. As in NCCL,
 // NCCL_COMM_BLOCKING overrides `blocking`, the environment's channels override the configuration's,
-// and the configuration's traffic class the environment's, as in NCCL. Errors: kInvalidArgument,
+// and the configuration's traffic class overrides the environment's. Errors: kInvalidArgument,
 // naming the field.
 absl::StatusOr<CommConfig> ReadCommConfig(const ncclConfig_t* config);
 

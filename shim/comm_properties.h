@@ -1,4 +1,4 @@
-// ncclCommProperties_t of NCCL 2.29 to 2.32, which the header that we are built with lacks.
+// ncclCommProperties_t of NCCL 2.29 to 2.32, which the header of this build lacks.
 #ifndef MCCS_SHIM_COMM_PROPERTIES_H_
 #define MCCS_SHIM_COMM_PROPERTIES_H_
 
@@ -7,7 +7,7 @@
 
 namespace mccs::shim {
 
-// The layout is NCCL's. It grew over versions: the caller's `size` says how much it knows.
+// The layout is NCCL's. It grew over versions: the caller's `size` tells its version's layout.
 struct CommProperties {
   size_t size;
   unsigned magic;

@@ -13,17 +13,17 @@
 namespace mccs::shim {
 namespace {
 
-// For what the daemon answers without other hosts. An estimate is the slowest: a large
-// communicator's plan takes some time to build.
+// For requests that the daemon answers without other hosts. Estimates take longest, because the
+// plan of a large communicator takes some time to build.
 constexpr std::chrono::seconds kAnswerTime{10};
 
 constexpr char kRevokedText[] =
-    "the communicator was revoked by ncclCommRevoke: it can be split, shrunk, grown, destroyed and "
-    "aborted, nothing else";
+    "the communicator was revoked by ncclCommRevoke: only split, shrink, grow, destroy and abort "
+    "are allowed";
 
 constexpr char kShrunkText[] =
-    "the work of the communicator was ended by ncclCommShrink with NCCL_SHRINK_ABORT: it can be "
-    "split, shrunk, grown, destroyed and aborted, nothing else";
+    "ncclCommShrink with NCCL_SHRINK_ABORT ended the communicator's work: only split, shrink, "
+    "grow, destroy and abort are allowed";
 
 }  // namespace
 
@@ -45,14 +45,14 @@ Communicator::~Communicator() {
   session_->client->Unwatch(&page_->region());
   const bool ended_well = state() == State::kFinalized && FailureOf(page_->region()).ok() &&
                           !submit_side_->captures.alive();
-  // Nobody can end it any more.
+  // No caller can end the communicator any more.
   if (!FailureOf(page_->region()).ok()) ReleaseStreams();
   session_->graveyard.Bury(std::move(page_), ended_well, SystemClock().Now());
 }
 
-// Nobody else has the communicator any more, so this needs no lock. After an abort no memory is
-// freed: that would wait for other streams, which may hang. What a daemon may still be writing to
-// is left alone.
+// Nobody else uses the communicator any more, so this needs no lock. After an abort no memory is
+// freed, because freeing waits for other streams, which may hang. Memory that a daemon may still
+// write to is not freed.
 void Communicator::GiveBackStaging() {
   if (!submit_side_) return;
   const bool ended_well = state() == State::kFinalized;
@@ -61,12 +61,13 @@ void Communicator::GiveBackStaging() {
   if (ended_well) TrimStaging();
 }
 
-// cuMemFree waits for all streams of the GPU, so not while a communicator that failed blocks some.
+// cuMemFree waits for all streams of the GPU, so do not call it while a failed communicator blocks
+// some.
 void Communicator::TrimStaging() {
   if (!session_->client->BlocksStreams()) session_->staging.Trim();
 }
 
-// ---- Joining ---------------------------------------------------------------------------------
+// ---- Join ------------------------------------------------------------------------------------
 
 absl::Status Communicator::Join() {
   std::lock_guard lock(control_mutex_);
@@ -92,7 +93,7 @@ absl::Status Communicator::AwaitJoined() {
     std::lock_guard lock(control_mutex_);
     if (state() == State::kJoining) FinishJoin(std::move(reply));
   }
-  // What befell the communicator after it was joined is for its next call to tell.
+  // Later failures are reported by the communicator's next call.
   return state() == State::kReady ? absl::OkStatus() : Failure();
 }
 
@@ -115,7 +116,7 @@ absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply)
   rank_.store(joined.rank, std::memory_order_relaxed);
   absl::Status status = [&] {
     if (handle_ >= wire::kMaxCommsPerSession || !reply.fds[0].valid()) {
-      return absl::InternalError("the daemon's answer to CommInit lacks a handle or its region");
+      return absl::InternalError("invalid reply of the daemon to CommInit: no handle or no region");
     }
     MCCS_ASSIGN_OR_RETURN(SharedRegion region, SharedRegion::Map(std::move(reply.fds[0])));
     ScopedContext context(driver(), options_.device.context);
@@ -125,7 +126,7 @@ absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply)
     return absl::OkStatus();
   }();
   if (!status.ok()) {
-    // The daemon believes that we joined: tell it, so that the other ranks do not wait for us.
+    // The daemon counts this rank as joined: notify it, so that other ranks do not wait for us.
     if (auto request = SendAbort(); request.ok()) session_->client->Forget(*request);
     return status;
   }
@@ -139,7 +140,7 @@ absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply)
 void Communicator::ChildJoins(Communicator* child) {
   std::lock_guard lock(children_mutex_);
   joining_children_.push_back(child);
-  if (aborted_.load()) child->Abort();  // Abort came between, and has not seen it.
+  if (aborted_.load()) child->Abort();  // Abort ran meanwhile and did not see the child
 }
 
 void Communicator::ChildJoined(Communicator* child) {
@@ -172,11 +173,11 @@ void Communicator::AbortChildren() {
   for (Communicator* child : joining_children_) child->Abort();
 }
 
-// ---- Leaving ---------------------------------------------------------------------------------
+// ---- Finalize and abort ----------------------------------------------------------------------
 
 absl::Status Communicator::BeginFinalize() {
   Progress();
-  // Nothing is posted while we leave; whoever waits for ring space gets it, or breaks.
+  // Nothing is posted during finalize; callers that wait for ring space get it, or fail.
   std::lock_guard submit_lock(submit_mutex_);
   std::lock_guard lock(control_mutex_);
   switch (state()) {
@@ -188,7 +189,7 @@ absl::Status Communicator::BeginFinalize() {
       break;
     case State::kFinalizing:
     case State::kFinalized:
-      return absl::InvalidArgumentError("the communicator was finalized before");
+      return absl::InvalidArgumentError("the communicator is already finalized");
     case State::kMade:
     case State::kJoining:
       return absl::InvalidArgumentError("the communicator's init is still in progress");
@@ -219,7 +220,7 @@ bool Communicator::FailedAfterItsWork() const {
   const wire::CommRegion& region = page_->region();
   if (region.failure.error.load(std::memory_order_acquire) == 0) return false;
   if (submit_side_->ring.last_sequence() > DoneOf(region)) return false;
-  // Replays have no numbers: one may be undone, unless the daemon still works.
+  // Replays have no numbers: one may be incomplete, unless the daemon still works.
   return !submit_side_->captures.used() || WorkFailureOf(region).ok();
 }
 
@@ -286,7 +287,7 @@ absl::Status Communicator::Suspend() {
   absl::Status told = TellSuspended(true);
   if (!told.ok()) {
     suspended_ = false;
-    // A daemon that was slow to answer may have done it.
+    // A slow daemon may have suspended it.
     if (const auto sent = SendSuspended(false); sent.ok()) session_->client->Forget(*sent);
   }
   return told;
@@ -323,7 +324,7 @@ absl::Status Communicator::Resume() {
 void Communicator::Abort() {
   static constexpr char kText[] = "the communicator was aborted by ncclCommAbort";
   std::lock_guard once(abort_mutex_);
-  // The daemon may have given our handle there to another communicator since.
+  // The daemon may have reused the handle for another communicator.
   if (state() == State::kAborted) return;
   std::optional<uint64_t> request;
   uint64_t cancelled = 0;
@@ -332,10 +333,10 @@ void Communicator::Abort() {
     const State before = state();
     failure_ = absl::CancelledError(kText);
     state_.store(State::kAborted, std::memory_order_release);
-    // Last: a caller that sees it asks Failure() for the reason.
+    // Last, because callers that see it ask Failure() for the reason.
     aborted_.store(true, std::memory_order_release);
     if (before == State::kJoining || before == State::kFinalizing) cancelled = request_;
-    // While it is finalized the daemon may have ended it, and given its handle to another one.
+    // During finalize the daemon may have ended it, and reused its handle.
     if (before == State::kJoining || before == State::kFinalizing) {
       wire::CommAbort message{};
       message.init_request = join_request_;
@@ -345,7 +346,7 @@ void Communicator::Abort() {
     }
   }
   AbortChildren();
-  // The daemon lets go of the tenant's memory before any stream goes on to use it.
+  // The daemon unmaps the tenant's memory before any stream continues and uses it.
   if (request && session_->client->Await(*request, kAbortTime).ok()) let_go_ = true;
   if (cancelled != 0) session_->client->Cancel(cancelled, absl::CancelledError(kText));
   if (page_ != nullptr) FailLocally(page_->region(), wire::ErrorClass::kAborted, kText);
@@ -365,7 +366,7 @@ absl::StatusOr<double> Communicator::EstimateUs(const wire::WorkRecord& call) {
   return estimate.microseconds;
 }
 
-// ---- Questions -------------------------------------------------------------------------------
+// ---- Queries ---------------------------------------------------------------------------------
 
 void Communicator::Progress() {
   const State seen = state();
@@ -436,12 +437,11 @@ absl::Status Communicator::CheckReady() {
     case State::kMade:
     case State::kJoining:
       return absl::InvalidArgumentError(
-          "the communicator is not ready: its init is still in progress (ncclCommGetAsyncError "
-          "tells when it has ended)");
+          "the communicator is not ready: its init is still in progress; poll "
+          "ncclCommGetAsyncError until it has ended");
     case State::kFinalizing:
     case State::kFinalized:
-      return absl::InvalidArgumentError(
-          "the communicator was finalized: nothing more can be posted");
+      return absl::InvalidArgumentError("the communicator is finalized: it accepts no operations");
     case State::kOutside:
     case State::kFailed:
     case State::kAborted:
@@ -458,7 +458,7 @@ absl::Status Communicator::CheckUsable() {
   }
   if (suspended_.load(std::memory_order_relaxed)) {
     return absl::FailedPreconditionError(
-        "the communicator is suspended: call ncclCommResume before it is used");
+        "the communicator is suspended: call ncclCommResume first");
   }
   return WorkFailureOf(page_->region());
 }

@@ -1,4 +1,5 @@
-// One rank's end of a communicator: its membership at the daemon, and what a submission needs.
+// One rank's membership in a communicator: its state at the daemon, and the objects that submission
+// uses.
 //
 //                     Join                reply: joined
 //   (made) ──────────► kJoining ─────────────────────────► kReady
@@ -6,9 +7,9 @@
 //            no color ◄─┘    ▼                               ▼
 //           kOutside      kFailed                        kFinalizing ──reply──► kFinalized
 //
-// Abort leads from every state to kAborted. An operating error (a peer died, a record was refused)
-// does not change the state: the daemon writes it into the region, and it sticks. The streams of a
-// communicator that failed stay blocked until Abort, Revoke, EndForShrink or ReleaseStreams.
+// Abort leads from every state to kAborted. An operating error (a peer died, a record was rejected)
+// does not change the state: the daemon writes it into the region, where it stays. The streams of a
+// failed communicator stay blocked until Abort, Revoke, EndForShrink or ReleaseStreams.
 #ifndef MCCS_SHIM_COMMUNICATOR_H_
 #define MCCS_SHIM_COMMUNICATOR_H_
 
@@ -39,19 +40,19 @@
 
 namespace mccs::shim {
 
-// How a rank asks its daemon for a communicator.
+// The request by which a rank joins a communicator.
 using JoinMessage = std::variant<wire::CommInit, wire::CommSplit, wire::CommShrink, wire::CommGrow>;
 
 struct JoinOptions {
-  std::vector<wire::CommShrink> before;  // parts of a list too long for one message
+  std::vector<wire::CommShrink> before;  // earlier parts of a list that exceeds one message
   JoinMessage message;
-  int32_t ranks = 0;  // 0, rank -1: the daemon's answer tells
+  int32_t ranks = 0;  // 0, with rank -1: taken from the daemon's reply
   Rank rank = Rank(-1);
   DeviceBinding device;
   CommConfig config;
 };
 
-// What a submission works with; there from kReady on.
+// The state of submission; exists from kReady on.
 struct SubmitSide {
   SubmitSide(const std::shared_ptr<Session>& session, uint32_t comm_handle,
              wire::CommRegion& region, const DeviceBinding& device, std::mutex& submit_lock,
@@ -79,79 +80,81 @@ class Communicator {
 
   // ---- Life. THREAD: any ----
 
-  // Sends the request to join; other ranks may be joined meanwhile.
+  // Sends the request to join; returns before the other ranks have joined.
   absl::Status Join();
-  // Blocks until all ranks have joined, or it failed, or Abort.
+  // Blocks until all ranks have joined, the join failed, or Abort.
   absl::Status AwaitJoined();
-  // From then on Abort ends the join of `child` too: nobody has its handle yet. REQUIRES:
+  // From now on Abort also ends the join of `child`, whose handle nobody has yet. REQUIRES:
   // ChildJoined follows.
   void ChildJoins(Communicator* child);
   void ChildJoined(Communicator* child);
-  // A child that nobody waits for, and whose handle is out: until it has joined, AsyncResult is in
-  // progress here too, which is where PyTorch looks.
+  // A child whose join nobody waits for and whose handle the program has. Until it has joined,
+  // AsyncResult of this communicator is ncclInProgress too, because PyTorch polls the parent.
   void ChildBegins(Communicator* child);
 
-  // Asks the daemon to let go after all posted work; AwaitFinalized blocks until it has.
-  // kInvalidArgument when that was asked for before; the communicator's failure where that left
-  // work of this rank undone: then there is nothing to flush, and only Abort ends it.
+  // Asks the daemon to release the communicator after all posted work; AwaitFinalized blocks until
+  // then. kInvalidArgument when called before; the communicator's failure if that left work of this
+  // rank incomplete: then there is nothing to flush, and only Abort ends it.
   absl::Status BeginFinalize();
   absl::Status AwaitFinalized();
-  // The failure that left posted or replayed work of this rank undone, where the program has not
-  // ended the communicator. REQUIRES: nothing is posted meanwhile.
+  // The failure that left posted or replayed work of this rank incomplete, unless the program ended
+  // the communicator. REQUIRES: nothing is posted meanwhile.
   absl::Status UndoneWork() const;
 
-  // Ends the work of all ranks and releases their streams; from then on operations are
-  // kFailedPrecondition, and other communicators can still be made of this one. Returns as Abort
-  // does. Errors: kInvalidArgument where there is no work to end.
+  // Ends the work of all ranks and releases their streams. Afterwards operations return
+  // kFailedPrecondition; other communicators can still be derived from this one. Returns when Abort
+  // would. Errors: kInvalidArgument if there is no work to end.
   absl::Status Revoke();
-  // The same for a parent that is shrunk with NCCL_SHRINK_ABORT. REQUIRES: the request to shrink
-  // was sent, by which the daemon ends the work.
+  // The same for a parent that is shrunk with NCCL_SHRINK_ABORT. REQUIRES: the shrink request, by
+  // which the daemon ends the work, was sent.
   void EndForShrink();
 
   // Releases all streams and later replays of graphs. For an end that waited for posted work
-  // (AwaitFinalized): what failed meanwhile will not be done.
+  // (AwaitFinalized): work that failed meanwhile will not complete.
   void ReleaseStreams();
 
-  // Operations are kFailedPrecondition until Resume. Staging memory that no work uses any more is
-  // freed, and so is, once all ranks of a host have called it, what the daemon there holds for the
-  // lanes; operations take both anew. kInvalidArgument when that is so already. After an error the
-  // communicator is as it was before.
+  // Until Resume, operations return kFailedPrecondition. Frees staging memory that no work uses.
+  // Once all ranks of a host are suspended, the daemon frees its memory for the lanes. Operations
+  // allocate both again. kInvalidArgument when already suspended (or resumed). After an error the
+  // communicator is unchanged.
   absl::Status Suspend();
   absl::Status Resume();
-  // Bytes of the tenant's GPU memory that stage buffers of this communicator now.
+  // Bytes of the tenant's GPU memory that this communicator uses for staging now.
   uint64_t StagingBytes();
 
-  // Ends whatever is going on and releases all streams and callers that wait. Returns after the
-  // daemon's last access to the tenant's memory, or after kAbortTime when the daemon is stuck.
+  // Ends all work and releases all streams and waiting callers. Returns after the daemon's last
+  // access to the tenant's memory, or after kAbortTime if the daemon is stuck.
   static constexpr std::chrono::seconds kAbortTime{2};
   void Abort();
 
-  // ---- Questions. THREAD: any ----
+  // ---- Queries. THREAD: any ----
 
-  // What ncclCommGetAsyncError answers. One load when the communicator works; takes a step when an
-  // answer of the daemon is outstanding.
+  // The result of ncclCommGetAsyncError. One load when the communicator works; also processes a
+  // pending reply of the daemon.
   ncclResult_t AsyncResult();
-  // The error behind AsyncResult, ok if there is none.
+  // The error of AsyncResult; ok if there is none.
   absl::Status Failure();
-  // The same at the first call that finds one, then ok; and ok where the program itself ended it.
+  // The same for the first call that finds it, then ok. Always ok if the program itself ended the
+  // communicator.
   absl::Status TakeFailure();
-  // Ok when operations can be posted; else why not.
+  // Ok when operations can be posted; else the reason.
   absl::Status CheckUsable();
-  // Ok when other communicators can be made of this one. `failed_too`: although its work failed.
+  // Ok when other communicators can be derived from this one. `failed_too`: also if its work
+  // failed.
   absl::Status CheckParent(bool failed_too);
 
   bool blocking() const { return options_.config.blocking; }
   bool launch_blocking() const { return options_.config.launch_blocking; }
   const CommConfig& config() const { return options_.config; }
   bool finalized_or_finalizing() const;
-  // A rank that has no color in the split that it asked for.
+  // True for a rank without a color in its split.
   bool outside() const { return state() == State::kOutside; }
-  // 0 and -1 as long as only the daemon knows.
+  // 0 and -1 until the daemon's reply.
   int ranks() const { return ranks_.load(std::memory_order_relaxed); }
   int rank() const { return rank_.load(std::memory_order_relaxed); }
   const DeviceBinding& binding() const { return options_.device; }
   const std::shared_ptr<Session>& session() const { return session_; }
-  // The daemons' name for the communicator and this daemon's for us. REQUIRES: CheckParent was ok.
+  // The daemons' id of the communicator and this daemon's handle. REQUIRES: CheckParent was ok.
   uint64_t id() const { return id_; }
   uint32_t handle() const { return handle_; }
   bool suspended() const { return suspended_.load(); }
@@ -164,15 +167,15 @@ class Communicator {
   std::mutex& submit_mutex() { return submit_mutex_; }
   SubmitSide& submit_side() { return *submit_side_; }
   const FencePage& page() const { return *page_; }
-  // Nobody takes records any more: stop waiting for space.
+  // No records are taken any more: stop waiting for space.
   bool broken() const;
   void NotifyDaemon() { session_->client->Notify(handle_); }
 
-  // Microseconds that this call would take, as the daemon estimates it. REQUIRES: CheckUsable() was
-  // ok. THREAD: any.
+  // The daemon's estimate for this call, in microseconds. REQUIRES: CheckUsable() was ok.
+  // THREAD: any.
   absl::StatusOr<double> EstimateUs(const wire::WorkRecord& call);
 
-  // What ncclRedOpCreatePreMulSum, and what the functions of registration made here. THREAD: any.
+  // Objects of ncclRedOpCreatePreMulSum and of the registration functions. THREAD: any.
   UserOperators& operators() { return operators_; }
   Registrations& registrations() { return registrations_; }
 
@@ -189,7 +192,7 @@ class Communicator {
   };
 
   State state() const { return state_.load(std::memory_order_acquire); }
-  // The daemon's answer to the request that is outstanding. REQUIRES: control_mutex_ held.
+  // Process the daemon's reply to the outstanding request. REQUIRES: control_mutex_ held.
   void FinishJoin(absl::StatusOr<Reply> reply);
   absl::StatusOr<State> EnterCommunicator(Reply reply);
   void AbortChildren();
@@ -197,51 +200,51 @@ class Communicator {
   void GiveBackStaging();
   void TrimStaging();
   void FinishFinalize(absl::StatusOr<Reply> reply);
-  // The communicator has failed, by other ranks' doing, when all that this one had posted was done.
+  // Whether other ranks' failures ended the communicator after all work of this rank was complete.
   // REQUIRES: nothing is posted meanwhile.
   bool FailedAfterItsWork() const;
-  // Waits until the daemon uses no memory for the work that was ended on purpose, and releases the
+  // Waits until the daemon uses no memory for the work that was ended on purpose, then releases the
   // streams.
   void AwaitWorkEnded(const char* text);
-  // Takes a step if the answer is there.
+  // Processes the outstanding reply if it has arrived.
   void Progress();
   absl::StatusOr<uint64_t> SendAbort();
   absl::StatusOr<uint64_t> SendSuspended(bool suspended);
   absl::Status TellSuspended(bool suspended);
-  // Why nothing can be asked of the communicator now; ok in kReady.
+  // Why the communicator accepts no requests now; ok in kReady.
   absl::Status CheckReady();
 
   const std::shared_ptr<Session> session_;
   const JoinOptions options_;
 
-  // Release store after everything that the state promises is in place; pairs with state().
+  // Release store after everything that the state guarantees; pairs with state().
   std::atomic<State> state_{State::kMade};
-  std::atomic<int32_t> ranks_;  // before kReady in place
+  std::atomic<int32_t> ranks_;  // set before kReady
   std::atomic<int32_t> rank_;
-  std::atomic<bool> aborted_{false};  // set by Abort, seen by callers that wait for ring space
+  std::atomic<bool> aborted_{false};  // set by Abort, read by callers that wait for ring space
 
-  std::mutex abort_mutex_;  // before its other ones; one Abort acts, the next finds it done
+  std::mutex abort_mutex_;  // taken before the other mutexes; only the first Abort acts
   std::mutex control_mutex_;
-  uint64_t request_ = 0;       // the one that is outstanding, while joining or finalizing
-  uint64_t join_request_ = 0;  // names this communicator to the daemon as long as the session lives
-  absl::Status failure_;       // why kFailed, kAborted
+  uint64_t request_ = 0;       // the outstanding request, while joining or finalizing
+  uint64_t join_request_ = 0;  // the daemon's key of this communicator during the session
+  absl::Status failure_;       // the reason of kFailed and kAborted
 
   std::atomic<bool> failure_taken_{false};
-  std::atomic<const char*> ended_{nullptr};  // what is said of work that was ended on purpose
+  std::atomic<const char*> ended_{nullptr};  // the error message for work that was ended on purpose
   std::atomic<bool> suspended_{false};
-  std::atomic<bool> let_go_{false};  // by Abort: the daemon touches our memory no more
+  std::atomic<bool> let_go_{false};  // by Abort: the daemon does not access our memory any more
 
   uint64_t id_ = 0;
-  uint32_t handle_ = 0;              // the daemon's name for us
+  uint32_t handle_ = 0;              // the daemon's handle
   std::unique_ptr<FencePage> page_;  // from kReady on
 
-  // Shared by parent and child, as either may be destroyed first.
+  // Shared by parent and child, because either may be destroyed first.
   struct ChildLink {
     std::mutex mutex;
-    Communicator* child;  // null when it is gone
+    Communicator* child;  // null when destroyed
   };
 
-  std::mutex children_mutex_;  // before ChildLink::mutex, and both before control_mutex_
+  std::mutex children_mutex_;  // taken before ChildLink::mutex, and both before control_mutex_
   std::vector<Communicator*> joining_children_;
   std::vector<std::shared_ptr<ChildLink>> begun_children_;
   std::atomic<bool> children_begun_{false};  // whether to look into begun_children_

@@ -1,5 +1,5 @@
-// What NCCL's configuration structures have in common: how an initialised one is known, and fields
-// that may be left undefined.
+// Common parts of NCCL's configuration structures: the mark of initialised ones, and fields that
+// may be undefined.
 #ifndef MCCS_SHIM_CONFIG_FIELD_H_
 #define MCCS_SHIM_CONFIG_FIELD_H_
 
@@ -12,10 +12,10 @@
 
 namespace mccs::shim {
 
-// What the initialisers of all of them write into `magic`.
+// The value of `magic` in initialised structures.
 inline constexpr unsigned kConfigMagic = 0xcafebeef;
 
-// Of cgaClusterSize: blocks of a cluster, on any GPU.
+// Maximum of cgaClusterSize: blocks of a cluster, on any GPU.
 inline constexpr int kMaxClusterSize = 8;
 
 // Undefined, or within [low, high].
@@ -30,8 +30,8 @@ inline absl::Status CheckField(const ConfigField& field) {
   if (field.value == NCCL_CONFIG_UNDEF_INT) return absl::OkStatus();
   if (field.value >= field.low && field.value <= field.high) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(field.name, " is ", field.value, "; allowed: ", field.low,
-                   field.high == INT_MAX ? " and more" : absl::StrCat(" to ", field.high)));
+      absl::StrCat(field.name, " is ", field.value, "; expected ", field.low,
+                   field.high == INT_MAX ? " or more" : absl::StrCat(" to ", field.high)));
 }
 
 // Two fields that bound a number from below and above. REQUIRES: CheckField of each was ok.
@@ -41,7 +41,7 @@ inline absl::Status CheckBounds(const ConfigField& least, const ConfigField& mos
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(least.name, " (", least.value, ") is above ", most.name, " (", most.value, ")"));
+      absl::StrCat(least.name, " (", least.value, ") exceeds ", most.name, " (", most.value, ")"));
 }
 
 }  // namespace mccs::shim

@@ -24,16 +24,16 @@ constexpr char kHowToStart[] =
     "start it with 'systemctl start mccsd' (or 'mccs-lab up' for a cluster on one machine), or "
     "point MCCS_SOCKET at its socket";
 
-constexpr std::chrono::milliseconds kForever{0};  // as a time-out
+constexpr std::chrono::milliseconds kForever{0};  // as a timeout
 
 // `direction`: SO_RCVTIMEO or SO_SNDTIMEO.
 absl::Status SetTimeout(int socket, int direction, std::chrono::milliseconds limit) {
   const timeval time{.tv_sec = limit.count() / 1000, .tv_usec = limit.count() % 1000 * 1000};
   if (setsockopt(socket, SOL_SOCKET, direction, &time, sizeof(time)) == 0) return absl::OkStatus();
-  return absl::ErrnoToStatus(errno, "cannot set time-outs on the daemon's socket");
+  return absl::ErrnoToStatus(errno, "cannot set timeouts on the daemon's socket");
 }
 
-// A thread for which no signal of the program is meant.
+// Starts a thread that blocks all signals, so that they go to the program's threads.
 template <typename Function>
 std::thread StartQuietThread(Function function) {
   sigset_t all;
@@ -46,7 +46,7 @@ std::thread StartQuietThread(Function function) {
   return thread;
 }
 
-// One packet, with a descriptor where there is one.
+// Sends one packet, with a descriptor if `fd` is valid.
 ssize_t SendOnce(int socket, iovec data, int fd) {
   msghdr message{};
   message.msg_iov = &data;
@@ -76,7 +76,7 @@ absl::Status CheckReply(const Reply& reply, wire::MessageKind kind, size_t bytes
       return absl::OkStatus();
     }
   }
-  return absl::InternalError("the daemon answered with a message that does not fit the request");
+  return absl::InternalError("the daemon's reply does not match the request");
 }
 
 absl::Status StatusOfReply(const wire::ReplyStatus& status) {
@@ -108,13 +108,13 @@ absl::Status DaemonClient::Dial() {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (socket_path_.size() >= sizeof(address.sun_path)) {
-    return absl::UnavailableError(absl::StrCat("the socket path ", socket_path_, " is longer than ",
-                                               sizeof(address.sun_path) - 1,
-                                               " characters; set MCCS_SOCKET to a shorter one"));
+    return absl::UnavailableError(absl::StrCat("invalid socket path ", socket_path_,
+                                               ": longer than ", sizeof(address.sun_path) - 1,
+                                               " characters; set MCCS_SOCKET to a shorter path"));
   }
   std::memcpy(address.sun_path, socket_path_.c_str(), socket_path_.size() + 1);
   socket_.Reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!socket_.valid()) return absl::ErrnoToStatus(errno, "cannot make a socket for the daemon");
+  if (!socket_.valid()) return absl::ErrnoToStatus(errno, "cannot create a socket for the daemon");
   MCCS_RETURN_IF_ERROR(SetTimeout(socket_.get(), SO_RCVTIMEO, kGreetingTime / 2));
   MCCS_RETURN_IF_ERROR(SetTimeout(socket_.get(), SO_SNDTIMEO, kGreetingTime / 2));
   if (connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
@@ -139,21 +139,21 @@ absl::Status DaemonClient::Greet() {
   auto reply = Receive();
   if (!reply.ok()) {
     return absl::UnavailableError(absl::StrCat("the MCCS daemon at ", socket_path_,
-                                               " does not answer (", reply.status().message(),
-                                               "); ", kHowToStart));
+                                               " did not reply (", reply.status().message(), "); ",
+                                               kHowToStart));
   }
   MCCS_RETURN_IF_ERROR(reply->As<wire::HelloReply>().status());
   if (!reply->fds[0].valid() || !reply->fds[1].valid()) {
-    return absl::InternalError("the daemon's greeting came without its region and doorbell");
+    return absl::InternalError("invalid greeting of the daemon: no session region or no doorbell");
   }
   MCCS_ASSIGN_OR_RETURN(session_memory_, SharedRegion::Map(std::move(reply->fds[0])));
   if (session_memory_.bytes() < sizeof(wire::SessionRegion)) {
-    return absl::InternalError("the daemon gave a session region that is too small");
+    return absl::InternalError("invalid greeting of the daemon: its session region is too small");
   }
   session_ = reinterpret_cast<wire::SessionRegion*>(session_memory_.data());
   doorbell_ = std::move(reply->fds[1]);
   MCCS_RETURN_IF_ERROR(SetTimeout(socket_.get(), SO_SNDTIMEO, kSendTime));
-  return SetTimeout(socket_.get(), SO_RCVTIMEO, kForever);  // From here on the reader waits.
+  return SetTimeout(socket_.get(), SO_RCVTIMEO, kForever);  // from now on the reader blocks on it
 }
 
 void DaemonClient::CloseInForkedChild() {
@@ -187,11 +187,11 @@ bool DaemonClient::SendWhole(void* message, size_t bytes, int fd) {
   if (sent == static_cast<ssize_t>(bytes)) return true;
   if (errno == EAGAIN || errno == EINTR) {
     Die(absl::DeadlineExceededError(
-        absl::StrCat("it took no message for ", kSendTime.count(), " ms")));
-    // It may go on later, and has to learn that we did not.
+        absl::StrCat("it read no message for ", kSendTime.count(), " ms")));
+    // The daemon may continue later, and must see that this process did not.
     shutdown(socket_.get(), SHUT_RDWR);
   } else {
-    // The reader will see it too, but a caller that tries again now must get a new connection.
+    // The reader will notice it too, but a caller that retries now must get a new connection.
     Die(absl::ErrnoToStatus(errno, "send"));
   }
   return false;
@@ -200,7 +200,7 @@ bool DaemonClient::SendWhole(void* message, size_t bytes, int fd) {
 absl::StatusOr<Reply> DaemonClient::Await(uint64_t request,
                                           std::optional<std::chrono::milliseconds> limit) {
   std::unique_lock lock(mutex_);
-  // Gone: another thread polled the answer, and acts on it.
+  // No entry: another thread polled the reply, and processes it.
   auto answered = [&] {
     const auto it = pending_.find(request);
     return it == pending_.end() || it->second.answer.has_value();
@@ -211,11 +211,11 @@ absl::StatusOr<Reply> DaemonClient::Await(uint64_t request,
     answered_.wait(lock, answered);
   }
   const auto it = pending_.find(request);
-  if (it == pending_.end()) return absl::AbortedError("the answer was taken by another thread");
+  if (it == pending_.end()) return absl::AbortedError("another thread took the reply");
   if (!it->second.answer) {
     it->second.forgotten = true;
     return absl::DeadlineExceededError(absl::StrCat(
-        "the MCCS daemon at ", socket_path_, " did not answer within ", limit->count(), " ms"));
+        "the MCCS daemon at ", socket_path_, " did not reply within ", limit->count(), " ms"));
   }
   absl::StatusOr<Reply> answer = std::move(*it->second.answer);
   pending_.erase(it);
@@ -260,13 +260,13 @@ void DaemonClient::Forget(uint64_t request) {
 }
 
 void DaemonClient::Notify(uint32_t comm_handle) {
-  // seq_cst on both: they pair with the daemon's store of daemon_asleep and its second look at
+  // seq_cst on both: they pair with the daemon's store of daemon_asleep and its second check of
   // `dirty`. One of the two sees the other.
   session_->dirty[comm_handle / 64].fetch_or(uint64_t{1} << (comm_handle % 64),
                                              std::memory_order_seq_cst);
   if (session_->daemon_asleep.load(std::memory_order_seq_cst) != 0) {
     const uint64_t one = 1;
-    // A doorbell that cannot take the write has rung often enough.
+    // A doorbell that cannot accept the write is signalled already.
     [[maybe_unused]] ssize_t written = write(doorbell_.get(), &one, sizeof(one));
   }
 }
@@ -322,7 +322,7 @@ void DaemonClient::DoChoresUntilReadable() {
     }
     pollfd watched{.fd = socket_.get(), .events = POLLIN, .revents = 0};
     const int ready = poll(&watched, 1, limit_ms);
-    if (ready > 0 || (ready < 0 && errno != EINTR)) return;  // Receive tells what is wrong.
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return;  // Receive reports the error
   }
 }
 
@@ -357,7 +357,7 @@ void DaemonClient::Deliver(Reply reply) {
 void DaemonClient::Die(const absl::Status& why) {
   const std::string text =
       absl::StrCat("the MCCS daemon at ", socket_path_, " ended (", why.message(),
-                   "); communicators made with it cannot be used any more");
+                   "); its communicators cannot be used any more");
   std::lock_guard lock(mutex_);
   if (dead()) return;
   cause_of_death_ = absl::UnavailableError(text);

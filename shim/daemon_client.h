@@ -1,8 +1,8 @@
 // The connection of this process to the daemon of its host.
 //
-// One thread per connection sleeps on the socket: it hands replies to whoever waits for them, and
-// when the daemon dies it publishes the failure and ends every caller's wait; streams stay blocked.
-// It is not part of the hot path, which uses the regions and the doorbell.
+// One thread per connection blocks on the socket and delivers replies to the callers that wait for
+// them. When the daemon dies, this thread publishes the failure and ends every caller's wait;
+// streams stay blocked. It is not part of the hot path, which uses the regions and the doorbell.
 #ifndef MCCS_SHIM_DAEMON_CLIENT_H_
 #define MCCS_SHIM_DAEMON_CLIENT_H_
 
@@ -27,33 +27,33 @@
 
 namespace mccs::shim {
 
-// One message from the daemon, with the descriptors that came along.
+// One message from the daemon, with its descriptors.
 struct Reply {
   alignas(8) unsigned char bytes[wire::kMaxMessageBytes];
   size_t size = 0;
   UniqueFd fds[wire::kMaxMessageFds];
 
-  // The reply as the message that it has to be; kInternal if it is another, the reply's own error
-  // if it carries one.
+  // The reply as a message of the expected type. Errors: kInternal if it has another type; the
+  // reply's own error if it contains one.
   template <typename Message>
   absl::StatusOr<Message> As() const;
 };
 
-// THREAD: any, unless said otherwise.
+// THREAD: any, unless stated otherwise.
 class DaemonClient {
  public:
-  // Connects and greets. Errors: kUnavailable, naming the socket and how to start the daemon;
-  // kFailedPrecondition when daemon and library speak no common version. Takes at most
+  // Connects and exchanges greetings. Errors: kUnavailable, with the socket and how to start the
+  // daemon; kFailedPrecondition if daemon and library have no common version. Takes at most
   // kGreetingTime.
   static constexpr std::chrono::milliseconds kGreetingTime{900};
   static absl::StatusOr<std::unique_ptr<DaemonClient>> Connect(const std::string& socket_path);
 
-  // REQUIRES: nobody waits for a reply any more.
+  // REQUIRES: nobody waits for a reply.
   ~DaemonClient();
 
-  // Sends a request, and a descriptor where there is one; its number names it in Await, Poll,
-  // Cancel and Forget. Every number must end in one of them. A daemon that reads so little that a
-  // message finds no place in the socket for kSendTime counts as dead.
+  // Sends a request, with a descriptor if `fd` is valid, and returns its number. Every number must
+  // be passed to one of Await, Poll, Cancel and Forget. A daemon whose socket stays full for
+  // kSendTime counts as dead.
   static constexpr std::chrono::milliseconds kSendTime{1000};
   template <typename Message>
   absl::StatusOr<uint64_t> Send(Message message, int fd = -1) {
@@ -61,50 +61,50 @@ class DaemonClient {
     return SendBytes(&message, sizeof(Message), fd);
   }
 
-  // Sends a message that is not answered. A daemon that is dead does not need to hear it.
+  // Sends a message without a reply. Does nothing if the daemon is dead.
   template <typename Message>
   void Tell(Message message) {
     message.header = {Message::kKind, sizeof(Message), 0};
     if (!dead()) (void)SendWhole(&message, sizeof(Message), -1);
   }
 
-  // Blocks until the reply is there, the request is cancelled, the daemon dies (kUnavailable) or
-  // the time is over (kDeadlineExceeded; the reply is then dropped when it comes).
+  // Blocks until the reply arrives, the request is cancelled, the daemon dies (kUnavailable) or
+  // `limit` passes (kDeadlineExceeded; a later reply is dropped).
   absl::StatusOr<Reply> Await(uint64_t request,
                               std::optional<std::chrono::milliseconds> limit = std::nullopt);
 
-  // Waits for an answer and takes it from nobody. False when the time is over: it may come yet.
+  // Waits for a reply without taking it. False when `limit` passes: the reply may still arrive.
   bool WaitFor(uint64_t request, std::chrono::milliseconds limit);
 
-  // As Await, without blocking: nullopt while there is no answer.
+  // As Await, without blocking: nullopt while there is no reply.
   std::optional<absl::StatusOr<Reply>> Poll(uint64_t request);
 
-  // Answers the request ourselves, if nobody has: whoever waits gets `why`.
+  // Answers the request locally, unless the reply has arrived: the waiting caller gets `why`.
   void Cancel(uint64_t request, absl::Status why);
 
-  // The answer does not matter.
+  // The reply is not needed.
   void Forget(uint64_t request);
 
-  // Tells the daemon that this communicator has new records. Lock-free; a system call only when the
-  // daemon sleeps.
+  // Notifies the daemon that this communicator has new records. Lock-free; a system call only when
+  // the daemon sleeps.
   void Notify(uint32_t comm_handle);
 
-  // Regions to fail and release when the daemon dies. If it is dead already, that happens at once.
+  // Regions to fail and release when the daemon dies; at once if it is dead already.
   void Watch(wire::CommRegion* region);
   void Unwatch(wire::CommRegion* region);
-  // A watched communicator has failed, and its streams may be blocked.
+  // Whether a watched communicator has failed, so that its streams may be blocked.
   bool BlocksStreams();
 
-  // What the reader does besides: called after every message and when the time has come that it
-  // answered last; nothing: there is none. It may send and poll, but wait for nothing. Null ends
-  // it; then none is running any more.
+  // The reader's extra task: called after every message, and at the time that its last call
+  // returned, if any. It may send and poll, but must not block. Null removes the task; afterwards
+  // none is running.
   using Chore = std::function<std::optional<std::chrono::steady_clock::time_point>()>;
   void SetChore(Chore chore);
 
   bool dead() const { return dead_.load(std::memory_order_acquire); }
 
-  // In a forked child: closes its copies of the descriptors, so that the daemon sees the parent's
-  // death. The object must not be used or destroyed there afterwards.
+  // In a forked child: closes its copies of the descriptors, so that the daemon detects the
+  // parent's death. Afterwards the child must not use or destroy the object.
   void CloseInForkedChild();
 
  private:
@@ -113,11 +113,11 @@ class DaemonClient {
   absl::Status Dial();
   absl::Status Greet();
   absl::StatusOr<uint64_t> SendBytes(void* message, size_t bytes, int fd);
-  // False: the connection is broken, and all know it.
+  // False: the connection is broken, and this is published.
   bool SendWhole(void* message, size_t bytes, int fd);
   absl::StatusOr<Reply> Receive();
   void ReadUntilDead();
-  // Returns when a message can be read.
+  // Runs the chore until a message can be read.
   void DoChoresUntilReadable();
   void Deliver(Reply reply);
   void Die(const absl::Status& why);
@@ -146,7 +146,7 @@ class DaemonClient {
 };
 
 namespace internal {
-// Status of a reply's `status` member, and the check of its kind and size.
+// Checks a reply's kind and size, and returns the status of its `status` member.
 absl::Status CheckReply(const Reply& reply, wire::MessageKind kind, size_t bytes);
 absl::Status StatusOfReply(const wire::ReplyStatus& status);
 }  // namespace internal

@@ -38,8 +38,8 @@ constexpr SubsystemName kSubsystemNames[] = {{"INIT", Bit(Subsystem::kInit)},
                                              {"CALL", Bit(Subsystem::kCall)},
                                              {"ALL", kAllSubsystems}};
 
-// What the variables say, once read. Never freed: a line may be on its way in another thread. One
-// that was read again keeps its predecessor.
+// The variables' values, once read. Never freed, because another thread may be writing a line; a
+// later reading keeps its predecessor.
 struct Output {
   Verbosity verbosity = Verbosity::kNone;
   uint32_t subsystems = 0;
@@ -59,15 +59,15 @@ std::string ShortHostName() {
 Verbosity VerbosityOf(const std::string& text) {
   if (strcasecmp(text.c_str(), "VERSION") == 0) return Verbosity::kVersion;
   if (strcasecmp(text.c_str(), "WARN") == 0) return Verbosity::kWarn;
-  // ABORT is WARN and a little more; TRACE is INFO and what only NCCL's own debug builds print.
+  // ABORT adds little to WARN; TRACE adds to INFO only what NCCL's own debug builds print.
   if (strcasecmp(text.c_str(), "ABORT") == 0) return Verbosity::kWarn;
   if (strcasecmp(text.c_str(), "INFO") == 0) return Verbosity::kInfo;
   if (strcasecmp(text.c_str(), "TRACE") == 0) return Verbosity::kInfo;
   return Verbosity::kNone;
 }
 
-// Emptied first, then appended to: of two processes that were given one name neither writes over
-// the other's lines.
+// Truncated, then opened for append: two processes with the same file name do not overwrite each
+// other's lines.
 std::FILE* OpenStream(const std::string& name) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC;
   constexpr mode_t kMode = 0644;
@@ -77,12 +77,12 @@ std::FILE* OpenStream(const std::string& name) {
   const std::string why = std::strerror(errno);
   if (fd >= 0) close(fd);
   SayOn(stdout, Verbosity::kWarn,
-        absl::StrCat("NCCL_DEBUG_FILE: cannot open '", name, "' (", why,
-                     "); lines go to stdout. Name a file in a folder that can be written to"));
+        absl::StrCat("cannot open NCCL_DEBUG_FILE '", name, "': ", why,
+                     "; lines go to stdout; name a file in a writable directory"));
   return stdout;
 }
 
-// `again`: also where another thread has read them.
+// `again`: read even if another thread has read them.
 const Output& Read(bool again) {
   std::lock_guard lock(read_mutex);
   const Output* known = the_output.load(std::memory_order_relaxed);

@@ -9,8 +9,8 @@
 namespace mccs::shim {
 namespace {
 
-// The program's own CUDA first (an emulation that was preloaded, or what it linked); a real driver
-// is usually opened privately by libcudart, and opening it again gives the same library.
+// The program's own CUDA first (a preloaded emulation, or a linked library); libcudart usually
+// opens a real driver privately, and opening it again returns the same library.
 class SymbolSource {
  public:
   void* Find(const char* name) {
@@ -21,7 +21,7 @@ class SymbolSource {
   bool opened() const { return library_ != nullptr; }
 
  private:
-  void* library_ = nullptr;  // Never closed: the table points into it.
+  void* library_ = nullptr;  // never closed: the table points into it
 };
 
 }  // namespace
@@ -65,8 +65,7 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   if (!missing.empty()) {
     return absl::UnknownError(
         absl::StrCat("no CUDA driver: ", missing, " is neither in this program nor in libcuda.so.1",
-                     source.opened() ? " (it was opened; is it older than CUDA 12?)"
-                                     : " (which was not found)"));
+                     source.opened() ? "; install CUDA 12 or later" : ", which was not found"));
   }
   auto may_have = [&](auto& function, const char* name) {
     function = reinterpret_cast<std::decay_t<decltype(function)>>(source.Find(name));
@@ -96,7 +95,7 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   may_have(api.KernelGetFunction, "cuKernelGetFunction");
   may_have(api.FuncLoad, "cuFuncLoad");
   may_have(api.LaunchKernel, "cuLaunchKernel");
-  // Only the program's own runtime knows what its cudaSetDevice was; never open another one.
+  // Only the program's own runtime knows its cudaSetDevice; never open another runtime.
   api.RuntimeGetDevice = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "cudaGetDevice"));
   if (CUresult error = api.Init(0); error != CUDA_SUCCESS) return CudaError(api, error, "cuInit");
   return api;
@@ -117,7 +116,7 @@ absl::StatusOr<DeviceBinding> DeviceByOrdinal(const DriverApi& driver, int ordin
   DeviceBinding binding{.context = nullptr, .ordinal = ordinal};
   if (CUresult error = driver.DevicePrimaryCtxRetain(&binding.context, device);
       error != CUDA_SUCCESS) {
-    return CudaError(driver, error, absl::StrCat("no context on CUDA device ", ordinal));
+    return CudaError(driver, error, absl::StrCat("cannot get a context on CUDA device ", ordinal));
   }
   return binding;
 }
@@ -127,10 +126,10 @@ absl::StatusOr<DeviceBinding> CurrentDevice(const DriverApi& driver) {
   CUdevice device;
   if (driver.CtxGetCurrent(&binding.context) == CUDA_SUCCESS && binding.context != nullptr &&
       driver.CtxGetDevice(&device) == CUDA_SUCCESS) {
-    binding.ordinal = device;  // A CUdevice is the ordinal.
+    binding.ordinal = device;  // a CUdevice is the ordinal
     return binding;
   }
-  int ordinal = 0;  // CUDA's own default
+  int ordinal = 0;  // CUDA's default
   if (driver.RuntimeGetDevice != nullptr && driver.RuntimeGetDevice(&ordinal) != 0) ordinal = 0;
   return DeviceByOrdinal(driver, ordinal);
 }

@@ -1,8 +1,8 @@
-// The functions of CUDA that this library calls, found at run time in the program that it lives in.
+// The CUDA functions that this library calls, looked up at run time in the program.
 //
-// Nothing of CUDA is linked: the program brings its own, or the emulation is preloaded. The table
-// is looked up once per process. cudaStream_t is CUstream, and the legacy (0, 1) and per-thread (2)
-// handles mean the same to the driver, so the driver's functions are enough.
+// The library does not link CUDA: the program brings its own, or the emulation is preloaded. The
+// table is filled once per process. cudaStream_t is CUstream, and the legacy (0, 1) and per-thread
+// (2) handles mean the same to the driver, so the driver's functions are sufficient.
 #ifndef MCCS_SHIM_DRIVER_API_H_
 #define MCCS_SHIM_DRIVER_API_H_
 
@@ -49,7 +49,7 @@ struct DriverApi {
   CUresult (*EventQuery)(CUevent event);
   CUresult (*EventDestroy)(CUevent event);
 
-  // Null where the driver or the program lacks them.
+  // Null if the driver or the program lacks them.
   CUresult (*StreamGetId)(CUstream stream, unsigned long long* id);
   CUresult (*StreamIsCapturing)(CUstream stream, CUstreamCaptureStatus* status);
   CUresult (*ThreadExchangeStreamCaptureMode)(CUstreamCaptureMode* mode);
@@ -96,7 +96,7 @@ struct DriverApi {
                               void** values, unsigned count);
   CUresult (*LibraryGetKernel)(CUkernel* kernel, CUlibrary library, const char* name);
   CUresult (*KernelGetFunction)(CUfunction* function, CUkernel kernel);
-  CUresult (*FuncLoad)(CUfunction function);  // null: CUDA before 12.4 loads it all the same
+  CUresult (*FuncLoad)(CUfunction function);  // null before CUDA 12.4, which loads functions anyway
   CUresult (*LaunchKernel)(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                            unsigned block_x, unsigned block_y, unsigned block_z,
                            unsigned shared_bytes, CUstream stream, void** parameters, void** extra);
@@ -107,15 +107,14 @@ struct DriverApi {
   int (*RuntimeGetDevice)(int* ordinal);  // cudaGetDevice of the program's libcudart
 };
 
-// Fills the table: from what the program has loaded already, else from libcuda.so.1. Initialises
-// the driver. Errors: kUnknown (a CUDA error), with what was looked for.
+// Fills the table from the libraries that the program has loaded, else from libcuda.so.1.
+// Initialises the driver. Errors: kUnknown (a CUDA error), naming the missing function.
 absl::StatusOr<DriverApi> LoadDriverApi();
 
-// kUnknown with "WHAT: CUDA_ERROR_…": the caller's CUDA failed, not an argument.
+// kUnknown with "WHAT: CUDA_ERROR_…": the program's CUDA failed, not an argument.
 absl::Status CudaError(const DriverApi& driver, CUresult error, std::string_view what);
 
-// The context and ordinal of the device that is current for this thread: where a communicator that
-// is made now will live.
+// The context and ordinal of this thread's current device, which a new communicator uses.
 struct DeviceBinding {
   CUcontext context;
   int ordinal;
@@ -123,7 +122,7 @@ struct DeviceBinding {
 absl::StatusOr<DeviceBinding> CurrentDevice(const DriverApi& driver);
 absl::StatusOr<DeviceBinding> DeviceByOrdinal(const DriverApi& driver, int ordinal);
 
-// Makes `context` current for this thread while it lives; the caller's comes back afterwards.
+// Makes `context` current for this thread in its scope; then restores the caller's context.
 class ScopedContext {
  public:
   ScopedContext(const DriverApi& driver, CUcontext context) : driver_(driver) {

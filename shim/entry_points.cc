@@ -6,9 +6,9 @@
 #error "the jumps to NCCL's functions are written for x86-64 only"
 #endif
 
-// The entry points themselves. ncclX is weak and pncclX strong, at one address. Behind each lie its
-// first target and the one for a library that lacks the function: they note its number and go on to
-// the common part below.
+// The entry points. ncclX is weak and pncclX strong, at one address. Each is followed by its first
+// target and by the target for a library that lacks the function: both store the function's number
+// and continue in the common part below.
 #define MCCS_ENTRY(number, name)                                   \
   asm(".text\n.p2align 4\n"                                        \
       ".weak nccl" #name "\n.globl pnccl" #name                    \
@@ -35,8 +35,8 @@
 #include "shim/entry_points.inc"
 #undef MCCS_ENTRY
 
-// The first call of a function: keeps the registers that carry arguments, asks where to go, and
-// goes there as if it had been called directly.
+// The first call of a function: saves the registers that hold arguments, asks for the target, and
+// jumps to it as if it had been called directly.
 //   stack on entry: | number | return address | the caller's …
 asm(R"(
 .text
@@ -88,7 +88,8 @@ extern "C" {
 #include "shim/entry_points.inc"
 #undef MCCS_ENTRY
 
-// Read by the jumps: plain loads of aligned words, which pair with the release store of SetTarget.
+// The jumps read this: plain loads of aligned words, which pair with the release store of
+// SetTarget.
 extern __attribute__((visibility("hidden"))) Target mccs_targets[];
 Target mccs_targets[] = {
 #define MCCS_ENTRY(number, name) &mccs_first_##name,

@@ -1,5 +1,5 @@
-# From entry_points.txt: own_names.h (the number of each function, and the names of our own ones) and
-# entry_points.inc (MCCS_ENTRY(number, name) for each).
+# Generates from entry_points.txt: own_names.h (each function's number, and the names of our implementations) and
+# entry_points.inc (MCCS_ENTRY(number, name) for each function).
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
   "${CMAKE_CURRENT_SOURCE_DIR}/entry_points.txt")
 file(STRINGS entry_points.txt _names REGEX "^[A-Za-z]")

@@ -1,11 +1,11 @@
-// The names that the library shows: one jump for each function of NCCL, through a table.
+// The library's exported names: one jump for each NCCL function, through a table.
 //
-//   ncclX, pncclX:  jmp *target[X]         target[X]: at first, "ask ChooseTarget, then go there";
-//                                          later our own function or the real library's
+//   ncclX, pncclX:  jmp *target[X]         target[X]: at first, "ask ChooseTarget, then jump";
+//                                          later our function or the real library's
 //
-// A jump knows no signature, so every function can be sent elsewhere, also those of newer headers.
-// The first call of each function asks; arguments pass through untouched (NCCL's functions take
-// none in floating point).
+// A jump is independent of the signature, so calls of any function can be redirected, also those of
+// newer headers. The first call of each function asks for its target. Arguments pass through
+// unchanged (NCCL's functions take none in floating point).
 #ifndef MCCS_SHIM_ENTRY_POINTS_H_
 #define MCCS_SHIM_ENTRY_POINTS_H_
 
@@ -13,24 +13,24 @@
 
 namespace mccs::shim {
 
-using Target = void (*)();  // of whatever signature
+using Target = void (*)();  // of any signature
 
-// Where calls of this function go from now on. THREAD: any; a call under way is not held up.
+// Sets the target of later calls of this function. THREAD: any; running calls are not affected.
 void SetTarget(EntryNumber entry, Target target);
 
-// This library's own function.
+// This library's implementation.
 Target OwnTarget(EntryNumber entry);
 
-// One that refuses every call with a text by way of RefuseMissing; for functions that return
+// A target that fails every call with an error message, by RefuseMissing; for functions that return
 // ncclResult_t.
 Target MissingTarget(EntryNumber entry);
 
 // "ncclAllReduce".
 const char* NameOf(EntryNumber entry);
 
-// Defined by fallback.cc. Where this call of a function without a target shall go.
+// Defined by fallback.cc. The target of this call, for a function without a target.
 Target ChooseTarget(EntryNumber entry);
-// What a call of a function that is missing in the real library returns.
+// The result of a call to a function that the real library lacks.
 int RefuseMissing(EntryNumber entry);
 
 }  // namespace mccs::shim

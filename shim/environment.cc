@@ -10,7 +10,7 @@
 namespace mccs::shim {
 namespace {
 
-// A variable in seconds; 0 where it is unset.
+// The value in milliseconds of a variable in seconds; 0 if it is unset.
 absl::StatusOr<uint32_t> MillisecondsOf(const char* name) {
   const auto text = ValueOf(name);
   if (!text) return 0;
@@ -18,8 +18,9 @@ absl::StatusOr<uint32_t> MillisecondsOf(const char* name) {
   constexpr double kMsPerSec = 1000;
   if (!absl::SimpleAtod(*text, &seconds) || !(seconds >= 0) ||
       seconds * kMsPerSec > std::numeric_limits<uint32_t>::max()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, " is '", *text, "': give seconds, such as 30 or 0.5, or leave it unset"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("invalid ", name, " '", *text,
+                     "': expected seconds, such as 30 or 0.5; or leave it unset"));
   }
   return static_cast<uint32_t>(seconds * kMsPerSec);
 }
@@ -42,13 +43,12 @@ absl::StatusOr<bool> FallbackAllowed() {
   if (text == "error") return false;
   if (text != "nccl") {
     return absl::InvalidArgumentError(
-        absl::StrCat("MCCS_FALLBACK is '", text, "': it must be error or nccl; taken as error"));
+        absl::StrCat("invalid MCCS_FALLBACK '", text, "': expected error or nccl; using error"));
   }
   if (CommIdText()) {
     return absl::InvalidArgumentError(
-        "MCCS_FALLBACK=nccl cannot be with NCCL_COMM_ID: each rank makes its id by itself, and "
-        "they "
-        "could not agree on a library; taken as error");
+        "MCCS_FALLBACK=nccl cannot be combined with NCCL_COMM_ID: each rank creates its id alone, "
+        "so the ranks could not agree on a library; using error");
   }
   return true;
 }
@@ -75,8 +75,8 @@ absl::StatusOr<WaitsBy> StreamsWaitBy() {
   if (const auto text = ValueOf("MCCS_STREAM_WAIT")) {
     if (text == "memop") return WaitsBy::kMemoryOperation;
     if (text == "kernel") return WaitsBy::kKernel;
-    return absl::InvalidArgumentError(
-        absl::StrCat("MCCS_STREAM_WAIT is '", *text, "': give memop or kernel, or leave it unset"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "invalid MCCS_STREAM_WAIT '", *text, "': expected memop or kernel; or leave it unset"));
   }
   return WaitsBy::kKernel;
 }

@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t kTextBytes = 1024;
 
-// The thread's last error: a plain array, readable until the very end of a thread and of the
-// process.
+// The thread's last error: a plain array, so that it is readable until the thread and the process
+// end.
 thread_local char thread_text[kTextBytes];
 
 std::mutex process_text_mutex;
@@ -27,8 +27,8 @@ void Copy(std::string_view from, char* to) {
   to[bytes] = '\0';
 }
 
-// Answers of threads that have ended are used again by others and never freed: the program may
-// still read one.
+// Buffers of ended threads are reused by other threads and never freed: the program may still read
+// one.
 struct Answer {
   char text[kTextBytes];
   Answer* next = nullptr;
@@ -36,8 +36,8 @@ struct Answer {
 std::mutex unused_answers_mutex;
 Answer* unused_answers = nullptr;  // guarded by unused_answers_mutex
 
-// Where this thread finds its last answer. On the heap: a library that a program opens by dlopen
-// gets some 1.6 KiB of thread-local memory in all.
+// The thread's result buffer. On the heap: a library opened by dlopen gets only about 1.6 KiB of
+// thread-local memory.
 char* AnswerOfThread() {
   static thread_local Answer* answer = nullptr;
   struct GiveBackAtEnd {
@@ -107,7 +107,7 @@ absl::Status StatusOf(wire::ErrorClass error, std::string_view text) {
 }
 
 absl::Status FailureOf(const wire::CommRegion& region) {
-  // Pairs with the release store behind the text (daemon, or FailLocally).
+  // Pairs with the release store after the text (by the daemon, or FailLocally).
   const auto error =
       static_cast<wire::ErrorClass>(region.failure.error.load(std::memory_order_acquire));
   if (error == wire::ErrorClass::kNone) return absl::OkStatus();
@@ -116,7 +116,7 @@ absl::Status FailureOf(const wire::CommRegion& region) {
 }
 
 absl::Status WorkFailureOf(const wire::CommRegion& region) {
-  // In this order: accepts_calls is written before the error, and cleared after it.
+  // The order matters: the daemon writes accepts_calls before the error, and clears it after.
   if (region.failure.error.load(std::memory_order_acquire) == 0) return absl::OkStatus();
   if (region.failure.accepts_calls.load(std::memory_order_acquire) != 0) return absl::OkStatus();
   return FailureOf(region);
@@ -126,20 +126,20 @@ const char* RemedyOf(const absl::Status& failure) {
   switch (ResultOf(failure)) {
     case ncclInvalidArgument:
     case ncclInvalidUsage:
-      return "Correct the call that is named, on every rank; this communicator is lost: call "
-             "ncclCommAbort on it and make a new one";
+      return "correct the named call on every rank, call ncclCommAbort on this communicator and "
+             "create a new one";
     case ncclRemoteError:
-      return "Call ncclCommAbort on this communicator and make a new one with the ranks that are "
-             "left; the log of the daemon on the host that is named says why";
+      return "call ncclCommAbort on this communicator and create a new one with the remaining "
+             "ranks; for the cause see the daemon's log on the named host";
     case ncclSystemError:
-      return "Call ncclCommAbort on this communicator; see that the MCCS daemon runs on every host "
-             "and what its log says, then make a new one";
+      return "call ncclCommAbort on this communicator; check on every host that the MCCS daemon "
+             "runs and what its log reports, then create a new communicator";
     case ncclUnhandledCudaError:
-      return "The CUDA error is this process's own: cuda-gdb or compute-sanitizer find its place; "
-             "then call ncclCommAbort on this communicator";
+      return "the CUDA error occurred in this process: locate it with cuda-gdb or "
+             "compute-sanitizer; then call ncclCommAbort on this communicator";
     default:
-      return "Call ncclCommAbort on this communicator and make a new one; the log of the daemon on "
-             "this host has the details";
+      return "call ncclCommAbort on this communicator and create a new one; for details see the "
+             "daemon's log on this host";
   }
 }
 
@@ -184,15 +184,15 @@ const char* DescribeResult(ncclResult_t result) {
     case ncclSuccess:
       return "no error";
     case ncclUnhandledCudaError:
-      return "unhandled cuda error (ncclGetLastError says which)";
+      return "unhandled cuda error (see ncclGetLastError)";
     case ncclSystemError:
-      return "unhandled system error (ncclGetLastError says which)";
+      return "unhandled system error (see ncclGetLastError)";
     case ncclInternalError:
       return "internal error";
     case ncclInvalidArgument:
-      return "invalid argument (ncclGetLastError says which)";
+      return "invalid argument (see ncclGetLastError)";
     case ncclInvalidUsage:
-      return "invalid usage (ncclGetLastError says why)";
+      return "invalid usage (see ncclGetLastError)";
     case ncclRemoteError:
       return "remote process exited or there was a network error";
     case ncclInProgress:

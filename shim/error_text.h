@@ -1,6 +1,6 @@
-// Errors as a caller of NCCL meets them: an ncclResult_t, and a text in ncclGetLastError.
+// Errors as NCCL's callers see them: an ncclResult_t, and an error message in ncclGetLastError.
 //
-// Inside, an error is an absl::Status whose code stands for one ncclResult_t:
+// The library uses absl::Status internally. Each code maps to one ncclResult_t:
 //   kInvalidArgument, kOutOfRange          ncclInvalidArgument
 //   kFailedPrecondition, kUnimplemented    ncclInvalidUsage
 //   kUnknown                               ncclUnhandledCudaError
@@ -22,38 +22,38 @@ namespace mccs::shim {
 ncclResult_t ResultOf(const absl::Status& status);
 ncclResult_t ResultOf(wire::ErrorClass error);
 
-// What the daemon said, as a status. REQUIRES: error is not kNone.
+// The daemon's error as a status. REQUIRES: error is not kNone.
 absl::Status StatusOf(wire::ErrorClass error, std::string_view text);
 
-// What the daemon wrote into a communicator's region; ok if it wrote nothing.
+// The failure that the daemon wrote into a communicator's region; ok if there is none.
 absl::Status FailureOf(const wire::CommRegion& region);
-// The same, ok too as long as calls are accepted: a rank is gone, and no call has needed it yet.
+// The same, but also ok while calls are still accepted: a rank departed, and no call needs it yet.
 absl::Status WorkFailureOf(const wire::CommRegion& region);
 
-// A copy that shares nothing with the original: for a status that is kept and told to several
-// threads. (Abseil counts references in its own library, where the thread sanitizer cannot see it.)
+// A deep copy, for a status that several threads read. (Abseil counts references in its own
+// library, where the thread sanitizer cannot see it.)
 inline absl::Status Unshared(const absl::Status& status) {
   return absl::Status(status.code(), status.message());
 }
 
-// What to do about a communicator that failed so: a sentence.
+// The remedy for a communicator that failed with `failure`: a clause without a final period.
 const char* RemedyOf(const absl::Status& failure);
 
-// Remembers the text as the thread's and the process's last error and gives the code; Report
-// besides says it under NCCL_DEBUG=WARN. An ok status is ncclSuccess and leaves the text alone.
+// Store the message as the last error of the thread and of the process and return the code; Report
+// also logs it under NCCL_DEBUG=WARN. An ok status returns ncclSuccess and stores nothing.
 ncclResult_t Remember(const absl::Status& status);
 ncclResult_t Report(const absl::Status& status);
 
-// Remembers a failure that no call returned as the process's last error, and says it under
+// Stores a failure that no call returned as the process's last error, and logs it under
 // NCCL_DEBUG=WARN.
 void RememberAsync(std::string_view text);
 
-// Answers of ncclGetLastError (last_error.h). LIFETIME: until the thread asks again.
+// Results of ncclGetLastError (last_error.h). LIFETIME: until the thread's next such call.
 // The process's last error; "" if there was none.
 const char* ProcessErrorText();
 // The thread's last error, else the process's.
 const char* ThreadErrorText();
-// The text that is given.
+// A copy of `text`.
 const char* AnswerText(std::string_view text);
 
 // ncclGetErrorString.

@@ -4,7 +4,7 @@
 
 namespace mccs::shim {
 
-// ---- Ranges that keep their exports ----------------------------------------------------------
+// ---- Kept ranges -----------------------------------------------------------------------------
 
 void ExportLeases::Keep(const AddressRange& range) {
   std::lock_guard lock(kept_mutex_);
@@ -46,8 +46,8 @@ ExportLeases::Step ExportLeases::Poll(Clock::time_point now) {
   return {next_};
 }
 
-// A lock that somebody holds is a communicator in the middle of posting. Taking it once also orders
-// what its threads did under it before with what we do after.
+// A lock that is held belongs to a communicator that is posting. Taking the lock once also orders
+// its threads' earlier work before the work that follows here.
 bool ExportLeases::AllHavePosted() {
   std::lock_guard lock(users_mutex_);
   const uint64_t now = generation();
@@ -69,7 +69,7 @@ bool ExportLeases::HasEnded(const Use& last, const AddressRange& range,
 
 void ExportLeases::RoundDone(Clock::time_point now) { Start(now); }
 
-// ---- Those who look up -----------------------------------------------------------------------
+// ---- Lookups ---------------------------------------------------------------------------------
 
 UnpostedCalls::UnpostedCalls(ExportLeases& leases, std::mutex& submit_lock)
     : leases_(leases), submit_lock_(submit_lock) {

@@ -1,17 +1,17 @@
-// When an export ends that nobody has taken back: after a lease without use, because the program
-// may have freed the memory where nobody saw it.
+// Ends exports that nobody released: after a lease without use, because the program may have freed
+// the memory unseen.
 //
-// A use is noted only when a buffer is looked up among all exports, so the hot path pays one load:
-// a round of the leases begins a new generation, which empties every communicator's recent buffers,
-// and what is used from then on is looked up anew. A call that was looked up before the round and
-// is not in its ring yet names a buffer that nobody seems to use; so a round ends exports only
-// after it has seen each communicator once without such calls.
+// A use is recorded only when a buffer is looked up among all exports, so the hot path costs one
+// load. Each round of the leases begins a new generation, which clears every communicator's recent
+// buffers, so that later uses are looked up again. A call that was looked up before the round and
+// is not in its ring yet would name a buffer that seems unused. So a round ends exports only after
+// it has seen each communicator once without such calls.
 //
-//   resting ──half a lease──► asking: has everybody posted what it looked up? ──yes──► ending
-//      ▲                        └──kMostQuestions: the next round tries again──┐          │
+//   resting ──half a lease──► asking: has each posted the calls it looked up? ──yes──► ending
+//      ▲                        └──limit exceeded: the next round tries again──┐          │
 //      └───────────────────────────────────────────────────────────────────────┴──────────┘
 //
-// What is posted needs no care here: the daemon serves records before it lets go of what they name.
+// Calls in the ring need no care here: the daemon serves records before it releases their buffers.
 #ifndef MCCS_SHIM_EXPORT_LEASES_H_
 #define MCCS_SHIM_EXPORT_LEASES_H_
 
@@ -27,19 +27,19 @@ namespace mccs::shim {
 
 class UnpostedCalls;
 
-// THREAD: any, unless said otherwise.
+// THREAD: any, unless stated otherwise.
 class ExportLeases {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // 0: exports do not end by themselves.
+  // 0: exports do not expire.
   explicit ExportLeases(std::chrono::milliseconds lease) : lease_(lease) {}
 
   // ---- Uses ----
 
-  // What a communicator remembers of an older generation must be looked up again.
+  // Entries that a communicator cached in an older generation must be looked up again.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
-  // Something has ended.
+  // Call it when an export has ended.
   void BeginGeneration() { generation_.fetch_add(1, std::memory_order_acq_rel); }
 
   struct Use {
@@ -48,22 +48,22 @@ class ExportLeases {
   };
   Use UsedNow() const { return {generation(), Clock::now()}; }
 
-  // ---- Ranges that keep their exports: registered, or part of a graph. Counted ----
+  // ---- Kept ranges: registered, or part of a graph. Counted ----
 
   void Keep(const AddressRange& range);
   void EndKeep(const AddressRange& range);
   bool IsKept(const AddressRange& range) const;
 
-  // ---- Rounds. THREAD: one, the owner's ----
+  // ---- Rounds. THREAD: the owner's only ----
 
   static constexpr std::chrono::milliseconds kBetweenQuestions{10};
   static constexpr int kMostQuestions = 50;
 
   bool endless() const { return lease_.count() == 0; }
-  // From now on there is something to end.
+  // Call it when there are exports that may expire.
   void Start(Clock::time_point now);
-  // When the owner has to ask again, and whether exports may be ended now (those of which HasEnded
-  // is true; then RoundDone).
+  // The time of the owner's next Poll, and whether it may end exports now (those with HasEnded;
+  // then it calls RoundDone).
   struct Step {
     Clock::time_point next;
     bool may_end = false;
@@ -84,15 +84,15 @@ class ExportLeases {
   std::mutex users_mutex_;
   std::vector<UnpostedCalls*> users_;  // guarded by users_mutex_
 
-  // Of the round, its thread's alone:
+  // State of the round, owned by its thread:
   Clock::time_point next_{};
   bool asking_ = false;
   int questions_ = 0;
-  uint64_t quiet_ =
-      0;  // the newest generation in which all had posted what they had looked up before
+  // The newest generation in which all earlier lookups were posted.
+  uint64_t quiet_ = 0;
 };
 
-// How many calls of one communicator have looked their buffers up and are not in its ring.
+// The number of calls of one communicator whose buffers are looked up and that are not in its ring.
 // THREAD: under the communicator's submit lock.
 class UnpostedCalls {
  public:
@@ -111,7 +111,7 @@ class UnpostedCalls {
   ExportLeases& leases_;
   std::mutex& submit_lock_;
   uint64_t count_ = 0;
-  uint64_t seen_without_ = 0;  // the generation in which there were none; of the round's thread
+  uint64_t seen_without_ = 0;  // the generation in which count_ was 0; owned by the round's thread
 };
 
 }  // namespace mccs::shim

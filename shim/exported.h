@@ -1,9 +1,9 @@
-// What makes a function part of the library's surface.
+// Declares a function as part of the library's interface.
 //
-// A file defines pncclX as usual, with these two macros around. What a program meets under the
-// names ncclX (weak, so that a profiler may replace it) and pncclX (strong) is an entry point
-// (entry_points.h) that jumps to our function or, where the process has fallen back, to that of the
-// real library; so our own pncclX goes by another name, mccs_own_X.
+// A file defines pncclX as usual, enclosed by these two macros. The exported names ncclX (weak, so
+// that a profiler may replace it) and pncclX (strong) are an entry point (entry_points.h). It jumps
+// to our function or, if the process has fallen back, to the real library's. So our own pncclX is
+// compiled under another name, mccs_own_X.
 #ifndef MCCS_SHIM_EXPORTED_H_
 #define MCCS_SHIM_EXPORTED_H_
 

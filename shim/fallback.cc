@@ -23,15 +23,14 @@
 namespace mccs::shim {
 namespace {
 
-// Answered by us while nothing is decided: they need neither daemon nor communicator.
+// This library answers these before the decision: they need neither daemon nor communicator.
 constexpr EntryNumber kNeutral[] = {
     kEntry_ncclGetVersion,     kEntry_ncclGetErrorString,    kEntry_ncclGetLastError,
     kEntry_ncclResetDebugInit, kEntry_ncclGroupStart,        kEntry_ncclGroupEnd,
     kEntry_ncclParamBind,      kEntry_ncclParamGetParameter, kEntry_ncclParamGetAllParameterKeys,
     kEntry_ncclParamDumpAll};
 
-// Their results are no ncclResult_t, so what we ourselves answer stands in where the real library
-// lacks them.
+// These do not return ncclResult_t, so our own result is used if the real library lacks them.
 constexpr EntryNumber kOtherResults[] = {
     kEntry_ncclTeamWorld,      kEntry_ncclTeamLsa,         kEntry_ncclTeamRail,
     kEntry_ncclTeamCft,        kEntry_ncclTeamCftMultimem, kEntry_ncclTeamRankToWorld,
@@ -48,14 +47,14 @@ struct State {
   std::optional<RealLibrary> real;      // set before `way` is kReal
 };
 
-// Used until the process's very end.
+// Never destroyed.
 State& TheState() {
   static auto* const state = new State;
   return *state;
 }
 
-thread_local bool deciding = false;  // the real library called us while it was opened
-thread_local std::string refusal;    // of this thread's last init that was refused here
+thread_local bool deciding = false;  // the real library calls back while it is opened
+thread_local std::string refusal;    // error message of this thread's last init that failed here
 
 void SayOnce(const std::string& text) { SayOn(stderr, Verbosity::kWarn, text); }
 
@@ -65,11 +64,11 @@ bool MadeByUs(const ncclUniqueId& id) {
   return magic == wire::kUniqueIdMagic;
 }
 
-// ---- Inits: their id says which way ----
+// ---- Inits: the unique id decides the backend ----
 
 void DecideById(const ncclUniqueId& id);
 
-// The function where calls of `entry` go that the real library has; by its own type.
+// The real library's function for `entry`, cast to its type.
 template <typename Function>
 Function* Real(EntryNumber entry) {
   return reinterpret_cast<Function*>(TheState().real->Find(NameOf(entry)));
@@ -79,7 +78,7 @@ Function* Own(EntryNumber entry) {
   return reinterpret_cast<Function*>(OwnTarget(entry));
 }
 
-// An init with this id, made by `call` of the function that it is given.
+// An init with this id; `call` invokes the function that it gets.
 template <typename Function, typename Call>
 ncclResult_t Init(EntryNumber entry, const ncclUniqueId* id, Call call) {
   refusal.clear();
@@ -87,8 +86,8 @@ ncclResult_t Init(EntryNumber entry, const ncclUniqueId* id, Call call) {
   if (CurrentWay() != Way::kReal) return call(*Own<Function>(entry));
   if (id != nullptr && MadeByUs(*id)) {
     refusal = absl::StrCat(
-        NameOf(entry), ": the unique id was made by MCCS, but this process has fallen back to ",
-        TheState().real->path(), ": start a daemon on every host of the job, or on none of them");
+        NameOf(entry), ": MCCS made the unique id, but this process has fallen back to ",
+        TheState().real->path(), "; start a daemon on every host of the job, or on none of them");
     SayOnce(refusal);
     return ncclInvalidArgument;
   }
@@ -116,7 +115,7 @@ ncclResult_t InitRankScalableByWay(ncclComm_t* comm, int ranks, int rank, int co
       [&](auto& f) { return f(comm, ranks, rank, count, ids, config); });
 }
 
-// Ranks that are in the communicator already bring no id, and belong to one library.
+// Ranks that are already in the communicator have no id, and belong to one library.
 ncclResult_t GrowByWay(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,
                        ncclComm_t* grown, ncclConfig_t* config) {
   return Init<decltype(GrowByWay)>(
@@ -124,7 +123,7 @@ ncclResult_t GrowByWay(ncclComm_t comm, int ranks, const ncclUniqueId* id, int r
       [&](auto& f) { return f(comm, ranks, id, rank, grown, config); });
 }
 
-// A refusal of ours is told once: what comes after it is the real library's to tell.
+// An error message of this library is returned once; later messages are the real library's.
 const char* LastErrorByWay(ncclComm_t comm) {
   thread_local std::string told;
   if (!refusal.empty()) {
@@ -141,7 +140,7 @@ void SetInits() {
   SetTarget(kEntry_ncclCommGrow, reinterpret_cast<Target>(&GrowByWay));
 }
 
-// ---- The ways. All under the state's mutex ----
+// ---- Choosing a backend. All under the state's mutex ----
 
 void GoOwnWay() {
   for (unsigned n = 0; n < kEntries; ++n) {
@@ -161,11 +160,11 @@ Target RealTarget(EntryNumber entry) {
 std::string VersionOf(const RealLibrary& real) {
   auto* const get = reinterpret_cast<ncclResult_t (*)(int*)>(real.Find("ncclGetVersion"));
   int version = 0;
-  if (get == nullptr || get(&version) != ncclSuccess) return "of unknown version";
+  if (get == nullptr || get(&version) != ncclSuccess) return "unknown version";
   return absl::StrCat("NCCL ", version / 10000, ".", version / 100 % 100, ".", version % 100);
 }
 
-// Groups that this thread opened while nothing was decided are opened there too.
+// Opens there the groups that this thread opened before the decision.
 void TakeGroupAlong() {
   auto* const start = Real<ncclResult_t()>(kEntry_ncclGroupStart);
   for (int depth = Group::OfThisThread().Abandon(); depth > 0; --depth) start();
@@ -175,12 +174,12 @@ void GoRealWay(const std::string& why) {
   State& state = TheState();
   absl::StatusOr<RealLibrary> real = RealLibrary::Open();
   if (!real.ok()) {
-    SayOnce(absl::StrCat(why, "; NCCL's calls of this process fail, although MCCS_FALLBACK=nccl: ",
-                         real.status().message(), "; MCCS_NCCL_PATH may name the real library"));
+    SayOnce(absl::StrCat(why, "; NCCL calls of this process fail despite MCCS_FALLBACK=nccl: ",
+                         real.status().message(), "; set MCCS_NCCL_PATH to the real library"));
     return GoOwnWay();
   }
   state.real.emplace(*std::move(real));
-  SayOnce(absl::StrCat(why, "; MCCS_FALLBACK=nccl: NCCL's calls of this process go to ",
+  SayOnce(absl::StrCat(why, "; MCCS_FALLBACK=nccl: NCCL calls of this process go to ",
                        state.real->path(), " (", VersionOf(*state.real), ")"));
   for (unsigned n = 0; n < kEntries; ++n) {
     const auto entry = static_cast<EntryNumber>(n);
@@ -194,13 +193,13 @@ void GoRealWay(const std::string& why) {
 
 void SayOwnWay(const char* why) {
   SayOnce(
-      absl::StrCat(why, ": NCCL's calls of this process go to the MCCS daemon at ", SocketPath()));
+      absl::StrCat(why, ": NCCL calls of this process go to the MCCS daemon at ", SocketPath()));
 }
 
 void DecideByDaemon() {
   const auto daemon = Process::Get().OpenConnection();
   if (!daemon.ok()) return GoRealWay(std::string(daemon.status().message()));
-  SayOwnWay("MCCS_FALLBACK=nccl is not needed");
+  SayOwnWay("MCCS_FALLBACK=nccl has no effect");
   GoOwnWay();
 }
 
@@ -211,15 +210,15 @@ void DecideById(const ncclUniqueId& id) {
   if (CurrentWay() != Way::kUndecided) return;
   deciding = true;
   if (MadeByUs(id)) {
-    SayOwnWay("the unique id was made by MCCS");
+    SayOwnWay("MCCS made the unique id");
     GoOwnWay();
   } else {
-    GoRealWay("the unique id was not made by MCCS");
+    GoRealWay("MCCS did not make the unique id");
   }
   deciding = false;
 }
 
-// What MCCS_FALLBACK asks for.
+// Reads MCCS_FALLBACK.
 void ReadTheSetting() {
   const absl::StatusOr<bool> allowed = FallbackAllowed();
   if (!allowed.ok()) SayOnce(std::string(allowed.status().message()));
@@ -238,8 +237,7 @@ Target TargetOf(EntryNumber entry) {
 
 Way CurrentWay() { return TheState().way.load(std::memory_order_acquire); }
 
-// An init that comes first asks here before its target is set, so it is sent on by its own entry
-// point.
+// The first init asks here before its target is set, so its own entry point forwards it.
 Target ChooseTarget(EntryNumber entry) {
   if (deciding) return OwnTarget(entry);
   State& state = TheState();
@@ -270,8 +268,8 @@ Target ChooseTarget(EntryNumber entry) {
 }
 
 int RefuseMissing(EntryNumber entry) {
-  refusal = absl::StrCat(NameOf(entry), " is not in ", TheState().real->path(),
-                         ", to which this process has fallen back");
+  refusal = absl::StrCat(NameOf(entry), " is not supported by ", TheState().real->path(),
+                         ", the library that this process has fallen back to");
   SayOnce(refusal);
   return ncclInvalidUsage;
 }

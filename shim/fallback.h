@@ -1,9 +1,9 @@
-// MCCS_FALLBACK: whether NCCL's calls of this process may go to the real library (nccl) or not
-// (error, the default), and which way they have gone. The process takes one way, once, and says in
-// one line which it was.
+// MCCS_FALLBACK: whether NCCL calls of this process may go to the real library (nccl) or not
+// (error, the default), and the current choice. The process chooses once, and logs the choice in
+// one line.
 //
 //              MCCS_FALLBACK=error                  GetUniqueId, … : the daemon answers
-//   (unasked) ──────────────────────────► kOwn ◄──────────────────────────────────┐
+//   (initial) ──────────────────────────► kOwn ◄──────────────────────────────────┐
 //       │                                   ▲  init with an id that MCCS made      │
 //       │ MCCS_FALLBACK=nccl                └──────────────────────────── kUndecided
 //       └──────────────────────────────────────────────────────────────────► │
@@ -11,11 +11,11 @@
 //                                           ▼  no daemon, or an init with another id
 //                                         kReal
 //
-// A communicator's id decides for all its ranks: who makes it goes by whether there is a daemon,
-// who is given one follows it. So all ranks go the same way, or those that cannot are told, before
-// the real library could wait for them: it would wait for ever.
+// A communicator's id decides for all its ranks. The process that makes the id checks for a daemon;
+// processes that receive the id follow it. So all ranks use the same library, or fail with an error
+// before the real library waits for the missing ranks without limit.
 //
-// What the entry points (entry_points.h) ask; nothing here is called by other code.
+// Only the entry points (entry_points.h) call these functions.
 #ifndef MCCS_SHIM_FALLBACK_H_
 #define MCCS_SHIM_FALLBACK_H_
 

@@ -12,8 +12,8 @@
 namespace mccs::shim {
 namespace {
 
-// Two threads (the reader that saw the daemon die, a caller that aborts) may fail one region at
-// once.
+// Two threads (the reader that detects the daemon's death, a caller that aborts) may fail one
+// region at the same time.
 std::mutex fail_mutex;
 
 }  // namespace
@@ -21,13 +21,13 @@ std::mutex fail_mutex;
 absl::StatusOr<std::unique_ptr<FencePage>> FencePage::Open(const DriverApi& driver,
                                                            SharedRegion region) {
   if (region.bytes() < sizeof(wire::CommRegion)) {
-    return absl::InternalError(absl::StrCat("the daemon gave a communicator region of ",
-                                            region.bytes(), " bytes; expected ",
-                                            sizeof(wire::CommRegion)));
+    return absl::InternalError(
+        absl::StrCat("invalid communicator region from the daemon: ", region.bytes(),
+                     " bytes; expected ", sizeof(wire::CommRegion)));
   }
   std::unique_ptr<FencePage> page(new FencePage(driver, std::move(region)));
   if (page->region().header.magic != wire::kFencePageMagic) {
-    return absl::InternalError("the daemon gave a communicator region without its header");
+    return absl::InternalError("invalid communicator region from the daemon: its header is wrong");
   }
   void* address = page->memory_.data();
   if (CUresult error =
@@ -39,7 +39,8 @@ absl::StatusOr<std::unique_ptr<FencePage>> FencePage::Open(const DriverApi& driv
   driver.CtxGetCurrent(&page->context_);
   if (CUresult error = driver.MemHostGetDevicePointer(&page->device_base_, address, 0);
       error != CUDA_SUCCESS) {
-    return CudaError(driver, error, "the communicator's fence page has no device address");
+    return CudaError(driver, error,
+                     "cannot get the device address of the communicator's fence page");
   }
   return page;
 }
@@ -60,7 +61,7 @@ void FailLocally(wire::CommRegion& region, wire::ErrorClass error, std::string_v
     // Pairs with the acquire load in FailureOf.
     region.failure.error.store(static_cast<uint32_t>(error), std::memory_order_release);
   }
-  // Where a death was reported before. Pairs with the acquire load in WorkFailureOf.
+  // If the departure of a rank was reported before. Pairs with the acquire load in WorkFailureOf.
   region.failure.accepts_calls.store(0, std::memory_order_release);
 }
 
@@ -81,7 +82,7 @@ uint64_t DoneOf(const wire::CommRegion& region) {
 }
 
 void FenceGraveyard::Bury(std::unique_ptr<FencePage> page, bool ended_well, MonotonicNs now) {
-  std::vector<Grave> cleared;  // unmapped after the lock is gone
+  std::vector<Grave> cleared;  // unmapped after the lock is released
   std::lock_guard lock(mutex_);
   if (!ended_well) {
     kept_.push_back(std::move(page));

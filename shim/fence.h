@@ -1,4 +1,4 @@
-// A communicator's region as streams see it: where to write "ready", where to wait for "done".
+// A communicator's region for streams: the addresses of the "ready" and "done" words.
 #ifndef MCCS_SHIM_FENCE_H_
 #define MCCS_SHIM_FENCE_H_
 
@@ -23,7 +23,7 @@ class FencePage {
   // Checks the region's shape and registers it. REQUIRES: the communicator's context is current.
   static absl::StatusOr<std::unique_ptr<FencePage>> Open(const DriverApi& driver,
                                                          SharedRegion region);
-  // Needs no context of the caller's: it makes its own current meanwhile.
+  // Needs no current context: makes its own current meanwhile.
   ~FencePage();
   FencePage(const FencePage&) = delete;
   FencePage& operator=(const FencePage&) = delete;
@@ -48,28 +48,28 @@ class FencePage {
 
   const DriverApi& driver_;
   SharedRegion memory_;
-  CUcontext context_ = nullptr;  // where it is registered; null: it is not
+  CUcontext context_ = nullptr;  // in which it is registered; null if not registered
   CUdeviceptr device_base_ = 0;
 };
 
-// Writes the failure on the daemon's behalf (it is dead, or does not answer) unless there is one.
+// Writes the failure for the daemon (which is dead, or does not reply) unless there is one already.
 // Streams stay blocked. THREAD: any.
 void FailLocally(wire::CommRegion& region, wire::ErrorClass error, std::string_view text);
 
-// Releases every stream that waits, or will wait, for work of the region; `captured`: of graphs,
-// too. The program has ended the communicator: nobody takes what the buffers hold for results.
+// Releases every stream that waits, or will wait, for work of the region; `captured`: also those of
+// graphs. The program has ended the communicator, so nobody uses the buffers as results.
 // THREAD: any.
 void ReleaseStreams(wire::CommRegion& region, bool captured);
 
-// What `done` said last of its own. THREAD: any.
+// The last value of `done` that was not poison. THREAD: any.
 uint64_t DoneOf(const wire::CommRegion& region);
 
-// Where the pages of ended communicators rest. A stream may still hold a wait on a page whose
-// communicator is destroyed (the wait is satisfied, but the stream has not come to it), so a page
-// is unmapped only when it has rested for a while and younger ones have come; the page of a
-// communicator that was aborted or failed is kept: a stream of it may be stuck in front of its
-// wait. So is the page of one whose graphs outlive it: they may be launched at any time. THREAD:
-// any.
+// Keeps the pages of ended communicators. A stream may still hold a wait on a page whose
+// communicator is destroyed (the wait is satisfied, but the stream has not reached it). So a page
+// is unmapped only after kRestNs, and when kRestingPages newer ones have followed. The page of a
+// communicator that was aborted or failed is never unmapped, because a stream may be stuck in front
+// of its wait. So is the page of one whose graphs outlive it, because they may be launched at any
+// time. THREAD: any.
 class FenceGraveyard {
  public:
   static constexpr size_t kRestingPages = 16;
@@ -87,8 +87,8 @@ class FenceGraveyard {
   std::vector<std::unique_ptr<FencePage>> kept_;
 };
 
-// Waiting on the host for something that another thread or process brings about: spin for a moment,
-// then yield, then sleep in short bits. Two cores are often shared by five who wait.
+// Waits on the host for another thread or process: spins briefly, then yields, then sleeps in short
+// intervals, because few cores may serve many waiting threads.
 class PoliteWait {
  public:
   void Pause();

@@ -13,7 +13,7 @@ namespace mccs::shim {
 
 namespace {
 
-// Trivial, and so readable until the very end of a thread.
+// A trivial type, so that it is readable until the thread ends.
 thread_local Group* group_of_thread = nullptr;
 
 void EndGroup(void* group) {
@@ -21,9 +21,9 @@ void EndGroup(void* group) {
   delete static_cast<Group*>(group);
 }
 
-// What ends a thread's group: it runs behind the destructors of thread_local objects, which may
-// call NCCL, and not at all for the thread that exits the process, whose atexit functions may.
-// Where there is no key, groups are never ended.
+// Ends a thread's group. It runs after the destructors of thread_local objects, which may call
+// NCCL. It does not run for the thread that exits the process, whose atexit functions may call
+// NCCL. Without a key, groups are never ended.
 std::optional<pthread_key_t> EndOfThread() {
   pthread_key_t key;
   return pthread_key_create(&key, &EndGroup) == 0 ? std::optional(key) : std::nullopt;
@@ -41,7 +41,7 @@ Group& Group::OfThisThread() {
 }
 
 Group::~Group() {
-  // Where the handles were to go may have been the thread's stack.
+  // The variables for the handles may have been on the thread's stack.
   ncclComm_t nowhere;
   for (InitJob& job : inits_) job.where = &nowhere;
   Clear();
@@ -49,7 +49,7 @@ Group::~Group() {
 
 Group::Outcome Group::End() {
   if (depth_ == 0) {
-    return {absl::FailedPreconditionError("ncclGroupEnd: no ncclGroupStart before it")};
+    return {absl::FailedPreconditionError("ncclGroupEnd without ncclGroupStart")};
   }
   if (--depth_ > 0) return {};
   Outcome outcome;
@@ -63,7 +63,7 @@ Group::Outcome Group::End() {
 
 absl::StatusOr<std::optional<double>> Group::SimulateEnd(bool wanted) {
   if (depth_ == 0) {
-    return absl::FailedPreconditionError("ncclGroupSimulateEnd: no ncclGroupStart before it");
+    return absl::FailedPreconditionError("ncclGroupSimulateEnd without ncclGroupStart");
   }
   if (--depth_ > 0) return std::nullopt;
   const absl::Status error = std::exchange(error_, absl::OkStatus());
@@ -82,11 +82,11 @@ int Group::Abandon() {
 }
 
 void Group::Clear() {
-  // Inits that were dropped before they ran: their callers hold handles of nothing.
+  // Takes back the handles of inits that never ran.
   for (InitJob& job : inits_) job.Drop();
   inits_.clear();
   work_.Clear();
-  // The group has failed. Who is on the way out already goes on.
+  // The group has failed. Communicators that are being finalized already continue.
   for (CommRef& comm : leaving_) {
     if (!comm->finalized_or_finalizing()) {
       comm->Abort();
@@ -105,13 +105,14 @@ void Group::InitJob::Drop() {
 absl::Status Group::AddBirth(Birth birth) {
   if (!inits_.empty() && inits_.front().blocking != birth.blocking) {
     return absl::InvalidArgumentError(
-        "blocking and non-blocking communicators (ncclConfig_t.blocking) are made in one group: "
-        "put them into two");
+        "a group cannot create both blocking and non-blocking communicators "
+        "(ncclConfig_t.blocking): use two groups");
   }
   HandleTable& handles = Process::Get().handles();
   const ncclComm_t handle = handles.Insert(std::move(birth.comm));
   if (handle == nullptr) {
-    return absl::ResourceExhaustedError("too many communicators are alive in this process");
+    return absl::ResourceExhaustedError(
+        "too many communicators in this process; destroy unused ones");
   }
   if (birth.shown_at_once) *birth.where = handle;
   inits_.push_back({.comm = handles.Find(handle),
@@ -126,7 +127,8 @@ absl::Status Group::AddBirth(Birth birth) {
 
 void Group::AddLeaving(CommRef comm) { leaving_.push_back(std::move(comm)); }
 
-// All requests first, then all answers: a process may hold several ranks of one communicator.
+// Sends all requests before it awaits replies: a process may hold several ranks of one
+// communicator.
 absl::Status Group::RunInits(bool* in_progress) {
   absl::Status first_error;
   auto note = [&](const absl::Status& status) {
@@ -146,20 +148,20 @@ absl::Status Group::RunInits(bool* in_progress) {
   for (InitJob& job : jobs) {
     if (!job.blocking) {
       *in_progress = true;
-      // Its outcome, good or bad, is in ncclCommGetAsyncError; the handle stays.
+      // ncclCommGetAsyncError reports the outcome; the handle stays valid.
       if (job.outside) job.Drop();
       if (!job.outside && job.parent) job.parent->ChildBegins(job.comm.get());
       if (!job.outside) *job.where = job.handle;
       continue;
     }
-    // After one failure the others' ranks can still be joined elsewhere: end them, wait for none.
+    // After a failure other ranks may still be joined elsewhere: abort them without waiting.
     if (!first_error.ok()) job.comm->Abort();
     note(Finish(job));
   }
   return first_error;
 }
 
-// Waits for a blocking one. Its handle appears only now: who finds one uses it.
+// Waits for a blocking init. Sets the handle only now, because a visible handle may be used.
 absl::Status Group::Finish(InitJob& job) {
   const absl::Status joined = job.comm->AwaitJoined();
   if (job.parent) job.parent->ChildJoined(job.comm.get());
@@ -176,7 +178,7 @@ absl::Status Group::RunLeaving() {
   std::vector<CommRef> leaving = std::exchange(leaving_, {});
   for (CommRef& comm : leaving) {
     if (comm->finalized_or_finalizing() || comm->BeginFinalize().ok()) continue;
-    // One that failed, or never came to work, has nothing to flush.
+    // A communicator that failed or never became ready has nothing to flush.
     undone.Update(comm->UndoneWork());
     comm->Abort();
   }
@@ -192,7 +194,7 @@ absl::Status Group::RunLeaving() {
 ncclResult_t GroupOfCall::Finish(const absl::Status& status) {
   if (!status.ok()) group_.AddError(status);
   Group::Outcome outcome = group_.End();
-  // Within the caller's group the call's own error is told at once, and again at the group's end.
+  // Within the caller's group, report the call's own error at once, and again at the group's end.
   if (!status.ok()) return Report(status);
   if (!outcome.status.ok()) return Report(outcome.status);
   return outcome.in_progress ? ncclInProgress : ncclSuccess;

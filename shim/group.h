@@ -1,10 +1,10 @@
-// ncclGroupStart … ncclGroupEnd: what a thread has asked for and not yet handed over.
+// ncclGroupStart … ncclGroupEnd: a thread's queued calls.
 //
-// State is per thread and nests; the outermost end acts, in this order: all inits together, then
-// the work of all communicators together, then the communicators that leave. A call outside any
-// group is a group of one. The first error is remembered; with one, the outermost end drops all
-// that was queued and returns it. A communicator that was to leave is aborted then: its handle is
-// gone, so nobody else could end it.
+// State is per thread and nests. The outermost end first runs all inits together, then submits the
+// work of all communicators together, then runs the communicators' destruction. A call without
+// an open group is a group of one call. The first error is kept: with it, the outermost end drops
+// everything queued and returns the error. It aborts communicators that were to be destroyed,
+// because their handles are invalid, so nobody else could end them.
 #ifndef MCCS_SHIM_GROUP_H_
 #define MCCS_SHIM_GROUP_H_
 
@@ -20,13 +20,13 @@
 
 namespace mccs::shim {
 
-// THREAD: its own.
+// THREAD: owned by its thread.
 class Group {
  public:
-  // Also in destructors of thread_local objects, of static ones, and in atexit functions.
+  // Usable also in destructors of thread_local and static objects, and in atexit functions.
   static Group& OfThisThread();
 
-  // A thread that ends within a group drops all that is queued.
+  // A thread that ends within a group drops everything queued.
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -34,34 +34,34 @@ class Group {
   void Start() { ++depth_; }
   bool open() const { return depth_ > 0; }
 
-  // kFailedPrecondition without a Start. In the result ncclInProgress is told apart from ok by
-  // `in_progress`: a non-blocking communicator has begun something.
+  // kFailedPrecondition without a Start. `in_progress` distinguishes ncclInProgress from ok: a
+  // non-blocking communicator has begun to join.
   struct Outcome {
     absl::Status status;
     bool in_progress = false;
   };
   Outcome End();
-  // Ends one level. At the outermost one drops inits and operations, and says how many microseconds
-  // the operations would have taken; nothing at an inner one, or where it is not wanted. Errors:
-  // what the calls met, or the daemon's. Asks the daemon once for each operation. Communicators
-  // that are to leave do leave: their handles are gone.
+  // Ends one level. At the outermost one drops inits and operations, and returns the estimated time
+  // of the operations in microseconds; nothing at an inner level, or if not `wanted`. Errors: those
+  // of the calls, or the daemon's. Sends one request to the daemon per operation. Communicators
+  // that were to be destroyed are destroyed, because their handles are invalid.
   absl::StatusOr<std::optional<double>> SimulateEnd(bool wanted);
-  // Ends all levels, drops everything, and says how many levels there were.
+  // Ends all levels, drops everything, and returns the number of levels.
   int Abandon();
 
-  // A communicator that is to come.
+  // A communicator whose init is queued.
   struct Birth {
     std::unique_ptr<Communicator> comm;
-    ncclComm_t* where;         // gets the handle; NULL again where there will be none
+    ncclComm_t* where;         // gets the handle; NULL if the init fails
     bool blocking;             // the outermost end waits until it is ready
-    bool shown_at_once;        // `*where` is set now, else when it is ready (or its join has begun)
+    bool shown_at_once;        // `*where` is set now, else when ready (or when its join begins)
     bool outside = false;      // a rank without a color: `*where` stays NULL
-    CommRef parent = {};       // whose Abort ends the join too
+    CommRef parent = {};       // its Abort also ends the join
     bool ends_parent = false;  // NCCL_SHRINK_ABORT
   };
 
-  // Each adds one task; REQUIRES: open(). kInvalidArgument: communicators that are waited for and
-  // such that are not cannot be made in one group, as its end either waits or does not.
+  // Each adds one task; REQUIRES: open(). kInvalidArgument: a group cannot contain both blocking
+  // and non-blocking inits, because its end either waits or does not.
   absl::Status AddBirth(Birth birth);
   void AddLeaving(CommRef comm);
   absl::Status AddOperation(CommRef comm, CUstream stream, const wire::WorkRecord& record,
@@ -81,7 +81,7 @@ class Group {
     bool outside;
     CommRef parent;
     bool ends_parent;
-    // Takes the handle back.
+    // Resets the caller's handle.
     void Drop();
   };
 
@@ -89,7 +89,7 @@ class Group {
 
   absl::Status RunInits(bool* in_progress);
   absl::Status Finish(InitJob& job);
-  // All leave in any case. The failure that left work of one of them undone.
+  // All are ended in any case. Returns the failure that left work of one of them incomplete.
   absl::Status RunLeaving();
   void Clear();
 
@@ -100,7 +100,7 @@ class Group {
   std::vector<CommRef> leaving_;
 };
 
-// Opens a group for one call, so that a call alone and a call within a group go the same way.
+// Opens a group for one call, so that single calls and calls within a group use the same code.
 //   GroupOfCall group; … group->AddOperation(…); return group.Finish(status);
 class GroupOfCall {
  public:
@@ -108,7 +108,7 @@ class GroupOfCall {
   Group* operator->() { return &group_; }
   Group* get() { return &group_; }
 
-  // Ends the call's level. `status`: what the call itself found wrong.
+  // Ends the call's level. `status`: the call's own error.
   ncclResult_t Finish(const absl::Status& status);
 
  private:

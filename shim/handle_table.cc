@@ -7,7 +7,7 @@ HandleTable::HandleTable() : cells_(new uint64_t[kSlots * kCells]), slots_(new S
 }
 
 ncclComm_t HandleTable::Insert(std::unique_ptr<Communicator> comm) {
-  // Under the lock to the end: a late user's Release must not meet a slot that is half filled.
+  // Locked to the end: a late user's Release must not see a partly filled slot.
   std::lock_guard lock(mutex_);
   if (free_.empty()) return nullptr;
   const uint32_t index = free_.front();
@@ -17,7 +17,7 @@ ncclComm_t HandleTable::Insert(std::unique_ptr<Communicator> comm) {
   if (index >= used_.load(std::memory_order_relaxed)) {
     used_.store(index + 1, std::memory_order_release);
   }
-  // Late users of the slot's former communicator may count up and down meanwhile: keep their count.
+  // Late users of the slot's former communicator may change the count meanwhile: keep their count.
   uint64_t before = slot.state.load(std::memory_order_relaxed);
   uint64_t after;
   do {
@@ -83,8 +83,8 @@ void HandleTable::Release(uint32_t index) {
   Slot& slot = slots_[index];
   const uint64_t state = slot.state.fetch_sub(1, std::memory_order_acq_rel);
   if ((state & kLive) != 0 || (state & kUsers) != 1) return;
-  // Perhaps the last user of a retired communicator. Several late-comers can count to zero in turn;
-  // the lock lets one of them find it.
+  // This may be the last user of a retired communicator. Several late users can count to zero in
+  // turn; the lock ensures that only one of them destroys it.
   std::unique_ptr<Communicator> gone;
   {
     std::lock_guard lock(mutex_);

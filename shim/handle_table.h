@@ -1,13 +1,13 @@
-// The communicators that are alive, by the ncclComm_t that their owner holds.
+// The live communicators, by their ncclComm_t handles.
 //
-// A handle is looked up and never followed: it is the address of a cell of this table's own memory,
-// so that any bits can be checked against the table's bounds. The cell begins with a word that is
-// not NCCL's magic: a handle that strays into a real libnccl fails the check there. A slot has
-// eight cells, used in turn, so that a stale handle does not name the slot's next communicator.
+// A handle is looked up and never dereferenced. It is the address of a cell of this table's own
+// memory, so any bit pattern can be checked against the table's bounds. The cell begins with a word
+// that differs from NCCL's magic: a real libnccl that gets such a handle rejects it. A slot has
+// eight cells, used in turn, so that a stale handle does not refer to the slot's next communicator.
 //
 //   slot (64 bytes): | cell 0 | cell 1 | … | cell 7 |      handle = &cell[generation % 8]
 //
-// Whoever found a communicator keeps it alive; the last to let go of a retired one destroys it.
+// A CommRef keeps a communicator alive; the last one of a retired communicator destroys it.
 #ifndef MCCS_SHIM_HANDLE_TABLE_H_
 #define MCCS_SHIM_HANDLE_TABLE_H_
 
@@ -27,7 +27,7 @@ namespace mccs::shim {
 
 class HandleTable;
 
-// Keeps a communicator alive. Moves, does not copy.
+// Keeps a communicator alive. Movable, not copyable.
 class CommRef {
  public:
   CommRef() = default;
@@ -56,24 +56,24 @@ class CommRef {
   Communicator* comm_ = nullptr;
 };
 
-// THREAD: any. Find and the end of a CommRef are lock-free.
-// LIFETIME: as long as the process, or until the last handle and CommRef are gone.
+// THREAD: any. Find and the destructor of CommRef are lock-free.
+// LIFETIME: that of the process, or until the last handle and CommRef are gone.
 class HandleTable {
  public:
   static constexpr uint32_t kSlots = wire::kMaxCommsPerSession;
 
   HandleTable();
 
-  // A new handle for `comm`; null when kSlots communicators are alive.
+  // A new handle for `comm`; null if kSlots communicators are alive.
   ncclComm_t Insert(std::unique_ptr<Communicator> comm);
 
-  // Empty for a handle that is not alive.
+  // Empty for a handle that is not valid.
   CommRef Find(ncclComm_t handle);
 
-  // Calls `visit` for every communicator that is alive. Slots that were never used cost nothing.
+  // Calls `visit` for every live communicator. Slots that were never used cost nothing.
   void ForEach(void (*visit)(Communicator&));
 
-  // Takes the handle out of use. True for one caller only.
+  // Invalidates the handle. True for one caller only.
   bool Retire(ncclComm_t handle);
 
  private:
@@ -82,7 +82,7 @@ class HandleTable {
   static constexpr uint64_t kCellMagic = 0x314d4f43'5343434dull;  // "MCCSCOM1"; not NCCL's
 
   // state: | generation (32) | live (1) | users (31) |
-  // Everything about a use of a slot hangs on this one word: acq_rel throughout.
+  // All uses of a slot are ordered by this word: acq_rel throughout.
   static constexpr uint64_t kLive = uint64_t{1} << 31;
   static constexpr uint64_t kUsers = kLive - 1;
 
@@ -91,16 +91,16 @@ class HandleTable {
     Communicator* comm = nullptr;  // written before `live` is set, deleted by the last user
   };
 
-  // The slot and cell that a handle names, whatever its bits; false if none.
+  // The slot and cell of a handle with any bit pattern; false if none.
   bool Locate(ncclComm_t handle, uint32_t* slot, uint32_t* cell) const;
   void Release(uint32_t slot);
 
   std::unique_ptr<uint64_t[]> cells_;  // kSlots × kCells
   std::unique_ptr<Slot[]> slots_;
   std::mutex mutex_;
-  std::deque<uint32_t> free_;  // guarded by mutex_; oldest first, so that reuse is late
-  std::atomic<uint32_t> used_{
-      0};  // slots from here on were never used; release, pairs with ForEach
+  std::deque<uint32_t> free_;  // guarded by mutex_; oldest first, which delays reuse
+  // Slots from here on were never used; release, pairs with ForEach.
+  std::atomic<uint32_t> used_{0};
 };
 
 inline CommRef::~CommRef() {

@@ -12,7 +12,7 @@
 namespace mccs::shim {
 namespace {
 
-constexpr int64_t kMostChannels = 1 << 20;  // no policy gives as many
+constexpr int64_t kMostChannels = 1 << 20;  // more than any policy assigns
 constexpr int64_t kMostTrafficClass = 255;
 constexpr int64_t kMostServiceLevel = 15;
 
@@ -26,12 +26,12 @@ std::optional<int64_t> Number(const char* name, Range range) {
   if (!text) return std::nullopt;
   int64_t value = 0;
   if (absl::SimpleAtoi(*text, &value) && value >= range.low && value <= range.high) return value;
-  Say(Verbosity::kWarn, absl::StrCat(name, " is '", *text, "' and not taken as a hint: it must be ",
-                                     range.low, " to ", range.high));
+  Say(Verbosity::kWarn, absl::StrCat(name, " is '", *text, "' and ignored: expected ", range.low,
+                                     " to ", range.high));
   return std::nullopt;
 }
 
-// The newer name's value, else the older one's.
+// The newer variable's value, else the older one's.
 uint32_t Channels(const char* newer, const char* older) {
   constexpr Range kRange{1, kMostChannels};
   const auto value = Number(newer, kRange);

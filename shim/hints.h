@@ -1,5 +1,5 @@
-// What the environment suggests to the daemon (variables.h: Treatment::kHint). The operator's
-// policy decides; `mccsctl describe communicator` shows what was asked for.
+// Hints of the environment for the daemon (variables.h: Treatment::kHint). The operator's policy
+// decides; `mccsctl describe communicator` shows the hints.
 #ifndef MCCS_SHIM_HINTS_H_
 #define MCCS_SHIM_HINTS_H_
 
@@ -14,11 +14,11 @@ struct Hints {
   uint64_t buffer_bytes = 0;   // 0: none
   int32_t traffic_class = -1;  // -1: none
   int32_t service_level = -1;
-  std::string algorithms;  // as NCCL_ALGO has them: "ring,tree", "^nvls"
+  std::string algorithms;  // in the form of NCCL_ALGO: "ring,tree", "^nvls"
   std::string protocols;
 };
 
-// A number that is none, or out of range, is said under NCCL_DEBUG=WARN and not taken.
+// Ignores a value that is not a number or out of range, and logs it under NCCL_DEBUG=WARN.
 Hints HintsOfEnvironment();
 
 }  // namespace mccs::shim

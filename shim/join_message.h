@@ -1,4 +1,4 @@
-// What a rank tells its daemon when it asks for a communicator.
+// The messages by which a rank asks its daemon for a communicator.
 #ifndef MCCS_SHIM_JOIN_MESSAGE_H_
 #define MCCS_SHIM_JOIN_MESSAGE_H_
 
@@ -11,7 +11,7 @@
 
 namespace mccs::shim {
 
-// Errors: kInvalidArgument for an MCCS_INIT_TIMEOUT that is no time.
+// Errors: kInvalidArgument for an invalid MCCS_INIT_TIMEOUT.
 absl::StatusOr<wire::CommOptions> MakeCommOptions(const CommConfig& config);
 
 struct Membership {
@@ -19,7 +19,7 @@ struct Membership {
   int32_t ranks;
   Rank rank;
 };
-// Reads NCCL_MULTI_RANK_GPU_ENABLE besides. Errors: as above, and CUDA's.
+// Also reads NCCL_MULTI_RANK_GPU_ENABLE. Errors: as above, and CUDA's.
 absl::StatusOr<wire::CommInit> MakeCommInit(const DriverApi& driver, const Membership& member,
                                             const DeviceBinding& device, const CommConfig& config);
 

@@ -10,16 +10,16 @@
 namespace mccs::shim {
 namespace {
 
-// Whose end failed, what failed, and what to do.
+// "rank R of N (CUDA device D): FAILURE; REMEDY".
 std::string Describe(const Communicator& comm, const absl::Status& failure) {
   return absl::StrCat("rank ", comm.rank(), " of ", comm.ranks(), " (CUDA device ", comm.device(),
-                      "): ", failure.message(), ". ", RemedyOf(failure));
+                      "): ", failure.message(), "; ", RemedyOf(failure));
 }
 
 }  // namespace
 
 void NoteFailureOf(Communicator& comm) {
-  // A thread that finds the failure taken may read its message.
+  // Locked, so that a thread that finds the failure already taken also finds its message stored.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   const absl::Status failure = comm.TakeFailure();

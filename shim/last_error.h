@@ -1,9 +1,9 @@
-// What ncclGetLastError answers: the failure of one communicator, or the last one of the process,
-// whichever thread or communicator met it.
+// The result of ncclGetLastError: the failure of one communicator, or the last failure of the
+// process, from any thread or communicator.
 //
-// A failure that no call of the program returns (a peer died while a stream waits) is written into
-// the communicator's region by the daemon, and this process learns of it when it looks. It looks
-// when the program asks for an error or meets one, and before a communicator ends.
+// The daemon writes a failure that no call returns (a peer died while a stream waits) into the
+// communicator's region. This process reads the region when the program asks for an error or gets
+// one, and before a communicator ends.
 // THREAD: any.
 #ifndef MCCS_SHIM_LAST_ERROR_H_
 #define MCCS_SHIM_LAST_ERROR_H_
@@ -14,15 +14,15 @@
 
 namespace mccs::shim {
 
-// The failure of the communicator where it has one; else the thread's last error, else the
-// process's. NULL: the last failure of the process; "" if there was none.
+// The failure of the communicator if it has one; else the thread's last error, else the process's.
+// NULL: the last failure of the process; "" if there was none.
 // LIFETIME: until the thread's next call, or its end.
 const char* LastErrorOf(ncclComm_t handle);
 
-// Remembers the communicator's failure as the process's last, once, where it has one. What the
-// program did itself (abort, revoke) is none.
+// Stores the communicator's failure, if any, as the process's last error. Does so once, and not for
+// an end that the program itself requested (abort, revoke).
 void NoteFailureOf(Communicator& comm);
-// The same of all communicators. What a call is about to return comes after these.
+// The same for all communicators. Call it before storing the error that a call returns.
 void NoteFailures();
 
 }  // namespace mccs::shim

@@ -27,8 +27,8 @@ absl::Status FillUniqueId(ncclUniqueId* id) {
   if (id == nullptr) return Bad("ncclGetUniqueId", "uniqueId is NULL");
   if (const auto text = CommIdText()) {
     MCCS_ASSIGN_OR_RETURN(const wire::UniqueId from_text, UniqueIdFromText(*text));
-    wire::UniqueId probe =
-        from_text;  // a name that nobody knows is told here, where the user gave it
+    // Looked up here only to report an unknown name where the user set it.
+    wire::UniqueId probe = from_text;
     MCCS_RETURN_IF_ERROR(LookUpMeetingPlace(probe));
     std::memcpy(id, &from_text, sizeof(*id));
     return absl::OkStatus();
@@ -41,14 +41,14 @@ absl::Status FillUniqueId(ncclUniqueId* id) {
   return absl::OkStatus();
 }
 
-// Its handle is shown at once: another thread may have to abort a blocking init.
+// Sets the handle at once: another thread may have to abort a blocking init.
 absl::Status Add(std::unique_ptr<Communicator> comm, ncclComm_t* where, Group& group) {
   const bool blocking = comm->blocking();
   return group.AddBirth(
       {.comm = std::move(comm), .where = where, .blocking = blocking, .shown_at_once = true});
 }
 
-// A communicator that has not asked to join yet, on the given device.
+// A communicator on the given device, before its join.
 absl::StatusOr<std::unique_ptr<Communicator>> Make(const InitCall& call,
                                                    const DeviceBinding& device) {
   Membership member{.id = {}, .ranks = call.ranks, .rank = Rank(call.rank)};
@@ -70,10 +70,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> Make(const InitCall& call,
 absl::Status AddInit(const InitCall& call, Group& group) {
   if (call.comm == nullptr) return Bad(call.function, "comm is NULL");
   *call.comm = nullptr;
-  if (call.ranks < 1)
-    return Bad(call.function, "nranks is ", call.ranks, "; it must be at least 1");
+  if (call.ranks < 1) return Bad(call.function, "nranks is ", call.ranks, "; expected at least 1");
   if (call.rank < 0 || call.rank >= call.ranks) {
-    return Bad(call.function, "rank ", call.rank, " is not within 0 … ", call.ranks - 1);
+    return Bad(call.function, "rank is ", call.rank, "; expected 0 to ", call.ranks - 1);
   }
   MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Process::Get().Driver());
   MCCS_ASSIGN_OR_RETURN(const DeviceBinding device, CurrentDevice(*driver));
@@ -90,13 +89,12 @@ absl::Status CheckDeviceList(const DriverApi& driver, int count, const int* devi
   for (int i = 0; i < count; ++i) {
     const int device = devices == nullptr ? i : devices[i];
     if (device < 0 || device >= present) {
-      return Bad("ncclCommInitAll", "there is no CUDA device ", device, "; ", present,
-                 " are visible");
+      return Bad("ncclCommInitAll", "no CUDA device ", device, "; visible devices: ", present);
     }
     if (!seen.insert(device).second && !MultiRankGpuAllowed()) {
       return absl::FailedPreconditionError(
           absl::StrCat("ncclCommInitAll: Duplicate GPU detected: device ", device,
-                       " is named twice (NCCL_MULTI_RANK_GPU_ENABLE=1 allows it)"));
+                       " is listed twice; NCCL_MULTI_RANK_GPU_ENABLE=1 allows this"));
     }
   }
   return absl::OkStatus();
@@ -104,7 +102,7 @@ absl::Status CheckDeviceList(const DriverApi& driver, int count, const int* devi
 
 absl::Status AddInitAll(ncclComm_t* comms, int count, const int* devices, Group& group) {
   if (comms == nullptr) return Bad("ncclCommInitAll", "comm is NULL");
-  if (count < 1) return Bad("ncclCommInitAll", "ndev is ", count, "; it must be at least 1");
+  if (count < 1) return Bad("ncclCommInitAll", "ndev is ", count, "; expected at least 1");
   MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Process::Get().Driver());
   MCCS_RETURN_IF_ERROR(CheckDeviceList(*driver, count, devices));
   ncclUniqueId id;
@@ -129,12 +127,13 @@ absl::Status AddInitAll(ncclComm_t* comms, int count, const int* devices, Group&
   return absl::OkStatus();
 }
 
-// Takes the handle out of use; the communicator lives on in `ref` until it has left.
+// Invalidates the handle; `ref` keeps the communicator until it is ended.
 absl::StatusOr<CommRef> TakeOut(std::string_view function, ncclComm_t handle) {
   HandleTable& handles = Process::Get().handles();
   CommRef comm = handles.Find(handle);
   if (!comm || !handles.Retire(handle)) {
-    return Bad(function, "comm is no communicator that is alive (destroyed or aborted before?)");
+    return Bad(function,
+               "comm is not a valid communicator; it may be destroyed or aborted already");
   }
   return comm;
 }
@@ -184,14 +183,14 @@ ncclResult_t Abort(ncclComm_t handle) {
 
 namespace {
 
-// One step of a communicator that stays alive.
+// Runs one function of a communicator that stays alive.
 ncclResult_t Step(const char* function, ncclComm_t handle, absl::Status (Communicator::*step)()) {
   const absl::StatusOr<CommRef> comm = FindCommunicator(function, handle);
   return Report(comm.ok() ? ((**comm).*step)() : comm.status());
 }
 
 ncclResult_t RefuseFlags(const char* function, int flags, const char* allowed) {
-  return Report(Bad(function, "the flags are ", flags, "; allowed: ", allowed));
+  return Report(Bad(function, "flags is ", flags, "; expected ", allowed));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How communicators begin, pause and end: what stands behind ncclGetUniqueId, ncclCommInit…,
+// The start, pause and end of communicators: the implementation of ncclGetUniqueId, ncclCommInit…,
 // ncclCommFinalize, ncclCommDestroy, ncclCommAbort, ncclCommRevoke, ncclCommSuspend and
 // ncclCommResume.
 #ifndef MCCS_SHIM_LIFECYCLE_H_
@@ -11,7 +11,7 @@
 
 namespace mccs::shim {
 
-// A daemon answers for a unique id by itself, without other hosts.
+// The daemon creates a unique id without other hosts.
 inline constexpr std::chrono::seconds kUniqueIdTime{5};
 
 ncclResult_t MakeUniqueId(ncclUniqueId* id);
@@ -29,7 +29,7 @@ ncclResult_t InitRank(const InitCall& call);
 // `devices` NULL: 0, 1, …, count-1. Joins all ranks at once; the caller's device stays current.
 ncclResult_t InitAll(ncclComm_t* comms, int count, const int* devices);
 
-// Each accepts NULL.
+// These accept NULL.
 ncclResult_t Finalize(ncclComm_t comm);
 ncclResult_t Destroy(ncclComm_t comm);
 ncclResult_t Abort(ncclComm_t comm);

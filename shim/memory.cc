@@ -12,7 +12,7 @@
 namespace mccs::shim {
 namespace {
 
-// What NCCL gives a program: memory whose handle can be shared, where the GPU has such.
+// The same memory as NCCL's: with a shareable handle, if the GPU supports it.
 absl::StatusOr<uint64_t> Make(const DriverApi& driver, const DeviceBinding& device, size_t bytes) {
   if (VirtualAllocations::AreMadeOn(driver, device.ordinal)) {
     MCCS_ASSIGN_OR_RETURN(const AddressRange range,
@@ -26,7 +26,7 @@ absl::StatusOr<uint64_t> Make(const DriverApi& driver, const DeviceBinding& devi
 }
 
 absl::StatusOr<uint64_t> Allocate(size_t bytes) {
-  if (bytes == 0) return absl::InvalidArgumentError("ncclMemAlloc: 0 bytes were asked for");
+  if (bytes == 0) return absl::InvalidArgumentError("ncclMemAlloc: size is 0");
   MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Process::Get().Driver());
   MCCS_ASSIGN_OR_RETURN(const DeviceBinding device, CurrentDevice(*driver));
   const ScopedContext context(*driver, device.context);
@@ -37,7 +37,8 @@ absl::StatusOr<uint64_t> Allocate(size_t bytes) {
                                                          ": ", made.status().message()));
 }
 
-// The daemon lets go first. What this library did not map is the driver's to free, or to refuse.
+// Releases the memory at the daemon first. The driver frees, or rejects, memory that this library
+// did not map.
 absl::Status Free(uint64_t address) {
   MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Process::Get().Driver());
   if (const auto range = Process::Get().allocations().Take(address)) {
@@ -55,7 +56,7 @@ absl::Status Free(uint64_t address) {
 
 ncclResult_t AllocateMemory(void** memory, size_t bytes) {
   if (memory == nullptr) {
-    return Report(absl::InvalidArgumentError("ncclMemAlloc: the place for the answer is NULL"));
+    return Report(absl::InvalidArgumentError("ncclMemAlloc: ptr is NULL"));
   }
   const absl::StatusOr<uint64_t> address = Allocate(bytes);
   if (!address.ok()) return Report(address.status());

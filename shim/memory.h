@@ -1,6 +1,6 @@
 // ncclMemAlloc and ncclMemFree: device memory that the host's daemon can map, and that the program
-// itself can share by its handle, where the GPU has virtual memory (virtual_allocations.h).
-// Elsewhere it is ordinary memory of cuMemAlloc.
+// can share by its handle if the GPU has virtual memory (virtual_allocations.h); otherwise ordinary
+// memory of cuMemAlloc.
 #ifndef MCCS_SHIM_MEMORY_H_
 #define MCCS_SHIM_MEMORY_H_
 
@@ -10,12 +10,12 @@
 
 namespace mccs::shim {
 
-// On the current device. ncclInvalidArgument: no place for the answer, or no bytes;
-// ncclUnhandledCudaError: the driver's refusal. THREAD: any.
+// On the current device. ncclInvalidArgument: output pointer is NULL, or no bytes;
+// ncclUnhandledCudaError: the driver's error. THREAD: any.
 ncclResult_t AllocateMemory(void** memory, size_t bytes);
-// Also memory of cuMemAlloc. NULL is accepted. ncclUnhandledCudaError: the driver's refusal, as of
-// an address that is no beginning of such memory, or not any more. Waits until the daemon has let
-// go, at most as long as BufferExports::LetGo.
+// Also frees memory of cuMemAlloc. Accepts NULL. ncclUnhandledCudaError: the driver's error, for
+// example for an address that is not, or no longer, the start of such memory. Waits for the
+// daemon's release, at most as long as BufferExports::LetGo.
 ncclResult_t FreeMemory(void* memory);
 
 }  // namespace mccs::shim

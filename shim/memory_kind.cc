@@ -41,7 +41,7 @@ absl::StatusOr<UniqueFd> DescriptorOf(const DriverApi& driver, CUdeviceptr addre
   CUmemGenericAllocationHandle handle;
   if (driver.MemRetainAllocationHandle(&handle, reinterpret_cast<void*>(address)) != CUDA_SUCCESS) {
     return absl::InvalidArgumentError(
-        absl::StrCat("what is at 0x", absl::Hex(address), " does not belong to the mapped range"));
+        absl::StrCat("memory at 0x", absl::Hex(address), " is not part of the mapped range"));
   }
   int fd = -1;
   const bool shared = driver.MemExportToShareableHandle != nullptr &&
@@ -51,7 +51,7 @@ absl::StatusOr<UniqueFd> DescriptorOf(const DriverApi& driver, CUdeviceptr addre
   return UniqueFd(shared ? fd : -1);
 }
 
-// cuMemGetAddressRange speaks of device memory only; the attributes know registered memory too.
+// cuMemGetAddressRange covers device memory only; the attributes cover registered memory too.
 std::optional<AddressRange> ExtentOf(const DriverApi& driver, CUdeviceptr address) {
   CUdeviceptr base = 0;
   size_t bytes = 0;

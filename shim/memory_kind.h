@@ -1,5 +1,4 @@
-// What kind of memory a program passes, and how far it reaches: what decides whether the daemon can
-// map it.
+// The kind and extent of the program's memory, which decide whether the daemon can map it.
 #ifndef MCCS_SHIM_MEMORY_KIND_H_
 #define MCCS_SHIM_MEMORY_KIND_H_
 
@@ -16,7 +15,7 @@
 namespace mccs::shim {
 
 enum class MemoryKind : uint8_t {
-  kDevice,   // cuMemAlloc; also a pool's, which only the attempt to export tells apart
+  kDevice,   // cuMemAlloc; also a pool's, which only a failed export reveals
   kVirtual,  // cuMemMap: one mapping in a reserved range of addresses
   kManaged,  // cuMemAllocManaged
   kHost,     // pinned: cuMemHostAlloc, cuMemHostRegister
@@ -26,14 +25,14 @@ inline constexpr int kMemoryKinds = 4;
 // Empty for an address that CUDA does not know.
 std::optional<MemoryKind> KindOf(const DriverApi& driver, CUdeviceptr address);
 
-// CUDA's number of the allocation or mapping there, which is never used twice. Empty likewise.
+// CUDA's id of the allocation or mapping there; ids are never reused. Empty for an unknown address.
 std::optional<unsigned long long> BufferIdOf(const DriverApi& driver, CUdeviceptr address);
 
-// The descriptor that stands for the virtual memory there. Invalid: it cannot be shared.
-// kInvalidArgument: it is no virtual memory.
+// The descriptor of the virtual memory there. Invalid: it cannot be shared. kInvalidArgument: the
+// address is not virtual memory.
 absl::StatusOr<UniqueFd> DescriptorOf(const DriverApi& driver, CUdeviceptr address);
 
-// The allocation around an address; of virtual memory the one mapping.
+// The allocation that contains an address; for virtual memory the one mapping.
 std::optional<AddressRange> ExtentOf(const DriverApi& driver, CUdeviceptr address);
 
 }  // namespace mccs::shim

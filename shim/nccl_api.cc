@@ -1,8 +1,9 @@
-// The exported functions that work, but for the collectives: thin doors to group and lifecycle.
+// The exported functions that are supported, except the collectives: thin wrappers of group and
+// lifecycle.
 //
-// ncclGetVersion answers the version of the header that we are built with (2.28.9): what a program
-// may expect of us is what that version offered. The names of newer ones are exported too, because
-// a framework that was built with them does not load otherwise, but most of them only refuse.
+// ncclGetVersion returns the version of the header of this build (2.28.9), whose functions a
+// program may expect. Newer functions are exported too, because a framework built with them would
+// not load otherwise, but most of them only return an error.
 #include <nccl.h>
 
 #include "absl/strings/str_cat.h"
@@ -23,11 +24,11 @@ ncclResult_t BadArgument(std::string_view text) {
   return Report(absl::InvalidArgumentError(absl::string_view(text.data(), text.size())));
 }
 
-// The communicator behind a handle, for a question about it: writes the answer, or refuses.
+// Reads a property of a handle's communicator into `*answer`, or returns an error.
 template <typename Answer, typename Ask>
 ncclResult_t AnswerAbout(const char* function, ncclComm_t handle, Answer* answer, Ask ask) {
   if (answer == nullptr) {
-    return BadArgument(absl::StrCat(function, ": the place for the answer is NULL"));
+    return BadArgument(absl::StrCat(function, ": output pointer is NULL"));
   }
   const absl::StatusOr<CommRef> comm = FindCommunicator(function, handle);
   if (!comm.ok()) return Report(comm.status());
@@ -35,8 +36,7 @@ ncclResult_t AnswerAbout(const char* function, ncclComm_t handle, Answer* answer
   return ncclSuccess;
 }
 
-// Its size or rank, once it is ready: of a communicator made of another one the daemon tells it
-// with its answer.
+// Its size or rank, once it is ready: the daemon's reply contains them for a derived communicator.
 ncclResult_t AnswerWithNumber(const char* function, ncclComm_t handle, int* answer,
                               int (Communicator::*ask)() const) {
   bool known = true;
@@ -46,7 +46,7 @@ ncclResult_t AnswerWithNumber(const char* function, ncclComm_t handle, int* answ
   });
   if (result != ncclSuccess || known) return result;
   return BadArgument(
-      absl::StrCat(function, ": the communicator is not ready (ncclCommGetAsyncError tells when)"));
+      absl::StrCat(function, ": the communicator is not ready; poll ncclCommGetAsyncError"));
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ ncclResult_t AnswerWithNumber(const char* function, ncclComm_t handle, int* answ
 
 namespace shim = mccs::shim;
 
-// ---- Start and end ---------------------------------------------------------------------------
+// ---- Init and destruction --------------------------------------------------------------------
 
 MCCS_EXPORT ncclResult_t pncclGetUniqueId(ncclUniqueId* id) { return shim::MakeUniqueId(id); }
 MCCS_ALSO_WEAK(ncclGetUniqueId);
@@ -84,7 +84,7 @@ MCCS_ALSO_WEAK(ncclCommDestroy);
 MCCS_EXPORT ncclResult_t pncclCommAbort(ncclComm_t comm) { return shim::Abort(comm); }
 MCCS_ALSO_WEAK(ncclCommAbort);
 
-// ---- Questions -------------------------------------------------------------------------------
+// ---- Queries ---------------------------------------------------------------------------------
 
 MCCS_EXPORT ncclResult_t pncclGetVersion(int* version) {
   if (version == nullptr) return shim::BadArgument("ncclGetVersion: version is NULL");
@@ -148,7 +148,7 @@ MCCS_EXPORT ncclResult_t pncclGroupEnd() {
 }
 MCCS_ALSO_WEAK(ncclGroupEnd);
 
-// The group ends whatever stands in `info`. NULL is accepted; an inner level does not look at it.
+// The group ends regardless of `info`'s contents. NULL is accepted; an inner level ignores `info`.
 MCCS_EXPORT ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t* info) {
   constexpr ncclSimInfo_t kInitial = NCCL_SIM_INFO_INITIALIZER;
   const bool initialised =
@@ -159,7 +159,7 @@ MCCS_EXPORT ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t* info) {
   if (info == nullptr || group.open()) return ncclSuccess;
   if (!initialised) {
     return shim::BadArgument(
-        "ncclGroupSimulateEnd: the ncclSimInfo_t was not initialised: assign "
+        "ncclGroupSimulateEnd: the ncclSimInfo_t is not initialised: assign "
         "NCCL_SIM_INFO_INITIALIZER to it first");
   }
   info->estimatedTime = static_cast<float>(**estimate);

@@ -1,4 +1,4 @@
-// The exported collectives: a row each.
+// The exported collectives, one row each.
 #include <nccl.h>
 
 #include "shim/collective.h"
@@ -6,9 +6,9 @@
 
 using mccs::OpKind;
 
-// Defines ncclNAME with these parameters, which the communicator and the stream follow as in all
-// collectives. The rest tells what of them is the call's payload {send, recv, count, type} and,
-// where it has any, what are its extras {.op, .root, .peer}.
+// Defines ncclNAME with these parameters, followed by the communicator and the stream. The rest
+// maps them to the call's payload {send, recv, count, type} and its extras {.op, .root, .peer}, if
+// any.
 #define MCCS_CALL(name, kind, parameters, ...)                                \
   MCCS_EXPORT ncclResult_t pnccl##name(MCCS_LIST parameters, ncclComm_t comm, \
                                        cudaStream_t stream) {                 \
@@ -16,7 +16,7 @@ using mccs::OpKind;
   }                                                                           \
   MCCS_ALSO_WEAK(nccl##name)
 
-// Likewise, and ncclNAMEConfig, which a configuration of the call follows.
+// Also defines ncclNAMEConfig, with an additional configuration of the call.
 #define MCCS_COLLECTIVE(name, kind, parameters, ...)                                         \
   MCCS_CALL(name, kind, parameters, __VA_ARGS__);                                            \
   MCCS_EXPORT ncclResult_t pnccl##name##Config(MCCS_LIST parameters, ncclComm_t comm,        \

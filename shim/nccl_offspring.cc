@@ -1,5 +1,5 @@
-// The exported functions that make communicators of others, and those of newer versions that ask
-// about or pause one. What the header that we are built with lacks is declared here.
+// The exported functions that derive communicators, and newer ones that query or pause a
+// communicator. Declared here if the header of this build lacks them.
 #include <nccl.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ ncclResult_t Refused(const Parts&... parts) {
   return Report(absl::InvalidArgumentError(absl::StrCat(parts...)));
 }
 
-// The communicator of a question, ready to be asked.
+// The communicator of a query, if it is ready.
 absl::StatusOr<CommRef> ReadyComm(const char* function, ncclComm_t handle) {
   MCCS_ASSIGN_OR_RETURN(CommRef comm, FindCommunicator(function, handle));
   MCCS_RETURN_IF_ERROR(comm->CheckParent(/*failed_too=*/true));
@@ -33,26 +33,28 @@ absl::StatusOr<CommRef> ReadyComm(const char* function, ncclComm_t handle) {
 ncclResult_t QueryProperties(ncclComm_t handle, CommProperties* to) {
   if (to == nullptr) return Refused("ncclCommQueryProperties: props is NULL");
   if (to->magic != kConfigMagic || to->size < offsetof(CommProperties, device_api)) {
-    return Refused("ncclCommQueryProperties: assign NCCL_COMM_PROPERTIES_INITIALIZER to it first");
+    return Refused(
+        "ncclCommQueryProperties: props is not initialised: assign "
+        "NCCL_COMM_PROPERTIES_INITIALIZER to it first");
   }
   const absl::StatusOr<CommRef> found = ReadyComm("ncclCommQueryProperties", handle);
   if (!found.ok()) return Report(found.status());
   const Communicator& comm = **found;
-  CommProperties known{};  // no kernel of the tenant's communicates: what such need is not there
+  CommProperties known{};  // no device API: the tenant's kernels cannot communicate
   known.size = to->size;
   known.magic = to->magic;
   known.version = to->version;
   known.rank = comm.rank();
   known.ranks = comm.ranks();
   known.cuda_device = known.nvml_device = comm.device();
-  known.lsa_teams = comm.ranks();  // each rank is alone in its team
+  known.lsa_teams = comm.ranks();  // each rank is a team of its own
   known.comm_hash = comm.id();
   std::memcpy(to, &known, std::min(to->size, sizeof(known)));
   return ncclSuccess;
 }
 
-// The daemon holds the memory that communicators need. Of the process's GPU memory they take only
-// what stages buffers that cannot be shared, and all of that is given back by ncclCommSuspend.
+// The daemon owns the communicators' memory. They use the process's GPU memory only to stage
+// buffers that cannot be shared, and ncclCommSuspend frees all of that.
 ncclResult_t MemStats(ncclComm_t handle, int stat, uint64_t* value) {
   constexpr int kSuspendable = 0;
   constexpr int kSuspended = 1;
@@ -77,10 +79,10 @@ MCCS_EXPORT ncclResult_t pncclCommInitRankScalable(ncclComm_t* newcomm, int rank
                                                    ncclConfig_t* config) {
   if (ids < 1 || ids > ranks || id == nullptr) {
     if (newcomm != nullptr) *newcomm = nullptr;
-    return shim::Refused("ncclCommInitRankScalable: ", ids, " unique ids for ", ranks,
-                         " ranks; 1 to the number of ranks are possible");
+    return shim::Refused("ncclCommInitRankScalable: nId is ", ids,
+                         "; expected 1 to the number of ranks (", ranks, ")");
   }
-  // Daemons meet, not ranks: one meeting place is enough, and all ranks give the same first id.
+  // Daemons meet, not ranks: one rendezvous is enough, and all ranks pass the same first id.
   return shim::InitRank({"ncclCommInitRankScalable", newcomm, ranks, id, rank, config});
 }
 MCCS_ALSO_WEAK(ncclCommInitRankScalable);

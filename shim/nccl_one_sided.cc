@@ -1,5 +1,4 @@
-// ncclPutSignal, ncclSignal and ncclWaitSignal (NCCL 2.29), which the header that we build with
-// lacks.
+// ncclPutSignal, ncclSignal and ncclWaitSignal (NCCL 2.29), which the header of this build lacks.
 #include <nccl.h>
 
 #include <cstdint>
@@ -31,25 +30,25 @@ struct SignalName {
 
 absl::Status CheckSignal(const char* function, const SignalName& signal) {
   if (signal.index < 0 || signal.index >= kSignalIndices) {
-    return Bad(function, "signal index ", signal.index, " is not one of 0 to ", kSignalIndices - 1);
+    return Bad(function, "signal index is ", signal.index, "; expected 0 to ", kSignalIndices - 1);
   }
   if (signal.context < 0 || signal.context >= kSignalContexts) {
-    return Bad(function, "context ", signal.context, " is not one of 0 to ", kSignalContexts - 1);
+    return Bad(function, "context is ", signal.context, "; expected 0 to ", kSignalContexts - 1);
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckFlags(const char* function, unsigned flags) {
-  return flags == 0 ? absl::OkStatus() : Bad(function, "flags are ", flags, "; none are defined");
+  return flags == 0 ? absl::OkStatus() : Bad(function, "flags is ", flags, "; expected 0");
 }
 
-// Windows of one number have the same size on all ranks, unless the program says otherwise. The
-// daemon of the window checks the bytes that come.
+// Windows with the same number should have the same size on all ranks. The daemon of the window's
+// rank checks the received range.
 absl::Status FindWindow(const CollectiveCall& call, ncclWindow_t handle, uint64_t* number) {
   constexpr char kFunction[] = "ncclPutSignal";
   MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(kFunction, call.comm));
   const auto window = comm->registrations().Find(Registrations::Kind::kWindow, handle);
-  if (!window) return Bad(kFunction, "peerWin is no window of this communicator");
+  if (!window) return Bad(kFunction, "peerWin is not a window of this communicator");
   const int type = call.payload.type;
   const uint64_t size = type < 0 || type >= kDataTypes ? 0 : SizeOf(static_cast<DataType>(type));
   const uint64_t offset = call.extras.window_offset;
@@ -58,7 +57,7 @@ absl::Status FindWindow(const CollectiveCall& call, ncclWindow_t handle, uint64_
   if (__builtin_mul_overflow(uint64_t{call.payload.count}, size, &bytes) ||
       __builtin_add_overflow(bytes, offset, &end) || end > window->range.bytes) {
     return Bad(kFunction, call.payload.count, " elements of ", size, " bytes at peerWinOffset ",
-               offset, " leave the window, which has ", window->range.bytes, " bytes");
+               offset, " exceed the window of ", window->range.bytes, " bytes");
   }
   *number = window->window;
   return absl::OkStatus();
@@ -74,7 +73,7 @@ absl::Status CheckPut(CollectiveCall* call, ncclWindow_t window, const SignalNam
   return absl::OkStatus();
 }
 
-// What is wrong with a call is an error of the group that it is made in.
+// Adds an argument error to the enclosing group.
 ncclResult_t Refused(const absl::Status& status) {
   GroupOfCall group;
   return group.Finish(status);
@@ -97,18 +96,19 @@ ncclResult_t PostSignal(ncclComm_t comm, cudaStream_t stream, int peer, const Si
 absl::Status CheckWait(ncclComm_t comm, const WaitSignalDesc* wanted, int count) {
   constexpr char kFunction[] = "ncclWaitSignal";
   MCCS_RETURN_IF_ERROR(FindCommunicator(kFunction, comm).status());
-  if (count < 0) return Bad(kFunction, "nDesc is ", count);
+  if (count < 0) return Bad(kFunction, "nDesc is ", count, "; expected 0 or more");
   if (count > 0 && wanted == nullptr) return Bad(kFunction, "signalDescs is NULL");
   for (int i = 0; i < count; ++i) {
     if (wanted[i].count < 0) {
-      return Bad(kFunction, "descriptor ", i, " asks for ", wanted[i].count, " signals");
+      return Bad(kFunction, "signalDescs[", i, "] waits for ", wanted[i].count,
+                 " signals; expected 0 or more");
     }
     MCCS_RETURN_IF_ERROR(CheckSignal(kFunction, {wanted[i].index, wanted[i].context}));
   }
   return absl::OkStatus();
 }
 
-// One call per descriptor, in one group: the stream goes on when all of them have come.
+// One call per descriptor, in one group: the stream continues when all signals have arrived.
 ncclResult_t PostWaits(ncclComm_t comm, cudaStream_t stream, const WaitSignalDesc* wanted,
                        int count) {
   GroupOfCall group;

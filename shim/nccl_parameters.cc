@@ -1,8 +1,8 @@
-// ncclParam* (since 2.30): the variables of this library as parameters with keys. Declared here,
-// because the header that we are built with is older.
+// ncclParam* (since 2.30): this library's variables as parameters with keys. Declared here, because
+// the header of this build is older.
 //
-// A handle is the address of an entry of the table of variables; it is compared with the table's
-// bounds and never followed otherwise. Values are looked up at each call.
+// A handle is the address of an entry of the table of variables. It is compared with the table's
+// bounds and not dereferenced before that. Values are read at each call.
 #include <nccl.h>
 
 #include <climits>
@@ -33,7 +33,7 @@ absl::Status Bad(const char* function, const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(function, ": ", parts...));
 }
 
-// Parameters that anybody may rely on: what does something here.
+// Parameters that have an effect in this library.
 bool IsPublished(const Variable& variable) {
   return variable.treatment == Treatment::kHonoured || variable.treatment == Treatment::kHint;
 }
@@ -43,7 +43,7 @@ bool ListsEverything() {
   return text == "1" || text == "true" || text == "TRUE" || text == "True";
 }
 
-// A family has no value of its own.
+// A family is not a parameter.
 std::vector<const Variable*> Parameters() {
   const bool everything = ListsEverything();
   std::vector<const Variable*> listed;
@@ -58,7 +58,7 @@ absl::StatusOr<const Variable*> ByKey(const char* function, const char* key) {
   for (const Variable& variable : Variables()) {
     if (!variable.is_family() && std::strcmp(variable.name, key) == 0) return &variable;
   }
-  return Bad(function, "there is no parameter '", key, "'; ncclParamGetAllParameterKeys lists all");
+  return Bad(function, "unknown parameter '", key, "'; ncclParamGetAllParameterKeys lists all");
 }
 
 absl::StatusOr<const Variable*> ByHandle(const char* function, ncclParamHandle_t handle) {
@@ -66,7 +66,7 @@ absl::StatusOr<const Variable*> ByHandle(const char* function, ncclParamHandle_t
   const auto first = reinterpret_cast<uintptr_t>(Variables().data());
   const uintptr_t offset = address - first;
   if (address < first || offset >= Variables().size_bytes() || offset % sizeof(Variable) != 0) {
-    return Bad(function, "the handle was not given by ncclParamBind");
+    return Bad(function, "the handle is not from ncclParamBind");
   }
   return &Variables()[offset / sizeof(Variable)];
 }
@@ -77,13 +77,13 @@ std::string TextOf(const Variable& variable) {
 
 absl::StatusOr<int64_t> IntegerOf(const char* function, const Variable& variable) {
   if (variable.type != ValueType::kInteger) {
-    return Bad(function, variable.name, " is a text; read it with ncclParamGetStr");
+    return Bad(function, variable.name, " is a string; read it with ncclParamGetStr");
   }
   const std::string text = TextOf(variable);
   int64_t value = 0;
   if (text.empty()) return Bad(function, variable.name, " is not set and has no default");
   if (!absl::SimpleAtoi(text, &value)) {
-    return Bad(function, variable.name, " is '", text, "', which is no integer");
+    return Bad(function, variable.name, " is '", text, "'; expected an integer");
   }
   return value;
 }
@@ -94,7 +94,7 @@ absl::Status ReadInteger(const char* function, ncclParamHandle_t handle, Integer
   MCCS_ASSIGN_OR_RETURN(const Variable* variable, ByHandle(function, handle));
   MCCS_ASSIGN_OR_RETURN(const int64_t value, IntegerOf(function, *variable));
   if (!std::in_range<Integer>(value)) {
-    return Bad(function, variable->name, " is ", value, ", which this type cannot hold");
+    return Bad(function, variable->name, " is ", value, ", which exceeds the requested type");
   }
   *out = static_cast<Integer>(value);
   return absl::OkStatus();
@@ -120,7 +120,7 @@ absl::Status ReadText(ncclParamHandle_t handle, const char** out) {
   return absl::OkStatus();
 }
 
-// Where a raw value goes, and how long it may be and is.
+// The buffer for a raw value, its capacity and the value's length.
 struct RawPlace {
   void* out;
   int max_length;
@@ -141,7 +141,7 @@ absl::Status ReadRaw(ncclParamHandle_t handle, const RawPlace& place) {
     bytes.push_back('\0');
   }
   if (place.max_length < 0 || bytes.size() > static_cast<size_t>(place.max_length)) {
-    return Bad(kFunction, variable->name, " takes ", bytes.size(), " bytes; maxLen is ",
+    return Bad(kFunction, variable->name, " needs ", bytes.size(), " bytes, but maxLen is ",
                place.max_length);
   }
   std::memcpy(place.out, bytes.data(), bytes.size());
@@ -174,7 +174,7 @@ absl::Status ListKeys(const char*** table, int* length) {
   return absl::OkStatus();
 }
 
-// Asked for by name, so it is said whatever NCCL_DEBUG is.
+// The program requests this output, so it is printed regardless of NCCL_DEBUG.
 void DumpAll() {
   for (const Variable* variable : Parameters()) {
     const std::optional<Setting> setting = FindSetting(variable->name);

@@ -1,8 +1,8 @@
-// The exported functions that only refuse, and why. A symbol that is missing would make a framework
-// fail to load, or would bind to the real library and hand it our communicator.
+// The exported functions that MCCS does not support, with the reasons. A missing symbol would make
+// a framework fail to load, or would bind to the real library and pass it our communicator.
 //
-// No NCCL header is included here on purpose: a function that looks at none of its arguments needs
-// no list of them, and the headers of a toolkit lack the newer ones. On x86-64 and arm64 the caller
+// No NCCL header is included here on purpose. A function that ignores its arguments needs no
+// parameter list, and toolkit headers lack the newer functions. On x86-64 and arm64 the caller
 // passes and clears its arguments, so a callee without parameters is safe.
 #include "shim/exported.h"
 #include "shim/refusal.h"
@@ -12,7 +12,7 @@ namespace {
 constexpr char kNoDeviceApi[] =
     "kernels cannot communicate by themselves, because the daemon moves the data; use the host's "
     "collectives";
-constexpr char kNoEncryption[] = "what daemons tell each other is the provider's to protect";
+constexpr char kNoEncryption[] = "the provider protects the traffic between daemons";
 
 }  // namespace
 
@@ -21,7 +21,7 @@ constexpr char kNoEncryption[] = "what daemons tell each other is the provider's
   MCCS_EXPORT int p##name() { return mccs::shim::Refuse(#name, reason); } \
   MCCS_ALSO_WEAK(name)
 
-// Returns something else: `value`.
+// Returns `value` of another type.
 #define MCCS_REFUSED_AS(type, value, name, reason) \
   MCCS_EXPORT type p##name() {                     \
     mccs::shim::Refuse(#name, reason);             \
@@ -32,7 +32,7 @@ constexpr char kNoEncryption[] = "what daemons tell each other is the provider's
 // Communicators
 MCCS_REFUSED(ncclSetEncryption, kNoEncryption);
 
-// Device API. A team is three ints: ranks, rank, stride; the empty one has none.
+// Device API. A team is three ints: ranks, rank, stride; all are 0 in the empty team.
 struct EmptyTeam {
   int ranks, rank, stride;
 };

@@ -1,5 +1,5 @@
-// ncclCommRegister, ncclCommWindowRegister and what belongs to them. A window is an opaque handle;
-// the daemon knows its number and its memory, so that other ranks can put into it.
+// ncclCommRegister, ncclCommWindowRegister and related functions. A window is an opaque handle; the
+// daemon knows its number and its memory, so that other ranks can put into it.
 #include <nccl.h>
 
 #include <chrono>
@@ -23,21 +23,21 @@ struct Range {
   size_t bytes;
 };
 
-// Both ends are CUDA's. What lies between may be many allocations (an expandable segment).
+// Both ends must be CUDA memory. Many allocations may lie between them (an expandable segment).
 absl::Status CheckRange(const char* function, const DriverApi& driver, const Range& range) {
   if (range.address == nullptr) return Bad(function, "buff is NULL");
   if (range.bytes == 0) return Bad(function, "size is 0");
   const auto first = reinterpret_cast<CUdeviceptr>(range.address);
   CUdeviceptr last = 0;
   if (__builtin_add_overflow(first, range.bytes - 1, &last)) {
-    return Bad(function, "size ", range.bytes, " is more than any memory holds");
+    return Bad(function, "size ", range.bytes, " exceeds the address space");
   }
   for (const CUdeviceptr address : {first, last}) {
     unsigned long long id = 0;
     if (driver.PointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address) != CUDA_SUCCESS) {
       return Bad(function, "buff 0x", absl::Hex(first), " + ", range.bytes,
-                 " bytes is no memory that CUDA knows (never allocated, or freed already, at 0x",
-                 absl::Hex(address), ")");
+                 " bytes is not CUDA memory at 0x", absl::Hex(address),
+                 ": it was never allocated or is already freed");
     }
   }
   return absl::OkStatus();
@@ -49,14 +49,14 @@ AddressRange AddressesOf(const Range& range) {
 
 absl::Status AddBuffer(ncclComm_t handle, const Range& range, void** given) {
   constexpr char kFunction[] = "ncclCommRegister";
-  if (given == nullptr) return Bad(kFunction, "the place for the handle is NULL");
+  if (given == nullptr) return Bad(kFunction, "handle is NULL");
   MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(kFunction, handle));
   MCCS_RETURN_IF_ERROR(CheckRange(kFunction, comm->driver(), range));
   *given = comm->registrations().Add(Kind::kBuffer, AddressesOf(range));
   return absl::OkStatus();
 }
 
-// A daemon that takes longer to answer is ill.
+// A daemon that takes longer to reply counts as stuck.
 constexpr std::chrono::seconds kWindowTime{30};
 
 template <typename Message>
@@ -67,8 +67,8 @@ absl::Status AskDaemon(Communicator& comm, const Message& message) {
   return reply.As<wire::Done>().status();
 }
 
-// Where the daemon finds the window; id 0 where it cannot map memory of this kind, so that puts
-// into it fail.
+// The window's place at the daemon; id 0 if it cannot map memory of this kind, so that puts into
+// the window fail.
 absl::StatusOr<wire::BufferRef> PlaceOf(Communicator& comm, const char* function,
                                         const Range& range) {
   ScopedContext context(comm.driver(), comm.context());
@@ -80,14 +80,14 @@ absl::StatusOr<wire::BufferRef> PlaceOf(Communicator& comm, const char* function
   return found.place.staged ? wire::BufferRef{} : found.place.ref;
 }
 
-// Nobody waits for the answer.
+// Sends a request whose reply is not needed.
 template <typename Message>
 void SendAlone(Communicator& comm, const Message& message) {
   DaemonClient& daemon = *comm.session()->client;
   if (const auto sent = daemon.Send(message); sent.ok()) daemon.Forget(*sent);
 }
 
-// The daemon hears of the number in any case, so that it and the other ranks stay in step.
+// The number is always sent to the daemon, so that daemon and other ranks use the same numbers.
 absl::Status OpenWindow(Communicator& comm, const char* function, const Range& range,
                         uint64_t number) {
   wire::RegisterWindow message{};
@@ -102,7 +102,7 @@ absl::Status OpenWindow(Communicator& comm, const char* function, const Range& r
   message.memory = *place;
   const absl::Status opened = AskDaemon(comm, message);
   if (opened.ok()) return opened;
-  // A daemon that was slow to answer may open it yet.
+  // A slow daemon may still open it.
   wire::DeregisterWindow close{};
   close.comm_handle = comm.handle();
   close.number = number;
@@ -112,7 +112,7 @@ absl::Status OpenWindow(Communicator& comm, const char* function, const Range& r
 
 absl::Status AddWindow(ncclComm_t handle, const Range& range, ncclWindow_t* given) {
   constexpr char kFunction[] = "ncclCommWindowRegister";
-  if (given == nullptr) return Bad(kFunction, "the place for the handle is NULL");
+  if (given == nullptr) return Bad(kFunction, "win is NULL");
   MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(kFunction, handle));
   MCCS_RETURN_IF_ERROR(CheckRange(kFunction, comm->driver(), range));
   MCCS_RETURN_IF_ERROR(comm->CheckUsable());
@@ -128,25 +128,25 @@ absl::Status AddWindow(ncclComm_t handle, const Range& range, ncclWindow_t* give
   return absl::OkStatus();
 }
 
-// No put arrives there any more. Of a communicator that is not at work, the daemon has no window.
+// Ends puts into the window. The daemon has no window of a communicator that is not operational.
 void CloseWindow(const CommRef& comm, void* given) {
   const auto window = comm->registrations().Find(Kind::kWindow, given);
   if (!window || !comm->CheckParent(/*failed_too=*/true).ok()) return;
   wire::DeregisterWindow message{};
   message.comm_handle = comm->handle();
   message.number = window->window;
-  // Where the daemon does not answer, the communicator fails of that; the window is gone.
+  // If the daemon does not reply, the communicator fails; the window is closed in any case.
   (void)AskDaemon(*comm, message);
 }
 
 absl::Status Remove(const char* function, Kind kind, ncclComm_t handle, void* given) {
   MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(function, handle));
   if (kind == Kind::kWindow) CloseWindow(comm, given);
-  // NCCL gives NULL where it registers nothing, and takes it back.
+  // NCCL returns NULL if it registers nothing, and accepts it here.
   if (given == nullptr || comm->registrations().Remove(kind, given)) return absl::OkStatus();
-  return Bad(function, "this handle was not given by ",
+  return Bad(function, "this handle is not from ",
              kind == Kind::kWindow ? "ncclCommWindowRegister" : "ncclCommRegister",
-             " for this communicator, or was given back before");
+             " for this communicator, or is deregistered already");
 }
 
 absl::Status FindUserPointer(ncclComm_t handle, void* window, void** pointer) {
@@ -154,7 +154,7 @@ absl::Status FindUserPointer(ncclComm_t handle, void* window, void** pointer) {
   if (pointer == nullptr) return Bad(kFunction, "outUserPtr is NULL");
   MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(kFunction, handle));
   const auto entry = comm->registrations().Find(Kind::kWindow, window);
-  if (!entry) return Bad(kFunction, "win is no window of this communicator");
+  if (!entry) return Bad(kFunction, "win is not a window of this communicator");
   *pointer = reinterpret_cast<void*>(entry->range.base);
   return absl::OkStatus();
 }
@@ -175,15 +175,14 @@ MCCS_EXPORT ncclResult_t pncclCommDeregister(const ncclComm_t comm, void* handle
 }
 MCCS_ALSO_WEAK(ncclCommDeregister);
 
-// The flags ask for symmetric memory and for an order of accesses by kernels, which no kernel here
-// makes.
+// The flags request symmetric memory and an order of accesses by kernels, which MCCS does not use.
 MCCS_EXPORT ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t bytes,
                                                  ncclWindow_t* window, int) {
   return shim::Report(shim::AddWindow(comm, {buffer, bytes}, window));
 }
 MCCS_ALSO_WEAK(ncclCommWindowRegister);
 
-// NULL is accepted, as by NCCL, which gives it for a buffer that can have no window.
+// Accepts NULL as NCCL does, which returns it for a buffer without a window.
 MCCS_EXPORT ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
   if (window == nullptr) return ncclSuccess;
   return shim::Report(shim::Remove("ncclCommWindowDeregister", shim::Kind::kWindow, comm, window));

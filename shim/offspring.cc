@@ -18,7 +18,7 @@
 namespace mccs::shim {
 namespace {
 
-// What all the calls have in common.
+// Common arguments of all calls.
 struct ParentCall {
   const char* function;
   ncclComm_t comm;
@@ -37,7 +37,7 @@ absl::StatusOr<CommConfig> ConfigOf(const ParentCall& call, const Communicator& 
   return ReadCommConfig(call.config);
 }
 
-// Whether the call waits is the parent's way, as for every call on a communicator.
+// The parent decides whether the call blocks, as for every call on a communicator.
 Group::Birth BirthOf(const ParentCall& call, CommRef parent, JoinOptions options) {
   options.device = parent->binding();
   const bool blocking = parent->blocking();
@@ -54,7 +54,7 @@ absl::Status AddSplit(const SplitCall& split, Group& group) {
   MCCS_ASSIGN_OR_RETURN(CommRef parent, FindParent(call));
   if (split.color < 0 && split.color != NCCL_SPLIT_NOCOLOR) {
     return Bad(call.function, "color is ", split.color,
-               "; it must be 0 or more, or NCCL_SPLIT_NOCOLOR");
+               "; expected 0 or more, or NCCL_SPLIT_NOCOLOR");
   }
   MCCS_RETURN_IF_ERROR(parent->CheckParent(/*failed_too=*/false));
   JoinOptions options;
@@ -75,16 +75,16 @@ absl::Status AddShrink(const ShrinkCall& shrink, Group& group) {
   MCCS_ASSIGN_OR_RETURN(CommRef parent, FindParent(call));
   if (shrink.excluded == nullptr || shrink.count < 1) {
     return Bad(call.function, "excludeRanksList is ", shrink.excluded == nullptr ? "NULL" : "empty",
-               "; at least one rank must be excluded");
+               "; expected at least one rank");
   }
   if (shrink.flags != NCCL_SHRINK_DEFAULT && shrink.flags != NCCL_SHRINK_ABORT) {
     return Bad(call.function, "shrinkFlags is ", shrink.flags,
-               "; allowed: NCCL_SHRINK_DEFAULT and NCCL_SHRINK_ABORT");
+               "; expected NCCL_SHRINK_DEFAULT or NCCL_SHRINK_ABORT");
   }
   const bool abort = shrink.flags == NCCL_SHRINK_ABORT;
   MCCS_RETURN_IF_ERROR(parent->CheckParent(/*failed_too=*/abort));
   if (shrink.count >= parent->ranks()) {
-    return Bad(call.function, shrink.count, " ranks are excluded of ", parent->ranks());
+    return Bad(call.function, "cannot exclude ", shrink.count, " of ", parent->ranks(), " ranks");
   }
   JoinOptions options;
   MCCS_ASSIGN_OR_RETURN(options.config, ConfigOf(call, *parent));
@@ -94,8 +94,8 @@ absl::Status AddShrink(const ShrinkCall& shrink, Group& group) {
   for (int i = 0; i < shrink.count; ++i) {
     const int rank = shrink.excluded[i];
     if (rank < 0 || rank >= parent->ranks() || rank == parent->rank()) {
-      return Bad(call.function, "rank ", rank, " cannot be excluded by rank ", parent->rank(),
-                 " of ", parent->ranks());
+      return Bad(call.function, "rank ", parent->rank(), " of ", parent->ranks(),
+                 " cannot exclude rank ", rank);
     }
     if (message.count == wire::kExcludedPerMessage) {
       message.flags = wire::kShrinkMore;
@@ -133,11 +133,11 @@ absl::Status AddGrow(const GrowCall& grow, Group& group) {
   MCCS_RETURN_IF_ERROR(parent->CheckParent(/*failed_too=*/false));
   if (grow.rank != -1) {
     return Bad(call.function, "rank is ", grow.rank,
-               "; a rank of the old communicator keeps its number and gives -1");
+               "; expected -1, because a rank of the old communicator keeps its number");
   }
   if (grow.ranks <= parent->ranks()) {
-    return Bad(call.function, "nRanks is ", grow.ranks, "; the communicator has ", parent->ranks(),
-               " already");
+    return Bad(call.function, "nRanks is ", grow.ranks, "; expected more than the communicator's ",
+               parent->ranks(), " ranks");
   }
   JoinOptions options;
   MCCS_ASSIGN_OR_RETURN(options.config, ConfigOf(call, *parent));

@@ -1,5 +1,4 @@
-// Communicators that are made of others: what stands behind ncclCommSplit, ncclCommShrink and
-// ncclCommGrow.
+// Derived communicators: the implementation of ncclCommSplit, ncclCommShrink and ncclCommGrow.
 #ifndef MCCS_SHIM_OFFSPRING_H_
 #define MCCS_SHIM_OFFSPRING_H_
 
@@ -26,13 +25,13 @@ struct ShrinkCall {
 };
 ncclResult_t Shrink(const ShrinkCall& call);
 
-// The id that new ranks, and one old one, give to ncclCommGrow.
+// The id that new ranks, and one old rank, pass to ncclCommGrow.
 ncclResult_t MakeGrowId(ncclComm_t comm, ncclUniqueId* id);
 
 struct GrowCall {
   ncclComm_t comm;  // NULL: a new rank
   int ranks;
-  const ncclUniqueId* id;  // NULL: an old rank that was not given it
+  const ncclUniqueId* id;  // NULL: an old rank without the id
   int rank;                // of a new rank; -1
   ncclComm_t* newcomm;
   const ncclConfig_t* config;

@@ -16,7 +16,8 @@ namespace mccs::shim {
 namespace {
 
 std::mutex birth_mutex;
-std::atomic<Process*> the_process{nullptr};  // release store at birth; pairs with the load in Get
+std::atomic<Process*> the_process{
+    nullptr};  // release store at creation; pairs with the load in Get
 
 }  // namespace
 
@@ -66,7 +67,7 @@ absl::StatusOr<std::shared_ptr<Session>> Process::OpenSession() {
   std::lock_guard lock(mutex_);
   MCCS_RETURN_IF_ERROR(ConnectLocked());
   if (session_ == nullptr) {
-    const RelaxedCapture relaxed(*driver);  // of another thread, or of this one
+    const RelaxedCapture relaxed(*driver);  // a capture of this or another thread may be active
     MCCS_ASSIGN_OR_RETURN(const StreamWait stream_wait, StreamWait::Make(*driver, waits_by));
     ListenToFrees();
     session_ =
@@ -95,9 +96,9 @@ absl::StatusOr<DaemonClient*> Process::OpenConnection() {
   return session_ != nullptr ? session_->client.get() : connection_.get();
 }
 
-// Around a fork nobody opens or closes a session. The child leaves all it inherited untouched but
-// for the descriptors: other threads of the parent may have held locks or been in the middle of
-// work.
+// During a fork no session is opened or closed. The child leaves all inherited state untouched
+// except the descriptors: other threads of the parent may have held locks or been changing the
+// state.
 
 void Process::BeforeFork() {
   birth_mutex.lock();
@@ -125,7 +126,7 @@ void Process::AfterForkInChild() {
 absl::StatusOr<CommRef> FindCommunicator(std::string_view function, ncclComm_t handle) {
   CommRef comm = Process::Get().handles().Find(handle);
   if (comm) return comm;
-  return Bad(function, "comm is ", handle == nullptr ? "NULL" : "no communicator that is alive");
+  return Bad(function, "comm is ", handle == nullptr ? "NULL" : "not a valid communicator");
 }
 
 }  // namespace mccs::shim

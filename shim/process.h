@@ -1,5 +1,5 @@
-// The one state of this library in its process: CUDA's functions, the session with the daemon, the
-// live communicators. Made at the first call, never destroyed: threads and streams may be at work
+// The library's state in its process: CUDA's functions, the session with the daemon, the live
+// communicators. Created at the first call, never destroyed: threads and streams may be working
 // while the process exits.
 #ifndef MCCS_SHIM_PROCESS_H_
 #define MCCS_SHIM_PROCESS_H_
@@ -23,19 +23,19 @@ namespace mccs::shim {
 // THREAD: any.
 class Process {
  public:
-  // Makes it at the first call. In a forked child this is another object: the child knows none of
-  // its parent's communicators and may open a session of its own.
+  // Created at the first call. A forked child gets another object: it has none of its parent's
+  // communicators and may open a session of its own.
   static Process& Get();
 
   absl::StatusOr<const DriverApi*> Driver();
 
-  // The session with the daemon: the one that is open, or a new one.
+  // The open session with the daemon, or a new one.
   absl::StatusOr<std::shared_ptr<Session>> OpenSession();
-  // A connection alone, for what needs no CUDA (ncclGetUniqueId may be called by a launcher).
+  // A connection only, for calls without CUDA (a launcher may call ncclGetUniqueId).
   absl::StatusOr<DaemonClient*> OpenConnection();
 
-  // The program is about to free the range: the daemon lets go of it first, where it has it.
-  // Bounded as BufferExports::LetGo. Nothing where this process has no session.
+  // Releases the range at the daemon, because the program is about to free it. Bounded as
+  // BufferExports::LetGo. Does nothing if this process has no session.
   static void LetGo(const AddressRange& range);
 
   HandleTable& handles() { return handles_; }
@@ -51,18 +51,18 @@ class Process {
 
   std::mutex mutex_;
   std::optional<DriverApi> driver_;            // set once under mutex_; then immutable
-  std::unique_ptr<DaemonClient> connection_;   // open, but not yet part of a session
+  std::unique_ptr<DaemonClient> connection_;   // open, but not part of a session yet
   std::shared_ptr<Session> session_;           // the newest
-  std::vector<std::weak_ptr<Session>> older_;  // ended, but communicators hold them still
-  std::mutex open_mutex_;                      // a leaf: nothing is called under it
-  std::weak_ptr<Session> open_;                // session_, for those who may hold mutex_
+  std::vector<std::weak_ptr<Session>> older_;  // ended, but still used by communicators
+  std::mutex open_mutex_;                      // a leaf: no calls are made under it
+  std::weak_ptr<Session> open_;                // session_, for callers that may hold mutex_
   FenceGraveyard graveyard_;
   VirtualAllocations allocations_;
   HandleTable handles_;
   OperatorNumbers operator_numbers_;
 };
 
-// The communicator that a call of the program names; kInvalidArgument where there is none.
+// The communicator of a program's call; kInvalidArgument if the handle is not valid.
 absl::StatusOr<CommRef> FindCommunicator(std::string_view function, ncclComm_t handle);
 
 }  // namespace mccs::shim

@@ -15,11 +15,11 @@ namespace mccs::shim {
 namespace {
 
 constexpr char kFileName[] = "libnccl.so.2";
-// Known to the linker by its cache only, which no function lists.
+// In the linker's cache only, which no function lists.
 constexpr const char* kUsualFolders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/local/cuda/lib64",
                                          "/usr/local/lib"};
 
-// RTLD_DEEPBIND: the library's calls of its own functions do not come back to us. Sanitizers, which
+// RTLD_DEEPBIND: the library's calls to its own functions do not resolve to ours. Sanitizers, which
 // replace malloc, do not allow it.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kOpenFlags = RTLD_NOW | RTLD_LOCAL;
@@ -63,7 +63,7 @@ int AddName(dl_phdr_info* info, size_t, void* names) {
   return 0;
 }
 
-// In the order in which the linker would look: for the program first, then for each library.
+// In the dynamic linker's order: for the program first, then for each library.
 std::vector<std::string> SearchFolders() {
   std::vector<std::string> loaded;
   dl_iterate_phdr(&AddName, &loaded);
@@ -82,12 +82,13 @@ std::vector<std::string> SearchFolders() {
 
 absl::StatusOr<RealLibrary> RealLibrary::OpenAt(const std::string& path) {
   if (IsThisLibrary(path)) {
-    return absl::NotFoundError(absl::StrCat(path, " is this library itself"));
+    return absl::NotFoundError(absl::StrCat(path, " is this library"));
   }
   void* handle = dlopen(path.c_str(), kOpenFlags);
   if (handle == nullptr) return absl::NotFoundError(LinkerError());
   if (dlsym(handle, "ncclCommInitRank") == nullptr) {
-    return absl::NotFoundError(absl::StrCat(path, " has no ncclCommInitRank: it is no NCCL"));
+    return absl::NotFoundError(
+        absl::StrCat(path, " is not an NCCL library: it has no ncclCommInitRank"));
   }
   return RealLibrary(handle, path);
 }
@@ -100,8 +101,8 @@ absl::StatusOr<RealLibrary> RealLibrary::Open() {
     if (stat(path.c_str(), &file) != 0 || IsThisLibrary(path)) continue;
     if (auto opened = OpenAt(path); opened.ok()) return opened;
   }
-  return absl::NotFoundError(absl::StrCat("there is no other ", kFileName,
-                                          " where the program's libraries are looked for"));
+  return absl::NotFoundError(
+      absl::StrCat("no other ", kFileName, " in the search path of the program's libraries"));
 }
 
 void (*RealLibrary::Find(const char* name) const)() {

@@ -1,5 +1,5 @@
-// The real libnccl.so.2 of this machine, opened beside ourselves: its names bind to itself first
-// and are seen by nobody else.
+// The real libnccl.so.2 of this machine, opened next to this library: its names bind to itself
+// first and are not visible to others.
 #ifndef MCCS_SHIM_REAL_LIBRARY_H_
 #define MCCS_SHIM_REAL_LIBRARY_H_
 
@@ -11,12 +11,12 @@ namespace mccs::shim {
 
 class RealLibrary {
  public:
-  // MCCS_NCCL_PATH where it is set; else the next libnccl.so.2 after ourselves in the folders where
-  // the dynamic linker looks on behalf of the program and of every library that it has loaded.
-  // kNotFound with the reason. The library stays open for the process's life.
+  // MCCS_NCCL_PATH if it is set; else the next libnccl.so.2 in the directories that the dynamic
+  // linker searches for the program and for every loaded library. Errors: kNotFound with the
+  // reason. The library is never closed.
   static absl::StatusOr<RealLibrary> Open();
 
-  // Null: the library has no such function.
+  // Null: the library lacks the function.
   void (*Find(const char* name) const)();
   const std::string& path() const { return path_; }
 

@@ -14,7 +14,7 @@ namespace {
 
 bool IsFirstOf(const char* function) {
   static std::mutex mutex;
-  static auto* const seen = new std::set<std::string_view>;  // used until the process's very end
+  static auto* const seen = new std::set<std::string_view>;  // never destroyed
   std::lock_guard lock(mutex);
   return seen->insert(function).second;
 }
@@ -25,8 +25,8 @@ int Refuse(const char* function, const char* reason) {
   const absl::Status status =
       absl::UnimplementedError(absl::StrCat(function, " is not supported by MCCS: ", reason));
   if (Group::OfThisThread().open()) Group::OfThisThread().AddError(status);
-  // On stderr, because a program may replace ncclGetLastError by its own (nccl-tests does) and keep
-  // stdout for its table.
+  // On stderr, because a program may replace ncclGetLastError (nccl-tests does) and print its table
+  // on stdout.
   const std::string_view text(status.message().data(), status.message().size());
   if (Shows(Verbosity::kWarn) && IsFirstOf(function)) {
     SayOn(DebugStreamIsFile() ? DebugStream() : stderr, Verbosity::kWarn, text);

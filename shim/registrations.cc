@@ -7,7 +7,7 @@ Registrations::~Registrations() {
 }
 
 void* Registrations::Add(Kind kind, const AddressRange& range, uint64_t window) {
-  constexpr uintptr_t kSpacing = 64;  // looks like a pointer to something aligned
+  constexpr uintptr_t kSpacing = 64;  // handles look like aligned pointers
   exports_.leases().Keep(range);
   std::lock_guard lock(mutex_);
   last_ += kSpacing;

@@ -1,8 +1,8 @@
-// What ncclCommRegister and ncclCommWindowRegister gave out for one communicator.
+// The registrations of one communicator (ncclCommRegister, ncclCommWindowRegister).
 //
-// Buffers are exported when they are first used. A registration keeps their exports for as long as
-// it lasts, however long nobody uses them, and its end takes them back. Its handle is an opaque
-// number that is looked up and never followed.
+// Buffers are exported at their first use. A registration keeps their exports, used or not, until
+// it ends, and then releases them. Its handle is an opaque number that is looked up and never
+// dereferenced.
 #ifndef MCCS_SHIM_REGISTRATIONS_H_
 #define MCCS_SHIM_REGISTRATIONS_H_
 
@@ -22,27 +22,27 @@ class Registrations {
 
   // LIFETIME: `exports` outlives this.
   explicit Registrations(BufferExports& exports) : exports_(exports) {}
-  // Those that are left end; their exports go when their leases end.
+  // Ends the remaining registrations; their exports end with their leases.
   ~Registrations();
 
-  // A new handle, never null; the range is the caller's. `window`: its number among the windows of
-  // the communicator, where it is one.
+  // A new handle, never null; `range` is the caller's. `window`: its number among the
+  // communicator's windows, if it is a window.
   void* Add(Kind kind, const AddressRange& range, uint64_t window = 0);
-  // False for a handle that is not registered (any more), or as the other kind. Returns after the
-  // daemon's last access to what nothing else keeps; bounded as BufferExports::LetGo.
+  // False for a handle that is not registered, or of the other kind. Returns after the daemon's
+  // last access to memory that nothing else keeps; bounded as BufferExports::LetGo.
   bool Remove(Kind kind, void* handle);
   struct Entry {
     Kind kind;
     AddressRange range;  // the caller's
     uint64_t window;
   };
-  // Empty likewise.
+  // Empty for such a handle.
   std::optional<Entry> Find(Kind kind, void* handle) const;
 
-  // Held while a window gets its number and the daemon is told of it: the daemon hears of windows
+  // Held from the assignment of a window's number until it is sent, so that the daemon gets windows
   // in the order of their numbers.
   std::mutex& window_mutex() { return window_mutex_; }
-  // The newest window's number, of those too whose registration failed; guarded by window_mutex().
+  // The newest window's number, including failed registrations; guarded by window_mutex().
   uint64_t& last_window() { return last_window_; }
 
  private:

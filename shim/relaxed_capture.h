@@ -1,4 +1,4 @@
-// Leave to do in the midst of a capture what CUDA refuses there, such as allocating.
+// Allows, during a capture, calls that CUDA rejects then, such as allocations.
 #ifndef MCCS_SHIM_RELAXED_CAPTURE_H_
 #define MCCS_SHIM_RELAXED_CAPTURE_H_
 
@@ -6,8 +6,8 @@
 
 namespace mccs::shim {
 
-// In its scope this thread may do what a capture of its own, or of another thread, would forbid. It
-// must not touch a stream that captures.
+// In its scope this thread may make calls that a capture of this or another thread would forbid. It
+// must not use a stream that is being captured.
 class RelaxedCapture {
  public:
   explicit RelaxedCapture(const DriverApi& driver) : driver_(driver) { Exchange(); }

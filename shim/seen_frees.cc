@@ -11,8 +11,7 @@
 namespace mccs::shim {
 namespace {
 
-// A free within what we do about a free (the runtime's cudaFree calls the driver's) tells nothing
-// new.
+// Ignores nested frees: the runtime's cudaFree calls the driver's.
 void OnFree(uint64_t address, uint64_t bytes) {
   static thread_local bool busy = false;
   if (busy) return;
@@ -21,7 +20,7 @@ void OnFree(uint64_t address, uint64_t bytes) {
   busy = false;
 }
 
-// Whether the name leads into the same file as that address.
+// Whether the name resolves to the file that contains the address.
 bool LeadsTo(const char* name, void* address) {
   Dl_info named;
   Dl_info wanted;
@@ -38,15 +37,15 @@ void ListenToFrees() {
   void* const entry = dlsym(RTLD_DEFAULT, frees::kListen);
   if (entry == nullptr) {
     Say(Verbosity::kInfo,
-        "libmccs-frees.so is not preloaded: the daemon lets go of memory that was freed when it "
-        "is found out, or when its lease ends (MCCS_EXPORT_LEASE)");
+        "libmccs-frees.so is not preloaded: the daemon unmaps freed memory only when the free is "
+        "detected, or when its lease ends (MCCS_EXPORT_LEASE)");
     return;
   }
   reinterpret_cast<frees::Listen>(entry)(&OnFree);
   if (!LeadsTo("cudaFree", entry) || !LeadsTo("cuMemFree_v2", entry)) {
     Say(Verbosity::kWarn,
-        "libmccs-frees.so is loaded behind another library that has cudaFree, so it sees no frees: "
-        "put it first in LD_PRELOAD");
+        "libmccs-frees.so is loaded after another library with cudaFree, so it sees no frees: put "
+        "it first in LD_PRELOAD");
   }
 }
 

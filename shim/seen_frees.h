@@ -1,12 +1,12 @@
-// Frees of the program that libmccs-frees.so (frees/) tells of before they happen.
+// The program's frees, as reported by libmccs-frees.so (frees/) before they happen.
 #ifndef MCCS_SHIM_SEEN_FREES_H_
 #define MCCS_SHIM_SEEN_FREES_H_
 
 namespace mccs::shim {
 
-// From now on the daemon lets go of memory before it is freed. Where the library was not preloaded,
-// or behind what it has to come before, nothing happens but a line under INFO or WARN. THREAD: any;
-// does it once.
+// From now on the daemon unmaps memory before it is freed. If the library is not preloaded, or is
+// loaded after the libraries that it must precede, only logs a line under INFO or WARN. THREAD:
+// any; only the first call has an effect.
 void ListenToFrees();
 
 }  // namespace mccs::shim

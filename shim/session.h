@@ -1,5 +1,5 @@
-// One life of the connection to the daemon, and what hangs off it. When the daemon dies its session
-// ends for good; what comes later opens another.
+// One session with the daemon and the objects that belong to it. When the daemon dies, its session
+// ends for good; later calls open another.
 #ifndef MCCS_SHIM_SESSION_H_
 #define MCCS_SHIM_SESSION_H_
 
@@ -19,7 +19,7 @@
 
 namespace mccs::shim {
 
-// LIFETIME: held by the process and by each communicator that was made in it.
+// LIFETIME: owned by the process and by each communicator that was created in it.
 struct Session {
   Session(const DriverApi& cuda, const StreamWait& waits, const VirtualAllocations& allocations,
           FenceGraveyard& pages, std::unique_ptr<DaemonClient> connection,
@@ -37,7 +37,8 @@ struct Session {
   std::unique_ptr<DaemonClient> client;
   BufferExports buffers;
   StagingPool staging;
-  std::atomic<uint64_t> next_capture{1};  // the name of the next capture among all communicators
+  std::atomic<uint64_t> next_capture{
+      1};  // number of the next capture, unique among all communicators
 };
 
 }  // namespace mccs::shim

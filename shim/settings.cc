@@ -15,13 +15,13 @@ namespace {
 
 constexpr char kSystemFile[] = "/etc/nccl.conf";
 constexpr char kEnvironment[] = "environment";
-// A file of variables, not of data: what lies beyond is not read.
+// Lines beyond this limit are not read.
 constexpr int kMaxLines = 4096;
 
 using Settings = std::map<std::string, Setting>;
 
-// What the files say. Never freed, so that readers need no lock, also not in a forked child; one
-// that was read again keeps its predecessor.
+// Contents of the files. Never freed, so that readers need no lock, even in a forked child; a later
+// reading keeps its predecessor.
 struct Files {
   Settings settings;
   const Files* previous = nullptr;
@@ -44,7 +44,7 @@ void ReadLine(std::string_view line, const std::string& path, Settings& settings
   while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);
   const size_t equals = line.find('=');
   if (line.empty() || line[0] == '#' || equals == 0 || equals == std::string_view::npos) return;
-  // emplace: what an earlier line or file said stays.
+  // emplace: the first source wins.
   settings.emplace(line.substr(0, equals), Setting{std::string(line.substr(equals + 1)), path});
 }
 
@@ -76,7 +76,7 @@ const Files& ReadFiles(const Files* previous) {
   if (the_files.compare_exchange_strong(expected, files.get(), std::memory_order_acq_rel)) {
     return *files.release();
   }
-  return *expected;  // another thread was quicker
+  return *expected;  // another thread was faster
 }
 
 const Settings& Current() {

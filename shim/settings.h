@@ -1,9 +1,9 @@
-// Where a variable's value comes from: the process's environment, else the configuration files that
-// NCCL reads: $NCCL_CONF_FILE, or ~/.nccl.conf where that is not set, then /etc/nccl.conf. A file
-// has lines of NAME=value; '#' begins a comment line. The first that says something wins.
+// The source of a variable's value: the process's environment, else the configuration files that
+// NCCL reads: $NCCL_CONF_FILE, or ~/.nccl.conf if that is unset, then /etc/nccl.conf. A file has
+// lines of NAME=value; '#' begins a comment line. The first source that sets the variable wins.
 //
-// THREAD: any. The files are read at the first question and then kept; the environment is read anew
-// each time. The process's own environment is never written: its threads may be reading it.
+// THREAD: any. The files are read once, at the first query; the environment is read at each query.
+// The library never writes the process's environment: other threads may be reading it.
 #ifndef MCCS_SHIM_SETTINGS_H_
 #define MCCS_SHIM_SETTINGS_H_
 
@@ -18,12 +18,12 @@ struct Setting {
   std::string source;  // "environment", or the file
 };
 
-// Set at all, perhaps to nothing.
+// The setting, even if its value is empty; nothing if the variable is unset.
 std::optional<Setting> FindSetting(const std::string& name);
-// The value, where it is set and not empty.
+// The value; nothing if the variable is unset or empty.
 std::optional<std::string> ValueOf(const std::string& name);
 
-// Every variable of the given prefix that is set somewhere, by name.
+// All variables with this prefix that are set in any source, by name.
 std::map<std::string, Setting> SettingsWithPrefix(const std::string& prefix);
 
 // Reads the files again (ncclResetDebugInit).

@@ -11,7 +11,7 @@
 namespace mccs::shim {
 namespace {
 
-// Where pieces begin: enough for every element, and for a GPU's widest access.
+// The alignment of pieces: sufficient for every element, and for a GPU's widest access.
 constexpr uint64_t kPieceAlignment = 256;
 
 // The next piece of a group.
@@ -29,8 +29,8 @@ void Lay(StagedSides& sides, uint64_t* used) {
   if (sides.scalar.bytes > 0) sides.scalar.at = TakePiece(used, sides.scalar.bytes);
 }
 
-// Of a graph's branch, and not of the stream that captured it: the graph runs on any stream, beside
-// what the stream does then. Numbers of streams and captures are small, so keys do not meet.
+// Of a graph's branch, not of the captured stream: the graph may run on any stream, concurrently
+// with that stream. Stream and capture numbers are small, so keys do not collide.
 uint64_t KeyOf(const StagedGroup::Call& call) {
   const uint64_t stream = StreamKey(call.comm->driver(), call.stream);
   return call.capture == 0 ? stream : stream ^ (~uint64_t{call.capture} << 32);
@@ -42,7 +42,7 @@ std::shared_ptr<CaptureLease> GraphOf(const StagedGroup::Call& call) {
 
 }  // namespace
 
-// ---- What a communicator has borrowed --------------------------------------------------------
+// ---- Blocks of a communicator ----------------------------------------------------------------
 
 absl::StatusOr<StagingBlock*> StagingMemory::Reserve(const Need& need) {
   for (const auto& block : blocks_) {
@@ -98,7 +98,8 @@ void StagedGroup::Clear() {
 }
 
 uint32_t StagedGroup::UseOf(const Call& call) {
-  // By the key, which names the block: one stream may have two handles (0 and cudaStreamLegacy).
+  // By the key, which identifies the block: one stream may have two handles (0 and
+  // cudaStreamLegacy).
   const uint64_t key = KeyOf(call);
   for (uint32_t i = 0; i < uses_.size(); ++i) {
     if (uses_[i].comm == call.comm && uses_[i].need.key == key) return i;
@@ -129,8 +130,8 @@ absl::Status StagedGroup::Place() {
                               .bytes = use.need.bytes}));
     if (place.staged) {
       return absl::UnknownError(
-          "buffers of this kind go through staging, and this CUDA device's memory cannot be shared "
-          "with the MCCS daemon at all (cuIpcGetMemHandle fails also for memory of cuMemAlloc)");
+          "buffers of this kind need staging, but memory of this CUDA device cannot be shared with "
+          "the MCCS daemon: cuIpcGetMemHandle fails also for memory of cuMemAlloc");
     }
     use.ref = place.ref;
   }

@@ -1,11 +1,11 @@
-// Buffers that the daemon cannot map (pools, managed and pinned memory, virtual memory that was not
-// made to be shared): the work reads and writes a copy of them in memory that it can.
+// Buffers that the daemon cannot map (memory of pools, managed and pinned memory, virtual memory
+// that is not shareable): operations use a copy of them in memory that the daemon can map.
 //
 //   stream:  copy user → staging | write ready | wait done | copy staging → user
 //
-// Each (communicator, stream) has memory of its own, in which every staged side of a group has a
-// piece. A later group of the same stream uses the same memory: the stream's own order keeps the
-// two apart. Only what a call reads is copied in, and only what it writes is copied out.
+// Each (communicator, stream) has a block of staging memory, in which every staged side of a group
+// has a piece. Later groups of the same stream reuse the block, ordered by the stream. Only what a
+// call reads is copied in, and only what it writes is copied out.
 #ifndef MCCS_SHIM_STAGING_H_
 #define MCCS_SHIM_STAGING_H_
 
@@ -25,31 +25,31 @@ namespace mccs::shim {
 
 class Communicator;
 
-// The sides of one call that go through staging; one without bytes does not.
+// The staged sides of one call; a side with 0 bytes is not staged.
 struct StagedSides {
   struct Side {
     CUdeviceptr user = 0;
     uint64_t bytes = 0;
-    uint64_t at = 0;  // where its piece begins in the staging memory
+    uint64_t at = 0;  // offset of its piece in the staging memory
   };
   Side send;
   Side recv;
-  Side scalar;              // what a reduction operator multiplies with
-  bool one_piece = false;   // in place: recv's piece is send's
-  bool keeps_recv = false;  // recv holds already what the call will write there
+  Side scalar;              // the factor of a reduction operator
+  bool one_piece = false;   // in place: recv uses send's piece
+  bool keeps_recv = false;  // recv already contains what the call will write there
 
   bool any() const { return (send.bytes | recv.bytes | scalar.bytes) != 0; }
 };
 
-// What one communicator has borrowed. THREAD: under the communicator's submit lock.
+// The blocks of one communicator. THREAD: under the communicator's submit lock.
 class StagingMemory {
  public:
   StagingMemory(StagingPool& pool, const DeviceBinding& device) : pool_(pool), device_(device) {}
 
-  // A block that the stream with this key works in: its own, one that is idle, or a new one, whose
-  // size is a power of two. One that the stream has outgrown is not waited for; it serves others
-  // when it is idle. `graph`: `key` names a capture, and the block is its graph's as long as this
-  // lives; null elsewhere.
+  // A block for the stream with this key: its current one, an idle one, or a new one, whose size is
+  // a power of two. When the stream needs a larger block, the smaller one is reused by others once
+  // idle. `graph`: `key` is a capture's, and the block belongs to its graph while that lives; else
+  // null.
   struct Need {
     uint64_t key;
     uint64_t bytes;
@@ -57,10 +57,10 @@ class StagingMemory {
   };
   absl::StatusOr<StagingBlock*> Reserve(const Need& need);
 
-  // Gives up all blocks that are idle and belong to no graph. REQUIRES: as StagingPool::Give.
+  // Returns all blocks that are idle and belong to no graph. REQUIRES: as StagingPool::Give.
   void GiveBack();
-  // Gives up all: those of graphs when the graphs are gone. REQUIRES: likewise; nothing is borrowed
-  // any more.
+  // Returns all blocks: those of graphs when the graphs are destroyed. REQUIRES: as
+  // StagingPool::Give; Reserve is not called any more.
   void GiveBackAll();
 
   uint64_t bytes() const;
@@ -73,14 +73,14 @@ class StagingMemory {
   std::vector<std::unique_ptr<StagingBlock>> blocks_;
 };
 
-// The staged calls of one group, over all its communicators. Its memory is kept from group to
-// group. THREAD: its own.
+// The staged calls of one group, over all its communicators. Reuses its memory from group to group.
+// THREAD: owned by its thread.
 class StagedGroup {
  public:
   struct Call {
     Communicator* comm;
     CUstream stream;
-    unsigned long long capture;  // CUDA's id of the capture that the stream is part of; 0: none
+    unsigned long long capture;  // CUDA's id of the stream's capture; 0: none
     uint32_t operation;          // the caller's number for it
     uint32_t use;                // index into uses_, from Place on
     StagedSides sides;
@@ -91,10 +91,10 @@ class StagedGroup {
   std::span<const Call> calls() const { return calls_; }
   void Clear();
 
-  // Finds memory for every piece; enqueues nothing. REQUIRES: the submit locks of all communicators
-  // are held, until CopyOut; captures have their leases.
+  // Allocates memory for every piece; enqueues nothing. REQUIRES: the submit locks of all
+  // communicators are held until CopyOut; captures have their leases.
   absl::Status Place();
-  // Makes the record speak of the pieces. REQUIRES: Place was ok.
+  // Writes the pieces' places into the record. REQUIRES: Place was ok.
   void WritePlaces(const Call& call, wire::WorkRecord& record) const;
 
   // Enqueue the copies of one communicator's calls, each on its call's stream. REQUIRES: the
@@ -103,7 +103,7 @@ class StagedGroup {
   absl::Status CopyOut(const Communicator& comm) const;
 
  private:
-  // What the calls of one communicator on one stream need together.
+  // The needs of the calls of one communicator on one stream.
   struct Use {
     Communicator* comm;
     CUstream stream;

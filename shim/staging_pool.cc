@@ -13,7 +13,7 @@
 namespace mccs::shim {
 namespace {
 
-// Smaller ones would only be outgrown.
+// Smaller blocks would soon be too small.
 constexpr uint64_t kSmallestBlock = 256 * kKiB;
 
 }  // namespace
@@ -54,11 +54,10 @@ absl::StatusOr<std::unique_ptr<StagingBlock>> StagingPool::Allocate(const Device
   if (error != CUDA_SUCCESS) {
     return CudaError(
         driver_, error,
-        absl::StrCat("cannot allocate ", FormatBytes(block->bytes), " on CUDA device ",
-                     device.ordinal,
-                     " to stage buffers that cannot be shared with the MCCS daemon (memory of "
-                     "cudaMalloc or ncclMemAlloc needs no staging; else leave memory free, or "
-                     "communicate in smaller pieces)"));
+        absl::StrCat(
+            "cannot allocate ", FormatBytes(block->bytes), " on CUDA device ", device.ordinal,
+            " to stage buffers that the MCCS daemon cannot map (memory of cudaMalloc or "
+            "ncclMemAlloc needs no staging; otherwise free GPU memory or use smaller messages)"));
   }
   if (Shows(Verbosity::kInfo, Subsystem::kAlloc)) {
     Say(Verbosity::kInfo,
@@ -93,8 +92,8 @@ void StagingPool::Trim() {
 }
 
 void StagingPool::Free(const StagingBlock& block) {
-  // Memory that another process has open must not be freed: where the daemon does not answer, it is
-  // left alone.
+  // Memory that another process maps must not be freed: it is leaked if the daemon does not release
+  // it.
   if (!exports_.LetGo({block.address, block.bytes})) return;
   const ScopedContext context(driver_, block.device.context);
   driver_.EventDestroy(block.idle);

@@ -1,13 +1,12 @@
-// Device memory of the tenant that the daemon can map, lent to communicators that stage buffers
-// which it cannot.
+// Device memory of the tenant that the daemon can map, lent to communicators for staging.
 //
-//   Take ──► lent to a communicator ──Give──► resting ──Take, when idle──► lent again
-//                                               └──Trim, when idle──► freed
+//   Take ──► lent to a communicator ──returned──► in the pool ──Take, when idle──► lent again
+//                                                     └──Trim, when idle──► freed
 //
-// A block is idle when the last copy out of it has happened: an event behind that copy tells, so
-// that nobody waits. Freeing memory waits for all work of the GPU, as CUDA's free does. So blocks
-// are freed where the program expects to wait (ncclCommDestroy, ncclCommSuspend), never by a call
-// that hands work over, nor by ncclCommAbort, whose streams may hang.
+// A block is idle when the last copy out of it has completed, as an event after that copy shows, so
+// nobody waits. Freeing memory waits for all work of the GPU, as CUDA's free does. So blocks are
+// freed only where the program expects to wait (ncclCommDestroy, ncclCommSuspend), not by a call
+// that submits work, nor by ncclCommAbort, whose streams may hang.
 #ifndef MCCS_SHIM_STAGING_POOL_H_
 #define MCCS_SHIM_STAGING_POOL_H_
 
@@ -30,9 +29,9 @@ struct StagingBlock {
   DeviceBinding device{};
   CUdeviceptr address = 0;
   uint64_t bytes = 0;
-  CUevent idle = nullptr;  // behind the last copy out; complete also before the first one
-  uint64_t key = 0;        // the borrower's: whose work it is for
-  // Whose graph's copies use it: that may be launched at any time.
+  CUevent idle = nullptr;  // after the last copy out; complete also before the first one
+  uint64_t key = 0;        // the borrower's key of a stream or capture
+  // The graph whose copies use it, if any: it may be launched at any time.
   std::weak_ptr<CaptureLease> graph;
 };
 
@@ -45,14 +44,14 @@ class StagingPool {
   StagingPool(const StagingPool&) = delete;
   StagingPool& operator=(const StagingPool&) = delete;
 
-  // A block of at least `bytes` on the device: a resting one that is idle, else a new one. Errors:
-  // kUnknown (a CUDA error), naming the bytes and the remedy.
+  // A block of at least `bytes` on the device: an idle returned one, else a new one. Errors:
+  // kUnknown (a CUDA error), with the size and the remedy.
   absl::StatusOr<std::unique_ptr<StagingBlock>> Take(const DeviceBinding& device, uint64_t bytes);
 
-  // REQUIRES: the daemon touches the block no more, once it is idle.
+  // Returns a block. REQUIRES: the daemon does not access it once it is idle.
   void Give(std::unique_ptr<StagingBlock> block);
 
-  // Frees what rests and is idle. Waits for the work of the GPUs that it is on.
+  // Frees returned blocks that are idle. Waits for the work of their GPUs.
   void Trim();
 
   bool IsIdle(const StagingBlock& block) const;

@@ -7,7 +7,7 @@ namespace mccs::shim {
 namespace {
 
 constexpr uintptr_t kPerThreadStream = 0x2;  // CU_STREAM_PER_THREAD
-constexpr uintptr_t kLegacyStream = 0x1;     // CU_STREAM_LEGACY, which NULL means too
+constexpr uintptr_t kLegacyStream = 0x1;     // CU_STREAM_LEGACY, also NULL
 constexpr uint64_t kThreadBit = uint64_t{1} << 63;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What tells a stream from every other, also from one that has its handle later.
+// Identifies a stream, also among streams that reuse its handle.
 #ifndef MCCS_SHIM_STREAM_KEY_H_
 #define MCCS_SHIM_STREAM_KEY_H_
 
@@ -10,8 +10,8 @@
 
 namespace mccs::shim {
 
-// CUDA's number of the stream, which is never used twice, else the best that a handle can do. The
-// per-thread default stream is another one for each calling thread.
+// CUDA's number of the stream, which is never reused; without it, the handle. The per-thread
+// default stream differs for each calling thread.
 uint64_t StreamKey(const DriverApi& driver, CUstream stream);
 
 }  // namespace mccs::shim

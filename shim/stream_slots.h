@@ -1,10 +1,9 @@
-// Which ready fence of a communicator stands for which stream.
+// Assigns the ready fences of a communicator to streams.
 //
-// A slot is lent to a stream. Its values only grow, so the daemon's "ready[slot] ≥ value" stays
-// true once it was. A slot goes to another stream when the last operation that was posted with it
-// is done: then the last write to it has happened, and a younger one cannot be overtaken by it.
-// Streams are told apart by CUDA's number of the stream, which is never used twice; a handle may be
-// destroyed and come back for another stream while writes of the first are still to happen.
+// Values of a slot only grow, so the daemon's "ready[slot] ≥ value" stays true. A slot is
+// reassigned when the last operation that was posted with it is complete: then the last write to it
+// has happened, and cannot overtake a later one. Streams are identified by CUDA's number, which is
+// never reused. A handle may be destroyed and reused while writes of the first stream are pending.
 #ifndef MCCS_SHIM_STREAM_SLOTS_H_
 #define MCCS_SHIM_STREAM_SLOTS_H_
 
@@ -20,7 +19,7 @@ namespace mccs::shim {
 class StreamSlots {
  public:
   // The slot of the stream with this key. `done` is the communicator's done fence. nullopt: all
-  // slots belong to streams with work that is not done.
+  // slots belong to streams with incomplete work.
   std::optional<uint32_t> Acquire(uint64_t key, uint64_t done) {
     if (slots_[latest_].used && slots_[latest_].key == key) return latest_;
     std::optional<uint32_t> free;
@@ -39,7 +38,7 @@ class StreamSlots {
   // The next value to write to the slot.
   uint64_t NextValue(uint32_t slot) { return ++slots_[slot].last_value; }
 
-  // The value was posted with operations up to `sequence`.
+  // Call it when the value was posted with operations up to `sequence`.
   void Posted(uint32_t slot, uint64_t sequence) { slots_[slot].last_sequence = sequence; }
 
  private:

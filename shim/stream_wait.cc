@@ -10,10 +10,10 @@ namespace mccs::shim {
 namespace {
 
 absl::Status NoKernel(const absl::Status& why) {
-  return absl::UnknownError(absl::StrCat(
-      why.message(),
-      ": streams cannot wait by a kernel; MCCS_STREAM_WAIT=memop does without it, and holds up a "
-      "hardware queue instead: a program with few streams may not mind"));
+  return absl::UnknownError(
+      absl::StrCat("streams cannot wait by a kernel: ", why.message(),
+                   "; set MCCS_STREAM_WAIT=memop to wait without one, which blocks a hardware "
+                   "queue and suits programs with few streams"));
 }
 
 }  // namespace
@@ -22,7 +22,7 @@ absl::StatusOr<StreamWait> StreamWait::Make(const DriverApi& driver, WaitsBy by)
   StreamWait wait(driver);
   if (by == WaitsBy::kMemoryOperation) return wait;
   if (!driver.launches_kernels()) {
-    return NoKernel(absl::UnknownError("this driver lacks cuLibraryLoadData, of CUDA 12"));
+    return NoKernel(absl::UnknownError("this driver lacks cuLibraryLoadData (CUDA 12)"));
   }
   CUlibrary library;
   if (CUresult error = driver.LibraryLoadData(&library, mccs_await_fence_image, nullptr, nullptr, 0,
@@ -54,7 +54,7 @@ CUresult StreamWait::Enqueue(CUstream stream, CUdeviceptr word, uint64_t value) 
     return driver_->StreamWaitValue64(stream, word, value, CU_STREAM_WAIT_VALUE_GEQ);
   }
   void* parameters[] = {&word, &value};
-  // CUDA takes a CUkernel here, too, and means its function on the current context's GPU.
+  // CUDA also accepts a CUkernel here, meaning its function on the current context's GPU.
   return driver_->LaunchKernel(reinterpret_cast<CUfunction>(kernel_), 1, 1, 1, 1, 1, 1, 0, stream,
                                parameters, nullptr);
 }

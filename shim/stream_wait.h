@@ -1,4 +1,4 @@
-// How a stream waits for a word that the daemon advances
+// The wait of a stream for a word that the daemon advances
 // (docs/decisions/0025-waits-that-leave-the-queue.md).
 //
 // THREAD: any; immutable once made.
@@ -14,15 +14,15 @@ namespace mccs::shim {
 
 class StreamWait {
  public:
-  // Loads the kernel where waits are to be by it. Errors: kUnknown (a CUDA error), with what to do.
-  // LIFETIME: `driver` outlives it. The kernel stays loaded: streams may hold launches of it.
+  // Loads the kernel if waits use it. Errors: kUnknown (a CUDA error), with the remedy.
+  // LIFETIME: `driver` outlives it. The kernel stays loaded, because streams may hold launches of it.
   static absl::StatusOr<StreamWait> Make(const DriverApi& driver, WaitsBy by);
 
-  // Puts the kernel onto the current context's GPU, so that no later call has to do it, when the
-  // GPU may be waiting for us. REQUIRES: the context is current, in a relaxed capture.
+  // Loads the kernel onto the current context's GPU, so that no later call has to, when the GPU may
+  // be waiting for this process. REQUIRES: the context is current, in a relaxed capture.
   absl::Status Prepare() const;
 
-  // The stream goes on when the 64 bits at `word` have reached `value` (GEQ). REQUIRES: the
+  // The stream continues when the 64 bits at `word` have reached `value` (GEQ). REQUIRES: the
   // stream's context is current.
   CUresult Enqueue(CUstream stream, CUdeviceptr word, uint64_t value) const;
 
@@ -30,7 +30,7 @@ class StreamWait {
   explicit StreamWait(const DriverApi& driver) : driver_(&driver) {}
 
   const DriverApi* driver_;
-  CUkernel kernel_ = nullptr;  // null: by the stream's own operation
+  CUkernel kernel_ = nullptr;  // null: waits are memory operations
 };
 
 }  // namespace mccs::shim

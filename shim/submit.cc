@@ -12,7 +12,7 @@
 namespace mccs::shim {
 namespace {
 
-// A daemon that takes longer to look at a captured group is ill.
+// A daemon that takes longer to check a captured group counts as stuck.
 constexpr std::chrono::seconds kCaptureTime{30};
 
 }  // namespace
@@ -84,8 +84,8 @@ absl::Status GroupWork::CheckCapture(const Batch& batch, CUstream stream) {
   MCCS_ASSIGN_OR_RETURN(const StreamCapture capture, CaptureOf(batch.comm->driver(), stream));
   if (capture.id == batch.capture) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "the streams that a group uses with one communicator must all be captured by the same CUDA "
-      "graph, or none of them: end the group before the capture begins or ends");
+      "one CUDA graph must capture all streams that a group uses with one communicator, or none "
+      "must be captured: end the group before the capture begins or ends");
 }
 
 absl::StatusOr<double> GroupWork::EstimateUs() {
@@ -117,7 +117,7 @@ void GroupWork::Clear() {
   batches_.clear();
 }
 
-// ---- Handing over ----------------------------------------------------------------------------
+// ---- Submitting ------------------------------------------------------------------------------
 
 absl::Status GroupWork::Submit() {
   if (batches_.empty()) return absl::OkStatus();
@@ -147,8 +147,8 @@ absl::Status GroupWork::Submit() {
   return status.ok() ? AwaitStreams() : status;
 }
 
-// Nothing was posted with the slots that this group took. Their writes may still happen, so they
-// are free for other streams when the communicator's next operation is done, not sooner.
+// Nothing was posted with this group's slots. Their writes may still happen, so other streams may
+// get the slots only after the communicator's next operation.
 void GroupWork::TakeBackSlots() {
   for (Batch& batch : batches_) {
     if (batch.capture != 0) continue;
@@ -160,8 +160,7 @@ void GroupWork::TakeBackSlots() {
   }
 }
 
-// In the order of their addresses: two threads with groups over the same communicators do not block
-// each other.
+// In address order: two threads with groups over the same communicators do not deadlock.
 void GroupWork::Lock() {
   locked_.clear();
   for (Batch& batch : batches_) locked_.push_back(batch.comm.get());
@@ -173,15 +172,16 @@ void GroupWork::Unlock() {
   for (Communicator* comm : locked_) comm->submit_mutex().unlock();
 }
 
-// Everything that can be refused is refused before anything is enqueued.
+// Makes all checks before anything is enqueued.
 absl::Status GroupWork::CheckAll() {
   for (Batch& batch : batches_) {
     MCCS_RETURN_IF_ERROR(batch.comm->CheckUsable());
     MCCS_RETURN_IF_ERROR(CheckSelfMessages(batch));
     if (batch.streams.size() > wire::kReadySlots) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "a group uses ", batch.streams.size(), " streams with one communicator; at most ",
-          wire::kReadySlots, " are possible: use fewer streams or several groups"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("a group uses ", batch.streams.size(),
+                       " streams with one communicator; expected at most ", wire::kReadySlots,
+                       ": use fewer streams or several groups"));
     }
     for (const StreamUse& use : batch.streams) {
       MCCS_RETURN_IF_ERROR(CheckCapture(batch, use.stream));
@@ -191,7 +191,7 @@ absl::Status GroupWork::CheckAll() {
 }
 
 absl::Status GroupWork::CheckSelfMessages(const Batch& batch) const {
-  int unmatched = 0;  // sends less receives
+  int unmatched = 0;  // sends minus receives
   for (uint32_t i = batch.first; i != kEnd; i = operations_[i].next) {
     const wire::WorkRecord& record = operations_[i].record;
     if (!IsMessage(record.op) || record.root_or_peer != batch.comm->rank()) continue;
@@ -239,8 +239,8 @@ absl::Status GroupWork::Register(Batch& batch) {
         batch.lease->PlaceOf(StreamKey(comm.driver(), use.stream));
     if (!place) {
       return absl::ResourceExhaustedError(absl::StrCat(
-          "the CUDA graphs that are alive use ", wire::kCapturedSlots,
-          " streams with one communicator, which is the limit: destroy graphs that are not used"));
+          "live CUDA graphs use ", wire::kCapturedSlots,
+          " streams with one communicator, which is the limit: destroy unused graphs"));
     }
     use.slot = place->slot;
     use.value = place->group;
@@ -284,14 +284,14 @@ absl::Status GroupWork::WriteReady(Batch& batch) {
     const uint64_t key = StreamKey(comm.driver(), use.stream);
     PoliteWait wait;
     std::optional<uint32_t> slot;
-    // Pairs with the daemon's store when an operation is complete.
+    // Pairs with the daemon's store when an operation completes.
     while (!(slot = side.slots.Acquire(key, region.done.value.load(std::memory_order_acquire)))) {
       if (comm.broken()) return comm.Failure();
       wait.Pause();
     }
     use.slot = *slot;
     use.value = side.slots.NextValue(*slot);
-    // Held until the operations have their numbers, so that no other stream of this group gets it.
+    // Reserved until the operations have numbers, so that no other stream of this group gets it.
     side.slots.Posted(*slot, UINT64_MAX);
     const CUresult error = comm.driver().StreamWriteValue64(
         use.stream, comm.page().ready_address(*slot), use.value, CU_STREAM_WRITE_VALUE_DEFAULT);
@@ -302,8 +302,8 @@ absl::Status GroupWork::WriteReady(Batch& batch) {
   return absl::OkStatus();
 }
 
-// Round robin: a ring that is full holds up its own communicator only, and its daemon may need the
-// other communicators' records to empty it.
+// Round robin: a full ring blocks only its own communicator, and its daemon may need the other
+// communicators' records to empty it.
 absl::Status GroupWork::PushAll() {
   PoliteWait wait;
   while (true) {
@@ -326,8 +326,7 @@ absl::Status GroupWork::PushAll() {
     if (batch.capture != 0) continue;
     SubmitSide& side = batch.comm->submit_side();
     batch.last_sequence = side.ring.last_sequence();
-    // What the ring did not take will not be done: the streams wait for the end of the
-    // communicator.
+    // Records that are not in the ring will not run: the streams wait for the communicator's end.
     if (batch.broken) ++batch.last_sequence;
     for (const StreamUse& use : batch.streams) side.slots.Posted(use.slot, batch.last_sequence);
     if (batch.broken && status.ok()) status = batch.comm->Failure();
@@ -335,8 +334,8 @@ absl::Status GroupWork::PushAll() {
   return status;
 }
 
-// Writes as much as the ring takes: fences of further streams first, then the operations. True if
-// anything was written.
+// Writes what fits into the ring: fences of further streams first, then the operations. True if it
+// wrote anything.
 bool GroupWork::PushSome(Batch& batch) {
   SubmitSide& side = batch.comm->submit_side();
   bool full = false;
@@ -393,7 +392,7 @@ absl::Status GroupWork::AwaitDone(Batch& batch) {
   return staged_.empty() ? absl::OkStatus() : staged_.CopyOut(comm);
 }
 
-// Without the locks: another thread's group may be what these streams wait for.
+// Without the locks: these streams may wait for another thread's group.
 absl::Status GroupWork::AwaitStreams() const {
   for (const Batch& batch : batches_) {
     if (!batch.comm->launch_blocking() || batch.capture != 0) continue;
@@ -404,7 +403,7 @@ absl::Status GroupWork::AwaitStreams() const {
         return CudaError(batch.comm->driver(), error, "CUDA_LAUNCH_BLOCKING: cuStreamSynchronize");
       }
     }
-    // Released by the end of the communicator, not by the result.
+    // Released by the communicator's end, not by the result.
     if (DoneOf(batch.comm->page().region()) < batch.last_sequence) return batch.comm->Failure();
   }
   return absl::OkStatus();

@@ -1,12 +1,12 @@
-// Hands the work of one group over: the hot path.
+// Submits the work of one group: the hot path.
 //
-// All "ready" writes of all communicators and streams are enqueued first, then all records go into
-// the rings, and only then the streams are made to wait for "done". In any other order two ranks on
-// one stream, or two threads' groups, block each other: a stream would wait for an operation whose
-// other rank becomes ready behind that wait.
+// It enqueues all "ready" writes of all communicators and streams first, then pushes all records
+// into the rings, and only then makes the streams wait for "done". With any other order two ranks
+// on one stream, or two threads' groups, deadlock: a stream would wait for an operation whose other
+// rank becomes ready after that wait.
 //
-// What is captured into a CUDA graph is told to the daemon in place of the ring (captured_work.h),
-// and the same order of writes and waits goes into the graph.
+// A group that is captured into a CUDA graph is sent to the daemon instead of the ring
+// (captured_work.h), with the same order of writes and waits in the graph.
 #ifndef MCCS_SHIM_SUBMIT_H_
 #define MCCS_SHIM_SUBMIT_H_
 
@@ -20,24 +20,24 @@
 
 namespace mccs::shim {
 
-// The operations of one group, in the order of the calls. Its memory is kept from group to group:
-// in steady state nothing is allocated.
-// THREAD: its own.
+// The operations of one group, in call order. It reuses its memory, so steady state allocates
+// nothing.
+// THREAD: owned by its thread.
 class GroupWork {
  public:
-  // `record` lacks sequence, flags and ready fence, and the places of what is staged; they are
-  // filled in by Submit. kFailedPrecondition: of the streams that this group uses with the
-  // communicator, not all are part of one and the same capture, or not captured.
+  // `record` lacks sequence, flags and ready fence, and the places of staged buffers; Submit fills
+  // them in. kFailedPrecondition: the streams that this group uses with the communicator are not
+  // all part of the same capture, or all not captured.
   absl::Status Add(CommRef comm, CUstream stream, const wire::WorkRecord& record,
                    const StagedSides& staged);
 
-  // Returns when all is handed over: at once, unless a ring is full, or CUDA_LAUNCH_BLOCKING asked
-  // to wait for the streams. Errors: the first that was
-  // met. Where one communicator is broken, the others' work is handed over all the same.
+  // Returns when all work is submitted: at once, unless a ring is full, or CUDA_LAUNCH_BLOCKING
+  // requests a wait for the streams. Returns the first error. If one communicator fails, the
+  // others' work is still submitted.
   absl::Status Submit();
 
-  // Microseconds that the operations would take: those of one communicator one after the other,
-  // communicators side by side. A round trip to the daemon for each.
+  // Estimated time of the operations in microseconds: operations of one communicator run one after
+  // the other, communicators in parallel. One round trip to the daemon per operation.
   absl::StatusOr<double> EstimateUs();
 
   void Clear();
@@ -52,24 +52,24 @@ class GroupWork {
   };
   struct StreamUse {
     CUstream stream;
-    uint32_t slot;  // a captured one where the batch is captured
+    uint32_t slot;  // a captured slot if the batch is captured
     uint64_t value;
   };
   static CapturedPlace PlaceOf(const StreamUse& use) {
     return {use.slot, static_cast<uint32_t>(use.value)};
   }
-  // What one communicator has in this group.
+  // The work of one communicator in this group.
   struct Batch {
     CommRef comm;
     uint32_t first;
     uint32_t last;
     absl::InlinedVector<StreamUse, 2> streams;
     unsigned long long capture;           // CUDA's id; 0: not captured
-    std::shared_ptr<CaptureLease> lease;  // likewise null, and before OpenLease
+    std::shared_ptr<CaptureLease> lease;  // null if not captured, and before OpenLease
     // While records are written:
     uint32_t next_fence;  // index into `streams`; 0 stands for the operations' own slot
     uint32_t next_operation;
-    uint32_t unposted;  // calls that are counted as such
+    uint32_t unposted;  // calls that UnpostedCalls counts
     uint64_t last_sequence;
     bool broken;
   };
@@ -80,24 +80,24 @@ class GroupWork {
   void Lock();
   void Unlock();
   absl::Status CheckAll();
-  // What a rank sends to itself must be received in the same group: nothing else could end it.
+  // A message of a rank to itself must have its receive in the same group: otherwise it never ends.
   absl::Status CheckSelfMessages(const Batch& batch) const;
-  // Before anything is enqueued: memory for what has to be staged.
+  // Allocates staging memory, before anything is enqueued.
   absl::Status PlaceStaged();
-  // What the graph holds of a captured group.
+  // Creates the graph's lease of a captured group.
   static absl::Status OpenLease(Batch& batch);
-  // Tells the daemon of a captured group. Nothing is enqueued yet.
+  // Sends a captured group to the daemon. Nothing is enqueued yet.
   absl::Status Register(Batch& batch);
-  // For as long as the graph lives.
+  // Keeps the record's buffers exported as long as the graph lives.
   static void KeepBuffers(const wire::WorkRecord& record, const Communicator& comm,
                           CaptureLease& lease);
   absl::Status WriteReady(Batch& batch);
   void TakeBackSlots();
-  // Under the submit lock. Their buffers are named by the ring, or by nobody any more.
+  // Under the submit lock. From now on only the ring refers to their buffers, if anything does.
   static void NotePosted(Batch& batch);
   absl::Status PushAll();
   bool PushSome(Batch& batch);
-  // Which call of its batch the record is, and what it waits for.
+  // Sets the record's number within its batch, and the ready fence that it waits for.
   static void SetPlace(const Batch& batch, uint64_t sequence, Operation& operation);
   static wire::WorkRecord MakeFence(const StreamUse& use, uint64_t sequence);
   absl::Status AwaitDone(Batch& batch);

@@ -13,8 +13,8 @@ namespace {
 
 static_assert(sizeof(ncclUniqueId) == sizeof(wire::UniqueId));
 
-// FNV-1a, 64 bits, from a chosen start (so that one text gives several independent words), and the
-// finishing mix of splitmix64. It spreads ids; it is no protection, and none is claimed.
+// FNV-1a, 64 bits, from a given start (so that one text gives several independent words), and the
+// finishing mix of splitmix64. It spreads ids; it is not a protection.
 uint64_t HashText(std::string_view text, uint64_t start) {
   uint64_t hash = 0xcbf29ce484222325ull ^ start;
   for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3ull;
@@ -37,8 +37,8 @@ absl::StatusOr<wire::UniqueId> UniqueIdFromText(std::string_view text) {
   uint32_t port = 0;
   if (colon == std::string_view::npos || host.empty() || host.size() >= sizeof(id.host) ||
       !absl::SimpleAtoi(View(text.substr(colon + 1)), &port) || port == 0 || port > 65535) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "NCCL_COMM_ID is '", View(text), "': it must be host:port or [IPv6 address]:port"));
+    return absl::InvalidArgumentError(absl::StrCat("invalid NCCL_COMM_ID '", View(text),
+                                                   "': expected host:port or [IPv6 address]:port"));
   }
   id.magic = wire::kUniqueIdMagic;
   id.version = wire::kWireVersion;
@@ -56,15 +56,15 @@ absl::Status LookUpMeetingPlace(wire::UniqueId& id) {
   const std::string host(id.host, strnlen(id.host, sizeof(id.host)));
   const auto address = LookUpHost(host);
   if (!address.ok() || address->size() >= sizeof(id.host)) {
-    const std::string why = address.ok()
-                                ? "its address has " + std::to_string(address->size()) + " letters"
-                                : std::string(address.status().message());
+    const std::string why =
+        address.ok() ? "its address has " + std::to_string(address->size()) + " characters"
+                     : std::string(address.status().message());
     return absl::InvalidArgumentError(absl::StrCat(
-        "NCCL_COMM_ID names the host '", host, "', which this host cannot look up (", why,
-        "): give an address, or a name that every host of the job knows (getent hosts ", host,
+        "cannot resolve host '", host, "' of NCCL_COMM_ID: ", why,
+        "; use an address, or a name that every host of the job resolves (getent hosts ", host,
         ")"));
   }
-  // A host's own name often stands for a loopback address in its /etc/hosts; "localhost" means it.
+  // /etc/hosts often maps a host's own name to a loopback address; "localhost" is meant as one.
   id.looked_up = !IsNumericAddress(host) && host != "localhost" ? 1 : 0;
   std::memset(id.host, 0, sizeof(id.host));
   std::memcpy(id.host, address->data(), address->size());
@@ -76,15 +76,15 @@ absl::StatusOr<wire::UniqueId> OpenUniqueId(const ncclUniqueId& id) {
   std::memcpy(&ours, &id, sizeof(ours));
   if (ours.magic != wire::kUniqueIdMagic) {
     return absl::InvalidArgumentError(
-        "this unique id was not made by MCCS: it comes from the real NCCL library, or was damaged "
-        "or never filled in. Every rank of a job must load the same libnccl.so.2, the one of MCCS; "
-        "see that LD_PRELOAD reaches all of them");
+        "MCCS did not make this unique id: it comes from the real NCCL library, or is damaged or "
+        "uninitialised; every rank of a job must load the libnccl.so.2 of MCCS: check that "
+        "LD_PRELOAD reaches all of them");
   }
   if (ours.version < wire::kOldestWireVersion || ours.version > wire::kWireVersion) {
     return absl::FailedPreconditionError(
-        absl::StrCat("this unique id was made by MCCS with wire version ", ours.version,
-                     "; this library speaks ", wire::kOldestWireVersion, " to ", wire::kWireVersion,
-                     ": use the same release on all hosts of the job"));
+        absl::StrCat("this unique id has wire version ", ours.version, "; this library supports ",
+                     wire::kOldestWireVersion, " to ", wire::kWireVersion,
+                     ": use the same MCCS release on all hosts of the job"));
   }
   return ours;
 }

@@ -1,4 +1,4 @@
-// Unique ids: recognising our own, and making one from NCCL_COMM_ID without talking to anybody.
+// Unique ids: validates ours, and derives one from NCCL_COMM_ID without communication.
 #ifndef MCCS_SHIM_UNIQUE_ID_ENV_H_
 #define MCCS_SHIM_UNIQUE_ID_ENV_H_
 
@@ -12,18 +12,18 @@
 
 namespace mccs::shim {
 
-// The id that every process with NCCL_COMM_ID=`text` gets. `text` is "host:port" or
-// "[IPv6 address]:port". The secret follows from the text, so it can be guessed, and the id says
-// so; a host name stays one, because every host looks it up for itself. Errors: kInvalidArgument.
+// The id of every process with NCCL_COMM_ID=`text`. `text` is "host:port" or "[IPv6 address]:port".
+// The secret is derived from the text, so it can be guessed, and the id is marked so. A host name
+// stays a name, because every host looks it up itself. Errors: kInvalidArgument.
 absl::StatusOr<wire::UniqueId> UniqueIdFromText(std::string_view text);
 
-// Replaces the name of the meeting place, if it is one, by its address: the daemon looks no names
-// up. All else stays, so that ranks meet although their hosts may know the name by different
-// addresses. Blocks for as long as the resolver likes. Errors: kInvalidArgument with the name.
+// Replaces a host name of the rendezvous by its address, because the daemon does not resolve names.
+// All else stays, so that ranks meet although their hosts may resolve the name to different
+// addresses. Blocks as long as the resolver does. Errors: kInvalidArgument with the name.
 absl::Status LookUpMeetingPlace(wire::UniqueId& id);
 
-// Opens an id that a framework carried to this rank. Errors: kInvalidArgument for one that this
-// library did not make (the real NCCL's above all), kFailedPrecondition for a version we lack.
+// Opens an id that a framework passed to this rank. Errors: kInvalidArgument if this library did
+// not make it (for example the real NCCL's), kFailedPrecondition for an unsupported version.
 absl::StatusOr<wire::UniqueId> OpenUniqueId(const ncclUniqueId& id);
 
 }  // namespace mccs::shim

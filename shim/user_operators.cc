@@ -21,8 +21,8 @@ absl::Status Create(const PreMulSumCall& call) {
     return Bad(kCreate, "unknown datatype ", call.type);
   }
   if (call.residence != ncclScalarDevice && call.residence != ncclScalarHostImmediate) {
-    return Bad(kCreate, "unknown residence ", call.residence,
-               " of the scalar: ncclScalarDevice or ncclScalarHostImmediate");
+    return Bad(kCreate, "unknown residence of the scalar: ", call.residence,
+               "; expected ncclScalarDevice or ncclScalarHostImmediate");
   }
   MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(kCreate, call.comm));
   MCCS_RETURN_IF_ERROR(comm->CheckUsable());
@@ -34,16 +34,16 @@ absl::Status Create(const PreMulSumCall& call) {
   }
   MCCS_ASSIGN_OR_RETURN(const int number,
                         comm->operators().Add(made, Process::Get().operator_numbers()));
-  // The number is no enumerator, but it is within what ncclRedOp_t's values may be.
+  // The number is not an enumerator, but within the range of ncclRedOp_t.
   *call.op = static_cast<ncclRedOp_t>(number);
   return absl::OkStatus();
 }
 
 absl::Status Destroy(int op, ncclComm_t handle) {
-  if (op >= 0 && op < ncclNumOps) return Bad(kDestroy, "operator ", op, " is one of NCCL's own");
+  if (op >= 0 && op < ncclNumOps) return Bad(kDestroy, "operator ", op, " is predefined by NCCL");
   MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(kDestroy, handle));
   if (!comm->operators().Remove(op)) {
-    return Bad(kDestroy, "operator ", op, " is not alive in this communicator");
+    return Bad(kDestroy, "operator ", op, " is not valid in this communicator");
   }
   return absl::OkStatus();
 }
@@ -55,7 +55,7 @@ absl::StatusOr<int> UserOperators::Add(const PreMulSum& made, OperatorNumbers& n
   if (operators_.size() >= kMaxOperators) {
     return absl::FailedPreconditionError(
         absl::StrCat("the communicator has ", operators_.size(),
-                     " reduction operators: destroy those that are used no more"));
+                     " reduction operators, which is the limit: destroy unused ones"));
   }
   for (;;) {
     const int number = numbers.Next();

@@ -1,7 +1,7 @@
-// The reduction operators that a program made for one communicator (ncclRedOpCreatePreMulSum).
+// The user-defined reduction operators of one communicator (ncclRedOpCreatePreMulSum).
 //
-// An operator's ncclRedOp_t is a number ≥ ncclNumOps that is given out once in a process: a number
-// of another communicator, or of an operator that was destroyed, names nothing here.
+// An operator's ncclRedOp_t is a number ≥ ncclNumOps that is unique in the process: a number of
+// another communicator, or of a destroyed operator, is not valid here.
 #ifndef MCCS_SHIM_USER_OPERATORS_H_
 #define MCCS_SHIM_USER_OPERATORS_H_
 
@@ -19,17 +19,17 @@
 
 namespace mccs::shim {
 
-// A sum of which this rank's input is multiplied by a factor first.
+// A sum in which this rank's input is first multiplied by a factor.
 struct PreMulSum {
   DataType type;
   uint64_t bits = 0;             // the factor, in the low bytes
-  const void* device = nullptr;  // where it is instead; read while the work runs
+  const void* device = nullptr;  // its address instead; read while the work runs
 };
 
-// Gives operators their numbers. THREAD: any.
+// Assigns the operators' numbers. THREAD: any.
 class OperatorNumbers {
  public:
-  // Begins anew after 2^31 of them.
+  // Wraps around after 2^31 numbers.
   int Next() {
     constexpr uint32_t kNumbers = uint32_t{ncclMaxRedOp} - ncclNumOps + 1;
     return static_cast<int>(ncclNumOps + given_.fetch_add(1, std::memory_order_relaxed) % kNumbers);
@@ -42,12 +42,12 @@ class OperatorNumbers {
 // OWNER: the communicator. THREAD: any.
 class UserOperators {
  public:
-  // A program that never destroys an operator is told so here.
+  // The limit for a program that never destroys its operators.
   static constexpr size_t kMaxOperators = 1 << 18;
 
-  // kFailedPrecondition: kMaxOperators are there.
+  // kFailedPrecondition: kMaxOperators exist.
   absl::StatusOr<int> Add(const PreMulSum& made, OperatorNumbers& numbers);
-  // Empty for a number that is not alive here.
+  // Empty for a number that is not valid here.
   std::optional<PreMulSum> Find(int number) const;
   bool Remove(int number);
 
@@ -56,8 +56,8 @@ class UserOperators {
   std::unordered_map<int, PreMulSum> operators_;  // guarded by mutex_
 };
 
-// ncclRedOpCreatePreMulSum and ncclRedOpDestroy. Type and residence are plain numbers: a program
-// may pass any.
+// ncclRedOpCreatePreMulSum and ncclRedOpDestroy. Type and residence are plain numbers, because a
+// program may pass any value.
 struct PreMulSumCall {
   ncclRedOp_t* op;
   const void* scalar;

@@ -1,5 +1,5 @@
-// Every environment variable that this library knows, and what becomes of it: the one table behind
-// the texts in the log, ncclParam* and docs/compatibility.md (a test compares them).
+// Every environment variable that this library knows, and what the library does with it. The log
+// messages, ncclParam* and docs/compatibility.md (checked by a test) all use this table.
 #ifndef MCCS_SHIM_VARIABLES_H_
 #define MCCS_SHIM_VARIABLES_H_
 
@@ -10,10 +10,10 @@
 namespace mccs::shim {
 
 enum class Treatment {
-  kHonoured,  // does what NCCL's users expect
-  kHint,      // is told to the daemon, which may act on it within the operator's policy
-  kIgnored,   // speaks of what the daemon decides: named once in the log under INFO
-  kWarned,    // asks for what cannot be had: named once under WARN
+  kHonoured,  // works as in NCCL
+  kHint,      // sent to the daemon, which may use it within the operator's policy
+  kIgnored,   // no effect; logged once under INFO
+  kWarned,    // requests what is not available; logged once under WARN
 };
 
 // "honoured", "hint", "ignored", "warned".
@@ -22,11 +22,11 @@ std::string_view NameOf(Treatment treatment);
 enum class ValueType { kText, kInteger };
 
 struct Variable {
-  const char* name;  // "NCCL_P2P_*": all that begin so and are not named by an entry of their own
+  const char* name;  // "NCCL_P2P_*": all names with this prefix that have no entry of their own
   Treatment treatment;
   ValueType type;
-  const char* fallback;  // what holds where it is unset
-  const char* note;      // what it does here, or why it does nothing
+  const char* fallback;  // the default value
+  const char* note;      // its effect, or why it has none
 
   bool is_family() const { return std::string_view(name).back() == '*'; }
 };
@@ -34,14 +34,13 @@ struct Variable {
 // Sorted by name.
 std::span<const Variable> Variables();
 
-// The entry of its own, else of the family with the longest prefix; null where there is none.
+// The variable's own entry, else the family with the longest matching prefix; null if none matches.
 const Variable* FindVariable(std::string_view name);
 
-// Says, once per process, what becomes of each NCCL_* variable that is set: honoured ones and hints
-// under INFO (ENV), ignored ones likewise, those that ask for what cannot be had and unknown ones
-// under WARN.
+// Logs, once per process, how the library treats each NCCL_* variable that is set: honoured, hints
+// and ignored under INFO (ENV), unavailable and unknown ones under WARN.
 void ReportVariablesOnce();
-// Says it now.
+// Logs it at every call.
 void ReportVariables();
 
 }  // namespace mccs::shim

@@ -33,7 +33,7 @@ CUmemAllocationProp PropertiesOn(const DriverApi& driver, int ordinal) {
   return properties;
 }
 
-// A GPU may know handles for a fabric that this process has no part in: then without them.
+// A GPU may support fabric handles that this process cannot use: retry without them.
 CUresult Create(const DriverApi& driver, size_t bytes, CUmemAllocationProp* properties,
                 CUmemGenericAllocationHandle* handle) {
   const CUresult error = driver.MemCreate(handle, bytes, properties, 0);
@@ -43,7 +43,7 @@ CUresult Create(const DriverApi& driver, size_t bytes, CUmemAllocationProp* prop
   return driver.MemCreate(handle, bytes, properties, 0);
 }
 
-// The owner, and its peers.
+// The owning GPU, and its peers.
 std::vector<CUmemAccessDesc> AccessTo(const DriverApi& driver, const CUmemLocation& memory) {
   std::vector<CUmemAccessDesc> all;
   int devices = 0;
@@ -85,7 +85,7 @@ absl::StatusOr<AddressRange> VirtualAllocations::Make(const DriverApi& driver, i
                                  &granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
                              "cuMemGetAllocationGranularity"));
   if (bytes > std::numeric_limits<size_t>::max() - granularity) {
-    return CudaError(driver, CUDA_ERROR_OUT_OF_MEMORY, "no GPU has so much");
+    return CudaError(driver, CUDA_ERROR_OUT_OF_MEMORY, "the size exceeds the address space");
   }
   AddressRange range{.base = 0, .bytes = (bytes + granularity - 1) / granularity * granularity};
   CUmemGenericAllocationHandle handle = 0;
@@ -100,7 +100,7 @@ absl::StatusOr<AddressRange> VirtualAllocations::Make(const DriverApi& driver, i
     made = MapAt(driver, range, handle, properties.location);
     if (!made.ok()) driver.MemAddressFree(range.base, range.bytes);
   }
-  driver.MemRelease(handle);  // what is mapped stays
+  driver.MemRelease(handle);  // the mapping stays
   MCCS_RETURN_IF_ERROR(made);
   std::lock_guard lock(mutex_);
   bytes_[range.base] = range.bytes;

@@ -1,9 +1,9 @@
-// The memory of ncclMemAlloc where a GPU's memory can be shared by a descriptor: made by CUDA's
-// functions for virtual memory, as NCCL makes it, so that a program may ask for its handle
-// (cuMemRetainAllocationHandle) and pass that on (cuMemExportToShareableHandle).
+// The memory of ncclMemAlloc on GPUs whose memory can be shared by a descriptor. It uses CUDA's
+// virtual memory functions, as NCCL does, so that a program may get its handle
+// (cuMemRetainAllocationHandle) and export that (cuMemExportToShareableHandle).
 //
-// An allocation is one handle, mapped once over the whole of a range of addresses of its own. Each
-// GPU of the process that reaches the owner's memory may read and write it.
+// An allocation is one handle, mapped once over an address range of its own. Each GPU of the
+// process that can access the owner's memory may read and write it.
 #ifndef MCCS_SHIM_VIRTUAL_ALLOCATIONS_H_
 #define MCCS_SHIM_VIRTUAL_ALLOCATIONS_H_
 
@@ -21,22 +21,22 @@
 
 namespace mccs::shim {
 
-// Those that are alive. THREAD: any; the lock is a leaf, and CUDA is not called under it.
+// The live allocations. THREAD: any; the lock is a leaf, and CUDA is not called under it.
 class VirtualAllocations {
  public:
-  // Whether this GPU's memory can be made so; else it is cuMemAlloc's.
+  // Whether this GPU supports such memory; else ncclMemAlloc uses cuMemAlloc.
   static bool AreMadeOn(const DriverApi& driver, int ordinal);
 
-  // At least so many bytes, as many as CUDA's granularity asks for.
-  // REQUIRES: AreMadeOn, `bytes` > 0. Errors: kUnknown, CUDA's; nothing is left behind then.
+  // Allocates at least `bytes`, rounded up to CUDA's granularity.
+  // REQUIRES: AreMadeOn, `bytes` > 0. Errors: kUnknown, CUDA's; nothing is allocated then.
   absl::StatusOr<AddressRange> Make(const DriverApi& driver, int ordinal, size_t bytes);
 
-  // Whether one fills exactly this range.
+  // Whether an allocation has exactly this range.
   bool Contains(const AddressRange& range) const;
 
-  // The one that begins there is whoever's who takes it, once: it is to be given back.
+  // Removes the allocation that begins there, if any; the caller must pass it to GiveBack.
   std::optional<AddressRange> Take(uint64_t address);
-  // Nobody waits for work on the memory, as NCCL does not. Errors: kUnknown, CUDA's.
+  // Frees it without waiting for work on the memory, as NCCL does. Errors: kUnknown, CUDA's.
   static absl::Status GiveBack(const DriverApi& driver, const AddressRange& range);
 
  private:

@@ -16,17 +16,17 @@
 namespace mccs::shim {
 namespace {
 
-// A daemon that takes longer to map something is ill.
+// A daemon that takes longer to map a chunk counts as stuck.
 constexpr std::chrono::seconds kMapTime{30};
-// For so long a call waits until the place of a mapping that is gone is free; then it stages.
+// A call waits this long for a former mapping's place to become free; then it stages.
 constexpr std::chrono::milliseconds kFreeTime{20};
-// Descriptors that are under way at a time: the kernel counts them against the process's limit.
+// The number of descriptors in flight: the kernel counts them against the process's limit.
 constexpr size_t kMostAsked = 32;
-// One new chunk looks for so many others that were unmapped unseen.
+// Each new chunk checks this many others for memory that was unmapped unseen.
 constexpr int kCheckedPerChunk = 8;
-// Windows begin and end at multiples of it, as CUDA's mappings do.
+// Alignment of reserved ranges, as of CUDA's mappings.
 constexpr uint64_t kWindowUnit = 2 * kMiB;
-// Where the driver does not say how much memory a GPU has.
+// Assumed if the driver does not report a GPU's memory size.
 constexpr uint64_t kUnknownDeviceBytes = 128 * kGiB;
 
 absl::Status NothingAt(uint64_t address) {
@@ -35,7 +35,7 @@ absl::Status NothingAt(uint64_t address) {
 
 }  // namespace
 
-// ---- Windows ---------------------------------------------------------------------------------
+// ---- Reserved ranges -------------------------------------------------------------------------
 
 VirtualRanges::Window* VirtualRanges::WindowOf(const AddressRange& use) const {
   for (const auto& window : windows_) {
@@ -44,8 +44,8 @@ VirtualRanges::Window* VirtualRanges::WindowOf(const AddressRange& use) const {
   return nullptr;
 }
 
-// PyTorch reserves 9/8 of the GPU's memory for a segment: as much lies on either side. No more: a
-// tenant's windows are counted with what they reserve.
+// PyTorch reserves 9/8 of the GPU's memory for a segment, so this reserves as much on either side.
+// No more, because reservations count against the tenant's quota.
 uint64_t VirtualRanges::WindowBytes(const AddressRange& use) const {
   int device = 0;
   size_t device_bytes = 0;
@@ -59,7 +59,8 @@ uint64_t VirtualRanges::WindowBytes(const AddressRange& use) const {
   return 2 * (segment / kWindowUnit + 2) * kWindowUnit;  // a use may begin within a unit
 }
 
-// What has nothing mapped to it is the daemon's again: it counts against the tenant's share.
+// Returns reservations without mappings to the daemon, because they count against the tenant's
+// quota.
 void VirtualRanges::CloseEmptyWindows() {
   std::erase_if(windows_, [&](const std::unique_ptr<Window>& window) {
     DropLeft(*window);
@@ -127,7 +128,7 @@ bool VirtualRanges::empty() const {
   });
 }
 
-// ---- Looking up, and mapping what is missing -------------------------------------------------
+// ---- Looking up, and mapping missing chunks --------------------------------------------------
 
 absl::StatusOr<VirtualRanges::Found> VirtualRanges::Resolve(const AddressRange& use) {
   Found found;
@@ -148,14 +149,14 @@ absl::StatusOr<VirtualRanges::Found> VirtualRanges::Resolve(const AddressRange& 
   return found;
 }
 
-// Nothing is reserved for a count that is wrong, and nothing staged.
+// Checks first, so that an invalid count causes no reservation and no staging.
 absl::Status VirtualRanges::CheckMapped(const AddressRange& use) const {
   for (uint64_t at = use.base; at < use.end();) {
     const std::optional<AddressRange> extent = ExtentOf(driver_, at);
     if (!extent || !extent->Contains(at)) return NothingAt(at);
     if (KindOf(driver_, at) != MemoryKind::kVirtual) {
       return absl::InvalidArgumentError(
-          absl::StrCat("what is at 0x", absl::Hex(at), " is no virtual memory"));
+          absl::StrCat("memory at 0x", absl::Hex(at), " is not virtual memory"));
     }
     at = extent->end();
   }
@@ -197,21 +198,21 @@ absl::Status VirtualRanges::MapMissing(Window& window, const AddressRange& use, 
   return absl::OkStatus();
 }
 
-// Null where it cannot be mapped now.
+// Null if the chunk cannot be mapped now.
 absl::StatusOr<VirtualRanges::Chunk*> VirtualRanges::Add(Window& window, const AddressRange& chunk,
                                                          unsigned long long cuda_id, Found& found) {
-  // What was at these addresses is gone.
+  // The former mappings at these addresses are gone.
   TakeOut(
       window, chunk, [](const auto&, const auto&) { return true; }, nullptr);
   MCCS_ASSIGN_OR_RETURN(const UniqueFd fd, DescriptorOf(driver_, chunk.base));
   Chunk fresh{.bytes = chunk.bytes, .cuda_id = cuda_id, .shared = fd.valid(), .last_use = {}};
   if (fresh.shared) {
     if (!window.range.Contains(chunk)) {
-      found.refusal = "it reaches beyond the addresses that are reserved for it";
+      found.refusal = "it exceeds its reserved address range";
       return nullptr;
     }
     if (!IsFree(window, chunk)) {
-      found.refusal = "what was mapped at these addresses before is in use still";
+      found.refusal = "the former mapping at these addresses is still in use";
       return nullptr;
     }
     if (asked_.size() == kMostAsked) MCCS_RETURN_IF_ERROR(Collect(window, found));
@@ -226,14 +227,14 @@ absl::StatusOr<VirtualRanges::Chunk*> VirtualRanges::Add(Window& window, const A
   return &(window.chunks[chunk.base] = fresh);
 }
 
-// Of those that were asked to leave, the ones that have.
+// Removes the entries of chunks that the daemon has released.
 void VirtualRanges::DropLeft(Window& window) {
   std::erase_if(window.leaving, [&](const Leaving& leaving) {
     return client_.dead() || client_.Poll(leaving.request).has_value();
   });
 }
 
-// Whether the daemon has let go of what was there.
+// Whether the daemon has released the former mappings of the range.
 bool VirtualRanges::IsFree(Window& window, const AddressRange& range) {
   const auto until = std::chrono::steady_clock::now() + kFreeTime;
   for (PoliteWait wait;; wait.Pause()) {
@@ -245,7 +246,7 @@ bool VirtualRanges::IsFree(Window& window, const AddressRange& range) {
   }
 }
 
-// Reads the answers to all that was asked. What was refused is asked for again by the next call.
+// Reads the replies to all requests. The next call requests rejected chunks again.
 absl::Status VirtualRanges::Collect(Window& window, Found& found) {
   absl::Status broken;
   for (const Asked& asked : std::exchange(asked_, {})) {
@@ -261,9 +262,9 @@ absl::Status VirtualRanges::Collect(Window& window, Found& found) {
   return broken;
 }
 
-// ---- Letting go ------------------------------------------------------------------------------
+// ---- Releasing -------------------------------------------------------------------------------
 
-// Neighbours go in one message.
+// Combines adjacent chunks into one message.
 bool VirtualRanges::TakeOut(Window& window, const AddressRange& range, Chooser chosen,
                             std::vector<Leaving>* requests, size_t most) {
   AddressRange run;
@@ -332,18 +333,18 @@ size_t VirtualRanges::CountUnanswered() {
   return count;
 }
 
-// What a program unmaps where nobody sees it stays bounded by what it maps.
+// Bounds the number of chunks that a program unmaps unseen.
 void VirtualRanges::ForgetUnmapped() {
   for (int i = 0; i < kCheckedPerChunk; ++i) {
     Window* window = nullptr;
     uint64_t next = 0;
-    for (const auto& each : windows_) {  // the next address above, over all windows
+    for (const auto& each : windows_) {  // the next higher address, over all reserved ranges
       const auto it = each->chunks.upper_bound(checked_up_to_);
       if (it == each->chunks.end() || (window != nullptr && it->first >= next)) continue;
       window = each.get();
       next = it->first;
     }
-    checked_up_to_ = next;  // 0 where there is none: from the beginning
+    checked_up_to_ = next;  // 0 if there is none: restart from the beginning
     if (window == nullptr) return;
     const Chunk& chunk = window->chunks.at(next);
     if (BufferIdOf(driver_, next) == chunk.cuda_id) continue;

@@ -1,18 +1,19 @@
-// The tenant's virtual memory (cuMemMap) as the daemon knows it: ranges of addresses in which
-// allocations come and go, as PyTorch's expandable segments are.
+// Exports of the tenant's virtual memory (cuMemMap): address ranges in which allocations are mapped
+// and unmapped, such as PyTorch's expandable segments.
 //
-// A window is a span of this process's addresses for which the daemon has reserved as many. A chunk
-// (one mapping of ours) that lies in the window is mapped at the same place in the daemon's, so a
-// buffer over several chunks is one piece there too. Addresses cost nothing: a window is centred
-// where it is first used, and so large that a segment grows within it. What is mapped stays so when
-// a segment grows. A window with nothing left in it ends when leases do, or when another begins.
+// For a range of this process's addresses the daemon reserves a range of the same size. A chunk
+// (one mapping of ours) is mapped at the same offset in the daemon's range, so a buffer over
+// several chunks is contiguous there too. Addresses cost nothing: a reserved range is centred at
+// its first use, and large enough for a segment to grow. Mapped chunks stay mapped when a segment
+// grows. A reserved range without chunks is released when leases end, or when another one is
+// reserved.
 //
-//        window.start                                                    + window.bytes
+//        range.base                                                      + range.bytes
 //   ours      |......[chunk][chunk][chunk]..........[chunk]..................|
 //   daemon's  |......[chunk][chunk][chunk]..........[chunk]..................|
 //
-// CUDA's number of each chunk that a call uses is compared at each call: an address may be mapped
-// anew. That costs a look-up for each mapping, which is small beside the bytes in it.
+// CUDA's number of each chunk is compared at each call that uses it, because an address may be
+// mapped again. That costs one query per mapping, which is cheap compared with moving its bytes.
 #ifndef MCCS_SHIM_VIRTUAL_RANGES_H_
 #define MCCS_SHIM_VIRTUAL_RANGES_H_
 
@@ -34,47 +35,47 @@
 
 namespace mccs::shim {
 
-// THREAD: under the lock of the BufferExports that it is part of.
+// THREAD: under the lock of its BufferExports.
 class VirtualRanges {
  public:
-  // LIFETIME: all outlive this.
+  // LIFETIME: the arguments outlive this object.
   VirtualRanges(const DriverApi& driver, DaemonClient& client, const ExportLeases& leases)
       : driver_(driver), client_(client), leases_(leases) {}
 
-  // Whether the chunk around the address is this one.
+  // Whether the chunk at the address is this one.
   bool Knows(uint64_t address, unsigned long long cuda_id) const;
 
-  // Where the daemon finds `use`; what it has not mapped yet is mapped now.
+  // The place of `use` at the daemon; maps missing chunks.
   struct Found {
-    uint32_t id = 0;      // the daemon's buffer; 0: the range has to be staged
-    uint64_t offset = 0;  // of the range's beginning in it
-    // The chunk around the range's beginning.
+    uint32_t id = 0;      // the daemon's buffer; 0: the range must be staged
+    uint64_t offset = 0;  // of the range's beginning in that buffer
+    // The chunk that contains the range's beginning.
     AddressRange chunk;
     unsigned long long cuda_id = 0;
-    // Why it has to be staged: it can never be shared (empty), or what the daemon said.
+    // The reason for staging: empty if it can never be shared, else the daemon's error.
     std::string refusal;
   };
-  // kInvalidArgument: a part of the range is not mapped, or no virtual memory; else the connection's
+  // kInvalidArgument: a part of the range is not mapped, or not virtual memory; else the connection's
   // errors. REQUIRES: the range does not wrap around.
   absl::StatusOr<Found> Resolve(const AddressRange& use);
 
-  // One export that the daemon was asked to let go of.
+  // One export whose release was requested.
   struct Leaving {
     AddressRange range;
     uint64_t request;
   };
-  // Asks the daemon to let go of every chunk of the range that `chosen` likes, and adds the
-  // requests that have to be answered first. True if there were any.
+  // Requests the release of every chunk of the range that `chosen` accepts, and appends the
+  // requests whose replies must be awaited. True if there are any.
   using Chooser = absl::FunctionRef<bool(const AddressRange& chunk, const ExportLeases::Use& use)>;
   bool BeginLettingGo(const AddressRange& range, Chooser chosen, std::vector<Leaving>* requests);
-  // The same for all there is, without anybody who waits, and with at most so many requests. False
-  // where some are left.
+  // The same for all ranges, with at most `most` requests and without awaiting their replies. False
+  // if some chunks are left.
   bool LetGoOf(Chooser chosen, size_t most);
-  // Requests of which nobody has seen the answer.
+  // The number of requests without a processed reply.
   size_t CountUnanswered();
 
-  // The chunks that a span of offsets in this buffer of the daemon lies in; nothing where it has no
-  // such buffer. REQUIRES: the span is not empty.
+  // The chunks that contain a span of offsets in this daemon buffer; nothing if there is no such
+  // buffer. REQUIRES: the span is not empty.
   std::optional<AddressRange> ChunksAround(uint32_t id, const AddressRange& span) const;
   bool empty() const;
 
@@ -82,7 +83,7 @@ class VirtualRanges {
   struct Chunk {
     uint64_t bytes = 0;
     unsigned long long cuda_id = 0;
-    bool shared = false;  // else it cannot be
+    bool shared = false;  // false: it cannot be shared
     ExportLeases::Use last_use;
   };
   using Chunks = std::map<uint64_t, Chunk>;  // by address
@@ -112,7 +113,8 @@ class VirtualRanges {
   bool IsFree(Window& window, const AddressRange& range);
   absl::Status Collect(Window& window, Found& found);
 
-  // Without `requests` they are kept in the window. False where `most` were not enough.
+  // With null `requests`, stores them in the reserved range. False if `most` requests were not
+  // enough.
   bool TakeOut(Window& window, const AddressRange& range, Chooser chosen,
                std::vector<Leaving>* requests, size_t most = SIZE_MAX);
   void ForgetUnmapped();
@@ -121,8 +123,8 @@ class VirtualRanges {
   DaemonClient& client_;
   const ExportLeases& leases_;
   std::vector<std::unique_ptr<Window>> windows_;
-  std::vector<Asked> asked_;    // for chunks of the window that is being resolved
-  uint64_t checked_up_to_ = 0;  // the chunk that ForgetUnmapped looked at last
+  std::vector<Asked> asked_;    // for chunks of the range that is being resolved
+  uint64_t checked_up_to_ = 0;  // the chunk that ForgetUnmapped checked last
 };
 
 }  // namespace mccs::shim

@@ -1,4 +1,4 @@
-// The shim's end of a communicator's work ring: single producer, never blocks.
+// The producer's end of a communicator's work ring: single producer, never blocks.
 #ifndef MCCS_SHIM_WORK_RING_H_
 #define MCCS_SHIM_WORK_RING_H_
 
@@ -23,7 +23,7 @@ class WorkRing {
     return true;
   }
 
-  // Shows the daemon all that was written. True if there was anything new.
+  // Makes all written records visible to the daemon. True if there are new ones.
   bool Publish() {
     if (published_ == written_) return false;
     published_ = written_;
@@ -32,7 +32,7 @@ class WorkRing {
     return true;
   }
 
-  // The number that the next operation gets; operations count from 1.
+  // The number of the next operation; numbers start at 1.
   uint64_t NextSequence() { return ++last_sequence_; }
   uint64_t last_sequence() const { return last_sequence_; }
 

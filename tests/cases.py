@@ -1,5 +1,5 @@
-"""Runs unittest cases as a GoogleTest program would be run: the same lines on stdout, and with
-GTEST_OUTPUT=xml:FOLDER/ the same report, so that scripts/count_results counts every case."""
+"""Runs unittest cases with the output of a GoogleTest program: the same lines on stdout and, with
+GTEST_OUTPUT=xml:DIRECTORY/, the same report, so that scripts/count_results counts every case."""
 import os
 import sys
 import time
@@ -58,7 +58,7 @@ class _Result(unittest.TestResult):
             self._tell(test)
 
     def _fail(self, test, text):
-        # setUpClass fails without a test having started.
+        # A failure of setUpClass comes before any startTest.
         if self._is_group(test):
             self._started = time.monotonic()
             self._told = ("  FAILED", "failure", text)
@@ -79,7 +79,7 @@ def _label(test):
 
 
 def main():
-    """Runs the cases of the calling program; arguments are words that a case's name must contain."""
+    """Runs the cases of the calling program. Arguments select the cases whose names contain one of them."""
     program = os.path.splitext(os.path.basename(sys.argv[0]))[0]
     loader = unittest.TestLoader()
     if len(sys.argv) > 1:

@@ -1,4 +1,4 @@
-"""Runs a test program in PyTorch's environment, on emulated GPUs; skips it, aloud, where there is none."""
+"""Runs a test program in PyTorch's environment on emulated GPUs, or reports it as skipped without one."""
 import os
 import pathlib
 import sys
@@ -13,7 +13,7 @@ EXTENSION = LIB / "emulation/libmccs_torch.so"
 
 
 def environment():
-    """The environment's folder: MCCS_PYTORCH_ENV, else where scripts/setup_pytorch puts it."""
+    """The environment's directory: MCCS_PYTORCH_ENV, or by default where scripts/setup_pytorch creates it."""
     return pathlib.Path(os.environ.get("MCCS_PYTORCH_ENV") or ROOT / "build/pytorch")
 
 
@@ -22,11 +22,11 @@ def python():
 
 
 def why_not():
-    """Why PyTorch cannot run here, or None."""
+    """The reason why PyTorch cannot run here, or None."""
     if not python().exists():
-        return f"no PyTorch in {environment()}; scripts/setup_pytorch makes it"
+        return f"no PyTorch in {environment()}; run scripts/setup_pytorch"
     if not EXTENSION.exists():
-        return f"{EXTENSION} is not built (it is not with sanitizers); run scripts/build release"
+        return f"{EXTENSION} does not exist (sanitizer builds do not build it); run scripts/build release"
     return None
 
 
@@ -35,8 +35,8 @@ def preload():
 
 
 def enter(gpus=2):
-    """Starts the calling program anew under PyTorch's interpreter with emulated GPUs. Returns in there, and where
-    that is impossible: then the program has but one test, which is skipped."""
+    """Restarts the calling program in PyTorch's interpreter with emulated GPUs and returns there. If that is
+    impossible, replaces its tests with one skipped test."""
     if os.environ.get("MCCS_TEST_IN_PYTORCH"):
         return True
     reason = why_not()

@@ -45,8 +45,7 @@ std::span<const Topology::Neighbour> EcmpPaths::NextHops(SwitchId at, SwitchId t
   return {tree.next_hops.data() + begin, static_cast<size_t>(end - begin)};
 }
 
-// By breadth-first search from there. Links lead both ways, so distances to a switch are those from
-// it.
+// Breadth-first search from `toward`. Links are bidirectional, so distances are symmetric.
 std::vector<int32_t> EcmpPaths::DistancesTo(SwitchId toward) const {
   std::vector<int32_t> distance(topology_.switches().size(), kFar);
   std::vector<SwitchId> queue = {toward};
@@ -77,7 +76,7 @@ const EcmpPaths::Tree& EcmpPaths::TreeToward(SwitchId toward) {
   return *tree;
 }
 
-// Depth first, each switch's next hops in their order.
+// Depth first, next hops in their order.
 FabricPaths EcmpPaths::Enumerate(SwitchId from, SwitchId to) {
   if (from == to) return {.count = 1, .hops = 0, .arcs = {}};
   FabricPaths paths;

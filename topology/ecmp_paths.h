@@ -1,12 +1,11 @@
-// Equal-cost paths: all shortest ways (fewest links) between two NICs over the switches, as a
-// fabric takes them whose switches know for each destination all next hops that are nearest to it
-// (ECMP, RFC 2992).
+// Equal-cost paths: all shortest paths (fewest links) between two NICs over the switches, as in a
+// fabric whose switches know all nearest next hops for each destination (ECMP, RFC 2992).
 //
-// A path's index is its place in one fixed order: by the first switch's choice among its next hops,
-// then the second's, and so on, next hops in the order of Topology::NeighboursOf. So in a
-// leaf-spine fabric path i goes over the i-th spine, whichever leaves it joins.
+// A path's index is its place in a fixed order: by the first switch's choice among its next hops,
+// then the second's, and so on, with next hops in the order of Topology::NeighboursOf. In a
+// leaf-spine fabric, path i uses the i-th spine, for every pair of leaves.
 //
-// Paths are worked out once per pair of leaves, when they are first asked for.
+// The paths of a pair of leaves are computed once, on first use.
 // THREAD: one.
 #ifndef MCCS_TOPOLOGY_ECMP_PATHS_H_
 #define MCCS_TOPOLOGY_ECMP_PATHS_H_
@@ -25,34 +24,35 @@ namespace mccs {
 
 using PathIndex = StrongInt<struct PathIndexTag, int32_t>;
 
-// The arcs of a flow, from its NIC to the other. Six reach across a three-tier fabric.
+// The arcs of a flow, from NIC to NIC. Six suffice for a three-tier fabric.
 using Path = absl::InlinedVector<ArcId, 6>;
 
-// A pair with more shortest paths than this has the first ones only.
+// Limit per pair; for pairs with more shortest paths, the others are ignored.
 inline constexpr int32_t kMaxPathsOfPair = 4096;
 
-// The ways between two switches: `count` paths of `hops` arcs each, one after the other.
+// The paths between two switches: `count` paths of `hops` arcs each, one after the other.
 struct FabricPaths {
   int32_t count = 0;
   int32_t hops = 0;
   std::vector<ArcId> arcs;
   bool disjoint = true;  // no two paths have an arc in common
-  int32_t number = 0;    // of all that one EcmpPaths has: 0, 1 … as they were asked for
+  int32_t number = 0;    // unique within one EcmpPaths: 0, 1, … in the order of first use
 };
 
 // The paths from one NIC to another.
-// LIFETIME: that of the EcmpPaths it came from.
+// LIFETIME: that of its EcmpPaths.
 class PathSet {
  public:
   PathSet() = default;
   PathSet(ArcId out, ArcId into, const FabricPaths* fabric)
       : out_(out), into_(into), fabric_(fabric) {}
 
-  // 0 where no links lead there.
+  // 0: no links lead there.
   int32_t size() const { return fabric_ == nullptr ? 0 : fabric_->count; }
   bool empty() const { return size() == 0; }
 
-  // The arcs that all paths share, and those between the switches. REQUIRES: not empty.
+  // The first and last arc, which all paths share, and the arcs between the switches.
+  // REQUIRES: not empty.
   ArcId out() const { return out_; }
   ArcId into() const { return into_; }
   std::span<const ArcId> Fabric(PathIndex path) const {
@@ -61,8 +61,8 @@ class PathSet {
   }
   // out, Fabric, into.
   Path operator[](PathIndex path) const;
-  // The ways between the switches at the ends: the same object for all NICs at these two. Null
-  // where no links lead there.
+  // The paths between the switches at the ends: the same object for all NICs at these two. Null: no
+  // links lead there.
   const FabricPaths* fabric() const { return fabric_; }
 
  private:
@@ -72,21 +72,21 @@ class PathSet {
 
 class EcmpPaths {
  public:
-  // Over the links that are not `down` (by link; empty: none is).
+  // Uses the links that are not `down` (by link; empty: none is).
   // LIFETIME: `topology` outlives this and is not changed.
   explicit EcmpPaths(const Topology& topology, std::vector<bool> down = {});
 
   // REQUIRES: from ≠ to. Two NICs of one host have paths too, through their switches.
   PathSet Between(NicId from, NicId to);
 
-  // The equal next hops of a packet at `at` that goes to a NIC at the switch `toward`, in their
-  // order. Empty: it is there, or no links lead there.
+  // The equal next hops of a packet at `at` to a NIC at the switch `toward`, in their order. Empty:
+  // the packet is there, or no links lead there.
   std::span<const Topology::Neighbour> NextHops(SwitchId at, SwitchId toward);
 
  private:
-  // Where packets to one switch go.
+  // The next hops of packets to one switch.
   struct Tree {
-    std::vector<int32_t> begin;  // by switch, and one more: its part of next_hops
+    std::vector<int32_t> begin;  // by switch, plus one: start of its part of next_hops
     std::vector<Topology::Neighbour> next_hops;
   };
 
@@ -97,7 +97,7 @@ class EcmpPaths {
 
   const Topology& topology_;
   const std::vector<bool> down_;
-  std::vector<std::unique_ptr<Tree>> trees_;  // by switch; null until asked for
+  std::vector<std::unique_ptr<Tree>> trees_;  // by switch; null until first use
   absl::flat_hash_map<std::pair<SwitchId, SwitchId>, std::unique_ptr<FabricPaths>> fabric_;
 };
 

@@ -1,4 +1,4 @@
-// What a switch tells flows apart by.
+// The header fields by which switches distinguish flows.
 #ifndef MCCS_TOPOLOGY_FIVE_TUPLE_H_
 #define MCCS_TOPOLOGY_FIVE_TUPLE_H_
 
@@ -10,11 +10,11 @@
 
 namespace mccs {
 
-// IP's protocol numbers. TCP lanes are TCP; RDMA lanes (RoCEv2) are UDP to port 4791.
+// IP protocol numbers. TCP lanes use TCP; RDMA lanes (RoCEv2) use UDP to port 4791.
 inline constexpr uint8_t kProtocolTcp = 6;
 inline constexpr uint8_t kProtocolUdp = 17;
 
-// Of IPv4. Numbers, not bytes on the wire: 10.0.0.1 is 0x0a000001.
+// IPv4 only. Addresses are numbers, not bytes on the wire: 10.0.0.1 is 0x0a000001.
 struct FiveTuple {
   uint32_t source_address = 0;
   uint32_t destination_address = 0;
@@ -25,9 +25,9 @@ struct FiveTuple {
   friend auto operator<=>(const FiveTuple&, const FiveTuple&) = default;
 };
 
-// "10.0.0.1" as a number; nothing for what is no numeric IPv4 address.
+// "10.0.0.1" as a number; nothing: not a numeric IPv4 address.
 std::optional<uint32_t> ParseIpv4(std::string_view text);
-// And back.
+// The reverse.
 std::string FormatIpv4(uint32_t address);
 
 }  // namespace mccs

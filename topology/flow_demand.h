@@ -1,4 +1,4 @@
-// What one flow would like of the network, and what is promised to it.
+// The demand, weight and limits of one flow.
 #ifndef MCCS_TOPOLOGY_FLOW_DEMAND_H_
 #define MCCS_TOPOLOGY_FLOW_DEMAND_H_
 
@@ -15,8 +15,8 @@ struct FlowDemand {
   Path path;
   double weight = 1;  // above zero, finite
   double demand_bps = kUnlimitedBps;
-  double guarantee_bps = 0;  // finite; of what it demands, so much it gets whatever others want
-  double cap_bps = kUnlimitedBps;  // never more than this; not below the guarantee
+  double guarantee_bps = 0;        // finite; the flow gets at least min(demand, guarantee)
+  double cap_bps = kUnlimitedBps;  // upper limit, not below the guarantee
 };
 
 }  // namespace mccs

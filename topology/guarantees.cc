@@ -12,7 +12,7 @@ std::vector<BrokenGuarantee> FindBrokenGuarantees(std::span<const double> capaci
     for (const ArcId arc : flow.path) guaranteed[arc.value()] += flow.guarantee_bps;
   }
   std::vector<BrokenGuarantee> broken;
-  std::vector<size_t> place(capacity_bps.size());  // in `broken`, from 1 on
+  std::vector<size_t> place(capacity_bps.size());  // in `broken`, from 1; 0: none
   for (size_t arc = 0; arc < capacity_bps.size(); ++arc) {
     if (guaranteed[arc] <= capacity_bps[arc] * (1 + kRateTolerance)) continue;
     broken.push_back({.arc = ArcId(static_cast<int32_t>(arc)),

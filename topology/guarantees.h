@@ -1,4 +1,4 @@
-// Whether the guarantees of flows can be kept all at once.
+// Checks whether all guarantees of flows can be held at once.
 #ifndef MCCS_TOPOLOGY_GUARANTEES_H_
 #define MCCS_TOPOLOGY_GUARANTEES_H_
 
@@ -12,7 +12,7 @@
 
 namespace mccs {
 
-// An arc whose flows were promised more than it carries.
+// An arc with guarantees above its capacity.
 struct BrokenGuarantee {
   ArcId arc;
   double guaranteed_bps = 0;  // sum of the guarantees of the flows over it
@@ -20,9 +20,8 @@ struct BrokenGuarantee {
   std::vector<size_t> flows;  // those with a guarantee, ascending
 };
 
-// All such arcs, ascending. Guarantees count in full, whether or not a flow demands so much now: a
-// promise is checked when it is made. `capacity_bps` is by arc (Topology::ArcCapacities).
-// Guarantees that exceed an arc by less than a billionth of it fit: they are sums of fractions.
+// All such arcs, ascending. Guarantees count in full, whatever the flows demand now. `capacity_bps`
+// is by arc (Topology::ArcCapacities). An excess below kRateTolerance is ignored.
 // REQUIRES: paths within the arcs; guarantees finite, not negative.
 std::vector<BrokenGuarantee> FindBrokenGuarantees(std::span<const double> capacity_bps,
                                                   std::span<const FlowDemand> flows);
@@ -30,8 +29,7 @@ std::vector<BrokenGuarantee> FindBrokenGuarantees(std::span<const double> capaci
 // "leaf0 → spine1 carries 50 Gbps, but 62.5 Gbps of it are guaranteed to 3 flows".
 std::string Describe(const BrokenGuarantee& broken, const Topology& topology);
 
-// How far a sum of rates may stand above a capacity and count as fitting: fractions do not add up
-// exactly.
+// Tolerance, relative to the capacity, for a sum of rates above it: rounding errors of fractions.
 inline constexpr double kRateTolerance = 1e-9;
 
 }  // namespace mccs

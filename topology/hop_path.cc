@@ -3,7 +3,7 @@
 namespace mccs {
 namespace {
 
-// The switch that the arc leads to.
+// The switch at the end of the arc.
 SwitchId HeadOf(const Topology& topology, ArcId arc) {
   const Topology::Link& link = topology.link(LinkOf(arc));
   return IsForward(arc) ? link.b : link.a;

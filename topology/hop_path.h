@@ -1,4 +1,4 @@
-// Which of the equal paths of two NICs a flow takes, by what its switches have answered to probes.
+// Finds which of the equal paths of two NICs a flow takes, from its switches' answers to probes.
 // Pure.
 #ifndef MCCS_TOPOLOGY_HOP_PATH_H_
 #define MCCS_TOPOLOGY_HOP_PATH_H_
@@ -13,24 +13,23 @@
 
 namespace mccs {
 
-// The switches that have addresses in the topology.
+// The addresses of switches in a topology.
 class SwitchAddresses {
  public:
   explicit SwitchAddresses(const Topology& topology);
 
   bool empty() const { return switches_.empty(); }
-  // Whether the switch may have answered so. One of which no address is known may answer by any
-  // that is no other's; none may keep silent (0), too.
+  // Whether the switch may have sent this answer. A switch without known addresses may answer from
+  // any address that no other switch has. Every switch may be silent (0).
   bool MayBe(uint32_t hop, SwitchId at) const;
 
  private:
   absl::flat_hash_map<uint32_t, SwitchId> switches_;
-  std::vector<bool> named_;  // by switch: it has addresses
+  std::vector<bool> named_;  // by switch: it has known addresses
 };
 
-// The only path that the hops fit to; nothing where there is none (the flow takes a way that the
-// topology has not, or not as a shortest one), or several (parallel links, too many silent
-// switches).
+// The only path that matches the hops. Nothing: none does (the flow takes a path that is not in the
+// topology or not a shortest one), or several do (parallel links, too many silent switches).
 std::optional<PathIndex> PathOfHops(const Topology& topology, const SwitchAddresses& addresses,
                                     const PathSet& paths, NicId from, const Hops& hops);
 

@@ -27,7 +27,7 @@ absl::StatusOr<std::string> MachineName() {
   return std::string(name);
 }
 
-// Numeric text of an address that other hosts can use; empty for any other.
+// The numeric form of an address that other hosts can use; empty for any other.
 std::string UsableAddress(const sockaddr* address) {
   char text[INET6_ADDRSTRLEN] = {};
   if (address == nullptr) return "";
@@ -41,16 +41,15 @@ std::string UsableAddress(const sockaddr* address) {
   return text;
 }
 
-// 0, where the driver does not know: it says −1, or the file cannot be read.
+// Reads one number of sysfs; 0: the driver does not know it (−1), or the file cannot be read.
 int64_t FigureOf(const std::string& sysfs, const std::string& nic, const char* name) {
   int64_t figure = 0;
   std::ifstream file(absl::StrCat(sysfs, "/class/net/", nic, "/", name));
   return file >> figure && figure > 0 ? figure : 0;
 }
 
-// Whether there is a cable, or another device, behind what the driver says of a speed: a pair of
-// virtual devices (veth) and a tunnel to a program have made theirs up. Bonds, VLANs and the like
-// have a type of their own.
+// Whether the reported speed is real: the NIC has a device, or is a bond, VLAN or similar, which
+// has a DEVTYPE. Virtual pairs (veth) and tunnels to programs report invented speeds.
 bool HasSpeed(const std::string& sysfs, const std::string& nic) {
   const std::string folder = absl::StrCat(sysfs, "/class/net/", nic);
   if (access(absl::StrCat(folder, "/device").c_str(), F_OK) == 0) return true;

@@ -1,5 +1,4 @@
-// What this machine is: its name, NICs and GPUs. Apart from the rest of topology/, for it reads the
-// machine.
+// Reads name, NICs and GPUs of this machine. The only part of topology/ that is not pure.
 #ifndef MCCS_TOPOLOGY_HOST_DISCOVERY_H_
 #define MCCS_TOPOLOGY_HOST_DISCOVERY_H_
 
@@ -13,21 +12,21 @@ namespace mccs {
 
 struct NicInfo {
   std::string name;
-  std::vector<std::string> addresses;  // numeric, IPv4 first; no link-local ones
-  uint64_t speed_bps = 0;              // 0: the kernel does not know
-  int32_t mtu_bytes = 0;               // likewise
+  std::vector<std::string> addresses;  // numeric, IPv4 first; without link-local ones
+  uint64_t speed_bps = 0;              // 0: unknown to the kernel
+  int32_t mtu_bytes = 0;               // 0: unknown to the kernel
   bool loopback = false;
 };
 
 struct GpuInfo {
   int32_t index = 0;
-  std::string bus_id;  // "0000:1b:00.0"; empty where unknown
+  std::string bus_id;  // "0000:1b:00.0"; empty: unknown
 };
 
 struct HostInventory {
   std::string name;
-  std::vector<NicInfo>
-      nics;  // that are up and have an address, in natural order of their names, loopback last
+  // NICs that are up and have an address, in natural order of their names, loopback last.
+  std::vector<NicInfo> nics;
   std::vector<GpuInfo> gpus;
 };
 
@@ -37,11 +36,11 @@ struct HostDiscoveryOptions {
   std::string sysfs = "/sys";
 };
 
-// THREAD: any. Blocks for system calls only.
+// THREAD: any. Blocks only for system calls.
 absl::StatusOr<HostInventory> DiscoverHost(const HostDiscoveryOptions& options);
 
-// Leaves NICs only the addresses at which streams arrive at one who listens at `listen`: numeric;
-// the wildcard of a family stands for all addresses ("::" for both families).
+// Removes the addresses of NICs that a listener at `listen` does not serve. `listen` is numeric; a
+// wildcard serves all addresses of its family ("::": of both families).
 void KeepAddressesAt(const std::string& listen, HostInventory* host);
 
 }  // namespace mccs

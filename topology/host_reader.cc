@@ -17,11 +17,11 @@ void HostReader::Read(YamlReader& entry) {
   entry.Field("rack", &rack_name, Need::kRequired);
   const std::optional<RackId> rack = topology_.FindRack(rack_name);
   if (entry.Has("rack") && !rack)
-    entry.Refuse("rack", NotThere("rack", rack_name, topology_.racks(), "name it in racks"));
+    entry.Refuse("rack", NotThere("rack", rack_name, topology_.racks(), "add it to racks"));
   int32_t gpus = 0;
   entry.Field("gpus", &gpus, Need::kRequired);
   if (gpus < 0 || gpus > kMaxGpusOfHost)
-    entry.Refuse("gpus", absl::StrCat("a host has 0 to ", kMaxGpusOfHost, " GPUs, not ", gpus));
+    entry.Refuse("gpus", absl::StrCat("a host has 0 to ", kMaxGpusOfHost, " GPUs; got ", gpus));
   const std::vector<NicEntry> nics = ReadNics(entry, gpus, names.size());
   if (topology_.hosts().size() + names.size() > kMaxTopologyHosts)
     return entry.Refuse("name", absl::StrCat("more than ", kMaxTopologyHosts, " hosts"));
@@ -34,12 +34,10 @@ void HostReader::Read(YamlReader& entry) {
 std::vector<HostReader::NicEntry> HostReader::ReadNics(YamlReader& host, int32_t gpus,
                                                        size_t hosts) {
   std::vector<YamlReader> entries = host.Children("nics", Need::kRequired);
-  UniqueNames unique("the NICs of a host need names of their own");
-  // Both parts may have a '-': eth0 at p1-leaf0, and eth0-p1 at leaf0. Links of other hosts and
-  // those between switches cannot be meant, as nobody else's have "HOST/" before them.
-  UniqueNames links(
-      "the links of a host's NICs, which are called NIC-SWITCH, need names of their own: call one "
-      "of the NICs otherwise");
+  UniqueNames unique("NIC names must be unique on a host");
+  // Both parts may contain '-': eth0 at p1-leaf0, and eth0-p1 at leaf0. Links of other hosts and
+  // between switches cannot collide: only this host's links start with "HOST/".
+  UniqueNames links("the link names NIC-SWITCH must be unique on a host; rename one of the NICs");
   std::vector<NicEntry> nics;
   size_t count = 0;
   for (YamlReader& entry : entries) {
@@ -52,9 +50,9 @@ std::vector<HostReader::NicEntry> HostReader::ReadNics(YamlReader& host, int32_t
     count += nic.names.size();
   }
   if (entries.empty() && !host.Refused())
-    host.Refuse("nics", "a host needs a NIC; name one, with its switch and capacity");
+    host.Refuse("nics", "'nics' is empty; give at least one NIC, with its switch and capacity");
   if (count > kMaxNicsOfHost)
-    host.Refuse("nics", absl::StrCat("a host has at most ", kMaxNicsOfHost, " NICs, not ", count));
+    host.Refuse("nics", absl::StrCat("a host has at most ", kMaxNicsOfHost, " NICs; got ", count));
   const bool said = std::any_of(nics.begin(), nics.end(),
                                 [](const NicEntry& nic) { return !nic.near_gpus.empty(); });
   for (int32_t gpu = 0; said && gpu < gpus; ++gpu) {
@@ -62,9 +60,10 @@ std::vector<HostReader::NicEntry> HostReader::ReadNics(YamlReader& host, int32_t
           return std::find(nic.near_gpus.begin(), nic.near_gpus.end(), gpu) != nic.near_gpus.end();
         }))
       continue;
-    host.Refuse("nics", absl::StrCat("GPU ", gpu,
-                                     " is near no NIC; name it in near_gpus of one, or leave "
-                                     "near_gpus out of all"));
+    host.Refuse(
+        "nics",
+        absl::StrCat("GPU ", gpu,
+                     " is near no NIC; add it to near_gpus of one, or remove near_gpus from all"));
   }
   return nics;
 }
@@ -85,7 +84,7 @@ void HostReader::ReadSwitches(YamlReader& entry, NicEntry& nic) {
     const std::optional<SwitchId> found = topology_.FindSwitch(name);
     if (!found) {
       return entry.Refuse("switch",
-                          NotThere("switch", name, topology_.switches(), "name it in switches"));
+                          NotThere("switch", name, topology_.switches(), "add it to switches"));
     }
     nic.switches.push_back(*found);
   }
@@ -94,7 +93,7 @@ void HostReader::ReadSwitches(YamlReader& entry, NicEntry& nic) {
     nic.switches.resize(nic.names.size(), nic.switches.front());
   } else if (names.size() != nic.names.size()) {
     entry.Refuse("switch", absl::StrCat(names.size(), " switches for ", nic.names.size(),
-                                        " NICs; name one for all, or one for each"));
+                                        " NICs; give one for all, or one for each"));
   }
 }
 
@@ -106,9 +105,9 @@ void HostReader::ReadNearGpus(YamlReader& entry, int32_t gpus, NicEntry& nic) {
     if (!absl::SimpleAtoi(texts[i], &gpu) || gpu < 0 || gpu >= gpus) {
       entry.RefuseItem(
           "near_gpus", i,
-          absl::StrCat("there is no GPU ", texts[i], "; the host has ", gpus, ", counted from 0"));
+          absl::StrCat("unknown GPU ", texts[i], "; the host has ", gpus, ", numbered from 0"));
     } else if (std::find(nic.near_gpus.begin(), nic.near_gpus.end(), gpu) != nic.near_gpus.end()) {
-      entry.RefuseItem("near_gpus", i, absl::StrCat("GPU ", gpu, " stands here again"));
+      entry.RefuseItem("near_gpus", i, absl::StrCat("GPU ", gpu, " is a duplicate; remove it"));
     } else {
       nic.near_gpus.push_back(gpu);
     }
@@ -120,7 +119,7 @@ void HostReader::ReadAddresses(YamlReader& entry, size_t hosts, NicEntry& nic) {
   entry.Field("address", &pattern);
   if (!entry.Has("address") || hosts == 0 || nic.names.empty()) return;
   nic.addresses = ExpandAddresses(entry, "address", pattern, hosts * nic.names.size(),
-                                  "NICs; all NICs of the first host come first", addresses_);
+                                  "NICs; list all NICs of the first host first", addresses_);
 }
 
 void HostReader::Add(const std::string& name, size_t n, RackId rack, int32_t gpus,
@@ -144,7 +143,7 @@ void HostReader::Add(const std::string& name, size_t n, RackId rack, int32_t gpu
   if (!said) SpreadEvenly(host);
 }
 
-// Both laid over the same length, in equal pieces: what overlaps is near.
+// Both are spread over the same length in equal pieces; overlapping pieces are near.
 void HostReader::SpreadEvenly(HostId id) {
   const std::vector<GpuId> gpus = topology_.host(id).gpus;
   const std::vector<NicId> nics = topology_.host(id).nics;

@@ -1,5 +1,5 @@
-// Reading of one entry of `hosts` in a topology file (topology/topology_reader.h): hosts that are
-// alike, with their NICs and GPUs.
+// Reads one entry of `hosts` in a topology file (topology/topology_reader.h): a group of equal
+// hosts with their NICs and GPUs.
 #ifndef MCCS_TOPOLOGY_HOST_READER_H_
 #define MCCS_TOPOLOGY_HOST_READER_H_
 
@@ -14,21 +14,21 @@ namespace mccs {
 
 class HostReader {
  public:
-  // `nodes` are the names of switches and hosts so far, `addresses` all addresses. LIFETIME: all
+  // `nodes`: names of switches and hosts read so far; `addresses`: all addresses. LIFETIME: all
   // outlive this.
   HostReader(Topology& topology, UniqueNames& nodes, UniqueNames& addresses)
       : topology_(topology), nodes_(nodes), addresses_(addresses) {}
 
-  // Adds the hosts of `entry`, the next one of the file. Faults stay in the reader.
+  // Adds the hosts of `entry`, the next one of the file. The reader collects errors.
   void Read(YamlReader& entry);
 
  private:
   struct NicEntry {
     std::vector<std::string> names;
-    std::vector<SwitchId> switches;  // one for each name
+    std::vector<SwitchId> switches;  // one per name
     uint64_t capacity_bps = 0;
     std::vector<int32_t> near_gpus;
-    std::vector<std::string> addresses;  // none, or one for each name of each host
+    std::vector<std::string> addresses;  // none, or one per name and host
   };
 
   std::vector<NicEntry> ReadNics(YamlReader& host, int32_t gpus, size_t hosts);
@@ -44,7 +44,7 @@ class HostReader {
   Topology& topology_;
   UniqueNames& nodes_;
   UniqueNames& addresses_;
-  int32_t entry_ = -1;  // the one that is read
+  int32_t entry_ = -1;  // index of the current entry
 };
 
 }  // namespace mccs

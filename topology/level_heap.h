@@ -1,8 +1,8 @@
-// Numbered things in the order of their levels: the one with the lowest level is at hand, and a
-// level may change. A binary heap that knows where each thing stands in it (source: the priority
-// queue with DECREASE-KEY of Cormen et al., Introduction to Algorithms, chapter 6.5).
+// A priority queue of numbers, with the lowest level first and levels that can change: a binary
+// heap that knows each number's place (source: the priority queue with DECREASE-KEY of Cormen et
+// al., Introduction to Algorithms, chapter 6.5).
 //
-// Equal levels come in the order of their numbers, so that results do not depend on history.
+// Equal levels are sorted by number, so that results do not depend on history.
 #ifndef MCCS_TOPOLOGY_LEVEL_HEAP_H_
 #define MCCS_TOPOLOGY_LEVEL_HEAP_H_
 
@@ -14,20 +14,20 @@ namespace mccs {
 
 class LevelHeap {
  public:
-  // For the numbers 0 … count − 1; none is in it yet.
+  // For the numbers 0 … count − 1. Initially empty.
   explicit LevelHeap(size_t count) : places_(count, kNowhere) {}
 
   bool empty() const { return heap_.empty(); }
 
-  // The lowest one. REQUIRES: not empty.
+  // The lowest entry. REQUIRES: not empty.
   double level() const { return heap_.front().level; }
   int32_t number() const { return heap_.front().number; }
 
-  // Puts `number` in, or lowers its level; a level that is no lower changes nothing.
+  // Adds `number`, or lowers its level; a level that is not lower changes nothing.
   void Lower(int32_t number, double level);
-  // Raises the level of the lowest one. REQUIRES: not empty, level ≥ level().
+  // Raises the level of the lowest entry. REQUIRES: not empty, level ≥ level().
   void RaiseLowest(double level);
-  // Takes the lowest one out. REQUIRES: not empty.
+  // Removes the lowest entry. REQUIRES: not empty.
   void DropLowest();
 
  private:

@@ -15,8 +15,7 @@ namespace {
 
 constexpr size_t kProtocolAt = 2, kPortsAt = 28, kAddressesAt = 36, kKeyBytes = 48;
 
-// Two numbers of the packet at `out`, the one first whose bytes are the smaller little-endian
-// number.
+// Writes two numbers of the packet to `out`, with the pair's smaller little-endian number first.
 template <typename Int>
 void PutPair(Int source, Int destination, std::byte* out) {
   if (destination < source) std::swap(source, destination);
@@ -24,8 +23,8 @@ void PutPair(Int source, Int destination, std::byte* out) {
   std::memcpy(out + sizeof(Int), &destination, sizeof(Int));
 }
 
-// Jenkins' lookup3 (source: Bob Jenkins, 2006, public domain) of one word and a zero, as
-// jhash_2words() of Linux starts it.
+// Jenkins' lookup3 (source: Bob Jenkins, 2006, public domain) of one word and a zero, initialized
+// as in Linux' jhash_2words().
 uint32_t JenkinsHash(uint32_t word) {
   constexpr uint32_t kStart = 0xdeadbeef + (2 << 2);
   uint32_t a = word + kStart, b = kStart, c = kStart;
@@ -63,11 +62,11 @@ uint32_t LinuxMultipathHash(const FiveTuple& flow, uint32_t fields, uint32_t see
 }
 
 size_t LinuxNextHop(uint32_t hash, size_t next_hops) {
-  // The kernel gives the i-th hop all hashes up to 2³¹ (i + 1) / n, rounded, less one.
+  // The kernel assigns to hop i all hashes below 2³¹ (i + 1) / n, rounded.
   const auto bound = [&](size_t i) {
     return ((uint64_t{i + 1} << 31) + next_hops / 2) / next_hops;
   };
-  // Rounding moves a bound by one at most.
+  // Rounding changes a bound by at most one.
   size_t hop = std::min(static_cast<size_t>(uint64_t{hash} * next_hops >> 31), next_hops - 1);
   if (hop > 0 && hash < bound(hop - 1)) --hop;
   if (hop + 1 < next_hops && hash >= bound(hop)) ++hop;

@@ -15,7 +15,7 @@
 namespace mccs {
 namespace {
 
-// The part of an arc's largest weight below which what is left of it counts as inexact.
+// Relative to the arc's largest weight: a smaller remaining weight is inexact and is summed again.
 constexpr double kCancelled = 1e-3;
 
 absl::Status Check(std::span<const double> capacity_bps, std::span<const FlowDemand> flows) {
@@ -25,16 +25,16 @@ absl::Status Check(std::span<const double> capacity_bps, std::span<const FlowDem
       return absl::InvalidArgumentError(absl::StrCat("flow ", f, ": ", why));
     };
     if (!(flow.weight > 0) || std::isinf(flow.weight))
-      return wrong("its weight must be above zero, and finite");
+      return wrong("weight must be finite and above zero");
     if (!(flow.demand_bps >= 0) || !(flow.cap_bps >= 0) || !(flow.guarantee_bps >= 0))
       return wrong("demand, cap and guarantee must not be negative");
-    if (std::isinf(flow.guarantee_bps)) return wrong("its guarantee must be finite");
-    if (flow.cap_bps < flow.guarantee_bps) return wrong("its cap is below its guarantee");
+    if (std::isinf(flow.guarantee_bps)) return wrong("guarantee must be finite");
+    if (flow.cap_bps < flow.guarantee_bps) return wrong("cap is below the guarantee");
     if (flow.path.empty() && std::isinf(std::min(flow.demand_bps, flow.cap_bps)))
-      return wrong("it has no path and wants without limit");
+      return wrong("no path, and neither demand nor cap");
     for (const ArcId arc : flow.path) {
       if (arc.value() < 0 || static_cast<size_t>(arc.value()) >= capacity_bps.size())
-        return wrong("its path has an arc that is not there");
+        return wrong("unknown arc in its path");
     }
   }
   return absl::OkStatus();
@@ -49,22 +49,24 @@ class Filling {
   std::vector<Share> Run();
 
  private:
-  // A flow: kWaiting ──level reaches its guarantee──► kRising ──► kSettled, when it has what it
-  // wants or an arc of its path is full. With an arc full, kWaiting ──► kSettled too.
+  // clang-format off
+  // kWaiting ──level reaches the guarantee──► kRising ──demand reached, or an arc full──► kSettled
+  //    └───────an arc of its path is full───────────────────────────────────────────────────▲
+  // clang-format on
   enum class State : uint8_t { kWaiting, kRising, kSettled };
 
   struct Flow {
-    double weight, floor, ceiling;  // between these its rate stays
+    double weight, floor, ceiling;  // bounds of its rate
     State state = State::kWaiting;
   };
-  // Its load at level t is fixed + weight × t: fixed is what settled and waiting flows have.
+  // Its load at level t is fixed + weight × t; `fixed` includes settled and waiting flows.
   struct Arc {
     double capacity = 0, fixed = 0, weight = 0;
-    double largest_weight = 0;  // since `weight` was last summed up
+    double largest_weight = 0;  // since `weight` was last recomputed
     int32_t rising = 0;
-    int32_t begin = 0, end = 0;  // its part of flows_of_arcs_
+    int32_t begin = 0, end = 0;  // range in flows_of_arcs_
   };
-  // The level at which a flow begins to rise, or has reached its ceiling.
+  // The level at which a flow starts to rise or reaches its ceiling.
   struct Event {
     double level;
     int32_t flow;
@@ -90,8 +92,8 @@ class Filling {
   std::vector<Share> shares_;
   double level_ = 0;
   std::vector<Event> events_;
-  // Arcs with rising flows, by the level at which they are full, or an earlier one: a flow that
-  // settles puts that level off, and it is worked out again when the arc's turn comes.
+  // Arcs with rising flows, by the level at which they become full, or an earlier one. A settled
+  // flow delays that level; it is recomputed when the arc is at the front.
   LevelHeap full_;
 };
 
@@ -230,18 +232,18 @@ void Filling::Settle(int32_t id, double rate, ShareLimit limit, ArcId full_arc) 
     if (!rising) continue;
     arc.weight -= flow.weight;
     --arc.rising;
-    // Of a small difference between large sums only rounding errors are left.
+    // The difference of large sums has only rounding errors left.
     if (arc.rising > 0 && arc.weight < arc.largest_weight * kCancelled) SumAgain(arc);
   }
 }
 
-// The arc is full at level_: none of its flows gets more.
+// The arc is full at level_: none of its flows rises further.
 void Filling::Fill(int32_t id) {
   const Arc& arc = arcs_[id];
   for (int32_t i = arc.begin; i < arc.end; ++i) {
     const int32_t f = flows_of_arcs_[i];
     const Flow& flow = flows_[f];
-    // One that waits for its ceiling has it already.
+    // A flow with floor = ceiling that still waits has its ceiling already.
     if (flow.state == State::kSettled || flow.floor == flow.ceiling) continue;
     const double rate = flow.state == State::kRising ? flow.weight * level_ : flow.floor;
     Settle(f, std::clamp(rate, flow.floor, flow.ceiling), ShareLimit::kLink, ArcId(id));

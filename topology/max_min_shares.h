@@ -1,16 +1,16 @@
-// Who gets how much of the links: weighted max-min fair rates.
+// Weighted max-min fair rates of flows on links.
 //
-// A flow's level is its rate divided by its weight. Rates are max-min fair when no flow's level can
-// be raised without lowering that of a flow whose level is no higher, each rate staying between the
-// flow's guarantee and its demand or cap, whichever is lower. There is exactly one such solution.
-// (A flow that is guaranteed more than its fair level gets its guarantee, and no more.)
+// A flow's level is its rate divided by its weight. Rates are max-min fair if no flow's level can
+// rise without lowering the level of a flow whose level is not higher. Each rate stays between the
+// flow's guarantee and the lower one of its demand and cap. There is exactly one solution. (A flow
+// with a guarantee above its fair level gets exactly its guarantee.)
 //
-// Found by progressive filling (source: Bertsekas and Gallager, Data Networks, 2nd edition 1992,
+// Computed by progressive filling (source: Bertsekas and Gallager, Data Networks, 2nd edition 1992,
 // section 6.5.2; weights and lower bounds as in Radunović and Le Boudec, "A unified framework for
-// max-min and min-max fairness with applications", 2007): one level rises from zero, every flow's
-// rate with it from its guarantee on, until the flow has what it demands or an arc on its path is
-// full. It does not rise in steps but from event to event, so that the work is in proportion to
-// the arcs that all flows take together, times the logarithm of the number of arcs.
+// max-min and min-max fairness with applications", 2007). One level rises from zero. Every flow's
+// rate rises with it, from its guarantee, until the flow has its demand or an arc on its path is
+// full. The level jumps from event to event. The work is proportional to the arcs of all flows
+// together, times the logarithm of the number of arcs.
 #ifndef MCCS_TOPOLOGY_MAX_MIN_SHARES_H_
 #define MCCS_TOPOLOGY_MAX_MIN_SHARES_H_
 
@@ -22,25 +22,24 @@
 
 namespace mccs {
 
-// Why a flow gets no more.
+// Why a flow gets no higher rate.
 enum class ShareLimit {
-  kDemand,  // it has what it wants
-  kCap,     // it may not have more
+  kDemand,  // it has its demand
+  kCap,     // it has its cap
   kLink,    // an arc on its path is full
 };
 
 struct Share {
   double rate_bps = 0;
   ShareLimit limit = ShareLimit::kDemand;
-  ArcId full_arc;  // with kLink
+  ArcId full_arc;  // if limit is kLink
 };
 
-// The share of each flow. `capacity_bps` is by arc (Topology::ArcCapacities), zero for one that
-// carries nothing. The rates on an arc exceed its capacity by no more than kRateTolerance of it
-// (topology/guarantees.h).
-// kInvalidArgument: a flow whose figures are out of range (topology/flow_demand.h), whose path has an
-// unknown arc, or that has neither path nor demand nor cap; kFailedPrecondition: guarantees that
-// do not fit (FindBrokenGuarantees tells them all). The text names flows and arcs by number.
+// The share of each flow. `capacity_bps` is by arc (Topology::ArcCapacities), zero for an unusable
+// one. The rates on an arc exceed its capacity by at most kRateTolerance (topology/guarantees.h).
+// kInvalidArgument: a flow with values out of range (topology/flow_demand.h), with an unknown arc
+// in its path, or without path, demand and cap. kFailedPrecondition: guarantees above a capacity
+// (FindBrokenGuarantees lists all). Messages name flows and arcs by number.
 absl::StatusOr<std::vector<Share>> MaxMinShares(std::span<const double> capacity_bps,
                                                 std::span<const FlowDemand> flows);
 

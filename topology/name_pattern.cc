@@ -18,7 +18,7 @@ absl::Status Wrong(std::string_view pattern, std::string_view why) {
       absl::StrCat("'", std::string(pattern), "' ", std::string(why)));
 }
 
-// Cuts `text` at the commas outside of brackets.
+// Splits `text` at the commas outside brackets.
 std::vector<std::string_view> Items(std::string_view text) {
   std::vector<std::string_view> items;
   size_t begin = 0;
@@ -45,7 +45,7 @@ uint32_t ToNumber(std::string_view text) {
   return number;
 }
 
-// "0-3", "07": the numbers, as wide as the first one is written.
+// Appends the numbers of "0-3" or "07", padded to the width of the first one.
 absl::Status AppendRange(std::string_view pattern, std::string_view range,
                          std::vector<std::string>& out) {
   const size_t dash = std::min(range.find('-'), range.size());
@@ -53,12 +53,11 @@ absl::Status AppendRange(std::string_view pattern, std::string_view range,
   const std::string_view last = dash == range.size() ? first : range.substr(dash + 1);
   if (!IsNumber(first) || !IsNumber(last)) {
     return Wrong(pattern,
-                 "has something else than numbers in brackets; write them as [0-3] or "
+                 "has something other than numbers in brackets; write [0-3] or "
                  "[0,2,5-7]");
   }
   const uint32_t from = ToNumber(first), to = ToNumber(last);
-  if (from > to)
-    return Wrong(pattern, "has a range that runs backwards; the smaller number goes first");
+  if (from > to) return Wrong(pattern, "has a descending range; write the smaller number first");
   if (out.size() + (to - from) >= kMaxNamesOfPattern) {
     return Wrong(pattern, absl::StrCat("stands for more than ", kMaxNamesOfPattern, " names"));
   }
@@ -70,7 +69,7 @@ absl::Status AppendRange(std::string_view pattern, std::string_view range,
   return absl::OkStatus();
 }
 
-// Each of `names` with each of `endings` behind it.
+// Combines each of `names` with each of `endings`.
 absl::Status Multiply(std::string_view pattern, std::vector<std::string>& names,
                       const std::vector<std::string>& endings) {
   if (names.size() * endings.size() > kMaxNamesOfPattern) {
@@ -95,7 +94,7 @@ absl::StatusOr<std::vector<std::string>> ExpandItem(std::string_view pattern,
     if (item.empty()) break;
     const size_t end = item.find_first_of("[]", 1);
     if (item.front() != '[' || end == std::string_view::npos || item[end] != ']') {
-      return Wrong(pattern, "has a bracket without its partner; write ranges as [0-3]");
+      return Wrong(pattern, "has an unmatched bracket; write ranges as [0-3]");
     }
     std::vector<std::string> numbers;
     for (const std::string_view range : Items(item.substr(1, end - 1))) {
@@ -112,7 +111,7 @@ absl::StatusOr<std::vector<std::string>> ExpandItem(std::string_view pattern,
 absl::StatusOr<std::vector<std::string>> ExpandNames(std::string_view pattern) {
   std::vector<std::string> all;
   for (const std::string_view item : Items(pattern)) {
-    if (item.empty()) return Wrong(pattern, "has an empty name; take a comma too many away");
+    if (item.empty()) return Wrong(pattern, "has an empty name; remove the extra comma");
     MCCS_ASSIGN_OR_RETURN(std::vector<std::string> names, ExpandItem(pattern, item));
     if (all.size() + names.size() > kMaxNamesOfPattern) {
       return Wrong(pattern, absl::StrCat("stands for more than ", kMaxNamesOfPattern, " names"));

@@ -18,10 +18,10 @@ namespace mccs {
 
 inline constexpr size_t kMaxNamesOfPattern = 65'536;
 
-// All names, in the order written; of several brackets the last one moves fastest. Says nothing of
-// which letters a name may have.
-// kInvalidArgument: brackets without partner or in brackets, an empty name or range, a range that
-// runs backwards, more than kMaxNamesOfPattern names; the text says which, for people.
+// All names, in the order written; with several brackets, the last one varies fastest. Does not
+// check the characters of names.
+// kInvalidArgument: an unmatched or nested bracket, an empty name or range, a descending range, or
+// more than kMaxNamesOfPattern names; the message says which.
 absl::StatusOr<std::vector<std::string>> ExpandNames(std::string_view pattern);
 
 }  // namespace mccs

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMaxNameLetters = 64;
 
 bool IsAddress(const std::string& text) {
-  in6_addr address{};  // large enough for both
+  in6_addr address{};  // large enough for IPv4 and IPv6
   return inet_pton(AF_INET, text.c_str(), &address) == 1 ||
          inet_pton(AF_INET6, text.c_str(), &address) == 1;
 }
@@ -45,7 +45,7 @@ std::vector<std::string> ExpandNamesOf(YamlReader& entry, std::string_view key,
   }
   for (const std::string& name : *names) {
     if (IsPartName(name)) continue;
-    entry.Refuse(key, absl::StrCat("'", name, "' is no name; ", kPartNameRule));
+    entry.Refuse(key, absl::StrCat("'", name, "' is not a valid name; ", kPartNameRule));
     return {};
   }
   return *std::move(names);
@@ -66,9 +66,10 @@ std::vector<std::string> ExpandAddresses(YamlReader& entry, std::string_view key
   }
   for (const std::string& address : *addresses) {
     if (!IsAddress(address)) {
-      entry.Refuse(key, absl::StrCat("'", address,
-                                     "' is no address; write it in numbers, as 10.0.1.2 or "
-                                     "fd00::2"));
+      entry.Refuse(
+          key,
+          absl::StrCat("'", address,
+                       "' is not an address: expected a numeric one, such as 10.0.1.2 or fd00::2"));
       return {};
     }
     if (!known.Add(entry, key, address)) return {};
@@ -79,8 +80,8 @@ std::vector<std::string> ExpandAddresses(YamlReader& entry, std::string_view key
 bool UniqueNames::Add(YamlReader& entry, std::string_view key, const std::string& name) {
   const auto [known, is_new] = lines_.try_emplace(name, entry.Line(key));
   if (is_new) return true;
-  entry.Refuse(key,
-               absl::StrCat("'", name, "' is there already, on line ", known->second, "; ", rule_));
+  entry.Refuse(
+      key, absl::StrCat("'", name, "' is a duplicate: first on line ", known->second, "; ", rule_));
   return false;
 }
 

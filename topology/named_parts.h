@@ -1,5 +1,5 @@
-// Names in a topology file: patterns of them, whether they are names at all, that each stands once,
-// and that those which are referred to are there. Faults go to the reader with their place.
+// Names in a topology file: expands patterns, checks characters and uniqueness, and resolves
+// references. The reader collects errors with their place.
 #ifndef MCCS_TOPOLOGY_NAMED_PARTS_H_
 #define MCCS_TOPOLOGY_NAMED_PARTS_H_
 
@@ -15,24 +15,24 @@
 
 namespace mccs {
 
-// The names that the pattern under `key` stands for; none, and a fault, where it is none. Letters,
-// digits, '-', '_' and '.', at most 64 of them.
+// The names in the pattern under `key`; empty, with an error, if it is invalid. Names have letters,
+// digits, '-', '_' and '.', at most 64 characters.
 std::vector<std::string> ReadNames(YamlReader& entry, std::string_view key,
                                    Need need = Need::kRequired);
-// Of a pattern that was read already, and stands under `key`.
+// The same for a pattern that was already read under `key`.
 std::vector<std::string> ExpandNamesOf(YamlReader& entry, std::string_view key,
                                        std::string_view pattern);
 
 bool IsPartName(std::string_view name);
 inline constexpr char kPartNameRule[] = "use letters, digits, '-', '_' and '.', at most 64";
 
-// Of things that must not have a name in common.
+// A set of names that must be unique.
 class UniqueNames {
  public:
-  // `rule` for texts: "racks need names of their own".
+  // `rule`: for error messages, "rack names must be unique".
   explicit UniqueNames(std::string rule) : rule_(std::move(rule)) {}
 
-  // Whether it is new; else a fault at `key`.
+  // False: `name` is not new; reports an error at `key`.
   bool Add(YamlReader& entry, std::string_view key, const std::string& name);
   std::optional<int> LineOf(const std::string& name) const;
 
@@ -41,13 +41,13 @@ class UniqueNames {
   absl::flat_hash_map<std::string, int> lines_;
 };
 
-// The addresses that the pattern, read under `key`, stands for; none, and a fault, where they are
-// not `count`, no numeric addresses, or not new to `known`. `of_what` for the text: "4 NICs".
+// The addresses in the pattern, read under `key`. Empty, with an error, if they are not `count`
+// numeric addresses or not new to `known`. `of_what`: for error messages, "4 NICs".
 std::vector<std::string> ExpandAddresses(YamlReader& entry, std::string_view key,
                                          std::string_view pattern, size_t count,
                                          std::string_view of_what, UniqueNames& known);
 
-// "no switch 'laef0'; did you mean 'leaf0'?", or what else to do.
+// "no switch 'laef0'; did you mean 'leaf0'?", or `remedy`.
 template <typename Parts>
 std::string NotThere(std::string_view kind, std::string_view name, const Parts& parts,
                      std::string_view remedy) {
@@ -55,7 +55,7 @@ std::string NotThere(std::string_view kind, std::string_view name, const Parts& 
   for (const auto& part : parts) known.push_back(part.name);
   const std::string* near = ClosestWord(name, known);
   return absl::StrCat(
-      "there is no ", std::string(kind), " '", std::string(name), "'; ",
+      "unknown ", std::string(kind), " '", std::string(name), "'; ",
       near != nullptr ? absl::StrCat("did you mean '", *near, "'?") : std::string(remedy));
 }
 

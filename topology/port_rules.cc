@@ -14,14 +14,14 @@ bool Names(const PortRule& rule, SwitchId at, const Topology::Neighbour& hop) {
   return (rule.at.empty() || rule.at[at.value()]) && rule.via[hop.arc.value()];
 }
 
-// Looks at one choice of one switch after the other.
+// Checks each choice of each switch.
 class Examination {
  public:
   Examination(const Topology& topology, std::span<const PortRule> rules)
       : topology_(topology), rules_(rules), applies_(rules.size()) {}
 
   void Look(SwitchId at, std::span<const Topology::Neighbour> next_hops) {
-    std::vector<std::pair<size_t, ArcId>> chosen;  // by the rules so far
+    std::vector<std::pair<size_t, ArcId>> chosen;  // by earlier rules
     for (size_t r = 0; r < rules_.size(); ++r) {
       std::vector<ArcId> named;
       for (const auto& hop : next_hops) {
@@ -30,17 +30,17 @@ class Examination {
       if (named.empty()) continue;
       applies_[r] = true;
       if (named.size() > 1) {
-        Add(r, absl::StrCat("leaves open which of ", topology_.ArcName(named[0]), " and ",
+        Add(r, absl::StrCat("does not determine which of ", topology_.ArcName(named[0]), " and ",
                             topology_.ArcName(named[1]),
-                            " the flows take, which lead equally far; name one of them, or say "
-                            "`at` which switches the rule holds"));
+                            " flows take; name one of these equal next hops, or restrict the rule "
+                            "to switches with `at`"));
         continue;
       }
       for (const auto& [earlier, arc] : chosen) {
         if (arc == named[0] || !rules_[earlier].ports.Overlaps(rules_[r].ports)) continue;
-        Add(r, absl::StrCat("shares ports with rule ", earlier + 1, ", which sends them to ",
-                            topology_.ArcName(arc), " and not to ", topology_.ArcName(named[0]),
-                            "; take the common ports away from one of them"));
+        Add(r, absl::StrCat("shares ports with rule ", earlier + 1, ": that one routes them to ",
+                            topology_.ArcName(arc), ", this one to ", topology_.ArcName(named[0]),
+                            "; remove the common ports from one of them"));
       }
       chosen.emplace_back(r, named[0]);
     }
@@ -50,8 +50,8 @@ class Examination {
     for (size_t r = 0; r < rules_.size(); ++r) {
       if (!applies_[r]) {
         Add(r,
-            "names no switch or link that is one of several equal next hops; it would never "
-            "decide anything");
+            "has no effect: it names no switch or link among several equal next hops; correct or "
+            "remove it");
       }
     }
     std::vector<RuleProblem> problems;
@@ -90,7 +90,7 @@ std::vector<RuleProblem> FindRuleProblems(const Topology& topology,
   for (const auto& nic : topology.nics()) leaves.insert(nic.attached_to);
   for (size_t i = 0; i < topology.switches().size(); ++i) {
     const SwitchId at(static_cast<int32_t>(i));
-    std::set<std::vector<ArcId>> seen;  // most destinations offer the same choice
+    std::set<std::vector<ArcId>> seen;  // most destinations have the same choice
     for (const SwitchId toward : leaves) {
       const auto hops = paths.NextHops(at, toward);
       std::vector<ArcId> arcs;

@@ -1,4 +1,4 @@
-// What the operator's rules for source ports mean at one switch, and whether they make sense.
+// Evaluates and checks the operator's rules for source ports.
 #ifndef MCCS_TOPOLOGY_PORT_RULES_H_
 #define MCCS_TOPOLOGY_PORT_RULES_H_
 
@@ -13,20 +13,20 @@
 
 namespace mccs {
 
-// Which of the equal next hops at the switch `at` a packet with this source port takes: that of the
-// first rule that holds the port and names one of them. Nothing: no rule does, and the switch
-// decides as it likes. With one next hop there is nothing to decide.
+// Index of the next hop at the switch `at` for a packet with this source port: from the first rule
+// that contains the port and names one of `next_hops`. Nothing: no rule applies, and the switch's
+// choice is not known. A single next hop needs no rule.
 std::optional<size_t> ChooseByRules(std::span<const PortRule> rules, SwitchId at,
                                     std::span<const Topology::Neighbour> next_hops,
                                     uint16_t source_port);
 
 struct RuleProblem {
-  size_t rule;  // by its place in the list
+  size_t rule;  // index in the list
   std::string why;
 };
 
-// A rule that names two equal next hops of one switch, two rules with a port in common that name
-// different ones, a rule that names no equal next hop at all. At most one problem per rule.
+// Finds rules that name two equal next hops of one switch, pairs of rules with a common port and
+// different next hops, and rules that name no equal next hop. At most one problem per rule.
 std::vector<RuleProblem> FindRuleProblems(const Topology& topology,
                                           std::span<const PortRule> rules);
 

@@ -7,7 +7,7 @@ namespace {
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// Cuts the run of digits at the head of `text` off and returns it without leading zeros.
+// Removes the run of digits at the start of `text` and returns it without leading zeros.
 std::string_view TakeNumber(std::string_view& text) {
   size_t end = 0;
   while (end < text.size() && IsDigit(text[end])) ++end;
@@ -17,7 +17,7 @@ std::string_view TakeNumber(std::string_view& text) {
   return number;
 }
 
-// Without leading zeros the longer number is the larger one.
+// Without leading zeros, the longer number is larger.
 std::strong_ordering CompareNumbers(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return a.size() <=> b.size();
   return a.compare(b) <=> 0;

@@ -1,4 +1,4 @@
-// Where a host stands: pod, rack, name. Names are compared as people read them: "h2" before "h10".
+// The position of a host: pod, rack, name. Natural order of names: "h2" before "h10".
 #ifndef MCCS_TOPOLOGY_POSITION_H_
 #define MCCS_TOPOLOGY_POSITION_H_
 
@@ -8,12 +8,12 @@
 
 namespace mccs {
 
-// Natural order: runs of digits count as numbers of any length, everything else byte by byte. A
-// total order: names that differ only in leading zeros ("h1", "h01") are told apart by their bytes.
+// Natural order: runs of digits compare as numbers of any length, everything else by bytes. A total
+// order: names that differ only in leading zeros ("h1", "h01") compare by bytes.
 std::strong_ordering CompareNatural(std::string_view a, std::string_view b);
 
-// A host's place in the fabric. An unknown pod or rack is the empty string, a place of its own; so
-// hosts of which nothing is known count as one rack.
+// The empty string is an unknown pod or rack, and counts as one of its own. Hosts without known
+// positions therefore share one rack.
 struct Position {
   std::string pod;
   std::string rack;

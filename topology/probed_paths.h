@@ -1,5 +1,5 @@
-// What probes have found: which switches flows pass, by the addresses with which these answer
-// (docs/decisions/0036-probing-paths.md). A value; policies see it as part of their view.
+// Results of probes: the switches that flows pass, by the addresses in their answers
+// (docs/decisions/0036-probing-paths.md). A value; part of policies' views.
 #ifndef MCCS_TOPOLOGY_PROBED_PATHS_H_
 #define MCCS_TOPOLOGY_PROBED_PATHS_H_
 
@@ -11,7 +11,7 @@
 
 namespace mccs {
 
-// The switches on a flow's way, each by the IPv4 address that its answer came from; 0: no answer.
+// The switches on a flow's path, each as the IPv4 address of its answer; 0: no answer.
 using Hops = std::vector<uint32_t>;
 
 class ProbedPaths {
@@ -21,7 +21,7 @@ class ProbedPaths {
   // Null: not known.
   const Hops* Find(const FiveTuple& flow) const;
 
-  // All that is known of flows that differ from this one in their source port alone, by it.
+  // All results for flows that differ from `flow` only in the source port, by source port.
   using ByPort = std::map<uint16_t, Hops>;
   const ByPort& PortsOf(FiveTuple flow) const;
 

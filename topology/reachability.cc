@@ -37,7 +37,7 @@ std::vector<int32_t> ComponentsOfSwitches(const Topology& topology, const std::v
 
 std::vector<Unreachable> FindUnreachable(const Topology& topology) {
   const std::vector<int32_t> component_of = ComponentsOfSwitches(topology);
-  // Each set of components that a host stands in, with the first such host: there are few.
+  // The distinct sets of components of hosts, with the first host of each; there are few.
   std::vector<std::pair<std::vector<int32_t>, HostId>> seen;
   std::vector<Unreachable> unreachable;
   for (size_t i = 0; i < topology.hosts().size(); ++i) {

@@ -1,4 +1,4 @@
-// What links join, and which hosts cannot reach each other, whatever NICs they use.
+// Connected components of a topology, and hosts that cannot reach each other.
 #ifndef MCCS_TOPOLOGY_REACHABILITY_H_
 #define MCCS_TOPOLOGY_REACHABILITY_H_
 
@@ -9,20 +9,19 @@
 
 namespace mccs {
 
-// By switch: the number of its connected component, from 0. Links lead from one switch to another
-// where these have the same, and nowhere else; those that are `down` (by link; empty: none is) do
-// not count.
+// By switch: the number of its connected component, from 0. Ignores links that are `down` (by link;
+// empty: none is).
 std::vector<int32_t> ComponentsOfSwitches(const Topology& topology,
                                           const std::vector<bool>& down = {});
 
 struct Unreachable {
   HostId host;
-  HostId from;  // the first host that does not reach it
+  HostId from;  // the first host that cannot reach it
 };
 
-// For each host, in their order, that cannot be reached from one before it: itself and the first
-// such one. NICs on fabrics apart (a fabric per rail) are no fault as long as each two hosts share
-// one. REQUIRES: each host has a NIC.
+// All hosts that some earlier host cannot reach, in order, each with the first such host. Hosts
+// reach each other if they share one fabric; separate fabrics (one per rail) are allowed.
+// REQUIRES: each host has a NIC.
 std::vector<Unreachable> FindUnreachable(const Topology& topology);
 
 }  // namespace mccs

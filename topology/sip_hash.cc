@@ -30,7 +30,7 @@ struct SipState {
   }
 };
 
-// Up to eight bytes, the first one lowest.
+// Up to eight bytes, least significant first.
 uint64_t LittleEndian(std::span<const std::byte> bytes) {
   uint64_t word = 0;
   for (size_t i = 0; i < bytes.size(); ++i) word |= static_cast<uint64_t>(bytes[i]) << (8 * i);

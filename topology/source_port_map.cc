@@ -20,7 +20,7 @@ std::vector<std::optional<uint32_t>> Addresses(const Topology& topology) {
   return addresses;
 }
 
-// The candidates, cut wherever a rule begins or ends.
+// The candidates, split where a rule starts or ends.
 std::vector<SourcePortRange> CutByRules(const SourcePortMapping& mapping) {
   std::set<uint32_t> begins = {mapping.candidates.first};
   for (const PortRule& rule : mapping.rules) {
@@ -38,7 +38,7 @@ std::vector<SourcePortRange> CutByRules(const SourcePortMapping& mapping) {
   return pieces;
 }
 
-// Empty where first is above last.
+// Empty if first > last.
 SourcePortRange Common(const SourcePortRange& a, const SourcePortRange& b) {
   return {std::max(a.first, b.first), std::min(a.last, b.last)};
 }
@@ -92,7 +92,7 @@ absl::StatusOr<std::optional<uint16_t>> SourcePortMap::FindPort(
   if (!one_way) {
     MCCS_ASSIGN_OR_RETURN(tuple, TupleOf(flow));
   }
-  // The ports to look at, piece by piece: by rules only those that lead there.
+  // Ranges to search: for rules only those that lead there.
   absl::InlinedVector<SourcePortRange, 4> pieces;
   size_t count = 0;
   const auto add = [&](const SourcePortRange& range) {
@@ -149,8 +149,8 @@ absl::StatusOr<FiveTuple> SourcePortMap::TupleOf(const FlowEnds& flow) const {
     case SourcePortMapping::Kind::kProbe:
       if (!switch_addresses_.empty()) break;
       return absl::FailedPreconditionError(
-          "source ports are mapped to paths by probing, and no switch has an IPv4 address in the "
-          "topology by which its answers are known; say their `addresses`");
+          "cannot map source ports to paths by probing: no switch has an IPv4 address in the "
+          "topology; set the switches' `addresses`");
     case SourcePortMapping::Kind::kHash:
       break;
   }
@@ -158,10 +158,9 @@ absl::StatusOr<FiveTuple> SourcePortMap::TupleOf(const FlowEnds& flow) const {
                                      std::pair(flow.to, &tuple.destination_address)}) {
     const std::optional<uint32_t>& number = addresses_[nic.value()];
     if (!number) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("source ports are mapped to paths by ",
-                       ByProbe() ? "probing between" : "a hash of", " IPv4 addresses, and NIC ",
-                       topology_.NicName(nic), " has none in the topology; say its `address`"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "cannot map source ports to paths by ", ByProbe() ? "probing" : "hash", ": NIC ",
+          topology_.NicName(nic), " has no IPv4 address in the topology; set its `address`"));
     }
     *address = *number;
   }

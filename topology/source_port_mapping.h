@@ -1,9 +1,9 @@
-// How the fabric turns a flow's source port into a path, as the topology file says it.
+// How the fabric maps a flow's source port to a path, from the topology file.
 //
-// kRules: the operator routes ranges of ports. At each switch the first rule, in the order of the
-//         file, whose ports hold the flow's and which names one of the equal next hops decides.
-// kHash:  each switch hashes the flow's five-tuple with a function that we can compute.
-// kProbe: nobody knows; a daemon finds out by sending.
+// kRules: the operator routes ranges of ports. At each switch the first matching rule decides, in
+//         the order of the file: its ports contain the flow's, and it names an equal next hop.
+// kHash:  each switch hashes the flow's five-tuple with a known function.
+// kProbe: the mapping is not known; daemons probe it.
 #ifndef MCCS_TOPOLOGY_SOURCE_PORT_MAPPING_H_
 #define MCCS_TOPOLOGY_SOURCE_PORT_MAPPING_H_
 
@@ -29,9 +29,9 @@ struct PortRule {
   std::vector<bool> via;  // by arc: the next hops that it names
 };
 
-// The only hash that is known so far: topology/linux_multipath_hash.h.
+// The only known hash: topology/linux_multipath_hash.h.
 struct SwitchHash {
-  uint32_t seed = 0;    // of switches that name no seed of their own
+  uint32_t seed = 0;    // of switches without a seed of their own
   uint32_t fields = 0;  // bits of kHash… in topology/linux_multipath_hash.h
 };
 
@@ -39,8 +39,8 @@ struct SourcePortMapping {
   enum class Kind { kProbe, kRules, kHash };
 
   Kind kind = Kind::kProbe;
-  // What lanes may leave from. Above Linux's default range of ephemeral ports (32768 to 60999), so
-  // that no other program of the host holds one by chance.
+  // Permitted source ports of lanes. Above Linux's default range of ephemeral ports (32768 to
+  // 60999), so that other programs do not use them by chance.
   SourcePortRange candidates = {61000, 65535};
   std::vector<PortRule> rules;  // kRules
   SwitchHash hash;              // kHash

@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kLinuxMultipath[] = "linux-multipath";
 
-constexpr uint32_t kFirstPort = 1024;  // Those below are the system's.
+constexpr uint32_t kFirstPort = 1024;  // Lower ones are privileged.
 
 struct HashField {
   const char* name;
@@ -41,8 +41,8 @@ void ReadRange(YamlReader& entry, std::string_view key, Need need, SourcePortRan
                        absl::SimpleAtoi(dash == text.size() ? text : text.substr(dash + 1), &last);
   if (!numbers || first < kFirstPort || last > 65'535 || first > last) {
     return entry.Refuse(key, absl::StrCat("'", text,
-                                          "' is no range of ports; write it as 61000-61999, from "
-                                          "1024 to 65535, the smaller one first"));
+                                          "' is not a range of ports: expected FIRST-LAST such as "
+                                          "61000-61999, from 1024 to 65535"));
   }
   *out = {static_cast<uint16_t>(first), static_cast<uint16_t>(last)};
 }
@@ -63,9 +63,8 @@ class SourcePortReader {
     } else if (kind == "hash") {
       mapping_.kind = SourcePortMapping::Kind::kHash;
     } else if (kind != "probe" && section_.Has("mapping")) {
-      section_.Refuse("mapping", absl::StrCat("'", kind,
-                                              "' is no way to map source ports to paths; write "
-                                              "rules, hash or probe"));
+      section_.Refuse("mapping",
+                      absl::StrCat("'", kind, "' is not a mapping: expected rules, hash or probe"));
     }
     return std::move(mapping_);
   }
@@ -75,15 +74,15 @@ class SourcePortReader {
     std::vector<YamlReader> entries =
         section_.Children("rules", wanted ? Need::kRequired : Need::kOptional);
     if (!wanted && section_.Has("rules"))
-      section_.Refuse("rules", "rules are of use with `mapping: rules` only; take them away");
+      section_.Refuse("rules", "rules require `mapping: rules`; remove them or change the mapping");
     if (entries.size() > kMaxPortRules) {
-      return section_.Refuse("rules", absl::StrCat("there are ", entries.size(), " rules; at most ",
-                                                   kMaxPortRules, " are read"));
+      return section_.Refuse("rules", absl::StrCat("too many rules: ", entries.size(),
+                                                   "; the limit is ", kMaxPortRules));
     }
     for (YamlReader& entry : entries) ReadRule(entry);
     if (!wanted || section_.Refused()) return;
     if (entries.empty())
-      return section_.Refuse("rules", "`mapping: rules` needs at least one rule");
+      return section_.Refuse("rules", "`mapping: rules` requires at least one rule");
     for (const RuleProblem& problem : FindRuleProblems(topology_, mapping_.rules)) {
       entries[problem.rule].Refuse("ports",
                                    absl::StrCat("rule ", problem.rule + 1, " ", problem.why));
@@ -95,12 +94,13 @@ class SourcePortReader {
           return rule.ports.first <= tried.last && rule.ports.last >= tried.first;
         });
     if (!any)
-      section_.Refuse("candidates",
-                      absl::StrCat("no rule holds any of the ports ", tried.first, "-", tried.last,
-                                   ", so that nobody knows their paths"));
+      section_.Refuse(
+          "candidates",
+          absl::StrCat("no rule contains any of the ports ", tried.first, "-", tried.last,
+                       ", so their paths are not known; add a rule or change candidates"));
   }
 
-  // Of ports that no rule holds nobody knows the path.
+  // Without `candidates`: the range of the rules' ports, since other ports have no known path.
   void CoverRules() {
     mapping_.candidates = mapping_.rules.front().ports;
     for (const PortRule& rule : mapping_.rules) {
@@ -117,7 +117,7 @@ class SourcePortReader {
     for (const std::string& name : ReadNames(entry, "at", Need::kOptional)) {
       const std::optional<SwitchId> at = topology_.FindSwitch(name);
       if (!at) {
-        entry.Refuse("at", NotThere("switch", name, topology_.switches(), "name it in switches"));
+        entry.Refuse("at", NotThere("switch", name, topology_.switches(), "add it to switches"));
         continue;
       }
       rule.at.resize(topology_.switches().size());
@@ -126,7 +126,7 @@ class SourcePortReader {
     mapping_.rules.push_back(std::move(rule));
   }
 
-  // All arcs into a switch, or both of a link.
+  // Adds all arcs into a switch, or both arcs of a link.
   void NameNextHop(YamlReader& entry, const std::string& name, PortRule& rule) const {
     if (const std::optional<SwitchId> to = topology_.FindSwitch(name)) {
       for (const auto& [arc, neighbour] : topology_.NeighboursOf(*to)) {
@@ -137,7 +137,7 @@ class SourcePortReader {
       rule.via[ForwardArc(*link).value()] = rule.via[BackwardArc(*link).value()] = true;
     } else {
       entry.Refuse("via", NotThere("switch or link", name, topology_.switches(),
-                                   "name one of switches or links"));
+                                   "use a name from switches or links"));
     }
   }
 
@@ -145,18 +145,18 @@ class SourcePortReader {
     YamlReader hash = section_.Child("hash", wanted ? Need::kRequired : Need::kOptional);
     if (!section_.Has("hash")) return;
     if (!wanted)
-      section_.Refuse("hash", "a hash is of use with `mapping: hash` only; take it away");
+      section_.Refuse("hash", "a hash requires `mapping: hash`; remove it or change the mapping");
     std::string name;
     hash.Field("name", &name, Need::kRequired);
     if (hash.Has("name") && name != kLinuxMultipath) {
-      hash.Refuse("name", absl::StrCat("the hash '", name, "' is not known; known is ",
-                                       kLinuxMultipath, "; for others take `mapping: probe`"));
+      hash.Refuse("name", absl::StrCat("unknown hash '", name, "': expected ", kLinuxMultipath,
+                                       "; use `mapping: probe` for other hashes"));
     }
     hash.Field("seed", &mapping_.hash.seed, Need::kRequired);
     if (hash.Has("seed") && mapping_.hash.seed == 0) {
       hash.Refuse("seed",
-                  "with seed 0 a switch takes a random one that nobody knows; set another "
-                  "(net.ipv4.fib_multipath_hash_seed) and say it here");
+                  "seed 0 makes switches choose a random seed; set another one on the switches "
+                  "(net.ipv4.fib_multipath_hash_seed) and here");
     }
     ReadHashFields(hash);
   }
@@ -169,19 +169,19 @@ class SourcePortReader {
       const auto field = std::find_if(std::begin(kHashFields), std::end(kHashFields),
                                       [&](const HashField& f) { return names[i] == f.name; });
       if (field == std::end(kHashFields)) {
-        hash.RefuseItem("fields", i,
-                        absl::StrCat("'", names[i],
-                                     "' is no field of the hash; there are source_address, "
-                                     "destination_address, protocol, source_port and "
-                                     "destination_port"));
+        hash.RefuseItem(
+            "fields", i,
+            absl::StrCat("'", names[i],
+                         "' is not a field of the hash: expected source_address, "
+                         "destination_address, protocol, source_port or destination_port"));
       } else {
         mapping_.hash.fields |= field->bit;
       }
     }
     if ((mapping_.hash.fields & kHashSourcePort) == 0) {
       hash.Refuse("fields",
-                  "without source_port in the hash no source port leads to another path; "
-                  "add it here and on the switches");
+                  "source_port is missing, so the path does not depend on the source port; add it "
+                  "here and on the switches");
     }
   }
 

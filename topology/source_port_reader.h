@@ -1,4 +1,4 @@
-// Reading of `source_ports` in a topology file (topology/topology_reader.h).
+// Reads `source_ports` in a topology file (topology/topology_reader.h).
 #ifndef MCCS_TOPOLOGY_SOURCE_PORT_READER_H_
 #define MCCS_TOPOLOGY_SOURCE_PORT_READER_H_
 
@@ -11,8 +11,8 @@ namespace mccs {
 
 inline constexpr size_t kMaxPortRules = 256;
 
-// The mapping under `source_ports` of `spec`, which speaks of `topology`'s switches and links;
-// probing where there is none. Faults stay in the reader.
+// The mapping under `source_ports` of `spec`, for `topology`'s switches and links; kProbe if it is
+// absent. The reader collects errors.
 SourcePortMapping ReadSourcePorts(YamlReader& spec, const Topology& topology);
 
 }  // namespace mccs

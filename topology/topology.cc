@@ -9,7 +9,7 @@
 namespace mccs {
 namespace {
 
-// Puts a part behind the others of its kind and its name into the index.
+// Appends a part and adds its name to the index.
 template <typename Id, typename Part>
 Id Append(std::vector<Part>& parts, absl::flat_hash_map<std::string, int32_t>& index,
           const std::string& key, Part part) {

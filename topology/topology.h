@@ -1,9 +1,8 @@
-// The cluster as the operator describes it: where hosts, NICs and GPUs stand, which switches there
-// are, and which links join them. A plain value, read from a `kind: Topology` object
-// (topology/topology_reader.h) or put together by hand in a test.
+// The cluster as the operator describes it: hosts, NICs, GPUs, switches and links. A plain value,
+// read from a `kind: Topology` object (topology/topology_reader.h) or built in a test.
 //
-// Every NIC has one link, to a switch; a port of a NIC that the operator wants to use apart is a
-// NIC. Hosts forward nothing.
+// Every NIC has one link, to a switch. A NIC with several ports is several NICs here. Hosts do not
+// forward packets.
 #ifndef MCCS_TOPOLOGY_TOPOLOGY_H_
 #define MCCS_TOPOLOGY_TOPOLOGY_H_
 
@@ -33,24 +32,24 @@ class Topology {
   };
   struct Switch {
     std::string name;
-    std::optional<uint32_t> hash_seed;   // where it differs from the others'
-    std::vector<std::string> addresses;  // by any of which it may answer probes; numeric
+    std::optional<uint32_t> hash_seed;   // if it differs from the default
+    std::vector<std::string> addresses;  // numeric; it may answer probes from any of them
   };
   struct Host {
     std::string name;
     RackId rack;
     std::vector<NicId> nics;
     std::vector<GpuId> gpus;  // by their index on the host
-    int32_t entry = -1;       // of the file's `hosts`, for errors; −1: made by hand
+    int32_t entry = -1;       // index in the file's `hosts`, for errors; −1: not from a file
   };
   struct Nic {
     std::string name;  // unique on its host
     HostId host;
     SwitchId attached_to;
-    LinkId link;          // forward: out of the NIC
-    std::string address;  // numeric; empty: not known from the file
+    LinkId link;          // its end a is the NIC
+    std::string address;  // numeric; empty: not in the file
     std::vector<GpuId> near_gpus;
-    int32_t entry = -1;  // of the host's `nics` in the file, likewise
+    int32_t entry = -1;  // index in the host's `nics`, for errors; −1: not from a file
   };
   struct Gpu {
     HostId host;
@@ -62,32 +61,32 @@ class Topology {
     std::optional<NicId> nic;  // end a is this NIC …
     SwitchId a;                // … or else this switch
     SwitchId b;
-    uint64_t capacity_bps = 0;  // each way
+    uint64_t capacity_bps = 0;  // in each direction
   };
-  // A link between switches, as one of its ends sees it.
+  // A link between switches, as seen from one end.
   struct Neighbour {
-    ArcId arc;  // towards it
+    ArcId arc;  // toward `to`
     SwitchId to;
   };
 
-  // Of an IP packet, without the header of the frame that carries it.
+  // Sizes of an IP packet, without the frame's header.
   static constexpr int32_t kDefaultMtuBytes = 1500;
   static constexpr int32_t kMinMtuBytes = 576, kMaxMtuBytes = 65535;
 
   explicit Topology(std::string name) : name_(std::move(name)) {}
 
-  // Building. REQUIRES of all: names are new among their kind, switches and hosts being one kind,
-  // as are all links; ids are of this topology; capacities above zero.
+  // Building. REQUIRES of all: names are unique among pods, racks, links, and among switches and
+  // hosts together; ids belong to this topology; capacities are above zero.
   PodId AddPod(const std::string& name);
   RackId AddRack(const std::string& name, std::optional<PodId> pod = std::nullopt);
   SwitchId AddSwitch(const std::string& name, std::optional<uint32_t> hash_seed = std::nullopt);
   HostId AddHost(const std::string& name, RackId rack, int32_t gpus);
-  // With its link "HOST/NIC-SWITCH".
+  // Also adds its link "HOST/NIC-SWITCH".
   NicId AddNic(HostId host, std::string name, SwitchId attached_to, uint64_t capacity_bps,
                std::string address = "");
   LinkId AddLink(const std::string& name, SwitchId a, SwitchId b, uint64_t capacity_bps);
   void AddAddress(SwitchId at, std::string address);
-  // Says that the two are near each other. REQUIRES: of the same host, not said yet.
+  // Marks the two as near. REQUIRES: on the same host, not marked yet.
   void SetNear(GpuId gpu, NicId nic);
   void SetEntry(HostId host, int32_t entry) { hosts_[host.value()].entry = entry; }
   void SetEntry(NicId nic, int32_t entry) { nics_[nic.value()].entry = entry; }
@@ -96,7 +95,7 @@ class Topology {
   void SetSourcePorts(SourcePortMapping mapping) { source_ports_ = std::move(mapping); }
 
   const std::string& name() const { return name_; }
-  // The largest packet that all NICs and links take.
+  // The largest packet that all NICs and links accept.
   int32_t mtu_bytes() const { return mtu_bytes_; }
   const SourcePortMapping& source_ports() const { return source_ports_; }
 
@@ -127,23 +126,23 @@ class Topology {
   // For topology/locality.h; an unknown pod is the empty string.
   Position PositionOf(HostId host) const;
 
-  // The switches that a switch has links to, in natural order of their names, parallel links in the
-  // order of the file: the order in which a switch counts equal next hops.
+  // The switches that are linked to `at`: in natural order of names, parallel links in the order of
+  // the file. Switches number equal next hops in this order.
   std::span<const Neighbour> NeighboursOf(SwitchId at) const { return neighbours_[at.value()]; }
 
   size_t arc_count() const { return 2 * links_.size(); }
   ArcId ArcOut(NicId nic) const { return ForwardArc(nics_[nic.value()].link); }
   ArcId ArcInto(NicId nic) const { return BackwardArc(nics_[nic.value()].link); }
   uint64_t capacity_bps(ArcId arc) const { return link(LinkOf(arc)).capacity_bps; }
-  // By arc, as topology/max_min_shares.h takes them.
+  // By arc, for topology/max_min_shares.h.
   std::vector<double> ArcCapacities() const;
 
   // "h1/nic0".
   std::string NicName(NicId nic) const;
-  // "leaf0 → spine1", with the link's own name behind it where that is another one.
+  // "leaf0 → spine1", followed by the link's name if the operator chose one.
   std::string ArcName(ArcId arc) const;
 
-  // What AddNic and the reader call a link between these ends.
+  // Default name of a link between these ends.
   static std::string LinkName(std::string_view a, std::string_view b);
 
  private:

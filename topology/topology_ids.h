@@ -1,8 +1,6 @@
-// Names for the parts of a cluster: each counts the parts of its kind from 0, in the order of the
-// topology file.
+// Ids of the parts of a cluster: numbers from 0 per kind, in the order of the topology file.
 //
-// An arc is one direction of a link: what a flow loads. Both directions of a link have its whole
-// capacity.
+// An arc is one direction of a link, and has the link's whole capacity. Flows load arcs.
 #ifndef MCCS_TOPOLOGY_TOPOLOGY_IDS_H_
 #define MCCS_TOPOLOGY_TOPOLOGY_IDS_H_
 
@@ -21,7 +19,7 @@ using GpuId = StrongInt<struct GpuIdTag, int32_t>;
 using LinkId = StrongInt<struct LinkIdTag, int32_t>;
 using ArcId = StrongInt<struct ArcIdTag, int32_t>;
 
-// From the link's end a to its end b, and back.
+// The direction from the link's end a to its end b, and the opposite one.
 constexpr ArcId ForwardArc(LinkId link) { return ArcId(2 * link.value()); }
 constexpr ArcId BackwardArc(LinkId link) { return ArcId(2 * link.value() + 1); }
 constexpr LinkId LinkOf(ArcId arc) { return LinkId(arc.value() / 2); }

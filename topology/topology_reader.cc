@@ -27,7 +27,7 @@ class SpecReader {
     ReadSwitches();
     ReadHosts();
     ReadLinks();
-    if (!spec_.Refused()) CheckThatAllHangsTogether();  // Rules are of switches that do.
+    if (!spec_.Refused()) CheckThatAllHangsTogether();  // Rules refer to a connected topology.
     topology_.SetSourcePorts(ReadSourcePorts(spec_, topology_));
     if (!spec_.Refused()) CheckHashSeeds();
     return std::move(topology_);
@@ -39,7 +39,7 @@ class SpecReader {
     spec_.Field("mtu", &bytes);
     if (bytes < Topology::kMinMtuBytes || bytes > Topology::kMaxMtuBytes) {
       spec_.Refuse("mtu", absl::StrCat("an MTU is ", Topology::kMinMtuBytes, " to ",
-                                       Topology::kMaxMtuBytes, " bytes, not ", bytes));
+                                       Topology::kMaxMtuBytes, " bytes; got ", bytes));
     } else {
       topology_.SetMtu(bytes);
     }
@@ -51,9 +51,10 @@ class SpecReader {
     std::set<std::string> seen;
     for (size_t i = 0; i < names.size(); ++i) {
       if (!IsPartName(names[i])) {
-        spec_.RefuseItem("pods", i, absl::StrCat("'", names[i], "' is no name; ", kPartNameRule));
+        spec_.RefuseItem("pods", i,
+                         absl::StrCat("'", names[i], "' is not a valid name; ", kPartNameRule));
       } else if (!seen.insert(names[i]).second) {
-        spec_.RefuseItem("pods", i, absl::StrCat("pod '", names[i], "' stands here again"));
+        spec_.RefuseItem("pods", i, absl::StrCat("pod '", names[i], "' is a duplicate; remove it"));
       } else {
         topology_.AddPod(names[i]);
       }
@@ -61,14 +62,14 @@ class SpecReader {
   }
 
   void ReadRacks() {
-    UniqueNames unique("racks need names of their own");
+    UniqueNames unique("rack names must be unique");
     for (YamlReader& entry : spec_.Children("racks", Need::kRequired)) {
       const std::vector<std::string> names = ReadNames(entry, "name");
       std::string pod_name;
       entry.Field("pod", &pod_name);
       const std::optional<PodId> pod = topology_.FindPod(pod_name);
       if (entry.Has("pod") && !pod)
-        entry.Refuse("pod", NotThere("pod", pod_name, topology_.pods(), "name it in pods"));
+        entry.Refuse("pod", NotThere("pod", pod_name, topology_.pods(), "add it to pods"));
       for (const std::string& name : names) {
         if (unique.Add(entry, "name", name)) topology_.AddRack(name, pod);
       }
@@ -81,7 +82,7 @@ class SpecReader {
       std::optional<uint32_t> seed;
       if (entry.Has("hash_seed")) entry.Field("hash_seed", &seed.emplace());
       if (seed == 0u)
-        entry.Refuse("hash_seed", "with seed 0 a switch takes a random one that nobody knows");
+        entry.Refuse("hash_seed", "seed 0 makes the switch choose a random seed; set another one");
       if (topology_.switches().size() + names.size() > kMaxTopologySwitches)
         return entry.Refuse("name", absl::StrCat("more than ", kMaxTopologySwitches, " switches"));
       const size_t first = topology_.switches().size();
@@ -94,14 +95,14 @@ class SpecReader {
     }
   }
 
-  // Of the `count` switches from `first` on.
+  // Reads addresses of the `count` switches from `first` on.
   void ReadSwitchAddresses(YamlReader& entry, size_t first, size_t count) {
     std::vector<std::string> patterns;
     entry.Field("addresses", &patterns);
-    if (topology_.switches().size() != first + count) return;  // Some name was refused.
+    if (topology_.switches().size() != first + count) return;  // A name was invalid.
     if (patterns.size() > kMaxAddressesOfSwitch) {
       return entry.Refuse("addresses", absl::StrCat("a switch has at most ", kMaxAddressesOfSwitch,
-                                                    " addresses, not ", patterns.size()));
+                                                    " addresses; got ", patterns.size()));
     }
     for (const std::string& pattern : patterns) {
       const std::vector<std::string> addresses =
@@ -114,7 +115,8 @@ class SpecReader {
   void ReadHosts() {
     HostReader reader(topology_, parts_, addresses_);
     std::vector<YamlReader> entries = spec_.Children("hosts", Need::kRequired);
-    if (entries.empty() && !spec_.Refused()) spec_.Refuse("hosts", "a topology needs a host");
+    if (entries.empty() && !spec_.Refused())
+      spec_.Refuse("hosts", "'hosts' is empty; give at least one host");
     for (YamlReader& entry : entries) {
       reader.Read(entry);
       host_entries_.resize(topology_.hosts().size(), entry);
@@ -131,8 +133,8 @@ class SpecReader {
       if (topology_.links().size() + count > kMaxTopologyLinks)
         return entry.Refuse("between", absl::StrCat("more than ", kMaxTopologyLinks, " links"));
       if (!names.empty() && names.size() != count) {
-        entry.Refuse(
-            "name", absl::StrCat(names.size(), " names for ", count, " links; name each, or none"));
+        entry.Refuse("name", absl::StrCat(names.size(), " names for ", count,
+                                          " links; give a name for each, or none"));
       } else if (capacity_bps > 0) {
         AddLinks(entry, left, right, names, capacity_bps);
       }
@@ -144,7 +146,7 @@ class SpecReader {
     entry.Field("between", &patterns, Need::kRequired);
     if (!entry.Has("between")) return {};
     if (patterns.size() != 2) {
-      entry.Refuse("between", "a link has two ends; write them as [leaf0, spine0]");
+      entry.Refuse("between", "'between' needs two ends, such as [leaf0, spine0]");
       return {};
     }
     std::vector<SwitchId> ends[2];
@@ -163,7 +165,7 @@ class SpecReader {
 
   static std::vector<std::string> ExpandEnd(YamlReader& entry, size_t i,
                                             const std::string& pattern) {
-    // A NIC is no end of a link here, and its name tells so.
+    // NICs cannot be ends of links here; the '/' identifies them.
     if (pattern.find('/') != std::string::npos) {
       entry.RefuseItem("between", i, kLinksOfNics);
       return {};
@@ -173,7 +175,7 @@ class SpecReader {
 
   std::string NoSuchEnd(const std::string& name) const {
     if (topology_.FindHost(name)) return absl::StrCat("'", name, "' is a host; ", kLinksOfNics);
-    return NotThere("switch", name, topology_.switches(), "name it in switches");
+    return NotThere("switch", name, topology_.switches(), "add it to switches");
   }
 
   void AddLinks(YamlReader& entry, const std::vector<SwitchId>& left,
@@ -185,18 +187,18 @@ class SpecReader {
         const std::string a_name = topology_.switch_of(a).name,
                           b_name = topology_.switch_of(b).name;
         if (a == b) {
-          return entry.Refuse("between", absl::StrCat("a link from ", a_name, " to itself; take ",
-                                                      a_name, " away from one end"));
+          return entry.Refuse("between", absl::StrCat("a link from ", a_name, " to itself; remove ",
+                                                      a_name, " from one end"));
         }
         const std::string name = names.empty() ? Topology::LinkName(a_name, b_name) : names[n++];
         const auto twin = parts_.LineOf(Topology::LinkName(b_name, a_name));
         const auto same = parts_.LineOf(name);
         if (names.empty() && (twin || same)) {
           return entry.Refuse(
-              "between", absl::StrCat(a_name, " and ", b_name, " have a link already, on line ",
-                                      same ? *same : *twin, "; give a second one a `name`"));
+              "between", absl::StrCat(a_name, " and ", b_name, " already have a link, on line ",
+                                      same ? *same : *twin, "; give the second link a `name`"));
         }
-        // Default names are told by their ends.
+        // Default names are reported at their ends.
         if (!parts_.Add(entry, names.empty() ? "between" : "name", name)) return;
         topology_.AddLink(name, a, b, capacity_bps);
       }
@@ -209,16 +211,15 @@ class SpecReader {
     for (size_t i = 0; i < linked.size(); ++i) {
       const SwitchId id(static_cast<int32_t>(i));
       if (linked[i] || !topology_.NeighboursOf(id).empty()) continue;
-      switch_entries_[i].Refuse("name", absl::StrCat("switch ", topology_.switch_of(id).name,
-                                                     " has no links; name some in links, or take "
-                                                     "it away"));
+      switch_entries_[i].Refuse("name",
+                                absl::StrCat("switch ", topology_.switch_of(id).name,
+                                             " has no links; add a link to it, or remove it"));
     }
     for (const Unreachable& apart : FindUnreachable(topology_)) {
       host_entries_[apart.host.value()].Refuse(
           "name", absl::StrCat("host ", topology_.host(apart.host).name,
                                " cannot be reached from host ", topology_.host(apart.from).name,
-                               ": no links join a switch of the one with a switch of the other; "
-                               "name some in links"));
+                               ": no links connect their switches; add some to links"));
     }
   }
 
@@ -227,18 +228,19 @@ class SpecReader {
     for (size_t i = 0; i < switch_entries_.size(); ++i) {
       if (!topology_.switches()[i].hash_seed) continue;
       return switch_entries_[i].Refuse(
-          "hash_seed", "a seed is of use with `mapping: hash` in source_ports only; take it away");
+          "hash_seed",
+          "hash_seed requires `mapping: hash` in source_ports; remove it or change the mapping");
     }
   }
 
   static constexpr char kLinksOfNics[] =
-      "a NIC's link is said with the NIC, by its `switch` and `capacity`; take it away from links";
+      "a NIC's link is defined by the NIC's `switch` and `capacity`; remove it from links";
 
   YamlReader spec_;
   Topology topology_;
-  UniqueNames parts_{"switches, hosts and links need names of their own"};
-  UniqueNames addresses_{"NICs and switches need addresses of their own"};
-  std::vector<YamlReader> switch_entries_;  // by switch: where it is named
+  UniqueNames parts_{"names of switches, hosts and links must be unique"};
+  UniqueNames addresses_{"addresses of NICs and switches must be unique"};
+  std::vector<YamlReader> switch_entries_;  // by switch: its entry
   std::vector<YamlReader> host_entries_;    // by host
 };
 
@@ -253,17 +255,17 @@ absl::StatusOr<Topology> ParseTopology(const std::string& text, const std::strin
   std::string version, kind, name;
   document.Field("apiVersion", &version, Need::kRequired);
   if (document.Has("apiVersion") && version != kTopologyApiVersion) {
-    document.Refuse("apiVersion", absl::StrCat("version '", version, "' is not spoken; write ",
+    document.Refuse("apiVersion", absl::StrCat("unsupported version '", version, "': expected ",
                                                kTopologyApiVersion));
   }
   document.Field("kind", &kind, Need::kRequired);
   if (document.Has("kind") && kind != "Topology")
-    document.Refuse("kind", absl::StrCat("a Topology is read here, not a ", kind));
+    document.Refuse("kind", absl::StrCat("unsupported kind '", kind, "': expected Topology"));
   YamlReader metadata = document.Child("metadata", Need::kRequired);
   if (document.Has("metadata")) {
     metadata.Field("name", &name, Need::kRequired);
     if (metadata.Has("name") && !IsPartName(name))
-      metadata.Refuse("name", absl::StrCat("'", name, "' is no name; ", kPartNameRule));
+      metadata.Refuse("name", absl::StrCat("'", name, "' is not a valid name; ", kPartNameRule));
   }
   YamlReader spec = document.Child("spec", Need::kRequired);
   if (!document.Has("spec")) return document.Finish();

@@ -38,7 +38,7 @@ absl::Status ChannelEvents::AddInstances() {
     if (graph_.events() + 2 * rounds_ * program.steps.size() > kMaxCheckedEvents) {
       return absl::InvalidArgumentError(
           absl::StrCat("channel ", channel_.value(), ": ", rounds_,
-                       " rounds are too many to be proven; lower the count"));
+                       " rounds are too many to check; lower the count"));
     }
     hosts_.push_back(
         {.program = &program, .first = static_cast<InstanceId>(instances_.size()), .order = {}});
@@ -55,7 +55,7 @@ absl::Status ChannelEvents::AddInstances() {
   if (graph_.events() > kMaxCheckedEvents) {
     return absl::InvalidArgumentError(
         absl::StrCat("channel ", channel_.value(), ": ", graph_.events(),
-                     " events are too many to be proven; lower the count"));
+                     " events are too many to check; lower the count"));
   }
   return absl::OkStatus();
 }
@@ -122,8 +122,8 @@ absl::Status ChannelEvents::MeetSlice(InstanceId send_id, InstanceId receive_id)
             question_.geometry.Slice(channel_, receive.round, expected[i].block).count;
   }
   if (equal) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(Where(send), ": slice ", send.slice, " meets ",
-                                                    Where(receive),
+  return absl::FailedPreconditionError(absl::StrCat(Where(send), ": slice ", send.slice,
+                                                    " matches ", Where(receive),
                                                     ", which expects pieces of other lengths"));
 }
 

@@ -1,12 +1,12 @@
-// All steps of all rounds and hosts on one channel, their events, and who waits for whom.
+// All steps of all rounds and hosts on one channel, their events, and the waits between them.
 //
 //   combine   begin ─────────────────────► end         destinations are written in between
 //   send      begin (posted) ─► delivered ► end        sources are read until `delivered`
 //   receive   begin ─► landing ───────────► end        outputs are written from `landing` on
 //                                            └► released   its slot and all before are free
 //
-// What holds in every run, a → b: b waits for a. R is the receive that meets send S, n a slice of
-// one lane; lanes wait for each other only where steps do:
+// In every run, a → b: b waits for a. R is the receive that matches send S, n a slice of one lane;
+// lanes wait for each other only if steps do:
 //
 //   done of each step in `after` → begin
 //   posts, deliveries, acknowledgements: each in the order of the lane
@@ -16,7 +16,7 @@
 //   n − slots released → n begin (send)
 //   n − slots end → begin of the combine that stages n
 //
-// What the strictest runner adds: begins in IssueOrder; a receive begins when slice n − slots is
+// Added by the strictest executor: begins in IssueOrder; a receive begins when slice n − slots is
 // released; a group begins when all rounds of the one before are done.
 #ifndef MCCS_ALGORITHMS_CHECK_CHANNEL_EVENTS_H_
 #define MCCS_ALGORITHMS_CHECK_CHANNEL_EVENTS_H_
@@ -35,7 +35,7 @@
 
 namespace mccs::check {
 
-// What is to be proven. LIFETIME: everything outlives the proof.
+// The input of the proof. LIFETIME: everything outlives the proof.
 struct Question {
   std::span<const Plan> plans;
   const Layout& layout;
@@ -52,16 +52,16 @@ struct Instance {
   uint16_t position = 0;
   const Step* step = nullptr;
   bool staged = false;  // a send from its staging slot
-  size_t lane = 0;      // sends and receives: which of lanes()
-  uint64_t slice = 0;   // and the number on it
-  InstanceId peer = 0;  // sends and receives: the other end
+  size_t lane = 0;      // sends and receives: index in lanes()
+  uint64_t slice = 0;   // sends and receives: number on the lane
+  InstanceId peer = 0;  // sends and receives: the matching instance
   EventId begin = 0;
   EventId delivered = 0;  // sends
   EventId landing = 0;    // receives
   EventId end = 0;
   EventId released = 0;  // receives
 
-  // From when on steps that name it in `after` may start.
+  // The event after which steps that name it in `after` may start.
   EventId done() const { return staged ? begin : end; }
 };
 
@@ -75,10 +75,10 @@ struct Lane {
 
 class ChannelEvents {
  public:
-  // Fails where the two ends of a lane do not fit together.
+  // Fails if the two ends of a lane do not match.
   static absl::StatusOr<ChannelEvents> Build(const Question& question, ChannelId channel);
 
-  // Sorts the events: no deadlock, or a circle of waits as a message.
+  // Sorts the events: OK if there is no deadlock; else the error contains a cycle of waits.
   absl::Status CheckProgress();
 
   const std::vector<Instance>& instances() const { return instances_; }

@@ -1,4 +1,4 @@
-// What each collective promises: who gives which inputs and what must come out.
+// The contract of each collective: its required inputs and results.
 #ifndef MCCS_ALGORITHMS_CHECK_CONTRACT_H_
 #define MCCS_ALGORITHMS_CHECK_CONTRACT_H_
 
@@ -6,14 +6,14 @@
 
 namespace mccs::check {
 
-// True for the kinds whose contract is written down here.
+// Whether the kind has a contract in this file.
 bool HasContract(OpKind kind);
 // Whether the collective may be called in place.
 bool HasInPlaceForm(OpKind kind);
-// Whether `rank` brings block `block` along as input. Where the kind reduces, it is then part of
+// Whether `rank` provides block `block` as input. If the kind reduces, that input is then part of
 // that block of every result.
 bool GivesInput(const Plan& plan, Rank rank, int32_t block);
-// Whether `rank` must find a result in block `block` of its output.
+// Whether `rank` must get a result in block `block` of its output.
 bool GetsOutput(const Plan& plan, Rank rank, int32_t block);
 
 // A block of a rank's input.
@@ -21,7 +21,7 @@ struct InputBlock {
   Rank rank;
   int32_t block = 0;
 };
-// Kinds that reduce nothing: what block `block` of `rank`'s output is a copy of.
+// For kinds that do not reduce: the source of block `block` of `rank`'s output.
 // REQUIRES: GetsOutput(plan, rank, block).
 InputBlock OriginOf(const Plan& plan, Rank rank, int32_t block);
 

@@ -36,7 +36,7 @@ class Adjacency {
 
 bool EventGraph::Sort() {
   Adjacency followers(events_);
-  std::vector<uint32_t> open(events_, 0);  // waits not satisfied yet
+  std::vector<uint32_t> open(events_, 0);  // number of unsatisfied waits
   for (const auto* edges : {&waits_, &strict_waits_}) {
     for (const auto& [later, earlier] : *edges) followers.Count(earlier);
   }
@@ -71,8 +71,8 @@ bool EventGraph::Sort() {
   return true;
 }
 
-// Whatever was not reached waits for something that was not reached either: following that leads
-// round.
+// Each event that was not reached waits for another one that was not reached, so following these
+// waits leads to a cycle.
 void EventGraph::FindCircle(const std::vector<bool>& reached) {
   std::vector<EventId> blocker(events_, events_);
   for (const auto* edges : {&waits_, &strict_waits_}) {
@@ -83,7 +83,7 @@ void EventGraph::FindCircle(const std::vector<bool>& reached) {
   }
   EventId at = 0;
   while (reached[at]) ++at;
-  for (size_t i = 0; i < events_; ++i) at = blocker[at];  // Certainly on the circle now.
+  for (size_t i = 0; i < events_; ++i) at = blocker[at];  // Now certainly on the cycle.
   circle_.clear();
   const EventId first = at;
   do {

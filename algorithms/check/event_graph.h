@@ -1,4 +1,4 @@
-// Events and who waits for whom: what the proofs of deadlock-freedom and of order run on.
+// Events and the waits between them: the graph for the proofs of progress and of order.
 #ifndef MCCS_ALGORITHMS_CHECK_EVENT_GRAPH_H_
 #define MCCS_ALGORITHMS_CHECK_EVENT_GRAPH_H_
 
@@ -16,19 +16,19 @@ class EventGraph {
   EventId AddEvent() { return events_++; }
   size_t events() const { return events_; }
 
-  // `later` waits for `earlier`: in every run.
+  // `later` waits for `earlier` in every run.
   void Wait(EventId later, EventId earlier) { waits_.emplace_back(later, earlier); }
   // Only in the strictest run.
   void StrictWait(EventId later, EventId earlier) { strict_waits_.emplace_back(later, earlier); }
 
-  // Puts the events in an order that the strictest run can have. True if it gets through; else
-  // circle() has events each of which waits for the next, and the last for the first.
+  // Sorts the events in an order that is possible in the strictest run. Returns false if there is
+  // none; then circle() has events each of which waits for the next, and the last for the first.
   bool Sort();
   const std::vector<EventId>& order() const { return order_; }
   uint32_t PlaceInOrder(EventId event) const { return place_[event]; }
   const std::vector<EventId>& circle() const { return circle_; }
 
-  // Whether `earlier` comes before (or is) `later` in every run. REQUIRES: Sort() returned true.
+  // Whether `earlier` precedes (or is) `later` in every run. REQUIRES: Sort() returned true.
   bool Precedes(EventId earlier, EventId later) const;
 
  private:

@@ -61,15 +61,14 @@ std::string Expressions::WhyNotReduced(ExpressionId id, const std::vector<InputS
       return absl::StrCat("lacks ", Describe(*want));
     }
     const bool twice = have != census.inputs.begin() && *have == *(have - 1);
-    return absl::StrCat("has ", Describe(*have),
-                        twice ? " twice" : ", which does not belong there");
+    return absl::StrCat("has ", Describe(*have), twice ? " twice" : ", which is not part of it");
   }
   if (census.scaled != (scaled ? inputs.size() : 0)) {
     return absl::StrCat("has ", census.scaled, " of ", inputs.size(), " inputs scaled");
   }
   if (expressions_[id].form != Form::kFinished) return "was never finished";
   if (census.finished > 0)
-    return absl::StrCat("was finished ", census.finished, " times before it was whole");
+    return absl::StrCat("was finished ", census.finished, " times before it was complete");
   return "";
 }
 
@@ -80,7 +79,7 @@ std::string Expressions::WhyNotInput(ExpressionId id, const InputSlice& input) c
   if (expression.form == Form::kInput) {
     return absl::StrCat("has ", Describe(expression.input), " instead of ", Describe(input));
   }
-  return absl::StrCat("has something computed instead of ", Describe(input));
+  return absl::StrCat("has a computed value instead of ", Describe(input));
 }
 
 }  // namespace mccs::check

@@ -1,5 +1,4 @@
-// Values of the symbolic run: expressions, each kept once, so that equal numbers mean equal
-// expressions.
+// Values of the symbolic run: unique expressions, so that equal ids mean equal expressions.
 #ifndef MCCS_ALGORITHMS_CHECK_EXPRESSIONS_H_
 #define MCCS_ALGORITHMS_CHECK_EXPRESSIONS_H_
 
@@ -30,7 +29,7 @@ class Expressions {
   ExpressionId Input(const InputSlice& slice);
   // `of` times its rank's scale. REQUIRES: `of` is an input.
   ExpressionId Scaled(ExpressionId of);
-  // `sources` accumulated in their order. One source that is not finished is that source itself.
+  // `sources` accumulated in order. A single source without finish yields that source itself.
   ExpressionId Accumulated(const std::vector<ExpressionId>& sources, bool finish);
 
   // Why `id` is not the finished accumulation of exactly `inputs`, each `scaled` or not; empty if

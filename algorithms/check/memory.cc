@@ -55,8 +55,8 @@ CellId Memory::Input(int host, uint64_t round, uint16_t local, int32_t block) co
   return BufferCell(host, round, 2 * size_t{local}, block);
 }
 
-// In place, block by block: the unblocked one of the two buffers holds its rank's own block only
-// and lies at that block's position in the other.
+// In place, block by block: the unblocked one of the two buffers contains only its rank's own block
+// and is at that block's position in the other.
 CellId Memory::Output(int host, uint64_t round, uint16_t local, int32_t block) const {
   return BufferCell(host, round, 2 * size_t{local} + (question_.options.in_place ? 0 : 1), block);
 }
@@ -124,7 +124,7 @@ void Memory::ListSend(InstanceId id, CellAccesses& accesses) const {
   }
 }
 
-// The payload may come into the slot as soon as it is sent, also if it is to go on to an output.
+// The payload may be written to the slot as soon as it is sent, even if it then goes to an output.
 void Memory::ListReceive(InstanceId id, CellAccesses& accesses) const {
   const Instance& receive = events_.instances()[id];
   const EventId sent = events_.instances()[receive.peer].begin;
@@ -150,8 +150,8 @@ absl::Status Memory::CheckRaces() const {
   return absl::OkStatus();
 }
 
-// Walks the accesses in an order that one run has. It suffices to compare with the last write and,
-// for a write, with the reads since: order is transitive.
+// Visits the accesses in an order of one run. Comparing with the last write and, for a write, with
+// the reads since is sufficient, because order is transitive.
 absl::Status Memory::CheckCell(std::vector<Access>& accesses) const {
   std::stable_sort(accesses.begin(), accesses.end(), [&](const Access& a, const Access& b) {
     return events_.graph().PlaceInOrder(a.begin) < events_.graph().PlaceInOrder(b.begin);
@@ -195,11 +195,10 @@ bool Memory::Ordered(const Access& first, const Access& second) const {
 
 absl::Status Memory::Conflict(const Access& first, const Access& second) const {
   const auto& instances = events_.instances();
-  return absl::FailedPreconditionError(
-      absl::StrCat("race: ", events_.Where(instances[second.instance]),
-                   second.writes ? " writes " : " reads ", Describe(second.place),
-                   ", and nothing makes it wait for ", events_.Where(instances[first.instance]),
-                   ", which ", first.writes ? "writes" : "reads", " it"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "race: ", events_.Where(instances[second.instance]), second.writes ? " writes " : " reads ",
+      Describe(second.place), ", but does not wait for ", events_.Where(instances[first.instance]),
+      ", which ", first.writes ? "writes" : "reads", " it"));
 }
 
 }  // namespace mccs::check

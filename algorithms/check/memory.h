@@ -1,4 +1,4 @@
-// Who reads and writes which memory on one channel, and whether conflicting accesses are ordered.
+// The accesses to memory on one channel, and whether conflicting accesses are ordered.
 #ifndef MCCS_ALGORITHMS_CHECK_MEMORY_H_
 #define MCCS_ALGORITHMS_CHECK_MEMORY_H_
 
@@ -25,17 +25,17 @@ class Memory {
   CellId Input(int host, uint64_t round, uint16_t local, int32_t block) const;
   CellId Output(int host, uint64_t round, uint16_t local, int32_t block) const;
 
-  // A copy that is left out: it would copy a place onto itself.
+  // Whether a copy is omitted because it would copy a place onto itself.
   bool LeftOut(const Instance& instance, const Combine& combine, const Place& destination) const;
 
-  // Every two accesses to a cell, one of them writing, are ordered; so are the uses of a slot by
-  // slices that are `slots` apart. REQUIRES: events.CheckProgress() was OK.
+  // Checks that every two accesses to a cell, one of them a write, are ordered, and likewise the
+  // uses of a slot by slices that are `slots` apart. REQUIRES: events.CheckProgress() returned OK.
   absl::Status CheckRaces() const;
 
  private:
   struct Access {
     InstanceId instance = 0;
-    size_t combine = 0;  // accesses of one combine do not disturb each other
+    size_t combine = 0;  // accesses of the same combine do not conflict
     EventId begin = 0;
     EventId end = 0;
     bool writes = false;

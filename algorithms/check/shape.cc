@@ -27,7 +27,7 @@ std::string Describe(int host, ChannelId channel, const std::string& round, uint
                       absl::string_view(name.data(), name.size()), ")");
 }
 
-// The checks of one step. Each returns what is wrong, or nothing.
+// The checks of one step. Each returns the error, or an empty string.
 class StepShape {
  public:
   StepShape(const Plan& plan, const Layout& layout, HostIndex host, const Program& program,
@@ -42,10 +42,10 @@ class StepShape {
 
   std::string Check() const {
     for (uint16_t before : step_.after) {
-      if (before >= position_) return absl::StrCat("is to come after step ", before);
+      if (before >= position_) return absl::StrCat("must come after step ", before);
     }
     if (position_ > 0 && step_.stage < program_.steps[position_ - 1].stage)
-      return "falls back a stage";
+      return "has a lower stage than the step before";
     switch (step_.kind) {
       case StepKind::kCombine:
         return CheckCombines();
@@ -56,7 +56,7 @@ class StepShape {
         if (std::string bad = CheckPeer(); !bad.empty()) return bad;
         return CheckPieces(Space::kOutput, Space::kOutput, Space::kReceived);
     }
-    return "is of no known kind";
+    return "has an unknown kind";
   }
 
  private:
@@ -83,10 +83,10 @@ class StepShape {
   std::string CheckPeer() const {
     const int peer = step_.peer.value();
     if (peer >= 0 && peer < hosts_ && step_.peer != host_) return "";
-    return absl::StrCat("has host ", peer, " at its other end");
+    return absl::StrCat("has invalid peer host ", peer);
   }
 
-  // Either all pieces in this step's own slot, in order, or all in `buffer` or `other`.
+  // Either all pieces are in this step's own slot, in order, or all in `buffer` or `other`.
   std::string CheckPieces(Space buffer, Space other, Space slot) const {
     if (step_.pieces.empty() || !step_.combines.empty()) return "must have pieces, and no combines";
     if (step_.pieces.size() > static_cast<size_t>(plan_.max_pieces)) {
@@ -97,7 +97,7 @@ class StepShape {
       const Place& p = step_.pieces[i];
       const bool allowed = in_slot ? p.space == slot && p.index == position_ && p.piece == i
                                    : p.space == buffer || p.space == other;
-      if (!allowed) return absl::StrCat("has piece ", i, " where it must not be");
+      if (!allowed) return absl::StrCat("has piece ", i, " in a place that is not allowed");
       if (std::string bad = CheckPlace(p); !bad.empty()) return bad;
     }
     return "";
@@ -105,7 +105,7 @@ class StepShape {
 
   std::string CheckPlace(const Place& p) const {
     if (p.block < 0 || p.block >= plan_.blocks)
-      return absl::StrCat("names block ", p.block, ", which is none");
+      return absl::StrCat("names unknown block ", p.block);
     switch (p.space) {
       case Space::kInput:
         return CheckBuffer(p, plan_.input_blocked, "input");
@@ -116,19 +116,18 @@ class StepShape {
       case Space::kStaged:
         return CheckSlot(p, StepKind::kSend);
     }
-    return "names no known space";
+    return "names an unknown space";
   }
 
   std::string CheckBuffer(const Place& p, bool blocked, const char* name) const {
-    if (p.index >= ranks_.size())
-      return absl::StrCat("names local rank ", p.index, ", which is none");
+    if (p.index >= ranks_.size()) return absl::StrCat("names unknown local rank ", p.index);
     const Rank rank = ranks_[p.index];
     if (!blocked && plan_.blocks > 1 && p.block != rank.value()) {
       return absl::StrCat("names block ", p.block, " of the ", name, " of rank ", rank.value(),
-                          ", which holds its own block only");
+                          ", which contains only its own block");
     }
     if (p.space == Space::kInput && !GivesInput(plan_, rank, p.block)) {
-      return absl::StrCat("reads an input that rank ", rank.value(), " does not give");
+      return absl::StrCat("reads an input that rank ", rank.value(), " does not provide");
     }
     return "";
   }
@@ -140,7 +139,7 @@ class StepShape {
     const Step& owner = program_.steps[p.index];
     if (p.piece >= owner.pieces.size() || owner.pieces[p.piece] != p) {
       return absl::StrCat("names piece ", p.piece, ", block ", p.block, " of step ", p.index,
-                          ", which is something else there");
+                          ", which differs from that step's piece");
     }
     return "";
   }
@@ -176,7 +175,7 @@ absl::Status CheckShape(std::span<const Plan> plans, const Layout& layout) {
     const Plan& plan = plans[host];
     if (!SameFrame(plan, plans[0])) {
       return absl::FailedPreconditionError(
-          absl::StrCat("host ", host, " has another kind of plan than host 0"));
+          absl::StrCat("host ", host, " has a plan of another kind than host 0"));
     }
     for (size_t c = 0; c < plan.programs.size(); ++c) {
       const Program& program = plan.programs[c];

@@ -144,7 +144,7 @@ class SymbolicRun {
 
   absl::Status CheckOutputs() {
     absl::Status status;
-    // Who first had what is to be the same everywhere, by the first input in it.
+    // Ranks with the same result must have the same expression; compared by the first input in it.
     std::map<InputSlice, std::pair<ExpressionId, Rank>> first;
     ForEachBlock([&](int host, uint16_t local, int32_t block, uint64_t round) {
       const Rank rank = RankOf(host, local);
@@ -193,7 +193,7 @@ class SymbolicRun {
   const Memory& memory_;
   Expressions expressions_;
   std::vector<ExpressionId> values_;                  // by cell
-  std::vector<InstanceId> writers_;                   // by cell: who wrote last
+  std::vector<InstanceId> writers_;                   // by cell: the last writer
   std::vector<std::vector<ExpressionId>> in_flight_;  // by send: its pieces
 };
 

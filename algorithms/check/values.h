@@ -1,4 +1,4 @@
-// The symbolic run: what every rank ends up with, as expressions over the ranks' inputs.
+// The symbolic run: the results of all ranks, as expressions over the ranks' inputs.
 #ifndef MCCS_ALGORITHMS_CHECK_VALUES_H_
 #define MCCS_ALGORITHMS_CHECK_VALUES_H_
 
@@ -8,8 +8,8 @@
 
 namespace mccs::check {
 
-// Every output of every rank has what the collective promises, and the same expression everywhere.
-// REQUIRES: events.CheckProgress() and memory.CheckRaces() were OK.
+// Checks that every output of every rank has the contract's value, with the same expression on all
+// ranks. REQUIRES: events.CheckProgress() and memory.CheckRaces() returned OK.
 absl::Status CheckValues(const Question& question, const ChannelEvents& events,
                          const Memory& memory);
 

@@ -1,4 +1,4 @@
-"""Table shares: what a tenant's cap and guarantee are worth over each second, on a link that two tenants share."""
+"""Table shares: how well caps and guarantees hold in each second, on a link that two tenants share."""
 import collections
 import statistics
 import time
@@ -7,9 +7,9 @@ from fabric import MIB, end
 
 SIZE = 4 * MIB
 HOSTS = ["h2", "h1"]  # in two racks
-DRAINED = ["leaf0-spine1", "leaf1-spine1"]  # one spine for all
+DRAINED = ["leaf0-spine1", "leaf1-spine1"]  # leaves one spine for all flows
 CAP_MBPS, GUARANTEE_MBPS = 30, 60
-# Of each tenant, its Tenant's spec; b sends all it can.
+# The spec of each Tenant; b sends as much as it can.
 CASES = {
     "a alone": ({"a": {}}, None),
     f"a capped at {CAP_MBPS} Mbps": ({"a": {"cap": f"{CAP_MBPS}Mbps"}}, ("at most", CAP_MBPS)),
@@ -22,8 +22,8 @@ SETTLE_S = 4
 
 
 def sample(fabric, host_of):
-    """Mbps of payload that each tenant sends out of one of its hosts, `host_of` of all, over one second of the daemon's
-    clock."""
+    """Mbps of payload that each tenant sends, over one second of the daemon's clock; `host_of` selects among its
+    hosts."""
     rates = {}
     for communicator in fabric.communicators():
         of_hosts = collections.Counter()
@@ -51,7 +51,7 @@ def run(fabric, options, tell):
     try:
         return [figure_of(case, fabric, options, tell) for case in CASES]
     finally:
-        # Nothing of it stays for the tables that come after.
+        # Restore the state for other tables.
         for link in DRAINED:
             fabric.control("undrain", "link", link)
         fabric.control("delete", "tenant", "a")
@@ -60,7 +60,7 @@ def run(fabric, options, tell):
 
 def figure_of(case, fabric, options, tell):
     tenants, promise = CASES[case]
-    # The host and the second that are nearest to breaking the promise: above a cap, below a guarantee.
+    # The worst host and second: highest for a cap, lowest for a guarantee.
     worst = max if promise and promise[0] == "at most" else min
     samples = measure(fabric, tenants, worst, options.seconds)
     of_a = [each["a"] for each in samples]
@@ -72,7 +72,7 @@ def figure_of(case, fabric, options, tell):
 
 
 def text(figures):
-    lines = ["payload in Mbps, mean over seconds (least, most)                                 the worst second over what was promised"]
+    lines = ["payload in Mbps, mean over seconds (least, most)                                 worst second relative to the cap or guarantee"]
     for f in figures:
         shown = "  ".join(
             f"{name} {statistics.fmean(rates):5.1f} ({min(rates):.1f}, {max(rates):.1f})"
@@ -87,7 +87,7 @@ def draw(figures, pyplot):
     for axis, f in zip(axes[0], figures):
         for name in sorted(f["megabits_per_s"][0]):
             axis.plot([each[name] for each in f["megabits_per_s"]], marker=".", label=f"tenant {name}",
-                      color={"a": "C0", "b": "C1"}[name])  # the same in all of them
+                      color={"a": "C0", "b": "C1"}[name])  # the same in all charts
         if f["promise"]:
             axis.axhline(f["promise"][1], color="grey", linestyle="--", linewidth=0.8)
         axis.set(title=f["case"], xlabel="second", ylim=(0, 100))

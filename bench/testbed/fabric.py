@@ -1,4 +1,4 @@
-"""The lab under the testbed: policies, runs of ours and of peers, and what the links allow."""
+"""The testbed's lab: policies, runs of MCCS and of peers, and the links' limits."""
 import json
 import os
 import pathlib
@@ -11,22 +11,22 @@ PYTORCH = BIN.parent / "pytorch/bin/python"
 GLOO = BIN.parent / "share/testbed/gloo_collective.py"
 PATIENCE_S = 900
 MIB = 1 << 20
-# Of the published testbed: hosts 1 and 5 in one rack, 2 and 3 in the other.
+# As in the published testbed: hosts 1 and 5 are in one rack, 2 and 3 in the other.
 LIBRARY_ORDER = ["h2", "h1", "h3", "h5"]
-LINK_BPS = 100e6  # of every link, each way (tests/testbeds/mccs.yaml)
+LINK_BPS = 100e6  # of every link, per direction (tests/testbeds/mccs.yaml)
 SPINES = 2
 
-# kind: Policy, whose spec is this.
+# Spec of a Policy.
 PLACED = {"policy": "fair_flow"}
 
 
 def ordered_by_chance(seed):
-    """The best order, ports by chance: no flow is placed."""
+    """Policy with the best order and random ports: flows are not placed."""
     return {"policy": "locality_ring", "parameters": {"port_seed": seed}}
 
 
 def as_a_library(seed):
-    """Hosts in the order of their ranks, ports by chance."""
+    """Policy with hosts in the order of their ranks and random ports."""
     return {"policy": "rank_order", "parameters": {"port_seed": seed}}
 
 
@@ -40,7 +40,7 @@ def call(*arguments, env=None, text_in=None):
 
 
 class Fabric:
-    """A lab with a network: `mccs-lab up` has applied its Topology."""
+    """A lab with a network, to which `mccs-lab up` has applied its Topology."""
 
     def __init__(self, lab):
         self.lab = lab
@@ -58,7 +58,7 @@ class Fabric:
         self.apply_object({"apiVersion": "mccs/v1", "kind": "Policy", "metadata": {"name": name}, "spec": spec})
 
     def apply_tenant(self, name, **spec):
-        """Of the lab's socket of that name."""
+        """Applies a Tenant for the lab's socket of that name."""
         self.apply_object({"apiVersion": "mccs/v1", "kind": "Tenant", "metadata": {"name": name},
                            "spec": {"who": {"sockets": [name]}, **spec}})
 
@@ -66,14 +66,14 @@ class Fabric:
         return json.loads(self.control("get", "communicators", "-o", "json"))["communicators"]
 
     def explained(self, communicator, seconds):
-        """What `mccsctl explain` says of it, measured over so many seconds."""
+        """Output of `mccsctl explain`, measured over `seconds`."""
         return json.loads(self.control("explain", "communicator", communicator, "--interval", seconds, "-o", "json"))
 
     def flows(self, communicator, seconds):
         return self.explained(communicator, seconds)["flows"]
 
     def command(self, hosts, ranks_per_host, op, size, iterations, warmup=0, gpu=None, tenant="a"):
-        """collective_perf as one job of a tenant of the lab, for Popen or call."""
+        """Command of collective_perf as a job of a tenant of the lab, for Popen or call."""
         program = [BIN / "collective_perf", "--op", op, "--min", size, "--max", size, "--iters", iterations,
                    "--warmup", warmup, "--check", 0, "--out-of-place"]
         if gpu is not None:
@@ -82,7 +82,7 @@ class Fabric:
                 "--ranks-per-host", ranks_per_host, "--", *program]
 
     def ours(self, ranks_per_host, op, size, iterations):
-        """Microseconds of one call."""
+        """Microseconds of one call of MCCS."""
         table = call(*self.command(LIBRARY_ORDER, ranks_per_host, op, size, iterations,
                                    warmup=0 if iterations == 1 else 1))
         row = re.search(r"^\[0\]\s+\d+\s+\d+\s+\w+\s+\w+\s+-?\d+\s+([\d.]+)", table, re.MULTILINE)
@@ -91,7 +91,7 @@ class Fabric:
         return float(row.group(1))
 
     def open_mpi(self, ranks_per_host, op, size, iterations):
-        """Its ring, in the library's order, over all NICs of the hosts."""
+        """Microseconds of one call of OpenMPI's ring, in the library's order, over all NICs of the hosts."""
         ranks = ranks_per_host * len(LIBRARY_ORDER)
         ring = {"all_reduce": ["--mca", "coll_tuned_allreduce_algorithm", 4],
                 "all_gather": ["--mca", "coll_tuned_allgather_algorithm", 4]}[op]
@@ -113,14 +113,14 @@ class Fabric:
 
 
     def gloo(self, ranks_per_host, op, size, iterations):
-        """Its ring, in the library's order, each rank over a NIC of its own."""
+        """Microseconds of one call of Gloo's ring, in the library's order, each rank over its own NIC."""
         said = call(BIN / "mccs-lab", "run", "--name", self.lab, "--hosts", ",".join(LIBRARY_ORDER), "--ranks-per-host",
                     ranks_per_host, "--", "env", "-u", "LD_PRELOAD", PYTORCH, GLOO, size, iterations,
                     "--warmup", 0 if iterations == 1 else 1, "--op", op)
         return float(re.search(r"^\[0\] ([\d.]+)$", said, re.MULTILINE).group(1))
 
     def peers(self, tell):
-        """By name, those that this machine has; `tell` hears of those that it has not."""
+        """Installed peers, by name; reports missing ones to `tell`."""
         here = {}
         for name, program, remedy, run in (
                 ("OpenMPI ring", BIN / "mpi_collective", "libopenmpi-dev", self.open_mpi),
@@ -128,11 +128,11 @@ class Fabric:
             if program.exists():
                 here[name] = run
             else:
-                tell(f"{name}: not measured, since {program} is not there ({remedy} brings it)")
+                tell(f"{name}: not measured: {program} does not exist; install it with {remedy}")
         return here
 
     def training(self, tenant, hosts, ranks_per_host, gpu, size, compute_ms):
-        """A job that computes and all-reduces in turn, in the background, until it is terminated. Its lines are for
+        """Starts a background job that alternates compute and all-reduce until it is terminated; parse its output with
         steps_of."""
         program = [BIN / "training_job", "--bytes", size, "--compute", compute_ms]
         if gpu is not None:
@@ -144,19 +144,19 @@ class Fabric:
 
 
 def end(jobs):
-    """What each has printed; None of one whose output nobody wanted."""
+    """Terminates the jobs and returns the output of each; None if it is not captured."""
     for job in jobs:
         job.terminate()
     return [job.communicate(timeout=60)[0] for job in jobs]
 
 
 def steps_of(lines):
-    """(when it ended, how long it took) of each step, in seconds."""
+    """(end time, duration) of each step, in seconds."""
     return [(float(ended), float(took)) for ended, took in re.findall(r"^\[0\] ([\d.]+) ([\d.]+)$", lines, re.MULTILINE)]
 
 
 def limit_us(ranks_per_host, op, size):
-    """What the links allow to a ring over hosts: each sends over its NICs, one for each GPU that takes part."""
+    """Lower bound of a ring's time by the links' rates: each host sends over one NIC per participating GPU."""
     hosts = len(LIBRARY_ORDER)
     passes = {"all_reduce": 2, "all_gather": 1}[op]
     return passes * (hosts - 1) / hosts * size * 8 / (ranks_per_host * LINK_BPS) * 1e6

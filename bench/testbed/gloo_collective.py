@@ -1,5 +1,5 @@
-"""The peer: torch.distributed over Gloo, timed as collective_perf times its calls. Rank 0 prints microseconds per call, the
-slowest rank's. Started by mccs-lab run, without its preloads."""
+"""The peer Gloo: torch.distributed, timed like collective_perf. Rank 0 prints microseconds per call of the slowest
+rank. Started by mccs-lab run, without its preloaded libraries."""
 import argparse
 import os
 import sys
@@ -16,7 +16,7 @@ def main():
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--op", choices=["all_reduce", "all_gather"], default="all_reduce")
     options = parser.parse_args()
-    # Each rank of a host over a NIC of its own, as ours.
+    # Each rank of a host over its own NIC, as in MCCS.
     os.environ["GLOO_SOCKET_IFNAME"] = f"nic{os.environ['LOCAL_RANK']}"
     torch.set_num_threads(1)
     dist.init_process_group("gloo")

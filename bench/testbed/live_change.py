@@ -1,5 +1,5 @@
-"""Table reconfigure: a background flow takes a spine's link, then the operator says so, and the job's flows move, live; then
-the ring itself is turned round."""
+"""Table reconfigure: a background flow takes a spine's links; the operator's policy then moves the job's flows while it
+runs; finally the policy changes the ring."""
 import subprocess
 import sys
 import time
@@ -7,17 +7,17 @@ import time
 from fabric import BIN, LIBRARY_ORDER, MIB, end, steps_of
 
 SIZE = MIB
-# The job's flows all begin here; the other spine is free.
+# All flows of the job start here; the other spine is idle.
 CROWDED = ["leaf0-spine0", "leaf1-spine0"]
 OTHER = ["leaf0-spine1", "leaf1-spine1"]
-# One in each direction, between NICs that the job does not use: (host, its address, host, its address).
+# One flow per direction, between NICs that the job does not use: (host, address, host, address).
 BACKGROUND = (("h3", "10.0.1.4", "h1", "10.0.0.2"), ("h5", "10.0.0.4", "h2", "10.0.1.2"))
-SOURCE_PORT = 61500  # over spine0, as the fabric's rules say
-# Turned round, and with other neighbours.
+SOURCE_PORT = 61500  # over spine0, by the fabric's port rules
+# Reversed, and with other neighbours.
 OTHER_RING = ["h5", "h3", "h2", "h1"]
 PHASES = ("alone", "beside the background flow", "moved", "another ring")
 
-# Sends or receives until it is ended, over one connection.
+# Send and receive over one connection until they are terminated.
 SENDER = """
 import socket, sys
 to, port, source, source_port = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
@@ -40,7 +40,7 @@ PORT = 9100
 
 
 class Background:
-    """Flows of somebody who is no tenant of ours."""
+    """Flows that do not belong to a tenant of MCCS."""
 
     def __init__(self, fabric):
         self.processes = []
@@ -85,7 +85,7 @@ def run(fabric, options, tell):
             end(background.processes)
     steps = [(when - begun, took) for when, took in steps_of(said) if begun <= when <= ended]
     marks = [0, crowded - begun, moved - begun, turned - begun, ended - begun]
-    # A second after each change counts for neither side.
+    # Ignore the first second after each change.
     phases = [[took for when, took in steps if low + 1 <= when - took and when <= high]
               for low, high in zip(marks, marks[1:])]
     if min(map(len, phases)) < 3:
@@ -109,12 +109,11 @@ def text(figures):
         lines.append(f"{phase:<28} {rate:6.2f}")
     rates = figure["megabytes_per_s"]
     longest = figure["longest_step_s"]
-    lines.append(f"after the move it has {100 * rates['moved'] / rates['alone']:.0f} % of what it had alone; the longest step "
-                 f"of the five seconds after it, with the one that it met, took {1e3 * longest['after move']:.0f} ms; of those beside "
-                 f"the background flow {1e3 * longest['crowded']:.0f} ms")
-    lines.append(f"with the ring turned round it has {100 * rates['another ring'] / rates['moved']:.0f} % of what it had before; the longest step "
-                 f"of the five seconds after that took {1e3 * longest['after turn']:.0f} ms, of those before it "
-                 f"{1e3 * longest['before turn']:.0f} ms")
+    lines.append(f"after the move: {100 * rates['moved'] / rates['alone']:.0f} % of the rate alone; longest step within 5 s of the "
+                 f"move, including the one during it: {1e3 * longest['after move']:.0f} ms; beside the background flow: "
+                 f"{1e3 * longest['crowded']:.0f} ms")
+    lines.append(f"after the change of the ring: {100 * rates['another ring'] / rates['moved']:.0f} % of the rate before it; longest step "
+                 f"within 5 s of the change: {1e3 * longest['after turn']:.0f} ms; before it: {1e3 * longest['before turn']:.0f} ms")
     return "\n".join(lines)
 
 
@@ -123,7 +122,7 @@ def draw(figures, pyplot):
     chart, axis = pyplot.subplots(figsize=(8, 4))
     axis.plot([when for when, _ in figure["steps"]], [figure["bytes"] / took / 1e6 for _, took in figure["steps"]],
               drawstyle="steps-post")
-    for at, what in zip(figure["marks_s"][1:4], ("background flow begins", "flows are moved", "the ring is turned round")):
+    for at, what in zip(figure["marks_s"][1:4], ("background flow starts", "flows are moved", "ring is changed")):
         axis.axvline(at, color="grey", linestyle="--")
         axis.text(at, 0, f" {what}", rotation=90, va="bottom", fontsize=8)
     axis.set(xlabel="seconds", ylabel="algbw of each step, MB/s", title="Changes of routes and of the ring under load", ylim=(0, None))

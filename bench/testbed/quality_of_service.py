@@ -1,14 +1,14 @@
-"""Table fig9: three training jobs of the published set-up S3, A being the favoured one; how long a step of each takes.
+"""Table fig9: step times of three training jobs of the published set-up S3; A is the favoured job.
 
-PFA: A's flows go round the others', and its packets before theirs. PFA + TS: likewise, and C waits for B where they share a
-link. reserved: the published PFA, one of two spines for A alone. TS: B and C wait for A."""
+PFA: A's flows avoid the others' links, and its packets have higher priority. PFA + TS: the same, and C waits for B on
+shared links. reserved: the published PFA, with one of two spines for A alone. TS: B and C wait for A."""
 import statistics
 import time
 
 from fabric import end, ordered_by_chance, steps_of
 
-# Published: A all-reduces 548 MB after 160 ms of compute, B and C 80 MB after 6 ms, over links of 50 Gb/s. Here links have a
-# 500th of that: bytes are a 137th and times 500/137 of the published ones, so that all is in proportion.
+# Published: A all-reduces 548 MB after 160 ms of compute, B and C 80 MB after 6 ms, over links of 50 Gbit/s. Here links
+# have 1/500 of that rate, so bytes are scaled by 1/137 and times by 500/137.
 SCALE = 137
 STRETCH = 500 / SCALE
 JOBS = {
@@ -20,13 +20,13 @@ JOBS = {
 PAPER = {"ECMP": {"A": 1.18, "B": 1.22, "C": 1.14}, "FFA": {"A": 1.0, "B": 1.0, "C": 1.0},
          "PFA": {"A": 0.88, "B": 1.32, "C": 1.23}, "PFA + TS": {"A": 0.88, "B": 1.14, "C": 1.43}}
 RESERVED = ["leaf0-spine0", "leaf1-spine0"]
-HIGH = 5  # priority of a Tenant; the lab's switches serve it before those of 0
-# The flows of jobs that came before others may move, and a period takes a while to be seen.
+HIGH = 5  # priority of a Tenant; the lab's switches send it before priority 0
+# Time for flows of earlier jobs to move, and for periods to be detected.
 SETTLE_S = 12
 
 
 def arms(options):
-    """By name: job A's priority, and runs, each with its policies by their names."""
+    """By arm: job A's priority, and a list of runs, each a map from names to specs of policies."""
     first = {"policy": "priority_flow", "parameters": {"favoured": ["a"]}}
     reserved = {"policy": "priority_flow", "parameters": {"favoured": ["a"], "reserved_links": RESERVED}}
     after_b = {"policy": "time_windows", "parameters": {"favoured": ["b"]}, "for": {"tenants": ["b", "c"]}}
@@ -39,7 +39,7 @@ def arms(options):
 
 
 def measure(fabric, policies, seconds):
-    """Seconds of a step, by job; all are at work all the time."""
+    """Mean seconds of a step, by job, while all jobs run."""
     for name, spec in policies.items():
         fabric.apply(spec, name)
     running = {name: fabric.training(*job) for name, job in JOBS.items()}
@@ -101,7 +101,7 @@ def draw(figures, pyplot):
             axis.plot(at, [figure["paper"][arm][name] for name in ratios], "k_", markersize=12,
                       label="published" if i == 0 else None)
     axis.set(xticks=range(len(JOBS)), xticklabels=[f"job {name}" for name in JOBS], ylabel="time of a step over that under FFA",
-             title="S3: who is favoured, and who pays")
+             title="S3 with one favoured job")
     axis.axhline(1, color="grey", linewidth=0.5)
-    axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))  # beside the bars
+    axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))  # outside the bars
     return chart

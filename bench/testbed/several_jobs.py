@@ -1,8 +1,8 @@
-"""Table fig8: several jobs at once in the published set-ups S1 to S4; busbw of each, and the sum.
+"""Table fig8: several concurrent jobs in the published set-ups S1 to S4; busbw of each, and the sum.
 
-placed: each flow on a path by fair_flow, and TCP shares the links. held: the same by shares, each flow held to its part.
-ordered: the best order, ports by chance. library: hosts in the order of ranks, ports by chance. All of them with two
-flows for each NIC, so that what they differ in is the placing alone."""
+placed: fair_flow places each flow, and TCP shares the links. held: shares does the same and limits each flow to its
+fair share. ordered: the best order and random ports. library: hosts in the order of ranks and random ports. All arms
+have two flows per NIC and differ only in placement."""
 import json
 import math
 import subprocess
@@ -10,8 +10,8 @@ import time
 
 from fabric import LIBRARY_ORDER, LINK_BPS, MIB, PLACED, SPINES, as_a_library, end, ordered_by_chance
 
-SIZE = MIB  # small: what is measured is whole calls
-# Per job: hosts, ranks on each, GPU where it is one.
+SIZE = MIB  # small, because only complete calls count
+# Per job: hosts, ranks per host, GPU (None: all).
 SETUPS = {
     "S1": {"A": (["h2", "h1"], 2, None), "B": (["h3", "h5"], 2, None)},
     "S2": {"A": (LIBRARY_ORDER, 1, 0), "B": (["h2", "h1"], 1, 1), "C": (["h3", "h5"], 1, 1)},
@@ -23,18 +23,18 @@ PAPER = {"S1": (8.56, 8.56), "S2": (6.58, 8.35), "S3": (9.36, 9.36), "S4": (4.06
 
 
 def finer(policy):
-    """With two flows for each NIC: as many as there are spines, so that each job can be on both."""
+    """The policy with two flows per NIC: one per spine, so that each job can use both spines."""
     return {**policy, "parameters": {**policy.get("parameters", {}), "channels_per_nic": 2}}
 
 
 def busbw(bytes_per_s, hosts, ranks):
-    """MB/s as nccl-tests count it, of an all-reduce in which each host sends so much."""
+    """busbw in MB/s (nccl-tests) of an all-reduce in which each host sends `bytes_per_s`."""
     return bytes_per_s / 1e6 * hosts / (hosts - 1) * (ranks - 1) / ranks
 
 
 def optimum(jobs):
-    """busbw in MB/s of each job by max-min fair shares of the links' whole rates, whatever any controller says: each of
-    the rings, one for each NIC, goes from rack to rack and back once, and together they have all spines."""
+    """busbw in MB/s of each job by max-min fair shares of the links' full rates, independent of the controller. Each
+    ring (one per NIC) crosses between the racks once per direction, and all rings together share all spines."""
     rings = {name: ranks_per_host for name, (_, ranks_per_host, _) in jobs.items()}
     of_ring = min(LINK_BPS, SPINES * LINK_BPS / sum(rings.values())) / 8
     return {name: busbw(rings[name] * of_ring, len(hosts), len(hosts) * ranks_per_host)
@@ -42,7 +42,7 @@ def optimum(jobs):
 
 
 def explained(fabric, communicator, ranks):
-    """busbw in MB/s that `mccsctl explain` expects of the job, of the links' whole rates."""
+    """busbw in MB/s that `mccsctl explain` expects for the job, scaled to the links' full rates."""
     said = fabric.explained(communicator, 0.2)
     of_channels = {}
     for flow in said["flows"]:
@@ -55,7 +55,7 @@ def explained(fabric, communicator, ranks):
 
 
 def measure(fabric, jobs, policy, seconds):
-    """(busbw of each job in MB/s, all of them at work all the time; what `mccsctl explain` expects of each)."""
+    """(busbw of each job in MB/s while all jobs run; the busbw that `mccsctl explain` expects for each)."""
     fabric.apply(policy)
     running = {}
     ids = {}
@@ -72,7 +72,7 @@ def measure(fabric, jobs, policy, seconds):
                     raise RuntimeError(f"job {name} did not start")
                 ids.update({name: c["id"] for c in fabric.communicators()
                             if c["id"] not in before and int(c.get("operations", 0)) > 0})
-        time.sleep(2)  # flows of those that came first may move
+        time.sleep(2)  # flows of earlier jobs may move
         top = json.loads(fabric.control("top", "--once", "--interval", seconds, "-o", "json"))
         by_id = {c["id"]: c for c in top["communicators"]}
         return ({name: float(by_id[id]["busbw"]) / 1e6 for name, id in ids.items()},
@@ -100,7 +100,7 @@ def run(fabric, options, tell):
 
 
 def apart(figure, arm):
-    """By how many percent the fastest job is ahead of the slowest one."""
+    """Difference of the fastest job from the slowest one, in percent."""
     runs = figure["megabytes_per_s"][arm]
     means = [sum(run[name] for run in runs) / len(runs) for name in runs[0]]
     return 100 * (max(means) / min(means) - 1)

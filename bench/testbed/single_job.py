@@ -1,4 +1,4 @@
-"""Table fig6: one job on all hosts, ours with its policies and without, and what a user would otherwise run."""
+"""Table fig6: one job on all hosts: MCCS with and without its policies, OpenMPI and Gloo."""
 import itertools
 import statistics
 
@@ -7,10 +7,10 @@ from fabric import MIB, PLACED, as_a_library, limit_us, ordered_by_chance
 # Algorithm bandwidths of the published prototype relative to its library, at the largest size (docs/results/testbed.md).
 PAPER = {("all_reduce", 2): 2.61, ("all_gather", 2): 2.57, ("all_reduce", 1): 1.57, ("all_gather", 1): 1.55}
 OURS = {"placed": "ours", "ordered": "ours, no placement", "library": "ours, library's order"}
-TARGET_S = 1.5  # of one measurement, where a call takes less
-HEADLINE = ("all_reduce", 2)  # where the paper says most: at one size, all seeds are worth their time
+TARGET_S = 1.5  # duration of one measurement, if calls are shorter
+HEADLINE = ("all_reduce", 2)  # the paper's main case: measured with all seeds at one size
 PLACED_RUNS = 3
-# Of a peer in that place: its ports are the kernel's choice, and so its paths by chance, each time others.
+# Runs of a peer in that case: the kernel chooses its ports, so each run has random paths.
 HEADLINE_PEER_RUNS = 8
 
 
@@ -31,7 +31,7 @@ def peer_runs_of(options, *case):
 
 
 class Progress:
-    """Says each measurement as it comes, with how many are left."""
+    """Reports each measurement and the progress."""
 
     def __init__(self, measurements, tell):
         self._of, self._done, self._tell = measurements, 0, tell
@@ -82,7 +82,7 @@ def run(fabric, options, tell):
 
 
 def best_peer(figure):
-    """(name, microseconds) of the faster one; None: none was measured."""
+    """(name, microseconds) of the fastest peer; None: none was measured."""
     peers = {name: us for name, us in figure["mean_us"].items() if name not in OURS}
     return min(peers.items(), key=lambda peer: peer[1]) if peers else None
 
@@ -120,13 +120,13 @@ def draw(figures, pyplot):
                               label=OURS.get(arm, arm))
             axis.scatter([f["bytes"] / MIB for f in here for _ in f["microseconds"][arm]],
                          [f["bytes"] / us for f in here for us in f["microseconds"][arm]], s=8, alpha=0.4,
-                         color=line.get_color())  # the single runs and seeds
+                         color=line.get_color())  # individual runs and seeds
         axis.plot([f["bytes"] / MIB for f in here], [f["bytes"] / f["limit_us"] for f in here], "--", color="grey",
                   label="the links' limit")
         axis.set(title=f"{kind[0]}, {kind[1]} ranks on 4 hosts", xlabel="MiB", ylabel="algbw, MB/s", xscale="log",
                  ylim=(0, None))
         axis.set_xticks([f["bytes"] / MIB for f in here], [f"{f['bytes'] / MIB:g}" for f in here])
         axis.minorticks_off()
-    # One for all, beside them: there is no corner that no line comes to.
+    # One legend outside the charts: lines cross every corner.
     axes[0][-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=9)
     return chart

@@ -1,15 +1,15 @@
 #!/usr/bin/python3
-"""The tables of "MCCS" (SIGCOMM 2024) on a fabric of network namespaces with links scaled down, beside peers.
+"""The tables of "MCCS" (SIGCOMM 2024) on a fabric of network namespaces with scaled-down links, compared with peers.
 
     mccs-lab up --topology tests/testbeds/mccs.yaml --network namespaces       # as root
-    testbed --table fig6                   # one job: ours, without placement, in the library's order, OpenMPI, Gloo
-    testbed --table fig8                   # S1 to S4: several jobs at once
-    testbed --table fig9                   # S3 with one job favoured: who gains, and who pays
-    testbed --table reconfigure            # a background flow, and the routes that change under load
-    testbed --table shares                 # what caps and guarantees are worth, second by second
+    testbed --table fig6                   # one job: MCCS ("ours"), without placement, in the library's order, peers
+    testbed --table fig8                   # S1 to S4: several concurrent jobs
+    testbed --table fig9                   # S3 with one favoured job: step times of all jobs
+    testbed --table reconfigure            # a background flow, and changes of routes under load
+    testbed --table shares                 # caps and guarantees in each second
 
-Prints the table, draws it (testbed-TABLE.png, or --png FILE), and writes a JSON line per figure (--json FILE). Exit status 1 where something could
-not be measured, 77 where there is no such lab.
+Prints the table, draws it (testbed-TABLE.png, or --png FILE), and writes a JSON line per figure (--json FILE). Exit
+status 1 if a measurement fails, 77 if the lab does not exist.
 """
 import argparse
 import importlib
@@ -28,7 +28,7 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 def size(text):
     match = re.fullmatch(r"(\d+)([KMG]?)", text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"'{text}' is no size such as 512K or 64M")
+        raise argparse.ArgumentTypeError(f"invalid size '{text}': expected a number such as 512K or 64M")
     return int(match.group(1)) * UNITS[match.group(2)]
 
 
@@ -39,14 +39,14 @@ def parse():
     parser.add_argument("--op", nargs="+", choices=["all_reduce", "all_gather"], default=["all_reduce", "all_gather"])
     parser.add_argument("--ranks-per-host", nargs="+", type=int, choices=[1, 2], default=[2, 1])
     parser.add_argument("--size", nargs="+", type=size, default=[size(s) for s in ("512K", "8M", "64M", "128M")])
-    parser.add_argument("--seeds", type=int, default=32, help="of ports by chance, for an all-reduce over 8 ranks")
-    parser.add_argument("--seeds-at", type=size, default=size("64M"), help="of this size")
-    parser.add_argument("--few-seeds", type=int, default=4, help="likewise for all else, and runs of peers there")
+    parser.add_argument("--seeds", type=int, default=32, help="number of random port seeds for an all-reduce over 8 ranks")
+    parser.add_argument("--seeds-at", type=size, default=size("64M"), help="size of that all-reduce")
+    parser.add_argument("--few-seeds", type=int, default=4, help="number of seeds, and of runs of peers, for all other cases")
     parser.add_argument("--setup", nargs="+", default=["S1", "S2", "S3", "S4"], choices=["S1", "S2", "S3", "S4"])
-    parser.add_argument("--seconds", type=float, default=10, help="of each measurement but those of single jobs")
-    parser.add_argument("--no-peers", action="store_true", help="ours alone")
-    parser.add_argument("--json", type=argparse.FileType("w"), help="one line per figure into this file")
-    parser.add_argument("--png", help="the picture's file (default: testbed-TABLE.png)")
+    parser.add_argument("--seconds", type=float, default=10, help="duration of each measurement, except for single jobs")
+    parser.add_argument("--no-peers", action="store_true", help="measure MCCS only")
+    parser.add_argument("--json", type=argparse.FileType("w"), help="output file with one JSON line per figure")
+    parser.add_argument("--png", help="output file of the picture (default: testbed-TABLE.png)")
     return parser.parse_args()
 
 
@@ -55,8 +55,8 @@ def main():
     from fabric import BIN, Fabric
     status = subprocess.run([BIN / "mccs-lab", "status", "--name", options.lab], capture_output=True, text=True)
     if status.returncode != 0:
-        print("testbed: no such lab; `mccs-lab up --topology tests/testbeds/mccs.yaml --network namespaces` makes it, "
-              "as root", file=sys.stderr)
+        print(f"testbed: lab '{options.lab}' does not exist; start it as root with `mccs-lab up --topology "
+              "tests/testbeds/mccs.yaml --network namespaces`", file=sys.stderr)
         return 77
     table = importlib.import_module(TABLES[options.table])
     try:

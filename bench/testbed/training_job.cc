@@ -1,6 +1,5 @@
-// What training looks like to the network: compute for a while, all-reduce, and again, until it is
-// told to end. Rank 0 prints a line for each step: when it ended, on the monotonic clock, and how
-// long it took, both in seconds.
+// A training job as the network sees it: alternates compute and all-reduce until it is terminated.
+// Rank 0 prints a line for each step: its end on the monotonic clock and its duration, in seconds.
 #include <time.h>
 
 #include <CLI/CLI.hpp>
@@ -29,13 +28,14 @@ void Compute(double seconds) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Computes, all-reduces, and prints how long each step took, until it is ended");
+  CLI::App app(
+      "Alternates compute and all-reduce until it is terminated; prints the duration of each step");
   size_t bytes = 0;
   double compute_ms = 0;
-  app.add_option("--bytes", bytes, "of float32 to all-reduce")
+  app.add_option("--bytes", bytes, "bytes of float32 to all-reduce")
       ->required()
       ->check(CLI::PositiveNumber);
-  app.add_option("--compute", compute_ms, "milliseconds between two all-reduces")
+  app.add_option("--compute", compute_ms, "milliseconds of compute between two all-reduces")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);

@@ -13,7 +13,7 @@
 namespace mccs {
 namespace {
 
-// Each object stands in the files once.
+// Rejects objects that occur more than once.
 absl::Status CheckNamedOnce(const std::vector<Object>& objects) {
   std::map<ObjectKey, const Object*> seen;
   for (const Object& object : objects) {
@@ -21,13 +21,13 @@ absl::Status CheckNamedOnce(const std::vector<Object>& objects) {
     if (is_first) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(PlaceOf(object, "metadata.name"), ": ", ToText(object.key),
-                     " stands here again; it is already at ",
-                     PlaceOf(*first->second, "metadata.name"), ": take one of them away"));
+                     " is a duplicate: first defined at ", PlaceOf(*first->second, "metadata.name"),
+                     "; remove one of them"));
   }
   return absl::OkStatus();
 }
 
-// Whether `object` is an edit of what is stored.
+// Checks that `object` edits the stored version.
 absl::Status CheckVersion(const ObjectSet& stored, const Object& object) {
   if (object.version == 0) return absl::OkStatus();
   const Object* known = stored.Find(object.key);
@@ -36,19 +36,18 @@ absl::Status CheckVersion(const ObjectSet& stored, const Object& object) {
   if (known == nullptr) {
     return absl::AbortedError(
         absl::StrCat(place, "version ", object.version,
-                     " is not stored, nor is any other: it was deleted, or is another cluster's; "
-                     "leave the version out to create it"));
+                     " is not stored, and the object does not exist: it was deleted, or is from "
+                     "another cluster; omit resourceVersion to create it"));
   }
   if (known->version == object.version) return absl::OkStatus();
   if (known->version < object.version) {
-    return absl::AbortedError(absl::StrCat(
-        place, "version ", object.version, " was never given out, what is stored has version ",
-        known->version, "; leave the version out to replace it"));
+    return absl::AbortedError(absl::StrCat(place, "version ", object.version,
+                                           " does not exist: the stored version is ",
+                                           known->version, "; omit resourceVersion to replace it"));
   }
   return absl::AbortedError(absl::StrCat(
-      place, "version ", object.version, " is older than what is stored, version ", known->version,
-      ": somebody changed it meanwhile; get it again and repeat your change, or leave the version "
-      "out to replace it"));
+      place, "version ", object.version, " is outdated: the stored version is ", known->version,
+      "; get the object again and repeat the change, or omit resourceVersion to replace it"));
 }
 
 absl::Status CheckVersions(const ObjectSet& stored, const std::vector<Object>& objects) {
@@ -90,8 +89,8 @@ absl::StatusOr<PlannedChange> PlanApply(const ObjectSet& stored, std::vector<Obj
     plan.next.objects[object.key] = std::move(object);
   }
   if (plan.next.objects.size() > ObjectSet::kMaxObjects) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "this controller keeps ", ObjectSet::kMaxObjects, " objects at most; delete some"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("too many objects: the limit is ", ObjectSet::kMaxObjects, "; delete some"));
   }
   MCCS_RETURN_IF_ERROR(CheckTogether(plan.next));
   if (!plan.IsNothing()) plan.next.revision = revision;
@@ -108,14 +107,14 @@ absl::StatusOr<PlannedChange> PlanDelete(const ObjectSet& stored,
   for (const ObjectKey& key : keys) {
     if (stored.Find(key) == nullptr) return NotThere(stored, key);
     const auto known = plan.next.objects.find(key);
-    if (known == plan.next.objects.end()) continue;  // Named twice.
+    if (known == plan.next.objects.end()) continue;  // Duplicate key.
     plan.changes.push_back({key, ChangeKind::kDeleted, DocumentOf(known->second, false), ""});
     plan.next.objects.erase(known);
   }
   if (const absl::Status status = CheckTogether(plan.next); !status.ok()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("what stays needs what would go; change or delete it too: ",
-                     std::string(status.message())));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "cannot delete: other objects still refer to it; change or delete them first: ",
+        std::string(status.message())));
   }
   if (!plan.IsNothing()) ++plan.next.revision;
   return plan;

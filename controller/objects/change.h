@@ -1,4 +1,4 @@
-// What applying or deleting objects makes of those that are stored. Pure: all of it or nothing.
+// Plans the result of applying or deleting objects. Pure; a plan is complete or an error.
 #ifndef MCCS_CONTROLLER_OBJECTS_CHANGE_H_
 #define MCCS_CONTROLLER_OBJECTS_CHANGE_H_
 
@@ -15,36 +15,36 @@ enum class ChangeKind { kUnchanged, kCreated, kChanged, kDeleted };
 struct ObjectChange {
   ObjectKey key;
   ChangeKind kind = ChangeKind::kUnchanged;
-  std::string before, after;  // documents without version; empty: there is none
+  std::string before, after;  // documents without version; empty: does not exist
 };
 
 struct PlannedChange {
   ObjectSet next;
-  std::vector<ObjectChange> changes;  // one for each object that was named, in its order
+  std::vector<ObjectChange> changes;  // one per named object, in their order
 
-  bool IsNothing() const;  // every object stays as it is
+  bool IsNothing() const;  // no object changes
 };
 
-// `objects` as ReadObjects returns them. What they change has the version next.revision, what they
-// repeat keeps its own. In `next` they still have their origins, for errors of whoever looks at it
-// next; who keeps it has no use for them (ForgetOrigins).
-// kAborted: an object claims to be an edit of a version that is not the stored one.
-// kFailedPrecondition: the result does not hold together (CheckObjects). kInvalidArgument: an object
-// stands there twice. kResourceExhausted: more than ObjectSet::kMaxObjects.
+// `objects` as ReadObjects returns them. Changed objects get the version next.revision, unchanged
+// ones keep theirs. `next` still has origins, for error messages of later checks; remove them
+// before storing (ForgetOrigins).
+// kAborted: an object's resourceVersion is not the stored one. kFailedPrecondition: the result is
+// inconsistent (CheckObjects). kInvalidArgument: duplicate object. kResourceExhausted: more than
+// ObjectSet::kMaxObjects.
 absl::StatusOr<PlannedChange> PlanApply(const ObjectSet& stored, std::vector<Object> objects);
 
-// What is kept is nobody's file any more.
+// Removes the origins: stored objects have no file.
 void ForgetOrigins(ObjectSet* set);
 
-// kNotFound: one of `keys` is not stored. kFailedPrecondition: what stays names what would go.
+// kNotFound: one of `keys` is not stored. kFailedPrecondition: a remaining object refers to one.
 absl::StatusOr<PlannedChange> PlanDelete(const ObjectSet& stored,
                                          const std::vector<ObjectKey>& keys);
 
-// What would be deleted for `objects`: their keys. kAborted: as for PlanApply.
+// The keys of `objects`. kAborted: as for PlanApply.
 absl::StatusOr<std::vector<ObjectKey>> KeysToDelete(const ObjectSet& stored,
                                                     const std::vector<Object>& objects);
 
-// kNotFound, with the name that was meant.
+// kNotFound, with the most similar name.
 absl::Status NotThere(const ObjectSet& set, const ObjectKey& key);
 
 }  // namespace mccs

@@ -15,20 +15,20 @@ namespace {
 constexpr size_t kMaxNamesShown = 8;
 constexpr size_t kMaxFaultsShown = 20;
 
-// "(did you mean 'h1'?)", "(there are: h1, h2)".
+// Suggests names: "(did you mean 'h1'?)", "(known: h1, h2)".
 std::string Suggest(const std::string& word, const std::vector<std::string>& known) {
   if (const std::string* near = ClosestWord(word, known)) {
     return absl::StrCat("(did you mean '", *near, "'?)");
   }
-  if (known.empty()) return "(there are none yet)";
+  if (known.empty()) return "(none exist)";
   const size_t shown = std::min(known.size(), kMaxNamesShown);
-  return absl::StrCat("(there are: ", absl::StrJoin(known.begin(), known.begin() + shown, ", "),
+  return absl::StrCat("(known: ", absl::StrJoin(known.begin(), known.begin() + shown, ", "),
                       shown < known.size() ? ", …)" : ")");
 }
 
 std::string Item(const char* list, size_t index) { return absl::StrCat(list, "[", index, "]"); }
 
-// A field of an object.
+// A field of an object; formatted as "Tenant 'team-a' (a.yaml:7:8)".
 struct Place {
   const Object* object;
   std::string field;
@@ -39,13 +39,13 @@ std::string ToText(const Place& place) {
   return absl::StrCat(ToText(place.object->key), " (", PlaceOf(*place.object, place.field), ")");
 }
 
-// One kind of call of a policy `algorithm`.
+// One kind of call in a policy `algorithm`.
 struct Rule {
   OpKind kind;
   Place place;
 };
 
-// Those that are stored before those that somebody applies, of which the faults are.
+// Puts stored objects first, so that errors are about the applied ones.
 std::vector<const Object*> StoredFirst(std::vector<const Object*> objects) {
   std::stable_partition(objects.begin(), objects.end(),
                         [](const Object* object) { return !object->origin.has_value(); });
@@ -80,15 +80,15 @@ class Checker {
       if (tenant.guarantee_bps && tenant.cap_bps && *tenant.cap_bps < *tenant.guarantee_bps) {
         Add(*object, "spec.cap", "the cap of ", ExactBitRate(*tenant.cap_bps),
             " is below the guarantee of ", ExactBitRate(*tenant.guarantee_bps), " (",
-            PlaceOf(*object, "spec.guarantee"), "); raise the one or lower the other");
+            PlaceOf(*object, "spec.guarantee"), "); raise the cap or lower the guarantee");
       }
       const auto claim = [&](const char* list, const char* what, const auto& values) {
         for (size_t i = 0; i < values.size(); ++i) {
           const std::string who = absl::StrCat(what, " ", values[i]);
           const auto [first, is_first] = claimed.emplace(who, Place{object, Item(list, i)});
           if (is_first) continue;
-          Add(*object, Item(list, i), who, " is ", ToText(first->second),
-              " already; a process has one tenant: name it in one of them");
+          Add(*object, Item(list, i), who, " already belongs to ", ToText(first->second),
+              "; a process has exactly one tenant: remove it from one of them");
         }
       };
       claim("spec.who.uids", "uid", tenant.uids);
@@ -113,8 +113,8 @@ class Checker {
                         const std::vector<std::string>& names) {
     for (size_t i = 0; i < names.size(); ++i) {
       if (set_.Find({ObjectKind::kTenant, names[i]}) != nullptr) continue;
-      Add(object, Item(list, i), "there is no Tenant '", names[i], "' ",
-          Suggest(names[i], tenants_), "; apply it before this or in the same call");
+      Add(object, Item(list, i), "unknown Tenant '", names[i], "' ", Suggest(names[i], tenants_),
+          "; apply it first or in the same call");
     }
   }
 
@@ -144,13 +144,13 @@ class Checker {
       for (const Object* topology : topologies_) {
         for (const auto& part : parts(*TopologyOf(*topology).topology)) all.push_back(part.name);
       }
-      Add(object, Item(list, i), "no Topology has a ", what, " '", names[i], "' ",
-          Suggest(names[i], all), "; name another, or apply a Topology that has it");
+      Add(object, Item(list, i), "unknown ", what, " '", names[i], "' ", Suggest(names[i], all),
+          "; correct the name, or apply a Topology that has it");
     }
   }
 
-  // At one level (communicators, tenants, all others) there is one policy for rings, and one
-  // algorithm for each call.
+  // In each scope (a communicator, a tenant, no selector) there is at most one policy for rings,
+  // and one algorithm for each call.
   void CheckOnePolicyEach() {
     for (const Object* object : StoredFirst(set_.OfKind(ObjectKind::kPolicy))) {
       const PolicySpec& policy = PolicyOf(*object);
@@ -163,7 +163,7 @@ class Checker {
                    absl::StrCat("communicator ", policy.communicators[i]));
       }
       if (policy.tenants.empty() && policy.communicators.empty()) {
-        CheckAlone({object, "spec.for"}, "all that no other policy names");
+        CheckAlone({object, "spec.for"}, "all that no other policy selects");
       }
     }
   }
@@ -173,8 +173,8 @@ class Checker {
     if (policy.ChoosesAlgorithms()) return CheckRules(place, policy, subject);
     const auto [first, is_first] = rings_of_.emplace(subject, place);
     if (is_first) return;
-    Add(*place.object, place.field, "two policies for ", subject, ": ", ToText(first->second),
-        " is one already; delete one of them");
+    Add(*place.object, place.field, "duplicate policy for ", subject, ": ", ToText(first->second),
+        " already exists; delete one of them");
   }
 
   void CheckRules(const Place& place, const PolicySpec& policy, const std::string& subject) {
@@ -185,17 +185,17 @@ class Checker {
         return rule.kind == kind && policy.sizes.Overlaps(PolicyOf(*rule.place.object).sizes);
       });
       if (taken != rules.begin() + before) {
-        Add(*place.object, place.field, "two policies for ", std::string(Name(kind)), " of ",
-            subject, ": ", ToText(taken->place), " is for sizes ",
+        Add(*place.object, place.field, "overlapping policies for ", std::string(Name(kind)),
+            " of ", subject, ": ", ToText(taken->place), " is for sizes ",
             ToText(PolicyOf(*taken->place.object).sizes), ", this one for ", ToText(policy.sizes),
-            "; delete one, or keep their `sizes` apart");
+            "; delete one, or make their `sizes` disjoint");
         return;
       }
       rules.push_back({kind, place});
     }
     if (before <= kMaxRulesOfOne && rules.size() > kMaxRulesOfOne) {
       Add(*place.object, place.field, "more than ", kMaxRulesOfOne, " rules for ", subject,
-          " (each kind of call of a policy `algorithm` is one); make wider ranges of sizes");
+          " (one per kind of call of a policy `algorithm`); merge ranges of sizes");
     }
   }
 
@@ -205,14 +205,14 @@ class Checker {
       for (const Topology::Host& host : TopologyOf(*object).topology->hosts()) {
         const auto [first, is_first] = stands_in.emplace(host.name, Place{object, "spec.hosts"});
         if (is_first) continue;
-        Add(*object, "spec.hosts", "host '", host.name, "' stands in ", ToText(first->second),
-            " already; take it out of one of them");
+        Add(*object, "spec.hosts", "host '", host.name, "' is already in ", ToText(first->second),
+            "; remove it from one of them");
         break;
       }
     }
   }
 
-  // A host may be drained that no Topology has: daemons register without one.
+  // A drained host may be in no Topology: daemons register without one.
   void CheckDrains() {
     std::map<std::string, Place> drained;
     for (const Object* object : StoredFirst(set_.OfKind(ObjectKind::kDrain))) {
@@ -220,16 +220,16 @@ class Checker {
       const std::string field = drain.host.empty() ? "spec.link" : "spec.host";
       const auto [first, is_first] = drained.emplace(WhatText(drain), Place{object, field});
       if (!is_first) {
-        Add(*object, field, WhatText(drain), " is drained by ", ToText(first->second),
-            " already; delete one");
+        Add(*object, field, WhatText(drain), " is already drained by ", ToText(first->second),
+            "; delete one");
       }
       const bool known =
           drain.link.empty() || std::any_of(topologies_.begin(), topologies_.end(), [&](auto* t) {
             return TopologyOf(*t).topology->FindLink(drain.link).has_value();
           });
       if (!known) {
-        Add(*object, field, "no Topology has a link '", drain.link,
-            "'; name another, or apply a Topology that has it");
+        Add(*object, field, "unknown link '", drain.link,
+            "'; correct the name, or apply a Topology that has it");
       }
     }
   }
@@ -237,7 +237,7 @@ class Checker {
   const ObjectSet& set_;
   const std::vector<std::string> tenants_;
   const std::vector<const Object*> topologies_;
-  // By subject: "Tenant 'a'".
+  // By scope: "Tenant 'a'".
   std::map<std::string, Place> rings_of_;
   std::map<std::string, std::vector<Rule>> rules_for_;
   std::vector<Fault> faults_;

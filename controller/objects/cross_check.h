@@ -1,4 +1,4 @@
-// What is wrong between objects. Pure.
+// Checks consistency between objects. Pure.
 #ifndef MCCS_CONTROLLER_OBJECTS_CROSS_CHECK_H_
 #define MCCS_CONTROLLER_OBJECTS_CROSS_CHECK_H_
 
@@ -9,25 +9,28 @@
 
 namespace mccs {
 
-// Of policies `algorithm` for one communicator, one tenant, or all others: those of all three go
-// into one strategy (kMaxAlgorithmRules).
+// Limit for the Policies `algorithm` of one communicator, of one tenant, or without selector: one
+// strategy may hold the rules of all three (kMaxAlgorithmRules).
 inline constexpr size_t kMaxRulesOfOne = 20;
 
 struct Fault {
   ObjectKey object;
   std::string field;  // "spec.for.tenants[1]"
-  std::string text;   // what and the remedy
+  std::string text;   // cause and remedy
 
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 
-// In the order of the objects: names of tenants, hosts and links that no object of the set has; a
-// cap below its guarantee; two tenants that are the same user, socket or control group; two
-// policies for the rings, or for the same calls, of one tenant, of one communicator, or of all
-// others, and more rules for calls than a strategy bears; a host that stands in two topologies.
+// Sorted by object. Finds:
+// - names of tenants, hosts or links that no object has;
+// - a cap below its guarantee;
+// - two tenants with the same user, socket or control group;
+// - two policies for the rings, or for the same calls, with the same scope (a tenant, a
+//   communicator, or no selector), and more rules than a strategy can hold;
+// - a host in two topologies.
 std::vector<Fault> CheckObjects(const ObjectSet& set);
 
-// One line for each fault: "PLACE: OBJECT, FIELD: what and the remedy".
+// One line per fault: "PLACE: OBJECT, FIELD: cause and remedy".
 std::string ToText(const ObjectSet& set, const std::vector<Fault>& faults);
 
 }  // namespace mccs

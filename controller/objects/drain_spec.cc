@@ -28,14 +28,15 @@ DrainSpec ReadDrainSpec(YamlReader yaml) {
   yaml.Field("link", &spec.link);
   yaml.Field("reason", &spec.reason);
   if (yaml.Has("host") && yaml.Has("link")) {
-    yaml.Refuse("link", "a Drain is of a host or of a link; write two");
+    yaml.Refuse("link", "a Drain has either a host or a link; write two Drains");
   } else if (!yaml.Has("host") && !yaml.Has("link")) {
     yaml.Field("host", &spec.host, Need::kRequired);
   } else if (spec.host.empty() && spec.link.empty()) {
-    yaml.Refuse(yaml.Has("host") ? "host" : "link", "a name is needed");
+    yaml.Refuse(yaml.Has("host") ? "host" : "link", "the name is empty");
   }
   if (spec.reason.size() > kLongestReason) {
-    yaml.Refuse("reason", absl::StrCat("longer than ", kLongestReason, " bytes"));
+    yaml.Refuse("reason",
+                absl::StrCat("'reason' is too long: the limit is ", kLongestReason, " bytes"));
   }
   return spec;
 }
@@ -58,7 +59,7 @@ std::string DrainName(const DrainSpec& spec) {
 }
 
 std::string HashedDrainName(const DrainSpec& spec) {
-  // FNV-1a of the name as it is, without dots in place of other characters.
+  // FNV-1a of the original name, without replaced characters.
   uint32_t hash = 2166136261u;
   for (const char c : WhatText(spec)) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
   const std::string tail = absl::StrCat("-", absl::Hex(hash, absl::kZeroPad8));

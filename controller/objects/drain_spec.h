@@ -1,8 +1,8 @@
-// `kind: Drain`: a host or a link that the operator wants to be free.
+// `kind: Drain`: a host or a link that takes no new work.
 //
 //   spec:
 //     host: h1           # or: link: leaf0-spine1
-//     reason: new cable  # for people
+//     reason: new cable  # shown to operators
 #ifndef MCCS_CONTROLLER_OBJECTS_DRAIN_SPEC_H_
 #define MCCS_CONTROLLER_OBJECTS_DRAIN_SPEC_H_
 
@@ -17,7 +17,7 @@ class Emitter;
 namespace mccs {
 
 struct DrainSpec {
-  // One of the two.
+  // Exactly one of the two is set.
   std::string host;
   std::string link;
   std::string reason;
@@ -27,20 +27,20 @@ struct DrainSpec {
 
 inline constexpr size_t kLongestReason = 200;
 
-// What is wrong with it is told by Finish() of `spec`'s document.
+// Errors are reported by Finish() of `spec`'s document.
 DrainSpec ReadDrainSpec(YamlReader spec);
 
-// As a mapping that ReadDrainSpec reads as the same.
+// Writes a mapping that ReadDrainSpec reads as an equal spec.
 void Emit(const DrainSpec& spec, YAML::Emitter* out);
 
 // "host h1", "link leaf0-spine1".
 std::string WhatText(const DrainSpec& spec);
 
-// What `mccsctl drain` calls the object: "host.h1"; characters that names of objects do not have
-// are dots, and a hash stands for what is too long.
+// The object name that `mccsctl drain` uses: "host.h1". Characters that are not valid in object
+// names become dots, and a hash replaces the end of a long name.
 std::string DrainName(const DrainSpec& spec);
-// The same with the hash of what is drained, whatever its length: for one whose name another Drain
-// has, as "a/b.c" and "a.b/c" would have the same.
+// The same, always with a hash: for a name that another Drain has ("a/b.c" and "a.b/c" both become
+// "a.b.c").
 std::string HashedDrainName(const DrainSpec& spec);
 
 }  // namespace mccs

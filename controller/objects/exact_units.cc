@@ -18,7 +18,7 @@ std::string ExactBitRate(uint64_t bits_per_second) {
 }
 
 std::string ExactNumber(double value) {
-  char text[512];  // more than any double takes
+  char text[512];  // longer than any formatted double
   const auto end = std::to_chars(text, text + sizeof(text), value, std::chars_format::fixed);
   return std::string(text, end.ptr);
 }

@@ -1,4 +1,4 @@
-// Figures as documents bear them: short, and read back as the very same.
+// Formats numbers for documents: short, and parsed back to exactly the same value.
 #ifndef MCCS_CONTROLLER_OBJECTS_EXACT_UNITS_H_
 #define MCCS_CONTROLLER_OBJECTS_EXACT_UNITS_H_
 
@@ -13,7 +13,7 @@ std::string ExactBytes(uint64_t bytes);
 // "187.5 Mbps", "1234567891 bps".
 std::string ExactBitRate(uint64_t bits_per_second);
 
-// A number that reads back as `value`, in the fewest digits: "2", "0.1".
+// In the fewest digits that parse back as `value`: "2", "0.1".
 std::string ExactNumber(double value);
 
 }  // namespace mccs

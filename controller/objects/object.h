@@ -1,10 +1,10 @@
-// What an operator says of the cluster: objects with apiVersion, kind, metadata and spec.
+// The operators' configuration: objects with apiVersion, kind, metadata and spec.
 //
 //   apiVersion: mccs/v1
 //   kind: Tenant
 //   metadata:
 //     name: team-a
-//     resourceVersion: 7    # as given out by `mccsctl get`; absent: whatever is stored is replaced
+//     resourceVersion: 7    # from `mccsctl get`; absent: replaces any stored version
 //   spec:
 //     …
 #ifndef MCCS_CONTROLLER_OBJECTS_OBJECT_H_
@@ -32,7 +32,7 @@ enum class ObjectKind { kTenant, kPolicy, kTopology, kDrain };
 inline constexpr ObjectKind kObjectKinds[] = {ObjectKind::kTenant, ObjectKind::kPolicy,
                                               ObjectKind::kTopology, ObjectKind::kDrain};
 
-// "Tenant"; and back, nothing for another word.
+// "Tenant"; ParseKind is the reverse, nothing for an unknown kind.
 const char* KindName(ObjectKind kind);
 std::optional<ObjectKind> ParseKind(std::string_view word);
 
@@ -46,28 +46,28 @@ struct ObjectKey {
 // "Tenant 'team-a'".
 std::string ToText(const ObjectKey& key);
 
-// Where an object was read, for errors. Nothing of it is kept.
+// Where an object was read, for error messages. Not stored.
 struct ObjectOrigin {
   std::string file;
   YamlPlace begin;
-  std::map<std::string, YamlPlace> places;  // of its values, by their path: "spec.for.tenants[1]"
+  std::map<std::string, YamlPlace> places;  // of values, by path: "spec.for.tenants[1]"
 };
 
 struct Object {
   ObjectKey key;
-  // Of what is stored: the revision at which it changed last. As read: what the document claims to
-  // be an edit of; 0: it claims nothing.
+  // Stored object: the revision of its last change. Object as read: the version that the document
+  // edits; 0: any.
   uint64_t version = 0;
   std::variant<TenantSpec, PolicySpec, TopologySpec, DrainSpec> spec;
   std::optional<ObjectOrigin> origin;  // absent: from the store
 };
 
-// The object as a document, the same for all that mean the same. Without `with_version` it bears no
+// The object as a canonical document: equal for equal objects. Without `with_version` it has no
 // resourceVersion.
 std::string DocumentOf(const Object& object, bool with_version);
 
-// Where `field` ("spec.cap") of `object` stands, or what holds it: "a.yaml:7:8". For what came from
-// the store "stored, version 12".
+// Place of `field` ("spec.cap") of `object`, or of its nearest parent: "a.yaml:7:8". For an object
+// from the store: "stored, version 12".
 std::string PlaceOf(const Object& object, const std::string& field);
 
 }  // namespace mccs

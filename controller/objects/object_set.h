@@ -1,4 +1,4 @@
-// All objects at one moment. A value: whoever changes it makes another one.
+// All objects at one moment. An immutable value; a change creates a new set.
 #ifndef MCCS_CONTROLLER_OBJECTS_OBJECT_SET_H_
 #define MCCS_CONTROLLER_OBJECTS_OBJECT_SET_H_
 
@@ -17,9 +17,9 @@ struct ObjectSet {
   static constexpr size_t kMaxObjects = 10'000;
 
   std::map<ObjectKey, Object> objects;
-  uint64_t revision = 0;  // grows by one with each change
+  uint64_t revision = 0;  // incremented by each change
 
-  // Null: there is none.
+  // Null: not found.
   const Object* Find(const ObjectKey& key) const;
   std::vector<const Object*> OfKind(ObjectKind kind) const;
   std::vector<std::string> NamesOf(ObjectKind kind) const;
@@ -36,19 +36,19 @@ inline const TopologySpec& TopologyOf(const Object& object) {
 }
 inline const DrainSpec& DrainOf(const Object& object) { return std::get<DrainSpec>(object.spec); }
 
-// Whose processes of this origin are, by the rule that daemons go by, too (proto/tenant_who.h).
-// Null: of no Tenant.
+// The Tenant of processes with this origin, by the same rule as in daemons (proto/tenant_who.h).
+// Null: none.
 const Object* FindTenant(const ObjectSet& set, const ProcessOrigin& origin);
-// That Tenant's name; where there is none, what daemons call them.
+// The name of that Tenant; without one, the tenant name that daemons report.
 std::string TenantNameOf(const ObjectSet& set, const ProcessOrigin& origin);
 
-// The Policy for communicator `id` (FormatCommId), whose processes are of `origin`: the one that
-// names it, else the one that names its tenant, else the one that names nobody. Only those that
-// `counts` accepts. Null: none.
+// The Policy for communicator `id` (FormatCommId), whose processes have `origin`: the one that
+// selects it, else the one that selects its tenant, else the one without a selector. Considers only
+// Policies that `counts` accepts. Null: none.
 const Object* FindPolicy(const ObjectSet& set, const ProcessOrigin& origin, std::string_view id,
                          const std::function<bool(const PolicySpec&)>& counts);
-// Likewise, of processes that are `tenant`'s; null: of no Tenant. `id` may be empty: of one that no
-// Policy names.
+// Likewise, for processes of `tenant`; null: of no Tenant. `id` empty: a communicator that no
+// Policy selects.
 const Object* FindPolicy(const ObjectSet& set, const Object* tenant, std::string_view id,
                          const std::function<bool(const PolicySpec&)>& counts);
 

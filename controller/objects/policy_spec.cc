@@ -15,7 +15,7 @@ namespace {
 
 using Names = std::vector<std::string> PolicyParameters::*;
 
-// A parameter that is a list of names.
+// A parameter with a list of names.
 struct NameList {
   const char* key;
   Names names;
@@ -32,7 +32,7 @@ constexpr char kPortSeed[] = "port_seed";
 constexpr char kChannelsPerNic[] = "channels_per_nic";
 constexpr char kAlgorithm[] = "algorithm";
 
-// Which policy knows which parameters; those in `needed` must be there.
+// The parameters that a policy accepts; those in `needed` are required.
 struct KnownPolicy {
   const char* name;
   std::vector<std::string> parameters;
@@ -70,7 +70,7 @@ bool Contains(const std::vector<std::string>& words, std::string_view word) {
 std::string DidYouMean(const std::string& word, const std::vector<std::string>& known) {
   const std::string* near = ClosestWord(word, known);
   return near != nullptr ? absl::StrCat("; did you mean '", *near, "'?")
-                         : absl::StrCat("; there are: ", absl::StrJoin(known, ", "));
+                         : absl::StrCat("; expected one of: ", absl::StrJoin(known, ", "));
 }
 
 std::optional<SourcePortLimits> ReadSourcePorts(YamlReader* parameters) {
@@ -83,16 +83,18 @@ std::optional<SourcePortLimits> ReadSourcePorts(YamlReader* parameters) {
   yaml.Field("first", &ports.first, Need::kRequired);
   yaml.Field("last", &ports.last, Need::kRequired);
   if (yaml.Has("first") && yaml.Has("last") && (ports.first < 1024 || ports.last < ports.first)) {
-    yaml.Refuse("first", "source ports are from 1024 on, and 'first' is not above 'last'");
+    yaml.Refuse(
+        "first",
+        "invalid range: source ports are 1024 to 65535, and 'first' must not be above 'last'");
   }
   return ports;
 }
 
-// `key` stands there and `known` has no such parameter.
+// REQUIRES: `key` is present, and `known` does not accept it.
 void RefuseParameter(const KnownPolicy& known, const std::string& key, YamlReader* yaml) {
-  yaml->Refuse(key, absl::StrCat("policy ", known.name, " knows no '", key,
-                                 "'; take it away, or use what it knows: ",
-                                 absl::StrJoin(known.parameters, ", ")));
+  yaml->Refuse(
+      key, absl::StrCat("policy ", known.name, " has no parameter '", key,
+                        "'; remove it, or use one of: ", absl::StrJoin(known.parameters, ", ")));
 }
 
 std::vector<std::string> CallsWithAChoice(std::optional<Algorithm> algorithm) {
@@ -111,13 +113,13 @@ void ReadAlgorithm(YamlReader* yaml, PolicyParameters* parameters) {
   parameters->algorithm = ParseAlgorithm(word);
   if (!parameters->algorithm)
     yaml->Refuse(kAlgorithm,
-                 absl::StrCat("there is no algorithm '", word, "'; there are: ring, tree, direct"));
+                 absl::StrCat("unknown algorithm '", word, "': expected ring, tree or direct"));
 }
 
-// REQUIRES: of a Policy `algorithm`.
+// REQUIRES: a Policy `algorithm`.
 void CheckCalls(const PolicyParameters& parameters, YamlReader* yaml) {
   if (!yaml->Has(kAlgorithm)) {
-    yaml->Refuse(kAlgorithm, "policy algorithm needs 'algorithm': ring, tree or direct");
+    yaml->Refuse(kAlgorithm, "policy algorithm requires 'algorithm': ring, tree or direct");
   }
   const std::vector<std::string> known = CallsWithAChoice(parameters.algorithm);
   for (size_t i = 0; i < parameters.calls.size(); ++i) {
@@ -125,9 +127,9 @@ void CheckCalls(const PolicyParameters& parameters, YamlReader* yaml) {
     if (Contains(known, call)) continue;
     yaml->RefuseItem("calls", i,
                      Contains(CallsWithAChoice(std::nullopt), call)
-                         ? absl::StrCat("there is no ", call, " by '",
+                         ? absl::StrCat("no ", call, " exists for algorithm '",
                                         std::string(Name(*parameters.algorithm)), "'")
-                         : absl::StrCat("'", call, "' is no kind of call that has a choice",
+                         : absl::StrCat("'", call, "' is not a call with a choice of algorithms",
                                         DidYouMean(call, known)));
   }
 }
@@ -143,14 +145,14 @@ PolicyParameters ReadParameters(YamlReader yaml, const std::string& policy) {
   if (yaml.Has(kChannelsPerNic)) parameters.channels_per_nic = channels;
   if (channels < 1 || channels > kMostChannelsPerNic) {
     yaml.Refuse(kChannelsPerNic,
-                absl::StrCat(channels, " is out of range; 1 to ", kMostChannelsPerNic, " are"));
+                absl::StrCat(channels, " is out of range: expected 1 to ", kMostChannelsPerNic));
   }
   for (const NameList& list : kNameLists) {
     parameters.*list.names = ReadUniqueList(&yaml, list.key);
   }
   ReadAlgorithm(&yaml, &parameters);
   const KnownPolicy* known = FindPolicy(policy);
-  if (known == nullptr) return parameters;  // Told already.
+  if (known == nullptr) return parameters;  // Reported already.
   std::vector<std::string> keys = {kSourcePorts, kPortSeed, kChannelsPerNic, kAlgorithm};
   for (const NameList& list : kNameLists) keys.push_back(list.key);
   for (const std::string& key : keys) {
@@ -159,7 +161,7 @@ PolicyParameters ReadParameters(YamlReader yaml, const std::string& policy) {
   for (const NameList& list : kNameLists) {
     if (Contains(known->needed, list.key) && (parameters.*list.names).empty()) {
       yaml.Refuse(list.key,
-                  absl::StrCat("policy ", policy, " needs '", list.key, "': name at least one"));
+                  absl::StrCat("policy ", policy, " requires '", list.key, "': name at least one"));
     }
   }
   if (policy == kAlgorithmPolicyName) CheckCalls(parameters, &yaml);
@@ -172,8 +174,8 @@ void CheckIds(const std::vector<std::string>& ids, YamlReader* yaml) {
     if (ids[i].size() == 16 && hex) continue;
     yaml->RefuseItem("communicators", i,
                      absl::StrCat("'", ids[i],
-                                  "' is no communicator's id: sixteen hexadecimal digits are, as "
-                                  "'mccsctl get communicators' shows them"));
+                                  "' is not a communicator id: expected 16 hexadecimal digits, as "
+                                  "shown by 'mccsctl get communicators'"));
   }
 }
 
@@ -215,7 +217,7 @@ PolicySpec ReadPolicySpec(YamlReader yaml) {
   PolicySpec spec;
   yaml.Field("policy", &spec.policy, Need::kRequired);
   if (yaml.Has("policy") && FindPolicy(spec.policy) == nullptr) {
-    yaml.Refuse("policy", absl::StrCat("there is no policy '", spec.policy, "'",
+    yaml.Refuse("policy", absl::StrCat("unknown policy '", spec.policy, "'",
                                        DidYouMean(spec.policy, PolicyNames())));
   }
   YamlReader parameters = yaml.Child("parameters");
@@ -226,23 +228,22 @@ PolicySpec ReadPolicySpec(YamlReader yaml) {
   spec.communicators = ReadUniqueList(&subjects, "communicators");
   for (const char* list : {"tenants", "communicators"}) {
     if (subjects.Has(list) && spec.tenants.empty() && spec.communicators.empty()) {
-      subjects.Refuse(list, absl::StrCat("'", list,
-                                         "' names nobody, and a Policy that names nobody is for "
-                                         "all others; name somebody, or take the key away"));
+      subjects.Refuse(
+          list,
+          absl::StrCat("'", list,
+                       "' is empty; name at least one, or remove the key to select all others"));
     }
   }
   CheckIds(spec.communicators, &subjects);
   if (!spec.tenants.empty() && !spec.communicators.empty()) {
     subjects.Refuse("communicators",
-                    "a policy is for tenants or for communicators; make two policies of it");
+                    "a policy selects either tenants or communicators; write two policies");
   }
   spec.sizes = ReadSizes(subjects.Child("sizes"));
   if (subjects.Has("sizes") && FindPolicy(spec.policy) != nullptr && !spec.ChoosesAlgorithms()) {
-    subjects.Refuse("sizes",
-                    absl::StrCat("rings and paths are the same for all sizes: policy ", spec.policy,
-                                 " knows none; take them away, or choose "
-                                 "policy ",
-                                 kAlgorithmPolicyName));
+    subjects.Refuse("sizes", absl::StrCat("policy ", spec.policy,
+                                          " applies to all sizes; remove 'sizes', or use policy ",
+                                          kAlgorithmPolicyName));
   }
   return spec;
 }

@@ -1,25 +1,25 @@
-// `kind: Policy`: which policy decides, with what parameters, and for whom.
+// `kind: Policy`: which policy decides, its parameters, and its selector.
 //
 //   policy: priority_flow
-//   parameters:                   # those that the policy knows, all optional unless it needs them
+//   parameters:                   # those of the policy; optional unless it needs them
 //     favoured: [team-a]
 //     reserved_links: [leaf0-spine1]
-//   for:                          # absent: for all that no other policy names
+//   for:                          # absent: all that no other policy selects
 //     tenants: [team-a, team-b]   # or
 //     communicators: [3f2a90c1d4e5b607]
 //
-// The policy of a communicator is the one that names it, else the one that names its tenant, else
-// the one that names nobody.
+// A communicator uses the policy that selects it, else the one that selects its tenant, else the
+// one without a selector.
 //
-// Policy `algorithm` comes on top of that one, and is the only one for some sizes:
+// Policy `algorithm` applies in addition to that one, and may apply to some sizes only:
 //
 //   policy: algorithm
 //   parameters:
 //     algorithm: tree             # ring, tree or direct
-//     calls: [all_reduce]         # absent: all that have a choice and such a plan
+//     calls: [all_reduce]         # absent: all calls with a choice that includes this algorithm
 //   for:
 //     tenants: [team-a]
-//     sizes: {from: 1MiB, below: 64MiB}   # of a call's count in bytes; each end optional
+//     sizes: {from: 1MiB, below: 64MiB}   # count of a call in bytes; each end optional
 #ifndef MCCS_CONTROLLER_OBJECTS_POLICY_SPEC_H_
 #define MCCS_CONTROLLER_OBJECTS_POLICY_SPEC_H_
 
@@ -39,7 +39,7 @@ class Emitter;
 
 namespace mccs {
 
-// Operations of `from` ≤ bytes < `below`.
+// Operations with `from` ≤ bytes < `below`.
 struct SizeRange {
   static constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 
@@ -62,19 +62,19 @@ struct SourcePortLimits {
 
 inline constexpr uint32_t kMostChannelsPerNic = 8;
 
-// Of all policies; each knows some of them (see PolicyParameterNames).
+// Of all policies; each one uses some of them (PolicyParameterNames).
 struct PolicyParameters {
-  std::optional<SourcePortLimits> source_ports;  // of its lanes, both ends included
-  // Draw the ports at random, with this seed, whatever other lanes have.
+  std::optional<SourcePortLimits> source_ports;  // source ports of lanes, both ends included
+  // Seed: draws ports at random, even if other lanes have them.
   std::optional<uint64_t> port_seed;
-  // Of its rings: 1 … kMostChannelsPerNic, one if it does not say.
+  // 1 … kMostChannelsPerNic; absent: 1.
   std::optional<uint32_t> channels_per_nic;
-  std::vector<std::string> order;           // hosts: the ring takes these first, in this order
-  std::vector<std::string> avoid_links;     // no flow is placed there while there is another path
-  std::vector<std::string> reserved_links;  // for the favoured tenants alone
+  std::vector<std::string> order;           // hosts that the ring takes first, in this order
+  std::vector<std::string> avoid_links;     // links that get no flow while another path exists
+  std::vector<std::string> reserved_links;  // links for favoured tenants only
   std::vector<std::string> favoured;        // tenants
   std::optional<Algorithm> algorithm;
-  std::vector<std::string> calls;  // kinds of calls (proto/operation.cc) that `algorithm` is for
+  std::vector<std::string> calls;  // kinds of calls (proto/operation.cc) that use `algorithm`
 
   friend bool operator==(const PolicyParameters&, const PolicyParameters&) = default;
 };
@@ -84,30 +84,31 @@ inline constexpr char kAlgorithmPolicyName[] = "algorithm";
 struct PolicySpec {
   std::string policy;
   PolicyParameters parameters;
-  std::vector<std::string> tenants;        // each once
-  std::vector<std::string> communicators;  // ids; likewise. At most one of the two lists has any.
+  std::vector<std::string> tenants;  // no duplicates
+  std::vector<std::string>
+      communicators;  // ids, no duplicates. At most one of the lists is not empty.
   SizeRange sizes;
 
-  // Whether it chooses algorithms; else rings and ports.
+  // True: chooses algorithms; false: chooses rings and ports.
   bool ChoosesAlgorithms() const { return policy == kAlgorithmPolicyName; }
 
   friend bool operator==(const PolicySpec&, const PolicySpec&) = default;
 };
 
-// The kinds of calls that a Policy `algorithm` decides about, in the order of their values.
+// The kinds of calls of a Policy `algorithm`, in the order of their values.
 std::vector<OpKind> KindsOf(const PolicySpec& policy);
 
-// The words for `policy`, and the parameters that one of them knows.
+// The valid values of `policy`, and the parameters of one policy.
 const std::vector<std::string>& PolicyNames();
 std::vector<std::string> PolicyParameterNames(std::string_view policy);
 
-// What is wrong with it is told by Finish() of `spec`'s document.
+// Errors are reported by Finish() of `spec`'s document.
 PolicySpec ReadPolicySpec(YamlReader spec);
 
-// As a mapping that ReadPolicySpec reads as the same.
+// Writes a mapping that ReadPolicySpec reads as an equal spec.
 void Emit(const PolicySpec& spec, YAML::Emitter* out);
 
-// Whom it is for: "tenants team-a, team-b", "communicator 3f2a90c1d4e5b607", "all others".
+// The selector: "tenants team-a, team-b", "communicator 3f2a90c1d4e5b607", "all others".
 std::string ForText(const PolicySpec& spec);
 
 }  // namespace mccs

@@ -27,8 +27,7 @@ std::optional<ObjectKind> ReadKind(YamlReader* document) {
   document->Field("apiVersion", &version, Need::kRequired);
   if (document->Has("apiVersion") && version != kApiVersion) {
     document->Refuse("apiVersion",
-                     absl::StrCat("version '", version,
-                                  "' is not spoken by this controller; write ", kApiVersion));
+                     absl::StrCat("unsupported version '", version, "': expected ", kApiVersion));
   }
   document->Field("kind", &kind, Need::kRequired);
   const std::optional<ObjectKind> known = ParseKind(kind);
@@ -36,10 +35,10 @@ std::optional<ObjectKind> ReadKind(YamlReader* document) {
   std::vector<std::string> kinds;
   for (ObjectKind each : kObjectKinds) kinds.push_back(KindName(each));
   const std::string* near = ClosestWord(kind, kinds);
-  document->Refuse("kind",
-                   absl::StrCat("there is no kind '", kind, "'; ",
-                                near != nullptr ? absl::StrCat("did you mean '", *near, "'?")
-                                                : "there are: " + absl::StrJoin(kinds, ", ")));
+  document->Refuse(
+      "kind", absl::StrCat("unknown kind '", kind, "'; ",
+                           near != nullptr ? absl::StrCat("did you mean '", *near, "'?")
+                                           : "expected one of: " + absl::StrJoin(kinds, ", ")));
   return std::nullopt;
 }
 
@@ -47,25 +46,25 @@ void ReadMetadata(YamlReader metadata, Object* object) {
   metadata.Field("name", &object->key.name, Need::kRequired);
   metadata.Field("resourceVersion", &object->version);
   if (metadata.Has("name") && !IsObjectName(object->key.name)) {
-    metadata.Refuse("name",
-                    absl::StrCat("'", object->key.name, "' is no name: up to ", kLongestObjectName,
-                                 " letters, digits, '-', '_' and '.', the first a letter "
-                                 "or a digit"));
+    metadata.Refuse(
+        "name",
+        absl::StrCat("'", object->key.name, "' is not a valid name: use up to ", kLongestObjectName,
+                     " letters, digits, '-', '_' and '.', starting with a letter or a digit"));
   }
   if (metadata.Has("resourceVersion") && object->version == 0) {
     metadata.Refuse("resourceVersion",
-                    "versions count from 1; leave it out to replace whatever is stored");
+                    "versions start at 1; omit it to replace any stored version");
   }
 }
 
-// Faults stay in the reader.
+// The reader collects errors.
 std::optional<Object> ReadObject(YamlReader document) {
-  document.SetSubject("");  // and not the last one's
+  document.SetSubject("");  // Clears the previous document's subject.
   const std::optional<ObjectKind> kind = ReadKind(&document);
   Object object;
   ReadMetadata(document.Child("metadata", Need::kRequired), &object);
   if (!kind) {
-    (void)document.TextOf("spec");  // Not unknown: nobody knows what it should say.
+    (void)document.TextOf("spec");  // Marks it as read: without a kind it cannot be checked.
     return std::nullopt;
   }
   object.key.kind = *kind;
@@ -114,10 +113,9 @@ absl::StatusOr<std::vector<Object>> ReadObjects(const std::vector<ObjectFile>& f
   if (objects.empty() && !files.empty()) {
     std::vector<std::string> names;
     for (const ObjectFile& file : files) names.push_back(file.name);
-    return absl::InvalidArgumentError(
-        absl::StrCat(absl::StrJoin(names, ", "),
-                     ": no object stands there; an object is a document "
-                     "with apiVersion, kind, metadata and spec"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        absl::StrJoin(names, ", "),
+        ": no object found; write a document with apiVersion, kind, metadata and spec"));
   }
   return objects;
 }

@@ -1,4 +1,4 @@
-// Documents of an operator as objects. Pure: reads the text that it is given.
+// Parses operators' documents into objects. Pure.
 #ifndef MCCS_CONTROLLER_OBJECTS_READ_OBJECTS_H_
 #define MCCS_CONTROLLER_OBJECTS_READ_OBJECTS_H_
 
@@ -13,12 +13,12 @@ namespace mccs {
 inline constexpr size_t kLongestObjectName = 63;
 
 struct ObjectFile {
-  std::string name;  // for errors
-  std::string text;  // any number of documents
+  std::string name;  // for error messages
+  std::string text;  // any number of YAML documents
 };
 
-// The objects of all files, in their order, each with its origin. kInvalidArgument: one line for
-// each fault, "FILE:LINE:COLUMN: what and the remedy", of all files.
+// The objects of all files, in order, with origins. kInvalidArgument: one line per error in any of
+// the files, "FILE:LINE:COLUMN: cause and remedy".
 absl::StatusOr<std::vector<Object>> ReadObjects(const std::vector<ObjectFile>& files);
 
 }  // namespace mccs

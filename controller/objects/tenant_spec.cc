@@ -20,7 +20,8 @@ std::vector<uint32_t> ReadUids(const std::vector<std::string>& words, YamlReader
       uids.push_back(uid);
     } else {
       who->RefuseItem("uids", i,
-                      absl::StrCat("'", words[i], "' is no user id; numbers are, as `id -u` says"));
+                      absl::StrCat("'", words[i],
+                                   "' is not a user id: expected a number, as shown by `id -u`"));
     }
   }
   return uids;
@@ -33,7 +34,7 @@ bool IsCgroup(const std::string& path) {
   return path.starts_with("/") && !has("/../") && !has("/./") && (path == "/" || !has("//"));
 }
 
-// Whether anybody is named, if by a word that is refused.
+// True: at least one entry is present, even if invalid.
 bool ReadWho(YamlReader who, TenantSpec* spec) {
   const std::vector<std::string> uids = ReadUniqueList(&who, "uids");
   spec->uids = ReadUids(uids, &who);
@@ -43,8 +44,8 @@ bool ReadWho(YamlReader who, TenantSpec* spec) {
     if (!IsCgroup(spec->cgroups[i])) {
       who.RefuseItem("cgroups", i,
                      absl::StrCat("'", spec->cgroups[i],
-                                  "' is no control group; paths are, from / on and without '.' and "
-                                  "'..', as /proc/PID/cgroup shows them"));
+                                  "' is not a control group: expected an absolute path without '.' "
+                                  "and '..', as shown in /proc/PID/cgroup"));
     }
   }
   return !uids.empty() || !spec->sockets.empty() || !spec->cgroups.empty();
@@ -65,7 +66,7 @@ std::optional<uint64_t> ReadLimit(YamlReader* quotas, std::string_view key, bool
   }
   if (limit == 0) {
     quotas->Refuse(
-        key, absl::StrCat("'", std::string(key), "' must be 1 or more; leave it out for no limit"));
+        key, absl::StrCat("'", std::string(key), "' must be 1 or more; omit it for no limit"));
   }
   return limit;
 }
@@ -81,7 +82,7 @@ std::optional<uint64_t> ReadRate(YamlReader* spec, std::string_view key) {
 TenantSpec ReadTenantSpec(YamlReader yaml) {
   TenantSpec spec;
   const bool any = ReadWho(yaml.Child("who", Need::kRequired), &spec);
-  if (yaml.Has("who") && !any) yaml.Refuse("who", "nobody is named: give uids, sockets or cgroups");
+  if (yaml.Has("who") && !any) yaml.Refuse("who", "'who' is empty: give uids, sockets or cgroups");
   yaml.Field("weight", &spec.weight);
   if (!(spec.weight >= kLowestWeight && spec.weight <= kHighestWeight)) {
     yaml.Refuse("weight", absl::StrCat("'weight' must be ", ExactNumber(kLowestWeight), " to ",

@@ -1,7 +1,7 @@
-// `kind: Tenant`: who it is, and what it is entitled to.
+// `kind: Tenant`: the mapping of processes to a tenant, and its entitlement.
 //
-//   who:                          # at least one; no two tenants may have the same
-//     uids: [1000, 1001]          # processes of these users, at the common socket
+//   who:                          # at least one; each entry in one tenant only
+//     uids: [1000, 1001]          # processes of these users, at the default socket
 //     sockets: [team-a]           # `tenant` of a socket in mccsd's configuration
 //     cgroups: [/jobs/team-a]
 //   weight: 2                     # 0.000001 to 1000000 [1]
@@ -11,7 +11,7 @@
 //   quotas:                       # on each host [none]
 //     communicators: 16
 //     memory: 64GiB
-//     operations: 8               # collectives at work
+//     operations: 8               # running collectives
 #ifndef MCCS_CONTROLLER_OBJECTS_TENANT_SPEC_H_
 #define MCCS_CONTROLLER_OBJECTS_TENANT_SPEC_H_
 
@@ -30,7 +30,7 @@ class Emitter;
 namespace mccs {
 
 inline constexpr uint32_t kHighestTenantPriority = 7;
-// So far apart weights are that parts by them are figures still.
+// Weights within these bounds give shares without loss of precision.
 inline constexpr double kLowestWeight = 1e-6, kHighestWeight = 1e6;
 
 struct TenantSpec : TenantWho {
@@ -39,18 +39,18 @@ struct TenantSpec : TenantWho {
   std::optional<uint64_t> cap_bps;
   uint32_t priority = 0;
 
-  // On one host.
+  // Per host.
   std::optional<uint64_t> max_communicators;
   std::optional<uint64_t> max_memory_bytes;
-  std::optional<uint64_t> max_operations;  // at work
+  std::optional<uint64_t> max_operations;  // running
 
   friend bool operator==(const TenantSpec&, const TenantSpec&) = default;
 };
 
-// What is wrong with it is told by Finish() of `spec`'s document.
+// Errors are reported by Finish() of `spec`'s document.
 TenantSpec ReadTenantSpec(YamlReader spec);
 
-// As a mapping that ReadTenantSpec reads as the same.
+// Writes a mapping that ReadTenantSpec reads as an equal spec.
 void Emit(const TenantSpec& spec, YAML::Emitter* out);
 
 // "uids 1000, 1001; socket team-a".

@@ -1,5 +1,5 @@
-// `kind: Topology`: the racks, switches, hosts and links of the cluster. What its spec may say
-// stands in topology/topology_reader.h.
+// `kind: Topology`: the racks, switches, hosts and links of the cluster. Its spec is described in
+// topology/topology_reader.h.
 #ifndef MCCS_CONTROLLER_OBJECTS_TOPOLOGY_SPEC_H_
 #define MCCS_CONTROLLER_OBJECTS_TOPOLOGY_SPEC_H_
 
@@ -22,11 +22,11 @@ struct TopologySpec {
   friend bool operator==(const TopologySpec& a, const TopologySpec& b) { return a.text == b.text; }
 };
 
-// `document` is the whole object; its `spec` has not been asked for yet. What is wrong with it is
-// told by Finish() of the document.
+// `document` is the whole object; its `spec` has not been read yet. Errors are reported by Finish()
+// of the document.
 TopologySpec ReadTopologyObject(YamlReader document, const std::string& name);
 
-// As a mapping that is read as the same.
+// Writes a mapping that is read as an equal spec.
 void Emit(const TopologySpec& spec, YAML::Emitter* out);
 
 }  // namespace mccs

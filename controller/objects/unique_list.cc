@@ -12,9 +12,9 @@ std::vector<std::string> ReadUniqueList(YamlReader* yaml, std::string_view key) 
   std::set<std::string> seen;
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i].empty()) {
-      yaml->RefuseItem(key, i, "a name is missing here; write it, or take the item away");
+      yaml->RefuseItem(key, i, "empty name; write a name, or remove the item");
     } else if (!seen.insert(names[i]).second) {
-      yaml->RefuseItem(key, i, absl::StrCat("'", names[i], "' stands here again; name it once"));
+      yaml->RefuseItem(key, i, absl::StrCat("'", names[i], "' is a duplicate; remove it"));
     }
   }
   return names;

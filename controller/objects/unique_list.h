@@ -1,4 +1,4 @@
-// A list of names in a document, each of which may stand there once.
+// Reads a list of unique names from a document.
 #ifndef MCCS_CONTROLLER_OBJECTS_UNIQUE_LIST_H_
 #define MCCS_CONTROLLER_OBJECTS_UNIQUE_LIST_H_
 
@@ -10,7 +10,7 @@
 
 namespace mccs {
 
-// In the order of the document. A name that is empty or stands there again is told by Finish().
+// In the order of the document. Finish() reports empty and duplicate names.
 std::vector<std::string> ReadUniqueList(YamlReader* yaml, std::string_view key);
 
 }  // namespace mccs

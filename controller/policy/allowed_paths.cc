@@ -7,7 +7,7 @@
 namespace mccs {
 namespace {
 
-// Of `from` those that have none of these links, if there are any.
+// Those of `from` without an avoided link, or all if there are none.
 template <typename Avoided>
 std::vector<PathIndex> Without(const PathSet& paths, std::vector<PathIndex> from, Avoided avoided) {
   std::vector<PathIndex> without;
@@ -32,7 +32,7 @@ AllowedPaths::Allowed Find(Fabric* fabric, const Flow& flow, const AllowedPaths:
   const PathSet paths = fabric->paths().Between(flow.from_nic, flow.to_nic);
   std::vector<PathIndex> allowed;
   for (int32_t p = 0; p < paths.size(); ++p) {
-    // By a hash all have some.
+    // With a hash, every path has some port.
     if (by_rules || by_probe) {
       const auto port =
           fabric->ports().FindPort(flow.Ends(), PathIndex(p), limits.ports, 0, AnyPort);

@@ -1,5 +1,5 @@
-// Which of the equal-cost paths flows may take under what their policy says, worked out once for
-// all flows between the same ends.
+// Which of the equal-cost paths a flow may take under its policy. Cached for all flows between the
+// same ends.
 //
 // OWNER: FlowPlanner. THREAD: one.
 #ifndef MCCS_CONTROLLER_POLICY_ALLOWED_PATHS_H_
@@ -29,9 +29,9 @@ class AllowedPaths {
     bool any_port = true;  // some port is known to lead over one of them
   };
 
-  // For Of: the same for the same limits.
+  // The number of `limits`, for Of; equal limits have equal numbers.
   int NumberOf(const Limits& limits);
-  // LIFETIME: what is returned lives as long as this.
+  // LIFETIME: the result lives as long as this.
   const Allowed& Of(Fabric* fabric, const Flow& flow, int limits);
 
  private:

@@ -11,7 +11,7 @@ namespace {
 // LIFETIME: all pointers are into FabricHost::nics.
 using Nics = std::vector<const LaneNic*>;
 
-// In the order of the GPUs; of the host's, all if there is none.
+// In the order of the GPUs; all NICs of the host if none is near.
 Nics NearNics(const FabricHost& host, std::span<const int> gpus) {
   const Topology& topology = host.fabric->topology();
   const std::span<const GpuId> known = topology.host(host.id).gpus;
@@ -31,7 +31,7 @@ Nics NearNics(const FabricHost& host, std::span<const int> gpus) {
   return near;
 }
 
-// What a host has in one component: NICs that are near its GPUs, or, if there are none, others.
+// A host's NICs in one component: the near ones, or, without near ones, the others.
 struct NicsThere {
   Nics nics;
   bool near = false;
@@ -57,7 +57,7 @@ HostNics Sort(const FabricHost& host, Nics near) {
   return sorted;
 }
 
-// The components in which all hosts have a NIC, each with the number of hosts that have a near one.
+// The components in which all hosts have a NIC, each with the number of hosts with a near one.
 std::map<int32_t, size_t> FindCommon(std::span<const HostNics> hosts) {
   std::map<int32_t, size_t> common;
   for (const auto& [component, of_first] : hosts.front().by_component) {
@@ -73,8 +73,8 @@ std::map<int32_t, size_t> FindCommon(std::span<const HostNics> hosts) {
   return common;
 }
 
-// The components of the channels, one after the other and then from the beginning: those of one
-// host's near NICs. It is the host with most of them; of several the first whose are near for most.
+// The components of the channels in cyclic order: those of one host's near NICs. Takes the host
+// with most of them, then the one whose NICs are near for most hosts.
 std::vector<int32_t> TakeTurns(const Fabric& fabric, std::span<const HostNics> hosts,
                                const std::map<int32_t, size_t>& common) {
   std::vector<int32_t> turns;
@@ -115,7 +115,7 @@ ChannelNics ChooseNics(const CommunicatorView& communicator,
   if (sorted.empty()) return {};
   const std::vector<int32_t> turns = TakeTurns(*hosts[0]->fabric, sorted, FindCommon(sorted));
   ChannelNics nics(std::min<size_t>(turns.size() * per_nic, kMaxChannelsOfStrategy));
-  std::map<int32_t, size_t> taken;  // by component, its channels so far
+  std::map<int32_t, size_t> taken;  // channels so far, by component
   for (size_t c = 0; c < nics.size(); ++c) {
     const int32_t component = turns[c % turns.size()];
     const size_t turn = taken[component]++;

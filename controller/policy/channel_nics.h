@@ -1,4 +1,4 @@
-// Which NIC of each host a channel uses.
+// Chooses the NIC of each host for each channel.
 #ifndef MCCS_CONTROLLER_POLICY_CHANNEL_NICS_H_
 #define MCCS_CONTROLLER_POLICY_CHANNEL_NICS_H_
 
@@ -10,25 +10,24 @@
 
 namespace mccs {
 
-// The same limit as the daemons have.
+// Equals the daemons' limit.
 inline constexpr int kMaxChannelsOfStrategy = 32;
 
 // By channel, then by position of the host in `communicator.hosts`.
 using ChannelNics = std::vector<std::vector<LaneNic>>;
 
-// On each host the NICs that are near the communicator's GPUs there, in the order of the GPUs, each
-// once (all of the host, if its GPUs are not known or none of them is near a NIC): channel c takes
-// the c-th of them, counted around. There are `per_nic` channels for each such NIC of the host with
-// most of them, whatever the communicator has now: jobs that share a NIC have as many flows there,
-// one as the other, and so as good a chance.
-// Links lead from each NIC of a channel to each other. Where a Topology is of several fabrics that
-// no link joins (one for each rail), a channel keeps to one in which all hosts have a NIC: that of
-// a near NIC of the host with most near NICs in such fabrics. The others take near NICs there, and
-// any if they have none.
-// Empty: there is a host of which no NIC is known, no fabric has a NIC of each host, or the
-// addresses of a channel are of two families. Then lanes use what the daemons use without being
-// told.
-// `hosts` is by the same positions; null where no Topology has the host.
+// Candidates on each host: the NICs near the communicator's GPUs there, in the order of the GPUs,
+// each once. If the GPUs are not known or are near no NIC: all NICs of the host. Channel c takes
+// candidate c, modulo their number. There are `per_nic` channels per candidate of the host with
+// most candidates, independent of the current strategy. Jobs that share a NIC therefore have
+// equally many flows there.
+// Links lead from each NIC of a channel to each other. If a Topology has several fabrics without a
+// link between them (one per rail), a channel uses one fabric in which all hosts have a NIC: that
+// of a candidate of the host with most candidates in such fabrics. Other hosts prefer candidates in
+// that fabric, else use any NIC in it.
+// Empty: a host without a known NIC, no fabric with a NIC of each host, or a channel with addresses
+// of two families. Lanes then use the daemons' default.
+// `hosts`: by position in `communicator.hosts`; null: no Topology has the host.
 ChannelNics ChooseNics(const CommunicatorView& communicator,
                        std::span<const FabricHost* const> hosts, int per_nic = 1);
 

@@ -24,8 +24,8 @@ std::vector<double> Capacities(const Topology& topology, const std::vector<bool>
   return capacities;
 }
 
-// Where the host itself has this NIC of the Topology; empty: it has none such. Of a host that has
-// not come yet the Topology's word counts.
+// Address of this NIC of the Topology, as its host reports it; empty: the host has no such NIC. If
+// the host has not registered yet, the Topology's address.
 std::string AddressOf(const Topology::Nic& nic, const HostView* seen) {
   if (seen == nullptr) return nic.address;
   if (!nic.address.empty()) return HasAddress(*seen, nic.address) ? nic.address : "";

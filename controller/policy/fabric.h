@@ -1,4 +1,4 @@
-// A Topology as policies work with it, and the hosts of a view as their Topology has them.
+// A Topology prepared for policies, and the mapping of a view's hosts to their Topology.
 //
 // OWNER: the policy at work. THREAD: one.
 #ifndef MCCS_CONTROLLER_POLICY_FABRIC_H_
@@ -19,10 +19,10 @@
 
 namespace mccs {
 
-// One Topology with the ways that lead over it now.
+// One Topology and its current paths.
 class Fabric {
  public:
-  // With the links that `view` has as down and drained, and what has been probed.
+  // Uses the view's links that are down or drained, and its probed paths.
   Fabric(std::shared_ptr<const Topology> topology, const ClusterView& view);
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
@@ -32,8 +32,8 @@ class Fabric {
   SourcePortMap& ports() { return ports_; }
   bool IsDrained(LinkId link) const { return drained_[link.value()]; }
   bool IsUsable(LinkId link) const { return !down_[link.value()] && !IsDrained(link); }
-  // NICs whose links are up reach each other where they have the same component, and only there: a
-  // fabric for each rail has several.
+  // NICs whose links are up reach each other exactly if they have the same component. A Topology
+  // with a fabric per rail has several.
   int32_t ComponentOf(NicId nic) const {
     return components_[topology_->nic(nic).attached_to.value()];
   }
@@ -49,7 +49,7 @@ class Fabric {
   SourcePortMap ports_;
 };
 
-// A NIC that lanes can be told to use.
+// A NIC that a strategy can assign to lanes.
 struct LaneNic {
   NicId id;
   std::string address;  // numeric
@@ -60,19 +60,19 @@ struct LaneNic {
 struct FabricHost {
   Fabric* fabric = nullptr;
   HostId id;
-  std::vector<LaneNic> nics;  // as the Topology has them
-  std::optional<NicId> own;   // of lanes that are told nothing; not known: nothing
+  std::vector<LaneNic> nics;  // from the Topology
+  std::optional<NicId> own;   // default of lanes; nothing: not known
   std::string own_address;
-  uint16_t peer_port = 0;  // where lanes arrive
+  uint16_t peer_port = 0;  // where the host accepts lanes
 };
 
-// All that a view has of them.
+// All Fabrics and hosts of a view.
 class Fabrics {
  public:
   explicit Fabrics(const ClusterView& view);
 
   std::span<const std::unique_ptr<Fabric>> all() const { return fabrics_; }
-  // Null: no Topology has such a host, or what it says of it is not so.
+  // Null: no Topology has the host, or it is misdescribed there.
   const FabricHost* Find(const std::string& host) const;
 
  private:

@@ -1,6 +1,6 @@
-// Policy: rings in locality order, and each flow on the path where it asks least for what is not
-// there, tenant by tenant (source: fair flow assignment, FFA, in "MCCS", SIGCOMM 2024, policy 2;
-// what is different here stands in controller/policy/placement.h).
+// Policy: rings in locality order; each flow takes the path with the least excess demand, round
+// robin over tenants (source: fair flow assignment, FFA, in "MCCS", SIGCOMM 2024, policy 2; for
+// differences see controller/policy/placement.h).
 #ifndef MCCS_CONTROLLER_POLICY_FAIR_FLOW_H_
 #define MCCS_CONTROLLER_POLICY_FAIR_FLOW_H_
 
@@ -23,12 +23,12 @@ struct FairFlowOptions {
   int channels_per_nic = 1;
 };
 
-// The strategy of `communicator`, of `view`, but for what the planner finds: without ports.
+// The strategy of `communicator`, of `view`, without ports: those come from the planner.
 strategy::Strategy FairFlowFrame(const ClusterView& view, const Fabrics& fabrics,
                                  const CommunicatorView& communicator,
                                  const FairFlowOptions& options);
 
-// Has `planner` place its lanes with those of others. Errors as FlowPlanner::Add.
+// Makes `planner` place its lanes together with others. Errors as in FlowPlanner::Add.
 absl::Status AddFairFlow(const ClusterView& view, const Fabrics& fabrics,
                          const CommunicatorView& communicator, const FairFlowOptions& options,
                          FlowPlanner* planner);

@@ -17,7 +17,7 @@ std::optional<NicId> NicAt(const FabricHost& host, const std::string& address) {
   return std::nullopt;
 }
 
-// Of the hosts of one channel, by position.
+// NICs of the hosts of one channel, by position.
 absl::StatusOr<std::vector<NicId>> NicsOf(const CommunicatorView& communicator,
                                           const strategy::ChannelStrategy& channel,
                                           std::span<const FabricHost* const> hosts) {
@@ -27,8 +27,8 @@ absl::StatusOr<std::vector<NicId>> NicsOf(const CommunicatorView& communicator,
     const std::string address = i < channel.addresses_size() ? channel.addresses(i) : "";
     const std::optional<NicId> nic = NicAt(*hosts[host], address);
     if (!nic) {
-      return absl::NotFoundError(absl::StrCat("which NIC ", communicator.hosts[host],
-                                              " uses is not known to the Topology"));
+      return absl::NotFoundError(absl::StrCat("the NIC that host ", communicator.hosts[host],
+                                              " uses is not in the Topology"));
     }
     nics[host] = *nic;
   }
@@ -49,12 +49,12 @@ absl::StatusOr<Fabric*> CommonFabric(const CommunicatorView& communicator,
   for (size_t h = 0; h < hosts.size(); ++h) {
     if (hosts[h] == nullptr) {
       return absl::NotFoundError(absl::StrCat("no Topology has host ", communicator.hosts[h],
-                                              " as its daemon describes it"));
+                                              " that matches its daemon's report"));
     }
     if (hosts[h]->fabric != hosts[0]->fabric) {
       return absl::NotFoundError(absl::StrCat("hosts ", communicator.hosts[0], " and ",
                                               communicator.hosts[h],
-                                              " stand in different Topologies"));
+                                              " are in different Topologies"));
     }
   }
   return hosts[0]->fabric;

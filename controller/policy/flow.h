@@ -1,4 +1,4 @@
-// The lanes of a communicator's rings as flows between NICs.
+// The lanes of a communicator's rings, as flows between NICs.
 #ifndef MCCS_CONTROLLER_POLICY_FLOW_H_
 #define MCCS_CONTROLLER_POLICY_FLOW_H_
 
@@ -17,7 +17,7 @@ namespace mccs {
 
 struct Flow {
   int channel = 0;
-  int place = 0;  // from the host at this place of the ring to the next one
+  int place = 0;  // index in the ring: from the host there to the next one
   int from = 0;   // positions in the communicator's hosts
   int to = 0;
   NicId from_nic, to_nic;
@@ -33,26 +33,24 @@ struct Flow {
 std::vector<const FabricHost*> HostsOf(const Fabrics& fabrics,
                                        const CommunicatorView& communicator);
 
-// One Topology has all of `hosts`. kNotFound: none does, and the text says for which host.
+// The Topology that has all of `hosts`. kNotFound: none; the message names a host.
 absl::StatusOr<Fabric*> CommonFabric(const CommunicatorView& communicator,
                                      std::span<const FabricHost* const> hosts);
 
-// The flows of all rings of `strategy`, channel by channel; none for a single host. Lanes of other
-// algorithms are not among them. kNotFound: as CommonFabric, or it is not known which NIC a host
-// uses.
+// The flows of all rings of `strategy`, by channel; none for a single host. Lanes of other
+// algorithms are not included. kNotFound: as CommonFabric, or a host's NIC is not known.
 absl::StatusOr<std::vector<Flow>> FlowsOf(const CommunicatorView& communicator,
                                           const strategy::Strategy& strategy,
                                           std::span<const FabricHost* const> hosts);
 
-// The path of a flow, if there is but one or its source port leads over one that is known.
+// The path of a flow: the only one, or the known path of its source port.
 std::optional<Path> PathOf(Fabric& fabric, const Flow& flow);
 
-// The place of the ring from which it leads from the one host straight to the other, by position;
-// −1: it does not.
+// Index in the ring from which it leads directly from one host to the other, by position; −1: none.
 int PlaceInRing(const strategy::ChannelStrategy& channel, int from, int to);
-// The source port of the ring's lane between two hosts, by position; 0: none, or no such lane.
+// Source port of the ring's lane between two hosts, by position; 0: none, or no such lane.
 uint16_t PortOfLane(const strategy::ChannelStrategy& channel, int from, int to);
-// The address that lanes of this host use; empty: the daemon's own.
+// Address of this host for the channel's lanes; empty: the daemon's default.
 const std::string& AddressOfHost(const strategy::ChannelStrategy& channel, int host);
 
 }  // namespace mccs

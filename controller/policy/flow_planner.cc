@@ -124,7 +124,7 @@ void FlowPlanner::FindLoosePorts(const CommunicatorView& communicator, Job* job)
                       std::back_inserter(job->loose));
 }
 
-// One answer to what is asked.
+// One run of the planner.
 class FlowPlanner::Solving {
  public:
   Solving(const std::map<CommId, Job>& jobs, SourcePorts* taken) : taken_(*taken) {
@@ -147,7 +147,7 @@ class FlowPlanner::Solving {
     subjects_.push_back({.id = id, .job = &job});
   }
 
-  // Returns how many moved.
+  // Returns the number of moved flows.
   size_t Run() {
     size_t moved = 0;
     for (Group& group : groups_) {
@@ -155,7 +155,7 @@ class FlowPlanner::Solving {
       moved += PlaceFlows(group.fabric->capacity_bps(), group.flows);
     }
     for (const Subject& subject : subjects_) taken_.GiveBack(subject.job->loose);
-    // First of all, so that no lane that is placed anew takes the port of one that stays.
+    // First, so that no new lane takes a port that another lane keeps.
     for (Group& group : groups_) GiveBackPorts(&group);
     for (const Group& group : groups_) ChoosePorts(group);
     return moved;
@@ -178,7 +178,7 @@ class FlowPlanner::Solving {
   struct Subject {
     CommId id;
     const Job* job = nullptr;
-    std::vector<std::pair<size_t, uint16_t>> ports = {};  // by lane, those that are others than now
+    std::vector<std::pair<size_t, uint16_t>> ports = {};  // changed ports, by lane
     int astray = 0;
     int unprobed = 0;
   };
@@ -187,13 +187,13 @@ class FlowPlanner::Solving {
     size_t subject = 0;
     size_t lane = 0;
   };
-  // Flows over one fabric: first those that are fixed.
+  // Flows over one fabric; fixed ones first.
   struct Group {
     Fabric* fabric = nullptr;
     std::vector<PlacedFlow> flows = {};
-    std::map<std::string, std::vector<size_t>> tenants = {};  // their subjects
-    std::vector<Place> places = {};                           // of the flows after those
-    std::vector<size_t> to_choose = {};                       // of `places`
+    std::map<std::string, std::vector<size_t>> tenants = {};  // subjects of each tenant
+    std::vector<Place> places = {};                           // of the flows that are not fixed
+    std::vector<size_t> to_choose = {};                       // indices in `places`
   };
 
   // A cluster has few fabrics.
@@ -235,7 +235,7 @@ class FlowPlanner::Solving {
     return group.flows[group.flows.size() - group.places.size() + place];
   }
 
-  // Of lanes that cannot keep them.
+  // Releases the ports of lanes that cannot keep them.
   void GiveBackPorts(Group* group) {
     for (size_t i = 0; i < group->places.size(); ++i) {
       const Lane& lane = LaneAt(group->places[i]);
@@ -274,7 +274,7 @@ class FlowPlanner::Solving {
     }
     if (!port) {
       ++(path ? subject->astray : subject->unprobed);
-      // One that is not known to be wrong stays: it will be probed.
+      // A port without a known path stays: it will be probed.
       const uint16_t now = lane.port_path ? 0 : lane.flow.source_port;
       if (range.first <= range.last) port = taken_.Choose(range, now, hash, lane.ends);
     }

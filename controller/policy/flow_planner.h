@@ -1,12 +1,11 @@
-// Places the flows of all communicators together: each lane gets a path, and a source port that
-// leads over it. What fair_flow.h and priority_flow.h have in common.
+// Places the flows of all communicators together: gives each lane a path, and a source port that
+// leads over it. Shared by fair_flow.h and priority_flow.h.
 //
-// Flows that are well placed keep path and port (placement.h). New ones are taken round robin over
-// the tenants, in the order of their names.
+// Flows keep path and port if they are well placed (placement.h). New flows are taken round robin
+// over the tenants, in the order of their names.
 //
-// What it finds follows from the communicators that it has, as they run now, and from nothing else:
-// neither from the order in which they came nor from what it found before. So it can be kept, and
-// told only of those that have changed.
+// The result depends only on the communicators and their current strategies, not on the order of
+// calls or on earlier results. A FlowPlanner can therefore be cached and updated incrementally.
 //
 // OWNER: whoever runs policies. THREAD: one.
 #ifndef MCCS_CONTROLLER_POLICY_FLOW_PLANNER_H_
@@ -29,72 +28,71 @@ namespace mccs {
 
 struct FlowOptions {
   std::optional<PortRange> ports = {};  // within the Topology's candidates
-  // Names of links; no flow is placed there while there is another path.
+  // Names of links that get no flow while another path exists.
   std::vector<std::string> avoid_links = {};
-  bool last = false;  // new flows are placed after those of others
+  bool last = false;  // place new flows after those of others
 };
 
 class FlowPlanner {
  public:
-  // LIFETIME: all outlive it. `taken` has the ports that all communicators have now, whenever this
-  // is asked, and is left as it was.
+  // LIFETIME: both outlive it. `taken` holds the current ports of all communicators during all calls;
+  // calls leave it unchanged.
   FlowPlanner(const Fabrics* fabrics, SourcePorts* taken) : fabrics_(fabrics), taken_(taken) {}
 
-  // A communicator that runs `strategy` whatever this does.
+  // Adds a communicator whose strategy this object does not change.
   void AddFixed(const CommunicatorView& communicator, const strategy::Strategy& strategy);
 
-  // One whose lanes are to be placed. `frame` is its strategy to be, without ports.
-  // kNotFound, kFailedPrecondition: it cannot be; the text says why, and it counts as fixed.
+  // Adds a communicator whose lanes are to be placed. `frame` is its new strategy without ports.
+  // kNotFound, kFailedPrecondition: not possible (the message says why); it is added as fixed.
   absl::Status Add(const CommunicatorView& communicator, strategy::Strategy frame,
                    const FlowOptions& options);
 
-  // REQUIRES: it was added. Adding it again replaces it, too.
+  // REQUIRES: it was added. Add replaces an earlier entry, too.
   void Remove(CommId id) { jobs_.erase(id); }
 
   struct Planned {
     CommId id;
     strategy::Strategy strategy;
-    // Lanes whose port leads over another path than theirs, or none that is known: every port of
-    // their path is taken, or none leads over it.
+    // Lanes whose port leads over another path than planned, or over an unknown one: no port that
+    // leads over their path is free.
     int astray = 0;
-    int unprobed = 0;  // lanes that have no path, for no probe has told of any port of theirs
+    int unprobed = 0;  // lanes without a path: no port of theirs has a probe result
   };
   enum class Which { kAll, kChanged };
-  // By id, the strategies of all that are to be placed, or of those that get another one than they
-  // run.
+  // Strategies by id: of all communicators to be placed, or only changed ones.
   std::vector<Planned> Solve(Which which = Which::kAll);
-  // The strategy of one of them if all others run what they run.
+  // The strategy of one communicator if all others keep theirs.
   Planned SolveOne(CommId id);
 
-  // Flows that had a path and were given another one by the last call.
+  // Number of flows that the last call moved to another path.
   size_t moved() const { return moved_; }
 
  private:
   class Solving;
 
   struct Lane {
-    Flow flow;  // with the port that it has now
+    Flow flow;  // with its current port
     SourcePorts::Ends ends = {};
-    std::optional<PathIndex> port_path = {};  // over which that port leads
-    bool may_stay = false;                    // it is known and within the limits
+    std::optional<PathIndex> port_path = {};  // path of that port
+    bool may_stay = false;                    // port_path is known and within the limits
   };
   struct Job {
-    Fabric* fabric = nullptr;         // null: it has no flows
-    std::vector<PlacedFlow> running;  // as it runs; all are fixed
+    Fabric* fabric = nullptr;         // null: no flows
+    std::vector<PlacedFlow> running;  // as they run now; all are fixed
     bool is_fixed = true;
-    // Of those that are not, by lane:
+    // If not fixed, by lane:
     std::vector<Lane> lanes = {};
     std::vector<PlacedFlow> flows = {};
     std::string tenant = {};
-    strategy::Strategy frame = {};  // with the ports that it has now
+    strategy::Strategy frame = {};  // with the current ports
     SourcePortRange ports = {};
-    bool same_frame = false;                    // it differs from what it runs in nothing
-    std::vector<SourcePorts::Port> loose = {};  // that it has now, and no lane may keep
+    bool same_frame = false;                    // equals the current strategy, except ports
+    std::vector<SourcePorts::Port> loose = {};  // current ports that no lane may keep
   };
 
   std::vector<PlacedFlow> FixedFlows(const CommunicatorView& communicator,
                                      const strategy::Strategy& strategy, Fabric** fabric) const;
-  // Whether links lead from end to end, and which port takes which path is known.
+  // Checks that links join both ends of each flow, and that the paths of source ports are known.
   absl::Status CheckWays(Fabric* fabric, const std::vector<Flow>& flows) const;
   void AddLane(const CommunicatorView& communicator, const Flow& flow, int limits, bool last,
                Job* job);

@@ -1,4 +1,4 @@
-// A number for a lane, the same in every build: where the search for its source port begins.
+// Hash of a lane, equal in every build; the search for its source port starts there.
 #ifndef MCCS_CONTROLLER_POLICY_LANE_HASH_H_
 #define MCCS_CONTROLLER_POLICY_LANE_HASH_H_
 
@@ -9,14 +9,14 @@
 namespace mccs {
 
 // Finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): spreads neighbouring inputs over all
-// bits. Not std::hash: the choice must be the same in every build.
+// bits. Not std::hash, which may differ between builds.
 constexpr uint64_t Mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
   return x ^ (x >> 31);
 }
 
-// Of the lane that begins at place `place` of the channel's ring.
+// Of the lane that starts at index `place` of the channel's ring.
 constexpr uint64_t LaneHash(CommId id, int channel, int place) {
   return Mix(Mix(Mix(id.value()) + static_cast<uint64_t>(channel) + 1) +
              static_cast<uint64_t>(place) + 1);

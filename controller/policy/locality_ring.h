@@ -1,6 +1,6 @@
-// Policy: every channel's ring takes the hosts in locality order, so that each rack is entered and
-// left once (source: "MCCS", SIGCOMM 2024, policy 1), and every lane gets a source port of its own,
-// so that the fabric can tell the flows apart.
+// Policy: rings in locality order, so that each rack is entered and left once (source: "MCCS",
+// SIGCOMM 2024, policy 1). Every lane gets its own source port, so that the fabric can distinguish
+// the flows.
 //
 // Pure: the same view gives the same strategy.
 #ifndef MCCS_CONTROLLER_POLICY_LOCALITY_RING_H_
@@ -25,11 +25,13 @@ struct LocalityRingOptions {
 
 inline constexpr char kLocalityRingName[] = "locality_ring";
 
-// The strategy for `subject`, of `view`: lane shape and skew as they are now, rings in locality
-// order (but for options.order), NICs by controller/policy/channel_nics.h, source ports by
-// controller/policy/ring_ports.h, epoch one higher. A host that `view` does not know counts as one
-// without pod and rack. `fabrics` are the view's; `taken` has the ports of all other communicators,
-// and then those of this one too. Errors as GivePorts.
+// The strategy for `subject`, of `view`, with the epoch one higher:
+// - lane shape and skew: unchanged;
+// - rings: in locality order, after options.order;
+// - NICs: from controller/policy/channel_nics.h;
+// - source ports: from controller/policy/ring_ports.h.
+// A host that is not in `view` has no pod and no rack. `fabrics` are the view's. `taken` holds the
+// ports of all other communicators; this call adds those of `subject`. Errors as in GivePorts.
 absl::StatusOr<strategy::Strategy> LocalityRing(const ClusterView& view, const Fabrics& fabrics,
                                                 const CommunicatorView& subject,
                                                 const LocalityRingOptions& options,

@@ -12,26 +12,26 @@
 namespace mccs {
 namespace {
 
-// Bursts further back say how the job was, not how it is.
+// Older bursts do not describe the current behaviour.
 constexpr size_t kRecentBursts = 17;
-// Pauses within a burst are so much shorter than those between bursts, at least.
+// Minimal ratio of pauses between bursts to pauses within them.
 constexpr int64_t kApart = 2;
-// So much of the value in the middle a pause or distance may differ and is still like the others. A
-// burst may be so many times as long or short.
+// Maximal relative difference from the median for a pause or distance to count as alike. Maximal
+// relative deviation of a burst's length.
 constexpr double kAlike = 0.25;
 constexpr int64_t kBurstAlike = 5;
-// Of few all have to be alike; of more one in four need not be.
+// Up to this number all must be alike; above it, three of four.
 constexpr size_t kFew = 8;
 constexpr size_t kOneIn = 4;
-// A distance may be up to so many periods, if it is so near to that many: bursts are missing.
+// Maximal number of periods in one distance, if it is close to a multiple: bursts are missing.
 constexpr int64_t kMostPeriods = 3;
 constexpr double kAlikeWithMissing = 0.1;
-// The last distances say the pace by which older ones are judged, whether they are of the same.
+// Number of last distances that define the current period for older ones.
 constexpr size_t kPace = 5;
 constexpr double kSamePace = 0.05;
-// The last bursts, which say most of the next one.
+// The last bursts, which predict the next one best.
 constexpr size_t kLast = 3;
-constexpr double kLargestError = 1e18;  // ns; fits, as do its sums
+constexpr double kLargestError = 1e18;  // in ns; sums of such values do not overflow
 
 int64_t Middle(std::vector<int64_t> values) {
   const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
@@ -39,14 +39,14 @@ int64_t Middle(std::vector<int64_t> values) {
   return *middle;
 }
 
-// How many periods such a distance is.
+// Number of periods in a distance.
 int64_t PeriodsIn(int64_t distance, int64_t period) {
   return std::clamp<int64_t>((distance + period / 2) / period, 1, kMostPeriods);
 }
 
 struct Joined {
   std::vector<WorkSpan> bursts;
-  int64_t longest_within = 0;  // of the pauses
+  int64_t longest_within = 0;  // longest pause within a burst
 };
 
 Joined JoinOver(std::span<const WorkSpan> spans, int64_t shortest_pause) {
@@ -65,10 +65,10 @@ Joined JoinOver(std::span<const WorkSpan> spans, int64_t shortest_pause) {
   return joined;
 }
 
-// Bursts as the numbers that they are judged by.
+// Statistics of bursts.
 class Bursts {
  public:
-  // REQUIRES: kLeastBursts of them.
+  // REQUIRES: at least kLeastBursts bursts.
   Bursts(const Joined& joined, bool goes_on)
       : onset_(joined.bursts.back().begin), longest_within_(joined.longest_within) {
     const std::vector<WorkSpan>& bursts = joined.bursts;
@@ -100,9 +100,9 @@ class Bursts {
     if (apart && lately && std::max(like_pause, like_distance) + unlike >= pauses_.size())
       return absl::OkStatus();
     const auto [least, longest] = std::minmax_element(distances_.begin(), distances_.end());
-    return absl::NotFoundError(absl::StrCat(
-        "it communicates at no regular times: its last ", distances_.size() + 1, " bursts came ",
-        FormatMilliseconds(*least), " to ", FormatMilliseconds(*longest), " one after the other"));
+    return absl::NotFoundError(absl::StrCat("no regular period: the last ", distances_.size() + 1,
+                                            " bursts started ", FormatMilliseconds(*least), " to ",
+                                            FormatMilliseconds(*longest), " apart"));
   }
 
   Period Estimate(int64_t horizon_ns) const {
@@ -110,19 +110,19 @@ class Bursts {
     const int64_t rough =
         Middle({distances_.end() - static_cast<int64_t>(std::min(kPace, distances_.size())),
                 distances_.end()});
-    // How much one distance differs from the one before: chance, if the job does not change, and
-    // where it does, it does so once.
+    // Difference between successive distances: random if the job does not change; a change of the
+    // job appears once.
     std::vector<int64_t> steps;
     for (size_t i = 1; i < distances_.size(); ++i) {
       steps.push_back(std::abs(distances_[i] / PeriodsIn(distances_[i], rough) -
                                distances_[i - 1] / PeriodsIn(distances_[i - 1], rough)));
     }
-    // What is of the same pace as the last ones makes the period more exact.
+    // Distances similar to the last ones make the period more exact.
     const double like =
         std::max(kSamePace * static_cast<double>(rough), 3 * static_cast<double>(Middle(steps)));
     int64_t sum = 0, periods = 0;
     std::vector<int64_t> same;
-    int strangers = 0;  // one behind the other: one may be chance, two are another pace
+    int strangers = 0;  // successive outliers: one may be chance, two mean another period
     for (auto it = distances_.rbegin(); it != distances_.rend() && strangers < 2; ++it) {
       ++strangers;
       if (static_cast<double>(OffBy(*it, rough)) > like) continue;
@@ -133,15 +133,15 @@ class Bursts {
     }
     Period period = {.period_ns = periods > 0 ? sum / periods : rough, .onset = onset_};
     period.busy_ns = *std::max_element(busy_.end() - kLast, busy_.end());
-    // How much one distance differs from the next: what the last ones did, or two and a half times
-    // the middle one of those that count.
+    // Estimated variation of one distance: the larger of the last ones, and 2.5 times the median.
     int64_t spread = 0;
     for (const int64_t distance : last)
       spread = std::max(spread, OffBy(distance, period.period_ns));
     std::vector<int64_t> off;
     for (const int64_t distance : same) off.push_back(OffBy(distance, period.period_ns));
     if (!off.empty()) spread = std::max(spread, 5 * Middle(off) / 2);
-    // A sum of chance grows with the root of their number; what the period is wrong by, with it.
+    // Random errors grow with the square root of the number of periods, errors of the period
+    // linearly.
     const double ahead =
         std::ceil(static_cast<double>(horizon_ns) / static_cast<double>(period.period_ns));
     const double grown =
@@ -157,10 +157,10 @@ class Bursts {
   }
 
   const MonotonicNs onset_;
-  const int64_t longest_within_;    // of the pauses
-  std::vector<int64_t> busy_;       // of bursts that have ended
-  std::vector<int64_t> pauses_;     // between each and the next
-  std::vector<int64_t> distances_;  // from begin to begin
+  const int64_t longest_within_;    // longest pause within a burst
+  std::vector<int64_t> busy_;       // of finished bursts
+  std::vector<int64_t> pauses_;     // between successive bursts
+  std::vector<int64_t> distances_;  // from start to start
 };
 
 }  // namespace
@@ -184,7 +184,7 @@ absl::StatusOr<Period> FindPeriod(std::span<const WorkSpan> spans, const PeriodO
   for (size_t i = 1; i < spans.size(); ++i) {
     longest = std::max(longest, spans[i].begin - spans[i - 1].end);
   }
-  absl::Status why = absl::NotFoundError("it has communicated too few times with a pause between");
+  absl::Status why = absl::NotFoundError("too few bursts with a pause between them");
   bool tried = false;
   for (int64_t pause = longest / 2; pause >= kLeastPauseNs / 2; pause /= 2) {
     const Joined joined = JoinOver(spans, pause);

@@ -1,14 +1,12 @@
-// The period of a job that computes and communicates in turns, from the times in which it
-// communicated. Pure.
+// Finds the period of a job that computes and communicates in turns, from its times of
+// communication. Pure.
 //
-// What stands between two long pauses is one burst, however many calls it has: of the lengths that
-// "long" may have, the longest is taken with which the bursts come regularly. They do where most
-// pauses are about as long as the pause in the middle, or most distances from burst to burst
-// (missed bursts count as such): a job that gets more bandwidth has shorter bursts and the same
-// pauses, and stays regular.
+// A burst is everything between two long pauses, with any number of calls. "Long" is the largest
+// threshold for which the bursts are regular: most pauses are close to the median pause, or most
+// distances between bursts are close to the median distance (missed bursts allowed). With more
+// bandwidth a job has shorter bursts and the same pauses, and stays regular.
 //
-// Where the next bursts begin is told from the last one on: computing takes now a little more and
-// now a little less, and what it took is not caught up with.
+// The next bursts are predicted from the last one: variations of the compute time add up.
 #ifndef MCCS_CONTROLLER_POLICY_PERIOD_H_
 #define MCCS_CONTROLLER_POLICY_PERIOD_H_
 
@@ -22,35 +20,34 @@
 
 namespace mccs {
 
-// In which a job communicated.
+// A time in which a job communicated.
 struct WorkSpan {
   MonotonicNs begin = 0;
   MonotonicNs end = 0;
 };
 
-// The time in which any of them works. `spans` in any order.
+// Times in which any of them communicates. `spans` in any order.
 std::vector<WorkSpan> Union(std::vector<WorkSpan> spans);
 
 struct Period {
   int64_t period_ns = 0;
-  int64_t busy_ns = 0;    // from the begin of a burst to its end
-  MonotonicNs onset = 0;  // when the last burst began
-  // So far from where the period has them the bursts of the time to come may begin (PeriodOptions).
+  int64_t busy_ns = 0;    // duration of a burst
+  MonotonicNs onset = 0;  // start of the last burst
+  // Maximal error of the predicted starts within PeriodOptions::horizon_ns.
   int64_t error_ns = 0;
 };
 
 struct PeriodOptions {
   bool goes_on = false;  // the last span has not ended
-  // So far ahead of the last burst somebody goes by the period before it is looked for again.
+  // How far ahead the period is used before it is computed again.
   int64_t horizon_ns = kNsPerSec;
 };
 
 inline constexpr size_t kLeastBursts = 5;
-// A shorter pause is none: nothing could be sent in it that is worth the trouble.
+// Shorter pauses are ignored: too short for another job to send.
 inline constexpr int64_t kLeastPauseNs = kNsPerMs;
 
-// REQUIRES: `spans` apart from each other and in order. kNotFound: there is no period; the text
-// says why.
+// REQUIRES: `spans` disjoint and sorted. kNotFound: no period; the message says why.
 absl::StatusOr<Period> FindPeriod(std::span<const WorkSpan> spans, const PeriodOptions& options);
 
 }  // namespace mccs

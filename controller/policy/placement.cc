@@ -6,11 +6,10 @@
 namespace mccs {
 namespace {
 
-// Rounds in which flows move. Each but the last lowers what is asked for too much; a few do.
+// Limit of rounds in which flows move. Each round but the last lowers the excess.
 constexpr int kMaxRounds = 16;
-// Part of its demand by which a flow must be better off elsewhere. Demands are whole parts of a
-// NIC, and their differences simple fractions of each other: this is none, so that rounding decides
-// nothing.
+// Minimal gain of a move, as a part of the flow's demand. Demands are simple fractions of a NIC,
+// and so are their differences; 0.23 is not such a fraction, so rounding errors do not matter.
 constexpr double kWorthMoving = 0.23;
 // Differences below this part of a demand are rounding errors.
 constexpr double kRounding = 1e-6;
@@ -86,7 +85,7 @@ class Placing {
     }
   }
 
-  // Of a flow where it is.
+  // Of a flow on its current path.
   double ExcessNow(const PlacedFlow& flow) const {
     double excess = 0;
     for (const ArcId arc : flow.paths.Fabric(*flow.path))
@@ -94,7 +93,7 @@ class Placing {
     return excess;
   }
 
-  // Of the flow on this path, where it does not count now.
+  // Of the flow on this path; the flow must not be counted there.
   Cost CostOf(size_t f, PathIndex path) const {
     Cost cost;
     for (const ArcId arc : flows_[f].paths.Fabric(path)) {
@@ -126,7 +125,7 @@ class Placing {
     return {*best, least};
   }
 
-  // By how much the sum of squares grows if the flow, which is nowhere now, takes `path`.
+  // Increase of the sum of squares if the flow, which has no path now, takes `path`.
   double SquaresWith(size_t f, PathIndex path) const {
     double sum = 0;
     for (const ArcId arc : flows_[f].paths.Fabric(path)) {
@@ -137,11 +136,11 @@ class Placing {
     return sum;
   }
 
-  // Which flows might be better off elsewhere is foretold for all between the same switches at
-  // once: on any path that has no link in common with its own a flow has at least the path's
-  // surplus, the sum of load − capacity, and its own demand on each link.
+  // Lower bounds for all flows between the same switches, to skip flows that cannot gain. On any
+  // path without a link in common with its own, a flow has at least the path's surplus (the sum of
+  // load − capacity) plus its own demand on each link.
   struct Ways {
-    const FabricPaths* fabric = nullptr;  // null: of no flow that might move
+    const FabricPaths* fabric = nullptr;  // null: no flow that might move
     double least_surplus = 0;
   };
 
@@ -199,7 +198,7 @@ class Placing {
   const std::span<PlacedFlow> flows_;
   std::vector<double> demand_;  // by flow
   std::vector<Ways> ways_;      // by number
-  std::vector<double> load_;    // by arc; NICs are on all paths of a flow and do not count
+  std::vector<double> load_;    // by arc; NICs' arcs are on all paths of a flow and are ignored
 };
 
 }  // namespace

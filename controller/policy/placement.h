@@ -1,19 +1,17 @@
-// Flows on paths, so that no link is asked for more than it carries, or as little more as can be
-// had (source: fair flow assignment, FFA, in "MCCS", SIGCOMM 2024, policy 2).
+// Assigns paths to flows so that demand exceeds capacity on links as little as possible (source:
+// fair flow assignment, FFA, in "MCCS", SIGCOMM 2024, policy 2).
 //
-// A flow's demand is what it would get if its two NICs were the only limit, each shared evenly by
-// the flows that use it. A path's cost is its excess demand: the sum over its links of
-// max(0, load + demand − capacity). Equal excess: the path with the smaller total load, then the
-// one that counts first.
+// A flow's demand is its rate if its two NICs were the only limit, each shared evenly by its flows.
+// A path's cost is its excess demand: the sum over its links of max(0, load + demand − capacity).
+// For equal cost, the path with the smaller total load wins, then the lower index.
 //
-// The published policy starts from an empty network whenever it runs. Here flows that have a path
-// stay where they are, others are placed one by one in the order in which they stand, and then
-// those on links that are asked for too much move, as long as that helps: so that one job that
-// comes or goes moves few flows of others. A flow moves only to a path with less excess (by
-// about a quarter of its demand), and only if the sum over all links of (excess)² falls, so that
-// moving comes to an end and what it ended with is left alone by the next run.
+// The published policy always starts from an empty network. Here, flows with a path keep it, and
+// the others are placed one by one, in the given order. Then flows on overloaded links move while
+// that helps. So one job that starts or ends moves few flows of others. A flow moves only to a path
+// with less excess (by about a quarter of its demand), and only if the sum over all links of
+// (excess)² decreases. Moving therefore terminates, and the next run leaves its result unchanged.
 //
-// Pure. Work: flows × paths, times the few rounds of moving.
+// Pure. Work: flows × paths × the few rounds of moving.
 #ifndef MCCS_CONTROLLER_POLICY_PLACEMENT_H_
 #define MCCS_CONTROLLER_POLICY_PLACEMENT_H_
 
@@ -26,18 +24,18 @@
 namespace mccs {
 
 struct PlacedFlow {
-  PathSet paths;  // not empty; of the same EcmpPaths as those of all others
-  // Those that it may take, ascending, at least one; null: all. Outlives the call.
+  PathSet paths;  // not empty; from the same EcmpPaths as all others
+  // The permitted paths, ascending, at least one; null: all. Outlives the call.
   const std::vector<PathIndex>* allowed = nullptr;
-  std::optional<PathIndex> path;  // where it is; nothing: not known, or not placed yet
-  // It is where the fabric has it. Where that is not known it counts evenly on all its paths.
+  std::optional<PathIndex> path;  // current path; nothing: not known, or not placed yet
+  // It cannot move. If its path is not known, it counts evenly on all its paths.
   bool fixed = false;
-  // Whether it is placed after the others that have no path, so that it can go round them.
+  // Placed after the other flows without a path, so that it can avoid them.
   bool last = false;
 };
 
-// Gives each flow that is not fixed a path. `capacity_bps` is by arc. Returns how many had one
-// before and have another now.
+// Gives each flow that is not fixed a path. `capacity_bps` is by arc. Returns the number of flows
+// that had another path before.
 size_t PlaceFlows(std::span<const double> capacity_bps, std::span<PlacedFlow> flows);
 
 }  // namespace mccs

@@ -1,4 +1,4 @@
-// Times in which a communicator may send, as a policy has them.
+// Send windows of a communicator, as a policy plans them.
 #ifndef MCCS_CONTROLLER_POLICY_PLANNED_WINDOWS_H_
 #define MCCS_CONTROLLER_POLICY_PLANNED_WINDOWS_H_
 

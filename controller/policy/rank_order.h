@@ -1,5 +1,5 @@
-// Policy: every channel's ring takes the hosts in the order of the ranks, as a library does that
-// does not know where they stand. What other policies are measured against.
+// Policy: rings in the order of ranks, as a library without knowledge of the topology builds them.
+// The baseline for other policies.
 //
 // Pure.
 #ifndef MCCS_CONTROLLER_POLICY_RANK_ORDER_H_
@@ -14,7 +14,7 @@ namespace mccs {
 
 inline constexpr char kRankOrderName[] = "rank_order";
 
-// As LocalityRing (controller/policy/locality_ring.h), but for the order.
+// As LocalityRing (controller/policy/locality_ring.h), except for the order.
 absl::StatusOr<strategy::Strategy> RankOrder(const Fabrics& fabrics,
                                              const CommunicatorView& subject,
                                              const RingPortOptions& ports, SourcePorts* taken,

@@ -10,13 +10,13 @@
 
 namespace mccs {
 
-// Locality order (topology/locality.h), but for hosts that `first` names: they come before the
-// others, in its order. A host that `view` does not know counts as one without pod and rack.
+// Locality order (topology/locality.h), after the hosts in `first`, which keep their order. A host
+// that is not in `view` has no pod and no rack.
 std::vector<HostIndex> LocalityRingOrder(const ClusterView& view,
                                          const CommunicatorView& communicator,
                                          const std::vector<std::string>& first = {});
 
-// By the lowest rank on each host; as they stand, if the ranks are not known.
+// By the lowest rank on each host; unchanged if the ranks are not known.
 std::vector<HostIndex> RankRingOrder(const CommunicatorView& communicator);
 
 }  // namespace mccs

@@ -15,7 +15,7 @@ struct Lane {
   int channel, place, from, to;
 };
 
-// Not by the communicator's id, which is another one in each run of the same program.
+// Independent of the communicator's id, which differs in each run of a program.
 uint64_t Draw(uint64_t seed, const CommunicatorView& communicator, const Lane& lane) {
   uint64_t draw = Mix(seed + 1);
   const auto add = [&](uint64_t value) { draw = Mix(draw + value + 1); };
@@ -39,7 +39,7 @@ std::optional<uint16_t> DrawPort(const PortRange& range, uint64_t draw,
   return std::nullopt;
 }
 
-// The one that it has now.
+// The lane's current port.
 uint16_t PortNow(const CommunicatorView& communicator, const Lane& lane) {
   const strategy::Strategy& now = communicator.strategy;
   if (lane.channel >= now.channels_size()) return 0;
@@ -74,8 +74,8 @@ absl::Status GivePorts(const CommunicatorView& communicator, const RingPortOptio
         for (const auto& [gave, between] : given) taken->GiveBack(gave, between);
         return absl::ResourceExhaustedError(
             absl::StrCat("communicator ", FormatCommId(communicator.id), ", channel ", c,
-                         ": all source ports ", options.ports.first, " to ", options.ports.last,
-                         " from ", from, " to ", to, " are taken"));
+                         ": no free source port: all of ", options.ports.first, " to ",
+                         options.ports.last, " from ", from, " to ", to, " are taken"));
       }
       given.emplace_back(*port, ends);
       channel->add_source_ports(*port);

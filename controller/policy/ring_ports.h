@@ -1,4 +1,4 @@
-// Source ports of a ring's lanes, where no policy places them on paths.
+// Chooses source ports of a ring's lanes if no policy places them on paths.
 #ifndef MCCS_CONTROLLER_POLICY_RING_PORTS_H_
 #define MCCS_CONTROLLER_POLICY_RING_PORTS_H_
 
@@ -13,20 +13,21 @@ namespace mccs {
 
 struct RingPortOptions {
   PortRange ports;
-  // Draw each port from the whole range, whatever other lanes have, as a program does that knows
-  // of no others. The same seed draws the same ports for the same hosts, GPUs and channels.
+  // Draw each port from the whole range, independent of other lanes. The same seed draws the same
+  // ports for the same hosts, GPUs and channels.
   std::optional<uint64_t> seed = {};
 };
 
-// Gives each lane of `frame`, the strategy of `communicator` to be, a port, and takes it.
+// Gives each lane of `frame`, the new strategy of `communicator`, a port and marks it as taken.
 //
-// Without a seed: free are the ports that no lane has, as long as one in 64 of the range is such;
-// in a cluster with more lanes those that no lane from the same host has; and at the very least
-// those that none between the same two hosts has. The last makes the flows distinct, drawn ones
-// too; the first also serves hosts that share one address, as in a lab on one machine. A lane that
-// stays keeps its port if that is as free as any. Other ports follow from (communicator, channel,
-// lane) by a hash, from which the next free one is taken.
-// kResourceExhausted: more lanes between two hosts than ports. Then `taken` is as it was.
+// Without a seed, the first of these sets that has ports is used:
+// 1. ports that no lane has, if at least 1/64 of the range is free. Supports hosts that share one
+//    address, as in a lab on one machine;
+// 2. ports that no lane from the same host has;
+// 3. ports that no lane between the same two hosts has. Flows then stay distinct. Drawn ports are
+// in this set, too. An unchanged lane keeps its port if that is in the first set. Other ports: the
+// next free one from a hash of (communicator, channel, lane).
+// kResourceExhausted: more lanes between two hosts than ports; `taken` is unchanged.
 absl::Status GivePorts(const CommunicatorView& communicator, const RingPortOptions& options,
                        SourcePorts* taken, strategy::Strategy* frame);
 

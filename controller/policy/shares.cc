@@ -18,12 +18,12 @@
 namespace mccs {
 namespace {
 
-constexpr double kFreePart = 0.015;  // of the payload; 20 ms of a full link's are gone in 1.3 s
+constexpr double kFreePart = 0.015;  // of the payload; 20 ms of a full link's data drain in 1.3 s
 
 // All flows over one fabric.
 struct Traffic {
   struct Origin {
-    size_t communicator, flow;  // places in SharesOfAll::flows
+    size_t communicator, flow;  // indices in SharesOfAll::flows
   };
   std::vector<FlowDemand> demands;
   std::vector<Origin> origins;
@@ -81,7 +81,7 @@ class Finding {
     }
   }
 
-  // Lanes of each tenant out of each NIC.
+  // Counts the lanes of each tenant out of each NIC.
   void CountLanes() {
     for (const auto& [fabric, traffic] : traffic_) {
       for (size_t i = 0; i < traffic.origins.size(); ++i)
@@ -96,7 +96,7 @@ class Finding {
     }
   }
 
-  // REQUIRES: a flow's weight is its part of its tenant's.
+  // REQUIRES: a flow's weight is its part of its tenant's weight.
   void Entitle(Traffic* traffic) {
     for (size_t i = 0; i < traffic->demands.size(); ++i) {
       const TenantView& owner = OwnerOf(traffic->origins[i]);
@@ -111,7 +111,7 @@ class Finding {
 
   void KeepGuaranteesWithin(Fabric* fabric, std::span<const double> capacity, Traffic* traffic) {
     const std::vector<BrokenGuarantee> broken = FindBrokenGuarantees(capacity, traffic->demands);
-    std::vector<double> kept(traffic->demands.size(), 1);  // part of the guarantee
+    std::vector<double> kept(traffic->demands.size(), 1);  // remaining part of each guarantee
     for (const BrokenGuarantee& each : broken) {
       std::set<std::string> tenants;
       for (const size_t flow : each.flows) {

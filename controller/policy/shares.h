@@ -1,10 +1,10 @@
-// Policy: how fast each lane may send, so that every tenant gets its share of the links: weighted
-// max-min fair, not below what it is guaranteed and not above its cap (topology/max_min_shares.h).
+// Policy: computes the rate of each lane so that every tenant gets its share of the links: weighted
+// max-min fair, between its guarantee and its cap (topology/max_min_shares.h).
 //
-// What a Tenant's figures mean: all that its ring lanes of one host send out of one NIC together.
-// It weighs its weight there, has its guarantee, and does not get more than its cap; each of the
-// lanes has an even part. Rates count payload: of a link they share SharedPart. The cap is for all
-// else that the tenant sends, too: daemons hold it to that (PlannedPace::tenant_rate_bps).
+// A Tenant's weight, guarantee and cap apply to all its ring lanes from one host out of one NIC
+// together; each lane gets an equal part. Rates count payload: lanes share SharedPart of a link.
+// Daemons also apply the cap to everything else that the tenant sends
+// (PlannedPace::tenant_rate_bps).
 //
 // Pure.
 #ifndef MCCS_CONTROLLER_POLICY_SHARES_H_
@@ -25,51 +25,50 @@ namespace mccs {
 
 inline constexpr char kSharesName[] = "shares";
 
-// Of a link's rate, with packets of up to `mtu_bytes`: what is payload (topology/payload_part.h),
-// less 1.5 %. Lanes keep their rates over time, not at each moment (service/pacing/token_bucket.h):
-// what was saved in a pause leaves at once, and queues up where others' does. A queue goes as fast
-// as the link has something free. With none it stands, overflows, and who loses packets falls
-// behind.
+// The part of a link's rate, with packets of up to `mtu_bytes`, that lanes may use as payload:
+// PayloadPart (topology/payload_part.h) less 1.5 %. Lanes hold their rates on average only
+// (service/pacing/token_bucket.h), so bursts queue up. The queue drains only if the link has spare
+// capacity; otherwise it overflows, and lanes that lose packets fall behind.
 // REQUIRES: a Topology's MTU.
 double SharedPart(int32_t mtu_bytes);
 
-// What one flow of the view gets if all send as much as they can.
+// The rate of one flow of the view if all flows send as much as they can.
 struct FlowShare {
   int channel = 0;
   int from = 0;  // positions in the communicator's hosts
   int to = 0;
-  Path path;             // nothing but the two NICs' links, where the path is not known
-  bool on_path = false;  // it is known
-  double rate_bps = 0;   // of payload
-  bool down = false;     // a link of its path is: it has no rate
+  Path path;             // only the two NICs' links if the path is not known
+  bool on_path = false;  // the path is known
+  double rate_bps = 0;   // payload
+  bool down = false;     // a link of its path is down: no rate
   ShareLimit limit = ShareLimit::kLink;
-  ArcId full_arc = {};  // with kLink
+  ArcId full_arc = {};  // if limit is kLink
 };
 
-// A tenant's guarantee that a link does not hold.
+// A link that cannot hold the guarantees over it.
 struct BrokenPromise {
   Fabric* fabric = nullptr;
   ArcId arc;
-  double guaranteed_bps = 0;  // by all, of payload
-  double capacity_bps = 0;    // of payload
+  double guaranteed_bps = 0;  // by all tenants, payload
+  double capacity_bps = 0;    // payload
   std::vector<std::string> tenants;
 };
 
 struct SharesOfAll {
-  // By communicator of the view, channel by channel, around the rings. Empty: a single host, or no
-  // Topology says which links it uses.
+  // By communicator of the view; in each by channel, then around the ring. Empty: a single host, or
+  // its links are not known from a Topology.
   std::vector<std::vector<FlowShare>> flows;
-  // Guarantees that cannot all be kept; they were lowered in proportion, link by link.
+  // Guarantees that cannot all be held; they were lowered in proportion, link by link.
   std::vector<BrokenPromise> broken;
 };
 
-// Of the strategies that the communicators of `view` have.
+// For the strategies in `view`.
 SharesOfAll FindShares(const ClusterView& view, const Fabrics& fabrics);
 
 // "leaf0 → spine1 carries 47 Gbps of payload, but 60 Gbps of it are guaranteed to tenants a, b".
 std::string Describe(const BrokenPromise& broken);
 
-// How fast a communicator's lanes may send.
+// Rate limits of a communicator's lanes.
 struct PlannedPace {
   struct Lane {
     int channel = 0;
@@ -79,22 +78,23 @@ struct PlannedPace {
     friend bool operator==(const Lane&, const Lane&) = default;
   };
   CommId id;
-  std::vector<Lane> lanes = {};  // that have a limit
+  std::vector<Lane> lanes = {};  // lanes with a limit
   uint32_t priority = 0;
-  std::optional<PlannedWindows> windows = {};  // none: at any time
-  // Its Tenant's cap, for all that the Tenant sends out of one NIC of a host; 0: none, and no name.
+  std::optional<PlannedWindows> windows = {};  // none: may always send
+  // The Tenant's cap for everything it sends out of one NIC of a host; 0: none, and `tenant` is
+  // empty.
   uint64_t tenant_rate_bps = 0;
   std::string tenant = {};
 
   friend bool operator==(const PlannedPace&, const PlannedPace&) = default;
 };
 
-// Links leave a lane this much, however little its part of them is: an operation ends in the end.
+// Minimal rate of a lane, so that every operation ends.
 inline constexpr uint64_t kLeastLaneBps = 100'000;
 
-// By communicator of the view. Lanes of those in `by_shares` get what FindShares found, and of
-// links that are full kLeastLaneBps at least. The cap of a Tenant is for all of its communicators,
-// whatever they send and wherever they run.
+// By communicator of the view. Lanes of communicators in `by_shares` get their rate from `shares`,
+// at least kLeastLaneBps. A Tenant's cap applies to all of its communicators, whatever they send
+// and wherever they run.
 std::vector<PlannedPace> PlanPaces(const ClusterView& view, const SharesOfAll& shares,
                                    const std::vector<bool>& by_shares);
 

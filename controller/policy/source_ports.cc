@@ -5,7 +5,7 @@
 namespace mccs {
 namespace {
 
-// The part of a range that is enough of it.
+// EnoughFree requires one free port in this many.
 constexpr uint32_t kOneOf = 64;
 
 uint64_t Key(SourcePorts::HostNumber from, uint16_t port) {
@@ -16,7 +16,7 @@ uint64_t Key(const SourcePorts::Ends& ends, uint16_t port) {
   return uint64_t{ends.from.value()} << 40 | uint64_t{ends.to.value()} << 16 | port;
 }
 
-// Returns how many there are now.
+// Returns the new count.
 int CountOne(absl::flat_hash_map<uint64_t, int>* counts, uint64_t key, int by) {
   const auto entry = counts->try_emplace(key, 0).first;
   const int count = entry->second += by;

@@ -47,7 +47,7 @@ bool SameButForItsName(const strategy::Strategy& a, const strategy::Strategy& b)
     if (HasNoPorts(a.channels(c)) && HasNoPorts(b.channels(c)))
       *renamed.mutable_channels(c)->mutable_source_ports() = b.channels(c).source_ports();
   }
-  // No maps: equal messages have equal bytes.
+  // No map fields: equal messages have equal bytes.
   return renamed.SerializeAsString() == b.SerializeAsString();
 }
 

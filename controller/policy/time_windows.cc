@@ -12,12 +12,12 @@
 namespace mccs {
 namespace {
 
-// Windows that are open for less of the time do those who wait more harm than the others good.
-constexpr int64_t kLeastOpenPart = 10;  // 1 / 10
-// What the kernel and the switches have taken leaves after a window has closed.
+// Minimal open part of a period: shorter windows cost the waiting jobs more than others gain.
+constexpr int64_t kLeastOpenPart = 10;  // 1/10 of the period
+// Data in the kernel's and the switches' queues is sent after a window has closed.
 constexpr int64_t kLeastDrainNs = kNsPerMs;
 constexpr int64_t kDrainPart = 100;  // of the period
-// Windows are told again where their edges are further away than that from where they should be.
+// Windows are sent again if their edges are further off than this.
 constexpr int64_t kTolerancePart = 80;  // of the period
 constexpr int64_t kLeastToleranceNs = kNsPerMs / 2;
 
@@ -25,10 +25,10 @@ int64_t ToleranceOf(int64_t period_ns) {
   return std::max(period_ns / kTolerancePart, kLeastToleranceNs);
 }
 
-// The directions of links that a communicator's lanes take.
+// The directions of links that a communicator's lanes use.
 struct Footprint {
   bool leaves_host = false;
-  bool known = true;  // of all lanes
+  bool known = true;  // for all lanes
   std::vector<std::pair<const Fabric*, ArcId>> arcs = {};
 
   bool Meets(const Footprint& other) const {
@@ -58,7 +58,7 @@ Footprint FootprintOf(const Fabrics& fabrics, const CommunicatorView& communicat
   return footprint;
 }
 
-// Of `time` in the windows' period, from 0 on.
+// Phase of `time` in the windows' period, ≥ 0.
 int64_t PhaseOf(const PlannedWindows& windows, MonotonicNs time) {
   const int64_t phase = (time - windows.origin) % windows.period_ns;
   return phase < 0 ? phase + windows.period_ns : phase;
@@ -93,7 +93,7 @@ std::vector<WaitRule> WhoWaits(const ClusterView& view, const Fabrics& fabrics,
 }
 
 absl::StatusOr<PlannedWindows> WindowsBetween(const Period& favoured, int64_t clock_error_ns) {
-  // Windows stay as they are while they are a little wrong (IsNearlyTheSame).
+  // Windows that are slightly off stay unchanged (IsNearlyTheSame).
   const int64_t drain = std::max(favoured.period_ns / kDrainPart, kLeastDrainNs);
   const int64_t guard =
       clock_error_ns + favoured.error_ns + drain + ToleranceOf(favoured.period_ns);
@@ -102,7 +102,8 @@ absl::StatusOr<PlannedWindows> WindowsBetween(const Period& favoured, int64_t cl
   if (open < favoured.period_ns / kLeastOpenPart || open < kLeastPauseNs) {
     return absl::NotFoundError(absl::StrCat(
         "of each ", FormatMilliseconds(favoured.period_ns), " it communicates ",
-        FormatMilliseconds(favoured.busy_ns), ", and what is left is too short beside a guard of ",
+        FormatMilliseconds(favoured.busy_ns),
+        ", and the remaining pause is too short for a guard time of ",
         FormatMilliseconds(guard + clock_error_ns), " (clocks ", FormatMilliseconds(clock_error_ns),
         ", its own irregularity ", FormatMilliseconds(favoured.error_ns), ")"));
   }
@@ -114,13 +115,12 @@ absl::StatusOr<PlannedWindows> WindowsBetween(const Period& favoured, int64_t cl
 bool IsNearlyTheSame(const PlannedWindows& told, const PlannedWindows& fresh, MonotonicNs now,
                      int64_t horizon_ns) {
   const int64_t tolerance = ToleranceOf(fresh.period_ns);
-  // How far the edges are from each other, the shorter way around the period, now and at the end of
-  // the horizon.
+  // Distance of the edges, the shorter way around the period, now and at the end of the horizon.
   for (const MonotonicNs at : {now, now + horizon_ns}) {
     const int64_t apart = std::abs(PhaseOf(told, at) - PhaseOf(fresh, at));
     if (std::min(apart, std::abs(fresh.period_ns - apart)) > tolerance) return false;
   }
-  // Between the two times the edges could have gone once around.
+  // Between the two times, the edges could have drifted by a whole period.
   const int64_t periods = horizon_ns / fresh.period_ns + 1;
   if (std::abs(told.period_ns - fresh.period_ns) > tolerance / periods) return false;
   return std::abs(told.open_ns - fresh.open_ns) <= tolerance;

@@ -1,8 +1,7 @@
-// Policy: where links cannot be had alone, others send while the favoured tenants' jobs compute
-// (source: time windows, TS, in "MCCS", SIGCOMM 2024, policy 4). Flows are placed as priority_flow
-// places them, with links that are reserved where the operator names any. The published policy has
-// the period measured beforehand; here it is found in what daemons report
-// (controller/policy/period.h).
+// Policy: jobs that share links with favoured tenants' jobs send while those compute (source: time
+// windows, TS, in "MCCS", SIGCOMM 2024, policy 4). Flows are placed as by priority_flow, with
+// reserved links if the operator names any. The published policy measures the period beforehand;
+// here it is computed from daemons' reports (controller/policy/period.h).
 //
 // Pure.
 #ifndef MCCS_CONTROLLER_POLICY_TIME_WINDOWS_H_
@@ -22,29 +21,29 @@ namespace mccs {
 
 inline constexpr char kTimeWindowsName[] = "time_windows";
 
-// A communicator that is to wait for others.
+// A communicator that waits for others.
 struct WaitRule {
   CommId waits;
   std::vector<CommId> favoured;    // by id
-  std::vector<std::string> hosts;  // of the one that waits
+  std::vector<std::string> hosts;  // of `waits`
 
   friend bool operator==(const WaitRule&, const WaitRule&) = default;
 };
 
-// By communicator of `view`: the tenants that its Policy favours, null where that is not
-// time_windows. Each such communicator waits for those of other tenants, favoured by its Policy,
-// with whom it shares a direction of a link; which of them it does where the path of a lane is not
-// known is not known, and it waits. Lanes of trees and direct plans count nothing.
+// `favoured`: by communicator of `view`, the tenants that its Policy favours; null: its Policy is
+// not time_windows. Such a communicator waits for each communicator of a favoured other tenant that
+// shares a direction of a link with it. If the path of a lane is not known, it waits. Only ring
+// lanes count.
 std::vector<WaitRule> WhoWaits(const ClusterView& view, const Fabrics& fabrics,
                                const std::vector<const std::vector<std::string>*>& favoured);
 
-// When somebody may send whose clocks are `clock_error_ns` wrong at most: from the end of each
-// burst of the favoured to a while before the next, which leaves room for what is wrong about both
-// and for what is on the way. kNotFound: their pauses are too short for that, with the numbers.
+// Send windows of a communicator whose clock error is at most `clock_error_ns`: from the end of
+// each favoured burst until shortly before the next, with a margin for both errors and for data in
+// transit. kNotFound: the pauses are too short; with the numbers.
 absl::StatusOr<PlannedWindows> WindowsBetween(const Period& favoured, int64_t clock_error_ns);
 
-// Whether those who were told `told` need not be told `fresh`: for `horizon_ns` from now on the
-// one's windows begin and end about where the other's do.
+// Whether hosts that have `told` do not need `fresh`: for `horizon_ns` from now on, windows of both
+// start and end at about the same times.
 bool IsNearlyTheSame(const PlannedWindows& told, const PlannedWindows& fresh, MonotonicNs now,
                      int64_t horizon_ns);
 

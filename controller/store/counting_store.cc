@@ -14,7 +14,7 @@ absl::Status CountingStore::Commit(const StoreChange& change) {
   }
   ++counts_.commits;
   for (const AuditEntry& entry : change.audit) {
-    // What stands behind the colon is for people.
+    // The part before the colon is from a fixed set.
     ++counts_.audit[{entry.action, entry.outcome.substr(0, entry.outcome.find(':'))}];
   }
   return kept;

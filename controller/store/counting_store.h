@@ -1,6 +1,6 @@
-// A store that counts what is committed to another one, for the metrics.
+// Wraps a store and counts its commits, for metrics.
 //
-// OWNER: main. THREAD: any, as the other's; the counts may be read meanwhile.
+// OWNER: main. THREAD: any, as the wrapped store.
 #ifndef MCCS_CONTROLLER_STORE_COUNTING_STORE_H_
 #define MCCS_CONTROLLER_STORE_COUNTING_STORE_H_
 
@@ -20,8 +20,8 @@ namespace mccs {
 struct StoreCounts {
   uint64_t commits = 0;
   uint64_t failed_commits = 0;
-  int64_t commit_ns = 0;  // that commits took, the failed ones too
-  // Entries of the audit log by action and "done", "nothing to do" or "refused".
+  int64_t commit_ns = 0;  // total time of commits, including failed ones
+  // Number of audit entries by action and "done", "nothing to do" or "refused".
   std::map<std::pair<std::string, std::string>, uint64_t> audit;
 };
 
@@ -42,7 +42,7 @@ class CountingStore final : public Store {
  private:
   const std::unique_ptr<Store> store_;
   const Clock* const clock_;
-  mutable std::mutex mutex_;  // of counts_; not held while the other store works
+  mutable std::mutex mutex_;  // guards counts_; not held during calls of store_
   StoreCounts counts_;
 };
 

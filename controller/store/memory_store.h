@@ -1,5 +1,5 @@
-// A store that forgets with the process: for a controller that was given no path, for tests and for
-// the simulator, where it outlives the controllers of a restart.
+// A store in memory: for a controller without a path, for tests, and for the simulator, where it
+// survives the controller's restarts.
 #ifndef MCCS_CONTROLLER_STORE_MEMORY_STORE_H_
 #define MCCS_CONTROLLER_STORE_MEMORY_STORE_H_
 
@@ -20,11 +20,11 @@ class MemoryStore final : public Store {
   absl::StatusOr<std::vector<AuditEntry>> Audit(size_t limit) override;
 
  private:
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards all members below
   uint64_t revision_ = 0;
   std::map<std::pair<std::string, std::string>, StoredObject> objects_;
   std::map<CommId, StoredStrategy> strategies_;
-  std::deque<AuditEntry> audit_;  // the newest last
+  std::deque<AuditEntry> audit_;  // oldest first
   uint64_t last_audit_ = 0;
 };
 

@@ -10,23 +10,23 @@
 namespace mccs {
 namespace {
 
-// How long a statement waits for an operator who reads the same file.
+// How long a statement waits for another process that reads the file.
 constexpr int kBusyMs = 2000;
 
 const char* Remedy(int code) {
   switch (code & 0xff) {
     case SQLITE_FULL:
-      return "; make room on that disk";
+      return "; free space on that disk";
     case SQLITE_CANTOPEN:
     case SQLITE_READONLY:
     case SQLITE_PERM:
-      return "; does its folder exist, and may this user write there?";
+      return "; check that its directory exists and that this user may write there";
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
-      return "; move the file away, or put a copy of it back";
+      return "; move the file away, or restore a backup";
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return "; another program holds the file";
+      return "; another program has locked the file";
     default:
       return "";
   }
@@ -87,7 +87,7 @@ absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(const std::
   const int code =
       sqlite3_open_v2(path.c_str(), &opened,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
-  // Also a failed one has to be closed.
+  // SQLite requires close even after a failed open.
   std::unique_ptr<SqliteDatabase> database(new SqliteDatabase(opened, path));
   if (code != SQLITE_OK) return Failure(opened, code, path);
   sqlite3_busy_timeout(opened, kBusyMs);

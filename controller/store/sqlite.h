@@ -1,4 +1,4 @@
-// SQLite behind statuses: a database, its statements, transactions. Knows nothing of what is kept.
+// Minimal SQLite wrapper with statuses: database, statements, transactions. Has no schema.
 //
 // THREAD: one at a time.
 #ifndef MCCS_CONTROLLER_STORE_SQLITE_H_
@@ -16,21 +16,21 @@ struct sqlite3_stmt;
 
 namespace mccs {
 
-// One use of a prepared statement. LIFETIME: its database outlives it.
+// One execution of a prepared statement. LIFETIME: its database outlives it.
 class SqliteStatement {
  public:
-  // Parameters count from 1, in the order of their question marks.
+  // Parameters are numbered from 1, in the order of their question marks.
   SqliteStatement& Bind(int parameter, int64_t value);
   SqliteStatement& Bind(int parameter, const std::string& text);
   SqliteStatement& BindBlob(int parameter, const std::string& bytes);
 
-  // Whether there is a row, which the calls below read. Columns count from 0.
+  // True: there is a row for the calls below. Columns are numbered from 0.
   absl::StatusOr<bool> Step();
   // For statements without rows.
   absl::Status Run();
 
   int64_t Integer(int column) const;
-  std::string Text(int column) const;  // also of a blob
+  std::string Text(int column) const;  // also for a blob
 
  private:
   friend class SqliteDatabase;
@@ -48,25 +48,25 @@ class SqliteStatement {
 
 class SqliteDatabase {
  public:
-  // Opens the file `path`, or makes it.
+  // Opens or creates the file `path`.
   static absl::StatusOr<std::unique_ptr<SqliteDatabase>> Open(const std::string& path);
   ~SqliteDatabase();
   SqliteDatabase(const SqliteDatabase&) = delete;
 
-  // Statements without parameters and rows, separated by semicolons.
+  // Runs statements without parameters and rows, separated by semicolons.
   absl::Status Execute(const std::string& sql);
   absl::StatusOr<SqliteStatement> Prepare(const std::string& sql);
   // The first column of the first row.
   absl::StatusOr<int64_t> Integer(const std::string& sql);
 
-  // Runs `work`, which returns a status, between BEGIN IMMEDIATE and COMMIT; on an error of either
-  // nothing of it stays.
+  // Runs `work`, which returns a status, between BEGIN IMMEDIATE and COMMIT; rolls back on any
+  // error.
   template <typename Work>
   absl::Status Transaction(Work work) {
     if (absl::Status begun = Execute("BEGIN IMMEDIATE"); !begun.ok()) return begun;
     absl::Status status = work();
     if (status.ok()) status = Execute("COMMIT");
-    // Some errors have rolled back already; then there is nothing to do.
+    // After some errors SQLite has rolled back already; ROLLBACK then fails harmlessly.
     if (!status.ok()) (void)Execute("ROLLBACK");
     return status;
   }

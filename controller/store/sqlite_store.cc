@@ -44,7 +44,7 @@ absl::Status MakeSchema(SqliteDatabase* database) {
                                         "; PRAGMA user_version = ", SqliteStore::kSchemaVersion));
 }
 
-// Makes the schema in a file that is new, and checks that of another.
+// Creates the schema in a new file, and checks it in an existing one.
 absl::Status Prepare(SqliteDatabase* database, const std::string& path) {
   MCCS_ASSIGN_OR_RETURN(const int64_t tables,
                         database->Integer("SELECT count(*) FROM sqlite_schema"));
@@ -54,24 +54,23 @@ absl::Status Prepare(SqliteDatabase* database, const std::string& path) {
   if (application != SqliteStore::kApplicationId) {
     return absl::FailedPreconditionError(
         absl::StrCat("the store ", path,
-                     " is the database of another program; give mccs-controller a file of its own "
-                     "(--store FILE)"));
+                     " is a database of another program; choose another file (--store FILE)"));
   }
   if (version == SqliteStore::kSchemaVersion) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      "the store ", path, " has version ", version, " of the schema, this mccs-controller knows ",
-      SqliteStore::kSchemaVersion,
+      "the store ", path, " has version ", version,
+      " of the schema, this mccs-controller supports ", SqliteStore::kSchemaVersion,
       version > SqliteStore::kSchemaVersion ? "; install the release that wrote it, or a later one"
                                             : "; start the release in between that converts it"));
 }
 
-// A write-ahead log with a sync at each commit: what Commit() has said is kept stays kept.
+// Write-ahead log with a sync at each commit: a successful Commit() is durable.
 absl::Status MakeDurable(SqliteDatabase* database, const std::string& path) {
   MCCS_ASSIGN_OR_RETURN(SqliteStatement mode, database->Prepare("PRAGMA journal_mode = WAL"));
   MCCS_RETURN_IF_ERROR(mode.Step().status());
   if (mode.Text(0) != "wal") {
     return absl::FailedPreconditionError(
-        absl::StrCat("the store ", path, ": its file system allows no write-ahead log (",
+        absl::StrCat("the store ", path, ": its file system does not support a write-ahead log (",
                      mode.Text(0), "); choose a local disk"));
   }
   return database->Execute("PRAGMA synchronous = FULL");

@@ -1,7 +1,7 @@
 // The store in a file: an SQLite database with a write-ahead log beside it, on a local disk.
 //
-// A second controller on one file is turned away. The schema has a version; a file of a later one
-// is refused, never guessed at.
+// Only one controller can open a file. The schema has a version; files with a later one are
+// refused.
 #ifndef MCCS_CONTROLLER_STORE_SQLITE_STORE_H_
 #define MCCS_CONTROLLER_STORE_SQLITE_STORE_H_
 
@@ -18,11 +18,11 @@ namespace mccs {
 class SqliteStore final : public Store {
  public:
   static constexpr int64_t kSchemaVersion = 1;
-  // What SQLite calls the application id: tells our files from other programs'. "MCCS".
+  // SQLite's application id, which distinguishes our files from other programs'. "MCCS".
   static constexpr int64_t kApplicationId = 0x4d434353;
 
-  // Opens or makes the file. kAlreadyExists: another controller has it. kFailedPrecondition: it is
-  // another program's, or of another version. kInternal: it cannot be used; the text says why.
+  // Opens or creates the file. kAlreadyExists: another controller has it open. kFailedPrecondition:
+  // the file of another program or schema version. kInternal: unusable; the message says why.
   static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& path);
 
   absl::StatusOr<StoredState> Load() override;
@@ -38,7 +38,7 @@ class SqliteStore final : public Store {
   absl::Status AppendAudit(const std::vector<AuditEntry>& entries);
 
   const UniqueFd lock_;
-  std::mutex mutex_;  // of the database
+  std::mutex mutex_;  // guards database_
   const std::unique_ptr<SqliteDatabase> database_;
 };
 

@@ -1,5 +1,4 @@
-// What the controller has to know again after a restart: objects, strategies of communicators, and
-// an audit log.
+// The controller's persistent state: objects, strategies of communicators, and an audit log.
 //
 // OWNER: main. THREAD: any. Commit blocks for a disk.
 #ifndef MCCS_CONTROLLER_STORE_STORE_H_
@@ -34,30 +33,31 @@ struct StoredStrategy {
   friend bool operator==(const StoredStrategy&, const StoredStrategy&) = default;
 };
 
-// Who did what, when, and what came of it.
+// Who did what, when, and the result.
 struct AuditEntry {
-  uint64_t number = 0;  // given by the store, from 1 on
+  uint64_t number = 0;  // assigned by the store, from 1
   UnixNs time = 0;
-  std::string peer;       // as the transport says: "ipv4:10.0.0.7:51312"
-  std::string user;       // as the caller says; nobody has checked it
+  std::string peer;       // from the transport: "ipv4:10.0.0.7:51312"
+  std::string user;       // as reported by the client; not verified
   std::string action;     // "apply", "delete"
   std::string objects;    // "created Tenant 'a'; changed Policy 'b'"
   std::string outcome;    // "done", "nothing to do", "refused: …"
-  uint64_t revision = 0;  // of the objects afterwards
+  uint64_t revision = 0;  // of the objects after it
 
   friend bool operator==(const AuditEntry&, const AuditEntry&) = default;
 };
 
 struct StoredState {
   uint64_t revision = 0;
-  std::vector<StoredObject> objects;       // by kind and name
+  std::vector<StoredObject> objects;       // in no particular order
   std::vector<StoredStrategy> strategies;  // in no order
 };
 
 struct StoreChange {
-  std::optional<uint64_t> revision;  // afterwards: as it is, or one higher; absent: as it is
+  std::optional<uint64_t>
+      revision;  // new revision: the stored one or one higher; absent: unchanged
   std::vector<StoredObject> put_objects;
-  // Kind and name, and ids; what is not there does no harm.
+  // Kind and name, and ids; unknown ones are ignored.
   std::vector<std::pair<std::string, std::string>> erase_objects;
   std::vector<StoredStrategy> put_strategies;
   std::vector<CommId> erase_strategies;
@@ -66,16 +66,16 @@ struct StoreChange {
 
 class Store {
  public:
-  // Of the audit log; the oldest go first.
+  // Limit of the audit log; the oldest entries are dropped.
   static constexpr uint64_t kMaxAuditEntries = 100'000;
 
   virtual ~Store() = default;
 
-  // All that was committed.
+  // Everything that was committed.
   virtual absl::StatusOr<StoredState> Load() = 0;
-  // All of `change` or nothing of it, also if the process or the machine dies in the middle; when
-  // it returns OK it is kept. kFailedPrecondition: change.revision is neither the stored one nor
-  // the next. kInternal: it could not be kept; the text says why.
+  // Atomic and durable: stores all of `change` or nothing, even if the process or the machine
+  // crashes. kFailedPrecondition: change.revision is neither the stored one nor the next.
+  // kInternal: could not store it; the message says why.
   virtual absl::Status Commit(const StoreChange& change) = 0;
   // The newest `limit` entries, the newest first.
   virtual absl::StatusOr<std::vector<AuditEntry>> Audit(size_t limit) = 0;

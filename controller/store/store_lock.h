@@ -1,4 +1,4 @@
-// One controller per store: a lock beside the store's file that ends with its process.
+// One controller per store: a lock file beside the store's file, released when the process ends.
 #ifndef MCCS_CONTROLLER_STORE_STORE_LOCK_H_
 #define MCCS_CONTROLLER_STORE_STORE_LOCK_H_
 
@@ -9,13 +9,13 @@
 
 namespace mccs {
 
-// Locks `store`.lock, beside the file that symbolic links lead to. It stays when the lock ends; the
-// lock ends with the descriptor.
-// kAlreadyExists: another process has it; it is named. kFailedPrecondition: the store has hard
-// links. kPermissionDenied, kNotFound and the like: the file cannot be written, or not be locked.
+// Locks `store`.lock, next to the file that symbolic links resolve to. The lock ends with the
+// descriptor; the lock file stays. kAlreadyExists: another process holds the lock; the message
+// names it. kFailedPrecondition: the store has hard links. kPermissionDenied, kNotFound and others:
+// the file cannot be written or locked.
 absl::StatusOr<UniqueFd> LockStore(const std::string& store);
 
-// Why the lock in `file` was not to be had, by the errno of flock().
+// The error for a failed flock() of `file` with this errno.
 absl::Status WhyNotLocked(int error, const std::string& store, const std::string& file);
 
 }  // namespace mccs

@@ -8,7 +8,7 @@
 namespace mccs::emulation {
 namespace {
 
-// A fork that was not joined: a stream whose last nodes do not all come before the origin's.
+// Returns false if a forked stream was not joined: its last nodes do not all precede the origin's.
 bool IsJoined(const Capture& capture) {
   const auto joined = WithAncestors(capture.streams.at(capture.origin.get()).last);
   for (const auto& [stream, own] : capture.streams) {

@@ -1,10 +1,10 @@
-// Stream capture: what is enqueued into a capturing stream becomes nodes of a graph.
+// Stream capture: work that is enqueued into a capturing stream becomes nodes of a graph.
 //
 // A capture begins in one stream, its origin. Another stream joins by waiting for an event that was
-// recorded in the capture, and must have been joined back, by an event, when the capture ends. An
-// illegal call makes a capture invalid; only the end of the capture releases its streams then.
+// recorded in the capture. When the capture ends, each joined stream must have been joined back by
+// an event. An illegal call invalidates the capture; its streams stay in it until the capture ends.
 //
-// THREAD: GraphState::mutex (graph_state.h) guards all of it but `active()`.
+// THREAD: GraphState::mutex (graph_state.h) guards everything except `active()`.
 #ifndef MCCS_EMULATION_CORE_CAPTURE_H_
 #define MCCS_EMULATION_CORE_CAPTURE_H_
 
@@ -27,14 +27,14 @@ namespace mccs::emulation {
 
 struct CapturingStream {
   std::shared_ptr<Stream> stream;
-  std::vector<GraphNode*> last;        // the next node comes after these
-  std::vector<CUgraphEdgeData> edges;  // as many, all zero; for questions
+  std::vector<GraphNode*> last;        // the next node depends on these
+  std::vector<CUgraphEdgeData> edges;  // as many, all zero; for queries
 };
 
 struct Capture {
   uint64_t id = 0;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  pid_t thread = 0;  // that began it
+  pid_t thread = 0;  // thread that began it
   std::shared_ptr<Stream> origin;
   std::shared_ptr<Graph> graph;
   bool into_given_graph = false;  // cuStreamBeginCaptureToGraph
@@ -44,35 +44,35 @@ struct Capture {
 
 class CaptureTable {
  public:
-  // How many captures there are: nearly always none, and then nobody needs the lock.
-  // Relaxed: a thread sees its own captures, and for others' the moment is not defined.
+  // Whether captures exist. Nearly always false, and then callers do not take the lock.
+  // Relaxed: a thread sees its own captures; the order with captures of other threads is undefined.
   bool active() const { return count_.load(std::memory_order_relaxed) > 0; }
 
   CUresult Begin(const std::shared_ptr<Stream>& stream, CUstreamCaptureMode mode,
                  std::shared_ptr<Graph> graph, bool into_given_graph,
                  std::span<GraphNode* const> after);
-  // `*graph`: what was captured, null with an error.
+  // `*graph`: the captured graph, null on an error.
   CUresult End(const std::shared_ptr<Stream>& stream, std::shared_ptr<Graph>* graph);
-  // The stream's handle is gone.
+  // Called when the stream's handle is destroyed.
   void Forget(const Stream& stream);
 
-  // Null where the stream does not capture.
+  // Returns null if the stream does not capture.
   Capture* Find(const Stream& stream) const;
 
-  // What becomes of a call that enqueues into the stream. Empty: the stream does not capture, and
-  // the call shall enqueue. Else its result, and `make` was called for a new node.
+  // Handles a call that enqueues into the stream. Empty: the stream does not capture, and the
+  // caller enqueues the work. Otherwise the result of the call; `make` was called for a new node.
   std::optional<CUresult> Take(const Stream& stream, const std::function<NodeAction()>& make);
   std::optional<CUresult> Record(const Stream& stream, const std::shared_ptr<Event>& event);
   std::optional<CUresult> Await(const std::shared_ptr<Stream>& stream,
                                 const std::shared_ptr<Event>& event, bool external);
 
-  // Calls that are an error wherever they touch a capture. Empty: they touch none.
-  std::optional<CUresult> RefuseUseOf(const Stream& stream);  // synchronise, query, callback
+  // Calls that a capture does not allow. Empty: the call affects no capture.
+  std::optional<CUresult> RefuseUseOf(const Stream& stream);  // synchronize, query, callback
   std::optional<CUresult> RefuseUseOf(Event& event);
   std::optional<CUresult> RefuseUseOfGpu(int gpu);
-  // Calls that may wait for streams on their way, in a thread that has chosen `mode`.
+  // Calls that may block on streams, in a thread that has chosen `mode`.
   std::optional<CUresult> RefuseUnsafe(CUstreamCaptureMode mode);
-  // The legacy default stream would have to wait for a capturing stream.
+  // Whether the legacy default stream would have to wait for a capturing stream.
   bool LegacyIsBlocked(const Stream& stream) const;
 
  private:

@@ -11,16 +11,16 @@
 namespace mccs::emulation {
 namespace {
 
-// House rule for every wait: spin this long, then sleep. After the first moment each look gives the
-// processor away: whoever will signal may be waiting for this very one.
+// How long every wait spins before it sleeps. After kSpinAlone each poll yields the processor: the
+// thread that signals may need it.
 constexpr std::chrono::microseconds kSpin{20};
 constexpr std::chrono::microseconds kSpinAlone{1};
 constexpr int kPausesPerLook = 8;
-// The same for a program that asks again and again instead of waiting.
+// The same for a program that polls instead of waiting.
 constexpr int kQuestionsPerYield = 8;
-// The lock is held for well under a microsecond; going to sleep for it would cost many.
+// The lock is held for well under a microsecond; sleeping for it would cost many.
 constexpr int kLockAttempts = 200;
-// A question may do this much on the caller's thread.
+// Limit on the bytes that a query moves on the caller's thread.
 constexpr size_t kPollBytes = 256 * 1024;
 constexpr int kPollSteps = 16;
 constexpr std::chrono::milliseconds kLongestSleep{100};
@@ -115,12 +115,12 @@ Point Engine::Append(const std::shared_ptr<Stream>& stream, Work work, std::vect
     return point;
   }
   queue.entries.push_back({std::move(work), std::move(after), stream, point.number});
-  if (queue.entries.size() == 1) {  // a new head: somebody has to look after it
+  if (queue.entries.size() == 1) {  // a new head: notify a thread
     if (!queue.active) active_.push_back(&queue);
     queue.active = true;
     StartBeside(queue);
     Changed();
-    // Who waits looks after words, but moves memory for its own streams alone.
+    // A waiting thread watches words, but moves memory for its own streams only.
     const bool heavy = queue.active && CostOf(queue.entries.front().work) != Cost::kInstant;
     if (!caller_waits && (heavy || watching_ == 0)) NudgeBackground();
   }
@@ -133,7 +133,7 @@ std::shared_ptr<Record> Engine::EnqueueRecord(const std::shared_ptr<Stream>& str
   return record;
 }
 
-// The rule of the legacy default stream: its work begins after everything in the GPU's blocking
+// The rule of the legacy default stream: its work begins after all work in the GPU's blocking
 // streams, and their later work begins after it.
 void Engine::AddLegacyOrder(const Stream& stream, std::vector<Point>* after) {
   if (!stream.options.blocking) return;
@@ -182,11 +182,12 @@ bool Engine::AllReached(std::span<const Point> points) {
   return std::all_of(points.begin(), points.end(), Reached);
 }
 
-// Whether all that the queue's head depends on is done.
+// Whether everything that the queue's head depends on is done.
 bool Engine::MayBegin(HardwareQueue& queue) {
   if (queue.running || queue.entries.empty()) return false;
   HardwareQueue::Entry& head = queue.entries.front();
-  if (head.stream->completed_ + 1 != head.number) return false;  // its stream is busy beside
+  if (head.stream->completed_ + 1 != head.number)
+    return false;  // the stream's previous work is detached
   while (!head.after.empty() && Reached(head.after.back())) head.after.pop_back();
   return head.after.empty();
 }
@@ -197,18 +198,18 @@ bool Engine::HeadReady(HardwareQueue& queue) {
   return wait == nullptr || IsSatisfied(*wait);
 }
 
-// The wait at the queue's head, where its word is all that the queue waits for.
+// Returns the wait at the queue's head if the queue is blocked only by the wait's word.
 WaitWord* Engine::BlockedWait(HardwareQueue& queue) {
   return MayBegin(queue) ? std::get_if<WaitWord>(&queue.entries.front().work) : nullptr;
 }
 
-// Where the head is a kernel that watches a word and may begin: it moves to a queue of its own.
+// If the head is a kernel that watches a word and may begin, moves it to a queue of its own.
 bool Engine::StartBeside(HardwareQueue& queue) {
   if (!MayBegin(queue)) return false;
   HardwareQueue::Entry& head = queue.entries.front();
   auto* wait = std::get_if<WaitWord>(&head.work);
   if (wait == nullptr || !wait->beside) return false;
-  wait->beside = false;  // it is now
+  wait->beside = false;  // done now
   HardwareQueue* const beside = TakeQueueBeside();
   head.stream->beside_ = beside;
   beside->entries.push_back(std::move(head));
@@ -244,7 +245,7 @@ void Engine::FinishHead(HardwareQueue& queue) {
   Changed();
 }
 
-// The head is done, or goes on elsewhere.
+// Removes the head: it is done, or continues in a detached queue.
 void Engine::DropHead(HardwareQueue& queue) {
   queue.entries.pop_front();
   ++queue.finished;
@@ -256,8 +257,8 @@ void Engine::DropHead(HardwareQueue& queue) {
   }
 }
 
-// Does all work in all queues that takes no time. Returns whether there was any, and tells whether
-// a queue is left with work that could run and takes longer.
+// Runs all work in all queues that takes no time. Returns whether there was any. Sets
+// `heavy_ready_` if a queue still has ready work that takes longer.
 bool Engine::AdvanceInstant() {
   bool any = false;
   for (bool again = true; again;) {
@@ -275,13 +276,13 @@ bool Engine::AdvanceInstant() {
         any = again = true;
       }
       heavy_ready_ |= HeadReady(queue) && !queue.offered;
-      if (queue.active) ++i;  // else the next one has taken its place
+      if (queue.active) ++i;  // otherwise erased: the next queue moved here
     }
   }
   return any;
 }
 
-// REQUIRES: HeadReady(queue). Lets go of the lock meanwhile; the entry stays where it is.
+// REQUIRES: HeadReady(queue). Releases the lock while the work runs; the entry stays in place.
 void Engine::RunHead(Lock& lock, HardwareQueue& queue) {
   queue.running = true;
   const Work& work = queue.entries.front().work;
@@ -292,7 +293,7 @@ void Engine::RunHead(Lock& lock, HardwareQueue& queue) {
   FinishHead(queue);
 }
 
-// The queues whose heads have to go on before `points` can be reached.
+// Returns the queues whose heads must run before `points` can be reached.
 std::vector<HardwareQueue*> Engine::NeededFor(std::span<const Point> points) {
   std::vector<HardwareQueue*> needed;
   ++search_;
@@ -318,7 +319,7 @@ bool Engine::RunOneNeeded(Lock& lock, std::span<const Point> points, const Allow
     if (!HeadReady(*queue)) continue;
     const Work& work = queue->entries.front().work;
     if (CostOf(work) > allowance.cost || BytesOf(work) > allowance.bytes) continue;
-    // Whoever is busy does not watch the other queues' words.
+    // A thread that runs work does not watch the other queues' words.
     if (watching && --watching_ == 0 && active_.size() > 1) NudgeBackground();
     RunHead(lock, *queue);
     if (watching) ++watching_;
@@ -338,7 +339,7 @@ bool Engine::Wait(std::span<const Point> points) {
     if (AllReached(points)) break;
     const bool ran = RunOneNeeded(lock, points, Allowance{}, true);
     if (AllReached(points)) break;
-    if (!ran && heavy_ready_) NudgeBackground();  // somebody else's work
+    if (!ran && heavy_ready_) NudgeBackground();  // another thread's work
     progress |= ran;
     const Clock::time_point now = Clock::now();
     if (progress) {

@@ -1,29 +1,29 @@
-// The stream engine: what is enqueued runs in CUDA's order, without the host waiting for it.
+// The stream engine: runs enqueued work in CUDA's order, without blocking the enqueuing thread.
 //
-// A stream is a sequence of numbered pieces of work in one of its GPU's hardware queues (round
-// robin). A queue is strictly first in, first out: work that cannot run yet holds up everything
-// behind it, of whatever stream, as on a GPU. Work may besides depend on points of other streams
+// A stream is a sequence of numbered pieces of work in one of its GPU's hardware queues (assigned
+// round robin). A queue is strictly first in, first out: work that cannot run yet blocks all work
+// behind it, of every stream, as on a GPU. Work may also depend on points of other streams
 // (events, the legacy default stream's rule). A kernel that watches a word (WaitWord::beside)
-// leaves its queue when it starts: what is behind it goes on, but for its own stream's later work.
+// leaves its queue when it starts. The work behind it runs, except later work of its own stream.
 //
-// Who moves things forward:
-//   at the enqueueing   what takes no time and may run at once (writing a word, a record, a wait
-//                       that is over already) is done there and then, as a GPU would within
-//                       microseconds
-//   a waiting thread    does everything that it waits for (but for what shares a queue with
-//                       a kernel beside it), and whatever takes no time elsewhere;
-//                       then spins for 20 µs, soon giving its processor away at each look (whoever
-//                       signals may need it), then sleeps on the words that streams wait for
-//   a question          (cuStreamQuery) does the same once and without the program's code
-//   the background      one thread, made at the first work that is left over: does what nobody has
-//   thread              taken up for 50 µs, and sleeps on the words when nobody else does
-//   the callback thread runs host functions and kernels that nobody waits for, which may block;
-//                       made at the first of them
+// Threads that run work:
+//   enqueuing thread   runs work that takes no time and is ready (writing a word, a record, a
+//                      satisfied wait), as a GPU does within microseconds
+//   waiting thread     runs everything that it waits for, except work that shares a queue with a
+//                      detached kernel, and all work that takes no time; then spins for 20 µs,
+//                      soon yielding its processor at each poll (the thread that signals may need
+//                      it); then sleeps on the words that streams wait for
+//   query              (cuStreamQuery) does the same once, without the program's code
+//   background thread  one thread, started when work is first left over: runs work that is ready
+//                      for 50 µs, and sleeps on the words when no other thread does
+//   callback thread    runs host functions and kernels that no thread waits for, which may block;
+//                      started at the first of them
 //
-// One lock guards all of it, since the work in it is short; moving memory and running the program's
-// code happen without it.
+// One lock guards all of it, since the critical sections are short. Copies, fills and the
+// program's code run without the lock.
 //
-// THREAD: any. LIFETIME: never ends, because its threads do not; a process may exit at any time.
+// THREAD: any. LIFETIME: never destroyed, because its threads never end; a process may exit at any
+// time.
 #ifndef MCCS_EMULATION_CORE_ENGINE_H_
 #define MCCS_EMULATION_CORE_ENGINE_H_
 
@@ -46,29 +46,29 @@ enum class StreamKind { kLegacy, kPerThread, kCreated };
 struct StreamOptions {
   int gpu = 0;
   StreamKind kind = StreamKind::kCreated;
-  bool blocking = true;  // takes part in the legacy default stream's rule
-  int priority = 0;      // kept for questions; queues are served alike
-  bool apart = false;    // our own: has a queue for itself, and no synchronisation waits for it
+  bool blocking = true;  // the legacy default stream's rule applies to it
+  int priority = 0;      // only for queries; all queues have equal priority
+  bool apart = false;    // the emulation's own: has its own queue; synchronization ignores it
 };
 
 struct HardwareQueue {
   struct Entry {
     Work work;
-    std::vector<Point> after;  // shrinks as they are reached
+    std::vector<Point> after;  // points to reach first; erased as they are reached
     std::shared_ptr<Stream> stream;
     uint64_t number = 0;
   };
   std::deque<Entry> entries;
-  uint64_t finished = 0;  // entries so far: names the present head
-  bool running = false;   // somebody does the head's work without the lock
-  bool offered = false;   // the head is left to the callback thread
+  uint64_t finished = 0;  // entries so far; identifies the current head
+  bool running = false;   // a thread runs the head without the lock
+  bool offered = false;   // the head is assigned to the callback thread
   bool active = false;    // has entries, and is in the engine's list
-  // `finished` when the background thread saw the head ready
+  // `finished` when the background thread found the head ready.
   uint64_t seen_by_background = ~uint64_t{0};
-  uint64_t mark = 0;  // of the search for needed queues
+  uint64_t mark = 0;  // of the last search for needed queues that visited it
 };
 
-// THREAD: what is not const is guarded by the engine's lock.
+// THREAD: the engine's lock guards every member that is not const.
 class Stream {
  public:
   Stream(uint64_t id, const StreamOptions& options, HardwareQueue* queue)
@@ -81,7 +81,7 @@ class Stream {
   friend class Engine;
   uint64_t enqueued_ = 0;
   uint64_t completed_ = 0;
-  HardwareQueue* beside_ = nullptr;  // where its oldest work is, if that has left `queue`
+  HardwareQueue* beside_ = nullptr;  // holds its oldest work if that has left `queue`
 };
 
 // One of several pieces of work that are enqueued together.
@@ -99,29 +99,29 @@ class Engine {
   std::shared_ptr<Stream> CreateStream(const StreamOptions& options);
   const std::shared_ptr<Stream>& legacy_stream(int gpu) const { return gpus_[gpu].legacy; }
 
-  // Appends to a stream; `after` are further points to be reached first. `caller_waits`: a Wait
-  // follows at once, so the background thread need not hear of it.
+  // Appends work to a stream. `after`: further points that must be reached first. `caller_waits`:
+  // the caller calls Wait at once, so the background thread is not notified.
   // ENSURES: the returned point is reached once the work is done.
   Point Enqueue(const std::shared_ptr<Stream>& stream, Work work, std::vector<Point> after = {},
                 bool caller_waits = false);
-  // Appends all of them in this order, with nothing of other threads in between.
-  // ENSURES: one point for each.
+  // Appends all items in this order, atomically with respect to other threads.
+  // ENSURES: returns one point for each item.
   std::vector<Point> EnqueueAll(std::vector<Enqueueing> items);
   std::shared_ptr<Record> EnqueueRecord(const std::shared_ptr<Stream>& stream);
 
-  // What a synchronisation with a stream, or with a whole GPU, has to wait for.
+  // Returns the points that a synchronization with a stream, or with a whole GPU, waits for.
   std::vector<Point> PendingOf(const std::shared_ptr<Stream>& stream);
   std::vector<Point> PendingOfGpu(int gpu);
 
-  // Whether it is reached already; does nothing for it.
+  // Whether the point is reached. Does not run any work.
   bool IsReached(const Point& point);
-  // Blocks until all points are reached. False: the process ends, and what is left will not be
-  // done.
+  // Blocks until all points are reached. Returns false if the process exits first; the remaining
+  // work will not run.
   bool Wait(std::span<const Point> points);
-  // The process ends: from now on no thread waits for a word that nobody may ever write. Work
-  // behind such a word is not done.
+  // Called when the process exits. From then on no thread waits for a word that may never be
+  // written, and work behind such a word does not run.
   void End();
-  // Whether they are reached, after a push.
+  // Runs some ready work, then returns whether the points are reached.
   bool Poll(std::span<const Point> points);
 
  private:
@@ -134,7 +134,7 @@ class Engine {
     std::vector<std::weak_ptr<Stream>> streams;
     size_t next_queue = 0;
   };
-  // What a caller may do on its way: a question moves little memory and runs no code.
+  // Limits on the work that a caller runs: a query moves little memory and runs no code.
   struct Allowance {
     Cost cost = Cost::kUnbounded;
     size_t bytes = ~size_t{0};
@@ -143,7 +143,7 @@ class Engine {
   Lock Acquire();
   bool PollOnce(std::span<const Point> points);
 
-  // All below: the lock is held, and held again on return.
+  // REQUIRES for all below: the lock is held. ENSURES: it is held on return.
   std::shared_ptr<Stream> AddStream(const StreamOptions& options);
   HardwareQueue* ChooseQueue(Gpu& gpu, bool apart);
   Point Append(const std::shared_ptr<Stream>& stream, Work work, std::vector<Point> after,
@@ -178,24 +178,24 @@ class Engine {
   const int connections_;
   uint64_t next_stream_id_ = 1;
   std::vector<HardwareQueue*> active_;  // queues with entries
-  // For one kernel each that watches a word, from when it starts.
+  // Each holds one kernel that watches a word, from its start on.
   std::vector<std::unique_ptr<HardwareQueue>> queues_beside_;
   std::vector<HardwareQueue*> unused_beside_;
-  uint64_t search_ = 0;       // current value of HardwareQueue::mark
-  uint64_t activity_ = 0;     // grows with each enqueueing and each end of work
-  int watching_ = 0;          // threads in Wait that look after all words
+  uint64_t search_ = 0;       // last value used for HardwareQueue::mark
+  uint64_t activity_ = 0;     // incremented when work is enqueued and when work ends
+  int watching_ = 0;          // threads in Wait that watch all words
   bool ended_ = false;        // the process exits
-  bool heavy_ready_ = false;  // AdvanceInstant left work that is ready and not instant
+  bool heavy_ready_ = false;  // AdvanceInstant left work that is ready and takes time
 
-  // A futex: changes whenever a sleeping thread should look again. Sleepers read it under the lock.
+  // A futex: incremented when sleeping threads must check again. Sleepers read it under the lock.
   std::atomic<uint32_t> generation_{0};
   int sleeping_on_generation_ = 0;
-  Clock::duration unfenced_poll_;  // grows while words without a bell stay as they are
+  Clock::duration unfenced_poll_;  // grows while words outside fence pages do not change
 
   enum class Background { kAbsent, kAwake, kAsleep };
   Background background_ = Background::kAbsent;
-  bool background_watches_ = false;  // asleep, but the words that streams wait for wake it
-  uint64_t background_seen_ = 0;     // `activity_` when it went to sleep
+  bool background_watches_ = false;  // it sleeps on the words that streams wait for, too
+  uint64_t background_seen_ = 0;     // `activity_` when it fell asleep
   std::atomic<uint32_t> background_bell_{0};
   bool callbacks_started_ = false;
   std::condition_variable callbacks_offered_;

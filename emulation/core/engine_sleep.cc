@@ -1,4 +1,4 @@
-// How the stream engine's threads sleep, and the two threads of its own.
+// How the stream engine's threads sleep, and its two own threads.
 
 #include <sys/prctl.h>
 
@@ -12,24 +12,25 @@
 namespace mccs::emulation {
 namespace {
 
-// The background thread takes up what nobody has for this long.
+// The background thread runs work that has been ready for this long.
 constexpr std::chrono::microseconds kGrace{50};
-// While the program enqueues, it looks this often and needs no bell; after so many looks without
-// any news it sleeps until the bell.
+// While the program enqueues, the background thread polls at this interval and needs no wakeup.
+// After kDozes polls without new work it sleeps until `background_bell_` changes.
 constexpr std::chrono::microseconds kDoze{100};
 constexpr int kDozes = 5;
 constexpr std::chrono::milliseconds kDeepSleep{1000};
-// A sleeper on a fence line is woken by whoever signals. The line's low half is what the kernel
-// compares, so a value with the same low half can slip in between; the limit bounds that too.
+// A thread that sleeps on a fence line is woken by the thread that signals. The kernel compares
+// only the line's low half, so it can miss a new value with the same low half. The limit bounds
+// that delay, too.
 constexpr std::chrono::milliseconds kLongestFenceSleep{20};
 constexpr std::chrono::microseconds kLongestUnfencedPoll{1000};
 
-// Without it the kernel adds 50 µs to each of our short sleeps.
+// By default the kernel adds 50 µs to each short sleep.
 void WantPreciseTimers() { prctl(PR_SET_TIMERSLACK, 1000UL); }
 
 }  // namespace
 
-// Something happened that a sleeping thread may wait for.
+// Wakes the threads that sleep on the generation.
 void Engine::Changed() {
   if (sleeping_on_generation_ == 0) return;
   generation_.fetch_add(1, std::memory_order_relaxed);  // the lock orders it
@@ -43,18 +44,18 @@ void Engine::NudgeBackground() {
     return;
   }
   if (background_ != Background::kAsleep) return;
-  if (background_watches_ && background_seen_ == activity_) return;  // it knows all there is
+  if (background_watches_ && background_seen_ == activity_) return;  // no news for it
   background_ = Background::kAwake;
   background_bell_.fetch_add(1, std::memory_order_relaxed);
   WakeAll(background_bell_);
 }
 
-// Lets go of the lock until `bell` rings or time is up; with `watch_words` also until a word
-// changes that the head of a queue waits for.
+// Releases the lock and sleeps until `bell` changes or the limit expires; with `watch_words` also
+// until a word changes that the head of a queue waits for.
 //
-// A wait that somebody sleeps on is counted in its line's `sleepers` from then until it is over:
-// who finishes it takes the count back, while the memory is certainly still there. The increment
-// and the second look (both sequentially consistent) pair with SignalFence.
+// While threads sleep on a wait, its line's `sleepers` counts it. FinishHead takes the count back,
+// while the memory is certainly still mapped. The increment and the second read (both sequentially
+// consistent) pair with SignalFence.
 void Engine::Sleep(Lock& lock, std::atomic<uint32_t>& bell, bool watch_words,
                    Clock::duration limit) {
   SleepSet set;
@@ -99,7 +100,7 @@ void Engine::BackgroundLoop() {
     if (progress) continue;
     idle = activity_ == seen_activity ? idle + 1 : 0;
     seen_activity = activity_;
-    // Who waits in Wait() looks after the words; the bell rings when the last of them leaves.
+    // Threads in Wait() watch the words; the last one to leave notifies this thread.
     const bool watch = watching_ == 0 && !active_.empty();
     const bool doze = young || idle < kDozes;
     background_ = doze ? Background::kAwake : Background::kAsleep;
@@ -110,7 +111,7 @@ void Engine::BackgroundLoop() {
   }
 }
 
-// Does what the previous look saw ready already. `*young`: something is ready, but only since now.
+// Runs work that the previous poll found ready. `*young`: some work became ready since then.
 bool Engine::RunOverdue(Lock& lock, bool* young) {
   for (HardwareQueue* queue : active_) {
     if (queue->offered || !HeadReady(*queue)) continue;
@@ -124,8 +125,8 @@ bool Engine::RunOverdue(Lock& lock, bool* young) {
       continue;
     }
     RunHead(lock, *queue);
-    queue->seen_by_background = queue->finished;  // its next head need not grow old
-    return true;                                  // the list may have changed
+    queue->seen_by_background = queue->finished;  // its next head may run at once
+    return true;                                  // `active_` may have changed
   }
   return false;
 }

@@ -1,5 +1,5 @@
-// Names and texts of CUDA's errors. Driver and runtime have a list each, which names/generate.py
-// makes from CUDA's headers.
+// Names and messages of CUDA's errors. Driver and runtime have one list each, which
+// names/generate.py generates from CUDA's headers.
 #ifndef MCCS_EMULATION_CORE_ERROR_NAMES_H_
 #define MCCS_EMULATION_CORE_ERROR_NAMES_H_
 
@@ -13,7 +13,7 @@ struct ErrorName {
   const char* text;
 };
 
-// Null for a number that is no error.
+// Returns null if `value` is not an error code.
 inline const ErrorName* FindError(std::span<const ErrorName> errors, int value) {
   for (const ErrorName& error : errors) {
     if (error.value == value) return &error;

@@ -1,4 +1,4 @@
-// Events: what cuEventRecord and cuStreamWaitEvent hand to each other.
+// Events: the state that cuEventRecord writes and cuStreamWaitEvent reads.
 #ifndef MCCS_EMULATION_CORE_EVENT_H_
 #define MCCS_EMULATION_CORE_EVENT_H_
 
@@ -13,7 +13,7 @@ namespace mccs::emulation {
 struct Capture;
 struct GraphNode;
 
-// An event recorded in a capturing stream stands for nodes of the graph and not for work.
+// An event recorded in a capturing stream refers to nodes of the graph instead of work.
 struct CapturedRecord {
   std::weak_ptr<Capture> capture;  // expired once that capture has ended
   std::vector<GraphNode*> nodes;
@@ -23,7 +23,8 @@ struct Event {
   unsigned flags = 0;
   int gpu = 0;
   std::mutex mutex;
-  // Guarded. At most one of the two: the later one counts. Both null before the first record.
+  // Guarded by `mutex`. At most one of the two is set: the latest record. Both null before the
+  // first.
   std::shared_ptr<Record> last;
   std::shared_ptr<CapturedRecord> captured;
 };

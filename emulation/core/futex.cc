@@ -13,7 +13,7 @@ namespace mccs::emulation {
 namespace {
 
 constexpr long kFutexWaitv = 449;  // the same on every architecture; Linux 5.16
-// How long to sleep between two looks where the kernel cannot wait for several words at once.
+// Polling interval on kernels that cannot wait for several words at once.
 constexpr std::chrono::microseconds kPollWithoutWaitv{100};
 constexpr int64_t kNanosPerSecond = 1'000'000'000;
 

@@ -1,4 +1,4 @@
-// Sleeping on words of memory: the few system calls that the stream engine needs.
+// Sleeping on words of memory: the system calls that the stream engine needs.
 #ifndef MCCS_EMULATION_CORE_FUTEX_H_
 #define MCCS_EMULATION_CORE_FUTEX_H_
 
@@ -9,14 +9,14 @@
 
 namespace mccs::emulation {
 
-// Sleeps until one of several words is woken or differs from what is expected of it, or time is up.
-// Also returns early for no reason, and when a word's memory is no longer mapped; so look again.
+// Sleeps until one of several words is woken or differs from its expected value, or the limit
+// expires. May return early without a reason, and when a word's memory is no longer mapped; callers
+// check the words again.
 class SleepSet {
  public:
   static constexpr size_t kMaxWords = 128;  // the kernel's limit for one sleep
 
-  // A word that other processes may wake (`shared`), or this one alone.
-  // Returns false where the set is full.
+  // Adds a word. `shared`: other processes may wake it. Returns false if the set is full.
   bool Add(const void* word, uint32_t expected, bool shared);
   void Sleep(std::chrono::nanoseconds limit);
 

@@ -12,7 +12,7 @@
 namespace mccs::emulation {
 namespace {
 
-// FNV-1a: the same in every process and on every machine, which std::hash does not promise.
+// FNV-1a: the same in every process and on every machine, which std::hash does not guarantee.
 uint64_t Fnv1a(const std::string& text, uint64_t seed) {
   uint64_t hash = 0xcbf29ce484222325ull ^ seed;
   for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3ull;
@@ -23,7 +23,7 @@ std::optional<size_t> FindByUuid(const std::vector<GpuIdentity>& gpus, const std
   std::optional<size_t> found;
   for (size_t i = 0; i < gpus.size(); ++i) {
     if (gpus[i].UuidText().rfind(prefix, 0) != 0) continue;
-    if (found) return std::nullopt;  // an ambiguous beginning names no GPU
+    if (found) return std::nullopt;  // an ambiguous prefix matches no GPU
     found = i;
   }
   return found;
@@ -72,7 +72,7 @@ GpuIdentity IdentifyGpu(const std::string& host, int physical) {
   const uint64_t halves[2] = {Fnv1a(name, 0), Fnv1a(name, 0x9e3779b97f4a7c15ull)};
   static_assert(sizeof(halves) == 16);
   memcpy(gpu.uuid.data(), halves, sizeof(halves));
-  gpu.uuid[6] = (gpu.uuid[6] & 0x0f) | 0x40;  // marks of a UUID of version 4, as GPUs carry
+  gpu.uuid[6] = (gpu.uuid[6] & 0x0f) | 0x40;  // version and variant of UUID version 4, as GPUs have
   gpu.uuid[8] = (gpu.uuid[8] & 0x3f) | 0x80;
   gpu.pci_domain = MCCS_EMULATION_PCI_DOMAIN(physical);
   gpu.pci_bus = MCCS_EMULATION_PCI_BUS(physical);

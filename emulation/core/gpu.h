@@ -1,8 +1,7 @@
-// Which emulated GPUs there are: names that every process of a host agrees on.
+// The emulated GPUs, with names that are the same in all processes of a host.
 //
-// A GPU's identity (UUID, PCI address) follows from the host's name and its physical ordinal alone,
-// so that processes that see different subsets through CUDA_VISIBLE_DEVICES still mean the same
-// GPU.
+// A GPU's identity (UUID, PCI address) depends only on the host's name and the GPU's physical
+// ordinal. So processes that see different subsets through CUDA_VISIBLE_DEVICES agree on it.
 #ifndef MCCS_EMULATION_CORE_GPU_H_
 #define MCCS_EMULATION_CORE_GPU_H_
 
@@ -29,11 +28,12 @@ struct GpuIdentity {
 
 GpuIdentity IdentifyGpu(const std::string& host, int physical);
 
-// The GPUs that CUDA_VISIBLE_DEVICES leaves, in its order: ordinals or beginnings of UUIDs. As CUDA
-// does, the list ends before its first entry that names no GPU; a GPU named twice leaves none.
+// Returns the GPUs that CUDA_VISIBLE_DEVICES selects, in its order; entries are ordinals or
+// prefixes of UUIDs. As in CUDA, the list ends before its first invalid entry, and a GPU that is
+// listed twice makes the list empty.
 std::vector<GpuIdentity> VisibleGpus(const Options& options);
 
-// The value of a device attribute of the emulated H100; empty for one that does not exist.
+// Returns the value of a device attribute of the emulated H100, or empty for an unknown attribute.
 std::optional<int> GpuAttribute(const GpuIdentity& gpu, CUdevice_attribute attribute);
 
 inline constexpr char kGpuName[] = "Emulated H100 (MCCS, host memory)";

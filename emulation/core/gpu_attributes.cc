@@ -1,7 +1,7 @@
-// The attributes of an H100 with 132 multiprocessors, as far as a program may ask for them. A
-// feature that the emulation lacks has the value 0, except textures' sizes, and multicast: PyTorch
-// takes no memory from ncclMemAlloc without it. cuMulticastCreate fails, as it does on an H100
-// whose host has no NVSwitch.
+// The attributes of an H100 with 132 multiprocessors, as far as programs query them. A feature that
+// the emulation lacks has the value 0. Exceptions are texture sizes, and multicast: PyTorch does
+// not allocate with ncclMemAlloc without it. cuMulticastCreate fails, as on an H100 whose host has
+// no NVSwitch.
 
 #include "emulation/core/gpu.h"
 

@@ -111,7 +111,7 @@ std::vector<GraphNode*> Graph::DependentsOf(const GraphNode* node) const {
   return dependents;
 }
 
-// Kahn's algorithm; of the nodes that may come next, always the oldest.
+// Kahn's algorithm; picks the oldest of the nodes that may come next.
 std::optional<std::vector<const GraphNode*>> Graph::InOrder() const {
   std::map<const GraphNode*, size_t> places;
   std::vector<size_t> missing(nodes_.size());

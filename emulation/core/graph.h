@@ -1,7 +1,7 @@
-// CUDA graphs: nodes that do one thing each, and which of them come after which.
+// CUDA graphs: nodes with one action each, and the dependencies between them.
 //
-// A graph is a description. What is launched is made from it once (graph_plan.h, graph_exec.h) and
-// does not change with it.
+// A graph is a description. An executable graph (graph_plan.h, graph_exec.h) is built from it once
+// and does not follow later changes.
 //
 // THREAD: GraphState::mutex (graph_state.h) guards all graphs and nodes of the process.
 #ifndef MCCS_EMULATION_CORE_GRAPH_H_
@@ -29,7 +29,7 @@ class Graph;
 struct KernelCall {
   const NamedKernel* kernel = nullptr;
   PreparedLaunch launch;
-  std::optional<WaitWord> watch;  // all that it does, where launch.watches()
+  std::optional<WaitWord> watch;  // the kernel's only action, if launch.watches()
 };
 Work WorkOf(const KernelCall& call);
 struct HostCall {
@@ -46,20 +46,20 @@ struct AwaitEvent {
 struct RecordEvent {
   std::shared_ptr<Event> event;
 };
-// Words written and waited for, one after the other.
+// Words to write and to wait for, in order.
 struct WordOperations {
   std::vector<Work> works;
-  std::vector<CUstreamBatchMemOpParams> asked;  // for questions
+  std::vector<CUstreamBatchMemOpParams> asked;  // for queries
 };
 
 using NodeAction = std::variant<KernelCall, CopyRows, FillRows, HostCall, ChildGraph, DoNothing,
                                 AwaitEvent, RecordEvent, WordOperations>;
 CUgraphNodeType TypeOf(const NodeAction& action);
 
-// A CUgraphNode is its address.
+// The CUgraphNode is its address.
 struct GraphNode {
   Graph* graph = nullptr;
-  uint64_t id = 0;  // never used twice in a process
+  uint64_t id = 0;  // never reused in a process
   NodeAction action = DoNothing{};
   int gpu = 0;
   std::vector<GraphNode*> dependencies;  // nodes of the same graph
@@ -68,7 +68,7 @@ struct GraphNode {
 
 class Graph {
  public:
-  // `names`: where the nodes' handles are known. LIFETIME: outlives the graph.
+  // `names`: table of the nodes' handles. LIFETIME: outlives the graph.
   explicit Graph(HandleTable<GraphNode>* names) : names_(names) {}
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
@@ -76,28 +76,28 @@ class Graph {
 
   // REQUIRES: the dependencies are nodes of this graph.
   GraphNode* Add(NodeAction action, int gpu, std::span<GraphNode* const> dependencies);
-  // Takes a node out, with its edges.
+  // Removes a node and its edges.
   void Remove(GraphNode* node);
-  // False where the edge is there already (Connect) or is not (Disconnect).
+  // Return false if the edge exists already (Connect) or does not exist (Disconnect).
   bool Connect(GraphNode* from, GraphNode* to);
   bool Disconnect(GraphNode* from, GraphNode* to);
 
-  // A copy, with copies of its child graphs and references to its user objects.
+  // Returns a copy, with copies of its child graphs and references to its user objects.
   std::shared_ptr<Graph> Clone() const;
-  // For a graph that belongs to a node.
+  // Marks a graph that belongs to a node.
   static std::shared_ptr<Graph> AsChild(std::shared_ptr<Graph> graph) {
     graph->is_child_ = true;
     return graph;
   }
   bool is_child() const { return is_child_; }
 
-  // In the order of their making.
+  // In order of creation.
   const std::vector<std::shared_ptr<GraphNode>>& nodes() const { return nodes_; }
   std::vector<GraphNode*> Roots() const;
   std::vector<GraphNode*> DependentsOf(const GraphNode* node) const;
 
-  // Every node after those it depends on, otherwise in the order of their making. Empty where the
-  // edges go round in a circle.
+  // Returns every node after its dependencies, otherwise in order of creation. Empty if the graph
+  // has a cycle.
   std::optional<std::vector<const GraphNode*>> InOrder() const;
 
   UserReferences& objects() { return objects_; }
@@ -110,10 +110,10 @@ class Graph {
   bool is_child_ = false;
 };
 
-// Appends those that are not there yet.
+// Appends the nodes that are not in `*to` yet.
 void AddNew(std::vector<GraphNode*>* to, std::span<GraphNode* const> nodes);
 
-// The nodes themselves and all that come before them.
+// Returns the nodes and all their ancestors.
 std::vector<const GraphNode*> WithAncestors(std::span<GraphNode* const> nodes);
 
 }  // namespace mccs::emulation

@@ -6,7 +6,7 @@
 namespace mccs::emulation {
 namespace {
 
-// Builds what one launch enqueues.
+// Builds the work that one launch enqueues.
 class Launching {
  public:
   size_t Add(const std::shared_ptr<Stream>& stream, Work work, std::vector<size_t> after_items) {
@@ -38,7 +38,7 @@ class Launching {
   }
 
  private:
-  // An event that this launch records earlier, or as it stands now.
+  // Waits for an event: its record earlier in this launch, or else its latest record.
   size_t AddAwait(const std::shared_ptr<Stream>& stream, const std::shared_ptr<Event>& event,
                   std::vector<size_t> after) {
     const auto found = recorded_.find(event);
@@ -53,7 +53,7 @@ class Launching {
   std::map<std::shared_ptr<Event>, std::pair<size_t, std::shared_ptr<Record>>> recorded_;
 };
 
-// The positions of a node's dependencies.
+// Returns the positions of a node's dependencies.
 std::vector<size_t> PlacesOf(const Graph& graph, const GraphNode& node) {
   std::vector<size_t> places;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
@@ -138,7 +138,7 @@ CUgraphExecUpdateResult GraphExec::Update(const Graph& graph, const GraphNode** 
   std::set<uint64_t> disabled;
   for (size_t i = 0; i < source->nodes().size(); ++i) {
     const GraphNode& old = *source_->nodes()[i];
-    source->nodes()[i]->cloned_from = old.cloned_from;  // the program goes on to use those handles
+    source->nodes()[i]->cloned_from = old.cloned_from;  // the program keeps using those handles
     if (disabled_.count(old.id) > 0) disabled.insert(source->nodes()[i]->id);
   }
   *retired = std::exchange(source_, std::move(source));

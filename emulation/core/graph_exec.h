@@ -1,8 +1,8 @@
 // An executable graph: a plan, the streams that its chains run in, and its launches.
 //
-// Chain 0 runs in the stream of the launch, the others in streams of the executable graph's own. A
-// launch begins after everything in its stream and after the previous launch of the same executable
-// graph; what comes later in the stream begins after all of it.
+// Chain 0 runs in the stream of the launch, the others in streams of the executable graph. A launch
+// begins after all earlier work in its stream and after the previous launch of the same executable
+// graph. Later work in the stream begins after the whole launch.
 //
 // THREAD: GraphState::mutex guards it.
 #ifndef MCCS_EMULATION_CORE_GRAPH_EXEC_H_
@@ -22,26 +22,27 @@ namespace mccs::emulation {
 
 class GraphExec {
  public:
-  // Takes over references to the graph's user objects. `source`: a copy of what it was made from.
+  // Takes over references to the graph's user objects. `source`: a copy of the graph it was made
+  // from.
   GraphExec(GraphPlan plan, std::shared_ptr<Graph> source, uint64_t flags)
       : plan_(std::move(plan)), source_(std::move(source)), flags_(flags) {}
 
   void Launch(Engine& engine, const std::shared_ptr<Stream>& stream);
 
   // Takes the actions and the user objects of another graph of the same shape. `*differing`: the
-  // first node that does not fit, null where the number of nodes does not. `*retired`: what the
-  // old references belong to.
+  // first node that does not match, null if the number of nodes differs. `*retired`: the graph that
+  // owns the old references.
   CUgraphExecUpdateResult Update(const Graph& graph, const GraphNode** differing,
                                  std::shared_ptr<Graph>* retired);
-  // Replaces the action of the node with this id. False where there is none, or of another type.
+  // Replaces the action of a node. Returns false if no such node exists or its type differs.
   bool SetAction(uint64_t node, NodeAction action);
   bool SetEnabled(uint64_t node, bool enabled);
   std::optional<bool> IsEnabled(uint64_t node) const;
 
   uint64_t flags() const { return flags_; }
-  // Where the last launch ends; empty before the first.
+  // The point at which the last launch ends; empty before the first launch.
   const std::optional<Point>& last_end() const { return last_end_; }
-  // The graph as it was made into this, for a launch that is captured and for references.
+  // The graph that this was made from, for captured launches and for references.
   const std::shared_ptr<Graph>& source() const { return source_; }
 
  private:

@@ -10,8 +10,8 @@ namespace {
 class Builder {
  public:
   // Adds the steps of `graph`, all after the steps `before`. `owner`: the node of the launched
-  // graph that this graph is inside of, or 0. Returns the steps that nothing of it comes after;
-  // empty where there is a circle.
+  // graph that contains this graph, or 0. Returns the steps without successors, or empty if the
+  // graph has a cycle.
   std::optional<std::vector<size_t>> AddGraph(const Graph& graph, const std::vector<size_t>& before,
                                               uint64_t owner);
   GraphPlan Finish();
@@ -26,8 +26,8 @@ class Builder {
   std::vector<size_t> tails_;  // by chain: its last step so far
 };
 
-// A chain goes on with a step that depends on its last one; else the step opens a new chain. With
-// too many of them it joins the one that has rested longest.
+// A step that depends on a chain's last step extends that chain; otherwise it opens a new chain. If
+// there are kMaxChains already, it joins the least recently used one.
 size_t Builder::ChooseChain(int gpu, const std::vector<size_t>& before) {
   size_t resting = tails_.size();
   for (size_t chain = 0; chain < tails_.size(); ++chain) {

@@ -1,6 +1,6 @@
-// What a graph does when it is launched, flattened: steps in an order that respects all edges, each
-// in one of a few chains. Steps of one chain run one after the other in one stream; steps of
-// different chains run beside each other unless an edge says otherwise.
+// The flattened form of a graph for its launch: steps in an order that respects all edges, each in
+// one of a few chains. Steps of one chain run in sequence in one stream. Steps of different chains
+// run concurrently unless an edge orders them.
 //
 // Pure. THREAD: as for graphs, while the plan is built; a plan is a value.
 #ifndef MCCS_EMULATION_CORE_GRAPH_PLAN_H_
@@ -16,17 +16,17 @@
 
 namespace mccs::emulation {
 
-// More branches than this share chains, as a GPU's streams share hardware queues.
+// Maximum number of chains. Further branches share them, as a GPU's streams share hardware queues.
 inline constexpr size_t kMaxChains = 16;
 
 using StepAction = std::variant<Work, AwaitEvent, RecordEvent>;
 
 struct PlanStep {
   StepAction action;
-  uint64_t node = 0;  // id of the node of the launched graph, also for what is inside its children
+  uint64_t node = 0;  // id of the node of the launched graph, also for steps of its child graphs
   size_t chain = 0;
   std::vector<size_t> after;  // earlier steps of other chains
-  bool root = false;          // comes after nothing, in its chain neither
+  bool root = false;          // has no predecessor, neither in its chain
 };
 
 struct GraphPlan {
@@ -35,10 +35,10 @@ struct GraphPlan {
   std::vector<size_t> ends;  // the last step of each chain
 };
 
-// Empty where the graph's edges go round in a circle.
+// Empty if the graph has a cycle.
 std::optional<GraphPlan> BuildPlan(const Graph& graph);
 
-// The steps of one node's action, without order.
+// Returns the steps of one node's action, without dependencies.
 std::vector<StepAction> StepsOf(const NodeAction& action);
 
 }  // namespace mccs::emulation

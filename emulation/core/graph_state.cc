@@ -9,7 +9,7 @@ void GraphState::Destroy(const UserObject& object) {
   object.destroy(object.pointer);
 }
 
-// The references of a graph and of all graphs inside it, whose handles end.
+// Moves out the references of a graph and of all graphs in it, and removes their handles.
 void GraphState::Collect(Graph& graph, std::vector<UserReferences>* references) {
   graphs.Remove(&graph);
   if (!graph.objects().empty()) references->push_back(std::move(graph.objects()));

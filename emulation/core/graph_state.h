@@ -1,7 +1,7 @@
 // All graphs, executable graphs, captures and user objects of the process.
 //
-// Lock order: GraphState::mutex, then Event::mutex, then the engine's. No code of the program runs
-// under any of them.
+// Lock order: GraphState::mutex, then Event::mutex, then the engine's. None of them is held while
+// code of the program runs.
 #ifndef MCCS_EMULATION_CORE_GRAPH_STATE_H_
 #define MCCS_EMULATION_CORE_GRAPH_STATE_H_
 
@@ -24,13 +24,13 @@ class GraphState {
   explicit GraphState(Engine* engine) : engine_(engine) {}
 
   std::mutex mutex;
-  HandleTable<GraphNode> nodes;  // before `graphs`, whose end takes nodes out of it
+  HandleTable<GraphNode> nodes;  // before `graphs`: the destructor of a graph removes its nodes
   HandleTable<Graph> graphs;
   HandleTable<GraphExec> execs;
   HandleTable<UserObject> user_objects;
   CaptureTable captures;
 
-  // CaptureTable's questions for callers that do not hold the lock; quick while nothing captures.
+  // CaptureTable's checks for callers that do not hold the lock; fast while no capture exists.
   template <typename Make>  // Make: NodeAction()
   std::optional<CUresult> Take(const Stream& stream, Make make) {
     if (!captures.active()) return std::nullopt;
@@ -44,12 +44,11 @@ class GraphState {
     return ask(captures);
   }
 
-  // Gives a graph's references back, and those of its children, once `after` is reached;
-  // destructors of objects that nobody refers to any more run later, in a thread of the emulation's
-  // own. Their handles end.
+  // Releases the references of a graph and of its children, once `after` is reached. Destructors of
+  // objects without references run later, in a thread of the emulation. Removes their handles.
   // REQUIRES: the lock is held. The graph is not used again.
   void Retire(const std::shared_ptr<Graph>& graph, std::vector<Point> after);
-  // Likewise for one object.
+  // The same for one object.
   void Release(const std::shared_ptr<UserObject>& object, uint64_t count);
 
  private:
@@ -58,7 +57,7 @@ class GraphState {
   void Later(std::function<void()> code, std::vector<Point> after);
 
   Engine* const engine_;
-  std::shared_ptr<Stream> reaper_;  // made when needed
+  std::shared_ptr<Stream> reaper_;  // created when needed
 };
 
 }  // namespace mccs::emulation

@@ -1,5 +1,5 @@
-// The live objects behind one kind of CUDA handle. A handle that was destroyed, or never was one,
-// is found out instead of followed.
+// The live objects of one kind of CUDA handle. Invalid and destroyed handles are detected, never
+// dereferenced.
 #ifndef MCCS_EMULATION_CORE_HANDLE_TABLE_H_
 #define MCCS_EMULATION_CORE_HANDLE_TABLE_H_
 
@@ -14,7 +14,7 @@ namespace mccs::emulation {
 template <typename Object>
 class HandleTable {
  public:
-  // The handle is the object's address.
+  // Returns the handle, which is the object's address.
   void* Insert(std::shared_ptr<Object> object) {
     void* handle = object.get();
     std::lock_guard lock(mutex_);

@@ -66,8 +66,8 @@ std::shared_ptr<const HostKernel> KernelTable::Find(const std::string& name) {
   if (found != kernels_.end()) return found->second;
   if (missed_.insert(name).second) {
     fprintf(stderr,
-            "emulated CUDA: no host version of kernel %s; write one "
-            "(mccs_emulation_kernel.h) and name its shared object in MCCS_EMULATION_KERNELS\n",
+            "emulated CUDA: kernel %s has no host version; write one "
+            "(mccs_emulation_kernel.h) and add its shared object to MCCS_EMULATION_KERNELS\n",
             name.c_str());
   }
   return nullptr;
@@ -83,13 +83,14 @@ void KernelTable::LoadObjects() {
 void KernelTable::LoadObject(const std::string& path) {
   void* object = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (object == nullptr) {
-    fprintf(stderr, "emulated CUDA: MCCS_EMULATION_KERNELS: %s\n", dlerror());
+    fprintf(stderr, "emulated CUDA: cannot load a shared object of MCCS_EMULATION_KERNELS: %s\n",
+            dlerror());
     return;
   }
   const auto entry =
       reinterpret_cast<MccsEmulatedKernelsFunction>(dlsym(object, MCCS_EMULATED_KERNELS_ENTRY));
   if (entry == nullptr) {
-    fprintf(stderr, "emulated CUDA: MCCS_EMULATION_KERNELS: %s has no function %s\n", path.c_str(),
+    fprintf(stderr, "emulated CUDA: MCCS_EMULATION_KERNELS: %s does not export %s\n", path.c_str(),
             MCCS_EMULATED_KERNELS_ENTRY);
     return;
   }
@@ -97,12 +98,13 @@ void KernelTable::LoadObject(const std::string& path) {
   const MccsEmulatedKernel* kernels = entry(&count);
   for (size_t i = 0; i < count; ++i) {
     if (Register(kernels[i])) continue;
-    fprintf(stderr, "emulated CUDA: MCCS_EMULATION_KERNELS: %s: description %zu is malformed\n",
+    fprintf(stderr,
+            "emulated CUDA: MCCS_EMULATION_KERNELS: %s: kernel description %zu is malformed\n",
             path.c_str(), i);
   }
 }
 
-// Aligned by the unit: an argument may be a vector type.
+// Aligned for every type: an argument may be a vector type.
 struct PreparedLaunch::Arguments {
   struct alignas(kArgumentAlignment) Unit {
     std::byte bytes[kArgumentAlignment];

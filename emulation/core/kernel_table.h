@@ -1,5 +1,5 @@
-// Host versions of kernels, by name (mccs_emulation_kernel.h), and the handles that stand for
-// kernels in CUDA's API: a handle is made for any name, a launch needs the host version.
+// Host versions of kernels, by name (mccs_emulation_kernel.h), and kernel handles of CUDA's API. A
+// handle exists for any name; a launch requires the host version.
 //
 // THREAD: any; one lock inside.
 #ifndef MCCS_EMULATION_CORE_KERNEL_TABLE_H_
@@ -24,24 +24,24 @@ struct HostKernel {
   bool watches = false;  // wire::kAwaitFenceKernel: has no `run`, its stream waits for a word
 };
 
-// What a CUfunction, CUkernel, cudaKernel_t or cudaFunction_t of ours points to. Never deleted.
+// The object behind a CUfunction, CUkernel, cudaKernel_t or cudaFunction_t. Never deleted.
 struct NamedKernel {
   std::string name;
 };
 
 class KernelTable {
  public:
-  // `objects`: shared objects separated by colons, opened when a kernel is first looked for.
+  // `objects`: shared objects separated by colons, loaded at the first lookup.
   explicit KernelTable(std::string objects);
 
-  // False where the description is malformed.
+  // Returns false if the description is malformed.
   bool Register(const MccsEmulatedKernel& kernel);
 
-  // The handle for a name; always the same one.
+  // Returns the handle for a name; always the same one.
   const NamedKernel* Name(const std::string& name);
   bool IsHandle(const void* handle) const;
 
-  // Null, and once per name a line on stderr, where nobody has registered a host version.
+  // Returns null if no host version is registered, and prints a line to stderr once per name.
   std::shared_ptr<const HostKernel> Find(const std::string& name);
 
  private:
@@ -58,10 +58,10 @@ class KernelTable {
 };
 
 // One launch: a kernel's host version with copies of the arguments, made when it was prepared.
-// Copies of it share those.
+// Copies of this object share them.
 class PreparedLaunch {
  public:
-  // REQUIRES: `arguments` holds a pointer for each argument of `kernel`.
+  // REQUIRES: `arguments` has a pointer for each argument of `kernel`.
   PreparedLaunch(std::shared_ptr<const HostKernel> kernel, const MccsEmulatedLaunch& launch,
                  void* const* arguments);
 
@@ -69,7 +69,7 @@ class PreparedLaunch {
   const MccsEmulatedLaunch& launch() const { return launch_; }
   bool waited() const { return kernel_->waited; }
   bool watches() const { return kernel_->watches; }
-  // A pointer to each argument's copy. LIFETIME: as long as a copy of this launch.
+  // Returns a pointer to each argument's copy. LIFETIME: until the last copy of this launch ends.
   void** arguments() const;
 
  private:

@@ -9,8 +9,8 @@
 namespace mccs::emulation {
 namespace {
 
-// A mapping of another process keeps the seal off; an exported descriptor carries a shared lock
-// (ExportMemory), which lives as long as any copy of it.
+// A mapping in another process prevents the seal. An exported descriptor has a shared lock
+// (ExportMemory), which lasts as long as any copy of it.
 bool IsHeldElsewhere(int memory) {
   if (flock(memory, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return true;
   return fcntl(memory, F_ADD_SEALS, F_SEAL_WRITE) != 0 && errno == EBUSY;

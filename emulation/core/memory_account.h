@@ -1,9 +1,8 @@
-// How much memory each emulated GPU has left: MCCS_EMULATED_MEMORY less what this process has
-// taken.
+// The free memory of each emulated GPU: MCCS_EMULATED_MEMORY minus the allocations of this process.
 //
-// Memory that was freed here while another process still maps it, or holds a descriptor that was
-// exported, is not free, as on a GPU: nobody else could be given it. The kernel knows: it grants
-// the seal against writing, and the exclusive lock, to whoever is alone with a memory file.
+// Memory that was freed here is not free while another process maps it or holds an exported
+// descriptor, as on a GPU. The kernel can tell: it grants the seal against writing, and the
+// exclusive lock, only if no other process uses the memory file.
 //
 // THREAD: any; one lock inside.
 #ifndef MCCS_EMULATION_CORE_MEMORY_ACCOUNT_H_
@@ -20,15 +19,15 @@ namespace mccs::emulation {
 
 class MemoryAccount {
  public:
-  // `capacity_bytes`: of each GPU, counted in this process alone.
+  // `capacity_bytes`: of each GPU, counted in this process only.
   MemoryAccount(int gpus, uint64_t capacity_bytes);
 
-  // False where that much is not left.
+  // Returns false if less than `bytes` is free.
   bool Take(int gpu, size_t bytes);
   void GiveBack(int gpu, size_t bytes);
-  // Gives back the bytes of a memory file once nobody else holds it. REQUIRES: this process does
-  // not map it any more. The descriptor's number is free afterwards: a handle that names it is
-  // stale.
+  // Releases the bytes of a memory file once no other process holds it. The descriptor's number is
+  // free afterwards, so a handle that contains it is stale.
+  // REQUIRES: this process does not map the file any more.
   void GiveBackUnlessHeld(int gpu, size_t bytes, UniqueFd memory);
 
   uint64_t used_bytes(int gpu);
@@ -40,12 +39,12 @@ class MemoryAccount {
     size_t bytes;
     UniqueFd memory;
   };
-  void ForgetReleased();  // the lock is held
+  void ForgetReleased();  // REQUIRES: the lock is held
 
   std::mutex mutex_;
   const uint64_t capacity_bytes_;
   std::vector<uint64_t> used_bytes_;  // by gpu
-  std::vector<Held> held_;            // freed here, and held by others when last looked at
+  std::vector<Held> held_;            // freed here, but held by others at the last check
 };
 
 }  // namespace mccs::emulation

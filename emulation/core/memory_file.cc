@@ -18,8 +18,8 @@
 namespace mccs::emulation {
 namespace {
 
-// memfd_create; where descriptors run out, once more under the hard limit: each allocation needs
-// one, and programs that never needed more than 1,024 have as many tensors.
+// Calls memfd_create. If no descriptor is left, raises the limit to the hard limit and retries:
+// each allocation needs a descriptor, and a program may have more than 1,024 tensors.
 int MakeMemfd(const std::string& name) {
   const int fd = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd >= 0 || errno != EMFILE) return fd;
@@ -39,7 +39,8 @@ const int kMemoryFileSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 CUresult MakeMemoryFile(const std::string& name, size_t bytes, UniqueFd* file) {
   UniqueFd fd(MakeMemfd(name));
   if (!fd.valid()) {
-    fprintf(stderr, "emulated CUDA: no descriptor for device memory: %s; raise ulimit -n\n",
+    fprintf(stderr,
+            "emulated CUDA: cannot create a memory file for device memory: %s; raise ulimit -n\n",
             strerror(errno));
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -64,11 +65,12 @@ bool MapMemoryFile(int file, uintptr_t address, size_t bytes) {
   void* const place = reinterpret_cast<void*>(address);
   if (mmap(place, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) return false;
   madvise(place, bytes, MADV_DONTFORK);
-  madvise(place, bytes, MADV_HUGEPAGE);  // advice: a system without huge pages says no
+  madvise(place, bytes, MADV_HUGEPAGE);  // optional: fails without support for huge pages
   return true;
 }
 
-// Opened anew: a lock belongs to what an open made, which copies and mappings share.
+// Opens the file again: a lock belongs to an open file description, which copies and mappings
+// share.
 UniqueFd ExportMemoryFile(int file) {
   const std::string path = "/proc/self/fd/" + std::to_string(file);
   UniqueFd exported(open(path.c_str(), O_RDWR | O_CLOEXEC));

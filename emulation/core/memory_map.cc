@@ -17,7 +17,7 @@ void Unmap(const Region& region) {
   CloseSealedMemory(reinterpret_cast<void*>(region.base), region.mapped_bytes, region.fd);
 }
 
-// Whether every page from `address` on is mapped; makes them present, as pinning does.
+// Returns whether every page of the range is mapped. Makes the pages present, as pinning does.
 bool IsMapped(uintptr_t address, size_t bytes) {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t first = address / page * page;
@@ -92,12 +92,12 @@ CUresult MemoryMap::Register(int gpu, void* address, size_t bytes, unsigned flag
   return Insert(std::move(region));
 }
 
-// CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED where the region overlaps another.
+// Returns CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED if the region overlaps another one.
 CUresult MemoryMap::Insert(Region region) {
   std::lock_guard lock(mutex_);
   auto next = regions_.lower_bound(region.base);
-  // Memory that we mapped just now lies over no other: what seems to be there was registered and
-  // then unmapped by the program without a word.
+  // A new mapping cannot overlap another one. So an overlapping region was registered, and then
+  // unmapped by the program without cuMemHostUnregister.
   if (region.mapped_bytes > 0) {
     while (next != regions_.end() && next->first - region.base < region.bytes) {
       next = regions_.erase(next);
@@ -159,7 +159,7 @@ void MemoryMap::FreeAllOf(int gpu) {
       if (region.gpu == gpu) bases.push_back(base);
     }
   }
-  for (const uintptr_t base : bases) Free(base);  // refuses what is not the GPU's
+  for (const uintptr_t base : bases) Free(base);  // rejects regions that are not the GPU's
 }
 
 CUresult MemoryMap::Export(CUdeviceptr address, CUipcMemHandle* handle) const {

@@ -82,7 +82,7 @@ CUresult MemoryPools::SetAttribute(CUmemoryPool handle, CUmemPool_attribute attr
     *flag = *static_cast<const int*>(value) != 0;
     return CUDA_SUCCESS;
   };
-  // A high-water mark can only be brought down to what is there now.
+  // A high-water mark can only be reset to the current value.
   const auto reset = [value](uint64_t* high, uint64_t now) {
     if (*static_cast<const cuuint64_t*>(value) != 0) return CUDA_ERROR_INVALID_VALUE;
     *high = now;
@@ -175,7 +175,8 @@ void MemoryPools::StopUsing(MemoryPool& pool, CUdeviceptr address) {
   pool.used.erase(found);
 }
 
-// The smallest block that fits and may be used again by this stream. It becomes another buffer.
+// Takes the smallest block that fits and that this stream may reuse. The block gets a new buffer
+// id.
 CUresult MemoryPools::TakeUnused(MemoryPool& pool, const Stream& stream, size_t bytes,
                                  CUdeviceptr* address) {
   auto best = pool.unused.end();
@@ -185,7 +186,7 @@ CUresult MemoryPools::TakeUnused(MemoryPool& pool, const Stream& stream, size_t 
     }
     if (block->freed.stream.get() == &stream || engine_->IsReached(block->freed)) best = block;
   }
-  // A much larger block is kept for what needs it.
+  // A much larger block stays unused for larger requests.
   if (best == pool.unused.end() || best->bytes / 2 > bytes) return CUDA_ERROR_OUT_OF_MEMORY;
   *address = best->address;
   map_->Rename(best->address);
@@ -211,7 +212,7 @@ CUresult MemoryPools::Allocate(CUmemoryPool handle, const std::shared_ptr<Stream
     return map_->Allocate(RegionKind::kPool, pool->gpu, physical, whole, address);
   };
   CUresult result = allocate();
-  if (result == CUDA_ERROR_OUT_OF_MEMORY) {  // what lies unused may make room
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) {  // unused blocks may make room
     for (const auto& other : pools_) {
       if (other->gpu == pool->gpu) Trim(*other, 0);
     }
@@ -252,7 +253,7 @@ CUmemoryPool MemoryPools::PoolOf(CUdeviceptr base) {
   return pool == nullptr ? nullptr : Handle(*pool);
 }
 
-// Gives back unused blocks whose streams have come to the free, until no more than that is
+// Frees unused blocks whose streams have reached the free, until at most `bytes_to_keep` bytes are
 // reserved.
 void MemoryPools::Trim(MemoryPool& pool, uint64_t bytes_to_keep) {
   std::erase_if(pool.unused, [&](const MemoryPool::Unused& block) {

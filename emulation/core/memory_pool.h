@@ -1,9 +1,9 @@
-// Memory pools: allocation and free in the order of streams.
+// Memory pools: stream-ordered allocation and free.
 //
-// A free marks the place in its stream from which the block may be used again: by the same stream
-// at once, since its later work comes later; by others when the stream has come there. Blocks that
-// nobody uses stay with the pool, and beyond the release threshold they are given back at the
-// program's next synchronisation, as CUDA does.
+// A free marks the point in its stream from which the block may be reused. The same stream may
+// reuse it at once, since its later work comes later. Other streams may reuse it when the stream
+// has reached that point. Unused blocks stay in the pool. Beyond the release threshold they are
+// freed at the program's next synchronization, as in CUDA.
 //
 // THREAD: any; one lock inside, taken before MemoryMap's and the engine's.
 #ifndef MCCS_EMULATION_CORE_MEMORY_POOL_H_
@@ -25,20 +25,20 @@
 
 namespace mccs::emulation {
 
-// A CUmemoryPool is its address.
+// The CUmemoryPool is its address.
 struct MemoryPool {
   struct Unused {
     CUdeviceptr address = 0;
     size_t bytes = 0;
-    Point freed;  // where in its stream
+    Point freed;  // the point of the free in its stream
   };
 
   int gpu = 0;
   bool is_default = false;
-  bool destroyed = false;  // lives on for the blocks that are in use
-  uint64_t max_bytes = 0;  // 0: no limit of its own
+  bool destroyed = false;  // stays until its last block is freed
+  uint64_t max_bytes = 0;  // 0: no limit
   uint64_t release_threshold = 0;
-  int reuse_follow_events = 1;  // kept for questions
+  int reuse_follow_events = 1;  // only for queries
   int reuse_opportunistic = 1;
   int reuse_internal = 1;
   uint64_t reserved_bytes = 0;
@@ -52,7 +52,7 @@ struct MemoryPool {
 
 class MemoryPools {
  public:
-  // LIFETIME: all three outlive the pools. `gpus`: those that the program sees.
+  // LIFETIME: all three outlive the pools. `gpus`: the GPUs that the program sees.
   MemoryPools(MemoryMap* map, Engine* engine, const std::vector<GpuIdentity>* gpus);
 
   CUmemoryPool default_pool(int gpu) const { return Handle(*defaults_[static_cast<size_t>(gpu)]); }
@@ -68,22 +68,22 @@ class MemoryPools {
 
   CUresult Allocate(CUmemoryPool pool, const std::shared_ptr<Stream>& stream, size_t bytes,
                     CUdeviceptr* address);
-  // CUDA_ERROR_INVALID_VALUE where no block of a pool begins there.
+  // Returns CUDA_ERROR_INVALID_VALUE if no block of a pool begins at `address`.
   CUresult Free(CUdeviceptr address, const std::shared_ptr<Stream>& stream);
-  // At once: the program's work is done already.
+  // Frees at once. REQUIRES: the work that uses the block is done.
   CUresult FreeNow(CUdeviceptr address);
-  // The pool of a block, or null.
+  // Returns the pool of a block, or null.
   CUmemoryPool PoolOf(CUdeviceptr base);
 
   CUresult TrimTo(CUmemoryPool pool, size_t bytes_to_keep);
-  // After a synchronisation: gives back what is beyond the pools' thresholds.
+  // Called after a synchronization: frees unused blocks beyond the pools' thresholds.
   void TrimAll();
-  // A GPU's memory was given back as a whole.
+  // Called when all memory of a GPU was freed.
   void ForgetAllOf(int gpu);
 
  private:
   static CUmemoryPool Handle(MemoryPool& pool) { return reinterpret_cast<CUmemoryPool>(&pool); }
-  // All below: the lock is held.
+  // REQUIRES for all below: the lock is held.
   MemoryPool* Find(CUmemoryPool pool);
   MemoryPool* Owner(CUdeviceptr address);
   CUresult TakeUnused(MemoryPool& pool, const Stream& stream, size_t bytes, CUdeviceptr* address);
@@ -99,7 +99,7 @@ class MemoryPools {
   std::vector<std::unique_ptr<MemoryPool>> pools_;
   std::vector<MemoryPool*> defaults_;  // by gpu
   std::vector<MemoryPool*> current_;   // by gpu
-  std::atomic<int> unused_blocks_{0};  // so that a synchronisation need not take the lock
+  std::atomic<int> unused_blocks_{0};  // lets a synchronization skip the lock
 };
 
 }  // namespace mccs::emulation

@@ -9,8 +9,8 @@
 namespace mccs::emulation {
 namespace {
 
-// Reads variable `name` into `*value` where it is set. Returns false, after a word on stderr, where
-// it is no number from `least` to `most`.
+// Reads variable `name`, if it is set, into `*value`. Prints a line to stderr and returns false if
+// it is not a number from `least` to `most`.
 bool ReadCount(const char* name, int least, int most, int* value) {
   const char* text = getenv(name);
   if (text == nullptr) return true;
@@ -18,15 +18,15 @@ bool ReadCount(const char* name, int least, int most, int* value) {
   int parsed = 0;
   const auto [end, error] = std::from_chars(copy.data(), copy.data() + copy.size(), parsed);
   if (error != std::errc() || end != copy.data() + copy.size() || parsed < least || parsed > most) {
-    fprintf(stderr, "emulated CUDA: %s=\"%s\" is not a number from %d to %d\n", name, text, least,
-            most);
+    fprintf(stderr, "emulated CUDA: invalid %s=\"%s\": expected a number from %d to %d\n", name,
+            text, least, most);
     return false;
   }
   *value = parsed;
   return true;
 }
 
-// What CUDA makes of its own variable: a text that is no number from 1 to 32 changes nothing.
+// As CUDA does, ignores a value that is not a number from 1 to 32.
 void ReadGpuConnections(int* connections) {
   constexpr int kMost = 32;
   const char* text = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
@@ -70,7 +70,8 @@ std::optional<Options> ReadOptions() {
     const std::optional<uint64_t> bytes = ParseBytes(text);
     if (!bytes) {
       fprintf(stderr,
-              "emulated CUDA: MCCS_EMULATED_MEMORY=\"%s\" is not a number of bytes such as 80G\n",
+              "emulated CUDA: invalid MCCS_EMULATED_MEMORY=\"%s\": expected a number of bytes such "
+              "as 80G\n",
               text);
       good = false;
     } else {

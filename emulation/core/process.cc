@@ -12,13 +12,13 @@ namespace {
 
 std::atomic<Process*> g_process{nullptr};  // never deleted; see process.h
 std::atomic<bool> g_forked{false};         // a child whose parent had used CUDA
-std::mutex g_start;                        // guards the making only
+std::mutex g_start;                        // guards the creation only
 
 void AfterForkInChild() { g_forked.store(true); }
 
-// As a driver does at a process's end, which kills the kernels that still run: what a stream that
-// waits has before it is never done, and no thread waits for it any more. Static objects that were
-// there before CUDA was initialised are destroyed after this, the others before.
+// Ends the engine as a driver ends at process exit, when it kills running kernels: work behind a
+// waiting stream does not run, and no thread waits for it any more. Static objects that were
+// constructed before CUDA was initialized are destroyed after this, the others before.
 void EndEngine() {
   if (!g_forked.load()) g_process.load(std::memory_order_acquire)->engine.End();
 }
@@ -50,8 +50,8 @@ CUresult PeerAccess::Disable(int gpu, int peer) {
   return removed ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
 }
 
-// The main thread's state stays: a program's static destructors, which run after those of its
-// thread's variables, may still use CUDA.
+// The main thread's state is never destroyed: a program's static destructors, which run after those
+// of its thread-local variables, may still use CUDA.
 ThreadState& CurrentThread() {
   thread_local ThreadState* state = nullptr;
   struct Reaper {
@@ -71,7 +71,7 @@ ThreadState& CurrentThread() {
 
 CUresult StartProcess() {
   if (g_forked.load()) return CUDA_ERROR_NOT_INITIALIZED;
-  // Acquire: pairs with the release below; whoever sees the process sees it whole.
+  // Acquire: pairs with the release below, so that readers see a complete process.
   Process* process = g_process.load(std::memory_order_acquire);
   if (process == nullptr) {
     std::lock_guard lock(g_start);

@@ -1,10 +1,10 @@
-// All that the emulation knows in one process, and what each of its threads has chosen.
+// The emulation's state in one process, and the settings of each of its threads.
 //
-// CUDA's API is one of global functions, so this is the emulation's one process state. It is made
-// by cuInit and never taken down: a program may use CUDA until its last instruction, and the
-// engine's threads outlive main(). A library constructor makes nothing: every child of a job
-// inherits the preload. A forked child of a process that has used CUDA cannot use it, as with the
-// real one.
+// CUDA's API consists of global functions, so this is the one global state of the emulation. cuInit
+// creates it, and nothing destroys it: a program may use CUDA until it ends, and the engine's
+// threads outlive main(). A library constructor creates nothing, because every child of a job
+// inherits the preload. A child that was forked after its parent used CUDA cannot use it, as with
+// NVIDIA's driver.
 #ifndef MCCS_EMULATION_CORE_PROCESS_H_
 #define MCCS_EMULATION_CORE_PROCESS_H_
 
@@ -31,14 +31,14 @@
 
 namespace mccs::emulation {
 
-// The primary context of one GPU; its address is the CUcontext.
+// The primary context of one GPU; the CUcontext is its address.
 struct Context {
   int gpu = 0;
   std::atomic<int> retained{0};
   std::atomic<unsigned> flags{0};
 };
 
-// Which GPU may reach which other one's memory. All can; programs must still ask, once each.
+// Peer access between GPUs. All pairs are capable, but a program must enable each direction once.
 class PeerAccess {
  public:
   CUresult Enable(int gpu, int peer);
@@ -53,7 +53,7 @@ struct Process {
   explicit Process(Options given);
 
   Options options;
-  std::vector<GpuIdentity> gpus;  // those that the program sees
+  std::vector<GpuIdentity> gpus;  // GPUs that the program sees
   std::vector<std::unique_ptr<Context>> contexts;
   MemoryMap memory;
   VirtualMemory virtual_memory{&memory, &gpus};
@@ -66,35 +66,35 @@ struct Process {
   GraphState graphs{&engine};
 };
 
-// What one thread has chosen.
+// The settings of one thread.
 struct ThreadState {
   std::vector<int> contexts;  // a stack of GPUs; the last one is current
-  std::map<int, std::shared_ptr<Stream>> default_streams;  // its own, by GPU
+  std::map<int, std::shared_ptr<Stream>> default_streams;  // per-thread default streams, by GPU
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 };
 ThreadState& CurrentThread();
 
-// Makes the process's state where there is none yet.
+// Creates the process's state if there is none yet.
 CUresult StartProcess();
 
-// What nearly every entry point begins with:
+// Most entry points begin with:
 //   Session session;
 //   if (const CUresult result = session.EnterContext(); result != CUDA_SUCCESS) return result;
 struct Session {
   Process* process = nullptr;
   int gpu = -1;
 
-  CUresult Enter();         // CUDA is initialised
-  CUresult EnterContext();  // besides, a context is current
+  CUresult Enter();         // requires that CUDA is initialized
+  CUresult EnterContext();  // also requires a current context
 
-  // The stream for a handle: 0 and 1 are the legacy default stream of the current GPU, 2 is the
-  // thread's own, else one that was created. Null where it is none of these.
+  // Returns the stream of a handle: 0 and 1 are the legacy default stream of the current GPU, 2 is
+  // the thread's own default stream, others were created. Null for an invalid handle.
   std::shared_ptr<Stream> FindStream(CUstream handle) const;
   bool IsGpu(int ordinal) const {
     return ordinal >= 0 && ordinal < static_cast<int>(process->gpus.size());
   }
   CUcontext ContextOf(int ordinal) const;
-  // The GPU whose context this is, or -1.
+  // Returns the GPU of a context, or -1.
   int GpuOf(CUcontext context) const;
 };
 

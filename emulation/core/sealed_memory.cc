@@ -26,14 +26,14 @@ std::string MemfdName(uint64_t secret) {
   return name;
 }
 
-// A forked child has no use for device memory, and must not keep it from being given back.
+// Excludes the mapping from forked children: they cannot use it, and would keep the memory
+// allocated.
 void* Prepared(void* address, size_t bytes) {
   madvise(address, bytes, MADV_DONTFORK);
   return address;
 }
 
-// Maps the whole file. Large mappings begin at a huge page's boundary and may be made of such
-// pages.
+// Maps the whole file. Large mappings are aligned for huge pages.
 void* MapShared(int fd, size_t bytes) {
   if (bytes < kHugePage) {
     void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -55,12 +55,12 @@ void* MapShared(int fd, size_t bytes) {
   if (end > aligned + bytes) {
     munmap(reinterpret_cast<void*>(aligned + bytes), end - aligned - bytes);
   }
-  madvise(address, bytes, MADV_HUGEPAGE);  // advice: a system without huge pages says no
+  madvise(address, bytes, MADV_HUGEPAGE);  // optional: fails without support for huge pages
   return Prepared(address, bytes);
 }
 
 CUresult Refuse(const MccsEmulationIpcHandle& handle, const char* why) {
-  fprintf(stderr, "emulated CUDA: cannot open memory of process %d (descriptor %d): %s\n",
+  fprintf(stderr, "emulated CUDA: cannot import memory of process %d (descriptor %d): %s\n",
           handle.pid, handle.fd, why);
   return CUDA_ERROR_MAP_FAILED;
 }
@@ -109,24 +109,25 @@ CUresult OpenSealedMemory(const MccsEmulationIpcHandle& handle, SealedMemory* me
   }
   const std::string path =
       "/proc/" + std::to_string(handle.pid) + "/fd/" + std::to_string(handle.fd);
-  // The name first: opening a stranger's descriptor (a pipe, a terminal) could block or do harm.
+  // Check the name first: opening an unrelated descriptor (a pipe, a terminal) could block or do
+  // harm.
   if (!NameMatches(path, handle.secret)) {
-    return Refuse(handle, "the process is gone, may not be looked into, or has freed the memory");
+    return Refuse(handle, "the process has ended, denies access, or has freed the memory");
   }
   UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
   struct stat status;
   if (!fd.valid() || fstat(fd.get(), &status) != 0) return Refuse(handle, strerror(errno));
   if (status.st_dev != handle.device || status.st_ino != handle.inode ||
       static_cast<uint64_t>(status.st_size) != handle.bytes || handle.bytes == 0) {
-    return Refuse(handle, "the descriptor stands for other memory");
+    return Refuse(handle, "the descriptor refers to other memory");
   }
   if ((fcntl(fd.get(), F_GET_SEALS) & kMemoryFileSeals) != kMemoryFileSeals) {
-    return Refuse(handle, "not sealed");
+    return Refuse(handle, "the memory file is not sealed");
   }
   memory->address = MapShared(fd.get(), handle.bytes);
   if (memory->address == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   memory->handle = handle;
-  memory->fd = -1;  // the mapping holds the memory
+  memory->fd = -1;  // the mapping keeps the memory
   return CUDA_SUCCESS;
 }
 

@@ -1,4 +1,4 @@
-// The memory behind one allocation: a sealed memfd, mapped; and its way into another process.
+// The memory of one allocation: a mapped, sealed memfd, and its import into another process.
 #ifndef MCCS_EMULATION_CORE_SEALED_MEMORY_H_
 #define MCCS_EMULATION_CORE_SEALED_MEMORY_H_
 
@@ -17,17 +17,17 @@ struct SealedMemory {
   MccsEmulationIpcHandle handle{};
 };
 
-// Makes `bytes` (whole pages) of zeros. CUDA_ERROR_OUT_OF_MEMORY where the system refuses.
+// Creates `bytes` (whole pages) of zeros. Returns CUDA_ERROR_OUT_OF_MEMORY if the system refuses.
 CUresult MakeSealedMemory(size_t bytes, int physical_gpu, SealedMemory* memory);
 
-// Maps the memory that `handle` stands for, after checking that it still does.
-// CUDA_ERROR_INVALID_VALUE for what is no handle of ours, CUDA_ERROR_MAP_FAILED (with a reason on
-// stderr) where the owner is gone, has freed the memory or may not be looked into.
+// Maps the memory that `handle` refers to, after checking that the handle is still valid. Returns
+// CUDA_ERROR_INVALID_VALUE if the handle is not the emulation's. Returns CUDA_ERROR_MAP_FAILED
+// (with a reason on stderr) if the owner has ended, has freed the memory or denies access.
 CUresult OpenSealedMemory(const MccsEmulationIpcHandle& handle, SealedMemory* memory);
 
 void CloseSealedMemory(void* address, size_t bytes, int fd);
 
-// Pages of a mapping without a file, for host memory. Null where the system refuses.
+// Maps anonymous pages for host memory. Returns null if the system refuses.
 void* MapAnonymous(size_t bytes);
 
 size_t RoundUpToPages(size_t bytes);

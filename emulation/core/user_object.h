@@ -1,7 +1,7 @@
 // Objects of the program that live as long as graphs refer to them (cuUserObjectCreate).
 //
-// A destructor is code of the program that a library's internal thread may run: it never runs
-// inside a call of CUDA, so that the caller may hold any lock (GraphState::Release).
+// A destructor is code of the program. It never runs inside a CUDA call, so that the caller may
+// hold any lock. A thread of the emulation runs it (GraphState::Release).
 #ifndef MCCS_EMULATION_CORE_USER_OBJECT_H_
 #define MCCS_EMULATION_CORE_USER_OBJECT_H_
 
@@ -20,16 +20,16 @@ struct UserObject {
   std::atomic<uint64_t> references{0};
 };
 
-// References that one graph, or one executable graph, holds. Copying does not count them.
+// References that one graph or executable graph holds. Copying this object does not count them.
 class UserReferences {
  public:
   void Add(const std::shared_ptr<UserObject>& object, uint64_t count);
-  // False where fewer are held.
+  // Returns false if fewer are held.
   bool Remove(const std::shared_ptr<UserObject>& object, uint64_t count);
-  // As many again, for another holder.
+  // Adds the same references for another holder.
   UserReferences Duplicate() const;
   bool empty() const { return counts_.empty(); }
-  // Gives all back and returns the objects that nobody refers to any more.
+  // Releases all references and returns the objects without remaining references.
   std::vector<std::shared_ptr<UserObject>> ReleaseAll();
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 bool IsWhole(size_t bytes) { return bytes > 0 && bytes % kGranularityBytes == 0; }
 
-// Addresses without memory behind them; what was there is gone.
+// Reserves addresses without memory. Replaces existing mappings.
 bool MapNothing(uintptr_t address, size_t bytes) {
   return mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE,
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
@@ -46,7 +46,7 @@ CUresult VirtualMemory::Create(size_t bytes, const CUmemAllocationProp& properti
   return Add(std::move(memory), handle);
 }
 
-// The last reference, of either kind, is the memory's end.
+// Frees the memory when no handle and no mapping refers to it.
 void VirtualMemory::DropIfUnused(std::map<CUmemGenericAllocationHandle, Memory>::iterator found) {
   Memory& memory = found->second;
   if (memory.handles > 0 || memory.mappings > 0) return;
@@ -91,7 +91,7 @@ CUresult VirtualMemory::Reserve(size_t bytes, size_t alignment, uintptr_t hint,
   if (!IsWhole(bytes) || (alignment & (alignment - 1)) != 0) return CUDA_ERROR_INVALID_VALUE;
   const size_t boundary = std::max(alignment, kGranularityBytes);
   if (bytes > SIZE_MAX - boundary) return CUDA_ERROR_OUT_OF_MEMORY;
-  // More than asked for, of which the ends are given back.
+  // Maps more than requested, for the alignment, and unmaps both ends.
   void* const place = mmap(reinterpret_cast<void*>(hint), bytes + boundary, PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -188,7 +188,7 @@ CUresult VirtualMemory::SetAccess(uintptr_t address, size_t bytes,
   for (const uintptr_t base : bases) {
     Mapping& mapping = mappings_.at(base);
     for (const CUmemAccessDesc& one : access) mapping.access[one.location.id] = one.flags;
-    // The host stands in for every GPU, so it may do what any of them may.
+    // The host accesses the memory for every GPU, so it gets the union of their permissions.
     int protection = PROT_NONE;
     for (const auto& [gpu, flags] : mapping.access) {
       if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) protection |= PROT_READ;
@@ -236,7 +236,7 @@ CUresult VirtualMemory::Import(int fd, CUmemGenericAllocationHandle* handle) {
   memory.properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   memory.properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   for (size_t i = 0; i < gpus_->size(); ++i) {
-    // Memory of a GPU that this process does not see counts as the first one's.
+    // Memory of a GPU that this process does not see counts for the first GPU.
     if ((*gpus_)[i].physical == physical) memory.properties.location.id = static_cast<int>(i);
   }
   std::lock_guard lock(mutex_);

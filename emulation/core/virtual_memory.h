@@ -1,12 +1,12 @@
 // Virtual memory management: memory without an address (cuMemCreate), ranges of addresses without
-// memory (cuMemAddressReserve), and mappings of one into the other.
+// memory (cuMemAddressReserve), and mappings between them.
 //
-// A memory is a sealed memfd; it lives while a handle of this process or a mapping refers to it,
-// and its pages for as long as any process holds it. A mapping is known to MemoryMap, so that
-// copies and pointer attributes find it, and has an id of its own: an address that is mapped anew
-// is another buffer.
+// A memory is a sealed memfd. It lives while a handle of this process or a mapping refers to it;
+// its pages live while any process holds it. MemoryMap knows each mapping, so that copies and
+// pointer attributes find it. Each mapping has its own id: an address that is mapped again is
+// another buffer.
 //
-// THREAD: any; one lock inside, taken before MemoryMap's. Nothing here waits for streams.
+// THREAD: any; one lock inside, taken before MemoryMap's. No function waits for streams.
 #ifndef MCCS_EMULATION_CORE_VIRTUAL_MEMORY_H_
 #define MCCS_EMULATION_CORE_VIRTUAL_MEMORY_H_
 
@@ -25,31 +25,31 @@
 
 namespace mccs::emulation {
 
-// What sizes and addresses are multiples of; a GPU's large page.
+// Granularity of sizes and addresses: a GPU's large page.
 inline constexpr size_t kGranularityBytes = size_t{2} << 20;
 
 class VirtualMemory {
  public:
-  // `gpus`: those that the program sees. LIFETIME: `map` outlives this.
+  // `gpus`: the GPUs that the program sees. LIFETIME: `map` outlives this.
   VirtualMemory(MemoryMap* map, const std::vector<GpuIdentity>* gpus) : map_(map), gpus_(gpus) {}
 
   CUresult Create(size_t bytes, const CUmemAllocationProp& properties,
                   CUmemGenericAllocationHandle* handle);
   CUresult Release(CUmemGenericAllocationHandle handle);
   CUresult GetProperties(CUmemGenericAllocationHandle handle, CUmemAllocationProp* properties);
-  // The handle of what is mapped there, with one more reference.
+  // Returns the handle of the memory mapped at `address`, and adds a reference to it.
   CUresult Retain(uintptr_t address, CUmemGenericAllocationHandle* handle);
 
   CUresult Reserve(size_t bytes, size_t alignment, uintptr_t hint, uintptr_t* address);
   CUresult FreeReservation(uintptr_t address, size_t bytes);
 
   CUresult Map(uintptr_t address, size_t bytes, CUmemGenericAllocationHandle handle);
-  // Whole mappings only.
+  // Unmaps whole mappings only.
   CUresult Unmap(uintptr_t address, size_t bytes);
   CUresult SetAccess(uintptr_t address, size_t bytes, std::span<const CUmemAccessDesc> access);
   CUresult GetAccess(uintptr_t address, int gpu, CUmemAccess_flags* flags);
 
-  // A descriptor that another process, or this one, may import.
+  // Returns a descriptor that another process, or this one, may import.
   CUresult Export(CUmemGenericAllocationHandle handle, int* fd);
   CUresult Import(int fd, CUmemGenericAllocationHandle* handle);
 
@@ -58,7 +58,7 @@ class VirtualMemory {
     UniqueFd file;
     size_t bytes = 0;
     CUmemAllocationProp properties{};
-    bool imported = false;  // another handle accounts for it
+    bool imported = false;  // counted for another handle
     uint64_t handles = 0;   // references by handle
     uint64_t mappings = 0;
   };
@@ -70,7 +70,7 @@ class VirtualMemory {
 
   CUresult Add(Memory memory, CUmemGenericAllocationHandle* handle);
   void DropIfUnused(std::map<CUmemGenericAllocationHandle, Memory>::iterator memory);
-  // The mappings that fill the range exactly; empty where there are none such.
+  // Returns the mappings that fill the range exactly, or empty.
   std::vector<uintptr_t> MappingsIn(uintptr_t address, size_t bytes) const;
   bool IsReserved(uintptr_t address, size_t bytes) const;
 

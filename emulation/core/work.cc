@@ -11,15 +11,15 @@ namespace mccs::emulation {
 namespace {
 
 uint64_t Load(const Word& word) {
-  // Acquire: pairs with the release (or stronger) store of whoever signals; what was written before
-  // the signal is visible to the work behind the wait.
+  // Acquire: pairs with the release (or stronger) store of the signaling thread. Data written
+  // before the signal is visible to the work behind the wait.
   if (word.wide) {
     return std::atomic_ref(*static_cast<uint64_t*>(word.address)).load(std::memory_order_acquire);
   }
   return std::atomic_ref(*static_cast<uint32_t*>(word.address)).load(std::memory_order_acquire);
 }
 
-// On a GPU the comparison is of the difference as a signed number, so that counters may wrap.
+// Compares the difference as a signed number, as a GPU does, so that counters may wrap.
 template <typename Unsigned>
 bool Compare(Unsigned seen, Unsigned value, Comparison comparison) {
   switch (comparison) {
@@ -54,7 +54,7 @@ void Do(const CopyRows& copy) {
   auto* to = static_cast<std::byte*>(copy.to);
   const auto* from = static_cast<const std::byte*>(copy.from);
   for (size_t row = 0; row < copy.rows; ++row) {
-    // Overlap is undefined in CUDA; memmove keeps it from being undefined here.
+    // Overlap is undefined in CUDA; memmove keeps it defined here.
     memmove(to + row * copy.to_pitch, from + row * copy.from_pitch, copy.row_bytes);
   }
 }

@@ -1,4 +1,4 @@
-// What a stream can be asked to do.
+// The kinds of work that a stream runs.
 #ifndef MCCS_EMULATION_CORE_WORK_H_
 #define MCCS_EMULATION_CORE_WORK_H_
 
@@ -14,13 +14,13 @@ namespace mccs::emulation {
 
 class Stream;
 
-// "The stream has done its work up to `number`."
+// A point in a stream: reached when the stream has done its work up to `number`.
 struct Point {
   std::shared_ptr<Stream> stream;
   uint64_t number = 0;
 };
 
-// A word of 32 or 64 bits in memory that the host sees too. `fence`: it is the value of a
+// A word of 32 or 64 bits in memory that the host can access. `fence`: it is the value of a
 // FenceLine.
 struct Word {
   void* address = nullptr;
@@ -28,7 +28,7 @@ struct Word {
   bool fence = false;
 };
 
-// Stores a value that others, also other processes, wait for.
+// Stores a value that other streams, threads or processes wait for.
 struct WriteWord {
   Word word;
   uint64_t value = 0;
@@ -36,17 +36,17 @@ struct WriteWord {
 
 enum class Comparison { kGreaterOrEqual, kEqual, kAnd, kNor };
 
-// Holds the stream (and its hardware queue) until the word compares.
-// `beside`: it is a kernel that watches the word, so that the queue goes on once it has begun.
+// Blocks the stream (and its hardware queue) until the comparison holds.
+// `beside`: it is a kernel that watches the word, so the queue continues once it has begun.
 struct WaitWord {
   Word word;
   uint64_t value = 0;
   Comparison comparison = Comparison::kEqual;
-  bool announced = false;  // counted in the line's `sleepers`, until this wait is over
+  bool announced = false;  // counted in the line's `sleepers` until this wait is over
   bool beside = false;
 };
 
-// Rows of bytes from one place to another. A plain copy is one row.
+// Copies rows of bytes. A plain copy is one row.
 struct CopyRows {
   void* to = nullptr;
   const void* from = nullptr;
@@ -54,10 +54,10 @@ struct CopyRows {
   size_t rows = 1;
   size_t to_pitch = 0;
   size_t from_pitch = 0;
-  std::shared_ptr<std::vector<std::byte>> staged;  // keeps `from` alive where it is a copy
+  std::shared_ptr<std::vector<std::byte>> staged;  // owns `from` if that is a staged copy
 };
 
-// Rows of equal elements of 1, 2 or 4 bytes.
+// Fills rows with equal elements of 1, 2 or 4 bytes.
 struct FillRows {
   void* to = nullptr;
   uint32_t value = 0;
@@ -67,47 +67,46 @@ struct FillRows {
   size_t pitch = 0;
 };
 
-// Code of the program (a host function, a kernel's host version): may take any time, may block.
+// Code of the program (a host function, a kernel's host version). May take any time and may block.
 struct ProgramCode {
   std::function<void()> run;
 };
 
-// Short work of our own, such as giving memory back to a pool.
+// Short work of the emulation, such as returning memory to a pool.
 struct OwnCode {
   std::function<void()> run;
 };
 
-// One cuEventRecord: where in its stream, and when it was reached.
+// One cuEventRecord: its point, and when the point was reached.
 struct Record {
   Point point;
-  std::chrono::steady_clock::time_point reached{};  // valid once `point` is
+  std::chrono::steady_clock::time_point reached{};  // valid once `point` is reached
 };
 
 struct ReachRecord {
   std::shared_ptr<Record> record;
 };
 
-// Nothing but the dependencies that it was enqueued with.
+// Has no effect except its dependencies.
 struct Join {};
 
 using Work =
     std::variant<WriteWord, WaitWord, CopyRows, FillRows, ProgramCode, OwnCode, ReachRecord, Join>;
 
-// How long a piece of work may take, which decides who may do it.
+// How long a piece of work may take, which decides which threads may run it.
 enum class Cost {
-  kInstant,    // done at once by whoever comes by, also while enqueueing
-  kBounded,    // moves memory: by a thread that waits or asks, else by the background thread
-  kUnbounded,  // the program's code: by a thread that waits for it, else by the callback thread
+  kInstant,    // any thread that uses the engine runs it, also while enqueuing
+  kBounded,    // moves memory: run by a thread that waits or queries, else by the background thread
+  kUnbounded,  // the program's code: run by a thread that waits for it, else by the callback thread
 };
 Cost CostOf(const Work& work);
 
-// Bytes that the work moves; what a mere question (cuStreamQuery) may do on the way is limited by
-// it.
+// Bytes that the work moves; limits the work that a query (cuStreamQuery) runs.
 size_t BytesOf(const Work& work);
 
 bool IsSatisfied(const WaitWord& wait);
 
-// Does the work. Not for WaitWord. THREAD: any; for kBounded and kUnbounded no lock is held.
+// Runs the work. Not for WaitWord. THREAD: any; no lock is held for kBounded and kUnbounded.
 void Perform(const Work& work);
 
 }  // namespace mccs::emulation

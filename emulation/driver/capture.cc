@@ -1,4 +1,4 @@
-// Stream capture: the functions that begin, end and look at one.
+// Stream capture: functions that begin, end and query one.
 
 #include <utility>
 
@@ -16,7 +16,7 @@ using mccs::emulation::OwnStream;
 using mccs::emulation::Session;
 using mccs::emulation::Stream;
 
-// cuda.h gives these names to their newest form; here each form is called by its own.
+// cuda.h maps these names to their newest version; this file defines each version by its own name.
 #undef cuStreamBeginCapture
 #undef cuStreamGetCaptureInfo
 #undef cuStreamUpdateCaptureDependencies
@@ -69,7 +69,7 @@ CUresult End(CUstream stream, CUgraph* handle) {
   std::shared_ptr<Graph> captured;
   const CUresult result = graphs.captures.End(found, &captured);
   if (captured != nullptr) *handle = HandleOf(captured.get());
-  // A capture that is over and came to nothing leaves no graph behind.
+  // An ended capture that failed leaves no graph.
   const bool over = graphs.captures.Find(*found) == nullptr;
   if (captured == nullptr && over && own != nullptr) graphs.Retire(own, {});
   return result;

@@ -1,4 +1,4 @@
-// Contexts. There is one per GPU, the primary one, which is all that programs of the runtime use.
+// Contexts: one per GPU, the primary one, which is the only one that runtime programs use.
 
 #include "emulation/driver/entry.h"
 
@@ -65,8 +65,8 @@ CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) {
   return CUDA_SUCCESS;
 }
 
-// Gives the GPU's memory back once its work is done. Streams and events stay usable: programs that
-// reset a device at their end destroy them in either order.
+// Frees the GPU's memory once its work is done. Streams and events stay valid: programs that reset
+// a device at exit may destroy them before or after.
 CUresult cuDevicePrimaryCtxReset(CUdevice device) {
   MCCS_ENTER(session);
   if (!session.IsGpu(device)) return CUDA_ERROR_INVALID_DEVICE;

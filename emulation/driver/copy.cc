@@ -8,14 +8,15 @@ namespace {
 
 enum class Side { kDevice, kPinned, kPageable };
 
-// How many bytes from the first to the last that the rows touch.
+// Returns the number of bytes from the first to the last that the rows touch.
 std::optional<size_t> Extent(size_t row_bytes, size_t rows, size_t pitch) {
   if (rows == 1) return row_bytes;
   if (pitch < row_bytes || pitch > SIZE_MAX / rows) return std::nullopt;
   return pitch * (rows - 1) + row_bytes;
 }
 
-// Where the memory is; empty where it reaches beyond its allocation or is not what it has to be.
+// Returns where the memory is, or empty if it exceeds its allocation or is not of the required
+// kind.
 std::optional<Side> Classify(const MemoryMap& memory, const void* address, size_t bytes, End end) {
   const auto start = reinterpret_cast<uintptr_t>(address);
   const std::optional<Region> region = memory.Find(start);
@@ -28,7 +29,7 @@ std::optional<Side> Classify(const MemoryMap& memory, const void* address, size_
   return host ? Side::kPinned : Side::kDevice;
 }
 
-// Copies the rows out of memory that the program may change as soon as we return.
+// Copies the rows out of memory that the program may change as soon as the call returns.
 void Stage(CopyRows* copy) {
   auto bytes = std::make_shared<std::vector<std::byte>>(copy->row_bytes * copy->rows);
   const auto* from = static_cast<const std::byte*>(copy->from);
@@ -130,7 +131,7 @@ std::optional<CopyRequest> RequestOf(const CUDA_MEMCPY3D& copy) {
       FindPlane(copy.srcMemoryType, copy.srcHost, copy.srcDevice,
                 (copy.srcZ * copy.srcHeight + copy.srcY) * from_pitch + copy.srcXInBytes);
   if (!to || !from) return std::nullopt;
-  // Planes that lie one behind the other are rows again.
+  // Contiguous planes are equivalent to rows.
   const bool flat =
       copy.Depth <= 1 || (copy.dstHeight == copy.Height && copy.srcHeight == copy.Height);
   if (!flat) return std::nullopt;

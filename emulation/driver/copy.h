@@ -1,4 +1,4 @@
-// Copies and fills as streams and graphs do them.
+// Copies and fills, for streams and graphs.
 #ifndef MCCS_EMULATION_DRIVER_COPY_H_
 #define MCCS_EMULATION_DRIVER_COPY_H_
 
@@ -8,7 +8,7 @@
 
 namespace mccs::emulation {
 
-// What an end of a copy has to be. kAny: device or host, as its address says.
+// The required kind of memory of one end of a copy. kAny: device or host, depending on the address.
 enum class End { kDevice, kHost, kAny };
 
 struct CopyRequest {
@@ -18,23 +18,24 @@ struct CopyRequest {
   bool asynchronous = true;
 };
 
-// Whether both ends are memory of the kind that the request says.
+// Checks that both ends are memory of the requested kinds.
 CUresult CheckCopy(const Session& session, const CopyRequest& request);
 CUresult CheckFill(const Session& session, const FillRows& fill);
 
-// What a description in two or three dimensions asks for. Empty where rows do not suffice: arrays,
-// which the emulation has none of, and planes apart from each other.
+// Converts a description in two or three dimensions. Empty if rows cannot represent it: arrays,
+// which the emulation does not have, and planes with gaps between them.
 std::optional<CopyRequest> RequestOf(const CUDA_MEMCPY2D& copy);
 std::optional<CopyRequest> RequestOf(const CUDA_MEMCPY3D& copy);
 
-// Enqueues a copy and waits for it where CUDA does:
-//   synchronous functions   wait, except from device to device
-//   asynchronous functions  wait when they fill the program's pageable memory; pageable memory that
-//                           they read is copied first, so that the program may reuse it at once
-// In a capturing stream it becomes a node, and each launch reads and writes what is there then.
+// Enqueues a copy and blocks where CUDA does:
+// synchronous functions block, except from device to device;
+// asynchronous functions block when they write the program's pageable memory. They copy pageable
+// source memory first, so that the program may reuse it at once.
+// In a capturing stream the copy becomes a node, and each launch accesses the memory's contents at
+// that time.
 CUresult SubmitCopy(CUstream stream, CopyRequest request);
 
-// Enqueues a fill. The synchronous functions wait for it where it fills host memory.
+// Enqueues a fill. The synchronous functions block if it fills host memory.
 CUresult SubmitFill(CUstream stream, FillRows fill, bool asynchronous);
 
 }  // namespace mccs::emulation

@@ -26,7 +26,7 @@ CUresult Copy(CUstream stream, void* to, End to_end, const void* from, End from_
   return SubmitCopy(stream, std::move(request));
 }
 
-// `copy`: in two or three dimensions.
+// `copy`: a description in two or three dimensions.
 template <typename Description>
 CUresult CopyPlanes(CUstream stream, const Description* copy, bool asynchronous) {
   if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -59,8 +59,9 @@ CUresult Fill2D(CUstream stream, CUdeviceptr to, size_t pitch, uint32_t value,
 
 }  // namespace
 
-// A synchronous function on the legacy default stream and on the thread's own (_ptds), and the
-// asynchronous one with its per-thread variant (_ptsz). `call` uses `stream` and `asynchronous`.
+// Defines a synchronous function on the legacy default stream and on the thread's own (_ptds), and
+// the asynchronous one with its per-thread variant (_ptsz). `call` uses `stream` and
+// `asynchronous`.
 #define MCCS_MOVE(name, parameters, call)                \
   extern "C" CUresult name parameters {                  \
     constexpr bool asynchronous = false;                 \

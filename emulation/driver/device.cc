@@ -1,4 +1,4 @@
-// cuInit, versions and the questions about GPUs.
+// cuInit, versions and queries about GPUs.
 
 #include <cstdio>
 #include <cstring>
@@ -86,8 +86,7 @@ CUresult cuDeviceGetByPCIBusId(CUdevice* device, const char* text) {
   if (device == nullptr || text == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::vector<GpuIdentity>& gpus = session.process->gpus;
   for (size_t i = 0; i < gpus.size(); ++i) {
-    const std::string address =
-        gpus[i].PciAddress();  // the domain and the function may be left out
+    const std::string address = gpus[i].PciAddress();  // the domain and the function are optional
     if (address == text || address.substr(5) == text || address.substr(5, 5) == text) {
       *device = static_cast<CUdevice>(i);
       return CUDA_SUCCESS;

@@ -1,7 +1,7 @@
-// What the driver's entry points share.
+// Helpers that the driver's entry points share.
 //
 // Each function of the API is defined under the name that cuda.h gives it (cuMemAlloc is
-// cuMemAlloc_v2). Variants for per-thread default streams differ in one thing: what stream 0 means.
+// cuMemAlloc_v2). Variants for per-thread default streams differ only in the meaning of stream 0.
 #ifndef MCCS_EMULATION_DRIVER_ENTRY_H_
 #define MCCS_EMULATION_DRIVER_ENTRY_H_
 
@@ -9,27 +9,28 @@
 
 #include "emulation/core/process.h"
 
-// Leaves the function unless CUDA is initialised (ENTER) and a context is current (ENTER_CONTEXT).
+// Return from the function unless CUDA is initialized (ENTER) and a context is current
+// (ENTER_CONTEXT).
 #define MCCS_ENTER(session)           \
   ::mccs::emulation::Session session; \
   if (const CUresult entered = session.Enter(); entered != CUDA_SUCCESS) return entered
 #define MCCS_ENTER_CONTEXT(session)   \
   ::mccs::emulation::Session session; \
   if (const CUresult entered = session.EnterContext(); entered != CUDA_SUCCESS) return entered
-// For calls that may wait for streams on their way: refused while some captures forbid them.
+// For calls that may block on streams: rejected while a capture forbids them.
 #define MCCS_ENTER_UNSAFE(session) \
   MCCS_ENTER_CONTEXT(session);     \
   if (const auto refused = ::mccs::emulation::RefuseUnsafe(session)) return *refused
 
 // Defines the variant of `name` whose stream 0 is the thread's own. `suffix`: ptsz for functions
-// that take a stream, ptds for those that use the default one. The parameters are in parentheses,
-// the arguments to pass on follow.
+// that take a stream, ptds for those that use the default one. `parameters` are in parentheses,
+// followed by the arguments of the call.
 #define MCCS_JOIN2(a, b) a##_##b
 #define MCCS_JOIN(a, b) MCCS_JOIN2(a, b)
 #define MCCS_PER_THREAD(name, suffix, parameters, ...) \
   extern "C" CUresult MCCS_JOIN(name, suffix) parameters { return name(__VA_ARGS__); }
 
-// Defines `name` and its per-thread variant from one list of parameters, of which one is `stream`;
+// Defines `name` and its per-thread variant from one list of parameters, which includes `stream`;
 // both return `call`.
 #define MCCS_STREAM_CALL(name, call, ...)                  \
   extern "C" CUresult name(__VA_ARGS__) { return call; }   \
@@ -40,12 +41,13 @@
 
 namespace mccs::emulation {
 
-// Stream 0 of a per-thread variant.
+// Returns what stream 0 means in a per-thread variant.
 inline CUstream OwnStream(CUstream stream) {
   return stream == nullptr ? CU_STREAM_PER_THREAD : stream;
 }
 
-// Waits for a whole GPU, as a free does. CUDA_ERROR_DEINITIALIZED: the process ends meanwhile.
+// Blocks on all work of a GPU, as a free does. CUDA_ERROR_DEINITIALIZED: the process exits
+// meanwhile.
 [[nodiscard]] CUresult WaitForGpu(const Session& session);
 
 inline std::optional<CUresult> RefuseUnsafe(const Session& session) {
@@ -53,7 +55,7 @@ inline std::optional<CUresult> RefuseUnsafe(const Session& session) {
       [](CaptureTable& captures) { return captures.RefuseUnsafe(CurrentThread().capture_mode); });
 }
 
-// For calls that ask after a stream or wait for it.
+// For calls that query a stream or wait for it.
 inline std::optional<CUresult> RefuseIfCapturing(const Session& session, const Stream& stream) {
   return session.process->graphs.Refuse(
       [&stream](CaptureTable& captures) { return captures.RefuseUseOf(stream); });

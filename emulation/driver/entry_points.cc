@@ -1,4 +1,4 @@
-// Finding the driver's functions by name, and the names of its errors.
+// Lookup of the driver's functions by name, and the names of its errors.
 
 #include <dlfcn.h>
 
@@ -17,8 +17,8 @@ using mccs::emulation::ErrorName;
 
 namespace {
 
-// Functions whose variants differ in their parameters, so that a caller needs the variant of the
-// CUDA version that it names. The newest variant of any other function serves all callers.
+// Functions whose variants differ in their parameters: a caller needs the variant of the CUDA
+// version that it requests. For any other function the newest variant serves all callers.
 struct Variants {
   const char* base;
   std::array<int, 4>
@@ -60,7 +60,7 @@ const ErrorName* NameOf(CUresult error) {
   return mccs::emulation::FindError(kErrors, static_cast<int>(error));
 }
 
-// This library, whatever else is called libcuda.so.1 in the process.
+// This library, even if another library named libcuda.so.1 is in the process.
 void* OwnHandle() {
   static void* const handle = [] {
     Dl_info info;
@@ -108,7 +108,7 @@ CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuui
   if (status != nullptr) {
     *status = found ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   }
-  // With a place for the status the call itself has succeeded.
+  // With an output pointer for the status, the call itself succeeds.
   return found || status != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
@@ -131,15 +131,17 @@ CUresult cuGetErrorString(CUresult error, const char** text) {
   return entry == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-// The tables are NVIDIA's own, of an undocumented layout. libcudart.so.13 of the emulation needs none.
+// The tables are private to NVIDIA and undocumented. The emulation's libcudart.so.13 does not use
+// them.
 CUresult cuGetExportTable(const void** table, const CUuuid*) {
   if (table == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *table = nullptr;
   static std::once_flag once;
   std::call_once(once, [] {
-    fprintf(stderr,
-            "emulated CUDA: cuGetExportTable is not implemented: a CUDA runtime that is linked "
-            "statically asks for it; use a program that loads libcudart.so.13\n");
+    fprintf(
+        stderr,
+        "emulated CUDA: cuGetExportTable is not implemented: the program links the CUDA runtime "
+        "statically; use a program that loads libcudart.so.13\n");
   });
   return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -1,4 +1,4 @@
-// Events: a record is a point of a stream with the time at which it was reached.
+// Events: a record is a point of a stream and the time at which it was reached.
 
 #include <chrono>
 #include <cstdio>
@@ -15,7 +15,7 @@ using mccs::emulation::Session;
 
 namespace {
 
-// For calls that ask after an event or wait for it.
+// For calls that query an event or wait for it.
 std::optional<CUresult> RefuseIfCaptured(const Session& session, Event& event) {
   {
     std::lock_guard lock(event.mutex);
@@ -39,7 +39,7 @@ CUresult cuEventCreate(CUevent* event, unsigned int flags) {
   constexpr unsigned kKnown =
       CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
   if (event == nullptr || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
-  // An event that another process could wait for needs memory shared with it; nobody here needs it.
+  // An event for other processes would need shared memory; no supported program uses one.
   if ((flags & CU_EVENT_INTERPROCESS) != 0) {
     fprintf(stderr, "emulated CUDA: interprocess events are not supported\n");
     return CUDA_ERROR_NOT_SUPPORTED;
@@ -131,7 +131,7 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
   return CUDA_SUCCESS;
 }
 
-// The first form of cuEventElapsedTime differs from today's in the errors that it documents alone.
+// The first version of cuEventElapsedTime differs only in its documented errors.
 #undef cuEventElapsedTime
 CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
   return cuEventElapsedTime_v2(milliseconds, start, end);

@@ -1,4 +1,4 @@
-// Graphs: making and ending them, their nodes and edges, and the questions about them.
+// Graphs: creation and destruction, nodes and edges, and queries about them.
 
 #include <cstdio>
 #include <cstring>
@@ -12,7 +12,7 @@ using mccs::emulation::GraphState;
 using mccs::emulation::HandleOf;
 using mccs::emulation::Session;
 
-// cuda.h gives these names to their newest form; here each form is called by its own.
+// cuda.h maps these names to their newest version; this file defines each version by its own name.
 #undef cuGraphGetEdges
 #undef cuGraphNodeGetDependencies
 #undef cuGraphNodeGetDependentNodes
@@ -21,7 +21,8 @@ using mccs::emulation::Session;
 
 namespace {
 
-// Leaves the function unless `handle` is a graph; then the graphs' lock is held to its end.
+// Returns from the function unless `handle` is a graph; then holds the graphs' lock to the
+// function's end.
 #define MCCS_WITH_GRAPH(session, graphs, graph, handle)            \
   MCCS_ENTER(session);                                             \
   [[maybe_unused]] GraphState& graphs = session.process->graphs;   \
@@ -35,8 +36,8 @@ namespace {
   const std::shared_ptr<GraphNode> node = graphs.nodes.Find(handle); \
   if (node == nullptr) return CUDA_ERROR_INVALID_VALUE
 
-// CUDA's way to hand out a list: without a place the count alone, else as many as there is place
-// for; what is left of the place becomes null.
+// Returns a list as CUDA does: without an output array only the count, otherwise as many nodes as
+// fit; unused entries of the array become null.
 CUresult HandOut(const std::vector<GraphNode*>& nodes, CUgraphNode* place, size_t* count) {
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (place == nullptr) {

@@ -11,7 +11,7 @@
 namespace mccs::emulation {
 namespace {
 
-// CUDA has several forms of the same parameters, of which the later ones end in a context.
+// CUDA has several versions of the same parameters; the later ones end with a context.
 template <typename To, typename From>
 To FirstForm(const From& from) {
   static_assert(sizeof(To) <= sizeof(From) && std::is_trivially_copyable_v<From>);
@@ -20,7 +20,7 @@ To FirstForm(const From& from) {
   return to;
 }
 
-// Where a node of this context runs; null means the caller's.
+// Sets the GPU on which a node of this context runs; null means the caller's.
 CUresult ChooseGpu(const Session& session, CUcontext context, NodeRequest* request) {
   if (context == nullptr) return CUDA_SUCCESS;
   const int gpu = session.GpuOf(context);

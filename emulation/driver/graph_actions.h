@@ -1,4 +1,4 @@
-// From CUDA's descriptions of nodes to what the nodes do, and back.
+// Converts CUDA's descriptions of nodes to node actions, and back.
 #ifndef MCCS_EMULATION_DRIVER_GRAPH_ACTIONS_H_
 #define MCCS_EMULATION_DRIVER_GRAPH_ACTIONS_H_
 
@@ -6,13 +6,13 @@
 
 namespace mccs::emulation {
 
-// A node that is to be: what it does and where. `session.gpu` is where the caller is.
+// A node to create: its action and GPU. `session.gpu` is the caller's GPU.
 struct NodeRequest {
   NodeAction action = DoNothing{};
   int gpu = 0;
 };
 
-// REQUIRES: the graphs' lock, and `*request` names the caller's GPU.
+// REQUIRES: the graphs' lock is held, and `*request` names the caller's GPU.
 CUresult MakeAction(const Session& session, const CUDA_KERNEL_NODE_PARAMS& params,
                     NodeRequest* request);
 CUresult MakeAction(const Session& session, const CUDA_MEMCPY3D& params, NodeRequest* request);
@@ -25,7 +25,7 @@ CUresult MakeAction(const Session& session, const CUDA_BATCH_MEM_OP_NODE_PARAMS&
 CUresult MakeChild(const Session& session, CUgraph graph, NodeRequest* request);
 CUresult MakeEventRecord(const Session& session, CUevent event, NodeRequest* request);
 CUresult MakeEventWait(const Session& session, CUevent event, NodeRequest* request);
-// Any of them.
+// Any node type.
 CUresult MakeAction(const Session& session, const CUgraphNodeParams& params, NodeRequest* request);
 
 void Describe(const KernelCall& call, CUDA_KERNEL_NODE_PARAMS* params);

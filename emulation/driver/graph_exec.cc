@@ -1,4 +1,4 @@
-// Executable graphs: making, launching, changing and ending them.
+// Executable graphs: instantiation, launch, update and destruction.
 
 #include <optional>
 #include <utility>
@@ -17,7 +17,7 @@ using mccs::emulation::OwnStream;
 using mccs::emulation::Point;
 using mccs::emulation::Session;
 
-// cuda.h gives these names to their newest form; here each form is called by its own.
+// cuda.h maps these names to their newest version; this file defines each version by its own name.
 #undef cuGraphInstantiate
 #undef cuGraphExecUpdate
 
@@ -120,7 +120,7 @@ CUresult cuGraphExecDestroy(CUgraphExec handle) {
   std::lock_guard lock(graphs.mutex);
   const std::shared_ptr<GraphExec> exec = graphs.execs.Remove(handle);
   if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  graphs.Retire(exec->source(), EndsOf(*exec));  // launches that still run are finished
+  graphs.Retire(exec->source(), EndsOf(*exec));  // running launches complete
   return CUDA_SUCCESS;
 }
 

@@ -1,4 +1,4 @@
-// From handles of graphs and nodes to what they stand for.
+// Conversions between graphs or nodes and their handles.
 #ifndef MCCS_EMULATION_DRIVER_GRAPH_HANDLES_H_
 #define MCCS_EMULATION_DRIVER_GRAPH_HANDLES_H_
 
@@ -11,7 +11,8 @@ namespace mccs::emulation {
 inline CUgraph HandleOf(Graph* graph) { return reinterpret_cast<CUgraph>(graph); }
 inline CUgraphNode HandleOf(GraphNode* node) { return reinterpret_cast<CUgraphNode>(node); }
 
-// Whether all handles are nodes of this graph, which they have to be. REQUIRES: the graphs' lock.
+// Looks up nodes. Returns false unless all handles are nodes of this graph. REQUIRES: the graphs'
+// lock is held.
 inline bool FindNodes(const GraphState& graphs, const Graph& graph, const CUgraphNode* handles,
                       size_t count, std::vector<GraphNode*>* nodes) {
   if (count > 0 && handles == nullptr) return false;

@@ -1,4 +1,4 @@
-// Nodes of graphs: adding them, and asking for and changing what they do.
+// Nodes of graphs: adding them, and reading and changing their parameters.
 
 #include <cstring>
 #include <utility>
@@ -8,7 +8,7 @@
 
 using namespace mccs::emulation;
 
-// cuda.h gives these names to their newest form; here each form is called by its own.
+// cuda.h maps these names to their newest version; this file defines each version by its own name.
 #undef cuGraphAddNode
 #undef cuGraphAddKernelNode
 #undef cuGraphKernelNodeGetParams
@@ -24,7 +24,7 @@ struct Place {
   size_t count;
 };
 
-// `make` is one of the Make… functions with its parameters: CUresult(const Session&, NodeRequest*).
+// `make`: one of the Make… functions with its parameters: CUresult(const Session&, NodeRequest*).
 template <typename Make>
 CUresult AddNode(const Place& place, Make make) {
   MCCS_ENTER_CONTEXT(session);
@@ -53,7 +53,7 @@ CUresult Add(const Place& place, const Params* params) {
   });
 }
 
-// Asks a node whose action is an `Action`.
+// Reads the parameters of a node whose action is an `Action`.
 template <typename Action, typename Answer>
 CUresult Ask(CUgraphNode handle, Answer answer) {
   MCCS_ENTER(session);
@@ -75,8 +75,8 @@ CUresult GetParams(CUgraphNode handle, Params* params) {
   });
 }
 
-// Gives the node another action of the same type: in the graph, or where `exec` is given, in that
-// executable graph alone.
+// Replaces the node's action by one of the same type: in the graph or, if `exec` is given, only in
+// that executable graph.
 template <typename Make>
 CUresult Change(CUgraphExec* exec_handle, CUgraphNode handle, Make make) {
   MCCS_ENTER_CONTEXT(session);
@@ -127,7 +127,7 @@ CUresult GetEvent(CUgraphNode node, CUevent* event) {
   });
 }
 
-// Kernel parameters of before CUDA 12 end before the kernel's handle and context.
+// Kernel parameters before CUDA 12 do not have the kernel's handle and context.
 CUDA_KERNEL_NODE_PARAMS Widen(const CUDA_KERNEL_NODE_PARAMS_v1& params) {
   CUDA_KERNEL_NODE_PARAMS wide{};
   static_assert(sizeof(params) < sizeof(wide));
@@ -141,7 +141,7 @@ CUDA_KERNEL_NODE_PARAMS Widen(const CUDA_KERNEL_NODE_PARAMS_v1& params) {
 #define MCCS_PLACE_ARGUMENTS \
   { node, graph, dependencies, count }
 
-// The functions of one type of node: add, ask, change in a graph and in an executable graph.
+// The functions of one type of node: add, read, change in a graph and in an executable graph.
 #define MCCS_NODE_GET(name, Action, Params) \
   CUresult name(CUgraphNode node, Params* params) { return GetParams<Action>(node, params); }
 #define MCCS_NODE_SET(name, Params) \
@@ -176,7 +176,7 @@ MCCS_NODE_GET(cuGraphBatchMemOpNodeGetParams, WordOperations, CUDA_BATCH_MEM_OP_
 MCCS_NODE_SET(cuGraphBatchMemOpNodeSetParams, CUDA_BATCH_MEM_OP_NODE_PARAMS)
 MCCS_EXEC_SET(cuGraphExecBatchMemOpNodeSetParams, CUDA_BATCH_MEM_OP_NODE_PARAMS)
 
-// Copies and fills name the context that they run in.
+// Copies and fills have a context parameter.
 CUresult cuGraphAddMemcpyNode(MCCS_PLACE, const CUDA_MEMCPY3D* params, CUcontext) {
   return Add(MCCS_PLACE_ARGUMENTS, params);
 }
@@ -250,7 +250,7 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNod
   return SetParams(&exec, node, params);
 }
 
-// The forms of before CUDA 12.
+// The versions before CUDA 12.
 CUresult cuGraphAddKernelNode(MCCS_PLACE, const CUDA_KERNEL_NODE_PARAMS_v1* params) {
   if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const CUDA_KERNEL_NODE_PARAMS wide = Widen(*params);

@@ -1,5 +1,5 @@
-// Modules, functions and launches. There is no code in the emulation's modules: a function is a
-// name, and a launch runs the host version that is registered under it.
+// Modules, functions and launches. The emulation's modules contain no code: a function is a name,
+// and a launch runs the host version that is registered under it.
 
 #include "emulation/driver/launch.h"
 
@@ -17,7 +17,7 @@ using mccs::emulation::Session;
 
 namespace {
 
-// All modules and libraries are this one: any name can be asked of it.
+// The only module and library: it has a function for any name.
 char g_module;
 
 CUresult GetFunction(const char* name, CUfunction* function) {
@@ -28,7 +28,7 @@ CUresult GetFunction(const char* name, CUfunction* function) {
   return CUDA_SUCCESS;
 }
 
-// The name behind a handle, or null.
+// Returns the kernel behind a handle, or null.
 const NamedKernel* Named(const Session& session, const void* handle) {
   if (!session.process->kernels.IsHandle(handle)) return nullptr;
   return static_cast<const NamedKernel*>(handle);
@@ -68,7 +68,7 @@ CUresult PrepareCall(const Session& session, CUfunction function, MccsEmulatedLa
   }
   const std::shared_ptr<const HostKernel> kernel = session.process->kernels.Find(name->name);
   if (kernel == nullptr) return CUDA_ERROR_NO_BINARY_FOR_GPU;
-  // One packed buffer instead of pointers: nobody of NCCL's world launches so.
+  // One packed buffer instead of pointers: no supported program launches so.
   if (extra != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   if (parameters == nullptr && !kernel->argument_bytes.empty()) return CUDA_ERROR_INVALID_VALUE;
   launch.device = session.gpu;
@@ -150,7 +150,7 @@ CUresult cuFuncGetName(const char** name, CUfunction function) {
   return CUDA_SUCCESS;
 }
 
-// What a kernel of modest size would say.
+// Returns the values of a kernel of modest size.
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function) {
   MCCS_ENTER(session);
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -1,4 +1,4 @@
-// Kernel launches, of streams and of graphs.
+// Kernel launches, for streams and graphs.
 #ifndef MCCS_EMULATION_DRIVER_LAUNCH_H_
 #define MCCS_EMULATION_DRIVER_LAUNCH_H_
 
@@ -8,7 +8,7 @@
 
 namespace mccs::emulation {
 
-// Finds the kernel's host version and copies the arguments. `session.gpu`: where it shall run.
+// Finds the kernel's host version and copies the arguments. `session.gpu`: where it will run.
 CUresult PrepareCall(const Session& session, CUfunction function, MccsEmulatedLaunch launch,
                      void** parameters, void** extra, std::optional<KernelCall>* call);
 

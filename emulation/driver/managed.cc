@@ -1,5 +1,5 @@
-// Advice about managed memory. All of it is in one place here, so advice is checked and has no
-// effect; a prefetch is a place in its stream.
+// Advice about managed memory. All managed memory is host memory, so advice is checked and has no
+// effect; a prefetch only takes its place in the stream's order.
 
 #include "emulation/driver/entry.h"
 
@@ -9,7 +9,7 @@ using mccs::emulation::Region;
 using mccs::emulation::RegionKind;
 using mccs::emulation::Session;
 
-// cuda.h gives these names to their newest form; here each form is called by its own.
+// cuda.h maps these names to their newest version; this file defines each version by its own name.
 #undef cuMemAdvise
 #undef cuMemPrefetchAsync
 

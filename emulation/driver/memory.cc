@@ -1,4 +1,4 @@
-// Allocation, host memory, address ranges and the way into other processes.
+// Allocation, host memory, address ranges and sharing with other processes.
 
 #include "emulation/driver/entry.h"
 
@@ -16,7 +16,7 @@ CUresult Allocate(const Session& session, RegionKind kind, size_t bytes, CUdevic
   return session.process->memory.Allocate(kind, session.gpu, physical, bytes, address);
 }
 
-// A free waits for the work of the GPU whose memory it is, as CUDA's does.
+// A free waits for all work of the GPU that owns the memory, as in CUDA.
 [[nodiscard]] CUresult WaitForOwner(Session session, const Region& region) {
   session.gpu = region.gpu;
   return WaitForGpu(session);

@@ -1,4 +1,4 @@
-// Memory pools and allocation in the order of streams.
+// Memory pools and stream-ordered allocation.
 
 #include "emulation/driver/entry.h"
 
@@ -18,7 +18,7 @@ bool IsGpu(const Session& session, const CUmemLocation& location) {
   return location.type == CU_MEM_LOCATION_TYPE_DEVICE && session.IsGpu(location.id);
 }
 
-// Memory that belongs to a graph does not exist here: a capture that allocates fails with a word.
+// The emulation has no graph memory: an allocation in a capture fails with a message.
 std::optional<CUresult> RefuseInCapture(const Session& session, const Stream& stream,
                                         const char* what) {
   static int named_before = 0;
@@ -27,7 +27,7 @@ std::optional<CUresult> RefuseInCapture(const Session& session, const Stream& st
   return std::nullopt;
 }
 
-// `pool`: null for the current one of the stream's GPU.
+// `pool`: null for the current pool of the stream's GPU.
 CUresult Allocate(CUmemoryPool pool, CUstream handle, size_t bytes, CUdeviceptr* address) {
   MCCS_ENTER_CONTEXT(session);
   if (address == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -49,7 +49,7 @@ CUresult Free(CUdeviceptr address, CUstream handle) {
   if (refused) return *refused;
   const CUresult result = session.process->pools.Free(address, stream);
   if (result == CUDA_SUCCESS) return result;
-  // Memory of cudaMalloc may be freed in a stream's order, too.
+  // Memory of cudaMalloc may also be freed in stream order.
   mccs::emulation::MemoryMap& memory = session.process->memory;
   const std::optional<Region> region = memory.Find(address);
   if (!region || region->base != address || region->kind != RegionKind::kDevice) {
@@ -98,7 +98,7 @@ CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
   return session.process->pools.SetCurrent(device, pool);
 }
 
-// The same by location; pools of the host and of managed memory do not exist here.
+// The same by location; the emulation has no pools of host or managed memory.
 CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool, CUmemLocation* location,
                                 CUmemAllocationType type) {
   MCCS_ENTER(session);

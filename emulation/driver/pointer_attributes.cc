@@ -1,4 +1,4 @@
-// What CUDA knows about a pointer.
+// Attributes of pointers.
 
 #include "emulation/driver/entry.h"
 
@@ -19,7 +19,7 @@ CUmemorytype MemoryType(const Region& region) {
   return host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 }
 
-// One attribute of a pointer into `region`.
+// Reads one attribute of a pointer into `region`.
 CUresult Attribute(const Session& session, const Region& region, CUdeviceptr pointer,
                    CUpointer_attribute attribute, void* data) {
   switch (attribute) {
@@ -61,8 +61,8 @@ CUresult Attribute(const Session& session, const Region& region, CUdeviceptr poi
   }
 }
 
-// cuPointerGetAttributes answers a pointer that CUDA does not know with zeros. A memory type of 0
-// is none of the enumeration's values; a device's ordinal would be one, so that is -2.
+// cuPointerGetAttributes returns zeros for a pointer that CUDA does not know. 0 is not a valid
+// memory type. It is a valid device ordinal, so the ordinal is -2.
 void AnswerUnknown(CUpointer_attribute attribute, void* data) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -112,7 +112,7 @@ CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
                                CUdeviceptr pointer) {
   MCCS_ENTER_CONTEXT(session);
   if (value == nullptr || !session.process->memory.Find(pointer)) return CUDA_ERROR_INVALID_VALUE;
-  // Accepted without effect: every copy of the emulation is complete when its stream says so.
+  // Accepted without effect: the emulation's copies are complete when their stream reports it.
   return attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

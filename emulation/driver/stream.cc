@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kGreatestPriority = -5;
 
-// What `ask` says of a stream.
+// Writes what `ask` returns for a stream.
 template <typename Answer, typename Ask>
 CUresult Tell(CUstream stream, Answer* answer, Ask ask) {
   MCCS_ENTER_CONTEXT(session);
@@ -28,7 +28,7 @@ CUresult Tell(CUstream stream, Answer* answer, Ask ask) {
   return CUDA_SUCCESS;
 }
 
-// A wait that has to do with a capture: of the stream, or of the stream that recorded the event.
+// Handles a wait that involves a capture: of the stream, or of the stream that recorded the event.
 std::optional<CUresult> AwaitCaptured(const Session& session, const std::shared_ptr<Stream>& stream,
                                       const std::shared_ptr<Event>& event, unsigned flags) {
   bool involved = session.process->graphs.captures.active();
@@ -67,7 +67,7 @@ CUresult cuStreamCreate(CUstream* stream, unsigned int flags) {
   return cuStreamCreateWithPriority(stream, flags, 0);
 }
 
-// What the stream has been asked to do, it still does.
+// Work that is already enqueued still runs.
 CUresult cuStreamDestroy(CUstream stream) {
   MCCS_ENTER(session);
   const std::shared_ptr<Stream> removed = session.process->streams.Remove(stream);
@@ -152,7 +152,7 @@ MCCS_PER_THREAD(cuStreamAddCallback, ptsz,
 
 }  // extern "C"
 
-// A function that tells `value` of a stream, in words of `session` and `found`.
+// Defines a function that returns `value` for a stream; `value` may use `session` and `found`.
 #define MCCS_STREAM_QUESTION(name, Answer, value)                                              \
   MCCS_STREAM_CALL(name,                                                                       \
                    Tell(stream, answer,                                                        \
@@ -169,7 +169,7 @@ MCCS_STREAM_QUESTION(cuStreamGetCtx, CUcontext, session.ContextOf(found.options.
 
 namespace {
 
-// There are no green contexts, so a stream belongs to none.
+// Green contexts are not supported, so a stream never belongs to one.
 CUresult TellContext(CUstream stream, CUcontext* context, CUgreenCtx* green) {
   if (green != nullptr) *green = nullptr;
   return cuStreamGetCtx(stream, context);

@@ -1,4 +1,4 @@
-// Streams that write words and wait for them.
+// Stream memory operations: streams write words and wait for them.
 
 #include <utility>
 
@@ -15,7 +15,8 @@ using mccs::emulation::WordOperations;
 using mccs::emulation::Work;
 using mccs::emulation::WriteWord;
 
-// cuda.h gives these names to the second form; here both forms are called by their own.
+// cuda.h maps these names to their second version; this file defines both versions by their own
+// names.
 #undef cuStreamWriteValue32
 #undef cuStreamWriteValue64
 #undef cuStreamWaitValue32
@@ -26,7 +27,7 @@ namespace {
 
 constexpr unsigned kMaxBatch = 256;
 
-// What a stream shall write, or wait for.
+// A word to write or to wait for.
 struct WordOperation {
   CUdeviceptr address;
   uint64_t value;
@@ -34,7 +35,7 @@ struct WordOperation {
   unsigned flags;
 };
 
-// Checks that a GPU may reach the word and finds out whether it is a fence's.
+// Checks that a GPU can access the word, and whether the word is a fence's.
 CUresult FindWord(const Session& session, const WordOperation& operation, Word* word) {
   const CUdeviceptr address = operation.address;
   const size_t bytes = operation.wide ? sizeof(uint64_t) : sizeof(uint32_t);
@@ -52,7 +53,7 @@ CUresult FindWord(const Session& session, const WordOperation& operation, Word* 
 }
 
 CUresult MakeWrite(const Session& session, const WordOperation& operation, Work* work) {
-  // Without the barrier earlier writes might come later than the word; ours never do.
+  // Without the barrier, earlier writes may become visible after the word; here they never do.
   if ((operation.flags & ~unsigned{CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER}) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -80,7 +81,7 @@ CUresult MakeWait(const Session& session, const WordOperation& operation, Work* 
   return result;
 }
 
-// `parameters`: the writeValue or waitValue of a batch's operation.
+// `parameters`: the writeValue or waitValue of one operation of a batch.
 template <typename Parameters>
 WordOperation Narrow(const Parameters& parameters) {
   return {parameters.address, parameters.value, false, parameters.flags};
@@ -180,8 +181,8 @@ CUresult MakeWordOperations(const Session& session, unsigned count,
 
 }  // namespace mccs::emulation
 
-// A function under all its names: the second form with its per-thread variant, and the first form,
-// of before CUDA 12, which takes the same parameters.
+// Defines a function under all its names: the second version with its per-thread variant, and the
+// first version, from before CUDA 12, with the same parameters.
 #define MCCS_BOTH_FORMS(name, call, ...)         \
   MCCS_STREAM_CALL(name##_v2, call, __VA_ARGS__) \
   extern "C" __attribute__((alias(#name "_v2"))) decltype(name##_v2) name

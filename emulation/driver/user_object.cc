@@ -1,4 +1,4 @@
-// User objects, and the references that graphs hold.
+// User objects, and graphs' references to them.
 
 #include "emulation/driver/graph_handles.h"
 
@@ -54,7 +54,7 @@ CUresult cuGraphRetainUserObject(CUgraph graph_handle, CUuserObject handle, unsi
       (flags & ~unsigned{CU_GRAPH_USER_OBJECT_MOVE}) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  // Moved references are the caller's, who has counted them already.
+  // Moved references belong to the caller, who has counted them already.
   if ((flags & CU_GRAPH_USER_OBJECT_MOVE) == 0) object->references.fetch_add(count);
   graph->objects().Add(object, count);
   return CUDA_SUCCESS;

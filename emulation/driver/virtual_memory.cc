@@ -11,8 +11,8 @@ bool IsGpu(const Session& session, const CUmemLocation& location) {
   return location.type == CU_MEM_LOCATION_TYPE_DEVICE && session.IsGpu(location.id);
 }
 
-// Memory of a GPU, exportable as a descriptor or not at all. Memory of the host and other ways to
-// export exist on some machines only.
+// Accepts memory of a GPU, exportable as a descriptor or not at all. Host memory and other export
+// types exist on some machines only.
 CUresult Check(const Session& session, const CUmemAllocationProp* properties) {
   if (properties == nullptr || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -37,7 +37,7 @@ CUresult cuMemGetAllocationGranularity(size_t* bytes, const CUmemAllocationProp*
   return result;
 }
 
-// Allocators align to it also where they make no multicast object, which the emulation cannot.
+// Allocators align to it even without multicast objects, which the emulation cannot create.
 CUresult cuMulticastGetGranularity(size_t* bytes, const CUmulticastObjectProp* properties,
                                    CUmulticastGranularity_flags) {
   MCCS_ENTER(session);
@@ -95,8 +95,8 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
   return session.process->virtual_memory.Map(address, bytes, handle);
 }
 
-// Work that uses the mapping has to be done before: nobody waits for it, and what touches the
-// addresses afterwards ends the process, as it ends the context on a GPU.
+// Does not wait: the work that uses the mapping must be done before. Work that accesses the
+// addresses afterwards terminates the process, as it terminates the context on a GPU.
 CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
   MCCS_ENTER(session);
   return session.process->virtual_memory.Unmap(address, bytes);

@@ -7,12 +7,12 @@
 
 namespace mccs::emulation {
 
-// Checks the operations of a batch and makes them ready to run.
+// Checks the operations of a batch and converts them to work.
 CUresult MakeWordOperations(const Session& session, unsigned count,
                             const CUstreamBatchMemOpParams* asked, unsigned flags,
                             WordOperations* operations);
 
-// What a kernel waits for that watches a word of 64 bits until it has reached `value`.
+// Makes the wait of a kernel that watches a word of 64 bits until it has reached `value`.
 CUresult MakeWatch(const Session& session, CUdeviceptr address, uint64_t value, WaitWord* watch);
 
 }  // namespace mccs::emulation

@@ -1,7 +1,7 @@
 /* Host versions of CUDA kernels, for the emulation.
  *
- * The emulation has no instructions for a GPU. A kernel runs when somebody has written what it does
- * as a function for the host and registered it under the kernel's (mangled) name:
+ * The emulation cannot execute GPU instructions. To run a kernel, write a host function that does
+ * the kernel's work and register it under the kernel's (mangled) name:
  *
  *   static void Scale(const MccsEmulatedLaunch* launch, void* const* arguments) {
  *     float* data = *(float**)arguments[0];
@@ -13,12 +13,12 @@
  *       {sizeof(MccsEmulatedKernel), "_Z5scalePfm", Scale, 2, kScaleArguments, 0}};
  *   const MccsEmulatedKernel* mccsEmulatedKernels(size_t* count) { *count = 1; return kKernels; }
  *
- * Built as a shared object and named in MCCS_EMULATION_KERNELS (several are separated by colons),
- * it is loaded at the first launch; or a program calls mccsEmulationRegisterKernel of libcuda.so.1.
+ * Build it as a shared object and list that in MCCS_EMULATION_KERNELS (separated by colons); the
+ * emulation loads it at the first launch. Or call mccsEmulationRegisterKernel of libcuda.so.1.
  *
- * A host version runs once per launch, for the whole grid, when its stream reaches it: on the
- * thread that waits for the stream or on one of the emulation's own. It calls no CUDA function and
- * reads its arguments from copies made at the launch, which is why their sizes are declared.
+ * A host version runs once per launch, for the whole grid, when its stream reaches the launch. It
+ * runs on the thread that waits for the stream or on a thread of the emulation. It must not call
+ * CUDA. It reads copies of its arguments that are made at the launch, hence the declared sizes.
  */
 #ifndef MCCS_EMULATION_KERNEL_H_
 #define MCCS_EMULATION_KERNEL_H_
@@ -33,8 +33,8 @@ extern "C" {
 typedef struct MccsEmulatedLaunch {
   uint32_t grid[3];
   uint32_t block[3];
-  uint32_t shared_bytes; /* dynamic shared memory asked for by the launch */
-  int32_t device;        /* the ordinal that the program sees */
+  uint32_t shared_bytes; /* dynamic shared memory of the launch */
+  int32_t device;        /* ordinal that the program sees */
 } MccsEmulatedLaunch;
 
 typedef void (*MccsEmulatedKernelFunction)(const MccsEmulatedLaunch* launch,
@@ -46,23 +46,23 @@ typedef struct MccsEmulatedKernel {
   MccsEmulatedKernelFunction run;
   uint32_t argument_count;
   const uint32_t* argument_bytes; /* argument_count sizes */
-  uint32_t waited; /* not 0: the launch returns when it has run, and all before it on its stream */
+  uint32_t waited; /* not 0: the launch blocks until it and all earlier work of its stream ran */
 } MccsEmulatedKernel;
 
-/* The entry point of a shared object in MCCS_EMULATION_KERNELS. The table stays valid for ever. */
+/* The entry point of a shared object in MCCS_EMULATION_KERNELS. The table stays valid forever. */
 typedef const MccsEmulatedKernel* (*MccsEmulatedKernelsFunction)(size_t* count);
 #define MCCS_EMULATED_KERNELS_ENTRY "mccsEmulatedKernels"
 
-/* Registers one host version from within the process; a later one of the same name replaces it.
- * Returns 0, or -1 where the description is malformed. Exported by the emulation's libcuda.so.1.
- * THREAD: any. `kernel` and what it points to are copied. */
+/* Registers a host version from within the process. It replaces an earlier one of the same name.
+ * Returns 0, or -1 if the description is malformed. Exported by the emulation's libcuda.so.1.
+ * THREAD: any. `kernel` and everything it points to are copied. */
 int mccsEmulationRegisterKernel(const MccsEmulatedKernel* kernel);
 
-/* For host versions: an assertion of the kernel has failed. As on a GPU the process can do nothing
- * with CUDA any more: each call of the runtime that needs a context is cudaErrorAssert from then
- * on. THREAD: any. */
+/* A host version calls this when an assertion of the kernel fails. As on a GPU, the process cannot
+ * use CUDA from then on: every runtime call that needs a context returns cudaErrorAssert.
+ * THREAD: any. */
 void mccsEmulationFailAssertion(void);
-/* Whether that has happened. */
+/* Returns whether an assertion has failed. */
 int mccsEmulationAssertionFailed(void);
 
 #ifdef __cplusplus

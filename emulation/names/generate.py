@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Generates what follows from lists of names: default entry points, version scripts, error names.
+"""Generates code from lists of names: default entry points, version scripts, error names.
 
   generate.py defaults SYMBOLS CODE OUTPUT.c
-      For each symbol a weak function that says once on stderr that it is not implemented and returns
-      CODE. An implementation elsewhere in the library takes its place.
+      For each symbol, a weak function that prints once to stderr that it is not implemented and returns
+      CODE. An implementation elsewhere in the library overrides it.
   generate.py map SYMBOLS VERSION OUTPUT.map
-      The version script that exports exactly the symbols, under VERSION ('-' for none), and what
-      begins with mccsEmulation.
+      A version script that exports exactly the symbols, under VERSION ('-' for none), and all names
+      that begin with mccsEmulation.
   generate.py errors HEADER ENUM PREFIX OUTPUT.inc
-      One line {value, "name", "text"} for each enumerator of ENUM in a CUDA header; the text is the
-      name in words.
+      One line {value, "name", "text"} for each enumerator of ENUM in a CUDA header. The text is the
+      name split into words.
 """
 
 import re

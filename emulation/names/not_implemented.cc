@@ -1,9 +1,9 @@
-// What a default entry point does.
+// The function behind each default entry point.
 
 #include <atomic>
 #include <cstdio>
 
-// Says once that `name` is not implemented. `named_before` belongs to that name.
+// Prints once per name that `name` is not implemented. `named_before` belongs to that name.
 // THREAD: any.
 extern "C" int MccsEmulationNotImplemented(const char* name, int* named_before, int code) {
   if (std::atomic_ref(*named_before).exchange(1) == 0) {

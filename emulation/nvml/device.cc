@@ -1,4 +1,4 @@
-// NVML: what an emulated GPU is.
+// NVML: properties of an emulated GPU.
 
 #include <cstdio>
 #include <cstring>
@@ -13,7 +13,8 @@ constexpr unsigned int k3dController = 0x0302;   // PCI class and subclass
 
 }  // namespace
 
-// A function that a GPU without NVLink, MIG and the like answers so, whatever its parameters.
+// Defines a function that returns "not supported" for any arguments, as a GPU without NVLink and
+// MIG does.
 #define MCCS_NVML_NOT_SUPPORTED(name) \
   nvmlReturn_t name(void) {           \
     MCCS_NVML_ENTER();                \
@@ -90,8 +91,8 @@ nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, unsigned int* archit
   return NVML_SUCCESS;
 }
 
-// Zeros for all fields but the version, whose low bytes are the size of the caller's structure:
-// the GPU is in no fabric.
+// Returns zeros for all fields except the version, whose low bytes are the size of the caller's
+// structure: the GPU belongs to no fabric.
 nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, unsigned int* version) {
   MCCS_NVML_ENTER();
   if (FindGpu(device) == nullptr || version == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
@@ -103,7 +104,7 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, unsigned int* vers
   return NVML_SUCCESS;
 }
 
-// PyTorch takes it for an error of its own when one of these is not exported.
+// PyTorch reports an error of its own if one of these is not exported.
 MCCS_NVML_NOT_SUPPORTED(nvmlDeviceGetNvLinkRemoteDeviceType)
 MCCS_NVML_NOT_SUPPORTED(nvmlDeviceGetNvLinkRemotePciInfo_v2)
 MCCS_NVML_NOT_SUPPORTED(nvmlDeviceGetP2PStatus)

@@ -1,4 +1,4 @@
-// What the files of the stand-in for NVML share.
+// Declarations that the files of the NVML library share.
 #ifndef MCCS_EMULATION_NVML_LIBRARY_H_
 #define MCCS_EMULATION_NVML_LIBRARY_H_
 
@@ -10,7 +10,7 @@
 #include "emulation/core/gpu.h"
 #include "emulation/nvml/nvml_api.h"
 
-// Leaves the function where NVML is not initialized (ENTER) or `device` is no handle (ENTER_GPU).
+// Return from the function if NVML is not initialized (ENTER) or `device` is invalid (ENTER_GPU).
 #define MCCS_NVML_ENTER() \
   if (!::mccs::emulation::IsNvmlInitialized()) return NVML_ERROR_UNINITIALIZED
 #define MCCS_NVML_ENTER_GPU(gpu)                                                        \
@@ -18,17 +18,17 @@
   const ::mccs::emulation::GpuIdentity* const gpu = ::mccs::emulation::FindGpu(device); \
   if (gpu == nullptr) return NVML_ERROR_INVALID_ARGUMENT
 
-// An older name with the parameters of `name`.
+// Defines an older name with the parameters of `name`.
 #define MCCS_NVML_ALIAS(old_name, name) decltype(name) old_name __attribute__((alias(#name)))
 
 namespace mccs::emulation {
 
-// NVML's interface is one of global functions, so this is the library's one state.
+// NVML's interface consists of global functions, so this is the library's one global state.
 struct NvmlLibrary {
   std::mutex mutex;
   int users = 0;
-  // What the first nvmlInit has read of the environment. Kept for the life of the process, so that
-  // a handle from before a shutdown is valid after the next start.
+  // The configuration that the first nvmlInit read from the environment. Kept until the process
+  // ends, so that a handle stays valid across shutdown and initialization.
   std::vector<GpuIdentity> gpus;
   uint64_t memory_bytes = 0;
 };
@@ -37,7 +37,7 @@ NvmlLibrary& TheNvmlLibrary();
 bool IsNvmlInitialized();
 
 nvmlDevice_t HandleOf(const GpuIdentity& gpu);
-// The GPU of a handle, or null. REQUIRES: NVML is initialized.
+// Returns the GPU of a handle, or null. REQUIRES: NVML is initialized.
 const GpuIdentity* FindGpu(nvmlDevice_t device);
 
 nvmlReturn_t CopyText(const std::string& text, char* to, unsigned int length);

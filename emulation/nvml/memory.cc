@@ -12,7 +12,7 @@
 namespace mccs::emulation {
 namespace {
 
-// The device of this process that is `gpu`; empty where CUDA is not initialized or does not see it.
+// Returns the CUDA device for `gpu`, or empty if CUDA is not initialized or does not see the GPU.
 std::optional<CUdevice> CudaDevice(const GpuIdentity& gpu) {
   int count = 0;
   if (cuDeviceGetCount(&count) != CUDA_SUCCESS) return std::nullopt;
@@ -24,7 +24,7 @@ std::optional<CUdevice> CudaDevice(const GpuIdentity& gpu) {
   return std::nullopt;
 }
 
-// What this process has allocated on `gpu`; empty where it has not used the GPU.
+// Returns the bytes that this process has allocated on `gpu`, or empty if it has not used the GPU.
 std::optional<uint64_t> UsedBytes(const GpuIdentity& gpu) {
   const std::optional<CUdevice> device = CudaDevice(gpu);
   unsigned int flags = 0;
@@ -44,7 +44,7 @@ std::optional<uint64_t> UsedBytes(const GpuIdentity& gpu) {
   return total - free_bytes;
 }
 
-// This process, if it has used the GPU, in the form that `make` gives it.
+// Lists this process, if it has used the GPU, in the form that `make` returns.
 template <typename Info, typename Make>
 nvmlReturn_t ListProcesses(nvmlDevice_t device, unsigned int* count, Info* processes, Make make) {
   MCCS_NVML_ENTER_GPU(gpu);

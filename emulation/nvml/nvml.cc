@@ -1,4 +1,4 @@
-// NVML for emulated GPUs: its start and end, versions, and handles.
+// NVML for emulated GPUs: initialization, shutdown, versions and handles.
 
 #include <algorithm>
 #include <cstdio>
@@ -11,7 +11,7 @@
 namespace mccs::emulation {
 namespace {
 
-// The driver branch of CUDA 13.0, with a number that none of NVIDIA's releases has.
+// The driver branch of CUDA 13.0. NVIDIA has no release with this number.
 constexpr char kDriverVersion[] = "580.0";
 constexpr char kNvmlVersion[] = "13.580.0";
 
@@ -139,7 +139,7 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t* dev
 }
 MCCS_NVML_ALIAS(nvmlDeviceGetHandleByIndex, nvmlDeviceGetHandleByIndex_v2);
 
-// cuda.core leaves "GPU-" out.
+// Accepts the UUID without "GPU-", as cuda.core passes it.
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* device) {
   MCCS_NVML_ENTER();
   if (uuid == nullptr || device == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
@@ -149,7 +149,7 @@ nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* device) {
   });
 }
 
-// The domain, of any width, and the function may be left out.
+// Accepts a domain of any width; the domain and the function are optional.
 nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, nvmlDevice_t* device) {
   MCCS_NVML_ENTER();
   if (bus_id == nullptr || device == nullptr) return NVML_ERROR_INVALID_ARGUMENT;

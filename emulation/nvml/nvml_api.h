@@ -1,6 +1,6 @@
-// The part of NVML's interface that the stand-in offers: its types, its error codes, and the
-// functions that it answers. The toolkit packages that the build takes bring no nvml.h, so names,
-// values and layouts are declared here as NVIDIA's reference has them.
+// The implemented part of NVML's interface: types, error codes and functions. The toolkit packages
+// of the build do not contain nvml.h, so names, values and layouts are declared here as in NVIDIA's
+// reference.
 //
 // THREAD: any, as with NVML.
 #ifndef MCCS_EMULATION_NVML_NVML_API_H_
@@ -65,7 +65,7 @@ struct nvmlPciInfoExt_v1_t {
 static_assert(sizeof(nvmlPciInfoExt_v1_t) == 64);
 inline constexpr unsigned int kNvmlPciInfoExtVersion1 = sizeof(nvmlPciInfoExt_v1_t) | 1u << 24;
 
-// nvmlGpuFabricInfoV_t: the version, which the caller sets, and what it is followed by.
+// nvmlGpuFabricInfoV_t begins with the version, which the caller sets.
 inline constexpr unsigned int kNvmlGpuFabricInfoVersion2 = 36 | 2u << 24;
 inline constexpr unsigned int kNvmlGpuFabricInfoVersion3 = 40 | 3u << 24;
 
@@ -82,8 +82,8 @@ struct nvmlProcessInfo_t {
 static_assert(sizeof(nvmlProcessInfo_t) == 24);
 inline constexpr unsigned int kNvmlNoInstance = ~0u;
 
-// Calls are counted: the last nvmlShutdown ends what the first nvmlInit began. Each name with _v2
-// or _v3 also has the older names, which take the same parameters.
+// Initializations are counted: the last nvmlShutdown takes effect. Each name with _v2 or _v3 also
+// has the older names, with the same parameters.
 nvmlReturn_t nvmlInit_v2(void);
 nvmlReturn_t nvmlInitWithFlags(unsigned int flags);
 nvmlReturn_t nvmlShutdown(void);
@@ -93,7 +93,7 @@ nvmlReturn_t nvmlSystemGetDriverVersion(char* version, unsigned int length);
 nvmlReturn_t nvmlSystemGetNVMLVersion(char* version, unsigned int length);
 nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* version);
 
-// All GPUs of the emulated host in the order of their ordinals: NVML does not look at
+// List all GPUs of the emulated host in the order of their ordinals: NVML ignores
 // CUDA_VISIBLE_DEVICES.
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int* count);
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t* device);
@@ -110,8 +110,8 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major,
 nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, unsigned int* architecture);
 nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, unsigned int* info);
 
-// Each process has the emulated memory of a GPU to itself, so these speak of the calling process
-// alone, and of nothing before its first CUDA call. They never initialize CUDA.
+// Each process has the emulated memory of a GPU to itself, so these report on the calling process
+// only. They report nothing before its first CUDA call, and never initialize CUDA.
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory);
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* memory);
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int* count,

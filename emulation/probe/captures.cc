@@ -1,4 +1,4 @@
-// Stream capture: what becomes a node, how streams join, and which calls are errors.
+// Stream capture: which calls become nodes, how streams join, and which calls are errors.
 
 #include <thread>
 
@@ -13,38 +13,38 @@ cudaError_t Begin(cudaStream_t stream, cudaStreamCaptureMode mode = cudaStreamCa
   return cudaStreamBeginCapture(stream, mode);
 }
 
-// The end of a capture that must fail with `expected` and give no graph.
+// Ends a capture that must fail with `expected` and return no graph.
 Outcome EndsWith(cudaStream_t stream, cudaError_t expected) {
   cudaGraph_t graph = nullptr;
   const cudaError_t error = cudaStreamEndCapture(stream, &graph);
-  PROBE_HOLDS(error == expected, std::string("the end of the capture gave ") +
-                                     cudaGetErrorName(error) + ", not " +
+  PROBE_HOLDS(error == expected, std::string("cudaStreamEndCapture returned ") +
+                                     cudaGetErrorName(error) + ", expected " +
                                      cudaGetErrorName(expected));
-  PROBE_HOLDS(graph == nullptr, "a capture that failed gave a graph");
+  PROBE_HOLDS(graph == nullptr, "a failed capture returned a graph");
   static_cast<void>(cudaGetLastError());
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusActive;
   PROBE_CALL(cudaStreamIsCapturing(stream, &status));
-  PROBE_HOLDS(status == cudaStreamCaptureStatusNone, "the stream went on capturing");
+  PROBE_HOLDS(status == cudaStreamCaptureStatusNone, "the stream still captures");
   return Pass();
 }
 
-#define PROBE_GIVES(expected, call)                                                        \
-  do {                                                                                     \
-    const cudaError_t given = static_cast<cudaError_t>(call);                              \
-    static_cast<void>(cudaGetLastError());                                                 \
-    if (given != (expected)) {                                                             \
-      return ::mccs::probe::Fail(std::string(#call) + " gave " + cudaGetErrorName(given) + \
-                                 ", not " #expected);                                      \
-    }                                                                                      \
+#define PROBE_GIVES(expected, call)                                                            \
+  do {                                                                                         \
+    const cudaError_t given = static_cast<cudaError_t>(call);                                  \
+    static_cast<void>(cudaGetLastError());                                                     \
+    if (given != (expected)) {                                                                 \
+      return ::mccs::probe::Fail(std::string(#call) + " returned " + cudaGetErrorName(given) + \
+                                 ", expected " #expected);                                     \
+    }                                                                                          \
   } while (false)
 
-// The graph of a finished capture has `count` nodes.
+// Ends the capture; its graph must have `count` nodes.
 Outcome EndsWithNodes(cudaStream_t stream, size_t count, cudaGraph_t* graph) {
   size_t found = 0;
   PROBE_CALL(cudaStreamEndCapture(stream, graph));
   PROBE_CALL(cudaGraphGetNodes(*graph, nullptr, &found));
-  PROBE_HOLDS(found == count,
-              "the graph has " + std::to_string(found) + " nodes, not " + std::to_string(count));
+  PROBE_HOLDS(found == count, "the graph has " + std::to_string(found) + " nodes, expected " +
+                                  std::to_string(count));
   return Pass();
 }
 
@@ -70,7 +70,7 @@ Outcome InfoIsTold() {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   cudaStreamCaptureStatus status{};
   PROBE_CALL(cudaStreamIsCapturing(stream, &status));
-  PROBE_HOLDS(status == cudaStreamCaptureStatusNone, "a stream captures from its making");
+  PROBE_HOLDS(status == cudaStreamCaptureStatusNone, "a new stream captures");
   PROBE_CALL(Begin(stream));
   PROBE_CALL(cudaMemsetAsync(device, 0, kBytes, stream));
   unsigned long long id = 0;
@@ -79,21 +79,22 @@ Outcome InfoIsTold() {
   size_t count = 0;
   PROBE_CALL(cudaStreamGetCaptureInfo(stream, &status, &id, &graph, &last, nullptr, &count));
   PROBE_HOLDS(status == cudaStreamCaptureStatusActive && id != 0 && graph != nullptr,
-              "the capture's state is not told");
-  PROBE_HOLDS(count == 1 && last != nullptr, "the last node is not told");
+              "cudaStreamGetCaptureInfo did not return the capture's state");
+  PROBE_HOLDS(count == 1 && last != nullptr,
+              "cudaStreamGetCaptureInfo did not return the last node");
   cudaGraphNode_t added = nullptr;
   PROBE_CALL(cudaGraphAddEmptyNode(&added, graph, last, count));
   PROBE_CALL(cudaStreamUpdateCaptureDependencies(stream, &added, nullptr, 1,
                                                  cudaStreamSetCaptureDependencies));
   PROBE_CALL(cudaMemsetAsync(device, 0, kBytes, stream));
   PROBE_CALL(cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &last, nullptr, &count));
-  PROBE_HOLDS(count == 1, "a new node is not the only last one");
+  PROBE_HOLDS(count == 1, "the new node is not the only last node");
   cudaGraphNode_t before = nullptr;
   PROBE_CALL(cudaGraphNodeGetDependencies(last[0], &before, nullptr, &count));
-  PROBE_HOLDS(count == 1 && before == added, "a node that was set is not the next one's");
+  PROBE_HOLDS(count == 1 && before == added, "a new node does not depend on the node that was set");
   cudaGraph_t ended = nullptr;
   PROBE_PASSES(EndsWithNodes(stream, 3, &ended));
-  PROBE_HOLDS(ended == graph, "the capture ended with another graph");
+  PROBE_HOLDS(ended == graph, "the capture returned another graph");
   PROBE_GIVES(cudaErrorIllegalState,
               cudaStreamUpdateCaptureDependencies(stream, nullptr, nullptr, 0,
                                                   cudaStreamSetCaptureDependencies));
@@ -112,7 +113,8 @@ Outcome ForksJoin() {
   PROBE_CALL(cudaStreamWaitEvent(second, fork, 0));
   cudaStreamCaptureStatus status{};
   PROBE_CALL(cudaStreamIsCapturing(second, &status));
-  PROBE_HOLDS(status == cudaStreamCaptureStatusActive, "a stream that waited does not capture");
+  PROBE_HOLDS(status == cudaStreamCaptureStatusActive,
+              "a stream that waited for a captured event does not capture");
   PROBE_CALL(cudaMemsetAsync(device, 1, kBytes, second));
   PROBE_CALL(cudaMemsetAsync(device, 2, 1, first));
   PROBE_CALL(cudaEventRecord(join, second));
@@ -124,9 +126,9 @@ Outcome ForksJoin() {
   size_t roots = 0;
   PROBE_CALL(cudaGraphGetEdges(graph, nullptr, nullptr, nullptr, &edges));
   PROBE_CALL(cudaGraphGetRootNodes(graph, nullptr, &roots));
-  PROBE_HOLDS(edges == 4 && roots == 1, "the graph is not the diamond that was captured");
+  PROBE_HOLDS(edges == 4 && roots == 1, "the graph differs from the captured diamond");
   PROBE_CALL(cudaStreamIsCapturing(second, &status));
-  PROBE_HOLDS(status == cudaStreamCaptureStatusNone, "a joined stream goes on capturing");
+  PROBE_HOLDS(status == cudaStreamCaptureStatusNone, "a joined stream still captures");
   return Pass();
 }
 
@@ -180,7 +182,7 @@ Outcome LegacyStream() {
   cudaStreamCaptureStatus status{};
   PROBE_GIVES(cudaErrorStreamCaptureImplicit, cudaStreamIsCapturing(nullptr, &status));
   PROBE_CALL(cudaStreamIsCapturing(blocking, &status));
-  PROBE_HOLDS(status == cudaStreamCaptureStatusActive, "a question invalidated the capture");
+  PROBE_HOLDS(status == cudaStreamCaptureStatusActive, "a query invalidated the capture");
   PROBE_GIVES(cudaErrorStreamCaptureImplicit, cudaMemsetAsync(device, 1, kBytes, nullptr));
   PROBE_PASSES(EndsWith(blocking, cudaErrorStreamCaptureInvalidated));
   PROBE_CALL(Begin(apart));
@@ -210,7 +212,8 @@ Outcome CapturedEventsAreNotAsked() {
   PROBE_CALL(Begin(stream));
   PROBE_CALL(cudaEventRecord(event, stream));
   PROBE_GIVES(cudaErrorCapturedEvent, cudaEventQuery(event));
-  PROBE_HOLDS(cudaEventSynchronize(event) != cudaSuccess, "a captured event was waited for");
+  PROBE_HOLDS(cudaEventSynchronize(event) != cudaSuccess,
+              "cudaEventSynchronize accepted a captured event");
   cudaGraph_t graph = nullptr;
   static_cast<void>(cudaStreamEndCapture(stream, &graph));
   static_cast<void>(cudaGetLastError());
@@ -238,7 +241,7 @@ Outcome TheThreadThatBegan() {
   return Pass();
 }
 
-// What cudaMalloc gives in another thread that has chosen `mode`.
+// Returns the result of cudaMalloc in another thread that has chosen `mode`.
 cudaError_t AllocateElsewhere(cudaStreamCaptureMode mode) {
   cudaError_t error = cudaSuccess;
   std::thread([&] {
@@ -255,12 +258,12 @@ Outcome UnsafeCalls() {
   void* device = nullptr;
   PROBE_CALL(Begin(stream, cudaStreamCaptureModeGlobal));
   PROBE_HOLDS(AllocateElsewhere(cudaStreamCaptureModeThreadLocal) == cudaSuccess,
-              "a thread that looks after itself was refused memory");
+              "cudaMalloc failed in a thread in relaxed mode");
   PROBE_GIVES(cudaErrorStreamCaptureUnsupported, AllocateElsewhere(cudaStreamCaptureModeGlobal));
   PROBE_PASSES(EndsWith(stream, cudaErrorStreamCaptureInvalidated));
   PROBE_CALL(Begin(stream, cudaStreamCaptureModeThreadLocal));
   PROBE_HOLDS(AllocateElsewhere(cudaStreamCaptureModeGlobal) == cudaSuccess,
-              "a capture of one thread refused another one memory");
+              "a thread-local capture made cudaMalloc of another thread fail");
   PROBE_GIVES(cudaErrorStreamCaptureUnsupported, cudaMalloc(&device, kBytes));
   PROBE_PASSES(EndsWith(stream, cudaErrorStreamCaptureInvalidated));
   PROBE_CALL(Begin(stream, cudaStreamCaptureModeGlobal));
@@ -268,7 +271,7 @@ Outcome UnsafeCalls() {
   PROBE_CALL(cudaThreadExchangeStreamCaptureMode(&mode));
   PROBE_CALL(cudaMalloc(&device, kBytes));
   PROBE_CALL(cudaThreadExchangeStreamCaptureMode(&mode));
-  PROBE_HOLDS(mode == cudaStreamCaptureModeRelaxed, "the mode was not exchanged");
+  PROBE_HOLDS(mode == cudaStreamCaptureModeRelaxed, "the mode was not set");
   cudaGraph_t graph = nullptr;
   PROBE_CALL(cudaStreamEndCapture(stream, &graph));
   return Pass();
@@ -279,21 +282,21 @@ Outcome UnsafeCalls() {
 std::vector<Check> CaptureChecks() {
   return {
       {"capture_runs_nothing", "captured work becomes nodes and does not run", NothingRuns},
-      {"capture_tells", "id, graph and last nodes of a capture can be asked for and changed",
+      {"capture_tells", "id, graph and last nodes of a capture can be read and changed",
        InfoIsTold},
       {"capture_fork_and_join", "streams join a capture by its events", ForksJoin},
-      {"capture_unjoined", "a fork that does not come back fails the capture", AnUnjoinedFork},
-      {"capture_unmatched", "a capture ends where it began, once", AnotherStreamEnds},
-      {"capture_and_synchronise", "waiting for a capturing stream is an error that sticks",
+      {"capture_unjoined", "an unjoined fork invalidates the capture", AnUnjoinedFork},
+      {"capture_unmatched", "a capture ends in its origin stream, once", AnotherStreamEnds},
+      {"capture_and_synchronise", "waiting for a capturing stream invalidates the capture",
        SynchronisingInvalidates},
-      {"capture_and_legacy_stream", "the legacy stream stands in the way of blocking streams only",
-       LegacyStream},
-      {"capture_isolation", "events connect neither inside and outside nor two captures",
+      {"capture_and_legacy_stream",
+       "the legacy stream conflicts with captures in blocking streams only", LegacyStream},
+      {"capture_isolation", "events connect a capture neither to other work nor to other captures",
        EventsCrossNoBoundary},
-      {"captured_events", "an event recorded in a capture cannot be asked or waited for",
+      {"captured_events", "an event recorded in a capture cannot be queried or waited for",
        CapturedEventsAreNotAsked},
       {"capture_thread", "only a relaxed capture may end in another thread", TheThreadThatBegan},
-      {"capture_modes", "modes say whom a capture forbids to allocate", UnsafeCalls},
+      {"capture_modes", "the capture mode decides which threads may allocate", UnsafeCalls},
   };
 }
 

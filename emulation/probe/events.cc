@@ -15,7 +15,7 @@ Outcome EventOrdersStreams() {
   PROBE_CALL(cudaStreamWaitEvent(second, event, 0));
   PROBE_CALL(cuStreamWriteValue64(second, Pointer(words + 8), 1, 0));
   PROBE_HOLDS(StaysBusy(second), "the second stream did not wait for the event");
-  PROBE_HOLDS(cudaEventQuery(event) == cudaErrorNotReady, "the event is reached too early");
+  PROBE_HOLDS(cudaEventQuery(event) == cudaErrorNotReady, "the event was reached too early");
   StoreWord(words, 1);
   PROBE_HOLDS(Finishes(second), "the event did not release the second stream");
   PROBE_CALL(cudaEventSynchronize(event));
@@ -28,11 +28,11 @@ Outcome EventOfUnrecorded() {
   PROBE_EVENT(event);
   PROBE_CALL(cudaEventQuery(event));
   PROBE_CALL(cudaStreamWaitEvent(second, event, 0));
-  PROBE_HOLDS(Finishes(second), "an event that was never recorded held a stream");
+  PROBE_HOLDS(Finishes(second), "an event that was never recorded blocked a stream");
   return Pass();
 }
 
-// The wait is for the record that was made last before it, whatever is recorded later.
+// A wait refers to the last record before it; later records do not affect it.
 Outcome EventCapturedAtCall() {
   if (Connections() < 8) return Skip("the two streams may share a queue");
   PROBE_STREAM(first, cudaStreamNonBlocking);
@@ -47,7 +47,7 @@ Outcome EventCapturedAtCall() {
   StoreWord(words, 1);
   const bool released = Finishes(second);
   StoreWord(words + 8, 1);
-  PROBE_HOLDS(released, "a later record of the event held up an earlier wait");
+  PROBE_HOLDS(released, "a later record of the event blocked an earlier wait");
   PROBE_HOLDS(Finishes(first), "the first stream was not released");
   return Pass();
 }
@@ -63,7 +63,7 @@ Outcome EventOutlivesHandle() {
   PROBE_CALL(cudaEventDestroy(event));
   PROBE_HOLDS(StaysBusy(second), "destroying an event released a wait for it");
   StoreWord(words, 1);
-  PROBE_HOLDS(Finishes(second), "the wait for a destroyed event does not end");
+  PROBE_HOLDS(Finishes(second), "the wait for a destroyed event did not end");
   return Pass();
 }
 
@@ -78,12 +78,12 @@ Outcome ElapsedTime() {
   PROBE_CALL(cuStreamWaitValue64(first, Pointer(words), 1, kGeq));
   PROBE_CALL(cudaEventRecord(end, first));
   PROBE_HOLDS(cudaEventElapsedTime(&milliseconds, event, end) == cudaErrorNotReady,
-              "a time was told before the second event was reached");
+              "cudaEventElapsedTime succeeded before the second event was reached");
   PROBE_HOLDS(StaysBusy(first), "the stream did not wait");
   StoreWord(words, 1);
   PROBE_CALL(cudaEventSynchronize(end));
   PROBE_CALL(cudaEventElapsedTime(&milliseconds, event, end));
-  PROBE_HOLDS(milliseconds >= 20, "the time between two events misses a wait of 30 ms");
+  PROBE_HOLDS(milliseconds >= 20, "the time between two events does not include a wait of 30 ms");
   return Pass();
 }
 
@@ -92,11 +92,11 @@ Outcome ElapsedTime() {
 std::vector<Check> EventChecks() {
   return {
       {"event_orders_streams", "a stream waits for an event of another one", EventOrdersStreams},
-      {"event_unrecorded", "an event that was never recorded holds up nobody", EventOfUnrecorded},
-      {"event_captured_at_call", "a wait means the record made before it", EventCapturedAtCall},
-      {"event_outlives_handle", "destroying an event leaves waits for it alone",
+      {"event_unrecorded", "an event that was never recorded blocks no stream", EventOfUnrecorded},
+      {"event_captured_at_call", "a wait refers to the last record before it", EventCapturedAtCall},
+      {"event_outlives_handle", "destroying an event does not affect waits for it",
        EventOutlivesHandle},
-      {"event_elapsed_time", "events tell when their streams reached them", ElapsedTime},
+      {"event_elapsed_time", "events measure when their streams reached them", ElapsedTime},
   };
 }
 

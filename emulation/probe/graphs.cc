@@ -1,4 +1,4 @@
-// Graphs: what a launch does and in which order, and how long things live.
+// Graphs: the effects and the order of launches, and object lifetimes.
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kBytes = 4096;
 
-// Ends the capture of `stream` and makes an executable graph of it.
+// Ends the capture of `stream` and instantiates the graph.
 Outcome Instantiate(cudaStream_t stream, cudaGraphExec_t* exec) {
   cudaGraph_t graph = nullptr;
   PROBE_CALL(cudaStreamEndCapture(stream, &graph));
@@ -40,13 +40,13 @@ Outcome LaunchesRepeat() {
     PROBE_CALL(cudaStreamSynchronize(stream));
     const auto* seen = static_cast<const char*>(to);
     PROBE_HOLDS(seen[0] == 0 && seen[1] == round && seen[kBytes - 1] == round,
-                "a launch did not copy what was there");
+                "a launch did not copy the current contents");
   }
   PROBE_CALL(cudaGraphExecDestroy(exec));
   return Pass();
 }
 
-// A replayed wait-for-equal followed by a write that takes the word back.
+// A replayed wait-for-equal, followed by a write that resets the word.
 Outcome WordsInReplays() {
   constexpr int kLaunches = 3;
   PROBE_WORDS(words, 24);
@@ -65,12 +65,12 @@ Outcome WordsInReplays() {
   for (int i = 0; i < kLaunches; ++i) {
     PROBE_HOLDS(WordBecomes(ready, 1), "a launch did not begin");
     PROBE_HOLDS(StaysBusy(stream), "a launch did not wait");
-    PROBE_HOLDS(LoadWord(behind) == 0, "the stream went on before its graphs were done");
+    PROBE_HOLDS(LoadWord(behind) == 0, "the stream continued before its graphs were done");
     StoreWord(ready, 0);
     StoreWord(done, 1);
   }
-  PROBE_HOLDS(WordBecomes(behind, 1), "the launches did not come to an end");
-  PROBE_HOLDS(LoadWord(done) == 0, "the last word was not taken back");
+  PROBE_HOLDS(WordBecomes(behind, 1), "the launches did not finish");
+  PROBE_HOLDS(LoadWord(done) == 0, "the last word was not reset");
   return Pass();
 }
 
@@ -80,18 +80,19 @@ Outcome BranchesRunBesideEachOther() {
   PROBE_STREAM(second, cudaStreamNonBlocking);
   PROBE_EVENT(fork);
   PROBE_EVENT(join);
-  if (Connections() < 4) return Skip("too few hardware queues for two branches beside streams");
+  if (Connections() < 4)
+    return Skip("too few hardware queues for two branches besides the streams");
   PROBE_CALL(cudaStreamBeginCapture(first, cudaStreamCaptureModeThreadLocal));
   PROBE_CALL(cudaEventRecord(fork, first));
   PROBE_CALL(cudaStreamWaitEvent(second, fork, 0));
-  PROBE_CALL(cuStreamWaitValue64(first, Pointer(words), 1, kGeq));  // for the other branch
+  PROBE_CALL(cuStreamWaitValue64(first, Pointer(words), 1, kGeq));  // satisfied by the other branch
   PROBE_CALL(cuStreamWriteValue64(second, Pointer(words), 1, 0));
   PROBE_CALL(cudaEventRecord(join, second));
   PROBE_CALL(cudaStreamWaitEvent(first, join, 0));
   cudaGraphExec_t exec = nullptr;
   PROBE_PASSES(Instantiate(first, &exec));
   PROBE_CALL(cudaGraphLaunch(exec, first));
-  PROBE_HOLDS(Finishes(first), "one branch held up the other");
+  PROBE_HOLDS(Finishes(first), "one branch blocked the other");
   return Pass();
 }
 
@@ -107,7 +108,7 @@ Outcome LaunchesOfOneGraphAreOrdered() {
   PROBE_CALL(cudaGraphLaunch(exec, second));
   PROBE_HOLDS(StaysBusy(second), "a launch overtook the one before it");
   StoreWord(words, 1);
-  PROBE_HOLDS(Finishes(first) && Finishes(second), "the launches did not come to an end");
+  PROBE_HOLDS(Finishes(first) && Finishes(second), "the launches did not finish");
   return Pass();
 }
 
@@ -134,13 +135,14 @@ Outcome GraphsAreBuiltByHand() {
   PROBE_CALL(cudaGraphInstantiate(&exec, graph, 0));
   PROBE_CALL(cudaGraphLaunch(exec, stream));
   PROBE_CALL(cudaStreamSynchronize(stream));
-  PROBE_HOLDS((order == std::vector<int>{1, 2}), "an edge added later was not kept");
+  PROBE_HOLDS((order == std::vector<int>{1, 2}), "a launch ignored an edge that was added later");
   char seen = 0;
   PROBE_CALL(cudaMemcpy(&seen, device, 1, cudaMemcpyDeviceToHost));
-  PROBE_HOLDS(seen == 7, "a node that sets memory did not");
+  PROBE_HOLDS(seen == 7, "a memset node did not set the memory");
   PROBE_CALL(cudaGraphAddDependencies(graph, &late, &early, nullptr, 1));
   cudaGraphExec_t circle = nullptr;
-  PROBE_HOLDS(cudaGraphInstantiate(&circle, graph, 0) != cudaSuccess, "a circle can be launched");
+  PROBE_HOLDS(cudaGraphInstantiate(&circle, graph, 0) != cudaSuccess,
+              "a graph with a cycle was instantiated");
   return Pass();
 }
 
@@ -175,9 +177,9 @@ Outcome ExternalEvents() {
   PROBE_PASSES(Instantiate(stream, &exec));
   PROBE_CALL(cudaGraphLaunch(exec, stream));
   PROBE_CALL(cudaStreamWaitEvent(other, event, 0));
-  PROBE_HOLDS(StaysBusy(other), "an event of a launch came before the launch's work");
+  PROBE_HOLDS(StaysBusy(other), "an event of a launch was reached before the launch's work");
   StoreWord(words, 1);
-  PROBE_HOLDS(Finishes(other), "an event of a launch never came");
+  PROBE_HOLDS(Finishes(other), "the event of a launch was not recorded");
   return Pass();
 }
 
@@ -207,10 +209,10 @@ Outcome Updates() {
   PROBE_CALL(cudaStreamSynchronize(stream));
   char seen = 0;
   PROBE_CALL(cudaMemcpy(&seen, device, 1, cudaMemcpyDeviceToHost));
-  PROBE_HOLDS(seen == 2, "an update changed nothing");
+  PROBE_HOLDS(seen == 2, "an update had no effect");
   PROBE_HOLDS(cudaGraphExecUpdate(exec, longer, &info) == cudaErrorGraphExecUpdateFailure &&
                   info.result != cudaGraphExecUpdateSuccess,
-              "a graph of another shape was taken");
+              "an update accepted a graph of another shape");
   static_cast<void>(cudaGetLastError());
   return Pass();
 }
@@ -233,15 +235,15 @@ Outcome UserObjectsLive() {
   PROBE_CALL(cudaGraphLaunch(exec, stream));
   PROBE_CALL(cudaGraphExecDestroy(exec));
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  PROBE_HOLDS(LoadWord(destroyed) == 0, "an object ended before the last launch did");
+  PROBE_HOLDS(LoadWord(destroyed) == 0, "an object was destroyed before the last launch ended");
   StoreWord(words, 1);
-  PROBE_HOLDS(Finishes(stream), "the launch did not come to its end");
+  PROBE_HOLDS(Finishes(stream), "the launch did not finish");
   PROBE_HOLDS(WordBecomes(destroyed, 1), "an object was never destroyed");
   return Pass();
 }
 
-// How a captured operation waits for each of its replays: a graph clears the low half of the word
-// that it then waits for as a whole. What stands in the high half releases all later replays.
+// How a captured operation waits in each of its replays: the graph clears the low half of a word,
+// then waits for the whole word. A value in the high half releases all later replays.
 Outcome HalvesOfAWord() {
   constexpr int kLaunches = 3;
   constexpr uint32_t kGroup = 5;
@@ -260,7 +262,7 @@ Outcome HalvesOfAWord() {
   for (int i = 0; i < kLaunches; ++i) PROBE_CALL(cudaGraphLaunch(exec, stream));
   for (int i = 0; i < kLaunches; ++i) {
     PROBE_HOLDS(WordBecomes(ready, kGroup), "a launch did not write its word");
-    PROBE_HOLDS(LoadWord(done) == 0, "a launch did not clear the half before");
+    PROBE_HOLDS(LoadWord(done) == 0, "a launch did not clear the low half first");
     StoreWord(ready, 0);
     std::atomic_ref(*done).fetch_or(1);
   }
@@ -270,7 +272,7 @@ Outcome HalvesOfAWord() {
   PROBE_CALL(cudaGraphLaunch(exec, stream));
   PROBE_HOLDS(Finishes(stream), "the high half did not release a later launch");
   PROBE_HOLDS(LoadWord(done) == uint64_t{1} << 62, "writing one half changed the other");
-  PROBE_HOLDS(LoadWord(behind) == kGroup, "the launch did not go on behind its wait");
+  PROBE_HOLDS(LoadWord(behind) == kGroup, "the launch did not continue after its wait");
   PROBE_CALL(cudaGraphExecDestroy(exec));
   return Pass();
 }
@@ -279,22 +281,22 @@ Outcome HalvesOfAWord() {
 
 std::vector<Check> GraphChecks() {
   return {
-      {"graph_launches_repeat", "each launch does all nodes again, with what memory holds then",
-       LaunchesRepeat},
-      {"graph_words_in_replays", "writes of words and waits for them are replayed, in order",
+      {"graph_launches_repeat",
+       "each launch runs all nodes again, with the memory's current contents", LaunchesRepeat},
+      {"graph_words_in_replays", "writes of words and waits for words are replayed in order",
        WordsInReplays},
-      {"graph_half_words", "a graph writes one half of a word and waits for the whole of it",
+      {"graph_half_words", "a graph writes one half of a word and waits for the whole word",
        HalvesOfAWord},
-      {"graph_branches", "a branch that waits leaves another branch alone",
+      {"graph_branches", "a branch that waits does not block another branch",
        BranchesRunBesideEachOther},
       {"graph_launch_order", "two launches of one executable graph never overlap",
        LaunchesOfOneGraphAreOrdered},
-      {"graph_by_hand", "edges alone order the nodes of a graph; a circle is refused",
+      {"graph_by_hand", "only edges order the nodes of a graph; a cycle is rejected",
        GraphsAreBuiltByHand},
-      {"graph_child", "a launch that is captured becomes a child", ALaunchInACaptureIsAChild},
-      {"graph_external_event", "a launch records the events that were captured as external",
+      {"graph_child", "a captured launch becomes a child graph node", ALaunchInACaptureIsAChild},
+      {"graph_external_event", "a launch records events that were captured as external",
        ExternalEvents},
-      {"graph_update", "an executable graph takes what another graph of its shape does", Updates},
+      {"graph_update", "an executable graph can be updated from a graph of its shape", Updates},
       {"graph_user_object", "an object of a graph lives until the last launch has ended",
        UserObjectsLive},
   };

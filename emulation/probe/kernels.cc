@@ -1,5 +1,5 @@
-// The kernel by which a stream waits for a word (proto/fence_page.h): what it sees, and whom it
-// holds up. Here CUDA's own functions load the very image that libnccl.so.2 holds.
+// The kernel by which a stream waits for a word (proto/fence_page.h): which values release it, and
+// which work it blocks. CUDA's own functions load the image that libnccl.so.2 contains.
 
 #include <iterator>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kWordStride = 8;  // one cache line per word
 
 Outcome Load(CUkernel* kernel) {
-  PROBE_CALL(cudaFree(nullptr));  // makes the context
+  PROBE_CALL(cudaFree(nullptr));  // creates the context
   CUlibrary library = nullptr;
   PROBE_CALL(cuLibraryLoadData(&library, mccs_await_fence_image, nullptr, nullptr, 0, nullptr,
                                nullptr, 0));
@@ -38,12 +38,12 @@ Outcome KernelSeesTheWord() {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   StoreWord(word, 4);
   PROBE_CALL(Await(kernel, stream, word, 5));
-  PROBE_HOLDS(StaysBusy(stream), "it ended before the word had come so far");
+  PROBE_HOLDS(StaysBusy(stream), "the kernel ended before the word reached its target");
   StoreWord(word, 6);
-  PROBE_HOLDS(Finishes(stream), "it does not see that the word is beyond its target");
+  PROBE_HOLDS(Finishes(stream), "a word beyond the target did not release the kernel");
   PROBE_CALL(Await(kernel, stream, word, 7));
   StoreWord(word, wire::kFencePoison);
-  PROBE_HOLDS(Finishes(stream), "the poison value does not release it");
+  PROBE_HOLDS(Finishes(stream), "the poison value did not release the kernel");
   return Pass();
 }
 
@@ -64,11 +64,12 @@ Outcome KernelLeavesItsQueue() {
   PROBE_CALL(cuStreamWriteValue64(working, Pointer(written), 1, 0));
   const bool held = !Finishes(working);
   for (size_t i = 0; i < kWaiting; ++i) {
-    PROBE_HOLDS(held || StaysBusy(waiting[kWaiting - 1 - i]), "it did not wait for its word");
+    PROBE_HOLDS(held || StaysBusy(waiting[kWaiting - 1 - i]), "a kernel did not wait for its word");
     StoreWord(words + (kWaiting - 1 - i) * kWordStride, 1);
-    PROBE_HOLDS(held || Finishes(waiting[kWaiting - 1 - i]), "it does not end in any order");
+    PROBE_HOLDS(held || Finishes(waiting[kWaiting - 1 - i]),
+                "a kernel did not end when its word was written");
   }
-  PROBE_HOLDS(!held, "work of another stream was held up");
+  PROBE_HOLDS(!held, "the kernels blocked work of another stream");
   return Pass();
 }
 
@@ -76,10 +77,10 @@ Outcome KernelLeavesItsQueue() {
 
 std::vector<Check> KernelChecks() {
   return {
-      {"kernel_awaits_word", "a kernel of one thread sees a word that the host advances",
+      {"kernel_awaits_word", "a kernel of one thread reads a word that the host advances",
        KernelSeesTheWord},
       {"kernel_leaves_its_queue",
-       "kernels that watch words hold up nobody else, however few hardware queues there are",
+       "kernels that watch words block no other work, even with few hardware queues",
        KernelLeavesItsQueue},
   };
 }

@@ -1,4 +1,4 @@
-// cuda_probe: says where this system believes wrongly about CUDA. See --help.
+// cuda_probe: checks MCCS's assumptions about CUDA. See --help.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -17,21 +17,21 @@
 namespace mccs::probe {
 namespace {
 
-constexpr int kLimitMs = 60'000;  // of one check; a GPU's start alone takes seconds
+constexpr int kLimitMs = 60'000;  // of one check; a GPU's initialization alone takes seconds
 constexpr int kUsageStatus = 2;
 
 constexpr char kHelp[] =
     "usage: cuda_probe [--only NAME]... [--list] [--help]\n"
     "\n"
-    "Checks what MCCS believes about CUDA on the machine's GPU, or on the emulation where its\n"
-    "libcudart.so.13 and libcuda.so.1 are found first (LD_LIBRARY_PATH=build/lib/emulation).\n"
+    "Checks MCCS's assumptions about CUDA on the machine's GPU, or on the emulation if its\n"
+    "libcudart.so.13 and libcuda.so.1 come first in LD_LIBRARY_PATH (build/lib/emulation).\n"
     "\n"
     "  --only NAME  run this check; may be given several times\n"
-    "  --list       print the checks with what they believe\n"
+    "  --list       print the checks with their assumptions\n"
     "\n"
-    "How many hardware queues the streams share changes some of the answers: on a GPU\n"
-    "CUDA_DEVICE_MAX_CONNECTIONS, on the emulation before it MCCS_EMULATED_CONNECTIONS.\n"
-    "Exit status: 0 no check failed, 1 some did, 2 wrong usage.\n";
+    "Some results depend on the number of hardware queues that the streams share: on a GPU\n"
+    "CUDA_DEVICE_MAX_CONNECTIONS; on the emulation MCCS_EMULATED_CONNECTIONS overrides it.\n"
+    "Exit status: 0 no check failed, 1 a check failed, 2 usage error.\n";
 
 struct Arguments {
   bool list = false;
@@ -77,8 +77,8 @@ const Check* Find(const std::vector<Check>& checks, const std::string& name) {
   return nullptr;
 }
 
-// In the child: the reason goes to standard output, which is the parent's pipe. The process ends
-// without taking CUDA down: a stream may wait for ever where a belief was wrong.
+// Runs in the child. Writes the reason to standard output, which is the parent's pipe. Exits
+// without CUDA cleanup: if an assumption is wrong, a stream may wait forever.
 [[noreturn]] void RunChild(const Check& check) {
   const Outcome outcome = check.run();
   fputs(outcome.why.c_str(), stdout);
@@ -86,7 +86,7 @@ const Check* Find(const std::vector<Check>& checks, const std::string& name) {
   _exit(static_cast<int>(outcome.verdict));
 }
 
-// All that the child prints; empty where it took too long.
+// Returns everything that the child prints, or empty after the time limit.
 std::optional<std::string> ReadWithin(int fd, int limit_ms) {
   std::string text;
   for (;;) {
@@ -101,10 +101,10 @@ std::optional<std::string> ReadWithin(int fd, int limit_ms) {
 
 Outcome RunApart(const Check& check) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return Fail("no pipe");
+  if (pipe2(ends, O_CLOEXEC) != 0) return Fail("cannot create a pipe");
   const pid_t child = fork();
   if (child == 0) {
-    setpgid(0, 0);  // so that the second processes of a check end with it
+    setpgid(0, 0);  // so that other processes of a check are killed with it
     dup2(ends[1], STDOUT_FILENO);
     execl("/proc/self/exe", "cuda_probe", "--child", check.name, nullptr);
     _exit(kUsageStatus);
@@ -115,8 +115,8 @@ Outcome RunApart(const Check& check) {
   if (!why) kill(-child, SIGKILL);
   int status = 0;
   waitpid(child, &status, 0);
-  if (!why) return Fail("did not come to an end in " + std::to_string(kLimitMs / 1000) + " s");
-  if (!WIFEXITED(status)) return Fail("crashed with signal " + std::to_string(WTERMSIG(status)));
+  if (!why) return Fail("did not finish within " + std::to_string(kLimitMs / 1000) + " s");
+  if (!WIFEXITED(status)) return Fail("terminated by signal " + std::to_string(WTERMSIG(status)));
   switch (WEXITSTATUS(status)) {
     case static_cast<int>(Verdict::kPass):
       return Pass();
@@ -162,7 +162,7 @@ int Main(int count, char** texts) {
   for (const std::string& name : arguments->only) {
     const Check* check = Find(all, name);
     if (check == nullptr) {
-      fprintf(stderr, "cuda_probe: no check is called \"%s\"; --list names them\n", name.c_str());
+      fprintf(stderr, "cuda_probe: unknown check \"%s\"; see cuda_probe --list\n", name.c_str());
       return kUsageStatus;
     }
     chosen.push_back(*check);

@@ -1,4 +1,4 @@
-// Memory: what a pointer is, and what becomes of it.
+// Memory: kinds of pointers, and the lifetime of memory.
 
 #include <cstring>
 #include <thread>
@@ -14,7 +14,8 @@ Outcome AddressRange() {
   CUdeviceptr base = 0;
   size_t bytes = 0;
   PROBE_CALL(cuMemGetAddressRange(&base, &bytes, Pointer(device) + 4097));
-  PROBE_HOLDS(base == Pointer(device), "the base is not what cudaMalloc returned");
+  PROBE_HOLDS(base == Pointer(device),
+              "the base differs from the address that cudaMalloc returned");
   PROBE_HOLDS(bytes >= kBytes, "the size is smaller than the allocation");
   PROBE_HOLDS(cuMemGetAddressRange(&base, &bytes, Pointer(&base)) != CUDA_SUCCESS,
               "a pointer into the stack has an address range");
@@ -38,8 +39,8 @@ Outcome BufferIds() {
     PROBE_PASSES(BufferId(device, &at_base));
     PROBE_PASSES(BufferId(device + kBytes / 2, &inside));
     PROBE_CALL(cudaFree(device));
-    PROBE_HOLDS(at_base == inside, "two ids within one allocation");
-    PROBE_HOLDS(at_base != last, "an id came again after free and malloc");
+    PROBE_HOLDS(at_base == inside, "an allocation has two ids");
+    PROBE_HOLDS(at_base != last, "an id was reused after free and malloc");
     last = at_base;
   }
   return Pass();
@@ -52,11 +53,13 @@ Outcome PointerAttributes() {
   PROBE_PINNED_MEMORY(host, 4096);
   PROBE_CALL(cudaPointerGetAttributes(&attributes, static_cast<char*>(device) + 100));
   PROBE_HOLDS(attributes.type == cudaMemoryTypeDevice && attributes.device == 0,
-              "device memory is not said to be the device's");
+              "device memory is not reported as device memory");
   PROBE_CALL(cudaPointerGetAttributes(&attributes, host));
-  PROBE_HOLDS(attributes.type == cudaMemoryTypeHost, "pinned memory is not said to be the host's");
+  PROBE_HOLDS(attributes.type == cudaMemoryTypeHost,
+              "pinned memory is not reported as host memory");
   PROBE_CALL(cudaPointerGetAttributes(&attributes, &on_stack));
-  PROBE_HOLDS(attributes.type == cudaMemoryTypeUnregistered, "the stack is said to be registered");
+  PROBE_HOLDS(attributes.type == cudaMemoryTypeUnregistered,
+              "CUDA reports the stack as registered memory");
   return Pass();
 }
 
@@ -72,7 +75,8 @@ Outcome IpcCapability() {
                                    Pointer(pooled)));
   PROBE_HOLDS(capable == 0, "memory of a pool can be exported by a legacy handle");
   cudaIpcMemHandle_t handle;
-  PROBE_HOLDS(cudaIpcGetMemHandle(&handle, pooled) != cudaSuccess, "and gave such a handle");
+  PROBE_HOLDS(cudaIpcGetMemHandle(&handle, pooled) != cudaSuccess,
+              "cudaIpcGetMemHandle accepted memory of a pool");
   return Pass();
 }
 
@@ -82,7 +86,7 @@ Outcome RegisteredAddress() {
   PROBE_CALL(cuMemHostRegister(memory, sizeof(memory), CU_MEMHOSTREGISTER_DEVICEMAP));
   CUdeviceptr device = 0;
   PROBE_CALL(cuMemHostGetDevicePointer(&device, memory + 64, 0));
-  PROBE_HOLDS(device == Pointer(memory + 64), "the GPU sees registered memory elsewhere");
+  PROBE_HOLDS(device == Pointer(memory + 64), "the GPU has another address for registered memory");
   PROBE_HOLDS(cuMemHostRegister(memory, 4096, 0) == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
               "memory could be registered twice");
   PROBE_CALL(cuMemHostUnregister(memory));
@@ -109,7 +113,8 @@ Outcome FreeWaitsForWork() {
 
 Outcome FreeOfStranger() {
   int on_stack = 0;
-  PROBE_HOLDS(cudaFree(&on_stack) == cudaErrorInvalidValue, "freeing the stack is no error");
+  PROBE_HOLDS(cudaFree(&on_stack) == cudaErrorInvalidValue,
+              "cudaFree accepted an address of the stack");
   PROBE_CALL(cudaFree(nullptr));
   return Pass();
 }
@@ -135,15 +140,15 @@ Outcome PageableSource() {
 
 std::vector<Check> MemoryChecks() {
   return {
-      {"address_range", "the driver knows base and size around any device pointer", AddressRange},
-      {"buffer_ids", "an allocation's id is its own, also at a reused address", BufferIds},
-      {"pointer_attributes", "CUDA tells device, pinned and strange memory apart",
+      {"address_range", "the driver returns base and size for any device pointer", AddressRange},
+      {"buffer_ids", "an allocation's id is unique, also at a reused address", BufferIds},
+      {"pointer_attributes", "CUDA distinguishes device, pinned and unknown memory",
        PointerAttributes},
       {"ipc_capability", "cudaMalloc's memory is exportable, a pool's is not", IpcCapability},
       {"registered_address", "registered memory has one address for host and GPU",
        RegisteredAddress},
       {"free_waits_for_work", "cudaFree waits for the device's work", FreeWaitsForWork},
-      {"free_of_stranger", "cudaFree refuses what it did not give", FreeOfStranger},
+      {"free_of_stranger", "cudaFree rejects memory of other allocators", FreeOfStranger},
       {"pageable_source", "small pageable memory may be reused once the call returns",
        PageableSource},
   };

@@ -1,4 +1,4 @@
-// Memory pools, managed and pinned memory: what each of them is, and when memory comes back.
+// Memory pools, managed and pinned memory: their attributes, and when memory is freed.
 
 #include <cstring>
 
@@ -35,14 +35,14 @@ Outcome PoolsCount() {
   PROBE_CALL(cudaMallocFromPoolAsync(&device, kBytes, pool, stream));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrUsedMemCurrent, &used));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
-  PROBE_HOLDS(used >= kBytes && reserved >= used, "a pool does not count what is in use");
+  PROBE_HOLDS(used >= kBytes && reserved >= used, "a pool does not count blocks in use");
   PROBE_CALL(cudaFreeAsync(device, stream));
   PROBE_CALL(cudaStreamSynchronize(stream));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrUsedMemCurrent, &used));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrUsedMemHigh, &high));
-  PROBE_HOLDS(used == 0 && high >= kBytes, "a pool does not count what was freed");
+  PROBE_HOLDS(used == 0 && high >= kBytes, "a pool does not count freed blocks");
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
-  PROBE_HOLDS(reserved == 0, "a synchronisation gives back nothing, with a threshold of 0");
+  PROBE_HOLDS(reserved == 0, "a synchronization frees no blocks with a threshold of 0");
   PROBE_CALL(cudaMemPoolDestroy(pool));
   return Pass();
 }
@@ -58,11 +58,11 @@ Outcome PoolsKeep() {
   PROBE_CALL(cudaMallocFromPoolAsync(&first, kBytes, pool, stream));
   PROBE_CALL(cudaFreeAsync(first, stream));
   PROBE_CALL(cudaMallocFromPoolAsync(&second, kBytes, pool, stream));
-  PROBE_HOLDS(first == second, "a stream does not use its own freed block again");
+  PROBE_HOLDS(first == second, "a stream did not reuse the block that it freed");
   PROBE_CALL(cudaFreeAsync(second, stream));
   PROBE_CALL(cudaStreamSynchronize(stream));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrReservedMemCurrent, &bytes));
-  PROBE_HOLDS(bytes >= kBytes, "a pool gives back what is below its threshold");
+  PROBE_HOLDS(bytes >= kBytes, "a pool frees blocks below its threshold");
   PROBE_CALL(cudaMemPoolTrimTo(pool, 0));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrReservedMemCurrent, &bytes));
   PROBE_HOLDS(bytes == 0, "a pool was not trimmed");
@@ -85,7 +85,7 @@ Outcome BlocksWaitForTheirStream() {
   PROBE_CALL(cuStreamWaitValue64(busy, Pointer(words), 1, kGeq));
   PROBE_CALL(cudaFreeAsync(first, busy));
   PROBE_CALL(cudaMallocFromPoolAsync(&second, kBytes, pool, other));
-  PROBE_HOLDS(first != second, "a block came back before its stream had freed it");
+  PROBE_HOLDS(first != second, "a block was reused before its stream reached the free");
   StoreWord(words, 1);
   PROBE_CALL(cudaStreamSynchronize(busy));
   return Pass();
@@ -101,11 +101,11 @@ Outcome WhatPoolPointersSay() {
   cudaPointerAttributes attributes;
   PROBE_CALL(cudaPointerGetAttributes(&attributes, device));
   PROBE_HOLDS(attributes.type == cudaMemoryTypeDevice && attributes.device == 0,
-              "a pool's memory is not said to be the device's");
+              "a pool's memory is not reported as device memory");
   CUmemoryPool owner = nullptr;
   PROBE_CALL(cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, Pointer(device)));
-  PROBE_HOLDS(owner == pool, "a pointer does not name its pool");
-  PROBE_CALL(cudaFree(device));  // not in a stream's order, which is allowed
+  PROBE_HOLDS(owner == pool, "a pointer attribute does not return its pool");
+  PROBE_CALL(cudaFree(device));  // not in stream order, which is allowed
   PROBE_HOLDS(cudaFreeAsync(device, stream) != cudaSuccess, "a block was freed twice");
   static_cast<void>(cudaGetLastError());
   PROBE_HOLDS(cudaMemPoolDestroy(pool) != cudaSuccess, "a default pool was destroyed");
@@ -128,7 +128,7 @@ Outcome CurrentPools() {
   PROBE_CALL(cudaMemPoolDestroy(pool));
   PROBE_CALL(cudaDeviceGetMemPool(&current, 0));
   PROBE_HOLDS(current == standard, "a destroyed pool stayed the current one");
-  PROBE_CALL(cudaMemsetAsync(device, 1, kBytes, stream));  // its blocks live on
+  PROBE_CALL(cudaMemsetAsync(device, 1, kBytes, stream));  // its blocks stay valid
   PROBE_CALL(cudaFreeAsync(device, stream));
   PROBE_CALL(cudaStreamSynchronize(stream));
   return Pass();
@@ -151,10 +151,10 @@ Outcome ManagedMemory() {
   PROBE_CALL(cudaPointerGetAttributes(&attributes, memory));
   PROBE_HOLDS(attributes.type == cudaMemoryTypeManaged && attributes.hostPointer == memory &&
                   attributes.devicePointer == memory,
-              "managed memory is not said to be managed");
+              "managed memory is not reported as managed");
   cudaIpcMemHandle_t handle;
   PROBE_HOLDS(cudaIpcGetMemHandle(&handle, memory) != cudaSuccess,
-              "managed memory gave a legacy handle");
+              "cudaIpcGetMemHandle accepted managed memory");
   static_cast<void>(cudaGetLastError());
   PROBE_CALL(cudaFree(memory));
   return Pass();
@@ -169,15 +169,15 @@ Outcome PinnedMemory() {
     void* device = nullptr;
     PROBE_CALL(cudaPointerGetAttributes(&attributes, static_cast<char*>(memory) + 8));
     PROBE_HOLDS(attributes.type == cudaMemoryTypeHost && attributes.devicePointer != nullptr,
-                "pinned memory is not said to be the host's");
+                "pinned memory is not reported as host memory");
     PROBE_CALL(cudaHostGetDevicePointer(&device, memory, 0));
     cudaIpcMemHandle_t handle;
     PROBE_HOLDS(cudaIpcGetMemHandle(&handle, device) != cudaSuccess,
-                "pinned memory gave a legacy handle");
+                "cudaIpcGetMemHandle accepted pinned memory");
     static_cast<void>(cudaGetLastError());
   }
   PROBE_CALL(cudaHostUnregister(registered));
-  PROBE_HOLDS(cudaFreeHost(registered) != cudaSuccess, "the program's own memory was freed");
+  PROBE_HOLDS(cudaFreeHost(registered) != cudaSuccess, "cudaFreeHost accepted registered memory");
   static_cast<void>(cudaGetLastError());
   PROBE_CALL(cudaFreeHost(pinned));
   return Pass();
@@ -187,17 +187,18 @@ Outcome PinnedMemory() {
 
 std::vector<Check> PoolChecks() {
   return {
-      {"pool_counts", "a pool says what it has reserved and what is in use", PoolsCount},
-      {"pool_keeps", "a pool keeps what is below its threshold, for its streams", PoolsKeep},
-      {"pool_block_waits", "a freed block serves another stream only after the free",
+      {"pool_counts", "a pool counts reserved and used bytes", PoolsCount},
+      {"pool_keeps", "a pool keeps blocks below its threshold for its streams", PoolsKeep},
+      {"pool_block_waits", "another stream reuses a freed block only after the free",
        BlocksWaitForTheirStream},
-      {"pool_pointers", "a pool's memory is the device's, names its pool, may be freed either way",
+      {"pool_pointers",
+       "a pool's memory is device memory, has a pool attribute and can be freed either way",
        WhatPoolPointersSay},
-      {"pool_current", "a device's current pool can be changed; its blocks outlive a pool",
+      {"pool_current", "a device's current pool can be changed; blocks outlive their pool",
        CurrentPools},
       {"managed_memory", "host and device share managed memory, which cannot be exported",
        ManagedMemory},
-      {"pinned_memory", "pinned and registered memory is the host's, and cannot be exported",
+      {"pinned_memory", "pinned and registered memory is host memory and cannot be exported",
        PinnedMemory},
   };
 }

@@ -1,8 +1,8 @@
-// What this system believes about CUDA, as named checks of an ordinary CUDA program.
+// MCCS's assumptions about CUDA, as named checks of an ordinary CUDA program.
 //
-// The same binary runs on the emulation and on a GPU: it includes CUDA's headers only and loads
-// whichever libcudart.so.13 and libcuda.so.1 the machine has. Each check runs in a process of its
-// own that has not used CUDA before, within a time limit, so that a wrong belief cannot hang the
+// The same binary runs on the emulation and on a GPU: it includes only CUDA's headers and loads the
+// libcudart.so.13 and libcuda.so.1 of the machine. Each check runs in a new process that has not
+// used CUDA, with a time limit, so that a wrong assumption cannot block the other checks.
 // rest.
 #ifndef MCCS_EMULATION_PROBE_PROBE_H_
 #define MCCS_EMULATION_PROBE_PROBE_H_
@@ -49,11 +49,11 @@ std::vector<Check> GraphChecks();
 std::vector<Check> VirtualMemoryChecks();
 std::vector<Check> PoolChecks();
 
-// The text of a failed call, or nothing.
+// The error message of a failed call, or empty.
 std::optional<std::string> Problem(const char* call, cudaError_t error);
 std::optional<std::string> Problem(const char* call, CUresult result);
 
-// Leaves the check as failed when a CUDA call fails, or a belief does not hold.
+// Return from the check as failed if a CUDA call fails, or a condition does not hold.
 #define PROBE_CALL(call)                                              \
   do {                                                                \
     if (const auto problem = ::mccs::probe::Problem(#call, (call))) { \
@@ -65,7 +65,7 @@ std::optional<std::string> Problem(const char* call, CUresult result);
     if (!(condition)) return ::mccs::probe::Fail(why); \
   } while (false)
 
-// Leaves the check with an outcome that is no pass.
+// Returns from the check if the outcome is not a pass.
 #define PROBE_PASSES(outcome)                                                                     \
   do {                                                                                            \
     if (::mccs::probe::Outcome part = (outcome); part.verdict != ::mccs::probe::Verdict::kPass) { \
@@ -73,8 +73,7 @@ std::optional<std::string> Problem(const char* call, CUresult result);
     }                                                                                             \
   } while (false)
 
-// What checks begin with: each declares the name, or leaves the check as failed. LIFETIME: the
-// process.
+// Declare and create resources, or return from the check as failed. LIFETIME: the process.
 #define PROBE_STREAM(name, flags) \
   cudaStream_t name = nullptr;    \
   PROBE_CALL(cudaStreamCreateWithFlags(&name, flags))
@@ -83,7 +82,7 @@ std::optional<std::string> Problem(const char* call, CUresult result);
   PROBE_CALL(cudaEventCreate(&name))
 #define PROBE_WORDS(name, count)                            \
   uint64_t* const name = ::mccs::probe::PinnedWords(count); \
-  PROBE_HOLDS(name != nullptr, "no pinned memory")
+  PROBE_HOLDS(name != nullptr, "cannot allocate pinned memory")
 #define PROBE_DEVICE_MEMORY(name, bytes) \
   void* name = nullptr;                  \
   PROBE_CALL(cudaMalloc(&name, bytes))
@@ -93,29 +92,29 @@ std::optional<std::string> Problem(const char* call, CUresult result);
 
 inline constexpr unsigned kGeq = CU_STREAM_WAIT_VALUE_GEQ;
 
-// How many hardware queues the streams of this GPU share, as far as the environment says:
-// CUDA_DEVICE_MAX_CONNECTIONS (8 where unset), before which MCCS_EMULATED_CONNECTIONS goes on the
+// The number of hardware queues that the streams of this GPU share, according to the environment:
+// CUDA_DEVICE_MAX_CONNECTIONS (8 if unset), which MCCS_EMULATED_CONNECTIONS overrides on the
 // emulation.
 int Connections();
 
-// A stream's work comes to its end within the limit, asked for by cudaStreamQuery.
+// Polls cudaStreamQuery; returns whether the stream's work finishes within the limit.
 bool Finishes(cudaStream_t stream, int limit_ms = 5000);
-// It does not within this time: long enough for a GPU to have done it.
+// Returns whether the work does not finish in a time that is long enough for a GPU.
 bool StaysBusy(cudaStream_t stream);
 
-// Words in pinned memory that a GPU reaches under the same address. LIFETIME: the process.
-// Null where a call failed.
+// Allocates words in pinned memory with the same address on the GPU. Null if a call fails.
+// LIFETIME: the process.
 uint64_t* PinnedWords(size_t count);
 uint64_t LoadWord(const uint64_t* word);
 void StoreWord(uint64_t* word, uint64_t value);
 bool WordBecomes(const uint64_t* word, uint64_t value, int limit_ms = 5000);
-// A thread that stores the value after that time.
+// Starts a thread that stores the value after that time.
 std::thread StoreLater(uint64_t* word, uint64_t value, int after_ms);
 
 inline CUdeviceptr Pointer(const void* address) { return reinterpret_cast<CUdeviceptr>(address); }
 
-// A second process, started before either has used CUDA, that runs `body` with one end of a pair of
-// sockets. REQUIRES: no CUDA call so far.
+// A second process, started before either has used CUDA. It runs `body` with one end of a socket
+// pair. REQUIRES: no CUDA call so far.
 class Peer {
  public:
   explicit Peer(const std::function<Outcome(Peer& self)>& body);
@@ -126,7 +125,7 @@ class Peer {
   bool Send(const void* data, size_t bytes);
   bool Receive(void* data, size_t bytes);
   int socket() const { return socket_; }
-  // The peer's outcome, once it has ended.
+  // Waits for the peer's end and returns its outcome.
   Outcome Join();
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kPage = 4096;
 
-// A sealed page as the daemon makes it: header, then fence lines. Null where the system refuses.
+// A sealed page as the daemon creates it: header, then fence lines. Null if the system refuses.
 wire::FenceLine* MakeFencePage() {
   const int fd = memfd_create("probe-fences", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0 || ftruncate(fd, kPage) != 0 ||
@@ -33,12 +33,12 @@ Outcome RegisterPage(wire::FenceLine* page) {
   PROBE_CALL(cuMemHostRegister(page, kPage, CU_MEMHOSTREGISTER_DEVICEMAP));
   CUdeviceptr device = 0;
   PROBE_CALL(cuMemHostGetDevicePointer(&device, page, 0));
-  PROBE_HOLDS(device == Pointer(page), "the GPU sees the page at another address");
+  PROBE_HOLDS(device == Pointer(page), "the GPU has another address for the page");
   return Pass();
 }
 
-// One side of a conversation: its stream says `rounds` times "mine", and waits for the other's
-// word.
+// One of two alternating sides: for `rounds` rounds, its stream writes word `mine` and waits for
+// word `theirs`.
 Outcome Converse(wire::FenceLine* page, int mine, int theirs, uint64_t rounds) {
   PROBE_PASSES(RegisterPage(page));
   PROBE_STREAM(stream, cudaStreamNonBlocking);
@@ -47,24 +47,24 @@ Outcome Converse(wire::FenceLine* page, int mine, int theirs, uint64_t rounds) {
     PROBE_CALL(cuStreamWaitValue64(stream, Pointer(&page[theirs].value), i, kGeq));
   }
   PROBE_CALL(cudaStreamSynchronize(stream));
-  PROBE_HOLDS(page[theirs].value.load() == rounds, "the other's last word is missing");
+  PROBE_HOLDS(page[theirs].value.load() == rounds, "the other stream's last word is missing");
   return Pass();
 }
 
 Outcome FencesAcrossProcesses() {
   constexpr uint64_t kRounds = 200;
   wire::FenceLine* page = MakeFencePage();
-  PROBE_HOLDS(page != nullptr, "no shared page");
+  PROBE_HOLDS(page != nullptr, "cannot create a shared page");
   Peer peer([page](Peer&) { return Converse(page, 2, 1, kRounds); });
   PROBE_PASSES(Converse(page, 1, 2, kRounds));
   return peer.Join();
 }
 
-// The daemon's side is a processor: it watches the ready word and stores the done word.
+// The daemon's side is a CPU thread: it polls the ready word and stores the done word.
 Outcome FencesWithProcessor() {
   constexpr uint64_t kRounds = 1000;
   wire::FenceLine* page = MakeFencePage();
-  PROBE_HOLDS(page != nullptr, "no shared page");
+  PROBE_HOLDS(page != nullptr, "cannot create a shared page");
   Peer peer([page](Peer&) {
     for (uint64_t i = 1; i <= kRounds; ++i) {
       while (page[1].value.load() < i) usleep(1);
@@ -76,13 +76,13 @@ Outcome FencesWithProcessor() {
   return peer.Join();
 }
 
-// A stream that has waited for long, as in a job whose other ranks come late.
+// A stream that has waited for a long time, as in a job whose other ranks are late.
 Outcome LateSignalAcrossProcesses() {
   wire::FenceLine* page = MakeFencePage();
-  PROBE_HOLDS(page != nullptr, "no shared page");
+  PROBE_HOLDS(page != nullptr, "cannot create a shared page");
   Peer peer([page](Peer& self) {
     char go = 0;
-    if (!self.Receive(&go, 1)) return Fail("no word from the first process");
+    if (!self.Receive(&go, 1)) return Fail("no message from the first process");
     wire::SignalFence(page[2], wire::kFencePoison);
     return Pass();
   });
@@ -91,15 +91,15 @@ Outcome LateSignalAcrossProcesses() {
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(&page[2].value), 1, kGeq));
   usleep(200'000);
   const char go = 1;
-  PROBE_HOLDS(peer.Send(&go, 1), "no second process");
+  PROBE_HOLDS(peer.Send(&go, 1), "the second process does not respond");
   PROBE_CALL(cudaStreamSynchronize(stream));
   return peer.Join();
 }
 
-// A process whose communicator failed: its stream waits for a word that nobody will write.
+// A process whose communicator failed: its stream waits for a word that no process will write.
 Outcome ExitWithWaitingStream() {
   wire::FenceLine* page = MakeFencePage();
-  PROBE_HOLDS(page != nullptr, "no shared page");
+  PROBE_HOLDS(page != nullptr, "cannot create a shared page");
   Peer peer([page](Peer&) {
     PROBE_PASSES(RegisterPage(page));
     PROBE_STREAM(stream, cudaStreamNonBlocking);
@@ -108,14 +108,15 @@ Outcome ExitWithWaitingStream() {
     std::exit(static_cast<int>(Verdict::kPass));
   });
   const Outcome ended = peer.Join();
-  PROBE_HOLDS(page[3].value.load() == 0, "the stream went on at the end of its process");
+  PROBE_HOLDS(page[3].value.load() == 0, "the stream continued when its process exited");
   return ended;
 }
 
 constexpr size_t kExported = 4 << 20;
 constexpr size_t kOffset = (1 << 20) + 512;
 
-// What the daemon is told of a buffer: its allocation's handle and where in it the buffer lies.
+// The description of a buffer that the daemon receives: the handle of its allocation, and the
+// buffer's offset.
 struct Export {
   cudaIpcMemHandle_t handle;
   size_t offset;
@@ -136,7 +137,7 @@ Outcome MakeExport(char** buffer, Export* exported) {
   return Pass();
 }
 
-// Reads what the owner wrote and writes something in its place; opens the handle twice.
+// Reads what the owner wrote and overwrites it; opens the handle twice.
 Outcome UseExport(const Export& exported) {
   void* base = nullptr;
   void* again = nullptr;
@@ -145,7 +146,7 @@ Outcome UseExport(const Export& exported) {
   PROBE_CALL(cudaIpcOpenMemHandle(&base, exported.handle, cudaIpcMemLazyEnablePeerAccess));
   char* buffer = static_cast<char*>(base) + exported.offset;
   PROBE_CALL(cudaMemcpy(&seen, buffer + 4095, 1, cudaMemcpyDeviceToHost));
-  PROBE_HOLDS(seen == 0x11, "the other process's bytes are not seen");
+  PROBE_HOLDS(seen == 0x11, "the other process's bytes are not visible");
   PROBE_CALL(cudaIpcOpenMemHandle(&again, exported.handle, cudaIpcMemLazyEnablePeerAccess));
   PROBE_HOLDS(again == base, "a handle opened twice has two addresses");
   PROBE_CALL(cudaIpcCloseMemHandle(again));
@@ -158,18 +159,18 @@ Outcome UseExport(const Export& exported) {
 Outcome ExportBaseAndOffset() {
   Peer peer([](Peer& self) {
     Export exported;
-    if (!self.Receive(&exported, sizeof(exported))) return Fail("no handle");
+    if (!self.Receive(&exported, sizeof(exported))) return Fail("no handle received");
     return UseExport(exported);
   });
   char* buffer = nullptr;
   Export exported;
   PROBE_PASSES(MakeExport(&buffer, &exported));
   PROBE_HOLDS(exported.offset == kOffset, "the offset within the allocation is wrong");
-  PROBE_HOLDS(peer.Send(&exported, sizeof(exported)), "no second process");
+  PROBE_HOLDS(peer.Send(&exported, sizeof(exported)), "the second process does not respond");
   PROBE_PASSES(peer.Join());
   unsigned char seen = 0;
   PROBE_CALL(cudaMemcpy(&seen, buffer, 1, cudaMemcpyDeviceToHost));
-  PROBE_HOLDS(seen == 0x22, "the other process's writing is not seen");
+  PROBE_HOLDS(seen == 0x22, "the other process's write is not visible");
   return Pass();
 }
 
@@ -181,20 +182,20 @@ Outcome FreeBytes(size_t* bytes) {
   return Pass();
 }
 
-// Opens what the other process exported, and closes it when it is told to.
+// Opens what the other process exported, and closes it on request.
 Outcome HoldExport(Peer& self) {
   cudaIpcMemHandle_t handle;
   void* base = nullptr;
   char word = 0;
-  if (!self.Receive(&handle, sizeof(handle))) return Fail("no handle");
+  if (!self.Receive(&handle, sizeof(handle))) return Fail("no handle received");
   PROBE_CALL(cudaSetDevice(0));
   PROBE_CALL(cudaIpcOpenMemHandle(&base, handle, cudaIpcMemLazyEnablePeerAccess));
-  if (!self.Send(&kWord, 1) || !self.Receive(&word, 1)) return Fail("no word to close");
+  if (!self.Send(&kWord, 1) || !self.Receive(&word, 1)) return Fail("no request to close received");
   PROBE_CALL(cudaIpcCloseMemHandle(base));
-  return self.Send(&kWord, 1) ? Pass() : Fail("could not say that it is closed");
+  return self.Send(&kWord, 1) ? Pass() : Fail("cannot report that it is closed");
 }
 
-// CUDA leaves open what becomes of it; that is why nothing of ours lets it come to that.
+// CUDA leaves this case undefined, so MCCS avoids it.
 Outcome FreedWhileOpenElsewhere() {
   constexpr size_t kBytes = 64 << 20;
   Peer peer(HoldExport);
@@ -207,12 +208,14 @@ Outcome FreedWhileOpenElsewhere() {
   PROBE_CALL(cudaSetDevice(0));
   PROBE_CALL(cudaMalloc(&device, kBytes));
   PROBE_CALL(cudaIpcGetMemHandle(&handle, device));
-  PROBE_HOLDS(peer.Send(&handle, sizeof(handle)) && peer.Receive(&word, 1), "no second process");
+  PROBE_HOLDS(peer.Send(&handle, sizeof(handle)) && peer.Receive(&word, 1),
+              "the second process does not respond");
   PROBE_PASSES(FreeBytes(&held));
   PROBE_CALL(cudaFree(device));
   PROBE_PASSES(FreeBytes(&freed));
   PROBE_HOLDS(freed < held + kBytes / 2, "memory is free although another process has it open");
-  PROBE_HOLDS(peer.Send(&kWord, 1) && peer.Receive(&word, 1), "the second process did not close");
+  PROBE_HOLDS(peer.Send(&kWord, 1) && peer.Receive(&word, 1),
+              "the second process did not close the memory");
   PROBE_PASSES(FreeBytes(&closed));
   PROBE_HOLDS(closed >= held + kBytes / 2, "memory is not free although it is closed everywhere");
   return peer.Join();
@@ -225,7 +228,7 @@ Outcome ExportToOneself() {
   void* base = nullptr;
   const cudaError_t error =
       cudaIpcOpenMemHandle(&base, exported.handle, cudaIpcMemLazyEnablePeerAccess);
-  PROBE_HOLDS(error != cudaSuccess, "a process could open its own handle");
+  PROBE_HOLDS(error != cudaSuccess, "a process opened its own handle");
   return Pass();
 }
 
@@ -246,10 +249,10 @@ Outcome ReadNames(Names* names) {
     PROBE_CALL(cudaDeviceGetPCIBusId(names->pci[i], sizeof(names->pci[i]), i));
     int found = -1;
     PROBE_CALL(cudaDeviceGetByPCIBusId(&found, names->pci[i]));
-    PROBE_HOLDS(found == i, "a PCI address names another device");
+    PROBE_HOLDS(found == i, "a PCI address refers to another device");
     for (int j = 0; j < i; ++j) {
       PROBE_HOLDS(memcmp(&names->uuids[i], &names->uuids[j], sizeof(cudaUUID_t)) != 0,
-                  "two devices have one UUID");
+                  "two devices have the same UUID");
     }
   }
   return Pass();
@@ -259,7 +262,7 @@ Outcome StableNames() {
   Peer peer([](Peer& self) {
     Names names;
     PROBE_PASSES(ReadNames(&names));
-    return self.Send(&names, sizeof(names)) ? Pass() : Fail("could not send the names");
+    return self.Send(&names, sizeof(names)) ? Pass() : Fail("cannot send the names");
   });
   Names mine;
   Names theirs;
@@ -285,18 +288,20 @@ Outcome ForkedChildIsRefused() {
 
 std::vector<Check> ProcessChecks() {
   return {
-      {"fences_across_processes", "streams of two processes meet at words of a shared sealed page",
+      {"fences_across_processes",
+       "streams of two processes synchronize by words of a shared sealed page",
        FencesAcrossProcesses},
-      {"fences_with_processor", "a stream and another process's processor do, too",
+      {"fences_with_processor", "a stream and a CPU thread of another process do so, too",
        FencesWithProcessor},
-      {"late_signal", "a stream that waited for long is released by a poison",
+      {"late_signal", "a poison value releases a stream that has waited for a long time",
        LateSignalAcrossProcesses},
       {"exit_with_waiting_stream",
-       "a process exits though its stream waits, and the stream does not", ExitWithWaitingStream},
+       "a process can exit while its stream waits, and the stream does not continue",
+       ExitWithWaitingStream},
       {"export_base_and_offset", "another process maps an allocation; handles open twice",
        ExportBaseAndOffset},
       {"freed_while_open_elsewhere",
-       "memory that is freed stays taken while another process has it", FreedWhileOpenElsewhere},
+       "freed memory stays allocated while another process has it open", FreedWhileOpenElsewhere},
       {"export_to_oneself", "the owner cannot open its own handle", ExportToOneself},
       {"stable_names", "every process sees the same UUIDs and PCI addresses", StableNames},
       {"forked_child_is_refused", "a child forked after the first use cannot use CUDA",

@@ -1,5 +1,5 @@
-// Hardware queues: which streams a pending wait holds up. A GPU maps its streams onto
-// CUDA_DEVICE_MAX_CONNECTIONS queues, 8 unless set; streams that share one may hold up each other.
+// Hardware queues: which streams a pending wait blocks. A GPU maps its streams to
+// CUDA_DEVICE_MAX_CONNECTIONS queues (default 8); streams in the same queue can block each other.
 
 #include <algorithm>
 #include <string>
@@ -11,10 +11,10 @@ namespace {
 
 constexpr size_t kWordStride = 8;  // one cache line per word
 constexpr int kForty = 40;
-// The legacy default stream has a queue, too.
+// Those of the working stream and of the legacy default stream.
 constexpr int kOtherQueues = 2;
-// How long work may take that nothing holds up, on a busy machine; and how long we look where it is
-// expected to be held up.
+// Time limit for unblocked work on a busy machine, and observation time if work is expected to be
+// blocked.
 constexpr int kFreeMs = 5000;
 constexpr int kHeldMs = 30;
 
@@ -30,7 +30,7 @@ struct WaitingStreams {
 
 Outcome Block(int count, WaitingStreams* waiting) {
   waiting->words = PinnedWords(static_cast<size_t>(count) * kWordStride);
-  PROBE_HOLDS(waiting->words != nullptr, "no pinned memory");
+  PROBE_HOLDS(waiting->words != nullptr, "cannot allocate pinned memory");
   for (int i = 0; i < count; ++i) {
     cudaStream_t stream = nullptr;
     PROBE_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -41,8 +41,8 @@ Outcome Block(int count, WaitingStreams* waiting) {
   return Pass();
 }
 
-// A stream that copies and writes a word beside `count` waiting ones. `*held`: it did not come to
-// its end before they were released.
+// Runs a stream that copies and writes a word while `count` streams wait. `*held`: it did not
+// finish before they were released.
 Outcome WorkBeside(int count, bool* held) {
   WaitingStreams waiting;
   PROBE_PASSES(Block(count, &waiting));
@@ -53,9 +53,9 @@ Outcome WorkBeside(int count, bool* held) {
   PROBE_CALL(cuStreamWriteValue64(working, Pointer(word), 1, 0));
   *held = !Finishes(working, Connections() < count + kOtherQueues ? kHeldMs : kFreeMs);
   waiting.Release();
-  PROBE_HOLDS(Finishes(working), "the working stream does not finish after all waits are over");
+  PROBE_HOLDS(Finishes(working), "the working stream did not finish after all waits were released");
   for (cudaStream_t stream : waiting.streams) {
-    PROBE_HOLDS(Finishes(stream), "a stream does not finish after its wait is over");
+    PROBE_HOLDS(Finishes(stream), "a stream did not finish after its wait was released");
   }
   return Pass();
 }
@@ -66,17 +66,17 @@ Outcome FortyWaits() {
   if (!held) return Pass();
   const int connections = Connections();
   PROBE_HOLDS(connections < kForty + kOtherQueues,
-              "a stream with a queue of its own was held up by waits in others");
-  return Skip("held up by the waits, as is to be expected with " + std::to_string(connections) +
-              " connections for 41 streams; all went on after the release");
+              "waits in other queues blocked a stream with a queue of its own");
+  return Skip("blocked by the waits, as expected with " + std::to_string(connections) +
+              " connections for 41 streams; all finished after the release");
 }
 
 Outcome FewWaits() {
   const int count = Connections() - kOtherQueues - 1;
-  if (count < 1) return Skip("too few connections for a wait and work side by side");
+  if (count < 1) return Skip("too few connections for a concurrent wait and work");
   bool held = false;
   PROBE_PASSES(WorkBeside(std::min(count, kForty), &held));
-  PROBE_HOLDS(!held, "a stream was held up although there are more connections than streams");
+  PROBE_HOLDS(!held, "a stream was blocked although there are more connections than streams");
   return Pass();
 }
 
@@ -92,8 +92,9 @@ Outcome TwoWaits() {
   return Pass();
 }
 
-// What the shim does at the end of a group: all "ready" of all streams, then all waits. Two ranks
-// of one process on streams that share a queue would block each other in any other order.
+// The shim's order at the end of a group: first all "ready" writes of all streams, then all
+// waits. In any other order, two ranks of one process on streams that share a queue would block
+// each other.
 Outcome ReadiesBeforeWaits() {
   constexpr size_t kStreams = 16;
   PROBE_WORDS(words, 2 * kStreams * kWordStride);
@@ -110,11 +111,12 @@ Outcome ReadiesBeforeWaits() {
     PROBE_CALL(cuStreamWaitValue64(streams[i], Pointer(done(i)), 1, kGeq));
   }
   for (size_t i = 0; i < kStreams; ++i) {
-    PROBE_HOLDS(WordBecomes(ready(i), 1), "a stream is not ready although nothing is before it");
+    PROBE_HOLDS(WordBecomes(ready(i), 1),
+                "a ready word was not written although no work precedes it");
   }
   for (size_t i = kStreams; i-- > 0;) StoreWord(done(i), 1);
   for (cudaStream_t stream : streams) {
-    PROBE_HOLDS(Finishes(stream), "a stream does not finish after its wait is over");
+    PROBE_HOLDS(Finishes(stream), "a stream did not finish after its wait was released");
   }
   return Pass();
 }
@@ -123,10 +125,10 @@ Outcome ReadiesBeforeWaits() {
 
 std::vector<Check> QueueChecks() {
   return {
-      {"two_waits", "two streams' waits do not hold up each other", TwoWaits},
-      {"few_waits_beside_work", "waits leave streams with other queues alone", FewWaits},
-      {"forty_waits_beside_work", "forty waiting streams leave a working one alone", FortyWaits},
-      {"readies_before_waits", "all ready words first, then all waits: never a deadlock",
+      {"two_waits", "waits of two streams do not block each other", TwoWaits},
+      {"few_waits_beside_work", "waits do not block streams in other queues", FewWaits},
+      {"forty_waits_beside_work", "forty waiting streams do not block a working one", FortyWaits},
+      {"readies_before_waits", "all ready words first, then all waits: no deadlock",
        ReadiesBeforeWaits},
   };
 }

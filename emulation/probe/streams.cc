@@ -1,4 +1,4 @@
-// The order of streams: legacy default stream, per-thread default streams, host functions.
+// Stream order: legacy default stream, per-thread default streams, host functions.
 
 #include <cstring>
 #include <mutex>
@@ -9,14 +9,15 @@
 namespace mccs::probe {
 namespace {
 
-// Queues that a check with two or three streams needs to tell order from a shared queue.
+// Number of queues with which a check of two or three streams can distinguish order from a shared
+// queue.
 constexpr int kEnoughConnections = 8;
 
 Outcome SharesQueues() {
   return Skip("with so few connections every stream waits for every other one");
 }
 
-// The work of `second` waits for what `first` was given before it.
+// Checks that the work of `second` waits for earlier work of `first`.
 Outcome InOrder(cudaStream_t first, cudaStream_t second, const char* overtook) {
   PROBE_WORDS(words, 16);
   PROBE_CALL(cuStreamWaitValue64(first, Pointer(words), 1, kGeq));
@@ -81,7 +82,7 @@ Outcome PerThreadStreams() {
   PROBE_CALL(cuStreamWriteValue64(cudaStreamLegacy, Pointer(words + 16), 1, 0));
   const bool legacy_waited = !WordBecomes(words + 16, 1, 30);
   StoreWord(words, 1);
-  PROBE_HOLDS(own_went_on, "one thread's default stream waited for another's");
+  PROBE_HOLDS(own_went_on, "the default stream of a thread waited for another thread's");
   PROBE_HOLDS(legacy_waited, "the legacy stream did not wait for a thread's default stream");
   PROBE_HOLDS(WordBecomes(words + 16, 1), "the legacy stream was not released");
   return Pass();
@@ -104,7 +105,7 @@ Outcome CallsReturnBeforeWork() {
   PROBE_HOLDS(*static_cast<unsigned char*>(host) == 0 && called == 0, "work overtook a wait");
   StoreWord(words, 1);
   PROBE_CALL(cudaStreamSynchronize(stream));
-  PROBE_HOLDS(*static_cast<unsigned char*>(host) == 9 && called == 1, "work is missing");
+  PROBE_HOLDS(*static_cast<unsigned char*>(host) == 9 && called == 1, "some work did not run");
   return Pass();
 }
 
@@ -137,7 +138,7 @@ Outcome HostFunctionOrder() {
 Outcome HostFunctionMayBlock() {
   static uint64_t* words = nullptr;
   words = PinnedWords(16);
-  PROBE_HOLDS(words != nullptr, "no pinned memory");
+  PROBE_HOLDS(words != nullptr, "cannot allocate pinned memory");
   if (Connections() < kEnoughConnections) return SharesQueues();
   PROBE_STREAM(first, cudaStreamNonBlocking);
   PROBE_STREAM(second, cudaStreamNonBlocking);
@@ -149,14 +150,14 @@ Outcome HostFunctionMayBlock() {
       nullptr));
   void* device = nullptr;
   const bool asked = !StaysBusy(first);
-  PROBE_HOLDS(!asked, "a question ran a host function to its end");
+  PROBE_HOLDS(!asked, "a query ran a host function");
   PROBE_CALL(cudaMallocAsync(&device, 4096, second));
   PROBE_CALL(cudaMemsetAsync(device, 1, 4096, second));
   PROBE_CALL(cuStreamWriteValue64(second, Pointer(words + 8), 1, 0));
   const bool other_went_on = WordBecomes(words + 8, 1);
   StoreWord(words, 1);
-  PROBE_HOLDS(other_went_on, "a blocked host function held up another stream");
-  PROBE_HOLDS(Finishes(first), "the stream of the host function does not finish");
+  PROBE_HOLDS(other_went_on, "a blocked host function blocked another stream");
+  PROBE_HOLDS(Finishes(first), "the stream of the host function did not finish");
   return Pass();
 }
 
@@ -180,9 +181,10 @@ Outcome QueryRemembersNotReady() {
   const cudaError_t last = cudaGetLastError();
   const cudaError_t cleared = cudaGetLastError();
   StoreWord(words, 1);
-  PROBE_HOLDS(busy == cudaErrorNotReady, "a waiting stream is not cudaErrorNotReady");
+  PROBE_HOLDS(busy == cudaErrorNotReady,
+              "cudaStreamQuery of a waiting stream did not return cudaErrorNotReady");
   PROBE_HOLDS(peeked == last && cleared == cudaSuccess,
-              "cudaPeekAtLastError keeps, cudaGetLastError clears: not so");
+              "cudaPeekAtLastError cleared the error, or cudaGetLastError kept it");
   return Finishes(stream) ? Pass() : Fail("the stream was not released");
 }
 
@@ -192,20 +194,21 @@ std::vector<Check> StreamChecks() {
   return {
       {"legacy_waits_for_blocking", "the legacy stream waits for earlier work of blocking streams",
        LegacyWaitsForBlocking},
-      {"blocking_waits_for_legacy", "and they for earlier work of the legacy stream",
+      {"blocking_waits_for_legacy", "blocking streams wait for earlier work of the legacy stream",
        BlockingWaitsForLegacy},
-      {"non_blocking_ignores_legacy", "non-blocking streams do neither", NonBlockingIgnoresLegacy},
+      {"non_blocking_ignores_legacy",
+       "non-blocking streams and the legacy stream ignore each other", NonBlockingIgnoresLegacy},
       {"legacy_synchronise", "cudaStreamSynchronize(0) covers blocking streams",
        LegacySynchroniseCoversBlocking},
-      {"per_thread_streams", "each thread's default stream is its own, and a blocking one",
+      {"per_thread_streams", "each thread has its own default stream, which is a blocking one",
        PerThreadStreams},
       {"calls_return_before_work", "copies, sets and host functions are asynchronous to the host",
        CallsReturnBeforeWork},
       {"host_function_order", "host functions of a stream run in order", HostFunctionOrder},
-      {"host_function_may_block", "a blocked host function holds up its own stream alone",
+      {"host_function_may_block", "a blocked host function blocks only its own stream",
        HostFunctionMayBlock},
-      {"destroy_keeps_work", "a destroyed stream still does its work", DestroyKeepsWork},
-      {"query_remembers", "cudaStreamQuery's NotReady is the thread's last error, until asked for",
+      {"destroy_keeps_work", "a destroyed stream still runs its work", DestroyKeepsWork},
+      {"query_remembers", "cudaStreamQuery's NotReady is the thread's last error until it is read",
        QueryRemembersNotReady},
   };
 }

@@ -43,14 +43,14 @@ bool IsDone(cudaStream_t stream) {
 
 std::optional<std::string> Problem(const char* call, cudaError_t error) {
   if (error == cudaSuccess) return std::nullopt;
-  return std::string(call) + " gave " + cudaGetErrorName(error);
+  return std::string(call) + " returned " + cudaGetErrorName(error);
 }
 
 std::optional<std::string> Problem(const char* call, CUresult result) {
   if (result == CUDA_SUCCESS) return std::nullopt;
   const char* name = nullptr;
   cuGetErrorName(result, &name);
-  return std::string(call) + " gave " + (name == nullptr ? "an unknown error" : name);
+  return std::string(call) + " returned " + (name == nullptr ? "an unknown error" : name);
 }
 
 int Connections() {
@@ -79,7 +79,7 @@ uint64_t* PinnedWords(size_t count) {
 }
 
 uint64_t LoadWord(const uint64_t* word) {
-  // Acquire: pairs with the GPU's write behind its memory barrier.
+  // Acquire: pairs with the GPU's write after its memory barrier.
   return std::atomic_ref(*const_cast<uint64_t*>(word)).load(std::memory_order_acquire);
 }
 
@@ -131,7 +131,7 @@ bool Peer::Receive(void* data, size_t bytes) {
 }
 
 Outcome Peer::Join() {
-  if (pid_ <= 0) return Fail("no second process");
+  if (pid_ <= 0) return Fail("cannot start the second process");
   std::string why;
   char part[256];
   for (ssize_t got; (got = recv(socket_, part, sizeof(part), 0)) > 0;) {

@@ -1,4 +1,4 @@
-// Virtual memory management: memory and addresses apart from each other.
+// Virtual memory management: memory and addresses are separate objects.
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -44,7 +44,7 @@ Outcome ByteAt(CUdeviceptr address, unsigned char expected) {
   unsigned char seen = 0;
   PROBE_CALL(cuMemcpyDtoH(&seen, address, 1));
   PROBE_HOLDS(seen == expected,
-              "memory holds " + std::to_string(seen) + ", not " + std::to_string(expected));
+              "memory holds " + std::to_string(seen) + ", expected " + std::to_string(expected));
   return Pass();
 }
 
@@ -55,7 +55,7 @@ Outcome Maps() {
   CUmemGenericAllocationHandle handle = 0;
   CUdeviceptr range = 0;
   PROBE_HOLDS(cuMemCreate(&handle, page + 1, &properties, 0) == CUDA_ERROR_INVALID_VALUE,
-              "memory need not be whole pages");
+              "cuMemCreate accepted a size that is not a multiple of the page size");
   PROBE_CALL(cuMemCreate(&handle, page, &properties, 0));
   PROBE_CALL(cuMemAddressReserve(&range, 4 * page, 0, 0, 0));
   PROBE_PASSES(MapAt(range + page, page, handle));
@@ -67,15 +67,15 @@ Outcome Maps() {
   PROBE_PASSES(MapAt(range, page, handle));
   PROBE_PASSES(ByteAt(range + page - 1, 7));  // the memory kept its content
   PROBE_HOLDS(cuMemAddressFree(range, 4 * page) != CUDA_SUCCESS,
-              "a range with a mapping was given back");
+              "a range with a mapping was freed");
   PROBE_CALL(cuMemRelease(handle));
-  PROBE_PASSES(ByteAt(range, 7));  // a mapping holds the memory
+  PROBE_PASSES(ByteAt(range, 7));  // the mapping keeps the memory
   PROBE_CALL(cuMemUnmap(range, page));
   PROBE_CALL(cuMemAddressFree(range, 4 * page));
   return Pass();
 }
 
-// What an allocator with expandable segments does: one range, many memories side by side.
+// The pattern of an allocator with expandable segments: one range with many adjacent mappings.
 Outcome OneRangeOfManyMemories() {
   constexpr size_t kParts = 4;
   size_t page = 0;
@@ -91,14 +91,14 @@ Outcome OneRangeOfManyMemories() {
   const CUmemAccessDesc access = ReadWrite();
   PROBE_CALL(cuMemSetAccess(range, kParts * page, &access, 1));
   PROBE_CALL(cuMemsetD8(range, 1, kParts * page));
-  PROBE_CALL(cuMemsetD8(range + page - 8, 2, 16));  // across a border
+  PROBE_CALL(cuMemsetD8(range + page - 8, 2, 16));  // across a boundary
   PROBE_PASSES(ByteAt(range + page, 2));
   PROBE_PASSES(ByteAt(range + page + 8, 1));
   CUdeviceptr base = 0;
   size_t bytes = 0;
   PROBE_CALL(cuMemGetAddressRange(&base, &bytes, range + 2 * page + 5));
   PROBE_HOLDS(base == range + 2 * page && bytes == page,
-              "the address range of a mapping is not the mapping");
+              "the address range of a mapping differs from the mapping");
   CUmemGenericAllocationHandle found = 0;
   PROBE_CALL(cuMemRetainAllocationHandle(&found, reinterpret_cast<void*>(range + page + 5)));
   PROBE_CALL(cuMemUnmap(range + page, page));
@@ -127,23 +127,25 @@ Outcome WhatPointersSay() {
   unsigned long long after = 0;
   CUmemorytype type{};
   PROBE_CALL(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, range + 5));
-  PROBE_HOLDS(type == CU_MEMORYTYPE_DEVICE, "mapped memory is not said to be the device's");
+  PROBE_HOLDS(type == CU_MEMORYTYPE_DEVICE, "mapped memory is not reported as device memory");
   PROBE_CALL(
       cuPointerGetAttribute(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, range));
   PROBE_HOLDS(capable == 0, "mapped memory can be exported by a legacy handle");
   PROBE_CALL(cuPointerGetAttribute(&types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, range));
-  PROBE_HOLDS((types & kDescriptor) != 0, "a pointer does not say how it may be exported");
+  PROBE_HOLDS((types & kDescriptor) != 0,
+              "a pointer attribute does not return the allowed export types");
   PROBE_CALL(cuPointerGetAttribute(&before, CU_POINTER_ATTRIBUTE_BUFFER_ID, range));
   PROBE_CALL(cuMemUnmap(range, page));
   PROBE_PASSES(MapAt(range, page, second));
   PROBE_CALL(cuPointerGetAttribute(&after, CU_POINTER_ATTRIBUTE_BUFFER_ID, range));
-  PROBE_HOLDS(before != after, "an address that is mapped anew keeps its id");
+  PROBE_HOLDS(before != after, "an address that is mapped again keeps its id");
   CUipcMemHandle handle;
-  PROBE_HOLDS(cuIpcGetMemHandle(&handle, range) != CUDA_SUCCESS, "it gave a legacy handle");
+  PROBE_HOLDS(cuIpcGetMemHandle(&handle, range) != CUDA_SUCCESS,
+              "cuIpcGetMemHandle accepted mapped memory");
   CUmemAllocationProp told{};
   PROBE_CALL(cuMemGetAllocationPropertiesFromHandle(&told, second));
   PROBE_HOLDS(told.location.id == 0 && told.requestedHandleTypes == kDescriptor,
-              "a handle does not say what it was made with");
+              "the properties of a handle differ from those of cuMemCreate");
   return Pass();
 }
 
@@ -159,11 +161,11 @@ Outcome AccessIsAskedFor() {
   const CUmemLocation location = properties.location;
   unsigned long long flags = ~0ull;
   PROBE_CALL(cuMemGetAccess(&flags, &location, range));
-  PROBE_HOLDS(flags == CU_MEM_ACCESS_FLAGS_PROT_NONE, "a new mapping is open to all");
+  PROBE_HOLDS(flags == CU_MEM_ACCESS_FLAGS_PROT_NONE, "a new mapping is accessible");
   const CUmemAccessDesc access = ReadWrite();
   PROBE_CALL(cuMemSetAccess(range, page, &access, 1));
   PROBE_CALL(cuMemGetAccess(&flags, &location, range));
-  PROBE_HOLDS(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE, "access was not given");
+  PROBE_HOLDS(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE, "cuMemSetAccess did not give access");
   return Pass();
 }
 
@@ -204,7 +206,7 @@ int ReceiveDescriptor(int socket) {
 
 Outcome Import(Peer& self) {
   const int fd = ReceiveDescriptor(self.socket());
-  PROBE_HOLDS(fd >= 0, "no descriptor came");
+  PROBE_HOLDS(fd >= 0, "no descriptor received");
   size_t page = 0;
   PROBE_PASSES(Start(&page));
   CUmemGenericAllocationHandle handle = 0;
@@ -236,15 +238,15 @@ Outcome Descriptors() {
   PROBE_CALL(cuCtxSynchronize());
   int fd = -1;
   PROBE_CALL(cuMemExportToShareableHandle(&fd, handle, kDescriptor, 0));
-  PROBE_HOLDS(SendDescriptor(peer.socket(), fd), "the descriptor could not be sent");
+  PROBE_HOLDS(SendDescriptor(peer.socket(), fd), "cannot send the descriptor");
   close(fd);
   char done = 0;
-  PROBE_HOLDS(peer.Receive(&done, 1), "the second process did not map it");
+  PROBE_HOLDS(peer.Receive(&done, 1), "the second process did not map the memory");
   PROBE_PASSES(ByteAt(range, 6));
   const CUmemAllocationProp closed = Properties();
   PROBE_CALL(cuMemCreate(&handle, page, &closed, 0));
   PROBE_HOLDS(cuMemExportToShareableHandle(&fd, handle, kDescriptor, 0) != CUDA_SUCCESS,
-              "memory that was not made for it could be exported");
+              "memory without an export type was exported");
   return peer.Join();
 }
 
@@ -255,12 +257,13 @@ Outcome OutOfMemory() {
   void* device = nullptr;
   PROBE_CALL(cudaMemGetInfo(&free_bytes, &total));
   PROBE_HOLDS(cudaMalloc(&device, 2 * total) == cudaErrorMemoryAllocation,
-              "more than all memory was given");
-  PROBE_HOLDS(cudaGetLastError() == cudaErrorMemoryAllocation, "the last error was another");
-  PROBE_CALL(cudaMalloc(&device, 64 << 20));  // the error does not stick
+              "an allocation larger than the GPU's memory succeeded");
+  PROBE_HOLDS(cudaGetLastError() == cudaErrorMemoryAllocation,
+              "the last error is not cudaErrorMemoryAllocation");
+  PROBE_CALL(cudaMalloc(&device, 64 << 20));  // the error is not sticky
   size_t less = 0;
   PROBE_CALL(cudaMemGetInfo(&less, &total));
-  PROBE_HOLDS(less + (64 << 20) <= free_bytes, "an allocation left as much free memory");
+  PROBE_HOLDS(less + (64 << 20) <= free_bytes, "an allocation did not reduce the free memory");
   PROBE_CALL(cudaFree(device));
   return Pass();
 }
@@ -271,12 +274,13 @@ std::vector<Check> VirtualMemoryChecks() {
   return {
       {"vmm_maps", "memory can be mapped, unmapped and mapped elsewhere, and keeps its content",
        Maps},
-      {"vmm_one_range_many_memories", "mappings side by side are one range for copies and sets",
+      {"vmm_one_range_many_memories", "adjacent mappings are one range for copies and memset",
        OneRangeOfManyMemories},
-      {"vmm_pointers", "a mapping has an id, a range and handle types of its own", WhatPointersSay},
-      {"vmm_access", "nobody may touch a mapping before access is set", AccessIsAskedFor},
-      {"vmm_descriptors", "memory goes to another process as a descriptor", Descriptors},
-      {"out_of_memory", "too much asked for is an error that does not stick", OutOfMemory},
+      {"vmm_pointers", "a mapping has its own id, range and handle types", WhatPointersSay},
+      {"vmm_access", "a mapping is inaccessible until access is set", AccessIsAskedFor},
+      {"vmm_descriptors", "memory is shared with another process as a descriptor", Descriptors},
+      {"out_of_memory", "an allocation beyond the memory is an error that is not sticky",
+       OutOfMemory},
   };
 }
 

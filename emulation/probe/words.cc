@@ -26,11 +26,11 @@ Outcome WaitAfterSignal() {
   PROBE_WORDS(words, 64);
   StoreWord(words, 9);
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 7, kGeq));
-  PROBE_HOLDS(Finishes(stream), "a wait that is over already held the stream");
+  PROBE_HOLDS(Finishes(stream), "a satisfied wait blocked the stream");
   return Pass();
 }
 
-// Whether a stream passes a wait for `value` with the word at `word`.
+// Checks whether a stream passes a wait for `value` if the word is `word`.
 Outcome Expect(uint64_t word, uint64_t value, unsigned flags, bool passes, const char* text) {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_WORDS(words, 64);
@@ -44,7 +44,7 @@ Outcome Expect(uint64_t word, uint64_t value, unsigned flags, bool passes, const
 
 Outcome GeqWraps() {
   const uint64_t before_wrap = ~uint64_t{0} - 9;
-  PROBE_PASSES(Expect(5, before_wrap, kGeq, true, "5 is not after 2^64-10"));
+  PROBE_PASSES(Expect(5, before_wrap, kGeq, true, "5 does not count as after 2^64-10"));
   PROBE_PASSES(Expect(before_wrap, 5, kGeq, false, "2^64-10 counts as after 5"));
   PROBE_PASSES(Expect(4, 5, kGeq, false, "4 counts as after 5"));
   return Pass();
@@ -56,7 +56,7 @@ Outcome GeqWraps32() {
   auto* narrow = reinterpret_cast<uint32_t*>(words);
   narrow[0] = 5;
   PROBE_CALL(cuStreamWaitValue32(stream, Pointer(narrow), 0xfffffff0u, kGeq));
-  PROBE_HOLDS(Finishes(stream), "5 is not after 2^32-16");
+  PROBE_HOLDS(Finishes(stream), "5 does not count as after 2^32-16");
   return Pass();
 }
 
@@ -84,7 +84,7 @@ Outcome OtherComparisons() {
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 3, CU_STREAM_WAIT_VALUE_EQ));
   PROBE_HOLDS(StaysBusy(stream), "4 == 3 passed");
   StoreWord(words, 3);
-  PROBE_HOLDS(Finishes(stream), "3 == 3 did not release");
+  PROBE_HOLDS(Finishes(stream), "3 == 3 did not release the stream");
   return Pass();
 }
 
@@ -102,7 +102,7 @@ Outcome WordAfterCopy() {
     PROBE_CALL(cuStreamWriteValue64(stream, Pointer(words), static_cast<uint64_t>(round), 0));
     PROBE_HOLDS(WordBecomes(words, static_cast<uint64_t>(round)), "the word was not written");
     PROBE_HOLDS(bytes[0] == round && bytes[kBytes / 2] == round && bytes[kBytes - 1] == round,
-                "the word came before the copied bytes");
+                "the word was visible before the copied bytes");
   }
   return Pass();
 }
@@ -119,11 +119,11 @@ Outcome CopyAfterWord() {
   PROBE_CALL(cudaMemcpyAsync(device, host, kBytes, cudaMemcpyHostToDevice, stream));
   memset(host, 0x5a, kBytes);
   StoreWord(words, 1);
-  PROBE_HOLDS(Finishes(stream), "the stream did not go on");
+  PROBE_HOLDS(Finishes(stream), "the stream did not continue");
   memset(host, 0, kBytes);
   PROBE_CALL(cudaMemcpy(host, device, kBytes, cudaMemcpyDeviceToHost));
   PROBE_HOLDS(bytes[0] == 0x5a && bytes[kBytes - 1] == 0x5a,
-              "the copy read its source before the wait was over");
+              "the copy read its source before the wait ended");
   return Pass();
 }
 
@@ -133,11 +133,12 @@ Outcome WordWithoutHelp() {
   PROBE_DEVICE_MEMORY(device, 4096);
   PROBE_CALL(cudaMemsetAsync(device, 1, 4096, stream));
   PROBE_CALL(cuStreamWriteValue64(stream, Pointer(words), 1, 0));
-  PROBE_HOLDS(WordBecomes(words, 1), "nothing moves unless the program asks");
+  PROBE_HOLDS(WordBecomes(words, 1), "work runs only while the program calls CUDA");
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words + 8), 1, kGeq));
   PROBE_CALL(cuStreamWriteValue64(stream, Pointer(words), 2, 0));
   StoreWord(words + 8, 1);
-  PROBE_HOLDS(WordBecomes(words, 2), "a released stream does not move unless asked");
+  PROBE_HOLDS(WordBecomes(words, 2),
+              "a released stream continues only while the program calls CUDA");
   return Pass();
 }
 
@@ -149,7 +150,7 @@ Outcome WordInDeviceMemory() {
   PROBE_CALL(cudaDeviceSynchronize());
   PROBE_CALL(cuStreamWriteValue64(stream, Pointer(device) + 64, 77, 0));
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(device) + 64, 77, kGeq));
-  PROBE_HOLDS(Finishes(stream), "the stream did not see its own write");
+  PROBE_HOLDS(Finishes(stream), "the stream's wait did not see its own write");
   PROBE_CALL(
       cudaMemcpy(&value, static_cast<char*>(device) + 64, sizeof(value), cudaMemcpyDeviceToHost));
   PROBE_HOLDS(value == 77, "the value is not in device memory");
@@ -180,7 +181,7 @@ Outcome UnknownMemoryRefused() {
   static uint64_t stray[16];
   const CUresult result = cuStreamWriteValue64(stream, Pointer(&stray[1]), 1, 0);
   PROBE_HOLDS(result == CUDA_ERROR_INVALID_VALUE,
-              "a word in memory that CUDA does not know was not refused as an invalid value");
+              "a word in memory that CUDA does not know was not rejected as an invalid value");
   return Pass();
 }
 
@@ -189,18 +190,19 @@ Outcome UnknownMemoryRefused() {
 std::vector<Check> WordChecks() {
   return {
       {"wait_before_signal", "a wait may be enqueued before the word is written", WaitBeforeSignal},
-      {"wait_after_signal", "a wait for what is there already costs nothing", WaitAfterSignal},
+      {"wait_after_signal", "a satisfied wait does not block", WaitAfterSignal},
       {"geq_wraps", "GEQ compares the signed difference of 64 bits", GeqWraps},
-      {"geq_wraps_32", "and of 32 bits", GeqWraps32},
+      {"geq_wraps_32", "GEQ compares the signed difference of 32 bits", GeqWraps32},
       {"poison_releases_waits", "one value releases every GEQ wait", PoisonReleases},
       {"other_comparisons", "EQ, AND and NOR compare as documented", OtherComparisons},
-      {"word_after_copy", "a written word is seen after the bytes copied before it", WordAfterCopy},
-      {"copy_after_word", "a copy behind a wait reads its source when the wait is over",
+      {"word_after_copy", "a written word is visible after the bytes copied before it",
+       WordAfterCopy},
+      {"copy_after_word", "a copy after a wait reads its source when the wait has ended",
        CopyAfterWord},
-      {"word_without_help", "streams go on while the program calls nothing", WordWithoutHelp},
+      {"word_without_help", "streams continue while the program calls nothing", WordWithoutHelp},
       {"word_in_device_memory", "words may lie in device memory", WordInDeviceMemory},
       {"batch_of_words", "several word operations in one call", BatchOfWords},
-      {"unknown_memory_refused", "a word must lie in memory that CUDA knows", UnknownMemoryRefused},
+      {"unknown_memory_refused", "a word must be in memory that CUDA knows", UnknownMemoryRefused},
   };
 }
 

@@ -1,4 +1,4 @@
-// What the runtime's allocating functions have in common.
+// Shared by the runtime's allocating functions.
 #ifndef MCCS_EMULATION_RUNTIME_ALLOCATED_H_
 #define MCCS_EMULATION_RUNTIME_ALLOCATED_H_
 
@@ -6,7 +6,7 @@
 
 namespace mccs::emulation {
 
-// Runs `allocate(CUdeviceptr*)` and stores the address; nothing allocated is a null pointer.
+// Runs `allocate(CUdeviceptr*)` and stores the address; for 0 bytes it stores a null pointer.
 template <typename Allocate>
 cudaError_t Allocated(void** address, size_t bytes, Allocate allocate) {
   if (address == nullptr) return Report(cudaErrorInvalidValue);

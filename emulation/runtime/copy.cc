@@ -40,7 +40,8 @@ CUresult CopySync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind)
   return static_cast<CUresult>(cudaErrorInvalidMemcpyDirection);
 }
 
-// A two-dimensional copy as the driver wants it; the kinds say what the two ends have to be.
+// Converts a two-dimensional copy to the driver's form; the copy kind determines both ends' memory
+// types.
 CUDA_MEMCPY2D Plane(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                     size_t height, cudaMemcpyKind kind) {
   CUDA_MEMCPY2D copy{};
@@ -65,7 +66,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
   return WithContext([=] { return CopySync(to, from, bytes, kind); });
 }
 
-// The synchronous functions' per-thread variants use the thread's own stream and wait for it.
+// The per-thread variants of synchronous functions use the thread's own stream and wait for it.
 cudaError_t cudaMemcpy_ptds(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   return WithContext([=] {
     const CUresult result = CopyAsync(to, from, bytes, kind, CU_STREAM_PER_THREAD);

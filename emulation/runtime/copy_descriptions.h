@@ -1,4 +1,4 @@
-// Copies in three dimensions: the runtime's description as the driver's, and back.
+// Converts copies in three dimensions between the runtime's and the driver's form.
 #ifndef MCCS_EMULATION_RUNTIME_COPY_DESCRIPTIONS_H_
 #define MCCS_EMULATION_RUNTIME_COPY_DESCRIPTIONS_H_
 
@@ -6,7 +6,7 @@
 
 namespace mccs::emulation {
 
-// REQUIRES: no arrays. The kind says what the two ends have to be.
+// REQUIRES: no arrays. The copy kind determines both ends' memory types.
 inline CUDA_MEMCPY3D CopyOf(const cudaMemcpy3DParms& params) {
   const cudaMemcpyKind kind = params.kind;
   const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;

@@ -1,4 +1,4 @@
-// Devices: which there are, which is current, what they can do.
+// Devices: enumeration, selection and properties.
 
 #include <cstring>
 
@@ -12,7 +12,7 @@ using mccs::emulation::WithDriver;
 
 namespace {
 
-// Makes the primary context of `device` current; keeps it alive from its first use on.
+// Makes the primary context of `device` current; retains it from its first use.
 CUresult UseDevice(int device) {
   CUcontext context = nullptr;
   unsigned flags = 0;
@@ -31,7 +31,7 @@ extern "C" {
 cudaError_t cudaGetDeviceCount(int* count) {
   if (count == nullptr) return Report(cudaErrorInvalidValue);
   *count = 0;
-  // Every PyTorch program asks this before it uses a GPU.
+  // Every PyTorch program calls this before it uses a GPU.
   if (!mccs::emulation::StartTorchOperators()) return Report(cudaErrorNotSupported);
   return WithDriver([=] { return cuDeviceGetCount(count); });
 }
@@ -50,7 +50,7 @@ cudaError_t cudaInitDevice(int device, unsigned int, unsigned int) {
 cudaError_t cudaGetDevice(int* device) {
   if (device == nullptr) return Report(cudaErrorInvalidValue);
   return WithDriver([=] {
-    *device = 0;  // until a thread says otherwise
+    *device = 0;  // the default of each thread
     CUcontext context = nullptr;
     const CUresult result = cuCtxGetCurrent(&context);
     if (result != CUDA_SUCCESS || context == nullptr) return result;
@@ -141,7 +141,7 @@ cudaError_t cudaSetDeviceFlags(unsigned int flags) {
   });
 }
 
-// Limits and cache preferences speak of what the host does not have.
+// Limits and cache preferences have no counterpart on the host.
 cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) { return Report(EnsureContext()); }
 cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit) {
   if (value == nullptr) return Report(cudaErrorInvalidValue);

@@ -1,7 +1,7 @@
-// What the runtime's entry points share. The runtime keeps no state but its errors and the names of
-// a program's kernels: everything else it asks of the driver library.
+// Helpers that the runtime's entry points share. The runtime's only state is its errors and the
+// names of a program's kernels; the driver library has everything else.
 //
-// The numbers of CUresult and cudaError_t agree wherever both have the error.
+// CUresult and cudaError_t use the same number for errors that both have.
 #ifndef MCCS_EMULATION_RUNTIME_ENTRY_H_
 #define MCCS_EMULATION_RUNTIME_ENTRY_H_
 
@@ -10,14 +10,14 @@
 
 namespace mccs::emulation {
 
-// Remembers an error for cudaGetLastError and hands it on.
+// Stores an error for cudaGetLastError and returns it.
 cudaError_t Report(cudaError_t error);
 inline cudaError_t Report(CUresult result) { return Report(static_cast<cudaError_t>(result)); }
 
-// cuInit, which the runtime does at its first use.
+// Calls cuInit, as the runtime does at its first use.
 CUresult EnsureInitialised();
 
-// Makes the first GPU's primary context current where the thread has none, as the runtime does.
+// Makes the first GPU's primary context current if the thread has none, as the runtime does.
 CUresult EnsureContext();
 
 // Runs `call`, which returns a CUresult, with a current context.
@@ -32,14 +32,14 @@ cudaError_t WithDriver(Call call) {
   return Report(ready == CUDA_SUCCESS ? call() : ready);
 }
 
-// Stream 0 of a per-thread variant.
+// Returns what stream 0 means in a per-thread variant.
 inline cudaStream_t OwnStream(cudaStream_t stream) {
   return stream == nullptr ? cudaStreamPerThread : stream;
 }
 
 inline CUdeviceptr Pointer(const void* address) { return reinterpret_cast<CUdeviceptr>(address); }
 
-// The driver's handle for a kernel's stub in the program, or null for an unknown one.
+// Returns the driver's handle for a kernel's stub in the program, or null for an unknown one.
 CUfunction FunctionOf(const void* host_function);
 
 }  // namespace mccs::emulation
@@ -48,8 +48,8 @@ CUfunction FunctionOf(const void* host_function);
 #define MCCS_PER_THREAD(name, suffix, parameters, ...) \
   extern "C" cudaError_t name##_##suffix parameters { return name(__VA_ARGS__); }
 
-// Defines `name`, which is the driver's `call`, and its per-thread variant from one list of
-// parameters, of which one is `stream`.
+// Defines `name`, which forwards to the driver's `call`, and its per-thread variant from one list
+// of parameters, which includes `stream`.
 #define MCCS_STREAM_CALL(name, call, ...)                        \
   extern "C" cudaError_t name(__VA_ARGS__) {                     \
     return ::mccs::emulation::WithContext([=] { return call; }); \

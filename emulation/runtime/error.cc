@@ -1,4 +1,4 @@
-// The last error of each thread, error names, and the driver's functions by name.
+// The last error of each thread, error names, and lookup of the driver's functions by name.
 
 #include <cstring>
 
@@ -97,7 +97,7 @@ void* __cudaGetProcAddress(const char* symbol) {
   return function;
 }
 
-// Private tables between NVIDIA's own libraries: there are none.
+// Private tables between NVIDIA's own libraries: the emulation has none.
 cudaError_t cudaGetExportTable(const void** table, const cudaUUID_t*) {
   if (table != nullptr) *table = nullptr;
   return Report(cudaErrorNotSupported);

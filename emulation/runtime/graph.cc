@@ -1,5 +1,5 @@
-// Stream capture, graphs, executable graphs and user objects: the driver's, under the runtime's
-// names. Graphs, nodes and user objects are the same handles in both.
+// Stream capture, graphs, executable graphs and user objects: forwarded to the driver. Graphs,
+// nodes and user objects have the same handles in both.
 
 #include "emulation/runtime/entry.h"
 
@@ -7,7 +7,7 @@ using mccs::emulation::OwnStream;
 using mccs::emulation::Report;
 using mccs::emulation::WithContext;
 
-// The runtime's enumerations and structures that are passed on as the driver's.
+// The runtime's enumerations and structures that are passed to the driver unchanged.
 static_assert(static_cast<int>(cudaStreamCaptureModeRelaxed) == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(static_cast<int>(cudaStreamCaptureStatusInvalidated) ==
               CU_STREAM_CAPTURE_STATUS_INVALIDATED);
@@ -60,7 +60,7 @@ MCCS_STREAM_CALL(cudaGraphLaunch, cuGraphLaunch(exec, stream), cudaGraphExec_t e
 MCCS_STREAM_CALL(cudaGraphUpload, cuGraphUpload(exec, stream), cudaGraphExec_t exec,
                  cudaStream_t stream)
 
-// Defines the runtime's `name`, which is the driver's `call`.
+// Defines the runtime's `name`, which forwards to the driver's `call`.
 #define MCCS_GRAPH_CALL(name, call, ...)      \
   extern "C" cudaError_t name(__VA_ARGS__) {  \
     return WithContext([=] { return call; }); \

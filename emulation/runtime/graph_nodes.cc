@@ -1,4 +1,4 @@
-// Nodes of graphs, in the runtime's words for what they do.
+// Nodes of graphs, with the runtime's parameter structures.
 
 #include <cstring>
 
@@ -47,8 +47,8 @@ const CUDA_HOST_NODE_PARAMS& Driver(const cudaHostNodeParams& params) {
   return reinterpret_cast<const CUDA_HOST_NODE_PARAMS&>(params);
 }
 
-// The runtime's general description of a node has the driver's layout, but for what it calls a
-// kernel and a copy.
+// Converts the runtime's general node description, which has the driver's layout except for kernels
+// and copies.
 CUresult Driver(const cudaGraphNodeParams& params, CUgraphNodeParams* node) {
   memcpy(node, &params, sizeof(*node));
   if (params.type == cudaGraphNodeTypeKernel) {
@@ -103,7 +103,7 @@ cudaError_t cudaGraphAddKernelNode(MCCS_PLACE, const cudaKernelNodeParams* param
   });
 }
 
-// `func` is the driver's handle then, which every function here takes in a host stub's place.
+// `func` becomes the driver's handle, which every function here accepts in place of a host stub.
 cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodeParams* params) {
   if (params == nullptr) return Report(cudaErrorInvalidValue);
   return WithContext([=] {

@@ -1,4 +1,4 @@
-// Kernels: what the compiler's start-up code registers, and launches.
+// Kernels: registration by the compiler's start-up code, and launches.
 
 #include <cstring>
 #include <map>
@@ -13,18 +13,18 @@ namespace {
 
 struct Variable {
   size_t bytes = 0;
-  std::map<int, CUdeviceptr> copies;  // by device, made when first asked for
+  std::map<int, CUdeviceptr> copies;  // by device, created at the first query
 };
 
-// What the program's start-up code has told us. It does so before main(), perhaps before the
-// library's own variables are built, hence the function-local object.
+// The registrations of the program's start-up code, which runs before main(), perhaps before the
+// library's own variables are constructed, hence the function-local object.
 struct Program {
   std::mutex mutex;
   std::map<const void*, std::string> kernels;  // by the address of the host stub
-  std::map<const void*, Variable> variables;   // by the address of the host's shadow
+  std::map<const void*, Variable> variables;   // by the address of the host's shadow variable
 };
 Program& TheProgram() {
-  static auto* const program = new Program;  // used until the process's end
+  static auto* const program = new Program;  // used until the process ends
   return *program;
 }
 
@@ -34,7 +34,7 @@ struct LaunchConfiguration {
   size_t shared_bytes;
   cudaStream_t stream;
 };
-// Launches within the evaluation of a launch's arguments nest; hardly ever more than twice. An
+// Launches nest when the evaluation of a launch's arguments launches; rarely more than twice. An
 // array, because it outlives the thread's other variables.
 constexpr size_t kMaxNestedLaunches = 16;
 thread_local LaunchConfiguration pending_configurations[kMaxNestedLaunches];
@@ -83,7 +83,8 @@ using mccs::emulation::WithContext;
 
 namespace {
 
-// A host stub, or a handle from cudaGetKernel or cudaGetFuncBySymbol, as the driver's function.
+// Converts a host stub, or a handle from cudaGetKernel or cudaGetFuncBySymbol, to the driver's
+// function.
 CUfunction Resolve(const void* function) {
   if (CUfunction found = FunctionOf(function)) return found;
   return reinterpret_cast<CUfunction>(const_cast<void*>(function));
@@ -94,7 +95,7 @@ CUfunction Resolve(const void* function) {
 extern "C" {
 
 void** __cudaRegisterFatBinary(void*) {
-  static void* handle = nullptr;  // nobody looks into it
+  static void* handle = nullptr;  // never dereferenced
   return &handle;
 }
 

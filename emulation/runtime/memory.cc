@@ -1,4 +1,4 @@
-// Allocation, pointers and the way into other processes.
+// Allocation, pointers and sharing with other processes.
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// Memory pools: the driver's, under the runtime's names.
+// Memory pools: forwarded to the driver.
 
 #include "emulation/runtime/allocated.h"
 #include "emulation/runtime/entry.h"

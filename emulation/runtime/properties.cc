@@ -1,4 +1,4 @@
-// cudaGetDeviceProperties: the driver's attributes, one field each.
+// cudaGetDeviceProperties: reads the driver's attributes into the fields.
 
 #include <cstdio>
 #include <cstring>

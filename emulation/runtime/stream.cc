@@ -63,7 +63,7 @@ MCCS_STREAM_CALL(cudaStreamGetDevice, cuStreamGetDevice(stream, device), cudaStr
                  int* device)
 MCCS_STREAM_CALL(cudaLaunchHostFunc, cuLaunchHostFunc(stream, function, data), cudaStream_t stream,
                  cudaHostFn_t function, void* data)
-// The runtime's callback takes the error as a cudaError_t, whose numbers are the driver's.
+// The runtime's callback takes the error as a cudaError_t, which has the driver's numbers.
 MCCS_STREAM_CALL(cudaStreamAddCallback,
                  cuStreamAddCallback(stream, reinterpret_cast<CUstreamCallback>(callback), data,
                                      flags),

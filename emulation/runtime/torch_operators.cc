@@ -11,7 +11,7 @@
 namespace mccs::emulation {
 namespace {
 
-// Beside this library, whatever else has its name.
+// In the directory of this library, independent of other libraries of that name.
 std::string ExtensionPath() {
   Dl_info info;
   if (dladdr(reinterpret_cast<void*>(&StartTorchOperators), &info) == 0) return "";
@@ -22,11 +22,12 @@ std::string ExtensionPath() {
 bool Start() {
   void* const extension = dlopen(ExtensionPath().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (extension == nullptr) {
-    fprintf(stderr,
-            "emulated CUDA: this process runs PyTorch, whose operators need the emulation's "
-            "extension for the PyTorch of scripts/setup_pytorch: %s. Run scripts/setup_pytorch, "
-            "then scripts/build.\n",
-            dlerror());
+    fprintf(
+        stderr,
+        "emulated CUDA: this process runs PyTorch, whose operators need the emulation's "
+        "extension, built for the PyTorch of scripts/setup_pytorch: %s; run scripts/setup_pytorch, "
+        "then scripts/build\n",
+        dlerror());
     return false;
   }
   const auto start = reinterpret_cast<decltype(&mccsEmulationStartTorch)>(

@@ -4,9 +4,9 @@
 
 namespace mccs::emulation {
 
-// True where there is no PyTorch, or its operators run on the host from now on. False after a line
-// on stderr: then there is a PyTorch whose operators could do nothing but fail.
-// THREAD: any. It looks anew until it has found PyTorch, which may be loaded later.
+// Returns true if PyTorch is not loaded, or if its operators run on the host from now on. Returns
+// false, after a line on stderr, if PyTorch is loaded and its operators would fail.
+// THREAD: any. Searches again until it has found PyTorch, which may be loaded later.
 bool StartTorchOperators();
 
 }  // namespace mccs::emulation

@@ -12,7 +12,7 @@ namespace {
 
 using c10::cuda::CUDACachingAllocator::get;
 
-// A tensor over `storage` with everything else as `like` has it.
+// Returns a tensor over `storage` that otherwise equals `like`.
 at::Tensor TensorOver(c10::Storage storage, c10::DispatchKey key, const at::Tensor& like) {
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
       std::move(storage), c10::DispatchKeySet(key), like.dtype());
@@ -60,7 +60,7 @@ void Aliases::WriteBack() {
     const c10::StorageImpl* const alias = storage.alias.unsafeGetStorageImpl();
     const size_t bytes = alias->nbytes();
     if (alias->data() != original->data()) {
-      // The kernel has resized it. Its aliases hold the storage, and this object.
+      // The kernel has resized it. The storage stays alive through its aliases and this object.
       original->set_data_ptr_noswap(
           TakeForDevice(storage.alias, original->device(), storage.alias.use_count()));
     }

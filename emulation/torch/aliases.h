@@ -1,8 +1,8 @@
-// Host tensors that share the memory of CUDA tensors, for the length of one operator.
+// Host tensors that share the memory of CUDA tensors, for the duration of one operator.
 //
-// Emulated device memory is host memory, so a CPU kernel can work in it. What comes back is turned
-// around: a result that is an argument or a view of one becomes that, a new one changes its label
-// (lent_memory.h), an argument that the kernel has resized takes over its new memory and shape.
+// Emulated device memory is host memory, so a CPU kernel can use it. Results are converted back: a
+// result that is an argument, or a view of one, becomes that CUDA tensor. A new result gets a CUDA
+// label (lent_memory.h). An argument that the kernel has resized gets its new memory and shape.
 #ifndef MCCS_EMULATION_TORCH_ALIASES_H_
 #define MCCS_EMULATION_TORCH_ALIASES_H_
 
@@ -16,16 +16,17 @@ namespace mccs::torch_on_host {
 // THREAD: the one that calls the operator. LIFETIME: one call.
 class Aliases {
  public:
-  // The alias of a CUDA tensor with strides, the same one each time; any other tensor as it is.
+  // Returns the alias of a CUDA tensor with strides, always the same one; returns any other tensor
+  // as it is.
   at::Tensor Of(const at::Tensor& tensor);
 
-  // Hands on to the arguments what the kernel changed of the aliases' memory and shape.
-  // REQUIRES: the current device is the arguments'; this holds for what follows, too.
+  // Applies the kernel's changes of the aliases' memory and shape to the arguments.
+  // REQUIRES: the current device is the arguments'; this holds for the functions below, too.
   void WriteBack();
 
-  // All results at once, because they may share memory.
+  // Call for all results before Return, because they may share memory.
   void ExpectResult(const at::Tensor& result);
-  // The CUDA tensor for a result that was expected.
+  // Returns the CUDA tensor for an expected result.
   at::Tensor Return(const at::Tensor& result, c10::Device device);
 
  private:
@@ -39,7 +40,7 @@ class Aliases {
   };
 
   const c10::Storage& AliasOf(const c10::Storage& storage);
-  // The device's storage for a result's: an argument's, or a new one.
+  // Returns the device's storage for a result's: an argument's, or a new one.
   c10::Storage DeviceStorage(const c10::Storage& storage, c10::Device device);
 
   std::vector<AliasedTensor> tensors_;

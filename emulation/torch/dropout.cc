@@ -1,4 +1,4 @@
-// native_dropout, whose host version would draw from the host's own generator.
+// native_dropout. Its host version would use the host's random number generator.
 #include <ATen/ATen.h>
 
 #include "emulation/torch/composed.h"

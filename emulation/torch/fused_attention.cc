@@ -1,9 +1,9 @@
-// The fused kernels of scaled_dot_product_attention, which a program chooses with sdpa_kernel().
+// The fused kernels of scaled_dot_product_attention, which a program selects with sdpa_kernel().
 //
 // All three compute the same: P = softmax(scale · Q Kᵀ + bias), out = dropout(P) V. Tensors are
-// [batch, heads, length, features]; keys and values may have fewer heads than queries, a divisor of
-// their number. The gradient uses the given output and logsumexp alone, so that a program may pass
-// those that it has merged from several calls, as ring attention does.
+// [batch, heads, length, features]. The number of heads of keys and values divides that of the
+// queries. The gradient uses only the given output and logsumexp, so that a program may pass values
+// merged from several calls, as ring attention does.
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <ATen/SDPBackend.h>
@@ -37,8 +37,8 @@ struct Inputs {
 struct Output {
   Tensor out;
   Tensor logsumexp;  // float32, [batch, heads, length of the queries]
-  // Elements of P that dropout has kept; undefined without dropout. It stands where a GPU's kernel
-  // returns the state of its random numbers, which is opaque to programs.
+  // Elements of P that dropout has kept; undefined without dropout. A GPU's kernel returns the
+  // state of its random numbers here, which is opaque to programs.
   Tensor kept;
 };
 
@@ -50,7 +50,7 @@ Tensor Wide(const Tensor& tensor) { return tensor.to(AccumulationType(tensor)); 
 
 bool IsDefined(const Tensor& tensor) { return tensor.defined() && tensor.numel() > 0; }
 
-// Keys or values, each head as often as queries share it.
+// Keys or values, each head repeated for the queries that share it.
 Tensor ForHeads(const Tensor& tensor, int64_t heads) {
   return tensor.size(1) == heads ? tensor
                                  : tensor.repeat_interleave(heads / tensor.size(1), /*dim=*/1);
@@ -65,7 +65,7 @@ double Scale(const Inputs& inputs, const Settings& settings) {
   return settings.scale.value_or(1 / std::sqrt(static_cast<double>(inputs.query.size(-1))));
 }
 
-// scale · Q Kᵀ + bias, -inf where a query may not look.
+// scale · Q Kᵀ + bias, -inf where the mask forbids attention.
 Tensor Scores(const Inputs& inputs, const Settings& settings) {
   const Tensor key = ForHeads(Wide(inputs.key), inputs.query.size(1));
   Tensor scores = Wide(inputs.query).matmul(key.transpose(-2, -1)).mul_(Scale(inputs, settings));
@@ -79,7 +79,7 @@ Tensor Scores(const Inputs& inputs, const Settings& settings) {
   return scores;
 }
 
-// P. A query that may look at nothing gets zeros.
+// P. A query with every key masked gets zeros.
 Tensor Probabilities(const Tensor& scores, const Tensor& logsumexp) {
   const Tensor sum =
       logsumexp.narrow(-1, 0, scores.size(-2)).to(scores.scalar_type()).unsqueeze(-1);
@@ -221,8 +221,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> EfficientBackward(
 using Choice = at::native::fused_sdp_choice_fn;
 Choice pytorchs_choice = nullptr;
 
-// PyTorch's choice for a GPU, except that it takes cuDNN only by the version of the library, for
-// which the environment has a stand-in.
+// PyTorch's choice for a GPU, but without cuDNN. PyTorch checks only the version of cuDNN, which is
+// a stub here.
 int64_t ChooseKernel(const Tensor& query, const Tensor& key, const Tensor& value,
                      const MaybeTensor& mask, double dropout, bool is_causal,
                      std::optional<double> scale, bool shared_heads) {
@@ -236,13 +236,14 @@ int64_t ChooseKernel(const Tensor& query, const Tensor& key, const Tensor& value
   return pytorchs_choice(query, key, value, mask, dropout, is_causal, scale, shared_heads);
 }
 
-// Goes before PyTorch's choice. The stub's only member holds it, and has no accessor for it.
+// Overrides PyTorch's choice, which only a private member of the stub holds.
 void InstallChoice() {
   auto& stub = at::native::_fused_sdp_choice_stub;
   static_assert(sizeof(stub) == sizeof(at::native::DispatchStubImpl));
   auto& holder = reinterpret_cast<at::native::DispatchStubImpl&>(stub);
   pytorchs_choice = reinterpret_cast<Choice>(holder.cuda_dispatch_ptr);
-  TORCH_CHECK(pytorchs_choice != nullptr, "PyTorch has no choice of attention kernels for CUDA");
+  TORCH_CHECK(pytorchs_choice != nullptr,
+              "cannot select attention kernels: PyTorch has no choice function for CUDA");
   stub.set_cuda_dispatch_ptr(ChooseKernel);
 }
 

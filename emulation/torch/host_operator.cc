@@ -13,7 +13,7 @@
 namespace mccs::torch_on_host {
 namespace {
 
-// Replaces every tensor in `value`, be it alone or in a list, by what `change` makes of it.
+// Replaces every tensor in `value`, single or in a list, by the result of `change`.
 template <typename Change>
 void ForTensors(c10::IValue* value, Change change) {
   if (value->isTensor()) {
@@ -56,7 +56,7 @@ void AwaitCurrentStreams(const c10::OperatorHandle& op, const CallDevices& devic
     TORCH_CHECK_NOT_IMPLEMENTED(
         capturing == cudaStreamCaptureStatusNone, op.schema().name(),
         " was called while a CUDA graph is captured: without a GPU, PyTorch's operators run at "
-        "once on the host and cannot become part of a graph; run the model without graphs");
+        "once on the host and cannot be captured into a graph; run the model without graphs");
     stream.synchronize();
   }
 }
@@ -85,7 +85,8 @@ void RunOnHost(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::S
     ToHost(schema.arguments()[i], &(*stack)[first + i], &aliases, &devices);
   }
   devices.Finish();
-  TORCH_CHECK(devices.device().has_value(), schema.name(), ": no argument names a CUDA device");
+  TORCH_CHECK(devices.device().has_value(), schema.name(),
+              ": cannot run on the host: no argument has a CUDA device");
   AwaitCurrentStreams(op, devices);
 
   const c10::DeviceGuard device_guard(*devices.device());

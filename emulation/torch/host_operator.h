@@ -6,13 +6,13 @@
 
 namespace mccs::torch_on_host {
 
-// What the dispatcher calls in place of a CUDA kernel: waits for the current stream of each device
-// of the call, so that the operator comes after what was enqueued before it, and runs the CPU
-// kernel at once over aliases of the arguments. It does not run ahead as a GPU would: a stream that
-// waits for ever is waited for.
+// The dispatcher calls this in place of a CUDA kernel. It waits for the current stream of each
+// device of the call, so that the operator runs after earlier work. Then it runs the CPU kernel
+// over aliases of the arguments. Unlike a GPU it does not run asynchronously: if a stream blocks
+// forever, so does the call.
 //
-// THREAD: any. Errors: c10::Error, as the dispatcher expects it: of the CPU kernel, for tensors of
-// several devices, and during the capture of a graph, which cannot hold what runs at once.
+// THREAD: any. Errors: c10::Error, as the dispatcher expects: from the CPU kernel, for tensors of
+// several devices, and during a graph capture, which cannot contain operators that run at once.
 void RunOnHost(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
 }  // namespace mccs::torch_on_host

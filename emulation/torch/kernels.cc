@@ -17,7 +17,7 @@
 namespace mccs::torch_on_host {
 namespace {
 
-// A GPU's kernel hits an assertion, after which the process can do nothing on that GPU any more.
+// Reports a failed device-side assertion. As on a GPU, the process cannot use CUDA afterwards.
 void AssertionFailed(int device) {
   fprintf(stderr,
           "emulated CUDA: device-side assertion on GPU %d: checkForNaN found a NaN in the input of "
@@ -35,7 +35,7 @@ void CheckForNan(const MccsEmulatedLaunch* launch, void* const* arguments) {
   }
 }
 
-// A GPU counts the cycles of its clock; the emulated one's clock is as fast.
+// The emulated GPU's clock has the frequency of a real one.
 constexpr double kCyclesPerNs = 1.98;
 
 void Spin(const MccsEmulatedLaunch*, void* const* arguments) {
@@ -47,7 +47,7 @@ void Spin(const MccsEmulatedLaunch*, void* const* arguments) {
 constexpr uint32_t kCheckArguments[] = {sizeof(void*), sizeof(size_t)};
 constexpr uint32_t kSpinArguments[] = {sizeof(int64_t)};
 
-// Waited for, as PyTorch's operators are: the collective behind it is not called with a NaN.
+// The launch blocks, as PyTorch's operators do, so that no collective starts with a NaN.
 constexpr MccsEmulatedKernel Check(const char* name, MccsEmulatedKernelFunction run) {
   return {sizeof(MccsEmulatedKernel), name, run, 2, kCheckArguments, 1};
 }
@@ -62,7 +62,8 @@ bool RegisterKernels() {
       Check("_ZN4c10d11checkForNaNIN3c108BFloat16EEEvPT_m", CheckForNan<c10::BFloat16>),
       Check("_ZN4c10d11checkForNaNIN3c1013Float8_e4m3fnEEEvPT_m", CheckForNan<c10::Float8_e4m3fn>),
       Check("_ZN4c10d11checkForNaNIN3c1011Float8_e5m2EEEvPT_m", CheckForNan<c10::Float8_e5m2>),
-      // Its name holds a number of PyTorch's build; the build reads it from libtorch_cuda.so.
+      // The mangled name contains a number of the PyTorch build, which our build reads from
+      // libtorch_cuda.so.
       {sizeof(MccsEmulatedKernel), MCCS_TORCH_SPIN_KERNEL, Spin, 1, kSpinArguments, 0},
   };
   bool all = true;

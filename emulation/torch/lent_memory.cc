@@ -13,20 +13,20 @@ using c10::cuda::CUDACachingAllocator::get;
 
 thread_local bool lends = false;
 
-// The same memory under the label of another device.
+// Returns the same memory with the label of another device.
 c10::DataPtr Relabel(c10::DataPtr memory, c10::Device device) {
   void* const data = memory.get();
   const c10::DeleterFnPtr deleter = memory.get_deleter();
   return {data, memory.release_context(), deleter, device};
 }
 
-// What the host's allocator was before.
+// The host's previous allocator.
 c10::Allocator* OwnAllocator() {
   static c10::Allocator* const own = c10::GetAllocator(c10::kCPU);
   return own;
 }
 
-// For those who give back a mere address (oneDNN): it does not say whose it is.
+// For callers that free a bare address (oneDNN), which does not show its allocator.
 void DeleteEither(void* address) {
   cudaPointerAttributes attributes{};
   C10_CUDA_CHECK(cudaPointerGetAttributes(&attributes, address));
@@ -46,7 +46,7 @@ class LendingAllocator : public c10::Allocator {
   }
 };
 
-// PyTorch's own allocator for the host has 0.
+// PyTorch's own host allocator has priority 0.
 constexpr uint8_t kPriority = 1;
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kCopies[] = {"aten::copy_", "aten::_foreach_copy_"};
 
-// Indices, lengths and lists of scalars may stay on the host.
+// Operators whose indices, lengths or lists of scalars may be on the host.
 constexpr std::string_view kTakeTheHosts[] = {
     "aten::index",
     "aten::_unsafe_index",

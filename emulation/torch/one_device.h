@@ -1,7 +1,7 @@
 // The rule that all tensors of a call are on one device.
 //
-// A kernel for the GPU checks it, or fails when it reads foreign memory. A CPU kernel over aliases
-// would not notice, so it is checked again here, with PyTorch's own words.
+// A GPU kernel checks it, or fails when it reads foreign memory. A CPU kernel over aliases would
+// not notice, so it is checked here, with PyTorch's own error messages.
 #ifndef MCCS_EMULATION_TORCH_ONE_DEVICE_H_
 #define MCCS_EMULATION_TORCH_ONE_DEVICE_H_
 
@@ -19,24 +19,24 @@ class CallDevices {
  public:
   explicit CallDevices(const c10::OperatorHandle& op);
 
-  // Takes a tensor, or a device that is an argument itself, into account.
-  // Errors: c10::Error where the operator does not allow it beside what came before.
+  // Records a tensor, or a device that is an argument itself.
+  // Errors: c10::Error if the operator does not allow it together with the earlier arguments.
   void See(const at::Tensor& tensor, const std::string& argument);
   void See(c10::Device device);
-  // After the last argument: tensors of the host that have no business here.
+  // Call after the last argument: rejects host tensors that the operator does not allow.
   void Finish() const;
 
-  // The CUDA device of the call: the first that was seen.
+  // The CUDA device of the call: the first recorded one.
   const std::optional<c10::Device>& device() const { return device_; }
   const std::vector<c10::Device>& all() const { return all_; }
 
  private:
   const std::string& name_;
   const bool across_gpus_;    // copies between devices
-  const bool with_the_host_;  // takes tensors of the host besides
+  const bool with_the_host_;  // also accepts host tensors
   std::optional<c10::Device> device_;
   std::vector<c10::Device> all_;
-  at::Tensor of_the_host_;  // the first one that is no scalar
+  at::Tensor of_the_host_;  // the first one that is not a scalar
   std::string its_argument_;
 };
 

@@ -1,4 +1,4 @@
-// copy_ between two tensors that one block of bytes describes, on the stream.
+// copy_ between two tensors of one contiguous block of bytes each, on the stream.
 #ifndef MCCS_EMULATION_TORCH_PLAIN_COPY_H_
 #define MCCS_EMULATION_TORCH_PLAIN_COPY_H_
 
@@ -6,14 +6,14 @@
 
 namespace mccs::torch_on_host {
 
-// What the dispatcher calls for aten::copy_. Where a GPU's program would need no kernel but
-// cudaMemcpyAsync (one GPU, one type, the same dense layout), neither does this one: the copy is
-// enqueued on the current stream, and the program goes on. Any other copy is a RunOnHost.
+// The dispatcher calls this for aten::copy_. CopyOnStream enqueues the copy on the current stream
+// and returns if a GPU program would need only cudaMemcpyAsync: one GPU, one type, the same dense
+// layout. Any other copy uses RunOnHost.
 //
-// It matters to programs that copy results of a collective that may never end and look at a clock
-// meanwhile (DistributedDataParallel does when it is made).
+// Programs need this that copy results of a collective that may never end, and check a timeout
+// meanwhile (DistributedDataParallel does in its constructor).
 //
-// THREAD: any. Errors: c10::Error, of RunOnHost or the runtime.
+// THREAD: any. Errors: c10::Error, from RunOnHost or the runtime.
 void CopyOnStream(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                   torch::jit::Stack* stack);
 

@@ -9,10 +9,10 @@
 namespace mccs::torch_on_host {
 namespace {
 
-// CUDA's generators count in fours.
+// CUDA's generators advance in multiples of four.
 constexpr uint64_t kOffsetPerCall = 4;
 
-// Two numbers into one, such that neighbours come out far apart (the finaliser of splitmix64).
+// Mixes two numbers so that adjacent inputs give distant outputs (the finalizer of splitmix64).
 uint64_t Mix(uint64_t seed, uint64_t offset) {
   uint64_t mixed = seed + (offset + 1) * 0x9e3779b97f4a7c15ull;
   mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -20,7 +20,7 @@ uint64_t Mix(uint64_t seed, uint64_t offset) {
   return mixed ^ (mixed >> 31);
 }
 
-// `generator` is a handle; what it stands for advances.
+// Advances the state behind the handle `generator`.
 at::Generator HostGeneratorFor(at::Generator generator) {
   uint64_t seed = 0;
   uint64_t offset = 0;
@@ -49,8 +49,9 @@ void DrawOnHost(const c10::OperatorHandle& op, c10::Device device, c10::IValue* 
     arguments[i] = HostGeneratorFor(generator);
     return;
   }
-  TORCH_CHECK_NOT_IMPLEMENTED(false, op.schema().name(),
-                              " draws random numbers past its arguments; it has no host version");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false, op.schema().name(),
+      " has no host version: it draws random numbers without a generator argument");
 }
 
 }  // namespace mccs::torch_on_host

@@ -1,7 +1,7 @@
 // The cells of LSTM and GRU after their matrix products, forward and backward.
 //
-// The workspace is between the two functions of a cell only; it holds, side by side, what the
-// backward needs.
+// Only the two functions of a cell use the workspace. It holds, side by side, the values that the
+// backward function needs.
 #include <ATen/ATen.h>
 
 #include "emulation/torch/composed.h"
@@ -12,7 +12,7 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-constexpr int64_t kFeatures = 1;  // gates lie side by side in this dimension
+constexpr int64_t kFeatures = 1;  // gates are adjacent in this dimension
 
 Tensor WithBias(const Tensor& gates, const OptionalTensor& bias) {
   return bias && bias->defined() ? gates + *bias : gates;

@@ -21,7 +21,7 @@ using c10::DispatchKey;
 using c10::OperatorHandle;
 using torch::jit::Stack;
 
-// These arrange memory, and their versions for CUDA touch none of it.
+// These only arrange memory, and their CUDA versions do not access it.
 constexpr std::string_view kArrangeMemory[] = {"aten::empty",
                                                "aten::empty_strided",
                                                "aten::_efficientzerotensor",
@@ -31,7 +31,8 @@ constexpr std::string_view kArrangeMemory[] = {"aten::empty",
                                                "aten::record_stream",
                                                "aten::_cudnn_init_dropout_state"};
 
-// These have one version for all devices, which looks past the dispatcher for the device's kernel.
+// These have one version for all devices, which bypasses the dispatcher to find the device's
+// kernel.
 constexpr std::string_view kLookPastTheDispatcher[] = {
     "aten::copy_", "aten::convolution", "aten::_convolution", "aten::convolution_backward"};
 
@@ -68,7 +69,7 @@ bool RunsOnHost(const OperatorHandle& op) {
   return has(DispatchKey::CUDA) && std::any_of(std::begin(kHostKeys), std::end(kHostKeys), has);
 }
 
-// The host's softmax does not widen on its own, as CUDA's does.
+// Widens the input: the host's softmax does not do so itself, unlike CUDA's.
 void SoftmaxOnHost(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   c10::IValue* const arguments = stack->data() + stack->size() - op.schema().arguments().size();
   if (arguments[2].toBool()) {
@@ -78,7 +79,7 @@ void SoftmaxOnHost(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
   RunOnHost(op, keys, stack);
 }
 
-// Nor does its gradient become narrow again.
+// Narrows the gradient: the host's version does not do so itself.
 void SoftmaxBackwardOnHost(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   c10::IValue* const arguments = stack->data() + stack->size() - op.schema().arguments().size();
   const auto narrow = static_cast<c10::ScalarType>(arguments[3].toInt());
@@ -87,7 +88,7 @@ void SoftmaxBackwardOnHost(const OperatorHandle& op, c10::DispatchKeySet keys, S
   stack->back() = stack->back().toTensor().to(narrow);
 }
 
-// Attention is computed step by step.
+// Selects the step-by-step computation of attention.
 void ChooseMathAttention(const OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   constexpr int64_t kMath = 0;  // of sdp::SDPBackend
   torch::jit::drop(*stack, op.schema().arguments().size());
@@ -113,13 +114,13 @@ c10::KernelFunction KernelFor(const OperatorHandle& op) {
   return c10::KernelFunction::makeFromBoxedFunction<&RunOnHost>();
 }
 
-// PyTorch warns of each operator whose kernel is replaced.
+// PyTorch warns about each operator whose kernel is replaced.
 class Silence : public c10::WarningHandler {
  public:
   void process(const c10::Warning&) override {}
 };
 
-// What goes past the dispatcher to kernels for CUDA.
+// Turns off features that bypass the dispatcher and launch CUDA kernels.
 void SwitchOffFusedKernels() {
   at::Context& context = at::globalContext();
   context.setUserEnabledCuDNN(false);
@@ -133,7 +134,7 @@ void SwitchOffFusedKernels() {
 void RedirectOperators() {
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard guard(&silence);
-  // Never taken back: tensors may be used until the process's end.
+  // Never undone: programs may use tensors until the process ends.
   static auto* const registrations = new std::vector<c10::RegistrationHandleRAII>;
   Dispatcher& dispatcher = Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {

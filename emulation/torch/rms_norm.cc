@@ -1,4 +1,4 @@
-// The backward of RMSNorm: y = w · x̂ with x̂ = x · rstd.
+// The backward function of RMSNorm: y = w · x̂ with x̂ = x · rstd.
 #include <ATen/ATen.h>
 
 #include <array>

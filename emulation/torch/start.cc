@@ -1,4 +1,5 @@
-// The extension's one entry, which the emulation calls when it finds PyTorch in its process.
+// The extension's one entry point. The emulated runtime calls it when it finds PyTorch in its
+// process.
 #include <cstdio>
 #include <exception>
 
@@ -12,7 +13,7 @@ extern "C" __attribute__((visibility("default"))) int mccsEmulationStartTorch(vo
     mccs::torch_on_host::InstallLendingAllocator();
     mccs::torch_on_host::RedirectOperators();
   } catch (const std::exception& error) {
-    fprintf(stderr, "emulated CUDA: PyTorch's operators cannot be redirected: %s\n", error.what());
+    fprintf(stderr, "emulated CUDA: cannot redirect PyTorch's operators: %s\n", error.what());
     return -1;
   }
   return mccs::torch_on_host::RegisterKernels() ? 0 : -1;

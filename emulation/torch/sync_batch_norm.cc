@@ -1,4 +1,5 @@
-// The operators of SyncBatchNorm. Channels are dimension 1; statistics go over all others.
+// The operators of SyncBatchNorm. Channels are dimension 1; statistics are over all other
+// dimensions.
 #include <ATen/ATen.h>
 
 #include <vector>
@@ -19,7 +20,7 @@ std::vector<int64_t> AllButChannels(const Tensor& input) {
   return dims;
 }
 
-// One value per channel, in a shape that fits `input`.
+// Returns one value per channel, in a shape that broadcasts to `input`.
 Tensor PerChannel(const Tensor& values, const Tensor& input) {
   std::vector<int64_t> shape(static_cast<size_t>(input.dim()), 1);
   shape[1] = values.numel();
@@ -28,7 +29,7 @@ Tensor PerChannel(const Tensor& values, const Tensor& input) {
 
 bool IsGiven(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
 
-// In the input's type and memory format.
+// Converts to the input's type and memory format.
 Tensor Like(const Tensor& input, const Tensor& result) {
   return result.to(input.scalar_type()).contiguous(input.suggest_memory_format());
 }
@@ -40,7 +41,7 @@ std::tuple<Tensor, Tensor> Statistics(const Tensor& input, double epsilon) {
   return {mean, (variance + epsilon).rsqrt()};
 }
 
-// From each rank's statistics (a row each) to those of all.
+// Combines the statistics of all ranks (one row each).
 std::tuple<Tensor, Tensor> GatherStatistics(const Tensor&, const Tensor& mean, const Tensor& invstd,
                                             const OptionalTensor& running_mean,
                                             const OptionalTensor& running_variance, double momentum,

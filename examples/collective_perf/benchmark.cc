@@ -8,7 +8,7 @@
 namespace collective_perf {
 namespace {
 
-// Not a value that any pattern produces in every byte: an element that was never written shows.
+// No pattern produces this value in every byte, so an element that was never written is detected.
 constexpr int kPoison = 0xA5;
 
 }  // namespace
@@ -28,7 +28,7 @@ Benchmark::Benchmark(const Options& options, const Collective& collective, const
   if (!options_.check) return;
   if (collective_.reduces) {
     expected_.push_back(pattern_.Reduced());
-  } else if (collective_.only_root_sends) {  // Of each rank its block of the root's input, or all.
+  } else if (collective_.only_root_sends) {  // each rank's block of the root's input, or all of it
     expected_.push_back(pattern_.Input(options_.root));
   } else {
     for (int rank = 0; rank < ranks_.size(); ++rank) expected_.push_back(pattern_.Input(rank));
@@ -64,11 +64,11 @@ Figures Benchmark::Run(size_t count, bool in_place) {
   return figures;
 }
 
-// In place means: NCCL's rule for which part of the larger buffer is the smaller one.
+// In place: NCCL's rule for which part of the larger buffer is the smaller one.
 Benchmark::Buffers Benchmark::BuffersOf(const LocalRank& self, size_t count, bool in_place) const {
   if (!in_place) return {self.send, self.receive};
   std::byte* own_part = self.receive + self.rank * count * type_.bytes;
-  // Where only the root has a buffer with a block per rank, the others have no part of one.
+  // If only the root has a buffer with a block per rank, the others' buffers contain no part of it.
   const bool has_part = !collective_.rooted() || self.rank == options_.root;
   return {collective_.receive_per_rank && has_part ? own_part : self.receive,
           collective_.send_per_rank && has_part ? own_part : self.receive};
@@ -94,7 +94,7 @@ void Benchmark::Launch(size_t count, bool in_place) {
 double Benchmark::TimePerCallUs(size_t count, bool in_place) {
   for (int i = 0; i < options_.warmup_iterations; ++i) Launch(count, in_place);
   ranks_.Synchronize();
-  ranks_.Sum(0);  // nobody starts the clock before all are here
+  ranks_.Sum(0);  // a barrier: all ranks start the clock together
   auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < options_.iterations; ++i) Launch(count, in_place);
   ranks_.Synchronize();
@@ -102,7 +102,7 @@ double Benchmark::TimePerCallUs(size_t count, bool in_place) {
   return taken.count() / options_.iterations;
 }
 
-// Once more with fresh data: repetitions in place have changed their own input.
+// Checks one more call with fresh data, because in-place repetitions changed their own input.
 uint64_t Benchmark::CountWrong(size_t count, bool in_place) {
   for (size_t i = 0; i < ranks_.local().size(); ++i) Prepare(ranks_.local()[i], i, count, in_place);
   Launch(count, in_place);
@@ -119,7 +119,7 @@ void Benchmark::Prepare(const LocalRank& self, size_t local, size_t count, bool 
   CUDA_OK(cudaMemsetAsync(buffers.receive, kPoison, receive_bytes, self.stream));
   bool sends_nothing = collective_.only_root_sends && self.rank != options_.root;
   if (!sends_nothing) {
-    // A rank's own part of an all-gather is element 0 and on of its own sequence.
+    // A rank's own part of an all-gather starts at element 0 of its own sequence.
     host_.resize(send_bytes);
     inputs_[local].Fill(host_.data(), 0, send_bytes / type_.bytes);
     CUDA_OK(cudaMemcpyAsync(buffers.send, host_.data(), send_bytes, cudaMemcpyHostToDevice,
@@ -135,19 +135,19 @@ uint64_t Benchmark::CountWrongOf(const LocalRank& self, size_t count, bool in_pl
                           cudaMemcpyDeviceToHost, self.stream));
   CUDA_OK(cudaStreamSynchronize(self.stream));
   if (collective_.only_root_receives && self.rank != options_.root) {
-    // What such a rank sends lies there in place; it has only that much to be looked at.
+    // Such a rank's in-place buffer contains what it sends; only that much is checked.
     if (in_place) {
-      return pattern_.Input(self.rank).CountWrong(
-          host_.data(), 0, collective_.SendElements(count, ranks_.size()));
+      return pattern_.Input(self.rank).CountWrong(host_.data(), 0,
+                                                  collective_.SendElements(count, ranks_.size()));
     }
     return CountTouched();
   }
   if (!collective_.receive_per_rank) {
-    // Of a scattered result this rank has its part of the whole.
+    // This rank has its part of the scattered result.
     size_t first = collective_.send_per_rank ? self.rank * count : 0;
     return expected_.front().CountWrong(host_.data(), first, elements);
   }
-  // Block by block; of an exchange each comes out of the middle of its sender's input.
+  // Block by block; the blocks of an exchange come from the middle of their sender's input.
   const size_t first = collective_.exchanges() ? self.rank * count : 0;
   uint64_t wrong = 0;
   for (int rank = 0; rank < ranks_.size(); ++rank) {
@@ -156,7 +156,7 @@ uint64_t Benchmark::CountWrongOf(const LocalRank& self, size_t count, bool in_pl
   return wrong;
 }
 
-// Bytes in host_ that somebody wrote who should not have.
+// Counts bytes in host_ that were overwritten by mistake.
 uint64_t Benchmark::CountTouched() const {
   return static_cast<uint64_t>(std::count_if(
       host_.begin(), host_.end(), [](std::byte value) { return value != std::byte{kPoison}; }));

@@ -19,7 +19,7 @@ struct Figures {
   std::optional<uint64_t> wrong;  // elements over all ranks; empty when unchecked
 };
 
-// One (collective, type, operator, root): its data is made once, for all sizes.
+// One (collective, type, operator, root): creates its data once, for all sizes.
 class Benchmark {
  public:
   Benchmark(const Options& options, const Collective& collective, const ElementType& type,
@@ -28,18 +28,19 @@ class Benchmark {
   Benchmark(const Benchmark&) = delete;
   Benchmark& operator=(const Benchmark&) = delete;
 
-  // Collective. REQUIRES: the ranks' buffers hold `count` elements (times the ranks, where needed).
+  // Collective. REQUIRES: the ranks' buffers hold `count` elements (times the number of ranks, if
+  // needed).
   Figures Run(size_t count, bool in_place);
 
  private:
-  // What one rank passes to the call.
+  // The buffers that one rank passes to the call.
   struct Buffers {
     std::byte* send;
     std::byte* receive;
   };
   Buffers BuffersOf(const LocalRank& self, size_t count, bool in_place) const;
 
-  // The operator that rank `self` passes to the call: one of NCCL's, or made for its communicator.
+  // The operator that rank `self` passes to the call: a predefined one, or one of its communicator.
   ncclRedOp_t MakeOperator(const LocalRank& self) const;
   void Launch(size_t count, bool in_place);
   double TimePerCallUs(size_t count, bool in_place);

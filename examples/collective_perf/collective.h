@@ -1,4 +1,4 @@
-// What each collective takes, gives and costs, as data.
+// Properties of each collective, as data.
 #ifndef EXAMPLES_COLLECTIVE_PERF_COLLECTIVE_H_
 #define EXAMPLES_COLLECTIVE_PERF_COLLECTIVE_H_
 
@@ -27,17 +27,17 @@ struct Collective {
   bool reduces = false;
   bool only_root_sends = false;
   bool only_root_receives = false;
-  // Buffers of one rank in multiples of the count that the call takes: 1, or one per rank.
+  // Buffers of one rank in multiples of the call's count: 1, or one per rank.
   bool send_per_rank = false;
   bool receive_per_rank = false;
   ncclResult_t (*call)(const CallArguments& arguments);
-  // Bus bandwidth over algorithm bandwidth with n ranks: what a perfect network must carry.
+  // Bus bandwidth divided by algorithm bandwidth with n ranks, as in nccl-tests.
   double (*bus_factor)(int ranks);
 
   bool rooted() const { return only_root_sends || only_root_receives; }
-  // Block d of each rank's input goes to rank d. NCCL has no form of it in place.
+  // Block d of each rank's input goes to rank d. NCCL has no in-place form of it.
   bool exchanges() const { return send_per_rank && receive_per_rank; }
-  // The count of a call whose larger buffer has at most `elements`.
+  // The call's count when the larger buffer has at most `elements`.
   size_t Count(size_t elements, int ranks) const {
     return send_per_rank || receive_per_rank ? elements / ranks : elements;
   }

@@ -39,7 +39,7 @@ uint64_t FloatBits(const ElementType& type, double value) {
     int lowest = 1 - Bias(type);
     int exponent = std::max(std::ilogb(magnitude), lowest);
     auto scaled = static_cast<uint64_t>(std::ldexp(magnitude, type.mantissa_bits - exponent));
-    // The hidden one, where there is one, carries into the exponent field and makes it biased.
+    // The hidden bit, if any, carries into the exponent field and makes it biased.
     fields = (static_cast<uint64_t>(exponent - lowest) << type.mantissa_bits) + scaled;
   }
   return (sign << (type.exponent_bits + type.mantissa_bits)) | fields;
@@ -51,7 +51,7 @@ double FloatFromBits(const ElementType& type, uint64_t bits) {
   int exponent = static_cast<int>(bits >> type.mantissa_bits) & top;
   bool negative = (bits >> (type.exponent_bits + type.mantissa_bits)) & 1;
   double magnitude;
-  // E4M3 has no infinities: only its very last pattern is not a number.
+  // E4M3 has no infinities: only its last pattern is NaN.
   bool finite_only = type.nccl == ncclFloat8e4m3;
   if (exponent == top && (!finite_only || mantissa == 7)) {
     magnitude = mantissa == 0 ? std::numeric_limits<double>::infinity()
@@ -68,7 +68,7 @@ double FloatFromBits(const ElementType& type, uint64_t bits) {
 
 std::span<const ElementType> ElementTypes() { return kElementTypes; }
 
-// All machines that CUDA runs on are little-endian: the low bytes of the pattern come first.
+// All platforms of CUDA are little-endian: the low bytes of the pattern come first.
 void Encode(const ElementType& type, double value, std::byte* out) {
   uint64_t bits = type.kind == NumberKind::kFloat
                       ? FloatBits(type, value)

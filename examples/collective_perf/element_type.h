@@ -1,5 +1,5 @@
-// NCCL's twelve element types as the host sees them: sizes, names, and numbers to and from their
-// bits.
+// NCCL's twelve element types on the host: sizes, names, and conversion of numbers to and from
+// their bits.
 #ifndef EXAMPLES_COLLECTIVE_PERF_ELEMENT_TYPE_H_
 #define EXAMPLES_COLLECTIVE_PERF_ELEMENT_TYPE_H_
 
@@ -20,15 +20,15 @@ struct ElementType {
   size_t bytes;
   NumberKind kind;
   int exponent_bits;  // floats only
-  int mantissa_bits;  // floats only, without the hidden one
-  // Every integer from 0 to this has an exact value in the type (at most 2^52, which a double holds
-  // too).
+  int mantissa_bits;  // floats only, without the hidden bit
+  // Every integer from 0 to this limit is exact in the type (at most 2^52, which is exact in a
+  // double too).
   double exact_limit;
 };
 
 std::span<const ElementType> ElementTypes();
 
-// REQUIRES: `value` is exactly a value of the type.
+// REQUIRES: the type represents `value` exactly.
 void Encode(const ElementType& type, double value, std::byte* out);
 
 double Decode(const ElementType& type, const std::byte* in);

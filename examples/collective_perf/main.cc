@@ -73,7 +73,7 @@ int Main(int argc, char** argv) {
   const JobPlace place = ReadJobPlace();
   const int rank_count = place.world_size * options.gpus_per_process;
   if (options.root >= rank_count) {
-    std::fprintf(stderr, "--root: %d is not below the number of ranks, %d\n", options.root,
+    std::fprintf(stderr, "--root is %d; expected less than the number of ranks, %d\n", options.root,
                  rank_count);
     return 1;
   }

@@ -12,8 +12,8 @@ constexpr ReductionOp kReductions[] = {{"sum", ncclSum}, {"prod", ncclProd},
                                        {"min", ncclMin}, {"max", ncclMax},
                                        {"avg", ncclAvg}, {"premulsum", ncclSum, /*scaled=*/true}};
 
-// Takes the entries of `all` whose names match `name`; "all" takes each. Throws CLI's error
-// otherwise.
+// Calls `take` for the entries of `all` whose names match `name`; "all" matches each. Throws CLI's
+// error if none matches.
 template <typename Range, typename Names, typename Take>
 void Select(const std::string& option, const std::string& name, const Range& all, Names names,
             Take take) {
@@ -28,7 +28,10 @@ void Select(const std::string& option, const std::string& name, const Range& all
     if (match) take(entry);
     found = found || match;
   }
-  if (!found) throw CLI::ValidationError(option, "'" + name + "' is none of: all" + known);
+  if (!found) {
+    throw CLI::ValidationError(option,
+                               "invalid value '" + name + "'; expected one of: all" + known);
+  }
 }
 
 using Names = std::vector<std::string_view>;
@@ -62,9 +65,8 @@ ParsedOptions ParseOptions(int argc, char** argv) {
 
   CLI::App app(
       "Times NCCL collectives and checks every element of their results.\n"
-      "One process per GPU (torchrun's RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), "
-      "several\n"
-      "GPUs per process (-g), or both. Exits with 1 when anything is wrong.",
+      "One process per GPU (torchrun's RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT),"
+      "\nseveral GPUs per process (-g), or both. Exits with status 1 if any result is wrong.",
       "collective_perf");
   CLI::AsSizeValue size(/*kb_is_1000=*/false);
   app.add_option(
@@ -72,7 +74,7 @@ ParsedOptions ParseOptions(int argc, char** argv) {
          "all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, gather, scatter or "
          "all")
       ->capture_default_str();
-  app.add_option("-d,--type", type, "element type, or all")->capture_default_str();
+  app.add_option("-d,--type", type, "element type or all")->capture_default_str();
   app.add_option("-o,--redop", redop, "sum, prod, min, max, avg, premulsum or all")
       ->capture_default_str();
   auto* min_option =
@@ -80,35 +82,36 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   min_option->transform(size)->default_str("32M");
   auto* max_option = app.add_option("-e,--max", options.max_bytes, "largest size in bytes");
   max_option->transform(size)->default_str("32M");
-  app.add_option("-f,--factor", options.factor, "each size is the one before times this")
+  app.add_option("-f,--factor", options.factor, "ratio of consecutive sizes")
       ->check(CLI::Range(uint64_t{2}, uint64_t{1} << 30))
       ->capture_default_str();
   app.add_option("-n,--iters", options.iterations, "timed repetitions")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
-  app.add_option("-w,--warmup", options.warmup_iterations, "repetitions before the clock runs")
+  app.add_option("-w,--warmup", options.warmup_iterations,
+                 "untimed repetitions before the timed ones")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
   app.add_option("-g,--gpus-per-process", options.gpus_per_process,
-                 "ranks in each process, a GPU for each")
+                 "ranks per process, one GPU each")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  app.add_option("-r,--root", options.root, "root of rooted collectives")
+  app.add_option("-r,--root", options.root, "root rank of rooted collectives")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("-c,--check", options.check,
-                 "1: compare every element with what it must be; 0: only time")
+                 "1: check every element of the results; 0: only measure time")
       ->capture_default_str();
-  auto* in_place = app.add_flag("--in-place", only_in_place, "in place only (both is the default)");
-  app.add_flag("--out-of-place", only_out_of_place, "out of place only")->excludes(in_place);
+  auto* in_place = app.add_flag("--in-place", only_in_place, "in place only (default: both)");
+  app.add_flag("--out-of-place", only_out_of_place, "out of place only (default: both)")
+      ->excludes(in_place);
 
   try {
     app.parse(argc, argv);
     if (max_option->count() == 0 && min_option->count() > 0) options.max_bytes = options.min_bytes;
     if (min_option->count() == 0)
       options.min_bytes = std::min(options.min_bytes, options.max_bytes);
-    if (options.min_bytes > options.max_bytes)
-      throw CLI::ValidationError("--min", "is above --max");
+    if (options.min_bytes > options.max_bytes) throw CLI::ValidationError("--min", "exceeds --max");
     SelectKinds(op, type, redop, &options);
   } catch (const CLI::ParseError& error) {
     parsed.exit_status = app.exit(error) == 0 ? 0 : 1;

@@ -1,4 +1,4 @@
-// What the command line asks for.
+// The command line's options.
 #ifndef EXAMPLES_COLLECTIVE_PERF_OPTIONS_H_
 #define EXAMPLES_COLLECTIVE_PERF_OPTIONS_H_
 
@@ -14,8 +14,8 @@ namespace collective_perf {
 struct ReductionOp {
   std::string_view name;
   ncclRedOp_t nccl;
-  // Each rank multiplies its input by a factor of its own first: an operator made for each
-  // communicator and type, with `nccl` saying what is done then.
+  // Each rank multiplies its input by a factor of its own first. The operator is created for each
+  // communicator and type; `nccl` is the operation after the multiplication.
   bool scaled = false;
 };
 
@@ -35,8 +35,8 @@ struct Options {
   bool check = true;
 };
 
-// The options, or the status with which the program should end now (0 after --help). Says on stderr
-// what was wrong.
+// The options, or the exit status if the program should end now (0 after --help). Prints errors on
+// stderr.
 struct ParsedOptions {
   Options options;
   std::optional<int> exit_status;

@@ -8,10 +8,10 @@
 namespace collective_perf {
 namespace {
 
-// At most this many factors of two in a product: the signed 8-bit integer holds 2^6.
+// The maximum number of factors of two in a product: the signed 8-bit integer holds 2^6.
 constexpr int kMaxFactorsOfTwo = 6;
 
-// SplitMix64's finaliser: neighbouring ranks and indices give unrelated numbers.
+// SplitMix64's finaliser: adjacent ranks and indices give unrelated numbers.
 uint64_t Mix(uint64_t rank, uint64_t index) {
   uint64_t x = (rank + 1) * 0x9E3779B97F4A7C15u + index * 0xD1B54A32D192ED03u;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -28,7 +28,8 @@ double UpTo(double limit, uint64_t random) {
 PeriodicData::PeriodicData(const ElementType& type, const std::vector<double>& values,
                            double tolerance)
     : type_(type), tolerance_(tolerance), values_(values), encoded_(values.size() * type.bytes) {
-  if (tolerance_ > 0) return;  // compared as numbers: the expected values need not be of the type
+  if (tolerance_ > 0)
+    return;  // compared as numbers: the type need not represent the expected values
   for (size_t i = 0; i < values.size(); ++i) Encode(type, values[i], &encoded_[i * type.bytes]);
 }
 
@@ -56,7 +57,7 @@ size_t PeriodicData::CountWrong(const std::byte* data, size_t first_index, size_
     for (size_t i = 0; i < bytes; i += type_.bytes) {
       double expected = values_[(phase + i) / type_.bytes];
       double found = Decode(type_, data + at + i);
-      // Not a number fails both comparisons.
+      // NaN fails both comparisons.
       wrong += !(std::fabs(found - expected) <= tolerance_ * std::fabs(expected));
     }
   });
@@ -87,15 +88,15 @@ double Pattern::InputValue(int rank, size_t index) const {
   const bool negative = type_.kind != NumberKind::kUnsigned && (random >> 63) != 0;
   if (!reduction_ || reduction_->nccl == ncclMin || reduction_->nccl == ncclMax) {
     double magnitude = UpTo(type_.exact_limit, random);
-    // Zero has one sign only, so that equal values are equal bits.
+    // Zero has one sign only, so that equal values have equal bits.
     return negative && magnitude != 0 ? -magnitude : magnitude;
   }
   if (reduction_->nccl == ncclProd) {
     double magnitude = turn < kMaxFactorsOfTwo && (random & 1) != 0 ? 2 : 1;
     return negative ? -magnitude : magnitude;
   }
-  // Sum and average: all inputs together stay within the exact integers, whichever are added first.
-  // With more ranks than that, they take turns.
+  // Sum and average: the sum of all inputs stays within the exact integers, in any order of
+  // addition. With more ranks than this limit, only some ranks contribute per element, in turn.
   const double limit = std::floor(type_.exact_limit / (reduction_->scaled ? kLargestFactor : 1));
   double share = std::floor(limit / ranks_);
   double magnitude = share >= 1 ? UpTo(share, random) : (turn < limit ? 1 : 0);

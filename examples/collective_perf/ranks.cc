@@ -66,7 +66,7 @@ double Ranks::Max(double of_this_process) {
   return result;
 }
 
-// The first local rank brings `own`, the others bring `others`.
+// The first local rank contributes `own`, the others contribute `others`.
 void Ranks::CombineFigures(const void* own, const void* others, ncclDataType_t type, ncclRedOp_t op,
                            void* result) {
   for (LocalRank& self : local_) {

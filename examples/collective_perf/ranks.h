@@ -1,4 +1,4 @@
-// The ranks that this process drives, each with its GPU, stream and buffers.
+// The ranks of this process, each with its GPU, stream and buffers.
 #ifndef EXAMPLES_COLLECTIVE_PERF_RANKS_H_
 #define EXAMPLES_COLLECTIVE_PERF_RANKS_H_
 
@@ -19,13 +19,13 @@ struct LocalRank {
   cudaStream_t stream = nullptr;
   std::byte* send = nullptr;
   std::byte* receive = nullptr;
-  void* figure = nullptr;  // 8 bytes, for figures that all ranks combine
+  void* figure = nullptr;  // 8 bytes, for values that all ranks combine
 };
 
-// LIFETIME: communicators, streams and buffers go with the object. Any failure ends the program.
+// LIFETIME: communicators, streams and buffers end with the object. Any failure ends the program.
 class Ranks {
  public:
-  // Joins all ranks of the job: blocks until they are there. Each buffer has `buffer_bytes`.
+  // Joins all ranks of the job: blocks until all have joined. Each buffer has `buffer_bytes`.
   Ranks(const JobPlace& place, int gpus_per_process, size_t buffer_bytes);
   ~Ranks();
   Ranks(const Ranks&) = delete;
@@ -35,10 +35,10 @@ class Ranks {
   bool prints() const { return local_.front().rank == 0; }
   std::vector<LocalRank>& local() { return local_; }
 
-  // Returns when everything posted on the local streams is done.
+  // Returns when all work posted on the local streams is complete.
   void Synchronize();
 
-  // Combines one figure of each process over all of them. Collective.
+  // Combines one value of each process over all processes. Collective.
   uint64_t Sum(uint64_t of_this_process);
   double Max(double of_this_process);
 

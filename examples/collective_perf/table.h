@@ -1,4 +1,4 @@
-// The lines of the report, in the columns of nccl-tests.
+// The lines of the report, with the columns of nccl-tests.
 #ifndef EXAMPLES_COLLECTIVE_PERF_TABLE_H_
 #define EXAMPLES_COLLECTIVE_PERF_TABLE_H_
 
@@ -13,7 +13,7 @@ struct Row {
   size_t bytes = 0;  // of the larger buffer
   size_t count = 0;  // as the call takes it
   std::string_view type;
-  std::string_view reduction;  // "none" where nothing is reduced
+  std::string_view reduction;  // "none" if nothing is reduced
   int root = -1;
   std::optional<Figures> out_of_place;
   std::optional<Figures> in_place;

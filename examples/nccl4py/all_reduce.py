@@ -30,7 +30,7 @@ def serve(address, unique_id, clients):
 
 
 def receive(address):
-    """The id that rank 0 serves, as soon as it does."""
+    """Fetches the id from rank 0, retrying until rank 0 serves it."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         try:
@@ -51,12 +51,12 @@ def exchange_unique_id(rank, ranks):
 
 
 def as_floats(buffer):
-    """A buffer of the GPU as NCCL takes it: with the type of its elements."""
+    """Views a GPU buffer with the type of its elements, as NCCL takes it."""
     return StridedMemoryView.from_buffer(buffer, (buffer.size // 4,), dtype=np.dtype(np.float32))
 
 
 def all_reduce(comm, stream, device, host):
-    """Replaces the contents of `host` by the sum over all ranks."""
+    """Replaces the contents of `host` with the sum over all ranks."""
     with_nccl = nccl.mem_alloc(host.nbytes, device)
     with_cuda = device.allocate(host.nbytes, stream=stream)
     pinned = LegacyPinnedMemoryResource().allocate(host.nbytes)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Times and checks the collectives of torch.distributed, over NCCL on the GPUs and over Gloo on the host.
+"""Measures and checks the collectives of torch.distributed, over NCCL on the GPUs and over Gloo on the host.
 
-A line is one collective at one size: the time of a call, and bytes / time ("algbw") for both backends.
+Each line shows one collective at one size: the time of a call, and bytes / time ("algbw"), for both backends.
 """
 import time
 
@@ -18,8 +18,8 @@ def to_bytes(text):
 
 
 class Collective:
-    """One collective over `count` elements per rank. run() calls it, check() looks at the result of the last call:
-    rank r contributes r + 1 everywhere, and where elements differ by their receiver, its rank besides."""
+    """One collective over `count` elements per rank. run() calls it; check() checks the result of the last call.
+    Rank r contributes r + 1 in every element, plus the receiver's rank if elements differ by receiver."""
 
     def __init__(self, job, device, count):
         self.job, self.device = job, device
@@ -39,7 +39,7 @@ class Collective:
 
 
 class AllReduce(Collective):
-    """In place. The maximum, because a sum would grow with every call."""
+    """In place. Uses the maximum, because a sum would grow with every call."""
 
     def prepare(self):
         self.result, self.expected = self.full(self.job.rank + 1), self.full(self.job.ranks)
@@ -86,7 +86,7 @@ class AllToAll(Collective):
 
 
 class SendRecv(Collective):
-    """To the next rank, from the one before."""
+    """Sends to the next rank and receives from the previous rank."""
 
     def prepare(self):
         self.input = self.full(self.job.rank + 1)
@@ -140,7 +140,7 @@ def main():
                 job.say(f"{name:16}{collective.count * 4:12}{columns}  {'right' if everywhere.item() else 'WRONG'}")
                 size *= options.factor
     if wrong:
-        raise SystemExit(f"{wrong} results are wrong")
+        raise SystemExit(f"{wrong} wrong results")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What all examples share: the start of a job, and the comparison of one training run on two backends.
+"""Code common to all examples: the start of a job, and the comparison of one training run on two backends.
 
-Each example has a function train(device, ...) that trains for some steps and returns the losses and the times of
-the steps. It is run on the GPUs over NCCL and again on the host over Gloo, with the same seeds and data, so the
-losses must agree.
+Each example has a function train(device, ...) that trains for some steps and returns the losses and the times of the
+steps. It runs on the GPUs over NCCL and again on the host over Gloo, with the same seeds and data, so the losses must
+agree.
 """
 import argparse
 import os
@@ -13,15 +13,15 @@ import torch.distributed as dist
 
 from transformer import batch_of, next_token_loss
 
-# Two backends add in different orders and round differently; a step's loss may differ by this much of it.
+# Two backends add in different orders and round differently; this is the maximum relative difference of a step's loss.
 TOLERANCE = 1e-4
 
 
-TRAINING = {"steps": 10, "sequences": 16}  # options of all but the benchmark
+TRAINING = {"steps": 10, "sequences": 16}  # options of all examples except the benchmark
 
 
 def arguments(description, **options):
-    """Parses the command line. `options`: by name, with their defaults; 0: what suits the number of ranks."""
+    """Parses the command line. `options`: defaults by name; 0 means a value that fits the number of ranks."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter,
                                      epilog="Start it with torchrun, or anything else that sets RANK, WORLD_SIZE, "
                                             "LOCAL_RANK, MASTER_ADDR and MASTER_PORT.")
@@ -36,7 +36,7 @@ class Job:
     def __enter__(self):
         self.gpu = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
         torch.cuda.set_device(self.gpu)
-        # Which backend serves a call follows from where its tensors are.
+        # The backend of a call depends on the device of its tensors.
         dist.init_process_group("cpu:gloo,cuda:nccl")
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         return self
@@ -64,7 +64,7 @@ def timed_steps(step, steps, device):
 
 
 def train_alone(make_model, options):
-    """One process with the whole batch and no communication: what a cut or shared model must compute too."""
+    """Trains in one process with the whole batch and without communication, as a reference for split models."""
     torch.manual_seed(0)
     model = make_model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
@@ -88,7 +88,7 @@ def mean_over_ranks(loss):
 
 
 def on_the_first_rank(run, device=torch.device("cpu")):
-    """Calls run() on rank 0 alone and returns its result on every rank. `device`: the one that broadcasts it."""
+    """Calls run() on rank 0 only and returns its result on every rank. `device`: the device that broadcasts it."""
     result = [run() if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(result, device=device)
     return result[0]
@@ -104,7 +104,7 @@ def compare(job, train, alone=None):
 
 def compare_runs(runs, say):
     """Calls each of `runs`, which return (losses, seconds), and prints their results side by side. `say` prints a line
-    on one rank. Raises SystemExit on every rank where the losses disagree."""
+    on one rank. Raises SystemExit on every rank if the losses disagree."""
     results = {}
     say(f"{'':24}{'first loss':>14}{'last loss':>14}{'ms per step':>14}")
     for label, run in runs.items():
@@ -115,6 +115,6 @@ def compare_runs(runs, say):
     (_, (first, _)), *others = results.items()
     worst = max(abs(a - b) / abs(b) for _, (losses, _) in others for a, b in zip(first, losses, strict=True))
     agree = worst <= TOLERANCE
-    say(f"losses {'agree' if agree else 'DIFFER'}: by at most {worst:.1e} of their value, {TOLERANCE:.0e} allowed")
+    say(f"losses {'agree' if agree else 'DIFFER'}: relative difference at most {worst:.1e}, {TOLERANCE:.0e} allowed")
     if not agree:
         raise SystemExit(1)

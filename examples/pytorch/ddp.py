@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Data parallel training: every rank has the whole model and a share of the batch; gradients are averaged.
+"""Data parallel training: every rank has the whole model and a share of the batch, and gradients are averaged.
 
 NCCL calls: all_reduce for the gradients, in buckets that overlap with the backward pass; broadcast at the start.
 """

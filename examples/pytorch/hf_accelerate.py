@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training with Hugging Face Accelerate: it adapts a loop for one process to all ranks.
+"""Training with Hugging Face Accelerate: it runs a single-process training loop on all ranks.
 
 NCCL calls: all_reduce for the gradients and the losses; broadcast at the start.
 """

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Expert parallel training: each rank has some of the experts of every mixture-of-experts layer.
 
-A router sends each token to the one expert that it likes best, wherever that is, and gets it back changed. How many
-tokens go where is known only when they have been routed.
+A router sends each token to the expert with the highest score, on any rank, and receives the result. The number of
+tokens per rank is known only after routing.
 
-NCCL calls: all_to_all, first of counts and then of tokens with uneven splits, there and back, forward and backward;
-all_reduce for the gradients of what every rank has.
+NCCL calls: all_to_all, first of counts and then of tokens with uneven splits, in both directions, forward and backward;
+all_reduce for the gradients of parameters that every rank has.
 """
 import functools
 
@@ -18,7 +18,7 @@ from transformer import FeedForward, Transformer, batch_of, next_token_loss, sha
 
 
 class Exchange(torch.autograd.Function):
-    """Rows go to other ranks: sent[r] of them to rank r, received[r] come from it. The gradients go back."""
+    """Sends rows to other ranks: sent[r] of them to rank r, received[r] from it. backward() returns the gradients."""
 
     @staticmethod
     def forward(ctx, rows, sent, received):
@@ -34,13 +34,13 @@ class Exchange(torch.autograd.Function):
 
 
 class MixtureOfExperts(nn.Module):
-    """`experts` in all; with `ranks` > 1 this rank has an equal share of them, and reaches the others'."""
+    """`experts` in total; with `ranks` > 1 this rank owns an equal share and sends tokens to the others."""
 
     def __init__(self, width, experts, rank, ranks):
         super().__init__()
         self.ranks = ranks
         self.router = nn.Linear(width, experts)
-        # All are made, so that a seed means the same however many ranks there are.
+        # Creates all experts, so that a seed gives the same weights for any number of ranks.
         everybodys = [FeedForward(width) for _ in range(experts)]
         share = experts // ranks
         self.experts = nn.ModuleList(everybodys[rank * share:(rank + 1) * share])
@@ -57,13 +57,13 @@ class MixtureOfExperts(nn.Module):
         """counts[r][e] of the sorted tokens are for expert e of rank r."""
         if self.ranks == 1:
             return self.apply_experts(tokens, counts)
-        arriving = torch.empty_like(counts)  # [r][e]: how many rank r has for our expert e
+        arriving = torch.empty_like(counts)  # [r][e]: tokens from rank r for our expert e
         dist.all_to_all_single(arriving, counts)
         sent, received = counts.sum(1).tolist(), arriving.sum(1).tolist()
         return Exchange.apply(self.apply_experts(Exchange.apply(tokens, sent, received), arriving), received, sent)
 
     def apply_experts(self, tokens, counts):
-        """Tokens that lie by the rank that they come from, and there by expert: counts[r][e] of them."""
+        """Applies experts to tokens sorted by source rank, then by expert: counts[r][e] of them."""
         pieces = tokens.split(counts.flatten().tolist())
         share = len(self.experts)
         results = [self.experts[number % share](piece) for number, piece in enumerate(pieces)]
@@ -71,9 +71,9 @@ class MixtureOfExperts(nn.Module):
 
 
 def average_shared_gradients(model, job):
-    """Every rank has seen its share of the batch. An expert has seen all tokens that were sent to it."""
+    """Every rank has processed its share of the batch. An expert has processed all tokens that were sent to it."""
     for name, parameter in model.named_parameters():
-        if parameter.grad is None:  # an expert that nobody liked
+        if parameter.grad is None:  # an expert without tokens
             continue
         if ".experts." not in name:
             dist.all_reduce(parameter.grad)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Pipeline parallel training: each rank has some of the layers; micro-batches travel from rank to rank.
+"""Pipeline parallel training: each rank has some of the layers, and micro-batches pass from rank to rank.
 
-All micro-batches go forward, then all go backward (GPipe). While a rank works on one micro-batch, the next rank works
-on the one before.
+All micro-batches run forward, then all run backward (GPipe). While a rank processes one micro-batch, the next rank
+processes the previous one.
 
-NCCL calls: send and recv of activations to the next rank, and of their gradients to the one before.
+NCCL calls: send and recv of activations to the next rank, and of their gradients to the previous rank.
 """
 import torch
 import torch.distributed as dist
@@ -17,7 +17,7 @@ WIDTH = 128
 
 
 def stages_of(model, count):
-    """Cuts the model into `count` consecutive parts."""
+    """Splits the model into `count` consecutive parts."""
     layers = [model.embedding, *model.blocks, nn.Sequential(model.norm, model.head)]
     bounds = [len(layers) * stage // count for stage in range(count + 1)]
     return [nn.Sequential(*layers[begin:end]) for begin, end in zip(bounds, bounds[1:])]
@@ -84,7 +84,7 @@ def main():
             return timed_steps(step, options.steps, device)
 
         if job.ranks > options.layers + 2:
-            raise SystemExit(f"{options.layers} layers make at most {options.layers + 2} stages, not {job.ranks}")
+            raise SystemExit(f"--layers is {options.layers}; expected at least {job.ranks - 2} for {job.ranks} ranks")
         if options.sequences % options.micro_batches:
             raise SystemExit("--sequences must be a multiple of --micro_batches")
         job.say(f"# pipeline of {job.ranks} ranks, {options.micro_batches} micro-batches,"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tensor parallel training: each matrix is cut over the ranks, all of which work on the same sequences.
+"""Tensor parallel training: each matrix is split over the ranks, and all ranks process the same sequences.
 
 NCCL calls: all_reduce of activations (forward) and of their gradients (backward), twice per block.
 """
@@ -10,7 +10,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from comparison import TRAINING, Job, arguments, compare, timed_steps, train_alone
 from transformer import Transformer, batch_of, next_token_loss
 
-# A first matrix is cut by columns, the one after it by rows: in between every rank goes on with its own share.
+# The first matrix is split by columns, the next one by rows, so that in between every rank uses its own share only.
 PLAN = {
     "attention.query": ColwiseParallel(),
     "attention.key": ColwiseParallel(),
@@ -46,7 +46,7 @@ def main():
             return timed_steps(step, options.steps, device)
 
         if options.heads % job.ranks:
-            raise SystemExit(f"--heads {options.heads} cannot be shared by {job.ranks} ranks")
+            raise SystemExit(f"--heads is {options.heads}; expected a multiple of the number of ranks, {job.ranks}")
         job.say(f"# tensor parallel, {job.ranks} ranks, {options.sequences} sequences per step")
         compare(job, train, lambda: train_alone(lambda: Transformer(heads=options.heads), options))
 

@@ -1,4 +1,4 @@
-"""A small transformer that predicts the next byte, and text that is easy to learn. Nothing here is distributed."""
+"""A small transformer that predicts the next byte, and text that is easy to learn. This module is not distributed."""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -17,7 +17,7 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width)
 
     def forward(self, x):
-        # As many heads as the projections yield: under tensor parallelism each rank has a share of them.
+        # Uses as many heads as the projections yield: under tensor parallelism each rank has a share of them.
         def heads(projected):
             return projected.unflatten(-1, (-1, self.head_width)).transpose(1, 2)
 
@@ -37,7 +37,7 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """`feed_forward` makes the block's second half; a mixture of experts can stand there."""
+    """`feed_forward` creates the block's second half, for example a mixture of experts."""
 
     def __init__(self, width, heads, feed_forward=FeedForward):
         super().__init__()
@@ -81,7 +81,7 @@ def next_token_loss(logits, tokens):
 
 
 def batch_of(step, sequences, length=MAX_LENGTH):
-    """The whole batch of one step, the same on every rank: each sequence counts upwards in steps of its own."""
+    """The whole batch of one step, the same on every rank: each sequence counts upwards with its own stride."""
     generator = torch.Generator().manual_seed(step)
     start = torch.randint(VOCABULARY, (sequences, 1), generator=generator)
     stride = torch.randint(1, 8, (sequences, 1), generator=generator)

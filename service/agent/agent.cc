@@ -25,14 +25,14 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 
 // The version of agent.proto that this daemon speaks.
 constexpr uint32_t kProtocol = 1;
-// Until the controller has said its own.
+// Used until the controller has sent its own.
 constexpr int64_t kFirstHeartbeatTimeoutNs = 5 * kNsPerSec;
 constexpr int kConnectTimeoutMs = 2000;
-// A connection whose other machine is dead or cut off is given up within the two together, so that
-// the next stream opens another one.
+// The two together bound the time to detect a dead or unreachable peer, so that the next stream
+// opens another connection.
 constexpr int kProbeAfterMs = 10'000;
 constexpr int kProbeTimeoutMs = 10'000;
-// Every so many heartbeats all reports are told again.
+// All reports are repeated after this many heartbeats.
 constexpr int kHeartbeatsPerRepeat = 4;
 
 std::chrono::nanoseconds Ns(int64_t ns) { return std::chrono::nanoseconds(ns); }
@@ -61,7 +61,7 @@ agent::Host ToMessage(const AgentHost& host, const std::string& version) {
 
 std::shared_ptr<grpc::Channel> MakeChannel(const AgentOptions& options) {
   grpc::ChannelArguments arguments;
-  // The pauses between attempts are ours, and a proxy for the web is none for us.
+  // The agent schedules retries itself, and must not use an HTTP proxy.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
                    static_cast<int>(options.first_retry_ns / kNsPerMs));
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
@@ -77,9 +77,9 @@ std::shared_ptr<grpc::Channel> MakeChannel(const AgentOptions& options) {
 
 }  // namespace
 
-// The talker thread opens a stream and writes; for each stream a listener thread reads, and a
-// watcher cancels it when nothing has been heard for too long. That alone ends a read or a write
-// whose other end stands still: neither has a deadline, and a write waits for the reader.
+// The talker thread opens a stream and writes. For each stream a listener thread reads, and a
+// watcher thread cancels it after a heartbeat timeout. Reads and writes have no deadline of their
+// own, and a write waits for the reader; so only the cancellation ends them if the peer hangs.
 class Agent::Impl {
  public:
   using Stream = grpc::ClientReaderWriter<agent::FromAgent, agent::ToAgent>;
@@ -91,8 +91,8 @@ class Agent::Impl {
 
   bool connected() const { return connected_.load(std::memory_order_relaxed); }
 
-  // Runs `write(table)` and has the talker look at what is new. An order that waited for just that
-  // can be taken from then on.
+  // Runs `write(table)` and wakes the talker. Also wakes the engine if the write made an early
+  // order available.
   template <typename Write>
   void WithTable(Write write) {
     bool ordered = false;
@@ -104,7 +104,7 @@ class Agent::Impl {
     }
     if (ordered && options_.wake) options_.wake();
   }
-  // The next order of one kind, as `take(table)` gives it.
+  // Returns the next order of one kind, from `take(table)`.
   template <typename Take>
   auto TakeOrder(Take take) -> decltype(take(std::declval<AgentTable&>())) {
     if (!has_orders_.load(std::memory_order_acquire)) return std::nullopt;
@@ -118,7 +118,7 @@ class Agent::Impl {
   void TalkForEver();
   void TalkOnce();
   bool SendRegistration(Stream* stream);
-  // Until the stream has ended, or is to.
+  // Returns when the stream has ended or must end.
   void SendUntilBroken(Stream* stream);
   void Listen(Stream* stream);
   void Watch(grpc::ClientContext* context);
@@ -126,36 +126,36 @@ class Agent::Impl {
   void Probe(const agent::Probe& message);
   void SetConnected(bool connected);
   void Pause();
-  // True when there are orders, and were none. REQUIRES: mutex_ is held.
+  // Returns true if there are orders now and there were none before. REQUIRES: mutex_ is held.
   bool StoreHasOrders() {
     const bool has = table_.has_orders();
     return !has_orders_.exchange(has, std::memory_order_release) && has;
   }
 
-  AgentOptions options_;  // not changed, but that the prober ends first
+  AgentOptions options_;  // constant, except that the prober is destroyed first
   Log* const log_;
-  const SystemClock clock_;  // as the daemon's: windows are told by it
+  const SystemClock clock_;  // the clock of the daemon, to which send windows refer
   agent::Host host_;
   std::string topology_;
   std::shared_ptr<grpc::Channel> channel_;
   std::thread talker_;
   int64_t retry_ns_ = 0;    // talker
-  std::string last_error_;  // talker: so that the same one is told once
-  // Says "the controller answers" for the engine, and guards nothing.
+  std::string last_error_;  // talker: to log the same error once
+  // Read by the engine; protects no other data.
   std::atomic<bool> connected_ = false;
-  // Written under mutex_, with the table: spares the engine the lock. Release when an order has
-  // come; pairs with the load in TakeOrder.
+  // Written under mutex_, with the table; lets the engine skip the lock. Release when an order has
+  // arrived; pairs with the load in TakeOrder.
   std::atomic<bool> has_orders_ = false;
 
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // protects the following members
   std::condition_variable changed_;
-  std::condition_variable watched_;  // what the watcher looks at has changed
+  std::condition_variable watched_;  // the state that the watcher reads has changed
   AgentTable table_;
-  ClockEcho echo_;  // of the stream that is open
+  ClockEcho echo_;  // of the open stream
   bool stopping_ = false;
   bool broken_ = false;                     // the listener has ended
-  bool silent_ = false;                     // the watcher has cancelled
-  grpc::ClientContext* context_ = nullptr;  // of the stream that is open
+  bool silent_ = false;                     // the watcher has cancelled the stream
+  grpc::ClientContext* context_ = nullptr;  // of the open stream
   uint64_t stream_ = 0;                     // its number
   SteadyTime heard_;
   int64_t heartbeat_every_ns_ = 0;
@@ -165,7 +165,7 @@ class Agent::Impl {
 absl::Status Agent::Impl::Start(const AgentHost& host) {
   if (options_.controller.empty() || host.position.host.empty()) {
     return absl::InvalidArgumentError(
-        "the agent needs the controller's address and this host's name");
+        "the agent requires the controller's address and this host's name");
   }
   host_ = ToMessage(host, options_.version);
   topology_ = host.topology;
@@ -183,7 +183,7 @@ Agent::Impl::~Impl() {
     watched_.notify_all();
   }
   if (talker_.joinable()) talker_.join();
-  options_.prober.reset();  // Nobody asks it any more, and from here on it answers nobody.
+  options_.prober.reset();  // Stops its thread: from here on it calls no callback.
 }
 
 void Agent::Impl::TalkForEver() {
@@ -196,7 +196,7 @@ void Agent::Impl::TalkForEver() {
   }
 }
 
-// One stream, from its opening to its end.
+// One stream, from opening to end.
 void Agent::Impl::TalkOnce() {
   grpc::ClientContext context;
   const std::unique_ptr<agent::AgentHub::Stub> stub = agent::AgentHub::NewStub(channel_);
@@ -211,7 +211,7 @@ void Agent::Impl::TalkOnce() {
     heartbeat_every_ns_ = kFirstHeartbeatTimeoutNs;
     heartbeat_timeout_ns_ = kFirstHeartbeatTimeoutNs;
   }
-  std::thread watcher([&] { Watch(&context); });  // from here on: the opening may hang, too
+  std::thread watcher([&] { Watch(&context); });  // Started first, because opening may hang.
   const std::unique_ptr<Stream> stream = stub->Attach(&context);
   std::thread listener([&] { Listen(stream.get()); });
   if (SendRegistration(stream.get())) SendUntilBroken(stream.get());
@@ -226,7 +226,7 @@ void Agent::Impl::TalkOnce() {
   {
     const std::lock_guard lock(mutex_);
     context_ = nullptr;
-    if (silent_) why = absl::StrCat("nothing heard for ", heartbeat_timeout_ns_ / kNsPerMs, " ms");
+    if (silent_) why = absl::StrCat("no message for ", heartbeat_timeout_ns_ / kNsPerMs, " ms");
     table_.ForgetRegistration();
     table_.ForgetQuestions();
     StoreHasOrders();
@@ -234,9 +234,9 @@ void Agent::Impl::TalkOnce() {
   }
   if (stopping || (!was_connected && why == last_error_)) return;
   last_error_ = why;
-  log_->Warning("the controller at ", options_.controller,
-                was_connected ? " is lost (" : " does not serve us (", last_error_,
-                "); trying again for ever. Communicators run on without it");
+  log_->Warning("controller ", options_.controller,
+                was_connected ? ": connection lost (" : ": cannot connect (", last_error_,
+                "); retrying. Communicators continue without it");
 }
 
 bool Agent::Impl::SendRegistration(Stream* stream) {
@@ -264,7 +264,7 @@ void Agent::Impl::SendUntilBroken(Stream* stream) {
     {
       std::unique_lock lock(mutex_);
       if (broken_ || stopping_) return;
-      // What is said before the controller has accepted us would be said in vain.
+      // The controller would ignore reports before it has accepted the registration.
       if (connected()) messages = table_.TakeUnsaid();
       const SteadyTime due = last_heartbeat + Ns(heartbeat_every_ns_);
       if (messages.empty() && now() < due) {
@@ -278,7 +278,7 @@ void Agent::Impl::SendUntilBroken(Stream* stream) {
       }
     }
     for (const agent::FromAgent& message : messages) {
-      if (!stream->Write(message)) return;  // It has ended, and the listener hears why.
+      if (!stream->Write(message)) return;  // The stream has ended; the listener gets the reason.
     }
   }
 }
@@ -331,7 +331,8 @@ void Agent::Impl::Hear(const agent::ToAgent& message) {
   }
   if (message.has_probe()) Probe(message.probe());
   const bool ordered = message.has_propose() || message.has_pace() || message.has_tenants();
-  if (!order.ok()) log_->Warning("an order is not taken: ", std::string(order.message()));
+  if (!order.ok())
+    log_->Warning("rejected an order of the controller: ", std::string(order.message()));
   if ((ordered || message.has_dump()) && options_.wake) options_.wake();
 }
 
@@ -343,14 +344,14 @@ void Agent::Impl::Probe(const agent::Probe& message) {
   }
   const auto answer = [this, stream](agent::Probed probed) {
     const std::lock_guard lock(mutex_);
-    if (stream != stream_ || context_ == nullptr) return;  // Whoever asked is gone.
+    if (stream != stream_ || context_ == nullptr) return;  // The requesting stream has ended.
     table_.AnswerProbe(std::move(probed));
     changed_.notify_all();
   };
   absl::StatusOr<std::vector<ProbeTask>> tasks = TasksFromProto(message);
   if (!tasks.ok()) return answer(NothingProbed(message, std::string(tasks.status().message())));
   if (options_.prober == nullptr)
-    return answer(NothingProbed(message, "this daemon has nothing to probe with"));
+    return answer(NothingProbed(message, "this daemon does not support probes"));
   options_.prober->Probe(*std::move(tasks), [answer, question = message.question()](
                                                 const std::vector<ProbeOutcome>& outcomes) {
     answer(ToMessage(question, outcomes));
@@ -366,7 +367,7 @@ void Agent::Impl::SetConnected(bool connected) {
   if (options_.wake) options_.wake();
 }
 
-// Between two attempts.
+// Waits between two attempts.
 void Agent::Impl::Pause() {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, Ns(retry_ns_), [&] { return stopping_; });

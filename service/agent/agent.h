@@ -1,10 +1,10 @@
-// The controller's client: keeps a stream to mccs-controller open (proto/agent.proto), says there
-// what the daemon's communicators say, and brings back what it proposes.
+// The controller's client: keeps a stream to mccs-controller open (proto/agent.proto), sends the
+// reports of the daemon's communicators, and receives the controller's orders.
 //
-// The engine calls the ControllerLink functions; they note what is wanted in a table and return.
-// Threads of the agent's own bring the table to the controller, for ever: when the stream breaks
-// they open another, register again and tell all that lives. So nothing is queued without a bound,
-// and nothing is lost but the numbers of what ended meanwhile.
+// The ControllerLink functions, called by the engine, write to a table and return. The agent's own
+// threads send the table's changes to the controller. When the stream breaks, they retry without
+// limit, register again and resend the state of all living communicators. So no queue grows
+// without bound, and only the final numbers of communicators that ended meanwhile are lost.
 //
 // THREAD: the ControllerLink functions: any; they hold a mutex for the length of a copy, and never
 // wait for the network. The rest: the owner.
@@ -31,35 +31,36 @@ namespace mccs {
 
 struct AgentOptions {
   std::string controller;  // "host:port"
-  std::string version;     // of this daemon, for people
-  // Called from the agent's threads when an order has come or `connected` has changed, and from the
-  // caller's when an order waited for what was said: wakes the engine. Must not block (an eventfd).
+  std::string version;     // of this daemon
+  // Wakes the engine. The agent's threads call it when an order has arrived or `connected` has
+  // changed; the caller's thread, when its report makes an early order available. Must not block
+  // (an eventfd).
   std::function<void()> wake;
-  // Pauses between attempts to reach the controller: doubled from the first to the last.
+  // Delay between attempts to reach the controller: doubles from the first to the last value.
   int64_t first_retry_ns = 100 * kNsPerMs;
   int64_t last_retry_ns = 5 * kNsPerSec;
-  // Finds out which ways flows take, when the controller asks. Null: nobody can.
+  // Probes the paths of flows for the controller. Null: probing is not supported.
   std::unique_ptr<PathProber> prober = nullptr;
-  // The controller compares it with its own; null: it is not told. LIFETIME: outlives the agent.
+  // The controller compares it with its own; null: not sent. LIFETIME: outlives the agent.
   const WallClock* wall_clock = nullptr;
 };
 
-// As what a daemon registers.
+// The host as the daemon registers it.
 struct AgentHost {
   HostInventory inventory;
   Position position;          // position.host is its name
   std::string peer_endpoint;  // "address:port" where other daemons reach this one
-  std::string topology = {};  // name of the Topology that it stands in; empty: it does not say
+  std::string topology = {};  // name of the Topology that contains it; empty: not configured
 };
 
 class Agent final : public ControllerLink {
  public:
-  // Does nothing yet: connected() is false, what is said is kept. LIFETIME: `log` outlives it.
+  // Does not connect: connected() is false, reports are stored. LIFETIME: `log` outlives it.
   Agent(AgentOptions options, Log* log);
-  // Stops its threads; waits for them, not for the controller.
+  // Stops and joins its threads; does not wait for the controller.
   ~Agent() override;
 
-  // Begins to connect, and returns. A controller that is not there yet is no error.
+  // Starts to connect and returns. An unreachable controller is not an error.
   // REQUIRES: called once. kInvalidArgument: no controller or no host name.
   absl::Status Start(const AgentHost& host);
 

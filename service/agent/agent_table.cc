@@ -121,7 +121,7 @@ void AgentTable::Report(const CommunicatorStats& stats) {
   }
   entry->report = ToMessage(stats);
   entry->report_unsaid = true;
-  // The controller hears what runs before it hears how it goes.
+  // The controller must get the announcement of a strategy before reports about it.
   const auto in_force = std::find_if(entry->taken.begin(), entry->taken.end(),
                                      [&](const Strategy& s) { return s.epoch == stats.epoch; });
   if (entry->announce && in_force != entry->taken.end()) {
@@ -154,7 +154,8 @@ std::vector<agent::Announce> AgentTable::Registration() {
   ForgetRegistration();
   for (auto& [id, entry] : entries_) {
     entry.report_unsaid = entry.report.has_value();
-    // One that waits for its first proposal is announced by itself, so that it is answered.
+    // A communicator without a strategy is announced in a message of its own, so that the
+    // controller answers it.
     if (!entry.announce || !entry.report) {
       entry.announce_unsaid = entry.announce.has_value();
       continue;
@@ -205,7 +206,7 @@ absl::Status AgentTable::Propose(const agent::Propose& proposal) {
   const auto known = entries_.find(id);
   if (known == entries_.end() || !known->second.announce || known->second.ended) {
     return absl::NotFoundError(
-        absl::StrCat("communicator ", FormatCommId(id), " is not led by this host"));
+        absl::StrCat("communicator ", FormatCommId(id), ": this host is not its leader"));
   }
   MCCS_ASSIGN_OR_RETURN(Strategy strategy,
                         StrategyFromProto(proposal.strategy(), known->second.hosts));
@@ -220,9 +221,9 @@ std::optional<Proposal> AgentTable::TakeProposal() {
     const CommId id = proposed_.front();
     proposed_.pop_front();
     const auto known = entries_.find(id);
-    if (known == entries_.end() || !known->second.proposal) continue;  // Ended meanwhile.
+    if (known == entries_.end() || !known->second.proposal) continue;  // It has ended.
     std::vector<Strategy>& taken = known->second.taken;
-    // Older ones than that cannot come into force any more: the last one follows the one under way.
+    // Older proposals cannot be committed any more: the last one follows the one in progress.
     if (taken.size() == kMaxTaken) taken.erase(taken.begin() + 1);
     taken.push_back(*std::exchange(known->second.proposal, std::nullopt));
     return Proposal{id, taken.back()};
@@ -244,7 +245,7 @@ absl::Status AgentTable::SetPace(const agent::Pace& order) {
 void AgentTable::Put(std::deque<PaceOrder>* orders, PaceOrder order) {
   const auto older = std::ranges::find(*orders, order.id, &PaceOrder::id);
   if (older != orders->end()) {
-    // The order in which they come is not that of their revisions, if a stream has broken.
+    // After a broken stream, orders may arrive out of order of their revisions.
     if (older->pace.revision > order.pace.revision) return;
     orders->erase(older);
   }
@@ -279,7 +280,8 @@ void AgentTable::Answer(uint64_t question, const state::Daemon& state) {
 }
 
 void AgentTable::AnswerProbe(agent::Probed probed) {
-  if (answers_.size() >= 2 * kMaxQuestions) return;  // The others are operators'.
+  if (answers_.size() >= 2 * kMaxQuestions)
+    return;  // The rest is reserved for operators' requests.
   *answers_.emplace_back().mutable_probed() = std::move(probed);
 }
 

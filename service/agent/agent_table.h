@@ -1,9 +1,11 @@
-// What the agent has to tell the controller, as a table of communicators with marks on what is not
-// told yet. The engine writes it, the agent's threads empty it; both under the agent's mutex.
+// The agent's messages to the controller, as a table of communicators that marks unsent entries.
+// The engine writes it and the agent's threads read it, both under the agent's mutex.
 //
+// clang-format off
 //   Announce, Report, Ended ──► entry, marked ──TakeUnsaid──► messages, marks removed
-//   Propose, Pace, Tenants  ◄── kept until the engine takes them
-//   Registration() marks every entry as if it had just been written: a new stream knows nothing.
+//   Propose, Pace, Tenants  ◄── stored until the engine takes them
+//   Registration() marks every entry as unsent, because a new stream has no state.
+// clang-format on
 //
 // No threads, no network.
 #ifndef MCCS_SERVICE_AGENT_AGENT_TABLE_H_
@@ -24,62 +26,61 @@ namespace mccs {
 
 class AgentTable {
  public:
-  // Entries beyond are not told of; the data plane does not care.
+  // Communicators beyond this number are not reported; they work all the same.
   static constexpr size_t kMaxEntries = 65536;
 
   void Announce(const CommunicatorInfo& info);
   void Report(const CommunicatorStats& stats);
-  // The last word about a communicator.
+  // The final report of a communicator.
   void Ended(CommId id, const std::string& why);
-  // There is nobody to tell of what ended, but for what the stream's registration has named: the
-  // controller may take that for running, and hears of it once it has accepted us.
+  // Drops the final reports, because there is no stream. Exception: communicators in the stream's
+  // registration, which the controller may believe to run; they are reported once it has accepted.
   void ForgetEnded();
-  // The stream is no more: nobody is left to tell of anything that ended.
+  // The stream has ended: drops all final reports.
   void ForgetRegistration();
 
-  // All communicators that this host leads and that were announced, for a new stream. From here on
-  // TakeUnsaid gives all reports again.
+  // All announced communicators that this host leads, for a new stream. Marks all reports as
+  // unsent.
   std::vector<agent::Announce> Registration();
-  // What has been written since, in an order in which the controller understands it. At most
-  // kMaxUnsaid messages.
+  // Returns unsent messages, each after those it depends on. At most kMaxUnsaid messages.
   std::vector<agent::FromAgent> TakeUnsaid();
-  // All reports are told again: a controller that did not know a communicator when it was first
-  // reported.
+  // Marks all reports as unsent, for a controller that did not know a communicator at its first
+  // report.
   void RepeatReports();
 
-  // Keeps a proposal for TakeProposal. kNotFound: no such communicator here (it ended meanwhile);
-  // kInvalidArgument: it does not fit.
+  // Stores a proposal for TakeProposal. kNotFound: this host leads no such communicator (it may
+  // have ended); kInvalidArgument: invalid strategy.
   absl::Status Propose(const agent::Propose& proposal);
   std::optional<Proposal> TakeProposal();
 
-  // Keeps an order for TakePace; one for a communicator that nobody has told of here waits for its
-  // first report, with kMaxEarlyPaces others. kInvalidArgument: it makes no sense.
+  // Stores an order for TakePace. An order for an unknown communicator waits for its first report;
+  // at most kMaxEarlyPaces orders wait. kInvalidArgument: invalid order.
   absl::Status SetPace(const agent::Pace& order);
   std::optional<PaceOrder> TakePace();
 
-  // There is something to take.
+  // Whether there is an order to take.
   bool has_orders() const {
     return !proposed_.empty() || !paced_.empty() || !questions_.empty() || tenants_.has_value();
   }
 
-  // All that there are, until TakeTenants or the next ones.
+  // Stores the complete list for TakeTenants; replaces an earlier one.
   void SetTenants(const agent::Tenants& tenants);
   std::optional<std::vector<TenantEntry>> TakeTenants() {
     return std::exchange(tenants_, std::nullopt);
   }
 
-  // An operator asks for the daemon's state. More than kMaxQuestions at a time are not taken.
+  // Stores an operator's request for the daemon's state; ignored beyond kMaxQuestions.
   void Ask(uint64_t question);
   std::optional<uint64_t> TakeQuestion();
   void Answer(uint64_t question, const state::Daemon& state);
-  // What came of a Probe. Where too many answers wait already this one is lost.
+  // Stores the result of a Probe; dropped if too many answers are unsent.
   void AnswerProbe(agent::Probed probed);
-  // A stream has ended: nobody waits for answers any more.
+  // The stream has ended: drops requests and answers.
   void ForgetQuestions();
 
   static constexpr size_t kMaxQuestions = 8;
   static constexpr size_t kMaxUnsaid = 256;
-  // Of one communicator: what is in force, what it goes over to, and what came meanwhile.
+  // Per communicator: the current strategy, the next one, and those that arrived meanwhile.
   static constexpr size_t kMaxTaken = 8;
   static constexpr size_t kMaxEarlyPaces = 256;
 
@@ -87,26 +88,26 @@ class AgentTable {
   struct Entry {
     std::optional<agent::Announce> announce;  // this host leads
     bool announce_unsaid = false;
-    bool registered = false;  // named in the registration of the stream that there is
+    bool registered = false;  // named in the registration of the current stream
     std::optional<agent::Report> report;
     bool report_unsaid = false;
     std::optional<std::string> ended;
     std::optional<Strategy> proposal;
     Epoch newest{0};              // of all proposals
-    std::vector<Strategy> taken;  // proposals that the leader took, from the one in force on
+    std::vector<Strategy> taken;  // proposals that the leader took, starting with the current one
     int hosts = 0;
   };
 
   Entry* Find(CommId id);
-  // Of `orders`, the one for `id` gives way to this, which goes to the back.
+  // Replaces the order for the same communicator, if any, and appends the new one at the end.
   static void Put(std::deque<PaceOrder>* orders, PaceOrder order);
 
   std::map<CommId, Entry> entries_;
-  std::deque<CommId> proposed_;  // with a proposal that was not taken, the oldest first
-  std::deque<PaceOrder> paced_;  // to be taken; one for each communicator
-  std::deque<PaceOrder> early_;  // likewise, of communicators that are not known yet
-  std::optional<std::vector<TenantEntry>> tenants_;  // that the engine has not taken
-  std::deque<uint64_t> questions_;                   // that the engine has not taken
+  std::deque<CommId> proposed_;  // with a proposal to take, oldest first
+  std::deque<PaceOrder> paced_;  // to take; one per communicator
+  std::deque<PaceOrder> early_;  // the same, for communicators that are not known yet
+  std::optional<std::vector<TenantEntry>> tenants_;  // to take
+  std::deque<uint64_t> questions_;                   // to take
   std::deque<agent::FromAgent> answers_;
 };
 

@@ -1,5 +1,5 @@
-// The agent's part in comparing clocks (Heartbeat in proto/agent.proto): each of its heartbeats
-// says when the controller's last one came. One per stream.
+// Clock comparison, the agent's part (Heartbeat in proto/agent.proto): each heartbeat of the agent
+// echoes the time of the controller's last one. One per stream.
 //
 // THREAD: any, under the agent's mutex.
 #ifndef MCCS_SERVICE_AGENT_CLOCK_ECHO_H_
@@ -12,13 +12,13 @@ namespace mccs {
 
 class ClockEcho {
  public:
-  // A heartbeat of the controller has come. Times are of the clock by which daemons pace.
+  // Records a heartbeat of the controller. `now`: on the clock that paces lanes.
   void Heard(const agent::Heartbeat& beat, MonotonicNs now);
-  // The one to send now.
+  // Returns the heartbeat to send.
   agent::Heartbeat Beat(MonotonicNs now) const;
 
  private:
-  MonotonicNs heard_sent_ = 0;  // on the controller's clock; 0: none that says so
+  MonotonicNs heard_sent_ = 0;  // on the controller's clock; 0: no heartbeat, or without a time
   MonotonicNs heard_ = 0;
 };
 

@@ -15,7 +15,7 @@ absl::Status CheckLanes(const std::vector<LanePace>& lanes) {
   for (const LanePace& lane : lanes) {
     const bool channel = lane.channel.value() >= 0 && lane.channel <= kMessageChannel;
     if (!channel || lane.from.value() < 0 || lane.to.value() < 0 || lane.from == lane.to) {
-      return absl::InvalidArgumentError(absl::StrCat("pace: there is no lane of channel ",
+      return absl::InvalidArgumentError(absl::StrCat("pace: invalid lane: channel ",
                                                      lane.channel.value(), " from host ",
                                                      lane.from.value(), " to ", lane.to.value()));
     }
@@ -23,7 +23,7 @@ absl::Status CheckLanes(const std::vector<LanePace>& lanes) {
   }
   std::sort(seen.begin(), seen.end());
   if (std::adjacent_find(seen.begin(), seen.end()) != seen.end()) {
-    return absl::InvalidArgumentError("pace: one lane has two rates");
+    return absl::InvalidArgumentError("pace: duplicate lane: it has two rates");
   }
   return absl::OkStatus();
 }
@@ -33,7 +33,7 @@ absl::Status CheckWindows(const SendWindows& windows) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "pace: windows that are open for ", windows.open_ns, " of ", windows.period_ns, " ns"));
+      "pace: invalid send windows: open for ", windows.open_ns, " of ", windows.period_ns, " ns"));
 }
 
 }  // namespace
@@ -41,11 +41,11 @@ absl::Status CheckWindows(const SendWindows& windows) {
 absl::StatusOr<Pace> PaceFromProto(const agent::Pace& message) {
   if (message.lanes_size() > kMaxPacedLanes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("pace: ", message.lanes_size(), " lanes; ", kMaxPacedLanes, " are allowed"));
+        absl::StrCat("pace: too many lanes: ", message.lanes_size(), "; at most ", kMaxPacedLanes));
   }
   if (message.priority() > kMaxPriority) {
     return absl::InvalidArgumentError(
-        absl::StrCat("pace: class ", message.priority(), "; there are 0 to ", kMaxPriority));
+        absl::StrCat("pace: invalid class ", message.priority(), ": expected 0 to ", kMaxPriority));
   }
   Pace pace{.revision = message.revision(),
             .lanes = {},

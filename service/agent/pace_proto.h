@@ -1,4 +1,4 @@
-// Pace from its message (proto/agent.proto).
+// Converts Pace from its protobuf message (proto/agent.proto).
 #ifndef MCCS_SERVICE_AGENT_PACE_PROTO_H_
 #define MCCS_SERVICE_AGENT_PACE_PROTO_H_
 
@@ -8,11 +8,10 @@
 
 namespace mccs {
 
-// Lanes that one message names at most.
+// Maximum number of lanes in one message.
 inline constexpr int kMaxPacedLanes = 65536;
 
-// kInvalidArgument: lanes that cannot be or are named twice, a class that there is not, windows that
-// never open.
+// kInvalidArgument: invalid or duplicate lanes, an unknown class, or send windows that never open.
 absl::StatusOr<Pace> PaceFromProto(const agent::Pace& message);
 
 }  // namespace mccs

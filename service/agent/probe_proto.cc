@@ -13,22 +13,22 @@ absl::StatusOr<ProbeTask> TaskFromProto(const agent::ProbeFlow& flow) {
   const std::optional<uint32_t> source = ParseIpv4(flow.source());
   const std::optional<uint32_t> destination = ParseIpv4(flow.destination());
   if (!source || !destination) {
-    return absl::InvalidArgumentError(absl::StrCat("a flow from '", flow.source(), "' to '",
+    return absl::InvalidArgumentError(absl::StrCat("invalid flow: from '", flow.source(), "' to '",
                                                    flow.destination(),
-                                                   "', which are no two IPv4 addresses"));
+                                                   "': expected two IPv4 addresses"));
   }
   if (flow.protocol() != kProtocolTcp && flow.protocol() != kProtocolUdp) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a flow of protocol ", flow.protocol(), ", which is neither TCP nor UDP"));
+        absl::StrCat("invalid flow: protocol ", flow.protocol(), ": expected TCP or UDP"));
   }
   constexpr uint32_t kMaxPort = std::numeric_limits<uint16_t>::max();
   for (const uint32_t port : {flow.source_port(), flow.destination_port()}) {
     if (port == 0 || port > kMaxPort)
-      return absl::InvalidArgumentError(absl::StrCat("a flow with port ", port));
+      return absl::InvalidArgumentError(absl::StrCat("invalid flow: port ", port));
   }
   if (flow.switches() == 0 || flow.switches() > static_cast<uint32_t>(kMaxSwitches)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a flow over ", flow.switches(), " switches, where 1 to ", kMaxSwitches, " can be probed"));
+        "invalid flow: ", flow.switches(), " switches: expected 1 to ", kMaxSwitches, " of them"));
   }
   return ProbeTask{.flow = {.source_address = *source,
                             .destination_address = *destination,
@@ -43,7 +43,7 @@ absl::StatusOr<ProbeTask> TaskFromProto(const agent::ProbeFlow& flow) {
 absl::StatusOr<std::vector<ProbeTask>> TasksFromProto(const agent::Probe& message) {
   if (message.flows().empty() || static_cast<size_t>(message.flows_size()) > kMaxProbeTasks) {
     return absl::InvalidArgumentError(absl::StrCat(
-        message.flows_size(), " flows at once, where 1 to ", kMaxProbeTasks, " can be probed"));
+        "cannot probe ", message.flows_size(), " flows: expected 1 to ", kMaxProbeTasks, " flows"));
   }
   std::vector<ProbeTask> tasks;
   for (const agent::ProbeFlow& flow : message.flows()) {

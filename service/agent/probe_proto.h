@@ -1,4 +1,4 @@
-// Flows to be probed, and what came of it, from and to their messages (proto/agent.proto).
+// Converts flows to probe, and the results, from and to protobuf messages (proto/agent.proto).
 #ifndef MCCS_SERVICE_AGENT_PROBE_PROTO_H_
 #define MCCS_SERVICE_AGENT_PROBE_PROTO_H_
 
@@ -12,10 +12,10 @@
 
 namespace mccs {
 
-// kInvalidArgument: flows that there cannot be, or too many of them.
+// kInvalidArgument: an invalid flow, or too many flows.
 absl::StatusOr<std::vector<ProbeTask>> TasksFromProto(const agent::Probe& message);
 agent::Probed ToMessage(uint64_t question, const std::vector<ProbeOutcome>& outcomes);
-// Of none of the flows anything can be found out.
+// A result that has error `why` for each flow.
 agent::Probed NothingProbed(const agent::Probe& message, const std::string& why);
 
 }  // namespace mccs

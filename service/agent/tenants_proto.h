@@ -1,4 +1,4 @@
-// Tenants as the controller tells them (proto/agent.proto).
+// Converts Tenants from the controller's message (proto/agent.proto).
 #ifndef MCCS_SERVICE_AGENT_TENANTS_PROTO_H_
 #define MCCS_SERVICE_AGENT_TENANTS_PROTO_H_
 

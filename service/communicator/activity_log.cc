@@ -18,7 +18,7 @@ void ActivityLog::Note(bool busy, uint64_t completed, MonotonicNs now) {
   completed_ = completed;
 }
 
-// Of a span that ends where it begins, as far as is known yet.
+// Starts a span of length 0, or extends the last one if the gap is below the resolution.
 void ActivityLog::Begin(MonotonicNs now) {
   if (count_ > 0) {
     BusySpan& last = spans_[count_ - 1];

@@ -1,9 +1,9 @@
-// When a communicator had something under way to other hosts, as this host saw it: the last spans
-// of time, coarse, for policies that look for a job's period.
+// Records when a communicator had work in flight to other hosts, as seen by this host. Policies
+// that detect a job's period read it.
 //
-// Pauses shorter than a resolution are not told apart from work, so that a job of many short calls
-// does not fill the log with one step of its own: where the spans of a full log reach back less
-// than kShortestReachNs the resolution grows, where they reach back far it becomes fine again.
+// Only pauses longer than the resolution split spans, so that many short calls do not fill the log.
+// When a full log covers less than kShortestReachNs, the resolution becomes coarser; when it covers
+// much more, it becomes finer again.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never allocates.
 #ifndef MCCS_SERVICE_COMMUNICATOR_ACTIVITY_LOG_H_
@@ -20,7 +20,7 @@ namespace mccs {
 
 struct BusySpan {
   MonotonicNs begin = 0;
-  MonotonicNs end = 0;  // of one that goes on: when the log was looked at
+  MonotonicNs end = 0;  // of an ongoing span: time of the last update
 
   friend bool operator==(const BusySpan&, const BusySpan&) = default;
 };
@@ -31,17 +31,18 @@ class ActivityLog {
   static constexpr int64_t kFinestNs = 250 * kNsPerUs;
   static constexpr int64_t kCoarsestNs = 8 * kNsPerMs;
   static constexpr int64_t kShortestReachNs = kNsPerSec;
-  // What was before a longer pause is forgotten.
+  // A pause longer than this clears the log.
   static constexpr int64_t kForgetAfterNs = 60 * kNsPerSec;
 
-  // Whether anything is under way, and how much is complete since the start; what begins and ends
-  // between two looks leaves a span without length. One comparison where nothing has changed.
+  // Records whether work is in flight and how much has completed since the start. Work that begins
+  // and ends between two calls leaves a span of length 0. Costs one comparison when nothing has
+  // changed.
   void Look(bool busy, uint64_t completed, MonotonicNs now) {
     if (busy != busy_ || completed != completed_) Note(busy, completed, now);
   }
 
   bool busy() const { return busy_; }
-  // The oldest first. The last one goes on, if busy().
+  // Oldest first. The last span is ongoing if busy().
   std::span<const BusySpan> spans() const { return {spans_.data(), count_}; }
   int64_t resolution_ns() const { return resolution_ns_; }
 
@@ -49,7 +50,7 @@ class ActivityLog {
   void Note(bool busy, uint64_t completed, MonotonicNs now);
   void Begin(MonotonicNs now);
   void MakeRoom(MonotonicNs now);
-  // Joins spans that the resolution does not tell apart.
+  // Merges spans whose gap is shorter than the resolution.
   void Join();
 
   std::array<BusySpan, kMaxSpans> spans_{};

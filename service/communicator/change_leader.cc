@@ -17,9 +17,9 @@ absl::Status ChangeLeader::Propose(const Strategy& strategy, const Strategy& in_
   MCCS_RETURN_IF_ERROR(ValidateStrategy(strategy, options_.hosts));
   const Epoch newest = Newest(in_force);
   if (strategy.epoch <= newest) {
-    return absl::InvalidArgumentError(absl::StrCat("strategy has epoch ", strategy.epoch.value(),
-                                                   ", and ", newest.value(),
-                                                   " has been here already"));
+    return absl::InvalidArgumentError(absl::StrCat("strategy: epoch ", strategy.epoch.value(),
+                                                   " is too low: epoch ", newest.value(),
+                                                   " was used already"));
   }
   proposal_ = strategy;
   return absl::OkStatus();
@@ -51,7 +51,7 @@ std::optional<peer::StrategyChange> ChangeLeader::Next(const Strategy& in_force,
       return order;
     }
     case Stage::kHolding: {
-      // What somebody who left has taken part in belongs to the old strategy, too.
+      // A departed rank's last operation also belongs to the old strategy.
       for (int h = 0; h < options_.hosts; ++h) {
         highest_ = std::max(highest_, options_.left_after(HostIndex(h)).value_or(0));
       }
@@ -94,13 +94,13 @@ absl::Status ChangeLeader::Count(HostIndex from, const peer::StrategyChangeAnswe
                                  uint64_t here) {
   if (options_.left_after(from).has_value() || IsLate(answer)) return absl::OkStatus();
   if (!Fits(from, answer)) {
-    return absl::DataLossError(absl::StrCat("nobody asked for it: it is about epoch ",
-                                            answer.epoch(), ", the last change was to epoch ",
-                                            newest_.value(), " and is in state ", Name(stage_)));
+    return absl::DataLossError(absl::StrCat("unexpected answer: it is for epoch ", answer.epoch(),
+                                            ", the last change is to epoch ", newest_.value(),
+                                            ", in state ", Name(stage_)));
   }
   if (answer.has_started() && !IsPlausible(answer.started(), here)) {
-    return absl::DataLossError(absl::StrCat("the host says that it has started operation #",
-                                            answer.started(), "; this host has started #", here));
+    return absl::DataLossError(absl::StrCat("implausible answer: the host has started operation #",
+                                            answer.started(), ", this host #", here));
   }
   answered_[static_cast<size_t>(from.value())] =
       answer.has_refused() ? Answered::kRefused : Answered::kYes;
@@ -112,7 +112,7 @@ absl::Status ChangeLeader::Count(HostIndex from, const peer::StrategyChangeAnswe
   return absl::OkStatus();
 }
 
-// Sent before the host knew how the change went on.
+// The host sent it before it knew the next step of the change.
 bool ChangeLeader::IsLate(const peer::StrategyChangeAnswer& answer) const {
   const Epoch epoch(answer.epoch());
   if (!answer.has_prepared() && !answer.has_refused()) return false;
@@ -165,14 +165,14 @@ std::string ChangeLeader::Hopeless(MonotonicNs now) const {
   std::vector<std::string> missing;
   for (int h = 0; h < options_.hosts; ++h) {
     if (options_.left_after(HostIndex(h))) {
-      return absl::StrCat("all ranks of host ", options_.name_of(HostIndex(h)), " left");
+      return absl::StrCat("all ranks of host ", options_.name_of(HostIndex(h)), " have left");
     }
     if (now >= prepare_by_ && answered_[static_cast<size_t>(h)] == Answered::kNothing) {
       missing.push_back(options_.name_of(HostIndex(h)));
     }
   }
   if (missing.empty()) return "";
-  return absl::StrCat("its lanes are not open after ", kPreparePatienceNs / kNsPerSec, " s on ",
+  return absl::StrCat("lanes are not open after ", kPreparePatienceNs / kNsPerSec, " s on ",
                       absl::StrJoin(missing, ", "));
 }
 

@@ -1,5 +1,5 @@
-// The leader's part of a change of strategy (strategy_change.h draws it): which order comes next,
-// and whether all hosts have answered the last one.
+// The leader's part of a strategy change (see the drawing in strategy_change.h): chooses the next
+// order and checks whether all hosts have answered the last one.
 //
 // OWNER: StrategyChange. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_CHANGE_LEADER_H_
@@ -22,11 +22,11 @@ namespace mccs {
 
 class ChangeLeader {
  public:
-  // How long the hosts may take to open the new lanes.
+  // Time limit for all hosts to open the new lanes.
   static constexpr int64_t kPreparePatienceNs = 10 * kNsPerSec;
 
-  // `left_after`: all ranks of this host have left, after this operation: it need not answer, and
-  // what it may answer yet does not count. `name_of`: of a host, for texts.
+  // `left_after`: if all ranks of the host have left, their last operation. Such a host need not
+  // answer, and later answers from it are ignored. `name_of`: host name for messages.
   struct Options {
     int hosts = 1;
     std::function<std::optional<uint64_t>(HostIndex)> left_after;
@@ -34,28 +34,29 @@ class ChangeLeader {
   };
   explicit ChangeLeader(Options options) : options_(std::move(options)) {}
 
-  // The next change; of several that wait, the last one. kInvalidArgument: it cannot be.
+  // Queues the next change; replaces one that is still waiting. kInvalidArgument: not a valid
+  // change.
   absl::Status Propose(const Strategy& strategy, const Strategy& in_force);
 
-  // The order that all hosts are to get now, if there is one. REQUIRES: they get it before the next
-  // call.
+  // The order to send to all hosts now, if any.
+  // REQUIRES: the caller sends it before the next call.
   std::optional<peer::StrategyChange> Next(const Strategy& in_force, MonotonicNs now);
-  // What a host answers to the last order; `here`: the last operation that this host has started.
-  // kDataLoss: the host was not asked that, has answered already, or cannot have come so far.
+  // Handles a host's answer to the last order. `here`: the last operation that this host has
+  // started. kDataLoss: unexpected or duplicate answer, or an implausible operation number.
   absl::Status Count(HostIndex from, const peer::StrategyChangeAnswer& answer, uint64_t here);
 
   MonotonicNs NextDeadline() const;
-  // The newest epoch that there has been.
+  // The newest epoch ever used.
   Epoch Newest(const Strategy& in_force) const { return std::max(newest_, in_force.epoch); }
 
  private:
-  // The answers that are legal in each, one of each host; any other is kDataLoss (Fits):
+  // The legal answers in each stage, one per host; any other is kDataLoss (Fits):
   //
-  //   stage        answers               and what comes late
-  //   kIdle        none                  prepared, refused of an epoch that was dropped
+  //   stage        answers               late answers that are ignored
+  //   kIdle        none                  prepared, refused, for a dropped epoch
   //   kPreparing   prepared or refused;  the same
-  //                refused behind prepared: its lanes broke
-  //   kHolding     started               the same; refused, of lanes that broke before hold came
+  //                refused after prepared: its lanes broke
+  //   kHolding     started               the same; refused, if lanes broke before hold arrived
   //   kSwitching   drained               the same as in kIdle
   enum class Stage : uint8_t { kIdle, kPreparing, kHolding, kSwitching };
   enum class Answered : uint8_t { kNothing, kYes, kRefused };
@@ -67,18 +68,18 @@ class ChangeLeader {
   bool IsLate(const peer::StrategyChangeAnswer& answer) const;
   bool Fits(HostIndex from, const peer::StrategyChangeAnswer& answer) const;
   bool AllHaveAnswered() const;
-  // Why the new lanes cannot come to be; empty as long as they may.
+  // Why the new lanes cannot be opened; empty while they still can.
   std::string Hopeless(MonotonicNs now) const;
 
   const Options options_;
   std::optional<Strategy> proposal_;
   Stage stage_ = Stage::kIdle;
-  Epoch newest_{0};                 // that an order was given for
-  Epoch in_force_{0};               // when Next was called last
-  Epoch dropped_{0};                // the newest of those that were dropped
-  bool routes_alone_ = false;       // lanes move, nothing else changes
+  Epoch newest_{0};                 // highest epoch of any order sent
+  Epoch in_force_{0};               // as passed to the last Next()
+  Epoch dropped_{0};                // highest epoch that was dropped
+  bool routes_alone_ = false;       // only routes change: lanes move
   std::vector<Answered> answered_;  // by HostIndex, in this stage
-  uint64_t highest_ = 0;            // operation that a host has started
+  uint64_t highest_ = 0;            // operation started by any host
   MonotonicNs prepare_by_ = 0;
   std::string refused_because_;
 };

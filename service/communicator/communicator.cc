@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 
 namespace mccs {
-// ---- Local ranks come and go ------------------------------------------------------------------
+// ---- Local ranks --------------------------------------------------------------------------------
 
 Communicator::Communicator(const CommunicatorEnvironment& environment, const JoinRequest& first,
                            Waker& waker)
@@ -45,11 +45,11 @@ void Communicator::AddRank(const JoinRequest& request, RankPort* port) {
 }
 
 void Communicator::Leave(RankPort* port, const std::string& why, Leaving how, bool asked) {
-  Wake();  // The ranks that stay may have to hear of it.
+  Wake();  // The remaining ranks may need to be notified.
   auto local = std::find_if(locals_.begin(), locals_.end(),
                             [&](const LocalRank& l) { return l.port == port; });
   if (local == locals_.end()) {
-    // On its way out: an abort that overtakes a destroy.
+    // It is already leaving: an abort overrides a destroy.
     MCCS_CHECK(std::any_of(leaving_.begin(), leaving_.end(),
                            [&](const LocalRank& l) { return l.port == port; }));
     return;
@@ -64,13 +64,13 @@ void Communicator::Leave(RankPort* port, const std::string& why, Leaving how, bo
   LeaveNow(*local, why, /*in_order=*/asked);
 }
 
-// Between operations, a rank whose ring is empty has nothing more to wait for.
+// Between operations, a rank with an empty work ring can leave.
 bool Communicator::LeaveTheDrained() {
   if (draining_.empty() || loop_->running()) return false;
   bool moved = false;
   for (const Draining& draining : std::exchange(draining_, {})) {
     const auto front = draining.port->Front();
-    moved |= !front.ok();  // The loop will find it, and fail.
+    moved |= !front.ok();  // The loop will find the error and fail.
     if (!front.ok() || *front != nullptr || draining.port->HasMessages() ||
         draining.port->HasCaptured()) {
       draining_.push_back(draining);
@@ -95,12 +95,12 @@ void Communicator::LeaveNow(LocalRank& local, const std::string& why, bool in_or
     if (state_ == State::kActive) {
       amid = loop_->running()
                  ? absl::StrCat(" in the middle of operation #", loop_->completed() + 1)
-                 : std::string(" with sends, receives or one-sided calls that are not complete");
+                 : std::string(" with incomplete sends, receives or one-sided calls");
     }
     in_order_ = in_order && state_ == State::kActive;
     Fail(absl::UnavailableError(absl::StrCat("rank ", local.rank.value(), " ", why, amid)));
   }
-  // Where others have not heard of a failure, they shall not take this host's farewell for one.
+  // Hosts not yet notified of a failure must not mistake this host's closed links for one.
   if (between || revoked_ || in_order_) Depart(local, why, in_order);
   Suspend(std::exchange(local.port, nullptr), false);
   LetGoOfTheLeaving();
@@ -132,7 +132,7 @@ void Communicator::EndForShrink(RankPort* port, const std::string& why) {
 void Communicator::Depart(LocalRank& local, const std::string& why, bool in_order) {
   Departure departure{
       .rank = local.rank, .after = 0, .why = why, .messages = {}, .in_order = in_order};
-  if (loop_ != nullptr) {  // else the work was revoked, and nobody asks how far it had come
+  if (loop_ != nullptr) {  // otherwise the work was revoked and its progress no longer matters
     departure.after = loop_->completed();
     departure.messages = messages_->CountsOf(local.rank);
   }
@@ -147,8 +147,8 @@ void Communicator::EndSplitsWithout(Rank rank, const std::string& why) {
 }
 
 bool Communicator::LetGoOfTheLeaving() {
-  // A running operation may use their buffers, and puts that have begun their windows; and after a
-  // failure the device and the lanes, until they are gone.
+  // A running operation may use their buffers, and a put in progress their windows. After a failure
+  // the device and the lanes may, until they are destroyed.
   if (leaving_.empty()) return false;
   if (loop_ != nullptr && (loop_->running() || !quiescent() || state_ == State::kFailed))
     return false;
@@ -217,7 +217,7 @@ void Communicator::Activate() {
                 return departures_.LastOf(formation_.members->layout.hosts[host.value()]);
               }},
       *formation_.strategy);
-  if (formation_.proposal.has_value()) {  // It came too late for the first strategy.
+  if (formation_.proposal.has_value()) {  // It arrived too late for the first strategy.
     change_->Propose(*std::exchange(formation_.proposal, std::nullopt));
   }
   loop_ = std::make_unique<OperationLoop>(
@@ -273,14 +273,14 @@ bool Communicator::PollActive() {
   moved |= LeaveTheDrained();
   if (state_ != State::kActive) return true;
   auto lanes_moved = formation_.lanes->Poll();
-  // When members leave and nobody here waits for anything, a lane is not worth a failure.
+  // When members have left and no local rank waits, a broken lane is not a failure.
   const bool parting = !departures_.empty() && !loop_->wants_more() && !messages_->wants_more();
   if (!lanes_moved.ok() && !parting) {
     Fail(lanes_moved.status());
     return true;
   }
   moved |= lanes_moved.ok() && *lanes_moved;
-  // After the lanes: whether all has arrived shows when they have nothing more to move.
+  // Must follow the lanes' Poll: everything has arrived only when they have nothing more to move.
   const MonotonicNs now = env_.access.clock->Now();
   const auto changed = PollChange(now);
   if (!changed.ok()) {
@@ -330,7 +330,7 @@ void Communicator::LookForHangs(MonotonicNs now) {
   reporter_.Report(work(), failure_, held_up_);
 }
 
-// ---- What it tells about itself -----------------------------------------------------------------
+// ---- Reports ------------------------------------------------------------------------------------
 
 Urgency Communicator::urgency() const {
   if (state_ == State::kFailed) return loop_ != nullptr ? Urgency::kSpin : Urgency::kSleep;
@@ -354,7 +354,7 @@ Urgency Communicator::urgency() const {
   return messages_->busy() ? Urgency::kSpin : at_rest();
 }
 
-// What is awaited then comes with a byte or when the gate opens: no need to look for it.
+// Sending continues when a byte arrives or the gate opens, so polling is not needed.
 bool Communicator::WaitsForGate() const {
   return formation_.lanes->held() && quiescent() && !RingsNoBell(loop_->state());
 }
@@ -378,7 +378,7 @@ MonotonicNs Communicator::NextDeadline() const {
 
 absl::StatusOr<double> Communicator::Estimate(const EstimatedCall& call) {
   if (state_ == State::kActive) return loop_->EstimateUs(call);
-  return absl::FailedPreconditionError("the communicator is not active: nothing to estimate");
+  return absl::FailedPreconditionError("cannot estimate the call: the communicator is not active");
 }
 
 WorkDone Communicator::work() const {

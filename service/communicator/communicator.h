@@ -2,15 +2,16 @@
 //
 //   kForming (forming.h) ──all hosts ready──► kActive ──every local rank has left──► kClosed
 //       │                                        │                                      ▲
-//       └──────────────── any error ─────────────┴──► kFailed ──likewise, nothing ──────┘
-//                                                               in flight
+//       └──────────────── any error ─────────────┴──► kFailed ──every local rank has────┘
+//                                                               left, nothing in flight
 //
-// A rank leaves by Destroy, Abort or the death of its process. Its departure has a number: the last
-// operation that it took part in (departures.h). Operations up to it complete; the first one after
-// it fails the communicator on every rank, with the reason. A rank that leaves in the middle of one
-// fails it at once; where it did so by a call (Abort), the others do not hear of that before
-// Departures::kPatienceNs: like a call beyond a departure, theirs is found stuck by their own
-// watchdogs first. A death or a fault behind it is told at once.
+// A rank leaves by Destroy, Abort or the death of its process. Its departure carries a number: the
+// last operation that the rank took part in (departures.h). Operations up to it complete. The first
+// one after it fails the communicator on every rank, with the reason.
+//
+// A rank that leaves in the middle of an operation fails the communicator at once. If it left by a
+// call (Abort), the other ranks are notified only after Departures::kPatienceNs, so that their own
+// watchdogs find the stuck call first. If a death or a fault follows, they are notified at once.
 //
 // OWNER: CommunicatorTable. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_H_
@@ -45,8 +46,8 @@ namespace mccs {
 
 // How the engine may wait for this communicator.
 enum class Urgency : uint8_t {
-  kSleep,    // until a byte or a doorbell
-  kBackOff,  // a GPU will write a word and ring no bell
+  kSleep,    // until a byte or a doorbell arrives
+  kBackOff,  // a GPU will write a word without a doorbell
   kSpin,     // work is running
 };
 
@@ -54,90 +55,94 @@ class Communicator {
  public:
   enum class State : uint8_t { kForming, kActive, kFailed, kClosed };
   enum class Leaving : uint8_t {
-    kAfterPostedWork,  // what the rank has posted is done first (destroy)
-    kAtOnce,           // its work in flight fails (abort, death of the process)
+    kAfterPostedWork,  // posted work completes first (destroy)
+    kAtOnce,           // work in flight fails (abort, process death)
   };
 
-  // `waker` asks for a turn (Poll) on its behalf, whenever one is due without its being busy
-  // (urgency) or a deadline. LIFETIME: `environment` and `waker` outlive it.
+  // `waker` requests a turn (Poll) when one is due and neither urgency() nor NextDeadline() covers
+  // it. LIFETIME: `environment` and `waker` outlive this.
   Communicator(const CommunicatorEnvironment& environment, const JoinRequest& first, Waker& waker);
   ~Communicator();
 
-  // A rank has posted something, or opened or closed a window: it gets a turn. All other calls that
-  // need one ask for it themselves.
+  // Requests a turn after a rank has posted work or opened or closed a window. All other calls
+  // request their turns themselves.
   void Wake() { waker_.Wake(); }
 
-  // One more local rank; `port` hears InitDone. REQUIRES: joinable().
+  // Adds a local rank; calls InitDone on `port` when the communicator is ready. REQUIRES:
+  // joinable().
   void AddRank(const JoinRequest& request, RankPort* port);
-  // The rank goes; LetGo() tells `port` when it is free, perhaps at once. kAtOnce overtakes an
-  // earlier kAfterPostedWork. `asked`: by a call of its program, which did not die.
+  // Removes a rank. Calls LetGo() on `port` when it is no longer used, perhaps at once. kAtOnce
+  // overrides an earlier kAfterPostedWork. `asked`: the program called for it; its process did not
+  // die.
   void Leave(RankPort* port, const std::string& why, Leaving how, bool asked);
 
-  // The rank behind `call.port` calls ncclCommSplit; its seat comes with TakeSeats. An error: none
-  // will.
+  // The rank of `call.port` calls ncclCommSplit; TakeSeats returns the result. After an error there
+  // is no result.
   absl::Status Split(Splits::Call call);
-  // The rank takes no notice any more of what came of `request`.
+  // The rank is no longer interested in the result of `request`.
   void AbandonSplit(RankPort* port, uint64_t request, const std::string& why) {
     splits_.Abandon(port, request, why);
     Wake();
   }
-  // The rank behind `port` ends its work on all ranks. Other communicators can still be made of it.
+  // Ends the work of all ranks, on behalf of the rank of `port`. New communicators can still be
+  // derived.
   void Revoke(RankPort* port, const std::string& why);
-  // The same for NCCL_SHRINK_ABORT, which all ranks that stay call one after the other: those that
-  // have not called it yet do not hear of a failure until Departures::kPatienceNs have passed.
+  // Likewise for NCCL_SHRINK_ABORT, which all remaining ranks call. Ranks that have not called it
+  // yet are notified of the failure only after Departures::kPatienceNs.
   void EndForShrink(RankPort* port, const std::string& why);
   bool revoked() const { return revoked_; }
-  // Its roster gave it the id of another communicator of this host, in the Poll before this call.
+  // Fails because the roster assigned the id of another communicator of this host. Called after the
+  // Poll that received the roster.
   void EndForTakenId();
-  // Who belongs to it; null as long as nobody knows.
+  // Hosts and ranks; null before the roster is known.
   const Membership* members() const {
     return formation_.members.has_value() ? &*formation_.members : nullptr;
   }
   const absl::Status& failure() const { return failure_; }
-  // Something is still being written into the window of `rank`, a local one; 0: into any.
+  // A write into the window of local rank `rank` is in progress; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const {
     return messages_ != nullptr && messages_->WritesInto(rank, window);
   }
-  // What became of splits since the last call.
+  // Results of splits since the last call.
   std::vector<Seat> TakeSeats() { return splits_.TakeSeats(); }
 
-  // The rank behind `port` will post nothing for a while, or goes on. When all ranks of this host
-  // have said so and their work is done, the lanes' memory is given back, some of it in each turn.
+  // Suspends or resumes the rank of `port`. When all ranks of this host are suspended and their
+  // work is done, the lanes' memory is released, a part in each turn.
   void Suspend(RankPort* port, bool suspended);
 
-  // What the controller would like. Only the leader's host acts on it.
+  // A strategy proposed by the controller. Only the leader's host acts on it.
   void Propose(const Strategy& strategy);
-  // How fast it may send from now on, out of this host; the newest revision counts.
+  // Rate limits of this host's lanes. An older revision has no effect.
   void SetPace(const Pace& pace);
 
   void AcceptMember(std::unique_ptr<Connection> connection);
   void AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection);
 
-  // Microseconds that such a call would take. kFailedPrecondition: it cannot be posted now.
+  // Estimated duration of the call in microseconds. kFailedPrecondition: it cannot be posted now.
   absl::StatusOr<double> Estimate(const EstimatedCall& call);
 
-  // True when anything moved.
+  // Returns true if anything moved.
   bool Poll();
 
-  // All that it knows, for an operator; `turns` is not its to know.
+  // Writes the whole state for an operator, except `turns`.
   void Tell(state::Communicator* out) const;
 
   State state() const { return state_; }
-  // Its ranks are still being collected.
+  // Local ranks can still join.
   bool joinable() const {
     return state_ == State::kForming && forming_->state() == Forming::State::kJoining;
   }
-  // The id that ranks brought; other ranks of this host join by it.
+  // The unique id that ranks passed; other local ranks join by it.
   const wire::UniqueId& unique_id() const { return unique_id_; }
-  // The communicator's name among daemons, from the roster on.
+  // The communicator's id among daemons; valid from the roster on.
   CommId id() const { return formation_.id; }
-  // What decides how a peer's connection is answered. It changes in turns, or the communicator is
-  // woken.
+  // The state that decides how a peer's connection is answered. It changes only in turns or with a
+  // wake-up.
   struct Reach {
     CommId id;
     bool joinable = true;
     bool failed = false;
-    std::optional<Epoch> lanes;  // the newest that there are
+    std::optional<Epoch> lanes;  // newest epoch that has lanes
     friend bool operator==(const Reach&, const Reach&) = default;
   };
   Reach reach() const {
@@ -152,14 +157,14 @@ class Communicator {
   bool quiescent() const {
     return loop_ == nullptr || (loop_->quiescent() && messages_->quiescent());
   }
-  // It has failed, and nothing of it points to tenants' memory any more.
+  // It has failed and holds no pointer to tenants' memory.
   bool has_ended_failed() const { return state_ == State::kFailed && loop_ == nullptr; }
   Urgency urgency() const;
-  // When Poll has something to do though nothing arrives.
+  // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
 
  private:
-  // A rank that leaves once its posted work is done.
+  // A rank that leaves when its posted work is done.
   struct Draining {
     RankPort* port;
     std::string why;
@@ -171,7 +176,7 @@ class Communicator {
   bool PollActive();
   void GiveBackMemory();
   absl::StatusOr<bool> PollChange(MonotonicNs now);
-  // It has something to send and may not yet, and nothing else goes on that rings no bell.
+  // A rate limit alone delays sending, and nothing that needs polling is in progress.
   bool WaitsForGate() const;
   bool PollStar();
   bool PollClosing();
@@ -180,34 +185,34 @@ class Communicator {
   absl::Status Take(const StarMessage& heard);
   StarPhase phase() const;
   absl::Status TakeDeparture(HostIndex from, const peer::Departed& departed);
-  // All ranks of the host. REQUIRES: there are members.
+  // All ranks of the host have left. REQUIRES: the membership is known.
   bool HaveLeft(HostIndex host) const;
 
   void Enter(State state);
   void CountEpoch();
-  // Behind a change of the strategy in force, or of why the last proposal is not.
+  // Counts a change of the current strategy or of the reason for the last rejection.
   void CountChange(Epoch before, Epoch refused_before);
   void Activate();
   void TellOperation(state::Operation* out) const;
-  // The most that a local rank has captured into graphs that live.
+  // The highest number of captured groups in live graphs, over all local ranks.
   size_t ReplayableGroups() const;
-  // Whether the local ranks have entered the operation that runs or comes next.
+  // Whether the local ranks have entered the current or next operation.
   peer::Entered LookAtLocals() const;
   void StartMessages();
   void LookForHangs(MonotonicNs now);
   void NoteActivity(MonotonicNs now);
   void ReportDeaths(MonotonicNs now);
 
-  // Once; and once more behind a failure that may wait (in_order_), for a cause that may not.
+  // Acts once; and once more if an immediate failure follows one that was delayed (in_order_).
   void Fail(const absl::Status& why, bool tell_others = true);
   void FailAnew(const absl::Status& why, bool tell_others);
   void TellOthers(const absl::Status& why, bool in_order);
   void TellPorts(const absl::Status& named);
-  // `why` with the communicator's name.
+  // `why`, prefixed with the communicator's id.
   absl::Status Named(const absl::Status& why) const;
   void Depart(LocalRank& local, const std::string& why, bool in_order);
   void EndSplitsWithout(Rank rank, const std::string& why);
-  // True when there were any.
+  // Returns true if there were any.
   bool LetGoOfTheLeaving();
   WorkDone work() const;
 
@@ -215,21 +220,20 @@ class Communicator {
   Waker& waker_;
   const wire::UniqueId unique_id_;
   const std::string tenant_;
-  const std::shared_ptr<TenantAccount>
-      account_;  // of the rank that came first; null: nobody counts
+  const std::shared_ptr<TenantAccount> account_;  // of the first rank; null: not accounted
   const Secret secret_;
   State state_ = State::kForming;
   const std::shared_ptr<TenantCounters> counters_;
-  GaugeShare counted_;      // among those in this state
+  GaugeShare counted_;      // share of the gauge of this state
   Epoch counted_epoch_{0};  // 0: none
   WorkTally tally_;
   ActivityLog activity_;
 
   std::vector<LocalRank> locals_;  // by LocalIndex once active
   std::vector<Draining> draining_;
-  std::vector<LocalRank> leaving_;  // has left, not let go yet
+  std::vector<LocalRank> leaving_;  // left, but still in use
   std::vector<RankPort*> suspended_;
-  bool gives_back_ = false;  // the lanes' memory, as soon as nothing is going on
+  bool gives_back_ = false;  // release the lanes' memory when idle
   CommunicatorLanes::GiveBackPlace give_back_next_;
   Formation formation_;
   std::unique_ptr<Forming> forming_;      // in kForming
@@ -240,16 +244,16 @@ class Communicator {
   std::optional<HangWatcher> watcher_;     // from kActive on
   std::unique_ptr<MessageLoop> messages_;  // as long as loop_
   std::optional<MessageWatcher> message_watcher_;
-  std::string held_up_;  // what the watchers say
+  std::string held_up_;  // combined text of both watchers
   Departures departures_;
   Splits splits_;
   absl::Status failure_;
-  bool revoked_ = false;   // on purpose; then also failed
-  bool in_order_ = false;  // a call of a program made it fail: others are told after a while
+  bool revoked_ = false;   // deliberately; implies failed
+  bool in_order_ = false;  // failed by a program's call: notify others later
   static constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
-  MonotonicNs tell_at_ = kNever;      // when ports hear of the failure that have not yet
-  MonotonicNs closing_deadline_ = 0;  // of the farewell after a failure; 0: not begun
-  WorkDone work_at_end_;              // of the loop that is gone
+  MonotonicNs tell_at_ = kNever;      // when to notify the remaining ports of the failure
+  MonotonicNs closing_deadline_ = 0;  // for closing links after a failure; 0: not started
+  WorkDone work_at_end_;              // work of the loop that was destroyed
   Reporter reporter_;
 };
 

@@ -1,5 +1,5 @@
-// The part of a Communicator that counts: itself among its tenant's, the strategies that come into
-// force, and the times when it works.
+// The part of a Communicator that counts: communicators by state, changes of strategy, and
+// activity.
 #include <utility>
 
 #include "service/communicator/communicator.h"
@@ -35,7 +35,7 @@ void Communicator::CountEpoch() {
   if (now != Epoch(0)) counters_->EnterEpoch(now.value());
 }
 
-// On a single host nothing uses the network.
+// A single host does not use the network.
 void Communicator::NoteActivity(MonotonicNs now) {
   if (formation_.members->layout.host_count() < 2) return;
   activity_.Look(loop_->running() || messages_->busy(), loop_->completed() + messages_->completed(),

@@ -1,5 +1,5 @@
-// The part of a Communicator that ends it: how it fails, tells its ranks and the other hosts, and
-// closes when nobody here needs it any more.
+// The part of a Communicator that ends it: it fails, notifies its ranks and the other hosts, and
+// closes when no rank or host needs it any more.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +9,7 @@
 namespace mccs {
 namespace {
 
-// How long a failed communicator waits for peers that do not read why.
+// How long a failed communicator waits for peers to read the reason.
 constexpr int64_t kFarewellPatienceNs = 5 * kNsPerSec;
 
 }  // namespace
@@ -34,7 +34,7 @@ void Communicator::Fail(const absl::Status& why, bool tell_others) {
   }
   if (!revoked_) splits_.Fail(named);
   if (forming_ != nullptr) forming_->Withdraw(why);
-  // Nothing of what they wait for will be done.
+  // The work that they wait for will never complete.
   for (const Draining& draining : std::exchange(draining_, {})) {
     draining.port->Fail(named);
     for (LocalRank& local : locals_) {
@@ -49,13 +49,13 @@ void Communicator::Fail(const absl::Status& why, bool tell_others) {
 }
 
 void Communicator::EndForTakenId() {
-  formation_.id = CommId(unique_id_.comm_id);  // What follows is told of this one.
+  formation_.id = CommId(unique_id_.comm_id);  // Log lines and reports from here on name this id.
   Fail(absl::DataLossError(
-      "the rendezvous sent a roster that cannot be: its id belongs to another communicator of this "
+      "invalid roster from the rendezvous: its id belongs to another communicator of this "
       "host"));
 }
 
-// Ranks that would have heard of the first failure later hear of both now.
+// Ranks whose notification of the first failure was delayed receive both now.
 void Communicator::FailAnew(const absl::Status& why, bool tell_others) {
   tell_at_ = kNever;
   failure_ = absl::Status(why.code(), absl::StrCat(std::string(failure_.message()),
@@ -80,8 +80,8 @@ void Communicator::TellPorts(const absl::Status& named) {
   }
 }
 
-// A call that needs a dead rank fails by Departures::Check. Ranks that have posted nothing hear of
-// the death all the same, before their next call.
+// Departures::Check fails a call that needs a dead rank. Ranks that have posted nothing are
+// notified here, before their next call.
 void Communicator::ReportDeaths(MonotonicNs now) {
   const bool idle = !loop_->wants_more() && !messages_->wants_more();
   const absl::Status death = departures_.TakeDeath(idle, now);
@@ -101,8 +101,8 @@ void Communicator::PartFromForming() {
   if (state_ != State::kFailed || forming_ == nullptr) return;
   const bool linked = formation_.star != nullptr;
   if (!forming_->Parted()) return;
-  // The roster crossed with our giving up: the leader waits for this host, or the members for this
-  // leader.
+  // The roster crossed with the withdrawal: the leader waits for this host, or the members wait for
+  // this leader.
   if (!linked && formation_.star != nullptr) formation_.star->Broadcast(FailedMessage(failure_));
   forming_.reset();
 }
@@ -111,7 +111,7 @@ bool Communicator::PollClosing() {
   PartFromForming();
   if (state_ == State::kFailed && loop_ != nullptr && quiescent()) {
     work_at_end_ = work();
-    loop_.reset();  // With the lanes, the last that points to tenants' memory.
+    loop_.reset();  // The loop and the lanes are the last that point to tenants' memory.
     messages_.reset();
     formation_.lanes.reset();
   }
@@ -121,7 +121,7 @@ bool Communicator::PollClosing() {
   const bool empty = std::all_of(locals_.begin(), locals_.end(),
                                  [](const LocalRank& l) { return l.port == nullptr; });
   if (!empty) return moved;
-  // The leader stays while members may still need it to pass on what they say.
+  // The leader stays while members may need it to forward messages.
   const bool needed =
       formation_.star != nullptr && formation_.star->leads() && !formation_.star->alone();
   if (state_ == State::kFailed) {

@@ -8,7 +8,7 @@ Strategy DefaultStrategy(const CommunicatorEnvironment& environment, int hosts) 
   strategy.lanes = environment.lanes;
   strategy.skew = environment.skew;
   strategy.algorithms = environment.algorithms;
-  // One host needs no lanes, and its slices keep all workers busy in one channel.
+  // One host needs no lanes, and one channel keeps all its workers busy.
   const int channels = hosts == 1 ? 1 : environment.channels;
   for (int c = 0; c < channels; ++c) {
     ChannelStrategy& channel = strategy.channels.emplace_back();

@@ -30,32 +30,32 @@ struct CommunicatorEnvironment {
   HostPacing* pacing = nullptr;
   Log* log = nullptr;
   Position position;                   // of this host
-  Endpoint endpoint;                   // where peers reach this daemon
+  Endpoint endpoint;                   // where peers connect to this daemon
   int channels = 1;                    // of the default strategy
   LaneShape lanes;                     // likewise
   uint32_t skew = 1;                   // likewise
   ChoiceParameters algorithms;         // likewise
-  DaemonCounters* counters = nullptr;  // null: nobody counts
+  DaemonCounters* counters = nullptr;  // null: not counted
 };
 
-// A rank that asks to join.
+// The request of a rank to join.
 struct JoinRequest {
   wire::UniqueId id{};
   std::string tenant;
-  std::shared_ptr<TenantAccount> account = {};  // of the process; null: nobody counts
+  std::shared_ptr<TenantAccount> account = {};  // of the process; null: not accounted
   std::string name;
   int ranks = 0;
   cluster::Member rank;
   peer::GpuClaim gpu;
-  int64_t timeout_ns = 0;     // 0: wait on
-  int64_t warn_after_ns = 0;  // of the hang watcher; 0: its own
-  // Of a communicator that was split off another: who belongs to it is known, and there is no
-  // rendezvous. All ranks of this host join before the communicator's first turn.
+  int64_t timeout_ns = 0;     // 0: no timeout
+  int64_t warn_after_ns = 0;  // of the hang watcher; 0: its default
+  // For a communicator derived by split: its members are known, so there is no rendezvous. All
+  // ranks of this host join before its first turn.
   std::shared_ptr<const peer::Roster> roster;
 };
 
-// Without a controller: every channel takes the hosts in the roster's order, which is the locality
-// order.
+// The default without a controller: every channel has the hosts in the roster's order, which is the
+// locality order.
 Strategy DefaultStrategy(const CommunicatorEnvironment& environment, int hosts);
 
 }  // namespace mccs

@@ -24,7 +24,7 @@ absl::StatusOr<std::unique_ptr<LaneSet>> MakeMessages(LaneSetOptions options) {
 }
 
 absl::Status Misplaced(const char* what) {
-  return absl::FailedPreconditionError(absl::StrCat("change of strategy: ", what));
+  return absl::FailedPreconditionError(absl::StrCat("strategy change: ", what));
 }
 
 }  // namespace
@@ -39,14 +39,16 @@ absl::StatusOr<std::unique_ptr<CommunicatorLanes>> CommunicatorLanes::Make(
   return lanes;
 }
 
-// ---- A change of strategy -----------------------------------------------------------------------
+// ---- Strategy changes
+// ----------------------------------------------------------------------------
 
 absl::Status CommunicatorLanes::OpenNext(const Strategy& strategy) {
-  if (next_ != nullptr || old_ != nullptr) return Misplaced("lanes of an earlier epoch are left");
+  if (next_ != nullptr || old_ != nullptr)
+    return Misplaced("lanes of an earlier epoch are not closed");
   options_.strategy = strategy;
-  options_.memory->allowed = 2 * kMaxLaneMemoryBytes;  // as long as there are two of them
+  options_.memory->allowed = 2 * kMaxLaneMemoryBytes;  // while there are two sets
   absl::StatusOr<std::unique_ptr<LaneSet>> next = MakeCollectives(options_);
-  // Once it is in use, an operation that finds no memory would end the communicator.
+  // Reserve now: an operation that finds no memory later would fail the communicator.
   const absl::Status made = next.ok() ? (*next)->ReserveStaging() : next.status();
   if (!made.ok()) {
     options_.memory->allowed = kMaxLaneMemoryBytes;
@@ -61,15 +63,15 @@ absl::Status CommunicatorLanes::OpenNext(const Strategy& strategy) {
 }
 
 absl::Status CommunicatorLanes::DropNext() {
-  if (next_ == nullptr) return Misplaced("there are no next lanes to drop");
+  if (next_ == nullptr) return Misplaced("no next lanes to drop");
   next_.reset();
   options_.memory->allowed = kMaxLaneMemoryBytes;
   return absl::OkStatus();
 }
 
 absl::Status CommunicatorLanes::Adopt() {
-  if (next_ == nullptr) return Misplaced("there are no next lanes to adopt");
-  if (old_ != nullptr) return Misplaced("the old lanes are not closed");
+  if (next_ == nullptr) return Misplaced("no next lanes to adopt");
+  if (old_ != nullptr) return Misplaced("old lanes are not closed");
   old_ = std::exchange(current_, std::exchange(next_, nullptr));
   old_epoch_ = std::exchange(current_epoch_, next_epoch_);
   old_drained_ = false;
@@ -85,7 +87,7 @@ bool CommunicatorLanes::OldDrained() {
 }
 
 absl::Status CommunicatorLanes::CloseOld() {
-  if (old_ == nullptr) return Misplaced("there are no old lanes to close");
+  if (old_ == nullptr) return Misplaced("no old lanes to close");
   old_.reset();
   options_.memory->allowed = kMaxLaneMemoryBytes;
   return absl::OkStatus();
@@ -130,7 +132,8 @@ absl::StatusOr<bool> CommunicatorLanes::Poll() {
   absl::Status in_use;
   for (LaneSet* set : {messages_.get(), current_.get(), old_.get()}) {
     if (set == nullptr) continue;
-    const absl::StatusOr<bool> set_moved = set->Poll();  // each, also behind one that is broken
+    const absl::StatusOr<bool> set_moved =
+        set->Poll();  // polls every set, even after one has failed
     in_use.Update(set_moved.status());
     moved |= set_moved.ok() && *set_moved;
   }

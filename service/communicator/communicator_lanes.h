@@ -1,14 +1,14 @@
-// All lanes of one communicator: those for messages, which no strategy's change touches, and those
-// of the collectives' channels, one set for each epoch that is in use.
+// All lanes of one communicator: the message lanes, which strategy changes do not affect, and one
+// set of collective lanes for each epoch in use.
 //
 //          OpenNext          Adopt              the next Adopt       CloseOld
-//   (none) ────────► next ─────────► current ───────────────► old ──────────► (gone)
+//   (none) ────────► next ─────────► current ───────────────► old ──────────► (closed)
 //                      │ DropNext
 //                      ▼
-//                   (gone)
+//                   (closed)
 //
-// A call that the drawing does not have is kFailedPrecondition and changes nothing: the orders come
-// from a leader that may be a tenant's own program.
+// A transition that the drawing does not show is kFailedPrecondition and changes nothing: the
+// leader that requests it may be a tenant's own program.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks after Make.
 #ifndef MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_LANES_H_
@@ -27,7 +27,7 @@
 
 namespace mccs {
 
-// The lanes for messages, in a connection's preamble: strategies have epochs from 1 on.
+// Epoch of message lanes in a connection's preamble. Strategies start at epoch 1.
 inline constexpr Epoch kMessagesEpoch{0};
 
 class CommunicatorLanes {
@@ -35,73 +35,73 @@ class CommunicatorLanes {
   // Starts to open the lanes of `options.strategy`. kResourceExhausted: no memory.
   static absl::StatusOr<std::unique_ptr<CommunicatorLanes>> Make(const LaneSetOptions& options);
 
-  // LIFETIME: until the CloseOld behind the next Adopt.
+  // LIFETIME: until the CloseOld after the next Adopt.
   LaneSet& current() { return *current_; }
   const LaneSet& current() const { return *current_; }
   LaneSet& messages() { return *messages_; }
 
-  // ---- A change of strategy ----
+  // ---- Strategy changes ----
 
-  // Starts to open lanes beside those in use, where there are neither next nor old ones.
-  // kResourceExhausted: no memory for both.
+  // Starts to open lanes beside the current ones. kFailedPrecondition: next or old lanes exist.
+  // kResourceExhausted: not enough memory for both sets.
   absl::Status OpenNext(const Strategy& strategy);
   bool has_next() const { return next_ != nullptr; }
   bool next_ready() const { return next_ != nullptr && next_->ready(); }
-  // Why the next ones cannot open; OK as long as they may.
+  // Why the next lanes cannot open; OK while they still can.
   const absl::Status& next_status() const { return next_status_; }
   absl::Status DropNext();
-  // The next ones are the current ones from here on.
+  // Makes the next lanes the current ones.
   absl::Status Adopt();
   bool has_old() const { return old_ != nullptr; }
-  // All that the old ones carried has arrived, here and at their other ends. From then on their
-  // ends are no loss.
+  // Returns true when all data of the old lanes has arrived at both ends. From then on, a broken
+  // old lane is not an error.
   bool OldDrained();
   absl::Status CloseOld();
 
   // ---- Rates ----
 
-  // From now on, for all lanes out of this host. An older revision than the last one is nothing.
-  // Lanes have gates from the first pace on that is not a free one, or when the host has classes.
+  // Applies to all lanes out of this host. Ignores an older revision. Lanes get gates with the first
+  // limit, or when the host has priority classes.
   void SetPace(const Pace& pace);
-  // A lane that is in use has something to send, and its gate alone holds it back.
+  // A lane in use has data to send, and its gate alone delays it.
   bool held() const;
 
   // ---- Turns of the engine ----
 
-  // An authenticated stream that a peer opened for one of our lanes. Closed when it names none.
+  // Takes an authenticated stream from a peer. Closes it if it does not name a lane of ours.
   void Accept(const Preamble& preamble, std::unique_ptr<Connection> connection);
-  // The newest epoch that has lanes. Those of later ones may come to be here: their peer has heard
-  // of it before us.
+  // The newest epoch that has lanes. A peer may already connect for a later one, because it learned
+  // of that epoch first.
   Epoch newest_epoch() const {
     return next_ != nullptr ? std::max(current_epoch_, next_epoch_) : current_epoch_;
   }
-  // True when anything moved. An error: of lanes that are in use.
+  // Returns true if anything moved. An error concerns lanes in use.
   absl::StatusOr<bool> Poll();
-  // As LaneSet's, for all that are in use.
+  // As in LaneSet, for all lanes in use.
   bool drained() const;
   void Excuse(HostIndex host);
-  // Where the next call goes on, of all that are in use; empty at first.
+  // Position of the next GiveBackMemory call in the lanes in use; initially empty.
   struct GiveBackPlace {
     size_t messages = 0;
     size_t current = 0;
   };
   LaneSet::GivenBack GiveBackMemory(GiveBackPlace* next);
-  // When Poll has something to do though nothing arrives. Never, once it has returned an error: it
-  // would return that again, and whoever lives on with it has nothing to do.
+  // The next time at which Poll has work even if nothing arrives. Never after Poll has failed,
+  // because it would only return the same error.
   MonotonicNs NextDeadline() const;
   std::vector<CommunicatorStats::Lane> Stats() const;
-  // Of the lanes for collectives in use, together, at the most; 0: not known.
+  // Highest rate of all current collective lanes together, in bit/s; 0: unknown.
   uint64_t rate_bps() const { return current_->rate_bps(); }
-  // With its name: "messages", "current", "next", "old".
+  // Calls `look` with each set and its name: "messages", "current", "next", "old".
   void ForEachSet(const std::function<void(const char* name, const LaneSet& set)>& look) const;
 
  private:
   explicit CommunicatorLanes(const LaneSetOptions& options) : options_(options) {}
   LaneSet* Find(Epoch epoch);
-  // All lanes, those that come later included, go by the pace that was told last, or by a free one.
+  // Applies the last pace, or an unlimited one, to all lanes and to those created later.
   void Gate();
 
-  LaneSetOptions options_;  // of all sets, but for the strategy
+  LaneSetOptions options_;  // for all sets, except the strategy
   Epoch current_epoch_;
   Epoch next_epoch_;
   Epoch old_epoch_;
@@ -111,7 +111,7 @@ class CommunicatorLanes {
   std::unique_ptr<LaneSet> next_;
   std::unique_ptr<LaneSet> old_;
   bool old_drained_ = false;
-  bool lost_ = false;  // some that are in use, as the last Poll said
+  bool lost_ = false;  // the last Poll found a lane in use broken
   std::optional<Pace> pace_;
   bool gated_ = false;
   absl::Status next_status_;

@@ -1,4 +1,4 @@
-// The part of a Communicator that looks at its local ranks on behalf of others.
+// The part of a Communicator that reports the state of its local ranks.
 #include <algorithm>
 
 #include "service/communicator/communicator.h"

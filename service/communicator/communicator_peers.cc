@@ -1,5 +1,5 @@
-// The part of a Communicator that takes connections and messages of other hosts, and proposals and
-// paces of the controller.
+// The part of a Communicator that handles connections and messages from other hosts, and proposals
+// and rate limits from the controller.
 #include <algorithm>
 #include <utility>
 
@@ -43,11 +43,11 @@ bool Communicator::PollStar() {
     auto message = formation_.star->Receive();
     if (!message.ok()) {
       const absl::Status why = absl::UnavailableError(
-          absl::StrCat("host ", formation_.members->HostName(formation_.star->lost()),
-                       " is gone: ", std::string(message.status().message())));
+          absl::StrCat("connection to host ", formation_.members->HostName(formation_.star->lost()),
+                       " lost: ", std::string(message.status().message())));
       const bool farewell = state_ == State::kFailed && HaveLeft(formation_.star->lost());
       if (!farewell) Fail(why);
-      // Also of one that failed before, by being revoked: splits could still go on.
+      // Also for a communicator that already failed by revocation: its splits may continue.
       if (formation_.star->leads()) {
         splits_.RankLeft(why);
       } else {
@@ -59,7 +59,7 @@ bool Communicator::PollStar() {
     if (!message->has_value()) return moved;
     Hear(**message);
     moved = true;
-    // It may have opened or closed many lanes: one of these in a turn.
+    // A strategy change may open or close many lanes: at most one per turn.
     if ((*message)->message.has_strategy_change()) return true;
   }
   return moved;
@@ -99,10 +99,11 @@ absl::Status Communicator::Take(const StarMessage& heard) {
     if (forming_->state() == Forming::State::kFormed) Activate();
     return absl::OkStatus();
   }
-  if (state_ != State::kActive) return absl::OkStatus();  // Sent before its host knew.
+  if (state_ != State::kActive)
+    return absl::OkStatus();  // The sender did not know of the failure yet.
   MCCS_ASSIGN_OR_RETURN(const bool watched, watcher_->Hear(heard, env_.access.clock->Now()));
   if (watched) return absl::OkStatus();
-  // Nothing starts here any more; the leader counts without this host.
+  // This host starts nothing more; the leader does not expect its answer.
   const bool orders =
       message.has_order_asked() || message.has_order_begins() || message.has_order_next();
   if (orders && HaveLeft(formation_.members->self)) return absl::OkStatus();
@@ -115,13 +116,14 @@ absl::Status Communicator::TakeDeparture(HostIndex from, const peer::Departed& d
   const Rank rank(departed.rank());
   const bool exists = departed.rank() >= 0 && departed.rank() < members.layout.rank_count();
   const HostIndex host = exists ? members.layout.HostOf(rank) : members.self;
-  // A member tells of its own ranks, and the leader of everybody's but ours.
+  // A member reports only its own ranks; the leader reports all ranks but ours.
   if (host == members.self || (formation_.star->leads() && host != from)) {
-    return absl::DataLossError(absl::StrCat("host ", members.HostName(from), " says that rank ",
-                                            departed.rank(), " left, which is not its to say"));
+    return absl::DataLossError(absl::StrCat("host ", members.HostName(from),
+                                            " may not report the departure of rank ",
+                                            departed.rank()));
   }
   if (departures_.Has(rank)) {
-    return absl::DataLossError(absl::StrCat("rank ", departed.rank(), " has left already"));
+    return absl::DataLossError(absl::StrCat("rank ", departed.rank(), " has already left"));
   }
   const uint64_t started = loop_ != nullptr ? loop_->started() : 0;
   MCCS_RETURN_IF_ERROR(CheckDeparture(departed, members.layout.rank_count(), started));
@@ -129,7 +131,7 @@ absl::Status Communicator::TakeDeparture(HostIndex from, const peer::Departed& d
   EndSplitsWithout(rank, departure.why);
   departures_.Add(std::move(departure));
   if (!HaveLeft(host)) return absl::OkStatus();
-  // Once all its ranks have left, a host has done its part and may close its links.
+  // A host whose ranks have all left is done and may close its links.
   if (formation_.star->leads()) formation_.star->Excuse(host);
   if (formation_.lanes != nullptr) formation_.lanes->Excuse(host);
   return absl::OkStatus();

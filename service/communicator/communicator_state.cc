@@ -1,4 +1,5 @@
-// The part of a Communicator that tells all it knows, for an operator (proto/daemon_state.proto).
+// The part of a Communicator that reports its whole state to an operator
+// (proto/daemon_state.proto).
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -10,7 +11,7 @@
 namespace mccs {
 namespace {
 
-// Of those that wait; one job may have thousands.
+// Maximum number of waiting messages reported; a job may have thousands.
 constexpr size_t kMaxMessages = 32;
 
 const char* Name(LoopState state) {
@@ -22,7 +23,7 @@ const char* Name(LoopState state) {
     case LoopState::kWaitingReady:
       return "waiting for streams";
     case LoopState::kWaitingQuota:
-      return "held back by the Tenant's quota of operations";
+      return "waiting for the tenant's quota of operations";
     case LoopState::kRunning:
       return "running";
   }

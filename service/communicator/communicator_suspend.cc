@@ -1,4 +1,4 @@
-// The part of a Communicator that gives the memory of its lanes back while nobody uses it.
+// The part of a Communicator that releases the memory of its lanes while it is suspended.
 #include <algorithm>
 
 #include "service/communicator/communicator.h"
@@ -10,7 +10,7 @@ void Communicator::Suspend(RankPort* port, bool suspended) {
   std::erase(suspended_, port);
   if (suspended) suspended_.push_back(port);
   give_back_next_ = {};
-  // Each time anew: a rank that leaves (of which nothing is left here) may have been the last.
+  // Computed each time: a rank that left, and is no longer counted, may have been the last one.
   gives_back_ =
       !suspended_.empty() && std::all_of(locals_.begin(), locals_.end(), [&](const LocalRank& l) {
         return l.port == nullptr ||
@@ -21,7 +21,7 @@ void Communicator::Suspend(RankPort* port, bool suspended) {
 
 void Communicator::GiveBackMemory() {
   if (loop_->wants_more() || messages_->wants_more() || !quiescent()) return;
-  // What was posted just before and the loops have not seen yet.
+  // Also check for work that was posted just now and that the loops have not seen.
   for (const LocalRank& local : locals_) {
     if (local.port == nullptr) continue;
     const auto front = local.port->Front();

@@ -11,7 +11,7 @@
 namespace mccs {
 namespace {
 
-// Ended communicators whose late peers are told so, instead of being left to wait.
+// Remembered ids of ended communicators: late peers get an error at once instead of a timeout.
 constexpr size_t kRememberedEnds = 1024;
 
 }  // namespace
@@ -38,8 +38,8 @@ absl::StatusOr<Communicator*> CommunicatorTable::Join(const JoinRequest& request
           absl::StrCat("communicator ", FormatCommId(id), " belongs to another tenant"));
     }
     return absl::FailedPreconditionError(
-        absl::StrCat("the unique id of communicator ", FormatCommId(id),
-                     " has been used already: every communicator needs one of its own"));
+        absl::StrCat("unique id of communicator ", FormatCommId(id),
+                     " was already used: call ncclGetUniqueId once per communicator"));
   }
   if (request.account != nullptr) MCCS_RETURN_IF_ERROR(request.account->TakeCommunicator());
   Entry& entry = Add(request);
@@ -47,7 +47,8 @@ absl::StatusOr<Communicator*> CommunicatorTable::Join(const JoinRequest& request
   return &entry.communicator;
 }
 
-// ---- Where they are found -----------------------------------------------------------------------
+// ---- Lookup
+// --------------------------------------------------------------------------------------
 
 CommunicatorTable::Entry& CommunicatorTable::Add(const JoinRequest& request) {
   const uint64_t number = ++last_number_;
@@ -93,20 +94,22 @@ Communicator* CommunicatorTable::FindRunning(CommId id) const {
 
 absl::StatusOr<std::optional<Secret>> CommunicatorTable::SecretFor(const Preamble& preamble) const {
   if (preamble.purpose == ConnectionPurpose::kJoin) {
-    // The id was made here before anybody could have it.
+    // The id was created here before any rank could have it.
     const std::optional<Secret> secret = rendezvous_.SecretOf(preamble.comm_id);
     if (secret.has_value()) return secret;
-    return absl::NotFoundError(absl::StrCat("no communicator ", FormatCommId(preamble.comm_id),
-                                            " is forming here: its id was used up or forgotten"));
+    return absl::NotFoundError(
+        absl::StrCat("no communicator ", FormatCommId(preamble.comm_id),
+                     " is forming on this host: its id was used or has expired"));
   }
   const Communicator* const communicator = FindRunning(preamble.comm_id);
   const bool ended = times_ended_.contains(preamble.comm_id);
-  if (communicator == nullptr && !ended) return std::nullopt;  // The peer got the roster before us.
+  if (communicator == nullptr && !ended)
+    return std::nullopt;  // The peer received the roster first.
   if (communicator == nullptr || communicator->state() == Communicator::State::kFailed) {
     return absl::NotFoundError(
-        absl::StrCat("communicator ", FormatCommId(preamble.comm_id), " has ended here"));
+        absl::StrCat("communicator ", FormatCommId(preamble.comm_id), " has ended on this host"));
   }
-  // The peer got the strategy before us.
+  // The peer received the strategy first.
   const std::optional<Epoch> lanes = communicator->reach().lanes;
   const bool later = !lanes.has_value() || preamble.epoch > *lanes;
   if (preamble.purpose == ConnectionPurpose::kLane && later) return std::nullopt;
@@ -151,7 +154,7 @@ bool CommunicatorTable::Poll() {
 bool CommunicatorTable::GiveTurn(Entry& entry, std::vector<Seat>& seats) {
   Communicator& communicator = entry.communicator;
   const bool moved = communicator.Poll();
-  // The id of a guessable one comes with the roster, and the tenant may have written that.
+  // A guessable id's communicator gets its id from the roster, which a tenant may have forged.
   if (communicator.id() != entry.reach.id && IsTaken(communicator)) communicator.EndForTakenId();
   const Communicator::Reach reach = communicator.reach();
   if (reach != entry.reach) {
@@ -184,7 +187,7 @@ bool CommunicatorTable::TakeProposals() {
   bool any = false;
   while (const std::optional<Proposal> proposal = env_.controller->TakeProposal()) {
     Communicator* communicator = FindRunning(proposal->id);
-    if (communicator == nullptr) continue;  // It ended meanwhile.
+    if (communicator == nullptr) continue;  // It has ended in the meantime.
     communicator->Propose(proposal->strategy);
     any = true;
   }
@@ -195,15 +198,15 @@ bool CommunicatorTable::TakePaces() {
   bool any = false;
   while (const std::optional<PaceOrder> order = env_.controller->TakePace()) {
     Communicator* communicator = FindRunning(order->id);
-    if (communicator == nullptr) continue;  // It ended meanwhile.
+    if (communicator == nullptr) continue;  // It has ended in the meantime.
     communicator->SetPace(order->pace);
     any = true;
   }
   return any;
 }
 
-// All of a communicator's ranks join first; then those go whose processes are not there any more,
-// so that the other hosts hear of it from a communicator that knows them.
+// First all ranks of a communicator join. Then the ranks whose processes have died leave, so that
+// the communicator knows the other hosts and notifies them.
 void CommunicatorTable::Place(const std::vector<Seat>& seats) {
   struct Gone {
     Communicator* communicator;
@@ -218,7 +221,7 @@ void CommunicatorTable::Place(const std::vector<Seat>& seats) {
     if (seat.port != nullptr) {
       const absl::Status taken = seat.port->TakeSeat(seat.request, *seat.join);
       if (taken.ok()) continue;
-      why = absl::StrCat("could not join: ", std::string(taken.message()));
+      why = absl::StrCat("failed to join: ", std::string(taken.message()));
     }
     auto communicator = Join(*seat.join, &gone_);
     if (communicator.ok()) gone.push_back({*communicator, std::move(why)});

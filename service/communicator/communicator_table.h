@@ -1,9 +1,9 @@
-// All communicators of a daemon, and the place where ranks, peers and lanes find theirs.
+// All communicators of a daemon. Ranks, peers and lanes look up theirs here.
 //
-// Idle ones are many (libraries split one for every group of ranks), so they cost nothing: a
-// communicator gets a turn when it has been woken (by a rank, by a stream of its own), is at work
-// or waits for a ready word, or when its deadline has come. Thousands may end at once: a closed one
-// is found no more, and destroyed in a later turn, some in each.
+// Most communicators are idle (libraries split one for every group of ranks), so an idle one costs
+// nothing. A communicator gets a turn only when it is woken, is at work, waits for a ready word, or
+// reaches its deadline. Thousands may close at once: a closed one leaves the indices immediately
+// and is destroyed in a later turn.
 //
 // OWNER: the daemon. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_TABLE_H_
@@ -34,42 +34,42 @@ class CommunicatorTable {
   CommunicatorTable(const CommunicatorEnvironment& environment, Rendezvous& rendezvous)
       : env_(environment), rendezvous_(rendezvous) {}
 
-  // A local rank joins the communicator of its unique id; `port` hears InitDone. An id that was
-  // used up before is kFailedPrecondition, one of another tenant kPermissionDenied; one that is new
-  // here and more than its Tenant may have kResourceExhausted.
-  // LIFETIME: the communicator until it has let go of every port.
+  // A local rank joins the communicator of its unique id; InitDone is called on `port`. Errors:
+  // kFailedPrecondition for an id that was already used, kPermissionDenied for one of another
+  // tenant, kResourceExhausted if a new communicator exceeds the tenant's quota.
+  // LIFETIME: the communicator, until it has released every port.
   absl::StatusOr<Communicator*> Join(const JoinRequest& request, RankPort* port);
 
-  // For the daemon's door (SecretLookup): the secret of what a peer names; nothing when it may
-  // still become known.
+  // For the daemon's listener (SecretLookup): the secret that belongs to the preamble; nothing
+  // while it may still become known.
   absl::StatusOr<std::optional<Secret>> SecretFor(const Preamble& preamble) const;
-  // Communicators of which SecretFor may say something else than when this was called last.
+  // Communicators whose SecretFor result may have changed since the last call.
   std::vector<CommId> TakeChanged() { return std::exchange(changed_, {}); }
-  // A peer that has proven itself.
+  // Takes a peer that has authenticated itself.
   void Accept(Peer peer);
 
-  // One turn. True when anything moved, or somebody wants another turn at once.
+  // One turn. Returns true if anything moved or another turn is needed at once.
   bool Poll();
 
   Urgency urgency() const;
   MonotonicNs NextDeadline() const;
-  // No memory of a tenant is in the device's hands.
+  // The device holds no memory of a tenant.
   bool quiescent() const;
-  // Those that have closed are none of them.
+  // Without closed ones.
   size_t size() const { return entries_.size(); }
-  // Closed ones that a turn destroys, and more where many wait: each is destroyed within so many
-  // times as many turns as they took to close.
+  // Closed communicators destroyed per turn; a backlog raises the number. Each is destroyed within
+  // kTurnsOfBacklog times as many turns as its batch took to close.
   static constexpr size_t kDestroyedPerTurn = 2;
   static constexpr size_t kTurnsOfBacklog = 64;
-  // Tells of the communicator that came next after the one that `after` stands for; 0: of the
-  // first. What stands for it, from 1 on; nothing: there are no more.
+  // Writes the state of the communicator after cursor `after` (0: of the first). Returns its
+  // cursor, from 1 on; nothing after the last one.
   std::optional<uint64_t> TellNext(uint64_t after, state::Communicator* out) const;
-  // Turns that the communicator has had so far; 0 if there is none of that id.
+  // Engine turns of this communicator; 0 if the id is unknown.
   uint64_t TurnsOf(CommId id) const;
 
  private:
-  // What ranks of one host join by. Processes that looked a name up may differ in the address that
-  // they found (wire::UniqueId::looked_up).
+  // Local ranks join by this key. For an id made from a host name, processes may differ in the
+  // address that they resolved (wire::UniqueId::looked_up).
   struct JoinKey {
     JoinKey(const wire::UniqueId& id, const std::string& its_tenant);
     CommId id;
@@ -83,7 +83,7 @@ class CommunicatorTable {
     }
   };
   struct Entry final : TurnQueue::Taker {
-    // REQUIRES: a communicator was taken from the first rank's account, which has it back with Close.
+    // REQUIRES: the first rank's account has admitted a communicator. GiveBack returns it.
     Entry(TurnQueue& turns, const CommunicatorEnvironment& environment, const JoinRequest& first,
           uint64_t n)
         : Taker(turns),
@@ -100,27 +100,27 @@ class CommunicatorTable {
     const JoinKey join_key;
     std::shared_ptr<TenantAccount> account;
     Communicator communicator;
-    // Behind its last turn; by_id_ and running_ have it so.
+    // As of the end of its last turn; by_id_ and running_ index this value.
     Communicator::Reach reach = communicator.reach();
   };
   using Entries = std::map<uint64_t, Entry*>;  // by number: the oldest first
 
   static Entry& EntryOf(TurnQueue::Taker& taker) { return static_cast<Entry&>(taker); }
   Communicator* FindRunning(CommId id) const;
-  // Another one here has its id.
+  // Another communicator here has the same id.
   bool IsTaken(const Communicator& communicator) const;
   Entry& Add(const JoinRequest& request);
-  // Enters what is known of it, and takes out what no longer holds.
+  // Adds its current keys to the indices and removes stale ones.
   void List(Entry& entry);
   void Unlist(Entry& entry);
   void Relist(Entry& entry, const Communicator::Reach& reach);
   static void Drop(absl::flat_hash_map<CommId, Entries>& index, CommId id, const Entry& entry);
-  // True when anything moved.
+  // Returns true if anything moved.
   bool GiveTurn(Entry& entry, std::vector<Seat>& seats);
-  // Brings the ranks of splits to their communicators.
+  // Adds ranks to the communicators that splits created.
   void Place(const std::vector<Seat>& seats);
   void Close(const Entry& entry);
-  // What the controller would like is told to whom it concerns.
+  // Passes the controller's proposals and rate limits to the communicators.
   bool TakeProposals();
   bool TakePaces();
 
@@ -129,13 +129,13 @@ class CommunicatorTable {
   GonePort gone_;
   TurnQueue turns_;
   std::map<uint64_t, std::unique_ptr<Entry>> entries_;  // by number
-  absl::flat_hash_map<JoinKey, Entry*> joinable_;       // or were, until another turn
-  absl::flat_hash_map<CommId, Entries> by_id_;          // that ranks brought, and the roster's
-  absl::flat_hash_map<CommId, Entries> running_;        // by id: that collect no ranks any more
-  std::deque<std::unique_ptr<Entry>> closed_;           // not destroyed yet
+  absl::flat_hash_map<JoinKey, Entry*> joinable_;  // still joinable, or were until their next turn
+  absl::flat_hash_map<CommId, Entries> by_id_;     // by the ranks' id and by the roster's id
+  absl::flat_hash_map<CommId, Entries> running_;   // by id: no longer joinable
+  std::deque<std::unique_ptr<Entry>> closed_;      // not yet destroyed
   uint64_t last_number_ = 0;
-  std::deque<CommId> ended_;                      // the last ones, the newest at the back
-  absl::flat_hash_map<CommId, int> times_ended_;  // how often each is in ended_
+  std::deque<CommId> ended_;                      // recently ended, newest last
+  absl::flat_hash_map<CommId, int> times_ended_;  // occurrences in ended_
   std::vector<CommId> changed_;
 };
 

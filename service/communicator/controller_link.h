@@ -1,10 +1,10 @@
-// What the daemon's communicators say to the controller and hear from it. The agent (service/agent)
-// implements it over gRPC; without a controller NoController stands in; tests hand in their own.
+// Interface between the daemon's communicators and the controller. The agent (service/agent)
+// implements it over gRPC; NoController replaces it without a controller; tests provide their own.
 //
-// The data plane never waits for it: a leader that hears nothing within its patience takes the
+// The data plane never waits for the controller: a leader that gets no reply in time takes the
 // daemon's default strategy.
 //
-// THREAD: the owning engine only. Nothing blocks.
+// THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_CONTROLLER_LINK_H_
 #define MCCS_SERVICE_COMMUNICATOR_CONTROLLER_LINK_H_
 
@@ -26,7 +26,7 @@
 
 namespace mccs {
 
-// A communicator as the controller sees it: announced by the leader (the daemon of rank 0) when all
+// A communicator as the controller sees it. The leader (the daemon of rank 0) announces it when all
 // ranks have joined.
 struct CommunicatorInfo {
   struct Member {
@@ -36,16 +36,16 @@ struct CommunicatorInfo {
     int32_t process = 0;  // pid on its host
   };
   CommId id;
-  std::string name;  // as the tenant named it; may be empty
+  std::string name;  // given by the tenant; may be empty
   std::string tenant;
-  std::string cgroup = {};         // of the process that came first on this host; empty: not known
+  std::string cgroup = {};         // of the first process on this host; empty: unknown
   std::vector<Member> members;     // by rank
   std::vector<std::string> hosts;  // by HostIndex
-  Strategy strategy;               // in force (the default one when just announced)
-  cluster::Hints hints;            // what the tenant would like
+  Strategy strategy;               // current (the default one at announcement)
+  cluster::Hints hints;            // from the tenant
 };
 
-// What runs now, reported by every daemon about its own part.
+// Current state of this daemon's part, reported by every daemon.
 struct CommunicatorStats {
   struct Lane {
     ChannelId channel;
@@ -54,42 +54,42 @@ struct CommunicatorStats {
     uint64_t payload_bytes = 0;
     uint64_t reconnects = 0;
     std::string state;      // "up", or why it is stalled
-    uint64_t rate_bps = 0;  // its own; 0: none
-    // How long it had something to send and could not: all slots at the receiver taken, held back
-    // by its gate, the connection full or away.
+    uint64_t rate_bps = 0;  // its own rate limit; 0: none
+    // Time with data to send but blocked: by credit (all receive slots taken), by its gate, or by
+    // its connection (full or broken).
     int64_t waited_for_credit_ns = 0;
     int64_t waited_for_gate_ns = 0;
     int64_t waited_for_connection_ns = 0;
-    // The smallest of late, of a slice with few bytes under way; 0: not known.
+    // Recent minimum for a slice with few bytes in flight; 0: unknown.
     int64_t round_trip_ns = 0;
   };
   CommId id;
   Epoch epoch;
-  uint64_t operations = 0;   // done on this host since the start
-  uint64_t bytes = 0;        // the calls' own bytes (count × size of type), summed over operations
+  uint64_t operations = 0;   // completed on this host since the start
+  uint64_t bytes = 0;        // count × size of type, summed over calls
   WorkByKind work = {};      // the same by kind of call
-  MonotonicNs measured = 0;  // when this was so
-  // When it had something under way to other hosts; the last one goes on, if `busy`.
+  MonotonicNs measured = 0;  // time of this measurement
+  // When work to other hosts was in flight; the last span is ongoing if `busy`.
   std::vector<BusySpan> busy_spans = {};
   bool busy = false;
   CallsWithOptions with_options;
-  uint64_t captured_groups = 0;  // of CUDA graphs that live, on the rank that has most
+  uint64_t captured_groups = 0;  // in live CUDA graphs, on the rank with most
   std::vector<Lane> lanes;       // out of this host
-  uint64_t sent_bps = 0;         // the highest of late, over those for collectives; 0: not known
-  uint64_t pass_bps = 0;         // of the host's passes over its memory, of late; 0: not known
+  uint64_t sent_bps = 0;         // recent maximum over collective lanes; 0: unknown
+  uint64_t pass_bps = 0;         // recent memory bandwidth of the host's passes; 0: unknown
   std::string state;             // "active", "failed: …"
-  std::string held_up;           // who waits for whom; empty: operations get on
-  std::string change_trouble;    // why the last proposal did not come into force
-  Epoch refused_epoch{0};        // the newest one that was given up
+  std::string held_up;           // which ranks wait for which; empty: not stalled
+  std::string change_trouble;    // why the last proposal was not applied
+  Epoch refused_epoch{0};        // newest epoch that was rejected
 };
 
-// What the controller would like a communicator to do.
+// A strategy that the controller proposes for a communicator.
 struct Proposal {
   CommId id;
   Strategy strategy;
 };
 
-// How fast the controller would like this host's part of a communicator to send.
+// Rate limits from the controller for this host's part of a communicator.
 struct PaceOrder {
   CommId id;
   Pace pace;
@@ -98,24 +98,23 @@ struct PaceOrder {
 class ControllerLink {
  public:
   virtual ~ControllerLink() = default;
-  // False: nobody to ask; the leader need not wait.
+  // False: no controller is connected, so the leader does not wait.
   virtual bool connected() const = 0;
-  // The leader tells of a communicator. The answer comes through TakeProposal.
+  // The leader announces a communicator. The reply arrives through TakeProposal.
   virtual void Announce(const CommunicatorInfo& info) = 0;
-  // The next proposal that was not taken yet; of one communicator only the newest. Cheap where
-  // there is none.
+  // The next pending proposal; only the newest per communicator. Cheap if there is none.
   virtual std::optional<Proposal> TakeProposal() = 0;
-  // The next order that was not taken yet; of one communicator only the newest. As cheap.
+  // The next pending rate update; only the newest per communicator. Cheap if there is none.
   virtual std::optional<PaceOrder> TakePace() = 0;
-  // All Tenants, if they have changed since. As cheap.
+  // All tenants, if they have changed since the last call. Cheap if not.
   virtual std::optional<std::vector<TenantEntry>> TakeTenants() { return std::nullopt; }
-  // Every daemon of the communicator, now and then and when it changes.
+  // Every daemon of the communicator reports periodically and on changes.
   virtual void Report(const CommunicatorStats& stats) = 0;
-  // An operator asks for the daemon's state: a question that was not taken yet, to be answered with
-  // AnswerState. Cheap where there is none.
+  // The next pending request of an operator for the daemon's state; reply with AnswerState. Cheap
+  // if there is none.
   virtual std::optional<uint64_t> TakeQuestion() { return std::nullopt; }
   virtual void AnswerState(uint64_t /*question*/, const state::Daemon& /*state*/) {}
-  // Of one that nobody heard of, too.
+  // Also called for a communicator that was never announced.
   virtual void Ended(CommId id, const std::string& why) = 0;
 };
 

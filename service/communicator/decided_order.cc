@@ -49,7 +49,8 @@ void DecidedOrder::Started(uint64_t number, uint64_t key) {
   star_->Broadcast(message);
 }
 
-// ---- The leader's question ----------------------------------------------------------------------
+// ---- The leader's request
+// ------------------------------------------------------------------------
 
 void DecidedOrder::Ask() {
   state_ = State::kHeld;
@@ -60,7 +61,7 @@ void DecidedOrder::Ask() {
   star_->Broadcast(message);
 }
 
-// A host that took its leave starts nothing any more, and its departure says how far it came.
+// A departed host starts nothing more; its departure carries its last operation.
 bool DecidedOrder::Poll() {
   if (state_ != State::kHeld || !leads()) return false;
   for (int h = 0; h < hosts_; ++h) {
@@ -87,13 +88,13 @@ absl::StatusOr<bool> DecidedOrder::Hear(const StarMessage& heard) {
   const peer::Message& message = heard.message;
   const bool from_leader = heard.from == star_->leader() && !leads();
   if (message.has_order_wanted()) {
-    if (!leads()) return absl::DataLossError("this host does not lead");
+    if (!leads()) return absl::DataLossError("this host is not the leader");
     if (state_ == State::kOwn) Ask();
   } else if (message.has_order_started()) {
     MCCS_RETURN_IF_ERROR(TakeStarted(heard.from, message.order_started().operation()));
   } else if (message.has_order_asked()) {
     if (!from_leader || state_ != State::kOwn) {
-      return absl::DataLossError("the order of operations has been asked for already");
+      return absl::DataLossError("unexpected request for the order of operations");
     }
     state_ = State::kHeld;
     peer::Message answer;
@@ -103,7 +104,7 @@ absl::StatusOr<bool> DecidedOrder::Hear(const StarMessage& heard) {
     const uint64_t after = message.order_begins().after();
     if (!from_leader || state_ != State::kHeld || after < started_ ||
         !IsPlausible(after, started_)) {
-      return absl::DataLossError(absl::StrCat("an order of operations begins out of turn: after #",
+      return absl::DataLossError(absl::StrCat("unexpected start of the decided order: after #",
                                               after, ", this host has started #", started_));
     }
     Begin(after);
@@ -111,10 +112,10 @@ absl::StatusOr<bool> DecidedOrder::Hear(const StarMessage& heard) {
     const peer::OrderNext& next = message.order_next();
     if (!from_leader || state_ != State::kDecided || decisions_.size() >= kMaxDecisionsAhead ||
         next.operation() != next_ + decisions_.size()) {
-      return absl::DataLossError(
-          absl::StrCat("operation #", next.operation(), " is decided out of turn: #",
-                       next_ + decisions_.size(), " is next, and ", decisions_.size(),
-                       " of at most ", kMaxDecisionsAhead, " decisions wait"));
+      return absl::DataLossError(absl::StrCat("operation #", next.operation(), " is unexpected: #",
+                                              next_ + decisions_.size(), " is next, ",
+                                              decisions_.size(), " of at most ", kMaxDecisionsAhead,
+                                              " decisions are pending"));
     }
     decisions_.push_back(next.captured());
   } else {
@@ -123,15 +124,15 @@ absl::StatusOr<bool> DecidedOrder::Hear(const StarMessage& heard) {
   return true;
 }
 
-// A host that took its leave may have been asked before that was known.
+// The request may have been sent before the host's departure was known.
 absl::Status DecidedOrder::TakeStarted(HostIndex from, uint64_t operation) {
   if (leads() && star_->Excused(from)) return absl::OkStatus();
   if (!leads() || state_ != State::kHeld || answered_[static_cast<size_t>(from.value())]) {
-    return absl::DataLossError("an answer nobody asked for");
+    return absl::DataLossError("unexpected answer");
   }
   if (!IsPlausible(operation, started_)) {
-    return absl::DataLossError(absl::StrCat("the host says that it has started operation #",
-                                            operation, "; this host has started #", started_));
+    return absl::DataLossError(absl::StrCat("implausible answer: the host has started operation #",
+                                            operation, ", this host #", started_));
   }
   answered_[static_cast<size_t>(from.value())] = true;
   highest_ = std::max(highest_, operation);

@@ -1,17 +1,17 @@
-// In which order a communicator runs posted and captured collectives.
+// The order in which a communicator runs posted and captured collectives.
 //
-// Posted ones alone have one order by themselves: that of the calls. A captured one runs when the
-// streams of a replay come to it, which each host sees at a moment of its own. So from the first
-// replay on the leader decides what comes next, as soon as its own ranks are ready for it, and
-// tells the others. A communicator that replays nothing, or lives on one host, sends nothing.
+// Posted collectives run in the order of the calls. A captured one runs when the streams of a
+// replay reach it, and each host sees that at a different time. From the first replay on, the
+// leader therefore decides what comes next, as soon as its own ranks are ready for it, and sends
+// the decision to all hosts. Without replays, or on one host, no messages are sent.
 //
-//   kOwn ──a rank here, or elsewhere, has reached captured work──► kHeld ──Begins──► kDecided
+//   kOwn ──a rank on any host has reached captured work──► kHeld ──Begins──► kDecided
 //
-//   a host that wants it      leader                         every host
+//   a requesting host         leader                         every host
 //   OrderWanted ───────────►  (or its own ranks)
 //                             OrderAsked  ────────────────►  starts nothing more
-//                             ◄────────────────  OrderStarted{the last operation that it started}
-//                             OrderBegins{the highest}  ──►  up to it posted ones, as ever
+//                             ◄────────────────  OrderStarted{last operation that it started}
+//                             OrderBegins{the highest}  ──►  up to it: posted order, as before
 //                             OrderNext{operation, key}  ─►  one by one
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
@@ -28,28 +28,28 @@
 
 namespace mccs {
 
-// A collective that could run next: the oldest posted one, or a captured one by its key.
+// Key of the oldest posted collective. Captured collectives have keys from 1 on.
 inline constexpr uint64_t kPosted = 0;
 
-// Decisions that a host may be behind its leader. Lanes keep hosts together, except where a host
-// has no part in what the others do.
+// Decisions that a member may lag behind its leader. Lanes keep hosts together, except a host that
+// takes no part in the operations of the others.
 inline constexpr size_t kMaxDecisionsAhead = size_t{1} << 20;
 
 class DecidedOrder {
  public:
-  // LIFETIME: `star` outlives this. It may be null where there is one host.
+  // LIFETIME: `star` outlives this. It may be null if there is one host.
   DecidedOrder(Star* star, int hosts) : star_(star), hosts_(hosts) {}
 
   // A local rank has reached captured work.
   void Want();
-  // May operation `number`, the next one of this host, be that one?
+  // Whether operation `number`, the next one of this host, may be the collective `key`.
   bool Allows(uint64_t number, uint64_t key) const;
-  // It starts. REQUIRES: Allows.
+  // Records that the operation starts. REQUIRES: Allows(number, key).
   void Started(uint64_t number, uint64_t key);
 
-  // True when the message was meant for this. kDataLoss: it makes no sense.
+  // Returns true if the message was meant for this. kDataLoss: invalid message.
   absl::StatusOr<bool> Hear(const StarMessage& heard);
-  // True when anything moved.
+  // Returns true if anything moved.
   bool Poll();
 
  private:
@@ -64,13 +64,13 @@ class DecidedOrder {
   const int hosts_;
   State state_ = State::kOwn;
   bool wanted_ = false;
-  uint64_t started_ = 0;   // the last operation that this host has started
-  uint64_t boundary_ = 0;  // up to it the order is the posted one's
+  uint64_t started_ = 0;   // last operation started on this host
+  uint64_t boundary_ = 0;  // last operation in posted order
 
   // The leader, in kHeld.
   std::vector<bool> answered_;  // by HostIndex
   uint64_t highest_ = 0;
-  // A member, in kDecided: keys from operation next_ on.
+  // A member, in kDecided: keys of operations from next_ on.
   std::deque<uint64_t> decisions_;
   uint64_t next_ = 0;
 };

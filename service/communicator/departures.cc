@@ -11,10 +11,10 @@
 namespace mccs {
 namespace {
 
-// Kept for each rank, of which a communicator may have many.
+// Limit of the reason that is stored for each departed rank.
 constexpr size_t kMaxReasonBytes = 256;
 
-// Ascending.
+// In ascending order.
 std::vector<int> PeersOf(const peer::Departed& departed) {
   std::vector<int> peers;
   peers.reserve(static_cast<size_t>(departed.messages_size()));
@@ -61,19 +61,19 @@ Departure DepartureFrom(const peer::Departed& departed, std::span<const Rank> lo
 
 absl::Status CheckDeparture(const peer::Departed& departed, int ranks, uint64_t here) {
   if (!IsPlausible(departed.after_operation(), here)) {
-    return absl::DataLossError(absl::StrCat("rank ", departed.rank(), " left after operation #",
-                                            departed.after_operation(), "; this host has started #",
-                                            here));
+    return absl::DataLossError(absl::StrCat("implausible departure: rank ", departed.rank(),
+                                            " left after operation #", departed.after_operation(),
+                                            ", this host has started #", here));
   }
   if (departed.messages_size() > ranks) {
-    return absl::DataLossError(absl::StrCat("it counts messages with ", departed.messages_size(),
-                                            " ranks; there are ", ranks));
+    return absl::DataLossError(absl::StrCat("invalid message counts: ", departed.messages_size(),
+                                            " entries for a communicator of size ", ranks));
   }
   int last = -1;
   for (const int peer : PeersOf(departed)) {
     if (peer <= last || peer >= ranks) {
-      return absl::DataLossError(absl::StrCat("it counts messages with rank ", peer, " of ", ranks,
-                                              ", or with one twice"));
+      return absl::DataLossError(absl::StrCat("invalid message counts: rank ", peer, " of ", ranks,
+                                              " is out of range or a duplicate"));
     }
     last = peer;
   }

@@ -1,10 +1,10 @@
-// Ranks that have left a running communicator, and what that means for the calls of the others.
+// Ranks that have left a running communicator, and the effect on the calls of the others.
 //
-// A departure has numbers: the last collective that the rank took part in, and how many messages it
-// posted to and for each other rank. What lies within them completes; the first call beyond fails
-// the communicator: at once where the rank died. Where its program has called Destroy or Abort, the
-// call waits for a while first, as it would in NCCL: watchdogs of the program (PyTorch's) shall
-// find it blocked, write its record and act.
+// A departure records the last collective of the rank and how many messages it posted to and for
+// each other rank. Calls within these numbers complete; the first call beyond them fails the
+// communicator. If the rank died, it fails at once. If its program called Destroy or Abort, the
+// call first waits for a while, as in NCCL, so that the program's watchdog (PyTorch's) finds it
+// blocked, writes its record and acts.
 //
 // OWNER: the Communicator. THREAD: the owning engine.
 #ifndef MCCS_SERVICE_COMMUNICATOR_DEPARTURES_H_
@@ -31,42 +31,42 @@ namespace mccs {
 
 struct Departure {
   Rank rank;
-  uint64_t after = 0;  // the number of its last collective
+  uint64_t after = 0;  // number of its last collective
   std::string why;
   std::vector<MessageCount> messages;
   bool in_order = false;
 };
 
 peer::Message ToMessage(const Departure& departure);
-// What a peer says of a rank, as far as it concerns `locals`, the ranks of this host.
+// Converts a peer's message; keeps only the counts for `locals`, the ranks of this host.
 Departure DepartureFrom(const peer::Departed& departed, std::span<const Rank> locals);
-// kDataLoss when it cannot be: it counts messages of ranks that are none of `ranks`, or more than
-// there are; or names an operation out of reach of a host that has started `here`.
+// kDataLoss if the message is invalid: it counts messages of unknown ranks or of too many ranks, or
+// names an operation out of reach of a host that has started `here`.
 absl::Status CheckDeparture(const peer::Departed& departed, int ranks, uint64_t here);
 
 class Departures {
  public:
-  // How long a call waits for a rank that has left by a call of its own.
+  // How long a call waits for a rank that left by Destroy or Abort.
   static constexpr int64_t kPatienceNs = 30 * kNsPerSec;
 
-  // How long ranks are idle before they are told of a death. Their programs may still be about to
-  // find that their last call has succeeded: a watchdog that sees an error first (PyTorch's looks
-  // every 100 ms) would end a process whose peers had done all their work and exited.
+  // How long ranks must be idle before a death is reported to them. Their programs may still be
+  // about to see that their last call succeeded. A watchdog that sees the error first (PyTorch's
+  // polls every 100 ms) would end a process although all its work is done.
   static constexpr int64_t kIdleBeforeReportNs = 300 * kNsPerMs;
 
   void Add(Departure departure);
   bool empty() const { return departures_.empty(); }
   bool Has(Rank rank) const { return by_rank_.contains(rank); }
-  // The last collective that any of `ranks` took part in; nothing as long as one of them is here.
+  // The last collective that any of `ranks` took part in; nothing while one of them has not left.
   std::optional<uint64_t> LastOf(std::span<const Rank> ranks) const;
 
-  // kUnavailable, with the call and the rank that left, when a local rank waits for one that will
-  // not come, and has waited long enough.
+  // kUnavailable, with the call and the departed rank, if a local rank has waited long enough for a
+  // departed one.
   absl::Status Check(const OperationLoop& operations, const MessageLoop& messages, MonotonicNs now);
-  // kUnavailable, with the rank, once for the first death, when the local ranks have been idle for
+  // kUnavailable, once, for the first death, when the local ranks have been idle for
   // kIdleBeforeReportNs since.
   absl::Status TakeDeath(bool idle, MonotonicNs now);
-  // When Check or TakeDeath will report, though nothing happens.
+  // When Check or TakeDeath will report without further events.
   MonotonicNs NextDeadline() const { return std::min(fails_at_, report_at_); }
 
  private:
@@ -74,10 +74,10 @@ class Departures {
   absl::flat_hash_map<Rank, size_t> by_rank_;  // index into departures_
   static constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 
-  MonotonicNs fails_at_ = kNever;  // of a call that waits for one who left in order
-  absl::Status death_;             // the first, until it is reported
+  MonotonicNs fails_at_ = kNever;  // a call that waits for a rank that left by a call
+  absl::Status death_;             // the first one, until reported
   bool death_seen_ = false;
-  MonotonicNs report_at_ = kNever;  // of death_, as long as the local ranks stay idle
+  MonotonicNs report_at_ = kNever;  // of death_, while the local ranks stay idle
 };
 
 }  // namespace mccs

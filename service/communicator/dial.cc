@@ -5,8 +5,8 @@
 namespace mccs {
 namespace {
 
-// A peer that is alive answers in a round trip; one that has not heard of the communicator yet may
-// need as long as its own ranks take to start.
+// A live peer answers within a round trip, or, if it does not know the communicator yet, after its
+// own ranks have started.
 constexpr int64_t kDialPatienceNs = 30 * kNsPerSec;
 
 }  // namespace
@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Dial::Poll() {
   if (!connection.ok()) {
     status_ = connection.status();
   } else if (*connection != nullptr && is_lane_ && access_.control_mark != 0) {
-    (*connection)->Mark(0);  // Its lane knows what it bears.
+    (*connection)->Mark(0);  // The lane sets its own DSCP.
   }
   return connection;
 }

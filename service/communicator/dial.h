@@ -1,7 +1,7 @@
 // Opens an authenticated stream to a peer daemon: connects, then proves knowledge of the
 // communicator's secret (handshake.h).
 //
-// OWNER: whoever needs the stream. THREAD: the owning engine. Never blocks.
+// OWNER: the user of the stream. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_DIAL_H_
 #define MCCS_SERVICE_COMMUNICATOR_DIAL_H_
 
@@ -15,16 +15,16 @@
 
 namespace mccs {
 
-// What a daemon needs to speak with its peers.
+// What a daemon needs to connect to peers.
 struct PeerAccess {
   Network* network = nullptr;
   Random* random = nullptr;
   const Clock* clock = nullptr;
-  // DSCP of control links, and of handshakes of lanes (ControlMark, service/pacing/pace.h).
+  // DSCP of control links and of lane handshakes (ControlMark, service/pacing/pace.h).
   uint8_t control_mark = 0;
 };
 
-// Where a stream leaves from, as far as we choose it, and where it goes.
+// Source (as far as it is chosen) and destination of a stream.
 struct DialRoute {
   Endpoint to;
   ConnectOptions connect;
@@ -36,17 +36,17 @@ struct DialOptions {
   DialRoute route;
   Preamble preamble;
   Secret secret{};
-  Waker* waker = nullptr;  // of whoever polls the dial, and uses the stream
+  Waker* waker = nullptr;  // of the object that polls the dial and uses the stream
 };
 
 class Dial {
  public:
   Dial(const PeerAccess& access, const DialOptions& options);
 
-  // The stream once it stands; null until then. An error (refused, timed out, the peer cannot prove
-  // itself) names the peer and sticks.
+  // The stream when it is authenticated; null until then. An error (refused, timed out, peer not
+  // authenticated) names the peer and is permanent.
   absl::StatusOr<std::unique_ptr<Connection>> Poll();
-  // Poll has something to do then, though no byte may arrive; 0: at once.
+  // When Poll has work even if no byte arrives; 0: at once.
   MonotonicNs deadline() const { return status_.ok() ? handshake_->deadline() : 0; }
 
  private:

@@ -10,17 +10,18 @@ namespace {
 absl::Status Check(const EstimatedCall& call, int ranks) {
   if (call.kind == OpKind::kNone || static_cast<int>(call.kind) >= kOpKinds ||
       static_cast<int>(call.type) >= kDataTypes) {
-    return absl::InvalidArgumentError(absl::StrCat("no estimate for kind ",
-                                                   static_cast<int>(call.kind), ", type ",
+    return absl::InvalidArgumentError(absl::StrCat("cannot estimate the call: invalid kind ",
+                                                   static_cast<int>(call.kind), " or type ",
                                                    static_cast<int>(call.type)));
   }
   const bool names_a_rank = HasRoot(call.kind) || HasPeer(call.kind);
   if (names_a_rank && (call.root_or_peer < 0 || call.root_or_peer >= ranks)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("no estimate for rank ", call.root_or_peer, " of ", ranks));
+        absl::StrCat("cannot estimate the call: no rank ", call.root_or_peer, " among ", ranks));
   }
   if (call.count > kMaxCallBytes / SizeOf(call.type) / static_cast<uint64_t>(ranks)) {
-    return absl::InvalidArgumentError(absl::StrCat("no estimate for count ", call.count));
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot estimate the call: too large a count: ", call.count));
   }
   return absl::OkStatus();
 }
@@ -32,7 +33,7 @@ absl::StatusOr<double> EstimateCallUs(const EstimatedCall& call, PlanCache& plan
   const Layout& layout = plans.layout();
   MCCS_RETURN_IF_ERROR(Check(call, layout.rank_count()));
   if (HasPeer(call.kind)) {
-    // What a wait counts are signals.
+    // For a wait, the count is a number of signals.
     const uint64_t bytes = call.kind == OpKind::kWaitSignal ? 0 : call.count * SizeOf(call.type);
     const bool crosses = layout.HostOf(Rank(call.root_or_peer)) != ground.self;
     return EstimateMessageUs(bytes, crosses, ground.parameters);

@@ -1,4 +1,4 @@
-// How long a call on a communicator would take, by the cost model and the plans that would be run.
+// Estimates the duration of a call from the cost model and the plans that it would use.
 #ifndef MCCS_SERVICE_COMMUNICATOR_ESTIMATE_H_
 #define MCCS_SERVICE_COMMUNICATOR_ESTIMATE_H_
 
@@ -12,7 +12,7 @@
 
 namespace mccs {
 
-// As a tenant says it: any value may stand in any field.
+// As the tenant passes it: fields are unchecked.
 struct EstimatedCall {
   OpKind kind = OpKind::kNone;
   DataType type = DataType::kInt8;
@@ -20,14 +20,14 @@ struct EstimatedCall {
   uint64_t count = 0;
 };
 
-// What holds for all calls of the communicator.
+// Parameters common to all calls of the communicator.
 struct EstimateGround {
   HostIndex self;
   uint32_t slot_bytes = 0;
   CostParameters parameters;
 };
 
-// Microseconds. kInvalidArgument: no such call. May build a plan, as the call itself would.
+// In microseconds. kInvalidArgument: not a valid call. May build a plan, as the call itself would.
 absl::StatusOr<double> EstimateCallUs(const EstimatedCall& call, PlanCache& plans,
                                       const EstimateGround& ground);
 

@@ -16,8 +16,8 @@ namespace {
 constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 constexpr int64_t kLinkingPatienceNs = 30 * kNsPerSec;
 constexpr int64_t kOpeningPatienceNs = 30 * kNsPerSec;
-// A controller on the same network answers in a millisecond; a job start shall not notice a dead
-// one.
+// A controller on the same network answers within a millisecond; a dead one must not delay the
+// start of a job noticeably.
 constexpr int64_t kProposalPatienceNs = 200 * kNsPerMs;
 
 JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire::UniqueId& id,
@@ -32,9 +32,9 @@ JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire
           .log = environment.log};
 }
 
-// A message is parsed in one turn of the engine, which shall not be longer for a small communicator
-// because a tenant says so. The longest are a rank's departure and a split's table, with some words
-// for each rank; a hold-up, with some for each host; and a strategy, with some for each lane.
+// A message is parsed within one turn of the engine, so its size must fit the communicator. The
+// longest messages are a departure and a split table (a few words per rank), a stall report (per
+// host), and a strategy (per lane).
 uint32_t MostMessageBytes(int ranks, int hosts) {
   const uint64_t lanes =
       uint64_t{kMaxChannels} * static_cast<uint64_t>(hosts) * static_cast<uint64_t>(hosts);
@@ -121,23 +121,24 @@ void Forming::Join(const JoinRequest& request) {
   joining_->Add(join);
 }
 
-// The rendezvous compares the sizes too, but it may be the tenant's own.
+// The rendezvous also compares the sizes, but it may be the tenant's own.
 absl::Status Forming::CheckAgreement(const JoinRequest& request) const {
   const int rank = request.rank.rank();
   const auto refuse = [&](const auto&... why) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the ranks of host ", env_.position.host, " disagree: ", why...));
+        absl::StrCat("mismatched ranks on host ", env_.position.host, ": ", why...));
   };
   if (request.ranks != expected_.ranks) {
-    return refuse("rank ", rank, " says that the communicator has ", request.ranks, " ranks, rank ",
-                  expected_.locals.front().value(), " says ", expected_.ranks,
+    return refuse("rank ", rank, " joins with ", request.ranks, " ranks, rank ",
+                  expected_.locals.front().value(), " with ", expected_.ranks,
                   "; start all ranks with the same size");
   }
   if (rank < 0 || rank >= expected_.ranks) {
-    return refuse("rank ", rank, " joins a communicator of ", expected_.ranks, " ranks");
+    return refuse("rank ", rank, " is out of range for a communicator of ", expected_.ranks,
+                  " ranks");
   }
   if (request.roster != known_roster_) {
-    return refuse("rank ", rank, " joins by a unique id, others by ncclCommSplit");
+    return refuse("rank ", rank, " joins by a unique id, other ranks by ncclCommSplit");
   }
   return absl::OkStatus();
 }
@@ -155,7 +156,7 @@ absl::StatusOr<bool> Forming::PollJoining() {
   }
   if (Now() < init_deadline_) return false;
   return absl::DeadlineExceededError(
-      absl::StrCat("init gave up after ", init_timeout_ns_ / kNsPerMs,
+      absl::StrCat("init timed out after ", init_timeout_ns_ / kNsPerMs,
                    " ms (MCCS_INIT_TIMEOUT): ", joining_->DescribeMissing()));
 }
 
@@ -191,7 +192,7 @@ bool Forming::Parted() {
   if (!joining_->Parted()) return false;
   std::optional<peer::Roster> late = joining_->TakeLateRoster();
   if (late.has_value())
-    TakeRoster(std::move(*late)).IgnoreError();  // one that cannot be names nobody to tell
+    TakeRoster(std::move(*late)).IgnoreError();  // an invalid roster names no host to notify
   return true;
 }
 
@@ -201,11 +202,11 @@ absl::StatusOr<bool> Forming::PollLinking() {
   const Star& star = *formation_.star;
   if (star.complete() && star.leads()) return ChooseStrategy();
   if (Now() < state_deadline_) return false;
-  return absl::DeadlineExceededError(
-      absl::StrCat("no control link with ", formation_.members->HostNames(star.Unlinked())));
+  return absl::DeadlineExceededError(absl::StrCat("timeout while opening control links to ",
+                                                  formation_.members->HostNames(star.Unlinked())));
 }
 
-// The leader asks the controller, if there is one, and takes the default when no answer comes in
+// The leader asks the controller, if it is connected, and takes the default if no answer arrives in
 // time.
 absl::StatusOr<bool> Forming::ChooseStrategy() {
   const Strategy fallback = DefaultStrategy(env_, formation_.members->hosts());
@@ -219,7 +220,7 @@ absl::StatusOr<bool> Forming::ChooseStrategy() {
   if (!proposal.has_value() && Now() < proposal_deadline_) return false;
   if (proposal.has_value()) {
     if (absl::Status s = ValidateStrategy(*proposal, formation_.members->hosts()); !s.ok()) {
-      env_.log->Error("communicator ", FormatCommId(formation_.id), ": the controller's ",
+      env_.log->Error("communicator ", FormatCommId(formation_.id), ": rejected the controller's ",
                       std::string(s.message()));
       proposal.reset();
     }
@@ -266,7 +267,7 @@ absl::StatusOr<bool> Forming::PollOpening() {
   }
   if (Now() < state_deadline_) return moved;
   return absl::DeadlineExceededError(
-      absl::StrCat("lanes that did not open: ", formation_.lanes->current().DescribeMissing()));
+      absl::StrCat("timeout while opening lanes: ", formation_.lanes->current().DescribeMissing()));
 }
 
 absl::Status Forming::TellReady() {
@@ -281,7 +282,7 @@ absl::Status Forming::TellReady() {
 absl::Status Forming::CountReady(HostIndex host) {
   ready_.resize(static_cast<size_t>(formation_.members->hosts()));
   const auto at = static_cast<size_t>(host.value());
-  if (ready_[at]) return absl::DataLossError("the host has said so already");
+  if (ready_[at]) return absl::DataLossError("duplicate message");
   ready_[at] = true;
   if (!std::all_of(ready_.begin(), ready_.end(), [](bool ready) { return ready; })) {
     return absl::OkStatus();
@@ -302,7 +303,7 @@ absl::Status Forming::Hear(const StarMessage& heard) {
   }
   if (message.has_ready()) return CountReady(heard.from);
   if (message.has_go()) {
-    if (!told_ready_) return absl::DataLossError("the leader said go before all hosts were ready");
+    if (!told_ready_) return absl::DataLossError("the leader sent it before this host was ready");
     state_ = State::kFormed;
   }
   return absl::OkStatus();

@@ -1,11 +1,10 @@
-// How a communicator comes into being on one host: its ranks meet those of other hosts, the hosts
-// link up, and the lanes of the leader's strategy are opened.
+// Forms a communicator on one host: its ranks meet those of other hosts, the hosts open control
+// links, and the lanes of the leader's strategy are opened.
 //
 //   kJoining ──roster──► kLinking ──strategy──► kOpening ──all hosts ready──► kFormed
 //
-// The roster comes from the rendezvous, or was known before (JoinRequest::roster).
-//
-// What it makes lies in the Formation, which the communicator goes on with.
+// The roster comes from the rendezvous, or is already known (JoinRequest::roster). The results are
+// stored in the Formation, which the communicator keeps.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_FORMING_H_
@@ -27,14 +26,14 @@
 namespace mccs {
 
 struct Formation {
-  CommId id;                          // the communicator's name among daemons, from the roster on
+  CommId id;                          // the communicator's id among daemons, from the roster on
   std::optional<Membership> members;  // from kLinking on, with the star
   std::unique_ptr<Star> star;
   std::string tenant;
-  std::string cgroup;                // of the process that came first; empty: not known
-  std::optional<Pace> pace;          // of the controller, until there are lanes
-  std::optional<Strategy> proposal;  // of the controller, until the leader has chosen
-  std::optional<Strategy> strategy;  // from kOpening on, with the lanes: the one in force
+  std::string cgroup;                // of the first process; empty: unknown
+  std::optional<Pace> pace;          // from the controller, until lanes exist
+  std::optional<Strategy> proposal;  // from the controller, until the leader has chosen
+  std::optional<Strategy> strategy;  // from kOpening on, with the lanes: the current one
   std::unique_ptr<CommunicatorLanes> lanes;
   std::shared_ptr<TenantCounters> counters;  // of its tenant
 };
@@ -43,32 +42,32 @@ class Forming {
  public:
   enum class State : uint8_t { kJoining, kLinking, kOpening, kFormed };
 
-  // `first`: the rank that makes this host take part; it still has to Join. `waker`: of whoever
-  // polls this, and the formation later. LIFETIME: all of them outlive this.
+  // `first`: the rank that makes this host take part; it must still Join. `waker`: of the owner
+  // that polls this and later the formation. LIFETIME: all arguments outlive this.
   Forming(const CommunicatorEnvironment& environment, const JoinRequest& first,
           Formation& formation, Waker& waker);
 
-  // This host takes no further part; others that wait for it hear why.
+  // This host stops taking part; other hosts that wait for it receive the reason.
   void Withdraw(const absl::Status& why) {
     if (joining_ != nullptr) joining_->Withdraw(why);
   }
-  // After Withdraw: this may go. Ask again when bytes arrive, at PartBy() at last. The others have
-  // been told, unless the roster came instead: then the formation has members and star, and they
-  // wait to be told over it.
+  // After Withdraw: whether this may be destroyed. Call again when bytes arrive and at PartBy().
+  // The other hosts have then been notified, unless the roster arrived instead: then the formation
+  // has members and star, and the caller must notify the others over the star.
   bool Parted();
   MonotonicNs PartBy() const { return joining_ != nullptr ? joining_->NextDeadline() : 0; }
 
-  // One more local rank. When it contradicts the other local ranks, Poll fails and says how.
+  // Adds a local rank. If it contradicts the other local ranks, Poll fails with the reason.
   // REQUIRES: state() is kJoining.
   void Join(const JoinRequest& request);
 
-  // True when anything moved. An error: the communicator cannot form.
+  // Returns true if anything moved. An error: the communicator cannot form.
   absl::StatusOr<bool> Poll();
-  // What another host says about forming, in its turn (star_turns.h). kDataLoss: it makes no sense.
+  // Handles a message of another host about forming (star_turns.h). kDataLoss: invalid message.
   absl::Status Hear(const StarMessage& heard);
 
   State state() const { return state_; }
-  // When Poll has something to do though nothing arrives.
+  // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
 
  private:
@@ -77,7 +76,7 @@ class Forming {
   absl::StatusOr<bool> PollOpening();
   absl::Status TakeRoster(peer::Roster roster);
   absl::Status TakeKnownRoster();
-  // What the rank says of the communicator is what the others of this host said.
+  // Checks that the rank's description of the communicator agrees with the other local ranks.
   absl::Status CheckAgreement(const JoinRequest& request) const;
   absl::StatusOr<bool> ChooseStrategy();
   absl::Status OpenLanes(const Strategy& strategy);
@@ -94,13 +93,13 @@ class Forming {
   std::unique_ptr<Joining> joining_;  // in kJoining, unless the roster is known
   std::shared_ptr<const peer::Roster> known_roster_;
   RosterExpectation expected_;
-  absl::Status disagreement_;  // of the local ranks
+  absl::Status disagreement_;  // between local ranks
   MonotonicNs init_deadline_;
   int64_t init_timeout_ns_ = 0;
 
   MonotonicNs state_deadline_ = 0;     // of kLinking and kOpening
-  MonotonicNs proposal_deadline_ = 0;  // leader: until when the controller may answer; 0: not asked
-  std::vector<bool> ready_;            // leader: by HostIndex, who has all lanes
+  MonotonicNs proposal_deadline_ = 0;  // leader: how long to wait for the controller; 0: not asked
+  std::vector<bool> ready_;            // leader: by HostIndex: all lanes open
   bool told_ready_ = false;
 };
 

@@ -1,5 +1,5 @@
-// The place of a rank that is counted on elsewhere and has left: it joins, so that the communicator
-// knows the others, leaves at once and hears nothing.
+// Port of a departed rank that other ranks still count on: it joins so that the communicator knows
+// its members, leaves at once and ignores all callbacks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_GONE_PORT_H_
 #define MCCS_SERVICE_COMMUNICATOR_GONE_PORT_H_
 

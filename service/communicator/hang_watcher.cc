@@ -12,13 +12,13 @@ namespace mccs {
 namespace {
 
 constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
-// How long the leader waits for hosts that do not answer.
+// How long the leader waits for answers of the other hosts.
 constexpr int64_t kAnswerPatienceNs = kNsPerSec;
-// However many hosts complain, the leader asks no oftener.
+// Minimum interval of the leader's requests, whatever the number of stalled hosts.
 constexpr int64_t kAskEveryNs = kLeastPatienceNs;
 constexpr size_t kMaxNamedRanks = 16;
 
-// "rank 3", "ranks 0, 1, 2", with "and 40 more" when there are many.
+// "rank 3", "ranks 0, 1, 2", with "and 40 more" if there are many.
 std::string NameRanks(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   const size_t named = std::min(ranks.size(), kMaxNamedRanks);
@@ -34,7 +34,7 @@ void AddReason(const std::vector<int>& ranks, const std::string& host, const cha
       absl::StrCat(NameRanks(ranks), " on ", host, ", ", ranks.size() == 1 ? one : several));
 }
 
-// A host speaks of its own ranks only.
+// Keeps only the host's own ranks: a host may not report others.
 std::vector<int> Own(const google::protobuf::RepeatedField<int32_t>& said,
                      const std::vector<Rank>& ranks) {
   std::vector<int> own;
@@ -99,7 +99,7 @@ bool HangWatcher::Poll(MonotonicNs now, uint64_t operation, bool waiting) {
     waiting_since_ = 0;
     if (!held_up_.text.empty() && operation > held_up_.operation) {
       options_.log->Info("communicator ", options_.name, ": operation #", held_up_.operation,
-                         " is done");
+                         " has completed");
       held_up_ = {};
       changed_ = true;
     }
@@ -157,7 +157,7 @@ absl::StatusOr<bool> HangWatcher::Hear(const StarMessage& heard, MonotonicNs now
   return true;
 }
 
-// ---- The leader's question ----------------------------------------------------------------------
+// ---- The leader's request -----------------------------------------------------------------------
 
 void HangWatcher::Ask(MonotonicNs now) {
   if (asking_ || now < ask_again_at_) return;
@@ -176,15 +176,15 @@ absl::Status HangWatcher::TakeAnswer(HostIndex from, const peer::Entered& entere
   const auto ranks =
       static_cast<int>(options_.members->layout.hosts[static_cast<size_t>(from.value())].size());
   if (entered.absent_size() > ranks || entered.late_size() > ranks) {
-    return absl::DataLossError(absl::StrCat("it says that ", entered.absent_size(),
-                                            " ranks are absent and ", entered.late_size(),
-                                            " late; the host has ", ranks));
+    return absl::DataLossError(absl::StrCat("invalid answer: ", entered.absent_size(),
+                                            " absent and ", entered.late_size(),
+                                            " late ranks, where the host has ", ranks));
   }
   if (asking_ && entered.question() == question_) answers_.entered[from] = entered;
   return absl::OkStatus();
 }
 
-// A host that took its leave has done its part.
+// A host whose ranks have all left need not answer.
 std::vector<HostIndex> HangWatcher::Silent() const {
   std::vector<HostIndex> silent;
   for (int h = 0; h < options_.members->hosts(); ++h) {
@@ -198,7 +198,8 @@ void HangWatcher::Conclude(MonotonicNs now) {
   asking_ = false;
   answers_.silent = Silent();
   const HeldUp held_up = DescribeHoldUp(*options_.members, std::exchange(answers_, {}));
-  if (held_up.text.empty()) return;  // Somebody came meanwhile, or the operation itself is long.
+  if (held_up.text.empty())
+    return;  // A rank has arrived meanwhile, or the operation itself takes long.
   peer::Message message;
   message.mutable_held_up()->set_operation(held_up.operation);
   message.mutable_held_up()->set_text(held_up.text);
@@ -210,7 +211,7 @@ void HangWatcher::Learn(const HeldUp& held_up, MonotonicNs now) {
   if (in_log_.IsDue(held_up.text, now)) {
     options_.log->Warning("communicator ", options_.name, ": ", held_up.text);
   }
-  if (held_up.operation < operation_) return;  // This host has done its part of it.
+  if (held_up.operation < operation_) return;  // This host has completed its part.
   changed_ |= held_up_.text != held_up.text;
   held_up_ = held_up;
 }

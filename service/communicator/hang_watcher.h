@@ -1,12 +1,12 @@
-// Notices that an operation does not get on because some ranks have not entered it, and says which
-// ranks wait for which. Costs nothing while operations get on: hosts ask each other only once one
-// of them has waited for as long as its patience.
+// Detects an operation that stalls because some ranks have not entered it, and reports which ranks
+// wait for which. Costs nothing while operations progress: hosts exchange messages only after one
+// of them has waited for its patience_ns.
 //
 //   a host that has waited     leader                     every host
-//   Stalled     ───────────►   (or its own patience)
+//   Stalled     ───────────►   (or its own timeout)
 //                              AskEntered  ───────────►
 //                              ◄───────────  Entered
-//                              HeldUp      ───────────►   a line in its log, a text in its report
+//                              HeldUp      ───────────►   a line in its log and in its report
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_HANG_WATCHER_H_
@@ -30,20 +30,20 @@
 
 namespace mccs {
 
-// MCCS_WARN_AFTER, where the tenant does not say.
+// Default of MCCS_WARN_AFTER.
 inline constexpr int64_t kDefaultPatienceNs = 10 * kNsPerSec;
-// The least that a tenant may ask for: hosts ask each other about it.
+// Minimum of MCCS_WARN_AFTER, because each warning costs messages between hosts.
 inline constexpr int64_t kLeastPatienceNs = 100 * kNsPerMs;
 
-// What hosts have said of themselves as one sentence, and the operation it is about: the one that
-// the last host is at. An empty text: nobody is waited for.
+// The hosts' answers as one sentence, and its operation: that of the host that is furthest behind.
+// An empty text: no rank is waited for.
 struct HeldUp {
   uint64_t operation = 0;
   std::string text;
 };
 struct HostAnswers {
   std::map<HostIndex, peer::Entered> entered;
-  std::vector<HostIndex> silent;  // asked, and have not answered
+  std::vector<HostIndex> silent;  // asked, but no answer yet
 };
 HeldUp DescribeHoldUp(const Membership& members, const HostAnswers& answers);
 
@@ -53,24 +53,24 @@ class HangWatcher {
     const Membership* members;
     Star* star;
     Log* log;
-    std::string name;  // of the communicator, in the log
+    std::string name;  // of the communicator, for the log
     int64_t patience_ns = kDefaultPatienceNs;
-    // Where this host is; asked for only when one has waited long.
+    // The progress of this host; called only when a host has waited long.
     std::function<peer::Entered()> look;
   };
 
   // LIFETIME: members, star and log outlive this.
   explicit HangWatcher(Options options) : options_(std::move(options)) {}
 
-  // `operation`: the one that runs or comes next on this host. `waiting`: a local rank has entered
-  // it. True when held_up() has changed.
+  // `operation`: the current or next one on this host. `waiting`: a local rank has entered it.
+  // Returns true if held_up() has changed.
   bool Poll(MonotonicNs now, uint64_t operation, bool waiting);
-  // True when the message was meant for this. kDataLoss: it makes no sense.
+  // Returns true if the message was meant for this. kDataLoss: invalid message.
   absl::StatusOr<bool> Hear(const StarMessage& heard, MonotonicNs now);
 
-  // Who waits for whom on this host; empty when operations get on.
+  // Which ranks wait for which; empty when nothing stalls.
   const std::string& held_up() const { return held_up_.text; }
-  // When Poll has something to do though nothing arrives.
+  // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
 
  private:
@@ -84,12 +84,12 @@ class HangWatcher {
   const Options options_;
   uint64_t operation_ = 0;
   MonotonicNs waiting_since_ = 0;  // in operation_; 0: not waiting
-  MonotonicNs speak_at_ = 0;       // when this host tells (again) that it waits; 0: not waiting
+  MonotonicNs speak_at_ = 0;       // when to report (again) that this host waits; 0: not waiting
   HeldUp held_up_;
   bool changed_ = false;
   RepeatedSentence in_log_;
 
-  // The leader's question, while it is open.
+  // The leader's open question.
   bool asking_ = false;
   uint64_t question_ = 0;
   MonotonicNs answers_until_ = 0;

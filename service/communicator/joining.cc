@@ -11,7 +11,7 @@
 namespace mccs {
 namespace {
 
-// The rendezvous's last word: it listens to nobody of this communicator any more.
+// The last message of a rendezvous: it handles no further message about this communicator.
 bool Concludes(const peer::Message& message) {
   return message.has_refused() || message.has_roster();
 }
@@ -42,7 +42,7 @@ absl::Status Joining::PollDial() {
     if (*connection != nullptr) link_ = std::make_unique<PeerLink>(std::move(*connection));
     return absl::OkStatus();
   }
-  // Nobody listens there yet, or somebody does on an earlier job's behalf.
+  // Rank 0's daemon does not listen there yet, or an earlier job still uses the address.
   const bool early =
       absl::IsUnavailable(connection.status()) || absl::IsNotFound(connection.status());
   if (!options_.keep_dialling || !early) {
@@ -88,7 +88,7 @@ absl::StatusOr<std::optional<peer::Roster>> Joining::Poll() {
     if (!(*message)->has_waiting()) {
       over_ = true;
       return Rejected(ToString(link_->remote()), **message,
-                      absl::DataLossError("a rendezvous does not send it"));
+                      absl::DataLossError("not legal from a rendezvous"));
     }
     const auto& missing = (*message)->waiting().missing_ranks();
     const size_t named =
@@ -118,13 +118,13 @@ bool Joining::Parted() {
     if (over_) return true;
     if (!message->has_value()) return false;
   }
-  if (options_.dial.waker != nullptr) options_.dial.waker->Wake();  // for the rest
+  if (options_.dial.waker != nullptr) options_.dial.waker->Wake();  // for the remaining messages
   return false;
 }
 
 std::string Joining::DescribeMissing() const {
   if (link_ == nullptr) return "the rendezvous daemon has not answered";
-  if (missing_.empty()) return "the rendezvous daemon has not said who is missing";
+  if (missing_.empty()) return "the rendezvous daemon has not reported the missing ranks";
   std::string text =
       absl::StrCat(missing_.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing_, ", "));
   if (unnamed_missing_ > 0) absl::StrAppend(&text, " and ", unnamed_missing_, " more");

@@ -1,4 +1,4 @@
-// The member's side of the rendezvous: brings this host's ranks there and waits for the roster.
+// The member's side of the rendezvous: registers this host's ranks there and waits for the roster.
 //
 // OWNER: a Communicator that is forming. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_JOINING_H_
@@ -18,18 +18,18 @@
 
 namespace mccs {
 
-// Says who is missing after this long, and then every minute.
+// When the log names missing ranks: first after this time, then at this interval.
 inline constexpr int64_t kFirstMissingLogNs = 5 * kNsPerSec;
 inline constexpr int64_t kMissingLogEveryNs = 60 * kNsPerSec;
 
-// An id that was derived from NCCL_COMM_ID names a place where rank 0's daemon may not listen yet:
-// dialled again this often.
+// Redial interval for an id derived from NCCL_COMM_ID: rank 0's daemon may not listen at its
+// address yet.
 inline constexpr int64_t kDialRendezvousAgainNs = 100 * kNsPerMs;
-// One that was derived from a communicator names a place that opens within the skew of its ranks:
-// sooner at first.
+// First redial interval for an id derived from a communicator: its address opens within the skew of
+// the ranks.
 inline constexpr int64_t kFirstDialAgainNs = kNsPerMs;
 
-// A text names at most this many missing ranks; the rest is a number.
+// Missing ranks named in a message; the rest is given as a number.
 inline constexpr size_t kMaxNamedMissingRanks = 16;
 
 struct JoiningOptions {
@@ -39,33 +39,33 @@ struct JoiningOptions {
   Log* log = nullptr;
 };
 
-// How long a host that gives up waits for the rendezvous to hear it.
+// How long a withdrawing host waits for the rendezvous to read its message.
 inline constexpr int64_t kPartingNs = kNsPerSec;
 
 class Joining {
  public:
   explicit Joining(const JoiningOptions& options);
 
-  // Announces one more local rank.
+  // Registers one more local rank.
   void Add(const peer::Join& join);
 
-  // The roster once all ranks of the communicator have joined; nothing until then. An error is the
-  // rendezvous's refusal, or its end.
+  // The roster when all ranks of the communicator have joined; nothing until then. An error: the
+  // rendezvous rejected the join or ended.
   absl::StatusOr<std::optional<peer::Roster>> Poll();
 
-  // This host gives up: the rendezvous tells the others why, unless it has concluded already.
+  // This host gives up. The rendezvous notifies the others unless it has already finished.
   void Withdraw(const absl::Status& why);
-  // After Withdraw: the rendezvous has heard it (it answers, or closes), or was silent for too
-  // long. A link that is closed before, with a message of the rendezvous unread, may take our last
-  // words with it.
+  // After Withdraw: the rendezvous has received it (it answers or closes), or the time limit has
+  // passed. Closing a link earlier, with a message of the rendezvous unread, may lose the
+  // withdrawal.
   bool Parted();
-  // Once parted: the roster that crossed with Withdraw, if one did. Then the rendezvous heard
-  // nothing, and the others count on this host.
+  // After Parted: the roster, if it crossed with Withdraw. The rendezvous has then not processed
+  // the withdrawal, and the others count on this host.
   std::optional<peer::Roster> TakeLateRoster() { return std::exchange(late_roster_, std::nullopt); }
 
   // "ranks 3, 5 have not joined".
   std::string DescribeMissing() const;
-  // When Poll (after Withdraw, Parted) has something to do though nothing arrives.
+  // The next time at which Poll (after Withdraw, Parted) has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
 
  private:
@@ -78,9 +78,9 @@ class Joining {
   int64_t dial_again_after_ns_ = kFirstDialAgainNs;
   MonotonicNs part_by_ = 0;  // after Withdraw
   std::optional<peer::Roster> late_roster_;
-  bool over_ = false;               // the rendezvous has concluded, or is gone
-  std::unique_ptr<Dial> dial_;      // until the link stands
-  std::unique_ptr<PeerLink> link_;  // then
+  bool over_ = false;               // the rendezvous has finished or is unreachable
+  std::unique_ptr<Dial> dial_;      // until the link is open
+  std::unique_ptr<PeerLink> link_;  // after that
   std::vector<peer::Join> waiting_;
   std::vector<int> missing_;
   uint32_t unnamed_missing_ = 0;

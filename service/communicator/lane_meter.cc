@@ -6,11 +6,12 @@ namespace mccs {
 namespace {
 
 constexpr double kBitsPerByte = 8;
-constexpr double kMostBps = 1e18;  // of a clock that stood nearly still
+constexpr double kMostBps = 1e18;  // for a clock that barely advanced
 
 }  // namespace
 
-// ---- The smallest of late -----------------------------------------------------------------------
+// ---- Recent minimum
+// ------------------------------------------------------------------------------
 
 void RecentLeast::Note(double value, MonotonicNs now) {
   if (now_.values >= enough_ && now - since_ >= kPeriodNs) {

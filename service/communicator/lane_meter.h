@@ -1,8 +1,8 @@
-// What lanes show of the network while they work: how long a short slice takes there and back at
-// the least, and how fast all lanes of a communicator on a host were at the most. For the
-// controller, which calibrates the costs by which algorithms are chosen.
+// Measures the network through working lanes: the shortest round trip of a short slice, and the
+// highest rate of all lanes of a communicator on a host. The controller calibrates the costs of
+// algorithms with the results.
 //
-// THREAD: the owning engine only. No clock is read here, and nothing is allocated.
+// THREAD: the owning engine only. Reads no clock and allocates nothing.
 #ifndef MCCS_SERVICE_COMMUNICATOR_LANE_METER_H_
 #define MCCS_SERVICE_COMMUNICATOR_LANE_METER_H_
 
@@ -13,18 +13,18 @@
 
 namespace mccs {
 
-// The smallest of the values of the last one or two periods.
+// The minimum of the values of the last one or two periods.
 class RecentLeast {
  public:
   static constexpr int64_t kPeriodNs = 30 * kNsPerSec;
 
-  // Fewer values than `enough` say nothing.
+  // With fewer than `enough` values the result is unknown.
   explicit RecentLeast(int enough) : enough_(enough) {}
 
   // REQUIRES: value > 0.
   void Note(double value, MonotonicNs now);
   void Forget() { now_ = before_ = {}; }
-  // 0: not known.
+  // 0: unknown.
   double value() const;
 
  private:
@@ -39,30 +39,30 @@ class RecentLeast {
   MonotonicNs since_ = 0;  // of now_
 };
 
-// Of all lanes together. A measurement begins with lanes that have slices under way, and holds what
-// is posted from then on and acknowledged before it ends:
+// Measures the rate of all lanes together. A measurement starts while slices are in flight. It
+// counts slices that are posted after its start and acknowledged before its end:
 //
-//   under way at the beginning: not counted ─┐
-//   ──────────────┬──────────────────────────┴────────────┬───────►
-//               begins        acknowledged: as many       ends, where the next one begins
-//                             times kTurns, or more
+//   in flight at the start: not counted ─┐
+//   ──────────────┬──────────────────────┴────────────────┬───────►
+//               start         acknowledged: kTurns        end = start of the next one
+//                             times as many, or more
 //
-// So acknowledgements that come all at once, as the engine was away, make no rate too high. It is
-// dropped where lanes have nothing more under way, or are held back on purpose.
+// Acknowledgements that arrive all at once, after the engine was away, therefore do not inflate the
+// rate. A measurement is discarded when nothing is in flight or a rate limit delays the lanes.
 class RateMeter {
  public:
   static constexpr uint64_t kTurns = 4;
   static constexpr uint64_t kLeastSlices = 32;
   static constexpr int kEnough = 4;
 
-  // Slices of less than half of this on the average are small ones, which show no rate.
+  // If the mean slice is smaller than half of this, the measurement does not count.
   explicit RateMeter(uint32_t slot_bytes) : slot_bytes_(slot_bytes) {}
 
-  // A lane has posted so many slices since the last call, and so many were acknowledged.
+  // `posted` slices of a lane since the last call, and those acknowledged.
   void Moved(uint64_t posted, uint64_t acknowledged, uint64_t acknowledged_bytes, MonotonicNs now);
   void Drop() { runs_ = false; }
 
-  // Bits per second of payload; 0: not known.
+  // Payload in bit/s; 0: unknown.
   uint64_t rate_bps() const;
 
  private:
@@ -70,8 +70,8 @@ class RateMeter {
 
   const uint32_t slot_bytes_;
   RecentLeast ns_per_byte_{kEnough};
-  uint64_t under_way_ = 0;  // slices
-  // Of the measurement, if there is one:
+  uint64_t under_way_ = 0;  // slices in flight
+  // Of the current measurement, if any:
   bool runs_ = false;
   MonotonicNs begin_ = 0;
   uint64_t under_way_before_ = 0;
@@ -79,33 +79,33 @@ class RateMeter {
   uint64_t bytes_ = 0;
 };
 
-// Of one lane out of this host.
+// Measures one lane out of this host.
 class LaneMeter {
  public:
-  // More bytes on the lane, of slices before it or its own, may be what a round trip waits for.
+  // With more bytes on the lane, of earlier slices or its own, the round trip may include queueing.
   static constexpr uint64_t kShortBytes = 4096;
   static constexpr int kEnough = 32;
 
-  // Null: the lane's bytes are of no interest. LIFETIME: `rate` outlives this.
+  // Null: the rate is not measured. LIFETIME: `rate` outlives this.
   explicit LaneMeter(RateMeter* rate) : rate_(rate) {}
 
-  // Behind a turn of the lane in which anything moved: the slice that it numbers next, and what was
-  // acknowledged.
+  // After a turn in which the lane moved anything: the next slice number, and the acknowledged
+  // total.
   void Look(SliceNumber next, const LaneCounters& acknowledged, MonotonicNs now);
-  // It is held back on purpose.
+  // A rate limit delays the lane.
   void Drop();
-  // It has another connection.
+  // The lane has another connection.
   void Forget();
 
-  // 0: not known.
+  // 0: unknown.
   int64_t round_trip_ns() const { return static_cast<int64_t>(round_trip_ns_.value()); }
 
  private:
   RateMeter* const rate_;
   RecentLeast round_trip_ns_{kEnough};
-  SliceNumber next_ = 0;  // as at the last look
+  SliceNumber next_ = 0;  // at the last call
   LaneCounters acknowledged_;
-  // Of a slice that was posted, and is not back:
+  // Of a posted slice that is not yet acknowledged:
   bool runs_ = false;
   MonotonicNs begin_ = 0;
   SliceNumber until_ = 0;

@@ -47,8 +47,8 @@ absl::Status LaneSet::CheckAddresses(const Strategy& strategy) const {
   for (size_t c = 0; c < strategy.channels.size(); ++c) {
     const std::string address = AddressOn(strategy.channels[c], options_.self);
     if (address.empty() || options_.access.network->HasAddress(address)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("the strategy has channel ", c, " leave from ",
-                                                   address, ", which is no address of this host"));
+    return absl::InvalidArgumentError(absl::StrCat("strategy: channel ", c, ": source address ",
+                                                   address, " is not an address of this host"));
   }
   return absl::OkStatus();
 }
@@ -176,9 +176,9 @@ absl::Status LaneSet::ReserveStaging() {
 absl::Status LaneSet::TakeMemory(uint64_t bytes) {
   if (memory_->taken + bytes > memory_->allowed) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the lanes of one communicator may take ", memory_->allowed,
-                     " bytes on a host, and ", memory_->taken,
-                     " are taken: use fewer channels or smaller slots (lanes: in mccsd's "
+        absl::StrCat("lane memory of the communicator exceeds its limit of ", memory_->allowed,
+                     " bytes per host, with ", memory_->taken,
+                     " in use: use fewer channels or smaller slots (lanes: in mccsd's "
                      "configuration)"));
   }
   memory_bytes_ += bytes;
@@ -232,7 +232,7 @@ size_t LaneSet::GiveBackStaging(const OutgoingLane& lane) {
   return staging->second->bytes();
 }
 
-// The peer may open a lane before we know that we shall need it.
+// The peer may open a lane before this host knows that it needs it.
 void LaneSet::Accept(const Preamble& preamble, std::unique_ptr<Connection> connection) {
   if (preamble.epoch != options_.strategy.epoch || preamble.to_host != options_.self ||
       !MayBe(preamble.channel, preamble.from_host)) {
@@ -292,7 +292,8 @@ bool LaneSet::held() const {
          std::ranges::any_of(outgoing_, [](const auto& lane) { return lane->held(); });
 }
 
-// ---- What it tells about itself -----------------------------------------------------------------
+// ---- Reports
+// -------------------------------------------------------------------------------------
 
 std::string LaneSet::DescribeMissing() const {
   std::vector<std::string> missing;

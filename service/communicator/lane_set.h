@@ -1,17 +1,17 @@
-// Lanes of one communicator that belong together (communicator_lanes.h says which): a table of
-// (channel, peer, direction).
+// A set of lanes of one communicator (see communicator_lanes.h): a table of (channel, peer,
+// direction).
 //
 //                    channels 0 … n−1              kMessageChannel
 //   ring neighbours  opened when the set is made   opened on first use
 //   other hosts      opened on first use           opened on first use
 //
-// The sender opens a lane: its SendTo dials, and slices may be posted at once, as far as credit
-// goes. The receiver has its end from its first ReceiveFrom or from the peer's first connection,
-// whichever comes first. What no lane uses is not allocated: slots come with the receiving end,
-// staging with the first plan that composes slices for the lane.
+// The sender opens a lane: its SendTo dials, and slices may be posted at once within the credit.
+// The receiver creates its end at its first ReceiveFrom or at the peer's first connection. Memory
+// is allocated on demand: slots with the receiving end, staging memory with the first plan that
+// composes slices for the lane.
 //
-// A host may open kMaxChannels + 1 lanes to us at most, and it has proven that it is a member. All
-// memory of a communicator's sets together is bounded by kMaxLaneMemoryBytes.
+// A peer that has authenticated itself as a member may open at most kMaxChannels + 1 lanes to this
+// host. kMaxLaneMemoryBytes limits the memory of all sets of a communicator.
 //
 // OWNER: CommunicatorLanes. THREAD: the owning engine. Never blocks after Make.
 #ifndef MCCS_SERVICE_COMMUNICATOR_LANE_SET_H_
@@ -41,7 +41,7 @@
 
 namespace mccs {
 
-// What all lanes of one communicator take on this host, in bytes of addresses.
+// Address space of all lanes of one communicator on this host, in bytes.
 struct LaneMemory {
   uint64_t taken = 0;
   uint64_t allowed = kMaxLaneMemoryBytes;
@@ -55,89 +55,87 @@ struct LaneSetOptions {
   Secret secret{};
   HostIndex self;
   std::vector<Endpoint> hosts;  // by HostIndex
-  std::string source_host;      // address that our lanes leave from; empty: the system's choice
+  std::string source_host;      // source address of our lanes; empty: the system's choice
   Strategy strategy;
-  Waker* waker = nullptr;  // when lanes that are dialled from here have something to do
-  bool messages = true;    // kMessageChannel may be used, too
-  std::shared_ptr<LaneMemory> memory = nullptr;        // null: of this set alone
-  std::shared_ptr<TenantCounters> counters = nullptr;  // null: nobody counts
+  Waker* waker = nullptr;                        // woken when lanes dialed from here have work
+  bool messages = true;                          // kMessageChannel may be used
+  std::shared_ptr<LaneMemory> memory = nullptr;  // null: for this set alone
+  std::shared_ptr<TenantCounters> counters = nullptr;  // null: not counted
   HostPacing* pacing = nullptr;                        // null: SetPace is not called
 };
 
 class LaneSet final : public LaneDirectory {
  public:
-  // Makes the lanes of the rings and starts to open those that leave this host.
-  // kResourceExhausted: no memory. As CheckAddresses, too.
+  // Creates the ring lanes and starts to open those out of this host. kResourceExhausted: no
+  // memory. Other errors: as for CheckAddresses.
   static absl::StatusOr<std::unique_ptr<LaneSet>> Make(const LaneSetOptions& options);
 
-  // Sets aside, of the memory that the communicator may have, what the rings' plans may yet take
-  // for slices that they compose. kResourceExhausted: there is not as much.
+  // Reserves the memory that the rings' plans may need to compose slices. kResourceExhausted: over
+  // the communicator's limit.
   absl::Status ReserveStaging();
 
-  // REQUIRES for all: a channel of the strategy or kMessageChannel, another host of the
+  // REQUIRES for all: a channel of the strategy or kMessageChannel, and another host of the
   // communicator.
   ~LaneSet() override;
   SendLane* SendTo(ChannelId channel, HostIndex peer) override;
   absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId channel, HostIndex peer) override;
   absl::StatusOr<MemRef> StagingTo(ChannelId channel, HostIndex peer) override;
 
-  // Whether a slice of operation `own.number` waits on a lane of the plans that is of another call
-  // than `own`: then that call. Such a slice is met by who runs a plan over its lane, but the
-  // peer's call may be run by another algorithm, over lanes that ours has no use for.
+  // Finds a slice of operation `own.number` that belongs to a call other than `own`, on any
+  // collective lane, and returns that call. The executor checks only lanes of its own plan, but the
+  // peer's call may use another algorithm and other lanes.
   std::optional<OperationSignature> CallBeside(const OperationSignature& own) const;
 
-  // `listener` hears of every lane for messages that comes from another host, those that are there
-  // already included.
+  // Calls `listener` for every incoming message lane, including existing ones.
   using MessageListener = std::function<void(HostIndex from, RecvLane& lane)>;
   void SetMessageListener(MessageListener listener);
 
-  // kInvalidArgument: the strategy's lanes would leave from an address that this host has not.
+  // kInvalidArgument: the strategy uses a source address that this host does not have.
   absl::Status CheckAddresses(const Strategy& strategy) const;
-  // Lanes out of this host go over to connections by the routes of `strategy`, each when its new
-  // one is there; slices go on as they were. REQUIRES: the rings are ours.
+  // Moves each outgoing lane to the route of `strategy` when its new connection is open. Slices
+  // continue unchanged. REQUIRES: `strategy` has the same rings.
   void MoveTo(const Strategy& strategy);
 
-  // How fast the lanes out of this host may send from now on, those that come later included.
+  // Sets the rate limits of all outgoing lanes, including later ones.
   void SetPace(const Pace& pace);
-  // One of them has something to send, and its gate alone holds it back.
+  // An outgoing lane has data to send, and its gate alone delays it.
   bool held() const;
 
-  // Gives the device the memory of the lanes back in which nothing lies; lanes that are used later
-  // take it again. It takes 0.04 ms per MiB, so one call does a part: `*next`, 0 at first, is where
-  // the next one goes on. REQUIRES: no operation runs.
+  // Returns the memory of empty lanes to the device; lanes used later allocate it again. Takes 0.04
+  // ms per MiB, so one call does a part. `*next` is the position of the next call, initially 0.
+  // REQUIRES: no operation runs.
   enum class GivenBack {
     kAll,
     kSome,  // call again
-    kNone,  // slices that were composed here are on their way yet
+    kNone,  // slices composed here are still in flight
   };
-  static constexpr size_t kGivenBackPerCall = 16 * kMiB;  // and the rest of a lane
+  static constexpr size_t kGivenBackPerCall = 16 * kMiB;  // rounded up to a whole lane
   GivenBack GiveBackMemory(size_t* next);
 
-  // An authenticated stream that a peer opened for one of our lanes. Refused (closed) when it names
-  // none that may be.
+  // Takes an authenticated stream that a peer opened for one of our lanes. Closes it if it does not
+  // name a legal lane.
   void Accept(const Preamble& preamble, std::unique_ptr<Connection> connection);
 
-  // Every lane of the rings has had its first connection.
+  // Every ring lane has had its first connection.
   bool ready() const;
-  // True when anything moved. An error: a lane that cannot be opened or restored, a peer that broke
-  // the protocol, or no memory for a lane that a peer opened.
+  // Returns true if anything moved. An error: a lane cannot be opened or restored, a peer broke the
+  // protocol, or there is no memory for a lane that a peer opened.
   absl::StatusOr<bool> Poll();
-  // All that was sent has been acknowledged, and all that came: closing loses nothing.
+  // Everything sent and received has been acknowledged: closing loses nothing.
   bool drained() const;
-  // `host` has finished everything that it takes part in and may close its lanes: a break is no
-  // loss.
+  // `host` has finished all its work and may close its lanes: a broken connection is not an error.
   void Excuse(HostIndex host);
-  // When Poll has something to do though nothing arrives.
+  // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
-  // Lanes that are not up, for texts.
+  // Names the lanes that are not up, for messages.
   std::string DescribeMissing() const;
 
-  // In the order in which they were made.
+  // In the order of creation.
   const std::vector<std::unique_ptr<OutgoingLane>>& outgoing() const { return outgoing_; }
   const std::vector<std::unique_ptr<IncomingLane>>& incoming() const { return incoming_; }
-  // Of the lanes out of this host; those of the rings first, by channel.
+  // Of the outgoing lanes; ring lanes first, by channel.
   std::vector<CommunicatorStats::Lane> Stats() const;
-  // Of all of them together, at the most; 0: not known.
+  // Highest rate of all of them together, in bit/s; 0: unknown.
   uint64_t rate_bps() const { return rate_.rate_bps(); }
 
  private:
@@ -147,22 +145,22 @@ class LaneSet final : public LaneDirectory {
 
   explicit LaneSet(const LaneSetOptions& options);
   absl::Status AddRing(ChannelId id, const ChannelStrategy& strategy);
-  // Whether a lane of `channel` with `peer` may be.
+  // Whether a lane of `channel` with `peer` is legal.
   bool MayBe(ChannelId channel, HostIndex peer) const;
   DialRoute RouteTo(ChannelId channel, HostIndex peer) const;
   OutgoingLane& Open(ChannelId channel, HostIndex peer, FirstDial first);
   absl::StatusOr<IncomingLane*> FindOrMakeIncoming(ChannelId channel, HostIndex peer);
   absl::Status TakeMemory(uint64_t bytes);
-  // How many bytes they gave back.
+  // Return the number of bytes released.
   size_t GiveBackSlots(RecvLane& lane);
   size_t GiveBackStaging(const OutgoingLane& lane);
   absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateSlots();
   size_t LaneBytes() const;
 
   const LaneSetOptions options_;
-  std::vector<ChannelStrategy> channels_;  // with the routes that hold now
+  std::vector<ChannelStrategy> channels_;  // with the current routes
   RateMeter rate_;                         // outlives the lanes
-  // In the order in which they were made: those of the rings first, so many of each.
+  // In the order of creation: ring_lanes_ ring lanes first, in each of the two.
   std::vector<std::unique_ptr<OutgoingLane>> outgoing_;
   std::vector<std::unique_ptr<IncomingLane>> incoming_;
   size_t ring_lanes_ = 0;

@@ -1,4 +1,4 @@
-// Adds what a lane has carried to its tenant's sums.
+// Adds a lane's traffic to its tenant's counters.
 //
 // OWNER: the lane's end. THREAD: the owning engine.
 #ifndef MCCS_SERVICE_COMMUNICATOR_LANE_TALLY_H_
@@ -13,10 +13,10 @@ namespace mccs {
 
 class LaneTally {
  public:
-  // Null: nobody counts. LIFETIME: `into` outlives this.
+  // Null: not counted. LIFETIME: `into` outlives this.
   explicit LaneTally(TenantCounters::Lanes* into) : into_(into) {}
 
-  // `now`: of the lane since it was made.
+  // `now`: totals of the lane since it was created.
   void Count(const LaneCounters& now) {
     if (into_ == nullptr) return;
     into_->bytes.Add(now.payload_bytes - bytes_);
@@ -24,7 +24,7 @@ class LaneTally {
     bytes_ = now.payload_bytes;
     reconnects_ = now.reconnects;
   }
-  // It has waited for this; that is over.
+  // Adds a wait that has ended.
   void CountWait(LaneWait wait, int64_t ns) {
     static_assert(static_cast<size_t>(LaneWait::kConnection) + 1 == kLaneWaits);
     if (into_ != nullptr) into_->wait_ns[static_cast<size_t>(wait)].Add(static_cast<uint64_t>(ns));

@@ -1,4 +1,4 @@
-// How long a lane has been kept from sending, by reason.
+// How long a lane was blocked from sending, by reason.
 //
 // OWNER: the OutgoingLane. THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_COMMUNICATOR_LANE_WAITS_H_
@@ -16,8 +16,8 @@ namespace mccs {
 
 class LaneWaits {
  public:
-  // From now on it waits for this; what it waited for until now counts. Reads the clock at changes
-  // alone.
+  // Starts a wait for `wait` and counts the previous one. Reads the clock only if the reason
+  // changes.
   void Turn(LaneWait wait, const Clock& clock, LaneTally& tally) {
     if (wait == wait_) return;
     const MonotonicNs now = clock.Now();
@@ -28,7 +28,7 @@ class LaneWaits {
     wait_ = wait;
     since_ = now;
   }
-  // Up to `now`, the wait that is going on included.
+  // Until `now`, including the current wait.
   int64_t TotalNs(LaneWait wait, MonotonicNs now) const {
     return ns_[Index(wait)] + (wait == wait_ ? now - since_ : 0);
   }

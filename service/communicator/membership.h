@@ -1,5 +1,4 @@
-// Who belongs to a communicator: the hosts in their order, the ranks of each, and which host is
-// ours.
+// Members of a communicator: the hosts in order, the ranks of each, and the index of this host.
 #ifndef MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_H_
 #define MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_H_
 
@@ -15,7 +14,7 @@
 
 namespace mccs {
 
-// Ranks of one communicator.
+// Maximum number of ranks of one communicator.
 inline constexpr int kMaxRanks = 1 << 20;
 
 struct Membership {
@@ -31,22 +30,22 @@ struct Membership {
   std::string HostNames(const std::vector<HostIndex>& hosts) const;
 };
 
-// What this host knows of its communicator before the roster comes.
+// What this host knows of its communicator before the roster arrives.
 struct RosterExpectation {
-  CommId id;            // of the unique id
-  bool any_id = false;  // the id may be used again: the rendezvous gave another name
+  CommId id;            // from the unique id
+  bool any_id = false;  // the rendezvous assigned another id, because the unique id may be reused
   std::string tenant;
-  std::string host;   // this one's name
-  Endpoint endpoint;  // where peers reach it
+  std::string host;   // this host's name
+  Endpoint endpoint;  // where peers connect to it
   int ranks = 0;
   std::vector<Rank> locals;  // ranks of this host
 };
 
-// What the roster says, if it can be: it comes from a daemon that a tenant's unique id named, which
-// may be anybody. kDataLoss with the reason otherwise.
+// Validates and converts a roster. It comes from the daemon that a tenant's unique id names, which
+// may be an impostor. kDataLoss with the reason if it is invalid.
 absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectation& expected);
 
-// How the controller hears of it. `id` names the communicator, `strategy` is the one in force.
+// For the controller. `strategy`: the current one.
 CommunicatorInfo Describe(const Membership& members, CommId id, const Strategy& strategy);
 
 }  // namespace mccs

@@ -54,7 +54,7 @@ absl::StatusOr<OffspringPlace> PlaceWithout(const Membership& parent, const Pare
                                             Rank self, std::vector<int32_t> excluded, int64_t nth) {
   const int ranks = parent.layout.rank_count();
   std::sort(excluded.begin(), excluded.end());
-  if (excluded.empty()) return absl::InvalidArgumentError("no ranks are excluded");
+  if (excluded.empty()) return absl::InvalidArgumentError("the list of excluded ranks is empty");
   if (excluded.front() < 0 || excluded.back() >= ranks) {
     return absl::InvalidArgumentError(
         absl::StrCat("rank ", excluded.front() < 0 ? excluded.front() : excluded.back(),
@@ -66,9 +66,9 @@ absl::StatusOr<OffspringPlace> PlaceWithout(const Membership& parent, const Pare
   const auto below = std::lower_bound(excluded.begin(), excluded.end(), self.value());
   if (below != excluded.end() && *below == self.value()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "rank ", self.value(), " excludes itself: ranks that are excluded do not call"));
+        "rank ", self.value(), " excludes itself: only the remaining ranks make the call"));
   }
-  int first = 0;  // of those that stay
+  int first = 0;  // rank of the new rank 0
   while (first < static_cast<int>(excluded.size()) && excluded[first] == first) ++first;
   std::vector<int64_t> facts = {nth};
   facts.insert(facts.end(), excluded.begin(), excluded.end());

@@ -1,6 +1,6 @@
-// Communicators that come of another one: who is in them, and the id that their ranks meet under.
-// Ids and secrets follow from the parent's secret and from what its ranks agree on, so that nobody
-// has to make them up and tell the others.
+// Communicators derived from another one (split, shrink, grow): their ranks, and the id by which
+// the ranks meet. Ids and secrets are derived from the parent's secret and from what its ranks
+// agree on, so no messages are needed.
 #ifndef MCCS_SERVICE_COMMUNICATOR_OFFSPRING_H_
 #define MCCS_SERVICE_COMMUNICATOR_OFFSPRING_H_
 
@@ -18,7 +18,7 @@
 
 namespace mccs {
 
-// What a rank gives to ncclCommSplit.
+// The arguments of a rank to ncclCommSplit.
 struct SplitChoice {
   int32_t color = 0;
   int32_t key = 0;
@@ -26,35 +26,35 @@ struct SplitChoice {
 };
 
 // The parent's ranks of `color` in the order of the new communicator: by key, then by rank.
-// `choices` by the parent's rank.
+// `choices`: by the parent's rank.
 std::vector<Rank> RanksOfColor(std::span<const SplitChoice> choices, int32_t color);
 
-// The parent whose secret and name all its ranks' daemons know.
+// Id and secret of the parent; the daemons of all its ranks know them.
 struct Parentage {
   wire::Secret secret;
   CommId id;
 };
-// The id of the offspring that `kind` ("split") and `facts` tell from its siblings. It names no
-// meeting place.
+// The id of the derived communicator that `kind` ("split") and `facts` distinguish from its
+// siblings. It names no rendezvous address.
 wire::UniqueId DeriveId(const Parentage& parent, std::string_view kind,
                         std::span<const int64_t> facts);
 
-// Where a rank of the parent stands in an offspring that ranks join one by one: its id names the
-// host of rank 0 as the meeting place.
+// The id and rank of a parent's rank in a derived communicator that ranks join one by one. The id
+// names the host of rank 0 as the rendezvous.
 struct OffspringPlace {
   wire::UniqueId id{};
   int ranks = 0;
   Rank rank;
 };
-// The offspring without the `excluded`, the n-th with this list. Errors: kInvalidArgument for a
-// list that cannot be: empty, a rank twice, out of range, all of them, `self` among them.
+// The n-th communicator without this list of `excluded` ranks. kInvalidArgument if the list is
+// empty, contains duplicates, `self` or ranks out of range, or names all ranks.
 absl::StatusOr<OffspringPlace> PlaceWithout(const Membership& parent, const Parentage& of,
                                             Rank self, std::vector<int32_t> excluded, int64_t nth);
-// The id of the n-th larger communicator that the parent's ranks go on in.
+// The id of the n-th larger communicator that the parent's ranks join.
 wire::UniqueId IdOfGrown(const Membership& parent, const Parentage& of, int64_t nth);
 
-// The roster of the communicator `id` of the parent's `ranks`, in that order: the hosts keep the
-// parent's order.
+// The roster of the derived communicator `id` with these ranks of the parent, in this order. The
+// hosts keep the parent's order.
 peer::Roster RosterOf(const Membership& parent, std::span<const Rank> ranks, CommId id);
 
 }  // namespace mccs

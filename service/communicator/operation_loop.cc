@@ -8,11 +8,11 @@
 namespace mccs {
 namespace {
 
-// Small operations that one communicator may finish before the others get their turn.
+// Small operations that one communicator may complete in one turn, for fairness.
 constexpr int kOperationsPerTurn = 8;
 
-// A call was checked when it was posted, by what its rank says of the communicator. Before a plan
-// gets its addresses it is checked again, by the layout that the plan is made for.
+// A posted call was validated against its rank's own view of the communicator. It is validated
+// again against the plan's layout before the plan gets its addresses.
 absl::Status CheckShape(const PostedOperation& call, int ranks) {
   const bool has_root = call.root.value() >= 0 && call.root.value() < ranks;
   if (has_root && call.count <= kMaxCallBytes / SizeOf(call.type) / static_cast<uint64_t>(ranks)) {
@@ -23,7 +23,7 @@ absl::Status CheckShape(const PostedOperation& call, int ranks) {
                                                  " cannot run among ", ranks, " ranks"));
 }
 
-// REQUIRES: CheckShape was ok.
+// REQUIRES: CheckShape(call, ranks) is OK.
 absl::Status CheckBuffers(const PostedOperation& call, Rank rank, int ranks) {
   const Sides sides =
       SidesOf(call.kind, call.count, static_cast<uint64_t>(ranks), rank == call.root);
@@ -32,9 +32,9 @@ absl::Status CheckBuffers(const PostedOperation& call, Rank rank, int ranks) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      std::string(Name(call.kind)), " with count ", call.count, ": rank ", rank.value(), " gives ",
-      call.input_bytes, " bytes of input and ", call.output_bytes, " of output, among ", ranks,
-      " ranks it takes ", sides.input * size, " and ", sides.output * size));
+      std::string(Name(call.kind)), " with count ", call.count, ": rank ", rank.value(), " has ",
+      call.input_bytes, " bytes of input and ", call.output_bytes, " of output, with ", ranks,
+      " ranks it needs ", sides.input * size, " and ", sides.output * size));
 }
 
 std::unique_ptr<Executor> MakeExecutor(Device& device, LaneDirectory& lanes,
@@ -82,7 +82,7 @@ absl::StatusOr<double> OperationLoop::EstimateUs(const EstimatedCall& call) {
 absl::StatusOr<bool> OperationLoop::Poll() {
   absl::StatusOr<bool> moved = Advance();
   if (!moved.ok()) {
-    work_.reset();  // It will not end.
+    work_.reset();  // It will not complete.
   } else if (*moved && work_.has_value() && account_->CountsWork()) {
     account_->Moved(clock_.Now());
   }
@@ -93,7 +93,7 @@ absl::StatusOr<bool> OperationLoop::Advance() {
   bool moved = false;
   for (int i = 0; i < kOperationsPerTurn; ++i) {
     if (!executor_->running()) {
-      // All that is behind the boundary runs under the other strategy: who owns us goes over first.
+      // Operations after the boundary run under the other strategy: the owner switches first.
       if (change_.Due(completed_)) return moved;
       MCCS_ASSIGN_OR_RETURN(bool started, TryStart());
       if (!started) return moved;
@@ -112,13 +112,13 @@ absl::StatusOr<bool> OperationLoop::Advance() {
     }
     Complete();
     moved = true;
-    // Where its Tenant may have no more at work, another communicator's turn comes first.
+    // When the tenant's quota limits its operations, another communicator's turn comes first.
     if (account_ != nullptr && account_->CountsWork()) return moved;
   }
   return moved;
 }
 
-// Posted and captured ones take turns where both are ready.
+// Posted and captured collectives alternate if both are ready.
 absl::StatusOr<bool> OperationLoop::TryStart() {
   state_ = LoopState::kIdle;
   held_until_ = std::numeric_limits<MonotonicNs>::max();
@@ -152,12 +152,12 @@ absl::StatusOr<bool> OperationLoop::TryStart(uint64_t key) {
   if (reached == Reached::kByAll) {
     state_ = LoopState::kWaitingReady;
   } else if (reached != Reached::kByNobody && state_ == LoopState::kIdle) {
-    state_ = LoopState::kWaitingRanks;  // or for the leader's word
+    state_ = LoopState::kWaitingRanks;  // or for the leader's decision
   }
   return false;
 }
 
-// Of all local ranks. A captured collective is looked at when the first of them has reached it.
+// Over all local ranks: a captured collective counts once any of them has reached it.
 absl::StatusOr<uint64_t> OperationLoop::NextCaptured(uint64_t after) const {
   uint64_t next = 0;
   for (const LocalRank& local : ranks_) {
@@ -273,15 +273,15 @@ void OperationLoop::Complete() {
   state_ = LoopState::kIdle;
 }
 
-// A posted one counts before captured ones that some ranks have reached: of those not all need to
-// be the next operation.
+// A posted collective takes precedence over captured ones that some ranks have reached, because not
+// all of those need to be the next operation.
 OperationLoop::Outlook OperationLoop::Look() const {
   const auto called = [&](uint64_t key) {
     Outlook outlook;
     for (const LocalRank& local : ranks_) {
       if (local.port == nullptr) continue;
       const auto call = CallOf(local, key);
-      if (!call.ok()) continue;  // The loop will find it, and fail.
+      if (!call.ok()) continue;  // The loop will find the error and fail.
       if (*call == nullptr) {
         outlook.absent.push_back(local.rank);
         continue;
@@ -307,9 +307,9 @@ absl::Status OperationLoop::CheckOtherLanes() const {
 absl::Status OperationLoop::Mismatch(Rank rank, const OperationSignature& theirs,
                                      const std::string& whose,
                                      const OperationSignature& other) const {
-  return absl::FailedPreconditionError(absl::StrCat("calls do not fit together: rank ",
-                                                    rank.value(), " calls ", Describe(theirs), ", ",
-                                                    whose, " calls ", Describe(other)));
+  return absl::FailedPreconditionError(absl::StrCat("mismatched collectives: rank ", rank.value(),
+                                                    " calls ", Describe(theirs), ", ", whose,
+                                                    " calls ", Describe(other)));
 }
 
 }  // namespace mccs

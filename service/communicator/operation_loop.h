@@ -1,6 +1,6 @@
-// The sequence of operations of one communicator on this host: an operation starts when every local
-// rank has posted it and its inputs are ready, and the one before it is done. Or when the replay of
-// a captured one has come to every local rank, and it is its turn (decided_order.h).
+// The sequence of operations of one communicator on this host. An operation starts when every local
+// rank has posted it, its inputs are ready, and the previous one is complete. A captured operation
+// starts when every local rank has reached its replay and decided_order.h allows it.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_OPERATION_LOOP_H_
@@ -27,16 +27,16 @@
 
 namespace mccs {
 
-// Why the loop does nothing right now; decides how the engine may wait.
+// Why the loop is not running an operation; decides how the engine may wait.
 enum class LoopState : uint8_t {
   kIdle,          // no local rank has posted anything
-  kWaitingRanks,  // some have, others will wake us when they do
-  kWaitingReady,  // all have; a stream must still write its ready word, and rings no bell
-  kWaitingQuota,  // all is there; others of the Tenant must end first, and ring no bell
+  kWaitingRanks,  // some have; the others wake the loop when they post
+  kWaitingReady,  // all have; a stream must still write its ready word, without a doorbell
+  kWaitingQuota,  // all is ready; the tenant's quota delays it; its release sends no wake-up
   kRunning,
 };
 
-// What it waits for has to be looked for.
+// The condition it waits for sends no wake-up and must be polled.
 inline bool RingsNoBell(LoopState state) {
   return state == LoopState::kWaitingReady || state == LoopState::kWaitingQuota;
 }
@@ -50,56 +50,57 @@ class OperationLoop {
     StrategyChange* change;
     WorkTally* tally;
     const Clock* clock;
-    TenantAccount* account = nullptr;  // of the ranks' Tenant; null: nobody counts
+    TenantAccount* account = nullptr;  // of the ranks' tenant; null: not accounted
   };
-  // `ranks` by LocalIndex; they and the parts outlive the loop.
+  // `ranks`: by LocalIndex. LIFETIME: ranks and parts outlive the loop.
   OperationLoop(const Parts& parts, Layout layout, HostIndex self, const Strategy& strategy,
                 std::span<const LocalRank> ranks);
 
-  // From the next operation on. The same lanes as before: algorithms alone are chosen otherwise.
-  // REQUIRES: none runs, and quiescent(). LIFETIME: `lanes`, until the next call or the loop's end.
+  // Switches to `strategy` from the next operation on. With unchanged lanes, only the choice of
+  // algorithms changes.
+  // REQUIRES: no operation runs, and quiescent().
+  // LIFETIME: `lanes`, until the next call or the end of the loop.
   void GoOver(const Strategy& strategy, LaneSet& lanes);
 
-  // Moves operations on: at most a few small ones per call, so that communicators take turns. True
-  // when anything moved. An error ends the communicator: calls that do not fit together
-  // (kFailedPrecondition), a bad record (kInvalidArgument).
+  // Advances operations, at most a few small ones per call, so that communicators share the engine.
+  // Returns true if anything moved. An error ends the communicator: mismatched collectives
+  // (kFailedPrecondition), an invalid record (kInvalidArgument).
   absl::StatusOr<bool> Poll();
 
   // Of a call that is not posted.
   absl::StatusOr<double> EstimateUs(const EstimatedCall& call);
 
-  // What the local ranks do about the operation that runs or comes next.
+  // The progress of the local ranks in the current or next operation.
   struct Outlook {
-    std::string call;  // empty: none has called it
+    std::string call;  // empty: no rank has called it
     std::vector<Rank> absent;
-    std::vector<Rank> late;  // called it, but the stream has not come to it
+    std::vector<Rank> late;  // called it, but their stream has not reached it
   };
   Outlook Look() const;
 
   LoopState state() const { return state_; }
-  // Operations completed on this host; the running one has the next number.
+  // Operations completed on this host; the current one has the next number.
   uint64_t completed() const { return completed_; }
   uint64_t bytes() const { return bytes_; }
-  // As the first local rank gave them, from when the call starts on.
+  // Options of the first local rank, counted when the call starts.
   const CallsWithOptions& with_options() const { return with_options_; }
-  // A local rank waits in an operation that is not complete: after it, the departure of a rank
-  // matters.
+  // A local rank waits in an incomplete operation, so the departure of a rank matters.
   bool wants_more() const { return state_ != LoopState::kIdle; }
-  // No memory of a tenant is in the device's or a lane's hands.
+  // Neither the device nor a lane holds memory of a tenant.
   bool quiescent() const { return executor_->quiescent(); }
   bool running() const { return executor_->running(); }
-  // When Poll has something to do though nothing arrives.
+  // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const { return held_until_; }
-  // The last operation that was started.
+  // Number of the last operation that was started.
   uint64_t started() const { return completed_ + (running() ? 1 : 0); }
 
  private:
-  // How far the local ranks are with one collective that could be next.
+  // Progress of the local ranks to one candidate for the next collective.
   enum class Reached : uint8_t { kByNobody, kBySome, kByAll, kReady };
 
   absl::StatusOr<bool> Advance();
   absl::StatusOr<bool> TryStart();
-  // Looks at the collective, and starts it where it is ready and allowed.
+  // Starts the collective if it is ready and allowed.
   absl::StatusOr<bool> TryStart(uint64_t key);
   absl::StatusOr<Reached> LookAt(uint64_t key);
   absl::StatusOr<uint64_t> NextCaptured(uint64_t after) const;
@@ -107,7 +108,7 @@ class OperationLoop {
   absl::Status Start(uint64_t key);
   absl::Status Bind(const PostedOperation& call);
   void Complete();
-  // A peer's slice of another call, on a lane that this operation does not use.
+  // Checks for a peer's slice of another call on a lane that this operation does not use.
   absl::Status CheckOtherLanes() const;
   absl::Status Mismatch(Rank rank, const OperationSignature& theirs, const std::string& whose,
                         const OperationSignature& other) const;
@@ -129,17 +130,17 @@ class OperationLoop {
   uint64_t bytes_ = 0;
   CallsWithOptions with_options_;
 
-  OperationSignature signature_;               // of the running operation
-  uint64_t key_ = kPosted;                     // likewise; between operations that of the last one
-  std::vector<const PostedOperation*> calls_;  // that LookAt has found, by LocalIndex
-  // Held until the next one is built: the executor's runners know a program again by its address.
+  OperationSignature signature_;               // of the current operation
+  uint64_t key_ = kPosted;                     // of the current or last operation
+  std::vector<const PostedOperation*> calls_;  // found by LookAt, by LocalIndex
+  // Held until the next plan is built: the runners identify a program by its address.
   std::shared_ptr<const Plan> plan_;
   OperationBinding binding_;
   std::optional<Geometry> geometry_;
   std::vector<RankMemory> memory_;  // by LocalIndex
-  // Of an operation that is held back for its Tenant's quota.
+  // For an operation delayed by its tenant's quota.
   MonotonicNs held_until_ = std::numeric_limits<MonotonicNs>::max();
-  std::optional<TenantWork> work_;  // while one runs, and somebody counts
+  std::optional<TenantWork> work_;  // while one runs and is accounted
 };
 
 }  // namespace mccs

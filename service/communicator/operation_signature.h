@@ -1,5 +1,5 @@
-// What all ranks must agree on for one operation. It travels as the tag of every slice, so that
-// calls that do not fit together are found before a byte is reduced, without a round trip.
+// What all ranks must agree on for one operation. It is the tag of every slice, so mismatched
+// collectives are detected before a byte is reduced, without a round trip.
 #ifndef MCCS_SERVICE_COMMUNICATOR_OPERATION_SIGNATURE_H_
 #define MCCS_SERVICE_COMMUNICATOR_OPERATION_SIGNATURE_H_
 
@@ -15,7 +15,7 @@ namespace mccs {
 //   0        8        16     20     21     22      23        24       32
 //   | number | count  | root | kind | type | redop | 0       | 0      |
 struct OperationSignature {
-  uint64_t number = 0;  // of the communicator, from 1
+  uint64_t number = 0;  // in the communicator, from 1
   uint64_t count = 0;
   int32_t root = 0;
   OpKind kind = OpKind::kNone;

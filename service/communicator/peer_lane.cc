@@ -13,7 +13,7 @@ namespace {
 
 constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 constexpr int64_t kDialAgainNs = 50 * kNsPerMs;
-// A lane that works on its old connection is in no hurry.
+// The lane still works on its old connection, so retries are slow.
 constexpr int64_t kMoveAgainNs = kNsPerSec;
 
 absl::Status Named(const absl::Status& lane, ChannelId channel, const Endpoint& peer) {
@@ -23,7 +23,8 @@ absl::Status Named(const absl::Status& lane, ChannelId channel, const Endpoint& 
 
 }  // namespace
 
-// ---- Patience -----------------------------------------------------------------------------------
+// ---- Timeout
+// -------------------------------------------------------------------------------------
 
 absl::Status LanePatience::Check(const absl::Status& lane, MonotonicNs now) {
   if (lane.ok()) {
@@ -39,7 +40,8 @@ MonotonicNs LanePatience::deadline() const {
   return waiting() ? broken_at_ + kLanePatienceNs : kNever;
 }
 
-// ---- Out of this host ---------------------------------------------------------------------------
+// ---- Outgoing
+// ------------------------------------------------------------------------------------
 
 OutgoingLane::OutgoingLane(const PeerAccess& access, const DialOptions& dial, FirstDial first,
                            std::unique_ptr<SendLane> lane, LaneTally tally, RateMeter* rate)
@@ -70,7 +72,7 @@ DialOptions OutgoingLane::OptionsOfMove() const {
   return options;
 }
 
-// True when the lane has come to another route, or turns to one.
+// Returns true if the lane has moved or has started to move.
 bool OutgoingLane::PollMove() {
   const MonotonicNs now = access_.clock->Now();
   if (move_dial_ == nullptr) {
@@ -93,8 +95,8 @@ bool OutgoingLane::PollMove() {
   return true;
 }
 
-// Whoever holds the port may be a lane that waits for ours, itself or by way of others: so ours
-// gives its own up, for one of the system's choice, before it tries again.
+// The port may belong to a lane that waits, directly or through others, for this lane's port. So
+// this lane first moves to a port of the system's choice.
 bool OutgoingLane::CannotMove(const absl::Status& why) {
   cannot_move_ = why;
   move_dial_.reset();
@@ -164,7 +166,7 @@ absl::Status OutgoingLane::Poll(bool* moved) {
   const absl::Status status = Trouble();
   if (absl::IsUnavailable(status) && dial_ == nullptr && now >= dial_again_at_) {
     StartDial();
-    *moved = true;  // It may have failed already, and no byte will say so.
+    *moved = true;  // The dial may have failed already, without a further event.
   }
   if (absl::Status over = patience_.Check(status, now); !over.ok()) {
     return Named(over, channel(), options_.route.to);
@@ -196,7 +198,7 @@ absl::StatusOr<bool> OutgoingLane::PollDial() {
   return true;
 }
 
-// Its port is busy: another lane of ours has it that is about to end, or another program.
+// The port is busy: another lane of ours that is about to end has it, or another program.
 void OutgoingLane::BeginElsewhere(const absl::Status& why) {
   if (!move_to_.has_value()) {
     move_to_ = options_.route;
@@ -221,7 +223,7 @@ MonotonicNs OutgoingLane::NextDeadline() const {
   if (move_to_.has_value()) {
     next = std::min(next, move_dial_ != nullptr ? move_dial_->deadline() : move_again_at_);
   }
-  // A first dial has its own patience, what comes after it the lane's.
+  // The first dial has its own deadline; later ones use the lane's.
   if (!patience_.waiting()) {
     return !attached_ && dial_ != nullptr ? std::min(next, dial_->deadline()) : next;
   }
@@ -260,7 +262,8 @@ std::string OutgoingLane::DescribeState(const absl::Status& status) const {
                       " towards ", ToString(to), ": ", std::string(cannot_move_.message()));
 }
 
-// ---- Into this host -----------------------------------------------------------------------------
+// ---- Incoming
+// ------------------------------------------------------------------------------------
 
 IncomingLane::IncomingLane(const Clock& clock, const LaneOrigin& origin,
                            std::unique_ptr<DeviceMemory> slots, std::unique_ptr<RecvLane> lane,

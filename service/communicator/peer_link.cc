@@ -44,7 +44,7 @@ void PeerLink::Send(const peer::Message& message) {
   if (outgoing_.size() - sent_ > kMaxPeerBacklogBytes) {
     status_ = absl::ResourceExhaustedError(
         absl::StrCat("peer ", ToString(remote()), " does not read: ", outgoing_.size() - sent_,
-                     " bytes wait for it"));
+                     " bytes are queued"));
   }
   Poll();
 }
@@ -79,7 +79,7 @@ absl::StatusOr<std::optional<peer::Message>> PeerLink::Receive() {
   if (length > most) {
     return status_ = absl::DataLossError(absl::StrCat("peer ", ToString(remote()),
                                                       " announces a message of ", length,
-                                                      " bytes; ", most, " are allowed"));
+                                                      " bytes; at most ", most, " are allowed"));
   }
   while (incoming_.size() < kPrefixBytes + length) {
     const size_t before = incoming_.size();
@@ -95,8 +95,8 @@ absl::StatusOr<std::optional<peer::Message>> PeerLink::Receive() {
   return message;
 }
 
-// Reads what is there, at most kReadBytes. A write that failed does not hide what the peer had said
-// before the stream broke: its last words often tell why.
+// Reads available data, at most kReadBytes. After a failed write it still returns what the peer
+// sent before the stream broke, which often contains the reason.
 absl::Status PeerLink::Fill() {
   if (!connection_->readable()) return status_;
   const size_t before = incoming_.size();

@@ -1,6 +1,6 @@
-// The plans of one communicator under one strategy. A plan is built on first use and kept, as jobs
-// repeat themselves; of a program that changes its roots all the time, the kMaxCachedPlans used
-// last. Also says by which algorithm a call runs.
+// The plans of one communicator under one strategy. A plan is built on first use and cached. If a
+// program keeps changing its roots, only the kMaxCachedPlans most recently used plans stay. Also
+// chooses the algorithm of a call.
 //
 // OWNER: OperationLoop. THREAD: the owning engine.
 #ifndef MCCS_SERVICE_COMMUNICATOR_PLAN_CACHE_H_
@@ -19,8 +19,8 @@
 
 namespace mccs {
 
-// More than the kinds of calls of any job we know, with a root per rank of a host or two. A plan
-// takes some kilobytes per host of the ring, a megabyte on a thousand hosts.
+// Enough for the calls of known jobs, with a root per rank of one or two hosts. A plan takes a few
+// KiB per host of the ring: about 1 MiB for 1,000 hosts.
 inline constexpr size_t kMaxCachedPlans = 64;
 
 class PlanCache {
@@ -37,18 +37,18 @@ class PlanCache {
   PlanCache(const PlanCache&) = delete;
   PlanCache& operator=(const PlanCache&) = delete;
 
-  // The algorithm of a call whose count comes to so many bytes: the same on all hosts.
-  // REQUIRES: a kind that has plans.
+  // The algorithm of a call with `bytes` bytes of count; the same on all hosts.
+  // REQUIRES: `kind` has plans.
   Algorithm AlgorithmFor(OpKind kind, uint64_t bytes) { return chooser_.Choose(kind, bytes); }
-  // The plan for `key`; the one used longest ago makes room for a new one. Who runs a plan holds
-  // it: it then outlives its place in the cache, and the cache.
+  // The plan for `key`; a new plan replaces the least recently used one. A plan outlives its place
+  // in the cache, and the cache, while its user holds it.
   absl::StatusOr<std::shared_ptr<const Plan>> GetOrBuild(const PlanKey& key);
 
   size_t size() const { return by_use_.size(); }
   const Layout& layout() const { return layout_; }
 
  private:
-  using ByUse = std::list<std::shared_ptr<const Plan>>;  // the last used in front
+  using ByUse = std::list<std::shared_ptr<const Plan>>;  // most recently used first
 
   const Layout layout_;
   const ChannelOrders orders_;

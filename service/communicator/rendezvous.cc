@@ -15,7 +15,7 @@
 namespace mccs {
 namespace {
 
-// Often enough that an init with a time-out of a second can name the missing ranks.
+// Short enough that an init with a timeout of 1 s can name the missing ranks.
 constexpr int64_t kReportEveryNs = 200 * kNsPerMs;
 
 peer::Message RefusedMessage(const absl::Status& why) {
@@ -41,14 +41,14 @@ wire::UniqueId Rendezvous::MakeId(const Endpoint& advertised, const std::string&
 
 void Rendezvous::Adopt(const wire::UniqueId& id, const std::string& tenant) {
   std::unique_ptr<Meeting>& place = meetings_[CommId(id.comm_id)];
-  if (place != nullptr) return;  // A second rank of this host brought the same id.
+  if (place != nullptr) return;  // A second rank of this host joined with the same id.
   place = std::make_unique<Meeting>();
   place->guessable = id.guessable != 0;
   place->maker = tenant;
   std::copy(std::begin(id.secret), std::end(id.secret), place->secret.begin());
   std::list<CommId>& unused = unused_[tenant];
   place->unused = unused.insert(unused.end(), CommId(id.comm_id));
-  // An id costs a few hundred bytes; who makes them without end loses its own.
+  // An id costs a few hundred bytes; a tenant that creates too many loses its oldest ones.
   if (unused.size() <= kMaxUnusedIdsPerTenant) return;
   meetings_.erase(unused.front());
   unused.pop_front();
@@ -62,7 +62,8 @@ std::optional<Secret> Rendezvous::SecretOf(CommId id) const {
 
 void Rendezvous::Accept(CommId id, std::unique_ptr<Connection> connection) {
   auto it = meetings_.find(id);
-  if (it == meetings_.end()) return;  // Ended since the handshake; the closed stream says so.
+  if (it == meetings_.end())
+    return;  // It ended after the handshake; closing the stream notifies the peer.
   Meeting& meeting = *it->second;
   if (meeting.guests.size() >= kMaxGuests) return;
   if (gathering_.insert(id).second) {
@@ -92,7 +93,7 @@ bool Rendezvous::Poll() {
   return PollFarewells() || moved;
 }
 
-// The other end closes once it has read; until then the last message may still be on its way.
+// The peer closes the link when it has read the last message, which may be in flight until then.
 bool Rendezvous::PollFarewells() {
   bool moved = false;
   std::erase_if(farewells_, [&](const Farewell& farewell) {
@@ -125,20 +126,20 @@ bool Rendezvous::PollMeeting(CommId id, Meeting& meeting) {
       if ((*message)->has_join()) {
         Take(id, meeting, *guest, (*message)->join());
       } else if (guest->ranks.empty()) {
-        gone = true;  // It has nothing to say before it has joined.
+        gone = true;  // It may not send anything else before it has joined.
         break;
       } else if ((*message)->has_failed()) {
-        // It gives up: its own words say more than that it is gone.
+        // It withdraws: its own message says more than a broken link.
         Refuse(id, meeting,
                StatusFromPeer((*message)->failed().error_code(), (*message)->failed().text()));
       } else {
-        Refuse(id, meeting,
-               Rejected(guest->name, **message,
-                        absl::DataLossError("a guest of a rendezvous does not send it")));
+        Refuse(
+            id, meeting,
+            Rejected(guest->name, **message, absl::DataLossError("not legal from a joining host")));
       }
     }
     gone |= guest->link == nullptr;
-    if (gone && guest->ranks.empty()) {  // It brought nobody: no loss.
+    if (gone && guest->ranks.empty()) {  // It registered no rank, so nothing is lost.
       guest = meeting.guests.erase(guest);
       continue;
     }
@@ -163,8 +164,8 @@ void Rendezvous::Take(CommId id, Meeting& meeting, Guest& guest, const peer::Joi
   if (meeting.guessable && join.tenant() != meeting.maker && guest.ranks.empty()) {
     TurnAway(guest,
              absl::PermissionDeniedError(absl::StrCat(
-                 "the NCCL_COMM_ID of communicator ", FormatCommId(id), " names a job of tenant ",
-                 meeting.maker, ": start another one elsewhere")));
+                 "NCCL_COMM_ID of communicator ", FormatCommId(id), " belongs to a job of tenant ",
+                 meeting.maker, ": use another address or port")));
     return;
   }
   if (absl::Status status = CheckJoin(meeting, guest, join); !status.ok()) {
@@ -191,19 +192,18 @@ absl::Status Rendezvous::CheckJoin(const Meeting& meeting, const Guest& guest,
   const int rank = member.rank();
   if (join.ByteSizeLong() > kMaxJoinBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("rank ", rank, " says more about itself than fits: ", join.ByteSizeLong(),
-                     " bytes, ", kMaxJoinBytes, " do"));
+        absl::StrCat("rank ", rank, " sends too much data about itself: ", join.ByteSizeLong(),
+                     " bytes, at most ", kMaxJoinBytes, " are allowed"));
   }
   const std::string who =
       absl::StrCat("rank ", rank, " (process ", member.process(), " on host ", join.host(), ")");
   if (join.ranks() < 1 || join.ranks() > kMaxRanks || rank < 0 || rank >= join.ranks()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(who, " does not fit a communicator of ", join.ranks(), " ranks"));
+        absl::StrCat(who, " is out of range for a communicator of ", join.ranks(), " ranks"));
   }
   if (!meeting.joined.empty() && join.ranks() != meeting.ranks) {
-    return absl::InvalidArgumentError(absl::StrCat(who, " says that the communicator has ",
-                                                   join.ranks(), " ranks, others say ",
-                                                   meeting.ranks));
+    return absl::InvalidArgumentError(absl::StrCat(who, " joins with ", join.ranks(),
+                                                   " ranks, other ranks with ", meeting.ranks));
   }
   if (!meeting.joined.empty() && join.tenant() != meeting.tenant) {
     return absl::PermissionDeniedError(absl::StrCat(who, " belongs to tenant ", join.tenant(),
@@ -217,9 +217,8 @@ absl::Status Rendezvous::CheckJoin(const Meeting& meeting, const Guest& guest,
         " and process ", member.process(), " on host ", join.host()));
   }
   if (guest.ranks.size() >= kMaxLocalRanks) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(who, " is one too many: ", kMaxLocalRanks,
-                     " ranks of one communicator can be on one host"));
+    return absl::InvalidArgumentError(absl::StrCat(who, " exceeds the limit: ", kMaxLocalRanks,
+                                                   " ranks of one communicator per host"));
   }
   for (const auto& [other_rank, other] : guest.ranks) {
     const bool same_gpu = other.gpu().uuid() == join.gpu().uuid();
@@ -232,7 +231,7 @@ absl::Status Rendezvous::CheckJoin(const Meeting& meeting, const Guest& guest,
   return absl::OkStatus();
 }
 
-// Names the first few only: the size is what a tenant said, and may be a million.
+// Names only a few ranks: the size is the tenant's claim and may be a million.
 void Rendezvous::TellMissing(Meeting& meeting) {
   meeting.next_report = clock_.Now() + kReportEveryNs;
   meeting.told_joined = meeting.joined.size();
@@ -250,7 +249,7 @@ void Rendezvous::TellMissing(Meeting& meeting) {
 }
 
 void Rendezvous::SendRoster(CommId id, Meeting& meeting) {
-  std::erase_if(meeting.guests, [&](Guest& guest) {  // Connected, but brought no rank.
+  std::erase_if(meeting.guests, [&](Guest& guest) {  // Connected, but without a rank.
     return guest.ranks.empty();
   });
   std::vector<Position> positions;
@@ -262,8 +261,8 @@ void Rendezvous::SendRoster(CommId id, Meeting& meeting) {
   }
   peer::Message message;
   peer::Roster* roster = message.mutable_roster();
-  // A guessable id may be used again while the first communicator lives: each gets a name of its
-  // own.
+  // A guessable id may be reused while the first communicator still exists, so each gets a unique
+  // id.
   roster->set_comm_id(meeting.guessable ? random_.NextU64() : id.value());
   roster->set_tenant(meeting.tenant);
   roster->set_name(meeting.comm_name);

@@ -1,12 +1,11 @@
-// Where the ranks of a communicator find each other: the daemon that made the unique id. It
-// collects who has joined, tells the others who is missing, and when all are there sends every
-// daemon the roster.
+// The rendezvous of a communicator's ranks, at the daemon that made the unique id. It collects the
+// ranks, reports the missing ones, and when all have joined sends the roster to every daemon.
 //
-//   MakeId ─► kCollecting ──all ranks joined──► roster sent, meeting forgotten
+//   MakeId ─► kCollecting ──all ranks joined──► roster sent, meeting removed
 //                  │
-//                  └── a rank that cannot be (twice, out of range, another size, another tenant),
-//                      or a daemon that gives up or leaves with ranks ──► refused with a text,
-//                      meeting forgotten
+//                  └── an invalid rank (duplicate, out of range, another size, another tenant),
+//                      or a daemon that withdraws or disconnects with ranks ──► all get an error
+//                      message, meeting removed
 //
 // OWNER: the daemon. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_RENDEZVOUS_H_
@@ -33,13 +32,13 @@
 
 namespace mccs {
 
-// Ids of one tenant that nobody has used yet; beyond this many its oldest is forgotten.
+// Unused ids of one tenant; beyond this number its oldest one is removed.
 inline constexpr size_t kMaxUnusedIdsPerTenant = 4096;
-// Daemons that one meeting listens to.
+// Maximum number of daemons in one meeting.
 inline constexpr size_t kMaxGuests = 8192;
-// What a guest may say about one rank: nobody's names are longer.
+// Maximum size of the data about one rank.
 inline constexpr size_t kMaxJoinBytes = 4096;
-// How long a guest may take to read the last message of a meeting.
+// How long a joining host may take to read the last message of a meeting.
 inline constexpr int64_t kMeetingFarewellNs = 10 * kNsPerSec;
 
 class Rendezvous {
@@ -47,28 +46,28 @@ class Rendezvous {
   Rendezvous(Random& random, const Clock& clock, Log& log)
       : random_(random), clock_(clock), log_(log) {}
 
-  // A fresh id for `tenant`, whose ranks will meet here. `advertised`: where other daemons reach
-  // this one.
+  // Creates an id for `tenant`, whose ranks will meet here. `advertised`: where other daemons
+  // connect to this one.
   wire::UniqueId MakeId(const Endpoint& advertised, const std::string& tenant);
-  // An id that was derived elsewhere (NCCL_COMM_ID) and whose ranks shall meet here.
+  // Registers an id that was derived elsewhere (NCCL_COMM_ID) and whose ranks meet here.
   void Adopt(const wire::UniqueId& id, const std::string& tenant);
 
-  // The secret of a meeting, for the handshake; nothing when no such meeting is open.
+  // The secret of a meeting, for the handshake; nothing if there is no such meeting.
   std::optional<Secret> SecretOf(CommId id) const;
 
-  // A daemon that proved to know the secret of meeting `id`.
+  // Takes a daemon that has proven to know the secret of meeting `id`.
   void Accept(CommId id, std::unique_ptr<Connection> connection);
 
-  // True when anything moved.
+  // Returns true if anything moved.
   bool Poll();
-  // When Poll has something to do even if no byte arrives; the far future when never.
+  // The next time at which Poll has work even if nothing arrives; never if there is none.
   MonotonicNs NextDeadline() const;
 
-  // Ids whose ranks have not all met.
+  // Number of ids whose ranks have not all met.
   size_t meetings() const { return meetings_.size(); }
 
  private:
-  // A daemon that has proven itself, and the ranks that it brought so far.
+  // An authenticated daemon and the ranks that it has registered so far.
   struct Guest {
     explicit Guest(std::unique_ptr<PeerLink> l) : link(std::move(l)) {}
     std::unique_ptr<PeerLink> link;
@@ -81,13 +80,13 @@ class Rendezvous {
     Secret secret{};
     bool guessable = false;
     std::string maker;                   // the tenant that asked for the id
-    std::list<CommId>::iterator unused;  // valid while nobody has come
-    int ranks = 0;                       // size; known with the first join, as are the names
+    std::list<CommId>::iterator unused;  // valid while nobody has joined
+    int ranks = 0;                       // size; known from the first join, like the names
     std::string tenant, comm_name;
     std::list<Guest> guests;
     absl::flat_hash_map<int, const Guest*> joined;  // by rank
-    size_t told_joined = 0;       // joined.size() when the guests last heard who is missing
-    MonotonicNs next_report = 0;  // when they hear it next, if that has changed
+    size_t told_joined = 0;       // joined.size() at the last report of missing ranks
+    MonotonicNs next_report = 0;  // time of the next report, if joined has changed
     bool over = false;
   };
   struct Farewell {
@@ -98,8 +97,8 @@ class Rendezvous {
   bool PollMeeting(CommId id, Meeting& meeting);
   void Take(CommId id, Meeting& meeting, Guest& guest, const peer::Join& join);
   absl::Status CheckJoin(const Meeting& meeting, const Guest& guest, const peer::Join& join) const;
-  // Refuses one guest that has brought nobody; its link is null afterwards. Any tenant can guess an
-  // id from NCCL_COMM_ID, and must not end the meeting of the tenant that it was made for.
+  // Rejects one host that has not registered a rank; its link is null afterwards. Any tenant can
+  // guess an id from NCCL_COMM_ID, and must not end another tenant's meeting.
   void TurnAway(Guest& guest, const absl::Status& why);
   void TellMissing(Meeting& meeting);
   void SendRoster(CommId id, Meeting& meeting);
@@ -110,9 +109,9 @@ class Rendezvous {
   const Clock& clock_;
   Log& log_;
   absl::flat_hash_map<CommId, std::unique_ptr<Meeting>> meetings_;
-  std::set<CommId> gathering_;                       // meetings to which somebody has come
-  std::map<std::string, std::list<CommId>> unused_;  // the others by tenant, the oldest first
-  std::vector<Farewell> farewells_;  // links whose last message may still be on its way
+  std::set<CommId> gathering_;                       // meetings with at least one host
+  std::map<std::string, std::list<CommId>> unused_;  // the others by tenant, oldest first
+  std::vector<Farewell> farewells_;  // links whose last message may still be in flight
 };
 
 }  // namespace mccs

@@ -1,5 +1,4 @@
-// What a communicator reports to the controller about itself: at changes, and now and then while it
-// works.
+// Reports a communicator's state to the controller: on changes, and periodically while it works.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_REPORTER_H_
@@ -21,18 +20,18 @@ struct WorkDone {
   uint64_t operations = 0;
   uint64_t bytes = 0;
   CallsWithOptions with_options;
-  uint64_t captured_groups = 0;  // not done, but to be done at any time
+  uint64_t captured_groups = 0;  // in live graphs: may run at any time
 };
 
 class Reporter {
  public:
-  // LIFETIME: all of them outlive this.
+  // LIFETIME: all arguments outlive this.
   Reporter(const CommunicatorEnvironment& environment, const Formation& formation,
            const WorkTally& tally, const ActivityLog& activity)
       : env_(environment), formation_(formation), tally_(tally), activity_(activity) {}
 
-  // Why the controller's last proposal did not come into force, and the newest epoch that was given
-  // up: part of reports from here on.
+  // Sets why the controller's last proposal was not applied, and the newest rejected epoch. All
+  // later reports include them.
   void SetChangeTrouble(const std::string& why, Epoch refused) {
     change_trouble_ = why;
     refused_epoch_ = refused;
@@ -40,20 +39,19 @@ class Reporter {
   const std::string& change_trouble() const { return change_trouble_; }
   Epoch refused_epoch() const { return refused_epoch_; }
 
-  // Reports at once. A communicator that never had a strategy is nobody's business.
-  // `held_up`: who waits for whom, where an operation does not get on.
+  // Reports at once. Does nothing if the communicator never had a strategy. `held_up`: which ranks
+  // wait for which, if an operation stalls.
   void Report(const WorkDone& work, const absl::Status& failure, const std::string& held_up = "");
   // Reports if there is news and the last report is old enough.
   void Poll(const WorkDone& work, const std::string& held_up);
   MonotonicNs NextDeadline(uint64_t operations) const;
 
-  // The communicator is no more. `failure` OK: it was destroyed. Also of one that failed before it
-  // had a strategy: it may have been announced.
+  // The communicator has ended. `failure` OK: it was destroyed. Also called for one that failed
+  // before it had a strategy, because it may have been announced.
   void End(const absl::Status& failure);
 
  private:
-  // Of an operation that takes long, lanes are told as it gets on: who looks at them would see them
-  // stand still.
+  // A long operation counts as news while it runs, so that its lanes' progress is visible.
   bool HasNews(uint64_t operations) const {
     return operations != reported_operations_ || activity_.busy();
   }

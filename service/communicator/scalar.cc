@@ -11,9 +11,9 @@ uint64_t EncodeSmall(double value, int exponent_bits, int mantissa_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   int exponent;
   std::frexp(value, &exponent);                 // value = f × 2^exponent, 0.5 ≤ f < 1
-  exponent = std::max(exponent - 1, 1 - bias);  // below it, the type's subnormals
+  exponent = std::max(exponent - 1, 1 - bias);  // below: the type's subnormals
   // In units of the last place: at most mantissa_bits + 1 bits, or the next power of two. nearbyint
-  // rounds ties to even; a carry out of the mantissa runs into the exponent, which is just right.
+  // rounds ties to even; a carry out of the mantissa correctly increments the exponent.
   const double units = std::nearbyint(std::ldexp(value, mantissa_bits - exponent));
   const uint64_t significand = static_cast<uint64_t>(units);
   return (static_cast<uint64_t>(exponent + bias - 1) << mantissa_bits) + significand;

@@ -1,4 +1,4 @@
-// A number as the bits of an element type: the scale of an average.
+// Encodes a number in an element type: the scale of an average.
 #ifndef MCCS_SERVICE_COMMUNICATOR_SCALAR_H_
 #define MCCS_SERVICE_COMMUNICATOR_SCALAR_H_
 
@@ -9,7 +9,7 @@
 namespace mccs {
 
 // `value` in the low bytes, rounded once to the nearest value of `type`, ties to even.
-// REQUIRES: IsFloat(type); 0 < value ≤ 1, no smaller than the type's least subnormal rounds to.
+// REQUIRES: IsFloat(type); 0 < value ≤ 1, and not below what rounds to the smallest subnormal.
 uint64_t EncodeScalar(DataType type, double value);
 
 }  // namespace mccs

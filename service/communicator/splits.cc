@@ -16,9 +16,9 @@ absl::Status Splits::Add(Call call) {
   const auto pending = std::count_if(waiting_.begin(), waiting_.end(),
                                      [&](const Waiting& w) { return w.call.rank == call.rank; });
   if (static_cast<size_t>(pending) >= kMaxPendingSplits) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("rank ", call.rank.value(), " has called ncclCommSplit ", pending,
-                     " times without the other ranks, which is the limit"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "rank ", call.rank.value(), " has reached the limit of pending ncclCommSplit calls: ",
+        pending, " await the other ranks"));
   }
   peer::Message message;
   peer::SplitCall* split = message.mutable_split_call();
@@ -73,7 +73,7 @@ absl::Status Splits::Hear(const StarMessage& heard) {
     MCCS_RETURN_IF_ERROR(CheckCall(heard.from, message.split_call()));
     return Count(message.split_call());
   }
-  if (leads()) return absl::DataLossError("this host leads: it alone decides about splits");
+  if (leads()) return absl::DataLossError("not legal for the leader, which is this host");
   if (message.has_split_table()) return TakeTable(message.split_table());
   if (message.has_split_failed()) {
     const peer::SplitFailed& failed = message.split_failed();
@@ -87,13 +87,13 @@ absl::Status Splits::CheckCall(HostIndex from, const peer::SplitCall& call) {
   const bool exists = call.rank() >= 0 && call.rank() < layout.rank_count();
   if (!leads() || !exists || layout.HostOf(Rank(call.rank())) != from) {
     return absl::DataLossError(absl::StrCat("host ", formation_.members->HostName(from),
-                                            " splits for rank ", call.rank(),
-                                            ", which is not one of its own"));
+                                            " sent a split for rank ", call.rank(),
+                                            ", which is not one of its ranks"));
   }
   const uint64_t next = ++called_[Rank(call.rank())];
   if (call.number() == next) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("rank ", call.rank(), " calls its split #", call.number(),
-                                          " where #", next, " is next"));
+  return absl::DataLossError(
+      absl::StrCat("rank ", call.rank(), " sent split #", call.number(), ", expected #", next));
 }
 
 // ---- The leader ---------------------------------------------------------------------------------
@@ -110,8 +110,8 @@ absl::Status Splits::Count(const peer::SplitCall& call) {
   }
   auto& choice = tally.choices[static_cast<size_t>(call.rank())];
   if (choice.has_value() || tallies_.size() > kMaxPendingSplits) {
-    return absl::DataLossError(absl::StrCat("rank ", call.rank(), " says that it calls its split #",
-                                            call.number(), ", which cannot be"));
+    return absl::DataLossError(absl::StrCat("rank ", call.rank(), " sent split #", call.number(),
+                                            " twice or beyond the limit"));
   }
   choice = SplitChoice{call.color(), call.key()};
   if (--tally.missing > 0) return absl::OkStatus();
@@ -146,11 +146,12 @@ void Splits::TellFailure(uint64_t number, const absl::Status& why) {
 
 absl::Status Splits::TakeTable(const peer::SplitTable& table) {
   auto refuse = [&](const auto&... why) {
-    return absl::DataLossError(absl::StrCat("the table of split #", table.number(), " ", why...));
+    return absl::DataLossError(
+        absl::StrCat("invalid table of split #", table.number(), ": ", why...));
   };
   if (static_cast<size_t>(table.colors_size()) != ranks() ||
       static_cast<size_t>(table.keys_size()) != ranks()) {
-    return refuse("has ", table.colors_size(), " colors for ", ranks(), " ranks");
+    return refuse(table.colors_size(), " colors for ", ranks(), " ranks");
   }
   std::vector<SplitChoice> choices;
   for (int r = 0; r < table.colors_size(); ++r) {
@@ -162,7 +163,7 @@ absl::Status Splits::TakeTable(const peer::SplitTable& table) {
     if (waiting.number != table.number()) continue;
     const SplitChoice& choice = choices[static_cast<size_t>(waiting.call.rank.value())];
     if (choice != waiting.call.choice) {
-      return refuse("is not what rank ", waiting.call.rank.value(), " said");
+      return refuse("it differs from the call of rank ", waiting.call.rank.value());
     }
     Seat& seat = seats.emplace_back(Seat{.port = waiting.call.port,
                                          .request = waiting.call.request,
@@ -181,7 +182,7 @@ absl::Status Splits::TakeTable(const peer::SplitTable& table) {
   }
   const Membership& members = *formation_.members;
   if (seats.size() != members.layout.hosts[static_cast<size_t>(members.self.value())].size()) {
-    return refuse("came before all ranks of this host had called");
+    return refuse("not all ranks of this host have called");
   }
   std::erase_if(waiting_, [&](const Waiting& w) { return w.number == table.number(); });
   std::ranges::move(seats, std::back_inserter(seats_));

@@ -1,12 +1,12 @@
-// ncclCommSplit, on one host of the communicator that is split: every rank's color and key go to
-// the leader; when all have called, the leader tells all of them to all, and each host finds the
-// groups of its own ranks.
+// ncclCommSplit, on one host of the communicator that is split. The leader collects every rank's
+// color and key and sends the complete table to all hosts. Each host derives the groups of its own
+// ranks.
 //
-//   rank calls ─► SplitCall ─► leader: all there ─► SplitTable ─► Seats, which the table of
-//                                                                 communicators carries out
+//   rank calls ─► SplitCall ─► leader: all ranks ─► SplitTable ─► Seats, which the table of
+//                                                                 communicators applies
 //
-// The leader alone decides whether a split succeeds. One that a rank is missing for fails on all
-// hosts when any rank leaves.
+// Only the leader decides whether a split succeeds. If any rank leaves, a split that still lacks a
+// rank fails on all hosts.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_SPLITS_H_
@@ -26,15 +26,15 @@
 
 namespace mccs {
 
-// Splits that one rank may have called and that others have not.
+// Splits that one rank may have called ahead of the other ranks.
 inline constexpr size_t kMaxPendingSplits = 64;
 
-// What came of a rank's request for another communicator.
+// Result of a rank's request for another communicator.
 struct Seat {
-  RankPort* port = nullptr;         // hears of it; null: the rank has left
-  uint64_t request = 0;             // the port's name for it
+  RankPort* port = nullptr;         // receives the result; null: the rank has left
+  uint64_t request = 0;             // the port's request number
   absl::Status status;              // why there is none
-  std::optional<JoinRequest> join;  // nothing, though all is well: the rank has no color
+  std::optional<JoinRequest> join;  // nothing although `status` is OK: the rank gave no color
   std::string left_because;
 };
 
@@ -45,25 +45,25 @@ class Splits {
     Rank rank;
     uint64_t request = 0;
     SplitChoice choice;
-    JoinRequest join;  // lacks id, rank, size and roster
+    JoinRequest join;  // without id, rank, size and roster
   };
 
   // LIFETIME: `formation` outlives this.
   Splits(const Formation& formation, const wire::Secret& secret)
       : formation_(formation), secret_(secret) {}
 
-  // A local rank's call. Its Seat comes later. REQUIRES: the formation has members and star.
+  // Adds a local rank's call. Its Seat follows later. REQUIRES: the formation has members and star.
   absl::Status Add(Call call);
 
-  // Messages of other hosts about splits. An error: they break the protocol.
+  // Handles other hosts' messages about splits. An error: they broke the protocol.
   absl::Status Hear(const StarMessage& heard);
 
-  // The rank behind `port` does not want what it asked for any more (`request` 0: all of it). The
-  // others count on it, so its seat will still be there, without a port.
+  // The rank of `port` no longer wants its request (0: all of them). The other ranks count on it,
+  // so its result is still created, without a port.
   void Abandon(RankPort* port, uint64_t request, const std::string& why);
-  // A rank of the communicator has left, here or elsewhere.
+  // A rank of the communicator has left, here or on another host.
   void RankLeft(const absl::Status& why);
-  // Nothing that is pending succeeds.
+  // Fails all pending requests.
   void Fail(const absl::Status& why);
 
   std::vector<Seat> TakeSeats() { return std::exchange(seats_, {}); }
@@ -84,7 +84,7 @@ class Splits {
     std::shared_ptr<const peer::Roster> roster;
   };
 
-  // Of another host: its own ranks', each numbered one after the other.
+  // Checks another host's message: only its own ranks, each numbered consecutively.
   absl::Status CheckCall(HostIndex from, const peer::SplitCall& call);
   absl::Status Count(const peer::SplitCall& call);
   absl::Status TakeTable(const peer::SplitTable& table);
@@ -96,9 +96,9 @@ class Splits {
 
   const Formation& formation_;
   const wire::Secret secret_;
-  std::map<Rank, uint64_t> called_;    // splits that each rank has called, as this host knows
-  std::vector<Waiting> waiting_;       // local ranks'
-  std::map<uint64_t, Tally> tallies_;  // leader, by number
+  std::map<Rank, uint64_t> called_;    // number of splits called by each rank, as known here
+  std::vector<Waiting> waiting_;       // calls of local ranks
+  std::map<uint64_t, Tally> tallies_;  // leader: by number
   absl::Status rank_left_;             // leader: why no further split can succeed
   std::vector<Seat> seats_;
 };

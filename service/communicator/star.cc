@@ -9,7 +9,7 @@
 namespace mccs {
 namespace {
 
-// Before its link stands, a member has little to say: that it failed.
+// Messages queued before the link is open; a member then has little to send except its failure.
 constexpr size_t kMaxOutbox = 16;
 
 bool ConcernsAll(const peer::Message& message) {
@@ -19,7 +19,7 @@ bool ConcernsAll(const peer::Message& message) {
 }  // namespace
 
 void Star::Accept(std::unique_ptr<Connection> connection) {
-  if (strangers_.size() >= links_.size()) return;  // More than there are hosts: drop it.
+  if (strangers_.size() >= links_.size()) return;  // More links than hosts: drop it.
   strangers_.push_back(std::make_unique<PeerLink>(std::move(connection), kMaxHelloBytes));
 }
 

@@ -1,5 +1,5 @@
-// The control links of one running communicator: every member daemon speaks with the leader, the
-// daemon of rank 0, and the leader passes on what concerns all.
+// The control links of one running communicator. Every member daemon has a link to the leader, the
+// daemon of rank 0, and the leader forwards what concerns all.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_STAR_H_
@@ -17,7 +17,7 @@
 
 namespace mccs {
 
-// A message and the host that it came from.
+// A message and its source host.
 struct StarMessage {
   HostIndex from;
   peer::Message message;
@@ -31,34 +31,34 @@ class Star {
   Star(HostIndex self, HostIndex leader, int hosts, std::unique_ptr<Dial> dial)
       : self_(self), leader_(leader), links_(hosts), dial_(std::move(dial)) {}
 
-  // The longest message that links take from now on. Before any is linked.
+  // Maximum message size of all links. Call before any is open.
   void Limit(uint32_t most_bytes) { most_bytes_ = most_bytes; }
 
   bool leads() const { return self_ == leader_; }
   HostIndex leader() const { return leader_; }
 
-  // The leader's side of a member that dialled; it says who it is with its first message (Hello).
+  // The leader takes a member's link; the member's first message (Hello) identifies it.
   void Accept(std::unique_ptr<Connection> connection);
 
-  // To all other hosts: a member's goes to the leader, who passes it on.
+  // Sends to all other hosts. A member sends to the leader, which forwards.
   void Broadcast(const peer::Message& message);
-  // Waits for the link, if it is still being opened.
+  // Queues the message while the link is being opened.
   void SendToLeader(const peer::Message& message);
 
-  // The next message for this host; nothing when none has come. kUnavailable: host `lost()` is
-  // gone.
+  // The next message for this host; nothing if none has arrived. kUnavailable: the link to host
+  // `lost()` has ended.
   absl::StatusOr<std::optional<StarMessage>> Receive();
   HostIndex lost() const { return lost_; }
 
-  // Every other host is linked (leader), or the leader is (member).
+  // The leader: every other host is linked. A member: the leader is linked.
   bool complete() const;
-  // Hosts that are not linked yet, for texts.
+  // Hosts that are not linked yet, for messages.
   std::vector<HostIndex> Unlinked() const;
 
-  // A host that took its leave: that its link ends is no loss.
+  // `host` has left: the end of its link is not an error.
   void Excuse(HostIndex host);
   bool Excused(HostIndex host) const { return links_[host.value()].excused; }
-  // The leader: every other host took its leave or is gone.
+  // The leader: every other host has left or is disconnected.
   bool alone() const;
 
   bool Poll();
@@ -75,7 +75,7 @@ class Star {
   const HostIndex self_;
   const HostIndex leader_;
   std::vector<Spoke> links_;  // by HostIndex; a member uses the leader's only
-  std::vector<std::unique_ptr<PeerLink>> strangers_;  // dialled, Hello not read yet
+  std::vector<std::unique_ptr<PeerLink>> strangers_;  // connected, Hello not read yet
   uint32_t most_bytes_ = kMaxPeerMessageBytes;
   std::unique_ptr<Dial> dial_;
   std::vector<peer::Message> outbox_;  // of a member whose link is being opened

@@ -8,7 +8,7 @@ namespace {
 
 using Body = peer::Message::BodyCase;
 
-// Who may send a message, and to a host in which phase.
+// Which role may send a message, and in which phase of the receiver.
 struct Turn {
   bool leader = false;
   bool member = false;
@@ -53,7 +53,7 @@ Turn TurnOf(Body body) {
     case Body::kWaiting:
     case Body::kRefused:
     case Body::kRoster:
-    case Body::kHello:  // or the first of this one, which the star takes
+    case Body::kHello:  // or the first message of this one, which the star handles
     case Body::BODY_NOT_SET:
       break;
   }
@@ -109,18 +109,18 @@ std::string NameOf(const peer::Message& message) {
 absl::Status CheckTurn(const peer::Message& message, bool from_leader, StarPhase phase) {
   const Turn turn = TurnOf(message.body_case());
   if (!(from_leader ? turn.leader : turn.member)) {
-    return absl::DataLossError(from_leader ? "a leader does not send it on this link"
-                                           : "a member does not send it on this link");
+    return absl::DataLossError(from_leader ? "not legal from a leader on this link"
+                                           : "not legal from a member on this link");
   }
   if (IsIn(turn, phase)) return absl::OkStatus();
   return absl::DataLossError(
-      absl::StrCat("out of turn, the communicator is ", Name(phase), " on this host"));
+      absl::StrCat("unexpected while the communicator is ", Name(phase), " on this host"));
 }
 
 absl::Status Rejected(const std::string& host, const peer::Message& message,
                       const absl::Status& why) {
   const bool ours = !absl::IsDataLoss(why) && !absl::IsInvalidArgument(why);
-  if (ours) return why;  // such as no memory for lanes
+  if (ours) return why;  // e.g. no memory for lanes
   const std::string text = absl::StrCat("message rejected: host ", host, " sent ", NameOf(message),
                                         ": ", std::string(why.message()));
   return StatusFromPeer(static_cast<uint32_t>(absl::StatusCode::kDataLoss), text);

@@ -1,6 +1,6 @@
-// Which messages of proto/peer.proto a control link may carry, from whom and when. A tenant may
-// play leader or member of its communicator itself: what no daemon sends is an error of that
-// communicator.
+// Which messages of proto/peer.proto a control link may carry, from which role and in which phase.
+// A tenant may impersonate the leader or a member of its communicator: an illegal message fails
+// that communicator.
 #ifndef MCCS_SERVICE_COMMUNICATOR_STAR_TURNS_H_
 #define MCCS_SERVICE_COMMUNICATOR_STAR_TURNS_H_
 
@@ -16,27 +16,26 @@ enum class StarPhase : uint8_t {
   kLinking,  // the leader has not sent the strategy
   kOpening,  // lanes are being opened
   kActive,
-  kEnded,  // failed or closed: what was sent before the sender knew still arrives
+  kEnded,  // failed or closed; earlier messages may still arrive
 };
 
 // "strategy_change.hold", "departed", "empty message".
 std::string NameOf(const peer::Message& message);
 
-// OK when a leader (a member, where `from_leader` is false) may send this kind of message to a host
-// in this phase. kDataLoss otherwise. What the message says is for its reader to check.
+// OK if a leader (a member if `from_leader` is false) may send this kind of message in this phase;
+// else kDataLoss. The receiving component checks the contents.
 absl::Status CheckTurn(const peer::Message& message, bool from_leader, StarPhase phase);
 
-// The error of a communicator whose host `host` sent `message`, when reading it gave `why`:
-// kDataLoss that names both where the message is to blame (kDataLoss, kInvalidArgument), else
-// `why`.
+// The error of a communicator after handling `message` of `host` failed with `why`. If the message
+// is at fault (kDataLoss, kInvalidArgument): kDataLoss that names host and message; else `why`.
 absl::Status Rejected(const std::string& host, const peer::Message& message,
                       const absl::Status& why);
 
-// Operations that two hosts of a communicator may be apart. Lanes keep hosts together, except in
-// calls that move no bytes; no host gets as far ahead as this.
+// Maximum distance in operations between two hosts of a communicator. Lanes keep hosts together,
+// except in calls that move no bytes; no host gets this far ahead.
 inline constexpr uint64_t kMaxOperationsApart = uint64_t{1} << 40;
 
-// Whether operation `number` is one that a peer can have started when this host has started `here`.
+// Whether a peer can have started operation `number` when this host has started `here`.
 constexpr bool IsPlausible(uint64_t number, uint64_t here) {
   return number <= here || number - here <= kMaxOperationsApart;
 }

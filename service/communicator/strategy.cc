@@ -15,7 +15,7 @@ size_t PositionOf(const ChannelStrategy& channel, HostIndex host) {
                              channel.ring.begin());
 }
 
-// 0: no numeric address, or the wildcard.
+// 0: not a numeric address, or the wildcard.
 int FamilyOf(const std::string& address) {
   if (address == "0.0.0.0" || address == "::") return 0;
   in6_addr parsed;
@@ -35,11 +35,11 @@ absl::Status ValidateAddresses(const ChannelStrategy& channel, size_t index) {
   for (const std::string& address : channel.addresses) {
     if (FamilyOf(address) == 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat("strategy: channel ", index, ": '", address, "' is no numeric address"));
+          absl::StrCat("strategy: channel ", index, ": '", address, "' is not a numeric address"));
     }
     if (FamilyOf(address) != FamilyOf(channel.addresses.front())) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "strategy: channel ", index, " has addresses of IPv4 and of IPv6, which reach no other"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("strategy: channel ", index, " mixes IPv4 and IPv6 addresses"));
     }
   }
   return absl::OkStatus();
@@ -49,7 +49,7 @@ absl::Status ValidateAddresses(const ChannelStrategy& channel, size_t index) {
 absl::Status ValidateOtherLanes(const ChannelStrategy& channel, size_t index) {
   const int hosts = static_cast<int>(channel.ring.size());
   const auto known = [&](HostIndex host) { return host.value() >= 0 && host.value() < hosts; };
-  // Each lane once: what more there is costs time for nothing.
+  // Each lane at most once, which also bounds the time of this check.
   if (channel.other_lanes.size() > channel.ring.size() * channel.ring.size()) {
     return absl::InvalidArgumentError(absl::StrCat("strategy: channel ", index, " has ",
                                                    channel.other_lanes.size(),
@@ -68,18 +68,18 @@ absl::Status ValidateOtherLanes(const ChannelStrategy& channel, size_t index) {
                                                      " among the other lanes ", why));
     };
     if (!known(lane.from) || !known(lane.to) || lane.from == lane.to) {
-      return refuse(absl::StrCat("is none between two of ", hosts, " hosts"));
+      return refuse(absl::StrCat("is not between two of ", hosts, " hosts"));
     }
     const size_t from = position[static_cast<size_t>(lane.from.value())];
     if (channel.ring[(from + 1) % channel.ring.size()] == lane.to) {
-      return refuse("is one of the ring, which has its source ports elsewhere");
+      return refuse("is a ring lane: set its port in source_ports");
     }
     seen.emplace_back(lane.from, lane.to);
   }
   std::sort(seen.begin(), seen.end());
   if (std::adjacent_find(seen.begin(), seen.end()) != seen.end()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("strategy: channel ", index, " names one of its other lanes twice"));
+        absl::StrCat("strategy: channel ", index, " lists one of its other lanes twice"));
   }
   return absl::OkStatus();
 }
@@ -89,7 +89,7 @@ absl::Status ValidateChannel(const ChannelStrategy& channel, size_t index, int h
   for (HostIndex host : channel.ring) {
     if (host.value() < 0 || host.value() >= hosts || seen[host.value()]) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "strategy: ring of channel ", index, " is no permutation of the ", hosts, " hosts"));
+          "strategy: ring of channel ", index, " is not a permutation of the ", hosts, " hosts"));
     }
     seen[host.value()] = true;
   }
@@ -106,7 +106,7 @@ absl::Status ValidateChannel(const ChannelStrategy& channel, size_t index, int h
   return ValidateOtherLanes(channel, index);
 }
 
-// Of the lanes with one peer: slots to receive into, and staging for what goes out.
+// Lane memory for one peer: receive slots and staging memory.
 uint64_t PeerBytes(const Strategy& strategy) {
   return 2 * strategy.channels.size() * strategy.lanes.slots * uint64_t{strategy.lanes.slot_bytes};
 }
@@ -115,38 +115,39 @@ uint64_t PeerBytes(const Strategy& strategy) {
 
 absl::Status ValidateStrategy(const Strategy& strategy, int hosts) {
   if (strategy.epoch == Epoch(0)) {
-    return absl::InvalidArgumentError("strategy: epoch 0; they begin with 1");
+    return absl::InvalidArgumentError("strategy: epoch 0: epochs start at 1");
   }
   const auto is_control = [](unsigned char c) { return c < ' '; };
   if (strategy.origin.size() > kMaxOriginBytes ||
       std::any_of(strategy.origin.begin(), strategy.origin.end(), is_control)) {
     return absl::InvalidArgumentError(absl::StrCat("strategy: origin of ", strategy.origin.size(),
-                                                   " bytes; one line of at most ", kMaxOriginBytes,
-                                                   " works"));
+                                                   " bytes: expected one line of at most ",
+                                                   kMaxOriginBytes, " bytes"));
   }
   if (strategy.channels.empty() || strategy.channels.size() > kMaxChannels) {
     return absl::InvalidArgumentError(absl::StrCat("strategy: ", strategy.channels.size(),
-                                                   " channels; 1 to ", kMaxChannels, " work"));
+                                                   " channels: expected 1 to ", kMaxChannels));
   }
   if (strategy.lanes.slots < 2 || strategy.lanes.slots > kMaxLaneSlots) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "strategy: ", strategy.lanes.slots, " slots per lane; 2 to ", kMaxLaneSlots, " work"));
+        "strategy: ", strategy.lanes.slots, " slots per lane: expected 2 to ", kMaxLaneSlots));
   }
   if (strategy.lanes.slot_bytes < kMinSlotBytes || strategy.lanes.slot_bytes > kMaxSlotBytes) {
     return absl::InvalidArgumentError(absl::StrCat("strategy: slots of ", strategy.lanes.slot_bytes,
-                                                   " bytes; ", kMinSlotBytes, " to ", kMaxSlotBytes,
-                                                   " work"));
+                                                   " bytes: expected ", kMinSlotBytes, " to ",
+                                                   kMaxSlotBytes, " bytes"));
   }
   const uint64_t memory = PeerBytes(strategy);
   if (hosts > 1 && memory > kMaxLaneMemoryBytes) {
     return absl::InvalidArgumentError(absl::StrCat("strategy: lanes with ", memory,
-                                                   " bytes of memory per host; ",
+                                                   " bytes of memory per host: at most ",
                                                    kMaxLaneMemoryBytes, " are allowed"));
   }
-  if (strategy.skew >= strategy.lanes.slots) {  // The plans' proof against deadlock (plan_check.h).
+  if (strategy.skew >=
+      strategy.lanes.slots) {  // Deadlock freedom of plans depends on it (plan_check.h).
     return absl::InvalidArgumentError(absl::StrCat("strategy: skew ", strategy.skew, " with ",
                                                    strategy.lanes.slots,
-                                                   " slots per lane; it must be less"));
+                                                   " slots per lane: it must be lower"));
   }
   if (absl::Status s = ValidateChoice(strategy.algorithms); !s.ok()) {
     return absl::InvalidArgumentError(

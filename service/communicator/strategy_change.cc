@@ -18,16 +18,17 @@ StrategyChange::StrategyChange(const Options& options, Strategy first)
       .hosts = options_.hosts, .left_after = options_.left_after, .name_of = options_.name_of});
 }
 
-// ---- What the communicator asks -----------------------------------------------------------------
+// ---- Interface to the communicator
+// ---------------------------------------------------------------
 
 void StrategyChange::Propose(const Strategy& strategy) {
   if (!leader_.has_value()) return;
   const absl::Status taken = leader_->Propose(strategy, strategy_);
   if (taken.ok()) return;
   trouble_ = std::string(taken.message());
-  // What is too late says nothing of what came before it.
+  // An outdated proposal does not affect the status of an earlier one.
   if (strategy.epoch > leader_->Newest(strategy_)) refused_ = strategy.epoch;
-  options_.log->Error("communicator ", options_.name, ": the controller's ", trouble_);
+  options_.log->Error("communicator ", options_.name, ": rejected the controller's ", trouble_);
 }
 
 bool StrategyChange::Allows(uint64_t number) const {
@@ -42,7 +43,7 @@ bool StrategyChange::Due(uint64_t completed) const {
 absl::Status StrategyChange::GoOver() {
   if (phase_ != Phase::kCommitted) {
     return absl::FailedPreconditionError(
-        absl::StrCat("change of strategy: no boundary in state ", Name(phase_)));
+        absl::StrCat("strategy change: no boundary in state ", Name(phase_)));
   }
   if (!keeps_lanes_) MCCS_RETURN_IF_ERROR(options_.lanes->Adopt());
   strategy_ = std::move(next_);
@@ -61,21 +62,21 @@ std::string StrategyChange::Describe() const {
     case Phase::kNone:
       return "";
     case Phase::kOpening:
-      return to("opens its lanes");
+      return to("opening lanes");
     case Phase::kOpened:
-      return to("its lanes are open, waits for other hosts");
+      return to("lanes are open, waiting for other hosts");
     case Phase::kRefused:
     case Phase::kBroken:
-      return to("cannot open its lanes: ", std::string(opened_.message()));
+      return to("cannot open lanes: ", std::string(opened_.message()));
     case Phase::kHeld:
     case Phase::kAnswered:
-      return to("starts nothing more, waits for the leader's word");
+      return to("holding operations, waiting for the leader");
     case Phase::kCommitted:
-      return to("begins after operation #", boundary_);
+      return to("starts after operation #", boundary_);
     case Phase::kDraining:
-      return to("in force, the old lanes still carry something");
+      return to("active, draining the old lanes");
     case Phase::kDrained:
-      return to("in force, waits for the leader's word to close the old lanes");
+      return to("active, waiting for the leader to close the old lanes");
   }
   return "";
 }
@@ -86,13 +87,13 @@ absl::StatusOr<bool> StrategyChange::Hear(const StarMessage& heard) {
   const peer::Message& message = heard.message;
   if (message.has_strategy_change()) {
     if (leader_.has_value() || heard.from != options_.star->leader()) {
-      return absl::DataLossError("it does not come from the leader");
+      return absl::DataLossError("not legal from a member");
     }
     if (!HasLeft()) MCCS_RETURN_IF_ERROR(Obey(message.strategy_change()));
     return true;
   }
   if (!message.has_strategy_change_answer()) return false;
-  if (!leader_.has_value()) return absl::DataLossError("this host does not lead");
+  if (!leader_.has_value()) return absl::DataLossError("this host is not the leader");
   MCCS_RETURN_IF_ERROR(leader_->Count(heard.from, message.strategy_change_answer(), here_));
   return true;
 }
@@ -149,9 +150,9 @@ bool StrategyChange::IsLegal(const peer::StrategyChange& order) const {
 }
 
 absl::Status StrategyChange::OutOfTurn(const peer::StrategyChange& order) const {
-  return absl::DataLossError(absl::StrCat("out of turn: it is about epoch ", order.epoch(),
-                                          ", the last change was to epoch ", epoch_.value(),
-                                          " and is in state ", Name(phase_)));
+  return absl::DataLossError(absl::StrCat("unexpected order: it is for epoch ", order.epoch(),
+                                          ", the last change is to epoch ", epoch_.value(),
+                                          ", in state ", Name(phase_)));
 }
 
 const char* StrategyChange::Name(Phase phase) {
@@ -185,9 +186,9 @@ absl::StatusOr<Strategy> StrategyChange::Proposed(const strategy::Strategy& prop
   MCCS_ASSIGN_OR_RETURN(Strategy next, StrategyFromProto(proposal, options_.hosts));
   const Epoch newest = std::max(epoch_, strategy_.epoch);
   if (next.epoch == epoch && epoch > newest) return next;
-  return absl::DataLossError(absl::StrCat("its strategy has epoch ", next.epoch.value(),
-                                          ", the order is about epoch ", epoch.value(), ", and ",
-                                          newest.value(), " has been proposed already"));
+  return absl::DataLossError(absl::StrCat(
+      "invalid epoch: its strategy has epoch ", next.epoch.value(), ", the order epoch ",
+      epoch.value(), "; the two must be equal and higher than epoch ", newest.value()));
 }
 
 absl::Status StrategyChange::Route(const peer::StrategyChange& order) {
@@ -223,8 +224,8 @@ absl::Status StrategyChange::Prepare(const peer::StrategyChange& order) {
 
 absl::Status StrategyChange::Commit(uint64_t after) {
   if (after < started_ || !IsPlausible(after, started_)) {
-    return absl::DataLossError(absl::StrCat("the new strategy is to begin after operation #", after,
-                                            "; this host has started #", started_));
+    return absl::DataLossError(absl::StrCat("implausible boundary: after operation #", after,
+                                            ", this host has started #", started_));
   }
   boundary_ = after;
   phase_ = Phase::kCommitted;
@@ -236,8 +237,8 @@ absl::Status StrategyChange::Drop(const std::string& why) {
   refused_ = epoch_;
   phase_ = Phase::kNone;
   options_.log->Error("communicator ", options_.name, ": epoch ", epoch_.value(),
-                      " does not come into force: ", trouble_);
-  // Where they could not be opened there are none.
+                      " was dropped: ", trouble_);
+  // There are no next lanes if they could not be opened.
   return options_.lanes->has_next() ? options_.lanes->DropNext() : absl::OkStatus();
 }
 
@@ -266,7 +267,7 @@ absl::StatusOr<bool> StrategyChange::PollPhase(uint64_t started) {
       }
       phase_ = opened_.ok() ? Phase::kOpened : Phase::kRefused;
       break;
-    case Phase::kOpened:  // They may yet break, while other hosts open theirs.
+    case Phase::kOpened:  // The new lanes may still break while other hosts open theirs.
       if (routes_alone_ || keeps_lanes_ || options_.lanes->next_status().ok()) return false;
       opened_ = options_.lanes->next_status();
       answer.set_refused(std::string(opened_.message()));
@@ -289,7 +290,7 @@ absl::StatusOr<bool> StrategyChange::PollPhase(uint64_t started) {
   return true;
 }
 
-// To the leader, which may be this host.
+// Sends it to the leader, which may be this host.
 absl::Status StrategyChange::Answer(peer::StrategyChangeAnswer answer) {
   answer.set_epoch(epoch_.value());
   if (leader_.has_value()) return leader_->Count(options_.self, answer, here_);

@@ -1,31 +1,31 @@
-// How a running communicator goes over to another strategy.
+// Changes the strategy of a running communicator.
 //
-// Other routes alone (ports, addresses) move the lanes, each by its two ends (LaneSet::MoveTo),
-// once every host has said that the addresses are its own. Operations do not notice.
+// If only routes differ (ports, addresses), each lane moves by its two ends (LaneSet::MoveTo),
+// after every host has confirmed that it has the addresses. Operations are not affected.
 //
 //   leader                              every host, the leader included
-//   Route{strategy}     ─────────────►  looks whether it has the addresses
-//                       ◄─────────────  Prepared{epoch}, or why not
-//   Move{epoch}         ─────────────►  its lanes go over, one by one
+//   Route{strategy}     ─────────────►  checks that it has the addresses
+//                       ◄─────────────  Prepared{epoch}, or the error
+//   Move{epoch}         ─────────────►  its lanes move, one by one
 //
-// All else changes between two operations, the same ones on every host. Operations go on while the
-// new lanes are opened; nothing more is started from the leader's Hold to its Commit, which is a
-// round trip over the star. Where algorithms alone are chosen otherwise, the lanes stay as they
-// are.
+// All other changes happen between the same two operations on every host. Operations continue while
+// the new lanes are opened. No operation starts between the leader's Hold and its Commit, which is
+// one round trip over the star. If only the choice of algorithms differs, the lanes stay.
 //
 //   Prepare{strategy}   ─────────────►  opens the lanes of the new epoch beside those in use
-//                       ◄─────────────  Prepared{epoch}, or why not
+//                       ◄─────────────  Prepared{epoch}, or the error
 //   Hold{epoch}         ─────────────►  starts nothing more
-//                       ◄─────────────  Started{epoch, the last operation that it has started}
-//   Commit{epoch, after}  ───────────►  up to that operation, the highest of all, the old strategy,
-//                                       also for who has not come so far; behind it the new one
-//                       ◄─────────────  Drained{epoch}: what the old lanes carried has arrived
+//                       ◄─────────────  Started{epoch, last operation that it has started}
+//   Commit{epoch, after}  ───────────►  `after`: the highest answer. Up to it, operations use
+//                                       the old strategy, also on hosts that are behind; after
+//                                       it, the new one
+//                       ◄─────────────  Drained{epoch}: all data of the old lanes has arrived
 //   Done{epoch}         ─────────────►  closes the old lanes
 //
-// A host that cannot, or ChangeLeader::kPreparePatienceNs, before Move or Hold: Dropped{epoch,
-// why}, and all goes on as it was. The numbers are the collectives' own; lanes for messages belong
-// to no epoch. What arrives during the agreement stays in the ranks' rings, where it is posted, and
-// is taken up under whichever strategy its number falls.
+// If a host fails, or after ChangeLeader::kPreparePatienceNs, before Move or Hold: Dropped{epoch,
+// why}, and the old strategy stays. The numbers are those of collectives; message lanes belong to
+// no epoch. Calls posted during the change stay in the work rings and run under the strategy of
+// their number.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_STRATEGY_CHANGE_H_
@@ -49,7 +49,7 @@ namespace mccs {
 class StrategyChange {
  public:
   struct Options {
-    Star* star = nullptr;  // may be null where there is one host
+    Star* star = nullptr;  // may be null if there is one host
     int hosts = 1;
     HostIndex self;
     CommunicatorLanes* lanes = nullptr;
@@ -62,64 +62,63 @@ class StrategyChange {
   // LIFETIME: what `options` points to outlives this.
   StrategyChange(const Options& options, Strategy first);
 
-  // What the controller would like. Only the leader acts on it; of several that come while a change
-  // is under way, the last one is next. One that cannot be is refused: see trouble().
+  // A proposal of the controller. Only the leader acts on it. While a change is in progress, only
+  // the newest proposal is queued. An invalid one is rejected: see trouble().
   void Propose(const Strategy& strategy);
 
-  // The strategy in force.
+  // The current strategy.
   const Strategy& strategy() const { return strategy_; }
-  // Why the last proposal did not come into force; empty where it did.
+  // Why the last proposal was not applied; empty if it was.
   const std::string& trouble() const { return trouble_; }
-  // The newest epoch that was proposed, was none before, and will never be in force.
+  // The newest proposed epoch that was rejected and will never be used.
   Epoch refused() const { return refused_; }
 
-  // How far a change is, for people; empty: none is under way.
+  // Progress of a change, for people; empty: none is in progress.
   std::string Describe() const;
 
-  // May operation `number`, the next one of this host, be started?
+  // Whether operation `number`, the next one of this host, may start.
   bool Allows(uint64_t number) const;
-  // After operation `completed`, with none running: is it time to go over?
+  // Whether to switch now, after operation `completed` and with none running.
   bool Due(uint64_t completed) const;
-  // The new strategy is in force, its lanes are the current ones. kFailedPrecondition: it is not
-  // Due, or has no lanes.
+  // Makes the new strategy and its lanes current. kFailedPrecondition: not Due, or no lanes.
   absl::Status GoOver();
 
-  // True when the message was meant for this. kDataLoss: it makes no sense.
+  // Returns true if the message was meant for this. kDataLoss: invalid message.
   absl::StatusOr<bool> Hear(const StarMessage& heard);
-  // `started`: the last operation that this host has started. True when anything moved. kDataLoss:
-  // a peer that broke the protocol.
+  // `started`: the last operation started on this host. Returns true if anything moved. kDataLoss:
+  // a peer broke the protocol.
   absl::StatusOr<bool> Poll(uint64_t started, MonotonicNs now);
-  // When Poll has something to do though nothing arrives.
+  // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
 
  private:
-  // The orders of the leader that are legal in each; any other is kDataLoss (IsLegal). Without an
-  // arrow's name the phase changes by itself.
+  // The leader's legal orders in each phase; any other is kDataLoss (IsLegal). Unlabeled arrows are
+  // transitions without an order.
   //
   //   kNone ─route, prepare─► kOpening ──► kOpened ─hold─► kHeld ──► kAnswered ─commit─► kCommitted
   //                              │           │               ▲                              │
   //                              ▼           └──► kBroken ───┘ hold                         ▼
-  //                           kRefused                           kNone ◄─done─ kDrained ◄── kDraining
+  //                           kRefused                          kNone ◄─done─ kDrained ◄─ kDraining
   //
   //   dropped: from kOpening, kOpened, kRefused and kBroken to kNone; move: from kOpened to kNone.
   enum class Phase : uint8_t {
     kNone,
-    kOpening,    // the new lanes, or looks at their routes; operations go on
-    kOpened,     // the leader knows
-    kRefused,    // they cannot be opened, and the leader knows: it can only drop the change
-    kBroken,     // likewise, after it was told that they are open: it may have asked to hold
+    kOpening,    // opens the new lanes or checks the routes; operations continue
+    kOpened,     // the leader has been notified
+    kRefused,    // cannot open them; notified the leader, which can only drop the change
+    kBroken,     // they failed after Prepared was sent: the leader may have sent Hold
     kHeld,       // starts nothing
-    kAnswered,   // likewise, and the leader knows how far it has come
-    kCommitted,  // goes on up to the boundary
-    kDraining,   // has gone over, as far as this host goes
-    kDrained,    // the leader knows
+    kAnswered,   // likewise; has sent Started
+    kCommitted,  // runs up to the boundary
+    kDraining,   // has switched; old lanes may still carry data
+    kDrained,    // has sent Drained
   };
 
   static const char* Name(Phase phase);
   absl::Status Obey(const peer::StrategyChange& order);
   bool IsLegal(const peer::StrategyChange& order) const;
   absl::Status OutOfTurn(const peer::StrategyChange& order) const;
-  // The strategy that a first order proposes.
+  // The strategy in a Route or Prepare order.
   absl::StatusOr<Strategy> Proposed(const strategy::Strategy& proposal, Epoch epoch) const;
   absl::Status Prepare(const peer::StrategyChange& order);
   absl::Status Route(const peer::StrategyChange& order);
@@ -129,25 +128,25 @@ class StrategyChange {
   absl::Status Answer(peer::StrategyChangeAnswer answer);
   absl::StatusOr<bool> PollPhase(uint64_t started);
   absl::StatusOr<bool> PollLeader(MonotonicNs now);
-  // All ranks of this host: it takes no part any more.
+  // All ranks of this host have left, so it takes no further part.
   bool HasLeft() const { return options_.left_after(options_.self).has_value(); }
 
   const Options options_;
-  std::optional<ChangeLeader> leader_;  // where this host leads
+  std::optional<ChangeLeader> leader_;  // if this host leads
   Strategy strategy_;
   std::string trouble_;
   Epoch refused_{0};
 
-  // Of the change that is under way:
+  // Of the change in progress:
   Phase phase_ = Phase::kNone;
-  Epoch epoch_{0};  // the newest that there was an order for
+  Epoch epoch_{0};  // highest epoch of any order
   Strategy next_;
-  bool routes_alone_ = false;  // no lanes are opened beside those in use
-  bool keeps_lanes_ = false;   // likewise; but it has a boundary
+  bool routes_alone_ = false;  // opens no lanes beside those in use
+  bool keeps_lanes_ = false;   // likewise, but with a boundary
   absl::Status opened_;
-  uint64_t here_ = 0;      // the last operation that this host has started
-  uint64_t started_ = 0;   // as the leader knows
-  uint64_t boundary_ = 0;  // the last operation under the old strategy
+  uint64_t here_ = 0;      // last operation started on this host
+  uint64_t started_ = 0;   // as sent to the leader
+  uint64_t boundary_ = 0;  // last operation under the old strategy
 };
 
 }  // namespace mccs

@@ -70,10 +70,10 @@ absl::StatusOr<ChoiceParameters> ChoiceFromProto(const strategy::AlgorithmChoice
   if (message.has_costs()) value.costs = CostsFromProto(message.costs());
   if (message.has_own_costs()) value.own_costs = CostsFromProto(message.own_costs());
   for (const strategy::AlgorithmRule& rule : message.rules()) {
-    // Before they are cut to the types' widths.
+    // Check before the conversion to narrower types.
     if (rule.kind() >= kOpKinds || rule.algorithm() < 0 || rule.algorithm() >= kAlgorithms) {
-      return absl::InvalidArgumentError(absl::StrCat("strategy: algorithms: no kind ", rule.kind(),
-                                                     ", or no algorithm ",
+      return absl::InvalidArgumentError(absl::StrCat("strategy: algorithms: unknown kind ",
+                                                     rule.kind(), " or algorithm ",
                                                      static_cast<int>(rule.algorithm())));
     }
     value.rules.push_back({.kind = static_cast<OpKind>(rule.kind()),
@@ -112,7 +112,7 @@ void ToProto(const Strategy& value, strategy::Strategy* message) {
 absl::StatusOr<Strategy> StrategyFromProto(const strategy::Strategy& message, int hosts) {
   if (message.channels_size() > kMaxChannels) {
     return absl::InvalidArgumentError(absl::StrCat("strategy: ", message.channels_size(),
-                                                   " channels; 1 to ", kMaxChannels, " work"));
+                                                   " channels: expected 1 to ", kMaxChannels));
   }
   Strategy value;
   value.epoch = Epoch(message.epoch());

@@ -1,4 +1,4 @@
-// Strategy to and from its message (proto/strategy.proto).
+// Converts Strategy to and from its message (proto/strategy.proto).
 #ifndef MCCS_SERVICE_COMMUNICATOR_STRATEGY_PROTO_H_
 #define MCCS_SERVICE_COMMUNICATOR_STRATEGY_PROTO_H_
 
@@ -13,9 +13,8 @@ class Strategy;  // proto/strategy.pb.h
 
 void ToProto(const Strategy& value, strategy::Strategy* message);
 
-// The strategy in `message`, fit for a communicator of `hosts` hosts (ValidateStrategy).
-// kInvalidArgument otherwise, also for a port that is no port: what comes from outside is checked
-// here, once.
+// Converts and validates the strategy in `message` for `hosts` hosts (ValidateStrategy).
+// kInvalidArgument if it is invalid, including source ports out of range.
 absl::StatusOr<Strategy> StrategyFromProto(const strategy::Strategy& message, int hosts);
 
 }  // namespace mccs

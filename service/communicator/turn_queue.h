@@ -1,12 +1,12 @@
-// Who of many gets a turn: whoever was woken, whoever is at work, and whoever's deadline has come.
-// The others cost nothing, however many they are.
+// Schedules turns: for members that were woken, that are at work, or whose deadline has passed. All
+// others cost nothing.
 //
 //            Wake, or the deadline          Next
 //   resting ──────────────────────► due ────────────► in its turn ──Wake, KeepDue──► due
 //      ▲                                                   │
 //      └─────────────────── RestUntil ─────────────────────┘
 //
-// OWNER: whoever gives the turns. THREAD: the owning engine.
+// OWNER: the component that gives the turns. THREAD: the owning engine.
 #ifndef MCCS_SERVICE_COMMUNICATOR_TURN_QUEUE_H_
 #define MCCS_SERVICE_COMMUNICATOR_TURN_QUEUE_H_
 
@@ -25,8 +25,8 @@ class TurnQueue {
  public:
   static constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 
-  // One that takes turns; it rests until it is woken. LIFETIME: the queue outlives it; it does not
-  // go while a round is under way.
+  // A member; it rests until it is woken. LIFETIME: the queue outlives it. It must not be destroyed
+  // during a round.
   class Taker : public Waker {
    public:
     explicit Taker(TurnQueue& queue) : queue_(queue) {}
@@ -38,9 +38,9 @@ class TurnQueue {
       woken_ = true;
       queue_.List(*this);
     }
-    // Since its last turn began.
+    // Since the start of its last turn.
     bool woken() const { return woken_; }
-    // It has had so many.
+    // Number of its turns so far.
     uint64_t turns() const { return turns_; }
 
    private:
@@ -52,22 +52,22 @@ class TurnQueue {
     bool woken_ = false;
     uint64_t turns_ = 0;
     MonotonicNs deadline_ = kNever;
-    size_t place_ = kNowhere;  // in by_deadline_
+    size_t place_ = kNowhere;  // index in by_deadline_
   };
 
-  // Begins a round: a turn for everybody who is due by now, in the order in which they became due.
+  // Starts a round: one turn for every member that is due at `now`, in the order of becoming due.
   void BeginRound(MonotonicNs now);
-  // Whose turn it is; null when the round is over. Who becomes due in the meantime, and has had a
-  // turn in this round or was not due, has the next one in the next round.
+  // The member whose turn it is; null at the end of the round. A member that becomes due during the
+  // round gets its turn in the next one.
   Taker* Next();
-  // Says behind a turn how the taker goes on, unless it has been woken since: it is due again, or
-  // it rests (kNever: until it is woken).
+  // After a turn: the member is due again, or rests until `deadline` (kNever: until woken).
+  // RestUntil has no effect if it was woken since the turn started.
   void KeepDue(Taker& taker) { List(taker); }
   void RestUntil(Taker& taker, MonotonicNs deadline);
 
-  // Between rounds, those who have a turn in the next one but for deadlines.
+  // Between rounds: members with a turn in the next one, apart from deadlines.
   std::span<Taker* const> due() const { return due_; }
-  // The first of those who rest.
+  // The earliest deadline of all resting members.
   MonotonicNs NextDeadline() const {
     return by_deadline_.empty() ? kNever : by_deadline_.front()->deadline_;
   }
@@ -86,8 +86,9 @@ class TurnQueue {
 
   std::vector<Taker*> due_;
   std::vector<Taker*> round_;
-  size_t next_ = 0;                  // of round_
-  std::vector<Taker*> by_deadline_;  // a heap of those who rest and have one, the first in front
+  size_t next_ = 0;  // index in round_
+  std::vector<Taker*>
+      by_deadline_;  // a heap of resting members with a deadline, the earliest first
 };
 
 }  // namespace mccs

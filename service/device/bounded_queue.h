@@ -1,5 +1,5 @@
-// A bounded queue for several producers and several consumers, without locks (Dmitry Vyukov's:
-// every cell carries the number of the turn in which it may be written or read).
+// A bounded lock-free queue for several producers and several consumers (Dmitry Vyukov's design:
+// every cell stores the number of the turn in which it may be written or read).
 //
 //   cell i:  turn == p      empty, the producer with ticket p may write
 //            turn == p + 1  full, the consumer with ticket p may read; then turn = p + capacity
@@ -28,12 +28,12 @@ class BoundedQueue {
     for (size_t i = 0; i <= mask_; ++i) cells_[i].turn.store(i, std::memory_order_relaxed);
   }
 
-  // False: full.
+  // Returns false if the queue is full.
   bool Push(const T& value) {
     uint64_t ticket = head_.load(std::memory_order_relaxed);
     for (;;) {
       Cell& cell = cells_[ticket & mask_];
-      // Pairs with the release store in Pop: the last reader of the cell is through.
+      // Pairs with the release store in Pop: the previous reader of the cell has finished.
       const uint64_t turn = cell.turn.load(std::memory_order_acquire);
       const auto ahead = static_cast<int64_t>(turn - ticket);
       if (ahead < 0) return false;
@@ -41,14 +41,14 @@ class BoundedQueue {
         ticket = head_.load(std::memory_order_relaxed);
       } else if (head_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_relaxed)) {
         cell.value = value;
-        // Pairs with the acquire load in Pop: the value is there.
+        // Pairs with the acquire load in Pop: publishes the value.
         cell.turn.store(ticket + 1, std::memory_order_release);
         return true;
       }
     }
   }
 
-  // False: empty.
+  // Returns false if the queue is empty.
   bool Pop(T& value) {
     uint64_t ticket = tail_.load(std::memory_order_relaxed);
     for (;;) {
@@ -78,8 +78,8 @@ class BoundedQueue {
 
   const size_t mask_;
   const std::unique_ptr<Cell[]> cells_;
-  alignas(kLineBytes) std::atomic<uint64_t> head_{0};  // tickets of producers
-  alignas(kLineBytes) std::atomic<uint64_t> tail_{0};  // tickets of consumers
+  alignas(kLineBytes) std::atomic<uint64_t> head_{0};  // next ticket of producers
+  alignas(kLineBytes) std::atomic<uint64_t> tail_{0};  // next ticket of consumers
 };
 
 }  // namespace mccs

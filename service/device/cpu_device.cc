@@ -12,7 +12,7 @@ namespace mccs {
 
 namespace {
 
-// Staging goes in pieces, too: lanes end with their communicator, in a turn of the engine.
+// Releases staging memory in pieces too, because lanes end within a turn of the engine.
 class Staging final : public DeviceMemory {
  public:
   Staging(MemoryMapper& mapper, std::unique_ptr<DeviceMemory> memory)

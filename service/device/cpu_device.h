@@ -1,8 +1,8 @@
 // The device of a machine without a GPU: tenants' "device memory" is host memory, and MemOps run on
 // processor cores.
 //
-// OWNER: the daemon. THREAD: as Device says; behind it `workers` threads of its own, which sleep when
-// there is nothing to do.
+// OWNER: the daemon. THREAD: as for Device; it has `workers` threads of its own, which sleep when
+// idle.
 #ifndef MCCS_SERVICE_DEVICE_CPU_DEVICE_H_
 #define MCCS_SERVICE_DEVICE_CPU_DEVICE_H_
 
@@ -21,24 +21,25 @@
 namespace mccs {
 
 struct CpuDeviceOptions {
-  // Threads. 0: Submit does the operation at once in the calling thread, always in the same way.
+  // Threads. 0: Submit executes the operation at once in the calling thread, deterministically.
   int workers = 0;
-  // Operations submitted and not yet returned by Poll(), at most.
+  // Maximum number of operations submitted and not yet returned by Poll().
   size_t max_in_flight = 256;
-  // Operations that read and write fewer bytes than this together run inside Submit().
+  // Operations that read and write fewer bytes in total run inside Submit().
   size_t inline_bytes = 256 << 10;
-  // By which passes over memory are measured; null: they are not. LIFETIME: outlives the device.
+  // Measures the memory bandwidth; null: not measured. LIFETIME: outlives the device.
   const Clock* clock = nullptr;
 };
 
-// With workers, Poll() runs a part of a queued operation itself when none has finished: call it for
-// as long as operations are in flight.
+// If no operation has finished, Poll() runs part of a queued operation itself: call it while
+// operations are in flight, also with workers.
 class CpuDevice final : public Device {
  public:
-  // `runner` null: tenants' memory is mapped and unmapped where it is asked for.
+  // `runner` null: tenants' memory is mapped and unmapped synchronously.
   CpuDevice(const CpuDeviceOptions& options, std::unique_ptr<MemoryImporter> importer,
             std::unique_ptr<MappingRunner> runner = nullptr);
-  // REQUIRES: nobody waits for operations in flight; those that have not begun are dropped.
+  // REQUIRES: no caller waits for operations in flight; operations that have not started are
+  // dropped.
   ~CpuDevice() override;
 
   MemoryMapper& mapper() override { return mapper_; }

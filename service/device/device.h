@@ -1,7 +1,7 @@
-// Where the daemon's work on memory happens: a GPU, or host memory that stands in for one.
+// The device on which the daemon works on memory: a GPU, or host memory that emulates one.
 //
 // OWNER: the daemon, one Device for all its tenants. THREAD: the owning engine only; a Device may
-// have threads of its own behind it. Never blocks.
+// has threads of its own. Never blocks.
 #ifndef MCCS_SERVICE_DEVICE_DEVICE_H_
 #define MCCS_SERVICE_DEVICE_DEVICE_H_
 
@@ -22,7 +22,7 @@
 namespace mccs {
 
 // Memory that the daemon can work on: a tenant's allocation, which MemoryMapper maps and unmaps, or
-// staging, which goes with the object.
+// staging memory, which is freed with the object.
 // REQUIRES at destruction: no MemOp and no lane uses it any more.
 class DeviceMemory {
  public:
@@ -30,39 +30,39 @@ class DeviceMemory {
   virtual std::byte* address() const = 0;
   virtual size_t bytes() const = 0;
 
-  // The mapper makes the memory ready in pieces, and takes it apart in pieces behind its last use,
-  // each about a millisecond of work. Without these the first uses and the destructor take longer.
-  // THREAD: the mapper's.
-  // True: nothing is left to do.
+  // The mapper calls these to populate page tables in pieces, and to release them in pieces after
+  // the last use, each about a millisecond of work. Without them, the first uses and the destructor
+  // take longer. THREAD: the mapper's.
+  // Returns true when nothing is left to do.
   virtual bool PopulateSome() { return true; }
-  // Of these bytes; how many it took out: at least 1.
+  // Releases some of these bytes; returns how many, at least 1.
   virtual uint64_t GiveBackPart(uint64_t /*offset*/, uint64_t bytes) { return bytes; }
-  // Bytes of the largest file that the last step of an unmapping may free. THREAD: any.
+  // Size in bytes of the largest file that the last step of an unmapping may free. THREAD: any.
   virtual uint64_t LargestFile() const { return bytes(); }
 };
 
 struct BufferExport;
 
-// Addresses of the daemon's own, in which a tenant's allocations lie side by side. address() and
-// bytes() speak of all of them; what is not mapped must not be touched.
+// An address range of the daemon into which a tenant's allocations are mapped one after the other.
+// address() and bytes() describe the whole range; unmapped parts must not be accessed.
 class DeviceRange : public DeviceMemory {
  public:
-  // The first `offer.bytes` bytes of the allocation behind `offer.fd` are at `offset` from now on.
-  // Refuses as MemoryMapper::Import, and what is not whole pages. REQUIRES: it lies within the
-  // range, and nothing is mapped there. PopulateSome is for what was mapped last.
+  // Maps the first `offer.bytes` bytes of the allocation of `offer.fd` at `offset`. Rejects what
+  // MemoryMapper::Import rejects, and offers that are not whole pages. REQUIRES: within the range,
+  // and nothing is mapped there. PopulateSome then populates what was mapped last.
   // THREAD: one calls Map and PopulateSome, another one may call Unmap and GiveBackPart.
   virtual absl::Status Map(uint64_t offset, const BufferExport& offer) = 0;
   // Undoes one Map. REQUIRES: as for the end of a DeviceMemory.
   virtual void Unmap(uint64_t offset, uint64_t bytes) = 0;
 };
 
-// What a tenant offers: handle or descriptor of one whole allocation.
+// A tenant's offer: the handle or descriptor of one whole allocation.
 struct BufferExport {
   wire::ExportKind kind = wire::ExportKind::kCudaIpc;
   std::array<uint8_t, wire::kIpcHandleBytes> handle = {};
   UniqueFd fd;         // kFileDescriptor
-  uint64_t bytes = 0;  // as the tenant says; checked against the truth
-  pid_t owner = 0;     // the process at the other end of the session, as the kernel says
+  uint64_t bytes = 0;  // as the tenant claims; verified on import
+  pid_t owner = 0;     // the session's process, from the kernel
 };
 
 class MemoryMapper;
@@ -71,33 +71,32 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  // What brings tenants' memory in and out. LIFETIME: as the device.
+  // Maps and unmaps tenants' memory. LIFETIME: that of the device.
   virtual MemoryMapper& mapper() = 0;
 
-  // Staging memory that the lanes can send from and receive into. kResourceExhausted when there is
-  // none. LIFETIME: the device outlives it.
+  // Staging memory for lanes. kResourceExhausted: out of memory. LIFETIME: the device outlives it.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) = 0;
 
-  // What lies in `bytes` is of no use any more: the memory behind them is given back, as far as the
-  // device can (whole pages), and taken again when they are next used. Their addresses stay.
-  // REQUIRES: they are part of what one Allocate gave, and no MemOp or lane uses them now.
+  // Discards the contents of `bytes` and releases their memory as far as the device can (whole
+  // pages); the next use allocates it again. The addresses stay valid. REQUIRES: part of one
+  // Allocate's result, and no MemOp or lane uses them now.
   virtual void Discard(std::span<std::byte> bytes) = 0;
 
-  // Starts `op`. False: the queue is full, try again after Poll(). ENSURES on true: `token` comes
-  // back from Poll() exactly once, also when the operation was finished at once.
+  // Starts `op`. Returns false if the queue is full; retry after Poll(). ENSURES on true: Poll()
+  // returns `token` exactly once, also if the operation finished at once.
   virtual bool Submit(const MemOp& op, MemToken token) = 0;
 
   struct Polled {
     size_t finished = 0;
-    bool worked = false;  // part of an operation was done in this call: call again soon
+    bool worked = false;  // this call ran part of an operation: call again soon
   };
-  // Writes the tokens of finished operations, at most finished.size(), and says how many. What a
-  // finished operation wrote is visible to the caller. Takes well below a millisecond, whatever the
+  // Writes the tokens of finished operations, at most finished.size(), and returns their number.
+  // The caller sees what a finished operation wrote. Takes well below a millisecond, whatever the
   // size of the operations.
   virtual Polled Poll(std::span<MemToken> finished) = 0;
 
-  // Bits that it reads and writes in a second, on the average of its large MemOps of late; 0: not
-  // known.
+  // Measured memory bandwidth in bit/s, read plus written, averaged over recent large MemOps; 0:
+  // unknown.
   virtual uint64_t pass_bps() const { return 0; }
 
   // For logs: "host memory, AVX3_SPR, 2 workers".

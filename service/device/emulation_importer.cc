@@ -36,22 +36,22 @@ absl::StatusOr<MccsEmulationIpcHandle> ParseHandle(const BufferExport& offer) {
   }
   if (handle.version != MCCS_EMULATION_IPC_VERSION) {
     return Refused(offer.owner, absl::StrCat("the handle has version ", handle.version,
-                                             ", this daemon knows ", MCCS_EMULATION_IPC_VERSION,
+                                             ", this daemon supports ", MCCS_EMULATION_IPC_VERSION,
                                              "; use emulation and daemon of one build"));
   }
   if (handle.pid != offer.owner) {
     return Refused(offer.owner,
                    absl::StrCat("the handle names process ", handle.pid,
-                                "; a process may offer only memory that it allocated itself"));
+                                "; a process may register only memory that it allocated itself"));
   }
   if (handle.fd < 0) {
-    return Refused(offer.owner, absl::StrCat("the handle names descriptor ", handle.fd));
+    return Refused(offer.owner, absl::StrCat("the handle has invalid descriptor ", handle.fd));
   }
   return handle;
 }
 
-// O_PATH takes hold of whatever the descriptor stands for without opening it: a FIFO would block
-// and a device might act.
+// Refers to the descriptor's file by O_PATH, without opening it: opening a FIFO would block, and
+// opening a device may have side effects.
 absl::StatusOr<UniqueFd> TakeHold(const MccsEmulationIpcHandle& handle) {
   const std::string path = absl::StrCat("/proc/", handle.pid, "/fd/", handle.fd);
   UniqueFd held(open(path.c_str(), O_PATH | O_CLOEXEC));
@@ -66,12 +66,12 @@ absl::StatusOr<UniqueFd> TakeHold(const MccsEmulationIpcHandle& handle) {
   return absl::ResourceExhaustedError(what);
 }
 
-// The name that memfd_create gave it, as the kernel shows it: "/memfd:NAME (deleted)".
+// The file's memfd_create name, as the kernel shows it: "/memfd:NAME (deleted)".
 absl::StatusOr<std::string> KernelName(int fd, pid_t owner) {
   char target[256];
   const ssize_t length =
       readlink(absl::StrCat("/proc/self/fd/", fd).c_str(), target, sizeof(target));
-  if (length < 0) return Refused(owner, absl::StrCat("readlink fails: ", std::strerror(errno)));
+  if (length < 0) return Refused(owner, absl::StrCat("readlink failed: ", std::strerror(errno)));
   return std::string(target, static_cast<size_t>(length));
 }
 
@@ -79,25 +79,25 @@ absl::Status CheckIdentity(const MccsEmulationIpcHandle& handle, int fd, pid_t o
   MCCS_ASSIGN_OR_RETURN(const FileIdentity file, IdentifyMemoryFile(fd, owner));
   if (file.device != handle.device || file.inode != handle.inode) {
     return Refused(owner, absl::StrCat("descriptor ", handle.fd,
-                                       " now stands for another file; the buffer was freed"));
+                                       " now refers to another file; the buffer was freed"));
   }
   if (file.bytes != handle.bytes) {
     return Refused(owner, absl::StrCat("the memory file has ", file.bytes,
-                                       " bytes, the handle says ", handle.bytes));
+                                       " bytes, the handle has ", handle.bytes));
   }
   MCCS_ASSIGN_OR_RETURN(const std::string name, KernelName(fd, owner));
   const std::string expected =
       absl::StrFormat("/memfd:%s%016x (deleted)", MCCS_EMULATION_MEMFD_PREFIX, handle.secret);
   if (name != expected) {
     return Refused(owner,
-                   "the descriptor is no allocation of the CUDA emulation, or the handle's "
+                   "the descriptor is not an allocation of the CUDA emulation, or the handle's "
                    "secret is wrong");
   }
   return absl::OkStatus();
 }
 
-// A descriptor that can be mapped, for the file that `held` stands for. The magic link names the
-// very file, so nothing can be put in its place.
+// Opens the file of `held` for mapping. The magic link refers to that very file, so it cannot be
+// replaced in between.
 absl::StatusOr<UniqueFd> OpenHeld(int held, pid_t owner) {
   UniqueFd fd(open(absl::StrCat("/proc/self/fd/", held).c_str(), O_RDWR | O_CLOEXEC));
   if (fd.valid()) return fd;
@@ -116,12 +116,12 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> MapSealed(int fd, const BufferExpo
 
 absl::StatusOr<std::unique_ptr<DeviceMemory>> EmulationImporter::Import(const BufferExport& offer) {
   if (offer.kind == wire::ExportKind::kFileDescriptor) {
-    if (!offer.fd.valid()) return Refused(offer.owner, "no descriptor came with the message");
+    if (!offer.fd.valid()) return Refused(offer.owner, "the message has no descriptor");
     return MapSealed(offer.fd.get(), offer);
   }
   if (offer.kind != wire::ExportKind::kCudaIpc) {
     return Refused(offer.owner,
-                   absl::StrCat("unknown kind of export ", static_cast<uint32_t>(offer.kind)));
+                   absl::StrCat("unknown export kind ", static_cast<uint32_t>(offer.kind)));
   }
   MCCS_ASSIGN_OR_RETURN(const MccsEmulationIpcHandle handle, ParseHandle(offer));
   MCCS_ASSIGN_OR_RETURN(const UniqueFd held, TakeHold(handle));

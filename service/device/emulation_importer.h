@@ -1,9 +1,9 @@
 // Maps memory that the CUDA emulation allocated in a tenant's process, and sealed memfds sent along
 // as descriptors. The layout of a handle: emulation/include/mccs_emulation_ipc.h.
 //
-// Nothing that the tenant says is believed: the descriptor is opened once, and everything is
-// checked on the descriptor opened, never again by name. In particular the memory must be sealed
-// against shrinking, or the tenant could make the daemon die of SIGBUS.
+// The importer trusts nothing that the tenant sends: it opens the descriptor once and checks
+// everything on the open descriptor, never again by name. The memory must be sealed against
+// shrinking; otherwise the tenant could crash the daemon by SIGBUS.
 #ifndef MCCS_SERVICE_DEVICE_EMULATION_IMPORTER_H_
 #define MCCS_SERVICE_DEVICE_EMULATION_IMPORTER_H_
 
@@ -14,9 +14,8 @@
 
 namespace mccs {
 
-// Errors: kInvalidArgument for an offer that is wrong, kNotFound when the owner or its descriptor is
-// gone, kPermissionDenied when the kernel refuses the daemon, kResourceExhausted when nothing more
-// can be mapped.
+// Errors: kInvalidArgument: invalid offer; kNotFound: the owner or its descriptor has disappeared;
+// kPermissionDenied: the kernel denies the daemon access; kResourceExhausted: no address space.
 class EmulationImporter final : public MemoryImporter {
  public:
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) override;

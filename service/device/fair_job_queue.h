@@ -1,5 +1,5 @@
-// Jobs in turn: by tenant, by process of the tenant, and in order within a process. A tenant with
-// thousands of them delays another tenant's by one piece.
+// Round-robin queue of jobs: by tenant, then by process of the tenant; FIFO within a process. A
+// tenant with thousands of jobs delays another tenant's job by one piece.
 //
 // THREAD: one.
 #ifndef MCCS_SERVICE_DEVICE_FAIR_JOB_QUEUE_H_
@@ -19,10 +19,10 @@ namespace mccs {
 class FairJobQueue {
  public:
   void Push(std::unique_ptr<MappingJob> job);
-  // The next in turn; null: there is none.
+  // The next job; null: the queue is empty.
   std::unique_ptr<MappingJob> Pop();
-  // One that Pop gave and that has more to do: the first of its process again, behind the turns of
-  // other tenants and processes.
+  // Puts back a job from Pop that has more to do: first of its process, after the turns of other
+  // tenants and processes.
   void Return(std::unique_ptr<MappingJob> job);
 
   bool empty() const { return turns_.empty(); }

@@ -1,6 +1,6 @@
-// Hands jobs from thread to thread without locks: any thread puts one in, one thread takes all.
-// Linked through the jobs themselves, so that a put never fails; the quotas of buffers
-// (service/frontend/buffer_quota.h) and MemoryMapper::kMostClosing bound how many there are.
+// Passes jobs between threads without locks: any thread puts jobs in, one thread takes them all.
+// The jobs themselves are the links, so Put never fails. The quotas of buffers
+// (service/frontend/buffer_quota.h) and MemoryMapper::kMostClosing bound their number.
 #ifndef MCCS_SERVICE_DEVICE_JOB_MAILBOX_H_
 #define MCCS_SERVICE_DEVICE_JOB_MAILBOX_H_
 
@@ -23,13 +23,13 @@ class JobMailbox {
   void Put(std::unique_ptr<MappingJob> job) {
     MappingJob* const raw = job.release();
     raw->next_ = newest_.load(std::memory_order_relaxed);
-    // Pairs with the exchange in TakeAll: what the job has done is visible there. Sequentially
-    // consistent for the sleeper's look at empty().
+    // Pairs with the exchange in TakeAll: publishes what the job has done. Sequentially consistent,
+    // for the check of empty() before a sleep.
     while (!newest_.compare_exchange_weak(raw->next_, raw)) {
     }
   }
 
-  // THREAD: the taker. In the order in which they were put.
+  // Returns all jobs in the order of Put. THREAD: the taker.
   std::vector<std::unique_ptr<MappingJob>> TakeAll() {
     std::vector<std::unique_ptr<MappingJob>> jobs;
     if (empty()) return jobs;

@@ -1,15 +1,15 @@
-// The seam between RunMemOp and the files that hold the compiled loops. Private to service/device.
+// The interface between RunMemOp and the files with the compiled loops. Private to service/device.
 //
-// Each family is one file, so that several compilers can work at once.
+// Each family is in a file of its own, so that they compile in parallel.
 #ifndef MCCS_SERVICE_DEVICE_KERNEL_FAMILIES_H_
 #define MCCS_SERVICE_DEVICE_KERNEL_FAMILIES_H_
 
 #include "service/device/mem_op.h"
 
 // Instruction sets that the loops are compiled for on x86: AVX3 (AVX-512 of Skylake and later),
-// AVX2, and scalar code for whatever is older. The sets between add compile time and serve no
-// server of the last ten years. Builds with sanitizers, which compile these loops several times
-// more slowly, do without AVX3 too.
+// AVX2, and scalar code for older processors. The sets between would add compile time, and no
+// server of the last ten years needs them. Builds with sanitizers, which compile these loops
+// several times more slowly, omit AVX3 too.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_AVX3_DL)
 #else
@@ -18,9 +18,9 @@
 
 namespace mccs::device_internal {
 
-void RunCopy(const MemOp& op);  // one source, unscaled, no division: bytes, whatever the type
+void RunCopy(const MemOp& op);              // one source, unscaled, no division: bytes of any type
 void RunUnsignedIntegers(const MemOp& op);  // uint8 uint32 uint64, and sum/prod of the signed ones
-void RunSignedIntegers(const MemOp& op);    // int8 int32 int64: min, max and every division
+void RunSignedIntegers(const MemOp& op);    // int8 int32 int64: min, max and all divisions
 void RunWideFloats(const MemOp& op);        // float32 float64
 void RunHalfFloats(const MemOp& op);        // float16 bfloat16
 void RunByteFloats(const MemOp& op);        // float8e4m3 float8e5m2

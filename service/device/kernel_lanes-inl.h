@@ -1,7 +1,7 @@
-// How the elements of each DataType enter and leave a vector register. Included once per
+// Conversion of the elements of each DataType to and from vector registers. Included once per
 // instruction set (Highway).
 //
-// A Lane has: Stored, the element in memory; Acc, the type that is accumulated in; Load and Encode,
+// A Lane has: Stored, the element in memory; Acc, the type of the accumulator; Load and Encode,
 // which convert between the two. Conversions to narrow floats round to nearest even.
 #if defined(MCCS_SERVICE_DEVICE_KERNEL_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MCCS_SERVICE_DEVICE_KERNEL_LANES_INL_H_
@@ -20,11 +20,11 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The vector that leaves a Lane: as many lanes as D has, each a Stored.
+// The encoded vector: as many lanes as D has, each a Stored.
 template <typename Stored, class D>
 using Encoded = hn::Vec<hn::Rebind<Stored, D>>;
 
-// Elements that are accumulated as they are: integers, float32, float64.
+// Elements that are accumulated without conversion: integers, float32, float64.
 template <typename T>
 struct PlainLane {
   using Stored = T;
@@ -40,10 +40,10 @@ struct PlainLane {
   }
 };
 
-// Narrow floats as they lie in the low bits of a 32-bit lane, sign at bit 31 taken off and put back
-// by the callers below:   | exponent: kExponentBits | mantissa: kMantissaBits |
+// Narrow floats in the low bits of a 32-bit lane. The callers below remove and restore the sign at
+// bit 31:   | exponent: kExponentBits | mantissa: kMantissaBits |
 //
-// Both directions work on float32 arithmetic alone, so they are exact on every instruction set.
+// Both directions use only float32 arithmetic, so they are exact on every instruction set.
 template <int kExponentBits, int kMantissaBits>
 struct NarrowFloat {
   static constexpr int kBias = (1 << (kExponentBits - 1)) - 1;
@@ -51,9 +51,9 @@ struct NarrowFloat {
   static constexpr uint32_t kSignShift = 31 - (kExponentBits + kMantissaBits);
   static constexpr uint32_t kMagnitudeMask = (1u << (kExponentBits + kMantissaBits)) - 1;
 
-  // The magnitude's value. Exponent and mantissa land in float32's places with an exponent that is
-  // too small by the difference of the biases; one multiplication by a power of two mends that, and
-  // subnormals with it. Infinities and NaNs are the callers' business.
+  // The magnitude's value. Shifting exponent and mantissa into float32's positions gives an
+  // exponent that is too small by the difference of the biases. A multiplication by a power of two
+  // corrects that, also for subnormals. The callers handle infinities and NaNs.
   template <class DU>
   static HWY_INLINE hn::Vec<hn::RebindToFloat<DU>> Widen(DU du, hn::Vec<DU> magnitude) {
     const hn::RebindToFloat<DU> df;
@@ -61,13 +61,13 @@ struct NarrowFloat {
     return hn::Mul(hn::BitCast(df, hn::ShiftLeft<kShift>(magnitude)), scale);
   }
 
-  // The magnitude nearest to the float32 with bits `abs`. Too large ones come out too large: the
-  // callers replace them.
+  // The magnitude nearest to the float32 with bits `abs`. The result overflows for values that are
+  // too large; the callers replace it.
   template <class DU>
   static HWY_INLINE hn::Vec<DU> Narrow(DU du, hn::Vec<DU> abs) {
     const hn::RebindToFloat<DU> df;
-    // Subnormal results: adding a float whose last place is the smallest subnormal makes the adder
-    // round for us.
+    // Subnormal results: adding a float whose last place is the smallest subnormal makes the
+    // adder do the rounding.
     constexpr uint32_t kMagic = static_cast<uint32_t>(127 + 23 + 1 - kBias - kMantissaBits) << 23;
     const auto magic = hn::Set(du, kMagic);
     const auto subnormal =
@@ -87,7 +87,7 @@ struct NarrowFloat {
 inline constexpr uint32_t kFloatSign = 0x80000000u;
 inline constexpr uint32_t kFloatInfinity = 0x7f800000u;
 
-// Lanes hold magnitudes below 2^31, so that signed comparison and demotion are right for them.
+// Lanes hold magnitudes below 2^31, so signed comparison and demotion are correct for them.
 template <class DU>
 HWY_INLINE auto AsSigned(DU, hn::Vec<DU> v) {
   return hn::BitCast(hn::RebindToSigned<DU>(), v);
@@ -128,7 +128,7 @@ struct Float16Lane {
     const auto bits = hn::BitCast(du, v);
     const auto abs = hn::AndNot(hn::Set(du, kFloatSign), bits);
     const auto sign = hn::ShiftRight<16>(hn::Sub(bits, abs));
-    // A NaN keeps its leading payload and becomes quiet, as the hardware's conversion does.
+    // A NaN keeps its leading payload bits and becomes quiet, as in the hardware's conversion.
     const auto nan = hn::Or(hn::And(hn::ShiftRight<Format::kShift>(abs), hn::Set(du, 0x3ffu)),
                             hn::Set(du, 0x7e00u));
     auto result = hn::Min(Format::Narrow(du, abs), hn::Set(du, 0x7c00u));
@@ -164,9 +164,10 @@ struct Bfloat16Lane {
   }
 };
 
-// float8, to and from float32 as CUDA's __nv_cvt_float_to_fp8 with __NV_SATFINITE: what is too
-// large, infinity included, becomes the largest finite number; every NaN becomes 0x7f. `kLargest`:
-// magnitude of the largest finite number. `kInfinity`: of infinity, or past all numbers.
+// float8, to and from float32 as CUDA's __nv_cvt_float_to_fp8 with __NV_SATFINITE: values that are
+// too large, including infinity, become the largest finite number; every NaN becomes 0x7f.
+// `kLargest`: magnitude of the largest finite number. `kInfinity`: that of infinity, or one above
+// all numbers.
 template <int kExponentBits, int kMantissaBits, uint32_t kLargest, uint32_t kInfinity>
 struct Float8Lane {
   using Stored = uint8_t;
@@ -177,8 +178,8 @@ struct Float8Lane {
   static HWY_INLINE hn::Vec<D> Load([[maybe_unused]] D d, const Stored* HWY_RESTRICT from) {
     const hn::Rebind<uint8_t, D> d8;
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-    // Through float16, which has as many exponent bits or more: the hardware converts that. Where
-    // it has more, a multiplication mends the bias, and the NaN has to be made.
+    // Through float16, which has at least as many exponent bits and a conversion in hardware. If
+    // float16 has more, a multiplication corrects the bias, and the NaN is made explicitly.
     const hn::Rebind<uint16_t, D> d16;
     const hn::Rebind<hwy::float16_t, D> dh;
     const auto bits = hn::PromoteTo(d16, hn::LoadU(d8, from));

@@ -1,12 +1,12 @@
-// The loop that runs every MemOp: a few vectors at a time, all sources, then all destinations. So
-// each source is read once and each destination written once, whatever their numbers. Included once
+// The loop that runs every MemOp: a few vectors at a time, all sources, then all destinations. It
+// reads each source once and writes each destination once, whatever their numbers. Included once
 // per instruction set (Highway).
 //
 //              source 0   source 1  …                 destination 0  destination 1 …
 //   block i:   [v v v v] ⊕ [v v v v] ⊕ …  ─ finish ─►  [v v v v]      [v v v v]
 //
-// With many sources, reading a block of each in turn would defeat the processor's prefetching: then
-// a tile of accumulators stays in the L1 cache, and the sources are taken a few at a time.
+// With many sources, reading a block of each in turn would defeat the processor's prefetching. Then
+// a tile of accumulators stays in the L1 cache, and a few sources are read at a time.
 #if defined(MCCS_SERVICE_DEVICE_KERNEL_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MCCS_SERVICE_DEVICE_KERNEL_LOOPS_INL_H_
 #undef MCCS_SERVICE_DEVICE_KERNEL_LOOPS_INL_H_
@@ -21,8 +21,8 @@
 
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
-#include "service/device/mem_op.h"
 #include "service/device/kernel_lanes-inl.h"
+#include "service/device/mem_op.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace mccs::device_internal {
@@ -30,20 +30,20 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// At most so many sources are read side by side: hardware follows about this many streams.
+// Maximum number of sources read side by side: hardware prefetches about this many streams.
 inline constexpr size_t kSideBySide = 8;
 // How the destinations are written.
 enum class Writing {
   kPlain,
-  kAhead,  // plain, and lines are asked for well before they are written: processors do not foresee
-           // stores as they foresee loads
-  kStream,  // past the caches
+  kAhead,   // plain, with explicit prefetch of the lines: processors do not prefetch stores as they
+            // prefetch loads
+  kStream,  // non-temporal
 };
-// From so many bytes per destination on, asking ahead pays. Below, the lines tend to be at hand.
+// Bytes per destination from which prefetching helps. Smaller outputs tend to be in the cache.
 inline constexpr size_t kAheadFromBytes = 64 << 10;
-// How far ahead: about as many lines as one core can have under way.
+// Prefetch distance: about as many lines as one core can have in flight.
 inline constexpr size_t kAheadBytes = 4096;
-// Bytes of accumulators that stay in the L1 cache when there are more sources.
+// Bytes of accumulators, which must stay in the L1 cache.
 inline constexpr size_t kTileBytes = 8192;
 
 // a·b in every lane, wrapping for integers.
@@ -180,9 +180,10 @@ class Loop {
   using V = hn::Vec<D>;
   using EncodedD = hn::Rebind<Stored, D>;
   static constexpr size_t kUnroll = 4;
-  // float8's conversions take longer than its memory, and streamed stores made them slower still.
+  // float8's conversions take longer than its memory accesses, and streaming stores were slower
+  // still.
   static constexpr bool kMayStream = sizeof(Acc) < 4 * sizeof(Stored);
-  static constexpr bool kOneLane = hn::MaxLanes(D()) == 1;  // then nothing is ever partial
+  static constexpr bool kOneLane = hn::MaxLanes(D()) == 1;  // no partial vectors
 
  public:
   explicit Loop(const MemOp& op)
@@ -210,7 +211,7 @@ class Loop {
     hwy::FlushStream();
   }
 
-  // Streaming stores want aligned destinations; all of them must be, after the same head.
+  // Streaming stores need aligned destinations; all of them must be aligned after the same head.
   static bool AlignTogether(const MemOp& op) {
     const auto misalignment = [](const std::byte* p) {
       return reinterpret_cast<uintptr_t>(p) % kLineBytes;
@@ -221,7 +222,7 @@ class Loop {
     return true;
   }
 
-  // Lines that are read are at hand when they are written.
+  // A destination that is also a source is in the cache when it is written.
   static bool InPlace(const MemOp& op) {
     return std::any_of(op.sources.begin(), op.sources.end(), [&](const MemSource& source) {
       return source.address == op.destinations[0];
@@ -336,8 +337,7 @@ class Loop {
     a3 = Op::Apply(d, a3, b3);
   }
 
-  // Asks for the lines that the block kAheadBytes further on will write; past the end that is
-  // wasted but harmless.
+  // Prefetches the lines that the block kAheadBytes further on will write; harmless beyond the end.
   HWY_INLINE void AskAhead(size_t i) const {
     for (size_t k = 0; k < destinations_.size(); ++k) {
       const auto* to = reinterpret_cast<const std::byte*>(To(k, i)) + kAheadBytes;
@@ -370,7 +370,7 @@ class Loop {
     const auto e0 = Lane::Encode(d, a0), e1 = Lane::Encode(d, a1);
     const auto e2 = Lane::Encode(d, a2), e3 = Lane::Encode(d, a3);
 #if HWY_TARGET != HWY_SCALAR
-    // Narrow elements are written by whole vectors too.
+    // Narrow elements are written as whole vectors too.
     if constexpr (2 * sizeof(Stored) == sizeof(Acc)) {
       const hn::Twice<EncodedD> dw;
       const auto w0 = hn::Combine(dw, e1, e0), w1 = hn::Combine(dw, e3, e2);
@@ -396,7 +396,7 @@ class Loop {
     }
   }
 
-  // `n` elements, at most a vector's; never touches the memory behind them.
+  // `n` elements, at most a vector's; never accesses memory beyond them.
   HWY_INLINE V LoadSome(size_t k, size_t i, size_t n) const {
     const D d;
     V v;

@@ -1,5 +1,5 @@
-// Buffers of this very process, registered under a number: for the simulator and for tests, whose
-// tenants are no processes.
+// Buffers of this process, registered under a number: for the simulator and for tests, whose
+// tenants are not processes.
 #ifndef MCCS_SERVICE_DEVICE_LOCAL_IMPORTER_H_
 #define MCCS_SERVICE_DEVICE_LOCAL_IMPORTER_H_
 
@@ -13,7 +13,7 @@
 
 namespace mccs {
 
-// Whoever holds a handle may import. LIFETIME: buffers outlive what was imported from them.
+// Any holder of a handle may import. LIFETIME: buffers outlive what was imported from them.
 class LocalImporter final : public MemoryImporter {
  public:
   using Handle = std::array<uint8_t, wire::kIpcHandleBytes>;
@@ -22,7 +22,7 @@ class LocalImporter final : public MemoryImporter {
   Handle Register(std::span<std::byte> memory, pid_t owner);
   void Unregister(const Handle& handle);
 
-  // kInvalidArgument: an unknown handle, another owner, more bytes than there are.
+  // kInvalidArgument: an unknown handle, another owner, or more bytes than registered.
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) override;
   absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) override;
 

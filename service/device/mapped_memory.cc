@@ -22,14 +22,14 @@ absl::Status CannotMap(size_t bytes, const char* what, int error) {
 
 }  // namespace
 
-// Where the kernel refuses: faults, later.
+// If the kernel rejects the request, faults populate the pages later.
 size_t PopulatePiece(std::span<std::byte> bytes) {
   const size_t now = std::min(bytes.size(), kPopulatePieceBytes);
   if (now > 0) madvise(bytes.data(), now, MADV_POPULATE_WRITE);
   return now;
 }
 
-// The pages of a file stay in the file.
+// The file keeps its pages.
 size_t GiveBackPiece(std::span<std::byte> bytes) {
   const size_t now = std::min(bytes.size(), kGiveBackPieceBytes);
   if (now > 0) madvise(bytes.data(), now, MADV_DONTNEED);

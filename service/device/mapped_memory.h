@@ -1,4 +1,4 @@
-// Pages of host memory that the daemon can reach: a tenant's file, or staging of its own.
+// Host memory mapped by the daemon: a tenant's file, or staging memory of its own.
 #ifndef MCCS_SERVICE_DEVICE_MAPPED_MEMORY_H_
 #define MCCS_SERVICE_DEVICE_MAPPED_MEMORY_H_
 
@@ -12,35 +12,35 @@
 
 namespace mccs {
 
-// So much of a tenant's allocation gets its page-table entries at import: that takes a quarter of
-// the time of faults one by one (16 MiB: 0.9 ms against 4.1 ms), and off the hot path. Not more,
+// Bytes of a tenant's allocation whose page-table entries are populated at import. That takes a
+// quarter of the time of single faults (16 MiB: 0.9 ms against 4.1 ms), off the hot path. Limited,
 // because a tenant may have reserved far more than it uses.
 inline constexpr size_t kPopulateBytes = 32 * kMiB;
 
-// So much in one call: the process's map is locked for that long, and the engine may need it. Pages
-// that the tenant has not touched yet take 0.7 ms per MiB, with their zeros.
+// Bytes populated per call: the kernel locks the process's address space meanwhile, and the engine
+// may need it. Pages that the tenant has not touched yet take 0.7 ms per MiB, with their zeroing.
 inline constexpr size_t kPopulatePieceBytes = 1 * kMiB;
-// Taking out takes 0.04 ms per MiB.
+// Bytes released per call: takes 0.04 ms per MiB.
 inline constexpr size_t kGiveBackPieceBytes = 4 * kMiB;
 
-// One piece of either; how many bytes of these it did.
+// Populate or release one piece of `bytes`; return the size of the piece.
 size_t PopulatePiece(std::span<std::byte> bytes);
 size_t GiveBackPiece(std::span<std::byte> bytes);
 
-// LIFETIME: unmaps with the object, which takes as long as pages are mapped and, of the last mapping
-// of a file that nobody has open, as long as the file is large.
+// LIFETIME: the destructor unmaps. That takes as long as pages are mapped; for the last mapping of
+// a file that no process has open, as long as the file is large.
 class MappedMemory final : public DeviceMemory {
  public:
-  // The first `bytes` bytes of the file, shared, read and write. `fd` may be closed afterwards.
+  // Maps the first `bytes` bytes of the file, shared, read and write. `fd` may be closed
+  // afterwards.
   // REQUIRES: the file cannot become shorter than `bytes`.
   static absl::StatusOr<std::unique_ptr<MappedMemory>> OfFile(int fd, size_t bytes);
 
-  // Zeros that belong to this process alone. A page takes memory from its first use on, so that a
-  // communicator that carries nothing, or little, costs little.
+  // Private zeroed memory. A page uses memory from its first access on, so that an idle
+  // communicator costs little.
   static absl::StatusOr<std::unique_ptr<MappedMemory>> Anonymous(size_t bytes);
 
-  // The whole pages within these bytes of an Anonymous are given back; they come again, as zeros,
-  // with their next use.
+  // Releases the whole pages within these bytes of an Anonymous; the next access finds them zeroed.
   static void Discard(std::span<std::byte> bytes);
 
   ~MappedMemory() override;

@@ -22,7 +22,7 @@ bool IsWholePages(uint64_t bytes) {
   return bytes % page == 0;
 }
 
-// Addresses that nothing else gets, and that nobody may touch.
+// Reserves addresses without access.
 void* MapNothing(void* place, size_t bytes) {
   return mmap(place, bytes, PROT_NONE,
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (place == nullptr ? 0 : MAP_FIXED), -1,
@@ -34,7 +34,7 @@ void* MapNothing(void* place, size_t bytes) {
 absl::StatusOr<std::unique_ptr<DeviceRange>> MappedRange::Reserve(uint64_t bytes) {
   if (bytes == 0 || !IsWholePages(bytes)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a range of ", bytes, " bytes is not a range of whole pages"));
+        absl::StrCat("cannot reserve ", bytes, " bytes: not a multiple of the page size"));
   }
   void* address = MapNothing(nullptr, bytes);
   if (address == MAP_FAILED) {
@@ -48,11 +48,11 @@ MappedRange::~MappedRange() { munmap(address_, bytes_); }
 
 absl::Status MappedRange::Map(uint64_t offset, const BufferExport& offer) {
   if (!offer.fd.valid()) {
-    return ImportRefused(offer.owner, "no descriptor came with the message");
+    return ImportRefused(offer.owner, "the message has no descriptor");
   }
   if (offer.bytes == 0 || !IsWholePages(offer.bytes) || !IsWholePages(offset)) {
     return ImportRefused(offer.owner, absl::StrCat(offer.bytes, " bytes at offset ", offset,
-                                                   " of a range are not whole pages"));
+                                                   " of a range: not whole pages"));
   }
   MCCS_ASSIGN_OR_RETURN(const uint64_t file, CheckSealedFile(offer.fd.get(), offer));
   if (file > LargestFile()) largest_file_.store(file, std::memory_order_relaxed);
@@ -81,7 +81,7 @@ uint64_t MappedRange::GiveBackPart(uint64_t offset, uint64_t bytes) {
   return GiveBackPiece({address_ + offset, bytes});
 }
 
-// Where the kernel refuses, the memory stays until the range ends; nobody reaches it.
+// If the kernel rejects the request, the memory stays mapped, unused, until the range ends.
 void MappedRange::Unmap(uint64_t offset, uint64_t bytes) { MapNothing(address_ + offset, bytes); }
 
 }  // namespace mccs

@@ -13,10 +13,10 @@
 
 namespace mccs {
 
-// LIFETIME: everything in it is unmapped with the object.
+// LIFETIME: the destructor unmaps all mappings in it.
 class MappedRange final : public DeviceRange {
  public:
-  // MemoryMapper::Reserve's contract.
+  // See MemoryMapper::Reserve.
   static absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes);
 
   ~MappedRange() override;
@@ -36,8 +36,8 @@ class MappedRange final : public DeviceRange {
 
   std::byte* const address_;
   const size_t bytes_;
-  size_t populated_ = 0;  // bytes that have their page-table entries since they were mapped
-  std::span<std::byte> to_populate_;       // of what was mapped last
+  size_t populated_ = 0;                   // bytes populated since the last Map
+  std::span<std::byte> to_populate_;       // rest of what was mapped last
   std::atomic<uint64_t> largest_file_{0};  // that Map has mapped; only Map writes it
 };
 

@@ -1,6 +1,6 @@
-// Where work on tenants' mappings runs: to map, to fill page tables, to unmap, to close memory
-// files. Each takes as long as the memory is large, so the engine starts it and goes on; threads
-// (mapping_threads.h) or the simulator do it in pieces.
+// Runs work on tenants' mappings: map, populate page tables, unmap, close memory files. The time of
+// each is proportional to the size of the memory, so the engine starts it and does not wait.
+// Threads (mapping_threads.h) or the simulator run it in pieces.
 //
 //   Start ──► Step, Step, … kDone ──► TakeFinished ──► Finish
 //   (engine)  (the runner's thread)   (engine)         (engine)
@@ -15,7 +15,7 @@
 
 namespace mccs {
 
-// The process for which a job runs. Tenants take turns, and the processes of each.
+// The process for which a job runs. Tenants take turns, and the processes of each tenant do.
 struct MappingOwner {
   std::string tenant = {};
   pid_t process = 0;
@@ -24,8 +24,8 @@ struct MappingOwner {
 class MappingJob {
  public:
   enum class Progress {
-    kMore,  // call again, after the jobs of others
-    kLong,  // the next call may take seconds: call it where no other job waits behind it for long
+    kMore,  // call again, after other owners' jobs
+    kLong,  // the next call may take seconds: call it on the thread for long jobs
     kDone,
   };
 
@@ -34,7 +34,7 @@ class MappingJob {
   MappingJob(const MappingJob&) = delete;
   MappingJob& operator=(const MappingJob&) = delete;
 
-  // Does one piece, about a millisecond of work unless the last call returned kLong.
+  // Runs one piece, about a millisecond of work unless the last call returned kLong.
   // THREAD: the runner's, one at a time. May block.
   virtual Progress Step() = 0;
   // Delivers the result. REQUIRES: Step has returned kDone. THREAD: the owning engine.
@@ -48,15 +48,15 @@ class MappingJob {
   MappingJob* next_ = nullptr;  // in a JobMailbox
 };
 
-// THREAD: the owning engine. Never blocks. Jobs of one process and lane take their turns in order.
-// At its destruction the jobs that have not finished are destroyed without Finish.
+// THREAD: the owning engine. Never blocks. Jobs of one process and lane run in order. The
+// destructor destroys unfinished jobs without Finish.
 class MappingRunner {
  public:
   enum class Lane { kMap, kUnmap };
 
   virtual ~MappingRunner() = default;
   virtual void Start(Lane lane, std::unique_ptr<MappingJob> job) = 0;
-  // A job that has returned kDone; null: none has. Wakes the engine's sleep before there is one.
+  // A job that has returned kDone; null: none. The runner wakes the engine before there is one.
   virtual std::unique_ptr<MappingJob> TakeFinished() = 0;
 };
 

@@ -37,7 +37,7 @@ std::unique_ptr<MappingJob> MappingThreads::TakeFinished() {
 
 MappingThreads::Worker::Worker(MappingThreads& threads, const char* name, Worker* longer)
     : threads_(threads), longer_(longer) {
-  // The daemon's signals are for its main thread.
+  // Only the daemon's main thread handles signals.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);

@@ -1,11 +1,11 @@
-// The threads behind which the engine maps and unmaps tenants' memory.
+// The threads that map and unmap tenants' memory for the engine.
 //
 //   engine ── Start ──► map ────────────────┐
 //                   └─► unmap ──kLong──► long ──► finished ── TakeFinished ──► engine
 //
-// Registrations do not wait for releases, nor small releases for the last step of large ones: the
-// kernel frees a whole memory file in one call (259 ms for 2 GiB). All sleep while nothing is to
-// do.
+// Registrations do not wait for releases, and small releases do not wait for the last step of large
+// ones: the kernel frees a whole memory file in one call (259 ms for 2 GiB). All threads sleep when
+// idle.
 #ifndef MCCS_SERVICE_DEVICE_MAPPING_THREADS_H_
 #define MCCS_SERVICE_DEVICE_MAPPING_THREADS_H_
 
@@ -26,7 +26,7 @@ class MappingThreads final : public MappingRunner {
  public:
   // `wake` ends the engine's sleep. THREAD of wake: any; it does not block.
   explicit MappingThreads(std::function<void()> wake);
-  // Waits for the steps under way.
+  // Waits for the steps in progress.
   ~MappingThreads() override;
 
   void Start(Lane lane, std::unique_ptr<MappingJob> job) override;
@@ -35,7 +35,7 @@ class MappingThreads final : public MappingRunner {
  private:
   class Worker {
    public:
-    // `longer`: the worker for kLong; null: this one.
+    // `longer`: the worker for kLong; null: this one runs them too.
     Worker(MappingThreads& threads, const char* name, Worker* longer);
     void Give(std::unique_ptr<MappingJob> job);
     void Stop();
@@ -49,7 +49,7 @@ class MappingThreads final : public MappingRunner {
     Worker* const longer_;
     JobMailbox inbox_;
     FairJobQueue queue_;
-    // Changes with every wake-up, which the worker sleeps on.
+    // Futex word, incremented by every wake-up.
     std::atomic<uint32_t> wake_{0};
     std::atomic<bool> stop_{false};
     std::thread thread_;
@@ -57,8 +57,8 @@ class MappingThreads final : public MappingRunner {
 
   const std::function<void()> wake_engine_;
   JobMailbox finished_;
-  std::deque<std::unique_ptr<MappingJob>> taken_;  // out of finished_, by the engine
-  Worker long_;                                    // outlives those that give to it
+  std::deque<std::unique_ptr<MappingJob>> taken_;  // from finished_, by the engine
+  Worker long_;                                    // outlives the workers that pass jobs to it
   Worker map_;
   Worker unmap_;
 };

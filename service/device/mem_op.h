@@ -1,4 +1,4 @@
-// The one compute primitive of the daemon, as data.
+// The daemon's only compute primitive, as data.
 #ifndef MCCS_SERVICE_DEVICE_MEM_OP_H_
 #define MCCS_SERVICE_DEVICE_MEM_OP_H_
 
@@ -12,7 +12,7 @@ namespace mccs {
 
 // One input of a MemOp. A scale multiplies each element before it is accumulated; it is a value of
 // the MemOp's type: in the low bytes of `scale_bits`, or on the device at `scale_address`, which
-// need not be aligned. The device reads it there while the MemOp runs, perhaps several times.
+// need not be aligned. The device reads it while the MemOp runs, possibly several times.
 struct MemSource {
   const std::byte* address = nullptr;
   bool scaled = false;
@@ -20,20 +20,21 @@ struct MemSource {
   const std::byte* scale_address = nullptr;  // null: scale_bits
 };
 
-// What happens to the accumulated value before it is written.
+// Operation on the accumulated value before it is written.
 enum class Finish : uint8_t {
   kNone,
   kDivide,  // integers: by MemOp::divisor, towards zero (ncclAvg of integers)
 };
 
-// The one compute primitive: reads each source once, accumulates element by element in the order of
-// `sources`, writes each destination once. One source is a copy. Floats of 16 and 8 bits are
-// accumulated in float32 and rounded once, to nearest even.
+// Reads each source once, accumulates element by element in the order of `sources`, and writes each
+// destination once. One source is a copy. Floats of 16 and 8 bits are accumulated in float32 and
+// rounded once, to nearest even.
 //
-// REQUIRES: at least one source and one destination; `elements` elements at each address, aligned to
-// the element. A destination may be one of the sources exactly; otherwise no overlap.
-// `op` is kSum, kProd, kMin or kMax. NaN in kMin/kMax: as CUDA's fmin/fmax, the other operand wins.
-// LIFETIME: the spans and what they point to, until the token comes back from Poll().
+// REQUIRES: at least one source and one destination; `elements` elements at each address, aligned
+// to the element. A destination may be one of the sources exactly; otherwise no overlap.
+// `op` is kSum, kProd, kMin or kMax. NaN in kMin/kMax: the other operand wins, as in CUDA's fmin
+// and fmax.
+// LIFETIME: the spans and the memory they refer to, until Poll() returns the token.
 struct MemOp {
   std::span<const MemSource> sources;
   std::span<std::byte* const> destinations;
@@ -42,20 +43,19 @@ struct MemOp {
   ReduceOp op = ReduceOp::kSum;
   Finish finish = Finish::kNone;
   uint64_t divisor = 1;
-  // A hint: nobody reads the destinations soon and they are no sources, so they need not pass
-  // through the caches. For a tenant's output of an operation larger than the caches; not for
-  // staging.
+  // A hint: the destinations are not sources and are not read soon, so the device may bypass the
+  // caches. For a tenant's output of an operation larger than the caches; not for staging memory.
   bool stream = false;
 };
 
-// Read and written.
+// Bytes read plus bytes written.
 inline size_t BytesMoved(const MemOp& op) {
   return op.elements * SizeOf(op.type) * (op.sources.size() + op.destinations.size());
 }
 
 inline constexpr size_t kMaxMemOpSources = 130;  // 128 local ranks and two receive slots
 
-// Names a submitted MemOp to its submitter.
+// The submitter's name for a submitted MemOp.
 using MemToken = uint64_t;
 
 }  // namespace mccs

@@ -1,7 +1,7 @@
-// The loops behind the host-memory device: one MemOp, from start to end, in the calling thread.
+// Executes one MemOp on host memory, from start to end, in the calling thread.
 //
-// The loops are compiled for several instruction sets (Highway); the best that this machine has is
-// chosen at run time. Results do not depend on the choice.
+// The loops are compiled for several instruction sets (Highway), and the best one that this machine
+// supports is chosen at run time. Results do not depend on the choice.
 #ifndef MCCS_SERVICE_DEVICE_MEM_OP_KERNELS_H_
 #define MCCS_SERVICE_DEVICE_MEM_OP_KERNELS_H_
 
@@ -11,12 +11,12 @@
 
 namespace mccs {
 
-// Does `op`. THREAD: any; different threads may run different operations at once.
-// REQUIRES: what MemOp requires; a divisor only for integers, and not 0. (Violations abort.)
-// ENSURES: everything is written when it returns, non-temporal stores included.
+// THREAD: any; different threads may run different operations at once.
+// REQUIRES: the requirements of MemOp; a divisor only for integers, and not 0. (Violations abort.)
+// ENSURES: all destinations are written on return, non-temporal stores included.
 void RunMemOp(const MemOp& op);
 
-// "AVX3": the instruction set in use, by Highway's name.
+// Highway's name of the instruction set in use, such as "AVX3".
 std::string KernelTargetName();
 
 }  // namespace mccs

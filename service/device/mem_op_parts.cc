@@ -7,7 +7,7 @@
 namespace mccs {
 namespace {
 
-// A part is whole vectors of the widest registers, whatever the type.
+// A part consists of whole vectors of the widest registers, for any type.
 constexpr uint64_t kElementsAtOnce = 64;
 
 }  // namespace

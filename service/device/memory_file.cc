@@ -22,22 +22,23 @@ absl::Status ImportRefused(pid_t owner, const std::string& why) {
 
 namespace {
 
-// What the kernel knows by itself: a file that is served by somebody (FUSE, NFS) could keep an
-// engine waiting for its answer for ever, and who serves it may be the tenant.
+// Asks the kernel for cached attributes only: a file server (FUSE, NFS) could block the engine
+// without limit, and the tenant may run that server.
 absl::StatusOr<struct statx> AskKernel(int fd, pid_t owner) {
   struct statx st {};
   if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st) == 0) return st;
-  return ImportRefused(owner, absl::StrCat("statx fails: ", std::strerror(errno)));
+  return ImportRefused(owner, absl::StrCat("statx failed: ", std::strerror(errno)));
 }
 
 }  // namespace
 
-// All memfds of ordinary pages lie on one device, which nobody can mount and nothing else can put
-// named files on.
+// All memfds of ordinary pages are on one internal device. Nobody can mount it or create named
+// files on it.
 absl::StatusOr<FileIdentity> IdentifyMemoryFile(int fd, pid_t owner) {
   const UniqueFd example(memfd_create("mccs-importer", MFD_CLOEXEC));
   if (!example.valid()) {
-    return absl::ResourceExhaustedError(absl::StrCat("memfd_create fails: ", std::strerror(errno)));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("memfd_create failed: ", std::strerror(errno)));
   }
   MCCS_ASSIGN_OR_RETURN(const struct statx ours, AskKernel(example.get(), owner));
   MCCS_ASSIGN_OR_RETURN(const struct statx st, AskKernel(fd, owner));
@@ -45,7 +46,7 @@ absl::StatusOr<FileIdentity> IdentifyMemoryFile(int fd, pid_t owner) {
       st.stx_dev_major == ours.stx_dev_major && st.stx_dev_minor == ours.stx_dev_minor;
   if (!S_ISREG(st.stx_mode) || !same_device) {
     return ImportRefused(owner,
-                         "the descriptor is no memory file (memfd_create without huge pages)");
+                         "the descriptor is not a memory file (memfd_create without huge pages)");
   }
   return FileIdentity{.device = makedev(st.stx_dev_major, st.stx_dev_minor),
                       .inode = st.stx_ino,
@@ -60,7 +61,7 @@ absl::StatusOr<uint64_t> CheckSealedFile(int fd, const BufferExport& offer) {
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
     return ImportRefused(offer.owner, "the memory is not sealed against shrinking (F_SEAL_SHRINK)");
   }
-  // Its size also says how long it takes to free.
+  // The file's size also determines how long freeing it takes.
   if ((seals & F_SEAL_GROW) == 0) {
     return ImportRefused(offer.owner, "the memory is not sealed against growing (F_SEAL_GROW)");
   }

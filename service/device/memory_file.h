@@ -1,5 +1,5 @@
-// What a file has to be before the daemon maps it for a tenant: ordinary memory (memfd_create) that
-// cannot become shorter. Everything is asked of the descriptor that will be mapped.
+// Checks of a file before the daemon maps it for a tenant: it must be ordinary memory
+// (memfd_create) that cannot shrink. All checks use the descriptor that is then mapped.
 #ifndef MCCS_SERVICE_DEVICE_MEMORY_FILE_H_
 #define MCCS_SERVICE_DEVICE_MEMORY_FILE_H_
 
@@ -22,11 +22,11 @@ struct FileIdentity {
   uint64_t bytes = 0;
 };
 absl::StatusOr<FileIdentity> IdentifyMemoryFile(int fd, pid_t owner);
-// Whether it is such memory, of whatever size and seals: what closes without asking anybody, though
-// the last close takes as long as the file is large (MemoryMapper::Close).
+// Whether it is memory of that kind, of any size and seals. Closing it does not call a file server,
+// but the last close takes as long as the file is large (MemoryMapper::Close).
 bool IsMemoryFile(int fd);
 
-// The file's size. Refuses one that could shrink, that is empty, or shorter than offered.
+// Returns the file's size. Rejects a file that can shrink, is empty, or is shorter than offered.
 absl::StatusOr<uint64_t> CheckSealedFile(int fd, const BufferExport& offer);
 
 }  // namespace mccs

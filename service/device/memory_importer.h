@@ -1,5 +1,5 @@
-// How a tenant's allocation gets into the daemon's address space: handed to the MemoryMapper, so
-// that tests and the simulator can do without other processes.
+// Maps a tenant's allocation into the daemon's address space. The MemoryMapper gets it as a
+// parameter, so that tests and the simulator need no other processes.
 #ifndef MCCS_SERVICE_DEVICE_MEMORY_IMPORTER_H_
 #define MCCS_SERVICE_DEVICE_MEMORY_IMPORTER_H_
 
@@ -10,15 +10,15 @@
 
 namespace mccs {
 
-// THREAD: Import one at a time, Reserve the owning engine only. Import may block for as long as the
-// kernel takes; Reserve does not.
+// THREAD: Import: one call at a time; Reserve: the owning engine only. Import may block for as long
+// as the kernel takes; Reserve does not.
 class MemoryImporter {
  public:
   virtual ~MemoryImporter() = default;
 
-  // MemoryMapper::Import's contract. Page-table entries come with PopulateSome.
+  // See MemoryMapper::Import. PopulateSome adds page-table entries.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) = 0;
-  // MemoryMapper::Reserve's.
+  // See MemoryMapper::Reserve.
   virtual absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) = 0;
 };
 

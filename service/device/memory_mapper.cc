@@ -10,9 +10,9 @@
 namespace mccs {
 namespace {
 
-// The kernel frees this much of a memory file in some 8 ms.
+// The kernel takes about 8 ms to free this much of a memory file.
 constexpr uint64_t kLongFromBytes = 64 * kMiB;
-// With unmappings under way; beyond, those without are forgotten.
+// Maximum number of processes with unmappings in progress; beyond it, finished ones are removed.
 constexpr size_t kMostProcessesNoted = 256;
 
 using Progress = MappingJob::Progress;
@@ -22,7 +22,7 @@ bool IsLarge(int fd) {
   return fstat(fd, &file) == 0 && static_cast<uint64_t>(file.st_size) >= kLongFromBytes;
 }
 
-// Opens and maps on the first step, fills page tables on the next ones.
+// Opens and maps in the first step, populates page tables in the next ones.
 class MapJob : public MappingJob {
  public:
   MapJob(MappingOwner owner, BufferExport offer)
@@ -32,7 +32,7 @@ class MapJob : public MappingJob {
     if (!mapped_) {
       mapped_ = true;
       status_ = Map(offer_);
-      // Of a file that was refused the descriptor may be all that is left.
+      // If the file was rejected, this descriptor may be the last reference to it.
       closes_long_ = !status_.ok() && offer_.fd.valid() && IsLarge(offer_.fd.get());
       if (closes_long_) return Progress::kLong;
       offer_.fd.Reset();
@@ -113,17 +113,17 @@ class MapIntoJob final : public MapJob {
 
 using Tokens = std::array<std::shared_ptr<void>, 2>;
 
-// Takes pages out in pieces, part by part.
+// Releases pages in pieces, part by part.
 class PartsJob : public MappingJob {
  public:
-  // `tokens` are destroyed once nothing is mapped any more.
+  // `tokens` are destroyed when everything is unmapped.
   PartsJob(MappingOwner owner, MemoryMapper::Parts parts, Tokens tokens)
       : MappingJob(std::move(owner)), parts_(std::move(parts)), tokens_(std::move(tokens)) {}
 
   void Finish() final { tokens_ = {}; }
 
  protected:
-  // Whether something is left to take out of `memory`, and took some of it out.
+  // Releases one piece of the current part. Returns true if more is left.
   bool GiveBackFrom(DeviceMemory& memory) {
     if (next_ == parts_.size()) return false;
     const AddressRange& part = parts_[next_];
@@ -140,10 +140,10 @@ class PartsJob : public MappingJob {
   const MemoryMapper::Parts parts_;
   Tokens tokens_;
   size_t next_ = 0;
-  uint64_t done_ = 0;  // of the part
+  uint64_t done_ = 0;  // bytes of the current part
 };
 
-// The last step, which may free the file, ends a mapping without pages.
+// The last step unmaps a mapping without pages, and may free the file.
 class UnmapJob final : public PartsJob {
  public:
   UnmapJob(MappingOwner owner, std::unique_ptr<DeviceMemory> memory, MemoryMapper::Parts parts,
@@ -184,7 +184,7 @@ class UnmapFromJob final : public PartsJob {
 
  private:
   DeviceRange& range_;
-  bool empty_ = false;  // the part
+  bool empty_ = false;  // no pages are left in the part
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Tenants' memory on its way into the daemon's address space and out of it. The engine asks and
-// goes on: what takes as long as the memory is large runs in a MappingRunner.
+// Maps tenants' memory into the daemon's address space and unmaps it. Work whose time depends on
+// the size of the memory runs in a MappingRunner, so the engine does not wait for it.
 //
 // OWNER: the Device. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_DEVICE_MEMORY_MAPPER_H_
@@ -23,33 +23,33 @@
 
 namespace mccs {
 
-// A mapping that is being made. Whoever drops it before `ready` takes it back: what was mapped is
+// A mapping in progress. The last reference dropped before `ready` cancels it: what was mapped is
 // unmapped.
 struct PendingMapping {
-  // It is over, and so is all that its process took back before: a program that frees memory and
-  // registers other memory finds room for a third one.
+  // Done, and so are all unmappings that the process had requested before: memory that a program
+  // freed earlier does not count any more when it registers other memory.
   bool ready() const { return done && before.expired(); }
   bool done = false;
   std::weak_ptr<void> before;
   absl::Status status;                   // once ready
-  std::unique_ptr<DeviceMemory> memory;  // of Import, with an OK status; give it to Unmap
+  std::unique_ptr<DeviceMemory> memory;  // of Import, if OK; release it with Unmap
 };
 
 class MemoryMapper {
  public:
-  // `runner` null: everything is done when a call returns, and takes its time.
+  // `runner` null: every call completes its work before it returns.
   MemoryMapper(std::unique_ptr<MemoryImporter> importer, std::unique_ptr<MappingRunner> runner)
       : importer_(std::move(importer)), runner_(std::move(runner)) {}
   ~MemoryMapper() { runner_.reset(); }
   MemoryMapper(const MemoryMapper&) = delete;
   MemoryMapper& operator=(const MemoryMapper&) = delete;
 
-  // Maps a tenant's allocation. Refuses (kInvalidArgument, with the reason) what does not belong to
+  // Maps a tenant's allocation. kInvalidArgument, with the reason: memory that does not belong to
   // `offer.owner`, is shorter than `offer.bytes`, or could shrink later.
   std::shared_ptr<PendingMapping> Import(const MappingOwner& owner, BufferExport offer);
 
-  // A range of so many bytes, with nothing in it, at once. kInvalidArgument: not whole pages;
-  // kResourceExhausted.
+  // Reserves an empty range of that size at once. kInvalidArgument: not whole pages;
+  // kResourceExhausted: no address space.
   absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) {
     return importer_->Reserve(bytes);
   }
@@ -58,11 +58,11 @@ class MemoryMapper {
                                           std::shared_ptr<DeviceRange> range, uint64_t offset,
                                           BufferExport offer);
 
-  // Where something is mapped: offsets.
+  // Mapped parts, as offsets.
   using Parts = std::vector<AddressRange>;
 
-  // Unmaps, and destroys `token` once nothing of it is mapped any more, in Poll. `parts`: of a
-  // range, what MapInto mapped. REQUIRES: nobody uses the memory, nor waits for a MapInto.
+  // Unmaps, and destroys `token` in Poll when everything is unmapped. `parts`: for a range, what
+  // MapInto mapped. REQUIRES: the memory is not in use, and no MapInto is in progress.
   void Unmap(const MappingOwner& owner, std::unique_ptr<DeviceMemory> memory, Parts parts,
              std::shared_ptr<void> token);
   void Unmap(const MappingOwner& owner, std::unique_ptr<DeviceMemory> memory,
@@ -70,13 +70,13 @@ class MemoryMapper {
     Parts all = {{0, memory->bytes()}};
     Unmap(owner, std::move(memory), std::move(all), std::move(token));
   }
-  // The same for what some MapIntos mapped, one part each. LIFETIME: `token` keeps the range.
+  // The same for the mappings of some MapIntos, one part each. LIFETIME: `token` owns the range.
   void UnmapFrom(const MappingOwner& owner, DeviceRange& range, Parts parts,
                  std::shared_ptr<void> token);
 
-  // Closes a descriptor of a memory file, whose last holder the daemon may be.
+  // Closes a descriptor of a memory file. It may be the file's last one.
   void Close(const MappingOwner& owner, UniqueFd fd);
-  // The tenant has kMostClosing of them that are not closed yet: take no messages from it.
+  // The tenant has kMostClosing unclosed descriptors: receive no messages from it (backpressure).
   static constexpr size_t kMostClosing = 1024;
   bool IsFull(const std::string& tenant) const {
     if (closing_.empty()) return false;
@@ -84,7 +84,7 @@ class MemoryMapper {
     return own != closing_.end() && own->second >= kMostClosing;
   }
 
-  // Delivers what has been done since; a turn delivers so much at most. True when there was any.
+  // Delivers finished work, at most kDeliveredPerTurn jobs. Returns true if there was any.
   static constexpr int kDeliveredPerTurn = 64;
   bool Poll();
 
@@ -92,9 +92,9 @@ class MemoryMapper {
   class CloseJob;
 
   void Start(MappingRunner::Lane lane, std::unique_ptr<MappingJob> job);
-  // What lives as long as the unmappings that the process begins now.
+  // A token shared by the unmappings that the process starts from now on.
   std::shared_ptr<void> NoteUnmapping(const MappingOwner& owner);
-  // The same of those that it has begun; those to come have another one.
+  // The token of the unmappings started so far; later ones share a new token.
   std::weak_ptr<void> TakeUnmappings(const MappingOwner& owner);
 
   std::map<pid_t, std::weak_ptr<void>> unmapping_;  // by process

@@ -1,8 +1,8 @@
-// How fast a device on host memory passes over it. For the controller, which calibrates the costs
-// by which algorithms are chosen.
+// Measures the bandwidth of a device on host memory. The controller uses it to calibrate the costs
+// for the choice of algorithms.
 //
-// OWNER: the CpuDevice. THREAD: the device's owner only; what workers run is not measured, and what
-// the owner runs itself is a sample of the same.
+// OWNER: the CpuDevice. THREAD: the device's owner only; work of worker threads is not measured,
+// because the owner's own work is a sufficient sample.
 #ifndef MCCS_SERVICE_DEVICE_PASS_METER_H_
 #define MCCS_SERVICE_DEVICE_PASS_METER_H_
 
@@ -17,21 +17,22 @@ namespace mccs {
 class PassMeter {
  public:
   static constexpr int64_t kPeriodNs = 30 * kNsPerSec;
-  // Read and written. Of smaller ones the two looks at the clock would be a part.
+  // Minimum bytes, read plus written, of a measured MemOp; for smaller ones reading the clock
+  // counts.
   static constexpr size_t kLeastBytes = 64 << 10;
-  // Less in a period says nothing.
+  // Minimum bytes per period for a valid measurement.
   static constexpr uint64_t kEnoughBytes = 16 << 20;
 
-  // Null: nothing is measured. LIFETIME: `clock` outlives this.
+  // `clock` null: nothing is measured. LIFETIME: `clock` outlives this.
   explicit PassMeter(const Clock* clock) : clock_(clock) {}
 
-  // Does `op`, and measures it where it is large.
+  // Executes `op`, and measures it if it is large.
   void Run(const MemOp& op);
-  // So many bytes were read and written between `begin` and `end`.
+  // Adds a measurement: `bytes` read and written between `begin` and `end`.
   void Note(uint64_t bytes, MonotonicNs begin, MonotonicNs end);
 
-  // Bits read and written in a second, on the average of the last one or two periods, with what
-  // else the processors had to do; 0: not known.
+  // Memory bandwidth in bit/s, read plus written, averaged over the last one or two periods,
+  // including the effect of other load; 0: unknown.
   uint64_t rate_bps() const;
 
  private:
@@ -41,7 +42,7 @@ class PassMeter {
   };
 
   const Clock* const clock_;
-  MonotonicNs since_ = 0;  // of now_
+  MonotonicNs since_ = 0;  // start of now_
   Sum now_;
   Sum before_;
 };

@@ -12,7 +12,7 @@ namespace {
 // About 20 µs on a processor whose pause takes 140 cycles, a quarter of that on older ones.
 constexpr int kSpins = 400;
 
-// So many queued jobs are worth a wake-up: one is for the owner itself.
+// Number of queued jobs that justifies a wake-up: the owner runs one job itself.
 constexpr int64_t kWakeFromJobs = 2;
 
 }  // namespace
@@ -36,7 +36,7 @@ WorkerPool::~WorkerPool() {
 void WorkerPool::Start(const MemOp& op, MemToken token) {
   const int64_t queued = queued_.fetch_add(1) + 1;
   if (!jobs_.Push({op, token})) {
-    // A worker was stopped while it took the job that lay in the next cell, `capacity` jobs ago.
+    // A worker was preempted while it took the job that is in the next cell, `capacity` jobs ago.
     queued_.fetch_sub(1);
     kept_.push_back({op, token});
     return;
@@ -96,7 +96,7 @@ void WorkerPool::WorkerLoop() {
 }
 
 std::optional<WorkerPool::Job> WorkerPool::Take() {
-  if (queued_.load(std::memory_order_relaxed) == 0) return std::nullopt;  // a hint; Pop decides
+  if (queued_.load(std::memory_order_relaxed) == 0) return std::nullopt;  // a hint; Pop is exact
   Job job;
   if (!jobs_.Pop(job)) return std::nullopt;
   queued_.fetch_sub(1);

@@ -1,12 +1,11 @@
-// Threads that run large MemOps beside the owning engine.
+// Threads that run large MemOps in parallel with the owning engine.
 //
 //   owner ── Start ──► jobs ──► worker ──► done ── Collect ──► owner
-//                       └─────────────── Help: the owner runs one itself, ──► owner
-//                                        a part with each call
+//                       └────── Help: the owner runs one itself, part by part ──► owner
 //
-// A worker that finds nothing spins for some microseconds and then sleeps. Waking it costs tens of
-// microseconds, so it is woken only when more is queued than the owner takes itself; the owner must
-// go on calling Help as long as jobs are out.
+// An idle worker spins for some microseconds and then sleeps. Waking it costs tens of microseconds,
+// so it is woken only if more jobs are queued than the owner runs itself. The owner must call Help
+// while jobs are outstanding.
 #ifndef MCCS_SERVICE_DEVICE_WORKER_POOL_H_
 #define MCCS_SERVICE_DEVICE_WORKER_POOL_H_
 
@@ -26,27 +25,27 @@
 
 namespace mccs {
 
-// THREAD: the owner alone calls; Start, Collect and Help never sleep.
+// THREAD: the owner only; Start, Collect and Help never sleep.
 class WorkerPool {
  public:
-  // `capacity`: jobs started and not yet collected, at most. `meter`: of what the owner runs
-  // itself; null: nobody measures it. LIFETIME: it outlives this.
+  // `capacity`: maximum number of jobs started and not yet collected. `meter`: measures the owner's
+  // own work; null: not measured. LIFETIME: it outlives this.
   WorkerPool(int workers, size_t capacity, PassMeter* meter = nullptr);
-  // Waits for jobs that run, and ends the one that the owner has begun; jobs that nobody has begun
-  // are dropped.
+  // Waits for running jobs and finishes the one that the owner has started; drops jobs that have
+  // not started.
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // REQUIRES: fewer than `capacity` jobs are out.
+  // REQUIRES: fewer than `capacity` jobs are outstanding.
   void Start(const MemOp& op, MemToken token);
 
   // Tokens of jobs that workers have finished.
   size_t Collect(std::span<MemToken> finished);
 
   struct Helped {
-    bool worked = false;               // false: no job waits
-    std::optional<MemToken> finished;  // the part was the job's last one
+    bool worked = false;               // false: no job was queued
+    std::optional<MemToken> finished;  // set if this was the job's last part
   };
   // Runs the next part (MemOpParts) of a queued job in this thread.
   Helped Help();
@@ -65,18 +64,18 @@ class WorkerPool {
   void Sleep();
 
   PassMeter* const meter_;
-  // The owner's own:
-  std::deque<Job> kept_;  // for Help; there was no room for them in jobs_
-  MemToken token_ = 0;    // of the job that parts_ has begun
+  // Used by the owner only:
+  std::deque<Job> kept_;  // for Help; jobs_ was full
+  MemToken token_ = 0;    // of the job in parts_
   MemOpParts parts_;
 
   BoundedQueue<Job> jobs_;
   BoundedQueue<MemToken> done_;
   // Jobs in the queue. Start adds and then reads sleepers_; a worker adds to sleepers_ and then
-  // reads this. All four sequentially consistent: one of the two sees the other.
+  // reads this. All four are sequentially consistent, so one of the two sees the other.
   std::atomic<int64_t> queued_{0};
   std::atomic<int> sleepers_{0};
-  // Changes with every wake-up; workers sleep on it.
+  // Futex word, incremented by every wake-up.
   std::atomic<uint32_t> wake_{0};
   std::atomic<bool> stop_{false};
   std::vector<std::thread> threads_;

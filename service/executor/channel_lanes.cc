@@ -5,7 +5,7 @@
 namespace mccs {
 namespace {
 
-// The entry of `peer`, which may be new.
+// The entry of `peer`, created if needed.
 template <typename Queue>
 Queue*& EntryOf(std::vector<Queue*>& by_peer, HostIndex peer) {
   const auto index = static_cast<size_t>(peer.value());
@@ -44,7 +44,7 @@ absl::Status ChannelLanes::Use(const Program& program, uint32_t rows, ProgramFac
 }
 
 void ChannelLanes::BeginRun() {
-  // A receiving end does not number what it expects: the count goes on from the run before.
+  // A receiving end does not number what it expects: the count continues from the previous run.
   for (SendQueue* queue : sends_) queue->next = queue->lane->next();
 }
 

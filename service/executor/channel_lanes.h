@@ -1,8 +1,8 @@
-// The lanes of one channel as its runner uses them: each with the steps that are its turn, so that
-// a lane without credit, or whose slices are late, holds up no other.
+// The lanes of one channel for its runner. Each lane has its own queue of steps, so that a lane
+// without credit or with late slices does not block the others.
 //
-// OWNER: the ChannelRunner. THREAD: the owning engine. Never blocks; allocates only for a program
-// that it has not met.
+// OWNER: the ChannelRunner. THREAD: the owning engine. Never blocks; allocates only for a new
+// program.
 #ifndef MCCS_SERVICE_EXECUTOR_CHANNEL_LANES_H_
 #define MCCS_SERVICE_EXECUTOR_CHANNEL_LANES_H_
 
@@ -21,16 +21,16 @@ namespace mccs {
 
 struct SendQueue {
   SendLane* lane = nullptr;
-  std::byte* staging = nullptr;  // of a lane for which a program composes slices
-  SliceNumber next = 0;          // of the next send that is admitted
+  std::byte* staging = nullptr;  // memory in which a program composes slices
+  SliceNumber next = 0;          // slice number of the next admitted send
   StepQueue waiting;             // admitted, not posted
   StepQueue unacknowledged;      // posted; the lane may still read their sources
-  uint32_t steps = 0;            // of the program in use
+  uint32_t steps = 0;            // of the current program
 };
 
 struct ReceiveQueue {
   RecvLane* lane = nullptr;
-  SliceNumber next = 0;  // of the next receive that is admitted
+  SliceNumber next = 0;  // slice number of the next admitted receive
   StepQueue waiting;     // admitted, not done
   uint32_t steps = 0;
 };
@@ -42,14 +42,14 @@ class ChannelLanes {
   ChannelLanes(const ChannelLanes&) = delete;
   ChannelLanes& operator=(const ChannelLanes&) = delete;
 
-  // Takes the lanes that `program` names into use, instead of those before, with room for `rows`
-  // rounds, and tells its steps theirs. Errors as LaneDirectory's.
-  // REQUIRES: no step is in a queue.
+  // Selects the lanes of `program`, with room for `rows` rounds, and assigns them to its steps.
+  // Errors as for LaneDirectory.
+  // REQUIRES: all queues are empty.
   absl::Status Use(const Program& program, uint32_t rows, ProgramFacts& facts);
-  // The next slices are those that the lanes will number next.
+  // Reads the next slice numbers from the lanes.
   void BeginRun();
 
-  // In use.
+  // Those of the current program.
   std::span<SendQueue* const> sends() const { return sends_; }
   std::span<ReceiveQueue* const> receives() const { return receives_; }
 
@@ -59,9 +59,9 @@ class ChannelLanes {
 
   LaneDirectory& directory_;
   const ChannelId channel_;
-  std::deque<SendQueue> all_sends_;  // of all programs so far, where they stay
+  std::deque<SendQueue> all_sends_;  // of all programs so far; addresses are stable
   std::deque<ReceiveQueue> all_receives_;
-  std::vector<SendQueue*> send_by_peer_;  // by HostIndex; null: not met
+  std::vector<SendQueue*> send_by_peer_;  // by HostIndex; null: not used yet
   std::vector<ReceiveQueue*> receive_by_peer_;
   std::vector<SendQueue*> sends_;
   std::vector<ReceiveQueue*> receives_;

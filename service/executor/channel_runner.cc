@@ -12,7 +12,7 @@ namespace {
 
 // IssueOrder takes rounds in groups of skew + 1; two groups in flight keep the lanes busy.
 constexpr uint32_t kGroupsInFlight = 2;
-// From here on, over all local ranks, outputs are larger than a core's caches.
+// Outputs of this size, over all local ranks, exceed a core's caches.
 constexpr uint64_t kLargeBytes = 8 << 20;
 constexpr uint64_t kNoRound = ~uint64_t{0};
 
@@ -20,7 +20,7 @@ static_assert(kMaxPieces <= kMaxSlicePieces);
 
 }  // namespace
 
-// ---- The order of events ----------------------------------------------------------------------
+// ---- Progress -----------------------------------------------------------------------------------
 
 absl::Status ChannelRunner::Start(const OperationBinding& binding, const Program& program) {
   MCCS_CHECK(done());
@@ -48,7 +48,7 @@ absl::StatusOr<bool> ChannelRunner::Poll() {
   for (ReceiveQueue* queue : lanes_.receives()) {
     moved |= PollReceives(*queue);
     if (foreign_tag_.has_value()) {
-      return absl::InvalidArgumentError("a slice of another call arrived");
+      return absl::InvalidArgumentError("received a slice of another call");
     }
     if (!wrong_length_.ok()) return wrong_length_;
   }
@@ -144,14 +144,14 @@ bool ChannelRunner::PollReceive(StepRef ref) {
   RecvLane& lane = *FactsOf(ref).receive->lane;
   if (cell.state == State::kRunning) return CopyFromSlot(ref);
   if (!FactsOf(ref).in_slot && cell.state == State::kWaiting) {
-    // The destination may still be read by an earlier step: not to be written before that is done.
+    // An earlier step may still read the destination: wait until it is done.
     if (!DependenciesDone(ref)) return false;
     receive_pieces_.clear();
     for (const Place& place : StepOf(ref).pieces) {
       receive_pieces_.push_back(
           {Address(ref, place), Elements(ref, place) * SizeOf(binding_->type)});
     }
-    // Refused beyond the lane's window, which moves on when slots are released: asked again then.
+    // Expect fails beyond the lane's credit, which grows when slots are released: retry then.
     if (lane.Expect(*cell.slice, receive_pieces_, binding_->tag)) cell.state = State::kExpected;
   }
   const Landing landing = lane.Landed(*cell.slice);
@@ -160,7 +160,7 @@ bool ChannelRunner::PollReceive(StepRef ref) {
     foreign_tag_ = lane.Tag(*cell.slice);
     return true;
   }
-  if (landing == Landing::kInSlot) {  // A direct landing had the length that was expected.
+  if (landing == Landing::kInSlot) {  // a direct landing had the expected length
     wrong_length_ = CheckLength(ref);
     if (!wrong_length_.ok()) return true;
   }
@@ -179,7 +179,7 @@ bool ChannelRunner::PollReceive(StepRef ref) {
   return true;
 }
 
-// Behind a slice that is too short its slot holds an earlier one.
+// After a slice that is too short, its slot still contains data of an earlier one.
 absl::Status ChannelRunner::CheckLength(StepRef ref) const {
   const Step& step = program_->steps[ref.step];
   const SliceNumber slice = *cells_[ref.row * program_->steps.size() + ref.step].slice;
@@ -187,12 +187,12 @@ absl::Status ChannelRunner::CheckLength(StepRef ref) const {
   const uint64_t came = FactsOf(ref).receive->lane->Bytes(slice);
   if (came == due) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(
-      "slice ", slice, " of channel ", program_->channel.value(), " came with ", came,
-      " bytes, the plan says ", due,
-      ": the sending host follows another plan; run the same release of mccsd on all hosts"));
+      "slice ", slice, " of channel ", program_->channel.value(), " has ", came,
+      " bytes, the plan expects ", due,
+      ": the sending host uses another plan; run the same release of mccsd on all hosts"));
 }
 
-// The slice came before its destination was known: one copy per piece.
+// The slice arrived before its destination was known: one copy per piece.
 bool ChannelRunner::CopyFromSlot(StepRef ref) {
   Cell& cell = At(ref);
   const Step& step = StepOf(ref);
@@ -287,7 +287,7 @@ bool ChannelRunner::SubmitCombine(StepRef ref, const Combine& combine, MemSource
                       !(combine.finish && binding_->finish != Finish::kNone);
   for (const Place& place : combine.destinations) {
     std::byte* address = Address(ref, place);
-    if (copies && address == sources[0].address) continue;  // In place: already there.
+    if (copies && address == sources[0].address) continue;  // in place: already there
     destinations[count++] = address;
   }
   if (count == 0) return true;
@@ -302,8 +302,8 @@ bool ChannelRunner::SubmitCombine(StepRef ref, const Combine& combine, MemSource
   return At(ref).mem_ops.Submit(device_, op);
 }
 
-// On one host an output is final: nobody sends it on. In a large operation nobody reads it soon
-// either, and written past the caches it does not have to be read before.
+// On one host an output is final and not sent. A large operation's output is not read soon, and
+// streaming stores avoid reading it first.
 bool ChannelRunner::MayStream(std::span<const MemSource> sources,
                               std::span<std::byte* const> destinations) const {
   if (!large_ || binding_->plan->crosses_hosts) return false;
@@ -315,7 +315,7 @@ bool ChannelRunner::MayStream(std::span<const MemSource> sources,
 
 void ChannelRunner::FinishCombine(StepRef ref) {
   Done(ref);
-  // Give back the receive slots that this step was the last to read.
+  // Release the receive slots whose last reader was this step.
   for (uint16_t s : FactsOf(ref).reads) {
     Cell& receive = At(ref.row, s);
     if (--receive.readers == 0) facts_.steps[s].receive->lane->Release(*receive.slice);
@@ -335,14 +335,13 @@ bool ChannelRunner::PollSends(SendQueue& queue) {
       if (bytes > 0) send_pieces_.push_back({Address(ref, place), bytes});
     }
     auto posted = queue.lane->Post(send_pieces_, binding_->tag);
-    // The plan never makes a slice that is too long; but a peer may have broken the lane's
-    // protocol, and that lane takes nothing any more. Whoever polls the lanes ends the communicator
-    // for it.
+    // The plan never composes a slice that is too long. But after a peer broke the lane's protocol
+    // the lane accepts nothing, and the owner of the lanes ends the communicator.
     if (!posted.ok() || !posted->has_value()) return moved;
     MCCS_CHECK(**posted == *At(ref).slice);
     queue.waiting.pop();
     moved = true;
-    if (FactsOf(ref).staged) {  // The staging slot is ours and guarded by its number.
+    if (FactsOf(ref).staged) {  // its slice number guards the staging slot
       Done(ref);
     } else {
       At(ref).state = State::kRunning;
@@ -389,8 +388,8 @@ bool ChannelRunner::DependenciesDone(StepRef ref) {
   return true;
 }
 
-// A combine that composes slices may write their staging slots once their former users are
-// acknowledged; and it must know which slots: the sends are admitted.
+// A combine that composes slices may write their staging slots when the former users are
+// acknowledged. The slots are known when the sends are admitted.
 bool ChannelRunner::StagingFree(StepRef ref) {
   for (const Combine& combine : StepOf(ref).combines) {
     for (const Place& place : combine.destinations) {

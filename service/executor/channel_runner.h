@@ -1,19 +1,21 @@
-// Runs the program of one channel for one operation at a time: starts every step whose inputs are
-// there. MemOps go to the Device, slices to the channel's lanes.
+// Runs the program of one channel, for one operation at a time. Starts each step when its inputs
+// are ready: MemOps go to the Device, slices to the channel's lanes.
 //
-//            admitted in IssueOrder
-//   ┌────────────┬──────────────┬───────────────┐
-//   sends        receives       combines             a queue for each lane, which takes its steps
-//   in │ Post       │ Landed       │ Submit             order; combines run as soon as they can ▼
-//   ▼              ▼ acknowledged in place       finished        ───► step done ─► steps that come
-//   after it
+//                       steps admitted in IssueOrder
+//                ┌─────────────────┼─────────────────┐
+//                ▼                 ▼                 ▼
+//              sends           receives          combines
+//         queue per lane    queue per lane     in any order
+//                │ Post            │ Landed          │ Submit
+//                ▼                 ▼                 ▼
+//          acknowledged        in place          finished  ───► step done ───► dependent steps
 //
-// A staging slot belongs to the send whose slice number is equal modulo its lane's slots; it is
-// free again when the slice `slots` before has been acknowledged. A receive slot is given back when
-// the last combine that reads it is done.
+// A staging slot belongs to the send whose slice number equals its own, modulo the lane's slots. It
+// is free when the slice `slots` earlier has been acknowledged. A receive slot is released when the
+// last combine that reads it is done.
 //
-// OWNER: the Executor. THREAD: the owning engine. Never blocks; allocates only when it meets a
-// larger program than before.
+// OWNER: the Executor. THREAD: the owning engine. Never blocks; allocates only for a program that is
+// larger than all before.
 #ifndef MCCS_SERVICE_EXECUTOR_CHANNEL_RUNNER_H_
 #define MCCS_SERVICE_EXECUTOR_CHANNEL_RUNNER_H_
 
@@ -34,23 +36,23 @@ namespace mccs {
 
 class ChannelRunner {
  public:
-  // LIFETIME: `device` and `lanes` outlive the runner. `shape` is that of all lanes.
+  // LIFETIME: `device` and `lanes` outlive the runner. `shape`: of all lanes.
   ChannelRunner(Device& device, LaneDirectory& lanes, const LaneShape& shape, ChannelId channel)
       : device_(device), shape_(shape), lanes_(lanes, channel) {}
   ChannelRunner(const ChannelRunner&) = delete;
   ChannelRunner& operator=(const ChannelRunner&) = delete;
 
-  // Has the lanes made that are not there yet: errors as LaneDirectory's, and there is no run then.
+  // Creates missing lanes; on an error (as for LaneDirectory) no run starts.
   // REQUIRES: done(). `binding` outlives the run, `program` the runner.
   absl::Status Start(const OperationBinding& binding, const Program& program);
 
-  // Moves the run on. True when anything moved. An error sticks: kInvalidArgument when the peer's
-  // slice belongs to another call than ours (its tag is then in foreign_tag()), kDataLoss when it
-  // belongs to ours and has another length than the plan says.
+  // Advances the run. Returns true if anything moved. Errors are permanent: kInvalidArgument if the
+  // peer's slice belongs to another call (its tag is in foreign_tag()), kDataLoss if its length
+  // differs from the plan's.
   absl::StatusOr<bool> Poll();
 
   bool done() const { return oldest_round_ == rounds_; }
-  // No MemOp of this runner is in the device's hands: memory may go away.
+  // No MemOp of this runner is in the device: its memory may be freed.
   bool quiescent() const { return mem_ops_in_flight_ == 0; }
   const std::optional<SliceTag>& foreign_tag() const { return foreign_tag_; }
 
@@ -61,7 +63,7 @@ class ChannelRunner {
   struct Cell {
     PendingMemOps mem_ops;
     State state = State::kNotAdmitted;
-    uint16_t submitted = 0;            // MemOps of this step handed to the device so far
+    uint16_t submitted = 0;            // MemOps of this step submitted so far
     uint32_t readers = 0;              // receives into a slot: combines that have not read it yet
     std::optional<SliceNumber> slice;  // sends and receives: position in the lane
   };
@@ -84,7 +86,7 @@ class ChannelRunner {
 
   bool DependenciesDone(StepRef ref);
   bool StagingFree(StepRef ref);
-  // Hands the step's MemOps to the device; false while some are still to be taken or to finish.
+  // Submits the step's MemOps to the device. False while some are not submitted or not finished.
   bool RunCombines(StepRef ref, std::span<const Combine> combines);
   bool SubmitCombine(StepRef ref, const Combine& combine, MemSource* sources,
                      std::byte** destinations);
@@ -107,12 +109,12 @@ class ChannelRunner {
   const Program* program_ = nullptr;
 
   std::optional<IssueOrder> order_;
-  std::optional<StepInstance> next_;  // looked at, not admitted yet
+  std::optional<StepInstance> next_;  // peeked, not admitted yet
   uint32_t skew_ = 0;
   bool large_ = false;
   uint64_t rounds_ = 0;
-  uint64_t oldest_round_ = 0;  // all before it are done
-  uint32_t rows_ = 0;          // rounds in flight at most; a power of two
+  uint64_t oldest_round_ = 0;  // all earlier ones are done
+  uint32_t rows_ = 0;          // maximum rounds in flight; a power of two
 
   ProgramFacts facts_;
   std::vector<Cell> cells_;            // rows × steps
@@ -120,7 +122,7 @@ class ChannelRunner {
   std::vector<uint32_t> row_pending_;  // steps not done yet
   std::vector<MemSource> sources_;     // rows × sources of all steps
   std::vector<std::byte*> destinations_;
-  std::vector<ConstMemRef> send_pieces_;  // scratch of one Post or Expect
+  std::vector<ConstMemRef> send_pieces_;  // scratch memory of one Post or Expect
   std::vector<MemRef> receive_pieces_;
 
   std::vector<StepRef> combines_;  // admitted, not done

@@ -1,5 +1,4 @@
-// Runs the operations of one communicator on this host, one after the other, each over all its
-// channels.
+// Runs the operations of one communicator on this host, one at a time, each over all its channels.
 //
 // OWNER: the communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_EXECUTOR_EXECUTOR_H_
@@ -18,22 +17,22 @@ namespace mccs {
 
 class Executor {
  public:
-  // For plans of `channels` channels over lanes of `shape`. `device` and `lanes` outlive the
-  // executor.
+  // For plans of `channels` channels over lanes of `shape`. LIFETIME: `device` and `lanes` outlive
+  // the executor.
   Executor(Device& device, LaneDirectory& lanes, const LaneShape& shape, int channels);
 
-  // Has the lanes made that the plan needs and that are not there yet: errors as LaneDirectory's;
-  // after one there is nothing to run, and no other operation may be started.
-  // REQUIRES: !running(). Plans outlive the executor; the rest of `binding`, the run.
+  // Creates missing lanes of the plan. After an error (as for LaneDirectory) nothing runs, and no
+  // other operation may be started.
+  // REQUIRES: !running(). Plans outlive the executor; the rest of `binding` outlives the run.
   absl::Status Start(const OperationBinding& binding);
 
-  // Moves the operation on. True when anything moved. After an error the operation never ends;
-  // destroy the executor once it is quiescent().
+  // Advances the operation. Returns true if anything moved. After an error the operation never
+  // completes; destroy the executor when it is quiescent().
   absl::StatusOr<bool> Poll();
 
   bool running() const { return running_; }
   bool quiescent() const;
-  // The tag of the slice that did not fit, after kInvalidArgument from Poll().
+  // After kInvalidArgument from Poll(): the tag of the mismatched slice.
   std::optional<SliceTag> foreign_tag() const;
 
  private:
@@ -41,9 +40,9 @@ class Executor {
   bool running_ = false;
 };
 
-// Takes what the device has finished and tells those who wait for it. True when there was anything,
-// or the device did work in this call.
-// Once per turn of the engine, for all communicators.
+// Takes finished MemOps from the device and notifies their owners. Returns true if there were any,
+// or if the device did work during this call. Called once per turn of the engine, for all
+// communicators.
 bool DispatchFinished(Device& device);
 
 }  // namespace mccs

@@ -1,6 +1,6 @@
-// Where the executor gets the lanes that a plan names.
+// Gives the executor the lanes that a plan names.
 //
-// THREAD: the owning engine only. Nothing blocks.
+// THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_EXECUTOR_LANE_DIRECTORY_H_
 #define MCCS_SERVICE_EXECUTOR_LANE_DIRECTORY_H_
 
@@ -14,13 +14,13 @@ class LaneDirectory {
  public:
   virtual ~LaneDirectory() = default;
 
-  // The lane to or from `peer` on `channel`: made if it is not there yet, and the same one each
+  // The lane to or from `peer` on `channel`. Creates it on first use and returns the same one each
   // time. kResourceExhausted: no memory for its slots.
   // LIFETIME: as long as the directory.
   virtual SendLane* SendTo(ChannelId channel, HostIndex peer) = 0;
   virtual absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId channel, HostIndex peer) = 0;
-  // Memory of slots × slot_bytes where slices for that lane are composed before they are sent;
-  // allocated by the first call. Errors as above.
+  // Memory of slots × slot_bytes to compose slices for that lane before they are sent; allocated by
+  // the first call. Errors as above.
   virtual absl::StatusOr<MemRef> StagingTo(ChannelId channel, HostIndex peer) = 0;
 };
 

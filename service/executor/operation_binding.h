@@ -1,4 +1,4 @@
-// The run-time parameters of a plan: what one call brings along.
+// The run-time parameters of a plan: the values of one call.
 #ifndef MCCS_SERVICE_EXECUTOR_OPERATION_BINDING_H_
 #define MCCS_SERVICE_EXECUTOR_OPERATION_BINDING_H_
 
@@ -18,7 +18,7 @@ namespace mccs {
 struct RankMemory {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  bool scaled = false;  // the rank's input is multiplied by its scale, as MemSource has it
+  bool scaled = false;  // multiply the rank's input by its scale, as in MemSource
   uint64_t scale_bits = 0;
   const std::byte* scale_address = nullptr;
 };
@@ -30,11 +30,11 @@ struct OperationBinding {
   std::span<const RankMemory> ranks;  // by LocalIndex
   uint64_t bytes = 0;                 // of the call's count, per rank
   DataType type = DataType::kInt8;
-  ReduceOp op = ReduceOp::kSum;  // as MemOp knows it: sum, prod, min, max
+  ReduceOp op = ReduceOp::kSum;  // as in MemOp: sum, prod, min, max
   Finish finish = Finish::kNone;
   uint64_t divisor = 1;
-  SliceTag tag{};     // travels with every slice; the peer's must be the same
-  uint32_t skew = 1;  // IssueOrder
+  SliceTag tag{};     // tag of every slice; the peer's must be equal
+  uint32_t skew = 1;  // for IssueOrder
 };
 
 }  // namespace mccs

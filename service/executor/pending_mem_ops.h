@@ -1,4 +1,4 @@
-// Who a MemOp that comes back from the device belongs to: the token is the address of a count.
+// Assigns finished MemOps to their owners: the token is the address of a counter.
 #ifndef MCCS_SERVICE_EXECUTOR_PENDING_MEM_OPS_H_
 #define MCCS_SERVICE_EXECUTOR_PENDING_MEM_OPS_H_
 
@@ -8,13 +8,13 @@
 
 namespace mccs {
 
-// MemOps of one piece of work that the device has and has not finished.
-// LIFETIME: it and `of_owner` stay where they are while there are any.
+// MemOps of one step or copy that the device has not finished.
+// LIFETIME: this and `of_owner` keep their addresses while any are outstanding.
 struct PendingMemOps {
   uint32_t outstanding = 0;
-  uint32_t* of_owner = nullptr;  // all those of whoever must outlive them
+  uint32_t* of_owner = nullptr;  // outstanding MemOps of the owner, which must outlive them
 
-  // Hands `op` to the device. False: its queue is full.
+  // Submits `op` to the device. False: its queue is full.
   bool Submit(Device& device, const MemOp& op) {
     ++outstanding;
     ++*of_owner;

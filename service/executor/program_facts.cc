@@ -40,7 +40,7 @@ ProgramFacts DeriveFacts(const Program& program) {
       facts.sources += static_cast<uint32_t>(combine.sources.size());
       facts.destinations += static_cast<uint32_t>(combine.destinations.size());
     }
-    if (step.kind == StepKind::kReceive && !own.in_slot) {  // One copy per piece when it is early.
+    if (step.kind == StepKind::kReceive && !own.in_slot) {  // one copy per piece if it is early
       facts.sources += static_cast<uint32_t>(step.pieces.size());
       facts.destinations += static_cast<uint32_t>(step.pieces.size());
     }

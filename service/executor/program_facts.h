@@ -1,4 +1,4 @@
-// What a runner derives from a program once, before it runs it for many rounds.
+// Facts that a runner derives once from a program before it runs many rounds of it.
 #ifndef MCCS_SERVICE_EXECUTOR_PROGRAM_FACTS_H_
 #define MCCS_SERVICE_EXECUTOR_PROGRAM_FACTS_H_
 
@@ -13,13 +13,13 @@ struct SendQueue;
 struct ReceiveQueue;
 
 struct StepFacts {
-  // Where the step's MemOp arguments lie among those of a round.
+  // Offsets of the step's MemOp arguments within those of a round.
   uint32_t source_base = 0;
   uint32_t destination_base = 0;
   bool staged = false;   // a send from its staging slot
   bool in_slot = false;  // a receive that stays in its slot
-  // Of a receive in its slot: how many combines read it. Of a combine: the receives whose slots it
-  // reads, each once.
+  // For a receive in its slot: the number of combines that read it. For a combine: the receives
+  // whose slots it reads, each once.
   uint32_t readers = 0;
   std::vector<uint16_t> reads;
   // The lane of a send or receive (channel_lanes.h).
@@ -33,7 +33,7 @@ struct ProgramFacts {
   uint32_t destinations = 0;
 };
 
-// All but the lanes.
+// Everything except the lanes.
 ProgramFacts DeriveFacts(const Program& program);
 
 }  // namespace mccs

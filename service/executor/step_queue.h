@@ -1,4 +1,4 @@
-// A bounded first-in first-out queue of steps in flight, without allocation once sized.
+// A bounded FIFO queue of steps in flight; no allocation after Reset.
 #ifndef MCCS_SERVICE_EXECUTOR_STEP_QUEUE_H_
 #define MCCS_SERVICE_EXECUTOR_STEP_QUEUE_H_
 
@@ -9,7 +9,7 @@
 
 namespace mccs {
 
-// A step of a round in flight: row = round modulo the rounds in flight.
+// A step of a round in flight: row = round modulo the maximum rounds in flight.
 struct StepRef {
   uint32_t row = 0;
   uint16_t step = 0;

@@ -14,16 +14,16 @@ absl::StatusOr<std::unique_ptr<BufferShare>> BufferQuota::Take(
     const std::string& tenant, std::shared_ptr<TenantAccount> account) {
   if (use_->all >= kMaxBuffersOfAll) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("all tenants of this host have ", use_->all,
-                     " buffers with mccsd, which is its limit: "
+        absl::StrCat("too many buffers: all tenants of this host have registered ", use_->all,
+                     ", the limit of mccsd: "
                      "free buffers, or spread the jobs over more hosts"));
   }
   const auto known = use_->tenants.find(tenant);
   const uint32_t held = known == use_->tenants.end() ? 0 : known->second.buffers;
   if (held >= limits_.buffers_per_tenant) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "tenant ", tenant, " has ", held,
-        " buffers with mccsd over all its processes, which is its limit: communicate from "
+        "too many buffers: tenant ", tenant, " has registered ", held,
+        " with mccsd over all its processes, which is its limit: communicate from "
         "fewer, larger allocations, or raise limits.buffers_per_tenant in mccsd's configuration"));
   }
   std::shared_ptr<TenantCounters> counters = CountersOf(counters_, account.get(), tenant);
@@ -57,9 +57,9 @@ absl::Status BufferShare::AddBytes(uint64_t bytes) {
   BufferQuota::TenantUse& own = use_->tenants[tenant_];
   if (bytes > bytes_limit_ || own.bytes > bytes_limit_ - bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "tenant ", tenant_, " has buffers of ", FormatBytes(own.bytes), " with mccsd; ",
+        "tenant ", tenant_, " has registered buffers of ", FormatBytes(own.bytes), " with mccsd; ",
         FormatBytes(bytes), " more exceed its limit of ", FormatBytes(bytes_limit_),
-        ": see limits.mapped_bytes_per_tenant in mccsd's "
+        "; see limits.mapped_bytes_per_tenant in mccsd's "
         "configuration"));
   }
   bytes_ = bytes;

@@ -1,7 +1,7 @@
-// How much of the daemon's address space tenants may take with their buffers. Every buffer is a
-// mapping, and the kernel allows a process some 65,530 of them (vm.max_map_count): one tenant shall
-// not use up what all need. The quotas of Tenants, which the controller tells, hold beside these
-// limits (service/tenant_ledger.h).
+// Limits on the daemon's address space that tenants use for their buffers. Every buffer is a
+// mapping, and the kernel allows a process about 65,530 of them (vm.max_map_count); one tenant must
+// not use them all. The controller's quotas of Tenants apply in addition
+// (service/tenant_ledger.h).
 //
 // OWNER: the Daemon. THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_FRONTEND_BUFFER_QUOTA_H_
@@ -21,15 +21,15 @@
 
 namespace mccs {
 
-// Of one process. A caching allocator of a large training job holds a few thousand allocations.
+// Per process. A caching allocator of a large training job has a few thousand allocations.
 inline constexpr uint32_t kMaxBuffersPerProcess = 8192;
-// Of one tenant over all its processes on the host, unless the configuration says otherwise.
+// Per tenant, over all its processes on the host, unless configured otherwise.
 inline constexpr uint32_t kDefaultBuffersPerTenant = 16384;
-// Of all tenants. What is left below vm.max_map_count is the daemon's own: libraries, stacks, and
+// For all tenants. The rest below vm.max_map_count is for the daemon itself: libraries, stacks, and
 // the regions of 4,096 processes and their ranks.
 inline constexpr uint32_t kMaxBuffersOfAll = 49152;
-// Of one tenant: far above the memory of a host's GPUs, far below the 128 TiB that a process can
-// address. A file's size costs its maker nothing.
+// Per tenant: far above the memory of a host's GPUs, far below the 128 TiB address space of a
+// process. The size of a sparse file costs its creator nothing.
 inline constexpr uint64_t kDefaultMappedBytesPerTenant = 8192 * kGiB;
 
 struct BufferLimits {
@@ -37,18 +37,18 @@ struct BufferLimits {
   uint64_t mapped_bytes_per_tenant = kDefaultMappedBytesPerTenant;
 };
 
-// One buffer's share, given back when the object goes.
+// The share of one buffer, released by the destructor.
 class BufferShare;
 
 class BufferQuota {
  public:
-  // `counters`, unless null, are told of what tenants have. LIFETIME: they outlive the quota.
+  // `counters`, unless null, count what tenants use. LIFETIME: they outlive the quota.
   explicit BufferQuota(const BufferLimits& limits, DaemonCounters* counters = nullptr);
   BufferQuota(const BufferQuota&) = delete;
   BufferQuota& operator=(const BufferQuota&) = delete;
 
-  // One more buffer of `tenant`, whose process has `account` (null: no quotas). kResourceExhausted
-  // names the limit that is reached, and the remedy.
+  // Adds a buffer of `tenant`, whose process has `account` (null: no quotas). kResourceExhausted
+  // names the exceeded limit and the remedy.
   absl::StatusOr<std::unique_ptr<BufferShare>> Take(
       const std::string& tenant, std::shared_ptr<TenantAccount> account = nullptr);
 
@@ -67,7 +67,7 @@ class BufferQuota {
 
   const BufferLimits limits_;
   DaemonCounters* const counters_;
-  const std::shared_ptr<Use> use_;  // shares may outlive the quota, in the hands of a last holder
+  const std::shared_ptr<Use> use_;  // shares may outlive the quota
 };
 
 class BufferShare {
@@ -76,9 +76,9 @@ class BufferShare {
   BufferShare(const BufferShare&) = delete;
   BufferShare& operator=(const BufferShare&) = delete;
 
-  // What the buffer turned out to take of the address space. Call once. kResourceExhausted as Take.
+  // Adds the address space that the buffer uses. Call once. kResourceExhausted as for Take.
   absl::Status AddBytes(uint64_t bytes);
-  // How much memory is behind it, which is what the quotas of Tenants are for. Likewise.
+  // Adds the buffer's memory, to which the quotas of Tenants apply. Call once; errors likewise.
   absl::Status AddMemory(uint64_t bytes);
 
  private:

@@ -10,10 +10,10 @@ namespace mccs {
 
 absl::Status BufferRegistry::CheckRoom() const {
   if (buffers_.size() + coming_ < kMaxBuffersPerProcess) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("this process has ", buffers_.size() + coming_,
-                   " buffers with mccsd, which is the limit of a process: "
-                   "communicate from fewer, larger allocations"));
+  return absl::ResourceExhaustedError(absl::StrCat("too many buffers: this process has registered ",
+                                                   buffers_.size() + coming_,
+                                                   " with mccsd, the limit of a process: "
+                                                   "communicate from fewer, larger allocations"));
 }
 
 BufferId BufferRegistry::NextId() {
@@ -64,7 +64,7 @@ absl::StatusOr<BufferId> BufferRegistry::Enter(Pending& pending) {
   const BufferId id = NextId();
   Entry& entry = buffers_[id];
   entry.gone = pending.share;
-  // Unmapped first, then given back; a release may still look at the pointer.
+  // Unmaps before it releases the share; a pending release may still read the pointer.
   entry.whole = BufferHold(memory.release(), [share = std::move(pending.share), owner = owner_,
                                               &mapper = mapper_](DeviceMemory* mapped) mutable {
     mapper.Unmap(owner, std::unique_ptr<DeviceMemory>(mapped), std::move(share));
@@ -153,8 +153,8 @@ absl::StatusOr<BufferHold> BufferRegistry::Resolve(const wire::BufferRef& ref, u
         bytes, " bytes at offset ", ref.offset, " exceed buffer ", ref.id, " of ", size, " bytes"));
   }
   if (entry.chunks != nullptr && !entry.chunks->Covers({ref.offset, bytes})) {
-    return absl::InvalidArgumentError(absl::StrCat(bytes, " bytes at offset ", ref.offset,
-                                                   " are not all mapped in buffer ", ref.id));
+    return absl::InvalidArgumentError(absl::StrCat(
+        bytes, " bytes at offset ", ref.offset, " are not completely mapped in buffer ", ref.id));
   }
   if (ref.offset % alignment != 0) {
     return absl::InvalidArgumentError(absl::StrCat("offset ", ref.offset, " in buffer ", ref.id,

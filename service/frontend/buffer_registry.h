@@ -1,5 +1,5 @@
-// The allocations that one tenant process has registered: the only memory of its that work may
-// touch. Mapping takes a while, so what was asked for is answered later (TakeMapped).
+// The allocations that one tenant process has registered: the only memory of the process that
+// operations may access. Mapping takes time, so results are delivered later (TakeMapped).
 //
 // OWNER: the Session. THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_FRONTEND_BUFFER_REGISTRY_H_
@@ -26,8 +26,7 @@ namespace mccs {
 
 class BufferRegistry {
  public:
-  // `account`: of the process; null: it has no quotas. LIFETIME: device and quota outlive the
-  // registry.
+  // `account`: of the process; null: no quotas. LIFETIME: device and quota outlive the registry.
   BufferRegistry(Device& device, BufferQuota& quota, std::string tenant,
                  std::shared_ptr<TenantAccount> account = nullptr, pid_t process = 0)
       : mapper_(device.mapper()),
@@ -35,20 +34,20 @@ class BufferRegistry {
         owner_{std::move(tenant), process},
         account_(std::move(account)) {}
 
-  // Begins to map what the tenant offers. An error (kResourceExhausted, of the process or as
-  // BufferQuota): nothing follows.
+  // Starts to map what the tenant offers. On an error (kResourceExhausted, of the process or from
+  // BufferQuota) nothing is started.
   absl::Status Register(uint64_t request, BufferExport&& offer);
 
-  // A buffer of `bytes` bytes that is made of chunks, and has none yet. kInvalidArgument,
-  // kResourceExhausted likewise.
+  // Creates a buffer of `bytes` bytes that will consist of chunks, without any yet. Errors:
+  // kInvalidArgument, kResourceExhausted.
   absl::StatusOr<BufferId> Reserve(uint64_t bytes);
-  // Begins to map a chunk into the buffer. An error (as ChunkedBuffer's, or kInvalidArgument for a
-  // buffer without chunks): nothing follows.
+  // Starts to map a chunk into the buffer. On an error (ChunkedBuffer's, or kInvalidArgument for a
+  // buffer without chunks) nothing is started.
   absl::Status MapChunk(uint64_t request, BufferId id, uint64_t offset, BufferExport&& offer);
   absl::StatusOr<MappingGone> UnmapChunks(BufferId id, const AddressRange& span);
 
-  // What Register and MapChunk began and what has come to an end since. kInvalidArgument,
-  // kResourceExhausted with the reason. A turn looks at kLookedAtPerTurn at most, at all in turn.
+  // Results of Register and MapChunk that have completed. kInvalidArgument, kResourceExhausted with
+  // the reason. Each call checks at most kLookedAtPerTurn mappings, in round-robin order.
   struct Mapped {
     uint64_t request = 0;
     bool is_chunk = false;
@@ -57,31 +56,32 @@ class BufferRegistry {
   static constexpr size_t kLookedAtPerTurn = 64;
   std::vector<Mapped> TakeMapped();
 
-  // Forgets the buffer. The mapping goes after its last holder; the answer expires when it has
-  // gone.
+  // Removes the buffer. It is unmapped after its last holder; the returned token expires when that
+  // is done.
   absl::StatusOr<MappingGone> Release(BufferId id);
-  // Forgets some buffers, kReleasedPerTurn at most, and takes back what is being mapped as that
-  // comes to an end. True: there is nothing left.
+  // Removes some buffers, at most kReleasedPerTurn, and cancels pending mappings as they complete.
+  // Returns true when nothing is left.
   static constexpr size_t kReleasedPerTurn = 64;
   bool ReleaseSome();
 
-  // The buffer behind `ref`, if `bytes` bytes from its offset lie within it and are aligned to
-  // `alignment`. kInvalidArgument otherwise.
+  // Returns the buffer of `ref`, if `bytes` bytes from its offset lie within it and are aligned to
+  // `alignment`. Otherwise kInvalidArgument.
   absl::StatusOr<BufferHold> Resolve(const wire::BufferRef& ref, uint64_t bytes,
                                      size_t alignment) const;
 
   bool Has(BufferId id) const { return buffers_.contains(id); }
   size_t size() const { return buffers_.size(); }
-  // What Register and MapChunk began and TakeMapped has not returned. Each holds a descriptor.
+  // Mappings started by Register and MapChunk and not yet returned by TakeMapped. Each has a
+  // descriptor.
   size_t pending() const { return pending_.size(); }
-  // Of all buffers; those in chunks with what they may grow to.
+  // Of all buffers; those in chunks count with their maximum size.
   uint64_t bytes() const;
 
  private:
-  // What an id stands for: one allocation, or chunks.
+  // A registered buffer: one allocation, or chunks.
   struct Entry {
     BufferHold whole = {};
-    MappingGone gone = {};  // of `whole`
+    MappingGone gone = {};  // expires when `whole` is unmapped
     std::unique_ptr<ChunkedBuffer> chunks = {};
   };
   // A mapping in progress: of a whole buffer with its share, or of a chunk.
@@ -105,8 +105,8 @@ class BufferRegistry {
   const std::shared_ptr<TenantAccount> account_;
   uint32_t last_id_ = 0;
   absl::flat_hash_map<BufferId, Entry> buffers_;
-  std::deque<Pending> pending_;  // the next to be looked at first
-  size_t coming_ = 0;            // whole buffers among them
+  std::deque<Pending> pending_;  // the next one to check first
+  size_t coming_ = 0;            // number of whole buffers in pending_
 };
 
 }  // namespace mccs

@@ -27,8 +27,9 @@ absl::Status BufferReleases::Begin(uint64_t request, BufferId id, std::vector<Ri
 absl::Status BufferReleases::BeginChunks(uint64_t request, BufferId id, const AddressRange& span,
                                          std::vector<RingUse> uses) {
   if (pending_.size() >= kMostPending) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        pending_.size(), " releases of buffers and chunks are waited for, which is the limit"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("too many pending releases of buffers and chunks: ", pending_.size(),
+                     ", which is the limit"));
   }
   pending_.push_back({.request = request,
                       .id = id,
@@ -57,10 +58,10 @@ bool BufferReleases::Step(Pending& pending, const std::function<bool(const RingU
   std::erase_if(pending.uses, is_over);
   if (!pending.uses.empty()) return false;
   if (!pending.forgotten) {
-    // Chunks may have gone with their buffer meanwhile. Nobody else takes anything out.
+    // The chunks may have been removed with their buffer.
     auto gone = pending.chunks ? buffers_.UnmapChunks(pending.id, *pending.chunks)
                                : buffers_.Release(pending.id);
-    if (absl::IsResourceExhausted(gone.status())) return false;  // later
+    if (absl::IsResourceExhausted(gone.status())) return false;  // retried later
     if (gone.ok()) pending.mapping = *gone;
     pending.forgotten = true;
   }

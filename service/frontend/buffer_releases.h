@@ -1,10 +1,10 @@
-// Buffers that a tenant takes back while its posted work may still name them.
+// Releases of buffers that the tenant's posted operations may still use.
 //
-// A ReleaseBuffer comes over the socket and overtakes what stands in the rings. A buffer that a
-// posted record names stays known until that record has been taken; then it is forgotten, and the
-// answer waits for whoever holds its mapping.
+// A ReleaseBuffer arrives by the socket and overtakes the work rings. A buffer that a posted record
+// names stays registered until the record has been taken. Then the buffer is removed, and the reply
+// is sent when its mapping has ended.
 //
-//   asked ──records that name it are taken──► forgotten ──mapping gone──► answered
+//   requested ──records that name it are taken──► removed ──unmapped──► replied
 //
 // OWNER: the Session. THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_FRONTEND_BUFFER_RELEASES_H_
@@ -23,11 +23,11 @@
 
 namespace mccs {
 
-// The last record of a rank's ring that names the buffer: over when so many are taken.
+// The last record of a rank's ring that names the buffer: over when `records` have been taken.
 struct RingUse {
   uint32_t rank = 0;     // CommHandle
-  uint64_t records = 0;  // counted from the ring's beginning
-  uint64_t serial = 0;   // of the rank: handles are used again
+  uint64_t records = 0;  // counted from the ring's start
+  uint64_t serial = 0;   // of the rank, because handles are reused
 };
 
 class BufferReleases {
@@ -35,16 +35,16 @@ class BufferReleases {
   // LIFETIME: the registry outlives this.
   explicit BufferReleases(BufferRegistry& buffers) : buffers_(buffers) {}
 
-  // `uses`: of the records that are posted and not taken. kInvalidArgument: the buffer is not
-  // registered, or taken back already.
+  // `uses`: by records that are posted and not yet taken. kInvalidArgument: the buffer is not
+  // registered, or already being released.
   absl::Status Begin(uint64_t request, BufferId id, std::vector<RingUse> uses);
-  // The same for chunks of the buffer, which itself stays. kResourceExhausted: kMostPending.
+  // The same for chunks of the buffer, which remains. kResourceExhausted: kMostPending is reached.
   static constexpr size_t kMostPending = kMaxBuffersPerProcess;
   absl::Status BeginChunks(uint64_t request, BufferId id, const AddressRange& span,
                            std::vector<RingUse> uses);
 
-  // The requests whose buffers have gone since. A turn looks at so many at most, at all of them in
-  // turn: a tenant with thousands that never end costs its neighbours little.
+  // Returns the requests whose buffers are now unmapped. Each call checks at most kLookedAtPerTurn
+  // releases, in round-robin order, so that a tenant with thousands does not delay others.
   static constexpr size_t kLookedAtPerTurn = 64;
   std::vector<uint64_t> Poll(const std::function<bool(const RingUse&)>& is_over);
 
@@ -54,16 +54,16 @@ class BufferReleases {
   struct Pending {
     uint64_t request;
     BufferId id;
-    std::optional<AddressRange> chunks;  // else all of the buffer
+    std::optional<AddressRange> chunks;  // none: the whole buffer
     std::vector<RingUse> uses;
     bool forgotten;
-    MappingGone mapping;  // once it is forgotten
+    MappingGone mapping;  // after the removal
   };
-  // Whether it can be answered.
+  // Returns true when the reply can be sent.
   bool Step(Pending& pending, const std::function<bool(const RingUse&)>& is_over);
 
   BufferRegistry& buffers_;
-  std::deque<Pending> pending_;  // the next to be looked at first
+  std::deque<Pending> pending_;  // the next one to check first
 };
 
 }  // namespace mccs

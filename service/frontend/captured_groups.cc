@@ -11,7 +11,7 @@
 namespace mccs {
 namespace {
 
-// The streams that wait for a group see its bit in the low half; the high half is the poison's.
+// Streams that wait for a group check its bit in the low half; the high half is for the poison.
 constexpr uint64_t kGroupDone = 1;
 
 }  // namespace
@@ -40,9 +40,9 @@ absl::Status CapturedGroups::Accept(uint64_t capture, const wire::WorkRecord& re
   if (is_fence) return absl::OkStatus();
   if (absl::Status status = CheckCall(record, caller_); !status.ok()) return Refused(status);
   if (calls_ + coming_->calls.size() >= kMaxCapturedCalls) {
-    return absl::ResourceExhaustedError(absl::StrCat("the graphs that are alive hold more than ",
-                                                     kMaxCapturedCalls,
-                                                     " calls of this communicator: destroy some"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("too many captured calls: living graphs have more than ", kMaxCapturedCalls,
+                     " calls of this communicator: destroy some"));
   }
   coming_->calls.push_back(record);
   return absl::OkStatus();
@@ -73,14 +73,14 @@ absl::Status CapturedGroups::AddPlace(uint64_t capture, const wire::WorkRecord& 
 }
 
 absl::Status CapturedGroups::Commit() {
-  if (coming_->calls.empty()) return absl::InvalidArgumentError("a captured group without a call");
+  if (coming_->calls.empty()) return absl::InvalidArgumentError("a captured group has no calls");
   coming_->first_key = last_key_ + 1;
   if (absl::Status status = Resolve(*coming_); !status.ok()) return Refused(status);
   last_key_ += coming_->collectives.size();
   LetGo(*coming_);
   for (const Place& place : coming_->places) {
     Slot& slot = slots_[place.slot];
-    // Of a stream whose capture is gone, something may stand there.
+    // The word may contain a value of a stream whose capture has ended.
     if (slot.groups.empty()) region_.captured_ready[place.slot].store(0);
     slot.capture = coming_->capture;
     slot.groups.push_back(coming_.get());
@@ -104,7 +104,7 @@ void CapturedGroups::Release(uint64_t capture) {
 
 absl::Status CapturedGroups::Look() {
   for (const auto& [index, slot] : slots_) {
-    // Pairs with the stream's write: what the stream did before it is visible to us.
+    // Pairs with the stream's write: makes the stream's earlier writes visible here.
     const uint32_t shown = region_.captured_ready[index].load(std::memory_order_acquire);
     if (shown == 0) continue;
     if (shown > slot.groups.size()) {
@@ -135,7 +135,7 @@ absl::Status CapturedGroups::Start(Group& group) {
     LetGo(group);
     return absl::InvalidArgumentError(absl::StrCat(
         "rank ", caller_.rank.value(), " replays a captured call whose buffer was freed or ",
-        "deregistered since: ", std::string(status.message())));
+        "deregistered: ", std::string(status.message())));
   }
   for (const Place& place : group.places) region_.captured_ready[place.slot].store(0);
   group.running = true;
@@ -157,7 +157,7 @@ absl::Status CapturedGroups::Resolve(Group& group) const {
   return absl::OkStatus();
 }
 
-// Keeps the room for the next run.
+// Keeps the containers' capacity for the next run.
 void CapturedGroups::LetGo(Group& group) {
   group.collectives.clear();
   group.messages.clear();

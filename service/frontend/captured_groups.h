@@ -1,17 +1,19 @@
-// What one rank has captured into CUDA graphs: groups of calls that were checked once, at their
-// capture, and that run each time the streams of a replay reach them.
+// The calls of one rank captured into CUDA graphs: groups that are checked once, at their capture,
+// and run each time the streams of a replay reach them.
 //
+// clang-format off
 //   Add, record by record        the streams write "ready"         all calls are complete
 //   ──────────────────────► resting ──────────────────────► running ──────────────────► resting
-//                              │ Release                      │ Release: forgotten at its end
+//                              │ Release                      │ Release: removed at its end
 //                              ▼                              ▼
+// clang-format on
 //
-// A group does not hold its buffers while it rests: a program may free them before its graphs, and
-// whoever takes a buffer away waits for its last holder. So each run resolves them anew, and one
-// that comes too late fails with a text.
+// A resting group does not hold its buffers: a program may free them before its graphs, and a
+// release waits for the last holder of a buffer. So each run resolves the buffers again, and a run
+// after the release fails with an error message.
 //
-// Collectives have keys: their number among all collectives that this rank has captured. Capturing
-// is collective in NCCL, so equal keys meet (decided_order.h).
+// Each collective has a key: its number among all collectives that this rank has captured. NCCL
+// requires that all ranks capture the same collectives, so the keys match (decided_order.h).
 //
 // OWNER: the RankEndpoint. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_FRONTEND_CAPTURED_GROUPS_H_
@@ -31,7 +33,7 @@
 
 namespace mccs {
 
-// Calls of all captured groups of one rank: some hundred graphs of a large model.
+// Calls of all captured groups of one rank: enough for some hundred graphs of a large model.
 inline constexpr size_t kMaxCapturedCalls = size_t{1} << 18;
 
 class CapturedGroups {
@@ -40,10 +42,10 @@ class CapturedGroups {
   CapturedGroups(const Caller& caller, const BufferRegistry& buffers, wire::CommRegion& region)
       : caller_(caller), buffers_(buffers), region_(region) {}
 
-  // The next record of a group that `capture` takes up. Nothing: more of the group is to come. Else
+  // Adds the next record of a group in `capture`. Returns nothing if the group is incomplete; else
   // whether the whole group was accepted.
   std::optional<absl::Status> Add(uint64_t capture, const wire::WorkRecord& record);
-  // What belongs to the capture is not replayed any more.
+  // The groups of the capture are not replayed any more.
   void Release(uint64_t capture);
 
   size_t size() const { return groups_.size(); }
@@ -51,29 +53,29 @@ class CapturedGroups {
   bool has_messages() const;
 
   // Starts the groups that their streams have reached. kInvalidArgument, kFailedPrecondition: the
-  // tenant's fault.
+  // tenant's error.
   absl::Status Look();
 
-  // The smallest key above `after` whose collective is next in its group; 0: none.
+  // The smallest key above `after` of a collective that is next in its group; 0: none.
   uint64_t NextKey(uint64_t after) const;
-  // Null: not that far. LIFETIME: until Complete, or Drop.
+  // Null: the group has not reached it. LIFETIME: until Complete, or Drop.
   const PostedOperation* Front(uint64_t key) const;
-  // REQUIRES: Front gave a call.
+  // REQUIRES: Front returned a call.
   void Complete(uint64_t key);
 
-  // The next message of a running group, each once; null: none. LIFETIME: as above.
+  // The next message of a running group, each once; null: none. LIFETIME: as for Front.
   const PostedMessage* TakeMessage();
-  // False: it is none of ours.
+  // Returns false if the message is not from a captured group.
   bool CompleteMessage(const PostedMessage& message);
 
-  // Ends all of it: no memory is held any more.
+  // Ends all groups and releases their memory.
   void Drop();
 
  private:
   struct Collective : HeldCollective {
     uint64_t key = 0;
   };
-  // Where one stream of the group says that it has come.
+  // The slot by which one stream of the group reports that it has reached the group.
   struct Place {
     uint32_t slot = 0;
     uint32_t group = 0;  // within the slot, from 1
@@ -86,7 +88,7 @@ class CapturedGroups {
 
     bool running = false;
     bool released = false;
-    // Of the run:
+    // State of the current run:
     std::vector<Collective> collectives;
     std::vector<HeldMessage> messages;
     size_t complete_collectives = 0;
@@ -100,7 +102,7 @@ class CapturedGroups {
 
   absl::Status Accept(uint64_t capture, const wire::WorkRecord& record);
   absl::Status AddPlace(uint64_t capture, const wire::WorkRecord& record);
-  // Finds the calls' buffers and holds them.
+  // Finds and holds the calls' buffers.
   absl::Status Resolve(Group& group) const;
   static void LetGo(Group& group);
   absl::Status Refused(const absl::Status& why) const;
@@ -114,8 +116,8 @@ class CapturedGroups {
   const BufferRegistry& buffers_;
   wire::CommRegion& region_;
 
-  std::unique_ptr<Group> coming_;  // not all records have come
-  absl::Status refusal_;           // of the group that comes
+  std::unique_ptr<Group> coming_;  // incomplete: more records follow
+  absl::Status refusal_;           // of the group in coming_
   uint64_t last_key_ = 0;
   size_t calls_ = 0;
   std::map<uint32_t, Slot> slots_;

@@ -8,7 +8,7 @@
 
 namespace mccs {
 
-// Ranges that are covered without a gap.
+// Contiguously covered ranges.
 struct ChunkedBuffer::Runs {
   void Add(const AddressRange& span);
   // REQUIRES: the span lies within one run.
@@ -21,13 +21,14 @@ struct ChunkedBuffer::Runs {
   std::map<uint64_t, uint64_t> from_to;
 };
 
-// The rest of a buffer, until nothing of it is mapped.
+// The parts of a buffer that are still mapped after its end.
 struct ChunkedBuffer::Remains {
   std::unique_ptr<BufferShare> share;
   Chunks chunks;
 };
 
-// What outlives the buffer in the hands of holders, of coming chunks and of those that go.
+// State shared by the buffer, its holders, and chunks being mapped or unmapped; may outlive the
+// buffer.
 struct ChunkedBuffer::Ground {
   Ground(MemoryMapper& its_mapper, MappingOwner its_owner, std::unique_ptr<DeviceRange> its_range,
          std::unique_ptr<BufferShare> share)
@@ -52,7 +53,7 @@ struct ChunkedBuffer::Ground {
 };
 
 struct ChunkedBuffer::Epoch {
-  // What was taken back in the epoch, until it is unmapped.
+  // The chunks removed in the epoch, until they are unmapped.
   struct TakenBack {
     explicit TakenBack(std::shared_ptr<Ground> its_ground) : ground(std::move(its_ground)) {
       ++ground->epochs;
@@ -114,11 +115,11 @@ absl::StatusOr<std::shared_ptr<ChunkedBuffer::Coming>> ChunkedBuffer::Map(uint64
     return absl::InvalidArgumentError(
         absl::StrCat("a chunk of ", span.bytes, " bytes at offset ", offset,
                      " overlaps the one of ", there->second.bytes, " bytes at ", there->first,
-                     there->second.leaving ? ", which work still holds" : ""));
+                     there->second.leaving ? ", which operations still use" : ""));
   }
   ground_->remains->chunks[offset] = {
       .bytes = span.bytes, .coming = true, .leaving = false, .shares = std::move(shares)};
-  // The job holds the ground with its range.
+  // The job holds the shared state with the range.
   const std::shared_ptr<DeviceRange> range(ground_, ground_->range.get());
   return std::make_shared<Coming>(
       ground_, offset, ground_->mapper.MapInto(ground_->owner, range, offset, std::move(offer)));
@@ -140,8 +141,8 @@ absl::StatusOr<MappingGone> ChunkedBuffer::Unmap(const AddressRange& span) {
   if (ground_->epochs > kMostWaiting) {
     return absl::ResourceExhaustedError(
         absl::StrCat(ground_->epochs - 1,
-                     " chunks or groups of them were taken back while work holds them, which is "
-                     "the limit: let the work end first"));
+                     " chunks or groups of them were removed while operations use them, which is "
+                     "the limit: wait until the operations end"));
   }
   MemoryMapper::Parts taken;
   const Chunks& chunks = ground_->remains->chunks;

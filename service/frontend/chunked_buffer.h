@@ -1,16 +1,16 @@
-// A buffer of several allocations: a range of a tenant's virtual memory, as the daemon sees it.
+// A buffer of several allocations: a range of a tenant's virtual memory, as the daemon maps it.
 //
-// Chunks come and go while work is under way in others. One that is taken back is no part of the
-// buffer from then on, but stays mapped until everybody has let go who resolved something in the
-// buffer before. Whoever does so holds the buffer's present epoch, and taking a chunk back begins
-// the next one:
+// Chunks are added and removed while operations use others. A removed chunk no longer belongs to
+// the buffer, but stays mapped until all users that resolved the buffer before have released it.
+// Each user holds the epoch in which it resolved the buffer; removing a chunk starts the next
+// epoch:
 //
-//   epoch 1 (held by work, owns chunk A, taken back) ──next──► epoch 2 (owns B) ──► present one
+//   epoch 1 (held by work, owns removed chunk A) ──next──► epoch 2 (owns B) ──► current epoch
 //
-// An epoch holds the next one, so B goes only after everybody of epoch 1, who may use it, too.
+// An epoch holds the next one, so B is unmapped only after all users of epoch 1, which may use B.
 //
-// Mapping and unmapping take a while. A chunk that is coming takes its place at once and is covered
-// once it is mapped; one that is being unmapped keeps its place until it is gone.
+// Mapping and unmapping take time. A chunk that is being mapped occupies its range at once and is
+// covered once mapped; a chunk that is being unmapped occupies its range until that is done.
 //
 // OWNER: the BufferRegistry. THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_FRONTEND_CHUNKED_BUFFER_H_
@@ -32,18 +32,18 @@
 
 namespace mccs {
 
-// Whoever holds one keeps what it resolved mapped.
+// A holder keeps the memory that it resolved mapped.
 using BufferHold = std::shared_ptr<DeviceMemory>;
-// Expires once nothing of what was taken back is mapped any more.
+// Expires when everything that was removed is unmapped.
 using MappingGone = std::weak_ptr<void>;
 
 // A span is a range of offsets in it.
 class ChunkedBuffer {
  public:
-  // A chunk is a mapping, and may leave a gap behind it, which the kernel counts as another.
+  // Quota shares of a chunk: its mapping, and a gap after it, which the kernel counts as another.
   static constexpr size_t kSharesOfChunk = 2;
   using Shares = std::array<std::unique_ptr<BufferShare>, kSharesOfChunk>;
-  // Epochs whose chunks are taken back and held still.
+  // Maximum number of epochs with removed chunks that are still held.
   static constexpr int kMostWaiting = 64;
 
   // LIFETIME: the mapper outlives the buffer and its holders.
@@ -52,17 +52,17 @@ class ChunkedBuffer {
 
   // A chunk that is being mapped. It may outlive the buffer.
   class Coming;
-  // kInvalidArgument: outside of the range, or over what is mapped; then the caller still has the
+  // kInvalidArgument: outside the range, or overlaps a mapped chunk; the caller then keeps the
   // offer.
   absl::StatusOr<std::shared_ptr<Coming>> Map(uint64_t offset, BufferExport&& offer, Shares shares);
-  // Takes back all chunks that reach into the span and are not coming. kResourceExhausted:
-  // kMostWaiting.
+  // Removes all chunks that overlap the span, except those being mapped. kResourceExhausted:
+  // kMostWaiting is reached.
   absl::StatusOr<MappingGone> Unmap(const AddressRange& span);
 
-  // True when all of the span is mapped, and not taken back.
+  // Whether the whole span is mapped and not removed.
   bool Covers(const AddressRange& span) const;
   BufferHold Hold() const;
-  // Of all of the buffer, after its end.
+  // Expires when the whole buffer is unmapped, after its end.
   MappingGone gone() const;
 
  private:
@@ -79,7 +79,7 @@ class ChunkedBuffer {
   struct Epoch;
 
   static AddressRange RangeOf(const Chunks::value_type& chunk);
-  // A chunk that reaches into the span, or the end.
+  // A chunk that overlaps the span, or the end.
   Chunks::iterator FirstIn(const AddressRange& span);
 
   std::shared_ptr<Ground> ground_;
@@ -92,7 +92,7 @@ class ChunkedBuffer::Coming {
       : ground_(std::move(ground)), offset_(offset), mapping_(std::move(mapping)) {}
 
   const std::shared_ptr<PendingMapping>& mapping() const { return mapping_; }
-  // It is mapped, or was refused: then its place is free again. The same status.
+  // Ends the mapping with `status`; on an error frees its range. Returns the same status.
   absl::Status Arrive(const absl::Status& status);
 
  private:

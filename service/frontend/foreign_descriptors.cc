@@ -13,7 +13,7 @@ struct ForeignDescriptors::Shared {
   Count unclosed{0};
 };
 
-// What one thread has to do.
+// The task of one closing thread.
 struct ForeignDescriptors::Burial {
   std::shared_ptr<Shared> shared;
   std::vector<Buried> descriptors;
@@ -63,12 +63,12 @@ void* ForeignDescriptors::Close(void* burial) {
   return nullptr;
 }
 
-// False, with the descriptors where they are, when the system gives no thread.
+// Returns false, without taking the descriptors, if no thread can be created.
 bool ForeignDescriptors::CloseElsewhere(std::vector<Buried>* descriptors) {
   auto burial = std::make_unique<Burial>(Burial{.shared = shared_, .descriptors = {}});
   burial->descriptors.swap(*descriptors);
   shared_->running.fetch_add(1);
-  // The daemon's signals are for its main thread.
+  // Only the daemon's main thread handles signals.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -77,7 +77,7 @@ bool ForeignDescriptors::CloseElsewhere(std::vector<Buried>* descriptors) {
   const bool made = pthread_create(&thread, nullptr, &Close, burial.get()) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (made) {
-    (void)burial.release();  // the thread's
+    (void)burial.release();  // owned by the thread
     pthread_detach(thread);
     return true;
   }

@@ -1,8 +1,8 @@
-// Descriptors that a tenant sent and that the daemon has no use for.
+// Descriptors that a tenant sent and that the daemon does not use.
 //
-// Closing one may take as long as the tenant likes: a file of a FUSE file system asks its server
-// first, a TCP socket with SO_LINGER waits for its peer. So whatever is no memory file is closed on
-// a thread that has nothing else to do.
+// The tenant can delay a close without limit: closing a file of a FUSE file system asks its server,
+// and a TCP socket with SO_LINGER waits for its peer. So a separate thread closes every descriptor
+// that is not a memory file.
 #ifndef MCCS_SERVICE_FRONTEND_FOREIGN_DESCRIPTORS_H_
 #define MCCS_SERVICE_FRONTEND_FOREIGN_DESCRIPTORS_H_
 
@@ -17,33 +17,35 @@
 
 namespace mccs {
 
-// OWNER: a door and its channels together. THREAD: the owning engine only. Never blocks.
+// OWNER: a listener and its channels together. THREAD: the owning engine only. Never blocks.
 class ForeignDescriptors {
  public:
-  // Threads at a time, each with the descriptors of one message. There is none as long as tenants
-  // send what they should.
+  // Maximum number of threads, each with the descriptors of one message. There are none if tenants
+  // send only valid descriptors.
   static constexpr int kMostThreads = 64;
-  // Not closed yet. Beyond it nothing more is taken from this tenant: some messages' worth.
+  // Unclosed descriptors of one tenant: those of some messages. At the limit, the daemon receives
+  // nothing more from the tenant.
   static constexpr size_t kMostOfTenant = 1024;
-  // Of all tenants of the door; a fraction of the daemon's descriptors (service/process_limits.cc).
+  // Unclosed descriptors of all tenants; a fraction of the daemon's limit
+  // (service/process_limits.cc).
   static constexpr size_t kMostOfAll = 8192;
 
   ForeignDescriptors();
   ForeignDescriptors(const ForeignDescriptors&) = delete;
   ForeignDescriptors& operator=(const ForeignDescriptors&) = delete;
 
-  // Closes them some time. With kMostThreads that wait for their tenants they stay open until one
-  // of these comes back and somebody calls this or IsFull again; the process's end closes what is
-  // left.
+  // Closes the descriptors asynchronously. While kMostThreads threads wait, they stay open until
+  // one of these ends and Bury or IsFull is called again. The exit of the daemon closes the rest.
   void Bury(const std::string& tenant, std::vector<UniqueFd> descriptors);
 
-  // Take no descriptors from this tenant: it, or all together, have as many as there may be.
+  // Whether to receive no descriptors from this tenant: it, or all tenants together, are at the
+  // limit.
   bool IsFull(const std::string& tenant);
-  // The same, whoever comes.
+  // The same for all tenants together.
   bool IsFull();
 
  private:
-  // Written by the engine and by the thread that closes: only the number matters.
+  // Written by the engine and by the closing thread; protects no other data.
   using Count = std::atomic<size_t>;
   struct Shared;
   struct Buried {
@@ -55,7 +57,7 @@ class ForeignDescriptors {
   void CloseOpen();
   bool CloseElsewhere(std::vector<Buried>* descriptors);
 
-  const std::shared_ptr<Shared> shared_;  // with the threads, which outlive this
+  const std::shared_ptr<Shared> shared_;  // with the threads, which may outlive this object
   std::vector<Buried> open_;
   absl::flat_hash_map<std::string, std::shared_ptr<Count>> unclosed_;  // by tenant
 };

@@ -9,7 +9,7 @@ namespace mccs {
 
 bool Frontend::Poll() {
   bool moved = AcceptNew();
-  // In turn, since all share what may end.
+  // All sessions share the limit of ranks that may end, in turn.
   int ends_left = kRanksEndedPerTurn;
   const size_t first = sessions_.empty() ? 0 : ++turns_ % sessions_.size();
   for (size_t i = 0; i < sessions_.size(); ++i) {
@@ -38,7 +38,7 @@ bool Frontend::EndRanks() {
       std::upper_bound(sessions_.begin(), sessions_.end(), last_ended_,
                        [](uint64_t id, const auto& session) { return id < session->id().value(); });
   end_from(next, sessions_.end());
-  // One session alone has all of them, in rounds.
+  // If only one session closes, it uses the whole limit, in several rounds.
   for (int before = -1; before != ended && ended < kRanksEndedPerTurn;) {
     before = ended;
     end_from(sessions_.begin(), sessions_.end());
@@ -61,7 +61,7 @@ bool Frontend::AcceptAt(TenantDoor& door) {
       continue;
     }
     if (!channel.ok()) {
-      Say(absl::StrCat("cannot let a process in: ", channel.status().message()));
+      Say(absl::StrCat("cannot accept a process: ", channel.status().message()));
       return i > 0;
     }
     if (*channel == nullptr) return i > 0;
@@ -74,18 +74,18 @@ void Frontend::LetIn(std::unique_ptr<TenantChannel> channel) {
   const std::string& tenant = channel->identity().tenant;
   const auto own = by_tenant_.find(tenant);
   if (sessions_.size() >= kMaxSessions) {
-    return Say(absl::StrCat("processes are turned away: ", sessions_.size(),
-                            " are connected, which is the limit"));
+    return Say(absl::StrCat("rejected a process: ", sessions_.size(),
+                            " processes are connected, which is the limit"));
   }
   if (own != by_tenant_.end() && own->second >= kMaxSessionsPerTenant) {
-    return Say(absl::StrCat("processes of tenant ", tenant, " are turned away: ", own->second,
-                            " are connected, which is the limit of a tenant"));
+    return Say(absl::StrCat("rejected a process of tenant ", tenant, ": ", own->second,
+                            " are connected, which is the limit per tenant"));
   }
   ++by_tenant_[tenant];
   sessions_.push_back(std::make_unique<Session>(SessionId(++last_id_), env_, std::move(channel)));
 }
 
-// A flood shall not fill the log.
+// Suppresses repetitions in the log.
 void Frontend::Say(const std::string& trouble) {
   if (said_.size() >= kMostTroubles && !said_.contains(trouble)) said_.clear();
   if (said_[trouble].IsDue(trouble, env_.clock->Now())) env_.log->Error(trouble);

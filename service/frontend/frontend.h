@@ -1,4 +1,4 @@
-// All tenant processes of a daemon: lets them in, gives them their turns, forgets them.
+// All tenant processes of a daemon: accepts them, runs their turns, removes them.
 //
 // OWNER: the daemon. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_FRONTEND_FRONTEND_H_
@@ -19,16 +19,17 @@
 namespace mccs {
 
 inline constexpr size_t kMaxSessions = 4096;
-// Of one tenant, so that none shuts the others out alone.
+// Per tenant, so that no tenant can use all sessions.
 inline constexpr size_t kMaxSessionsPerTenant = kMaxSessions / 2;
-// Looked at, at one door in one turn: who is inside has turns, too.
+// Connections accepted per listener and turn; limited so that existing sessions get their turns.
 inline constexpr int kNewPerTurn = 16;
 
-// Ranks that one turn ends by their processes' calls, and as many of processes that have ended: a
-// process may have thousands.
+// Maximum number of ranks that one turn ends for calls of their processes, and as many for
+// processes that have exited: a process may have thousands.
 inline constexpr int kRanksEndedPerTurn = 2;
 
-// Different troubles at the doors, about as many tenants, that the log is spared repetitions of.
+// Number of distinct messages about listeners, about one per tenant, whose repetitions are
+// suppressed.
 inline constexpr size_t kMostTroubles = 256;
 
 class Frontend {
@@ -36,22 +37,23 @@ class Frontend {
   // LIFETIME: `environment` outlives the frontend.
   explicit Frontend(const SessionEnvironment& environment) : env_(environment) {}
 
-  // One more socket on which tenants may come.
+  // Adds a socket on which tenants may connect.
   void AddDoor(std::unique_ptr<TenantDoor> door) { doors_.push_back(std::move(door)); }
 
-  // True when anything moved.
+  // Returns true if it made progress.
   bool Poll();
 
-  // From now on shims ring their doorbells. True if there is work after all.
+  // From now on shims ring their doorbells. Returns true if there is work: do not sleep.
   bool PrepareSleep();
   void EndSleep();
 
   size_t sessions() const { return sessions_.size(); }
-  // Tells of the session whose id follows `after`, and its id; nothing: there are no more.
+  // Describes the session with the next id above `after` and returns its id; nothing: there are no
+  // more.
   std::optional<uint64_t> TellNext(uint64_t after, state::Session* out) const;
 
  private:
-  // Closing sessions take turns.
+  // Ends ranks of closing sessions, in round-robin order.
   bool EndRanks();
   bool AcceptNew();
   bool AcceptAt(TenantDoor& door);
@@ -61,11 +63,11 @@ class Frontend {
   const SessionEnvironment& env_;
   std::vector<std::unique_ptr<TenantDoor>> doors_;
   std::vector<std::unique_ptr<Session>> sessions_;           // by id
-  absl::flat_hash_map<std::string, size_t> by_tenant_;       // sessions; of tenants that have some
-  absl::flat_hash_map<std::string, RepeatedSentence> said_;  // of the doors, by what it says
+  absl::flat_hash_map<std::string, size_t> by_tenant_;       // number of sessions
+  absl::flat_hash_map<std::string, RepeatedSentence> said_;  // about listeners, by message
   uint64_t last_id_ = 0;
   uint64_t turns_ = 0;
-  uint64_t last_ended_ = 0;  // the session that ended a rank last
+  uint64_t last_ended_ = 0;  // id of the session that last ended a rank
 };
 
 }  // namespace mccs

@@ -11,12 +11,12 @@
 namespace mccs {
 namespace {
 
-// Of one message, as the kernel has it (SCM_MAX_FD). With less room it would close the rest.
+// Per message, as in the kernel (SCM_MAX_FD). With less room the kernel would close the rest.
 constexpr size_t kMostDescriptors = 253;
-// In a closed socket. A socket's buffer holds some hundreds, of the smallest.
+// Messages in a closed socket. A socket's buffer contains some hundreds of the smallest.
 constexpr int kMostUnread = 4096;
 
-// Looks at the next message with no room for what it has besides its bytes; true if it has any.
+// Peeks at the next message without room for control data; returns true if it has any.
 bool ALookIsCutShort(int fd) {
   std::byte first;
   iovec piece{&first, 1};
@@ -30,7 +30,7 @@ bool ALookIsCutShort(int fd) {
 
 GuardedSocket::~GuardedSocket() {
   if (!fd_.valid()) return;
-  shutdown(fd_.get(), SHUT_RDWR);  // nothing comes behind what is there
+  shutdown(fd_.get(), SHUT_RDWR);  // no further messages arrive
   TenantMessage unread;
   for (int i = 0; i < kMostUnread; ++i) {
     if (foreign_->IsFull(tenant_) && DescriptorsAreNext()) break;
@@ -39,17 +39,17 @@ GuardedSocket::~GuardedSocket() {
     if (!fds.empty()) foreign_->Bury(tenant_, std::move(fds));
     if (got < 0 || (got == 0 && !MessageIsNext())) return;
   }
-  // One descriptor, with all that is in it.
+  // The descriptor of the socket itself, with all that it contains.
   std::vector<UniqueFd> itself;
   itself.push_back(std::move(fd_));
   foreign_->Bury(tenant_, std::move(itself));
 }
 
-// Without room for descriptors a look makes none of them, and says that there were some.
+// A peek without room for descriptors installs none, and reports that there were some.
 bool GuardedSocket::DescriptorsAreNext() { return ALookIsCutShort(fd_.get()); }
 
-// A message without bytes reads like the end. One that is asked for has its sender's credentials,
-// too, and the end has none.
+// An empty message reads like the end of the stream. But with SO_PASSCRED a message has its
+// sender's credentials, and the end has none.
 bool GuardedSocket::MessageIsNext() {
   const auto ask = [this](int on) {
     return setsockopt(fd_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0;
@@ -87,7 +87,7 @@ ssize_t GuardedSocket::Take(TenantMessage* message, std::vector<UniqueFd>* fds) 
 absl::StatusOr<bool> GuardedSocket::Receive(TenantMessage* message) {
   if (foreign_->IsFull(tenant_) && DescriptorsAreNext()) {
     return absl::ResourceExhaustedError(
-        "it sent descriptors, and its tenant keeps too many open that are no memory files");
+        "it sent descriptors, and its tenant has too many unclosed ones that are not memory files");
   }
   std::vector<UniqueFd> fds;
   const ssize_t got = Take(message, &fds);
@@ -99,8 +99,8 @@ absl::StatusOr<bool> GuardedSocket::Receive(TenantMessage* message) {
     foreign_->Bury(tenant_, std::move(fds));
     if (got <= 0) return absl::UnavailableError("the process closed its socket");
     return absl::InvalidArgumentError(
-        "it sent descriptors that are no memory files (memfd_create without huge pages), or more "
-        "than belong to a message");
+        "it sent descriptors that are not memory files (memfd_create without huge pages), or more "
+        "than a message may have");
   }
   std::move(fds.begin(), fds.end(), message->fds.begin());
   message->size = static_cast<size_t>(got);
@@ -124,7 +124,7 @@ absl::Status GuardedSocket::Send(std::span<const std::byte> message, std::span<c
   }
   if (sendmsg(fd_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return absl::OkStatus();
   if (errno == EAGAIN) {
-    return absl::ResourceExhaustedError("the process does not read the answers to its requests");
+    return absl::ResourceExhaustedError("the process does not receive the replies to its requests");
   }
   return absl::ErrnoToStatus(errno, "sendmsg to the tenant");
 }

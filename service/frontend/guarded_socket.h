@@ -1,5 +1,5 @@
-// The daemon's end of a tenant's Unix socket. A tenant decides what stands in it, descriptors
-// included, and neither taking it out nor closing the socket may hold the engine up.
+// The daemon's end of a tenant's Unix socket. The tenant controls its contents, including
+// descriptors, so neither receiving nor closing may block the engine.
 //
 // OWNER: a channel. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_FRONTEND_GUARDED_SOCKET_H_
@@ -21,30 +21,30 @@ namespace mccs {
 
 class GuardedSocket {
  public:
-  // REQUIRES: `fd` does not block. `tenant`: whoever is at the other end.
+  // REQUIRES: `fd` is non-blocking. `tenant`: of the peer.
   GuardedSocket(UniqueFd fd, std::string tenant, std::shared_ptr<ForeignDescriptors> foreign)
       : fd_(std::move(fd)), tenant_(std::move(tenant)), foreign_(std::move(foreign)) {}
-  // Takes out what has come and nobody read: with its last reference the kernel would close a
-  // descriptor in this thread.
+  // Receives unread messages first; otherwise the kernel would close their descriptors in this
+  // thread.
   ~GuardedSocket();
   GuardedSocket(GuardedSocket&&) = default;
   GuardedSocket& operator=(GuardedSocket&&) = delete;
 
   int fd() const { return fd_.get(); }
 
-  // True: *message was taken out. False: nothing is there. kUnavailable: the other end is closed.
-  // kInvalidArgument: a message with descriptors that are no memory files, or with too many.
-  // kResourceExhausted: one with descriptors, of a tenant that keeps too many open.
+  // True: *message was received. False: no message. kUnavailable: the peer has closed the socket.
+  // kInvalidArgument: a message with descriptors that are not memory files, or with too many.
+  // kResourceExhausted: a message with descriptors from a tenant with too many unclosed ones.
   absl::StatusOr<bool> Receive(TenantMessage* message);
-  // As TenantChannel::Send.
+  // See TenantChannel::Send.
   absl::Status Send(std::span<const std::byte> message, std::span<const int> fds);
 
  private:
-  // As recvmsg.
+  // Like recvmsg.
   ssize_t Take(TenantMessage* message, std::vector<UniqueFd>* fds);
-  // The next message has descriptors, which stay where they are.
+  // The next message has descriptors. Leaves it in the socket.
   bool DescriptorsAreNext();
-  // There is one, maybe without bytes.
+  // There is a next message, possibly empty.
   bool MessageIsNext();
 
   UniqueFd fd_;

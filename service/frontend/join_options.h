@@ -1,5 +1,4 @@
-// What a tenant's process says of a communicator that it asks for, as the daemon's communicators
-// take it.
+// Converts a tenant's options for a communicator to the daemon's.
 #ifndef MCCS_SERVICE_FRONTEND_JOIN_OPTIONS_H_
 #define MCCS_SERVICE_FRONTEND_JOIN_OPTIONS_H_
 
@@ -11,7 +10,8 @@
 
 namespace mccs {
 
-// A tenant's text for logs, peers and controller: terminated or not, printable ASCII afterwards.
+// Converts a tenant's text for logs, peers and controller to printable ASCII. `field` may lack a
+// terminator.
 template <size_t n>
 std::string TextOf(const char (&field)[n]) {
   std::string text(field, strnlen(field, n));
@@ -21,7 +21,7 @@ std::string TextOf(const char (&field)[n]) {
   return text;
 }
 
-// Name, times and hints of the rank's communicator.
+// Sets name, timeouts and hints of the rank's communicator.
 void SetOptions(const wire::CommOptions& options, JoinRequest* join);
 
 }  // namespace mccs

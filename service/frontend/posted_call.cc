@@ -12,7 +12,7 @@ bool Served(OpKind kind) {
   return (kind >= OpKind::kAllReduce && kind <= OpKind::kScatter) || HasPeer(kind);
 }
 
-// Texts are made for bad records only: this is the hot path.
+// Error messages are formatted only for invalid records: this is the hot path.
 template <typename... Parts>
 absl::Status Refused(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
@@ -29,13 +29,13 @@ absl::Status CheckCall(const wire::WorkRecord& record, const Caller& caller) {
   }
   const bool names_rank = record.root_or_peer >= 0 && record.root_or_peer < caller.ranks;
   if (HasRoot(record.op) && !names_rank) {
-    return Refused("root ", record.root_or_peer, " of ", caller.ranks, " ranks");
+    return Refused("invalid root ", record.root_or_peer, " of ", caller.ranks, " ranks");
   }
   if (HasPeer(record.op) && !names_rank) {
-    return Refused("peer ", record.root_or_peer, " of ", caller.ranks, " ranks");
+    return Refused("invalid peer ", record.root_or_peer, " of ", caller.ranks, " ranks");
   }
   if (IsOneSided(record.op) && record.signal >= kSignals) {
-    return Refused("signal ", record.signal, " of ", kSignals);
+    return Refused("invalid signal ", record.signal, " of ", kSignals);
   }
   if (record.priority > kHighestPriority || record.criticality > Criticality::kCritical) {
     return Refused("priority ", static_cast<int>(record.priority), " or criticality ",
@@ -95,7 +95,7 @@ absl::StatusOr<HeldMessage> ResolveMessage(const wire::WorkRecord& record,
     message.window_offset = record.window_offset;
   }
   if (record.op == OpKind::kWaitSignal) message.awaited = record.count;
-  // Neither a signal nor a wait has elements.
+  // Signals and waits have no elements.
   if (record.op == OpKind::kSignal || record.op == OpKind::kWaitSignal) return message;
   message.count = record.count;
   if (record.count > 0) {

@@ -1,5 +1,5 @@
-// What a tenant's record says, checked and resolved against the memory that the tenant registered.
-// The work ring and captured groups bring the same records.
+// Checks a tenant's work record and resolves it against the memory that the tenant registered.
+// Records come from the work ring and from captured groups.
 //
 // THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_FRONTEND_POSTED_CALL_H_
@@ -15,10 +15,10 @@
 
 namespace mccs {
 
-// Sends and receives of one rank in one group: an all-to-all of 65,536 ranks by single messages.
+// Sends and receives of one rank in one group: enough for an all-to-all of 65,536 ranks.
 inline constexpr size_t kMaxGroupMessages = size_t{1} << 17;
 
-// Whose call it is.
+// The rank that made the call.
 struct Caller {
   Rank rank;
   int ranks = 0;  // of the communicator; 0: not known yet
@@ -32,10 +32,11 @@ struct HeldMessage : PostedMessage {
   BufferHold hold;
 };
 
-// kInvalidArgument for what no call says, whatever memory there is. REQUIRES: a kOperation record.
+// kInvalidArgument: the record is not a valid call, independent of memory. REQUIRES: a kOperation
+// record.
 absl::Status CheckCall(const wire::WorkRecord& record, const Caller& caller);
 
-// REQUIRES: CheckCall was ok. Errors: as of BufferRegistry::Resolve.
+// REQUIRES: CheckCall returned OK. Errors: see BufferRegistry::Resolve.
 absl::StatusOr<HeldCollective> ResolveCollective(const wire::WorkRecord& record,
                                                  const Caller& caller,
                                                  const BufferRegistry& buffers);

@@ -9,7 +9,7 @@
 
 namespace mccs {
 
-// Lines are "0::/unified/path" and "4:cpu,cpuacct:/path/of/version/1"; a path may hold colons.
+// Lines are "0::/unified/path" and "4:cpu,cpuacct:/path/of/version/1"; a path may contain colons.
 std::string CgroupIn(std::string_view proc_text) {
   std::string of_systemd;
   while (!proc_text.empty()) {
@@ -22,7 +22,7 @@ std::string CgroupIn(std::string_view proc_text) {
     const std::string_view path = line.substr(second + 1);
     if (hierarchy == "name=systemd") of_systemd = path;
     if (line.substr(0, first) == "0" && hierarchy.empty() && path != "/") return AsUtf8(path);
-    // Where version 1 is in use beside it, nobody is below the root of the unified one.
+    // If version 1 is also in use, no process is below the root of the unified hierarchy.
     if (hierarchy.empty() && of_systemd.empty()) of_systemd = path;
   }
   return AsUtf8(of_systemd);

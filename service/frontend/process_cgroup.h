@@ -1,4 +1,4 @@
-// In which control group a process is.
+// The control group of a process.
 #ifndef MCCS_SERVICE_FRONTEND_PROCESS_CGROUP_H_
 #define MCCS_SERVICE_FRONTEND_PROCESS_CGROUP_H_
 
@@ -9,13 +9,12 @@
 
 namespace mccs {
 
-// Its path in the unified hierarchy, or where there is none in systemd's of version 1, as the text
-// of /proc/PID/cgroup says, made UTF-8: whoever may make groups chooses any bytes for their names.
-// Empty: it names neither.
+// Its path in the unified hierarchy, or else in systemd's hierarchy of version 1, from the text of
+// /proc/PID/cgroup, converted to UTF-8: the creator of a group may use any bytes in its name.
+// Empty: neither is present.
 std::string CgroupIn(std::string_view proc_text);
 
-// Reads that file: a look into the kernel's memory, which waits for nothing. Empty: it cannot be
-// read.
+// Reads that file; procfs never blocks. Empty: the file is not readable.
 std::string CgroupOf(pid_t process);
 
 }  // namespace mccs

@@ -65,7 +65,8 @@ void RankEndpoint::CompleteMessage(const PostedMessage& message) {
   if (++complete_messages_ == messages_.size()) SignalIfDone();
 }
 
-// The done word says "all up to here", so it stands still while a message of the group is open.
+// The done word covers all calls up to its value, so it must not advance while a message of the
+// group is open.
 void RankEndpoint::SignalIfDone() {
   if (complete_messages_ < messages_.size()) return;
   if (front_.has_value()) return;
@@ -90,10 +91,10 @@ absl::Status RankEndpoint::TakeRecords() {
       MCCS_RETURN_IF_ERROR(Accept(record));
       continue;
     }
-    // Every fence takes a place, so a tenant that feeds them without end is found out.
+    // Every fence uses a place, which detects a tenant that posts fences without end.
     if (record.ready_slot == wire::kNoReadySlot) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "rank ", caller_.rank.value(), ": work ring is corrupt: a fence that waits for nothing"));
+          "rank ", caller_.rank.value(), ": work ring is corrupt: fence without a ready slot"));
     }
     MCCS_RETURN_IF_ERROR(AddFence(record));
   }
@@ -102,7 +103,7 @@ absl::Status RankEndpoint::TakeRecords() {
 
 // ---- Records ------------------------------------------------------------------------------------
 
-// Copies the next record out once; what the tenant writes there afterwards changes nothing.
+// Copies the next record once; later writes of the tenant have no effect.
 absl::StatusOr<bool> RankEndpoint::TakeRecord(wire::WorkRecord* record) {
   // Pairs with the shim's release store after it has written the record.
   const uint64_t tail = region().tail.load(std::memory_order_acquire);
@@ -115,7 +116,7 @@ absl::StatusOr<bool> RankEndpoint::TakeRecord(wire::WorkRecord* record) {
   std::memcpy(static_cast<void*>(record), &region().records[taken_ % wire::kRingRecords],
               sizeof(*record));
   ++taken_;
-  // Pairs with the shim's acquire load before it reuses the place.
+  // Pairs with the shim's acquire load before it reuses the record.
   region().head.store(taken_, std::memory_order_release);
   return true;
 }
@@ -126,10 +127,11 @@ absl::Status RankEndpoint::AddFence(const wire::WorkRecord& record) {
                      std::any_of(fences_.begin(), fences_.end(), [&](const ReadyFence& fence) {
                        return fence.slot == record.ready_slot && fence.value == record.ready_value;
                      });
-  if (known) return absl::OkStatus();  // The calls of a group name the same one.
+  if (known) return absl::OkStatus();  // The calls of a group share it.
   if (record.ready_slot >= wire::kReadySlots || fences_.size() >= wire::kReadySlots) {
-    return absl::InvalidArgumentError(absl::StrCat("rank ", caller_.rank.value(), ": ready slot ",
-                                                   record.ready_slot, " of ", wire::kReadySlots));
+    return absl::InvalidArgumentError(absl::StrCat("rank ", caller_.rank.value(),
+                                                   ": invalid ready slot ", record.ready_slot,
+                                                   " of ", wire::kReadySlots));
   }
   fences_.push_back({record.ready_slot, record.ready_value});
   return absl::OkStatus();
@@ -137,12 +139,12 @@ absl::Status RankEndpoint::AddFence(const wire::WorkRecord& record) {
 
 absl::Status RankEndpoint::Accept(const wire::WorkRecord& record) {
   auto refused =
-      [&](const auto&... why) {  // Texts are made for bad records only: this is the hot path.
+      [&](const auto&... why) {  // Formatted only for invalid records: this is the hot path.
         return absl::InvalidArgumentError(
             absl::StrCat("rank ", caller_.rank.value(), ", call #", record.sequence, ": ", why...));
       };
   if (record.record != wire::RecordKind::kOperation || record.sequence != sequence_ + 1) {
-    return refused("work ring is corrupt: call #", sequence_ + 1, " was to come");
+    return refused("work ring is corrupt: expected call #", sequence_ + 1);
   }
   if (absl::Status status = CheckCall(record, caller_); !status.ok()) {
     return refused(std::string(status.message()));
@@ -172,7 +174,7 @@ absl::Status RankEndpoint::Resolve(const wire::WorkRecord& record) {
 bool RankEndpoint::FrontReady() {
   while (!fences_.empty()) {
     const ReadyFence& fence = fences_.back();
-    // Pairs with the stream's write: what the stream did before it is visible to us.
+    // Pairs with the stream's write: makes the stream's earlier writes visible here.
     const uint64_t value = region().ready[fence.slot].value.load(std::memory_order_acquire);
     if (static_cast<int64_t>(value - fence.value) < 0) return false;
     fences_.pop_back();
@@ -218,19 +220,19 @@ void RankEndpoint::ReportDeath(const absl::Status& why) {
 void RankEndpoint::Fail(const absl::Status& why) {
   if (std::exchange(failed_, true)) return;
   WriteError(why, /*accepts_calls=*/false);
-  // Where a death was reported before. Pairs with the acquire load of the shim's WorkFailureOf.
+  // For a death that was reported before. Pairs with the acquire load of the shim's WorkFailureOf.
   region().failure.accepts_calls.store(0, std::memory_order_release);
 }
 
 void RankEndpoint::WriteError(const absl::Status& why, bool accepts_calls) {
   wire::ErrorLine& line = region().failure;
-  // The shim writes it where the daemon was late to answer.
+  // The shim writes it if the daemon answers too late.
   if (line.error.load(std::memory_order_acquire) != 0) error_written_ = true;
   if (std::exchange(error_written_, true)) return;
   const std::string text(why.message());
   std::strncpy(line.text, text.c_str(), sizeof(line.text) - 1);
   line.accepts_calls.store(accepts_calls ? 1 : 0, std::memory_order_relaxed);
-  // Pairs with the acquire load of ncclCommGetAsyncError: text first.
+  // The error message comes first. Pairs with the acquire load of ncclCommGetAsyncError.
   line.error.store(static_cast<uint32_t>(ToErrorClass(why)), std::memory_order_release);
 }
 

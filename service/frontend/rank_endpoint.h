@@ -1,9 +1,9 @@
-// One rank of one tenant process: its shared region (work ring, fences, failure line), read and
-// written for the communicator that it belongs to.
+// One rank of a tenant process: the shared region (work ring, fences, error line), read and written
+// for the rank's communicator.
 //
-// The ring itself is the queue of what is posted: a record is copied out, checked and resolved when
-// its turn comes. Held here are the collective at the front and the messages of its group, and what
-// was captured into graphs.
+// The ring is the queue of posted work: a record is copied, checked and resolved when its turn
+// comes. The endpoint stores the collective at the front, the messages of its group, and captured
+// graphs.
 //
 // OWNER: the Session. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_FRONTEND_RANK_ENDPOINT_H_
@@ -31,7 +31,7 @@ namespace mccs {
 
 class RankEndpoint final : public RankPort {
  public:
-  // What the session does when the communicator answers.
+  // The session's callbacks for the communicator's answers.
   struct Listener {
     std::function<void(const absl::Status&, CommId)> init_done;
     std::function<void()> let_go;
@@ -39,7 +39,7 @@ class RankEndpoint final : public RankPort {
     std::function<void(uint64_t, const absl::Status&)> no_seat = {};
   };
 
-  // No call is served before InitDone. LIFETIME: `buffers` outlives the endpoint.
+  // No call is executed before InitDone. LIFETIME: `buffers` outlives the endpoint.
   static absl::StatusOr<std::unique_ptr<RankEndpoint>> Make(Rank rank,
                                                             const BufferRegistry& buffers,
                                                             Listener listener);
@@ -78,25 +78,25 @@ class RankEndpoint final : public RankPort {
   CapturedGroups& captured() { return captured_; }
   RankWindows& windows() { return windows_; }
 
-  // How many records must have been taken before none of those that are posted now names the
-  // buffer; 0: none of them does. Looks at `budget` records at most, which it lowers by as many;
-  // where there are more, any of them may name it.
+  // The number of records to take before no posted record names the buffer; 0: none names it.
+  // Checks at most `budget` records and subtracts their number; any records beyond may name the
+  // buffer.
   uint64_t LastUseOf(BufferId id, size_t* budget) const;
-  // True too when no more are taken: the rank's work has failed, or it was let go.
+  // Also true when no more are taken: the rank's operations have failed, or it was released.
   bool HasTaken(uint64_t records) const {
     return taken_ >= records || failed_ || communicator == nullptr;
   }
-  // All that it knows, for an operator.
+  // Describes the rank for an operator.
   void Tell(state::SessionRank* out) const;
-  // Of work that has failed nothing is held once nobody is at it any more.
+  // Releases the memory of failed operations once nothing uses it any more.
   void DropFailedCalls();
 
-  // The region's, for the one who is told of it; there once.
+  // The region's descriptor, to be sent to the shim; available once.
   UniqueFd TakeRegionFd() { return memory_.TakeFd(); }
   Rank rank() const { return caller_.rank; }
   // Of the communicator; 0 until InitDone.
   int ranks() const { return caller_.ranks; }
-  Communicator* communicator = nullptr;  // null once it has let go, or never joined
+  Communicator* communicator = nullptr;  // null after the release, or if it never joined
 
  private:
   struct ReadyFence {
@@ -106,17 +106,17 @@ class RankEndpoint final : public RankPort {
 
   RankEndpoint(Rank rank, const BufferRegistry& buffers, Listener listener, SharedRegion memory);
   wire::CommRegion& region() const { return *reinterpret_cast<wire::CommRegion*>(memory_.data()); }
-  // Takes records up to the next collective, or to the end of the group; none behind a bad one.
+  // Takes records up to the next collective, or to the end of the group; none after an invalid one.
   absl::Status Advance();
   absl::Status TakeRecords();
   absl::StatusOr<bool> TakeRecord(wire::WorkRecord* record);
   absl::Status AddFence(const wire::WorkRecord& record);
   absl::Status Accept(const wire::WorkRecord& record);
   absl::Status Resolve(const wire::WorkRecord& record);
-  // What has been posted so far is complete, as far as messages go: tells the streams.
+  // Writes the done word if all messages posted so far are complete.
   void SignalIfDone();
   void DropCalls();
-  // Publishes the first error of this rank.
+  // Writes the first error of this rank to the region.
   void WriteError(const absl::Status& why, bool accepts_calls);
 
   Caller caller_;
@@ -124,18 +124,18 @@ class RankEndpoint final : public RankPort {
   const Listener listener_;
   SharedRegion memory_;
 
-  // Our own copies: what stands in the region may be anything.
+  // Private copies, because the tenant can write to the region.
   uint64_t taken_ = 0;       // records
   uint64_t sequence_ = 0;    // of the last call taken
-  bool group_open_ = false;  // more of its group is to come
-  absl::Status refusal_;     // of a record: it was taken, and nobody shall miss that it was bad
+  bool group_open_ = false;  // more records of its group follow
+  absl::Status refusal_;     // the error of an invalid record, which was taken all the same
   std::optional<HeldCollective> front_;
   std::deque<HeldMessage> messages_;  // of the group at the front; addresses stay
   size_t taken_messages_ = 0;
   size_t complete_messages_ = 0;
   bool failed_ = false;
-  bool error_written_ = false;      // the text in the region: it stays
-  std::vector<ReadyFence> fences_;  // that the calls taken so far, or the one to come, wait for
+  bool error_written_ = false;      // the region's error message, which is final
+  std::vector<ReadyFence> fences_;  // for which the calls taken so far, or the next one, wait
   CapturedGroups captured_;
   RankWindows windows_;
 };

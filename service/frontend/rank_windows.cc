@@ -10,15 +10,15 @@ namespace mccs {
 absl::Status RankWindows::Open(const wire::RegisterWindow& request) {
   if (request.number != last_ + 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("window #", request.number, ": #", last_ + 1, " was to come"));
+        absl::StrCat("window #", request.number, ": expected #", last_ + 1));
   }
   last_ = request.number;
   ++changes_;
   if (request.bytes == 0) return absl::OkStatus();
   if (windows_.size() >= kMaxWindows) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the communicator has ", windows_.size(),
-                     " windows of this rank, which is the limit: deregister those not in use"));
+        absl::StrCat("too many windows: this rank has ", windows_.size(),
+                     " in the communicator, which is the limit: deregister those not in use"));
   }
   if (request.memory.id != 0) {
     MCCS_RETURN_IF_ERROR(buffers_.Resolve(request.memory, request.bytes, 1).status());
@@ -54,24 +54,24 @@ absl::StatusOr<WindowMemory> RankWindows::Find(const WindowPart& part) const {
   const auto found = windows_.find(part.number);
   if (found == windows_.end()) {
     return absl::FailedPreconditionError(
-        refused(" is deregistered, or its registration failed: deregister a window when all puts "
+        refused(" is deregistered, or its registration failed: deregister a window after all puts "
                 "into it have arrived"));
   }
   const Window& window = found->second;
   if (part.offset > window.bytes || part.bytes > window.bytes - part.offset) {
     return absl::InvalidArgumentError(refused(" has ", window.bytes, " bytes: ", part.bytes,
-                                              " bytes at offset ", part.offset, " leave it"));
+                                              " bytes at offset ", part.offset, " exceed it"));
   }
   if (window.memory.id == 0) {
     return absl::FailedPreconditionError(
-        refused(" is in memory that mccsd cannot map: put into memory of ncclMemAlloc"));
+        refused(" is in memory that mccsd cannot map: use memory of ncclMemAlloc"));
   }
   wire::BufferRef place = window.memory;
   place.offset += part.offset;
   const absl::StatusOr<BufferHold> hold = buffers_.Resolve(place, part.bytes, 1);
   if (!hold.ok()) {
     return absl::FailedPreconditionError(
-        refused(" has lost its memory, which was freed before ",
+        refused(" has no memory: it was freed before ",
                 "the window was deregistered: ", std::string(hold.status().message())));
   }
   return WindowMemory{

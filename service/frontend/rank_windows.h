@@ -1,8 +1,8 @@
-// The windows of one rank: memory that it has opened to the puts of the other ranks.
+// The RMA windows of one rank: memory that other ranks may put into.
 //
-// A window names its buffer and does not hold it. Each put looks the buffer up anew: a program that
-// frees the memory of a window does not wait for the window, and a put that comes too late is
-// refused with a text.
+// A window refers to its buffer and does not hold it; each put looks the buffer up again. So a
+// program can free a window's memory without waiting, and a put after that is rejected with an
+// error message.
 //
 // OWNER: the RankEndpoint. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_FRONTEND_RANK_WINDOWS_H_
@@ -19,7 +19,7 @@
 
 namespace mccs {
 
-// Windows that one rank has at a time: more than a program that registers each of its segments.
+// Windows that one rank has at a time: enough for a program that registers each of its segments.
 inline constexpr size_t kMaxWindows = size_t{1} << 16;
 
 class RankWindows {
@@ -27,18 +27,18 @@ class RankWindows {
   // LIFETIME: `buffers` outlives this.
   RankWindows(Rank rank, const BufferRegistry& buffers) : rank_(rank), buffers_(buffers) {}
 
-  // The number is taken, whatever becomes of the window: the next ones are the same windows as on
-  // the other ranks. Without bytes there is none, and puts into it fail as with one that is closed.
-  // kInvalidArgument: not the next number, or a part of no buffer; kResourceExhausted.
+  // Uses the number even on an error, so that the numbers stay equal on all ranks. A window without
+  // bytes counts as closed: puts into it fail.
+  // kInvalidArgument: not the next number, or not part of a buffer; kResourceExhausted.
   absl::Status Open(const wire::RegisterWindow& request);
   // kInvalidArgument: no window has this number.
   absl::Status Close(uint64_t number);
-  // All are gone.
+  // Closes all windows.
   void CloseAll();
-  // How often windows have come, failed to come, or gone.
+  // Number of times that a window was opened, failed to open, or was closed.
   uint64_t changes() const { return changes_; }
 
-  // As RankPort's.
+  // See RankPort.
   WindowView Look(uint64_t number) const;
   absl::StatusOr<WindowMemory> Find(const WindowPart& part) const;
 
@@ -50,7 +50,7 @@ class RankWindows {
 
   const Rank rank_;
   const BufferRegistry& buffers_;
-  uint64_t last_ = 0;  // the newest number
+  uint64_t last_ = 0;  // the highest number so far
   uint64_t changes_ = 0;
   absl::flat_hash_map<uint64_t, Window> windows_;
 };

@@ -17,7 +17,7 @@ namespace {
 constexpr int kMessagesPerTurn = 16;
 constexpr size_t kMostPendingMappings = 256;
 
-// It takes most of a millisecond with all that follows.
+// Ending a rank takes most of a millisecond with all its consequences.
 bool EndsRank(const TenantMessage& message) {
   wire::MessageHeader header;
   if (message.size < sizeof(header)) return false;
@@ -70,7 +70,7 @@ bool Session::Poll(int& ends_left) {
 bool Session::PollMessages(int& ends_left) {
   const MemoryMapper& mapper = env_.device->mapper();
   for (int i = 0; i < kMessagesPerTurn; ++i) {
-    // Each holds a descriptor. What ends them wakes the engine.
+    // Each pending mapping has a descriptor. The event that ends it wakes the engine.
     if (buffers_.pending() >= kMostPendingMappings || mapper.IsFull(identity().tenant)) {
       return i > 0;
     }
@@ -99,7 +99,7 @@ bool Session::PollMessages(int& ends_left) {
   return true;
 }
 
-// Of the message. The tenant may have closed its own: then the kernel frees the file now.
+// Closes the message's descriptors. If the tenant has closed its own, this frees the file.
 void Session::CloseDescriptors() {
   for (UniqueFd& fd : message_.fds) {
     env_.device->mapper().Close({identity().tenant, identity().process}, std::move(fd));
@@ -140,7 +140,7 @@ void Session::EndSleep() {
 absl::Status Session::Handle(const TenantMessage& message, std::span<UniqueFd> fds) {
   wire::MessageHeader header;
   if (message.size < sizeof(header)) {
-    return absl::InvalidArgumentError(absl::StrCat("a message of ", message.size, " bytes"));
+    return absl::InvalidArgumentError(absl::StrCat("invalid message of ", message.size, " bytes"));
   }
   std::memcpy(&header, message.bytes.data(), sizeof(header));
   auto as = [&]<typename Message>(Message* out) {
@@ -216,22 +216,22 @@ absl::Status Session::Handle(const TenantMessage& message, std::span<UniqueFd> f
     default:
       break;
   }
-  return absl::InvalidArgumentError(absl::StrCat("message kind ",
+  return absl::InvalidArgumentError(absl::StrCat("unexpected message: kind ",
                                                  static_cast<uint32_t>(header.kind), " of ",
-                                                 message.size, " bytes does not belong here"));
+                                                 message.size, " bytes"));
 }
 
 absl::Status Session::HandleHello(const wire::Hello& hello) {
   absl::Status status;
   const uint32_t version = std::min(hello.newest_version, wire::kWireVersion);
   if (hello.magic != wire::kControlMagic) {
-    return absl::InvalidArgumentError("the first message is no greeting of a shim");
+    return absl::InvalidArgumentError("the first message is not a shim's Hello");
   }
   if (version < wire::kOldestWireVersion || version < hello.oldest_version) {
     status = absl::FailedPreconditionError(absl::StrCat(
-        "libnccl.so.2 (", TextOf(hello.build), ") speaks versions ", hello.oldest_version, " to ",
-        hello.newest_version, ", mccsd ", wire::kOldestWireVersion, " to ", wire::kWireVersion,
-        ": install the two from the same release"));
+        "libnccl.so.2 (", TextOf(hello.build), ") supports wire versions ", hello.oldest_version,
+        " to ", hello.newest_version, ", mccsd ", wire::kOldestWireVersion, " to ",
+        wire::kWireVersion, ": install both from the same release"));
   }
   auto reply = Reply<wire::HelloReply>(hello.header.request, status);
   reply.version = version;
@@ -263,8 +263,8 @@ absl::Status Session::HandleInit(const wire::CommInit& request) {
 absl::Status Session::Admit(const JoinRequest& join, uint64_t request) {
   const uint32_t handle = FreeHandle();
   if (handle == wire::kMaxCommsPerSession) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("this process has ", ranks_.size(), " communicators, which is the limit"));
+    return absl::ResourceExhaustedError(absl::StrCat("too many communicators: this process has ",
+                                                     ranks_.size(), ", which is the limit"));
   }
   MCCS_ASSIGN_OR_RETURN(
       std::unique_ptr<RankEndpoint> endpoint,
@@ -282,7 +282,7 @@ absl::Status Session::Admit(const JoinRequest& join, uint64_t request) {
                             .serial = ++last_serial_,
                             .join = join,
                             .init_request = request};
-  ranks_[handle].join.roster = nullptr;  // has served
+  ranks_[handle].join.roster = nullptr;  // not needed any more
   if (free_below_.erase(handle) == 0) ++handles_;
   dirty_words_ = std::max(dirty_words_, handle / 64 + 1);
   return absl::OkStatus();
@@ -293,26 +293,26 @@ absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
   std::memcpy(&join.id, request.unique_id, sizeof(join.id));
   if (join.id.magic != wire::kUniqueIdMagic) {
     return absl::FailedPreconditionError(
-        "the unique id was not made by MCCS: the rank that called ncclGetUniqueId runs with "
+        "the unique id was not made by MCCS: the rank that called ncclGetUniqueId uses "
         "another NCCL "
         "library; preload MCCS's libnccl.so.2 on every rank, or on none");
   }
   if (join.id.version < wire::kOldestWireVersion || join.id.version > wire::kWireVersion) {
     return absl::FailedPreconditionError(
         absl::StrCat("the unique id was made by a daemon of wire version ", join.id.version,
-                     ", this one speaks ", wire::kOldestWireVersion, " to ", wire::kWireVersion));
+                     ", this one supports ", wire::kOldestWireVersion, " to ", wire::kWireVersion));
   }
   if (request.ranks < 1 || request.ranks > kMaxRanks || request.rank < 0 ||
       request.rank >= request.ranks) {
     return absl::InvalidArgumentError(
-        absl::StrCat("rank ", request.rank, " does not fit a communicator of ", request.ranks,
-                     " ranks; 1 to ", kMaxRanks, " are served"));
+        absl::StrCat("invalid rank ", request.rank, " of a communicator of ", request.ranks,
+                     " ranks; 1 to ", kMaxRanks, " ranks are supported"));
   }
-  // A name would be looked up in the engine's thread, for as long as its servers like.
+  // Resolving a name would block the engine's thread for as long as its name servers take.
   if (const std::string host = TextOf(join.id.host); !IsNumericAddress(host) || join.id.port == 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the unique id names the meeting place '", host, "' port ", join.id.port,
-                     ": it must be a numeric address and a port; the library looks names up "
+        absl::StrCat("the unique id has the rendezvous address '", host, "' port ", join.id.port,
+                     ": it must be a numeric address and a port; the library resolves names "
                      "(NCCL_COMM_ID), the daemon does not"));
   }
   if (join.id.guessable != 0 && request.rank == 0) {
@@ -340,7 +340,7 @@ void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id)
   const UniqueFd memory = slot->second.endpoint->TakeRegionFd();
   const int fd = memory.get();
   if (state_ == State::kOpen) NoteSent(status.ok() ? Send(reply, {&fd, 1}) : Send(reply));
-  // The shim knows no communicator whose init failed: nobody will destroy it.
+  // The shim has no handle of a communicator whose init failed, so it will not destroy it.
   if (!status.ok()) Leave(handle, "could not join", Communicator::Leaving::kAtOnce);
 }
 
@@ -354,7 +354,7 @@ absl::Status Session::HandleAbort(const wire::CommAbort& request) {
     auto slot = std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& entry) {
       return entry.second.init_request == request.init_request;
     });
-    // Refused in the meantime.
+    // Rejected in the meantime.
     if (slot == ranks_.end()) return SendDone(request.header.request, absl::OkStatus());
     handle = slot->first;
     if (!slot->second.init_answered) {
@@ -362,7 +362,7 @@ absl::Status Session::HandleAbort(const wire::CommAbort& request) {
                  CommId());
       return SendDone(request.header.request, absl::OkStatus());
     }
-    // The answer crossed with this: the shim does not look at it any more.
+    // The answer crossed this message; the shim ignores it.
   }
   return EndRank(handle, request.header.request, "was aborted", Communicator::Leaving::kAtOnce);
 }
@@ -413,7 +413,7 @@ void Session::Leave(uint32_t handle, const std::string& why, Communicator::Leavi
   communicator->Leave(slot.endpoint.get(), why, how, /*asked=*/state_ == State::kOpen);
 }
 
-// The communicator has let go of the rank.
+// The communicator has released the rank.
 void Session::RankFree(uint32_t handle) {
   RankSlot& slot = ranks_.at(handle);
   for (uint64_t request : std::exchange(slot.end_requests, {})) {
@@ -434,16 +434,16 @@ uint32_t Session::FreeHandle() const {
   return free_below_.empty() ? handles_ : *free_below_.begin();
 }
 
-// The end of the process, or of our patience with it: its ranks leave, its mappings go.
+// Ends the session after the process's exit or a protocol violation: ranks leave, mappings end.
 void Session::Close(const absl::Status& why) {
   const bool gone = absl::IsUnavailable(why);
   const std::string message(why.message());
   if (gone) {
-    env_.log->Debug("process ", identity().process, " (", identity().tenant, ") has left");
+    env_.log->Debug("process ", identity().process, " (", identity().tenant, ") has disconnected");
   } else {
     env_.warnings->Write(identity().tenant,
-                         absl::StrCat("session of process ", identity().process, " (",
-                                      identity().tenant, ") ends: ", message),
+                         absl::StrCat("closing the session of process ", identity().process, " (",
+                                      identity().tenant, "): ", message),
                          env_.clock->Now());
   }
   state_ = State::kClosing;
@@ -459,15 +459,15 @@ bool Session::EndNextRank() {
   next_to_end_ = handle + 1;
   const bool gone = absl::IsUnavailable(why_closing_);
   const std::string message(why_closing_.message());
-  slot.init_answered = true;  // nobody is there to hear it
-  // A process that lives on shall know why its communicators do not.
+  slot.init_answered = true;  // the process cannot receive an answer any more
+  // A process that still runs gets the reason in its communicators.
   if (!gone) {
     slot.endpoint->Fail(
-        absl::Status(why_closing_.code(), absl::StrCat("mccsd ended this session: ", message)));
+        absl::Status(why_closing_.code(), absl::StrCat("mccsd closed this session: ", message)));
   }
   Leave(handle,
         gone ? absl::StrCat("is gone: its process ", identity().process, " has ended")
-             : absl::StrCat("is gone: mccsd ended the session of its process ", identity().process,
+             : absl::StrCat("is gone: mccsd closed the session of its process ", identity().process,
                             ": ", message),
         Communicator::Leaving::kAtOnce);
   return true;

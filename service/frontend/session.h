@@ -1,8 +1,8 @@
-// One tenant process: its socket, its buffers, its ranks. All state of the process hangs off this
-// object; it shares nothing with other sessions.
+// One tenant process: its socket, its buffers, its ranks. This object owns all state of the process
+// and shares none with other sessions.
 //
-//   kGreeting ──Hello──► kOpen ──process gone, or it broke the protocol──► kClosing
-//       ──all ranks let go, then all buffers forgotten, some in a turn──► kClosed
+//   kGreeting ──Hello──► kOpen ──process exited, or violated the protocol──► kClosing
+//       ──all ranks released, then all buffers removed, some per turn──► kClosed
 //
 // OWNER: the Frontend. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_FRONTEND_SESSION_H_
@@ -35,19 +35,19 @@
 
 namespace mccs {
 
-// What sessions need of their daemon. LIFETIME: outlives them.
+// What sessions use of their daemon. LIFETIME: outlives them.
 struct SessionEnvironment {
   CommunicatorTable* communicators = nullptr;
   Rendezvous* rendezvous = nullptr;
   Device* device = nullptr;
   BufferQuota* buffer_quota = nullptr;
-  TenantLedger* ledger = nullptr;  // null: nobody has quotas
+  TenantLedger* ledger = nullptr;  // null: no quotas
   const Clock* clock = nullptr;
   Log* log = nullptr;
   LimitedWarnings* warnings = nullptr;
-  DaemonCounters* counters = nullptr;  // null: nobody counts
-  Endpoint endpoint;                   // where peers reach this daemon: stands in the unique ids
-  // Makes this daemon the meeting place of an id derived from NCCL_COMM_ID.
+  DaemonCounters* counters = nullptr;  // null: not counted
+  Endpoint endpoint;                   // where peers reach this daemon: written into unique ids
+  // Makes this daemon the rendezvous of an id derived from NCCL_COMM_ID.
   std::function<absl::Status(const wire::UniqueId&, const std::string& tenant)> host_environment_id;
 };
 
@@ -57,21 +57,22 @@ class Session {
           std::unique_ptr<TenantChannel> channel);
   ~Session();
 
-  // Messages, and what the ranks have posted since. True when anything moved. `ends_left`: how many
-  // ranks may still end in this turn, of all sessions; a message that ends one waits for that.
+  // Handles messages and newly posted work. Returns true if it made progress. `ends_left`: how many
+  // ranks of all sessions may still end in this turn; a message that ends a rank waits for that.
   bool Poll(int& ends_left);
 
-  // The engine is about to sleep: from now on the shim rings. True if there is work after all.
+  // The engine is about to sleep: from now on the shim rings the doorbell. Returns true if there is
+  // work: do not sleep.
   bool PrepareSleep();
   void EndSleep();
 
-  // Once it closes: ends one of its ranks. False: there is none left to end. Each takes most of a
-  // millisecond in all that follows, so the Frontend lets few of them end in a turn.
+  // While closing: ends one of the ranks. Returns false if none is left. Each takes most of a
+  // millisecond with all its consequences, so the Frontend limits their number per turn.
   bool EndNextRank();
 
   bool closed() const { return state_ == State::kClosed; }
   SessionId id() const { return id_; }
-  // All that it knows, for an operator.
+  // Describes the session for an operator.
   void Tell(state::Session* out) const;
   const TenantIdentity& identity() const { return channel_->identity(); }
 
@@ -80,24 +81,24 @@ class Session {
 
   struct RankSlot {
     std::unique_ptr<RankEndpoint> endpoint = {};
-    uint64_t serial = 0;  // of all ranks of the session, from 1 on
+    uint64_t serial = 0;  // unique among all ranks of the session, from 1 on
     JoinRequest join = {};
-    std::vector<int32_t> excluded = {};  // of a CommShrink whose last message has not come
-    std::map<std::vector<int32_t>, int64_t> shrinks = {};  // done, by whom they exclude
-    int64_t grown = 0;                                     // CommGrows done
-    bool grow_id_given = false;                            // for the next one
+    std::vector<int32_t> excluded = {};  // of a CommShrink whose last message has not arrived
+    std::map<std::vector<int32_t>, int64_t> shrinks = {};  // completed, by excluded ranks
+    int64_t grown = 0;                                     // number of completed CommGrows
+    bool grow_id_given = false;                            // for the next CommGrow
     uint64_t init_request = 0;
     bool init_answered = false;
-    std::vector<uint64_t> end_requests = {};  // CommAbort and CommDestroy not answered yet
+    std::vector<uint64_t> end_requests = {};  // unanswered CommAbort and CommDestroy
     std::optional<Communicator::Leaving> leaving = {};
   };
-  // A request for a communicator out of another one, not decided yet.
+  // An undecided request for a derived communicator.
   struct PendingSeat {
     uint64_t request = 0;
     uint32_t parent = 0;  // CommHandle
   };
 
-  // A window that takes no further put, while one that had begun goes on.
+  // A window that accepts no further puts, while a put in progress completes.
   struct ClosingWindow {
     uint64_t request = 0;
     uint32_t handle = 0;  // CommHandle
@@ -141,21 +142,21 @@ class Session {
   absl::Status HandleEstimate(const wire::Estimate& request);
 
   absl::StatusOr<JoinRequest> CheckInit(const wire::CommInit& request);
-  // The rank joins; its request will be answered by AnswerInit. An error: by the caller.
+  // The rank joins; AnswerInit will answer its request. On an error the caller answers.
   absl::Status Admit(const JoinRequest& join, uint64_t request);
-  // A slot whose rank has joined and does not leave; the reason otherwise.
+  // The slot, if its rank has joined and is not leaving; otherwise the reason.
   absl::StatusOr<RankSlot*> UsableSlot(uint32_t handle);
   absl::Status TakeSeat(uint64_t request, const JoinRequest& join);
   void NoSeat(uint64_t request, const absl::Status& why);
-  // What the rank of `parent` (and `request` alone, if not 0) asked for and has not got.
+  // Rejects the pending requests of the rank of `parent` (only `request`, if not 0).
   void AbandonSeats(uint32_t parent, uint64_t request, const std::string& why);
   void AnswerInit(uint32_t handle, const absl::Status& status, CommId id);
-  // Serves CommDestroy (kAfterPostedWork) and CommAbort (kAtOnce; it overtakes a destroy).
+  // Handles CommDestroy (kAfterPostedWork) and CommAbort (kAtOnce; it overtakes a destroy).
   absl::Status EndRank(uint32_t handle, uint64_t request, const std::string& why,
                        Communicator::Leaving how);
   void Leave(uint32_t handle, const std::string& why, Communicator::Leaving how);
   void RankFree(uint32_t handle);
-  // An answer that came of itself could not be sent: the session ends with the next turn.
+  // If an unsolicited answer could not be sent, ends the session in the next turn.
   void NoteSent(const absl::Status& sent);
   absl::Status SendDone(uint64_t request, const absl::Status& status);
   uint32_t FreeHandle() const;
@@ -176,27 +177,27 @@ class Session {
   const SessionId id_;
   const SessionEnvironment& env_;
   std::unique_ptr<TenantChannel> channel_;
-  const std::shared_ptr<TenantAccount> account_;  // null: nobody has quotas
+  const std::shared_ptr<TenantAccount> account_;  // null: no quotas
   const std::shared_ptr<TenantCounters> counters_;
   const GaugeShare counted_{counters_->sessions};
   State state_ = State::kGreeting;
   SharedRegion memory_;
   BufferRegistry buffers_;
   std::map<uint32_t, RankSlot> ranks_;  // by CommHandle
-  std::vector<uint32_t> free_;          // handles whose ranks were let go: erased after the turn
+  std::vector<uint32_t> free_;          // handles of released ranks, erased after the turn
   uint64_t last_serial_ = 0;
   bool held_ = false;     // message_ waits for a turn in which a rank may end
-  uint32_t handles_ = 0;  // all below it are in use, or in free_below_
+  uint32_t handles_ = 0;  // all handles below are in use, or in free_below_
   std::set<uint32_t> free_below_;
   std::vector<PendingSeat> seats_;
-  std::vector<PendingSeat> revocations_;  // whose communicator still has work in hand
+  std::vector<PendingSeat> revocations_;  // whose communicators still have operations in progress
   std::vector<ClosingWindow> closing_windows_;
   BufferReleases releases_{buffers_};
-  uint32_t last_looked_at_ = 0;  // CommHandle; of DropSomeFailedCalls
-  uint32_t dirty_words_ = 0;     // words of the dirty bitmap that handles in use reach
+  uint32_t last_looked_at_ = 0;  // CommHandle; for DropSomeFailedCalls
+  uint32_t dirty_words_ = 0;     // words of the dirty bitmap that contain handles in use
   TenantMessage message_;
-  absl::Status broken_;  // an answer could not be sent
-  // From kClosing on.
+  absl::Status broken_;  // the error of an answer that could not be sent
+  // Used from kClosing on.
   absl::Status why_closing_;
   uint32_t next_to_end_ = 0;  // CommHandle
 };

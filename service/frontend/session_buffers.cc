@@ -1,4 +1,4 @@
-// What a tenant process says about its memory.
+// The part of a Session that handles messages about memory.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -10,12 +10,12 @@
 namespace mccs {
 namespace {
 
-constexpr size_t kRecordsPerRelease = 1 << 14;  // looked at for what is taken back
-constexpr size_t kRanksPerTurn = 64;            // looked at while releases are pending
+constexpr size_t kRecordsPerRelease = 1 << 14;  // checked for uses of a released buffer
+constexpr size_t kRanksPerTurn = 64;            // checked while releases are pending
 
 }  // namespace
 
-// `fd` is taken when the mapping begins; else PollMessages closes it.
+// Takes `fd` when the mapping starts; otherwise PollMessages closes it.
 absl::Status Session::HandleRegister(const wire::RegisterBuffer& request, UniqueFd& fd) {
   BufferExport offer{
       .kind = request.kind, .fd = {}, .bytes = request.bytes, .owner = identity().process};
@@ -27,7 +27,7 @@ absl::Status Session::HandleRegister(const wire::RegisterBuffer& request, Unique
   return Send(Reply<wire::RegisterReply>(request.header.request, begun));
 }
 
-// What was mapped since, or refused.
+// Answers requests whose memory was mapped or rejected.
 bool Session::PollMapped() {
   if (state_ != State::kOpen) return false;
   const std::vector<BufferRegistry::Mapped> mapped = buffers_.TakeMapped();
@@ -51,7 +51,7 @@ absl::Status Session::HandleRelease(const wire::ReleaseBuffer& request) {
   return absl::OkStatus();
 }
 
-// Where the posted records that name the buffer end.
+// For each ring, the last posted record that names the buffer.
 std::vector<RingUse> Session::UsesOf(BufferId id) const {
   std::vector<RingUse> uses;
   size_t budget = kRecordsPerRelease;
@@ -67,7 +67,7 @@ bool Session::PollReleases() {
   DropSomeFailedCalls();
   const std::vector<uint64_t> ended = releases_.Poll([this](const RingUse& use) {
     const auto slot = ranks_.find(use.rank);
-    // The handle may be another rank's by now.
+    // The handle may have been reused for another rank.
     return slot == ranks_.end() || slot->second.serial != use.serial ||
            slot->second.endpoint->HasTaken(use.records);
   });
@@ -77,7 +77,7 @@ bool Session::PollReleases() {
   return !ended.empty();
 }
 
-// They may be what a release waits for.
+// Releases may wait for failed calls.
 void Session::DropSomeFailedCalls() {
   auto slot = ranks_.upper_bound(last_looked_at_);
   for (size_t i = std::min(ranks_.size(), kRanksPerTurn); i > 0; --i, ++slot) {

@@ -1,4 +1,4 @@
-// The part of a Session that hears of work captured into CUDA graphs.
+// The part of a Session that handles operations captured into CUDA graphs.
 #include <optional>
 
 #include "service/frontend/session.h"
@@ -11,14 +11,14 @@ absl::Status Session::HandleCaptureWork(const wire::CaptureWork& request) {
   std::optional<absl::Status> outcome;
   if (slot.ok()) {
     outcome = (*slot)->endpoint->captured().Add(request.capture, request.record);
-    (*slot)->endpoint->communicator->Wake();  // It watches the slots from now on.
+    (*slot)->endpoint->communicator->Wake();  // It polls the slots from now on.
   } else if ((request.record.flags & wire::kMoreInGroup) == 0) {
     outcome = slot.status();
   }
   return outcome.has_value() ? SendDone(request.header.request, *outcome) : absl::OkStatus();
 }
 
-// Of a communicator that has ended, nothing is left to let go of.
+// If the communicator has ended, there is nothing to release.
 absl::Status Session::HandleReleaseCapture(const wire::ReleaseCapture& request) {
   const auto slot = ranks_.find(request.comm_handle);
   if (slot != ranks_.end()) slot->second.endpoint->captured().Release(request.capture);

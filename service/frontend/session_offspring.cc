@@ -1,4 +1,4 @@
-// The part of a Session that makes communicators of others.
+// The part of a Session that creates derived communicators.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -25,7 +25,7 @@ absl::Status Session::HandleSplit(const wire::CommSplit& request) {
   auto split = [&]() -> absl::Status {
     MCCS_ASSIGN_OR_RETURN(RankSlot * parent, UsableSlot(request.comm_handle));
     if (request.color < 0 && request.color != wire::kNoColor) {
-      return absl::InvalidArgumentError(absl::StrCat("color ", request.color,
+      return absl::InvalidArgumentError(absl::StrCat("invalid color ", request.color,
                                                      " of ncclCommSplit: it must be 0 or more, or "
                                                      "NCCL_SPLIT_NOCOLOR"));
     }
@@ -74,7 +74,7 @@ void Session::AbandonSeats(uint32_t parent, uint64_t request, const std::string&
 
 namespace {
 
-// Ok where work on `communicator` could go on, or was ended on purpose.
+// OK if the communicator works, or its work was ended on purpose.
 absl::Status CheckHealth(const Communicator& communicator) {
   if (communicator.members() == nullptr) {
     return absl::FailedPreconditionError("the communicator is still forming");
@@ -99,7 +99,7 @@ absl::Status Session::HandleShrink(const wire::CommShrink& request) {
         slot->excluded.size() + request.count > ranks) {
       slot->excluded.clear();
       return absl::InvalidArgumentError(
-          absl::StrCat("more ranks are excluded than the communicator has, which is ", ranks));
+          absl::StrCat("too many excluded ranks: the communicator has ", ranks));
     }
     slot->excluded.insert(slot->excluded.end(), request.excluded, request.excluded + request.count);
     if ((request.flags & wire::kShrinkMore) != 0) return SendDone(number, absl::OkStatus());
@@ -110,9 +110,9 @@ absl::Status Session::HandleShrink(const wire::CommShrink& request) {
     const auto before = slot->shrinks.find(excluded);
     const int64_t nth = before == slot->shrinks.end() ? 1 : before->second + 1;
     if (nth == 1 && slot->shrinks.size() >= wire::kMaxCommsPerSession) {
-      return absl::ResourceExhaustedError(absl::StrCat("the communicator was shrunk by ",
-                                                       slot->shrinks.size(),
-                                                       " different lists, which is the limit"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the communicator was shrunk by ", slot->shrinks.size(),
+                       " different lists of ranks, which is the limit"));
     }
     MCCS_ASSIGN_OR_RETURN(const OffspringPlace place,
                           PlaceWithout(*parent.members(), {parent.secret(), parent.id()},
@@ -139,7 +139,7 @@ absl::Status Session::HandleGrow(const wire::CommGrow& request) {
     if (request.ranks <= ranks || request.ranks > kMaxRanks) {
       return absl::InvalidArgumentError(absl::StrCat("a communicator of ", ranks,
                                                      " ranks cannot grow to ", request.ranks,
-                                                     "; at most ", kMaxRanks, " are served"));
+                                                     "; at most ", kMaxRanks, " are supported"));
     }
     const OffspringPlace place{
         .id = IdOfGrown(*parent.members(), {parent.secret(), parent.id()}, slot->grown + 1),
@@ -149,7 +149,7 @@ absl::Status Session::HandleGrow(const wire::CommGrow& request) {
     if (std::memcmp(request.unique_id, kNotGiven, sizeof(kNotGiven)) != 0 &&
         std::memcmp(request.unique_id, &place.id, sizeof(place.id)) != 0) {
       return absl::InvalidArgumentError(
-          "the unique id is not the one that ncclCommGetUniqueId gave for this communicator's next "
+          "the unique id differs from that of ncclCommGetUniqueId for this communicator's next "
           "ncclCommGrow");
     }
     ++slot->grown;
@@ -167,7 +167,7 @@ absl::Status Session::HandleCommUniqueId(const wire::CommUniqueId& request) {
     MCCS_RETURN_IF_ERROR(CheckHealth(parent));
     if (std::exchange(slot->grow_id_given, true)) {
       return absl::FailedPreconditionError(
-          "the last unique id of this communicator has not been used by ncclCommGrow yet");
+          "ncclCommGrow has not used the last unique id of this communicator yet");
     }
     id = IdOfGrown(*parent.members(), {parent.secret(), parent.id()}, slot->grown + 1);
     return absl::OkStatus();
@@ -177,7 +177,7 @@ absl::Status Session::HandleCommUniqueId(const wire::CommUniqueId& request) {
   return Send(reply);
 }
 
-// The daemon of rank 0 opens the meeting; others dial until it has.
+// The daemon of rank 0 opens the rendezvous; the others retry until it is open.
 absl::Status Session::JoinPlace(const RankSlot& parent, const OffspringPlace& place,
                                 const wire::CommOptions& options, uint64_t request) {
   JoinRequest join = parent.join;

@@ -1,4 +1,4 @@
-// How a session writes its answers.
+// Formats a session's answers.
 #ifndef MCCS_SERVICE_FRONTEND_SESSION_REPLY_H_
 #define MCCS_SERVICE_FRONTEND_SESSION_REPLY_H_
 

@@ -1,4 +1,4 @@
-// The part of a Session that tells all it knows, for an operator (proto/daemon_state.proto).
+// The part of a Session that describes itself for an operator (proto/daemon_state.proto).
 #include "proto/daemon_state.pb.h"
 #include "service/frontend/session.h"
 

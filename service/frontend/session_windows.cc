@@ -1,4 +1,4 @@
-// The part of a Session that hears of windows: memory that its ranks open to others' puts.
+// The part of a Session that handles RMA windows: memory that other ranks may put into.
 #include <vector>
 
 #include "service/frontend/session.h"
@@ -11,11 +11,11 @@ absl::Status Session::HandleRegisterWindow(const wire::RegisterWindow& request) 
   if (!slot.ok()) return SendDone(request.header.request, slot.status());
   RankEndpoint& endpoint = *(*slot)->endpoint;
   const absl::Status opened = endpoint.windows().Open(request);
-  endpoint.communicator->Wake();  // Puts may wait for it.
+  endpoint.communicator->Wake();  // Puts may wait for the window.
   return SendDone(request.header.request, opened);
 }
 
-// Of a communicator that has ended, no window is left to close.
+// If the communicator has ended, there is no window to close.
 absl::Status Session::HandleDeregisterWindow(const wire::DeregisterWindow& request) {
   const auto slot = ranks_.find(request.comm_handle);
   absl::Status closed;
@@ -29,7 +29,7 @@ absl::Status Session::HandleDeregisterWindow(const wire::DeregisterWindow& reque
   return absl::OkStatus();
 }
 
-// Ends with the slice or copy that had begun, or with the communicator, which a broken lane fails.
+// False after the slice or copy in progress, or when the communicator ends: a broken lane fails it.
 bool Session::IsWrittenInto(const ClosingWindow& window) const {
   const auto slot = ranks_.find(window.handle);
   if (slot == ranks_.end()) return false;

@@ -19,11 +19,11 @@
 
 namespace mccs {
 
-// Who is at the other end, as the kernel says.
+// The peer process, from the kernel.
 struct TenantIdentity {
   std::string tenant;  // the socket's, or "uid 1000"
   pid_t process = 0;
-  std::string cgroup = {};  // when it came; empty: not known
+  std::string cgroup = {};  // at connect time; empty: unknown
 };
 
 struct TenantMessage {
@@ -36,9 +36,11 @@ class TenantChannel {
  public:
   virtual ~TenantChannel() = default;
 
-  // True: a message is in *message. False: none has come. kUnavailable: the process is gone.
+  // True: *message contains a message. False: none has arrived. kUnavailable: the process has
+  // ended.
   virtual absl::StatusOr<bool> Receive(TenantMessage* message) = 0;
-  // Sends one message. kResourceExhausted: the process does not read what it asked for.
+  // Sends one message. kResourceExhausted: the process does not receive the replies to its
+  // requests.
   virtual absl::Status Send(std::span<const std::byte> message, std::span<const int> fds) = 0;
 
   // The eventfd that the shim rings when the daemon sleeps.
@@ -46,12 +48,12 @@ class TenantChannel {
   virtual const TenantIdentity& identity() const = 0;
 };
 
-// Where tenants knock.
+// Listens for tenant processes.
 class TenantDoor {
  public:
   virtual ~TenantDoor() = default;
-  // The next process that came; null when none has. Behind one that has ended already (kNotFound)
-  // or was turned away (kPermissionDenied) the next may wait; another error: nobody can come now.
+  // The next process; null: none. After kNotFound (the process has exited) or kPermissionDenied (it
+  // was rejected) another process may follow; after other errors none can be accepted now.
   virtual absl::StatusOr<std::unique_ptr<TenantChannel>> Accept() = 0;
 };
 

@@ -22,40 +22,40 @@ namespace {
 constexpr int kBacklog = 1024;
 
 constexpr char kWhatKeepsThem[] =
-    " which they sent and which do not close (sockets with SO_LINGER, files of a FUSE file "
+    " that they sent and that cannot be closed (sockets with SO_LINGER, files of a FUSE file "
     "system): "
-    "end what keeps them";
+    "end the processes that block the close";
 
 absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof(address.sun_path)) {
-    return absl::InvalidArgumentError(absl::StrCat("socket path '", path, "' has ", path.size(),
-                                                   " bytes; 1 to ", sizeof(address.sun_path) - 1,
-                                                   " work"));
+    return absl::InvalidArgumentError(absl::StrCat("invalid socket path '", path, "': it has ",
+                                                   path.size(), " bytes; 1 to ",
+                                                   sizeof(address.sun_path) - 1, " are possible"));
   }
   std::memcpy(address.sun_path, path.c_str(), path.size());
   return address;
 }
 
-// A listener with a full backlog listens, too: it would block.
+// A listener with a full backlog counts too: connecting would block.
 bool SomebodyListens(const sockaddr_un& address) {
   UniqueFd probe(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
          errno == EAGAIN;
 }
 
-// Makes the path free, if what stands there is the socket of a daemon that died.
+// Removes a socket file that a dead daemon left at the path.
 absl::Status RemoveStale(const std::string& path, const sockaddr_un& address) {
   struct stat info;
   if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
   if (!S_ISSOCK(info.st_mode)) {
     return absl::AlreadyExistsError(
-        absl::StrCat(path, " exists and is no socket: choose another path, or move it away"));
+        absl::StrCat(path, " exists and is not a socket: choose another path, or move it away"));
   }
   if (SomebodyListens(address)) {
     return absl::AlreadyExistsError(
-        absl::StrCat("socket ", path, " is served by another process: is mccsd running already?"));
+        absl::StrCat("another process serves socket ", path, ": is mccsd already running?"));
   }
   unlink(path.c_str());
   return absl::OkStatus();
@@ -100,8 +100,8 @@ class UnixChannel final : public TenantChannel {
 
 absl::StatusOr<bool> UnixChannel::Receive(TenantMessage* message) {
   if (process_ended_.readable) return absl::UnavailableError("the process has ended");
-  // Its only purpose was to end the sleep. It is never read: the tenant shares the file and could
-  // have made it block; each ring is an edge of its own, whatever the count.
+  // The doorbell only ends the sleep. It is never read: the tenant shares the file and could
+  // have made it block; each ring is an edge event, whatever the count.
   doorbell_rang_.readable = false;
   if (!socket_ready_.readable && !socket_ready_.hangup) return false;
   const absl::StatusOr<bool> received = socket_.Receive(message);
@@ -118,7 +118,7 @@ absl::StatusOr<std::unique_ptr<UnixDoor>> UnixDoor::Open(const UnixDoorOptions& 
   UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return absl::ErrnoToStatus(errno, "socket(AF_UNIX)");
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make socket ", options.path));
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot create socket ", options.path));
   }
   if (chmod(options.path.c_str(), options.mode) != 0 || listen(fd.get(), kBacklog) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot listen on socket ", options.path));
@@ -135,11 +135,11 @@ UnixDoor::~UnixDoor() {
 
 absl::StatusOr<std::unique_ptr<TenantChannel>> UnixDoor::Accept() {
   while (readiness_.readable) {
-    // Whoever comes may have sent some already.
+    // A new process may already have sent descriptors.
     if (foreign_->IsFull()) {
       return absl::ResourceExhaustedError(
-          absl::StrCat(options_.path, " is shut: the processes that came through it keep ",
-                       ForeignDescriptors::kMostOfAll, " descriptors open", kWhatKeepsThem));
+          absl::StrCat(options_.path, " accepts no processes: its processes hold open ",
+                       ForeignDescriptors::kMostOfAll, " descriptors", kWhatKeepsThem));
     }
     UniqueFd fd(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.valid()) {
@@ -165,13 +165,13 @@ absl::StatusOr<std::unique_ptr<TenantChannel>> UnixDoor::Welcome(GuardedSocket s
                                                                  TenantIdentity identity) {
   if (foreign_->IsFull(identity.tenant)) {
     return absl::PermissionDeniedError(
-        absl::StrCat("processes of tenant ", identity.tenant, " are turned away: they keep ",
-                     ForeignDescriptors::kMostOfTenant, " descriptors open", kWhatKeepsThem));
+        absl::StrCat("rejected a process of tenant ", identity.tenant, ": its processes hold open ",
+                     ForeignDescriptors::kMostOfTenant, " descriptors", kWhatKeepsThem));
   }
   UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, identity.process, 0)));
-  if (!pidfd.valid() && errno == ESRCH) return absl::NotFoundError("the process is gone");
-  if (!pidfd.valid()) return absl::ErrnoToStatus(errno, "pidfd_open of a process that came");
-  // A look into the kernel's memory. It stays of this group for us, wherever it goes.
+  if (!pidfd.valid() && errno == ESRCH) return absl::NotFoundError("the process has ended");
+  if (!pidfd.valid()) return absl::ErrnoToStatus(errno, "pidfd_open of a new process");
+  // Read once from procfs; the daemon uses this group even if the process moves.
   identity.cgroup = CgroupOf(identity.process);
   UniqueFd doorbell(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!doorbell.valid()) return absl::ErrnoToStatus(errno, "eventfd");

@@ -1,8 +1,8 @@
-// Tenants on a Unix socket (SOCK_SEQPACKET). Who can open the path is that socket's tenant; on the
-// common socket the tenant is the user of the process.
+// Tenants on a Unix socket (SOCK_SEQPACKET). All processes that can open the path belong to that
+// socket's tenant; on the common socket the tenant is the user of the process.
 //
-// A pidfd besides the socket tells when the process is gone: a forked child may keep the socket
-// open.
+// A pidfd, in addition to the socket, detects the exit of the process: a forked child may keep the
+// socket open.
 //
 // THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_FRONTEND_UNIX_DOOR_H_
@@ -21,13 +21,13 @@ namespace mccs {
 struct UnixDoorOptions {
   std::string path;
   std::string tenant;    // empty: the common socket
-  unsigned mode = 0666;  // who may open it
+  unsigned mode = 0666;  // file mode of the socket
 };
 
 class UnixDoor final : public TenantDoor {
  public:
-  // Binds the path; a stale socket file of a dead daemon is replaced, that of a live one is
-  // kAlreadyExists.
+  // Binds the path and replaces a stale socket file of a dead daemon. kAlreadyExists: a running
+  // daemon uses the socket.
   // LIFETIME: `reactor` outlives the door and its channels.
   static absl::StatusOr<std::unique_ptr<UnixDoor>> Open(const UnixDoorOptions& options,
                                                         Reactor& reactor);
@@ -38,7 +38,7 @@ class UnixDoor final : public TenantDoor {
  private:
   UnixDoor(const UnixDoorOptions& options, Reactor& reactor, UniqueFd socket)
       : options_(options), reactor_(reactor), socket_(std::move(socket)) {}
-  // The channel to the process that came; errors as Accept's.
+  // Makes the channel to the connected process; errors as for Accept.
   absl::StatusOr<std::unique_ptr<TenantChannel>> Welcome(GuardedSocket socket,
                                                          TenantIdentity identity);
 

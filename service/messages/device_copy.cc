@@ -5,7 +5,7 @@
 namespace mccs {
 
 DeviceCopy::DeviceCopy(const Job& job, uint32_t* in_flight) : job_(job) {
-  // A rank that gives itself what already lies there.
+  // In-place: nothing to copy.
   if (job_.from == job_.to) submitted_ = job_.bytes;
   for (Part& part : parts_) part.mem_ops.of_owner = in_flight;
 }

@@ -1,8 +1,8 @@
-// One copy from memory to memory of this host, by the device: in parts, so that all its workers
-// have something to do and none of them loses its cache.
+// Copies memory to memory on this host, by the device. The copy is split into parts, so that all
+// workers are used and each part fits a worker's cache.
 //
 // THREAD: the owning engine. Never blocks.
-// LIFETIME: it stays where it is while parts of it are in the device's hands; so does the memory.
+// LIFETIME: this and the memory keep their addresses while the device has parts.
 #ifndef MCCS_SERVICE_MESSAGES_DEVICE_COPY_H_
 #define MCCS_SERVICE_MESSAGES_DEVICE_COPY_H_
 
@@ -22,17 +22,17 @@ class DeviceCopy {
     std::byte* to = nullptr;
     uint64_t bytes = 0;
   };
-  // `in_flight` counts the parts in the device's hands, of all copies of their owner.
+  // `in_flight`: counts the parts in the device, over all copies of the owner.
   DeviceCopy(const Job& job, uint32_t* in_flight);
 
-  // Hands over what the device takes. True when all of it is copied. Sets `moved` when anything
-  // was handed over.
+  // Submits as many parts as the device accepts. Returns true when everything is copied. Sets
+  // `moved` if any part was submitted.
   bool Advance(Device& device, bool* moved);
 
  private:
-  // Parts that the device has at a time: enough for all its workers.
+  // Parts in the device at a time: enough for all its workers.
   static constexpr size_t kParts = 4;
-  // As Geometry's local slices: the operands stay in a core's second-level cache.
+  // As Geometry's local slices: the operands fit a core's second-level cache.
   static constexpr uint64_t kPartBytes = 256 << 10;
 
   struct Part {

@@ -1,5 +1,5 @@
-// Sends and receives between two ranks of one host: matched in the order of the calls, and copied
-// by the device.
+// Sends and receives between two ranks of one host: matched in the order of the calls and copied by
+// the device.
 //
 // OWNER: MessageLoop. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_MESSAGES_LOCAL_EXCHANGE_H_
@@ -25,19 +25,18 @@ class LocalExchange {
   LocalExchange(const LocalExchange&) = delete;
   LocalExchange& operator=(const LocalExchange&) = delete;
 
-  // A call of either end; its copy begins when the other end has called too. kFailedPrecondition:
-  // the two do not fit together.
+  // Adds a call of either end; the copy starts when both ends have called. kFailedPrecondition: the
+  // two calls do not match.
   absl::Status Add(const OpenMessage& message);
-  // Moves copies on; the messages that are complete are appended to `done`. True when anything
-  // moved.
+  // Advances the copies and appends complete messages to `done`. Returns true if anything moved.
   bool Poll(std::vector<OpenMessage>& done);
 
   bool copying() const { return !copies_.empty(); }
-  // No copy is in the device's hands.
+  // No copy is in the device.
   bool quiescent() const { return in_flight_ == 0; }
-  // Appends the oldest call of each pair that waits for the other end's.
+  // Appends, for each pair, the oldest call that waits for the other end.
   void AddUnanswered(std::vector<OpenMessage>& unanswered) const;
-  // A call that waits for one of `rank`, which will make none; null: there is none.
+  // A call that waits for one by `rank`, which has left; null if there is none.
   const OpenMessage* WaitingFor(Rank rank) const;
 
  private:
@@ -54,7 +53,7 @@ class LocalExchange {
   Device& device_;
   uint32_t in_flight_ = 0;
   absl::flat_hash_map<RankPair, Waiting> waiting_;
-  std::vector<std::unique_ptr<Copy>> copies_;  // the device knows their addresses
+  std::vector<std::unique_ptr<Copy>> copies_;  // the device holds their addresses
 };
 
 }  // namespace mccs

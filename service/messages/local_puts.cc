@@ -61,7 +61,8 @@ absl::StatusOr<LocalPuts::Progress> LocalPuts::Advance(Pair& pair, bool* moved) 
                                                                    .bytes = call.bytes()}));
     if (call.bytes() > window.bytes) {
       return absl::InvalidArgumentError(absl::StrCat(Describe(call), ": window #", put.window,
-                                                     " has ", window.bytes, " bytes for it"));
+                                                     " has ", window.bytes,
+                                                     " bytes at this offset"));
     }
     const DeviceCopy::Job job{.from = call.address(), .to = window.address, .bytes = call.bytes()};
     pair.copy = std::make_unique<Copy>(

@@ -1,5 +1,5 @@
 // Puts and signals between ranks of this host, or of a rank to itself: copied by the device into
-// the window, then counted. Those of one ordered pair of ranks are done one after the other, in the
+// the window, then counted. Calls of one ordered pair of ranks run one after the other, in the
 // order of the calls.
 //
 // OWNER: MessageLoop. THREAD: the owning engine. Never blocks.
@@ -27,7 +27,7 @@ class LocalPuts {
   struct Parts {
     Device* device = nullptr;
     SignalCounts* signals = nullptr;
-    // The port of a rank of this host; null when it has left.
+    // The port of a rank of this host; null if it has left.
     std::function<const RankPort*(Rank)> port_of = {};
   };
   // LIFETIME: the parts outlive it.
@@ -35,44 +35,44 @@ class LocalPuts {
   LocalPuts(const LocalPuts&) = delete;
   LocalPuts& operator=(const LocalPuts&) = delete;
 
-  // A kPut or kSignal. One into a window that its rank has not registered yet waits for it.
+  // Adds a kPut or kSignal. A put waits until its window is registered.
   void Add(const OpenMessage& call);
-  // A local rank has opened or closed a window, or has left: what waits for one looks again.
+  // A local rank has opened or closed a window, or has left: waiting calls check again.
   void WindowsChanged();
-  // Moves copies on; the calls that are complete are appended to `done`. True when anything moved.
-  // Errors: as RankPort::FindInWindow and SignalCounts::Count.
+  // Advances the copies and appends complete calls to `done`. Returns true if anything moved.
+  // Errors: as for RankPort::FindInWindow and SignalCounts::Count.
   absl::StatusOr<bool> Poll(std::vector<OpenMessage>& done);
 
   // The device has, or can take, a part of a copy.
   bool copying() const { return copying_ > 0; }
-  // No copy is in the device's hands.
+  // No copy is in the device.
   bool quiescent() const { return in_flight_ == 0; }
-  // A copy into a window of `rank` has begun: that one, or with 0 any.
+  // A copy into the window of `rank` is in progress; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
   // Appends the call of each pair that waits for its window.
   void AddUnanswered(std::vector<OpenMessage>& unanswered) const;
-  // A call that waits for `rank`, which has left; null: there is none.
+  // A call that waits for `rank`, which has left; null if there is none.
   const OpenMessage* WaitingFor(Rank rank) const;
 
  private:
   struct Copy {
-    std::shared_ptr<const void> window;  // held
+    std::shared_ptr<const void> window;  // held during the copy
     DeviceCopy copy;
   };
   struct Pair {
-    std::deque<OpenMessage> calls;  // the front one is at work
-    std::unique_ptr<Copy> copy;     // of the front one; the device knows its address
+    std::deque<OpenMessage> calls;  // the front one is in progress
+    std::unique_ptr<Copy> copy;     // of the front one; the device holds its address
   };
 
   enum class Progress : uint8_t { kComplete, kUnderWay, kWaits };
-  // Of the pair's front call.
+  // Advances the pair's front call.
   absl::StatusOr<Progress> Advance(Pair& pair, bool* moved);
 
   const Parts parts_;
   uint32_t in_flight_ = 0;
-  size_t copying_ = 0;  // pairs
+  size_t copying_ = 0;  // number of pairs
   absl::flat_hash_map<RankPair, std::unique_ptr<Pair>> pairs_;
-  // Those with calls, in one of the two. What waits may be much, and costs a turn nothing.
+  // Pairs with calls are in exactly one of the two. Waiting pairs cost a turn nothing.
   std::vector<Pair*> busy_;
   std::vector<Pair*> waiting_;  // for their windows
 };

@@ -11,9 +11,9 @@
 namespace mccs {
 namespace {
 
-// Calls taken from one rank in a turn; the others want theirs.
+// Calls taken from one rank in one turn, for fairness.
 constexpr int kCallsPerTurn = 64;
-// A rank that has left opens and closes no window any more.
+// A departed rank opens and closes no windows.
 constexpr uint64_t kLeft = std::numeric_limits<uint64_t>::max();
 
 }  // namespace
@@ -73,12 +73,13 @@ absl::Status MessageLoop::Add(const LocalRank& local, const PostedMessage& call)
   message.number = ++CounterOf(call.kind)[message.pair];
   const std::optional<HostIndex> host = HostOf(call.peer);
   if (!host.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Describe(message), ": the communicator has ", host_of_.size(), " ranks"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        Describe(message), ": invalid peer: the communicator has ", host_of_.size(), " ranks"));
   }
   if (call.bytes() > call.address_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        Describe(message), ": ", call.bytes(), " bytes exceed its ", call.address_bytes, " bytes"));
+    return absl::InvalidArgumentError(absl::StrCat(Describe(message), ": ", call.bytes(),
+                                                   " bytes exceed its buffer of ",
+                                                   call.address_bytes, " bytes"));
   }
   if (call.kind == OpKind::kWaitSignal) {
     signals_.Wait(message);
@@ -161,7 +162,7 @@ void MessageLoop::CompleteAll() {
   done_.clear();
 }
 
-// ---- What it does right now ---------------------------------------------------------------------
+// ---- State --------------------------------------------------------------------------------------
 
 bool MessageLoop::busy() const {
   return local_.copying() || local_puts_.copying() ||
@@ -203,7 +204,7 @@ std::vector<OpenMessage> MessageLoop::Unanswered() const {
   return unanswered;
 }
 
-// ---- Ranks that leave ---------------------------------------------------------------------------
+// ---- Departed ranks -----------------------------------------------------------------------------
 
 std::vector<MessageCount> MessageLoop::CountsOf(Rank rank) const {
   absl::flat_hash_map<Rank, MessageCount> counts;

@@ -1,14 +1,14 @@
-// What slices between two hosts say of the sends, receives and puts that they serve.
+// The tag of slices between two hosts for the sends, receives and puts that they carry.
 //
-// Slices of one lane belong to many pairs of ranks, in the order in which their sender found
-// something to do. A payload is sent only after the receive that it goes to was announced: so every
-// slice has a place to land, and a pair whose receive is late holds up no other.
+// Slices of one lane belong to many pairs of ranks, in the order in which the sender has work. A
+// payload is sent only after its receive was announced. So every slice has a destination, and a
+// late receive does not block other pairs.
 //
 //   host of the receiver                         host of the sender
 //   ncclRecv ── kAnnouncement{call} ───────────►
 //                                   ◄─────────── kPayload{offset}, bytes … ── ncclSend
 //
-// One-sided calls have no receive: their payload goes into a window (peer_puts.h).
+// One-sided calls have no receive: their payload goes into an RMA window (peer_puts.h).
 //
 //   0      1      2  4        8             12       16       24       32
 //   | kind | type | 0 | source | destination | signal | number | amount |
@@ -24,8 +24,8 @@
 
 namespace mccs {
 
-// Who sends to whom. Messages of a pair are numbered from 1 in the order of the calls, the sends by
-// the source's host and the receives by the destination's: equal numbers meet.
+// An ordered pair of ranks. Messages of a pair are numbered from 1 in the order of the calls: sends
+// by the source's host, receives by the destination's host. Equal numbers match.
 struct RankPair {
   Rank source;
   Rank destination;
@@ -40,24 +40,24 @@ struct MessageTag {
   enum class Kind : uint8_t {
     kAnnouncement = 1,
     kPayload = 2,
-    kPut = 3,        // bytes for a window, and more to come
+    kPut = 3,        // bytes for an RMA window; more follow
     kSignal = 4,     // a signal, and the last bytes of its put, if any
     kAskWindow = 5,  // an empty slice to the host of the window
-    kWindow = 6,     // its answer: an empty slice with the question's pair and number
+    kWindow = 6,     // the reply: an empty slice with the request's pair and number
   };
 
   Kind kind = Kind::kAnnouncement;
   DataType type = DataType::kInt8;  // of the announced call
   RankPair pair;
   uint32_t signal = 0;  // kSignal: SignalNumber
-  uint64_t number = 0;  // of the message; kPut and below: of the window
-  // Announcement: elements of the call; payload: bytes that lie before it; kPut, kSignal: the same,
-  // from the window's beginning; kWindow: bytes of the window.
+  uint64_t number = 0;  // of the message; from kPut on: of the window
+  // Announcement: elements of the call. Payload: offset in bytes. kPut, kSignal: offset in the
+  // window in bytes. kWindow: size of the window in bytes.
   uint64_t amount = 0;
 };
 
 SliceTag ToTag(const MessageTag& message);
-// What a peer sent: any value may stand in any field.
+// Converts a peer's tag: fields are unchecked.
 MessageTag MessageFromTag(const SliceTag& tag);
 
 }  // namespace mccs

@@ -17,11 +17,11 @@ const char* Lack(OpKind kind) {
     case OpKind::kSend:
       return "no receive for ";
     case OpKind::kPut:
-      return "no window yet, or left, for ";
+      return "not registered its window, or has left, for ";
     case OpKind::kSignal:
       return "left before ";
     case OpKind::kWaitSignal:
-      return "given too few signals for ";
+      return "sent too few signals for ";
     default:
       return "sent nothing for ";
   }
@@ -34,7 +34,7 @@ bool MessageWatcher::Poll(MonotonicNs now, const MessageLoop& messages) {
     look_at_ = 0;
     waiting_.clear();
     if (held_up_.empty()) return false;
-    options_.log->Info("communicator ", options_.name, ": point-to-point calls get on again");
+    options_.log->Info("communicator ", options_.name, ": point-to-point calls progress again");
     held_up_.clear();
     return true;
   }
@@ -56,7 +56,7 @@ MonotonicNs MessageWatcher::NextDeadline() const {
   return look_at_ != 0 ? look_at_ : std::numeric_limits<MonotonicNs>::max();
 }
 
-// What waited at the last look, and still does, has waited since then.
+// A call that was already waiting at the previous check keeps its start time.
 void MessageWatcher::Look(MonotonicNs now, const std::vector<OpenMessage>& unanswered) {
   const auto before = std::exchange(waiting_, {});
   for (const OpenMessage& message : unanswered) {

@@ -1,7 +1,6 @@
-// Notices that a send, receive or one-sided call waits long for the other rank, and says which
-// ranks wait for which. Each host watches the calls of its own ranks: it knows what has come for
-// them, so nobody is asked. Looks a few times per patience, so a call is named when it has waited
-// between one and one and a quarter of it.
+// Detects a send, receive or one-sided call that waits long for the other rank, and reports which
+// ranks wait for which. Each host watches the calls of its own ranks, so no messages are needed. A
+// call is reported after 1 to 1.25 times patience_ns.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_MESSAGES_MESSAGE_WATCHER_H_
@@ -25,25 +24,25 @@ class MessageWatcher {
  public:
   struct Options {
     Log* log;
-    std::string name;  // of the communicator, in the log
+    std::string name;  // of the communicator, for the log
     int64_t patience_ns;
-    std::function<std::string(Rank)> host_of;  // its name, for texts
+    std::function<std::string(Rank)> host_of;  // host name, for messages
   };
 
   // LIFETIME: the log outlives this.
   explicit MessageWatcher(Options options) : options_(std::move(options)) {}
 
-  // True when held_up() has changed.
+  // Returns true if held_up() has changed.
   bool Poll(MonotonicNs now, const MessageLoop& messages);
 
-  // Which ranks of this host wait for whom; empty when messages get on.
+  // Which ranks of this host wait for which; empty when nothing stalls.
   const std::string& held_up() const { return held_up_; }
-  // When Poll has something to do though nothing arrives.
+  // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
 
  private:
   using PairAndKind = std::pair<RankPair, OpKind>;
-  // One call of each.
+  // The oldest call of a pair and kind.
   struct Waiting {
     uint64_t number = 0;
     MonotonicNs since = 0;
@@ -55,7 +54,7 @@ class MessageWatcher {
 
   const Options options_;
   MonotonicNs look_at_ = 0;                            // 0: no rank waits
-  absl::flat_hash_map<PairAndKind, Waiting> waiting_;  // at the last look
+  absl::flat_hash_map<PairAndKind, Waiting> waiting_;  // at the last check
   std::string held_up_;
   RepeatedSentence in_log_;
 };

@@ -39,7 +39,7 @@ absl::Status CheckFit(const OpenMessage& ours, const CounterCall& theirs) {
   if (ours.bytes() == theirs.count * SizeOf(theirs.type)) return absl::OkStatus();
   const bool we_send = ours.call->kind == OpKind::kSend;
   return absl::FailedPreconditionError(
-      absl::StrCat("calls do not fit together: ", Describe(ours), ", ",
+      absl::StrCat("mismatched send and recv: ", Describe(ours), ", ",
                    DescribeCall(!we_send, ours.pair, ours.number, theirs)));
 }
 

@@ -14,13 +14,13 @@ namespace mccs {
 
 struct OpenMessage {
   const PostedMessage* call = nullptr;
-  RankPort* port = nullptr;  // whose call it is
+  RankPort* port = nullptr;  // of the calling rank
   RankPair pair;
   uint64_t number = 0;  // within its pair, among the calls of its kind
 
   uint64_t bytes() const { return call->bytes(); }
   std::byte* address() const { return call->address; }
-  // The rank whose call it is, and the other one.
+  // The calling rank, and the other one.
   bool by_source() const {
     return call->kind != OpKind::kRecv && call->kind != OpKind::kWaitSignal;
   }
@@ -28,7 +28,7 @@ struct OpenMessage {
   Rank other() const { return by_source() ? pair.destination : pair.source; }
 };
 
-// The other end's call, as it is known here.
+// The other end's call, as known here.
 struct CounterCall {
   DataType type = DataType::kInt8;
   uint64_t count = 0;
@@ -37,19 +37,19 @@ struct CounterCall {
 // "send #3 of rank 0 to rank 2 count 1024 type float32", "signal #1 of rank 0 to rank 2".
 std::string Describe(const OpenMessage& message);
 
-// OK when the send and the receive that meet have the same bytes; types may differ, as for NCCL.
-// kFailedPrecondition with both calls otherwise. `ours` is either end.
+// OK if a matched send and receive have the same number of bytes; types may differ, as in NCCL.
+// Else kFailedPrecondition with both calls. `ours`: either end.
 absl::Status CheckFit(const OpenMessage& ours, const CounterCall& theirs);
 
-// What one rank has posted to and for another so far.
+// Calls that one rank has posted so far with `peer` at the other end.
 struct MessageCount {
   Rank peer;
   uint64_t sent = 0;
   uint64_t received = 0;
-  uint64_t signals = 0;  // with puts or without
+  uint64_t signals = 0;  // including those of puts
 };
 
-// That of `peer`; null: there is none.
+// The entry of `peer`; null if there is none.
 const MessageCount* CountWith(Rank peer, const std::vector<MessageCount>& counts);
 
 }  // namespace mccs

@@ -1,4 +1,4 @@
-// What one host has to send to another one: of the messages between them, and of the puts.
+// Queued slices from one host to another: for the messages between them, and for puts.
 #ifndef MCCS_SERVICE_MESSAGES_OUTBOX_H_
 #define MCCS_SERVICE_MESSAGES_OUTBOX_H_
 
@@ -11,16 +11,16 @@
 
 namespace mccs {
 
-// A call whose payload may go out.
+// A call whose payload may be sent.
 struct Transfer {
   OpenMessage message;
-  uint64_t offset = 0;  // bytes handed to the lane
+  uint64_t offset = 0;  // bytes posted to the lane
 };
 
 struct Outbox {
-  std::deque<MessageTag> announcements;  // empty slices: the other host waits for them
-  size_t answers = 0;                    // of them, those that the other host has asked for
-  std::deque<Transfer> transfers;        // the next one in front
+  std::deque<MessageTag> announcements;  // empty slices, which the other host waits for
+  size_t answers = 0;  // number of announcements that answer a request of the other host
+  std::deque<Transfer> transfers;  // the next one in front
 };
 
 }  // namespace mccs

@@ -9,7 +9,7 @@
 namespace mccs {
 namespace {
 
-// Elements of an announced call at most: beyond this its bytes could overflow.
+// Limit of elements of an announced call: beyond it the number of bytes could overflow.
 constexpr uint64_t kMaxCount = uint64_t{1} << 56;
 
 absl::Status Broken(const MessageTag& tag, std::string_view what) {
@@ -19,7 +19,7 @@ absl::Status Broken(const MessageTag& tag, std::string_view what) {
                                           "; run the same release of mccsd on all hosts"));
 }
 
-// The slice of a transfer that begins at its offset; `last`: nothing of it comes behind.
+// The tag of the next slice of a transfer; `last`: it is the last slice.
 MessageTag TagOf(const Transfer& transfer, bool last) {
   const PostedMessage& call = *transfer.message.call;
   MessageTag tag{.kind = MessageTag::Kind::kPayload,
@@ -86,7 +86,7 @@ absl::Status PeerMessages::Poll(std::vector<OpenMessage>& done, bool* moved) {
   return PollOutgoing(done, moved);
 }
 
-// ---- What comes ---------------------------------------------------------------------------------
+// ---- Incoming -----------------------------------------------------------------------------------
 
 absl::Status PeerMessages::PollIncoming(std::vector<OpenMessage>& done, bool* moved) {
   if (receive_ == nullptr) return absl::OkStatus();
@@ -105,11 +105,11 @@ absl::Status PeerMessages::Hear(const MessageTag& tag, Landing landing, uint32_t
   switch (tag.kind) {
     case MessageTag::Kind::kAnnouncement: {
       if (bytes > 0) return Broken(tag, "its announcement has a payload");
-      if (!options_.may_send(tag.pair)) return Broken(tag, "its sender is no rank of this host");
+      if (!options_.may_send(tag.pair)) return Broken(tag, "its sender is not a rank of this host");
       OutgoingPair& pair = outgoing_[tag.pair];
       if (tag.number != ++pair.announced || static_cast<int>(tag.type) >= kDataTypes ||
           tag.amount > kMaxCount) {
-        return Broken(tag, "its receive was announced out of order or with bad values");
+        return Broken(tag, "its receive was announced out of order or with invalid values");
       }
       if (++announced_[tag.pair.destination] > kMaxAnnounced) {
         return Broken(tag, "its rank has announced more receives than it can have posted");
@@ -128,10 +128,10 @@ absl::Status PeerMessages::HearPayload(const MessageTag& tag, Landing landing, u
                                        std::vector<OpenMessage>& done) {
   Receive* const receive = Find(tag, bytes);
   if (receive == nullptr || landing != Landing::kDirect) {
-    return Broken(tag, "its payload belongs to no receive that was announced");
+    return Broken(tag, "its payload matches no announced receive");
   }
-  // A lane keeps the order of a message's slices; what came twice would stand for what never came.
-  if (tag.amount != receive->landed) return Broken(tag, "its payload came out of order");
+  // A lane keeps the order of a message's slices; a duplicate would hide a missing slice.
+  if (tag.amount != receive->landed) return Broken(tag, "its payload arrived out of order");
   receive->landed += bytes;
   if (receive->landed < receive->message.bytes()) return absl::OkStatus();
   receive->done = true;
@@ -143,7 +143,7 @@ absl::Status PeerMessages::HearPayload(const MessageTag& tag, Landing landing, u
 
 bool PeerMessages::Place(const SliceTag& slice, uint32_t bytes, std::vector<MemRef>& pieces) {
   const MessageTag tag = MessageFromTag(slice);
-  // Slices land in order: it is the first that has not.
+  // Slices arrive in order, so this is the first one that has not arrived.
   SliceNumber number = next_slice_;
   while (receive_->Landed(number) != Landing::kNotYet) ++number;
   if (tag.kind != MessageTag::Kind::kPayload) {
@@ -151,7 +151,7 @@ bool PeerMessages::Place(const SliceTag& slice, uint32_t bytes, std::vector<MemR
   }
   Receive* const receive = Find(tag, bytes);
   if (receive == nullptr) return false;
-  // A slice that a broken connection brings once more takes its own place.
+  // A slice repeated after a reconnect gets its previous place.
   const bool again = receive->placed_slice == number;
   if (tag.amount != (again ? receive->placed_from : receive->placed)) return false;
   receive->placed_slice = number;
@@ -172,7 +172,7 @@ PeerMessages::Receive* PeerMessages::Find(const MessageTag& tag, uint32_t bytes)
   return within && !receive.done ? &receive : nullptr;
 }
 
-// ---- What goes out ------------------------------------------------------------------------------
+// ---- Outgoing -----------------------------------------------------------------------------------
 
 absl::Status PeerMessages::PollOutgoing(std::vector<OpenMessage>& done, bool* moved) {
   std::deque<MessageTag>& announcements = outbox_.announcements;
@@ -216,14 +216,14 @@ absl::StatusOr<bool> PeerMessages::PostNext() {
 
 bool PeerMessages::Post(const ConstMemRef& piece, const MessageTag& tag, SliceNumber* number) {
   if (send_ == nullptr) send_ = options_.open();
-  // Where the lane has failed for good, whoever polls the lanes ends the communicator for it.
+  // If the lane has failed for good, the owner of the lanes ends the communicator.
   const auto posted = send_->Post({&piece, piece.bytes > 0 ? 1u : 0u}, ToTag(tag));
   if (!posted.ok() || !posted->has_value()) return false;
   if (number != nullptr) *number = **posted;
   return true;
 }
 
-// ---- What waits ---------------------------------------------------------------------------------
+// ---- Waiting calls ------------------------------------------------------------------------------
 
 void PeerMessages::AddUnanswered(std::vector<OpenMessage>& unanswered) const {
   for (const auto& [pair, outgoing] : outgoing_) {
@@ -238,7 +238,7 @@ void PeerMessages::AddUnanswered(std::vector<OpenMessage>& unanswered) const {
   puts_.AddUnanswered(unanswered);
 }
 
-// ---- Ranks that have left -----------------------------------------------------------------------
+// ---- Departed ranks -----------------------------------------------------------------------------
 
 const OpenMessage* PeerMessages::Unanswered(Rank rank,
                                             const std::vector<MessageCount>& counts) const {

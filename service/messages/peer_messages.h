@@ -1,8 +1,8 @@
 // Sends, receives and puts between the ranks of this host and those of one other host.
 //
-// Two lanes serve all pairs of ranks: one carries our announcements and payloads, the other the
-// peer's (message_tag.h). Announcements go first, as the peer waits for them; payloads take turns,
-// a slice each, so that a long message holds up no short one.
+// Two lanes serve all pairs of ranks: one for our announcements and payloads, the other for the
+// peer's (message_tag.h). Announcements have precedence, because the peer waits for them. Payloads
+// alternate slice by slice, so that a long message does not block a short one.
 //
 // OWNER: MessageLoop. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_MESSAGES_PEER_MESSAGES_H_
@@ -25,18 +25,18 @@ namespace mccs {
 
 class PeerMessages final : private SliceSink {
  public:
-  // Receives of one of the peer's ranks that have been announced and not sent yet. More than its
-  // daemon lets a rank have open, in its group and in all that it has captured (kMaxGroupMessages,
-  // kMaxCapturedCalls of service/frontend).
+  // Limit of announced, unsent receives of one of the peer's ranks. It exceeds what a daemon lets a
+  // rank have open in its group and all its captured work (kMaxGroupMessages, kMaxCapturedCalls of
+  // service/frontend).
   static constexpr size_t kMaxAnnounced = size_t{1} << 19;
 
   struct Options {
-    // Gives the lane to the peer; asked once, when there is something to send.
+    // Returns the lane to the peer; called once, when there is data to send.
     std::function<SendLane*()> open;
-    uint32_t slice_bytes = 0;  // payload of a slice at most
-    // Whether the pair's source is one of our ranks and its destination one of the peer's.
+    uint32_t slice_bytes = 0;  // maximum payload of a slice
+    // Whether the pair's source is a rank of this host and its destination a rank of the peer.
     std::function<bool(const RankPair&)> may_send;
-    // Likewise the other way round.
+    // Likewise, from the peer to this host.
     std::function<bool(const RankPair&)> may_receive = {};
     // For puts; see PeerPuts.
     SignalCounts* signals = nullptr;
@@ -52,25 +52,25 @@ class PeerMessages final : private SliceSink {
   // The peer has opened its lane. LIFETIME: as above.
   void Attach(RecvLane& lane);
 
-  // A call of a local rank whose other end is on the peer. kFailedPrecondition: the calls do not
-  // fit together.
+  // Adds a call of a local rank whose other end is on the peer. kFailedPrecondition: the calls do
+  // not match.
   absl::Status Add(const OpenMessage& message);
-  // A rank of this host has opened or closed a window, or has left. True when that moved anything.
+  // A rank of this host has opened or closed a window, or has left. Returns true if anything moved.
   bool WindowsChanged() { return puts_.Answer(); }
-  // Moves bytes; the messages that are complete are appended to `done`. An error ends the
-  // communicator: kFailedPrecondition as above, kDataLoss when the peer breaks the protocol.
+  // Advances transfers and appends complete messages to `done`. An error ends the communicator:
+  // kFailedPrecondition as above, kDataLoss if the peer breaks the protocol.
   absl::Status Poll(std::vector<OpenMessage>& done, bool* moved);
 
-  // Something of ours is on its way, or waits for the lane to take it.
+  // Data of this host is in flight or waits for the lane.
   bool busy() const {
     return !outbox_.announcements.empty() || !outbox_.transfers.empty() || !unacknowledged_.empty();
   }
   // As PeerPuts'.
   bool WritesInto(Rank rank, uint64_t window) const { return puts_.WritesInto(rank, window); }
-  // Appends the oldest call of each pair that waits for the other end's.
+  // Appends, for each pair, the oldest call that waits for the other end.
   void AddUnanswered(std::vector<OpenMessage>& unanswered) const;
-  // A call that `rank`, which has posted `counts` and will post no more, leaves without its other
-  // end, or a put that has not come to it; null: there is none.
+  // A call that can never complete because `rank` has left after posting `counts`: it lacks its
+  // other end, or is a put that has not reached the rank. Null if there is none.
   const OpenMessage* Unanswered(Rank rank, const std::vector<MessageCount>& counts) const;
 
  private:
@@ -81,23 +81,24 @@ class PeerMessages final : private SliceSink {
   struct OutgoingPair {
     std::deque<OpenMessage> sends;     // not announced yet; or
     std::deque<CounterCall> receives;  // announced, not sent yet: one of the two is empty
-    uint64_t announced = 0;            // receives heard of, ever
+    uint64_t announced = 0;            // total number of announced receives
   };
   struct Receive {
     OpenMessage message;
-    uint64_t landed = 0;  // bytes, as far as heard
+    uint64_t landed = 0;  // bytes received so far
     bool done = false;
-    // Bytes that have a place: those of the slice `placed_slice`, the last one, from `placed_from`
-    // on. A place is given once, lest a slice be written into memory that its rank has back.
+    // Bytes that have a destination; the last slice of them is `placed_slice`, from `placed_from`
+    // on. Each byte is placed once, so that no slice is written into memory that its rank uses
+    // again.
     uint64_t placed = 0;
     uint64_t placed_from = 0;
     std::optional<SliceNumber> placed_slice = std::nullopt;
   };
-  // The oldest one open in front. Numbers are in a row.
+  // The oldest incomplete one in front. Numbers are consecutive.
   using IncomingPair = std::deque<Receive>;
 
   bool Place(const SliceTag& tag, uint32_t bytes, std::vector<MemRef>& pieces) override;
-  // The open receive that a payload belongs to; null when there is none, or it does not lie in it.
+  // The incomplete receive of a payload; null if there is none or the payload does not fit.
   Receive* Find(const MessageTag& tag, uint32_t bytes);
   absl::Status Match(OutgoingPair& pair);
   absl::Status PollIncoming(std::vector<OpenMessage>& done, bool* moved);
@@ -106,20 +107,21 @@ class PeerMessages final : private SliceSink {
   absl::Status HearPayload(const MessageTag& tag, Landing landing, uint32_t bytes,
                            std::vector<OpenMessage>& done);
   absl::Status PollOutgoing(std::vector<OpenMessage>& done, bool* moved);
-  // A slice of the transfer in front, which goes to the back. False: the lane took none.
+  // Posts a slice of the front transfer, which then moves to the back. False: the lane accepted
+  // none.
   absl::StatusOr<bool> PostNext();
   bool Post(const ConstMemRef& piece, const MessageTag& tag, SliceNumber* number);
 
   const Options options_;
   SendLane* send_ = nullptr;
   RecvLane* receive_ = nullptr;
-  SliceNumber next_slice_ = 0;  // to come from the peer
+  SliceNumber next_slice_ = 0;  // the next slice from the peer
 
   Outbox outbox_;
   PeerPuts puts_;
   std::deque<Unacknowledged> unacknowledged_;
   absl::flat_hash_map<RankPair, OutgoingPair> outgoing_;
-  absl::flat_hash_map<Rank, size_t> announced_;  // receives in them, by the peer's rank
+  absl::flat_hash_map<Rank, size_t> announced_;  // announced receives, by the peer's rank
   absl::flat_hash_map<RankPair, IncomingPair> incoming_;
 };
 

@@ -12,12 +12,12 @@
 namespace mccs {
 namespace {
 
-// Windows of the peer that are remembered; others are asked for again.
+// Maximum number of cached windows of the peer; others are requested again.
 constexpr size_t kMaxKnownWindows = 4096;
-// Questions of the peer that wait for our ranks' registrations, or whose answers wait for its lane.
-// It asks once for what a pair of ranks waits for.
+// Limit of the peer's requests that await registrations by our ranks, or whose replies await its
+// lane. It requests each window once per waiting pair of ranks.
 constexpr size_t kMaxAsks = size_t{1} << 16;
-// The amount of a kWindow that is no more.
+// The amount of a kWindow for a closed window.
 constexpr uint64_t kGoneBytes = std::numeric_limits<uint64_t>::max();
 
 absl::Status Broken(const MessageTag& tag, std::string_view what) {
@@ -36,7 +36,7 @@ WindowPart PartOf(const PeerPuts::Slice& slice) {
 
 }  // namespace
 
-// ---- What goes out ------------------------------------------------------------------------------
+// ---- Outgoing -----------------------------------------------------------------------------------
 
 absl::Status PeerPuts::Add(const OpenMessage& call) {
   Pair& pair = outgoing_[call.pair];
@@ -70,7 +70,7 @@ absl::Status PeerPuts::Start(Pair& pair) {
     if (put.window_offset > view.bytes || call.bytes() > view.bytes - put.window_offset) {
       return absl::InvalidArgumentError(absl::StrCat(
           Describe(call), ": ", call.bytes(), " bytes at offset ", put.window_offset,
-          " leave window #", put.window, " of that rank, which has ", view.bytes, " bytes"));
+          " exceed window #", put.window, " of that rank, which has ", view.bytes, " bytes"));
     }
   }
   outbox_.transfers.push_back({.message = call});
@@ -93,7 +93,7 @@ PeerPuts::Known& PeerPuts::LookAt(const RankPair& pair, uint64_t window) {
   return known->second;
 }
 
-// ---- What comes ---------------------------------------------------------------------------------
+// ---- Incoming -----------------------------------------------------------------------------------
 
 absl::Status PeerPuts::Hear(const Slice& slice) {
   switch (slice.tag.kind) {
@@ -113,13 +113,13 @@ absl::Status PeerPuts::HearPayload(const Slice& slice) {
   const MessageTag& tag = slice.tag;
   while (!arriving_.empty() && arriving_.front().number <= slice.number) arriving_.pop_front();
   if (!options_.may_come(tag.pair) || tag.signal >= kSignals) {
-    return Broken(tag, "it is not for this host, or its signal does not exist");
+    return Broken(tag, "it is not for this host, or its signal number is invalid");
   }
   const RankPort* const port = options_.port_of(tag.pair.destination);
-  if (port == nullptr) return absl::OkStatus();  // Nobody misses it.
+  if (port == nullptr) return absl::OkStatus();  // The rank has left.
   if (slice.bytes > 0 && slice.landing != Landing::kDirect) {
     const absl::StatusOr<WindowMemory> memory = port->FindInWindow(PartOf(slice));
-    if (memory.ok()) return Broken(tag, "its payload went astray");
+    if (memory.ok()) return Broken(tag, "its payload did not arrive in its window");
     return absl::Status(
         memory.status().code(),
         absl::StrCat("put of rank ", tag.pair.source.value(), " to rank ",
@@ -138,7 +138,7 @@ bool PeerPuts::Place(const Slice& slice, std::vector<MemRef>& pieces) {
   absl::StatusOr<WindowMemory> memory = port->FindInWindow(PartOf(slice));
   if (!memory.ok() || memory->bytes < slice.bytes) return false;
   pieces.push_back({memory->address, slice.bytes});
-  // A slice that a broken connection brings once more takes its own place.
+  // A slice repeated after a reconnect gets its previous place.
   if (arriving_.empty() || arriving_.back().number != slice.number) arriving_.emplace_back();
   arriving_.back() = {.number = slice.number, .tag = slice.tag, .window = std::move(memory->hold)};
   return true;
@@ -146,7 +146,7 @@ bool PeerPuts::Place(const Slice& slice, std::vector<MemRef>& pieces) {
 
 absl::Status PeerPuts::HearAsk(const MessageTag& tag) {
   if (!options_.may_come(tag.pair) || asks_.size() + outbox_.answers >= kMaxAsks) {
-    return Broken(tag, "it asks for a window that is not on this host, or for too many");
+    return Broken(tag, "it requests a window that is not on this host, or too many windows");
   }
   if (!AnswerOne(tag)) asks_.push_back(tag);
   return absl::OkStatus();
@@ -156,7 +156,7 @@ bool PeerPuts::Answer() {
   return std::erase_if(asks_, [&](const MessageTag& ask) { return AnswerOne(ask); }) > 0;
 }
 
-// True too when nobody is there to answer: the peer hears that the rank has left.
+// Also true if the rank has left: the peer learns of that by its departure.
 bool PeerPuts::AnswerOne(const MessageTag& ask) {
   const RankPort* const port = options_.port_of(ask.pair.destination);
   if (port == nullptr) return true;
@@ -173,7 +173,7 @@ bool PeerPuts::AnswerOne(const MessageTag& ask) {
 absl::Status PeerPuts::HearWindow(const MessageTag& tag) {
   const auto known = windows_.find(WindowKey{tag.pair.destination, tag.number});
   if (!options_.may_go(tag.pair) || known == windows_.end() || !known->second.asked) {
-    return Broken(tag, "it tells of a window that nobody asked for");
+    return Broken(tag, "unexpected reply about a window");
   }
   const bool gone = tag.amount == kGoneBytes;
   const std::vector<RankPair> waiting = std::exchange(known->second.waiting, {});
@@ -191,7 +191,7 @@ bool PeerPuts::WritesInto(Rank rank, uint64_t window) const {
   });
 }
 
-// ---- What waits ---------------------------------------------------------------------------------
+// ---- Waiting calls ------------------------------------------------------------------------------
 
 void PeerPuts::AddUnanswered(std::vector<OpenMessage>& unanswered) const {
   for (const auto& [pair, calls] : outgoing_) {

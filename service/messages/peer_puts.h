@@ -3,12 +3,12 @@
 //
 //   host of the source                             host of the window
 //   first put ── kAskWindow{window} ─────────────►
-//                                    ◄──────────── kWindow{bytes}, once its rank has registered it
-//   put ──────── kPut{window, offset}, bytes … ──►  read straight into the window
-//      and last  kSignal{…}, the rest of them ───►  counted when all of it is there
+//                                    ◄──────────── kWindow{bytes}, when its rank has registered it
+//   put ──────── kPut{window, offset}, bytes … ──►  received directly into the window
+//      last slice: kSignal{…}, remaining bytes ──►  counted when all of the put has arrived
 //
-// The calls of one ordered pair of ranks go out one after the other. A lane keeps its order: when a
-// signal is counted, all data of the pair's earlier puts is in place.
+// The calls of one ordered pair of ranks are sent one after the other. A lane preserves the order:
+// when a signal is counted, all data of the pair's earlier puts is in place.
 //
 // OWNER: PeerMessages. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_MESSAGES_PEER_PUTS_H_
@@ -34,10 +34,10 @@ class PeerPuts {
  public:
   struct Options {
     SignalCounts* signals = nullptr;
-    // The port of a rank of this host; null when it has left.
+    // The port of a rank of this host; null if it has left.
     std::function<const RankPort*(Rank)> port_of = {};
-    // Whether the pair's source is one of the peer's ranks and its destination one of ours; and the
-    // other way round.
+    // Whether the pair's source is a rank of the peer and its destination one of this host; and the
+    // reverse.
     std::function<bool(const RankPair&)> may_come = {};
     std::function<bool(const RankPair&)> may_go = {};
   };
@@ -47,14 +47,14 @@ class PeerPuts {
   PeerPuts(const PeerPuts&) = delete;
   PeerPuts& operator=(const PeerPuts&) = delete;
 
-  // A kPut or kSignal of a local rank. kInvalidArgument: it leaves the peer's window;
-  // kFailedPrecondition: that window is gone.
+  // Adds a kPut or kSignal of a local rank. kInvalidArgument: it exceeds the peer's window.
+  // kFailedPrecondition: that window is closed.
   absl::Status Add(const OpenMessage& call);
-  // The whole of the transfer is in the lane's hands: the pair's next call may go out.
+  // The lane has all of the transfer: the pair's next call may be sent.
   absl::Status Posted(const OpenMessage& call);
 
-  // A slice of the peer's, of one of our kinds, that landed. Errors: kDataLoss, where the peer
-  // breaks the protocol; else as RankPort::FindInWindow.
+  // A received slice of a put or signal. Errors: kDataLoss if the peer breaks the protocol; else as
+  // for RankPort::FindInWindow.
   struct Slice {
     SliceNumber number = 0;
     MessageTag tag = {};
@@ -62,41 +62,43 @@ class PeerPuts {
     Landing landing = Landing::kInSlot;
   };
   absl::Status Hear(const Slice& slice);
-  // Where the payload of the arriving slice goes; nothing: in its slot, and Hear says why.
+  // Finds the destination of an arriving slice's payload. False: it goes into its slot, and Hear
+  // returns the error.
   bool Place(const Slice& slice, std::vector<MemRef>& pieces);
-  // Answers what the peer has asked and our ranks have registered, or will not any more, since
-  // they were asked. True when it did. For when a window or a rank has come or gone.
+  // Answers pending window requests of the peer for windows that have since been registered or can
+  // no longer be. Returns true if it sent an answer. Call it after a window was opened or closed,
+  // or a rank left.
   bool Answer();
 
-  // The lane reads into a window of `rank`: that one, or with 0 any.
+  // The lane is receiving into the window of `rank`; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
   // Appends the call of each pair that waits for its window.
   void AddUnanswered(std::vector<OpenMessage>& unanswered) const;
-  // A call for `rank`, which has left, that is not with the lane yet; null: there is none.
+  // A call for `rank`, which has left, that the lane does not have yet; null if there is none.
   const OpenMessage* WaitingFor(Rank rank) const;
 
  private:
-  // Windows of the peer's ranks, as far as they have been asked for.
+  // The peer's windows that have been requested.
   using WindowKey = std::pair<Rank, uint64_t>;
   struct Known {
-    bool asked = false;  // and not answered
+    bool asked = false;  // requested, not answered
     WindowView view;
-    std::vector<RankPair> waiting;  // whose front calls need the answer
+    std::vector<RankPair> waiting;  // pairs whose front calls need the answer
   };
   struct Pair {
     std::deque<OpenMessage> calls;
-    bool out = false;  // the front one is a transfer
+    bool out = false;  // the front call is being transferred
   };
-  // A slice that is being read into a window.
+  // A slice that is being received into a window.
   struct Arriving {
     SliceNumber number = 0;
     MessageTag tag = {};
-    std::shared_ptr<const void> window;  // held
+    std::shared_ptr<const void> window;  // held until it has arrived
   };
 
-  // Hands the pair's front call out, if it can go.
+  // Sends the pair's front call if possible.
   absl::Status Start(Pair& pair);
-  // Nothing known yet: asks.
+  // Sends a request if the window is not known yet.
   Known& LookAt(const RankPair& pair, uint64_t window);
   absl::Status HearPayload(const Slice& slice);
   absl::Status HearAsk(const MessageTag& tag);
@@ -107,8 +109,8 @@ class PeerPuts {
   Outbox& outbox_;
   absl::flat_hash_map<RankPair, Pair> outgoing_;
   absl::flat_hash_map<WindowKey, Known> windows_;
-  size_t answered_ = 0;           // of them
-  std::vector<MessageTag> asks_;  // of the peer, not answered
+  size_t answered_ = 0;           // number of answered entries
+  std::vector<MessageTag> asks_;  // requests of the peer without a reply
   std::deque<Arriving> arriving_;
 };
 

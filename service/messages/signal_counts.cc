@@ -11,8 +11,8 @@ absl::Status SignalCounts::Count(const RankPair& pair, uint32_t signal) {
   Serve(counted, signal);
   if (counters_ <= kMaxCounters) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat("signals under more than ", kMaxCounters,
-                   " pairs of ranks and signal indices wait to be waited for (ncclWaitSignal)"));
+      absl::StrCat("too many unconsumed signals: more than ", kMaxCounters,
+                   " combinations of ranks and signal index; consume them with ncclWaitSignal"));
 }
 
 void SignalCounts::Wait(const OpenMessage& wait) {

@@ -1,5 +1,5 @@
-// What lanes of different communicators of one daemon share: the rates of Tenants out of each NIC,
-// and the NICs, each of which is there as long as somebody holds it, and what packets bear.
+// Pacing state shared by lanes of all communicators of one daemon: the rates of Tenants per NIC,
+// the NICs (which exist while referenced), and the DSCP marks of packets.
 //
 // OWNER: the daemon; outlives its communicators. THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_PACING_HOST_PACING_H_
@@ -21,13 +21,13 @@ class HostPacing {
  public:
   explicit HostPacing(const Markings& markings = {}) : markings_(markings) {}
 
-  // Some communicator of this host was told a class above the lowest one: from then on all have
-  // classes, those too that were told nothing.
+  // Records that a communicator of this host got a class above the lowest one. From then on all
+  // communicators have classes, also those without an order.
   void NoteClass(uint32_t priority) { has_classes_ |= priority > 0; }
   bool has_classes() const { return has_classes_; }
   // REQUIRES: priority ≤ kMaxPriority.
   uint8_t MarkOf(uint32_t priority) const { return markings_[priority]; }
-  // What the Tenant may send out of one NIC. NICs go by the address that lanes leave from.
+  // The Tenant's rate limit for one NIC, which is identified by the source address of lanes.
   std::shared_ptr<SharedBucket> Tenant(const std::string& name, const std::string& address) {
     return tenants_.Get({name, address});
   }

@@ -25,7 +25,7 @@ void LaneGate::Set(uint64_t rate_bps, const SendWindows& windows, uint32_t prior
   windows_ = windows;
   priority_ = priority;
   SetBusy(busy);
-  if (held()) held_until_ = 0;  // It may be allowed now.
+  if (held()) held_until_ = 0;  // The new limits may allow it.
 }
 
 void LaneGate::SetNic(std::shared_ptr<NicClasses> nic) {
@@ -56,7 +56,8 @@ uint64_t LaneGate::Allowance() {
   }
   const uint64_t own = bucket_.Allowance(now);
   if (own == 0) return Hold(bucket_.OpensAt(now));
-  // Last: who is allowed nothing here stands in line, and shall come when it is its turn.
+  // The shared bucket comes last: without an allowance the lane queues there and must retry in
+  // turn.
   const uint64_t shared = tenant_->Allowance(this, now);
   held_until_ = shared == 0 ? tenant_->OpensAt(this, now) : kNever;
   return std::min({most, own, shared});

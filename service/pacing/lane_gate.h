@@ -1,5 +1,5 @@
-// The gate of one lane: it may send when its communicator's window is open, no higher class is at
-// work on its NIC, and both its own rate and its tenant's allow it.
+// The gate of one lane. The lane may send if its communicator's send window is open, no higher
+// class is busy on its NIC, and its own rate limit and its tenant's allow it.
 //
 // OWNER: the OutgoingLane. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_PACING_LANE_GATE_H_
@@ -20,12 +20,12 @@ namespace mccs {
 
 class LaneGate final : public SendGate {
  public:
-  // Lets everything through at first. `tenant` is not null. LIFETIME: `clock` outlives this.
+  // Without limits at first. `tenant` is not null. LIFETIME: `clock` outlives this.
   LaneGate(const Clock& clock, std::shared_ptr<SharedBucket> tenant);
   ~LaneGate() override;
   LaneGate(const LaneGate&) = delete;
 
-  // From now on. `rate_bps` 0: no rate of its own. REQUIRES: priority ≤ kMaxPriority.
+  // `rate_bps`: bit/s of payload; 0: no rate limit of its own. REQUIRES: priority ≤ kMaxPriority.
   void Set(uint64_t rate_bps, const SendWindows& windows, uint32_t priority);
   void SetNic(std::shared_ptr<NicClasses> nic);
   // REQUIRES: not null.
@@ -36,9 +36,9 @@ class LaneGate final : public SendGate {
   void Sent(uint64_t bytes) override;
   void EndTurn(const Turn& turn) override;
 
-  // The lane has something to send, and the gate alone holds it back.
+  // The lane has something to send, and only the gate blocks it.
   bool held() const { return held_until_ != kNever; }
-  // When it is worth to ask again; never while it holds nothing back.
+  // The next time to call Allowance again; never if the gate does not block.
   MonotonicNs NextDeadline() const { return held_until_; }
 
  private:
@@ -55,7 +55,7 @@ class LaneGate final : public SendGate {
   uint32_t priority_ = 0;
   bool busy_ = false;  // counted in nic_, under priority_
   MonotonicNs asked_at_ = 0;
-  bool yields_ = false;  // to a higher class, when it was asked last
+  bool yields_ = false;  // to a higher class, at the last call
   MonotonicNs trickle_from_ = 0;
   MonotonicNs held_until_ = kNever;
 };

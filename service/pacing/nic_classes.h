@@ -1,11 +1,10 @@
-// Which classes of lanes are at work on one NIC. Of two lanes that could both send, the one of the
-// higher class does: while a lane of a higher class has bytes on the way or ready to go, those of
-// lower classes let a trickle through, of kTrickleBytes each kTrickleEveryNs. What a lane's own
-// gate holds back counts for nothing, so a class that is capped leaves the rest of the NIC to the
-// others.
+// The classes of lanes that are busy on one NIC. While a lane of a higher class has bytes in flight
+// or ready to send, lanes of lower classes may only send a trickle: kTrickleBytes each
+// kTrickleEveryNs. A lane that its own gate blocks does not count as busy, so a class with a cap
+// leaves the rest of the NIC to the others.
 //
-// It is not known here where the bytes stand in line: a lane waits for a higher class on its NIC
-// also where that one is slowed down behind it.
+// The bottleneck's place is not known here: a lane waits for a higher class on its NIC even if that
+// one is slowed down elsewhere.
 //
 // OWNER: HostPacing. THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_PACING_NIC_CLASSES_H_
@@ -23,7 +22,7 @@ class NicClasses {
  public:
   static constexpr int64_t kTrickleEveryNs = 5 * kNsPerMs;
   static constexpr uint64_t kTrickleBytes = 8u << 10;
-  // How often a lane that lets others go first looks whether they have gone.
+  // Polling interval of a lane that yields to a higher class.
   static constexpr int64_t kLookAgainNs = 500 * kNsPerUs;
 
   void Enter(uint32_t priority) { ++busy_[priority]; }
@@ -36,7 +35,7 @@ class NicClasses {
   }
 
  private:
-  std::array<int, kMaxPriority + 1> busy_{};  // lanes
+  std::array<int, kMaxPriority + 1> busy_{};  // lanes, by class
 };
 
 }  // namespace mccs

@@ -5,7 +5,7 @@
 namespace mccs {
 namespace {
 
-// Where in its period a time lies; windows may begin in the past and in the future.
+// Position of `now` in its period; the origin may be in the past or in the future.
 int64_t PhaseOf(const SendWindows& windows, MonotonicNs now) {
   const int64_t phase =
       (now % windows.period_ns - windows.origin_ns % windows.period_ns) % windows.period_ns;

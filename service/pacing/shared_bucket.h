@@ -1,5 +1,5 @@
-// One rate for several lanes, in turns: who finds the bucket empty stands in line, and until those
-// in front have been served it gets nothing.
+// One rate limit shared by several lanes in FIFO order: a lane that finds the bucket empty joins a
+// queue and gets nothing until the lanes before it have been served.
 //
 // THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_PACING_SHARED_BUCKET_H_
@@ -14,30 +14,30 @@ namespace mccs {
 
 class SharedBucket {
  public:
-  // Who is first in line and does not come loses its place so long after others came in vain; the
-  // bucket saves the rate for longer than that.
+  // The first in the queue loses its place if it does not call for this long while others wait. The
+  // bucket saves its rate for longer than that.
   static constexpr int64_t kNoShowNs = TokenBucket::kBurstNs / 2;
-  // How often who is not first looks whether it is.
+  // Polling interval of lanes that are not first.
   static constexpr int64_t kLookAgainNs = 500 * kNsPerUs;
 
-  // 0: no limit. Nothing, if something was said under a higher revision.
+  // 0: no limit. Ignored if a higher revision was set before.
   void SetRate(uint64_t rate_bps, uint64_t revision, MonotonicNs now);
   uint64_t rate_bps() const { return bucket_.rate_bps(); }
 
-  // Bytes that `who` may send now: a quantum at a time while others stand in line. 0: it stands in
-  // line from now on.
+  // Bytes that `who` may send now: a quantum at a time while others wait. 0: `who` is in the queue
+  // from now on.
   uint64_t Allowance(const void* who, MonotonicNs now);
-  // When it is worth for `who`, in line, to ask again.
+  // The next time for `who`, which is in the queue, to call again.
   MonotonicNs OpensAt(const void* who, MonotonicNs now) const;
   void Take(const void* who, uint64_t bytes, MonotonicNs now);
-  // `who` is gone, or has nothing to send.
+  // `who` is destroyed, or has nothing to send.
   void LeaveLine(const void* who);
 
  private:
   TokenBucket bucket_;
   uint64_t revision_ = 0;  // of its rate
   std::deque<const void*> line_;
-  MonotonicNs in_vain_since_ = 0;  // others came while it was the first one's turn; 0: none
+  MonotonicNs in_vain_since_ = 0;  // others called while it was the first one's turn; 0: none
 };
 
 }  // namespace mccs

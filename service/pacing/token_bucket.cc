@@ -5,9 +5,9 @@
 namespace mccs {
 namespace {
 
-// One byte at 1 bit/s.
+// Duration of one byte at 1 bit/s.
 constexpr uint64_t kNsPerByte = 8 * static_cast<uint64_t>(kNsPerSec);
-// Of one Take, and therefore of one Allowance: more would not fit in 64 bits.
+// Limit of one Take, and therefore of one Allowance: more would overflow 64 bits.
 constexpr uint64_t kMaxTakenBytes = uint64_t{1} << 31;
 
 }  // namespace
@@ -15,14 +15,14 @@ constexpr uint64_t kMaxTakenBytes = uint64_t{1} << 31;
 void TokenBucket::SetRate(uint64_t rate_bps, MonotonicNs now) {
   rate_bps = std::min(rate_bps, kMaxRateBps);
   if (rate_bps == rate_bps_) return;
-  // One that was not limited has saved nothing.
+  // Without a limit there are no savings.
   paid_until_ = rate_bps_ == 0 ? now : std::min(paid_until_, now + kBurstNs);
   remainder_ = 0;
   rate_bps_ = rate_bps;
 }
 
 uint64_t TokenBucket::BytesIn(int64_t ns) const {
-  // In two parts: 10 s at 100 Tb/s, in bits and nanoseconds, are more than 64 bits hold.
+  // In two parts, because 10 s at 100 Tbit/s, in bits × nanoseconds, overflow 64 bits.
   const auto time = static_cast<uint64_t>(ns);
   const uint64_t seconds = time / static_cast<uint64_t>(kNsPerSec);
   const uint64_t rest = time % static_cast<uint64_t>(kNsPerSec);
@@ -46,7 +46,7 @@ void TokenBucket::Take(uint64_t bytes, MonotonicNs now) {
   const uint64_t due = std::min(bytes, kMaxTakenBytes) * kNsPerByte + remainder_;
   remainder_ = due % rate_bps_;
   paid_until_ = std::max(paid_until_, now - kBurstNs);
-  // Compared before it is added: a bucket of 1 bit/s has debts of decades.
+  // Compares before it adds: at 1 bit/s debts would last for decades.
   const auto longest = static_cast<uint64_t>(now + kMaxDebtNs - paid_until_);
   paid_until_ += static_cast<int64_t>(std::min(due / rate_bps_, longest));
 }

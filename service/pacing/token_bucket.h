@@ -1,13 +1,15 @@
-// A rate, and who has gone how far with it: a token bucket, kept as the time at which what was sent
-// would have left at that rate.
+// A rate limit as a token bucket, stored as the time at which the bytes sent so far would have left
+// at that rate.
 //
-//        sent at the rate          what may go at once
+// clang-format off
+//        sent at the rate          may be sent at once
 //   ───────────────────────┬──────────────────────────────┬──────► time
 //                       paid_until                  now + kBurstNs … at most
+// clang-format on
 //
-// A bucket that was not used saves kBurstNs of its rate, not more: so a rate holds within 2 % over
-// each second, from its first byte on. It opens for no less than kQuantumNs of its rate, so that
-// nobody is woken for every byte.
+// An unused bucket saves at most kBurstNs of its rate, so a rate is exact within 2 % over each
+// second, from its first byte on. It opens for at least kQuantumNs of its rate, which bounds the
+// number of wake-ups.
 //
 // A value. THREAD: the owner's.
 #ifndef MCCS_SERVICE_PACING_TOKEN_BUCKET_H_
@@ -25,22 +27,22 @@ class TokenBucket {
   static constexpr int64_t kBurstNs = 20 * kNsPerMs;
   static constexpr int64_t kQuantumNs = 2 * kNsPerMs;
   static constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
-  // Beyond it nobody is told to wait: 100 Tb/s.
+  // Higher rates are unlimited: 100 Tbit/s.
   static constexpr uint64_t kMaxRateBps = 100'000'000'000'000;
 
-  // 0: no limit. What was saved at another rate stays, as time; a debt is forgiven down to the
-  // burst of the new rate.
+  // 0: no limit. Savings from another rate remain, as time; a debt is reduced to the burst of the
+  // new rate.
   void SetRate(uint64_t rate_bps, MonotonicNs now);
   uint64_t rate_bps() const { return rate_bps_; }
 
-  // Bytes that may go now; 0: less than a quantum. kNoLimit without a rate.
+  // Bytes that may be sent now; 0: less than a quantum. kNoLimit without a rate.
   uint64_t Allowance(MonotonicNs now) const;
-  // When Allowance is not 0; at most `now` if it is not.
+  // The time at which Allowance becomes positive; at most `now` if it is.
   MonotonicNs OpensAt(MonotonicNs now) const;
-  // A quantum: what is worth waking for; at least 1.
+  // The smallest allowance worth a wake-up; at least 1.
   uint64_t Quantum() const { return BytesIn(kQuantumNs); }
-  // May be more than the allowance; the next allowance waits until that is made good, but never
-  // longer than kMaxDebtNs.
+  // May exceed the allowance; the next allowance then waits until the debt is paid, but at most
+  // kMaxDebtNs.
   void Take(uint64_t bytes, MonotonicNs now);
 
   static constexpr int64_t kMaxDebtNs = 10 * kNsPerSec;
@@ -49,7 +51,7 @@ class TokenBucket {
   uint64_t BytesIn(int64_t ns) const;
 
   uint64_t rate_bps_ = 0;
-  // What was sent has left by then, at the rate; and the rest of the division, of rate_bps_.
+  // The bytes sent have left by then, at the rate; and the remainder of the division by rate_bps_.
   MonotonicNs paid_until_ = 0;
   uint64_t remainder_ = 0;
 };

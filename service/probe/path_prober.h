@@ -1,4 +1,4 @@
-// Finds out which switches flows of this host pass. The daemon's real one is
+// Finds the switches on the paths of this host's flows. The implementation for the daemon is
 // service/probe/raw_prober.h.
 #ifndef MCCS_SERVICE_PROBE_PATH_PROBER_H_
 #define MCCS_SERVICE_PROBE_PATH_PROBER_H_
@@ -19,11 +19,11 @@ struct ProbeTask {
 };
 
 struct ProbeOutcome {
-  std::vector<uint32_t> hops;  // by switch, the address that answered; 0: none did
-  std::string why_not;         // why there are no hops
+  std::vector<uint32_t> hops;  // by switch, the answering address; 0: no answer
+  std::string why_not;         // the error, if there are no hops
 };
 
-// A way that has more is none.
+// Longer paths are not supported.
 inline constexpr int kMaxSwitches = 16;
 inline constexpr size_t kMaxProbeTasks = 64;
 
@@ -32,9 +32,9 @@ class PathProber {
   using Done = std::function<void(std::vector<ProbeOutcome>)>;
 
   virtual ~PathProber() = default;
-  // `done` is called once, with an outcome for each task, by any thread and perhaps before this
-  // returns; not at all if the prober ends first. REQUIRES: at most kMaxProbeTasks tasks, of 1 to
-  // kMaxSwitches switches each. THREAD: any. Does not wait.
+  // Calls `done` once, with an outcome for each task, from any thread and perhaps before this
+  // returns; never after the destruction of the prober. REQUIRES: at most kMaxProbeTasks tasks, of
+  // 1 to kMaxSwitches switches each. THREAD: any. Does not wait.
   virtual void Probe(std::vector<ProbeTask> tasks, Done done) = 0;
 };
 

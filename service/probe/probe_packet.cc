@@ -5,12 +5,12 @@ namespace {
 
 // RFC 791, 9293, 768, 792.
 constexpr size_t kIpHeader = 20, kTcpHeader = 20, kUdpHeader = 8, kIcmpHeader = 8;
-constexpr size_t kQuoted = 8;  // bytes behind the quoted IP header, at the least
+constexpr size_t kQuoted = 8;  // minimum bytes after the quoted IP header
 constexpr uint8_t kProtocolIcmp = 1;
 constexpr uint8_t kTimeExceeded = 11, kInTransit = 0;
 constexpr uint16_t kDontFragment = 0x4000, kFragmentOffset = 0x1fff;
 constexpr uint8_t kSyn = 0x02;
-// What makes a right checksum wrong: not the same number in one's complement.
+// Makes a valid checksum invalid: not 0 in one's complement.
 constexpr uint16_t kSpoil = 0x5555;
 
 using Bytes = std::span<const std::byte>;
@@ -25,7 +25,7 @@ void Put32(std::vector<std::byte>* out, uint32_t value) {
   Put16(out, static_cast<uint16_t>(value & 0xffff));
 }
 
-// REQUIRES: there.
+// REQUIRES: within `bytes`.
 uint8_t Get8(Bytes bytes, size_t at) { return std::to_integer<uint8_t>(bytes[at]); }
 uint16_t Get16(Bytes bytes, size_t at) {
   return static_cast<uint16_t>(Get8(bytes, at) << 8 | Get8(bytes, at + 1));
@@ -53,12 +53,12 @@ std::vector<std::byte> Tcp(const ProbePacket& packet, uint16_t checksum) {
   Put16(&out, packet.flow.source_port);
   Put16(&out, packet.flow.destination_port);
   Put32(&out, packet.token);
-  Put32(&out, 0);                                         // acknowledges nothing
-  Put8(&out, static_cast<uint8_t>(kTcpHeader / 4 << 4));  // words of the header
+  Put32(&out, 0);                                         // acknowledgement number
+  Put8(&out, static_cast<uint8_t>(kTcpHeader / 4 << 4));  // header length in words
   Put8(&out, kSyn);
   Put16(&out, 0xffff);  // window
   Put16(&out, checksum);
-  Put16(&out, 0);  // nothing urgent
+  Put16(&out, 0);  // urgent pointer
   return out;
 }
 
@@ -71,7 +71,7 @@ std::vector<std::byte> Udp(const ProbePacket& packet) {
   return out;
 }
 
-// The length of the IPv4 header at the front, with its options; 0: it is none, or cut off.
+// The length of the IPv4 header at the front, with its options; 0: invalid or truncated.
 size_t IpHeader(Bytes packet) {
   if (packet.size() < kIpHeader || Get8(packet, 0) >> 4 != 4) return 0;
   const size_t length = size_t{Get8(packet, 0)} % 16 * 4;
@@ -98,7 +98,7 @@ std::vector<std::byte> BuildProbe(const ProbePacket& packet) {
   Put16(&out, kDontFragment);
   Put8(&out, packet.ttl);
   Put8(&out, flow.protocol);
-  Put16(&out, 0);  // the kernel's
+  Put16(&out, 0);  // checksum, by the kernel
   Put32(&out, flow.source_address);
   Put32(&out, flow.destination_address);
   out.insert(out.end(), payload.begin(), payload.end());

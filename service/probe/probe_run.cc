@@ -73,9 +73,9 @@ std::vector<ProbeOutcome> ProbeRun::Outcomes() const {
     const bool silent = std::all_of(outcome.hops.begin(), outcome.hops.end(),
                                     [](uint32_t hop) { return hop == 0; });
     if (outcome.why_not.empty() && silent) {
-      outcome.why_not =
-          "no switch on the way to " + FormatIpv4(tasks_[task].flow.destination_address) +
-          " says by ICMP that a packet has died there (\"time exceeded\"); have them say so";
+      outcome.why_not = "no switch on the path to " +
+                        FormatIpv4(tasks_[task].flow.destination_address) +
+                        " answers with ICMP \"time exceeded\"; enable it on the switches";
     }
     if (!outcome.why_not.empty()) outcome.hops.clear();
   }

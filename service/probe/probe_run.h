@@ -1,13 +1,13 @@
-// Finds the ways of some flows: which packet to send when, what answers mean, and when enough is
-// enough. No sockets, no threads, no clock.
+// Finds the paths of some flows: decides which packet to send when, matches answers, and detects
+// the end. No sockets, no threads, no clock.
 //
-// Each flow has a slot for each switch on its way:
+// Each flow has a slot for each switch on its path:
 //
 //   open ──Hear──► answered
-//    └─ kAttempts packets, each waited for longer than the one before ──► silent
+//    └─ kAttempts packets, each with a longer timeout than the one before ──► silent
 //
-// Packets leave kGapNs apart at least, so that neither the fabric nor the switches' own processors
-// notice. OWNER: a prober. THREAD: its owner's.
+// Packets are at least kGapNs apart, so that they load neither the fabric nor the switches' own
+// processors. OWNER: a prober. THREAD: its owner's.
 #ifndef MCCS_SERVICE_PROBE_PROBE_RUN_H_
 #define MCCS_SERVICE_PROBE_PROBE_RUN_H_
 
@@ -29,23 +29,23 @@ class ProbeRun {
  public:
   static constexpr int kAttempts = 4;
   static constexpr int64_t kGapNs = kNsPerMs;
-  // For the first packet; for each further one twice as long: 1.5 s in all.
+  // Timeout of the first packet; doubled for each further one: 1.5 s in all.
   static constexpr int64_t kPatienceNs = 100 * kNsPerMs;
 
-  // REQUIRES: of each task, 1 to kMaxSwitches switches.
+  // REQUIRES: each task has 1 to kMaxSwitches switches.
   ProbeRun(const std::vector<ProbeTask>& tasks, Random* random);
 
-  // What is to be sent now.
+  // The packet to send now.
   std::optional<ProbePacket> Next(MonotonicNs now);
-  // When Next() may have another one, or all is done. REQUIRES: it had none now, and not done.
+  // When to call Next() again. REQUIRES: Next() returned nothing, and not done.
   MonotonicNs Deadline(MonotonicNs now) const;
-  // Answers to others' packets are nothing, and so are those to packets that were not sent.
+  // Ignores answers to other packets.
   void Hear(const ProbeAnswer& answer);
   // Packets of this flow cannot be sent.
   void GiveUp(const FiveTuple& flow, const std::string& why);
   bool IsDone(MonotonicNs now) const;
 
-  // By task. REQUIRES: done.
+  // By task. REQUIRES: IsDone.
   std::vector<ProbeOutcome> Outcomes() const;
 
  private:
@@ -54,7 +54,7 @@ class ProbeRun {
     uint8_t ttl = 0;
     uint32_t token = 0;
     int sent = 0;
-    MonotonicNs due = 0;  // the next packet; after the last one: the end of waiting
+    MonotonicNs due = 0;  // of the next packet; after the last one: the end of the timeout
     uint32_t answered_by = 0;
     bool given_up = false;
 

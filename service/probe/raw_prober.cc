@@ -31,9 +31,9 @@
 namespace mccs {
 namespace {
 
-// ICMP messages looked at in one go. The socket hears everybody's.
+// ICMP messages read at a time. The socket receives those of all processes.
 constexpr int kMaxHeardAtATime = 64;
-// Answers are shorter: what they quote is one of our packets, with a few words of theirs.
+// Answers are shorter: they quote one of our packets and add some words.
 constexpr size_t kMaxAnswerBytes = 2048;
 
 sockaddr_in ToSockaddr(uint32_t address) {
@@ -48,12 +48,12 @@ absl::StatusOr<UniqueFd> RawSocket(int protocol) {
   if (fd.valid()) return fd;
   if (errno == EPERM || errno == EACCES) {
     return absl::PermissionDeniedError(
-        "mccsd may not open raw sockets; run it as root, or give it the capability CAP_NET_RAW");
+        "mccsd cannot open raw sockets; run it as root, or give it the capability CAP_NET_RAW");
   }
-  return absl::ErrnoToStatus(errno, "a raw socket");
+  return absl::ErrnoToStatus(errno, "cannot open a raw socket");
 }
 
-// All packets of one list.
+// The sockets for one list.
 class Sockets {
  public:
   absl::Status Open() {
@@ -61,11 +61,11 @@ class Sockets {
     icmp_filter filter{};
     filter.data = ~(1u << ICMP_TIME_EXCEEDED);
     if (setsockopt(answers_.get(), SOL_RAW, ICMP_FILTER, &filter, sizeof(filter)) != 0)
-      return absl::ErrnoToStatus(errno, "a raw socket that hears \"time exceeded\" alone");
+      return absl::ErrnoToStatus(errno, "cannot filter a raw socket for ICMP \"time exceeded\"");
     return absl::OkStatus();
   }
 
-  // kUnavailable: not now, as when a queue is full.
+  // kUnavailable: temporary, as when a queue is full.
   absl::Status Send(const ProbePacket& packet) {
     MCCS_ASSIGN_OR_RETURN(const int fd, SenderFrom(packet.flow.source_address));
     const std::vector<std::byte> bytes = BuildProbe(packet);
@@ -74,7 +74,7 @@ class Sockets {
                sizeof(to)) >= 0)
       return absl::OkStatus();
     if (errno == EAGAIN || errno == ENOBUFS || errno == EINTR)
-      return absl::UnavailableError("a full queue");
+      return absl::UnavailableError("the send queue is full");
     return absl::FailedPreconditionError(absl::StrCat(
         "a packet to ", FormatIpv4(packet.flow.destination_address),
         " cannot be sent: ", std::string(absl::ErrnoToStatus(errno, "sendto").message())));
@@ -94,7 +94,7 @@ class Sockets {
   }
 
  private:
-  // One that is bound to the flow's address, so that the host's routes by source address hold.
+  // A socket bound to the flow's address, so that source-based routes apply.
   absl::StatusOr<int> SenderFrom(uint32_t address) {
     const auto known = senders_.find(address);
     if (known != senders_.end()) return known->second.get();
@@ -102,7 +102,7 @@ class Sockets {
     const sockaddr_in own = ToSockaddr(address);
     if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&own), sizeof(own)) != 0) {
       return absl::FailedPreconditionError(
-          absl::StrCat(FormatIpv4(address), " is no address of this host"));
+          absl::StrCat(FormatIpv4(address), " is not an address of this host"));
     }
     return senders_.emplace(address, std::move(fd)).first->second.get();
   }
@@ -128,17 +128,17 @@ class RawProber::Impl {
 
   void WorkForEver();
   std::vector<ProbeOutcome> Run(const std::vector<ProbeTask>& tasks);
-  // Until an answer, the time, or the end.
+  // Waits for an answer, the time, or the stop.
   void Wait(int fd, MonotonicNs until) const;
 
-  const UniqueFd wake_;  // readable from the end on
+  const UniqueFd wake_;  // readable after the stop
   SystemClock clock_;
-  SystemRandom random_;  // the thread's
+  SystemRandom random_;  // for the thread
 
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // protects the following members
   std::condition_variable changed_;
   std::deque<Work> waiting_;
-  std::thread thread_;                  // from the first list on
+  std::thread thread_;                  // started with the first list
   std::atomic<bool> stopping_ = false;  // written under mutex_; also read between two packets
 };
 
@@ -164,7 +164,8 @@ void RawProber::Impl::Probe(std::vector<ProbeTask> tasks, Done done) {
       return;
     }
   }
-  done(std::vector<ProbeOutcome>(tasks.size(), {.hops = {}, .why_not = "it is probing already"}));
+  done(std::vector<ProbeOutcome>(tasks.size(),
+                                 {.hops = {}, .why_not = "too many probes are waiting"}));
 }
 
 void RawProber::Impl::WorkForEver() {

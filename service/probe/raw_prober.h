@@ -1,8 +1,8 @@
-// A PathProber that sends by raw sockets, in a thread of its own: the engine never waits for it. It
-// needs CAP_NET_RAW, and IPv4. Sockets are there while something is probed, and no longer.
+// A PathProber that sends by raw sockets, in a thread of its own, so that the engine never waits
+// for it. It needs CAP_NET_RAW, and IPv4. The sockets are open only while it probes.
 //
-// One list of tasks after the other; a second or two for each. A port that a lane or another
-// program holds can be probed like any other.
+// It runs one list of tasks after the other, each for a second or two. A port in use by a lane or
+// another program can be probed like any other.
 #ifndef MCCS_SERVICE_PROBE_RAW_PROBER_H_
 #define MCCS_SERVICE_PROBE_RAW_PROBER_H_
 
@@ -15,11 +15,11 @@ namespace mccs {
 
 class RawProber final : public PathProber {
  public:
-  // Lists of tasks that wait; one more is turned away.
+  // Maximum number of waiting lists; more are rejected.
   static constexpr size_t kMaxWaiting = 8;
 
   RawProber();
-  // Stops its thread, and waits for it. What it was at is not answered.
+  // Stops and joins its thread. Unfinished lists are not answered.
   ~RawProber() override;
 
   void Probe(std::vector<ProbeTask> tasks, Done done) override;

@@ -11,7 +11,8 @@
 namespace mccs {
 namespace {
 
-// Moves on with a message of `size` bytes of which `done` are sent (received). True: it is whole.
+// Sends (receives) the rest of a message of `size` bytes, of which `done` are sent (received).
+// Returns true when it is complete.
 absl::StatusOr<bool> SendRest(Connection& connection, const void* message, size_t size,
                               size_t& done) {
   auto* from = static_cast<std::byte*>(const_cast<void*>(message));
@@ -47,12 +48,12 @@ absl::StatusOr<Preamble> FromWire(const wire::PeerHello& hello) {
   const bool lane = purpose == ConnectionPurpose::kLane;
   if (!lane && purpose != ConnectionPurpose::kJoin && purpose != ConnectionPurpose::kMember) {
     return absl::InvalidArgumentError(
-        absl::StrCat("it asks for the unknown purpose ", static_cast<int>(hello.purpose)));
+        absl::StrCat("the peer requests unknown purpose ", static_cast<int>(hello.purpose)));
   }
   const bool numbers =
       hello.epoch != 0 || hello.channel != 0 || hello.from_host != 0 || hello.to_host != 0;
   if (hello.channel < 0 || hello.from_host < 0 || hello.to_host < 0 || (!lane && numbers)) {
-    return absl::InvalidArgumentError("its hello has numbers out of range");
+    return absl::InvalidArgumentError("the peer's hello has numbers out of range");
   }
   return Preamble{.purpose = purpose,
                   .comm_id = CommId(hello.comm_id),
@@ -71,7 +72,7 @@ std::string Printable(const void* data, size_t size) {
 }
 
 std::string ForeignProtocol(const void* data, size_t size) {
-  return absl::StrCat("it does not speak the protocol of our daemons: it begins with '",
+  return absl::StrCat("the peer does not speak the protocol of MCCS daemons: its first bytes are '",
                       Printable(data, size), "'. A rank on the real NCCL, or another program?");
 }
 
@@ -122,11 +123,11 @@ absl::StatusOr<std::unique_ptr<Connection>> ClientHandshake::Poll(MonotonicNs no
   return std::move(connection_);
 }
 
-// True: one state further.
+// Returns true when the state has advanced.
 absl::StatusOr<bool> ClientHandshake::Step(MonotonicNs now) {
   if (now >= deadline_) {
-    return absl::DeadlineExceededError(state_ == State::kSendHello ? "cannot be reached in time"
-                                                                   : "no answer in time");
+    return absl::DeadlineExceededError(state_ == State::kSendHello ? "connect timed out"
+                                                                   : "timed out: no answer");
   }
   switch (state_) {
     case State::kSendHello: {
@@ -169,17 +170,17 @@ absl::Status ClientHandshake::CheckChallenge() const {
       break;
     case wire::PeerVerdict::kWrongVersion:
       return absl::FailedPreconditionError(absl::StrCat(
-          "it speaks version ", challenge_.version, " of the daemons' protocol, we speak ",
+          "the peer has version ", challenge_.version, " of the daemons' protocol, this daemon ",
           wire::kPeerVersion, "; run the same release on all hosts"));
     case wire::PeerVerdict::kUnknownCommunicator:
-      return absl::NotFoundError("it knows no such communicator");
+      return absl::NotFoundError("the peer does not know the communicator");
     default:
-      return absl::PermissionDeniedError("it refused us; its log says why");
+      return absl::PermissionDeniedError("the peer rejected the connection; see its log");
   }
   const wire::Proof expected =
       wire::MakeProof(secret_, wire::ProofSide::kServer, hello_, challenge_.nonce);
   if (!wire::SameProof(expected, challenge_.proof)) {
-    return absl::PermissionDeniedError("it does not hold the communicator's secret");
+    return absl::PermissionDeniedError("the peer does not have the communicator's secret");
   }
   return absl::OkStatus();
 }
@@ -208,9 +209,9 @@ absl::StatusOr<std::unique_ptr<Connection>> ServerHandshake::Poll(MonotonicNs no
   return std::move(connection_);
 }
 
-// True: one state further.
+// Returns true when the state has advanced.
 absl::StatusOr<bool> ServerHandshake::Step(MonotonicNs now) {
-  // AwaitSecret tells the client when it is too late.
+  // AwaitSecret reports its timeout to the client.
   if (now >= deadline_ && state_ != State::kAwaitSecret) return Late();
   switch (state_) {
     case State::kAwaitHello:
@@ -244,7 +245,7 @@ absl::StatusOr<bool> ServerHandshake::AwaitHello(MonotonicNs now) {
   if (hello_.version != wire::kPeerVersion) {
     Refuse(now, wire::PeerVerdict::kWrongVersion,
            absl::FailedPreconditionError(absl::StrCat(
-               "it speaks version ", hello_.version, " of the daemons' protocol, we speak ",
+               "the peer has version ", hello_.version, " of the daemons' protocol, this daemon ",
                wire::kPeerVersion, "; run the same release on all hosts")));
     return true;
   }
@@ -259,7 +260,7 @@ absl::StatusOr<bool> ServerHandshake::AwaitHello(MonotonicNs now) {
   return true;
 }
 
-// Garbage shorter than a hello is told from its first bytes: no need to wait for the deadline.
+// Detects a foreign protocol from the first bytes, before a whole hello or the deadline.
 absl::Status ServerHandshake::CheckMagic() const {
   const size_t here = std::min(bytes_, sizeof(hello_.magic));
   if (std::memcmp(&hello_, &wire::kPeerMagic, here) == 0) return absl::OkStatus();
@@ -270,7 +271,7 @@ absl::StatusOr<bool> ServerHandshake::AwaitSecret(MonotonicNs now) {
   if (!std::exchange(look_, false) && now < deadline_) return false;
   absl::StatusOr<std::optional<Secret>> secret = lookup_(preamble_);
   if (!secret.ok()) {
-    // A client may ask again for what may still come to be.
+    // A client may retry if the communicator may still become known.
     const bool unknown = absl::IsNotFound(secret.status());
     Refuse(now, unknown ? wire::PeerVerdict::kUnknownCommunicator : wire::PeerVerdict::kRefused,
            secret.status());
@@ -279,8 +280,8 @@ absl::StatusOr<bool> ServerHandshake::AwaitSecret(MonotonicNs now) {
   if (!secret->has_value()) {
     if (now < deadline_) return false;
     Refuse(now, wire::PeerVerdict::kUnknownCommunicator,
-           absl::NotFoundError(absl::StrCat("it asks for a ", ToString(preamble_),
-                                            ", and no rank here has joined that one in time")));
+           absl::NotFoundError(absl::StrCat("the peer requests a ", ToString(preamble_),
+                                            ", but no rank of this host joined it in time")));
     return true;
   }
   secret_ = **secret;
@@ -304,8 +305,8 @@ absl::StatusOr<bool> ServerHandshake::AwaitProof() {
   const wire::Proof expected =
       wire::MakeProof(secret_, wire::ProofSide::kClient, hello_, challenge_.nonce);
   if (!wire::SameProof(expected, proof_)) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        "it asks for a ", ToString(preamble_), " and does not hold that communicator's secret"));
+    return absl::PermissionDeniedError(absl::StrCat("the peer requests a ", ToString(preamble_),
+                                                    " without that communicator's secret"));
   }
   state_ = State::kDone;
   return true;
@@ -314,12 +315,11 @@ absl::StatusOr<bool> ServerHandshake::AwaitProof() {
 absl::Status ServerHandshake::Late() const {
   if (state_ == State::kRefuse) return refusal_;
   if (state_ == State::kAwaitHello) {
-    return absl::DeadlineExceededError(absl::StrCat("it sent only ", bytes_, " of the ",
-                                                    sizeof(hello_),
-                                                    " bytes that every daemon begins with"));
+    return absl::DeadlineExceededError(absl::StrCat(
+        "timed out: the peer sent only ", bytes_, " of the ", sizeof(hello_), " bytes of a hello"));
   }
   return absl::DeadlineExceededError(
-      "it did not prove in time that it holds the communicator's secret");
+      "timed out: the peer did not prove that it has the communicator's secret");
 }
 
 void ServerHandshake::Refuse(MonotonicNs now, wire::PeerVerdict verdict, absl::Status why) {

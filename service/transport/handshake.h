@@ -1,14 +1,16 @@
-// How two daemons make sure, at the start of a connection, that they speak the same protocol and
-// that both were given the same communicator's secret. See handshake_wire.h for the bytes.
+// The handshake of two daemons at the start of a connection. It verifies that they speak the same
+// protocol and that both have the communicator's secret. See handshake_wire.h for the bytes.
 //
+// clang-format off
 //   ClientHandshake:  kSendHello → kAwaitChallenge → kSendProof → done
 //   ServerHandshake:  kAwaitHello → kAwaitSecret → kSendChallenge → kAwaitProof → done
 //                          │              │
-//                          └──────────────┴──► kRefuse (tells the client why) → error
+//                          └──────────────┴──► kRefuse (sends the client the verdict) → error
+// clang-format on
 //
-// Poll answers with the connection when the handshake is done, with nothing while it goes on, and
-// with a Status when it has failed: the connection is closed then, and Poll must not be called
-// again.
+// Poll returns the connection when the handshake is complete, nothing while it is in progress, and
+// an error Status when it has failed. After an error the connection is closed and Poll must not be
+// called again.
 //
 // THREAD: the owning engine only. Nothing blocks.
 #ifndef MCCS_SERVICE_TRANSPORT_HANDSHAKE_H_
@@ -29,12 +31,12 @@
 namespace mccs {
 
 enum class ConnectionPurpose : uint8_t {
-  kJoin = 1,    // a daemon with ranks of a communicator comes to its rendezvous
-  kMember = 2,  // the communicator's leader and a member
+  kJoin = 1,    // a daemon with ranks of a communicator connects to its rendezvous
+  kMember = 2,  // between the communicator's leader and a member
   kLane = 3,    // one lane; its sender opens the connection
 };
 
-// What a connection is for.
+// The purpose of a connection.
 struct Preamble {
   ConnectionPurpose purpose = ConnectionPurpose::kJoin;
   CommId comm_id = {};
@@ -52,17 +54,17 @@ std::string ToString(const Preamble& preamble);
 
 using wire::Secret;
 
-// The client's side: whoever opened the connection.
+// The client's side: it has opened the connection.
 class ClientHandshake {
  public:
   // REQUIRES: `random` outlives this.
   ClientHandshake(std::unique_ptr<Connection> connection, const Preamble& preamble,
                   const Secret& secret, Random& random, MonotonicNs deadline);
 
-  // Errors: kUnavailable (connection broken), kDeadlineExceeded, kNotFound (the server knows no
-  // such communicator), kPermissionDenied (the secrets differ, or refused), kFailedPrecondition
-  // (another version or another protocol). ENSURES on a connection: the server holds the secret. It
-  // may still close the connection.
+  // Errors: kUnavailable (connection broken), kDeadlineExceeded, kNotFound (the server does not
+  // know the communicator), kPermissionDenied (the secrets differ, or rejected),
+  // kFailedPrecondition (another version or another protocol). ENSURES on a connection: the server
+  // has the secret. It may still close the connection.
   absl::StatusOr<std::unique_ptr<Connection>> Poll(MonotonicNs now);
 
   MonotonicNs deadline() const { return deadline_; }
@@ -78,21 +80,21 @@ class ClientHandshake {
   Secret secret_;
   MonotonicNs deadline_;
   State state_ = State::kSendHello;
-  size_t bytes_ = 0;  // of the present message
+  size_t bytes_ = 0;  // of the current message
   wire::PeerHello hello_{};
   wire::PeerChallenge challenge_{};
   wire::Proof proof_{};
 };
 
-// The secret of the communicator that a client names: nothing when it is not known yet (the client
-// may be faster than whoever tells us), an error when this client has no business here. It is asked
-// once, and again when it is said to know more (LookAgain): anybody may name what never comes.
-// The client is not proven yet: nothing may be changed on its word.
+// Returns the secret of the communicator that a client names; nothing while it is not known yet
+// (the client may be faster than the join of this host's ranks); an error if the client has no
+// access. Called once, and again after LookAgain, because a client may name a communicator that
+// never exists. The client is not authenticated yet: the lookup must not change state.
 using SecretLookup = std::function<absl::StatusOr<std::optional<Secret>>(const Preamble&)>;
 
 struct ServerPatience {
-  int64_t answer_ns = 5 * kNsPerSec;   // for the client to say what it wants, and to prove it
-  int64_t lookup_ns = 30 * kNsPerSec;  // for the communicator to become known here
+  int64_t answer_ns = 5 * kNsPerSec;   // for the client's messages
+  int64_t lookup_ns = 30 * kNsPerSec;  // for the communicator to become known on this host
 };
 
 class ServerHandshake {
@@ -101,20 +103,20 @@ class ServerHandshake {
   ServerHandshake(std::unique_ptr<Connection> connection, const SecretLookup& lookup,
                   Random& random, const ServerPatience& patience, MonotonicNs now);
 
-  // ENSURES on a connection: the client holds the secret, and preamble() is what it wants.
+  // ENSURES on a connection: the client has the secret, and preamble() is its request.
   absl::StatusOr<std::unique_ptr<Connection>> Poll(MonotonicNs now);
 
   // REQUIRES: the handshake is done, or awaits_secret().
   const Preamble& preamble() const { return preamble_; }
   // REQUIRES: the handshake is done.
   const Secret& secret() const { return secret_; }
-  // The client has named what nobody here knows yet: Poll has nothing to do before the deadline.
+  // The client has named an unknown communicator: Poll has nothing to do before the deadline.
   bool awaits_secret() const { return state_ == State::kAwaitSecret; }
-  // But now the lookup may know it.
+  // The lookup may know the secret now.
   void LookAgain() { look_ = true; }
   // The client's address.
   const std::string& source() const { return source_; }
-  // Poll has something to do then, though no byte may arrive.
+  // The time at which Poll must be called even if no byte arrives.
   MonotonicNs deadline() const { return deadline_; }
 
  private:
@@ -133,9 +135,9 @@ class ServerHandshake {
   Random& random_;
   const ServerPatience patience_;
   const std::string source_;
-  MonotonicNs deadline_;  // of the present state
+  MonotonicNs deadline_;  // of the current state
   State state_ = State::kAwaitHello;
-  bool look_ = true;  // the lookup has not been asked since it may know
+  bool look_ = true;  // the lookup must be called (again)
   size_t bytes_ = 0;
   wire::PeerHello hello_{};
   wire::PeerChallenge challenge_{};

@@ -1,15 +1,15 @@
 // The first bytes on every connection between daemons.
 //
 //   client                                       server
-//   PeerHello {who, what for, nonce}          ──►
+//   PeerHello {identity, purpose, nonce}      ──►
 //                                         ◄──    PeerChallenge {verdict, nonce, proof}
 //   Proof                                 ──►
-//   … what the purpose says               ◄─►    … from here on
+//   … as defined by the purpose           ◄─►    … from here on
 //
-// Each proof is an HMAC-SHA256, keyed with the communicator's secret, over a word for the
-// direction, the whole PeerHello and the server's nonce. So either side knows that the other holds
-// the secret, now, and means this very connection. Nothing is encrypted: who can change packets on
-// the way can change what follows.
+// Each proof is an HMAC-SHA256, keyed with the communicator's secret, over a label of the
+// direction, the whole PeerHello and the server's nonce. So each side knows that the other has the
+// secret now, for this connection. Nothing is encrypted: an attacker on the network path can change
+// the bytes that follow.
 //
 // Little-endian, no padding.
 #ifndef MCCS_SERVICE_TRANSPORT_HANDSHAKE_WIRE_H_
@@ -39,14 +39,14 @@ using Secret = std::array<uint8_t, kSecretBytes>;
 
 inline Secret SecretOf(const UniqueId& id) { return std::to_array(id.secret); }
 
-// Magic and version stay where they are in every version, and so does the size of a PeerHello.
+// Magic, version and the size of PeerHello stay the same in all versions.
 struct PeerHello {
   uint64_t magic;  // kPeerMagic
   uint32_t version;
   uint8_t purpose;  // ConnectionPurpose
   uint8_t reserved0[3];
   uint64_t comm_id;
-  uint64_t epoch;  // lanes; else 0, as the three below
+  uint64_t epoch;  // lanes; else 0, like the next three fields
   int32_t channel;
   int32_t from_host;  // HostIndex of the lane's sender
   int32_t to_host;    // HostIndex of the lane's receiver
@@ -58,9 +58,9 @@ static_assert(sizeof(PeerHello) == 64 && offsetof(PeerHello, comm_id) == 16 &&
 
 enum class PeerVerdict : uint32_t {
   kWelcome = 0,
-  kWrongVersion = 1,         // PeerChallenge::version says which one the server speaks
-  kUnknownCommunicator = 2,  // and it did not appear while the server waited
-  kRefused = 3,              // the server knows why; it tells nobody unproven
+  kWrongVersion = 1,         // PeerChallenge::version is the server's
+  kUnknownCommunicator = 2,  // not known within the server's timeout
+  kRefused = 3,  // the reason is only in the server's log: the client is not authenticated
 };
 
 struct PeerChallenge {
@@ -78,11 +78,11 @@ std::array<uint8_t, kProofBytes> KeyedHash(const Secret& key, std::span<const ui
 
 enum class ProofSide : uint8_t { kClient, kServer };
 
-// `side`: whose proof it is.
+// `side`: the maker of the proof.
 Proof MakeProof(const Secret& secret, ProofSide side, const PeerHello& hello,
                 const Nonce& server_nonce);
 
-// In a time that does not depend on where they differ.
+// Compares in constant time.
 bool SameProof(const Proof& a, const Proof& b);
 
 }  // namespace mccs::wire

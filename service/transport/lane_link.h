@@ -1,10 +1,11 @@
-// What both ends of a lane over byte streams share: the connection that comes and goes, and the
-// status that follows it.
+// State shared by both ends of a lane over byte streams: the replaceable connection and its status.
 //
+// clang-format off
 //            Attach                    broken
 //   stalled ────────► connected ──────────────► stalled
-//      │                  │  the peer breaks the protocol
-//      └──────────────────┴──────────────────────────────► failed (for good)
+//      │                  │  the peer violates the protocol
+//      └──────────────────┴──────────────────────────────► failed (final)
+// clang-format on
 //
 // THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_TRANSPORT_LANE_LINK_H_
@@ -31,7 +32,7 @@ class LaneLink {
   Endpoint local() const { return connection_ ? connection_->local() : Endpoint{}; }
   Endpoint remote() const { return connection_ ? connection_->remote() : Endpoint{}; }
 
-  // False when the lane has failed: the connection is closed, not taken.
+  // Returns false if the lane has failed; closes the connection then.
   bool Attach(std::unique_ptr<Connection> connection) {
     if (failed_) return false;
     connection_ = std::move(connection);
@@ -41,24 +42,25 @@ class LaneLink {
     return true;
   }
 
-  // This connection and those to come.
+  // Applies to this connection and later ones.
   void Mark(uint8_t dscp) {
     if (dscp == dscp_) return;
     dscp_ = dscp;
     if (connection_ != nullptr) connection_->Mark(dscp);
   }
 
-  // The connection broke: the lane waits for another.
+  // The connection is broken: the lane waits for another.
   void Stall(const absl::Status& why) {
     connection_.reset();
     status_ = absl::UnavailableError(absl::StrCat("lane stalled: ", why.message()));
   }
 
-  // The peer broke the protocol: nothing that it sends is believed any more.
+  // The peer has violated the protocol: the lane accepts nothing more from it.
   template <typename... Parts>
   void Fail(const Parts&... parts) {
-    status_ = absl::DataLossError(absl::StrCat(
-        "lane with ", ToString(remote()), " failed, the peer broke the lane protocol: ", parts...));
+    status_ = absl::DataLossError(
+        absl::StrCat("lane with ", ToString(remote()),
+                     " failed: the peer violated the lane protocol: ", parts...));
     connection_.reset();
     failed_ = true;
   }

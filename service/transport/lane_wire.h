@@ -1,19 +1,19 @@
-// What travels on a lane's connection. Little-endian, no padding.
+// The bytes on a lane's connection. Little-endian, no padding.
 //
-// Sender to receiver, once per slice, the payload right behind it:
+// From sender to receiver, once per slice, followed by the payload:
 //
 //    0         4         8                 16                                 48
-//    | magic   | bytes   | slice number     | tag (the executor's own)         | payload …
+//    | magic   | bytes   | slice number     | tag (of the executor)            | payload …
 //
-// Receiver to sender. The first frame on every connection is a resume; the sender sends nothing
-// before it and goes on from its `delivered`. Acks follow.
+// From receiver to sender. The first frame on every connection is a resume. The sender waits for it
+// and continues from its `delivered`. Acks follow.
 //
 //    0         4         8         12        16                24                32
 //    | magic   | slots   | slot    | reserved| delivered        | credit           |
 //    |         |         |  bytes  |  = 0    |                  |                  |
 //
 // `delivered`: slices with smaller numbers have landed. `credit`: slices with smaller numbers may
-// be sent. Neither goes back; delivered ≤ credit ≤ delivered + slots.
+// be sent. Neither decreases; delivered ≤ credit ≤ delivered + slots.
 #ifndef MCCS_SERVICE_TRANSPORT_LANE_WIRE_H_
 #define MCCS_SERVICE_TRANSPORT_LANE_WIRE_H_
 

@@ -8,7 +8,7 @@
 namespace mccs {
 namespace {
 
-// Streams accepted in one Poll; the lanes want their turn.
+// Streams accepted per Poll; limited so that lanes get their turns.
 constexpr int kMaxAcceptsPerPoll = 64;
 
 }  // namespace
@@ -53,7 +53,7 @@ void PeerListener::PollEach(Handshakes& handshakes, MonotonicNs now, std::vector
     if (connection.ok()) {
       (*connection)->WakeOnReady(nullptr);
       const bool lane = it->preamble().purpose == ConnectionPurpose::kLane;
-      if (lane && marked_) (*connection)->Mark(0);  // Its lane knows what it bears.
+      if (lane && marked_) (*connection)->Mark(0);  // The lane sets its own DSCP.
       proven.push_back({.preamble = it->preamble(),
                         .secret = it->secret(),
                         .connection = *std::move(connection)});
@@ -85,9 +85,9 @@ void PeerListener::LookAgain(CommId id) {
 void PeerListener::AcceptNew(MonotonicNs now) {
   for (int i = 0; i < kMaxAcceptsPerPoll; ++i) {
     absl::StatusOr<std::unique_ptr<Connection>> connection = listener_->Accept();
-    if (!connection.ok()) {  // Out of descriptors, most likely: says so once until it works again.
+    if (!connection.ok()) {  // Probably out of descriptors: logged once until it works again.
       if (!accept_failed_)
-        log_.Error("cannot accept other daemons: ", connection.status().message());
+        log_.Error("cannot accept connections of other daemons: ", connection.status().message());
       accept_failed_ = true;
       return;
     }
@@ -114,7 +114,7 @@ void PeerListener::MakeRoom(MonotonicNs now) {
     warnings_.Write(source,
                     absl::StrCat("port ", listener_->local().port, ": more than ", limits_.pending,
                                  " connections wait for their handshake, most of them from ",
-                                 source, "; the oldest from there is dropped"),
+                                 source, "; dropped the oldest one from there"),
                     now);
     Remove(*handshakes, oldest);
     return;

@@ -1,12 +1,11 @@
-// The daemon's open door for other daemons: accepts streams, sees them through the handshake and
-// hands out those that have proven themselves. What says nothing, garbage or a lie is dropped with
-// one line in the log and hurts nobody.
+// The daemon's listener for other daemons: accepts streams, runs their handshakes and returns the
+// authenticated ones. Silent or invalid clients are dropped with one line in the log and affect
+// nobody else.
 //
-// Handshakes cost nothing while they wait, for bytes or for their communicator to become known
-// here. When there are too many, the address with most of them loses the oldest: a stranger who
-// opens them without end pushes out its own. One address alone may have all of them, since the
-// daemons of a lab share one, and a busy host opens hundreds of lanes to us before we have a
-// roster.
+// Handshakes cost nothing while they wait, for bytes or for their communicator to become known on
+// this host. When there are too many, the address with most of them loses its oldest, so a flood of
+// connections displaces only its own. One address may have all of them: the daemons of a lab share
+// one, and a busy host opens hundreds of lanes before this host has a roster.
 //
 // THREAD: the owning engine only. Nothing blocks.
 #ifndef MCCS_SERVICE_TRANSPORT_PEER_LISTENER_H_
@@ -35,8 +34,8 @@ struct PeerListenerLimits {
   size_t pending = 1024;  // handshakes at a time
 };
 
-// A proven connection, and the secret that it has proven to hold: the lookup may say another one by
-// the time that the connection is used.
+// An authenticated connection, and the secret used. The lookup may return another secret by the
+// time the connection is used.
 struct Peer {
   Preamble preamble;
   Secret secret{};
@@ -49,17 +48,17 @@ class PeerListener final : private Waker {
   PeerListener(std::unique_ptr<Listener> listener, SecretLookup lookup, Random& random, Log& log,
                const PeerListenerLimits& limits = {});
 
-  // Handshakes from now on, and what comes of them but lanes, bear this DSCP; 0: none.
+  // Sets the DSCP of later handshakes and of their connections except lanes; 0: none.
   void Mark(uint8_t dscp);
 
-  // Goes on with what waits. Call it also at NextDeadline(). Returns the connections that have
-  // proven themselves since.
+  // Advances the handshakes. Call it also at NextDeadline(). Returns the newly authenticated
+  // connections.
   std::vector<Peer> Poll(MonotonicNs now);
-  // The lookup may say more of this communicator than it did: the next Poll asks it again for those
-  // who wait for that.
+  // The lookup may know more of this communicator: the next Poll calls it again for the handshakes
+  // that wait for it.
   void LookAgain(CommId id);
 
-  // When Poll has something to do though no byte arrives; nothing: never.
+  // The time at which Poll must be called even if no byte arrives; nothing: never.
   std::optional<MonotonicNs> NextDeadline() const;
 
   Endpoint local() const { return listener_->local(); }
@@ -72,7 +71,7 @@ class PeerListener final : private Waker {
   void Wake() override { woken_ = true; }
   void AcceptNew(MonotonicNs now);
   void PollEach(Handshakes& handshakes, MonotonicNs now, std::vector<Peer>& proven);
-  // Drops one of the address that has most.
+  // Drops the oldest handshake of the address that has most.
   void MakeRoom(MonotonicNs now);
   Handshakes::iterator Remove(Handshakes& handshakes, Handshakes::iterator it);
 
@@ -82,10 +81,10 @@ class PeerListener final : private Waker {
   Log& log_;
   LimitedWarnings warnings_{log_, "address"};
   const PeerListenerLimits limits_;
-  Handshakes waiting_;                   // for a secret, who has waited longest first
+  Handshakes waiting_;                   // for a secret; the longest waiting first
   Handshakes pending_;                   // the others, the oldest first
-  bool woken_ = false;                   // bytes have come for one, or a new one
-  MonotonicNs due_ = kNever;             // none of pending_ is too late before
+  bool woken_ = false;                   // bytes have arrived for one, or a new one
+  MonotonicNs due_ = kNever;             // no deadline of pending_ is earlier
   bool look_ = false;                    // the secret of one of waiting_ may be known
   std::map<std::string, size_t> count_;  // of both, by address
   bool accept_failed_ = false;

@@ -14,14 +14,16 @@ absl::StatusOr<SocketAddress> Resolve(const Endpoint& endpoint, int family) {
   addrinfo hints{};
   hints.ai_family = family;
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV | AI_NUMERICHOST | AI_PASSIVE;  // asks nobody, so does not block
+  hints.ai_flags =
+      AI_NUMERICSERV | AI_NUMERICHOST | AI_PASSIVE;  // no look-up, so it does not block
   const std::string port = std::to_string(endpoint.port);
   const char* host = endpoint.host.empty() ? nullptr : endpoint.host.c_str();
   addrinfo* found = nullptr;
   const int error = getaddrinfo(host, port.c_str(), &hints, &found);
   if (error != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", endpoint.host, "' is no numeric address: ", gai_strerror(error)));
+        absl::StrCat("invalid address '", endpoint.host,
+                     "': expected a numeric address: ", gai_strerror(error)));
   }
   SocketAddress address;
   std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);

@@ -19,9 +19,9 @@ struct SocketAddress {
   int family() const { return storage.ss_family; }
 };
 
-// Parses a numeric address; names are looked up at the edges (base/host_lookup.h), never here. An
-// empty host is the wildcard address. `family`: AF_UNSPEC, or the one that the result must have.
-// kInvalidArgument with the text otherwise.
+// Converts a numeric address. Names are resolved elsewhere (base/host_lookup.h). An empty host is
+// the wildcard address. `family`: AF_UNSPEC, or the required one. kInvalidArgument: names the
+// invalid address.
 absl::StatusOr<SocketAddress> Resolve(const Endpoint& endpoint, int family);
 
 Endpoint ToEndpoint(const SocketAddress& address);

@@ -16,11 +16,11 @@
 namespace mccs {
 namespace {
 
-// Streams that knock while the engine is busy.
+// Connections that the kernel queues while the engine is busy.
 constexpr int kListenBacklog = 1024;
 
-// The two lowest bits of the field are ECN's, which the kernel keeps to itself. A kernel that
-// refuses sends as before.
+// Sets the DSCP. The two lowest bits of the field belong to ECN, and the kernel preserves them. On
+// an error the socket sends without the mark.
 void MarkSocket(int fd, uint8_t dscp) {
   const int field = dscp << 2;
   int family = AF_INET;
@@ -66,8 +66,8 @@ class SocketConnection final : public Connection {
   void Wake() {
     if (readiness_.waker != nullptr) readiness_.waker->Wake();
   }
-  // Nothing moved, though nothing is lost: the kernel reports an edge when it can, or is asked
-  // again at once, as none would come.
+  // A call would block. Waits for the kernel's next event if one will come; else the caller retries
+  // at once.
   void Postpone(int error, bool* ready);
   absl::Status Break(std::string_view what, int error);
 
@@ -78,7 +78,7 @@ class SocketConnection final : public Connection {
   Readiness readiness_;
   bool watched_ = false;
   absl::Status broken_;
-  bool exhausted_ = false;  // broken, and nothing is left to be read
+  bool exhausted_ = false;  // broken, and all received bytes are read
 };
 
 msghdr Message(std::span<const iovec> pieces) {
@@ -94,7 +94,7 @@ size_t TotalBytes(std::span<const iovec> pieces) {
   return bytes;
 }
 
-// Not broken: try again later.
+// Whether the error is temporary.
 bool WouldBlock(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS;
 }
@@ -108,12 +108,12 @@ absl::StatusOr<size_t> SocketConnection::Write(std::span<const iovec> pieces) {
     Postpone(errno, &readiness_.writable);
     return 0;
   }
-  // A stream that took less than offered is full; the kernel reports the edge when it has room.
+  // A partial write means that the stream is full; the kernel reports when it has room.
   if (static_cast<size_t>(written) < TotalBytes(pieces)) readiness_.writable = false;
   return static_cast<size_t>(written);
 }
 
-// A write that failed hides nothing that the peer had said before.
+// After a failed write, bytes that the peer had sent before can still be read.
 absl::StatusOr<size_t> SocketConnection::Read(std::span<const iovec> pieces) {
   if (exhausted_) return broken_;
   msghdr message = Message(pieces);
@@ -130,8 +130,8 @@ absl::StatusOr<size_t> SocketConnection::Read(std::span<const iovec> pieces) {
     exhausted_ = true;
     return broken_.ok() ? Break("reading from", 0) : broken_;
   }
-  // A stream that gave less than asked is empty, unless its end is what comes next: no further edge
-  // would tell about that.
+  // A partial read means that the stream is empty, unless its end comes next, for which there would
+  // be no further event.
   if (static_cast<size_t>(got) < asked) {
     if (readiness_.hangup) {
       Wake();
@@ -158,7 +158,7 @@ absl::Status SocketConnection::Break(std::string_view what, int error) {
   broken_ =
       absl::UnavailableError(absl::StrCat(std::string(what), " ", ToString(remote_), ": ", reason));
   readiness_.readable = readiness_.writable = readiness_.hangup = true;
-  Wake();  // Whoever comes to read must learn of it, and no byte will say so.
+  Wake();  // The owner must get the error, and no further event reports it.
   return broken_;
 }
 
@@ -198,8 +198,8 @@ absl::StatusOr<UniqueFd> OpenSocket(int family, const SocketOptions& options) {
   const int on = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (family == AF_INET6) setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-  // Before connect and listen, because the window scale is agreed upon in the first segment.
-  // Accepted sockets inherit them.
+  // Set before connect and listen, because the first segment negotiates the window scale. Accepted
+  // sockets inherit them.
   if (options.send_buffer_bytes > 0) {
     setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUF, &options.send_buffer_bytes, sizeof(int));
   }
@@ -209,11 +209,11 @@ absl::StatusOr<UniqueFd> OpenSocket(int family, const SocketOptions& options) {
   return fd;
 }
 
-// What a stream is given whichever end opened it.
+// Options of all streams, incoming and outgoing.
 void SetUpStream(int fd, const SocketOptions& options) {
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  // Unanswered data, and while there is none to send, unanswered probes.
+  // Timeout for unacknowledged data, and, if idle, for unanswered keepalive probes.
   const unsigned int dead_after_ms = static_cast<unsigned int>(options.dead_after_ms);
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_after_ms, sizeof(dead_after_ms));
   const int probe_after_s = std::max(options.dead_after_ms / 3000, 1);
@@ -236,7 +236,7 @@ absl::StatusOr<std::unique_ptr<Connection>> SocketListener::Accept() {
   if (!fd.valid()) {
     const int error = errno;
     if (error == EAGAIN) readiness_.readable = false;
-    // The stream that knocked is gone already, or the kernel is interrupted: no fault of ours.
+    // The incoming stream was reset, or the call was interrupted: not an error of the listener.
     if (WouldBlock(error) || error == ECONNABORTED || error == EPROTO) return nullptr;
     return absl::ErrnoToStatus(error, absl::StrCat("accepting at ", ToString(local_)));
   }
@@ -263,7 +263,7 @@ absl::Status BindSource(int fd, int family, const ConnectOptions& options) {
   }
   if (errno == EADDRNOTAVAIL) {
     return absl::InvalidArgumentError(
-        absl::StrCat("source address ", options.source_host, " is no address of this host"));
+        absl::StrCat("source address ", options.source_host, " is not an address of this host"));
   }
   return absl::ErrnoToStatus(errno, absl::StrCat("binding to source ", ToString(source)));
 }
@@ -300,7 +300,8 @@ absl::StatusOr<std::unique_ptr<Connection>> SocketNetwork::Connect(const Endpoin
   if (connect(fd->get(), address->get(), address->length) != 0 && errno != EINPROGRESS) {
     if (errno == EADDRNOTAVAIL && options.source_port != 0) {
       return absl::AlreadyExistsError(absl::StrCat("connecting to ", ToString(to), ": source port ",
-                                                   options.source_port, " in use towards there"));
+                                                   options.source_port,
+                                                   " in use for that destination"));
     }
     return absl::ErrnoToStatus(errno, absl::StrCat("connecting to ", ToString(to)));
   }
@@ -313,7 +314,7 @@ bool SocketNetwork::HasAddress(const std::string& address) {
   if (address.empty()) return false;
   const absl::StatusOr<SocketAddress> resolved = Resolve({.host = address, .port = 0}, AF_UNSPEC);
   if (!resolved.ok()) return false;
-  // A port of datagrams: no stream's is taken for the question.
+  // A datagram socket does not use up a port of streams.
   const UniqueFd fd(socket(resolved->family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   return fd.valid() && bind(fd.get(), resolved->get(), resolved->length) == 0;
 }

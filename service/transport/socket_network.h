@@ -1,13 +1,10 @@
 // The network over TCP sockets, IPv4 and IPv6.
 //
-// A Connect with a numeric address never blocks. A name is resolved with getaddrinfo, which may
-// block for as long as the resolver does: configuration carries numeric addresses, and whoever uses
-// names accepts that (it happens when a communicator is made, not while it works).
+// Connect requires a numeric address and never blocks.
 //
-// Source ports: several streams may share one as long as they go to different places (the 5-tuple
-// is what must be unique). A stream with a chosen source port is reset when it is closed, not shut
-// down in order, so that its 5-tuple can be used again at once; whoever closes one has made sure
-// before that what it wrote was delivered (a lane's acknowledgements do that).
+// Source ports: several streams may share one if their destinations differ (the 5-tuple must be
+// unique). Closing a stream with a chosen source port resets it, so that its 5-tuple can be reused
+// at once. The owner must ensure before that its data was delivered (by a lane's acknowledgements).
 //
 // THREAD: the owning engine only; the same as the reactor's.
 #ifndef MCCS_SERVICE_TRANSPORT_SOCKET_NETWORK_H_
@@ -21,12 +18,12 @@
 namespace mccs {
 
 struct SocketOptions {
-  // Kernel buffers per stream; 0 leaves them to the kernel, which grows them with the path's
-  // bandwidth × delay (a fixed size would cap a long path). See bench/lane_bench.cc for loopback.
+  // Kernel buffers per stream. 0: the kernel adapts them to the path's bandwidth × delay (a fixed
+  // size would limit a long path). See bench/lane_bench.cc for loopback.
   int send_buffer_bytes = 0;
   int receive_buffer_bytes = 0;
-  // A peer that has not answered for so long is gone (its host, or the way there), and the stream
-  // breaks. A process that dies is noticed at once, by its kernel's word.
+  // A stream breaks if its peer does not answer for this time (host or network down). The kernel
+  // reports the death of the peer's process at once.
   int dead_after_ms = 15'000;
 };
 
@@ -41,7 +38,7 @@ class SocketNetwork final : public Network {
                                                       const ConnectOptions& options) override;
   bool HasAddress(const std::string& address) override;
 
-  // Looks at the reactor without sleeping. A loop that calls Reactor::Wait itself need not.
+  // Polls the reactor without sleeping. Not needed in a loop that calls Reactor::Wait itself.
   bool Poll() override { return reactor_.Wait(0) > 0; }
 
  private:

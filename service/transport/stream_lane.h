@@ -1,8 +1,8 @@
 // Lanes over byte streams: TCP sockets, or the simulator's.
 //
-// Nothing is copied on our side but slices of at most kShortSliceBytes: the sender writes its
-// pieces where they lie, several slices in one call; the receiver reads into the slot or the
-// expected pieces, and in the same call the header of the slice behind.
+// Zero-copy except for slices of at most kShortSliceBytes: the sender writes its pieces from where
+// they are, several slices per call. The receiver reads into the slot or the expected pieces, and
+// in the same call the header of the next slice.
 //
 // THREAD: the owning engine only. Nothing blocks.
 #ifndef MCCS_SERVICE_TRANSPORT_STREAM_LANE_H_
@@ -17,7 +17,7 @@
 
 namespace mccs {
 
-// A slice up to this size is copied when it is posted, and may be copied when it is received: that
+// A slice up to this size is copied when it is posted, and may be copied when it is received. That
 // costs less than another system call or a wait for the acknowledgement.
 inline constexpr uint32_t kShortSliceBytes = 4096;
 
@@ -50,7 +50,7 @@ class StreamSendLane final : public SendLane {
   struct Entry {
     wire::SliceHeader header{};
     std::vector<iovec> pieces;  // the header first
-    bool copied = false;        // the payload lies in short_slices_
+    bool copied = false;        // the payload is in short_slices_
   };
 
   Entry& At(SliceNumber n) { return entries_[n % shape_.slots]; }
@@ -58,9 +58,9 @@ class StreamSendLane final : public SendLane {
   bool ReadAcks();
   bool Accept(const wire::AckFrame& frame);
   bool WriteSlices();
-  // At most so many bytes of payload.
+  // Limited to this many payload bytes.
   void GatherUnsent(uint64_t payload_bytes);
-  // Returns how many of the bytes were payload.
+  // Returns the number of payload bytes in `written`.
   uint64_t Advance(size_t written);
   void TellGate();
   void FreeSources();
@@ -73,16 +73,16 @@ class StreamSendLane final : public SendLane {
   // acknowledged_ ≤ sent_ ≤ next_ ≤ credit_.
   SliceNumber acknowledged_ = 0;
   SliceNumber source_free_ = 0;
-  SliceNumber sent_ = 0;       // written whole to the present connection
-  SliceNumber ever_sent_ = 0;  // written whole to any connection
+  SliceNumber sent_ = 0;       // completely written to the current connection
+  SliceNumber ever_sent_ = 0;  // completely written to any connection
   SliceNumber next_ = 0;
   SliceNumber credit_ = 0;
-  bool resumed_ = false;  // the present connection's resume frame is here
+  bool resumed_ = false;  // the current connection's resume frame has arrived
   SendGate* gate_ = nullptr;
-  bool held_ = false;  // by the gate, when the lane would have sent last
+  bool held_ = false;  // the gate blocked the last attempt to send
   uint64_t acknowledged_bytes_ = 0;
 
-  // How far the slice sent_ is written: whole pieces, and bytes of the piece behind them.
+  // Progress of slice sent_: complete pieces, and bytes of the next piece.
   size_t done_pieces_ = 0;
   size_t done_bytes_ = 0;
   std::vector<iovec> gather_;
@@ -150,10 +150,10 @@ class StreamRecvLane final : public RecvLane {
 
   // released_ ≤ delivered_ ≤ released_ + slots.
   SliceNumber released_ = 0;   // the smallest number not released
-  SliceNumber delivered_ = 0;  // the slice that is arriving, or comes next
+  SliceNumber delivered_ = 0;  // the slice that is arriving, or the next one
   uint64_t landed_bytes_ = 0;
 
-  // The slice that is arriving: header_here_, where it lands and how much of it has.
+  // The arriving slice: whether its header is complete, its memory, and its progress.
   bool header_here_ = false;
   std::vector<iovec> targets_;
   size_t done_pieces_ = 0;
@@ -161,12 +161,12 @@ class StreamRecvLane final : public RecvLane {
   size_t payload_left_ = 0;
   std::vector<iovec> gather_;
 
-  // Bytes read ahead of their turn: a header, and short slices behind it.
+  // Bytes read ahead: a header, and short slices after it.
   std::vector<std::byte> inbox_;
   size_t inbox_begin_ = 0;
   size_t inbox_end_ = 0;
 
-  // What the sender knows, and the frame that is going out to it.
+  // The state that the sender knows, and the frame being sent to it.
   SliceNumber told_delivered_ = 0;
   SliceNumber told_credit_ = 0;
   wire::AckFrame frame_{};

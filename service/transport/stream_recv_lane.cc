@@ -7,7 +7,7 @@
 namespace mccs {
 namespace {
 
-// Reads in one Poll; the other lanes want their turn.
+// Reads per Poll; limited so that other lanes get their turns.
 constexpr int kMaxReadsPerPoll = 4;
 constexpr size_t kHeaderBytes = sizeof(wire::SliceHeader);
 constexpr size_t kInboxBytes = 2 * kHeaderBytes + kShortSliceBytes;
@@ -97,7 +97,7 @@ bool StreamRecvLane::Poll() {
 
 void StreamRecvLane::Attach(std::unique_ptr<Connection> connection) {
   if (!link_.Attach(std::move(connection))) return;
-  // A slice that has not arrived whole comes once more, from its header on.
+  // An incomplete slice is sent again, including its header.
   header_here_ = false;
   inbox_begin_ = inbox_end_ = 0;
   StartFrame(wire::kResumeMagic);
@@ -110,7 +110,7 @@ LaneCounters StreamRecvLane::counters() const {
           .credit = shape_.slots - (delivered_ - released_)};
 }
 
-// One read call and what follows from it; false when nothing came.
+// Makes one read call and handles its bytes; returns false if nothing arrived.
 bool StreamRecvLane::ReadSome() {
   if (link_.get() == nullptr || !link_.get()->readable()) return false;
   GatherTargets();
@@ -126,8 +126,8 @@ bool StreamRecvLane::ReadSome() {
   return true;
 }
 
-// What is left of the arriving slice, and behind it the inbox: for a header, and after a short
-// slice for more of its kind. Waiting for a header, the inbox alone.
+// Gathers the rest of the arriving slice, followed by the inbox: for a header, and after a short
+// slice for more short slices. Only the inbox if a header is next.
 void StreamRecvLane::GatherTargets() {
   gather_.clear();
   size_t ahead = inbox_.size() - inbox_end_;
@@ -151,7 +151,7 @@ void StreamRecvLane::Consume(size_t got) {
   inbox_end_ += got;
 }
 
-// Takes one header, or one slice's payload, out of the inbox; false when neither can be had.
+// Takes one header, or one slice's payload, out of the inbox; returns false if incomplete.
 bool StreamRecvLane::ParseInbox() {
   const size_t here = inbox_end_ - inbox_begin_;
   if (!header_here_) {
@@ -179,19 +179,19 @@ bool StreamRecvLane::ParseInbox() {
   return true;
 }
 
-// False: the lane has failed.
+// Returns false if the lane has failed.
 bool StreamRecvLane::TakeHeader() {
   Entry& entry = At(delivered_);
   wire::SliceHeader header;
   std::memcpy(&header, inbox_.data() + inbox_begin_, kHeaderBytes);
   if (header.magic != wire::kSliceMagic) {
-    link_.Fail("not a slice header, it begins with 0x", absl::Hex(header.magic));
+    link_.Fail("invalid slice header: it begins with 0x", absl::Hex(header.magic));
   } else if (header.number != delivered_) {
-    link_.Fail("slice ", header.number, " came where slice ", delivered_, " was due");
+    link_.Fail("slice ", header.number, " arrived, expected slice ", delivered_);
   } else if (header.number >= told_credit_) {
-    link_.Fail("slice ", header.number, " came with credit for ", told_credit_, " slices only");
+    link_.Fail("slice ", header.number, " arrived with credit for only ", told_credit_, " slices");
   } else if (header.bytes > shape_.slot_bytes) {
-    link_.Fail("slice ", header.number, " has ", header.bytes, " bytes, a slot holds ",
+    link_.Fail("slice ", header.number, " has ", header.bytes, " bytes, more than a slot of ",
                shape_.slot_bytes);
   }
   if (link_.failed()) return false;
@@ -205,7 +205,7 @@ bool StreamRecvLane::TakeHeader() {
   return true;
 }
 
-// REQUIRES: the arriving slice's header is here and nothing of its payload has been placed.
+// REQUIRES: the arriving slice's header is complete and none of its payload has been placed.
 void StreamRecvLane::ChooseLanding() {
   Entry& entry = At(delivered_);
   const bool direct = entry.expects && entry.expected_tag == entry.header.tag &&
@@ -221,7 +221,7 @@ void StreamRecvLane::ChooseLanding() {
   done_pieces_ = done_bytes_ = 0;
 }
 
-// True when the sink has a place for it.
+// Returns true if the sink provides memory.
 bool StreamRecvLane::AskSink(Entry& entry) {
   sink_pieces_.clear();
   if (!sink_->Place(entry.header.tag, entry.header.bytes, sink_pieces_)) return false;
@@ -237,7 +237,7 @@ bool StreamRecvLane::AskSink(Entry& entry) {
   return true;
 }
 
-// `bytes` of the arriving slice have been placed.
+// Accounts for `bytes` of the arriving slice.
 void StreamRecvLane::TakePayload(size_t bytes) {
   payload_left_ -= bytes;
   while (bytes > 0) {
@@ -259,9 +259,10 @@ void StreamRecvLane::Land() {
   ++delivered_;
 }
 
-// Tells the sender what has changed: at once when it may be short of credit; otherwise as soon as
-// nothing arrives any more, so that the owner has handled (and perhaps released) what just landed
-// and one frame says it all. A sender with more than half a window left does not wait for credit.
+// Sends acknowledgement and credit if they have changed: at once if the sender may be short of
+// credit. Otherwise as soon as no more bytes arrive, so that the owner has handled (and perhaps
+// released) what landed, and one frame covers it all. A sender with more than half a window left
+// does not wait for credit.
 bool StreamRecvLane::FlushAcks(bool moved) {
   if (frame_left_ > 0) return WriteFrame();
   const SliceNumber gain = released_ + shape_.slots - told_credit_;

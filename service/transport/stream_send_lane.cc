@@ -8,11 +8,11 @@
 namespace mccs {
 namespace {
 
-// Slices and pieces that one write call takes at most: enough to fill a socket's buffer, short
-// enough that the engine gets back to reading.
+// Maximum number of slices and pieces per write call: enough to fill a socket's buffer, and few
+// enough that the engine soon reads again.
 constexpr size_t kMaxGather = 256;
 constexpr size_t kMaxWriteBytes = 1 << 20;
-// Writes in one Poll; the other lanes want their turn.
+// Writes per Poll; limited so that other lanes get their turns.
 constexpr int kMaxWritesPerPoll = 4;
 constexpr size_t kAckFramesPerRead = 32;
 
@@ -35,10 +35,10 @@ absl::StatusOr<std::optional<SliceNumber>> StreamSendLane::Post(std::span<const 
   for (const ConstMemRef& piece : pieces) bytes += piece.bytes;
   if (bytes > shape_.slot_bytes || pieces.size() > kMaxSlicePieces) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a slice of ", bytes, " bytes in ", pieces.size(), " pieces does not fit a lane with ",
+        "a slice of ", bytes, " bytes in ", pieces.size(), " pieces exceeds a lane with ",
         shape_.slot_bytes, " bytes per slot and ", kMaxSlicePieces, " pieces per slice"));
   }
-  // Credit bounds the queue too: it never exceeds acknowledged_ + slots (Accept sees to that).
+  // Credit bounds the queue too: Accept ensures that it never exceeds acknowledged_ + slots.
   if (!has_room()) return std::nullopt;
 
   Entry& entry = At(next_);
@@ -138,7 +138,7 @@ bool StreamSendLane::ReadAcks() {
   return *got > 0;
 }
 
-// False: the lane has failed.
+// Returns false if the lane has failed.
 bool StreamSendLane::Accept(const wire::AckFrame& frame) {
   const uint32_t expected = resumed_ ? wire::kAckMagic : wire::kResumeMagic;
   const SliceNumber most = resumed_ ? sent_ : ever_sent_;
@@ -146,13 +146,13 @@ bool StreamSendLane::Accept(const wire::AckFrame& frame) {
     link_.Fail(resumed_ ? "not an ack frame" : "not a resume frame", ", it begins with 0x",
                absl::Hex(frame.magic));
   } else if (frame.slots != shape_.slots || frame.slot_bytes != shape_.slot_bytes) {
-    link_.Fail("it has ", frame.slots, " slots of ", frame.slot_bytes, " bytes, we have ",
+    link_.Fail("the peer has ", frame.slots, " slots of ", frame.slot_bytes, " bytes, this end ",
                shape_.slots, " of ", shape_.slot_bytes);
   } else if (frame.delivered < acknowledged_ || frame.delivered > most) {
-    link_.Fail("it acknowledges ", frame.delivered, " slices after ", acknowledged_, ", of ", most,
-               " sent");
+    link_.Fail("invalid acknowledgement of ", frame.delivered, " slices after ", acknowledged_,
+               ", of ", most, " sent");
   } else if (frame.credit < credit_ || frame.credit > frame.delivered + shape_.slots) {
-    link_.Fail("its credit goes from ", credit_, " to ", frame.credit, " with ", frame.delivered,
+    link_.Fail("invalid credit: from ", credit_, " to ", frame.credit, " with ", frame.delivered,
                " slices delivered into ", shape_.slots, " slots");
   }
   if (link_.failed()) return false;
@@ -169,7 +169,7 @@ bool StreamSendLane::Accept(const wire::AckFrame& frame) {
   return true;
 }
 
-// Sends what one call takes; false when there was nothing to send or no room.
+// Makes one write call; returns false if there was nothing to send or no room.
 bool StreamSendLane::WriteSlices() {
   if (link_.get() == nullptr || !resumed_ || sent_ == next_ || !link_.get()->writable()) {
     return false;
@@ -202,7 +202,7 @@ void StreamSendLane::GatherUnsent(uint64_t payload_bytes) {
       }
       const iovec& whole = entry.pieces[piece];
       size_t length = whole.iov_len - offset;
-      if (piece > 0) {  // behind the header
+      if (piece > 0) {  // not the header
         length = static_cast<size_t>(std::min<uint64_t>(length, payload_bytes - payload));
         payload += length;
       }

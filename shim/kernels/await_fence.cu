@@ -1,18 +1,18 @@
-// The kernel wire::kAwaitFenceKernel: one thread that watches a word until the daemon has advanced it.
+// The kernel wire::kAwaitFenceKernel: one thread that polls a word until the daemon has advanced it.
 //
-// It takes one warp's place on one multiprocessor. While it runs its stream waits, and nobody else:
-// the hardware queue that it came through goes on with what other streams have enqueued.
+// It occupies one warp of one multiprocessor. While it runs, only its own stream waits: the hardware
+// queue continues with the work of other streams.
 
 #include <cstdint>
 
 namespace {
 
-// Each look crosses the bus to host memory, about a microsecond; a look more often would only take
-// the bus from others.
+// Each poll crosses the bus to host memory, in about a microsecond; more frequent polls would only
+// use bus bandwidth.
 constexpr unsigned kBetweenLooksNs = 200;
 
-// Acquire, for the whole system: what the daemon wrote before the word is visible to what the stream
-// does next.
+// Acquire, for the whole system: the daemon's writes before the word are visible to the stream's next
+// work.
 __device__ uint64_t Load(const uint64_t* word) {
   uint64_t value;
   asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");

@@ -1,4 +1,4 @@
-// MCCS_AWAIT_FENCE_FATBIN: the file that nvcc has made of await_fence.cu.
+// MCCS_AWAIT_FENCE_FATBIN: the file that nvcc makes of await_fence.cu.
         .section .rodata
         .balign 16
         .globl mccs_await_fence_image

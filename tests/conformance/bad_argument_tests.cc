@@ -1,5 +1,5 @@
-// What bad arguments get: ncclInvalidArgument at once with a text, and a communicator that works on
-// as if nothing had been.
+// Bad arguments: the call returns ncclInvalidArgument at once with an error message, and the
+// communicator continues to work.
 #include <array>
 #include <climits>
 #include <string>
@@ -14,12 +14,12 @@ namespace {
 constexpr size_t kCount = 16;
 constexpr size_t kBufferBytes = 64 * 1024;
 
-// Larger than any library's communicator, so that whatever it reads of it is ours.
+// Larger than any library's communicator, so that every field that it reads is inside.
 constexpr size_t kForeignBytes = 4 << 20;
 
 const ElementType& Float() { return ElementTypes()[ncclFloat32]; }
 
-// What every test here needs.
+// State that every test here needs.
 struct Fixture {
   explicit Fixture(Test& t)
       : test(t),
@@ -33,10 +33,11 @@ struct Fixture {
     test.ok() && test.ExpectResult(ncclInvalidArgument,
                                    Post(call, send.data, receive.data, with, stream), text.c_str());
     const char* last = test.ok() ? ncclGetLastError(with) : "";
-    EXPECT_THAT(test, last != nullptr && *last != '\0', "a text in ncclGetLastError after " + text);
+    EXPECT_THAT(test, last != nullptr && *last != '\0',
+                "an error message in ncclGetLastError after " + text);
   }
 
-  // The communicator must have taken no harm.
+  // The communicator must still work.
   void StillWorks() {
     CallBuffers buffers(&test, kCount * sizeof(float));
     const Group world{comm, test.rank(), test.size(), stream};
@@ -74,7 +75,7 @@ void ForeignCommunicator(Test& t) {
   std::vector<std::byte> foreign(kForeignBytes);
   auto* comm = reinterpret_cast<ncclComm_t>(foreign.data());
   for (const Collective& collective : Collectives()) {
-    f.Refuses(Ordinary(collective.kind), comm, "a pointer to no communicator");
+    f.Refuses(Ordinary(collective.kind), comm, "a pointer to other memory as communicator");
   }
   NCCL_RETURNS(t, ncclInvalidArgument, ncclSend(f.send.data, kCount, ncclFloat, 0, comm, f.stream));
   NCCL_RETURNS(t, ncclInvalidArgument,
@@ -95,7 +96,7 @@ void RootOutOfRange(Test& t) {
     for (int root : {-1, t.size(), INT_MAX, INT_MIN}) {
       Call call = Ordinary(collective.kind);
       call.root = root;
-      f.Refuses(call, f.comm, "that root");
+      f.Refuses(call, f.comm, "an invalid root");
     }
   }
   NCCL_RETURNS(t, ncclInvalidArgument,
@@ -134,7 +135,7 @@ void TypeOutOfRange(Test& t) {
 
 void OperatorOutOfRange(Test& t) {
   Fixture f(t);
-  // The first two of these could be operators of the user; nobody has made any.
+  // The first two values could be user operators, but none exists.
   for (int op : {static_cast<int>(ncclNumOps), static_cast<int>(ncclMaxRedOp), -1, INT_MIN}) {
     for (const Collective& collective : Collectives()) {
       if (!collective.reduces) continue;
@@ -174,7 +175,7 @@ void RankOrSizeOfInit(Test& t) {
   for (const Bad& bad : {Bad{0, 0}, Bad{-1, 0}, Bad{2, 2}, Bad{2, -1}, Bad{1, INT_MAX}}) {
     auto* comm = reinterpret_cast<ncclComm_t>(1);
     NCCL_RETURNS(t, ncclInvalidArgument, ncclCommInitRank(&comm, bad.ranks, id, bad.rank));
-    EXPECT_THAT(t, comm == nullptr, "a null communicator from an init that was refused");
+    EXPECT_THAT(t, comm == nullptr, "a null communicator from a rejected init");
   }
   NCCL_RETURNS(t, ncclInvalidArgument, ncclCommInitRank(nullptr, 1, id, 0));
 }

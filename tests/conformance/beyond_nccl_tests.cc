@@ -1,5 +1,5 @@
-// What NCCL leaves undefined and a managed service must not: calls that do not fit together end in
-// an error that names both, and a bad address hurts nobody.
+// Cases that NCCL leaves undefined and a managed service must handle: mismatched calls end in an
+// error that names both calls, and a bad address affects no other tenant.
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -13,8 +13,8 @@ namespace {
 constexpr size_t kCount = 50'000;
 constexpr size_t kBytes = kCount * sizeof(int32_t);
 
-// Rank 0 makes one call, the others another: all ranks must hear ncclInvalidUsage and a text with
-// both, and streams stay blocked until the communicator is aborted.
+// Rank 0 makes one call, the others another. All ranks must get ncclInvalidUsage and an error
+// message with all `words`. Streams stay blocked until the communicator is aborted.
 void DoNotFit(Test& t, const Call& of_root, const Call& of_others,
               const std::vector<std::string>& words) {
   ncclComm_t comm = t.NewWorld();
@@ -24,11 +24,11 @@ void DoNotFit(Test& t, const Call& of_root, const Call& of_others,
   const Call& call = t.is_root() ? of_root : of_others;
   ncclResult_t posted = ncclSuccess;
   if (t.ok()) {
-    // The others may have called, and the communicator have failed, before this rank calls.
+    // If the other ranks have already called, the communicator may have failed before this call.
     posted = Post(call, send.data, receive.data, comm, stream);
     EXPECT_THAT(
         t, posted == ncclSuccess || posted == ncclInvalidUsage,
-        "ncclSuccess or ncclInvalidUsage of " + ToText(call) + ", got " + std::to_string(posted));
+        "ncclSuccess or ncclInvalidUsage from " + ToText(call) + ", got " + std::to_string(posted));
   }
   ncclResult_t state = ncclSuccess;
   t.Until(
@@ -36,14 +36,15 @@ void DoNotFit(Test& t, const Call& of_root, const Call& of_others,
         NCCL_OK(t, ncclCommGetAsyncError(comm, &state));
         return state != ncclSuccess;
       },
-      "an error of calls that do not fit together");
+      "an error for mismatched calls");
   t.ExpectEqual(ncclInvalidUsage, state, "the asynchronous error");
   const std::string text = t.ok() ? ncclGetLastError(comm) : "";
   for (const std::string& word : words) {
-    EXPECT_THAT(t, text.find(word) != std::string::npos, "'" + word + "' in the text: " + text);
+    EXPECT_THAT(t, text.find(word) != std::string::npos,
+                "'" + word + "' in the error message: " + text);
   }
   t.Barrier();
-  if (posted == ncclSuccess) t.ExpectBusy(stream, "its call has failed");
+  if (posted == ncclSuccess) t.ExpectBusy(stream, "its call failed");
   t.Abort(comm);
   t.Wait(stream);
   Works(t, t.World());
@@ -96,11 +97,11 @@ void SendAndReceiveDoNotFit(Test& t) {
           NCCL_OK(t, ncclCommGetAsyncError(comm, &state));
           return state != ncclSuccess;
         },
-        "an error of a send and a receive that do not fit together");
+        "an error for a mismatched send and receive");
     t.ExpectEqual(ncclInvalidUsage, state, "the asynchronous error");
   }
   t.Barrier();
-  if (posted) t.ExpectBusy(stream, "its call has failed");
+  if (posted) t.ExpectBusy(stream, "its call failed");
   t.Abort(comm);
   t.Wait(stream);
   Works(t, t.World());
@@ -111,7 +112,7 @@ void Refuses(Test& t, void* send, void* receive, size_t count, const char* what)
   t.ExpectResult(ncclInvalidArgument,
                  ncclAllReduce(send, receive, count, ncclInt32, ncclSum, t.World(), nullptr), what);
   const char* last = t.ok() ? ncclGetLastError(t.World()) : "";
-  EXPECT_THAT(t, last != nullptr && *last != '\0', std::string("a text for ") + what);
+  EXPECT_THAT(t, last != nullptr && *last != '\0', std::string("an error message for ") + what);
 }
 
 void BuffersThatAreNoDeviceMemory(Test& t) {
@@ -121,9 +122,9 @@ void BuffersThatAreNoDeviceMemory(Test& t) {
   Refuses(t, nullptr, good.data, kCount, "an all-reduce from null");
   Refuses(t, good.data, nullptr, kCount, "an all-reduce into null");
   Refuses(t, reinterpret_cast<void*>(uintptr_t{0x1000}), good.data, kCount,
-          "an all-reduce from an address that nobody has");
+          "an all-reduce from an unmapped address");
   Refuses(t, reinterpret_cast<void*>(~uintptr_t{0} - 64), good.data, kCount,
-          "an all-reduce from the end of all addresses");
+          "an all-reduce from the end of the address space");
   Works(t, t.World());
 }
 
@@ -133,8 +134,10 @@ void BuffersThatAreTooSmall(Test& t) {
   DeviceBuffer good = t.NewBuffer(64 * kBytes);
   Refuses(t, small.data, good.data, 64 * kCount, "an all-reduce past the end of its input");
   Refuses(t, good.data, small.data, 64 * kCount, "an all-reduce past the end of its output");
-  Refuses(t, good.data, good.data, ~size_t{0} / 2, "an all-reduce of more bytes than there are");
-  Refuses(t, good.data, good.data, ~size_t{0} / 4 + 2, "an all-reduce whose bytes overflow");
+  Refuses(t, good.data, good.data, ~size_t{0} / 2,
+          "an all-reduce of more bytes than the address space has");
+  Refuses(t, good.data, good.data, ~size_t{0} / 4 + 2,
+          "an all-reduce whose size in bytes overflows");
   Works(t, t.World());
 }
 
@@ -146,7 +149,7 @@ void BuffersThatWereFreed(Test& t) {
   NCCL_OK(t, ncclAllReduce(freed, good.data, kCount, ncclInt32, ncclSum, t.World(), nullptr));
   t.Wait(nullptr);
   CUDA_OK(t, cudaFree(freed));
-  Refuses(t, freed, good.data, kCount, "an all-reduce from memory that was freed");
+  Refuses(t, freed, good.data, kCount, "an all-reduce from freed memory");
   Works(t, t.World());
 }
 
@@ -166,8 +169,8 @@ void HandlesThatWereDestroyed(Test& t) {
   Works(t, t.World());
 }
 
-// Nobody has the communicator's handle any more, so the group's end has to end it: the other ranks
-// hear of it and do not wait for ever.
+// The program no longer has the communicator's handle, so the group's end has to destroy it. The
+// other ranks are notified and do not wait forever.
 void ADestroyInAGroupThatFails(Test& t) {
   ncclComm_t comm = t.NewWorld();
   cudaStream_t stream = t.NewStream();
@@ -179,15 +182,15 @@ void ADestroyInAGroupThatFails(Test& t) {
     NCCL_RETURNS(t, ncclInvalidArgument, ncclGroupEnd());
   } else {
     const ncclResult_t posted = SumInto(buffers, comm, stream);
-    EXPECT_THAT(t, posted != ncclInvalidArgument, "a call that is right");
+    EXPECT_THAT(t, posted != ncclInvalidArgument, "a valid call to be accepted");
     ncclResult_t state = ncclSuccess;
     t.Until(
         [&] {
           NCCL_OK(t, ncclCommGetAsyncError(comm, &state));
           return state != ncclSuccess;
         },
-        "the end of a communicator that rank 0 has left");
-    if (posted == ncclSuccess) t.ExpectBusy(stream, "its call has failed");
+        "a communicator that rank 0 has left to fail");
+    if (posted == ncclSuccess) t.ExpectBusy(stream, "its call failed");
     t.Abort(comm);
     t.Wait(stream);
   }
@@ -199,7 +202,7 @@ void AnIdThatNobodyMade(Test& t) {
   ncclUniqueId id{};
   ncclComm_t comm = nullptr;
   NCCL_RETURNS(t, ncclInvalidArgument, ncclCommInitRank(&comm, 1, id, 0));
-  EXPECT_THAT(t, comm == nullptr, "no communicator from an id that nobody made");
+  EXPECT_THAT(t, comm == nullptr, "a null communicator from an invalid unique id");
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace conformance {
 namespace {
 
 constexpr size_t kGuardBytes = 64;
-// Offsets are of elements, fewer than this many.
+// Offsets are in elements and smaller than this in bytes.
 constexpr size_t kLargestOffsetBytes = 64;
 constexpr auto kGuard = std::byte{0xa5};
 
@@ -80,7 +80,7 @@ bool CallBuffers::Verify(const Location& where) {
          (placement_.in_place || VerifyBytes(receive_, receive_before_, "receive", where));
 }
 
-// Everything but the result must be as before. `before` has the result where it lies in `buffer`.
+// Compares everything except the result. `before` must contain the result if that is in `buffer`.
 bool CallBuffers::VerifyBytes(const DeviceBuffer& buffer, const std::vector<std::byte>& before,
                               const char* which, const Location& where) {
   std::vector<std::byte> now(before.size());
@@ -88,7 +88,7 @@ bool CallBuffers::VerifyBytes(const DeviceBuffer& buffer, const std::vector<std:
   for (size_t i = 0; test_->ok() && i < now.size(); ++i) {
     if (now[i] == before[i]) continue;
     test_->Fail("expected " + Title() + " to leave byte " + std::to_string(i) + " of the " + which +
-                    " buffer's allocation alone",
+                    " buffer's allocation unchanged",
                 where);
   }
   return test_->ok();
@@ -106,11 +106,11 @@ bool CallBuffers::VerifyResult(const Location& where) {
     const double expected = Expected(call_, inputs, group_.size, group_.rank, i);
     const double actual = collective_perf::Decode(*call_.type, result.data() + i * unit);
     if (std::fabs(actual - expected) <= tolerance) continue;
-    test_->Fail("expected " + Title() + " to give " + std::to_string(expected) + " at " +
+    test_->Fail("expected " + Title() + " to return " + std::to_string(expected) + " at " +
                     std::to_string(i) + ", got " + std::to_string(actual),
                 where);
   }
-  // The result is what may have changed; the rest is compared by the caller.
+  // Only the result may differ; the caller compares the other bytes.
   std::vector<std::byte>& image = placement_.in_place ? send_before_ : receive_before_;
   const std::byte* base = placement_.in_place ? send_.data : receive_.data;
   std::copy(result.begin(), result.end(), image.begin() + (receive_at_ - base));

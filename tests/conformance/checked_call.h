@@ -1,5 +1,4 @@
-// One collective from its inputs to the comparison of every byte that it may and may not have
-// written.
+// Runs one collective and compares every byte that it may, and may not, have written.
 #ifndef TESTS_CONFORMANCE_CHECKED_CALL_H_
 #define TESTS_CONFORMANCE_CHECKED_CALL_H_
 
@@ -12,7 +11,7 @@
 
 namespace conformance {
 
-// Where the ranks of a call stand: usually the world.
+// The communicator and stream of a call: usually the world's.
 struct Group {
   ncclComm_t comm = nullptr;
   int rank = 0;
@@ -20,25 +19,25 @@ struct Group {
   cudaStream_t stream = nullptr;
 };
 
-// Two pieces of device memory that many calls use in turn.
-//
-// Around what a call may write lie guard bytes, which it must leave alone.
+// Two device buffers that calls use in turn. Each writable area is surrounded by guard bytes, which
+// a call must not change.
 class CallBuffers {
  public:
   // `bytes`: of the largest buffer of any call, without guards and offset.
   CallBuffers(Test* test, size_t bytes);
-  // Over memory that the test brings, each of CapacityFor(bytes).
+  // Uses memory of the test; each buffer has CapacityFor(bytes).
   CallBuffers(Test* test, DeviceBuffer send, DeviceBuffer receive);
   static size_t CapacityFor(size_t bytes);
 
   struct Placement {
     bool in_place = false;
-    size_t offset_elements = 0;  // of the buffers' beginning from a well aligned address
+    size_t offset_elements = 0;  // of the buffers from a well aligned address
   };
 
-  // Fills the inputs and posts the call: Test::Wait on the group's stream, then Verify.
+  // Fills the inputs and posts the call. The caller then calls Test::Wait on the group's stream,
+  // and Verify.
   bool Post(const Call& call, const Placement& placement, const Group& group, uint64_t salt);
-  // Fills, but lets the caller post it: `send` and `receive` are where.
+  // Fills the inputs; the caller posts the call with `send` and `receive`.
   bool Fill(const Call& call, const Placement& placement, const Group& group, uint64_t salt);
   const void* send() const { return send_at_; }
   void* receive() const { return receive_at_; }
@@ -57,7 +56,7 @@ class CallBuffers {
   Test* const test_;
   DeviceBuffer send_;
   DeviceBuffer receive_;
-  // Of the call under way.
+  // Of the current call.
   Call call_;
   Placement placement_;
   Group group_;

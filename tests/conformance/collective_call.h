@@ -1,4 +1,5 @@
-// A collective call as data: what it reads and writes, where that lies in place, how it is posted.
+// A collective call as data: which elements it reads and writes, its layout in place, how to post
+// it.
 #ifndef TESTS_CONFORMANCE_COLLECTIVE_CALL_H_
 #define TESTS_CONFORMANCE_COLLECTIVE_CALL_H_
 
@@ -42,18 +43,18 @@ const Collective& Describe(Kind kind);
 struct Call {
   Kind kind = Kind::kAllReduce;
   const ElementType* type = nullptr;
-  ncclRedOp_t op = ncclSum;  // where it reduces
-  size_t count = 0;          // as the function takes it
-  int root = 0;              // where it is rooted
+  ncclRedOp_t op = ncclSum;  // if the collective reduces
+  size_t count = 0;          // in the function's unit
+  int root = 0;              // if the collective has a root
 
   bool reduces() const { return Describe(kind).reduces; }
 };
 
-// Elements that rank reads and writes, of a communicator of n. 0: the pointer is not looked at.
+// Elements that `rank` of `n` reads or writes. 0: the library must not use the pointer.
 size_t SendElements(const Call& call, int rank, int n);
 size_t ReceiveElements(const Call& call, int rank, int n);
 
-// In place both lie in one buffer, of this many elements, and begin at these.
+// The layout in place: one buffer of `elements`, and the offsets of input and output.
 struct InPlaceLayout {
   size_t elements;
   size_t send_at;

@@ -1,5 +1,5 @@
-// Every collective with every type and operator, in and out of place, for sizes that do not divide,
-// at offsets that are aligned to nothing but the element, with several roots.
+// Every collective with every type and operator: in and out of place, with odd sizes, at
+// element-aligned offsets, with several roots.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -10,7 +10,7 @@
 namespace conformance {
 namespace {
 
-// Around what libraries cut work into: nothing even, nothing that several ranks share alike.
+// Odd sizes around the sizes at which libraries split work; not divisible by the number of ranks.
 constexpr size_t kCounts[] = {1, 2, 7, 129, 1021, 4099};
 constexpr size_t kLargestCount = 4099;
 constexpr size_t kOffsets[] = {0, 1, 3};

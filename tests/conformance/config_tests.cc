@@ -1,4 +1,4 @@
-// ncclConfig_t in all its sizes, unique ids, and inits from several of them.
+// ncclConfig_t in all its sizes, unique ids, and inits with several of them.
 #include <cstddef>
 #include <cstring>
 #include <string>
@@ -41,8 +41,8 @@ void EveryFieldMayBeSet(Test& t) {
   MakesAWorkingWorld(t, &config);
 }
 
-// A program that was built with an older header passes a smaller struct of an older version; what
-// lies behind it is not the library's to read.
+// A program built with an older header passes a smaller struct of an older version. The library
+// must not read beyond it.
 void OlderAndSmallerStructs(Test& t) {
   struct Version {
     size_t bytes;
@@ -62,7 +62,7 @@ void OlderAndSmallerStructs(Test& t) {
   }
 }
 
-// ... and one that was built with a newer one a larger.
+// A program built with a newer header passes a larger struct.
 void NewerAndLargerStructs(Test& t) {
   constexpr size_t kMore = 96;
   std::vector<std::byte> bytes(sizeof(ncclConfig_t) + kMore, std::byte{0x5a});
@@ -70,7 +70,7 @@ void NewerAndLargerStructs(Test& t) {
   config.size = bytes.size();
   config.version = NCCL_VERSION(2, 99, 0);
   std::memcpy(bytes.data(), &config, sizeof(config));
-  // The fields that 2.29 to 2.32 added: undefined.
+  // The fields that 2.29 to 2.32 added: undefined values.
   for (size_t at = sizeof(config); at + sizeof(int) <= bytes.size(); at += sizeof(int)) {
     const int undefined = NCCL_CONFIG_UNDEF_INT;
     std::memcpy(bytes.data() + at, &undefined, sizeof(undefined));
@@ -84,7 +84,7 @@ void IsRefused(Test& t, ncclConfig_t config, const char* what) {
   ncclComm_t comm = nullptr;
   if (!t.ok()) return;
   t.ExpectResult(ncclInvalidArgument, ncclCommInitRankConfig(&comm, 1, id, 0, &config), what);
-  EXPECT_THAT(t, comm == nullptr, "no communicator from an init that was refused");
+  EXPECT_THAT(t, comm == nullptr, "a null communicator from a rejected init");
 }
 
 void WithoutItsMagicItIsInvalidArgument(Test& t) {
@@ -156,7 +156,7 @@ void SeveralIdsForOneCommunicator(Test& t) {
   NCCL_OK(t, ncclGetUniqueId(&own));
   std::vector<ncclUniqueId> all = t.ExchangeValues(own);
   for (int ids = 1; t.ok() && ids <= t.size(); ids += t.size() > 1 ? t.size() - 1 : 1) {
-    // An id serves one communicator: others than the round before.
+    // An id serves one communicator, so each round uses new ones.
     std::vector<ncclUniqueId> some(all.end() - ids, all.end());
     ncclComm_t comm = nullptr;
     NCCL_OK(t, ncclCommInitRankScalable(&comm, t.size(), t.rank(), ids, some.data(), nullptr));

@@ -1,9 +1,9 @@
-// What the ranks of the suite tell each other beside NCCL: frames over TCP sockets.
+// Messages between the ranks of the suite, independent of NCCL: frames over TCP sockets.
 //
 //   0        4        8        12       16
 //   | kind   | test   | number | bytes  | payload ...
 //
-// All in the machine's own byte order: the processes of one run are of one build.
+// All in the machine's byte order: all processes of a run use the same build.
 #ifndef TESTS_CONFORMANCE_CONTROL_FRAME_H_
 #define TESTS_CONFORMANCE_CONTROL_FRAME_H_
 
@@ -16,11 +16,11 @@ namespace conformance {
 
 enum class FrameKind : uint32_t {
   kHello,       // rank -> coordinator: number = rank
-  kContribute,  // rank -> coordinator: its part of an exchange; number = how many take part
+  kContribute,  // rank -> coordinator: its part of an exchange; number = participants
   kFinish,      // rank -> coordinator: its outcome of the test; number = Outcome
   kEverybody,   // coordinator -> rank: all parts of an exchange (see PackParts)
-  kPeerLeft,    // coordinator -> rank: somebody is through; no exchange can complete any more
-  kPeerFailed,  // coordinator -> rank: somebody has failed the test; payload says who and why
+  kPeerLeft,    // coordinator -> rank: a rank has finished; no exchange can complete any more
+  kPeerFailed,  // coordinator -> rank: a rank has failed; payload = rank and reason
   kVerdict,     // coordinator -> rank: all have finished; number = Outcome of the test
 };
 
@@ -31,17 +31,17 @@ struct Frame {
   std::string payload;
 };
 
-// False when the connection is broken. Blocks while the peer does not read.
+// Returns false if the connection is broken. Blocks while the peer does not read.
 bool SendFrame(int fd, const Frame& frame);
 
-// Puts frames together from what has come.
+// Assembles frames from received bytes.
 class FrameReader {
  public:
   explicit FrameReader(int fd) : fd_(fd) {}
 
-  // Takes what lies in the socket, without waiting. False when the connection is broken.
+  // Reads the bytes in the socket without blocking. Returns false if the connection is broken.
   bool Read();
-  // The next whole frame, if there is one.
+  // Returns the next complete frame, if there is one.
   std::optional<Frame> Next();
 
  private:
@@ -49,7 +49,7 @@ class FrameReader {
   std::string bytes_;
 };
 
-// The parts of an exchange in one payload, each behind its length.
+// Packs the parts of an exchange into one payload, each with its length in front.
 std::string PackParts(const std::vector<std::string>& parts);
 std::vector<std::string> UnpackParts(const std::string& packed);
 

@@ -77,7 +77,7 @@ ControlLink::ControlLink(const JobPlace& place, int rank)
           if (fd >= 0) close(fd);
           std::this_thread::sleep_for(kRetryPause);
         }
-        Die(place, "found no rank 0 at", std::strerror(errno));
+        Die(place, "cannot connect to rank 0 at", std::strerror(errno));
       }()),
       reader_(fd_) {
   SendFrame(fd_, {FrameKind::kHello, 0, static_cast<uint32_t>(rank), ""});
@@ -111,7 +111,7 @@ std::optional<std::vector<std::string>> ControlLink::Exchange(const std::string&
                                                               std::string* trouble) {
   SendFrame(fd_, {FrameKind::kContribute, test_, static_cast<uint32_t>(participants), own});
   while (std::optional<Frame> frame = Await(deadline)) {
-    if (frame->test != test_) continue;  // an answer that came too late for the test before
+    if (frame->test != test_) continue;  // a late reply for the previous test
     if (frame->kind == FrameKind::kEverybody) return UnpackParts(frame->payload);
     Note(*frame);
     if (frame->kind == FrameKind::kPeerLeft) {

@@ -15,16 +15,16 @@
 
 namespace conformance {
 
-// A socket that listens where the job's ranks look for rank 0; where no address is agreed on
-// (one process), at a free port of the loopback, which is written into `place`.
-// Ends the program with a text when that cannot be.
+// Opens the socket on which rank 0 accepts the other ranks. Without an agreed address (one process)
+// it listens on a free port of the loopback interface and writes that into `place`. Exits with an
+// error message on failure.
 int ListenForRanks(JobPlace* place);
 
 class ControlLink {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  // Blocks until the coordinator is there, for a minute at most; ends the program with a text then.
+  // Connects to the coordinator, for a minute at most; exits with an error message if that fails.
   ControlLink(const JobPlace& place, int rank);
   ~ControlLink();
   ControlLink(const ControlLink&) = delete;
@@ -32,15 +32,15 @@ class ControlLink {
 
   void BeginTest(size_t test);
 
-  // What each of the `participants` has brought, in the order of ranks. Nothing when that will not
-  // come about: `trouble` says why.
+  // Returns the contributions of all `participants`, in the order of ranks. Returns nothing and
+  // sets `trouble` to the reason if the exchange cannot complete.
   std::optional<std::vector<std::string>> Exchange(const std::string& own, int participants,
                                                    Deadline deadline, std::string* trouble);
 
-  // Why another rank has failed the test; empty as long as none is known to. Never blocks.
+  // Returns why another rank has failed the test, or empty if no failure is known. Never blocks.
   const std::string& PeerFailure();
 
-  // Waits until all ranks are through with the test. False when the run has ended.
+  // Waits until all ranks have finished the test. Returns false if the run has ended.
   bool Finish(Outcome outcome, const std::string& text, Outcome* of_all);
 
  private:

@@ -45,7 +45,7 @@ void Coordinator::Run() {
       }
     }
     if (Clock::now() - began_ > options_.limit && test_ < options_.tests) {
-      events_.broken(test_, "timed out, and these do not come back from a call: " + Unfinished());
+      events_.broken(test_, "timed out; still blocked in a call: " + Unfinished());
       return;
     }
   }

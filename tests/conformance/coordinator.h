@@ -1,9 +1,9 @@
-// Keeps the ranks of a run in step: passes on what they exchange, and lets nobody begin a test
-// before all have finished the one before. Lives in rank 0's process, in a thread of its own.
+// Synchronizes the ranks of a run: distributes what they exchange, and starts a test only when all
+// ranks have finished the previous one. Runs in rank 0's process, in its own thread.
 //
-// A rank that leaves a test early (it failed) must not hold up the others: who waits for it in an
-// exchange is told so, and so is everybody who asks later. A rank that never finishes, or whose
-// process ends, ends the run: `Events::Broken` is called.
+// A rank that leaves a test early (it failed) must not block the others: the coordinator notifies
+// ranks that wait for it in an exchange, now or later. If a rank never finishes, or its process
+// ends, the coordinator ends the run by Events::broken.
 #ifndef TESTS_CONFORMANCE_COORDINATOR_H_
 #define TESTS_CONFORMANCE_COORDINATOR_H_
 
@@ -25,18 +25,18 @@ class Coordinator {
   // THREAD: the coordinator's.
   struct Events {
     std::function<void(size_t test, const Verdict&)> finished;
-    // The run cannot go on. Must end the process.
+    // The run cannot continue. Must end the process.
     std::function<void(size_t test, const std::string& why)> broken;
   };
   struct Options {
     int ranks = 1;
     size_t tests = 0;
-    std::chrono::seconds limit;  // from one verdict to the next, all included
+    std::chrono::seconds limit;  // from one verdict to the next, everything included
   };
 
   // Takes over `listener`.
   Coordinator(int listener, Options options, Events events);
-  // Waits until the last verdict has been told.
+  // Waits until the last verdict has been sent.
   ~Coordinator();
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;

@@ -1,4 +1,4 @@
-// Forked children, as PyTorch's data loaders are: they inherit everything and use none of it.
+// Forked children, such as PyTorch's data loaders: they inherit everything and use none of it.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,9 +10,9 @@
 namespace conformance {
 namespace {
 
-// A child that waits until the parent lets it go, then ends.
+// A child that waits until the parent releases it, then exits.
 //
-// A process of several threads forks: the child may call what is safe in a signal handler only.
+// A process of several threads forks, so the child may call only async-signal-safe functions.
 class Child {
  public:
   Child() {
@@ -32,7 +32,7 @@ class Child {
   bool lives() const { return pid_ > 0; }
   void End() {
     if (pid_ <= 0) return;
-    // The end of the pipe alone would not do: a child that another thread forked holds it open.
+    // Closing the pipe is not enough: a child that another thread forked keeps it open.
     while (write(ends_[1], "", 1) < 0 && errno == EINTR) {
     }
     close(ends_[1]);
@@ -50,7 +50,7 @@ void WorkGoesOnBesideAChild(Test& t) {
   ncclComm_t comm = t.World();
   Works(t, comm);
   Child child;
-  EXPECT_THAT(t, child.lives(), "a forked child");
+  EXPECT_THAT(t, child.lives(), "a forked child to run");
   Works(t, comm);
   ncclComm_t other = t.NewWorld();
   Works(t, other);
@@ -63,7 +63,7 @@ void AChildsEndChangesNothing(Test& t) {
   ncclComm_t comm = t.World();
   for (int i = 0; t.ok() && i < 5; ++i) {
     Child child;
-    EXPECT_THAT(t, child.lives(), "a forked child");
+    EXPECT_THAT(t, child.lives(), "a forked child to run");
     child.End();
     Works(t, comm);
   }
@@ -79,7 +79,7 @@ void AChildMayBeForkedWithWorkInFlight(Test& t) {
   NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), 1000, ncclInt32, ncclSum,
                            comm, stream));
   Child child;
-  EXPECT_THAT(t, child.lives(), "a forked child");
+  EXPECT_THAT(t, child.lives(), "a forked child to run");
   gate->Open();
   buffers.receive.Expect(t.size(), "the sum");
 }

@@ -1,4 +1,4 @@
-// Stream capture: what is captured runs again at each replay, with no call into the library.
+// Stream capture: captured calls run again at each replay, without a call into the library.
 #include <array>
 #include <vector>
 
@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kCount = 10'000;
 constexpr size_t kBytes = kCount * sizeof(int32_t);
 
-// One captured graph, ready to be launched. Destroyed before its communicators, as NCCL asks for.
+// A captured graph, ready to launch. Destroyed before its communicators, as NCCL requires.
 class Captured {
  public:
   Captured(Test& test, cudaStream_t stream,
@@ -66,7 +66,7 @@ void ReplaysRunTheWorkAgain(Test& t) {
   Captured graph(t, stream);
   NCCL_OK(t, Sum(buffers, comm, stream));
   graph.Finish();
-  buffers.receive.Expect(-1, "the output of a capture that was not replayed");
+  buffers.receive.Expect(-1, "the output of a capture without a replay");
   for (int i = 1; t.ok() && i <= 5; ++i) {
     buffers.send.Fill(i);
     graph.Launch(stream);
@@ -75,7 +75,7 @@ void ReplaysRunTheWorkAgain(Test& t) {
   Works(t, comm);
 }
 
-// Nothing that the library sets up at its first call may disturb a capture.
+// The library's setup at its first call must not invalidate a capture.
 void TheFirstCallOfACommunicator(Test& t, cudaStreamCaptureMode mode) {
   ncclComm_t comm = t.NewWorld();
   cudaStream_t stream = t.NewStream();
@@ -85,7 +85,7 @@ void TheFirstCallOfACommunicator(Test& t, cudaStreamCaptureMode mode) {
     Captured graph(t, stream, mode);
     NCCL_OK(t, Sum(buffers, comm, stream));
     graph.Finish();
-    // In global mode nobody in the process may allocate before all captures have ended.
+    // In global mode no thread of the process may allocate before all captures have ended.
     t.Barrier();
     graph.Launch(stream);
     buffers.receive.Expect(4 * t.size(), "the sum of a replay");
@@ -127,7 +127,7 @@ void ManyReplaysWithoutAWait(Test& t) {
   buffer.Expect(t.size() - 1, "the maximum after all replays");
 }
 
-// A copy before, two operations of which the second reads what the first wrote, a copy after.
+// A copy, two operations of which the second reads the output of the first, and a copy.
 void ACaptureOfSeveralNodes(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
@@ -186,11 +186,11 @@ void SendsAndReceives(Test& t) {
   for (int i = 1; t.ok() && i <= 3; ++i) {
     buffers.send.Fill(100 * i + t.rank());
     graph.Launch(stream);
-    buffers.receive.Expect(100 * i + previous, "what the previous rank sent");
+    buffers.receive.Expect(100 * i + previous, "the data that the previous rank sent");
   }
 }
 
-// The capture spreads over a second stream that an event ties to the first.
+// An event extends the capture to a second stream.
 void AForkedCapture(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
@@ -248,7 +248,7 @@ void TheTemplateMayBeDestroyedFirst(Test& t) {
   graph.Finish();
   graph.DestroyTemplate();
   graph.Launch(stream);
-  buffers.receive.Expect(t.size(), "the sum of a graph whose template is gone");
+  buffers.receive.Expect(t.size(), "the sum of a graph whose template was destroyed");
 }
 
 void AReplayOnAnotherStream(Test& t) {

@@ -1,4 +1,5 @@
-// Groups: state per thread, only the outermost end acts, and what goes together in one.
+// Groups: state per thread, only the outermost end takes effect, and which calls one group may
+// combine.
 #include <thread>
 #include <vector>
 
@@ -31,9 +32,8 @@ void OnlyTheOutermostEndActs(Test& t) {
   NCCL_OK(t, ncclGroupStart());
   NCCL_OK(t, SumInto(buffers, comm, stream));
   NCCL_OK(t, ncclGroupEnd());
-  EXPECT_THAT(t, cudaStreamQuery(stream) == cudaSuccess,
-              "nothing on the stream after an inner end");
-  t.Barrier();  // had anybody's call acted, all of them would have by now
+  EXPECT_THAT(t, cudaStreamQuery(stream) == cudaSuccess, "an idle stream after an inner end");
+  t.Barrier();  // if a call had taken effect, the data would have arrived by now
   buffers.receive.Expect(-1, "the output before the outermost end");
   NCCL_OK(t, ncclGroupEnd());
   buffers.receive.Expect(t.size(), "the output after the outermost end");
@@ -47,7 +47,7 @@ void StateIsPerThread(Test& t) {
   buffers.send.Fill(1);
   NCCL_OK(t, ncclGroupStart());
   NCCL_OK(t, SumInto(buffers, in_group, stream));
-  // This thread is in no group: its call acts at once, and this end is one too many.
+  // This thread is not in a group: its call takes effect at once, and this end has no start.
   std::thread([&] {
     cudaSetDevice(t.self().device);
     NCCL_RETURNS(t, ncclInvalidUsage, ncclGroupEnd());
@@ -71,9 +71,9 @@ void AnErrorInsideIsReturnedByTheOutermostEnd(Test& t) {
   NCCL_RETURNS(t, ncclInvalidArgument,
                ncclBroadcast(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32,
                              t.size(), comm, stream));
-  if (t.ok()) ncclGroupEnd();  // an inner end may tell or not
+  if (t.ok()) ncclGroupEnd();  // an inner end may return the error or not
   NCCL_RETURNS(t, ncclInvalidArgument, ncclGroupEnd());
-  // Everything that was queued is dropped.
+  // All queued calls are dropped.
   t.Barrier();
   buffers.receive.Expect(-1, "the output of a group that failed");
   Works(t, comm);
@@ -115,7 +115,7 @@ void SeveralCommunicators(Test& t) {
   t.Destroy(comms[2]);
 }
 
-// Ranks name the communicators of a group in different orders: all of it is one operation.
+// Ranks list the communicators of a group in different orders; the group is one operation.
 void SeveralCommunicatorsInAnyOrder(Test& t) {
   ncclComm_t comms[] = {t.World(), t.NewWorld()};
   cudaStream_t stream = t.NewStream();
@@ -146,14 +146,14 @@ void SeveralStreamsOfOneCommunicator(Test& t) {
   NCCL_OK(t, SumInto(first, comm, free));
   NCCL_OK(t, SumInto(second, comm, held));
   NCCL_OK(t, ncclGroupEnd());
-  t.ExpectBusy(free, "another stream of the group is held back");
+  t.ExpectBusy(free, "another stream of the group is blocked");
   gate->Open();
   first.receive.Expect(t.size(), "the free stream's output");
   second.receive.Expect(2 * t.size(), "the held stream's output");
 }
 
-// The second operation reads what the first writes, on another stream, and nothing but NCCL's
-// order says so.
+// The second operation reads the output of the first on another stream; only NCCL's issue order
+// orders them.
 void OperationsOfACommunicatorRunInIssueOrder(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t held = t.NewStream();
@@ -167,7 +167,7 @@ void OperationsOfACommunicatorRunInIssueOrder(Test& t) {
   NCCL_OK(t, SumInto(buffers, comm, held));
   NCCL_OK(t, ncclAllReduce(buffers.receive.data(), last.data(), kCount, ncclInt32, ncclSum, comm,
                            free));
-  t.ExpectBusy(free, "the operation before it is held back");
+  t.ExpectBusy(free, "the previous operation is blocked");
   gate->Open();
   last.Expect(t.size() * t.size(), "the sum of the first operation's sums");
 }
@@ -187,10 +187,10 @@ void CollectivesAndPointToPointTogether(Test& t) {
   NCCL_OK(t, ncclRecv(ring.receive.data(), kCount, ncclInt32, previous, comm, stream));
   NCCL_OK(t, ncclGroupEnd());
   sum.receive.Expect(t.size(), "the sum");
-  ring.receive.Expect(previous, "what the previous rank sent");
+  ring.receive.Expect(previous, "the data that the previous rank sent");
 }
 
-// Jobs that make communicators come before work, so both may stand in one group.
+// Calls that create communicators run before work, so one group may contain both.
 void SplitAndWorkInOneGroup(Test& t) {
   ncclComm_t comm = t.World();
   ncclComm_t other = t.NewWorld();
@@ -204,7 +204,7 @@ void SplitAndWorkInOneGroup(Test& t) {
   NCCL_OK(t, ncclGroupEnd());
   t.Own(child);
   buffers.receive.Expect(t.size(), "the output");
-  EXPECT_THAT(t, child != nullptr, "the new communicator when the group has ended");
+  EXPECT_THAT(t, child != nullptr, "a new communicator when the group has ended");
   Works(t, child);
   t.Destroy(child);
   t.Destroy(other);
@@ -221,7 +221,7 @@ void SeveralSplitsInOneGroup(Test& t) {
   for (ncclComm_t child : children) t.Destroy(child);
 }
 
-// What the group's end returns then is not said; that it comes back is. Its stream is free, too.
+// The return value of the group's end is unspecified, but it returns, and its stream is released.
 void AnAbortWithinAGroup(Test& t) {
   ncclComm_t world = t.World();
   ncclComm_t comm = t.NewWorld();

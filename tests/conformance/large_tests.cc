@@ -12,13 +12,14 @@ namespace conformance {
 namespace {
 
 constexpr size_t kTwoToThe31 = size_t{1} << 31;
-// Beside the buffers, on each device.
+// Free memory required on each device besides the buffers.
 constexpr size_t kSpareBytes = 256 << 20;
-// Places that are looked at: around every boundary that an index could wrap at, and the ends.
+// Size of the ranges that are checked: around every boundary at which an index could wrap, and at
+// both ends.
 constexpr size_t kWindow = 64 << 10;
 constexpr size_t kLargeCount = kTwoToThe31 + kWindow + 12'345;
 
-// Two ranks, as far from each other as the job goes: the others sit still.
+// The two most distant ranks of the job; the others are idle.
 struct Pair {
   ncclComm_t comm = nullptr;
   int rank = -1;
@@ -26,7 +27,7 @@ struct Pair {
 
 bool TakesPart(const Test& t) { return t.is_root() || t.rank() == t.size() - 1; }
 
-// False when the test is skipped or has failed.
+// Returns false if the test is skipped or has failed.
 bool MakePair(Test& t, size_t bytes, Pair* pair) {
   size_t free = 0;
   size_t total = 0;

@@ -1,4 +1,4 @@
-// The library that the program has met: which, and what it exports beyond the header's functions.
+// The NCCL library of this process: its file, version, and functions that the header lacks.
 #ifndef TESTS_CONFORMANCE_LIBRARY_H_
 #define TESTS_CONFORMANCE_LIBRARY_H_
 
@@ -6,14 +6,14 @@
 
 namespace conformance {
 
-// The file that ncclGetVersion comes from.
+// The file that defines ncclGetVersion.
 std::string LibraryPath();
 // "2.28.9"
 std::string LibraryVersion();
-// Whether LD_PRELOAD brought it.
+// Whether it was loaded by LD_PRELOAD.
 bool LibraryIsPreloaded();
 
-// A function that the header of this build may not have; null when the library lacks it.
+// Looks up a function that the header of this build may lack; null if the library lacks it.
 void* FindFunction(const char* name);
 
 }  // namespace conformance

@@ -1,4 +1,4 @@
-// Communicators from their beginning to each of their ends.
+// Communicators from their creation to each kind of end.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -59,7 +59,7 @@ void DestroyWithoutFinalize(Test& t) {
 
 void DestroyOfAnUnusedCommunicator(Test& t) { t.Destroy(t.NewWorld()); }
 
-// What was posted before is carried out.
+// Work that was posted before is completed.
 void FinalizeFlushesWhatWasIssued(Test& t) {
   ncclComm_t comm = t.NewWorld();
   cudaStream_t stream = t.NewStream();
@@ -89,7 +89,7 @@ void AbortOfAnIdleCommunicator(Test& t) {
   Works(t, t.World());
 }
 
-// Rank 0 never calls: the others' work cannot end but by abort.
+// Rank 0 never calls, so the others' work can end only by abort.
 void AbortEndsWorkInFlightAndReleasesStreams(Test& t) {
   ncclComm_t comm = t.NewWorld();
   cudaStream_t first = t.NewStream();
@@ -115,7 +115,7 @@ void AbortBehindAGate(Test& t) {
   Gate* gate = t.NewGate(stream);
   NCCL_OK(t, SumInto(buffers, comm, stream));
   t.Barrier();
-  // The gate opens only after abort has begun: who aborts must not wait for the stream alone.
+  // The gate opens only after abort has begun: abort must not only wait for the stream.
   std::thread opens([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     gate->Open();
@@ -126,7 +126,7 @@ void AbortBehindAGate(Test& t) {
   Works(t, t.World());
 }
 
-// Half of the ranks have work of another communicator in flight meanwhile.
+// Half of the ranks have work of another communicator in flight at that time.
 void AbortLeavesOtherCommunicatorsAlone(Test& t) {
   ncclComm_t doomed = t.NewWorld();
   ncclComm_t other = t.NewWorld();
@@ -220,7 +220,7 @@ void RevokeTakesNoFlagsAndActsOnce(Test& t) {
   t.Destroy(comm);
 }
 
-// NCCL has it from 2.29 on. Between the two nothing is posted; what was posted before is done.
+// NCCL has it since 2.29. No work is posted while suspended; earlier work is done.
 void SuspendedAndResumed(Test& t) {
   constexpr int kSuspendMemory = 1;
   constexpr int kSuspended = 1;  // of ncclCommMemStats
@@ -240,17 +240,17 @@ void SuspendedAndResumed(Test& t) {
     Works(t, comm);
     NCCL_OK(t, suspend(comm, kSuspendMemory));
     NCCL_OK(t, stats(comm, kSuspended, &suspended));
-    t.ExpectEqual(uint64_t{1}, suspended, "the statistic that says so");
-    if (round > 0) t.Barrier();  // else one rank may be suspended while another works again
+    t.ExpectEqual(uint64_t{1}, suspended, "ncclCommMemStats' suspended value");
+    if (round > 0) t.Barrier();  // otherwise one rank may be suspended while another works again
     NCCL_OK(t, resume(comm));
     NCCL_OK(t, stats(comm, kSuspended, &suspended));
-    t.ExpectEqual(uint64_t{0}, suspended, "the statistic that says so");
+    t.ExpectEqual(uint64_t{0}, suspended, "ncclCommMemStats' suspended value");
   }
   Works(t, comm);
   t.Destroy(comm);
 }
 
-// As PyTorch's watchdog does, all the time, beside the thread that works.
+// As PyTorch's watchdog does continuously, while another thread works.
 void AsyncErrorMayBeAskedByAnotherThread(Test& t) {
   ncclComm_t comm = t.World();
   std::atomic<bool> stop{false};
@@ -268,7 +268,7 @@ void AsyncErrorMayBeAskedByAnotherThread(Test& t) {
   t.Until([&] { return asked > 100; }, "the watchdog to ask a hundred times");
   stop = true;
   watchdog.join();
-  t.ExpectEqual(0, wrong.load(), "answers that were not ncclSuccess");
+  t.ExpectEqual(0, wrong.load(), "results that were not ncclSuccess");
 }
 
 void ManyCommunicatorsAtOnce(Test& t) {
@@ -305,7 +305,7 @@ void ACommunicatorOfOne(Test& t) {
   t.Destroy(comm);
 }
 
-// The device that is current at init is the communicator's for good.
+// A communicator keeps the device that is current at init.
 void TheDeviceIsTheCurrentOneAtInit(Test& t) {
   ncclComm_t comm = t.NewWorld();
   const int other = (t.self().device + 1) % t.self().visible_devices;

@@ -1,4 +1,4 @@
-// conformance: whether a library does what NCCL promises. See docs/conformance.md.
+// conformance: checks that a library behaves as NCCL documents. See docs/conformance.md.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -20,14 +20,14 @@ namespace conformance {
 namespace {
 
 constexpr auto kWatchdogPause = std::chrono::milliseconds(200);
-// What a test's limit, the watchdog and the clean-up after it may take together.
+// Time for a test's limit to expire, the watchdog and the cleanup.
 constexpr auto kCoordinatorGrace = std::chrono::seconds(15);
 
 std::vector<Self> RanksHere(const JobPlace& place, const Options& options) {
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
     std::fprintf(stderr,
-                 "conformance: CUDA shows no GPU; on a machine without one start it with "
+                 "conformance: no GPU found; on a machine without GPUs start it with "
                  "mccs-lab run\n");
     std::exit(1);
   }
@@ -39,7 +39,7 @@ std::vector<Self> RanksHere(const JobPlace& place, const Options& options) {
     self.rank = place.rank * here + i;
     self.size = place.world_size * here;
     self.local_rank = place.local_rank * here + i;
-    // With CUDA_VISIBLE_DEVICES a launcher may show each process its own GPU only.
+    // A launcher may use CUDA_VISIBLE_DEVICES to let each process see only its own GPU.
     self.device = devices > here ? self.local_rank % devices : i % devices;
     self.process = place.rank;
     self.leads_host = self.local_rank == 0;
@@ -68,7 +68,7 @@ std::unique_ptr<Coordinator> Coordinate(int listener, int ranks, std::chrono::se
   events.broken = [report](size_t test, const std::string& why) {
     report->Record(test, {Outcome::kFailed, why, 0});
     report->PrintTable();
-    // Some thread hangs in a call and cannot be joined.
+    // A thread is blocked in a call and cannot be joined.
     std::_Exit(1);
   };
   return std::make_unique<Coordinator>(
@@ -104,7 +104,7 @@ int Main(int argc, char** argv) {
     return 0;
   }
   if (tests.empty()) {
-    std::fprintf(stderr, "conformance: no test's name contains what the filters ask for\n");
+    std::fprintf(stderr, "conformance: no test matches the filters; see conformance --list\n");
     return 1;
   }
   JobPlace place = ReadJobPlace();
@@ -117,7 +117,7 @@ int Main(int argc, char** argv) {
     coordinator = Coordinate(listener, ranks.front().size, options.limit, tests.size(), &report);
   }
   RunRanks(ranks, place, tests, options.limit);
-  if (place.rank != 0) return 0;  // rank 0 tells how it went
+  if (place.rank != 0) return 0;  // rank 0 reports the result
   coordinator.reset();
   report.PrintTable();
   return report.all_well() ? 0 : 1;

@@ -1,4 +1,4 @@
-// Buffers of every kind of memory, at any place in their allocation; registration; windows.
+// Buffers of every kind of memory, anywhere in their allocation; registration; RMA windows.
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kCount = 100'003;
 constexpr size_t kBytes = kCount * sizeof(int32_t);
 
-// An all-reduce and an all-gather in memory that the caller brings: `size + 1` parts of kBytes.
+// Runs an all-reduce and an all-gather in the caller's memory: `size + 1` parts of kBytes.
 void WorksIn(Test& t, void* memory, cudaStream_t stream, ncclComm_t comm = nullptr) {
   if (comm == nullptr) comm = t.World();
   auto* data = static_cast<int32_t*>(memory);
@@ -26,7 +26,7 @@ void WorksIn(Test& t, void* memory, cudaStream_t stream, ncclComm_t comm = nullp
   NCCL_OK(t, ncclAllGather(send.data(), sum.data(), kCount, ncclInt32, comm, stream));
   for (int rank = 0; rank < t.size(); ++rank) {
     IntBuffer part(t, sum.data() + rank * kCount, kCount, stream);
-    part.Expect(rank + 1, "a part of the all-gather");
+    part.Expect(rank + 1, "a part of the all-gather's output");
   }
 }
 
@@ -73,7 +73,7 @@ void MemoryOfTheDefaultPool(Test& t) {
   t.Wait(stream);
 }
 
-// The allocation is freed behind the work, in the order of the stream, without a wait.
+// The allocation is freed in stream order after the work, without a wait.
 void PoolMemoryFreedBehindItsWork(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
@@ -89,7 +89,7 @@ void PoolMemoryFreedBehindItsWork(Test& t) {
   }
 }
 
-// Two buffers of one allocation, at an odd element, up to its very last byte.
+// Two buffers of one allocation, at an odd element, up to its last byte.
 void AnywhereInAnAllocation(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
@@ -115,7 +115,7 @@ void OneAllocationForSendOneForReceive(Test& t) {
   }
 }
 
-// An allocator gives the same addresses out again, for other sizes: the library must notice.
+// An allocator reuses the same addresses with other sizes: the library must detect that.
 void FreedAndReusedAddresses(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
@@ -139,7 +139,7 @@ size_t FreeBytes(Test& t) {
   return free_bytes;
 }
 
-// More, over time, than anybody should keep; and nobody keeps it.
+// More memory over time than a library may keep; the library must not keep it.
 void AllocationsComeAndGo(Test& t) {
   constexpr size_t kPiece = 4 << 20;
   constexpr size_t kKept = 4 * kPiece;
@@ -156,8 +156,7 @@ void AllocationsComeAndGo(Test& t) {
     CUDA_OK(t, cudaFree(memory));
     if (i == 0) free_at_first = FreeBytes(t);
   }
-  EXPECT_THAT(t, FreeBytes(t) + kKept >= free_at_first,
-              "what was freed is free again, or nearly all of it");
+  EXPECT_THAT(t, FreeBytes(t) + kKept >= free_at_first, "nearly all freed memory to be free again");
 }
 
 void Registration(Test& t) {
@@ -185,7 +184,7 @@ void RegistrationOfAPart(Test& t) {
   NCCL_OK(t, ncclCommDeregister(comm, handle));
 }
 
-// As an allocator hook does: register each segment, deregister it just before it is freed.
+// As an allocator hook does: registers each segment and deregisters it just before the free.
 void RegistrationComesAndGoes(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
@@ -240,7 +239,7 @@ void AWindowInAGroup(Test& t) {
   t.Destroy(comm);
 }
 
-// NULL and cudaStreamLegacy are one stream; each call of the group has a result of its own.
+// NULL and cudaStreamLegacy are the same stream; each call of the group has its own result.
 void TwoNamesOfTheLegacyStreamInOneGroup(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t names[] = {nullptr, cudaStreamLegacy};
@@ -262,7 +261,7 @@ void TwoNamesOfTheLegacyStreamInOneGroup(Test& t) {
   CUDA_OK(t, cudaFreeHost(memory));
 }
 
-// Ranks need not use the same kind of memory.
+// Ranks may use different kinds of memory.
 void KindsMixInOneOperation(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();

@@ -1,4 +1,4 @@
-// More ranks than GPUs: NCCL_MULTI_RANK_GPU_ENABLE=1 (NCCL 2.30) lets ranks share one, in one
+// More ranks than GPUs: NCCL_MULTI_RANK_GPU_ENABLE=1 (NCCL 2.30) lets ranks share a GPU, in one
 // process or in several.
 #include <cstddef>
 #include <cstdlib>
@@ -18,7 +18,7 @@ constexpr size_t kCount = 10'007;
 // This process's ranks of a communicator, one for each entry of a list of devices.
 class Seats {
  public:
-  // All participants together; each brings its list. The ranks of the first come first.
+  // Called by all participants; each passes its devices. Ranks are ordered by participant.
   Seats(Test& test, const std::vector<int>& devices, bool one_stream = false) : test_(test) {
     const std::vector<int> counts = test.ExchangeValues(static_cast<int>(devices.size()));
     size_ = std::accumulate(counts.begin(), counts.end(), 0);
@@ -57,7 +57,7 @@ class Seats {
     InOneGroup([&](size_t i) { NCCL_OK(test_, SumInto(buffers_[i], comms_[i], streams_[i])); });
     for (IntBuffers& buffers : buffers_) buffers.receive.Expect(SumOfRanks(size_), "the sum");
   }
-  // Each sends to the next rank.
+  // Each rank sends to the next one.
   void Ring() {
     for (size_t i = 0; i < count(); ++i) buffers_[i].send.Fill(RankOf(i) + 100);
     InOneGroup([&](size_t i) {
@@ -69,10 +69,10 @@ class Seats {
                               streams_[i]));
     });
     for (size_t i = 0; i < count(); ++i) {
-      buffers_[i].receive.Expect((RankOf(i) + size_ - 1) % size_ + 100, "what was received");
+      buffers_[i].receive.Expect((RankOf(i) + size_ - 1) % size_ + 100, "the received data");
     }
   }
-  // Even and odd ranks apart.
+  // Splits into even and odd ranks.
   void SumOfHalves() {
     std::vector<ncclComm_t> halves(count());
     InOneGroup([&](size_t i) {
@@ -127,7 +127,7 @@ void OneStreamForAllRanksOfAProcess(Test& t) {
   Everything(seats);
 }
 
-// Also ranks of the same GPU far from each other in the order.
+// Ranks of the same GPU are not adjacent in the order.
 void EveryGpuOfTheHostTwice(Test& t) {
   std::vector<int> devices;
   for (int round = 0; round < 2; ++round) {
@@ -137,7 +137,7 @@ void EveryGpuOfTheHostTwice(Test& t) {
   Everything(seats);
 }
 
-// Of several processes, and of this one besides.
+// Ranks of several processes, and several of this process, share a GPU.
 void ProcessesShareAGpu(Test& t) {
   Seats seats(t, {t.self().local_rank / 2, t.self().local_rank / 2});
   Everything(seats);

@@ -1,6 +1,6 @@
-// Functions that NCCL has since 2.29, and that the header that we build with may lack: growing, the
-// …Config variants of the collectives, and questions about a communicator. The structs are those of
-// the newer headers.
+// Functions of NCCL 2.29 and later, which the header of this build may lack: grow, the …Config
+// variants of the collectives, and queries about a communicator. The structs are those of the newer
+// headers.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,17 +16,17 @@ namespace {
 constexpr unsigned kMagic = 0xcafebeef;
 constexpr size_t kCount = 1000;
 
-// Null, and the test skipped, where the library is older.
+// Returns null and skips the test if the library is older.
 template <typename Function>
 Function Find(Test& t, const char* name, const char* since) {
   const auto found = reinterpret_cast<Function>(FindFunction(name));
-  if (found == nullptr) t.Skip(std::string(name) + " is since NCCL " + since);
+  if (found == nullptr) t.Skip(std::string(name) + " requires NCCL " + since);
   return found;
 }
 
 // ---- Growing ------------------------------------------------------------------------------------
 
-// All ranks but the last have a communicator, and take the last one in. One of them makes the id.
+// All ranks but the last have a communicator and add the last one. One of them creates the id.
 void TheLastRankIsTakenIn(Test& t) {
   const auto id_of =
       Find<ncclResult_t (*)(ncclComm_t, ncclUniqueId*)>(t, "ncclCommGetUniqueId", "2.29");
@@ -70,7 +70,7 @@ struct Extension {
   uint64_t value;
 };
 
-// ncclCollConfig_t of 2.32, as its initialiser makes it.
+// ncclCollConfig_t of 2.32, with the values of its initializer.
 struct CollConfig {
   size_t size = sizeof(CollConfig);
   unsigned magic = kMagic;
@@ -87,7 +87,7 @@ struct CollConfig {
   void* launch_event = nullptr;
 };
 
-// Each rank sends rank + 1 everywhere. `Tail`: what stands between type and communicator.
+// Each rank sends rank + 1 to all. `Tail`: the parameters between type and communicator.
 template <typename... Tail>
 class ConfiguredCall {
  public:
@@ -105,11 +105,11 @@ class ConfiguredCall {
     NCCL_OK(t_, function_(buffers_.send.data(), buffers_.receive.data(), kCount, ncclInt32, tail...,
                           t_.World(), stream_, config));
   }
-  // Of what has come, the piece at this place.
+  // Checks the received piece at this position.
   void ExpectPiece(int place, int32_t value) {
     IntBuffer piece(t_, buffers_.receive.data() + kCount * static_cast<size_t>(place), kCount,
                     stream_);
-    piece.Expect(value, "a piece of what comes");
+    piece.Expect(value, "a received piece");
   }
   void ExpectPieceOfEach() {
     for (int rank = 0; rank < t_.size(); ++rank) ExpectPiece(rank, rank + 1);
@@ -122,7 +122,7 @@ class ConfiguredCall {
   IntBuffers buffers_;
 };
 
-// An option of a vendor that nobody knows is passed over.
+// Unknown vendor options are ignored.
 void WithEach(const std::function<void(const CollConfig*)>& run) {
   run(nullptr);
   CollConfig config;
@@ -214,10 +214,10 @@ void AConfigurationWithoutItsMagicIsRefused(Test& t) {
   Works(t, comm);
 }
 
-// ---- Questions ----------------------------------------------------------------------------------
+// ---- Queries ------------------------------------------------------------------------------------
 
 void QueryProperties(Test& t) {
-  // ncclCommProperties_t, as far as 2.29 has it.
+  // The fields of ncclCommProperties_t in 2.29.
   struct Properties {
     size_t size = sizeof(Properties);
     unsigned magic = kMagic;

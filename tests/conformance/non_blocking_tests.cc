@@ -1,4 +1,4 @@
-// Communicators with blocking = 0: calls return at once, ncclCommGetAsyncError tells the rest.
+// Communicators with blocking = 0: calls return at once, ncclCommGetAsyncError returns the result.
 #include <algorithm>
 
 #include "conformance/fixture.h"
@@ -15,7 +15,7 @@ ncclConfig_t NonBlocking() {
   return config;
 }
 
-// A call on a non-blocking communicator may have ended already, or not.
+// Accepts ncclInProgress: a call on a non-blocking communicator may still be in progress.
 bool Goes(Test& t, ncclResult_t result, const char* call,
           const Location& where = Location::current()) {
   return t.ok() && (result == ncclInProgress || t.ExpectResult(ncclSuccess, result, call, where));
@@ -50,7 +50,7 @@ void InitSettlesAndCollectivesWork(Test& t) {
   t.Destroy(comm);
 }
 
-// The last rank does not come until the others have looked.
+// The last rank joins only after the others have checked their state.
 void InitReturnsWhileOthersAreMissing(Test& t) {
   const ncclUniqueId id = t.SharedId();
   ncclConfig_t config = NonBlocking();
@@ -90,7 +90,7 @@ void UseBeforeItIsReadyIsInvalidArgument(Test& t) {
     NCCL_RETURNS(t, ncclInvalidArgument, SumInto(buffers, comm, stream));
   }
   t.Barrier();
-  // NCCL leaves it open what becomes of a communicator that was used too early: it is aborted.
+  // NCCL leaves the state undefined of a communicator that was used too early: it is aborted.
   t.Abort(comm);
   Works(t, t.World());
 }
@@ -116,7 +116,7 @@ void FinalizeSettles(Test& t) {
   t.Destroy(comm);
 }
 
-// Nobody asks how the finalize went; meanwhile communicators are made that may take its places.
+// No one polls the finalize; meanwhile new communicators may reuse its resources.
 void AbortBehindFinalizeHurtsNoOther(Test& t) {
   constexpr int kLater = 3;
   for (int i = 0; t.ok() && i < 5; ++i) {
@@ -161,11 +161,11 @@ void SplitSetsTheChildAtOnceAndSettles(Test& t) {
   t.Destroy(comm);
 }
 
-// Jobs that make communicators cannot wait for some and not for others.
+// Calls that create communicators cannot block for some communicators and not for others.
 void JobsOfBothKindsDoNotMixInAGroup(Test& t) {
   ncclComm_t blocking = t.NewWorld();
   ncclComm_t comm = NewWorld(t);
-  // Not on the stack: a library that mixes them all the same sets them later.
+  // Not on the stack: a library that accepts the mixture writes them later.
   auto* children = reinterpret_cast<ncclComm_t*>(t.NewHostMemory(2 * sizeof(ncclComm_t)));
   std::fill_n(children, 2, nullptr);
   NCCL_OK(t, ncclGroupStart());

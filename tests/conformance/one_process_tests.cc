@@ -1,5 +1,5 @@
-// One process that drives several GPUs from one thread: every host's first process does so with all
-// GPUs that it sees, alone or together with those of the other hosts.
+// One process that drives several GPUs from one thread. The first process of each host does so with
+// all GPUs that it sees, alone or together with those of the other hosts.
 #include <cstddef>
 #include <cstdlib>
 #include <numeric>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kCount = 10'007;
 
-// One GPU of the process: its communicator's rank and what it works with.
+// One GPU of the process: its communicator, rank and resources.
 struct Gpu {
   int device = 0;
   ncclComm_t comm = nullptr;
@@ -40,7 +40,7 @@ class Gpus {
   }
   ~Gpus() {
     for (Gpu& gpu : gpus_) {
-      // What hangs is ended first; the memory is freed afterwards.
+      // Ends blocked work first; the memory is freed afterwards.
       if (!test_.ok() && gpu.comm != nullptr) ncclCommAbort(gpu.comm);
     }
     for (Gpu& gpu : gpus_) {
@@ -63,7 +63,7 @@ class Gpus {
     for (int i = 0; i < size(); ++i) gpus_[devices == nullptr ? i : devices[i]].comm = comms[i];
   }
 
-  // An all-reduce of `value(i)` over all of them, in one group.
+  // Runs an all-reduce of `value(i)` over all of them, in one group.
   template <typename Value>
   void Sum(Value value, int32_t expected) {
     for (int i = 0; i < size(); ++i) Fill(i, value(i));
@@ -126,7 +126,7 @@ void InitAllInTheOrderOfTheList(Test& t) {
   gpus.InitAll(devices.data());
   int rank = -1;
   NCCL_OK(t, ncclCommUserRank(gpus[0].comm, &rank));
-  t.ExpectEqual(gpus.size() - 1, rank, "the rank of the device that the list has last");
+  t.ExpectEqual(gpus.size() - 1, rank, "the rank of the last device in the list");
   gpus.Sum([](int) { return 1; }, gpus.size());
   gpus.DestroyComms();
 }
@@ -141,10 +141,10 @@ void InitAllKeepsTheCurrentDevice(Test& t) {
   gpus.DestroyComms();
 }
 
-// True where ranks may share a GPU: then the test is skipped.
+// Returns true if ranks may share a GPU; then the test is skipped.
 bool SkipsWhereGpusAreShared(Test& t) {
   if (std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") == nullptr) return false;
-  t.Skip("NCCL_MULTI_RANK_GPU_ENABLE allows it");
+  t.Skip("NCCL_MULTI_RANK_GPU_ENABLE allows several ranks per GPU");
   return true;
 }
 
@@ -175,7 +175,7 @@ void TwoRanksOnOneDeviceAreInvalidUsage(Test& t) {
   NCCL_RETURNS(t, ncclInvalidUsage, ncclGroupEnd());
 }
 
-// All GPUs of all hosts, each host's by one thread.
+// All GPUs of all hosts; one thread per host drives its GPUs.
 void InitOfAWorldInAGroup(Test& t) {
   Gpus gpus(t);
   const ncclUniqueId id = t.SharedId();

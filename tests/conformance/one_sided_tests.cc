@@ -1,6 +1,6 @@
-// One-sided calls (NCCL 2.29): a put writes into a window of another rank, which makes no call for
-// it; a signal behind it is counted there; a wait holds its stream until so many have come. Looked
-// up in the library, as the header of this build may be older.
+// One-sided calls (NCCL 2.29): a put writes into an RMA window of another rank, which makes no call
+// for it. A signal after the put is counted there. A wait blocks its stream until enough signals
+// have arrived. The functions are looked up, because the header of this build may be older.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,8 +26,8 @@ using PutSignalFunction = ncclResult_t (*)(const void*, size_t, ncclDataType_t, 
 using SignalFunction = ncclResult_t (*)(int, int, int, unsigned, ncclComm_t, cudaStream_t);
 using WaitSignalFunction = ncclResult_t (*)(int, WaitSignalDesc*, ncclComm_t, cudaStream_t);
 
-// The three functions, with one stream of one communicator. A test of a library without them is
-// skipped.
+// The three functions, with one stream of one communicator. Skips the test if the library lacks
+// them.
 class OneSided {
  public:
   OneSided(Test& test, ncclComm_t comm, cudaStream_t stream)
@@ -56,7 +56,7 @@ class OneSided {
   template <typename Function>
   static Function Find(Test& test, const char* name) {
     const auto found = reinterpret_cast<Function>(FindFunction(name));
-    if (found == nullptr) test.Skip(std::string(name) + " is since NCCL 2.29");
+    if (found == nullptr) test.Skip(std::string(name) + " requires NCCL 2.29");
     return found;
   }
 
@@ -67,7 +67,7 @@ class OneSided {
   const WaitSignalFunction wait_;
 };
 
-// Memory of ncclMemAlloc with a window over all of it: one half to put from, one to put into.
+// Memory of ncclMemAlloc with a window over all of it: the source half and the target half.
 class Window {
  public:
   Window(Test& test, ncclComm_t comm, cudaStream_t stream, size_t count)
@@ -86,7 +86,7 @@ class Window {
   }
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
-  // All ranks are through with it.
+  // REQUIRES: no rank uses it any more.
   void Close() {
     test_.Barrier();
     NCCL_OK(test_, ncclCommWindowDeregister(comm_, handle_));
@@ -94,7 +94,7 @@ class Window {
   }
 
   ncclWindow_t handle() const { return handle_; }
-  // Element of the window where the half that is put into begins.
+  // Offset in the window, in elements, at which the target half begins.
   size_t into_at() const { return into.count(); }
 
  private:
@@ -114,7 +114,7 @@ class Window {
   IntBuffer into;
 };
 
-// What most tests begin with.
+// Common to most tests.
 struct Stage {
   explicit Stage(Test& t, size_t count = kCount)
       : comm(t.World()),
@@ -137,20 +137,20 @@ void PutToTheNext(Test& t, size_t count) {
   NCCL_OK(t,
           s.calls.Put(s.window.from.data(), count, s.next, s.window.handle(), s.window.into_at()));
   NCCL_OK(t, s.calls.Wait(s.previous));
-  s.window.into.Expect(s.previous, "what the previous rank put");
+  s.window.into.Expect(s.previous, "the data that the previous rank put");
   s.window.Close();
 }
 
 void ToTheNextRank(Test& t) { PutToTheNext(t, kCount); }
 
-// Larger than anything that a library keeps in between.
+// Larger than any buffer in a library.
 void LargerThanASlice(Test& t) { PutToTheNext(t, 6'000'001); }
 
 void ASignalAlone(Test& t) {
   Stage s(t);
   NCCL_OK(t, s.calls.Signal(s.next));
   NCCL_OK(t, s.calls.Wait(s.previous));
-  s.window.into.Expect(-1, "a window that nobody put into");
+  s.window.into.Expect(-1, "a window without puts");
   s.window.Close();
 }
 
@@ -158,11 +158,11 @@ void APutOfNothingSignals(Test& t) {
   Stage s(t);
   NCCL_OK(t, s.calls.Put(s.window.from.data(), 0, s.next, s.window.handle(), 0));
   NCCL_OK(t, s.calls.Wait(s.previous));
-  s.window.into.Expect(-1, "a window that nothing was put into");
+  s.window.into.Expect(-1, "a window without puts of data");
   s.window.Close();
 }
 
-// All that a rank puts is complete without a call of the other one.
+// A rank's puts complete without a call of the target rank.
 void TheSignalMayComeFirst(Test& t) {
   Stage s(t);
   NCCL_OK(t,
@@ -170,7 +170,7 @@ void TheSignalMayComeFirst(Test& t) {
   t.Wait(s.stream);
   t.Barrier();
   NCCL_OK(t, s.calls.Wait(s.previous));
-  s.window.into.Expect(s.previous, "what was put before the wait");
+  s.window.into.Expect(s.previous, "the data that was put before the wait");
   s.window.Close();
 }
 
@@ -178,13 +178,13 @@ void TheWaitMayComeFirst(Test& t) {
   Stage s(t);
   if (t.rank() == 1) {
     NCCL_OK(t, s.calls.Wait(0));
-    t.ExpectBusy(s.stream, "rank 0 has put nothing yet");
+    t.ExpectBusy(s.stream, "rank 0 has not called put yet");
   }
   t.Barrier();
   if (t.is_root()) {
     NCCL_OK(t, s.calls.Put(s.window.from.data(), kCount, 1, s.window.handle(), s.window.into_at()));
   }
-  if (t.rank() == 1) s.window.into.Expect(0, "what rank 0 put");
+  if (t.rank() == 1) s.window.into.Expect(0, "the data that rank 0 put");
   t.Wait(s.stream);
   s.window.Close();
 }
@@ -198,10 +198,10 @@ void ManySignals(Test& t) {
   NCCL_OK(t, s.calls.Wait(s.previous, kSignals - kFirst));
   t.Wait(s.stream);
   t.Barrier();
-  // They have been taken: there is none left.
+  // The waits have consumed all signals.
   if (t.is_root()) {
     NCCL_OK(t, s.calls.Wait(s.previous));
-    t.ExpectBusy(s.stream, "all signals have been waited for");
+    t.ExpectBusy(s.stream, "all signals are consumed");
   }
   t.Barrier();
   if (s.next == 0) NCCL_OK(t, s.calls.Signal(0));
@@ -228,7 +228,7 @@ void SeveralPeersInOneList(Test& t) {
   s.window.Close();
 }
 
-// When the last signal is there, so is the data of all puts before it.
+// When the last signal has arrived, so has the data of all earlier puts.
 void PutsOfAPairKeepTheirOrder(Test& t) {
   constexpr int kPuts = 40;
   Stage s(t);
@@ -242,7 +242,7 @@ void PutsOfAPairKeepTheirOrder(Test& t) {
   s.window.Close();
 }
 
-// The stream may change what it put from as soon as the put is through.
+// The stream may overwrite the source as soon as the put is done.
 void TheSourceIsFreeWhenThePutIs(Test& t) {
   constexpr size_t kLarge = 1'000'003;
   Stage s(t, kLarge);
@@ -250,7 +250,7 @@ void TheSourceIsFreeWhenThePutIs(Test& t) {
           s.calls.Put(s.window.from.data(), kLarge, s.next, s.window.handle(), s.window.into_at()));
   s.window.from.Fill(-7);
   NCCL_OK(t, s.calls.Wait(s.previous));
-  s.window.into.Expect(s.previous, "what lay there when the put was called");
+  s.window.into.Expect(s.previous, "the data at the time of the put");
   s.window.Close();
 }
 
@@ -266,8 +266,8 @@ void InAGroupWithOtherCalls(Test& t) {
           s.calls.Put(s.window.from.data(), kCount, s.next, s.window.handle(), s.window.into_at()));
   NCCL_OK(t, ncclRecv(ring.receive.data(), kCount, ncclInt32, s.previous, s.comm, s.stream));
   NCCL_OK(t, ncclGroupEnd());
-  s.window.into.Expect(s.previous, "what was put");
-  ring.receive.Expect(100 + s.previous, "what was sent");
+  s.window.into.Expect(s.previous, "the data that was put");
+  ring.receive.Expect(100 + s.previous, "the data that was sent");
   sum.receive.Expect(t.size(), "the sum");
   s.window.Close();
 }
@@ -280,8 +280,8 @@ void BetweenOtherCalls(Test& t) {
     NCCL_OK(t, s.calls.Put(s.window.from.data(), kCount, s.next, s.window.handle(),
                            s.window.into_at()));
     NCCL_OK(t, s.calls.Wait(s.previous));
-    s.window.into.Expect(10 * s.previous + i, "what was put");
-    // The next put waits until all ranks have looked.
+    s.window.into.Expect(10 * s.previous + i, "the data that was put");
+    // The next put waits until all ranks have checked the data.
     NCCL_OK(t, SumInto(sum, s.comm, s.stream));
     sum.receive.Expect(t.size(), "the sum");
   }
@@ -297,7 +297,7 @@ void TheSecondOfTwoWindows(Test& t) {
   Window second(t, s.comm, s.stream, kCount);
   NCCL_OK(t, s.calls.Put(second.from.data(), kCount, s.next, second.handle(), second.into_at()));
   NCCL_OK(t, s.calls.Wait(s.previous));
-  second.into.Expect(s.previous, "what was put into the second window");
+  second.into.Expect(s.previous, "the data that was put into the second window");
   s.window.into.Expect(-1, "the first window");
   s.window.Close();
   second.Close();
@@ -332,23 +332,23 @@ void BadArguments(Test& t) {
   NCCL_RETURNS(t, bad, s.calls.Wait(-1));
   NCCL_RETURNS(t, bad, s.calls.Wait({{1, 0, -1, 0}}));
   NCCL_RETURNS(t, bad, s.calls.Wait({{1, 0, 0, -1}}));
-  s.window.into.Expect(-1, "the window, which no bad call reached");
+  s.window.into.Expect(-1, "the window after rejected calls");
   Works(t, s.comm);
   s.window.Close();
 }
 
-// ---- Where NCCL says nothing, or less --------------------------------------------------------
+// ---- Cases that NCCL does not, or not fully, define --------------------------------------------
 
 void ToOneself(Test& t) {
   Stage s(t);
   NCCL_OK(t, s.calls.Put(s.window.from.data(), kCount, t.rank(), s.window.handle(),
                          s.window.into_at()));
   NCCL_OK(t, s.calls.Wait(t.rank()));
-  s.window.into.Expect(t.rank(), "what the rank put into its own window");
+  s.window.into.Expect(t.rank(), "the data that the rank put into its own window");
   s.window.Close();
 }
 
-// From memory that is no window, and that no daemon can map either.
+// From memory that is not in a window and that no daemon can map.
 void FromMemoryOfAPool(Test& t) {
   Stage s(t);
   void* memory = nullptr;
@@ -357,12 +357,12 @@ void FromMemoryOfAPool(Test& t) {
   from.Fill(70 + t.rank());
   NCCL_OK(t, s.calls.Put(from.data(), kCount, s.next, s.window.handle(), s.window.into_at()));
   NCCL_OK(t, s.calls.Wait(s.previous));
-  s.window.into.Expect(70 + s.previous, "what was put from the pool's memory");
+  s.window.into.Expect(70 + s.previous, "the data that was put from the pool's memory");
   CUDA_OK(t, cudaFreeAsync(memory, s.stream));
   s.window.Close();
 }
 
-// Signals of other indices and contexts are counted apart.
+// Signals of different indices and contexts are counted separately.
 void SignalsAreToldApart(Test& t) {
   Stage s(t);
   const auto signal = s.calls.signal();
@@ -373,7 +373,7 @@ void SignalsAreToldApart(Test& t) {
   t.Barrier();
   if (t.is_root()) {
     NCCL_OK(t, s.calls.Wait(s.previous));
-    t.ExpectBusy(s.stream, "no signal of index 0 has come");
+    t.ExpectBusy(s.stream, "no signal of index 0 has arrived");
   }
   t.Barrier();
   if (s.next == 0) NCCL_OK(t, s.calls.Signal(0));
@@ -394,7 +394,7 @@ void InAGraph(Test& t) {
   for (int i = 0; t.ok() && i < 5; ++i) {
     s.window.from.Fill(10 * t.rank() + i);
     CUDA_OK(t, cudaGraphLaunch(executable, s.stream));
-    s.window.into.Expect(10 * s.previous + i, "what the replay put");
+    s.window.into.Expect(10 * s.previous + i, "the data that the replay put");
     t.Barrier();
   }
   if (executable != nullptr) cudaGraphExecDestroy(executable);
@@ -402,7 +402,7 @@ void InAGraph(Test& t) {
   s.window.Close();
 }
 
-// A window that is gone is refused at the call.
+// A deregistered window is rejected in the call.
 void AWindowThatIsGone(Test& t) {
   Stage s(t);
   ncclWindow_t other = nullptr;

@@ -1,4 +1,4 @@
-// Reduction operators: the built-in ones at the edges of their types, and the user's own.
+// Reduction operators: the built-in ones at the limits of their types, and user operators.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -28,7 +28,7 @@ ncclRedOp_t HostScalar(Test& t, const ElementType& type, double value, ncclComm_
   ncclRedOp_t op = ncclSum;
   NCCL_OK(t,
           ncclRedOpCreatePreMulSum(&op, scalar.data(), type.nccl, ncclScalarHostImmediate, comm));
-  // The library has read it: what comes after does not matter.
+  // The library has read the scalar: later changes have no effect.
   std::fill(scalar.begin(), scalar.end(), std::byte{0x33});
   EXPECT_THAT(t, op >= ncclNumOps, "a new operator beyond the built-in ones");
   return op;
@@ -52,7 +52,7 @@ void PreMulSumWithHostScalar(Test& t, const ElementType& type) {
   NCCL_OK(t, ncclRedOpDestroy(op, world.comm));
 }
 
-// At an address that is aligned to nothing at all.
+// At an unaligned address.
 void PreMulSumWithDeviceScalar(Test& t, const ElementType& type) {
   const Group world{t.World(), t.rank(), t.size(), t.NewStream()};
   DeviceBuffer scalar = t.NewBuffer(kScalarBytes + 1);
@@ -66,7 +66,7 @@ void PreMulSumWithDeviceScalar(Test& t, const ElementType& type) {
   NCCL_OK(t, ncclRedOpDestroy(op, world.comm));
 }
 
-// When the call is made the scalar is not there yet: the stream brings it just before the work.
+// At the call the scalar is not set yet: the stream writes it just before the work.
 void ADeviceScalarIsReadWhileTheWorkRuns(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
@@ -86,7 +86,7 @@ void ADeviceScalarIsReadWhileTheWorkRuns(Test& t) {
                            stream));
   NCCL_OK(t, ncclRedOpDestroy(op, comm));
   gate->Open();
-  buffers.receive.Expect(3 * t.size(), "the sum with the scalar that the stream brought");
+  buffers.receive.Expect(3 * t.size(), "the sum with the scalar that the stream wrote");
 }
 
 void AnOperatorMayBeDestroyedBeforeGroupEnd(Test& t) {
@@ -99,11 +99,11 @@ void AnOperatorMayBeDestroyedBeforeGroupEnd(Test& t) {
   NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, op, comm,
                            stream));
   NCCL_OK(t, ncclRedOpDestroy(op, comm));
-  // The next one may get its number.
+  // The next operator may reuse its number.
   ncclRedOp_t other = HostScalar(t, TypeOf(ncclInt32), 7, comm);
   NCCL_OK(t, ncclGroupEnd());
   NCCL_OK(t, ncclRedOpDestroy(other, comm));
-  buffers.receive.Expect(5 * t.size(), "the sum of an operator that is gone");
+  buffers.receive.Expect(5 * t.size(), "the sum of a destroyed operator");
 }
 
 void AnOperatorBelongsToOneCommunicator(Test& t) {
@@ -156,7 +156,7 @@ void ManyOperatorsAtOnce(Test& t) {
   for (ncclRedOp_t op : ops) NCCL_OK(t, ncclRedOpDestroy(op, comm));
 }
 
-// An all-reduce of the same value from every rank but for what `value(rank)` says.
+// An all-reduce in which rank contributes `value(rank)`.
 template <typename T>
 T Reduced(Test& t, ncclDataType_t type, ncclRedOp_t op, const Group& group, T own) {
   constexpr size_t kFew = 33;
@@ -217,7 +217,7 @@ void InfinityAndNotANumberPassThroughSums(Test& t) {
   EXPECT_THAT(t, std::isnan(sum), "a sum with NaN to be NaN");
 }
 
-// Sum, then divide, towards zero; the sum wraps first.
+// Sum, then divide, toward zero; the sum wraps first.
 void IntegerAveragesSumThenDivide(Test& t) {
   const Group world{t.World(), t.rank(), t.size(), t.NewStream()};
   const int n = t.size();
@@ -230,7 +230,7 @@ void IntegerAveragesSumThenDivide(Test& t) {
                 Reduced<uint8_t>(t, ncclUint8, ncclAvg, world, 200), "the average of uint8 200");
 }
 
-// The average of three ranks, of whom one brings x: x · round(1/3), rounded to the type.
+// The average of three ranks, one of which contributes x: x · round(1/3), rounded to the type.
 void FloatAveragesMultiplyByTheRoundedShare(Test& t) {
   constexpr int kThree = 3;
   const ncclUniqueId id = t.SharedId();

@@ -14,29 +14,34 @@ ParsedOptions ParseOptions(int argc, char** argv) {
       {"auto", BeyondNccl::kAuto}, {"on", BeyondNccl::kOn}, {"off", BeyondNccl::kOff}};
 
   CLI::App app(
-      "Checks that a library does what NCCL promises. An ordinary NCCL program: run it on whatever "
-      "library shall be judged.\n"
+      "Checks that a library behaves as NCCL documents. An ordinary NCCL program: run it with the "
+      "library under test.\n"
       "One process per GPU (torchrun's RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), "
       "one "
       "process with all GPUs\n"
       "(without these variables), or both (-g). Exits with 0 only if nothing failed.",
       "conformance");
-  app.add_flag("--list", options.list, "print the names of the chosen tests and end");
-  app.add_option("--filter", options.filters, "only tests whose /group/name contains one of these");
-  app.add_option("--exclude", options.excluded, "no tests whose /group/name contains one of these");
-  app.add_flag("-v,--verbose", options.verbose, "a line for each test, not only for failed ones");
+  app.add_flag("--list", options.list, "print the names of the selected tests and exit");
+  app.add_option("--filter", options.filters,
+                 "run only tests whose /group/name contains one of these");
+  app.add_option("--exclude", options.excluded,
+                 "skip tests whose /group/name contains one of these");
+  app.add_flag("-v,--verbose", options.verbose,
+               "print a line for each test, not only for failed ones");
   app.add_option("-g,--gpus-per-process", options.gpus_per_process,
-                 "ranks in each process, a GPU for each")
+                 "number of ranks in each process, with one GPU each")
       ->check(CLI::Range(1, 64));
-  app.add_option("--limit", limit_s, "seconds that one test may take")->check(CLI::Range(1, 3600));
+  app.add_option("--limit", limit_s, "time limit of one test in seconds")
+      ->check(CLI::Range(1, 3600));
   app.add_option("--beyond-nccl", options.beyond_nccl,
-                 "also test what a managed service promises where NCCL leaves it undefined; auto: "
-                 "if the library is preloaded, as the real one never is")
+                 "also test what a managed service guarantees and NCCL leaves undefined; auto: "
+                 "only if the library is preloaded, which the real one never is")
       ->transform(CLI::CheckedTransformer(beyond));
-  auto* random = app.add_flag("--random", options.random,
-                              "random programs, checked against a sequential model, instead");
+  auto* random =
+      app.add_flag("--random", options.random,
+                   "run random programs instead, and compare them with a sequential model");
   app.add_option("--seed", options.seed, "the first seed")->needs(random)->capture_default_str();
-  app.add_option("--seeds", options.seeds, "how many seeds, one program each")
+  app.add_option("--seeds", options.seeds, "number of seeds, with one program each")
       ->needs(random)
       ->check(CLI::Range(1, 10'000'000))
       ->capture_default_str();

@@ -10,11 +10,11 @@
 
 namespace conformance {
 
-// Whether to run the tests of what a managed service promises where NCCL leaves it undefined.
+// Whether to run the tests of what a managed service guarantees and NCCL leaves undefined.
 enum class BeyondNccl { kAuto, kOn, kOff };
 
 struct Options {
-  std::vector<std::string> filters;  // parts of names; none: all
+  std::vector<std::string> filters;  // parts of names; empty: all
   std::vector<std::string> excluded;
   int gpus_per_process = 0;  // 0: one under a launcher, else all
   bool list = false;
@@ -28,13 +28,13 @@ struct Options {
 
 struct ParsedOptions {
   Options options;
-  std::optional<int> exit_status;  // the program ends here
+  std::optional<int> exit_status;  // set if the program must exit
 };
 
 ParsedOptions ParseOptions(int argc, char** argv);
 
-// Whether the filters choose the test "group/name". A slash at the beginning of a filter pins it to
-// the beginning of the group.
+// Whether the filters select the test "group/name". A leading slash anchors a filter at the
+// beginning of the group.
 bool IsChosen(const Options& options, const std::string& name);
 
 }  // namespace conformance

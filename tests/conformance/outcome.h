@@ -1,4 +1,4 @@
-// How a test ended, for one rank and for all of them.
+// The result of a test, for one rank and for all of them.
 #ifndef TESTS_CONFORMANCE_OUTCOME_H_
 #define TESTS_CONFORMANCE_OUTCOME_H_
 
@@ -9,7 +9,7 @@ namespace conformance {
 
 enum class Outcome : uint32_t {
   kPassed,
-  kIdle,     // this rank has no part in the test
+  kIdle,     // this rank does not take part in the test
   kSkipped,  // with a reason
   kGaveUp,   // because another rank had failed
   kFailed,

@@ -1,4 +1,4 @@
-// Sends and receives: matched first-in first-out per pair, all of a group at the same time.
+// Sends and receives: matched first in, first out per pair; all of a group run concurrently.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -19,7 +19,7 @@ struct Neighbours {
   int previous;
 };
 
-// Rank 0 sends, the last rank receives; nobody else takes part.
+// Rank 0 sends, the last rank receives; the others do not take part.
 void OnePair(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
@@ -31,7 +31,7 @@ void OnePair(Test& t) {
     t.Wait(stream);
   } else if (t.rank() == last) {
     NCCL_OK(t, ncclRecv(buffer.data(), kCount, ncclInt32, 0, comm, stream));
-    buffer.Expect(42, "what rank 0 sent");
+    buffer.Expect(42, "the data that rank 0 sent");
   }
 }
 
@@ -50,7 +50,7 @@ void PingPong(Test& t) {
       NCCL_OK(t, ncclSend(buffer.data(), kCount, ncclInt32, 0, comm, stream));
     }
   }
-  if (t.is_root() || t.rank() == last) buffer.Expect(7, "what went to and fro");
+  if (t.is_root() || t.rank() == last) buffer.Expect(7, "the data that was sent back");
 }
 
 void RingInAGroup(Test& t, size_t count) {
@@ -64,14 +64,14 @@ void RingInAGroup(Test& t, size_t count) {
   NCCL_OK(t, ncclSend(buffers.send.data(), count, ncclInt32, at.next, comm, stream));
   NCCL_OK(t, ncclRecv(buffers.receive.data(), count, ncclInt32, at.previous, comm, stream));
   NCCL_OK(t, ncclGroupEnd());
-  buffers.receive.Expect(at.previous, "what the previous rank sent");
+  buffers.receive.Expect(at.previous, "the data that the previous rank sent");
 }
 
 void ARing(Test& t) {
   for (size_t count : {size_t{1}, size_t{7}, kCount}) RingInAGroup(t, count);
 }
 
-// Larger than anything that a library keeps in between.
+// Larger than any buffer in a library.
 void ALargeRing(Test& t) { RingInAGroup(t, 6'000'001); }
 
 void FirstInFirstOutPerPair(Test& t) {
@@ -81,7 +81,7 @@ void FirstInFirstOutPerPair(Test& t) {
   const Neighbours at(t);
   std::vector<IntBuffers> all;
   for (int i = 0; i < kMessages; ++i) {
-    // Sizes differ: a message in a wrong place shows.
+    // Sizes differ, so that a misplaced message is detected.
     all.emplace_back(t, 10 + i, stream).send.Fill(100 * t.rank() + i);
   }
   NCCL_OK(t, ncclGroupStart());
@@ -94,11 +94,11 @@ void FirstInFirstOutPerPair(Test& t) {
   }
   NCCL_OK(t, ncclGroupEnd());
   for (int i = 0; i < kMessages; ++i) {
-    all[i].receive.Expect(100 * at.previous + i, "the message in its place");
+    all[i].receive.Expect(100 * at.previous + i, "the message at its position");
   }
 }
 
-// Not in a group: one after the other, in the stream's order.
+// Not in a group: one after the other, in stream order.
 void FirstInFirstOutOverSeveralCalls(Test& t) {
   constexpr int kMessages = 20;
   ncclComm_t comm = t.World();
@@ -113,12 +113,12 @@ void FirstInFirstOutOverSeveralCalls(Test& t) {
     }
   }
   for (int i = 0; t.rank() == 1 && i < kMessages; ++i) {
-    all[i].receive.Expect(i, "the message in its place");
+    all[i].receive.Expect(i, "the message at its position");
   }
   t.Wait(stream);
 }
 
-// What a program does that has no all-to-all: every pair at once, each with a size of its own.
+// The pattern of a program without all-to-all: every pair at once, each with its own size.
 void EveryPairAtOnce(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
@@ -130,7 +130,7 @@ void EveryPairAtOnce(Test& t) {
     receives.emplace_back(t, count(peer, t.rank()), stream).Fill(-1);
   }
   NCCL_OK(t, ncclGroupStart());
-  // Ranks name their peers in different orders.
+  // Ranks list their peers in different orders.
   for (int i = 0; i < t.size(); ++i) {
     const int to = (t.rank() + i) % t.size();
     NCCL_OK(t, ncclRecv(receives[i].data(), receives[i].count(), ncclInt32, i, comm, stream));
@@ -138,7 +138,7 @@ void EveryPairAtOnce(Test& t) {
   }
   NCCL_OK(t, ncclGroupEnd());
   for (int peer = 0; peer < t.size(); ++peer) {
-    receives[peer].Expect(1000 * peer + t.rank(), "what a peer sent");
+    receives[peer].Expect(1000 * peer + t.rank(), "the data that a peer sent");
   }
 }
 
@@ -151,7 +151,7 @@ void ToOneselfInAGroup(Test& t) {
   NCCL_OK(t, ncclSend(buffers.send.data(), kCount, ncclInt32, t.rank(), comm, stream));
   NCCL_OK(t, ncclRecv(buffers.receive.data(), kCount, ncclInt32, t.rank(), comm, stream));
   NCCL_OK(t, ncclGroupEnd());
-  buffers.receive.Expect(t.rank(), "what the rank sent to itself");
+  buffers.receive.Expect(t.rank(), "the data that the rank sent to itself");
 }
 
 void ToOneselfWithoutAReceiveIsInvalidUsage(Test& t) {
@@ -170,7 +170,7 @@ void ThroughAllTypes(Test& t) {
   cudaStream_t stream = t.NewStream();
   const Neighbours at(t);
   for (const ElementType& type : ElementTypes()) {
-    // At an odd element, so that nothing is aligned to more than it.
+    // At an odd element, so that the data is aligned only to its type.
     const size_t bytes = kCount * type.bytes;
     DeviceBuffer send = t.NewBuffer(bytes + type.bytes);
     DeviceBuffer receive = t.NewBuffer(bytes + type.bytes);
@@ -185,11 +185,11 @@ void ThroughAllTypes(Test& t) {
     CUDA_OK(t, cudaMemcpy(data.data(), receive.data + type.bytes, bytes, cudaMemcpyDeviceToHost));
     const auto sent = static_cast<std::byte>(17 * at.previous + type.nccl);
     EXPECT_THAT(t, std::all_of(data.begin(), data.end(), [&](std::byte b) { return b == sent; }),
-                "what the previous rank sent as " + std::string(type.name));
+                "the data that the previous rank sent as " + std::string(type.name));
   }
 }
 
-// Pairs that do not know of each other do not wait for each other.
+// Independent pairs do not wait for each other.
 void PairsDoNotWaitForUninvolvedRanks(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
@@ -200,7 +200,7 @@ void PairsDoNotWaitForUninvolvedRanks(Test& t) {
     t.Wait(stream);
   } else if (t.rank() == 2) {
     NCCL_OK(t, ncclRecv(buffer.data(), kCount, ncclInt32, 1, comm, stream));
-    buffer.Expect(9, "what rank 1 sent");
+    buffer.Expect(9, "the data that rank 1 sent");
   }
   t.Barrier();
   Works(t, comm);
@@ -218,11 +218,11 @@ void TheReceiveMayComeFirst(Test& t) {
   }
   t.Barrier();
   if (t.is_root()) NCCL_OK(t, ncclSend(buffer.data(), kCount, ncclInt32, 1, comm, stream));
-  if (t.rank() == 1) buffer.Expect(3, "what rank 0 sent");
+  if (t.rank() == 1) buffer.Expect(3, "the data that rank 0 sent");
   t.Wait(stream);
 }
 
-// A pipeline of stages, as training does it: receive, work, send on.
+// A pipeline of stages, as in training: receive, work, send on.
 void APipelineOfStages(Test& t) {
   constexpr int kMicrobatches = 16;
   ncclComm_t comm = t.World();
@@ -259,7 +259,7 @@ void SeveralStreamsInOneGroup(Test& t) {
   NCCL_OK(t, ncclSend(send.data(), kCount, ncclInt32, at.next, comm, sending));
   NCCL_OK(t, ncclRecv(receive.data(), kCount, ncclInt32, at.previous, comm, receiving));
   NCCL_OK(t, ncclGroupEnd());
-  receive.Expect(at.previous, "what the previous rank sent");
+  receive.Expect(at.previous, "the data that the previous rank sent");
   t.Wait(sending);
 }
 

@@ -14,7 +14,7 @@ constexpr int64_t kLargestFilled = 3;  // in magnitude, of floating types
 
 bool IsFloat(const ElementType& type) { return type.kind == NumberKind::kFloat; }
 
-// As the type keeps it.
+// Converts to the stored value of the type.
 int64_t Wrap(const ElementType& type, uint64_t value) {
   if (IsFloat(type) || type.bytes == sizeof(int64_t)) return static_cast<int64_t>(value);
   const int unused = 64 - 8 * static_cast<int>(type.bytes);
@@ -48,7 +48,7 @@ int64_t Divide(const ElementType& type, int64_t sum, int ranks) {
   return sum / ranks;
 }
 
-// Where a member's input and output begin.
+// The offsets of a member's input and output.
 struct Places {
   size_t send, receive;
 };
@@ -63,7 +63,7 @@ Places PlacesOf(const RandomOperation& operation, int rank, int n) {
 
 const std::vector<RandomBuffer>& RandomBuffers() {
   constexpr size_t kElements = 6000;
-  // Pairs, so that each has one to go with.
+  // Pairs of the same type, so that each buffer has a counterpart.
   static const std::vector<RandomBuffer> buffers = [] {
     std::vector<RandomBuffer> all;
     for (ncclDataType_t type : {ncclInt8, ncclUint8, ncclInt32, ncclUint32, ncclInt64, ncclUint64,
@@ -159,7 +159,7 @@ bool RandomModel::IsExact(const RandomOperation& operation, const RandomCommunic
   if (!call.reduces() || !IsFloat(*call.type) || call.op == ncclMax || call.op == ncclMin) {
     return true;
   }
-  if (call.op == ncclAvg) return false;  // fractions are for other tests
+  if (call.op == ncclAvg) return false;  // other tests cover fractions
   const int n = static_cast<int>(comm.members.size());
   std::vector<double> bound;
   for (int rank = 0; rank < n; ++rank) {

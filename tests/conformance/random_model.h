@@ -1,7 +1,7 @@
-// What the buffers of all ranks hold after each step of a random program: a sequential model.
+// The contents of all ranks' buffers after each step of a random program: a sequential model.
 //
-// Floating types hold small integers only, so one kind of number does for all types: an integer of
-// 64 bits, wrapped as its type wraps.
+// Floating types hold only small integers, so one representation serves all types: an integer of 64
+// bits that wraps as its type does.
 #ifndef TESTS_CONFORMANCE_RANDOM_MODEL_H_
 #define TESTS_CONFORMANCE_RANDOM_MODEL_H_
 
@@ -23,10 +23,10 @@ struct RandomBuffer {
 };
 const std::vector<RandomBuffer>& RandomBuffers();
 
-// What a fill with `salt` writes into rank's buffer at `index`.
+// The value that a fill with `salt` writes into rank's buffer at `index`.
 int64_t FilledValue(const ElementType& type, uint64_t salt, int rank, size_t index);
 
-// Bits of the type, and back.
+// Encodes the value in the type.
 void EncodeInteger(const ElementType& type, int64_t value, std::byte* out);
 
 class RandomModel {
@@ -35,7 +35,7 @@ class RandomModel {
 
   void Fill(int buffer, uint64_t salt);
   void Apply(const RandomOperation& operation, const RandomCommunicator& comm);
-  // Whether every partial result of a reduction, in whatever order, is a value of its type.
+  // Whether every partial result of a reduction, in any order, is representable in its type.
   bool IsExact(const RandomOperation& operation, const RandomCommunicator& comm) const;
 
   const std::vector<std::vector<int64_t>>& BuffersOf(int rank) const { return memory_[rank]; }

@@ -72,7 +72,7 @@ class Draw {
     program_.steps.push_back(step);
   }
 
-  // Some of the ranks, in any order.
+  // Selects some of the ranks, in any order.
   void AddInit() {
     std::vector<int> members = program_.comms[0].members;
     Shuffle(&members);
@@ -85,7 +85,8 @@ class Draw {
     program_.steps.push_back(step);
   }
 
-  // Into several, of which only the first can be drawn later; a color may be of nobody.
+  // Splits into several communicators, of which only the first can be drawn later; a color may be
+  // unused.
   void AddSplit() {
     Step step;
     step.kind = Step::Kind::kSplit;
@@ -135,14 +136,14 @@ class Draw {
       model_.Apply(operation, comm);
       step.operations.push_back(std::move(operation));
     }
-    // Sends and receives of one call need a group; one collective may do without.
+    // Several sends and receives need a group; a single collective may be outside one.
     step.in_group =
         step.operations.size() > 1 || step.operations.front().point_to_point || dice_.OneIn(3);
     step.shuffle = dice_.Next();
     program_.steps.push_back(std::move(step));
   }
 
-  // A pair of buffers of one type, one of them or both.
+  // Draws buffers of one type: one buffer or a pair.
   void DrawBuffers(bool in_place, RandomOperation* operation) {
     const int pair = dice_.Below(static_cast<int>(RandomBuffers().size()) / 2);
     const int first = dice_.Below(2);
@@ -176,8 +177,8 @@ class Draw {
     return operation;
   }
 
-  // Messages between any two members, several of a pair in their order, to oneself too. What one
-  // sends does not overlap what one receives: that is another buffer.
+  // Messages between any two members, including self-sends. Several messages of a pair keep their
+  // order. Sends and receives use different buffers.
   RandomOperation DrawMessages() {
     RandomOperation operation;
     operation.comm = alive_[dice_.Below(static_cast<int>(alive_.size()))];
@@ -191,7 +192,7 @@ class Draw {
       Message message{dice_.Below(n), dice_.Below(n), 0, 0, 0};
       message.count = dice_.OneIn(8) ? 0 : dice_.Below(room);
       message.send_at = dice_.Below(capacity - room + 1);
-      // A place of its own, for any receiver.
+      // A separate position for any receiver.
       message.receive_at = static_cast<size_t>(i) * room;
       operation.messages.push_back(message);
     }

@@ -1,9 +1,9 @@
-// Random programs: what all ranks of a job do, one step after the other, drawn from a seed.
+// Random programs: the steps of all ranks of a job, drawn from a seed.
 //
-// A program is the same in every process that draws it for the same seed and number of ranks. It
-// cannot deadlock on a library that is right: all ranks follow one order of steps. Nor can it race:
-// within a step nobody uses a buffer twice, and between steps a buffer's users are put into order
-// by their stream, their communicator or an event.
+// Every process that draws a program for the same seed and number of ranks gets the same one. A
+// program cannot deadlock on a correct library: all ranks follow one order of steps. It has no
+// races: a step uses a buffer at most once, and uses in different steps are ordered by their
+// stream, their communicator or an event.
 #ifndef TESTS_CONFORMANCE_RANDOM_PROGRAM_H_
 #define TESTS_CONFORMANCE_RANDOM_PROGRAM_H_
 
@@ -17,7 +17,7 @@
 
 namespace conformance {
 
-// Numbers from a seed, the same everywhere.
+// Random numbers from a seed, the same on every machine.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : state_(seed) {}
@@ -40,10 +40,10 @@ struct RandomOperation {
   int comm = 0;
   bool point_to_point = false;
   Call call;
-  int scalar = 0;  // not 0: of a user operator that multiplies by it
+  int scalar = 0;  // if not 0: factor of a user operator
   std::vector<Message> messages;
   int send_buffer = 0;
-  int receive_buffer = 0;  // the same where it is in place
+  int receive_buffer = 0;  // equals send_buffer in place
   size_t send_at = 0;      // elements
   size_t receive_at = 0;
   std::vector<int> streams;  // of each member
@@ -54,19 +54,21 @@ struct RandomOperation {
 struct Step {
   enum class Kind { kInit, kSplit, kOperations, kFill, kCheck, kDestroy };
   Kind kind = Kind::kCheck;
-  int comm = 0;  // that is made or destroyed
-  // Of kInit: members, in the order of ranks. Of kSplit: color and key of each of the parent's.
+  int comm = 0;  // created or destroyed by the step
+  // For kInit: members, in the order of ranks. For kSplit: color and key of each rank of the
+  // parent.
   int parent = 0;
   std::vector<int> colors;
   std::vector<int> keys;
   std::vector<RandomOperation> operations;
   bool in_group = false;
-  uint64_t shuffle = 0;  // in which order each rank posts operations of different communicators
-  // Of kFill.
+  uint64_t shuffle =
+      0;  // seed of each rank's posting order for operations of different communicators
+  // For kFill.
   int buffer = 0;
   uint64_t salt = 0;
   int stream = 0;
-  // Of kCheck: what this rank's buffers must hold.
+  // For kCheck: the expected contents of this rank's buffers.
   std::vector<std::vector<int64_t>> expected;
 
   std::string ToText() const;
@@ -74,7 +76,7 @@ struct Step {
 
 struct RandomCommunicator {
   std::vector<int> members;          // ranks of the world
-  int RankOf(int world_rank) const;  // -1: no member
+  int RankOf(int world_rank) const;  // -1: not a member
 };
 
 struct RandomProgram {
@@ -86,7 +88,7 @@ struct RandomProgram {
   std::string ToText() const;
 };
 
-// `rank`: whose expectations the program carries.
+// `rank`: the rank whose expected contents the program contains.
 RandomProgram DrawProgram(uint64_t seed, int ranks, int rank);
 
 }  // namespace conformance

@@ -1,4 +1,4 @@
-// Runs random programs on the library and compares with the model.
+// Runs random programs on the library and compares the results with the model.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -45,8 +45,8 @@ class Run {
  private:
   struct Buffer {
     DeviceBuffer device;
-    std::byte* host;  // what a fill copies from
-    // Who used it last: whoever comes next is put behind.
+    std::byte* host;  // source of fills
+    // The last use; the next use is ordered after it.
     int stream;
     int comm;  // -1: none
   };
@@ -99,7 +99,7 @@ class Run {
     comms_[step.comm] = nullptr;
   }
 
-  // Puts the next use of a buffer, on this stream and communicator, behind the last one.
+  // Orders the next use of a buffer, on this stream and communicator, after the last one.
   void Order(Buffer* buffer, int stream, int comm) {
     const bool ordered =
         buffer->stream < 0 || buffer->stream == stream || (comm >= 0 && buffer->comm == comm);
@@ -114,7 +114,7 @@ class Run {
   void Fill(const Step& step) {
     Buffer& buffer = buffers_[step.buffer];
     const RandomBuffer& shape = RandomBuffers()[step.buffer];
-    // The host's memory is in use until the copy before has been made.
+    // The host memory is in use until the previous copy is done.
     if (buffer.stream >= 0) test_.Wait(streams_[buffer.stream]);
     if (!test_.ok()) return;
     for (size_t i = 0; i < shape.elements; ++i) {
@@ -126,7 +126,7 @@ class Run {
                                    cudaMemcpyHostToDevice, streams_[step.stream]));
   }
 
-  // Operations of one communicator keep their order; those of different ones come as they like.
+  // Operations of one communicator keep their order; the order across communicators is random.
   std::vector<const RandomOperation*> OwnOrder(const Step& step) const {
     std::map<int, std::vector<const RandomOperation*>> by_comm;
     for (const RandomOperation& operation : step.operations) {
@@ -145,8 +145,8 @@ class Run {
     return order;
   }
 
-  // Whether this rank hands anything over. Where it does not (no message is to or from it, a
-  // collective of nothing), the operation orders nothing here.
+  // Whether this rank transfers data. If not (no message from or to it, an empty collective), the
+  // operation orders nothing on this rank.
   bool TakesPart(const RandomOperation& operation) const {
     if (!operation.point_to_point) return operation.call.count > 0;
     const int rank = RankIn(operation.comm);
@@ -232,7 +232,7 @@ class Run {
                               cudaMemcpyDeviceToHost));
     std::vector<std::byte> right(unit);
     for (size_t i = 0; test_.ok() && i < shape.elements; ++i) {
-      // By value: a floating zero may have either sign.
+      // Compares values: a floating zero may have either sign.
       EncodeInteger(*shape.type, step.expected[which][i], right.data());
       if (std::equal(right.begin(), right.end(), now.begin() + i * unit)) continue;
       const double actual = collective_perf::Decode(*shape.type, now.data() + i * unit);

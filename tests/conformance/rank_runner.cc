@@ -8,7 +8,7 @@
 namespace conformance {
 namespace {
 
-// After the deadline, in which every bounded wait has ended by itself.
+// After the deadline, when every bounded wait has ended.
 constexpr auto kGrace = std::chrono::seconds(3);
 
 }  // namespace
@@ -20,7 +20,7 @@ void RankRunner::Run(const JobPlace& place) {
   std::string trouble;
   const std::string own(reinterpret_cast<const char*>(&self_), sizeof(self_));
   auto parts = link.Exchange(own, self_.size, Clock::now() + limit_, &trouble);
-  if (!parts) return;  // the coordinator tells what is wrong
+  if (!parts) return;  // the coordinator reports the reason
   for (const std::string& part : *parts) {
     std::memcpy(&everybody_.emplace_back(), part.data(), sizeof(Self));
   }
@@ -53,14 +53,14 @@ void RankRunner::RunOne(const TestCase& test, ControlLink* link) {
   late_at_ = 0;
   Outcome of_all = Outcome::kFailed;
   const bool goes_on = link->Finish(outcome, text, &of_all);
-  // Whatever the test did to the world: the next one shall have a whole one.
+  // The test may have damaged the world communicator; the next test gets a new one.
   if (!goes_on || of_all == Outcome::kFailed) comms_.AbortAll(/*with_world=*/true);
 }
 
 std::string RankRunner::SkipReason(const TestCase& test,
                                    const std::vector<Self>& participants) const {
   if (test.beyond_nccl && !self_.beyond_nccl) {
-    return "NCCL leaves it undefined (--beyond-nccl on runs it)";
+    return "NCCL leaves it undefined; run it with --beyond-nccl on";
   }
   if (static_cast<int>(participants.size()) < test.min_ranks) {
     return "needs " + std::to_string(test.min_ranks) + " ranks";

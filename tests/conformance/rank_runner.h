@@ -1,4 +1,4 @@
-// Runs the table of tests on one rank, in step with the others.
+// Runs the table of tests on one rank, synchronized with the others.
 #ifndef TESTS_CONFORMANCE_RANK_RUNNER_H_
 #define TESTS_CONFORMANCE_RANK_RUNNER_H_
 
@@ -20,15 +20,15 @@ class RankRunner {
   // THREAD: the rank's own. Returns when all ranks have run all tests, or the run has ended.
   void Run(const JobPlace& place);
 
-  // Aborts the communicators of a test that has run for longer than its limit and the grace: that
-  // ends most calls that would not come back. THREAD: the watchdog's.
+  // Aborts the communicators of a test that exceeds its limit and the grace period, which ends most
+  // blocked calls. THREAD: the watchdog's.
   void AbortIfLate();
 
  private:
   using Clock = std::chrono::steady_clock;
 
   void RunOne(const TestCase& test, ControlLink* link);
-  // Why the test is not for this run; the same on every rank.
+  // Returns why this run cannot include the test; the same on every rank.
   std::string SkipReason(const TestCase& test, const std::vector<Self>& participants) const;
   std::vector<Self> Participants(Who who) const;
 
@@ -37,7 +37,7 @@ class RankRunner {
   const std::chrono::seconds limit_;
   std::vector<Self> everybody_;
   Communicators comms_;
-  // When the watchdog steps in, in the clock's ticks; 0 between tests.
+  // When the watchdog aborts, in the clock's ticks; 0 between tests.
   std::atomic<int64_t> late_at_{0};
 };
 

@@ -7,12 +7,12 @@
 namespace conformance {
 namespace {
 
-// Of the factors of a product, this many ranks bring a two and one more a three; the others ±1.
-// 2 * 2 * 2 * 3 has an exact value in every type, and so have its parts.
+// Of the factors of a product, this many ranks contribute a 2 and one more a 3; the others ±1. 2 *
+// 2 * 2 * 3 and its parts have exact values in every type.
 constexpr int kTwos = 3;
-// Values that are only moved or compared may be this large.
+// Limit of values that are only moved or compared.
 constexpr double kLargestMoved = 120;
-// Large enough to show what is lost, small enough for averages to stay exact.
+// Large enough to detect lost precision, small enough for exact averages.
 constexpr double kLargestSum = 1e6;
 
 bool IsFloat(const Call& call) { return call.type->kind == NumberKind::kFloat; }
@@ -42,7 +42,7 @@ Source Trace(const Call& call, int rank, size_t index) {
 }
 
 uint64_t Scramble(uint64_t value) {
-  // The finaliser of splitmix64.
+  // The finalizer of splitmix64.
   value += 0x9e3779b97f4a7c15u;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
   value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
@@ -61,7 +61,7 @@ double Inputs::At(int rank, size_t index) const {
   return negative && magnitude > 0 ? -magnitude : magnitude;
 }
 
-// So that the magnitudes of all ranks' terms together do not exceed what the type holds exactly.
+// Keeps the sum of all ranks' magnitudes within what the type represents exactly.
 double Inputs::SumTerm(int rank, uint64_t index, uint64_t dice) const {
   const double factor = IsUserOperator(call_.op) ? UserFactor(1) : 1;
   const double limit = std::min(call_.type->exact_limit, kLargestSum) / factor;
@@ -70,7 +70,7 @@ double Inputs::SumTerm(int rank, uint64_t index, uint64_t dice) const {
   if (share > 0) {
     magnitude = static_cast<double>(dice % (share + 1));
   } else if ((index + rank) % ranks_ < static_cast<uint64_t>(limit)) {
-    magnitude = 1;  // more ranks than units: only some bring one
+    magnitude = 1;  // more ranks than units: only some contribute one
   }
   const bool negative = call_.type->kind != NumberKind::kUnsigned && (dice >> 40) % 4 == 1;
   return negative && magnitude > 0 ? -magnitude : magnitude;
@@ -89,7 +89,7 @@ double RoundTo(const ElementType& type, double value) {
   if (value == 0 || type.kind != NumberKind::kFloat) return value;
   const int lowest = 2 - (1 << (type.exponent_bits - 1));
   const int exponent = std::max(std::ilogb(value), lowest);
-  // nearbyint rounds ties to even, as the machine's arithmetic does.
+  // nearbyint rounds ties to even, as the processor's arithmetic does.
   return std::ldexp(std::nearbyint(std::ldexp(value, type.mantissa_bits - exponent)),
                     exponent - type.mantissa_bits);
 }

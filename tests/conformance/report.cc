@@ -12,7 +12,7 @@ struct Row {
   int failed = 0;
   int skipped = 0;
   int not_run = 0;
-  std::map<std::string, int> reasons;  // of what was skipped
+  std::map<std::string, int> reasons;  // of skipped tests
 };
 
 const char* Label(Outcome outcome) {

@@ -1,4 +1,4 @@
-// What the user reads: a line for each failure, and a table by group at the end.
+// The output for the user: a line for each failure, and a table by group at the end.
 //
 // THREAD: any, one at a time.
 #ifndef TESTS_CONFORMANCE_REPORT_H_
@@ -18,7 +18,7 @@ class Report {
   Report(const TestTable& tests, bool verbose) : tests_(tests), verbose_(verbose) {}
 
   void Record(size_t test, const Verdict& verdict);
-  // The table. Tests without a verdict were not run.
+  // Prints the table. Tests without a verdict were not run.
   void PrintTable() const;
   // Whether every test has a verdict and none failed.
   bool all_well() const;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kPageBytes = 4096;
 constexpr auto kGatePause = std::chrono::microseconds(200);
-// A gate that nobody opens must not hold up the device for ever.
+// A gate that is never opened must not block the device forever.
 constexpr auto kGateLimit = std::chrono::seconds(100);
 
 constexpr auto kDrainLimit = std::chrono::seconds(2);
@@ -91,8 +91,8 @@ void Resources::OpenGates() {
 
 void Resources::FreeAll() {
   cudaSetDevice(device_);
-  // What was enqueued may still read and write what is freed here. A test that failed has ended its
-  // communicators before; should a stream hang all the same, freeing cannot make it worse.
+  // Enqueued work may still use the memory. A failed test has ended its communicators before. If a
+  // stream is blocked nevertheless, freeing its memory does no additional harm.
   const auto deadline = std::chrono::steady_clock::now() + kDrainLimit;
   for (cudaStream_t stream : streams_) {
     while (cudaStreamQuery(stream) == cudaErrorNotReady &&
@@ -106,7 +106,7 @@ void Resources::FreeAll() {
     cudaHostUnregister(memory);
     std::free(memory);
   }
-  cudaGetLastError();  // of what was not registered
+  cudaGetLastError();  // clears the error for memory that was not registered
 }
 
 }  // namespace conformance

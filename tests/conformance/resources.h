@@ -1,4 +1,4 @@
-// What a test makes and the suite cleans up: communicators, streams, memory, gates.
+// Resources of a test, which the suite releases: communicators, streams, memory, gates.
 #ifndef TESTS_CONFORMANCE_RESOURCES_H_
 #define TESTS_CONFORMANCE_RESOURCES_H_
 
@@ -13,18 +13,18 @@
 
 namespace conformance {
 
-// The communicators that one rank has at the moment.
+// The current communicators of one rank.
 //
-// THREAD: any. The watchdog aborts them when the rank does not come back from a call.
+// THREAD: any. The watchdog aborts them if the rank is blocked in a call.
 class Communicators {
  public:
   ncclComm_t world();
   void SetWorld(ncclComm_t comm);
-  // Beside the world.
+  // Adds a communicator besides the world.
   void Add(ncclComm_t comm);
-  // No longer ours to abort.
+  // Removes a communicator that is not to be aborted.
   void LetGo(ncclComm_t comm);
-  // Aborts those of the test; the world, too, if it may have been hurt.
+  // Aborts the communicators of the test, and the world if it may be damaged.
   void AbortAll(bool with_world);
 
  private:
@@ -33,7 +33,7 @@ class Communicators {
   std::vector<ncclComm_t> others_;
 };
 
-// Memory of one device. Freed with the test.
+// Memory of one device. Freed at the end of the test.
 struct DeviceBuffer {
   std::byte* data = nullptr;
   size_t bytes = 0;
@@ -44,9 +44,9 @@ struct DeviceBuffer {
   }
 };
 
-// Holds back a stream until it is opened, with a host function that waits.
+// Blocks a stream, by a host function that waits, until it is opened.
 //
-// LIFETIME: shared with the function, which may run later than the test.
+// LIFETIME: shared with the function, which may outlive the test.
 class Gate {
  public:
   void Open() { state_->open.store(true, std::memory_order_release); }
@@ -68,16 +68,16 @@ class Resources {
   Resources(const Resources&) = delete;
   Resources& operator=(const Resources&) = delete;
 
-  // Null when CUDA refuses.
+  // Null if CUDA refuses.
   cudaStream_t NewStream(unsigned flags);
   DeviceBuffer NewBuffer(size_t bytes);
-  // Ordinary memory of the host, which stays until the device is through with it, also when the
-  // test ends early. Page-aligned; unregistered at the end where it was registered.
+  // Ordinary host memory. It stays until the device no longer uses it, also if the test ends early.
+  // Page-aligned; unregistered at the end if it was registered.
   std::byte* NewHostMemory(size_t bytes);
   Gate* NewGate() { return gates_.emplace_back(std::make_unique<Gate>()).get(); }
 
   void OpenGates();
-  // REQUIRES: nothing waits for ever on the streams: freeing memory waits for the device.
+  // REQUIRES: no stream is blocked forever: freeing memory waits for the device.
   void FreeAll();
 
  private:

@@ -1,4 +1,4 @@
-// Communicators made from communicators: split and shrink.
+// Communicators derived from others: split and shrink.
 #include <string>
 #include <vector>
 
@@ -50,13 +50,13 @@ void EachRankAlone(Test& t) {
 void KeysOrderTheRanks(Test& t) {
   ncclComm_t child = Split(t, t.World(), 0, -t.rank());
   ExpectPlace(t, child, t.size() - 1 - t.rank(), t.size());
-  // An order is more than a number: what rank 0 of the child sends is what the last of us has.
+  // Checks the order itself: the last listed rank receives what rank 0 of the child sends.
   cudaStream_t stream = t.NewStream();
   IntBuffers buffers(t, kCount, stream);
   buffers.send.Fill(t.rank());
   NCCL_OK(t, ncclBroadcast(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, 0, child,
                            stream));
-  buffers.receive.Expect(t.size() - 1, "what the child's rank 0 sent");
+  buffers.receive.Expect(t.size() - 1, "the data that the child's rank 0 sent");
   t.Destroy(child);
 }
 
@@ -120,7 +120,7 @@ void ParentAndChildWorkAtTheSameTime(Test& t) {
   t.Destroy(child);
 }
 
-// blocking = 0 is inherited: the child's init may be seen under way, and its calls may say so.
+// blocking = 0 is inherited: the child's init and its calls may return ncclInProgress.
 void NoConfigInheritsTheParents(Test& t) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
@@ -137,7 +137,7 @@ void NoConfigInheritsTheParents(Test& t) {
   t.Until([&] { return child != nullptr; }, "the child of a non-blocking split");
   t.Own(child);
   t.Settle(child);
-  // A blocking communicator would not come back from this call before all ranks are there.
+  // On a blocking communicator this call would return only when all ranks have made it.
   if (t.ok() && !t.is_root()) ncclCommFinalize(child);
   t.Barrier();
   if (t.ok() && t.is_root()) ncclCommFinalize(child);
@@ -157,7 +157,7 @@ void AConfigOfItsOwn(Test& t) {
   t.Destroy(child);
 }
 
-// The ranks that stay call it, the others do not.
+// Only the remaining ranks call it.
 void ShrinkFillsTheGaps(Test& t) {
   ncclComm_t parent = t.NewWorld();
   const int gone = t.size() / 2;
@@ -178,7 +178,7 @@ void ShrinkToOne(Test& t) {
   ncclComm_t parent = t.NewWorld();
   if (t.is_root()) {
     std::vector<int> excluded;
-    // In any order.
+    // The list may be in any order.
     for (int rank = t.size() - 1; rank > 0; --rank) excluded.push_back(rank);
     ncclComm_t child = nullptr;
     NCCL_OK(t, ncclCommShrink(parent, excluded.data(), t.size() - 1, &child, nullptr,
@@ -191,7 +191,7 @@ void ShrinkToOne(Test& t) {
   t.Destroy(parent);
 }
 
-// Rank 0 has left the others in the middle of an operation, as if it had died.
+// Rank 0 has left during an operation, as if its process had died.
 void ShrinkWithAbortFlushesFirst(Test& t) {
   ncclComm_t parent = t.NewWorld();
   cudaStream_t stream = t.NewStream();
@@ -200,7 +200,7 @@ void ShrinkWithAbortFlushesFirst(Test& t) {
     NCCL_OK(t, SumInto(buffers, parent, stream));
     t.ExpectBusy(stream, "rank 0 does not call");
   }
-  t.Barrier();  // Whoever shrinks first releases the streams of all.
+  t.Barrier();  // the first rank that shrinks releases the streams of all
   if (!t.is_root()) {
     int excluded[] = {0};
     ncclComm_t child = nullptr;

@@ -1,5 +1,5 @@
-// Streams: the call does not wait for the work, the work keeps the stream's order, and any stream
-// will do.
+// Streams: a call does not wait for the work, the work runs in stream order, and every kind of
+// stream works.
 #include <vector>
 
 #include "conformance/fixture.h"
@@ -33,9 +33,9 @@ void TheCallDoesNotWaitForTheWork(Test& t) {
   cudaStream_t stream = t.NewStream();
   IntBuffers buffers(t, kCount, stream, /*sent=*/1);
   Gate* gate = t.NewGate(stream);
-  // Would the call wait, it would wait for ever: the gate opens behind it.
+  // If the call waited, it would wait forever: the gate opens after it.
   NCCL_OK(t, SumInto(buffers, comm, stream));
-  t.ExpectBusy(stream, "what stands before the operation is held back");
+  t.ExpectBusy(stream, "the work before the operation is blocked");
   gate->Open();
   buffers.receive.Expect(t.size(), "the sum");
 }
@@ -54,7 +54,7 @@ void TheCallDoesNotWaitForOtherRanks(Test& t) {
   buffers.receive.Expect(t.size(), "the sum");
 }
 
-// Work, a copy before and a copy after, all in the order of the stream.
+// Work between two copies, all in stream order.
 void WorkKeepsTheOrderOfItsStream(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
@@ -90,7 +90,7 @@ void EventsCoverTheWork(Test& t) {
   CUDA_OK(t, cudaStreamWaitEvent(after, done, 0));
   CUDA_OK(t, cudaMemcpyAsync(copy.data(), buffers.receive.data(), kBytes, cudaMemcpyDeviceToDevice,
                              after));
-  copy.Expect(3 * t.size(), "the copy behind the event");
+  copy.Expect(3 * t.size(), "the copy after the event");
   CUDA_OK(t, cudaEventDestroy(done));
 }
 
@@ -126,7 +126,7 @@ void AStreamOfItsOwnForEachOperation(Test& t) {
   for (int i = 0; i < kStreams; ++i) all[i].receive.Expect(i * t.size(), "the sum");
 }
 
-// Ranks post two communicators in opposite orders, on two streams.
+// Ranks post to two communicators in opposite orders, on two streams.
 void TwoCommunicatorsInOppositeOrders(Test& t) {
   ncclComm_t comms[] = {t.World(), t.NewWorld()};
   cudaStream_t streams[] = {t.NewStream(), t.NewStream()};
@@ -143,8 +143,8 @@ void TwoCommunicatorsInOppositeOrders(Test& t) {
   t.Destroy(comms[1]);
 }
 
-// Where a GPU has fewer queues than a program has streams, some two share one: whichever they are,
-// neither's waiting holds the other up.
+// If a GPU has fewer queues than the program has streams, some streams share one. A wait in one of
+// these must not block another.
 void MoreStreamsThanHardwareQueues(Test& t) {
   constexpr int kStreams = 33;  // CUDA_DEVICE_MAX_CONNECTIONS goes up to 32
   ncclComm_t comms[] = {t.World(), t.NewWorld()};
@@ -164,7 +164,7 @@ void MoreStreamsThanHardwareQueues(Test& t) {
   t.Destroy(comms[1]);
 }
 
-// More than any queue between the library and the device holds.
+// More than any queue between the library and the device can hold.
 void ThousandsOfOperations(Test& t) {
   constexpr int kOperations = 3000;
   ncclComm_t comm = t.World();

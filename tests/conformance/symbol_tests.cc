@@ -1,4 +1,4 @@
-// The names: a framework that finds one missing does not start.
+// Exported names: a framework does not start if one is missing.
 #include <string>
 
 #include "conformance/library.h"
@@ -60,7 +60,7 @@ void EveryFunctionHasBothNames(Test& t) {
   }
 }
 
-// Else a call through the one would not be seen by a profiler that replaces the other.
+// Otherwise a profiler that replaces one name would miss calls through the other.
 void BothNamesAreOneFunction(Test& t) {
   for (const char* function : kFunctions) {
     const std::string name = std::string("nccl") + function;
@@ -82,10 +82,10 @@ void EveryErrorHasAText(Test& t) {
   for (int result = 0; result < ncclNumResults; ++result) {
     const char* text = ncclGetErrorString(static_cast<ncclResult_t>(result));
     EXPECT_THAT(t, text != nullptr && *text != '\0',
-                "a text for ncclResult_t " + std::to_string(result));
+                "a message for ncclResult_t " + std::to_string(result));
   }
   const char* unknown = ncclGetErrorString(static_cast<ncclResult_t>(1000));
-  EXPECT_THAT(t, unknown != nullptr && *unknown != '\0', "a text for an unknown result, too");
+  EXPECT_THAT(t, unknown != nullptr && *unknown != '\0', "a message for an unknown result");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 
 constexpr auto kShortestPause = std::chrono::microseconds(20);
 constexpr auto kLongestPause = std::chrono::milliseconds(2);
-// Long enough that work which is free to run has run, on a loaded machine, too.
+// Long enough for unblocked work to run, also on a loaded machine.
 constexpr auto kBusyFor = std::chrono::milliseconds(60);
 
 constexpr int kDeepestGroup = 16;
@@ -21,9 +21,9 @@ std::string At(const Location& where) {
          ")";
 }
 
-// A body that ended early may have left groups open; what they hold must not be posted.
+// A body that ended early may have left groups open; their calls must not be posted.
 void LeaveGroups() {
-  // A call without a communicator makes the group fail, if there is one.
+  // An invalid call makes an open group fail.
   ncclAllReduce(nullptr, nullptr, 1, ncclInt8, ncclSum, nullptr, nullptr);
   for (int depth = 0; depth < kDeepestGroup && ncclGroupEnd() != ncclInvalidUsage; ++depth) {
   }
@@ -85,7 +85,7 @@ bool Test::ExpectResult(ncclResult_t expected, ncclResult_t actual, const char* 
                         const Location& where) {
   if (actual == expected) return ok();
   std::string text =
-      "expected " + ResultName(expected) + " of " + call + ", got " + ResultName(actual);
+      "expected " + ResultName(expected) + " from " + call + ", got " + ResultName(actual);
   const char* last = ncclGetLastError(nullptr);
   if (actual != ncclSuccess && last != nullptr && *last != '\0') {
     text += std::string(": ") + last;
@@ -96,7 +96,8 @@ bool Test::ExpectResult(ncclResult_t expected, ncclResult_t actual, const char* 
 
 bool Test::ExpectCuda(cudaError_t actual, const char* call, const Location& where) {
   if (actual == cudaSuccess) return ok();
-  Fail(std::string("expected cudaSuccess of ") + call + ", got " + cudaGetErrorName(actual), where);
+  Fail(std::string("expected cudaSuccess from ") + call + ", got " + cudaGetErrorName(actual),
+       where);
   return false;
 }
 
@@ -106,7 +107,7 @@ std::vector<std::string> Test::Exchange(const std::string& own) {
   auto parts = link_->Exchange(own, static_cast<int>(participants_.size()), deadline_, &trouble);
   if (!parts) {
     if (trouble.starts_with("timed out")) {
-      Fail("expected the other ranks at a meeting point, " + trouble);
+      Fail("exchange with the other ranks failed: " + trouble);
     } else {
       GiveUp(trouble);
     }
@@ -127,7 +128,7 @@ bool Test::Until(const std::function<bool()>& condition, const std::string& what
   while (ok() && !condition()) {
     if (!ok()) break;
     if (!link_->PeerFailure().empty()) {
-      GiveUp("gave up waiting for " + what + ": " + link_->PeerFailure());
+      GiveUp("stopped waiting for " + what + ": " + link_->PeerFailure());
     } else if (Clock::now() > deadline_) {
       Fail("timed out waiting for " + what, where);
     } else {
@@ -174,7 +175,7 @@ bool Test::ExpectBusy(cudaStream_t stream, const std::string& why, const Locatio
 
 ncclComm_t Test::World() {
   if (!ok()) return nullptr;
-  // All ranks keep theirs or none does: a failed test takes it from all of them.
+  // Either all ranks keep their communicator or none does: a failed test ends it on all ranks.
   if (comms_->world() != nullptr) return comms_->world();
   const ncclUniqueId id = SharedId();
   ncclComm_t comm = nullptr;
@@ -211,14 +212,14 @@ bool Test::Abort(ncclComm_t comm, const Location& where) {
 cudaStream_t Test::NewStream(unsigned flags) {
   if (!ok()) return nullptr;
   cudaStream_t stream = resources_.NewStream(flags);
-  Expect(stream != nullptr, "cudaStreamCreateWithFlags to make a stream");
+  Expect(stream != nullptr, "cudaStreamCreateWithFlags to create a stream");
   return stream;
 }
 
 DeviceBuffer Test::NewBuffer(size_t bytes) {
   if (!ok()) return {};
   DeviceBuffer buffer = resources_.NewBuffer(bytes);
-  Expect(buffer.data != nullptr, "cudaMalloc to give " + std::to_string(bytes) + " bytes");
+  Expect(buffer.data != nullptr, "cudaMalloc to allocate " + std::to_string(bytes) + " bytes");
   return buffer;
 }
 

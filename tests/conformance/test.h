@@ -1,12 +1,11 @@
-// What a test has in its hands: its verdict, the other ranks, and the resources that end with it.
+// The interface of a test: its verdict, the other ranks, and resources that are released with it.
 //
-// A test is one function that every rank runs in a thread of its own, as the ranks of a job do, be
-// they in one process or in many. It states what NCCL must do with the macros below. The verdict is
-// sticky: after the first failure on a rank every statement is passed over without being evaluated,
-// every wait returns at once, and the body runs off its end. Every wait is bounded by the test's
-// deadline and given up when another rank has failed.
+// A test is one function that every rank runs in its own thread, as the ranks of a job do, in one
+// process or in many. It checks NCCL's behavior with the macros below. The verdict is sticky: after
+// the first failure on a rank, checks are not evaluated, waits return at once, and the body runs to
+// its end. Every wait ends at the test's deadline, or when another rank has failed.
 //
-// THREAD: the rank's own, but for AbortCommunicators.
+// THREAD: the rank's own, except AbortCommunicators.
 #ifndef TESTS_CONFORMANCE_TEST_H_
 #define TESTS_CONFORMANCE_TEST_H_
 
@@ -26,7 +25,7 @@
 #include "cuda_runtime.h"
 #include "nccl.h"
 
-// Statements. Each is an expression that is true if it holds (and nothing failed before).
+// Checks. Each is an expression that is true if the check holds (and nothing failed before).
 #define NCCL_RETURNS(test, expected, call) \
   ((test).ok() && (test).ExpectResult((expected), (call), #call))
 #define NCCL_OK(test, call) ((test).ok() && (test).ExpectResult(ncclSuccess, (call), #call))
@@ -37,16 +36,16 @@ namespace conformance {
 
 using Location = std::source_location;
 
-// "ncclInvalidUsage": as a program writes it, unlike ncclGetErrorString.
+// Returns the enumerator's name, such as "ncclInvalidUsage", unlike ncclGetErrorString.
 std::string ResultName(ncclResult_t result);
 
-// Who runs a test, the same for all tests of a rank.
+// The rank that runs a test; the same for all tests of a rank.
 struct Self {
   int rank = 0;
   int size = 1;
   int device = 0;          // of this rank
-  int local_rank = 0;      // among those of this host
-  int process = 0;         // the position of its process in the job
+  int local_rank = 0;      // among the ranks of its host
+  int process = 0;         // index of its process in the job
   bool leads_host = true;  // the first rank of its host
   int visible_devices = 1;
   bool beyond_nccl = false;
@@ -59,7 +58,7 @@ class Test {
   // `participants`: the ranks that run this test, in order.
   Test(const Self& self, std::vector<Self> participants, ControlLink* link, Communicators* comms,
        Clock::time_point deadline);
-  // Opens the gates, aborts what communicators are left, then frees everything.
+  // Opens the gates, aborts the remaining communicators, then frees everything.
   ~Test();
   Test(const Test&) = delete;
   Test& operator=(const Test&) = delete;
@@ -75,7 +74,7 @@ class Test {
   Outcome outcome() const { return outcome_; }
   const std::string& text() const { return text_; }
   void Fail(const std::string& text, const Location& where = Location::current());
-  // More about a failure that has been recorded.
+  // Appends to a recorded failure.
   void AddToFailure(const std::string& text) { text_ += text; }
   // REQUIRES: all ranks skip, or none.
   void Skip(const std::string& reason);
@@ -92,9 +91,9 @@ class Test {
     return false;
   }
 
-  // The other participants.
+  // Waits for the other participants.
   bool Barrier() { return !Exchange("").empty(); }
-  // What each participant brought; empty when it did not come about.
+  // Returns each participant's contribution; empty on failure.
   std::vector<std::string> Exchange(const std::string& own);
   template <typename T>
   std::vector<T> ExchangeValues(const T& own) {
@@ -105,29 +104,30 @@ class Test {
     for (size_t i = 0; i < parts.size(); ++i) std::memcpy(&values[i], parts[i].data(), sizeof(T));
     return values;
   }
-  // A new id, the same for all.
+  // Creates a unique id on one rank and returns it on all.
   ncclUniqueId SharedId();
 
-  // Waiting, until the deadline or until another rank has failed.
+  // Waits until the condition holds, the deadline expires or another rank has failed.
   bool Until(const std::function<bool()>& condition, const std::string& what,
              const Location& where = Location::current());
-  // Until all that was enqueued is done; an error of the stream fails the test.
+  // Waits for all enqueued work; an error of the stream fails the test.
   bool Wait(cudaStream_t stream, const Location& where = Location::current());
-  // Until the communicator's state has settled (non-blocking ones); says that it is `expected`.
+  // Waits until the state of a (non-blocking) communicator has settled; checks that it is
+  // `expected`.
   bool Settle(ncclComm_t comm, ncclResult_t expected = ncclSuccess,
               const Location& where = Location::current());
-  // That a stream is still busy after the time in which anything that may run would have run.
+  // Checks that a stream is still busy after all unblocked work would have run.
   bool ExpectBusy(cudaStream_t stream, const std::string& why,
                   const Location& where = Location::current());
 
-  // The communicator of all ranks, made at the first use and kept for later tests as long as none
-  // fails. Tests that end or fail it make one of their own.
+  // The communicator of all ranks, created at the first use and kept for later tests while none
+  // fails. Tests that end or damage it create their own.
   // REQUIRES: all ranks call it.
   ncclComm_t World();
-  // A communicator of all ranks for this test alone. `config` may be null.
+  // Creates a communicator of all ranks for this test only. `config` may be null.
   // REQUIRES: all ranks call it.
   ncclComm_t NewWorld(ncclConfig_t* config = nullptr);
-  // The test's own from here on: aborted at the end, unless it was ended before.
+  // Takes ownership: aborts the communicator at the end of the test if it still exists.
   ncclComm_t Own(ncclComm_t comm);
   bool Destroy(ncclComm_t comm, const Location& where = Location::current());
   bool Abort(ncclComm_t comm, const Location& where = Location::current());
@@ -135,7 +135,7 @@ class Test {
   cudaStream_t NewStream(unsigned flags = cudaStreamNonBlocking);
   DeviceBuffer NewBuffer(size_t bytes);
   std::byte* NewHostMemory(size_t bytes) { return resources_.NewHostMemory(bytes); }
-  // Holds back what is enqueued on `stream` after it.
+  // Blocks later work on `stream` until the gate is opened.
   Gate* NewGate(cudaStream_t stream);
 
   Clock::time_point deadline() const { return deadline_; }

@@ -15,8 +15,8 @@ namespace conformance {
 
 enum class Who {
   kEveryRank,
-  // One thread of one process on each host, for tests of one process that drives several GPUs: all
-  // that it sees. The other ranks of the host sit still meanwhile.
+  // One thread of one process per host, for tests of one process that drives all GPUs that it sees.
+  // The other ranks of the host are idle.
   kHostLeaders,
 };
 
@@ -25,8 +25,8 @@ struct TestCase {
   std::string name = {};
   std::function<void(Test&)> run = {};
   Who who = Who::kEveryRank;
-  int min_ranks = 1;         // that take part
-  int min_devices = 1;       // that each of them sees
+  int min_ranks = 1;         // number of participants
+  int min_devices = 1;       // number of devices that each participant sees
   bool beyond_nccl = false;  // NCCL leaves it undefined; see BeyondNccl
 
   std::string FullName() const { return group + "/" + name; }
@@ -37,7 +37,7 @@ using TestTable = std::vector<TestCase>;
 // Adds the tests of one group to a table.
 class TestGroup {
  public:
-  // `common`: what all tests of the group share, its name to begin with.
+  // `common`: the values that all tests of the group share, including its name.
   TestGroup(TestTable* table, TestCase common) : table_(table), common_(std::move(common)) {}
   TestGroup(TestTable* table, const char* group) : TestGroup(table, TestCase{.group = group}) {}
 
@@ -56,7 +56,7 @@ class TestGroup {
   const TestCase common_;
 };
 
-// Each file of tests adds its own.
+// Each file of tests adds its tests.
 void AddSymbolTests(TestTable* table);
 void AddBadArgumentTests(TestTable* table);
 void AddGroupTests(TestTable* table);
@@ -79,10 +79,10 @@ void AddMultiRankTests(TestTable* table);
 void AddBeyondNcclTests(TestTable* table);
 void AddLargeTests(TestTable* table);
 void AddCollectiveTests(TestTable* table);
-// Seeds from `seed` on, a test each.
+// Adds one test for each of `seeds` seeds, starting at `seed`.
 void AddRandomTests(uint64_t seed, int seeds, TestTable* table);
 
-// What the options choose. The same in every process of a run.
+// Returns the tests that the options select. The same in every process of a run.
 TestTable ChosenTests(const Options& options);
 
 }  // namespace conformance

@@ -1,5 +1,5 @@
-// Memory that CUDA's virtual memory functions make: one range of addresses, many allocations behind
-// it, which may change. PyTorch's expandable segments are that.
+// Memory of CUDA's virtual memory functions: one range of addresses, mapped to many allocations
+// that may change. PyTorch's expandable segments use this.
 #include <cuda.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 namespace conformance {
 namespace {
 
-// The driver's functions, found through the runtime: the program does not link the driver.
+// The driver's functions, looked up through the runtime: the program does not link the driver.
 struct Driver {
   decltype(&cuMemGetAllocationGranularity) granularity = nullptr;
   decltype(&cuMemAddressReserve) reserve = nullptr;
@@ -36,7 +36,7 @@ void Find(Test& t, const char* name, Function* function) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result;
   CUDA_OK(t, cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result));
-  EXPECT_THAT(t, found != nullptr, std::string("the driver to have ") + name);
+  EXPECT_THAT(t, found != nullptr, std::string("the driver to export ") + name);
   *function = reinterpret_cast<Function>(found);
 }
 
@@ -60,7 +60,7 @@ Driver FindDriver(Test& t) {
   return driver;
 }
 
-#define DRIVER_OK(test, call) EXPECT_THAT(test, (call) == CUDA_SUCCESS, "CUDA_SUCCESS of " #call)
+#define DRIVER_OK(test, call) EXPECT_THAT(test, (call) == CUDA_SUCCESS, "CUDA_SUCCESS from " #call)
 
 // A range that grows and shrinks piece by piece.
 class Segment {
@@ -96,7 +96,7 @@ class Segment {
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     DRIVER_OK(test_, driver_.set_access(at, piece_bytes_, &access, 1));
   }
-  // A test that ended early may have left copies behind that still run: it keeps its memory.
+  // A test that ended early may have left running copies: the memory stays mapped.
   void Unmap(size_t piece) {
     if (!test_.ok() || handles_[piece] == 0) return;
     driver_.unmap(base_ + piece * piece_bytes_, piece_bytes_);
@@ -146,7 +146,7 @@ void ASegmentThatGrows(Test& t) {
   }
 }
 
-// The same addresses, other memory behind them.
+// The same addresses are mapped to other memory.
 void ASegmentThatIsMappedAnew(Test& t) {
   t.World();
   Segment segment(t, 2, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
@@ -158,9 +158,9 @@ void ASegmentThatIsMappedAnew(Test& t) {
   }
 }
 
-// ---- What ncclMemAlloc gives -------------------------------------------------------------------
+// ---- Memory of ncclMemAlloc --------------------------------------------------------------------
 
-// The memory behind a handle, mapped once more.
+// A second mapping of the memory of a handle.
 class SecondMapping {
  public:
   SecondMapping(Test& test, const Driver& driver, CUmemGenericAllocationHandle handle, size_t bytes)
@@ -189,7 +189,7 @@ class SecondMapping {
   CUdeviceptr base_ = 0;
 };
 
-// Skips on a GPU where NCCL, too, has to give ordinary memory.
+// Skips on a GPU on which NCCL also has to return ordinary memory.
 bool CanShareMemory(Test& t, const Driver& driver) {
   int memory = 0;
   int descriptors = 0;
@@ -200,11 +200,11 @@ bool CanShareMemory(Test& t, const Driver& driver) {
                                 t.self().device));
   const std::vector<int> all = t.ExchangeValues(memory != 0 && descriptors != 0 ? 1 : 0);
   const bool can = std::count(all.begin(), all.end(), 1) == t.size();
-  if (t.ok() && !can) t.Skip("a GPU has no virtual memory that descriptors share");
+  if (t.ok() && !can) t.Skip("a GPU does not support sharing virtual memory by descriptors");
   return t.ok();
 }
 
-// The handle that a program asks for, through a descriptor and back: the same memory.
+// Exports the handle as a descriptor and imports it again: the same memory.
 CUmemGenericAllocationHandle PassOn(Test& t, const Driver& driver, void* memory) {
   CUmemGenericAllocationHandle own = 0;
   CUmemGenericAllocationHandle passed_on = 0;
@@ -213,7 +213,7 @@ CUmemGenericAllocationHandle PassOn(Test& t, const Driver& driver, void* memory)
   DRIVER_OK(t, driver.properties(&properties, own));
   EXPECT_THAT(t, (properties.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0,
               "memory that can be shared by a descriptor");
-  t.ExpectEqual(t.self().device, properties.location.id, "the GPU that the memory lies on");
+  t.ExpectEqual(t.self().device, properties.location.id, "the GPU of the memory");
   int fd = -1;
   DRIVER_OK(t, driver.export_handle(&fd, own, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
   DRIVER_OK(t, driver.import_handle(&passed_on, reinterpret_cast<void*>(static_cast<intptr_t>(fd)),
@@ -223,8 +223,8 @@ CUmemGenericAllocationHandle PassOn(Test& t, const Driver& driver, void* memory)
   return passed_on;
 }
 
-// What is reduced in memory of ncclMemAlloc is seen through the handle that a program shares, and
-// the other way round; and the handle keeps the memory after ncclMemFree.
+// Results in memory of ncclMemAlloc are visible through the handle that a program shares, and vice
+// versa. The handle keeps the memory after ncclMemFree.
 void MemAllocHasAHandleToShare(Test& t) {
   constexpr size_t kCount = 100'003;
   ncclComm_t comm = t.World();
@@ -237,7 +237,7 @@ void MemAllocHasAHandleToShare(Test& t) {
   size_t bytes = 0;
   DRIVER_OK(t, driver.address_range(&base, &bytes, reinterpret_cast<CUdeviceptr>(memory)));
   EXPECT_THAT(t, reinterpret_cast<void*>(base) == memory && bytes >= kCount * sizeof(int32_t),
-              "one allocation from its address on");
+              "one allocation that begins at its address");
   const CUmemGenericAllocationHandle handle = PassOn(t, driver, memory);
   const SecondMapping again(t, driver, handle, bytes);
 
@@ -245,21 +245,21 @@ void MemAllocHasAHandleToShare(Test& t) {
   IntBuffer same(t, again.data(), kCount, stream);
   data.Fill(t.rank() + 1);
   NCCL_OK(t, ncclAllReduce(memory, memory, kCount, ncclInt32, ncclSum, comm, stream));
-  same.Expect(SumOfRanks(t.size()), "the sum, seen through the other mapping");
+  same.Expect(SumOfRanks(t.size()), "the sum, read through the other mapping");
   same.Fill(2);
   NCCL_OK(t, ncclAllReduce(memory, memory, kCount, ncclInt32, ncclSum, comm, stream));
   data.Expect(2 * t.size(), "the sum of what was written there");
   NCCL_OK(t, ncclAllReduce(again.data(), again.data(), kCount, ncclInt32, ncclMax, comm, stream));
-  data.Expect(2 * t.size(), "the greatest of equals, in the other mapping");
+  data.Expect(2 * t.size(), "the maximum of equal values, in the other mapping");
 
   NCCL_OK(t, ncclMemFree(memory));
   CUmemGenericAllocationHandle gone = 0;
-  EXPECT_THAT(t, driver.retain(&gone, memory) != CUDA_SUCCESS, "no handle of what was freed");
-  same.Expect(2 * t.size(), "what the handle still keeps");
+  EXPECT_THAT(t, driver.retain(&gone, memory) != CUDA_SUCCESS, "no handle of freed memory");
+  same.Expect(2 * t.size(), "the data that the handle keeps");
   DRIVER_OK(t, driver.release(handle));
 }
 
-// Made, used and freed time and again: what comes at the same address is noticed, nothing is left.
+// Repeated allocation, use and free: reuse of an address is detected, and no memory leaks.
 void MemAllocComesAndGoes(Test& t) {
   constexpr size_t kCount = 300'000;
   ncclComm_t comm = t.World();
@@ -279,7 +279,7 @@ void MemAllocComesAndGoes(Test& t) {
     if (i == 1) CUDA_OK(t, cudaMemGetInfo(&free_at_first, &total));
   }
   CUDA_OK(t, cudaMemGetInfo(&free_at_last, &total));
-  EXPECT_THAT(t, free_at_last >= free_at_first, "what was freed is free again");
+  EXPECT_THAT(t, free_at_last >= free_at_first, "freed memory to be free again");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Nothing to move: a collective of no elements returns at once and meets nobody; a send and a
-// receive of no bytes are real.
+// Empty operations: a collective of no elements returns at once and is not matched; a send and a
+// receive of no bytes are matched.
 #include <string>
 
 #include "conformance/fixture.h"
@@ -12,7 +12,7 @@ Call Empty(const Collective& collective) {
   return {collective.kind, &TypeOf(ncclFloat32), ncclSum, 0, 0};
 }
 
-// Rank 0 alone: were it matched, it would wait for ever.
+// Only rank 0 calls: if the call were matched, it would wait forever.
 void CollectivesMeetNobody(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
@@ -29,7 +29,7 @@ void CollectivesMeetNobody(Test& t) {
   Works(t, comm);
 }
 
-// As PyTorch passes the address of an empty tensor.
+// PyTorch passes the address of an empty tensor.
 void CollectivesTakeNullPointers(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
@@ -51,7 +51,7 @@ void ArgumentsAreCheckedAllTheSame(Test& t) {
   Works(t, comm);
 }
 
-// A send of nothing takes its place in the order of the pair: the receive of nothing is its.
+// An empty send keeps its position in the order of the pair and matches the empty receive.
 void EmptySendsAreMatched(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
@@ -66,7 +66,7 @@ void EmptySendsAreMatched(Test& t) {
   NCCL_OK(t, ncclRecv(nullptr, 0, ncclInt32, previous, comm, stream));
   NCCL_OK(t, ncclRecv(buffers.receive.data(), 100, ncclInt32, previous, comm, stream));
   NCCL_OK(t, ncclGroupEnd());
-  buffers.receive.Expect(previous, "what came behind a send of nothing");
+  buffers.receive.Expect(previous, "the message after an empty send");
 }
 
 void AnEmptyReceiveWaitsForItsSend(Test& t) {
@@ -74,7 +74,7 @@ void AnEmptyReceiveWaitsForItsSend(Test& t) {
   cudaStream_t stream = t.NewStream();
   if (t.rank() == 1) {
     NCCL_OK(t, ncclRecv(nullptr, 0, ncclInt32, 0, comm, stream));
-    t.ExpectBusy(stream, "rank 0 has not sent its nothing yet");
+    t.ExpectBusy(stream, "rank 0 has not made its empty send yet");
   }
   t.Barrier();
   if (t.is_root()) NCCL_OK(t, ncclSend(nullptr, 0, ncclInt32, 1, comm, stream));

@@ -1,5 +1,5 @@
-// The host-memory device passes the Device contract: without workers and with them, on tenants of
-// this process and on memory as the CUDA emulation exports it.
+// The Device contract for CpuDevice: with and without workers, on memory of this process and on
+// memory that the CUDA emulation exports.
 #include "service/device/cpu_device.h"
 
 #include <sys/mman.h>
@@ -32,7 +32,7 @@ class HostWorld : public DeviceWorld {
   std::unique_ptr<CpuDevice> device_;
 };
 
-// Tenants are part of this process, as in the simulator.
+// Tenants are in this process, as in the simulator.
 class LocalWorld final : public HostWorld {
  public:
   explicit LocalWorld(const CpuDeviceOptions& options) {

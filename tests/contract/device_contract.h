@@ -1,5 +1,5 @@
-// What every Device owes its users, as tests. A program includes this, defines a world and
-// instantiates DeviceContract with it.
+// The contract of Device, as tests. A program includes this file, defines a world and instantiates
+// DeviceContract with it.
 #ifndef MCCS_TESTS_CONTRACT_DEVICE_CONTRACT_H_
 #define MCCS_TESTS_CONTRACT_DEVICE_CONTRACT_H_
 
@@ -24,7 +24,7 @@ namespace mccs {
 // A device and a tenant process with memory on it.
 class DeviceWorld {
  public:
-  // What the tenant sends to offer an allocation.
+  // The message with which a tenant exports an allocation.
   struct TenantBuffer {
     std::array<uint8_t, wire::kIpcHandleBytes> handle;
     size_t bytes;
@@ -34,12 +34,12 @@ class DeviceWorld {
   virtual ~DeviceWorld() = default;
   virtual Device& device() = 0;
   virtual TenantBuffer AllocateAsTenant(size_t bytes) = 0;
-  // A tenant's allocation as a descriptor that can be mapped in a range.
+  // Creates a tenant's allocation as a descriptor that can be mapped in a range.
   virtual UniqueFd AllocateAsDescriptor(size_t bytes) = 0;
-  // Between host memory and the device's, once nothing runs there.
+  // Copy between host memory and device memory. REQUIRES: no operation is running.
   virtual void Write(std::byte* device_address, std::span<const std::byte> from) = 0;
   virtual void Read(std::span<std::byte> to, const std::byte* device_address) = 0;
-  // The tenant's own view of what it allocated.
+  // Reads the tenant's own mapping of its allocation.
   virtual void ReadAsTenant(std::span<std::byte> to, const TenantBuffer& buffer) = 0;
 };
 
@@ -60,7 +60,7 @@ class DeviceContract : public testing::TestWithParam<DeviceWorldMaker> {
     return *std::move(memory);
   }
 
-  // Gives the device its turns until `done` holds.
+  // Polls the device's mapper until `done` holds.
   void PollMapperUntil(const std::function<bool()>& done) {
     for (int64_t polls = 0; !done() && polls < kMaxPolls; ++polls) {
       if (!device().mapper().Poll()) std::this_thread::yield();
@@ -74,7 +74,7 @@ class DeviceContract : public testing::TestWithParam<DeviceWorldMaker> {
     return std::move(pending->memory);
   }
 
-  // Floats that count upwards from `first`, on the device.
+  // Floats in device memory, counting upward from `first`.
   std::unique_ptr<DeviceMemory> Numbers(size_t count, float first) {
     std::vector<float> numbers(count);
     for (size_t i = 0; i < count; ++i) numbers[i] = first + static_cast<float>(i % 1000);
@@ -89,7 +89,7 @@ class DeviceContract : public testing::TestWithParam<DeviceWorldMaker> {
     return numbers;
   }
 
-  // Submits, polling while the queue is full, and counts tokens in `returned_`.
+  // Submits, polling while the queue is full. PollOnce counts completed tokens in `returned_`.
   void Submit(const MemOp& op, MemToken token) {
     for (int64_t i = 0; i < kMaxPolls && !device().Submit(op, token); ++i) PollOnce();
   }
@@ -215,7 +215,7 @@ TEST_P(DeviceContract, NoElementsAreFinishedToo) {
   EXPECT_EQ(returned_[9], 1);
 }
 
-// Many at once, large and small mixed, more than the queue holds.
+// Many operations, large and small mixed, more than the queue holds.
 TEST_P(DeviceContract, EveryTokenComesBackExactlyOnce) {
   constexpr size_t kOps = 3000;
   const auto a = Numbers(kLargeFloats, 1);
@@ -232,7 +232,7 @@ TEST_P(DeviceContract, EveryTokenComesBackExactlyOnce) {
                    .type = DataType::kFloat32,
                    .op = ReduceOp::kSum};
     Submit(op, i);
-    if (i % 64 == 0) PollUntil(i + 1);  // a large one shares its destination with none in flight
+    if (i % 64 == 0) PollUntil(i + 1);  // a large one must not overlap another one's destination
   }
   PollUntil(kOps);
   ASSERT_EQ(returned_.size(), kOps);
@@ -298,7 +298,8 @@ TEST_P(DeviceContract, DiscardedMemoryIsUsedAgainAndWhatLiesBesideItStays) {
   const auto memory = Allocate(4 * kPage);
   const std::vector<std::byte> ones(4 * kPage, std::byte{1});
   world_->Write(memory->address(), ones);
-  device().Discard({memory->address() + kPage - 1, kPage + 2});  // a page, and a bit of two others
+  device().Discard(
+      {memory->address() + kPage - 1, kPage + 2});  // one page, and parts of its neighbors
   device().Discard({memory->address(), 0});
   std::vector<std::byte> now(4 * kPage);
   world_->Read(now, memory->address());
@@ -364,7 +365,7 @@ TEST_P(DeviceContract, TakesBackAMappingThatNobodyWaitsFor) {
   device().mapper().Import(
       {"blue", 7},
       {.handle = buffer.handle, .fd = UniqueFd(), .bytes = buffer.bytes, .owner = buffer.owner});
-  // Those of one process take turns in order, so the first is through behind the second.
+  // The mapper serves one process in order, so the first import has finished when the second does.
   EXPECT_TRUE(
       Import(
           {.handle = buffer.handle, .fd = UniqueFd(), .bytes = buffer.bytes, .owner = buffer.owner})

@@ -61,8 +61,7 @@ std::string NameOf(const testing::TestParamInfo<TransportWorldMaker>& info) {
 INSTANTIATE_TEST_SUITE_P(Sockets, TransportContract, kWorlds, NameOf);
 INSTANTIATE_TEST_SUITE_P(Sockets, StreamWakes, kWorlds, NameOf);
 
-// As in two daemons: each end has a thread, a reactor and a network of its own, and sleeps when it
-// has nothing to do.
+// As in two daemons: each end has its own thread, reactor and network, and sleeps when it is idle.
 TEST(SocketLanes, TwoEnginesInTwoThreadsSleepAndWakeEachOther) {
   constexpr SliceNumber kSlices = 300;
   constexpr LaneShape kShape{.slots = 4, .slot_bytes = 70'000};
@@ -100,7 +99,7 @@ TEST(SocketLanes, TwoEnginesInTwoThreadsSleepAndWakeEachOther) {
   }
   lane->Attach(std::move(accepted));
   SliceNumber landed = 0;
-  while (lane->status().ok()) {  // until the sender has its last acknowledgement and leaves
+  while (lane->status().ok()) {  // until the sender has its last acknowledgement and closes
     const bool moved = lane->Poll();
     const SliceNumber before = landed;
     while (landed < kSlices && lane->Landed(landed) != Landing::kNotYet) {

@@ -1,5 +1,5 @@
-// What every Store owes its users, as tests. A program includes this, defines a world and
-// instantiates StoreContract with it.
+// The contract of Store, as tests. A program includes this file, defines a world and instantiates
+// StoreContract with it.
 #ifndef MCCS_TESTS_CONTRACT_STORE_CONTRACT_H_
 #define MCCS_TESTS_CONTRACT_STORE_CONTRACT_H_
 
@@ -15,7 +15,7 @@
 
 namespace mccs {
 
-// A store, and the restart of whoever uses it.
+// A store, and a restart of the program that uses it.
 class StoreWorld {
  public:
   virtual ~StoreWorld() = default;
@@ -55,7 +55,7 @@ class StoreContract : public testing::TestWithParam<StoreWorldMaker> {
   std::unique_ptr<StoreWorld> world_ = GetParam().make();
 };
 
-// Bytes that are no text, and quotes.
+// Bytes that are not UTF-8, and quotes.
 inline const std::string kOddBytes = std::string("\0\xff'\";--\n", 8);
 
 TEST_P(StoreContract, ANewOneIsEmpty) {
@@ -103,7 +103,7 @@ TEST_P(StoreContract, PuttingReplacesAndErasingTakesAway) {
   change.erase_strategies = {CommId(8)};
   Commit(change);
   world_->Restart();
-  EXPECT_EQ(Load().revision, 4u) << "strategies are no revision of the objects";
+  EXPECT_EQ(Load().revision, 4u) << "strategies do not change the revision";
   EXPECT_THAT(Load().objects, testing::ElementsAre(StoredObject{"Policy", "a", 3, "another kind"}));
   EXPECT_THAT(Load().strategies, testing::ElementsAre(StoredStrategy{CommId(7), "y"}));
 }
@@ -141,7 +141,7 @@ TEST_P(StoreContract, TheAuditLogHasALimit) {
   Commit(change);
   const std::vector<AuditEntry> entries = Audit(2 * Store::kMaxAuditEntries);
   EXPECT_EQ(entries.size(), Store::kMaxAuditEntries);
-  EXPECT_EQ(entries.back().number, 4u) << "the oldest went";
+  EXPECT_EQ(entries.back().number, 4u) << "the oldest entries were dropped";
 }
 
 }  // namespace mccs

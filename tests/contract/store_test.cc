@@ -11,7 +11,7 @@ namespace {
 class MemoryWorld final : public StoreWorld {
  public:
   Store& store() override { return store_; }
-  void Restart() override {}  // It outlives who uses it.
+  void Restart() override {}  // In memory: the state survives.
 
  private:
   MemoryStore store_;
@@ -22,7 +22,7 @@ class SqliteWorld final : public StoreWorld {
   SqliteWorld() { Restart(); }
   Store& store() override { return *store_; }
   void Restart() override {
-    store_.reset();  // The lock goes first.
+    store_.reset();  // Releases the lock first.
     auto opened = SqliteStore::Open(folder_.File("store.db"));
     MCCS_CHECK(opened.ok());
     store_ = *std::move(opened);

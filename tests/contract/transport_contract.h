@@ -1,4 +1,4 @@
-// What every Transport owes its users, as tests. A program includes this, defines a world and
+// The contract of Transport, as tests. A program includes this file, defines a world and
 // instantiates TransportContract with it.
 #ifndef MCCS_TESTS_CONTRACT_TRANSPORT_CONTRACT_H_
 #define MCCS_TESTS_CONTRACT_TRANSPORT_CONTRACT_H_
@@ -29,9 +29,9 @@ class TransportWorld {
 
   virtual ~TransportWorld() = default;
   virtual Transport& transport() = 0;
-  // An open stream between the two hosts.
+  // Returns an open stream between the two hosts.
   virtual Ends Connect() = 0;
-  // Lets bytes travel; time passes.
+  // Delivers bytes and advances time.
   virtual void Advance() = 0;
 };
 
@@ -40,7 +40,7 @@ struct TransportWorldMaker {
   std::function<std::unique_ptr<TransportWorld>(uint64_t seed)> make;
 };
 
-// Passes everything on to a connection, until the test cuts it after a number of bytes.
+// Forwards to a connection and cuts it after a number of bytes.
 class CutConnection final : public Connection {
  public:
   CutConnection(std::unique_ptr<Connection> inner, size_t bytes_until_cut)
@@ -105,7 +105,7 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
     recv_->Attach(std::move(ends.receiver));
   }
 
-  // Both lanes and the network move until `done`; false when it never comes to that.
+  // Polls both lanes and the network until `done`. Returns false if that never happens.
   bool RunUntil(const std::function<bool()>& done) {
     for (int i = 0; i < kMaxRounds; ++i) {
       if (done()) return true;
@@ -116,7 +116,7 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
     return done();
   }
 
-  // Moves until nothing has happened for a good while.
+  // Polls until nothing has happened for a long time.
   void Settle() {
     int quiet = 0;
     RunUntil([&] { return ++quiet > 300; });
@@ -153,7 +153,7 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
   void ExpectGuardsUntouched() const {
     for (size_t i = 0; i < kGuard; ++i) {
       ASSERT_EQ(slots_[i], kFill) << "written before the slots";
-      ASSERT_EQ(slots_[slots_.size() - 1 - i], kFill) << "written behind the slots";
+      ASSERT_EQ(slots_[slots_.size() - 1 - i], kFill) << "written after the slots";
     }
   }
 
@@ -202,7 +202,7 @@ TEST_P(TransportContract, ASenderHasCreditForTheWindowOnly) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(Post(payload, {}).has_value());
   EXPECT_FALSE(Post(payload, {}).has_value());
   ASSERT_TRUE(RunUntil([&] { return send_->acknowledged() == 3; }));
-  // Delivered is not released: the slots are still the receiver's.
+  // Acknowledged is not released: the receiver still owns the slots.
   EXPECT_FALSE(Post(payload, {}).has_value());
   recv_->Release(0);
   ASSERT_TRUE(RunUntil([&] { return Post(payload, {}).has_value(); }));
@@ -246,7 +246,7 @@ TEST_P(TransportContract, SlotsAreUnusedUntilASliceComesAndAfterItsRelease) {
   EXPECT_EQ(recv_->UnusedSlots()[0].bytes, 64u);
   for (uint64_t n = 0; n < 4; ++n) EXPECT_EQ(is_unused(n), n == 3) << "slice " << n;
   recv_->Release(0);
-  EXPECT_TRUE(is_unused(4)) << "the slot that was slice 0's";
+  EXPECT_TRUE(is_unused(4)) << "the slot of slice 0";
   EXPECT_FALSE(is_unused(1));
 }
 
@@ -361,8 +361,7 @@ TEST_P(TransportContract, ExpectIsRefusedOnceBytesAreHereAndBeyondTheWindow) {
   EXPECT_TRUE(recv_->Expect(1, {&all, 1}, TagOf(1)));
 }
 
-// Whatever moment the receiver says where a slice shall go, the bytes are where it was told they
-// are.
+// The receiver may call Expect at any time. The bytes are always where Landed reports them.
 TEST_P(TransportContract, ExpectAtAnyMomentIsEitherTakenOrRefused) {
   const std::vector<std::byte> payload = Payload(3, 300'000);
   for (int rounds = 0; rounds < 40; ++rounds) {

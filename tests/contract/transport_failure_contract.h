@@ -1,5 +1,5 @@
-// What every Transport over streams owes its users when connections break and peers misbehave.
-// Included behind transport_contract.h by the same programs.
+// The contract of stream transports when connections break and peers misbehave. The programs
+// include it after transport_contract.h.
 #ifndef MCCS_TESTS_CONTRACT_TRANSPORT_FAILURE_CONTRACT_H_
 #define MCCS_TESTS_CONTRACT_TRANSPORT_FAILURE_CONTRACT_H_
 
@@ -7,7 +7,7 @@
 
 namespace mccs {
 
-// Connections die after any number of bytes, at either end; nothing is lost, doubled or torn.
+// Connections break after any number of bytes, at either end; no slice is lost, duplicated or torn.
 TEST_P(TransportContract, ALaneGoesOnWhereItWasOverAnotherConnection) {
   constexpr SliceNumber kSlices = 40;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
@@ -71,7 +71,7 @@ TEST_P(TransportContract, APeerThatGoesAwayStallsTheLaneWithItsName) {
   EXPECT_NE(recv_->status().message().find(name), absl::string_view::npos) << recv_->status();
 }
 
-// One end of a lane against a test that writes what it likes.
+// One end of a lane, controlled by the test, which may send arbitrary bytes.
 class MisbehavingPeer {
  public:
   MisbehavingPeer(TransportWorld& world, std::unique_ptr<Connection> connection)
@@ -94,7 +94,7 @@ class MisbehavingPeer {
   std::unique_ptr<Connection> connection_;
 };
 
-// What a peer may say wrongly to a receiver of 2 slots of 100 bytes, and what we say then.
+// Invalid input for a receiver of 2 slots of 100 bytes, and the expected error.
 struct Lie {
   std::vector<wire::SliceHeader> headers;  // each followed by its payload
   std::string told;
@@ -109,11 +109,11 @@ TEST_P(TransportContract, AReceiverFailsForGoodWhenThePeerBreaksTheProtocol) {
   size.bytes = 101;
   second.number = 1;
   third.number = 2;
-  const std::vector<Lie> lies = {{{magic}, "not a slice header"},
-                                 {{number}, "slice 1 came where slice 0 was due"},
-                                 {{size}, "has 101 bytes, a slot holds 100"},
-                                 {{good, good}, "slice 0 came where slice 1 was due"},
-                                 {{good, second, third}, "credit for 2 slices only"}};
+  const std::vector<Lie> lies = {{{magic}, "invalid slice header"},
+                                 {{number}, "slice 1 arrived, expected slice 0"},
+                                 {{size}, "has 101 bytes, more than a slot of 100"},
+                                 {{good, good}, "slice 0 arrived, expected slice 1"},
+                                 {{good, second, third}, "credit for only 2 slices"}};
   for (const Lie& lie : lies) {
     SCOPED_TRACE(lie.told);
     Start({.slots = 2, .slot_bytes = 100});
@@ -134,7 +134,7 @@ TEST_P(TransportContract, AReceiverFailsForGoodWhenThePeerBreaksTheProtocol) {
     EXPECT_NE(recv_->status().message().find(lie.told), absl::string_view::npos) << recv_->status();
     EXPECT_NE(recv_->status().message().find(name), absl::string_view::npos) << recv_->status();
     ExpectGuardsUntouched();
-    Attach();  // a failed lane takes no other connection
+    Attach();  // a failed lane accepts no other connection
     EXPECT_EQ(recv_->status().code(), absl::StatusCode::kDataLoss);
     EXPECT_FALSE(recv_->Poll());
   }
@@ -160,13 +160,13 @@ TEST_P(TransportContract, ASenderFailsForGoodWhenThePeerBreaksTheProtocol) {
   ahead.delivered = 1;
   const std::vector<std::pair<std::vector<AckFrame>, std::string>> lies = {
       {{ack(0, 2)}, "not a resume frame"},
-      {{shape}, "it has 3 slots of 100 bytes, we have 2 of 100"},
-      {{ahead}, "it acknowledges 1 slices after 0, of 0 sent"},
+      {{shape}, "the peer has 3 slots of 100 bytes, this end 2 of 100"},
+      {{ahead}, "acknowledgement of 1 slices after 0, of 0 sent"},
       {{resume, resume}, "not an ack frame"},
-      {{resume, ack(2, 2)}, "it acknowledges 2 slices after 0, of 1 sent"},
-      {{resume, ack(1, 2), ack(0, 2)}, "it acknowledges 0 slices after 1"},
-      {{resume, ack(1, 4)}, "credit goes from 2 to 4"},
-      {{resume, ack(1, 3), ack(1, 2)}, "credit goes from 3 to 2"},
+      {{resume, ack(2, 2)}, "acknowledgement of 2 slices after 0, of 1 sent"},
+      {{resume, ack(1, 2), ack(0, 2)}, "acknowledgement of 0 slices after 1"},
+      {{resume, ack(1, 4)}, "credit: from 2 to 4"},
+      {{resume, ack(1, 3), ack(1, 2)}, "credit: from 3 to 2"},
   };
   for (const auto& [frames, told] : lies) {
     SCOPED_TRACE(told);
@@ -179,7 +179,7 @@ TEST_P(TransportContract, ASenderFailsForGoodWhenThePeerBreaksTheProtocol) {
     bool first = true;
     for (const AckFrame& frame : frames) {
       peer.Say(&frame, sizeof(frame));
-      // The slice goes out behind the resume frame, so that one slice can be acknowledged.
+      // The slice is sent after the resume frame, so that it can be acknowledged.
       for (int i = 0; i < (first ? 2000 : 0); ++i) {
         send_->Poll();
         world_->Advance();

@@ -1,5 +1,5 @@
-// What every Transport owes whoever limits what its lanes send (SendGate).
-// Included behind transport_contract.h by the same programs.
+// The contract between a Transport and the SendGate that limits its lanes. The programs include it
+// after transport_contract.h.
 #ifndef MCCS_TESTS_CONTRACT_TRANSPORT_GATE_CONTRACT_H_
 #define MCCS_TESTS_CONTRACT_TRANSPORT_GATE_CONTRACT_H_
 
@@ -9,7 +9,7 @@
 
 namespace mccs {
 
-// Has so many bytes left, and remembers what it was told.
+// Allows a number of bytes, and records its calls.
 class PurseGate final : public SendGate {
  public:
   uint64_t Allowance() override {
@@ -39,7 +39,7 @@ TEST_P(TransportContract, AShutGateHoldsSlicesBackUntilItOpens) {
   gate.may_exceed = kBytes;
   send_->SetGate(&gate);
   Settle();
-  EXPECT_EQ(gate.asked, 0u) << "nothing is there to be sent";
+  EXPECT_EQ(gate.asked, 0u) << "there is nothing to send";
   EXPECT_EQ(send_->waits_for(), LaneWait::kNothing);
   const std::vector<std::byte> first = Payload(1, kBytes), second = Payload(2, 7);
   Post(first, TagOf(1));
@@ -50,12 +50,12 @@ TEST_P(TransportContract, AShutGateHoldsSlicesBackUntilItOpens) {
   EXPECT_EQ(send_->waits_for(), LaneWait::kGate);
   EXPECT_TRUE(gate.last.held);
   EXPECT_TRUE(gate.last.unsent);
-  EXPECT_FALSE(send_->Poll()) << "nothing moves";
+  EXPECT_FALSE(send_->Poll()) << "no progress";
   gate.left = 1 << 20;
   ASSERT_TRUE(RunUntil([&] { return recv_->Landed(1) != Landing::kNotYet; }));
   EXPECT_TRUE(SlotHolds(0, first));
   EXPECT_TRUE(SlotHolds(1, second));
-  EXPECT_EQ(gate.sent, kBytes + 7u) << "payload alone";
+  EXPECT_EQ(gate.sent, kBytes + 7u) << "payload only";
   ASSERT_TRUE(RunUntil([&] { return send_->acknowledged() == 2; }));
   send_->Poll();
   EXPECT_FALSE(gate.last.held);

@@ -1,5 +1,5 @@
-// What every Transport owes a user who places slices by their tags (SliceSink).
-// Included behind transport_contract.h by the same programs.
+// The contract of Transport for users that place slices by their tags (SliceSink). The programs
+// include it after transport_contract.h.
 #ifndef MCCS_TESTS_CONTRACT_TRANSPORT_SINK_CONTRACT_H_
 #define MCCS_TESTS_CONTRACT_TRANSPORT_SINK_CONTRACT_H_
 
@@ -9,7 +9,7 @@
 
 namespace mccs {
 
-// Has a buffer for each tag 0 … n−1 and refuses all others.
+// Has a buffer for each tag 0 … n−1 and rejects all others.
 class BuffersByTag final : public SliceSink {
  public:
   explicit BuffersByTag(size_t tags) : buffers(tags) {}
@@ -36,8 +36,8 @@ TEST_P(TransportContract, ASinkPlacesWhatNobodyExpects) {
   std::vector<std::byte> expected(10'000, kFill);
   Post(first, TagOf(1));
   Post(second, TagOf(0));
-  Post(first, TagOf(7));   // Refused by the sink.
-  Post(second, TagOf(0));  // Expected with another tag: the sink is not asked.
+  Post(first, TagOf(7));   // Rejected by the sink.
+  Post(second, TagOf(0));  // Expected with another tag: the sink is not called.
   const MemRef all{.data = expected.data(), .bytes = second.size()};
   ASSERT_TRUE(recv_->Expect(3, {&all, 1}, TagOf(9)));
   ASSERT_TRUE(RunUntil([&] { return recv_->Landed(3) != Landing::kNotYet; }));

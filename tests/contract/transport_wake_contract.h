@@ -1,5 +1,5 @@
-// What every network's streams owe whoever asked to be woken when they become ready.
-// Included behind transport_contract.h by the same programs.
+// The contract of streams that wake a Waker when they become ready. The programs include it after
+// transport_contract.h.
 #ifndef MCCS_TESTS_CONTRACT_TRANSPORT_WAKE_CONTRACT_H_
 #define MCCS_TESTS_CONTRACT_TRANSPORT_WAKE_CONTRACT_H_
 
@@ -19,7 +19,7 @@ class StreamWakes : public TransportContract {
 
   void SetUp() override { world_ = GetParam().make(/*seed=*/1); }
 
-  // A stream that is open at both ends, and that has no more news.
+  // Returns a stream that is open at both ends and has no pending events.
   TransportWorld::Ends Open() {
     TransportWorld::Ends ends = world_->Connect();
     EXPECT_TRUE(AdvanceUntil([&] { return ends.sender->writable(); }));
@@ -40,7 +40,7 @@ class StreamWakes : public TransportContract {
     const absl::StatusOr<size_t> written = stream.Write({&piece, 1});
     return written.ok() ? *written : 0;
   }
-  // Until it would block.
+  // Reads until it would block.
   static size_t ReadAll(Connection& stream) {
     size_t all = 0;
     std::vector<std::byte> space(1 << 20);
@@ -86,7 +86,7 @@ TEST_P(StreamWakes, BytesWakeTheirReceiverEachTimeAndNoOtherStreams) {
   }
 }
 
-// Whoever reads a part of what has come and goes to sleep hears of what comes behind it.
+// A reader may read a part of the received bytes and sleep: later bytes wake it.
 TEST_P(StreamWakes, BytesWakeAlsoBehindBytesThatWereNotRead) {
   const TransportWorld::Ends ends = Open();
   NotedWaker waker;

@@ -1,18 +1,19 @@
-// A job that allocates, all-reduces and frees, over and over, in one of several ways, and checks
-// every sum:
+// A job that repeatedly allocates, all-reduces and frees in one of several modes, and checks every
+// sum:
 //
+// clang-format off
 //   allocation_churn seen ROUNDS BYTES        frees by cudaFree
-//   allocation_churn unseen ROUNDS BYTES      frees by an address from dlsym(), as a runtime that
-//   is
-//                                             linked statically does
-//   allocation_churn nccl ROUNDS BYTES        by ncclMemAlloc and ncclMemFree; nothing may grow
-//   allocation_churn registered ROUNDS BYTES  registered meanwhile, and freed like that
-//   allocation_churn left ROUNDS BYTES        frees all like that at the end, waits until the GPU
+//   allocation_churn unseen ROUNDS BYTES      frees by an address from dlsym(), as a statically
+//                                             linked runtime does
+//   allocation_churn nccl ROUNDS BYTES        ncclMemAlloc and ncclMemFree; checks for leaks
+//   allocation_churn registered ROUNDS BYTES  registers meanwhile, frees as unseen
+//   allocation_churn left ROUNDS BYTES        frees all as unseen at the end, waits until the GPU
 //                                             has as much memory as before, prints "back SECONDS"
 //   allocation_churn early ROUNDS BYTES       rank 0 frees while the all-reduce waits for the
 //                                             others; prints "freed SECONDS" once
-//   allocation_churn told 1 BYTES             prints "ready", frees when it gets SIGUSR1, prints
+//   allocation_churn told 1 BYTES             prints "ready", frees on SIGUSR1, prints
 //                                             "freed SECONDS"
+// clang-format on
 #include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
@@ -32,7 +33,7 @@
 namespace {
 
 constexpr size_t kCount = 1000;   // elements at the end of each allocation
-constexpr size_t kGrowth = 4096;  // so that addresses do not simply come again
+constexpr size_t kGrowth = 4096;  // bytes per round, so that addresses are not reused
 constexpr double kLateSeconds = 0.5;
 
 double Now() {
@@ -44,7 +45,7 @@ void Say(const char* what, double seconds) {
   std::fflush(stdout);
 }
 
-// What nothing that stands in front of the driver's names gets to see.
+// Frees without calling a name of the driver that a preloaded library could intercept.
 void FreeUnseen(void* memory) {
   using Free = int (*)(uint64_t);
   static const auto free_memory =
@@ -81,7 +82,7 @@ class Churn {
     return static_cast<char*>(memory);
   }
 
-  // An all-reduce of the allocation's last elements.
+  // Starts an all-reduce of the allocation's last elements.
   void Post(const char* memory, size_t bytes) {
     auto* input = reinterpret_cast<float*>(const_cast<char*>(memory) + bytes) - kCount;
     const std::vector<float> mine(kCount, static_cast<float>(place_.rank + 1));
@@ -97,7 +98,7 @@ class Churn {
     const float expected = static_cast<float>(place_.world_size * (place_.world_size + 1) / 2);
     for (float sum : sums) {
       if (sum == expected) continue;
-      std::fprintf(stderr, "a sum is %g, not %g\n", sum, expected);
+      std::fprintf(stderr, "wrong sum: %g, expected %g\n", sum, expected);
       std::exit(1);
     }
   }
@@ -112,7 +113,7 @@ class Churn {
     }
   }
 
-  // After the first round, which opens what stays open, neither memory nor descriptors are missing.
+  // Free memory and open descriptors stay the same after the first round.
   void Nccl(int rounds, size_t bytes) {
     size_t before = 0;
     size_t descriptors = 0;
@@ -146,7 +147,7 @@ class Churn {
       NCCL_OK(ncclCommDeregister(comm_, handle));
       FreeUnseen(memory);
       if (FreeBytes() == before) continue;
-      std::fprintf(stderr, "after ncclCommDeregister the memory was still held\n");
+      std::fprintf(stderr, "memory was not released by ncclCommDeregister\n");
       std::exit(1);
     }
   }
@@ -211,7 +212,7 @@ class Churn {
 
 int main(int argc, char** argv) {
   if (argc != 4) {
-    std::fprintf(stderr, "usage: allocation_churn WAY ROUNDS BYTES\n");
+    std::fprintf(stderr, "usage: allocation_churn MODE ROUNDS BYTES\n");
     return 2;
   }
   const std::string way = argv[1];
@@ -220,7 +221,7 @@ int main(int argc, char** argv) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGUSR1);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);  // in every thread that is to come
+  sigprocmask(SIG_BLOCK, &signals, nullptr);  // inherited by all later threads
   const JobPlace place = ReadJobPlace();
   Churn churn(place, ExchangeUniqueId(place));
   if (way == "seen") churn.Rounds(rounds, bytes, [](void* memory) { CUDA_OK(cudaFree(memory)); });

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ordinary NCCL programs on two hosts with two GPUs each: their numbers are right."""
+"""Ordinary NCCL programs compute correct results on two hosts with two GPUs each."""
 import json
 import unittest
 

@@ -1,6 +1,6 @@
-// A job that makes communicators of communicators, one rank per process: halves by split, all but
-// the last rank by shrink, everybody again by scalable init and without blocking. Every one must
-// give the right sum. Prints how long each took on this rank.
+// A job that creates derived communicators, one rank per process: halves by split, all but the last
+// rank by shrink, all ranks by scalable init and by a non-blocking split. Checks a sum over each.
+// Prints the duration of each creation on this rank.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +27,7 @@ void CheckSum(const char* what, ncclComm_t comm, int expected) {
   CUDA_OK(cudaStreamSynchronize(stream));
   NCCL_COMM_OK(comm);
   if (static_cast<int>(value) == expected) return;
-  std::fprintf(stderr, "%s: the sum is %g, not %d\n", what, value, expected);
+  std::fprintf(stderr, "%s: wrong sum: %g, expected %d\n", what, value, expected);
   std::exit(1);
 }
 
@@ -60,9 +60,8 @@ int main(int argc, char** argv) {
 
   ncclComm_t world = nullptr;
   ncclUniqueId ids[] = {id};
-  Timed("init", [&] {
-    NCCL_OK(ncclCommInitRankScalable(&world, ranks, place.rank, 1, ids, nullptr));
-  });
+  Timed("init",
+        [&] { NCCL_OK(ncclCommInitRankScalable(&world, ranks, place.rank, 1, ids, nullptr)); });
   CheckSum("init", world, all);
 
   const int half = place.rank % 2;
@@ -85,7 +84,7 @@ int main(int argc, char** argv) {
   ncclComm_t waited_for = nullptr;
   NCCL_OK(ncclCommSplit(world, 0, 0, &waited_for, &config));
   AwaitReady(waited_for);
-  CheckSum("split of a non-blocking one", waited_for, all);
+  CheckSum("non-blocking split", waited_for, all);
 
   std::vector<ncclComm_t> crowd(static_cast<size_t>(many));
   Timed("crowd", [&] {
@@ -97,9 +96,8 @@ int main(int argc, char** argv) {
   if (place.rank != ranks - 1) {
     int last[] = {ranks - 1};
     ncclComm_t fewer = nullptr;
-    Timed("shrink", [&] {
-      NCCL_OK(ncclCommShrink(world, last, 1, &fewer, nullptr, NCCL_SHRINK_DEFAULT));
-    });
+    Timed("shrink",
+          [&] { NCCL_OK(ncclCommShrink(world, last, 1, &fewer, nullptr, NCCL_SHRINK_DEFAULT)); });
     CheckSum("shrink", fewer, all - ranks);
     NCCL_OK(ncclCommDestroy(fewer));
   }

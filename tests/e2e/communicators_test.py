@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Communicators made of others by an ordinary NCCL program, on two hosts with four GPUs each."""
+"""Derived communicators in an ordinary NCCL program, on two hosts with four GPUs each."""
 import statistics
 import unittest
 
 from lab_world import Lab, SANITIZED, cases, program
 
-# The budget is 5 ms for eight ranks on two hosts of their own; a test machine has two processors for all.
+# The budget is for eight ranks on two dedicated hosts; a test machine has two processors in total.
 INIT_BUDGET_MS = 5.0
 
 
@@ -31,7 +31,7 @@ class Communicators(unittest.TestCase):
         times = self.tour()
         for what, milliseconds in sorted(times.items()):
             print(f"{what}: median {statistics.median(milliseconds):.2f} ms, slowest {max(milliseconds):.2f} ms "
-                  f"(the budget of an init on free processors is {INIT_BUDGET_MS:.0f} ms)")
+                  f"(budget of an init on idle processors: {INIT_BUDGET_MS:.0f} ms)")
 
     def test_hundreds_of_communicators_per_process(self):
         count = 50 if SANITIZED else 200

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bad configuration: line, column, the offending word, exit status 2."""
+"""Invalid configuration: errors have line, column and the invalid value; exit status 2."""
 import pathlib
 import tempfile
 import unittest

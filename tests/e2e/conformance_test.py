@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The conformance suite on two hosts with four GPUs each, in three layouts, and
-with one hardware queue per GPU, as Megatron sets it. Prints the suite's own tables."""
+"""Runs the conformance suite on two hosts with four GPUs each, in three layouts, and
+with one hardware queue per GPU, as Megatron sets it. Prints the suite's tables."""
 import re
 import unittest
 
 from lab_world import Lab, cases, environment, program
 
-# A whole run takes half a minute, on a loaded machine minutes.
+# A whole run takes half a minute, or minutes on a loaded machine.
 SUITE_PATIENCE_S = 400
-# Gigabytes of memory: in one layout.
+# Tests with gigabytes of memory run in one layout only.
 LARGE = "/large/"
 
 

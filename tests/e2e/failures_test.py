@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What goes wrong is noticed soon, told in words, and hurts nobody else."""
+"""Failures are detected fast, reported with an error message, and do not affect other jobs."""
 import os
 import random
 import signal
@@ -23,7 +23,7 @@ class Failures(unittest.TestCase):
         return job
 
     def assert_noticed(self, job, died_at, ranks):
-        """These ranks, and no others, told of the failure within the time."""
+        """Exactly these ranks report the failure within NOTICE_S."""
         self.assertNotEqual(job.wait(), 0)
         told = dict(job.lines("failed"))
         self.assertEqual(sorted(told), ranks, job.output + self.lab.logs())
@@ -62,7 +62,7 @@ class Failures(unittest.TestCase):
         with self.lab.start(self.job, "--stay-out", 2, options=("--grace", 0)) as job:
             time.sleep(6.5)
             self.assertRegex(job.output + self.lab.logs(), "rank 2 has not joined")
-            self.assertFalse(list(job.lines("refused")), "without MCCS_INIT_TIMEOUT it waits on")
+            self.assertFalse(list(job.lines("refused")), "without MCCS_INIT_TIMEOUT the ranks keep waiting")
 
     def test_with_a_time_limit_a_missing_rank_is_an_error_that_names_it(self):
         with self.lab.start(self.job, "--stay-out", 2, options=("--grace", 1),
@@ -100,7 +100,7 @@ class Failures(unittest.TestCase):
                     try:
                         visitor.send(random_bytes(size))
                     except (BrokenPipeError, ConnectionResetError):
-                        break  # the door was shut on it
+                        break  # the daemon closed the connection
         self.assertEqual(bystander.wait(), 0, bystander.output + self.lab.logs())
         self.assertEqual(len(list(bystander.lines("done"))), 4)
         self.assertEqual(self.lab.daemons()["h0"]["condition"], "ready")
@@ -113,7 +113,7 @@ class Failures(unittest.TestCase):
     # ---- Streams of a communicator that failed
 
     def dead_peer(self, how, blocked=0.5):
-        """Rank 0 finds what dead_peer.cc promises."""
+        """Runs dead_peer.cc and checks rank 0's verdict."""
         result = self.lab.run(program("dead_peer"), "--end", how, "--blocked", blocked, options=("--ranks", 2))
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr + self.lab.logs())
         self.assertNotIn("FAILED", result.stdout)

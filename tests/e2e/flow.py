@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """TCP flows with chosen ports, for tests of networks.
 
-flow.py receive ADDRESS PORT                    takes all that comes, for ever; prints "ready" first
-flow.py send FROM FROM_PORT TO TO_PORT BYTES    sends, waits until all has been taken, prints the seconds; 0: for ever
-flow.py meet FROM PORT TO…                      a short flow to each
+flow.py receive ADDRESS PORT                    prints "ready", then receives forever
+flow.py send FROM FROM_PORT TO TO_PORT BYTES    sends, waits until all is received, prints the seconds; BYTES 0: forever
+flow.py meet FROM PORT TO…                      opens a short flow to each address
 """
 import socket
 import struct
@@ -43,8 +43,8 @@ def send(from_address, from_port, address, port, count):
             left -= connection.send(PIECE[:left] if left < len(PIECE) else PIECE)
         connection.shutdown(socket.SHUT_WR)
         if connection.recv(1) != b".":
-            sys.exit("the receiver is gone")
-        # So that neither end remembers the connection, and another one may have the same ports at once.
+            sys.exit("the receiver closed the connection")
+        # Reset instead of TIME_WAIT, so that another connection can use the same ports immediately.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         print(time.monotonic() - start)
 
@@ -54,7 +54,7 @@ def meet(from_address, port, *addresses):
         with socket.create_connection((address, int(port)), source_address=(from_address, 0)) as connection:
             connection.shutdown(socket.SHUT_WR)
             if connection.recv(1) != b".":
-                sys.exit(f"{address} does not answer")
+                sys.exit(f"{address} does not reply")
 
 
 if __name__ == "__main__":

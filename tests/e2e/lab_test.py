@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mccs-lab itself, with real daemons: what a user types, and what is left afterwards."""
+"""mccs-lab with real daemons: its commands, and that it leaves nothing behind."""
 import json
 import os
 import pathlib
@@ -12,7 +12,7 @@ from lab_world import Lab, call, cases, environment, eventually, is_gone, progra
 
 
 def traces(lab):
-    """Everything of the lab that the machine still shows."""
+    """Files, sockets and processes of the lab that still exist."""
     found = [str(path) for path in pathlib.Path("/tmp").glob(lab.folder.name + "*")]
     found += [line for line in pathlib.Path("/proc/net/unix").read_text().splitlines() if str(lab.folder) in line]
     for process in pathlib.Path("/proc").iterdir():
@@ -22,7 +22,7 @@ def traces(lab):
             if str(lab.folder) in (process / "cmdline").read_text() + (process / "environ").read_text():
                 found.append((process / "cmdline").read_text().replace("\0", " "))
         except OSError:
-            continue  # it has ended, or is not ours
+            continue  # it has ended, or belongs to another user
     return found
 
 
@@ -53,8 +53,8 @@ class LabCommands(unittest.TestCase):
                     self.assertEqual([c["tenant"] for c in json.loads(told.stdout)["communicators"]][-1], tenant)
             unknown = lab.run(program("tests/steady_job"), options=("--tenant", "e"))
             self.assertEqual(unknown.returncode, 1)
-            self.assertIn("the lab has no tenant 'e'; mccs-lab up --tenants e", unknown.stderr)
-            self.assertIn("is no name for a tenant", lab.command("up", "--tenants", "A").stderr)
+            self.assertIn("the lab has no tenant 'e'", unknown.stderr)
+            self.assertIn("invalid name 'A' for a tenant", lab.command("up", "--tenants", "A").stderr)
 
     def test_the_labs_death_leaves_nothing_behind(self):
         before = shared_memory()
@@ -74,7 +74,7 @@ class LabCommands(unittest.TestCase):
             for name, daemon in reversed(lab.daemons().items()):
                 os.kill(daemon["pid"], signal.SIGTERM)
                 self.assertTrue(eventually(lambda: lab.daemons()[name]["pid"] == 0, timeout=20))
-                # A sanitizer that found a leak at the end would have made it another status.
+                # A sanitizer that finds a leak changes the exit status.
                 self.assertEqual(lab.daemons()[name]["condition"], "exited with status 0",
                                  lab.command("logs", name).stdout)
                 self.assertFalse((lab.folder / name / "mccsd.sock").exists())
@@ -128,14 +128,14 @@ class LabCommands(unittest.TestCase):
             self.assertEqual(failing.returncode, 9)
             self.assertEqual(lab.run("no-such-program").returncode, 127)
             self.assertIn("not found", lab.exec("h0", "no-such-program").stderr)
-            self.assertIn("has no 'h5'; it has controller, h0", lab.exec("h5", "true").stderr)
+            self.assertIn("'h5'; it has controller, h0", lab.exec("h5", "true").stderr)
             self.assertIn("at most 2", lab.run("true", options=("--ranks", 3)).stderr)
             again = lab.command("up", "--hosts", 1)
             self.assertEqual(again.returncode, 1)
-            self.assertIn("up already", again.stderr)
+            self.assertIn("already running", again.stderr)
         unknown = lab.command("down")
         self.assertEqual(unknown.returncode, 1)
-        self.assertIn("there is no lab", unknown.stderr)
+        self.assertIn("does not exist", unknown.stderr)
 
 
 if __name__ == "__main__":

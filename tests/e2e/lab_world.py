@@ -1,4 +1,4 @@
-"""A lab as a test has it: up at the start, down at the end, whatever happens in between."""
+"""Labs for tests: started in the constructor, stopped at the end even after failures."""
 import json
 import os
 import pathlib
@@ -16,14 +16,14 @@ BIN = pathlib.Path(os.environ.get("MCCS_TEST_BIN", ROOT / "build/bin"))
 LIB = BIN.parent / "lib"
 SANITIZED = bool(os.environ.get("MCCS_TEST_SANITIZE"))
 
-# Nothing in these tests takes this long; who does hangs.
+# Longer than any step of these tests takes: a longer one hangs.
 PATIENCE_S = 180
-# What the product promises for noticing a death, and what a sanitizer and a loaded machine may add to it.
+# Time limit for detecting a death, with an allowance for sanitizers.
 NOTICE_S = 1.0 + (1.0 if SANITIZED else 0.0)
 
 
 def need(*names):
-    """Skips the test, aloud, where a program or library is not built."""
+    """Skips the test with a message if a program or library is not built."""
     for name in names:
         path = BIN / name
         if not path.exists():
@@ -36,7 +36,7 @@ def program(name):
 
 
 def environment(**changes):
-    """The caller's, without what would confuse: tools that are no part of the product may leak."""
+    """The caller's environment without variables of jobs, labs and preloaded libraries."""
     result = dict(os.environ)
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LD_PRELOAD", "MCCS_SOCKET", "MCCS_CONTROLLER"):
         result.pop(name, None)
@@ -45,13 +45,13 @@ def environment(**changes):
 
 
 def call(*arguments, timeout=PATIENCE_S, env=None):
-    """Runs to the end; text on both outputs."""
+    """Runs a program to its end and captures both outputs as text."""
     return subprocess.run([str(argument) for argument in arguments], capture_output=True, text=True,
                           timeout=timeout, env=env or environment(), stdin=subprocess.DEVNULL)
 
 
 def is_gone(pid):
-    """Whether a process has ended, be it that nobody has waited for it yet."""
+    """Whether a process has ended, reaped or not."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:
@@ -108,7 +108,7 @@ class Lab:
                         *map(str, arguments)], env or environment())
 
     def daemons(self):
-        """What status says of each daemon, by name."""
+        """The entry of `mccs-lab status` for each daemon, by name."""
         lab, = json.loads(self.command("status", "-o", "json").stdout)
         return {daemon["name"]: daemon for daemon in lab["daemons"]}
 
@@ -117,7 +117,7 @@ class Lab:
 
 
 class Running:
-    """A job in the background. Its lines are kept as they come."""
+    """A job in the background, with its output."""
 
     def __init__(self, arguments, env):
         self._process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -136,7 +136,7 @@ class Running:
 
     @property
     def output(self):
-        """Everything that it has printed up to now."""
+        """Everything that it has printed so far."""
         while not self._process.stdout.closed:
             try:
                 piece = os.read(self._process.stdout.fileno(), 1 << 16)
@@ -148,27 +148,27 @@ class Running:
         return self._bytes.decode(errors="replace")
 
     def has_ended(self):
-        # What it prints is taken meanwhile, or it would wait for us.
+        # Read the output too: a full pipe would block the job.
         return self._process.poll() is not None and self.output is not None
 
     def says(self, text, times=1):
-        """Waits until the text has come so often. False when the job ended before."""
+        """Waits until the output contains the text `times` times. False if the job ends before."""
         eventually(lambda: self.output.count(text) >= times or self.has_ended())
         return self.output.count(text) >= times
 
     def wait(self):
-        """The exit status; `output` is complete then."""
+        """Waits for the end and returns the exit status; `output` is complete."""
         if not eventually(lambda: self.output is not None and self.has_ended()):
             self._process.kill()
         return self._process.wait()
 
     def ranks(self):
-        """The processes of the ranks, in the order of their start."""
+        """Pids of the ranks, in the order of their start."""
         children = pathlib.Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
         return sorted(int(pid) for pid in children.read_text().split())
 
     def lines(self, prefix):
-        """Of each line that starts so after its rank: (rank, the rest's words)."""
+        """(rank, words) of each line whose text after "[rank] " starts with `prefix`."""
         for line in self.output.splitlines():
             rank, _, text = line.partition("] ")
             if rank.startswith("[") and text.startswith(prefix):

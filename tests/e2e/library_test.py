@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""libnccl.so.2 and libmccs-frees.so as files: what they show to a program and what they bring along."""
+"""libnccl.so.2 and libmccs-frees.so as files: their exported names and their dependencies."""
 import subprocess
 import unittest
 
@@ -26,7 +26,7 @@ class Library(unittest.TestCase):
 
     def test_brings_no_library_that_could_clash_with_the_programs(self):
         if SANITIZED:
-            self.skipTest("a sanitizer's runtime brings the C++ library along")
+            self.skipTest("a sanitizer's runtime requires the C++ library")
         needed = output_of("ldd", self.library)
         for foreign in ("libstdc++", "grpc", "protobuf", "absl", "spdlog"):
             self.assertNotIn(foreign, needed)

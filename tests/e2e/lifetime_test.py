@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Memory that a program frees is free: the daemon holds none of it, however the program frees it, and a free never
-waits for long."""
+"""The daemon releases memory that a program frees, in whichever way it frees it, and a free never blocks for long."""
 import os
 import pathlib
 import signal
@@ -11,8 +10,8 @@ from lab_world import LIB, SANITIZED, Lab, cases, environment, eventually, progr
 
 MIB = 1 << 20
 PIECE = 16 * MIB
-# The first is what a daemon that lets go needs, and what is left for results; the second, for frees that are found out
-# with the next export.
+# GPU memory of a program. One: enough for a piece and the result if the daemon releases freed memory at once. Two:
+# enough if it detects frees only at the next export.
 ROOM_FOR_ONE = "25M"
 ROOM_FOR_TWO = "50M"
 
@@ -49,7 +48,7 @@ class Lifetime(unittest.TestCase):
         while not job.has_ended():
             most = max(most, mappings(daemon))
         self.assert_done(job)
-        self.assertLessEqual(most, 2, "the result, and one piece")
+        self.assertLessEqual(most, 2, "more than the result and one piece")
         self.assertGreaterEqual(most, 1)
 
     def test_frees_that_are_seen_leave_nothing_with_the_daemon(self):
@@ -84,17 +83,17 @@ class Lifetime(unittest.TestCase):
         job = self.start("early", 3, memory=ROOM_FOR_ONE)
         self.assert_done(job)
         (_, words), = job.lines("freed")
-        self.assertGreater(float(words[1]), 0.2, "the other rank came half a second later")
+        self.assertGreater(float(words[1]), 0.2, "the other rank calls half a second later")
 
     def told_to_free(self, signal_for_daemons, **changes):
-        """Seconds that each rank's free took, after the daemons got this signal."""
+        """Sends the signal to the daemons, lets each rank free, and returns the job and the seconds of each free."""
         job = self.start("told", 1, **changes)
         self.assertTrue(job.says("ready", times=2), job.output + self.lab.logs())
         daemons = [daemon["pid"] for daemon in self.lab.daemons().values()]
         try:
             for pid in daemons:
                 os.kill(pid, signal_for_daemons)
-            time.sleep(0.2)  # a dead daemon has been noticed
+            time.sleep(0.2)  # until a dead daemon is detected
             for pid in job.ranks():
                 os.kill(pid, signal.SIGUSR1)
             self.assertTrue(job.says("freed", times=2), job.output)
@@ -113,11 +112,11 @@ class Lifetime(unittest.TestCase):
         job, times = self.told_to_free(signal.SIGSTOP, NCCL_DEBUG="WARN")
         self.assertGreater(min(times), 1.5)
         self.assertLess(max(times), 10)
-        self.assertIn("is given back while the MCCS daemon still has it open", job.output)
+        self.assertIn("is freed while the MCCS daemon still maps it", job.output)
 
     def test_the_library_of_frees_alone_changes_nothing(self):
         if SANITIZED:
-            self.skipTest("a sanitizer's runtime has to come first")
+            self.skipTest("a sanitizer's runtime must be the first preloaded library")
         preload = f"{LIB}/libmccs-frees.so"
         for command in (["/bin/true"], ["python3", "-c", "print('fine')"], ["sh", "-c", "ls / | cat"]):
             result = self.lab.exec("h0", "env", f"LD_PRELOAD={preload}", *command)
@@ -125,7 +124,7 @@ class Lifetime(unittest.TestCase):
 
     def test_behind_cudas_libraries_it_says_that_it_sees_nothing(self):
         if SANITIZED:
-            self.skipTest("a sanitizer's runtime has to come first")
+            self.skipTest("a sanitizer's runtime must be the first preloaded library")
         preload = ":".join(f"{LIB}/{name}" for name in ("emulation/libcudart.so.13", "emulation/libcuda.so.1",
                                                          "libmccs-frees.so", "libnccl.so.2"))
         result = self.lab.exec("h0", "env", f"LD_PRELOAD={preload}", "NCCL_DEBUG=WARN", self.churn, "seen", 1, MIB)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""GET /metrics of mccsd and mccs-controller, as Prometheus would scrape them, while a program runs."""
+"""Scrapes /metrics of mccsd and mccs-controller, as Prometheus does, while a program runs."""
 import json
 import os
 import pathlib
@@ -19,7 +19,7 @@ SIZE = 65536 * 4  # of steady_job's calls, in bytes
 
 
 def scrape(endpoint):
-    """{(name, ((label, value), …)): number}; a line that Prometheus could not read is a failure."""
+    """{(name, ((label, value), …)): number}; fails on lines that Prometheus cannot parse."""
     with urllib.request.urlopen(f"http://{endpoint}/metrics", timeout=PATIENCE_S) as answer:
         assert answer.status == 200 and answer.headers["Content-Type"].startswith("text/plain"), answer.headers
         text = answer.read().decode()
@@ -36,7 +36,7 @@ def scrape(endpoint):
 
 
 def find(samples, name, **labels):
-    """The sum of what has these labels, among others."""
+    """The sum of all samples that have at least these labels."""
     return sum(value for (found, having), value in samples.items()
                if found == name and set(labels.items()) <= set(having))
 
@@ -102,7 +102,7 @@ class WhileAProgramRuns(unittest.TestCase):
     def test_no_label_names_a_rank_or_a_communicator(self):
         for daemon in self.lab.daemons():
             for (name, labels) in self.scrape(daemon):
-                # exposer_: of prometheus-cpp itself.
+                # exposer_: metrics of prometheus-cpp itself.
                 self.assertTrue(name.startswith(("mccs_", "exposer_")), name)
                 self.assertFalse({"rank", "communicator", "comm_id"} & {label for label, _ in labels}, name)
 
@@ -125,7 +125,7 @@ class AnAddressInUse(unittest.TestCase):
                 result = call(program(command[0]), *command[1:], *options, timeout=60)
                 self.assertEqual(result.returncode, 1, result.stderr)
                 self.assertIn(f"cannot serve metrics on {address}", result.stderr)
-                self.assertEqual(os.listdir(folder), [], "nothing is left")
+                self.assertEqual(os.listdir(folder), [], "files are left")
 
 
 class WithoutMetrics(unittest.TestCase):

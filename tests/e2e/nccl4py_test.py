@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""NCCL's Python bindings on two hosts, in PyTorch's environment: examples/nccl4py, and what NVIDIA's own examples ask of
-cuda.core."""
+"""NCCL's Python bindings on two hosts, in PyTorch's environment: examples/nccl4py, and the parts of cuda.core that
+NVIDIA's examples use."""
 from lab_world import ROOT, cases
 from pytorch_world import OnALab, need_package
 
 EXAMPLE = ROOT / "examples/nccl4py/all_reduce.py"
 
-# As the first of NCCL's Python examples does: the GPUs by NVML, then one communicator for each.
+# As NCCL's first Python example: list the GPUs by NVML, then create one communicator for each.
 ALL_GPUS = """
 import nccl.core as nccl
 from cuda.core import Device, system
@@ -23,7 +23,7 @@ for comm in comms:
     comm.destroy()
 """
 
-# The other ways in which a program hands over its data and streams.
+# Data and streams passed as PyTorch tensors and streams.
 TENSORS = """
 import os, torch, nccl.core as nccl
 rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What operators see of a job that runs: mccsctl top, describe and dump."""
+"""mccsctl top, describe, explain, dump and drain while a job runs."""
 import json
 import os
 import pty
@@ -42,7 +42,7 @@ class WhileAProgramRuns(unittest.TestCase):
         rates, = top["communicators"]
         self.assertEqual((rates["tenant"], rates["ranks"], rates["state"]), (self.tenant, 2, "active"))
         self.assertGreater(rates["operations_per_second"], 0)
-        # Of two ranks busbw is algbw, and every call is as large as the other.
+        # With two ranks busbw equals algbw; all calls have the same size.
         self.assertAlmostEqual(rates["algbw"] / rates["operations_per_second"] / SIZE, 1, places=6)
         self.assertAlmostEqual(rates["busbw"] / rates["algbw"], 1, places=6)
         self.assertEqual((rates["links"], rates["pairs"]), ([], ["h0 → h1", "h1 → h0"]))
@@ -51,7 +51,7 @@ class WhileAProgramRuns(unittest.TestCase):
         listed = json.loads(self.run_ok("get", "communicators", "-o", "json"))["communicators"]
         said = json.loads(self.run_ok("explain", "communicator", listed[0]["id"][:6], "-o", "json"))
         why = {fact["name"]: fact["value"] for fact in said["why"]}
-        self.assertEqual(why["Policy"], "locality_ring: no Policy is for this communicator")
+        self.assertEqual(why["Policy"], "locality_ring: no Policy selects this communicator")
         self.assertIn("no Topology", why["Paths"])
         rings = [flow for flow in said["flows"] if flow["in_ring"]]
         self.assertEqual({(flow["from"], flow["to"]) for flow in rings}, {("h0", "h1"), ("h1", "h0")})
@@ -59,7 +59,7 @@ class WhileAProgramRuns(unittest.TestCase):
         self.assertRegex(self.run_ok("explain", "communicator", listed[0]["id"]), r"\n  0 +h0 +h1 +127\.0\.0\.\d:\d+ ")
         missing = self.mccsctl("explain", "communicator", "abcdefabcdef")
         self.assertEqual(missing.returncode, 1)
-        self.assertIn("no communicator has an id that begins with", missing.stderr)
+        self.assertIn("no communicator id starts with", missing.stderr)
 
     def test_tops_table_names_what_runs(self):
         table = self.run_ok("top", "--once", "--interval", "1").splitlines()
@@ -69,7 +69,7 @@ class WhileAProgramRuns(unittest.TestCase):
         self.assertIn("h0 → h1, h1 → h0", self.run_ok("top", "--once", "--interval", "0.2", "-o", "wide"))
 
     def test_top_refreshes_in_place_and_gives_the_terminal_back(self):
-        # Not by way of mccs-lab exec, which would take the interrupt.
+        # Without mccs-lab exec, which would handle the interrupt itself.
         shell, terminal = pty.openpty()
         top = subprocess.Popen([program("mccsctl"), "--controller", self.lab.daemons()["controller"]["endpoint"],
                                 "top", "--interval", "0.2"], stdin=terminal, stdout=terminal, stderr=terminal,
@@ -119,7 +119,7 @@ class WhileAProgramRuns(unittest.TestCase):
     def test_dump_of_a_host_that_is_not_there_names_those_that_are(self):
         result = self.mccsctl("dump", "h7")
         self.assertEqual((result.returncode, result.stderr),
-                         (1, "mccsctl: there is no host 'h7'; there are h0, h1\n"))
+                         (1, "mccsctl: unknown host 'h7'; there are h0, h1\n"))
 
     def test_a_drained_host_says_who_uses_it_and_stays_drained_until_undrain(self):
         state = lambda: [host["drain"] for host in json.loads(self.run_ok("get", "hosts", "-o", "json"))["hosts"]]  # noqa: E731
@@ -171,7 +171,7 @@ class WithoutADaemon(unittest.TestCase):
             registered = lambda: call(*mccsctl, "get", "hosts").stdout.count("  ready\n")  # noqa: E731
             self.assertTrue(eventually(lambda: registered() == 2, timeout=60))
             os.kill(pids["h0"], signal.SIGKILL)
-            # Stopped, its connection stays open until the controller counts it as silent.
+            # The connection of a stopped daemon stays open until its heartbeats time out.
             os.kill(pids["h1"], signal.SIGSTOP)
             try:
                 stuck = call(*mccsctl, "dump", "h1")
@@ -190,7 +190,7 @@ class WithoutAController(unittest.TestCase):
             result = subprocess.run([program("mccsctl"), "--controller", "127.0.0.1:9", "top", *words],
                                     capture_output=True, text=True, timeout=PATIENCE_S, env=environment())
             self.assertEqual(result.returncode, 1, result.stdout)
-            self.assertIn("no mccs-controller answers at 127.0.0.1:9", result.stderr)
+            self.assertIn("cannot reach mccs-controller at 127.0.0.1:9", result.stderr)
 
     def test_wrong_intervals_are_wrong_usage(self):
         for interval in ("0", "-1", "soon", "1e9"):

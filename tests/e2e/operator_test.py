@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Operators' objects from file to store: mccsctl against a real mccs-controller, restarts and all."""
+"""Operators' objects from file to store: mccsctl against a real mccs-controller, with restarts."""
 import json
 import os
 import pathlib
@@ -64,7 +64,7 @@ def policy(name="gold", order="h1, h0", tenant="team-a"):
 
 
 class Controller:
-    """A controller of a test's own, with a store in its folder."""
+    """A controller for one test, with its state in `folder`."""
 
     def __init__(self, folder, *arguments):
         self.state = pathlib.Path(folder) / "state"
@@ -132,7 +132,7 @@ class Objects(unittest.TestCase):
 
     def test_the_examples_hold_together(self):
         policies, testbed = ROOT / "examples/policies", ROOT / "examples/topologies/paper-testbed.yaml"
-        self.assertIn("no Topology has a link 'leaf0-spine1'", self.refused("apply", "--dry-run", "-f", policies))
+        self.assertIn("unknown link 'leaf0-spine1'", self.refused("apply", "--dry-run", "-f", policies))
         self.run_ok("apply", "-f", testbed)
         self.assertIn("policy/production-first would be created", self.run_ok("apply", "--dry-run", "-f", policies))
         self.run_ok("apply", "-f", policies)
@@ -144,11 +144,11 @@ class Objects(unittest.TestCase):
             (tenant("team-b", 2000, cap="5Gbps"),
              "<stdin>:9:8: Tenant 'team-b', spec.cap: the cap of 5 Gbps is below the guarantee of 10 Gbps"),
             (TOPOLOGY + "---\n" + policy(tenant="team-x"),
-             "<stdin>:25:15: Policy 'gold', spec.for.tenants[0]: there is no Tenant 'team-x' (did you mean 'team-a'?)"),
+             "<stdin>:25:15: Policy 'gold', spec.for.tenants[0]: unknown Tenant 'team-x' (did you mean 'team-a'?)"),
             (TOPOLOGY + "---\n" + policy(order="h0, h9"),
-             "<stdin>:23:17: Policy 'gold', spec.parameters.order[1]: no Topology has a host 'h9'"),
+             "<stdin>:23:17: Policy 'gold', spec.parameters.order[1]: unknown host 'h9'"),
             (TOPOLOGY + "---\n" + policy() + "---\n" + policy("silver"),
-             "two policies for Tenant 'team-a'"),
+             "duplicate policy for Tenant 'team-a'"),
             (tenant("team-b", 2000) + "---\nkind: Tenant\n", "<stdin>:12:1: the key 'apiVersion' is missing"),
             (tenant("team-b", 2000).replace("spec:", "  resourceVersion: 4\nspec:"), "is not stored"),
         ]
@@ -204,7 +204,7 @@ class Objects(unittest.TestCase):
     def test_a_second_controller_on_the_store_says_so_and_exits(self):
         second = call(program("mccs-controller"), "--listen", "127.0.0.1:0", "--store", self.store)
         self.assertEqual(second.returncode, 1)
-        self.assertIn(f"belongs to another mccs-controller (process {self.controller.process.pid})", second.stderr)
+        self.assertIn(f"in use by another mccs-controller (process {self.controller.process.pid})", second.stderr)
         self.run_ok("get", "tenants")
 
     def test_a_store_of_a_later_release_is_refused(self):
@@ -235,20 +235,20 @@ class Objects(unittest.TestCase):
         self.refused("undrain", "link", "nowhere")
         newest, first = json.loads(self.run_ok("audit", "-o", "json"))["entries"]
         self.assertEqual((first["action"], first["outcome"]),
-                         ("drain", "refused: neither a daemon nor a Topology knows a host 'h9'"))
+                         ("drain", "refused: neither a daemon nor a Topology has a host 'h9'"))
         self.assertEqual((newest["action"], newest["outcome"]), ("undrain", "refused: link nowhere is not drained"))
         self.assertIn("@", newest["user"])
 
     def test_tables_say_what_is_acted_on(self):
         self.run_ok("apply", "-f", "-", text=tenant() + "---\n" + policy().replace("order: [h1, h0]", "{}")
                     .replace("parameters:\n    {}", "parameters: {}"))
-        self.assertIn("its guarantee of 10 Gbps: no Topology says", self.run_ok("describe", "tenant", "team-a"))
-        self.assertNotIn("decides for it", self.run_ok("apply", "-f", "-", text=TOPOLOGY))
+        self.assertIn("its guarantee of 10 Gbps", self.run_ok("describe", "tenant", "team-a"))
+        self.assertNotIn("applies to it", self.run_ok("apply", "-f", "-", text=TOPOLOGY))
         self.assertRegex(self.run_ok("get", "tenants"), r"(?m)^team-a .* in part$")
-        self.assertIn("do not go by its guarantee of 10 Gbps: locality_ring, by Policy 'gold', decides",
+        self.assertIn("do not use its guarantee of 10 Gbps: locality_ring, by Policy 'gold', applies",
                       self.run_ok("describe", "tenant", "team-a"))
         shares = policy().replace("locality_ring", "shares").replace("order: [h1, h0]", "channels_per_nic: 1")
-        self.assertNotIn("do not go by", self.run_ok("apply", "-f", "-", text=shares))
+        self.assertNotIn("do not use", self.run_ok("apply", "-f", "-", text=shares))
         self.assertRegex(self.run_ok("get", "tenants"), r"(?m)^team-a .* yes$")
         self.assertIn("MEMORY", self.run_ok("get", "tenants", "-o", "wide"))
         self.assertIn("In force:       yes", self.run_ok("describe", "policy", "gold"))
@@ -257,8 +257,8 @@ class Objects(unittest.TestCase):
         self.run_ok("apply", "-f", "-", text=TOPOLOGY)
         self.assertRegex(
             self.refused("apply", "-f", "-", text=tenant(cap="400Gbps").replace("10Gbps", "200Gbps")),
-            r"<stdin>:8:14: Tenant 'team-a', spec.guarantee: no NIC can carry it: h0/nic0-leaf0 of Topology 'lab', "
-            r"which no other is faster than, carries 9\d\.?\d* Gbps of payload, but 200 Gbps are guaranteed; lower it")
+            r"<stdin>:8:14: Tenant 'team-a', spec.guarantee: no NIC can carry it: the fastest link, h0/nic0-leaf0 of Topology "
+            r"'lab', carries 9\d\.?\d* Gbps of payload, but 200 Gbps are guaranteed; lower it")
         self.assertEqual(self.count("tenants"), 0)
 
     def test_bash_completes_commands_formats_and_names(self):
@@ -292,11 +292,11 @@ class WithoutStore(unittest.TestCase):
             finally:
                 self.assertEqual(controller.stop(), 0)
             log = (pathlib.Path(folder) / "log").read_text()
-            self.assertEqual(log.count("are kept in memory and end with this program"), 1, log)
+            self.assertEqual(log.count("are only in memory"), 1, log)
 
 
 class Communicators(unittest.TestCase):
-    """A policy decides for communicators, also those that run, and a dry run says so beforehand."""
+    """A policy applies to new and running communicators, and a dry run shows its changes."""
 
     def setUp(self):
         self.lab = Lab(hosts=2, gpus=1, name="operator")

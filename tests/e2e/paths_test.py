@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Flows take the paths that the controller says, by the switches' counters, however it knows of them."""
+"""Flows take the paths that the controller reports, by the switches' counters, for each kind of source port mapping."""
 import contextlib
 import json
 import pathlib
@@ -29,7 +29,7 @@ PROBE = """\
     mapping: probe
     candidates: 61000-64999
 """
-# What a job moves in one direction while the counters are looked at; what else there is on a link meanwhile.
+# Bytes that a job sends in one direction between two reads of the counters; upper bound of other traffic on a link.
 MOVED, SMALL = 4_000_000, 400_000
 
 
@@ -45,7 +45,7 @@ class PathsLab(Lab):
         self.file = pathlib.Path(self.folder_of_files.name) / "topology.yaml"
         self.file.write_text(text)
         config = self.file.with_name("mccsd.yaml")
-        config.write_text("lanes: {channels: 1}\n")  # so that a job has one flow from host to host
+        config.write_text("lanes: {channels: 1}\n")  # one flow per pair of hosts
         super().__init__(name="paths", topology=self.file, mccsd_config=config)
         try:
             self.apply(text + POLICY)
@@ -67,36 +67,35 @@ class PathsLab(Lab):
         return self.mccsctl("apply", "-f", self.file)
 
     def job(self, *hosts):
-        """One rank on each host: over the first NICs."""
+        """Starts a job with one rank on each host; it uses the first NICs."""
         return self.start(program("tests/steady_job"), "--seconds", 3600,
                           options=("--hosts", ",".join(hosts), "--ranks-per-host", 1))
 
     def flows(self):
-        """Of each job, from the oldest on, by its id: the flows of its ring as the controller explains them."""
+        """The flows of each job's ring as `explain` shows them, by the job's id, oldest first."""
         listed = json.loads(self.mccsctl("get", "communicators", "-o", "json")).get("communicators", [])
         return {job["id"]: self.flows_of(job["id"]) for job in listed}
 
     def flows_of(self, job):
         explained = self.exec("controller", program("mccsctl"), "explain", "communicator", job, "--interval", "0.1",
                               "-o", "json")
-        if explained.returncode != 0:  # it has ended meanwhile
+        if explained.returncode != 0:  # the job has ended
             return []
         return [flow for flow in json.loads(explained.stdout).get("flows", []) if flow.get("in_ring")]
 
     def promised(self):
-        """Of each job the ways of its flows: of each the switches, one after the other. Empty: that is not known of
-        all of them."""
+        """The paths of each job's flows, as lists of switches. Empty: the path of a flow is not known."""
         return [ways_of(flows) for flows in self.flows().values()]
 
     def moved(self):
-        """Bytes by (from, to) of each direction between switches since the lab came up."""
+        """Bytes of each direction between switches since the lab's start, by (from, to)."""
         shown = self.command("links", "-o", "json")
         assert shown.returncode == 0, shown.stderr
         return {(line["from"], line["to"]): line["bytes"] for line in json.loads(shown.stdout)
                 if line["link"] in FABRIC}
 
     def grown(self):
-        """By how much each direction grows until one has moved enough."""
+        """Growth of each direction until one has grown by MOVED."""
         before = self.moved()
         growth = {}
 
@@ -114,7 +113,7 @@ def ways_of(flows):
         links = [link.split("-") for link in flow.get("links", [])]
         if not links:
             return []
-        way = [links[0][1]]  # behind the NIC
+        way = [links[0][1]]  # the NIC's switch
         for ends in links[1:-1]:
             way.append(ends[1 - ends.index(way[-1])])
         ways.append(way)
@@ -122,7 +121,7 @@ def ways_of(flows):
 
 
 def directions(ways):
-    """(from, to) of all that they go through."""
+    """(from, to) of all links on the paths."""
     return {ends for way in ways for ends in zip(way, way[1:])}
 
 
@@ -137,8 +136,8 @@ class Paths(unittest.TestCase):
             self.assertTrue(job.says("running", times=2), job.output + lab.logs())
 
     def expect_all_used(self, lab):
-        """By two jobs from rack to rack, each with a flow in either direction, and two spines: no direction of a link
-        is for two flows while another has none."""
+        """Two jobs between two racks, each with one flow per direction, over two spines: every direction of every link
+        carries one flow."""
         self.assertTrue(eventually(lambda: min(lab.grown().values()) > SMALL), f"{lab.promised()} {lab.logs()}")
 
     def expect_promises_kept(self, lab):
@@ -150,7 +149,7 @@ class Paths(unittest.TestCase):
             self.expect_as_promised(lab)
 
     def expect_as_promised(self, lab):
-        """Of one job: each of its flows is seen on its way, and nothing elsewhere."""
+        """For one job: its flows use the reported paths and no other links."""
         seen = {}
 
         def promised_the_same():
@@ -182,7 +181,7 @@ class Paths(unittest.TestCase):
 
             def left():
                 growth = lab.grown()
-                # What nobody can take without the one link stands still as well.
+                # Links that are useless without the drained one are idle as well.
                 return all((count < SMALL) == ("spine1" in ends) for ends, count in growth.items())
             self.assertTrue(eventually(left), f"{lab.promised()} {lab.logs()}")
             self.assertEqual(users(lab.mccsctl("drain", "link", "leaf1-spine1")), set())
@@ -204,14 +203,14 @@ class Paths(unittest.TestCase):
             def meet():
                 return min(lab.grown().values()) < SMALL
             self.assertTrue(eventually(lambda: not meet()), f"{lab.promised()} {lab.logs()}")
-            # Until the leaves' new hashes bring flows together.
+            # Until the leaves' new hashes put two flows on one link.
             for seed in range(1, 40):
                 for leaf in ("leaf0", "leaf1"):
                     lab.exec(leaf, "sysctl", "-qw", f"net.ipv4.fib_multipath_hash_seed={seed}")
                 if meet():
                     break
             else:
-                self.fail("no seed brings flows together")
+                self.fail("no seed puts two flows on one link")
             lab.apply(text.replace('["10.255.0.[1-4]"]', '["10.255.0.[1-4]", "10.254.0.[1-4]"]') + POLICY)
             self.assertTrue(eventually(lambda: not meet()), f"{lab.promised()} {lab.logs()}")
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A tenant's priority on the way: packets bear a class, and switches that go by it serve the higher one first."""
+"""Priority of a tenant in the network: packets have a DSCP class, and switches send higher classes first."""
 import collections
 import json
 import re
@@ -20,7 +20,7 @@ kind: Tenant
 metadata: {name: a}
 spec: {who: {sockets: [a]}, priority: %d}
 """
-# What is sent while the queues are looked at.
+# Bytes that are sent between two samples of the queues.
 MOVED = 6_000_000
 
 
@@ -49,17 +49,17 @@ class Priorities(unittest.TestCase):
                               100_000, options=("--hosts", ",".join(hosts), "--tenant", tenant))
 
     def queued(self):
-        """Bytes that have left towards the spines, by the class of their packets."""
+        """Bytes sent to the spines, by class."""
         of_class = collections.Counter()
         for device in self.uplinks:
             shown = self.leaf("tc", "-s", "class", "show", "dev", device)
             for name, sent in re.findall(r"^class htb (\S+) .*\n Sent (\d+) bytes", shown, re.MULTILINE):
                 of_class[name] += int(sent)
-        # 1:10 is for packets without a mark, 1:15 for those of priority 5.
+        # 1:10: packets without DSCP; 1:15: packets of priority 5.
         return {"none": of_class["1:10"], "fifth": of_class["1:15"]}
 
     def grown(self, which):
-        """By how much each class grows until this one has grown enough."""
+        """Growth of each class until `which` has grown by MOVED."""
         before = self.queued()
         growth = {}
 
@@ -77,7 +77,7 @@ class Priorities(unittest.TestCase):
             self.grown("fifth")
             both = self.grown("fifth")
             self.assertGreater(both["fifth"], 4 * both["none"], both)
-            # What an operator takes back is taken back while they run.
+            # Removing the priority takes effect while the jobs run.
             self.apply(TENANT % 0)
             self.assertTrue(eventually(lambda: self.grown("none")["fifth"] == 0))
             self.assertFalse(favoured.has_ended() or other.has_ended(), favoured.output + other.output)

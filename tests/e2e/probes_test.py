@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What daemons find out of the ways of flows, on a network whose ways the test knows."""
+"""Daemons probe the paths of flows, on a network whose paths are known."""
 import re
 import unittest
 
@@ -31,7 +31,7 @@ class Probes(unittest.TestCase):
         return lab.answers(host)[question]
 
     def counter(self, lab, host, protocol, name):
-        """Of the host's own kernel."""
+        """A counter of the host's kernel."""
         names, values = re.findall(rf"^{protocol}: (.*)$", lab.exec(host, "cat", "/proc/net/snmp").stdout, re.MULTILINE)
         return int(dict(zip(names.split(), values.split()))[name])
 
@@ -41,13 +41,13 @@ class Probes(unittest.TestCase):
         flows = [flow(port, protocol) for protocol in (TCP, UDP) for port, _ in ports]
         with ScriptedLab(probe(1, *flows)) as lab:
             self.assertEqual(self.answer(lab, 1), 2 * [over(spine) for _, spine in ports])
-            # The others have no such address.
+            # The other hosts do not have the address.
             for host in HOSTS[1:]:
                 for found in self.answer(lab, 1, host):
-                    self.assertEqual(found, {"whyNot": f"{H1} is no address of this host"})
+                    self.assertEqual(found, {"whyNot": f"{H1} is not an address of this host"})
 
     def test_what_comes_as_far_as_the_peer_is_dropped_there_unseen(self):
-        # As of a way that is thought to be longer than it is.
+        # The request assumes a longer path than there is.
         with ScriptedLab(probe(1, flow(61000, switches=6), flow(61000, UDP, switches=6))) as lab:
             for found in self.answer(lab, 1):
                 self.assertEqual(found["hops"][:3], over(0)["hops"])
@@ -59,7 +59,7 @@ class Probes(unittest.TestCase):
     def test_ports_of_lanes_that_work_can_be_probed(self):
         rings = "channels { ring: [0, 1, 2, 3] source_ports: [61000, 61001, 61002, 61003] }"
         strategy = f'propose {{ strategy {{ epoch: 2 {rings} lanes {{ slots: 12 slot_bytes: 98304 }} skew: 6 }} }}'
-        # From h5, the second in the ring, to h2.
+        # From h5, the second host in the ring, to h2.
         question = probe(1, flow(61001, source="10.0.0.3"))
         with ScriptedLab(strategy, question) as lab, lab.job("1M", 10_000) as job:
             self.assertTrue(eventually(lambda: all(lab.reports().values())), lab.controller.output)
@@ -75,7 +75,7 @@ class Probes(unittest.TestCase):
     def test_switches_that_spare_themselves_answers_are_asked_again(self):
         with ScriptedLab() as lab:
             for switch in ("leaf0", "spine0", "leaf1"):
-                # Time exceeded alone: a few at once, then one each 100 ms for each host.
+                # Limit "time exceeded" only: a few at once, then one per 100 ms and host.
                 limited = lab.exec(switch, "sysctl", "-qw", "net.ipv4.icmp_ratelimit=100", "net.ipv4.icmp_ratemask=2048")
                 self.assertEqual(limited.returncode, 0, limited.stderr)
             lab.order(probe(1, *[flow(61000 + i) for i in range(3)]))
@@ -87,12 +87,12 @@ class Probes(unittest.TestCase):
             self.assertEqual(down.returncode, 0, down.stderr)
             lab.order(probe(1, flow(61000)))
             found, = self.answer(lab, 1)
-            self.assertRegex(found["whyNot"], "cannot be sent|no switch on the way to")
+            self.assertRegex(found["whyNot"], "cannot be sent|no switch on the path to")
 
     def test_nonsense_is_refused_as_a_whole(self):
         with ScriptedLab(probe(1, flow(61000), flow(61001, protocol=1))) as lab:
             for found in self.answer(lab, 1):
-                self.assertEqual(found, {"whyNot": "a flow of protocol 1, which is neither TCP nor UDP"})
+                self.assertEqual(found, {"whyNot": "invalid flow: protocol 1: expected TCP or UDP"})
 
 
 if __name__ == "__main__":

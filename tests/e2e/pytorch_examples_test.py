@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""examples/pytorch on two hosts: what is computed over us is what Gloo and a single process compute."""
+"""examples/pytorch on two hosts: results over MCCS equal those over Gloo and in a single process."""
 from lab_world import ROOT, cases
 from pytorch_world import OnALab, need_package
 
@@ -17,7 +17,7 @@ class ExampleCase(OnALab):
 
 
 class OnEightRanks(ExampleCase):
-    """What a program's defaults make of more ranks than most tests have."""
+    """Programs with their default options on more ranks than most tests have."""
     gpus = 4
 
     def test_tensor_parallel(self):

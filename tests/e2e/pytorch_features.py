@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What programs do with PyTorch's NCCL process group besides training: one rank, started by mccs-lab run.
+"""Features of PyTorch's NCCL process group besides training: one rank, started by mccs-lab run.
 
-Runs the scenes that are named on the command line, each with process groups of its own, and prints "NAME: right" when
-what this rank sees of it is right. pytorch_features_test.py says which scene needs which environment.
+Runs the scenes of the command line, each with its own process groups, and prints "NAME: right" if the rank's results
+are correct. pytorch_features_test.py sets the environment of each scene.
 """
 import os
 import pickle
@@ -22,7 +22,7 @@ LAST = WORLD - 1
 
 
 def start(name, meeting, eager=True, **options):
-    """The default group of a scene."""
+    """Creates the default group of a scene."""
     dist.init_process_group("nccl", store=dist.PrefixStore(name, meeting), rank=RANK, world_size=WORLD,
                             device_id=DEVICE if eager else None, **options)
     return dist.group.WORLD
@@ -33,7 +33,7 @@ def backend(group):
 
 
 def check_sum(group, ranks):
-    """An all-reduce over `group`, whose members are these ranks of the world."""
+    """Checks an all-reduce over `group`, which consists of these ranks of the world."""
     tensor = torch.full((1000,), float(RANK), device=DEVICE)
     dist.all_reduce(tensor, group=group)
     assert torch.equal(tensor, torch.full_like(tensor, sum(ranks))), tensor[:4]
@@ -44,14 +44,14 @@ def new_tensor():
 
 
 def meet(meeting, place):
-    """Nobody goes on before all are there, and no communicator is needed for it."""
+    """A barrier of all ranks that uses no communicator."""
     meeting.add(place, 1)
     while meeting.add(place, 0) < WORLD:
         time.sleep(0.02)
 
 
 def abort(meeting):
-    """A collective that a rank never calls is given up; the program that waits for its result goes on."""
+    """Aborts a collective that not all ranks call; the program that waits for its result continues."""
     group = start("abort", meeting)
     check_sum(group, range(WORLD))
     if RANK == 0:
@@ -94,7 +94,7 @@ def priority(meeting):
 
 
 def registered(meeting):
-    """The allocator registers its segments with the communicator, also those that come and go later."""
+    """The allocator registers its segments with the communicator, including later ones."""
     group = start("registered", meeting)
     for megabytes in (1, 4, 30):
         kept = torch.zeros(megabytes << 18, device=DEVICE)
@@ -106,7 +106,7 @@ def registered(meeting):
 
 
 def recorder(meeting):
-    """The flight recorder tells what is done from what is under way."""
+    """The flight recorder distinguishes completed from running operations."""
     group = start("recorder", meeting)
     check_sum(group, range(WORLD))
     torch.cuda.synchronize()
@@ -129,7 +129,7 @@ def nonblocking(meeting):
 
 
 def shrink(meeting):
-    """Without the last rank, which does not call; then in the middle of work that it never enters."""
+    """Shrinks without the last rank, which does not call; then with abort of a collective that it never calls."""
     for flags in (0, SHRINK_ABORT):
         group = start(f"shrink {flags}", meeting)
         check_sum(group, range(WORLD))
@@ -144,7 +144,7 @@ def shrink(meeting):
 
 
 def pool(meeting):
-    """Tensors in memory of NCCL's own allocator, registered as a whole."""
+    """Tensors in a memory pool of NCCL's allocator, registered as a whole."""
     group = start("pool", meeting)
     pool = torch.cuda.MemPool(backend(group).mem_allocator)
     with torch.cuda.use_mem_pool(pool):
@@ -167,7 +167,7 @@ def symmetric(meeting):
     tensor = symm_mem.empty(1000, device=DEVICE).fill_(RANK)
     torch.cuda.synchronize()
     handle = symm_mem.rendezvous(tensor, neighbours)
-    assert handle.multicast_ptr == 0, "there are no multicast objects"
+    assert handle.multicast_ptr == 0, "expected no multicast support"
     other = (handle.rank + 1) % handle.world_size
     seen = handle.get_buffer(other, tensor.shape, tensor.dtype)
     assert seen.eq(dist.get_global_rank(neighbours, other)).all(), seen[:4]
@@ -184,7 +184,7 @@ def timeout(meeting):
         except dist.DistBackendError as error:
             assert "ALLREDUCE" in str(error), error
         else:
-            raise AssertionError("nothing is said of a collective that nobody else calls")
+            raise AssertionError("no error for a collective that no other rank calls")
     meet(meeting, "timed out")
     backend(group).abort()
     dist.destroy_process_group()
@@ -204,7 +204,7 @@ def nan(meeting):
 
 
 def leave(meeting):
-    """A rank leaves in order; who goes on waits until the watchdog of its process writes the record and ends it."""
+    """The other rank leaves; rank 0 waits until its watchdog dumps the flight recorder and aborts the process."""
     start("leave", meeting, timeout=timedelta(seconds=2))
     dist.all_reduce(new_tensor())
     if RANK == 0:
@@ -214,7 +214,7 @@ def leave(meeting):
 
 
 def dead(meeting):
-    """A rank dies; no other one reads a sum that was never made."""
+    """A rank dies; no other rank reads the result of the incomplete operation."""
     start("dead", meeting)
     tensor = new_tensor()
     dist.all_reduce(tensor)
@@ -233,11 +233,11 @@ def main():
         globals()[scene](meeting)
         print(f"{scene}: right", flush=True)
         meet(meeting, f"end of {scene}")
-    # Rank 0, whose process holds the meeting place, leaves last.
+    # Rank 0 leaves last: its process hosts the store.
     meeting.add("gone", 1)
     while RANK == 0 and meeting.add("gone", 0) < WORLD:
         time.sleep(0.02)
-    # CUDA is of no use any more after a failed assertion: no tidying up.
+    # CUDA is unusable after a failed assertion: exit without cleanup.
     sys.stdout.flush()
     os._exit(0)
 

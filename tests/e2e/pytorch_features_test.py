@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What PyTorch's NCCL process group can do besides training, on two hosts: giving up, time-outs, split and shrink,
+"""Features of PyTorch's NCCL process group besides training, on two hosts: abort, timeouts, split and shrink,
 scalable init, NaN check, flight recorder, registration, memory pools, symmetric memory, non-blocking communicators."""
 import pathlib
 import pickle
@@ -59,7 +59,7 @@ class Features(OnALab):
         self.assertEqual([entry["state"] for entry in record["entries"]], ["completed", "scheduled"])
 
     def test_nobody_reads_a_sum_that_a_dead_rank_is_missing_from(self):
-        # Four times this the watchdog waits for dumps of all ranks; 15 s are the default.
+        # The watchdog waits four times this long for the dumps of all ranks; the default is 15 s.
         result = self.start("dead", ranks=2, TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC="250")
         output = result.stdout + result.stderr
         self.assertEqual(result.returncode, 128 + signal.SIGABRT, output + self.lab.logs())

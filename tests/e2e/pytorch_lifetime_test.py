@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""PyTorch's allocator gives memory back to the GPU, and it is free: the daemon does not hold it."""
+"""The daemon does not hold memory that PyTorch's allocator returns to the GPU."""
 from lab_world import LIB, cases
 from pytorch_world import OnALab
 
-# Room for one tensor and what PyTorch keeps for small ones, not for two.
+# GPU memory for one tensor and PyTorch's pool for small ones, but not for two tensors.
 TENSOR_MIB = 24
 ROOM = "44M"
 STEPS = 60
 
-# Each step takes a tensor of another size, so that nothing but the GPU's memory can serve it, and gives it back.
+# Each step allocates a tensor of another size, which no cached block can serve, and frees it.
 LOOP = f"""
 import os, torch, torch.distributed as dist
 dist.init_process_group("nccl")
@@ -45,12 +45,12 @@ class Lifetime(OnALab):
         self.assert_enough(*self.without_the_library_of_frees(), MCCS_EXPORT_LEASE="0",
                            TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK="1")
 
-    # One range of virtual memory; emptying the cache unmaps its pieces, by addresses from the runtime.
+    # Segments in one range of virtual memory; emptying the cache unmaps them.
     def test_segments_that_grow_and_are_emptied(self):
         self.assert_enough(MCCS_EXPORT_LEASE="0", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True",
                            TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC="1")
 
-    # PyTorch makes them so that nobody else can map them, unless it is told: they are copied, which takes a block more.
+    # By default PyTorch creates segments that other processes cannot map: they are staged, which takes one block more.
     def test_segments_that_cannot_be_shared_are_staged(self):
         self.assert_enough(room="100M", MCCS_EXPORT_LEASE="0", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
 

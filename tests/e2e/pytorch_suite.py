@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Runs PyTorch's own distributed tests, as the wheel brings them, with their ranks on different hosts of a lab.
+"""Runs PyTorch's own distributed tests from the wheel, with their ranks on different hosts of a lab.
 
 Runs in PyTorch's environment, on a host of the lab (mccs-lab exec). The suite starts the ranks of each test as
-processes of its own; here each of them gets the variables of its host first. They are forked, not spawned: importing
-the suite takes ten seconds, a test a second or two. A process that has used CUDA cannot be forked, so this one never
-does: where it asks for the number of GPUs, it is told what the lab has said.
+processes; this program sets the variables of each rank's host first. Ranks are forked, not spawned: importing the
+suite takes ten seconds, a test a second or two. A process that has used CUDA cannot be forked, so this one does not use
+it and takes the number of GPUs from the lab's variables.
 
-Prints one line per test and ends with 0, whatever the outcomes: they are in the results file.
+Prints one line per test and exits with status 0; the outcomes are in the results file.
 
-MCCS_TEST_HOSTS holds the hosts' variables, as JSON: [{name: value}, …]. The ranks are dealt out in blocks.
+MCCS_TEST_HOSTS contains the hosts' variables as JSON: [{name: value}, …]. Ranks are assigned to hosts in blocks.
 """
 import argparse
 import faulthandler
@@ -49,7 +49,7 @@ class Suite(TestDistBackend, DistributedTest._DistTestBase):
         def on_its_host(**options):
             rank = options["args"][0]
             os.environ.update(HOSTS[rank * len(HOSTS) // int(self.world_size)])
-            return process(**options)  # started before the next one is made
+            return process(**options)  # started before the next one is created
 
         try:
             super()._start_processes(on_its_host)
@@ -59,14 +59,14 @@ class Suite(TestDistBackend, DistributedTest._DistTestBase):
 
 
 def gist(reason):
-    """The line that says most, of a traceback of tracebacks."""
+    """The most informative line of nested tracebacks."""
     lines = [line.strip() for line in reason.splitlines() if line.strip()]
     errors = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception"))]
     return (errors or lines or [""])[-1][:LINE_AT_MOST]
 
 
 class Table(unittest.TestResult):
-    """Keeps what came of each test, and says it at once."""
+    """Records the outcome of each test and prints it immediately."""
 
     def __init__(self):
         super().__init__()
@@ -106,11 +106,11 @@ def chosen(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--every", type=int, default=1, help="take one test of so many")
-    parser.add_argument("--offset", type=int, default=0, help="and begin with this one")
-    parser.add_argument("--tests", nargs="*", help="take these instead")
-    parser.add_argument("--without", nargs="*", default=[], help="leave these out")
-    parser.add_argument("--results", required=True, help="the file that receives the outcomes, as JSON")
+    parser.add_argument("--every", type=int, default=1, help="run every N-th test")
+    parser.add_argument("--offset", type=int, default=0, help="index of the first test to run")
+    parser.add_argument("--tests", nargs="*", help="run only these tests")
+    parser.add_argument("--without", nargs="*", default=[], help="do not run these tests")
+    parser.add_argument("--results", required=True, help="output file for the outcomes, JSON")
     options = parser.parse_args()
     table = Table()
     Suite.setUpClass()

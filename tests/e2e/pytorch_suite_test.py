@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """PyTorch's own distributed tests, backend nccl, with 2 and with 4 ranks on two hosts.
 
-A quarter of them, all with MCCS_TEST_PYTORCH=all (scripts/test --pytorch-all).
-They run first, in one process (pytorch_suite.py); then each is reported as a case of this program.
+Runs a quarter of them, or all with MCCS_TEST_PYTORCH=all (scripts/test --pytorch-all).
+They run first, in one process (pytorch_suite.py); then this program reports each of them as a test case.
 """
 import json
 import os
@@ -18,32 +18,32 @@ import torch_world
 SUITE = ROOT / "tests/e2e/pytorch_suite.py"
 ALL = os.environ.get("MCCS_TEST_PYTORCH") == "all"
 EVERY = 1 if ALL else 4
-# The suite's own patience with one test, and ours with all of them.
+# Timeout of one test of the suite, and of the whole suite.
 TEST_TIMEOUT_S = 300
 RUN_TIMEOUT_S = 4 * 3600
 
-# By the number of ranks: what is not run, and why; each run says so.
+# Tests that are not run, by the number of ranks, with the reason that each run prints.
 NEVER = {
     "test_ddp_uneven_inputs":
-        "150 passes of convolutions, 1.2 TFLOP each, executed on the host: half an hour and more",
+        "150 passes of convolutions, 1.2 TFLOP each, executed on the host: more than half an hour",
     "test_post_localSGD_optimizer_step_reload":
-        "rank 0 removes the checkpoint's file once it has read it, and no barrier keeps it until others have opened it: on "
-        "a busy machine they find it gone",
+        "rank 0 removes the checkpoint file after reading it, without a barrier: on a busy machine it is missing when "
+        "other ranks open it",
 }
 NOT_RUN = {
     2: NEVER,
     4: NEVER | {
         "test_ddp_profiling_execution_trace":
-            "the test wants to read pg_size 2 in the trace, whatever the size of the group",
+            "the test expects pg_size 2 in the trace for groups of any size",
         "test_ddp_model_diff_shape_across_ranks":
-            "rank 0 broadcasts what nobody receives and destroys the communicator: NCCL's root of a small broadcast is "
-            "done without the others, here a host begins when all its ranks have called; with a host per rank it passes",
+            "rank 0 broadcasts without receivers and destroys the communicator: in NCCL the root of a small broadcast "
+            "completes alone; here a host starts when all its ranks have called; passes with one rank per host",
     },
 }
 
 
 def host_variables(lab, host):
-    """What mccs-lab env prints, as a dictionary."""
+    """The output of mccs-lab env as a dictionary."""
     lines = lab.command("env", host).stdout.splitlines()
     return dict(shlex.split(line)[1].split("=", 1) for line in lines)
 
@@ -54,7 +54,7 @@ def run_suite(ranks):
         hosts = [host_variables(lab, host) for host in ("h0", "h1")]
         env = environment(WORLD_SIZE=str(ranks), MCCS_TEST_HOSTS=json.dumps(hosts), OMP_NUM_THREADS="1",
                           DISTRIBUTED_TESTS_DEFAULT_TIMEOUT=str(TEST_TIMEOUT_S))
-        # Its lines are shown as they come; what the ranks have to say goes to a file for whoever wants it.
+        # Result lines go to stdout, the ranks' stderr goes to a file.
         log = ROOT / f"build/pytorch-suite-{ranks}.log"
         print(f"# PyTorch's distributed tests, {ranks} ranks on two hosts, one of {EVERY}; details in {log}",
               flush=True)

@@ -10,27 +10,27 @@ import torch_world  # noqa: E402
 
 
 def need_pytorch():
-    """Skips the test, aloud, where PyTorch cannot run."""
+    """Skips the test with a message if PyTorch cannot run."""
     reason = torch_world.why_not()
     if reason:
         raise unittest.SkipTest(reason)
 
 
 def need_package(name):
-    """Skips the test, aloud, where PyTorch's environment has no such package."""
+    """Skips the test with a message if PyTorch's environment lacks the package."""
     found = call(torch_world.python(), "-c", f"import importlib.util as u, sys; sys.exit(u.find_spec('{name}') is None)")
     if found.returncode != 0:
         raise unittest.SkipTest(f"no {name} in {torch_world.environment()}; scripts/setup_pytorch installs it")
 
 
 def pytorch_environment(**changes):
-    """The caller's, with PyTorch's programs found first."""
+    """The caller's environment, with PyTorch's programs first in PATH."""
     path = f"{torch_world.environment() / 'bin'}:{os.environ.get('PATH', '')}"
     return environment(PATH=path, **changes)
 
 
 class OnALab(unittest.TestCase):
-    """Tests that share a lab of two hosts with so many GPUs each."""
+    """Tests that share a lab of two hosts with `gpus` GPUs each."""
     gpus: int
     # Importing PyTorch takes seconds, and the processors are shared.
     patience_s = 500

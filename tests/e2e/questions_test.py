@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a user asks when a job stands still: what was wished for, who waits for whom, and what the library says."""
+"""Diagnosis of a stalled job: hints, which rank waits for which, and the library's log."""
 import json
 import os
 import signal
@@ -33,7 +33,7 @@ class Questions(unittest.TestCase):
         try:
             held_up = eventually(lambda: self.describe().get("held_up"), timeout=30)
             self.assertTrue(held_up, self.lab.logs())
-            # It stands still anywhere: before the call, or between the call and what its stream does.
+            # SIGSTOP hits rank 1 before the call, or between the call and its stream.
             self.assertRegex(self.describe()["held_up"][0], "rank 0 waits for rank 1 on h1, "
                                                             "(which has not called|whose stream has not reached) it")
             for host in ("h0", "h1"):

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""NICs, ports and rates as a controller says them, by the counters of a network of namespaces."""
+"""Flows use the NICs, ports and rates of the controller, measured by counters of a network of namespaces."""
 import time
 import unittest
 
 from lab_world import cases, eventually, program
 from scripted_lab import HOSTS, ScriptedLab
 
-# Of each host.
+# Addresses of each host's NICs.
 NICS = {"h1": ["10.0.0.1", "10.0.0.2"], "h5": ["10.0.0.3", "10.0.0.4"],
         "h2": ["10.0.1.1", "10.0.1.2"], "h3": ["10.0.1.3", "10.0.1.4"]}
 
 
 def strategy(channels, epoch=2):
-    """An order ToAgent: rings in the hosts' order, with what else each channel has."""
+    """A ToAgent message: rings in the hosts' order, with additional fields for each channel."""
     rings = "\n".join(f"channels {{ ring: [0, 1, 2, 3] {more} }}" for more in channels)
     return f"""propose {{ strategy {{ epoch: {epoch} {rings} lanes {{ slots: 12 slot_bytes: 98304 }} skew: 6
                origin: "the test" }} }}"""
@@ -30,8 +30,8 @@ class Nics(unittest.TestCase):
                 self.assertEqual(job.wait(), 0, job.output + lab.logs())
             after = lab.links()
             moved = {nic: after[nic]["bytes"] - before[nic]["bytes"] for nic in after}
-            # Two all-reduces (and one that checks) over four hosts: three halves of the data on each lane, half of
-            # it on each channel.
+            # Two all-reduces (and one that checks) over four hosts: each lane carries 1.5 times the data of its
+            # channel, which is half of the data.
             for nic, count in moved.items():
                 self.assertGreater(count, 2 * 1.5 * 4e6 / 2, moved)
             self.assertLess(max(moved.values()), 1.2 * min(moved.values()), moved)
@@ -49,7 +49,7 @@ class Nics(unittest.TestCase):
             with lab.job("64k", 20) as job:
                 self.assertEqual(job.wait(), 0, job.output + lab.logs())
             logs = lab.command("logs", "h1").stdout
-            self.assertIn("10.9.9.9, which is no address of this host", logs)
+            self.assertIn("source address 10.9.9.9 is not an address of this host", logs)
 
 
 class Rates(unittest.TestCase):
@@ -63,7 +63,7 @@ class Rates(unittest.TestCase):
                                for report in reports for lane in report.get("lanes", []))
                 self.assertTrue(eventually(lambda: all(map(waited, lab.reports().values()))),
                                 lab.controller.output)
-                # The time around the counters is longer than the one that they count; a busy machine sends less.
+                # The measured time includes both reads of the counters, so the computed rate is a lower bound.
                 begin = time.monotonic()
                 before = lab.links()
                 time.sleep(3)
@@ -71,7 +71,7 @@ class Rates(unittest.TestCase):
                 seconds = time.monotonic() - begin
                 for host in HOSTS:
                     bits = 8 * (after[f"{host}/nic0"]["bytes"] - before[f"{host}/nic0"]["bytes"])
-                    # 3 % of the rate, and 2 % for the headers of packets and slices, and for acknowledgements.
+                    # Allow 3 % of the rate, and 2 % for headers of packets and slices and for acknowledgements.
                     self.assertLess(bits / seconds, 1.05 * rate, host)
                     self.assertGreater(bits, 0, host)
                 self.assertFalse(job.has_ended(), job.output)

@@ -1,13 +1,13 @@
-// A controller that says to every daemon what a file says, and prints what daemons report.
+// A controller that sends the messages of a file to daemons and prints the daemons' reports.
 //
 //   scripted_controller ADDRESS:PORT ORDERS
 //
-// ORDERS: messages ToAgent (proto/agent.proto) as text, with a line "---" between two, for whatever
-// communicator comes. Its leader gets the first proposal when it is announced, each further one
-// when the one before is in force; each host gets the paces when it first reports the communicator.
-// Each host is asked each Probe with one of its heartbeats. The file is read anew each time.
-// Output: "listening", "HOST registered" for each host, "HOST probed" with a line of JSON for each
-// answer to a Probe, and a line of JSON for each report, with the host's name before it.
+// ORDERS: ToAgent messages (proto/agent.proto) in text format, separated by lines "---", for every
+// communicator. The leader gets the first proposal when it announces the communicator, and each
+// further one when the previous one is enforced. Each host gets the rates when it first reports the
+// communicator, and each Probe once, with a heartbeat. The file is read again each time.
+// Output: "listening"; "HOST registered" for each host; "HOST probed JSON" for each answer to a
+// Probe; "HOST JSON" for each report.
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/json_util.h>
 #include <grpcpp/grpcpp.h>
@@ -38,7 +38,7 @@ std::vector<agent::ToAgent> ReadOrders(const std::string& path) {
   std::string text;
   const auto take = [&] {
     if (!google::protobuf::TextFormat::ParseFromString(text, &orders.emplace_back())) {
-      std::cerr << path << ": no ToAgent:\n" << text;
+      std::cerr << path << ": invalid ToAgent message:\n" << text;
       std::exit(1);
     }
     text.clear();
@@ -84,7 +84,7 @@ class Hub final : public agent::AgentHub::Service {
       } else if (message.has_report()) {
         const agent::Report& report = message.report();
         Say(host, ToJson(report));
-        // The leader has gone over to the last one.
+        // The leader has switched to the last proposal.
         const auto leads = proposed.find(report.comm_id());
         if (leads != proposed.end() && leads->second == report.epoch()) {
           ProposeNext(stream, report.comm_id(), proposed);
@@ -97,7 +97,7 @@ class Hub final : public agent::AgentHub::Service {
 
  private:
   using Stream = grpc::ServerReaderWriter<agent::ToAgent, agent::FromAgent>;
-  // Of communicators that are led by the host of a stream: the epoch that was proposed last.
+  // By communicator that the stream's host leads: the epoch of the last proposal.
   using Epochs = std::map<uint64_t, uint64_t>;
 
   void ProposeNext(Stream* stream, uint64_t comm_id, Epochs& proposed) {
@@ -117,7 +117,7 @@ class Hub final : public agent::AgentHub::Service {
       stream->Write(order);
     }
   }
-  // `asked`: the numbers of the questions.
+  // `asked`: the numbers of the Probes already sent.
   void SendProbes(Stream* stream, std::set<uint64_t>& asked) {
     for (const agent::ToAgent& order : ReadOrders(path_)) {
       if (order.has_probe() && asked.insert(order.probe().question()).second) stream->Write(order);
@@ -134,7 +134,7 @@ class Hub final : public agent::AgentHub::Service {
   }
 
   const std::string path_;
-  std::mutex mutex_;  // of the output
+  std::mutex mutex_;  // guards std::cout
 };
 
 int Main(int argc, char** argv) {
@@ -145,7 +145,7 @@ int Main(int argc, char** argv) {
   ReadOrders(argv[2]);
   Hub hub(argv[2]);
   std::unique_ptr<grpc::Server> server;
-  // Who had the address before may be on its way out.
+  // Retry: the previous listener may still be exiting.
   for (int i = 0; i < kTries && server == nullptr; ++i) {
     if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     grpc::ServerBuilder builder;

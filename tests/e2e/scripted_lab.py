@@ -1,4 +1,4 @@
-"""The testbed, with a controller of the test's own in the place of the lab's."""
+"""The testbed with a scripted controller instead of the lab's."""
 import contextlib
 import json
 import os
@@ -32,10 +32,10 @@ class ScriptedLab(Lab):
             raise
 
     def order(self, *orders):
-        """In the place of what the controller was to say so far. Hosts are not asked the same question again."""
+        """Replaces the controller's orders. It does not repeat a probe request to a host."""
         new = pathlib.Path(self._orders.name + ".new")
         new.write_text("\n---\n".join(orders))
-        os.replace(new, self._orders.name)  # whoever reads it meanwhile finds the one or the other
+        os.replace(new, self._orders.name)  # atomic for readers
 
     def down(self):
         with contextlib.ExitStack() as ends:
@@ -49,17 +49,17 @@ class ScriptedLab(Lab):
         return {line["from"]: line for line in json.loads(shown.stdout) if line["from"].startswith("h")}
 
     def reports(self):
-        """What each host has reported."""
+        """All reports of each host."""
         found = {host: [] for host in HOSTS}
         for line in self.controller.output.splitlines():
             host, _, text = line.partition(" ")
             if text.startswith("{"):
-                with contextlib.suppress(json.JSONDecodeError):  # a line that is not there whole
+                with contextlib.suppress(json.JSONDecodeError):  # an incomplete line
                     found[host].append(json.loads(text))
         return found
 
     def answers(self, host):
-        """What it has found by probing: the flows of each question, by its number."""
+        """The host's probe results: the flows of each probe request, by its number."""
         found = {}
         for line in self.controller.output.splitlines(keepends=True):
             if line.startswith(f"{host} probed ") and line.endswith("\n"):

@@ -1,15 +1,13 @@
-// A job that all-reduces until it is told to stop, and says on stdout, a line each, what happens to
-// it:
+// A job that repeats an all-reduce and prints one line per event to stdout:
 //
-//   running             the first all-reduce is done
-//   done <n>            n all-reduces were right: exit status 0
-//   failed <s> <text>   the communicator failed, seen at that second of CLOCK_MONOTONIC: 3
-//   refused <s> <text>  the communicator could not be made: 4
-//   wrong <n>           the n-th all-reduce was: 5
+//   running             the first all-reduce is complete
+//   done <n>            n all-reduces were correct: exit status 0
+//   failed <s> <text>   the communicator failed at second s of CLOCK_MONOTONIC: exit status 3
+//   refused <s> <text>  the communicator could not be created: exit status 4
+//   wrong <n>           the n-th all-reduce was wrong: exit status 5
 //
-// It ends after --seconds (all ranks after the same all-reduce). It makes the mistakes that it is
-// asked for: --claim RANK takes that rank instead of its own, --stay-out RANK lets that rank never
-// join.
+// It ends after --seconds, on all ranks after the same all-reduce. For tests of errors: --claim
+// RANK uses that rank instead of its own, and with --stay-out RANK that rank never joins.
 #include <sched.h>
 #include <time.h>
 #include <unistd.h>
@@ -38,7 +36,7 @@ double Now() {
 [[noreturn]] void End(int status, const char* what, ncclComm_t comm, ncclResult_t result) {
   std::printf("%s %.6f %s: %s\n", what, Now(), ncclGetErrorString(result), ncclGetLastError(comm));
   std::fflush(stdout);
-  _exit(status);  // a communicator that failed is not destroyed
+  _exit(status);  // without destroying the failed communicator
 }
 
 struct Options {
@@ -74,7 +72,7 @@ class SteadyJob {
     NCCL_OK(ncclCommDestroy(comm_));
   }
 
-  // True while all ranks want to go on: the first element counts those that do not.
+  // True while all ranks continue: the first element counts the ranks that stop.
   bool AllReduceOnce(bool wants_to_stop) {
     host_.assign(kCount, static_cast<float>(rank_ + 1));
     host_[0] = wants_to_stop ? 1 : 0;
@@ -83,7 +81,7 @@ class SteadyJob {
     ncclResult_t result =
         ncclAllReduce(buffer_, buffer_, kCount, ncclFloat32, ncclSum, comm_, stream_);
     if (result != ncclSuccess) End(kFailed, "failed", comm_, result);
-    // As nccl-tests wait: the stream of a call that failed stays blocked, and so would a copy.
+    // Poll as nccl-tests do: after a failure the stream stays blocked, and so would a copy.
     cudaError_t waited;
     while ((waited = cudaStreamQuery(stream_)) == cudaErrorNotReady) {
       NCCL_OK(ncclCommGetAsyncError(comm_, &result));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tenants by control group: whose a job is, and what its quotas refuse. Needs a control group hierarchy of version 2 in
-which it may make groups."""
+"""Tenants by control group: mapping of jobs to tenants, and quotas. Requires a writable control group hierarchy of
+version 2."""
 import json
 import os
 import pathlib
@@ -10,7 +10,7 @@ from lab_world import Lab, cases, eventually, program
 
 
 def hierarchy():
-    """Where control groups of version 2 are made; None: nowhere."""
+    """The mount point of control groups of version 2; None: no writable one."""
     for line in pathlib.Path("/proc/mounts").read_text().splitlines():
         _, folder, kind, *_ = line.split()
         if kind == "cgroup2" and os.access(folder, os.W_OK):
@@ -19,7 +19,7 @@ def hierarchy():
 
 
 class Group:
-    """A control group of this test, with the job that `command` starts in it."""
+    """A control group of this test; `command` starts a program in it."""
 
     def __init__(self, folder, name):
         self.path = f"/mccs-e2e-{os.getpid()}-{name}"
@@ -27,13 +27,13 @@ class Group:
         try:
             self._folder.mkdir()
         except OSError as error:
-            raise unittest.SkipTest(f"{self._folder} cannot be made: {error}") from error
+            raise unittest.SkipTest(f"cannot create {self._folder}: {error}") from error
 
     def command(self, *arguments):
         return ["sh", "-c", f'echo $$ > {self._folder}/cgroup.procs && exec "$@"', "sh", *arguments]
 
     def remove(self):
-        # The kernel lets go of it a moment after its last process has ended.
+        # The group stays busy for a moment after its last process has ended.
         def gone():
             try:
                 self._folder.rmdir()
@@ -50,7 +50,7 @@ class ByControlGroup(unittest.TestCase):
     def setUpClass(cls):
         folder = hierarchy()
         if folder is None:
-            raise unittest.SkipTest("no hierarchy of control groups of version 2 is mounted where this may write")
+            raise unittest.SkipTest("no writable control group hierarchy of version 2 is mounted")
         cls.groups = {}
         cls.addClassCleanup(lambda: [group.remove() for group in cls.groups.values()])
         for name in "ab":
@@ -81,7 +81,7 @@ class ByControlGroup(unittest.TestCase):
         with self.start("a") as first, self.start("b") as neighbour:
             self.assertTrue(first.says("running", times=4), first.output + self.lab.logs())
             self.assertTrue(neighbour.says("running", times=4), neighbour.output + self.lab.logs())
-            # The group goes before the user, which both are of.
+            # Both jobs have the same user; the control group takes precedence.
             self.assertEqual(self.tenants(), ["team-a", "team-b"])
             with self.start("a") as second:
                 self.assertTrue(second.says("refused"), second.output)

@@ -11,10 +11,10 @@ namespace mccs {
 struct FuzzedCall {
   const char* name;  // without the prefix
   void (*call)(Victims&);
-  int weight = 8;  // how often, beside the others
+  int weight = 8;  // relative frequency of the call
 };
 
-// Operations, what they work with, and groups; communicators and the rest.
+// OperationCalls: operations, their resources, and groups. CommunicatorCalls: all others.
 std::span<const FuzzedCall> OperationCalls();
 std::span<const FuzzedCall> CommunicatorCalls();
 

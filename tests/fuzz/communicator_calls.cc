@@ -14,7 +14,8 @@ constexpr int kMostRanks = 16;
 
 // ---- Communicators ---------------------------------------------------------------------------
 
-// Random bytes; or a right one with a wrong byte, but for the address, which would be called.
+// Random bytes, or a valid id with one wrong byte outside the address, to which the library would
+// connect.
 ncclUniqueId AnyId(Victims& v) {
   ncclUniqueId id;
   for (char& byte : id.internal) byte = static_cast<char>(v.AnyBits());
@@ -26,7 +27,7 @@ ncclUniqueId AnyId(Victims& v) {
   return id;
 }
 
-// Blocking ones would wait for ranks that never come.
+// Non-blocking: a blocking call would wait for ranks that never join.
 ncclConfig_t AnyConfig(Victims& v) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = v.OneIn(8) ? 2 + v.AnyInt() % 2 * 7 : 0;
@@ -54,7 +55,7 @@ void InitScalable(Victims& v) {
                            count > 2 ? -count : count, v.Place(ids), &config);
 }
 
-// A blocking one: of an id that is refused at once.
+// A blocking call, with an id that is rejected at once.
 void Init(Victims& v) {
   ncclUniqueId id;
   for (char& byte : id.internal) byte = static_cast<char>(v.AnyBits());
@@ -100,7 +101,7 @@ void GrowId(Victims& v) {
   ncclCommGetUniqueId(v.AnyComm(), v.Place(&id));
 }
 
-// Who destroys or finalizes waits for what was posted, which two ranks hardly ever both have.
+// Destroy and finalize wait for posted operations, which two ranks rarely have in common.
 void End(Victims& v, ncclResult_t (*end)(ncclComm_t)) {
   const ncclComm_t comm = v.AnyComm();
   const bool waits = !v.alone() || v.signals_awaited || v.Waits(comm);
@@ -109,7 +110,7 @@ void End(Victims& v, ncclResult_t (*end)(ncclComm_t)) {
   end(comm);
 }
 
-// The victims themselves go, too: then others come.
+// Destroys a victim; Renew creates others.
 void Destroy(Victims& v) {
   End(v, ncclCommDestroy);
   if (v.OneIn(8)) v.Renew();
@@ -119,7 +120,7 @@ void Abort(Victims& v) {
   if (v.OneIn(8)) v.Renew();
 }
 
-// ---- Questions -------------------------------------------------------------------------------
+// ---- Queries ---------------------------------------------------------------------------------
 
 template <auto kAsk, typename Answer>
 void Ask(Victims& v) {
@@ -169,7 +170,7 @@ void GetKeys(Victims& v) {
   ncclParamGetAllParameterKeys(v.Place(&keys), v.Place(&length));
 }
 
-// ---- Functions with other lists of arguments, which look at none of them, or at two -----------
+// ---- Functions with other parameter lists, of which they read none or two --------------------
 
 template <typename... Arguments>
 void CallByName(const char* name, Arguments... arguments) {

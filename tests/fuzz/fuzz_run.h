@@ -1,11 +1,11 @@
-// How long a fuzz test runs, and from which seed: little within the test suite, a minute or as much
-// as it is told by scripts/fuzz.
+// Duration and seed of a fuzz test: short in the test suite, a minute or longer with scripts/fuzz.
 //
-//   MCCS_FUZZ_SEED      what a failure named; otherwise drawn. Printed in any case.
-//   MCCS_FUZZ_SECONDS   ends the run then
-//   MCCS_FUZZ_<WHAT>    ends it after so many; without a time, this or a small number
+// MCCS_FUZZ_SEED      seed of a failed run; default: random. Always printed.
+// MCCS_FUZZ_SECONDS   duration of the run
+// MCCS_FUZZ_<WHAT>    number of rounds; default: a small number, or unlimited with a duration
 //
-// With one of them it says every few seconds how far it is, and Ctrl-C ends it in good order.
+// With one of the last two, the run prints its progress every few seconds, and Ctrl-C ends it
+// cleanly.
 #ifndef MCCS_TESTS_FUZZ_FUZZ_RUN_H_
 #define MCCS_TESTS_FUZZ_FUZZ_RUN_H_
 
@@ -22,7 +22,8 @@ namespace mccs {
 
 class FuzzRun {
  public:
-  // `what`: of which the run makes many, as texts name it; `variable`: its amount's.
+  // `what`: what the run counts, in the plural; `variable`: environment variable with the number of
+  // rounds; `otherwise`: default number.
   FuzzRun(std::string what, const char* variable, int64_t otherwise) : what_(std::move(what)) {
     const char* seconds = std::getenv("MCCS_FUZZ_SECONDS");
     const char* amount = std::getenv(variable);
@@ -48,12 +49,12 @@ class FuzzRun {
 
   uint64_t seed() const { return seed_; }
   std::mt19937_64& random() { return random_; }
-  // Below `bound`, which is not 0.
+  // Returns a random number below `bound`, which is not 0.
   uint64_t Below(uint64_t bound) { return random_() % bound; }
-  // How many there have been.
+  // Number of rounds so far.
   int64_t done() const { return done_; }
 
-  // Whether there is one more to do; counts it.
+  // Returns whether there is another round, and counts it.
   bool Next() {
     const Clock::time_point now = Clock::now();
     if (done_ >= amount_ || now >= deadline_ || interrupted != 0) return false;

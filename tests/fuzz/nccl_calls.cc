@@ -1,10 +1,10 @@
-// Random arguments for each of NCCL's functions: whatever a program passes, the call returns, the
-// daemon lives, and other communicators, in this process and in others, work on.
+// Random arguments for each of NCCL's functions. For all arguments, the call returns, the daemon
+// survives, and other communicators, in this process and in others, continue to work.
 //
-//   nccl_calls          runs; MCCS_FUZZ_CALLS and what fuzz_run.h names say how long
+//   nccl_calls          runs; MCCS_FUZZ_CALLS and the variables of fuzz_run.h set the duration
 //   nccl_calls --list   prints the functions that it calls
 //
-// Two GPUs, one process. Exits with 0 when all was well.
+// Two GPUs, one process. Exits with 0 on success.
 #include <chrono>
 #include <cstdio>
 #include <string_view>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kCalls = 20'000;
 constexpr int64_t kCallsBetweenChecks = 48;
-constexpr std::chrono::seconds kSlow{1};  // no failure on a loaded machine, but worth a look
+constexpr std::chrono::seconds kSlow{1};  // not a failure on a loaded machine, but worth a report
 
 std::vector<FuzzedCall> AllCalls() {
   std::vector<FuzzedCall> calls;
@@ -27,7 +27,7 @@ std::vector<FuzzedCall> AllCalls() {
   return calls;
 }
 
-// Each as often as it has weight.
+// Repeats each call according to its weight.
 std::vector<FuzzedCall> Weighted(const std::vector<FuzzedCall>& calls) {
   std::vector<FuzzedCall> drawn_from;
   for (const FuzzedCall& each : calls) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random arguments for every function of NCCL, beside a well-behaved tenant of the same daemon."""
+"""Random arguments for every function of NCCL, while a well-behaved tenant uses the same daemon."""
 import os
 import pathlib
 import subprocess
@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 from lab_world import Lab, cases, environment, program  # noqa: E402
 
-# Prints what the library knows of itself, and takes nothing.
+# Has no parameters; prints the library's parameters.
 NO_ARGUMENTS = {"ParamDumpAll"}
 PATIENCE_S = 24 * 3600
 
@@ -29,7 +29,7 @@ class NcclCalls(unittest.TestCase):
             before = lab.daemons()["h0"]
             with lab.start(neighbour, "--seconds", PATIENCE_S) as steady:
                 self.assertTrue(steady.says("running", times=2), steady.output)
-                # Its lines are the progress that the user sees.
+                # Not captured: its output is the progress that the user sees.
                 calls = subprocess.run(
                     [program("mccs-lab"), "exec", "--name", lab.name, "h0", "--",
                      program("tests/nccl_calls")],

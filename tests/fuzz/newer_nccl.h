@@ -1,5 +1,5 @@
-// The functions that a program finds in the headers of NCCL 2.29 to 2.32 and not in the one that we
-// build with, by their own names.
+// Functions that the headers of NCCL 2.29 to 2.32 declare and the header of our build does not, by
+// their own names.
 #ifndef MCCS_TESTS_FUZZ_NEWER_NCCL_H_
 #define MCCS_TESTS_FUZZ_NEWER_NCCL_H_
 
@@ -23,7 +23,7 @@ struct WaitSignalDesc {
   int context;
 };
 
-// Of the library that the program runs with; null where that has none.
+// Looks up a function in the library that the program runs with; null if it has none.
 template <typename... Arguments>
 using NcclFunction = ncclResult_t (*)(Arguments...);
 template <typename Function>

@@ -8,14 +8,14 @@
 namespace mccs {
 namespace {
 
-// Where one operation reads and writes.
+// Source and destination of one operation.
 struct Ends {
   explicit Ends(Victims& v) : send(v.AnyMemory()), recv(v.OneIn(3) ? send : v.AnyMemory()) {}
   void* send;
   void* recv;
 };
 
-// The last argument of the …Config functions: bytes of any value in a form that is mostly right.
+// The last argument of the …Config functions: random values in a mostly valid layout.
 class AnyConfig {
  public:
   explicit AnyConfig(Victims& v) {
@@ -38,7 +38,7 @@ class AnyConfig {
       config_.force_algorithms = 1;
       config_.launch_event = nullptr;
     }
-    // A text is the program's own memory.
+    // A string in the program's own memory must be valid.
     config_.algorithms = v.OneIn(2) ? nullptr : "^ring;tree:";
     config_.extensions = v.OneIn(4) ? nullptr : list_.data();
     given_ = v.Place(&config_);
@@ -121,7 +121,7 @@ void SimulateEnd(Victims& v) {
   v.GroupEnded();
 }
 
-// One that reduces, one that has a root, and neither: with and without a configuration.
+// For operations that reduce, that have a root, and others: with and without a configuration.
 #define REDUCES(name)                                                                        \
   {#name,                                                                                    \
    [](Victims& v) {                                                                          \

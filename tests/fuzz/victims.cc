@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kStreams = 3;
 
-// What must go well for the run to mean anything.
+// Exits if a required call fails: without it the run would test nothing.
 void Must(bool well, const char* what) {
   if (well) return;
   std::printf("fuzz: %s failed: %s\n", what, ncclGetLastError(nullptr));
@@ -114,7 +114,7 @@ void* Victims::AnyRegistration() {
   return registrations[Below(registrations.size())];
 }
 
-// ---- Life ------------------------------------------------------------------------------------
+// ---- Life cycle ------------------------------------------------------------------------------
 
 bool Victims::Blocks(ncclComm_t comm) const {
   const auto has = [&](const std::vector<ncclComm_t>& some) {
@@ -151,12 +151,12 @@ void Victims::EndAll() {
   signals_awaited = false;
 }
 
-// Two ranks' calls hardly ever fit together, and whatever waits for the other rank would wait for
-// ever: such communicators are non-blocking, and their end is an abort.
+// The calls of two ranks rarely match, and an operation that waits for the other rank would wait
+// forever. So such communicators are non-blocking and end by an abort.
 void Victims::Renew() {
   EndAll();
-  // Memory that comes and goes, at addresses that were another's before. cudaFree waits for the
-  // streams, ncclMemFree does not.
+  // Frees and allocates memory at reused addresses. cudaFree waits for the streams, ncclMemFree
+  // does not.
   std::byte*& buffer = buffers_[Below(kBuffers)];
   freed_ = buffer;
   cudaFree(buffer);
@@ -196,7 +196,7 @@ bool Victims::AllIsWell() {
   Renew();
   for (cudaStream_t stream : streams_) {
     if (cudaStreamSynchronize(stream) == cudaSuccess) continue;
-    std::printf("fuzz: a stream does not come to its end\n");
+    std::printf("fuzz: a stream does not finish\n");
     return false;
   }
   return OtherWorks();
@@ -219,7 +219,7 @@ bool Victims::OtherWorks() {
   }
   cudaSetDevice(0);
   if (result == ncclSuccess && sum[0] == 7 && sum[1] == 7) return true;
-  std::printf("fuzz: the communicator that nothing touched: result %d, sums %d and %d, %s\n",
+  std::printf("fuzz: the unused communicator failed: result %d, sums %d and %d, %s\n",
               static_cast<int>(result), sum[0], sum[1], ncclGetLastError(other_[0]));
   return false;
 }

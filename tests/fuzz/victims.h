@@ -1,5 +1,5 @@
-// What the random calls are made on: communicators that may come to harm, streams and memory, and
-// the one communicator of the process that nothing may touch.
+// Targets of the random calls: communicators that may fail, streams and memory. Also one
+// communicator of the process that no random call uses.
 #ifndef MCCS_TESTS_FUZZ_VICTIMS_H_
 #define MCCS_TESTS_FUZZ_VICTIMS_H_
 
@@ -16,14 +16,14 @@ namespace mccs {
 
 inline constexpr int kBuffers = 4;
 inline constexpr size_t kBufferBytes = 256;
-inline constexpr int kMaxDepth = 3;  // of groups
+inline constexpr int kMaxDepth = 3;  // nesting of groups
 
 // THREAD: one.
 class Victims {
  public:
   explicit Victims(FuzzRun& run);
 
-  // ---- Any arguments: right ones, or wrong ones, in some mixture ----
+  // ---- Random arguments: a mixture of valid and invalid ones ----
 
   uint64_t Below(uint64_t bound) { return run_.Below(bound); }
   bool OneIn(uint64_t bound) { return Below(bound) == 0; }
@@ -34,43 +34,43 @@ class Victims {
   ncclRedOp_t AnyOperator() {
     return OneIn(3) ? user_operator : static_cast<ncclRedOp_t>(AnyInt());
   }
-  // NULL, this program's, on the device, of ncclMemAlloc, freed, or anywhere.
+  // NULL, host memory of this program, device memory, memory of ncclMemAlloc, freed, or arbitrary.
   void* AnyMemory();
   ncclComm_t AnyComm();
   void* AnyRegistration();
-  // As only CUDA could tell a wrong one, a right one.
+  // Always valid: only CUDA could detect an invalid one.
   cudaStream_t AnyStream() { return streams_[Below(streams_.size())]; }
-  // NULL, or the place for an answer: another one would be the program's own memory.
+  // NULL or the output pointer: an arbitrary pointer would overwrite the program's own memory.
   template <typename Answer>
   Answer* Place(Answer* answer) {
     return OneIn(4) ? nullptr : answer;
   }
 
-  // ---- The life of the victims ----
+  // ---- Life cycle of the targets ----
 
-  // Whether it may be blocking: those of ncclCommInitAll are.
+  // Whether the communicator may be blocking: those of ncclCommInitAll are.
   bool Blocks(ncclComm_t comm) const;
-  // Whether the calls on it may return only when its other ranks have made theirs.
+  // Whether a call on it may block until its other ranks make the matching call.
   bool Waits(ncclComm_t comm) const;
   bool alone() const { return comms_.size() == 1; }
   ncclComm_t first() const { return comms_[0]; }
-  // Where a call, or the end of its group, may write the handles of communicators that it makes:
-  // victims, too. Good until Renew.
+  // Returns memory into which a call, or the end of its group, may write handles of new
+  // communicators, which become targets, too. Valid until Renew.
   ncclComm_t* NewPlaces(size_t count = 1);
-  // By ncclMemFree, with Renew. Until then calls use it, where it is memory at all.
+  // Renew frees it by ncclMemFree. Until then calls use it if it is valid memory.
   void FreeLater(void* memory) { to_free_.push_back(memory); }
   void GroupStarted() { ++depth_; }
   void GroupEnded() { depth_ -= depth_ > 0 ? 1 : 0; }
   int depth() const { return depth_; }
-  // Ends all victims and brings new ones: one rank, or two of a non-blocking communicator.
+  // Ends all targets and creates new ones: one rank, or two of a non-blocking communicator.
   void Renew();
   void EndGroups();
-  // Whether the streams come to their end, and the communicator that nothing touched works.
+  // Returns whether the streams finish and the unused communicator works.
   bool AllIsWell();
 
   ncclRedOp_t user_operator = ncclSum;
   std::vector<void*> registrations;
-  // Some of a victim's work waits for signals, which may never come: only an abort ends it.
+  // Some of a target's work waits for signals, which may never arrive: only an abort ends it.
   bool signals_awaited = false;
 
  private:

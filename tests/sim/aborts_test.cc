@@ -1,4 +1,4 @@
-// Ranks that give an operation up in the middle, and what else may happen before the others hear.
+// Ranks that abort during an operation, followed by other failures before the other ranks know.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,14 +26,14 @@ class SimAborts : public testing::Test {
   void ExpectNobodyHasHeard(std::initializer_list<int> ranks) {
     for (int r : ranks) EXPECT_FALSE(job_.rank(r).failed()) << r << ": " << job_.rank(r).failure();
   }
-  // At once, and of all that happened.
+  // At once, with all causes.
   void ExpectAllHear(std::initializer_list<int> ranks, const char* cause) {
     for (int r : ranks) {
       EXPECT_TRUE(world_.RunUntil([&] { return job_.rank(r).failed(); }, kNsPerSec))
           << "rank " << r;
       EXPECT_THAT(job_.rank(r).failure(), HasSubstr("was aborted in the middle of operation #1"));
       EXPECT_THAT(job_.rank(r).failure(), HasSubstr(cause));
-      EXPECT_EQ(job_.rank(r).done(), 0u) << "the stream of rank " << r << " goes on";
+      EXPECT_EQ(job_.rank(r).done(), 0u) << "the stream of rank " << r << " must stay blocked";
     }
   }
 
@@ -48,7 +48,7 @@ TEST_F(SimAborts, ADeathBehindAnAbortIsHeardAtOnce) {
   ExpectAllHear({0, 2, 4}, "rank 1 is gone: its process");
 }
 
-// Nobody but the leader can tell the others.
+// Only the leader can report it to the others.
 TEST_F(SimAborts, TheLeaderPassesADeathOnThoughItsOwnRanksAreGone) {
   Abort(0);
   ExpectNobodyHasHeard({1, 2, 3, 4});
@@ -60,18 +60,18 @@ TEST_F(SimAborts, TheDeathOfAHostIsHeardAtOnce) {
   Abort(1);
   ExpectNobodyHasHeard({0, 2, 3, 4});
   world_.host(2).Kill(world_.network());
-  ExpectAllHear({0, 2}, "is gone: ");
+  ExpectAllHear({0, 2}, "connection to host h2 lost: ");
 }
 
 TEST_F(SimAborts, TheDeathOfTheLeaderIsHeardAtOnce) {
   Abort(1);
   world_.host(0).Kill(world_.network());
-  ExpectAllHear({2, 3, 4}, "is gone: ");
+  ExpectAllHear({2, 3, 4}, "connection to host h0 lost: ");
 }
 
-// Their daemons close what nobody there needs, which is no fault.
+// Their daemons close what no rank there needs; that is not a failure.
 TEST_F(SimAborts, HostsWhoseRanksHaveAllGivenUpAreNotMissed) {
-  job_.tenant(1).Destroy(job_.rank(1));  // waits for the operation
+  job_.tenant(1).Destroy(job_.rank(1));  // returns after the operation
   for (int r : {3, 0, 2}) Abort(r);
   EXPECT_TRUE(job_.rank(1).ended);
   world_.RunFor(5 * kNsPerSec);

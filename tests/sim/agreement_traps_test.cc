@@ -1,12 +1,15 @@
-// The traps of an agreement on where a change of strategy begins, each named after what must not
-// happen. The published prototype fell into all of them: an operation that arrives during the
-// agreement and is needed to reach the agreed count is queued for ever; one that arrives between
-// "reached" and "ready" is dropped; one kind of collective is counted, not all; what waits is not
-// kept apart by communicator. Production daemons over a simulated clock and network.
+// Failures that the agreement on the first operation of a new strategy must avoid; each test is
+// named after one. The published prototype had all of them:
+// - An operation that arrives during the agreement and is needed to reach the agreed count is
+// queued
+//   forever.
+// - An operation that arrives between "reached" and "ready" is dropped.
+// - Only one kind of collective is counted.
+// - Waiting operations are not separated by communicator.
+// Production daemons over a simulated clock and network.
 //
-// A link between the leader and one host that carries nothing for a while holds the agreement where
-// it is, so that what arrives in that moment arrives in it for certain. What happens at random
-// moments is in strategy_change_test.cc.
+// A partition of the leader from one host stops the agreement at a known point, so that operations
+// certainly arrive at that point. For random times see strategy_change_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,12 +26,12 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr char kHeld[] = "starts nothing more";
-constexpr char kWaitsForBoundary[] = "begins after operation";
-constexpr char kInForce[] = "in force";
+constexpr char kHeld[] = "holding operations";
+constexpr char kWaitsForBoundary[] = "starts after operation";
+constexpr char kInForce[] = "active";
 constexpr int64_t kLong = 20 * kNsPerMs;  // hundreds of round trips
 
-// While it lives, nothing arrives between the leader and host 2, and every host starts nothing.
+// Until Thaw, the leader and host 2 are partitioned and all hosts are in the hold step.
 class Frozen {
  public:
   Frozen(SimWorld& world, std::vector<StrategyChanges*> changes)
@@ -51,8 +54,8 @@ class Frozen {
   bool held_ = false;
 };
 
-// Hosts 0 and 1 have started operation 1; host 2 says in the agreement that it has not, and its
-// rank calls it only then. All must come to it before any can go over.
+// Hosts 0 and 1 have started operation 1. Host 2 reports in the agreement that it has not; its rank
+// calls it afterwards. All hosts must complete it before any of them changes.
 TEST(AgreementTrap, WhatArrivesMeanwhileAndIsNeededToReachTheBoundaryIsNotQueuedForEver) {
   RunningJob running(1);
   auto& [world, job, changes] = running;
@@ -64,23 +67,24 @@ TEST(AgreementTrap, WhatArrivesMeanwhileAndIsNeededToReachTheBoundaryIsNotQueued
   ASSERT_TRUE(frozen.held());
   job.Post(2, OpKind::kAllReduce, 10'000);
   world.RunFor(kLong);
-  EXPECT_TRUE(frozen.held()) << "the operation was called before the boundary was agreed on";
+  EXPECT_TRUE(frozen.held()) << "the boundary must not be agreed on yet";
   EXPECT_FALSE(job.Done());
   frozen.Thaw();
   ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(2); }))
       << changes.StageOn(2) << job.rank(2).failure();
-  EXPECT_THAT(changes.BeginningOf(2), ElementsAre("#2")) << "operation 1 runs as it began";
+  EXPECT_THAT(changes.BeginningOf(2), ElementsAre("#2"))
+      << "operation 1 runs under the old strategy";
   EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 10'000), 0u);
 }
 
-// The boundary is known, and not every host has come to it. A call that arrives on one that has, or
-// waits for it, is the first one behind the boundary.
+// The boundary is agreed on, and not every host has reached it. A call that arrives on a host that
+// has reached it or waits for it is the first one after the boundary.
 TEST(AgreementTrap, WhatArrivesBetweenReachedAndReadyIsNotDropped) {
   struct Moment {
     OpKind last;        // before the boundary
     const char* stage;  // of host 0, when the call arrives
   };
-  // Host 0 has done its part of a broadcast before host 2 has called it; not so with an all-reduce.
+  // With a broadcast host 0 completes its part before host 2 has called it; not with an all-reduce.
   for (const Moment& moment :
        {Moment{OpKind::kBroadcast, kInForce}, Moment{OpKind::kAllReduce, kWaitsForBoundary}}) {
     SCOPED_TRACE(moment.stage);
@@ -106,7 +110,7 @@ TEST(AgreementTrap, WhatArrivesBetweenReachedAndReadyIsNotDropped) {
   }
 }
 
-// Each is the operation that hosts 0 and 1 have started and host 2 has not.
+// In each case hosts 0 and 1 have started the operation and host 2 has not.
 TEST(AgreementTrap, EveryKindOfCollectiveIsCounted) {
   RunningJob running(1);
   auto& [world, job, changes] = running;
@@ -116,7 +120,7 @@ TEST(AgreementTrap, EveryKindOfCollectiveIsCounted) {
        {OpKind::kAllReduce, OpKind::kAllGather, OpKind::kReduceScatter, OpKind::kBroadcast,
         OpKind::kReduce, OpKind::kAllToAll, OpKind::kGather, OpKind::kScatter}) {
     SCOPED_TRACE(Name(kind));
-    const uint64_t number = epoch++;  // of the operation
+    const uint64_t number = epoch++;  // operation number
     job.Fill(30'000);
     for (const int r : {0, 1}) job.Post(r, kind, 5000);
     changes.Propose(epoch % 2 == 0 ? changes.Reversed(epoch) : changes.InOrder(epoch));
@@ -134,8 +138,8 @@ TEST(AgreementTrap, EveryKindOfCollectiveIsCounted) {
   }
 }
 
-// Messages have lanes that belong to no epoch, so that there is no count per pair on which hosts
-// would have to agree: those of an active pair neither hold a change up nor are held by it.
+// Lanes of messages belong to no epoch, so hosts need not agree on a count per pair: messages of an
+// active pair neither delay a change nor are delayed by it.
 TEST(AgreementTrap, AnActivePairOfSendsAndReceivesIsNotCountedAmongCollectivesAndNotHeld) {
   RunningJob running(1);
   auto& [world, job, changes] = running;
@@ -147,7 +151,7 @@ TEST(AgreementTrap, AnActivePairOfSendsAndReceivesIsNotCountedAmongCollectivesAn
   const auto receive = [&](int from, int to, uint64_t at) {
     job.Post(to, SimJob::Message{.sends = false, .peer = from, .at = at, .count = 10'000});
   };
-  send(0, 1, 0);  // and nobody receives them
+  send(0, 1, 0);  // no receive is posted
   send(0, 1, 10'000);
   changes.Propose(changes.Reversed(2));
   {
@@ -157,11 +161,12 @@ TEST(AgreementTrap, AnActivePairOfSendsAndReceivesIsNotCountedAmongCollectivesAn
     receive(0, 1, 0);
     receive(0, 1, 10'000);
     receive(2, 1, 20'000);
-    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << "messages are held";
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << "the change must not delay messages";
     EXPECT_TRUE(frozen.held());
     send(0, 1, 0);
   }
-  ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(2); })) << "a message holds the change up";
+  ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(2); }))
+      << "a message must not delay the change";
   EXPECT_FALSE(job.Done());
   receive(0, 1, 0);
   ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
@@ -199,10 +204,10 @@ TEST(AgreementTrap, MessagesOfEveryPairGoOnBesideChangesAtAnyMoment) {
   }
 }
 
-// Two communicators over the same hosts, both in an agreement at the same time, each with calls of
-// its own that wait; a third one that changes nothing waits for neither.
+// Two communicators over the same hosts are in an agreement at the same time, each with waiting
+// calls. A third one without a change waits for neither.
 TEST(AgreementTrap, WhatWaitsIsKeptByCommunicator) {
-  // Messages take so nearly the same time that both are held together.
+  // Nearly equal delays, so that both are in the hold step together.
   SimWorld world({.seed = 1,
                   .hosts = 3,
                   .network = {.min_delay_ns = 100 * kNsPerUs, .max_delay_ns = 101 * kNsPerUs}});
@@ -213,7 +218,7 @@ TEST(AgreementTrap, WhatWaitsIsKeptByCommunicator) {
     job->Fill(30'000);
   }
   StrategyChanges of_one(world, 3, one.rank(0).id), of_two(world, 3, two.rank(0).id);
-  two.PostAll(OpKind::kBroadcast, 100);  // their operations have other numbers
+  two.PostAll(OpKind::kBroadcast, 100);  // so that operation numbers differ
   ASSERT_TRUE(world.RunUntil([&] { return two.Done(); }));
   for (const int r : {0, 1}) {
     one.Post(r, OpKind::kAllReduce, 5000);
@@ -223,14 +228,15 @@ TEST(AgreementTrap, WhatWaitsIsKeptByCommunicator) {
   of_two.Propose(of_two.Reversed(2));
   Frozen frozen(world, {&of_one, &of_two});
   ASSERT_TRUE(frozen.held());
-  // Host 2's calls of both communicators, and then further ones of all ranks.
+  // Host 2's calls of both communicators, then further calls of all ranks.
   two.Post(2, OpKind::kAllToAll, 3000);
   one.Post(2, OpKind::kAllReduce, 5000);
   one.PostAll(OpKind::kAllGather, 5000);
   two.PostAll(OpKind::kReduceScatter, 2000);
   two.PostAll(OpKind::kAllToAll, 3000);
   third.PostAll(OpKind::kAllReduce, 20'000);
-  ASSERT_TRUE(world.RunUntil([&] { return third.Done(); })) << "it waits for others' agreement";
+  ASSERT_TRUE(world.RunUntil([&] { return third.Done(); }))
+      << "it must not wait for another communicator's agreement";
   EXPECT_EQ(third.Wrong(OpKind::kAllReduce, 20'000), 0u);
   EXPECT_TRUE(frozen.held());
   frozen.Thaw();
@@ -242,7 +248,7 @@ TEST(AgreementTrap, WhatWaitsIsKeptByCommunicator) {
   EXPECT_THAT(of_two.BeginningOf(2), ElementsAre("#3"));
   EXPECT_EQ(one.Wrong(OpKind::kAllGather, 5000), 0u);
   EXPECT_EQ(two.Wrong(OpKind::kAllToAll, 3000), 0u);
-  world.RunFor(kNsPerSec);  // until all is reported
+  world.RunFor(kNsPerSec);  // for the reports
   for (int h = 0; h < 3; ++h) {
     const auto& reports = world.host(h).controller().reports;
     EXPECT_EQ(reports.at(of_one.id()).operations, 2u);

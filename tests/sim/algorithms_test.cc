@@ -1,5 +1,5 @@
-// Production daemons run collectives by ring, tree and direct plans in turns, as a strategy's rules
-// say, over a simulated clock and network.
+// Production daemons run collectives with ring, tree and direct plans in turn, as the rules of a
+// strategy select, over a simulated clock and network.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kSeeds = 60;
 constexpr OpKind kChoosable[] = {OpKind::kAllReduce, OpKind::kBroadcast, OpKind::kReduce};
 
-// Ranges of sizes with an algorithm each.
+// Size ranges with one algorithm each.
 ChoiceParameters RandomRules(std::mt19937_64& random) {
   ChoiceParameters parameters;
   for (OpKind kind : kChoosable) {
@@ -31,7 +31,7 @@ ChoiceParameters RandomRules(std::mt19937_64& random) {
   return parameters;
 }
 
-// Each host has a rank or more, in any order.
+// Each host has one or two ranks, in random order.
 std::vector<int> RandomLayout(std::mt19937_64& random, int hosts) {
   std::vector<int> host_of_rank;
   for (int h = 0; h < hosts; ++h) host_of_rank.insert(host_of_rank.end(), 1 + random() % 2, h);
@@ -74,7 +74,7 @@ TEST(SimAlgorithms, TakeTurnsAndGiveTheRightNumbers) {
   }
 }
 
-// A mean of bfloat16 is rounded on its way, so the order of the sums shows in its bits.
+// A bfloat16 mean is rounded at each step, so its bits depend on the order of the sums.
 TEST(SimAlgorithms, GiveAllRanksTheSameBits) {
   constexpr uint64_t kFloats = 3000;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -126,7 +126,7 @@ TEST(SimAlgorithms, ManyCallsInFlightOfDifferentAlgorithmsKeepTheirOrder) {
   }
 }
 
-// Over a network where a slice takes 50 us whatever it is.
+// The network delays every slice by 50 us, whatever its size.
 TEST(SimAlgorithms, ASmallCallTakesTheHopsOfItsAlgorithm) {
   constexpr int64_t kHopNs = 50 * kNsPerUs;
   const auto hops_of = [](Algorithm algorithm, int hosts) {
@@ -162,8 +162,8 @@ TEST(SimAlgorithms, ASmallCallTakesTheHopsOfItsAlgorithm) {
   }
 }
 
-// Counts that differ are calls of different sizes, which may take different algorithms: lanes that
-// one host sends on are then no business of the other's.
+// Calls with different counts may take different algorithms. Then one host sends on lanes that the
+// other one does not use.
 TEST(SimAlgorithms, CallsThatDoNotFitTogetherAreNamedWhateverTheyTake) {
   constexpr uint64_t kCounts[] = {10, 1000, 10'000};
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -196,8 +196,8 @@ TEST(SimAlgorithms, CallsThatDoNotFitTogetherAreNamedWhateverTheyTake) {
   }
 }
 
-// A host of the tree may neither send to its next nor hear from its previous host, whose slices of
-// the ring come all the same.
+// A host of the tree may neither send to its next host nor receive from its previous host, although
+// that one sends slices of the ring.
 TEST(SimAlgorithms, BroadcastsThatDoNotFitTogetherAreNamedToo) {
   constexpr int kHosts = 9;
   constexpr uint64_t kByTree = 10, kByRing = 1000;
@@ -223,7 +223,7 @@ TEST(SimAlgorithms, BroadcastsThatDoNotFitTogetherAreNamedToo) {
   }
 }
 
-// Lanes of trees and direct plans are opened when they are first used, and can break like others.
+// Lanes of trees and direct plans are opened on first use, and can break like others.
 TEST(SimAlgorithms, ALaneThatBreaksIsOpenedAgainAndNothingIsLost) {
   uint64_t cuts = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {

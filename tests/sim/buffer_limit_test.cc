@@ -1,5 +1,4 @@
-// The limit of a tenant's buffers counts over all its processes, and a process that ends gives back
-// its own.
+// The buffer limit of a tenant covers all its processes; a process that ends frees its share.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -16,7 +15,7 @@ class SimBufferLimit : public testing::Test {
     EXPECT_TRUE(world_.RunUntil([&] { return process.greeted(); }));
     return process;
   }
-  // True when the daemon took it.
+  // Whether the daemon accepted the buffer.
   bool Register(SimTenant& process, size_t buffer) {
     process.Register(memory_[buffer].data(), memory_[buffer].size());
     world_.RunFor(kNsPerMs);

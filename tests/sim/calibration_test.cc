@@ -1,5 +1,5 @@
-// Costs that follow the network: production daemons, agents and controller over networks of several
-// kinds.
+// Costs that follow the network: production daemons, agents and controller over several kinds of
+// network.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -13,35 +13,36 @@ namespace mccs {
 namespace {
 
 constexpr int kHosts = 4;
-constexpr int kAtOnce = 16;  // calls in a rank's ring
+constexpr int kAtOnce = 16;  // calls in a rank's work ring
 constexpr uint64_t kSmall = 2;
-// By the daemons' own costs no call for a direct plan.
+// With the daemons' own costs no call of this size takes a direct plan.
 constexpr uint64_t kMiddle = 32 << 10;
 constexpr int64_t kSoonNs = 3 * CostKeeper::kLookEveryNs;
 
-// Every slice takes so long, whatever it is.
+// Every slice takes the same time, whatever its size.
 class Calibrated {
  public:
   Calibrated(uint64_t seed, int64_t delay_ns)
-      : world_({.seed = seed,
-                .hosts = kHosts,
-                .lanes = {.slots = 16, .slot_bytes = 16u << 10},  // of a call of kMiddle, and more
-                .network = {.min_delay_ns = delay_ns,
-                            .max_delay_ns = delay_ns,
-                            .max_portion_bytes = 64u << 10,
-                            .buffer_bytes = 1u << 20},
-                .controller =
-                    [this, seed](SimClock& clock) {
-                      auto control = std::make_unique<SimControl>(clock, seed);
-                      control_ = control.get();
-                      return control;
-                    }}),
+      : world_(
+            {.seed = seed,
+             .hosts = kHosts,
+             .lanes = {.slots = 16, .slot_bytes = 16u << 10},  // more than a call of kMiddle needs
+             .network = {.min_delay_ns = delay_ns,
+                         .max_delay_ns = delay_ns,
+                         .max_portion_bytes = 64u << 10,
+                         .buffer_bytes = 1u << 20},
+             .controller =
+                 [this, seed](SimClock& clock) {
+                   auto control = std::make_unique<SimControl>(clock, seed);
+                   control_ = control.get();
+                   return control;
+                 }}),
         job_(world_, {0, 1, 2, 3}, kMiddle * sizeof(float)) {}
 
   SimWorld& world() { return world_; }
   bool Form() {
     if (!job_.Form()) return false;
-    world_.RunFor(kNsPerSec);  // The controller hears of it.
+    world_.RunFor(kNsPerSec);  // for the controller's update
     return true;
   }
   SimControl& control() { return *control_; }
@@ -50,7 +51,7 @@ class Calibrated {
     return control_->With(
         [](Coordinator& c) { return c.registry().communicators().begin()->second.InForce(); });
   }
-  // Wrong elements; or all of them, where it does not end.
+  // The number of wrong elements; `count` if the calls do not complete.
   uint64_t Run(uint64_t count, int calls) {
     job_.Fill(count);
     for (int i = 0; i < calls; ++i) {
@@ -68,7 +69,7 @@ class Calibrated {
   }
 
  private:
-  SimControl* control_ = nullptr;  // world_'s
+  SimControl* control_ = nullptr;  // owned by world_
   SimWorld world_;
   SimJob job_;
 };
@@ -90,7 +91,7 @@ TEST(SimCalibration, OverAFarNetworkCallsTakeFewerHops) {
     EXPECT_EQ(report.epoch.value(), epoch + 1) << "host " << h;
   }
   EXPECT_LT(far.TimeOf(kMiddle), before_ns / 2);
-  // And there it stays.
+  // The costs must not keep changing.
   ASSERT_EQ(far.Run(kSmall, 300), 0u);
   ASSERT_EQ(far.Run(kMiddle, 50), 0u);
   far.world().RunFor(600 * kNsPerSec);
@@ -107,7 +108,7 @@ TEST(SimCalibration, ANetworkAsItIsThoughtToBeChangesNothing) {
   EXPECT_EQ(as_thought.in_force().epoch(), epoch);
 }
 
-// While the costs change operations go on, and other things happen to the controller.
+// Operations continue while the costs change and the controller restarts.
 TEST(SimCalibration, NothingIsLostMeanwhile) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -1,4 +1,4 @@
-// What a program asks for one call is recorded with it and told to the controller.
+// The options of one call are recorded with it and reported to the controller.
 #include <gtest/gtest.h>
 
 #include "tests/sim/sim_job.h"

@@ -1,4 +1,4 @@
-// Changes of strategy under a job that never pauses, and what they cost it, in simulated time.
+// Strategy changes under a job that never pauses, and the delay that they cause, in simulated time.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,12 +12,11 @@
 namespace mccs {
 namespace {
 
-constexpr int64_t kDelayNs = 50 * kNsPerUs;  // of everything that is sent
+constexpr int64_t kDelayNs = 50 * kNsPerUs;  // of every byte
 constexpr uint64_t kCount = 12'000;
-constexpr uint64_t kAhead = 4;  // calls that every rank has posted and not seen done
+constexpr uint64_t kAhead = 4;  // calls that every rank has posted and not completed
 
-// All-reduces in place, back to back. Each goes over memory of its own that is filled anew before
-// it is posted.
+// In-place all-reduces, back to back. Each has its own memory, which is filled before it is posted.
 class Load {
  public:
   explicit Load(RunningJob& running) : world_(running.world), job_(running.job) {
@@ -28,7 +27,7 @@ class Load {
     }
   }
 
-  // Until `done`, the ranks post what they have room for in each moment of it.
+  // Runs until `done`; the ranks post the next call whenever one completes.
   bool RunUntil(const std::function<bool()>& done) {
     return world_.RunUntil([&] {
       for (int r = 0; r < job_.ranks(); ++r) TakeDone(r);
@@ -39,19 +38,19 @@ class Load {
     const uint64_t until = completed() + operations;
     return RunUntil([&] { return completed() >= until; });
   }
-  // As many on every rank as some rank has posted.
+  // Stops posting at the highest call that some rank has posted, and completes all calls.
   bool Finish() {
     for (const auto& of_rank : done_at_) last_ = std::max(last_, of_rank.size() - 1 + kAhead);
     return RunUntil([&] { return completed() == last_; }) && job_.Done();
   }
 
-  // On all ranks.
+  // The number of operations that all ranks have completed.
   uint64_t completed() const {
     uint64_t least = done_at_.front().size();
     for (const auto& of_rank : done_at_) least = std::min<uint64_t>(least, of_rank.size());
     return least - 1;
   }
-  // When operation `number` (from 1 on) was done there.
+  // When the rank completed operation `number` (from 1 on).
   MonotonicNs DoneAt(int rank, uint64_t number) const {
     return done_at_[static_cast<size_t>(rank)][number];
   }
@@ -62,7 +61,7 @@ class Load {
   void TakeDone(int rank) {
     auto& times = done_at_[static_cast<size_t>(rank)];
     while (times.size() - 1 < job_.rank(rank).done()) {
-      const uint64_t number = times.size() - 1;  // from 0 on
+      const uint64_t number = times.size() - 1;  // counted from 0
       times.push_back(world_.clock().Now());
       Check(rank, number);
       if (last_ == 0 || number + kAhead < last_) Post(rank, number + kAhead);
@@ -81,12 +80,12 @@ class Load {
 
   SimWorld& world_;
   SimJob& job_;
-  uint64_t last_ = 0;  // that is posted; 0: no end
+  uint64_t last_ = 0;  // last operation to post; 0: no limit
   std::string wrong_;
-  std::vector<std::vector<MonotonicNs>> done_at_;  // by rank; [n]: operation n, from 1 on
+  std::vector<std::vector<MonotonicNs>> done_at_;  // by rank; [n]: operation n, counted from 1
 };
 
-// Of what is in force: another order, algorithm, number of channels or other routes, in turns.
+// The next strategy: in turn another ring order, algorithm, number of channels, or other routes.
 Strategy Another(Strategy strategy, std::mt19937_64& random) {
   constexpr Algorithm kAlgorithm[] = {Algorithm::kRing, Algorithm::kTree, Algorithm::kDirect};
   const uint64_t epoch = strategy.epoch.value() + 1;
@@ -102,7 +101,7 @@ Strategy Another(Strategy strategy, std::mt19937_64& random) {
       Algorithm other = kAlgorithm[random() % 3];
       while (!rules.empty() && other == rules.front().algorithm) other = kAlgorithm[random() % 3];
       strategy.algorithms.rules = {{OpKind::kAllReduce, other}};
-      return strategy;  // with all ports as they are: lanes stay
+      return strategy;  // same ports: the lanes stay
     }
     case 2:
       strategy.channels.resize(1 + random() % 3, strategy.channels.front());
@@ -110,7 +109,7 @@ Strategy Another(Strategy strategy, std::mt19937_64& random) {
     default:
       break;
   }
-  // Ports that no lane in use has.
+  // Ports that no current lane uses.
   auto port = static_cast<uint16_t>(20'000 + epoch % 500 * 40);
   for (ChannelStrategy& each : strategy.channels) {
     if (epoch % 4 == 3) each.source_ports.assign(each.ring.size(), 0);
@@ -119,7 +118,7 @@ Strategy Another(Strategy strategy, std::mt19937_64& random) {
   return strategy;
 }
 
-// What an operation takes on an otherwise idle communicator under each strategy.
+// The time of an operation on an otherwise idle communicator, by strategy.
 class Alone {
  public:
   explicit Alone(const std::vector<int>& layout)
@@ -129,13 +128,13 @@ class Alone {
   static SimNetworkOptions Network() {
     return {.min_delay_ns = kDelayNs, .max_delay_ns = kDelayNs};
   }
-  // 0: it does not come into force, or to an end.
+  // 0 if the strategy is not applied or the operation does not complete.
   int64_t NsUnder(const Strategy& strategy) {
     auto& [world, job, changes] = running_;
     changes.Propose(strategy);
     const auto in_force = [&] { return changes.AllAt(strategy.epoch.value()); };
     if (!formed_ || !world.RunUntil(in_force)) return 0;
-    world.RunFor(kNsPerSec);  // lanes that are closed or moved
+    world.RunFor(kNsPerSec);  // for lanes to close or move
     const MonotonicNs begun = world.clock().Now();
     job.PostAll(OpKind::kAllReduce, kCount);
     return world.RunUntil([&] { return job.Done(); }) ? world.clock().Now() - begun : 0;
@@ -146,12 +145,12 @@ class Alone {
   bool formed_ = false;
 };
 
-// One change at a time, and from one to the next long enough to see at what pace operations end.
+// One change at a time, with enough operations after it to measure their pace.
 class ChangesUnderLoad : public testing::TestWithParam<uint64_t> {
  protected:
   static constexpr int kChanges = 60;
-  static constexpr uint64_t kSettling = 12;  // operations behind a change that are looked at
-  static constexpr uint64_t kSteady = 12;    // and then those that say what is usual
+  static constexpr uint64_t kSettling = 12;  // operations checked after a change
+  static constexpr uint64_t kSteady = 12;    // operations after those that measure the pace
 
   static std::vector<int> SomeLayout(std::mt19937_64& random) {
     std::vector<int> layout;
@@ -167,7 +166,7 @@ class ChangesUnderLoad : public testing::TestWithParam<uint64_t> {
         running_(GetParam(), layout_, kAhead * kCount * sizeof(float), Alone::Network()) {}
 
   int ranks() const { return static_cast<int>(layout_.size()); }
-  // From one operation to the next, on the average of the latest ones.
+  // The average time between the latest operations.
   double UsualGap(const Load& load) const {
     const uint64_t last = load.completed();
     return static_cast<double>(load.DoneAt(0, last) - load.DoneAt(0, last - kSteady)) / kSteady;
@@ -178,12 +177,13 @@ class ChangesUnderLoad : public testing::TestWithParam<uint64_t> {
   RunningJob running_;
 };
 
-// An operation is late by what it ends later than at the pace of its strategy, from the last one
-// before the proposal on. Those that end under the old strategy, but for the last of them, are not
-// late, but for a round trip by which ranks overtake each other. All behind are late by the same:
-// one operation that has the communicator to itself, and two round trips: the hold, the answers and
-// the leader's word are one and a half, and what the old lanes carried is acknowledged in another
-// half. Where routes alone change, this holds from the first operation on.
+// The delay of an operation is measured against the pace of its strategy, from the last operation
+// before the proposal on.
+// - Operations under the old strategy, except the last one, are late by at most one round trip, by
+//   which ranks overtake each other.
+// - All later ones are late by at most one operation that runs alone, and two round trips: hold,
+//   answers and commit take one and a half, and acknowledgements on the old lanes take half of one.
+// If only routes change, the second limit holds from the first operation on.
 TEST_P(ChangesUnderLoad, NoOperationIsLostOrDoubledAndNoMoreThanOneIsLate) {
   SCOPED_TRACE(testing::Message() << "seed " << GetParam() << ", " << ranks() << " ranks");
   StrategyChanges& changes = running_.changes;
@@ -203,7 +203,7 @@ TEST_P(ChangesUnderLoad, NoOperationIsLostOrDoubledAndNoMoreThanOneIsLate) {
     ASSERT_TRUE(load.RunUntil([&] { return changes.AllAt(strategy.epoch.value()); }))
         << load.wrong();
     const auto beginning = changes.BeginningOf(strategy.epoch.value());
-    ASSERT_LE(beginning.size(), 1u) << "hosts begin the epoch with different operations";
+    ASSERT_LE(beginning.size(), 1u) << "the first operation of the epoch differs between hosts";
     const uint64_t looked_at = load.completed() + kSettling;
     ASSERT_TRUE(load.Run(kSettling + kSteady)) << load.wrong();
     const double gap = UsualGap(load);
@@ -221,14 +221,15 @@ TEST_P(ChangesUnderLoad, NoOperationIsLostOrDoubledAndNoMoreThanOneIsLate) {
         in_time += n < first ? gap_before : gap;
         const double late = static_cast<double>(load.DoneAt(r, n)) - in_time;
         EXPECT_LE(late, n + 1 < first ? round_trip : one_and_agreement)
-            << "operation #" << n << " on rank " << r << ", the first one is #" << first;
+            << "operation #" << n << " on rank " << r << ", first operation of the epoch: #"
+            << first;
       }
     }
     alone_before = alone;
     gap_before = gap;
   }
   EXPECT_GT(with_boundary, kChanges / 4);
-  EXPECT_LT(with_boundary, kChanges) << "routes alone never changed";
+  EXPECT_LT(with_boundary, kChanges) << "no change was of routes only";
   ASSERT_TRUE(load.Finish()) << load.wrong();
   running_.world.RunFor(kNsPerSec);
   for (int h = 0; h <= std::ranges::max(layout_); ++h) {

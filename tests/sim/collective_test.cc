@@ -75,7 +75,7 @@ TEST(SimCollective, ALaneThatBreaksIsOpenedAgainAndNothingIsLost) {
     for (int i = 0; i < 3; ++i) job.PostAll(OpKind::kAllReduce, 200'000);
     for (int cut = 0; cut < 4; ++cut) {
       world.RunFor(static_cast<int64_t>(random() % 800) * kNsPerUs);
-      // What each host reports of its own lanes, as they are now or were a moment ago.
+      // The lanes in each host's report, which may be slightly old.
       const auto& reports = world.host(static_cast<int>(random() % 3)).controller().reports;
       ASSERT_EQ(reports.size(), 1u);
       const auto& lanes = reports.begin()->second.lanes;
@@ -88,7 +88,7 @@ TEST(SimCollective, ALaneThatBreaksIsOpenedAgainAndNothingIsLost) {
   EXPECT_GT(reopened, kSeeds);
 }
 
-// Nobody posts anything meanwhile: the lane is there again when somebody does.
+// No operation runs meanwhile: the lane is restored before the next operation needs it.
 TEST(SimCollective, ALaneThatBreaksInIdleTimesIsThereWhenItIsNeeded) {
   SimWorld world({.seed = 5, .network = {}});
   SimJob job(world, {0, 1}, 1 << 20);
@@ -111,7 +111,7 @@ TEST(SimCollective, ControlLinksThatBreakEndTheCommunicatorWithAText) {
   world.network().Cut(world.host(0).address(), world.host(1).address());
   ASSERT_TRUE(
       world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }, kNsPerSec));
-  EXPECT_THAT(job.rank(0).failure(), testing::HasSubstr("host h1 is gone"));
+  EXPECT_THAT(job.rank(0).failure(), testing::HasSubstr("connection to host h1 lost"));
 }
 
 TEST(SimFailure, ADeadProcessFailsTheOthersAndNamesItself) {
@@ -126,7 +126,7 @@ TEST(SimFailure, ADeadProcessFailsTheOthersAndNamesItself) {
   ASSERT_TRUE(
       world.RunUntil([&] { return job.rank(0).failed() && job.rank(2).failed(); }, kNsPerSec));
   EXPECT_THAT(job.rank(2).failure(), testing::HasSubstr("rank 1"));
-  EXPECT_EQ(job.rank(0).done(), 0u) << "the stream goes on without its result";
+  EXPECT_EQ(job.rank(0).done(), 0u) << "the stream must stay blocked";
 }
 
 TEST(SimFailure, ADeadDaemonFailsTheOtherHosts) {
@@ -160,8 +160,8 @@ TEST(SimFailure, CallsThatDoNotFitTogetherAreNamedOnEveryRank) {
   }
 }
 
-// Also where nobody calls anything; but not as long as a program may be about to find that its last
-// call has succeeded.
+// Idle ranks get the report too, but not while a program may still read that its last call
+// succeeded.
 TEST(SimFailure, ADeathIsReportedToIdleRanksBeforeTheirNextCall) {
   SimWorld world({.seed = 8, .network = {}});
   SimJob job(world, {0, 0, 1}, 1 << 16);
@@ -181,7 +181,7 @@ TEST(SimFailure, ADeathIsReportedToIdleRanksBeforeTheirNextCall) {
     EXPECT_EQ(job.rank(r).region().failure.accepts_calls.load(), 1u);
     EXPECT_EQ(job.rank(r).done(), 1u);
   }
-  // A call that needs the dead rank fails, and releases nothing.
+  // A call that needs the dead rank fails and releases no stream.
   job.Post(0, OpKind::kAllReduce, 100);
   ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).region().failure.accepts_calls.load() == 0; },
                              kNsPerSec));
@@ -189,7 +189,7 @@ TEST(SimFailure, ADeathIsReportedToIdleRanksBeforeTheirNextCall) {
   EXPECT_EQ(job.rank(0).done(), 1u);
 }
 
-// Those that do not need it succeed, reported or not.
+// Calls that do not need the dead rank succeed, before and after the report.
 TEST(SimFailure, CallsWithoutTheDeadRankSucceed) {
   SimWorld world({.seed = 9, .network = {}});
   SimJob job(world, {0, 0, 1}, 1 << 16);
@@ -220,10 +220,10 @@ TEST(SimFailure, AnAbortEndsOnlyWhatNeedsTheRank) {
   EXPECT_THAT(job.rank(1).failure(), testing::HasSubstr("rank 0 was aborted"));
 }
 
-// The others' own watchdogs find the operation stuck, as with NCCL, and give it up one by one.
+// The other ranks' own watchdogs detect the stuck operation, as with NCCL, and abort one by one.
 TEST(SimFailure, AnAbortInTheMiddleOfAnOperationIsNoFailureForOthersYet) {
-  for (const bool whole : {false, true}) {  // or rank 0 does not call it
-    for (const int first : {1, 2}) {        // on the host that waits for rank 0, or the other one
+  for (const bool whole : {false, true}) {  // false: rank 0 has not called it
+    for (const int first : {1, 2}) {        // 1: on rank 0's host, 2: on the other host
       SCOPED_TRACE(testing::Message()
                    << "whole " << whole << ", rank " << first << " is the first");
       SimWorld world({.seed = 7, .network = {}});
@@ -236,7 +236,7 @@ TEST(SimFailure, AnAbortInTheMiddleOfAnOperationIsNoFailureForOthersYet) {
         ASSERT_FALSE(job.rank(r).failed()) << "rank " << r << ": " << job.rank(r).failure();
         job.tenant(r).Abort(job.rank(r));
         ASSERT_TRUE(world.RunUntil([&] { return job.rank(r).ended; }, kNsPerSec));
-        EXPECT_EQ(job.rank(r).done(), 0u) << "rank " << r << ": releasing streams is the shim's";
+        EXPECT_EQ(job.rank(r).done(), 0u) << "rank " << r << ": only the shim releases streams";
         world.RunFor(5 * kNsPerSec);
       }
       if (!whole) job.Post(0, OpKind::kAllReduce, 200'000);
@@ -262,7 +262,7 @@ TEST(SimFailure, ARevokeBehindAnAbortEndsTheWorkAtOnce) {
   }
 }
 
-// ncclCommDestroy right behind ncclAllReduce: the work is done first.
+// ncclCommDestroy directly after ncclAllReduce: the operation completes first.
 TEST(SimDestroy, WhatWasPostedBeforeIsDone) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -303,7 +303,7 @@ TEST(SimDestroy, AnAbortOvertakesADestroyThatWaits) {
   EXPECT_TRUE(world.RunUntil([&] { return job.rank(0).ended; }));
 }
 
-// One process of the host waits in a call that the other one will never post.
+// One process of the host waits in a call that the other one never posts.
 TEST(SimDestroy, ARankThatWaitsForOneThatLeftIsTold) {
   SimWorld world({.seed = 3, .hosts = 1, .network = {}});
   SimJob job(world, {0, 0}, 64 << 10);
@@ -312,12 +312,12 @@ TEST(SimDestroy, ARankThatWaitsForOneThatLeftIsTold) {
   world.RunFor(kNsPerMs);
   job.tenant(1).Destroy(job.rank(1));
   world.RunFor(29 * kNsPerSec);
-  EXPECT_FALSE(job.rank(0).failed()) << "its own watchdog comes first, as with NCCL";
+  EXPECT_FALSE(job.rank(0).failed()) << "its own watchdog must fire first, as with NCCL";
   ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed(); }, 2 * kNsPerSec));
   EXPECT_THAT(job.rank(0).failure(), testing::HasSubstr("rank 1 was destroyed"));
 }
 
-// Who does not post beyond the departure is not concerned.
+// Ranks that post nothing after the departure are not affected.
 TEST(SimDestroy, OnlyWhoGoesOnWaitsForARankThatLeft) {
   for (const bool aborts : {false, true}) {
     for (const std::vector<int>& layout : {std::vector<int>{0, 0, 0}, {0, 1, 1}}) {
@@ -406,7 +406,7 @@ TEST(SimTenantThatLies, ABadMessageEndsItsSessionOnly) {
   job.PostAll(OpKind::kAllReduce, 1000);
   ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
   EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
-  EXPECT_TRUE(world.host(0).log().Contains("does not belong here"));
+  EXPECT_TRUE(world.host(0).log().Contains("unexpected message"));
   EXPECT_EQ(world.host(0).daemon().sessions(), 1u);
 }
 

@@ -1,4 +1,4 @@
-// What daemons were told by a controller that is gone, and what the next one makes of it:
+// Rate limits of a controller that has ended, and what the next controller does with them:
 // production daemons, agents and controllers.
 #include <gtest/gtest.h>
 
@@ -14,9 +14,9 @@
 namespace mccs {
 namespace {
 
-constexpr uint64_t kCount = 10'000;  // about 5 ms of this network
+constexpr uint64_t kCount = 10'000;  // about 5 ms on this network
 
-// A tenth of what the job gets without it.
+// A tenth of the job's rate without a cap.
 constexpr char kCapped[] = R"(
 apiVersion: mccs/v1
 kind: Tenant
@@ -51,7 +51,7 @@ class SimControllerRestart : public testing::TestWithParam<uint64_t> {
     EXPECT_TRUE(plan.ok()) << plan.status();
     return std::make_shared<const ObjectSet>(std::move(plan->next));
   }
-  // Operations of a job that always has some to do.
+  // The number of operations in `ns`, of a job that always has operations posted.
   uint64_t OperationsIn(int64_t ns) {
     const uint64_t before = job_.rank(0).done();
     for (const MonotonicNs end = world_.clock().Now() + ns; world_.clock().Now() < end;) {
@@ -63,12 +63,12 @@ class SimControllerRestart : public testing::TestWithParam<uint64_t> {
     return job_.rank(0).done() - before;
   }
 
-  SimControl* control_ = nullptr;  // world_'s
+  SimControl* control_ = nullptr;  // owned by world_
   SimWorld world_;
   SimJob job_;
 };
 
-// As one without a store does, or with another's.
+// The next controller has no objects, as without a store or with another store.
 TEST_P(SimControllerRestart, WhatTheNextControllerDoesNotLimitIsFreeAgain) {
   SCOPED_TRACE(testing::Message() << "seed " << GetParam());
   constexpr int64_t kLookNs = 2 * kNsPerSec;
@@ -79,7 +79,7 @@ TEST_P(SimControllerRestart, WhatTheNextControllerDoesNotLimitIsFreeAgain) {
   control_->Kill();
   control_->SetObjects(std::make_shared<const ObjectSet>());
   OperationsIn(kNsPerSec);
-  EXPECT_LT(OperationsIn(kLookNs), free / 3) << "it holds while no controller is there";
+  EXPECT_LT(OperationsIn(kLookNs), free / 3) << "the cap holds without a controller";
   control_->Restart();
   OperationsIn(Coordinator::kLiftAfterNs + kNsPerSec);
   EXPECT_GT(OperationsIn(kLookNs), free - free / 10);

@@ -1,5 +1,5 @@
-// What daemons count while a job runs: calls, bytes on lanes, changes of strategy, and what is left
-// when all has ended.
+// The daemons' counters while a job runs (calls, bytes on lanes, strategy changes), and what
+// remains after all have ended.
 #include <gtest/gtest.h>
 
 #include "tests/sim/sim_job.h"
@@ -23,7 +23,7 @@ TEST(SimCounters, CallsAndLaneBytesAreThoseOfTheJob) {
   job.Post(0, SimJob::Message{.sends = true, .peer = 1, .count = 100});
   job.Post(1, SimJob::Message{.sends = false, .peer = 0, .count = 100});
   ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
-  world.RunFor(kNsPerSec);  // the last acknowledgements
+  world.RunFor(kNsPerSec);  // for the last acknowledgements
   for (int host : {0, 1}) {
     SCOPED_TRACE(host);
     const auto counters = world.host(host).daemon().counters()->Of("uid 1000");
@@ -31,7 +31,7 @@ TEST(SimCounters, CallsAndLaneBytesAreThoseOfTheJob) {
     EXPECT_EQ(WorkOf(*counters, OpKind::kAllReduce).bytes.value(), 3 * kBytes);
     EXPECT_EQ(WorkOf(*counters, host == 0 ? OpKind::kSend : OpKind::kRecv).bytes.value(),
               100 * sizeof(float));
-    // Of a ring of two each host sends half to be reduced, and half that is reduced.
+    // In a ring of two, each host sends half of the data to be reduced, and the reduced half.
     const uint64_t message = 100 * sizeof(float);
     EXPECT_EQ(counters->sent.bytes.value(), 3 * kBytes + (host == 0 ? message : 0));
     EXPECT_EQ(counters->received.bytes.value(), 3 * kBytes + (host == 1 ? message : 0));
@@ -64,7 +64,7 @@ TEST(SimCounters, ChangesOfStrategyAreCountedAndLanesGoOnCounting) {
   EXPECT_EQ(counters->sent.bytes.value(), 2 * kBytes) << "over both sets of lanes";
 }
 
-// A Tenant that is applied while its job runs: no byte is lost or counted twice.
+// A Tenant is applied while its job runs: no byte is lost or counted twice.
 TEST(SimCounters, GoByTheNamesOfOperatorsTenants) {
   SimWorld world({.seed = 4, .hosts = 2, .network = {}});
   SimJob job(world, {0, 1}, 1 << 20);

@@ -1,5 +1,5 @@
-// Mapping and unmapping that take simulated time: each step of a job waits for a moment of the
-// seed's choice.
+// Mapping and unmapping that take simulated time: each step of a job takes a random time from the
+// seed.
 //
 // THREAD: one.
 #ifndef MCCS_TESTS_SIM_DELAYED_MAPPINGS_H_
@@ -21,7 +21,7 @@ namespace mccs {
 
 class DelayedMappings final : public MappingRunner {
  public:
-  // A step takes up to `most_ns`. LIFETIME: `clock` outlives this.
+  // A step takes at most `most_ns`. LIFETIME: `clock` outlives this.
   DelayedMappings(const Clock& clock, uint64_t seed, int64_t most_ns)
       : clock_(clock), random_(seed), most_ns_(most_ns) {}
 
@@ -43,7 +43,7 @@ class DelayedMappings final : public MappingRunner {
     return nullptr;
   }
 
-  // When TakeFinished has something to do.
+  // When TakeFinished next has work to do.
   MonotonicNs NextStep() const {
     MonotonicNs next = std::numeric_limits<MonotonicNs>::max();
     for (const LaneOfJobs& lane : lanes_) {

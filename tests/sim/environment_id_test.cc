@@ -1,4 +1,4 @@
-// Ranks that meet by NCCL_COMM_ID, where hosts know the name in it by different addresses.
+// Ranks that meet by NCCL_COMM_ID when hosts resolve its name to different addresses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What the library sends for NCCL_COMM_ID=name:5000 on a host where the name is `address`.
+// The library's message for NCCL_COMM_ID=name:5000 on a host where the name resolves to `address`.
 wire::UniqueId IdAt(const std::string& address, bool looked_up = true) {
   wire::UniqueId id{};
   id.magic = wire::kUniqueIdMagic;
@@ -48,7 +48,7 @@ TEST_F(SimEnvironmentId, RanksOfOneHostMeetThoughTheyFoundDifferentAddresses) {
   EXPECT_EQ(world_.host(0).daemon().communicators(), 1u);
 }
 
-// Debian's /etc/hosts calls a machine's own name 127.0.1.1.
+// Debian's /etc/hosts maps the machine's own name to 127.0.1.1.
 TEST_F(SimEnvironmentId, OthersReachAHostWhoseOwnNameIsALoopbackAddressToItself) {
   SimRank& a = Init(0, IdAt("127.0.1.1"), 2, 0);
   SimRank& b = Init(1, IdAt("10.0.0.1"), 2, 1);
@@ -58,7 +58,7 @@ TEST_F(SimEnvironmentId, OthersReachAHostWhoseOwnNameIsALoopbackAddressToItself)
 TEST_F(SimEnvironmentId, AnAddressOfAnotherHostIsRefusedToRankZero) {
   SimRank& a = Init(0, IdAt("10.0.0.2"), 2, 0);
   EXPECT_FALSE(Formed(a));
-  EXPECT_THAT(a.status.text, HasSubstr("NCCL_COMM_ID must name an address of rank 0's host"));
+  EXPECT_THAT(a.status.text, HasSubstr("NCCL_COMM_ID must be an address of rank 0's host"));
 }
 
 TEST_F(SimEnvironmentId, ANameIsNeverLookedUpInTheEngine) {

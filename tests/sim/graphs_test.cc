@@ -1,5 +1,5 @@
-// Work captured into CUDA graphs, replayed through production daemons over a simulated clock and
-// network. The test is the streams: it writes what their nodes write.
+// Work captured into CUDA graphs and replayed through production daemons over a simulated clock and
+// network. The test plays the streams: it writes what their graph nodes write.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,14 +20,14 @@ using testing::HasSubstr;
 constexpr uint64_t kSeeds = 60;
 constexpr size_t kBytes = 1 << 20;
 constexpr uint64_t kElements = kBytes / sizeof(float);
-// A call that waits for a rank that left by a call of its own is told of it after a while.
+// A call that waits for a departed rank fails after kPatienceNs.
 constexpr int64_t kLongerThanPatience = 2 * Departures::kPatienceNs;
 
 class Graphs {
  public:
   Graphs(SimWorld& world, SimJob& job) : world_(world), job_(job) {}
 
-  // Captures the calls on rank r; false when the daemon refuses them.
+  // Captures the calls on rank r; false if the daemon refuses them.
   bool Capture(int r, const SimPlace& place, const std::vector<SimCall>& calls) {
     SimRank& rank = job_.rank(r);
     job_.tenant(r).Capture(rank, place, calls);
@@ -80,13 +80,13 @@ TEST(SimGraphs, ReplaysGiveWhatCallsGive) {
   }
 }
 
-// ---- Posted and captured work in any mix --------------------------------------------------------
+// ---- Posted and captured work mixed -------------------------------------------------------------
 
-// One thing that a stream does, on every rank.
+// One item of work on a stream, the same on every rank.
 struct Item {
   bool captured = false;
   int graph = 0;          // captured
-  uint64_t sequence = 0;  // posted: its number in the ring
+  uint64_t sequence = 0;  // posted: its number in the work ring
 };
 
 struct Posted {
@@ -94,7 +94,7 @@ struct Posted {
   uint64_t count = 0;
 };
 
-// A program: two streams, each with its items in order. What is posted has one order over both.
+// A program: two streams, each with its items in order. Posted items have one order over both.
 struct Program {
   std::vector<uint64_t> graph_counts;  // all-reduce of so many elements, by graph
   std::vector<Posted> posted;          // by sequence - 1
@@ -104,7 +104,7 @@ struct Program {
 Program MakeProgram(std::mt19937_64& random) {
   Program program;
   const size_t graphs = 1 + random() % 4;
-  uint64_t count = 10;  // every one another, so that calls that do not belong together are found
+  uint64_t count = 10;  // all counts differ, to detect mismatched calls
   for (size_t g = 0; g < graphs; ++g) program.graph_counts.push_back(count += 1 + random() % 500);
   for (int n = 0; n < 30; ++n) {
     const size_t stream = random() % 2;
@@ -123,7 +123,7 @@ SimPlace PlaceOf(int graph) {
   return {.capture = 1 + static_cast<uint64_t>(graph), .slot = static_cast<uint32_t>(graph)};
 }
 
-// One stream of one rank.
+// The position of one stream of one rank.
 struct Progress {
   size_t next = 0;
   bool reached = false;
@@ -160,7 +160,8 @@ TEST(SimGraphs, AnyMixOfReplaysAndCallsOnTwoStreamsRunsInOneOrderOnAllHosts) {
       ASSERT_TRUE(graphs.CaptureAll(PlaceOf(static_cast<int>(g)), OpKind::kAllReduce,
                                     program.graph_counts[g]));
     }
-    // The calls are made at once, as a program does that waits for nothing; streams come to them.
+    // All calls are posted at once, as by a program that does not wait; the streams reach them
+    // later.
     for (int r = 0; r < job.ranks(); ++r) {
       for (const Posted& posted : program.posted) {
         SimCall call = job.CallOf(r, OpKind::kAllReduce, posted.count, 50'000);
@@ -188,7 +189,7 @@ TEST(SimGraphs, AnyMixOfReplaysAndCallsOnTwoStreamsRunsInOneOrderOnAllHosts) {
   }
 }
 
-// ---- Late, mismatched, abandoned ----------------------------------------------------------------
+// ---- Late, mismatched and released captures -----------------------------------------------------
 
 TEST(SimGraphs, AHostThatCapturesLateIsWaitedFor) {
   SimWorld world({.seed = 6, .network = {}});
@@ -221,7 +222,7 @@ TEST(SimGraphs, CapturedCallsThatDoNotFitAreNamedOnBothHosts) {
     }
     graphs.ReplayAll(place);
     ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }));
-    EXPECT_THAT(job.rank(0).failure(), HasSubstr("calls do not fit together"));
+    EXPECT_THAT(job.rank(0).failure(), HasSubstr("mismatched collectives"));
     for (int i = 0; i < 2; ++i) {
       for (int r : {0, 1}) EXPECT_FALSE(SimTenant::Replayed(job.rank(r), place)) << "rank " << r;
       graphs.ReplayAll(place);
@@ -240,7 +241,7 @@ TEST(SimGraphs, AbandonedCapturesAndReleasedOnesLeaveTheDaemonAsleep) {
   ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, 1000));
   ASSERT_TRUE(graphs.RunReplay(place));
   world.RunFor(kNsPerSec);
-  EXPECT_EQ(world.host(0).daemon().urgency(), Urgency::kBackOff) << "no bell rings at a replay";
+  EXPECT_EQ(world.host(0).daemon().urgency(), Urgency::kBackOff) << "a replay rings no doorbell";
   EXPECT_EQ(world.host(0).controller().reports.begin()->second.captured_groups, 1u);
   for (int r : {0, 1}) job.tenant(r).ReleaseCapture(job.rank(r), 3);
   world.RunFor(kNsPerSec);
@@ -277,7 +278,7 @@ TEST(SimGraphs, MessagesArriveAtEachReplay) {
   }
 }
 
-// ---- The end ------------------------------------------------------------------------------------
+// ---- Departures and failures --------------------------------------------------------------------
 
 TEST(SimGraphs, ADaemonThatDiesLeavesTheReplaysOfTheOthersBlocked) {
   SimWorld world({.seed = 11, .network = {}});
@@ -292,7 +293,7 @@ TEST(SimGraphs, ADaemonThatDiesLeavesTheReplaysOfTheOthersBlocked) {
   ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed(); }));
   EXPECT_FALSE(SimTenant::Replayed(job.rank(0), place));
   SimTenant::Replay(job.rank(0), place);
-  EXPECT_FALSE(SimTenant::Replayed(job.rank(0), place)) << "a later one";
+  EXPECT_FALSE(SimTenant::Replayed(job.rank(0), place)) << "also a later replay";
 }
 
 TEST(SimGraphs, AReplayInWhichARankAbortsIsRightOrFails) {

@@ -1,5 +1,5 @@
-// An operation that some ranks have not entered is named in the log of every host and in what they
-// report, and the others go on where they were once it is entered.
+// An operation that some ranks have not entered is named in the log and the reports of every host;
+// it completes after they enter it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ constexpr uint64_t kCount = 1000;
 constexpr int64_t kPatienceNs = 10 * kNsPerSec;
 constexpr int64_t kASecondNs = kNsPerSec;
 
-// The text that host h's communicator reported last.
+// What host h's communicator reported last.
 std::string HeldUpAt(SimWorld& world, int h) {
   const auto& reports = world.host(h).controller().reports;
   return reports.empty() ? "" : reports.begin()->second.held_up;
@@ -71,7 +71,7 @@ TEST(SimHangWatcher, TellsAStreamThatIsLateFromACallThatIsMissing) {
   job.Fill(kCount);
   job.Post(0, OpKind::kAllReduce, kCount);
   job.Post(1, OpKind::kAllReduce, kCount);
-  job.rank(1).region().ready[0].value.store(0);  // its stream is busy with something before
+  job.rank(1).region().ready[0].value.store(0);  // its stream has not reached the call
   world.RunFor(kPatienceNs + kASecondNs);
   EXPECT_THAT(HeldUpAt(world, 0),
               AllOf(HasSubstr("rank 0 waits for rank 2 on h1, which has not called it"),
@@ -90,7 +90,7 @@ TEST(SimHangWatcher, AWaitThatGoesOnIsNotSaidTooOften) {
   EXPECT_EQ(LinesWith(world, 0, "rank 1 waits for rank 0 on h0"), 2u);
 }
 
-// A broadcast's root may be operations ahead.
+// A broadcast's root may be several operations ahead.
 TEST(SimHangWatcher, TheOperationOfTheLastHostIsNamed) {
   SimWorld world({.seed = 4, .hosts = 3, .network = {}});
   SimJob job(world, {0, 1, 2}, 64 << 10);
@@ -160,11 +160,11 @@ TEST(SimHangWatcher, NamesTheRankThatSendsNothingAndTheOneThatHasNoReceive) {
   world.RunFor(kASecondNs);
   for (int h = 0; h < 2; ++h) {
     EXPECT_EQ(HeldUpAt(world, h), "");
-    EXPECT_EQ(LinesWith(world, h, "get on again"), 1u);
+    EXPECT_EQ(LinesWith(world, h, "progress again"), 1u);
   }
 }
 
-// Others' messages between the same hosts go on all the while.
+// Other messages between the same hosts continue meanwhile.
 TEST(SimHangWatcher, AMessageThatWaitsBesideOthersThatGetOnIsNamed) {
   SimWorld world({.seed = 5, .hosts = 2, .network = {}});
   SimJob job(world, {0, 0, 1, 1}, 64 << 10);

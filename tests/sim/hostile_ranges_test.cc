@@ -1,4 +1,4 @@
-// A tenant whose ranges and chunks are lies, beside a neighbour whose numbers stay right.
+// A hostile tenant with invalid ranges and chunks, beside a neighbor whose results stay right.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ class SimHostileRanges : public ::testing::Test {
     text_ = reply->status.text;
     return reply->status.error == wire::ErrorClass::kNone ? reply->buffer_id : 0;
   }
-  // What the daemon says; "" where it is content.
+  // The daemon's error message; "" if it accepts the chunk.
   std::string Map(uint32_t id, uint64_t offset, uint64_t bytes, UniqueFd fd) {
     wire::MapChunk message{};
     message.buffer_id = id;
@@ -67,7 +67,7 @@ class SimHostileRanges : public ::testing::Test {
  private:
   std::string TextOf(uint64_t request) {
     const auto reply = liar_.Await<wire::Done>(request);
-    EXPECT_TRUE(reply.has_value()) << "the session must live on";
+    EXPECT_TRUE(reply.has_value()) << "the session must stay open";
     return reply.has_value() ? reply->status.text : "no answer";
   }
 };
@@ -84,7 +84,7 @@ TEST_F(SimHostileRanges, ChunksThatCannotBeAreRefusedByName) {
   EXPECT_THAT(Map(id, 0, 5000, Memory(8192)), HasSubstr("whole pages"));
   EXPECT_THAT(Map(id, 0, kChunk, UniqueFd()), HasSubstr("no descriptor"));
   EXPECT_THAT(Map(id, 0, 4096, UniqueFd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC))),
-              HasSubstr("no memory file"));
+              HasSubstr("not a memory file"));
   EXPECT_THAT(Map(id, 0, 4096, testing::EmulatedAllocation(4096, 0).TakeFd()), HasSubstr("sealed"));
   EXPECT_THAT(Map(id + 5, 0, 4096, Memory(4096)), HasSubstr("not registered"));
 }
@@ -104,7 +104,7 @@ TEST_F(SimHostileRanges, TooMuchIsRefusedByName) {
   }
   EXPECT_THAT(refused, HasSubstr("buffers_per_tenant"));
   EXPECT_LE(mapped, kDefaultBuffersPerTenant / ChunkedBuffer::kSharesOfChunk);
-  EXPECT_EQ(Unmap(id, 0, ~uint64_t{0}), "") << "all of them";
+  EXPECT_EQ(Unmap(id, 0, ~uint64_t{0}), "") << "all chunks";
 }
 
 TEST_F(SimHostileRanges, RandomMessagesAboutRangesHurtNobody) {

@@ -1,5 +1,5 @@
-// A tenant that writes garbage into its rings and its socket, beside a neighbour whose numbers stay
-// right.
+// A hostile tenant that writes random bytes into its work rings and its socket, beside a neighbor
+// whose results stay right.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 namespace mccs {
 namespace {
 
-// Each costs the forming of a communicator, as a rank dies of its first bad record; ten times as
-// many go through one ring in rank_endpoint_test.
+// Each record costs the forming of a communicator, as the first bad record ends its rank;
+// rank_endpoint_test runs ten times as many through one ring.
 constexpr int64_t kRecords = 10'000;
 constexpr int kRecordsPerWorld = 1000;
 constexpr int64_t kMessages = 100'000;
@@ -25,7 +25,7 @@ void Neighbour(SimWorld& world, SimJob& job) {
   ASSERT_EQ(job.Wrong(OpKind::kAllReduce, 500), 0u);
 }
 
-// Adds to *failed the liars that were found out.
+// Adds the number of failed hostile communicators to *failed.
 void LieInOneWorld(FuzzRun& run, int* failed) {
   std::mt19937_64& random = run.random();
   SimWorld world({.seed = random(), .network = {}});
@@ -48,11 +48,11 @@ void LieInOneWorld(FuzzRun& run, int* failed) {
         bytes[all ? n - 1 : random() % sizeof(wire::WorkRecord)] = static_cast<std::byte>(random());
       }
       ++records;
-      // Sometimes the indices and the daemon's own words too.
+      // Sometimes also the indices and the daemon's own words.
       if (random() % 64 == 0) region.head.store(random());
       if (random() % 256 == 0) region.tail.store(random());
       if (random() % 64 == 0) region.done.value.store(random());
-      // A ready word that is never reached is no failure: the tenant waits for itself.
+      // Not reaching a ready word is not a failure, so set them all.
       for (auto& ready : region.ready) ready.value.store(~uint64_t{0} >> 1);
       world.RunUntil([&] { return liar.rank(0).failed() || liar.Done(); }, 5 * kNsPerMs);
       if (!liar.Done()) break;
@@ -66,7 +66,7 @@ void LieInOneWorld(FuzzRun& run, int* failed) {
     if (failures % 100 == 0) Neighbour(world, neighbour);
   }
   Neighbour(world, neighbour);
-  // A leader stays until the other host has heard.
+  // A leader remains until the other host knows of its end.
   EXPECT_TRUE(world.RunUntil([&] {
     return world.host(0).daemon().sessions() == 1 && world.host(0).daemon().communicators() == 1;
   }));
@@ -128,7 +128,7 @@ TEST(SimHostileTenant, RandomMessagesHurtNobodyElse) {
     const Shape& shape = shapes[random() % std::size(shapes)];
     std::vector<std::byte> bytes(shape.bytes == 0 ? random() % 1100 : shape.bytes);
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() % 4 == 0 ? random() : 0);
-    if (shape.kind == wire::CommInit::kKind && random() % 4 != 0) {  // one that is almost right
+    if (shape.kind == wire::CommInit::kKind && random() % 4 != 0) {  // almost valid
       wire::CommInit init =
           MakeCommInit(*id, static_cast<int>(random() % 4), static_cast<int>(random() % 3));
       if (random() % 4 == 0)

@@ -1,5 +1,5 @@
-// Many communicators that nobody uses, beside some that work: they get no turns, and nothing that
-// concerns them is missed when it comes.
+// Many idle communicators beside some busy ones: the idle ones get no turns, and still react when
+// an event concerns them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 constexpr size_t kBytes = 64 << 10;
 constexpr uint64_t kCount = 1000;
 constexpr size_t kMany = 40;
-// Longer than any report, lane or farewell waits.
+// Longer than any report, lane timeout or departure takes.
 constexpr int64_t kLongNs = 10 * kNsPerSec;
 
 // One process per rank, which split their first communicator into many of the same ranks.
@@ -53,7 +53,7 @@ class Crowd {
   std::deque<SimJob>& jobs() { return jobs_; }
   SimJob& parent() { return parent_; }
 
-  // Of a communicator on the host of rank r.
+  // Turns of a communicator on the host of rank r.
   uint64_t TurnsOf(SimJob& job, int r) {
     SimHost& host = world_.host(host_of_rank_[static_cast<size_t>(r)]);
     return host.daemon().TurnsOf(job.rank(r).id);
@@ -72,7 +72,7 @@ class Crowd {
     ASSERT_TRUE(world_.RunUntil([&] { return job.Done(); })) << job.rank(0).failure();
     EXPECT_EQ(job.Wrong(OpKind::kAllReduce, kCount), 0u);
   }
-  // Breaks a lane of the communicator out of rank r's host, as last reported.
+  // Breaks a lane of the communicator that leaves rank r's host, by the last report.
   bool CutALane(SimJob& job, int r) {
     SimHost& host = world_.host(host_of_rank_[static_cast<size_t>(r)]);
     const auto report = host.controller().reports.find(job.rank(r).id);
@@ -111,7 +111,7 @@ TEST(SimIdleCommunicators, GetNoTurnWhileAnotherWorks) {
   }
 }
 
-// A process that comes, goes and forms others is no business of theirs, either.
+// Processes that start, end and form other communicators give them no turns either.
 TEST(SimIdleCommunicators, GetNoTurnWhileOthersFormAndEnd) {
   SimWorld world({.seed = 2, .hosts = 2, .network = {}});
   Crowd crowd(world, {0, 1});
@@ -189,7 +189,7 @@ TEST(SimIdleCommunicators, FailAtOnceWhenADaemonDies) {
         });
       },
       kNsPerSec));
-  EXPECT_THAT(crowd.jobs().back().rank(1).failure(), HasSubstr("host h2 is gone"));
+  EXPECT_THAT(crowd.jobs().back().rank(1).failure(), HasSubstr("connection to host h2 lost"));
 }
 
 TEST(SimIdleCommunicators, KnowWhoDiedWhileNobodyUsedThem) {
@@ -204,7 +204,7 @@ TEST(SimIdleCommunicators, KnowWhoDiedWhileNobodyUsedThem) {
     EXPECT_EQ(accepts_calls, 1u) << "calls that do not need rank 1 succeed";
     job.Post(2, OpKind::kAllReduce, kCount);
     EXPECT_TRUE(world.RunUntil([&] { return accepts_calls == 0; }, kNsPerSec));
-    EXPECT_EQ(job.rank(2).done(), 0u) << "the call is not done";
+    EXPECT_EQ(job.rank(2).done(), 0u) << "the call must not complete";
   }
 }
 
@@ -256,9 +256,8 @@ TEST(SimIdleCommunicators, CloseWhenTheirRanksHaveLeft) {
   crowd.ExpectWorks(crowd.parent());
 }
 
-// Its answer comes over no stream of the communicator's.
-// As a rank has left and nobody calls anything, the lane between two others is no failure; but it
-// stays broken.
+// After a rank has left and while no call is posted, a broken lane between two others is not a
+// failure; it stays broken.
 TEST(SimIdleCommunicators, WantNoTurnForABrokenLaneThatNobodyMisses) {
   SimWorld world({.seed = 1, .hosts = 4, .network = {}});
   SimJob job(world, {0, 1, 2, 3}, 4096);
@@ -277,6 +276,7 @@ TEST(SimIdleCommunicators, WantNoTurnForABrokenLaneThatNobodyMisses) {
   EXPECT_TRUE(world.RunUntil([&] { return job.rank(1).failed(); }, kNsPerSec));
 }
 
+// The proposal arrives over no stream of the communicator.
 TEST(SimIdleCommunicators, TakeTheControllersProposalAsSoonAsItIsThere) {
   SimWorld world({.seed = 8, .network = {}});
   Crowd crowd(world, {0, 1});
@@ -292,18 +292,18 @@ TEST(SimIdleCommunicators, TakeTheControllersProposalAsSoonAsItIsThere) {
   strategy.origin = "the test";
   strategy.channels.push_back({.ring = {HostIndex(1), HostIndex(0)}, .source_ports = {}});
   controller.proposals.push_back({controller.announced.back(), strategy});
-  world.host(0).daemon().Poll(/*woken=*/true);  // as when the agent rings
+  world.host(0).daemon().Poll(/*woken=*/true);  // as the agent wakes the daemon
   EXPECT_TRUE(world.RunUntil([&] { return job.Formed(); }, 20 * kNsPerMs));
   EXPECT_TRUE(world.host(0).log().Contains("strategy the test"));
 }
 
-// A tenant shall not choose how long a turn takes: with its end, or by many calls at once.
+// A tenant must not determine the length of a turn, by ending or by many calls at once.
 void ExpectFewEndInATurn(Daemon& daemon) {
   constexpr size_t kMostInATurn = 4;
   constexpr int kTurns = 1000;
   size_t left = daemon.communicators();
   for (int turn = 0; left > 0; ++turn) {
-    ASSERT_LT(turn, kTurns) << left << " are left";
+    ASSERT_LT(turn, kTurns) << left << " communicators are left";
     daemon.Poll();
     EXPECT_LE(left - daemon.communicators(), kMostInATurn) << "turn " << turn;
     left = daemon.communicators();

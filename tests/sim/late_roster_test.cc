@@ -1,5 +1,5 @@
-// A rank that goes while the roster is on its way: its daemon no longer forms the communicator, the
-// rendezvous no longer listens, and the other hosts must hear of it all the same, at once.
+// A rank departs while the roster is on its way: its daemon no longer forms the communicator, and
+// the rendezvous no longer listens. The other hosts must still learn it at once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 constexpr uint64_t kSeeds = 30;
 constexpr int kRanks = 3;
-// Far below the patience of a leader whose members do not link up.
+// Far below the timeout of a leader whose members do not connect.
 constexpr int64_t kPromptlyNs = kNsPerSec;
 
 using Departure = std::function<void(SimTenant&, SimRank&)>;
@@ -28,7 +28,7 @@ void Kill(SimTenant& tenant, SimRank&) { tenant.Kill(); }
 
 class LateRoster : public testing::Test {
  protected:
-  // One rank a host; the ranks meet on host 0 by `id`, or by one that its daemon makes.
+  // One rank per host; they meet on host 0 by `id`, or by an id that its daemon creates.
   void Join(uint64_t seed, const wire::UniqueId* id = nullptr) {
     world_.emplace(SimWorldOptions{.seed = seed, .hosts = kRanks, .network = {}});
     tenants_.clear();
@@ -90,7 +90,7 @@ TEST_F(LateRoster, ALeaderThatGoesKeepsNobodyWaiting) {
   }
 }
 
-// The communicator's name stands in the roster then, which the leader never used.
+// With such an id, the communicator's id is in the roster, which the leader never used.
 TEST_F(LateRoster, ALeaderOfAnIdFromTheEnvironmentThatGoesKeepsNobodyWaiting) {
   wire::UniqueId id{};
   id.magic = wire::kUniqueIdMagic;

@@ -11,11 +11,11 @@ namespace mccs {
 namespace {
 
 constexpr size_t kBufferBytes = 8 << 10;
-// More than what a call of one size overruns when it is done for another.
+// More than a call for one size can overrun when it runs for another size.
 constexpr size_t kOthersBytes = 72 << 10;
 constexpr char kOthersWord[] = "NOTYOURS";
 constexpr size_t kWordBytes = sizeof(kOthersWord) - 1;
-constexpr size_t kBuffers = 2;  // of each process
+constexpr size_t kBuffers = 2;  // per process
 constexpr uint64_t kElements = kBufferBytes / sizeof(float);
 
 void FillWithOthersWord(std::vector<std::byte>& memory) {
@@ -51,7 +51,7 @@ Liar::Liar(SimWorld& world, const std::vector<int>& hosts, std::string address, 
     std::ranges::sort(of_host);
   }
 
-  // Where all are on one host, its daemon hears several sizes.
+  // With all processes on one host, its daemon receives several sizes.
   const bool together = !agrees_ && Below(3) > 0;
   const int host = hosts[Below(hosts.size())];
   memory_.resize(OffsetOf(processes_.size(), 0));
@@ -71,7 +71,7 @@ Liar::Liar(SimWorld& world, const std::vector<int>& hosts, std::string address, 
     Call call{.kind = static_cast<OpKind>(1 + Below(kOpKinds - 1)),
               .count = kElements / static_cast<uint64_t>(ranks_),
               .root = static_cast<int>(Below(static_cast<uint64_t>(ranks_)))};
-    // What fits one buffer, as long as its rank believes that it is alone, and the others' anyhow.
+    // Fits the buffers if the root names a size of 1 rank; overruns them at the true size.
     if (agrees_ ? Below(8) == 0 : Below(2) == 0) {
       call = {.kind = Below(2) == 0 ? OpKind::kGather : OpKind::kScatter,
               .count = kElements / (1 + Below(2)),
@@ -167,7 +167,7 @@ wire::BufferRef Liar::BufferOf(const Process& process, int which) const {
   return {.id = process.tenant->BufferAt(process.buffers[which]), .reserved = 0, .offset = 0};
 }
 
-// All processes call the same, in the same order, but for the lies.
+// All processes make the same calls in the same order, apart from the attacks.
 void Liar::PostNext(Process& process) {
   const wire::CommRegion& region = process.comm->region();
   const bool full = region.tail.load() - region.head.load() >= wire::kRingRecords;
@@ -207,7 +207,7 @@ void Liar::PostNext(Process& process) {
 void Liar::Control(Process& process) {
   SimTenant& tenant = *process.tenant;
   Count(RandomEvent::kOtherControlCall);
-  // Those that end the communicator are few.
+  // Calls that end the communicator are rare.
   switch (Below(20)) {
     case 0:
       tenant.Abort(*process.comm);
@@ -268,7 +268,7 @@ void Liar::Leave() {
 
 std::string Liar::Wrong() const {
   if (peer_ != nullptr && peer_->has_foreign_bytes()) {
-    return "memory of others came over its lanes";
+    return "other tenants' memory was sent over its lanes";
   }
   std::vector<std::byte> must(memory_.size());
   FillWithOthersWord(must);
@@ -277,7 +277,7 @@ std::string Liar::Wrong() const {
       const std::byte* const own = memory_.data() + OffsetOf(p, b);
       const std::string_view held(reinterpret_cast<const char*>(own), kBufferBytes);
       if (held.find(kOthersWord) != std::string_view::npos) {
-        return absl::StrCat("memory of others was read into buffer ", b, " of its rank ",
+        return absl::StrCat("other tenants' memory was read into buffer ", b, " of its rank ",
                             processes_[p].rank);
       }
       std::copy_n(own, kBufferBytes, must.begin() + static_cast<ptrdiff_t>(OffsetOf(p, b)));
@@ -285,7 +285,7 @@ std::string Liar::Wrong() const {
   }
   const auto differs = std::ranges::mismatch(memory_, must);
   if (differs.in1 == memory_.end()) return "";
-  return absl::StrCat("memory of others was written, at byte ", differs.in1 - memory_.begin(),
+  return absl::StrCat("other tenants' memory was written, at byte ", differs.in1 - memory_.begin(),
                       " of ", memory_.size());
 }
 

@@ -1,8 +1,8 @@
 // A hostile tenant of the random world: processes on honest daemons, and a peer daemon of its own
-// (lying_peer.h) that meets, leads or joins them in one communicator. The processes say one size
-// and the rosters another, call with odd roots, peers and ranges, take buffers back amid work, and
-// go. Their buffers lie in memory of which each byte that is not theirs must stay as it is, and
-// must come to nobody:
+// (lying_peer.h) that is rendezvous, leader or member of one communicator with them. The processes
+// name different sizes than the rosters, call with invalid roots, peers and ranges, release buffers
+// in use, and end at any time. Their buffers lie between memory of other tenants, of which no byte
+// may change or be read:
 //
 //   | others' | buffer | others' | buffer | others' …
 //
@@ -23,24 +23,24 @@
 
 namespace mccs {
 
-// What daemons call its processes.
+// The name that daemons give its processes.
 inline constexpr char kLiarTenant[] = "uid 1666";
 
 class Liar {
  public:
-  // Processes on some of `hosts`. `address`: of its own. LIFETIME: `world` and `counts` outlive it,
-  // and the world ends before it does.
+  // Starts processes on some of `hosts`. `address`: of its peer daemon. LIFETIME: `world` and
+  // `counts` outlive it, and the world does not run after its end.
   Liar(SimWorld& world, const std::vector<int>& hosts, std::string address, uint64_t seed,
        RandomCounts& counts);
 
-  // One of its processes does something.
+  // One of its processes does one step.
   void Act();
-  // The daemon of a host has ended, and so have the processes on it.
+  // The daemon of a host has ended, and with it the processes there.
   void Lose(int host);
-  // All its processes end, and what it has open.
+  // Ends all its processes and closes its connections.
   void Leave();
 
-  // What it got hold of that is not its own; empty: nothing.
+  // The first access to other tenants' memory; empty: none.
   std::string Wrong() const;
   const std::string& address() const { return address_; }
 
@@ -52,7 +52,7 @@ class Liar {
     SimRank* comm = nullptr;
     std::byte* buffers[2] = {nullptr, nullptr};
     bool alive = true;
-    size_t next = 0;  // of calls_
+    size_t next = 0;  // index in calls_
   };
   struct Call {
     OpKind kind = OpKind::kAllReduce;
@@ -77,10 +77,10 @@ class Liar {
   std::vector<Process> processes_;
   std::vector<std::vector<int>> played_;
   std::vector<Call> calls_;
-  bool agrees_ = true;        // on its size
-  bool meets_here_ = true;    // it is the rendezvous itself
-  bool calls_oddly_ = false;  // its processes
-  bool controls_ = false;     // they do more than to call
+  bool agrees_ = true;        // its processes name the same size
+  bool meets_here_ = true;    // its peer daemon is the rendezvous
+  bool calls_oddly_ = false;  // its processes use invalid arguments
+  bool controls_ = false;     // its processes send control messages too
   std::unique_ptr<LyingPeer> peer_;
   bool has_left_ = false;
 };

@@ -1,5 +1,4 @@
-// Beginnings and ends: communicators that form, fail, are aborted and destroyed in every order, and
-// many at once.
+// Communicators that form, fail, are aborted and are destroyed in every order, many at once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,15 +54,16 @@ TEST(SimLifetimes, ADestroyBehindABadRecordIsAnswered) {
   ASSERT_TRUE(job.Form());
   job.Fill(100);
   job.PostAll(OpKind::kAllReduce, 100);
-  job.rank(0).region().records[0].send.offset = 2;  // between two elements
+  job.rank(0).region().records[0].send.offset = 2;  // between two elements: invalid
   for (int r = 0; r < 2; ++r) job.tenant(r).Destroy(job.rank(r));
   ASSERT_TRUE(world.RunUntil([&] { return job.Ended(); }));
-  for (int r = 0; r < 2; ++r) EXPECT_EQ(job.rank(r).done(), 0u) << "released by the shim: " << r;
+  for (int r = 0; r < 2; ++r)
+    EXPECT_EQ(job.rank(r).done(), 0u) << "only the shim releases streams; rank " << r;
   EXPECT_THAT(job.rank(0).failure(), testing::HasSubstr("offset 2"));
   EXPECT_TRUE(world.RunUntil([&] { return Communicators(world, 2) == 0; }, kNsPerSec));
 }
 
-// The second overtakes the first, whose rank is on its way out already.
+// The abort overtakes the destroy, whose rank is already leaving.
 TEST(SimLifetimes, AnAbortBehindADestroyInOneTurnIsAnswered) {
   SimWorld world({.seed = 1, .hosts = 1, .network = {}});
   SimJob job(world, std::vector<int>{0}, 4096);
@@ -74,11 +74,11 @@ TEST(SimLifetimes, AnAbortBehindADestroyInOneTurnIsAnswered) {
   job.tenant(0).Destroy(job.rank(0));
   job.tenant(0).Abort(job.rank(0));
   ASSERT_TRUE(world.RunUntil([&] { return job.Ended(); }, kNsPerSec));
-  EXPECT_EQ(job.rank(0).done(), 0u) << "released by the shim";
+  EXPECT_EQ(job.rank(0).done(), 0u) << "only the shim releases streams";
   EXPECT_TRUE(world.RunUntil([&] { return Communicators(world, 1) == 0; }, kNsPerSec));
 }
 
-// A broadcast's root is done long before a rank that has not even posted it.
+// A broadcast's root completes long before a rank that has not posted it.
 TEST(SimLifetimes, ARankThatLeavesAfterItsLastOperationDisturbsNobodyInIt) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -94,7 +94,7 @@ TEST(SimLifetimes, ARankThatLeavesAfterItsLastOperationDisturbsNobodyInIt) {
     ASSERT_TRUE(world.RunUntil([&] { return job.rank(root).done() == 1; }));
     job.tenant(root).Destroy(job.rank(root));
     ASSERT_TRUE(world.RunUntil([&] { return job.rank(root).ended; }));
-    world.RunFor(5 * kNsPerSec);  // far longer than a broken lane is waited for
+    world.RunFor(5 * kNsPerSec);  // far longer than the timeout of a broken lane
     job.Post(late, OpKind::kBroadcast, 2000, root);
     ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << job.rank(late).failure();
     EXPECT_EQ(job.Wrong(OpKind::kBroadcast, 2000, root), 0u);
@@ -107,7 +107,7 @@ TEST(SimLifetimes, AnAbortDuringInitFreesEverybody) {
     std::mt19937_64 random(seed);
     SimWorld world({.seed = seed, .hosts = 3, .network = {}});
     SimJob job(world, {0, 1, 2, 2}, 4096);
-    ASSERT_TRUE(job.Begin(/*init_timeout_ms=*/2000));  // a rank that never joined is waited for
+    ASSERT_TRUE(job.Begin(/*init_timeout_ms=*/2000));  // limit if a rank never joins
     world.RunFor(static_cast<int64_t>(random() % 1500) * kNsPerUs);
     const int quitter = static_cast<int>(random() % 4);
     job.tenant(quitter).Abort(job.rank(quitter));
@@ -118,10 +118,10 @@ TEST(SimLifetimes, AnAbortDuringInitFreesEverybody) {
           for (int r = 0; r < 4; ++r) all &= job.rank(r).answered;
           return all;
         },
-        31 * kNsPerSec));  // the patience of a leader whose member took no notice of the roster
+        31 * kNsPerSec));  // timeout of a leader whose member ignores the roster
     for (int r = 0; r < 4; ++r) {
       if (r == quitter || job.rank(r).status.error != wire::ErrorClass::kNone) continue;
-      job.tenant(r).Destroy(job.rank(r));  // it had formed just before
+      job.tenant(r).Destroy(job.rank(r));  // it formed just before the abort
     }
     EXPECT_TRUE(world.RunUntil([&] { return Communicators(world, 3) == 0; }, 10 * kNsPerSec));
   }
@@ -142,8 +142,8 @@ TEST(SimLifetimes, InitGivesUpAfterItsTimeAndNamesTheMissing) {
   EXPECT_TRUE(world.RunUntil([&] { return Communicators(world, 2) == 0; }, kNsPerSec));
 }
 
-// Rank 1 gives up; rank 0, which would wait on, hears what rank 1 was missing and not just that it
-// went.
+// Rank 1 times out. Rank 0, which has no timeout, must learn which rank was missing, and not only
+// that rank 1 left.
 TEST(SimLifetimes, WhoGivesUpTellsTheOthersWhy) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

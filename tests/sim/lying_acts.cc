@@ -1,4 +1,4 @@
-// What a hostile daemon does of its own accord, and how it answers what the others ask of it.
+// The hostile daemon's own actions, and its answers to requests of other daemons.
 #include <algorithm>
 #include <utility>
 
@@ -18,10 +18,10 @@ constexpr uint64_t kMostPayload = 64 << 10;
 
 }  // namespace
 
-// Most lies end the communicator, so each liar has only some of them: others come to states that
-// need many steps.
+// Most attacks end the communicator, so each hostile daemon uses only some of them: others reach
+// states that need many steps.
 void LyingPeer::ChooseActs() {
-  // Other acts between its steps end it.
+  // Other actions between the steps of a change end it.
   if (Below(2) == 0) acts_.assign(4, &LyingPeer::Change);
   for (const ActOf act : {&LyingPeer::Invent, &LyingPeer::RepeatSpoiled, &LyingPeer::ImposeOrder,
                           &LyingPeer::DialOddLane, &LyingPeer::LieOnALane, &LyingPeer::InventTag,
@@ -57,7 +57,7 @@ void LyingPeer::RepeatSpoiled() {
   link->link->Send(message);
 }
 
-// The steps of a change, mostly in their order, under strategies of all kinds.
+// The steps of a change, mostly in order, with strategies of all kinds.
 void LyingPeer::Change() {
   if (leader_ < 0 || !Plays(leader_) || stage_ != Stage::kRunning) return;
   const bool in_order = keeps_order_ || Below(4) > 0;
@@ -137,7 +137,8 @@ void LyingPeer::AnswerSplit(Link& link, const peer::SplitCall& call) {
   link.link->Send(message);
 }
 
-// Who decides which collective comes next (service/communicator/decided_order.h).
+// Sends messages of the protocol for the order of operations
+// (service/communicator/decided_order.h).
 void LyingPeer::ImposeOrder() {
   Link* const link = SomeLink();
   if (link == nullptr || stage_ != Stage::kRunning) return;
@@ -191,7 +192,7 @@ void LyingPeer::CutSomething() {
 
 void LyingPeer::OpenHalf() { OpenHalves(1); }
 
-// Some of the first bytes that every daemon begins with, or others, and no more.
+// Sends part of the first bytes that a daemon sends, or other bytes, and nothing more.
 void LyingPeer::OpenHalves(uint64_t times) {
   for (; times > 0 && half_open_.size() < kMostHalfOpen; --times) {
     auto connection = network_.Connect(options_.strangers[Below(options_.strangers.size())], {});
@@ -232,7 +233,7 @@ void LyingPeer::DialOddLane() {
   const auto hosts = static_cast<uint64_t>(roster_->hosts_size());
   const auto to = static_cast<int>(Below(hosts));
   if (Plays(to)) return;
-  // Negative numbers are refused before anybody asks what they name.
+  // Negative numbers are rejected before they are looked up.
   const auto number = [&](uint64_t near) {
     return static_cast<int32_t>(LyingNumber(near, dice_) & 0x7fffffff);
   };
@@ -263,7 +264,7 @@ LyingLane* LyingPeer::SendingLane(uint64_t epoch, ChannelId channel, int from, i
   return nullptr;
 }
 
-// Gives a collective's slices back as they came, on the lane behind; so operations get on.
+// Returns a collective's slices unchanged on the lane back, so that operations continue.
 void LyingPeer::TakeSlices(LyingLane& lane) {
   const Preamble& preamble = lane.preamble();
   const int self = preamble.to_host.value();
@@ -311,7 +312,7 @@ void LyingPeer::AnswerMessage(const LyingLane& lane, const MessageTag& tag) {
   }
 }
 
-// Announcements, payloads, puts, signals and windows that nobody waits for, or somebody does.
+// Sends announcements, payloads, puts, signals and windows, expected or not.
 void LyingPeer::InventTag() {
   if (stage_ != Stage::kRunning || lanes_.empty()) return;
   std::vector<LyingLane*> lanes;

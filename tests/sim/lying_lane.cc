@@ -81,7 +81,7 @@ bool LyingLane::Write() {
   return *written > 0;
 }
 
-// Only a whole slice is taken.
+// Takes only complete slices.
 bool LyingLane::TakeSlice() {
   wire::SliceHeader header;
   if (incoming_.size() < sizeof(header)) return false;

@@ -1,5 +1,5 @@
 // The hostile end of a lane's connection (service/transport/lane_wire.h): it sends slices or
-// acknowledges those that come, as a daemon would or otherwise.
+// acknowledges received ones, correctly or not.
 //
 // THREAD: one, the world's.
 #ifndef MCCS_TESTS_SIM_LYING_LANE_H_
@@ -24,7 +24,7 @@ class LyingLane {
     std::string payload;
   };
 
-  // `sends`: slices go from here to the daemon; else they come from it.
+  // `sends`: slices go from here to the daemon; otherwise they come from it.
   LyingLane(std::unique_ptr<Connection> connection, const Preamble& preamble,
             const LaneShape& shape, bool sends);
 
@@ -33,13 +33,13 @@ class LyingLane {
   bool sends() const { return sends_; }
   bool broken() const { return broken_; }
 
-  // Moves bytes, and acknowledges what came. True when any moved.
+  // Transfers bytes and acknowledges received slices. True if any byte moved.
   bool Poll();
-  // The slices that came since; the oldest are forgotten where nobody asks.
+  // The slices received since the last call; if there are too many, the oldest are dropped.
   std::deque<Slice> TakeSlices() { return std::exchange(slices_, {}); }
-  // As the next slice, when there is credit. REQUIRES: sends().
+  // Queues the next slice, sent when there is credit. REQUIRES: sends().
   void Send(Slice slice);
-  // A header or an acknowledgement that no daemon sends.
+  // Sends an invalid header or acknowledgement.
   void Lie(Dice& dice);
 
  private:
@@ -56,9 +56,9 @@ class LyingLane {
   const bool sends_;
   bool broken_ = false;
   std::string incoming_, outgoing_;
-  std::deque<Slice> slices_;   // that came
-  std::deque<Slice> waiting_;  // to go out
-  uint64_t next_ = 0;          // number of the slice that goes out or comes next
+  std::deque<Slice> slices_;   // received
+  std::deque<Slice> waiting_;  // to be sent
+  uint64_t next_ = 0;          // number of the next slice sent or received
   uint64_t credit_ = 0;
 };
 

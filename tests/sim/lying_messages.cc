@@ -42,7 +42,7 @@ std::string LyingText(Dice& dice) {
 
 void Fill(Message& message, Dice& dice, int depth);
 
-// Sets the field, or adds an element.
+// Sets the field, or appends an element.
 void Put(Message& message, const FieldDescriptor& field, Dice& dice, int depth) {
   const Reflection& reflection = *message.GetReflection();
   const auto put = [&](auto set, auto add, auto value) {

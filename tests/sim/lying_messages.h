@@ -1,5 +1,5 @@
-// What hostile daemons say to honest ones: messages of peer.proto with any values, and valid ones
-// with something changed.
+// Messages that hostile daemons send: messages of peer.proto with random values, and valid ones
+// with a change.
 #ifndef MCCS_TESTS_SIM_LYING_MESSAGES_H_
 #define MCCS_TESTS_SIM_LYING_MESSAGES_H_
 
@@ -16,13 +16,13 @@ namespace mccs {
 
 using Dice = std::mt19937_64;
 
-// `near`, a neighbour of it, a limit of some type, or any number.
+// `near`, a neighbor of it, a limit of some type, or a random number.
 uint64_t LyingNumber(uint64_t near, Dice& dice);
 
-// A message of any kind, each of its fields at random.
+// A random message with random fields.
 peer::Message InventedMessage(Dice& dice);
 
-// Changes, removes or repeats a field somewhere in the message.
+// Changes, removes or repeats a random field of the message.
 void Spoil(google::protobuf::Message& message, Dice& dice);
 void Spoil(MessageTag& tag, Dice& dice);
 

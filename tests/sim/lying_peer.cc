@@ -193,7 +193,7 @@ void LyingPeer::Tell(Role role, const peer::Message& message) {
   }
 }
 
-// ---- The meeting --------------------------------------------------------------------------------
+// ---- Rendezvous ---------------------------------------------------------------------------------
 
 void LyingPeer::Join() {
   const Preamble preamble{.purpose = ConnectionPurpose::kJoin, .comm_id = options_.id};
@@ -269,7 +269,7 @@ void LyingPeer::SpoilRoster(peer::Roster& roster) {
     case 1: {
       const peer::HostInfo twice = *some();
       *roster.add_hosts() = twice;
-      if (Below(2) == 0) {  // with ranks of its own
+      if (Below(2) == 0) {  // with different ranks
         roster.mutable_hosts(roster.hosts_size() - 1)->clear_ranks();
         roster.mutable_hosts(roster.hosts_size() - 1)->add_ranks()->set_rank(options_.ranks);
       }
@@ -289,7 +289,7 @@ void LyingPeer::SpoilRoster(peer::Roster& roster) {
       }
       return Count(RandomEvent::kRosterWithoutHosts);
     case 5:
-      // Few of them in a run: each costs as much as a whole world.
+      // Rare in a run: each costs as much as a whole world.
       if (Below(8) > 0) return SpoilRoster(roster);
       for (int n = 0; n < kManyHosts; ++n) {
         roster.add_hosts()->add_ranks()->set_rank(options_.ranks + n);
@@ -428,7 +428,7 @@ void LyingPeer::OpenLanes(const strategy::Strategy& strategy) {
   }
 }
 
-// Each host that this plays hears of it.
+// All hosts that this plays receive the strategy.
 void LyingPeer::TakeStrategy(const strategy::Strategy& strategy) {
   epoch_ = strategy.epoch();
   if (strategies_.emplace(epoch_, strategy).second) OpenLanes(strategy);

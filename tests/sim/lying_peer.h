@@ -1,7 +1,7 @@
-// A hostile rendezvous, leader and peer daemon: it holds the secret of a communicator whose other
-// ranks are on honest daemons, and speaks the daemons' protocols itself (handshake.h, peer.proto,
-// lane_wire.h). Up to a stage that its seed chooses it does as a daemon would, so that its lies
-// come in every state of the others; from then on it lies now and then.
+// A hostile rendezvous, leader and peer daemon. It has the secret of a communicator whose other
+// ranks are on honest daemons, and implements the daemons' protocols itself (handshake.h,
+// peer.proto, lane_wire.h). Up to a stage that its seed selects it behaves correctly, so that
+// attacks meet every state of the other daemons; after that it attacks at random.
 //
 //   honest daemon ── Join ──► rendezvous │
 //                 ── Hello ─► leader     │ LyingPeer, at an address of its own
@@ -32,7 +32,7 @@
 
 namespace mccs {
 
-// Elements of float32 in each message that goes well.
+// Elements of float32 in each valid message.
 inline constexpr uint64_t kLiarMessageElements = 64;
 
 struct LyingPeerOptions {
@@ -42,18 +42,18 @@ struct LyingPeerOptions {
   Secret secret{};
   std::string tenant;
   int ranks = 0;
-  // The honest daemons that have ranks of it, and these.
+  // The honest daemons with ranks of the communicator, and these ranks.
   struct Daemon {
     std::string name;
     Endpoint endpoint;
     std::vector<int> ranks;
   };
   std::vector<Daemon> daemons;
-  // Ranks of each host that this plays.
+  // The ranks of each host that the LyingPeer plays.
   std::vector<std::vector<int>> played;
-  std::optional<Endpoint> rendezvous;  // nothing: this is the rendezvous
-  std::vector<Endpoint> strangers;     // daemons of the world
-  std::string foreign_word;            // what stands in memory that is not the tenant's
+  std::optional<Endpoint> rendezvous;  // absent: this is the rendezvous
+  std::vector<Endpoint> strangers;     // all daemons of the world
+  std::string foreign_word;            // content of other tenants' memory
 };
 
 class LyingPeer final : public SimParty {
@@ -63,27 +63,27 @@ class LyingPeer final : public SimParty {
 
   bool Poll() override;
   MonotonicNs NextEvent() const override;
-  // Closes all that it has open.
+  // Closes all connections.
   void Leave();
 
   Endpoint endpoint() const { return listener_->local(); }
-  // Bytes of memory that is not the tenant's have come to it.
+  // Whether it received bytes of other tenants' memory.
   bool has_foreign_bytes() const { return has_foreign_bytes_; }
 
  private:
   enum class Stage : uint8_t { kMeeting, kOpening, kRunning };
-  // From which on it may lie, as often as they are here.
+  // The stage from which on it attacks; kRunning is the most likely.
   static constexpr Stage kStages[] = {Stage::kMeeting, Stage::kOpening, Stage::kRunning,
                                       Stage::kRunning, Stage::kRunning};
   enum class Role : uint8_t {
-    kGuest,    // a daemon at this rendezvous
-    kJoining,  // this, at a daemon's rendezvous
-    kMember,   // a daemon, which this leads
+    kGuest,    // a daemon that joins at this rendezvous
+    kJoining,  // this joins at a daemon's rendezvous
+    kMember,   // a daemon that this leads
     kLeader,   // a daemon that leads this
   };
   struct Link {
     Role role = Role::kGuest;
-    int host = -1;  // by the roster: the one this plays, or the daemon at the other end
+    int host = -1;  // roster index: of this, or of the daemon at the other end
     std::unique_ptr<PeerLink> link;
   };
   struct Dialled {
@@ -108,7 +108,7 @@ class LyingPeer final : public SimParty {
   void Begin(const Preamble& preamble, std::unique_ptr<Connection> connection);
   void Dial(const Preamble& preamble, const Endpoint& to, int host);
 
-  // How the communicator forms (lying_peer.cc).
+  // Formation of the communicator (lying_peer.cc).
   void Join();
   void Hear(Link& link, const peer::Message& message);
   void HearGuest(const peer::Message& message);
@@ -128,7 +128,7 @@ class LyingPeer final : public SimParty {
   Endpoint EndpointOf(int host) const;
   LaneShape ShapeOf(uint64_t epoch) const;
 
-  // What it does besides (lying_acts.cc).
+  // Its own actions (lying_acts.cc).
   using ActOf = void (LyingPeer::*)();
   void ChooseActs();
   void Act();
@@ -161,7 +161,7 @@ class LyingPeer final : public SimParty {
   const Stage lies_from_;
   Stage stage_ = Stage::kMeeting;
   std::vector<ActOf> acts_;
-  bool keeps_order_ = true;  // of the steps of a change
+  bool keeps_order_ = true;  // sends the steps of a change in order
   int acts_left_;
   MonotonicNs next_act_;
   bool has_left_ = false;
@@ -177,10 +177,10 @@ class LyingPeer final : public SimParty {
   int leader_ = -1;
   int hellos_ = 0, readies_ = 0;
   std::map<uint64_t, mccs::strategy::Strategy> strategies_;  // by epoch
-  uint64_t epoch_ = 0;                                       // that was proposed last
-  int step_ = 0;                                             // of the change that this leads
-  size_t answers_ = 0;                                       // to its latest step
-  uint64_t operation_ = 0;                                   // as the daemons told last
+  uint64_t epoch_ = 0;                                       // last proposed epoch
+  int step_ = 0;            // next step of the change that this leads
+  size_t answers_ = 0;      // answers to the latest step
+  uint64_t operation_ = 0;  // number that the daemons sent last
   std::deque<peer::Message> heard_;
   bool has_foreign_bytes_ = false;
 };

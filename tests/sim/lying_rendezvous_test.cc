@@ -1,6 +1,6 @@
-// A tenant that runs its own rendezvous, and whose ranks name different sizes: the roster that they
-// get fits what one of them says. Lengths that were checked for one size must not be used for the
-// other, beside memory of another tenant.
+// A tenant with its own rendezvous, whose ranks name different sizes: the roster fits only one of
+// them. Lengths checked for one size must not be used for the other, beside another tenant's
+// memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ class LyingRendezvousTest : public testing::Test {
     roster_.set_comm_id(kCommId);
     roster_.set_tenant("red");
     AddHost("h0", {SimAddress(0), kSimPort}, {0, 1, 2});
-    // What lies behind each buffer in the daemon's addresses is another tenant's.
+    // In the daemon's address space another tenant's memory follows each buffer.
     std::fill(memory_.begin(), memory_.end(), kSecret);
     for (int r = 0; r < kRanks; ++r) {
       tenants_.push_back(&world_.AddTenant(0, "red"));
@@ -65,7 +65,7 @@ class LyingRendezvousTest : public testing::Test {
   const float* Neighbour(int r) const {
     return memory_.data() + static_cast<size_t>(r) * kStride + 2 * kCount;
   }
-  // All three ranks join, the one behind the others; the rendezvous sends a roster of three.
+  // All three ranks join one after the other; the rendezvous sends a roster of three ranks.
   void Join(const std::vector<std::pair<int, int>>& ranks_and_sizes) {
     ranks_.resize(kRanks);
     for (const auto& [rank, size] : ranks_and_sizes) {
@@ -88,7 +88,7 @@ class LyingRendezvousTest : public testing::Test {
     for (auto& link : links_) link->Poll();
   }
 
-  // The call on all ranks, for as long as they live.
+  // Posts the call on all ranks that have formed.
   void Call(OpKind kind, int root) {
     for (int r = 0; r < kRanks; ++r) {
       SimRank& rank = *ranks_[static_cast<size_t>(r)];
@@ -107,11 +107,10 @@ class LyingRendezvousTest : public testing::Test {
   void ExpectNobodyElseTouched() {
     for (int r = 0; r < kRanks; ++r) {
       for (size_t i = 0; i < kStride - 2 * kCount; ++i) {
-        ASSERT_EQ(Neighbour(r)[i], kSecret) << "behind the buffer of rank " << r << ", at " << i;
+        ASSERT_EQ(Neighbour(r)[i], kSecret) << "after the buffer of rank " << r << ", at " << i;
       }
       EXPECT_THAT(std::string(ranks_[static_cast<size_t>(r)]->status.text),
-                  AllOf(HasSubstr("rank 0 says that the communicator has 1 ranks"),
-                        HasSubstr("rank 1 says 3")));
+                  AllOf(HasSubstr("rank 0 joins with 1 ranks"), HasSubstr("rank 1 with 3")));
     }
     EXPECT_TRUE(world_.RunUntil([&] { return world_.host(0).daemon().communicators() == 0; }));
   }
@@ -156,8 +155,7 @@ TEST_F(LyingRendezvousTest, ASendToARankBeyondTheRosterKillsNoDaemon) {
   Join({{1, kRanks}, {2, kRanks}, {0, kWorld}});
   Call(OpKind::kSend, 1'000'000);
   EXPECT_THAT(std::string(ranks_[0]->status.text),
-              AllOf(HasSubstr("rank 0 says that the communicator has 1048576 ranks"),
-                    HasSubstr("rank 1 says 3")));
+              AllOf(HasSubstr("rank 0 joins with 1048576 ranks"), HasSubstr("rank 1 with 3")));
   EXPECT_TRUE(world_.RunUntil([&] { return world_.host(0).daemon().communicators() == 0; }));
 }
 
@@ -169,7 +167,7 @@ TEST_F(LyingRendezvousTest, RanksThatAgreeWithTheRosterAreServed) {
   }
   Call(OpKind::kGather, 0);
   EXPECT_THAT(ranks_[0]->failure(), HasSubstr("exceed buffer"))
-      << "it is too small for three ranks";
+      << "the buffer is too small for three ranks";
 }
 
 TEST_F(LyingRendezvousTest, RanksThatGrowToDifferentSizesFormNothing) {
@@ -179,12 +177,12 @@ TEST_F(LyingRendezvousTest, RanksThatGrowToDifferentSizesFormNothing) {
   ASSERT_TRUE(world_.RunUntil([&] { return four.answered && five.answered; }, kNsPerSec));
   for (const SimRank* rank : {&four, &five}) {
     EXPECT_THAT(std::string(rank->status.text),
-                HasSubstr("rank 1 says that the communicator has 5 ranks, rank 0 says 4"));
+                HasSubstr("rank 1 joins with 5 ranks, rank 0 with 4"));
   }
 }
 
-// Daemons and the controller find a communicator by its id. That of an id from the environment
-// comes with the roster.
+// Daemons and the controller find a communicator by its id. For an id from the environment the
+// roster contains that id.
 TEST_F(LyingRendezvousTest, ARosterWithTheIdOfAnotherTenantsCommunicatorIsRefused) {
   SimTenant& blue = world_.AddTenant(0, "blue");
   blue.AskUniqueId();

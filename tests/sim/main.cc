@@ -1,4 +1,4 @@
-// sim_test: runs the random world for many seeds and says which ones break a rule.
+// sim_test: runs the random world for many seeds and reports each seed that violates a rule.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -9,17 +9,17 @@
 
 #include "tests/sim/random_world.h"
 
-// In so many worlds everything must have happened.
+// With at least this many seeds, every kind of event must have happened.
 constexpr uint64_t kManySeeds = 1000;
 
 namespace {
 
 volatile uint64_t running_seed = 0;
 
-// A check that did not hold, or memory that is not there: the seed would not be known.
+// Prints the seed when a check fails or the process receives SIGSEGV or SIGBUS.
 void NameTheSeed(int signal) {
   char line[64];
-  const int bytes = std::snprintf(line, sizeof(line), "seed %llu: ended by signal %d\n",
+  const int bytes = std::snprintf(line, sizeof(line), "seed %llu: killed by signal %d\n",
                                   static_cast<unsigned long long>(running_seed), signal);
   if (write(STDOUT_FILENO, line, static_cast<size_t>(bytes)) < 0) _exit(1);
   std::signal(signal, SIG_DFL);
@@ -33,18 +33,20 @@ int main(int argc, char** argv) {
   uint64_t first = 1;
   mccs::RandomWorldOptions options;
   CLI::App app(
-      "The whole of MCCS in one simulated world: production daemons, controller and agents, random "
-      "jobs, changes of policy, failures, and hostile tenants with daemons of their own. Each seed "
-      "is another world, and the same one each time.");
-  app.add_option("--seeds", seeds, "How many")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--first", first, "The first of them")->capture_default_str();
-  app.add_flag("!--no-liars", options.liars, "Worlds without hostile tenants");
+      "Runs all of MCCS in one simulated world: production daemons, controller and agents, random "
+      "jobs, policy changes, failures, and hostile tenants with daemons of their own. The same "
+      "seed gives the same world.");
+  app.add_option("--seeds", seeds, "Number of seeds to run")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--first", first, "First seed")->capture_default_str();
+  app.add_flag("!--no-liars", options.liars, "Run without hostile tenants");
   app.footer(
       "Examples:\n"
       "  sim_test --seeds 10000\n"
-      "  sim_test --first 4711 --seeds 1     # one that was reported, again\n\n"
-      "Exit status: 0 no violation; 1 some, each printed with its seed, or nothing tested; 2 wrong "
-      "usage.");
+      "  sim_test --first 4711 --seeds 1     # repeat a reported seed\n\n"
+      "Exit status: 0 no violation; 1 violations (printed with their seeds) or an event that never "
+      "happened; 2 wrong usage.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -84,9 +86,9 @@ int main(int argc, char** argv) {
     all_happened &= counts.of[e] > 0;
   }
   std::printf("\n");
-  // What does not happen violates nothing.
+  // An event that never happened was not tested.
   if (seeds >= kManySeeds && !all_happened) {
-    std::printf("something was not tested: it did not happen in any of these worlds\n");
+    std::printf("not tested: an event above happened in none of these worlds (count 0)\n");
     return 1;
   }
   return violations == 0 ? 0 : 1;

@@ -1,5 +1,5 @@
-// What packets bear for switches that serve some before others: production daemons over a simulated
-// network, which remembers the mark of each end of a stream.
+// DSCP marks for switches that prioritize packets: production daemons over a simulated network that
+// records the mark of each end of a stream.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ void SetPriority(SimWorld& world, uint32_t priority, uint64_t revision) {
   world.RunFor(kNsPerMs);
 }
 
-// Two hosts: a link to the leader, and a lane in each direction.
+// Two hosts: one control link, and one lane in each direction.
 TEST(SimMarks, ControlLinksBearTheHighestAndLanesTheirTenants) {
   SimWorld world({.seed = 1, .hosts = 2, .network = {}, .markings = {0, 0, 0, 0, 0, 40, 0, 46}});
   SimJob job(world, {0, 1}, 1 << 16);
@@ -43,14 +43,14 @@ TEST(SimMarks, ControlLinksBearTheHighestAndLanesTheirTenants) {
   EXPECT_THAT(MarksOf(world.network()), UnorderedElementsAre(46, 46, 0, 0, 0, 0));
   SetPriority(world, 5, 1);
   EXPECT_THAT(MarksOf(world.network()), UnorderedElementsAre(46, 46, 40, 40, 40, 40));
-  // A lane that is opened anew knows it, too.
+  // A lane that is reopened has it, too.
   const std::string lane = world.host(0).controller().reports.begin()->second.lanes.at(0).local;
   ASSERT_TRUE(world.CutLane(lane));
   world.RunFor(kNsPerSec);
   EXPECT_THAT(MarksOf(world.network()), UnorderedElementsAre(46, 46, 40, 40, 40, 40));
 }
 
-// "No limits" is nothing new to who never had one.
+// A rate update without limits changes nothing for a communicator that never had one.
 TEST(SimMarks, WhoWasNeverToldALimitIsAsIfNothingWereSaid) {
   SimWorld world({.seed = 1, .hosts = 2, .network = {}, .markings = {10, 0, 0, 0, 0, 40, 0, 0}});
   SimJob job(world, {0, 1}, 1 << 16);
@@ -63,7 +63,7 @@ TEST(SimMarks, WhoWasNeverToldALimitIsAsIfNothingWereSaid) {
   EXPECT_THAT(MarksOf(world.network()), UnorderedElementsAre(40, 40, 10, 10, 10, 10));
 }
 
-// All that daemons say to each other before there are lanes.
+// All streams before there are lanes.
 TEST(SimMarks, EveryStreamBearsItUntilItIsALane) {
   SimWorld world({.seed = 1, .hosts = 2, .network = {}, .markings = {0, 0, 0, 0, 0, 0, 0, 46}});
   SimJob job(world, {0, 1}, 1 << 16);

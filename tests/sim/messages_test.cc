@@ -17,13 +17,13 @@ constexpr uint64_t kSeeds = 60;
 constexpr size_t kBytes = 1 << 20;
 constexpr uint64_t kElements = kBytes / sizeof(float);
 
-// One message of a group and where it lies at both ends.
+// One message of a group and its position in both buffers.
 struct Planned {
   int from = 0, to = 0;
   uint64_t count = 0, from_at = 0, to_at = 0;
 };
 
-// Random messages that do not overlap where they arrive.
+// Random messages that do not overlap in the receivers' buffers.
 std::vector<Planned> PlanGroup(std::mt19937_64& random, int ranks) {
   std::vector<Planned> messages;
   std::vector<uint64_t> filled(static_cast<size_t>(ranks), 0);
@@ -40,8 +40,8 @@ std::vector<Planned> PlanGroup(std::mt19937_64& random, int ranks) {
   return messages;
 }
 
-// Posts the group on every rank: sends and receives of a rank in any mix, those of one pair in the
-// order of `messages`.
+// Posts the group on every rank: sends and receives of a rank in random order, those of one pair in
+// the order of `messages`.
 void PostGroup(SimJob& job, const std::vector<Planned>& messages, std::mt19937_64& random) {
   for (int r = 0; r < job.ranks(); ++r) {
     std::vector<SimJob::Message> sends, receives;
@@ -100,7 +100,7 @@ TEST(SimMessages, CollectivesAndMessagesOfOneGroupPassEachOther) {
     ASSERT_TRUE(job.Form());
     job.Fill(kElements);
     const uint64_t count = 30'000;
-    // Rank 0: {send, all-reduce}; rank 1: {all-reduce, receive}. The other way round the next time.
+    // Rank 0: {send, all-reduce}; rank 1: {all-reduce, receive}. Then with the ranks exchanged.
     for (int sender : {0, 1}) {
       job.Post(sender, {.sends = true, .peer = 1 - sender, .at = 50, .count = count, .more = true});
       job.PostAll(OpKind::kAllReduce, 1000);
@@ -118,7 +118,8 @@ TEST(SimMessages, AReceiveThatIsLateHoldsUpNoOtherPair) {
   SimJob job(world, {0, 0, 1, 1}, kBytes);
   ASSERT_TRUE(job.Form());
   job.Fill(kElements);
-  job.Post(0, {.sends = true, .peer = 2, .at = 0, .count = 200'000});  // far beyond the window
+  job.Post(
+      0, {.sends = true, .peer = 2, .at = 0, .count = 200'000});  // far more than the lane's credit
   world.RunFor(kNsPerMs);
   job.Post(1, {.sends = true, .peer = 3, .at = 0, .count = 200'000});
   job.Post(3, {.sends = false, .peer = 1, .at = 0, .count = 200'000});
@@ -207,7 +208,7 @@ TEST(SimMessages, AnAbortInTheMiddleReleasesTheOtherEndAfterAWhile) {
   job.tenant(0).Abort(job.rank(0));
   ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).ended; }, kNsPerSec));
   world.RunFor(28 * kNsPerSec);
-  EXPECT_FALSE(job.rank(1).failed()) << "its own watchdog comes first, as with NCCL";
+  EXPECT_FALSE(job.rank(1).failed()) << "its own watchdog must fire first, as with NCCL";
   ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).failed(); }, 3 * kNsPerSec));
   EXPECT_THAT(job.rank(1).failure(), HasSubstr("rank 0 was aborted"));
 }

@@ -48,7 +48,7 @@ std::string Check(const WantedLane& wanted, const CommunicatorStats& report) {
     return each.channel == wanted.channel && each.from == HostIndex(wanted.from) &&
            each.to == HostIndex(wanted.to);
   });
-  if (lane == report.lanes.end()) return absl::StrCat(name, " is not there");
+  if (lane == report.lanes.end()) return absl::StrCat(name, " does not exist");
   if (lane->state != "up") return absl::StrCat(name, " is ", lane->state);
   if (wanted.port != 0 && !absl::EndsWith(lane->local, absl::StrCat(":", wanted.port))) {
     return absl::StrCat(name, " leaves from ", lane->local, ", not from port ", wanted.port);
@@ -67,10 +67,11 @@ std::string MisplacedLane(const Registry& registry, const SimControl& control,
   for (const WantedLane& lane : lanes) {
     if (lane.port != 0 && claims[{lane.host, lane.to_host, lane.port}] > 1) continue;
     int host = 0;
-    if (!absl::SimpleAtoi(lane.host.substr(1), &host)) return absl::StrCat("no host ", lane.host);
+    if (!absl::SimpleAtoi(lane.host.substr(1), &host))
+      return absl::StrCat("unknown host ", lane.host);
     const auto& reports = control.agent(host).reports();
     const auto report = reports.find(lane.communicator);
-    if (report == reports.end()) return absl::StrCat(lane.host, " has reported nothing");
+    if (report == reports.end()) return absl::StrCat(lane.host, " has sent no report");
     if (std::string wrong = Check(lane, report->second); !wrong.empty()) return wrong;
   }
   return "";

@@ -1,5 +1,5 @@
-// Lanes of rings that are not up, or do not leave from the source port that the strategy in force
-// has for them.
+// Finds lanes of rings that are not up or do not leave from the source port of the current
+// strategy.
 #ifndef MCCS_TESTS_SIM_MISPLACED_LANES_H_
 #define MCCS_TESTS_SIM_MISPLACED_LANES_H_
 
@@ -13,10 +13,10 @@
 
 namespace mccs {
 
-// The first of these communicators' lanes that is so, by what the daemons reported last; empty:
-// there is none. Lanes that want the same port towards the same host cannot all have it (operators
-// may want that), and none of them is looked at. REQUIRES: `registry` knows all of `running`, whose
-// hosts are "h0", "h1", … by their index in the world.
+// The first such lane of these communicators, by the daemons' last reports; empty: none. Lanes that
+// want the same port towards the same host (operators may configure that) cannot all have it and
+// are not checked. REQUIRES: `registry` knows all of `running`, whose hosts are "h0", "h1", … by
+// their index in the world.
 std::string MisplacedLane(const Registry& registry, const SimControl& control,
                           const std::vector<CommId>& running);
 

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 constexpr uint64_t kSeeds = 60;
 constexpr size_t kBytes = 1 << 20;
 constexpr uint64_t kElements = kBytes / sizeof(float);
-// All waits for ranks that have left are over.
+// Longer than any wait for departed ranks.
 constexpr int64_t kPatienceNs = 40 * kNsPerSec;
 
 const std::vector<std::vector<int>> kOneHostOrTwo = {{0, 0}, {0, 1}};
@@ -26,7 +26,7 @@ struct Planned {
   SimJob::Put put;
 };
 
-// Random puts that do not overlap where they arrive; `filled`: by rank, how far its window is full.
+// Random puts that do not overlap; `filled`: by rank, the used elements of its window.
 std::vector<Planned> PlanPuts(std::mt19937_64& random, std::vector<uint64_t>& filled) {
   const auto ranks = static_cast<uint64_t>(filled.size());
   std::vector<Planned> puts;
@@ -44,7 +44,7 @@ std::vector<Planned> PlanPuts(std::mt19937_64& random, std::vector<uint64_t>& fi
   return puts;
 }
 
-// Every rank puts, in one group or in several, then waits for what is put to it.
+// Every rank puts, in one group or in several, then waits for the puts to it.
 void PostAll(SimJob& job, const std::vector<Planned>& puts, std::mt19937_64& random) {
   for (int r = 0; r < job.ranks(); ++r) {
     const bool together = random() % 2 == 0;
@@ -92,7 +92,7 @@ TEST(SimOneSided, WhatWasPutIsThereWhenItsSignalIs) {
     ASSERT_TRUE(job.Form());
     job.Fill(kElements);
     std::vector<uint64_t> filled(static_cast<size_t>(job.ranks()), 0);
-    // Some register before there are puts, some after.
+    // Some ranks register their window before there are puts, some after.
     for (int r = 0; r < job.ranks(); r += 2) job.OpenWindow(r, kElements);
     for (int round = 0; round < 4; ++round) {
       const std::vector<Planned> puts = PlanPuts(random, filled);
@@ -124,14 +124,14 @@ TEST(SimOneSided, APutWaitsForTheWindowOfItsPeer) {
   }
 }
 
-// A rank that signals, then sends, to one that receives, then waits, gets on.
+// A rank that signals and then sends must not block a peer that receives and then waits.
 TEST(SimOneSided, ASignalWaitsForNoCallOfItsPeer) {
   for (const std::vector<int>& layout : kOneHostOrTwo) {
     SimWorld world({.seed = 3, .network = {}});
     SimJob job(world, layout, kBytes);
     ASSERT_TRUE(job.Form());
     job.Fill(kElements);
-    job.Post(0, SimJob::Put{.peer = 1});  // of nothing
+    job.Post(0, SimJob::Put{.peer = 1});  // of 0 elements: only the signal
     job.Post(0, SimJob::Message{.sends = true, .peer = 1, .count = 1000});
     job.Post(1, SimJob::Message{.sends = false, .peer = 0, .count = 1000});
     job.Post(1, SimJob::Wait{.peer = 0});
@@ -162,7 +162,7 @@ TEST(SimOneSided, ABrokenLaneLosesNoSignalAndDoublesNone) {
     }
     ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
     EXPECT_EQ(WrongElements(job, puts), 0u);
-    // None is left over.
+    // No signal is left over.
     job.Post(0, SimJob::Wait{.peer = 1});
     world.RunFor(20 * kNsPerMs);
     EXPECT_FALSE(job.Done());
@@ -208,7 +208,7 @@ TEST(SimOneSided, APutIntoAWindowThatIsGoneFailsWithItsNumber) {
   }
 }
 
-// A window does not hold what the program frees.
+// A window does not keep memory mapped that the program frees.
 TEST(SimOneSided, MemoryOfAWindowCanBeTakenBackAndAPutIntoItFails) {
   for (const std::vector<int>& layout : kOneHostOrTwo) {
     SimWorld world({.seed = 6, .network = {}});
@@ -221,7 +221,7 @@ TEST(SimOneSided, MemoryOfAWindowCanBeTakenBackAndAPutIntoItFails) {
     ASSERT_TRUE(world.RunUntil([&] { return job.HasBack(1); }));
     job.Post(0, SimJob::Put{.peer = 1, .count = 10});
     ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }));
-    EXPECT_THAT(job.rank(0).failure(), HasSubstr("window #1 of rank 1 has lost its memory"));
+    EXPECT_THAT(job.rank(0).failure(), HasSubstr("window #1 of rank 1 has no memory"));
   }
 }
 
@@ -279,17 +279,17 @@ TEST(SimOneSided, APutForARankThatHasLeftFailsWithItsName) {
   }
 }
 
-// ncclCommAbort, ncclCommDestroy and ncclCommWindowDeregister say so by returning: what lies in the
-// window is the program's again. The peer's put had begun.
+// Once ncclCommAbort, ncclCommDestroy or ncclCommWindowDeregister returns, the program owns the
+// window's memory again, although a peer's put has begun.
 TEST(SimOneSided, NothingIsWrittenIntoAWindowThatItsRankHasTakenBack) {
-  constexpr uint64_t kMuch = 2 * kElements;  // more than a copy takes in one turn
+  constexpr uint64_t kMuch = 2 * kElements;  // more than one turn copies
   enum class Ending { kAbort, kDestroy, kDeregister };
   for (const Ending how : {Ending::kAbort, Ending::kDestroy, Ending::kDeregister}) {
     for (uint64_t seed = 1; seed <= kSeeds / 3; ++seed) {
       SCOPED_TRACE(testing::Message() << "ending " << static_cast<int>(how) << ", seed " << seed);
       std::mt19937_64 random(seed);
       SimWorld world({.seed = seed, .network = {}});
-      // With a rank beside it that stays, or its lanes would go with it.
+      // A rank beside it stays; otherwise its lanes would end with it.
       SimJob job(world, seed % 6 == 0 ? std::vector{0, 0, 0} : std::vector{0, 1, 1},
                  kMuch * sizeof(float));
       ASSERT_TRUE(job.Form());

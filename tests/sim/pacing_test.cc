@@ -1,5 +1,5 @@
-// Rates, windows and classes over production daemons, a simulated clock and network: what leaves a
-// host in simulated time is what it was allowed.
+// Rates, send windows and classes with production daemons over a simulated clock and network: in
+// simulated time a host sends only what it may.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kElements = 100'000;
 constexpr uint64_t kMega = 1'000'000;
 
-// One communicator over hosts 0 and 1, which always has work.
+// One communicator over hosts 0 and 1 that always has work.
 class Load {
  public:
   Load(SimWorld& world, int hosts = 2)
@@ -25,7 +25,7 @@ class Load {
   }
   SimJob& job() { return job_; }
 
-  // To every host. Lanes out of host h have `rate_bps` each.
+  // Sends the pace to every host; `rate_bps`: rate limit of each lane.
   void SetPace(Pace pace, uint64_t rate_bps = 0) {
     pace.revision = ++revision_;
     for (int h = 0; h < hosts_ && rate_bps > 0; ++h) {
@@ -33,7 +33,7 @@ class Load {
     }
     for (int h = 0; h < hosts_; ++h) world_.host(h).controller().paces.push_back({id_, pace});
   }
-  // A few operations ahead of what is done, whenever it is called.
+  // Posts operations when all posted ones are done.
   void KeepBusy() {
     if (!job_.Done()) return;
     for (int i = 0; i < 20; ++i) job_.PostAll(OpKind::kAllReduce, kElements);
@@ -42,7 +42,7 @@ class Load {
     return world_.host(host).controller().reports.at(id_).lanes.at(0);
   }
   size_t lanes(int host) { return world_.host(host).controller().reports.at(id_).lanes.size(); }
-  // As the lanes count it; acknowledged, so as late as a round trip and a report.
+  // Acknowledged payload bytes of the lane, as of the last report.
   uint64_t bytes(int host) { return lane(host).payload_bytes; }
 
  private:
@@ -61,7 +61,7 @@ class Load {
 
 class SimPacing : public testing::Test {
  protected:
-  // All loads at work for so long.
+  // Keeps all loads busy for `ns`.
   void Work(const std::vector<Load*>& loads, int64_t ns) {
     const MonotonicNs end = world_.clock().Now() + ns;
     while (world_.clock().Now() < end) {
@@ -69,7 +69,7 @@ class SimPacing : public testing::Test {
       world_.RunFor(std::min<int64_t>(5 * kNsPerMs, end - world_.clock().Now()));
     }
   }
-  // Bytes per second of a lane, over some seconds that begin and end with a report.
+  // Bytes per second of a lane, over some seconds that start and end with a report.
   double RateOf(const std::vector<Load*>& loads, Load& load, int host, int seconds = 4) {
     NextReport(loads, load, host);
     const uint64_t before = load.bytes(host);
@@ -103,7 +103,7 @@ TEST_F(SimPacing, TwoCommunicatorsKeepToTheirCaps) {
   }
   EXPECT_GT(slow.lane(0).waited_for_gate_ns, 5 * kNsPerSec);
   EXPECT_EQ(slow.lane(0).rate_bps, 16 * kMega);
-  // Another rate acts at once, none lets them go.
+  // Another rate acts at once; no rate removes the limit.
   slow.SetPace({}, 80 * kMega);
   EXPECT_NEAR(RateOf(both, slow, 0), 10e6, 0.03 * 10e6);
   slow.SetPace({});
@@ -113,12 +113,13 @@ TEST_F(SimPacing, TwoCommunicatorsKeepToTheirCaps) {
 
 TEST_F(SimPacing, LanesAreReportedWhileAnOperationGetsOn) {
   Load load(world_);
-  load.SetPace({}, 400'000);  // one operation takes eight seconds
+  load.SetPace({}, 400'000);  // an operation takes eight seconds
   Work({&load}, 2 * kNsPerSec);
   const uint64_t begun = load.bytes(0);
   Work({&load}, 2 * kNsPerSec);
   EXPECT_FALSE(load.job().Done());
-  EXPECT_NEAR(static_cast<double>(load.bytes(0) - begun), 100'000, 25'000) << "reports are rare";
+  EXPECT_NEAR(static_cast<double>(load.bytes(0) - begun), 100'000, 25'000)
+      << "lanes are not reported during the operation";
 }
 
 TEST_F(SimPacing, ATenantsRateIsThatOfAllItsCommunicators) {
@@ -133,7 +134,7 @@ TEST_F(SimPacing, ATenantsRateIsThatOfAllItsCommunicators) {
   EXPECT_NEAR(first, 2.5e6, 0.05 * 2.5e6);
 }
 
-// As under shares: the lanes' rates together are the tenant's, and neither takes from the other.
+// As under shares: the lanes' rates add up to the tenant's, and neither reduces the other.
 TEST_F(SimPacing, ALanesRateAndItsTenantsAreNoLessTogether) {
   Load one(world_), two(world_);
   const std::vector<Load*> both{&one, &two};
@@ -147,7 +148,7 @@ TEST_F(SimPacing, ALanesRateAndItsTenantsAreNoLessTogether) {
   }
 }
 
-// Two channels over a NIC each.
+// Two channels with one NIC each.
 TEST(SimPacingOfNics, ATenantsRateIsOfEachNic) {
   SimWorld world({.seed = 1, .hosts = 2, .nics = 2, .network = {}});
   Load load(world);
@@ -180,17 +181,18 @@ TEST_F(SimPacing, OutsideItsWindowsACommunicatorSendsNothing) {
                             .open_ns = 100 * kNsPerMs};
   load.SetPace({.windows = windows});
   Work({&load}, kNsPerSec);
-  // What was on its way when the window closed has arrived a moment later.
+  // Bytes in transit when the window closed arrive a moment later.
   while (windows.OpenAt(world_.clock().Now())) Work({&load}, kNsPerMs);
   Work({&load}, 10 * kNsPerMs);
   const uint64_t inside = world_.network().bytes_arrived();
   while (!windows.OpenAt(world_.clock().Now() + 2 * kNsPerMs)) Work({&load}, kNsPerMs);
-  EXPECT_LT(world_.network().bytes_arrived() - inside, 10'000u) << "agreements, no payload";
+  EXPECT_LT(world_.network().bytes_arrived() - inside, 10'000u)
+      << "only control messages, no payload";
   Work({&load}, 50 * kNsPerMs);
   EXPECT_GT(world_.network().bytes_arrived() - inside, kMega);
 }
 
-// On a network slow enough for a job to have bytes on the way all the time.
+// The network is so slow that a job always has bytes in transit.
 class SimClasses : public SimPacing {
  protected:
   SimClasses()
@@ -211,12 +213,12 @@ TEST_F(SimClasses, AHigherClassLeavesTheOtherATrickle) {
   EXPECT_LT(beside, 0.3 * alone);
   EXPECT_GT(beside, 0);
   EXPECT_GT(RateOf({&low, &high}, high, 0, 2), 0.8 * alone);
-  // Without classes both go on as if they were alone: here each stream has a rate of its own.
+  // Without classes both run as if alone: in this network each stream has its own rate.
   high.SetPace({.priority = 1});
   EXPECT_GT(RateOf({&low, &high}, low, 0, 2), 0.8 * alone);
 }
 
-// The lowest class is everybody's who was told nothing.
+// A lane without a class has the lowest class.
 TEST_F(SimClasses, WhoWasToldNothingLeavesWayToAHigherClass) {
   Load low(world_), high(world_);
   const double alone = RateOf({&low}, low, 0, 2);
@@ -242,7 +244,7 @@ TEST_F(SimPacing, AnOlderRevisionIsNothing) {
   EXPECT_NEAR(RateOf({&load}, load, 0), 2e6, 0.03 * 2e6);
 }
 
-// The rates hold over a change of strategy, and no operation is lost by either.
+// Rates survive a strategy change, and neither loses an operation.
 TEST_F(SimPacing, RatesOutliveAChangeOfStrategy) {
   Load load(world_);
   load.SetPace({}, 16 * kMega);
@@ -259,7 +261,7 @@ TEST_F(SimPacing, RatesOutliveAChangeOfStrategy) {
   EXPECT_EQ(load.job().Wrong(OpKind::kAllReduce, kElements), 0u);
 }
 
-// A lane that waits for its gate wakes nobody in between.
+// A lane that waits for its gate causes no turns.
 TEST_F(SimPacing, ADaemonThatWaitsForAGateSleeps) {
   Load load(world_);
   load.SetPace({}, 8 * kMega);

@@ -1,4 +1,4 @@
-// Sums of which each rank multiplies its own input by a factor of its own.
+// Sums in which each rank multiplies its input by its own factor.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@ namespace mccs {
 namespace {
 
 constexpr uint64_t kCount = 5000;
-constexpr size_t kScalarOffset = 3;  // factors lie at odd addresses
+constexpr size_t kScalarOffset = 3;  // factors are at unaligned addresses
 
-// What rank r brings along, registered with its daemon.
+// A rank's registered buffers.
 template <typename T>
 struct Buffers {
   std::vector<T> input, output;
@@ -38,7 +38,7 @@ class ScaledJob {
   }
 
   static T Input(int r, uint64_t i) { return static_cast<T>((i * 7 + uint64_t(r) * 5) % 50); }
-  // Even ranks write it into the record, odd ones leave it in their memory.
+  // Even ranks pass it in the record, odd ranks in memory.
   static T Factor(int r) { return static_cast<T>(2 * r + 3); }
 
   void SetFactor(int r, T factor) {
@@ -123,7 +123,7 @@ TEST(SimPreMulSum, AFactorInMemoryIsReadWhenTheWorkRuns) {
   ASSERT_TRUE(scaled.formed());
   scaled.Post(1, OpKind::kAllReduce, kCount);
   world.RunFor(kNsPerMs);
-  scaled.SetFactor(1, 0.5f);  // the other rank has not posted yet
+  scaled.SetFactor(1, 0.5f);  // before the other rank posts
   scaled.Post(0, OpKind::kAllReduce, kCount);
   ASSERT_TRUE(world.RunUntil([&] { return scaled.job().Done(); }));
   for (uint64_t i = 0; i < kCount; ++i) {

@@ -1,4 +1,4 @@
-// The quotas of Tenants, as the controller tells them: over all processes of a Tenant on one host.
+// Quotas of Tenants, as sent by the controller: over all processes of a Tenant on one host.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ class SimQuotas : public testing::Test {
          .quotas = quotas}};
     world_.RunFor(kNsPerMs);
   }
-  // Of one rank; null: it was refused, and refusal_ says why.
+  // Forms a communicator of one rank. Null: refused, and refusal_ is the error message.
   SimRank* Form(SimTenant& process) {
     process.AskUniqueId();
     EXPECT_TRUE(world_.RunUntil([&] { return process.has_unique_id(); }));
@@ -88,7 +88,7 @@ TEST_F(SimQuotas, WhatTheControllerChangesHoldsForWhatComesNext) {
   EXPECT_NE(Form(user), nullptr) << refusal_;
 }
 
-// Two hosts at their limit, each at work on what the other one holds back.
+// Two hosts at their limit, each running the operation that the other one delays.
 TEST(SimQuotaOfOperations, HoldsBackAndLetsNothingWaitForEver) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -105,7 +105,7 @@ TEST(SimQuotaOfOperations, HoldsBackAndLetsNothingWaitForEver) {
       ASSERT_TRUE(job.Form());
       job.Fill(1000);
     }
-    // Each host's ranks call in an order of their own.
+    // Each host's ranks post in a different order.
     for (int call = 0; call < 5; ++call) {
       for (int r = 0; r < 2; ++r) {
         std::vector<size_t> order = {0, 1, 2};
@@ -125,7 +125,7 @@ TEST(SimQuotaOfOperations, HoldsBackAndLetsNothingWaitForEver) {
   }
 }
 
-// A communicator that always has calls waiting, and one that has a few.
+// One communicator always has calls waiting, the other one has a few.
 TEST(SimQuotaOfOperations, CommunicatorsTakeTurns) {
   SimWorld world({.hosts = 2, .network = {}});
   for (int h = 0; h < 2; ++h) {

@@ -1,4 +1,4 @@
-// What happened in random worlds, so that a kind of event that never comes is noticed.
+// Counts of the events in random worlds, so that a kind of event that never happens is detected.
 #ifndef MCCS_TESTS_SIM_RANDOM_COUNTS_H_
 #define MCCS_TESTS_SIM_RANDOM_COUNTS_H_
 
@@ -10,7 +10,7 @@ namespace mccs {
 
 enum class RandomEvent : uint8_t {
   kOperationChecked,
-  kStrategyChanged,  // of one communicator
+  kStrategyChanged,  // counted per communicator
   kLaneCut,
   kHostsParted,
   kStreamCut,
@@ -20,9 +20,9 @@ enum class RandomEvent : uint8_t {
   kDaemonRestarted,
   kJobOnRestartedDaemon,
   kProcessKilled,
-  kJobLost,  // some rank was; all others had an error in time
+  kJobLost,  // it lost a rank; all other ranks got an error in time
   kJobRefused,
-  kRequestRefused,  // of operators
+  kRequestRefused,  // of an operator
   kTenantChanged,
   kDrained,
   kUndrained,
@@ -33,18 +33,18 @@ enum class RandomEvent : uint8_t {
   kTimeWindows,
   kShares,
   kAlgorithm,
-  // Lies: what hostile parties did (liar.h).
+  // Attacks: what hostile tenants did (liar.h).
   kLiarCame,
-  kLiarFormed,          // its communicator stood on some daemon
-  kLiarOperationDone,   // a call of its processes completed
-  kLiarWasRefused,      // an init of its processes was answered with an error
-  kToldOtherSize,       // its processes told one size, its rendezvous another
+  kLiarFormed,         // its communicator formed on some daemon
+  kLiarOperationDone,  // a call of one of its processes completed
+  kLiarWasRefused,     // an init of one of its processes got an error
+  kToldOtherSize,      // a process and its rendezvous named different sizes
   kToldOtherRank,
   kCalledOddRoot,
   kCalledOddPeer,
   kCalledOddRange,
-  kTookBackInUse,       // a buffer, while calls may use it
-  kOtherControlCall,    // split, shrink, grow, revoke, suspend, abort, destroy
+  kTookBackInUse,     // released a buffer that calls may use
+  kOtherControlCall,  // split, shrink, grow, revoke, suspend, abort, destroy
   kProcessLeftAmid,
   kRosterOfOtherSize,
   kRosterNamesDaemonTwice,
@@ -52,7 +52,7 @@ enum class RandomEvent : uint8_t {
   kRosterOfOtherName,
   kRosterWithoutHosts,
   kRosterOfManyHosts,
-  kRosterNamesStranger,  // a daemon that has no rank of it
+  kRosterNamesStranger,  // a daemon without a rank of the communicator
   kRosterSpoiled,
   kJoinSpoiled,
   kStrategySpoiled,
@@ -76,10 +76,10 @@ enum class RandomEvent : uint8_t {
 
 inline constexpr const char* kRandomEventNames[] = {
     "operations checked",
-    "changes of strategy",
+    "strategy changes",
     "lanes cut",
-    "hosts parted",
-    "agents' streams cut",
+    "partitions",
+    "agent streams cut",
     "controllers killed",
     "controllers restarted",
     "daemons killed",
@@ -87,8 +87,8 @@ inline constexpr const char* kRandomEventNames[] = {
     "jobs on restarted daemons",
     "processes killed",
     "jobs lost",
-    "jobs over a quota",
-    "requests of operators refused",
+    "jobs refused for a quota",
+    "operator requests rejected",
     "Tenants changed",
     "drains",
     "undrains",
@@ -99,48 +99,48 @@ inline constexpr const char* kRandomEventNames[] = {
     "policies time_windows",
     "policies shares",
     "policies algorithm",
-    "hostile parties",
+    "hostile tenants",
     "hostile communicators formed",
-    "hostile calls done",
+    "hostile calls completed",
     "hostile inits refused",
-    "ranks that told another size",
-    "ranks that told another number",
-    "odd roots",
-    "odd peers",
-    "odd ranges",
-    "buffers taken back in use",
+    "inits with another size",
+    "inits with another rank",
+    "invalid roots",
+    "invalid peers",
+    "invalid ranges",
+    "buffers released in use",
     "other hostile control calls",
-    "hostile processes that left amid work",
+    "hostile processes killed during work",
     "rosters of another size",
     "rosters that name a daemon twice",
     "rosters of another tenant",
     "rosters of another communicator",
     "rosters without hosts",
     "rosters of 100,000 hosts",
-    "rosters that name a stranger",
-    "rosters spoiled otherwise",
-    "joins spoiled",
-    "strategies spoiled",
-    "strategies with odd addresses",
+    "rosters that name an uninvolved daemon",
+    "rosters corrupted otherwise",
+    "corrupted joins",
+    "corrupted strategies",
+    "strategies with invalid addresses",
     "steps of hostile changes",
     "steps of hostile changes out of order",
-    "answers spoiled",
-    "orders imposed",
-    "split tables spoiled",
-    "messages invented",
-    "messages spoiled",
-    "messages too early",
-    "odd lanes",
-    "slices spoiled",
-    "tags invented",
-    "acknowledgements spoiled",
+    "corrupted answers",
+    "operation orders imposed",
+    "corrupted split tables",
+    "random messages",
+    "corrupted messages",
+    "premature messages",
+    "invalid lanes",
+    "corrupted slices",
+    "random tags",
+    "corrupted acknowledgements",
     "hostile links cut",
     "half-open connections",
     "floods",
 };
 inline constexpr size_t kRandomEvents = std::size(kRandomEventNames);
 static_assert(kRandomEvents == static_cast<size_t>(RandomEvent::kFlood) + 1);
-// From here on they are lies.
+// Events from here on are attacks.
 inline constexpr size_t kFirstLie = static_cast<size_t>(RandomEvent::kLiarCame);
 
 struct RandomCounts {

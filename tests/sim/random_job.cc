@@ -58,7 +58,7 @@ RandomJob::Outcome RandomJob::Form() {
       why_ = rank.status.text;
       return true;
     }
-    if (job_.BufferRefused()) why_ = "memory beyond the quota";
+    if (job_.BufferRefused()) why_ = "buffer refused: memory quota";
     return !why_.empty();
   };
   const bool answered = job_.Begin() && world_.RunUntil([&] {
@@ -148,7 +148,7 @@ void RandomJob::KillAProcess(std::mt19937_64& random) {
   alive_[rank] = false;
   lost_ = true;
   lost_at_ = world_.clock().Now();
-  // Who calls nothing that the dead rank has not called need not hear of it.
+  // Survivors detect the death only in an operation that the dead rank has not called.
   for (size_t r = 0; r < next_.size(); ++r) {
     if (!alive_[r]) continue;
     const auto survivor = static_cast<int>(r);
@@ -219,14 +219,15 @@ std::string RandomJob::Check() const {
         const float is = job_.output(r, operation.at + i);
         const float must = Expected(operation, r, i);
         if (is == must) continue;
-        return absl::StrCat("rank ", r, ", operation ", o, " (", std::string(Name(operation.kind)),
-                            " of ", operation.count, "), element ", i, ": ", is, " instead of ",
+        return absl::StrCat("rank ", r, ", operation #", o, " (", std::string(Name(operation.kind)),
+                            " of ", operation.count, "), element ", i, ": ", is, ", expected ",
                             must);
       }
     }
     for (uint64_t i = end; i < kElements; ++i) {
       if (job_.output(r, i) != SimJob::kUnwritten) {
-        return absl::StrCat("rank ", r, ": element ", i, " behind all operations was written");
+        return absl::StrCat("rank ", r, ": element ", i,
+                            " after the last operation's memory was written");
       }
     }
   }

@@ -31,8 +31,8 @@ std::string RandomLiars::WhatIsLeft() const {
   for (const Liar& liar : liars_) {
     const size_t streams = world_.network().half_closed_streams(liar.address());
     if (streams == 0) continue;
-    return absl::StrCat("daemons still have ", streams, " connections with the hostile party at ",
-                        liar.address(), ", which has gone");
+    return absl::StrCat("daemons still have ", streams, " connections with the hostile tenant at ",
+                        liar.address(), ", which has left");
   }
   for (int h = 0; h < world_.hosts() && !liars_.empty(); ++h) {
     if (!world_.host(h).alive()) continue;
@@ -44,7 +44,7 @@ std::string RandomLiars::WhatIsLeft() const {
     }
     return absl::StrCat("h", h, " still has ", communicators, " communicators, ",
                         has->sessions.value(), " processes and ", has->buffers.value(),
-                        " buffers of hostile parties that have gone");
+                        " buffers of hostile tenants that have left");
   }
   return "";
 }
@@ -52,7 +52,7 @@ std::string RandomLiars::WhatIsLeft() const {
 std::string RandomLiars::Wrong() const {
   for (const Liar& liar : liars_) {
     const std::string wrong = liar.Wrong();
-    if (!wrong.empty()) return absl::StrCat("the hostile party at ", liar.address(), ": ", wrong);
+    if (!wrong.empty()) return absl::StrCat("the hostile tenant at ", liar.address(), ": ", wrong);
   }
   return "";
 }

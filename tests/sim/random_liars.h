@@ -1,5 +1,5 @@
-// The hostile parties of one random world: when they come, act and go, and whether anything of them
-// stays.
+// The hostile tenants of one random world: when they start, act and leave, and whether any of their
+// state remains.
 #ifndef MCCS_TESTS_SIM_RANDOM_LIARS_H_
 #define MCCS_TESTS_SIM_RANDOM_LIARS_H_
 
@@ -14,27 +14,28 @@ namespace mccs {
 
 class RandomLiars {
  public:
-  // LIFETIME: `world` and `counts` outlive it, and the world runs no more when it is gone.
+  // LIFETIME: `world` and `counts` outlive it, and the world does not run after its end.
   RandomLiars(SimWorld& world, uint64_t seed, RandomCounts& counts);
 
-  // One may come to some of these hosts, and each may do something.
+  // May start a hostile tenant on some of these hosts; each existing one may act.
   void Act(const std::vector<int>& hosts);
-  // The daemon of a host is no more.
+  // The daemon of a host has ended.
   void Lose(int host);
-  // All go, and no other comes.
+  // All hostile tenants end, and no other starts.
   void Leave();
 
-  // Connections, processes, communicators and buffers of theirs that some daemon still has; empty:
-  // none. REQUIRES: they left.
+  // Their connections, processes, communicators and buffers that some daemon still has; empty:
+  // none.
+  // REQUIRES: Leave() was called.
   std::string WhatIsLeft() const;
-  // What they got hold of that is not theirs; empty: nothing.
+  // The first access to other tenants' memory; empty: none.
   std::string Wrong() const;
 
  private:
   SimWorld& world_;
   RandomCounts& counts_;
   Dice dice_;
-  uint64_t expected_;  // that may come yet
+  uint64_t expected_;  // how many may still start
   std::deque<Liar> liars_;
 };
 

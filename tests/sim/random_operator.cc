@@ -54,7 +54,7 @@ std::string RandomOperator::Act(const std::vector<CommId>& communicators, std::m
   return Apply(text);
 }
 
-// As the catalog does it.
+// The same steps as the catalog.
 std::string RandomOperator::Apply(const std::string& text) {
   auto read = ReadObjects({{"random.yaml", text}});
   if (!read.ok()) return std::string(read.status().message());
@@ -65,7 +65,7 @@ std::string RandomOperator::Apply(const std::string& text) {
                          plan.status().code() == absl::StatusCode::kInvalidArgument;
     if (!refused) return plan.status().ToString();
     counts_.Add(RandomEvent::kRequestRefused);
-    // A cluster without its fabric would only be half tested.
+    // Without a Topology a cluster would be tested only in part.
     has_begun_ = !control_.objects().OfKind(ObjectKind::kTopology).empty();
     return "";
   }
@@ -86,7 +86,7 @@ std::string RandomOperator::Undrain(std::mt19937_64& random) {
   const auto drains = control_.objects().OfKind(ObjectKind::kDrain);
   if (drains.empty()) return "";
   auto plan = PlanDelete(control_.objects(), {drains[random() % drains.size()]->key});
-  if (!plan.ok() || !Keep(plan->next)) return "an undrain is refused";
+  if (!plan.ok() || !Keep(plan->next)) return "undrain rejected";
   counts_.Add(RandomEvent::kUndrained);
   return "";
 }
@@ -129,7 +129,7 @@ std::string RandomOperator::Beginning() const {
   return text;
 }
 
-// Two leaves and two spines, which the operator routes by source port.
+// Two leaves and two spines; rules map source ports to spines.
 std::string RandomOperator::Topology() const {
   std::string spec =
       "  racks: [{name: \"r[0-2]\"}]\n  switches: [{name: \"leaf[0-1],spine[0-1]\"}]\n  hosts:\n";
@@ -146,7 +146,7 @@ std::string RandomOperator::Topology() const {
   return Document("Topology", "t", spec);
 }
 
-// Its cap may be below its guarantee, and this more than a NIC carries.
+// The cap may be below the guarantee, and the guarantee above the rate of a NIC.
 std::string RandomOperator::SomeTenant(std::mt19937_64& random) {
   const uint64_t tenant = random() % kRandomTenants;
   std::string spec =
@@ -163,7 +163,7 @@ std::string RandomOperator::SomeTenant(std::mt19937_64& random) {
   return Document("Tenant", TenantName(tenant), spec);
 }
 
-// There may be one for the same already, and its tenants may be unknown.
+// A Policy with the same selector may exist, and the tenants may be unknown.
 std::string RandomOperator::SomePolicy(const std::vector<CommId>& communicators,
                                        std::mt19937_64& random) const {
   std::string spec = SomePolicySpec(random);
@@ -179,7 +179,7 @@ std::string RandomOperator::SomePolicy(const std::vector<CommId>& communicators,
     whom.push_back(absl::StrCat("sizes: {below: ", 1 + random() % 65536, "}"));
   }
   if (!whom.empty()) absl::StrAppend(&spec, "  for: {", absl::StrJoin(whom, ", "), "}\n");
-  // Mostly the name of the one for the same, which it replaces.
+  // Mostly the name of the Policy with the same selector, which it replaces.
   const std::string name = random() % 20 == 0 ? "other"
                                               : absl::StrCat(chooses_algorithms ? "sizes" : "rings",
                                                              level, whom.empty() ? "" : "-some");
@@ -194,7 +194,7 @@ std::string RandomOperator::SomePolicySpec(std::mt19937_64& random) const {
                                : absl::StrCat("  policy: fair_flow\n  parameters: {avoid_links: [",
                                               SomeLinks(random), "]}\n");
     case 1:
-      // Of few ports, so that lanes come to want each other's.
+      // Few ports, so that lanes want each other's ports.
       return absl::StrCat("  policy: rank_order\n  parameters: {port_seed: ", random() % 100,
                           ", source_ports: {first: 30000, last: 30031}}\n");
     case 2:
@@ -216,8 +216,8 @@ std::string RandomOperator::SomePolicySpec(std::mt19937_64& random) const {
   for (size_t h = 0; h < racks_.size(); ++h) order.push_back(absl::StrCat("h", h));
   std::shuffle(order.begin(), order.end(), random);
   order.resize(random() % (order.size() + 1));
-  // Below those that the system gives away: who has one of those, as a control link or a lane of a
-  // tree, never gives it up.
+  // Below the ephemeral ports: a control link or a lane of a tree that has one of those never
+  // releases it.
   const uint64_t first = 20'000 + 100 * (random() % 290);
   return absl::StrCat("  policy: locality_ring\n  parameters: {order: [",
                       absl::StrJoin(order, ", "), "], source_ports: {first: ", first,

@@ -1,5 +1,5 @@
-// The operators of the random world: they apply and delete objects of all kinds, drawn at random,
-// some of which do not hold together and are refused.
+// The operators of the random world: they apply and delete random objects of all kinds, some of
+// which conflict and are rejected.
 #ifndef MCCS_TESTS_SIM_RANDOM_OPERATOR_H_
 #define MCCS_TESTS_SIM_RANDOM_OPERATOR_H_
 
@@ -15,7 +15,7 @@
 
 namespace mccs {
 
-// Tenants t0 … and what daemons call their processes.
+// Number of Tenants (t0, t1, …), and the name that daemons give their processes.
 inline constexpr int kRandomTenants = 3;
 std::string RandomTenantCalled(uint64_t tenant);
 
@@ -29,11 +29,11 @@ class RandomOperator {
         addresses_(std::move(addresses)),
         counts_(counts) {}
 
-  // Applies or deletes something. `communicators`: those that a Policy may be for. What was wrong
-  // with how it was taken; empty: nothing.
+  // Applies or deletes an object. `communicators`: those that a Policy may select. Returns an error
+  // that must not happen; empty: none.
   std::string Act(const std::vector<CommId>& communicators, std::mt19937_64& random);
 
-  // Whether a Tenant has had a quota at any time.
+  // Whether any Tenant has ever had a quota.
   bool has_set_quotas() const { return has_set_quotas_; }
 
  private:

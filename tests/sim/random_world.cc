@@ -22,11 +22,11 @@
 namespace mccs {
 namespace {
 
-// Simulated. A change that was given up is proposed again after 30 s.
+// Simulated. A dropped change is proposed again after 30 s.
 constexpr int64_t kPatienceNs = 300 * kNsPerSec;
-// A lane may be without a connection for 700 ms.
+// Lanes tolerate 700 ms without a connection.
 constexpr int64_t kLongestPartNs = 200 * kNsPerMs;
-// A lane that could not move tries again each second, and says so with the next operation.
+// A lane that could not move retries each second, and reports it with the next operation.
 constexpr int kMovesAwaited = 20;
 constexpr size_t kMostJobs = 8;
 
@@ -50,7 +50,7 @@ class RandomWorld {
   uint64_t Below(uint64_t limit) { return random_() % limit; }
   int SomeHost() { return static_cast<int>(Below(static_cast<uint64_t>(hosts_))); }
   void Count(RandomEvent event, uint64_t times = 1) { outcome_.counts.Add(event, times); }
-  // The first violation counts.
+  // Records the first violation.
   void Expect(bool holds, const std::string& violation) {
     if (!holds && violation_.empty()) violation_ = violation;
   }
@@ -145,7 +145,7 @@ class RandomWorld {
         Count(RandomEvent::kJobRefused);
         return;
       case RandomJob::Outcome::kWaits:
-        Expect(false, absl::StrCat(name, " does not form"));
+        Expect(false, absl::StrCat(name, " does not form in time"));
         return;
     }
     for (const int host : job.host_of_rank()) {
@@ -244,20 +244,19 @@ class RandomWorld {
         Count(RandomEvent::kJobLost);
         continue;
       }
-      Expect(
-          world_.clock().Now() < job.lost_at() + kErrorBoundNs,
-          absl::StrCat("job ", j, ": it lost a rank, and ", job.WhoHopes(), " has no error after ",
-                       (world_.clock().Now() - job.lost_at()) / kNsPerMs, " ms"));
+      Expect(world_.clock().Now() < job.lost_at() + kErrorBoundNs,
+             absl::StrCat("job ", j, ": rank lost, but ", job.WhoHopes(), " has no error after ",
+                          (world_.clock().Now() - job.lost_at()) / kNsPerMs, " ms"));
     }
   }
 
-  // ---- In the end -------------------------------------------------------------------------------
+  // ---- At the end -------------------------------------------------------------------------------
 
   bool AllPosted() const {
     return std::ranges::all_of(jobs_, [](const RandomJob& job) { return job.AllPosted(); });
   }
 
-  // All hosts have daemons again, and jobs run there.
+  // Restarts all daemons and runs a job on them.
   void ComeBackAndWork() {
     for (int h = 0; h < hosts_; ++h) {
       if (!world_.host(h).alive()) Restart(h);
@@ -273,7 +272,7 @@ class RandomWorld {
     AwaitErrors();
     const auto over = [](const RandomJob& job) { return !job.running() || job.Over(); };
     Expect(world_.RunUntil([&] { return std::ranges::all_of(jobs_, over); }, kPatienceNs),
-           "some rank waits for ever");
+           "some rank does not finish");
     for (size_t j = 0; j < jobs_.size() && violation_.empty(); ++j) {
       if (!jobs_[j].running()) continue;
       const std::string wrong = jobs_[j].Check();
@@ -301,13 +300,13 @@ class RandomWorld {
 
   std::string WhatLiarsLeft() const { return liars_.has_value() ? liars_->WhatIsLeft() : ""; }
 
-  // REQUIRES: Check()ed jobs, as operations follow that say where the lanes are.
+  // REQUIRES: Check()ed jobs, as further operations report where the lanes are.
   void SettleLanes() {
     std::vector<CommId> running;
     for (RandomJob& job : jobs_) {
       if (job.running()) running.push_back(job.id());
     }
-    std::string misplaced = "not looked at";
+    std::string misplaced = "not checked";
     for (int i = 0; i < kMovesAwaited && !misplaced.empty(); ++i) {
       world_.RunFor(kNsPerSec);
       for (RandomJob& job : jobs_) {
@@ -315,7 +314,7 @@ class RandomWorld {
       }
       const auto over = [](const RandomJob& job) { return !job.running() || job.Over(); };
       Expect(world_.RunUntil([&] { return std::ranges::all_of(jobs_, over); }, kPatienceNs),
-             "some rank waits for ever when all has settled");
+             "some rank does not finish after the world has settled");
       world_.RunFor(kNsPerSec);
       misplaced = control_->With(
           [&](Coordinator& c) { return MisplacedLane(c.registry(), *control_, running); });
@@ -323,7 +322,7 @@ class RandomWorld {
     Expect(misplaced.empty(), misplaced);
   }
 
-  // Of communicators that live and do not run what the controller wants, on all of their hosts.
+  // The first running communicator that does not run what the controller wants on all of its hosts.
   std::string WhoIsBehind() {
     return control_->With([&](Coordinator& c) -> std::string {
       const Decisions decisions = Decide(c.objects(), c.View());
@@ -331,11 +330,12 @@ class RandomWorld {
         if (!job.running()) continue;
         const auto record = c.registry().communicators().find(job.id());
         if (record == c.registry().communicators().end()) {
-          return absl::StrCat("the controller does not know ", FormatCommId(job.id()));
+          return absl::StrCat("the controller does not know communicator ", FormatCommId(job.id()));
         }
         for (const Decision& decision : decisions.changed) {
           if (decision.id == job.id()) {
-            return absl::StrCat(FormatCommId(job.id()), " should run otherwise: ", decision.change);
+            return absl::StrCat(FormatCommId(job.id()),
+                                " does not run the wanted strategy: ", decision.change);
           }
         }
         for (int host : job.host_of_rank()) {
@@ -350,7 +350,7 @@ class RandomWorld {
     });
   }
 
-  // Of communicators and processes that are no more and that somebody still knows.
+  // The first daemon, or the controller, that still has ended communicators or processes.
   std::string WhoIsRemembered() {
     for (int h = 0; h < hosts_; ++h) {
       if (!world_.host(h).alive()) continue;
@@ -363,20 +363,20 @@ class RandomWorld {
       const Daemon& daemon = world_.host(h).daemon();
       if (daemon.sessions() == processes && daemon.communicators() == communicators) continue;
       return absl::StrCat("h", h, " has ", daemon.sessions(), " sessions and ",
-                          daemon.communicators(), " communicators, of ", processes,
-                          " processes and ", communicators, " communicators that are there");
+                          daemon.communicators(), " communicators; expected ", processes,
+                          " processes and ", communicators, " communicators");
     }
     return control_->With([&](Coordinator& c) -> std::string {
       const auto running = std::ranges::count_if(jobs_, &RandomJob::running);
       const size_t known = c.registry().communicators().size();
       if (known == static_cast<size_t>(running)) return "";
-      return absl::StrCat("the controller knows ", known, " communicators, of ", running);
+      return absl::StrCat("the controller knows ", known, " communicators, expected ", running);
     });
   }
 
-  // Hosts say in their logs from which operation on an epoch is in force.
+  // Hosts log the first operation of each epoch.
   void CheckEpochs() {
-    std::set<std::string> own;  // hostile communicators may begin where they like
+    std::set<std::string> own;  // epochs of hostile communicators are not checked
     for (RandomJob& job : jobs_) own.insert(absl::StrCat(FormatCommId(job.id()), ":"));
     std::map<std::string, std::string> begins;  // by communicator and epoch
     for (int h = 0; h < hosts_; ++h) {
@@ -397,13 +397,13 @@ class RandomWorld {
   std::mt19937_64 random_;
   const int hosts_;
   std::vector<std::string> racks_;  // by host
-  SimControl* control_ = nullptr;   // world_'s
+  SimControl* control_ = nullptr;   // owned by world_
   SimWorld world_;
   std::deque<RandomJob> jobs_;
   std::optional<RandomOperator> operator_;
   std::optional<RandomLiars> liars_;
-  std::vector<bool> restarted_;  // by host: its daemon is not the first one
-  bool deaths_ = false;          // of daemons and processes, in this world
+  std::vector<bool> restarted_;  // by host: its daemon was restarted
+  bool deaths_ = false;          // daemons and processes may die in this world
   std::string violation_;
   RandomWorldOutcome outcome_;
 };

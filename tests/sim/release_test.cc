@@ -1,4 +1,5 @@
-// Buffers that are taken back while the work that names them is posted, running, or cannot go on.
+// Buffers that are released while the work that uses them is posted, is running, or cannot
+// complete.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -44,7 +45,7 @@ TEST(SimReleases, OfMessagesComeAfterTheLastOfTheirGroup) {
     job.Post(0, SimJob::Message{.sends = true, .peer = 1, .count = kCount});
     job.TakeBack(0);
     world.RunFor(10 * kNsPerMs);
-    EXPECT_FALSE(job.HasBack(0)) << "nobody has received it";
+    EXPECT_FALSE(job.HasBack(0)) << "released before the send completed";
     job.Post(1, SimJob::Message{.sends = false, .peer = 0, .count = kCount});
     ASSERT_TRUE(world.RunUntil([&] { return job.HasBack(0) && job.Done(); }));
     for (uint64_t i = 0; i < kCount; ++i) ASSERT_EQ(job.output(1, i), SimJob::InputValue(0, i));

@@ -1,6 +1,6 @@
-// Orders of the daemons' messages that no daemon sends, as tables of attacks on a communicator that
-// a tenant's own program is a host of. Each attack ends that communicator with an error that names
-// host and message; the daemon and its other tenant go on.
+// Sequences of protocol messages that no daemon sends, as tables of attacks on a communicator of
+// which a tenant's own program is a host. Each attack ends that communicator with an error that
+// names the host and the message; the daemon and its other tenant continue.
 #ifndef MCCS_TESTS_SIM_ROGUE_ATTACK_H_
 #define MCCS_TESTS_SIM_ROGUE_ATTACK_H_
 
@@ -26,10 +26,10 @@ struct Attack {
   const char* name;
   Stage stage;
   std::function<std::vector<peer::Message>(const RoguePeer&)> messages;
-  const char* error;  // part of the message that the tenant gets
+  const char* error;  // part of the error message that the tenant gets
 };
 
-// How gtest names the case.
+// The case's name in gtest.
 inline void PrintTo(const Attack& attack, std::ostream* out) { *out << attack.name; }
 
 template <typename Fill>
@@ -88,13 +88,13 @@ inline peer::Message Ready() {
   return Message([](auto& m) { m.mutable_ready(); });
 }
 
-// Needs no lanes of its own: only the choice of algorithms differs.
+// A strategy without new lanes: only the choice of algorithms differs.
 inline Strategy Algorithms(const RoguePeer& rogue, uint64_t epoch) {
   Strategy strategy = rogue.Ring(epoch);
   strategy.algorithms.costs.hop_us += static_cast<double>(epoch);
   return strategy;
 }
-// Has lanes of its own, which leave the victim from `address`.
+// A strategy with new lanes, which leave the victim from `address`.
 inline Strategy WithAddress(const RoguePeer& rogue, uint64_t epoch, const std::string& address) {
   Strategy strategy = rogue.Ring(epoch);
   strategy.lanes.slots = 8;
@@ -109,7 +109,7 @@ inline Strategy WithNoAddress(const RoguePeer& rogue, uint64_t epoch) {
 
 using Messages = std::vector<peer::Message>;
 
-// A world with a victim of the rogue, and a neighbor on the same host.
+// A world with a victim of the rogue peer, and a neighbor on the same host.
 class RoguePeers : public ::testing::Test {
  protected:
   RoguePeers() { EXPECT_TRUE(neighbor_.Form()); }
@@ -138,7 +138,7 @@ class RoguePeers : public ::testing::Test {
       EXPECT_EQ(rogue_.failure(), "") << "before " << message.ShortDebugString();
       rogue_.Say(message);
     }
-    // Well before any timeout: the message itself is what fails the communicator.
+    // Well before any timeout: the message itself must fail the communicator.
     ASSERT_TRUE(rogue_.RunUntil([&] { return !rogue_.failure().empty(); }, 100 * kNsPerMs));
     EXPECT_THAT(rogue_.failure(), ::testing::AllOf(::testing::HasSubstr(RoguePeer::kName),
                                                    ::testing::HasSubstr(attack.error)));

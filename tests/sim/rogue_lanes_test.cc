@@ -1,5 +1,5 @@
-// A tenant that opens lanes of its communicator itself, for places that do not exist, or sends on
-// them what no lane sends.
+// A tenant that opens lanes of its communicator itself: for epochs and channels that do not exist,
+// or with invalid content.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ class RogueLanes : public RoguePeers {
     ASSERT_TRUE(rogue_.RunUntil([&] { return !rogue_.failure().empty(); }, kNsPerSec));
     EXPECT_THAT(rogue_.failure(),
                 ::testing::AllOf(HasSubstr(RoguePeer::kAddress), HasSubstr("channel 0"),
-                                 HasSubstr("broke the lane protocol")));
+                                 HasSubstr("violated the lane protocol")));
   }
 };
 
@@ -55,7 +55,7 @@ TEST_F(RogueLanes, AnAcknowledgementOfWhatWasNeverSentEndsTheCommunicator) {
   Write(*rogue_.in(), std::string(reinterpret_cast<const char*>(&frame), sizeof(frame)));
 }
 
-// The connection ends, and nothing else.
+// Only the connection ends.
 TEST_F(RogueLanes, ALaneForAPlaceThatDoesNotExistIsClosed) {
   const std::vector<std::pair<uint64_t, int>> places = {{1, 1},       {1, 31}, {1, 32}, {1, 33},
                                                         {1, 1 << 30}, {0, 0},  {0, 33}};
@@ -66,11 +66,11 @@ TEST_F(RogueLanes, ALaneForAPlaceThatDoesNotExistIsClosed) {
       std::byte byte;
       const iovec piece{&byte, 1};
       return rogue_.out().readable() && !rogue_.out().Read({&piece, 1}).ok();
-    })) << "it stays open";
+    })) << "the lane stays open";
     EXPECT_EQ(rogue_.failure(), "");
   }
   EXPECT_FALSE(rogue_.OpenLane(std::numeric_limits<uint64_t>::max()))
-      << "an epoch that never comes";
+      << "an epoch that is never used";
   EXPECT_EQ(rogue_.failure(), "");
 }
 

@@ -1,4 +1,4 @@
-// A tenant that plays the leader of its communicator itself.
+// A tenant that implements the leader of its communicator itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -79,7 +79,7 @@ const Attack kLeaderAttacks[] = {
      "strategy_change.dropped"},
     {"DroppedWithoutAChange", Stage::kActive, [](const RoguePeer&) { return Messages{Dropped(1)}; },
      "strategy_change.dropped"},
-    {"MoveOfAChangeThatIsNoRoute", Stage::kActive,
+    {"MoveOfChangeThatIsNotRoute", Stage::kActive,
      [](const RoguePeer& r) {
        return Messages{Prepare(Algorithms(r, 2)), Move(2)};
      },
@@ -118,7 +118,7 @@ const Attack kLeaderAttacks[] = {
        return Messages{Prepare(Algorithms(r, 2)), Hold(3)};
      },
      "strategy_change.hold"},
-    {"StepThatIsNone", Stage::kActive,
+    {"ChangeWithoutStep", Stage::kActive,
      [](const RoguePeer&) { return Messages{Change(2, [](auto&) {})}; }, "strategy_change"},
     {"PrepareBeforeGo", Stage::kOpened,
      [](const RoguePeer& r) { return Messages{Prepare(Algorithms(r, 2))}; },
@@ -152,14 +152,14 @@ const Attack kLeaderAttacks[] = {
        return Messages{Prepare(strategy)};
      },
      "slots per lane"},
-    {"PrepareWithACostThatIsNoNumber", Stage::kActive,
+    {"PrepareWithNanCost", Stage::kActive,
      [](const RoguePeer& r) {
        Strategy strategy = r.Ring(2);
        strategy.algorithms.costs.lane_bytes_per_us = std::numeric_limits<double>::quiet_NaN();
        return Messages{Prepare(strategy)};
      },
      "lane_bytes_per_us"},
-    {"PrepareWithMoreLanesThanThereAre", Stage::kActive,
+    {"PrepareWithTooManyLanes", Stage::kActive,
      [](const RoguePeer& r) {
        Strategy strategy = Algorithms(r, 2);
        strategy.channels[0].other_lanes.resize(
@@ -167,7 +167,7 @@ const Attack kLeaderAttacks[] = {
        return Messages{Prepare(strategy)};
      },
      "other lanes"},
-    {"PrepareWithAnOriginWithoutEnd", Stage::kActive,
+    {"PrepareWithTooLongOrigin", Stage::kActive,
      [](const RoguePeer& r) {
        Strategy strategy = Algorithms(r, 2);
        strategy.origin.assign(1 << 14, 'x');
@@ -190,8 +190,8 @@ const Attack kLeaderAttacks[] = {
     {"GoBeforeOpen", Stage::kLinked, [](const RoguePeer&) { return Messages{Go()}; }, "go"},
     {"OpenTwice", Stage::kOpened, [](const RoguePeer& r) { return Messages{Open(r.Ring(1))}; },
      "open"},
-    {"OpenWhileItWorks", Stage::kActive,
-     [](const RoguePeer& r) { return Messages{Open(r.Ring(2))}; }, "open"},
+    {"OpenWhenActive", Stage::kActive, [](const RoguePeer& r) { return Messages{Open(r.Ring(2))}; },
+     "open"},
     {"OpenWithoutAStrategy", Stage::kLinked,
      [](const RoguePeer&) { return Messages{Message([](auto& m) { m.mutable_open(); })}; }, "open"},
     {"OpenWithAStrategyOfEpoch0", Stage::kLinked,
@@ -210,12 +210,12 @@ const Attack kLeaderAttacks[] = {
        return Messages{Message([](auto& m) { m.mutable_hello()->set_host_index(0); })};
      },
      "hello"},
-    {"AMessageOfTheRendezvous", Stage::kActive,
+    {"RosterWhenActive", Stage::kActive,
      [](const RoguePeer&) { return Messages{Message([](auto& m) { m.mutable_roster(); })}; },
      "roster"},
-    {"AnEmptyMessage", Stage::kActive, [](const RoguePeer&) { return Messages{peer::Message()}; },
+    {"EmptyMessage", Stage::kActive, [](const RoguePeer&) { return Messages{peer::Message()}; },
      "empty message"},
-    {"AnEmptyMessageBeforeOpen", Stage::kLinked,
+    {"EmptyMessageBeforeOpen", Stage::kLinked,
      [](const RoguePeer&) { return Messages{peer::Message()}; }, "empty message"},
     // ---- Departures ----
     {"DepartureBeforeGo", Stage::kOpened,
@@ -266,7 +266,7 @@ const Attack kLeaderAttacks[] = {
        })};
      },
      "departed"},
-    {"ALongerMessageThanSuchACommunicatorNeeds", Stage::kActive,
+    {"TooLongMessage", Stage::kActive,
      [](const RoguePeer&) {
        return Messages{
            Message([](auto& m) { m.mutable_failed()->set_text(std::string(1 << 20, 'x')); })};
@@ -345,7 +345,7 @@ const Attack kLeaderAttacks[] = {
 
 INSTANTIATE_TEST_SUITE_P(Sim, RogueLeader, ::testing::ValuesIn(kLeaderAttacks), NameOfCase);
 
-// The daemon once adopted lanes there that it had refused to open, and aborted.
+// Regression: the daemon adopted lanes that it had refused to open, and aborted.
 TEST_F(RoguePeers, ALeaderThatGoesOnWithARefusedChangeEndsItsCommunicatorNotTheDaemon) {
   ASSERT_TRUE(rogue_.Lead());
   ASSERT_NO_FATAL_FAILURE(Reach(Stage::kActive));
@@ -356,8 +356,8 @@ TEST_F(RoguePeers, ALeaderThatGoesOnWithARefusedChangeEndsItsCommunicatorNotTheD
   rogue_.Say(Hold(2));
   rogue_.Say(Commit(2, 0));
   EXPECT_THAT(rogue_.failure(),
-              ::testing::HasSubstr("host rogue sent strategy_change.hold: out of turn"));
-  EXPECT_THAT(rogue_.failure(), ::testing::HasSubstr("is in state refused"));
+              ::testing::HasSubstr("host rogue sent strategy_change.hold: unexpected order"));
+  EXPECT_THAT(rogue_.failure(), ::testing::HasSubstr("in state refused"));
 }
 
 }  // namespace

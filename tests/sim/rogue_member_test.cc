@@ -1,4 +1,4 @@
-// A tenant that plays a member of its communicator itself.
+// A tenant that implements a member of its communicator itself.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -18,7 +18,7 @@ TEST_P(RogueMember, EndsItsOwnCommunicatorWithAnError) {
 const Attack kMemberAttacks[] = {
     {"ReadyBeforeOpen", Stage::kLinked,
      [](const RoguePeer&) {
-       // The leader says open at once: a second message of the kind is one too many.
+       // The leader sends open at once, so only the second ready is out of turn.
        return Messages(2, Ready());
      },
      "ready"},
@@ -32,14 +32,14 @@ const Attack kMemberAttacks[] = {
     {"OpenToTheLeader", Stage::kOpened,
      [](const RoguePeer& r) { return Messages{Open(r.Ring(1))}; }, "open"},
     {"GoToTheLeader", Stage::kOpened, [](const RoguePeer&) { return Messages{Go()}; }, "go"},
-    {"AJoinWhileItWorks", Stage::kActive,
+    {"JoinWhenActive", Stage::kActive,
      [](const RoguePeer&) { return Messages{Message([](auto& m) { m.mutable_join(); })}; }, "join"},
-    {"AnEmptyMessage", Stage::kOpened, [](const RoguePeer&) { return Messages{peer::Message()}; },
+    {"EmptyMessage", Stage::kOpened, [](const RoguePeer&) { return Messages{peer::Message()}; },
      "empty message"},
     {"OrderOfAChangeByAMember", Stage::kActive,
      [](const RoguePeer& r) { return Messages{Prepare(Algorithms(r, 2))}; },
      "strategy_change.prepare"},
-    {"AnswerToNoChange", Stage::kActive,
+    {"AnswerWithoutChange", Stage::kActive,
      [](const RoguePeer&) {
        return Messages{Answer(2, [](auto& answer) { answer.set_prepared(true); })};
      },

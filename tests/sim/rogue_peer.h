@@ -1,5 +1,5 @@
-// A host of a communicator that no daemon of ours serves: a tenant's own program, which holds the
-// communicator's secret and says what a test puts into its mouth. It plays the rendezvous and the
+// A host of a communicator that no production daemon serves: a tenant's own program, which has the
+// communicator's secret and sends the messages that a test chooses. It is the rendezvous and the
 // leader, or a member.
 //
 // THREAD: the world's.
@@ -23,7 +23,7 @@
 
 namespace mccs {
 
-// A communicator of two ranks, one on host 0 of the world and one on the rogue.
+// A communicator of two ranks, one on host 0 of the world and one on the rogue peer.
 class RoguePeer {
  public:
   static constexpr char kAddress[] = "10.0.0.99";
@@ -37,7 +37,8 @@ class RoguePeer {
         [this](const Preamble&) { return std::optional<Secret>(secret_); }, random_, *log_);
   }
 
-  // The victim is rank 1 and this is the leader, or the other way round; until the links stand.
+  // Lead: the victim is rank 1 and this is the leader. Join: the reverse. Both return once the
+  // control link is up.
   bool Lead() {
     leads_ = true;
     id_.magic = wire::kUniqueIdMagic;
@@ -75,7 +76,8 @@ class RoguePeer {
     star_ = OpenLink(ConnectionPurpose::kMember);
     return star_ != nullptr;
   }
-  // From there on as an honest peer does, until the victim has all its lanes; and until it works.
+  // OpenLanes behaves correctly until the victim has all its lanes, Start until the victim is
+  // active.
   bool OpenLanes() {
     if (leads()) {
       peer::Message open;
@@ -102,7 +104,7 @@ class RoguePeer {
            rank_->status.error == wire::ErrorClass::kNone;
   }
 
-  // A lane into the victim, of which nothing is sent.
+  // Opens a lane into the victim and sends nothing on it.
   bool OpenLane(uint64_t epoch, int channel = 0) {
     auto lane = Open({.purpose = ConnectionPurpose::kLane,
                       .comm_id = CommId(id_.comm_id),
@@ -114,7 +116,7 @@ class RoguePeer {
     out_.push_back(std::move(lane));
     return true;
   }
-  // The connection of the lane that was opened last; and one that the victim has opened.
+  // The connection of the last opened lane, and of the last lane that the victim opened.
   Connection& out() { return *out_.back(); }
   Connection* in() { return in_.empty() ? nullptr : in_.back().get(); }
 
@@ -149,7 +151,7 @@ class RoguePeer {
   HostIndex self() const { return self_; }
   HostIndex victim_host() const { return HostIndex(1 - self_.value()); }
   SimRank& rank() { return *rank_; }
-  // Why the victim's communicator failed; "" as long as it has not.
+  // The error of the victim's communicator; "" while it has not failed.
   std::string failure() const {
     if (!rank_->answered) return "";
     if (rank_->status.error != wire::ErrorClass::kNone) return rank_->status.text;
@@ -239,8 +241,8 @@ class RoguePeer {
   HostIndex self_{0};
   SimRank* rank_ = nullptr;
   std::unique_ptr<PeerListener> listener_;
-  std::unique_ptr<PeerLink> rendezvous_;  // of this, as the rendezvous
-  std::unique_ptr<PeerLink> meeting_;     // with the rendezvous, as a member
+  std::unique_ptr<PeerLink> rendezvous_;  // this is the rendezvous
+  std::unique_ptr<PeerLink> meeting_;     // to the rendezvous, as a member
   std::unique_ptr<PeerLink> star_;        // between leader and member
   std::vector<std::unique_ptr<Connection>> out_;
   std::vector<std::unique_ptr<Connection>> in_;

@@ -1,4 +1,4 @@
-// A simulated world with one job in it, and the controller's part in changes of its strategy.
+// A simulated world with one job, and the controller's part in its strategy changes.
 #ifndef MCCS_TESTS_SIM_RUNNING_JOB_H_
 #define MCCS_TESTS_SIM_RUNNING_JOB_H_
 
@@ -17,10 +17,10 @@
 
 namespace mccs {
 
-// The controller's part: of one communicator over all hosts of the world, led by host 0.
+// The controller's part in strategy changes of one communicator over all hosts, led by host 0.
 class StrategyChanges {
  public:
-  // The communicator is the one that was announced first, unless another is named.
+  // Without `id`: the communicator that was announced first.
   StrategyChanges(SimWorld& world, int hosts) : world_(world), hosts_(hosts) {}
   StrategyChanges(SimWorld& world, int hosts, CommId id) : world_(world), hosts_(hosts), id_(id) {}
 
@@ -41,7 +41,7 @@ class StrategyChanges {
     world_.host(0).controller().proposals.push_back({id(), strategy});
   }
 
-  // Rings in any order, of any number of channels, lanes of another shape.
+  // Random ring orders, number of channels and lane shape.
   Strategy Random(uint64_t epoch, std::mt19937_64& random) const {
     Strategy strategy = InOrder(epoch);
     strategy.channels.resize(1 + random() % 3, strategy.channels.front());
@@ -63,8 +63,8 @@ class StrategyChanges {
     return strategy;
   }
 
-  // What the host's daemon says of the change that is under way, in the words of StrategyChange's
-  // Describe(); no time passes.
+  // The state of the current change as the host's daemon describes it (StrategyChange's
+  // Describe()); no simulated time passes.
   std::string StageOn(int host) {
     SimController& controller = world_.host(host).controller();
     const uint64_t question = controller.answers.size() + 1;
@@ -79,7 +79,7 @@ class StrategyChanges {
     return StageOn(host).find(stage) != std::string::npos;
   }
 
-  // The operations from which on the hosts say that the epoch is in force; empty: on none yet.
+  // The first operations of the epoch, one per distinct log line of the hosts; empty: none yet.
   std::set<std::string> BeginningOf(uint64_t epoch) const {
     std::set<std::string> operations;
     const std::string in_force =
@@ -101,7 +101,7 @@ class StrategyChanges {
   const std::optional<CommId> id_;
 };
 
-// Hosts 0 … the highest of `host_of_rank`, and a job on them.
+// A world with hosts 0 … max(host_of_rank), and a job on them.
 struct RunningJob {
   explicit RunningJob(uint64_t seed, std::vector<int> host_of_rank = {0, 1, 2},
                       size_t bytes = 1 << 20, const SimNetworkOptions& network = {})

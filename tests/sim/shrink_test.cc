@@ -1,5 +1,5 @@
-// Communicators that shrink, also when ranks, daemons or the leader are dead; that grow; and that
-// are revoked.
+// Communicators that shrink, also with dead ranks, daemons or leaders; that grow; and that are
+// revoked.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ bool AllAnswered(const std::vector<SimJob::Seat>& seats) {
                      [](const SimJob::Seat& seat) { return seat.rank->answered; });
 }
 
-// Those that `excluded` leaves call, in a random order with pauses.
+// The ranks not in `excluded` call shrink, in random order with pauses.
 std::vector<SimJob::Seat> Shrink(SimWorld& world, SimJob& parent, const std::vector<int>& excluded,
                                  bool abort, std::mt19937_64& random) {
   std::vector<SimJob::Seat> seats;
@@ -70,13 +70,13 @@ TEST(SimShrink, ThoseThatStayAreRenumberedAndTheParentLivesOn) {
                                        static_cast<int>((seed + 2) % 5)};
     auto seats = Shrink(world, parent, excluded, false, random);
     ExpectShrunk(world, seats);
-    auto again = Shrink(world, parent, excluded, false, random);  // another one of the same ranks
+    auto again = Shrink(world, parent, excluded, false, random);  // again with the same ranks
     ExpectShrunk(world, again);
     ExpectWorks(world, parent);
   }
 }
 
-// A rank dies in the middle of an operation, perhaps the leader's; those that stay go on.
+// A rank, perhaps the leader's, dies during an operation; the remaining ranks continue.
 TEST(SimShrink, AbortGoesOnWithoutTheDead) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -110,7 +110,8 @@ TEST(SimShrink, AbortGoesOnWithoutTheLeadersDaemon) {
   ExpectShrunk(world, seats);
 }
 
-// All that stay call it, one after the other: who has not called yet must not find a failed parent.
+// The remaining ranks call one after the other: one that has not called yet must not see a failed
+// parent.
 TEST(SimShrink, AbortIsNoFailureForThoseWhoHaveNotCalledYet) {
   for (const std::vector<int>& layout : {std::vector<int>{0, 0, 0, 0}, {0, 1, 1, 0}}) {
     SimWorld world({.seed = 5, .network = {}});
@@ -122,7 +123,7 @@ TEST(SimShrink, AbortIsNoFailureForThoseWhoHaveNotCalledYet) {
     std::vector<SimJob::Seat> seats = {{&parent.tenant(0), nullptr}, {&parent.tenant(1), nullptr}};
     seats[0].rank = &seats[0].tenant->Shrink(parent.rank(0), excluded, true);
     world.RunFor(kNsPerSec);
-    EXPECT_TRUE(parent.rank(0).failed()) << "what it waits for is released";
+    EXPECT_TRUE(parent.rank(0).failed()) << "its pending operation must end";
     for (int r : {1, 2, 3}) EXPECT_FALSE(parent.rank(r).failed()) << "rank " << r;
     seats[1].rank = &seats[1].tenant->Shrink(parent.rank(1), excluded, true);
     ExpectShrunk(world, seats);
@@ -177,7 +178,7 @@ TEST(SimRevoke, EndsTheWorkOfAllAndLeavesACommunicatorToSplitAndShrink) {
     SimWorld world({.seed = seed, .hosts = 3, .network = {}});
     SimJob parent(world, {0, 1, 2, 2}, kBytes);
     ASSERT_TRUE(parent.Form());
-    for (int r = 0; r < 3; ++r) parent.Post(r, OpKind::kAllReduce, 60'000);  // rank 3 never comes
+    for (int r = 0; r < 3; ++r) parent.Post(r, OpKind::kAllReduce, 60'000);  // rank 3 never calls
     world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerUs);
     for (int r = 0; r < 4; ++r) {
       parent.tenant(r).Revoke(parent.rank(r));

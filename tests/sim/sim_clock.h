@@ -1,4 +1,4 @@
-// A clock that moves when it is told to, and those of hosts, which show something else.
+// A clock that only the test advances, and a clock at a fixed offset from another one.
 #ifndef MCCS_TESTS_SIM_SIM_CLOCK_H_
 #define MCCS_TESTS_SIM_SIM_CLOCK_H_
 
@@ -18,16 +18,16 @@ class SimClock final : public Clock {
   }
 
  private:
-  MonotonicNs now_ = kNsPerSec;  // not 0, so that nobody takes 0 for "now"
+  MonotonicNs now_ = kNsPerSec;  // not 0, so that 0 is never the current time
 };
 
-// The time of another clock, and so much more.
+// Another clock's time plus a fixed offset, in ns.
 class OffsetClock final : public Clock {
  public:
   // LIFETIME: `of` outlives this.
   OffsetClock(const Clock& of, int64_t offset_ns) : of_(of), offset_ns_(offset_ns) {}
   MonotonicNs Now() const override { return of_.Now() + offset_ns_; }
-  // When this one shows `time`, on the other.
+  // The other clock's time when this clock shows `time`.
   MonotonicNs OnOther(MonotonicNs time) const { return time - offset_ns_; }
 
  private:

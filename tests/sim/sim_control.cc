@@ -141,7 +141,7 @@ bool SimControl::PollAgent(SimAgent* agent) {
       c.Hear(agent->stream_, *message);
       return c.TakeOutbox();
     }));
-    if (agent->stream_ == AgentKey(0)) return true;  // It was refused.
+    if (agent->stream_ == AgentKey(0)) return true;  // The registration was rejected.
   }
   return Hear(agent) || moved;
 }
@@ -207,7 +207,7 @@ bool SimControl::Hear(SimAgent* agent) {
     }
     if (message->has_tenants()) agent->table_.SetTenants(message->tenants());
     if (message->has_heartbeat()) agent->echo_.Heard(message->heartbeat(), agent->clock_.Now());
-    // An order for a communicator that has ended meanwhile is no error.
+    // An order for a communicator that has ended in the meantime is not an error.
     if (message->has_propose()) (void)agent->table_.Propose(message->propose());
     if (message->has_pace()) (void)agent->table_.SetPace(message->pace());
   }

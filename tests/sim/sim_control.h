@@ -1,13 +1,14 @@
-// The controller of a simulated world, and the hosts' agents: production Coordinator, AgentTable
-// and store, with streams in memory between them instead of gRPC.
+// The controller of a simulated world and the hosts' agents: production Coordinator, AgentTable
+// and store, connected by in-memory streams instead of gRPC.
 //
+// clang-format off
 //   daemon ── ControllerLink ──► SimAgent (AgentTable) ◄── messages with delays ──► Coordinator
-//                                                                          │
-//                                                       StrategyKeeper ──► MemoryStore, which
-//                                                       outlives it
+//                                                                                        │
+//                                             MemoryStore (survives a restart) ◄── StrategyKeeper
+// clang-format on
 //
-// An agent keeps its stream as service/agent/agent.cc does: registers, sends heartbeats, gives a
-// silent controller up, and tries again for ever.
+// An agent behaves as service/agent/agent.cc: it registers, sends heartbeats, closes the stream to
+// a silent controller, and reconnects without limit.
 //
 // THREAD: one, the world's.
 #ifndef MCCS_TESTS_SIM_SIM_CONTROL_H_
@@ -36,7 +37,7 @@
 
 namespace mccs {
 
-// Messages of one direction of a stream, in order.
+// Messages in one direction of a stream, delivered in order.
 template <typename Message>
 class SimWire {
  public:
@@ -59,7 +60,7 @@ class SimWire {
   std::deque<std::pair<MonotonicNs, Message>> waiting_;
 };
 
-// A daemon's end.
+// The daemon's end of a stream to the controller.
 class SimAgent final : public ControllerLink {
  public:
   SimAgent(agent::Host host, const Clock& clock) : host_(std::move(host)), clock_(clock) {}
@@ -72,21 +73,21 @@ class SimAgent final : public ControllerLink {
   void Report(const CommunicatorStats& stats) override;
   void Ended(CommId id, const std::string& why) override;
 
-  // What each communicator reported last.
+  // The last report of each communicator.
   const std::map<CommId, CommunicatorStats>& reports() const { return reports_; }
 
  private:
   friend class SimControl;
 
   const agent::Host host_;
-  const Clock& clock_;  // the host's
+  const Clock& clock_;  // of the host
   AgentTable table_;
   std::map<CommId, CommunicatorStats> reports_;
 
-  // The stream; 0: there is none.
+  // The current stream; 0 if there is none.
   AgentKey stream_{0};
   bool alive_ = true;
-  bool connected_ = false;  // the controller has accepted us
+  bool connected_ = false;  // the controller has accepted the registration
   ClockEcho echo_;
   SimWire<agent::FromAgent> up_;
   SimWire<agent::ToAgent> down_;
@@ -100,7 +101,7 @@ class SimAgent final : public ControllerLink {
 
 class SimControl final : public SimControllerSide {
  public:
-  // LIFETIME: `clock` outlives it; it outlives the daemons whose links it gave out.
+  // LIFETIME: `clock` outlives it; this outlives the daemons of its links.
   SimControl(SimClock& clock, uint64_t seed);
 
   ControllerLink& AddHost(int host, const Position& position, const std::string& endpoint,
@@ -111,14 +112,14 @@ class SimControl final : public SimControllerSide {
 
   const SimAgent& agent(int host) const { return *agents_[static_cast<size_t>(host)]; }
 
-  // What operators want, now and after each restart.
+  // Sets the operators' objects; they survive Kill and Restart.
   void SetObjects(std::shared_ptr<const ObjectSet> objects);
   const ObjectSet& objects() const { return *objects_; }
-  // The controller's process ends, as by SIGKILL; and another one begins with its store.
+  // Kill ends the controller's process, as by SIGKILL; Restart starts another one with its store.
   void Kill();
   void Restart();
   bool alive() const { return coordinator_ != nullptr; }
-  // A host's stream breaks; what was on its way is lost.
+  // Breaks a host's stream; messages in transit are lost.
   void CutStream(int host);
 
   // REQUIRES: alive.

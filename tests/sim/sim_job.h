@@ -1,5 +1,4 @@
-// A job in the simulated world: one process per rank, one communicator, buffers with known
-// contents.
+// A job in the simulated world: one process per rank, one communicator, buffers with known content.
 #ifndef MCCS_TESTS_SIM_SIM_JOB_H_
 #define MCCS_TESTS_SIM_SIM_JOB_H_
 
@@ -13,43 +12,43 @@ namespace mccs {
 
 class SimJob {
  public:
-  // host_of_rank[r]: where rank r runs. `bytes` per buffer.
+  // host_of_rank[r]: host of rank r. `bytes`: size of each buffer.
   SimJob(SimWorld& world, std::vector<int> host_of_rank, size_t bytes,
          const std::string& tenant = "uid 1000");
-  // A job whose ranks are there already, in the order of their ranks.
+  // A job whose ranks exist already, listed by rank.
   struct Seat {
     SimTenant* tenant;
     SimRank* rank;
   };
   SimJob(SimWorld& world, const std::vector<Seat>& seats, size_t bytes);
 
-  // Makes the communicator; false when it does not form in time.
+  // Creates the communicator; false on timeout.
   bool Form();
-  // The same in two steps: asks for it, and says whether it stands.
+  // The same in two steps: Begin requests the communicator, Formed reports whether it is formed.
   bool Begin(uint32_t init_timeout_ms = 0);
   bool Formed() const;
-  // What the daemons have said of its buffers: all of them something, or no to some.
+  // Whether the daemons have answered all registrations; whether they refused any of them.
   bool BuffersAnswered() const;
   bool BufferRefused() const;
-  bool Ended() const;  // every rank's Destroy or Abort was answered
+  bool Ended() const;  // every rank's Destroy or Abort is answered
   int ranks() const { return static_cast<int>(members_.size()); }
   SimRank& rank(int r) { return *members_[static_cast<size_t>(r)].rank; }
   SimTenant& tenant(int r) { return *members_[static_cast<size_t>(r)].tenant; }
 
-  // Element `i` of rank r's input: small integers, so that every sum is exact in float32.
+  // Element `i` of rank r's input: a small integer, so that every sum is exact in float32.
   static float InputValue(int r, uint64_t i) {
     return static_cast<float>((i * 7 + static_cast<uint64_t>(r) * 13) % 31) - 15;
   }
   // Fills the inputs for `count` elements per rank and clears the outputs.
   void Fill(uint64_t count);
-  // Posts the call on rank r.
+  // Posts one call on rank r.
   void Post(int r, OpKind kind, uint64_t count, int root = 0);
   void PostAll(OpKind kind, uint64_t count, int root = 0);
-  // Posts an all-reduce in place over the output, `at` elements from its start, with the input's
-  // elements there. One that is lost leaves them there, one that runs twice a sum of sums: Wrong()
-  // over memory that several of them have filled one behind the other sees each.
+  // Posts an in-place all-reduce over the output, from element `at` on, with the same elements of
+  // the input there. A lost operation leaves the input, one that runs twice gives a sum of sums.
+  // Wrong() over adjacent operations detects both.
   void PostInPlace(int r, uint64_t count, uint64_t at);
-  // A send or receive of rank r: `count` elements from `at` on of its input or output.
+  // A send or receive of rank r: `count` elements of its input or output, from element `at` on.
   struct Message {
     bool sends = true;
     int peer = 0;
@@ -58,9 +57,10 @@ class SimJob {
     bool more = false;  // the next call of the rank belongs to the same group
   };
   void Post(int r, const Message& message);
-  // Rank r's next window: the first `count` elements of its output.
+  // Registers rank r's next RMA window: the first `count` elements of its output.
   void OpenWindow(int r, uint64_t count);
-  // A put of rank r: `count` elements from `at` on of its input, to `to` of the peer's window.
+  // A put of rank r: `count` elements of its input from `at` on, to element `to` of the peer's
+  // window.
   struct Put {
     int peer = 0;
     uint64_t at = 0;
@@ -71,7 +71,7 @@ class SimJob {
     bool more = false;
   };
   void Post(int r, const Put& put);
-  // Until `signals` signals of the peer have come.
+  // A wait for `signals` signals of the peer.
   struct Wait {
     int peer = 0;
     uint64_t signals = 1;
@@ -79,21 +79,20 @@ class SimJob {
     bool more = false;
   };
   void Post(int r, const Wait& wait);
-  // Rank r takes its input and its output back; whether the daemon has let go of both.
+  // Releases rank r's input and output; HasBack: whether the daemon has unmapped both.
   void TakeBack(int r);
   bool HasBack(int r) const;
-  // The collective as a call, `at` elements from the start of the rank's buffers; likewise a
-  // message.
+  // The collective or message as a call; `at`: first element in the rank's buffers.
   SimCall CallOf(int r, OpKind kind, uint64_t count, uint64_t at = 0) const;
   SimCall CallOf(int r, const Message& message) const;
-  // Puts `count` elements from `at` on of rank r's input into its output, for a call in place.
+  // Copies `count` elements of rank r's input from `at` on to its output, for a call in place.
   void CopyToOutput(int r, uint64_t at, uint64_t count);
-  // All ranks have done everything they posted.
+  // All ranks have completed everything they posted.
   bool Done() const;
   float output(int r, uint64_t i) const { return members_[static_cast<size_t>(r)].output[i]; }
-  // What Fill() leaves in the outputs.
+  // The value that Fill() writes to the outputs.
   static constexpr float kUnwritten = 1e9f;
-  // Elements that are not what the call should have given, over all ranks.
+  // Number of elements, over all ranks, that differ from the expected result.
   uint64_t Wrong(OpKind kind, uint64_t count, int root = 0) const;
 
  private:

@@ -13,13 +13,13 @@ namespace mccs {
 struct SimNetwork::Pipe {
   std::deque<std::byte> arrived;
   size_t in_flight = 0;
-  MonotonicNs last_arrival = 0;  // what is written later does not arrive before
-  bool end_arrived = false;      // the writer closed, and all that it wrote is here
+  MonotonicNs last_arrival = 0;  // later writes do not arrive before this
+  bool end_arrived = false;      // the writer closed and all its bytes have arrived
 
   size_t held() const { return arrived.size() + in_flight; }
 };
 
-// Ends: 0 opened the stream, 1 accepted it. pipes[i] leads from end i to the other.
+// End 0 opened the stream, end 1 accepted it. pipes[i] leads from end i to the other end.
 struct SimNetwork::Stream {
   std::string hosts[2];
   Endpoint endpoints[2];
@@ -28,7 +28,7 @@ struct SimNetwork::Stream {
   bool closed[2] = {false, false};
   Waker* wakers[2] = {nullptr, nullptr};
   uint8_t marks[2] = {0, 0};
-  std::string broken;  // why; empty while it is not
+  std::string broken;  // the reason; empty while intact
 
   void Wake(int end) const {
     if (wakers[end] != nullptr) wakers[end]->Wake();
@@ -36,7 +36,7 @@ struct SimNetwork::Stream {
 };
 
 struct SimNetwork::ListenState {
-  bool everywhere = false;  // at all addresses of its host
+  bool everywhere = false;  // listens on all addresses of its host
   std::deque<std::shared_ptr<Stream>> knocking;
 };
 
@@ -69,7 +69,7 @@ class SimConnection final : public Connection {
     return !stream_->broken.empty() || in().end_arrived ||
            (stream_->open[end_] && stream_->pipes[end_].held() < network_.options_.buffer_bytes);
   }
-  // Wakes this end alone, so that whoever relies on another stream's news is found out.
+  // Wakes only this end, so that code that relies on another stream's events is detected.
   void WakeOnReady(Waker* waker) override {
     stream_->wakers[end_] = waker;
     if (readable() || writable()) stream_->Wake(end_);
@@ -133,7 +133,7 @@ class SimHostNetwork final : public Network {
     const std::string& source = options.source_host;
     if (!source.empty() && !HasAddress(source)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("source address ", source, " is no address of this host"));
+          absl::StrCat("source address ", source, " is not an address of this host"));
     }
     return network_.Open(source.empty() ? name_ : source,
                          IsLoopbackAddress(to.host) ? Endpoint{name_, to.port} : to, options);
@@ -282,7 +282,7 @@ absl::StatusOr<std::unique_ptr<Listener>> SimNetwork::Listen(const std::string& 
   const bool everywhere = at.host.empty() || at.host == "0.0.0.0";
   if (!everywhere && HostOf(at.host) != host) {
     return absl::InvalidArgumentError(
-        absl::StrCat("listening at ", ToString(at), ": no address of this host"));
+        absl::StrCat("listening at ", ToString(at), ": not an address of this host"));
   }
   Endpoint local{.host = everywhere ? host : at.host, .port = at.port};
   if (local.port == 0) local.port = FreePort(host);
@@ -326,7 +326,7 @@ absl::StatusOr<std::unique_ptr<Connection>> SimNetwork::Open(const std::string& 
   return std::make_unique<SimConnection>(*this, std::move(stream), 0);
 }
 
-// The opening of a stream arrives at the other host, and the answer goes back.
+// A connection request arrives at the other host, and the answer returns.
 void SimNetwork::Knock(const std::shared_ptr<Stream>& stream) {
   if (stream->closed[0]) return;
   const Endpoint& at = stream->endpoints[1];
@@ -392,7 +392,7 @@ size_t SimNetwork::Write(const std::shared_ptr<Stream>& stream, Pipe& pipe,
     After(ArrivalTime(pipe), stream,
           [this, raw = stream.get(), to = &pipe, end, portion = std::move(portion)] {
             to->in_flight -= portion.size();
-            if (raw->closed[1 - end]) return;  // nobody reads it any more
+            if (raw->closed[1 - end]) return;  // the reader has closed
             bytes_arrived_ += portion.size();
             to->arrived.insert(to->arrived.end(), portion.begin(), portion.end());
             raw->Wake(1 - end);

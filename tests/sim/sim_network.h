@@ -1,14 +1,15 @@
-// A network in memory: hosts, streams with delays and bounded buffers, and what can go wrong
-// between them. The same seed and the same calls give the same run.
+// An in-memory network: hosts, streams with delays and bounded buffers, and failures of them. The
+// same seed and the same calls give the same run.
 //
-// Each simulated host sees it as a Network of its own: HostNetwork("10.0.0.1"). Bytes written to a
-// stream travel in portions of random size with random delays, in order; they are there when the
-// simulated time has come (AdvanceTo).
+// Each simulated host has a Network of its own: HostNetwork("10.0.0.1"). Bytes written to a stream
+// travel in order, in portions of random size with random delays. They arrive when the simulated
+// clock reaches their time (AdvanceTo).
 //
-//   writer ── ≤ buffer_bytes not yet read ──► | in flight: portions with a time | arrived | ──►
-//   reader
+// clang-format off
+//            ┌─────────── ≤ buffer_bytes, not yet read ───────────┐
+//   writer ──► in flight: portions with an arrival time │ arrived ──► reader
+// clang-format on
 //
-// THREAD: one, for everything.
 #ifndef MCCS_TESTS_SIM_SIM_NETWORK_H_
 #define MCCS_TESTS_SIM_SIM_NETWORK_H_
 
@@ -32,8 +33,8 @@ namespace mccs {
 struct SimNetworkOptions {
   int64_t min_delay_ns = 5 * kNsPerUs;
   int64_t max_delay_ns = 100 * kNsPerUs;
-  size_t max_portion_bytes = 16 * 1024;  // of one write; portions are 1 … this
-  size_t buffer_bytes = 64 * 1024;       // per stream and direction, from write to read
+  size_t max_portion_bytes = 16 * 1024;  // largest portion of one write; the smallest is 1
+  size_t buffer_bytes = 64 * 1024;       // per stream and direction, written and not yet read
 };
 
 class SimNetwork {
@@ -44,41 +45,39 @@ class SimNetwork {
   ~SimNetwork();
   SimNetwork(const SimNetwork&) = delete;
 
-  // The network as `host` sees it, made on first use. A host's name is its first address.
+  // The network as `host` sees it, created on first use. A host's name is its first address.
   Network& HostNetwork(const std::string& host);
-  // One more address of `host`, for streams that leave from it or arrive at it: a further NIC.
+  // Adds an address to `host`, as of one more NIC.
   void AddAddress(const std::string& host, const std::string& address);
 
-  // When the next byte, stream or end of stream arrives somewhere; nothing: never, unless somebody
-  // writes.
+  // When the next byte, stream or end of stream arrives; nullopt if nothing is in transit.
   std::optional<MonotonicNs> NextEventTime() const;
-  // Lets everything arrive that is due by `time`, in order, and sets the clock to it.
+  // Delivers everything that is due by `time`, in order, and sets the clock to `time`.
   // REQUIRES: time ≥ the clock's.
   void AdvanceTo(MonotonicNs time);
 
-  // Breaks every open stream between two hosts (either order; what was on its way is lost). Both
-  // ends see it at once. Returns how many there were.
+  // Breaks every open stream between two hosts, in either order of arguments; bytes in transit are
+  // lost. Both ends see it at once. Returns the number of streams.
   int Cut(const std::string& a, const std::string& b);
-  // Breaks the one stream that was opened from this end, and nothing else. False when there is
-  // none.
+  // Breaks only the stream that was opened from this end. False if there is none.
   bool CutStream(const Endpoint& opened_from);
-  // Breaks every stream of a host and closes its listeners to others: as if it lost its power.
+  // Breaks every stream of a host and closes its listeners, as a power failure does.
   int CutHost(const std::string& host);
-  // While two hosts are parted nothing arrives between them; nothing is lost either.
+  // Partitions two hosts: until Heal, bytes between them are delayed and not lost.
   void Part(const std::string& a, const std::string& b);
   void Heal(const std::string& a, const std::string& b);
 
-  // Streams that are open now, both ends counted as one.
+  // Streams that are open now; both ends count as one.
   size_t open_streams() const;
-  // Of those to or from an address: that one end has closed and the other still has.
+  // Streams to or from an address of which exactly one end has closed.
   size_t half_closed_streams(const std::string& address) const;
-  // DSCP of what leaves each end of the streams that are open.
+  // The DSCP of each end of the open streams.
   struct MarkedEnd {
     Endpoint local, remote;
     uint8_t dscp = 0;
   };
   std::vector<MarkedEnd> marks() const;
-  // Bytes that have come to an end that was still there.
+  // Bytes that arrived at an end that was still open.
   uint64_t bytes_arrived() const { return bytes_arrived_; }
 
  private:
@@ -96,13 +95,13 @@ class SimNetwork {
   absl::StatusOr<std::unique_ptr<Connection>> Open(const std::string& from, const Endpoint& to,
                                                    const ConnectOptions& options);
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& host, const Endpoint& at);
-  // The host that has this address; of none that was added, the one of this name.
+  // The host that has this address; the address itself if it was not added.
   const std::string& HostOf(const std::string& address) const;
   ListenState* FindListener(const Endpoint& at) const;
   uint16_t FreePort(const std::string& host);
   bool PortTaken(const Endpoint& local, const Endpoint& remote) const;
 
-  // Schedules what a stream does; held back while its hosts are parted.
+  // Schedules an event of a stream; delayed while its hosts are partitioned.
   void After(MonotonicNs time, std::shared_ptr<Stream> stream, std::function<void()> happen);
   MonotonicNs ArrivalTime(Pipe& pipe);
   size_t Write(const std::shared_ptr<Stream>& stream, Pipe& pipe, std::span<const iovec> pieces);
@@ -121,12 +120,12 @@ class SimNetwork {
   const SimNetworkOptions options_;
   std::mt19937_64 random_;
   std::map<std::string, std::unique_ptr<Network>> hosts_;
-  std::map<std::string, std::string> host_of_;  // of further addresses
-  // By the host's name and the port; those at one further address alone, by that.
+  std::map<std::string, std::string> host_of_;  // by additional address
+  // By host name and port; listeners at one additional address only, by that address.
   std::map<std::pair<std::string, uint16_t>, ListenState*> listeners_;
   std::vector<std::weak_ptr<Stream>> streams_;
   std::map<std::pair<MonotonicNs, uint64_t>, Event> events_;
-  std::vector<Event> held_;  // by a partition, in order
+  std::vector<Event> held_;  // delayed by a partition, in order
   std::set<HostPair> parted_;
   std::set<std::string> changed_;  // hosts whose streams became readable or writable
   uint64_t next_event_ = 0;

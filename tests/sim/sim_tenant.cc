@@ -35,7 +35,8 @@ class SimChannel final : public TenantChannel {
 
   absl::Status Send(std::span<const std::byte> message, std::span<const int> fds) override {
     if (pipe_->to_tenant.size() >= pipe_->capacity) {
-      return absl::ResourceExhaustedError("the process does not read the answers to its requests");
+      return absl::ResourceExhaustedError(
+          "the process does not receive the replies to its requests");
     }
     SimPipe::Answer& answer = pipe_->to_tenant.emplace_back();
     answer.bytes.assign(message.begin(), message.end());
@@ -43,7 +44,7 @@ class SimChannel final : public TenantChannel {
     return absl::OkStatus();
   }
 
-  int doorbell() const override { return -1; }  // The world gives every daemon its turns.
+  int doorbell() const override { return -1; }  // The world polls every daemon.
   const TenantIdentity& identity() const override { return identity_; }
 
  private:
@@ -313,7 +314,7 @@ void SimTenant::ReleaseCapture(SimRank& rank, uint64_t capture) {
 }
 
 void SimTenant::Replay(SimRank& rank, const SimPlace& place) {
-  // The low half alone, as the graph's node does.
+  // Only the low half, as the node of the graph does.
   auto* low = reinterpret_cast<uint32_t*>(&rank.region().captured_done[place.slot].value);
   std::atomic_ref(*low).store(0);
   rank.region().captured_ready[place.slot].store(place.group);

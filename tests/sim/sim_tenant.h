@@ -1,5 +1,5 @@
-// A tenant process of the simulated world: speaks proto/shim_control.h over a queue and posts work
-// into the shared regions, as the shim does, and waits for nothing.
+// A tenant process of the simulated world. It speaks proto/shim_control.h over a queue and posts
+// work into the shared regions as the shim does, and never blocks.
 //
 // THREAD: one, the world's.
 #ifndef MCCS_TESTS_SIM_SIM_TENANT_H_
@@ -23,22 +23,22 @@
 
 namespace mccs {
 
-// The two ends of a channel in memory.
+// The two queues of an in-memory control connection.
 struct SimPipe {
   std::deque<std::vector<std::byte>> to_daemon;
-  std::deque<UniqueFd> descriptors;  // each goes with the next MapChunk in `to_daemon`
+  std::deque<UniqueFd> descriptors;  // one for each MapChunk in `to_daemon`, in order
   struct Answer {
     std::vector<std::byte> bytes;
     std::vector<UniqueFd> fds;
   };
   std::deque<Answer> to_tenant;
   bool dead = false;           // the process has ended
-  size_t capacity = 1u << 20;  // answers that it leaves unread
+  size_t capacity = 1u << 20;  // unread answers
 };
 
 class SimDoor final : public TenantDoor {
  public:
-  // A process comes in.
+  // Connects a process to the daemon.
   std::shared_ptr<SimPipe> Knock(const TenantIdentity& identity);
   absl::StatusOr<std::unique_ptr<TenantChannel>> Accept() override;
 
@@ -46,25 +46,25 @@ class SimDoor final : public TenantDoor {
   std::deque<std::unique_ptr<TenantChannel>> waiting_;
 };
 
-// One rank's communicator in a process.
+// One rank of a communicator in a process.
 struct SimRank {
   uint64_t init_request = 0;
   bool answered = false;
   wire::ReplyStatus status{};
   uint32_t handle = 0;
   CommId id;
-  int rank = -1;  // as the daemon says
+  int rank = -1;  // as the daemon answered
   int ranks = 0;
   SharedRegion memory;
-  uint64_t posted = 0;       // calls
-  uint64_t windows = 0;      // opened
+  uint64_t posted = 0;       // number of calls
+  uint64_t windows = 0;      // number of registered windows
   uint64_t end_request = 0;  // Destroy or Abort
   uint64_t capture_request = 0;
-  bool captured = false;  // that was answered
+  bool captured = false;  // capture_request is answered
   uint64_t close_request = 0;
-  bool closed = false;  // likewise, of the latest window's end
+  bool closed = false;  // close_request is answered
   wire::ReplyStatus capture_status{};
-  bool ended = false;  // that was answered
+  bool ended = false;  // end_request is answered
 
   wire::CommRegion& region() const { return *reinterpret_cast<wire::CommRegion*>(memory.data()); }
   uint64_t done() const { return region().done.value.load(); }
@@ -72,7 +72,7 @@ struct SimRank {
   std::string failure() const { return region().failure.text; }
 };
 
-// A call as the shim would make it of an NCCL call. Buffers are registered ids.
+// A call as the shim derives it from an NCCL call. Buffers are registered ids.
 struct SimCall {
   OpKind kind = OpKind::kAllReduce;
   DataType type = DataType::kFloat32;
@@ -80,47 +80,47 @@ struct SimCall {
   int root = 0;  // or peer
   uint64_t count = 0;
   uint8_t flags = wire::kNoFlags;
-  uint32_t stream = 0;  // the ready slot of the stream that it is called on
+  uint32_t stream = 0;  // ready slot of the call's stream
   wire::BufferRef send{};
   wire::BufferRef recv{};
   uint64_t scalar = 0;  // kPreMulSum
   wire::BufferRef scalar_buffer{};
   CallOptions options{};
-  uint32_t signal = 0;  // of one-sided calls, like what follows
+  uint32_t signal = 0;  // this and the following: one-sided calls
   uint64_t window = 0;
   uint64_t window_offset = 0;  // bytes
 };
 
-// Where a captured group of one stream says that it was reached.
+// The ready slot and value of a captured group on one stream.
 struct SimPlace {
   uint64_t capture = 0;
   uint32_t slot = 0;
   uint32_t group = 1;  // within the slot
 };
 
-// The request of one rank; its GPU is named after its number.
+// The request of one rank; its GPU's UUID is derived from the rank.
 wire::CommInit MakeCommInit(const wire::UniqueId& id, int ranks, int rank);
 
 class SimTenant {
  public:
-  // Connects to the daemon behind `door`, whose device imports through `importer`.
+  // Connects to the daemon of `door`, whose device imports memory through `importer`.
   SimTenant(SimDoor& door, LocalImporter& importer, const TenantIdentity& identity);
 
-  // Reads what the daemon has answered. Call between turns of the world.
+  // Reads the daemon's answers. Call between turns of the world.
   void Poll();
 
   bool greeted() const { return session_.data() != nullptr; }
-  // Asks for a unique id; it is in unique_id() when has_unique_id().
+  // Requests a unique id; it is in unique_id() once has_unique_id().
   void AskUniqueId();
   bool has_unique_id() const { return unique_id_.magic != 0; }
   const wire::UniqueId& unique_id() const { return unique_id_; }
 
-  // Registers `bytes` bytes at `memory`; the id once answered (0: not yet, or refused).
+  // Registers `bytes` bytes at `memory`. BufferAt: the id once answered; 0 if pending or refused.
   void Register(std::byte* memory, uint64_t bytes);
   uint32_t BufferAt(const std::byte* memory) const;
   bool HasAnswerFor(const std::byte* memory) const { return buffers_.contains(memory); }
 
-  // Takes it back; true of HasBack once that was answered.
+  // Releases the buffer; HasBack: whether the daemon has answered the release.
   void TakeBack(const std::byte* memory);
   bool HasBack(const std::byte* memory) const { return taken_back_.contains(memory); }
 
@@ -131,24 +131,25 @@ class SimTenant {
   void AskGrowId(const SimRank& parent);
   void Revoke(SimRank& rank);
   void Suspend(SimRank& rank, bool suspended = true);
-  // As when the stream has come to the call; else Reach follows for it, or for a later one.
+  // Posts a call. `reached`: its stream has reached the call; otherwise Reach follows, for this
+  // call or a later one.
   void Post(SimRank& rank, const SimCall& call, bool reached = true);
   static void Reach(SimRank& rank, uint32_t stream, uint64_t call) {
     rank.region().ready[stream].value.store(call);
   }
-  // A group that is captured, and what a replay's stream does with it, any number of times.
+  // Captures a group. Replay does what the stream of a replay does, any number of times.
   void Capture(SimRank& rank, const SimPlace& place, const std::vector<SimCall>& calls);
   void ReleaseCapture(SimRank& rank, uint64_t capture);
   static void Replay(SimRank& rank, const SimPlace& place);
   static bool Replayed(const SimRank& rank, const SimPlace& place);
-  // The rank's next window, of whose answer nothing is kept, and the end of one.
+  // Registers the rank's next window (the answer is ignored); deregisters one.
   void OpenWindow(SimRank& rank, const wire::BufferRef& memory, uint64_t bytes);
   void CloseWindow(SimRank& rank, uint64_t number);
   void Abort(SimRank& rank);
   void Destroy(SimRank& rank);
-  // The process ends at once, as by SIGKILL.
+  // Ends the process at once, as by SIGKILL.
   void Kill() { pipe_->dead = true; }
-  // Bytes as they are, for tenants that lie.
+  // Sends arbitrary bytes, for hostile tenants.
   void SendRaw(std::vector<std::byte> message) { pipe_->to_daemon.push_back(std::move(message)); }
 
  private:

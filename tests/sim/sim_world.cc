@@ -12,7 +12,7 @@
 namespace mccs {
 namespace {
 
-// A world that moves this often without time passing goes round in circles.
+// So many turns at one simulated time are a livelock.
 constexpr int kMaxTurnsAtOnce = 1'000'000;
 
 int64_t ThreadNs() {
@@ -157,8 +157,8 @@ void SimWorld::PollAll() {
   MCCS_CHECK(false);
 }
 
-// Looking at the processor's clock takes a system call, so it is done for long turns alone: such a
-// turn has taken at most what the thread has had since the last look.
+// Reading the thread's processor time takes a system call, so only long turns read it: such a turn
+// took at most the processor time since the last reading.
 bool SimWorld::PollDaemon(SimHost& host) {
   using Steady = std::chrono::steady_clock;
   const Steady::time_point before = Steady::now();
@@ -188,7 +188,7 @@ bool SimWorld::RunUntil(const std::function<bool()>& done, int64_t limit_ns) {
   for (;;) {
     PollAll();
     if (done()) return true;
-    // Never a standstill: a deadline that is due was served by PollAll, or will be a moment later.
+    // Always advances: PollAll has served every deadline that is due.
     const MonotonicNs next = std::max(NextEvent(), clock_.Now() + 1);
     if (next > limit) {
       network_.AdvanceTo(limit);

@@ -1,5 +1,5 @@
-// Hosts with the production daemon, a simulated clock and a network in memory, in one thread: what
-// happens depends on the seed alone.
+// Hosts with the production daemon, a simulated clock and an in-memory network, in one thread. The
+// seed alone determines what happens.
 //
 // THREAD: one.
 #ifndef MCCS_TESTS_SIM_SIM_WORLD_H_
@@ -28,26 +28,27 @@
 
 namespace mccs {
 
-// What stands on the other side of the daemons' links to a controller.
+// The simulated controller, at the other end of the daemons' controller links.
 class SimControllerSide {
  public:
   virtual ~SimControllerSide() = default;
-  // The link of a daemon that starts on `host`, the next one or one that was killed; others reach
-  // it at `endpoint`, and it goes by `clock`. LIFETIME: until KillHost; `clock` outlives it.
+  // Returns the link of a daemon that starts on `host`: the next new host or one whose daemon was
+  // killed. Peers reach that daemon at `endpoint`. LIFETIME: until KillHost; `clock`, which is the
+  // host's, outlives it.
   virtual ControllerLink& AddHost(int host, const Position& position, const std::string& endpoint,
                                   const Clock& clock) = 0;
-  // That daemon is no more.
+  // The daemon on `host` has ended.
   virtual void KillHost(int host) = 0;
-  // Does all that is due; true when there was anything.
+  // Does all work that is due; true if there was any.
   virtual bool Poll() = 0;
   virtual MonotonicNs NextEvent() const = 0;
 };
 
-// Somebody in the world besides daemons, tenants and controller.
+// A participant of the world besides daemons, tenants and controller.
 class SimParty {
  public:
   virtual ~SimParty() = default;
-  // Does all that is due; true when there was anything.
+  // Does all work that is due; true if there was any.
   virtual bool Poll() = 0;
   virtual MonotonicNs NextEvent() const = 0;
 };
@@ -62,16 +63,16 @@ struct SimWorldOptions {
   ChoiceParameters algorithms = {};
   SimNetworkOptions network;
   BufferLimits buffers = {};
-  int64_t mapping_step_ns = 0;  // a step of mapping or unmapping takes up to so long
+  int64_t mapping_step_ns = 0;  // longest step of mapping or unmapping
   Markings markings = {};
-  std::vector<std::string> racks = {};  // by host; none is said of those beyond
-  // By host: what its clock shows more than the world's; nothing for those beyond.
+  std::vector<std::string> racks = {};  // by host; further hosts report none
+  // By host: offset of its clock from the world's; 0 for further hosts.
   std::vector<int64_t> clock_offsets_ns = {};
-  // Makes the controller; absent: each host has a SimController.
+  // Creates the controller. Absent: each host has a SimController.
   std::function<std::unique_ptr<SimControllerSide>(SimClock&)> controller = nullptr;
 };
 
-// Keeps the lines, for tests that look for one.
+// Stores the log lines for tests.
 class SimLog final : public Log {
  public:
   std::vector<std::string> lines;
@@ -82,11 +83,10 @@ class SimLog final : public Log {
   void Write(LogLevel level, std::string_view line) override;
 };
 
-// A controller that proposes what the test hands it, and remembers what each communicator reported
-// last.
+// A controller link that proposes what the test queues, and stores each communicator's last report.
 class SimController final : public ControllerLink {
  public:
-  bool waited_for = false;  // for a proposal
+  bool waited_for = false;  // the daemon waits for a proposal
   std::vector<CommId> announced;
   std::map<CommId, CommunicatorStats> reports;
   std::vector<CommId> ended;
@@ -94,7 +94,7 @@ class SimController final : public ControllerLink {
   std::deque<PaceOrder> paces;
   std::optional<std::vector<TenantEntry>> tenants;
   std::deque<uint64_t> questions;
-  std::map<uint64_t, state::Daemon> answers;  // by question
+  std::map<uint64_t, state::Daemon> answers;  // by question number
 
   bool connected() const override { return waited_for; }
   void Announce(const CommunicatorInfo& info) override { announced.push_back(info.id); }
@@ -126,16 +126,16 @@ class SimController final : public ControllerLink {
   void Ended(CommId id, const std::string&) override { ended.push_back(id); }
 };
 
-// The address of a host's NIC, and the port on it where peers reach the host's daemon.
+// The address of a host's NIC, and the port where peers reach the host's daemon.
 std::string SimAddress(int host, int nic = 0);
 inline constexpr uint16_t kSimPort = 7400;
 
-// All channels take the hosts in this order.
+// A strategy with the same ring order on all channels.
 Strategy MakeRingStrategy(Epoch epoch, const std::vector<HostIndex>& ring, int channels = 1);
 
 class SimHost {
  public:
-  // LIFETIME: all outlive it.
+  // LIFETIME: all references outlive this.
   SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network,
           SimControllerSide* controller);
 
@@ -144,21 +144,21 @@ class SimHost {
   LocalImporter& importer() { return *importer_; }
   SimLog& log() { return log_; }
   SimController& controller() { return controller_; }
-  const std::string& address() const { return address_; }  // of the first NIC
+  const std::string& address() const { return address_; }  // address of the first NIC
   bool alive() const { return daemon_ != nullptr; }
   const Clock& clock() const { return clock_; }
-  // When the daemon wants a turn, on the world's clock. REQUIRES: alive.
+  // When the daemon next needs a turn, on the world's clock. REQUIRES: alive.
   MonotonicNs NextDeadline();
-  // The daemon dies, as by SIGKILL; its streams end.
+  // Ends the daemon, as by SIGKILL; its streams break.
   void Kill(SimNetwork& network);
-  // Another daemon starts, which knows nothing of the one before. REQUIRES: not alive.
+  // Starts a new daemon, without the state of the one before. REQUIRES: not alive.
   void Start();
 
  private:
   const SimWorldOptions& options_;
   const int index_;
   SimNetwork& network_;
-  SimControllerSide* const controller_side_;  // null: controller_ is
+  SimControllerSide* const controller_side_;  // null: controller_ is used
   const std::string address_;
   const OffsetClock clock_;
   SeededRandom random_;
@@ -166,9 +166,9 @@ class SimHost {
   StreamTransport transport_;
   SimController controller_;
   LocalImporter* importer_ = nullptr;  // owned by the device
-  // One for each daemon: processes of the earlier ones still hold their importers.
+  // One per daemon: processes of earlier daemons still refer to their importers.
   std::vector<std::unique_ptr<CpuDevice>> devices_;
-  DelayedMappings* mappings_ = nullptr;  // owned by the last device; null: mapping takes no time
+  DelayedMappings* mappings_ = nullptr;  // owned by the last device; null: mapping is immediate
   SimDoor* door_ = nullptr;              // owned by daemon_
   std::unique_ptr<Daemon> daemon_;
 };
@@ -181,24 +181,24 @@ class SimWorld {
   SimHost& host(int index) { return hosts_[static_cast<size_t>(index)]; }
   SimNetwork& network() { return network_; }
   SimClock& clock() { return clock_; }
-  // Breaks the lane that leaves from "address:port", as reports have it. False where none does: it
-  // is broken already.
+  // Breaks the lane whose local end is "address:port", as reports name it. False if there is none:
+  // it is broken already.
   bool CutLane(const std::string& local);
-  // The daemon of a host dies, as by SIGKILL; and another one starts there.
+  // Kill ends the daemon of a host, as by SIGKILL; Restart starts another one there.
   void Kill(int host);
   void Restart(int host);
-  // A process on a host.
+  // Starts a process on a host.
   SimTenant& AddTenant(int host, const std::string& tenant = "uid 1000",
                        const std::string& cgroup = "");
-  // LIFETIME: `party`, as long as the world runs.
+  // LIFETIME: `party` outlives the last run of the world.
   void AddParty(SimParty& party) { parties_.push_back(&party); }
 
-  // Runs until `done` holds; false when that has not come within `limit_ns` of simulated time.
+  // Runs until `done` returns true; false if that takes more than `limit_ns` of simulated time.
   bool RunUntil(const std::function<bool()>& done, int64_t limit_ns = 10 * kNsPerSec);
   void RunFor(int64_t ns);
 
-  // The most that one turn of a daemon has taken, in real time of the thread; 0 while each took
-  // less than kNotedTurnNs.
+  // The longest turn of a daemon, in processor time of the thread; 0 if no turn reached
+  // kNotedTurnNs.
   int64_t longest_turn_ns() const { return longest_turn_ns_; }
   static constexpr int64_t kNotedTurnNs = 20 * kNsPerMs;
 
@@ -214,7 +214,7 @@ class SimWorld {
   std::deque<SimHost> hosts_;
   std::deque<SimTenant> tenants_;
   std::vector<SimParty*> parties_;
-  int64_t looked_ns_ = 0;  // at the processor's clock, before the turns that follow
+  int64_t looked_ns_ = 0;  // thread's processor time at the last reading
   int64_t longest_turn_ns_ = 0;
   int next_process_ = 1000;
 };

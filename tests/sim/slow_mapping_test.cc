@@ -1,4 +1,4 @@
-// Memory that takes seconds to map and to unmap: the process that asked waits, and no other one.
+// Memory takes seconds to map and unmap: only the process that requested it waits.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kSeeds = 30;
 constexpr uint64_t kCount = 4'000;
 constexpr int64_t kStepNs = 2 * kNsPerSec;
-// A few buffers come or go within it, whatever the seed.
+// Enough to map or unmap a few buffers, with any seed.
 constexpr int64_t kLongNs = 200 * kStepNs;
 
 class SlowWorld {
@@ -66,7 +66,7 @@ TEST(SimSlowMapping, ASmallRegistrationWaitsForOneStepOfALargeTenant) {
     for (int i = 0; i < 1000; ++i) slow.Register(large);
     slow.world.RunFor(kNsPerMs);
     slow.Register(small);
-    // Two steps of its own, each behind one of the others'.
+    // Two steps of its own, each after one step of the other tenant.
     EXPECT_TRUE(slow.world.RunUntil([&] { return slow.Has(small); }, 5 * kStepNs));
   }
 }
@@ -82,7 +82,7 @@ TEST(SimSlowMapping, AReleaseIsAnsweredOnceNothingIsMapped) {
     const auto has_back = [&] { return tenant.HasBack(slow.memory.data()); };
     EXPECT_TRUE(
         slow.world.RunUntil([&] { return has_back() || slow.Buffers("uid 1000") == 0; }, kLongNs));
-    EXPECT_EQ(slow.Buffers("uid 1000"), 0) << "answered before";
+    EXPECT_EQ(slow.Buffers("uid 1000"), 0) << "answered before the buffer was unmapped";
     EXPECT_TRUE(slow.world.RunUntil(has_back, kLongNs));
   }
 }
@@ -96,7 +96,7 @@ TEST(SimSlowMapping, ASessionEndsOnceWhatItAskedForIsTakenBack) {
     slow.world.RunFor(kNsPerMs);
     tenant.Kill();
     slow.world.RunFor(kNsPerMs);
-    EXPECT_EQ(slow.Buffers("uid 1000"), 1) << "it is being mapped";
+    EXPECT_EQ(slow.Buffers("uid 1000"), 1) << "the buffer is still being mapped";
     const auto ended = [&] {
       return slow.world.host(0).daemon().sessions() == 0 && slow.Buffers("uid 1000") == 0;
     };

@@ -1,5 +1,5 @@
-// ncclCommSplit among daemons: who ends up in which communicator, in which order, and what the
-// ranks hear when one of them leaves while the others wait for it.
+// ncclCommSplit across daemons: the members and the order of each new communicator, and the errors
+// of waiting ranks when one leaves.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ struct Choice {
   int key;
 };
 
-// One split of a job, as each rank called it.
+// One split of a job, by the choices of its ranks.
 class SplitRun {
  public:
   explicit SplitRun(SimJob& parent) : parent_(parent), ranks_(parent.ranks()) {}
@@ -37,7 +37,7 @@ class SplitRun {
     return std::all_of(ranks_.begin(), ranks_.end(),
                        [](const SimRank* rank) { return rank == nullptr || rank->answered; });
   }
-  // The parent's ranks of a color in the order that NCCL promises.
+  // The parent's ranks of a color, in the order that NCCL guarantees.
   std::vector<int> Members(int color) const {
     std::vector<int> members;
     for (const auto& [r, choice] : choices_) {
@@ -106,7 +106,7 @@ TEST(SimSplit, RanksOfAColorMeetInTheOrderOfTheirKeys) {
   }
 }
 
-// Each rank's calls are in order, but ranks may be several calls apart, and work goes on meanwhile.
+// Each rank's calls are in order, but ranks may be several calls apart, and other work continues.
 TEST(SimSplit, SplitsOfOneCommunicatorBelongTogetherByTheirOrder) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -162,11 +162,11 @@ TEST(SimSplit, AChildOutlivesItsParentAndCanBeSplitItself) {
   ExpectWorks(world, child);
 }
 
-// ---- Ranks that go ------------------------------------------------------------------------------
+// ---- Departing ranks ----------------------------------------------------------------------------
 
 enum class End { kDestroy, kAbort, kKill };
 
-// Ranks that have called wait for one that never will.
+// Ranks that have called wait for a rank that leaves without calling.
 TEST(SimSplit, ARankThatLeavesEndsTheOthersWait) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -190,7 +190,7 @@ TEST(SimSplit, ARankThatLeavesEndsTheOthersWait) {
       EXPECT_THAT(split.rank(r).status.text,
                   AnyOf(HasSubstr("rank " + std::to_string(quitter)), HasSubstr("host h")));
     }
-    // A split after that fails at once.
+    // A later split fails at once.
     SplitRun late(parent);
     for (int r = 0; r < 4; ++r) {
       if (r != quitter) late.Call(r, {0, 0});
@@ -200,7 +200,7 @@ TEST(SimSplit, ARankThatLeavesEndsTheOthersWait) {
   }
 }
 
-// Some go when all have called, at any time until the children stand.
+// A rank leaves after all have called, at any time until the derived communicators are formed.
 TEST(SimSplit, ARankThatGoesWhileTheChildrenFormIsMissedByItsOwnOnly) {
   for (uint64_t seed = 1; seed <= 4 * kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -229,7 +229,7 @@ TEST(SimSplit, ARankThatGoesWhileTheChildrenFormIsMissedByItsOwnOnly) {
     for (int r = 0; r < 6; ++r) {
       if (r == quitter) continue;
       const bool ok = split.rank(r).status.error == wire::ErrorClass::kNone;
-      // Those of the other color are not concerned, unless the parent still needed the rank.
+      // The other color is not affected, unless the parent still needed the rank.
       EXPECT_TRUE(ok || kill || r % 2 == quitter % 2) << split.rank(r).status.text;
       if (!ok) {
         EXPECT_THAT(split.rank(r).status.text, AnyOf(HasSubstr("rank"), HasSubstr("host")));

@@ -1,4 +1,4 @@
-// What a daemon tells of itself when an operator asks, while jobs run.
+// The state that a daemon reports when an operator asks, while jobs run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ TEST(SimStateDump, WhatRunsAndWhoIsAwaitedIsToldByEachHost) {
   EXPECT_EQ(second.sessions(0).ranks(0).communicator(), here.id());
   EXPECT_EQ(second.sessions(0).ranks(0).records_posted(), 2u);
 
-  // Both ends of the lane from host 0, which is held up by the credit of the other end.
+  // Both ends of the lane from host 0, which waits for credit of the other end.
   const auto lane = [](const state::Communicator& of, const std::string& direction) {
     for (const state::Lane& lane : of.lanes()) {
       if (lane.lanes() == "current" && lane.direction() == direction) return lane;
@@ -70,9 +70,9 @@ TEST(SimStateDump, WhatRunsAndWhoIsAwaitedIsToldByEachHost) {
   const state::Lane out = lane(here, "out"), in = lane(there, "in");
   EXPECT_EQ(out.state(), "up");
   EXPECT_GT(out.next(), 0u);
-  EXPECT_EQ(out.credit(), 0u) << "all slots of the other end are taken";
+  EXPECT_EQ(out.credit(), 0u) << "all slots of the other end are in use";
   EXPECT_EQ(out.next(), in.next());
-  EXPECT_EQ(out.acknowledged(), in.next()) << "delivered";
+  EXPECT_EQ(out.acknowledged(), in.next()) << "all slices are delivered";
   EXPECT_EQ(in.credit(), 0u);
 }
 

@@ -1,4 +1,4 @@
-// Running communicators go over to other strategies: production daemons over a simulated clock and
+// Running communicators change their strategy: production daemons over a simulated clock and
 // network, in one thread.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,8 +19,8 @@ using testing::IsEmpty;
 
 constexpr uint64_t kSeeds = 150;
 
-// `operations` all-reduces of every rank, each with memory of its own, posted in their order and at
-// the ranks' own pace.
+// `operations` all-reduces of every rank, each with its own memory, posted in order and at the
+// ranks' own pace.
 class Operations {
  public:
   // REQUIRES: buffers of operations × count elements.
@@ -40,7 +40,7 @@ class Operations {
       for (size_t r = 0; r < posted_.size(); ++r) PostOne(r);
     }
   }
-  // Elements of all of them that are not the sum.
+  // Number of elements of all operations that are not the sum.
   uint64_t Wrong() const { return job_.Wrong(OpKind::kAllReduce, operations_ * count_); }
 
  private:
@@ -57,8 +57,8 @@ TEST(SimStrategyChange, AnIdleCommunicatorGoesOver) {
   std::reverse(reversed.channels[0].ring.begin(), reversed.channels[0].ring.end());
   changes.Propose(reversed);
   ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(2); }));
-  world.RunFor(kNsPerSec);  // the old lanes close
-  EXPECT_EQ(world.network().open_streams(), 2u + 3u) << "the star and one ring of lanes";
+  world.RunFor(kNsPerSec);  // for the old lanes to close
+  EXPECT_EQ(world.network().open_streams(), 2u + 3u) << "control links and one ring of lanes";
   job.Fill(1000);
   job.PostAll(OpKind::kAllReduce, 1000);
   ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
@@ -78,8 +78,8 @@ TEST(SimStrategyChange, OneHostGoesOverByItself) {
   EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
 }
 
-// Ranks post at their own pace, so that hosts stand at different operations when the agreement
-// begins; proposals overtake each other.
+// Ranks post at their own pace, so hosts are at different operations when the agreement begins;
+// proposals overtake each other.
 TEST(SimStrategyChange, UnderLoadEveryOperationRunsOnceUnderOneStrategy) {
   uint64_t changed = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -109,7 +109,7 @@ TEST(SimStrategyChange, UnderLoadEveryOperationRunsOnceUnderOneStrategy) {
       EXPECT_EQ(report.state, "active");
     }
     changed += epoch - 1;
-    // What was proposed last serves from here on.
+    // The strategy proposed last stays in use.
     const OpKind kind = OpKind::kAllGather;
     job.Fill(count);
     job.PostAll(kind, count);
@@ -137,10 +137,11 @@ TEST(SimStrategyChange, AThousandChangesInARowLoseNothing) {
   world.RunFor(kNsPerSec);
   const auto& report = world.host(0).controller().reports.at(changes.id());
   EXPECT_EQ(report.operations, kOperations * kChanges);
-  EXPECT_LE(world.network().open_streams(), 2u + 3u * report.lanes.size()) << "old lanes stay open";
+  EXPECT_LE(world.network().open_streams(), 2u + 3u * report.lanes.size())
+      << "old lanes must close";
 }
 
-// Each lane goes over by itself, in the middle of operations.
+// Each lane moves by itself, in the middle of operations.
 TEST(SimStrategyChange, OtherPortsMoveTheLanesAndNothingElse) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -167,7 +168,7 @@ TEST(SimStrategyChange, OtherPortsMoveTheLanesAndNothingElse) {
     EXPECT_EQ(operations.Wrong(), 0u);
     world.RunFor(kNsPerSec);
     for (int h = 0; h < 3; ++h) {
-      job.PostAll(OpKind::kAllReduce, 10);  // so that there is news to report
+      job.PostAll(OpKind::kAllReduce, 10);  // triggers a report
       world.RunFor(kNsPerSec);
       const auto& lane = world.host(h).controller().reports.at(changes.id()).lanes.front();
       EXPECT_THAT(lane.local, HasSubstr(":" + std::to_string(20'060 + h)));
@@ -177,7 +178,7 @@ TEST(SimStrategyChange, OtherPortsMoveTheLanesAndNothingElse) {
   }
 }
 
-// Hosts still agree on the operation from which on they choose otherwise.
+// Hosts still agree on the first operation with the new choice.
 TEST(SimStrategyChange, AnotherChoiceOfAlgorithmsKeepsTheLanes) {
   constexpr Algorithm kAlgorithm[] = {Algorithm::kRing, Algorithm::kTree, Algorithm::kDirect};
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -245,7 +246,7 @@ TEST(SimStrategyChange, WhatAHostCannotOpenIsDroppedByAllAndSaid) {
   ASSERT_TRUE(job.Form());
   Strategy parted = changes.InOrder(2);
   std::reverse(parted.channels[0].ring.begin(), parted.channels[0].ring.end());
-  // In the ring that is in use, host 2 sends nothing to host 1, and hears nothing from it.
+  // In the current ring, host 2 sends nothing to host 1 and receives nothing from it.
   world.network().Part(world.host(2).address(), world.host(1).address());
   changes.Propose(parted);
   ASSERT_TRUE(world.RunUntil([&] { return !changes.trouble().empty(); },
@@ -256,7 +257,7 @@ TEST(SimStrategyChange, WhatAHostCannotOpenIsDroppedByAllAndSaid) {
   ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << job.rank(0).failure();
   EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
   EXPECT_TRUE(changes.AllAt(1));
-  // The next one is taken.
+  // The next proposal is accepted.
   parted.epoch = Epoch(3);
   changes.Propose(parted);
   ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(3); })) << changes.trouble();
@@ -277,7 +278,7 @@ TEST(SimStrategyChange, AProposalThatCannotBeIsRefusedWithItsReason) {
   EXPECT_TRUE(changes.AllAt(1));
 }
 
-// A daemon dies at any moment of the agreement: everybody hears of it, nobody waits for ever.
+// A daemon dies at a random time of the agreement: all ranks get an error, none waits forever.
 TEST(SimStrategyChange, AHostThatDiesMeanwhileEndsTheCommunicatorForAll) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -294,18 +295,18 @@ TEST(SimStrategyChange, AHostThatDiesMeanwhileEndsTheCommunicatorForAll) {
       if (r == dead) continue;
       ASSERT_TRUE(world.RunUntil([&] { return job.rank(r).failed() || job.Done(); }));
       if (!job.Done()) {
-        EXPECT_THAT(job.rank(r).failure(), HasSubstr("is gone"));
+        EXPECT_THAT(job.rank(r).failure(), HasSubstr("connection to host h"));
       }
     }
   }
 }
 
-// The lane works on, and is restored when it breaks, as if nobody had asked.
+// The lane keeps working, and is restored when it breaks, as without the proposal.
 TEST(SimStrategyChange, APortThatCannotBeHadCostsNothing) {
   RunningJob running(1, {0, 1});
   auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
-  // Somebody else has it, to the same end.
+  // Another connection to the same endpoint has the port.
   Network& network = world.network().HostNetwork(world.host(0).address());
   constexpr uint16_t kPort = 20'000;
   const auto remote =
@@ -336,7 +337,7 @@ TEST(SimStrategyChange, APortThatCannotBeHadCostsNothing) {
   EXPECT_EQ(lane().state, "up");
 }
 
-// The new lanes are opened beside those that hold their ports.
+// The new lanes are opened while the old lanes still hold their ports.
 TEST(SimStrategyChange, AnotherOrderMayKeepThePortsOfTheLanesInUse) {
   RunningJob running(1, {0, 1});
   auto& [world, job, changes] = running;
@@ -354,7 +355,7 @@ TEST(SimStrategyChange, AnotherOrderMayKeepThePortsOfTheLanesInUse) {
         << changes.trouble();
     EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
     world.RunFor(3 * kNsPerSec);
-    job.PostAll(OpKind::kAllReduce, 1000);  // so that there is news to report
+    job.PostAll(OpKind::kAllReduce, 1000);  // triggers a report
     world.RunFor(kNsPerSec);
     for (int h = 0; h < 2; ++h) {
       const auto& lane = world.host(h).controller().reports.at(changes.id()).lanes.front();
@@ -381,8 +382,8 @@ TEST(SimStrategyChange, ARankThatLeavesMeanwhileHoldsNobodyUp) {
     ASSERT_TRUE(world.RunUntil([&] { return job.Ended(); }));
     for (int r = 0; r < 3; ++r) EXPECT_FALSE(job.rank(r).failed()) << job.rank(r).failure();
     for (int h = 0; h < 3; ++h) {
-      EXPECT_FALSE(world.host(h).log().Contains("out of turn"));
-      EXPECT_FALSE(world.host(h).log().Contains("nobody asked for"));
+      EXPECT_FALSE(world.host(h).log().Contains("message rejected"));
+      EXPECT_FALSE(world.host(h).log().Contains("unexpected order"));
     }
   }
 }

@@ -1,4 +1,4 @@
-// What the daemons hold for a communicator that is suspended.
+// The memory that daemons hold for a suspended communicator.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -14,10 +14,10 @@ namespace {
 constexpr uint64_t kCount = 2'000'000;
 // 4 MiB per lane and direction.
 constexpr LaneShape kLanes{.slots = 16, .slot_bytes = 256u << 10};
-// At least, of the two senders' staging alone, through which the test's all-reduce goes.
+// At least the staging of the two senders, which the test's all-reduce uses.
 constexpr int64_t kHeld = 3 * static_cast<int64_t>(kMiB);
 
-// Memory of the whole test, in which both daemons live.
+// Resident memory of this process, which runs both daemons.
 int64_t Resident() {
   int64_t pages = 0;
   std::ifstream("/proc/self/statm").ignore(64, ' ') >> pages;
@@ -35,7 +35,7 @@ class SimSuspend : public testing::Test {
     job_.PostAll(OpKind::kAllReduce, kCount);
     ASSERT_TRUE(world_.RunUntil([&] { return job_.Done(); }));
     EXPECT_EQ(job_.Wrong(OpKind::kAllReduce, kCount), 0u);
-    world_.RunFor(kNsPerMs);  // the last acknowledgements
+    world_.RunFor(kNsPerMs);  // for the last acknowledgements
   }
   void Suspend(int r, bool suspended = true) {
     job_.tenant(r).Suspend(job_.rank(r), suspended);
@@ -49,14 +49,15 @@ class SimSuspend : public testing::Test {
 TEST_F(SimSuspend, TheLanesMemoryIsGivenBackWithTheLastRankOfAHost) {
   const int64_t before = Resident();
   Suspend(0);
-  EXPECT_GT(Resident(), before - static_cast<int64_t>(kMiB)) << "rank 1 may still post";
+  EXPECT_GT(Resident(), before - static_cast<int64_t>(kMiB))
+      << "memory was freed although rank 1 may still post";
   Suspend(1);
   Suspend(2);
   EXPECT_LE(Resident(), before - kHeld);
   for (int r = 0; r < 3; ++r) Suspend(r, false);
   Run();
   Run();
-  EXPECT_GT(Resident(), before - kHeld / 2) << "and taken again";
+  EXPECT_GT(Resident(), before - kHeld / 2) << "the memory must be in use again";
 }
 
 TEST_F(SimSuspend, WorkThatIsPostedIsDoneFirst) {
@@ -73,10 +74,10 @@ TEST_F(SimSuspend, WorkThatIsPostedIsDoneFirst) {
   const int64_t then = Resident();
   for (int r = 0; r < 3; ++r) Suspend(r);
   EXPECT_GT(Resident(), then - static_cast<int64_t>(kMiB))
-      << "it was given back with the last work";
+      << "it must have been freed after the last operation";
 }
 
-// The daemon reads the message before it looks for new work.
+// The daemon reads this message before it looks for new work.
 TEST_F(SimSuspend, ABadCallRightBeforeFailsLikeAnyOther) {
   Suspend(0);
   SimCall bad = job_.CallOf(1, OpKind::kAllReduce, kCount);
@@ -89,14 +90,14 @@ TEST_F(SimSuspend, ABadCallRightBeforeFailsLikeAnyOther) {
   }
 }
 
-// Host 1 resumes first and sends while host 0 has not: what comes there is kept.
+// Host 1 resumes first and sends while host 0 is suspended: host 0 must not lose what arrives.
 TEST_F(SimSuspend, HostsResumeInAnyOrder) {
   for (int r = 0; r < 3; ++r) Suspend(r);
   job_.Fill(kCount);
   Suspend(2, false);
   job_.Post(2, OpKind::kAllReduce, kCount);
   world_.RunFor(20 * kNsPerMs);
-  Suspend(0);  // once more: nothing that has come is lost
+  Suspend(0);  // again: nothing that has arrived may be lost
   for (int r : {0, 1}) {
     Suspend(r, false);
     job_.Post(r, OpKind::kAllReduce, kCount);

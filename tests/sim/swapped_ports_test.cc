@@ -1,4 +1,4 @@
-// Lanes that work exchange their source ports: each holds the one that another is to have.
+// Active lanes exchange their source ports: each has the port that another one wants.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ constexpr uint64_t kSeeds = 20;
 constexpr uint64_t kElements = 100'000;
 constexpr int kHosts = 2;
 
-// Channel c leaves from the c-th port, on every host.
+// Channel c uses the c-th port, on every host.
 Strategy WithPorts(const StrategyChanges& changes, uint64_t epoch,
                    const std::vector<uint16_t>& ports) {
   Strategy strategy = changes.InOrder(epoch);
@@ -40,7 +40,7 @@ void ExpectOnPorts(SimWorld& world, CommId id, const std::vector<uint16_t>& port
   }
 }
 
-// Of two lanes, of three in a circle, and of some where only a few stay.
+// Exchanges of two lanes, of three in a cycle, and of random subsets.
 TEST(SimSwappedPorts, LanesExchangeThemInTheMiddleOfOperations) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -64,14 +64,15 @@ TEST(SimSwappedPorts, LanesExchangeThemInTheMiddleOfOperations) {
           << job.rank(0).failure() << changes.trouble();
       EXPECT_EQ(job.Wrong(OpKind::kAllReduce, kElements), 0u);
       world.RunFor(3 * kNsPerSec);
-      job.PostAll(OpKind::kAllReduce, 10);  // so that there is news to report
+      job.PostAll(OpKind::kAllReduce, 10);  // triggers a report
       world.RunFor(kNsPerSec);
       ExpectOnPorts(world, changes.id(), ports);
     }
   }
 }
 
-// What holds the port waits for nothing of ours: the lane works, tells, and comes there in the end.
+// The port's holder is not a lane: the lane keeps working, reports it, and moves once the port is
+// free.
 TEST(SimSwappedPorts, AForeignHolderIsWaitedForAndTheOldPortIsFree) {
   RunningJob running(1, {0, 1}, kElements * sizeof(float));
   auto& [world, job, changes] = running;
@@ -93,7 +94,7 @@ TEST(SimSwappedPorts, AForeignHolderIsWaitedForAndTheOldPortIsFree) {
   ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(3); }));
   EXPECT_THAT(lane().state, testing::HasSubstr("cannot move to source 10.0.0.1:61001"));
   const uint64_t reconnects = lane().reconnects;
-  EXPECT_EQ(lane().reconnects, reconnects) << "it stands aside once";
+  EXPECT_EQ(lane().reconnects, reconnects) << "it must reconnect only once";
   EXPECT_TRUE(network.Connect(*remote, {.source_host = "", .source_port = 61'000}).ok());
   foreign->reset();
   world.RunFor(3 * kNsPerSec);

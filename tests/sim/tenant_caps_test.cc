@@ -1,5 +1,5 @@
-// A Tenant's cap is for all that the Tenant sends out of a NIC, whatever that is and wherever it
-// runs: production daemons over a simulated clock and network, told what a controller tells them.
+// A Tenant's cap limits everything that the Tenant sends out of a NIC, in any operation and any
+// job: production daemons over a simulated clock and network, with a controller's rate updates.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,9 +15,9 @@ namespace {
 constexpr int kHosts = 3;
 constexpr uint64_t kElements = 50'000;
 constexpr uint64_t kMega = 1'000'000;
-constexpr double kCapBytes = 5e6;  // per second
+constexpr double kCapBytes = 5e6;  // bytes per second
 
-// What leaves a host, of all tenants.
+// Bytes sent by a host, over all tenants.
 uint64_t SentBy(SimWorld& world, int host) {
   uint64_t bytes = 0;
   for (const auto& [name, tenant] : world.host(host).daemon().counters()->Tenants()) {
@@ -26,10 +26,10 @@ uint64_t SentBy(SimWorld& world, int host) {
   return bytes;
 }
 
-// Hosts with two NICs, whose collectives all take one algorithm.
+// Hosts with two NICs; all collectives use one algorithm.
 class Caps {
  public:
-  using Work = std::function<void()>;  // gives a job more to do, if it has done all
+  using Work = std::function<void()>;  // posts more calls if all are done
 
   explicit Caps(Algorithm algorithm = Algorithm::kRing)
       : world_({.seed = 1,
@@ -39,7 +39,7 @@ class Caps {
                 .network = {}}) {}
 
   SimWorld& world() { return world_; }
-  // A job of tenant "a", or of nobody with a cap, which runs under what it is told.
+  // A job of tenant "a", or of a tenant without a cap.
   SimJob& Start(bool of_tenant = true) {
     SimJob& job = jobs_.emplace_back(world_, std::vector<int>{0, 1, 2}, kElements * sizeof(float));
     EXPECT_TRUE(job.Form());
@@ -47,7 +47,7 @@ class Caps {
     if (of_tenant) capped_.push_back(world_.host(0).controller().announced.back());
     return job;
   }
-  // All jobs of tenant a hear of its cap, bits per second; 0: it has none.
+  // Sends a cap in bit/s to all jobs of tenant "a"; 0: no cap.
   void Tell(uint64_t cap_bps) {
     ++revision_;
     for (const CommId id : capped_) {
@@ -89,7 +89,7 @@ class Caps {
       world_.RunFor(std::min<int64_t>(2 * kNsPerMs, end - world_.clock().Now()));
     }
   }
-  // Bytes that the host which sends most sends in a second.
+  // Bytes sent in one second by the host that sends most.
   double Second(const std::vector<Work>& works) {
     std::vector<uint64_t> before;
     for (int h = 0; h < kHosts; ++h) before.push_back(SentBy(world_, h));

@@ -1,5 +1,5 @@
-// The policy time_windows over production daemons, agents and controller: hosts' clocks differ, and
-// yet a job sends while the favoured one computes.
+// The policy time_windows with production daemons, agents and controller: although hosts' clocks
+// differ, a job sends while the favoured job computes.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace mccs {
 namespace {
 
-// About 60 ms and 5 ms of this network.
+// About 60 ms and 5 ms on this network.
 constexpr uint64_t kFavouredCount = 200'000;
 constexpr uint64_t kOtherCount = 10'000;
 constexpr int64_t kComputeNs = 140 * kNsPerMs;
@@ -70,7 +70,7 @@ class SimTimeWindows : public testing::TestWithParam<uint64_t> {
     control_->SetObjects(std::make_shared<const ObjectSet>(std::move(plan->next)));
   }
 
-  // Of the other job, while the favoured one was at work and while it was not.
+  // Rate of the other job, while the favoured job is communicating and while it is not.
   struct Pace {
     uint64_t operations_beside = 0, operations_alone = 0;
     int64_t ns_beside = 0, ns_alone = 0;
@@ -81,8 +81,7 @@ class SimTimeWindows : public testing::TestWithParam<uint64_t> {
       return 1e9 * static_cast<double>(operations) / static_cast<double>(ns);
     }
   };
-  // The other always has work, and the favoured one computes and communicates in turns, unless it
-  // does nothing.
+  // The other job always has work; the favoured job computes and communicates in turn, or is idle.
   Pace Work(int64_t ns, bool favoured_works = true) {
     Pace pace;
     for (const MonotonicNs end = world_.clock().Now() + ns; world_.clock().Now() < end;) {
@@ -107,7 +106,7 @@ class SimTimeWindows : public testing::TestWithParam<uint64_t> {
   }
 
   std::mt19937_64 random_;
-  SimControl* control_ = nullptr;  // world_'s
+  SimControl* control_ = nullptr;  // owned by world_
   SimWorld world_;
   SimJob favoured_, other_;
   MonotonicNs compute_until_ = 0;
@@ -116,20 +115,21 @@ class SimTimeWindows : public testing::TestWithParam<uint64_t> {
 TEST_P(SimTimeWindows, TheOtherSendsWhileTheFavouredComputes) {
   SCOPED_TRACE(testing::Message() << "seed " << GetParam());
   const Pace free = Work(3 * kNsPerSec);
-  ASSERT_GT(free.rate_beside(), 0.5 * free.rate_alone()) << "streams do not share a rate here";
+  ASSERT_GT(free.rate_beside(), 0.5 * free.rate_alone())
+      << "in this network streams do not share a rate";
   Apply(kObjects);
   Work(4 * kNsPerSec);
   const Pace in_windows = Work(4 * kNsPerSec);
   EXPECT_LT(in_windows.rate_beside(), 0.15 * free.rate_beside());
   EXPECT_GT(in_windows.rate_alone(), 0.5 * free.rate_alone());
-  // It ends: soon nothing is left of the windows.
+  // When the favoured job ends, the windows soon end too.
   Work(3 * kNsPerSec, /*favoured_works=*/false);
   const Pace alone = Work(2 * kNsPerSec, /*favoured_works=*/false);
   EXPECT_GT(alone.rate_alone(), 0.9 * free.rate_alone());
-  // And it comes back.
+  // They return with it.
   Work(4 * kNsPerSec);
   EXPECT_LT(Work(3 * kNsPerSec).rate_beside(), 0.15 * free.rate_beside());
-  // An operator who takes the policy away has it gone at once.
+  // When the operator deletes the policy, the windows end at once.
   control_->SetObjects(std::make_shared<const ObjectSet>());
   Work(100 * kNsPerMs);
   EXPECT_GT(Work(2 * kNsPerSec).rate_beside(), 0.5 * free.rate_beside());
@@ -138,7 +138,7 @@ TEST_P(SimTimeWindows, TheOtherSendsWhileTheFavouredComputes) {
   EXPECT_EQ(other_.Wrong(OpKind::kAllReduce, kOtherCount), 0u);
 }
 
-// Windows outlive the controller; the next one finds the period again.
+// Windows survive the controller; the next one detects the period again.
 TEST_P(SimTimeWindows, AControllerThatComesBackGoesOn) {
   SCOPED_TRACE(testing::Message() << "seed " << GetParam());
   Apply(kObjects);
@@ -151,7 +151,7 @@ TEST_P(SimTimeWindows, AControllerThatComesBackGoesOn) {
   EXPECT_LT(in_windows.rate_beside(), 0.2 * in_windows.rate_alone());
 }
 
-// The next controller has never told it anything, and knows of nobody to wait for.
+// The next controller has no windows for this job and no job to wait for.
 TEST_P(SimTimeWindows, AJobThatEndedWithoutAControllerIsWaitedForNoMore) {
   SCOPED_TRACE(testing::Message() << "seed " << GetParam());
   const Pace free = Work(2 * kNsPerSec, /*favoured_works=*/false);
@@ -162,7 +162,7 @@ TEST_P(SimTimeWindows, AJobThatEndedWithoutAControllerIsWaitedForNoMore) {
   for (int r = 0; r < favoured_.ranks(); ++r) favoured_.tenant(r).Destroy(favoured_.rank(r));
   ASSERT_TRUE(world_.RunUntil([&] { return favoured_.Ended(); }));
   const Pace waits = Work(2 * kNsPerSec, /*favoured_works=*/false);
-  EXPECT_LT(waits.rate_alone(), 0.85 * free.rate_alone()) << "windows outlive the controller";
+  EXPECT_LT(waits.rate_alone(), 0.85 * free.rate_alone()) << "windows survive the controller";
   control_->Restart();
   Work(Coordinator::kLiftAfterNs + kNsPerSec, /*favoured_works=*/false);
   const Pace alone = Work(2 * kNsPerSec, /*favoured_works=*/false);

@@ -1,4 +1,4 @@
-// From a controller's answer to what the terminal shows and the exit status.
+// Prints a controller's reply or error, and returns the exit status.
 #ifndef MCCS_TOOLS_MCCSCTL_ANSWER_H_
 #define MCCS_TOOLS_MCCSCTL_ANSWER_H_
 
@@ -12,7 +12,7 @@
 
 namespace mccs {
 
-// Says on stderr why there is nothing to show.
+// Prints the error on stderr and returns `status`.
 inline int Fail(const absl::Status& why, int status = kExitFailed) {
   std::fprintf(stderr, "mccsctl: %s\n", std::string(why.message()).c_str());
   return status;
@@ -23,7 +23,7 @@ inline int Print(const std::string& text) {
   return std::fflush(stdout) == 0 ? 0 : kExitFailed;
 }
 
-// Prints `answer` as asked for, or says why there is none. Returns the exit status.
+// Prints `answer` in the selected format, or its error. Returns the exit status.
 template <typename Reply>
 int Show(const Options& options, const absl::StatusOr<Reply>& answer,
          const std::function<std::string(const Reply&)>& table) {

@@ -14,7 +14,7 @@ constexpr char kHead[] = R"bash(# bash completion of mccsctl. Load it with:
 _mccsctl() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
   local command= words= kind= i
-  # The command so far; what is no subcommand is an option or a value.
+  # The subcommands so far; other words are options or values.
   for ((i = 1; i < COMP_CWORD; ++i)); do
     case "$command ${COMP_WORDS[i]}" in
 )bash";
@@ -59,7 +59,7 @@ void Collect(const CLI::App& app, const std::string& path, std::vector<Command>*
 std::vector<std::string> WordsAfter(const CLI::App& app) {
   std::vector<std::string> words;
   for (const CLI::App* child : app.get_subcommands({})) words.push_back(child->get_name());
-  // An option of the program may stand behind every command.
+  // Options of the program are valid after every command.
   for (const CLI::App* level = &app; level != nullptr; level = level->get_parent()) {
     for (const CLI::Option* option : level->get_options()) {
       const bool program_only =
@@ -73,7 +73,7 @@ std::vector<std::string> WordsAfter(const CLI::App& app) {
   return words;
 }
 
-// What `mccsctl get` calls the objects whose names may follow; empty: none may.
+// The subcommand of `mccsctl get` that lists the names which may follow; empty: no names follow.
 std::string KindAfter(const CLI::App& app) {
   const bool takes_name = app.get_option_no_throw("NAME") != nullptr;
   if (!takes_name) return "";

@@ -1,4 +1,4 @@
-// A script by which a shell completes mccsctl's command line, made from the command line itself.
+// Shell completion script, generated from mccsctl's own options.
 #ifndef MCCS_TOOLS_MCCSCTL_COMPLETION_H_
 #define MCCS_TOOLS_MCCSCTL_COMPLETION_H_
 
@@ -7,8 +7,8 @@
 
 namespace mccs {
 
-// For bash: subcommands, options, formats after -o, files after -f, and the names of objects as the
-// controller knows them.
+// For bash. Completes subcommands, options, formats after -o, files after -f, and names of objects
+// from the controller.
 std::string BashCompletion(const CLI::App& app);
 
 }  // namespace mccs

@@ -13,16 +13,16 @@ namespace {
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
-  // A proxy for the web is none for us.
+  // Ignore http_proxy: the controller is not behind a web proxy.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(kMaxAnswerBytes);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
-// For an answer.
+// Timeout of a call.
 struct Waiting {
   double seconds = ControllerClient::kCallSeconds;
-  bool changes = false;  // the call changes something
+  bool changes = false;  // the call changes objects
 };
 
 }  // namespace
@@ -48,19 +48,19 @@ struct ControllerClient::Impl {
   absl::Status Explain(const grpc::Status& status, const Waiting& waiting) const {
     switch (status.error_code()) {
       case grpc::StatusCode::UNAVAILABLE:
-        return absl::UnavailableError(absl::StrCat("no mccs-controller answers at ", address, " (",
-                                                   status.error_message(),
-                                                   "). Is it running? Say where with --controller "
-                                                   "HOST:PORT or the variable MCCS_CONTROLLER"));
+        return absl::UnavailableError(absl::StrCat(
+            "cannot reach mccs-controller at ", address, ": ", status.error_message(),
+            "; check that it is running, or set its address with --controller HOST:PORT or "
+            "MCCS_CONTROLLER"));
       case grpc::StatusCode::DEADLINE_EXCEEDED:
         return absl::DeadlineExceededError(absl::StrCat(
-            "no answer from the mccs-controller at ", address, " within ", waiting.seconds,
-            waiting.changes ? " s; the change may have been made: look with mccsctl get"
-                            : " s. It is busy, or cannot be reached there"));
+            "no reply from mccs-controller at ", address, " within ", waiting.seconds,
+            waiting.changes ? " s; the change may have been made: check with mccsctl get"
+                            : " s: it is busy, or the address is wrong"));
       case grpc::StatusCode::UNIMPLEMENTED:
-        return absl::UnimplementedError(absl::StrCat(
-            "what answers at ", address, " is no mccs-controller, or one of another release (",
-            status.error_message(), ")"));
+        return absl::UnimplementedError(
+            absl::StrCat("the server at ", address,
+                         " is not an mccs-controller of this release: ", status.error_message()));
       default:
         return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
                             status.error_message());

@@ -1,4 +1,4 @@
-// Calls to the controller's operator API, each with a deadline and an error that says what to do.
+// Client of the controller's operator API. Each call has a deadline; errors include a remedy.
 #ifndef MCCS_TOOLS_MCCSCTL_CONTROLLER_CLIENT_H_
 #define MCCS_TOOLS_MCCSCTL_CONTROLLER_CLIENT_H_
 
@@ -12,24 +12,25 @@
 
 namespace mccs {
 
-// THREAD: one. Each call blocks for kCallSeconds at most, but for lists of objects and of the audit
-// log, changes and a dump.
+// THREAD: one. Each call blocks for at most kCallSeconds, or the longer limits below.
 class ControllerClient {
  public:
   static constexpr double kCallSeconds = 1.8;
-  // There may be ten thousand.
+  // Lists of objects and of the audit log: up to 10,000 objects.
   static constexpr double kListSeconds = 10;
-  // The controller waits for its disk, and may have thousands of hosts to read.
+  // Changes: the controller waits for its disk, and may parse thousands of hosts.
   static constexpr double kChangeSeconds = 30;
-  // It waits for a daemon.
+  // Dumps: the controller waits for a daemon.
   static constexpr double kDumpSeconds = 10;
 
   // `address`: "host:port".
   explicit ControllerClient(const std::string& address);
   ~ControllerClient();
 
-  // kUnavailable: nobody is there at the address, which is named. kDeadlineExceeded: nobody has
-  // answered in time; what was asked for may be done all the same. Else what the controller says.
+  // Errors of all calls:
+  // kUnavailable: cannot connect to the address, which the message names.
+  // kDeadlineExceeded: no reply in time; the controller may still execute the call.
+  // Else the controller's own status.
   absl::StatusOr<control::ListHostsReply> ListHosts();
   absl::StatusOr<control::ListCommunicatorsReply> ListCommunicators();
   absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const std::string& id);

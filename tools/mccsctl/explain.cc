@@ -16,7 +16,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// Two answers, and what has gone out between them.
+// Calls the controller twice and computes rates from the difference.
 absl::StatusOr<control::Explanation> Ask(const Options& options) {
   ControllerClient client(options.controller);
   const absl::StatusOr<control::Explanation> before = client.ExplainCommunicator(options.id);
@@ -32,23 +32,21 @@ absl::StatusOr<control::Explanation> Ask(const Options& options) {
 }  // namespace
 
 void DeclareExplain(CLI::App* app, Options* options, Action* action) {
-  CLI::App* explain = app->add_subcommand("explain", "Say why something is as it is");
+  CLI::App* explain = app->add_subcommand("explain", "Explain the controller's decisions");
   explain->require_subcommand(1);
   explain->footer("Examples:\n  mccsctl explain communicator 3f2a");
   CLI::App* communicator = explain->add_subcommand(
       "communicator",
-      "Why these rings, which flow is on which links with whom, what it should get and gets");
-  communicator
-      ->add_option("ID", options->id, "Its id, or as many first digits as make it the only one")
+      "Explain a communicator's rings, the links of its flows, and their fair and actual rates");
+  communicator->add_option("ID", options->id, "The communicator's id, or a unique prefix of it")
       ->required();
-  AddInterval(communicator, "Seconds over which GETS is measured [1]", options);
+  AddInterval(communicator, "Interval over which GETS is measured, in seconds [1]", options);
   communicator->footer(
-      "SHOULD GET: payload, if all flows of the cluster send as much as they can, each tenant by "
-      "its\n"
-      "weight, guarantee and cap; LIMITED BY says what gives it no more, and who else is there.\n"
-      "GETS: payload, pauses of the program included. HELD UP: part of that time in which the "
-      "flow\n"
-      "had something to send, and waited for its peer, for its rate, or for the connection.\n"
+      "SHOULD GET: fair share of payload if all flows of the cluster send as much as they can,\n"
+      "according to each tenant's weight, guarantee and cap. LIMITED BY: the limiting link or\n"
+      "limit, and the flows that share it.\n"
+      "GETS: measured payload, pauses of the program included. HELD UP: share of that time in\n"
+      "which the flow had data to send and waited for its peer, its rate limit or its connection.\n"
       "\n"
       "Examples:\n  mccsctl explain communicator 3f2a\n"
       "  mccsctl explain communicator 3f2a --interval 5 -o json");

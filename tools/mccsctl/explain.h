@@ -1,4 +1,4 @@
-// `mccsctl explain`: why a communicator runs as it does, and what its flows get.
+// `mccsctl explain`: the reasons for a communicator's strategy, and the rates of its flows.
 #ifndef MCCS_TOOLS_MCCSCTL_EXPLAIN_H_
 #define MCCS_TOOLS_MCCSCTL_EXPLAIN_H_
 

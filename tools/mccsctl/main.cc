@@ -1,4 +1,4 @@
-// mccsctl: what operators ask the controller, from a terminal.
+// mccsctl: the operators' command line for the controller.
 #include <grpc/support/log.h>
 #include <pwd.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@
 namespace mccs {
 namespace {
 
-// For the controller's audit log: "alice@login1". Whoever can run this can say anything.
+// The user that the audit log records: "alice@login1". Not authenticated.
 std::string UserName() {
   const passwd* user = getpwuid(geteuid());
   char host[256] = "";
@@ -31,23 +31,22 @@ std::string UserName() {
       user != nullptr ? std::string(user->pw_name) : absl::StrCat("uid ", geteuid()), "@", host);
 }
 
-// Throws what CLI11 takes for wrong usage.
+// THROWS: CLI::ValidationError (wrong usage) for an unknown format.
 Output ParseOutput(const std::string& word) {
   if (word == "table") return Output::kTable;
   if (word == "wide") return Output::kWide;
   if (word == "json") return Output::kJson;
   if (word == "yaml") return Output::kYaml;
-  throw CLI::ValidationError(
-      "--output", absl::StrCat("'", word, "' is no format; table, wide, json and yaml are"));
+  throw CLI::ValidationError("--output", absl::StrCat("invalid output format \"", word,
+                                                      "\": expected table, wide, json or yaml"));
 }
 
 void DeclareGet(CLI::App* app, Options* options, Action* action) {
-  CLI::App* get = app->add_subcommand("get", "List things of one kind");
+  CLI::App* get = app->add_subcommand("get", "List hosts, communicators or objects of one kind");
   get->require_subcommand(1);
   get->footer("Examples:\n  mccsctl get hosts\n  mccsctl get communicators -o json");
 
-  CLI::App* hosts =
-      get->add_subcommand("hosts", "Hosts whose daemons registered: place, GPUs, NICs, state");
+  CLI::App* hosts = get->add_subcommand("hosts", "Registered hosts: position, GPUs, NICs, state");
   hosts->footer("Examples:\n  mccsctl get hosts\n  mccsctl -o yaml get hosts");
   hosts->callback([=] {
     *action = [=] {
@@ -70,14 +69,13 @@ void DeclareGet(CLI::App* app, Options* options, Action* action) {
 }
 
 void DeclareDescribe(CLI::App* app, Options* options, Action* action) {
-  CLI::App* describe = app->add_subcommand("describe", "Show one thing in full");
+  CLI::App* describe = app->add_subcommand("describe", "Show one communicator or object in full");
   describe->require_subcommand(1);
   describe->footer("Examples:\n  mccsctl describe communicator 3f2a");
 
   CLI::App* communicator = describe->add_subcommand(
-      "communicator", "A communicator's ranks, rings and lanes with their source ports");
-  communicator
-      ->add_option("ID", options->id, "Its id, or as many first digits as make it the only one")
+      "communicator", "Show a communicator's ranks, rings and lanes with their source ports");
+  communicator->add_option("ID", options->id, "The communicator's id, or a unique prefix of it")
       ->required();
   communicator->footer(
       "Examples:\n  mccsctl describe communicator 3f2a90c1d4e5b607\n"
@@ -94,11 +92,11 @@ void DeclareDescribe(CLI::App* app, Options* options, Action* action) {
 
 void DeclareDump(CLI::App* app, Options* options, Action* action) {
   CLI::App* dump = app->add_subcommand(
-      "dump", "All that a host's daemon knows of itself: sessions, communicators, lanes");
-  dump->add_option("HOST", options->id, "As 'mccsctl get hosts' names it")->required();
+      "dump", "Show the full state of a host's daemon: sessions, communicators, lanes");
+  dump->add_option("HOST", options->id, "The host's name in 'mccsctl get hosts'")->required();
   dump->footer(
-      "JSON, or YAML with -o yaml. The daemon's engine tells it a part at a turn, beside its "
-      "work.\n"
+      "JSON, or YAML with -o yaml. The daemon's engine reports its state in parts, one per turn, "
+      "and keeps working.\n"
       "\n"
       "Examples:\n  mccsctl dump h0\n  mccsctl dump h0 | jq '.communicators[].operation'");
   dump->callback([=] {
@@ -114,7 +112,7 @@ void DeclareDump(CLI::App* app, Options* options, Action* action) {
 
 void DeclareVersion(CLI::App* app, const Options* options, Action* action) {
   CLI::App* version =
-      app->add_subcommand("version", "The versions of mccsctl and of the controller");
+      app->add_subcommand("version", "Show the versions of mccsctl and of the controller");
   version->footer("Examples:\n  mccsctl version");
   version->callback([=] {
     *action = [=] {
@@ -132,18 +130,17 @@ void DeclareVersion(CLI::App* app, const Options* options, Action* action) {
 }
 
 void DeclareCompletion(CLI::App* app, Action* action) {
-  CLI::App* completion =
-      app->add_subcommand("completion", "A script by which a shell completes mccsctl's commands");
+  CLI::App* completion = app->add_subcommand("completion", "Print a shell completion script");
   completion->require_subcommand(1);
   completion->footer("Examples:\n  source <(mccsctl completion bash)");
-  completion->add_subcommand("bash", "For bash")->callback([=] {
+  completion->add_subcommand("bash", "Completion script for bash")->callback([=] {
     *action = [=] { return Print(BashCompletion(*app)); };
   });
 }
 
 void Declare(CLI::App* app, Options* options, Action* action) {
   app->set_version_flag("--version", absl::StrCat("mccsctl ", kVersion));
-  app->add_option("--controller", options->controller, "Where the controller listens")
+  app->add_option("--controller", options->controller, "Address of the controller")
       ->type_name("HOST:PORT")
       ->envname("MCCS_CONTROLLER")
       ->capture_default_str();
@@ -175,23 +172,22 @@ void Declare(CLI::App* app, Options* options, Action* action) {
       "  mccsctl diff -f policy.yaml\n"
       "  mccsctl apply -f policy.yaml\n"
       "\n"
-      "'mccsctl COMMAND --help' tells more. Exit status: 0 done; 1 failed (diff: there are "
-      "differences); 2 wrong usage; 3 diff failed.");
+      "See 'mccsctl COMMAND --help' for details. Exit status: 0 success; 1 failure (diff: "
+      "differences found); 2 wrong usage; 3 diff failed.");
 }
 
 int Main(int argc, char** argv) {
   Options options;
   options.user = UserName();
   Action action;
-  CLI::App app("Shows what the controller of an MCCS cluster knows, and changes what it goes by.",
-               "mccsctl");
+  CLI::App app("Shows the state of an MCCS cluster and changes its configuration.", "mccsctl");
   Declare(&app, &options, &action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kExitUsage;
   }
-  // gRPC's own lines are for its developers; what matters reaches us as a status.
+  // gRPC's own log lines are for its developers; errors reach mccsctl as a status.
   if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   return action();
 }

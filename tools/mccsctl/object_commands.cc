@@ -15,22 +15,23 @@ namespace mccs {
 namespace {
 
 struct Kind {
-  const char* name;  // as the controller calls it
-  const char* one;   // as the command line does
+  const char* name;  // in the controller's API
+  const char* one;   // on the command line
   const char* many;
   const char* about;
 };
 constexpr Kind kKinds[] = {
-    {"Tenant", "tenant", "tenants", "Who a tenant is, its weight, guarantee, cap and quotas"},
-    {"Policy", "policy", "policies", "Which policy decides, for whom, with what parameters"},
-    {"Topology", "topology", "topologies", "The racks, switches, hosts and links of a cluster"},
-    {"Drain", "drain", "drains", "Hosts and links that are to be free"},
+    {"Tenant", "tenant", "tenants", "Tenants: selector, weight, guarantee, cap and quotas"},
+    {"Policy", "policy", "policies", "Policies: type, selected tenants and parameters"},
+    {"Topology", "topology", "topologies",
+     "Topologies: racks, switches, hosts and links of a cluster"},
+    {"Drain", "drain", "drains", "Drains: hosts and links that should receive no new work"},
 };
 
 void AddFiles(CLI::App* command, Options* options, bool required) {
   CLI::Option* files = command->add_option("-f,--filename", options->files,
-                                           "A file of documents, a folder of such, or - for "
-                                           "standard input; may stand several times");
+                                           "A YAML or JSON file, a directory of such files, or - "
+                                           "for standard input; may be given several times");
   files->type_name("FILE")->allow_extra_args(false);
   if (required) files->required();
 }
@@ -115,29 +116,30 @@ int Drain(const Options& options, const char* what, bool undo) {
 }
 
 void DeclareDrains(CLI::App* app, Options* options, Action* action, bool undo) {
-  CLI::App* verb = app->add_subcommand(
-      undo ? "undrain" : "drain", undo ? "A host or link takes new work again"
-                                       : "Have a host or link be free: no new work where possible");
+  CLI::App* verb = app->add_subcommand(undo ? "undrain" : "drain",
+                                       undo ? "Let a host or link take new work again"
+                                            : "Place no new work on a host or link where possible");
   verb->require_subcommand(1);
   verb->footer(undo ? "Examples:\n  mccsctl undrain host h1"
                     : "Examples:\n  mccsctl drain host h1 --reason 'new memory'\n"
                       "  mccsctl drain link leaf0-spine1\n  mccsctl get drains");
   for (const char* what : {"host", "link"}) {
-    CLI::App* one = verb->add_subcommand(what, absl::StrCat("A ", what));
-    one->add_option(absl::AsciiStrToUpper(what), options->id, "Its name")->required();
-    if (!undo) one->add_option("--reason", options->reason, "Why, for other operators");
+    CLI::App* one =
+        verb->add_subcommand(what, absl::StrCat(undo ? "Undrain a " : "Drain a ", what));
+    one->add_option(absl::AsciiStrToUpper(what), options->id, "Name")->required();
+    if (!undo) one->add_option("--reason", options->reason, "Reason, shown to other operators");
     one->callback([=] { *action = [=] { return Drain(*options, what, undo); }; });
   }
 }
 
 void AddDryRun(CLI::App* command, Options* options) {
-  command->add_flag("--dry-run", options->dry_run, "Say what would change, and change nothing");
+  command->add_flag("--dry-run", options->dry_run, "Print the changes without making them");
 }
 
 }  // namespace
 
 void DeclareApply(CLI::App* app, Options* options, Action* action) {
-  CLI::App* apply = app->add_subcommand("apply", "Create or change objects: all of them or none");
+  CLI::App* apply = app->add_subcommand("apply", "Create or change objects, atomically");
   AddFiles(apply, options, /*required=*/true);
   AddDryRun(apply, options);
   apply->footer(
@@ -147,7 +149,7 @@ void DeclareApply(CLI::App* app, Options* options, Action* action) {
 }
 
 void DeclareDiff(CLI::App* app, Options* options, Action* action) {
-  CLI::App* diff = app->add_subcommand("diff", "Show what apply would change");
+  CLI::App* diff = app->add_subcommand("diff", "Show the changes that apply would make");
   AddFiles(diff, options, /*required=*/true);
   diff->footer(
       "Exit status: 0 no differences; 1 differences; 2 wrong usage; 3 failed.\n"
@@ -156,7 +158,7 @@ void DeclareDiff(CLI::App* app, Options* options, Action* action) {
 }
 
 void DeclareDelete(CLI::App* app, Options* options, Action* action) {
-  CLI::App* remove = app->add_subcommand("delete", "Delete objects: all of them or none");
+  CLI::App* remove = app->add_subcommand("delete", "Delete objects, atomically");
   AddFiles(remove, options, /*required=*/false);
   AddDryRun(remove, options);
   remove->require_subcommand(0, 1);
@@ -166,17 +168,17 @@ void DeclareDelete(CLI::App* app, Options* options, Action* action) {
   for (const Kind& kind : kKinds) {
     CLI::App* one = remove->add_subcommand(kind.one, absl::StrCat("Delete ", kind.many));
     one->alias(kind.many);
-    one->add_option("NAME", options->names, "Their names")->required();
+    one->add_option("NAME", options->names, "Names of the objects")->required();
     one->footer(absl::StrCat("Examples:\n  mccsctl delete ", kind.one, " NAME"));
     one->callback([=, &kind] { *action = [=, &kind] { return Delete(*options, kind.name); }; });
   }
   remove->callback([=] {
     const bool named = !remove->get_subcommands().empty();
     if (named && !options->files.empty()) {
-      throw CLI::ValidationError("delete", "names and --filename exclude each other");
+      throw CLI::ValidationError("delete", "names and --filename are mutually exclusive");
     }
     if (!named && options->files.empty()) {
-      throw CLI::ValidationError("delete", "give a kind with names, or --filename FILE");
+      throw CLI::ValidationError("delete", "expected a kind and names, or --filename FILE");
     }
     if (!named) *action = [=] { return Delete(*options, ""); };
   });
@@ -189,12 +191,13 @@ void DeclareDrain(CLI::App* app, Options* options, Action* action) {
 
 void DeclareAudit(CLI::App* app, Options* options, Action* action) {
   CLI::App* audit = app->add_subcommand(
-      "audit", "Who changed what, when, and what came of it, the controller itself too; the newest first");
-  audit->add_option("--limit", options->limit, "How many entries")
+      "audit",
+      "List changes by operators and by the controller, with user, time and outcome; newest first");
+  audit->add_option("--limit", options->limit, "Number of entries")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
   audit->footer(
-      "PEER is what the connection says. USER is what mccsctl said, and nobody has checked it.\n"
+      "PEER is the address of the connection. USER is reported by mccsctl and not authenticated.\n"
       "Examples:\n  mccsctl audit\n  mccsctl audit --limit 1000 -o json");
   audit->callback([=] {
     *action = [=] {
@@ -208,8 +211,8 @@ void DeclareGetObjects(CLI::App* get, Options* options, Action* action) {
   for (const Kind& kind : kKinds) {
     CLI::App* many = get->add_subcommand(kind.many, kind.about);
     many->alias(kind.one);
-    many->add_option("NAME", options->names, "Only these");
-    many->footer(absl::StrCat("With -o yaml: documents, fit to be applied again.\nExamples:\n",
+    many->add_option("NAME", options->names, "Names of the objects [all]");
+    many->footer(absl::StrCat("'mccsctl apply' accepts the output of -o yaml.\nExamples:\n",
                               "  mccsctl get ", kind.many, "\n  mccsctl get ", kind.many,
                               " -o wide\n  mccsctl get ", kind.many, " NAME -o yaml"));
     many->callback([=, &kind] { *action = [=, &kind] { return Get(*options, kind); }; });
@@ -219,10 +222,10 @@ void DeclareGetObjects(CLI::App* get, Options* options, Action* action) {
 void DeclareDescribeObjects(CLI::App* describe, Options* options, Action* action) {
   for (const Kind& kind : kKinds) {
     CLI::App* one =
-        describe->add_subcommand(kind.one, absl::StrCat("A ", kind.name,
-                                                        ", what of it is in force, and for which "
+        describe->add_subcommand(kind.one, absl::StrCat("Show a ", kind.name,
+                                                        ", what of it is enforced, and its "
                                                         "communicators"));
-    one->add_option("NAME", options->id, "Its name")->required();
+    one->add_option("NAME", options->id, "Name of the object")->required();
     one->footer(absl::StrCat("Examples:\n  mccsctl describe ", kind.one, " NAME"));
     one->callback([=, &kind] { *action = [=, &kind] { return Describe(*options, kind); }; });
   }

@@ -1,4 +1,4 @@
-// What stands on mccsctl's command line besides the command, and how a command ends.
+// Options of mccsctl's command line, and exit statuses.
 #ifndef MCCS_TOOLS_MCCSCTL_OPTIONS_H_
 #define MCCS_TOOLS_MCCSCTL_OPTIONS_H_
 
@@ -10,7 +10,7 @@ namespace mccs {
 
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
-// Of `diff`, where 1 means differences.
+// Of `diff`: 1 means that there are differences.
 inline constexpr int kExitDifferences = 1;
 inline constexpr int kExitDiffFailed = 3;
 
@@ -19,9 +19,9 @@ enum class Output { kTable, kWide, kJson, kYaml };
 struct Options {
   std::string controller = "127.0.0.1:7500";
   Output output = Output::kTable;
-  std::string user;  // what the audit log is told: "alice@login1"
+  std::string user;  // recorded in the audit log: "alice@login1"
 
-  // Of some commands.
+  // Used by some commands only.
   std::string id;
   std::string reason;
   std::vector<std::string> names;

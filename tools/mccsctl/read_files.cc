@@ -25,8 +25,8 @@ struct CloseFile {
 };
 
 absl::Status TooLarge() {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "the files are larger than ", kMaxFileBytes >> 20, " MiB; apply them in several calls"));
+  return absl::ResourceExhaustedError(absl::StrCat("the files exceed ", kMaxFileBytes >> 20,
+                                                   " MiB in total; apply them in several calls"));
 }
 
 absl::StatusOr<std::string> ReadOne(const std::string& path, size_t room) {
@@ -56,7 +56,7 @@ absl::Status CheckUtf8(std::string_view text, const std::string& name) {
       return absl::InvalidArgumentError(
           absl::StrCat(name, ":", line, ":", column, ": byte 0x",
                        absl::Hex(static_cast<unsigned char>(text.front()), absl::kZeroPad2),
-                       " is no UTF-8; save the file as UTF-8"));
+                       " is not valid UTF-8; save the file as UTF-8"));
     }
     const bool ends_line = text.front() == '\n';
     line += ends_line ? 1 : 0;
@@ -83,7 +83,7 @@ absl::StatusOr<std::vector<std::string>> FilesIn(const std::string& folder) {
     return absl::PermissionDeniedError(absl::StrCat("cannot read ", folder, ": ", error.message()));
   }
   if (files.empty()) {
-    return absl::NotFoundError(absl::StrCat("there is no .yaml, .yml or .json file in ", folder));
+    return absl::NotFoundError(absl::StrCat("no .yaml, .yml or .json file in ", folder));
   }
   std::sort(files.begin(), files.end());
   return files;

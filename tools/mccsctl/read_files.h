@@ -1,4 +1,4 @@
-// The operator's files, for commands that take -f.
+// Reads the files of the option -f.
 #ifndef MCCS_TOOLS_MCCSCTL_READ_FILES_H_
 #define MCCS_TOOLS_MCCSCTL_READ_FILES_H_
 
@@ -10,11 +10,11 @@
 
 namespace mccs {
 
-// What one call may carry, over all files.
+// Limit of one call, over all files.
 inline constexpr size_t kMaxFileBytes = 3 << 20;
 
-// Each of `paths` is a file, a folder (its *.yaml, *.yml and *.json, by name, without folders in
-// it), or "-" for standard input. kNotFound, kPermissionDenied and the like, with the path.
+// Each of `paths` is a file, a directory (its *.yaml, *.yml and *.json files in order of name, not
+// recursive), or "-" for standard input. kNotFound, kPermissionDenied and the like, with the path.
 // kResourceExhausted: more than kMaxFileBytes.
 absl::StatusOr<std::vector<control::ObjectFile>> ReadFiles(const std::vector<std::string>& paths);
 

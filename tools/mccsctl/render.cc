@@ -39,14 +39,14 @@ std::string Describe(const google::protobuf::RepeatedPtrField<agent::Nic>& nics)
   return OrNone(absl::StrJoin(texts, ", "));
 }
 
-// "h0 → h1 → h0": a ring ends where it began.
+// "h0 → h1 → h0".
 std::string Describe(const control::Ring& ring) {
   if (ring.hosts_size() == 0) return kNone;
   if (ring.hosts_size() == 1) return absl::StrCat(ring.hosts(0), " (one host: no lanes)");
   return absl::StrCat(absl::StrJoin(ring.hosts(), " → "), " → ", ring.hosts(0));
 }
 
-// "last on #17: priority 5, deadline 2000 us, critical (40 calls had any)".
+// "last on #17: priority 5, deadline 2000 us, critical (40 calls with options)".
 std::string Describe(const agent::CallsWithOptions& options) {
   std::vector<std::string> said;
   if (options.priority() > 0) said.push_back(absl::StrCat("priority ", options.priority()));
@@ -58,10 +58,10 @@ std::string Describe(const agent::CallsWithOptions& options) {
     said.push_back(name.empty() ? "unknown criticality" : absl::AsciiStrToLower(name));
   }
   return absl::StrCat("last on #", options.last_number(), ": ", absl::StrJoin(said, ", "), " (",
-                      options.calls(), options.calls() == 1 ? " call" : " calls", " had any)");
+                      options.calls(), options.calls() == 1 ? " call" : " calls", " with options)");
 }
 
-// "algorithms ring, at most 4 channels, traffic class 106"; empty: the tenant asked for nothing.
+// "algorithms ring, at most 4 channels, traffic class 106"; empty: no hints.
 std::string Describe(const cluster::Hints& hints) {
   std::vector<std::string> texts;
   if (!hints.algorithms().empty()) texts.push_back(absl::StrCat("algorithms ", hints.algorithms()));
@@ -84,10 +84,10 @@ std::string Describe(const cluster::Hints& hints) {
   return absl::StrJoin(texts, ", ");
 }
 
-// "epoch 5 proposed 2 s ago, not yet on h1, h3".
+// "epoch 5 proposed 2 s ago, not yet applied on h1, h3".
 std::string Describe(const control::PendingChange& change) {
   return absl::StrCat("epoch ", change.epoch(), " proposed ", FormatAge(change.age_ns()),
-                      " ago, not yet on ", absl::StrJoin(change.awaited(), ", "));
+                      " ago, not yet applied on ", absl::StrJoin(change.awaited(), ", "));
 }
 
 std::string FormatNumber(double number) {
@@ -96,7 +96,7 @@ std::string FormatNumber(double number) {
   return text;
 }
 
-// As nccl-tests count: powers of ten.
+// SI prefixes, as in nccl-tests.
 std::string FormatBandwidth(double bytes_per_second) {
   const char* unit = "GB/s";
   double scale = 1e9;
@@ -203,12 +203,12 @@ std::string RenderLanes(const control::CommunicatorDetail& detail) {
 
 void MakeBlockStyle(YAML::Node node) {
   if (!node.IsMap() && !node.IsSequence()) return;
-  // An empty one has no block form.
+  // Empty maps and sequences have no block form.
   node.SetStyle(node.size() > 0 ? YAML::EmitterStyle::Block : YAML::EmitterStyle::Flow);
   for (auto entry : node) MakeBlockStyle(node.IsMap() ? entry.second : YAML::Node(entry));
 }
 
-// Pairs of hosts are not links, and not counted as such.
+// Counts pairs of hosts separately from links: "4 + 2 pairs".
 std::string LinksText(const control::CommunicatorRates& rates, bool wide) {
   std::vector<std::string> parts;
   if (wide) {
@@ -226,7 +226,7 @@ std::string LinksText(const control::CommunicatorRates& rates, bool wide) {
 
 std::string RenderHosts(const control::ListHostsReply& reply) {
   if (reply.hosts_size() == 0)
-    return "No host has registered. Start mccsd with this controller's address.\n";
+    return "No registered hosts. Start mccsd with this controller's address.\n";
   Table hosts({{"HOST"},
                {"POD"},
                {"RACK"},
@@ -269,7 +269,7 @@ std::string RenderCommunicators(const control::ListCommunicatorsReply& reply) {
                {"AGE", Align::kRight},
                {"STATE"}});
   for (const control::CommunicatorSummary& c : reply.communicators()) {
-    const bool heard = c.ranks() > 0;  // of it, since the controller started
+    const bool heard = c.ranks() > 0;  // a daemon has reported it since the controller started
     table.Row({c.id(), OrNone(c.name()), OrNone(c.tenant()),
                OrNone(heard ? absl::StrCat(c.ranks()) : ""), absl::StrCat(c.hosts()),
                absl::StrCat(c.channels()), absl::StrCat(c.epoch()), OrNone(c.strategy()),
@@ -315,7 +315,7 @@ std::string RenderJson(const google::protobuf::Message& message) {
 }
 
 std::string RenderYaml(const google::protobuf::Message& message) {
-  // JSON is YAML in flow style; what differs is the style.
+  // JSON is YAML in flow style: load it and change the style.
   YAML::Node document = YAML::Load(RenderJson(message));
   MakeBlockStyle(document);
   YAML::Emitter emitter;

@@ -1,4 +1,4 @@
-// The controller's answers as text: tables for people, JSON and YAML for programs. Pure.
+// Formats the controller's replies: tables for people, JSON and YAML for programs. Pure.
 #ifndef MCCS_TOOLS_MCCSCTL_RENDER_H_
 #define MCCS_TOOLS_MCCSCTL_RENDER_H_
 
@@ -10,12 +10,11 @@ namespace mccs {
 
 std::string RenderHosts(const control::ListHostsReply& reply);
 std::string RenderCommunicators(const control::ListCommunicatorsReply& reply);
-// `wide`: links by name.
+// `wide`: lists links by name instead of counting them.
 std::string RenderTop(const control::TopRates& top, bool wide);
 std::string RenderCommunicator(const control::CommunicatorDetail& detail);
 
-// Protobuf's mapping of a message to JSON, with the fields' own names and all of them; 64-bit
-// integers are strings there.
+// Protobuf's JSON mapping, with all fields under their original names; 64-bit integers are strings.
 std::string RenderJson(const google::protobuf::Message& message);
 // The same content as a YAML document.
 std::string RenderYaml(const google::protobuf::Message& message);

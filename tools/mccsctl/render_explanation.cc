@@ -14,10 +14,10 @@ namespace {
 
 constexpr char kNone[] = "-";
 constexpr char kIndent[] = "  ";
-// What waits for less is not held up.
+// Waits below this share of the interval are not shown.
 constexpr double kLeastShare = 0.01;
 
-// "4.7 Gbps": two decimals are enough for people.
+// "4.7 Gbps", rounded to two decimals.
 std::string FormatRate(double bits_per_second) {
   double scale = 1;
   while (bits_per_second / scale >= 1000) scale *= 1000;
@@ -36,7 +36,7 @@ std::string LimitOf(const control::ExplainedFlow& flow) {
                       : absl::StrCat(flow.limit(), ", with ", absl::StrJoin(with, ", "));
 }
 
-// "peer 40 %, rate 3 %": of the time between the two explanations.
+// "peer 40 %, rate 3 %": shares of the time between the two explanations.
 std::string HoldUpsOf(const control::ExplainedFlow& flow, double seconds) {
   std::vector<std::string> parts;
   const auto add = [&](const char* what, int64_t ns) {
@@ -87,7 +87,7 @@ std::string RenderExplanation(const control::Explanation& explanation) {
   absl::StrAppend(&text, "\nFlows, over ",
                   FormatAge(static_cast<int64_t>(explanation.seconds() * 1e9)), "\n", flows.Text());
   if (others)
-    absl::StrAppend(&text, kIndent, "* not a lane of the ring: no share is reckoned for it\n");
+    absl::StrAppend(&text, kIndent, "* not a lane of the ring: no fair share is computed\n");
   return text;
 }
 

@@ -1,4 +1,4 @@
-// What `mccsctl explain` shows people. Pure.
+// Formats `mccsctl explain` as tables. Pure.
 #ifndef MCCS_TOOLS_MCCSCTL_RENDER_EXPLANATION_H_
 #define MCCS_TOOLS_MCCSCTL_RENDER_EXPLANATION_H_
 

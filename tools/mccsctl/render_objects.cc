@@ -47,7 +47,7 @@ const char* Verb(control::ChangeKind kind, bool dry_run) {
     case control::DELETED:
       return dry_run ? "would be deleted" : "deleted";
     default:
-      return dry_run ? "would stay as it is" : "unchanged";
+      return dry_run ? "would be unchanged" : "unchanged";
   }
 }
 
@@ -67,7 +67,7 @@ void AppendQuoted(const std::string& text, std::string* out) {
   *out += '"';
 }
 
-// A scalar of a document: what reads as a number or a truth value is one, unless it is in quotes.
+// An unquoted scalar that looks like a number or a boolean stays unquoted.
 void AppendScalar(const YAML::Node& node, std::string* out) {
   const std::string& text = node.Scalar();
   double number = 0;
@@ -111,7 +111,7 @@ void AppendJson(const YAML::Node& node, const std::string& indent, std::string* 
   }
 }
 
-// Notes that are the same for several objects once.
+// Removes duplicate notes.
 std::string Notes(const std::vector<std::string>& notes) {
   std::vector<std::string> once;
   for (const std::string& note : notes) {
@@ -138,7 +138,7 @@ std::string RenderCommunicators(const control::ChangeReply& reply) {
 std::string RenderObjects(const control::ListObjectsReply& reply, const std::string& what,
                           bool wide) {
   if (reply.objects().empty()) {
-    return absl::StrCat("No ", what, ". 'mccsctl apply -f FILE' makes some.\n");
+    return absl::StrCat("No ", what, ". Create some with 'mccsctl apply -f FILE'.\n");
   }
   std::vector<Column> columns = {{"NAME"}};
   for (const control::Fact& fact : reply.objects(0).facts()) {
@@ -198,7 +198,7 @@ std::string RenderChange(const control::ChangeReply& reply) {
   for (const control::ObjectChange& change : reply.objects()) {
     absl::StrAppend(&text, Path(change.key()), " ", Verb(change.kind(), reply.dry_run()), "\n");
   }
-  if (reply.objects().empty()) text = "The files hold no objects.\n";
+  if (reply.objects().empty()) text = "The files contain no objects.\n";
   absl::StrAppend(&text, RenderCommunicators(reply));
   if (reply.dry_run() && reply.communicators().empty()) {
     absl::StrAppend(&text, "\nNo communicator would change.\n");
@@ -230,18 +230,18 @@ std::string RenderDrain(const control::DrainReply& reply, const std::string& wha
     for (const std::string& id : ids) absl::StrAppend(&text, "  ", id, "\n");
   };
   list("Communicators that use it", reply.communicators());
-  list("Communicators that may use it: none of their daemons has come since the controller started",
+  list("Communicators that may use it (their daemons have not reconnected to the controller yet)",
        reply.not_back());
   if (what == "host") {
     absl::StrAppend(&text,
-                    "\nIt is free when they have ended: 'mccsctl get hosts' says \"drained\" then. "
-                    "Who starts jobs has to keep new ones away.\n");
+                    "\nThe host is drained when they have ended: 'mccsctl get hosts' then shows "
+                    "\"drained\". The job scheduler must not start new jobs on it.\n");
   }
   return text;
 }
 
 std::string RenderAudit(const control::ListAuditReply& reply) {
-  if (reply.entries().empty()) return "Nobody has changed anything yet.\n";
+  if (reply.entries().empty()) return "No changes yet.\n";
   Table table({{"NUMBER", Align::kRight},
                {"TIME"},
                {"PEER"},

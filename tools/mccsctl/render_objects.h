@@ -1,4 +1,4 @@
-// Objects, changes of them and the audit log as text. Pure.
+// Formats objects, their changes and the audit log. Pure.
 #ifndef MCCS_TOOLS_MCCSCTL_RENDER_OBJECTS_H_
 #define MCCS_TOOLS_MCCSCTL_RENDER_OBJECTS_H_
 
@@ -8,21 +8,21 @@
 
 namespace mccs {
 
-// `what`: "tenants", for a list that is empty.
+// `what`: "tenants", used in the message for an empty list.
 std::string RenderObjects(const control::ListObjectsReply& reply, const std::string& what,
                           bool wide);
 // One object in full.
 std::string RenderObject(const control::Object& object);
-// The objects as they would be applied: documents, one after the other.
+// YAML documents, one per object, that `mccsctl apply` accepts.
 std::string RenderDocuments(const control::ListObjectsReply& reply);
-// The same as JSON: one object, or a list of them.
+// The same as JSON: one object, or an array if there are several.
 std::string RenderDocumentsAsJson(const control::ListObjectsReply& reply);
 
 std::string RenderChange(const control::ChangeReply& reply);
-// Of each object that would change, what; empty: none would.
+// A unified diff per object that would change; empty: no object would change.
 std::string RenderDifferences(const control::ChangeReply& reply);
 
-// What came of `drain` or `undrain` of a host or link.
+// Result of `drain` or `undrain` of a host or link.
 std::string RenderDrain(const control::DrainReply& reply, const std::string& what,
                         const std::string& name, bool undo);
 std::string RenderAudit(const control::ListAuditReply& reply);

@@ -11,7 +11,7 @@
 namespace mccs {
 namespace {
 
-// Of xterm, which terminals of today understand: the other screen, no cursor, long lines cut.
+// xterm control sequences: alternate screen, hidden cursor, no line wrapping.
 constexpr char kEnter[] = "\033[?1049h\033[?25l\033[?7l";
 constexpr char kLeave[] = "\033[?7h\033[?25h\033[?1049l";
 constexpr char kHome[] = "\033[H";
@@ -52,7 +52,7 @@ bool Screen::Show(const std::string& picture) {
   std::string text = kHome;
   for (size_t i = 0; i < lines.size(); ++i) {
     text += lines[i] + kClearLine;
-    // No line behind the last one: the screen would move up.
+    // No newline after the last line: the terminal would scroll.
     if (i + 1 < lines.size()) text += "\r\n";
   }
   return Write(text + kClearBelow);

@@ -1,5 +1,6 @@
-// The terminal's other screen, for output that is refreshed in place: what was there before comes
-// back when this goes. Where standard output is no terminal, pictures come one after the other.
+// The terminal's alternate screen, for output that is refreshed in place. The destructor restores
+// the previous contents. If standard output is not a terminal, pictures are printed one after the
+// other.
 //
 // THREAD: one.
 #ifndef MCCS_TOOLS_MCCSCTL_SCREEN_H_
@@ -16,8 +17,7 @@ class Screen {
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  // In the place of the last picture; lines that do not fit are left out. False: nobody reads any
-  // more.
+  // Replaces the last picture; omits lines that do not fit. False: standard output is closed.
   bool Show(const std::string& picture);
 
  private:

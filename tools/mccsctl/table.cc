@@ -13,7 +13,7 @@ constexpr size_t kGap = 2;
 }  // namespace
 
 size_t DisplayWidth(std::string_view text) {
-  // Every byte but the continuation bytes (10xxxxxx) begins a character.
+  // Every byte except continuation bytes (10xxxxxx) begins a character.
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }

@@ -1,4 +1,4 @@
-// Text in columns, as a terminal shows it.
+// Text in aligned columns for a terminal.
 #ifndef MCCS_TOOLS_MCCSCTL_TABLE_H_
 #define MCCS_TOOLS_MCCSCTL_TABLE_H_
 
@@ -15,8 +15,8 @@ struct Column {
   Align align = Align::kLeft;
 };
 
-// Columns as wide as their widest cell, two spaces apart; no blanks at the ends of lines. Control
-// characters of a cell are shown as '?': what a tenant named must not move the operator's cursor.
+// Columns are as wide as their widest cell, two spaces apart, without trailing spaces. Control
+// characters are shown as '?', so that names chosen by tenants cannot control the terminal.
 class Table {
  public:
   explicit Table(std::vector<Column> columns, std::string indent = "")
@@ -32,7 +32,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Characters that UTF-8 `text` takes on the screen, if each takes one cell.
+// Number of characters of UTF-8 `text`; each is assumed to take one cell.
 size_t DisplayWidth(std::string_view text);
 
 // `text` with every control character replaced by '?'.

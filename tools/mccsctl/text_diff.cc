@@ -10,7 +10,7 @@ namespace mccs {
 namespace {
 
 constexpr size_t kContextLines = 3;
-// Cells of the table of common subsequences; beyond it lines are not matched one by one.
+// Limit of cells in the table of common subsequences; beyond it lines are not matched one by one.
 constexpr size_t kMaxCells = 4'000'000;
 
 using Lines = std::vector<std::string_view>;
@@ -25,18 +25,18 @@ Lines Split(std::string_view text) {
   return lines;
 }
 
-// A line of the result: of both texts (' '), of the first ('-') or of the second ('+').
+// A line of the result: in both texts (' '), only in the first ('-') or in the second ('+').
 struct Edit {
   char sign;
   std::string_view line;
 };
 
-// The middle of the texts, where both ends differ: by the longest common subsequence.
+// Diffs the part between common prefix and suffix by the longest common subsequence.
 void AppendMiddle(const Lines& a, const Lines& b, std::vector<Edit>* edits) {
   size_t i = 0, j = 0;
   if (a.size() * b.size() <= kMaxCells) {
     const size_t width = b.size() + 1;
-    // common[i * width + j]: of a from i on and b from j on.
+    // common[i * width + j]: length for a[i..] and b[j..].
     std::vector<uint32_t> common((a.size() + 1) * width);
     for (size_t x = a.size(); x-- > 0;) {
       for (size_t y = b.size(); y-- > 0;) {
@@ -77,7 +77,7 @@ std::vector<Edit> Edits(const Lines& a, const Lines& b) {
   return edits;
 }
 
-// "5,3": so many lines from line 5 on; nothing begins after the line before.
+// "5,3": 3 lines from line 5 on. An empty range starts at the line before.
 std::string Range(size_t first, size_t count) {
   return count == 1 ? absl::StrCat(first)
                     : absl::StrCat(count == 0 ? first - 1 : first, ",", count);
@@ -96,7 +96,7 @@ std::string UnifiedDiff(const NamedText& before, const NamedText& after) {
     while (change < edits.size() && edits[change].sign == ' ') ++change;
     if (change == edits.size()) break;
     const size_t begin = std::max(at, change - std::min(change, kContextLines));
-    // The hunk goes on while the next change is near.
+    // Extend the hunk while the next change is near.
     size_t end = change, last = change;
     while (end < edits.size() && end - last <= 2 * kContextLines + 1) {
       if (edits[end].sign != ' ') last = end;

@@ -1,4 +1,4 @@
-// Two texts side by side, as `diff -u` shows them. Pure.
+// Unified diff of two texts, as `diff -u`. Pure.
 #ifndef MCCS_TOOLS_MCCSCTL_TEXT_DIFF_H_
 #define MCCS_TOOLS_MCCSCTL_TEXT_DIFF_H_
 
@@ -11,8 +11,8 @@ struct NamedText {
   std::string text;
 };
 
-// Unified, with three lines around each change; empty where the texts are the same. The fewest
-// changed lines, unless the parts that differ are so long that they are shown as replaced whole.
+// Three lines of context; empty if the texts are equal. The number of changed lines is minimal,
+// unless the differing parts are so long that they are shown as replaced.
 std::string UnifiedDiff(const NamedText& before, const NamedText& after);
 
 }  // namespace mccs

@@ -20,7 +20,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// Below it, most samples would be between two reports.
+// With shorter intervals most samples would fall between two reports.
 constexpr double kShortestInterval = 0.1;
 constexpr double kLongestInterval = 3600;
 
@@ -41,7 +41,7 @@ std::string Draw(const Options& options, const control::TopRates& top) {
   return RenderTop(top, options.output == Output::kWide);
 }
 
-// Signals that end the command: blocked, so that they are taken between two pictures.
+// Blocks the signals that end the command; Wait takes them between two pictures.
 sigset_t BlockStops() {
   sigset_t stops;
   sigemptyset(&stops);
@@ -51,7 +51,7 @@ sigset_t BlockStops() {
   return stops;
 }
 
-// True when it was told to stop.
+// True: a signal to stop arrived.
 bool Wait(const sigset_t& stops, double seconds) {
   const double whole = std::floor(seconds);
   const timespec time{static_cast<time_t>(whole), static_cast<long>((seconds - whole) * 1e9)};
@@ -76,7 +76,7 @@ int RunTop(const Options& options) {
     } else if (options.once) {
       return Fail(now.status());
     } else {
-      // It may come back; what it said last would look as if it went on.
+      // Retry: the controller may return. The last picture would look as if it were current.
       picture = absl::StrCat("mccsctl: ", std::string(now.status().message()), "\n");
     }
     if (options.once) return Print(picture);
@@ -87,7 +87,7 @@ int RunTop(const Options& options) {
 }  // namespace
 
 void AddInterval(CLI::App* command, const std::string& description, Options* options) {
-  // "4s" is as good as "4".
+  // Accept "4s" as "4".
   const auto without_unit = [](std::string text) {
     if (text.ends_with("s")) text.pop_back();
     return text;
@@ -100,14 +100,14 @@ void AddInterval(CLI::App* command, const std::string& description, Options* opt
 
 void DeclareTop(CLI::App* app, Options* options, Action* action) {
   CLI::App* top = app->add_subcommand(
-      "top", "How fast communicators are: operations, algbw, busbw, links; live until Ctrl-C");
-  AddInterval(top, "Seconds between two pictures [1]", options);
-  top->add_flag("--once", options->once, "One picture of one interval, then end");
+      "top", "Show communicators' operations/s, algbw, busbw and links; live until Ctrl-C");
+  AddInterval(top, "Refresh interval in seconds [1]", options);
+  top->add_flag("--once", options->once, "Measure one interval, print it and exit");
   top->footer(
-      "Bandwidths are as nccl-tests count them, over all of the interval, pauses of the program\n"
+      "Bandwidths follow nccl-tests, averaged over the whole interval, pauses of the program\n"
       "included. Daemons report every 0.5 s, with the time of their own clock.\n"
-      "LINKS: links that the lanes take, where a Topology knows that, else pairs of hosts;\n"
-      "-o wide names them.\n"
+      "LINKS: number of links that the lanes use, or of pairs of hosts if no Topology has their\n"
+      "links; -o wide lists them by name.\n"
       "\n"
       "Examples:\n  mccsctl top\n  mccsctl top --once --interval 5 -o json");
   top->callback([=] { *action = [=] { return RunTop(*options); }; });

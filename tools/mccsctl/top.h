@@ -1,4 +1,4 @@
-// `mccsctl top`: how fast communicators are, refreshed in place until Ctrl-C, or once.
+// `mccsctl top`: rates of communicators, refreshed in place until Ctrl-C, or printed once.
 #ifndef MCCS_TOOLS_MCCSCTL_TOP_H_
 #define MCCS_TOOLS_MCCSCTL_TOP_H_
 
@@ -13,7 +13,7 @@ namespace mccs {
 // LIFETIME: `options` and `action` outlive the parsing; see object_commands.h.
 void DeclareTop(CLI::App* app, Options* options, Action* action);
 
-// The option --interval of a command that measures.
+// Adds the option --interval.
 void AddInterval(CLI::App* command, const std::string& description, Options* options);
 
 }  // namespace mccs

@@ -21,11 +21,11 @@ struct Rates {
   }
 };
 
-// What a call of `kind` with one byte of count × size is worth.
+// Factors from count × size bytes of a call to its algbw and busbw bytes.
 struct Worth {
   double alg = 0;
   double bus = 0;
-  bool message = false;  // each host's count for themselves; a collective's are the same on all
+  bool message = false;  // hosts' counts add up; those of a collective are the same on all hosts
 };
 
 Worth WorthOf(const std::string& kind, int ranks) {
@@ -38,7 +38,7 @@ Worth WorthOf(const std::string& kind, int ranks) {
   if (kind == "broadcast" || kind == "reduce") return {1, 1};
   if (kind == "send" || kind == "put") return {1, 1, /*message=*/true};
   if (kind == "signal") return {0, 0, /*message=*/true};
-  return {0, 0, /*message=*/true};  // the other end of one that counts
+  return {0, 0, /*message=*/true};  // receiving ends are not counted
 }
 
 bool Counts(const std::string& kind) { return kind != "recv" && kind != "wait_signal"; }
@@ -51,10 +51,11 @@ WorkByKind ByKind(const control::HostWork& work) {
   return kinds;
 }
 
-// Of two times on one host's clock, told `seconds` apart.
+// Time between two reports on the host's clock; the two samples were taken `seconds` apart.
 double SecondsBetween(int64_t before_ns, int64_t after_ns, double seconds) {
   const double measured = static_cast<double>(after_ns - before_ns) / 1e9;
-  // Where there was nothing to report for a while, what was done was done since we looked.
+  // The earlier report may predate the sample by a long idle time: all work is newer than the
+  // sample.
   return measured > seconds + 2 * kReportPeriodSeconds ? seconds : measured;
 }
 
@@ -70,7 +71,7 @@ std::map<std::string, Rates> RatesOf(const control::HostWork& before,
     const auto known = old.find(name);
     const agent::KindWork none;
     const agent::KindWork& begun = known != old.end() ? known->second : none;
-    // A daemon that came back counts anew.
+    // A restarted daemon counts from 0.
     if (work.operations() < begun.operations() || work.bytes() < begun.bytes()) continue;
     const double bytes = static_cast<double>(work.bytes() - begun.bytes()) / t;
     const Worth worth = WorthOf(name, ranks);
@@ -80,7 +81,7 @@ std::map<std::string, Rates> RatesOf(const control::HostWork& before,
   return rates;
 }
 
-// Of a collective all hosts say the same; the one that is ahead is right. Messages add up.
+// All hosts report the same collectives: take the one that is ahead. Messages add up.
 Rates Sum(const control::CommunicatorWork& before, const control::CommunicatorWork& after,
           double seconds) {
   std::map<std::string, Rates> collectives;
@@ -138,7 +139,7 @@ control::Explanation WithRates(const control::Explanation& before, control::Expl
   after.set_seconds(seconds);
   for (control::ExplainedFlow& flow : *after.mutable_flows()) {
     const auto found = known.find({flow.channel(), flow.from(), flow.to()});
-    // A daemon that came back counts anew.
+    // A restarted daemon counts from 0.
     const bool counts_on =
         found != known.end() && found->second->payload_bytes() <= flow.payload_bytes();
     const control::ExplainedFlow& begun = counts_on ? *found->second : flow;

@@ -1,6 +1,6 @@
-// From what communicators had done at two moments to how fast they are. Pure.
+// Computes rates of communicators from two samples of their counters. Pure.
 //
-// Bandwidths are those of nccl-tests. With n ranks and S the bytes of a call as that counts them:
+// Bandwidths follow nccl-tests, with n ranks and S the bytes of a call as nccl-tests counts them:
 //
 //   call                             S                  algbw   busbw
 //   all_reduce                       count × size       S / t   algbw × 2 (n − 1) / n
@@ -9,8 +9,8 @@
 //   broadcast, reduce                count × size       S / t   algbw
 //   send, put                        count × size       S / t   algbw
 //
-// where t is all the time between the two moments, and not that of the calls. A receive is its
-// send's other end, and not counted again.
+// where t is the whole time between the two samples, not the duration of the calls. Receives are
+// not counted: their sends are.
 #ifndef MCCS_TOOLS_MCCSCTL_WORK_RATES_H_
 #define MCCS_TOOLS_MCCSCTL_WORK_RATES_H_
 
@@ -18,17 +18,17 @@
 
 namespace mccs {
 
-// Daemons report so often while operations complete (service/communicator/reporter.cc).
+// Daemons' report interval while operations complete (service/communicator/reporter.cc).
 inline constexpr double kReportPeriodSeconds = 0.5;
 
-// `seconds` lie between the two replies. Communicators of `after`, the highest busbw first. A
-// host's time is that of its own clock between its two reports, since these arrive at any moment; a
-// host that reported nothing meanwhile has done nothing.
+// `seconds` is the time between the two replies. Returns the communicators of `after`, highest
+// busbw first. Each host's interval is measured on its own clock, between its two reports. A host
+// without a new report has rate 0.
 control::TopRates RatesOf(const control::ListWorkReply& before, const control::ListWorkReply& after,
                           double seconds);
 
-// `after`, with what each flow has sent since `before`, and how long it was held up meanwhile; a
-// flow that was not there yet has sent nothing.
+// Returns `after` with each flow's rate and waiting times since `before`. A flow that is new has
+// rate 0.
 control::Explanation WithRates(const control::Explanation& before, control::Explanation after,
                                double seconds);
 

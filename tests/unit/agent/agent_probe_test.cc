@@ -1,4 +1,4 @@
-// The agent asked which ways flows take, by a controller of the test's own over gRPC on loopback.
+// Probe requests to the agent from a controller of the test, over gRPC on loopback.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ using testing::HasSubstr;
 
 constexpr auto kPatience = std::chrono::seconds(20);
 
-// Serves one agent after the other. Asks question 1 on the first stream, 2 on the second, …
+// Serves one agent after the other. Sends question 1 on the first stream, 2 on the second, …
 class AskingHub final : public agent::AgentHub::Service {
  public:
   AskingHub() {
@@ -38,9 +38,9 @@ class AskingHub final : public agent::AgentHub::Service {
 
   std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
 
-  // Answers registrations with this many bytes more.
+  // Enlarges the replies to registrations by this many bytes.
   void Pad(size_t bytes) { padding_ = bytes; }
-  // Ends the stream that is open.
+  // Ends the current stream.
   void Hang() {
     const std::lock_guard lock(mutex_);
     if (context_ != nullptr) context_->TryCancel();
@@ -108,20 +108,20 @@ class AskingHub final : public agent::AgentHub::Service {
   int port_ = 0;
   std::atomic<size_t> padding_ = 0;
   std::unique_ptr<grpc::Server> server_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // protects the following members
   std::condition_variable changed_;
   grpc::ServerContext* context_ = nullptr;
   uint64_t streams_ = 0;
   std::vector<agent::Probed> answers_;
 };
 
-// What it was asked, for the test to answer.
+// Records requests; the test answers them.
 struct Asked {
-  std::mutex mutex;  // of what follows
+  std::mutex mutex;  // protects the following members
   std::condition_variable changed;
   std::vector<PathProber::Done> waiting;
 
-  // Of the n-th question, when it has come.
+  // Returns the callback of the n-th request once it has arrived.
   PathProber::Done Take(size_t n) {
     std::unique_lock lock(mutex);
     changed.wait_for(lock, kPatience, [&] { return waiting.size() > n; });
@@ -176,7 +176,7 @@ TEST_F(AgentProbeTest, AQuestionComesToTheProberAndItsAnswerBack) {
 TEST_F(AgentProbeTest, WithoutAProberItSaysSo) {
   Start(nullptr);
   ASSERT_TRUE(hub_.AwaitAnswers(1));
-  EXPECT_THAT(hub_.answers()[0].flows(0).why_not(), HasSubstr("nothing to probe with"));
+  EXPECT_THAT(hub_.answers()[0].flows(0).why_not(), HasSubstr("does not support probes"));
 }
 
 TEST_F(AgentProbeTest, AnAnswerThatComesAfterItsStreamIsToldToNobody) {
@@ -192,7 +192,7 @@ TEST_F(AgentProbeTest, AnAnswerThatComesAfterItsStreamIsToldToNobody) {
   EXPECT_EQ(hub_.answers()[0].question(), 2u);
 }
 
-// As one with all Tenants may be.
+// Like a reply with all Tenants.
 TEST_F(AgentProbeTest, AMessageThatIsLargerThanGrpcsOwnLimitComes) {
   hub_.Pad((4 << 20) + 1);
   Start(nullptr);

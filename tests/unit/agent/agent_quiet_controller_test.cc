@@ -1,6 +1,5 @@
-// The agent and a controller that lets it in, tells it one thing, and says no more: no heartbeat
-// comes to the agent's help. Over gRPC on loopback; what is waited for is looked at again and
-// again, for kPatience at most.
+// The agent and a controller that accepts it, sends one message and then nothing, not even
+// heartbeats. Over gRPC on loopback; conditions are polled for at most kPatience.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -25,9 +24,9 @@ constexpr CommId kId{0xabcdef};
 class QuietHub final : public agent::AgentHub::Service {
  public:
   struct Options {
-    int64_t heartbeat_timeout_ns = 600 * kNsPerSec;  // as agents are told
+    int64_t heartbeat_timeout_ns = 600 * kNsPerSec;  // sent to agents
     std::optional<agent::ToAgent> order = {};
-    bool reads = true;  // what comes behind the registration
+    bool reads = true;  // the messages after the registration
   };
 
   explicit QuietHub(Options options) : options_(std::move(options)) {
@@ -95,16 +94,16 @@ class AgentWithAQuietController : public testing::Test {
   std::unique_ptr<Agent> agent_;
 };
 
-// It came before the member's daemon had heard of the communicator.
+// The order arrived before the member's daemon knew the communicator.
 TEST_F(AgentWithAQuietController, AnEarlyPaceCanBeTakenFromTheFirstReportOn) {
   agent::ToAgent order;
   order.mutable_pace()->set_comm_id(kId.value());
   order.mutable_pace()->set_revision(7);
   Start({.order = order});
   ASSERT_TRUE(Eventually([&] { return wakes_ >= 2; }))
-      << "one for the controller, one for the pace";
+      << "one for the connection, one for the pace";
   EXPECT_FALSE(agent_->TakePace().has_value());
-  EXPECT_TRUE(agent_->TakeTenants().has_value()) << "told with the registration, and taken";
+  EXPECT_TRUE(agent_->TakeTenants().has_value()) << "received with the registration";
   const int wakes = wakes_;
   agent_->Report(Stats(0));
   const std::optional<PaceOrder> pace = agent_->TakePace();
@@ -117,12 +116,12 @@ TEST_F(AgentWithAQuietController, AnEarlyPaceCanBeTakenFromTheFirstReportOn) {
   EXPECT_EQ(wakes_, wakes + 1);
 }
 
-// What is written then fills what the connection takes, and the next write waits for the reader.
+// The message then fills the connection's buffers, and the next write waits for the reader.
 TEST_F(AgentWithAQuietController, OneThatReadsNothingAnyMoreIsGivenUpInTheMiddleOfAWrite) {
   Start({.heartbeat_timeout_ns = 300 * kNsPerMs, .order = {}, .reads = false});
   agent_->Report(Stats(/*lanes=*/20'000));  // more than a megabyte
   EXPECT_TRUE(Eventually([&] { return hub_->streams() >= 3; }));
-  agent_.reset();  // does not hang, either
+  agent_.reset();  // must not hang either
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The agent and the controller's server in one process, over gRPC on loopback. What is waited for
-// is looked at again and again, for kPatience at most.
+// The agent and the controller's server in one process, over gRPC on loopback. Conditions are
+// polled for at most kPatience.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ class Controller {
       return "";
     });
   }
-  // Of a host on this machine, whose clock is ours.
+  // The registration of a host on this machine, with the test's clock.
   std::optional<ClockReading> ClockOf(const std::string& name) {
     return coordinator_.With([&](Coordinator& c) { return c.clocks().Read(name, c.Now()); });
   }
@@ -150,7 +150,7 @@ TEST(AgentRoundTrip, ACommunicatorIsAnnouncedAnsweredReportedAndEnded) {
   ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
   EXPECT_EQ(controller.HostState("h1"), "ready");
   EXPECT_TRUE(Eventually([&] { return agent.wakes() > 0; }))
-      << "the engine hears that the controller is there";
+      << "the engine is woken for the connection";
   const int wakes = agent.wakes();
 
   agent->Announce(Info());
@@ -159,7 +159,7 @@ TEST(AgentRoundTrip, ACommunicatorIsAnnouncedAnsweredReportedAndEnded) {
   EXPECT_GT(agent.wakes(), wakes);
   EXPECT_EQ(proposal->strategy.origin, "locality_ring");
   EXPECT_EQ(proposal->strategy.epoch, Epoch(2));
-  // h0's place is not known: it stands before all racks.
+  // h0's position is unknown: it precedes all racks.
   EXPECT_EQ(proposal->strategy.channels[0].ring,
             (std::vector<HostIndex>{HostIndex(1), HostIndex(0)}));
   ASSERT_EQ(proposal->strategy.channels[0].source_ports.size(), 2u);
@@ -196,12 +196,12 @@ TEST(AgentRoundTrip, HeartbeatsKeepTheStreamForManyTimeouts) {
   Controller controller("127.0.0.1:0", 600 * kNsPerMs);
   ASSERT_TRUE(controller.status().ok());
   TestAgent agent(controller.address(), "h1");
-  // The engine is woken a moment after it could see that the controller is there.
+  // The engine is woken shortly after connected() has become true.
   ASSERT_TRUE(Eventually([&] { return agent->connected() && agent.wakes() > 0; }));
   const int wakes = agent.wakes();
   std::this_thread::sleep_for(std::chrono::milliseconds(2000));
   EXPECT_TRUE(agent->connected());
-  EXPECT_EQ(agent.wakes(), wakes) << "connected did not flicker";
+  EXPECT_EQ(agent.wakes(), wakes) << "connected() did not change meanwhile";
 }
 
 TEST(AgentRoundTrip, HeartbeatsCompareTheClocks) {
@@ -237,7 +237,7 @@ TEST(AgentRoundTrip, AfterAnotherControllerStartsEverythingIsKnownAgain) {
     return detail.ok() && detail->summary().operations() == 5;
   }));
   EXPECT_EQ(second->Describe()->summary().strategy(), "locality_ring");
-  EXPECT_FALSE(agent->TakeProposal().has_value()) << "what runs is not proposed again";
+  EXPECT_FALSE(agent->TakeProposal().has_value()) << "a running strategy is not proposed again";
 }
 
 TEST(AgentRoundTrip, TwoControllersCannotShareAPort) {
@@ -322,7 +322,7 @@ TEST(AgentRoundTrip, AWrongClockAndAWrongTopologyAreRefusedWithTheText) {
         "refused: mccsd on h2 is configured with `topology: elsewhere`");
   }));
   EXPECT_FALSE(late.connected());
-  // The daemon's own log says it, too.
+  // The daemon's log contains it too.
   const auto refusal = [&] { return log_of_lost.text().find("but there is no such Topology"); };
   EXPECT_TRUE(Eventually([&] { return refusal() != std::string::npos; })) << log_of_lost.text();
   EXPECT_EQ(log_of_lost.text().find("CANCELLED"), std::string::npos) << log_of_lost.text();
@@ -348,7 +348,7 @@ TEST(AgentRoundTrip, AnAgentWithoutNameOrControllerIsRefused) {
   EXPECT_EQ(TestAgent("127.0.0.1:1", "").started().code(), absl::StatusCode::kInvalidArgument);
 }
 
-// Asks as mccsctl does, in a thread of its own, which is not held up by what comes next.
+// Sends a request like mccsctl, in a thread of its own, so that the test can continue.
 class Question {
  public:
   Question(const std::string& controller, const std::string& host)

@@ -128,7 +128,7 @@ TEST(AgentTable, TheEndIsTheLastWordAndTheEntryIsGone) {
   EXPECT_TRUE(table.Registration().empty());
 }
 
-// The controller reads the registration later, and takes what it names for running.
+// The controller reads the registration later and assumes that its communicators run.
 void EndBehindRegistration(AgentTable* table) {
   table->Announce(Info());
   table->Report(Stats(1));
@@ -139,7 +139,7 @@ void EndBehindRegistration(AgentTable* table) {
 TEST(AgentTable, WhatEndsBehindItsRegistrationIsToldOnceTheControllerListens) {
   AgentTable table;
   ASSERT_NO_FATAL_FAILURE(EndBehindRegistration(&table));
-  table.ForgetEnded();  // as while nobody has accepted us
+  table.ForgetEnded();  // as before the registration is accepted
   const auto said = table.TakeUnsaid();
   ASSERT_FALSE(said.empty());
   EXPECT_EQ(said.back().ended().why(), "destroyed");
@@ -276,7 +276,7 @@ TEST(AgentTable, TheLastTenantsAreLeftAndAreTakenOnce) {
                              .quotas = {.communicators = 3}};
   EXPECT_EQ(table.TakeTenants(), std::vector{expected});
   EXPECT_FALSE(table.has_orders());
-  // There are none any more, which is not the same as nothing new.
+  // There are none any more, which differs from no update.
   table.SetTenants({});
   EXPECT_EQ(table.TakeTenants(), std::vector<TenantEntry>());
   EXPECT_FALSE(table.TakeTenants().has_value());
@@ -290,7 +290,7 @@ TEST(AgentTable, OfSeveralPacesTheHighestRevisionIsLeft) {
   EXPECT_FALSE(table.TakePace().has_value());
 }
 
-// The controller hears of a communicator from its leader before other hosts have formed it.
+// The leader announces a communicator to the controller before other hosts have formed it.
 TEST(AgentTable, AnEarlyPaceWaitsForTheFirstReport) {
   AgentTable table;
   ASSERT_TRUE(table.SetPace(PaceOf(1)).ok());

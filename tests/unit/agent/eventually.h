@@ -1,5 +1,5 @@
-// What other threads bring about, looked at again and again: agents and their controllers talk over
-// gRPC on loopback.
+// Polls for effects of other threads: agents and their controllers communicate over gRPC on
+// loopback.
 #ifndef MCCS_TESTS_UNIT_AGENT_EVENTUALLY_H_
 #define MCCS_TESTS_UNIT_AGENT_EVENTUALLY_H_
 
@@ -11,7 +11,7 @@ namespace mccs {
 
 inline constexpr auto kPatience = std::chrono::seconds(8);
 
-// Whether it holds before kPatience is over.
+// Returns true if the condition becomes true within kPatience.
 inline bool Eventually(const std::function<bool()>& holds) {
   const auto until = std::chrono::steady_clock::now() + kPatience;
   while (!holds()) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr OpKind kChoosable[] = {OpKind::kAllReduce, OpKind::kBroadcast, OpKind::kReduce};
 
-// A network of fast links that are far apart.
+// A network of fast links with high latency.
 constexpr CostParameters kFar{.operation_us = 10,
                               .hop_us = 50,
                               .slice_us = 3,
@@ -19,7 +19,7 @@ constexpr CostParameters kFar{.operation_us = 10,
                               .host_bytes_per_us = 3000,
                               .local_bytes_per_us = 20'000};
 
-// One communicator as one of its hosts sees it.
+// One communicator from the point of view of one of its hosts.
 class Choice {
  public:
   explicit Choice(int hosts, ChoiceParameters parameters = {.costs = kFar, .rules = {}},
@@ -50,7 +50,7 @@ TEST(AlgorithmChoice, SmallAllReducesGoDirectLargeOnesRound) {
 
 TEST(AlgorithmChoice, ManyHostsTakeTrees) {
   Choice choice(100);
-  EXPECT_EQ(choice.OfAllReduce(8), Algorithm::kTree) << "sending to 99 hosts takes its time too";
+  EXPECT_EQ(choice.OfAllReduce(8), Algorithm::kTree) << "sending to 99 hosts takes time too";
   EXPECT_EQ(choice.OfAllReduce(64 << 10), Algorithm::kTree);
   EXPECT_EQ(choice.OfAllReduce(uint64_t{8} << 30), Algorithm::kRing);
   EXPECT_EQ(choice.Of(OpKind::kBroadcast, 8), Algorithm::kTree);
@@ -74,9 +74,9 @@ TEST(AlgorithmChoice, ARuleWinsWithinItsSizes) {
       {OpKind::kBroadcast, Algorithm::kTree, 0, 10},
   };
   Choice choice(4, parameters);
-  EXPECT_EQ(choice.OfAllReduce(99), Algorithm::kDirect) << "the model's";
+  EXPECT_EQ(choice.OfAllReduce(99), Algorithm::kDirect) << "chosen by the model";
   EXPECT_EQ(choice.OfAllReduce(100), Algorithm::kTree);
-  EXPECT_EQ(choice.OfAllReduce(200), Algorithm::kTree) << "the first that fits";
+  EXPECT_EQ(choice.OfAllReduce(200), Algorithm::kTree) << "the first matching rule";
   EXPECT_EQ(choice.OfAllReduce(201), Algorithm::kRing);
   EXPECT_EQ(choice.OfAllReduce(300), Algorithm::kRing);
   EXPECT_EQ(choice.OfAllReduce(301), Algorithm::kDirect);
@@ -87,7 +87,7 @@ TEST(AlgorithmChoice, ARuleForWhatCannotBeIsPassedOver) {
   parameters.rules = {{OpKind::kAllReduce, Algorithm::kTree},
                       {OpKind::kAllReduce, Algorithm::kDirect}};
   EXPECT_EQ(Choice(2, parameters).OfAllReduce(uint64_t{1} << 30), Algorithm::kDirect)
-      << "a tree over two hosts is none";
+      << "there is no tree over two hosts";
   EXPECT_EQ(Choice(8, parameters, /*max_peers=*/7).OfAllReduce(8), Algorithm::kTree);
   EXPECT_EQ(Choice(12, parameters, /*max_peers=*/7).OfAllReduce(8), Algorithm::kRing)
       << "no memory for so many lanes";
@@ -99,7 +99,7 @@ TEST(AlgorithmChoice, TakesNoMoreLanesThanThereIsMemoryFor) {
   EXPECT_EQ(Choice(4, {.costs = kFar, .rules = {}}, 2).OfAllReduce(8), Algorithm::kRing);
 }
 
-// Hosts and calls are asked in different orders; what was remembered must not matter.
+// Hosts and calls are queried in different orders; cached results must not matter.
 TEST(AlgorithmChoice, DoesNotDependOnWhatWasAskedBefore) {
   for (int hosts : {2, 3, 5, 17, 40}) {
     Choice upwards(hosts), downwards(hosts);

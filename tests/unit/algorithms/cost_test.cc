@@ -92,7 +92,7 @@ TEST(Cost, AllLanesOfAHostShareItsRate) {
   CostParameters figures = kFigures;
   figures.host_bytes_per_us = 1000;
   figures.local_bytes_per_us = 1'000'000;
-  const double direct = 3.0 * kBytes / figures.host_bytes_per_us;  // to three others
+  const double direct = 3.0 * kBytes / figures.host_bytes_per_us;  // to three other hosts
   EXPECT_NEAR(Us(PlanOf(OpKind::kAllReduce, 4, 1, 1, Algorithm::kDirect), kBytes, figures), direct,
               0.02 * direct);
   const double ring = 1.5 * kBytes / figures.host_bytes_per_us;

@@ -1,5 +1,5 @@
-// What direct exchanges cost and what they refuse. That they are right is proved in
-// plan_sweep_test.cc; here also with slices of fewer pieces than there are pairs of ranks.
+// Costs and errors of direct exchanges. plan_sweep_test.cc proves their correctness; the proof here
+// covers slices of fewer pieces than there are pairs of ranks.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -23,7 +23,7 @@ std::vector<PlanKey> Keys(int root) {
           KeyOf(OpKind::kScatter, Rank(root))};
 }
 
-// Pieces that go from one host to another, by the pair of hosts, as the plans of the senders say.
+// Pieces sent from host to host, by pair of hosts, from the plans of the senders.
 std::map<std::pair<int, int>, size_t> PiecesSent(const std::vector<Plan>& plans) {
   std::map<std::pair<int, int>, size_t> sent;
   for (int h = 0; h < static_cast<int>(plans.size()); ++h) {
@@ -64,7 +64,7 @@ TEST(ExchangePlan, OneSliceHoldsAllThatGoesTheSameWay) {
   ASSERT_EQ(steps.size(), 5u);
   for (size_t s = 1; s < steps.size(); ++s) {
     EXPECT_EQ(steps[s].pieces.size(), 16u);
-    EXPECT_TRUE(steps[s].after.empty()) << "nothing waits for anything";
+    EXPECT_TRUE(steps[s].after.empty()) << "steps do not wait for each other";
   }
 }
 
@@ -150,7 +150,7 @@ TEST(ExchangePlan, RefusesMoreStepsThanCanBeNumbered) {
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(plan.status().message()),
               HasSubstr("all_to_all with 128 ranks on one of 1024 hosts"));
-  // Only one rank gives or takes: that is never too much.
+  // With only one rank that sends or receives, the limit is never reached.
   EXPECT_TRUE(BuildPlan(KeyOf(OpKind::kGather), layout, VariedOrders(1024, 1), HostIndex(0)).ok());
 }
 
@@ -164,7 +164,7 @@ TEST(ExchangePlan, RefusesWhatItCannotDo) {
   scaled.scaled = true;
   EXPECT_THAT(refusal(scaled), HasSubstr("takes no scale"));
   EXPECT_THAT(refusal({.kind = OpKind::kAllToAll, .algorithm = Algorithm::kRing}),
-              HasSubstr("all_to_all: there is no plan by 'ring' over 2 hosts"));
+              HasSubstr("all_to_all: unsupported by algorithm 'ring' over 2 hosts"));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ Plan MakePlan(OpKind kind, std::vector<int> ranks, int channels = 1) {
                   VariedOrders(static_cast<int>(ranks.size()), channels))[0];
 }
 
-// Every block is covered once, in order of channels and rounds; cuts lie at multiples of 64 bytes.
+// Every block is covered once, in order of channels and rounds, in multiples of 64 bytes.
 void ExpectCovered(const Plan& plan, DataType type, uint64_t count, uint32_t slot_bytes) {
   const Geometry geometry(plan, type, count, slot_bytes);
   uint64_t total = 0;
@@ -145,7 +145,7 @@ TEST(Geometry, HugeCountsDoNotOverflow) {
       const uint64_t length = geometry.BlockLength(last_block);
       uint64_t end = 0;
       for (uint64_t back = 1; back <= 64;
-           ++back) {  // The last block is a little shorter than the others.
+           ++back) {  // The last block is slightly shorter than the others.
         const Extent slice =
             geometry.Slice(last_channel, geometry.rounds(last_channel) - back, last_block);
         end = std::max(end, slice.begin + slice.count);

@@ -1,4 +1,4 @@
-// Layouts and ring orders that the tests of plans share.
+// Layouts and ring orders shared by the tests of plans.
 #ifndef MCCS_TESTS_UNIT_ALGORITHMS_PLAN_CASES_H_
 #define MCCS_TESTS_UNIT_ALGORITHMS_PLAN_CASES_H_
 
@@ -12,19 +12,19 @@ namespace mccs {
 // Host h has the next ranks_per_host[h] ranks.
 Layout BlockLayout(const std::vector<int>& ranks_per_host);
 
-// The same numbers of ranks, dealt out host by host in turns.
+// The same numbers of ranks, distributed to the hosts in turn.
 Layout InterleavedLayout(const std::vector<int>& ranks_per_host);
 
-// A ring per channel; those of different channels differ where there are enough hosts: turned,
-// run backwards, with a pair of hosts exchanged.
+// A ring per channel; those of different channels differ if there are enough hosts: rotated,
+// reversed, with a pair of hosts exchanged.
 ChannelOrders VariedOrders(int hosts, int channels);
 
-// The kind by its usual algorithm.
+// The kind with its usual algorithm.
 inline PlanKey KeyOf(OpKind kind, Rank root = Rank(0)) {
   return {.kind = kind, .algorithm = UsualAlgorithm(kind), .root = root};
 }
 
-// The plans of all hosts. REQUIRES: the key and the layout are good.
+// The plans of all hosts. REQUIRES: the key and the layout are valid.
 std::vector<Plan> BuildAll(const PlanKey& key, const Layout& layout, const ChannelOrders& orders);
 
 // "all_reduce by ring root 0 scaled, hosts {0 1} {2}".

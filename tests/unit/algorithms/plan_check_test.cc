@@ -1,4 +1,4 @@
-// The checker must be able to fail: plans are broken in every way that it claims to notice.
+// The checker must be able to fail: plans are broken in every way that it must detect.
 #include "algorithms/plan_check.h"
 
 #include <algorithm>
@@ -89,13 +89,13 @@ TEST(PlanCheck, AMissingDependencyIsARace) {
   bench.step(2, kSendWhole).after.clear();
   EXPECT_THAT(bench.Verdict(),
               AllOf(HasSubstr("host 2, channel 0, round 0, step 7 (send) reads"),
-                    HasSubstr("nothing makes it wait for host 2, channel 0, round 0, step 6")));
+                    HasSubstr("does not wait for host 2, channel 0, round 0, step 6")));
 }
 
 TEST(PlanCheck, FinishTwiceAndNeverAreNoticed) {
   Bench twice({2, 2, 2});
   twice.step(0, kSecondCombine).combines[0].finish = true;
-  EXPECT_THAT(twice.Verdict(), HasSubstr("was finished 1 times before it was whole"));
+  EXPECT_THAT(twice.Verdict(), HasSubstr("was finished 1 times before it was complete"));
   Bench never({2, 2, 2});
   never.step(0, kWhole).combines[0].finish = false;
   EXPECT_THAT(never.Verdict(), HasSubstr("was never finished"));
@@ -115,7 +115,7 @@ TEST(PlanCheck, DifferentExpressionsAreNamed) {
                                {.sources = {in1, in0}, .destinations = {out1}, .finish = true}};
   EXPECT_THAT(bench.Verdict(),
               HasSubstr("block 0 of the output of rank 1 has another expression than rank 0"));
-  bench.options.in_place = true;  // Now each also overwrites what the other reads.
+  bench.options.in_place = true;  // Now each also overwrites the other's source.
   EXPECT_THAT(bench.Verdict(), HasSubstr("race: host 0, channel 0, round 0, step 0 (combine)"));
 }
 
@@ -137,14 +137,14 @@ TEST(PlanCheck, AnOverwrittenInputIsNoticedInPlace) {
                 "of rank 0 after it was overwritten by host 0, channel 0, round 0, step 0"));
 }
 
-// A send reads its source until it is delivered: a write that only waits for the same steps is a
-// race, one that names the send is none.
+// A send reads its source until it is delivered: a write that waits only for the same steps is a
+// race; a write that names the send is none.
 TEST(PlanCheck, ASourceOverwrittenBeforeItIsDeliveredIsARace) {
   for (bool waits : {false, true}) {
     Bench bench({2, 2}, {.kind = OpKind::kBroadcast});
     const Place root{Space::kInput, 0, 0, 0}, out1{Space::kOutput, 1, 0, 0},
         out0{Space::kOutput, 0, 0, 0};
-    // The root's host sends from an output that is then written once more.
+    // The root's host sends from an output that is written again later.
     Step copy, send, again;
     copy.combines = {{.sources = {root}, .destinations = {out0, out1}}};
     send = {.kind = StepKind::kSend,
@@ -159,8 +159,8 @@ TEST(PlanCheck, ASourceOverwrittenBeforeItIsDeliveredIsARace) {
       EXPECT_EQ(bench.Verdict(), "");
     } else {
       EXPECT_THAT(bench.Verdict(),
-                  HasSubstr("step 2 (combine) writes block 0 of the output of local rank 1, and "
-                            "nothing makes it wait for host 0, channel 0, round 0, step 1 (send)"));
+                  HasSubstr("step 2 (combine) writes block 0 of the output of local rank 1, but "
+                            "does not wait for host 0, channel 0, round 0, step 1 (send)"));
     }
   }
 }
@@ -179,7 +179,7 @@ TEST(PlanCheck, MoreSkewThanSlotsIsADeadlock) {
 }
 
 TEST(PlanCheck, WaitingForWhatComesOnlyAfterwardsIsADeadlock) {
-  // Both hosts hold back their first slice until they have the other's.
+  // Both hosts send their first slice only after they have the other's.
   Bench bench({1, 1}, {.kind = OpKind::kAllGather});
   for (int host : {0, 1}) {
     std::swap(bench.step(host, 0), bench.step(host, 1));
@@ -190,14 +190,14 @@ TEST(PlanCheck, WaitingForWhatComesOnlyAfterwardsIsADeadlock) {
 
 TEST(PlanCheck, LanesWhoseEndsDoNotFitAreNamed) {
   Bench missing({2, 2, 2});
-  missing.steps(1).resize(11);  // Host 1 receives one slice less, and loses its last copy.
+  missing.steps(1).resize(11);  // Host 1 receives one slice less, without its last copy.
   EXPECT_THAT(missing.Verdict(), HasSubstr("has no receive; 12 are sent, 9 received"));
   Bench lengths({2, 2, 2});
   lengths.options.count = 40;  // Blocks of 16, 16 and 8 elements.
   lengths.step(0, kFirstCombine).combines[0].destinations[0].block = 2;
   lengths.step(0, 1).pieces[0].block = 2;
   EXPECT_THAT(lengths.Verdict(),
-              HasSubstr("step 1 (send): slice 0 meets host 1, channel 0, round 0, step 2"));
+              HasSubstr("step 1 (send): slice 0 matches host 1, channel 0, round 0, step 2"));
   Bench astray({2, 2, 2});
   astray.step(0, kSendWhole).peer = HostIndex(2);
   EXPECT_THAT(astray.Verdict(),
@@ -205,13 +205,13 @@ TEST(PlanCheck, LanesWhoseEndsDoNotFitAreNamed) {
   for (int nobody : {-1, 0, 3}) {
     Bench bench({2, 2, 2});
     bench.step(0, kSendWhole).peer = HostIndex(nobody);
-    EXPECT_THAT(bench.Verdict(), HasSubstr("step 7 (send) has host " + std::to_string(nobody) +
-                                           " at its other end"));
+    EXPECT_THAT(bench.Verdict(),
+                HasSubstr("step 7 (send) has invalid peer host " + std::to_string(nobody)));
   }
 }
 
 // Three hosts with two ranks each exchange all to all; program of each: combine 0, send 1 and
-// receive 2 with the neighbours, send 3 and receive 4 with those behind them.
+// receive 2 with the neighbours, send 3 and receive 4 with the hosts after them.
 TEST(PlanCheck, ABlockForTheWrongRankIsNamed) {
   Bench bench({2, 2, 2}, KeyOf(OpKind::kAllToAll));
   ASSERT_EQ(bench.Verdict(), "");
@@ -233,10 +233,11 @@ TEST(PlanCheck, AScatterFromAnotherThanTheRootIsNamed) {
   Bench bench({2, 2}, KeyOf(OpKind::kScatter, Rank(1)));
   ASSERT_EQ(bench.Verdict(), "");
   for (Place& place : bench.step(0, 1).pieces) place.index = 0;
-  EXPECT_THAT(bench.Verdict(), HasSubstr("reads an input that rank 0 does not give"));
+  EXPECT_THAT(bench.Verdict(), HasSubstr("reads an input that rank 0 does not provide"));
 }
 
-// Lanes have numbers of their own: what goes to one peer does not make up for what another lacks.
+// Slices are numbered per lane: a surplus on one lane does not make up for a missing slice on
+// another.
 TEST(PlanCheck, ASliceForTheWrongPeerIsNoticed) {
   Bench bench({1, 1, 1}, KeyOf(OpKind::kAllToAll));
   std::swap(bench.step(0, 1).peer, bench.step(0, 3).peer);
@@ -246,7 +247,7 @@ TEST(PlanCheck, ASliceForTheWrongPeerIsNoticed) {
   EXPECT_THAT(twice.Verdict(), HasSubstr("from host 0 to host 2 has no receive"));
 }
 
-// Whoever first sends all and then receives all needs as many slots as it sends slices.
+// A host that sends all slices before it receives needs as many slots as it sends slices.
 TEST(PlanCheck, ManySlicesAtOnceToAHostThatDoesTheSameAreADeadlock) {
   const Layout layout = BlockLayout({3, 3});
   const ChannelOrders orders = VariedOrders(2, 1);
@@ -270,23 +271,23 @@ TEST(PlanCheck, PlacesThatDoNotExistAreNamed) {
   Bench local({2, 2, 2});
   local.step(0, kWhole).combines[0].destinations[0].index = 2;
   EXPECT_THAT(local.Verdict(),
-              HasSubstr("host 0, channel 0, step 6 (combine) names local rank 2, which is none"));
+              HasSubstr("host 0, channel 0, step 6 (combine) names unknown local rank 2"));
   Bench block({2, 2, 2});
   block.step(0, kWhole).combines[0].destinations[0].block = 3;
-  EXPECT_THAT(block.Verdict(), HasSubstr("names block 3, which is none"));
+  EXPECT_THAT(block.Verdict(), HasSubstr("names unknown block 3"));
   Bench slot({2, 2, 2});
   slot.step(0, kSecondCombine).combines[0].sources[0].index = 1;
   EXPECT_THAT(slot.Verdict(), HasSubstr("names the slot of step 1, which has none"));
   Bench foreign({2, 2}, {.kind = OpKind::kReduceScatter});
   foreign.steps(0).back().combines[0].destinations[0] = {Space::kOutput, 1, 0, 0};
   EXPECT_THAT(foreign.Verdict(),
-              HasSubstr("of the output of rank 1, which holds its own block only"));
+              HasSubstr("of the output of rank 1, which contains only its own block"));
   Bench late({2, 2, 2});
   late.step(0, 1).after = {2};
-  EXPECT_THAT(late.Verdict(), HasSubstr("is to come after step 2"));
+  EXPECT_THAT(late.Verdict(), HasSubstr("must come after step 2"));
   Bench input({2, 2}, {.kind = OpKind::kBroadcast});
   input.step(0, 0).pieces[0].index = 1;
-  EXPECT_THAT(input.Verdict(), HasSubstr("reads an input that rank 1 does not give"));
+  EXPECT_THAT(input.Verdict(), HasSubstr("reads an input that rank 1 does not provide"));
 }
 
 TEST(PlanCheck, QuestionsWithoutSenseAreRefused) {
@@ -301,11 +302,11 @@ TEST(PlanCheck, QuestionsWithoutSenseAreRefused) {
   Bench exchange({2, 2}, KeyOf(OpKind::kAllToAll));
   exchange.options.in_place = true;
   EXPECT_EQ(exchange.Check().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(exchange.Verdict(), HasSubstr("all_to_all has no form in place"));
+  EXPECT_THAT(exchange.Verdict(), HasSubstr("all_to_all has no in-place form"));
 }
 
-// Every small change to every plan is noticed: nothing in a plan is superfluous, nothing escapes
-// the checker.
+// Every small change to every plan is detected: no part of a plan is superfluous, and none is
+// unchecked.
 class Mutants : public testing::TestWithParam<PlanKey> {
  protected:
   void Expect(Bench& bench, const std::string& what, const std::function<void()>& change,

@@ -1,6 +1,6 @@
-// Proves the plans over a sweep of layouts, kinds, channels, slots, skews and counts. Not
-// every combination of everything: each test crosses what can interact and lets the rest run along
-// in turns, and prints how many cases it proved.
+// Proves the plans over a sweep of layouts, kinds, channels, slots, skews and counts. Not every
+// combination: each test combines the parameters that can interact and varies the others in turn,
+// and prints how many cases it proved.
 #include <cstdio>
 #include <vector>
 
@@ -33,7 +33,7 @@ std::vector<std::vector<int>> RanksPerHost(int hosts, int most) {
   return all;
 }
 
-// The kind by every algorithm that serves it, scaled or not where it reduces.
+// The kind with every algorithm that supports it, scaled or not if it reduces.
 void AddKeys(OpKind kind, Rank root, int hosts, std::vector<PlanKey>* keys) {
   for (int i = 0; i < kAlgorithms; ++i) {
     const auto algorithm = static_cast<Algorithm>(i);
@@ -59,14 +59,14 @@ std::vector<PlanKey> Keys(const Layout& layout, int root_step, int first_root = 
   return keys;
 }
 
-// Of so many elements in each block.
+// Each block has this many elements.
 uint64_t CountOf(const Plan& plan, uint64_t block) {
   return plan.count_spans_blocks ? block * static_cast<uint64_t>(plan.blocks) : block;
 }
 
 bool HasInPlaceForm(const PlanKey& key) { return key.kind != OpKind::kAllToAll; }
 
-// Counts the cases of one test and says so at its end.
+// Counts the cases of one test and prints the number at its end.
 class PlanSweep : public testing::Test {
  protected:
   void TearDown() override { std::printf("%d cases proved\n", cases_); }
@@ -88,7 +88,7 @@ class PlanSweep : public testing::Test {
   int cases_ = 0;
 };
 
-// Small slots, so that even these counts make several rounds.
+// Small slots, so that even these counts need several rounds.
 uint32_t SlotBytes(const Plan& plan) { return 64 * static_cast<uint32_t>(plan.max_pieces); }
 
 TEST_F(PlanSweep, EveryLayoutAndCollectiveIsProved) {
@@ -102,7 +102,7 @@ TEST_F(PlanSweep, EveryLayoutAndCollectiveIsProved) {
         for (const PlanKey& key : Keys(layout, root_step, turn % root_step)) {
           const auto plans = BuildAll(key, layout, VariedOrders(hosts, channels));
           const uint32_t slots = 2 + static_cast<uint32_t>(turn++) % 3;
-          // Four rounds and a bit of one channel, whatever the blocks.
+          // Slightly more than four rounds of one channel, for any number of blocks.
           CheckOptions options{.count = CountOf(plans[0], 67),
                                .slots = slots,
                                .slot_bytes = SlotBytes(plans[0]),
@@ -125,7 +125,7 @@ TEST_F(PlanSweep, EveryLegalWindowIsProved) {
         const auto plans = BuildAll(key, layout, VariedOrders(hosts, 1));
         for (uint32_t slots = 1; slots <= 4; ++slots) {
           for (uint32_t skew = 0; skew < slots; ++skew) {
-            // Seven rounds: groups of each size, with a rest.
+            // Seven rounds: groups of each size, with a remainder.
             ASSERT_TRUE(Prove(key, layout, plans,
                               {.count = CountOf(plans[0], 16 * 7) - 3,
                                .slots = slots,
@@ -148,8 +148,7 @@ TEST_F(PlanSweep, EveryCountAndTypeIsProved) {
         const auto plans = BuildAll(key, layout, VariedOrders(layout.host_count(), channels));
         for (uint64_t count : kCounts) {
           for (DataType type : kTypes) {
-            // Larger slots for large counts: the number of rounds, not of elements, is what is to
-            // be proved.
+            // Larger slots for large counts: the number of rounds matters, not that of elements.
             const uint32_t slot_bytes = SlotBytes(plans[0]) * (count > 64 ? 8 : 1);
             ASSERT_TRUE(Prove(key, layout, plans,
                               {.type = type,
@@ -183,7 +182,7 @@ TEST_F(PlanSweep, LongRingsAndManyLocalRanksAreProved) {
   }
 }
 
-// Trees differ in shape with every number of hosts, and with every root.
+// The shape of trees differs with every number of hosts, and with every root.
 TEST_F(PlanSweep, TreesOfEverySizeAreProved) {
   for (int hosts = 3; hosts <= 18; ++hosts) {
     const Layout layout = BlockLayout(std::vector<int>(static_cast<size_t>(hosts), 1));
@@ -195,7 +194,7 @@ TEST_F(PlanSweep, TreesOfEverySizeAreProved) {
         const auto plans = BuildAll(key, layout, orders);
         for (uint32_t slots : {2u, 3u}) {
           for (uint32_t skew : {0u, slots - 1}) {
-            // Two groups of rounds and a bit, per channel.
+            // Slightly more than two groups of rounds, per channel.
             const uint64_t rounds = (2 * slots + 1) * orders.rings.size();
             ASSERT_TRUE(Prove(key, layout, plans,
                               {.count = CountOf(plans[0], 16 * rounds),

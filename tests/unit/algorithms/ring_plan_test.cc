@@ -1,4 +1,4 @@
-// What ring plans cost and what they refuse. That they are right is proved in plan_sweep_test.cc.
+// Costs and errors of ring plans. plan_sweep_test.cc proves their correctness.
 #include <algorithm>
 #include <vector>
 
@@ -18,7 +18,7 @@ int CountSteps(const Program& program, StepKind kind) {
                                         [&](const Step& step) { return step.kind == kind; }));
 }
 
-// How often combines, or else sends, read a block of a buffer of local rank `local`.
+// How often combines, or sends, read a block of a buffer of local rank `local`.
 int CountReads(const Program& program, Space space, uint16_t local, bool by_sends) {
   int reads = 0;
   for (const Step& step : program.steps) {
@@ -150,7 +150,7 @@ TEST(RingPlan, FollowsTheOrderOfItsChannel) {
   EXPECT_THAT(peers(1, StepKind::kReceive), ElementsAre(HostIndex(2), HostIndex(2)));
 }
 
-// The message of the refusal.
+// The error message.
 std::string Refusal(const PlanKey& key, const Layout& layout, const ChannelOrders& orders,
                     int self = 0) {
   const auto plan = BuildPlan(key, layout, orders, HostIndex(self));
@@ -163,7 +163,7 @@ TEST(RingPlan, RefusesWhatItCannotDo) {
   const ChannelOrders orders = VariedOrders(2, 2);
   const PlanKey good{.kind = OpKind::kAllReduce};
   for (OpKind kind : {OpKind::kNone, OpKind::kSend, OpKind::kRecv}) {
-    EXPECT_THAT(Refusal({.kind = kind}, layout, orders), HasSubstr("there is no plan for it"));
+    EXPECT_THAT(Refusal({.kind = kind}, layout, orders), HasSubstr("no algorithm supports it"));
   }
   EXPECT_THAT(Refusal({.kind = OpKind::kBroadcast, .root = Rank(4)}, layout, orders),
               HasSubstr("root 4 out of range"));

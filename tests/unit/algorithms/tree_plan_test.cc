@@ -1,5 +1,5 @@
-// The shape of the two trees, and what their plans and the direct all-reduce cost. That the plans
-// are right is proved in plan_sweep_test.cc.
+// The shape of the two trees, and the costs of their plans and of the direct all-reduce.
+// plan_sweep_test.cc proves the plans' correctness.
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -73,7 +73,8 @@ TEST(BinaryTree, NeighboursAreAPowerOfTwoApart) {
         const int parent = NodeOfTree(tree, p, nodes).parent;
         if (parent == 0) continue;
         const int apart = std::abs(p - parent);
-        // Around the circle, with the root of a rooted call between the last and the first.
+        // Modulo the number of hosts, with the root of a rooted call between the last and the
+        // first.
         EXPECT_TRUE(std::has_single_bit(static_cast<unsigned>(apart)) || apart == nodes - 1);
       }
     }
@@ -94,7 +95,7 @@ TEST(TreePlan, AHostSendsAboutAsMuchAsEveryOther) {
   }
 }
 
-// Whatever the root: the lanes that a communicator opens in its life are bounded by it.
+// For any root: this bounds the lanes that a communicator opens in its lifetime.
 TEST(TreePlan, ItsPeersAreFew) {
   for (int hosts : {3, 4, 7, 16, 25}) {
     const Layout layout = BlockLayout(std::vector<int>(static_cast<size_t>(hosts), 1));
@@ -140,14 +141,15 @@ TEST(Plans, ByAnAlgorithmThatDoesNotServeAreRefused) {
         BuildPlan(key, layout, VariedOrders(hosts, 1), HostIndex(0)).status().message());
   };
   const PlanKey tree{.kind = OpKind::kAllReduce, .algorithm = Algorithm::kTree};
-  EXPECT_THAT(refusal(tree, 2), HasSubstr("all_reduce: there is no plan by 'tree' over 2 hosts"));
+  EXPECT_THAT(refusal(tree, 2),
+              HasSubstr("all_reduce: unsupported by algorithm 'tree' over 2 hosts"));
   EXPECT_EQ(refusal(tree, 3), "");
   EXPECT_EQ(refusal(tree, kMaxHosts), "");
   EXPECT_THAT(refusal({.kind = OpKind::kAllGather, .algorithm = Algorithm::kTree}, 4),
-              HasSubstr("all_gather: there is no plan by 'tree'"));
+              HasSubstr("all_gather: unsupported by algorithm 'tree'"));
   const PlanKey direct{.kind = OpKind::kAllReduce, .algorithm = Algorithm::kDirect};
   EXPECT_EQ(refusal(direct, kMaxDirectHosts), "");
-  EXPECT_THAT(refusal(direct, kMaxDirectHosts + 1), HasSubstr("no plan by 'direct' over 129"));
+  EXPECT_THAT(refusal(direct, kMaxDirectHosts + 1), HasSubstr("algorithm 'direct' over 129"));
   EXPECT_THAT(refusal(direct, 1), HasSubstr("over 1 hosts"));
 }
 

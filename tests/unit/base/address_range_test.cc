@@ -25,7 +25,7 @@ TEST(AddressRange, ContainsRangesThatDoNotReachOut) {
   EXPECT_TRUE(range.Contains(AddressRange{109, 1}));
   EXPECT_FALSE(range.Contains(AddressRange{99, 2}));
   EXPECT_FALSE(range.Contains(AddressRange{109, 2}));
-  // A length that would wrap around.
+  // A length that would overflow.
   EXPECT_FALSE(range.Contains(AddressRange{105, kTop}));
 }
 

@@ -25,7 +25,7 @@ std::vector<prometheus::MetricFamily> OneNumber() {
   return out.Take();
 }
 
-// Everything that the server answers to a GET.
+// Returns the server's whole response to a GET.
 std::string Get(const std::string& endpoint, const std::string& path) {
   int port = 0;
   if (!absl::SimpleAtoi(endpoint.substr(endpoint.rfind(':') + 1), &port)) return "no port";

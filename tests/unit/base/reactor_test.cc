@@ -44,7 +44,7 @@ TEST_F(ReactorTest, AStateThatHoldsAlreadyIsReportedOnce) {
   EXPECT_TRUE(readiness_.writable);
   EXPECT_FALSE(readiness_.hangup);
   readiness_ = {};
-  EXPECT_EQ(reactor_->Wait(0), 0) << "edge-triggered: the same state is no news";
+  EXPECT_EQ(reactor_->Wait(0), 0) << "edge-triggered: an unchanged state is not reported";
   EXPECT_FALSE(readiness_.readable);
 }
 
@@ -75,7 +75,7 @@ TEST_F(ReactorTest, EachChangeWakesTheOwnerOfThatDescriptorAlone) {
   for (int i = 1; i <= 3; ++i) {
     Ring(event_);
     EXPECT_EQ(reactor_->Wait(kPatienceNs), 1);
-    EXPECT_EQ(ours.times, i) << "also while the flag is up";
+    EXPECT_EQ(ours.times, i) << "also while the flag is set";
   }
   EXPECT_EQ(others.times, 0);
 }
@@ -95,7 +95,7 @@ TEST_F(ReactorTest, TheOtherEndsDepartureIsAHangup) {
 
 TEST_F(ReactorTest, WhatIsUnwatchedIsLeftAlone) {
   ASSERT_TRUE(reactor_->Watch(event_.get(), &readiness_).ok());
-  EXPECT_FALSE(reactor_->Watch(event_.get(), &readiness_).ok()) << "twice the same";
+  EXPECT_FALSE(reactor_->Watch(event_.get(), &readiness_).ok()) << "watched already";
   reactor_->Unwatch(event_.get());
   Ring(event_);
   EXPECT_EQ(reactor_->Wait(0), 0);
@@ -122,7 +122,7 @@ TEST_F(ReactorTest, ASignalEndsTheWaitAndIsNoError) {
   ignore_it.sa_handler = [](int) {};
   struct sigaction before {};
   ASSERT_EQ(sigaction(SIGALRM, &ignore_it, &before), 0);
-  // Repeats, so that one that comes before the wait does no harm.
+  // Repeats, in case a signal arrives before the wait.
   const itimerval every_ms{.it_interval = {.tv_sec = 0, .tv_usec = 1000},
                            .it_value = {.tv_sec = 0, .tv_usec = 1000}};
   ASSERT_EQ(setitimer(ITIMER_REAL, &every_ms, nullptr), 0);

@@ -35,7 +35,7 @@ TEST_F(StateDirectoryTest, FilesAreThereWhileTheirOwnerLives) {
     EXPECT_EQ(Line("endpoint"), "10.0.0.1:7400");
     EXPECT_EQ(Line("metrics"), "10.0.0.1:7401");
     EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path_), {}), 3)
-        << "no drafts are left";
+        << "no temporary files are left";
   }
   EXPECT_TRUE(std::filesystem::is_empty(path_));
 }

@@ -6,7 +6,7 @@ namespace mccs {
 namespace {
 
 TEST(CutText, KeepsWholeCharacters) {
-  // Of one, two, three and four bytes.
+  // Characters of one, two, three and four bytes.
   const std::string text = "a\u00e4\u2192\U0001F600";
   ASSERT_EQ(text.size(), 10u);
   const size_t kept[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 10};
@@ -26,8 +26,8 @@ TEST(AsUtf8, LeavesWhatItIsAndMarksTheRest) {
   EXPECT_EQ(AsUtf8(text), text);
   EXPECT_EQ(AsUtf8(""), "");
   EXPECT_EQ(AsUtf8("/a\xff/b"), "/a?/b");
-  EXPECT_EQ(AsUtf8("\xe2\x86"), "??") << "a part of one";
-  EXPECT_EQ(AsUtf8("\xc0\xaf \xed\xa0\x80"), "?? ???") << "too long, half of a pair of UTF-16";
+  EXPECT_EQ(AsUtf8("\xe2\x86"), "??") << "a truncated character";
+  EXPECT_EQ(AsUtf8("\xc0\xaf \xed\xa0\x80"), "?? ???") << "overlong encoding, UTF-16 surrogate";
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ TEST(Yaml, AnUnknownKeyIsToldWithPlaceAndTheWordMeant) {
   EXPECT_EQ(ErrorOf("listen: a\nverbsoe: true\n"),
             "x.yaml:2:1: unknown key 'verbsoe'; did you mean 'verbose'?");
   EXPECT_EQ(ErrorOf("lanes:\n  port: 1\n  zebra: 2\n"),
-            "x.yaml:3:3: unknown key 'zebra'; known here: port patience slot_bytes");
+            "x.yaml:3:3: unknown key 'zebra'; known keys: port patience slot_bytes");
 }
 
 TEST(Yaml, AWrongTypeIsToldWithPlaceAndWord) {
@@ -97,15 +97,17 @@ TEST(Yaml, AWrongTypeIsToldWithPlaceAndWord) {
   EXPECT_EQ(ErrorOf("listen: [a]\n"), "x.yaml:1:9: 'listen' must be text, found a list");
   EXPECT_EQ(ErrorOf("names: a\n"), "x.yaml:1:8: 'names' must be a list, found 'a'");
   EXPECT_EQ(ErrorOf("lanes: 3\n"), "x.yaml:1:8: 'lanes' must be a mapping, found '3'");
-  EXPECT_EQ(ErrorOf("lanes:\n  patience: 5\n"),
-            "x.yaml:2:13: 'patience' must be a time with its unit, as 5s or 200ms, found '5'");
-  EXPECT_EQ(ErrorOf("lanes:\n  slot_bytes: 1MB\n"),
-            "x.yaml:2:15: 'slot_bytes' must be a number of bytes, as 4096 or 16MiB, found '1MB'");
+  EXPECT_EQ(
+      ErrorOf("lanes:\n  patience: 5\n"),
+      "x.yaml:2:13: 'patience' must be a duration with its unit, such as 5s or 200ms, found '5'");
+  EXPECT_EQ(
+      ErrorOf("lanes:\n  slot_bytes: 1MB\n"),
+      "x.yaml:2:15: 'slot_bytes' must be a number of bytes, such as 4096 or 16MiB, found '1MB'");
 }
 
 TEST(Yaml, AKeyThatStandsTwiceIsRefused) {
   EXPECT_EQ(ErrorOf("listen: a\nlisten: b\n"),
-            "x.yaml:2:1: key 'listen' stands here again; it is already on line 1");
+            "x.yaml:2:1: duplicate key 'listen'; it is already on line 1");
 }
 
 TEST(Yaml, MalformedTextIsToldWithItsPlace) {
@@ -119,7 +121,7 @@ TEST(Yaml, MalformedTextIsToldWithItsPlace) {
 
 TEST(Yaml, AllErrorsAreToldInTheOrderOfTheFile) {
   EXPECT_EQ(ErrorOf("zebra: 1\nverbose: 2\nlanes: {port: x}\n"),
-            "x.yaml:1:1: unknown key 'zebra'; known here: listen verbose share names labels lanes\n"
+            "x.yaml:1:1: unknown key 'zebra'; known keys: listen verbose share names labels lanes\n"
             "x.yaml:2:10: 'verbose' must be true or false, found '2'\n"
             "x.yaml:3:15: 'port' must be an integer from 0 to 65535, found 'x'");
 }
@@ -158,11 +160,12 @@ TEST(Yaml, RatesHaveAUnitAndAreAboveZero) {
   yaml->BitRate("c", &c);
   EXPECT_EQ(a, 2'500'000'000u);
   EXPECT_EQ(b, 7u);
-  EXPECT_EQ(yaml->Finish().message(),
-            "x.yaml:2:4: 'b' must be a rate above zero with its unit, as 50Gbps or 200Mbps, found "
-            "'0Mbps'\n"
-            "x.yaml:3:4: 'c' must be a rate above zero with its unit, as 50Gbps or 200Mbps, found "
-            "'5'");
+  EXPECT_EQ(
+      yaml->Finish().message(),
+      "x.yaml:2:4: 'b' must be a rate above zero with its unit, such as 50Gbps or 200Mbps, found "
+      "'0Mbps'\n"
+      "x.yaml:3:4: 'c' must be a rate above zero with its unit, such as 50Gbps or 200Mbps, found "
+      "'5'");
 }
 
 TEST(Yaml, ARefusedItemIsToldWithItsOwnPlace) {
@@ -209,7 +212,7 @@ TEST(Yaml, AFaultThatAnAliasRepeatsIsToldOnce) {
 TEST(Yaml, SeveralDocumentsShareTheirErrors) {
   auto documents = YamlReader::ParseAll("a: x\n---\n---\na: 2\nb: 3\n", "x.yaml");
   ASSERT_TRUE(documents.ok()) << documents.status();
-  ASSERT_EQ(documents->size(), 2u) << "the empty one is left out";
+  ASSERT_EQ(documents->size(), 2u) << "the empty one is omitted";
   for (YamlReader& document : *documents) {
     int32_t a = 0;
     document.Field("a", &a);
@@ -217,7 +220,7 @@ TEST(Yaml, SeveralDocumentsShareTheirErrors) {
   EXPECT_EQ((*documents)[1].Place().line, 4);
   EXPECT_EQ((*documents)[0].Finish().message(),
             "x.yaml:1:4: 'a' must be an integer, found 'x'\n"
-            "x.yaml:5:1: unknown key 'b'; known here: a");
+            "x.yaml:5:1: unknown key 'b'; known keys: a");
   EXPECT_EQ(YamlReader::ParseAll("a: 1\n---\n[b]\n", "x.yaml").status().message(),
             "x.yaml:3:1: expected 'key: value' lines, found a list");
   EXPECT_TRUE(YamlReader::ParseAll("", "x.yaml")->empty());
@@ -249,14 +252,14 @@ TEST(Yaml, AliasesThatMultiplyOrHoldThemselvesAreRefusedAsPlaces) {
     const auto document = YamlReader::Parse(text, "x.yaml");
     ASSERT_TRUE(document.ok()) << document.status();
     EXPECT_THAT(std::string(document->Places().status().message()),
-                HasSubstr("x.yaml:1:1: a document may have 200000 values, 32 deep"));
+                HasSubstr("x.yaml:1:1: too many values: at most 200000 values, 32 deep"));
   }
 }
 
 TEST(Yaml, ThePartUnderAKeyIsTextForAReaderOfItsOwn) {
   auto document = YamlReader::Parse("a: {b: [1, '2'], c: \"x: y\"}  # why\n", "x.yaml");
   const std::string text = document->TextOf("a");
-  EXPECT_TRUE(document->Finish().ok()) << "asked for";
+  EXPECT_TRUE(document->Finish().ok()) << "the field was read";
   auto again = YamlReader::Parse(text, "y.yaml");
   std::vector<std::string> b;
   std::string c;

@@ -22,7 +22,7 @@ TEST(ActivityLog, KeepsWhenSomethingWasUnderWay) {
   log.Look(true, 0, 2 * kNsPerMs);
   log.Look(true, 0, 3 * kNsPerMs);
   EXPECT_TRUE(log.busy());
-  log.Look(true, 1, 4 * kNsPerMs);  // one call behind the other
+  log.Look(true, 1, 4 * kNsPerMs);  // one call right after the other
   log.Look(false, 2, 5 * kNsPerMs);
   log.Look(false, 2, 6 * kNsPerMs);
   log.Look(true, 2, 9 * kNsPerMs);
@@ -48,7 +48,7 @@ TEST(ActivityLog, APauseShorterThanTheResolutionIsNone) {
   EXPECT_THAT(SpansOf(log), ElementsAre(BusySpan{kNsPerMs, 3 * kNsPerMs}));
 }
 
-// A hundred calls of 0.2 ms with pauses of 1 ms, then 300 ms of nothing, again and again.
+// 100 calls of 0.2 ms with pauses of 1 ms, then a pause of 300 ms, repeatedly.
 TEST(ActivityLog, ABurstOfManyCallsDoesNotPushTheOthersOut) {
   ActivityLog log;
   MonotonicNs now = kNsPerSec;

@@ -1,4 +1,4 @@
-// Which answers of hosts fit which stage of a change: the test is all hosts.
+// Which answers of hosts are legal in which stage of a change. The test plays all hosts.
 #include "service/communicator/change_leader.h"
 
 #include <gmock/gmock.h>
@@ -57,12 +57,12 @@ class ChangeLeaderTest : public ::testing::Test {
     ASSERT_TRUE(leader_.Propose(strategy, in_force_).ok());
     ASSERT_TRUE(Next().has_value());
   }
-  // Both hosts answer, and the next order comes.
+  // Both hosts answer; returns the next order.
   void Both(uint64_t epoch, Kind kind) {
     for (const HostIndex host : {kFirst, kSecond}) ASSERT_TRUE(Say(host, epoch, kind, 5).ok());
     ASSERT_TRUE(Next().has_value());
   }
-  // Every answer but those of `legal` is an error, of any epoch.
+  // Every answer except those in `legal` is an error, for any epoch.
   void ExpectOnly(std::vector<Kind> legal) {
     for (const uint64_t epoch :
          {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{3}, ~uint64_t{0}}) {
@@ -107,7 +107,7 @@ TEST_F(ChangeLeaderTest, HostsSayOnceHowFarTheyHaveCome) {
   Begin(Wide(2));
   Both(2, Kind::kPrepared);
   ExpectOnly({Kind::kStarted, Kind::kRefused});
-  EXPECT_TRUE(Say(kSecond, 2, Kind::kRefused).ok()) << "sent before hold came";
+  EXPECT_TRUE(Say(kSecond, 2, Kind::kRefused).ok()) << "sent before hold arrived";
   EXPECT_TRUE(absl::IsDataLoss(Say(kSecond, 2, Kind::kStarted, ~uint64_t{0})));
   EXPECT_TRUE(Say(kSecond, 2, Kind::kStarted, 9).ok());
   EXPECT_TRUE(absl::IsDataLoss(Say(kSecond, 2, Kind::kStarted, 9)));
@@ -131,8 +131,8 @@ TEST_F(ChangeLeaderTest, WhatCrossedWithADropIsPassedOver) {
   ExpectOnly({Kind::kPrepared, Kind::kRefused});
   EXPECT_TRUE(Say(kSecond, 2, Kind::kPrepared).ok());
   Begin(Wide(3));
-  EXPECT_TRUE(Say(kSecond, 2, Kind::kRefused).ok()) << "also behind the next change's beginning";
-  EXPECT_FALSE(Next().has_value()) << "it is no answer to that one";
+  EXPECT_TRUE(Say(kSecond, 2, Kind::kRefused).ok()) << "also after the start of the next change";
+  EXPECT_FALSE(Next().has_value()) << "it does not answer that one";
 }
 
 TEST_F(ChangeLeaderTest, WhatAHostThatHasLeftSaysDoesNotCount) {

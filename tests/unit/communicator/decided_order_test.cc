@@ -1,4 +1,4 @@
-// Who may start what when: a leader and members, with the test as the hosts in between.
+// Which operation may start when: a leader and members; the test plays the other hosts.
 #include "service/communicator/decided_order.h"
 
 #include <arpa/inet.h>
@@ -14,7 +14,7 @@
 namespace mccs {
 namespace {
 
-// What was written to the wire, message by message.
+// The messages written to the connection.
 std::vector<peer::Message> Said(FakeWire& wire) {
   std::vector<peer::Message> messages;
   size_t at = 0;
@@ -107,7 +107,7 @@ TEST_F(LeaderTest, HoldsEverybodyAndGoesOnFromTheHighest) {
   EXPECT_TRUE(Hear(2, StartedUpTo(0)));
   EXPECT_TRUE(order_.Poll());
   EXPECT_EQ(Said(*wires_[0]).at(0).order_begins().after(), 3u);
-  for (uint64_t n : {2u, 3u}) {  // what another host has started
+  for (uint64_t n : {2u, 3u}) {  // started by another host
     EXPECT_FALSE(order_.Allows(n, 1));
     ASSERT_TRUE(order_.Allows(n, kPosted));
     order_.Started(n, kPosted);
@@ -125,7 +125,7 @@ TEST_F(LeaderTest, HoldsEverybodyAndGoesOnFromTheHighest) {
 TEST_F(LeaderTest, AMembersWishIsEnough) {
   EXPECT_TRUE(Hear(2, Wanted()));
   EXPECT_TRUE(Hear(1, Wanted()));
-  ASSERT_EQ(Said(*wires_[0]).size(), 1u) << "asked once";
+  ASSERT_EQ(Said(*wires_[0]).size(), 1u) << "one request";
 }
 
 TEST_F(LeaderTest, DoesNotWaitForAHostThatTookItsLeave) {
@@ -149,14 +149,14 @@ TEST_F(LeaderTest, AHostAnswersOnceAndNotFromFarAhead) {
   EXPECT_TRUE(absl::IsDataLoss(order_.Hear(From(1, StartedUpTo(1))).status()));
 }
 
-// It may have been asked before it was known to have left.
+// The request may have been sent before the departure was known.
 TEST_F(LeaderTest, AnAnswerOfAHostThatTookItsLeaveIsPassedOver) {
   order_.Want();
   EXPECT_TRUE(Hear(1, StartedUpTo(1)));
   star_.Excuse(HostIndex(2));
   EXPECT_TRUE(order_.Poll());
   EXPECT_TRUE(Hear(2, StartedUpTo(7)));
-  EXPECT_TRUE(order_.Allows(2, 1)) << "it belongs to no boundary any more";
+  EXPECT_TRUE(order_.Allows(2, 1)) << "no boundary applies to it";
 }
 
 class MemberTest : public testing::Test {
@@ -195,7 +195,7 @@ TEST_F(MemberTest, ALeaderThatMakesNoSenseIsFoundOut) {
   EXPECT_TRUE(Hear(Asked()));
   EXPECT_FALSE(order_.Hear(From(0, Asked())).ok());
   EXPECT_FALSE(order_.Hear(From(0, Next(6, 1))).ok());
-  EXPECT_FALSE(order_.Hear(From(0, BeginsAfter(4))).ok()) << "before what runs already";
+  EXPECT_FALSE(order_.Hear(From(0, BeginsAfter(4))).ok()) << "before the running operation";
   EXPECT_TRUE(Hear(BeginsAfter(5)));
   EXPECT_FALSE(order_.Hear(From(0, Next(7, 1))).ok());
   EXPECT_TRUE(Hear(Next(6, 1)));

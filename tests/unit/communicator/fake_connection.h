@@ -1,4 +1,4 @@
-// A stream whose other end is the test: what was written, what is to be read, and when it breaks.
+// A stream whose other end is the test: the bytes written, the bytes to read, and when it breaks.
 #ifndef MCCS_TESTS_UNIT_COMMUNICATOR_FAKE_CONNECTION_H_
 #define MCCS_TESTS_UNIT_COMMUNICATOR_FAKE_CONNECTION_H_
 
@@ -17,13 +17,13 @@ namespace mccs {
 
 struct FakeWire {
   std::string written;  // by the code under test
-  std::string to_read;  // by it
+  std::string to_read;  // by the code under test
   size_t read_at_once = 1 << 20;
-  size_t room = 1 << 30;  // bytes that it may still write
+  size_t room = 1 << 30;  // bytes that may still be written
   bool write_broken = false;
   bool read_broken = false;  // after to_read
 
-  // Hands over a message as a peer sends it.
+  // Queues a message from the peer for reading.
   void Say(const peer::Message& message) {
     const std::string body = message.SerializeAsString();
     const uint32_t length = htonl(static_cast<uint32_t>(body.size()));
@@ -56,7 +56,7 @@ class FakeConnection final : public Connection {
   }
   bool readable() const override { return !wire_->to_read.empty() || wire_->read_broken; }
   bool writable() const override { return wire_->room > 0 || wire_->write_broken; }
-  void WakeOnReady(Waker*) override {}  // The test gives the turns.
+  void WakeOnReady(Waker*) override {}  // The test runs the turns.
   Endpoint local() const override { return {"10.0.0.1", 1}; }
   Endpoint remote() const override { return {"10.0.0.2", 2}; }
 

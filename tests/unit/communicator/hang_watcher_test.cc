@@ -1,4 +1,4 @@
-// The sentence that says who waits for whom, also of answers that cannot be.
+// The sentence about ranks that wait for others, also for invalid answers.
 #include "service/communicator/hang_watcher.h"
 
 #include <gmock/gmock.h>
@@ -45,7 +45,7 @@ TEST_F(DescribeHoldUpTest, NobodyWaitsWhenNobodyHasEntered) {
 }
 
 TEST_F(DescribeHoldUpTest, TheHostThatIsBehindIsWhatCounts) {
-  Answer(0, 9).add_absent(0);  // has done its part of #8, and is in no hurry for #9
+  Answer(0, 9).add_absent(0);  // has completed its part of #8 and not started #9
   Answer(1, 8).add_absent(3);
   const HeldUp held_up = Describe();
   EXPECT_EQ(held_up.operation, 8u);

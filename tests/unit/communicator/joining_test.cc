@@ -1,5 +1,5 @@
-// The member's side of a rendezvous, against a rendezvous that the test plays on a simulated
-// network. Time goes from event to event and from deadline to deadline, as the engine's does.
+// The member's side of a rendezvous. The test plays the rendezvous on a simulated network. Time
+// advances from event to event and from deadline to deadline, as in the engine.
 #include "service/communicator/joining.h"
 
 #include <gmock/gmock.h>
@@ -74,8 +74,7 @@ class JoiningTest : public testing::Test {
     started_ = clock_.Now();
   }
 
-  // Both ends take turns until `done`, or the member's answer has come; false when neither came in
-  // time.
+  // Runs turns of both ends until `done` or until the member has a result; false on a timeout.
   bool Run(const std::function<bool()>& done, int64_t limit_ns = 2 * kNsPerSec) {
     const MonotonicNs limit = clock_.Now() + limit_ns;
     for (;;) {
@@ -103,7 +102,7 @@ class JoiningTest : public testing::Test {
   bool RunToError(int64_t limit_ns = 2 * kNsPerSec) {
     return Run([&] { return !status_.ok(); }, limit_ns);
   }
-  // The member has come, and its ranks.
+  // The member and its ranks have joined.
   bool RunToJoined(size_t ranks) {
     return Run([&] { return joined_.size() == ranks; });
   }
@@ -148,7 +147,7 @@ class JoiningTest : public testing::Test {
   bool withdrawn_ = false;
 };
 
-// ---- It goes well -------------------------------------------------------------------------------
+// ---- Success ------------------------------------------------------------------------------------
 
 TEST_F(JoiningTest, BringsItsRanksAndTakesTheRoster) {
   Open();
@@ -157,7 +156,7 @@ TEST_F(JoiningTest, BringsItsRanksAndTakesTheRoster) {
   joining_->Add(JoinOf(1));
   ASSERT_TRUE(RunToJoined(2));
   EXPECT_THAT(joined_, ElementsAre(3, 1));
-  joining_->Add(JoinOf(7));  // a rank that comes later
+  joining_->Add(JoinOf(7));  // a rank that joins later
   ASSERT_TRUE(RunToJoined(3));
   EXPECT_FALSE(roster_.has_value());
   link_->Send(Roster());
@@ -174,7 +173,7 @@ TEST_F(JoiningTest, EveryRankIsAnnouncedOnce) {
   EXPECT_THAT(joined_, ElementsAre(0));
 }
 
-// ---- Nobody there, or the wrong one -------------------------------------------------------------
+// ---- No daemon or the wrong one at the address --------------------------------------------------
 
 TEST_F(JoiningTest, WhereNobodyListensIsAnErrorThatNamesThePlace) {
   Start();
@@ -203,7 +202,7 @@ TEST_F(JoiningTest, AWrongSecretIsRefusedThoughItKeepsDialling) {
   ASSERT_TRUE(RunToError());
   EXPECT_TRUE(absl::IsPermissionDenied(status_)) << status_;
   EXPECT_THAT(error(), HasSubstr("10.0.0.2:7000"));
-  EXPECT_TRUE(joined_.empty()) << "told its ranks to a stranger";
+  EXPECT_TRUE(joined_.empty()) << "sent its ranks to an unauthenticated peer";
 }
 
 TEST_F(JoiningTest, AMeetingThatIsNotKnownThereIsAnErrorOrTriedAgain) {
@@ -230,7 +229,7 @@ TEST_F(JoiningTest, ADaemonThatTakesTheStreamAndSaysNothingIsGivenUp) {
   EXPECT_LE(elapsed(), 31 * kNsPerSec) << "woke up for something else";
 }
 
-// ---- Turning bad while waiting ------------------------------------------------------------------
+// ---- Failures while waiting ---------------------------------------------------------------------
 
 TEST_F(JoiningTest, ARefusalIsTheRendezvoussWords) {
   Open();
@@ -238,7 +237,7 @@ TEST_F(JoiningTest, ARefusalIsTheRendezvoussWords) {
   joining_->Add(JoinOf(0));
   ASSERT_TRUE(RunToJoined(1));
   link_->Send(Refused(absl::InvalidArgumentError("two processes claim rank 0")));
-  link_.reset();  // and hangs up
+  link_.reset();  // and closes the link
   ASSERT_TRUE(RunToError());
   EXPECT_EQ(status_, absl::InvalidArgumentError("two processes claim rank 0"));
 }
@@ -265,7 +264,7 @@ TEST_F(JoiningTest, ALostRendezvousIsNotDialledAgain) {
   EXPECT_THAT(error(), HasSubstr("ended"));
 }
 
-// ---- Who is missing -----------------------------------------------------------------------------
+// ---- Missing ranks ------------------------------------------------------------------------------
 
 TEST_F(JoiningTest, DescribesWhoIsMissingAtEachStage) {
   Start();
@@ -273,7 +272,7 @@ TEST_F(JoiningTest, DescribesWhoIsMissingAtEachStage) {
   Open();
   joining_->Add(JoinOf(0));
   ASSERT_TRUE(RunToJoined(1));
-  EXPECT_THAT(joining_->DescribeMissing(), Not(HasSubstr("nobody"))) << "it has not been told yet";
+  EXPECT_THAT(joining_->DescribeMissing(), Not(HasSubstr("nobody"))) << "no report has arrived yet";
   const struct {
     peer::Message waiting;
     std::string text;
@@ -315,7 +314,7 @@ TEST_F(JoiningTest, TheLogNamesTheMissingAfterFiveSecondsAndThenEveryMinute) {
   EXPECT_EQ(log_.lines.size(), 4u);
 }
 
-// ---- This host gives up -------------------------------------------------------------------------
+// ---- This host withdraws ------------------------------------------------------------------------
 
 TEST_F(JoiningTest, WhoWithdrawsSaysWhyAndPartsWhenAnswered) {
   Open();
@@ -328,7 +327,7 @@ TEST_F(JoiningTest, WhoWithdrawsSaysWhyAndPartsWhenAnswered) {
   EXPECT_EQ(farewell_->text(), "rank 0 was aborted");
   EXPECT_EQ(farewell_->error_code(), static_cast<uint32_t>(absl::StatusCode::kCancelled));
   EXPECT_FALSE(joining_->Parted());
-  link_->Send(Waiting({1}));  // on its way before it heard: no answer
+  link_->Send(Waiting({1}));  // sent before it read the withdrawal: not an answer
   link_->Send(Refused(absl::CancelledError("so be it")));
   EXPECT_TRUE(Run([&] { return joining_->Parted(); }, 10 * kNsPerMs));
 }

@@ -43,7 +43,7 @@ struct Lane {
     acknowledged.payload_bytes += static_cast<uint64_t>(slices) * bytes_each;
     meter.Look(next, acknowledged, now);
   }
-  // A slice there and back, as often as it takes.
+  // Round trips of single slices of `bytes`, kEnough of them, `took` ns each.
   void Return(uint64_t bytes, int64_t took, MonotonicNs* now) {
     for (int i = 0; i < LaneMeter::kEnough; ++i) {
       Post(1, *now);
@@ -76,7 +76,7 @@ TEST(LaneMeter, TakesNoLargeSlice) {
   EXPECT_EQ(lane.meter.round_trip_ns(), 0);
 }
 
-// A program of small calls posts the next one before the last one is back.
+// A program of small calls posts the next one before the previous one is acknowledged.
 TEST(LaneMeter, TakesASliceBehindOtherShortOnes) {
   Lane lane;
   MonotonicNs now = 1;
@@ -85,7 +85,7 @@ TEST(LaneMeter, TakesASliceBehindOtherShortOnes) {
     lane.Post(1, now += 25'000);
     lane.Acknowledge(1, 8, now += 25'000);
   }
-  EXPECT_EQ(lane.meter.round_trip_ns(), 50'000) << "of the first one, the others take longer";
+  EXPECT_EQ(lane.meter.round_trip_ns(), 50'000) << "of the first one; the others take longer";
 }
 
 TEST(LaneMeter, TakesNoneBehindALargeOne) {
@@ -120,7 +120,7 @@ TEST(LaneMeter, AnotherConnectionHasItsOwnFigures) {
   EXPECT_EQ(lane.meter.round_trip_ns(), 70'000);
 }
 
-// With eight slices under way at any time, and so many acknowledged at a time.
+// With eight slices in flight at any time, and so many acknowledged at a time.
 void Stream(Lane* lane, int slices, int at_once, uint64_t bytes_each, int64_t ns_each,
             MonotonicNs* now) {
   lane->Post(8, *now);
@@ -160,7 +160,7 @@ TEST(RateMeter, SumsUpLanesThatWorkBesideEachOther) {
   EXPECT_GE(rate.rate_bps(), 10'000'000'000u);
 }
 
-// The engine was away: what has come meanwhile is seen in one moment.
+// After the engine was away, all acknowledgements arrive at one time.
 TEST(RateMeter, AcknowledgementsThatComeAtOnceMakeNoRateTooHigh) {
   RateMeter rate(kSlotBytes);
   Lane lane(&rate);

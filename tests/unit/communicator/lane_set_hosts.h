@@ -1,5 +1,5 @@
-// The lanes of a communicator of some hosts over a simulated network. Time goes from event to event
-// and from deadline to deadline, as the engine's does.
+// The lanes of a communicator of some hosts over a simulated network. Time advances from event to
+// event and from deadline to deadline, as in the engine.
 #ifndef MCCS_TESTS_UNIT_COMMUNICATOR_LANE_SET_HOSTS_H_
 #define MCCS_TESTS_UNIT_COMMUNICATOR_LANE_SET_HOSTS_H_
 
@@ -25,14 +25,14 @@
 namespace mccs {
 
 inline constexpr uint16_t kPort = 7400;
-// Of channel 0's lane from host 0; those of the other hosts and channels follow.
+// For channel 0's lane from host 0; the ports of the other hosts and channels follow.
 inline constexpr uint16_t kSourcePort = 40'000;
 inline constexpr LaneShape kShape{.slots = 4, .slot_bytes = 16u << 10};
 inline constexpr int kChannels = 2;
 
 inline std::string AddressOf(int host) { return "10.0.0." + std::to_string(host + 1); }
 
-// Host memory that may run out: `left` more allocations.
+// Host memory that may run out after `left` more allocations.
 class ScarceMemory final : public Device {
  public:
   MemoryMapper& mapper() override { return real_.mapper(); }
@@ -58,8 +58,8 @@ class ScarceMemory final : public Device {
   CpuDevice real_{{}, std::make_unique<LocalImporter>()};
 };
 
-// A host whose source ports are in use for a while: Connect fails at once, and nothing ever arrives
-// to say that they are free again.
+// A host whose source ports are in use for a while: Connect fails at once, and no event reports
+// when they are free again.
 class BusyPorts final : public Network {
  public:
   BusyPorts(Network& real, const Clock& clock) : real_(real), clock_(clock) {}
@@ -125,7 +125,7 @@ class LaneSetHosts : public testing::Test {
         [](const Preamble&) { return std::optional<Secret>(Secret{}); }, random_, *log_);
   }
   void Make(int h) { hosts_[h].lanes = std::move(*LaneSet::Make(OptionsOf(h))); }
-  // All hosts, all lanes of the rings up.
+  // Creates all hosts and waits until all ring lanes are up.
   void OpenAll() {
     for (int h = 0; h < count(); ++h) OpenDoor(h);
     for (int h = 0; h < count(); ++h) Make(h);
@@ -151,7 +151,7 @@ class LaneSetHosts : public testing::Test {
     return moved;
   }
 
-  // As the engine does it: turns while anything moves, then sleep until a byte or a deadline.
+  // As the engine: turns while anything moves, then sleeps until a byte or a deadline.
   bool Run(const std::function<bool()>& done, int64_t limit_ns = 2 * kNsPerSec) {
     const MonotonicNs limit = clock_.Now() + limit_ns;
     for (;;) {
@@ -182,7 +182,7 @@ class LaneSetHosts : public testing::Test {
     const auto posted = channel_of(from, channel).send->Post({&piece, 1}, SliceTag{});
     return posted.ok() && posted->has_value();
   }
-  // The next slice of host `to`, once it has come.
+  // The next slice received by host `to`.
   std::optional<uint8_t> Take(int to, int channel) {
     RecvLane& lane = *channel_of(to, channel).receive;
     SliceNumber& next = taken_[to][channel];
@@ -191,7 +191,7 @@ class LaneSetHosts : public testing::Test {
     lane.Release(next++);
     return value;
   }
-  // Carries `value` from host 0 to host 1.
+  // Transfers `value` from host 0 to host 1.
   void ExpectCarries(int channel, uint8_t value) {
     ASSERT_TRUE(Send(0, channel, value));
     std::optional<uint8_t> got;

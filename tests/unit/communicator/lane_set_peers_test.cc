@@ -1,5 +1,5 @@
-// Lanes beyond the rings: between any two hosts, opened on first use. Four hosts in one ring, so
-// that hosts 0 and 2 are no neighbours.
+// Lanes outside the rings: between any two hosts, opened on first use. With four hosts in one ring,
+// hosts 0 and 2 are not neighbours.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ class LaneSetPeersTest : public LaneSetHosts {
     const auto posted = lane.Post({&piece, 1}, SliceTag{});
     return posted.ok() && posted->has_value();
   }
-  // Waits for slice `n` and gives its slot back; nothing when it does not come.
+  // Waits for slice `n` and releases its slot; nothing if it does not arrive.
   std::optional<uint8_t> Take(RecvLane& lane, SliceNumber n) {
     if (!Run([&] { return lane.Landed(n) != Landing::kNotYet; })) return std::nullopt;
     const auto value = std::to_integer<uint8_t>(*lane.Slot(n));
@@ -51,7 +51,7 @@ class LaneSetPeersTest : public LaneSetHosts {
   }
 };
 
-// ---- Good ---------------------------------------------------------------------------------------
+// ---- Success ------------------------------------------------------------------------------------
 
 TEST_F(LaneSetPeersTest, TakesNothingForLanesThatNobodyUses) {
   OpenAll();
@@ -79,7 +79,7 @@ TEST_F(LaneSetPeersTest, GivesBackAllThatHoldsNothing) {
   ASSERT_TRUE(lane.Post({&piece, 1}, SliceTag{}).ok());
   device_.discarded = 0;
   next = 0;
-  EXPECT_EQ(lanes(0).GiveBackMemory(&next), LaneSet::GivenBack::kNone) << "a slice is on its way";
+  EXPECT_EQ(lanes(0).GiveBackMemory(&next), LaneSet::GivenBack::kNone) << "a slice is in flight";
   EXPECT_EQ(device_.discarded, 0u);
   RecvLane& end = From(1, kFirst, 0);
   ASSERT_TRUE(Run([&] { return lane.source_free() == 1; }));
@@ -89,7 +89,7 @@ TEST_F(LaneSetPeersTest, GivesBackAllThatHoldsNothing) {
     EXPECT_EQ(lanes(h).GiveBackMemory(&next), LaneSet::GivenBack::kAll);
   }
   EXPECT_EQ(device_.discarded, (2 * kChannels + 1) * kLaneBytes - kShape.slot_bytes)
-      << "all but the slot with the slice";
+      << "all except the slot with the slice";
   EXPECT_EQ(Take(end, 0), 7);
 }
 
@@ -171,7 +171,7 @@ TEST_F(LaneSetPeersTest, AllHostsOpenAllLanesAtOnce) {
   }
 }
 
-// ---- Turning bad --------------------------------------------------------------------------------
+// ---- Connections that break ---------------------------------------------------------------------
 
 TEST_F(LaneSetPeersTest, ALaterLaneThatBreaksIsReplaced) {
   OpenAll();
@@ -234,7 +234,7 @@ TEST_F(LaneSetPeersTest, ALaneToAnExcusedHostIsNoLoss) {
   EXPECT_EQ(lanes(0).NextDeadline(), kNever);
 }
 
-// ---- Bad ----------------------------------------------------------------------------------------
+// ---- Errors -------------------------------------------------------------------------------------
 
 TEST_F(LaneSetPeersTest, AConnectionForALaneThatCannotBeTakesNothing) {
   OpenAll();
@@ -278,7 +278,7 @@ TEST_F(LaneSetPeersTest, AllLanesTogetherTakeNoMoreThanTheirLimit) {
   status = set->StagingTo(kFirst, HostIndex(1)).status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("fewer channels or smaller slots"));
-  EXPECT_EQ(fit, 3) << "beside the ring's slots";
+  EXPECT_EQ(fit, 3) << "besides the ring's slots";
 }
 
 }  // namespace

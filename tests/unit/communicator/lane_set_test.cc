@@ -52,10 +52,10 @@ TEST_F(LaneSetTest, AnAddressThatIsNotOursIsAnErrorBeforeAnythingIsOpened) {
   options.strategy.channels[1].addresses = {"10.7.7.7", AddressOf(1)};
   const absl::Status status = LaneSet::Make(options).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("channel 1 leave from 10.7.7.7"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("channel 1: source address 10.7.7.7"));
   EXPECT_EQ(device_.taken, 0);
   options.strategy.channels[1].addresses = {AddressOf(0), "10.7.7.7"};
-  EXPECT_TRUE(LaneSet::Make(options).ok()) << "that is the other host's to say";
+  EXPECT_TRUE(LaneSet::Make(options).ok()) << "only the other host can check it";
 }
 
 TEST_F(LaneSetTest, OneHostNeedsNoLanes) {
@@ -76,7 +76,7 @@ TEST_F(LaneSetTest, OneHostNeedsNoLanes) {
 TEST_F(LaneSetTest, NamesTheLanesThatAreNotUp) {
   OpenDoor(0);
   OpenDoor(1);
-  Make(0);  // host 1 answers, but has no lanes of its own
+  Make(0);  // host 1 accepts, but has no lanes of its own
   ASSERT_FALSE(Run([&] { return lanes(0).ready(); }));
   EXPECT_TRUE(hosts_[0].status.ok());
   EXPECT_EQ(lanes(0).DescribeMissing(),
@@ -95,7 +95,7 @@ TEST_F(LaneSetTest, WithoutMemoryThereAreNoLanes) {
   EXPECT_TRUE(absl::IsResourceExhausted(LaneSet::Make(OptionsOf(0)).status()));
 }
 
-// ---- Connections that others open ---------------------------------------------------------------
+// ---- Connections from peers ---------------------------------------------------------------------
 
 TEST_F(LaneSetTest, AConnectionForNoLaneOfOursIsClosedAndDisturbsNobody) {
   OpenAll();
@@ -109,7 +109,7 @@ TEST_F(LaneSetTest, AConnectionForNoLaneOfOursIsClosedAndDisturbsNobody) {
   wrong[0].epoch = Epoch(2);
   wrong[1].channel = ChannelId(kChannels);
   wrong[2].channel = ChannelId(-1);
-  wrong[3].from_host = HostIndex(1);  // not the host before
+  wrong[3].from_host = HostIndex(1);  // not the previous host
   wrong[4].to_host = HostIndex(0);
   wrong[5].from_host = HostIndex(1 << 30);
   for (const Preamble& preamble : wrong) {
@@ -131,7 +131,7 @@ TEST_F(LaneSetTest, OnOneHostEveryConnectionIsClosed) {
   EXPECT_EQ(wire.use_count(), 1);
 }
 
-// Its sender opens another only when it has lost the first, which we may not have noticed yet.
+// The sender opens another only after it lost the first, which the receiver may not know yet.
 TEST_F(LaneSetTest, ANewerConnectionOfALaneTakesThePlaceOfTheOlder) {
   OpenAll();
   const Preamble preamble{.purpose = ConnectionPurpose::kLane,
@@ -146,7 +146,7 @@ TEST_F(LaneSetTest, ANewerConnectionOfALaneTakesThePlaceOfTheOlder) {
   EXPECT_EQ(first.use_count(), 1);
   EXPECT_EQ(second.use_count(), 2);
   second.reset();
-  // The real sender finds its stream closed, opens one more and goes on.
+  // The real sender finds its stream closed, opens another one and continues.
   ExpectCarries(0, 9);
 }
 
@@ -169,7 +169,7 @@ TEST_F(LaneSetTest, APeerThatBreaksTheLaneProtocolFailsTheSetAtOnce) {
   EXPECT_EQ(clock_.Now(), before);
 }
 
-// ---- Broken and replaced ------------------------------------------------------------------------
+// ---- Broken and replaced connections ------------------------------------------------------------
 
 TEST_F(LaneSetTest, ABrokenConnectionIsReplacedAndNoSliceIsLostOrDoubled) {
   OpenAll();
@@ -213,13 +213,13 @@ TEST_F(LaneSetTest, ABreakThatHealsWithinThePatienceIsNoFailure) {
   OpenAll();
   network_.Part(AddressOf(0), AddressOf(1));
   network_.Cut(AddressOf(0), AddressOf(1));
-  ASSERT_TRUE(Send(0, 0, 5)) << "a stalled lane takes slices as far as its credit goes";
+  ASSERT_TRUE(Send(0, 0, 5)) << "a stalled lane accepts slices within its credit";
   Run([] { return false; }, kLanePatienceNs - 50 * kNsPerMs);
   network_.Heal(AddressOf(0), AddressOf(1));
   std::optional<uint8_t> got;
   EXPECT_TRUE(Run([&] { return (got = Take(1, 0)).has_value(); }));
   EXPECT_EQ(got, 5);
-  // And the patience for the next break is whole again.
+  // The next break has the full timeout again.
   Run([] { return false; }, kNsPerSec);
   for (const Host& host : hosts_) EXPECT_TRUE(host.status.ok()) << host.status;
 }
@@ -257,10 +257,10 @@ TEST_F(LaneSetTest, ASourcePortThatIsStillInUseIsTriedAgain) {
   EXPECT_TRUE(Run([&] { return (got = Take(1, 0)).has_value() || !hosts_[0].status.ok(); }));
   EXPECT_EQ(got, 3) << hosts_[0].status;
   EXPECT_LE(clock_.Now(), dialler_.busy_until + 60 * kNsPerMs);
-  EXPECT_LE(dialler_.refused, 2 * kChannels * 10) << "not in a circle";
+  EXPECT_LE(dialler_.refused, 2 * kChannels * 10) << "not in a tight loop";
 }
 
-// ---- The end ------------------------------------------------------------------------------------
+// ---- Draining and the end -----------------------------------------------------------------------
 
 TEST_F(LaneSetTest, IsDrainedWhenAllThatWasSentIsAcknowledged) {
   OpenAll();

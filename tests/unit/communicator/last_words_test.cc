@@ -1,5 +1,5 @@
-// A host that gives up while its communicator forms says why, and keeps its link until that has
-// been heard. The rendezvous is the test: it hears the last words and answers when it likes.
+// A host that withdraws while its communicator forms sends the reason and keeps its link until the
+// rendezvous has read it. The test plays the rendezvous and answers at any time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ class LastWordsTest : public testing::Test {
         [](const Preamble&) { return std::optional<Secret>(Secret{}); }, random_, *log_);
   }
 
-  // Rank 1 of 2 asks to join.
+  // Rank 1 of 2 joins.
   void Join() {
     wire::UniqueId id{};
     id.magic = wire::kUniqueIdMagic;
@@ -41,7 +41,7 @@ class LastWordsTest : public testing::Test {
     rank_ = &tenant_.Init(id, 2, 1, kInitTimeoutMs);
   }
 
-  // It gives up after kInitTimeoutMs, and its last words have come here.
+  // It withdraws after kInitTimeoutMs, and its reason has arrived here.
   void JoinAndGiveUp() {
     answer_.mutable_waiting()->add_missing_ranks(0);
     Join();
@@ -93,7 +93,7 @@ class LastWordsTest : public testing::Test {
 TEST_F(LastWordsTest, TheLinkStandsUntilTheyAreHeard) {
   JoinAndGiveUp();
   EXPECT_THAT(last_words_->text(), HasSubstr("rank 0 has not joined"));
-  ASSERT_FALSE(Run([&] { return closed_; }, kPartingNs / 2)) << "closed before it was heard";
+  ASSERT_FALSE(Run([&] { return closed_; }, kPartingNs / 2)) << "closed before the reason was read";
   peer::Message refused;
   refused.mutable_refused()->set_text("so be it");
   link_->Send(refused);

@@ -1,5 +1,5 @@
-// A tenant's unique id names its rendezvous. Here that is no daemon but a liar, who then plays the
-// leader too.
+// A tenant's unique id names its rendezvous. Here that is not a daemon but a liar, which also plays
+// the leader.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,8 +27,8 @@ class LyingPeerTest : public testing::Test {
         [](const Preamble&) { return std::optional<Secret>(Secret{}); }, random_, *log_);
   }
 
-  // Joins as rank 1 of 2 and says `words` to the daemon when it comes for `purpose`; the answer to
-  // init.
+  // Joins as rank 1 of 2 and sends `words` to the daemon when it connects for `purpose`. Returns
+  // the result of init.
   std::string Init(ConnectionPurpose purpose, const peer::Message& words) {
     wire::UniqueId id{};
     id.magic = wire::kUniqueIdMagic;
@@ -146,7 +146,7 @@ TEST_F(LyingPeerTest, RandomRostersAreRefused) {
         roster.set_tenant("red");
         break;
     }
-    ASSERT_THAT(Init(ConnectionPurpose::kJoin, words), testing::HasSubstr("roster that cannot be"))
+    ASSERT_THAT(Init(ConnectionPurpose::kJoin, words), testing::HasSubstr("invalid roster"))
         << words.ShortDebugString();
   }
 }

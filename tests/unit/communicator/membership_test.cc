@@ -1,4 +1,4 @@
-// Rosters come from whatever daemon a tenant's unique id names: nothing in them is believed.
+// Rosters come from any daemon that a tenant's unique id names, so they are not trusted.
 #include "service/communicator/membership.h"
 
 #include <gmock/gmock.h>
@@ -55,10 +55,10 @@ TEST(Membership, TakesRanksInTheOrderInWhichTheyJoined) {
 }
 
 TEST(Membership, RefusesRanksThatAreNotEachOnce) {
-  EXPECT_THAT(Refusal(Roster({{0}, {0}}), Expect(2, {0})), HasSubstr("twice"));
+  EXPECT_THAT(Refusal(Roster({{0}, {0}}), Expect(2, {0})), HasSubstr("duplicate"));
   EXPECT_THAT(Refusal(Roster({{0}, {2}}), Expect(2, {0})), HasSubstr("out of range"));
   EXPECT_THAT(Refusal(Roster({{0}, {-1}}), Expect(2, {0})), HasSubstr("out of range"));
-  EXPECT_THAT(Refusal(Roster({{0}}), Expect(2, {0})), HasSubstr("1 ranks of 2"));
+  EXPECT_THAT(Refusal(Roster({{0}}), Expect(2, {0})), HasSubstr("1 ranks, expected 2"));
   EXPECT_THAT(Refusal(Roster({{1, 0}}), Expect(2, {0, 1})), HasSubstr("out of order"));
 }
 
@@ -76,7 +76,7 @@ TEST(Membership, RefusesMoreRanksOnOneHostThanAPlanServes) {
   std::vector<int> many(kMaxLocalRanks + 1);
   for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<int>(i);
   EXPECT_THAT(Refusal(Roster({many}), Expect(kMaxLocalRanks + 1, many)),
-              HasSubstr("can be served"));
+              HasSubstr("ranks (expected 1 to"));
 }
 
 TEST(Membership, RefusesAnotherTenantAndAnotherCommunicator) {
@@ -94,7 +94,7 @@ TEST(Membership, RefusesAnotherNameOrAddressOfThisHost) {
   RosterExpectation expected = Expect(2, {0});
   expected.host = "h1";
   EXPECT_THAT(Refusal(Roster({{0}, {1}}), expected),
-              HasSubstr("it has host h1 at 10.0.0.1:7400 as h0 at 10.0.0.1:7400"));
+              HasSubstr("it lists host h1 at 10.0.0.1:7400 as h0 at 10.0.0.1:7400"));
   expected = Expect(2, {0});
   expected.endpoint.port = 7401;
   EXPECT_THAT(Refusal(Roster({{0}, {1}}), expected), HasSubstr("h0 at 10.0.0.1:7401"));

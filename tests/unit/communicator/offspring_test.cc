@@ -1,4 +1,4 @@
-// Who is in a communicator that comes of another one, and under which id.
+// The ranks and the id of a derived communicator.
 #include "service/communicator/offspring.h"
 
 #include <gtest/gtest.h>

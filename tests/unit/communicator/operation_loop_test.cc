@@ -1,5 +1,5 @@
-// Calls whose buffers fit another communicator than the one that runs them: the loop goes by the
-// layout and by what each rank's buffers hold, whoever checked them before.
+// Calls whose buffers fit another communicator than the one that runs them: the loop checks them
+// against the layout and each rank's buffers, whatever was validated before.
 #include "service/communicator/operation_loop.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ constexpr int kRanks = 3;
 constexpr uint64_t kCount = 16;
 constexpr uint64_t kBlock = kCount * sizeof(int32_t);
 
-// A rank with one call, and buffers that hold all that any call of kRanks ranks needs.
+// A rank with one call, and buffers large enough for any call of kRanks ranks.
 class CallingPort final : public IdlePort {
  public:
   CallingPort() { std::iota(input.begin(), input.end(), 0); }
@@ -119,14 +119,14 @@ TEST_F(OperationLoopTest, RunsACallWhoseBuffersHoldWhatThePlanNeeds) {
 TEST_F(OperationLoopTest, RefusesAGatherBeyondTheRootsOutput) {
   Call(OpKind::kGather, 0);
   ports_[0].call.output_bytes = kRanks * kBlock - 1;
-  EXPECT_THAT(Refusal(), HasSubstr("gather with count 16: rank 0 gives 192 bytes of input and 191 "
-                                   "of output, among 3 ranks it takes 64 and 192"));
+  EXPECT_THAT(Refusal(), HasSubstr("gather with count 16: rank 0 has 192 bytes of input and 191 "
+                                   "of output, with 3 ranks it needs 64 and 192"));
 }
 
 TEST_F(OperationLoopTest, RefusesAScatterBeyondTheRootsInput) {
   Call(OpKind::kScatter, 1);
   ports_[1].call.input_bytes = kBlock;
-  EXPECT_THAT(Refusal(), HasSubstr("rank 1 gives 64 bytes of input"));
+  EXPECT_THAT(Refusal(), HasSubstr("rank 1 has 64 bytes of input"));
 }
 
 TEST_F(OperationLoopTest, RefusesEveryKindWhoseBufferIsOneByteShort) {

@@ -54,7 +54,7 @@ TEST(OperationSignature, DescribesWhatMattersForTheKind) {
             "broadcast #1 count 1024 type float32 root 3");
 }
 
-// A tag comes from a peer and may be anything.
+// A tag comes from a peer and may contain any bytes.
 TEST(OperationSignature, DescribesAnyBytes) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 1000; ++i) {

@@ -107,7 +107,7 @@ TEST(StatusFromPeer, IsNeverOk) {
 TEST(StatusFromPeer, IsOneLineOfBoundedLength) {
   EXPECT_EQ(StatusFromPeer(14, "a\nb\x1b[0m").message(), "a b [0m");
   EXPECT_LE(StatusFromPeer(14, std::string(1 << 20, 'x')).message().size(), 4096u);
-  // It goes on to other peers and to the controller, as UTF-8.
+  // It is forwarded to other peers and to the controller, as UTF-8.
   std::string arrows = "x";
   while (arrows.size() < 4096) arrows += "\u2192";
   EXPECT_THAT(std::string(StatusFromPeer(14, arrows).message()), testing::EndsWith("\u2192"));

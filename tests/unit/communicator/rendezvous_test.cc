@@ -1,4 +1,4 @@
-// Meetings, over connections that the test holds in its hands.
+// Meetings, over connections controlled by the test.
 #include "service/communicator/rendezvous.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ class RendezvousTest : public testing::Test {
     for (int i = 0; i < 100 && rendezvous_.Poll(); ++i) {
     }
   }
-  // All that was said to a guest, in order.
+  // All messages sent to a guest, in order.
   static std::vector<peer::Message> Heard(const std::shared_ptr<FakeWire>& wire) {
     std::vector<peer::Message> messages;
     auto copy = std::make_shared<FakeWire>();
@@ -89,11 +89,11 @@ TEST_F(RendezvousTest, WhoCannotBeEndsTheMeetingForAll) {
     std::string text;
   };
   const Case cases[] = {{Join(3, 0, "h1"), "two processes claim rank 0"},
-                        {Join(4, 1, "h1"), "others say 3"},
-                        {Join(3, 3, "h1"), "does not fit"},
-                        {Join(3, -1, "h1"), "does not fit"},
+                        {Join(4, 1, "h1"), "other ranks with 3"},
+                        {Join(3, 3, "h1"), "out of range"},
+                        {Join(3, -1, "h1"), "out of range"},
                         {Join(3, 1, "h1", "red"), "belongs to tenant red"},
-                        {Join(3, 1, std::string(5000, 'x')), "more about itself"}};
+                        {Join(3, 1, std::string(5000, 'x')), "too much data"}};
   for (const Case& c : cases) {
     const auto id = Make();
     auto a = Come(id), b = Come(id);
@@ -107,7 +107,7 @@ TEST_F(RendezvousTest, WhoCannotBeEndsTheMeetingForAll) {
   EXPECT_EQ(rendezvous_.meetings(), 0u);
 }
 
-// Any tenant can guess an id that was derived from NCCL_COMM_ID, and may come before the others.
+// Any tenant can guess an id that was derived from NCCL_COMM_ID, and may join before the others.
 TEST_F(RendezvousTest, AnotherTenantIsTurnedAwayFromAGuessableMeetingAlone) {
   wire::UniqueId id{};
   id.guessable = 1;
@@ -119,13 +119,13 @@ TEST_F(RendezvousTest, AnotherTenantIsTurnedAwayFromAGuessableMeetingAlone) {
   a->Say(Join(2, 0, "h0"));
   b->Say(Join(2, 1, "h1"));
   Run();
-  EXPECT_THAT(RefusalTo(liar), HasSubstr("names a job of tenant blue"));
+  EXPECT_THAT(RefusalTo(liar), HasSubstr("a job of tenant blue"));
   for (const auto& wire : {a, b}) {
     const auto heard = Heard(wire);
     ASSERT_FALSE(heard.empty());
     EXPECT_TRUE(heard.back().has_roster()) << heard.back().ShortDebugString();
   }
-  // Nor after ranks have come.
+  // Likewise after ranks have joined.
   rendezvous_.Adopt(id, "blue");
   a = Come(id), b = Come(id), liar = Come(id);
   a->Say(Join(2, 0, "h0"));
@@ -158,7 +158,7 @@ TEST_F(RendezvousTest, TooManyRanksOnOneHostAreRefused) {
   auto a = Come(id);
   for (int rank = 0; rank < 130; ++rank) a->Say(Join(200, rank, "h0"));
   Run();
-  EXPECT_THAT(RefusalTo(a), HasSubstr("one too many"));
+  EXPECT_THAT(RefusalTo(a), HasSubstr("exceeds the limit"));
 }
 
 TEST_F(RendezvousTest, AHostThatLeavesWithItsRanksIsNamed) {
@@ -177,10 +177,10 @@ TEST_F(RendezvousTest, AHostThatGivesUpIsQuotedToAll) {
   auto a = Come(id), b = Come(id);
   a->Say(Join(3, 0, "h0"));
   b->Say(Join(3, 1, "h1"));
-  b->Say(FailedMessage(absl::DeadlineExceededError("init gave up: rank 2\nhas not joined")));
-  b->read_broken = true;  // and it is gone
+  b->Say(FailedMessage(absl::DeadlineExceededError("init timed out: rank 2\nhas not joined")));
+  b->read_broken = true;  // and it disconnects
   Run();
-  EXPECT_EQ(RefusalTo(a), "init gave up: rank 2 has not joined");
+  EXPECT_EQ(RefusalTo(a), "init timed out: rank 2 has not joined");
   ASSERT_TRUE(Heard(a).back().has_refused());
   EXPECT_EQ(Heard(a).back().refused().error_code(),
             static_cast<uint32_t>(absl::StatusCode::kDeadlineExceeded));
@@ -208,7 +208,7 @@ TEST_F(RendezvousTest, AGuestThatSaysWhatNoGuestSaysEndsItsMeetingOrItsOwnLink) 
     a->Say(Join(2, 0, "h0"));
     b->Say(lie);
     Run();
-    EXPECT_EQ(RefusalTo(a), "") << "it had brought nobody";
+    EXPECT_EQ(RefusalTo(a), "") << "it had registered no rank";
     EXPECT_EQ(rendezvous_.meetings(), 1u);
     a->Say(lie);
     Run();
@@ -217,12 +217,12 @@ TEST_F(RendezvousTest, AGuestThatSaysWhatNoGuestSaysEndsItsMeetingOrItsOwnLink) 
   }
 }
 
-// A link holds a message until it is whole, and there may be thousands.
+// A link buffers a message until it is complete, and there may be thousands of links.
 TEST_F(RendezvousTest, AGuestCannotAnnounceAMessageThatNoJoinIs) {
   const auto id = Make();
   auto wire = Come(id);
   wire->Say(Join(2, 0, std::string(kMaxGuestMessageBytes, 'x')));
-  wire->to_read.resize(4);  // its length alone
+  wire->to_read.resize(4);  // its length prefix only
   Run();
   auto other = Come(id);
   other->Say(Join(1, 0, "h0"));
@@ -250,7 +250,7 @@ TEST_F(RendezvousTest, AMillionMissingRanksAreToldInAFewBytes) {
   Run();
   Run(kNsPerSec);
   const auto heard = Heard(a);
-  ASSERT_EQ(heard.size(), 1u) << "told once, as nothing changed";
+  ASSERT_EQ(heard.size(), 1u) << "sent once, because nothing changed";
   EXPECT_EQ(heard[0].waiting().missing_ranks(0), 0);
   EXPECT_EQ(heard[0].waiting().missing_ranks(1), 2);
   EXPECT_EQ(

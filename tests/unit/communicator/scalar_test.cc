@@ -1,4 +1,4 @@
-// Scales of averages, against tables of every value that a type has.
+// Scales of averages, against tables of all values of a type.
 #include "service/communicator/scalar.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ constexpr Format kFormats[] = {{DataType::kFloat16, 5, 10},
                                {DataType::kFloat8e4m3, 4, 3},
                                {DataType::kFloat8e5m2, 5, 2}};
 
-// The value of the bits, from the definition of the format.
+// The value of the bits, by the definition of the format.
 double Decode(const Format& format, uint32_t bits) {
   const uint32_t mantissa = bits & ((1u << format.mantissa_bits) - 1);
   const int exponent = static_cast<int>(bits >> format.mantissa_bits);
@@ -29,7 +29,7 @@ double Decode(const Format& format, uint32_t bits) {
   return exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, exponent - bias);
 }
 
-// By looking at every value: the nearest one, ties to the even one.
+// The nearest value, ties to even, by a search of all values.
 uint32_t Nearest(const std::vector<double>& values, double wanted) {
   uint32_t best = 0;
   for (uint32_t bits = 1; bits < values.size(); ++bits) {
@@ -44,7 +44,7 @@ TEST(EncodeScalar, GivesTheNearestValueOfEveryShortFloat) {
     std::vector<double> values;  // up to 1
     for (uint32_t bits = 0; values.empty() || values.back() < 1; ++bits)
       values.push_back(Decode(format, bits));
-    const int step = format.mantissa_bits > 5 ? 7 : 1;  // the long tables are slow to search
+    const int step = format.mantissa_bits > 5 ? 7 : 1;  // searching the long tables is slow
     for (int n = 1; n <= 4096; n += n < 64 ? 1 : step) {
       ASSERT_EQ(EncodeScalar(format.type, 1.0 / n), Nearest(values, 1.0 / n))
           << Name(format.type) << " 1/" << n;

@@ -1,4 +1,4 @@
-// Control links of one communicator, the leader's and a member's side, against connections held by
+// Control links of one communicator, at the leader and at a member, over connections controlled by
 // the test.
 #include "service/communicator/star.h"
 

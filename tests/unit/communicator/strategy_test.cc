@@ -30,10 +30,10 @@ TEST(ValidateStrategy, TakesAnyPermutation) {
 
 TEST(ValidateStrategy, RefusesRingsThatAreNone) {
   EXPECT_THAT(Refusal(Ring({0, 1})), HasSubstr("names 2 of 3 hosts"));
-  EXPECT_THAT(Refusal(Ring({0, 1, 1})), HasSubstr("no permutation"));
-  EXPECT_THAT(Refusal(Ring({0, 1, 3})), HasSubstr("no permutation"));
-  EXPECT_THAT(Refusal(Ring({0, 1, -1})), HasSubstr("no permutation"));
-  EXPECT_THAT(Refusal(Ring({0, 1, 2, 0})), HasSubstr("no permutation"));
+  EXPECT_THAT(Refusal(Ring({0, 1, 1})), HasSubstr("not a permutation"));
+  EXPECT_THAT(Refusal(Ring({0, 1, 3})), HasSubstr("not a permutation"));
+  EXPECT_THAT(Refusal(Ring({0, 1, -1})), HasSubstr("not a permutation"));
+  EXPECT_THAT(Refusal(Ring({0, 1, 2, 0})), HasSubstr("not a permutation"));
   EXPECT_THAT(Refusal(Ring({})), HasSubstr("names 0"));
 }
 
@@ -60,10 +60,10 @@ TEST(ValidateStrategy, RefusesAddressesThatAreNone) {
   for (const char* none :
        {"", "h1", "0.0.0.0", "10.0.0", "10.0.0.256", "10.0.0.1:7400", "fe80::1%eth0"}) {
     addresses = {"10.0.0.1", "10.0.0.2", none};
-    EXPECT_THAT(Refusal(strategy), HasSubstr("is no numeric address")) << none;
+    EXPECT_THAT(Refusal(strategy), HasSubstr("not a numeric address")) << none;
   }
   addresses = {"10.0.0.1", "10.0.0.2", "fd00::3"};
-  EXPECT_THAT(Refusal(strategy), HasSubstr("IPv4 and of IPv6"));
+  EXPECT_THAT(Refusal(strategy), HasSubstr("IPv4 and IPv6"));
   addresses = {"fd00::1", "fd00::2", "fd00::3"};
   EXPECT_EQ(Refusal(strategy), "accepted");
 }
@@ -77,11 +77,11 @@ TEST(ValidateStrategy, RefusesPortsOfOtherLanesThatThereAreNot) {
                                {HostIndex(-1), HostIndex(2)},
                                {HostIndex(1), HostIndex(1)}}) {
     lanes = {none};
-    EXPECT_THAT(Refusal(strategy), HasSubstr("is none between two of 3 hosts"));
+    EXPECT_THAT(Refusal(strategy), HasSubstr("is not between two of 3 hosts"));
   }
   lanes = {{HostIndex(1), HostIndex(0), 61000}};
   EXPECT_THAT(Refusal(strategy),
-              HasSubstr("lane from 1 to 0 among the other lanes is one of the ring"));
+              HasSubstr("lane from 1 to 0 among the other lanes is a ring lane"));
   lanes = {{HostIndex(0), HostIndex(1), 61000}, {HostIndex(0), HostIndex(1), 61001}};
   EXPECT_THAT(Refusal(strategy), HasSubstr("twice"));
 }
@@ -147,7 +147,8 @@ TEST(ValidateStrategy, RefusesCostsAndRulesThatCannotBe) {
   EXPECT_THAT(Refusal(strategy), HasSubstr("local_bytes_per_us is 0"));
   strategy = Ring({0, 1, 2});
   strategy.algorithms.rules = {{.kind = OpKind::kAllGather, .algorithm = Algorithm::kTree}};
-  EXPECT_THAT(Refusal(strategy), HasSubstr("rule 0: there is no all_gather by 'tree'"));
+  EXPECT_THAT(Refusal(strategy),
+              HasSubstr("rule 0: algorithm 'tree' does not support 'all_gather'"));
   strategy.algorithms.rules.assign(kMaxAlgorithmRules + 1, {.kind = OpKind::kAllReduce});
   EXPECT_THAT(Refusal(strategy), HasSubstr("65 rules"));
 }
@@ -176,7 +177,7 @@ TEST(MaxPeers, AreAsManyAsTheLanesHaveMemoryFor) {
   EXPECT_EQ(MaxPeers(strategy), 2);
 }
 
-// A leader that a tenant made up could otherwise ask every daemon for 64 GiB.
+// A leader run by a tenant could otherwise request 64 GiB from every daemon.
 TEST(ValidateStrategy, RefusesLanesThatTakeTooMuchMemory) {
   Strategy strategy = Ring({0, 1, 2});
   strategy.channels.assign(kMaxChannels, strategy.channels.front());

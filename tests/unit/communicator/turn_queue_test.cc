@@ -50,7 +50,7 @@ TEST_F(TurnQueueTest, WhoIsWokenInItsOwnTurnHasAnotherInTheNextRound) {
   queue_.BeginRound(1);
   EXPECT_EQ(queue_.Next(), &a_);
   a_.Wake();
-  queue_.RestUntil(a_, 1000);  // it does not rest: something came in the meantime
+  queue_.RestUntil(a_, 1000);  // it does not rest: it was woken in the meantime
   EXPECT_EQ(queue_.Next(), nullptr);
   EXPECT_TRUE(a_.woken());
   EXPECT_EQ(queue_.NextDeadline(), TurnQueue::kNever);
@@ -66,7 +66,7 @@ TEST_F(TurnQueueTest, WhoIsWokenBeforeItsTurnOfTheRoundHasThatOne) {
   c_.Wake();
   EXPECT_EQ(queue_.Next(), &b_);
   EXPECT_EQ(queue_.Next(), nullptr);
-  EXPECT_EQ(Round(2), Takers{&c_}) << "b has seen what it was woken for";
+  EXPECT_EQ(Round(2), Takers{&c_}) << "b's turn has handled its wake-up";
 }
 
 TEST_F(TurnQueueTest, TheBusyStayDueAndAreNotWoken) {
@@ -95,7 +95,7 @@ TEST_F(TurnQueueTest, WhoGoesIsForgotten) {
   EXPECT_EQ(Round(6), Takers{});
 }
 
-// Against a list that is searched from end to end.
+// Against a list that is searched linearly.
 TEST(TurnQueueSeeds, NobodyIsMissedAndNobodyComesInVain) {
   struct Member {
     explicit Member(TurnQueue& queue) : taker(queue) {}

@@ -1,4 +1,4 @@
-// Messages of agents, short to write in tests.
+// Short forms of agents' messages for tests.
 #ifndef MCCS_TESTS_UNIT_CONTROLLER_ANNOUNCEMENTS_H_
 #define MCCS_TESTS_UNIT_CONTROLLER_ANNOUNCEMENTS_H_
 
@@ -29,7 +29,7 @@ inline agent::FromAgent Registration(const agent::Host& host,
   return message;
 }
 
-// One rank per host, `channels` channels whose rings take the hosts as they stand.
+// One rank per host, and `channels` channels whose rings take the hosts in the given order.
 inline agent::Announce MakeAnnounce(uint64_t id, const std::vector<std::string>& hosts,
                                     int channels = 1) {
   agent::Announce announce;

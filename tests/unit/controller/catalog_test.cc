@@ -31,7 +31,7 @@ class HandWallClock final : public WallClock {
   UnixNs now = 1'700'000'000 * kNsPerSec;
 };
 
-// Forwards to a store, until told to fail.
+// Forwards to a store; fails on request.
 class FaultyStore final : public Store {
  public:
   absl::StatusOr<StoredState> Load() override { return inner_.Load(); }
@@ -96,8 +96,7 @@ TEST_F(CatalogTest, WhatWasAppliedIsThereAfterARestart) {
 TEST_F(CatalogTest, WhoReadsObjectsWaitsForNoChange) {
   ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
   std::vector<uint64_t> seen;
-  // The revision that another thread sees meanwhile. It is waited for in vain only where it would
-  // wait for the change.
+  // Reads the revision in another thread, with a timeout in case it blocks on the change.
   const auto look = [&] {
     auto other = std::make_shared<std::packaged_task<uint64_t()>>(
         [this] { return catalog_->objects()->revision; });
@@ -113,7 +112,7 @@ TEST_F(CatalogTest, WhoReadsObjectsWaitsForNoChange) {
   store_.while_it_commits = look;
   catalog_->Watch([&](const Catalog::Objects&) { look(); });
   ASSERT_TRUE(Apply(TenantDocument("b", 2)).ok());
-  // At the first Watch, at the admission, at the commit, and then.
+  // At the first Watch, at the admission, at the commit, and afterwards.
   EXPECT_THAT(seen, testing::ElementsAre(1, 1, 1, 2));
 }
 
@@ -133,9 +132,9 @@ TEST_F(CatalogTest, TheAuditLogSaysWhoDidWhatWhenAndWhatCameOfIt) {
 
 TEST_F(CatalogTest, RefusalsFromElsewhereAndOwnDecisionsAreInTheAuditLog) {
   ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
-  catalog_->NoteRefusal("drain", kCaller, absl::NotFoundError("no Topology has a link 'x'"));
+  catalog_->NoteRefusal("drain", kCaller, absl::NotFoundError("unknown link 'x'"));
   EXPECT_EQ(LastAudit(), (AuditEntry{2, clock_.now, "ipv4:10.0.0.7:5000", "ann@login1", "drain", "",
-                                     "refused: no Topology has a link 'x'", 1}));
+                                     "refused: unknown link 'x'", 1}));
   catalog_->NoteDecisions({{"refuse a daemon", "host 'h1'", "refused: its clock"},
                            {"replan", "communicator 7: other ports", "proposed: host h1 lost"}});
   EXPECT_EQ(LastAudit(), (AuditEntry{4, clock_.now, "mccs-controller", "", "replan",
@@ -149,7 +148,7 @@ TEST_F(CatalogTest, RefusalsFromElsewhereAndOwnDecisionsAreInTheAuditLog) {
   ASSERT_TRUE(Apply(TenantDocument("b", 2)).ok());
 }
 
-// An entry goes to operators as protobuf, which takes UTF-8 alone.
+// Entries are sent to operators as protobuf strings, which must be UTF-8.
 TEST_F(CatalogTest, LongTextsAreCutBetweenCharacters) {
   const auto arrows = [](size_t bytes) {
     std::string text;
@@ -208,7 +207,7 @@ TEST_F(CatalogTest, AStoreThatAnotherReleaseWroteIsRefused) {
               HasSubstr("stored Tenant a:6:3: Tenant 'a': unknown key 'colour'"));
 }
 
-// A model of what should stand: documents by key.
+// A model of the stored documents, by key.
 using Model = std::map<ObjectKey, std::string>;
 
 class RandomOperator {
@@ -217,7 +216,7 @@ class RandomOperator {
 
   size_t Below(size_t n) { return random_() % n; }
 
-  // One to three documents, some of which do not hold together with the others.
+  // One to three documents, some of them inconsistent with the others.
   std::string Documents() {
     std::vector<std::string> documents;
     for (size_t n = 1 + Below(3); n > 0; --n) documents.push_back(One());
@@ -266,7 +265,7 @@ void ExpectEqual(const ObjectSet& set, const Model& model, const std::string& wh
   EXPECT_TRUE(CheckObjects(set).empty()) << where;
 }
 
-// Applies and deletes at random, restarts in between; refused ones change nothing.
+// Applies and deletes at random, with restarts; rejected changes have no effect.
 void RunAgainstModel(uint64_t seed, bool on_disk) {
   RandomOperator operators(seed);
   HandWallClock clock;
@@ -281,7 +280,7 @@ void RunAgainstModel(uint64_t seed, bool on_disk) {
   const auto restart = [&] {
     catalog.reset();
     if (on_disk) {
-      store.reset();  // Its lock goes first.
+      store.reset();  // Releases its lock first.
       auto opened = SqliteStore::Open(folder.File("store.db"));
       ASSERT_TRUE(opened.ok()) << opened.status();
       store = *std::move(opened);
@@ -321,7 +320,7 @@ TEST(CatalogProperty, TheStoreEqualsAModelWhateverIsAppliedDeletedAndRestarted) 
   const uint64_t first = std::random_device()();
   std::cout << "seeds from " << first << "\n";
   for (uint64_t seed = first; seed < first + 40 && !HasFailure(); ++seed) {
-    // A disk takes its time for each commit.
+    // Commits to a disk are slow, so few seeds use one.
     RunAgainstModel(seed, /*on_disk=*/seed < first + 2);
   }
 }

@@ -65,7 +65,7 @@ class ContradictionsTest : public testing::Test {
 TEST_F(ContradictionsTest, ATopologyThatSaysWhatIsSoIsTaken) {
   EXPECT_THAT(FindContradictions(objects_, view_), IsEmpty());
   view_.hosts[0].position = {"p0", "r0", "h0"};
-  view_.hosts[2].position = {"p7", "r1", "h2"};  // The Topology knows no pod of r1.
+  view_.hosts[2].position = {"p7", "r1", "h2"};  // The Topology has no pod for r1.
   view_.hosts[1].gpus = 8;
   view_.hosts[1].nics[1].speed_bps = 100'000'000'000;
   EXPECT_THAT(FindContradictions(objects_, view_), IsEmpty());
@@ -76,8 +76,8 @@ TEST_F(ContradictionsTest, AddressesAreRefusedWithObjectFieldAndLine) {
   view_.hosts[3].nics[1].addresses = {"10.9.9.9"};
   EXPECT_EQ(Refused(),
             "a.yaml:20:66: Topology 't', spec.hosts[1].nics[1].address: host h3 has NIC nic1 at "
-            "10.0.1.3 here, and reports 10.0.0.3, 10.9.9.9; correct the Topology, or bring the NIC "
-            "up and start mccsd again");
+            "10.0.1.3 in the Topology, but reports 10.0.0.3, 10.9.9.9; correct the Topology, or "
+            "bring the NIC up and restart mccsd");
 }
 
 TEST_F(ContradictionsTest, GpusRacksPodsAndSpeedsAreRefusedTogether) {
@@ -87,29 +87,29 @@ TEST_F(ContradictionsTest, GpusRacksPodsAndSpeedsAreRefusedTogether) {
   view_.hosts[0].position.pod = "p9";
   const std::string text = Refused();
   EXPECT_THAT(text, HasSubstr("a.yaml:11:13: Topology 't', spec.hosts[0].gpus: host h0 has 2 GPUs "
-                              "here, and reports 1"));
-  EXPECT_THAT(text, HasSubstr("a.yaml:10:13: Topology 't', spec.hosts[0].rack: host h1 stands in "
-                              "rack r0 here, in rack r9 by its daemon's configuration"));
+                              "in the Topology, but reports 1"));
+  EXPECT_THAT(text, HasSubstr("a.yaml:10:13: Topology 't', spec.hosts[0].rack: host h1 is in rack "
+                              "r0 in the Topology, but in rack r9"));
   EXPECT_THAT(text, HasSubstr("a.yaml:19:49: Topology 't', spec.hosts[1].nics[0].capacity: host h2 "
-                              "has NIC nic0 of 50 Gbps here, and reports 25 Gbps"));
-  EXPECT_THAT(text, HasSubstr("host h0 stands in pod p0 here, in pod p9"));
+                              "has NIC nic0 of 50 Gbps in the Topology, but reports 25 Gbps"));
+  EXPECT_THAT(text, HasSubstr("host h0 is in pod p0 in the Topology, but in pod p9"));
 }
 
-// Rates go by it, but the host stays where it is.
+// Rates use the reported MTU; the host stays in its Topology.
 TEST_F(ContradictionsTest, AnMtuThatANicDoesNotHaveIsRefusedAndTold) {
   for (HostView& host : view_.hosts) {
     for (NicView& nic : host.nics) nic.mtu_bytes = 9000;
   }
   EXPECT_EQ(Refused(), "") << "the Topology has 1500";
   view_.hosts[2].nics[1].mtu_bytes = 1400;
-  EXPECT_EQ(Refused(), "") << "which is what nobody has thought about";
+  EXPECT_EQ(Refused(), "") << "the default, which nobody chose";
   view_.hosts[2].nics[1].mtu_bytes = 9000;
   const ObjectSet jumbo = PlanApply({}, Read(std::string(kTopology) + "  mtu: 9000\n"))->next;
   EXPECT_TRUE(CheckAgainstHosts({}, jumbo, view_).ok());
   view_.hosts[2].nics[1].mtu_bytes = 1500;
   EXPECT_THAT(std::string(CheckAgainstHosts({}, jumbo, view_).message()),
-              HasSubstr("Topology 't', spec.mtu: host h2 has NIC nic1 for packets of 9000 bytes "
-                        "here, and reports an MTU of 1500; lower `mtu`, or set the NIC's"));
+              HasSubstr("Topology 't', spec.mtu: host h2 has NIC nic1 with MTU 9000 in the "
+                        "Topology, but reports MTU 1500"));
   EXPECT_THAT(FindContradictions(jumbo, view_), SizeIs(1));
   MarkMisdescribed(jumbo, &view_);
   EXPECT_FALSE(view_.hosts[2].misdescribed);
@@ -176,7 +176,7 @@ TEST_F(ContradictionsTest, AddressesThatAHostHasNotNamedAreLeftOutOfAFirstStrate
   EXPECT_EQ(strategy.channels(0).addresses_size(), 2);
   EXPECT_EQ(strategy.channels(1).addresses_size(), 0);
   LeaveOutUnknownAddresses(view_, {"h0", "elsewhere"}, &strategy);
-  EXPECT_EQ(strategy.channels(0).addresses_size(), 0) << "its agent has not come";
+  EXPECT_EQ(strategy.channels(0).addresses_size(), 0) << "its agent has not registered";
   EXPECT_EQ(strategy.channels(0).source_ports_size(), 2);
 }
 

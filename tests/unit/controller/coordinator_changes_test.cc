@@ -1,4 +1,4 @@
-// What the coordinator proposes to communicators that run, and how fast it lets them send.
+// Proposals and rate limits for running communicators.
 #include <map>
 
 #include "tests/unit/controller/coordinator_fixture.h"
@@ -6,7 +6,7 @@
 namespace mccs {
 namespace {
 
-// It may run what another controller proposed, and then nothing changes; or its daemons' default.
+// It runs another controller's proposal, so nothing changes; or its daemons' default.
 TEST_F(CoordinatorTest, ACommunicatorThatRunsIsLookedAtWithTheNextTick) {
   Say(kFirst, Registration(MakeHost("h0")));
   agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
@@ -50,8 +50,7 @@ TEST_F(CoordinatorTest, AnOlderProposalMayYetComeIntoForceBeforeTheNewest) {
   EXPECT_THAT(Describe("0")->rings(0).hosts(), testing::ElementsAre("h0", "h1"));
 }
 
-// No daemon of ours says such a thing; one that does must not have policies look for hosts that are
-// not there.
+// Our daemons never send this; policies must not look up hosts that do not exist.
 TEST_F(CoordinatorTest, WhatWasProposedForOtherHostsIsForgotten) {
   StartCommunicator();
   ASSERT_EQ(Reverse().size(), 1u);
@@ -90,7 +89,7 @@ TEST_F(CoordinatorTest, WhatItChangesByItselfIsADecisionOfItsOwnWithTheCause) {
   EXPECT_EQ(replanned[0].action, "replan");
   EXPECT_THAT(replanned[0].objects,
               testing::HasSubstr("communicator 0000000000000001: channel 0: h1 → h0 → h1"));
-  EXPECT_EQ(replanned[0].outcome, "proposed: what was given up is due again");
+  EXPECT_EQ(replanned[0].outcome, "proposed: failed proposals are retried");
   TickFor(10 * kNsPerSec);
   EXPECT_TRUE(coordinator_.TakeDecisions().empty()) << "none for a Tick";
 }
@@ -137,7 +136,7 @@ TEST_F(CoordinatorTest, EpochsThatAnotherControllerGaveOutAreNotUsedAgain) {
   EXPECT_EQ(out[0].message->propose().strategy().epoch(), 7u);
 }
 
-// It was under way when the controller before this one died.
+// An earlier controller proposed it before it died.
 TEST_F(CoordinatorTest, WhatComesIntoForceWithoutThisControllerIsChangedBack) {
   agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
@@ -170,7 +169,7 @@ TEST_F(CoordinatorTest, ALeaderThatIsAwayIsToldWhenItIsBack) {
 
 using Caps = std::map<AgentKey, std::pair<std::string, uint64_t>>;
 
-// By host: whose cap it was told, and what it is.
+// By host: the Tenant of the cap that it was sent, and the cap.
 Caps CapsIn(const std::vector<Outgoing>& out) {
   Caps caps;
   for (const Outgoing& each : out) {
@@ -202,7 +201,7 @@ TEST_F(CoordinatorTest, WhatAForgottenCommunicatorHadOthersGet) {
                           PolicyDocument("p", "  policy: shares\n")}))));
   Say(kFirst, Registration(MakeHost("h0")));
   Say(kSecond, Registration(MakeHost("h1")));
-  uint64_t rate_bps = 0;  // of h1's lane of communicator 2, as it was told last
+  uint64_t rate_bps = 0;  // of h1's lane of communicator 2, as last sent
   const auto take = [&](const std::vector<Outgoing>& outbox) {
     for (const Outgoing& out : outbox) {
       const bool is_it = out.message && out.message->has_pace() && out.to == kSecond &&
@@ -240,7 +239,7 @@ TEST_F(CoordinatorTest, WhatAForgottenCommunicatorHadOthersGet) {
   EXPECT_NEAR(static_cast<double>(rate_bps), 2.0 * static_cast<double>(half_bps), 2);
 }
 
-// An earlier controller may have told them caps, rates or windows.
+// An earlier controller may have sent them caps, rates or windows.
 TEST_F(CoordinatorTest, WhoHasNoLimitIsToldSoOnceSomeSecondsAfterTheStart) {
   agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
@@ -255,7 +254,7 @@ TEST_F(CoordinatorTest, WhoHasNoLimitIsToldSoOnceSomeSecondsAfterTheStart) {
   EXPECT_EQ(tick(1), (Caps{{kFirst, none}}));
   EXPECT_EQ(CapsIn(Say(kSecond, Registration(MakeHost("h1")))), (Caps{{kSecond, none}}));
   for (int second = 0; second < 30; ++second) EXPECT_TRUE(tick(kNsPerSec).empty());
-  // So is one that comes back to this controller, whoever told it something since.
+  // Likewise one that reconnects, whatever another controller has sent it.
   EXPECT_EQ(CapsIn(Say(kThird, Registration(MakeHost("h1")))), (Caps{{kThird, none}}));
   running.set_comm_id(2);
   Say(kFirst, Announcement(running));

@@ -1,4 +1,4 @@
-// A coordinator without its network, and what agents say to it.
+// A coordinator without its network, and messages of agents.
 #ifndef MCCS_TESTS_UNIT_CONTROLLER_COORDINATOR_FIXTURE_H_
 #define MCCS_TESTS_UNIT_CONTROLLER_COORDINATOR_FIXTURE_H_
 
@@ -23,7 +23,7 @@ inline constexpr AgentKey kFirst{1}, kSecond{2}, kThird{3};
 
 class CoordinatorTest : public testing::Test {
  protected:
-  // What the coordinator answers to `message`.
+  // Delivers `message` and returns the coordinator's answers.
   std::vector<Outgoing> Say(AgentKey agent, const agent::FromAgent& message) {
     coordinator_.Hear(agent, message);
     return coordinator_.TakeOutbox();
@@ -47,7 +47,7 @@ class CoordinatorTest : public testing::Test {
     coordinator_.Tick();
     return coordinator_.TakeOutbox();
   }
-  // What is proposed in all that time, by a coordinator that hears the first host's heart.
+  // All proposals during this time; both hosts send heartbeats.
   std::vector<Outgoing> TickFor(int64_t ns) {
     std::vector<Outgoing> proposals;
     for (const MonotonicNs end = clock_.now + ns; clock_.now < end;) {
@@ -66,7 +66,7 @@ class CoordinatorTest : public testing::Test {
     Say(kSecond, Registration(MakeHost("h1")));
     Adopt(Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"}))));
   }
-  // The leader says that what was proposed in `out` runs.
+  // The leader applies the proposal in `out`.
   void Adopt(const std::vector<Outgoing>& out) {
     ASSERT_EQ(out.size(), 1u);
     const agent::Propose& propose = out[0].message->propose();

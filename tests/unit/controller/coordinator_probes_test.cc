@@ -1,5 +1,5 @@
-// Flows under the mapping `probe`: what the coordinator asks, and what it makes of the answers. The
-// fabric is a hash that it does not know.
+// Source port mapping `probe`: the coordinator's requests and its reaction to answers. The fabric
+// uses a hash that is unknown to the coordinator.
 #include <map>
 #include <set>
 
@@ -50,7 +50,7 @@ class CoordinatorProbesTest : public CoordinatorTest {
     Deliver(coordinator_.TakeOutbox());
   }
 
-  // Which spine a flow takes. Another `seed_`: the fabric has come to hash in another way.
+  // The spine that a flow takes. Another `seed_`: the fabric has changed its hash.
   int SpineOf(const std::string& source, uint32_t port) const {
     return static_cast<int>(Mix(Mix(seed_ + *ParseIpv4(source)) + port) % kSpines);
   }
@@ -75,7 +75,7 @@ class CoordinatorProbesTest : public CoordinatorTest {
     return message;
   }
 
-  // Agents take what is proposed, and answer what they are asked.
+  // Agents apply proposals and answer probe requests.
   void Deliver(std::vector<Outgoing> outbox) {
     for (Outgoing& out : outbox) {
       if (out.message->has_propose()) {
@@ -105,7 +105,7 @@ class CoordinatorProbesTest : public CoordinatorTest {
   const strategy::Strategy& StrategyOf(uint64_t id) {
     return coordinator_.registry().communicators().at(CommId(id)).Newest();
   }
-  // Of both communicators, the spine that the lane from this host really takes.
+  // The real spines of both communicators' lanes from this host.
   std::multiset<int> SpinesFrom(int host) {
     std::multiset<int> spines;
     for (const uint64_t id : {1, 2}) {
@@ -129,8 +129,8 @@ TEST_F(CoordinatorProbesTest, FlowsGoWhereTheyArePlacedOnAFabricThatNobodyConfig
   Rounds(10);
   EXPECT_EQ(SpinesFrom(0), (std::multiset<int>{0, 1}));
   EXPECT_EQ(SpinesFrom(1), (std::multiset<int>{0, 1}));
-  EXPECT_THAT(StrategyOf(1).origin(), Not(HasSubstr("but for")));
-  // Then there is nothing more to do, but to look now and then whether all is as it was.
+  EXPECT_THAT(StrategyOf(1).origin(), Not(HasSubstr("except")));
+  // Then only periodic checks remain.
   const int proposals = proposals_, probes = probes_;
   Rounds(30);
   EXPECT_EQ(proposals_, proposals);
@@ -181,8 +181,7 @@ TEST_F(CoordinatorProbesTest, WhereNothingCanBeFoundOutLanesRunOnAndItIsSaid) {
   why_not_ = "mccsd may not open raw sockets";
   Start();
   Rounds(40);
-  EXPECT_THAT(StrategyOf(1).origin(),
-              HasSubstr("when the paths of 2 lanes were still to be probed"));
+  EXPECT_THAT(StrategyOf(1).origin(), HasSubstr("before the paths of 2 lanes were probed"));
   EXPECT_NE(StrategyOf(1).channels(0).source_ports(0), 0u);
   const int proposals = proposals_;
   Rounds(100);
@@ -196,7 +195,7 @@ TEST_F(CoordinatorProbesTest, WithoutAddressesOfSwitchesNobodyIsAsked) {
   Start("");
   Rounds(40);
   EXPECT_EQ(probes_, 0);
-  EXPECT_THAT(StrategyOf(1).origin(), HasSubstr("say their `addresses`"));
+  EXPECT_THAT(StrategyOf(1).origin(), HasSubstr("set the switches' `addresses`"));
 }
 
 }  // namespace

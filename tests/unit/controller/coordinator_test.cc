@@ -142,8 +142,8 @@ TEST_F(CoordinatorTest, HeartbeatsKeepAHostAndSilenceLosesIt) {
   }
   clock_.now += 3 * kNsPerSec + 1;
   coordinator_.Tick();
-  EXPECT_THAT(StateOf(0), HasSubstr("lost: silent for more than 3000 ms"));
-  ExpectEnded(coordinator_.TakeOutbox(), kFirst, "silent");
+  EXPECT_THAT(StateOf(0), HasSubstr("lost: no message for more than 3000 ms"));
+  ExpectEnded(coordinator_.TakeOutbox(), kFirst, "no message");
 }
 
 TEST_F(CoordinatorTest, AHostThatComesBackBringsWhatItLeads) {
@@ -159,7 +159,7 @@ TEST_F(CoordinatorTest, AHostThatComesBackBringsWhatItLeads) {
   EXPECT_TRUE(Describe("0000000000000002").ok());
 }
 
-// Its daemon comes back every few seconds, and is refused each time.
+// Its daemon reconnects every few seconds, and is refused each time.
 TEST_F(CoordinatorTest, CommunicatorsOfALeaderThatIsRefusedAreForgotten) {
   StartCommunicator();
   coordinator_.Gone(kFirst, "its connection closed");
@@ -268,12 +268,12 @@ TEST_F(CoordinatorTest, AHostThatComesAndContradictsItsTopologyIsSeenAsSuch) {
   ASSERT_EQ(hosts.hosts(1).host().name(), "h0");
   ASSERT_EQ(hosts.hosts(1).contradictions_size(), 1);
   EXPECT_EQ(hosts.hosts(1).contradictions(0),
-            "Topology 't': host h0 stands in rack r0 here, in rack r7 by its daemon's "
+            "Topology 't': host h0 is in rack r0 in the Topology, but in rack r7 in its daemon's "
             "configuration; correct one of them");
   EXPECT_EQ(hosts.hosts(0).contradictions_size(), 0);
 }
 
-// The Topology says that it has two NICs, and it has not come to say so itself.
+// The Topology has two NICs; the host has not registered yet.
 TEST_F(CoordinatorTest, AFirstStrategyNamesNoAddressThatAHostHasNotReported) {
   coordinator_.SetObjects(std::make_shared<ObjectSet>(
       After({}, Document("Topology", "t",
@@ -324,7 +324,7 @@ TEST_F(CoordinatorTest, NonsenseAboutCommunicatorsChangesNothing) {
   EXPECT_EQ(Describe("0")->summary().hosts(), 2);
 }
 
-// Policies take them for rings: a lane from a host to itself has no path.
+// Policies rely on valid rings: a lane from a host to itself has no path.
 TEST_F(CoordinatorTest, RingsThatDoNotGoOnceAroundTheHostsAreNotTaken) {
   coordinator_.SetObjects(std::make_shared<ObjectSet>(After(
       {}, Together({TopologyDocument("t", "h[0-2]"), PolicyDocument("p", "  policy: shares\n")}))));
@@ -350,7 +350,7 @@ TEST_F(CoordinatorTest, RingsThatDoNotGoOnceAroundTheHostsAreNotTaken) {
     ExpectEnded(Say(kThird, Registration(MakeHost("h2"), {announce})), kThird,
                 "communicator 0000000000000001 as announced: ");
   }
-  // One that runs goes on as it did.
+  // A running communicator continues.
   Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
   bad[0].set_running(true);
   Say(kFirst, Announcement(bad[0]));
@@ -363,7 +363,7 @@ TEST_F(CoordinatorTest, ACommunicatorIsFoundByAnUnambiguousPrefix) {
   Say(kFirst, Announcement(MakeAnnounce(0xab00000000000001, {"h0"})));
   Say(kFirst, Announcement(MakeAnnounce(0xac00000000000002, {"h0"})));
   EXPECT_EQ(Describe("ab")->summary().id(), "ab00000000000001");
-  EXPECT_THAT(std::string(Describe("a").status().message()), HasSubstr("fits 2 communicators"));
+  EXPECT_THAT(std::string(Describe("a").status().message()), HasSubstr("matches 2 communicators"));
   EXPECT_EQ(Describe("a").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Describe("ff").status().code(), absl::StatusCode::kNotFound);
   for (const char* id : {"", "xyz", "00000000000000000"}) {

@@ -1,5 +1,4 @@
-// When the coordinator lets communicators send that wait for a favoured one, told on each host's
-// own clock.
+// Send windows of communicators that wait for a favoured one, in the time of each host's clock.
 #include <map>
 #include <optional>
 #include <string>
@@ -14,8 +13,8 @@ constexpr int64_t kPeriodNs = 200 * kNsPerMs;
 constexpr int64_t kBusyNs = 50 * kNsPerMs;
 constexpr uint64_t kFavoured = 1, kOther = 2;
 
-// Communicator 1 of the favoured tenant a and 2 of b, both on h0 and h1, whose clocks show 5 s and
-// 9 s more than the controller's.
+// Communicator 1 of the favoured tenant a and 2 of b, both on h0 and h1, whose clocks are 5 s and
+// 9 s ahead of the controller's.
 class CoordinatorWindowsTest : public CoordinatorTest {
  protected:
   CoordinatorWindowsTest() {
@@ -40,7 +39,7 @@ class CoordinatorWindowsTest : public CoordinatorTest {
     return ApplyPolicy("  policy: time_windows\n  parameters: {favoured: [a]}\n");
   }
 
-  // A round trip of heartbeats, 1 ms each way. What else the coordinator sends is kept in heard_.
+  // A round trip of heartbeats, 1 ms each way. Adds the coordinator's other messages to heard_.
   void CompareClock(AgentKey agent) {
     agent::FromAgent beat = Beat();
     beat.mutable_heartbeat()->set_sent_ns(clock_.now + OffsetOf(agent));
@@ -59,7 +58,7 @@ class CoordinatorWindowsTest : public CoordinatorTest {
     CompareClock(kSecond);
   }
 
-  // The favoured one has had `bursts` bursts, the last of which ended now.
+  // A report of the favoured one after `bursts` bursts, the last of which ended now.
   agent::FromAgent ReportOf(AgentKey agent, int bursts, int64_t period_ns = kPeriodNs) {
     agent::FromAgent message = Reporting(kFavoured, 2);
     agent::Report* report = message.mutable_report();
@@ -73,7 +72,7 @@ class CoordinatorWindowsTest : public CoordinatorTest {
     return message;
   }
 
-  // Of the communicator that waits; by host. No windows: it may send at any time.
+  // Windows of the waiting communicator, by host. None: it may send at any time.
   using Told = std::map<AgentKey, std::optional<PlannedWindows>>;
   static Told WindowsIn(const std::vector<Outgoing>& out) {
     Told told;
@@ -89,7 +88,7 @@ class CoordinatorWindowsTest : public CoordinatorTest {
     }
     return told;
   }
-  // The policy is in force, and windows are told.
+  // Applies the policy, and returns the windows that are sent.
   Told Begin() {
     CompareClocks();
     ApplyWindows();
@@ -104,7 +103,7 @@ TEST_F(CoordinatorWindowsTest, WhoWaitsSendsInThePausesOfTheFavouredByEachHostsC
     ASSERT_TRUE(told.at(agent).has_value());
     const PlannedWindows& windows = *told.at(agent);
     EXPECT_EQ(windows.period_ns, kPeriodNs);
-    // A burst has just ended. Clocks are known to 1 ms each.
+    // A burst has just ended. Clock errors are up to 1 ms.
     const int64_t origin = windows.origin - OffsetOf(agent);
     EXPECT_NEAR(static_cast<double>(origin - clock_.now), 2.1 * kNsPerMs, 0.2 * kNsPerMs);
     EXPECT_THAT(
@@ -136,7 +135,7 @@ TEST_F(CoordinatorWindowsTest, AJobThatEndsIsWaitedForNoMore) {
   const Told lifted = {{kFirst, std::nullopt}, {kSecond, std::nullopt}};
   EXPECT_EQ(WindowsIn(Say(kFirst, Ending(kFavoured))), lifted);
   EXPECT_THAT(coordinator_.windows().Describe(FormatCommId(CommId(kOther))),
-              testing::HasSubstr("at any time; communicator 0000000000000001: nothing is known"));
+              testing::HasSubstr("at any time; communicator 0000000000000001: no report"));
   EXPECT_TRUE(WindowsIn(Tick()).empty());
 }
 
@@ -175,7 +174,7 @@ TEST_F(CoordinatorWindowsTest, WhereAClockIsNotKnownThereAreNoWindows) {
   EXPECT_EQ(WindowsIn(Tick()).size(), 2u);
 }
 
-// Until its clock is known again nobody of the communicator waits.
+// Until its clock is known again, no host of the communicator waits.
 TEST_F(CoordinatorWindowsTest, AHostThatComesBackHasItsClockComparedAnew) {
   Begin();
   EXPECT_EQ(WindowsIn(Say(kThird, Registration(MakeHost("h1")))), (Told{{kThird, std::nullopt}}));
@@ -194,7 +193,7 @@ TEST_F(CoordinatorWindowsTest, AnotherPolicyTakesThemAway) {
 TEST_F(CoordinatorWindowsTest, OfTheHostsTheOneCountsWhoseRanksCameLast) {
   CompareClocks();
   ApplyWindows();
-  // h0's ranks have called 100 ms before h1's each time.
+  // h0's ranks always call 100 ms before h1's.
   agent::FromAgent early = ReportOf(kFirst, 10);
   agent::Activity* activity = early.mutable_report()->mutable_activity();
   activity->set_begin_ns(activity->begin_ns() - 100 * kNsPerMs);

@@ -1,4 +1,4 @@
-// A coordinator whose daemons report what the network is like.
+// A coordinator whose daemons report measurements of the network.
 #include "controller/cost_keeper.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ class CostKeeperTest : public CoordinatorTest {
     return coordinator_.registry().communicators().begin()->second;
   }
   uint64_t epoch() { return communicator().InForce().epoch(); }
-  // Both hosts have such round trips, under the strategy in force.
+  // Both hosts report these round trips, under the applied strategy.
   void Report(double one_way_us, uint64_t operations = 10'000) {
     for (const AgentKey agent : {kFirst, kSecond}) {
       agent::FromAgent message = Reporting(1, epoch());
@@ -28,7 +28,7 @@ class CostKeeperTest : public CoordinatorTest {
       Say(agent, message);
     }
   }
-  // How many proposals come in that time, all of which the leader takes up at once.
+  // The number of proposals in this time; the leader applies each at once.
   int Changes(int64_t ns, double one_way_us) {
     int changes = 0;
     for (const MonotonicNs end = clock_.now + ns; clock_.now < end;) {
@@ -56,7 +56,7 @@ TEST_F(CostKeeperTest, WhatDaemonsMeasureIsProposedOnce) {
       << "nothing but the costs";
 }
 
-// Whose plan is kept, where nothing else changes (controller/kept_plan.h).
+// Its cached plan is used, if nothing else changes (controller/kept_plan.h).
 TEST_F(CostKeeperTest, UnderAPolicyThatPlacesFlowsToo) {
   StartCommunicator();
   coordinator_.SetObjects(std::make_shared<ObjectSet>(
@@ -92,7 +92,7 @@ TEST_F(CostKeeperTest, WhatIsSoInOneLookAloneIsNothing) {
   }
 }
 
-// A choice that changes what is measured, which changes the choice.
+// The choice of algorithms changes the measurements, which change the choice.
 TEST_F(CostKeeperTest, ChangesGetRareWhateverIsMeasured) {
   StartCommunicator();
   int changes = 0;

@@ -61,12 +61,12 @@ TEST(Drains, AreObjectsThatComeBackAsTheyWere) {
 TEST(Drains, WhatMakesNoSenseIsRefused) {
   EXPECT_THAT(Refusal(Drain("d", "host: h1, link: leaf0-spine0")), HasSubstr("write two"));
   EXPECT_THAT(Refusal(Drain("d", "reason: because")), HasSubstr("'spec.host' is missing"));
-  EXPECT_THAT(Refusal(Drain("d", "host: ''")), HasSubstr("a name is needed"));
+  EXPECT_THAT(Refusal(Drain("d", "host: ''")), HasSubstr("the name is empty"));
   EXPECT_THAT(Refusal(Drain("d", "host: h1, until: tomorrow")), HasSubstr("'until'"));
   EXPECT_THAT(Refusal(Drain("a", "host: h1") + Drain("b", "host: h1")),
-              HasSubstr("host h1 is drained by Drain 'a'"));
+              HasSubstr("host h1 is already drained by Drain 'a'"));
   EXPECT_THAT(Refusal(std::string(kTopology) + Drain("d", "link: leaf0-spine1")),
-              HasSubstr("no Topology has a link 'leaf0-spine1'"));
+              HasSubstr("unknown link 'leaf0-spine1'"));
   EXPECT_EQ(Refusal(std::string(kTopology) + Drain("d", "link: leaf0-spine0")), "applied");
 }
 
@@ -109,7 +109,8 @@ TEST(Drains, ANameThatAnotherDrainHasIsNotTaken) {
   const auto third = NameOfNewDrain(set, other);
   EXPECT_EQ(third.status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(std::string(third.status().message()),
-            "Drain 'link.a.b.c-s' is of link a/b.c-s; for link a.b/c-s apply a Drain with another "
+            "Drain 'link.a.b.c-s' is already for link a/b.c-s; for link a.b/c-s apply a Drain with "
+            "another "
             "name");
 }
 
@@ -149,7 +150,7 @@ TEST(Drains, WhatIsNotThereIsSaid) {
   };
   EXPECT_EQ(check("h0", ""), "");
   EXPECT_EQ(check("h7", ""), "") << "without a Topology";
-  EXPECT_THAT(check("h8", ""), HasSubstr("knows a host 'h8'"));
+  EXPECT_THAT(check("h8", ""), HasSubstr("has a host 'h8'"));
   EXPECT_EQ(check("", "leaf0-spine0"), "");
   EXPECT_THAT(check("", "leaf0-spine9"), HasSubstr("did you mean 'leaf0-spine0'?"));
 }

@@ -47,7 +47,7 @@ class ExplanationTest : public testing::Test {
     announce.set_tenant(tenant);
     EXPECT_TRUE(registry_.Announce(hosts[0], announce, 0).ok());
   }
-  // The lane of host `from`, of so many around the ring, leaves from this port.
+  // Reports the source port of the lane of host `from`, in a ring of `hosts` hosts.
   void Report(uint64_t id, const std::string& host, int from, int hosts, uint16_t port) {
     agent::Report report = Reporting(id, 1).report();
     report.set_measured_ns(5);
@@ -103,7 +103,7 @@ TEST_F(ExplanationTest, AFlowsShareIsWhatItsFullestLinkLeavesIt) {
   EXPECT_NEAR(shared.expected_bps(), SharedPart(1500) * 5e9, 1e3);
   EXPECT_EQ(explanation.shared_part(), SharedPart(1500));
   EXPECT_EQ(WhyOf(explanation)["Links"],
-            "94 % of a rate is shared as payload, in packets of 1500 bytes");
+            "94 % of a link's rate is shared as payload, with packets of 1500 bytes");
   EXPECT_THAT(shared.limit(), testing::AnyOf("leaf0 → spine0", "spine0 → leaf1"));
   ASSERT_EQ(shared.with_size(), 1);
   EXPECT_EQ(shared.with(0).communicator(), "0000000000000008");
@@ -124,7 +124,7 @@ TEST_F(ExplanationTest, AGuaranteeThatNothingHoldsIsToldAndOneThatWasLowered) {
       "---\napiVersion: mccs/v1\nkind: Tenant\nmetadata: {name: team-a}\n"
       "spec: {who: {uids: [1000]}, guarantee: 100Gbps}\n";
   EXPECT_EQ(WhyOf(Ask(kFirst, kTopology + tenant))["Guarantee"],
-            "nothing holds it: no Policy `shares` is for this communicator");
+            "not enforced: no Policy `shares` selects this communicator");
   const std::string shares =
       "---\napiVersion: mccs/v1\nkind: Policy\nmetadata: {name: p}\nspec: {policy: shares}\n";
   EXPECT_THAT(WhyOf(Ask(kFirst, kTopology + tenant + shares))["Guarantee"],
@@ -138,7 +138,7 @@ TEST_F(ExplanationTest, ACapIsNamedAsWhatLimits) {
   EXPECT_NEAR(explanation.flows(0).expected_bps(), 1e9, 1e5);
   EXPECT_EQ(explanation.flows(0).limit(), "the tenant's cap");
   auto why = WhyOf(explanation);
-  EXPECT_EQ(why["Policy"], "fair_flow by Policy 'for-a', which is for tenant team-a");
+  EXPECT_EQ(why["Policy"], "fair_flow by Policy 'for-a', which selects tenant team-a");
   EXPECT_EQ(why["Chosen by"], "daemon default, epoch 1");
   EXPECT_EQ(why["Tenant"], "team-a: weight 1, cap 1 Gbps");
 }
@@ -148,36 +148,35 @@ TEST_F(ExplanationTest, ARingIsHeldAgainstTheOrderOfRanks) {
   EXPECT_EQ(WhyOf(Ask(kFirst, kTopology))["Ring"],
             "h0 → h2 → h1 → h3 → h0, on channel 0: crosses between 2 racks 4 times "
             "(at least 2; by rank 4)");
-  EXPECT_THAT(WhyOf(Ask(kFirst, ""))["Ring"], HasSubstr("channel 0: in one rack"));
+  EXPECT_THAT(WhyOf(Ask(kFirst, ""))["Ring"], HasSubstr("channel 0: within one rack"));
 }
 
 TEST_F(ExplanationTest, CostsAreSaidAndWhereTheyComeFrom) {
   Announce(7, {"h0", "h2"});
   EXPECT_EQ(WhyOf(Ask(kFirst, ""))["Costs"],
-            "a hop 10 us, a host 16 Gbps, a lane 16 Gbps, passes over memory 64 Gbps: the daemons' "
-            "own");
+            "hop 10 us, host 16 Gbps, lane 16 Gbps, memory 64 Gbps: the daemons' own");
   agent::Announce announce = registry_.communicators().begin()->second.announced;
   CostParameters measured;
   measured.hop_us = 92;
   measured.host_bytes_per_us = measured.lane_bytes_per_us = 12.5;
   PutCosts(measured, announce.mutable_strategy());
   EXPECT_TRUE(registry_.Announce("h0", announce, 0).ok());
-  EXPECT_EQ(
-      WhyOf(Ask(kFirst, ""))["Costs"],
-      "a hop 92 us, a host 100 Mbps, a lane 100 Mbps, passes over memory 64 Gbps: measured; the "
-      "daemons' own: a hop 10 us, a host 16 Gbps, a lane 16 Gbps, passes over memory 64 Gbps");
+  EXPECT_EQ(WhyOf(Ask(kFirst, ""))["Costs"],
+            "hop 92 us, host 100 Mbps, lane 100 Mbps, memory 64 Gbps: measured; the daemons' own: "
+            "hop 10 us, host 16 Gbps, lane 16 Gbps, memory 64 Gbps");
 }
 
 TEST_F(ExplanationTest, WhatIsNotKnownIsSaid) {
   Announce(7, {"h0", "h2"});
-  Report(7, "h0", 0, 2, 40000);  // no rule
+  Report(7, "h0", 0, 2, 40000);  // no rule for this port
   control::Explanation explanation = Ask(kFirst, kTopology);
   EXPECT_EQ(explanation.flows(0).links_size(), 0);
-  EXPECT_THAT(WhyOf(explanation)["Paths"], HasSubstr("of 2 flows leave from ports whose path"));
+  EXPECT_THAT(WhyOf(explanation)["Paths"],
+              HasSubstr("of 2 flows use source ports without a known path"));
   explanation = Ask(kFirst, "");
   EXPECT_EQ(explanation.flows(0).expected_bps(), 0);
   EXPECT_THAT(WhyOf(explanation)["Paths"], HasSubstr("not known: "));
-  EXPECT_EQ(WhyOf(explanation)["Policy"], "locality_ring: no Policy is for this communicator");
+  EXPECT_EQ(WhyOf(explanation)["Policy"], "locality_ring: no Policy selects this communicator");
 }
 
 TEST_F(ExplanationTest, ALaneThatIsNoneOfTheRingsIsToldApart) {
@@ -193,7 +192,7 @@ TEST_F(ExplanationTest, OneHostHasNoFlows) {
   Announce(7, {"h0"});
   const control::Explanation explanation = Ask(kFirst, kTopology);
   EXPECT_EQ(explanation.flows_size(), 0);
-  EXPECT_EQ(WhyOf(explanation)["Ring"], "one host: nothing crosses the network");
+  EXPECT_EQ(WhyOf(explanation)["Ring"], "single host: no network traffic");
 }
 
 TEST_F(ExplanationTest, AnIdThatFitsNothingIsAnError) {

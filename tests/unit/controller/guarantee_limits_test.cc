@@ -24,11 +24,10 @@ TEST(GuaranteeLimits, MoreThanAnyNicCarriesIsRefusedWithPlaceLinkAndNumbers) {
   const absl::Status refusal = CheckGuaranteesAgainstNics(before, Promise("49.9Gbps", before));
   EXPECT_EQ(refusal.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(std::string(refusal.message())
-                .find(absl::StrCat(
-                    "Tenant 'a', spec.guarantee: no NIC can carry it: h0/nic0-leaf0 of Topology "
-                    "'t', which no other is faster than, carries ",
-                    FormatBitRate(SharedPart(Topology::kDefaultMtuBytes) * kLinkBps),
-                    " of payload, but 49.9 Gbps are guaranteed")),
+                .find(absl::StrCat("Tenant 'a', spec.guarantee: no NIC can carry it: the fastest "
+                                   "link, h0/nic0-leaf0 of Topology 't', carries ",
+                                   FormatBitRate(SharedPart(Topology::kDefaultMtuBytes) * kLinkBps),
+                                   " of payload, but 49.9 Gbps are guaranteed")),
             std::string::npos)
       << refusal;
 }

@@ -1,4 +1,4 @@
-// A clock that stands still until the test moves it.
+// A clock that only the test advances.
 #ifndef MCCS_TESTS_UNIT_CONTROLLER_HAND_CLOCK_H_
 #define MCCS_TESTS_UNIT_CONTROLLER_HAND_CLOCK_H_
 

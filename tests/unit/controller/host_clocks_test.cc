@@ -17,7 +17,7 @@ constexpr MonotonicNs kStart = 50 * kNsPerSec;
 TEST(HostClocks, ATripSaysHowFarTheClocksAreApartGiveOrTakeHalfOfIt) {
   HostClocks clocks;
   EXPECT_FALSE(clocks.Read("h0", kStart).has_value());
-  // The host's clock shows 7 s more; 1 ms each way, and 400 ms in which the answer rested there.
+  // The host's clock is 7 s ahead; 1 ms each way, and 400 ms between request and answer.
   ASSERT_TRUE(clocks.Hear("h0", {.sent = kStart,
                                  .heard = kStart + 7 * kNsPerSec + kNsPerMs,
                                  .answered = kStart + 7 * kNsPerSec + 401 * kNsPerMs,
@@ -44,7 +44,7 @@ TEST(HostClocks, TheShortTripCountsAndGrowsOld) {
   hear(kStart + kNsPerSec, 20 * kNsPerMs, 0);
   EXPECT_EQ(clocks.Read("h0", kStart + kNsPerSec)->offset_ns, 0);
   EXPECT_LT(clocks.Read("h0", kStart + kNsPerSec)->error_ns, 200 * kNsPerUs);
-  // 600 s later the clocks may be 60 ms further apart, which the newer trip knows better.
+  // 600 s later the clocks may have drifted by 60 ms, so the newer trip is more exact.
   hear(kStart + 600 * kNsPerSec, 20 * kNsPerMs, 0);
   EXPECT_EQ(clocks.Read("h0", kStart + 601 * kNsPerSec)->offset_ns, 10 * kNsPerMs);
 }
@@ -65,8 +65,8 @@ TEST(HostClocks, WhatCannotBeIsNotKept) {
   EXPECT_FALSE(clocks.Read("h0", kStart).has_value());
 }
 
-// Heartbeats of an agent over a day, with clocks that drift against each other and ways that take
-// differently long in the two directions, mostly short and sometimes very long.
+// Heartbeats of an agent over a day, with drifting clocks and different delays in the two
+// directions, mostly short and sometimes very long.
 TEST(HostClocks, TheTruthIsWithinTheErrorThatItTells) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

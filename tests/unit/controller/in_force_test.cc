@@ -45,7 +45,7 @@ TEST(InForce, APolicyThatGoesByLinksNeedsATopology) {
   for (const char* name : {"fair_flow", "shares"}) {
     const ObjectSet set = After({}, PolicyDocument("p", absl::StrCat("  policy: ", name, "\n")));
     EXPECT_THAT(NotActedOn(set, *set.Find({ObjectKind::kPolicy, "p"})),
-                HasSubstr("goes by the links of a Topology, and there is none"));
+                HasSubstr("requires a Topology, and there is none"));
   }
   const ObjectSet set = After({}, PolicyDocument("p", "  policy: rank_order\n"));
   EXPECT_EQ(NotActedOn(set, *set.Find({ObjectKind::kPolicy, "p"})), "");
@@ -71,8 +71,7 @@ TEST(InForce, AGuaranteeIsActedOnByASharesPolicyThatIsForTheTenant) {
     EXPECT_EQ(InForce(set, Tenant(set)), "in part") << more;
     EXPECT_THAT(
         NotActedOn(set, Tenant(set)),
-        HasSubstr(
-            "Lanes of Tenant 'a' do not go by its guarantee of 10 Gbps and its weight of 2: "))
+        HasSubstr("Lanes of Tenant 'a' do not use its guarantee of 10 Gbps and its weight of 2: "))
         << more;
   }
   for (const std::string& more : {Shares(), Shares("  for: {tenants: [a]}\n"),
@@ -86,17 +85,20 @@ TEST(InForce, AGuaranteeIsActedOnByASharesPolicyThatIsForTheTenant) {
 TEST(InForce, SharesNeedATopology) {
   const ObjectSet shared =
       After({}, Together({TenantDocument("a", 1, "  guarantee: 10Gbps\n"), Shares()}));
-  EXPECT_THAT(NotActedOn(shared, Tenant(shared)),
-              HasSubstr("do not go by its guarantee of 10 Gbps: no Topology"));
+  EXPECT_THAT(
+      NotActedOn(shared, Tenant(shared)),
+      HasSubstr(
+          "do not use its guarantee of 10 Gbps: their links are not known without a Topology"));
   const ObjectSet neither = After({}, TenantDocument("a", 1, "  cap: 10Gbps\n  priority: 3\n"));
-  EXPECT_EQ(NotActedOn(neither, Tenant(neither)), "") << "daemons hold whoever sends to its cap";
+  EXPECT_EQ(NotActedOn(neither, Tenant(neither)), "") << "daemons enforce caps without a Topology";
 }
 
-// As when a Topology has come later.
+// Possible if the Topology is applied later.
 TEST(InForce, AGuaranteeThatNoNicCarriesIsNotKeptInFull) {
   const ObjectSet set = Base("  guarantee: 60Gbps\n", Shares());
-  EXPECT_THAT(NotActedOn(set, Tenant(set)),
-              HasSubstr("The guarantee of Tenant 'a' is lowered to what there is: no NIC can"));
+  EXPECT_THAT(
+      NotActedOn(set, Tenant(set)),
+      HasSubstr("The guarantee of Tenant 'a' is lowered to the available rate: no NIC can"));
 }
 
 // Two leaves and two spines; `host` and `at` are the addresses of h0's NIC and of all switches.

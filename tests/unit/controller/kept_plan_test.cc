@@ -1,4 +1,4 @@
-// What is kept from one plan to the next makes no difference.
+// Results of the incremental planner equal those of a new one.
 #include "controller/kept_plan.h"
 
 #include <gtest/gtest.h>
@@ -90,7 +90,7 @@ std::string TextOf(const absl::StatusOr<strategy::Strategy>& strategy) {
   return strategy.ok() ? strategy->DebugString() : strategy.status().ToString();
 }
 
-// A registry to which things happen at random.
+// A registry with random events.
 class World {
  public:
   explicit World(unsigned seed) : random_(seed) {
@@ -124,7 +124,7 @@ class World {
     }
   }
 
-  // Compares what is kept with what is found anew; some of it is proposed.
+  // Compares cached with new results; proposes some of them.
   void Check() {
     const ClusterView raw = memory_.With(registry_.View());
     const ClusterView& kept = kept_view_.Of(objects_, nullptr);
@@ -242,7 +242,7 @@ class World {
     const std::vector<std::string> mappings = {kRules,
                                                "hash, hash: {name: linux-multipath, seed: 7}"};
     std::vector<std::string> documents;
-    // Seldom without some hosts: then nothing is kept of the flows.
+    // Rarely without some hosts: then no flows are cached.
     documents.push_back(Fabric(4 + static_cast<int>(Draw(4)), Draw(4) == 0 ? 2 : 0,
                                mappings[Draw(mappings.size())]));
     for (uint32_t t = 1; t <= kTenants; ++t) {

@@ -33,7 +33,7 @@ HostView Host(const std::string& rack, const std::string& name) {
   return {.position = {"p", rack, name}, .gpus = 8, .ready = true};
 }
 
-// For one that came last.
+// For a communicator that was added last.
 absl::StatusOr<strategy::Strategy> RingFor(const ClusterView& view, CommId id,
                                            const LocalityRingOptions& options = {}) {
   SourcePorts taken;
@@ -85,8 +85,7 @@ TEST(LocalityRing, TheSameViewGivesTheSameStrategy) {
   EXPECT_EQ(RingFor(view, kId)->SerializeAsString(), RingFor(view, kId)->SerializeAsString());
 }
 
-// Adds communicators one after the other, as they come in life, and looks at every flow of the
-// cluster.
+// Adds communicators one by one and checks every flow of the cluster.
 TEST(LocalityRing, AllLanesOfAClusterHavePortsOfTheirOwnInTheRange) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));

@@ -1,4 +1,4 @@
-// What GET /metrics of mccs-controller says.
+// The content of GET /metrics of mccs-controller.
 #include "controller/metrics.h"
 
 #include <gmock/gmock.h>

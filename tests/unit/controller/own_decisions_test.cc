@@ -34,7 +34,7 @@ TEST(OwnDecisions, WhatComesAndGoesAllTheTimeIsBoundedAndSaysHowOftenItDid) {
   EXPECT_GE(taken, static_cast<size_t>(OwnDecisions::kBurst));
   decisions.Note(ADecision(), now + 10 * OwnDecisions::kPeriodNs);
   EXPECT_THAT(decisions.Take().at(0).outcome,
-              HasSubstr("before it are in the program's log alone"));
+              HasSubstr("earlier ones are only in the controller's log"));
 }
 
 TEST(OwnDecisions, NobodyNeedsToTakeThem) {

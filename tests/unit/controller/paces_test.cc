@@ -75,8 +75,8 @@ TEST_F(PacesTest, ACapAndAPriorityHoldUnderEveryPolicy) {
   EXPECT_EQ(paces[1].priority, 6u);
 }
 
-// Under shares lanes get no more than their part of it; and the Tenant no more than all of it,
-// whatever else it sends.
+// Under shares, lanes get at most their part of the cap, and the Tenant gets at most the cap for
+// everything that it sends.
 TEST_F(PacesTest, ACapHoldsUnderSharesTwice) {
   const auto paces = Decide(Objects("  cap: 10Gbps\n", "", "shares"));
   EXPECT_THAT(paces[0].lanes, Each(Field(&PlannedPace::Lane::rate_bps, 10 * kGbps)));
@@ -92,7 +92,7 @@ TEST_F(PacesTest, ACapHoldsWhereNoTopologyIs) {
   EXPECT_EQ(paces[1].tenant_rate_bps, 0u);
 }
 
-// They were there before the jobs.
+// The guarantees existed before the jobs.
 TEST_F(PacesTest, GuaranteesThatLinksDoNotHoldAreNamed) {
   const ObjectSet kept = Objects("  guarantee: 30Gbps\n", "  guarantee: 17Gbps\n", "shares");
   EXPECT_THAT(DecideAll(kept).broken, IsEmpty());
@@ -108,13 +108,13 @@ TEST_F(PacesTest, AGuaranteeThatCannotBeKeptIsRefusedWithPlaceLinkAndNumbers) {
   EXPECT_TRUE(CheckGuarantees(before, fits, view_).ok());
   const absl::Status refusal = CheckGuarantees(before, broken, view_);
   EXPECT_EQ(refusal.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(refusal.message()),
-              HasSubstr(absl::StrCat(
-                  "Tenant 'b', spec.guarantee: it cannot be kept beside what runs now: h0/nic0 → "
-                  "leaf0 carries ",
-                  FormatBitRate(SharedPart(1500) * 50 * kGbps),
-                  " of payload, but 50 Gbps of it are guaranteed to tenants a, b")));
-  // Nobody asks for more: not this change's fault.
+  EXPECT_THAT(
+      std::string(refusal.message()),
+      HasSubstr(absl::StrCat("Tenant 'b', spec.guarantee: cannot be held with the running "
+                             "communicators: h0/nic0 → leaf0 carries ",
+                             FormatBitRate(SharedPart(1500) * 50 * kGbps),
+                             " of payload, but 50 Gbps of it are guaranteed to tenants a, b")));
+  // The change raises no guarantee, so it is not rejected.
   EXPECT_TRUE(CheckGuarantees(broken, broken, view_).ok());
 }
 
@@ -127,7 +127,7 @@ PlannedPace Paced(uint64_t id, uint64_t rate) {
 TEST(PaceBook, TellsWhatIsNewWithGrowingRevisions) {
   PaceBook book(100);
   const auto first = book.Update({Paced(1, 7), Paced(2, 8), {.id = CommId(3)}}, kKeeps);
-  ASSERT_EQ(first.size(), 2u);  // the third was never limited
+  ASSERT_EQ(first.size(), 2u);  // the third never had a limit
   EXPECT_EQ(first[0].revision(), 101u);
   EXPECT_EQ(first[1].lanes(0).rate_bps(), 8u);
   const auto second = book.Update({Paced(1, 7), Paced(2, 9)}, kKeeps);
@@ -155,7 +155,7 @@ TEST(PaceBook, WhatAnEarlierControllerMayHaveToldIsLiftedOnce) {
   EXPECT_EQ(lifted[0].revision(), 102u);
   EXPECT_EQ(lifted[0].lanes_size(), 0);
   EXPECT_THAT(book.Update({Paced(1, 7), free}, kLifts), IsEmpty());
-  // A host of it that comes later hears it, too.
+  // A host that registers later gets it, too.
   std::map<CommId, CommunicatorRecord> known;
   known[CommId(3)].announced = MakeAnnounce(3, {"h0", "h1"});
   EXPECT_EQ(book.HeldOn("h1", known).size(), 1u);

@@ -37,7 +37,7 @@ class PlannerTest : public testing::Test {
     view_.communicators = {MakeCommunicator(kFirst, "uid 1"), MakeCommunicator(kSecond, "uid 2")};
   }
 
-  // All communicators run what `objects` want.
+  // Applies the strategies for `objects` to all communicators.
   void Settle(const ObjectSet& objects) {
     for (CommunicatorView& communicator : view_.communicators) {
       communicator.strategy = *ChooseStrategy(objects, view_, communicator.id);
@@ -135,7 +135,7 @@ TEST_F(PlannerTest, AnAlgorithmForSomeSizesComesOnTopOfTheRings) {
                                    "  for: {tenants: [a], sizes: {below: 1MiB}}\n"));
   const Decisions decisions = Decide(after, view_);
   ASSERT_EQ(decisions.changed.size(), 1u);
-  EXPECT_EQ(decisions.changed[0].change, "another choice of algorithms");
+  EXPECT_EQ(decisions.changed[0].change, "other algorithm rules or costs");
   const strategy::AlgorithmChoice& choice = decisions.changed[0].strategy.algorithms();
   ASSERT_EQ(choice.rules_size(), 1);
   EXPECT_EQ(choice.rules(0).algorithm(), strategy::DIRECT);

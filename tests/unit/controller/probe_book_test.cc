@@ -32,7 +32,7 @@ class ProbeBookTest : public testing::Test {
   void Register(const std::string& host, AgentKey agent) {
     ASSERT_TRUE(registry_.Register(agent, Registration(MakeHost(host)).registration(), now_).ok());
   }
-  // The ports that are being asked for, and the number of the question.
+  // The ports in the current request, and the request's number.
   std::vector<uint32_t> Asked() {
     std::vector<uint32_t> ports;
     for (const auto& [agent, probe] : book_.Due(registry_, now_)) {
@@ -41,7 +41,7 @@ class ProbeBookTest : public testing::Test {
     }
     return ports;
   }
-  // That all flows of the last question go over this switch.
+  // Answers that all flows of the last request pass this switch.
   bool Answer(const std::string& hop, size_t flows, const std::string& why_not = "") {
     agent::Probed probed;
     probed.set_question(question_);
@@ -114,7 +114,7 @@ TEST_F(ProbeBookTest, WhoCouldNotTellOrDidNotAnswerIsAskedAgainLater) {
   EXPECT_THAT(Asked(), IsEmpty());
   Pass(ProbeBook::kRetryNs);
   EXPECT_THAT(Asked(), ElementsAre(61000));
-  Pass(ProbeBook::kRetryNs);  // and not a word
+  Pass(ProbeBook::kRetryNs);  // no answer
   EXPECT_THAT(Asked(), ElementsAre(61000));
   book_.Lost("h0");
   Pass(ProbeBook::kRetryNs);

@@ -90,7 +90,7 @@ TEST_F(ProbeWishesTest, PortsOfLanesAreLookedAfterWhoeverChoseThem) {
 
 TEST_F(ProbeWishesTest, EnoughIsEnough) {
   AddCommunicator(&view_, 1, "a", {"h0", "h2"});
-  // Every port from h0 leads over one spine, every second one from h2 over the other.
+  // All ports from h0 lead over one spine; every second port from h2 leads over the other.
   size_t rounds = 0;
   for (auto wishes = Wishes(); !wishes.empty(); wishes = Wishes(), ++rounds) {
     ASSERT_LT(rounds, 10u);

@@ -44,7 +44,7 @@ TEST_F(QuestionsTest, AnAnswerComesOnceAndFromWhomItWasAsked) {
 }
 
 TEST_F(QuestionsTest, WhoCannotBeAskedIsSaid) {
-  EXPECT_EQ(Refusal("h9"), "there is no host 'h9'; there are h0, h1");
+  EXPECT_EQ(Refusal("h9"), "unknown host 'h9'; there are h0, h1");
   registry_.Lose("h1", "its connection closed", kNsPerSec);
   EXPECT_THAT(Refusal("h1", 3 * kNsPerSec),
               HasSubstr("host h1 is lost since 2 s: its connection closed"));
@@ -78,7 +78,7 @@ TEST_F(QuestionsTest, ADaemonThatSaysNothingIsGivenUp) {
 
 TEST_F(QuestionsTest, OneDaemonIsNotAskedWithoutEnd) {
   for (size_t i = 0; i < Questions::kMaxOpenPerHost; ++i) EXPECT_EQ(Refusal("h0"), "asked");
-  EXPECT_THAT(Refusal("h0"), HasSubstr("4 times already"));
+  EXPECT_THAT(Refusal("h0"), HasSubstr("already has 4 open requests"));
   EXPECT_EQ(Refusal("h1"), "asked");
   questions_.Expire(Questions::kPatienceNs);
   EXPECT_EQ(Refusal("h0"), "asked");

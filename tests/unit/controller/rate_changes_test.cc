@@ -20,10 +20,10 @@ using testing::UnorderedElementsAre;
 
 constexpr double kGbps = 1e9;
 
-// The parts of a NIC's payload.
+// Text for a change between two parts of a NIC's payload rate.
 std::string Gets(double after, double before) {
   const double payload_bps = SharedPart(1500) * 50 * kGbps;
-  return absl::StrCat("should get ", FormatBitRate(after * payload_bps),
+  return absl::StrCat("fair share ", FormatBitRate(after * payload_bps),
                       " out of a host instead of ", FormatBitRate(before * payload_bps));
 }
 

@@ -1,4 +1,4 @@
-// Who is let in, and what becomes of those whose Topology goes.
+// Registration and refusal of daemons, also when a Topology is deleted.
 #include "controller/registration.h"
 
 #include "tests/unit/controller/coordinator_fixture.h"
@@ -24,7 +24,7 @@ class RegistrationTest : public CoordinatorTest {
 
 TEST_F(RegistrationTest, AClockThatIsOffByMoreThanTheToleranceIsRefusedAndSeen) {
   ExpectEnded(Say(kFirst, Says("h0", wall_clock_.now - 75 * kNsPerSec)), kFirst,
-              "the clock of host h0 is 1 min 15 s behind the controller's, more than 10 s");
+              "the clock of host h0 is 1 min 15 s behind the controller's by more than 10 s");
   EXPECT_THAT(StateOf(0), HasSubstr("refused: the clock of host h0"));
   ExpectEnded(Say(kSecond, Says("h0", wall_clock_.now + kClockToleranceNs + kNsPerSec)), kSecond,
               "11 s ahead of");
@@ -77,7 +77,7 @@ TEST_F(RegistrationTest, AHostWhoseTopologyIsTakenAwayIsRefusedAndOthersAreNot) 
   EXPECT_EQ(decided[0].action, "refuse a daemon");
   EXPECT_EQ(decided[0].objects, "host 'h0'");
   EXPECT_THAT(decided[0].outcome, HasSubstr("refused: mccsd on h0 is configured with"));
-  // It tries again, for ever.
+  // It retries forever.
   ExpectEnded(Say(kThird, Says("h0", 0, "cluster-a")), kThird, "there is no such Topology");
   EXPECT_TRUE(coordinator_.TakeDecisions().empty()) << "once for all attempts";
   Apply(TopologyDocument("cluster-a"));
@@ -85,7 +85,7 @@ TEST_F(RegistrationTest, AHostWhoseTopologyIsTakenAwayIsRefusedAndOthersAreNot) 
   EXPECT_EQ(StateOf(0), "ready");
 }
 
-// Its name says nothing of it: the one whose it is stays ready, or it has none.
+// The name is that of another, ready host, or empty.
 TEST_F(RegistrationTest, ADaemonWithoutANameOfItsOwnIsRefusedInTheAuditLogOnceToo) {
   Say(kFirst, Registration(MakeHost("h0", "", "10.0.0.1:7400")));
   const agent::Host second = MakeHost("h0", "", "10.0.0.2:7400");
@@ -103,7 +103,7 @@ TEST_F(RegistrationTest, ADaemonWithoutANameOfItsOwnIsRefusedInTheAuditLogOnceTo
   EXPECT_THAT(decided[1].outcome, HasSubstr("10.0.0.3:7400 another host name"));
   EXPECT_EQ(decided[2].objects, "host ''");
   EXPECT_EQ(StateOf(0), "ready");
-  // Once it has been let in, it is news again.
+  // After a successful registration, a refusal is recorded again.
   coordinator_.Gone(kFirst, "its connection closed");
   Say(kSecond, Registration(second));
   coordinator_.Gone(kSecond, "its connection closed");

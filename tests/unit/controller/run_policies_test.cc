@@ -42,12 +42,12 @@ class RunPoliciesTest : public testing::Test {
     AddCommunicator(&view_, id, absl::StrCat("uid ", uid), hosts, gpus);
   }
 
-  // What all communicators get, which they then run.
+  // Runs policies and applies the strategies to all communicators.
   const std::vector<CommunicatorView>& Run() {
     const ClusterView seen =
         ViewOf(TopologyOf(*objects_.Find({ObjectKind::kTopology, "paper-testbed"})).topology);
     view_.hosts = seen.hosts;
-    // Their daemons do not say where they stand.
+    // Daemons do not report their positions.
     for (HostView& host : view_.hosts) host.position.pod = host.position.rack = "";
     view_ = CompleteView(view_, objects_);
     const auto strategies = RunPolicies(objects_, view_);
@@ -58,7 +58,7 @@ class RunPoliciesTest : public testing::Test {
     return view_.communicators;
   }
 
-  // By channel and place: the spine over which the lane leads, −1 for one within a rack.
+  // By channel and index: the spine of the lane, −1: within a rack.
   static std::vector<int> SpinesOf(const CommunicatorView& communicator) {
     const std::set<std::string> left = {"h1", "h5"};
     std::vector<int> spines;
@@ -126,14 +126,14 @@ TEST_F(RunPoliciesTest, PriorityFlowKeepsOthersFromReservedLinks) {
   Start(2, 2, {"h3", "h5"}, {0});
   Start(3, 3, {"h3", "h5"}, {1});
   const auto& jobs = Run();
-  EXPECT_THAT(SpinesOf(jobs[0]), Each(1));  // production, whose flows go round the others'
+  EXPECT_THAT(SpinesOf(jobs[0]), Each(1));  // production, whose flows avoid the others'
   EXPECT_THAT(SpinesOf(jobs[1]), Each(0));  // under another policy that places flows
   EXPECT_THAT(SpinesOf(jobs[2]), Each(0));  // under the same one
   EXPECT_EQ(jobs[1].strategy.origin(), "fair_flow by fair");
   EXPECT_EQ(jobs[2].strategy.origin(), "priority_flow by first");
 }
 
-// Of the rest of the paper's third setup: A has a spine, and on the other one C waits for B.
+// The third setup of the paper: A has a spine, and on the other one C waits for B.
 TEST_F(RunPoliciesTest, TimeWindowsPlaceFlowsAndKeepOffReservedLinks) {
   Apply(Together({TenantDocument("a", 1), TenantDocument("b", 2), TenantDocument("c", 3),
                   PolicyDocument("first",
@@ -203,9 +203,10 @@ TEST_F(RunPoliciesTest, WhereFlowsCannotBePlacedTheOriginSaysWhy) {
   Start(1, 1, {"h1", "elsewhere"}, {0});
   Start(2, 2, {"h1", "h2"}, {0});
   const auto& jobs = Run();
-  EXPECT_EQ(jobs[0].strategy.origin(),
-            "fair_flow by fair, with source ports as locality_ring: no Topology has host elsewhere "
-            "as its daemon describes it");
+  EXPECT_EQ(
+      jobs[0].strategy.origin(),
+      "fair_flow by fair, with source ports from locality_ring: no Topology has host elsewhere "
+      "that matches its daemon's report");
   EXPECT_EQ(jobs[1].strategy.origin(), "fair_flow by fair");
 }
 

@@ -44,7 +44,7 @@ class ServerTest : public testing::Test {
     return stub_->Apply(&context, request, reply);
   }
 
-  // The bytes that `method` answers to `request`, of a service whose protocol we have no code of.
+  // The raw reply of `method`, for services without generated code.
   std::string Raw(const std::string& method, const std::string& request) {
     grpc::GenericStub stub(channel_);
     grpc::CompletionQueue queue;
@@ -198,7 +198,7 @@ TEST_F(ServerTest, AnApplySaysOfCommunicatorsWhatItsDryRunSaid) {
   EXPECT_EQ(again.communicators_size(), 0) << "it was proposed already";
 }
 
-// A proposal that waits is of the change that it was made for, and of none that changes nothing.
+// A pending proposal belongs to the change that caused it, not to an empty change.
 TEST_F(ServerTest, AnApplyThatChangesNothingSaysNothingOfCommunicators) {
   coordinator_.With([](Coordinator& c) {
     c.Hear(AgentKey(1), Registration(MakeHost("h0")));
@@ -249,7 +249,7 @@ TEST_F(ServerTest, ADrainedLinkHasTheCommunicatorsWhoseLanesTakeIt) {
   EXPECT_THAT(drains.objects(1).communicators(), testing::IsEmpty());
 }
 
-// As of a daemon that leads dozens of communicators of a thousand ranks.
+// A daemon may lead dozens of communicators with a thousand ranks.
 TEST_F(ServerTest, ARegistrationMayBeLargerThanGrpcsOwnLimit) {
   constexpr size_t kGrpcsLimit = 4 << 20;
   std::vector<std::string> hosts;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr AgentKey kFirst{1}, kSecond{2};
 
-// A controller without its network, and its store, which outlives it.
+// A controller without its network, and its store, which survives it.
 class StrategyMemoryTest : public testing::Test {
  protected:
   StrategyMemoryTest() { Restart(); }
@@ -74,7 +74,7 @@ TEST_F(StrategyMemoryTest, AfterARestartItsPortsStayTakenBeforeItsDaemonsComeBac
   const auto& old_ports = record.strategy().channels(0).source_ports();
   Restart();
   EXPECT_EQ(Viewed(), 1u);
-  // Of two ports one is the old communicator's, in each direction.
+  // One of two ports belongs to the old communicator, in each direction.
   const uint32_t low = std::min(old_ports[0], old_ports[1]);
   const std::string ports = absl::StrCat("{first: ", low, ", last: ", low + 2, "}");
   coordinator_->With([&](Coordinator& c) {
@@ -91,7 +91,7 @@ TEST_F(StrategyMemoryTest, AfterARestartItsPortsStayTakenBeforeItsDaemonsComeBac
   }
 }
 
-// Policies see NICs and positions of those hosts alone that have come back.
+// Policies see NICs and positions only of hosts that have reconnected.
 TEST_F(StrategyMemoryTest, NobodyIsDecidedForWhoseHostsAreNotAllBack) {
   StartCommunicator(5);
   keeper_->Keep();
@@ -145,7 +145,7 @@ TEST_F(StrategyMemoryTest, WhoIsNotBackIsShownAsThat) {
     const auto list = ListCommunicators(c.registry(), c.remembered(), c.objects(), clock_.now);
     ASSERT_EQ(list.communicators_size(), 1);
     EXPECT_EQ(list.communicators(0).id(), "0000000000000005");
-    EXPECT_THAT(list.communicators(0).state(), testing::StartsWith("not back: "));
+    EXPECT_THAT(list.communicators(0).state(), testing::StartsWith("reconnecting: "));
     EXPECT_EQ(list.communicators(0).hosts(), 2);
     const auto hosts = ListHosts(c.registry(), c.remembered(), c.objects(), clock_.now);
     EXPECT_EQ(hosts.hosts(0).communicators(), 1u);

@@ -58,9 +58,9 @@ TEST_F(WorkViewTest, LinksAreThoseOfTheTopologyWhereItKnows) {
   EXPECT_EQ(work.hosts(0).measured_ns(), 5);
 }
 
-// As those of trees and direct plans have it, beside a ring's.
+// Lanes of trees and direct plans are like this, beside a ring's.
 TEST_F(WorkViewTest, OfLanesWithoutAWayThatIsKnownThePairsOfHostsAreShown) {
-  Report("h0", 0, 1, 40000);  // no rule
+  Report("h0", 0, 1, 40000);  // no rule for this port
   Report("h1", 1, 0, 61150);
   const control::CommunicatorWork known = Show(Objects(kTopology));
   EXPECT_THAT(known.links(),
@@ -71,7 +71,7 @@ TEST_F(WorkViewTest, OfLanesWithoutAWayThatIsKnownThePairsOfHostsAreShown) {
   EXPECT_THAT(unknown.pairs(), ElementsAre("h0 → h1", "h1 → h0"));
 }
 
-// As `explain` has it: what the Topology says of the host's part is not so.
+// As in `explain`: the Topology's description of the host is wrong.
 TEST_F(WorkViewTest, LanesOfAHostThatTheTopologyMisdescribesAreNotShownOnItsLinks) {
   agent::Host host = MakeHost("h0", "another-rack");
   ASSERT_TRUE(registry_.Register(AgentKey(3), Registration(host).registration(), 0).ok());
@@ -88,7 +88,7 @@ TEST_F(WorkViewTest, LanesOfAHostThatTheTopologyMisdescribesAreNotShownOnItsLink
 TEST_F(WorkViewTest, ALaneThatIsDownIsNotInUse) {
   Report("h0", 0, 1, 61050, "lane stalled: not connected yet");
   EXPECT_EQ(Show(Objects(kTopology)).links_size(), 0);
-  Report("h0", 0, 7, 61050);  // of a host that there is not
+  Report("h0", 0, 7, 61050);  // of a host that does not exist
   EXPECT_EQ(Show(Objects(kTopology)).links_size(), 0);
 }
 

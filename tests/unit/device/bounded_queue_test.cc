@@ -18,11 +18,11 @@ TEST(BoundedQueue, HoldsAtLeastItsCapacityAndThenSaysFull) {
     size_t held = 0;
     while (held <= 4 * capacity + 4 && queue.Push(held)) ++held;
     EXPECT_GE(held, capacity);
-    EXPECT_LE(held, 2 * capacity + 2) << "no bound";
+    EXPECT_LE(held, 2 * capacity + 2) << "unbounded";
     EXPECT_FALSE(queue.Push(0)) << "still full";
     size_t value = 0;
     ASSERT_TRUE(queue.Pop(value));
-    EXPECT_TRUE(queue.Push(held)) << "room for as many as were taken";
+    EXPECT_TRUE(queue.Push(held)) << "room for as many entries as were taken";
     EXPECT_FALSE(queue.Push(0));
   }
 }
@@ -64,7 +64,7 @@ TEST(BoundedQueue, FirstInFirstOutRoundAndRound) {
   }
 }
 
-// Each entry is one thread's n-th, written twice: half an entry shows.
+// Each entry is a thread's n-th, written twice, so that a torn entry is detected.
 struct Entry {
   uint32_t producer;
   uint32_t number;
@@ -109,7 +109,7 @@ TEST(BoundedQueue, SeveralThreadsAtBothEndsLoseAndDoubleNothing) {
       ASSERT_LT(entry.producer, kProducers);
       ASSERT_LT(entry.number, kEach);
       ASSERT_GT(static_cast<int64_t>(entry.number), last[entry.producer])
-          << "one producer's entries keep their order";
+          << "one producer's entries are in order";
       last[entry.producer] = entry.number;
       ++seen[entry.producer][entry.number];
       for (const uint64_t copy : entry.copies)

@@ -1,4 +1,4 @@
-// An allocation as the CUDA emulation makes it, with every detail open to be spoilt by a test.
+// An allocation like the CUDA emulation's, of which tests can corrupt every detail.
 #ifndef MCCS_TESTS_UNIT_DEVICE_EMULATED_ALLOCATION_H_
 #define MCCS_TESTS_UNIT_DEVICE_EMULATED_ALLOCATION_H_
 

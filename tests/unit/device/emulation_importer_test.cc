@@ -70,10 +70,10 @@ TEST(EmulationImporter, RefusesAnotherProcessesMemory) {
 
 TEST(EmulationImporter, RefusesAMemfdThatTheEmulationDidNotMake) {
   ExpectRefused(Import(EmulatedAllocation(kBytes, kFixedSize, "someone-else-")),
-                "no allocation of the CUDA emulation");
+                "not an allocation of the CUDA emulation");
 }
 
-// Each field of the handle, wrong by itself.
+// Each field of the handle is wrong in turn.
 TEST(EmulationImporter, RefusesAHandleOfWhichAnyFieldIsWrong) {
   using Spoil = std::function<void(MccsEmulationIpcHandle&)>;
   const std::pair<Spoil, std::string> cases[] = {
@@ -82,7 +82,7 @@ TEST(EmulationImporter, RefusesAHandleOfWhichAnyFieldIsWrong) {
       {[](auto& h) { h.fd = -1; }, "descriptor -1"},
       {[](auto& h) { ++h.device; }, "another file"},
       {[](auto& h) { ++h.inode; }, "another file"},
-      {[](auto& h) { h.bytes += 4096; }, "the handle says 20480"},
+      {[](auto& h) { h.bytes += 4096; }, "the handle has 20480"},
       {[](auto& h) { ++h.secret; }, "secret is wrong"},
   };
   for (const auto& [spoil, why] : cases) {
@@ -99,8 +99,7 @@ TEST(EmulationImporter, AFreedBufferIsNotFound) {
   EXPECT_EQ(imported.status().code(), absl::StatusCode::kNotFound) << imported.status();
 }
 
-// The descriptor's number now stands for another allocation, or for something that must not be
-// opened.
+// The descriptor's number now refers to another allocation, or to a file that must not be opened.
 TEST(EmulationImporter, RefusesADescriptorThatChangedItsMeaning) {
   const EmulatedAllocation old(kBytes), now(kBytes);
   ASSERT_EQ(dup2(now.fd(), old.fd()), old.fd());
@@ -115,7 +114,7 @@ TEST(EmulationImporter, NeitherBlocksOnAPipeNorOpensADevice) {
   for (const int fd : {reader.get(), device.get()}) {
     EmulatedAllocation allocation(kBytes);
     allocation.handle.fd = fd;
-    ExpectRefused(Import(allocation), "no memory file");
+    ExpectRefused(Import(allocation), "not a memory file");
   }
 }
 
@@ -133,7 +132,7 @@ UniqueFd OpenAgain(const EmulatedAllocation& allocation, int flags) {
       open(("/proc/self/fd/" + std::to_string(allocation.fd())).c_str(), flags | O_CLOEXEC));
 }
 
-// A file of kBytes with a name; gone when the descriptor is.
+// A named file of kBytes, deleted when the descriptor is closed.
 UniqueFd NamedFile(const std::string& folder) {
   std::string path = folder + "/mccs-importer-XXXXXX";
   UniqueFd fd(mkostemp(path.data(), O_CLOEXEC));
@@ -159,32 +158,31 @@ TEST(ImportedDescriptor, RefusesAMemfdThatCouldShrinkOrIsTooShort) {
   ExpectRefused(ImportDescriptor(EmulatedAllocation(0).TakeFd()), "0 bytes");
 }
 
-// Only the kernel's own memory files: a server of files (FUSE, NFS) could keep the daemon waiting
-// for an answer.
+// Only memfds are accepted: a file server (FUSE, NFS) could block the daemon.
 TEST(ImportedDescriptor, RefusesWhatIsNoMemoryFile) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   UniqueFd reader(ends[0]), writer(ends[1]);
-  ExpectRefused(ImportDescriptor(std::move(reader)), "no memory file");
-  ExpectRefused(ImportDescriptor(std::move(writer)), "no memory file");
+  ExpectRefused(ImportDescriptor(std::move(reader)), "not a memory file");
+  ExpectRefused(ImportDescriptor(std::move(writer)), "not a memory file");
   ExpectRefused(ImportDescriptor(UniqueFd(open("/proc/self/status", O_RDONLY | O_CLOEXEC))),
-                "no memory file");
+                "not a memory file");
   ExpectRefused(ImportDescriptor(UniqueFd(open("/dev/zero", O_RDWR | O_CLOEXEC))),
-                "no memory file");
+                "not a memory file");
   ExpectRefused(ImportDescriptor(UniqueFd(open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC))),
-                "no memory file");
-  ExpectRefused(ImportDescriptor(NamedFile("/tmp")), "no memory file");
+                "not a memory file");
+  ExpectRefused(ImportDescriptor(NamedFile("/tmp")), "not a memory file");
   if (access("/dev/shm", W_OK) == 0)
-    ExpectRefused(ImportDescriptor(NamedFile("/dev/shm")), "no memory file");
+    ExpectRefused(ImportDescriptor(NamedFile("/dev/shm")), "not a memory file");
   ExpectRefused(ImportDescriptor(UniqueFd()), "no descriptor");
 }
 
-// Pages of a pool that can run dry under the daemon's hands.
+// Huge pages are from a pool that may run out while the daemon uses them.
 TEST(ImportedDescriptor, RefusesHugePages) {
   UniqueFd fd(memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
   if (!fd.valid()) GTEST_SKIP() << "this kernel has no huge pages";
   ASSERT_EQ(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
-  ExpectRefused(ImportDescriptor(std::move(fd)), "no memory file");
+  ExpectRefused(ImportDescriptor(std::move(fd)), "not a memory file");
 }
 
 TEST(ImportedDescriptor, RefusesWhatCannotBeWritten) {

@@ -17,7 +17,7 @@ using Lane = MappingRunner::Lane;
 using Progress = MappingJob::Progress;
 using testing::ElementsAre;
 
-// Runs `step` until it returns kDone, and tells of its end.
+// Runs `step` until it returns kDone, and reports its end.
 class TestJob final : public MappingJob {
  public:
   TestJob(std::string name, std::function<Progress()> step, std::atomic<int>* destroyed = nullptr)

@@ -1,7 +1,7 @@
-// The loops against arithmetic done element by element, on every instruction set of this machine.
+// Compares the loops with element-by-element arithmetic, on every instruction set of this machine.
 #include "service/device/mem_op_kernels.h"
 
-// Which instruction sets; before Highway, and so apart from the sorted ones.
+// Selects the instruction sets; must precede Highway, so it is not sorted with the others.
 // clang-format off
 #include "service/device/kernel_families.h"
 // clang-format on
@@ -27,9 +27,9 @@ using testing::SameValue;
 
 constexpr uint64_t kSeed = 20261121;
 constexpr std::byte kUntouched{0xa5};
-constexpr size_t kMargin = 128;  // bytes around each buffer that must stay as they were
+constexpr size_t kMargin = 128;  // bytes around each buffer that must not change
 
-// The instruction sets to test; Highway keeps the choice until told otherwise.
+// The instruction sets to test; Highway keeps the choice until the next one.
 std::vector<int64_t> Targets() { return hwy::SupportedAndGeneratedTargets(); }
 
 // Memory for `elements` elements that starts `skew` elements past a line's start.
@@ -62,7 +62,7 @@ class Buffer {
   std::byte* data_;
 };
 
-// Any bits, with zeros, infinities, NaNs, subnormals and extremes more often than chance has them.
+// Random bits, with zeros, infinities, NaNs, subnormals and extremes more often than by chance.
 uint64_t RandomElement(DataType type, std::mt19937_64& random) {
   const uint64_t any = random();
   switch (random() % 8) {
@@ -120,7 +120,7 @@ void MemOpKernels::CheckShape(const Shape& shape, Finish finish, uint64_t diviso
     out.emplace_back(type, shape.elements, shape.skew);
   }
   std::vector<MemSource> sources(shape.sources);
-  // Every other scale lies in memory, at odd addresses.
+  // Every other scale is in memory, at odd addresses.
   constexpr size_t kScaleSpacing = 9;
   std::vector<std::byte> scales(shape.sources * kScaleSpacing);
   for (size_t k = 0; k < shape.sources; ++k) {
@@ -144,7 +144,7 @@ void MemOpKernels::CheckShape(const Shape& shape, Finish finish, uint64_t diviso
            .finish = finish,
            .divisor = divisor,
            .stream = shape.stream};
-  std::vector<MemSource> plain = sources;  // the reference knows scales by their bits only
+  std::vector<MemSource> plain = sources;  // the reference takes scales as bits only
   for (MemSource& source : plain) {
     if (source.scale_address == nullptr) continue;
     source.scale_bits = 0;
@@ -300,7 +300,8 @@ INSTANTIATE_TEST_SUITE_P(EveryType, Float8s,
 INSTANTIATE_TEST_SUITE_P(EveryType, HalfFloats,
                          ::testing::Values(DataType::kFloat16, DataType::kBfloat16), TypeName);
 
-// Sums of many float16 in a row are rounded once: with rounding at each step, 2048 + 1 + 1 … stays.
+// The sum of many float16 is rounded once: with rounding at each step, 2048 + 1 + 1 … would not
+// grow.
 TEST(MemOpKernelsRounding, HappensOnceAtTheEnd) {
   const uint16_t big = 0x6800, one = 0x3c00;  // 2048, 1
   uint16_t out = 0;

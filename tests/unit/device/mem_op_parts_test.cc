@@ -45,7 +45,7 @@ TEST(MemOpParts, TogetherDoWhatTheWholeDoes) {
   }
 }
 
-// 128 ranks of one host: the sources count, not the elements alone.
+// 128 ranks of one host: the number of sources counts, not only the elements.
 TEST(MemOpParts, AreSmallAlsoWhereTheSourcesAreMany) {
   constexpr size_t kElements = 100'000;
   std::vector<float> in(kElements), out(kElements);

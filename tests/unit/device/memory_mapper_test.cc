@@ -13,7 +13,7 @@ namespace {
 
 using Jobs = std::deque<std::unique_ptr<MappingJob>>;
 
-// Steps jobs to their end, the last one first.
+// Runs jobs to their end, the last one first.
 class PausedRunner final : public MappingRunner {
  public:
   explicit PausedRunner(Jobs& jobs, size_t finishes = Jobs().max_size())

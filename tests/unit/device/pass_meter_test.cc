@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kEnough = PassMeter::kEnoughBytes;
 
-// Moves on whenever somebody looks.
+// Advances at every call of Now().
 class SteppingClock final : public Clock {
  public:
   MonotonicNs Now() const override { return now_ += step; }
@@ -25,7 +25,7 @@ class SteppingClock final : public Clock {
   mutable MonotonicNs now_ = 0;
 };
 
-// A byte in a nanosecond is 8 Gbit/s.
+// One byte per nanosecond is 8 Gbit/s.
 constexpr uint64_t kBytePerNs = 8'000'000'000;
 
 TEST(PassMeter, SaysNothingBeforeThereIsEnough) {
@@ -51,7 +51,7 @@ TEST(PassMeter, ForgetsWhatIsLongAgo) {
   meter.Note(kEnough, 0, now);
   now += PassMeter::kPeriodNs;
   meter.Note(kEnough / 2, now - enough, now);
-  EXPECT_EQ(meter.rate_bps(), kBytePerNs) << "the new period has not enough yet";
+  EXPECT_EQ(meter.rate_bps(), kBytePerNs) << "not enough bytes in the new period yet";
   meter.Note(kEnough / 2, now - enough, now);
   EXPECT_EQ(meter.rate_bps(), kBytePerNs * 2 / 3) << "the period before counts";
   now += PassMeter::kPeriodNs;
@@ -63,7 +63,7 @@ TEST(PassMeter, OfADeviceMeasuresLargePassesThatTheOwnerRuns) {
   constexpr uint64_t kElements = 1 << 20;
   SteppingClock clock;
   for (const int workers : {0, 1}) {
-    // Beside workers the owner does a part at a time. It reads and writes two bytes each nanosecond.
+    // With workers the owner runs a part at a time. It reads and writes two bytes per nanosecond.
     clock.step = (workers == 0 ? 2 * kElements * sizeof(float) : MemOpParts::kPartBytes) / 2;
     CpuDevice device({.workers = workers, .clock = &clock}, std::make_unique<LocalImporter>());
     std::vector<float> from(kElements, 1), to(kElements);
@@ -80,8 +80,8 @@ TEST(PassMeter, OfADeviceMeasuresLargePassesThatTheOwnerRuns) {
       }
     };
     for (int i = 0; i < 1000; ++i) copy(PassMeter::kLeastBytes / (2 * sizeof(float)) - 1);
-    EXPECT_EQ(device.pass_bps(), 0u) << "small ones do not count";
-    // A worker may be faster than the owner now and then; the owner has its part.
+    EXPECT_EQ(device.pass_bps(), 0u) << "small operations do not count";
+    // A worker may sometimes be faster than the owner, but the owner runs its part.
     for (int i = 0; i < 1000 && device.pass_bps() == 0; ++i) copy(kElements);
     EXPECT_EQ(device.pass_bps(), 2 * kBytePerNs) << workers << " workers";
   }

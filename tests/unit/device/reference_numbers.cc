@@ -39,7 +39,7 @@ template <typename T>
 T Accumulate(const MemOp& op, const std::vector<T>& inputs, const std::vector<T>& scales) {
   T result{};
   for (size_t k = 0; k < inputs.size(); ++k) {
-    volatile T value = inputs[k];  // volatile: no product survives unrounded
+    volatile T value = inputs[k];  // volatile: every product is rounded
     if (op.sources[k].scaled) value = Combine<T>(ReduceOp::kProd, value, scales[k]);
     result = k == 0 ? T{value} : Combine<T>(op.op, result, value);
   }

@@ -1,5 +1,5 @@
-// What a MemOp has to yield, element by element and without vectors: for the tests of the loops.
-// Narrow floats are decoded by their definition and encoded by searching the nearest value.
+// The expected result of a MemOp, computed element by element without vectors, for the tests of the
+// loops. Narrow floats are decoded by definition and encoded by searching the nearest value.
 #ifndef MCCS_TESTS_UNIT_DEVICE_REFERENCE_NUMBERS_H_
 #define MCCS_TESTS_UNIT_DEVICE_REFERENCE_NUMBERS_H_
 
@@ -13,7 +13,7 @@ namespace mccs::testing {
 // A float of 8 or 16 bits.
 class NarrowFormat {
  public:
-  // `largest`: bits of the largest finite number. `has_infinity`: the next ones are infinity and
+  // `largest`: bits of the largest finite number. `has_infinity`: the next values are infinity and
   // NaNs; otherwise only NaNs.
   NarrowFormat(int exponent_bits, int mantissa_bits, uint32_t largest, bool has_infinity);
 
@@ -34,10 +34,10 @@ class NarrowFormat {
   uint32_t sign_bit_;
 };
 
-// One element of `op`, given the elements of all sources as their bits.
+// One element of the result of `op`, from the bits of the elements of all sources.
 uint64_t ReferenceElement(const MemOp& op, const std::vector<uint64_t>& inputs);
 
-// Do these bits mean the same value? NaNs are equal to each other.
+// Whether the bits have the same value. NaNs are equal to each other.
 bool SameValue(DataType type, uint64_t a, uint64_t b);
 
 }  // namespace mccs::testing

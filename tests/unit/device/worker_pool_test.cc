@@ -1,5 +1,5 @@
-// The workers behind the host-memory device: what was started comes back once, and a pool that ends
-// waits for what runs and drops the rest.
+// The workers of the host-memory device: every started job is returned once. A pool that is
+// destroyed waits for running jobs and drops the rest.
 #include "service/device/worker_pool.h"
 
 #include <gmock/gmock.h>
@@ -21,11 +21,11 @@ namespace {
 using testing::ElementsAre;
 
 constexpr float kUntouched = -1;
-// For what happens within milliseconds unless it never does.
+// Timeout for events that take milliseconds, or never happen.
 constexpr std::chrono::seconds kLongEnough{20};
 
-// Copies of `elements` floats, each from a source of its own to a destination of its own. A job's
-// token is its index.
+// Copies of `elements` floats, each with its own source and destination. A job's token is its
+// index.
 class Copies {
  public:
   explicit Copies(size_t elements) : elements_(elements) {}
@@ -60,7 +60,7 @@ class Copies {
   std::deque<Copy> copies_;  // stable addresses
 };
 
-// Collects, without helping, until `jobs` tokens or more are here or it has taken too long.
+// Collects, without helping, until at least `jobs` tokens have arrived or a timeout.
 std::vector<MemToken> CollectOnly(WorkerPool& pool, size_t jobs) {
   std::vector<MemToken> tokens;
   std::array<MemToken, 4> some;
@@ -73,7 +73,7 @@ std::vector<MemToken> CollectOnly(WorkerPool& pool, size_t jobs) {
   return tokens;
 }
 
-// Adds the token of the last job that is out, for which perhaps no worker woke up.
+// Collects the token of the last outstanding job, for which possibly no worker woke up.
 void FinishLast(WorkerPool& pool, std::vector<MemToken>& tokens) {
   const std::optional<MemToken> helped = pool.Help().finished;
   for (const MemToken token : helped ? std::vector{*helped} : CollectOnly(pool, 1)) {
@@ -86,9 +86,9 @@ void FinishLast(WorkerPool& pool, std::vector<MemToken>& tokens) {
 TEST(WorkerPool, TheOwnerRunsQueuedJobsInTheirOrder) {
   WorkerPool pool(0, 8);
   Copies copies(10);
-  for (int i = 0; i < 8; ++i) copies.Start(pool);  // as many as may be out
+  for (int i = 0; i < 8; ++i) copies.Start(pool);  // the capacity
   for (size_t i = 0; i < 8; ++i) {
-    EXPECT_TRUE(copies.Untouched(i)) << "nobody runs it before";
+    EXPECT_TRUE(copies.Untouched(i)) << "it has not started before";
     EXPECT_EQ(pool.Help().finished, i);
     EXPECT_TRUE(copies.Done(i));
   }
@@ -113,7 +113,7 @@ TEST(WorkerPool, AJobThatTheOwnerRanIsNotCollectedToo) {
   EXPECT_FALSE(pool.Help().worked);
 }
 
-// The engine has all tenants' calls to serve between two parts of one tenant's large job.
+// The engine must serve all tenants between two parts of one tenant's large job.
 TEST(WorkerPool, TheOwnerRunsALargeJobAPartAtATime) {
   constexpr size_t kParts = 16;
   WorkerPool pool(0, 8);
@@ -154,7 +154,7 @@ TEST(WorkerPool, OneWorkerTakesJobsInTheirOrder) {
   ASSERT_EQ(tokens.size(), 64u);
   for (size_t i = 0; i < tokens.size(); ++i) {
     EXPECT_EQ(tokens[i], i);
-    EXPECT_TRUE(copies.Done(i)) << "seen finished, but not what it wrote";
+    EXPECT_TRUE(copies.Done(i)) << "finished, but its writes are not visible";
   }
 }
 
@@ -173,8 +173,8 @@ TEST(WorkerPool, CollectGivesNoMoreThanAskedFor) {
   EXPECT_THAT(tokens, ElementsAre(0, 1, 2, 3));
 }
 
-// With more workers than processors, one of them is often stopped while it takes a job from the
-// queue, and its cell is in use when the owner comes round to it.
+// With more workers than processors, a worker is often preempted while it takes a job from the
+// queue, and its cell is still in use when the owner reaches it again.
 TEST(WorkerPool, EveryTokenComesBackOnceWhileOwnerAndWorkersShareTheJobs) {
   constexpr size_t kJobs = 1000, kCapacity = 16;
   for (const int workers : {1, 3, 12}) {
@@ -205,7 +205,7 @@ TEST(WorkerPool, EveryTokenComesBackOnceWhileOwnerAndWorkersShareTheJobs) {
   }
 }
 
-// Two jobs are one more than the owner takes itself: a worker wakes up for them, whenever it fell
+// Two jobs are one more than the owner runs itself: a worker wakes up for them, whenever it fell
 // asleep, and takes both.
 TEST(WorkerPool, ASleepingWorkerWakesUpForTheSecondJob) {
   WorkerPool pool(2, 8);
@@ -215,7 +215,7 @@ TEST(WorkerPool, ASleepingWorkerWakesUpForTheSecondJob) {
     copies.Start(pool);
     ASSERT_EQ(CollectOnly(pool, 2).size(), 2u) << "round " << round;
     EXPECT_TRUE(copies.Done(0) && copies.Done(1));
-    // From no pause to one in which every worker has long gone to sleep.
+    // From no pause to one after which all workers are asleep.
     const auto pause = std::chrono::steady_clock::now() + std::chrono::microseconds(round);
     while (std::chrono::steady_clock::now() < pause) {
     }
@@ -243,7 +243,7 @@ TEST(WorkerPool, ThatEndsWhileJobsAreQueuedWaitsForThoseThatRun) {
       if (round % 3 == 2) pool.Help();
     }
     for (size_t i = 0; i < copies.size(); ++i) {
-      EXPECT_TRUE(copies.Done(i) || copies.Untouched(i)) << "job " << i << " was left half done";
+      EXPECT_TRUE(copies.Done(i) || copies.Untouched(i)) << "job " << i << " is incomplete";
     }
   }
 }

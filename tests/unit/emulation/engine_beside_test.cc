@@ -1,5 +1,5 @@
-// Kernels that watch a word: they leave their hardware queue to others, and keep their stream's
-// order.
+// Kernels that watch a word: they leave their hardware queue to other work, and preserve their
+// stream's order.
 
 #include <gtest/gtest.h>
 
@@ -33,13 +33,13 @@ TEST_F(OneQueue, OthersWorkGoesOnBesideIt) {
   engine_.Enqueue(watching, Watch(FenceWord(&line_), 1));
   const auto other = NewStream();
   engine_.Enqueue(other, WriteWord{PlainWord(&word_), 7});
-  EXPECT_EQ(Load(word_), 7u) << "there is nothing that it has to wait for";
+  EXPECT_EQ(Load(word_), 7u) << "nothing precedes it";
   bool ran = false;
   engine_.Enqueue(other, ProgramCode{[&ran] { ran = true; }});
   Synchronise(engine_, other);
   EXPECT_TRUE(ran);
   wire::SignalFence(line_, 1);
-  Synchronise(engine_, watching);  // the engine looks at the line until then
+  Synchronise(engine_, watching);  // until then the engine reads the line
 }
 
 TEST_F(OneQueue, ItsOwnStreamsLaterWorkWaitsAndHoldsUpTheQueue) {
@@ -94,7 +94,7 @@ TEST_F(OneQueue, ItBeginsAfterTheLegacyStreamsWorkAsAllElse) {
   EXPECT_TRUE(ran);
 }
 
-// As two ranks do that call two communicators in opposite orders: each word is written behind the
+// Two ranks that call two communicators in opposite orders do this: each word is written after the
 // wait for the other.
 TEST_F(OneQueue, OppositeOrdersDoNotBlockEachOther) {
   Engine& peer = NewEngine(1);
@@ -114,7 +114,7 @@ TEST_F(OneQueue, OppositeOrdersDoNotBlockEachOther) {
   EXPECT_EQ(second.sleepers.load(), 0u);
 }
 
-// Rounds of watches on many streams, whose words are written in any order, by another thread.
+// Rounds of watches on many streams. Another thread writes their words in random order.
 TEST_F(OneQueue, AnyOrderOfWordsIsGoodForAnyNumberOfStreams) {
   constexpr size_t kStreams = 20;
   constexpr uint64_t kRounds = 50;

@@ -1,4 +1,4 @@
-// What the tests of the stream engine share.
+// Helpers that the tests of the stream engine share.
 #ifndef MCCS_TESTS_UNIT_EMULATION_ENGINE_FIXTURE_H_
 #define MCCS_TESTS_UNIT_EMULATION_ENGINE_FIXTURE_H_
 
@@ -16,7 +16,7 @@
 
 namespace mccs::emulation {
 
-// Engines never end, since their threads do not; each test leaves some behind, for ever reachable.
+// Engines are never destroyed, since their threads never end; a static vector keeps them reachable.
 inline Engine& NewEngine(int connections, int gpus = 1) {
   static std::mutex mutex;
   static auto* const engines = new std::vector<std::unique_ptr<Engine>>;
@@ -37,7 +37,7 @@ inline WaitWord AtLeast(Word word, uint64_t value) {
 inline void Store(uint64_t& word, uint64_t value) { std::atomic_ref(word).store(value); }
 inline uint64_t Load(uint64_t& word) { return std::atomic_ref(word).load(); }
 
-// What a thread that only looks sees within a generous time.
+// Polls the condition for a generous time.
 template <typename Condition>
 bool Becomes(Condition condition) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);

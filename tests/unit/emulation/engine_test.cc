@@ -1,4 +1,4 @@
-// The stream engine: order, who moves work forward, and sleeping on words of other threads.
+// The stream engine: order, the threads that run work, and sleeping on words of other threads.
 
 #include "emulation/core/engine.h"
 
@@ -71,7 +71,8 @@ TEST_P(EngineTest, AWaitingThreadDoesTheWorkItself) {
                     {}, true);
     Synchronise(engine_, stream);
   }
-  EXPECT_GT(on_caller, kRounds / 2);  // the background may take up what was preempted
+  EXPECT_GT(on_caller,
+            kRounds / 2);  // the background thread may run some if the caller is preempted
 }
 
 TEST_P(EngineTest, AWaitHoldsItsStreamUntilAnotherThreadStores) {
@@ -157,7 +158,7 @@ TEST_P(EngineTest, AQuestionRunsNoProgramCode) {
   const Point done = engine_.Enqueue(stream, ProgramCode{[&] {
                                        while (!asked) std::this_thread::yield();
                                      }});
-  EXPECT_FALSE(engine_.Poll({&done, 1}));  // would hang if it did
+  EXPECT_FALSE(engine_.Poll({&done, 1}));  // would block if it did
   asked = true;
   engine_.Wait({&done, 1});
 }
@@ -224,7 +225,7 @@ TEST(EngineQueues, ASleepingWaiterDoesNotHoldUpWorkThatItDoesNotNeed) {
   std::thread waiter([&] { engine.Wait({&done, 1}); });
   std::vector<char> bytes(4096);
   for (uint64_t round = 1; round <= 20; ++round) {
-    // Long enough between the rounds for every thread to have gone to sleep.
+    // Long enough between the rounds for every thread to fall asleep.
     std::this_thread::sleep_for(milliseconds(3));
     uint64_t word = 0;
     const auto start = std::chrono::steady_clock::now();
@@ -251,24 +252,24 @@ TEST(EngineQueues, AtTheEndOfTheProcessNoThreadWaitsForAWord) {
   engine.End();
   waiter.join();
   EXPECT_FALSE(engine.Wait(engine.PendingOf(blocked)));
-  EXPECT_EQ(bytes[0], 0) << "what is behind the word is not done";
+  EXPECT_EQ(bytes[0], 0) << "work behind the word does not run";
   const Point other = engine.Enqueue(
       working, FillRows{.to = bytes.data(), .value = 6, .row_elements = bytes.size()});
-  EXPECT_TRUE(engine.Wait({&other, 1})) << "what can be done is done";
+  EXPECT_TRUE(engine.Wait({&other, 1})) << "other work runs";
   wire::SignalFence(gate, 1);
   EXPECT_TRUE(engine.Wait({&behind, 1}));
 }
 
-// Three threads with streams of their own pass a token round and round by fences, waiting, asking
-// or leaving it to the background as chance has it.
+// Three threads with their own streams pass a token by fences. They randomly wait, poll, or leave
+// the work to the background thread.
 TEST_P(EngineTest, TokensPassBetweenThreadsHoweverTheyWait) {
   constexpr int kThreads = 3;
   constexpr uint64_t kRounds = 300;
   const uint64_t seed = std::random_device{}();
   RecordProperty("seed", std::to_string(seed));
   printf("seed %lu\n", static_cast<unsigned long>(seed));
-  // With one queue a wait that is enqueued before its signal blocks the signal for ever: here the
-  // engines are apart, like processes.
+  // With one queue, a wait that is enqueued before its signal blocks the signal forever, so each
+  // thread has its own engine, like a process.
   wire::FenceLine lines[kThreads] = {};
   std::vector<std::thread> threads;
   for (int self = 0; self < kThreads; ++self) {
@@ -329,9 +330,9 @@ TEST_P(EngineTest, EventsChainStreamsOfManyThreads) {
   for (const int counter : counters) EXPECT_EQ(counter, kRounds);
 }
 
-// ---- What waiting costs the others -----------------------------------------------------------
+// ---- Cost of waiting for other threads -------------------------------------------------------
 
-// Times that threads of this process went to sleep.
+// Number of times that threads of this process fell asleep.
 long Sleeps() {
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
@@ -348,8 +349,8 @@ TEST(EngineCost, AQuestionWithoutNewsWakesNobody) {
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < kQuestions; ++i) ASSERT_FALSE(engine.Poll({&done, 1}));
   const auto asked_for = std::chrono::steady_clock::now() - start;
-  // Of the background thread: before it sleeps on the word, and then now and then by its own clock,
-  // which counts where the machine is busy and the questions take long.
+  // Of the background thread: before it sleeps on the word, and then periodically, which matters on
+  // a busy machine with slow queries.
   constexpr long kFewLooks = 100;
   constexpr milliseconds kLookEvery{2};
   EXPECT_LT(Sleeps() - before, kFewLooks + asked_for / kLookEvery);
@@ -357,7 +358,7 @@ TEST(EngineCost, AQuestionWithoutNewsWakesNobody) {
   EXPECT_TRUE(Becomes([&] { return engine.Poll({&done, 1}); }));
 }
 
-// Two threads on one processor: who waits must let the other one signal.
+// Two threads on one processor: a waiting thread must let the other one signal.
 class OneProcessor : public testing::Test {
  protected:
   void SetUp() override {
@@ -365,11 +366,11 @@ class OneProcessor : public testing::Test {
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(static_cast<size_t>(sched_getcpu()), &one);
-    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);  // threads made from here on inherit it
+    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);  // new threads inherit it
   }
   void TearDown() override { sched_setaffinity(0, sizeof(before_), &before_); }
 
-  // Answers `ready` = n by `done` = n, for n up to `rounds`.
+  // Starts a thread that answers `ready` = n by `done` = n, for n up to `rounds`.
   static std::thread Answerer(wire::FenceLine& ready, wire::FenceLine& done, uint64_t rounds) {
     return std::thread([&ready, &done, rounds] {
       for (uint64_t n = 1; n <= rounds; ++n) {

@@ -1,4 +1,4 @@
-// Which GPUs a process sees, from the environment's words.
+// The GPUs that a process sees, according to the environment.
 
 #include "emulation/core/gpu.h"
 
@@ -39,7 +39,7 @@ TEST(Gpu, TheListEndsBeforeItsFirstInvalidEntry) {
   EXPECT_EQ(Visible("1,9,0"), (std::vector<int>{1}));
   EXPECT_EQ(Visible("-1"), std::vector<int>{});
   EXPECT_EQ(Visible(""), std::vector<int>{});
-  EXPECT_EQ(Visible("GPU-"), std::vector<int>{});  // means several
+  EXPECT_EQ(Visible("GPU-"), std::vector<int>{});  // ambiguous prefix
   EXPECT_EQ(Visible("0,0"), std::vector<int>{});
 }
 
@@ -77,7 +77,7 @@ TEST(Options, HardwareQueuesAreAsManyAsCudasOwnVariableSays) {
   EXPECT_EQ(connections("33"), 8);
   EXPECT_EQ(connections("many"), 8);
   setenv("MCCS_EMULATED_CONNECTIONS", "64", 1);
-  EXPECT_EQ(connections("1"), 64) << "ours goes first";
+  EXPECT_EQ(connections("1"), 64) << "MCCS_EMULATED_CONNECTIONS takes precedence";
   unsetenv("MCCS_EMULATED_CONNECTIONS");
 }
 

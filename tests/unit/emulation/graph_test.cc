@@ -16,7 +16,7 @@
 namespace mccs::emulation {
 namespace {
 
-// One for all tests. Never ends, because its threads do not.
+// One engine for all tests. Never destroyed, because its threads never end.
 Engine& TheEngine() {
   static Engine* const engine = new Engine(2, 32);
   return *engine;
@@ -35,7 +35,7 @@ class GraphTest : public testing::Test {
     char name;
   };
   static void CUDA_CB Append(void* data) {
-    static std::mutex mutex;  // nodes of different branches may run at the same time
+    static std::mutex mutex;  // nodes of different branches may run concurrently
     const auto* note = static_cast<const PlainNote*>(data);
     const std::lock_guard lock(mutex);
     note->trace->push_back(note->name);

@@ -1,5 +1,5 @@
-// How much memory is left, also when other processes hold what was freed; and virtual memory, whose
-// memory has no address of its own.
+// Free memory, also while other processes hold freed memory; and virtual memory, which has no
+// address of its own.
 
 #include "emulation/core/memory_account.h"
 
@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kPage = kGranularityBytes;
 constexpr uint64_t kCapacity = 8 * kPage;
 
-// A second process that does something, says so, and ends when told.
+// A second process that runs a function, reports that, and ends on request.
 class Holder {
  public:
   explicit Holder(const std::function<bool()>& hold) {
@@ -140,7 +140,7 @@ TEST_F(MemoryAccountTest, AnExportedDescriptorHoldsMemoryUntilItsLastCopyIsClose
   const CUmemGenericAllocationHandle handle = Create(4 * kPage);
   int fd = -1;
   ASSERT_EQ(virtual_.Export(handle, &fd), CUDA_SUCCESS);
-  Holder holder([] { return true; });  // has a copy, as if it had been sent one
+  Holder holder([] { return true; });  // inherits a copy, as if it had received one
   close(fd);
   EXPECT_EQ(virtual_.Release(handle), CUDA_SUCCESS);
   EXPECT_EQ(Used(), 4 * kPage);
@@ -196,7 +196,7 @@ TEST_F(MemoryAccountTest, AnImportIsTheSameMemoryAndIsCountedOnce) {
   EXPECT_EQ(Used(), kPage);
   EXPECT_EQ(virtual_.Unmap(range, 2 * kPage), CUDA_SUCCESS);
   EXPECT_EQ(virtual_.Release(handle), CUDA_SUCCESS);
-  EXPECT_EQ(Used(), kPage);  // the imported handle is still there
+  EXPECT_EQ(Used(), kPage);  // the imported handle still exists
   EXPECT_EQ(virtual_.Release(imported), CUDA_SUCCESS);
   EXPECT_EQ(Used(), 0u);
 }
@@ -225,7 +225,7 @@ TEST_F(MemoryAccountTest, PartsOfMappingsCannotBeUnmapped) {
   EXPECT_EQ(virtual_.Release(handle), CUDA_SUCCESS);
 }
 
-// A churn of allocations as an allocator with expandable segments makes it leaves nothing behind.
+// Many allocations in the pattern of an allocator with expandable segments leave nothing behind.
 TEST_F(MemoryAccountTest, AChurnOfMappingsDoesNotGrow) {
   constexpr uint32_t kSeed = 20240;
   SCOPED_TRACE(kSeed);

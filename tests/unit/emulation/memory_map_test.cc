@@ -1,4 +1,4 @@
-// Memory: allocations, what is known of an address, and exports.
+// Memory: allocations, queries about addresses, and exports.
 
 #include "emulation/core/memory_map.h"
 
@@ -158,7 +158,7 @@ TEST_F(MemoryMapTest, AFreedAllocationCannotBeOpenedAnyMore) {
   const CUdeviceptr address = Allocate(8192);
   const MccsEmulationIpcHandle handle = Export(address);
   EXPECT_EQ(map_.Free(address), CUDA_SUCCESS);
-  Allocate(8192);  // takes over the descriptor's number
+  Allocate(8192);  // reuses the descriptor's number
   const int status = InAnotherProcess([&] {
     if (freopen("/dev/null", "w", stderr) == nullptr) return 100;
     MemoryMap other(1, kCapacity);

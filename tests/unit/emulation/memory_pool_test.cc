@@ -1,4 +1,4 @@
-// Memory pools under a limit, and over long churns.
+// Memory pools under a limit, and over many allocations.
 
 #include "emulation/core/memory_pool.h"
 
@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kBlock = 1 << 20;
 constexpr uint64_t kCapacity = 8 * kBlock;
 
-// One for all tests. Never ends, because its threads do not.
+// One engine for all tests. Never destroyed, because its threads never end.
 Engine& TheEngine() {
   static Engine* const engine = new Engine(1, 32);
   return *engine;
@@ -47,7 +47,7 @@ TEST_F(MemoryPoolTest, UnusedBlocksMakeRoomWhereMemoryIsShort) {
   const CUdeviceptr first = Allocate(5 * kBlock);
   EXPECT_EQ(pools_.Free(first, stream_), CUDA_SUCCESS);
   EXPECT_EQ(Used(), 5 * kBlock);
-  Allocate(kBlock);  // not out of a block five times as large
+  Allocate(kBlock);  // does not take it from a block five times as large
   EXPECT_EQ(Used(), 6 * kBlock);
   Allocate(7 * kBlock);
   EXPECT_EQ(Used(), 8 * kBlock);

@@ -1,4 +1,4 @@
-// The stand-in for NVML, beside the emulated driver in one process.
+// The emulated NVML library, with the emulated driver in one process.
 
 #include <cuda.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 constexpr unsigned int kGpus = 3;
 constexpr uint64_t kMemoryBytes = 1ull << 30;
 
-// The environment is read once per process, so all tests share this one. CUDA sees GPU 2 alone.
+// The environment is read once per process, so all tests share this one. CUDA sees only GPU 2.
 class Nvml : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -43,7 +43,7 @@ class Nvml : public testing::Test {
   }
 };
 
-// First, because the tests after it initialize CUDA.
+// First, because the later tests initialize CUDA.
 TEST_F(Nvml, AnswersWithoutCudaAndDoesNotInitializeIt) {
   nvmlMemory_t memory;
   EXPECT_EQ(nvmlDeviceGetMemoryInfo(Gpu(2), &memory), NVML_SUCCESS);
@@ -181,7 +181,7 @@ TEST_F(Nvml, AGpuIsInNoFabric) {
     const size_t words = (version & 0xffff) / sizeof(*info);
     EXPECT_EQ(info[0], version);
     EXPECT_EQ(std::count(info + 1, info + words, 0u), static_cast<ptrdiff_t>(words) - 1);
-    EXPECT_EQ(info[words], 7u);  // not the caller's structure any more
+    EXPECT_EQ(info[words], 7u);  // beyond the caller's structure
   }
   info[0] = 4096 | 2u << 24;
   EXPECT_EQ(nvmlDeviceGetGpuFabricInfoV(Gpu(0), info), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);

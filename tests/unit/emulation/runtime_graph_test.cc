@@ -1,5 +1,5 @@
-// Captures and graphs as a program sees them: what cuda_probe cannot state of a GPU without a
-// compiler for its kernels, and what is the emulation's own.
+// Captures and graphs as a program sees them: cases that cuda_probe cannot check without a compiler
+// for kernels, and cases specific to the emulation.
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -140,7 +140,7 @@ TEST_F(RuntimeGraph, BatchesOfWordsAreOneNode) {
   EXPECT_EQ(cudaFreeHost(memory), cudaSuccess);
 }
 
-// A destructor may want a lock that the caller of cudaGraphDestroy holds.
+// A destructor may lock a mutex that the caller of cudaGraphDestroy holds.
 TEST_F(RuntimeGraph, DestructorsDoNotRunInsideTheCallThatReleases) {
   struct State {
     std::mutex mutex;

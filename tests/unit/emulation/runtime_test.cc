@@ -1,4 +1,5 @@
-// The emulated libraries as a program sees them: what cuda_probe cannot ask of a GPU, too.
+// The emulated libraries as a program sees them, including cases that cuda_probe cannot check on a
+// GPU.
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -13,7 +14,7 @@
 
 #include "emulation/include/mccs_emulation_kernel.h"
 
-// What nvcc's start-up code calls.
+// Functions that nvcc's start-up code calls.
 extern "C" {
 void** __cudaRegisterFatBinary(void*);
 void __cudaRegisterFunction(void**, const char* host_function, char*, const char* name, int, uint3*,
@@ -21,7 +22,7 @@ void __cudaRegisterFunction(void**, const char* host_function, char*, const char
 unsigned __cudaPushCallConfiguration(dim3, dim3, size_t, CUstream);
 cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, size_t*, void*);
 cudaError_t __cudaGetKernel(cudaKernel_t*, const void*);
-cudaError_t cudaGLSetGLDevice();  // as a function that nobody here will ever need
+cudaError_t cudaGLSetGLDevice();  // a function that the emulation will never implement
 cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t);
 }
 
@@ -29,7 +30,7 @@ namespace {
 
 constexpr dim3 kOne(1, 1, 1);
 
-// The stubs that nvcc makes of kernels; their addresses are all that counts.
+// The stubs that nvcc generates for kernels; only their addresses matter.
 void ScaleStub() {}
 void UnknownStub() {}
 
@@ -96,7 +97,7 @@ TEST_F(Runtime, AKernelWithAHostVersionRunsWithItsArgumentsOfTheLaunch) {
   float* const kept = data;
   ASSERT_EQ(cudaLaunchKernel(Address(ScaleStub), dim3(2), dim3(32), arguments, 0, nullptr),
             cudaSuccess);
-  factor = 100;  // too late to matter
+  factor = 100;  // too late to have an effect
   data = nullptr;
   ASSERT_EQ(cudaMemcpy(values, kept, sizeof(values), cudaMemcpyDeviceToHost), cudaSuccess);
   for (const float value : values) EXPECT_EQ(value, 6);
@@ -194,7 +195,7 @@ TEST_F(Runtime, DriverEntryPointsAreTheNewestUnlessAnOlderOneIsAskedFor) {
   EXPECT_EQ(find("cuNoSuchFunction", 13000, 0), nullptr);
 }
 
-// cuda.bindings names the CUDA version in which each of its prototypes appeared.
+// cuda.bindings passes the CUDA version that introduced each of its prototypes.
 TEST_F(Runtime, DriverEntryPointsHaveTheParametersOfTheVersionThatTheCallerNames) {
   const auto find = [](const char* name, int version) {
     void* function = nullptr;
@@ -359,8 +360,7 @@ TEST_F(Runtime, MemoryOfAStreamIsGivenBackWhenTheStreamComesThere) {
   EXPECT_EQ(after, before);
 }
 
-// The exit of a process must not wait for a stream that waits for ever.
-// In a process of its own, which is lost for CUDA afterwards.
+// In a process of its own, which cannot use CUDA afterwards.
 TEST_F(Runtime, AfterAFailedAssertionEachCallSaysSo) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
@@ -377,6 +377,7 @@ TEST_F(Runtime, AfterAFailedAssertionEachCallSaysSo) {
   EXPECT_EQ(mccsEmulationAssertionFailed(), 0);
 }
 
+// The exit of a process must not wait for a stream that waits forever.
 TEST_F(Runtime, AStreamThatWaitsForEverDoesNotHoldUpTheExit) {
   const char* program = getenv("MCCS_RUNTIME_TEST_BLOCKED");
   if (program != nullptr) {

@@ -3,8 +3,8 @@
 
 usage: symbols_test.py LIST EMULATED ORIGINAL VERSION
 
-LIST is the repository's list of names, EMULATED our library, ORIGINAL the toolkit's (it may be
-missing: then it is skipped, aloud), VERSION the version of every symbol or '-' for none.
+LIST is the repository's list of names, EMULATED our library, ORIGINAL the toolkit's (if it is missing, the
+comparison is skipped with a message), VERSION the version of every symbol or '-' for none.
 """
 
 import os
@@ -40,14 +40,14 @@ def main():
     ours = {name for name in emulated if not name.startswith("mccsEmulation")}
     bad = complain("listed, but not exported by the emulation", listed - ours)
     bad |= complain("exported by the emulation, but not listed", ours - listed)
-    bad |= complain(f"of another version than {version}",
+    bad |= complain(f"with a version other than {version}",
                     {name for name in ours if emulated[name] != version})
     if os.path.exists(original_path):
         original = {name for name in exported(original_path) if name.lstrip("_").startswith("cu")}
         bad |= complain("exported by the original, but not listed", original - listed)
         bad |= complain("listed, but not exported by the original", listed - original)
     else:
-        print(f"skipped: no {original_path} to compare with")
+        print(f"skipped the comparison: {original_path} does not exist")
     print(f"{len(listed)} names: {'differences' if bad else 'the same'}")
     return 1 if bad else 0
 

@@ -1,4 +1,4 @@
-// One channel's program over lanes and a device that the test holds in its hands.
+// One channel's program over lanes and a device controlled by the test.
 #ifndef MCCS_TESTS_UNIT_EXECUTOR_CHANNEL_RUNNER_FIXTURE_H_
 #define MCCS_TESTS_UNIT_EXECUTOR_CHANNEL_RUNNER_FIXTURE_H_
 
@@ -61,14 +61,14 @@ class ChannelRunnerFixture : public testing::Test {
     start_status_ = runner_.Start(binding_, plan.programs[0]);
   }
 
-  // Turns until nothing moves any more.
+  // Polls until nothing moves.
   void Turn() {
     for (int i = 0; i < 1000; ++i) {
       const auto moved = runner_.Poll();
       ASSERT_TRUE(moved.ok()) << moved.status();
       if (!*moved) return;
     }
-    FAIL() << "says that it moves for ever";
+    FAIL() << "reports progress forever";
   }
   void FinishAll() {
     while (device_.held() > 0) device_.Finish();
@@ -77,13 +77,13 @@ class ChannelRunnerFixture : public testing::Test {
     FinishAll();
     Turn();
   }
-  // `round`'s slice of values that count upwards from `first`.
+  // The slice of `round`, with values that count upwards from `first`.
   static std::vector<int32_t> Slice(uint64_t round, int32_t first = 0) {
     std::vector<int32_t> values(kPerSlice);
     std::iota(values.begin(), values.end(), first + static_cast<int32_t>(round * kPerSlice));
     return values;
   }
-  // Of both inputs.
+  // The sum of both inputs.
   static std::vector<int32_t> Sum(uint64_t round) {
     std::vector<int32_t> values = Slice(round);
     for (int32_t& value : values) value = 2 * value + 1'000'000;

@@ -1,5 +1,5 @@
-// One channel's program over lanes and a device that the test holds in its hands: what starts when,
-// and what waits for what. The programs are a few steps long and written out.
+// One channel's program over lanes and a device controlled by the test: when each step starts and
+// what it waits for. The programs are a few steps long and written out.
 #include "service/executor/channel_runner.h"
 
 #include <gmock/gmock.h>
@@ -110,7 +110,7 @@ TEST_F(ChannelRunnerTest, TheNextOperationGoesOnInTheLanesNumbers) {
   EXPECT_EQ(receive_.released(), 6u);
 }
 
-// ---- Combines, and what is composed in staging slots --------------------------------------------
+// ---- Combines and staging slots -----------------------------------------------------------------
 
 TEST_F(ChannelRunnerTest, ASendWaitsForTheCombineThatComposesIt) {
   Start(SendsTheSum(), 1);
@@ -127,7 +127,7 @@ TEST_F(ChannelRunnerTest, ASendWaitsForTheCombineThatComposesIt) {
 }
 
 TEST_F(ChannelRunnerTest, AStagingSlotIsNotWrittenBeforeItsFormerSliceIsAcknowledged) {
-  send_.copied = kNoLimit;  // a free source is not enough: the slot is guarded by its number
+  send_.copied = kNoLimit;  // a free source is not enough: the slice number guards the slot
   Start(SendsTheSum(), 10);
   for (uint64_t round = 0; round < 10; ++round) {
     Turn();
@@ -189,7 +189,7 @@ TEST_F(ChannelRunnerTest, AFullDeviceIsAskedAgainAndNothingIsDoneTwice) {
 TEST_F(ChannelRunnerTest, AStepOfSeveralCombinesIsDoneWhenAllAre) {
   Step both = Sums({kFirstInput, kSecondInput}, kFirstOutput);
   both.combines.push_back({{kSecondInput}, {kSecondOutput}});
-  device_.room = 1;  // and goes on with the second where the first was taken
+  device_.room = 1;  // and continues with the second one
   Start({both, Sends(kSecondOutput, {0})}, 1);
   Turn();
   device_.Finish();
@@ -270,7 +270,7 @@ TEST_F(ChannelRunnerTest, AReceiveBeyondTheLanesWindowIsExpectedWhenTheWindowMov
     ASSERT_TRUE(receive_.Arrive(Slice(round), TagOf(kOurCall)));
     ASSERT_TRUE(receive_.Arrive(Slice(round, 5), TagOf(kOurCall)));
     EXPECT_EQ(receive_.WhereWas(2 * round + 1), Landing::kDirect) << "round " << round;
-    Turn();  // While the device reads the slot, the window stays.
+    Turn();  // While the device reads the slot, its credit is not returned.
     FinishAll();
   }
   Turn();
@@ -337,10 +337,10 @@ TEST_F(ChannelRunnerTest, ASliceOfAnotherCallEndsTheRunForGood) {
   ASSERT_TRUE(receive_.Arrive(Slice(1), TagOf(9)));
   EXPECT_FALSE(runner_.foreign_tag().has_value());
   for (int i = 0; i < 3; ++i)
-    EXPECT_TRUE(absl::IsInvalidArgument(runner_.Poll().status())) << "it sticks";
+    EXPECT_TRUE(absl::IsInvalidArgument(runner_.Poll().status())) << "the error is permanent";
   ASSERT_TRUE(runner_.foreign_tag().has_value());
   EXPECT_EQ(*runner_.foreign_tag(), TagOf(9));
-  EXPECT_EQ(device_.submitted, 1u) << "a stranger's bytes were used";
+  EXPECT_EQ(device_.submitted, 1u) << "bytes of another call were used";
   EXPECT_FALSE(runner_.quiescent()) << "the device still works for this run";
   FinishAll();
   EXPECT_TRUE(runner_.quiescent());

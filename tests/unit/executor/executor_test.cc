@@ -1,5 +1,5 @@
-// The executor alone: two hosts' ring plan over simulated lanes and a device that a test can fill
-// up.
+// The executor alone: two hosts' ring plan over simulated lanes and a device whose queue a test can
+// fill.
 #include "service/executor/executor.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr LaneShape kShape{.slots = 2, .slot_bytes = 16u << 10};
 
-// Takes one MemOp at a time and gives its token back one turn later.
+// Accepts one MemOp at a time and finishes it one turn later.
 class NarrowDevice final : public Device {
  public:
   explicit NarrowDevice(size_t room) : room_(room), real_({}, std::make_unique<LocalImporter>()) {}
@@ -56,7 +56,7 @@ class NarrowDevice final : public Device {
   std::deque<MemToken> waiting_;
 };
 
-// All that a host has where there are two and one channel.
+// All lanes of a host, with two hosts and one channel.
 class OneLaneEachWay final : public LaneDirectory {
  public:
   OneLaneEachWay(SendLane& send, RecvLane& receive, MemRef staging)
@@ -141,7 +141,7 @@ class ExecutorTest : public testing::Test {
     ASSERT_TRUE(host.executor->Start(host.binding).ok());
   }
 
-  // Turns until `hosts` are done; the status of the first that fails.
+  // Polls until `hosts` are done; returns the first error.
   absl::Status Run(Device& device, std::vector<int> hosts, int turns = 100'000) {
     for (int i = 0; i < turns; ++i) {
       bool running = false;
@@ -271,8 +271,7 @@ TEST_F(ExecutorTest, ASliceOfAnotherCallIsTold) {
   EXPECT_EQ((*tag)[0], static_cast<std::byte>(first ? 2 : 1));
 }
 
-// The tag is right, the length is not: what the slot holds behind the slice's end is of some
-// earlier one.
+// The tag is right, the length is wrong: the rest of the slot contains data of an earlier slice.
 TEST_F(ExecutorTest, ASliceOfAnotherLengthIsTold) {
   for (size_t bytes : {0u, 4u, 4000u}) {
     SCOPED_TRACE(testing::Message() << bytes << " bytes");
@@ -294,13 +293,13 @@ TEST_F(ExecutorTest, ASliceOfAnotherLengthIsTold) {
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_THAT(std::string(status.message()),
                 testing::HasSubstr(std::to_string(bytes) + " bytes"));
-    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("the plan says "));
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("the plan expects "));
     EXPECT_FALSE(hosts_[0].executor->foreign_tag().has_value());
-    EXPECT_EQ(hosts_[0].executor->Poll().status(), status) << "it sticks";
+    EXPECT_EQ(hosts_[0].executor->Poll().status(), status) << "the error is permanent";
   }
 }
 
-// The lanes' owner hears of it; the executor neither ends nor aborts the daemon.
+// The lanes' owner gets the error; the executor neither completes nor aborts the daemon.
 TEST_F(ExecutorTest, ALaneThatThePeerBrokeStopsTheRunOnly) {
   Device& device =
       Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));

@@ -1,5 +1,5 @@
-// Lanes and a device that a test holds in its hands: nothing moves unless it says so, and what is
-// asked of a lane against its contract is a failure of the test.
+// Lanes and a device controlled by a test: nothing moves until the test says so. A use of a lane
+// that breaks its contract fails the test.
 #ifndef MCCS_TESTS_UNIT_EXECUTOR_FAKE_LANES_H_
 #define MCCS_TESTS_UNIT_EXECUTOR_FAKE_LANES_H_
 
@@ -24,7 +24,7 @@ namespace mccs {
 inline constexpr LaneShape kFakeLaneShape{.slots = 2, .slot_bytes = 256};
 inline constexpr SliceNumber kNoLimit = std::numeric_limits<SliceNumber>::max();
 
-// Takes operations while it has room, and does each when the test says so.
+// Accepts operations while it has room, and performs each on the test's request.
 class HeldDevice final : public Device {
  public:
   MemoryMapper& mapper() override { return mapper_; }
@@ -61,8 +61,7 @@ class HeldDevice final : public Device {
   std::vector<Held> held_;
 };
 
-// What was posted is read from its sources only when asked for: as late as the acknowledgement
-// allows.
+// Reads posted sources only on request: as late as the acknowledgement allows.
 class FakeSendLane final : public SendLane {
  public:
   absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const ConstMemRef> pieces,
@@ -97,11 +96,11 @@ class FakeSendLane final : public SendLane {
     return values;
   }
   const SliceTag& TagAt(SliceNumber n) const { return posted_[n].tag; }
-  // The next slice has been delivered: what it carried.
+  // The next slice has been delivered; returns its payload.
   std::vector<int32_t> Acknowledge() { return Read(acknowledged_++); }
 
   SliceNumber credit = kNoLimit;
-  SliceNumber copied = 0;  // slices below have been copied by the lane
+  SliceNumber copied = 0;  // the lane has copied all slices below
   absl::Status failure;
 
  private:
@@ -122,13 +121,13 @@ class FakeRecvLane final : public RecvLane {
     return true;
   }
   Landing Landed(SliceNumber n) const override {
-    EXPECT_FALSE(IsReleased(n)) << "asked for slice " << n << " after its release";
+    EXPECT_FALSE(IsReleased(n)) << "requested slice " << n << " after its release";
     return n < landed_.size() ? landed_[n].where : Landing::kNotYet;
   }
   const SliceTag& Tag(SliceNumber n) const override { return landed_[n].tag; }
   uint32_t Bytes(SliceNumber n) const override { return landed_[n].bytes; }
   std::byte* Slot(SliceNumber n) const override {
-    EXPECT_FALSE(IsReleased(n)) << "looked at the slot of slice " << n << " after its release";
+    EXPECT_FALSE(IsReleased(n)) << "read the slot of slice " << n << " after its release";
     return slots_[n % kFakeLaneShape.slots];
   }
   std::optional<SliceTag> OldestTag() const override {
@@ -150,7 +149,7 @@ class FakeRecvLane final : public RecvLane {
   Endpoint local() const override { return {}; }
   Endpoint remote() const override { return {}; }
 
-  // The next slice comes; false when its slot is not free yet, as the sender would know.
+  // The next slice arrives; false if its slot is not free yet, as the sender would know.
   bool Arrive(const std::vector<int32_t>& values, const SliceTag& tag) {
     const SliceNumber n = landed_.size();
     if (n >= released_ + kFakeLaneShape.slots) return false;
@@ -180,7 +179,7 @@ class FakeRecvLane final : public RecvLane {
   }
   SliceSink* sink() { return sink_; }
   size_t landed() const { return landed_.size(); }
-  SliceNumber released() const { return released_; }  // all below
+  SliceNumber released() const { return released_; }  // all slices below
   Landing WhereWas(SliceNumber n) const { return landed_[n].where; }
 
  private:
@@ -223,8 +222,8 @@ class FakeDirectory final : public LaneDirectory {
   FakeSendLane& to(int host) { return sends_[host]; }
   FakeRecvLane& from(int host) { return receives_[host]; }
 
-  absl::Status memory;  // what asking for more of it answers
-  int stagings = 0;     // handed out
+  absl::Status memory;  // result of a request for more memory
+  int stagings = 0;     // number of staging areas created
 
  private:
   static size_t Index(HostIndex peer) {

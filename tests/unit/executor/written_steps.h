@@ -1,4 +1,4 @@
-// Steps of the short programs that tests write out by hand.
+// Steps of the short programs in tests.
 #ifndef MCCS_TESTS_UNIT_EXECUTOR_WRITTEN_STEPS_H_
 #define MCCS_TESTS_UNIT_EXECUTOR_WRITTEN_STEPS_H_
 
@@ -14,7 +14,7 @@ inline constexpr Place kSecondInput{Space::kInput, 1, 0, 0};
 inline constexpr Place kFirstOutput{Space::kOutput, 0, 0, 0};
 inline constexpr Place kSecondOutput{Space::kOutput, 1, 0, 0};
 
-// The host at the other end, where a test needs no other.
+// The host at the other end, where only one is needed.
 inline constexpr HostIndex kPeer{1};
 
 inline Step Sends(Place from, std::vector<uint16_t> after = {}, HostIndex to = kPeer) {
@@ -37,11 +37,11 @@ inline Step Sums(std::vector<Place> sources, Place to, std::vector<uint16_t> aft
 inline Place StagedFor(uint16_t step) { return {Space::kStaged, step, 0, 0}; }
 inline Place ReceivedBy(uint16_t step) { return {Space::kReceived, step, 0, 0}; }
 
-// Both inputs are summed up in the staging slot and sent.
+// Both inputs are summed into the staging slot and sent.
 inline std::vector<Step> SendsTheSum() {
   return {Sums({kFirstInput, kSecondInput}, StagedFor(1)), Sends(StagedFor(1), {0})};
 }
-// What comes is added to the first input; the sum is the first output.
+// The received slice is added to the first input; the sum is the first output.
 inline std::vector<Step> AddsWhatComes() {
   return {Receives(ReceivedBy(0)), Sums({ReceivedBy(0), kFirstInput}, kFirstOutput, {0})};
 }

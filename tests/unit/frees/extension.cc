@@ -1,7 +1,7 @@
 // A library that uses CUDA's runtime, for private_runtime_test.
 #include <cuda_runtime_api.h>
 
-// 0: the memory was there, and is free again.
+// Returns 0 if the memory was allocated and freed.
 extern "C" int allocate_and_free() {
   size_t before = 0;
   size_t after = 0;

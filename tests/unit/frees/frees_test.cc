@@ -1,4 +1,4 @@
-// A program of CUDA in front of whose runtime libmccs-frees.so was preloaded.
+// A CUDA program that preloads libmccs-frees.so before its runtime.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -89,7 +89,7 @@ TEST_F(Frees, WithoutAListenerGoTheirWay) {
   EXPECT_THAT(told, IsEmpty());
 }
 
-// An address of which the driver says that nothing is mapped there.
+// An address at which nothing is mapped, according to the driver.
 constexpr CUdeviceptr kNowhere = 0x10000;
 
 TEST_F(Frees, OfMappingsNameTheirRange) {
@@ -97,7 +97,7 @@ TEST_F(Frees, OfMappingsNameTheirRange) {
   EXPECT_THAT(told, Contains(Told(kNowhere, 1 << 21)));
 }
 
-// As PyTorch finds the driver's functions.
+// As PyTorch looks up the driver's functions.
 TEST_F(Frees, ThroughAddressesFromTheRuntimeAreTold) {
   void* unmap = nullptr;
   void* allocate = nullptr;
@@ -110,7 +110,7 @@ TEST_F(Frees, ThroughAddressesFromTheRuntimeAreTold) {
       cudaSuccess);
   reinterpret_cast<CUresult (*)(CUdeviceptr, size_t)>(unmap)(kNowhere, 4096);
   EXPECT_THAT(told, Contains(Told(kNowhere, 4096)));
-  EXPECT_EQ(allocate, reinterpret_cast<void*>(&cuMemAlloc)) << "others are left alone";
+  EXPECT_EQ(allocate, reinterpret_cast<void*>(&cuMemAlloc)) << "other functions are unchanged";
 }
 
 TEST_F(Frees, ThroughAddressesFromTheDriverAreTold) {

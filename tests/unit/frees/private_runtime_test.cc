@@ -1,5 +1,5 @@
-// A program that was not linked with CUDA and opens a library that was, for itself alone, as an
-// interpreter opens its extensions.
+// A program without CUDA that opens a library linked with CUDA privately, as an interpreter opens
+// its extensions.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 std::atomic<int> frees_told{0};
 
-// The first, before anything is opened.
+// Runs first, before the library is opened.
 TEST(NoRuntime, AFreeIsAnError) {
   const auto free_memory = reinterpret_cast<int (*)(void*)>(dlsym(RTLD_DEFAULT, "cudaFree"));
   if (free_memory == nullptr) GTEST_SKIP() << "run with LD_PRELOAD=libmccs-frees.so";
@@ -23,7 +23,7 @@ TEST(NoRuntime, AFreeIsAnError) {
 TEST(PrivateRuntime, ItsFreesAreToldAndReachIt) {
   const auto listen = reinterpret_cast<frees::Listen>(dlsym(RTLD_DEFAULT, frees::kListen));
   if (listen == nullptr) GTEST_SKIP() << "run with LD_PRELOAD=libmccs-frees.so";
-  ASSERT_EQ(dlsym(RTLD_DEFAULT, "cudaMalloc"), nullptr) << "the runtime is known to all";
+  ASSERT_EQ(dlsym(RTLD_DEFAULT, "cudaMalloc"), nullptr) << "the runtime is visible globally";
   listen([](uint64_t, uint64_t) { ++frees_told; });
   void* const extension = dlopen(MCCS_TEST_EXTENSION, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(extension, nullptr) << dlerror();

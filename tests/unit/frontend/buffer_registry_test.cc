@@ -96,7 +96,7 @@ TEST_F(BufferRegistryTest, WhatIsNotTheTenantsIsRefused) {
   EXPECT_FALSE(Register(1001).ok());
 }
 
-// Its last close may free a large file: whoever keeps it closes it on a thread.
+// Its last close may free a large file, so its holder closes it on a thread.
 TEST_F(BufferRegistryTest, ARefusedOfferKeepsItsDescriptor) {
   const auto offer = [] {
     return BufferExport{.kind = wire::ExportKind::kFileDescriptor,
@@ -130,7 +130,7 @@ TEST_F(BufferRegistryTest, AReleasedBufferCountsUntilItsHolderLetsGo) {
   const auto released = registry_->Release(BufferId(id));
   EXPECT_EQ(quota_.buffers(), 1u);
   hold->reset();
-  EXPECT_EQ(quota_.buffers(), 0u) << "although a release still looks at the pointer";
+  EXPECT_EQ(quota_.buffers(), 0u) << "although a release still reads the pointer";
 }
 
 TEST_F(BufferRegistryTest, WhatIsRefusedTakesNothing) {

@@ -1,4 +1,4 @@
-// Captured groups with a test at the tenant's end: it says what is captured, and is the streams.
+// Captured groups; the test captures the calls and plays the streams.
 #include "service/frontend/captured_groups.h"
 
 #include <gmock/gmock.h>
@@ -34,13 +34,13 @@ class CapturedGroupsTest : public RankEndpointTest {
     EXPECT_TRUE(status.has_value());
     return status.value_or(absl::UnknownError("more to come"));
   }
-  // What a replay's streams write.
+  // The writes of a replay's streams.
   void Reach(uint32_t slot, uint32_t group) {
     auto* low = reinterpret_cast<uint32_t*>(&page().captured_done[slot].value);
     std::atomic_ref(*low).store(0);
     page().captured_ready[slot].store(group);
   }
-  // What they wait for.
+  // The value that the streams wait for.
   bool Done(uint32_t slot) {
     return static_cast<int64_t>(page().captured_done[slot].value.load() - 1) >= 0;
   }
@@ -72,7 +72,8 @@ TEST_F(CapturedGroupsTest, RunsEachTimeItIsReached) {
   }
 }
 
-// Its size comes with the roster: a tenant that captures before has no size to be checked by.
+// The size of the communicator is known from the roster: calls captured before cannot be checked
+// against it.
 TEST_F(CapturedGroupsTest, ACaptureBeforeTheCommunicatorHasFormedIsRefused) {
   endpoint_ = MakeForming();
   const absl::Status refused = Add(1, At(5, 1, Call(1)));
@@ -89,7 +90,7 @@ TEST_F(CapturedGroupsTest, KeysCountCollectivesInTheOrderOfTheirCapture) {
   Reach(0, 1);
   EXPECT_EQ(NextKey(), 1u);
   EXPECT_EQ(NextKey(1), 3u);
-  EXPECT_EQ(endpoint_->Captured(2), nullptr) << "behind the first of its group";
+  EXPECT_EQ(endpoint_->Captured(2), nullptr) << "after the first of its group";
   endpoint_->CompleteCaptured(1);
   EXPECT_FALSE(Done(0));
   EXPECT_NE(endpoint_->Captured(2), nullptr);
@@ -146,14 +147,14 @@ TEST_F(CapturedGroupsTest, PoisonOutlivesEveryReplay) {
   ASSERT_EQ(NextKey(), 1u);
   wire::PoisonCaptured(page());
   EXPECT_TRUE(Done(0));
-  endpoint_->CompleteCaptured(1);  // what ran to its end all the same
+  endpoint_->CompleteCaptured(1);  // it ran to its end all the same
   for (int i = 0; i < 3; ++i) {
     Reach(0, 1);
     EXPECT_TRUE(Done(0));
   }
 }
 
-// The shim releases them, when the program has destroyed the communicator.
+// The shim releases the streams when the program has destroyed the communicator.
 TEST_F(CapturedGroupsTest, WhenTheRankIsLetGoNoReplayRuns) {
   ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok());
   endpoint_->LetGo();
@@ -165,14 +166,14 @@ TEST_F(CapturedGroupsTest, WhenTheRankIsLetGoNoReplayRuns) {
 
 TEST_F(CapturedGroupsTest, AReleasedCaptureIsForgottenAndItsSlotsAreFreeAgain) {
   ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok());
-  EXPECT_FALSE(Add(2, At(0, 1, Call(1))).ok()) << "the slot is another capture's";
+  EXPECT_FALSE(Add(2, At(0, 1, Call(1))).ok()) << "the slot belongs to another capture";
   groups().Release(1);
   EXPECT_EQ(endpoint_->ReplayableGroups(), 0u);
-  page().captured_ready[0].store(1);  // left behind
+  page().captured_ready[0].store(1);  // a stale value
   ASSERT_TRUE(Add(2, At(0, 1, Call(1))).ok());
   EXPECT_EQ(NextKey(), 0u);
   Reach(0, 1);
-  EXPECT_EQ(NextKey(), 2u) << "keys are not used twice";
+  EXPECT_EQ(NextKey(), 2u) << "keys are not reused";
 }
 
 TEST_F(CapturedGroupsTest, AReleaseDuringAReplayWaitsForItsEnd) {
@@ -213,7 +214,7 @@ TEST_F(CapturedGroupsTest, WhatTheRingWouldRefuseIsRefusedAtTheCapture) {
   record = Send(kRanks);
   EXPECT_THAT(refusal(record), HasSubstr("peer"));
   EXPECT_EQ(endpoint_->ReplayableGroups(), 0u);
-  ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok()) << "a refused group takes no number";
+  ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok()) << "a rejected group uses no number";
 }
 
 TEST_F(CapturedGroupsTest, CorruptGroupsAreRefused) {
@@ -231,7 +232,7 @@ TEST_F(CapturedGroupsTest, CorruptGroupsAreRefused) {
 
 TEST_F(CapturedGroupsTest, SlotsThatShowNonsenseFailTheRank) {
   ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok());
-  page().captured_ready[9].store(4);  // nobody looks at it
+  page().captured_ready[9].store(4);  // not polled
   EXPECT_EQ(NextKey(), 0u);
   page().captured_ready[0].store(2);
   EXPECT_THAT(std::string(endpoint_->NextCaptured(0).status().message()),

@@ -1,4 +1,5 @@
-// Buffers of several chunks: what is covered, what is refused, and when a chunk goes.
+// Buffers of several chunks: which ranges are mapped, what is rejected, and when a chunk is
+// unmapped.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,13 +68,13 @@ TEST_F(ChunkedBufferTest, NeighboursAreOnePiece) {
 }
 
 TEST_F(ChunkedBufferTest, WhatIsNotMappedIsRefused) {
-  EXPECT_THAT(Refusal(Resolve(0, 1).status()), HasSubstr("not all mapped"));
+  EXPECT_THAT(Refusal(Resolve(0, 1).status()), HasSubstr("not completely mapped"));
   ASSERT_TRUE(Map(kChunk).ok());
   for (const auto& [offset, bytes] : {std::pair<uint64_t, uint64_t>{kChunk - 1, 2},
                                       {2 * kChunk - 1, 2},
                                       {kRange - 1, 1},
                                       {0, kRange}}) {
-    EXPECT_THAT(Refusal(Resolve(offset, bytes).status()), HasSubstr("not all mapped"));
+    EXPECT_THAT(Refusal(Resolve(offset, bytes).status()), HasSubstr("not completely mapped"));
   }
   EXPECT_THAT(Refusal(Resolve(kRange, 1).status()), HasSubstr("exceed buffer"));
   EXPECT_THAT(Refusal(Resolve(~uint64_t{0}, 2).status()), HasSubstr("exceed buffer"));
@@ -100,8 +101,8 @@ TEST_F(ChunkedBufferTest, ChunksThatCannotBeAreRefusedByName) {
   int fds[2];
   ASSERT_EQ(pipe2(fds, O_CLOEXEC), 0);
   for (int i = 0; i < 2; ++i) pipe_ends[i].Reset(fds[i]);
-  EXPECT_THAT(Refusal(MapFile(0, 4096, std::move(pipe_ends[0]))), HasSubstr("no memory file"));
-  EXPECT_TRUE(Map(0).ok()) << "a refusal leaves nothing behind";
+  EXPECT_THAT(Refusal(MapFile(0, 4096, std::move(pipe_ends[0]))), HasSubstr("not a memory file"));
+  EXPECT_TRUE(Map(0).ok()) << "a rejected chunk leaves no state";
 }
 
 TEST_F(ChunkedBufferTest, OnlyChunkedBuffersHaveChunks) {
@@ -131,9 +132,9 @@ TEST_F(ChunkedBufferTest, AChunkStaysForWhoeverMayUseIt) {
   auto second = Resolve(kChunk, kChunk);
   const auto gone_too = registry_.UnmapChunks(id_, {kChunk, kChunk});
   ASSERT_TRUE(gone.ok() && gone_too.ok() && first.ok() && second.ok());
-  EXPECT_THAT(Refusal(Map(0)), HasSubstr("which work still holds"));
+  EXPECT_THAT(Refusal(Map(0)), HasSubstr("which operations still use"));
   second->reset();
-  EXPECT_FALSE(gone_too->expired()) << "the first holder may use this one too";
+  EXPECT_FALSE(gone_too->expired()) << "the first holder may use this chunk too";
   EXPECT_EQ(At(*first, kChunk), 5);
   first->reset();
   EXPECT_TRUE(gone->expired());
@@ -164,7 +165,7 @@ TEST_F(ChunkedBufferTest, ChunksCountAgainstTheTenantsLimit) {
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("buffers_per_tenant"));
   ASSERT_TRUE(registry_.Release(full).ok());
-  EXPECT_TRUE(Map(more * kChunk).ok()) << "what went is free for others";
+  EXPECT_TRUE(Map(more * kChunk).ok()) << "the unmapped range is free";
 }
 
 TEST_F(ChunkedBufferTest, ReservationsAreBounded) {

@@ -1,4 +1,4 @@
-// Who is let in when many knock.
+// Limits on the acceptance of processes.
 #include "service/frontend/frontend.h"
 
 #include <gtest/gtest.h>
@@ -64,21 +64,22 @@ TEST_F(FrontendTest, ATenantAtItsLimitThatComesAndGoesIsToldOfOnceAMinute) {
   const std::vector<std::string>& lines = world_.host(0).log().lines;
   EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
                           [](const std::string& line) {
-                            return line.find("tenant red are turned away") != std::string::npos;
+                            return line.find("rejected a process of tenant red") !=
+                                   std::string::npos;
                           }),
             1);
 }
 
-// Processes that come as fast as they are looked at, until somebody has an answer.
+// Processes that connect as fast as they are accepted, until one is rejected.
 class FloodedDoor final : public TenantDoor {
  public:
-  // `alive`: when it is their turn.
+  // `alive`: when they are accepted.
   FloodedDoor(const SimPipe& answered, bool alive) : answered_(answered), alive_(alive) {}
 
   absl::StatusOr<std::unique_ptr<TenantChannel>> Accept() override {
     if (!answered_.to_tenant.empty() || accepted_ == kFlood) return nullptr;
     ++accepted_;
-    if (!alive_) return absl::NotFoundError("the process is gone");
+    if (!alive_) return absl::NotFoundError("the process has ended");
     processes_.Knock(kRed);
     return processes_.Accept();
   }
@@ -101,7 +102,7 @@ TEST_P(FloodTest, OfProcessesLeavesTheOthersTheirTurns) {
   world_.host(0).daemon().AddDoor(std::move(door));
   EXPECT_TRUE(blue.Greet());
   EXPECT_GT(flood.accepted(), 0u);
-  EXPECT_LT(flood.accepted(), FloodedDoor::kFlood) << "one turn has an end";
+  EXPECT_LT(flood.accepted(), FloodedDoor::kFlood) << "one turn is bounded";
 }
 
 INSTANTIATE_TEST_SUITE_P(AliveOrNot, FloodTest, testing::Bool());

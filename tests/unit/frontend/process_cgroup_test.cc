@@ -18,7 +18,7 @@ TEST(ProcessCgroup, IsSystemdsWhereVersionOneIsInUse) {
   EXPECT_EQ(CgroupIn("1:name=systemd:/user.slice\n"), "/user.slice");
 }
 
-// The controller is told of it, and would not read a message with other bytes.
+// The name is sent to the controller, and protobuf would reject a message with other bytes.
 TEST(ProcessCgroup, IsUtf8WhateverItsNameIs) {
   EXPECT_EQ(CgroupIn("0::/jobs/a/\xff\xe4x\n"), "/jobs/a/??x");
   EXPECT_EQ(CgroupIn("1:name=systemd:/jobs/\xff\n"), "/jobs/?");

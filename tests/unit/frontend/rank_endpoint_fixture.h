@@ -1,4 +1,4 @@
-// A rank's ring with a test at the tenant's end.
+// A rank's ring; the test plays the tenant.
 #ifndef MCCS_TESTS_UNIT_FRONTEND_RANK_ENDPOINT_FIXTURE_H_
 #define MCCS_TESTS_UNIT_FRONTEND_RANK_ENDPOINT_FIXTURE_H_
 
@@ -34,7 +34,7 @@ class RankEndpointTest : public testing::Test {
     page_ = std::move(*SharedRegion::Map(endpoint_->TakeRegionFd()));
   }
 
-  // Of a rank that is still forming.
+  // An endpoint whose communicator is still forming.
   std::unique_ptr<RankEndpoint> MakeForming() {
     return std::move(*RankEndpoint::Make(
         Rank(1), *buffers_,

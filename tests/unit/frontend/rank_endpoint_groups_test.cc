@@ -1,4 +1,4 @@
-// What of one group is in flight together, and when the streams hear that it is done.
+// Which calls of a group run concurrently, and when the streams are released.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -71,12 +71,12 @@ TEST_F(RankEndpointGroupsTest, TheNextGroupWaitsForTheMessagesOfTheOneBefore) {
   EXPECT_EQ(Take(), nullptr);
   endpoint_->CompleteMessage(*first);
   ASSERT_NE(Front(), nullptr);
-  EXPECT_EQ(Take(), nullptr) << "the collective is another group, and not done";
+  EXPECT_EQ(Take(), nullptr) << "the collective is another group, and incomplete";
   endpoint_->Complete();
   EXPECT_NE(Take(), nullptr);
 }
 
-// Otherwise {send, all-reduce} on one rank and {all-reduce, receive} on another block each other.
+// Otherwise {send, all-reduce} on one rank and {all-reduce, receive} on another would deadlock.
 TEST_F(RankEndpointGroupsTest, ACollectiveRunsBesideTheMessagesOfItsGroup) {
   Push(Send(1, 2));
   wire::WorkRecord collective = Call(2);
@@ -86,9 +86,9 @@ TEST_F(RankEndpointGroupsTest, ACollectiveRunsBesideTheMessagesOfItsGroup) {
   const PostedMessage* first = Take();
   ASSERT_NE(first, nullptr);
   ASSERT_NE(Front(), nullptr);
-  EXPECT_EQ(Take(), nullptr) << "behind the collective";
+  EXPECT_EQ(Take(), nullptr) << "after the collective";
   endpoint_->Complete();
-  EXPECT_EQ(done(), 0u) << "the first message is open";
+  EXPECT_EQ(done(), 0u) << "the first message is incomplete";
   const PostedMessage* last = Take();
   ASSERT_NE(last, nullptr);
   endpoint_->CompleteMessage(*first);

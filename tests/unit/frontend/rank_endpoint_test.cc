@@ -1,4 +1,4 @@
-// The daemon's side of one work ring, against a tenant that writes what it likes.
+// The daemon's side of one work ring, against a tenant that writes arbitrary records.
 #include "service/frontend/rank_endpoint.h"
 
 #include <gmock/gmock.h>
@@ -65,7 +65,7 @@ TEST_F(RankEndpointTest, AHeadThatTheTenantSpoilsChangesNothing) {
 
 TEST_F(RankEndpointTest, ASequenceThatSkipsIsCorrupt) {
   Push(Call(2));
-  EXPECT_THAT(Refusal(), HasSubstr("call #1 was to come"));
+  EXPECT_THAT(Refusal(), HasSubstr("expected call #1"));
 }
 
 TEST_F(RankEndpointTest, WhatIsWrittenAfterARecordWasTakenChangesNothing) {
@@ -178,7 +178,7 @@ TEST_F(RankEndpointTest, AFactorStandsInTheRecordOrInABuffer) {
   EXPECT_TRUE(released->expired());
 }
 
-// What other operators leave in the factor's fields means nothing.
+// Other operators ignore the factor's fields.
 TEST_F(RankEndpointTest, OnlyAFactorsOperatorHasAFactor) {
   wire::WorkRecord call = Call(1);
   call.scalar_buffer = {.id = 999, .reserved = 0, .offset = 0};
@@ -204,7 +204,7 @@ TEST_F(RankEndpointTest, ACallWaitsForEveryFenceBeforeIt) {
   page().ready[5].value.store(20);
   EXPECT_TRUE(endpoint_->FrontReady());
   endpoint_->Complete();
-  Push(Call(2));  // has no fences
+  Push(Call(2));  // without fences
   ASSERT_NE(*endpoint_->Front(), nullptr);
   EXPECT_TRUE(endpoint_->FrontReady());
 }
@@ -215,14 +215,14 @@ TEST_F(RankEndpointTest, AsManyFencesAsSlotsAreTakenAndNoMore) {
   EXPECT_THAT(Refusal(), HasSubstr("ready slot"));
 }
 
-// A tenant with a core to spare could feed them faster than they are taken, and the engine would
-// never get out.
+// A tenant could post fences faster than the engine takes them, and the engine would never leave
+// the loop.
 TEST_F(RankEndpointTest, AFenceThatWaitsForNothingIsCorrupt) {
   Push(Fence(wire::kNoReadySlot, 0));
   EXPECT_FALSE(endpoint_->Front().ok());
 }
 
-// Whoever looks first may have no use for it, and the record's stream waits all the same.
+// The record's stream waits for the fence even if the first caller ignores the error.
 TEST_F(RankEndpointTest, ARefusalIsSaidToEveryoneWhoLooks) {
   Push(Call(1));
   ASSERT_NE(*endpoint_->Front(), nullptr);
@@ -276,7 +276,7 @@ TEST_F(RankEndpointTest, AFailureLeavesTheDoneWordWhereTheWorkHadCome) {
   EXPECT_EQ(page().done.value.load(), 2u);
 }
 
-// The shim ends a communicator by itself when the daemon does not answer in time.
+// The shim ends a communicator itself if the daemon does not answer in time.
 TEST_F(RankEndpointTest, ADaemonThatWasLateLeavesTheStreamsReleased) {
   Push(Call(1));
   ASSERT_NE(*endpoint_->Front(), nullptr);
@@ -298,7 +298,7 @@ TEST_F(RankEndpointTest, LetGoDropsTheBuffers) {
   EXPECT_EQ(let_go_, 1);
 }
 
-// Mostly right records with some random bytes, of collectives and point-to-point calls, in groups
+// Mostly valid records with some random bytes, for collectives and point-to-point calls, in groups
 // and alone.
 TEST_F(RankEndpointTest, RandomRecordsAreRefusedOrHarmless) {
   FuzzRun run("records", "MCCS_FUZZ_RECORDS", 20'000);
@@ -307,7 +307,7 @@ TEST_F(RankEndpointTest, RandomRecordsAreRefusedOrHarmless) {
                           OpKind::kPut,       OpKind::kSignal,    OpKind::kWaitSignal};
   bool refused = false;
   while (run.Next()) {
-    if (run.done() % 50 == 0 || refused) {  // for good
+    if (run.done() % 50 == 0 || refused) {  // final
       endpoint_ = MakeEndpoint();
       page_ = std::move(*SharedRegion::Map(endpoint_->TakeRegionFd()));
     }

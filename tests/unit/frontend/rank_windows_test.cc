@@ -1,4 +1,4 @@
-// Windows have the numbers of their registrations, whatever becomes of those.
+// RMA windows have the numbers of their registrations, also after failures.
 #include "service/frontend/rank_windows.h"
 
 #include <gmock/gmock.h>
@@ -63,10 +63,10 @@ TEST_F(RankWindowsTest, AWindowIsOpenUntilItIsClosed) {
 
 TEST_F(RankWindowsTest, ARegistrationThatFailsTakesItsNumber) {
   const uint64_t before = windows_->changes();
-  EXPECT_TRUE(Open(1, 0, 0).ok()) << "it failed in the process";
+  EXPECT_TRUE(Open(1, 0, 0).ok()) << "the registration failed in the process";
   EXPECT_FALSE(Open(2, 100, buffer_ + 1).ok()) << "no such buffer";
-  EXPECT_FALSE(Open(3, memory_.size() + 1, buffer_).ok()) << "it leaves the buffer";
-  EXPECT_EQ(windows_->changes(), before + 3) << "puts that wait for them are looked at";
+  EXPECT_FALSE(Open(3, memory_.size() + 1, buffer_).ok()) << "it exceeds the buffer";
+  EXPECT_EQ(windows_->changes(), before + 3) << "waiting puts check them";
   for (uint64_t number : {1, 2, 3}) {
     EXPECT_EQ(Look(number), State::kGone) << number;
     const auto found = windows_->Find({.number = number, .offset = 0, .bytes = 1});

@@ -1,4 +1,4 @@
-// A tenant process that says what a test puts into its mouth, over the simulated door.
+// A tenant process that sends arbitrary messages over the simulated socket.
 #ifndef MCCS_TESTS_UNIT_FRONTEND_RAW_TENANT_H_
 #define MCCS_TESTS_UNIT_FRONTEND_RAW_TENANT_H_
 
@@ -24,7 +24,7 @@ class RawTenant {
 
   SimPipe& pipe() { return *pipe_; }
 
-  // Sends `message` with its kind and length, and the next request number, which it returns.
+  // Sends `message` with its kind and length and the next request number, which it returns.
   template <typename Message>
   uint64_t Send(Message message) {
     message.header = {.kind = Message::kKind, .bytes = sizeof(Message), .request = ++last_request_};
@@ -36,7 +36,7 @@ class RawTenant {
     pipe_->to_daemon.emplace_back(begin, begin + size);
   }
 
-  // The answer to `request`, once the world has run that far; nothing when none comes within
+  // Runs the world until the reply to `request` has arrived; nothing if there is none within
   // `limit_ns`.
   template <typename Message>
   std::optional<Message> Await(uint64_t request, int64_t limit_ns = kNsPerSec) {
@@ -44,7 +44,7 @@ class RawTenant {
     world_.RunUntil([&] { return (answer = Take<Message>(request)).has_value(); }, limit_ns);
     return answer;
   }
-  // The same, of what has come already. Its descriptors are in fds().
+  // The same for messages that have already arrived. The descriptors are in fds().
   template <typename Message>
   std::optional<Message> Take(uint64_t request) {
     for (auto it = pipe_->to_tenant.begin(); it != pipe_->to_tenant.end(); ++it) {
@@ -60,7 +60,7 @@ class RawTenant {
   }
   std::vector<UniqueFd>& fds() { return fds_; }
 
-  // Greets as a shim of this version does; true when the daemon is content.
+  // Sends Hello like a shim of this version; returns true if the daemon accepts it.
   bool Greet(uint32_t oldest = wire::kOldestWireVersion, uint32_t newest = wire::kWireVersion) {
     wire::Hello hello{};
     hello.magic = wire::kControlMagic;

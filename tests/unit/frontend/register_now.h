@@ -1,4 +1,4 @@
-// Buffers of tests whose device maps at once.
+// Registers buffers in tests whose device maps synchronously.
 #ifndef MCCS_TESTS_UNIT_FRONTEND_REGISTER_NOW_H_
 #define MCCS_TESTS_UNIT_FRONTEND_REGISTER_NOW_H_
 
@@ -11,7 +11,7 @@
 
 namespace mccs {
 
-// The result of the one request that is open. REQUIRES: the device maps at once.
+// The result of the only pending request. REQUIRES: the device maps synchronously.
 inline absl::StatusOr<BufferId> TheMapped(BufferRegistry& registry) {
   const std::vector<BufferRegistry::Mapped> mapped = registry.TakeMapped();
   MCCS_CHECK(mapped.size() == 1);

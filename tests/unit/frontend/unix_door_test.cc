@@ -1,4 +1,5 @@
-// The door of mccsd on real sockets: who comes in, as whom, and how their end is noticed.
+// mccsd's listener on real sockets: which processes it accepts, their tenants, and how it detects
+// their end.
 #include "service/frontend/unix_door.h"
 
 #include <arpa/inet.h>
@@ -128,7 +129,7 @@ TEST_F(UnixDoorTest, MessagesAndDescriptorsGoBothWays) {
   header.msg_control = control;
   header.msg_controllen = sizeof(control);
   ASSERT_EQ(recvmsg(client.get(), &header, 0), 2);
-  // The client sends its copies back, in a message of its own.
+  // The client sends its copies back in a message of its own.
   ASSERT_EQ(sendmsg(client.get(), &header, 0), static_cast<ssize_t>(sizeof(data)));
   int copies[2];
   std::memcpy(copies, CMSG_DATA(CMSG_FIRSTHDR(&header)), sizeof(copies));
@@ -145,7 +146,7 @@ TEST_F(UnixDoorTest, MessagesAndDescriptorsGoBothWays) {
   EXPECT_EQ(x, 'x');
 }
 
-// ---- Descriptors that nobody asked for ---------------------------------------------------------
+// ---- Unexpected descriptors ---------------------------------------------------------------------
 
 void SendDescriptors(int channel, int fd, int copies) {
   std::vector<int> fds(static_cast<size_t>(copies), fd);
@@ -165,7 +166,7 @@ void SendDescriptors(int channel, int fd, int copies) {
   ASSERT_EQ(sendmsg(channel, &header, 0), static_cast<ssize_t>(sizeof(data)));
 }
 
-// A TCP socket whose last close waits, for as long as its maker likes: what it sends is not read.
+// A TCP socket whose last close blocks as long as its creator likes: its data is not read.
 class LingeringSocket {
  public:
   LingeringSocket() {
@@ -175,7 +176,7 @@ class LingeringSocket {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t length = sizeof(address);
     auto* const any = reinterpret_cast<sockaddr*>(&address);
-    const int little = 4096;  // soon full
+    const int little = 4096;  // to fill it quickly
     EXPECT_EQ(setsockopt(listener_.get(), SOL_SOCKET, SO_RCVBUF, &little, sizeof(little)), 0);
     EXPECT_EQ(bind(listener_.get(), any, length), 0);
     EXPECT_EQ(listen(listener_.get(), 1), 0);
@@ -191,7 +192,7 @@ class LingeringSocket {
     }
   }
   static constexpr int kLingerS = 5;
-  // After which nobody but the receiver has it.
+  // Then only the receiver has it.
   void SendAway(int channel, int copies = 1) {
     SendDescriptors(channel, fd_.get(), copies);
     fd_.Reset();
@@ -229,7 +230,7 @@ TEST_F(UnixDoorTest, ADescriptorThatIsNoMemoryEndsItsSessionAndHoldsNobodyUp) {
     TenantMessage message;
     const auto got = Receive(*channel, &message);
     EXPECT_EQ(got.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(got.status().message()), testing::HasSubstr("no memory files"));
+    EXPECT_THAT(std::string(got.status().message()), testing::HasSubstr("not memory files"));
   }
   channel.reset();
   EXPECT_TRUE(watch.IsShort());
@@ -264,7 +265,7 @@ TEST_F(UnixDoorTest, WhatNobodyReadHoldsNobodyUpWhenTheChannelCloses) {
   EXPECT_TRUE(watch.IsShort());
 }
 
-// Else it would fill the daemon's table with messages and connections.
+// Otherwise it would fill the daemon's descriptor table with messages and connections.
 TEST_F(UnixDoorTest, ATenantThatKeepsTooManyOpenIsTurnedAway) {
   constexpr int kOfAMessage = 253;
   constexpr int kThreads = ForeignDescriptors::kMostThreads;
@@ -301,16 +302,16 @@ TEST_F(UnixDoorTest, ATenantThatKeepsTooManyOpenIsTurnedAway) {
   const auto refused = door_->Accept();
   EXPECT_TRUE(absl::IsPermissionDenied(refused.status()));
   EXPECT_THAT(std::string(refused.status().message()),
-              testing::HasSubstr("1024 descriptors open which they sent"));
-  EXPECT_LE(OpenDescriptors(), before + 1) << "what it sent stays in its socket";
+              testing::HasSubstr("1024 descriptors that they sent"));
+  EXPECT_LE(OpenDescriptors(), before + 1) << "its message stays in its socket";
 
   ASSERT_EQ(send(inside.get(), "hello", 5, 0), 5);
-  EXPECT_TRUE(*Receive(*talks_on, &message)) << "who sends no descriptors is heard";
+  EXPECT_TRUE(*Receive(*talks_on, &message)) << "a process that sends no descriptors is served";
   SendDescriptors(inside.get(), read_end.get(), kOfAMessage);
   EXPECT_TRUE(absl::IsResourceExhausted(Receive(*talks_on, &message).status()));
   EXPECT_LE(OpenDescriptors(), before + 1);
 
-  slow.clear();  // Nothing keeps them open any more.
+  slow.clear();  // The descriptors can be closed now.
   std::unique_ptr<TenantChannel> welcome;
   while (welcome == nullptr && watch.IsShort()) {
     const UniqueFd knock = Connect(path_);
@@ -320,7 +321,7 @@ TEST_F(UnixDoorTest, ATenantThatKeepsTooManyOpenIsTurnedAway) {
   EXPECT_TRUE(watch.IsShort());
 }
 
-// Reading one looks like the end of the connection.
+// Such a message reads like the end of the connection.
 TEST_F(UnixDoorTest, EmptyMessagesHideNothingThatNobodyRead) {
   ASSERT_TRUE(Open().ok());
   LingeringSocket slow;
@@ -348,7 +349,7 @@ TEST_F(UnixDoorTest, DescriptorsOfManyMessagesAreClosedInTheEnd) {
     write_end.Reset();
     channel.reset();
     char nothing = 0;
-    EXPECT_EQ(read(read_end.get(), &nothing, 1), 0) << "the last writer is gone";
+    EXPECT_EQ(read(read_end.get(), &nothing, 1), 0) << "the last writer has closed it";
   }
 }
 
@@ -373,7 +374,7 @@ TEST_F(UnixDoorTest, AFileThatIsNoSocketIsLeftAlone) {
   std::ofstream(path_) << "precious";
   const absl::Status status = Open();
   EXPECT_FALSE(status.ok());
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("no socket"));
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("not a socket"));
   EXPECT_TRUE(std::filesystem::exists(path_));
 }
 
@@ -418,7 +419,7 @@ TEST_F(UnixDoorTest, TheDeathOfTheProcessIsSeenThoughAChildKeepsTheSocket) {
   const auto channel = Accept();
   int status = 0;
   ASSERT_EQ(waitpid(process, &status, 0), process);
-  if (channel != nullptr) {  // Else it was gone before it was let in.
+  if (channel != nullptr) {  // Otherwise the process ended before it was accepted.
     TenantMessage message;
     EXPECT_TRUE(absl::IsUnavailable(Receive(*channel, &message).status()));
   }
@@ -435,14 +436,14 @@ TEST_F(UnixDoorTest, AProcessThatCameAndDiedDoesNotHideTheNextOne) {
   ASSERT_EQ(waitpid(process, nullptr, 0), process);
   const UniqueFd client = Connect(path_);
   reactor_->Wait(kPatienceNs);
-  EXPECT_TRUE(absl::IsNotFound(door_->Accept().status())) << "it is counted, and the turn goes on";
+  EXPECT_TRUE(absl::IsNotFound(door_->Accept().status())) << "it counts, and the turn continues";
   const auto channel = door_->Accept();
   ASSERT_TRUE(channel.ok());
   ASSERT_NE(*channel, nullptr);
   EXPECT_EQ((*channel)->identity().process, getpid());
 }
 
-// The doorbell's file is shared with the tenant: it can make it block, and empty it.
+// The tenant shares the doorbell's file: it can make it blocking, and read it empty.
 TEST_F(UnixDoorTest, ADoorbellThatTheTenantSpoiltDoesNotBlockTheDaemon) {
   ASSERT_TRUE(Open().ok());
   const UniqueFd client = Connect(path_);

@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// The value in the node, or "-".
+// The node's value of sysctl `name`, or "-".
 std::string Setting(const FabricPlan& plan, std::string_view node, const std::string& name) {
   for (const Sysctl& sysctl : SysctlsOf(plan, NodeNamed(plan, node))) {
     if (sysctl.name == name) return sysctl.value;
@@ -29,7 +29,7 @@ TEST(FabricDevices, CablesAreMadeBetweenTheirNodes) {
       CableLines(SmallFabric(std::move(topology)), {100, 101, 102, 103, 104, 105, 106});
   EXPECT_THAT(lines, HasSubstr("link add name nic1 mtu 4000 netns 105 type veth"
                                " peer name p1 mtu 4000 netns 101\n"));
-  // Another network.
+  // The management network.
   EXPECT_THAT(lines, HasSubstr("link add name mgmt mtu 9000 netns 106 type veth"
                                " peer name m1 mtu 9000 netns 100\n"));
 }

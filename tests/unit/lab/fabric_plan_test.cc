@@ -65,15 +65,17 @@ TEST(FabricPlan, ASwitchHasTheFilesFirstAddress) {
   EXPECT_EQ(plan.node(NodeNamed(plan, "spine0")).address, "10.255.0.3");
 
   Topology twice = SmallTopology();
-  twice.AddAddress(*twice.FindSwitch("leaf1"), "10.255.0.1");  // which the lab gives to leaf0
-  EXPECT_THAT(Refusal(std::move(twice)), HasSubstr("leaf1 and leaf0 both have 10.255.0.1"));
+  twice.AddAddress(*twice.FindSwitch("leaf1"), "10.255.0.1");  // generated for leaf0
+  EXPECT_THAT(Refusal(std::move(twice)),
+              HasSubstr("leaf1 and leaf0 have the same address 10.255.0.1"));
 }
 
 TEST(FabricPlan, AddressesThatTheLabCannotGiveAreRefused) {
-  for (const auto& [address, reason] : {std::pair("fd00::1", "is not IPv4"),
-                                        {"10.255.3.4", "the lab itself needs 10.255.0.0/16"},
-                                        {"172.31.0.9", "the lab itself needs 172.31.0.0/16"},
-                                        {"10.0.2.1", "h2/nic1 and h2/nic0 both have 10.0.2.1"}}) {
+  for (const auto& [address, reason] :
+       {std::pair("fd00::1", "is not IPv4"),
+        {"10.255.3.4", "is in 10.255.0.0/16"},
+        {"172.31.0.9", "is in 172.31.0.0/16"},
+        {"10.0.2.1", "h2/nic1 and h2/nic0 have the same address 10.0.2.1"}}) {
     Topology topology = SmallTopology();
     topology.AddNic(*topology.FindHost("h2"), "nic1", *topology.FindSwitch("leaf1"), kMbps,
                     address);
@@ -85,7 +87,7 @@ TEST(FabricPlan, NamesThatNoDeviceCanHaveAreRefused) {
   for (const char* name : {"lo", "mgmt", "an-interface-too-long"}) {
     Topology topology = SmallTopology();
     topology.AddNic(*topology.FindHost("h2"), name, *topology.FindSwitch("leaf1"), kMbps);
-    EXPECT_THAT(Refusal(std::move(topology)), HasSubstr("is no name for a device"));
+    EXPECT_THAT(Refusal(std::move(topology)), HasSubstr("is not a valid device name"));
   }
   Topology topology = SmallTopology();
   topology.AddNic(topology.AddHost("controller", *topology.FindRack("r0"), 1), "nic0",
@@ -99,7 +101,7 @@ TEST(FabricPlan, MoreHostsThanALabHasAreRefused) {
     topology.AddNic(topology.AddHost("h" + std::to_string(i), *topology.FindRack("r0"), 1), "nic0",
                     *topology.FindSwitch("leaf0"), kMbps);
   }
-  EXPECT_THAT(Refusal(std::move(topology)), HasSubstr("72 hosts; a lab has at most 64"));
+  EXPECT_THAT(Refusal(std::move(topology)), HasSubstr("72 hosts; a lab can have at most 64"));
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ TEST(FabricRoutes, ASpineHasOneWay) {
 
 TEST(FabricRoutes, ALinkThatIsDownIsAvoidedByAllWhomItConcerns) {
   const FabricPlan plan = SmallFabric();
-  // leaf0 itself, and leaf1, whose packets to leaf0 would get lost at spine0.
+  // leaf0, and leaf1, whose packets to leaf0 would be lost at spine0.
   EXPECT_THAT(Lines(plan, "leaf0", Down(plan, "leaf0-spine0")),
               HasSubstr("10.0.2.1 src 10.255.0.1 via 10.255.0.4 dev p3 onlink\n"));
   EXPECT_THAT(Lines(plan, "leaf1", Down(plan, "leaf0-spine0")),

@@ -1,5 +1,5 @@
-// Stands in for mccsd and mccs-controller: serves (by writing its endpoint) until SIGTERM.
-// FAKE_FAILS names a daemon that exits with 3 instead, FAKE_IS_DEAF one that does not hear SIGTERM.
+// Replaces mccsd and mccs-controller: serves (writes its endpoint) until SIGTERM. FAKE_FAILS names
+// a daemon that exits with status 3 instead, FAKE_IS_DEAF one that ignores SIGTERM.
 #include <unistd.h>
 
 #include <csignal>

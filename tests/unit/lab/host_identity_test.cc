@@ -31,7 +31,8 @@ std::string HostName() {
   return name;
 }
 
-// What `work` returns in a child of this process, whose namespaces and capabilities end with it.
+// Runs `work` in a child process, so that changes of namespaces and capabilities are temporary, and
+// returns its result.
 std::string InChild(const TemporaryFolder& folder, absl::FunctionRef<std::string()> work) {
   const std::string path = folder.path() + "/result";
   const pid_t child = fork();
@@ -51,8 +52,8 @@ bool DropSysAdmin() {
   return syscall(SYS_capset, &header, capabilities) == 0;
 }
 
-// The user namespace of the calling process may have no other below it, as on machines where the
-// administrator switched them off.
+// Forbids new user namespaces below that of the calling process, as on machines where they are
+// disabled.
 bool ForbidUserNamespaces() {
   const std::string map = absl::StrCat(geteuid(), " ", geteuid(), " 1");
   if (unshare(CLONE_NEWUSER) != 0) return false;
@@ -69,7 +70,7 @@ class HostIdentityTest : public testing::Test {
       GTEST_SKIP() << status.message();
   }
 
-  // What a process sees after BecomeHost.
+  // Host name and /etc/hosts after BecomeHost.
   std::string Seen() const {
     const absl::Status status = BecomeHost(identity_);
     return absl::StrCat(status.message(), HostName(), ":", ReadFile("/etc/hosts"));
@@ -100,14 +101,14 @@ TEST_F(HostIdentityTest, TheErrorNamesWhatIsMissing) {
     if (!ForbidUserNamespaces() || !DropSysAdmin()) return "skipped";
     return std::string(CheckBecomeHost(identity_).message());
   });
-  if (error == "skipped") GTEST_SKIP() << "this machine allows no user namespaces";
+  if (error == "skipped") GTEST_SKIP() << "this machine does not allow user namespaces";
   EXPECT_THAT(error, HasSubstr("namespaces need root (CAP_SYS_ADMIN) or user namespaces"));
 }
 
 TEST_F(HostIdentityTest, AMissingHostsFileIsAnError) {
   EXPECT_THAT(
       std::string(CheckBecomeHost({.name = "h8", .hosts_file = "/nowhere/hosts"}).message()),
-      HasSubstr("cannot mount a file over /etc/hosts"));
+      HasSubstr("cannot mount /nowhere/hosts over /etc/hosts"));
 }
 
 TEST(PlainHostsFile, PutsTheLabsHostsBeforeTheMachines) {

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 constexpr int64_t kNoPatienceNs = 50 * kNsPerMs;
 constexpr int64_t kPatienceNs = 60 * kNsPerSec;
 
-// Collects what a job prints.
+// Collects a job's output.
 class Transcript {
  public:
   Transcript() : fd_(memfd_create("transcript", MFD_CLOEXEC)) {}
@@ -73,7 +73,7 @@ TEST(Job, TheFirstFailureGivesTheStatusAndTheOthersMayFinish) {
   TemporaryFolder folder;
   std::string fifo = folder.path() + "/first-failed";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
-  // Rank 1 goes on only after rank 0 has ended its own.
+  // Rank 1 continues only after rank 0 has ended.
   Outcome outcome = RunScripts({absl::StrCat("exec 3>", fifo, "; exit 7"),
                                 absl::StrCat("read x <", fifo, "; sleep 0.1; echo done; exit 9")},
                                {.grace_ns = kPatienceNs});

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 LabState TwoHosts() {
   LabState state;
-  state.name = "007";  // must not come back as a number
+  state.name = "007";  // must not be read as a number
   state.supervisor_pid = 12;
   state.ready = true;
   state.daemons = {{"controller", "127.0.0.1", 13, "ready", "127.0.0.1:1", 0},
@@ -56,7 +56,7 @@ TEST(LabState, KnowsWhoHoldsANode) {
   EXPECT_TRUE(read->has_network());
   EXPECT_EQ(read->HolderOf("leaf0").value(), 21);
   EXPECT_THAT(std::string(read->HolderOf("leaf7").status().message()),
-              HasSubstr("has no 'leaf7'; it has controller, leaf0"));
+              HasSubstr("'leaf7'; it has controller, leaf0"));
 }
 
 TEST(LabState, ADamagedRecordIsAnErrorWithItsPlace) {

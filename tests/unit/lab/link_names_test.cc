@@ -32,7 +32,7 @@ TEST(LinkNames, SeveralLinksAreAskedBack) {
 TEST(LinkNames, WhatIsNotThereIsSaid) {
   EXPECT_THAT(Found(SmallTopology(), {"leaf0", "leaf1"}),
               HasSubstr("no link between 'leaf0' and 'leaf1'"));
-  EXPECT_THAT(Found(SmallTopology(), {"leaf9"}), HasSubstr("no link 'leaf9'"));
+  EXPECT_THAT(Found(SmallTopology(), {"leaf9"}), HasSubstr("link 'leaf9' does not exist"));
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ class NodeTest : public testing::Test {
     waitpid(node_, nullptr, 0);
   }
 
-  // What a shell in the node prints.
+  // Output of a shell in the node.
   std::string OutputOf(const std::string& script) {
     const std::string path = folder_.path() + "/output";
     UniqueFd output(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
@@ -141,7 +141,7 @@ TEST_F(NodeTest, ItDiesWithWhoStartedIt) {
   ASSERT_EQ(read(reader.get(), &holder, sizeof(holder)), static_cast<ssize_t>(sizeof(holder)));
   waitpid(parent, nullptr, 0);
   ASSERT_GT(holder, 0);
-  // It goes to whoever adopts orphans, which may take its time to notice.
+  // The subreaper adopts it and may reap it late.
   std::string state;
   for (int round = 0; round < 2000 && state != "gone"; ++round) {
     std::ifstream file(absl::StrCat("/proc/", holder, "/stat"));

@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What a shell prints when it runs `script`.
+// Output of a shell that runs `script`.
 std::string OutputOf(const std::string& script, Environment environment = {}) {
   int ends[2];
   EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);

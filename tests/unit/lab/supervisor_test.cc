@@ -29,7 +29,7 @@ bool Eventually(Condition condition) {
   return false;
 }
 
-// A process that has ended, whether or not anybody has waited for it.
+// True if the process has ended, reaped or not.
 bool IsGone(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
   std::string id, name, state;
@@ -59,7 +59,7 @@ class SupervisorTest : public testing::Test {
             .stop_grace_ns = 200 * kNsPerMs};
   }
 
-  // Everything that the lab consists of.
+  // Starts a lab and returns the pids of all its processes.
   std::vector<pid_t> Start(Environment environment = {}) {
     absl::Status status = StartLab(Plan(std::move(environment)), directories_);
     EXPECT_TRUE(status.ok()) << status;
@@ -130,7 +130,7 @@ TEST_F(SupervisorTest, KillingTheWardenLeavesNothing) {
 
 TEST_F(SupervisorTest, KillingBothLeavesNoProcessAndTheNextLookRemovesTheFolder) {
   std::vector<pid_t> processes = Start();
-  kill(keeper_, SIGSTOP);  // so that it cannot clean up in between
+  kill(keeper_, SIGSTOP);  // so that it cannot clean up before it is killed
   kill(warden_, SIGKILL);
   kill(keeper_, SIGKILL);
   ExpectNothingLeft(processes);
@@ -157,7 +157,7 @@ TEST_F(SupervisorTest, ADaemonThatDiesLaterIsOnRecordAndTheLabGoesOn) {
 
 TEST_F(SupervisorTest, ASecondLabOfTheSameNameIsRefused) {
   std::vector<pid_t> processes = Start();
-  EXPECT_THAT(std::string(StartLab(Plan(), directories_).message()), HasSubstr("up already"));
+  EXPECT_THAT(std::string(StartLab(Plan(), directories_).message()), HasSubstr("already running"));
   EXPECT_TRUE(StopLab("t", directories_).ok());
   ExpectNothingLeft(processes);
 }

@@ -1,4 +1,4 @@
-// A folder that goes with the test.
+// A directory that is removed with the object.
 #ifndef MCCS_TESTS_UNIT_LAB_TEMPORARY_FOLDER_H_
 #define MCCS_TESTS_UNIT_LAB_TEMPORARY_FOLDER_H_
 

@@ -1,4 +1,4 @@
-// A rank that posts nothing and has no windows, for tests that override what they need of it.
+// A rank that posts nothing and has no windows; tests override what they need.
 #ifndef MCCS_TESTS_UNIT_MESSAGES_IDLE_PORT_H_
 #define MCCS_TESTS_UNIT_MESSAGES_IDLE_PORT_H_
 

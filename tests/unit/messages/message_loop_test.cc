@@ -1,5 +1,5 @@
-// Messages and puts that say more than the communicator has, or than their memory holds, whoever
-// checked them before.
+// Messages and puts that exceed the communicator or their memory are rejected, whatever was
+// validated before.
 #include "service/messages/message_loop.h"
 
 #include <gmock/gmock.h>
@@ -105,14 +105,14 @@ TEST_F(MessageLoopTest, RefusesAPeerThatTheLayoutDoesNotHave) {
 TEST_F(MessageLoopTest, RefusesAMessageThatItsMemoryDoesNotHold) {
   for (const OpKind kind : {OpKind::kSend, OpKind::kRecv, OpKind::kPut}) {
     ports_[0].Post(kind, 1, kBytes + 1);
-    EXPECT_THAT(Refusal(), HasSubstr("65 bytes exceed its 64 bytes"));
+    EXPECT_THAT(Refusal(), HasSubstr("65 bytes exceed its buffer of 64 bytes"));
   }
 }
 
 TEST_F(MessageLoopTest, RefusesAPutThatTheMemoryOfItsWindowDoesNotHold) {
   ports_[1].window_bytes = kBytes - 1;
   ports_[0].Post(OpKind::kPut, 1);
-  EXPECT_THAT(Refusal(), HasSubstr("window #1 has 63 bytes for it"));
+  EXPECT_THAT(Refusal(), HasSubstr("window #1 has 63 bytes"));
   EXPECT_EQ(ports_[1].memory[0], std::byte{1});
 }
 

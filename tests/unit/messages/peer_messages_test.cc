@@ -1,4 +1,4 @@
-// Messages with one other host over lanes that the test holds in its hands: the test is the peer.
+// Messages with one other host over lanes controlled by the test, which plays the peer.
 #include "service/messages/peer_messages.h"
 
 #include <gmock/gmock.h>
@@ -130,7 +130,7 @@ TEST_F(PeerMessagesTest, AReceiveIsAnnouncedAndFilledInPlace) {
   EXPECT_EQ(SentTag(0).kind, MessageTag::Kind::kAnnouncement);
   EXPECT_EQ(SentTag(0).amount, 4u);
   EXPECT_EQ(SentTag(1).number, 2u);
-  Arrive(Payload(2, 0), {7, 8});  // The second overtakes.
+  Arrive(Payload(2, 0), {7, 8});  // the second one arrives first
   Arrive(Payload(1, 0), {1, 2});
   ASSERT_TRUE(Poll().ok());
   ASSERT_EQ(done_.size(), 1u);
@@ -203,9 +203,9 @@ TEST_F(PeerMessagesTest, APayloadBeyondItsReceiveTouchesNothing) {
   EXPECT_EQ(buffer_, before);
 }
 
-// The same bytes twice are as many as were asked for.
-// The first completes the receive, whose memory the tenant may take back from then on; the second
-// has its place before that is known here.
+// The same bytes twice add up to the expected number. The first copy completes the receive, and the
+// tenant may reuse its memory from then on. The second copy is placed before this host knows of
+// that.
 TEST_F(PeerMessagesTest, APayloadThatComesTwiceIsNotWrittenTwice) {
   ASSERT_TRUE(Add(OpKind::kRecv, 2, 1, /*at=*/100).ok());
   ASSERT_TRUE(Poll().ok());
@@ -221,7 +221,7 @@ TEST_F(PeerMessagesTest, ASliceThatABrokenConnectionBringsOnceMoreTakesItsOwnPla
   ASSERT_TRUE(Poll().ok());
   Arrive(Payload(1, 0), {1, 2});
   std::vector<MemRef> pieces;
-  ASSERT_TRUE(receive_.sink()->Place(ToTag(Payload(1, 8)), 8, pieces)) << "its bytes never come";
+  ASSERT_TRUE(receive_.sink()->Place(ToTag(Payload(1, 8)), 8, pieces)) << "its bytes never arrive";
   Arrive(Payload(1, 8), {3, 4});
   ASSERT_TRUE(Poll().ok());
   EXPECT_EQ(done_.size(), 1u);
@@ -265,7 +265,7 @@ TEST_F(PeerMessagesTest, APeerCannotAnnounceReceivesWithoutEnd) {
     Arrive(Announcement(++number, 1));
     ASSERT_TRUE(Poll().ok()) << number;
   }
-  // What has been sent makes room.
+  // Sent receives no longer count.
   ASSERT_TRUE(Add(OpKind::kSend, 1, 1).ok());
   Arrive(Announcement(++number, 1));
   ASSERT_TRUE(Poll().ok());

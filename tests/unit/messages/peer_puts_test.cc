@@ -1,4 +1,4 @@
-// Puts with one other host, whose part the test plays.
+// Puts with one other host, which the test plays.
 #include "service/messages/peer_puts.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using testing::HasSubstr;
 constexpr Rank kOurs{0}, kTheirs{5};
 constexpr uint64_t kWindowBytes = 64;
 
-// A rank with one window, which is open or not.
+// A rank with one window, open or closed.
 class WindowPort final : public IdlePort {
  public:
   WindowView LookAtWindow(uint64_t number) const override {
@@ -109,7 +109,7 @@ TEST_F(PeerPutsTest, WhatLeavesTheAnnouncedWindowIsNotSent) {
   EXPECT_TRUE(outbox_.transfers.empty());
 }
 
-// A put behind one that waits neither asks nor goes.
+// A put behind a waiting one sends neither a request nor data.
 TEST_F(PeerPutsTest, MoreWindowsThanAreRememberedGetOn) {
   constexpr uint64_t kWindows = 10'000;
   for (uint64_t window = 1; window <= kWindows; ++window) ASSERT_TRUE(Put(8, window).ok());
@@ -138,7 +138,7 @@ TEST_F(PeerPutsTest, APeerThatAsksAndDoesNotListenIsRefused) {
 TEST_F(PeerPutsTest, APayloadFindsItsPlaceAndItsWindowIsHeldUntilItLanded) {
   std::vector<MemRef> pieces;
   PeerPuts::Slice slice = Coming(16, 8);
-  // A broken connection brings it twice.
+  // Sent again after a reconnect.
   ASSERT_TRUE(puts_.Place(slice, pieces));
   pieces.clear();
   ASSERT_TRUE(puts_.Place(slice, pieces));
@@ -188,7 +188,7 @@ TEST_F(PeerPutsTest, WhatComesForARankThatHasLeftIsDropped) {
 }
 
 TEST_F(PeerPutsTest, APeerThatSaysWhatCannotBeIsFoundOut) {
-  EXPECT_TRUE(absl::IsDataLoss(HearWindow(1, 8)));  // nobody asked
+  EXPECT_TRUE(absl::IsDataLoss(HearWindow(1, 8)));  // unexpected
   std::vector<MessageTag> lies(4, Coming(0, 0).tag);
   lies[0].signal = kSignals;
   lies[1].pair = {kOurs, kTheirs};

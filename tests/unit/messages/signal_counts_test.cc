@@ -61,7 +61,7 @@ TEST_F(SignalCountsTest, WaitsOfOneCounterAreServedInTheirOrder) {
   Wait(kPair, 0, 4);
   Wait(kPair, 0, 1);
   Count(kPair, 0, 3);
-  EXPECT_THAT(Complete(), ElementsAre());  // The second one could have been served.
+  EXPECT_THAT(Complete(), ElementsAre());  // The signals would suffice for the second one.
   Count(kPair, 0, 2);
   EXPECT_THAT(Complete(), ElementsAre(1, 2));
 }
@@ -84,14 +84,14 @@ TEST_F(SignalCountsTest, PairsDirectionsAndSignalsAreToldApart) {
 TEST_F(SignalCountsTest, ARankThatHasGivenAllItGaveIsWaitedForInVain) {
   Wait(kPair, 0, 2);
   const std::vector<MessageCount> gave_one = {{.peer = kTwo, .signals = 1}};
-  EXPECT_EQ(counts_.Unanswered(kOne, gave_one), nullptr);  // It has not come yet.
+  EXPECT_EQ(counts_.Unanswered(kOne, gave_one), nullptr);  // It has not arrived yet.
   Count(kPair, 0, 1);
   ASSERT_NE(counts_.Unanswered(kOne, gave_one), nullptr);
   EXPECT_EQ(counts_.Unanswered(kOne, gave_one)->number, 1u);
   EXPECT_EQ(counts_.Unanswered(kTwo, {}), nullptr);
 }
 
-// Whoever looks at what waits pays for pairs of ranks, not for signals.
+// The cost of a check depends on the pairs of ranks, not on the number of signals.
 TEST_F(SignalCountsTest, OfEachPairTheOldestWaitIsUnanswered) {
   for (uint32_t signal = 4000; signal > 0; --signal) Wait(kPair, signal, 1);
   Wait({kTwo, kOne}, 7, 1);

@@ -40,7 +40,7 @@ TEST(Apply, TheSameAgainChangesNothing) {
   const std::string text = Together(
       {TenantDocument("a", 1), TopologyDocument("t"), PolicyDocument("p", "  policy: shares\n")});
   const ObjectSet stored = After({}, text);
-  // Other words for the same values.
+  // The same values, written differently.
   const auto plan = PlanApply(stored, Read(text + "---\n" + ""));
   ASSERT_TRUE(plan.ok());
   EXPECT_TRUE(plan->IsNothing());
@@ -51,18 +51,17 @@ TEST(Apply, TheSameAgainChangesNothing) {
 TEST(Apply, AnOldVersionIsRefusedWithObjectFieldAndLine) {
   ObjectSet stored = After({}, TenantDocument("a", 1));
   stored = After(stored, TenantDocument("a", 1, "  weight: 2\n"));
-  EXPECT_EQ(
-      RefusedApply(stored, Document("Tenant", "a", "  who: {uids: [1]}\n", 1),
-                   absl::StatusCode::kAborted),
-      "a.yaml:5:20: Tenant 'a', metadata.resourceVersion: version 1 is older than what is "
-      "stored, version 2: somebody changed it meanwhile; get it again and repeat your change, "
-      "or leave the version out to replace it");
+  EXPECT_EQ(RefusedApply(stored, Document("Tenant", "a", "  who: {uids: [1]}\n", 1),
+                         absl::StatusCode::kAborted),
+            "a.yaml:5:20: Tenant 'a', metadata.resourceVersion: version 1 is outdated: the stored "
+            "version is 2; get the object again and repeat the change, or omit resourceVersion to "
+            "replace it");
   EXPECT_THAT(RefusedApply(stored, Document("Tenant", "a", "  who: {uids: [1]}\n", 9),
                            absl::StatusCode::kAborted),
-              HasSubstr("version 9 was never given out, what is stored has version 2"));
+              HasSubstr("version 9 does not exist: the stored version is 2"));
   EXPECT_THAT(RefusedApply(stored, Document("Tenant", "b", "  who: {uids: [2]}\n", 1),
                            absl::StatusCode::kAborted),
-              HasSubstr("version 1 is not stored, nor is any other: it was deleted"));
+              HasSubstr("version 1 is not stored, and the object does not exist"));
   EXPECT_EQ(After(stored, Document("Tenant", "a", "  who: {uids: [3]}\n", 2)).revision, 3u);
 }
 
@@ -74,7 +73,7 @@ TEST(Apply, OneFaultRefusesTheWhole) {
                absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(RefusedApply(stored, Together({TenantDocument("b", 2), TenantDocument("b", 3)}),
                            absl::StatusCode::kInvalidArgument),
-              HasSubstr("a.yaml:12:9: Tenant 'b' stands here again; it is already at a.yaml:5:9"));
+              HasSubstr("a.yaml:12:9: Tenant 'b' is a duplicate: first defined at a.yaml:5:9"));
 }
 
 TEST(Apply, WhatIsStoredCountsForTheCheckAndKeepsNoOrigin) {
@@ -84,7 +83,7 @@ TEST(Apply, WhatIsStoredCountsForTheCheckAndKeepsNoOrigin) {
       After(stored, PolicyDocument("p", "  policy: shares\n  for: {tenants: [a]}\n"));
   EXPECT_EQ(next.objects.size(), 2u);
   EXPECT_THAT(RefusedApply(stored, TenantDocument("b", 1), absl::StatusCode::kFailedPrecondition),
-              HasSubstr("uid 1 is Tenant 'a' (stored, version 1) already"));
+              HasSubstr("uid 1 already belongs to Tenant 'a' (stored, version 1)"));
 }
 
 TEST(Delete, TakesObjectsAwayTogether) {
@@ -94,8 +93,7 @@ TEST(Delete, TakesObjectsAwayTogether) {
   const auto alone = PlanDelete(stored, {kTenantA});
   EXPECT_EQ(alone.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(alone.status().message()),
-              HasSubstr("what stays needs what would go; change or delete it too: stored, version "
-                        "1: Policy 'p', spec.for.tenants[0]"));
+              HasSubstr("stored, version 1: Policy 'p', spec.for.tenants[0]"));
   const auto both = PlanDelete(stored, {kTenantA, {ObjectKind::kPolicy, "p"}, kTenantA});
   ASSERT_TRUE(both.ok()) << both.status();
   EXPECT_TRUE(both->next.objects.empty());

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The objects of `text` as if they were applied to nothing, faults and all.
+// The objects of `text` as if applied to an empty set, even with faults.
 ObjectSet SetOf(const std::string& text) {
   ObjectSet set;
   for (Object& object : Read(text)) set.objects[object.key] = std::move(object);
@@ -53,7 +53,7 @@ TEST(CrossCheck, WhatHoldsTogetherHasNoFaults) {
 TEST(CrossCheck, ACapBelowTheGuarantee) {
   EXPECT_EQ(FaultsOf({TenantDocument("a", 1, "  cap: 5Gbps\n  guarantee: 10Gbps\n")}),
             "a.yaml:8:8: Tenant 'a', spec.cap: the cap of 5 Gbps is below the guarantee of 10 Gbps "
-            "(a.yaml:9:14); raise the one or lower the other");
+            "(a.yaml:9:14); raise the cap or lower the guarantee");
 }
 
 TEST(CrossCheck, ATenantThatIsNotThere) {
@@ -61,22 +61,22 @@ TEST(CrossCheck, ATenantThatIsNotThere) {
                       PolicyDocument("p",
                                      "  policy: shares\n  for:\n    tenants:\n      - ops\n"
                                      "      - team-b\n")}),
-            "a.yaml:25:9: Policy 'p', spec.for.tenants[1]: there is no Tenant 'team-b' (did you "
-            "mean 'team-a'?); apply it before this or in the same call");
-  EXPECT_THAT(FaultsOf({PolicyDocument("p",
-                                       "  policy: time_windows\n"
-                                       "  parameters: {favoured: [x]}\n")}),
-              HasSubstr("a.yaml:8:27: Policy 'p', spec.parameters.favoured[0]: there is no Tenant "
-                        "'x' (there are none yet)"));
+            "a.yaml:25:9: Policy 'p', spec.for.tenants[1]: unknown Tenant 'team-b' (did you mean "
+            "'team-a'?); apply it first or in the same call");
+  EXPECT_THAT(
+      FaultsOf({PolicyDocument("p",
+                               "  policy: time_windows\n"
+                               "  parameters: {favoured: [x]}\n")}),
+      HasSubstr(
+          "a.yaml:8:27: Policy 'p', spec.parameters.favoured[0]: unknown Tenant 'x' (none exist)"));
 }
 
 TEST(CrossCheck, AHostThatIsNotThere) {
-  EXPECT_EQ(
-      FaultsOf({TopologyDocument("t"), PolicyDocument("p",
-                                                      "  policy: locality_ring\n"
-                                                      "  parameters: {order: [h0, h7]}\n")}),
-      "a.yaml:21:28: Policy 'p', spec.parameters.order[1]: no Topology has a host 'h7' (there "
-      "are: h0, h1); name another, or apply a Topology that has it");
+  EXPECT_EQ(FaultsOf({TopologyDocument("t"), PolicyDocument("p",
+                                                            "  policy: locality_ring\n"
+                                                            "  parameters: {order: [h0, h7]}\n")}),
+            "a.yaml:21:28: Policy 'p', spec.parameters.order[1]: unknown host 'h7' (known: h0, "
+            "h1); correct the name, or apply a Topology that has it");
 }
 
 TEST(CrossCheck, ALinkThatIsNotThere) {
@@ -84,33 +84,30 @@ TEST(CrossCheck, ALinkThatIsNotThere) {
                         PolicyDocument("p",
                                        "  policy: fair_flow\n"
                                        "  parameters: {avoid_links: [h0/nic1-leaf0]}\n")}),
-              HasSubstr("Policy 'p', spec.parameters.avoid_links[0]: no Topology has a link "
-                        "'h0/nic1-leaf0' (did you mean 'h0/nic0-leaf0'?)"));
+              HasSubstr("Policy 'p', spec.parameters.avoid_links[0]: unknown link 'h0/nic1-leaf0' "
+                        "(did you mean 'h0/nic0-leaf0'?)"));
   EXPECT_THAT(FaultsOf({TenantDocument("a", 1),
                         PolicyDocument("p",
                                        "  policy: priority_flow\n"
                                        "  parameters: {favoured: [a], reserved_links: [l]}\n")}),
-              HasSubstr("spec.parameters.reserved_links[0]: no Topology has a link 'l' (there are "
-                        "none yet)"));
+              HasSubstr("spec.parameters.reserved_links[0]: unknown link 'l' (none exist)"));
 }
 
 TEST(CrossCheck, TwoPoliciesForOneTenant) {
-  EXPECT_EQ(
-      FaultsOf({TenantDocument("a", 1),
-                PolicyDocument("p", "  policy: shares\n  for: {tenants: [a]}\n"),
-                PolicyDocument("q", "  policy: fair_flow\n  for: {tenants: [a]}\n")}),
-      "a.yaml:23:19: Policy 'q', spec.for.tenants[0]: two policies for Tenant 'a': Policy 'p' "
-      "(a.yaml:15:19) is one already; delete one of them");
+  EXPECT_EQ(FaultsOf({TenantDocument("a", 1),
+                      PolicyDocument("p", "  policy: shares\n  for: {tenants: [a]}\n"),
+                      PolicyDocument("q", "  policy: fair_flow\n  for: {tenants: [a]}\n")}),
+            "a.yaml:23:19: Policy 'q', spec.for.tenants[0]: duplicate policy for Tenant 'a': "
+            "Policy 'p' (a.yaml:15:19) already exists; delete one of them");
 }
 
 TEST(CrossCheck, WhatIsStoredIsThereAlready) {
   const std::string all = "  policy: shares\n";
   const ObjectSet stored = After(ObjectSet(), PolicyDocument("z", all));
   const auto plan = PlanApply(stored, Read(PolicyDocument("a", all)));
-  EXPECT_THAT(
-      std::string(plan.status().message()),
-      HasSubstr("a.yaml:6:3: Policy 'a', spec.for: two policies for all that no other policy "
-                "names: Policy 'z' (stored, version"));
+  EXPECT_THAT(std::string(plan.status().message()),
+              HasSubstr("a.yaml:6:3: Policy 'a', spec.for: duplicate policy for all that no other "
+                        "policy selects: Policy 'z' (stored, version"));
 }
 
 TEST(CrossCheck, TwoAlgorithmsForTheSameCallsOfOneTenant) {
@@ -118,10 +115,11 @@ TEST(CrossCheck, TwoAlgorithmsForTheSameCallsOfOneTenant) {
   EXPECT_EQ(
       FaultsOf({TenantDocument("a", 1), PolicyDocument("p", small),
                 PolicyDocument("q", AlgorithmSpec("ring", "tenants: [a], sizes: {from: 1MiB}"))}),
-      "a.yaml:25:19: Policy 'q', spec.for.tenants[0]: two policies for all_reduce of Tenant 'a': "
+      "a.yaml:25:19: Policy 'q', spec.for.tenants[0]: overlapping policies for all_reduce of "
+      "Tenant 'a': "
       "Policy 'p' (a.yaml:16:19) is for sizes below 2 MiB, this one for from 1 MiB; delete one, or "
-      "keep their `sizes` apart");
-  // Other sizes, other calls, another tenant, and rings beside them.
+      "make their `sizes` disjoint");
+  // Allowed: other sizes, other calls, another tenant, and policies for rings.
   EXPECT_EQ(
       FaultsOf({TenantDocument("a", 1), TenantDocument("b", 2), PolicyDocument("p", small),
                 PolicyDocument("q", AlgorithmSpec("ring", "tenants: [a], sizes: {from: 2MiB}")),
@@ -147,24 +145,24 @@ TEST(CrossCheck, MoreRulesThanAStrategyBears) {
 TEST(CrossCheck, TwoPoliciesForOneCommunicatorAndForAllOthers) {
   const std::string one = "  policy: shares\n  for: {communicators: ['00000000000000ab']}\n";
   EXPECT_THAT(FaultsOf({PolicyDocument("p", one), PolicyDocument("q", one)}),
-              HasSubstr("Policy 'q', spec.for.communicators[0]: two policies for communicator "
-                        "00000000000000ab: Policy 'p' (a.yaml:8:25) is one already"));
-  EXPECT_THAT(FaultsOf({PolicyDocument("p", "  policy: shares\n"),
-                        PolicyDocument("q", "  policy: locality_ring\n")}),
-              HasSubstr("Policy 'q', spec.for: two policies for all that no other policy names"));
+              HasSubstr("Policy 'q', spec.for.communicators[0]: duplicate policy for communicator "
+                        "00000000000000ab: Policy 'p' (a.yaml:8:25) already exists"));
+  EXPECT_THAT(
+      FaultsOf({PolicyDocument("p", "  policy: shares\n"),
+                PolicyDocument("q", "  policy: locality_ring\n")}),
+      HasSubstr("Policy 'q', spec.for: duplicate policy for all that no other policy selects"));
 }
 
 TEST(CrossCheck, TwoTenantsThatAreTheSame) {
-  EXPECT_EQ(
-      FaultsOf({TenantDocument("a", 1), Document("Tenant", "b", "  who: {uids: [7, 1]}\n")}),
-      "a.yaml:14:19: Tenant 'b', spec.who.uids[1]: uid 1 is Tenant 'a' (a.yaml:7:16) already; "
-      "a process has one tenant: name it in one of them");
+  EXPECT_EQ(FaultsOf({TenantDocument("a", 1), Document("Tenant", "b", "  who: {uids: [7, 1]}\n")}),
+            "a.yaml:14:19: Tenant 'b', spec.who.uids[1]: uid 1 already belongs to Tenant 'a' "
+            "(a.yaml:7:16); a process has exactly one tenant: remove it from one of them");
 }
 
 TEST(CrossCheck, AHostInTwoTopologies) {
   EXPECT_THAT(FaultsOf({TopologyDocument("t"), TopologyDocument("u", "h[1-2]")}),
-              HasSubstr("Topology 'u', spec.hosts: host 'h1' stands in Topology 't' "
-                        "(a.yaml:10:5) already; take it out of one of them"));
+              HasSubstr("Topology 'u', spec.hosts: host 'h1' is already in Topology 't' "
+                        "(a.yaml:10:5); remove it from one of them"));
 }
 
 TEST(CrossCheck, WhatIsStoredIsNamedByItsVersion) {
@@ -174,7 +172,7 @@ TEST(CrossCheck, WhatIsStoredIsNamedByItsVersion) {
     object.version = 12;
   }
   EXPECT_THAT(ToText(set, CheckObjects(set)),
-              HasSubstr("stored, version 12: Policy 'p', spec.for.tenants[0]: there is no Tenant"));
+              HasSubstr("stored, version 12: Policy 'p', spec.for.tenants[0]: unknown Tenant"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Objects, short to write in tests.
+// Short forms of objects for tests.
 #ifndef MCCS_TESTS_UNIT_OBJECTS_DOCUMENTS_H_
 #define MCCS_TESTS_UNIT_OBJECTS_DOCUMENTS_H_
 
@@ -13,7 +13,7 @@
 
 namespace mccs {
 
-// A document with `spec`, whose lines are indented by two already.
+// A document; `spec` is already indented by two.
 inline std::string Document(const std::string& kind, const std::string& name,
                             const std::string& spec, uint64_t version = 0) {
   return absl::StrCat("apiVersion: mccs/v1\nkind: ", kind, "\nmetadata:\n  name: ", name, "\n",
@@ -30,7 +30,7 @@ inline std::string PolicyDocument(const std::string& name, const std::string& sp
   return Document("Policy", name, spec);
 }
 
-// Hosts h0 and h1 at one switch, and the links h0/nic0-leaf0 and h1/nic0-leaf0.
+// Hosts h0 and h1 at one switch, with links h0/nic0-leaf0 and h1/nic0-leaf0.
 inline std::string TopologyDocument(const std::string& name, const std::string& hosts = "h[0-1]") {
   return Document("Topology", name,
                   absl::StrCat("  racks: [{name: r0}]\n"
@@ -44,7 +44,7 @@ inline std::string TopologyDocument(const std::string& name, const std::string& 
                                "      nics: [{name: nic0, switch: leaf0, capacity: 50Gbps}]\n"));
 }
 
-// Two racks with a leaf each, two spines, links of 10 Gbps; source ports 61000 to 61099 lead over
+// Two racks with a leaf each, two spines, links of 10 Gbps. Source ports 61000 to 61099 lead over
 // spine0, 61100 to 61199 over spine1. `first` and `second` are patterns of the racks' hosts.
 inline std::string TwoSpinesDocument(const std::string& first, const std::string& second) {
   const auto hosts = [](const std::string& names, int rack) {
@@ -78,14 +78,14 @@ inline std::vector<Object> Read(const std::string& text) {
   return objects.ok() ? *std::move(objects) : std::vector<Object>();
 }
 
-// Why `text` is no file of objects.
+// The error message for invalid `text`.
 inline std::string Refusal(const std::string& text) {
   const auto objects = ReadObjects({{"a.yaml", text}});
   EXPECT_EQ(objects.status().code(), absl::StatusCode::kInvalidArgument) << text;
   return std::string(objects.status().message());
 }
 
-// What stands after applying `text` to `stored`.
+// The objects after `text` is applied to `stored`.
 inline ObjectSet After(const ObjectSet& stored, const std::string& text) {
   absl::StatusOr<PlannedChange> plan = PlanApply(stored, Read(text));
   EXPECT_TRUE(plan.ok()) << plan.status();

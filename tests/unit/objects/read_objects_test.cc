@@ -144,35 +144,33 @@ TEST(ReadObjects, FaultsAreToldWithPlaceAndRemedyForAllDocumentsOfAllFiles) {
       {"b.yaml", "kind: Tenant\n"},
   });
   const std::string text(objects.status().message());
-  EXPECT_THAT(
-      text, HasSubstr("a.yaml:7:16: Tenant 'a': 'x' is no user id; numbers are, as `id -u` says"));
+  EXPECT_THAT(text, HasSubstr("a.yaml:7:16: Tenant 'a': 'x' is not a user id: expected a number"));
   EXPECT_THAT(text,
               HasSubstr("a.yaml:15:3: Tenant 'b': unknown key 'wieght'; did you mean 'weight'?"));
   EXPECT_THAT(text, HasSubstr("b.yaml:1:1: the key 'apiVersion' is missing"));
 }
 
-// One fault, where the document stands that has it.
+// One error each, at the document that has it.
 TEST(ReadObjects, WhatIsMissingIsMissingInItsDocument) {
   const std::string fine = TenantDocument("a", 1);
   EXPECT_EQ(Refusal(Together({fine, "apiVersion: mccs/v1\nkind: Tenant\nmetadata: {name: b}\n"})),
             "a.yaml:9:1: Tenant 'b': the key 'spec' is missing");
   EXPECT_EQ(Refusal(Together({fine, PolicyDocument("p", "  policy: priority_flow\n")})),
-            "a.yaml:14:3: Policy 'p': policy priority_flow needs 'favoured': name at least one");
+            "a.yaml:14:3: Policy 'p': policy priority_flow requires 'favoured': name at least one");
   EXPECT_EQ(Refusal(Together({fine, PolicyDocument("p",
                                                    "  policy: fair_flow\n"
                                                    "  parameters: {source_ports: 2000-3000}\n")})),
             "a.yaml:15:30: Policy 'p': 'source_ports' must be a mapping, found '2000-3000'");
-  EXPECT_EQ(Refusal(Together({fine, Document("Tenant", "b", "  who: {uids: [bob]}\n")})),
-            "a.yaml:14:16: Tenant 'b': 'bob' is no user id; numbers are, as `id -u` says");
+  EXPECT_EQ(
+      Refusal(Together({fine, Document("Tenant", "b", "  who: {uids: [bob]}\n")})),
+      "a.yaml:14:16: Tenant 'b': 'bob' is not a user id: expected a number, as shown by `id -u`");
   EXPECT_THAT(Refusal(Together({fine, "kind: Tenant\n"})),
               HasSubstr("a.yaml:9:1: the key 'apiVersion' is missing"));
 }
 
 TEST(ReadObjects, AFileWithoutObjectsIsNamed) {
-  EXPECT_EQ(
-      Refusal("# nothing\n---\n"),
-      "a.yaml: no object stands there; an object is a document with apiVersion, kind, metadata "
-      "and spec");
+  EXPECT_EQ(Refusal("# nothing\n---\n"),
+            "a.yaml: no object found; write a document with apiVersion, kind, metadata and spec");
   EXPECT_TRUE(ReadObjects({}).ok());
 }
 
@@ -192,25 +190,24 @@ INSTANTIATE_TEST_SUITE_P(
     Envelope, Refusals,
     testing::Values(
         Refused{"version", "apiVersion: mccs/v2\nkind: Tenant\nmetadata: {name: a}\nspec: {}\n",
-                "a.yaml:1:13: Tenant 'a': version 'mccs/v2' is not spoken by this controller; "
-                "write mccs/v1"},
+                "a.yaml:1:13: Tenant 'a': unsupported version 'mccs/v2': expected mccs/v1"},
         Refused{"kind", "apiVersion: mccs/v1\nkind: Tennant\nmetadata: {name: a}\nspec: {x: 1}\n",
-                "a.yaml:2:7: there is no kind 'Tennant'; did you mean 'Tenant'?"},
+                "a.yaml:2:7: unknown kind 'Tennant'; did you mean 'Tenant'?"},
         Refused{"strange_kind", "apiVersion: mccs/v1\nkind: Pod\nmetadata: {name: a}\nspec: {}\n",
-                "there is no kind 'Pod'; there are: Tenant, Policy, Topology"},
+                "unknown kind 'Pod'; expected one of: Tenant, Policy, Topology"},
         Refused{"name", Document("Tenant", "'a b'", "  who: {uids: [1]}\n"),
-                "a.yaml:4:9: Tenant 'a b': 'a b' is no name: up to 63 letters, digits, '-', '_' "
-                "and '.'"},
+                "a.yaml:4:9: Tenant 'a b': 'a b' is not a valid name: use up to 63 letters, "
+                "digits, '-', '_' and '.'"},
         Refused{"resource_version",
                 "apiVersion: mccs/v1\nkind: Tenant\n"
                 "metadata: {name: a, resourceVersion: 0}\nspec: {who: {uids: [1]}}\n",
-                "versions count from 1; leave it out to replace whatever is stored"},
+                "versions start at 1"},
         Refused{"no_spec", "apiVersion: mccs/v1\nkind: Policy\nmetadata: {name: a}\n",
                 "the key 'spec' is missing"},
         Refused{"labels",
                 "apiVersion: mccs/v1\nkind: Tenant\nmetadata: {name: a, labels: {}}\n"
                 "spec: {who: {uids: [1]}}\n",
-                "a.yaml:3:21: Tenant 'a': unknown key 'labels'; known here: name resourceVersion"},
+                "a.yaml:3:21: Tenant 'a': unknown key 'labels'; known keys: name resourceVersion"},
         Refused{"list", "- a\n- b\n", "a.yaml:1:1: expected 'key: value' lines, found a list"},
         Refused{"broken", "apiVersion: [mccs\n", "malformed YAML"}),
     [](const auto& info) { return std::string(info.param.what); });
@@ -219,15 +216,15 @@ INSTANTIATE_TEST_SUITE_P(
     Tenants, Refusals,
     testing::Values(
         Refused{"nobody", Document("Tenant", "a", "  who: {}\n"),
-                "a.yaml:6:8: Tenant 'a': nobody is named: give uids, sockets or cgroups"},
+                "a.yaml:6:8: Tenant 'a': 'who' is empty: give uids, sockets or cgroups"},
         Refused{"no_who", Document("Tenant", "a", "  weight: 1\n"),
                 "the key 'spec.who' is missing"},
         Refused{"uid_twice", Document("Tenant", "a", "  who: {uids: [1, 2, 1]}\n"),
-                "a.yaml:6:22: Tenant 'a': '1' stands here again; name it once"},
+                "a.yaml:6:22: Tenant 'a': '1' is a duplicate"},
         Refused{"cgroup", Document("Tenant", "a", "  who: {cgroups: [jobs]}\n"),
-                "'jobs' is no control group; paths are, from / on"},
+                "'jobs' is not a control group: expected an absolute path"},
         Refused{"cgroup_above", Document("Tenant", "a", "  who: {cgroups: [/a/../b]}\n"),
-                "'/a/../b' is no control group"},
+                "'/a/../b' is not a control group"},
         Refused{"weight", TenantDocument("a", 1, "  weight: 0\n"),
                 "a.yaml:7:11: Tenant 'a': 'weight' must be 0.000001 to 1000000"},
         Refused{"weight_that_vanishes", TenantDocument("a", 1, "  weight: 5e-324\n"),
@@ -239,7 +236,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"priority", TenantDocument("a", 1, "  priority: 8\n"),
                 "a.yaml:7:13: Tenant 'a': 'priority' must be 0 to 7"},
         Refused{"quota", TenantDocument("a", 1, "  quotas: {memory: 0}\n"),
-                "'memory' must be 1 or more; leave it out for no limit"},
+                "'memory' must be 1 or more; omit it for no limit"},
         Refused{"quota_text", TenantDocument("a", 1, "  quotas: {operations: many}\n"),
                 "'operations' must be an integer"}),
     [](const auto& info) { return std::string(info.param.what); });
@@ -247,34 +244,32 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Policies, Refusals,
     testing::Values(
-        Refused{
-            "unknown", PolicyDocument("p", "  policy: fair_flo\n"),
-            "a.yaml:6:11: Policy 'p': there is no policy 'fair_flo'; did you mean 'fair_flow'?"},
+        Refused{"unknown", PolicyDocument("p", "  policy: fair_flo\n"),
+                "a.yaml:6:11: Policy 'p': unknown policy 'fair_flo'; did you mean 'fair_flow'?"},
         Refused{"strange", PolicyDocument("p", "  policy: x\n"),
-                "there is no policy 'x'; there are: locality_ring, rank_order, fair_flow, "
+                "unknown policy 'x'; expected one of: locality_ring, rank_order, fair_flow, "
                 "priority_flow, "
                 "time_windows, shares"},
-        Refused{
-            "foreign_parameter",
-            PolicyDocument("p", "  policy: shares\n  parameters: {order: [h0]}\n"),
-            "a.yaml:7:23: Policy 'p': policy shares knows no 'order'; take it away, or use what it "
-            "knows: channels_per_nic"},
+        Refused{"foreign_parameter",
+                PolicyDocument("p", "  policy: shares\n  parameters: {order: [h0]}\n"),
+                "a.yaml:7:23: Policy 'p': policy shares has no parameter 'order'; remove it, or "
+                "use one of: channels_per_nic"},
         Refused{"foreign_favoured",
                 PolicyDocument("p",
                                "  policy: fair_flow\n  parameters: {favoured: [a], "
                                "source_ports: {first: 2000, last: 2001}}\n"),
-                "policy fair_flow knows no 'favoured'; take it away, or use what it knows: "
+                "policy fair_flow has no parameter 'favoured'; remove it, or use one of: "
                 "source_ports, channels_per_nic, order, avoid_links"},
         Refused{"unknown_parameter",
                 PolicyDocument("p", "  policy: fair_flow\n  parameters: {avoid_link: [x]}\n"),
                 "unknown key 'avoid_link'; did you mean 'avoid_links'?"},
         Refused{"needed", PolicyDocument("p", "  policy: priority_flow\n"),
-                "policy priority_flow needs 'favoured': name at least one"},
+                "policy priority_flow requires 'favoured': name at least one"},
         Refused{"ports",
                 PolicyDocument("p",
                                "  policy: locality_ring\n"
                                "  parameters: {source_ports: {first: 9000, last: 8000}}\n"),
-                "source ports are from 1024 on, and 'first' is not above 'last'"},
+                "source ports are 1024 to 65535, and 'first' must not be above 'last'"},
         Refused{"sizes",
                 PolicyDocument("p",
                                "  policy: algorithm\n  parameters: {algorithm: ring}\n"
@@ -282,44 +277,41 @@ INSTANTIATE_TEST_SUITE_P(
                 "no size is from 2 MiB on and below 1 MiB; raise 'below'"},
         Refused{"sizes_of_rings",
                 PolicyDocument("p", "  policy: shares\n  for: {sizes: {from: 2MiB}}\n"),
-                "a.yaml:7:16: Policy 'p': rings and paths are the same for all sizes: policy "
-                "shares knows "
-                "none; take them away, or choose policy algorithm"},
+                "a.yaml:7:16: Policy 'p': policy shares applies to all sizes; remove 'sizes', or "
+                "use policy algorithm"},
         Refused{"no_algorithm", PolicyDocument("p", "  policy: algorithm\n"),
-                "policy algorithm needs 'algorithm': ring, tree or direct"},
+                "policy algorithm requires 'algorithm': ring, tree or direct"},
         Refused{"unknown_algorithm",
                 PolicyDocument("p", "  policy: algorithm\n  parameters: {algorithm: star}\n"),
-                "there is no algorithm 'star'; there are: ring, tree, direct"},
+                "unknown algorithm 'star': expected ring, tree or direct"},
         Refused{"call_of_another_algorithm",
                 PolicyDocument("p",
                                "  policy: algorithm\n"
                                "  parameters: {algorithm: direct, calls: [broadcast]}\n"),
-                "a.yaml:7:43: Policy 'p': there is no broadcast by 'direct'"},
+                "a.yaml:7:43: Policy 'p': no broadcast exists for algorithm 'direct'"},
         Refused{"call_without_choice",
                 PolicyDocument("p",
                                "  policy: algorithm\n"
                                "  parameters: {algorithm: ring, calls: [all_gather]}\n"),
-                "'all_gather' is no kind of call that has a choice; there are: all_reduce, "
-                "broadcast, reduce"},
+                "'all_gather' is not a call with a choice of algorithms; expected one of: "
+                "all_reduce, broadcast, reduce"},
         Refused{"algorithm_of_a_ring",
                 PolicyDocument("p", "  policy: fair_flow\n  parameters: {algorithm: ring}\n"),
-                "policy fair_flow knows no 'algorithm'"},
+                "policy fair_flow has no parameter 'algorithm'"},
         Refused{"both",
                 PolicyDocument("p",
                                "  policy: shares\n  for: {tenants: [a], communicators: "
                                "['00000000000000ab']}\n"),
-                "a policy is for tenants or for communicators; make two policies of it"},
+                "a policy selects either tenants or communicators"},
         Refused{"id", PolicyDocument("p", "  policy: shares\n  for: {communicators: [3f2a]}\n"),
-                "a.yaml:7:25: Policy 'p': '3f2a' is no communicator's id: sixteen hexadecimal "
-                "digits are"},
+                "a.yaml:7:25: Policy 'p': '3f2a' is not a communicator id: expected 16 hexadecimal "
+                "digits"},
         Refused{"tenant_twice", PolicyDocument("p", "  policy: shares\n  for: {tenants: [a, a]}\n"),
-                "'a' stands here again; name it once"},
+                "'a' is a duplicate"},
         Refused{"nobody", PolicyDocument("p", "  policy: shares\n  for: {tenants: []}\n"),
-                "a.yaml:7:18: Policy 'p': 'tenants' names nobody, and a Policy that names nobody "
-                "is for "
-                "all others"},
+                "a.yaml:7:18: Policy 'p': 'tenants' is empty"},
         Refused{"nameless", PolicyDocument("p", "  policy: shares\n  for: {tenants: ['']}\n"),
-                "a name is missing here; write it, or take the item away"}),
+                "empty name"}),
     [](const auto& info) { return std::string(info.param.what); });
 
 INSTANTIATE_TEST_SUITE_P(

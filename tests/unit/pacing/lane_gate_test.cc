@@ -13,14 +13,14 @@ constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 
 class LaneGateTest : public testing::Test {
  protected:
-  // As a lane with so much to send does it; what goes out at once is delivered at once.
+  // One turn of a lane with `bytes` to send; what is sent is acknowledged at once.
   uint64_t Turn(LaneGate& gate, uint64_t unsent) {
     const uint64_t allowed = std::min(gate.Allowance(), unsent);
     if (allowed > 0) gate.Sent(allowed);
     gate.EndTurn({.held = allowed == 0, .unsent = true, .on_the_way = false});
     return allowed;
   }
-  // An engine that sleeps as the gate says; bytes.
+  // Simulates an engine that sleeps until the gate's deadlines; returns the bytes sent.
   uint64_t RunFor(LaneGate& gate, int64_t ns) {
     uint64_t sent = 0;
     const MonotonicNs end = clock_.Now() + ns;
@@ -28,7 +28,7 @@ class LaneGateTest : public testing::Test {
       sent += Turn(gate, 1 << 20);
       ++turns_;
       if (!gate.held()) continue;
-      EXPECT_GT(gate.NextDeadline(), clock_.Now()) << "it would spin";
+      EXPECT_GT(gate.NextDeadline(), clock_.Now()) << "the engine would spin";
       clock_.Set(std::min(gate.NextDeadline(), end));
     }
     return sent;
@@ -67,7 +67,7 @@ TEST_F(LaneGateTest, TheTenantsRateHoldsForAllItsLanes) {
   EXPECT_NEAR(static_cast<double>(others), 5e6, 0.03 * 5e6);
 }
 
-// Each NIC has the rate for itself, and a lane that leaves for another counts there.
+// Each NIC has the full rate, and a lane that moves to another NIC counts there.
 TEST_F(LaneGateTest, TheTenantsRateIsOfOneNic) {
   LaneGate other(clock_, host_.Tenant("a", "10.0.0.1"));
   other.SetTenant(host_.Tenant("a", "10.0.0.2"));
@@ -84,7 +84,7 @@ TEST_F(LaneGateTest, TheTenantsRateIsOfOneNic) {
   EXPECT_NEAR(static_cast<double>(others), 10e6, 0.03 * 10e6);
 }
 
-// It held a place in the line, and is not waited for.
+// It had a place in the queue; the others do not wait for it.
 TEST_F(LaneGateTest, ALaneOfAnotherTenantLeavesTheLine) {
   LaneGate leaver(clock_, host_.Tenant("a", "10.0.0.1"));
   host_.Tenant("a", "10.0.0.1")->SetRate(kRate, 1, clock_.Now());
@@ -112,7 +112,7 @@ TEST_F(LaneGateTest, WithARateAndWindowsBothHold) {
   gate_.Set(kRate, {.period_ns = 10 * kNsPerMs, .origin_ns = 0, .open_ns = 5 * kNsPerMs}, 0);
   const auto sent = static_cast<double>(RunFor(gate_, kNsPerSec));
   EXPECT_LE(sent, 10e6 * 1.03);
-  EXPECT_GE(sent, 5e6) << "a window may use what was saved before it";
+  EXPECT_GE(sent, 5e6) << "a send window may use the savings from before";
 }
 
 TEST_F(LaneGateTest, AHigherClassOnTheNicGoesFirst) {
@@ -128,7 +128,7 @@ TEST_F(LaneGateTest, AHigherClassOnTheNicGoesFirst) {
   EXPECT_NEAR(sent, 200 * 8192, 0.1 * 200 * 8192) << "a trickle";
   EXPECT_EQ(Turn(elsewhere, 1 << 20), 1u << 20);
   EXPECT_EQ(Turn(high, 1 << 20), 1u << 20);
-  // What its own gate holds back counts for nothing.
+  // A lane that its own gate blocks does not count as busy.
   high.EndTurn({.held = true, .unsent = true, .on_the_way = false});
   EXPECT_EQ(Turn(gate_, 1 << 20), 1u << 20);
   high.EndTurn({.held = false, .unsent = true, .on_the_way = false});
@@ -146,7 +146,7 @@ TEST_F(LaneGateTest, AGateThatIsGoneStandsInNobodysWay) {
     high.SetNic(host_.Nic("10.0.0.1"));
     high.Set(0, {}, 7);
     host_.Tenant("a", "10.0.0.1")->SetRate(kRate, 1, clock_.Now());
-    EXPECT_EQ(Turn(high, 100), 0u);  // stands in line
+    EXPECT_EQ(Turn(high, 100), 0u);  // joins the queue
     high.EndTurn({.held = false, .unsent = true, .on_the_way = true});
   }
   clock_.Set(clock_.Now() + TokenBucket::kQuantumNs);
@@ -162,7 +162,7 @@ TEST_F(LaneGateTest, ANewPaceEndsAWait) {
   EXPECT_EQ(Turn(gate_, 100), 100u);
 }
 
-// Also one that stopped asking, because its connection is gone.
+// Also a lane that stopped calling because its connection has ended.
 TEST_F(LaneGateTest, ALaneThatDoesNotAskIsNotHeld) {
   gate_.Set(kRate, {}, 0);
   EXPECT_EQ(Turn(gate_, 100), 0u);

@@ -11,7 +11,7 @@ TEST(SendWindows, WithoutAPeriodTheyAreAlwaysOpen) {
 }
 
 TEST(SendWindows, AreOpenFromTheirOriginOnceInAPeriod) {
-  // Origins in the past, in the future, and periods away: the same windows.
+  // Origins in the past, in the future, and periods apart: the same send windows.
   for (const MonotonicNs origin : {3, 103, -97, -100'000 + 3, 100'000 + 3}) {
     const SendWindows windows{.period_ns = 100, .origin_ns = origin, .open_ns = 40};
     for (MonotonicNs now = 0; now < 500; ++now) {

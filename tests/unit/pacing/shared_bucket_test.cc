@@ -10,7 +10,7 @@ namespace {
 constexpr MonotonicNs kStart = 5 * kNsPerSec;
 constexpr uint64_t kRate = 80'000'000;  // 10 MB/s
 
-// Lanes that always have something to send, asked in the same order each time.
+// Lanes that always have data, called in the same order each time.
 class Lanes {
  public:
   void RunFor(SharedBucket& bucket, int lanes, int64_t ns) {
@@ -68,7 +68,7 @@ TEST(SharedBucket, WhoHasNothingToSendAnyMoreHoldsNobodyUp) {
   Lanes lanes;
   lanes.RunFor(bucket, 4, kNsPerSec);
   lanes.sent = {};
-  lanes.RunFor(bucket, 2, kNsPerSec);  // the others stay away, and do not say so
+  lanes.RunFor(bucket, 2, kNsPerSec);  // the others do not call and do not leave the queue
   EXPECT_NEAR(static_cast<double>(lanes.sent[0] + lanes.sent[1]), 10e6, 0.03 * 10e6);
   EXPECT_NEAR(static_cast<double>(lanes.sent[0]), 5e6, 0.03 * 5e6);
 }
@@ -81,7 +81,7 @@ TEST(SharedBucket, WhoLeavesTheLineGivesItsPlaceToTheNext) {
   EXPECT_EQ(bucket.Allowance(&b, kStart), 0u);
   const MonotonicNs open = bucket.OpensAt(&a, kStart);
   EXPECT_GT(open, kStart);
-  EXPECT_EQ(bucket.Allowance(&b, open), 0u) << "the other one comes first";
+  EXPECT_EQ(bucket.Allowance(&b, open), 0u) << "the other one is first";
   EXPECT_GT(bucket.OpensAt(&b, open), open);
   bucket.LeaveLine(&a);
   EXPECT_GT(bucket.Allowance(&b, open), 0u);

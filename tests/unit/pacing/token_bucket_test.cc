@@ -11,7 +11,7 @@ namespace {
 constexpr MonotonicNs kStart = 5 * kNsPerSec;
 constexpr uint64_t kMega = 1'000'000;
 
-// Takes all that is allowed, as often as it is worth asking; bytes until `end`.
+// Takes all allowances, at the bucket's deadlines; returns the bytes until `end`.
 uint64_t TakeAll(TokenBucket& bucket, MonotonicNs* now, MonotonicNs end) {
   uint64_t taken = 0;
   while (*now < end) {
@@ -50,7 +50,7 @@ TEST(TokenBucket, ARateHoldsFromItsFirstByteAlsoAfterARest) {
   constexpr uint64_t kRate = 100 * kMega;
   TokenBucket bucket;
   bucket.SetRate(kRate, kStart);
-  MonotonicNs now = kStart + 60 * kNsPerSec;  // it saves no more than its burst
+  MonotonicNs now = kStart + 60 * kNsPerSec;  // the savings are limited to the burst
   EXPECT_LE(TakeAll(bucket, &now, now + kNsPerSec), kRate / 8 * 1.03);
   now += 60 * kNsPerSec;
   EXPECT_LE(TakeAll(bucket, &now, now + kNsPerSec), kRate / 8 * 1.03);
@@ -68,7 +68,7 @@ TEST(TokenBucket, IsSmoothOverAHundredMilliseconds) {
   }
 }
 
-// An engine that comes late, or has little to send, loses nothing and gains nothing.
+// An engine that is late, or has little to send, neither loses nor gains.
 TEST(TokenBucket, WhoeverComesAtAnyTimeGetsNoMoreThanTheRate) {
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -110,7 +110,7 @@ TEST(TokenBucket, OpensWhenItSaysSo) {
 TEST(TokenBucket, ADebtIsMadeGoodAndNoLongerThanItsLimit) {
   TokenBucket bucket;
   bucket.SetRate(8 * kMega, kStart);
-  bucket.Take(1'000'000, kStart);  // a second
+  bucket.Take(1'000'000, kStart);  // one second's worth
   EXPECT_EQ(bucket.OpensAt(kStart), kStart + kNsPerSec + TokenBucket::kQuantumNs);
   bucket.SetRate(8, kStart);
   bucket.Take(std::numeric_limits<uint64_t>::max(), kStart);

@@ -23,7 +23,7 @@ class ChannelNicsTest : public testing::Test {
   ChannelNicsTest()
       : view_(ViewOf(RoutedLeafSpine({.racks = 2, .hosts_per_rack = 2, .nics_per_host = 4}))) {}
 
-  // By channel and host: the NICs' addresses.
+  // The NICs' addresses, by channel and host.
   std::vector<std::vector<std::string>> Choose(const CommunicatorView& communicator) {
     return Choose(view_, communicator);
   }
@@ -70,7 +70,7 @@ TEST_F(ChannelNicsTest, ANicMayHaveSeveralChannels) {
   EXPECT_FALSE(nics[0] == nics[1]);
 }
 
-// Else its flows would get twice what those of a job with one channel get.
+// With more channels, its flows would get more than those of a job with one channel.
 TEST_F(ChannelNicsTest, ANicHasOneChannelHoweverManyTheCommunicatorHad) {
   EXPECT_THAT(Choose(AddCommunicator(&view_, 1, "a", {"h0", "h1"}, {2}, 3)),
               ElementsAre(ElementsAre("10.0.0.2", "10.1.0.2")));
@@ -106,10 +106,11 @@ TEST_F(ChannelNicsTest, AddressesOfTwoFamiliesDoNotMeet) {
   EXPECT_THAT(Choose(AddCommunicator(&view_, 1, "a", {"h0", "h1"}, {0})), IsEmpty());
 }
 
-// A fabric for each rail: no link joins one to another.
+// A separate fabric for each rail, without links between them.
 class RailsTest : public ChannelNicsTest {
  protected:
-  // On hosts h0, h1 …, for each GPU in turn the rail of its NIC: "10.HOST.GPU.RAIL".
+  // Builds hosts h0, h1, … Arguments: for each GPU of a host, the rail of its NIC. Addresses are
+  // "10.HOST.GPU.RAIL".
   void Build(const std::vector<std::vector<int>>& rails_of_hosts) {
     auto topology = std::make_shared<Topology>("rails");
     const RackId rack = topology->AddRack("r");
@@ -128,7 +129,7 @@ class RailsTest : public ChannelNicsTest {
     }
     view_ = ViewOf(topology);
   }
-  // One communicator, by the GPUs that it has on each host.
+  // For one communicator with the given GPUs on each host.
   std::vector<std::vector<std::string>> ChooseFor(std::vector<std::vector<int>> gpus) {
     std::vector<std::string> hosts;
     for (size_t h = 0; h < gpus.size(); ++h) hosts.push_back(absl::StrCat("h", h));
@@ -199,7 +200,7 @@ TEST_F(RailsTest, HostsOfDifferentTopologiesAreLeftToTheirDaemons) {
   EXPECT_THAT(Choose(MakeJob(1, "a", {"h0", "x"}, {{0}, {0}})), IsEmpty());
 }
 
-// By chance: what is chosen always meets, and it is nothing only where nothing would.
+// Random hosts: chosen NICs always reach each other, and the result is empty only if none do.
 TEST_F(RailsTest, WhatIsChosenMeetsWhateverTheHostsHave) {
   for (unsigned seed = 1; seed <= 300; ++seed) {
     std::mt19937 random(seed);

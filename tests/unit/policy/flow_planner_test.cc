@@ -24,8 +24,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Plans all communicators of `view`, in locality order, and lets them have it. Returns the flows
-// that moved.
+// Plans all communicators of `view`, in locality order, and applies the result. Returns the number
+// of moved flows.
 size_t PlanAll(ClusterView* view, const FlowOptions& options = {}) {
   const Fabrics fabrics(*view);
   SourcePorts taken;
@@ -46,7 +46,7 @@ size_t PlanAll(ClusterView* view, const FlowOptions& options = {}) {
   return planner.moved();
 }
 
-// The paths of all flows of a communicator, channel by channel, around the ring.
+// The paths of all flows of a communicator, by channel, around the ring.
 std::vector<int> PathsOf(const ClusterView& view, const CommunicatorView& communicator) {
   const Fabrics fabrics(view);
   const auto hosts = HostsOf(fabrics, communicator);
@@ -169,7 +169,7 @@ TEST(FlowPlanner, ALinkThatIsDrainedIsLeft) {
   view.links_drained = {"leaf1-spine0"};
   EXPECT_EQ(PlanAll(&view), 2u);
   EXPECT_THAT(PathsOf(view, view.communicators[0]), Each(1));
-  view.links_drained = {"leaf1-spine0", "leaf1-spine1"};  // no other way
+  view.links_drained = {"leaf1-spine0", "leaf1-spine1"};  // no other path
   EXPECT_EQ(PlanAll(&view), 2u);
 }
 
@@ -214,7 +214,7 @@ TEST(FlowPlanner, WhereNoPathIsKnownTheReasonIsTold) {
   EXPECT_THAT(add(view), HasSubstr("by probing"));
 }
 
-// Text of all that was planned.
+// The plan as text.
 std::string TextOf(const std::vector<FlowPlanner::Planned>& planned) {
   std::string text;
   for (const auto& [id, strategy, astray, unprobed] : planned) {
@@ -224,7 +224,7 @@ std::string TextOf(const std::vector<FlowPlanner::Planned>& planned) {
   return text;
 }
 
-// A planner that is told of what changes alone, beside one that is made for each question.
+// Compares an incrementally updated planner with a new one per query.
 class KeptAndNew {
  public:
   explicit KeptAndNew(ClusterView view) : view_(std::move(view)), fabrics_(view_) {}
@@ -248,7 +248,7 @@ class KeptAndNew {
     });
   }
 
-  // What both find is the same. `only`: if all others run what they run.
+  // Checks that both have the same result. `only`: plan one communicator, others keep theirs.
   std::vector<FlowPlanner::Planned> Solve(const CommId* only) {
     SourcePorts taken;
     for (const CommunicatorView& each : view_.communicators) taken.TakeAll(each);
@@ -302,7 +302,7 @@ TEST(FlowPlanner, OneThatIsKeptFindsWhatANewOneFinds) {
       if (jobs.empty()) continue;
       const CommId any = jobs[random() % jobs.size()].id;
       for (auto& planned : planners.Solve(random() % 2 == 0 ? &any : nullptr)) {
-        if (random() % 4 == 0) continue;  // It does not take it up.
+        if (random() % 4 == 0) continue;  // Not applied.
         CommunicatorView job = *std::find_if(jobs.begin(), jobs.end(),
                                              [&](const auto& j) { return j.id == planned.id; });
         job.strategy = std::move(planned.strategy);

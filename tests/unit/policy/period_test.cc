@@ -15,13 +15,13 @@ using testing::HasSubstr;
 
 int64_t Ms(double ms) { return std::llround(ms * kNsPerMs); }
 
-// A job that computes, then communicates in `calls` calls with short pauses between.
+// A job that computes, then communicates in `calls` calls with short pauses between them.
 struct Job {
   double compute_ms = 100;
   double call_ms = 50;
   int calls = 1;
   double pause_ms = 0;
-  double jitter = 0;  // standard deviation of all, as a part
+  double jitter = 0;  // standard deviation of all durations, relative
 };
 
 class Work {
@@ -94,7 +94,7 @@ TEST(Period, JitterIsBorneAndToldAsError) {
   }
 }
 
-// Where the bursts to come really begin: within the error, as good as always.
+// The next bursts start within the predicted error almost always.
 TEST(Period, WhatComesIsWithinTheError) {
   int within = 0, all = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
@@ -141,7 +141,7 @@ TEST(Period, ALongStopBetweenIsForgottenWithTheTime) {
   ExpectPeriod(FindPeriod(work.spans(), {}), 30, 10, 0.05);
 }
 
-// The others have begun to wait for it: its bursts are shorter from one to the next.
+// While others start to wait for it, its bursts become shorter.
 TEST(Period, AJobThatGetsMoreBandwidthIsRegularAllTheTime) {
   Work work(1);
   work.Run({.compute_ms = 100, .call_ms = 100}, 12);
@@ -177,24 +177,24 @@ TEST(Period, WhoComesAtRandomTimesHasNone) {
     const auto some = FindPeriod(spans, {});
     found += some.ok() && some->busy_ns + 2 * some->error_ns < some->period_ns ? 1 : 0;
   }
-  EXPECT_EQ(found, 0) << "that anybody could go by";
+  EXPECT_EQ(found, 0) << "random jobs with a period";
 }
 
 TEST(Period, WhereThereIsNoneTheTextSaysWhy) {
-  EXPECT_THAT(std::string(FindPeriod({}, {}).status().message()), HasSubstr("too few times"));
+  EXPECT_THAT(std::string(FindPeriod({}, {}).status().message()), HasSubstr("too few bursts"));
   Work work(1);
   work.Run({}, 4);
   EXPECT_THAT(std::string(FindPeriod(work.spans(), {}).status().message()),
-              HasSubstr("too few times"));
+              HasSubstr("too few bursts"));
   for (double compute : {20, 300, 90, 700, 40, 500, 150}) work.Run({.compute_ms = compute}, 1);
   EXPECT_THAT(std::string(FindPeriod(work.spans(), {}).status().message()),
-              HasSubstr("no regular times"));
-  // At work all the time.
+              HasSubstr("no regular period"));
+  // Communicates all the time.
   const std::vector<WorkSpan> always = {{Ms(1), Ms(5000)}};
   EXPECT_FALSE(FindPeriod(always, {.goes_on = true}).ok());
 }
 
-// It was regular, and is not any more: with its second burst that is not nobody can go by it.
+// Its second irregular burst ends the prediction.
 TEST(Period, AJobThatBecomesIrregularHasNoneSoon) {
   Work work(1);
   work.Run({.compute_ms = 100, .call_ms = 50}, 16);

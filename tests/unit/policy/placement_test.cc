@@ -25,7 +25,7 @@ class Network {
   }
   size_t Place(std::vector<PlacedFlow>* flows) const { return PlaceFlows(capacity_, *flows); }
 
-  // What each flow gets in the end.
+  // The max-min fair rate of each flow.
   std::vector<double> Rates(const std::vector<PlacedFlow>& flows) const {
     std::vector<FlowDemand> demands;
     for (const PlacedFlow& flow : flows) demands.push_back({.path = flow.paths[*flow.path]});
@@ -68,7 +68,7 @@ TEST(Placement, AFlowGoesAroundOneWhosePathIsFixed) {
 
 TEST(Placement, AFlowWhosePathIsNotKnownCountsOnAllOfThem) {
   Network network({.racks = 3, .hosts_per_rack = 2, .spines = 2});
-  // Half a demand on each spine into rack 1; the flow from rack 2 is known to take spine 0.
+  // Half a demand on each spine into rack 1; the flow from rack 2 takes spine 0.
   std::vector<PlacedFlow> flows = {network.FlowBetween(0, 2), network.FlowBetween(4, 3, 0),
                                    network.FlowBetween(5, 3)};
   flows[0].fixed = flows[1].fixed = true;
@@ -82,7 +82,7 @@ TEST(Placement, AFlowKeepsToThePathsThatItMayTake) {
   const std::vector<PathIndex> only = {PathIndex(1)};
   std::vector<PlacedFlow> flows = {network.FlowBetween(0, 2, 0), network.FlowBetween(1, 3)};
   for (PlacedFlow& flow : flows) flow.allowed = &only;
-  EXPECT_EQ(network.Place(&flows), 1u);  // the first one was where it must not be
+  EXPECT_EQ(network.Place(&flows), 1u);  // the first one was on a forbidden path
   EXPECT_THAT(PathsOf(flows), testing::ElementsAre(1, 1));
 }
 
@@ -128,7 +128,7 @@ std::vector<PlacedFlow> RandomFlows(Network* network, int count, std::mt19937* r
   return flows;
 }
 
-// Whatever it is given, what it makes of it is left alone by the next run.
+// For any input, a second run leaves the result unchanged.
 TEST(Placement, ASecondRunMovesNothing) {
   for (unsigned seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
@@ -147,7 +147,7 @@ TEST(Placement, ASecondRunMovesNothing) {
   }
 }
 
-// A job of eight flows comes to some hundred others, and goes again.
+// A job of eight flows starts beside about a hundred others, and ends.
 TEST(Placement, AJobThatComesOrGoesMovesFewFlowsOfOthers) {
   constexpr size_t kJob = 8;
   size_t moved = 0, changes = 0;
@@ -164,7 +164,7 @@ TEST(Placement, AJobThatComesOrGoesMovesFewFlowsOfOthers) {
     moved += network.Place(&flows);
     changes += 2;
   }
-  // On average not even as many as come or go, of 200.
+  // On average fewer than the flows that start or end, of 200.
   std::cout << moved << " flows moved in " << changes << " changes\n";
   EXPECT_LT(moved, changes * kJob);
 }

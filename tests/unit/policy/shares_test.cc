@@ -36,7 +36,7 @@ class SharesTest : public testing::Test {
                                       .nic_bps = 100 * kGbps,
                                       .uplink_bps = 100 * kGbps}))) {}
 
-  // On NIC 0 of its hosts; all its lanes leave from ports of one spine.
+  // Uses NIC 0 of its hosts; the source ports of all its lanes lead over one spine.
   CommunicatorView& Start(const std::string& tenant, const std::vector<std::string>& hosts,
                           int spine, int channels = 1) {
     CommunicatorView& job =
@@ -72,7 +72,7 @@ TEST_F(SharesTest, ALoneJobHasTheWholeLink) {
 
 TEST_F(SharesTest, TenantsShareALinkByTheirWeightsHoweverManyLanesTheyHave) {
   Start("a", {"h0", "h2"}, 0).owner.weight = 3;
-  Start("b", {"h0", "h2"}, 1, 2);  // shares the NICs alone
+  Start("b", {"h0", "h2"}, 1, 2);  // shares only the NICs
   const SharesOfAll shares = Find();
   EXPECT_THAT(shares.flows[0], Each(HasRate(0.75 * kPayload)));
   EXPECT_THAT(shares.flows[1], Each(HasRate(0.125 * kPayload)));
@@ -100,7 +100,7 @@ TEST_F(SharesTest, GuaranteesThatDoNotFitAreToldWithLinkAndNumbersAndLoweredAlik
   Start("a", {"h0", "h2"}, 0).owner.guarantee_bps = 80 * kGbps;
   Start("b", {"h1", "h3"}, 0).owner.guarantee_bps = 40 * kGbps;
   const SharesOfAll shares = Find();
-  ASSERT_EQ(shares.broken.size(), 4u);  // up and down, there and back
+  ASSERT_EQ(shares.broken.size(), 4u);  // both directions of two links
   EXPECT_EQ(Describe(shares.broken[0]),
             absl::StrCat("leaf0 → spine0 carries ", FormatBitRate(kPayload),
                          " of payload, but 120 Gbps of it are guaranteed to tenants a, b"));
@@ -147,7 +147,7 @@ TEST_F(SharesTest, OnlyThosePacedBySharesGetARateButACapIsForAll) {
   EXPECT_THAT(paces[2].lanes, IsEmpty());
 }
 
-// A rate of 0 would be none.
+// A rate of 0 would mean no limit.
 TEST_F(SharesTest, HoweverLittleALaneIsLeftItHasARate) {
   Start("a", {"h0", "h2"}, 0).owner = {.name = "a", .weight = 1e6};
   Start("b", {"h0", "h2"}, 0, 3).owner = {.name = "b", .weight = 1e-6};
@@ -155,13 +155,13 @@ TEST_F(SharesTest, HoweverLittleALaneIsLeftItHasARate) {
   auto paces = PlanPaces(view_, Find(), {true, true});
   EXPECT_EQ(paces[1].lanes.size(), 6u);
   EXPECT_THAT(paces[1].lanes, least);
-  // Others are promised all of it.
+  // Others have a guarantee for the whole link.
   view_.communicators[0].owner.guarantee_bps = 100 * kGbps;
   view_.communicators[1].owner.weight = 1;
   paces = PlanPaces(view_, Find(), {true, true});
   EXPECT_EQ(paces[1].lanes.size(), 6u);
   EXPECT_THAT(paces[1].lanes, least);
-  // A cap is not passed for it.
+  // The minimal rate does not exceed a cap.
   view_.communicators[0].owner = {.name = "a"};
   view_.communicators[1].owner = {.name = "b", .cap_bps = 3000};
   paces = PlanPaces(view_, Find(), {true, true});
@@ -176,8 +176,8 @@ TEST_F(SharesTest, WhereALinkIsDownLanesHaveNoRate) {
   EXPECT_THAT(PlanPaces(view_, shares, {true})[0].lanes, IsEmpty());
 }
 
-// Random jobs of tenants with and without figures: nobody is above a cap, below a guarantee (but
-// where these do not fit), and no link carries more than it can.
+// Random jobs of tenants with and without limits: no rate is above a cap, or below a guarantee
+// (unless that was lowered), and no link carries more than its capacity.
 TEST_F(SharesTest, FiguresAndLinksHoldForRandomJobs) {
   for (unsigned seed = 1; seed <= 100; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));

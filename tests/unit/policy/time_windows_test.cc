@@ -23,7 +23,7 @@ class WhoWaitsTest : public testing::Test {
  protected:
   WhoWaitsTest() : view_(ViewOf(RoutedLeafSpine({.racks = 2, .hosts_per_rack = 2, .spines = 2}))) {}
 
-  // All its lanes leave from ports of one spine; −1: from ports of the system's choice.
+  // The source ports of all its lanes lead over `spine`; −1: ports without a known path.
   void Start(const std::string& tenant, const std::vector<std::string>& hosts, int spine) {
     CommunicatorView& job = AddCommunicator(&view_, view_.communicators.size() + 1, tenant, hosts);
     job.owner.name = tenant;
@@ -32,7 +32,7 @@ class WhoWaitsTest : public testing::Test {
       job.strategy.mutable_channels(0)->add_source_ports(port++);
   }
 
-  // All under one Policy that favours tenant a.
+  // All communicators have one Policy, which favours tenant a.
   std::vector<WaitRule> Decide() {
     return WhoWaits(view_, Fabrics(view_), std::vector(view_.communicators.size(), &favoured_));
   }
@@ -77,7 +77,7 @@ TEST(TimeWindows, AreInThePausesAndLeaveRoomBeforeTheNextBurst) {
   ASSERT_TRUE(windows.ok()) << windows.status();
   EXPECT_EQ(windows->period_ns, kPeriod.period_ns);
   EXPECT_EQ(windows->origin, kPeriod.onset + Ms(51));
-  // A clock that is wrong, what is irregular, what is on the way, and what is not told anew.
+  // Clock error, irregularity, data in transit, and tolerance of updates.
   EXPECT_EQ(windows->open_ns, Ms(150 - 2 * 1 - 2 - 2 - 2.5));
 }
 
@@ -86,7 +86,7 @@ TEST(TimeWindows, WhereLittleWouldBeLeftThereAreNone) {
   busy.busy_ns = Ms(180);
   EXPECT_THAT(std::string(WindowsBetween(busy, Ms(1)).status().message()),
               HasSubstr("of each 200 ms it communicates 180 ms"));
-  EXPECT_FALSE(WindowsBetween(kPeriod, Ms(80)).ok()) << "a clock that is not known well";
+  EXPECT_FALSE(WindowsBetween(kPeriod, Ms(80)).ok()) << "a large clock error";
   Period irregular = kPeriod;
   irregular.error_ns = Ms(130);
   EXPECT_FALSE(WindowsBetween(irregular, Ms(1)).ok());
@@ -109,12 +109,12 @@ TEST(TimeWindows, AreToldAnewWhenTheirEdgesHaveGoneAway) {
   fresh = told;
   fresh.open_ns -= Ms(6);
   EXPECT_FALSE(same(fresh));
-  // Now where they were, and in a second somewhere else.
+  // Equal now, different a second later.
   fresh = {.period_ns = Ms(202), .origin = now, .open_ns = Ms(120)};
   EXPECT_FALSE(same(fresh));
   fresh.period_ns = Ms(200.3);
   EXPECT_TRUE(same(fresh));
-  // After a second they meet again.
+  // Different now, equal a second later.
   fresh = {.period_ns = Ms(250), .origin = now, .open_ns = Ms(120)};
   EXPECT_FALSE(same(fresh));
 }

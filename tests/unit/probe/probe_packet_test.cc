@@ -32,7 +32,7 @@ void Put16(Bytes* bytes, size_t at, uint16_t value) {
   (*bytes)[at + 1] = std::byte(value & 0xff);
 }
 
-// The sum that RFC 1071 has for what begins with `sum`; 0: it fits to its checksum.
+// The RFC 1071 checksum of the bytes after `sum`; 0: the included checksum is valid.
 uint16_t Sum(const Bytes& bytes, size_t from, uint32_t sum = 0) {
   for (size_t i = from; i < bytes.size(); i += 2) {
     sum += static_cast<uint32_t>(std::to_integer<int>(bytes[i]) << 8);
@@ -42,7 +42,7 @@ uint16_t Sum(const Bytes& bytes, size_t from, uint32_t sum = 0) {
   return static_cast<uint16_t>(~sum);
 }
 
-// What a switch says of `packet`: the first bytes of it, behind headers of its own.
+// A switch's answer to `packet`: its first bytes, after headers of the switch.
 Bytes AnswerTo(const Bytes& packet, size_t quoted = 28, uint8_t type = 11, uint8_t code = 0) {
   Bytes answer(28 + quoted);
   answer[0] = std::byte{0x45};
@@ -103,7 +103,7 @@ TEST(ProbeAnswer, TellsWhoseItIsAndWhichPacketDied) {
 
 TEST(ProbeAnswer, HeadersMayHaveOptions) {
   Bytes packet = Probe(kProtocolTcp);
-  packet[0] = std::byte{0x47};  // as a switch on the way may have added
+  packet[0] = std::byte{0x47};  // options that a switch may have added
   packet.insert(packet.begin() + 20, 8, std::byte{1});
   Bytes answer = AnswerTo(packet, 36);
   const auto inner = ParseProbeAnswer(answer);
@@ -123,13 +123,13 @@ TEST(ProbeAnswer, OtherMessagesAreNone) {
     const auto answer = ParseProbeAnswer(AnswerTo(packet, 28, static_cast<uint8_t>(type)));
     EXPECT_EQ(answer.has_value(), type == 11) << type;
   }
-  EXPECT_FALSE(ParseProbeAnswer(AnswerTo(packet, 28, 11, 1)));  // a fragment that never came
+  EXPECT_FALSE(ParseProbeAnswer(AnswerTo(packet, 28, 11, 1)));  // a later fragment
   EXPECT_FALSE(ParseProbeAnswer(packet));
   Bytes quoting_icmp = packet;
   quoting_icmp[9] = std::byte{1};
   EXPECT_FALSE(ParseProbeAnswer(AnswerTo(quoting_icmp)));
   Bytes fragment = packet;
-  Put16(&fragment, 6, 5);  // its ports are no ports
+  Put16(&fragment, 6, 5);  // a fragment offset: no ports follow
   EXPECT_FALSE(ParseProbeAnswer(AnswerTo(fragment)));
   Bytes six = AnswerTo(packet);
   six[0] = std::byte{0x65};
@@ -142,7 +142,7 @@ TEST(ProbeAnswer, WhatIsCutOffOrDamagedIsNone) {
     Bytes cut(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(size));
     EXPECT_FALSE(ParseProbeAnswer(cut)) << size;
     if (size < 48) continue;
-    // A switch that says itself that it quotes so little.
+    // The switch declares the short length in the quoted header itself.
     EXPECT_EQ(ParseProbeAnswer(AnswerTo(Probe(kProtocolTcp), size - 28)).has_value(), size >= 56);
   }
   for (size_t bit = 20 * 8; bit < whole.size() * 8; ++bit) {
@@ -162,7 +162,7 @@ TEST(ProbeAnswer, BytesOfAnyKindAreSurvived) {
     } else {
       for (int n = 0; n < 4; ++n) bytes[random() % bytes.size()] = std::byte(random() & 0xff);
       bytes.resize(random() % (bytes.size() + 1));
-      // As a liar would see to.
+      // As an attacker would do.
       if (bytes.size() >= 24) {
         Put16(&bytes, 2, static_cast<uint16_t>(bytes.size()));
         Put16(&bytes, 22, 0);

@@ -26,12 +26,12 @@ ProbeTask Task(uint16_t port, int switches = 3) {
           .switches = switches};
 }
 
-// The switch where a packet of that flow dies.
+// The switch at which a packet of that flow expires.
 uint32_t SwitchAt(const FiveTuple& flow, int ttl) {
   return 0x0aff0000u + flow.source_port % 2u * 100u + static_cast<uint32_t>(ttl);
 }
 
-// Time passes from deadline to deadline. What `network` returns for a packet is answered at once.
+// Time advances from deadline to deadline. An answer that `network` returns arrives at once.
 class ProbeRunTest : public testing::Test {
  protected:
   using Network = std::function<std::optional<ProbeAnswer>(const ProbePacket&)>;
@@ -50,7 +50,7 @@ class ProbeRunTest : public testing::Test {
         if (const auto answer = network(*packet)) run.Hear(*answer);
       } else {
         const MonotonicNs next = run.Deadline(now_);
-        EXPECT_GT(next, now_) << "it would turn round and round";
+        EXPECT_GT(next, now_) << "it would loop without progress";
         now_ = next;
       }
     }
@@ -81,7 +81,7 @@ TEST_F(ProbeRunTest, EachSwitchIsAskedOnceAndNoPacketReachesThePeer) {
 TEST_F(ProbeRunTest, AnswersThatSwitchesSpareThemselvesAreAskedForAgain) {
   std::map<int, int> asked;
   const auto outcomes = Run({Task(61000)}, [&](const ProbePacket& packet) {
-    // As a switch does that says so many of these in a second and no more.
+    // Like a switch that limits its answers per second.
     return ++asked[packet.ttl] < packet.ttl + 1 ? std::nullopt : Honest(packet);
   });
   EXPECT_THAT(outcomes[0].hops, ElementsAre(0x0aff0001, 0x0aff0002, 0x0aff0003));
@@ -99,7 +99,7 @@ TEST_F(ProbeRunTest, ASilentSwitchIsLeftOpenAfterSoManyPackets) {
 TEST_F(ProbeRunTest, WhereNobodyAnswersTheReasonIsSaid) {
   const auto outcomes = Run({Task(61000)}, [](const ProbePacket&) { return std::nullopt; });
   EXPECT_THAT(outcomes[0].hops, IsEmpty());
-  EXPECT_THAT(outcomes[0].why_not, HasSubstr("no switch on the way to 10.0.1.1"));
+  EXPECT_THAT(outcomes[0].why_not, HasSubstr("no switch on the path to 10.0.1.1"));
 }
 
 TEST_F(ProbeRunTest, StrangersAnswersAreNothing) {
@@ -111,7 +111,7 @@ TEST_F(ProbeRunTest, StrangersAnswersAreNothing) {
         answer.token = static_cast<uint32_t>(random());
         break;
       case 1:
-        answer.flow.source_port ^= 1;  // another flow's
+        answer.flow.source_port ^= 1;  // another flow's answer
         break;
       case 2:
         answer.flow.protocol = kProtocolUdp;

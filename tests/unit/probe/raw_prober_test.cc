@@ -44,12 +44,12 @@ bool MayOpenRawSockets() {
 
 TEST(RawProber, AnAddressOfAnotherHostIsRefused) {
   if (!MayOpenRawSockets()) GTEST_SKIP() << "needs CAP_NET_RAW";
-  EXPECT_EQ(OutcomeOf(From(0xc0000201)).why_not, "192.0.2.1 is no address of this host");
+  EXPECT_EQ(OutcomeOf(From(0xc0000201)).why_not, "192.0.2.1 is not an address of this host");
 }
 
 TEST(RawProber, WhereThereAreNoSwitchesNobodyAnswers) {
   if (!MayOpenRawSockets()) GTEST_SKIP() << "needs CAP_NET_RAW";
-  EXPECT_THAT(OutcomeOf(From(0x7f000001)).why_not, HasSubstr("no switch on the way to 127.0.0.2"));
+  EXPECT_THAT(OutcomeOf(From(0x7f000001)).why_not, HasSubstr("no switch on the path to 127.0.0.2"));
 }
 
 TEST(RawProber, EndsAtOnceInTheMiddleOfItsWork) {
@@ -58,7 +58,7 @@ TEST(RawProber, EndsAtOnceInTheMiddleOfItsWork) {
     prober.Probe({From(0x7f000001)}, [](const std::vector<ProbeOutcome>&) {});
 }
 
-// Ends the process: 0 if what is needed was said.
+// Exits with 0 if the expected outcome was reported.
 void ProbeWithoutPrivilege() {
   __user_cap_header_struct header{};
   header.version = _LINUX_CAPABILITY_VERSION_3;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Which CUDA toolkit the build takes, what scripts/setup does where there is none, and which packages
-scripts/setup_pytorch adds to PyTorch's environment."""
+"""The choice of the CUDA toolkit, scripts/setup without one, and the packages that scripts/setup_pytorch adds to
+PyTorch's environment."""
 import hashlib
 import os
 import pathlib
@@ -15,13 +15,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
 import cases  # noqa: E402
 
-# Nothing listens there: what pip asks for is refused at once.
+# Nothing listens on this port: pip's connections are refused immediately.
 NO_INDEX_THERE = "http://127.0.0.1:9/simple"
 SOON_S = 20
 
 
 class Tree(unittest.TestCase):
-    """A copy of scripts/ alone, in a folder of its own: what it finds is what a test puts there."""
+    """A copy of scripts/ in a temporary directory, with only the files that a test adds."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="mccs-setup-")
@@ -79,7 +79,7 @@ class Setup(Tree):
     def setUp(self):
         super().setUp()
         if shutil.which("dpkg-query") is None:
-            self.skipTest("no dpkg-query: scripts/setup knows Debian only")
+            self.skipTest("no dpkg-query: scripts/setup supports Debian only")
 
     def test_what_was_fetched_before_is_left_as_it_is(self):
         fetched = self.toolkit("build/cuda")
@@ -92,10 +92,10 @@ class Setup(Tree):
         began = time.monotonic()
         done = self.run_script("setup", MCCS_CUDA_HOME="none", PIP_INDEX_URL=NO_INDEX_THERE, PIP_CONFIG_FILE="/dev/null")
         self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertIn("did not come from PyPI", done.stderr)
+        self.assertIn("from PyPI", done.stderr)
         self.assertIn("set CUDA_HOME", done.stderr)
         self.assertLess(time.monotonic() - began, SOON_S)
-        self.assertFalse((self.root / "build/cuda").exists(), "half a toolkit is left")
+        self.assertFalse((self.root / "build/cuda").exists(), "an incomplete toolkit is left")
         self.assertFalse((self.root / "build/cuda.partial").exists())
 
     def test_other_pins_than_those_fetched_are_fetched_again(self):
@@ -103,7 +103,7 @@ class Setup(Tree):
         (fetched / "packages.txt").write_text("older\n")
         done = self.run_script("setup", MCCS_CUDA_HOME="none", PIP_INDEX_URL=NO_INDEX_THERE, PIP_CONFIG_FILE="/dev/null")
         self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertIn("did not come from PyPI", done.stderr)
+        self.assertIn("from PyPI", done.stderr)
 
     def test_a_folder_asked_for_by_name_is_not_replaced(self):
         done = self.run_script("setup", MCCS_CUDA_HOME=str(self.root / "nowhere"))
@@ -112,7 +112,7 @@ class Setup(Tree):
 
 
 class ExamplePackages(Tree):
-    """A complete environment whose pip records its calls."""
+    """A complete environment with a fake pip that records its calls."""
 
     def setUp(self):
         super().setUp()

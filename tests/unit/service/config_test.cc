@@ -1,4 +1,4 @@
-// mccsd's YAML: what is read, and how every mistake is told.
+// mccsd's YAML configuration: fields and errors.
 #include "service/config.h"
 
 #include <gmock/gmock.h>
@@ -100,7 +100,7 @@ TEST_F(ServiceConfigTest, AlgorithmsThatCannotBeAreRefused) {
   EXPECT_THAT(Refusal("algorithms: {rules: [{kind: all_reduce, algorithm: star}]}"),
               HasSubstr("ring, tree or direct"));
   EXPECT_THAT(Refusal("algorithms: {rules: [{kind: all_gather, algorithm: tree}]}"),
-              HasSubstr("no 'all_gather' by 'tree'"));
+              HasSubstr("'tree' does not support 'all_gather'"));
   EXPECT_THAT(Refusal("algorithms: {rules: [{kind: reduce, algorithm: tree, min_bytes: 2, "
                       "max_bytes: 1}]}"),
               HasSubstr("is above max_bytes"));

@@ -1,4 +1,4 @@
-// A daemon's counters: what one thread counts, and another reads at the same time.
+// A daemon's counters, written by one thread and read by another at the same time.
 #include "service/counters.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(Counters, AFloodOfNamesSharesOneEntry) {
   EXPECT_EQ(tenants.at("tenant 0")->sent.bytes.value(), 1u);
 }
 
-// An operator's Tenant comes to have a process at work, and loses it again.
+// A Tenant object selects a running process, and then no longer does.
 TEST(Counters, WhatWasCountedStaysWithItsNameAndWhatIsHeldMoves) {
   DaemonCounters counters;
   const ProcessOrigin claimed{"uid 0", "/jobs/a"}, free{"uid 0", ""};
@@ -64,7 +64,7 @@ TEST(Counters, WhatWasCountedStaysWithItsNameAndWhatIsHeldMoves) {
   counters.Rename([](const ProcessOrigin& origin) { return origin.called; });
   count(5);
   EXPECT_EQ(bytes("uid 0"), 108u);
-  EXPECT_EQ(bytes("team-a"), 30u) << "a sum never falls";
+  EXPECT_EQ(bytes("team-a"), 30u) << "a sum never decreases";
 }
 
 TEST(Counters, WhatIsGoneIsStillInTheSums) {
@@ -114,7 +114,7 @@ TEST(Counters, EveryFailureHasAReason) {
   }
 }
 
-// Under the thread sanitizer this is the proof that nobody has to wait for a reader.
+// With the thread sanitizer this shows that reads need no lock.
 TEST(Counters, AReaderSeesSumsThatNeverFall) {
   DaemonCounters counters;
   constexpr uint64_t kOperations = 20'000;

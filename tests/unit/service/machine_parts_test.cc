@@ -1,4 +1,4 @@
-// Which NIC is near which GPU, on machines that are files of hwloc.
+// Distances of NICs and GPUs, on machines described by hwloc files.
 #include "service/machine_parts.h"
 
 #include <gmock/gmock.h>
@@ -16,11 +16,12 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Writes the XML of a machine piece by piece, as hwloc exports it.
+// Writes the XML of a machine piece by piece, in hwloc's export format.
 class Machine {
  public:
   struct Device {
-    std::string bus_id, type, nic;  // `type` as "0302 [10de:2330]"; nic: empty, or its interface
+    std::string bus_id, type,
+        nic;  // `type` such as "0302 [10de:2330]"; nic: empty, or its interface
   };
 
   // A package with devices behind PCI switches of their own.

@@ -1,4 +1,4 @@
-// What GET /metrics of mccsd says of a daemon's counters.
+// mccsd's GET /metrics, from a daemon's counters.
 #include "service/metrics.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,7 @@ TEST(DaemonMetrics, SayWhatTenantsHaveDone) {
         "\nmccs_strategy_epoch_highest{tenant=\"team-a\"} 5\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
-  EXPECT_THAT(text, Not(HasSubstr("broadcast"))) << "it never called that";
+  EXPECT_THAT(text, Not(HasSubstr("broadcast"))) << "the tenant never called it";
 }
 
 TEST(DaemonMetrics, SayWhoRunsAndHowBusyTheEngineIs) {
@@ -62,7 +62,7 @@ TEST(DaemonMetrics, SayWhoRunsAndHowBusyTheEngineIs) {
   EXPECT_THAT(text, HasSubstr("\nmccs_engine_awake_seconds_total 0.5\n"));
 }
 
-// The names that operators' dashboards and Prometheus' own checks expect.
+// The names that operators' dashboards and Prometheus' checks expect.
 TEST(DaemonMetrics, NamesFollowTheRules) {
   DaemonCounters counters;
   counters.Of("a")->work[1].operations.Add(1);

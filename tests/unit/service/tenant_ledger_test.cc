@@ -22,7 +22,7 @@ TEST(TenantWho, ASocketGoesBeforeAControlGroupAndThatBeforeAUser) {
   EXPECT_GT(ClaimOf(by_group, at_common), ClaimOf(by_user, at_common));
   EXPECT_GT(ClaimOf(by_user, at_common), 0u);
   EXPECT_EQ(ClaimOf(by_socket, at_common), 0u);
-  EXPECT_EQ(ClaimOf(by_user, at_socket), 0u) << "a user is one at the common socket";
+  EXPECT_EQ(ClaimOf(by_user, at_socket), 0u) << "users are selected on the common socket only";
 }
 
 TEST(TenantWho, AControlGroupIsComparedPartByPart) {
@@ -36,10 +36,10 @@ TEST(TenantWho, AControlGroupIsComparedPartByPart) {
   EXPECT_FALSE(claims("/jobs/a", "/jobs"));
   EXPECT_FALSE(claims("/jobs/a", "/x/jobs/a"));
   EXPECT_TRUE(claims("/", "/jobs"));
-  EXPECT_FALSE(claims("/", "")) << "it is not known";
+  EXPECT_FALSE(claims("/", "")) << "unknown control group";
 }
 
-// Whoever may name a socket in the configuration calls it "uid 1" in vain.
+// A socket whose configured tenant is "uid 1" does not become that user's.
 TEST(TenantWho, AUserIsNoSocketThatIsCalledLikeOne) {
   EXPECT_EQ(ClaimOf({.uids = {}, .sockets = {"uid 1"}, .cgroups = {}}, kUser), 0u);
 }
@@ -109,7 +109,7 @@ TEST_F(TenantLedgerTest, TheControllersNewWordCountsForWhatIsThereAlready) {
   const auto user = ledger_.AccountOf(kUser);
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(user->TakeCommunicator().ok());
   SetQuotas({.communicators = 2});
-  EXPECT_FALSE(user->TakeCommunicator().ok()) << "3 are there, and stay";
+  EXPECT_FALSE(user->TakeCommunicator().ok()) << "3 exist, and remain";
   SetQuotas({.communicators = 4});
   EXPECT_TRUE(user->TakeCommunicator().ok());
   ledger_.SetTenants({});
@@ -134,7 +134,7 @@ TEST_F(TenantLedgerTest, WorkBeyondTheQuotaWaitsWhileWhatIsAtWorkGetsOn) {
   EXPECT_TRUE(group->MayWork(now));
 }
 
-// It may wait for the other one's peers.
+// It may wait for the peers of the other one.
 TEST_F(TenantLedgerTest, WhatStandsStillMakesRoomForOneMoreAtATime) {
   SetQuotas({.operations = 1});
   const auto user = ledger_.AccountOf(kUser);

@@ -1,10 +1,10 @@
-// What a caller gets for arguments that make no sense: an error at once, a text, and a program that
-// lives on.
+// Invalid arguments: the caller gets an error at once and an error message, and the program
+// continues.
 #include <limits>
 
 #include "tests/unit/shim/shim_fixture.h"
 
-// Of the device API; not in the headers of all releases, and without a look at its arguments.
+// Of the device API; some headers lack it, and it ignores its arguments.
 extern "C" ncclResult_t ncclGetLsaDevicePointer();
 
 namespace mccs {
@@ -20,7 +20,7 @@ class BadArguments : public ShimTest {
     data_ = Buffer<int>({1, 2, 3, 4});
   }
   ~BadArguments() override {
-    // After all that, the communicators still work.
+    // The communicators still work afterwards.
     ncclGroupStart();
     for (ncclComm_t comm : comms_) {
       int* data = Buffer<int>({1});
@@ -78,7 +78,7 @@ TEST_F(BadArguments, RangeThatLeavesItsAllocation) {
   EXPECT_EQ(AllReduce(data_ + 1, data_, 4), ncclInvalidArgument);
   EXPECT_EQ(AllReduce(data_, data_ + 3, 2), ncclInvalidArgument);
   EXPECT_THAT(LastError(), HasSubstr("recvbuff"));
-  // The whole side counts: 2 ranks × 3 elements.
+  // The check covers the whole buffer: 2 ranks × 3 elements.
   EXPECT_EQ(ncclAllGather(data_, data_, 3, ncclInt, comms_[0], nullptr), ncclInvalidArgument);
   EXPECT_THAT(LastError(), HasSubstr("recvbuff"));
   EXPECT_EQ(ncclReduceScatter(data_, data_, 3, ncclInt, ncclSum, comms_[0], nullptr),
@@ -97,7 +97,7 @@ TEST_F(BadArguments, CountThatOverflows) {
 TEST_F(BadArguments, FreedAndUnknownMemory) {
   int on_the_stack[4] = {};
   EXPECT_EQ(AllReduce(on_the_stack, data_, 1), ncclInvalidArgument);
-  EXPECT_THAT(LastError(), HasSubstr("no memory that CUDA knows"));
+  EXPECT_THAT(LastError(), HasSubstr("is not CUDA memory"));
   int* freed = Buffer<int>({1});
   fake_cuda::Free(freed);
   EXPECT_EQ(AllReduce(freed, data_, 1), ncclInvalidArgument);
@@ -107,7 +107,7 @@ TEST_F(BadArguments, ACaptureThatIsInvalidIsRefused) {
   fake_cuda::BeginCapture(nullptr);
   fake_cuda::InvalidateCapture(nullptr);
   EXPECT_EQ(AllReduce(data_, data_, 1), ncclUnhandledCudaError);
-  EXPECT_THAT(LastError(), HasSubstr("made invalid"));
+  EXPECT_THAT(LastError(), HasSubstr("invalidated"));
   fake_cuda::EndCapture(nullptr);
 }
 
@@ -155,8 +155,7 @@ void SetDebug(const char* level) {
 #pragma GCC diagnostic pop
 }
 
-// A program may replace ncclGetLastError by its own (nccl-tests does), so the reason has a second
-// way.
+// A program may replace ncclGetLastError (nccl-tests does), so the reason is also logged.
 TEST_F(BadArguments, AnUnsupportedFunctionIsNamedOnceOnStderrUnderWarn) {
   const auto refuse = [&] {
     testing::internal::CaptureStderr();
@@ -167,7 +166,7 @@ TEST_F(BadArguments, AnUnsupportedFunctionIsNamedOnceOnStderrUnderWarn) {
   EXPECT_EQ(refuse(), "");
   SetDebug("WARN");
   EXPECT_THAT(refuse(), HasSubstr("MCCS WARN ncclGetLsaDevicePointer is not supported"));
-  EXPECT_EQ(refuse(), "");  // a training loop would fill the terminal
+  EXPECT_EQ(refuse(), "");  // otherwise a training loop would fill the terminal
   EXPECT_THAT(LastError(), HasSubstr("ncclGetLsaDevicePointer is not supported"));
   SetDebug("");
 }

@@ -1,5 +1,5 @@
-// Calls on streams that are captured into a CUDA graph: what the graph gets, what the daemon hears,
-// and what is given back.
+// Calls on streams that are captured into a CUDA graph: the graph's nodes, the messages to the
+// daemon, and the release of both.
 #include <algorithm>
 #include <utility>
 
@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Both ranks of a communicator live in this process, each with a stream of its own.
+// Both ranks of a communicator are in this process, each with a stream of its own.
 class CaptureTest : public ShimTest {
  protected:
   CaptureTest() {
@@ -20,7 +20,7 @@ class CaptureTest : public ShimTest {
       data_.push_back(Buffer<int>({r + 1, 10 * (r + 1)}));
     }
   }
-  // The ranks' streams are empty when a test ends, and its graphs are gone.
+  // The ranks' streams are empty when a test ends, and its graphs are destroyed.
   ~CaptureTest() override {
     for (CUgraph graph : graphs_) fake_cuda::DestroyGraph(graph);
   }
@@ -57,14 +57,14 @@ class CaptureTest : public ShimTest {
 
 TEST_F(CaptureTest, ReplaysRunWithoutACall) {
   CaptureBoth();
-  EXPECT_EQ(data_[0][0], 1) << "a capture does nothing";
+  EXPECT_EQ(data_[0][0], 1) << "the capture itself ran the call";
   for (int i = 0; i < 5; ++i) {
     SetInputs();
     ASSERT_TRUE(Replay());
     EXPECT_EQ(data_[0][0], 3);
     EXPECT_EQ(data_[1][0], 3);
   }
-  EXPECT_TRUE(daemon_.RecordsOf(0).empty()) << "the ring has nothing to do with it";
+  EXPECT_TRUE(daemon_.RecordsOf(0).empty()) << "the replay used the ring";
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCaptureWork), 2);
 }
 
@@ -93,7 +93,7 @@ TEST_F(CaptureTest, CallsAndReplaysShareTheCommunicator) {
   }
 }
 
-// Otherwise two ranks on one stream, or on one hardware queue, block each other.
+// Otherwise two ranks on one stream, or on one hardware queue, deadlock.
 TEST_F(CaptureTest, AllReadyWordsOfAGroupComeBeforeAnyWait) {
   fake_cuda::BeginCapture(streams_[0]);
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
@@ -119,7 +119,8 @@ TEST_F(CaptureTest, AGroupOverTwoCapturedStreamsWaitsForBoth) {
   for (int i = 0; i < 2; ++i) ASSERT_EQ(AllReduce(1, side), ncclSuccess);
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
   graphs_.push_back(fake_cuda::EndCapture(streams_[0]));
-  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCaptureWork), 3 + 2) << "a fence for the side";
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCaptureWork), 3 + 2)
+      << "one fence for the second stream";
   const auto nodes = fake_cuda::NodesOf(graphs_[0]);
   EXPECT_EQ(std::count_if(nodes.begin(), nodes.end(),
                           [](const auto& n) { return n.kind == fake_cuda::Queued::kWait; }),
@@ -133,10 +134,10 @@ TEST_F(CaptureTest, TheEndOfTheGraphGivesEverythingBack) {
     ASSERT_TRUE(Replay());
     EXPECT_EQ(daemon_.CapturedGroupsOf(0), 1u);
     const CUdeviceptr slot = fake_cuda::NodesOf(graphs_[0])[1].address;
-    EXPECT_TRUE(i == 0 || slot == last_slot) << "the slot was not used again";
+    EXPECT_TRUE(i == 0 || slot == last_slot) << "the slot was not reused";
     last_slot = slot;
     DestroyGraphs();
-    // The messages are on the socket; an answer to a later one says that they were read.
+    // The messages are on the socket; the reply to a later one shows that they were read.
     ncclUniqueId id;
     ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
     EXPECT_EQ(daemon_.CapturedGroupsOf(0), 0u);
@@ -150,7 +151,7 @@ TEST_F(CaptureTest, MoreGraphsThanSlotsAreRefusedWithAText) {
     graphs_.push_back(fake_cuda::EndCapture(streams_[0]));
     ASSERT_EQ(result, i < wire::kCapturedSlots ? ncclSuccess : ncclSystemError);
   }
-  EXPECT_THAT(LastError(comms_[0]), HasSubstr("destroy graphs"));
+  EXPECT_THAT(LastError(comms_[0]), HasSubstr("destroy unused graphs"));
 }
 
 TEST_F(CaptureTest, StreamsOfOneCommunicatorAreAllCapturedOrNone) {
@@ -158,7 +159,7 @@ TEST_F(CaptureTest, StreamsOfOneCommunicatorAreAllCapturedOrNone) {
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
   ASSERT_EQ(AllReduce(0, streams_[0]), ncclSuccess);
   EXPECT_EQ(AllReduce(0, streams_[1]), ncclInvalidUsage);
-  EXPECT_THAT(LastError(), HasSubstr("captured by the same CUDA graph"));
+  EXPECT_THAT(LastError(), HasSubstr("one CUDA graph must capture all streams"));
   EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
   graphs_.push_back(fake_cuda::EndCapture(streams_[0]));
   EXPECT_TRUE(fake_cuda::NodesOf(graphs_[0]).empty());
@@ -175,7 +176,7 @@ TEST_F(CaptureTest, ACaptureThatBeginsWithinAGroupIsRefused) {
 }
 
 TEST_F(CaptureTest, WhatTheDaemonRefusesIsNotCaptured) {
-  CaptureBoth();  // From here on the buffer is known: only the captured group is refused.
+  CaptureBoth();  // registers the buffer, so that only the captured group is rejected
   ASSERT_TRUE(Replay());
   daemon_.RefuseWith(wire::ErrorClass::kInvalidArgument);
   fake_cuda::BeginCapture(streams_[0]);
@@ -187,26 +188,26 @@ TEST_F(CaptureTest, WhatTheDaemonRefusesIsNotCaptured) {
 
 TEST_F(CaptureTest, ADeadDaemonReleasesNoReplay) {
   CaptureBoth();
-  fake_cuda::Launch(graphs_[0], streams_[0]);  // the other rank never comes
+  fake_cuda::Launch(graphs_[0], streams_[0]);  // the other rank never launches
   fake_cuda::Advance();
   daemon_.Die();
   for (size_t r : {0, 1}) {
     ncclResult_t error = ncclSuccess;
     while (error == ncclSuccess) ncclCommGetAsyncError(comms_[r], &error);
   }
-  fake_cuda::Launch(graphs_[1], streams_[1]);  // of a communicator that has failed
+  fake_cuda::Launch(graphs_[1], streams_[1]);  // of a failed communicator
   fake_cuda::Advance();
   for (CUstream stream : {streams_[0], streams_[1]}) {
     EXPECT_FALSE(fake_cuda::Pending(stream).empty());
   }
   for (ncclComm_t comm : std::exchange(comms_, {})) EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
   for (CUstream stream : {streams_[0], streams_[1]}) EXPECT_TRUE(fake_cuda::Synchronize(stream));
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Replay()) << "later";
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Replay()) << "a later replay did not complete";
 }
 
 TEST_F(CaptureTest, AnUndoneReplayIsReportedByFinalizeAndDestroy) {
   CaptureBoth();
-  fake_cuda::Launch(graphs_[0], streams_[0]);  // the other rank never comes
+  fake_cuda::Launch(graphs_[0], streams_[0]);  // the other rank never launches
   fake_cuda::Advance();
   daemon_.FailRank(0, wire::ErrorClass::kRemote, "rank 1 is gone");
   EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclRemoteError);

@@ -1,7 +1,7 @@
 // Collectives through the whole shim: results, order on streams, groups.
 #include "tests/unit/shim/shim_fixture.h"
 
-// Of the device API; not in the headers of all releases, and without a look at its arguments.
+// Of the device API; some headers lack it, and it ignores its arguments.
 extern "C" ncclResult_t ncclGetLsaDevicePointer();
 
 namespace mccs {
@@ -87,7 +87,7 @@ TEST_F(Collectives, BufferIsNamedByAllocationAndOffset) {
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kRegisterBuffer), 1);
 }
 
-// Two ranks on one stream: every "ready" must stand before any wait.
+// Two ranks on one stream: every "ready" must precede any wait.
 TEST_F(Collectives, AllRanksOfAGroupMayShareOneStream) {
   MakeRanks(4);
   daemon_.HoldRings(true);
@@ -139,7 +139,7 @@ TEST_F(Collectives, SeveralStreamsOfAGroupAllWaitAndAreAllWaitedFor) {
   ASSERT_EQ(records.size(), 5u) << "two fences, three operations";
   EXPECT_EQ(records[0].record, wire::RecordKind::kFence);
   EXPECT_EQ(records[1].record, wire::RecordKind::kFence);
-  EXPECT_EQ(records[0].sequence, 1u) << "a fence carries the number of the operation behind it";
+  EXPECT_EQ(records[0].sequence, 1u) << "a fence has the number of the operation after it";
   for (size_t i = 2; i < 5; ++i) {
     EXPECT_EQ(records[i].record, wire::RecordKind::kOperation);
     EXPECT_EQ(records[i].sequence, i - 1);
@@ -155,7 +155,7 @@ TEST_F(Collectives, GroupMayBeLargerThanTheRing) {
   int* data[] = {Buffer<int>({1}), Buffer<int>({1})};
   int* other[] = {Buffer<int>({1}), Buffer<int>({2})};
   ncclGroupStart();
-  // All of rank 0's first: its ring is full long before rank 1's work is pushed.
+  // All calls of rank 0 first: its ring is full before rank 1's work is pushed.
   for (int r = 0; r < 2; ++r) {
     for (int i = 0; i < kOperations; ++i) {
       ncclAllReduce(other[r], data[r], 1, ncclInt, ncclSum, comms_[r], nullptr);
@@ -191,7 +191,7 @@ TEST_F(Collectives, ErrorInAGroupDropsAllOfIt) {
   EXPECT_THAT(LastError(), ::testing::HasSubstr("root 9"));
   EXPECT_TRUE(fake_cuda::Pending(nullptr).empty());
   ASSERT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], nullptr), ncclSuccess)
-      << "the next group starts afresh";
+      << "the next group is independent of the failed one";
   EXPECT_TRUE(Synchronize(nullptr));
 }
 
@@ -283,7 +283,7 @@ TEST_F(Collectives, ManyBuffersAreExportedOnceEach) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(*buffers[i], i);
 }
 
-// More streams than slots, one after the other: slots of streams whose work is done are lent again.
+// More streams than slots, one after the other: slots of streams without pending work are reused.
 TEST_F(Collectives, MoreStreamsThanReadySlots) {
   MakeRanks(1);
   int* data = Buffer<int>({5});
@@ -297,7 +297,7 @@ TEST_F(Collectives, MoreStreamsThanReadySlots) {
   }
 }
 
-// The handle of a destroyed stream comes back while the old stream's work is still queued.
+// The handle of a destroyed stream is reused while the old stream's work is still queued.
 TEST_F(Collectives, ReusedStreamHandleIsAnotherStream) {
   MakeRanks(1);
   int* data = Buffer<int>({5});

@@ -1,6 +1,5 @@
-// Holds docs/compatibility.md true: its functions are those that the library exports, what it says
-// of each is what the library answers, and its variables are those of the table in
-// shim/variables.cc.
+// Checks docs/compatibility.md: it lists the exported functions, states for each what the library
+// returns, and lists the variables of the table in shim/variables.cc.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +30,7 @@ constexpr char kExportedNames[] = "shim/entry_points.txt";
 
 using ::testing::HasSubstr;
 
-// The rows of the document's tables whose first cell is a word in backticks: its cells.
+// The cells of the rows of the document's tables whose first cell is a word in backticks.
 std::vector<std::vector<std::string>> Rows() {
   std::ifstream document(kDocument);
   EXPECT_TRUE(document.good()) << "cannot read " << kDocument << "; run from the repository's root";
@@ -48,13 +47,13 @@ std::vector<std::vector<std::string>> Rows() {
   return rows;
 }
 
-// Name to answer.
+// Answers by function name.
 std::map<std::string, std::string> DocumentedFunctions() {
   std::map<std::string, std::string> functions;
   for (const auto& row : Rows()) {
     if (row[0].rfind("nccl", 0) != 0) continue;
     EXPECT_EQ(row.size(), 3u) << row[0];
-    EXPECT_TRUE(functions.emplace(row[0], row[1]).second) << row[0] << " stands there twice";
+    EXPECT_TRUE(functions.emplace(row[0], row[1]).second) << row[0] << " is listed twice";
   }
   return functions;
 }
@@ -68,8 +67,8 @@ std::vector<std::string> ExportedFunctions() {
   return names;
 }
 
-// More than any of the functions takes: the callers of this machine's ABI pass arguments and clear
-// them away, so a callee may look at fewer. 16 words stand for a unique id, which goes by value.
+// More words than any function takes: in this machine's ABI the caller passes and removes
+// arguments, so a callee may read fewer. 16 words are a unique id, which is passed by value.
 using Word = uintptr_t;
 template <size_t... kIndex>
 void CallWith(void* function, Word first, std::index_sequence<kIndex...>) {
@@ -78,18 +77,18 @@ void CallWith(void* function, Word first, std::index_sequence<kIndex...>) {
 }
 constexpr size_t kMoreWords = 27;
 
-// NULL is a valid communicator to these, so that they are asked with one that is none.
+// These accept NULL as communicator, so the test passes an invalid one.
 constexpr std::array kAcceptNull{"ncclCommRevoke"};
 
-// Whether the library answers that it has no such thing, when called without sensible arguments
-// within a group.
+// Whether the library reports the function as unsupported, when called within a group and without
+// valid arguments.
 bool Refuses(const std::string& name) {
   void* function = dlsym(RTLD_DEFAULT, name.c_str());
   if (function == nullptr) {
     ADD_FAILURE() << name << " is not in this program";
     return false;
   }
-  EXPECT_NE(ncclGetVersion(nullptr), ncclSuccess);  // Whatever the last error was, now it is this.
+  EXPECT_NE(ncclGetVersion(nullptr), ncclSuccess);  // sets the last error to a known one
   EXPECT_EQ(ncclGroupStart(), ncclSuccess);
   constexpr Word kNoCommunicator = 0x40;
   const bool accepts_null =
@@ -106,7 +105,7 @@ TEST(CompatibilityDocument, NamesExactlyTheExportedFunctions) {
   std::vector<std::string> names;
   for (const auto& [name, answer] : documented) names.push_back(name);
   EXPECT_THAT(names, ::testing::UnorderedElementsAreArray(ExportedFunctions()))
-      << "add what is missing to " << kDocument;
+      << "add the missing functions to " << kDocument;
 }
 
 TEST(CompatibilityDocument, SaysOfEachFunctionWhatTheLibraryAnswers) {
@@ -115,8 +114,8 @@ TEST(CompatibilityDocument, SaysOfEachFunctionWhatTheLibraryAnswers) {
         << name << ": " << answer;
     EXPECT_EQ(answer == "unsupported", Refuses(name))
         << kDocument << " says '" << answer << "' of " << name
-        << (answer == "unsupported" ? ", but it does something now: say what"
-                                    : ", but it answers that it is not supported");
+        << (answer == "unsupported" ? ", but it is supported: document what it does"
+                                    : ", but the library reports it as unsupported");
   }
 }
 
@@ -131,15 +130,15 @@ TEST(CompatibilityDocument, SaysOfEachVariableWhatTheTableSays) {
     if (row[0].rfind("nccl", 0) != 0) documented.push_back(row);
   }
   EXPECT_THAT(documented, ::testing::UnorderedElementsAreArray(expected))
-      << "make the rows of " << kDocument << " those of shim/variables.cc";
+      << "make the rows of " << kDocument << " equal to those of shim/variables.cc";
 }
 
 // The functions that read a variable, whose name is their first argument.
 constexpr std::array kReaders{"ValueOf",        "FindSetting", "getenv",
                               "MillisecondsOf", "Number",      "Channels"};
 
-// The variables that `text`, a source file, reads by name. What has a small letter names a
-// function.
+// The variables that `text`, a source file, reads by name. Names with lower-case letters are
+// functions.
 std::vector<std::string> VariablesReadBy(const std::string& text) {
   std::vector<std::string> variables;
   for (const char* reader : kReaders) {
@@ -155,7 +154,7 @@ std::vector<std::string> VariablesReadBy(const std::string& text) {
   return variables;
 }
 
-// A variable that the library's code names is in the table, and does something.
+// Every variable that the library's code reads is in the table, and has an effect.
 TEST(VariableTable, HasEveryVariableThatTheCodeReads) {
   size_t named = 0;
   for (const auto& entry : std::filesystem::directory_iterator("shim")) {
@@ -163,14 +162,15 @@ TEST(VariableTable, HasEveryVariableThatTheCodeReads) {
     std::ifstream file(entry.path());
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     for (const std::string& name : VariablesReadBy(text)) {
-      if (name == "HOME") continue;  // where a configuration file lies: not ours to define
+      if (name == "HOME")
+        continue;  // the path of a configuration file: not a variable of this library
       const shim::Variable* variable = shim::FindVariable(name);
       ++named;
       ASSERT_NE(variable, nullptr) << entry.path() << " reads " << name;
       EXPECT_EQ(variable->name, name) << entry.path();
       EXPECT_TRUE(variable->treatment == shim::Treatment::kHonoured ||
                   variable->treatment == shim::Treatment::kHint)
-          << entry.path() << " reads " << name << ", which the table says does nothing";
+          << entry.path() << " reads " << name << ", which has no effect according to the table";
     }
   }
   EXPECT_GT(named, 10u);

@@ -1,5 +1,5 @@
-// Ends that nobody planned: a group that fails with communicators on their way out, a thread that
-// ends within a group, calls while the process exits.
+// Unusual ends: a group that fails while communicators are being destroyed, a thread that ends
+// within a group, calls while the process exits.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ class Ending : public ShimTest {
  protected:
   ~Ending() override { unsetenv("MCCS_EXPORT_LEASE"); }
 
-  // The communicator's handle, which is about to end.
+  // Takes the communicator's handle, which the test will end.
   ncclComm_t Leaving(size_t rank) {
     const ncclComm_t comm = comms_[rank];
     comms_[rank] = nullptr;
@@ -30,7 +30,7 @@ class Ending : public ShimTest {
   int Aborted() { return daemon_.CountOf(wire::MessageKind::kCommAbort); }
 };
 
-// ---- Groups that do not come to their end ----
+// ---- Groups that do not complete -------------
 
 TEST_F(Ending, ADestroyInAGroupThatFailsAborts) {
   MakeRanks(2);
@@ -71,7 +71,7 @@ TEST_F(Ending, ADestroyInASimulatedGroupThatFailsAborts) {
   EXPECT_EQ(Aborted(), 1);
 }
 
-// Also where two of the library's own ways lead to it; the daemon may have given its name away.
+// Also if two code paths of the library reach it; the daemon may have reused the handle.
 TEST_F(Ending, ASecondAbortTellsTheDaemonNothing) {
   MakeRanks(1);
   shim::Process::Get().handles().Find(comms_[0])->Abort();
@@ -79,7 +79,7 @@ TEST_F(Ending, ASecondAbortTellsTheDaemonNothing) {
   EXPECT_EQ(Aborted(), 1);
 }
 
-// ---- Threads and processes that end ----
+// ---- Ends of threads and processes -----
 
 TEST_F(Ending, AThreadThatEndsInAGroupStopsNoLeases) {
   setenv("MCCS_EXPORT_LEASE", "0.1", 1);
@@ -107,7 +107,7 @@ TEST_F(Ending, AThreadThatEndsInAGroupEndsWhatWasToLeave) {
   EXPECT_EQ(Aborted(), 1);
 }
 
-// Its handle was to go to the thread's stack.
+// The handle's variable was on the thread's stack.
 TEST_F(Ending, AThreadThatEndsInAGroupMakesNoCommunicator) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
@@ -120,7 +120,7 @@ TEST_F(Ending, AThreadThatEndsInAGroupMakesNoCommunicator) {
   MakeRanks(1);
 }
 
-// Works and destroys its communicator when the thread's objects are destroyed.
+// Uses and destroys its communicator when the thread's objects are destroyed.
 struct OfAThread {
   ncclComm_t comm = nullptr;
   int* data = nullptr;
@@ -136,7 +136,8 @@ thread_local OfAThread of_a_thread;
 TEST_F(Ending, ADestructorOfTheThreadMayStillCall) {
   MakeRanks(1);
   std::thread([&] {
-    of_a_thread.comm = Leaving(0);  // made before the thread's first call, destroyed after its last
+    of_a_thread.comm =
+        Leaving(0);  // created before the thread's first call, destroyed after its last
     of_a_thread.data = Buffer<int>({1});
     EXPECT_EQ(Sum(of_a_thread.data, of_a_thread.comm), ncclSuccess);
     EXPECT_TRUE(fake_cuda::Synchronize(nullptr));
@@ -144,7 +145,7 @@ TEST_F(Ending, ADestructorOfTheThreadMayStillCall) {
   EXPECT_EQ(Destroyed(), 1);
 }
 
-// What a program destroys while it exits: in atexit functions, as in static objects.
+// State that the program destroys during exit, in atexit functions as in static objects.
 std::vector<ncclComm_t> of_the_program;
 int* data_of_the_program = nullptr;
 
@@ -161,7 +162,8 @@ void WorkAndDestroyAtExit() {
 
 TEST_F(Ending, AnExitFunctionMayStillCall) {
   if (kForkIsWatched) GTEST_SKIP() << "the thread sanitizer forbids threads in a forked child";
-  data_of_the_program = Buffer<int>({1});  // the fake daemon stays here, and knows no other memory
+  data_of_the_program =
+      Buffer<int>({1});  // the fake daemon is in this process and knows no other memory
   const pid_t child = fork();
   if (child == 0) {
     of_the_program.resize(2);

@@ -1,5 +1,5 @@
-// A test that sets variables and configuration files: none of the machine's own gets in, and
-// nothing stays set behind it.
+// A fixture that sets variables and configuration files. It hides the machine's own settings, and
+// resets everything afterwards.
 #ifndef MCCS_TESTS_UNIT_SHIM_ENVIRONMENT_FIXTURE_H_
 #define MCCS_TESTS_UNIT_SHIM_ENVIRONMENT_FIXTURE_H_
 

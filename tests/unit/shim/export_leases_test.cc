@@ -15,7 +15,7 @@ class ExportLeasesTest : public testing::Test {
  protected:
   ExportLeasesTest() { leases_.Start(now_); }
 
-  // What the owner finds when it asks at the times that it is told, for so long.
+  // Polls at the returned times for this long; true if exports may end.
   bool MayEndWithin(milliseconds time) {
     const Clock::time_point end = now_ + time;
     while (now_ <= end) {
@@ -69,7 +69,7 @@ TEST_F(ExportLeasesTest, ACommunicatorIsWaitedForUntilItHasBeenSeenOnceWithoutCa
   UnpostedCalls second(leases_, other_submit);
   second.Add();
   EXPECT_FALSE(MayEndWithin(milliseconds(5050)));
-  first.Add();  // looked up in the new generation: no matter
+  first.Add();  // looked up in the new generation: allowed
   second.Posted(1);
   EXPECT_TRUE(MayEndWithin(milliseconds(100)));
 }
@@ -82,7 +82,7 @@ TEST_F(ExportLeasesTest, OneThatIsPostingIsAskedAgain) {
   EXPECT_TRUE(MayEndWithin(seconds(6)));
 }
 
-// A free that was seen begins a generation of its own, in which nobody has been asked.
+// A free that was seen begins a generation of its own, in which no communicator was checked.
 TEST_F(ExportLeasesTest, OnlyTheGenerationThatWasAskedForCounts) {
   UnpostedCalls calls(leases_, submit_);
   ASSERT_TRUE(MayEndWithin(seconds(60)));
@@ -101,10 +101,10 @@ TEST_F(ExportLeasesTest, WhatIsKeptDoesNotEnd) {
   leases_.Keep(beside);
   EXPECT_FALSE(HasEnded(old));
   leases_.EndKeep(inside);
-  EXPECT_FALSE(HasEnded(old)) << "kept twice";
+  EXPECT_FALSE(HasEnded(old)) << "kept twice, ended once";
   leases_.EndKeep(inside);
   EXPECT_TRUE(HasEnded(old));
-  leases_.EndKeep(inside);  // of nothing
+  leases_.EndKeep(inside);  // of a range that is not kept
 }
 
 TEST(AddressRanges, OverlapWhereTheyShareAByte) {

@@ -1,5 +1,5 @@
-// When the daemon is told to let go of memory: before it is freed, when it is given back, when it
-// was freed unseen, when nobody has used it for long.
+// When the daemon is told to release memory: before it is freed, at deregistration, after an unseen
+// free, and at the end of a lease.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -42,7 +42,7 @@ class ExportLifetime : public ShimTest {
     }
     return counter() == count;
   }
-  // However many answers the reader gets meanwhile, which wakes it each time.
+  // Sends many messages, which wake the reader each time.
   void WakeTheReader() {
     for (int i = 0; i < 20; ++i) Sum(Buffer<int>({i}));
   }
@@ -56,13 +56,13 @@ TEST_F(ExportLifetime, AFreeIsToldBeforeItHappensAndOnce) {
   int* data = Buffer<int>({1});
   int* other = Buffer<int>({2});
   Sum(data);
-  LetGo(other);  // was never exported
+  LetGo(other);  // never exported
   EXPECT_EQ(Released(), 0);
   LetGo(data);
   EXPECT_EQ(Released(), 1);
   LetGo(data);
   EXPECT_EQ(Released(), 1);
-  Sum(data);  // it was not freed after all
+  Sum(data);  // it was not actually freed
   EXPECT_EQ(Registered(), 2);
 }
 
@@ -101,9 +101,9 @@ TEST_F(ExportLifetime, ADaemonThatDoesNotAnswerHoldsAFreeUpForTwoSeconds) {
   const auto start = steady_clock::now();
   LetGo(data);
   EXPECT_GE(steady_clock::now() - start, milliseconds(1900));
-  LetGo(data);  // the memory is still the daemon's
+  LetGo(data);  // the daemon still maps the memory
   EXPECT_GE(steady_clock::now() - start, milliseconds(3900));
-  EXPECT_EQ(Released(), 1) << "was asked for already";
+  EXPECT_EQ(Released(), 1) << "the release was requested already";
   EXPECT_LE(steady_clock::now() - start, seconds(10));
 }
 
@@ -120,7 +120,7 @@ TEST_F(ExportLifetime, ADaemonThatReadsNothingHoldsNobodyUpForLong) {
     status = request.status();
   }
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
-  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("took no message for 1000 ms"));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("read no message for 1000 ms"));
   EXPECT_TRUE((*client)->dead());
   EXPECT_LE(steady_clock::now() - start, seconds(10));
 }
@@ -147,15 +147,15 @@ TEST_F(ExportLifetime, WhatIsDeregisteredIsTakenBackUnlessItIsRegisteredOtherwis
   EXPECT_EQ(Released(), 0);
   EXPECT_EQ(ncclCommWindowDeregister(comms_[0], part), ncclSuccess);
   EXPECT_EQ(Released(), 1);
-  Sum(data + 1);  // which is still allowed
+  Sum(data + 1);  // still allowed
   EXPECT_EQ(Registered(), 2);
 }
 
-// The addresses are others each time, so nothing but the look at CUDA's numbers finds it out.
+// The addresses differ each time, so only CUDA's buffer ids reveal the frees.
 TEST_F(ExportLifetime, FreesThatNobodySawAreFoundOut) {
   MakeRanks(1);
   constexpr int kBuffers = 100;
-  std::vector<int*> pins;  // keep the addresses from coming again
+  std::vector<int*> pins;  // prevent reuse of the addresses
   for (int i = 0; i < kBuffers; ++i) {
     int* data = Buffer<int>({i});
     Sum(data);
@@ -183,7 +183,7 @@ TEST_F(ExportLifetime, ALeaseEndsWhatNobodyUses) {
   EXPECT_THAT(Read(data, 1), ElementsAre(1));
 }
 
-// The daemon ends a session that does not read its answers.
+// The daemon ends a session that does not read its replies.
 TEST_F(ExportLifetime, AFewLeasesEndAtATime) {
   setenv("MCCS_EXPORT_LEASE", "0.3", 1);
   MakeRanks(1);
@@ -191,7 +191,7 @@ TEST_F(ExportLifetime, AFewLeasesEndAtATime) {
   for (int i = 0; i < 200; ++i) Sum(Buffer<int>({i}));
   EXPECT_TRUE(EventuallyReleased(64));
   WakeTheReader();
-  EXPECT_EQ(Released(), 64) << "are not answered";
+  EXPECT_EQ(Released(), 64) << "without replies";
 }
 
 TEST_F(ExportLifetime, AllLeasesEndInTheEnd) {
@@ -219,7 +219,7 @@ TEST_F(ExportLifetime, AFewLeasesOfVirtualMemoryEndAtATime) {
   use_all(false);
   EXPECT_TRUE(EventuallyUnmapped(kRuns + 64));
   WakeTheReader();
-  EXPECT_EQ(Unmapped(), kRuns + 64) << "are not answered";
+  EXPECT_EQ(Unmapped(), kRuns + 64) << "without replies";
 }
 
 TEST_F(ExportLifetime, AGraphKeepsWhatItsCallsNameAndNoMore) {
@@ -239,7 +239,7 @@ TEST_F(ExportLifetime, AGraphKeepsWhatItsCallsNameAndNoMore) {
   const CUgraph graph = fake_cuda::EndCapture(stream);
   for (size_t i : {0, 5}) Sum(reinterpret_cast<int*>(segment + i * kChunk));
   EXPECT_TRUE(EventuallyUnmapped(2)) << "chunks 0 and 5";
-  std::this_thread::sleep_for(milliseconds(300));  // a round or two more
+  std::this_thread::sleep_for(milliseconds(300));  // one or two rounds more
   EXPECT_EQ(Unmapped(), 2);
   fake_cuda::DestroyGraph(graph);
   EXPECT_TRUE(EventuallyUnmapped(3)) << "chunks 1 and 2, together";

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What libnccl.so.2 shows to a program. Usage: exports_test.sh LIBRARY LIST
+# Checks the exports of libnccl.so.2. Usage: exports_test.sh LIBRARY LIST
 #   LIST: names without the "nccl" prefix that must be exported, as ncclX (weak) and pncclX (strong).
 set -eu
 library=$1
@@ -16,9 +16,9 @@ difference=$(diff "${TMPDIR:-/tmp}/wanted.$$" "${TMPDIR:-/tmp}/exports.$$") ||
 $difference"
 
 ldd "$library" | grep -E 'stdc\+\+|libgcc_s|absl|grpc|protobuf|libcuda|libcudart' &&
-  complain "$library needs a library that the program may lack"
+  complain "$library depends on a library that the program may lack"
 readelf -d "$library" | grep -q 'soname: \[libnccl.so.2\]' || complain "wrong SONAME"
-readelf -d "$library" | grep -qE 'R(UN)?PATH' && complain "there is a search path in the library"
+readelf -d "$library" | grep -qE 'R(UN)?PATH' && complain "the library has a search path"
 nm -D --undefined-only "$library" | grep -E ' cu[A-Z]| cuda[A-Z]' &&
   complain "CUDA is linked instead of looked up"
 [ "$failed" = 0 ] && echo "ok: $(wc -l < "${TMPDIR:-/tmp}/exports.$$") symbols"

@@ -1,5 +1,5 @@
-// What a program can see of a communicator that failed: its streams stay blocked until the program
-// ends the communicator, and ncclGetLastError says what happened.
+// The visible state of a failed communicator: its streams stay blocked until the program ends the
+// communicator, and ncclGetLastError returns the reason.
 #include <thread>
 #include <utility>
 
@@ -51,7 +51,8 @@ TEST_F(Failure, ShowsInAsyncErrorAndSticks) {
   EXPECT_THAT(LastError(comms_[0]), HasSubstr("rank 1 (host h1)"));
   EXPECT_EQ(Reduce(comms_[0], stream), ncclRemoteError);
   EXPECT_EQ(AsyncError(comms_[1]), ncclSuccess);
-  EXPECT_EQ(ncclCommDestroy(Taken(0)), ncclRemoteError) << "it is destroyed, its call was not done";
+  EXPECT_EQ(ncclCommDestroy(Taken(0)), ncclRemoteError)
+      << "it is destroyed, and its call did not complete";
 }
 
 // ---- Streams ------------------------------------------------------------------------------------
@@ -108,7 +109,7 @@ TEST_F(Failure, AGroupWithOneFailedCommunicatorEnqueuesNothing) {
   EXPECT_FALSE(Blocked(other));
 }
 
-// Only a part of the group was posted; though all of that may be done, the group is not.
+// Only a part of the group was posted. Even if that part completes, the group does not.
 TEST_F(Failure, AGroupThatFailsWhileItIsPostedBlocksTheStream) {
   MakeRanks(1);
   daemon_.HoldRings(true);
@@ -191,7 +192,7 @@ TEST_F(Failure, ADeadDaemonIsTheLastErrorOfTheProcess) {
   EXPECT_THAT(LastError(), HasSubstr(daemon_.socket_path()));
 }
 
-// An answer stays readable while other threads meet errors and ask.
+// A returned message stays readable while other threads get errors and read theirs.
 TEST_F(Failure, TheAnswerIsTheThreadsOwn) {
   FailACall();
   const char* answer = ncclGetLastError(nullptr);

@@ -103,7 +103,7 @@ CUresult Enqueue(CUstream handle, Queued what) {
 }
 
 void Reset() {
-  ResetVirtualMemory();  // first: its lock is taken before the world's
+  ResetVirtualMemory();  // first, because its lock is taken before the world's
   World& world = TheWorld();
   std::lock_guard lock(world.mutex);
   for (auto& [address, memory] : world.memory) {
@@ -388,7 +388,7 @@ CUresult cuMemFree(CUdeviceptr address) {
   return CUDA_SUCCESS;
 }
 
-// The fake daemon lives in the same process: an address is handle enough.
+// The fake daemon is in the same process, so an address is a sufficient handle.
 CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
   {
     World& world = TheWorld();

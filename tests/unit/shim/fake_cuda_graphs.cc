@@ -83,7 +83,7 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   return cuStreamGetCaptureInfo(stream, status, &id, &graph, nullptr, nullptr, nullptr);
 }
 
-// A user object is handed to its graph at once, so that its one reference moves there.
+// A user object is handed to its graph at once, so its one reference moves to the graph.
 CUresult cuUserObjectCreate(CUuserObject* object, void* pointer, CUhostFn destroy, unsigned,
                             unsigned) {
   *object = reinterpret_cast<CUuserObject>(new std::pair(destroy, pointer));

@@ -1,4 +1,4 @@
-// What the fake CUDA consists of. For its own parts.
+// The fake CUDA's state, for its own parts.
 #ifndef MCCS_TESTS_UNIT_SHIM_FAKE_CUDA_WORLD_H_
 #define MCCS_TESTS_UNIT_SHIM_FAKE_CUDA_WORLD_H_
 
@@ -42,16 +42,17 @@ struct Graph {
 struct World {
   std::mutex mutex;
   std::map<uint64_t, Memory> memory;
-  std::map<CUstream, std::vector<Stream>> streams;  // by handle; the last of a handle is alive
+  std::map<CUstream, std::vector<Stream>>
+      streams;  // by handle; only the last stream of a handle is alive
   std::vector<CUstream> free_handles;
-  std::deque<Event> events;  // also those that were destroyed: a stream may still come to one
+  std::deque<Event> events;  // including destroyed ones, which a stream may still reach
   std::vector<std::vector<char>*> handles;
   unsigned long long next_id = 1;
   std::map<void*, size_t> registered;
   CUresult stream_error = CUDA_SUCCESS;
   CUresult allocation_error = CUDA_SUCCESS;
   CUresult library_error = CUDA_SUCCESS;
-  std::atomic<int> kernels_prepared = 0;  // by any thread that makes a communicator
+  std::atomic<int> kernels_prepared = 0;  // written by any thread that creates a communicator
   std::map<CUstream, std::shared_ptr<Graph>> captures;
   std::map<CUgraph, std::shared_ptr<Graph>> graphs;
 };
@@ -59,7 +60,7 @@ struct World {
 World& TheWorld();
 void ResetVirtualMemory();  // fake_virtual_memory.cc
 
-// On the stream, or in the graph that captures it.
+// Adds an item to the stream, or to the graph that captures it.
 CUresult Enqueue(CUstream handle, Queued what);
 
 }  // namespace mccs::fake_cuda

@@ -128,7 +128,7 @@ void FakeDaemon::Accept() {
   session->socket.Reset(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   session->doorbell.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   session->memory = *SharedRegion::Create("fake-session", sizeof(wire::SessionRegion));
-  // Always "asleep": every notification must ring.
+  // Always "asleep": every notification must ring the doorbell.
   reinterpret_cast<wire::SessionRegion*>(session->memory.data())->daemon_asleep = 1;
   sessions_.push_back(std::move(session));
 }
@@ -349,7 +349,7 @@ void FakeDaemon::TakeRecords(Member& member) {
   wire::CommRegion& region = member.region();
   const uint64_t tail = region.tail.load();
   if (tail == member.head) return;
-  // New records without the dirty bit would never be seen by a real daemon.
+  // A real daemon would never see new records without the dirty bit.
   const uint64_t bit = uint64_t{1} << (member.handle % 64);
   if ((session->dirty[member.handle / 64].load() & bit) == 0) return;
   session->dirty[member.handle / 64].fetch_and(~bit);
@@ -361,7 +361,7 @@ void FakeDaemon::TakeRecords(Member& member) {
   region.head.store(member.head);
 }
 
-// The ready fences of the fence records in front and of the operation behind them.
+// Whether the ready fences of the fence records in front and of the next operation are reached.
 bool FakeDaemon::Ready(Member& member) {
   for (const wire::WorkRecord& record : member.posted) {
     if (record.ready_slot != wire::kNoReadySlot &&
@@ -450,7 +450,7 @@ void FakeDaemon::Compute(Comm& comm, const std::vector<wire::WorkRecord>& calls)
     default:
       result.assign(sends[call.root_or_peer], sends[call.root_or_peer] + block);
   }
-  // A type that this daemon does not reduce leaves the receivers as they are.
+  // For a type that this fake cannot reduce, the receive buffers stay unchanged.
   for (size_t r = 0; r < ranks && !result.empty(); ++r) {
     const bool scatter = call.op == OpKind::kReduceScatter;
     std::memcpy(recvs[r], result.data() + (scatter ? r * block : 0),

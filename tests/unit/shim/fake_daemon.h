@@ -1,6 +1,6 @@
-// A daemon for the shim's unit tests: speaks proto/shim_control.h on a real socket and serves the
-// rings, in one thread, for ranks that all live in the test's own process. Collectives of int32 and
-// float are computed plainly. Tests make it slow, silent, wrong or dead.
+// A daemon for the shim's unit tests: implements proto/shim_control.h on a real socket and serves
+// the rings, in one thread, for ranks in the test's own process. It computes collectives of int32
+// and float. Tests can make it slow, silent, faulty or dead.
 #ifndef MCCS_TESTS_UNIT_SHIM_FAKE_DAEMON_H_
 #define MCCS_TESTS_UNIT_SHIM_FAKE_DAEMON_H_
 
@@ -31,29 +31,29 @@ class FakeDaemon {
 
   // Closes every connection and the socket, as if killed.
   void Die();
-  // Takes no records while held.
+  // While held, takes no records.
   void HoldRings(bool held) { hold_rings_ = held; }
   // Reads no message from now on, as if stopped.
   void StopReading() { deaf_ = true; }
-  // Answers no message of this kind while it is set.
+  // While set, does not reply to messages of this kind.
   void KeepSilentOn(wire::MessageKind kind) { silent_ = kind; }
-  // The next answers to GetUniqueId, CommInit and RegisterBuffer carry this error.
+  // The next replies to GetUniqueId, CommInit and RegisterBuffer contain this error.
   void RefuseWith(wire::ErrorClass error) { refusal_ = error; }
-  // The next answers to RegisterWindow carry this error.
+  // The next replies to RegisterWindow contain this error.
   void RefuseWindowsWith(wire::ErrorClass error) { window_refusal_ = error; }
-  // The next answers to MapChunk carry this text.
+  // The next replies to MapChunk contain this error message.
   void RefuseChunks(const std::string& why);
   // Fails a rank's communicator as the daemon does when a peer dies.
   void FailRank(int rank, wire::ErrorClass error, const std::string& text,
                 bool accepts_calls = false);
-  // The same for a death that no call has met yet.
+  // The same for a death that no call has run into yet.
   void ReportDeath(int rank, const std::string& text) {
     FailRank(rank, wire::ErrorClass::kRemote, text, /*accepts_calls=*/true);
   }
 
-  // What was seen so far.
+  // Observations so far.
   std::vector<wire::WorkRecord> RecordsOf(int rank);
-  size_t CapturedGroupsOf(int rank);  // of the newest communicator; those that were not released
+  size_t CapturedGroupsOf(int rank);  // of the newest communicator, without released ones
   int CountOf(wire::MessageKind kind);
   std::vector<wire::RegisterWindow> Windows();
   wire::CommInit LastInit();
@@ -62,7 +62,7 @@ class FakeDaemon {
 
  private:
   struct Session;
-  // Records of a group that was captured, fences among them.
+  // Records of a captured group, including fences.
   struct CapturedGroup {
     uint64_t capture = 0;
     std::vector<wire::WorkRecord> records;
@@ -73,7 +73,8 @@ class FakeDaemon {
     int rank;
     SharedRegion memory;
     uint64_t head = 0;
-    std::deque<std::pair<uint32_t, uint64_t>> fences;  // slot, value: to be seen before going on
+    std::deque<std::pair<uint32_t, uint64_t>>
+        fences;  // slot, value: to be reached before the next record
     std::deque<wire::WorkRecord> posted;
     CapturedGroup coming;
     std::vector<CapturedGroup> captured;
@@ -88,11 +89,11 @@ class FakeDaemon {
     int ranks;
   };
   struct Comm {
-    std::map<int, std::unique_ptr<Member>> members;  // by rank; all of them
+    std::map<int, std::unique_ptr<Member>> members;  // all members, by rank
     // Calls of ncclCommSplit that wait for the other ranks: by number, then by rank.
     std::map<int, std::map<int, wire::CommSplit>> splits;
     std::map<int, int> split_calls;  // by rank
-    // Ranks that wait in CommShrink, by whom they exclude.
+    // Ranks that wait in CommShrink, by the ranks that they exclude.
     std::map<std::vector<int>, std::map<int, Join>> shrinks;
   };
   struct Session {
@@ -100,9 +101,9 @@ class FakeDaemon {
     UniqueFd doorbell;
     SharedRegion memory;
     std::map<uint32_t, std::byte*> buffers;
-    std::map<uint32_t, size_t> ranges;       // bytes of the buffers that are made of chunks
-    UniqueFd received;                       // with the message that is being handled
-    std::map<uint32_t, uint64_t> releasing;  // buffers to the requests that take them back
+    std::map<uint32_t, size_t> ranges;       // bytes of the buffers that consist of chunks
+    UniqueFd received;                       // from the current message
+    std::map<uint32_t, uint64_t> releasing;  // requests to release buffers, by buffer
     uint32_t next_buffer = 1;
     uint32_t next_comm = 0;
     bool gone = false;
@@ -120,7 +121,7 @@ class FakeDaemon {
   void OnUnmapChunks(Session& session, const wire::UnmapChunks& message);
   void OnRegisterWindow(Session& session, const wire::RegisterWindow& message);
   void OnInit(Session& session, const wire::CommInit& message);
-  // Who has this handle in this session, and its communicator.
+  // The member with this handle in this session, and its communicator.
   std::pair<Comm*, Member*> Find(Session& session, uint32_t handle);
   void OnShrink(Session& session, const wire::CommShrink& message);
   void OnGrow(Session& session, const wire::CommGrow& message);
@@ -137,13 +138,13 @@ class FakeDaemon {
   bool Ready(Member& member);
   // Runs the next operation that all ranks have posted and are ready for; false if there is none.
   bool RunOne(Comm& comm);
-  // Records that are posted come before a release.
+  // Replies to releases after the posted records are served.
   void AnswerReleases();
   bool IsNamed(const Session& session, uint32_t buffer);
   // The same for captured groups; the groups of all ranks are in one order.
   bool RunCaptured(Comm& comm);
   bool Reached(Member& member, size_t group);
-  // Calls of all ranks, by rank, that belong together.
+  // Runs one operation: the matching calls of all ranks, by rank.
   void Compute(Comm& comm, const std::vector<wire::WorkRecord>& calls);
   std::byte* Address(Member& member, const wire::BufferRef& ref);
 
@@ -159,7 +160,7 @@ class FakeDaemon {
   std::atomic<wire::ErrorClass> refusal_{wire::ErrorClass::kNone};
   std::atomic<wire::ErrorClass> window_refusal_{wire::ErrorClass::kNone};
 
-  std::mutex mutex_;  // the thread holds it while it works
+  std::mutex mutex_;  // held by the thread while it works
   std::string chunk_refusal_;
   std::vector<std::unique_ptr<Session>> sessions_;
   std::map<uint64_t, std::vector<Join>> joining_;  // by comm_id
@@ -169,7 +170,7 @@ class FakeDaemon {
   std::vector<wire::RegisterWindow> windows_;
   wire::CommInit last_init_{};
   wire::CommSplit last_split_{};
-  std::vector<int> excluded_;  // of the CommShrink that is being sent
+  std::vector<int> excluded_;  // of the incomplete CommShrink
   std::vector<int> last_excluded_;
   uint64_t next_comm_id_ = 100;
 };

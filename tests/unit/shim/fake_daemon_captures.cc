@@ -1,4 +1,4 @@
-// The fake daemon's part for work captured into CUDA graphs.
+// The fake daemon's handling of work captured into CUDA graphs.
 #include <algorithm>
 
 #include "tests/unit/shim/fake_cuda.h"

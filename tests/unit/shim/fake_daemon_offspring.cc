@@ -1,4 +1,4 @@
-// The part of the fake daemon that makes communicators of others.
+// The fake daemon's handling of derived communicators.
 #include <cstring>
 #include <map>
 #include <utility>
@@ -31,7 +31,7 @@ void FakeDaemon::OnShrink(Session& session, const wire::CommShrink& message) {
   Admit(joins);
 }
 
-// The old ranks and the new ones meet under one id.
+// The old ranks and the new ones join under one id.
 void FakeDaemon::OnGrow(Session& session, const wire::CommGrow& message) {
   auto [comm, caller] = Find(session, message.comm_handle);
   auto& joins = joining_[GrowId().comm_id];

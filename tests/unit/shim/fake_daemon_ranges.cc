@@ -1,4 +1,4 @@
-// The fake daemon's buffers, in one piece or made of chunks.
+// The fake daemon's buffers, contiguous or made of chunks.
 #include <sys/mman.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What all parts of the fake daemon answer alike.
+// Replies, for all parts of the fake daemon.
 #ifndef MCCS_TESTS_UNIT_SHIM_FAKE_DAEMON_REPLY_H_
 #define MCCS_TESTS_UNIT_SHIM_FAKE_DAEMON_REPLY_H_
 

@@ -1,4 +1,4 @@
-// The fake CUDA's kernels: the one by which a stream waits.
+// The fake CUDA's kernel, by which a stream waits.
 #include <cstring>
 
 #include "proto/fence_page.h"
@@ -28,7 +28,7 @@ extern "C" {
 CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned,
                            CUlibraryOption*, void**, unsigned) {
   if (TheWorld().library_error != CUDA_SUCCESS) return TheWorld().library_error;
-  // What nvcc puts in front of a file for several GPUs (fatbinary_section.h).
+  // The header that nvcc writes before code for several GPUs (fatbinary_section.h).
   constexpr unsigned kFatbinMagic = 0xba55ed50;
   unsigned magic = 0;
   std::memcpy(&magic, code, sizeof(magic));

@@ -1,5 +1,5 @@
-// A "real" libnccl.so.2 of an old release for fallback_test.py: writes down who called it with what
-// and does nothing. It knows a few functions only.
+// A "real" libnccl.so.2 of an old release for fallback_test.py: records its calls and arguments,
+// and does nothing. It has a few functions only.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>

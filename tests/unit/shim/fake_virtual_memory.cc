@@ -1,5 +1,5 @@
-// The fake's virtual memory: memory files, so that the fake daemon can map them elsewhere; made by
-// a test at once (Map), or by the shim through the driver's functions.
+// The fake's virtual memory: memory files, so that the fake daemon can map them elsewhere. A test
+// creates it directly (Map), or the shim through the driver's functions.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -41,7 +41,7 @@ struct VirtualWorld {
   CUmemGenericAllocationHandle last_handle = 0;
   std::map<CUmemGenericAllocationHandle, Backing> backings;
   std::map<uintptr_t, Chunk> chunks;
-  std::map<uintptr_t, size_t> reserved;  // by the driver's function
+  std::map<uintptr_t, size_t> reserved;  // through the driver's function
 
   CUresult Fails(const char* function) const { return failing == function ? error : CUDA_SUCCESS; }
   CUmemGenericAllocationHandle Add(size_t bytes, const CUmemAllocationProp& properties) {
@@ -91,7 +91,7 @@ VirtualWorld& TheVirtualWorld() {
 
 }  // namespace
 
-// What older tests left mapped stays: their daemons have it, too.
+// Mappings of former tests stay, because their daemons have mapped them, too.
 void ResetVirtualMemory() {
   VirtualWorld& world = TheVirtualWorld();
   std::lock_guard lock(world.mutex);
@@ -185,7 +185,7 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
   return CUDA_SUCCESS;
 }
 
-// Even and odd devices are islands.
+// Even and odd devices cannot access each other.
 CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   *can = device != peer && device % 2 == peer % 2;
   return CUDA_SUCCESS;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """MCCS_FALLBACK: which library a process's calls reach. Usage: fallback_test.py OURS FAKE LIST
 
-OURS is our libnccl.so.2, FAKE a stand-in for the real one, LIST the names that ours shows. Each case is
-a process of its own, which loads OURS as a program does; there is no daemon.
+OURS is our libnccl.so.2, FAKE a replacement of the real one, LIST the names that ours exports. Each case is a process
+of its own, which loads OURS like a program; there is no daemon.
 """
 import ctypes
 import os
@@ -45,7 +45,7 @@ comm = ctypes.c_void_p()
 
 
 def run(program, **environment):
-    """The program's standard output and error, once it has ended well."""
+    """Runs the program, checks that it exits with 0, and returns its standard output and error."""
     setting = {name: value for name, value in os.environ.items()
                if not name.startswith(("NCCL_", "MCCS_")) and name != "LD_PRELOAD"}
     setting |= {"MCCS_SOCKET": "/nonexistent/mccsd.sock", "MCCS_FALLBACK": "nccl", "MCCS_NCCL_PATH": FAKE}
@@ -68,7 +68,7 @@ class Fallback(unittest.TestCase):
     def test_a_value_that_means_nothing_is_said_and_taken_as_error(self):
         out, err = run("print(nccl.ncclGetUniqueId(ctypes.byref(Id())))", MCCS_FALLBACK="yes")
         self.assertEqual(out, "2")
-        self.assertIn("MCCS_FALLBACK is 'yes': it must be error or nccl", err)
+        self.assertIn("invalid MCCS_FALLBACK 'yes': expected error or nccl", err)
 
     def test_without_a_daemon_every_call_goes_to_the_real_library(self):
         out, err = run("""
@@ -113,7 +113,7 @@ assert nccl.ncclCommInitRank(ctypes.byref(comm), 2, Id(), 1) == 0
 print(calls())
 """)
         self.assertEqual(out, "CommInitRank 2 0 0 1;")
-        self.assertIn("the unique id was not made by MCCS", err)
+        self.assertIn("MCCS did not make the unique id", err)
 
     def test_an_id_of_ours_never_reaches_the_real_library(self):
         out, err = run("""
@@ -124,7 +124,7 @@ print(nccl.ncclCommInitRankConfig(ctypes.byref(comm), 2, made_by_us(), 1, None))
 print(calls())
 """)
         lines = out.splitlines()
-        self.assertTrue(lines[0].startswith("4 ncclCommInitRank: the unique id was made by MCCS"), out)
+        self.assertTrue(lines[0].startswith("4 ncclCommInitRank: MCCS made the unique id"), out)
         self.assertEqual(lines[1], lines[0])
         self.assertEqual(lines[2:], ["4", "GetUniqueId;"])
 
@@ -132,7 +132,7 @@ print(calls())
         out, err = run("print(nccl.ncclCommInitRank(ctypes.byref(comm), 2, made_by_us(), 1), last_error(), calls())")
         self.assertRegex(out, r"^[1-5] .+")
         self.assertNotIn("CommInitRank", out.partition(" ")[2].rpartition(" ")[2])
-        self.assertIn("the unique id was made by MCCS", err)
+        self.assertIn("MCCS made the unique id", err)
 
     def test_what_the_real_library_lacks_is_answered_with_a_text(self):
         out, err = run("""
@@ -141,7 +141,7 @@ print(nccl.ncclCommSplit(None, 0, 0, None, None), last_error())
 print(nccl.ncclTeamRankToWorld())
 """)
         lines = out.splitlines()
-        self.assertEqual(lines[0], f"5 ncclCommSplit is not in {FAKE}, to which this process has fallen back")
+        self.assertTrue(lines[0].startswith(f"5 ncclCommSplit is not supported by {FAKE}, "), out)
         self.assertEqual(lines[1], "-1")
 
     def test_threads_that_decide_together_go_one_way(self):
@@ -158,7 +158,7 @@ print(calls().count("GetUniqueId;"))
         for path in ("/nonexistent/libnccl.so.2", OURS):
             out, err = run("print(nccl.ncclGetUniqueId(ctypes.byref(Id())), last_error())", MCCS_NCCL_PATH=path)
             self.assertTrue(out.startswith("2 no MCCS daemon at"), out)
-            self.assertIn("MCCS_NCCL_PATH may name the real library", err)
+            self.assertIn("set MCCS_NCCL_PATH to the real library", err)
             self.assertIn(path, err)
 
     def test_the_next_library_of_the_linkers_folders_is_found(self):
@@ -168,19 +168,19 @@ print(calls().count("GetUniqueId;"))
 
     def test_ids_from_the_environment_allow_no_fallback(self):
         _, err = run("nccl.ncclCommInitAll((ctypes.c_void_p * 1)(), 1, None)", NCCL_COMM_ID="127.0.0.1:9999")
-        self.assertIn("MCCS_FALLBACK=nccl cannot be with NCCL_COMM_ID", err)
+        self.assertIn("MCCS_FALLBACK=nccl cannot be combined with NCCL_COMM_ID", err)
 
 
 class RealLibrary(unittest.TestCase):
     def setUp(self):
         if not os.path.exists(REAL):
-            self.skipTest(f"there is no {REAL}")
+            self.skipTest(f"{REAL} is not installed")
 
     def test_has_no_function_that_we_do_not_forward(self):
         names = {"nccl" + name for name in pathlib.Path(LIST).read_text().split("\n") if name[:1].isalpha()}
         listed = subprocess.run(["nm", "-D", "--defined-only", REAL], capture_output=True, text=True, check=True)
         real = {line.split()[2] for line in listed.stdout.splitlines()}
-        # Not in its header.
+        # Not in NCCL's header.
         real.discard("ncclResetDebugInitInternal")
         self.assertEqual({name for name in real if name.startswith("nccl")} - names, set())
         self.assertEqual({name[1:] for name in real if name.startswith("pnccl")} - names, set())

@@ -1,4 +1,4 @@
-// The page that streams and daemon share: how it is given back to CUDA.
+// The page that streams and daemon share: its registration with CUDA and its failure state.
 #include "shim/fence.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What may stand together in one group.
+// Which calls one group can combine.
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
@@ -19,13 +19,13 @@ TEST_F(Groups, BlockingAndNonBlockingInitsDoNotMix) {
   EXPECT_EQ(ncclCommInitRank(&waited_for, 1, ids[0], 0), ncclSuccess);
   EXPECT_EQ(ncclCommInitRankConfig(&other, 1, ids[1], 0, &config), ncclInvalidArgument);
   EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
-  EXPECT_THAT(LastError(), HasSubstr("put them into two"));
+  EXPECT_THAT(LastError(), HasSubstr("blocking and non-blocking"));
   EXPECT_EQ(waited_for, nullptr);
   EXPECT_EQ(other, nullptr);
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCommInit), 0);
 }
 
-// Work of both kinds goes together: it waits for nobody.
+// A group can contain work of both kinds, because submission waits for nobody.
 TEST_F(Groups, WorkOnBlockingAndNonBlockingCommunicatorsMixes) {
   MakeRanks(1);
   ncclUniqueId id;

@@ -1,5 +1,5 @@
-// Communicators from birth to end: joining, leaving, aborting, and what happens when a peer, the
-// daemon or the caller goes wrong.
+// The life of communicators: init, destruction, abort, and failures of a peer, the daemon or the
+// caller.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,7 +36,7 @@ class Lifecycle : public ShimTest {
     return result;
   }
 
-  // Waits until the state settles.
+  // Waits until init has succeeded or failed.
   static ncclResult_t Settle(ncclComm_t comm) {
     const auto limit = steady_clock::now() + seconds(20);
     while (steady_clock::now() < limit) {
@@ -56,7 +56,7 @@ class Lifecycle : public ShimTest {
   }
 };
 
-// ---- Joining ---------------------------------------------------------------------------------
+// ---- Init ------------------------------------------------------------------------------------
 
 TEST_F(Lifecycle, CommunicatorAnswersQuestionsAboutItself) {
   fake_cuda::SetDevice(3);
@@ -194,7 +194,7 @@ TEST_F(Lifecycle, FailedNonBlockingInitShowsInAsyncError) {
   EXPECT_THAT(LastError(comms_[0]), HasSubstr("refused by the fake"));
 }
 
-// ---- Leaving ---------------------------------------------------------------------------------
+// ---- Destruction -----------------------------------------------------------------------------
 
 TEST_F(Lifecycle, DestroyWaitsForPostedWork) {
   MakeRanks(1);
@@ -232,7 +232,7 @@ TEST_F(Lifecycle, EndedAndForeignHandlesAreRefused) {
     EXPECT_EQ(ncclCommCount(reinterpret_cast<ncclComm_t>(bits), &answer), ncclInvalidArgument);
   }
   int ranks = 0;
-  EXPECT_EQ(ncclCommCount(comms_[1], &ranks), ncclSuccess) << "the program lives on";
+  EXPECT_EQ(ncclCommCount(comms_[1], &ranks), ncclSuccess) << "the program continues";
   comms_.erase(comms_.begin());
 }
 
@@ -285,7 +285,7 @@ TEST_F(Lifecycle, HundredsOfCommunicatorsComeAndGo) {
 
 // ---- Aborting --------------------------------------------------------------------------------
 
-// Elastic jobs abort and make communicators for weeks, with a limit of 1024 descriptors.
+// Elastic jobs abort and create communicators for weeks, with a limit of 1024 descriptors.
 TEST_F(Lifecycle, ACommunicatorCostsNoDescriptor) {
   const auto descriptors = [] {
     const std::filesystem::directory_iterator all("/proc/self/fd");
@@ -299,7 +299,7 @@ TEST_F(Lifecycle, ACommunicatorCostsNoDescriptor) {
     MakeRanks(1);
     ASSERT_EQ(ncclCommAbort(std::exchange(comms_, {})[0]), ncclSuccess);
   }
-  EXPECT_LE(descriptors() - before, kRounds);  // the fake daemon keeps its ends, in this process
+  EXPECT_LE(descriptors() - before, kRounds);  // the fake daemon holds its ends in this process
 }
 
 TEST_F(Lifecycle, AbortReleasesStreamsThatWait) {
@@ -359,7 +359,7 @@ TEST_F(Lifecycle, AbortFromAnotherThreadEndsAWaitForRingSpace) {
 
 // ---- Failures of others ----------------------------------------------------------------------
 
-// A rank whose work is done leaves as if nothing had happened: others may have given up meanwhile.
+// A rank whose work is complete is finalized normally: other ranks may have failed meanwhile.
 TEST_F(Lifecycle, FinalizeFlushesNothingWhereAPeerFailedLater) {
   MakeRanks(2);
   CUstream stream = Stream();
@@ -436,7 +436,7 @@ TEST_F(Lifecycle, SilentDaemonIsASystemErrorWithinASecond) {
 
 // ---- Processes -------------------------------------------------------------------------------
 
-// A launcher makes the id and forks the ranks; the child has a session of its own.
+// A launcher makes the id and forks the ranks; the child opens its own session.
 TEST_F(Lifecycle, ForkedChildStartsAfresh) {
   if (kForkIsWatched) GTEST_SKIP() << "the thread sanitizer forbids threads in a forked child";
   MakeRanks(1);

@@ -1,5 +1,5 @@
-// ncclMemAlloc and ncclMemFree: what kind of memory a program gets, who may reach it, how the
-// daemon knows it, and that it all goes.
+// ncclMemAlloc and ncclMemFree: the kind of memory, access to it, its registration with the daemon,
+// and its release.
 #include <limits>
 
 #include "tests/unit/shim/shim_fixture.h"
@@ -104,13 +104,13 @@ TEST_F(MemAlloc, IsOneBufferOfTheDaemons) {
   EXPECT_EQ(Count(MessageKind::kReserveRange), 0);
   EXPECT_EQ(ncclAllReduce(memory, memory, kCount + 1, ncclInt, ncclSum, comms_[0], nullptr),
             ncclInvalidArgument);
-  EXPECT_THAT(LastError(), HasSubstr("leaves its allocation"));
+  EXPECT_THAT(LastError(), HasSubstr("exceeds its allocation"));
   EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
   EXPECT_EQ(Count(MessageKind::kReleaseBuffer), 1);
   ExpectNothingLeft();
 }
 
-// A program that maps something else at the addresses of our allocation has a segment of its own.
+// If a program maps other memory at the addresses of our allocation, that has its own range.
 TEST_F(MemAlloc, WhatTheProgramMapsInItsPlaceIsNotTakenForIt) {
   MakeRanks(1);
   auto* const memory = reinterpret_cast<std::byte*>(Allocate(2 * kGranularity));
@@ -158,7 +158,7 @@ TEST_F(MemAlloc, OnlyTheBeginningOfMemoryThatIsAliveIsFreed) {
   EXPECT_EQ(ncclMemFree(nullptr), ncclSuccess);
   std::byte* const segment = fake_cuda::Reserve(kGranularity);
   fake_cuda::Map(segment, kGranularity);
-  EXPECT_EQ(ncclMemFree(segment), ncclUnhandledCudaError) << "the program's to unmap";
+  EXPECT_EQ(ncclMemFree(segment), ncclUnhandledCudaError) << "the program has to unmap it";
   EXPECT_TRUE(IsVirtual(segment));
 }
 

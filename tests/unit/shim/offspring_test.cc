@@ -1,5 +1,5 @@
-// Communicators that are made of others: which handle appears when, what the child takes from its
-// parent, and how a call that waits ends.
+// Derived communicators: when each handle appears, what the child inherits from its parent, and how
+// a blocking call ends.
 #include <atomic>
 #include <chrono>
 #include <climits>
@@ -97,7 +97,7 @@ TEST_F(Offspring, SplitMakesOneCommunicatorPerColorInTheOrderOfTheKeys) {
   EXPECT_EQ(RankOf(children_[4]), 2);
   int device = -1;
   EXPECT_EQ(ncclCommCuDevice(children_[4], &device), ncclSuccess);
-  EXPECT_EQ(device, 4) << "its parent's, whatever is current";
+  EXPECT_EQ(device, 4) << "the parent's device, not the current one";
   ExpectSum({children_[0], children_[2], children_[4]}, 6);
   ExpectSum(comms_, 15);
 }
@@ -123,7 +123,7 @@ TEST_F(Offspring, ASplitOfNonBlockingCommunicatorsReturnsAtOnce) {
   EXPECT_EQ(ncclCommGetAsyncError(children_[0], &state), ncclSuccess);
   EXPECT_EQ(state, ncclInProgress);
   int answer = 0;
-  EXPECT_EQ(ncclCommUserRank(children_[0], &answer), ncclInvalidArgument) << "nobody knows it yet";
+  EXPECT_EQ(ncclCommUserRank(children_[0], &answer), ncclInvalidArgument) << "not known yet";
   EXPECT_EQ(ncclCommCount(children_[0], &answer), ncclInvalidArgument);
   ncclComm_t grandchild = nullptr;
   EXPECT_EQ(ncclCommSplit(children_[0], 0, 0, &grandchild, nullptr), ncclInvalidArgument);
@@ -137,7 +137,7 @@ TEST_F(Offspring, ASplitOfNonBlockingCommunicatorsReturnsAtOnce) {
   ExpectSum({children_[0], children_[1]}, 3);
 }
 
-// Programs wait for the parent before they use the child, and may destroy either first.
+// Programs poll the parent before they use the child, and may destroy either first.
 TEST_F(Offspring, AParentIsInProgressUntilAChildThatNobodyWaitsForHasJoined) {
   MakeNonBlockingRanks(3);
   children_.resize(2);
@@ -244,7 +244,7 @@ TEST_F(Offspring, AbortOfANonBlockingChildEndsItsJoin) {
   ExpectSum(comms_, 3);
 }
 
-// The order inside a group: communicators first, then work, then leaving.
+// The order in a group: inits first, then work, then destruction.
 TEST_F(Offspring, OneGroupSplitsWorksAndLeaves) {
   MakeRanks(2);
   children_.resize(2);
@@ -340,7 +340,7 @@ TEST_F(Offspring, OnlyTheAbortFlagShrinksACommunicatorThatFailed) {
   ExpectSum(children_, 1);
 }
 
-// As after a revoke: who ended the work is not told of it as of an error.
+// As after a revoke: a rank that ended the work itself gets no async error.
 TEST_F(Offspring, WhoShrinksWithTheAbortFlagHasNoAsyncError) {
   MakeRanks(2);
   daemon_.FailRank(1, wire::ErrorClass::kRemote, "rank 0 is gone");
@@ -367,7 +367,7 @@ TEST_F(Offspring, ARevokedCommunicatorOnlyMakesOthers) {
   ASSERT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], stream), ncclSuccess);
   EXPECT_EQ(ncclCommRevoke(comms_[0], 1), ncclInvalidArgument);
   for (ncclComm_t comm : comms_) EXPECT_EQ(ncclCommRevoke(comm, 0), ncclSuccess);
-  EXPECT_TRUE(Synchronize(stream)) << "what waited is released";
+  EXPECT_TRUE(Synchronize(stream)) << "a waiting stream is released";
   EXPECT_EQ(Settle(comms_[0]), ncclSuccess);
   EXPECT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], stream), ncclInvalidUsage);
   EXPECT_THAT(LastError(), HasSubstr("ncclCommRevoke"));

@@ -63,7 +63,7 @@ TEST_F(ParametersTest, AKeyIsBoundOrRefusedAndThenNothingIsWritten) {
   EXPECT_EQ(Bound("NCCL_ALGO"), Bound("NCCL_ALGO"));
 }
 
-// The largest value of each width, and one more.
+// The largest value of each width, and the next value.
 TEST_F(ParametersTest, EveryWidthHasItsLimit) {
   const ncclParamHandle_t handle = Bound("NCCL_BUFFSIZE");
   const auto fits = [&]<typename Integer>(ncclResult_t (*get)(ncclParamHandle_t, Integer*)) {

@@ -34,13 +34,13 @@ TEST_F(PropertiesTest, SayWhoTheRankIsAndThatNoKernelCommunicates) {
   EXPECT_FALSE(properties_.device_api);
   EXPECT_FALSE(properties_.multimem);
   EXPECT_FALSE(properties_.host_rma);
-  EXPECT_EQ(properties_.version, 23203u) << "what the program has said is left as it was";
+  EXPECT_EQ(properties_.version, 23203u) << "the program's own field is unchanged";
   CommProperties other = properties_;
   ASSERT_EQ(ncclCommQueryProperties(comms_[0], &other), ncclSuccess);
-  EXPECT_EQ(other.comm_hash, properties_.comm_hash) << "the ranks know each other by it";
+  EXPECT_EQ(other.comm_hash, properties_.comm_hash) << "equal on all ranks";
 }
 
-// A program of 2.29 has less room than one of 2.32.
+// A program built with 2.29 has a smaller structure than one built with 2.32.
 TEST_F(PropertiesTest, FillNoMoreThanTheProgramKnows) {
   properties_.size = offsetof(CommProperties, comm_hash);
   ASSERT_EQ(ncclCommQueryProperties(comms_[0], &properties_), ncclSuccess) << LastError();

@@ -1,4 +1,4 @@
-// Registrations and windows, and what variables ask of a call: NCCL_CHECK_POINTERS and
+// Registrations and windows, and the variables that affect calls: NCCL_CHECK_POINTERS and
 // CUDA_LAUNCH_BLOCKING.
 #include <limits>
 #include <utility>
@@ -57,7 +57,7 @@ TEST_F(RegistrationTest, AWindowKnowsItsBuffer) {
   EXPECT_EQ(ncclWinGetUserPtr(comms_[1], window, &pointer), ncclInvalidArgument);
   EXPECT_EQ(ncclWinGetUserPtr(comms_[0], window, nullptr), ncclInvalidArgument);
   EXPECT_EQ(ncclWinGetUserPtr(nullptr, window, &pointer), ncclInvalidArgument);
-  EXPECT_EQ(ncclCommDeregister(comms_[0], window), ncclInvalidArgument);  // no buffer's handle
+  EXPECT_EQ(ncclCommDeregister(comms_[0], window), ncclInvalidArgument);  // not a buffer's handle
   EXPECT_EQ(ncclCommWindowDeregister(comms_[0], window), ncclSuccess);
   EXPECT_EQ(ncclWinGetUserPtr(comms_[0], window, &pointer), ncclInvalidArgument);
   EXPECT_EQ(ncclCommWindowDeregister(comms_[0], window), ncclInvalidArgument);
@@ -80,7 +80,8 @@ TEST_F(RegistrationTest, AWindowWhoseMemoryTheDaemonRefusesIsRefusedForThat) {
   EXPECT_EQ(window, nullptr);
 }
 
-// The n-th window of this rank is the n-th of the others, whose registrations may have succeeded.
+// The n-th window of this rank is the n-th of the other ranks, whose registrations may have
+// succeeded.
 TEST_F(RegistrationTest, ARegistrationThatFailsTakesItsNumber) {
   ncclWindow_t window = nullptr;
   daemon_.RefuseWith(wire::ErrorClass::kInvalidUsage);
@@ -96,7 +97,8 @@ TEST_F(RegistrationTest, ARegistrationThatFailsTakesItsNumber) {
     numbers_and_bytes.emplace_back(told.number, told.bytes);
   }
   EXPECT_THAT(numbers_and_bytes, ElementsAre(Pair(1, 0), Pair(2, 12), Pair(3, 8)));
-  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kDeregisterWindow), 1) << "#2, if it is open yet";
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kDeregisterWindow), 1)
+      << "#2, in case it is still opened";
 }
 
 TEST_F(RegistrationTest, BadArgumentsAreNamed) {
@@ -111,7 +113,7 @@ TEST_F(RegistrationTest, BadArgumentsAreNamed) {
             ncclInvalidArgument);
   int on_the_stack[4] = {};
   EXPECT_EQ(ncclCommRegister(comms_[0], on_the_stack, 16, &handle), ncclInvalidArgument);
-  EXPECT_THAT(LastError(), HasSubstr("no memory that CUDA knows"));
+  EXPECT_THAT(LastError(), HasSubstr("is not CUDA memory"));
   EXPECT_EQ(ncclCommWindowRegister(comms_[0], on_the_stack, 16, &window, 0), ncclInvalidArgument);
   EXPECT_EQ(ncclCommWindowRegister(comms_[0], data_, 16, nullptr, 0), ncclInvalidArgument);
   EXPECT_EQ(handle, nullptr);

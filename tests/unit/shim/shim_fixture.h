@@ -1,4 +1,4 @@
-// A program with a fake CUDA and a fake daemon around it, that calls NCCL's functions.
+// A test program that calls NCCL's functions with a fake CUDA and a fake daemon.
 #ifndef MCCS_TESTS_UNIT_SHIM_SHIM_FIXTURE_H_
 #define MCCS_TESTS_UNIT_SHIM_SHIM_FIXTURE_H_
 
@@ -37,7 +37,7 @@ class ShimTest : public ::testing::Test {
     setenv("MCCS_SOCKET", daemon_.socket_path().c_str(), 1);
   }
 
-  // The shim's process state outlives a test: it must notice that the daemon is another.
+  // The shim's process state outlives a test: it must notice that the daemon has changed.
   ~ShimTest() override {
     for (ncclComm_t comm : comms_) ncclCommAbort(comm);
     daemon_.Die();

@@ -1,5 +1,5 @@
-// ncclGroupSimulateEnd: which times are added up, and that nothing runs. The fake daemon's estimate
-// of a call is a microsecond per element.
+// ncclGroupSimulateEnd: how it sums the estimates, and that nothing runs. The fake daemon estimates
+// one microsecond per element.
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
@@ -38,7 +38,7 @@ TEST_F(SimulateEnd, AnInnerLevelEstimatesNothing) {
   ncclGroupStart();
   ncclGroupStart();
   AllReduce(0, 3);
-  ncclSimInfo_t inner{};  // is not looked at
+  ncclSimInfo_t inner{};  // ignored
   ASSERT_EQ(ncclGroupSimulateEnd(&inner), ncclSuccess);
   EXPECT_EQ(inner.estimatedTime, 0);
   ASSERT_EQ(ncclGroupSimulateEnd(&info_), ncclSuccess);
@@ -55,7 +55,7 @@ TEST_F(SimulateEnd, EndsTheGroupWhateverItIsGiven) {
   EXPECT_EQ(ncclGroupSimulateEnd(&info_), ncclInvalidArgument);
   EXPECT_THAT(LastError(), HasSubstr("NCCL_SIM_INFO_INITIALIZER"));
   EXPECT_EQ(ncclGroupSimulateEnd(&info_), ncclInvalidUsage);
-  EXPECT_THAT(LastError(), HasSubstr("no ncclGroupStart"));
+  EXPECT_THAT(LastError(), HasSubstr("without ncclGroupStart"));
 }
 
 TEST_F(SimulateEnd, ErrorsOfTheGroupAndOfTheDaemonAreTold) {

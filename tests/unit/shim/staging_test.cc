@@ -1,4 +1,5 @@
-// Buffers that cannot be shared with the daemon: what is copied, when, and through which memory.
+// Buffers that cannot be shared with the daemon: which data is copied, when, and through which
+// memory.
 #include <cstring>
 
 #include "tests/unit/shim/shim_fixture.h"
@@ -21,7 +22,7 @@ constexpr int kSuspendMemory = 1;
 
 class Staging : public ShimTest {
  protected:
-  // Memory of a pool with these values.
+  // Pool memory with these values.
   static int* Pool(const std::vector<int>& values) {
     auto* memory = static_cast<int*>(fake_cuda::AllocPool(values.size() * sizeof(int)));
     std::copy(values.begin(), values.end(), memory);
@@ -74,7 +75,7 @@ TEST_F(Staging, CopiesStandBeforeReadyAndBehindDone) {
   EXPECT_TRUE(Synchronize(stream));
 }
 
-// A graph may be launched on any stream, beside calls on the one that captured it.
+// A graph may be launched on any stream, concurrently with calls on the captured stream.
 TEST_F(Staging, WhatIsCapturedIsCopiedByTheGraphInMemoryOfItsOwn) {
   MakeRanks(1);
   CUstream stream = Stream();
@@ -102,7 +103,7 @@ TEST_F(Staging, WhatIsCapturedIsCopiedByTheGraphInMemoryOfItsOwn) {
   fake_cuda::DestroyGraph(graph);
 }
 
-// All ranks of a process on one stream: no wait may stand before another rank's ready.
+// All ranks of a process on one stream: no wait may precede another rank's ready.
 TEST_F(Staging, RanksOfOneStreamDoNotBlockEachOther) {
   MakeRanks(3);
   std::vector<int*> data;
@@ -129,7 +130,7 @@ TEST_F(Staging, OnlyWhatACallReadsAndWritesIsCopied) {
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
   EXPECT_EQ(KindsOn(streams[0]),
             (Kinds{Queued::kCopy, Queued::kWrite, Queued::kWait, Queued::kEvent}))
-      << "the root has what it sends";
+      << "the root has its data already";
   EXPECT_EQ(KindsOn(streams[1]),
             (Kinds{Queued::kWrite, Queued::kWait, Queued::kCopy, Queued::kEvent}));
   daemon_.HoldRings(false);
@@ -175,12 +176,12 @@ TEST_F(Staging, AStreamKeepsItsMemoryAndAnotherGetsItsOwn) {
   const uint64_t of_one = Held(0);
   EXPECT_GT(of_one, 0u);
   Sum(data[1], 1, streams[1]);
-  EXPECT_EQ(Held(0), 2 * of_one) << "the first one's work is not done";
+  EXPECT_EQ(Held(0), 2 * of_one) << "the first stream's work is not complete";
   daemon_.HoldRings(false);
   for (CUstream stream : streams) ASSERT_TRUE(Synchronize(stream));
   CUstream third = Stream();
   Sum(data[1], 1, third);
-  EXPECT_EQ(Held(0), 2 * of_one) << "idle memory serves whoever needs it";
+  EXPECT_EQ(Held(0), 2 * of_one) << "idle memory is reused";
   ASSERT_TRUE(Synchronize(third));
 }
 
@@ -217,11 +218,11 @@ TEST_F(Staging, MemoryThatCudaDoesNotKnowIsRefused) {
   int plain = 0;
   EXPECT_EQ(ncclAllReduce(&plain, &plain, 1, ncclInt, ncclSum, comms_[0], nullptr),
             ncclInvalidArgument);
-  EXPECT_THAT(LastError(), HasSubstr("no memory that CUDA knows"));
+  EXPECT_THAT(LastError(), HasSubstr("is not CUDA memory"));
   int* pool = Pool({1, 2});
   EXPECT_EQ(ncclAllReduce(pool, pool, 3, ncclInt, ncclSum, comms_[0], nullptr),
             ncclInvalidArgument);
-  EXPECT_THAT(LastError(), HasSubstr("leaves its allocation"));
+  EXPECT_THAT(LastError(), HasSubstr("exceeds its allocation"));
 }
 
 TEST_F(Staging, SuspendGivesTheMemoryBack) {
@@ -234,7 +235,8 @@ TEST_F(Staging, SuspendGivesTheMemoryBack) {
   ASSERT_EQ(ncclCommSuspend(comms_[0], kSuspendMemory), ncclSuccess);
   EXPECT_EQ(Held(0), 0u);
   EXPECT_EQ(fake_cuda::allocations(), before);
-  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kReleaseBuffer), 1) << "the daemon first";
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kReleaseBuffer), 1)
+      << "released at the daemon first";
   ASSERT_EQ(ncclCommResume(comms_[0]), ncclSuccess);
   Sum(data, 1, nullptr);
   ASSERT_TRUE(Synchronize(nullptr));
@@ -253,7 +255,7 @@ TEST_F(Staging, MemoryInUseSurvivesASuspend) {
   EXPECT_EQ(*data, 4);
 }
 
-// The daemon has done its part when the last copy is still to come.
+// The daemon's work is complete, but the last copy is still pending.
 TEST_F(Staging, WhatIsStillCopiedOutAtDestroyServesTheNext) {
   int* data = Pool({5});
   const size_t before = fake_cuda::allocations();
@@ -267,7 +269,7 @@ TEST_F(Staging, WhatIsStillCopiedOutAtDestroyServesTheNext) {
   EXPECT_EQ(*data, 5);
   MakeRanks(1);
   Sum(data, 1, nullptr);
-  EXPECT_EQ(fake_cuda::allocations(), before + 1) << "it is used again";
+  EXPECT_EQ(fake_cuda::allocations(), before + 1) << "it is reused";
   ASSERT_TRUE(Synchronize(nullptr));
   ASSERT_EQ(ncclCommDestroy(comms_[0]), ncclSuccess);
   EXPECT_EQ(fake_cuda::allocations(), before);
@@ -318,7 +320,7 @@ TEST_F(Staging, DestroyFreesAndAbortKeepsForTheNext) {
     MakeRanks(1);
     Sum(data, 1, nullptr);
     ASSERT_TRUE(Synchronize(nullptr));
-    EXPECT_EQ(fake_cuda::allocations(), before + 1) << "what an abort left is used again";
+    EXPECT_EQ(fake_cuda::allocations(), before + 1) << "memory that an abort left is reused";
     ASSERT_EQ(orderly ? ncclCommDestroy(comms_[0]) : ncclCommAbort(comms_[0]), ncclSuccess);
     EXPECT_EQ(fake_cuda::allocations(), orderly ? before : before + 1);
   }

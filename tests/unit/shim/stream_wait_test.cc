@@ -1,5 +1,5 @@
-// By what streams wait for the daemon: their own operation, or a kernel that leaves the hardware
-// queue to others.
+// How streams wait for the daemon: by a memory operation, or by a kernel, which does not block the
+// hardware queue.
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
@@ -20,7 +20,7 @@ class StreamWaitTest : public ShimTest {
 
   static void Set(const char* name, const char* value) { setenv(name, value, 1); }
 
-  // What one all-reduce of the only rank has left on a stream. The result is checked, too.
+  // Returns the items that one all-reduce of a single rank queues, and checks its result.
   void RunOne(std::vector<Queued>* queued) {
     MakeRanks(1);
     const CUstream stream = Stream();
@@ -45,7 +45,7 @@ class StreamWaitTest : public ShimTest {
 TEST_F(StreamWaitTest, ByAKernelUnlessAskedOtherwise) {
   const int before = fake_cuda::kernels_prepared();
   EXPECT_TRUE(WaitsByKernel());
-  EXPECT_EQ(fake_cuda::kernels_prepared(), before + 1) << "not at the first launch, but at init";
+  EXPECT_EQ(fake_cuda::kernels_prepared(), before + 1) << "loaded at init, not at the first launch";
 }
 
 TEST_F(StreamWaitTest, ByTheStreamsOwnOperationWhereAskedTo) {
@@ -74,7 +74,7 @@ TEST_F(StreamWaitTest, AnotherTextIsRefusedAtInit) {
   Set("MCCS_STREAM_WAIT", "sometimes");
   ncclComm_t comm = nullptr;
   EXPECT_EQ(ncclCommInitAll(&comm, 1, nullptr), ncclInvalidArgument);
-  EXPECT_THAT(LastError(), AllOf(HasSubstr("MCCS_STREAM_WAIT is 'sometimes'"), HasSubstr("memop")));
+  EXPECT_THAT(LastError(), AllOf(HasSubstr("MCCS_STREAM_WAIT 'sometimes'"), HasSubstr("memop")));
 }
 
 TEST_F(StreamWaitTest, AGpuThatCannotLoadTheKernelIsToldOf) {

@@ -50,7 +50,7 @@ TEST(LookUpMeetingPlace, ChangesTheAddressAndNothingThatRanksMustShare) {
   wire::UniqueId id = derived;
   ASSERT_TRUE(LookUpMeetingPlace(id).ok());
   EXPECT_STREQ(id.host, "127.0.0.1");
-  EXPECT_EQ(id.looked_up, 0);  // it is this host, for everybody
+  EXPECT_EQ(id.looked_up, 0);  // it means the local host on every host
   EXPECT_EQ(id.comm_id, derived.comm_id);
   EXPECT_EQ(id.port, derived.port);
   EXPECT_EQ(std::memcmp(id.secret, derived.secret, sizeof(id.secret)), 0);
@@ -64,7 +64,7 @@ TEST(LookUpMeetingPlace, SpellsAnAddressAsDaemonsDo) {
 }
 
 TEST(LookUpMeetingPlace, NamesTheVariableAndTheHostThatNobodyKnows) {
-  wire::UniqueId id = *UniqueIdFromText("no..such:4000");  // cannot be asked for: no server is
+  wire::UniqueId id = *UniqueIdFromText("no..such:4000");  // invalid in DNS: no server is asked
   const absl::Status status = LookUpMeetingPlace(id);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("NCCL_COMM_ID"));
@@ -119,7 +119,7 @@ TEST(CommConfig, DefaultsWithoutAnyConfiguration) {
   EXPECT_EQ(config->hints.traffic_class, -1);
 }
 
-// A program built with NCCL 2.14 has a structure of 24 bytes; what lies behind it is not ours.
+// A program built with NCCL 2.14 has a structure of 24 bytes; the memory after it is not ours.
 TEST(CommConfig, ReadsNoFurtherThanAnOldCallersStructure) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.size = 24;
@@ -146,7 +146,7 @@ TEST(CommConfig, AcceptsANewerAndLargerStructure) {
   EXPECT_EQ(read->hints.max_channels, 3u);
 }
 
-// As no NCCL has it; half of an address would be followed to where nothing is.
+// No NCCL version has such a size; half of a pointer must not be dereferenced.
 TEST(CommConfig, AFieldThatTheSizeCutsIsNotThere) {
   const std::string network = "a network", name = "a name";
   for (size_t size = 24; size <= sizeof(ncclConfig_t); ++size) {

@@ -1,5 +1,5 @@
-// Reduction operators that a program makes: whose they are, how long they live, which factor a call
-// carries.
+// User-defined reduction operators: their communicator, their lifetime, and the factor of each
+// call.
 #include <cstring>
 #include <set>
 
@@ -23,7 +23,7 @@ class UserOperatorTest : public ShimTest {
     EXPECT_EQ(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat, ncclScalarHostImmediate, comms_[r]),
               ncclSuccess)
         << LastError();
-    factor = -1;  // was read
+    factor = -1;  // already read
     return op;
   }
   ncclResult_t AllReduce(int r, ncclRedOp_t op, ncclDataType_t type = ncclFloat) {
@@ -95,10 +95,10 @@ TEST_F(UserOperatorTest, AFactorOutsideItsAllocationIsRefused) {
   ASSERT_EQ(ncclRedOpCreatePreMulSum(&op, memory + 1, ncclFloat, ncclScalarDevice, comms_[0]),
             ncclSuccess);
   EXPECT_EQ(AllReduce(0, op), ncclInvalidArgument);
-  EXPECT_THAT(LastError(), AllOf(HasSubstr("scalar"), HasSubstr("leaves its allocation")));
+  EXPECT_THAT(LastError(), AllOf(HasSubstr("scalar"), HasSubstr("exceeds its allocation")));
   fake_cuda::Free(memory);
   EXPECT_EQ(AllReduce(0, op), ncclInvalidArgument);
-  EXPECT_THAT(LastError(), AllOf(HasSubstr("scalar"), HasSubstr("no memory that CUDA knows")));
+  EXPECT_THAT(LastError(), AllOf(HasSubstr("scalar"), HasSubstr("is not CUDA memory")));
 }
 
 TEST_F(UserOperatorTest, BelongsToOneCommunicatorAndOneType) {
@@ -106,7 +106,7 @@ TEST_F(UserOperatorTest, BelongsToOneCommunicatorAndOneType) {
   EXPECT_EQ(AllReduce(1, op), ncclInvalidArgument);
   EXPECT_THAT(LastError(), HasSubstr("unknown reduction operator"));
   EXPECT_EQ(AllReduce(0, op, ncclInt), ncclInvalidArgument);
-  EXPECT_THAT(LastError(), AllOf(HasSubstr("created for float32"), HasSubstr("of int32")));
+  EXPECT_THAT(LastError(), AllOf(HasSubstr("created for datatype float32"), HasSubstr("of int32")));
   EXPECT_EQ(ncclRedOpDestroy(op, comms_[1]), ncclInvalidArgument);
   EXPECT_EQ(ncclRedOpDestroy(op, comms_[0]), ncclSuccess);
 }

@@ -1,4 +1,4 @@
-// Where variables come from, what is said about them, and where it is said.
+// The sources of variables, the log lines about them, and the destination of the log.
 #include "shim/variables.h"
 
 #include "shim/hints.h"
@@ -57,7 +57,7 @@ TEST(VariableTable, EachIsFoundByItsOwnEntryElseByItsFamily) {
   EXPECT_EQ(FindVariable(""), nullptr);
 }
 
-// nccl-semantics.md, section 4.
+// The reference is section 4 of nccl-semantics.md.
 TEST(VariableTable, TreatsEveryVariableOfTheReferenceAsItSays) {
   const auto expect = [](Treatment treatment, std::initializer_list<const char*> names) {
     for (const char* name : names) {
@@ -92,21 +92,24 @@ TEST_F(ReportTest, InfoNamesEachVariableAndWhatBecomesOfIt) {
   Set("NCCL_ALGO", "ring");
   Set("NCCL_SOCKET_IFNAME", "eth0");
   Write(".nccl.conf", "NCCL_IB_HCA=mlx5_0\n");
-  EXPECT_THAT(Report("INFO"),
-              AllOf(HasSubstr("MCCS INFO NCCL_ALGO (environment, 'ring') is a hint"),
-                    HasSubstr("NCCL_SOCKET_IFNAME (environment, 'eth0') is ignored: "),
-                    HasSubstr("NCCL_DEBUG (environment, 'INFO') is honoured"),
-                    HasSubstr("NCCL_IB_HCA (" + (folder_ / ".nccl.conf").string())));
+  EXPECT_THAT(
+      Report("INFO"),
+      AllOf(HasSubstr("MCCS INFO NCCL_ALGO (environment, 'ring') is sent to the daemon as a hint"),
+            HasSubstr("NCCL_SOCKET_IFNAME (environment, 'eth0') is ignored: "),
+            HasSubstr("NCCL_DEBUG (environment, 'INFO') is honoured"),
+            HasSubstr("NCCL_IB_HCA (" + (folder_ / ".nccl.conf").string())));
 }
 
 TEST_F(ReportTest, WarnNamesOnlyWhatIsUnknownOrCannotBeHad) {
   Set("NCCL_SOCKET_IFNAME", "eth0");
   Set("NCCL_NET_PLUGIN", "aws");
   Set("NCCL_SOKET_IFNAME", "eth0");
-  EXPECT_THAT(Report("WARN"),
-              AllOf(HasSubstr("MCCS WARN NCCL_NET_PLUGIN (environment, 'aws') has no effect: "),
-                    HasSubstr("MCCS WARN NCCL_SOKET_IFNAME (environment, 'eth0') is unknown"),
-                    Not(HasSubstr("NCCL_SOCKET_IFNAME"))));
+  EXPECT_THAT(
+      Report("WARN"),
+      AllOf(HasSubstr("MCCS WARN NCCL_NET_PLUGIN (environment, 'aws') has no effect: "),
+            HasSubstr(
+                "MCCS WARN NCCL_SOKET_IFNAME (environment, 'eth0') is ignored: unknown variable"),
+            Not(HasSubstr("NCCL_SOCKET_IFNAME"))));
   EXPECT_THAT(Report("VERSION"), IsEmpty());
 }
 
@@ -132,7 +135,7 @@ TEST_F(DebugOutputTest, AFileThatCannotBeOpenedIsSaidAndReplacedByStdout) {
   Reload();
   Say(Verbosity::kWarn, "something");
   EXPECT_THAT(testing::internal::GetCapturedStdout(),
-              AllOf(HasSubstr("NCCL_DEBUG_FILE: cannot open '/nowhere/at/all'"),
+              AllOf(HasSubstr("cannot open NCCL_DEBUG_FILE '/nowhere/at/all'"),
                     HasSubstr("MCCS WARN something")));
 }
 

@@ -1,4 +1,4 @@
-// Virtual memory that is shared chunk by chunk: what the daemon is told, and when.
+// Virtual memory that is shared in chunks: the requests to the daemon, and when they are sent.
 #include "shim/process.h"
 #include "tests/unit/shim/shim_fixture.h"
 
@@ -14,7 +14,7 @@ constexpr size_t kInts = kChunk / sizeof(int);
 
 class VirtualRanges : public ShimTest {
  protected:
-  // An all-reduce of one rank: what comes out is what went in, if the daemon saw the right memory.
+  // An all-reduce of one rank: its output equals its input if the daemon maps the right memory.
   void Sum(std::byte* from, size_t bytes, int value) {
     auto* in = reinterpret_cast<int*>(from);
     const size_t count = bytes / sizeof(int);
@@ -47,7 +47,7 @@ TEST_F(VirtualRanges, ABufferOverSeveralChunksIsOnePiece) {
   EXPECT_EQ(Count(MessageKind::kMapChunk), 3);
   Sum(segment_ + kChunk, kChunk, 6);
   Sum(segment_, 3 * kChunk, 7);
-  EXPECT_EQ(Count(MessageKind::kMapChunk), 3) << "known by now";
+  EXPECT_EQ(Count(MessageKind::kMapChunk), 3) << "already mapped";
   const auto records = daemon_.RecordsOf(0);
   EXPECT_EQ(records[1].send.offset, records[2].send.offset + kChunk);
 }
@@ -92,7 +92,7 @@ TEST_F(VirtualRanges, WhatCannotBeSharedIsStaged) {
   Sum(segment_, 2 * kChunk, 3);
   EXPECT_EQ(daemon_.RecordsOf(0)[0].send.offset, 0u) << "in staging memory";
   Sum(segment_, kChunk, 4);
-  EXPECT_NE(daemon_.RecordsOf(0)[1].send.offset, 0u) << "the shared chunk alone is not";
+  EXPECT_NE(daemon_.RecordsOf(0)[1].send.offset, 0u) << "the shared chunk alone is not staged";
 }
 
 TEST_F(VirtualRanges, WhatTheDaemonRefusesIsStagedAndAskedForAgain) {
@@ -144,7 +144,7 @@ TEST_F(VirtualRanges, ABadCountIsRefusedWhereTheDaemonReservesNothing) {
 TEST_F(VirtualRanges, AddressesThatNothingIsMappedInAreGivenBack) {
   MakeRanks(1);
   for (int i = 0; i < 4; ++i) {
-    // More than the daemon reserves at a time lies between one and the next.
+    // The distance between two exceeds the size of one reservation of the daemon.
     std::byte* const far = fake_cuda::Reserve(size_t{8} << 30);
     fake_cuda::Map(far, kChunk);
     Sum(far, kChunk, i);

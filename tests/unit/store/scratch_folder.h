@@ -1,4 +1,4 @@
-// A folder for one test, gone with it.
+// A temporary directory for one test.
 #ifndef MCCS_TESTS_UNIT_STORE_SCRATCH_FOLDER_H_
 #define MCCS_TESTS_UNIT_STORE_SCRATCH_FOLDER_H_
 

@@ -33,10 +33,9 @@ TEST(SqliteStore, ASecondControllerIsToldWhoHasIt) {
   const std::string path = folder.File("store.db");
   auto first = SqliteStore::Open(path);
   ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_EQ(
-      WhyNot(path, absl::StatusCode::kAlreadyExists),
-      absl::StrCat("the store ", path, " belongs to another mccs-controller (process ", getpid(),
-                   "); stop that one, or give this one a store of its own (--store FILE)"));
+  EXPECT_EQ(WhyNot(path, absl::StatusCode::kAlreadyExists),
+            absl::StrCat("the store ", path, " is in use by another mccs-controller (process ",
+                         getpid(), "); stop that one, or choose another store (--store FILE)"));
   first->reset();
   EXPECT_TRUE(SqliteStore::Open(path).ok());
 }
@@ -49,11 +48,11 @@ TEST(SqliteStore, ASecondControllerFindsTheLockBehindALink) {
     auto first = SqliteStore::Open(one);
     ASSERT_TRUE(first.ok()) << first.status();
     EXPECT_THAT(WhyNot(other, absl::StatusCode::kAlreadyExists),
-                HasSubstr("belongs to another mccs-controller (process "));
+                HasSubstr("in use by another mccs-controller (process "));
   }
 }
 
-// At the very first start there is no file yet that the links lead to.
+// At the first start, the file at the end of the links does not exist yet.
 TEST(SqliteStore, ASecondControllerFindsTheLockBehindALinkToNothing) {
   for (const bool link_first : {true, false}) {
     const ScratchFolder folder, elsewhere;
@@ -82,7 +81,7 @@ TEST(SqliteStore, OnlyALockThatSomebodyHasIsAnotherControllers) {
   const std::string path = folder.File("store.db"), file = path + ".lock";
   std::ofstream(file) << "4711\n";
   EXPECT_THAT(std::string(WhyNotLocked(EWOULDBLOCK, path, file).message()),
-              HasSubstr("belongs to another mccs-controller (process 4711)"));
+              HasSubstr("in use by another mccs-controller (process 4711)"));
   const absl::Status no_locks = WhyNotLocked(ENOLCK, path, file);
   EXPECT_NE(no_locks.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(std::string(no_locks.message()), HasSubstr("cannot lock " + file));
@@ -96,7 +95,7 @@ TEST(SqliteStore, AStoreWithTwoNamesIsRefused) {
   std::filesystem::create_hard_link(path, other);
   for (const std::string& name : {path, other}) {
     EXPECT_THAT(WhyNot(name, absl::StatusCode::kFailedPrecondition),
-                HasSubstr(name + " has 2 names (hard links)"));
+                HasSubstr(name + " has 2 hard links"));
   }
   std::filesystem::remove(other);
   EXPECT_TRUE(SqliteStore::Open(path).ok());
@@ -126,13 +125,12 @@ TEST(SqliteStore, FilesOfOthersAreRefused) {
   const ScratchFolder folder;
   const std::string text = folder.File("notes.txt");
   std::ofstream(text) << "this is long enough to be looked at, and it is no database at all\n";
-  EXPECT_THAT(WhyNot(text, absl::StatusCode::kInternal),
-              HasSubstr("file is not a database; move the file away, or put a copy of it back"));
+  EXPECT_THAT(WhyNot(text, absl::StatusCode::kInternal), HasSubstr("file is not a database"));
 
   const std::string foreign = folder.File("foreign.db");
   ASSERT_TRUE((*SqliteDatabase::Open(foreign))->Execute("CREATE TABLE t (x)").ok());
   EXPECT_THAT(WhyNot(foreign, absl::StatusCode::kFailedPrecondition),
-              HasSubstr("is the database of another program; give mccs-controller a file of its"));
+              HasSubstr("is a database of another program"));
 }
 
 TEST(SqliteStore, AnotherVersionOfTheSchemaIsRefused) {
@@ -146,21 +144,21 @@ TEST(SqliteStore, AnotherVersionOfTheSchemaIsRefused) {
   };
   set_version(2);
   EXPECT_THAT(WhyNot(path, absl::StatusCode::kFailedPrecondition),
-              HasSubstr("has version 2 of the schema, this mccs-controller knows 1; install the "
-                        "release that wrote it, or a later one"));
+              HasSubstr("has version 2 of the schema, this mccs-controller supports 1; install the "
+                        "release that wrote it"));
   set_version(1);
   EXPECT_TRUE(SqliteStore::Open(path).ok());
 }
 
 TEST(SqliteStore, AFolderThatIsNotThereIsNamed) {
   EXPECT_THAT(std::string(SqliteStore::Open("/no/such/store.db").status().message()),
-              HasSubstr("the store /no/such/store.db: cannot write /no/such/store.db.lock; does "
-                        "its folder exist, and may this user write there?"));
+              HasSubstr("the store /no/such/store.db: cannot write /no/such/store.db.lock; check "
+                        "that its directory exists"));
 }
 
 constexpr int kObjects = 40;
 
-// Commits states in which all objects say the same, as fast as it can, until it is killed.
+// Commits states in which all objects have the same version, until the process is killed.
 [[noreturn]] void CommitForEver(const std::string& path) {
   auto store = SqliteStore::Open(path);
   if (!store.ok()) _exit(1);
@@ -186,7 +184,7 @@ TEST(SqliteStore, AKillAtAnyMomentLeavesAWholeState) {
   for (int round = 0; round < 12; ++round) {
     const pid_t child = fork();
     if (child == 0) CommitForEver(path);
-    // A moment that nothing depends on.
+    // An arbitrary moment; the result does not depend on it.
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 40'000));
     kill(child, SIGKILL);
     int status = 0;

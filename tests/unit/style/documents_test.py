@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""README and ARCHITECTURE speak of the code as it is: every path, function and constant that they name is there."""
+"""Every path, function and constant that README and ARCHITECTURE name exists in the code."""
 import itertools
 import pathlib
 import re
@@ -11,23 +11,23 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
 import cases  # noqa: E402
 
-# These describe the tree of today. A decision describes the day on which it was made.
+# These describe the current tree. Decisions describe the tree at their own date.
 TRUE_TO_THE_CODE = ["README.md", "docs/ARCHITECTURE.md"]
 TRUE_TO_THE_CODE += [f"docs/{page}.md" for page in ("benchmarks", "glossary", "install", "lab", "programs")]
 
-# `path/to/file.h`, `folder/`, `lab/*.h`, `a/{b,c}.h`. Absolute paths and $VARIABLES are other machines' matters.
+# `path/to/file.h`, `directory/`, `lab/*.h`, `a/{b,c}.h`. Excludes absolute paths and $VARIABLES.
 PATH = re.compile(r"[\w.\-*{},]+(/[\w.\-*{},]+)*/?")
 # `Class::Function`, `Class::Function()`.
 MEMBER = re.compile(r"[A-Za-z]\w*(::~?\w+)+(\(\))?")
 CONSTANT = re.compile(r"k[A-Z]\w*")
 
-BUILT = ("build/",)  # products, which a fresh tree does not have
+BUILT = ("build/",)  # build output, missing in a fresh tree
 
 
 def git(*arguments):
     listed = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True)
     if listed.returncode not in (0, 1):
-        raise unittest.SkipTest("this tree is no git repository; what belongs to it is not known")
+        raise unittest.SkipTest("this tree is not a git repository; its files are not known")
     return listed.stdout
 
 
@@ -62,7 +62,7 @@ class Documents(unittest.TestCase):
                         else path in there or path in folders
                     if not found:
                         missing.append(f"{document}: {path}")
-        self.assertEqual(missing, [], "the documents name what is not there (any more)")
+        self.assertEqual(missing, [], "the documents name paths that do not exist")
 
     def test_every_function_and_constant_in_backticks_is_in_the_code(self):
         code = "\n".join((ROOT / name).read_text() for name in sorted(files())
@@ -74,7 +74,7 @@ class Documents(unittest.TestCase):
                 if MEMBER.fullmatch(word) or CONSTANT.fullmatch(word):
                     names = re.findall(r"\w+", word)
                     missing += [f"{document}: {word}" for name in names if name not in known]
-        self.assertEqual(missing, [], "the documents name what is not there (any more)")
+        self.assertEqual(missing, [], "the documents name functions or constants that do not exist")
 
     def test_the_example_of_mccsd_shows_the_default_lanes(self):
         code = (ROOT / "service/config.h").read_text()
@@ -83,7 +83,7 @@ class Documents(unittest.TestCase):
                                    ("slot_bytes", r"\.slot_bytes = (\d+)u << 10", "KiB"),
                                    ("skew", r"uint32_t skew = (\d+);", "")]:
             expected = re.search(default, code)
-            self.assertIsNotNone(expected, f"service/config.h: no default of {key} found")
+            self.assertIsNotNone(expected, f"service/config.h: default of {key} not found")
             shown = f"  {key}: {expected[1]}{unit}"
             self.assertTrue(re.search(rf"(?m)^{shown}\b", example), f"the example lacks '{shown}'")
 

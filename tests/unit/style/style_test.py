@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The rules of the house that a program can check: who may include whom, headers, length, leftovers."""
+"""Checks the repository's rules: allowed includes, header guards, file length, leftovers."""
 import os
 import pathlib
 import re
@@ -12,22 +12,22 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
 import cases  # noqa: E402
 
-# Floor by floor: which rooms (or single headers) a room may include besides itself.
+# Layers: the directories (or single headers) that a top-level directory may include besides itself.
 MAY_INCLUDE = {
     "base": [],
     "proto": ["base"],
     "topology": ["base"],
-    # The vocabulary of operations alone, nothing of the wire.
+    # Only the kinds, types and operators of operations, no wire formats.
     "algorithms": ["base", "proto/operation.h"],
     "service": ["base", "proto", "algorithms",
-                # Host discovery and locality order, not the cluster's model.
+                # Host discovery and locality order only, not the cluster's model.
                 "topology/host_discovery.h", "topology/locality.h", "topology/position.h",
-                # What a switch tells flows apart by, for those who look which way they take.
+                # The fields that switches hash, for probing paths.
                 "topology/five_tuple.h",
-                # How an emulated allocation is shared between processes.
+                # Sharing of emulated allocations between processes.
                 "emulation/include"],
     "shim": ["base", "proto",
-             # How the library of frees tells of them.
+             # The interface through which libmccs-frees reports frees.
              "frees/listener.h"],
     "frees": [],
     "controller": ["base", "proto", "topology", "algorithms"],
@@ -43,16 +43,16 @@ MAY_INCLUDE = {
 LINES_TO_AIM_AT = 300
 LINES_AT_MOST = 500
 
-# Assembled from halves, so that this file does not find itself.
+# Split strings, so that this file does not match itself.
 LEFTOVERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 
 
 def sources(*suffixes):
-    """The files under version control (and new ones that git does not ignore) with these suffixes."""
+    """Tracked files, and new files that git does not ignore, with these suffixes."""
     listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"],
                             capture_output=True, text=True)
     if listed.returncode != 0:
-        raise unittest.SkipTest("this tree is no git repository; what belongs to it is not known")
+        raise unittest.SkipTest("this tree is not a git repository; its files are not known")
     for name in sorted(set(listed.stdout.splitlines())):
         path = ROOT / name
         if path.suffix in suffixes and path.is_file():
@@ -76,7 +76,7 @@ class Rooms(unittest.TestCase):
         for path in sources(".h", ".cc", ".cu", ".cuh"):
             for header in pattern.findall(path.read_text()):
                 if header.split("/")[0] not in MAY_INCLUDE or "/" not in header:
-                    continue  # not ours
+                    continue  # not a header of this repository
                 if not may_include(room_of(path), header):
                     wrong.append(f"{path.relative_to(ROOT)} includes {header}")
         self.assertEqual(wrong, [], "see MAY_INCLUDE in this test")
@@ -101,7 +101,7 @@ class Files(unittest.TestCase):
         suffixes = (".h", ".cc", ".py", ".md", ".proto", ".yaml", ".txt", ".cmake", ".sh", "")
         torn = [str(path.relative_to(ROOT)) for path in sources(*suffixes)
                 if marker.search(path.read_text(errors="replace"))]
-        self.assertEqual(torn, [], "has a merge's markers")
+        self.assertEqual(torn, [], "files with merge conflict markers")
 
     def test_none_is_longer_than_the_limit(self):
         too_long = []
@@ -111,21 +111,21 @@ class Files(unittest.TestCase):
                 too_long.append(f"{path.relative_to(ROOT)}: {lines} lines")
             elif lines > LINES_TO_AIM_AT and room_of(path) != "tests":
                 print(f"warning: {path.relative_to(ROOT)} has {lines} lines; aim at {LINES_TO_AIM_AT}")
-        self.assertEqual(too_long, [], f"longer than {LINES_AT_MOST} lines: is it still one idea?")
+        self.assertEqual(too_long, [], f"files longer than {LINES_AT_MOST} lines; split them")
 
     def test_no_header_lacks_its_guard(self):
         unguarded = []
         for path in sources(".h"):
             name = path.relative_to(ROOT).as_posix()
             if name.endswith("-inl.h"):
-                continue  # meant to be included once for each instruction set
+                continue  # included once per instruction set
             if name.startswith("emulation/include/"):
-                name = path.name  # found by its bare name, in other people's programs
+                name = path.name  # programs include it by its bare name
             guards = {re.sub(r"[^A-Za-z0-9]", "_", prefix + name).upper() + "_" for prefix in ("", "mccs/")}
             found = re.search(r"^#ifndef (\w+)\n#define (\w+)$", path.read_text(), re.MULTILINE)
             if not found or found[1] != found[2] or found[1] not in guards:
                 unguarded.append(name)
-        self.assertEqual(unguarded, [], "the guard is the path in capitals, with or without MCCS_")
+        self.assertEqual(unguarded, [], "header guard must be the path in capitals, with or without MCCS_")
 
     def test_every_one_opens_with_what_it_is(self):
         silent = [path.relative_to(ROOT).as_posix() for path in sources(".h")

@@ -1,4 +1,4 @@
-// mccsctl's calls, answered by a controller of the test's own over gRPC on loopback.
+// ControllerClient against a fake controller over gRPC on loopback.
 #include "tools/mccsctl/controller_client.h"
 
 #include <grpcpp/grpcpp.h>
@@ -15,7 +15,7 @@
 namespace mccs {
 namespace {
 
-// gRPC's own limit of what comes in.
+// gRPC's default limit for received messages.
 constexpr size_t kGrpcsLimit = 4 << 20;
 
 class FakeController final : public control::Operator::Service {
@@ -26,7 +26,7 @@ class FakeController final : public control::Operator::Service {
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
   }
-  // The status of all calls.
+  // Sets the status of all calls.
   void Answer(grpc::Status status) { status_ = std::move(status); }
   ~FakeController() override { server_->Shutdown(std::chrono::system_clock::now()); }
 
@@ -76,8 +76,8 @@ TEST(ControllerClient, AChangeThatIsNotAnsweredInTimeMayHaveBeenMade) {
   controller.Answer({grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"});
   ControllerClient client(controller.address());
   const std::string text =
-      absl::StrCat("no answer from the mccs-controller at ", controller.address(),
-                   " within 30 s; the change may have been made: look with mccsctl get");
+      absl::StrCat("no reply from mccs-controller at ", controller.address(),
+                   " within 30 s; the change may have been made: check with mccsctl get");
   EXPECT_EQ(Text(client.Apply({}).status()), text);
   EXPECT_EQ(Text(client.Delete({}).status()), text);
   EXPECT_EQ(Text(client.Drain({}).status()), text);
@@ -89,13 +89,13 @@ TEST(ControllerClient, WhatChangesNothingHasMadeNoChange) {
   controller.Answer({grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"});
   ControllerClient client(controller.address());
   EXPECT_EQ(Text(client.ListAudit(1).status()),
-            absl::StrCat("no answer from the mccs-controller at ", controller.address(),
-                         " within 10 s. It is busy, or cannot be reached there"));
+            absl::StrCat("no reply from mccs-controller at ", controller.address(),
+                         " within 10 s: it is busy, or the address is wrong"));
   control::ApplyRequest apply;
   apply.set_dry_run(true);
   EXPECT_EQ(Text(client.Apply(apply).status()),
-            absl::StrCat("no answer from the mccs-controller at ", controller.address(),
-                         " within 30 s. It is busy, or cannot be reached there"));
+            absl::StrCat("no reply from mccs-controller at ", controller.address(),
+                         " within 30 s: it is busy, or the address is wrong"));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ TEST(ReadFiles, WhatCannotBeReadIsNamed) {
   EXPECT_THAT(std::string(ReadFiles({"/no/such.yaml"}).status().message()),
               HasSubstr("cannot read /no/such.yaml"));
   EXPECT_THAT(std::string(ReadFiles({folder.File("")}).status().message()),
-              HasSubstr("there is no .yaml, .yml or .json file in"));
+              HasSubstr("no .yaml, .yml or .json file in"));
   const std::string large = folder.File("large.yaml");
   Write(large, std::string(kMaxFileBytes / 2 + 1, '#'));
   EXPECT_TRUE(ReadFiles({large}).ok());
@@ -51,7 +51,7 @@ TEST(ReadFiles, WhatIsNoUtf8IsNamedWithItsPlace) {
   }
   Write(file, "a: \xC3\xBC\n# Z\xFCrich\n");
   EXPECT_EQ(ReadFiles({file}).status().message(),
-            file + ":2:4: byte 0xfc is no UTF-8; save the file as UTF-8");
+            file + ":2:4: byte 0xfc is not valid UTF-8; save the file as UTF-8");
   for (const char* bad : {"\xC3", "\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x80\x80\x80",
                           "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\x80",
                           "\xE2\x82"

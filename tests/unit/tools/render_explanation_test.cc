@@ -42,7 +42,7 @@ Flows, over 1 s
   CHANNEL  FROM  TO   LOCAL (SOURCE PORT)  LINKS         SHOULD GET       GETS  HELD UP    LIMITED BY
   0        h0    h2   10.0.0.1:61050       leaf0-spine0    4.7 Gbps  4.52 Gbps  peer 12 %  leaf0 → spine0, with 1 flow of b (8)
   0 *      h2    h?0                       -                      -      0 bps  -          -
-  * not a lane of the ring: no share is reckoned for it
+  * not a lane of the ring: no fair share is computed
 )");
 }
 

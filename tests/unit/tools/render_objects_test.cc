@@ -39,7 +39,7 @@ TEST(RenderObjects, ATableWithItsNotesOnce) {
   EXPECT_THAT(RenderObjects(reply, "tenants", /*wide=*/true),
               HasSubstr("NAME  WHO    MEMORY  IN FORCE\n"));
   EXPECT_EQ(RenderObjects({}, "policies", false),
-            "No policies. 'mccsctl apply -f FILE' makes some.\n");
+            "No policies. Create some with 'mccsctl apply -f FILE'.\n");
 }
 
 TEST(RenderObjects, OneInFull) {
@@ -105,9 +105,9 @@ TEST(RenderObjects, WhatBecameOfEach) {
   EXPECT_EQ(RenderChange(Change(false)),
             "tenant/a created\ntenant/b changed\ntenant/c unchanged\ntenant/d deleted\n");
   EXPECT_EQ(RenderChange(Change(true)),
-            "tenant/a would be created\ntenant/b would be changed\ntenant/c would stay as it is\n"
+            "tenant/a would be created\ntenant/b would be changed\ntenant/c would be unchanged\n"
             "tenant/d would be deleted\n\nNo communicator would change.\n");
-  EXPECT_EQ(RenderChange({}), "The files hold no objects.\n");
+  EXPECT_EQ(RenderChange({}), "The files contain no objects.\n");
 }
 
 TEST(RenderObjects, CommunicatorsThatWouldChange) {
@@ -143,8 +143,7 @@ TEST(RenderObjects, ADrainNamesWhoStillUsesIt) {
   reply.add_communicators("3f2a90c1d4e5b607");
   EXPECT_EQ(RenderDrain(reply, "link", "leaf0-spine1", false),
             "link/leaf0-spine1 is draining\n\nCommunicators that use it:\n  3f2a90c1d4e5b607\n");
-  EXPECT_NE(RenderDrain(reply, "host", "h1", false).find("It is free when they have ended"),
-            std::string::npos);
+  EXPECT_NE(RenderDrain(reply, "host", "h1", false).find("'mccsctl get hosts'"), std::string::npos);
 }
 
 TEST(RenderObjects, TheAuditLogSaysThatTheUserIsAsTold) {
@@ -163,7 +162,7 @@ TEST(RenderObjects, TheAuditLogSaysThatTheUserIsAsTold) {
       " OBJECTS  OUTCOME\n"
       "     4  2023-11-14 22:13:20 UTC  ipv4:10.0.0.7:5000  ann@?[2Jlogin1  apply          9  "
       "-        refused: line one\n");
-  EXPECT_EQ(RenderAudit({}), "Nobody has changed anything yet.\n");
+  EXPECT_EQ(RenderAudit({}), "No changes yet.\n");
 }
 
 }  // namespace

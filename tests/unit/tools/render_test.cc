@@ -102,14 +102,15 @@ TEST(Render, OptionsOfCallsAreShownWhereThereWereAny) {
   options->set_last_number(1199);
   options->set_deadline_us(2000);
   options->set_criticality(agent::CRITICAL);
-  EXPECT_NE(RenderCommunicator(detail).find(
-                "  Options:     last on #1199: deadline 2000 us, critical (40 calls had any)\n"),
-            std::string::npos)
+  EXPECT_NE(
+      RenderCommunicator(detail).find(
+          "  Options:     last on #1199: deadline 2000 us, critical (40 calls with options)\n"),
+      std::string::npos)
       << RenderCommunicator(detail);
   options->set_calls(1);
   options->set_priority(7);
   options->set_criticality(agent::UNSAID);
-  EXPECT_NE(RenderCommunicator(detail).find("#1199: priority 7, deadline 2000 us (1 call had any)"),
+  EXPECT_NE(RenderCommunicator(detail).find("#1199: priority 7, deadline 2000 us (1 call "),
             std::string::npos)
       << RenderCommunicator(detail);
 }
@@ -127,8 +128,9 @@ TEST(Render, WhatRunsWhereIsShownWhereHostsHaveReported) {
   detail.mutable_change()->set_epoch(3);
   detail.mutable_change()->set_age_ns(2'000'000'000);
   detail.mutable_change()->add_awaited("h1");
-  EXPECT_THAT(RenderCommunicator(detail),
-              testing::HasSubstr("  Change:      epoch 3 proposed 2 s ago, not yet on h1\n"));
+  EXPECT_THAT(
+      RenderCommunicator(detail),
+      testing::HasSubstr("  Change:      epoch 3 proposed 2 s ago, not yet applied on h1\n"));
   EXPECT_THAT(RenderCommunicator(detail),
               testing::HasSubstr("\nHosts\n"
                                  "  HOST  EPOCH  OPERATIONS  STATE\n"
@@ -268,8 +270,7 @@ TEST(Render, Hosts) {
 
 TEST(Render, NothingToShowIsSaid) {
   EXPECT_EQ(RenderCommunicators({}), "No communicators.\n");
-  EXPECT_EQ(RenderHosts({}),
-            "No host has registered. Start mccsd with this controller's address.\n");
+  EXPECT_EQ(RenderHosts({}), "No registered hosts. Start mccsd with this controller's address.\n");
 }
 
 TEST(Render, JsonIsReadBackAsTheSameMessage) {

@@ -36,7 +36,7 @@ TEST(UnifiedDiff, NearChangesShareAHunkAndFarOnesDoNot) {
             "-b\n+B\n");
 }
 
-// The second text, from the first and their difference.
+// Applies `diff` to `before`, as patch does.
 std::string Patch(const std::string& before, const std::string& diff) {
   std::vector<std::string> old_lines;
   std::string line, out;

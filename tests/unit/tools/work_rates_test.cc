@@ -74,8 +74,8 @@ TEST_F(WorkRatesTest, ACollectiveCountsOnceAndMessagesAddUp) {
   EXPECT_DOUBLE_EQ(Rates().operations_per_second(), 10 + 8);
 }
 
-// Reports come every half second, at any moment of ours: 0.6 s of work may lie between two pictures
-// that are a second apart.
+// Daemons report every 0.5 s, unsynchronized with mccsctl: two samples taken 1 s apart may cover
+// 0.6 s of work.
 TEST_F(WorkRatesTest, ARateIsByTheClockOfTheHostThatReported) {
   Set(before_, "h0", 100'000, "all_reduce", 0, 0);
   Set(after_, "h0", 100'600, "all_reduce", 6, 600);
@@ -119,7 +119,7 @@ TEST_F(WorkRatesTest, TheBusiestComesFirstAndNewOnesAreThere) {
   ASSERT_EQ(top.communicators_size(), 3);
   EXPECT_EQ(top.communicators(0).id(), "b");
   EXPECT_EQ(top.communicators(1).id(), "a");
-  EXPECT_EQ(top.communicators(2).id(), "c") << "nothing to compare it with";
+  EXPECT_EQ(top.communicators(2).id(), "c") << "no earlier sample";
   EXPECT_EQ(top.communicators(2).links_size(), 1);
 }
 
@@ -138,13 +138,13 @@ TEST(FlowRates, AreWhatWentOutBetweenTwoReports) {
   control::Explanation before, after;
   AddFlow(before, 100, 1000, 7);
   AddFlow(after, 600, 2000, 57);
-  AddFlow(after, 600, 9000, 3).set_to("h2");  // has come meanwhile
+  AddFlow(after, 600, 9000, 3).set_to("h2");  // new
   const control::Explanation rated = WithRates(before, after, 1);
   EXPECT_DOUBLE_EQ(rated.flows(0).measured_bps(), 8 * 1000 / 0.5);
   EXPECT_EQ(rated.flows(0).waited_for_gate_ns(), 50 * kMs);
   EXPECT_DOUBLE_EQ(rated.flows(1).measured_bps(), 0);
   EXPECT_DOUBLE_EQ(rated.seconds(), 1);
-  // A daemon that came back counts anew.
+  // A restarted daemon counts from 0.
   EXPECT_DOUBLE_EQ(WithRates(after, before, 1).flows(0).measured_bps(), 0);
 }
 

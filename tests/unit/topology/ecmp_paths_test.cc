@@ -119,7 +119,7 @@ TEST(EcmpPaths, OfVeryManyTheFirstOnesAreKept) {
   EXPECT_EQ(paths.Between(NicId(0), NicId(1)).size(), kMaxPathsOfPair);
 }
 
-// All shortest ways between two switches, found by trying every way.
+// All shortest paths between two switches, by exhaustive search.
 std::set<std::vector<ArcId>> TryAll(const Topology& topology, SwitchId from, SwitchId to) {
   std::set<std::vector<ArcId>> shortest;
   size_t length = topology.switches().size();
@@ -171,7 +171,7 @@ TEST(EcmpPaths, AreAllShortestWaysOfAnyFabric) {
           const auto fabric = set.Fabric(PathIndex(p));
           found.emplace(fabric.begin(), fabric.end());
         }
-        EXPECT_EQ(static_cast<size_t>(set.size()), found.size()) << "a path stands twice";
+        EXPECT_EQ(static_cast<size_t>(set.size()), found.size()) << "duplicate path";
         EXPECT_EQ(found, TryAll(topology, SwitchId(i), SwitchId(j)));
       }
     }

@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Of the switch, 10.255.0.(1 + its number).
+// Address of the switch: 10.255.0.(1 + its number).
 uint32_t AddressOf(SwitchId at) { return 0x0aff0001u + static_cast<uint32_t>(at.value()); }
 
 void GiveAddresses(Topology* topology) {
@@ -28,7 +28,7 @@ class HopPathTest : public testing::Test {
   explicit HopPathTest(Topology topology = ThreeTiers()) : topology_(std::move(topology)) {}
 
   uint32_t At(const char* name) const { return AddressOf(*topology_.FindSwitch(name)); }
-  // From h0 to h2, which are in different pods: four paths.
+  // From h0 to h2, which are in different pods and have four paths.
   std::optional<PathIndex> PathOf(const Hops& hops) {
     EcmpPaths paths(topology_);
     const NicId from = *topology_.FindNic("h0/nic0"), to = *topology_.FindNic("h2/nic0");
@@ -80,7 +80,7 @@ TEST_F(HopPathTest, WhatIsNoPathOfTheTopologyIsNone) {
 TEST_F(HopPathTest, OnlySwitchesThatDifferNeedAddresses) {
   for (const char* name : {"core0", "core1", "core2", "core3"})
     topology_.AddAddress(*topology_.FindSwitch(name), FormatIpv4(At(name)));
-  // The others answer by addresses that the file does not have.
+  // The others answer from addresses that are not in the file.
   EXPECT_EQ(PathOf({1, 2, At("core2"), 3, 4}), PathIndex(2));
   EXPECT_EQ(PathOf({1, At("core2"), At("core2"), 3, 4}), std::nullopt);
 }
@@ -190,7 +190,7 @@ TEST_F(ProbedPortsTest, WithoutAddressesOfSwitchesAnswersMeanNothing) {
   SourcePortMap map(topology_, paths);
   const auto path = map.PathOf(Ends("h0/nic0", "h2/nic0"), 61003);
   EXPECT_EQ(path.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(path.status().message()), HasSubstr("say their `addresses`"));
+  EXPECT_THAT(std::string(path.status().message()), HasSubstr("set the switches' `addresses`"));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ TEST(HostDiscovery, ConfigurationOverridesNameAndCountsGpus) {
   EXPECT_EQ(host->gpus[2].index, 2);
 }
 
-// A /sys of the loopback device alone, which this machine has.
+// A /sys with only the loopback device, which every machine has.
 class OfSysfs : public testing::Test {
  protected:
   OfSysfs() { std::filesystem::create_directories(nic); }

@@ -9,10 +9,10 @@ namespace mccs {
 namespace {
 
 using Number = long double;
-constexpr Number kZero = 1e-12L;  // what counts as nothing, for figures up to a thousand
+constexpr Number kZero = 1e-12L;  // values below count as zero, for figures up to a thousand
 
-// Rows of [variables … slacks … | limit], the objective's last. `basis[r]` is the variable that row
-// r says the value of.
+// Rows of [variables … slacks … | limit]; the objective's row is last. `basis[r]` is the basic
+// variable of row r.
 struct Table {
   std::vector<std::vector<Number>> rows;
   std::vector<size_t> basis;

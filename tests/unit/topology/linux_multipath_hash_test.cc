@@ -49,7 +49,7 @@ TEST(LinuxMultipathHash, NextHopsShareTheHashesEvenly) {
   EXPECT_EQ(LinuxNextHop(0x7fffffff, 3), 2u);
 }
 
-// A router of its own, in a network namespace that ends with the shell that asks it.
+// A router in a temporary network namespace.
 struct Router {
   size_t next_hops;
   uint32_t seed;
@@ -61,7 +61,8 @@ std::string Dotted(uint32_t address) {
                       address & 255);
 }
 
-// The commands that set it up, and ask where it sends each of `flows`: each answer names a device.
+// Shell commands that set the router up and query the route of each of `flows`: each answer names a
+// device.
 std::string Script(const Router& router, const std::vector<FiveTuple>& flows) {
   std::string hops, script =
                         "set -e\ncd /proc/sys/net/ipv4\n"
@@ -90,7 +91,7 @@ std::string Script(const Router& router, const std::vector<FiveTuple>& flows) {
   return script + "END\n";
 }
 
-// What the kernel says; nothing where it cannot be asked, `why` says why then.
+// The kernel's choices; nothing if it cannot be queried, with the reason in `why`.
 std::optional<std::vector<size_t>> AskKernel(const Router& router,
                                              const std::vector<FiveTuple>& flows,
                                              std::string* why) {
@@ -110,7 +111,7 @@ std::optional<std::vector<size_t>> AskKernel(const Router& router,
   const int status = shell == nullptr ? -1 : pclose(shell);
   std::remove(path.c_str());
   if (status == 0) return hops;
-  *why = absl::StrCat("the kernel's routes cannot be asked here: ", said);
+  *why = absl::StrCat("cannot query the kernel's routes: ", said);
   return std::nullopt;
 }
 

@@ -27,7 +27,7 @@ std::vector<Position> RandomHosts(std::mt19937& random) {
   return hosts;
 }
 
-// How often the closed ring enters a place from another one.
+// How often the closed ring enters each place from another one.
 std::map<std::string, int> Entries(const std::vector<Position>& hosts,
                                    const std::vector<HostIndex>& ring,
                                    const std::function<std::string(const Position&)>& place) {

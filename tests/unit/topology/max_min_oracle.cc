@@ -36,14 +36,14 @@ class Oracle {
 
  private:
   double Ceiling(size_t f) const { return std::min(flows_[f].demand_bps, flows_[f].cap_bps); }
-  // The rate that variable f counts from, so that all variables may be zero.
+  // The offset of variable f, so that all variables may be zero.
   double Base(size_t f, double level) const {
     if (settled_[f]) return *settled_[f];
     const double floor = std::min(flows_[f].guarantee_bps, Ceiling(f));
     return std::min(std::max(floor, level * flows_[f].weight), Ceiling(f));
   }
 
-  // One variable for each flow, what it has above its base; and `extra` more.
+  // One variable per flow, its rate above its base; plus `extra` variables.
   LinearProgram Feasible(double level, size_t extra) const {
     const size_t variables = flows_.size() + extra;
     LinearProgram program(variables);

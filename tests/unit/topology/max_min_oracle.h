@@ -1,5 +1,5 @@
-// Weighted max-min fair rates straight from their definition, by linear programs: slow, and of
-// another make than topology/max_min_shares.h.
+// Weighted max-min fair rates by their definition, with linear programs: slow, and independent of
+// topology/max_min_shares.h.
 #ifndef MCCS_TESTS_UNIT_TOPOLOGY_MAX_MIN_ORACLE_H_
 #define MCCS_TESTS_UNIT_TOPOLOGY_MAX_MIN_ORACLE_H_
 
@@ -10,9 +10,9 @@
 
 namespace mccs {
 
-// Raises the lowest level of all flows as far as it goes, settles those that cannot have more in
-// any solution, and goes on with the others (source: "max-min programming", Radunović and Le
-// Boudec, 2007). REQUIRES: guarantees, as far as they are demanded, fit.
+// Raises the lowest level of all flows as far as possible, fixes flows that cannot have more in any
+// solution, and continues with the others (source: "max-min programming", Radunović and Le Boudec,
+// 2007). REQUIRES: guarantees, up to the demands, fit.
 std::vector<double> MaxMinByLinearPrograms(std::span<const double> capacity_bps,
                                            std::span<const FlowDemand> flows);
 

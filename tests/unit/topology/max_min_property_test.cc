@@ -30,14 +30,14 @@ TEST(LinearProgram, ToldWhenThereIsNone) {
   EXPECT_GT(program.Maximum(), 1e300);
 }
 
-// Capacities differ from link to link, so that bottlenecks do.
+// Capacities differ between links, and so do bottlenecks.
 std::vector<double> RandomCapacities(const Topology& topology, std::mt19937& random) {
   std::vector<double> capacity(topology.arc_count());
   for (double& c : capacity) c = 10.0 * (1 + random() % 20);
   return capacity;
 }
 
-// Guarantees as far as they are demanded: what the filling has to keep.
+// Whether guarantees fit, each counted up to its flow's demand.
 bool GuaranteesFit(const std::vector<double>& capacity, std::vector<FlowDemand> flows) {
   for (FlowDemand& flow : flows)
     flow.guarantee_bps = std::min({flow.guarantee_bps, flow.demand_bps, flow.cap_bps});
@@ -68,9 +68,9 @@ TEST(MaxMinShares, AreThoseOfTheLinearPrograms) {
   EXPECT_GT(solved, 1000);
 }
 
-// What characterises max-min fair rates (Bertsekas and Gallager, section 6.5.2, proposition): a
-// flow that has less than it wants crosses a full arc on which no flow is at a higher level, but
-// those that their guarantees lift.
+// The characteristic property of max-min fair rates (Bertsekas and Gallager, section 6.5.2,
+// proposition): a flow below its demand crosses a full arc on which no flow has a higher level,
+// except by its guarantee.
 void ExpectFair(const std::vector<double>& capacity, const std::vector<FlowDemand>& flows,
                 const std::vector<Share>& shares) {
   constexpr double kClose = 1e-6;

@@ -126,13 +126,13 @@ TEST(MaxMinShares, FiguresOutOfRangeAreRefused) {
   const Path path = Over({0});
   for (const double weight : {0.0, -1.0, std::nan(""), HUGE_VAL})
     EXPECT_EQ(error({.path = path, .weight = weight}),
-              "flow 0: its weight must be above zero, and finite");
+              "flow 0: weight must be finite and above zero");
   EXPECT_THAT(error({.path = path, .demand_bps = -1}), HasSubstr("must not be negative"));
   EXPECT_THAT(error({.path = path, .demand_bps = std::nan("")}), HasSubstr("must not be negative"));
   EXPECT_THAT(error({.path = path, .guarantee_bps = HUGE_VAL}), HasSubstr("must be finite"));
   EXPECT_THAT(error({.path = path, .guarantee_bps = 2, .cap_bps = 1}), HasSubstr("cap is below"));
-  EXPECT_THAT(error({.path = Over({1})}), HasSubstr("an arc that is not there"));
-  EXPECT_THAT(error({.path = Over({-1})}), HasSubstr("an arc that is not there"));
+  EXPECT_THAT(error({.path = Over({1})}), HasSubstr("unknown arc"));
+  EXPECT_THAT(error({.path = Over({-1})}), HasSubstr("unknown arc"));
   EXPECT_THAT(error({.path = {}}), HasSubstr("no path"));
 }
 

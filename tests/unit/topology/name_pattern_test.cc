@@ -46,13 +46,13 @@ TEST(NamePattern, CommasJoinPatterns) {
 }
 
 TEST(NamePattern, WhatIsNoPatternIsToldWithTheRemedy) {
-  EXPECT_EQ(ErrorOf("h[0-3"), "'h[0-3' has a bracket without its partner; write ranges as [0-3]");
-  EXPECT_THAT(ErrorOf("h0-3]"), HasSubstr("without its partner"));
-  EXPECT_THAT(ErrorOf("h[[0]]"), HasSubstr("without its partner"));
-  EXPECT_THAT(ErrorOf("h[a-b]"), HasSubstr("something else than numbers"));
-  EXPECT_THAT(ErrorOf("h[]"), HasSubstr("something else than numbers"));
-  EXPECT_THAT(ErrorOf("h[-3]"), HasSubstr("something else than numbers"));
-  EXPECT_THAT(ErrorOf("h[3-1]"), HasSubstr("runs backwards"));
+  EXPECT_EQ(ErrorOf("h[0-3"), "'h[0-3' has an unmatched bracket; write ranges as [0-3]");
+  EXPECT_THAT(ErrorOf("h0-3]"), HasSubstr("unmatched bracket"));
+  EXPECT_THAT(ErrorOf("h[[0]]"), HasSubstr("unmatched bracket"));
+  EXPECT_THAT(ErrorOf("h[a-b]"), HasSubstr("something other than numbers"));
+  EXPECT_THAT(ErrorOf("h[]"), HasSubstr("something other than numbers"));
+  EXPECT_THAT(ErrorOf("h[-3]"), HasSubstr("something other than numbers"));
+  EXPECT_THAT(ErrorOf("h[3-1]"), HasSubstr("descending range"));
   EXPECT_THAT(ErrorOf("a,,b"), HasSubstr("empty name"));
   EXPECT_THAT(ErrorOf(""), HasSubstr("empty name"));
 }
@@ -63,7 +63,7 @@ TEST(NamePattern, ItDoesNotStandForMoreNamesThanAreOfUse) {
                               "h[1-40000,1-40000]", "h[1-40000],g[1-40000]"}) {
     EXPECT_THAT(ErrorOf(pattern), HasSubstr("more than 65536 names")) << pattern;
   }
-  EXPECT_THAT(ErrorOf("h[0-9999999999]"), HasSubstr("something else than numbers"));
+  EXPECT_THAT(ErrorOf("h[0-9999999999]"), HasSubstr("something other than numbers"));
 }
 
 }  // namespace

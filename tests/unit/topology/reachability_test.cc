@@ -33,7 +33,7 @@ TEST(Reachability, HostsOfFabricsApartAreTold) {
   topology.AddNic(both, "nic0", left, 1);
   topology.AddNic(both, "nic1", right, 1);
   topology.AddNic(topology.AddHost("h2", rack, 1), "nic0", right, 1);
-  // h1 reaches both, but forwards nothing.
+  // h1 reaches both, but does not forward packets.
   const auto unreachable = FindUnreachable(topology);
   ASSERT_EQ(unreachable.size(), 1u);
   EXPECT_EQ(unreachable[0].host, HostId(2));

@@ -7,7 +7,7 @@
 namespace mccs {
 namespace {
 
-// From the paper, appendix A, and its authors' test vectors: key 00 01 … 0f, data 00 01 … .
+// Test vectors of the paper, appendix A, and of its authors: key 00 01 … 0f, data 00 01 … .
 TEST(SipHash, AsItsAuthorsComputeIt) {
   constexpr std::array<uint64_t, 2> kKey = {0x0706050403020100, 0x0f0e0d0c0b0a0908};
   std::vector<std::byte> data;

@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// By arc: those into `name`.
+// Marks all arcs into the named switches, by arc.
 std::vector<bool> Into(const Topology& topology, std::initializer_list<const char*> names) {
   std::vector<bool> via(topology.arc_count());
   for (const char* name : names) {
@@ -92,7 +92,7 @@ TEST(SourcePortMap, EverySwitchOnTheWayHasItsRule) {
   const FlowEnds far = Ends(topology, "h0/nic0", "h2/nic0");
   EXPECT_EQ(*map.PathOf(far, 1), PathIndex(3));   // agg1, core3
   EXPECT_EQ(*map.PathOf(far, 11), PathIndex(1));  // agg0, core1
-  EXPECT_EQ(*map.PathOf(far, 16), std::nullopt);  // agg0, and then as it likes
+  EXPECT_EQ(*map.PathOf(far, 16), std::nullopt);  // agg0, then unknown
   EXPECT_EQ(*map.PathOf(Ends(topology, "h0/nic0", "h1/nic0"), 16), PathIndex(0));
 }
 
@@ -135,7 +135,7 @@ TEST(SourcePortMap, AHashSpreadsThePortsOverAllPaths) {
     EXPECT_EQ(*map.PathOf(ends, (*ports)[path].front()), PathIndex(static_cast<int32_t>(path)));
   }
   EXPECT_EQ(total, 4536u);
-  // What a switch with this seed does with one of them.
+  // The choice of a switch with this seed for one of the ports.
   const FiveTuple tuple = {.source_address = 0x0a000001,
                            .destination_address = 0x0a000101,
                            .protocol = kProtocolTcp,
@@ -181,10 +181,11 @@ TEST(SourcePortMap, WhatCannotBeWorkedOutIsTold) {
   const auto no_address =
       SourcePortMap(hashed, more).PortsByPath(Ends(hashed, "h0/nic0", "h2/nic0"));
   EXPECT_EQ(no_address.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(no_address.status().message()), HasSubstr("NIC h0/nic0 has none"));
+  EXPECT_THAT(std::string(no_address.status().message()),
+              HasSubstr("NIC h0/nic0 has no IPv4 address"));
 }
 
-// Held against PortsByPath, which asks for each port alone.
+// Compares FindPort with PortsByPath, which checks each port.
 void CheckFoundPorts(const Topology& topology, const FlowEnds& ends) {
   EcmpPaths paths(topology);
   SourcePortMap map(topology, paths);
@@ -213,7 +214,7 @@ void CheckFoundPorts(const Topology& topology, const FlowEnds& ends) {
 
 TEST(SourcePortMap, FindsEachPortOfAPathByRules) {
   Topology topology = LeafSpine({});
-  // The second rule's ports lie on both sides of the first's, and some have no rule.
+  // The second rule's range contains the first's, and some ports have no rule.
   topology.SetSourcePorts(
       {.kind = SourcePortMapping::Kind::kRules,
        .candidates = {100, 159},

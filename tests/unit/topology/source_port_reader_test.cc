@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Two leaves, two spines, and what is behind `source_ports:`, which begins on line 17.
+// Two leaves, two spines, and `source_ports`, whose content starts on line 17.
 absl::StatusOr<Topology> Parse(const std::string& source_ports,
                                const std::string& switch_key = "") {
   return ParseTopology(
@@ -95,58 +95,57 @@ TEST(SourcePortReader, AHashHasNameSeedAndFields) {
 
 TEST(SourcePortReader, WhatIsNoMappingIsRefused) {
   EXPECT_EQ(ErrorOf("    mapping: magic\n"),
-            "t.yaml:17:14: 'magic' is no way to map source ports to paths; write rules, hash or "
-            "probe");
+            "t.yaml:17:14: 'magic' is not a mapping: expected rules, hash or probe");
   EXPECT_THAT(ErrorOf("    candidates: 2001-2002\n"),
               HasSubstr("'spec.source_ports.mapping' is missing"));
   EXPECT_THAT(ErrorOf("    mapping: probe\n    hash: {name: linux-multipath, seed: 1}\n"),
-              HasSubstr("t.yaml:18:11: a hash is of use with `mapping: hash` only"));
+              HasSubstr("t.yaml:18:11: a hash requires `mapping: hash`"));
   EXPECT_THAT(ErrorOf("    mapping: hash\n"), HasSubstr("'spec.source_ports.hash' is missing"));
   EXPECT_THAT(ErrorOf("    mapping: rules\n"), HasSubstr("'spec.source_ports.rules' is missing"));
   for (const char* ports : {"61000-60000", "1023-2000", "2000-65536", "a-b", "5-", "-5", "1-2-3"}) {
     EXPECT_THAT(ErrorOf(absl::StrCat("    mapping: probe\n    candidates: \"", ports, "\"\n")),
-                HasSubstr("t.yaml:18:17: '" + std::string(ports) + "' is no range of ports"));
+                HasSubstr("t.yaml:18:17: '" + std::string(ports) + "' is not a range of ports"));
   }
 }
 
 TEST(SourcePortReader, RulesThatDoNotHoldTogetherAreRefused) {
   EXPECT_EQ(ErrorOfRules("      - {ports: 2001-2005, via: spine7}\n"),
-            "t.yaml:19:33: there is no switch or link 'spine7'; did you mean 'spine0'?");
+            "t.yaml:19:33: unknown switch or link 'spine7'; did you mean 'spine0'?");
   EXPECT_EQ(ErrorOfRules("      - {ports: 2001-2005, via: spine0, at: x}\n"),
-            "t.yaml:19:45: there is no switch 'x'; name it in switches");
-  EXPECT_EQ(ErrorOfRules("      - {ports: 2001-2005, via: \"spine[0-1]\"}\n"),
-            "t.yaml:19:17: rule 1 leaves open which of leaf0 → spine0 and leaf0 → spine1 the flows "
-            "take, which lead equally far; name one of them, or say `at` which switches the rule "
-            "holds");
+            "t.yaml:19:45: unknown switch 'x'; add it to switches");
+  EXPECT_EQ(
+      ErrorOfRules("      - {ports: 2001-2005, via: \"spine[0-1]\"}\n"),
+      "t.yaml:19:17: rule 1 does not determine which of leaf0 → spine0 and leaf0 → spine1 flows "
+      "take; name one of these equal next hops, or restrict the rule to switches with `at`");
   EXPECT_EQ(
       ErrorOfRules(
           "      - {ports: 2001-2005, via: spine0}\n      - {ports: 2005-2009, via: spine1}\n"),
-      "t.yaml:20:17: rule 2 shares ports with rule 1, which sends them to leaf0 → spine0 and "
-      "not to leaf0 → spine1; take the common ports away from one of them");
+      "t.yaml:20:17: rule 2 shares ports with rule 1: that one routes them to leaf0 → spine0, this "
+      "one to leaf0 → spine1; remove the common ports from one of them");
   EXPECT_THAT(ErrorOfRules("      - {ports: 2001-2005, via: leaf0}\n"),
-              HasSubstr("rule 1 names no switch or link that is one of several equal next hops"));
+              HasSubstr("rule 1 has no effect"));
 }
 
 TEST(SourcePortReader, CandidatesOfWhichNoRuleSpeaksAreRefused) {
   const std::string rules = "    rules:\n      - {ports: 2001-2005, via: spine0}\n";
-  EXPECT_EQ(
-      ErrorOf("    mapping: rules\n    candidates: 2006-2010\n" + rules),
-      "t.yaml:18:17: no rule holds any of the ports 2006-2010, so that nobody knows their paths");
+  EXPECT_EQ(ErrorOf("    mapping: rules\n    candidates: 2006-2010\n" + rules),
+            "t.yaml:18:17: no rule contains any of the ports 2006-2010, so their paths are not "
+            "known; add a rule or change candidates");
   EXPECT_TRUE(Parse("    mapping: rules\n    candidates: 2005-2010\n" + rules).ok());
 }
 
 TEST(SourcePortReader, AHashThatNobodyCanComputeIsRefused) {
   const std::string hash = "    mapping: hash\n    hash: {name: ";
   EXPECT_THAT(ErrorOf(hash + "crc, seed: 1}\n"),
-              HasSubstr("t.yaml:18:18: the hash 'crc' is not known; known is linux-multipath"));
+              HasSubstr("t.yaml:18:18: unknown hash 'crc': expected linux-multipath"));
   EXPECT_THAT(ErrorOf(hash + "linux-multipath, seed: 0}\n"),
-              HasSubstr("t.yaml:18:41: with seed 0 a switch takes a random one"));
+              HasSubstr("t.yaml:18:41: seed 0 makes switches choose a random seed"));
   EXPECT_THAT(ErrorOf(hash + "linux-multipath, seed: 1, fields: [port]}\n"),
-              HasSubstr("t.yaml:18:53: 'port' is no field of the hash"));
+              HasSubstr("t.yaml:18:53: 'port' is not a field of the hash"));
   EXPECT_THAT(ErrorOf(hash + "linux-multipath, seed: 1, fields: [protocol]}\n"),
-              HasSubstr("t.yaml:18:52: without source_port in the hash"));
+              HasSubstr("t.yaml:18:52: source_port is missing"));
   EXPECT_THAT(std::string(Parse("    mapping: probe\n", ", hash_seed: 8").status().message()),
-              HasSubstr("t.yaml:8:49: a seed is of use with `mapping: hash`"));
+              HasSubstr("t.yaml:8:49: hash_seed requires `mapping: hash`"));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 
-// Lines are counted in the refusals below.
+// Some tests below refer to its line numbers.
 constexpr char kSmall[] =
     "apiVersion: mccs/v1\n"
     "kind: Topology\n"
@@ -54,7 +54,7 @@ constexpr char kSmall[] =
 
 absl::StatusOr<Topology> Parse(const std::string& text) { return ParseTopology(text, "t.yaml"); }
 
-// What is said of the small topology with `from` replaced by `to`.
+// The error message for the small topology with `from` replaced by `to`.
 std::string ErrorOf(const std::string& from, const std::string& to) {
   const std::string text = absl::StrReplaceAll(kSmall, {{from, to}});
   EXPECT_NE(text, kSmall) << from;
@@ -126,8 +126,8 @@ TEST(TopologyReader, NicsOfOneHostMayGoToSwitchesOfTheirOwn) {
 TEST(TopologyReader, ASecondLinkBetweenTwoSwitchesHasAName) {
   const std::string more = "    - {between: [spine0, leaf0], capacity: 1Gbps";
   EXPECT_EQ(Parse(kSmall + more + "}\n").status().message(),
-            "t.yaml:29:17: spine0 and leaf0 have a link already, on line 27; give a second one a "
-            "`name`");
+            "t.yaml:29:17: spine0 and leaf0 already have a link, on line 27; give the second link "
+            "a `name`");
   const auto topology = Parse(kSmall + more + ", name: second}\n");
   ASSERT_TRUE(topology.ok()) << topology.status();
   const LinkId link = topology->FindLink("second").value();
@@ -164,51 +164,54 @@ TEST(TopologyReader, ThePapersLargeCluster) {
 
 TEST(TopologyReader, TheEnvelopeIsChecked) {
   EXPECT_EQ(ErrorOf("mccs/v1", "mccs/v2"),
-            "t.yaml:1:13: version 'mccs/v2' is not spoken; write mccs/v1");
+            "t.yaml:1:13: unsupported version 'mccs/v2': expected mccs/v1");
   EXPECT_EQ(ErrorOf("kind: Topology", "kind: Policy"),
-            "t.yaml:2:7: a Topology is read here, not a Policy");
-  EXPECT_EQ(ErrorOf("name: small", "name: a/b"),
-            "t.yaml:3:18: 'a/b' is no name; use letters, digits, '-', '_' and '.', at most 64");
+            "t.yaml:2:7: unsupported kind 'Policy': expected Topology");
+  EXPECT_EQ(
+      ErrorOf("name: small", "name: a/b"),
+      "t.yaml:3:18: 'a/b' is not a valid name; use letters, digits, '-', '_' and '.', at most 64");
   EXPECT_EQ(Parse("apiVersion: mccs/v1\nkind: Topology\nmetadata: {name: x}\n").status().message(),
             "t.yaml:1:1: the key 'spec' is missing");
 }
 
 TEST(TopologyReader, UnknownEndsAreRefused) {
   EXPECT_EQ(ErrorOf("switch: leaf0", "switch: laef0"),
-            "t.yaml:18:19: there is no switch 'laef0'; did you mean 'leaf0'?");
+            "t.yaml:18:19: unknown switch 'laef0'; did you mean 'leaf0'?");
   EXPECT_EQ(ErrorOf("switch: leaf0", "switch: x"),
-            "t.yaml:18:19: there is no switch 'x'; name it in switches");
+            "t.yaml:18:19: unknown switch 'x'; add it to switches");
   EXPECT_EQ(ErrorOf(", spine0]", ", spine7]"),
-            "t.yaml:27:30: there is no switch 'spine7'; did you mean 'spine0'?");
+            "t.yaml:27:30: unknown switch 'spine7'; did you mean 'spine0'?");
   EXPECT_EQ(ErrorOf("rack: r1", "rack: rack"),
-            "t.yaml:22:13: there is no rack 'rack'; name it in racks");
-  EXPECT_EQ(ErrorOf("pod: p0", "pod: pod"), "t.yaml:7:23: there is no pod 'pod'; name it in pods");
+            "t.yaml:22:13: unknown rack 'rack'; add it to racks");
+  EXPECT_EQ(ErrorOf("pod: p0", "pod: pod"), "t.yaml:7:23: unknown pod 'pod'; add it to pods");
 }
 
 TEST(TopologyReader, ALinkOfANicBelongsToTheNic) {
   EXPECT_THAT(ErrorOf(", spine0]", ", h1]"),
-              HasSubstr("t.yaml:27:30: 'h1' is a host; a NIC's link is said with the NIC"));
+              HasSubstr("t.yaml:27:30: 'h1' is a host; a NIC's link is defined by the NIC"));
   EXPECT_THAT(ErrorOf(", spine0]", ", h1/nic0]"),
-              HasSubstr("t.yaml:27:30: a NIC's link is said with the NIC"));
+              HasSubstr("t.yaml:27:30: a NIC's link is defined by the NIC"));
 }
 
 TEST(TopologyReader, NamesThatAreThereTwiceAreRefused) {
   EXPECT_EQ(ErrorOf("- name: h3", "- name: h2"),
-            "t.yaml:21:13: 'h2' is there already, on line 13; switches, hosts and links need names "
-            "of their own");
-  EXPECT_THAT(ErrorOf("- name: h3", "- name: spine0"), HasSubstr("already, on line 11"));
-  EXPECT_THAT(ErrorOf("name: spine0", "name: leaf1"), HasSubstr("t.yaml:11:13: 'leaf1' is there"));
+            "t.yaml:21:13: 'h2' is a duplicate: first on line 13; names of switches, hosts and "
+            "links must be unique");
+  EXPECT_THAT(ErrorOf("- name: h3", "- name: spine0"), HasSubstr("first on line 11"));
+  EXPECT_THAT(ErrorOf("name: spine0", "name: leaf1"),
+              HasSubstr("t.yaml:11:13: 'leaf1' is a duplicate"));
   EXPECT_EQ(ErrorOf("name: r1", "name: r0,r1"),
-            "t.yaml:8:13: 'r0' is there already, on line 7; racks need names of their own");
-  EXPECT_EQ(ErrorOf("pods: [p0]", "pods: [p0, p0]"), "t.yaml:5:14: pod 'p0' stands here again");
-  EXPECT_THAT(ErrorOf("nic[0-1]", "nic[0,0]"), HasSubstr("t.yaml:17:17: 'nic0' is there already"));
+            "t.yaml:8:13: 'r0' is a duplicate: first on line 7; rack names must be unique");
+  EXPECT_EQ(ErrorOf("pods: [p0]", "pods: [p0, p0]"),
+            "t.yaml:5:14: pod 'p0' is a duplicate; remove it");
+  EXPECT_THAT(ErrorOf("nic[0-1]", "nic[0,0]"), HasSubstr("t.yaml:17:17: 'nic0' is a duplicate"));
   EXPECT_THAT(ErrorOf("10.0.0.[1-4]", "10.0.0.[1-3,1]"),
-              HasSubstr("t.yaml:20:20: '10.0.0.1' is there already"));
+              HasSubstr("t.yaml:20:20: '10.0.0.1' is a duplicate"));
   EXPECT_THAT(ErrorOf("capacity: 100Gbps", "capacity: 100Gbps\n      name: \"leaf0,x\""),
-              HasSubstr("t.yaml:29:13: 'leaf0' is there already, on line 10"));
+              HasSubstr("t.yaml:29:13: 'leaf0' is a duplicate: first on line 10"));
 }
 
-// A NIC's link is called HOST/NIC-SWITCH, and all three parts may have a '-'.
+// A NIC's link is called HOST/NIC-SWITCH, and all three parts may contain '-'.
 TEST(TopologyReader, LinksOfNicsThatWouldHaveOneNameAreRefused) {
   const std::string nic = "- {name: nic0, switch: leaf1, capacity: 200Mbps}";
   const auto refusal = [&](const std::string& switches, const std::string& nics) {
@@ -220,12 +223,11 @@ TEST(TopologyReader, LinksOfNicsThatWouldHaveOneNameAreRefused) {
   EXPECT_EQ(refusal("- name: spine0,p1-leaf1",
                     "- {name: nic0-p1, switch: leaf1, capacity: 1Gbps}\n"
                     "        - {name: nic0, switch: p1-leaf1, capacity: 1Gbps}"),
-            "t.yaml:26:18: 'nic0-p1-leaf1' is there already, on line 25; the links of a host's "
-            "NICs, which are called NIC-SWITCH, need names of their own: call one of the NICs "
-            "otherwise");
+            "t.yaml:26:18: 'nic0-p1-leaf1' is a duplicate: first on line 25; the link names "
+            "NIC-SWITCH must be unique on a host; rename one of the NICs");
   EXPECT_THAT(
       refusal("- name: spine0,b-c,c", "- {name: \"a,a-b\", switch: \"b-c,c\", capacity: 1Gbps}"),
-      HasSubstr("t.yaml:25:18: 'a-b-c' is there already, on line 25"));
+      HasSubstr("t.yaml:25:18: 'a-b-c' is a duplicate: first on line 25"));
 }
 
 TEST(TopologyReader, LinksOfOtherHostsAndThoseBetweenSwitchesDoNotMeetThoseOfNics) {
@@ -241,27 +243,28 @@ TEST(TopologyReader, LinksOfOtherHostsAndThoseBetweenSwitchesDoNotMeetThoseOfNic
 
 TEST(TopologyReader, RatesAreAboveZeroAndHaveAUnit) {
   for (const char* rate : {"0", "0Gbps", "-5Gbps", "50", "fast", "50GB", "1.5bps"}) {
-    EXPECT_EQ(ErrorOf("100Gbps", rate),
-              std::string("t.yaml:28:17: 'capacity' must be a rate above zero with its unit, as "
-                          "50Gbps or 200Mbps, found '") +
-                  rate + "'");
+    EXPECT_EQ(
+        ErrorOf("100Gbps", rate),
+        std::string("t.yaml:28:17: 'capacity' must be a rate above zero with its unit, such as "
+                    "50Gbps or 200Mbps, found '") +
+            rate + "'");
     EXPECT_THAT(ErrorOf("200Mbps", rate), HasSubstr("t.yaml:25:"));
   }
 }
 
 TEST(TopologyReader, HostsThatDoNotReachEachOtherAreRefused) {
   EXPECT_EQ(ErrorOf("\"leaf[0-1]\", spine0", "leaf0, spine0"),
-            "t.yaml:21:13: host h3 cannot be reached from host h1: no links join a switch of the "
-            "one with a switch of the other; name some in links");
+            "t.yaml:21:13: host h3 cannot be reached from host h1: no links connect their "
+            "switches; add some to links");
 }
 
 TEST(TopologyReader, AHostWithoutNicsAndASwitchWithoutLinksAreRefused) {
   EXPECT_EQ(ErrorOf("- {name: nic0, switch: leaf1, capacity: 200Mbps}", "[]"),
-            "t.yaml:25:9: a host needs a NIC; name one, with its switch and capacity");
+            "t.yaml:25:9: 'nics' is empty; give at least one NIC, with its switch and capacity");
   EXPECT_EQ(ErrorOf("switch: leaf1, ", ""),
             "t.yaml:25:11: the key 'spec.hosts[1].nics[0].switch' is missing");
   EXPECT_EQ(ErrorOf("name: spine0", "name: spine[0-1]"),
-            "t.yaml:11:13: switch spine1 has no links; name some in links, or take it away");
+            "t.yaml:11:13: switch spine1 has no links; add a link to it, or remove it");
 }
 
 TEST(TopologyReader, UnknownFieldsAreRefused) {
@@ -273,20 +276,19 @@ TEST(TopologyReader, UnknownFieldsAreRefused) {
 TEST(TopologyReader, FiguresOutOfRangeAreRefused) {
   EXPECT_THAT(ErrorOf("gpus: 4", "gpus: -1"), HasSubstr("t.yaml:15:13: a host has 0 to 64 GPUs"));
   EXPECT_EQ(ErrorOf("10.0.0.[1-4]", "10.0.0.[1-3]"),
-            "t.yaml:20:20: 3 addresses for 4 NICs; all NICs of the first host come first");
+            "t.yaml:20:20: 3 addresses for 4 NICs; list all NICs of the first host first");
   EXPECT_THAT(ErrorOf("10.0.0.[1-4]", "10.0.0.[254-257]"),
-              HasSubstr("t.yaml:20:20: '10.0.0.256' is no address"));
+              HasSubstr("t.yaml:20:20: '10.0.0.256' is not an address"));
   EXPECT_EQ(ErrorOf("switch: leaf0", "switch: leaf[0-1],spine0"),
-            "t.yaml:18:19: 3 switches for 2 NICs; name one for all, or one for each");
-  EXPECT_EQ(
-      ErrorOf("capacity: 50Gbps", "capacity: 50Gbps\n          near_gpus: [0, 4]"),
-      "t.yaml:17:9: GPU 1 is near no NIC; name it in near_gpus of one, or leave near_gpus out "
-      "of all\n"
-      "t.yaml:17:9: GPU 2 is near no NIC; name it in near_gpus of one, or leave near_gpus out "
-      "of all\n"
-      "t.yaml:17:9: GPU 3 is near no NIC; name it in near_gpus of one, or leave near_gpus out "
-      "of all\n"
-      "t.yaml:20:26: there is no GPU 4; the host has 4, counted from 0");
+            "t.yaml:18:19: 3 switches for 2 NICs; give one for all, or one for each");
+  EXPECT_EQ(ErrorOf("capacity: 50Gbps", "capacity: 50Gbps\n          near_gpus: [0, 4]"),
+            "t.yaml:17:9: GPU 1 is near no NIC; add it to near_gpus of one, or remove near_gpus "
+            "from all\n"
+            "t.yaml:17:9: GPU 2 is near no NIC; add it to near_gpus of one, or remove near_gpus "
+            "from all\n"
+            "t.yaml:17:9: GPU 3 is near no NIC; add it to near_gpus of one, or remove near_gpus "
+            "from all\n"
+            "t.yaml:20:26: unknown GPU 4; the host has 4, numbered from 0");
 }
 
 TEST(TopologyReader, AnMtuIsThatOfEthernetUnlessSaid) {
@@ -301,7 +303,7 @@ TEST(TopologyReader, AnMtuIsThatOfEthernetUnlessSaid) {
   }
   for (const char* bytes : {"575", "65536", "-9000"}) {
     EXPECT_EQ(std::string(with(bytes).status().message()),
-              absl::StrCat("t.yaml:5:8: an MTU is 576 to 65535 bytes, not ", bytes));
+              absl::StrCat("t.yaml:5:8: an MTU is 576 to 65535 bytes; got ", bytes));
   }
   EXPECT_THAT(std::string(with("jumbo").status().message()), HasSubstr("t.yaml:5:8"));
 }
@@ -320,20 +322,20 @@ TEST(TopologyReader, SwitchesHaveAddressesOfEachPatternOne) {
     return ErrorOf("name: spine0\n", "name: spine0\n      addresses: " + addresses + "\n");
   };
   EXPECT_THAT(refusal("[\"10.255.0.[1-2]\"]"), HasSubstr("2 addresses for 1 switches"));
-  EXPECT_THAT(refusal("[spine0]"), HasSubstr("'spine0' is no address"));
-  EXPECT_THAT(refusal("[10.0.0.1]"), HasSubstr("'10.0.0.1' is there already"));
+  EXPECT_THAT(refusal("[spine0]"), HasSubstr("'spine0' is not an address"));
+  EXPECT_THAT(refusal("[10.0.0.1]"), HasSubstr("'10.0.0.1' is a duplicate"));
 }
 
 TEST(TopologyReader, LinksThatAreNoneAreRefused) {
   EXPECT_EQ(ErrorOf("\"leaf[0-1]\", spine0", "leaf0, spine0, leaf1"),
-            "t.yaml:27:16: a link has two ends; write them as [leaf0, spine0]");
+            "t.yaml:27:16: 'between' needs two ends, such as [leaf0, spine0]");
   EXPECT_THAT(ErrorOf(", spine0]", ", \"leaf1,spine0\"]"),
               HasSubstr("t.yaml:27:16: a link from leaf1 to itself"));
   EXPECT_EQ(ErrorOf("capacity: 100Gbps", "capacity: 100Gbps\n      name: up"),
-            "t.yaml:29:13: 1 names for 2 links; name each, or none");
+            "t.yaml:29:13: 1 names for 2 links; give a name for each, or none");
 }
 
-// Lines and letters taken away, doubled or swapped at random.
+// Removes, duplicates or swaps lines and letters at random.
 std::string Spoil(std::string text, std::mt19937& random) {
   for (unsigned n = 1 + random() % 3; n > 0; --n) {
     const size_t at = random() % text.size(), other = random() % text.size();
@@ -381,7 +383,7 @@ TEST(TopologyReader, WhateverIsWrongHasItsPlace) {
 TEST(TopologyReader, MoreThanAClusterHasIsRefusedBeforeItIsBuilt) {
   EXPECT_THAT(ErrorOf("leaf[0-1]", "leaf[0-65535]"), HasSubstr("more than 4096 switches"));
   EXPECT_THAT(ErrorOf("h[1-2]", "h[1-65000]"), HasSubstr("more than 4096 hosts"));
-  EXPECT_THAT(ErrorOf("nic[0-1]", "nic[0-64]"), HasSubstr("at most 64 NICs, not 65"));
+  EXPECT_THAT(ErrorOf("nic[0-1]", "nic[0-64]"), HasSubstr("at most 64 NICs; got 65"));
 }
 
 }  // namespace

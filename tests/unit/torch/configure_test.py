@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""When CMake adds the target mccs_torch: as soon as scripts/setup_pytorch has made the environment."""
+"""CMake adds the target mccs_torch as soon as scripts/setup_pytorch has created the environment."""
 import os
 import pathlib
 import subprocess
@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
 import cases  # noqa: E402
 
-# A tree with what emulation/torch takes from the rest of ours, and nothing else.
+# A minimal tree with the targets that emulation/torch needs.
 PROJECT = f"""
 cmake_minimum_required(VERSION 3.25)
 project(tree LANGUAGES CXX)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stand-ins for NVIDIA's libraries: a library that needs them loads, and learns that nothing was computed."""
+"""Stubs of NVIDIA's libraries: a library that needs them loads, and every call returns an error."""
 import ctypes
 import pathlib
 import subprocess

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PyTorch's operators on emulated GPUs: what a script sees is what the CPU computes."""
+"""PyTorch's operators on emulated GPUs give the results of the CPU."""
 import ctypes
 import os
 import pathlib
@@ -26,7 +26,7 @@ def gpu(tensor):
 
 class Equality(unittest.TestCase):
     def assert_same(self, function, *arguments, exact=True):
-        """`function` gives the same on the GPU as on the CPU, also for the gradients."""
+        """`function` and its gradients give the same on the GPU as on the CPU."""
         for argument in arguments:
             argument.grad = None
         on_gpu = [gpu(argument) for argument in arguments]
@@ -163,7 +163,7 @@ class Operators(Equality):
 
 
 class FusedAttention(Equality):
-    """Attention by the kernels that a program chooses with sdpa_kernel."""
+    """Attention by the kernels that a program selects with sdpa_kernel."""
 
     def setUp(self):
         torch.manual_seed(7)
@@ -176,7 +176,7 @@ class FusedAttention(Equality):
             return F.scaled_dot_product_attention(*tensors, **options)
 
     def assert_attends(self, backend, *tensors, **options):
-        """The GPU's results and gradients are those of the CPU in float64, to the precision of the inputs."""
+        """The GPU's results and gradients equal the CPU's in float64, within the precision of the inputs."""
         on_gpu, exact = [gpu(t) for t in tensors], [t.detach().double().requires_grad_() for t in tensors]
         got = self.attend(backend, *on_gpu, **options)
         expected = self.attend(SDPBackend.MATH, *exact, **options)
@@ -227,7 +227,7 @@ class FusedAttention(Equality):
                          if q.is_cuda else self.attend(SDPBackend.MATH, q, k, v, attn_mask=b),
                          query, key, value, bias, exact=False)
         visible = torch.rand(2, 1, 6, 8) > 0.3
-        visible[0, 0, 2] = False  # this query may look at nothing
+        visible[0, 0, 2] = False  # this query has every key masked
         self.assert_same(lambda q, k, v: self.attend(SDPBackend.EFFICIENT_ATTENTION if q.is_cuda else SDPBackend.MATH,
                                                      q, k, v, attn_mask=visible.to(q.device)),
                          query, key, value, exact=False)
@@ -242,7 +242,7 @@ class FusedAttention(Equality):
             self.assertTrue(torch.equal(out, self.attend(backend, query, key, value, dropout_p=0.25)))
             self.assertAlmostEqual(out.float().mean().item(), 1, delta=0.02)
             self.assertGreater(out.float().std().item(), 0.01)
-            # The output is linear in the values, so this holds for one choice of elements alone.
+            # The output is linear in the values, so this holds for one choice of elements only.
             slope = torch.randn_like(out)
             out.backward(slope)
             torch.testing.assert_close((value.grad.float().sum()), (slope.float() * out.float()).sum(),
@@ -319,7 +319,7 @@ class Mistakes(unittest.TestCase):
             ran = subprocess.run([sys.executable, "-c", "import torch; torch.zeros(1, device='cuda')"],
                                  capture_output=True, text=True, env={**os.environ, "LD_PRELOAD": ":".join(copies)})
         self.assertNotEqual(ran.returncode, 0)
-        self.assertIn("Run scripts/setup_pytorch, then scripts/build", ran.stderr)
+        self.assertIn("run scripts/setup_pytorch, then scripts/build", ran.stderr)
 
 
 class Streams(unittest.TestCase):
@@ -342,7 +342,7 @@ class Streams(unittest.TestCase):
             a.copy_(b)
             both[16:].copy_(b)
             self.assertFalse(stream.query())
-            a.t().copy_(a)  # onto itself, and behind the others
+            a.t().copy_(a)  # onto itself, after the others
             self.assertEqual((a.sum().item(), both.tolist()), (16, [0] * 16 + [1] * 16))
 
     def test_copies_that_are_none_of_bytes(self):

@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Keeps what is written, to look for sentences.
+// Stores the lines, so that tests can search them.
 class RecordingLog final : public Log {
  public:
   std::vector<std::string> lines;
@@ -50,7 +50,7 @@ class HandshakeTest : public testing::Test {
     return *network_.HostNetwork(from).Connect({.host = "server", .port = 7400}, {});
   }
 
-  // Strangers at `from`, who name communicators that never come.
+  // Clients at `from` that name communicators which never exist.
   void Flood(const std::string& from, int strangers) {
     wire::PeerHello hello{};
     hello.magic = wire::kPeerMagic;
@@ -71,8 +71,8 @@ class HandshakeTest : public testing::Test {
                                              clock_.Now() + 60 * kNsPerSec);
   }
 
-  // Lets everything happen until `time`; what the server proves lands in peers_, what the client
-  // comes to in client_result_.
+  // Runs all handshakes until `time`; authenticated peers are in peers_, the client's result in
+  // client_result_.
   void Run(ClientHandshake* client, int64_t ns) {
     const MonotonicNs end = clock_.Now() + ns;
     bool ended = false;
@@ -151,12 +151,12 @@ TEST_F(HandshakeTest, WhoHoldsAnotherSecretGetsNothing) {
   EXPECT_EQ(client_result_.status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(client_result_.status().message()),
               HasSubstr("lane of communicator 000000000000002a, epoch 3, channel 1, from host 2 to "
-                        "host 0: handshake with server:7400: it does not hold the communicator's "
-                        "secret"));
+                        "host 0: handshake with server:7400: the peer does not have the "
+                        "communicator's secret"));
   EXPECT_TRUE(peers_.empty());
 }
 
-// Meanwhile another communicator of the same name may have taken the place of the one that was meant.
+// Meanwhile another communicator with the same id may have replaced the one that was meant.
 TEST_F(HandshakeTest, AConnectionBearsTheSecretThatItHasProven) {
   auto client = StartClient(lane_, kSecret);
   while (lookups_ == 0) Run(client.get(), kNsPerUs);
@@ -166,7 +166,7 @@ TEST_F(HandshakeTest, AConnectionBearsTheSecretThatItHasProven) {
   EXPECT_EQ(peers_[0].secret, kSecret);
 }
 
-// A client that does not care whether the server knows the secret, and guesses its own proof.
+// A client that ignores whether the server knows the secret, and guesses its own proof.
 TEST_F(HandshakeTest, AFalseProofIsDroppedWithALine) {
   wire::PeerHello hello{};
   hello.magic = wire::kPeerMagic;
@@ -180,12 +180,12 @@ TEST_F(HandshakeTest, AFalseProofIsDroppedWithALine) {
   wire::PeerChallenge challenge{};
   const iovec piece{.iov_base = &challenge, .iov_len = sizeof(challenge)};
   ASSERT_EQ(*liar->Read({&piece, 1}), sizeof(challenge));
-  // The server's own proof, sent back, does not serve as ours.
+  // Reflecting the server's own proof is not accepted.
   Say(*liar, {reinterpret_cast<const char*>(challenge.proof.data()), challenge.proof.size()});
   Run(nullptr, kNsPerMs);
   EXPECT_TRUE(peers_.empty());
   ASSERT_EQ(log_.lines.size(), 1u);
-  EXPECT_THAT(log_.lines[0], HasSubstr("does not hold that communicator's secret"));
+  EXPECT_THAT(log_.lines[0], HasSubstr("without that communicator's secret"));
 }
 
 TEST_F(HandshakeTest, AProofIsBoundToEveryFieldAndToTheNonce) {
@@ -214,7 +214,7 @@ TEST_F(HandshakeTest, AProofIsBoundToEveryFieldAndToTheNonce) {
 TEST_F(HandshakeTest, AClientThatIsFasterThanUsWaitsUntilTheCommunicatorIsKnown) {
   secrets_.clear();
   auto client = StartClient(lane_, kSecret);
-  Run(client.get(), 10 * kNsPerSec);  // longer than a silent client may take
+  Run(client.get(), 10 * kNsPerSec);  // longer than the timeout of a silent client
   ASSERT_TRUE(client_result_.ok()) << client_result_.status();
   EXPECT_EQ(*client_result_, nullptr);
   EXPECT_EQ(server_->pending(), 1u);
@@ -226,8 +226,8 @@ TEST_F(HandshakeTest, AClientThatIsFasterThanUsWaitsUntilTheCommunicatorIsKnown)
   EXPECT_EQ(peers_.size(), 1u);
 }
 
-// The engine has a turn every few microseconds, and what waits for half a minute has a part in
-// none.
+// The engine has a turn every few microseconds, and a handshake that waits for half a minute must
+// cost none of them.
 TEST_F(HandshakeTest, ASecretIsLookedUpAgainOnlyWhenThereIsNewsOfItsCommunicator) {
   secrets_.clear();
   auto client = StartClient(lane_, kSecret);
@@ -236,10 +236,10 @@ TEST_F(HandshakeTest, ASecretIsLookedUpAgainOnlyWhenThereIsNewsOfItsCommunicator
   EXPECT_EQ(lookups_, 4);
   server_->LookAgain(CommId(41));
   Run(client.get(), kNsPerSec);
-  EXPECT_EQ(lookups_, 4) << "that was another one's";
+  EXPECT_EQ(lookups_, 4) << "that was for another communicator";
   server_->LookAgain(CommId(42));
   Run(client.get(), kNsPerSec);
-  EXPECT_EQ(lookups_, 5) << "but it is not known yet";
+  EXPECT_EQ(lookups_, 5) << "but it is still unknown";
   secrets_[CommId(42)] = kSecret;
   server_->LookAgain(CommId(42));
   Run(client.get(), kNsPerSec);
@@ -281,7 +281,7 @@ TEST_F(HandshakeTest, AnotherVersionIsNamedToBothEnds) {
   EXPECT_EQ(challenge.verdict, wire::PeerVerdict::kWrongVersion);
   EXPECT_EQ(challenge.version, wire::kPeerVersion);
   ASSERT_EQ(log_.lines.size(), 1u);
-  EXPECT_THAT(log_.lines[0], HasSubstr("speaks version 99 of the daemons' protocol, we speak 1"));
+  EXPECT_THAT(log_.lines[0], HasSubstr("version 99 of the daemons' protocol, this daemon 1"));
 }
 
 TEST_F(HandshakeTest, AServerOfAnotherVersionOrKindIsNamedToTheClient) {
@@ -293,8 +293,8 @@ TEST_F(HandshakeTest, AServerOfAnotherVersionOrKindIsNamedToTheClient) {
   other.verdict = wire::PeerVerdict::kWrongVersion;
   const std::string version(reinterpret_cast<const char*>(&other), sizeof(other));
   const std::vector<std::pair<std::string, std::string>> answers = {
-      {version, "it speaks version 7 of the daemons' protocol, we speak 1"},
-      {"HTTP/1.1 400 Bad Request" + std::string(64, ' '), "it begins with 'HTTP/1.1'"}};
+      {version, "version 7 of the daemons' protocol, this daemon 1"},
+      {"HTTP/1.1 400 Bad Request" + std::string(64, ' '), "first bytes are 'HTTP/1.1'"}};
   for (const auto& [answer, told] : answers) {
     auto client = StartClient(lane_, kSecret);
     while (network_.NextEventTime()) network_.AdvanceTo(*network_.NextEventTime());
@@ -314,7 +314,7 @@ TEST_F(HandshakeTest, GarbageIsDroppedAtItsFirstBytes) {
   Run(nullptr, kNsPerMs);
   EXPECT_EQ(server_->pending(), 0u);
   ASSERT_EQ(log_.lines.size(), 1u);
-  EXPECT_THAT(log_.lines[0], HasSubstr("it begins with 'GET'. A rank on the real NCCL"));
+  EXPECT_THAT(log_.lines[0], HasSubstr("first bytes are 'GET'. A rank on the real NCCL"));
   EXPECT_EQ(lookups_, 0);
 }
 
@@ -328,7 +328,7 @@ TEST_F(HandshakeTest, SilenceIsDroppedAtTheDeadlineAndHurtsNobody) {
   Run(nullptr, deadline - clock_.Now());
   EXPECT_EQ(server_->pending(), 0u);
   ASSERT_EQ(log_.lines.size(), 1u);
-  EXPECT_THAT(log_.lines[0], HasSubstr("it sent only 0 of the 64 bytes"));
+  EXPECT_THAT(log_.lines[0], HasSubstr("the peer sent only 0 of the 64 bytes"));
 }
 
 TEST_F(HandshakeTest, AFloodOfStrangersPushesOutTheOldestOfThem) {
@@ -352,7 +352,7 @@ TEST_F(HandshakeTest, AFloodFromOneAddressPushesOutNobodyElse) {
   Flood("stranger", 3 * LimitedWarnings::kPerMinute);
   EXPECT_EQ(server_->pending(), 8u);
   EXPECT_EQ(log_.lines.size(), static_cast<size_t>(LimitedWarnings::kPerMinute));
-  EXPECT_THAT(log_.lines.back(), HasSubstr("more of this address is not told for a minute"));
+  EXPECT_THAT(log_.lines.back(), HasSubstr("further warnings for this address"));
   EXPECT_THAT(log_.lines.back(), HasSubstr("most of them from stranger"));
   secrets_[CommId(42)] = kSecret;
   server_->LookAgain(CommId(42));
@@ -374,7 +374,8 @@ TEST_F(HandshakeTest, GarbageFromOneAddressDoesNotFillTheLog) {
   Run(nullptr, kNsPerMs);
   Say(*stray, "GET");
   Run(nullptr, kNsPerMs);
-  EXPECT_THAT(log_.lines.back(), HasSubstr("it begins with 'GET'")) << "another address's are told";
+  EXPECT_THAT(log_.lines.back(), HasSubstr("first bytes are 'GET'"))
+      << "another address's warnings are logged";
   EXPECT_EQ(log_.lines.size(), static_cast<size_t>(LimitedWarnings::kPerMinute) + 1);
 }
 
@@ -383,8 +384,7 @@ TEST_F(HandshakeTest, AnUnreachableServerIsADeadlineThatSaysSo) {
   auto client = StartClient(lane_, kSecret);
   Run(client.get(), 61 * kNsPerSec);
   EXPECT_EQ(client_result_.status().code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(std::string(client_result_.status().message()),
-              HasSubstr("cannot be reached in time"));
+  EXPECT_THAT(std::string(client_result_.status().message()), HasSubstr("connect timed out"));
 }
 
 TEST_F(HandshakeTest, NumbersOutOfRangeAndUnknownPurposesAreRefused) {

@@ -36,7 +36,7 @@ class SocketNetworkTest : public testing::Test {
     return nullptr;
   }
 
-  // The connection's first error, or OK when none comes.
+  // The connection's first error, or OK if there is none.
   absl::Status AwaitError(Connection& connection) {
     char byte;
     const iovec piece{.iov_base = &byte, .iov_len = 1};
@@ -74,7 +74,7 @@ TEST_F(SocketNetworkTest, BothEndsKnowTheFiveTupleAndTheChosenSourcePort) {
   EXPECT_EQ(far->local(), (*near)->remote());
 }
 
-// Of this process's socket between these two ends.
+// Of this process's socket with these two ends.
 int DscpOf(const Connection& connection) {
   for (int fd = 3; fd < 1024; ++fd) {
     if (LocalEndpoint(fd) != connection.local() || RemoteEndpoint(fd) != connection.remote()) {
@@ -136,7 +136,7 @@ TEST_F(SocketNetworkTest, ASourcePortInUseIsSaidSo) {
   ASSERT_TRUE(first.ok()) << first.status();
   auto second = network_.Connect(listener->local(), {.source_host = "", .source_port = port});
   EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists) << second.status();
-  // The same port towards another place is another 5-tuple.
+  // The same port with another destination is another 5-tuple.
   std::unique_ptr<Listener> elsewhere = Listen("127.0.0.1");
   auto third = network_.Connect(elsewhere->local(), {.source_host = "", .source_port = port});
   EXPECT_TRUE(third.ok()) << third.status();
@@ -148,7 +148,7 @@ TEST_F(SocketNetworkTest, AForeignSourceAddressIsSaidSo) {
       network_.Connect(listener->local(), {.source_host = "192.0.2.1", .source_port = 0});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.status().message()),
-              HasSubstr("192.0.2.1 is no address of this"));
+              HasSubstr("192.0.2.1 is not an address of this"));
   EXPECT_TRUE(network_.HasAddress("127.0.0.1"));
   EXPECT_TRUE(network_.HasAddress("127.1.2.3"));
   for (const char* foreign : {"192.0.2.1", "2001:db8::1", "", "localhost"}) {
@@ -209,7 +209,7 @@ TEST_F(SocketNetworkTest, WhatThePeerSaidBeforeItLeftIsReadAfterAFailedWrite) {
   const iovec whole{.iov_base = word, .iov_len = 3};
   ASSERT_TRUE(far->Write({&whole, 1}).ok());
   far.reset();
-  // The first write may still be taken: it is answered with a reset, and the next one fails.
+  // The first write may succeed: the peer answers with a reset, and the next write fails.
   absl::Status failed;
   for (int i = 0; i < 100 && failed.ok(); ++i) failed = (*near)->Write({&whole, 1}).status();
   ASSERT_FALSE(failed.ok());
@@ -241,7 +241,7 @@ TEST_F(SocketNetworkTest, WhatWasWrittenBeforeTheEndIsReadBeforeTheEnd) {
     }
   }
   EXPECT_EQ(AwaitError(*far).code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(AwaitError(*far).code(), absl::StatusCode::kUnavailable) << "the error sticks";
+  EXPECT_EQ(AwaitError(*far).code(), absl::StatusCode::kUnavailable) << "the error is final";
 }
 
 }  // namespace

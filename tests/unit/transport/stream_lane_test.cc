@@ -1,5 +1,5 @@
-// Bytes on a lane's connection that no lane of ours sends: each ends the lane, for good and with an
-// error that names what was wrong.
+// Invalid bytes on a lane's connection: each ends the lane permanently, with an error that names
+// the violation.
 #include "service/transport/stream_lane.h"
 
 #include <gmock/gmock.h>
@@ -60,7 +60,7 @@ void PrintTo(const Lie& lie, std::ostream* out) { *out << lie.name; }
 
 class LyingReceiver : public ::testing::TestWithParam<Lie> {};
 
-// Two slices are posted, and sent when the first frame allows it.
+// Two slices are posted, and sent if the first frame allows it.
 TEST_P(LyingReceiver, EndsTheSendLaneWithAnError) {
   StreamSendLane lane(kShape);
   auto wire = std::make_shared<FakeWire>();
@@ -76,7 +76,7 @@ TEST_P(LyingReceiver, EndsTheSendLaneWithAnError) {
   EXPECT_LE(lane.acknowledged(), 2u);
   EXPECT_FALSE(lane.has_room());
   lane.Attach(std::make_unique<FakeConnection>(std::make_shared<FakeWire>()));
-  EXPECT_TRUE(absl::IsDataLoss(lane.status())) << "another connection makes it no better";
+  EXPECT_TRUE(absl::IsDataLoss(lane.status())) << "another connection does not repair it";
   EXPECT_FALSE(lane.Post({&piece, 1}, SliceTag{}).ok());
 }
 
@@ -99,14 +99,14 @@ INSTANTIATE_TEST_SUITE_P(
         Lie{"AckBeforeResume", Bytes(Ack(0, 4)), "not a resume frame"},
         Lie{"ResumeTwice", Bytes(Resume(0, 4)) + Bytes(Resume(0, 4)), "not an ack frame"},
         Lie{"ReservedBytes", Bytes(WithReserved()), "not a resume frame"},
-        Lie{"NoSlots", Bytes(WithShape(0, 8192)), "it has 0 slots"},
-        Lie{"TheMostSlots", Bytes(WithShape(~0u, ~0u)), "it has 4294967295 slots"},
-        Lie{"ResumeOfWhatWasNotSent", Bytes(Resume(1, 5)), "it acknowledges 1 slices"},
-        Lie{"ResumeAtTheLargestNumber", Bytes(Resume(kMost, kMost)), "it acknowledges"},
-        Lie{"AckOfWhatWasNotSent", Bytes(Resume(0, 4)) + Bytes(Ack(3, 7)), "it acknowledges 3"},
-        Lie{"CreditThatGoesBack", Bytes(Resume(0, 3)), "its credit goes from 4 to 3"},
-        Lie{"CreditBeyondTheSlots", Bytes(Resume(0, 5)), "its credit goes from 4 to 5"},
-        Lie{"TheMostCredit", Bytes(Resume(0, kMost)), "its credit goes from 4 to"}),
+        Lie{"NoSlots", Bytes(WithShape(0, 8192)), "the peer has 0 slots"},
+        Lie{"TheMostSlots", Bytes(WithShape(~0u, ~0u)), "the peer has 4294967295 slots"},
+        Lie{"ResumeOfWhatWasNotSent", Bytes(Resume(1, 5)), "acknowledgement of 1 slices"},
+        Lie{"ResumeAtTheLargestNumber", Bytes(Resume(kMost, kMost)), "invalid acknowledgement"},
+        Lie{"AckOfWhatWasNotSent", Bytes(Resume(0, 4)) + Bytes(Ack(3, 7)), "acknowledgement of 3"},
+        Lie{"CreditThatGoesBack", Bytes(Resume(0, 3)), "credit: from 4 to 3"},
+        Lie{"CreditBeyondTheSlots", Bytes(Resume(0, 5)), "credit: from 4 to 5"},
+        Lie{"TheMostCredit", Bytes(Resume(0, kMost)), "credit: from 4 to"}),
     NameOf);
 
 class LyingSender : public ::testing::TestWithParam<Lie> {};
@@ -124,7 +124,7 @@ TEST_P(LyingSender, EndsTheReceiveLaneWithAnErrorAndTouchesNothing) {
               AllOf(HasSubstr("10.0.0.2:2"), HasSubstr(GetParam().error)));
   for (size_t i = bytes; i < memory.size(); ++i) ASSERT_EQ(memory[i], std::byte{0x5a}) << i;
   lane.Attach(std::make_unique<FakeConnection>(std::make_shared<FakeWire>()));
-  EXPECT_TRUE(absl::IsDataLoss(lane.status())) << "another connection makes it no better";
+  EXPECT_TRUE(absl::IsDataLoss(lane.status())) << "another connection does not repair it";
 }
 
 std::string Slices(uint64_t count) {
@@ -136,15 +136,15 @@ std::string Slices(uint64_t count) {
 INSTANTIATE_TEST_SUITE_P(
     StreamLane, LyingSender,
     ::testing::Values(
-        Lie{"Garbage", std::string(64, 'x'), "not a slice header"},
-        Lie{"AnotherNumber", Bytes(Slice(1, 0)), "slice 1 came where slice 0 was due"},
-        Lie{"TheLargestNumber", Bytes(Slice(kMost, 0)), "came where slice 0 was due"},
+        Lie{"Garbage", std::string(64, 'x'), "invalid slice header"},
+        Lie{"AnotherNumber", Bytes(Slice(1, 0)), "slice 1 arrived, expected slice 0"},
+        Lie{"TheLargestNumber", Bytes(Slice(kMost, 0)), "arrived, expected slice 0"},
         Lie{"TheSameNumberTwice", Bytes(Slice(0, 0)) + Bytes(Slice(0, 0)),
-            "slice 0 came where slice 1 was due"},
+            "slice 0 arrived, expected slice 1"},
         Lie{"LongerThanASlot", Bytes(Slice(0, 8193)), "slice 0 has 8193 bytes"},
         Lie{"TheLongest", Bytes(Slice(0, ~0u)), "slice 0 has 4294967295 bytes"},
-        Lie{"WithoutCredit", Slices(5), "slice 4 came with credit for 4 slices only"},
-        Lie{"GarbageBehindASlice", Slices(1) + std::string(48, 'x'), "not a slice header"}),
+        Lie{"WithoutCredit", Slices(5), "slice 4 arrived with credit for only 4 slices"},
+        Lie{"GarbageBehindASlice", Slices(1) + std::string(48, 'x'), "invalid slice header"}),
     NameOf);
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""What the benchmarks that start programs have in common."""
+"""Common functions of benchmarks that start programs."""
 import os
 import pathlib
 import platform
@@ -7,7 +7,7 @@ import subprocess
 
 
 def call(*arguments, patience_s=300):
-    """Standard output of a program; RuntimeError with all that it printed where it fails."""
+    """Runs a program and returns its standard output. RuntimeError with its whole output if it fails."""
     result = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, timeout=patience_s,
                             stdin=subprocess.DEVNULL)
     if result.returncode != 0:
@@ -17,6 +17,6 @@ def call(*arguments, patience_s=300):
 
 
 def machine():
-    """This machine's processor and number of cores, as the results name it."""
+    """This machine's processor and number of cores, for results."""
     found = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
     return f"{found.group(1) if found else platform.machine()}, {os.cpu_count()} cores"
