@@ -3,11 +3,15 @@
 #define MCCS_BASE_CLOCK_H_
 
 #include <cstdint>
+#include <limits>
 
 namespace mccs {
 
 // Nanoseconds of a monotonic clock with an arbitrary origin.
 using MonotonicNs = int64_t;
+
+// A time that does not come.
+inline constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 
 inline constexpr int64_t kNsPerUs = 1'000;
 inline constexpr int64_t kNsPerMs = 1'000'000;

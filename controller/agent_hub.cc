@@ -6,16 +6,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "controller/grpc_status.h"
 
 namespace mccs {
 namespace {
 
 // Limit of messages that wait for a slow agent; at the limit its stream ends.
 constexpr size_t kMaxWaitingMessages = 4096;
-
-grpc::Status ToGrpc(const absl::Status& status) {
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
-}
 
 }  // namespace
 

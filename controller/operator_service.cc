@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "controller/drains.h"
 #include "controller/explanation.h"
+#include "controller/grpc_status.h"
 #include "controller/object_view.h"
 #include "controller/operator_view.h"
 #include "controller/rate_changes.h"
@@ -26,10 +27,6 @@ std::vector<ObjectFile> FilesOf(
   std::vector<ObjectFile> read;
   for (const control::ObjectFile& file : files) read.push_back({file.name(), file.text()});
   return read;
-}
-
-grpc::Status ToGrpc(const absl::Status& status) {
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
 }
 
 grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const absl::Status& status) {

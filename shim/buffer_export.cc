@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
 #include "shim/diagnostics.h"
+#include "shim/error_text.h"
 #include "shim/relaxed_capture.h"
 
 namespace mccs::shim {
@@ -16,8 +17,6 @@ namespace {
 
 // A daemon that takes longer to map an allocation counts as stuck.
 constexpr std::chrono::seconds kRegisterTime{30};
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 CUdeviceptr Address(const BufferUse& use) { return reinterpret_cast<CUdeviceptr>(use.address); }
 

@@ -16,8 +16,6 @@
 namespace mccs::shim {
 namespace {
 
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
-
 // NCCL orders max before min; the wire has its own order.
 ReduceOp WireOp(int op) {
   switch (op) {

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "proto/shim_wire.h"
 
 namespace mccs::shim {
@@ -35,6 +36,9 @@ absl::Status WorkFailureOf(const wire::CommRegion& region);
 inline absl::Status Unshared(const absl::Status& status) {
   return absl::Status(status.code(), status.message());
 }
+
+// For absl::StrCat: Debian's Abseil has a string_view of its own.
+inline absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 // The remedy for a communicator that failed with `failure`: a clause without a final period.
 const char* RemedyOf(const absl::Status& failure);

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/host_lookup.h"
+#include "shim/error_text.h"
 
 namespace mccs::shim {
 namespace {
@@ -22,8 +23,6 @@ uint64_t HashText(std::string_view text, uint64_t start) {
   hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebull;
   return hash ^ (hash >> 31);
 }
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 }  // namespace
 

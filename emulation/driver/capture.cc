@@ -55,7 +55,7 @@ CUresult BeginInto(CUstream stream, CUgraph handle, const CUgraphNode* dependenc
   return graphs.captures.Begin(found, mode, graph, true, after);
 }
 
-CUresult End(CUstream stream, CUgraph* handle) {
+CUresult EndStreamCapture(CUstream stream, CUgraph* handle) {
   MCCS_ENTER_CONTEXT(session);
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *handle = nullptr;
@@ -145,7 +145,7 @@ MCCS_STREAM_CALL(cuStreamBeginCapture, Begin(stream, CU_STREAM_CAPTURE_MODE_GLOB
 MCCS_STREAM_CALL(cuStreamBeginCaptureToGraph, BeginInto(stream, graph, dependencies, count, mode),
                  CUstream stream, CUgraph graph, const CUgraphNode* dependencies,
                  const CUgraphEdgeData*, size_t count, CUstreamCaptureMode mode)
-MCCS_STREAM_CALL(cuStreamEndCapture, End(stream, graph), CUstream stream, CUgraph* graph)
+MCCS_STREAM_CALL(cuStreamEndCapture, EndStreamCapture(stream, graph), CUstream stream, CUgraph* graph)
 MCCS_STREAM_CALL(cuStreamIsCapturing, Info(stream, {.status = status}), CUstream stream,
                  CUstreamCaptureStatus* status)
 MCCS_STREAM_CALL(cuStreamGetCaptureInfo, Info(stream, {.status = status, .id = id}),

@@ -7,7 +7,7 @@
 namespace mccs::probe {
 namespace {
 
-constexpr size_t kBytes = 4096;
+constexpr size_t kSmallBytes = 4096;
 
 cudaError_t Begin(cudaStream_t stream, cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed) {
   return cudaStreamBeginCapture(stream, mode);
@@ -66,13 +66,13 @@ Outcome NothingRuns() {
 }
 
 Outcome InfoIsTold() {
-  PROBE_DEVICE_MEMORY(device, kBytes);
+  PROBE_DEVICE_MEMORY(device, kSmallBytes);
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   cudaStreamCaptureStatus status{};
   PROBE_CALL(cudaStreamIsCapturing(stream, &status));
   PROBE_HOLDS(status == cudaStreamCaptureStatusNone, "a new stream captures");
   PROBE_CALL(Begin(stream));
-  PROBE_CALL(cudaMemsetAsync(device, 0, kBytes, stream));
+  PROBE_CALL(cudaMemsetAsync(device, 0, kSmallBytes, stream));
   unsigned long long id = 0;
   cudaGraph_t graph = nullptr;
   const cudaGraphNode_t* last = nullptr;
@@ -86,7 +86,7 @@ Outcome InfoIsTold() {
   PROBE_CALL(cudaGraphAddEmptyNode(&added, graph, last, count));
   PROBE_CALL(cudaStreamUpdateCaptureDependencies(stream, &added, nullptr, 1,
                                                  cudaStreamSetCaptureDependencies));
-  PROBE_CALL(cudaMemsetAsync(device, 0, kBytes, stream));
+  PROBE_CALL(cudaMemsetAsync(device, 0, kSmallBytes, stream));
   PROBE_CALL(cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &last, nullptr, &count));
   PROBE_HOLDS(count == 1, "the new node is not the only last node");
   cudaGraphNode_t before = nullptr;
@@ -102,20 +102,20 @@ Outcome InfoIsTold() {
 }
 
 Outcome ForksJoin() {
-  PROBE_DEVICE_MEMORY(device, kBytes);
+  PROBE_DEVICE_MEMORY(device, kSmallBytes);
   PROBE_STREAM(first, cudaStreamNonBlocking);
   PROBE_STREAM(second, cudaStreamNonBlocking);
   PROBE_EVENT(fork);
   PROBE_EVENT(join);
   PROBE_CALL(Begin(first));
-  PROBE_CALL(cudaMemsetAsync(device, 0, kBytes, first));
+  PROBE_CALL(cudaMemsetAsync(device, 0, kSmallBytes, first));
   PROBE_CALL(cudaEventRecord(fork, first));
   PROBE_CALL(cudaStreamWaitEvent(second, fork, 0));
   cudaStreamCaptureStatus status{};
   PROBE_CALL(cudaStreamIsCapturing(second, &status));
   PROBE_HOLDS(status == cudaStreamCaptureStatusActive,
               "a stream that waited for a captured event does not capture");
-  PROBE_CALL(cudaMemsetAsync(device, 1, kBytes, second));
+  PROBE_CALL(cudaMemsetAsync(device, 1, kSmallBytes, second));
   PROBE_CALL(cudaMemsetAsync(device, 2, 1, first));
   PROBE_CALL(cudaEventRecord(join, second));
   PROBE_CALL(cudaStreamWaitEvent(first, join, 0));
@@ -133,14 +133,14 @@ Outcome ForksJoin() {
 }
 
 Outcome AnUnjoinedFork() {
-  PROBE_DEVICE_MEMORY(device, kBytes);
+  PROBE_DEVICE_MEMORY(device, kSmallBytes);
   PROBE_STREAM(first, cudaStreamNonBlocking);
   PROBE_STREAM(second, cudaStreamNonBlocking);
   PROBE_EVENT(fork);
   PROBE_CALL(Begin(first));
   PROBE_CALL(cudaEventRecord(fork, first));
   PROBE_CALL(cudaStreamWaitEvent(second, fork, 0));
-  PROBE_CALL(cudaMemsetAsync(device, 1, kBytes, second));
+  PROBE_CALL(cudaMemsetAsync(device, 1, kSmallBytes, second));
   return EndsWith(first, cudaErrorStreamCaptureUnjoined);
 }
 
@@ -159,14 +159,14 @@ Outcome AnotherStreamEnds() {
 }
 
 Outcome SynchronisingInvalidates() {
-  PROBE_DEVICE_MEMORY(device, kBytes);
+  PROBE_DEVICE_MEMORY(device, kSmallBytes);
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_CALL(Begin(stream));
   PROBE_GIVES(cudaErrorStreamCaptureUnsupported, cudaStreamSynchronize(stream));
   cudaStreamCaptureStatus status{};
   PROBE_CALL(cudaStreamIsCapturing(stream, &status));
   PROBE_HOLDS(status == cudaStreamCaptureStatusInvalidated, "the capture stayed valid");
-  PROBE_GIVES(cudaErrorStreamCaptureInvalidated, cudaMemsetAsync(device, 1, kBytes, stream));
+  PROBE_GIVES(cudaErrorStreamCaptureInvalidated, cudaMemsetAsync(device, 1, kSmallBytes, stream));
   PROBE_PASSES(EndsWith(stream, cudaErrorStreamCaptureInvalidated));
   PROBE_CALL(Begin(stream));
   PROBE_GIVES(cudaErrorStreamCaptureUnsupported, cudaStreamQuery(stream));
@@ -174,7 +174,7 @@ Outcome SynchronisingInvalidates() {
 }
 
 Outcome LegacyStream() {
-  PROBE_DEVICE_MEMORY(device, kBytes);
+  PROBE_DEVICE_MEMORY(device, kSmallBytes);
   PROBE_STREAM(blocking, cudaStreamDefault);
   PROBE_STREAM(apart, cudaStreamNonBlocking);
   PROBE_GIVES(cudaErrorStreamCaptureUnsupported, Begin(nullptr));
@@ -183,10 +183,10 @@ Outcome LegacyStream() {
   PROBE_GIVES(cudaErrorStreamCaptureImplicit, cudaStreamIsCapturing(nullptr, &status));
   PROBE_CALL(cudaStreamIsCapturing(blocking, &status));
   PROBE_HOLDS(status == cudaStreamCaptureStatusActive, "a query invalidated the capture");
-  PROBE_GIVES(cudaErrorStreamCaptureImplicit, cudaMemsetAsync(device, 1, kBytes, nullptr));
+  PROBE_GIVES(cudaErrorStreamCaptureImplicit, cudaMemsetAsync(device, 1, kSmallBytes, nullptr));
   PROBE_PASSES(EndsWith(blocking, cudaErrorStreamCaptureInvalidated));
   PROBE_CALL(Begin(apart));
-  PROBE_CALL(cudaMemsetAsync(device, 1, kBytes, nullptr));
+  PROBE_CALL(cudaMemsetAsync(device, 1, kSmallBytes, nullptr));
   cudaGraph_t graph = nullptr;
   return EndsWithNodes(apart, 0, &graph);
 }
@@ -248,7 +248,7 @@ cudaError_t AllocateElsewhere(cudaStreamCaptureMode mode) {
     void* device = nullptr;
     cudaSetDevice(0);
     cudaThreadExchangeStreamCaptureMode(&mode);
-    error = cudaMalloc(&device, kBytes);
+    error = cudaMalloc(&device, kSmallBytes);
   }).join();
   return error;
 }
@@ -264,12 +264,12 @@ Outcome UnsafeCalls() {
   PROBE_CALL(Begin(stream, cudaStreamCaptureModeThreadLocal));
   PROBE_HOLDS(AllocateElsewhere(cudaStreamCaptureModeGlobal) == cudaSuccess,
               "a thread-local capture made cudaMalloc of another thread fail");
-  PROBE_GIVES(cudaErrorStreamCaptureUnsupported, cudaMalloc(&device, kBytes));
+  PROBE_GIVES(cudaErrorStreamCaptureUnsupported, cudaMalloc(&device, kSmallBytes));
   PROBE_PASSES(EndsWith(stream, cudaErrorStreamCaptureInvalidated));
   PROBE_CALL(Begin(stream, cudaStreamCaptureModeGlobal));
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   PROBE_CALL(cudaThreadExchangeStreamCaptureMode(&mode));
-  PROBE_CALL(cudaMalloc(&device, kBytes));
+  PROBE_CALL(cudaMalloc(&device, kSmallBytes));
   PROBE_CALL(cudaThreadExchangeStreamCaptureMode(&mode));
   PROBE_HOLDS(mode == cudaStreamCaptureModeRelaxed, "the mode was not set");
   cudaGraph_t graph = nullptr;

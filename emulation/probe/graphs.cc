@@ -12,7 +12,7 @@
 namespace mccs::probe {
 namespace {
 
-constexpr size_t kBytes = 4096;
+constexpr size_t kGraphBytes = 4096;
 
 // Ends the capture of `stream` and instantiates the graph.
 Outcome Instantiate(cudaStream_t stream, cudaGraphExec_t* exec) {
@@ -24,22 +24,22 @@ Outcome Instantiate(cudaStream_t stream, cudaGraphExec_t* exec) {
 }
 
 Outcome LaunchesRepeat() {
-  PROBE_DEVICE_MEMORY(device, kBytes);
-  PROBE_PINNED_MEMORY(from, kBytes);
-  PROBE_PINNED_MEMORY(to, kBytes);
+  PROBE_DEVICE_MEMORY(device, kGraphBytes);
+  PROBE_PINNED_MEMORY(from, kGraphBytes);
+  PROBE_PINNED_MEMORY(to, kGraphBytes);
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-  PROBE_CALL(cudaMemcpyAsync(device, from, kBytes, cudaMemcpyHostToDevice, stream));
+  PROBE_CALL(cudaMemcpyAsync(device, from, kGraphBytes, cudaMemcpyHostToDevice, stream));
   PROBE_CALL(cudaMemsetAsync(device, 0, 1, stream));
-  PROBE_CALL(cudaMemcpyAsync(to, device, kBytes, cudaMemcpyDeviceToHost, stream));
+  PROBE_CALL(cudaMemcpyAsync(to, device, kGraphBytes, cudaMemcpyDeviceToHost, stream));
   cudaGraphExec_t exec = nullptr;
   PROBE_PASSES(Instantiate(stream, &exec));
   for (char round = 1; round < 4; ++round) {
-    std::fill_n(static_cast<char*>(from), kBytes, round);
+    std::fill_n(static_cast<char*>(from), kGraphBytes, round);
     PROBE_CALL(cudaGraphLaunch(exec, stream));
     PROBE_CALL(cudaStreamSynchronize(stream));
     const auto* seen = static_cast<const char*>(to);
-    PROBE_HOLDS(seen[0] == 0 && seen[1] == round && seen[kBytes - 1] == round,
+    PROBE_HOLDS(seen[0] == 0 && seen[1] == round && seen[kGraphBytes - 1] == round,
                 "a launch did not copy the current contents");
   }
   PROBE_CALL(cudaGraphExecDestroy(exec));
@@ -118,14 +118,14 @@ void NoteOther(void* data) { static_cast<std::vector<int>*>(data)->push_back(2);
 Outcome GraphsAreBuiltByHand() {
   static std::vector<int> order;
   PROBE_STREAM(stream, cudaStreamNonBlocking);
-  PROBE_DEVICE_MEMORY(device, kBytes);
+  PROBE_DEVICE_MEMORY(device, kGraphBytes);
   cudaGraph_t graph = nullptr;
   cudaGraphNode_t late = nullptr;
   cudaGraphNode_t early = nullptr;
   cudaGraphNode_t fill = nullptr;
   const cudaHostNodeParams late_call{NoteOther, &order};
   const cudaHostNodeParams early_call{Note, &order};
-  const cudaMemsetParams set{device, 0, 7, 1, kBytes, 1};
+  const cudaMemsetParams set{device, 0, 7, 1, kGraphBytes, 1};
   PROBE_CALL(cudaGraphCreate(&graph, 0));
   PROBE_CALL(cudaGraphAddHostNode(&late, graph, nullptr, 0, &late_call));
   PROBE_CALL(cudaGraphAddHostNode(&early, graph, nullptr, 0, &early_call));
@@ -186,11 +186,11 @@ Outcome ExternalEvents() {
 Outcome Updates() {
   PROBE_WORDS(words, 8);
   PROBE_STREAM(stream, cudaStreamNonBlocking);
-  PROBE_DEVICE_MEMORY(device, kBytes);
+  PROBE_DEVICE_MEMORY(device, kGraphBytes);
   const auto capture = [&](int value, bool twice, cudaGraph_t* graph) -> Outcome {
     PROBE_CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    PROBE_CALL(cudaMemsetAsync(device, value, kBytes, stream));
-    if (twice) PROBE_CALL(cudaMemsetAsync(device, value, kBytes, stream));
+    PROBE_CALL(cudaMemsetAsync(device, value, kGraphBytes, stream));
+    if (twice) PROBE_CALL(cudaMemsetAsync(device, value, kGraphBytes, stream));
     PROBE_CALL(cudaStreamEndCapture(stream, graph));
     return Pass();
   };

@@ -7,7 +7,7 @@
 namespace mccs::probe {
 namespace {
 
-constexpr size_t kBytes = 8 << 20;
+constexpr size_t kBlockBytes = 8 << 20;
 
 Outcome Bytes(cudaMemPool_t pool, cudaMemPoolAttr attribute, uint64_t* bytes) {
   PROBE_CALL(cudaMemPoolGetAttribute(pool, attribute, bytes));
@@ -32,15 +32,15 @@ Outcome PoolsCount() {
   uint64_t used = 0;
   uint64_t reserved = 0;
   uint64_t high = 0;
-  PROBE_CALL(cudaMallocFromPoolAsync(&device, kBytes, pool, stream));
+  PROBE_CALL(cudaMallocFromPoolAsync(&device, kBlockBytes, pool, stream));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrUsedMemCurrent, &used));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
-  PROBE_HOLDS(used >= kBytes && reserved >= used, "a pool does not count blocks in use");
+  PROBE_HOLDS(used >= kBlockBytes && reserved >= used, "a pool does not count blocks in use");
   PROBE_CALL(cudaFreeAsync(device, stream));
   PROBE_CALL(cudaStreamSynchronize(stream));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrUsedMemCurrent, &used));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrUsedMemHigh, &high));
-  PROBE_HOLDS(used == 0 && high >= kBytes, "a pool does not count freed blocks");
+  PROBE_HOLDS(used == 0 && high >= kBlockBytes, "a pool does not count freed blocks");
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
   PROBE_HOLDS(reserved == 0, "a synchronization frees no blocks with a threshold of 0");
   PROBE_CALL(cudaMemPoolDestroy(pool));
@@ -55,14 +55,14 @@ Outcome PoolsKeep() {
   void* first = nullptr;
   void* second = nullptr;
   PROBE_CALL(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &bytes));
-  PROBE_CALL(cudaMallocFromPoolAsync(&first, kBytes, pool, stream));
+  PROBE_CALL(cudaMallocFromPoolAsync(&first, kBlockBytes, pool, stream));
   PROBE_CALL(cudaFreeAsync(first, stream));
-  PROBE_CALL(cudaMallocFromPoolAsync(&second, kBytes, pool, stream));
+  PROBE_CALL(cudaMallocFromPoolAsync(&second, kBlockBytes, pool, stream));
   PROBE_HOLDS(first == second, "a stream did not reuse the block that it freed");
   PROBE_CALL(cudaFreeAsync(second, stream));
   PROBE_CALL(cudaStreamSynchronize(stream));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrReservedMemCurrent, &bytes));
-  PROBE_HOLDS(bytes >= kBytes, "a pool frees blocks below its threshold");
+  PROBE_HOLDS(bytes >= kBlockBytes, "a pool frees blocks below its threshold");
   PROBE_CALL(cudaMemPoolTrimTo(pool, 0));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrReservedMemCurrent, &bytes));
   PROBE_HOLDS(bytes == 0, "a pool was not trimmed");
@@ -81,10 +81,10 @@ Outcome BlocksWaitForTheirStream() {
   PROBE_CALL(cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &no));
   void* first = nullptr;
   void* second = nullptr;
-  PROBE_CALL(cudaMallocFromPoolAsync(&first, kBytes, pool, busy));
+  PROBE_CALL(cudaMallocFromPoolAsync(&first, kBlockBytes, pool, busy));
   PROBE_CALL(cuStreamWaitValue64(busy, Pointer(words), 1, kGeq));
   PROBE_CALL(cudaFreeAsync(first, busy));
-  PROBE_CALL(cudaMallocFromPoolAsync(&second, kBytes, pool, other));
+  PROBE_CALL(cudaMallocFromPoolAsync(&second, kBlockBytes, pool, other));
   PROBE_HOLDS(first != second, "a block was reused before its stream reached the free");
   StoreWord(words, 1);
   PROBE_CALL(cudaStreamSynchronize(busy));
@@ -122,13 +122,13 @@ Outcome CurrentPools() {
   PROBE_PASSES(MakePool(&pool));
   PROBE_CALL(cudaDeviceGetDefaultMemPool(&standard, 0));
   PROBE_CALL(cudaDeviceSetMemPool(0, pool));
-  PROBE_CALL(cudaMallocAsync(&device, kBytes, stream));
+  PROBE_CALL(cudaMallocAsync(&device, kBlockBytes, stream));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrUsedMemCurrent, &used));
-  PROBE_HOLDS(used >= kBytes, "memory did not come from the current pool");
+  PROBE_HOLDS(used >= kBlockBytes, "memory did not come from the current pool");
   PROBE_CALL(cudaMemPoolDestroy(pool));
   PROBE_CALL(cudaDeviceGetMemPool(&current, 0));
   PROBE_HOLDS(current == standard, "a destroyed pool stayed the current one");
-  PROBE_CALL(cudaMemsetAsync(device, 1, kBytes, stream));  // its blocks stay valid
+  PROBE_CALL(cudaMemsetAsync(device, 1, kBlockBytes, stream));  // its blocks stay valid
   PROBE_CALL(cudaFreeAsync(device, stream));
   PROBE_CALL(cudaStreamSynchronize(stream));
   return Pass();

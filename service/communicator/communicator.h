@@ -17,7 +17,6 @@
 #ifndef MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_H_
 #define MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_H_
 
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -250,7 +249,6 @@ class Communicator {
   absl::Status failure_;
   bool revoked_ = false;   // deliberately; implies failed
   bool in_order_ = false;  // failed by a program's call: notify others later
-  static constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
   MonotonicNs tell_at_ = kNever;      // when to notify the remaining ports of the failure
   MonotonicNs closing_deadline_ = 0;  // for closing links after a failure; 0: not started
   WorkDone work_at_end_;              // work of the loop that was destroyed

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -72,7 +71,6 @@ class Departures {
  private:
   std::vector<Departure> departures_;
   absl::flat_hash_map<Rank, size_t> by_rank_;  // index into departures_
-  static constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 
   MonotonicNs fails_at_ = kNever;  // a call that waits for a rank that left by a call
   absl::Status death_;             // the first one, until reported

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +12,6 @@
 namespace mccs {
 namespace {
 
-constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 constexpr int64_t kLinkingPatienceNs = 30 * kNsPerSec;
 constexpr int64_t kOpeningPatienceNs = 30 * kNsPerSec;
 // A controller on the same network answers within a millisecond; a dead one must not delay the

@@ -11,7 +11,6 @@
 namespace mccs {
 namespace {
 
-constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 // How long the leader waits for answers of the other hosts.
 constexpr int64_t kAnswerPatienceNs = kNsPerSec;
 // Minimum interval of the leader's requests, whatever the number of stalled hosts.

@@ -1,7 +1,6 @@
 #include "service/communicator/peer_lane.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +10,6 @@
 namespace mccs {
 namespace {
 
-constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 constexpr int64_t kDialAgainNs = 50 * kNsPerMs;
 // The lane still works on its old connection, so retries are slow.
 constexpr int64_t kMoveAgainNs = kNsPerSec;

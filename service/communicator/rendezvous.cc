@@ -16,7 +16,7 @@ namespace mccs {
 namespace {
 
 // Short enough that an init with a timeout of 1 s can name the missing ranks.
-constexpr int64_t kReportEveryNs = 200 * kNsPerMs;
+constexpr int64_t kProgressEveryNs = 200 * kNsPerMs;
 
 peer::Message RefusedMessage(const absl::Status& why) {
   peer::Message message;
@@ -233,7 +233,7 @@ absl::Status Rendezvous::CheckJoin(const Meeting& meeting, const Guest& guest,
 
 // Names only a few ranks: the size is the tenant's claim and may be a million.
 void Rendezvous::TellMissing(Meeting& meeting) {
-  meeting.next_report = clock_.Now() + kReportEveryNs;
+  meeting.next_report = clock_.Now() + kProgressEveryNs;
   meeting.told_joined = meeting.joined.size();
   peer::Message message;
   peer::Waiting* waiting = message.mutable_waiting();

@@ -17,7 +17,7 @@ struct Turn {
   bool active = false;
 };
 
-constexpr Turn kNever{};
+constexpr Turn kNoTurn{};
 constexpr Turn kFromLeader{.leader = true, .active = true};
 constexpr Turn kFromMember{.member = true, .active = true};
 
@@ -57,7 +57,7 @@ Turn TurnOf(Body body) {
     case Body::BODY_NOT_SET:
       break;
   }
-  return kNever;
+  return kNoTurn;
 }
 
 bool IsIn(const Turn& turn, StarPhase phase) {

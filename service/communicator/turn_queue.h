@@ -23,7 +23,6 @@ namespace mccs {
 
 class TurnQueue {
  public:
-  static constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 
   // A member; it rests until it is woken. LIFETIME: the queue outlives it. It must not be destroyed
   // during a round.

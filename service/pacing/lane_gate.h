@@ -6,7 +6,6 @@
 #define MCCS_SERVICE_PACING_LANE_GATE_H_
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 
 #include "base/clock.h"
@@ -42,7 +41,6 @@ class LaneGate final : public SendGate {
   MonotonicNs NextDeadline() const { return held_until_; }
 
  private:
-  static constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 
   uint64_t Hold(MonotonicNs until);
   void SetBusy(bool busy);

@@ -11,7 +11,6 @@
 #ifndef MCCS_SERVICE_TRANSPORT_PEER_LISTENER_H_
 #define MCCS_SERVICE_TRANSPORT_PEER_LISTENER_H_
 
-#include <limits>
 #include <list>
 #include <map>
 #include <memory>
@@ -66,7 +65,6 @@ class PeerListener final : private Waker {
 
  private:
   using Handshakes = std::list<ServerHandshake>;
-  static constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 
   void Wake() override { woken_ = true; }
   void AcceptNew(MonotonicNs now);

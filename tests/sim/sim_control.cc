@@ -1,7 +1,6 @@
 #include "tests/sim/sim_control.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -13,7 +12,6 @@ constexpr int64_t kHeartbeatTimeoutNs = 3 * kNsPerSec;
 constexpr int64_t kTickEveryNs = kHeartbeatTimeoutNs / (2 * Coordinator::kHeartbeatsPerTimeout);
 constexpr int64_t kRetryNs = 300 * kNsPerMs;
 constexpr int kBeatsPerRepeat = 4;
-constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 
 }  // namespace
 

@@ -16,11 +16,6 @@
 namespace mccs {
 namespace {
 
-constexpr char kNone[] = "-";
-constexpr char kIndent[] = "  ";
-
-std::string OrNone(const std::string& text) { return text.empty() ? kNone : text; }
-
 // "eth0 10.0.0.1 25 Gbit/s".
 std::string Describe(const agent::Nic& nic) {
   std::string text = nic.name();

@@ -12,8 +12,6 @@
 namespace mccs {
 namespace {
 
-constexpr char kNone[] = "-";
-constexpr char kIndent[] = "  ";
 // Waits below this share of the interval are not shown.
 constexpr double kLeastShare = 0.01;
 

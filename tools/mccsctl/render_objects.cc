@@ -18,11 +18,6 @@
 namespace mccs {
 namespace {
 
-constexpr char kNone[] = "-";
-constexpr char kIndent[] = "  ";
-
-std::string OrNone(const std::string& text) { return text.empty() ? kNone : text; }
-
 // "tenant/team-a".
 std::string Path(const control::ObjectKey& key) {
   return absl::StrCat(absl::AsciiStrToLower(key.kind()), "/", key.name());

@@ -32,6 +32,12 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+// Text of a cell without a value, and indentation of nested lines.
+inline constexpr char kNone[] = "-";
+inline constexpr char kIndent[] = "  ";
+
+inline std::string OrNone(const std::string& text) { return text.empty() ? kNone : text; }
+
 // Number of characters of UTF-8 `text`; each is assumed to take one cell.
 size_t DisplayWidth(std::string_view text);
 

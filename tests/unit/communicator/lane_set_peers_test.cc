@@ -3,21 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <limits>
 
 #include "service/communicator/lane_set.h"
 #include "tests/unit/communicator/fake_connection.h"
 #include "tests/unit/communicator/lane_set_hosts.h"
 
 namespace mccs {
-namespace {
+namespace lane_set_peers_test {
 
 using testing::HasSubstr;
 
 constexpr int kHosts = 4;
 constexpr size_t kRingStreams = size_t{kHosts} * kChannels;
 constexpr ChannelId kFirst(0);
-constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 
 class LaneSetPeersTest : public LaneSetHosts {
  protected:
@@ -281,5 +279,5 @@ TEST_F(LaneSetPeersTest, AllLanesTogetherTakeNoMoreThanTheirLimit) {
   EXPECT_EQ(fit, 3) << "besides the ring's slots";
 }
 
-}  // namespace
+}  // namespace lane_set_peers_test
 }  // namespace mccs

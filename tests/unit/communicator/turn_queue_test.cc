@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace mccs {
-namespace {
+namespace turn_queue_test {
 
 using Takers = std::vector<const TurnQueue::Taker*>;
 
@@ -30,7 +30,7 @@ class TurnQueueTest : public testing::Test {
 TEST_F(TurnQueueTest, WhoIsNotWokenGetsNoTurn) {
   EXPECT_EQ(Round(1), Takers{});
   EXPECT_EQ(a_.turns(), 0u);
-  EXPECT_EQ(queue_.NextDeadline(), TurnQueue::kNever);
+  EXPECT_EQ(queue_.NextDeadline(), kNever);
 }
 
 TEST_F(TurnQueueTest, TheWokenGetOneTurnInTheirOrder) {
@@ -53,7 +53,7 @@ TEST_F(TurnQueueTest, WhoIsWokenInItsOwnTurnHasAnotherInTheNextRound) {
   queue_.RestUntil(a_, 1000);  // it does not rest: it was woken in the meantime
   EXPECT_EQ(queue_.Next(), nullptr);
   EXPECT_TRUE(a_.woken());
-  EXPECT_EQ(queue_.NextDeadline(), TurnQueue::kNever);
+  EXPECT_EQ(queue_.NextDeadline(), kNever);
   EXPECT_EQ(Round(2), Takers{&a_});
 }
 
@@ -91,7 +91,7 @@ TEST_F(TurnQueueTest, WhoGoesIsForgotten) {
   queue_.RestUntil(*queue_.Next(), 5);
   EXPECT_EQ(queue_.Next(), nullptr);
   gone.reset();
-  EXPECT_EQ(queue_.NextDeadline(), TurnQueue::kNever);
+  EXPECT_EQ(queue_.NextDeadline(), kNever);
   EXPECT_EQ(Round(6), Takers{});
 }
 
@@ -101,7 +101,7 @@ TEST(TurnQueueSeeds, NobodyIsMissedAndNobodyComesInVain) {
     explicit Member(TurnQueue& queue) : taker(queue) {}
     TurnQueue::Taker taker;
     bool due = false;
-    MonotonicNs deadline = TurnQueue::kNever;
+    MonotonicNs deadline = kNever;
   };
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -118,7 +118,7 @@ TEST(TurnQueueSeeds, NobodyIsMissedAndNobodyComesInVain) {
         woken.due = true;
       }
       std::set<const TurnQueue::Taker*> expected;
-      MonotonicNs first = TurnQueue::kNever;
+      MonotonicNs first = kNever;
       for (Member& member : members) {
         if (member.due || member.deadline <= now) expected.insert(&member.taker);
         if (!member.due) first = std::min(first, member.deadline);
@@ -133,7 +133,7 @@ TEST(TurnQueueSeeds, NobodyIsMissedAndNobodyComesInVain) {
         Member& member = *std::find_if(members.begin(), members.end(),
                                        [&](const Member& m) { return &m.taker == taker; });
         member.due = random() % 4 == 0;
-        member.deadline = TurnQueue::kNever;
+        member.deadline = kNever;
         if (member.due) {
           queue.KeepDue(*taker);
         } else if (random() % 3 != 0) {
@@ -146,5 +146,5 @@ TEST(TurnQueueSeeds, NobodyIsMissedAndNobodyComesInVain) {
   }
 }
 
-}  // namespace
+}  // namespace turn_queue_test
 }  // namespace mccs

@@ -6,10 +6,9 @@
 #include "tests/sim/sim_clock.h"
 
 namespace mccs {
-namespace {
+namespace lane_gate_test {
 
 constexpr uint64_t kRate = 80'000'000;  // 10 MB/s
-constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 
 class LaneGateTest : public testing::Test {
  protected:
@@ -172,5 +171,5 @@ TEST_F(LaneGateTest, ALaneThatDoesNotAskIsNotHeld) {
   EXPECT_EQ(gate_.NextDeadline(), kNever);
 }
 
-}  // namespace
+}  // namespace lane_gate_test
 }  // namespace mccs
