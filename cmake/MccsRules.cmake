@@ -20,6 +20,16 @@ if(MCCS_SANITIZE)
   add_link_options(-fsanitize=${MCCS_SANITIZE})
 endif()
 
+# Unity builds: most of the compile time goes into headers that the sources of a target share. OFF checks that each file
+# includes what it needs.
+option(MCCS_UNITY "Compile several source files of a target together" ON)
+set(CMAKE_UNITY_BUILD ${MCCS_UNITY})
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
+if(MCCS_UNITY)
+  # False alarm in unity builds: GCC mistakes the anonymous namespace of an included source for one of a header.
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+endif()
+
 find_program(CCACHE ccache)
 if(CCACHE)
   # Paths relative to the tree, so that all clones share the cache.
@@ -50,15 +60,19 @@ function(mccs_program name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
 endfunction()
 
-# mccs_test(NAME SOURCES ... [DEPS ...] [LABELS ...]): a GoogleTest program in bin/tests/, one ctest entry.
-# Labels: unit, contract, sim, e2e; tests with the additional label `engine` also run under TSan. The target
-# tests_<label> builds all tests of a label.
-function(mccs_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES})
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${MCCS_OUTPUT_DIR}/bin/tests")
-  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
+# mccs_tests(PROGRAM SOURCES x_test.cc ... [SUPPORT file.cc ...] [DEPS ...] [LABELS ...] [PREFIX p] [TIMEOUT seconds]): a
+# GoogleTest program in bin/tests/ with all tests of a directory. Each x_test.cc gets a ctest entry <p>x_test, which runs
+# the suites of this file in a separate process. SUPPORT files contain no tests. The sources are compiled together:
+# each has its own namespace, and suite names are unique within a program.
+#
+# Labels: unit, contract, sim; tests with the additional label `engine` also run under TSan. The target tests_<label>
+# builds all tests of a label.
+function(mccs_tests program)
+  cmake_parse_arguments(ARG "" "TIMEOUT;PREFIX" "SOURCES;SUPPORT;DEPS;LABELS" ${ARGN})
+  add_executable(${program} ${ARG_SOURCES} ${ARG_SUPPORT})
+  set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${MCCS_OUTPUT_DIR}/bin/tests")
+  target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${program} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
@@ -69,9 +83,45 @@ function(mccs_test name)
       set(ARG_TIMEOUT 600)
     endif()
   endif()
-  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
-  mccs_test_needs("${ARG_LABELS}" ${name})
+  set(known "")
+  foreach(source ${ARG_SOURCES})
+    mccs_test_suites(suites "${CMAKE_CURRENT_SOURCE_DIR}/${source}")
+    foreach(suite ${suites})
+      if(suite IN_LIST known)
+        message(FATAL_ERROR "${program}: the test suite ${suite} of ${source} is in another file, too; rename one of them")
+      endif()
+    endforeach()
+    list(APPEND known ${suites})
+    list(JOIN suites ":" filter)
+    get_filename_component(stem "${source}" NAME_WE)
+    set(name ${ARG_PREFIX}${stem})
+    add_test(NAME ${name} COMMAND ${program} --gtest_filter=${filter} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+      ENVIRONMENT "XML_OUTPUT_FILE=${CMAKE_BINARY_DIR}/test-results/${name}.xml")
+  endforeach()
+  list(JOIN known ":" filter)
+  add_test(NAME ${program}_run_every_suite COMMAND ${program} --gtest_filter=-${filter})
+  set_tests_properties(${program}_run_every_suite PROPERTIES LABELS "${ARG_LABELS}" PASS_REGULAR_EXPRESSION "Running 0 tests ")
+  mccs_test_needs("${ARG_LABELS}" ${program})
+endfunction()
+
+# mccs_test_suites(VARIABLE FILE): the suites of a source file as patterns for --gtest_filter.
+function(mccs_test_suites variable file)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
+  file(READ "${file}" text)
+  set(found "")
+  string(REGEX MATCHALL "\n(TEST|TEST_F)\\([A-Za-z0-9_]+," cases "${text}")
+  foreach(case ${cases})
+    string(REGEX REPLACE ".*\\(([A-Za-z0-9_]+),$" "\\1.*" suite "${case}")
+    list(APPEND found "${suite}")
+  endforeach()
+  string(REGEX MATCHALL "\nINSTANTIATE_TEST_SUITE_P\\([A-Za-z0-9_]+,[ \n]*[A-Za-z0-9_]+," cases "${text}")
+  foreach(case ${cases})
+    string(REGEX REPLACE ".*\\(([A-Za-z0-9_]+),[ \n]*([A-Za-z0-9_]+),$" "\\1/\\2.*" suite "${case}")
+    list(APPEND found "${suite}")
+  endforeach()
+  list(REMOVE_DUPLICATES found)
+  set(${variable} "${found}" PARENT_SCOPE)
 endfunction()
 
 # mccs_test_needs("LABEL;..." TARGET...): tests with these labels depend on these targets.

@@ -1,5 +1,5 @@
 """Runs unittest cases with the output of a GoogleTest program: the same lines on stdout and, with
-GTEST_OUTPUT=xml:DIRECTORY/, the same report, so that scripts/count_results counts every case."""
+MCCS_TEST_REPORTS=DIRECTORY, the same report, so that scripts/count_results counts every case."""
 import os
 import sys
 import time
@@ -86,8 +86,8 @@ def main():
         loader.testNamePatterns = [f"*{word}*" for word in sys.argv[1:]]
     result = _Result()
     loader.loadTestsFromModule(sys.modules["__main__"]).run(result)
-    kind, _, folder = os.environ.get("GTEST_OUTPUT", "").partition(":")
-    if kind == "xml":
+    folder = os.environ.get("MCCS_TEST_REPORTS")
+    if folder:
         os.makedirs(folder, exist_ok=True)
         ElementTree.ElementTree(result.report).write(os.path.join(folder, program + ".xml"))
     sys.exit(0 if result.wasSuccessful() else 1)

@@ -13,7 +13,7 @@
 #include "tests/unit/device/emulated_allocation.h"
 
 namespace mccs {
-namespace {
+namespace cpu_device_test {
 
 class HostWorld : public DeviceWorld {
  public:
@@ -25,7 +25,7 @@ class HostWorld : public DeviceWorld {
     std::copy_n(device_address, to.size(), to.begin());
   }
   UniqueFd AllocateAsDescriptor(size_t bytes) override {
-    return testing::EmulatedAllocation(bytes).TakeFd();
+    return EmulatedAllocation(bytes).TakeFd();
   }
 
  protected:
@@ -62,7 +62,7 @@ class EmulatedWorld final : public HostWorld {
                                           std::move(runner));
   }
   TenantBuffer AllocateAsTenant(size_t bytes) override {
-    memory_ = std::make_unique<testing::EmulatedAllocation>(bytes);
+    memory_ = std::make_unique<EmulatedAllocation>(bytes);
     return {memory_->HandleBytes(), bytes, getpid()};
   }
   void ReadAsTenant(std::span<std::byte> to, const TenantBuffer&) override {
@@ -70,7 +70,7 @@ class EmulatedWorld final : public HostWorld {
   }
 
  private:
-  std::unique_ptr<testing::EmulatedAllocation> memory_;
+  std::unique_ptr<EmulatedAllocation> memory_;
 };
 
 template <class World>
@@ -91,5 +91,5 @@ INSTANTIATE_TEST_SUITE_P(HostMemory, DeviceContract,
                                            DeviceWorldMaker{"MappingThreads", MakeWithThreads}),
                          [](const auto& info) { return info.param.name; });
 
-}  // namespace
+}  // namespace cpu_device_test
 }  // namespace mccs

@@ -12,7 +12,7 @@
 #include "tests/sim/sim_network.h"
 
 namespace mccs {
-namespace {
+namespace sim_transport_test {
 
 class SimTransportWorld final : public TransportWorld {
  public:
@@ -64,5 +64,5 @@ std::string NameOf(const testing::TestParamInfo<TransportWorldMaker>& info) {
 INSTANTIATE_TEST_SUITE_P(Simulated, TransportContract, kWorlds, NameOf);
 INSTANTIATE_TEST_SUITE_P(Simulated, StreamWakes, kWorlds, NameOf);
 
-}  // namespace
+}  // namespace sim_transport_test
 }  // namespace mccs

@@ -14,7 +14,7 @@
 #include "tests/contract/transport_wake_contract.h"
 
 namespace mccs {
-namespace {
+namespace socket_transport_test {
 
 class SocketWorld final : public TransportWorld {
  public:
@@ -112,5 +112,5 @@ TEST(SocketLanes, TwoEnginesInTwoThreadsSleepAndWakeEachOther) {
   EXPECT_EQ(landed, kSlices);
 }
 
-}  // namespace
+}  // namespace socket_transport_test
 }  // namespace mccs

@@ -6,7 +6,7 @@
 #include "tests/unit/store/scratch_folder.h"
 
 namespace mccs {
-namespace {
+namespace store_test {
 
 class MemoryWorld final : public StoreWorld {
  public:
@@ -39,5 +39,5 @@ INSTANTIATE_TEST_SUITE_P(
                     StoreWorldMaker{"Sqlite", [] { return std::make_unique<SqliteWorld>(); }}),
     [](const auto& info) { return info.param.name; });
 
-}  // namespace
+}  // namespace store_test
 }  // namespace mccs

@@ -5,7 +5,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace aborts_test {
 
 using testing::HasSubstr;
 
@@ -90,5 +90,5 @@ TEST_F(SimAborts, OneFaultIsToldOnce) {
   EXPECT_THAT(job_.rank(0).failure(), Not(HasSubstr("rank 2 is gone")));
 }
 
-}  // namespace
+}  // namespace aborts_test
 }  // namespace mccs

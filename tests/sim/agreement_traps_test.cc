@@ -21,7 +21,7 @@
 #include "tests/sim/running_job.h"
 
 namespace mccs {
-namespace {
+namespace agreement_traps_test {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -257,5 +257,5 @@ TEST(AgreementTrap, WhatWaitsIsKeptByCommunicator) {
   }
 }
 
-}  // namespace
+}  // namespace agreement_traps_test
 }  // namespace mccs

@@ -10,7 +10,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace algorithms_test {
 
 constexpr uint64_t kSeeds = 60;
 constexpr OpKind kChoosable[] = {OpKind::kAllReduce, OpKind::kBroadcast, OpKind::kReduce};
@@ -253,5 +253,5 @@ TEST(SimAlgorithms, ALaneThatBreaksIsOpenedAgainAndNothingIsLost) {
   EXPECT_GT(cuts, kSeeds);
 }
 
-}  // namespace
+}  // namespace algorithms_test
 }  // namespace mccs

@@ -6,7 +6,7 @@
 #include "tests/sim/sim_world.h"
 
 namespace mccs {
-namespace {
+namespace buffer_limit_test {
 
 class SimBufferLimit : public testing::Test {
  protected:
@@ -38,5 +38,5 @@ TEST_F(SimBufferLimit, IsOneForAllProcessesOfATenant) {
   EXPECT_TRUE(Register(second, 5));
 }
 
-}  // namespace
+}  // namespace buffer_limit_test
 }  // namespace mccs

@@ -10,7 +10,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace calibration_test {
 
 constexpr int kHosts = 4;
 constexpr int kAtOnce = 16;  // calls in a rank's work ring
@@ -129,5 +129,5 @@ TEST(SimCalibration, NothingIsLostMeanwhile) {
   }
 }
 
-}  // namespace
+}  // namespace calibration_test
 }  // namespace mccs

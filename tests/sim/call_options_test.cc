@@ -4,7 +4,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace call_options_test {
 
 TEST(SimCallOptions, ReachTheControllersReport) {
   SimWorld world({.seed = 31, .network = {}});
@@ -31,5 +31,5 @@ TEST(SimCallOptions, ReachTheControllersReport) {
   }
 }
 
-}  // namespace
+}  // namespace call_options_test
 }  // namespace mccs

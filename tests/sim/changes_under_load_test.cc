@@ -10,7 +10,7 @@
 #include "tests/sim/running_job.h"
 
 namespace mccs {
-namespace {
+namespace changes_under_load_test {
 
 constexpr int64_t kDelayNs = 50 * kNsPerUs;  // of every byte
 constexpr uint64_t kCount = 12'000;
@@ -240,5 +240,5 @@ TEST_P(ChangesUnderLoad, NoOperationIsLostOrDoubledAndNoMoreThanOneIsLate) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, ChangesUnderLoad, testing::Range<uint64_t>(1, 7));
 
-}  // namespace
+}  // namespace changes_under_load_test
 }  // namespace mccs

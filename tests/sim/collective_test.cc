@@ -8,7 +8,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace collective_test {
 
 constexpr uint64_t kSeeds = 40;
 
@@ -425,5 +425,5 @@ TEST(SimTenantThatLies, ARecordOutsideItsBufferFailsItsCommunicatorOnly) {
   EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
 }
 
-}  // namespace
+}  // namespace collective_test
 }  // namespace mccs

@@ -12,7 +12,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace controller_restart_test {
 
 constexpr uint64_t kCount = 10'000;  // about 5 ms on this network
 
@@ -89,5 +89,5 @@ TEST_P(SimControllerRestart, WhatTheNextControllerDoesNotLimitIsFreeAgain) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, SimControllerRestart, testing::Values(1, 2, 3));
 
-}  // namespace
+}  // namespace controller_restart_test
 }  // namespace mccs

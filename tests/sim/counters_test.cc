@@ -5,7 +5,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace counters_test {
 
 constexpr uint64_t kCount = 50'000;
 constexpr uint64_t kBytes = kCount * sizeof(float);
@@ -117,5 +117,5 @@ TEST(SimCounters, AFailureIsCountedAndNothingStays) {
   EXPECT_EQ(counters->buffer_bytes.value(), 0);
 }
 
-}  // namespace
+}  // namespace counters_test
 }  // namespace mccs

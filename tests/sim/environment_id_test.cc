@@ -8,7 +8,7 @@
 #include "tests/sim/sim_world.h"
 
 namespace mccs {
-namespace {
+namespace environment_id_test {
 
 using testing::HasSubstr;
 
@@ -67,5 +67,5 @@ TEST_F(SimEnvironmentId, ANameIsNeverLookedUpInTheEngine) {
   EXPECT_THAT(a.status.text, HasSubstr("'node-7'"));
 }
 
-}  // namespace
+}  // namespace environment_id_test
 }  // namespace mccs

@@ -13,7 +13,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace graphs_test {
 
 using testing::HasSubstr;
 
@@ -372,5 +372,5 @@ TEST(SimGraphs, AReplayThatOthersHaveNotReachedIsNamed) {
   EXPECT_TRUE(world.RunUntil([&] { return graphs.AllReplayed(place); }));
 }
 
-}  // namespace
+}  // namespace graphs_test
 }  // namespace mccs

@@ -9,7 +9,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace hang_watcher_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -190,5 +190,5 @@ TEST(SimHangWatcher, AMessageWithinAHostIsNamedToo) {
   EXPECT_THAT(HeldUpAt(world, 0), HasSubstr("rank 1 waits for rank 0 on h0, which has sent"));
 }
 
-}  // namespace
+}  // namespace hang_watcher_test
 }  // namespace mccs

@@ -11,7 +11,7 @@
 #include "tests/unit/frontend/raw_tenant.h"
 
 namespace mccs {
-namespace {
+namespace hostile_ranges_test {
 
 using ::testing::HasSubstr;
 
@@ -57,7 +57,7 @@ class SimHostileRanges : public ::testing::Test {
     message.bytes = bytes;
     return TextOf(liar_.Send(message));
   }
-  static UniqueFd Memory(uint64_t bytes) { return testing::EmulatedAllocation(bytes).TakeFd(); }
+  static UniqueFd Memory(uint64_t bytes) { return EmulatedAllocation(bytes).TakeFd(); }
 
   SimWorld world_{{.seed = 7, .network = {}}};
   SimJob neighbour_{world_, {0, 1}, 4096};
@@ -85,7 +85,7 @@ TEST_F(SimHostileRanges, ChunksThatCannotBeAreRefusedByName) {
   EXPECT_THAT(Map(id, 0, kChunk, UniqueFd()), HasSubstr("no descriptor"));
   EXPECT_THAT(Map(id, 0, 4096, UniqueFd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC))),
               HasSubstr("not a memory file"));
-  EXPECT_THAT(Map(id, 0, 4096, testing::EmulatedAllocation(4096, 0).TakeFd()), HasSubstr("sealed"));
+  EXPECT_THAT(Map(id, 0, 4096, EmulatedAllocation(4096, 0).TakeFd()), HasSubstr("sealed"));
   EXPECT_THAT(Map(id + 5, 0, 4096, Memory(4096)), HasSubstr("not registered"));
 }
 
@@ -135,5 +135,5 @@ TEST_F(SimHostileRanges, RandomMessagesAboutRangesHurtNobody) {
   }
 }
 
-}  // namespace
+}  // namespace hostile_ranges_test
 }  // namespace mccs

@@ -10,7 +10,7 @@
 #include "tests/unit/frontend/raw_tenant.h"
 
 namespace mccs {
-namespace {
+namespace hostile_tenant_test {
 
 // Each record costs the forming of a communicator, as the first bad record ends its rank;
 // rank_endpoint_test runs ten times as many through one ring.
@@ -155,5 +155,5 @@ TEST(SimHostileTenant, RandomMessagesHurtNobodyElse) {
   EXPECT_TRUE(world.host(0).log().Contains("session of process"));
 }
 
-}  // namespace
+}  // namespace hostile_tenant_test
 }  // namespace mccs

@@ -14,7 +14,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace idle_communicators_test {
 
 using testing::HasSubstr;
 
@@ -328,5 +328,5 @@ TEST(SimIdleCommunicators, ThoseThatAreDestroyedTogetherEndOverManyTurns) {
   ExpectFewEndInATurn(world.host(0).daemon());
 }
 
-}  // namespace
+}  // namespace idle_communicators_test
 }  // namespace mccs

@@ -12,7 +12,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace late_roster_test {
 
 using testing::HasSubstr;
 
@@ -107,5 +107,5 @@ TEST_F(LateRoster, ALeaderOfAnIdFromTheEnvironmentThatGoesKeepsNobodyWaiting) {
   }
 }
 
-}  // namespace
+}  // namespace late_roster_test
 }  // namespace mccs

@@ -8,7 +8,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace lifetimes_test {
 
 using testing::HasSubstr;
 
@@ -262,5 +262,5 @@ TEST(SimLifetimes, HundredsOfCommunicators) {
   EXPECT_TRUE(world.RunUntil([&] { return Communicators(world, 2) == 0; }));
 }
 
-}  // namespace
+}  // namespace lifetimes_test
 }  // namespace mccs

@@ -16,7 +16,7 @@
 #include "tests/sim/sim_world.h"
 
 namespace mccs {
-namespace {
+namespace lying_rendezvous_test {
 
 using testing::AllOf;
 using testing::Contains;
@@ -209,5 +209,5 @@ TEST_F(LyingRendezvousTest, ARosterWithTheIdOfAnotherTenantsCommunicatorIsRefuse
   EXPECT_THAT(world_.host(0).controller().ended, Not(Contains(victim.id)));
 }
 
-}  // namespace
+}  // namespace lying_rendezvous_test
 }  // namespace mccs

@@ -10,7 +10,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace marks_test {
 
 using testing::Each;
 using testing::UnorderedElementsAre;
@@ -90,5 +90,5 @@ TEST(SimMarks, WithoutAConfigurationNothingIsMarked) {
   EXPECT_EQ(MarksOf(world.network()).size(), 6u);
 }
 
-}  // namespace
+}  // namespace marks_test
 }  // namespace mccs

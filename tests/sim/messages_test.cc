@@ -9,7 +9,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace messages_test {
 
 using testing::HasSubstr;
 
@@ -213,5 +213,5 @@ TEST(SimMessages, AnAbortInTheMiddleReleasesTheOtherEndAfterAWhile) {
   EXPECT_THAT(job.rank(1).failure(), HasSubstr("rank 0 was aborted"));
 }
 
-}  // namespace
+}  // namespace messages_test
 }  // namespace mccs

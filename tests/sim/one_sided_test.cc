@@ -9,7 +9,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace one_sided_test {
 
 using testing::HasSubstr;
 
@@ -338,5 +338,5 @@ TEST(SimOneSided, AnAbortInTheMiddleReleasesTheOtherEnd) {
   }
 }
 
-}  // namespace
+}  // namespace one_sided_test
 }  // namespace mccs

@@ -9,7 +9,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace pacing_test {
 
 constexpr uint64_t kElements = 100'000;
 constexpr uint64_t kMega = 1'000'000;
@@ -273,5 +273,5 @@ TEST_F(SimPacing, ADaemonThatWaitsForAGateSleeps) {
   EXPECT_EQ(world_.host(0).daemon().urgency(), Urgency::kSleep);
 }
 
-}  // namespace
+}  // namespace pacing_test
 }  // namespace mccs

@@ -8,7 +8,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace pre_mul_sum_test {
 
 constexpr uint64_t kCount = 5000;
 constexpr size_t kScalarOffset = 3;  // factors are at unaligned addresses
@@ -168,5 +168,5 @@ TEST(SimPreMulSum, AFactorOutsideItsBufferFailsTheCommunicatorOnly) {
   EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
 }
 
-}  // namespace
+}  // namespace pre_mul_sum_test
 }  // namespace mccs

@@ -10,7 +10,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace quotas_test {
 
 using testing::HasSubstr;
 
@@ -151,5 +151,5 @@ TEST(SimQuotaOfOperations, CommunicatorsTakeTurns) {
   ASSERT_TRUE(world.RunUntil([&] { return greedy.Done(); }));
 }
 
-}  // namespace
+}  // namespace quotas_test
 }  // namespace mccs

@@ -7,7 +7,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace release_test {
 
 constexpr uint64_t kSeeds = 30;
 constexpr uint64_t kCount = 40'000;
@@ -70,5 +70,5 @@ TEST(SimReleases, OfWorkThatFailsAreAnswered) {
   }
 }
 
-}  // namespace
+}  // namespace release_test
 }  // namespace mccs

@@ -12,7 +12,7 @@
 #include "tests/sim/rogue_attack.h"
 
 namespace mccs {
-namespace {
+namespace rogue_lanes_test {
 
 using ::testing::HasSubstr;
 
@@ -74,5 +74,5 @@ TEST_F(RogueLanes, ALaneForAPlaceThatDoesNotExistIsClosed) {
   EXPECT_EQ(rogue_.failure(), "");
 }
 
-}  // namespace
+}  // namespace rogue_lanes_test
 }  // namespace mccs

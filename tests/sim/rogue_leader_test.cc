@@ -7,7 +7,7 @@
 #include "tests/sim/rogue_attack.h"
 
 namespace mccs {
-namespace {
+namespace rogue_leader_test {
 
 class RogueLeader : public RoguePeers, public ::testing::WithParamInterface<Attack> {};
 
@@ -360,5 +360,5 @@ TEST_F(RoguePeers, ALeaderThatGoesOnWithARefusedChangeEndsItsCommunicatorNotTheD
   EXPECT_THAT(rogue_.failure(), ::testing::HasSubstr("in state refused"));
 }
 
-}  // namespace
+}  // namespace rogue_leader_test
 }  // namespace mccs

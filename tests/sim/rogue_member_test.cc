@@ -6,7 +6,7 @@
 #include "tests/sim/rogue_attack.h"
 
 namespace mccs {
-namespace {
+namespace rogue_member_test {
 
 class RogueMember : public RoguePeers, public ::testing::WithParamInterface<Attack> {};
 
@@ -130,5 +130,5 @@ const Attack kMemberAttacks[] = {
 
 INSTANTIATE_TEST_SUITE_P(Sim, RogueMember, ::testing::ValuesIn(kMemberAttacks), NameOfCase);
 
-}  // namespace
+}  // namespace rogue_member_test
 }  // namespace mccs

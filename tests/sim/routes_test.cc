@@ -11,7 +11,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace routes_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -185,5 +185,5 @@ TEST_F(SimRoutes, LanesOfADirectPlanLeaveFromTheirPortsToo) {
   EXPECT_EQ(LocalOf(3, 1, 1), SimAddress(3, 1) + ":62013");
 }
 
-}  // namespace
+}  // namespace routes_test
 }  // namespace mccs

@@ -9,7 +9,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace shrink_test {
 
 using testing::HasSubstr;
 
@@ -242,5 +242,5 @@ TEST(SimGrow, OldRanksKeepTheirNumbersAndNewOnesJoinByTheId) {
   }
 }
 
-}  // namespace
+}  // namespace shrink_test
 }  // namespace mccs

@@ -5,7 +5,7 @@
 #include <string>
 
 namespace mccs {
-namespace {
+namespace sim_network_test {
 
 class SimNetworkTest : public testing::Test {
  protected:
@@ -143,5 +143,5 @@ TEST(SimNetworkSeeds, TheSameSeedGivesTheSameRun) {
   EXPECT_NE(run(5), run(6));
 }
 
-}  // namespace
+}  // namespace sim_network_test
 }  // namespace mccs

@@ -6,7 +6,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace slow_mapping_test {
 
 constexpr uint64_t kSeeds = 30;
 constexpr uint64_t kCount = 4'000;
@@ -104,5 +104,5 @@ TEST(SimSlowMapping, ASessionEndsOnceWhatItAskedForIsTakenBack) {
   }
 }
 
-}  // namespace
+}  // namespace slow_mapping_test
 }  // namespace mccs

@@ -10,7 +10,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace split_test {
 
 using testing::AnyOf;
 using testing::HasSubstr;
@@ -282,5 +282,5 @@ TEST(SimSplit, HandlesAndColorsThatCannotBeAreRefused) {
   ExpectWorks(world, parent);
 }
 
-}  // namespace
+}  // namespace split_test
 }  // namespace mccs

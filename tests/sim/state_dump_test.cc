@@ -5,7 +5,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace state_dump_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -127,5 +127,5 @@ TEST(SimStateDump, OneThatHasFailedSaysWhy) {
   EXPECT_FALSE(state.communicators(0).has_operation());
 }
 
-}  // namespace
+}  // namespace state_dump_test
 }  // namespace mccs

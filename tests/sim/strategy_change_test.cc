@@ -12,7 +12,7 @@
 #include "tests/sim/running_job.h"
 
 namespace mccs {
-namespace {
+namespace strategy_change_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -388,5 +388,5 @@ TEST(SimStrategyChange, ARankThatLeavesMeanwhileHoldsNobodyUp) {
   }
 }
 
-}  // namespace
+}  // namespace strategy_change_test
 }  // namespace mccs

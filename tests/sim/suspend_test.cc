@@ -9,7 +9,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace suspend_test {
 
 constexpr uint64_t kCount = 2'000'000;
 // 4 MiB per lane and direction.
@@ -115,5 +115,5 @@ TEST_F(SimSuspend, ARankThatLeavesIsNotWaitedFor) {
   EXPECT_LE(Resident(), before - kHeld);
 }
 
-}  // namespace
+}  // namespace suspend_test
 }  // namespace mccs

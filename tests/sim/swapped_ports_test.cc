@@ -11,7 +11,7 @@
 #include "tests/sim/running_job.h"
 
 namespace mccs {
-namespace {
+namespace swapped_ports_test {
 
 using testing::EndsWith;
 
@@ -103,5 +103,5 @@ TEST(SimSwappedPorts, AForeignHolderIsWaitedForAndTheOldPortIsFree) {
   EXPECT_FALSE(job.rank(0).failed()) << job.rank(0).failure();
 }
 
-}  // namespace
+}  // namespace swapped_ports_test
 }  // namespace mccs

@@ -10,7 +10,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace tenant_caps_test {
 
 constexpr int kHosts = 3;
 constexpr uint64_t kElements = 50'000;
@@ -159,5 +159,5 @@ TEST(SimTenantCaps, ComeAndGoAtOnce) {
   EXPECT_GT(caps.Second(works), 3 * kCapBytes);
 }
 
-}  // namespace
+}  // namespace tenant_caps_test
 }  // namespace mccs

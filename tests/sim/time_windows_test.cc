@@ -13,7 +13,7 @@
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
-namespace {
+namespace time_windows_test {
 
 // About 60 ms and 5 ms on this network.
 constexpr uint64_t kFavouredCount = 200'000;
@@ -171,5 +171,5 @@ TEST_P(SimTimeWindows, AJobThatEndedWithoutAControllerIsWaitedForNoMore) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, SimTimeWindows, testing::Values(1, 2, 3));
 
-}  // namespace
+}  // namespace time_windows_test
 }  // namespace mccs

@@ -18,7 +18,7 @@
 #include "service/agent/agent.h"
 
 namespace mccs {
-namespace {
+namespace agent_probe_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -205,5 +205,5 @@ TEST_F(AgentProbeTest, AnAgentEndsWhileItsProberIsAtWork) {
   agent_.reset();
 }
 
-}  // namespace
+}  // namespace agent_probe_test
 }  // namespace mccs

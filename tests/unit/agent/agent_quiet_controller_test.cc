@@ -17,7 +17,7 @@
 #include "tests/unit/agent/eventually.h"
 
 namespace mccs {
-namespace {
+namespace agent_quiet_controller_test {
 
 constexpr CommId kId{0xabcdef};
 
@@ -124,5 +124,5 @@ TEST_F(AgentWithAQuietController, OneThatReadsNothingAnyMoreIsGivenUpInTheMiddle
   agent_.reset();  // must not hang either
 }
 
-}  // namespace
+}  // namespace agent_quiet_controller_test
 }  // namespace mccs

@@ -21,7 +21,7 @@
 #include "tests/unit/agent/eventually.h"
 
 namespace mccs {
-namespace {
+namespace agent_round_trip_test {
 
 using testing::HasSubstr;
 
@@ -422,5 +422,5 @@ TEST(AgentRoundTrip, AControllerThatStopsAnswersWhatIsOpen) {
   EXPECT_FALSE(question.Wait().ok());
 }
 
-}  // namespace
+}  // namespace agent_round_trip_test
 }  // namespace mccs

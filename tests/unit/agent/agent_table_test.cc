@@ -6,7 +6,7 @@
 #include "service/communicator/strategy_proto.h"
 
 namespace mccs {
-namespace {
+namespace agent_table_test {
 
 constexpr CommId kId{9};
 
@@ -337,5 +337,5 @@ TEST(AgentTable, APaceThatMakesNoSenseIsRefused) {
   EXPECT_FALSE(table.has_orders());
 }
 
-}  // namespace
+}  // namespace agent_table_test
 }  // namespace mccs

@@ -6,7 +6,7 @@
 #include <functional>
 
 namespace mccs {
-namespace {
+namespace probe_proto_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -71,5 +71,5 @@ TEST(ProbeProto, OutcomesKeepTheirOrder) {
   EXPECT_EQ(NothingProbed(Message(), "no").flows(0).why_not(), "no");
 }
 
-}  // namespace
+}  // namespace probe_proto_test
 }  // namespace mccs

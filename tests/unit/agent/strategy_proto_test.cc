@@ -6,7 +6,7 @@
 #include "proto/strategy.pb.h"
 
 namespace mccs {
-namespace {
+namespace strategy_proto_test {
 
 using testing::HasSubstr;
 
@@ -101,5 +101,5 @@ TEST(StrategyProto, MoreChannelsThanAnybodyServesAreRefused) {
   EXPECT_EQ(StrategyFromProto(message, 3).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-}  // namespace
+}  // namespace strategy_proto_test
 }  // namespace mccs

@@ -7,7 +7,7 @@
 #include "tests/unit/algorithms/plan_cases.h"
 
 namespace mccs {
-namespace {
+namespace algorithm_choice_test {
 
 constexpr OpKind kChoosable[] = {OpKind::kAllReduce, OpKind::kBroadcast, OpKind::kReduce};
 
@@ -123,5 +123,5 @@ TEST(AlgorithmChoice, ItsSizesAreRoundedUp) {
   }
 }
 
-}  // namespace
+}  // namespace algorithm_choice_test
 }  // namespace mccs

@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace mccs {
-namespace {
+namespace cost_test {
 
 constexpr CostParameters kFigures{.operation_us = 10,
                                   .hop_us = 20,
@@ -124,5 +124,5 @@ TEST(Cost, AMessageCostsItsHopOrItsPass) {
   EXPECT_EQ(EstimateMessageUs(1'000'000, false, kFigures), 510);
 }
 
-}  // namespace
+}  // namespace cost_test
 }  // namespace mccs

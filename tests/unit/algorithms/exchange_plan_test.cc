@@ -14,7 +14,7 @@
 #include "tests/unit/algorithms/plan_cases.h"
 
 namespace mccs {
-namespace {
+namespace exchange_plan_test {
 
 using ::testing::HasSubstr;
 
@@ -167,5 +167,5 @@ TEST(ExchangePlan, RefusesWhatItCannotDo) {
               HasSubstr("all_to_all: unsupported by algorithm 'ring' over 2 hosts"));
 }
 
-}  // namespace
+}  // namespace exchange_plan_test
 }  // namespace mccs

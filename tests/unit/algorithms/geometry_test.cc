@@ -9,7 +9,7 @@
 #include "tests/unit/algorithms/plan_cases.h"
 
 namespace mccs {
-namespace {
+namespace geometry_test {
 
 constexpr uint32_t kSlotBytes = 256 << 10;
 
@@ -157,5 +157,5 @@ TEST(Geometry, HugeCountsDoNotOverflow) {
   }
 }
 
-}  // namespace
+}  // namespace geometry_test
 }  // namespace mccs

@@ -10,7 +10,7 @@
 #include "tests/unit/algorithms/plan_cases.h"
 
 namespace mccs {
-namespace {
+namespace issue_order_test {
 
 static_assert(std::is_trivially_copyable_v<IssueOrder>,
               "a cursor owns nothing, so it cannot allocate");
@@ -76,5 +76,5 @@ TEST(IssueOrder, NamesEveryStepOfEveryRoundOnce) {
   }
 }
 
-}  // namespace
+}  // namespace issue_order_test
 }  // namespace mccs

@@ -13,7 +13,7 @@
 #include "tests/unit/algorithms/plan_cases.h"
 
 namespace mccs {
-namespace {
+namespace plan_check_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -399,5 +399,5 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Mutants,
                                   (info.param.scaled ? "_scaled" : "");
                          });
 
-}  // namespace
+}  // namespace plan_check_test
 }  // namespace mccs

@@ -9,7 +9,7 @@
 #include "tests/unit/algorithms/plan_cases.h"
 
 namespace mccs {
-namespace {
+namespace plan_sweep_test {
 
 constexpr uint64_t kCounts[] = {0, 1, 2, 3, 7, 64, 333, 1000};
 constexpr DataType kTypes[] = {DataType::kInt8, DataType::kFloat16, DataType::kFloat32,
@@ -209,5 +209,5 @@ TEST_F(PlanSweep, TreesOfEverySizeAreProved) {
   }
 }
 
-}  // namespace
+}  // namespace plan_sweep_test
 }  // namespace mccs

@@ -8,7 +8,7 @@
 #include "tests/unit/algorithms/plan_cases.h"
 
 namespace mccs {
-namespace {
+namespace ring_plan_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -204,5 +204,5 @@ TEST(Layout, KnowsItsRanks) {
   EXPECT_EQ(layout.HostOf(Rank(5)), HostIndex(1));
 }
 
-}  // namespace
+}  // namespace ring_plan_test
 }  // namespace mccs

@@ -14,7 +14,7 @@
 #include "tests/unit/algorithms/plan_cases.h"
 
 namespace mccs {
-namespace {
+namespace tree_plan_test {
 
 using ::testing::HasSubstr;
 
@@ -153,5 +153,5 @@ TEST(Plans, ByAnAlgorithmThatDoesNotServeAreRefused) {
   EXPECT_THAT(refusal(direct, 1), HasSubstr("over 1 hosts"));
 }
 
-}  // namespace
+}  // namespace tree_plan_test
 }  // namespace mccs

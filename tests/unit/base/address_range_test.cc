@@ -6,7 +6,7 @@
 #include <map>
 
 namespace mccs {
-namespace {
+namespace address_range_test {
 
 constexpr uint64_t kTop = UINT64_MAX;
 
@@ -54,5 +54,5 @@ TEST(FirstBeyond, FindsTheRangeAroundAnAddressElseTheNext) {
   EXPECT_EQ(first(201), 0u);
 }
 
-}  // namespace
+}  // namespace address_range_test
 }  // namespace mccs

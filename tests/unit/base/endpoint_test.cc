@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace mccs {
-namespace {
+namespace endpoint_test {
 
 TEST(ParseEndpoint, TakesBothFamilies) {
   EXPECT_EQ(*ParseEndpoint("10.0.0.1:7400"), (Endpoint{"10.0.0.1", 7400}));
@@ -13,5 +13,5 @@ TEST(ParseEndpoint, TakesBothFamilies) {
   }
 }
 
-}  // namespace
+}  // namespace endpoint_test
 }  // namespace mccs

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace mccs {
-namespace {
+namespace host_lookup_test {
 
 using testing::HasSubstr;
 
@@ -39,5 +39,5 @@ TEST(LookUpHost, NamesWhatNobodyKnows) {
   }
 }
 
-}  // namespace
+}  // namespace host_lookup_test
 }  // namespace mccs

@@ -14,7 +14,7 @@
 #include "base/unique_fd.h"
 
 namespace mccs {
-namespace {
+namespace metrics_server_test {
 
 using testing::HasSubstr;
 
@@ -80,5 +80,5 @@ TEST(MetricsServer, ItsPortIsFreeWhenItHasGone) {
   EXPECT_TRUE(MetricsServer::Start(endpoint, OneNumber).ok());
 }
 
-}  // namespace
+}  // namespace metrics_server_test
 }  // namespace mccs

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 
 namespace mccs {
-namespace {
+namespace reactor_test {
 
 constexpr int64_t kPatienceNs = 5 * kNsPerSec;
 
@@ -132,5 +132,5 @@ TEST_F(ReactorTest, ASignalEndsTheWaitAndIsNoError) {
   sigaction(SIGALRM, &before, nullptr);
 }
 
-}  // namespace
+}  // namespace reactor_test
 }  // namespace mccs

@@ -11,7 +11,7 @@
 #include "base/unique_fd.h"
 
 namespace mccs {
-namespace {
+namespace sd_notify_test {
 
 TEST(SdNotify, TheManagerReceivesTheMessage) {
   const std::string name = absl::StrCat("@mccs-sd-notify-test-", getpid());
@@ -41,5 +41,5 @@ TEST(SdNotify, APathThatIsTooLongIsRefused) {
             absl::StatusCode::kInvalidArgument);
 }
 
-}  // namespace
+}  // namespace sd_notify_test
 }  // namespace mccs

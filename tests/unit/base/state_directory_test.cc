@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 namespace mccs {
-namespace {
+namespace state_directory_test {
 
 class StateDirectoryTest : public testing::Test {
  protected:
@@ -63,5 +63,5 @@ TEST_F(StateDirectoryTest, ADirectoryThatCannotBeMadeIsNamed) {
   EXPECT_NE(state.status().message().find("/proc/nowhere/x"), absl::string_view::npos);
 }
 
-}  // namespace
+}  // namespace state_directory_test
 }  // namespace mccs

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace mccs {
-namespace {
+namespace units_test {
 
 TEST(Bytes, AreReadAsTheyAreWritten) {
   for (uint64_t bytes :
@@ -83,5 +83,5 @@ TEST(FormatMilliseconds, HasFourDigits) {
   EXPECT_EQ(FormatMilliseconds(0), "0 ms");
 }
 
-}  // namespace
+}  // namespace units_test
 }  // namespace mccs

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace mccs {
-namespace {
+namespace utf8_test {
 
 TEST(CutText, KeepsWholeCharacters) {
   // Characters of one, two, three and four bytes.
@@ -30,5 +30,5 @@ TEST(AsUtf8, LeavesWhatItIsAndMarksTheRest) {
   EXPECT_EQ(AsUtf8("\xc0\xaf \xed\xa0\x80"), "?? ???") << "overlong encoding, UTF-16 surrogate";
 }
 
-}  // namespace
+}  // namespace utf8_test
 }  // namespace mccs

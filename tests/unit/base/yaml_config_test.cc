@@ -6,7 +6,7 @@
 #include "base/closest_word.h"
 
 namespace mccs {
-namespace {
+namespace yaml_config_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -270,5 +270,5 @@ TEST(Yaml, ThePartUnderAKeyIsTextForAReaderOfItsOwn) {
   EXPECT_EQ(c, "x: y");
 }
 
-}  // namespace
+}  // namespace yaml_config_test
 }  // namespace mccs

@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace mccs {
-namespace {
+namespace activity_log_test {
 
 using testing::ElementsAre;
 
@@ -106,5 +106,5 @@ TEST(ActivityLog, SpansAreInOrderAndApartWhateverHappens) {
   }
 }
 
-}  // namespace
+}  // namespace activity_log_test
 }  // namespace mccs

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 
 namespace mccs {
-namespace {
+namespace change_leader_test {
 
 using ::testing::HasSubstr;
 
@@ -144,5 +144,5 @@ TEST_F(ChangeLeaderTest, WhatAHostThatHasLeftSaysDoesNotCount) {
   EXPECT_EQ(Next()->commit().after(), 6u);
 }
 
-}  // namespace
+}  // namespace change_leader_test
 }  // namespace mccs

@@ -12,7 +12,7 @@
 #include "tests/unit/communicator/fake_connection.h"
 
 namespace mccs {
-namespace {
+namespace decided_order_test {
 
 // The messages written to the connection.
 std::vector<peer::Message> Said(FakeWire& wire) {
@@ -211,5 +211,5 @@ TEST(DecidedOrder, OneHostDecidesForItself) {
   EXPECT_FALSE(order.Poll());
 }
 
-}  // namespace
+}  // namespace decided_order_test
 }  // namespace mccs

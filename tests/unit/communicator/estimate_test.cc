@@ -5,7 +5,7 @@
 #include <limits>
 
 namespace mccs {
-namespace {
+namespace estimate_test {
 
 constexpr CostParameters kFigures{.operation_us = 10,
                                   .hop_us = 20,
@@ -61,5 +61,5 @@ TEST_F(Estimates, WhatIsNoCallIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace estimate_test
 }  // namespace mccs

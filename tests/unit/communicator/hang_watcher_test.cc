@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace mccs {
-namespace {
+namespace hang_watcher_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -80,5 +80,5 @@ TEST_F(DescribeHoldUpTest, ManyRanksAreCounted) {
   EXPECT_THAT(Describe().text, Not(HasSubstr("16,")));
 }
 
-}  // namespace
+}  // namespace hang_watcher_test
 }  // namespace mccs

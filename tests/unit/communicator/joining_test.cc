@@ -13,7 +13,7 @@
 #include "tests/sim/sim_world.h"
 
 namespace mccs {
-namespace {
+namespace joining_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -390,5 +390,5 @@ TEST_F(JoiningTest, ALinkThatBreaksHasParted) {
   EXPECT_TRUE(joining_->Parted());
 }
 
-}  // namespace
+}  // namespace joining_test
 }  // namespace mccs

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace mccs {
-namespace {
+namespace lane_meter_test {
 
 constexpr uint32_t kSlotBytes = 100'000;
 
@@ -193,5 +193,5 @@ TEST(RateMeter, ALaneThatIsHeldBackSaysNothing) {
   EXPECT_EQ(rate.rate_bps(), 0u);
 }
 
-}  // namespace
+}  // namespace lane_meter_test
 }  // namespace mccs

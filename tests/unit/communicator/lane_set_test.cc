@@ -10,7 +10,7 @@
 #include "tests/unit/communicator/lane_set_hosts.h"
 
 namespace mccs {
-namespace {
+namespace lane_set_test {
 
 using testing::HasSubstr;
 
@@ -303,5 +303,5 @@ TEST_F(LaneSetTest, WithoutABreakThereIsNothingToWakeUpFor) {
   for (int h : {0, 1}) EXPECT_EQ(lanes(h).NextDeadline(), std::numeric_limits<MonotonicNs>::max());
 }
 
-}  // namespace
+}  // namespace lane_set_test
 }  // namespace mccs

@@ -14,7 +14,7 @@
 #include "tests/sim/sim_world.h"
 
 namespace mccs {
-namespace {
+namespace last_words_test {
 
 using testing::HasSubstr;
 
@@ -126,5 +126,5 @@ TEST_F(LastWordsTest, AfterARefusalNobodyWaits) {
   EXPECT_TRUE(Run([&] { return closed_ && Communicators() == 0; }, 10 * kNsPerMs));
 }
 
-}  // namespace
+}  // namespace last_words_test
 }  // namespace mccs

@@ -13,7 +13,7 @@
 #include "tests/unit/frontend/raw_tenant.h"
 
 namespace mccs {
-namespace {
+namespace lying_peer_test {
 
 constexpr char kLiar[] = "10.0.0.9";
 constexpr uint64_t kCommId = 0x1a;
@@ -151,5 +151,5 @@ TEST_F(LyingPeerTest, RandomRostersAreRefused) {
   }
 }
 
-}  // namespace
+}  // namespace lying_peer_test
 }  // namespace mccs

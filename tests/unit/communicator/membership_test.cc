@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace mccs {
-namespace {
+namespace membership_test {
 
 using testing::HasSubstr;
 
@@ -110,5 +110,5 @@ TEST(Membership, RefusesAPortThatIsNone) {
   EXPECT_THAT(Refusal(roster, Expect(1, {0})), HasSubstr("port 65536"));
 }
 
-}  // namespace
+}  // namespace membership_test
 }  // namespace mccs

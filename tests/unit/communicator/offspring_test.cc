@@ -7,7 +7,7 @@
 #include <set>
 
 namespace mccs {
-namespace {
+namespace offspring_test {
 
 std::vector<int> Numbers(const std::vector<Rank>& ranks) {
   std::vector<int> numbers;
@@ -119,5 +119,5 @@ TEST(Offspring, EachGrowthHasAnIdOfItsOwnAtRankZero) {
   EXPECT_NE(id.comm_id, IdOfGrown(Parent(), parent, 2).comm_id);
 }
 
-}  // namespace
+}  // namespace offspring_test
 }  // namespace mccs

@@ -17,7 +17,7 @@
 #include "tests/unit/messages/idle_port.h"
 
 namespace mccs {
-namespace {
+namespace operation_loop_test {
 
 using testing::HasSubstr;
 
@@ -153,5 +153,5 @@ TEST_F(OperationLoopTest, RefusesARootAndACountThatTheLayoutDoesNotHave) {
   EXPECT_THAT(Refusal(), HasSubstr("cannot run among 3 ranks"));
 }
 
-}  // namespace
+}  // namespace operation_loop_test
 }  // namespace mccs

@@ -5,7 +5,7 @@
 #include <random>
 
 namespace mccs {
-namespace {
+namespace operation_signature_test {
 
 PostedOperation Call(OpKind kind) {
   PostedOperation call;
@@ -64,5 +64,5 @@ TEST(OperationSignature, DescribesAnyBytes) {
   }
 }
 
-}  // namespace
+}  // namespace operation_signature_test
 }  // namespace mccs

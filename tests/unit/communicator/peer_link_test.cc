@@ -6,7 +6,7 @@
 #include "tests/unit/communicator/fake_connection.h"
 
 namespace mccs {
-namespace {
+namespace peer_link_test {
 
 peer::Message Failed(const std::string& text) {
   peer::Message message;
@@ -113,5 +113,5 @@ TEST(StatusFromPeer, IsOneLineOfBoundedLength) {
   EXPECT_THAT(std::string(StatusFromPeer(14, arrows).message()), testing::EndsWith("\u2192"));
 }
 
-}  // namespace
+}  // namespace peer_link_test
 }  // namespace mccs

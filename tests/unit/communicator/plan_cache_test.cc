@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace mccs {
-namespace {
+namespace plan_cache_test {
 
 class PlanCacheTest : public testing::Test {
  protected:
@@ -113,5 +113,5 @@ TEST_F(ManyRoots, ThatHaveNoPlanTakeNoRoom) {
   EXPECT_EQ(cache.size(), 0u);
 }
 
-}  // namespace
+}  // namespace plan_cache_test
 }  // namespace mccs

@@ -9,7 +9,7 @@
 #include "tests/unit/communicator/fake_connection.h"
 
 namespace mccs {
-namespace {
+namespace rendezvous_test {
 
 using testing::HasSubstr;
 
@@ -311,5 +311,5 @@ TEST_F(RendezvousTest, AnIdMayBeBroughtTwiceAndGuessableOnesGetNewNames) {
   EXPECT_NE(Heard(a).back().roster().comm_id(), 77u);
 }
 
-}  // namespace
+}  // namespace rendezvous_test
 }  // namespace mccs

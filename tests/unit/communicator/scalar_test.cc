@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace mccs {
-namespace {
+namespace scalar_test {
 
 struct Format {
   DataType type;
@@ -60,5 +60,5 @@ TEST(EncodeScalar, GivesTheBitsOfLongFloats) {
   }
 }
 
-}  // namespace
+}  // namespace scalar_test
 }  // namespace mccs

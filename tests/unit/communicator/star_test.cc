@@ -8,7 +8,7 @@
 #include "tests/unit/communicator/fake_connection.h"
 
 namespace mccs {
-namespace {
+namespace star_test {
 
 peer::Message Hello(int host) {
   peer::Message message;
@@ -102,5 +102,5 @@ TEST_F(StarTest, IsFlushedWhenAllIsWritten) {
   EXPECT_TRUE(star_.flushed());
 }
 
-}  // namespace
+}  // namespace star_test
 }  // namespace mccs

@@ -6,7 +6,7 @@
 #include <limits>
 
 namespace mccs {
-namespace {
+namespace strategy_test {
 
 using testing::HasSubstr;
 
@@ -187,5 +187,5 @@ TEST(ValidateStrategy, RefusesLanesThatTakeTooMuchMemory) {
   EXPECT_EQ(Refusal(strategy), "accepted");
 }
 
-}  // namespace
+}  // namespace strategy_test
 }  // namespace mccs

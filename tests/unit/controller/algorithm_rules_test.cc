@@ -9,7 +9,7 @@
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
-namespace {
+namespace algorithm_rules_test {
 
 using testing::ElementsAre;
 
@@ -80,5 +80,5 @@ TEST(AlgorithmRules, TheDaemonsOwnStayBehindThemAndComeBack) {
   EXPECT_EQ(strategy.algorithms().rules(0).min_bytes(), 0u);
 }
 
-}  // namespace
+}  // namespace algorithm_rules_test
 }  // namespace mccs

@@ -21,7 +21,7 @@
 #include "tests/unit/store/scratch_folder.h"
 
 namespace mccs {
-namespace {
+namespace catalog_test {
 
 using testing::HasSubstr;
 
@@ -325,5 +325,5 @@ TEST(CatalogProperty, TheStoreEqualsAModelWhateverIsAppliedDeletedAndRestarted) 
   }
 }
 
-}  // namespace
+}  // namespace catalog_test
 }  // namespace mccs

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 namespace mccs {
-namespace {
+namespace config_test {
 
 using testing::HasSubstr;
 
@@ -61,5 +61,5 @@ TEST(ControllerConfig, AddressesToListenOnAreChecked) {
   }
 }
 
-}  // namespace
+}  // namespace config_test
 }  // namespace mccs

@@ -10,7 +10,7 @@
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
-namespace {
+namespace contradictions_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -180,5 +180,5 @@ TEST_F(ContradictionsTest, AddressesThatAHostHasNotNamedAreLeftOutOfAFirstStrate
   EXPECT_EQ(strategy.channels(0).source_ports_size(), 2);
 }
 
-}  // namespace
+}  // namespace contradictions_test
 }  // namespace mccs

@@ -4,10 +4,12 @@
 #include "tests/unit/controller/coordinator_fixture.h"
 
 namespace mccs {
-namespace {
+namespace coordinator_changes_test {
+
+class CoordinatorChangesTest : public CoordinatorTest {};
 
 // It runs another controller's proposal, so nothing changes; or its daemons' default.
-TEST_F(CoordinatorTest, ACommunicatorThatRunsIsLookedAtWithTheNextTick) {
+TEST_F(CoordinatorChangesTest, ACommunicatorThatRunsIsLookedAtWithTheNextTick) {
   Say(kFirst, Registration(MakeHost("h0")));
   agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
@@ -21,7 +23,7 @@ TEST_F(CoordinatorTest, ACommunicatorThatRunsIsLookedAtWithTheNextTick) {
   EXPECT_TRUE(Tick().empty());
 }
 
-TEST_F(CoordinatorTest, WhatOperatorsWantIsProposedToWhatRuns) {
+TEST_F(CoordinatorChangesTest, WhatOperatorsWantIsProposedToWhatRuns) {
   StartCommunicator();
   EXPECT_TRUE(Tick().empty());
   const std::vector<Outgoing> out = Reverse();
@@ -37,7 +39,7 @@ TEST_F(CoordinatorTest, WhatOperatorsWantIsProposedToWhatRuns) {
   EXPECT_TRUE(Tick().empty());
 }
 
-TEST_F(CoordinatorTest, AnOlderProposalMayYetComeIntoForceBeforeTheNewest) {
+TEST_F(CoordinatorChangesTest, AnOlderProposalMayYetComeIntoForceBeforeTheNewest) {
   StartCommunicator();
   const std::vector<Outgoing> there = Reverse();
   const std::vector<Outgoing> back = SetPolicy("[h0, h1]");
@@ -51,7 +53,7 @@ TEST_F(CoordinatorTest, AnOlderProposalMayYetComeIntoForceBeforeTheNewest) {
 }
 
 // Our daemons never send this; policies must not look up hosts that do not exist.
-TEST_F(CoordinatorTest, WhatWasProposedForOtherHostsIsForgotten) {
+TEST_F(CoordinatorChangesTest, WhatWasProposedForOtherHostsIsForgotten) {
   StartCommunicator();
   ASSERT_EQ(Reverse().size(), 1u);
   agent::Announce announce = MakeAnnounce(1, {"h0"});
@@ -62,7 +64,7 @@ TEST_F(CoordinatorTest, WhatWasProposedForOtherHostsIsForgotten) {
   Tick();
 }
 
-TEST_F(CoordinatorTest, WhatTheLeaderGivesUpIsProposedAgainAfterAWhileWithANewEpoch) {
+TEST_F(CoordinatorChangesTest, WhatTheLeaderGivesUpIsProposedAgainAfterAWhileWithANewEpoch) {
   StartCommunicator();
   Reverse();
   Say(kFirst, Refusing(3));
@@ -73,7 +75,7 @@ TEST_F(CoordinatorTest, WhatTheLeaderGivesUpIsProposedAgainAfterAWhileWithANewEp
   EXPECT_THAT(RingOf(again), testing::ElementsAre(1, 0));
 }
 
-TEST_F(CoordinatorTest, WhatItChangesByItselfIsADecisionOfItsOwnWithTheCause) {
+TEST_F(CoordinatorChangesTest, WhatItChangesByItselfIsADecisionOfItsOwnWithTheCause) {
   StartCommunicator();
   Tick();
   Reverse();
@@ -94,7 +96,7 @@ TEST_F(CoordinatorTest, WhatItChangesByItselfIsADecisionOfItsOwnWithTheCause) {
   EXPECT_TRUE(coordinator_.TakeDecisions().empty()) << "none for a Tick";
 }
 
-TEST_F(CoordinatorTest, OtherWishesAreProposedAtOnceThoughOneWasGivenUp) {
+TEST_F(CoordinatorChangesTest, OtherWishesAreProposedAtOnceThoughOneWasGivenUp) {
   StartCommunicator();
   Reverse();
   Say(kFirst, Refusing(3));
@@ -103,7 +105,7 @@ TEST_F(CoordinatorTest, OtherWishesAreProposedAtOnceThoughOneWasGivenUp) {
   EXPECT_EQ(other[0].message->propose().strategy().epoch(), 4u);
 }
 
-TEST_F(CoordinatorTest, AProposalThatNobodyAnswersIsGivenUpAndRepeated) {
+TEST_F(CoordinatorChangesTest, AProposalThatNobodyAnswersIsGivenUpAndRepeated) {
   StartCommunicator();
   Reverse();
   EXPECT_TRUE(TickFor(Coordinator::kProposalPatienceNs).empty());
@@ -113,7 +115,7 @@ TEST_F(CoordinatorTest, AProposalThatNobodyAnswersIsGivenUpAndRepeated) {
   EXPECT_EQ(again[0].message->propose().strategy().epoch(), 4u);
 }
 
-TEST_F(CoordinatorTest, EpochsThatALeaderGaveUpBeforeThisControllerAreNotUsedAgain) {
+TEST_F(CoordinatorChangesTest, EpochsThatALeaderGaveUpBeforeThisControllerAreNotUsedAgain) {
   Say(kFirst, Registration(MakeHost("h0")));
   agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
@@ -126,7 +128,7 @@ TEST_F(CoordinatorTest, EpochsThatALeaderGaveUpBeforeThisControllerAreNotUsedAga
   EXPECT_EQ(out[0].message->propose().strategy().epoch(), 8u);
 }
 
-TEST_F(CoordinatorTest, EpochsThatAnotherControllerGaveOutAreNotUsedAgain) {
+TEST_F(CoordinatorChangesTest, EpochsThatAnotherControllerGaveOutAreNotUsedAgain) {
   agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
   running.set_newest_epoch(6);
@@ -137,7 +139,7 @@ TEST_F(CoordinatorTest, EpochsThatAnotherControllerGaveOutAreNotUsedAgain) {
 }
 
 // An earlier controller proposed it before it died.
-TEST_F(CoordinatorTest, WhatComesIntoForceWithoutThisControllerIsChangedBack) {
+TEST_F(CoordinatorChangesTest, WhatComesIntoForceWithoutThisControllerIsChangedBack) {
   agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
   running.set_newest_epoch(6);
@@ -153,7 +155,7 @@ TEST_F(CoordinatorTest, WhatComesIntoForceWithoutThisControllerIsChangedBack) {
   EXPECT_EQ(out[0].message->propose().strategy().epoch(), 10u);
 }
 
-TEST_F(CoordinatorTest, ALeaderThatIsAwayIsToldWhenItIsBack) {
+TEST_F(CoordinatorChangesTest, ALeaderThatIsAwayIsToldWhenItIsBack) {
   StartCommunicator();
   coordinator_.Gone(kFirst, "its connection closed");
   EXPECT_TRUE(Reverse().empty());
@@ -180,7 +182,7 @@ Caps CapsIn(const std::vector<Outgoing>& out) {
   return caps;
 }
 
-TEST_F(CoordinatorTest, ACapIsToldToAllHostsOfACommunicatorOnceAndToOneThatComesBack) {
+TEST_F(CoordinatorChangesTest, ACapIsToldToAllHostsOfACommunicatorOnceAndToOneThatComesBack) {
   StartCommunicator();
   Tick();
   const auto set = [&](const std::string& cap) {
@@ -195,7 +197,7 @@ TEST_F(CoordinatorTest, ACapIsToldToAllHostsOfACommunicatorOnceAndToOneThatComes
   EXPECT_EQ(set(""), (Caps{{kFirst, none}, {kThird, none}}));
 }
 
-TEST_F(CoordinatorTest, WhatAForgottenCommunicatorHadOthersGet) {
+TEST_F(CoordinatorChangesTest, WhatAForgottenCommunicatorHadOthersGet) {
   coordinator_.SetObjects(std::make_shared<ObjectSet>(
       After({}, Together({TopologyDocument("t"), TenantDocument("a", 1), TenantDocument("b", 2),
                           PolicyDocument("p", "  policy: shares\n")}))));
@@ -240,7 +242,7 @@ TEST_F(CoordinatorTest, WhatAForgottenCommunicatorHadOthersGet) {
 }
 
 // An earlier controller may have sent them caps, rates or windows.
-TEST_F(CoordinatorTest, WhoHasNoLimitIsToldSoOnceSomeSecondsAfterTheStart) {
+TEST_F(CoordinatorChangesTest, WhoHasNoLimitIsToldSoOnceSomeSecondsAfterTheStart) {
   agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
   Say(kFirst, Registration(MakeHost("h0"), {running}));
@@ -262,5 +264,5 @@ TEST_F(CoordinatorTest, WhoHasNoLimitIsToldSoOnceSomeSecondsAfterTheStart) {
   EXPECT_TRUE(tick(kNsPerSec).empty());
 }
 
-}  // namespace
+}  // namespace coordinator_changes_test
 }  // namespace mccs

@@ -9,7 +9,7 @@
 #include "topology/five_tuple.h"
 
 namespace mccs {
-namespace {
+namespace coordinator_probes_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -198,5 +198,5 @@ TEST_F(CoordinatorProbesTest, WithoutAddressesOfSwitchesNobodyIsAsked) {
   EXPECT_THAT(StrategyOf(1).origin(), HasSubstr("set the switches' `addresses`"));
 }
 
-}  // namespace
+}  // namespace coordinator_probes_test
 }  // namespace mccs

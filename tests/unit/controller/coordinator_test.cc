@@ -1,7 +1,7 @@
 #include "tests/unit/controller/coordinator_fixture.h"
 
 namespace mccs {
-namespace {
+namespace coordinator_test {
 
 using testing::HasSubstr;
 
@@ -414,5 +414,5 @@ TEST_F(CoordinatorTest, ALaneThatIsNotTheRingsHasNoChosenPort) {
   EXPECT_EQ(detail.lanes(1).chosen_source_port(), 0u);
 }
 
-}  // namespace
+}  // namespace coordinator_test
 }  // namespace mccs

@@ -7,7 +7,7 @@
 #include "tests/unit/controller/coordinator_fixture.h"
 
 namespace mccs {
-namespace {
+namespace coordinator_windows_test {
 
 constexpr int64_t kPeriodNs = 200 * kNsPerMs;
 constexpr int64_t kBusyNs = 50 * kNsPerMs;
@@ -235,5 +235,5 @@ TEST_F(CoordinatorWindowsTest, TimesThatCannotBeAreNotTaken) {
   EXPECT_TRUE(WindowsIn(Say(kFirst, message)).empty());
 }
 
-}  // namespace
+}  // namespace coordinator_windows_test
 }  // namespace mccs

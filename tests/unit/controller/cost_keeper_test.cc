@@ -10,7 +10,7 @@
 #include "tests/unit/controller/coordinator_fixture.h"
 
 namespace mccs {
-namespace {
+namespace cost_keeper_test {
 
 class CostKeeperTest : public CoordinatorTest {
  protected:
@@ -144,5 +144,5 @@ TEST_F(CostKeeperTest, AControllerThatDoesNotCalibrateBringsTheDaemonsOwnBack) {
   EXPECT_FALSE(proposed[0].algorithms().has_own_costs());
 }
 
-}  // namespace
+}  // namespace cost_keeper_test
 }  // namespace mccs

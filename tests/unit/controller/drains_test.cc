@@ -11,7 +11,7 @@
 #include "tests/unit/controller/announcements.h"
 
 namespace mccs {
-namespace {
+namespace drains_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -155,5 +155,5 @@ TEST(Drains, WhatIsNotThereIsSaid) {
   EXPECT_THAT(check("", "leaf0-spine9"), HasSubstr("did you mean 'leaf0-spine0'?"));
 }
 
-}  // namespace
+}  // namespace drains_test
 }  // namespace mccs

@@ -11,7 +11,7 @@
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
-namespace {
+namespace explanation_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -200,5 +200,5 @@ TEST_F(ExplanationTest, AnIdThatFitsNothingIsAnError) {
             absl::StatusCode::kNotFound);
 }
 
-}  // namespace
+}  // namespace explanation_test
 }  // namespace mccs

@@ -10,7 +10,7 @@
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
-namespace {
+namespace guarantee_limits_test {
 
 constexpr double kLinkBps = 50e9;  // of TopologyDocument
 
@@ -52,5 +52,5 @@ TEST(GuaranteeLimits, TheFastestNicOfAllTopologiesCounts) {
   EXPECT_TRUE(CheckGuaranteesAgainstNics(both, Promise("20Gbps", both)).ok());
 }
 
-}  // namespace
+}  // namespace guarantee_limits_test
 }  // namespace mccs

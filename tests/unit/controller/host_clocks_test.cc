@@ -10,7 +10,7 @@
 #include "service/agent/clock_echo.h"
 
 namespace mccs {
-namespace {
+namespace host_clocks_test {
 
 constexpr MonotonicNs kStart = 50 * kNsPerSec;
 
@@ -109,5 +109,5 @@ TEST(HostClocks, TheTruthIsWithinTheErrorThatItTells) {
   }
 }
 
-}  // namespace
+}  // namespace host_clocks_test
 }  // namespace mccs

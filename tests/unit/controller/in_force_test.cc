@@ -11,7 +11,7 @@
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
-namespace {
+namespace in_force_test {
 
 using testing::HasSubstr;
 
@@ -137,5 +137,5 @@ TEST(InForce, PathsAreFoundOutForIpv4AddressesAlone) {
   }
 }
 
-}  // namespace
+}  // namespace in_force_test
 }  // namespace mccs

@@ -24,7 +24,7 @@
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
-namespace {
+namespace kept_plan_test {
 
 constexpr int kHosts = 12;
 constexpr int kTenants = 3;
@@ -300,5 +300,5 @@ TEST(KeptPlan, WhatIsKeptMakesNoDifference) {
   EXPECT_GT(decided, 2000u) << "too little happened";
 }
 
-}  // namespace
+}  // namespace kept_plan_test
 }  // namespace mccs

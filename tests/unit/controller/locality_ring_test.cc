@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 
 namespace mccs {
-namespace {
+namespace locality_ring_test {
 
 using testing::ElementsAre;
 
@@ -183,5 +183,5 @@ TEST(LocalityRing, MoreLanesBetweenTwoHostsThanPortsIsToldWithTheHosts) {
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("from a to b"));
 }
 
-}  // namespace
+}  // namespace locality_ring_test
 }  // namespace mccs

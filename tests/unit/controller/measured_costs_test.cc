@@ -10,7 +10,7 @@
 #include "tests/unit/controller/announcements.h"
 
 namespace mccs {
-namespace {
+namespace measured_costs_test {
 
 constexpr uint64_t kBpsPerBytePerUs = 8'000'000;
 
@@ -153,5 +153,5 @@ TEST(PutCosts, KeepsTheDaemonsOwnBesideThem) {
   EXPECT_FALSE(strategy.algorithms().has_own_costs());
 }
 
-}  // namespace
+}  // namespace measured_costs_test
 }  // namespace mccs

@@ -11,7 +11,7 @@
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
-namespace {
+namespace metrics_test {
 
 using testing::HasSubstr;
 
@@ -88,5 +88,5 @@ TEST_F(ControllerMetricsTest, NamesFollowTheRules) {
   }
 }
 
-}  // namespace
+}  // namespace metrics_test
 }  // namespace mccs

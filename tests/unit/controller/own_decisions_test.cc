@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace mccs {
-namespace {
+namespace own_decisions_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -43,5 +43,5 @@ TEST(OwnDecisions, NobodyNeedsToTakeThem) {
   EXPECT_THAT(decisions.Take(), SizeIs(OwnDecisions::kMaxUntaken));
 }
 
-}  // namespace
+}  // namespace own_decisions_test
 }  // namespace mccs

@@ -16,7 +16,7 @@
 #include "tests/unit/policy/clusters.h"
 
 namespace mccs {
-namespace {
+namespace paces_test {
 
 using testing::Each;
 using testing::Field;
@@ -185,5 +185,5 @@ TEST(PaceBook, ADaemonThatComesBackHearsWhatConcernsIt) {
   EXPECT_EQ(book.HeldOn("h1", known).size(), 2u);
 }
 
-}  // namespace
+}  // namespace paces_test
 }  // namespace mccs

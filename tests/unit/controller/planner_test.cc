@@ -11,7 +11,7 @@
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
-namespace {
+namespace planner_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -146,5 +146,5 @@ TEST_F(PlannerTest, AnAlgorithmForSomeSizesComesOnTopOfTheRings) {
   EXPECT_EQ(Decide(before, view_).changed[0].strategy.algorithms().rules_size(), 0);
 }
 
-}  // namespace
+}  // namespace planner_test
 }  // namespace mccs

@@ -8,7 +8,7 @@
 #include "tests/unit/controller/announcements.h"
 
 namespace mccs {
-namespace {
+namespace probe_book_test {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -188,5 +188,5 @@ TEST(LanesBroke, WhereAReportCountsMoreReconnectsThanTheOneBefore) {
   EXPECT_TRUE(LanesBroke(registry, "h0", report));
 }
 
-}  // namespace
+}  // namespace probe_book_test
 }  // namespace mccs

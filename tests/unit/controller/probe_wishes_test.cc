@@ -14,7 +14,7 @@
 #include "tests/unit/policy/clusters.h"
 
 namespace mccs {
-namespace {
+namespace probe_wishes_test {
 
 using testing::IsEmpty;
 
@@ -137,5 +137,5 @@ TEST(SameLinks, TopologiesAndDrainsSayWhichLinksThereAre) {
   EXPECT_FALSE(SameLinks({}, before));
 }
 
-}  // namespace
+}  // namespace probe_wishes_test
 }  // namespace mccs

@@ -6,7 +6,7 @@
 #include "tests/unit/controller/announcements.h"
 
 namespace mccs {
-namespace {
+namespace questions_test {
 
 using testing::HasSubstr;
 
@@ -84,5 +84,5 @@ TEST_F(QuestionsTest, OneDaemonIsNotAskedWithoutEnd) {
   EXPECT_EQ(Refusal("h0"), "asked");
 }
 
-}  // namespace
+}  // namespace questions_test
 }  // namespace mccs

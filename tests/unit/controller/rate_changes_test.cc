@@ -12,7 +12,7 @@
 #include "tests/unit/policy/clusters.h"
 
 namespace mccs {
-namespace {
+namespace rate_changes_test {
 
 using testing::IsEmpty;
 using testing::Pair;
@@ -81,5 +81,5 @@ TEST_F(RateChangesTest, WhoComesOrGoesIsNoChange) {
               UnorderedElementsAre(Pair(CommId(1), Gets(1, 0.5))));
 }
 
-}  // namespace
+}  // namespace rate_changes_test
 }  // namespace mccs

@@ -4,7 +4,7 @@
 #include "tests/unit/controller/coordinator_fixture.h"
 
 namespace mccs {
-namespace {
+namespace registration_test {
 
 using testing::HasSubstr;
 
@@ -112,5 +112,5 @@ TEST_F(RegistrationTest, ADaemonWithoutANameOfItsOwnIsRefusedInTheAuditLogOnceTo
   EXPECT_EQ(coordinator_.TakeDecisions().size(), 1u);
 }
 
-}  // namespace
+}  // namespace registration_test
 }  // namespace mccs

@@ -5,7 +5,7 @@
 #include "tests/unit/controller/announcements.h"
 
 namespace mccs {
-namespace {
+namespace rollouts_test {
 
 constexpr CommId kId{7};
 
@@ -78,5 +78,5 @@ TEST_F(RolloutsTest, WhatIsGoneIsForgotten) {
   EXPECT_EQ(rollouts_.pending(), 0u);
 }
 
-}  // namespace
+}  // namespace rollouts_test
 }  // namespace mccs

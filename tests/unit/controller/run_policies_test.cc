@@ -14,7 +14,7 @@
 #include "tests/unit/policy/clusters.h"
 
 namespace mccs {
-namespace {
+namespace run_policies_test {
 
 using testing::AllOf;
 using testing::Each;
@@ -256,5 +256,5 @@ TEST_F(RunPoliciesTest, ThePortsOfAllLanesAreDistinctUnderSeveralPolicies) {
   EXPECT_EQ(ports.size(), lanes);
 }
 
-}  // namespace
+}  // namespace run_policies_test
 }  // namespace mccs

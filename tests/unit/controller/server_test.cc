@@ -18,7 +18,7 @@
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
-namespace {
+namespace server_test {
 
 using testing::HasSubstr;
 
@@ -283,5 +283,5 @@ TEST_F(ServerTest, ReflectionNamesTheServices) {
                              HasSubstr("grpc.health.v1.Health")));
 }
 
-}  // namespace
+}  // namespace server_test
 }  // namespace mccs

@@ -13,7 +13,7 @@
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
-namespace {
+namespace strategy_memory_test {
 
 constexpr AgentKey kFirst{1}, kSecond{2};
 
@@ -236,5 +236,5 @@ TEST_F(StrategyMemoryTest, ARecordThatCannotBeReadOrMakesNoSenseIsErased) {
   EXPECT_TRUE(Stored().empty());
 }
 
-}  // namespace
+}  // namespace strategy_memory_test
 }  // namespace mccs

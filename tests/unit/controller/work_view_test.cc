@@ -9,7 +9,7 @@
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
-namespace {
+namespace work_view_test {
 
 using testing::ElementsAre;
 
@@ -101,5 +101,5 @@ TEST_F(WorkViewTest, ATenantIsShownByItsOwnNameWhereThereIsSuchAnObject) {
   EXPECT_EQ(ListCommunicators(registry_, {}, objects, 0).communicators(0).tenant(), "team-a");
 }
 
-}  // namespace
+}  // namespace work_view_test
 }  // namespace mccs

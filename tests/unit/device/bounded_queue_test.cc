@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace mccs {
-namespace {
+namespace bounded_queue_test {
 
 TEST(BoundedQueue, HoldsAtLeastItsCapacityAndThenSaysFull) {
   for (const size_t capacity : {0u, 1u, 2u, 3u, 8u, 1000u}) {
@@ -124,5 +124,5 @@ TEST(BoundedQueue, SeveralThreadsAtBothEndsLoseAndDoubleNothing) {
   EXPECT_FALSE(queue.Pop(none));
 }
 
-}  // namespace
+}  // namespace bounded_queue_test
 }  // namespace mccs

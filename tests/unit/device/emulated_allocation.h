@@ -17,7 +17,7 @@
 #include "emulation/include/mccs_emulation_ipc.h"
 #include "proto/shim_control.h"
 
-namespace mccs::testing {
+namespace mccs {
 
 class EmulatedAllocation {
  public:
@@ -57,6 +57,6 @@ class EmulatedAllocation {
   UniqueFd fd_;
 };
 
-}  // namespace mccs::testing
+}  // namespace mccs
 
 #endif  // MCCS_TESTS_UNIT_DEVICE_EMULATED_ALLOCATION_H_

@@ -14,9 +14,8 @@
 #include "tests/unit/device/emulated_allocation.h"
 
 namespace mccs {
-namespace {
+namespace emulation_importer_test {
 
-using testing::EmulatedAllocation;
 using ::testing::HasSubstr;
 
 constexpr size_t kBytes = 16384;
@@ -196,5 +195,5 @@ TEST(ImportedDescriptor, RefusesWhatCannotBeWritten) {
   EXPECT_TRUE(ImportDescriptor(OpenAgain(allocation, O_RDWR)).ok());
 }
 
-}  // namespace
+}  // namespace emulation_importer_test
 }  // namespace mccs

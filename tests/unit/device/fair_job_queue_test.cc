@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace mccs {
-namespace {
+namespace fair_job_queue_test {
 
 using testing::ElementsAre;
 
@@ -72,5 +72,5 @@ TEST_F(FairJobQueueTest, AReturnedJobOfAnEmptyQueueIsNext) {
   EXPECT_THAT(PopAll(), ElementsAre("large"));
 }
 
-}  // namespace
+}  // namespace fair_job_queue_test
 }  // namespace mccs

@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace mccs {
-namespace {
+namespace mapping_threads_test {
 
 using Lane = MappingRunner::Lane;
 using Progress = MappingJob::Progress;
@@ -129,5 +129,5 @@ TEST(MappingThreads, ManyJobsAllComeBack) {
   EXPECT_EQ(threads.TakeFinished(), nullptr);
 }
 
-}  // namespace
+}  // namespace mapping_threads_test
 }  // namespace mccs

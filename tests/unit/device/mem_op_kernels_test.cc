@@ -19,11 +19,8 @@
 #include "tests/unit/device/reference_numbers.h"
 
 namespace mccs {
-namespace {
+namespace mem_op_kernels_test {
 
-using testing::NarrowFormat;
-using testing::ReferenceElement;
-using testing::SameValue;
 
 constexpr uint64_t kSeed = 20261121;
 constexpr std::byte kUntouched{0xa5};
@@ -317,5 +314,5 @@ TEST(MemOpKernelsRounding, HappensOnceAtTheEnd) {
 
 TEST(MemOpKernelsTarget, SomeSetIsInUse) { EXPECT_FALSE(KernelTargetName().empty()); }
 
-}  // namespace
+}  // namespace mem_op_kernels_test
 }  // namespace mccs

@@ -7,7 +7,7 @@
 #include "service/device/mem_op_kernels.h"
 
 namespace mccs {
-namespace {
+namespace mem_op_parts_test {
 
 std::byte* Bytes(float* numbers) { return reinterpret_cast<std::byte*>(numbers); }
 
@@ -65,5 +65,5 @@ TEST(MemOpParts, AreSmallAlsoWhereTheSourcesAreMany) {
   EXPECT_EQ(elements, kElements);
 }
 
-}  // namespace
+}  // namespace mem_op_parts_test
 }  // namespace mccs

@@ -9,7 +9,7 @@
 #include "service/device/local_importer.h"
 
 namespace mccs {
-namespace {
+namespace memory_mapper_test {
 
 using Jobs = std::deque<std::unique_ptr<MappingJob>>;
 
@@ -74,5 +74,5 @@ TEST(MemoryMapper, AMappingIsReadyWhenItsProcessHasBackWhatItTookBackBefore) {
   EXPECT_TRUE(second->ready());
 }
 
-}  // namespace
+}  // namespace memory_mapper_test
 }  // namespace mccs

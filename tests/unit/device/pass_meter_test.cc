@@ -11,7 +11,7 @@
 #include "service/device/mem_op_parts.h"
 
 namespace mccs {
-namespace {
+namespace pass_meter_test {
 
 constexpr uint64_t kEnough = PassMeter::kEnoughBytes;
 
@@ -99,5 +99,5 @@ TEST(PassMeter, OfADeviceWithoutAClockMeasuresNothing) {
   EXPECT_EQ(meter.rate_bps(), 0u);
 }
 
-}  // namespace
+}  // namespace pass_meter_test
 }  // namespace mccs

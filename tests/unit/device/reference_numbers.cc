@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-namespace mccs::testing {
+namespace mccs {
 namespace {
 
 // Sum, product, minimum and maximum of two values of an arithmetic type.
@@ -202,4 +202,4 @@ bool SameValue(DataType type, uint64_t a, uint64_t b) {
   }
 }
 
-}  // namespace mccs::testing
+}  // namespace mccs

@@ -8,7 +8,7 @@
 
 #include "service/device/device.h"
 
-namespace mccs::testing {
+namespace mccs {
 
 // A float of 8 or 16 bits.
 class NarrowFormat {
@@ -40,6 +40,6 @@ uint64_t ReferenceElement(const MemOp& op, const std::vector<uint64_t>& inputs);
 // Whether the bits have the same value. NaNs are equal to each other.
 bool SameValue(DataType type, uint64_t a, uint64_t b);
 
-}  // namespace mccs::testing
+}  // namespace mccs
 
 #endif  // MCCS_TESTS_UNIT_DEVICE_REFERENCE_NUMBERS_H_

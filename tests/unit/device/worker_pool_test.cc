@@ -16,7 +16,7 @@
 #include <vector>
 
 namespace mccs {
-namespace {
+namespace worker_pool_test {
 
 using testing::ElementsAre;
 
@@ -259,5 +259,5 @@ TEST(WorkerPool, EndsAtAnyMomentOfItsWorkersLives) {
   }
 }
 
-}  // namespace
+}  // namespace worker_pool_test
 }  // namespace mccs

@@ -10,7 +10,7 @@
 #include "tests/unit/emulation/engine_fixture.h"
 
 namespace mccs::emulation {
-namespace {
+namespace engine_beside_test {
 
 WaitWord Watch(Word word, uint64_t value) {
   WaitWord wait = AtLeast(word, value);
@@ -140,5 +140,5 @@ TEST_F(OneQueue, AnyOrderOfWordsIsGoodForAnyNumberOfStreams) {
   for (wire::FenceLine& line : lines) EXPECT_EQ(line.sleepers.load(), 0u);
 }
 
-}  // namespace
+}  // namespace engine_beside_test
 }  // namespace mccs::emulation

@@ -19,7 +19,7 @@
 #include "tests/unit/emulation/engine_fixture.h"
 
 namespace mccs::emulation {
-namespace {
+namespace engine_test {
 
 using std::chrono::milliseconds;
 
@@ -420,5 +420,5 @@ TEST_F(OneProcessor, AThreadThatOnlyAsksGivesTheProcessorToWhoSignals) {
   EXPECT_LT(questions, kQuestionsPerRound * static_cast<long>(kRounds));
 }
 
-}  // namespace
+}  // namespace engine_test
 }  // namespace mccs::emulation

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 namespace mccs::emulation {
-namespace {
+namespace gpu_test {
 
 std::vector<int> Visible(const std::string& devices, int gpus = 4) {
   Options options;
@@ -81,5 +81,5 @@ TEST(Options, HardwareQueuesAreAsManyAsCudasOwnVariableSays) {
   unsetenv("MCCS_EMULATED_CONNECTIONS");
 }
 
-}  // namespace
+}  // namespace gpu_test
 }  // namespace mccs::emulation

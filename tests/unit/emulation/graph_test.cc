@@ -14,7 +14,7 @@
 #include "emulation/core/graph_plan.h"
 
 namespace mccs::emulation {
-namespace {
+namespace graph_test {
 
 // One engine for all tests. Never destroyed, because its threads never end.
 Engine& TheEngine() {
@@ -162,5 +162,5 @@ TEST_F(GraphTest, ANodeThatIsRemovedTakesItsEdgesAndItsHandleAlong) {
   EXPECT_EQ(graph_->nodes().size(), 1u);
 }
 
-}  // namespace
+}  // namespace graph_test
 }  // namespace mccs::emulation

@@ -17,7 +17,7 @@
 #include "emulation/core/virtual_memory.h"
 
 namespace mccs::emulation {
-namespace {
+namespace memory_account_test {
 
 constexpr size_t kPage = kGranularityBytes;
 constexpr uint64_t kCapacity = 8 * kPage;
@@ -252,5 +252,5 @@ TEST_F(MemoryAccountTest, AChurnOfMappingsDoesNotGrow) {
   EXPECT_EQ(Used(), held * kPage);
 }
 
-}  // namespace
+}  // namespace memory_account_test
 }  // namespace mccs::emulation

@@ -14,7 +14,7 @@
 #include "proto/fence_page.h"
 
 namespace mccs::emulation {
-namespace {
+namespace memory_map_test {
 
 constexpr uint64_t kCapacity = 64 << 20;
 
@@ -200,5 +200,5 @@ TEST_F(MemoryMapTest, AFencePageIsKnownByItsHeader) {
   EXPECT_FALSE(map_.Find(reinterpret_cast<uintptr_t>(pages[1]))->fence_page);
 }
 
-}  // namespace
+}  // namespace memory_map_test
 }  // namespace mccs::emulation

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace mccs::emulation {
-namespace {
+namespace memory_pool_test {
 
 constexpr size_t kBlock = 1 << 20;
 constexpr uint64_t kCapacity = 8 * kBlock;
@@ -109,5 +109,5 @@ TEST_F(MemoryPoolTest, AResetForgetsTheGpusBlocks) {
   EXPECT_EQ(Used(), 0u);
 }
 
-}  // namespace
+}  // namespace memory_pool_test
 }  // namespace mccs::emulation

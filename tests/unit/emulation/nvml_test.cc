@@ -14,7 +14,7 @@
 #include "emulation/nvml/nvml_api.h"
 
 namespace mccs::emulation {
-namespace {
+namespace nvml_test {
 
 constexpr unsigned int kGpus = 3;
 constexpr uint64_t kMemoryBytes = 1ull << 30;
@@ -200,5 +200,5 @@ TEST_F(Nvml, CountsInitializations) {
   EXPECT_EQ(IndexOf(device), 1u);
 }
 
-}  // namespace
+}  // namespace nvml_test
 }  // namespace mccs::emulation

@@ -18,7 +18,7 @@ void __cudaRegisterFunction(void**, const char* host_function, char*, const char
                             uint3*, dim3*, dim3*, int*);
 }
 
-namespace {
+namespace runtime_graph_test {
 
 void AddStub() {}
 const void* const kAdd = reinterpret_cast<const void*>(&AddStub);
@@ -176,4 +176,4 @@ TEST_F(RuntimeGraph, ACapturingStreamThatIsDestroyedForbidsNothingAnyMore) {
   EXPECT_EQ(cudaFree(device), cudaSuccess);
 }
 
-}  // namespace
+}  // namespace runtime_graph_test

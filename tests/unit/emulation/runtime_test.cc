@@ -26,7 +26,7 @@ cudaError_t cudaGLSetGLDevice();  // a function that the emulation will never im
 cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t);
 }
 
-namespace {
+namespace runtime_test {
 
 constexpr dim3 kOne(1, 1, 1);
 
@@ -398,4 +398,4 @@ TEST_F(Runtime, AStreamThatWaitsForEverDoesNotHoldUpTheExit) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 37);
 }
 
-}  // namespace
+}  // namespace runtime_test

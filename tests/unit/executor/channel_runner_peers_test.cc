@@ -8,7 +8,7 @@
 #include "tests/unit/executor/channel_runner_fixture.h"
 
 namespace mccs {
-namespace {
+namespace channel_runner_peers_test {
 
 using ChannelRunnerPeersTest = ChannelRunnerFixture;
 
@@ -119,5 +119,5 @@ TEST_F(ChannelRunnerPeersTest, AProgramWithoutStepsIsDoneAtOnce) {
   EXPECT_TRUE(runner_.done());
 }
 
-}  // namespace
+}  // namespace channel_runner_peers_test
 }  // namespace mccs

@@ -12,7 +12,7 @@
 #include "tests/unit/executor/written_steps.h"
 
 namespace mccs {
-namespace {
+namespace channel_runner_test {
 
 using ChannelRunnerTest = ChannelRunnerFixture;
 
@@ -365,5 +365,5 @@ TEST_F(ChannelRunnerTest, NorByOneThatCameEarly) {
   EXPECT_THAT(outputs_[0], testing::Each(-1));
 }
 
-}  // namespace
+}  // namespace channel_runner_test
 }  // namespace mccs

@@ -16,7 +16,7 @@
 #include "tests/sim/sim_network.h"
 
 namespace mccs {
-namespace {
+namespace executor_test {
 
 constexpr LaneShape kShape{.slots = 2, .slot_bytes = 16u << 10};
 
@@ -325,5 +325,5 @@ TEST_F(ExecutorTest, ALaneThatThePeerBrokeStopsTheRunOnly) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(Run(device, {0}, 50)));
 }
 
-}  // namespace
+}  // namespace executor_test
 }  // namespace mccs

@@ -12,7 +12,7 @@
 #include "frees/listener.h"
 
 namespace mccs {
-namespace {
+namespace frees_test {
 
 using testing::Contains;
 using testing::Each;
@@ -132,5 +132,5 @@ TEST_F(Frees, ANameThatTheDriverLacksStaysAnError) {
   EXPECT_EQ(none, nullptr);
 }
 
-}  // namespace
+}  // namespace frees_test
 }  // namespace mccs

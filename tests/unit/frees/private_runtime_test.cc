@@ -9,7 +9,7 @@
 #include "frees/listener.h"
 
 namespace mccs {
-namespace {
+namespace private_runtime_test {
 
 std::atomic<int> frees_told{0};
 
@@ -34,5 +34,5 @@ TEST(PrivateRuntime, ItsFreesAreToldAndReachIt) {
   listen(nullptr);
 }
 
-}  // namespace
+}  // namespace private_runtime_test
 }  // namespace mccs

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace mccs {
-namespace {
+namespace buffer_quota_test {
 
 using testing::HasSubstr;
 using Shares = std::vector<std::unique_ptr<BufferShare>>;
@@ -66,5 +66,5 @@ TEST(BufferQuota, AShareMayOutliveTheQuota) {
   share.reset();
 }
 
-}  // namespace
+}  // namespace buffer_quota_test
 }  // namespace mccs

@@ -12,7 +12,7 @@
 #include "tests/unit/frontend/register_now.h"
 
 namespace mccs {
-namespace {
+namespace buffer_registry_test {
 
 using testing::HasSubstr;
 
@@ -138,5 +138,5 @@ TEST_F(BufferRegistryTest, WhatIsRefusedTakesNothing) {
   EXPECT_EQ(quota_.buffers(), 0u);
 }
 
-}  // namespace
+}  // namespace buffer_registry_test
 }  // namespace mccs

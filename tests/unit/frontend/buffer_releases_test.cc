@@ -6,7 +6,7 @@
 #include "tests/unit/frontend/register_now.h"
 
 namespace mccs {
-namespace {
+namespace buffer_releases_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -123,5 +123,5 @@ TEST_F(BufferReleasesTest, ARingThatLiesAboutItsLengthIsNotRead) {
   EXPECT_EQ(LastUse(), 0u);
 }
 
-}  // namespace
+}  // namespace buffer_releases_test
 }  // namespace mccs

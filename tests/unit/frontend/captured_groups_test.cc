@@ -10,7 +10,7 @@
 #include "tests/unit/frontend/rank_endpoint_fixture.h"
 
 namespace mccs {
-namespace {
+namespace captured_groups_test {
 
 using testing::HasSubstr;
 
@@ -247,5 +247,5 @@ TEST_F(CapturedGroupsTest, AGroupThatIsLaunchedWhileItRunsFailsTheRank) {
   EXPECT_TRUE(absl::IsFailedPrecondition(endpoint_->NextCaptured(0).status()));
 }
 
-}  // namespace
+}  // namespace captured_groups_test
 }  // namespace mccs

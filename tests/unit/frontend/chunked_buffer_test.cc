@@ -15,7 +15,7 @@
 #include "tests/unit/frontend/register_now.h"
 
 namespace mccs {
-namespace {
+namespace chunked_buffer_test {
 
 using ::testing::HasSubstr;
 
@@ -28,7 +28,7 @@ class ChunkedBufferTest : public ::testing::Test {
 
   // Maps memory of its own, whose first byte is `mark`.
   absl::Status Map(uint64_t offset, uint64_t bytes = kChunk, char mark = 1) {
-    testing::EmulatedAllocation memory(bytes);
+    EmulatedAllocation memory(bytes);
     MCCS_CHECK(pwrite(memory.fd(), &mark, 1, 0) == 1);
     return MapFile(offset, bytes, memory.TakeFd());
   }
@@ -89,13 +89,13 @@ TEST_F(ChunkedBufferTest, ChunksThatCannotBeAreRefusedByName) {
   EXPECT_THAT(Refusal(Map(~uint64_t{0} - 4095, kChunk)), HasSubstr("exceeds its range"));
   EXPECT_THAT(Refusal(MapFile(0, 0, UniqueFd())), HasSubstr("exceeds its range"));
   EXPECT_THAT(Refusal(MapFile(0, kChunk, UniqueFd())), HasSubstr("no descriptor"));
-  EXPECT_THAT(Refusal(MapFile(0, 4097, testing::EmulatedAllocation(8192).TakeFd())),
+  EXPECT_THAT(Refusal(MapFile(0, 4097, EmulatedAllocation(8192).TakeFd())),
               HasSubstr("whole pages"));
-  EXPECT_THAT(Refusal(MapFile(17, 4096, testing::EmulatedAllocation(8192).TakeFd())),
+  EXPECT_THAT(Refusal(MapFile(17, 4096, EmulatedAllocation(8192).TakeFd())),
               HasSubstr("whole pages"));
-  EXPECT_THAT(Refusal(MapFile(0, kChunk, testing::EmulatedAllocation(4096).TakeFd())),
+  EXPECT_THAT(Refusal(MapFile(0, kChunk, EmulatedAllocation(4096).TakeFd())),
               HasSubstr("the memory file has 4096 bytes"));
-  EXPECT_THAT(Refusal(MapFile(0, 4096, testing::EmulatedAllocation(4096, 0).TakeFd())),
+  EXPECT_THAT(Refusal(MapFile(0, 4096, EmulatedAllocation(4096, 0).TakeFd())),
               HasSubstr("sealed"));
   UniqueFd pipe_ends[2];
   int fds[2];
@@ -186,5 +186,5 @@ TEST_F(ChunkedBufferTest, WhatIsTakenBackWhileWorkHoldsItIsBounded) {
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
 }
 
-}  // namespace
+}  // namespace chunked_buffer_test
 }  // namespace mccs

@@ -11,7 +11,7 @@
 #include "tests/unit/frontend/raw_tenant.h"
 
 namespace mccs {
-namespace {
+namespace frontend_test {
 
 const TenantIdentity kRed{"red", 400};
 const TenantIdentity kBlue{"blue", 500};
@@ -107,5 +107,5 @@ TEST_P(FloodTest, OfProcessesLeavesTheOthersTheirTurns) {
 
 INSTANTIATE_TEST_SUITE_P(AliveOrNot, FloodTest, testing::Bool());
 
-}  // namespace
+}  // namespace frontend_test
 }  // namespace mccs

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 namespace mccs {
-namespace {
+namespace process_cgroup_test {
 
 TEST(ProcessCgroup, IsThePathOfTheUnifiedHierarchy) {
   EXPECT_EQ(CgroupIn("0::/jobs/team-a\n"), "/jobs/team-a");
@@ -36,5 +36,5 @@ TEST(ProcessCgroup, OfAProcessThatIsNotThereIsNotKnown) {
   EXPECT_TRUE(own.empty() || own.front() == '/') << own;
 }
 
-}  // namespace
+}  // namespace process_cgroup_test
 }  // namespace mccs

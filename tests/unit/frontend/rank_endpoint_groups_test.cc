@@ -6,7 +6,7 @@
 #include "tests/unit/frontend/rank_endpoint_fixture.h"
 
 namespace mccs {
-namespace {
+namespace rank_endpoint_groups_test {
 
 class RankEndpointGroupsTest : public RankEndpointTest {
  protected:
@@ -147,5 +147,5 @@ TEST_F(RankEndpointGroupsTest, LetGoDropsTheMessagesBuffers) {
   EXPECT_TRUE(released->expired());
 }
 
-}  // namespace
+}  // namespace rank_endpoint_groups_test
 }  // namespace mccs

@@ -10,7 +10,7 @@
 #include "tests/unit/frontend/rank_endpoint_fixture.h"
 
 namespace mccs {
-namespace {
+namespace rank_endpoint_test {
 
 using testing::HasSubstr;
 
@@ -335,5 +335,5 @@ TEST_F(RankEndpointTest, RandomRecordsAreRefusedOrHarmless) {
   }
 }
 
-}  // namespace
+}  // namespace rank_endpoint_test
 }  // namespace mccs

@@ -14,7 +14,7 @@
 #include "tests/unit/frontend/register_now.h"
 
 namespace mccs {
-namespace {
+namespace rank_windows_test {
 
 using testing::HasSubstr;
 using State = WindowView::State;
@@ -91,5 +91,5 @@ TEST_F(RankWindowsTest, MemoryThatCannotBeMappedMakesAWindowThatTakesNoPut) {
   EXPECT_THAT(std::string(found.status().message()), HasSubstr("cannot map"));
 }
 
-}  // namespace
+}  // namespace rank_windows_test
 }  // namespace mccs

@@ -11,7 +11,7 @@
 #include "tests/unit/frontend/raw_tenant.h"
 
 namespace mccs {
-namespace {
+namespace session_test {
 
 using testing::HasSubstr;
 
@@ -297,5 +297,5 @@ TEST_F(SessionTest, HandlesHaveALimit) {
   EXPECT_THAT(last.status.text, HasSubstr("limit"));
 }
 
-}  // namespace
+}  // namespace session_test
 }  // namespace mccs

@@ -27,7 +27,7 @@
 #include "absl/strings/str_cat.h"
 
 namespace mccs {
-namespace {
+namespace unix_door_test {
 
 constexpr int64_t kPatienceNs = 2'000'000'000;
 constexpr int kTurns = 50;
@@ -479,5 +479,5 @@ TEST_F(UnixDoorTest, AProcessThatDoesNotReadIsToldApart) {
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
 }
 
-}  // namespace
+}  // namespace unix_door_test
 }  // namespace mccs

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace mccs::lab {
-namespace {
+namespace environment_test {
 
 using testing::_;
 using testing::Contains;
@@ -85,5 +85,5 @@ TEST(ExportLines, AShellReadsBackWhatWasMeant) {
   EXPECT_EQ(ExportLines({{"A", "it's"}, {"B", "$x y"}}), "export A='it'\\''s'\nexport B='$x y'\n");
 }
 
-}  // namespace
+}  // namespace environment_test
 }  // namespace mccs::lab

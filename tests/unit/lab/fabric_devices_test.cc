@@ -9,7 +9,7 @@
 #include "topology/linux_multipath_hash.h"
 
 namespace mccs::lab {
-namespace {
+namespace fabric_devices_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -75,5 +75,5 @@ TEST(FabricDevices, SwitchesHashAsTheTopologySays) {
   EXPECT_EQ(Setting(plan, "leaf0", "net.ipv4.fib_multipath_hash_fields"), "16");
 }
 
-}  // namespace
+}  // namespace fabric_devices_test
 }  // namespace mccs::lab

@@ -6,7 +6,7 @@
 #include "tests/unit/lab/small_fabric.h"
 
 namespace mccs::lab {
-namespace {
+namespace fabric_plan_test {
 
 using testing::AllOf;
 using testing::ElementsAre;
@@ -104,5 +104,5 @@ TEST(FabricPlan, MoreHostsThanALabHasAreRefused) {
   EXPECT_THAT(Refusal(std::move(topology)), HasSubstr("72 hosts; a lab can have at most 64"));
 }
 
-}  // namespace
+}  // namespace fabric_plan_test
 }  // namespace mccs::lab

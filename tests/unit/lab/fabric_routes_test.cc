@@ -6,7 +6,7 @@
 #include "tests/unit/lab/small_fabric.h"
 
 namespace mccs::lab {
-namespace {
+namespace fabric_routes_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -118,5 +118,5 @@ TEST(FabricRoutes, ARuleOfOneSwitchIsNotAtOthers) {
   EXPECT_THAT(Lines(plan, "leaf0"), Not(HasSubstr("table 1000")));
 }
 
-}  // namespace
+}  // namespace fabric_routes_test
 }  // namespace mccs::lab

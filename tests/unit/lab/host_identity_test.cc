@@ -16,7 +16,7 @@
 #include "tests/unit/lab/temporary_folder.h"
 
 namespace mccs::lab {
-namespace {
+namespace host_identity_test {
 
 using testing::HasSubstr;
 
@@ -116,5 +116,5 @@ TEST(PlainHostsFile, PutsTheLabsHostsBeforeTheMachines) {
             "127.0.0.1 h0\n127.0.0.2 h1\n127.0.0.1 localhost\n");
 }
 
-}  // namespace
+}  // namespace host_identity_test
 }  // namespace mccs::lab

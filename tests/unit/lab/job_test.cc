@@ -14,7 +14,7 @@
 #include "tests/unit/lab/temporary_folder.h"
 
 namespace mccs::lab {
-namespace {
+namespace job_test {
 
 using testing::HasSubstr;
 
@@ -128,5 +128,5 @@ TEST(Job, OneProgramThatCannotStartEndsWhatHadStarted) {
   EXPECT_TRUE(ReapChildren().empty());
 }
 
-}  // namespace
+}  // namespace job_test
 }  // namespace mccs::lab

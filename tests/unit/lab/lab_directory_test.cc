@@ -9,7 +9,7 @@
 #include "tests/unit/lab/temporary_folder.h"
 
 namespace mccs::lab {
-namespace {
+namespace lab_directory_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -71,5 +71,5 @@ TEST_F(LabDirectoriesTest, ALinkInPlaceOfTheFolderIsNotFollowed) {
   EXPECT_TRUE(std::filesystem::exists(elsewhere.path()));
 }
 
-}  // namespace
+}  // namespace lab_directory_test
 }  // namespace mccs::lab

@@ -8,7 +8,7 @@
 #include "tests/unit/lab/temporary_folder.h"
 
 namespace mccs::lab {
-namespace {
+namespace lab_state_test {
 
 using testing::HasSubstr;
 
@@ -77,5 +77,5 @@ TEST(LabState, AnUnknownHostIsToldWithTheKnownOnes) {
   EXPECT_TRUE(state.Find("controller").ok());
 }
 
-}  // namespace
+}  // namespace lab_state_test
 }  // namespace mccs::lab

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace mccs::lab {
-namespace {
+namespace line_prefixer_test {
 
 TEST(LinePrefixer, EachLineHasThePrefix) {
   LinePrefixer lines("[3] ");
@@ -26,5 +26,5 @@ TEST(LinePrefixer, ALineWithoutEndDoesNotGrowWithoutBound) {
   EXPECT_EQ(lines.Finish(), ">x\n");
 }
 
-}  // namespace
+}  // namespace line_prefixer_test
 }  // namespace mccs::lab

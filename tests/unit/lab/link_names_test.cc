@@ -6,7 +6,7 @@
 #include "tests/unit/lab/small_fabric.h"
 
 namespace mccs::lab {
-namespace {
+namespace link_names_test {
 
 using testing::HasSubstr;
 
@@ -35,5 +35,5 @@ TEST(LinkNames, WhatIsNotThereIsSaid) {
   EXPECT_THAT(Found(SmallTopology(), {"leaf9"}), HasSubstr("link 'leaf9' does not exist"));
 }
 
-}  // namespace
+}  // namespace link_names_test
 }  // namespace mccs::lab

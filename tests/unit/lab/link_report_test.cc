@@ -9,7 +9,7 @@
 #include "tests/unit/lab/temporary_folder.h"
 
 namespace mccs::lab {
-namespace {
+namespace link_report_test {
 
 const std::vector<LinkLine> kLines = {{"leaf0-spine0", "leaf0", "spine0", 1234, 50 * kMbps, true},
                                       {"leaf0-spine0", "spine0", "leaf0", 5, 50 * kMbps, false}};
@@ -44,5 +44,5 @@ TEST(LinkRates, ADamagedRecordIsAnError) {
   EXPECT_FALSE(ReadLinkRates(path, SmallFabric()).ok());
 }
 
-}  // namespace
+}  // namespace link_report_test
 }  // namespace mccs::lab

@@ -22,7 +22,7 @@
 #include "tests/unit/lab/temporary_folder.h"
 
 namespace mccs::lab {
-namespace {
+namespace node_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -158,5 +158,5 @@ TEST(NetworkTools, WhatIsNotInstalledIsNamedWithItsPackage) {
   EXPECT_THAT(std::string(tools.status().message()), HasSubstr("iproute2"));
 }
 
-}  // namespace
+}  // namespace node_test
 }  // namespace mccs::lab

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 namespace mccs::lab {
-namespace {
+namespace placement_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -71,5 +71,5 @@ TEST(Placement, WhatHasNoRoomIsRefused) {
               HasSubstr("twice"));
 }
 
-}  // namespace
+}  // namespace placement_test
 }  // namespace mccs::lab

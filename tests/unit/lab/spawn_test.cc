@@ -15,7 +15,7 @@
 #include "tests/unit/lab/temporary_folder.h"
 
 namespace mccs::lab {
-namespace {
+namespace spawn_test {
 
 using testing::HasSubstr;
 
@@ -77,5 +77,5 @@ TEST(FindProgram, TellsAbsentFromNotExecutable) {
   EXPECT_EQ(FindProgram("/etc", "").status().code(), absl::StatusCode::kNotFound);
 }
 
-}  // namespace
+}  // namespace spawn_test
 }  // namespace mccs::lab

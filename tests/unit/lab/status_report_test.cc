@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace mccs::lab {
-namespace {
+namespace status_report_test {
 
 std::vector<LabState> OneLab() {
   LabState lab;
@@ -46,5 +46,5 @@ TEST(StatusJson, NamesTheHoldersOfNodes) {
                                                    R"({"name": "leaf0", "pid": 8}]}])"));
 }
 
-}  // namespace
+}  // namespace status_report_test
 }  // namespace mccs::lab

@@ -14,7 +14,7 @@
 #include "tests/unit/lab/temporary_folder.h"
 
 namespace mccs::lab {
-namespace {
+namespace supervisor_test {
 
 using testing::HasSubstr;
 
@@ -162,5 +162,5 @@ TEST_F(SupervisorTest, ASecondLabOfTheSameNameIsRefused) {
   ExpectNothingLeft(processes);
 }
 
-}  // namespace
+}  // namespace supervisor_test
 }  // namespace mccs::lab

@@ -15,7 +15,7 @@
 #include "tests/unit/messages/idle_port.h"
 
 namespace mccs {
-namespace {
+namespace message_loop_test {
 
 using testing::HasSubstr;
 
@@ -116,5 +116,5 @@ TEST_F(MessageLoopTest, RefusesAPutThatTheMemoryOfItsWindowDoesNotHold) {
   EXPECT_EQ(ports_[1].memory[0], std::byte{1});
 }
 
-}  // namespace
+}  // namespace message_loop_test
 }  // namespace mccs

@@ -13,7 +13,7 @@
 #include "tests/unit/executor/fake_lanes.h"
 
 namespace mccs {
-namespace {
+namespace peer_messages_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -285,5 +285,5 @@ TEST_F(PeerMessagesTest, OnlyWhatThePeerNeverPostedIsUnanswered) {
   EXPECT_EQ(messages_.Unanswered(Rank(6), {}), nullptr);
 }
 
-}  // namespace
+}  // namespace peer_messages_test
 }  // namespace mccs

@@ -12,7 +12,7 @@
 #include "tests/unit/messages/idle_port.h"
 
 namespace mccs {
-namespace {
+namespace peer_puts_test {
 
 using testing::HasSubstr;
 
@@ -202,5 +202,5 @@ TEST_F(PeerPutsTest, APeerThatSaysWhatCannotBeIsFoundOut) {
   EXPECT_TRUE(absl::IsDataLoss(HearWindow(1, 8)));  // answered before
 }
 
-}  // namespace
+}  // namespace peer_puts_test
 }  // namespace mccs

@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace mccs {
-namespace {
+namespace signal_counts_test {
 
 using testing::ElementsAre;
 
@@ -112,5 +112,5 @@ TEST_F(SignalCountsTest, ARankThatGaveNothingIsWaitedForInVain) {
   EXPECT_NE(counts_.Unanswered(kOne, {}), nullptr);
 }
 
-}  // namespace
+}  // namespace signal_counts_test
 }  // namespace mccs

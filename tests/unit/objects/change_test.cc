@@ -6,7 +6,7 @@
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
-namespace {
+namespace change_test {
 
 using testing::HasSubstr;
 
@@ -143,5 +143,5 @@ TEST(Find, ThePolicyThatIsClosest) {
   EXPECT_EQ(FindPolicy(set, {"uid 7", ""}, "x", [](const PolicySpec&) { return false; }), nullptr);
 }
 
-}  // namespace
+}  // namespace change_test
 }  // namespace mccs

@@ -6,7 +6,7 @@
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
-namespace {
+namespace cross_check_test {
 
 using testing::HasSubstr;
 
@@ -175,5 +175,5 @@ TEST(CrossCheck, WhatIsStoredIsNamedByItsVersion) {
               HasSubstr("stored, version 12: Policy 'p', spec.for.tenants[0]: unknown Tenant"));
 }
 
-}  // namespace
+}  // namespace cross_check_test
 }  // namespace mccs

@@ -7,7 +7,7 @@
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
-namespace {
+namespace read_objects_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -326,5 +326,5 @@ INSTANTIATE_TEST_SUITE_P(
                             "'spec' must be a mapping"}),
     [](const auto& info) { return std::string(info.param.what); });
 
-}  // namespace
+}  // namespace read_objects_test
 }  // namespace mccs

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace mccs {
-namespace {
+namespace pace_test {
 
 TEST(SendWindows, WithoutAPeriodTheyAreAlwaysOpen) {
   EXPECT_TRUE(SendWindows{}.OpenAt(-5));
@@ -32,5 +32,5 @@ TEST(SendWindows, OfAWholePeriodNeverClose) {
   for (MonotonicNs now = -20; now < 20; ++now) EXPECT_TRUE(windows.OpenAt(now));
 }
 
-}  // namespace
+}  // namespace pace_test
 }  // namespace mccs

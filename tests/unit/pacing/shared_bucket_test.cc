@@ -5,7 +5,7 @@
 #include <array>
 
 namespace mccs {
-namespace {
+namespace shared_bucket_test {
 
 constexpr MonotonicNs kStart = 5 * kNsPerSec;
 constexpr uint64_t kRate = 80'000'000;  // 10 MB/s
@@ -87,5 +87,5 @@ TEST(SharedBucket, WhoLeavesTheLineGivesItsPlaceToTheNext) {
   EXPECT_GT(bucket.Allowance(&b, open), 0u);
 }
 
-}  // namespace
+}  // namespace shared_bucket_test
 }  // namespace mccs

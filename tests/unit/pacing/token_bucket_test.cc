@@ -6,7 +6,7 @@
 #include <random>
 
 namespace mccs {
-namespace {
+namespace token_bucket_test {
 
 constexpr MonotonicNs kStart = 5 * kNsPerSec;
 constexpr uint64_t kMega = 1'000'000;
@@ -144,5 +144,5 @@ TEST(TokenBucket, AnyRateIsARate) {
   }
 }
 
-}  // namespace
+}  // namespace token_bucket_test
 }  // namespace mccs

@@ -13,7 +13,7 @@
 #include "tests/unit/policy/clusters.h"
 
 namespace mccs {
-namespace {
+namespace channel_nics_test {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -241,5 +241,5 @@ TEST_F(ChannelNicsTest, AStrategyNamesTheNicsThatDaemonsDoNotUseAnyway) {
   EXPECT_EQ(frame.epoch(), 2u);
 }
 
-}  // namespace
+}  // namespace channel_nics_test
 }  // namespace mccs

@@ -17,7 +17,7 @@
 #include "tests/unit/policy/clusters.h"
 
 namespace mccs {
-namespace {
+namespace flow_planner_test {
 
 using testing::Each;
 using testing::ElementsAre;
@@ -319,5 +319,5 @@ TEST(FlowPlanner, OneHostHasNoLanes) {
   EXPECT_THAT(view.communicators[0].strategy.channels(0).source_ports(), IsEmpty());
 }
 
-}  // namespace
+}  // namespace flow_planner_test
 }  // namespace mccs

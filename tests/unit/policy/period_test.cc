@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace mccs {
-namespace {
+namespace period_test {
 
 using testing::HasSubstr;
 
@@ -213,5 +213,5 @@ TEST(Period, TheUnionOfSeveralIsOneRecord) {
   EXPECT_EQ(spans[1].end, Ms(60));
 }
 
-}  // namespace
+}  // namespace period_test
 }  // namespace mccs

@@ -11,7 +11,7 @@
 #include "topology/max_min_shares.h"
 
 namespace mccs {
-namespace {
+namespace placement_test {
 
 class Network {
  public:
@@ -169,5 +169,5 @@ TEST(Placement, AJobThatComesOrGoesMovesFewFlowsOfOthers) {
   EXPECT_LT(moved, changes * kJob);
 }
 
-}  // namespace
+}  // namespace placement_test
 }  // namespace mccs

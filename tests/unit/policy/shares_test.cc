@@ -14,7 +14,7 @@
 #include "tests/unit/policy/clusters.h"
 
 namespace mccs {
-namespace {
+namespace shares_test {
 
 using testing::DoubleNear;
 using testing::Each;
@@ -222,5 +222,5 @@ TEST_F(SharesTest, FiguresAndLinksHoldForRandomJobs) {
   }
 }
 
-}  // namespace
+}  // namespace shares_test
 }  // namespace mccs

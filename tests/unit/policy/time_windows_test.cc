@@ -10,7 +10,7 @@
 #include "tests/unit/policy/clusters.h"
 
 namespace mccs {
-namespace {
+namespace time_windows_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -119,5 +119,5 @@ TEST(TimeWindows, AreToldAnewWhenTheirEdgesHaveGoneAway) {
   EXPECT_FALSE(same(fresh));
 }
 
-}  // namespace
+}  // namespace time_windows_test
 }  // namespace mccs

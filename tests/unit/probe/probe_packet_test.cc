@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace mccs {
-namespace {
+namespace probe_packet_test {
 
 using Bytes = std::vector<std::byte>;
 
@@ -173,5 +173,5 @@ TEST(ProbeAnswer, BytesOfAnyKindAreSurvived) {
   }
 }
 
-}  // namespace
+}  // namespace probe_packet_test
 }  // namespace mccs

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 
 namespace mccs {
-namespace {
+namespace probe_run_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -161,5 +161,5 @@ TEST_F(ProbeRunTest, ManyFlowsAreProbedInBoundedTime) {
       [&](const ProbePacket& packet) { return random() % 3 == 0 ? Honest(packet) : std::nullopt; });
 }
 
-}  // namespace
+}  // namespace probe_run_test
 }  // namespace mccs

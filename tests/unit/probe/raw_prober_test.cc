@@ -15,7 +15,7 @@
 #include "base/unique_fd.h"
 
 namespace mccs {
-namespace {
+namespace raw_prober_test {
 
 using testing::HasSubstr;
 
@@ -72,5 +72,5 @@ TEST(RawProberDeathTest, WithoutThePrivilegeItSaysWhatIsNeeded) {
   EXPECT_EXIT(ProbeWithoutPrivilege(), testing::ExitedWithCode(0), "");
 }
 
-}  // namespace
+}  // namespace raw_prober_test
 }  // namespace mccs

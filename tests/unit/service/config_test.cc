@@ -9,7 +9,7 @@
 #include <fstream>
 
 namespace mccs {
-namespace {
+namespace config_test {
 
 using testing::HasSubstr;
 
@@ -125,5 +125,5 @@ TEST_F(ServiceConfigTest, AMissingFileIsNamed) {
               HasSubstr("/nowhere/mccsd.yaml"));
 }
 
-}  // namespace
+}  // namespace config_test
 }  // namespace mccs

@@ -9,7 +9,7 @@
 #include "service/work_tally.h"
 
 namespace mccs {
-namespace {
+namespace counters_test {
 
 constexpr auto kAllReduce = static_cast<size_t>(OpKind::kAllReduce);
 
@@ -140,5 +140,5 @@ TEST(Counters, AReaderSeesSumsThatNeverFall) {
   EXPECT_EQ(counters.turns.value(), kOperations);
 }
 
-}  // namespace
+}  // namespace counters_test
 }  // namespace mccs

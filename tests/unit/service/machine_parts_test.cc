@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 
 namespace mccs {
-namespace {
+namespace machine_parts_test {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -171,5 +171,5 @@ TEST_F(MachinePartsTest, ThisMachineCanBeLookedAt) {
   EXPECT_EQ(parts->nics.size() + 1, inventory->nics.size()) << "without loopback";
 }
 
-}  // namespace
+}  // namespace machine_parts_test
 }  // namespace mccs

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 
 namespace mccs {
-namespace {
+namespace metrics_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -83,5 +83,5 @@ TEST(DaemonMetrics, NamesFollowTheRules) {
   }
 }
 
-}  // namespace
+}  // namespace metrics_test
 }  // namespace mccs

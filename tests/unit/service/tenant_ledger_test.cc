@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace mccs {
-namespace {
+namespace tenant_ledger_test {
 
 using testing::HasSubstr;
 
@@ -156,5 +156,5 @@ TEST_F(TenantLedgerTest, AnAccountMayOutliveTheLedger) {
   account->GiveMemory(5);
 }
 
-}  // namespace
+}  // namespace tenant_ledger_test
 }  // namespace mccs

@@ -8,7 +8,7 @@
 #include "topology/topology_reader.h"
 
 namespace mccs {
-namespace {
+namespace topology_text_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -86,5 +86,5 @@ TEST(TopologyText, AHostWithoutANetworkIsSaid) {
               HasSubstr("No network interface except loopback"));
 }
 
-}  // namespace
+}  // namespace topology_text_test
 }  // namespace mccs

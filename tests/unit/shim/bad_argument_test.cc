@@ -8,7 +8,7 @@
 extern "C" ncclResult_t ncclGetLsaDevicePointer();
 
 namespace mccs {
-namespace {
+namespace bad_argument_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -171,5 +171,5 @@ TEST_F(BadArguments, AnUnsupportedFunctionIsNamedOnceOnStderrUnderWarn) {
   SetDebug("");
 }
 
-}  // namespace
+}  // namespace bad_argument_test
 }  // namespace mccs

@@ -6,7 +6,7 @@
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
-namespace {
+namespace capture_test {
 
 using ::testing::HasSubstr;
 
@@ -235,5 +235,5 @@ TEST_F(CaptureTest, AnAbortReleasesReplaysNowAndLater) {
   EXPECT_TRUE(fake_cuda::Synchronize(streams_[0]));
 }
 
-}  // namespace
+}  // namespace capture_test
 }  // namespace mccs

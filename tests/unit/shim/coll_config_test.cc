@@ -28,7 +28,7 @@ ncclResult_t ncclScatterConfig(const void*, void*, size_t, ncclDataType_t, int, 
 }
 
 namespace mccs {
-namespace {
+namespace coll_config_test {
 
 using shim::CollConfig;
 using shim::ConfigExtension;
@@ -209,5 +209,5 @@ TEST_F(CollConfigs, HintsAreTakenWithinTheirRanges) {
   EXPECT_THAT(LastError(), HasSubstr("launchCompletionEvent"));
 }
 
-}  // namespace
+}  // namespace coll_config_test
 }  // namespace mccs

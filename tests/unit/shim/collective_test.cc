@@ -5,7 +5,7 @@
 extern "C" ncclResult_t ncclGetLsaDevicePointer();
 
 namespace mccs {
-namespace {
+namespace collective_test {
 
 using fake_cuda::Queued;
 using fake_cuda::Synchronize;
@@ -313,5 +313,5 @@ TEST_F(Collectives, ReusedStreamHandleIsAnotherStream) {
   EXPECT_NE(records[0].ready_slot, records[1].ready_slot);
 }
 
-}  // namespace
+}  // namespace collective_test
 }  // namespace mccs

@@ -11,7 +11,7 @@
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
-namespace {
+namespace ending_test {
 
 class Ending : public ShimTest {
  protected:
@@ -179,5 +179,5 @@ TEST_F(Ending, AnExitFunctionMayStillCall) {
   EXPECT_EQ(status, 0);
 }
 
-}  // namespace
+}  // namespace ending_test
 }  // namespace mccs

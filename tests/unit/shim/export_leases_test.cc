@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace mccs::shim {
-namespace {
+namespace export_leases_test {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -115,5 +115,5 @@ TEST(AddressRanges, OverlapWhereTheyShareAByte) {
   EXPECT_FALSE(kSome.Overlaps({0x1100, 1000}));
 }
 
-}  // namespace
+}  // namespace export_leases_test
 }  // namespace mccs::shim

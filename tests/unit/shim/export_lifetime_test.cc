@@ -9,7 +9,7 @@
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
-namespace {
+namespace export_lifetime_test {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -273,5 +273,5 @@ TEST_F(ExportLifetime, ALeaseThatIsNoTimeIsRefused) {
   EXPECT_THAT(LastError(), ::testing::HasSubstr("MCCS_EXPORT_LEASE"));
 }
 
-}  // namespace
+}  // namespace export_lifetime_test
 }  // namespace mccs

@@ -6,7 +6,7 @@
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
-namespace {
+namespace failure_test {
 
 using fake_cuda::Synchronize;
 using ::testing::AllOf;
@@ -204,5 +204,5 @@ TEST_F(Failure, TheAnswerIsTheThreadsOwn) {
   EXPECT_THAT(answer, HasSubstr(kWhy));
 }
 
-}  // namespace
+}  // namespace failure_test
 }  // namespace mccs

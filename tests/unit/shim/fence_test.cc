@@ -10,7 +10,7 @@
 #include "tests/unit/shim/fake_cuda.h"
 
 namespace mccs::shim {
-namespace {
+namespace fence_test {
 
 TEST(FencePage, IsUnregisteredByAThreadThatHasNoContext) {
   fake_cuda::Reset();
@@ -61,5 +61,5 @@ TEST_F(FailedRegion, ADeathIsAnErrorOfTheWorkOnceACallHasFailed) {
   EXPECT_TRUE(absl::IsDataLoss(WorkFailureOf(region_)));
 }
 
-}  // namespace
+}  // namespace fence_test
 }  // namespace mccs::shim

@@ -2,7 +2,7 @@
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
-namespace {
+namespace group_test {
 
 using ::testing::HasSubstr;
 
@@ -47,5 +47,5 @@ TEST_F(Groups, WorkOnBlockingAndNonBlockingCommunicatorsMixes) {
   EXPECT_TRUE(fake_cuda::Synchronize(nullptr));
 }
 
-}  // namespace
+}  // namespace group_test
 }  // namespace mccs

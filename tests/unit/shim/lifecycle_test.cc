@@ -13,7 +13,7 @@
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
-namespace {
+namespace lifecycle_test {
 
 using fake_cuda::Synchronize;
 using std::chrono::milliseconds;
@@ -485,5 +485,5 @@ TEST_F(Lifecycle, WatchdogMayAskWhileOthersWork) {
   watchdog.join();
 }
 
-}  // namespace
+}  // namespace lifecycle_test
 }  // namespace mccs

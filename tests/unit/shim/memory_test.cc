@@ -5,7 +5,7 @@
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
-namespace {
+namespace memory_test {
 
 using fake_cuda::kGranularity;
 using fake_cuda::PropertiesAt;
@@ -212,5 +212,5 @@ TEST_F(MemAlloc, ComesAndGoesWithoutATrace) {
   ExpectNothingLeft();
 }
 
-}  // namespace
+}  // namespace memory_test
 }  // namespace mccs

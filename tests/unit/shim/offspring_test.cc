@@ -8,7 +8,7 @@
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
-namespace {
+namespace offspring_test {
 
 using fake_cuda::Synchronize;
 using std::chrono::seconds;
@@ -460,5 +460,5 @@ TEST_F(Offspring, ScalableInitTakesSeveralIds) {
   ExpectSum(comms_, 3);
 }
 
-}  // namespace
+}  // namespace offspring_test
 }  // namespace mccs

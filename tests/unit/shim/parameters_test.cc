@@ -29,7 +29,7 @@ void ncclParamDumpAll(void);
 }
 
 namespace mccs {
-namespace {
+namespace parameters_test {
 
 using ::testing::AllOf;
 using ::testing::Contains;
@@ -177,5 +177,5 @@ TEST_F(ParametersTest, TheDumpSaysWhereEachValueComesFrom) {
                     HasSubstr("NCCL_CHECK_POINTERS=0 (default; honoured: ")));
 }
 
-}  // namespace
+}  // namespace parameters_test
 }  // namespace mccs

@@ -8,7 +8,7 @@
 extern "C" ncclResult_t ncclCommQueryProperties(ncclComm_t, mccs::shim::CommProperties*);
 
 namespace mccs {
-namespace {
+namespace properties_test {
 
 using shim::CommProperties;
 using ::testing::HasSubstr;
@@ -59,5 +59,5 @@ TEST_F(PropertiesTest, BadArgumentsAreRefused) {
   EXPECT_EQ(ncclCommQueryProperties(comms_[0], &properties_), ncclInvalidArgument);
 }
 
-}  // namespace
+}  // namespace properties_test
 }  // namespace mccs

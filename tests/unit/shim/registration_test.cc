@@ -8,7 +8,7 @@
 extern "C" ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win, void** pointer);
 
 namespace mccs {
-namespace {
+namespace registration_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -166,5 +166,5 @@ TEST_F(LastErrors, OfAFailedCommunicatorSayWhoWhatAndWhatToDo) {
                                           HasSubstr("ncclCommAbort")));
 }
 
-}  // namespace
+}  // namespace registration_test
 }  // namespace mccs

@@ -3,7 +3,7 @@
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
-namespace {
+namespace simulate_test {
 
 using ::testing::HasSubstr;
 
@@ -70,5 +70,5 @@ TEST_F(SimulateEnd, ErrorsOfTheGroupAndOfTheDaemonAreTold) {
   daemon_.RefuseWith(wire::ErrorClass::kNone);
 }
 
-}  // namespace
+}  // namespace simulate_test
 }  // namespace mccs

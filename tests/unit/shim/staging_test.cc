@@ -9,7 +9,7 @@ extern "C" ncclResult_t ncclCommResume(ncclComm_t comm);
 extern "C" ncclResult_t ncclCommMemStats(ncclComm_t comm, int stat, uint64_t* value);
 
 namespace mccs {
-namespace {
+namespace staging_test {
 
 using fake_cuda::Queued;
 using fake_cuda::Synchronize;
@@ -327,5 +327,5 @@ TEST_F(Staging, DestroyFreesAndAbortKeepsForTheNext) {
   comms_.clear();
 }
 
-}  // namespace
+}  // namespace staging_test
 }  // namespace mccs

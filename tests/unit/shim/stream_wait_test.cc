@@ -3,7 +3,7 @@
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
-namespace {
+namespace stream_wait_test {
 
 using fake_cuda::Queued;
 using fake_cuda::Synchronize;
@@ -85,5 +85,5 @@ TEST_F(StreamWaitTest, AGpuThatCannotLoadTheKernelIsToldOf) {
               AllOf(HasSubstr("cuLibraryLoadData"), HasSubstr("MCCS_STREAM_WAIT=memop")));
 }
 
-}  // namespace
+}  // namespace stream_wait_test
 }  // namespace mccs

@@ -6,7 +6,7 @@
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs::shim {
-namespace {
+namespace unique_id_test {
 
 using ::testing::HasSubstr;
 
@@ -178,5 +178,5 @@ TEST(CommConfig, EnvironmentOverridesBlocking) {
   unsetenv("NCCL_COMM_BLOCKING");
 }
 
-}  // namespace
+}  // namespace unique_id_test
 }  // namespace mccs::shim

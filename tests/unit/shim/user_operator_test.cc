@@ -6,7 +6,7 @@
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
-namespace {
+namespace user_operator_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -173,5 +173,5 @@ TEST_F(UserOperatorTest, DestructionRefusesWhatMakesNoSense) {
   EXPECT_EQ(ncclRedOpDestroy(Make(0, 1), nullptr), ncclInvalidArgument);
 }
 
-}  // namespace
+}  // namespace user_operator_test
 }  // namespace mccs

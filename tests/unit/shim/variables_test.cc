@@ -5,7 +5,7 @@
 #include "tests/unit/shim/environment_fixture.h"
 
 namespace mccs::shim {
-namespace {
+namespace variables_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -186,5 +186,5 @@ TEST_F(HintsTest, NonsenseIsSaidAndNotTaken) {
   EXPECT_EQ(hints.min_channels, 0u);
 }
 
-}  // namespace
+}  // namespace variables_test
 }  // namespace mccs::shim

@@ -3,7 +3,7 @@
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
-namespace {
+namespace virtual_ranges_test {
 
 using fake_cuda::Synchronize;
 using ::testing::HasSubstr;
@@ -165,5 +165,5 @@ TEST_F(VirtualRanges, WhatWasUnmappedUnseenIsForgotten) {
   EXPECT_GE(Count(MessageKind::kUnmapChunks), 15);
 }
 
-}  // namespace
+}  // namespace virtual_ranges_test
 }  // namespace mccs

@@ -18,7 +18,7 @@
 #include "tests/unit/store/scratch_folder.h"
 
 namespace mccs {
-namespace {
+namespace sqlite_store_test {
 
 using testing::HasSubstr;
 
@@ -207,5 +207,5 @@ TEST(SqliteStore, AKillAtAnyMomentLeavesAWholeState) {
   RecordProperty("seed", absl::StrCat(seed));
 }
 
-}  // namespace
+}  // namespace sqlite_store_test
 }  // namespace mccs

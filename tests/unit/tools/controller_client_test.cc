@@ -13,7 +13,7 @@
 #include "proto/operator.grpc.pb.h"
 
 namespace mccs {
-namespace {
+namespace controller_client_test {
 
 // gRPC's default limit for received messages.
 constexpr size_t kGrpcsLimit = 4 << 20;
@@ -98,5 +98,5 @@ TEST(ControllerClient, WhatChangesNothingHasMadeNoChange) {
                          " within 30 s: it is busy, or the address is wrong"));
 }
 
-}  // namespace
+}  // namespace controller_client_test
 }  // namespace mccs

@@ -9,7 +9,7 @@
 #include "tests/unit/store/scratch_folder.h"
 
 namespace mccs {
-namespace {
+namespace read_files_test {
 
 using testing::HasSubstr;
 
@@ -61,5 +61,5 @@ TEST(ReadFiles, WhatIsNoUtf8IsNamedWithItsPlace) {
   }
 }
 
-}  // namespace
+}  // namespace read_files_test
 }  // namespace mccs

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace mccs {
-namespace {
+namespace render_explanation_test {
 
 TEST(RenderExplanation, SaysWhyAndWhatEachFlowGets) {
   control::Explanation explanation;
@@ -46,5 +46,5 @@ Flows, over 1 s
 )");
 }
 
-}  // namespace
+}  // namespace render_explanation_test
 }  // namespace mccs

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace mccs {
-namespace {
+namespace render_objects_test {
 
 using testing::HasSubstr;
 
@@ -165,5 +165,5 @@ TEST(RenderObjects, TheAuditLogSaysThatTheUserIsAsTold) {
   EXPECT_EQ(RenderAudit({}), "No changes yet.\n");
 }
 
-}  // namespace
+}  // namespace render_objects_test
 }  // namespace mccs

@@ -7,7 +7,7 @@
 #include "tools/mccsctl/table.h"
 
 namespace mccs {
-namespace {
+namespace render_test {
 
 constexpr int64_t kSecond = 1'000'000'000;
 
@@ -304,5 +304,5 @@ TEST(Table, WidthCountsCharactersNotBytes) {
   EXPECT_EQ(table.Text(), "R   X\n→   1\nab  2\n");
 }
 
-}  // namespace
+}  // namespace render_test
 }  // namespace mccs

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 namespace mccs {
-namespace {
+namespace text_diff_test {
 
 std::string Diff(const std::string& before, const std::string& after) {
   return UnifiedDiff({"old", before}, {"new", after});
@@ -84,5 +84,5 @@ TEST(UnifiedDiff, LongTextsThatDifferThroughoutAreReplacedWhole) {
   EXPECT_EQ(Patch(before, Diff(before, after)), after);
 }
 
-}  // namespace
+}  // namespace text_diff_test
 }  // namespace mccs

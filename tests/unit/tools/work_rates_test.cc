@@ -5,7 +5,7 @@
 #include <string>
 
 namespace mccs {
-namespace {
+namespace work_rates_test {
 
 constexpr double kMs = 1e6;  // ns
 
@@ -148,5 +148,5 @@ TEST(FlowRates, AreWhatWentOutBetweenTwoReports) {
   EXPECT_DOUBLE_EQ(WithRates(after, before, 1).flows(0).measured_bps(), 0);
 }
 
-}  // namespace
+}  // namespace work_rates_test
 }  // namespace mccs

@@ -12,7 +12,7 @@
 #include "tests/unit/topology/small_topologies.h"
 
 namespace mccs {
-namespace {
+namespace ecmp_paths_test {
 
 using testing::ElementsAre;
 
@@ -178,5 +178,5 @@ TEST(EcmpPaths, AreAllShortestWaysOfAnyFabric) {
   }
 }
 
-}  // namespace
+}  // namespace ecmp_paths_test
 }  // namespace mccs

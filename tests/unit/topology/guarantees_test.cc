@@ -6,7 +6,7 @@
 #include "tests/unit/topology/small_topologies.h"
 
 namespace mccs {
-namespace {
+namespace guarantees_test {
 
 using testing::ElementsAre;
 
@@ -46,5 +46,5 @@ TEST(Guarantees, TheLinkAndTheNumbersAreTold) {
             "spine1 → leaf1 carries 50 Gbps, but 62.5 Gbps of it are guaranteed to 2 flows");
 }
 
-}  // namespace
+}  // namespace guarantees_test
 }  // namespace mccs

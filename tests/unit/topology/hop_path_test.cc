@@ -11,7 +11,7 @@
 #include "topology/source_port_map.h"
 
 namespace mccs {
-namespace {
+namespace hop_path_test {
 
 using testing::HasSubstr;
 
@@ -193,5 +193,5 @@ TEST_F(ProbedPortsTest, WithoutAddressesOfSwitchesAnswersMeanNothing) {
   EXPECT_THAT(std::string(path.status().message()), HasSubstr("set the switches' `addresses`"));
 }
 
-}  // namespace
+}  // namespace hop_path_test
 }  // namespace mccs

@@ -7,7 +7,7 @@
 #include <fstream>
 
 namespace mccs {
-namespace {
+namespace host_discovery_test {
 
 using testing::Contains;
 
@@ -82,5 +82,5 @@ TEST(HostDiscovery, OnlyAddressesAtWhichSomebodyListensAreKept) {
   EXPECT_EQ(kept("::"), Addresses({"10.0.0.1", "fd00::1", "10.0.0.2"}));
 }
 
-}  // namespace
+}  // namespace host_discovery_test
 }  // namespace mccs

@@ -8,7 +8,7 @@
 #include <utility>
 
 namespace mccs {
-namespace {
+namespace level_heap_test {
 
 TEST(LevelHeap, TheLowestIsAtHandWhateverChanges) {
   for (unsigned seed = 1; seed <= 100; ++seed) {
@@ -44,5 +44,5 @@ TEST(LevelHeap, TheLowestIsAtHandWhateverChanges) {
   }
 }
 
-}  // namespace
+}  // namespace level_heap_test
 }  // namespace mccs

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 
 namespace mccs {
-namespace {
+namespace linux_multipath_hash_test {
 
 TEST(FiveTuple, AddressesAreNumbers) {
   EXPECT_EQ(ParseIpv4("10.0.0.1"), 0x0a000001u);
@@ -144,5 +144,5 @@ TEST(LinuxMultipathHash, IsThatOfTheRunningKernel) {
   }
 }
 
-}  // namespace
+}  // namespace linux_multipath_hash_test
 }  // namespace mccs

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 
 namespace mccs {
-namespace {
+namespace locality_test {
 
 constexpr unsigned kSeeds = 300;
 
@@ -88,5 +88,5 @@ TEST(Locality, TheRingDoesNotDependOnHowTheHostsWereListed) {
   }
 }
 
-}  // namespace
+}  // namespace locality_test
 }  // namespace mccs

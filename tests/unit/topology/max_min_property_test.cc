@@ -11,7 +11,7 @@
 #include "topology/max_min_shares.h"
 
 namespace mccs {
-namespace {
+namespace max_min_property_test {
 
 TEST(LinearProgram, FindsTheMaximum) {
   LinearProgram program(2);
@@ -44,7 +44,7 @@ bool GuaranteesFit(const std::vector<double>& capacity, std::vector<FlowDemand> 
   return FindBrokenGuarantees(capacity, flows).empty();
 }
 
-TEST(MaxMinShares, AreThoseOfTheLinearPrograms) {
+TEST(MaxMinSharesProperty, AreThoseOfTheLinearPrograms) {
   int solved = 0;
   for (unsigned seed = 1; seed <= 2000; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
@@ -102,7 +102,7 @@ void ExpectFair(const std::vector<double>& capacity, const std::vector<FlowDeman
   }
 }
 
-TEST(MaxMinShares, EveryFlowOfALargeClusterHasItsBottleneck) {
+TEST(MaxMinSharesProperty, EveryFlowOfALargeClusterHasItsBottleneck) {
   for (unsigned seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     std::mt19937 random(seed);
@@ -119,7 +119,7 @@ TEST(MaxMinShares, EveryFlowOfALargeClusterHasItsBottleneck) {
   }
 }
 
-TEST(MaxMinShares, TheOrderOfTheFlowsDoesNotMatter) {
+TEST(MaxMinSharesProperty, TheOrderOfTheFlowsDoesNotMatter) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     std::mt19937 random(seed);
@@ -137,5 +137,5 @@ TEST(MaxMinShares, TheOrderOfTheFlowsDoesNotMatter) {
   }
 }
 
-}  // namespace
+}  // namespace max_min_property_test
 }  // namespace mccs

@@ -6,7 +6,7 @@
 #include <cmath>
 
 namespace mccs {
-namespace {
+namespace max_min_shares_test {
 
 using testing::HasSubstr;
 
@@ -136,5 +136,5 @@ TEST(MaxMinShares, FiguresOutOfRangeAreRefused) {
   EXPECT_THAT(error({.path = {}}), HasSubstr("no path"));
 }
 
-}  // namespace
+}  // namespace max_min_shares_test
 }  // namespace mccs

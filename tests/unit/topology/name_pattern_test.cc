@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace mccs {
-namespace {
+namespace name_pattern_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -66,5 +66,5 @@ TEST(NamePattern, ItDoesNotStandForMoreNamesThanAreOfUse) {
   EXPECT_THAT(ErrorOf("h[0-9999999999]"), HasSubstr("something other than numbers"));
 }
 
-}  // namespace
+}  // namespace name_pattern_test
 }  // namespace mccs

@@ -5,7 +5,7 @@
 #include "topology/topology.h"
 
 namespace mccs {
-namespace {
+namespace payload_part_test {
 
 TEST(PayloadPart, IsWhatASaturatedLinkOfTheLabCarriesBothWaysAtOnce) {
   EXPECT_NEAR(PayloadPart(1500), 0.9546, 0.0005);
@@ -22,5 +22,5 @@ TEST(PayloadPart, LargerPacketsCarryMoreAndNoneAreNothingElse) {
   }
 }
 
-}  // namespace
+}  // namespace payload_part_test
 }  // namespace mccs

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace mccs {
-namespace {
+namespace position_test {
 
 TEST(NaturalOrder, NumbersCountAsNumbers) {
   EXPECT_TRUE(CompareNatural("h2", "h10") < 0);
@@ -57,5 +57,5 @@ TEST(Position, PodBeforeRackBeforeHost) {
   EXPECT_LT((Position{"", "", "h2"}), (Position{"", "", "h10"}));
 }
 
-}  // namespace
+}  // namespace position_test
 }  // namespace mccs

@@ -5,7 +5,7 @@
 #include "tests/unit/topology/small_topologies.h"
 
 namespace mccs {
-namespace {
+namespace reachability_test {
 
 TEST(Reachability, OneFabricReachesAll) {
   EXPECT_TRUE(FindUnreachable(LeafSpine({})).empty());
@@ -51,5 +51,5 @@ TEST(Reachability, AComponentEndsWhereLinksAreDown) {
   EXPECT_EQ(ComponentsOfSwitches(topology, down), (std::vector<int32_t>{0, 1, 2}));
 }
 
-}  // namespace
+}  // namespace reachability_test
 }  // namespace mccs

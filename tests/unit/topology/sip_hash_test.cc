@@ -5,7 +5,7 @@
 #include <vector>
 
 namespace mccs {
-namespace {
+namespace sip_hash_test {
 
 // Test vectors of the paper, appendix A, and of its authors: key 00 01 … 0f, data 00 01 … .
 TEST(SipHash, AsItsAuthorsComputeIt) {
@@ -18,5 +18,5 @@ TEST(SipHash, AsItsAuthorsComputeIt) {
   EXPECT_EQ(SipHash24(kKey, data), 0xa129ca6149be45e5u);
 }
 
-}  // namespace
+}  // namespace sip_hash_test
 }  // namespace mccs

@@ -13,7 +13,7 @@
 #include "topology/topology_reader.h"
 
 namespace mccs {
-namespace {
+namespace source_port_map_test {
 
 using testing::HasSubstr;
 
@@ -230,5 +230,5 @@ TEST(SourcePortMap, FindsEachPortOfAPathByHash) {
   CheckFoundPorts(topology, Ends(topology, "h0/nic0", "h1/nic0"));
 }
 
-}  // namespace
+}  // namespace source_port_map_test
 }  // namespace mccs

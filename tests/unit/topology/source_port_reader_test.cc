@@ -8,7 +8,7 @@
 #include "topology/topology_reader.h"
 
 namespace mccs {
-namespace {
+namespace source_port_reader_test {
 
 using testing::HasSubstr;
 
@@ -148,5 +148,5 @@ TEST(SourcePortReader, AHashThatNobodyCanComputeIsRefused) {
               HasSubstr("t.yaml:8:49: hash_seed requires `mapping: hash`"));
 }
 
-}  // namespace
+}  // namespace source_port_reader_test
 }  // namespace mccs

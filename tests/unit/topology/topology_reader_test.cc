@@ -15,7 +15,7 @@
 #include "absl/strings/str_split.h"
 
 namespace mccs {
-namespace {
+namespace topology_reader_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -386,5 +386,5 @@ TEST(TopologyReader, MoreThanAClusterHasIsRefusedBeforeItIsBuilt) {
   EXPECT_THAT(ErrorOf("nic[0-1]", "nic[0-64]"), HasSubstr("at most 64 NICs; got 65"));
 }
 
-}  // namespace
+}  // namespace topology_reader_test
 }  // namespace mccs

@@ -14,7 +14,7 @@
 #include "tests/sim/sim_network.h"
 
 namespace mccs {
-namespace {
+namespace handshake_test {
 
 using testing::HasSubstr;
 
@@ -407,5 +407,5 @@ TEST_F(HandshakeTest, NumbersOutOfRangeAndUnknownPurposesAreRefused) {
   EXPECT_EQ(log_.lines.size(), 3u);
 }
 
-}  // namespace
+}  // namespace handshake_test
 }  // namespace mccs

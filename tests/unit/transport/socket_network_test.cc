@@ -12,7 +12,7 @@
 #include "service/transport/socket_address.h"
 
 namespace mccs {
-namespace {
+namespace socket_network_test {
 
 using testing::HasSubstr;
 
@@ -244,5 +244,5 @@ TEST_F(SocketNetworkTest, WhatWasWrittenBeforeTheEndIsReadBeforeTheEnd) {
   EXPECT_EQ(AwaitError(*far).code(), absl::StatusCode::kUnavailable) << "the error is final";
 }
 
-}  // namespace
+}  // namespace socket_network_test
 }  // namespace mccs

@@ -15,7 +15,7 @@
 #include "tests/unit/communicator/fake_connection.h"
 
 namespace mccs {
-namespace {
+namespace stream_lane_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -147,5 +147,5 @@ INSTANTIATE_TEST_SUITE_P(
         Lie{"GarbageBehindASlice", Slices(1) + std::string(48, 'x'), "invalid slice header"}),
     NameOf);
 
-}  // namespace
+}  // namespace stream_lane_test
 }  // namespace mccs
