@@ -8,7 +8,7 @@
 namespace mccs {
 namespace {
 
-constexpr size_t kElements = 1 << 17;
+constexpr size_t kJobElements = 1 << 17;
 constexpr uint64_t kLargestCount = 1200;
 constexpr OpKind kKinds[] = {OpKind::kAllReduce, OpKind::kAllReduce,     OpKind::kAllGather,
                              OpKind::kBroadcast, OpKind::kReduceScatter, OpKind::kAllToAll,
@@ -27,7 +27,7 @@ RandomJob::RandomJob(SimWorld& world, const std::vector<int>& hosts, std::mt1993
       host_of_rank_(SomeLayout(hosts, random)),
       next_(host_of_rank_.size()),
       alive_(host_of_rank_.size(), true),
-      job_(world, host_of_rank_, kElements * sizeof(float),
+      job_(world, host_of_rank_, kJobElements * sizeof(float),
            RandomTenantCalled(random() % kRandomTenants)) {
   const auto some_rank = [&] { return static_cast<int>(random() % host_of_rank_.size()); };
   uint64_t at = 0;
@@ -40,10 +40,10 @@ RandomJob::RandomJob(SimWorld& world, const std::vector<int>& hosts, std::mt1993
     operation.receiver = (operation.root + 1 + some_rank() % (ranks() - 1)) % ranks();
     if (operation.kind != OpKind::kAllReduce) operation.in_place = false;
     at += Extent(operation);
-    if (at > kElements) break;
+    if (at > kJobElements) break;
     operations_.push_back(operation);
   }
-  job_.Fill(kElements);
+  job_.Fill(kJobElements);
   for (const Operation& operation : operations_) {
     if (!operation.in_place) continue;
     for (int r = 0; r < ranks(); ++r) job_.CopyToOutput(r, operation.at, operation.count);
@@ -224,7 +224,7 @@ std::string RandomJob::Check() const {
                             must);
       }
     }
-    for (uint64_t i = end; i < kElements; ++i) {
+    for (uint64_t i = end; i < kJobElements; ++i) {
       if (job_.output(r, i) != SimJob::kUnwritten) {
         return absl::StrCat("rank ", r, ": element ", i,
                             " after the last operation's memory was written");
