@@ -28,7 +28,7 @@ ncclUniqueId AnyId(Victims& v) {
 }
 
 // Non-blocking: a blocking call would wait for ranks that never join.
-ncclConfig_t AnyConfig(Victims& v) {
+ncclConfig_t AnyCommConfig(Victims& v) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = v.OneIn(8) ? 2 + v.AnyInt() % 2 * 7 : 0;
   if (v.OneIn(4)) config.size = v.Below(200);
@@ -43,12 +43,12 @@ ncclConfig_t AnyConfig(Victims& v) {
 }
 
 void InitConfig(Victims& v) {
-  ncclConfig_t config = AnyConfig(v);
+  ncclConfig_t config = AnyCommConfig(v);
   ncclCommInitRankConfig(v.Place(v.NewPlaces()), v.AnyInt(), AnyId(v), v.AnyInt(), &config);
 }
 
 void InitScalable(Victims& v) {
-  ncclConfig_t config = AnyConfig(v);
+  ncclConfig_t config = AnyCommConfig(v);
   ncclUniqueId ids[] = {AnyId(v), AnyId(v)};
   const int count = v.OneIn(4) ? v.AnyInt() : static_cast<int>(1 + v.Below(2));
   ncclCommInitRankScalable(v.Place(v.NewPlaces()), v.AnyInt(), v.AnyInt(),
@@ -73,7 +73,7 @@ void InitAll(Victims& v) {
 void Split(Victims& v) {
   const ncclComm_t comm = v.AnyComm();
   if (v.Waits(comm)) return;
-  ncclConfig_t config = AnyConfig(v);
+  ncclConfig_t config = AnyCommConfig(v);
   ncclCommSplit(comm, v.AnyInt(), v.AnyInt(), v.Place(v.NewPlaces()),
                 v.OneIn(2) ? nullptr : &config);
 }
@@ -91,7 +91,7 @@ void Shrink(Victims& v) {
 void Grow(Victims& v) {
   const ncclComm_t comm = v.AnyComm();
   if (v.Blocks(comm)) return;  // and waits for the new ranks
-  ncclConfig_t config = AnyConfig(v);
+  ncclConfig_t config = AnyCommConfig(v);
   const ncclUniqueId id = AnyId(v);
   ncclCommGrow(comm, v.AnyInt(), v.Place(&id), v.AnyInt(), v.Place(v.NewPlaces()), &config);
 }

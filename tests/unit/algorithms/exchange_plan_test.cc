@@ -159,7 +159,7 @@ TEST(ExchangePlan, RefusesWhatItCannotDo) {
   const auto refusal = [&](const PlanKey& key) {
     return std::string(BuildPlan(key, layout, VariedOrders(2, 1), HostIndex(0)).status().message());
   };
-  EXPECT_THAT(refusal(KeyOf(OpKind::kGather, Rank(4))), HasSubstr("root 4 out of range"));
+  EXPECT_THAT(refusal(KeyOf(OpKind::kGather, Rank(4))), HasSubstr("root 4"));
   PlanKey scaled = KeyOf(OpKind::kAllToAll);
   scaled.scaled = true;
   EXPECT_THAT(refusal(scaled), HasSubstr("takes no scale"));

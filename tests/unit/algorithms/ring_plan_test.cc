@@ -166,12 +166,12 @@ TEST(RingPlan, RefusesWhatItCannotDo) {
     EXPECT_THAT(Refusal({.kind = kind}, layout, orders), HasSubstr("no algorithm supports it"));
   }
   EXPECT_THAT(Refusal({.kind = OpKind::kBroadcast, .root = Rank(4)}, layout, orders),
-              HasSubstr("root 4 out of range"));
+              HasSubstr("root 4"));
   EXPECT_THAT(Refusal({.kind = OpKind::kBroadcast, .root = Rank(-1)}, layout, orders),
               HasSubstr("root -1"));
   EXPECT_THAT(Refusal({.kind = OpKind::kAllGather, .scaled = true}, layout, orders),
               HasSubstr("takes no scale"));
-  EXPECT_THAT(Refusal(good, layout, orders, 2), HasSubstr("host 2 out of range"));
+  EXPECT_THAT(Refusal(good, layout, orders, 2), HasSubstr("host 2"));
   EXPECT_THAT(Refusal(good, layout, {}), HasSubstr("at least one ring"));
   EXPECT_THAT(Refusal(good, layout, VariedOrders(3, 1)), HasSubstr("channel 0"));
   EXPECT_THAT(Refusal(good, layout, {{orders.rings[0], {HostIndex(1), HostIndex(1)}}}),

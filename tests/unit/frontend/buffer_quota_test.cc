@@ -26,7 +26,7 @@ TEST(BufferQuota, ATenantThatReachesItsLimitDisturbsNoOther) {
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(Take(quota, "blue", blue).ok());
   const absl::Status refused = Take(quota, "blue", blue);
   EXPECT_TRUE(absl::IsResourceExhausted(refused));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("tenant blue has 3 buffers"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("tenant blue has registered 3 "));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("limits.buffers_per_tenant"));
   EXPECT_TRUE(Take(quota, "red", red).ok());
   blue.pop_back();

@@ -106,7 +106,7 @@ TEST_F(UserOperatorTest, BelongsToOneCommunicatorAndOneType) {
   EXPECT_EQ(AllReduce(1, op), ncclInvalidArgument);
   EXPECT_THAT(LastError(), HasSubstr("unknown reduction operator"));
   EXPECT_EQ(AllReduce(0, op, ncclInt), ncclInvalidArgument);
-  EXPECT_THAT(LastError(), AllOf(HasSubstr("created for datatype float32"), HasSubstr("of int32")));
+  EXPECT_THAT(LastError(), AllOf(HasSubstr("created for datatype float32"), HasSubstr("int32")));
   EXPECT_EQ(ncclRedOpDestroy(op, comms_[1]), ncclInvalidArgument);
   EXPECT_EQ(ncclRedOpDestroy(op, comms_[0]), ncclSuccess);
 }
