@@ -6,6 +6,7 @@ Alternates between numbers of hosts and algorithms. Prints a table per number of
 line per figure. Exit status 1 if a measurement fails.
 """
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -17,11 +18,13 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "share/bench"))
 
-from measuring import call, machine  # noqa: E402
+import measuring  # noqa: E402
 
 BIN = pathlib.Path(__file__).resolve().parent
 ALGORITHMS = ["ring", "tree", "direct"]
 CHOSEN = "chosen"
+
+call = functools.partial(measuring.call, timeout_s=300)
 
 
 def serves(algorithm, hosts):
@@ -87,7 +90,7 @@ def main():
         return 1
     count = min if options.best else statistics.median
     figures = {key: {size: count([run[size] for run in runs]) for size in runs[0]} for key, runs in series.items()}
-    print(f"{machine()}; {'best' if options.best else 'median'} of {options.runs} runs in "
+    print(f"{measuring.machine()}; {'best' if options.best else 'median'} of {options.runs} runs in "
           f"each of {options.rounds} alternating rounds")
     for hosts in options.hosts:
         print_table(hosts, figures, options)

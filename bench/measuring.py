@@ -6,10 +6,10 @@ import re
 import subprocess
 
 
-def call(*arguments, patience_s=300):
+def call(*arguments, timeout_s=120, env=None, text_in=None):
     """Runs a program and returns its standard output. RuntimeError with its whole output if it fails."""
-    result = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, timeout=patience_s,
-                            stdin=subprocess.DEVNULL)
+    result = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, timeout=timeout_s,
+                            input=text_in, stdin=None if text_in is not None else subprocess.DEVNULL, env=env)
     if result.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, arguments))}: exit status {result.returncode}\n"
                            f"{result.stdout}{result.stderr}")

@@ -13,7 +13,6 @@ import datetime
 import json
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import sys
@@ -126,27 +125,31 @@ def verdict(ours, theirs):
     return f"{'MET' if theirs - ours <= TARGET_MS else 'MISSED'} (target <= alone + {TARGET_MS})"
 
 
+def gap_figures(name, found):
+    """Name and milliseconds of each figure of one phase."""
+    longest = found["longest"]
+    return [(f"longest gap {name}", longest["ms"]),
+            (f"longest gap {name}: caller waited for a processor", longest["caller"]),
+            (f"longest gap {name}: engine waited for a processor", longest["engine"]),
+            (f"longest gap {name}: steal time", longest["stolen"]),
+            (f"longest gap {name}, less steal time", unstolen(found["unstolen"]))]
+
+
 def report(run, neighbour, ours, theirs, about):
-    where = {which: phase_of(theirs[which], theirs["phases"]) for which in ("longest", "unstolen")}
-    figures = []
-    for name, found in (("alone", ours), (f"beside {neighbour}", theirs)):
-        longest = found["longest"]
-        figures += [(f"longest gap {name}", longest["ms"], {}),
-                    (f"longest gap {name}: caller waited for a processor", longest["caller"], {}),
-                    (f"longest gap {name}: engine waited for a processor", longest["engine"], {}),
-                    (f"longest gap {name}: steal time", longest["stolen"], {}),
-                    (f"longest gap {name}, less steal time", unstolen(found["unstolen"]), {})]
-        if found is theirs:
-            figures[-5][2].update(target=verdict(ours["longest"]["ms"], longest["ms"]), phase=where["longest"])
-            figures[-1][2].update(target=verdict(unstolen(ours["unstolen"]), unstolen(found["unstolen"])),
-                                  phase=where["unstolen"])
+    alone_figures = gap_figures("alone", ours)
+    beside_figures = gap_figures(f"beside {neighbour}", theirs)
+    judged = {}
+    for index, which in ((0, "longest"), (-1, "unstolen")):
+        name, value = beside_figures[index]
+        judged[name] = {"target": verdict(alone_figures[index][1], value),
+                        "phase": phase_of(theirs[which], theirs["phases"])}
     print(f"run {run}: {theirs['seconds']:.0f} s each; calls {ours['calls']} alone, {theirs['calls']} beside")
-    for name, value, more in figures:
-        print(f"  {name:62} {value:8.3f} ms  {more.get('target', '')}"
-              f"{', the neighbour ' + more['phase'] if more else ''}")
-    for name, value, more in figures:
+    for name, value in alone_figures + beside_figures:
+        more = judged.get(name)
+        print(f"  {name:62} {value:8.3f} ms  {more['target'] + ', the neighbour ' + more['phase'] if more else ''}")
+    for name, value in alone_figures + beside_figures:
         print(json.dumps({"bench": "neighbour_gap", "figure": name, "value": round(value, 3), "unit": "ms", "run": run}
-                         | more | about), flush=True)
+                         | judged.get(name, {}) | about), flush=True)
 
 
 def main():

@@ -1,4 +1,5 @@
 """The testbed's lab: policies, runs of MCCS and of peers, and the links' limits."""
+import functools
 import json
 import os
 import pathlib
@@ -6,10 +7,11 @@ import re
 import subprocess
 import tempfile
 
+import measuring
+
 BIN = pathlib.Path(__file__).resolve().parents[2] / "bin"
 PYTORCH = BIN.parent / "pytorch/bin/python"
 GLOO = BIN.parent / "share/testbed/gloo_collective.py"
-PATIENCE_S = 900
 MIB = 1 << 20
 # As in the published testbed: hosts 1 and 5 are in one rack, 2 and 3 in the other.
 LIBRARY_ORDER = ["h2", "h1", "h3", "h5"]
@@ -18,6 +20,8 @@ SPINES = 2
 
 # Spec of a Policy.
 PLACED = {"policy": "fair_flow"}
+
+call = functools.partial(measuring.call, timeout_s=900)
 
 
 def ordered_by_chance(seed):
@@ -28,15 +32,6 @@ def ordered_by_chance(seed):
 def as_a_library(seed):
     """Policy with hosts in the order of their ranks and random ports."""
     return {"policy": "rank_order", "parameters": {"port_seed": seed}}
-
-
-def call(*arguments, env=None, text_in=None):
-    result = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, timeout=PATIENCE_S,
-                            input=text_in, stdin=None if text_in is not None else subprocess.DEVNULL, env=env)
-    if result.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, arguments))}: exit status {result.returncode}\n"
-                           f"{result.stdout}{result.stderr}")
-    return result.stdout
 
 
 class Fabric:

@@ -19,7 +19,8 @@ import re
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "share/testbed"))
+SHARE = pathlib.Path(__file__).resolve().parents[1] / "share"
+sys.path[:0] = [str(SHARE / "testbed"), str(SHARE / "bench")]
 TABLES = {"fig6": "single_job", "fig8": "several_jobs", "fig9": "quality_of_service", "reconfigure": "live_change",
           "shares": "entitlements"}
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
