@@ -31,7 +31,7 @@ constexpr bool Exchanges(OpKind kind) {
 }
 
 // Whether the algorithm supports the kind, for a suitable number of hosts.
-constexpr bool Serves(Algorithm algorithm, OpKind kind) {
+constexpr bool Supports(Algorithm algorithm, OpKind kind) {
   switch (algorithm) {
     case Algorithm::kRing:
       return Reduces(kind) || kind == OpKind::kAllGather || kind == OpKind::kBroadcast;
@@ -45,8 +45,8 @@ constexpr bool Serves(Algorithm algorithm, OpKind kind) {
 
 // Whether it supports the kind over this number of hosts. A tree over two hosts is a ring. On one
 // host there is no choice: the kind's usual algorithm denotes its local plan.
-constexpr bool Serves(Algorithm algorithm, OpKind kind, int hosts) {
-  if (!Serves(algorithm, kind)) return false;
+constexpr bool Supports(Algorithm algorithm, OpKind kind, int hosts) {
+  if (!Supports(algorithm, kind)) return false;
   if (algorithm == Algorithm::kTree) return hosts >= 3;
   if (algorithm == Algorithm::kDirect && kind == OpKind::kAllReduce)
     return hosts >= 2 && hosts <= kMaxDirectHosts;
@@ -61,7 +61,7 @@ constexpr Algorithm UsualAlgorithm(OpKind kind) {
 // Whether several algorithms support the kind.
 constexpr bool HasChoice(OpKind kind) {
   int serving = 0;
-  for (int i = 0; i < kAlgorithms; ++i) serving += Serves(static_cast<Algorithm>(i), kind);
+  for (int i = 0; i < kAlgorithms; ++i) serving += Supports(static_cast<Algorithm>(i), kind);
   return serving > 1;
 }
 

@@ -38,7 +38,7 @@ absl::Status ValidateRule(const AlgorithmRule& rule, size_t index) {
   if (static_cast<int>(rule.kind) >= kOpKinds || static_cast<int>(rule.algorithm) >= kAlgorithms) {
     return refuse("unknown kind or algorithm");
   }
-  if (!Serves(rule.algorithm, rule.kind)) {
+  if (!Supports(rule.algorithm, rule.kind)) {
     return refuse(absl::StrCat("algorithm '", std::string(Name(rule.algorithm)),
                                "' does not support '", std::string(Name(rule.kind)), "'"));
   }
@@ -50,9 +50,9 @@ absl::Status ValidateRule(const AlgorithmRule& rule, size_t index) {
 }
 
 // The hosts to estimate: positions on the ring.
-std::vector<HostIndex> Asked(const ChoiceGround& ground) {
-  const std::vector<HostIndex>& ring = ground.orders.rings.front();
-  const auto& hosts = ground.layout.hosts;
+std::vector<HostIndex> SampledHosts(const ChoiceInputs& inputs) {
+  const std::vector<HostIndex>& ring = inputs.orders.rings.front();
+  const auto& hosts = inputs.layout.hosts;
   const auto most = std::max_element(
       hosts.begin(), hosts.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
   const std::set<HostIndex> asked{ring.front(), ring[1], ring[ring.size() / 2], ring.back(),
@@ -90,11 +90,11 @@ int PeersOf(Algorithm algorithm, int hosts) {
   return others;
 }
 
-AlgorithmChooser::AlgorithmChooser(const ChoiceGround& ground, ChoiceParameters parameters)
-    : ground_(ground), parameters_(std::move(parameters)) {}
+AlgorithmChooser::AlgorithmChooser(const ChoiceInputs& inputs, ChoiceParameters parameters)
+    : inputs_(inputs), parameters_(std::move(parameters)) {}
 
 Algorithm AlgorithmChooser::Choose(OpKind kind, uint64_t bytes) {
-  if (ground_.layout.host_count() == 1) return UsualAlgorithm(kind);
+  if (inputs_.layout.host_count() == 1) return UsualAlgorithm(kind);
   if (const auto ruled = ByRule(kind, bytes); ruled.has_value()) return *ruled;
   const int size = std::min(SizeClassOf(bytes), kSizeClasses - 1);
   Kind& known = kinds_[static_cast<size_t>(kind)];
@@ -103,16 +103,16 @@ Algorithm AlgorithmChooser::Choose(OpKind kind, uint64_t bytes) {
   return *chosen;
 }
 
-bool AlgorithmChooser::MayTake(Algorithm algorithm, OpKind kind) const {
-  const int hosts = ground_.layout.host_count();
+bool AlgorithmChooser::IsCandidate(Algorithm algorithm, OpKind kind) const {
+  const int hosts = inputs_.layout.host_count();
   return algorithm == UsualAlgorithm(kind) ||
-         (Serves(algorithm, kind, hosts) && PeersOf(algorithm, hosts) <= ground_.max_peers);
+         (Supports(algorithm, kind, hosts) && PeersOf(algorithm, hosts) <= inputs_.max_peers);
 }
 
 std::optional<Algorithm> AlgorithmChooser::ByRule(OpKind kind, uint64_t bytes) const {
   for (const AlgorithmRule& rule : parameters_.rules) {
     if (rule.kind == kind && bytes >= rule.min_bytes && bytes <= rule.max_bytes &&
-        MayTake(rule.algorithm, kind)) {
+        IsCandidate(rule.algorithm, kind)) {
       return rule.algorithm;
     }
   }
@@ -132,23 +132,23 @@ std::vector<AlgorithmChooser::Candidate> AlgorithmChooser::Candidates(OpKind kin
   std::vector<Candidate> candidates;
   for (int i = 0; i < kAlgorithms; ++i) {
     const auto algorithm = static_cast<Algorithm>(i);
-    if (MayTake(algorithm, kind)) candidates.push_back({.algorithm = algorithm, .weights = {}});
+    if (IsCandidate(algorithm, kind)) candidates.push_back({.algorithm = algorithm, .weights = {}});
   }
   if (candidates.size() == 1) return candidates;  // No weights needed.
   const std::vector<Candidate> usual{{.algorithm = UsualAlgorithm(kind), .weights = {}}};
-  const std::vector<HostIndex>& ring = ground_.orders.rings.front();
+  const std::vector<HostIndex>& ring = inputs_.orders.rings.front();
   const ChannelOrders first{{ring}};
-  const Rank root = ground_.layout.hosts[static_cast<size_t>(ring.front().value())].front();
+  const Rank root = inputs_.layout.hosts[static_cast<size_t>(ring.front().value())].front();
   for (Candidate& candidate : candidates) {
-    for (HostIndex host : Asked(ground_)) {
+    for (HostIndex host : SampledHosts(inputs_)) {
       const PlanKey key{
           .kind = kind, .algorithm = candidate.algorithm, .root = HasRoot(kind) ? root : Rank(0)};
-      const auto plan = BuildPlan(key, ground_.layout, first, host);
+      const auto plan = BuildPlan(key, inputs_.layout, first, host);
       if (!plan.ok()) return usual;  // On all hosts; running the call returns the error.
       PlanWeight weight = Weigh(*plan);
       // The other channels do the same work, each on its own ring.
-      weight.programs.resize(ground_.orders.rings.size(), weight.programs.front());
-      weight.frame.programs.resize(ground_.orders.rings.size());
+      weight.programs.resize(inputs_.orders.rings.size(), weight.programs.front());
+      weight.frame.programs.resize(inputs_.orders.rings.size());
       candidate.weights.push_back(std::move(weight));
     }
   }
@@ -156,7 +156,7 @@ std::vector<AlgorithmChooser::Candidate> AlgorithmChooser::Candidates(OpKind kin
 }
 
 double AlgorithmChooser::CostUs(const Candidate& candidate, uint64_t bytes) const {
-  const PlannedCall call{.type = DataType::kInt8, .count = bytes, .slot_bytes = ground_.slot_bytes};
+  const PlannedCall call{.type = DataType::kInt8, .count = bytes, .slot_bytes = inputs_.slot_bytes};
   double slowest = 0;
   for (const PlanWeight& weight : candidate.weights) {
     slowest = std::max(slowest, EstimateUs(weight, call, parameters_.costs));

@@ -51,7 +51,7 @@ struct ChoiceParameters {
 absl::Status ValidateChoice(const ChoiceParameters& parameters);
 
 // The inputs from which plans are built.
-struct ChoiceGround {
+struct ChoiceInputs {
   const Layout& layout;
   const ChannelOrders& orders;
   uint32_t slot_bytes = 0;
@@ -63,9 +63,9 @@ int PeersOf(Algorithm algorithm, int hosts);
 
 class AlgorithmChooser {
  public:
-  // LIFETIME: `ground` outlives the chooser.
+  // LIFETIME: `inputs` outlives the chooser.
   // REQUIRES: ValidateChoice(parameters) is OK; a ring per channel, one channel or more.
-  AlgorithmChooser(const ChoiceGround& ground, ChoiceParameters parameters);
+  AlgorithmChooser(const ChoiceInputs& inputs, ChoiceParameters parameters);
 
   // For a call of `bytes` bytes. The first call of a kind builds a few plans and caches their
   // weights.
@@ -84,13 +84,13 @@ class AlgorithmChooser {
     std::array<std::optional<Algorithm>, kSizeClasses> chosen;
   };
 
-  bool MayTake(Algorithm algorithm, OpKind kind) const;
+  bool IsCandidate(Algorithm algorithm, OpKind kind) const;
   std::optional<Algorithm> ByRule(OpKind kind, uint64_t bytes) const;
   Algorithm ByModel(Kind& known, OpKind kind, uint64_t bytes);
   std::vector<Candidate> Candidates(OpKind kind) const;
   double CostUs(const Candidate& candidate, uint64_t bytes) const;
 
-  const ChoiceGround ground_;
+  const ChoiceInputs inputs_;
   const ChoiceParameters parameters_;
   std::array<Kind, kOpKinds> kinds_;
 };

@@ -63,10 +63,10 @@ absl::Status CheckKey(const PlanKey& key, const Layout& layout) {
   const std::string kind(Name(key.kind));
   const bool reduces = Reduces(key.kind);
   const int ranks = layout.rank_count();
-  if (!Serves(UsualAlgorithm(key.kind), key.kind)) {
+  if (!Supports(UsualAlgorithm(key.kind), key.kind)) {
     return absl::InvalidArgumentError(absl::StrCat(kind, ": no algorithm supports it"));
   }
-  if (!Serves(key.algorithm, key.kind, layout.host_count())) {
+  if (!Supports(key.algorithm, key.kind, layout.host_count())) {
     return absl::InvalidArgumentError(absl::StrCat(kind, ": unsupported by algorithm '",
                                                    std::string(Name(key.algorithm)), "' over ",
                                                    layout.host_count(), " hosts"));

@@ -27,8 +27,8 @@ std::vector<uint16_t> Participants(const std::vector<Rank>& ranks, bool root_onl
 
 // All blocks from the ranks of one host to those of another (or its own), in an order common to
 // both: by sender, then by receiver.
-std::vector<Move> Moves(const PlanKey& key, const std::vector<Rank>& from,
-                        const std::vector<Rank>& to) {
+std::vector<Move> BlockMoves(const PlanKey& key, const std::vector<Rank>& from,
+                             const std::vector<Rank>& to) {
   std::vector<Move> moves;
   const std::vector<uint16_t> takers = Participants(to, key.kind == OpKind::kGather, key.root);
   for (uint16_t i : Participants(from, key.kind == OpKind::kScatter, key.root)) {
@@ -60,7 +60,7 @@ std::vector<Place> Pieces(const std::vector<Move>& moves, int slice, int pieces,
 absl::Status CheckLength(const PlanKey& key, const Ring& ring, int pieces) {
   int64_t steps = 1;
   for (int hop = 1; hop < ring.hosts(); ++hop) {
-    const std::vector<Rank>& other = ring.RanksOf(ring.Behind(hop));
+    const std::vector<Rank>& other = ring.RanksOf(ring.HostAtDistance(hop));
     steps += 2 * SlicesFor(ring.local().size() * other.size(), pieces);
   }
   if (key.kind != OpKind::kAllToAll || steps < UINT16_MAX) return absl::OkStatus();
@@ -83,17 +83,17 @@ absl::StatusOr<Program> DirectExchange(const PlanKey& key, const Ring& ring, int
   if (absl::Status s = CheckLength(key, ring, pieces); !s.ok()) return s;
   ProgramBuilder program(ring.channel());
   std::vector<Combine> copies;
-  for (const Move& move : Moves(key, ring.local(), ring.local())) {
+  for (const Move& move : BlockMoves(key, ring.local(), ring.local())) {
     copies.push_back({.sources = {move.from}, .destinations = {move.to}});
   }
   if (!copies.empty()) program.Combines(std::move(copies), {});
 
   for (int hop = 1; hop < ring.hosts(); ++hop) {
     program.BeginStage(hop);
-    const HostIndex to = ring.Behind(-hop);
-    const HostIndex from = ring.Behind(hop);
-    const std::vector<Move> out = Moves(key, ring.local(), ring.RanksOf(to));
-    const std::vector<Move> in = Moves(key, ring.RanksOf(from), ring.local());
+    const HostIndex to = ring.HostAtDistance(-hop);
+    const HostIndex from = ring.HostAtDistance(hop);
+    const std::vector<Move> out = BlockMoves(key, ring.local(), ring.RanksOf(to));
+    const std::vector<Move> in = BlockMoves(key, ring.RanksOf(from), ring.local());
     // Alternate between peers: sending all slices to one first could deadlock with a host that does
     // the same.
     const int sends = SlicesFor(out.size(), pieces);

@@ -20,15 +20,15 @@ SliceBounds BoundsOf(const Plan& plan, uint64_t unit, uint32_t slot_bytes) {
   const uint64_t pieces = static_cast<uint64_t>(plan.max_pieces);
   uint64_t limit_bytes = slot_bytes / pieces;
   if (!plan.crosses_hosts) limit_bytes = std::min(limit_bytes, kLocalSliceBytes);
-  const uint64_t most = limit_bytes / kCutBytes * unit;
+  const uint64_t most = limit_bytes / kAlignmentBytes * unit;
   MCCS_CHECK(most > 0);
-  const uint64_t least = std::max<uint64_t>(1, kMinSliceBytes / pieces / kCutBytes) * unit;
+  const uint64_t least = std::max<uint64_t>(1, kMinSliceBytes / pieces / kAlignmentBytes) * unit;
   return {.least = std::min(least, most), .most = most};
 }
 
 // Length of a slice, for the longest share of a channel.
 uint64_t SliceElements(const SliceBounds& bounds, uint64_t share, uint64_t unit) {
-  const uint64_t aimed = std::max(bounds.least, AlignUp(CeilDiv(share, kAimedRounds), unit));
+  const uint64_t aimed = std::max(bounds.least, AlignUp(CeilDiv(share, kTargetRounds), unit));
   const uint64_t rounds = CeilDiv(share, std::min(bounds.most, aimed));
   return AlignUp(CeilDiv(share, std::max<uint64_t>(rounds, 1)), unit);
 }
@@ -36,7 +36,7 @@ uint64_t SliceElements(const SliceBounds& bounds, uint64_t share, uint64_t unit)
 }  // namespace
 
 Geometry::Geometry(const Plan& plan, DataType type, uint64_t count, uint32_t slot_bytes) {
-  const uint64_t unit = kCutBytes / SizeOf(type);
+  const uint64_t unit = kAlignmentBytes / SizeOf(type);
   const uint64_t blocks = static_cast<uint64_t>(plan.blocks);
   const bool cut = plan.count_spans_blocks && blocks > 1;
   total_ = plan.count_spans_blocks ? count : count * blocks;

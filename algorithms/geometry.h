@@ -8,12 +8,12 @@
 //
 // The length of a slice is at most what a slot has room for per piece. (On one host it is
 // kLocalSliceBytes, or slot_bytes if less: the operands of a combine stay in a core's second-level
-// cache, and several workers share a large buffer.) It is shorter if needed for kAimedRounds rounds
-// per channel: hops are idle while the first slice fills the pipeline and the last one drains it,
-// which with n rounds is about 1/n of the time. But it is not below kMinSliceBytes for all pieces
-// together, where the fixed cost of a slice (some µs on a socket) would be significant: a block is
-// shared by as many channels as get a slice of that length each. All slices of a channel except
-// the last have the same length.
+// cache, and several workers share a large buffer.) It is shorter if needed for kTargetRounds
+// rounds per channel: hops are idle while the first slice fills the pipeline and the last one
+// drains it, which with n rounds is about 1/n of the time. But it is not below kMinSliceBytes for
+// all pieces together, where the fixed cost of a slice (some µs on a socket) would be significant:
+// a block is shared by as many channels as get a slice of that length each. All slices of a channel
+// except the last have the same length.
 #ifndef MCCS_ALGORITHMS_GEOMETRY_H_
 #define MCCS_ALGORITHMS_GEOMETRY_H_
 
@@ -23,8 +23,8 @@
 
 namespace mccs {
 
-inline constexpr uint64_t kCutBytes = 64;
-inline constexpr uint64_t kAimedRounds = 8;
+inline constexpr uint64_t kAlignmentBytes = 64;
+inline constexpr uint64_t kTargetRounds = 8;
 inline constexpr uint64_t kMinSliceBytes = 32 << 10;
 inline constexpr uint64_t kLocalSliceBytes = 256 << 10;
 

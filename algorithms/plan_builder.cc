@@ -12,7 +12,7 @@ std::vector<Place> LocalRanks::Inputs(int32_t block) const {
   return places;
 }
 
-std::vector<Place> LocalRanks::AddedTo(Place received) const {
+std::vector<Place> LocalRanks::WithReceived(Place received) const {
   std::vector<Place> places = Inputs(received.block);
   places.insert(places.begin(), received);
   return places;

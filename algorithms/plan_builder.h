@@ -23,7 +23,7 @@ class LocalRanks {
   // The same block of each local rank, ascending.
   std::vector<Place> Inputs(int32_t block) const;
   // The received place, then each local rank's contribution to the same block.
-  std::vector<Place> AddedTo(Place received) const;
+  std::vector<Place> WithReceived(Place received) const;
   std::vector<Place> Outputs(int32_t block) const;
   // Outputs without that of local rank 0, in which slices land.
   std::vector<Place> OtherOutputs(int32_t block) const;

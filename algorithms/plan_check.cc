@@ -30,7 +30,7 @@ absl::Status CheckQuestion(std::span<const Plan> plans, const Layout& layout,
         absl::StrCat(std::string(Name(plan.key.kind)), " has no in-place form"));
   }
   if (plan.blocks < 1 || plan.max_pieces < 1 || options.slots < 1 ||
-      options.slot_bytes < kCutBytes * static_cast<uint64_t>(plan.max_pieces)) {
+      options.slot_bytes < kAlignmentBytes * static_cast<uint64_t>(plan.max_pieces)) {
     return absl::InvalidArgumentError(
         absl::StrCat(plan.blocks, " blocks, ", plan.max_pieces, " pieces, ", options.slots,
                      " slots of ", options.slot_bytes, " bytes: too few or too small"));
@@ -91,14 +91,14 @@ absl::Status CheckPlans(std::span<const Plan> plans, const Layout& layout,
   MCCS_RETURN_IF_ERROR(check::CheckShape(plans, layout));
   const Geometry geometry(plans[0], options.type, options.count, options.slot_bytes);
   MCCS_RETURN_IF_ERROR(CheckCut(plans[0], geometry, options));
-  const check::Question question{plans, layout, geometry, options};
+  const check::ProofInput proof{plans, layout, geometry, options};
   for (const Program& program : plans[0].programs) {
     MCCS_ASSIGN_OR_RETURN(check::ChannelEvents events,
-                          check::ChannelEvents::Build(question, program.channel));
+                          check::ChannelEvents::Build(proof, program.channel));
     MCCS_RETURN_IF_ERROR(events.CheckProgress());
-    const check::Memory memory(question, events);
+    const check::Memory memory(proof, events);
     MCCS_RETURN_IF_ERROR(memory.CheckRaces());
-    MCCS_RETURN_IF_ERROR(check::CheckValues(question, events, memory));
+    MCCS_RETURN_IF_ERROR(check::CheckValues(proof, events, memory));
   }
   return absl::OkStatus();
 }

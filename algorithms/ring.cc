@@ -11,7 +11,7 @@ Ring::Ring(const Layout& layout, const std::vector<HostIndex>& order, ChannelId 
       channel_(channel),
       position_(static_cast<int>(std::find(order.begin(), order.end(), self) - order.begin())) {}
 
-HostIndex Ring::Behind(int hops) const {
+HostIndex Ring::HostAtDistance(int hops) const {
   return order_[static_cast<size_t>((position_ - hops + hosts()) % hosts())];
 }
 

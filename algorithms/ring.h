@@ -29,14 +29,14 @@ class Ring {
   ChannelId channel() const { return channel_; }
   // The host whose slices reach this host after `hops` hops; −1 is the next host. REQUIRES:
   // |hops| ≤ hosts().
-  HostIndex Behind(int hops) const;
-  HostIndex next() const { return Behind(-1); }
-  HostIndex previous() const { return Behind(1); }
+  HostIndex HostAtDistance(int hops) const;
+  HostIndex next() const { return HostAtDistance(-1); }
+  HostIndex previous() const { return HostAtDistance(1); }
   // Hops from `from` to this host.
   int HopsFrom(HostIndex from) const;
 
   const std::vector<Rank>& RanksOf(HostIndex host) const { return layout_.hosts[host.value()]; }
-  const std::vector<Rank>& local() const { return RanksOf(Behind(0)); }
+  const std::vector<Rank>& local() const { return RanksOf(HostAtDistance(0)); }
 
  private:
   const Layout& layout_;

@@ -36,7 +36,7 @@ Program RingAllGather(const Ring& ring) {
   program.Send(ring.next(), std::move(inputs), {});
 
   for (int hop = 0; hop <= hosts - 2; ++hop) {
-    std::vector<Place> landing = Landing(ring, ring.Behind(hop + 1));
+    std::vector<Place> landing = Landing(ring, ring.HostAtDistance(hop + 1));
     const uint16_t receive = program.ReceiveInto(ring.previous(), landing);
     if (hop == 0) program.Combines(std::move(copies), {});
     program.BeginStage(hop + 1);

@@ -24,35 +24,35 @@ Program RingAllReduce(const Ring& ring, bool scaled) {
   ProgramBuilder program(ring.channel());
 
   // Hop 0: the block of this host starts. A single unscaled input needs no staging.
-  const int32_t own = BlockOf(ring.Behind(0));
+  const int32_t own = BlockOf(ring.HostAtDistance(0));
   if (local.count() == 1 && !scaled) {
     program.Send(ring.next(), {LocalRanks::Input(0, own)}, {});
   } else {
     program.SendStaged(ring.next(), {{.sources = local.Inputs(own), .block = own}}, {});
   }
-  uint16_t receive = program.ReceiveInSlot(ring.previous(), {BlockOf(ring.Behind(1))});
+  uint16_t receive = program.ReceiveInSlot(ring.previous(), {BlockOf(ring.HostAtDistance(1))});
 
   for (int hop = 1; hop <= hosts - 2; ++hop) {
     program.BeginStage(hop);
-    const int32_t block = BlockOf(ring.Behind(hop));
+    const int32_t block = BlockOf(ring.HostAtDistance(hop));
     const Place received = ProgramBuilder::Received(receive, 0, block);
-    program.SendStaged(ring.next(), {{.sources = local.AddedTo(received), .block = block}},
+    program.SendStaged(ring.next(), {{.sources = local.WithReceived(received), .block = block}},
                        {receive});
-    receive = program.ReceiveInSlot(ring.previous(), {BlockOf(ring.Behind(hop + 1))});
+    receive = program.ReceiveInSlot(ring.previous(), {BlockOf(ring.HostAtDistance(hop + 1))});
   }
 
   // The block of the next host is completed here and starts its second pass.
   program.BeginStage(hosts - 1);
-  int32_t block = BlockOf(ring.Behind(hosts - 1));
+  int32_t block = BlockOf(ring.HostAtDistance(hosts - 1));
   const uint16_t whole =
-      program.Combines({{.sources = local.AddedTo(ProgramBuilder::Received(receive, 0, block)),
+      program.Combines({{.sources = local.WithReceived(ProgramBuilder::Received(receive, 0, block)),
                          .destinations = local.Outputs(block),
                          .finish = true}},
                        {receive});
   program.Send(ring.next(), {LocalRanks::Output(0, block)}, {whole});
 
   for (int hop = hosts - 1; hop <= 2 * hosts - 3; ++hop) {
-    block = BlockOf(ring.Behind(hop + 1 - hosts));
+    block = BlockOf(ring.HostAtDistance(hop + 1 - hosts));
     receive = program.ReceiveInto(ring.previous(), {LocalRanks::Output(0, block)});
     program.BeginStage(hop + 1);
     if (hop < 2 * hosts - 3) program.Send(ring.next(), {LocalRanks::Output(0, block)}, {receive});

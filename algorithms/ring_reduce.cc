@@ -24,7 +24,7 @@ Program RingReduce(const Ring& ring, HostIndex root_host, LocalIndex root_local,
   }
   program.BeginStage(hops - 1);
   const uint16_t receive = program.ReceiveInSlot(ring.previous(), {0});
-  const std::vector<Place> sources = local.AddedTo(ProgramBuilder::Received(receive, 0, 0));
+  const std::vector<Place> sources = local.WithReceived(ProgramBuilder::Received(receive, 0, 0));
   program.BeginStage(hops);
   if (hops < ring.hosts() - 1) {
     program.SendStaged(ring.next(), {{.sources = sources, .block = 0}}, {receive});

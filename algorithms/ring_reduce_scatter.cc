@@ -21,7 +21,7 @@ std::vector<int32_t> BlocksOf(const Ring& ring, HostIndex target) {
 
 void SendFirst(ProgramBuilder& program, const Ring& ring, bool scaled) {
   const LocalRanks local(ring.local());
-  const std::vector<int32_t> blocks = BlocksOf(ring, ring.Behind(1));
+  const std::vector<int32_t> blocks = BlocksOf(ring, ring.HostAtDistance(1));
   if (local.count() == 1 && !scaled) {
     std::vector<Place> pieces;
     for (int32_t block : blocks) pieces.push_back(LocalRanks::Input(0, block));
@@ -41,7 +41,7 @@ Program RingReduceScatter(const Ring& ring, bool scaled) {
   ProgramBuilder program(ring.channel());
 
   SendFirst(program, ring, scaled);
-  std::vector<int32_t> blocks = BlocksOf(ring, ring.Behind(2));
+  std::vector<int32_t> blocks = BlocksOf(ring, ring.HostAtDistance(2));
   uint16_t receive = program.ReceiveInSlot(ring.previous(), blocks);
 
   for (int hop = 1; hop <= hosts - 2; ++hop) {
@@ -49,17 +49,17 @@ Program RingReduceScatter(const Ring& ring, bool scaled) {
     std::vector<ProgramBuilder::Piece> pieces;
     for (uint16_t p = 0; p < blocks.size(); ++p) {
       const Place received = ProgramBuilder::Received(receive, p, blocks[p]);
-      pieces.push_back({.sources = local.AddedTo(received), .block = blocks[p]});
+      pieces.push_back({.sources = local.WithReceived(received), .block = blocks[p]});
     }
     program.SendStaged(ring.next(), std::move(pieces), {receive});
-    blocks = BlocksOf(ring, ring.Behind(hop + 2));
+    blocks = BlocksOf(ring, ring.HostAtDistance(hop + 2));
     receive = program.ReceiveInSlot(ring.previous(), blocks);
   }
 
   program.BeginStage(hosts - 1);
   std::vector<Combine> whole;
   for (uint16_t p = 0; p < blocks.size(); ++p) {
-    whole.push_back({.sources = local.AddedTo(ProgramBuilder::Received(receive, p, blocks[p])),
+    whole.push_back({.sources = local.WithReceived(ProgramBuilder::Received(receive, p, blocks[p])),
                      .destinations = {LocalRanks::Output(p, blocks[p])},
                      .finish = true});
   }

@@ -28,7 +28,7 @@ struct TreePlaces {
 // The positions of this host at `position` of trees over `nodes` hosts, consecutive on the ring.
 TreePlaces PlacesAt(const Ring& ring, int position, int nodes) {
   TreePlaces places{.trees = {}, .top = RootLevel(nodes)};
-  const auto host_at = [&](int other) { return ring.Behind(position - other); };
+  const auto host_at = [&](int other) { return ring.HostAtDistance(position - other); };
   for (int t = 0; t < kTrees; ++t) {
     const TreeNode node = NodeOfTree(t, position, nodes);
     TreePlace& place = places.trees[static_cast<size_t>(t)];
@@ -67,7 +67,7 @@ TreePlaces PlacesBelow(const Ring& ring, HostIndex root) {
     TreePlace& place = places.trees[static_cast<size_t>(t)];
     place.level = top;
     for (int other = 1; other <= nodes; ++other) {
-      if (NodeOfTree(t, other, nodes).parent == 0) place.children = {ring.Behind(-other)};
+      if (NodeOfTree(t, other, nodes).parent == 0) place.children = {ring.HostAtDistance(-other)};
     }
   }
   return places;

@@ -26,7 +26,7 @@ struct AddressRange {
 // The first range that ends above the address: the one that contains it, else the next one.
 // `ranges`: a std::map by base; `bytes_of`: the length of one of its values.
 template <typename Ranges, typename BytesOf>
-auto FirstBeyond(Ranges& ranges, uint64_t address, BytesOf bytes_of) {
+auto FirstAfter(Ranges& ranges, uint64_t address, BytesOf bytes_of) {
   auto it = ranges.upper_bound(address);
   if (it == ranges.begin()) return it;
   const auto before = std::prev(it);

@@ -24,7 +24,7 @@ bool IsLoopbackAddress(const std::string& host) {
   return inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
-absl::StatusOr<std::string> LookUpHost(const std::string& host) {
+absl::StatusOr<std::string> ResolveHost(const std::string& host) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;

@@ -18,7 +18,7 @@ bool IsLoopbackAddress(const std::string& host);
 // The numeric address of `host`: for a name, the resolver's IPv4 address if there is one, else an
 // IPv6 address (like NCCL); for an address, its canonical spelling. kNotFound: contains the name
 // and the resolver's error. Blocks until the name servers answer: never call it in an engine.
-absl::StatusOr<std::string> LookUpHost(const std::string& host);
+absl::StatusOr<std::string> ResolveHost(const std::string& host);
 
 }  // namespace mccs
 

@@ -5,7 +5,7 @@ namespace mccs {
 void LimitedWarnings::Write(const std::string& source, const std::string& line, MonotonicNs now) {
   constexpr int64_t kMinuteNs = 60 * kNsPerSec;
   absl::erase_if(minutes_, [now](const auto& entry) { return entry.second.ends <= now; });
-  if (minutes_.size() >= kMostSources && !minutes_.contains(source)) return;
+  if (minutes_.size() >= kMaxSources && !minutes_.contains(source)) return;
   Minute& minute = minutes_.try_emplace(source, Minute{.ends = now + kMinuteNs}).first->second;
   if (minute.lines == kPerMinute) return;
   ++minute.lines;

@@ -20,7 +20,7 @@ class LimitedWarnings {
   // Lines per source and minute: enough for a job whose eight processes fail for different reasons.
   static constexpr int kPerMinute = 16;
   // Maximum number of sources with lines in one minute; lines of further sources are dropped.
-  static constexpr size_t kMostSources = 1024;
+  static constexpr size_t kMaxSources = 1024;
 
   // `kind`: one word for what a source is, for the log. LIFETIME: `log` outlives this.
   LimitedWarnings(Log& log, std::string kind) : log_(log), kind_(std::move(kind)) {}

@@ -61,13 +61,13 @@ absl::StatusOr<std::vector<YAML::Node>> LoadMappings(const std::string& text,
 
 // Collects the position of each value of a document. Each use of an alias is walked again, and an
 // alias may contain itself, hence the limits.
-class PlaceWalk {
+class PositionCollector {
  public:
   // Returns false if there are too many values, or the nesting is too deep.
   bool Walk(const YAML::Node& node, const std::string& path, size_t depth = 0) {
-    if (++seen_ > YamlReader::kMaxPlaces || depth > YamlReader::kMaxDepth) return false;
+    if (++seen_ > YamlReader::kMaxValues || depth > YamlReader::kMaxDepth) return false;
     if (!path.empty())
-      places_.emplace(path, YamlPlace{node.Mark().line + 1, node.Mark().column + 1});
+      places_.emplace(path, YamlPosition{node.Mark().line + 1, node.Mark().column + 1});
     if (node.IsSequence()) {
       for (size_t i = 0; i < node.size(); ++i) {
         if (!Walk(node[i], absl::StrCat(path, "[", i, "]"), depth + 1)) return false;
@@ -83,11 +83,11 @@ class PlaceWalk {
     return true;
   }
 
-  std::map<std::string, YamlPlace> Take() { return std::move(places_); }
+  std::map<std::string, YamlPosition> Take() { return std::move(places_); }
 
  private:
   size_t seen_ = 0;
-  std::map<std::string, YamlPlace> places_;
+  std::map<std::string, YamlPosition> places_;
 };
 
 }  // namespace
@@ -406,15 +406,15 @@ std::vector<YamlReader> YamlReader::Children(std::string_view key, Need need) {
   return readers;
 }
 
-absl::StatusOr<std::map<std::string, YamlPlace>> YamlReader::Places() const {
-  PlaceWalk walk;
+absl::StatusOr<std::map<std::string, YamlPosition>> YamlReader::Positions() const {
+  PositionCollector walk;
   if (walk.Walk(mapping_->node, "")) return walk.Take();
   return absl::InvalidArgumentError(
       absl::StrCat(PlaceOf(document_->name, mapping_->node.Mark()), "too many values: at most ",
-                   kMaxPlaces, " values, ", kMaxDepth, " deep, counting each use of an alias"));
+                   kMaxValues, " values, ", kMaxDepth, " deep, counting each use of an alias"));
 }
 
-YamlPlace YamlReader::Place() const {
+YamlPosition YamlReader::Place() const {
   const YAML::Mark mark = Document::MarkOf(*mapping_, Value{});
   return {mark.line + 1, mark.column + 1};
 }

@@ -35,7 +35,7 @@ inline constexpr int kExitBadConfiguration = 2;
 enum class Need { kOptional, kRequired };
 
 // Both start at 1.
-struct YamlPlace {
+struct YamlPosition {
   int line = 0;
   int column = 0;
 };
@@ -81,11 +81,11 @@ class YamlReader {
   std::vector<YamlReader> Children(std::string_view key, Need need = Need::kOptional);
 
   // The position of this mapping.
-  YamlPlace Place() const;
+  YamlPosition Place() const;
   // The positions of all values of this mapping, recursively, by path from here:
-  // "lanes.ports[1]". kInvalidArgument: more than kMaxPlaces, or deeper than kMaxDepth.
-  absl::StatusOr<std::map<std::string, YamlPlace>> Places() const;
-  static constexpr size_t kMaxPlaces = 200'000;
+  // "lanes.ports[1]". kInvalidArgument: more than kMaxValues, or deeper than kMaxDepth.
+  absl::StatusOr<std::map<std::string, YamlPosition>> Positions() const;
+  static constexpr size_t kMaxValues = 200'000;
   static constexpr size_t kMaxDepth = 32;
 
   // The value of `key` as YAML without comments, for a separate reader; empty if absent.

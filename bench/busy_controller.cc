@@ -81,31 +81,31 @@ void BusyController::Register(const HostView& host) {
     each->set_name(nic.name);
     for (const std::string& address : nic.addresses) each->add_addresses(address);
   }
-  coordinator_.Hear(AgentOf(host.position.host), message);
+  coordinator_.Handle(AgentOf(host.position.host), message);
 }
 
 void BusyController::Announce(const CommunicatorView& job, bool running) {
   agent::FromAgent message;
   *message.mutable_announce() = AnnounceOf(job);
   message.mutable_announce()->set_running(running);
-  coordinator_.Hear(AgentOf(job.hosts.front()), message);
+  coordinator_.Handle(AgentOf(job.hosts.front()), message);
 }
 
 void BusyController::Start(const std::vector<CommunicatorView>& jobs) {
   for (const CommunicatorView& job : jobs) Announce(job, /*running=*/true);
   do {
     Tick();
-  } while (Adopt() > 0);
+  } while (AcceptProposals() > 0);
 }
 
-void BusyController::HearEndOf(CommId id) {
+void BusyController::ReportEnd(CommId id) {
   const std::string leader = coordinator_.registry().communicators().at(id).leader;
   agent::FromAgent message;
   message.mutable_ended()->set_comm_id(id.value());
-  coordinator_.Hear(AgentOf(leader), message);
+  coordinator_.Handle(AgentOf(leader), message);
 }
 
-int BusyController::Adopt() {
+int BusyController::AcceptProposals() {
   int proposals = 0;
   for (const Outgoing& out : coordinator_.TakeOutbox()) {
     if (!out.message || !out.message->has_propose()) continue;
@@ -118,7 +118,7 @@ int BusyController::Adopt() {
     message.mutable_announce()->set_running(true);
     *message.mutable_announce()->mutable_strategy() = propose.strategy();
     message.mutable_announce()->set_newest_epoch(propose.strategy().epoch());
-    coordinator_.Hear(AgentOf(record.leader), message);
+    coordinator_.Handle(AgentOf(record.leader), message);
   }
   return proposals;
 }

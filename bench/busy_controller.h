@@ -28,13 +28,13 @@ class BusyController {
   void Start(const std::vector<CommunicatorView>& jobs);
 
   // Sends an agent's message: `job` waits for its strategy.
-  void HearOf(const CommunicatorView& job) { Announce(job, /*running=*/false); }
+  void ReportWaiting(const CommunicatorView& job) { Announce(job, /*running=*/false); }
   // Sends an agent's message: communicator `id` has ended.
-  void HearEndOf(CommId id);
+  void ReportEnd(CommId id);
   // The periodic call that replans other communicators.
   void Tick() { coordinator_.Tick(); }
   // Accepts all proposals on behalf of the agents. Returns their number.
-  int Adopt();
+  int AcceptProposals();
 
   const Coordinator& coordinator() const { return coordinator_; }
 

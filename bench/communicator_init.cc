@@ -16,20 +16,20 @@
 namespace {
 
 // Broadcasts rank 0's id to all ranks, with a barrier.
-class Meeting {
+class IdBroadcast {
  public:
-  explicit Meeting(const JobPlace& place) {
+  explicit IdBroadcast(const JobPlace& place) {
     NCCL_OK(ncclCommInitRank(&comm_, place.world_size, ExchangeUniqueId(place), place.rank));
     CUDA_OK(cudaStreamCreate(&stream_));
     CUDA_OK(cudaMalloc(&buffer_, sizeof(ncclUniqueId)));
   }
-  ~Meeting() {
+  ~IdBroadcast() {
     CUDA_OK(cudaFree(buffer_));
     CUDA_OK(cudaStreamDestroy(stream_));
     NCCL_OK(ncclCommDestroy(comm_));
   }
-  Meeting(const Meeting&) = delete;
-  Meeting& operator=(const Meeting&) = delete;
+  IdBroadcast(const IdBroadcast&) = delete;
+  IdBroadcast& operator=(const IdBroadcast&) = delete;
 
   ncclUniqueId Pass(ncclUniqueId id) {
     CUDA_OK(cudaMemcpyAsync(buffer_, &id, sizeof(id), cudaMemcpyHostToDevice, stream_));
@@ -46,7 +46,7 @@ class Meeting {
   void* buffer_ = nullptr;
 };
 
-double InitMs(const JobPlace& place, Meeting& meeting) {
+double InitMs(const JobPlace& place, IdBroadcast& meeting) {
   ncclUniqueId id{};
   if (place.rank == 0) NCCL_OK(ncclGetUniqueId(&id));
   id = meeting.Pass(id);
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   const JobPlace place = ReadJobPlace();
   CUDA_OK(cudaSetDevice(place.local_rank));
-  Meeting meeting(place);
+  IdBroadcast meeting(place);
   std::vector<double> ms;
   for (int i = 0; i < iterations; ++i) ms.push_back(InitMs(place, meeting));
   if (place.rank != 0) return 0;

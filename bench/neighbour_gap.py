@@ -25,7 +25,7 @@ from measuring import call, machine  # noqa: E402
 BIN = pathlib.Path(__file__).resolve().parent
 # Allowed difference from the longest gap alone.
 TARGET_MS = 5.0
-PATIENCE_S = 120
+TIMEOUT_S = 120
 # Time for the kernel and the daemon to release 8 GiB.
 AFTERMATH_S = 5.0
 
@@ -72,7 +72,7 @@ def expect(process, line):
 
 def end_of(calls):
     """Waits for the end; returns the number of calls, the longest gap, and the longest gap without steal time."""
-    output, _ = calls.communicate(timeout=PATIENCE_S)
+    output, _ = calls.communicate(timeout=TIMEOUT_S)
     count, longest, unstolen = output.strip().split("\n")
     return {"calls": int(count), "longest": gap(longest), "unstolen": gap(unstolen)}
 
@@ -88,7 +88,7 @@ def alone(lab, seconds):
 
 
 def beside(lab, gib, communicators):
-    calls = lab.start("small_calls", PATIENCE_S, "--engine", lab.engine)
+    calls = lab.start("small_calls", TIMEOUT_S, "--engine", lab.engine)
     expect(calls, "begun")
     begun = time.monotonic()
     phases = {}
@@ -100,7 +100,7 @@ def beside(lab, gib, communicators):
     for process in processes("/large_neighbour", lab.name):
         os.kill(process, signal.SIGKILL)
     phases["killed"] = time.monotonic() - begun
-    large.wait(timeout=PATIENCE_S)
+    large.wait(timeout=TIMEOUT_S)
     time.sleep(AFTERMATH_S)
     for process in processes("/small_calls", lab.name):
         os.kill(process, signal.SIGTERM)

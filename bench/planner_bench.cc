@@ -99,7 +99,7 @@ void BM_AllFlowsAgain(benchmark::State& state, SourcePortMapping::Kind mapping) 
 }
 
 // The controller's pure planning function over a complete view, from scratch.
-void BM_DecideFromNothing(benchmark::State& state, SourcePortMapping::Kind mapping) {
+void BM_DecideFromScratch(benchmark::State& state, SourcePortMapping::Kind mapping) {
   const ClusterView view = BusyCluster(mapping);
   const auto objects = FairFlowObjects(view.topologies.front());
   for (auto _ : state) benchmark::DoNotOptimize(Decide(*objects, view));
@@ -130,17 +130,17 @@ class BusyCoordinator {
 };
 
 // Until the new job's strategy is sent.
-void BM_ControllerAnswersOneJobMore(benchmark::State& state, SourcePortMapping::Kind mapping) {
+void BM_ControllerPlansNewJob(benchmark::State& state, SourcePortMapping::Kind mapping) {
   BusyCoordinator controller(mapping);
   for (auto _ : state) {
     state.PauseTiming();
     const CommunicatorView job = controller.NextJob();
     state.ResumeTiming();
-    controller->HearOf(job);
+    controller->ReportWaiting(job);
     state.PauseTiming();
-    MCCS_CHECK(controller->Adopt() == 1);
+    MCCS_CHECK(controller->AcceptProposals() == 1);
     controller->Tick();
-    controller->Adopt();
+    controller->AcceptProposals();
     state.ResumeTiming();
   }
 }
@@ -157,7 +157,7 @@ void MeasureTicks(benchmark::State& state, SourcePortMapping::Kind mapping,
     state.ResumeTiming();
     controller->Tick();
     state.PauseTiming();
-    proposals += controller->Adopt();
+    proposals += controller->AcceptProposals();
     state.ResumeTiming();
   }
   state.counters["proposals_each"] =
@@ -165,17 +165,17 @@ void MeasureTicks(benchmark::State& state, SourcePortMapping::Kind mapping,
 }
 
 // After the strategy for a new job.
-void BM_ControllerMakesRoom(benchmark::State& state, SourcePortMapping::Kind mapping) {
+void BM_ControllerMovesOtherJobs(benchmark::State& state, SourcePortMapping::Kind mapping) {
   MeasureTicks(state, mapping, [](BusyCoordinator& controller) {
-    controller->HearOf(controller.NextJob());
-    controller->Adopt();
+    controller->ReportWaiting(controller.NextJob());
+    controller->AcceptProposals();
   });
 }
 
 // After a job's end.
-void BM_ControllerOneJobLess(benchmark::State& state, SourcePortMapping::Kind mapping) {
+void BM_ControllerPlansEndOfJob(benchmark::State& state, SourcePortMapping::Kind mapping) {
   MeasureTicks(state, mapping,
-               [](BusyCoordinator& controller) { controller->HearEndOf(controller.AnyJob()); });
+               [](BusyCoordinator& controller) { controller->ReportEnd(controller.AnyJob()); });
 }
 
 constexpr auto kHash = SourcePortMapping::Kind::kHash;
@@ -186,24 +186,24 @@ BENCHMARK_CAPTURE(BM_AllFlowsFromNothing, hash, kHash)->Unit(benchmark::kMillise
 BENCHMARK_CAPTURE(BM_AllFlowsFromNothing, rules, kRules)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_AllFlowsAgain, hash, kHash)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_AllFlowsAgain, rules, kRules)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_DecideFromNothing, hash, kHash)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_DecideFromNothing, rules, kRules)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_ControllerAnswersOneJobMore, hash, kHash)
+BENCHMARK_CAPTURE(BM_DecideFromScratch, hash, kHash)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_DecideFromScratch, rules, kRules)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_ControllerPlansNewJob, hash, kHash)
     ->Iterations(kJobsMore)
     ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_ControllerAnswersOneJobMore, rules, kRules)
+BENCHMARK_CAPTURE(BM_ControllerPlansNewJob, rules, kRules)
     ->Iterations(kJobsMore)
     ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_ControllerMakesRoom, hash, kHash)
+BENCHMARK_CAPTURE(BM_ControllerMovesOtherJobs, hash, kHash)
     ->Iterations(kJobsMore)
     ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_ControllerMakesRoom, rules, kRules)
+BENCHMARK_CAPTURE(BM_ControllerMovesOtherJobs, rules, kRules)
     ->Iterations(kJobsMore)
     ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_ControllerOneJobLess, hash, kHash)
+BENCHMARK_CAPTURE(BM_ControllerPlansEndOfJob, hash, kHash)
     ->Iterations(kJobsMore)
     ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_ControllerOneJobLess, rules, kRules)
+BENCHMARK_CAPTURE(BM_ControllerPlansEndOfJob, rules, kRules)
     ->Iterations(kJobsMore)
     ->Unit(benchmark::kMillisecond);
 

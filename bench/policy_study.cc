@@ -146,7 +146,7 @@ void Decide(Arm arm, uint64_t seed, const Fabrics& fabrics, ClusterView* view) {
 
 // Seconds of an all-reduce, by job.
 std::vector<double> Seconds(const ClusterView& view, const Fabrics& fabrics) {
-  const SharesOfAll shares = FindShares(view, fabrics);  // for the paths
+  const AllShares shares = FindShares(view, fabrics);  // for the paths
   struct Ring {
     size_t job;
     int hosts, channels;

@@ -30,7 +30,7 @@ constexpr double kLongMs = 1;           // read the steal time of gaps longer th
 volatile std::sig_atomic_t g_stop = 0;  // set by SIGTERM
 using Clock = std::chrono::steady_clock;
 // Also read the steal time this often, so that a reading in a gap has no earlier steal time.
-constexpr auto kLook = std::chrono::milliseconds(20);
+constexpr auto kStealPeriod = std::chrono::milliseconds(20);
 
 struct Rank {
   ncclComm_t comm;
@@ -174,7 +174,7 @@ int main(int argc, char** argv) {
             .own_wait_ms = own.Since(),
             .engine_wait_ms = engines.Since(),
             .at_ms = Milliseconds(now - begun)};
-    if (gap.ms > kLongMs || now - looked > kLook) {
+    if (gap.ms > kLongMs || now - looked > kStealPeriod) {
       gap.stolen_ms = steal.Since();
       looked = now;
     }

@@ -65,11 +65,11 @@ class AgentStream final : public grpc::ServerBidiReactor<agent::FromAgent, agent
 
   void OnReadDone(bool ok) override {
     if (ok) {
-      hub_->Hear(key_, incoming_);
+      hub_->Handle(key_, incoming_);
       StartRead(&incoming_);
       return;
     }
-    hub_->Gone(key_, "its connection closed");
+    hub_->OnStreamClosed(key_, "its connection closed");
     QueueEnd(grpc::Status::OK);
     Advance();
   }
@@ -84,7 +84,7 @@ class AgentStream final : public grpc::ServerBidiReactor<agent::FromAgent, agent
     Advance();
   }
 
-  void OnDone() override { hub_->Forget(key_); }
+  void OnDone() override { hub_->Remove(key_); }
 
  private:
   enum class State { kOpen, kEnding, kFinished };
@@ -130,13 +130,13 @@ void AgentHub::Flush() {
   With([](Coordinator&) {});
 }
 
-void AgentHub::Hear(AgentKey key, const agent::FromAgent& message) {
-  With([&](Coordinator& c) { c.Hear(key, message); });
+void AgentHub::Handle(AgentKey key, const agent::FromAgent& message) {
+  With([&](Coordinator& c) { c.Handle(key, message); });
   if (message.has_dumped()) DeliverAnswers();
 }
 
-void AgentHub::Gone(AgentKey key, const std::string& why) {
-  With([&](Coordinator& c) { c.Gone(key, why); });
+void AgentHub::OnStreamClosed(AgentKey key, const std::string& why) {
+  With([&](Coordinator& c) { c.OnStreamClosed(key, why); });
   DeliverAnswers();
 }
 
@@ -167,49 +167,49 @@ std::vector<std::shared_ptr<AgentStream>> AgentHub::Queue(std::vector<Outgoing> 
   return streams;
 }
 
-void AgentHub::AskState(const std::string& host, TakeState answer) {
+void AgentHub::RequestState(const std::string& host, StateCallback answer) {
   absl::Status refused;
   With([&](Coordinator& c) {
     const std::lock_guard lock(mutex_);
-    if (stops_asking_) {
+    if (stopped_) {
       refused = absl::FailedPreconditionError("the controller is stopping");
       return;
     }
-    const absl::StatusOr<uint64_t> question = c.AskState(host);
+    const absl::StatusOr<uint64_t> question = c.RequestState(host);
     refused = question.status();
     // Registered before the answer can arrive.
-    if (question.ok()) asked_[*question] = answer;
+    if (question.ok()) requests_[*question] = answer;
   });
   if (!refused.ok()) answer(refused);
 }
 
 void AgentHub::DeliverAnswers() {
   for (StateAnswer& answer : coordinator_->With([](Coordinator& c) { return c.TakeAnswers(); })) {
-    TakeState take;
+    StateCallback take;
     {
       const std::lock_guard lock(mutex_);
-      const auto known = asked_.find(answer.question);
-      if (known == asked_.end()) continue;
+      const auto known = requests_.find(answer.question);
+      if (known == requests_.end()) continue;
       take = std::move(known->second);
-      asked_.erase(known);
+      requests_.erase(known);
     }
     take(answer.state);
   }
 }
 
-void AgentHub::StopAsking() {
-  std::map<uint64_t, TakeState> open;
+void AgentHub::FailRequests() {
+  std::map<uint64_t, StateCallback> open;
   {
     const std::lock_guard lock(mutex_);
-    stops_asking_ = true;
-    open.swap(asked_);
+    stopped_ = true;
+    open.swap(requests_);
   }
   for (const auto& [question, take] : open) {
     take(absl::FailedPreconditionError("the controller is stopping"));
   }
 }
 
-void AgentHub::Forget(AgentKey key) {
+void AgentHub::Remove(AgentKey key) {
   std::shared_ptr<AgentStream> last;  // Destroyed after the lock.
   const std::lock_guard lock(mutex_);
   const auto known = streams_.find(key);

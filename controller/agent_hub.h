@@ -36,29 +36,29 @@ class AgentHub final : public agent::AgentHub::CallbackService {
 
   // Asks the daemon of `host` for its state. `answer` is called once, from any thread, possibly
   // before this returns.
-  using TakeState = std::function<void(const absl::StatusOr<state::Daemon>&)>;
-  void AskState(const std::string& host, TakeState answer);
+  using StateCallback = std::function<void(const absl::StatusOr<state::Daemon>&)>;
+  void RequestState(const std::string& host, StateCallback answer);
   // Answers all open and all later requests with an error: the controller stops.
-  void StopAsking();
+  void FailRequests();
 
  private:
   friend class AgentStream;
 
-  void Hear(AgentKey key, const agent::FromAgent& message);
-  void Gone(AgentKey key, const std::string& why);
+  void Handle(AgentKey key, const agent::FromAgent& message);
+  void OnStreamClosed(AgentKey key, const std::string& why);
   // Runs `act`, then sends the messages that the coordinator produced.
   void With(absl::FunctionRef<void(Coordinator&)> act);
   // Returns the streams that have something to write.
   std::vector<std::shared_ptr<AgentStream>> Queue(std::vector<Outgoing> outbox);
   void DeliverAnswers();
-  void Forget(AgentKey key);
+  void Remove(AgentKey key);
 
   SharedCoordinator* const coordinator_;
   std::mutex mutex_;  // guards all members below
   std::map<AgentKey, std::shared_ptr<AgentStream>> streams_;
   uint64_t last_key_ = 0;
-  std::map<uint64_t, TakeState> asked_;  // by request number
-  bool stops_asking_ = false;
+  std::map<uint64_t, StateCallback> requests_;  // by request number
+  bool stopped_ = false;
 };
 
 }  // namespace mccs

@@ -19,7 +19,7 @@ constexpr size_t kLongestCaller = 200;
 constexpr char kTheController[] = "mccs-controller";
 
 // For the log.
-std::string WhoDid(const AuditEntry& entry) {
+std::string CallerText(const AuditEntry& entry) {
   return absl::StrCat(entry.action, " by ", entry.user.empty() ? "an unnamed user" : entry.user,
                       " from ", entry.peer);
 }
@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<Catalog>> Catalog::Open(Store* store, const WallC
     if (!object.ok()) return lost(std::string(object.status().message()));
     set.objects[object->key] = *std::move(object);
   }
-  if (const std::vector<Fault> faults = CheckObjects(set); !faults.empty()) {
+  if (const std::vector<ObjectError> faults = CheckObjects(set); !faults.empty()) {
     return lost(ToText(set, faults));
   }
   return std::unique_ptr<Catalog>(
@@ -140,12 +140,12 @@ absl::StatusOr<Catalog::Outcome> Catalog::Change(const char* action, const Calle
       planned = std::move(refusal);
   }
   if (!planned.ok()) {
-    if (!dry_run) KeepRefusal(std::move(entry), planned.status());
+    if (!dry_run) CommitRefusal(std::move(entry), planned.status());
     return planned.status();
   }
   ForgetOrigins(&planned->next);
   if (!dry_run) {
-    MCCS_RETURN_IF_ERROR(Keep(*planned, std::move(entry)));
+    MCCS_RETURN_IF_ERROR(CommitChange(*planned, std::move(entry)));
     auto kept = std::make_shared<const ObjectSet>(planned->next);
     {
       const std::lock_guard pointer(objects_mutex_);
@@ -156,7 +156,7 @@ absl::StatusOr<Catalog::Outcome> Catalog::Change(const char* action, const Calle
   return Outcome{before, *std::move(planned)};
 }
 
-absl::Status Catalog::Keep(const PlannedChange& plan, AuditEntry entry) {
+absl::Status Catalog::CommitChange(const PlannedChange& plan, AuditEntry entry) {
   StoreChange change;
   change.revision = plan.next.revision;
   for (const ObjectChange& each : plan.changes) {
@@ -170,21 +170,21 @@ absl::Status Catalog::Keep(const PlannedChange& plan, AuditEntry entry) {
   entry.outcome = plan.IsNothing() ? "nothing to do" : "done";
   entry.revision = plan.next.revision;
   const std::string said =
-      absl::StrCat(WhoDid(entry), ": ", entry.objects.empty() ? entry.outcome : entry.objects);
+      absl::StrCat(CallerText(entry), ": ", entry.objects.empty() ? entry.outcome : entry.objects);
   change.audit.push_back(std::move(entry));
   MCCS_RETURN_IF_ERROR(store_->Commit(change));
   log_->Info(said);
   return absl::OkStatus();
 }
 
-void Catalog::KeepRefusal(AuditEntry entry, const absl::Status& why) {
+void Catalog::CommitRefusal(AuditEntry entry, const absl::Status& why) {
   entry.outcome = CutText(absl::StrCat("refused: ", std::string(why.message())), kLongestOutcome);
   entry.revision = objects_->revision;
-  log_->Info(WhoDid(entry), " refused: ", std::string(why.message()));
-  KeepAudit({std::move(entry)});
+  log_->Info(CallerText(entry), " refused: ", std::string(why.message()));
+  CommitAudit({std::move(entry)});
 }
 
-void Catalog::KeepAudit(std::vector<AuditEntry> entries) {
+void Catalog::CommitAudit(std::vector<AuditEntry> entries) {
   StoreChange change;
   change.revision = objects_->revision;
   change.audit = std::move(entries);
@@ -202,23 +202,23 @@ AuditEntry Catalog::EntryOf(const char* action, const Caller& caller) const {
           .outcome = ""};
 }
 
-void Catalog::NoteRefusal(const char* action, const Caller& caller, const absl::Status& why) {
+void Catalog::AuditRefusal(const char* action, const Caller& caller, const absl::Status& why) {
   const std::lock_guard lock(mutex_);
-  KeepRefusal(EntryOf(action, caller), why);
+  CommitRefusal(EntryOf(action, caller), why);
 }
 
-void Catalog::NoteDecisions(const std::vector<OwnDecision>& decisions) {
+void Catalog::AuditEvents(const std::vector<ControllerEvent>& decisions) {
   if (decisions.empty()) return;
   const std::lock_guard lock(mutex_);
   std::vector<AuditEntry> entries;
-  for (const OwnDecision& decision : decisions) {
+  for (const ControllerEvent& decision : decisions) {
     AuditEntry& entry = entries.emplace_back(
         EntryOf(decision.action.c_str(), {.peer = kTheController, .user = ""}));
     entry.objects = CutText(decision.objects, kLongestOutcome);
     entry.outcome = CutText(decision.outcome, kLongestOutcome);
     entry.revision = objects_->revision;
   }
-  KeepAudit(std::move(entries));
+  CommitAudit(std::move(entries));
 }
 
 }  // namespace mccs

@@ -16,9 +16,9 @@
 #include "absl/status/statusor.h"
 #include "base/log.h"
 #include "base/wall_clock.h"
+#include "controller/controller_events.h"
 #include "controller/objects/change.h"
 #include "controller/objects/read_objects.h"
-#include "controller/own_decisions.h"
 #include "controller/store/store.h"
 
 namespace mccs {
@@ -64,8 +64,8 @@ class Catalog {
 
   // Write audit entries: for a request of `caller` that was rejected before it became a change, and
   // for decisions of the controller itself. If the store fails, the entry goes to the log instead.
-  void NoteRefusal(const char* action, const Caller& caller, const absl::Status& why);
-  void NoteDecisions(const std::vector<OwnDecision>& decisions);
+  void AuditRefusal(const char* action, const Caller& caller, const absl::Status& why);
+  void AuditEvents(const std::vector<ControllerEvent>& decisions);
 
   // The newest `limit` entries, the newest first.
   absl::StatusOr<std::vector<AuditEntry>> Audit(size_t limit) { return store_->Audit(limit); }
@@ -79,9 +79,9 @@ class Catalog {
   absl::StatusOr<Outcome> Change(const char* action, const Caller& caller, bool dry_run,
                                  const Plan& plan);
   // REQUIRES: mutex_ is held.
-  absl::Status Keep(const PlannedChange& plan, AuditEntry entry);
-  void KeepRefusal(AuditEntry entry, const absl::Status& why);
-  void KeepAudit(std::vector<AuditEntry> entries);
+  absl::Status CommitChange(const PlannedChange& plan, AuditEntry entry);
+  void CommitRefusal(AuditEntry entry, const absl::Status& why);
+  void CommitAudit(std::vector<AuditEntry> entries);
   AuditEntry EntryOf(const char* action, const Caller& caller) const;
 
   Store* const store_;

@@ -13,7 +13,7 @@
 #include "algorithms/cost.h"
 #include "base/ids.h"
 #include "proto/strategy.pb.h"
-#include "proto/tenant_who.h"
+#include "proto/tenant_selector.h"
 #include "topology/position.h"
 #include "topology/probed_paths.h"
 #include "topology/topology.h"
@@ -36,9 +36,9 @@ struct HostView {
   std::string peer_address = {};
   uint16_t peer_port = 0;
   bool drained = false;  // an operator's Drain selects it
-  // Its Topology contradicts what the daemon reports (controller/contradictions.h). The host counts
-  // as one without a Topology.
-  bool misdescribed = false;
+  // Its Topology contradicts what the daemon reports (controller/topology_mismatch.h). The host
+  // counts as one without a Topology.
+  bool mismatched = false;
 };
 
 // Whether the host has reported this address.
@@ -72,7 +72,7 @@ struct CommunicatorView {
   std::optional<CostParameters> costs = {};  // that its strategy should have; absent: no change
   // Recovered from an earlier controller, and not all of its daemons have reconnected. It keeps its
   // strategy, whatever is missing in the view.
-  bool away = false;
+  bool reconnecting = false;
   // From Registry: equal numbers of one communicator mean equal content, except `owner`.
   // 0: not from a Registry.
   uint64_t revision = 0;
@@ -81,7 +81,7 @@ struct CommunicatorView {
 };
 
 // All lists have a fixed order: hosts by position, communicators by id, the others by name. Owners,
-// topologies and links come from operators' objects (controller/complete_view.h).
+// topologies and links come from operators' objects (controller/resolved_view.h).
 struct ClusterView {
   std::vector<HostView> hosts;
   std::vector<CommunicatorView> communicators;
@@ -92,9 +92,9 @@ struct ClusterView {
   std::vector<std::string> links_drained = {};
   // Paths found by probing; null: none.
   std::shared_ptr<const ProbedPaths> probed = {};
-  // Generation of everything but communicators, from KeptView; those are compared by their own
+  // Generation of everything but communicators, from ViewCache; those are compared by their own
   // revision. 0: the view is not cached.
-  uint64_t ground = 0;
+  uint64_t generation = 0;
 };
 
 }  // namespace mccs

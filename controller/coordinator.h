@@ -17,22 +17,22 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/wall_clock.h"
-#include "controller/cost_keeper.h"
+#include "controller/controller_events.h"
+#include "controller/cost_calibrator.h"
 #include "controller/drains.h"
 #include "controller/host_clocks.h"
-#include "controller/kept_plan.h"
-#include "controller/kept_view.h"
+#include "controller/incremental_planner.h"
 #include "controller/objects/object_set.h"
-#include "controller/own_decisions.h"
-#include "controller/pace_book.h"
+#include "controller/pending_dumps.h"
 #include "controller/planner.h"
-#include "controller/probe_book.h"
-#include "controller/questions.h"
+#include "controller/probe_scheduler.h"
+#include "controller/recovered_strategies.h"
 #include "controller/registration.h"
 #include "controller/registry.h"
 #include "controller/rollouts.h"
-#include "controller/strategy_memory.h"
-#include "controller/window_keeper.h"
+#include "controller/sent_limits.h"
+#include "controller/view_cache.h"
+#include "controller/window_scheduler.h"
 #include "proto/agent.pb.h"
 
 namespace mccs {
@@ -40,7 +40,7 @@ namespace mccs {
 struct CoordinatorOptions {
   int64_t heartbeat_timeout_ns = 5 * kNsPerSec;
   std::string version;  // shown to operators
-  // Higher than all revisions that earlier controllers sent in Pace (proto/agent.proto).
+  // Higher than all revisions that earlier controllers sent in RateLimits (proto/agent.proto).
   uint64_t last_pace_revision = 0;
   // Agents' times are compared with it; null: no check. LIFETIME: it outlives the coordinator.
   const WallClock* wall_clock = nullptr;
@@ -59,40 +59,40 @@ class Coordinator {
  public:
   // Heartbeats per timeout; more than one, so that a late one does no harm.
   static constexpr int kHeartbeatsPerTimeout = 3;
-  static constexpr int64_t kForgetOrphansAfterNs = 600 * kNsPerSec;
+  static constexpr int64_t kOrphanTimeoutNs = 600 * kNsPerSec;
   // A proposal without any reply expires after this time. A communicator whose leader rejected one
   // gets no other for the same time.
-  static constexpr int64_t kProposalPatienceNs = 30 * kNsPerSec;
+  static constexpr int64_t kProposalTimeoutNs = 30 * kNsPerSec;
   // After a restart, old rate limits are lifted only after this time. By then daemons have
   // reconnected, clocks are known, and periods for send windows are found.
-  static constexpr int64_t kLiftAfterNs = 10 * kNsPerSec;
+  static constexpr int64_t kLiftOldLimitsAfterNs = 10 * kNsPerSec;
 
   // LIFETIME: clock and log outlive it.
   Coordinator(CoordinatorOptions options, const Clock* clock, Log* log);
 
   // Handles a message of `agent`; the first must be Register. A protocol error ends the stream.
-  void Hear(AgentKey agent, const agent::FromAgent& message);
+  void Handle(AgentKey agent, const agent::FromAgent& message);
   // The stream of `agent` has ended.
-  void Gone(AgentKey agent, const std::string& why);
+  void OnStreamClosed(AgentKey agent, const std::string& why);
   // Call several times per heartbeat timeout: hosts without a message for too long become lost.
   void Tick();
 
   std::vector<Outgoing> TakeOutbox();
 
   // Asks the daemon of `host` for its state; TakeAnswers returns the answer within seconds. Errors
-  // as in Questions::Ask.
-  absl::StatusOr<uint64_t> AskState(const std::string& host);
-  std::vector<StateAnswer> TakeAnswers() { return questions_.TakeAnswers(); }
+  // as in PendingDumps::Add.
+  absl::StatusOr<uint64_t> RequestState(const std::string& host);
+  std::vector<StateAnswer> TakeAnswers() { return dumps_.TakeAnswers(); }
 
   // Sets the operators' objects and sends proposals to all communicators that they change.
   void SetObjects(std::shared_ptr<const ObjectSet> objects);
   const ObjectSet& objects() const { return *objects_; }
   // The decisions for the objects of `revision`, without strategies. Nothing: the current objects
   // are older or newer.
-  std::optional<Decisions> DecidedOn(uint64_t revision) const;
+  std::optional<Decisions> DecisionsFor(uint64_t revision) const;
 
   // For the audit log: decisions since the last call.
-  std::vector<OwnDecision> TakeDecisions() { return own_.Take(); }
+  std::vector<ControllerEvent> TakeEvents() { return events_.Take(); }
 
   // For operators' queries.
   std::shared_ptr<const ProbedPaths> probed() const { return probes_.known(); }
@@ -100,52 +100,52 @@ class Coordinator {
   const Registry& registry() const { return registry_; }
   const Rollouts& rollouts() const { return rollouts_; }
   const HostClocks& clocks() const { return clocks_; }
-  const WindowKeeper& windows() const { return windows_; }
+  const WindowScheduler& windows() const { return windows_; }
   // For the store.
-  StrategyMemory& strategies() { return strategies_; }
+  RecoveredStrategies& strategies() { return strategies_; }
   // Communicators of an earlier controller that no daemon has announced yet.
-  const Remembered& remembered() const { return strategies_.remembered(); }
+  const RecoveredCommunicators& recovered() const { return strategies_.recovered(); }
   // Input of policies: the registry, recovered communicators and probed paths.
   ClusterView View() const;
   const std::string& version() const { return options_.version; }
   MonotonicNs Now() const { return clock_->Now(); }
 
  private:
-  void HearRegister(AgentKey agent, const agent::Register& registration);
-  void HearAnnounce(const std::string& host, const agent::Announce& announce);
-  void HearHeartbeat(AgentKey agent, const std::string& host, const agent::Heartbeat& beat);
-  void HearReport(const std::string& host, const agent::Report& report);
+  void HandleRegister(AgentKey agent, const agent::Register& registration);
+  void HandleAnnounce(const std::string& host, const agent::Announce& announce);
+  void HandleHeartbeat(AgentKey agent, const std::string& host, const agent::Heartbeat& beat);
+  void HandleReport(const std::string& host, const agent::Report& report);
   // Proposes a strategy to each communicator that should run another one. Returns the decisions,
   // without strategies.
   Decisions Replan();
   // Makes the next Tick call Replan, because of `why`.
-  void ReplanSince(std::string why);
-  // As CompleteView(View(), objects()), cached until something changes.
-  const ClusterView& Complete() { return kept_view_.Of(objects_, probes_.known()); }
+  void RequestReplan(std::string why);
+  // As ResolveView(View(), objects()), cached until something changes.
+  const ClusterView& ResolvedView() { return view_cache_.Get(objects_, probes_.known()); }
   void Propose(CommId id, strategy::Strategy strategy);
   // Decides how fast communicators may send with the strategies of `view`, and sends it.
-  void SendPaces(const ClusterView& view);
+  void UpdateRateLimits(const ClusterView& view);
   // Records which guarantees links cannot hold now.
-  void NoteBroken(std::set<std::string> broken);
+  void RecordUnmetGuarantees(std::set<std::string> broken);
   // Sends hosts the changed rate limits and send windows.
-  void TellPaces();
+  void SendRateLimits();
   // Converts send windows to the clock of `host`; removes them if that clock is not known.
-  agent::Pace OnClockOf(const std::string& host, agent::Pace pace) const;
+  agent::RateLimits ToHostClock(const std::string& host, agent::RateLimits pace) const;
   // Asks daemons for the paths that policies need.
   void SendProbes();
   // The proposal to `id` failed: sends no other one for a while.
-  void LeaveAlone(CommId id, const std::string& why);
-  void GiveUpStaleProposals();
-  void ForgetWhoStaysAway();
+  void PauseProposals(CommId id, const std::string& why);
+  void ExpireProposals();
+  void ExpireDisconnected();
   void Refuse(AgentKey agent, const agent::Host& host, const absl::Status& why);
   // Whether it is the first refusal since the host was last connected.
-  bool IsFirstRefusalOf(const agent::Host& host);
+  bool IsFirstRefusal(const agent::Host& host);
   // Refuses daemons whose Topology is gone, or does not have their host any more.
-  void RefuseTheMisplaced();
+  void RefuseMisplacedHosts();
   // Sends all agents the Tenants, if they have changed.
-  void TellTenants();
+  void SendTenants();
   // Appends a message to `agent`; the caller fills it in before the next call.
-  agent::ToAgent& Tell(AgentKey agent);
+  agent::ToAgent& AddMessage(AgentKey agent);
   void End(AgentKey agent, absl::Status why);
 
   const CoordinatorOptions options_;
@@ -154,19 +154,19 @@ class Coordinator {
   const MonotonicNs started_;
   Registry registry_;
   Rollouts rollouts_;
-  Questions questions_;
-  StrategyMemory strategies_;
-  PaceBook paces_;
-  bool lifts_ = false;                      // kLiftAfterNs have passed
-  std::vector<PlannedPace> planned_paces_;  // without send windows
-  std::set<std::string> broken_;            // guarantees, as last logged
+  PendingDumps dumps_;
+  RecoveredStrategies strategies_;
+  SentLimits sent_limits_;
+  bool lifts_old_limits_ = false;                  // kLiftOldLimitsAfterNs have passed
+  std::vector<PlannedRateLimits> planned_limits_;  // without send windows
+  std::set<std::string> unmet_guarantees_;         // guarantees, as last logged
   HostClocks clocks_;
-  WindowKeeper windows_;
-  CostKeeper costs_;
-  ProbeBook probes_;
+  WindowScheduler windows_;
+  CostCalibrator costs_;
+  ProbeScheduler probes_;
   std::shared_ptr<const ObjectSet> objects_ = std::make_shared<const ObjectSet>();
-  KeptView kept_view_{&registry_, &strategies_};
-  KeptPlan plan_;
+  ViewCache view_cache_{&registry_, &strategies_};
+  IncrementalPlanner plan_;
   Decisions decided_;                        // when objects_ was set
   agent::Tenants tenants_;                   // as last sent to agents
   std::map<AgentKey, std::string> host_of_;  // registered agents
@@ -174,8 +174,8 @@ class Coordinator {
   // name.
   std::set<std::pair<std::string, std::string>> refused_;
   std::vector<std::string> replan_;  // reasons to replan; the first ones only
-  OwnDecisions own_;
-  std::map<CommId, MonotonicNs> left_alone_until_;
+  ControllerEvents events_;
+  std::map<CommId, MonotonicNs> paused_until_;
   std::vector<Outgoing> outbox_;
 };
 

@@ -17,8 +17,8 @@ const Object* FindDrain(const ObjectSet& set, Is is) {
   return nullptr;
 }
 
-absl::Status NotThere(const std::string& what, const std::string& name,
-                      const std::vector<std::string>& all, const char* who) {
+absl::Status UnknownName(const std::string& what, const std::string& name,
+                         const std::vector<std::string>& all, const char* who) {
   const std::string* near = ClosestWord(name, all);
   return absl::NotFoundError(absl::StrCat(
       who, what, " '", name, "'",
@@ -41,9 +41,9 @@ absl::StatusOr<std::string> NameOfNewDrain(const ObjectSet& set, const DrainSpec
   if (other == nullptr) return name;
   std::string hashed = HashedDrainName(spec);
   if (set.Find({ObjectKind::kDrain, hashed}) == nullptr) return hashed;
-  return absl::AlreadyExistsError(absl::StrCat(ToText(other->key), " is already for ",
-                                               WhatText(DrainOf(*other)), "; for ", WhatText(spec),
-                                               " apply a Drain with another name"));
+  return absl::AlreadyExistsError(
+      absl::StrCat(ToText(other->key), " is already for ", TargetText(DrainOf(*other)), "; for ",
+                   TargetText(spec), " apply a Drain with another name"));
 }
 
 void MarkDrained(const ObjectSet& set, ClusterView* view) {
@@ -76,7 +76,7 @@ absl::StatusOr<DrainSpec> ReadDrain(const control::DrainRequest& request) {
   return spec;
 }
 
-absl::Status CheckIsThere(const DrainSpec& spec, const ObjectSet& set, const Registry& registry) {
+absl::Status CheckExists(const DrainSpec& spec, const ObjectSet& set, const Registry& registry) {
   std::vector<std::string> hosts, links;
   for (const auto& [name, record] : registry.hosts()) hosts.push_back(name);
   for (const Object* object : set.OfKind(ObjectKind::kTopology)) {
@@ -88,10 +88,10 @@ absl::Status CheckIsThere(const DrainSpec& spec, const ObjectSet& set, const Reg
     return std::find(all.begin(), all.end(), name) != all.end();
   };
   if (!spec.host.empty() && !has(hosts, spec.host)) {
-    return NotThere("host", spec.host, hosts, "neither a daemon nor a Topology has a ");
+    return UnknownName("host", spec.host, hosts, "neither a daemon nor a Topology has a ");
   }
   if (!spec.link.empty() && !has(links, spec.link)) {
-    return NotThere("link", spec.link, links, "no Topology has a ");
+    return UnknownName("link", spec.link, links, "no Topology has a ");
   }
   return absl::OkStatus();
 }

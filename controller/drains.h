@@ -35,7 +35,7 @@ absl::StatusOr<DrainSpec> ReadDrain(const control::DrainRequest& request);
 
 // kNotFound: neither a daemon nor a Topology knows the host, or no Topology has the link; the
 // message names similar ones.
-absl::Status CheckIsThere(const DrainSpec& spec, const ObjectSet& set, const Registry& registry);
+absl::Status CheckExists(const DrainSpec& spec, const ObjectSet& set, const Registry& registry);
 
 // Communicators with a rank on `host`, by id.
 std::vector<CommId> UsersOfHost(const Registry& registry, const std::string& host);

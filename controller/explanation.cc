@@ -13,7 +13,6 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "controller/algorithm_rules.h"
-#include "controller/complete_view.h"
 #include "controller/lane_path.h"
 #include "controller/measured_costs.h"
 #include "controller/operator_view.h"
@@ -22,6 +21,7 @@
 #include "controller/policy/locality_ring.h"
 #include "controller/policy/ring_order.h"
 #include "controller/policy/shares.h"
+#include "controller/resolved_view.h"
 #include "controller/ring_text.h"
 #include "controller/run_policies.h"
 
@@ -45,11 +45,11 @@ void SetPort(const agent::Lane& lane, strategy::Strategy* strategy) {
   channel->set_source_ports(place, local->port);
 }
 
-ClusterView ViewInForce(const Registry& registry) {
+ClusterView AppliedView(const Registry& registry) {
   ClusterView view = registry.View();
   for (CommunicatorView& communicator : view.communicators) {
     const CommunicatorRecord& record = registry.communicators().at(communicator.id);
-    communicator.strategy = record.InForce();
+    communicator.strategy = record.Applied();
     for (const auto& [host, report] : record.reports) {
       for (const agent::Lane& lane : report.lanes()) SetPort(lane, &communicator.strategy);
     }
@@ -65,60 +65,60 @@ int Crossings(const std::vector<std::string>& racks, const std::vector<int>& rin
   return crossings;
 }
 
-class Explaining {
+class Explainer {
  public:
-  Explaining(const ExplanationGround& ground, const ObjectSet& objects)
-      : ground_(ground),
+  Explainer(const ExplanationInput& input, const ObjectSet& objects)
+      : input_(input),
         objects_(objects),
-        view_(CompleteView(ground.view, objects)),
+        view_(ResolveView(input.view, objects)),
         fabrics_(view_),
         shares_(FindShares(view_, fabrics_)) {
     for (size_t c = 0; c < view_.communicators.size(); ++c) {
       const CommunicatorView& communicator = view_.communicators[c];
-      if (communicator.id == ground.id) at_ = c;
+      if (communicator.id == input.id) at_ = c;
       const auto fabric = CommonFabric(communicator, HostsOf(fabrics_, communicator));
       fabric_of_.push_back(fabric.ok() ? *fabric : nullptr);
     }
   }
 
   control::Explanation Run() {
-    *out_.mutable_summary() = ground_.summary;
-    SayPolicy();
-    SaySource();
-    SayRings();
-    SayAlgorithms();
-    SayCosts();
-    SayTenant();
-    SayGuarantee();
-    for (size_t i = 0; i < ground_.lanes.size(); ++i) AddFlow(i);
-    SayLinks();
-    SayUnknownPaths();
+    *out_.mutable_summary() = input_.summary;
+    AddPolicy();
+    AddSource();
+    AddRings();
+    AddAlgorithms();
+    AddCosts();
+    AddTenant();
+    AddGuarantee();
+    for (size_t i = 0; i < input_.lanes.size(); ++i) AddFlow(i);
+    AddLinks();
+    AddUnknownPaths();
     return std::move(out_);
   }
 
  private:
   const CommunicatorView& subject() const { return view_.communicators[at_]; }
 
-  void Say(const std::string& name, const std::string& value) {
+  void AddLine(const std::string& name, const std::string& value) {
     control::Fact* fact = out_.add_why();
     fact->set_name(name);
     fact->set_value(value);
   }
 
-  void SayPolicy() {
-    const Object* policy = PolicyInForce(objects_, subject());
+  void AddPolicy() {
+    const Object* policy = SelectPolicy(objects_, subject());
     if (policy == nullptr) {
-      Say("Policy", absl::StrCat(kLocalityRingName, ": no Policy selects this communicator"));
+      AddLine("Policy", absl::StrCat(kLocalityRingName, ": no Policy selects this communicator"));
       return;
     }
-    Say("Policy", absl::StrCat(PolicyOf(*policy).policy, " by ", ToText(policy->key),
-                               ", which selects ", ForText(PolicyOf(*policy))));
+    AddLine("Policy", absl::StrCat(PolicyOf(*policy).policy, " by ", ToText(policy->key),
+                                   ", which selects ", SelectorText(PolicyOf(*policy))));
   }
 
   // Differs from the Policy if that is not applied yet, or could be satisfied only in part.
-  void SaySource() {
-    Say("Chosen by",
-        absl::StrCat(subject().strategy.origin(), ", epoch ", subject().strategy.epoch()));
+  void AddSource() {
+    AddLine("Chosen by",
+            absl::StrCat(subject().strategy.origin(), ", epoch ", subject().strategy.epoch()));
   }
 
   // By position; a host without a rack has a rack of its own.
@@ -135,10 +135,10 @@ class Explaining {
     return racks;
   }
 
-  void SayRings() {
+  void AddRings() {
     const int hosts = static_cast<int>(subject().hosts.size());
     if (hosts < 2) {
-      Say("Ring", "single host: no network traffic");
+      AddLine("Ring", "single host: no network traffic");
       return;
     }
     const std::vector<std::string> racks = RacksOfHosts();
@@ -160,36 +160,38 @@ class Explaining {
               ? "within one rack"
               : absl::StrCat("crosses between ", count, " racks ", crossings, " times (at least ",
                              count, "; by rank ", Crossings(racks, by_rank), ")");
-      Say("Ring", absl::StrCat(RingText(subject(), subject().strategy.channels(channels.front())),
-                               ", on ", channels.size() == 1 ? "channel " : "channels ",
-                               absl::StrJoin(channels, ", "), ": ", where));
+      AddLine("Ring",
+              absl::StrCat(RingText(subject(), subject().strategy.channels(channels.front())),
+                           ", on ", channels.size() == 1 ? "channel " : "channels ",
+                           absl::StrJoin(channels, ", "), ": ", where));
     }
   }
 
   // Nothing without a Policy: then costs decide per call.
-  void SayAlgorithms() {
+  void AddAlgorithms() {
     for (const Object* object : AlgorithmPolicies(objects_, subject())) {
       const PolicySpec& policy = PolicyOf(*object);
       std::vector<std::string> calls;
       for (const OpKind kind : KindsOf(policy)) calls.emplace_back(Name(kind));
-      Say("Algorithm", absl::StrCat(std::string(Name(*policy.parameters.algorithm)), " for ",
-                                    absl::StrJoin(calls, ", "), ", sizes ", ToText(policy.sizes),
-                                    ", by ", ToText(object->key)));
+      AddLine("Algorithm", absl::StrCat(std::string(Name(*policy.parameters.algorithm)), " for ",
+                                        absl::StrJoin(calls, ", "), ", sizes ",
+                                        ToText(policy.sizes), ", by ", ToText(object->key)));
     }
   }
 
   // Costs by which algorithms are chosen.
-  void SayCosts() {
+  void AddCosts() {
     if (subject().hosts.size() < 2) return;
     const strategy::AlgorithmChoice& choice = subject().strategy.algorithms();
-    const std::string in_force = CostsText(CostsOf(choice));
-    Say("Costs", choice.has_own_costs()
-                     ? absl::StrCat(in_force,
-                                    ": measured; the daemons' own: ", CostsText(OwnCostsOf(choice)))
-                     : absl::StrCat(in_force, ": the daemons' own"));
+    const std::string applied = CostsText(CostsOf(choice));
+    AddLine(
+        "Costs",
+        choice.has_own_costs()
+            ? absl::StrCat(applied, ": measured; the daemons' own: ", CostsText(OwnCostsOf(choice)))
+            : absl::StrCat(applied, ": the daemons' own"));
   }
 
-  void SayTenant() {
+  void AddTenant() {
     const TenantView& owner = subject().owner;
     std::vector<std::string> claims = {absl::StrCat("weight ", owner.weight)};
     if (owner.guarantee_bps)
@@ -198,7 +200,7 @@ class Explaining {
     if (owner.cap_bps)
       claims.push_back(absl::StrCat("cap ", FormatBitRate(static_cast<double>(*owner.cap_bps))));
     if (owner.priority > 0) claims.push_back(absl::StrCat("priority ", owner.priority));
-    Say("Tenant", absl::StrCat(owner.name, ": ", absl::StrJoin(claims, ", ")));
+    AddLine("Tenant", absl::StrCat(owner.name, ": ", absl::StrJoin(claims, ", ")));
   }
 
   const FlowShare* ShareOf(const agent::Lane& lane) const {
@@ -211,7 +213,7 @@ class Explaining {
   }
 
   void AddFlow(size_t i) {
-    const agent::Lane& lane = ground_.lanes[i];
+    const agent::Lane& lane = input_.lanes[i];
     control::ExplainedFlow* flow = out_.add_flows();
     flow->set_channel(lane.channel());
     flow->set_from(HostName(subject(), lane.from()));
@@ -220,7 +222,7 @@ class Explaining {
     flow->set_remote(lane.remote());
     flow->set_state(lane.state());
     flow->set_payload_bytes(lane.payload_bytes());
-    flow->set_measured_ns(ground_.measured_ns[i]);
+    flow->set_measured_ns(input_.measured_ns[i]);
     flow->set_waited_for_credit_ns(lane.waited_for_credit_ns());
     flow->set_waited_for_gate_ns(lane.waited_for_gate_ns());
     flow->set_waited_for_connection_ns(lane.waited_for_connection_ns());
@@ -256,50 +258,51 @@ class Explaining {
     }
   }
 
-  void SayLinks() {
+  void AddLinks() {
     if (fabric_of_[at_] == nullptr || subject().hosts.size() < 2) return;
     const int32_t mtu = fabric_of_[at_]->topology().mtu_bytes();
-    out_.set_shared_part(SharedPart(mtu));
-    Say("Links",
-        absl::StrFormat("%.3g %% of a link's rate is shared as payload, with packets of %d bytes",
-                        100 * SharedPart(mtu), mtu));
+    out_.set_shared_part(UsableFraction(mtu));
+    AddLine("Links", absl::StrFormat(
+                         "%.3g %% of a link's rate is shared as payload, with packets of %d bytes",
+                         100 * UsableFraction(mtu), mtu));
   }
 
   // Nothing if there is no guarantee, or it is held.
-  void SayGuarantee() {
+  void AddGuarantee() {
     const TenantView& owner = subject().owner;
     if (!owner.guarantee_bps) return;
-    const Object* policy = PolicyInForce(objects_, subject());
+    const Object* policy = SelectPolicy(objects_, subject());
     if (policy == nullptr || PolicyOf(*policy).policy != kSharesName)
-      return Say("Guarantee", "not enforced: no Policy `shares` selects this communicator");
-    for (const BrokenPromise& broken : shares_.broken) {
+      return AddLine("Guarantee", "not enforced: no Policy `shares` selects this communicator");
+    for (const UnmetGuarantee& broken : shares_.broken) {
       const auto& tenants = broken.tenants;
       if (std::find(tenants.begin(), tenants.end(), owner.name) == tenants.end()) continue;
-      Say("Guarantee", absl::StrCat("lowered, in proportion: ", Describe(broken)));
+      AddLine("Guarantee", absl::StrCat("lowered, in proportion: ", Describe(broken)));
     }
   }
 
-  void SayUnknownPaths() {
+  void AddUnknownPaths() {
     if (subject().hosts.size() < 2) return;
     const auto flows = FlowsOf(subject(), subject().strategy, HostsOf(fabrics_, subject()));
     if (!flows.ok()) {
-      Say("Paths", absl::StrCat("not known: ", std::string(flows.status().message())));
+      AddLine("Paths", absl::StrCat("not known: ", std::string(flows.status().message())));
       return;
     }
     const auto unknown = std::count_if(shares_.flows[at_].begin(), shares_.flows[at_].end(),
                                        [](const FlowShare& share) { return !share.on_path; });
     if (unknown > 0) {
-      Say("Paths", absl::StrCat(unknown, " of ", shares_.flows[at_].size(),
-                                " flows use source ports without a known path: only their NICs' "
-                                "links are considered"));
+      AddLine("Paths",
+              absl::StrCat(unknown, " of ", shares_.flows[at_].size(),
+                           " flows use source ports without a known path: only their NICs' "
+                           "links are considered"));
     }
   }
 
-  const ExplanationGround& ground_;
+  const ExplanationInput& input_;
   const ObjectSet& objects_;
   const ClusterView view_;
   const Fabrics fabrics_;
-  const SharesOfAll shares_;
+  const AllShares shares_;
   std::vector<const Fabric*> fabric_of_;  // by communicator; null: no Topology has all its hosts
   size_t at_ = 0;
   control::Explanation out_;
@@ -307,27 +310,27 @@ class Explaining {
 
 }  // namespace
 
-absl::StatusOr<ExplanationGround> GatherExplanation(const Registry& registry,
-                                                    const ObjectSet& objects,
-                                                    const std::string& prefix, MonotonicNs now) {
+absl::StatusOr<ExplanationInput> GatherExplanation(const Registry& registry,
+                                                   const ObjectSet& objects,
+                                                   const std::string& prefix, MonotonicNs now) {
   MCCS_ASSIGN_OR_RETURN(const CommId id, FindCommunicator(registry, prefix));
   const CommunicatorRecord& record = registry.communicators().at(id);
-  ExplanationGround ground = {.view = ViewInForce(registry),
-                              .id = id,
-                              .summary = Summarize(registry, objects, id, record, now),
-                              .lanes = {},
-                              .measured_ns = {}};
+  ExplanationInput input = {.view = AppliedView(registry),
+                            .id = id,
+                            .summary = Summarize(registry, objects, id, record, now),
+                            .lanes = {},
+                            .measured_ns = {}};
   for (const auto& [host, report] : record.reports) {
     for (const agent::Lane& lane : report.lanes()) {
-      ground.lanes.push_back(lane);
-      ground.measured_ns.push_back(report.measured_ns());
+      input.lanes.push_back(lane);
+      input.measured_ns.push_back(report.measured_ns());
     }
   }
-  return ground;
+  return input;
 }
 
-control::Explanation Explain(const ExplanationGround& ground, const ObjectSet& objects) {
-  return Explaining(ground, objects).Run();
+control::Explanation Explain(const ExplanationInput& input, const ObjectSet& objects) {
+  return Explainer(input, objects).Run();
 }
 
 }  // namespace mccs

@@ -16,7 +16,7 @@
 namespace mccs {
 
 // Data from the registry, copied so that its lock is released before the explanation is computed.
-struct ExplanationGround {
+struct ExplanationInput {
   ClusterView view;  // applied strategies, with the source ports that lanes report
   CommId id;
   control::CommunicatorSummary summary;
@@ -25,14 +25,14 @@ struct ExplanationGround {
 };
 
 // Errors as in FindCommunicator (controller/operator_view.h).
-absl::StatusOr<ExplanationGround> GatherExplanation(const Registry& registry,
-                                                    const ObjectSet& objects,
-                                                    const std::string& prefix, MonotonicNs now);
+absl::StatusOr<ExplanationInput> GatherExplanation(const Registry& registry,
+                                                   const ObjectSet& objects,
+                                                   const std::string& prefix, MonotonicNs now);
 
 // Expected rate of a flow: its weighted max-min share if all flows send as much as they can
 // (controller/policy/shares.h), over the links in `objects`. The client computes measured rates
 // from two queries.
-control::Explanation Explain(const ExplanationGround& ground, const ObjectSet& objects);
+control::Explanation Explain(const ExplanationInput& input, const ObjectSet& objects);
 
 }  // namespace mccs
 

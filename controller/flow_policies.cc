@@ -24,7 +24,7 @@ FairFlowOptions OptionsOf(const Object& policy, const std::string& tenant,
   if (parameters.source_ports)
     options.flows.ports = {parameters.source_ports->first, parameters.source_ports->last};
   options.flows.avoid_links = parameters.avoid_links;
-  options.flows = UnderReservations(std::move(options.flows), tenant, reservations);
+  options.flows = ApplyReservations(std::move(options.flows), tenant, reservations);
   options.order = parameters.order;
   options.origin = OriginOf(policy);
   options.channels_per_nic = ChannelsPerNic(parameters);
@@ -57,17 +57,17 @@ std::vector<Reservation> ReservationsOf(const ObjectSet& objects) {
   return reservations;
 }
 
-absl::Status PlaceBy(const Object& policy, const PlacingGround& ground,
+absl::Status PlaceBy(const Object& policy, const PlacementInput& input,
                      const CommunicatorView& communicator, FlowPlanner* planner) {
-  const FairFlowOptions options = OptionsOf(policy, communicator.owner.name, ground.reservations);
-  strategy::Strategy frame = FairFlowFrame(ground.view, ground.fabrics, communicator, options);
-  PutAlgorithms(ground.objects, communicator, &frame);
+  const FairFlowOptions options = OptionsOf(policy, communicator.owner.name, input.reservations);
+  strategy::Strategy frame = FairFlowFrame(input.view, input.fabrics, communicator, options);
+  PutAlgorithms(input.objects, communicator, &frame);
   return planner->Add(communicator, std::move(frame), options.flows);
 }
 
 strategy::Strategy StrategyOf(FlowPlanner::Planned planned) {
-  if (planned.astray > 0) {
-    absl::StrAppend(planned.strategy.mutable_origin(), ", except ", planned.astray,
+  if (planned.off_path > 0) {
+    absl::StrAppend(planned.strategy.mutable_origin(), ", except ", planned.off_path,
                     " lanes without a free port for their path");
   }
   if (planned.unprobed > 0) {

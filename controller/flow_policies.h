@@ -30,16 +30,16 @@ int ChannelsPerNic(const PolicyParameters& parameters);
 std::vector<Reservation> ReservationsOf(const ObjectSet& objects);
 
 // Input of flow placement.
-struct PlacingGround {
+struct PlacementInput {
   const ObjectSet& objects;
-  const ClusterView& view;  // complete
+  const ClusterView& view;  // resolved
   const Fabrics& fabrics;   // of that view
   std::span<const Reservation> reservations;
 };
 
 // Makes `planner` place the communicator's flows by `policy`. REQUIRES: PlacesFlows. The strategy
 // also includes other Policies (PutAlgorithms). Errors as in FlowPlanner::Add.
-absl::Status PlaceBy(const Object& policy, const PlacingGround& ground,
+absl::Status PlaceBy(const Object& policy, const PlacementInput& input,
                      const CommunicatorView& communicator, FlowPlanner* planner);
 
 // Its origin names what the planner could not satisfy.

@@ -20,7 +20,7 @@ std::optional<FastestLink> FindFastest(const ObjectSet& set) {
   std::optional<FastestLink> fastest;
   for (const Object* object : set.OfKind(ObjectKind::kTopology)) {
     const Topology& topology = *TopologyOf(*object).topology;
-    const double payload_part = SharedPart(topology.mtu_bytes());
+    const double payload_part = UsableFraction(topology.mtu_bytes());
     for (const Topology::Nic& nic : topology.nics()) {
       const Topology::Link& link = topology.link(nic.link);
       const double payload_bps = payload_part * static_cast<double>(link.capacity_bps);
@@ -43,7 +43,7 @@ std::set<std::string> RaisedGuarantees(const ObjectSet& before, const ObjectSet&
   return raised;
 }
 
-std::string WhyNoNicCarries(const ObjectSet& set, const Object& tenant) {
+std::string ExplainNicLimit(const ObjectSet& set, const Object& tenant) {
   const std::optional<uint64_t>& guarantee = TenantOf(tenant).guarantee_bps;
   if (!guarantee) return "";
   const std::optional<FastestLink> fastest = FindFastest(set);
@@ -57,7 +57,7 @@ std::string WhyNoNicCarries(const ObjectSet& set, const Object& tenant) {
 absl::Status CheckGuaranteesAgainstNics(const ObjectSet& before, const ObjectSet& after) {
   for (const std::string& name : RaisedGuarantees(before, after)) {
     const Object& tenant = *after.Find({ObjectKind::kTenant, name});
-    const std::string why = WhyNoNicCarries(after, tenant);
+    const std::string why = ExplainNicLimit(after, tenant);
     if (why.empty()) continue;
     return absl::FailedPreconditionError(absl::StrCat(PlaceOf(tenant, "spec.guarantee"), ": ",
                                                       ToText(tenant.key), ", spec.guarantee: ", why,

@@ -15,11 +15,11 @@ std::set<std::string> RaisedGuarantees(const ObjectSet& before, const ObjectSet&
 
 // Why no NIC in any Topology can carry the Tenant's guarantee, which holds per NIC of a host: names
 // the fastest link and the numbers. Empty: some NIC can, or there is no Topology.
-std::string WhyNoNicCarries(const ObjectSet& set, const Object& tenant);
+std::string ExplainNicLimit(const ObjectSet& set, const Object& tenant);
 
 // kFailedPrecondition: the change raises a guarantee above what any NIC can carry; with tenant,
 // place, link and numbers. A change of a Topology is not rejected for this: the guarantee is shown
-// as not fully enforced (controller/in_force.h).
+// as not fully enforced (controller/enforcement_status.h).
 absl::Status CheckGuaranteesAgainstNics(const ObjectSet& before, const ObjectSet& after);
 
 }  // namespace mccs

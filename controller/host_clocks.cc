@@ -13,19 +13,20 @@ int64_t DriftIn(int64_t ns) {
 
 }  // namespace
 
-bool HostClocks::Hear(const std::string& host, const Trip& trip) {
-  if (!IsATime(trip.sent) || !IsATime(trip.heard) || !IsATime(trip.answered) || !IsATime(trip.came))
+bool HostClocks::AddTrip(const std::string& host, const Trip& trip) {
+  if (!IsATime(trip.sent) || !IsATime(trip.received_at) || !IsATime(trip.answered) ||
+      !IsATime(trip.returned_at))
     return false;
-  const int64_t whole = trip.came - trip.sent;
-  const int64_t rested = trip.answered - trip.heard;
+  const int64_t whole = trip.returned_at - trip.sent;
+  const int64_t rested = trip.answered - trip.received_at;
   if (whole < 0 || rested < 0 || whole + DriftIn(whole) < rested) return false;
   // The host's clock may have run faster than ours before the answer.
   const int64_t on_the_way = std::max<int64_t>(whole - rested, 0);
   Samples& samples = hosts_[host];
   samples.kept[samples.count++ % kKeptTrips] = {
-      .offset_ns = trip.heard - trip.sent - (whole - rested) / 2,
+      .offset_ns = trip.received_at - trip.sent - (whole - rested) / 2,
       .error_ns = on_the_way / 2 + DriftIn(whole),
-      .taken = trip.came};
+      .taken = trip.returned_at};
   return true;
 }
 

@@ -39,16 +39,16 @@ class HostClocks {
 
   // A heartbeat from the controller to the host and back.
   struct Trip {
-    MonotonicNs sent = 0;      // on the controller's clock
-    MonotonicNs heard = 0;     // on the host's clock
-    MonotonicNs answered = 0;  // on the host's clock
-    MonotonicNs came = 0;      // on the controller's clock
+    MonotonicNs sent = 0;         // on the controller's clock
+    MonotonicNs received_at = 0;  // on the host's clock
+    MonotonicNs answered = 0;     // on the host's clock
+    MonotonicNs returned_at = 0;  // on the controller's clock
   };
 
   // False: the times are impossible, and the trip is ignored.
-  bool Hear(const std::string& host, const Trip& trip);
+  bool AddTrip(const std::string& host, const Trip& trip);
   // Call when another daemon may use that name.
-  void Forget(const std::string& host) { hosts_.erase(host); }
+  void Remove(const std::string& host) { hosts_.erase(host); }
   // Nothing: no trip yet. `now` is on the controller's clock.
   std::optional<ClockReading> Read(const std::string& host, MonotonicNs now) const;
 

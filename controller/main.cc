@@ -26,15 +26,15 @@
 #include "base/yaml_config.h"
 #include "controller/catalog.h"
 #include "controller/config.h"
-#include "controller/contradictions.h"
 #include "controller/guarantee_limits.h"
 #include "controller/metrics.h"
-#include "controller/paces.h"
+#include "controller/rate_limits.h"
 #include "controller/server.h"
 #include "controller/store/counting_store.h"
 #include "controller/store/memory_store.h"
 #include "controller/store/sqlite_store.h"
-#include "controller/strategy_keeper.h"
+#include "controller/strategy_persister.h"
+#include "controller/topology_mismatch.h"
 
 namespace mccs {
 namespace {
@@ -118,15 +118,15 @@ std::string LocalEndpoint(const std::string& listen, int port) {
   return absl::StrCat(host, ":", port);
 }
 
-// Waits until a signal in `stop` arrives; calls Tick and `keep` periodically.
-int TickUntil(const sigset_t& stop, ControllerServer* server, const std::function<void()>& keep,
+// Waits until a signal in `stop` arrives; calls Tick and `persist` periodically.
+int TickUntil(const sigset_t& stop, ControllerServer* server, const std::function<void()>& persist,
               int64_t period_ns) {
   const timespec period{period_ns / kNsPerSec, period_ns % kNsPerSec};
   for (;;) {
     const int signal = sigtimedwait(&stop, nullptr, &period);
     if (signal > 0) return signal;
     server->Tick();
-    keep();
+    persist();
   }
 }
 
@@ -198,8 +198,8 @@ int Run(const ControllerConfig& config) {
   (*catalog)->Watch([&](Catalog::Objects objects) {
     coordinator.With([&](Coordinator& c) { c.SetObjects(std::move(objects)); });
   });
-  StrategyKeeper keeper(store->get(), &coordinator, &clock, log.get());
-  if (const absl::Status restored = keeper.Restore(); !restored.ok()) {
+  StrategyPersister persister(store->get(), &coordinator, &clock, log.get());
+  if (const absl::Status restored = persister.Restore(); !restored.ok()) {
     log->Error(std::string(restored.message()));
     return kExitFailed;
   }
@@ -226,15 +226,15 @@ int Run(const ControllerConfig& config) {
   }
   log->Info("mccs-controller ", kVersion, " is ready at ", endpoint);
 
-  const auto keep = [&] {
-    keeper.Keep();
-    (*catalog)->NoteDecisions(coordinator.With([](Coordinator& c) { return c.TakeDecisions(); }));
+  const auto persist = [&] {
+    persister.Persist();
+    (*catalog)->AuditEvents(coordinator.With([](Coordinator& c) { return c.TakeEvents(); }));
   };
   const int signal =
-      TickUntil(stop, server->get(), keep,
+      TickUntil(stop, server->get(), persist,
                 config.heartbeat_timeout_ns / (2 * Coordinator::kHeartbeatsPerTimeout));
   log->Info("stopping: ", strsignal(signal));
-  keep();
+  persist();
   (void)SdNotify(notify, "STOPPING=1");
   return 0;
 }

@@ -71,7 +71,7 @@ bool IsValid(const CostParameters& costs) {
 }  // namespace
 
 MeasuredFigures MeasuredOf(const CommunicatorRecord& communicator) {
-  const strategy::Strategy& strategy = communicator.InForce();
+  const strategy::Strategy& strategy = communicator.Applied();
   std::vector<double> one_way_us, sent, passed;  // by host
   for (const auto& [host, report] : communicator.reports) {
     if (report.epoch() != strategy.epoch()) continue;
@@ -104,10 +104,10 @@ CostParameters OwnCostsOf(const strategy::AlgorithmChoice& choice) {
   return choice.has_own_costs() ? FromProto(choice.own_costs()) : CostsOf(choice);
 }
 
-std::optional<CostParameters> Calibrate(const CostParameters& in_force, const CostParameters& own,
+std::optional<CostParameters> Calibrate(const CostParameters& applied, const CostParameters& own,
                                         const MeasuredFigures& measured) {
-  if (!IsValid(in_force) || !IsValid(own)) return std::nullopt;
-  CostParameters costs = in_force;
+  if (!IsValid(applied) || !IsValid(own)) return std::nullopt;
+  CostParameters costs = applied;
   if (measured.one_way_us)
     costs.hop_us = std::max(*measured.one_way_us - 2 * costs.slice_us, own.hop_us);
   if (measured.host_bytes_per_us) {

@@ -32,10 +32,10 @@ CostParameters CostsOf(const strategy::AlgorithmChoice& choice);
 // The daemons' own (configured) costs.
 CostParameters OwnCostsOf(const strategy::AlgorithmChoice& choice);
 
-// `in_force` updated with measurements. Time per slice, time per operation and the ratio of lane
+// `applied` updated with measurements. Time per slice, time per operation and the ratio of lane
 // rate to host rate stay the daemons' own. A hop takes at least the daemons' own time, since the
 // smallest round trip includes no wait for a processor. Nothing: the result would not be valid.
-std::optional<CostParameters> Calibrate(const CostParameters& in_force, const CostParameters& own,
+std::optional<CostParameters> Calibrate(const CostParameters& applied, const CostParameters& own,
                                         const MeasuredFigures& measured);
 
 // True: one has twice the other's time of a slice, or half its rate of a host's lanes or memory.

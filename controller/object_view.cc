@@ -9,9 +9,9 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "controller/algorithm_rules.h"
-#include "controller/contradictions.h"
-#include "controller/in_force.h"
+#include "controller/enforcement_status.h"
 #include "controller/objects/exact_units.h"
+#include "controller/topology_mismatch.h"
 #include "controller/work_view.h"
 
 namespace mccs {
@@ -43,7 +43,7 @@ std::string Rate(const std::optional<uint64_t>& bps) { return bps ? ExactBitRate
 std::string Count(const std::optional<uint64_t>& n) { return n ? absl::StrCat(*n) : ""; }
 
 void Describe(const TenantSpec& tenant, Facts* facts) {
-  facts->Add("WHO", WhoText(tenant));
+  facts->Add("WHO", ProcessesText(tenant));
   facts->Add("WEIGHT", ExactNumber(tenant.weight));
   facts->Add("GUARANTEE", Rate(tenant.guarantee_bps));
   facts->Add("CAP", Rate(tenant.cap_bps));
@@ -73,7 +73,7 @@ void Describe(const PolicySpec& policy, Facts* facts) {
         absl::StrCat("algorithm ", std::string(Name(*policy.parameters.algorithm))));
   list("calls", policy.parameters.calls);
   facts->Add("POLICY", policy.policy);
-  facts->Add("FOR", ForText(policy));
+  facts->Add("FOR", SelectorText(policy));
   facts->Add("SIZES", ToText(policy.sizes));
   facts->Add("PARAMETERS", absl::StrJoin(parameters, "; "), kWide);
 }
@@ -91,7 +91,7 @@ void Describe(const TopologySpec& spec, Facts* facts) {
 }
 
 void Describe(const DrainSpec& drain, Facts* facts) {
-  facts->Add("WHAT", WhatText(drain));
+  facts->Add("WHAT", TargetText(drain));
   facts->Add("REASON", drain.reason);
 }
 
@@ -111,7 +111,7 @@ Concerned FindConcerned(const ObjectSet& set, const ClusterView& view,
     if (const Object* tenant = FindTenant(set, communicator.origin())) {
       concerned[tenant].push_back(id);
     }
-    if (const Object* policy = PolicyInForce(set, communicator)) {
+    if (const Object* policy = SelectPolicy(set, communicator)) {
       concerned[policy].push_back(id);
     }
     for (const Object* policy : AlgorithmPolicies(set, communicator))
@@ -147,8 +147,9 @@ control::Object Show(const ObjectSet& set, const Object& object, const Concerned
   Facts facts(&shown);
   std::visit([&](const auto& spec) { Describe(spec, &facts); }, object.spec);
   facts.Add("VERSION", absl::StrCat(object.version));
-  facts.Add("IN FORCE", InForce(set, object));
-  if (std::string note = NotActedOn(set, object); !note.empty()) shown.add_notes(std::move(note));
+  facts.Add("IN FORCE", EnforcementStatus(set, object));
+  if (std::string note = UnenforcedReason(set, object); !note.empty())
+    shown.add_notes(std::move(note));
   const auto found = concerned.find(&object);
   if (found == concerned.end()) return shown;
   for (const std::string& id : found->second) shown.add_communicators(id);
@@ -156,10 +157,10 @@ control::Object Show(const ObjectSet& set, const Object& object, const Concerned
 }
 
 // For hosts that registered after the Topology was applied.
-void AddContradictions(const std::vector<Contradiction>& contradictions,
-                       control::ListObjectsReply* reply) {
+void AddMismatches(const std::vector<TopologyMismatch>& contradictions,
+                   control::ListObjectsReply* reply) {
   for (control::Object& object : *reply->mutable_objects()) {
-    for (const Contradiction& each : contradictions) {
+    for (const TopologyMismatch& each : contradictions) {
       if (each.topology.name == object.key().name())
         object.add_notes(absl::StrCat(each.field, ": ", each.text));
     }
@@ -203,7 +204,7 @@ const CommunicatorView* FindIn(const ClusterView& view, CommId id) {
 
 // Name of the Policy that decides for a communicator; empty: none.
 std::string PolicyName(const ObjectSet& set, const CommunicatorView* communicator) {
-  const Object* policy = communicator != nullptr ? PolicyInForce(set, *communicator) : nullptr;
+  const Object* policy = communicator != nullptr ? SelectPolicy(set, *communicator) : nullptr;
   return policy != nullptr ? policy->key.name : "";
 }
 
@@ -233,10 +234,10 @@ absl::StatusOr<control::ListObjectsReply> ListObjects(const ObjectSet& set, cons
   }
   for (const std::string& name : request.names()) {
     const Object* object = set.Find({kind, name});
-    if (object == nullptr) return NotThere(set, {kind, name});
+    if (object == nullptr) return UnknownObject(set, {kind, name});
     *reply.add_objects() = Show(set, *object, concerned);
   }
-  if (kind == ObjectKind::kTopology) AddContradictions(FindContradictions(set, view), &reply);
+  if (kind == ObjectKind::kTopology) AddMismatches(FindTopologyMismatches(set, view), &reply);
   return reply;
 }
 
@@ -266,7 +267,7 @@ control::ChangeReply ShowChange(const Catalog::Outcome& outcome, const ClusterVi
     const bool stored = !dry_run || change.kind == ChangeKind::kUnchanged;
     if (stored) out->set_version(object->version);
     if (change.kind != ChangeKind::kUnchanged) {
-      AddOnce(NotActedOn(outcome.plan.next, *object), reply.mutable_notes());
+      AddOnce(UnenforcedReason(outcome.plan.next, *object), reply.mutable_notes());
     }
   }
   for (const auto& [id, change] : TextsOf(decisions, rates)) {

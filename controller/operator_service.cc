@@ -41,7 +41,7 @@ grpc::ServerUnaryReactor* OperatorService::ListHosts(grpc::CallbackServerContext
                                                      const control::ListHostsRequest* /*request*/,
                                                      control::ListHostsReply* reply) {
   *reply = coordinator_->With([](Coordinator& c) {
-    return mccs::ListHosts(c.registry(), c.remembered(), c.objects(), c.Now());
+    return mccs::ListHosts(c.registry(), c.recovered(), c.objects(), c.Now());
   });
   return Answer(context, absl::OkStatus());
 }
@@ -50,7 +50,7 @@ grpc::ServerUnaryReactor* OperatorService::ListCommunicators(
     grpc::CallbackServerContext* context, const control::ListCommunicatorsRequest* /*request*/,
     control::ListCommunicatorsReply* reply) {
   *reply = coordinator_->With([](Coordinator& c) {
-    return mccs::ListCommunicators(c.registry(), c.remembered(), c.objects(), c.Now());
+    return mccs::ListCommunicators(c.registry(), c.recovered(), c.objects(), c.Now());
   });
   return Answer(context, absl::OkStatus());
 }
@@ -62,7 +62,7 @@ grpc::ServerUnaryReactor* OperatorService::DescribeCommunicator(
     auto found =
         mccs::DescribeCommunicator(c.registry(), c.objects(), c.rollouts(), request->id(), c.Now());
     if (!found.ok()) {
-      found = ExplainAbsence(found.status(), c.remembered(), request->id());
+      found = ExplainAbsence(found.status(), c.recovered(), request->id());
     } else {
       found->set_windows(c.windows().Describe(found->summary().id()));
     }
@@ -75,17 +75,17 @@ grpc::ServerUnaryReactor* OperatorService::DescribeCommunicator(
 grpc::ServerUnaryReactor* OperatorService::ExplainCommunicator(
     grpc::CallbackServerContext* context, const control::DescribeCommunicatorRequest* request,
     control::Explanation* reply) {
-  const absl::StatusOr<ExplanationGround> ground = coordinator_->With([&](Coordinator& c) {
+  const absl::StatusOr<ExplanationInput> input = coordinator_->With([&](Coordinator& c) {
     auto gathered = GatherExplanation(c.registry(), c.objects(), request->id(), c.Now());
     if (!gathered.ok()) {
-      gathered = ExplainAbsence(gathered.status(), c.remembered(), request->id());
+      gathered = ExplainAbsence(gathered.status(), c.recovered(), request->id());
     } else {
       gathered->view.probed = c.probed();
     }
     return gathered;
   });
-  if (ground.ok()) *reply = Explain(*ground, *catalog_->objects());
-  return Answer(context, ground.status());
+  if (input.ok()) *reply = Explain(*input, *catalog_->objects());
+  return Answer(context, input.status());
 }
 
 grpc::ServerUnaryReactor* OperatorService::ListWork(grpc::CallbackServerContext* context,
@@ -100,10 +100,11 @@ grpc::ServerUnaryReactor* OperatorService::Dump(grpc::CallbackServerContext* con
                                                 control::DumpReply* reply) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   // gRPC keeps reply and reactor until Finish, even if the caller has disconnected.
-  agents_->AskState(request->host(), [reactor, reply](const absl::StatusOr<state::Daemon>& state) {
-    if (state.ok()) *reply->mutable_daemon() = *state;
-    reactor->Finish(ToGrpc(state.status()));
-  });
+  agents_->RequestState(request->host(),
+                        [reactor, reply](const absl::StatusOr<state::Daemon>& state) {
+                          if (state.ok()) *reply->mutable_daemon() = *state;
+                          reactor->Finish(ToGrpc(state.status()));
+                        });
   return reactor;
 }
 
@@ -134,7 +135,7 @@ control::ChangeReply OperatorService::Show(const Catalog::Outcome& outcome,
   if (!dry_run) {
     agents_->Flush();
     const uint64_t revision = outcome.plan.next.revision;
-    decided = coordinator_->With([&](Coordinator& c) { return c.DecidedOn(revision); });
+    decided = coordinator_->With([&](Coordinator& c) { return c.DecisionsFor(revision); });
   }
   if (decided) {
     after = View();  // with the new proposals
@@ -162,7 +163,7 @@ grpc::ServerUnaryReactor* OperatorService::Delete(grpc::CallbackServerContext* c
   const Caller caller = {context->peer(), request->caller().user()};
   absl::StatusOr<std::vector<ObjectKey>> keys = ReadKeys(*request);
   if (!keys.ok()) {
-    if (!request->dry_run()) catalog_->NoteRefusal("delete", caller, keys.status());
+    if (!request->dry_run()) catalog_->AuditRefusal("delete", caller, keys.status());
     return Answer(context, keys.status());
   }
   const ClusterView before = View();
@@ -176,7 +177,7 @@ absl::StatusOr<control::DrainReply> OperatorService::SetDrain(const control::Dra
                                                               const Caller& caller) {
   const char* const action = request.undo() ? "undrain" : "drain";
   const auto refuse = [&](absl::Status why) {
-    catalog_->NoteRefusal(action, caller, why);
+    catalog_->AuditRefusal(action, caller, why);
     return why;
   };
   const absl::StatusOr<DrainSpec> read = ReadDrain(request);
@@ -187,7 +188,7 @@ absl::StatusOr<control::DrainReply> OperatorService::SetDrain(const control::Dra
       spec.host.empty() ? FindLinkDrain(*objects, spec.link) : FindHostDrain(*objects, spec.host);
   control::DrainReply reply;
   if (request.undo() && known == nullptr) {
-    return refuse(absl::FailedPreconditionError(absl::StrCat(WhatText(spec), " is not drained")));
+    return refuse(absl::FailedPreconditionError(absl::StrCat(TargetText(spec), " is not drained")));
   }
   if (request.undo()) {
     MCCS_RETURN_IF_ERROR(
@@ -195,7 +196,7 @@ absl::StatusOr<control::DrainReply> OperatorService::SetDrain(const control::Dra
     reply.set_changed(true);
   } else if (known == nullptr || DrainOf(*known).reason != spec.reason) {
     const absl::Status is_there = coordinator_->With(
-        [&](Coordinator& c) { return CheckIsThere(spec, *objects, c.registry()); });
+        [&](Coordinator& c) { return CheckExists(spec, *objects, c.registry()); });
     if (!is_there.ok()) return refuse(is_there);
     Object object;
     if (known != nullptr) {
@@ -217,8 +218,8 @@ absl::StatusOr<control::DrainReply> OperatorService::SetDrain(const control::Dra
     for (CommId id : UsersOfHost(c.registry(), spec.host)) {
       reply.add_communicators(FormatCommId(id));
     }
-    for (const auto& [id, remembered] : c.remembered()) {
-      const auto& hosts = remembered.hosts;
+    for (const auto& [id, recovered] : c.recovered()) {
+      const auto& hosts = recovered.hosts;
       const bool may =
           spec.host.empty() || std::find(hosts.begin(), hosts.end(), spec.host) != hosts.end();
       if (may) reply.add_not_back(FormatCommId(id));

@@ -7,15 +7,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "controller/contradictions.h"
 #include "controller/drains.h"
 #include "controller/policy/flow.h"
+#include "controller/topology_mismatch.h"
 #include "topology/position.h"
 
 namespace mccs {
 namespace {
 
-constexpr char kNotBack[] =
+constexpr char kReconnecting[] =
     "reconnecting: none of its daemons has registered since the controller started";
 constexpr size_t kIdDigits = 16;
 constexpr size_t kMaxNamedCandidates = 5;
@@ -49,7 +49,7 @@ uint32_t ChosenPort(const strategy::Strategy& strategy, const agent::Lane& lane)
 
 void AddLanes(const CommunicatorRecord& record, control::CommunicatorDetail* detail) {
   std::vector<std::pair<int, agent::Lane>> lanes;  // with the start's index in the ring
-  const strategy::Strategy& strategy = record.InForce();
+  const strategy::Strategy& strategy = record.Applied();
   for (const auto& [host, report] : record.reports) {
     for (const agent::Lane& lane : report.lanes()) {
       int place = 0;
@@ -155,7 +155,7 @@ absl::StatusOr<CommId> FindCommunicator(const Registry& registry, const std::str
 control::CommunicatorSummary Summarize(const Registry& registry, const ObjectSet& objects,
                                        CommId id, const CommunicatorRecord& record,
                                        MonotonicNs now) {
-  const strategy::Strategy& strategy = record.InForce();
+  const strategy::Strategy& strategy = record.Applied();
   control::CommunicatorSummary summary;
   summary.set_id(FormatCommId(id));
   summary.set_name(record.announced.name());
@@ -174,24 +174,24 @@ control::CommunicatorSummary Summarize(const Registry& registry, const ObjectSet
   return summary;
 }
 
-absl::Status ExplainAbsence(const absl::Status& not_found, const Remembered& remembered,
+absl::Status ExplainAbsence(const absl::Status& not_found, const RecoveredCommunicators& recovered,
                             const std::string& prefix) {
   if (!absl::IsNotFound(not_found)) return not_found;
-  for (const auto& [id, communicator] : remembered) {
+  for (const auto& [id, communicator] : recovered) {
     if (!FormatCommId(id).starts_with(prefix)) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("communicator ", FormatCommId(id), " is ", kNotBack, "; try again later"));
+    return absl::FailedPreconditionError(absl::StrCat("communicator ", FormatCommId(id), " is ",
+                                                      kReconnecting, "; try again later"));
   }
   return not_found;
 }
 
-control::ListHostsReply ListHosts(const Registry& registry, const Remembered& remembered,
+control::ListHostsReply ListHosts(const Registry& registry, const RecoveredCommunicators& recovered,
                                   const ObjectSet& objects, MonotonicNs now) {
   std::map<std::string, int> communicators;
   for (const auto& [id, record] : registry.communicators()) {
     for (const std::string& host : record.announced.hosts()) ++communicators[host];
   }
-  for (const auto& [id, communicator] : remembered) {
+  for (const auto& [id, communicator] : recovered) {
     for (const std::string& host : communicator.hosts) ++communicators[host];
   }
   std::vector<const HostRecord*> hosts;
@@ -200,7 +200,7 @@ control::ListHostsReply ListHosts(const Registry& registry, const Remembered& re
     return PositionOf(a->host) < PositionOf(b->host);
   });
   std::map<std::string, std::vector<std::string>> contradictions;
-  for (const Contradiction& each : FindContradictions(objects, registry.View()))
+  for (const TopologyMismatch& each : FindTopologyMismatches(objects, registry.View()))
     contradictions[each.host].push_back(absl::StrCat(ToText(each.topology), ": ", each.text));
   control::ListHostsReply reply;
   for (const HostRecord* host : hosts) {
@@ -222,7 +222,7 @@ control::ListHostsReply ListHosts(const Registry& registry, const Remembered& re
 }
 
 control::ListCommunicatorsReply ListCommunicators(const Registry& registry,
-                                                  const Remembered& remembered,
+                                                  const RecoveredCommunicators& recovered,
                                                   const ObjectSet& objects, MonotonicNs now) {
   std::vector<std::pair<CommId, const CommunicatorRecord*>> records;
   for (const auto& [id, record] : registry.communicators()) records.emplace_back(id, &record);
@@ -231,11 +231,11 @@ control::ListCommunicatorsReply ListCommunicators(const Registry& registry,
   control::ListCommunicatorsReply reply;
   for (const auto& [id, record] : records)
     *reply.add_communicators() = Summarize(registry, objects, id, *record, now);
-  for (const auto& [id, communicator] : remembered) {
+  for (const auto& [id, communicator] : recovered) {
     control::CommunicatorSummary* summary = reply.add_communicators();
     summary->set_id(FormatCommId(id));
     summary->set_tenant(TenantNameOf(objects, communicator.origin()));
-    summary->set_state(kNotBack);
+    summary->set_state(kReconnecting);
     summary->set_hosts(static_cast<int>(communicator.hosts.size()));
     summary->set_channels(communicator.strategy.channels_size());
     summary->set_epoch(communicator.strategy.epoch());
@@ -257,7 +257,7 @@ absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry&
   *detail.mutable_members() = record.announced.members();
   for (cluster::Member& member : *detail.mutable_members()) member.clear_hints();
   *detail.mutable_hints() = record.announced.hints();
-  const strategy::Strategy& strategy = record.InForce();
+  const strategy::Strategy& strategy = record.Applied();
   for (int c = 0; c < strategy.channels_size(); ++c) {
     control::Ring* ring = detail.add_rings();
     ring->set_channel(c);

@@ -7,9 +7,9 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "controller/objects/object_set.h"
+#include "controller/recovered_strategies.h"
 #include "controller/registry.h"
 #include "controller/rollouts.h"
-#include "controller/strategy_memory.h"
 #include "proto/operator.pb.h"
 
 namespace mccs {
@@ -27,16 +27,16 @@ control::CommunicatorSummary Summarize(const Registry& registry, const ObjectSet
 
 // Returns `not_found` (from FindCommunicator), or kFailedPrecondition with an explanation if the
 // communicator is recovered but not announced yet.
-absl::Status ExplainAbsence(const absl::Status& not_found, const Remembered& remembered,
+absl::Status ExplainAbsence(const absl::Status& not_found, const RecoveredCommunicators& recovered,
                             const std::string& prefix);
 
 // Hosts sorted by pod, rack and name.
-control::ListHostsReply ListHosts(const Registry& registry, const Remembered& remembered,
+control::ListHostsReply ListHosts(const Registry& registry, const RecoveredCommunicators& recovered,
                                   const ObjectSet& objects, MonotonicNs now);
 
 // Communicators from the oldest to the youngest, then recovered ones that are not announced yet.
 control::ListCommunicatorsReply ListCommunicators(const Registry& registry,
-                                                  const Remembered& remembered,
+                                                  const RecoveredCommunicators& recovered,
                                                   const ObjectSet& objects, MonotonicNs now);
 
 // Errors as in FindCommunicator.

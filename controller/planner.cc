@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "controller/complete_view.h"
 #include "controller/policy/flow.h"
 #include "controller/policy/strategy_frame.h"
+#include "controller/resolved_view.h"
 #include "controller/ring_text.h"
 
 namespace mccs {
@@ -27,7 +27,7 @@ bool HasOtherNics(const strategy::ChannelStrategy& before, const strategy::Chann
 // The differences in one line; empty: none.
 std::string Difference(const CommunicatorView& communicator, const strategy::Strategy& before,
                        const strategy::Strategy& after) {
-  if (SameButForItsName(before, after)) return "";
+  if (IsSameStrategy(before, after)) return "";
   std::vector<std::string> rings, ports, nics;
   if (before.channels_size() != after.channels_size()) {
     rings.push_back(
@@ -62,18 +62,18 @@ std::string Difference(const CommunicatorView& communicator, const strategy::Str
 
 absl::StatusOr<strategy::Strategy> ChooseStrategy(const ObjectSet& objects, const ClusterView& view,
                                                   CommId id) {
-  return RunPolicyOf(id, objects, CompleteView(view, objects));
+  return RunPolicyFor(id, objects, ResolveView(view, objects));
 }
 
 Decisions Decide(const ObjectSet& objects, const ClusterView& view) {
-  return DecideComplete(objects, CompleteView(view, objects));
+  return DecideForResolvedView(objects, ResolveView(view, objects));
 }
 
-Decisions DecideComplete(const ObjectSet& objects, const ClusterView& complete) {
+Decisions DecideForResolvedView(const ObjectSet& objects, const ClusterView& resolved) {
   Decisions decisions;
-  std::vector<absl::StatusOr<strategy::Strategy>> strategies = RunPolicies(objects, complete);
+  std::vector<absl::StatusOr<strategy::Strategy>> strategies = RunPolicies(objects, resolved);
   for (size_t i = 0; i < strategies.size(); ++i)
-    AddDecision(objects, complete.communicators[i], std::move(strategies[i]), &decisions);
+    AddDecision(objects, resolved.communicators[i], std::move(strategies[i]), &decisions);
   return decisions;
 }
 
@@ -94,7 +94,7 @@ void AddDecision(const ObjectSet& objects, const CommunicatorView& communicator,
   std::string change = Difference(communicator, communicator.strategy, *strategy);
   if (change.empty()) return;
   decisions->changed.push_back({communicator.id, communicator.tenant,
-                                NameOf(PolicyInForce(objects, communicator)), *std::move(strategy),
+                                NameOf(SelectPolicy(objects, communicator)), *std::move(strategy),
                                 std::move(change)});
 }
 

@@ -15,7 +15,7 @@ namespace mccs {
 
 // The strategy for communicator `id` of `view`: by its Policy in `objects`, else by locality_ring
 // with default parameters. Ignores Policies that are not enforced. Other communicators keep their
-// strategies. Errors as in RunPolicyOf (controller/run_policies.h).
+// strategies. Errors as in RunPolicyFor (controller/run_policies.h).
 absl::StatusOr<strategy::Strategy> ChooseStrategy(const ObjectSet& objects, const ClusterView& view,
                                                   CommId id);
 
@@ -36,11 +36,11 @@ struct Decisions {
 
 // For all communicators of the view. Strategies that differ only in epoch and origin are equal.
 Decisions Decide(const ObjectSet& objects, const ClusterView& view);
-// Likewise. REQUIRES: `complete` is a complete view (controller/complete_view.h).
-Decisions DecideComplete(const ObjectSet& objects, const ClusterView& complete);
+// Likewise. REQUIRES: `resolved` is a resolved view (controller/resolved_view.h).
+Decisions DecideForResolvedView(const ObjectSet& objects, const ClusterView& resolved);
 // Sets the decided strategies in `view`, for which they were decided.
 void PutStrategies(const Decisions& decisions, ClusterView* view);
-// Adds the decision that `communicator`, of a complete view, should run `strategy`.
+// Adds the decision that `communicator`, of a resolved view, should run `strategy`.
 void AddDecision(const ObjectSet& objects, const CommunicatorView& communicator,
                  absl::StatusOr<strategy::Strategy> strategy, Decisions* decisions);
 

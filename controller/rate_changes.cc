@@ -7,16 +7,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/units.h"
-#include "controller/complete_view.h"
 #include "controller/policy/fabric.h"
 #include "controller/policy/shares.h"
+#include "controller/resolved_view.h"
 
 namespace mccs {
 namespace {
 
 constexpr double kNoChange = 0.01;
 
-struct Fare {
+struct RateSummary {
   double out_of_host_bps = 0;  // 0: not known without a Topology
   uint64_t cap_bps = 0;        // 0: none
   uint32_t priority = 0;
@@ -34,13 +34,13 @@ double OutOfHost(const std::vector<FlowShare>& flows) {
   return sum;
 }
 
-std::map<CommId, Fare> FaresIn(const Situation& situation) {
-  const ClusterView complete = CompleteView(situation.view, situation.objects);
-  const Fabrics fabrics(complete);
-  const SharesOfAll shares = FindShares(complete, fabrics);
-  std::map<CommId, Fare> fares;
-  for (size_t i = 0; i < complete.communicators.size(); ++i) {
-    const CommunicatorView& communicator = complete.communicators[i];
+std::map<CommId, RateSummary> RateSummariesOf(const Situation& situation) {
+  const ClusterView resolved = ResolveView(situation.view, situation.objects);
+  const Fabrics fabrics(resolved);
+  const AllShares shares = FindShares(resolved, fabrics);
+  std::map<CommId, RateSummary> fares;
+  for (size_t i = 0; i < resolved.communicators.size(); ++i) {
+    const CommunicatorView& communicator = resolved.communicators[i];
     fares[communicator.id] = {.out_of_host_bps = OutOfHost(shares.flows[i]),
                               .cap_bps = communicator.owner.cap_bps.value_or(0),
                               .priority = communicator.owner.priority};
@@ -56,7 +56,7 @@ std::string CapText(uint64_t cap_bps) {
   return cap_bps > 0 ? FormatBitRate(static_cast<double>(cap_bps)) : "none";
 }
 
-std::string Difference(const Fare& before, const Fare& after) {
+std::string Difference(const RateSummary& before, const RateSummary& after) {
   std::vector<std::string> parts;
   const bool known = before.out_of_host_bps > 0 && after.out_of_host_bps > 0;
   if (known && !AreAlike(before.out_of_host_bps, after.out_of_host_bps)) {
@@ -75,9 +75,9 @@ std::string Difference(const Fare& before, const Fare& after) {
 }  // namespace
 
 std::map<CommId, std::string> RateChanges(const Situation& before, const Situation& after) {
-  const std::map<CommId, Fare> fared = FaresIn(before);
+  const std::map<CommId, RateSummary> fared = RateSummariesOf(before);
   std::map<CommId, std::string> changes;
-  for (const auto& [id, fare] : FaresIn(after)) {
+  for (const auto& [id, fare] : RateSummariesOf(after)) {
     const auto old = fared.find(id);
     if (old == fared.end()) continue;
     if (std::string text = Difference(old->second, fare); !text.empty())

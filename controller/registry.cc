@@ -27,7 +27,7 @@ absl::Status CheckAnnounce(const agent::Announce& announce) {
 }
 
 // Compares everything but the strategy.
-bool SaysTheSame(agent::Announce a, agent::Announce b) {
+bool HasSameMembers(agent::Announce a, agent::Announce b) {
   for (agent::Announce* each : {&a, &b}) {
     each->clear_strategy();
     each->clear_newest_epoch();
@@ -37,16 +37,16 @@ bool SaysTheSame(agent::Announce a, agent::Announce b) {
 }
 
 // Takes over the applied strategy from the leader's message.
-void Renew(const agent::Announce& announce, CommunicatorRecord* record) {
+void ApplyAnnounce(const agent::Announce& announce, CommunicatorRecord* record) {
   // Rings are positions in the hosts for which they were proposed.
   const auto& hosts = announce.hosts();
   const auto& before = record->announced.hosts();
   if (!std::equal(hosts.begin(), hosts.end(), before.begin(), before.end()))
     record->proposed.clear();
   record->announced = announce;
-  const uint64_t in_force = announce.strategy().epoch();
-  std::erase_if(record->proposed, [&](const auto& s) { return s.epoch() <= in_force; });
-  record->newest_epoch = std::max({record->newest_epoch, in_force, announce.newest_epoch()});
+  const uint64_t applied = announce.strategy().epoch();
+  std::erase_if(record->proposed, [&](const auto& s) { return s.epoch() <= applied; });
+  record->newest_epoch = std::max({record->newest_epoch, applied, announce.newest_epoch()});
 }
 
 HostView ViewOf(const HostRecord& record) {
@@ -129,18 +129,18 @@ absl::Status Registry::Register(AgentKey agent, const agent::Register& registrat
       CommunicatorRecord& record = communicators_[id];
       record.leader = host.name();
       record.since = now;
-      Renew(announce, &record);
-      Changed(&record);
+      ApplyAnnounce(announce, &record);
+      BumpRevision(&record);
       continue;
     }
-    Renew(announce, &old->second);
+    ApplyAnnounce(announce, &old->second);
     // Proposals to the old daemon are lost.
     std::erase_if(old->second.proposed,
                   [&](const auto& s) { return s.epoch() > announce.newest_epoch(); });
     communicators_.insert(before.extract(old));
   }
   // The host may have other GPUs now.
-  for (auto& [id, record] : communicators_) Changed(&record);
+  for (auto& [id, record] : communicators_) BumpRevision(&record);
   return absl::OkStatus();
 }
 
@@ -152,7 +152,7 @@ absl::Status Registry::CheckLeader(const std::string& host, const agent::Announc
                                                known->second.leader, ", not by ", host));
 }
 
-void Registry::NoteRefused(const agent::Host& host, const std::string& why, MonotonicNs now) {
+void Registry::RecordRefused(const agent::Host& host, const std::string& why, MonotonicNs now) {
   if (host.name().empty()) return;
   const auto known = hosts_.find(host.name());
   if (known == hosts_.end() && hosts_.size() >= kMaxHosts) return;
@@ -164,7 +164,9 @@ void Registry::NoteRefused(const agent::Host& host, const std::string& why, Mono
   if (!again) ++hosts_revision_;
 }
 
-void Registry::Heard(const std::string& host, MonotonicNs now) { hosts_.at(host).heard = now; }
+void Registry::RecordMessage(const std::string& host, MonotonicNs now) {
+  hosts_.at(host).received_at = now;
+}
 
 absl::Status Registry::Announce(const std::string& host, const agent::Announce& announce,
                                 MonotonicNs now) {
@@ -181,9 +183,9 @@ absl::Status Registry::Announce(const std::string& host, const agent::Announce& 
   record.leader = host;
   // Usually it has applied the newest proposal.
   const std::string newest = record.Newest().SerializeAsString();
-  const bool same = record.revision > 0 && SaysTheSame(record.announced, announce);
-  Renew(announce, &record);
-  if (!same || record.Newest().SerializeAsString() != newest) Changed(&record);
+  const bool same = record.revision > 0 && HasSameMembers(record.announced, announce);
+  ApplyAnnounce(announce, &record);
+  if (!same || record.Newest().SerializeAsString() != newest) BumpRevision(&record);
   return absl::OkStatus();
 }
 
@@ -192,22 +194,22 @@ const strategy::Strategy& Registry::Propose(CommId id, strategy::Strategy strate
   CommunicatorRecord& record = communicators_.at(id);
   strategy.set_epoch(++record.newest_epoch);
   record.proposed_at = now;
-  Changed(&record);
+  BumpRevision(&record);
   // Drops the oldest: the leader applies the newest next.
   if (record.proposed.size() == kMaxProposed) record.proposed.erase(record.proposed.begin());
   return record.proposed.emplace_back(std::move(strategy));
 }
 
-void Registry::GiveUpProposals(CommId id) {
+void Registry::DropProposals(CommId id) {
   CommunicatorRecord& record = communicators_.at(id);
   record.proposed.clear();
-  Changed(&record);
+  BumpRevision(&record);
 }
 
 void Registry::SetCosts(CommId id, const CostParameters& costs) {
   CommunicatorRecord& record = communicators_.at(id);
   record.costs = costs;
-  Changed(&record);
+  BumpRevision(&record);
 }
 
 bool Registry::Report(const std::string& host, const agent::Report& report) {
@@ -222,11 +224,11 @@ bool Registry::Report(const std::string& host, const agent::Report& report) {
   const size_t gone = std::erase_if(record.proposed, [&](const strategy::Strategy& proposed) {
     return proposed.epoch() <= report.refused_epoch();
   });
-  if (gone > 0) Changed(&record);
+  if (gone > 0) BumpRevision(&record);
   return gone > 0 && record.proposed.empty();
 }
 
-void Registry::Ended(const std::string& host, CommId id) {
+void Registry::OnCommunicatorEnded(const std::string& host, CommId id) {
   const auto known = communicators_.find(id);
   if (known == communicators_.end()) return;
   if (known->second.leader == host) {
@@ -236,7 +238,7 @@ void Registry::Ended(const std::string& host, CommId id) {
   }
 }
 
-void Registry::Lose(const std::string& host, const std::string& why, MonotonicNs now) {
+void Registry::MarkLost(const std::string& host, const std::string& why, MonotonicNs now) {
   HostRecord& record = hosts_.at(host);
   ++hosts_revision_;
   record.state = HostState::kLost;
@@ -245,7 +247,7 @@ void Registry::Lose(const std::string& host, const std::string& why, MonotonicNs
   record.agent = AgentKey();
 }
 
-std::vector<CommId> Registry::ForgetOrphans(MonotonicNs lost_before) {
+std::vector<CommId> Registry::RemoveOrphans(MonotonicNs lost_before) {
   std::vector<CommId> gone;
   std::erase_if(communicators_, [&](const auto& entry) {
     const HostRecord& leader = hosts_.at(entry.second.leader);

@@ -29,10 +29,10 @@ struct HostRecord {
   agent::Host host;
   std::string topology = {};  // that the daemon names; empty: none
   HostState state = HostState::kReady;
-  std::string why;        // if kLost or kRefused
-  AgentKey agent;         // if kReady
-  MonotonicNs since = 0;  // time of the last change of `state`
-  MonotonicNs heard = 0;  // time of the last message
+  std::string why;              // if kLost or kRefused
+  AgentKey agent;               // if kReady
+  MonotonicNs since = 0;        // time of the last change of `state`
+  MonotonicNs received_at = 0;  // time of the last message
 };
 
 struct CommunicatorRecord {
@@ -48,7 +48,7 @@ struct CommunicatorRecord {
   uint64_t revision = 0;  // changes whenever Registry::View(id) changes; not 0
 
   ProcessOrigin origin() const { return {announced.tenant(), announced.cgroup()}; }
-  const strategy::Strategy& InForce() const { return announced.strategy(); }
+  const strategy::Strategy& Applied() const { return announced.strategy(); }
   // The newest proposal, else the applied strategy.
   const strategy::Strategy& Newest() const {
     return proposed.empty() ? announced.strategy() : proposed.back();
@@ -65,26 +65,26 @@ class Registry {
   // connected daemon has this name or leads one of them. kResourceExhausted: too many hosts.
   absl::Status Register(AgentKey agent, const agent::Register& registration, MonotonicNs now);
   // Records a refused daemon, unless a ready one has that name.
-  void NoteRefused(const agent::Host& host, const std::string& why, MonotonicNs now);
+  void RecordRefused(const agent::Host& host, const std::string& why, MonotonicNs now);
   // REQUIRES for all below: `host` is registered. Messages that do not match (a report on an
   // unknown communicator) are ignored.
-  void Heard(const std::string& host, MonotonicNs now);
+  void RecordMessage(const std::string& host, MonotonicNs now);
   absl::Status Announce(const std::string& host, const agent::Announce& announce, MonotonicNs now);
   // Adds `strategy` as a proposal for `id`, with the epoch after its newest one, and returns it.
   // REQUIRES: `id` exists.
   const strategy::Strategy& Propose(CommId id, strategy::Strategy strategy, MonotonicNs now);
   // Drops all proposals: the communicator presumably keeps its strategy.
-  void GiveUpProposals(CommId id);
+  void DropProposals(CommId id);
   // Sets the costs that `id` should use. REQUIRES: `id` exists.
   void SetCosts(CommId id, const CostParameters& costs);
   // True: the leader has dropped the newest proposal.
   bool Report(const std::string& host, const agent::Report& report);
   // From the leader: removes the communicator. From another host: removes only that host's part.
-  void Ended(const std::string& host, CommId id);
-  void Lose(const std::string& host, const std::string& why, MonotonicNs now);
+  void OnCommunicatorEnded(const std::string& host, CommId id);
+  void MarkLost(const std::string& host, const std::string& why, MonotonicNs now);
   // Removes communicators whose leader has been lost since before `lost_before`, and returns them:
   // their ranks have ended, or their daemon uses another controller.
-  std::vector<CommId> ForgetOrphans(MonotonicNs lost_before);
+  std::vector<CommId> RemoveOrphans(MonotonicNs lost_before);
 
   const std::map<std::string, HostRecord>& hosts() const { return hosts_; }
   const std::map<CommId, CommunicatorRecord>& communicators() const { return communicators_; }
@@ -103,7 +103,7 @@ class Registry {
   // kAlreadyExists: another host leads it.
   absl::Status CheckLeader(const std::string& host, const agent::Announce& announce) const;
   // Call when the view of `record` changes.
-  void Changed(CommunicatorRecord* record) { record->revision = ++revision_; }
+  void BumpRevision(CommunicatorRecord* record) { record->revision = ++revision_; }
 
   std::map<std::string, HostRecord> hosts_;
   std::map<CommId, CommunicatorRecord> communicators_;

@@ -16,8 +16,8 @@ uint64_t ConvergenceTimes::count() const {
   return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
 }
 
-void Rollouts::Proposed(CommId id, const CommunicatorRecord& record,
-                        const strategy::Strategy& strategy, MonotonicNs now) {
+void Rollouts::OnProposed(CommId id, const CommunicatorRecord& record,
+                          const strategy::Strategy& strategy, MonotonicNs now) {
   ++by_policy_[strategy.origin().substr(0, strategy.origin().find(' '))];
   superseded_ += pending_.count(id);
   pending_[id] = {.epoch = strategy.epoch(),
@@ -26,8 +26,8 @@ void Rollouts::Proposed(CommId id, const CommunicatorRecord& record,
                   .leader = record.leader};
 }
 
-void Rollouts::Reported(CommId id, const std::string& host, const agent::Report& report,
-                        MonotonicNs now) {
+void Rollouts::OnReported(CommId id, const std::string& host, const agent::Report& report,
+                          MonotonicNs now) {
   const auto known = pending_.find(id);
   if (known == pending_.end()) return;
   Pending& pending = known->second;

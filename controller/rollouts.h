@@ -1,10 +1,10 @@
 // Tracks proposals and their results, for metrics and operators: which policy decided, whether all
 // hosts have applied it, and how long that took.
 //
-//   Proposed ──► pending ──every host reports the epoch, or a later one──► applied (timed)
-//                   │ ───another proposal for the same communicator──────► superseded
-//                   │ ───its leader reports that it dropped it───────────► dropped
-//                   └──Prune: the communicator has ended─────────────────► (removed)
+//   OnProposed ──► pending ──every host reports the epoch, or a later one──► applied (timed)
+//                  │ ───another proposal for the same communicator──────► superseded
+//                  │ ───its leader reports that it dropped it───────────► dropped
+//                  └────Prune: the communicator has ended─────────────────► (removed)
 //
 // OWNER: Coordinator. THREAD: its owner only.
 #ifndef MCCS_CONTROLLER_ROLLOUTS_H_
@@ -48,11 +48,11 @@ class Rollouts {
   };
 
   // `strategy` was sent to the communicator `record`.
-  void Proposed(CommId id, const CommunicatorRecord& record, const strategy::Strategy& strategy,
-                MonotonicNs now);
+  void OnProposed(CommId id, const CommunicatorRecord& record, const strategy::Strategy& strategy,
+                  MonotonicNs now);
   // Counts a communicator for which no policy found a strategy.
-  void Failed() { ++failed_; }
-  void Reported(CommId id, const std::string& host, const agent::Report& report, MonotonicNs now);
+  void OnPolicyFailed() { ++failed_; }
+  void OnReported(CommId id, const std::string& host, const agent::Report& report, MonotonicNs now);
   // Removes the proposals of communicators that have ended.
   void Prune(const std::map<CommId, CommunicatorRecord>& known);
 

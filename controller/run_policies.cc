@@ -16,7 +16,7 @@
 namespace mccs {
 namespace {
 
-bool DecidesRings(const PolicySpec& policy) {
+bool ChoosesRings(const PolicySpec& policy) {
   return policy.policy == kLocalityRingName || policy.policy == kRankOrderName ||
          PlacesFlows(policy.policy);
 }
@@ -28,9 +28,10 @@ class Run {
       : objects_(objects), view_(view), fabrics_(view), planner_(&fabrics_, &taken_) {
     for (const CommunicatorView& communicator : view.communicators) {
       taken_.TakeAll(communicator);
-      subjects_.push_back({.communicator = &communicator,
-                           .policy = PolicyInForce(objects, communicator),
-                           .fixed = only != nullptr ? only != &communicator : communicator.away});
+      subjects_.push_back(
+          {.communicator = &communicator,
+           .policy = SelectPolicy(objects, communicator),
+           .fixed = only != nullptr ? only != &communicator : communicator.reconnecting});
       results_.push_back(communicator.strategy);
     }
   }
@@ -88,7 +89,7 @@ class Run {
 
   void DecideRing(size_t i, const std::string& origin) {
     const Subject& subject = subjects_[i];
-    taken_.GiveBack(*subject.communicator);
+    taken_.Release(*subject.communicator);
     results_[i] =
         PolicyName(subject) == kRankOrderName
             ? RankOrder(fabrics_, *subject.communicator, PortsOf(subject), &taken_,
@@ -138,16 +139,16 @@ class Run {
 
 }  // namespace
 
-const Object* PolicyInForce(const ObjectSet& objects, const CommunicatorView& communicator) {
-  return FindPolicy(objects, communicator.origin(), FormatCommId(communicator.id), DecidesRings);
+const Object* SelectPolicy(const ObjectSet& objects, const CommunicatorView& communicator) {
+  return FindPolicy(objects, communicator.origin(), FormatCommId(communicator.id), ChoosesRings);
 }
 
-const Object* PolicyForTenant(const ObjectSet& objects, const Object& tenant) {
-  return FindPolicy(objects, &tenant, /*id=*/"", DecidesRings);
+const Object* SelectPolicyForTenant(const ObjectSet& objects, const Object& tenant) {
+  return FindPolicy(objects, &tenant, /*id=*/"", ChoosesRings);
 }
 
 bool PlacesFlowsOf(const ObjectSet& objects, const CommunicatorView& communicator) {
-  const Object* policy = PolicyInForce(objects, communicator);
+  const Object* policy = SelectPolicy(objects, communicator);
   return policy != nullptr && PlacesFlows(PolicyOf(*policy).policy);
 }
 
@@ -162,8 +163,8 @@ std::vector<absl::StatusOr<strategy::Strategy>> RunPolicies(const ObjectSet& obj
   return Run(objects, view, nullptr).Decide();
 }
 
-absl::StatusOr<strategy::Strategy> RunPolicyOf(CommId id, const ObjectSet& objects,
-                                               const ClusterView& view) {
+absl::StatusOr<strategy::Strategy> RunPolicyFor(CommId id, const ObjectSet& objects,
+                                                const ClusterView& view) {
   for (size_t i = 0; i < view.communicators.size(); ++i) {
     const CommunicatorView& subject = view.communicators[i];
     if (subject.id == id) return Run(objects, view, &subject).Decide()[i];

@@ -11,11 +11,11 @@
 namespace mccs {
 
 // The Policy for a communicator's rings. Null: none; then locality_ring with default parameters.
-const Object* PolicyInForce(const ObjectSet& objects, const CommunicatorView& communicator);
+const Object* SelectPolicy(const ObjectSet& objects, const CommunicatorView& communicator);
 // Likewise, for communicators of a Tenant that no Policy selects.
-const Object* PolicyForTenant(const ObjectSet& objects, const Object& tenant);
+const Object* SelectPolicyForTenant(const ObjectSet& objects, const Object& tenant);
 
-// Whether PolicyInForce places the communicator's flows on paths.
+// Whether SelectPolicy places the communicator's flows on paths.
 bool PlacesFlowsOf(const ObjectSet& objects, const CommunicatorView& communicator);
 
 // Adds to a strategy for `communicator` its costs and what Policies define besides rings, paths and
@@ -25,13 +25,13 @@ void PutAlgorithms(const ObjectSet& objects, const CommunicatorView& communicato
 
 // In the order of view.communicators, each with its epoch one higher. If flows cannot be placed,
 // ports are those of locality_ring, and the strategy's origin says why. REQUIRES: `view` is
-// complete (controller/complete_view.h). Errors as in LocalityRing.
+// resolved (controller/resolved_view.h). Errors as in LocalityRing.
 std::vector<absl::StatusOr<strategy::Strategy>> RunPolicies(const ObjectSet& objects,
                                                             const ClusterView& view);
 
 // The strategy of one communicator; the others keep theirs. kNotFound: unknown id.
-absl::StatusOr<strategy::Strategy> RunPolicyOf(CommId id, const ObjectSet& objects,
-                                               const ClusterView& view);
+absl::StatusOr<strategy::Strategy> RunPolicyFor(CommId id, const ObjectSet& objects,
+                                                const ClusterView& view);
 
 }  // namespace mccs
 

@@ -15,7 +15,7 @@ namespace mccs {
 namespace {
 
 // How long a stop waits for calls to end; agents' streams never end by themselves.
-constexpr auto kStopPatience = std::chrono::milliseconds(100);
+constexpr auto kStopTimeout = std::chrono::milliseconds(100);
 
 // gRPC's health and reflection plugins must be enabled before the first server is built.
 void EnablePluginsOnce() {
@@ -63,8 +63,8 @@ absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::Start(
 }
 
 ControllerServer::~ControllerServer() {
-  impl_->hub.StopAsking();  // Calls that wait for a daemon would block the server.
-  impl_->server->Shutdown(std::chrono::system_clock::now() + kStopPatience);
+  impl_->hub.FailRequests();  // Calls that wait for a daemon would block the server.
+  impl_->server->Shutdown(std::chrono::system_clock::now() + kStopTimeout);
   impl_->server->Wait();
 }
 

@@ -5,21 +5,21 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/complete_view.h"
 #include "controller/operator_view.h"
+#include "controller/resolved_view.h"
 
 namespace mccs {
-WorkGround GatherWork(const Registry& registry, const ObjectSet& objects,
-                      std::shared_ptr<const ProbedPaths> probed) {
+WorkInput GatherWork(const Registry& registry, const ObjectSet& objects,
+                     std::shared_ptr<const ProbedPaths> probed) {
   std::vector<std::pair<CommId, const CommunicatorRecord*>> records;
   for (const auto& [id, record] : registry.communicators()) records.emplace_back(id, &record);
   std::stable_sort(records.begin(), records.end(),
                    [](const auto& a, const auto& b) { return a.second->since < b.second->since; });
-  WorkGround ground;
-  ground.view.hosts = registry.HostViews();
-  ground.view.probed = std::move(probed);
+  WorkInput input;
+  input.view.hosts = registry.HostViews();
+  input.view.probed = std::move(probed);
   for (const auto& [id, record] : records) {
-    WorkRecord& next = ground.records.emplace_back();
+    WorkRecord& next = input.records.emplace_back();
     next.work.set_id(FormatCommId(id));
     next.work.set_name(record->announced.name());
     next.work.set_tenant(TenantNameOf(objects, record->origin()));
@@ -39,13 +39,13 @@ WorkGround GatherWork(const Registry& registry, const ObjectSet& objects,
       }
     }
   }
-  return ground;
+  return input;
 }
 
-control::ListWorkReply ShowWork(WorkGround ground, const ObjectSet& objects) {
-  const Fabrics fabrics(CompleteView(std::move(ground.view), objects));
+control::ListWorkReply ShowWork(WorkInput input, const ObjectSet& objects) {
+  const Fabrics fabrics(ResolveView(std::move(input.view), objects));
   control::ListWorkReply reply;
-  for (WorkRecord& record : ground.records) {
+  for (WorkRecord& record : input.records) {
     std::set<std::string> links, pairs;
     for (const LaneEnds& lane : record.lanes) {
       if (const auto taken = LinksOfLane(fabrics, lane)) {

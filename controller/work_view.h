@@ -21,15 +21,15 @@ struct WorkRecord {
   control::CommunicatorWork work;
   std::vector<LaneEnds> lanes;  // connected ones
 };
-struct WorkGround {
+struct WorkInput {
   std::vector<WorkRecord> records;
   ClusterView view;  // hosts and probed paths, which may be null
 };
-WorkGround GatherWork(const Registry& registry, const ObjectSet& objects,
-                      std::shared_ptr<const ProbedPaths> probed);
+WorkInput GatherWork(const Registry& registry, const ObjectSet& objects,
+                     std::shared_ptr<const ProbedPaths> probed);
 
 // Adds the links.
-control::ListWorkReply ShowWork(WorkGround ground, const ObjectSet& objects);
+control::ListWorkReply ShowWork(WorkInput input, const ObjectSet& objects);
 
 // The ids in `work` with a lane over that link, in its order.
 std::vector<std::string> UsersOfLink(const control::ListWorkReply& work, const std::string& link);

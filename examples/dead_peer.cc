@@ -171,7 +171,7 @@ class Rank {
   float* result_ = nullptr;
 };
 
-void ForkAChildThatExits() {
+void ForkExitingChild() {
   std::fflush(stdout);
   const pid_t child = fork();
   if (child == 0) std::exit(0);
@@ -198,7 +198,7 @@ int main(int argc, char** argv) {
   rank.AwaitError();
   rank.StayBlocked(options.blocked_s);
   if (options.end == "fork") {
-    ForkAChildThatExits();
+    ForkExitingChild();
     rank.StayBlocked(0.5);
   }
   if (options.end == "exit" || options.end == "return" || options.end == "fork") {

@@ -7,10 +7,10 @@ namespace mccs::lab {
 
 absl::StatusOr<LabState> FindLab(const Caller& caller, const std::string& name) {
   MCCS_RETURN_IF_ERROR(ValidateLabName(name));
-  MCCS_ASSIGN_OR_RETURN(bool held, caller.directories.IsHeld(name));
+  MCCS_ASSIGN_OR_RETURN(bool held, caller.directories.IsLocked(name));
   if (!held) {
     std::string others;
-    for (const std::string& other : caller.directories.HeldNames())
+    for (const std::string& other : caller.directories.RunningNames())
       absl::StrAppend(&others, " ", other);
     return absl::NotFoundError(absl::StrCat(
         "lab '", name, "' does not exist; ",

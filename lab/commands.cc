@@ -72,21 +72,21 @@ absl::StatusOr<uint16_t> FreePort(const std::string& address) {
 }
 
 // MASTER_ADDR and MASTER_PORT: a free port on the host of rank 0.
-struct Meeting {
+struct MasterAddress {
   std::string address;
   uint16_t port = 0;
 };
 
-absl::StatusOr<Meeting> MeetingAt(const LabState& lab, const DaemonState& host) {
-  Meeting meeting{.address = lab.hosts().front().address};
+absl::StatusOr<MasterAddress> ChooseMasterAddress(const LabState& lab, const DaemonState& host) {
+  MasterAddress meeting{.address = lab.hosts().front().address};
   if (!lab.has_network()) {
     MCCS_ASSIGN_OR_RETURN(meeting.port, FreePort(meeting.address));
     return meeting;
   }
   const auto index = static_cast<int32_t>(&host - lab.hosts().data());
   meeting.address = ManagementAddressOf(HostId(index));
-  MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.HolderOf(host.name));
-  MCCS_RETURN_IF_ERROR(InNetworkOf(node, [&]() -> absl::Status {
+  MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.NodeHolder(host.name));
+  MCCS_RETURN_IF_ERROR(RunInNetworkOf(node, [&]() -> absl::Status {
     MCCS_ASSIGN_OR_RETURN(meeting.port, FreePort(meeting.address));
     return absl::OkStatus();
   }));
@@ -94,8 +94,7 @@ absl::StatusOr<Meeting> MeetingAt(const LabState& lab, const DaemonState& host) 
 }
 
 // Fills the parts of `plan` that come from the topology file.
-absl::Status ReadTopologyInto(const UpOptions& options, const Environment& environment,
-                              LabPlan* plan) {
+absl::Status ReadTopology(const UpOptions& options, const Environment& environment, LabPlan* plan) {
   MCCS_ASSIGN_OR_RETURN(TopologyFile file, ReadTopologyFile(options.topology));
   if (options.network == kNetworkOfProcesses) {
     plan->hosts = PlainHostsOf(file.topology);
@@ -105,7 +104,7 @@ absl::Status ReadTopologyInto(const UpOptions& options, const Environment& envir
   }
   MCCS_ASSIGN_OR_RETURN(FabricPlan fabric, PlanFabric(std::move(file.topology)));
   MCCS_ASSIGN_OR_RETURN(NetworkTools tools,
-                        FindNetworkTools(Get(environment, "PATH") + kAdministratorsFolders));
+                        FindNetworkTools(Get(environment, "PATH") + kAdministratorDirectories));
   MCCS_RETURN_IF_ERROR(CheckNetworkSupport(tools));
   plan->hosts = FabricHostsOf(fabric);
   plan->network = LabNetwork{.fabric = std::move(fabric),
@@ -156,7 +155,7 @@ std::string DescribeLab(const LabPlan& plan) {
 // controller rejects it. Does not use Job, because Job kills all descendants at its end.
 absl::Status ApplyTopology(const Caller& caller, const LabPlan& plan, const std::string& file) {
   MCCS_ASSIGN_OR_RETURN(const LabState lab, FindReadyLab(caller, plan.name));
-  MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.HolderOf(kControllerName));
+  MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.NodeHolder(kControllerName));
   MCCS_ASSIGN_OR_RETURN(
       const pid_t mccsctl,
       Spawn({.file = plan.products.mccsctl,
@@ -175,7 +174,7 @@ absl::Status ApplyTopology(const Caller& caller, const LabPlan& plan, const std:
 }
 
 // Only a warning: most programs do not need a host name.
-void WarnWithoutIdentity(const Caller& caller, const LabPlan& plan) {
+void WarnIfIdentityUnsupported(const Caller& caller, const LabPlan& plan) {
   const absl::Status status =
       CheckBecomeHost({.name = plan.hosts.front().name,
                        .hosts_file = caller.directories.PathsOf(plan.name).HostsFile()});
@@ -196,7 +195,7 @@ absl::Status Up(const Caller& caller, const std::string& name, const UpOptions& 
                .environment = caller.environment,
                .network = {}};
   if (!options.topology.empty()) {
-    MCCS_RETURN_IF_ERROR(ReadTopologyInto(options, caller.environment, &plan));
+    MCCS_RETURN_IF_ERROR(ReadTopology(options, caller.environment, &plan));
   } else if (options.network == kNetworkOfProcesses) {
     plan.hosts = PlainHosts(options.hosts, options.gpus_per_host);
   } else {
@@ -211,7 +210,7 @@ absl::Status Up(const Caller& caller, const std::string& name, const UpOptions& 
   MCCS_RETURN_IF_ERROR(StartLab(plan, caller.directories));
   std::cout << DescribeLab(plan) << std::endl;  // before the output of child processes
   if (plan.network) return ApplyTopology(caller, plan, options.topology);
-  WarnWithoutIdentity(caller, plan);
+  WarnIfIdentityUnsupported(caller, plan);
   return absl::OkStatus();
 }
 
@@ -230,12 +229,12 @@ absl::StatusOr<int> Run(const Caller& caller, const std::string& name, const Run
                                          .hosts = options.hosts}));
   MCCS_ASSIGN_OR_RETURN(std::string file,
                         FindProgram(options.program.front(), Get(caller.environment, "PATH")));
-  MCCS_ASSIGN_OR_RETURN(const Meeting meeting, MeetingAt(lab, *ranks.front().host));
+  MCCS_ASSIGN_OR_RETURN(const MasterAddress meeting, ChooseMasterAddress(lab, *ranks.front().host));
   std::vector<JobProcess> processes;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const std::string& host = ranks[rank].host->name;
     MCCS_ASSIGN_OR_RETURN(Variables of_host, VariablesOf(caller, lab, host, options.tenant));
-    MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.HolderOf(host));
+    MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.NodeHolder(host));
     Variables of_rank = RankVariables({.rank = static_cast<int32_t>(rank),
                                        .world_size = static_cast<int32_t>(ranks.size()),
                                        .host_index = ranks[rank].host_index,
@@ -259,7 +258,7 @@ absl::StatusOr<int> Run(const Caller& caller, const std::string& name, const Run
 absl::StatusOr<int> Exec(const Caller& caller, const std::string& name,
                          const ExecOptions& options) {
   MCCS_ASSIGN_OR_RETURN(LabState lab, FindReadyLab(caller, name));
-  MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.HolderOf(options.host));
+  MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.NodeHolder(options.host));
   Variables variables = {{"MCCS_CONTROLLER", lab.daemons.front().endpoint}};
   // Switches have no daemon, so no variables that refer to one.
   if (!lab.has_network() || lab.FindHost(options.host).ok()) {
@@ -304,7 +303,7 @@ absl::Status ShowStatus(const Caller& caller, const std::string& name, bool as_j
     MCCS_ASSIGN_OR_RETURN(LabState lab, FindLab(caller, name));
     labs.push_back(std::move(lab));
   } else {
-    for (const std::string& held : caller.directories.HeldNames()) {
+    for (const std::string& held : caller.directories.RunningNames()) {
       // A lab that is starting or stopping has no state file yet; skip it.
       if (absl::StatusOr<LabState> lab = FindLab(caller, held); lab.ok())
         labs.push_back(*std::move(lab));

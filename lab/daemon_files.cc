@@ -16,8 +16,9 @@ constexpr size_t kTailLines = 12;
 
 absl::Status WriteFolder(const LabPaths& paths, const std::string& daemon,
                          const std::string& config) {
-  if (mkdir(paths.DaemonFolder(daemon).c_str(), 0700) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", paths.DaemonFolder(daemon)));
+  if (mkdir(paths.DaemonDirectory(daemon).c_str(), 0700) != 0) {
+    return absl::ErrnoToStatus(errno,
+                               absl::StrCat("cannot create ", paths.DaemonDirectory(daemon)));
   }
   std::ofstream file(paths.Config(daemon));
   file << config << std::flush;
@@ -48,7 +49,7 @@ absl::Status WriteControllerFiles(const LabPaths& paths, const std::string& list
   return WriteFolder(paths, kControllerName,
                      absl::StrCat("listen: ", listen, "\n",
                                   "metrics_listen: ", listen.substr(0, listen.rfind(':')), ":0\n",
-                                  "state_dir: ", paths.DaemonFolder(kControllerName), "\n"));
+                                  "state_dir: ", paths.DaemonDirectory(kControllerName), "\n"));
 }
 
 absl::Status WriteHostFiles(const LabPaths& paths, const LabHost& host,
@@ -63,9 +64,9 @@ absl::Status WriteHostFiles(const LabPaths& paths, const LabHost& host,
                                   "socket: ", paths.Socket(host.name), "\n",  //
                                   listen, "\n",                               //
                                   "metrics_listen: ", host.address, ":0\n",
-                                  "state_dir: ", paths.DaemonFolder(host.name), "\n",  //
-                                  "controller: ", controller_endpoint, "\n",           //
-                                  "gpus: ", host.gpus, "\n",                           //
+                                  "state_dir: ", paths.DaemonDirectory(host.name), "\n",  //
+                                  "controller: ", controller_endpoint, "\n",              //
+                                  "gpus: ", host.gpus, "\n",                              //
                                   "position: {pod: '", host.pod, "', rack: '", host.rack, "'}\n",
                                   "dscp: {1: 8, 2: 16, 3: 24, 4: 32, 5: 40, 6: 48, 7: 56}\n",
                                   "log_level: info\n", SocketsOf(paths, host.name, tenants), more));

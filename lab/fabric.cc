@@ -91,7 +91,7 @@ absl::StatusOr<std::vector<NodeState>> BuildFabric(const FabricPlan& plan,
   return nodes;
 }
 
-absl::StatusOr<Fabric::Port> Fabric::Look(ArcId arc) const {
+absl::StatusOr<Fabric::Port> Fabric::ReadPort(ArcId arc) const {
   const CableEnd& tail = plan_.Tail(arc);
   MCCS_ASSIGN_OR_RETURN(const std::string bytes,
                         ReadDeviceFile(Holder(tail.node), tail, "statistics/tx_bytes"));

@@ -33,7 +33,7 @@ class Fabric {
     uint64_t bytes = 0;  // sent from the tail of `arc`
     bool is_up = false;  // the end at the tail
   };
-  absl::StatusOr<Port> Look(ArcId arc) const;
+  absl::StatusOr<Port> ReadPort(ArcId arc) const;
 
   // By link: true if one of its ends is down.
   absl::StatusOr<std::vector<bool>> DownLinks() const;

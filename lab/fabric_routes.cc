@@ -30,7 +30,7 @@ std::string Via(const FabricPlan& plan, const Topology::Neighbour& next) {
 }
 
 // The part of a route after its destination; empty without next hops.
-std::string Ways(const FabricPlan& plan, const std::vector<Topology::Neighbour>& next_hops) {
+std::string NextHopText(const FabricPlan& plan, const std::vector<Topology::Neighbour>& next_hops) {
   if (next_hops.size() == 1) return absl::StrCat(" ", Via(plan, next_hops.front()));
   std::string ways;
   for (const Topology::Neighbour& next : next_hops) {
@@ -70,14 +70,14 @@ std::string FabricRoutes::LinesFor(NodeId node) {
     case FabricNode::Kind::kManagement:
       return "";
     case FabricNode::Kind::kSwitch:
-      return OfSwitch(SwitchOf(plan_, node));
+      return SwitchLines(SwitchOf(plan_, node));
     case FabricNode::Kind::kHost:
-      return OfHost(HostOf(plan_, node));
+      return HostLines(HostOf(plan_, node));
   }
   return "";
 }
 
-std::string FabricRoutes::OfSwitch(SwitchId at) {
+std::string FabricRoutes::SwitchLines(SwitchId at) {
   std::string lines;
   for (size_t i = 0; i < plan_.topology.nics().size(); ++i) {
     const NicId id(static_cast<int32_t>(i));
@@ -90,25 +90,25 @@ std::string FabricRoutes::OfSwitch(SwitchId at) {
                       plan_.Tail(plan_.topology.ArcInto(id)).device, " scope link src ",
                       plan_.node(plan_.NodeOf(at)).address, "\n");
     } else {
-      AppendWays(at, address, nic.attached_to, &lines);
+      AppendRoutes(at, address, nic.attached_to, &lines);
     }
   }
   for (size_t i = 0; i < plan_.topology.switches().size(); ++i) {
     const SwitchId other(static_cast<int32_t>(i));
-    if (other != at) AppendWays(at, plan_.node(plan_.NodeOf(other)).address, other, &lines);
+    if (other != at) AppendRoutes(at, plan_.node(plan_.NodeOf(other)).address, other, &lines);
   }
   return lines;
 }
 
-void FabricRoutes::AppendWays(SwitchId at, const std::string& destination, SwitchId toward,
-                              std::string* lines) {
+void FabricRoutes::AppendRoutes(SwitchId at, const std::string& destination, SwitchId toward,
+                                std::string* lines) {
   const auto equal = paths_.NextHops(at, toward);
   const std::vector<Topology::Neighbour> all(equal.begin(), equal.end());
   const std::string source = absl::StrCat(" src ", plan_.node(plan_.NodeOf(at)).address);
   if (all.empty()) {
     absl::StrAppend(lines, "route replace unreachable ", destination, "\n");
   } else {
-    absl::StrAppend(lines, "route replace ", destination, source, Ways(plan_, all), "\n");
+    absl::StrAppend(lines, "route replace ", destination, source, NextHopText(plan_, all), "\n");
   }
   if (!HasRules(plan_)) return;
   const std::vector<PortRule>& rules = plan_.topology.source_ports().rules;
@@ -122,15 +122,15 @@ void FabricRoutes::AppendWays(SwitchId at, const std::string& destination, Switc
       absl::StrAppend(lines, "route replace throw ", destination, " table ", kRuleTables + i, "\n");
     } else {
       absl::StrAppend(lines, "route replace ", destination, " table ", kRuleTables + i, source,
-                      Ways(plan_, named), "\n");
+                      NextHopText(plan_, named), "\n");
     }
   }
 }
 
-std::string FabricRoutes::OfHost(HostId id) {
+std::string FabricRoutes::HostLines(HostId id) {
   const Topology::Host& host = plan_.topology.host(id);
   std::string lines;
-  std::string first_way;
+  std::string first_route;
   for (size_t j = 0; j < host.nics.size(); ++j) {
     const Topology::Nic& nic = plan_.topology.nic(host.nics[j]);
     absl::StrAppend(&lines, "route replace unreachable default metric ", kLastResortMetric,
@@ -140,10 +140,10 @@ std::string FabricRoutes::OfHost(HostId id) {
         absl::StrCat(" via ", plan_.node(plan_.NodeOf(nic.attached_to)).address, " dev ", nic.name,
                      " onlink src ", plan_.nic_addresses[host.nics[j].value()]);
     absl::StrAppend(&lines, "route replace default", way, " table ", kNicTables + j, "\n");
-    if (first_way.empty()) first_way = way;
+    if (first_route.empty()) first_route = way;
   }
-  absl::StrAppend(&lines, "route replace ", first_way.empty() ? "unreachable " : "", "default",
-                  first_way, "\n");
+  absl::StrAppend(&lines, "route replace ", first_route.empty() ? "unreachable " : "", "default",
+                  first_route, "\n");
   return lines;
 }
 

@@ -37,10 +37,11 @@ class FabricRoutes {
   std::string LinesFor(NodeId node);
 
  private:
-  std::string OfSwitch(SwitchId at);
-  std::string OfHost(HostId host);
+  std::string SwitchLines(SwitchId at);
+  std::string HostLines(HostId host);
   // Appends routes from switch `at` to `destination`, which is attached to switch `toward`.
-  void AppendWays(SwitchId at, const std::string& destination, SwitchId toward, std::string* lines);
+  void AppendRoutes(SwitchId at, const std::string& destination, SwitchId toward,
+                    std::string* lines);
   bool IsDown(LinkId link) const { return !down_.empty() && down_[link.value()]; }
 
   const FabricPlan& plan_;

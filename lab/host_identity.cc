@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kNamespaces = CLONE_NEWUTS | CLONE_NEWNS;
 
-absl::Status Lacking(const std::string& what) {
+absl::Status Unsupported(const std::string& what) {
   return absl::UnimplementedError(absl::ErrnoToStatus(errno, what).message());
 }
 
@@ -27,7 +27,7 @@ absl::Status WriteFile(const char* path, std::string_view text) {
   if (file.valid() &&
       write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()))
     return absl::OkStatus();
-  return Lacking(absl::StrCat("cannot write ", path));
+  return Unsupported(absl::StrCat("cannot write ", path));
 }
 
 // Maps this process's user and group to themselves.
@@ -35,7 +35,7 @@ absl::Status EnterUserNamespace() {
   const std::string uid_map = absl::StrCat(geteuid(), " ", geteuid(), " 1");
   const std::string gid_map = absl::StrCat(getegid(), " ", getegid(), " 1");
   if (unshare(CLONE_NEWUSER | kNamespaces) != 0)
-    return Lacking("namespaces need root (CAP_SYS_ADMIN) or user namespaces");
+    return Unsupported("namespaces need root (CAP_SYS_ADMIN) or user namespaces");
   MCCS_RETURN_IF_ERROR(WriteFile("/proc/self/uid_map", uid_map));
   MCCS_RETURN_IF_ERROR(WriteFile("/proc/self/setgroups", "deny"));
   return WriteFile("/proc/self/gid_map", gid_map);
@@ -50,21 +50,21 @@ std::string PlainHostsFile(const std::vector<LabHost>& hosts, const std::string&
   return lines;
 }
 
-absl::Status TakeIdentity(const HostIdentity& identity) {
+absl::Status SetIdentity(const HostIdentity& identity) {
   if (sethostname(identity.name.data(), identity.name.size()) != 0)
-    return Lacking(absl::StrCat("cannot set the host name ", identity.name));
+    return Unsupported(absl::StrCat("cannot set the host name ", identity.name));
   if (mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0)
-    return Lacking("cannot make mounts private to the namespace");
+    return Unsupported("cannot make mounts private to the namespace");
   if (!identity.hosts_file.empty() &&
       mount(identity.hosts_file.c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr) != 0) {
-    return Lacking(absl::StrCat("cannot mount ", identity.hosts_file, " over /etc/hosts"));
+    return Unsupported(absl::StrCat("cannot mount ", identity.hosts_file, " over /etc/hosts"));
   }
   return absl::OkStatus();
 }
 
 absl::Status BecomeHost(const HostIdentity& identity) {
   if (unshare(kNamespaces) != 0) MCCS_RETURN_IF_ERROR(EnterUserNamespace());
-  return TakeIdentity(identity);
+  return SetIdentity(identity);
 }
 
 absl::Status CheckBecomeHost(const HostIdentity& identity) {

@@ -25,7 +25,7 @@ std::string PlainHostsFile(const std::vector<LabHost>& hosts, const std::string&
 // REQUIRES: the calling process has its own UTS and mount namespaces.
 // ENSURES: mounts of the calling process do not propagate to the machine; later unmounts of the
 // machine propagate to the process.
-absl::Status TakeIdentity(const HostIdentity& identity);
+absl::Status SetIdentity(const HostIdentity& identity);
 
 // Moves the calling process to new UTS and mount namespaces, then takes the identity. Without
 // CAP_SYS_ADMIN it also creates a user namespace that maps the user and group to themselves. After

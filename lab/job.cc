@@ -22,7 +22,7 @@ constexpr size_t kPieceBytes = 64 * 1024;
 // Raw system call: Debian 12's <sys/pidfd.h> cannot be linked from C++.
 int PidfdOpen(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
-void Say(const std::string& text) { std::fprintf(stderr, "mccs-lab: %s\n", text.c_str()); }
+void PrintMessage(const std::string& text) { std::fprintf(stderr, "mccs-lab: %s\n", text.c_str()); }
 
 // False: the reader has closed the pipe.
 bool WriteAll(int fd, std::string_view text) {
@@ -48,10 +48,10 @@ absl::StatusOr<int> Job::Run(const std::vector<JobProcess>& processes) {
     KillDescendants();
     return started;
   }
-  while (AnyRuns()) {
-    AwaitEvent();
+  while (AnyRunning()) {
+    WaitForEvent();
     HandleSignals();
-    HandleEnded();
+    ReapProcesses();
     ForwardOutput();
     AdvanceStage();
   }
@@ -89,7 +89,7 @@ absl::Status Job::Start(const JobProcess& process) {
   return absl::OkStatus();
 }
 
-void Job::AwaitEvent() {
+void Job::WaitForEvent() {
   std::vector<pollfd> waiting;
   waiting.push_back({signals_->fd(), POLLIN, 0});
   if (supervisor_.valid()) waiting.push_back({supervisor_.get(), POLLIN, 0});
@@ -102,9 +102,9 @@ void Job::AwaitEvent() {
   poll(waiting.data(), waiting.size(), timeout_ms);
   if (fixed == 2 && waiting[1].revents != 0) {
     supervisor_.Reset();
-    Say("the lab is stopping; stopping the job");
+    PrintMessage("the lab is stopping; stopping the job");
     failure_ = failure_.value_or(1);
-    BeginEnd(SIGTERM);
+    BeginShutdown(SIGTERM);
   }
 }
 
@@ -117,12 +117,12 @@ void Job::HandleSignals() {
     if (stage_ == Stage::kTerminated) {
       SignalAll(SIGKILL);
     } else {
-      BeginEnd(signal->number);
+      BeginShutdown(signal->number);
     }
   }
 }
 
-void Job::HandleEnded() {
+void Job::ReapProcesses() {
   for (const EndedChild& ended : ReapChildren()) {
     auto process =
         std::find_if(processes_.begin(), processes_.end(),
@@ -132,8 +132,9 @@ void Job::HandleEnded() {
     int status = ExitStatusOf(ended.wait_status);
     if (status == 0 || failure_) continue;
     failure_ = status;
-    if (options_.prefixed) Say(absl::StrCat(process->label, " ", DescribeEnd(ended.wait_status)));
-    BeginEnd(0);
+    if (options_.prefixed)
+      PrintMessage(absl::StrCat(process->label, " ", DescribeEnd(ended.wait_status)));
+    BeginShutdown(0);
   }
 }
 
@@ -159,10 +160,10 @@ bool Job::Forward(Stream* stream) {
 void Job::Print(int to, std::string_view text) {
   if (WriteAll(to, text)) return;
   failure_ = failure_.value_or(128 + SIGPIPE);
-  BeginEnd(SIGTERM);
+  BeginShutdown(SIGTERM);
 }
 
-void Job::BeginEnd(int signal_number) {
+void Job::BeginShutdown(int signal_number) {
   if (signal_number != 0) SignalAll(signal_number);
   Stage wanted = signal_number == 0 ? Stage::kGrace : Stage::kTerminated;
   if (stage_ >= wanted) return;
@@ -174,9 +175,10 @@ void Job::AdvanceStage() {
   if (stage_ == Stage::kRunning || stage_ == Stage::kKilled || clock_.Now() < stage_ends_) return;
   if (stage_ == Stage::kGrace) {
     for (const Process& process : processes_) {
-      if (process.pid > 0) Say(absl::StrCat(process.label, " is still running; terminating it"));
+      if (process.pid > 0)
+        PrintMessage(absl::StrCat(process.label, " is still running; terminating it"));
     }
-    BeginEnd(SIGTERM);
+    BeginShutdown(SIGTERM);
     return;
   }
   SignalAll(SIGKILL);
@@ -189,7 +191,7 @@ void Job::SignalAll(int signal_number) {
   }
 }
 
-bool Job::AnyRuns() const {
+bool Job::AnyRunning() const {
   return std::any_of(processes_.begin(), processes_.end(),
                      [](const Process& process) { return process.pid > 0; });
 }

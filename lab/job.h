@@ -63,18 +63,18 @@ class Job {
   enum class Stage { kRunning, kGrace, kTerminated, kKilled };
 
   absl::Status Start(const JobProcess& process);
-  void AwaitEvent();
+  void WaitForEvent();
   void HandleSignals();
-  void HandleEnded();
+  void ReapProcesses();
   void ForwardOutput();
   // Reads available data; false at the end of the stream.
   bool Forward(Stream* stream);
   void Print(int to, std::string_view text);
   // Begins to end the job, unless it has begun, and sends `signal_number` (0: none).
-  void BeginEnd(int signal_number);
+  void BeginShutdown(int signal_number);
   void AdvanceStage();
   void SignalAll(int signal_number);
-  bool AnyRuns() const;
+  bool AnyRunning() const;
 
   const JobOptions options_;
   SystemClock clock_;

@@ -19,29 +19,29 @@ namespace {
 // Retries if another process removes the directory between open and lock.
 constexpr int kMaxAttempts = 100;
 
-struct Held {
+struct LockedDirectory {
   UniqueFd lock;
-  bool by_us = false;  // false: another process holds the lock
+  bool is_ours = false;  // false: another process holds the lock
 };
 
 // Opens the directory and tries to lock it. Empty: it does not exist. kPermissionDenied: another
 // user owns it (/tmp is shared).
-absl::StatusOr<std::optional<Held>> TryHold(const LabPaths& paths) {
+absl::StatusOr<std::optional<LockedDirectory>> TryLock(const LabPaths& paths) {
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    UniqueFd folder(open(paths.root.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!folder.valid() && errno == ENOENT) return std::optional<Held>();
+    UniqueFd directory(open(paths.root.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!directory.valid() && errno == ENOENT) return std::optional<LockedDirectory>();
     struct stat opened {};
-    if (!folder.valid() || fstat(folder.get(), &opened) != 0) {
+    if (!directory.valid() || fstat(directory.get(), &opened) != 0) {
       return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", paths.root));
     }
     if (opened.st_uid != getuid()) {
       return absl::PermissionDeniedError(
           absl::StrCat("cannot use ", paths.root, ": another user owns it; remove it"));
     }
-    bool locked = flock(folder.get(), LOCK_EX | LOCK_NB) == 0;
+    bool locked = flock(directory.get(), LOCK_EX | LOCK_NB) == 0;
     struct stat named {};
     bool still_there = lstat(paths.root.c_str(), &named) == 0 && named.st_ino == opened.st_ino;
-    if (still_there) return Held{std::move(folder), locked};
+    if (still_there) return LockedDirectory{std::move(directory), locked};
   }
   return absl::AbortedError(
       absl::StrCat("cannot lock ", paths.root, ": other processes keep replacing it; try again"));
@@ -69,10 +69,10 @@ LabPaths LabDirectories::PathsOf(std::string_view name) const {
   return LabPaths{absl::StrCat(parent_, "/", Prefix(), std::string(name))};
 }
 
-absl::StatusOr<UniqueFd> LabDirectories::CreateAndHold(std::string_view name) const {
+absl::StatusOr<UniqueFd> LabDirectories::CreateAndLock(std::string_view name) const {
   LabPaths paths = PathsOf(name);
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    MCCS_ASSIGN_OR_RETURN(bool held, IsHeld(name));
+    MCCS_ASSIGN_OR_RETURN(bool held, IsLocked(name));
     if (held) {
       return absl::AlreadyExistsError(absl::StrCat(
           "lab '", std::string(name), "' is already running; stop it with 'mccs-lab down --name ",
@@ -82,38 +82,38 @@ absl::StatusOr<UniqueFd> LabDirectories::CreateAndHold(std::string_view name) co
       if (errno == EEXIST) continue;
       return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", paths.root));
     }
-    MCCS_ASSIGN_OR_RETURN(std::optional<Held> ours, TryHold(paths));
-    if (ours && ours->by_us) return std::move(ours->lock);
+    MCCS_ASSIGN_OR_RETURN(std::optional<LockedDirectory> ours, TryLock(paths));
+    if (ours && ours->is_ours) return std::move(ours->lock);
   }
   return absl::AbortedError(
       absl::StrCat("cannot create ", paths.root, ": other processes keep replacing it; try again"));
 }
 
-absl::StatusOr<bool> LabDirectories::IsHeld(std::string_view name) const {
+absl::StatusOr<bool> LabDirectories::IsLocked(std::string_view name) const {
   LabPaths paths = PathsOf(name);
-  MCCS_ASSIGN_OR_RETURN(std::optional<Held> holder, TryHold(paths));
+  MCCS_ASSIGN_OR_RETURN(std::optional<LockedDirectory> holder, TryLock(paths));
   if (!holder) return false;
-  if (!holder->by_us) return true;
-  MCCS_RETURN_IF_ERROR(RemoveLabFolder(paths));
+  if (!holder->is_ours) return true;
+  MCCS_RETURN_IF_ERROR(RemoveLabDirectory(paths));
   return false;
 }
 
-std::vector<std::string> LabDirectories::HeldNames() const {
+std::vector<std::string> LabDirectories::RunningNames() const {
   std::vector<std::string> names;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(parent_, ignored)) {
-    std::string folder = entry.path().filename();
-    if (folder.rfind(Prefix(), 0) != 0) continue;
-    std::string name = folder.substr(Prefix().size());
+    std::string directory = entry.path().filename();
+    if (directory.rfind(Prefix(), 0) != 0) continue;
+    std::string name = directory.substr(Prefix().size());
     if (!ValidateLabName(name).ok()) continue;
-    absl::StatusOr<bool> held = IsHeld(name);
+    absl::StatusOr<bool> held = IsLocked(name);
     if (held.ok() && *held) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
   return names;
 }
 
-absl::Status RemoveLabFolder(const LabPaths& paths) {
+absl::Status RemoveLabDirectory(const LabPaths& paths) {
   std::error_code error;
   std::filesystem::remove_all(paths.root, error);
   if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot remove ", paths.root));

@@ -30,13 +30,13 @@ class LabDirectories {
 
   // Creates the directory and locks it. The lock lasts until all copies of the descriptor (fork
   // makes some) are closed. kAlreadyExists: a lab of that name is running.
-  absl::StatusOr<UniqueFd> CreateAndHold(std::string_view name) const;
+  absl::StatusOr<UniqueFd> CreateAndLock(std::string_view name) const;
 
   // Whether a supervisor holds the lock. Removes the directory if nobody holds it.
-  absl::StatusOr<bool> IsHeld(std::string_view name) const;
+  absl::StatusOr<bool> IsLocked(std::string_view name) const;
 
   // Names of this user's running labs. Removes unlocked directories.
-  std::vector<std::string> HeldNames() const;
+  std::vector<std::string> RunningNames() const;
 
  private:
   std::string Prefix() const;
@@ -45,7 +45,7 @@ class LabDirectories {
 };
 
 // Removes a lab's directory recursively. OK if it does not exist.
-absl::Status RemoveLabFolder(const LabPaths& paths);
+absl::Status RemoveLabDirectory(const LabPaths& paths);
 
 }  // namespace mccs::lab
 

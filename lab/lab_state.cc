@@ -53,7 +53,7 @@ absl::StatusOr<const DaemonState*> LabState::FindHost(std::string_view host) con
   return Find(host);
 }
 
-absl::StatusOr<pid_t> LabState::HolderOf(std::string_view node) const {
+absl::StatusOr<pid_t> LabState::NodeHolder(std::string_view node) const {
   if (!has_network()) return 0;
   for (const NodeState& candidate : nodes) {
     if (candidate.name == node) return candidate.pid;
@@ -79,23 +79,25 @@ std::vector<LabHost> PlainHosts(int32_t hosts, int32_t gpus_per_host) {
   return plain;
 }
 
-std::string LabPaths::DaemonFolder(std::string_view daemon) const {
+std::string LabPaths::DaemonDirectory(std::string_view daemon) const {
   return absl::StrCat(root, "/", std::string(daemon));
 }
 
 std::string LabPaths::Socket(std::string_view host, std::string_view tenant) const {
-  return absl::StrCat(DaemonFolder(host), "/", tenant.empty() ? "mccsd" : "tenant-",
+  return absl::StrCat(DaemonDirectory(host), "/", tenant.empty() ? "mccsd" : "tenant-",
                       std::string(tenant), ".sock");
 }
 std::string LabPaths::Config(std::string_view daemon) const {
-  return DaemonFolder(daemon) + "/config.yaml";
+  return DaemonDirectory(daemon) + "/config.yaml";
 }
-std::string LabPaths::Log(std::string_view daemon) const { return DaemonFolder(daemon) + "/log"; }
+std::string LabPaths::Log(std::string_view daemon) const {
+  return DaemonDirectory(daemon) + "/log";
+}
 std::string LabPaths::Endpoint(std::string_view daemon) const {
-  return DaemonFolder(daemon) + "/endpoint";
+  return DaemonDirectory(daemon) + "/endpoint";
 }
 std::string LabPaths::MetricsEndpoint(std::string_view daemon) const {
-  return DaemonFolder(daemon) + "/metrics";
+  return DaemonDirectory(daemon) + "/metrics";
 }
 
 absl::Status WriteState(const LabPaths& paths, const LabState& state) {

@@ -68,7 +68,7 @@ struct LabState {
   bool has_network() const { return !nodes.empty(); }
   // Pid of the holder process of the node; 0 if all hosts share the machine's network. kNotFound:
   // the message lists all names.
-  absl::StatusOr<pid_t> HolderOf(std::string_view node) const;
+  absl::StatusOr<pid_t> NodeHolder(std::string_view node) const;
 };
 
 // h0, h1, … on the machine's own network, each with its own address: 127.0.0.1 for host 0, and so
@@ -88,7 +88,7 @@ struct LabPaths {
   std::string Topology() const { return root + "/topology.yaml"; }
   std::string LinkRates() const { return root + "/link_rates.yaml"; }
   std::string LinkLock() const { return root + "/link.lock"; }
-  std::string DaemonFolder(std::string_view daemon) const;
+  std::string DaemonDirectory(std::string_view daemon) const;
   // The socket of a tenant (mccs-lab up --tenants); empty: the common one.
   std::string Socket(std::string_view host, std::string_view tenant = "") const;
   std::string Config(std::string_view daemon) const;

@@ -20,7 +20,7 @@ namespace mccs::lab {
 namespace {
 
 // The fabric of a running lab.
-struct FoundFabric {
+struct RunningFabric {
   LabPaths paths;
   LabState lab;
   FabricPlan plan;
@@ -30,7 +30,7 @@ struct FoundFabric {
   Fabric fabric() const { return Fabric(plan, tools, lab.nodes); }
 };
 
-absl::StatusOr<FoundFabric> FindFabric(const Caller& caller, const std::string& name) {
+absl::StatusOr<RunningFabric> FindFabric(const Caller& caller, const std::string& name) {
   MCCS_ASSIGN_OR_RETURN(LabState lab, FindReadyLab(caller, name));
   if (!lab.has_network()) {
     return absl::InvalidArgumentError(
@@ -39,9 +39,9 @@ absl::StatusOr<FoundFabric> FindFabric(const Caller& caller, const std::string& 
   const LabPaths paths = caller.directories.PathsOf(name);
   MCCS_ASSIGN_OR_RETURN(TopologyFile file, ReadTopologyFile(paths.Topology()));
   MCCS_ASSIGN_OR_RETURN(FabricPlan plan, PlanFabric(std::move(file.topology)));
-  MCCS_ASSIGN_OR_RETURN(NetworkTools tools,
-                        FindNetworkTools(Get(caller.environment, "PATH") + kAdministratorsFolders));
-  return FoundFabric{paths, std::move(lab), std::move(plan), std::move(tools)};
+  MCCS_ASSIGN_OR_RETURN(NetworkTools tools, FindNetworkTools(Get(caller.environment, "PATH") +
+                                                             kAdministratorDirectories));
+  return RunningFabric{paths, std::move(lab), std::move(plan), std::move(tools)};
 }
 
 // Serializes changes: concurrent ones could leave inconsistent routes. Locked until the descriptor
@@ -58,7 +58,7 @@ std::string EndsOf(const Cable& cable) { return absl::StrCat(cable.a.name, " and
 }  // namespace
 
 absl::Status ShowLinks(const Caller& caller, const std::string& name, bool as_json) {
-  MCCS_ASSIGN_OR_RETURN(const FoundFabric found, FindFabric(caller, name));
+  MCCS_ASSIGN_OR_RETURN(const RunningFabric found, FindFabric(caller, name));
   MCCS_ASSIGN_OR_RETURN(const std::vector<uint64_t> rates,
                         ReadLinkRates(found.paths.LinkRates(), found.plan));
   const Fabric fabric = found.fabric();
@@ -66,8 +66,8 @@ absl::Status ShowLinks(const Caller& caller, const std::string& name, bool as_js
   for (size_t i = 0; i < found.plan.cables.size(); ++i) {
     const LinkId link(static_cast<int32_t>(i));
     const Cable& cable = found.plan.cables[i];
-    MCCS_ASSIGN_OR_RETURN(const Fabric::Port forward, fabric.Look(ForwardArc(link)));
-    MCCS_ASSIGN_OR_RETURN(const Fabric::Port backward, fabric.Look(BackwardArc(link)));
+    MCCS_ASSIGN_OR_RETURN(const Fabric::Port forward, fabric.ReadPort(ForwardArc(link)));
+    MCCS_ASSIGN_OR_RETURN(const Fabric::Port backward, fabric.ReadPort(BackwardArc(link)));
     const bool is_up = forward.is_up && backward.is_up;
     lines.push_back({cable.name, cable.a.name, cable.b.name, forward.bytes, rates[i], is_up});
     lines.push_back({cable.name, cable.b.name, cable.a.name, backward.bytes, rates[i], is_up});
@@ -78,7 +78,7 @@ absl::Status ShowLinks(const Caller& caller, const std::string& name, bool as_js
 
 absl::Status SetLinkUp(const Caller& caller, const std::string& name,
                        const std::vector<std::string>& words, bool up) {
-  MCCS_ASSIGN_OR_RETURN(const FoundFabric found, FindFabric(caller, name));
+  MCCS_ASSIGN_OR_RETURN(const RunningFabric found, FindFabric(caller, name));
   MCCS_ASSIGN_OR_RETURN(const LinkId link, FindLinkByWords(found.plan.topology, words));
   MCCS_ASSIGN_OR_RETURN(const UniqueFd lock, LockLinks(found.paths));
   MCCS_RETURN_IF_ERROR(found.fabric().SetUp(link, up));
@@ -96,7 +96,7 @@ absl::Status SetLinkRate(const Caller& caller, const std::string& name,
     return absl::InvalidArgumentError(absl::StrCat(
         "invalid rate '", text, "': expected a positive number with a unit, such as 200Mbps"));
   }
-  MCCS_ASSIGN_OR_RETURN(const FoundFabric found, FindFabric(caller, name));
+  MCCS_ASSIGN_OR_RETURN(const RunningFabric found, FindFabric(caller, name));
   MCCS_ASSIGN_OR_RETURN(const LinkId link, FindLinkByWords(found.plan.topology, words));
   MCCS_ASSIGN_OR_RETURN(const UniqueFd lock, LockLinks(found.paths));
   MCCS_ASSIGN_OR_RETURN(std::vector<uint64_t> rates,

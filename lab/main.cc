@@ -19,15 +19,15 @@ constexpr int kExitNotExecutable = 126;
 constexpr int kExitNotFound = 127;
 
 // automake's exit status for skipped tests: this machine does not support the command.
-constexpr int kExitCannotHere = 77;
+constexpr int kExitUnsupported = 77;
 
-constexpr char kParentFolder[] = "/tmp";
+constexpr char kParentDirectory[] = "/tmp";
 
 int Finish(const absl::Status& status) {
   if (status.ok()) return 0;
   std::cout.flush();
   std::fprintf(stderr, "mccs-lab: %s\n", std::string(status.message()).c_str());
-  return absl::IsUnimplemented(status) ? kExitCannotHere : 1;
+  return absl::IsUnimplemented(status) ? kExitUnsupported : 1;
 }
 
 int Finish(const absl::StatusOr<int>& exit_status) {
@@ -38,7 +38,7 @@ int Finish(const absl::StatusOr<int>& exit_status) {
 }
 
 Caller ReadCaller() {
-  Caller caller{.environment = {}, .directories = LabDirectories(kParentFolder)};
+  Caller caller{.environment = {}, .directories = LabDirectories(kParentDirectory)};
   for (char** entry = environ; *entry != nullptr; ++entry) caller.environment.emplace_back(*entry);
   return caller;
 }

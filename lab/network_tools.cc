@@ -19,10 +19,10 @@ namespace mccs::lab {
 namespace {
 
 // Limit of a tool's output; enough for the error of one line.
-constexpr size_t kMaxSaidBytes = 16 << 10;
+constexpr size_t kMaxToolOutputBytes = 16 << 10;
 
-absl::StatusOr<std::string> FindTool(const std::string& name, const std::string& folders) {
-  absl::StatusOr<std::string> found = FindProgram(name, folders);
+absl::StatusOr<std::string> FindTool(const std::string& name, const std::string& directories) {
+  absl::StatusOr<std::string> found = FindProgram(name, directories);
   if (found.ok()) return found;
   return absl::UnimplementedError(absl::StrCat("a lab with a network requires `", name,
                                                "` of iproute2 (scripts/setup installs ",
@@ -56,10 +56,10 @@ std::string FailedLine(const std::string& lines, const std::string& said) {
 
 }  // namespace
 
-absl::StatusOr<NetworkTools> FindNetworkTools(const std::string& folders) {
+absl::StatusOr<NetworkTools> FindNetworkTools(const std::string& directories) {
   NetworkTools tools;
-  MCCS_ASSIGN_OR_RETURN(tools.ip, FindTool("ip", folders));
-  MCCS_ASSIGN_OR_RETURN(tools.tc, FindTool("tc", folders));
+  MCCS_ASSIGN_OR_RETURN(tools.ip, FindTool("ip", directories));
+  MCCS_ASSIGN_OR_RETURN(tools.tc, FindTool("tc", directories));
   return tools;
 }
 
@@ -77,7 +77,7 @@ absl::Status RunBatch(const std::string& tool, const std::string& lines, pid_t n
   while (waitpid(child, &wait_status, 0) < 0 && errno == EINTR) {
   }
   if (ExitStatusOf(wait_status) == 0) return absl::OkStatus();
-  std::string said(kMaxSaidBytes, '\0');
+  std::string said(kMaxToolOutputBytes, '\0');
   const ssize_t got = pread(output.get(), said.data(), said.size(), 0);
   said.resize(got > 0 ? got : 0);
   return absl::InternalError(absl::StrCat(tool, " ", DescribeEnd(wait_status), " at '",

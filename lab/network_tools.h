@@ -18,10 +18,10 @@ struct NetworkTools {
 };
 
 // Appended to the caller's PATH, which may lack the administrators' directories.
-inline constexpr char kAdministratorsFolders[] = ":/usr/sbin:/sbin";
+inline constexpr char kAdministratorDirectories[] = ":/usr/sbin:/sbin";
 
-// Searches `folders`, in the format of PATH. kUnimplemented: a tool is missing.
-absl::StatusOr<NetworkTools> FindNetworkTools(const std::string& folders);
+// Searches `directories`, in the format of PATH. kUnimplemented: a tool is missing.
+absl::StatusOr<NetworkTools> FindNetworkTools(const std::string& directories);
 
 // Runs `TOOL -batch` with the lines in the network of `node`, a holder's pid (lab/node.h), and
 // waits for its end. It stops at the first line that fails: kInternal with that line and the tool's

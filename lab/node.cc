@@ -29,7 +29,7 @@ constexpr char kReady[] = "ready";
 // Raw system call: Debian 12's <sys/pidfd.h> cannot be linked from C++.
 int PidfdOpen(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
-absl::Status Lacking(const std::string& what) {
+absl::Status Unsupported(const std::string& what) {
   return absl::UnimplementedError(absl::ErrnoToStatus(errno, what).message());
 }
 
@@ -40,15 +40,16 @@ absl::Status Set(const Sysctl& sysctl) {
   const bool is_set = file.valid() && write(file.get(), sysctl.value.data(), sysctl.value.size()) ==
                                           static_cast<ssize_t>(sysctl.value.size());
   if (is_set || !sysctl.required) return absl::OkStatus();
-  return Lacking(absl::StrCat("this kernel does not accept ", sysctl.name, " = ", sysctl.value));
+  return Unsupported(
+      absl::StrCat("this kernel does not accept ", sysctl.name, " = ", sysctl.value));
 }
 
 // Mounts /sys of the current network namespace. The machine's control groups stay visible in it.
-absl::Status MountOwnSys() {
+absl::Status MountSysfs() {
   UniqueFd groups(
       open_tree(AT_FDCWD, kControlGroups, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE));
   if (mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0)
-    return Lacking("cannot mount /sys for a network namespace");
+    return Unsupported("cannot mount /sys for a network namespace");
   // Without control groups there is nothing to move.
   if (groups.valid())
     (void)!move_mount(groups.get(), "", AT_FDCWD, kControlGroups, MOVE_MOUNT_F_EMPTY_PATH);
@@ -57,10 +58,10 @@ absl::Status MountOwnSys() {
 
 absl::Status BecomeNode(const NodeOptions& options) {
   if (unshare(kNamespaces) != 0) {
-    return Lacking("network namespaces need root (CAP_SYS_ADMIN and CAP_NET_ADMIN)");
+    return Unsupported("network namespaces need root (CAP_SYS_ADMIN and CAP_NET_ADMIN)");
   }
-  MCCS_RETURN_IF_ERROR(TakeIdentity(options.identity));
-  MCCS_RETURN_IF_ERROR(MountOwnSys());
+  MCCS_RETURN_IF_ERROR(SetIdentity(options.identity));
+  MCCS_RETURN_IF_ERROR(MountSysfs());
   for (const Sysctl& sysctl : options.sysctls) MCCS_RETURN_IF_ERROR(Set(sysctl));
   return absl::OkStatus();
 }
@@ -106,18 +107,18 @@ absl::StatusOr<pid_t> StartNode(const NodeOptions& options) {
 }
 
 int EnterNode(pid_t holder) {
-  char folder[PATH_MAX];
-  const bool has_folder = getcwd(folder, sizeof(folder)) != nullptr;
+  char directory[PATH_MAX];
+  const bool has_directory = getcwd(directory, sizeof(directory)) != nullptr;
   const int pidfd = PidfdOpen(holder);
   if (pidfd < 0) return errno;
   const int error = setns(pidfd, kNamespaces) != 0 ? errno : 0;
   close(pidfd);
   // setns to a mount namespace changes the working directory to its root.
-  if (error == 0 && has_folder && chdir(folder) != 0) return errno;
+  if (error == 0 && has_directory && chdir(directory) != 0) return errno;
   return error;
 }
 
-absl::Status InNetworkOf(pid_t holder, absl::FunctionRef<absl::Status()> work) {
+absl::Status RunInNetworkOf(pid_t holder, absl::FunctionRef<absl::Status()> work) {
   UniqueFd home(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
   UniqueFd there(PidfdOpen(holder));
   if (!home.valid() || !there.valid() || setns(there.get(), CLONE_NEWNET) != 0)

@@ -43,7 +43,7 @@ int EnterNode(pid_t holder);
 
 // Calls `work` with this process in the node's network namespace only, then returns to its own. For
 // creating sockets. THREAD: the program's only thread.
-absl::Status InNetworkOf(pid_t holder, absl::FunctionRef<absl::Status()> work);
+absl::Status RunInNetworkOf(pid_t holder, absl::FunctionRef<absl::Status()> work);
 
 }  // namespace mccs::lab
 

@@ -35,7 +35,7 @@ absl::StatusOr<Products> FindProducts() {
                     .mccsd = bin / "mccsd",
                     .controller = bin / "mccs-controller",
                     .mccsctl = bin / "mccsctl",
-                    .preload = {lib / "libmccs-frees.so", lib / "emulation/libcudart.so.13",
+                    .preload = {lib / "libmccs-free-hooks.so", lib / "emulation/libcudart.so.13",
                                 lib / "emulation/libcuda.so.1", lib / "emulation/libnvidia-ml.so.1",
                                 lib / "libnccl.so.2"}};
   std::vector<std::string> needed = products.preload;

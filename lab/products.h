@@ -16,7 +16,7 @@ struct Products {
   std::string controller;
   std::string mccsctl;
   // LD_PRELOAD of tenants' programs, in order: the sanitizer's runtime, if any (it must be first),
-  // libmccs-frees.so (it must precede CUDA's libraries), the emulated CUDA, libnccl.so.2.
+  // libmccs-free-hooks.so (it must precede CUDA's libraries), the emulated CUDA, libnccl.so.2.
   std::vector<std::string> preload;
 };
 

@@ -68,8 +68,8 @@ absl::StatusOr<std::string> FindProgram(const std::string& program,
   if (program.find('/') != std::string::npos) {
     candidates.push_back(program);
   } else {
-    for (absl::string_view folder : absl::StrSplit(path_variable, ':', absl::SkipEmpty())) {
-      candidates.push_back(absl::StrCat(folder, "/", program));
+    for (absl::string_view directory : absl::StrSplit(path_variable, ':', absl::SkipEmpty())) {
+      candidates.push_back(absl::StrCat(directory, "/", program));
     }
   }
   bool found_one = false;

@@ -13,8 +13,8 @@
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "lab/child_processes.h"
+#include "lab/launcher.h"
 #include "lab/signals.h"
-#include "lab/warden.h"
 
 namespace mccs::lab {
 namespace {
@@ -43,40 +43,40 @@ int DetachFromCaller(int report) {
 }
 
 // Main function of the launcher. Returns its exit status.
-int RunWarden(const LabPlan& plan, const LabPaths& paths, pid_t keeper, int report) {
+int RunLauncher(const LabPlan& plan, const LabPaths& paths, pid_t supervisor, int report) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   absl::StatusOr<SignalWatch> signals = SignalWatch::Create();
   absl::Status status = signals.status();
-  if (signals.ok() && getppid() == keeper) {
-    Warden warden(plan, paths, keeper, &*signals);
-    status = warden.Start();
+  if (signals.ok() && getppid() == supervisor) {
+    Launcher launcher(plan, paths, supervisor, &*signals);
+    status = launcher.Start();
     bool heard = Report(report, status.ok() ? kReadyReport : std::string(status.message()));
     // If the report fails, `up` was interrupted: stop the lab.
-    if (status.ok() && heard) warden.Watch();
-    warden.Stop();
+    if (status.ok() && heard) launcher.Watch();
+    launcher.Stop();
   } else {
     Report(report, std::string(status.message()));
   }
-  if (getppid() != keeper) RemoveLabFolder(paths).IgnoreError();
+  if (getppid() != supervisor) RemoveLabDirectory(paths).IgnoreError();
   return status.ok() ? 0 : 1;
 }
 
 // Waits until the launcher has ended.
-void KeepWatch(pid_t warden, SignalWatch* signals) {
+void WaitForLauncher(pid_t launcher, SignalWatch* signals) {
   while (true) {
     pollfd waiting{signals->fd(), POLLIN, 0};
     poll(&waiting, 1, -1);
     while (std::optional<Signal> signal = signals->Take()) {
-      if (signal->number != SIGCHLD) kill(warden, SIGTERM);
+      if (signal->number != SIGCHLD) kill(launcher, SIGTERM);
     }
     for (const EndedChild& ended : ReapChildren()) {
-      if (ended.pid == warden) return;
+      if (ended.pid == launcher) return;
     }
   }
 }
 
-int RunKeeper(const LabPlan& plan, const LabDirectories& directories, int report) {
-  absl::StatusOr<UniqueFd> hold = directories.CreateAndHold(plan.name);
+int RunSupervisor(const LabPlan& plan, const LabDirectories& directories, int report) {
+  absl::StatusOr<UniqueFd> hold = directories.CreateAndLock(plan.name);
   absl::StatusOr<SignalWatch> signals = SignalWatch::Create();
   absl::Status status = hold.ok() ? signals.status() : hold.status();
   if (!status.ok()) {
@@ -85,13 +85,13 @@ int RunKeeper(const LabPlan& plan, const LabDirectories& directories, int report
   }
   AdoptOrphans();
   const LabPaths paths = directories.PathsOf(plan.name);
-  const pid_t keeper = getpid();
-  const pid_t warden = fork();
-  if (warden == 0) _exit(RunWarden(plan, paths, keeper, report));
-  if (warden < 0) Report(report, "cannot fork");
-  if (warden > 0) KeepWatch(warden, &*signals);
+  const pid_t supervisor = getpid();
+  const pid_t launcher = fork();
+  if (launcher == 0) _exit(RunLauncher(plan, paths, supervisor, report));
+  if (launcher < 0) Report(report, "cannot fork");
+  if (launcher > 0) WaitForLauncher(launcher, &*signals);
   KillDescendants();
-  RemoveLabFolder(paths).IgnoreError();
+  RemoveLabDirectory(paths).IgnoreError();
   return 0;
 }
 
@@ -104,7 +104,7 @@ absl::Status StartLab(const LabPlan& plan, const LabDirectories& directories) {
   UniqueFd writer(ends[1]);
   const pid_t supervisor = fork();
   if (supervisor < 0) return absl::ErrnoToStatus(errno, "cannot fork");
-  if (supervisor == 0) _exit(RunKeeper(plan, directories, DetachFromCaller(writer.get())));
+  if (supervisor == 0) _exit(RunSupervisor(plan, directories, DetachFromCaller(writer.get())));
   writer.Reset();
 
   std::string report;
@@ -121,7 +121,7 @@ absl::Status StartLab(const LabPlan& plan, const LabDirectories& directories) {
 
 absl::Status StopLab(const std::string& name, const LabDirectories& directories) {
   LabPaths paths = directories.PathsOf(name);
-  MCCS_ASSIGN_OR_RETURN(bool is_up, directories.IsHeld(name));
+  MCCS_ASSIGN_OR_RETURN(bool is_up, directories.IsLocked(name));
   if (!is_up) return absl::NotFoundError(absl::StrCat("lab '", name, "' does not exist"));
   absl::StatusOr<LabState> state = ReadState(paths);
   // The state file is missing for a moment while a lab starts or stops.
@@ -129,7 +129,7 @@ absl::Status StopLab(const std::string& name, const LabDirectories& directories)
   SystemClock clock;
   const MonotonicNs deadline = clock.Now() + kStopDeadlineNs;
   while (true) {
-    MCCS_ASSIGN_OR_RETURN(is_up, directories.IsHeld(name));
+    MCCS_ASSIGN_OR_RETURN(is_up, directories.IsLocked(name));
     if (!is_up) return absl::OkStatus();
     if (clock.Now() > deadline) {
       return absl::DeadlineExceededError(absl::StrCat("lab '", name, "' is still running after ",

@@ -11,7 +11,7 @@ inline constexpr uint8_t kHighestPriority = 7;
 
 // The cost to the program of a late call.
 enum class Criticality : uint8_t {
-  kUnsaid = 0,
+  kUnspecified = 0,
   kBackground = 1,  // the program does not wait for it
   kNormal = 2,
   kCritical = 3,  // all ranks wait for it
@@ -21,10 +21,10 @@ enum class Criticality : uint8_t {
 struct CallOptions {
   uint32_t deadline_us = 0;  // wanted completion, in µs after the inputs are ready
   uint8_t priority = 0;      // 1 (lowest) … kHighestPriority
-  Criticality criticality = Criticality::kUnsaid;
+  Criticality criticality = Criticality::kUnspecified;
 
-  bool said() const {
-    return deadline_us != 0 || priority != 0 || criticality != Criticality::kUnsaid;
+  bool any_set() const {
+    return deadline_us != 0 || priority != 0 || criticality != Criticality::kUnspecified;
   }
   friend bool operator==(const CallOptions&, const CallOptions&) = default;
 };

@@ -11,7 +11,7 @@ namespace mccs {
 inline constexpr int kMaxMessageBytes = 64 << 20;
 
 // Of replies to mccsctl: 10,000 objects with their documents, or as many entries of the audit log.
-inline constexpr int kMaxAnswerBytes = 512 << 20;
+inline constexpr int kMaxReplyBytes = 512 << 20;
 
 }  // namespace mccs
 

@@ -81,14 +81,14 @@ constexpr uint32_t SignalNumber(int index, int context) {
 }
 
 // Elements that a call reads and writes on one rank; 0: the pointer of that side is ignored.
-struct Sides {
+struct CallElements {
   uint64_t input = 0;
   uint64_t output = 0;
 };
 
 // `count`: the call's argument. REQUIRES: count × ranks fits in 64 bits. Both sides are 0 for other
 // kinds.
-constexpr Sides SidesOf(OpKind kind, uint64_t count, uint64_t ranks, bool is_root) {
+constexpr CallElements ElementsOf(OpKind kind, uint64_t count, uint64_t ranks, bool is_root) {
   switch (kind) {
     case OpKind::kAllReduce:
       return {count, count};

@@ -64,7 +64,7 @@ namespace mccs::wire {
 inline constexpr uint64_t kControlMagic = 0x314c5443'5343434dull;  // "MCCSCTL1"
 inline constexpr size_t kUniqueIdBytes = 128;
 inline constexpr size_t kIpcHandleBytes = 64;
-inline constexpr size_t kReplyTextBytes = 512;
+inline constexpr size_t kReplyMessageBytes = 512;
 
 enum class MessageKind : uint32_t {
   kHello = 1,
@@ -107,7 +107,7 @@ static_assert(sizeof(MessageHeader) == 16);
 struct ReplyStatus {
   ErrorClass error;
   uint32_t reserved;
-  char text[kReplyTextBytes];  // zero-terminated error message: what failed, and the remedy
+  char text[kReplyMessageBytes];  // zero-terminated error message: what failed, and the remedy
 };
 
 struct Hello {

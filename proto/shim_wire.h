@@ -103,7 +103,7 @@ inline constexpr uint32_t kRingRecords = 256;  // a power of two
 inline constexpr uint32_t kReadySlots = 64;    // streams that one communicator may use at a time
 // Streams of living CUDA graphs, per communicator.
 inline constexpr uint32_t kCapturedSlots = 1024;
-inline constexpr size_t kErrorTextBytes = 960;
+inline constexpr size_t kErrorMessageBytes = 960;
 
 // Why operations of a communicator cannot succeed any more. The shim maps it to ncclResult_t.
 enum class ErrorClass : uint32_t {
@@ -124,8 +124,8 @@ struct alignas(64) ErrorLine {
   // 1: a rank has departed, and no call has needed it yet: calls are still accepted. The daemon
   // clears it (release) when the communicator's work fails.
   std::atomic<uint32_t> accepts_calls;
-  uint64_t done_before;             // value of `done` before the poison; written by the shim
-  char text[kErrorTextBytes - 16];  // zero-terminated
+  uint64_t done_before_poison;         // value of `done` before the poison; written by the shim
+  char text[kErrorMessageBytes - 16];  // zero-terminated
 };
 
 // A single-producer single-consumer ring. tail: records written (shim, release; pairs with the
@@ -148,7 +148,7 @@ struct CommRegion {
   FenceLine captured_done[kCapturedSlots];
   alignas(64) std::atomic<uint32_t> captured_ready[kCapturedSlots];
 };
-static_assert(offsetof(ErrorLine, done_before) == 8);
+static_assert(offsetof(ErrorLine, done_before_poison) == 8);
 static_assert(offsetof(ErrorLine, text) == 16);
 static_assert(offsetof(CommRegion, done) == 64);
 static_assert(offsetof(CommRegion, tail) == 128);

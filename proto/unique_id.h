@@ -21,7 +21,7 @@ struct UniqueId {
   uint32_t version;   // kWireVersion of its creator
   uint16_t port;      // of the rendezvous daemon, host order
   uint8_t guessable;  // 1: derived from NCCL_COMM_ID
-  uint8_t looked_up;  // 1: `host` is the result of a name look-up, which may differ on other hosts
+  uint8_t resolved;   // 1: `host` is the result of a name look-up, which may differ on other hosts
   uint64_t comm_id;
   uint8_t secret[kSecretBytes];
   char host[64];    // numeric address of the rendezvous daemon, zero-terminated; between ranks also

@@ -70,7 +70,7 @@ void ReadRule(YamlReader& yaml, std::vector<AlgorithmRule>* rules) {
   if (!known.has_value())
     return yaml.Refuse("algorithm", "'algorithm' must be ring, tree or direct");
   rule.algorithm = *known;
-  if (!Serves(rule.algorithm, rule.kind)) {
+  if (!Supports(rule.algorithm, rule.kind)) {
     return yaml.Refuse("kind",
                        absl::StrCat("algorithm '", algorithm, "' does not support '", kind, "'"));
   }
@@ -103,7 +103,7 @@ void ReadLimits(YamlReader& yaml, Config* config) {
   }
 }
 
-void ReadMarkings(YamlReader& yaml, Markings* markings) {
+void ReadMarkings(YamlReader& yaml, DscpMap* markings) {
   constexpr const char* kPriorities[] = {"1", "2", "3", "4", "5", "6", "7"};
   static_assert(std::size(kPriorities) == kMaxPriority);
   YamlReader dscp = yaml.Child("dscp");
@@ -170,7 +170,7 @@ absl::StatusOr<Config> ReadConfig(const std::string& path) {
 
 absl::StatusOr<Endpoint> ResolveEndpoint(const std::string& text) {
   MCCS_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(text));
-  auto address = LookUpHost(endpoint.host);
+  auto address = ResolveHost(endpoint.host);
   if (!address.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", text, "': ", std::string(address.status().message())));

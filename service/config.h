@@ -37,7 +37,7 @@ struct Config {
   uint32_t skew = 6;
   ChoiceParameters algorithms;
   BufferLimits buffers;
-  Markings dscp = {};
+  DscpMap dscp = {};
 };
 
 // Reads `path` and applies it to the defaults. Resolves the host names of `listen` and `advertise`:

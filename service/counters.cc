@@ -23,7 +23,7 @@ void ForEachCounter(Counters& counters, const Visit& visit) {
     for (auto& wait : lanes->wait_ns) visit(wait);
   }
   visit(counters.changes_done);
-  visit(counters.changes_dropped);
+  visit(counters.changes_rejected);
 }
 
 // Adds take(x) for each x of `from`.
@@ -37,7 +37,7 @@ void AddCounters(Counters& from, TenantCounters* sum, const Take& take) {
 
 }  // namespace
 
-const char* NameOfFailure(size_t error_class) {
+const char* FailureName(size_t error_class) {
   switch (static_cast<wire::ErrorClass>(error_class)) {
     case wire::ErrorClass::kNone:
       return "none";
@@ -89,7 +89,7 @@ void TenantCounters::MoveCountersTo(TenantCounters* sum) {
   AddCounters(*this, sum, [](Counter& counter) { return counter.Take(); });
 }
 
-std::string DaemonCounters::Place(const std::string& name) {
+std::string DaemonCounters::ReserveName(const std::string& name) {
   const bool room = settled_.contains(name) || settled_.size() < kMaxTenants;
   const std::string place = room ? name : kOtherTenants;
   settled_[place];
@@ -109,14 +109,14 @@ std::shared_ptr<TenantCounters> DaemonCounters::Of(const ProcessOrigin& origin,
     return true;
   });
   Entry& entry = entries_[origin];
-  entry = {Place(name), std::make_shared<TenantCounters>()};
+  entry = {ReserveName(name), std::make_shared<TenantCounters>()};
   return entry.counters;
 }
 
 void DaemonCounters::Rename(const std::function<std::string(const ProcessOrigin&)>& name_of) {
   const std::lock_guard lock(mutex_);
   for (auto& [origin, entry] : entries_) {
-    const std::string name = Place(name_of(origin));
+    const std::string name = ReserveName(name_of(origin));
     if (name == entry.name) continue;
     entry.counters->MoveCountersTo(&settled_[entry.name]);
     entry.name = name;

@@ -27,7 +27,7 @@
 #include "absl/status/status.h"
 #include "base/counter.h"
 #include "proto/operation.h"
-#include "proto/tenant_who.h"
+#include "proto/tenant_selector.h"
 
 namespace mccs {
 
@@ -35,7 +35,7 @@ class TenantAccount;
 
 // Why a communicator failed, as reported to its ranks (service/error_class.h): wire::ErrorClass.
 inline constexpr size_t kFailureClasses = 7;
-const char* NameOfFailure(size_t error_class);
+const char* FailureName(size_t error_class);
 size_t FailureClassOf(const absl::Status& why);
 
 // Reasons for which a lane may wait (LaneWait).
@@ -61,8 +61,8 @@ struct TenantCounters {
   Gauge sessions;
   Gauge buffers, buffer_bytes;  // registered by its processes
   Lanes sent, received;
-  Counter changes_done, changes_dropped;  // of strategies
-  Gauge highest_epoch;                    // of its active communicators
+  Counter changes_done, changes_rejected;  // of strategies
+  Gauge highest_epoch;                     // of its active communicators
 
   // Count the active communicators by epoch. THREAD: the engine.
   void EnterEpoch(uint64_t epoch);
@@ -104,7 +104,7 @@ class DaemonCounters {
     std::shared_ptr<TenantCounters> counters;
   };
   // Returns `name`, or kOtherTenants, and adds it to settled_.
-  std::string Place(const std::string& name);
+  std::string ReserveName(const std::string& name);
 
   mutable std::mutex mutex_;  // for the engine's changes of the maps and for other threads' reads
   std::map<ProcessOrigin, Entry> entries_;

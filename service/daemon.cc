@@ -20,7 +20,7 @@ constexpr uint16_t kFirstFreePort = 1024;
 bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
 
 // True if a connection to `at` reaches a listener at `open`.
-bool Covers(const Endpoint& open, const Endpoint& at) {
+bool IncludesAddress(const Endpoint& open, const Endpoint& at) {
   const bool one_family =
       (open.host.find(':') == std::string::npos) == (at.host.find(':') == std::string::npos);
   return open == at || (open.port == at.port && IsWildcard(open.host) && one_family);
@@ -29,9 +29,9 @@ bool Covers(const Endpoint& open, const Endpoint& at) {
 // The address at which rank 0's host listens for the ranks of `id`. If the name resolves to a
 // loopback address here, it resolves to another one on other hosts, because each has its own
 // /etc/hosts. Then the host listens at all addresses.
-Endpoint MeetingPlaceOf(const wire::UniqueId& id) {
+Endpoint ListenAddressOf(const wire::UniqueId& id) {
   Endpoint at{std::string(id.host, strnlen(id.host, sizeof(id.host))), id.port};
-  if (id.looked_up != 0 && IsLoopbackAddress(at.host))
+  if (id.resolved != 0 && IsLoopbackAddress(at.host))
     at.host = at.host.find(':') == std::string::npos ? "0.0.0.0" : "::";
   return at;
 }
@@ -52,11 +52,11 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Make(const DaemonParts& parts,
 
 Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
     : parts_(parts),
-      pacing_(options.markings),
+      pacing_(options.dscp_by_class),
       environment_{.access = {.network = parts.network,
                               .random = parts.random,
                               .clock = parts.clock,
-                              .control_mark = ControlMark(options.markings)},
+                              .control_dscp = ControlDscp(options.dscp_by_class)},
                    .transport = parts.transport,
                    .device = parts.device,
                    .controller = parts.controller,
@@ -84,8 +84,8 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
       .warnings = &tenant_warnings_,
       .counters = counters_.get(),
       .endpoint = {},
-      .host_environment_id = [this](const wire::UniqueId& id, const std::string& tenant) {
-        return HostEnvironmentId(id, tenant);
+      .listen_for_environment_id = [this](const wire::UniqueId& id, const std::string& tenant) {
+        return ListenForEnvironmentId(id, tenant);
       }};
   frontend_ = std::make_unique<Frontend>(session_environment_);
 }
@@ -93,13 +93,13 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
 bool Daemon::Poll(bool woken) {
   bool moved = parts_.network->Poll() || woken;
   moved |= PollTenants();
-  moved |= PollDoors();
+  moved |= PollListeners();
   moved |= frontend_->Poll();
   moved |= rendezvous_->Poll();
   moved |= DispatchFinished(*parts_.device);
   moved |= parts_.device->mapper().Poll();
   moved |= communicators_->Poll();
-  moved |= PollQuestions();
+  moved |= PollStateRequests();
   return moved;
 }
 
@@ -109,29 +109,29 @@ Daemon::~Daemon() {
 
 absl::StatusOr<std::unique_ptr<PeerListener>> Daemon::Listen(const Endpoint& at) {
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<Listener> listener, parts_.network->Listen(at));
-  auto door = std::make_unique<PeerListener>(
+  auto peer_listener = std::make_unique<PeerListener>(
       std::move(listener),
       [this](const Preamble& preamble) { return communicators_->SecretFor(preamble); },
       *parts_.random, *parts_.log);
-  door->Mark(environment_.access.control_mark);
-  return door;
+  peer_listener->Mark(environment_.access.control_dscp);
+  return peer_listener;
 }
 
 // Opens the listener that NCCL_COMM_ID names on rank 0's host, on the job's behalf.
-absl::Status Daemon::HostEnvironmentId(const wire::UniqueId& id, const std::string& tenant) {
-  const Endpoint at = MeetingPlaceOf(id);
+absl::Status Daemon::ListenForEnvironmentId(const wire::UniqueId& id, const std::string& tenant) {
+  const Endpoint at = ListenAddressOf(id);
   if (at.port < kFirstFreePort) {
     return absl::InvalidArgumentError(absl::StrCat(
         "NCCL_COMM_ID: port ", at.port, " is reserved; use port ", kFirstFreePort, " or above"));
   }
   const bool open =
-      Covers(listener_->local(), at) ||
-      std::any_of(environment_doors_.begin(), environment_doors_.end(),
-                  [&](const auto& door) { return Covers(door.listener->local(), at); });
+      IncludesAddress(listener_->local(), at) ||
+      std::any_of(environment_listeners_.begin(), environment_listeners_.end(),
+                  [&](const auto& entry) { return IncludesAddress(entry.listener->local(), at); });
   if (!open) {
-    const auto held = std::count_if(environment_doors_.begin(), environment_doors_.end(),
-                                    [&](const auto& door) { return door.tenant == tenant; });
-    if (held >= kMaxEnvironmentDoorsPerTenant) {
+    const auto held = std::count_if(environment_listeners_.begin(), environment_listeners_.end(),
+                                    [&](const auto& entry) { return entry.tenant == tenant; });
+    if (held >= kMaxEnvironmentListenersPerTenant) {
       return absl::ResourceExhaustedError(
           absl::StrCat("NCCL_COMM_ID: ", held,
                        " jobs of this tenant "
@@ -145,26 +145,26 @@ absl::Status Daemon::HostEnvironmentId(const wire::UniqueId& id, const std::stri
               "NCCL_COMM_ID must be an address of rank 0's host and a port that is free there: ",
               std::string(listener.status().message())));
     }
-    environment_doors_.push_back({CommId(id.comm_id), tenant, *std::move(listener)});
+    environment_listeners_.push_back({CommId(id.comm_id), tenant, *std::move(listener)});
   }
-  rendezvous_->Adopt(id, tenant);
+  rendezvous_->Register(id, tenant);
   return absl::OkStatus();
 }
 
-bool Daemon::PollDoors() {
+bool Daemon::PollListeners() {
   bool moved = false;
   const std::vector<CommId> changed = communicators_->TakeChanged();
   auto poll = [&](PeerListener& listener) {
-    for (const CommId id : changed) listener.LookAgain(id);
+    for (const CommId id : changed) listener.RetryLookup(id);
     for (Peer& peer : listener.Poll(parts_.clock->Now())) {
       communicators_->Accept(std::move(peer));
       moved = true;
     }
   };
   poll(*listener_);
-  for (EnvironmentDoor& door : environment_doors_) poll(*door.listener);
-  std::erase_if(environment_doors_, [&](const EnvironmentDoor& door) {
-    return !rendezvous_->SecretOf(door.meeting).has_value();
+  for (EnvironmentListener& entry : environment_listeners_) poll(*entry.listener);
+  std::erase_if(environment_listeners_, [&](const EnvironmentListener& entry) {
+    return !rendezvous_->SecretOf(entry.meeting).has_value();
   });
   return moved;
 }
@@ -177,10 +177,10 @@ bool Daemon::PollTenants() {
   return true;
 }
 
-bool Daemon::PollQuestions() {
+bool Daemon::PollStateRequests() {
   if (!dump_.has_value()) {
-    const std::optional<uint64_t> question = parts_.controller->TakeQuestion();
-    if (!question.has_value()) return false;
+    const std::optional<uint64_t> request_id = parts_.controller->TakeStateRequest();
+    if (!request_id.has_value()) return false;
     state::Daemon first;
     first.set_host(environment_.position.host);
     first.set_endpoint(ToString(environment_.endpoint));
@@ -191,10 +191,10 @@ bool Daemon::PollQuestions() {
     first.mutable_engine()->set_awake_ns(counters_->awake_ns.value());
     first.set_device(parts_.device->Description());
     first.set_meetings(rendezvous_->meetings());
-    dump_.emplace(*question, std::move(first));
+    dump_.emplace(*request_id, std::move(first));
   }
   if (dump_->Continue(*frontend_, *communicators_)) {
-    parts_.controller->AnswerState(dump_->question(), dump_->state());
+    parts_.controller->SendState(dump_->request_id(), dump_->state());
     dump_.reset();
   }
   return true;
@@ -207,7 +207,7 @@ MonotonicNs Daemon::NextDeadline() const {
         std::min(next, listener.NextDeadline().value_or(std::numeric_limits<MonotonicNs>::max()));
   };
   add(*listener_);
-  for (const EnvironmentDoor& door : environment_doors_) add(*door.listener);
+  for (const EnvironmentListener& entry : environment_listeners_) add(*entry.listener);
   return next;
 }
 

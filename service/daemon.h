@@ -45,11 +45,11 @@ struct DaemonOptions {
   uint32_t skew = 1;
   ChoiceParameters algorithms;
   BufferLimits buffers;
-  Markings markings = {};
+  DscpMap dscp_by_class = {};
 };
 
 // Listeners for NCCL_COMM_IDs that one tenant may have open at a time.
-inline constexpr int kMaxEnvironmentDoorsPerTenant = 64;
+inline constexpr int kMaxEnvironmentListenersPerTenant = 64;
 
 class Daemon {
  public:
@@ -60,7 +60,9 @@ class Daemon {
   // Waits for the operations that run in the device, because they use tenants' memory.
   ~Daemon();
 
-  void AddDoor(std::unique_ptr<TenantDoor> door) { frontend_->AddDoor(std::move(door)); }
+  void AddListener(std::unique_ptr<TenantListener> listener) {
+    frontend_->AddListener(std::move(listener));
+  }
 
   // Runs one turn; its body lists everything that a daemon does. `woken`: a descriptor ended the
   // engine's sleep. Returns true if the turn made progress.
@@ -86,7 +88,7 @@ class Daemon {
 
  private:
   // The listener at which the ranks of a NCCL_COMM_ID meet while they join.
-  struct EnvironmentDoor {
+  struct EnvironmentListener {
     CommId meeting;
     std::string tenant;
     std::unique_ptr<PeerListener> listener;
@@ -94,9 +96,9 @@ class Daemon {
 
   Daemon(const DaemonParts& parts, const DaemonOptions& options);
   absl::StatusOr<std::unique_ptr<PeerListener>> Listen(const Endpoint& at);
-  absl::Status HostEnvironmentId(const wire::UniqueId& id, const std::string& tenant);
-  bool PollDoors();
-  bool PollQuestions();
+  absl::Status ListenForEnvironmentId(const wire::UniqueId& id, const std::string& tenant);
+  bool PollListeners();
+  bool PollStateRequests();
   bool PollTenants();
 
   const DaemonParts parts_;
@@ -111,7 +113,7 @@ class Daemon {
   std::unique_ptr<CommunicatorTable> communicators_;
   std::unique_ptr<Frontend> frontend_;
   std::unique_ptr<PeerListener> listener_;  // for peers
-  std::vector<EnvironmentDoor> environment_doors_;
+  std::vector<EnvironmentListener> environment_listeners_;
   std::optional<StateDump> dump_;  // in progress
 };
 

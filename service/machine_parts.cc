@@ -19,7 +19,7 @@ constexpr unsigned kNvidia = 0x10de;
 constexpr unsigned kDisplay = 0x03;  // class of display controllers, 3D controllers included
 
 // These components call drivers, which may be missing or wake sleeping devices.
-constexpr const char* kUnwanted[] = {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero"};
+constexpr const char* kDriverComponents[] = {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero"};
 
 struct FreeTopology {
   void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
@@ -34,7 +34,7 @@ absl::StatusOr<TopologyHandle> Load(const std::string& xml) {
   if (!kept || hwloc_topology_init(&raw) != 0)
     return absl::UnavailableError("cannot initialize hwloc");
   TopologyHandle topology(raw);
-  for (const char* component : kUnwanted) {
+  for (const char* component : kDriverComponents) {
     // An error means that the component is not installed.
     (void)hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
   }
@@ -90,7 +90,7 @@ std::vector<std::string> PartsOf(const std::string& sysfs, const std::string& ni
 }
 
 // The path of objects from the machine down to `object`.
-std::vector<hwloc_obj_t> WayTo(hwloc_obj_t object) {
+std::vector<hwloc_obj_t> PathTo(hwloc_obj_t object) {
   std::vector<hwloc_obj_t> way;
   for (; object != nullptr; object = object->parent) way.push_back(object);
   std::reverse(way.begin(), way.end());
@@ -99,14 +99,14 @@ std::vector<hwloc_obj_t> WayTo(hwloc_obj_t object) {
 
 // The length of the common part of two objects' paths; 1: only the machine.
 int Nearness(hwloc_obj_t a, hwloc_obj_t b) {
-  const std::vector<hwloc_obj_t> way = WayTo(a), other = WayTo(b);
+  const std::vector<hwloc_obj_t> way = PathTo(a), other = PathTo(b);
   const auto [end, unused] = std::mismatch(way.begin(), way.end(), other.begin(), other.end());
   return static_cast<int>(end - way.begin());
 }
 
 }  // namespace
 
-absl::StatusOr<MachineParts> LookAtMachine(const MachineOptions& options) {
+absl::StatusOr<MachineParts> DiscoverMachine(const MachineOptions& options) {
   absl::StatusOr<TopologyHandle> topology = Load(options.hwloc_xml);
   if (!topology.ok()) return topology.status();
   const std::map<std::string, hwloc_obj_t> gpus = FindGpus(topology->get());
@@ -148,7 +148,7 @@ absl::StatusOr<MachineParts> LookAtMachine(const MachineOptions& options) {
     }
     if (nearest.size() < with_device) {
       for (size_t n : nearest) parts.nics[n].near_gpus.push_back(index);
-      parts.tells_nearness = true;
+      parts.has_distances = true;
     }
     ++index;
   }

@@ -31,7 +31,7 @@ struct MachineNic {
 struct MachineParts {
   std::vector<MachineGpu> gpus;  // by bus id, the order of CUDA with CUDA_DEVICE_ORDER=PCI_BUS_ID
   std::vector<MachineNic> nics;  // in the order of DiscoverHost, without loopback
-  bool tells_nearness = false;   // at least one near_gpus is known
+  bool has_distances = false;    // at least one near_gpus is known
 };
 
 struct MachineOptions {
@@ -41,7 +41,7 @@ struct MachineOptions {
 };
 
 // kUnavailable: hwloc cannot read the machine or the file.
-absl::StatusOr<MachineParts> LookAtMachine(const MachineOptions& options);
+absl::StatusOr<MachineParts> DiscoverMachine(const MachineOptions& options);
 
 }  // namespace mccs
 

@@ -32,12 +32,12 @@
 #include "service/device/emulation_importer.h"
 #include "service/device/mapping_threads.h"
 #include "service/engine_loop.h"
-#include "service/frontend/unix_door.h"
+#include "service/frontend/unix_listener.h"
+#include "service/host_topology_yaml.h"
 #include "service/machine_parts.h"
 #include "service/metrics.h"
 #include "service/probe/raw_prober.h"
 #include "service/process_limits.h"
-#include "service/topology_text.h"
 #include "service/transport/socket_network.h"
 #include "service/transport/stream_lane.h"
 #include "topology/host_discovery.h"
@@ -121,7 +121,7 @@ absl::Status Serve(const Config& config, Log& log) {
                         .skew = config.skew,
                         .algorithms = config.algorithms,
                         .buffers = config.buffers,
-                        .markings = config.dscp};
+                        .dscp_by_class = config.dscp};
   if (!config.advertise.empty()) {
     MCCS_ASSIGN_OR_RETURN(options.advertise, ParseEndpoint(config.advertise));
   }
@@ -147,7 +147,7 @@ absl::Status Serve(const Config& config, Log& log) {
            .controller = agent != nullptr ? static_cast<ControllerLink*>(agent.get()) : &nobody},
           options));
   NameGpus(&inventory);
-  KeepAddressesAt(listen.host, &inventory);
+  RetainAddressesFor(listen.host, &inventory);
   if (agent != nullptr) {
     MCCS_RETURN_IF_ERROR(agent->Start({.inventory = inventory,
                                        .position = options.position,
@@ -158,10 +158,10 @@ absl::Status Serve(const Config& config, Log& log) {
   if (!config.socket.empty()) sockets.push_back({.path = config.socket, .tenant = ""});
   for (const TenantSocket& socket : sockets) {
     MCCS_ASSIGN_OR_RETURN(
-        auto door,
-        UnixDoor::Open({.path = socket.path, .tenant = socket.tenant, .mode = socket.mode},
-                       *reactor));
-    daemon->AddDoor(std::move(door));
+        auto listener,
+        UnixListener::Open({.path = socket.path, .tenant = socket.tenant, .mode = socket.mode},
+                           *reactor));
+    daemon->AddListener(std::move(listener));
     log.Info("listening for tenants at ", socket.path, socket.tenant.empty() ? "" : " as tenant ",
              socket.tenant);
   }
@@ -190,13 +190,13 @@ int PrintTopology(const Config& config) {
   const absl::StatusOr<HostInventory> inventory =
       DiscoverHost({.name = config.host, .gpu_count = config.gpus});
   const absl::StatusOr<MachineParts> parts =
-      inventory.ok() ? LookAtMachine({.inventory = *inventory, .hwloc_xml = ""})
+      inventory.ok() ? DiscoverMachine({.inventory = *inventory, .hwloc_xml = ""})
                      : absl::StatusOr<MachineParts>(inventory.status());
   if (!parts.ok()) {
     std::cerr << "mccsd: " << parts.status().message() << "\n";
     return 1;
   }
-  std::cout << TopologyText(
+  std::cout << HostTopologyYaml(
                    {.host = config.host, .rack = config.rack, .configured_gpus = config.gpus},
                    *parts)
             << std::flush;

@@ -27,7 +27,7 @@ void AddWork(const Tenants& tenants, Counter TenantCounters::Work::*number, Metr
 void AddFailures(const Tenants& tenants, MetricFamilies* out) {
   for (const auto& [name, tenant] : tenants) {
     for (size_t reason = 1; reason < kFailureClasses; ++reason) {
-      out->Add({{"tenant", name}, {"reason", NameOfFailure(reason)}},
+      out->Add({{"tenant", name}, {"reason", FailureName(reason)}},
                static_cast<double>(tenant->failures[reason].value()));
     }
   }
@@ -74,7 +74,7 @@ void AddChanges(const Tenants& tenants, MetricFamilies* out) {
     out->Add({{"tenant", name}, {"result", "done"}},
              static_cast<double>(tenant->changes_done.value()));
     out->Add({{"tenant", name}, {"result", "dropped"}},
-             static_cast<double>(tenant->changes_dropped.value()));
+             static_cast<double>(tenant->changes_rejected.value()));
   }
 }
 

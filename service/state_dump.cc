@@ -13,7 +13,7 @@ bool StateDump::Continue(const Frontend& frontend, const CommunicatorTable& comm
   for (int part = 0; part < kPartsPerTurn; ++part) {
     if (!sessions_done_) {
       state::Session session;
-      const std::optional<uint64_t> next = frontend.TellNext(session_, &session);
+      const std::optional<uint64_t> next = frontend.WriteNextState(session_, &session);
       sessions_done_ = !next.has_value();
       if (!next.has_value()) continue;
       session_ = *next;
@@ -25,7 +25,7 @@ bool StateDump::Continue(const Frontend& frontend, const CommunicatorTable& comm
       continue;
     }
     state::Communicator communicator;
-    const std::optional<uint64_t> next = communicators.TellNext(communicator_, &communicator);
+    const std::optional<uint64_t> next = communicators.WriteNextState(communicator_, &communicator);
     if (!next.has_value()) return true;
     communicator_ = *next;
     if (Fits(communicator.ByteSizeLong())) {

@@ -23,19 +23,19 @@ class StateDump {
   static constexpr size_t kMaxBytes = 2u << 20;
 
   // `first`: the part of the state that is known at once.
-  StateDump(uint64_t question, state::Daemon first)
-      : question_(question), state_(std::move(first)) {}
+  StateDump(uint64_t request_id, state::Daemon first)
+      : request_id_(request_id), state_(std::move(first)) {}
 
   // Collects a few more parts. Returns true when the state is complete.
   bool Continue(const Frontend& frontend, const CommunicatorTable& communicators);
 
-  uint64_t question() const { return question_; }
+  uint64_t request_id() const { return request_id_; }
   const state::Daemon& state() const { return state_; }
 
  private:
   bool Fits(size_t bytes);
 
-  const uint64_t question_;
+  const uint64_t request_id_;
   state::Daemon state_;
   size_t bytes_ = 0;
   // The last ones collected; sessions come first.

@@ -8,39 +8,39 @@
 
 namespace mccs {
 
-TenantLedger::TenantLedger() : books_(std::make_shared<Books>()) {}
+TenantLedger::TenantLedger() : state_(std::make_shared<State>()) {}
 
 void TenantLedger::SetTenants(std::vector<TenantEntry> tenants) {
-  books_->tenants = std::move(tenants);
-  for (const auto& [origin, account] : books_->accounts) account->tenant_ = books_->Find(origin);
+  state_->tenants = std::move(tenants);
+  for (const auto& [origin, account] : state_->accounts) account->tenant_ = state_->Find(origin);
 }
 
 std::shared_ptr<TenantAccount> TenantLedger::AccountOf(const ProcessOrigin& origin) {
-  const auto known = books_->accounts.find(origin);
-  if (known != books_->accounts.end()) return known->second->shared_from_this();
-  return std::make_shared<TenantAccount>(books_, origin);
+  const auto known = state_->accounts.find(origin);
+  if (known != state_->accounts.end()) return known->second->shared_from_this();
+  return std::make_shared<TenantAccount>(state_, origin);
 }
 
 std::string TenantLedger::NameOf(const ProcessOrigin& origin) const {
-  const TenantEntry* tenant = books_->Find(origin);
-  return tenant != nullptr ? tenant->name : origin.called;
+  const TenantEntry* tenant = state_->Find(origin);
+  return tenant != nullptr ? tenant->name : origin.tenant_name;
 }
 
-size_t TenantLedger::accounts() const { return books_->accounts.size(); }
+size_t TenantLedger::accounts() const { return state_->accounts.size(); }
 
-const TenantEntry* TenantLedger::Books::Find(const ProcessOrigin& origin) const {
-  return FindClaimant(tenants, origin, [](const TenantEntry& tenant) { return &tenant.who; });
+const TenantEntry* TenantLedger::State::Find(const ProcessOrigin& origin) const {
+  return FindMatch(tenants, origin, [](const TenantEntry& tenant) { return &tenant.selector; });
 }
 
-TenantAccount::TenantAccount(std::shared_ptr<TenantLedger::Books> books,
+TenantAccount::TenantAccount(std::shared_ptr<TenantLedger::State> books,
                              const ProcessOrigin& origin)
-    : books_(std::move(books)), origin_(origin), tenant_(books_->Find(origin)) {
-  books_->accounts[origin_] = this;
+    : state_(std::move(books)), origin_(origin), tenant_(state_->Find(origin)) {
+  state_->accounts[origin_] = this;
 }
 
-TenantAccount::~TenantAccount() { books_->accounts.erase(origin_); }
+TenantAccount::~TenantAccount() { state_->accounts.erase(origin_); }
 
-absl::Status TenantAccount::TakeCommunicator() {
+absl::Status TenantAccount::AdmitCommunicator() {
   if (tenant_ != nullptr && tenant_->quotas.communicators.has_value()) {
     const uint64_t held = Sum(&TenantAccount::communicators_);
     if (held >= *tenant_->quotas.communicators) {
@@ -55,7 +55,7 @@ absl::Status TenantAccount::TakeCommunicator() {
   return absl::OkStatus();
 }
 
-absl::Status TenantAccount::TakeMemory(uint64_t bytes) {
+absl::Status TenantAccount::ReserveMemory(uint64_t bytes) {
   if (tenant_ != nullptr && tenant_->quotas.memory_bytes.has_value()) {
     const uint64_t held = Sum(&TenantAccount::memory_bytes_);
     const uint64_t quota = *tenant_->quotas.memory_bytes;
@@ -72,22 +72,23 @@ absl::Status TenantAccount::TakeMemory(uint64_t bytes) {
   return absl::OkStatus();
 }
 
-bool TenantAccount::MayWork(MonotonicNs now) const {
-  if (!CountsWork() || Sum(&TenantAccount::working_) < *tenant_->quotas.operations) return true;
-  return now >= StandsStillAt();
+bool TenantAccount::MayStart(MonotonicNs now) const {
+  if (!HasOperationQuota() || Sum(&TenantAccount::running_) < *tenant_->quotas.operations)
+    return true;
+  return now >= StalledAt();
 }
 
-MonotonicNs TenantAccount::StandsStillAt() const {
+MonotonicNs TenantAccount::StalledAt() const {
   MonotonicNs moved = 0;
-  for (const auto& [origin, account] : books_->accounts) {
-    if (account->tenant_ == tenant_) moved = std::max(moved, account->moved_);
+  for (const auto& [origin, account] : state_->accounts) {
+    if (account->tenant_ == tenant_) moved = std::max(moved, account->last_progress_);
   }
-  return moved + kStandstillNs;
+  return moved + kStalledAfterNs;
 }
 
 uint64_t TenantAccount::Sum(uint64_t TenantAccount::*of) const {
   uint64_t sum = 0;
-  for (const auto& [origin, account] : books_->accounts) {
+  for (const auto& [origin, account] : state_->accounts) {
     if (account->tenant_ == tenant_) sum += account->*of;
   }
   return sum;

@@ -17,7 +17,7 @@
 
 #include "absl/status/status.h"
 #include "base/clock.h"
-#include "proto/tenant_who.h"
+#include "proto/tenant_selector.h"
 
 namespace mccs {
 
@@ -32,7 +32,7 @@ struct TenantQuotas {
 
 struct TenantEntry {
   std::string name;
-  TenantWho who;
+  TenantSelector selector;
   TenantQuotas quotas;
 
   friend bool operator==(const TenantEntry&, const TenantEntry&) = default;
@@ -61,19 +61,19 @@ class TenantLedger {
 
  private:
   friend class TenantAccount;
-  struct Books {
+  struct State {
     std::vector<TenantEntry> tenants;
     std::map<ProcessOrigin, TenantAccount*> accounts;  // the living ones
 
     const TenantEntry* Find(const ProcessOrigin& origin) const;
   };
 
-  const std::shared_ptr<Books> books_;  // accounts may outlive the ledger
+  const std::shared_ptr<State> state_;  // accounts may outlive the ledger
 };
 
 class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
  public:
-  TenantAccount(std::shared_ptr<TenantLedger::Books> books, const ProcessOrigin& origin);
+  TenantAccount(std::shared_ptr<TenantLedger::State> books, const ProcessOrigin& origin);
   ~TenantAccount();
   TenantAccount(const TenantAccount&) = delete;
   TenantAccount& operator=(const TenantAccount&) = delete;
@@ -82,26 +82,30 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   // Null: no Tenant selects the process; it has no quotas.
   const TenantEntry* tenant() const { return tenant_; }
   // The Tenant's name; without a Tenant the daemon's own name for the process.
-  const std::string& name() const { return tenant_ != nullptr ? tenant_->name : origin_.called; }
+  const std::string& name() const {
+    return tenant_ != nullptr ? tenant_->name : origin_.tenant_name;
+  }
 
   // kResourceExhausted: the Tenant's quota is used up; the message names Tenant, quota, usage and
   // remedy.
-  absl::Status TakeCommunicator();
-  void GiveCommunicator() { --communicators_; }
-  absl::Status TakeMemory(uint64_t bytes);
-  void GiveMemory(uint64_t bytes) { memory_bytes_ -= bytes; }
+  absl::Status AdmitCommunicator();
+  void ReleaseCommunicator() { --communicators_; }
+  absl::Status ReserveMemory(uint64_t bytes);
+  void ReleaseMemory(uint64_t bytes) { memory_bytes_ -= bytes; }
 
   // Work is one collective of one communicator, from its start on this host to its end
   // (TenantWork). A collective beyond the quota is not rejected: it starts later. If no running
-  // collective made progress for kStandstillNs, they may wait on other hosts for one that is
+  // collective made progress for kStalledAfterNs, they may wait on other hosts for one that is
   // blocked here. Then one more starts, which prevents a deadlock.
-  static constexpr int64_t kStandstillNs = 10 * kNsPerMs;
-  bool MayWork(MonotonicNs now) const;
+  static constexpr int64_t kStalledAfterNs = 10 * kNsPerMs;
+  bool MayStart(MonotonicNs now) const;
   // The time at which the standstill ends the wait, if the Tenant's work makes no progress.
-  MonotonicNs StandsStillAt() const;
-  // Whether the Tenant's operations are limited; if not, Moved() need not be called.
-  bool CountsWork() const { return tenant_ != nullptr && tenant_->quotas.operations.has_value(); }
-  void Moved(MonotonicNs now) { moved_ = now; }
+  MonotonicNs StalledAt() const;
+  // Whether the Tenant's operations are limited; if not, RecordProgress() need not be called.
+  bool HasOperationQuota() const {
+    return tenant_ != nullptr && tenant_->quotas.operations.has_value();
+  }
+  void RecordProgress(MonotonicNs now) { last_progress_ = now; }
 
  private:
   friend class TenantLedger;
@@ -110,23 +114,23 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   // Sum over all accounts of its Tenant. REQUIRES: it has a Tenant.
   uint64_t Sum(uint64_t TenantAccount::*of) const;
 
-  const std::shared_ptr<TenantLedger::Books> books_;
+  const std::shared_ptr<TenantLedger::State> state_;
   const ProcessOrigin origin_;
-  const TenantEntry* tenant_;  // of books_
+  const TenantEntry* tenant_;  // of state_
   uint64_t communicators_ = 0;
   uint64_t memory_bytes_ = 0;
-  uint64_t working_ = 0;
-  MonotonicNs moved_ = 0;  // time of the last progress of its work
+  uint64_t running_ = 0;
+  MonotonicNs last_progress_ = 0;  // time of the last progress of its work
 };
 
 // One running collective. LIFETIME: the account outlives it.
 class TenantWork {
  public:
   TenantWork(TenantAccount* account, MonotonicNs now) : account_(account) {
-    ++account_->working_;
-    account_->Moved(now);
+    ++account_->running_;
+    account_->RecordProgress(now);
   }
-  ~TenantWork() { --account_->working_; }
+  ~TenantWork() { --account_->running_; }
   TenantWork(const TenantWork&) = delete;
   TenantWork& operator=(const TenantWork&) = delete;
 

@@ -9,14 +9,14 @@
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
 #include "shim/diagnostics.h"
-#include "shim/error_text.h"
+#include "shim/error_message.h"
 #include "shim/relaxed_capture.h"
 
 namespace mccs::shim {
 namespace {
 
 // A daemon that takes longer to map an allocation counts as stuck.
-constexpr std::chrono::seconds kRegisterTime{30};
+constexpr std::chrono::seconds kRegisterTimeout{30};
 
 CUdeviceptr Address(const BufferUse& use) { return reinterpret_cast<CUdeviceptr>(use.address); }
 
@@ -24,7 +24,7 @@ std::string Describe(const BufferUse& use) {
   return absl::StrCat(View(use.function), ": ", View(use.argument), " 0x", absl::Hex(Address(use)));
 }
 
-absl::Status NotKnown(const BufferUse& use) {
+absl::Status UnknownMemory(const BufferUse& use) {
   return absl::InvalidArgumentError(absl::StrCat(
       Describe(use), " is not CUDA memory: it was never allocated or is already freed"));
 }
@@ -36,22 +36,23 @@ absl::Status CheckWithin(const BufferUse& use, const AddressRange& allocation) {
                    allocation.bytes, " bytes from 0x", absl::Hex(allocation.base), ")"));
 }
 
-struct KindText {
+struct KindDescription {
   const char* what;
   const char* remedy;
 };
 
 // The data that registers an allocation with the daemon.
-struct Offer {
+struct BufferRegistration {
   wire::RegisterBuffer message{};
   UniqueFd fd;  // of virtual memory
 };
 
 // Empty if CUDA cannot share the memory. REQUIRES: virtual memory is one mapping.
-absl::StatusOr<std::optional<Offer>> OfferOf(const DriverApi& driver, MemoryKind kind,
-                                             const AddressRange& allocation) {
+absl::StatusOr<std::optional<BufferRegistration>> RegistrationOf(const DriverApi& driver,
+                                                                 MemoryKind kind,
+                                                                 const AddressRange& allocation) {
   if (kind != MemoryKind::kVirtual && kind != MemoryKind::kDevice) return std::nullopt;
-  Offer offer;
+  BufferRegistration offer;
   offer.message.bytes = allocation.bytes;
   driver.PointerGetAttribute(&offer.message.device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
                              allocation.base);
@@ -76,7 +77,7 @@ absl::StatusOr<std::optional<Offer>> OfferOf(const DriverApi& driver, MemoryKind
   return offer;
 }
 
-constexpr KindText kKindTexts[kMemoryKinds] = {
+constexpr KindDescription kKindDescriptions[kMemoryKinds] = {
     {"memory of a pool (cudaMallocAsync) or of another process", "use cudaMalloc"},
     {"virtual memory without a shareable file descriptor",
      "set CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR in requestedHandleTypes of cuMemCreate"},
@@ -91,14 +92,14 @@ constexpr KindText kKindTexts[kMemoryKinds] = {
 absl::StatusOr<BufferExports::Found> BufferExports::Find(const BufferUse& use) {
   const CUdeviceptr address = Address(use);
   const std::optional<unsigned long long> cuda_id = BufferIdOf(driver_, address);
-  if (!cuda_id) return NotKnown(use);
+  if (!cuda_id) return UnknownMemory(use);
   if (use.bytes > UINT64_MAX - address) {
     return absl::InvalidArgumentError(
         absl::StrCat(Describe(use), " + ", use.bytes, " bytes exceeds the address space"));
   }
   std::lock_guard lock(mutex_);
-  if (virtual_.Knows(address, *cuda_id)) return FindVirtual(use);
-  const auto it = FirstBeyond(address);
+  if (virtual_.IsMapped(address, *cuda_id)) return FindVirtual(use);
+  const auto it = FirstAfter(address);
   if (it != entries_.end() && it->second.buffer.range.Contains(address) &&
       it->second.buffer.cuda_id == *cuda_id) {
     MCCS_RETURN_IF_ERROR(CheckWithin(use, it->second.buffer.range));
@@ -109,18 +110,20 @@ absl::StatusOr<BufferExports::Found> BufferExports::Find(const BufferUse& use) {
 }
 
 absl::StatusOr<BufferExports::Found> BufferExports::FindVirtual(const BufferUse& use) {
-  any_ = true;  // set before the daemon's reply wakes the reader, which then starts the leases
+  has_exports_ =
+      true;  // set before the daemon's reply wakes the reader, which then starts the leases
   absl::StatusOr<VirtualRanges::Found> range = virtual_.Resolve({Address(use), use.bytes});
   if (!range.ok()) {
     return absl::Status(range.status().code(),
                         absl::StrCat(Describe(use), " + ", use.bytes,
                                      " bytes exceeds its mapping: ", range.status().message()));
   }
-  if (range->id == 0 && range->refusal.empty()) return Stage(use, MemoryKind::kVirtual);
+  if (range->id == 0 && range->map_failure.empty()) return Stage(use, MemoryKind::kVirtual);
   if (range->id == 0) {
-    if (!std::exchange(refusal_said_, true) && Shows(Verbosity::kWarn)) {
-      Say(Verbosity::kWarn, absl::StrCat(Describe(use), " is copied through staging memory: the ",
-                                         "MCCS daemon did not map it (", range->refusal, ")"));
+    if (!std::exchange(map_failure_logged_, true) && IsLogged(Verbosity::kWarn)) {
+      LogLine(Verbosity::kWarn,
+              absl::StrCat(Describe(use), " is copied through staging memory: the ",
+                           "MCCS daemon did not map it (", range->map_failure, ")"));
     }
     return Found{.buffer = {}, .place = {.ref = {}, .staged = true}};
   }
@@ -146,30 +149,32 @@ absl::StatusOr<BufferExports::Found> BufferExports::Export(const BufferUse& use,
   const CUdeviceptr address = Address(use);
   const std::optional<MemoryKind> kind = KindOf(driver_, address);
   const std::optional<AddressRange> extent = ExtentOf(driver_, address);
-  if (!kind || !extent) return NotKnown(use);
+  if (!kind || !extent) return UnknownMemory(use);
   ExportedBuffer fresh{.range = *extent, .cuda_id = cuda_id};
   const bool whole = *kind != MemoryKind::kVirtual || allocations_.Contains(fresh.range);
   if (!whole) return FindVirtual(use);
   MCCS_RETURN_IF_ERROR(CheckWithin(use, fresh.range));
-  MCCS_ASSIGN_OR_RETURN(const std::optional<Offer> offer, OfferOf(driver_, *kind, fresh.range));
+  MCCS_ASSIGN_OR_RETURN(const std::optional<BufferRegistration> offer,
+                        RegistrationOf(driver_, *kind, fresh.range));
   if (!offer) return Stage(use, *kind);
 
   // The previous memory at these addresses is gone: its export is released first.
-  for (auto overlap = FirstBeyond(fresh.range.base);
+  for (auto overlap = FirstAfter(fresh.range.base);
        overlap != entries_.end() && overlap->second.buffer.range.Overlaps(fresh.range);) {
-    overlap = Forget(overlap);
+    overlap = DropFreed(overlap);
   }
-  ForgetFreed();
-  any_ = true;  // set before the daemon's reply wakes the reader, which then starts the leases
+  ReleaseFreed();
+  has_exports_ =
+      true;  // set before the daemon's reply wakes the reader, which then starts the leases
   MCCS_ASSIGN_OR_RETURN(const uint64_t request, client_.Send(offer->message, offer->fd.get()));
-  MCCS_ASSIGN_OR_RETURN(const Reply reply, client_.Await(request, kRegisterTime));
+  MCCS_ASSIGN_OR_RETURN(const Reply reply, client_.Await(request, kRegisterTimeout));
   MCCS_ASSIGN_OR_RETURN(const auto registered, reply.As<wire::RegisterReply>());
   fresh.id = registered.buffer_id;
-  if (Shows(Verbosity::kInfo, Subsystem::kReg)) {
-    Say(Verbosity::kInfo,
-        absl::StrCat("buffer ", fresh.id, ": ", fresh.range.bytes, " bytes from 0x",
-                     absl::Hex(fresh.range.base), " registered with the daemon"),
-        Subsystem::kReg);
+  if (IsLogged(Verbosity::kInfo, Subsystem::kReg)) {
+    LogLine(Verbosity::kInfo,
+            absl::StrCat("buffer ", fresh.id, ": ", fresh.range.bytes, " bytes from 0x",
+                         absl::Hex(fresh.range.base), " registered with the daemon"),
+            Subsystem::kReg);
   }
   entries_[fresh.range.base] = {fresh, leases_.UsedNow()};
   return Found{fresh, fresh.PlaceOf(address)};
@@ -178,12 +183,13 @@ absl::StatusOr<BufferExports::Found> BufferExports::Export(const BufferUse& use,
 // Not cached: it costs the daemon nothing, and a new CUDA query is cheap compared with the copies.
 BufferExports::Found BufferExports::Stage(const BufferUse& use, MemoryKind kind) {
   const auto index = static_cast<size_t>(kind);
-  if (!std::exchange(said_[index], true) && Shows(Verbosity::kWarn)) {
-    Say(Verbosity::kWarn,
-        absl::StrCat(Describe(use), " is ", kKindTexts[index].what,
+  if (!std::exchange(staging_logged_[index], true) && IsLogged(Verbosity::kWarn)) {
+    LogLine(
+        Verbosity::kWarn,
+        absl::StrCat(Describe(use), " is ", kKindDescriptions[index].what,
                      ", which the MCCS daemon cannot map: such buffers are copied through staging "
                      "memory; to avoid the copies, ",
-                     kKindTexts[index].remedy, ", or use ncclMemAlloc"));
+                     kKindDescriptions[index].remedy, ", or use ncclMemAlloc"));
   }
   return Found{.buffer = {}, .place = {.ref = {}, .staged = true}};
 }
@@ -227,11 +233,11 @@ absl::StatusOr<BufferPlace> RecentBuffers::Resolve(const BufferUse& use) {
     return buffer->PlaceOf(address);
   }
   MCCS_ASSIGN_OR_RETURN(const BufferExports::Found found, exports_.Find(use));
-  if (!found.place.staged) Remember(found.buffer);
+  if (!found.place.staged) Cache(found.buffer);
   return found.place;
 }
 
-void RecentBuffers::Remember(const ExportedBuffer& buffer) {
+void RecentBuffers::Cache(const ExportedBuffer& buffer) {
   for (ExportedBuffer& old : recent_) {
     if (old.range.Overlaps(buffer.range)) old = {};
   }

@@ -5,8 +5,8 @@
 // for other memory. So every lookup compares CUDA's own id of the allocation
 // (CU_POINTER_ATTRIBUTE_BUFFER_ID), which is never reused.
 //
-// An export ends in one of three ways: the program is about to free the memory (LetGo); an unseen
-// free is detected at another export; or nobody used the memory for the time of a lease
+// An export ends in one of three ways: the program is about to free the memory (ReleaseRange); an
+// unseen free is detected at another export; or nobody used the memory for the time of a lease
 // (export_leases.h).
 #ifndef MCCS_SHIM_BUFFER_EXPORT_H_
 #define MCCS_SHIM_BUFFER_EXPORT_H_
@@ -80,11 +80,11 @@ class BufferExports {
 
   // Releases all exports that overlap the range, because the program is about to free or return it.
   // The daemon completes the operations posted with them first. True when the daemon has no access
-  // any more; false after kLetGoTime.
-  static constexpr std::chrono::seconds kLetGoTime{2};
-  bool LetGo(const AddressRange& range);
-  // The same, except for exports that are kept (leases().Keep).
-  bool LetGoUnlessKept(const AddressRange& range);
+  // any more; false after kReleaseTimeout.
+  static constexpr std::chrono::seconds kReleaseTimeout{2};
+  bool ReleaseRange(const AddressRange& range);
+  // The same, except for exports that are kept (leases().Pin).
+  bool ReleaseUnlessPinned(const AddressRange& range);
 
   // The allocation, or the mappings, that contain a piece of the daemon's buffer; nothing if the
   // export has ended. REQUIRES: `bytes` > 0.
@@ -98,23 +98,23 @@ class BufferExports {
     ExportedBuffer buffer;
     ExportLeases::Use last_use;
   };
-  using Leaving = VirtualRanges::Leaving;
+  using PendingRelease = VirtualRanges::PendingRelease;
   using Entries = std::map<uint64_t, Entry>;  // by base
 
   absl::StatusOr<Found> Export(const BufferUse& use, unsigned long long cuda_id);
   absl::StatusOr<Found> FindVirtual(const BufferUse& use);
   Found Stage(const BufferUse& use, MemoryKind kind);
-  Entries::iterator FirstBeyond(uint64_t address);
-  bool LetGo(const AddressRange& range, bool kept_too);
+  Entries::iterator FirstAfter(uint64_t address);
+  bool ReleaseRange(const AddressRange& range, bool pinned_too);
   // The releases that must complete before the range is free; nothing if the lock is not available
   // in time.
-  std::optional<std::vector<Leaving>> BeginLettingGo(const AddressRange& range, bool kept_too,
-                                                     Clock::time_point until);
+  std::optional<std::vector<PendingRelease>> BeginRelease(const AddressRange& range,
+                                                          bool pinned_too, Clock::time_point until);
   // For memory that is already freed, which CUDA does only after the work on it: nobody waits.
-  Entries::iterator Forget(Entries::iterator gone);
-  void ForgetFreed();
-  void WarnOfDelay(const AddressRange& range);
-  void TakeInLate();
+  Entries::iterator DropFreed(Entries::iterator gone);
+  void ReleaseFreed();
+  void WarnDelayedRelease(const AddressRange& range);
+  void CollectLateReleases();
 
   // The reader's chore: ends leases. Does not block.
   std::optional<Clock::time_point> EndLeases();
@@ -125,20 +125,21 @@ class BufferExports {
   DaemonClient& client_;
   ExportLeases leases_;
   // Something is exported, or about to be. Set before that, and cleared under both locks.
-  std::atomic<bool> any_{false};
+  std::atomic<bool> has_exports_{false};
   bool watching_ = false;  // owned by the reader: leases are counted
   std::atomic<bool> warned_{false};
 
-  std::mutex late_mutex_;      // taken last; a timed-out caller need not wait for mutex_
-  std::vector<Leaving> late_;  // guarded by late_mutex_: releases that timed out in LetGo
+  std::mutex late_mutex_;  // taken last; a timed-out caller need not wait for mutex_
+  std::vector<PendingRelease>
+      late_releases_;  // guarded by late_mutex_: releases that timed out in ReleaseRange
 
   std::mutex mutex_;
-  Entries entries_;               // guarded by mutex_, like all below; ranges do not overlap
-  std::vector<Leaving> leaving_;  // releases without a reply at the last check
-  uint64_t checked_up_to_ = 0;    // base of the entry that ForgetFreed checked last
+  Entries entries_;  // guarded by mutex_, like all below; ranges do not overlap
+  std::vector<PendingRelease> pending_releases_;  // releases without a reply at the last check
+  uint64_t checked_up_to_ = 0;  // base of the entry that ReleaseFreed checked last
   VirtualRanges virtual_;
-  std::array<bool, kMemoryKinds> said_{};  // staging of this kind was logged
-  bool refusal_said_ = false;              // a failed mapping was logged
+  std::array<bool, kMemoryKinds> staging_logged_{};  // staging of this kind was logged
+  bool map_failure_logged_ = false;                  // a failed mapping was logged
 };
 
 // The few allocations that one communicator used last: the hot path's lookup, without the lock.
@@ -156,7 +157,7 @@ class RecentBuffers {
   static constexpr size_t kRecent = 4;
 
   const ExportedBuffer* FindRecent(uint64_t address);
-  void Remember(const ExportedBuffer& buffer);
+  void Cache(const ExportedBuffer& buffer);
   absl::Status CheckDevice(const BufferUse& use) const;
 
   const DriverApi& driver_;

@@ -73,7 +73,7 @@ std::optional<uint32_t> CapturedSlots::Take() {
   return fresh_++;
 }
 
-void CapturedSlots::GiveBack(uint32_t slot) {
+void CapturedSlots::Release(uint32_t slot) {
   std::lock_guard lock(mutex_);
   free_.push_back(slot);
 }
@@ -93,22 +93,22 @@ CaptureLease::~CaptureLease() {
     wire::ReleaseCapture message{};
     message.capture = number_;
     message.comm_handle = comm_handle_;
-    session->client->Tell(message);
-    for (const auto& [base, bytes] : kept_) session->buffers.leases().EndKeep({base, bytes});
-    for (auto& block : staging_) session->staging.Give(std::move(block));
+    session->client->SendOneWay(message);
+    for (const auto& [base, bytes] : pinned_) session->buffers.leases().Unpin({base, bytes});
+    for (auto& block : staging_) session->staging.Return(std::move(block));
   }
-  for (const auto& [stream, place] : places_) slots_->GiveBack(place.slot);
+  for (const auto& [stream, place] : places_) slots_->Release(place.slot);
 }
 
-void CaptureLease::Keep(const wire::BufferRef& ref, uint64_t bytes) {
+void CaptureLease::Pin(const wire::BufferRef& ref, uint64_t bytes) {
   const std::shared_ptr<Session> session = session_.lock();
   const std::optional<AddressRange> range = session->buffers.RangeOf(ref, bytes);
   if (!range) return;  // freed meanwhile; the daemon reports it
   ExportLeases& leases = session->buffers.leases();
-  const auto [known, fresh] = kept_.try_emplace(range->base, range->bytes);
+  const auto [known, fresh] = pinned_.try_emplace(range->base, range->bytes);
   if (!fresh && known->second >= range->bytes) return;
-  leases.Keep(*range);
-  if (!fresh) leases.EndKeep({range->base, std::exchange(known->second, range->bytes)});
+  leases.Pin(*range);
+  if (!fresh) leases.Unpin({range->base, std::exchange(known->second, range->bytes)});
 }
 
 std::optional<CapturedPlace> CaptureLease::PlaceOf(uint64_t stream_key) {

@@ -41,7 +41,7 @@ absl::StatusOr<StreamCapture> CaptureOf(const DriverApi& driver, CUstream stream
 class CapturedSlots {
  public:
   std::optional<uint32_t> Take();
-  void GiveBack(uint32_t slot);
+  void Release(uint32_t slot);
 
  private:
   std::mutex mutex_;
@@ -68,17 +68,17 @@ class CaptureLease {
   CaptureLease& operator=(const CaptureLease&) = delete;
 
   uint64_t number() const { return number_; }
-  // The place of the next group on the stream with this key; unchanged until Took. nullopt: all
-  // slots are in use.
+  // The place of the next group on the stream with this key; unchanged until CommitPlace. nullopt:
+  // all slots are in use.
   std::optional<CapturedPlace> PlaceOf(uint64_t stream_key);
   // Marks the allocation as in use while this object lives, because graphs use it without calls.
   // REQUIRES: the session exists.
-  void Keep(const wire::BufferRef& ref, uint64_t bytes);
+  void Pin(const wire::BufferRef& ref, uint64_t bytes);
   // Takes over staging memory of an ended communicator that the graph's copies still use. It
   // returns to the session when the graph is destroyed.
-  void Inherit(std::unique_ptr<StagingBlock> block) { staging_.push_back(std::move(block)); }
+  void AdoptBlock(std::unique_ptr<StagingBlock> block) { staging_.push_back(std::move(block)); }
   // Call it when the daemon has accepted a group at this place of the stream.
-  void Took(uint64_t stream_key) { ++places_.at(stream_key).group; }
+  void CommitPlace(uint64_t stream_key) { ++places_.at(stream_key).group; }
 
  private:
   const std::weak_ptr<Session> session_;  // weak, because its destructor calls CUDA
@@ -87,7 +87,7 @@ class CaptureLease {
   const uint64_t number_;
   std::vector<std::unique_ptr<StagingBlock>> staging_;
   std::map<uint64_t, CapturedPlace> places_;  // of the next group, by stream
-  std::map<uint64_t, uint64_t> kept_;         // bytes by address
+  std::map<uint64_t, uint64_t> pinned_;       // bytes by address
 };
 
 // All captures of one communicator. THREAD: under its submit lock.

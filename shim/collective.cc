@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "shim/bad_call.h"
+#include "shim/argument_error.h"
 #include "shim/diagnostics.h"
-#include "shim/error_text.h"
+#include "shim/error_message.h"
 #include "shim/group.h"
 #include "shim/process.h"
 #include "shim/user_operators.h"
@@ -34,14 +34,14 @@ ReduceOp WireOp(int op) {
 
 absl::Status CheckScalars(const CollectiveCall& call, const Communicator& comm) {
   if (call.payload.type < 0 || call.payload.type >= kDataTypes)
-    return Bad(call.function, "unknown datatype ", call.payload.type);
+    return ArgumentError(call.function, "unknown datatype ", call.payload.type);
   if (HasRoot(call.kind) && (call.extras.root < 0 || call.extras.root >= comm.ranks())) {
-    return Bad(call.function, "root ", call.extras.root,
-               " is not a rank of the communicator; number of ranks: ", comm.ranks());
+    return ArgumentError(call.function, "root ", call.extras.root,
+                         " is not a rank of the communicator; number of ranks: ", comm.ranks());
   }
   if (HasPeer(call.kind) && (call.extras.peer < 0 || call.extras.peer >= comm.ranks())) {
-    return Bad(call.function, "peer ", call.extras.peer,
-               " is not a rank of the communicator; number of ranks: ", comm.ranks());
+    return ArgumentError(call.function, "peer ", call.extras.peer,
+                         " is not a rank of the communicator; number of ranks: ", comm.ranks());
   }
   return absl::OkStatus();
 }
@@ -58,14 +58,15 @@ absl::StatusOr<std::optional<PreMulSum>> CheckOperator(const CollectiveCall& cal
   if (!Reduces(call.kind) || (op >= 0 && op < ncclNumOps)) return std::nullopt;
   std::optional<PreMulSum> made = comm.operators().Find(op);
   if (!made) {
-    return Bad(call.function, "unknown reduction operator ", op,
-               "; an operator is valid for the communicator that it was created for, until "
-               "ncclRedOpDestroy");
+    return ArgumentError(
+        call.function, "unknown reduction operator ", op,
+        "; an operator is valid for the communicator that it was created for, until "
+        "ncclRedOpDestroy");
   }
   const auto type = static_cast<DataType>(call.payload.type);
   if (made->type != type) {
-    return Bad(call.function, "reduction operator ", op, " was created for datatype ",
-               View(Name(made->type)), ", but the call's datatype is ", View(Name(type)));
+    return ArgumentError(call.function, "reduction operator ", op, " was created for datatype ",
+                         View(Name(made->type)), ", but the call's datatype is ", View(Name(type)));
   }
   return made;
 }
@@ -83,10 +84,10 @@ absl::StatusOr<SideBytes> MeasureSides(const CollectiveCall& call, const Communi
   uint64_t whole;
   if (__builtin_mul_overflow(uint64_t{call.payload.count}, size, &block) ||
       __builtin_mul_overflow(block, ranks, &whole)) {
-    return Bad(call.function, "count ", call.payload.count, " exceeds the address space");
+    return ArgumentError(call.function, "count ", call.payload.count, " exceeds the address space");
   }
   const bool is_root = comm.rank() == call.extras.root;
-  const Sides sides = SidesOf(call.kind, call.payload.count, ranks, is_root);
+  const CallElements sides = ElementsOf(call.kind, call.payload.count, ranks, is_root);
   return SideBytes{sides.input * size, sides.output * size};
 }
 
@@ -105,7 +106,7 @@ absl::Status ResolveSide(const BufferUse& use, RecentBuffers& buffers, wire::Buf
 // Under the submit lock, which guards the communicator's recent buffers.
 absl::Status ResolveBuffers(const CollectiveCall& call, const SideBytes& bytes, Communicator& comm,
                             wire::WorkRecord& record, StagedSides& staged) {
-  RecentBuffers& buffers = comm.submit_side().buffers;
+  RecentBuffers& buffers = comm.submission_state().buffers;
   const bool one_buffer = call.payload.send == call.payload.recv && bytes.send == bytes.recv;
   if (bytes.send > 0) {
     MCCS_RETURN_IF_ERROR(ResolveSide({.function = call.function,
@@ -117,8 +118,8 @@ absl::Status ResolveBuffers(const CollectiveCall& call, const SideBytes& bytes, 
   if (one_buffer) {
     record.recv = record.send;
     staged.recv = staged.send;
-    staged.one_piece = true;
-    staged.keeps_recv = call.kind == OpKind::kBroadcast;  // the root's
+    staged.in_place = true;
+    staged.recv_prefilled = call.kind == OpKind::kBroadcast;  // the root's
     return absl::OkStatus();
   }
   if (bytes.recv > 0) {
@@ -141,21 +142,21 @@ absl::Status ResolveFactor(const CollectiveCall& call, const PreMulSum& made, Co
                       .argument = "the operator's scalar",
                       .address = made.device,
                       .bytes = SizeOf(made.type)},
-                     comm.submit_side().buffers, record.scalar_buffer, staged.scalar);
+                     comm.submission_state().buffers, record.scalar_buffer, staged.scalar);
 }
 
 // The line has NCCL's form.
-void SayCall(const CollectiveCall& call) {
+void LogCall(const CollectiveCall& call) {
   const CollectiveCall::Payload& payload = call.payload;
   const auto hex = [](const void* pointer) {
     return absl::Hex(reinterpret_cast<uintptr_t>(pointer));
   };
-  Say(Verbosity::kInfo,
-      absl::StrCat(View(call.function), ": sendbuff 0x", hex(payload.send), " recvbuff 0x",
-                   hex(payload.recv), " count ", payload.count, " datatype ", payload.type, " op ",
-                   call.extras.op, " root ", call.extras.root, " comm 0x", hex(call.comm),
-                   " stream 0x", hex(call.stream)),
-      Subsystem::kCollective);
+  LogLine(Verbosity::kInfo,
+          absl::StrCat(View(call.function), ": sendbuff 0x", hex(payload.send), " recvbuff 0x",
+                       hex(payload.recv), " count ", payload.count, " datatype ", payload.type,
+                       " op ", call.extras.op, " root ", call.extras.root, " comm 0x",
+                       hex(call.comm), " stream 0x", hex(call.stream)),
+          Subsystem::kCollective);
 }
 
 absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
@@ -166,8 +167,10 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
   MCCS_RETURN_IF_ERROR(comm->CheckUsable());
   if (call.payload.count == 0 && !HasPeer(call.kind)) return absl::OkStatus();
   MCCS_ASSIGN_OR_RETURN(const SideBytes bytes, MeasureSides(call, *comm));
-  if (bytes.send > 0 && call.payload.send == nullptr) return Bad(call.function, "sendbuff is NULL");
-  if (bytes.recv > 0 && call.payload.recv == nullptr) return Bad(call.function, "recvbuff is NULL");
+  if (bytes.send > 0 && call.payload.send == nullptr)
+    return ArgumentError(call.function, "sendbuff is NULL");
+  if (bytes.recv > 0 && call.payload.recv == nullptr)
+    return ArgumentError(call.function, "recvbuff is NULL");
   wire::WorkRecord record{};
   record.record = wire::RecordKind::kOperation;
   record.op = call.kind;
@@ -187,7 +190,7 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
     ScopedContext context(comm->driver(), comm->context());
     MCCS_RETURN_IF_ERROR(ResolveBuffers(call, bytes, *comm, record, staged));
     if (made) MCCS_RETURN_IF_ERROR(ResolveFactor(call, *made, *comm, record, staged));
-    comm->submit_side().unposted.Add();
+    comm->submission_state().unposted.Add();
   }
   return group.AddOperation(std::move(comm), call.stream, record, staged);
 }
@@ -195,9 +198,9 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
 }  // namespace
 
 ncclResult_t Post(const CollectiveCall& call) {
-  if (Shows(Verbosity::kInfo, Subsystem::kCollective)) [[unlikely]]
-    SayCall(call);
-  GroupOfCall group;
+  if (IsLogged(Verbosity::kInfo, Subsystem::kCollective)) [[unlikely]]
+    LogCall(call);
+  ImplicitGroup group;
   return group.Finish(AddToGroup(call, *group.get()));
 }
 

@@ -69,8 +69,8 @@ absl::Status CheckFields(const ncclConfig_t& config) {
 }
 
 // Logs the program's configuration, one line per field, in NCCL's words: programs search for them.
-void SayWhatIsAsked(const ncclConfig_t& config) {
-  if (!Shows(Verbosity::kInfo)) return;
+void LogConfig(const ncclConfig_t& config) {
+  if (!IsLogged(Verbosity::kInfo)) return;
   const std::pair<const char*, int> numbers[] = {
       {"Blocking", config.blocking},         {"CGA cluster size", config.cgaClusterSize},
       {"Min CTAs", config.minCTAs},          {"Max CTAs", config.maxCTAs},
@@ -78,15 +78,15 @@ void SayWhatIsAsked(const ncclConfig_t& config) {
       {"Traffic class", config.trafficClass}};
   for (const auto& [name, value] : numbers) {
     if (value == NCCL_CONFIG_UNDEF_INT) continue;
-    Say(Verbosity::kInfo, absl::StrCat("ncclConfig_t requests: ", name, " ", value));
+    LogLine(Verbosity::kInfo, absl::StrCat("ncclConfig_t requests: ", name, " ", value));
   }
   if (config.netName == nullptr) return;
   // The daemons' lanes are TCP sockets.
-  Say(Verbosity::kInfo,
-      strcasecmp(config.netName, "Socket") == 0
-          ? std::string("Using network Socket between the daemons of different hosts")
-          : absl::StrCat("ncclConfig_t requests: network ", config.netName,
-                         "; ignored, because the daemon moves the data"));
+  LogLine(Verbosity::kInfo,
+          strcasecmp(config.netName, "Socket") == 0
+              ? std::string("Using network Socket between the daemons of different hosts")
+              : absl::StrCat("ncclConfig_t requests: network ", config.netName,
+                             "; ignored, because the daemon moves the data"));
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ absl::StatusOr<CommConfig> ReadCommConfig(const ncclConfig_t* config) {
   if (config != nullptr) {
     MCCS_ASSIGN_OR_RETURN(const ncclConfig_t known, CopyKnownFields(*config));
     MCCS_RETURN_IF_ERROR(CheckFields(known));
-    SayWhatIsAsked(known);
+    LogConfig(known);
     if (known.blocking != NCCL_CONFIG_UNDEF_INT) read.blocking = known.blocking != 0;
     Hints& hints = read.hints;
     if (known.minCTAs != NCCL_CONFIG_UNDEF_INT && hints.min_channels == 0) {
@@ -111,8 +111,8 @@ absl::StatusOr<CommConfig> ReadCommConfig(const ncclConfig_t* config) {
   }
   if (const auto blocking = BlockingOverride()) read.blocking = *blocking;
   MCCS_ASSIGN_OR_RETURN(read.warn_after_ms, WarnAfterMs());
-  read.check_pointers = ChecksPointers();
-  read.launch_blocking = LaunchesBlock();
+  read.check_pointers = CheckPointers();
+  read.launch_blocking = LaunchBlocking();
   return read;
 }
 

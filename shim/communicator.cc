@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "shim/diagnostics.h"
-#include "shim/error_text.h"
+#include "shim/error_message.h"
 #include "shim/relaxed_capture.h"
 
 namespace mccs::shim {
@@ -15,13 +15,13 @@ namespace {
 
 // For requests that the daemon answers without other hosts. Estimates take longest, because the
 // plan of a large communicator takes some time to build.
-constexpr std::chrono::seconds kAnswerTime{10};
+constexpr std::chrono::seconds kReplyTimeout{10};
 
-constexpr char kRevokedText[] =
+constexpr char kRevokedMessage[] =
     "the communicator was revoked by ncclCommRevoke: only split, shrink, grow, destroy and abort "
     "are allowed";
 
-constexpr char kShrunkText[] =
+constexpr char kShrunkMessage[] =
     "ncclCommShrink with NCCL_SHRINK_ABORT ended the communicator's work: only split, shrink, "
     "grow, destroy and abort are allowed";
 
@@ -39,48 +39,48 @@ Communicator::~Communicator() {
     std::lock_guard lock(link_to_parent_->mutex);
     link_to_parent_->child = nullptr;
   }
-  if (state() == State::kJoining) session_->client->Forget(request_);
+  if (state() == State::kJoining) session_->client->IgnoreReply(request_);
   if (page_ == nullptr) return;
-  GiveBackStaging();
+  ReturnStaging();
   session_->client->Unwatch(&page_->region());
   const bool ended_well = state() == State::kFinalized && FailureOf(page_->region()).ok() &&
-                          !submit_side_->captures.alive();
+                          !submission_state_->captures.alive();
   // No caller can end the communicator any more.
   if (!FailureOf(page_->region()).ok()) ReleaseStreams();
-  session_->graveyard.Bury(std::move(page_), ended_well, SystemClock().Now());
+  session_->retired_pages.RetirePage(std::move(page_), ended_well, SystemClock().Now());
 }
 
 // Nobody else uses the communicator any more, so this needs no lock. After an abort no memory is
 // freed, because freeing waits for other streams, which may hang. Memory that a daemon may still
 // write to is not freed.
-void Communicator::GiveBackStaging() {
-  if (!submit_side_) return;
+void Communicator::ReturnStaging() {
+  if (!submission_state_) return;
   const bool ended_well = state() == State::kFinalized;
-  if (!ended_well && !let_go_ && !session_->client->dead()) return;
-  submit_side_->staging.GiveBackAll();
+  if (!ended_well && !released_ && !session_->client->dead()) return;
+  submission_state_->staging.ReturnAllBlocks();
   if (ended_well) TrimStaging();
 }
 
 // cuMemFree waits for all streams of the GPU, so do not call it while a failed communicator blocks
 // some.
 void Communicator::TrimStaging() {
-  if (!session_->client->BlocksStreams()) session_->staging.Trim();
+  if (!session_->client->MayBlockStreams()) session_->staging.Trim();
 }
 
 // ---- Join ------------------------------------------------------------------------------------
 
 absl::Status Communicator::Join() {
   std::lock_guard lock(control_mutex_);
-  if (aborted_.load()) return Unshared(failure_);
+  if (aborted_.load()) return DeepCopy(failure_);
   for (const wire::CommShrink& part : options_.before) {
-    if (auto sent = session_->client->Send(part); sent.ok()) session_->client->Forget(*sent);
+    if (auto sent = session_->client->Send(part); sent.ok()) session_->client->IgnoreReply(*sent);
   }
   auto request = std::visit([&](const auto& message) { return session_->client->Send(message); },
                             options_.message);
   if (!request.ok()) {
     failure_ = request.status();
     state_.store(State::kFailed, std::memory_order_release);
-    return Unshared(failure_);
+    return DeepCopy(failure_);
   }
   request_ = join_request_ = *request;
   state_.store(State::kJoining, std::memory_order_release);
@@ -101,15 +101,16 @@ void Communicator::FinishJoin(absl::StatusOr<Reply> reply) {
   absl::StatusOr<State> next = reply.ok() ? EnterCommunicator(*std::move(reply)) : reply.status();
   if (!next.ok()) failure_ = next.status();
   state_.store(next.ok() ? *next : State::kFailed, std::memory_order_release);
-  if (next.ok() && *next == State::kReady && Shows(Verbosity::kInfo, Subsystem::kInit)) {
-    Say(Verbosity::kInfo, absl::StrCat("communicator '", options_.config.name, "': rank ", rank(),
-                                       " of ", ranks(), " on CUDA device ", device(), " is ready"));
+  if (next.ok() && *next == State::kReady && IsLogged(Verbosity::kInfo, Subsystem::kInit)) {
+    LogLine(Verbosity::kInfo,
+            absl::StrCat("communicator '", options_.config.name, "': rank ", rank(), " of ",
+                         ranks(), " on CUDA device ", device(), " is ready"));
   }
 }
 
 absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply) {
   MCCS_ASSIGN_OR_RETURN(const auto joined, reply.As<wire::CommInitReply>());
-  if (joined.comm_handle == wire::kNoCommHandle) return State::kOutside;
+  if (joined.comm_handle == wire::kNoCommHandle) return State::kNoColor;
   handle_ = joined.comm_handle;
   id_ = joined.comm_id;
   ranks_.store(joined.ranks, std::memory_order_relaxed);
@@ -127,45 +128,45 @@ absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply)
   }();
   if (!status.ok()) {
     // The daemon counts this rank as joined: notify it, so that other ranks do not wait for us.
-    if (auto request = SendAbort(); request.ok()) session_->client->Forget(*request);
+    if (auto request = SendAbort(); request.ok()) session_->client->IgnoreReply(*request);
     return status;
   }
   session_->client->Watch(&page_->region());
   const bool checked = options_.config.check_pointers;
-  submit_side_.emplace(session_, handle_, page_->region(), options_.device, submit_mutex_,
-                       checked ? std::optional<int>(device()) : std::nullopt);
+  submission_state_.emplace(session_, handle_, page_->region(), options_.device, submit_mutex_,
+                            checked ? std::optional<int>(device()) : std::nullopt);
   return State::kReady;
 }
 
-void Communicator::ChildJoins(Communicator* child) {
+void Communicator::BeginChildJoin(Communicator* child) {
   std::lock_guard lock(children_mutex_);
   joining_children_.push_back(child);
   if (aborted_.load()) child->Abort();  // Abort ran meanwhile and did not see the child
 }
 
-void Communicator::ChildJoined(Communicator* child) {
+void Communicator::EndChildJoin(Communicator* child) {
   std::lock_guard lock(children_mutex_);
   std::erase(joining_children_, child);
 }
 
-void Communicator::ChildBegins(Communicator* child) {
+void Communicator::TrackChildJoin(Communicator* child) {
   child->link_to_parent_ = std::make_shared<ChildLink>();
   child->link_to_parent_->child = child;
   std::lock_guard lock(children_mutex_);
-  begun_children_.push_back(child->link_to_parent_);
-  children_begun_.store(true, std::memory_order_relaxed);
+  tracked_children_.push_back(child->link_to_parent_);
+  has_tracked_children_.store(true, std::memory_order_relaxed);
 }
 
-bool Communicator::ChildrenJoin() {
+bool Communicator::AnyChildJoining() {
   std::lock_guard lock(children_mutex_);
-  std::erase_if(begun_children_, [](const std::shared_ptr<ChildLink>& link) {
+  std::erase_if(tracked_children_, [](const std::shared_ptr<ChildLink>& link) {
     std::lock_guard link_lock(link->mutex);
     if (link->child == nullptr) return true;
     link->child->Progress();
     return link->child->state() != State::kJoining;
   });
-  children_begun_.store(!begun_children_.empty(), std::memory_order_relaxed);
-  return !begun_children_.empty();
+  has_tracked_children_.store(!tracked_children_.empty(), std::memory_order_relaxed);
+  return !tracked_children_.empty();
 }
 
 void Communicator::AbortChildren() {
@@ -182,21 +183,21 @@ absl::Status Communicator::BeginFinalize() {
   std::lock_guard lock(control_mutex_);
   switch (state()) {
     case State::kReady:
-      if (ended_ == kRevokedText) return absl::InvalidArgumentError(kRevokedText);
-      if (ended_ == nullptr && !FailedAfterItsWork()) {
+      if (end_message_ == kRevokedMessage) return absl::InvalidArgumentError(kRevokedMessage);
+      if (end_message_ == nullptr && !FailedAfterOwnWork()) {
         MCCS_RETURN_IF_ERROR(WorkFailureOf(page_->region()));
       }
       break;
     case State::kFinalizing:
     case State::kFinalized:
       return absl::InvalidArgumentError("the communicator is already finalized");
-    case State::kMade:
+    case State::kCreated:
     case State::kJoining:
       return absl::InvalidArgumentError("the communicator's init is still in progress");
-    case State::kOutside:
+    case State::kNoColor:
     case State::kFailed:
     case State::kAborted:
-      return Unshared(failure_);
+      return DeepCopy(failure_);
   }
   wire::CommDestroy message{};
   message.comm_handle = handle_;
@@ -216,16 +217,16 @@ absl::Status Communicator::AwaitFinalized() {
   return Failure();
 }
 
-bool Communicator::FailedAfterItsWork() const {
+bool Communicator::FailedAfterOwnWork() const {
   const wire::CommRegion& region = page_->region();
   if (region.failure.error.load(std::memory_order_acquire) == 0) return false;
-  if (submit_side_->ring.last_sequence() > DoneOf(region)) return false;
+  if (submission_state_->ring.last_sequence() > LastDone(region)) return false;
   // Replays have no numbers: one may be incomplete, unless the daemon still works.
-  return !submit_side_->captures.used() || WorkFailureOf(region).ok();
+  return !submission_state_->captures.used() || WorkFailureOf(region).ok();
 }
 
-absl::Status Communicator::UndoneWork() const {
-  if (state() != State::kReady || ended_ != nullptr || FailedAfterItsWork()) {
+absl::Status Communicator::IncompleteWork() const {
+  if (state() != State::kReady || end_message_ != nullptr || FailedAfterOwnWork()) {
     return absl::OkStatus();
   }
   return WorkFailureOf(page_->region());
@@ -250,30 +251,31 @@ absl::StatusOr<uint64_t> Communicator::SendAbort() {
 absl::Status Communicator::Revoke() {
   MCCS_RETURN_IF_ERROR(CheckReady());
   const char* before = nullptr;
-  if (!ended_.compare_exchange_strong(before, kRevokedText)) {
+  if (!end_message_.compare_exchange_strong(before, kRevokedMessage)) {
     return absl::InvalidArgumentError(before);
   }
-  AwaitWorkEnded(kRevokedText);
+  AwaitWorkEnded(kRevokedMessage);
   return absl::OkStatus();
 }
 
 void Communicator::EndForShrink() {
   const char* before = nullptr;
-  if (ended_.compare_exchange_strong(before, kShrunkText)) AwaitWorkEnded(kShrunkText);
+  if (end_message_.compare_exchange_strong(before, kShrunkMessage)) AwaitWorkEnded(kShrunkMessage);
 }
 
 void Communicator::AwaitWorkEnded(const char* text) {
   wire::CommRevoke message{};
   message.comm_handle = handle_;
   auto request = session_->client->Send(message);
-  if (request.ok()) (void)session_->client->Await(*request, kAbortTime);
+  if (request.ok()) (void)session_->client->Await(*request, kAbortTimeout);
   FailLocally(page_->region(), wire::ErrorClass::kInvalidUsage, text);
   ReleaseStreams();
 }
 
 void Communicator::ReleaseStreams() {
   if (page_ == nullptr) return;
-  shim::ReleaseStreams(page_->region(), submit_side_.has_value() && submit_side_->captures.used());
+  shim::ReleaseStreams(page_->region(),
+                       submission_state_.has_value() && submission_state_->captures.used());
 }
 
 absl::Status Communicator::Suspend() {
@@ -281,14 +283,14 @@ absl::Status Communicator::Suspend() {
   suspended_ = true;
   {
     std::lock_guard lock(submit_mutex_);
-    submit_side_->staging.GiveBack();
+    submission_state_->staging.ReturnIdleBlocks();
   }
   TrimStaging();
-  absl::Status told = TellSuspended(true);
+  absl::Status told = SetSuspended(true);
   if (!told.ok()) {
     suspended_ = false;
     // A slow daemon may have suspended it.
-    if (const auto sent = SendSuspended(false); sent.ok()) session_->client->Forget(*sent);
+    if (const auto sent = SendSuspended(false); sent.ok()) session_->client->IgnoreReply(*sent);
   }
   return told;
 }
@@ -300,15 +302,15 @@ absl::StatusOr<uint64_t> Communicator::SendSuspended(bool suspended) {
   return session_->client->Send(message);
 }
 
-absl::Status Communicator::TellSuspended(bool suspended) {
+absl::Status Communicator::SetSuspended(bool suspended) {
   MCCS_ASSIGN_OR_RETURN(const uint64_t request, SendSuspended(suspended));
-  MCCS_ASSIGN_OR_RETURN(const Reply reply, session_->client->Await(request, kAnswerTime));
+  MCCS_ASSIGN_OR_RETURN(const Reply reply, session_->client->Await(request, kReplyTimeout));
   return reply.As<wire::Done>().status();
 }
 
 uint64_t Communicator::StagingBytes() {
   std::lock_guard lock(submit_mutex_);
-  return submit_side_ ? submit_side_->staging.bytes() : 0;
+  return submission_state_ ? submission_state_->staging.bytes() : 0;
 }
 
 absl::Status Communicator::Resume() {
@@ -316,7 +318,7 @@ absl::Status Communicator::Resume() {
   if (!suspended_.exchange(false)) {
     return absl::InvalidArgumentError("the communicator is not suspended");
   }
-  absl::Status told = TellSuspended(false);
+  absl::Status told = SetSuspended(false);
   if (!told.ok()) suspended_ = true;
   return told;
 }
@@ -347,7 +349,7 @@ void Communicator::Abort() {
   }
   AbortChildren();
   // The daemon unmaps the tenant's memory before any stream continues and uses it.
-  if (request && session_->client->Await(*request, kAbortTime).ok()) let_go_ = true;
+  if (request && session_->client->Await(*request, kAbortTimeout).ok()) released_ = true;
   if (cancelled != 0) session_->client->Cancel(cancelled, absl::CancelledError(kText));
   if (page_ != nullptr) FailLocally(page_->region(), wire::ErrorClass::kAborted, kText);
   ReleaseStreams();
@@ -361,7 +363,7 @@ absl::StatusOr<double> Communicator::EstimateUs(const wire::WorkRecord& call) {
   message.root_or_peer = call.root_or_peer;
   message.count = call.count;
   MCCS_ASSIGN_OR_RETURN(const uint64_t request, session_->client->Send(message));
-  MCCS_ASSIGN_OR_RETURN(const Reply reply, session_->client->Await(request, kAnswerTime));
+  MCCS_ASSIGN_OR_RETURN(const Reply reply, session_->client->Await(request, kReplyTimeout));
   MCCS_ASSIGN_OR_RETURN(const auto estimate, reply.As<wire::EstimateReply>());
   return estimate.microseconds;
 }
@@ -386,10 +388,10 @@ ncclResult_t Communicator::AsyncResult() {
   if (state() == State::kReady) [[likely]] {
     const auto error = static_cast<wire::ErrorClass>(
         page_->region().failure.error.load(std::memory_order_acquire));
-    if (error != wire::ErrorClass::kNone && ended_ == nullptr) return ResultOf(error);
-    if (!children_begun_.load(std::memory_order_relaxed)) [[likely]]
+    if (error != wire::ErrorClass::kNone && end_message_ == nullptr) return ResultOf(error);
+    if (!has_tracked_children_.load(std::memory_order_relaxed)) [[likely]]
       return ncclSuccess;
-    return ChildrenJoin() ? ncclInProgress : ncclSuccess;
+    return AnyChildJoining() ? ncclInProgress : ncclSuccess;
   }
   Progress();
   if (const State now = state(); now == State::kJoining || now == State::kFinalizing) {
@@ -401,27 +403,27 @@ ncclResult_t Communicator::AsyncResult() {
 absl::Status Communicator::Failure() {
   switch (state()) {
     case State::kReady:
-      if (const char* ended = ended_.load()) return absl::FailedPreconditionError(ended);
+      if (const char* ended = end_message_.load()) return absl::FailedPreconditionError(ended);
       return FailureOf(page_->region());
     case State::kFinalizing:
     case State::kFinalized:
-      if (ended_ != nullptr || FailedAfterItsWork()) return absl::OkStatus();
+      if (end_message_ != nullptr || FailedAfterOwnWork()) return absl::OkStatus();
       return FailureOf(page_->region());
-    case State::kMade:
+    case State::kCreated:
     case State::kJoining:
-    case State::kOutside:
+    case State::kNoColor:
       return absl::OkStatus();
     case State::kFailed:
     case State::kAborted:
       break;
   }
   std::lock_guard lock(control_mutex_);
-  return Unshared(failure_);
+  return DeepCopy(failure_);
 }
 
 absl::Status Communicator::TakeFailure() {
   if (failure_taken_.load(std::memory_order_relaxed)) return absl::OkStatus();
-  if (ended_ != nullptr || state() == State::kAborted) return absl::OkStatus();
+  if (end_message_ != nullptr || state() == State::kAborted) return absl::OkStatus();
   absl::Status failure = Failure();
   if (!failure.ok() && failure_taken_.exchange(true)) return absl::OkStatus();
   return failure;
@@ -434,7 +436,7 @@ absl::Status Communicator::CheckReady() {
   switch (state()) {
     case State::kReady:
       return absl::OkStatus();
-    case State::kMade:
+    case State::kCreated:
     case State::kJoining:
       return absl::InvalidArgumentError(
           "the communicator is not ready: its init is still in progress; poll "
@@ -442,7 +444,7 @@ absl::Status Communicator::CheckReady() {
     case State::kFinalizing:
     case State::kFinalized:
       return absl::InvalidArgumentError("the communicator is finalized: it accepts no operations");
-    case State::kOutside:
+    case State::kNoColor:
     case State::kFailed:
     case State::kAborted:
       break;
@@ -453,7 +455,7 @@ absl::Status Communicator::CheckReady() {
 
 absl::Status Communicator::CheckUsable() {
   MCCS_RETURN_IF_ERROR(CheckReady());
-  if (const char* ended = ended_.load(std::memory_order_relaxed)) {
+  if (const char* ended = end_message_.load(std::memory_order_relaxed)) {
     return absl::FailedPreconditionError(ended);
   }
   if (suspended_.load(std::memory_order_relaxed)) {
@@ -465,7 +467,7 @@ absl::Status Communicator::CheckUsable() {
 
 absl::Status Communicator::CheckParent(bool failed_too) {
   MCCS_RETURN_IF_ERROR(CheckReady());
-  return failed_too || ended_ != nullptr ? absl::OkStatus() : WorkFailureOf(page_->region());
+  return failed_too || end_message_ != nullptr ? absl::OkStatus() : WorkFailureOf(page_->region());
 }
 
 bool Communicator::finalized_or_finalizing() const {

@@ -5,7 +5,7 @@
 //   (made) ──────────► kJoining ─────────────────────────► kReady
 //                       │    │ reply: error                  │ BeginFinalize
 //            no color ◄─┘    ▼                               ▼
-//           kOutside      kFailed                        kFinalizing ──reply──► kFinalized
+//           kNoColor      kFailed                        kFinalizing ──reply──► kFinalized
 //
 // Abort leads from every state to kAborted. An operating error (a peer died, a record was rejected)
 // does not change the state: the daemon writes it into the region, where it stays. The streams of a
@@ -53,10 +53,10 @@ struct JoinOptions {
 };
 
 // The state of submission; exists from kReady on.
-struct SubmitSide {
-  SubmitSide(const std::shared_ptr<Session>& session, uint32_t comm_handle,
-             wire::CommRegion& region, const DeviceBinding& device, std::mutex& submit_lock,
-             std::optional<int> only_device)
+struct SubmissionState {
+  SubmissionState(const std::shared_ptr<Session>& session, uint32_t comm_handle,
+                  wire::CommRegion& region, const DeviceBinding& device, std::mutex& submit_lock,
+                  std::optional<int> only_device)
       : ring(region),
         buffers(session->driver, session->buffers, only_device),
         unposted(session->buffers.leases(), submit_lock),
@@ -85,12 +85,12 @@ class Communicator {
   // Blocks until all ranks have joined, the join failed, or Abort.
   absl::Status AwaitJoined();
   // From now on Abort also ends the join of `child`, whose handle nobody has yet. REQUIRES:
-  // ChildJoined follows.
-  void ChildJoins(Communicator* child);
-  void ChildJoined(Communicator* child);
+  // EndChildJoin follows.
+  void BeginChildJoin(Communicator* child);
+  void EndChildJoin(Communicator* child);
   // A child whose join nobody waits for and whose handle the program has. Until it has joined,
   // AsyncResult of this communicator is ncclInProgress too, because PyTorch polls the parent.
-  void ChildBegins(Communicator* child);
+  void TrackChildJoin(Communicator* child);
 
   // Asks the daemon to release the communicator after all posted work; AwaitFinalized blocks until
   // then. kInvalidArgument when called before; the communicator's failure if that left work of this
@@ -99,7 +99,7 @@ class Communicator {
   absl::Status AwaitFinalized();
   // The failure that left posted or replayed work of this rank incomplete, unless the program ended
   // the communicator. REQUIRES: nothing is posted meanwhile.
-  absl::Status UndoneWork() const;
+  absl::Status IncompleteWork() const;
 
   // Ends the work of all ranks and releases their streams. Afterwards operations return
   // kFailedPrecondition; other communicators can still be derived from this one. Returns when Abort
@@ -123,8 +123,8 @@ class Communicator {
   uint64_t StagingBytes();
 
   // Ends all work and releases all streams and waiting callers. Returns after the daemon's last
-  // access to the tenant's memory, or after kAbortTime if the daemon is stuck.
-  static constexpr std::chrono::seconds kAbortTime{2};
+  // access to the tenant's memory, or after kAbortTimeout if the daemon is stuck.
+  static constexpr std::chrono::seconds kAbortTimeout{2};
   void Abort();
 
   // ---- Queries. THREAD: any ----
@@ -148,7 +148,7 @@ class Communicator {
   const CommConfig& config() const { return options_.config; }
   bool finalized_or_finalizing() const;
   // True for a rank without a color in its split.
-  bool outside() const { return state() == State::kOutside; }
+  bool has_no_color() const { return state() == State::kNoColor; }
   // 0 and -1 until the daemon's reply.
   int ranks() const { return ranks_.load(std::memory_order_relaxed); }
   int rank() const { return rank_.load(std::memory_order_relaxed); }
@@ -165,7 +165,7 @@ class Communicator {
   // ---- Submission. REQUIRES: CheckUsable() was ok; submit_mutex() held ----
 
   std::mutex& submit_mutex() { return submit_mutex_; }
-  SubmitSide& submit_side() { return *submit_side_; }
+  SubmissionState& submission_state() { return *submission_state_; }
   const FencePage& page() const { return *page_; }
   // No records are taken any more: stop waiting for space.
   bool broken() const;
@@ -181,10 +181,10 @@ class Communicator {
 
  private:
   enum class State {
-    kMade,
+    kCreated,
     kJoining,
     kReady,
-    kOutside,
+    kNoColor,
     kFailed,
     kFinalizing,
     kFinalized,
@@ -196,13 +196,13 @@ class Communicator {
   void FinishJoin(absl::StatusOr<Reply> reply);
   absl::StatusOr<State> EnterCommunicator(Reply reply);
   void AbortChildren();
-  bool ChildrenJoin();
-  void GiveBackStaging();
+  bool AnyChildJoining();
+  void ReturnStaging();
   void TrimStaging();
   void FinishFinalize(absl::StatusOr<Reply> reply);
   // Whether other ranks' failures ended the communicator after all work of this rank was complete.
   // REQUIRES: nothing is posted meanwhile.
-  bool FailedAfterItsWork() const;
+  bool FailedAfterOwnWork() const;
   // Waits until the daemon uses no memory for the work that was ended on purpose, then releases the
   // streams.
   void AwaitWorkEnded(const char* text);
@@ -210,7 +210,7 @@ class Communicator {
   void Progress();
   absl::StatusOr<uint64_t> SendAbort();
   absl::StatusOr<uint64_t> SendSuspended(bool suspended);
-  absl::Status TellSuspended(bool suspended);
+  absl::Status SetSuspended(bool suspended);
   // Why the communicator accepts no requests now; ok in kReady.
   absl::Status CheckReady();
 
@@ -218,7 +218,7 @@ class Communicator {
   const JoinOptions options_;
 
   // Release store after everything that the state guarantees; pairs with state().
-  std::atomic<State> state_{State::kMade};
+  std::atomic<State> state_{State::kCreated};
   std::atomic<int32_t> ranks_;  // set before kReady
   std::atomic<int32_t> rank_;
   std::atomic<bool> aborted_{false};  // set by Abort, read by callers that wait for ring space
@@ -230,9 +230,10 @@ class Communicator {
   absl::Status failure_;       // the reason of kFailed and kAborted
 
   std::atomic<bool> failure_taken_{false};
-  std::atomic<const char*> ended_{nullptr};  // the error message for work that was ended on purpose
+  std::atomic<const char*> end_message_{
+      nullptr};  // the error message for work that was ended on purpose
   std::atomic<bool> suspended_{false};
-  std::atomic<bool> let_go_{false};  // by Abort: the daemon does not access our memory any more
+  std::atomic<bool> released_{false};  // by Abort: the daemon does not access our memory any more
 
   uint64_t id_ = 0;
   uint32_t handle_ = 0;              // the daemon's handle
@@ -246,12 +247,12 @@ class Communicator {
 
   std::mutex children_mutex_;  // taken before ChildLink::mutex, and both before control_mutex_
   std::vector<Communicator*> joining_children_;
-  std::vector<std::shared_ptr<ChildLink>> begun_children_;
-  std::atomic<bool> children_begun_{false};  // whether to look into begun_children_
+  std::vector<std::shared_ptr<ChildLink>> tracked_children_;
+  std::atomic<bool> has_tracked_children_{false};  // whether to look into tracked_children_
   std::shared_ptr<ChildLink> link_to_parent_;
 
   std::mutex submit_mutex_;
-  std::optional<SubmitSide> submit_side_;
+  std::optional<SubmissionState> submission_state_;
 
   UserOperators operators_;
   Registrations registrations_;

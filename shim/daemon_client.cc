@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "shim/error_text.h"
+#include "shim/error_message.h"
 #include "shim/fence.h"
 #include "shim/version.h"
 
@@ -24,7 +24,7 @@ constexpr char kHowToStart[] =
     "start it with 'systemctl start mccsd' (or 'mccs-lab up' for a cluster on one machine), or "
     "point MCCS_SOCKET at its socket";
 
-constexpr std::chrono::milliseconds kForever{0};  // as a timeout
+constexpr std::chrono::milliseconds kNoTimeout{0};  // as a timeout
 
 // `direction`: SO_RCVTIMEO or SO_SNDTIMEO.
 absl::Status SetTimeout(int socket, int direction, std::chrono::milliseconds limit) {
@@ -35,7 +35,7 @@ absl::Status SetTimeout(int socket, int direction, std::chrono::milliseconds lim
 
 // Starts a thread that blocks all signals, so that they go to the program's threads.
 template <typename Function>
-std::thread StartQuietThread(Function function) {
+std::thread StartThreadWithoutSignals(Function function) {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -94,7 +94,7 @@ absl::StatusOr<std::unique_ptr<DaemonClient>> DaemonClient::Connect(
   std::unique_ptr<DaemonClient> client(new DaemonClient(socket_path));
   MCCS_RETURN_IF_ERROR(client->Dial());
   MCCS_RETURN_IF_ERROR(client->Greet());
-  client->reader_ = StartQuietThread([self = client.get()] { self->ReadUntilDead(); });
+  client->reader_ = StartThreadWithoutSignals([self = client.get()] { self->ReadUntilDead(); });
   return client;
 }
 
@@ -115,8 +115,8 @@ absl::Status DaemonClient::Dial() {
   std::memcpy(address.sun_path, socket_path_.c_str(), socket_path_.size() + 1);
   socket_.Reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket_.valid()) return absl::ErrnoToStatus(errno, "cannot create a socket for the daemon");
-  MCCS_RETURN_IF_ERROR(SetTimeout(socket_.get(), SO_RCVTIMEO, kGreetingTime / 2));
-  MCCS_RETURN_IF_ERROR(SetTimeout(socket_.get(), SO_SNDTIMEO, kGreetingTime / 2));
+  MCCS_RETURN_IF_ERROR(SetTimeout(socket_.get(), SO_RCVTIMEO, kGreetingTimeout / 2));
+  MCCS_RETURN_IF_ERROR(SetTimeout(socket_.get(), SO_SNDTIMEO, kGreetingTimeout / 2));
   if (connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return absl::UnavailableError(
         absl::StrCat("no MCCS daemon at ", socket_path_, ": ", strerror(errno), "; ", kHowToStart));
@@ -152,8 +152,8 @@ absl::Status DaemonClient::Greet() {
   }
   session_ = reinterpret_cast<wire::SessionRegion*>(session_memory_.data());
   doorbell_ = std::move(reply->fds[1]);
-  MCCS_RETURN_IF_ERROR(SetTimeout(socket_.get(), SO_SNDTIMEO, kSendTime));
-  return SetTimeout(socket_.get(), SO_RCVTIMEO, kForever);  // from now on the reader blocks on it
+  MCCS_RETURN_IF_ERROR(SetTimeout(socket_.get(), SO_SNDTIMEO, kSendTimeout));
+  return SetTimeout(socket_.get(), SO_RCVTIMEO, kNoTimeout);  // from now on the reader blocks on it
 }
 
 void DaemonClient::CloseInForkedChild() {
@@ -167,32 +167,32 @@ absl::StatusOr<uint64_t> DaemonClient::SendBytes(void* message, size_t bytes, in
   uint64_t request;
   {
     std::lock_guard lock(mutex_);
-    if (dead()) return Unshared(cause_of_death_);
+    if (dead()) return DeepCopy(death_status_);
     request = next_request_++;
     pending_[request];
   }
   static_cast<wire::MessageHeader*>(message)->request = request;
   if (SendWhole(message, bytes, fd)) return request;
-  Forget(request);
+  IgnoreReply(request);
   std::lock_guard lock(mutex_);
-  return Unshared(cause_of_death_);
+  return DeepCopy(death_status_);
 }
 
 bool DaemonClient::SendWhole(void* message, size_t bytes, int fd) {
-  const auto until = std::chrono::steady_clock::now() + kSendTime;
+  const auto until = std::chrono::steady_clock::now() + kSendTimeout;
   ssize_t sent;
   do {
     sent = SendOnce(socket_.get(), {message, bytes}, fd);
   } while (sent < 0 && errno == EINTR && std::chrono::steady_clock::now() < until);
   if (sent == static_cast<ssize_t>(bytes)) return true;
   if (errno == EAGAIN || errno == EINTR) {
-    Die(absl::DeadlineExceededError(
-        absl::StrCat("it read no message for ", kSendTime.count(), " ms")));
+    MarkDead(absl::DeadlineExceededError(
+        absl::StrCat("it read no message for ", kSendTimeout.count(), " ms")));
     // The daemon may continue later, and must see that this process did not.
     shutdown(socket_.get(), SHUT_RDWR);
   } else {
     // The reader will notice it too, but a caller that retries now must get a new connection.
-    Die(absl::ErrnoToStatus(errno, "send"));
+    MarkDead(absl::ErrnoToStatus(errno, "send"));
   }
   return false;
 }
@@ -213,7 +213,7 @@ absl::StatusOr<Reply> DaemonClient::Await(uint64_t request,
   const auto it = pending_.find(request);
   if (it == pending_.end()) return absl::AbortedError("another thread took the reply");
   if (!it->second.answer) {
-    it->second.forgotten = true;
+    it->second.ignored = true;
     return absl::DeadlineExceededError(absl::StrCat(
         "the MCCS daemon at ", socket_path_, " did not reply within ", limit->count(), " ms"));
   }
@@ -248,14 +248,14 @@ void DaemonClient::Cancel(uint64_t request, absl::Status why) {
   answered_.notify_all();
 }
 
-void DaemonClient::Forget(uint64_t request) {
+void DaemonClient::IgnoreReply(uint64_t request) {
   std::lock_guard lock(mutex_);
   const auto it = pending_.find(request);
   if (it == pending_.end()) return;
   if (it->second.answer) {
     pending_.erase(it);
   } else {
-    it->second.forgotten = true;
+    it->second.ignored = true;
   }
 }
 
@@ -331,7 +331,7 @@ void DaemonClient::ReadUntilDead() {
     DoChoresUntilReadable();
     absl::StatusOr<Reply> reply = Receive();
     if (!reply.ok()) {
-      Die(reply.status());
+      MarkDead(reply.status());
       return;
     }
     Deliver(*std::move(reply));
@@ -345,7 +345,7 @@ void DaemonClient::Deliver(Reply reply) {
   std::lock_guard lock(mutex_);
   const auto it = pending_.find(header.request);
   if (it == pending_.end()) return;
-  if (it->second.forgotten) {
+  if (it->second.ignored) {
     pending_.erase(it);
     return;
   }
@@ -354,16 +354,16 @@ void DaemonClient::Deliver(Reply reply) {
   answered_.notify_all();
 }
 
-void DaemonClient::Die(const absl::Status& why) {
+void DaemonClient::MarkDead(const absl::Status& why) {
   const std::string text =
       absl::StrCat("the MCCS daemon at ", socket_path_, " ended (", why.message(),
                    "); its communicators cannot be used any more");
   std::lock_guard lock(mutex_);
   if (dead()) return;
-  cause_of_death_ = absl::UnavailableError(text);
+  death_status_ = absl::UnavailableError(text);
   dead_.store(true, std::memory_order_release);
   for (auto& [request, pending] : pending_) {
-    if (!pending.answer) pending.answer.emplace(Unshared(cause_of_death_));
+    if (!pending.answer) pending.answer.emplace(DeepCopy(death_status_));
   }
   for (wire::CommRegion* region : watched_) FailLocally(*region, wire::ErrorClass::kSystem, text);
   answered_.notify_all();
@@ -373,7 +373,7 @@ void DaemonClient::Watch(wire::CommRegion* region) {
   std::lock_guard lock(mutex_);
   watched_.push_back(region);
   if (dead()) {
-    const absl::string_view text = cause_of_death_.message();
+    const absl::string_view text = death_status_.message();
     FailLocally(*region, wire::ErrorClass::kSystem, {text.data(), text.size()});
   }
 }
@@ -383,7 +383,7 @@ void DaemonClient::Unwatch(wire::CommRegion* region) {
   std::erase(watched_, region);
 }
 
-bool DaemonClient::BlocksStreams() {
+bool DaemonClient::MayBlockStreams() {
   std::lock_guard lock(mutex_);
   return std::any_of(watched_.begin(), watched_.end(), [](const wire::CommRegion* region) {
     return region->failure.error.load(std::memory_order_acquire) != 0 &&

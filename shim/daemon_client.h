@@ -44,17 +44,17 @@ class DaemonClient {
  public:
   // Connects and exchanges greetings. Errors: kUnavailable, with the socket and how to start the
   // daemon; kFailedPrecondition if daemon and library have no common version. Takes at most
-  // kGreetingTime.
-  static constexpr std::chrono::milliseconds kGreetingTime{900};
+  // kGreetingTimeout.
+  static constexpr std::chrono::milliseconds kGreetingTimeout{900};
   static absl::StatusOr<std::unique_ptr<DaemonClient>> Connect(const std::string& socket_path);
 
   // REQUIRES: nobody waits for a reply.
   ~DaemonClient();
 
   // Sends a request, with a descriptor if `fd` is valid, and returns its number. Every number must
-  // be passed to one of Await, Poll, Cancel and Forget. A daemon whose socket stays full for
-  // kSendTime counts as dead.
-  static constexpr std::chrono::milliseconds kSendTime{1000};
+  // be passed to one of Await, Poll, Cancel and IgnoreReply. A daemon whose socket stays full for
+  // kSendTimeout counts as dead.
+  static constexpr std::chrono::milliseconds kSendTimeout{1000};
   template <typename Message>
   absl::StatusOr<uint64_t> Send(Message message, int fd = -1) {
     message.header = {Message::kKind, sizeof(Message), 0};
@@ -63,7 +63,7 @@ class DaemonClient {
 
   // Sends a message without a reply. Does nothing if the daemon is dead.
   template <typename Message>
-  void Tell(Message message) {
+  void SendOneWay(Message message) {
     message.header = {Message::kKind, sizeof(Message), 0};
     if (!dead()) (void)SendWhole(&message, sizeof(Message), -1);
   }
@@ -83,7 +83,7 @@ class DaemonClient {
   void Cancel(uint64_t request, absl::Status why);
 
   // The reply is not needed.
-  void Forget(uint64_t request);
+  void IgnoreReply(uint64_t request);
 
   // Notifies the daemon that this communicator has new records. Lock-free; a system call only when
   // the daemon sleeps.
@@ -93,7 +93,7 @@ class DaemonClient {
   void Watch(wire::CommRegion* region);
   void Unwatch(wire::CommRegion* region);
   // Whether a watched communicator has failed, so that its streams may be blocked.
-  bool BlocksStreams();
+  bool MayBlockStreams();
 
   // The reader's extra task: called after every message, and at the time that its last call
   // returned, if any. It may send and poll, but must not block. Null removes the task; afterwards
@@ -120,7 +120,7 @@ class DaemonClient {
   // Runs the chore until a message can be read.
   void DoChoresUntilReadable();
   void Deliver(Reply reply);
-  void Die(const absl::Status& why);
+  void MarkDead(const absl::Status& why);
 
   const std::string socket_path_;
   UniqueFd socket_;
@@ -135,10 +135,10 @@ class DaemonClient {
   std::atomic<bool> dead_{false};  // set under mutex_; release, pairs with dead()
   std::mutex mutex_;
   std::condition_variable answered_;
-  absl::Status cause_of_death_;  // guarded by mutex_, like all below
+  absl::Status death_status_;  // guarded by mutex_, like all below
   uint64_t next_request_ = 1;
   struct Pending {
-    bool forgotten = false;
+    bool ignored = false;
     std::optional<absl::StatusOr<Reply>> answer;
   };
   std::unordered_map<uint64_t, Pending> pending_;

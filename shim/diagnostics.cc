@@ -76,9 +76,9 @@ std::FILE* OpenStream(const std::string& name) {
   if (stream != nullptr) return stream;
   const std::string why = std::strerror(errno);
   if (fd >= 0) close(fd);
-  SayOn(stdout, Verbosity::kWarn,
-        absl::StrCat("cannot open NCCL_DEBUG_FILE '", name, "': ", why,
-                     "; lines go to stdout; name a file in a writable directory"));
+  LogLineTo(stdout, Verbosity::kWarn,
+            absl::StrCat("cannot open NCCL_DEBUG_FILE '", name, "': ", why,
+                         "; lines go to stdout; name a file in a writable directory"));
   return stdout;
 }
 
@@ -141,7 +141,7 @@ void ReloadVerbosity() {
   Read(/*again=*/true);
 }
 
-bool Shows(Verbosity level, Subsystem subsystem) {
+bool IsLogged(Verbosity level, Subsystem subsystem) {
   const Output& output = Current();
   if (level > output.verbosity) return false;
   return level != Verbosity::kInfo || (output.subsystems & Bit(subsystem)) != 0;
@@ -150,20 +150,20 @@ bool Shows(Verbosity level, Subsystem subsystem) {
 std::FILE* DebugStream() { return Current().stream; }
 bool DebugStreamIsFile() { return Current().stream != stdout; }
 
-void Say(Verbosity level, std::string_view text, Subsystem subsystem) {
-  if (Shows(level, subsystem)) SayOn(DebugStream(), level, text);
+void LogLine(Verbosity level, std::string_view text, Subsystem subsystem) {
+  if (IsLogged(level, subsystem)) LogLineTo(DebugStream(), level, text);
 }
 
-void SayOn(std::FILE* stream, Verbosity level, std::string_view text) {
+void LogLineTo(std::FILE* stream, Verbosity level, std::string_view text) {
   std::fprintf(stream, "%s:%d:%ld MCCS %s%.*s\n", ShortHostName().c_str(), getpid(),
                syscall(SYS_gettid), level == Verbosity::kWarn ? "WARN " : "INFO ",
                static_cast<int>(text.size()), text.data());
   std::fflush(stream);
 }
 
-void SayVersionOnce() {
+void LogVersionOnce() {
   static std::atomic<bool> said{false};
-  if (!Shows(Verbosity::kVersion) || said.exchange(true)) return;
+  if (!IsLogged(Verbosity::kVersion) || said.exchange(true)) return;
   std::fprintf(DebugStream(), "MCCS version %s (NCCL %d.%d.%d API)\n", kMccsVersion, NCCL_MAJOR,
                NCCL_MINOR, NCCL_PATCH);
   std::fflush(DebugStream());

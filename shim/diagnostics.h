@@ -30,11 +30,11 @@ enum class Subsystem : uint32_t {
 void ReloadVerbosity();
 
 // Whether lines of this level, and for INFO of this subsystem, are enabled. Costs two loads.
-bool Shows(Verbosity level, Subsystem subsystem = Subsystem::kInit);
+bool IsLogged(Verbosity level, Subsystem subsystem = Subsystem::kInit);
 
-// Write a line: Say if the level is enabled, SayOn in any case and on the caller's stream.
-void Say(Verbosity level, std::string_view text, Subsystem subsystem = Subsystem::kInit);
-void SayOn(std::FILE* stream, Verbosity level, std::string_view text);
+// Write a line: LogLine if the level is enabled, LogLineTo in any case and on the caller's stream.
+void LogLine(Verbosity level, std::string_view text, Subsystem subsystem = Subsystem::kInit);
+void LogLineTo(std::FILE* stream, Verbosity level, std::string_view text);
 
 // The destination: stdout, or the file of NCCL_DEBUG_FILE.
 std::FILE* DebugStream();
@@ -42,7 +42,7 @@ std::FILE* DebugStream();
 bool DebugStreamIsFile();
 
 // "MCCS version 0.1.0 (NCCL 2.28.9 API)", once per process.
-void SayVersionOnce();
+void LogVersionOnce();
 
 // ---- For tests ----
 

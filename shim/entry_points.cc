@@ -102,7 +102,7 @@ __attribute__((visibility("hidden"), used)) Target mccs_choose_target(unsigned n
 }
 
 __attribute__((visibility("hidden"), used)) int mccs_missing_call(unsigned number) {
-  return mccs::shim::RefuseMissing(static_cast<EntryNumber>(number));
+  return mccs::shim::ReportMissing(static_cast<EntryNumber>(number));
 }
 
 }  // extern "C"

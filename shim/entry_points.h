@@ -21,7 +21,7 @@ void SetTarget(EntryNumber entry, Target target);
 // This library's implementation.
 Target OwnTarget(EntryNumber entry);
 
-// A target that fails every call with an error message, by RefuseMissing; for functions that return
+// A target that fails every call with an error message, by ReportMissing; for functions that return
 // ncclResult_t.
 Target MissingTarget(EntryNumber entry);
 
@@ -31,7 +31,7 @@ const char* NameOf(EntryNumber entry);
 // Defined by fallback.cc. The target of this call, for a function without a target.
 Target ChooseTarget(EntryNumber entry);
 // The result of a call to a function that the real library lacks.
-int RefuseMissing(EntryNumber entry);
+int ReportMissing(EntryNumber entry);
 
 }  // namespace mccs::shim
 

@@ -67,18 +67,18 @@ absl::StatusOr<uint32_t> ExportLeaseMs() {
   return MillisecondsOf("MCCS_EXPORT_LEASE");
 }
 
-bool ChecksPointers() { return ValueOf("NCCL_CHECK_POINTERS") == "1"; }
+bool CheckPointers() { return ValueOf("NCCL_CHECK_POINTERS") == "1"; }
 
-bool LaunchesBlock() { return ValueOf("CUDA_LAUNCH_BLOCKING") == "1"; }
+bool LaunchBlocking() { return ValueOf("CUDA_LAUNCH_BLOCKING") == "1"; }
 
-absl::StatusOr<WaitsBy> StreamsWaitBy() {
+absl::StatusOr<WaitMethod> StreamWaitMethod() {
   if (const auto text = ValueOf("MCCS_STREAM_WAIT")) {
-    if (text == "memop") return WaitsBy::kMemoryOperation;
-    if (text == "kernel") return WaitsBy::kKernel;
+    if (text == "memop") return WaitMethod::kMemoryOperation;
+    if (text == "kernel") return WaitMethod::kKernel;
     return absl::InvalidArgumentError(absl::StrCat(
         "invalid MCCS_STREAM_WAIT '", *text, "': expected memop or kernel; or leave it unset"));
   }
-  return WaitsBy::kKernel;
+  return WaitMethod::kKernel;
 }
 
 std::optional<std::string> CommIdText() { return ValueOf("NCCL_COMM_ID"); }

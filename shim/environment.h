@@ -42,16 +42,16 @@ inline constexpr uint32_t kExportLeaseMs = 30'000;
 absl::StatusOr<uint32_t> ExportLeaseMs();
 
 // NCCL_CHECK_POINTERS=1: buffers must be on the communicator's device.
-bool ChecksPointers();
+bool CheckPointers();
 
 // CUDA_LAUNCH_BLOCKING=1: a call returns when its streams have completed its work.
-bool LaunchesBlock();
+bool LaunchBlocking();
 
 // MCCS_STREAM_WAIT: how a stream waits for the daemon. `kernel` (the default): one GPU thread polls
 // the word, and the hardware queue serves other streams. `memop`: cuStreamWaitValue64, which uses
 // no GPU thread but blocks the streams that share the hardware queue. Errors: kInvalidArgument.
-enum class WaitsBy { kMemoryOperation, kKernel };
-absl::StatusOr<WaitsBy> StreamsWaitBy();
+enum class WaitMethod { kMemoryOperation, kKernel };
+absl::StatusOr<WaitMethod> StreamWaitMethod();
 
 // NCCL_COMM_ID ("host:port", "[address]:port"), where set and not empty.
 std::optional<std::string> CommIdText();

@@ -6,20 +6,20 @@ namespace mccs::shim {
 
 // ---- Kept ranges -----------------------------------------------------------------------------
 
-void ExportLeases::Keep(const AddressRange& range) {
-  std::lock_guard lock(kept_mutex_);
-  kept_.push_back(range);
+void ExportLeases::Pin(const AddressRange& range) {
+  std::lock_guard lock(pinned_mutex_);
+  pinned_.push_back(range);
 }
 
-void ExportLeases::EndKeep(const AddressRange& range) {
-  std::lock_guard lock(kept_mutex_);
-  const auto found = std::find(kept_.begin(), kept_.end(), range);
-  if (found != kept_.end()) kept_.erase(found);
+void ExportLeases::Unpin(const AddressRange& range) {
+  std::lock_guard lock(pinned_mutex_);
+  const auto found = std::find(pinned_.begin(), pinned_.end(), range);
+  if (found != pinned_.end()) pinned_.erase(found);
 }
 
-bool ExportLeases::IsKept(const AddressRange& range) const {
-  std::lock_guard lock(kept_mutex_);
-  return std::any_of(kept_.begin(), kept_.end(),
+bool ExportLeases::IsPinned(const AddressRange& range) const {
+  std::lock_guard lock(pinned_mutex_);
+  return std::any_of(pinned_.begin(), pinned_.end(),
                      [&](const AddressRange& kept) { return kept.Overlaps(range); });
 }
 
@@ -27,21 +27,21 @@ bool ExportLeases::IsKept(const AddressRange& range) const {
 
 void ExportLeases::Start(Clock::time_point now) {
   next_ = now + lease_ / 2;
-  asking_ = false;
+  polling_ = false;
 }
 
 ExportLeases::Step ExportLeases::Poll(Clock::time_point now) {
   if (now < next_) return {next_};
-  if (!asking_) {
-    asking_ = true;
-    questions_ = 0;
+  if (!polling_) {
+    polling_ = true;
+    polls_ = 0;
     BeginGeneration();
   }
-  if (AllHavePosted()) return {.next = now + kBetweenQuestions, .may_end = true};
-  if (++questions_ == kMostQuestions) {
-    RoundDone(now);
+  if (AllHavePosted()) return {.next = now + kPollInterval, .may_expire = true};
+  if (++polls_ == kMaxPolls) {
+    EndRound(now);
   } else {
-    next_ = now + kBetweenQuestions;
+    next_ = now + kPollInterval;
   }
   return {next_};
 }
@@ -53,21 +53,21 @@ bool ExportLeases::AllHavePosted() {
   const uint64_t now = generation();
   bool all = true;
   for (UnpostedCalls* user : users_) {
-    if (user->seen_without_ == now) continue;
+    if (user->idle_generation_ == now) continue;
     std::unique_lock submit_lock(user->submit_lock_, std::try_to_lock);
-    if (submit_lock && user->count_ == 0) user->seen_without_ = now;
-    all &= user->seen_without_ == now;
+    if (submit_lock && user->count_ == 0) user->idle_generation_ = now;
+    all &= user->idle_generation_ == now;
   }
-  if (all) quiet_ = now;
+  if (all) all_posted_generation_ = now;
   return all;
 }
 
-bool ExportLeases::HasEnded(const Use& last, const AddressRange& range,
-                            Clock::time_point now) const {
-  return last.generation < quiet_ && now - last.when >= lease_ && !IsKept(range);
+bool ExportLeases::HasExpired(const Use& last, const AddressRange& range,
+                              Clock::time_point now) const {
+  return last.generation < all_posted_generation_ && now - last.when >= lease_ && !IsPinned(range);
 }
 
-void ExportLeases::RoundDone(Clock::time_point now) { Start(now); }
+void ExportLeases::EndRound(Clock::time_point now) { Start(now); }
 
 // ---- Lookups ---------------------------------------------------------------------------------
 

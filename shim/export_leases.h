@@ -50,27 +50,27 @@ class ExportLeases {
 
   // ---- Kept ranges: registered, or part of a graph. Counted ----
 
-  void Keep(const AddressRange& range);
-  void EndKeep(const AddressRange& range);
-  bool IsKept(const AddressRange& range) const;
+  void Pin(const AddressRange& range);
+  void Unpin(const AddressRange& range);
+  bool IsPinned(const AddressRange& range) const;
 
   // ---- Rounds. THREAD: the owner's only ----
 
-  static constexpr std::chrono::milliseconds kBetweenQuestions{10};
-  static constexpr int kMostQuestions = 50;
+  static constexpr std::chrono::milliseconds kPollInterval{10};
+  static constexpr int kMaxPolls = 50;
 
-  bool endless() const { return lease_.count() == 0; }
+  bool unlimited() const { return lease_.count() == 0; }
   // Call it when there are exports that may expire.
   void Start(Clock::time_point now);
-  // The time of the owner's next Poll, and whether it may end exports now (those with HasEnded;
-  // then it calls RoundDone).
+  // The time of the owner's next Poll, and whether it may end exports now (those with HasExpired;
+  // then it calls EndRound).
   struct Step {
     Clock::time_point next;
-    bool may_end = false;
+    bool may_expire = false;
   };
   Step Poll(Clock::time_point now);
-  bool HasEnded(const Use& last, const AddressRange& range, Clock::time_point now) const;
-  void RoundDone(Clock::time_point now);
+  bool HasExpired(const Use& last, const AddressRange& range, Clock::time_point now) const;
+  void EndRound(Clock::time_point now);
 
  private:
   friend class UnpostedCalls;
@@ -78,18 +78,18 @@ class ExportLeases {
 
   const std::chrono::milliseconds lease_;
   std::atomic<uint64_t> generation_{1};  // pairs: release in BeginGeneration, acquire in generation
-  mutable std::mutex kept_mutex_;
-  std::vector<AddressRange> kept_;  // guarded by kept_mutex_
+  mutable std::mutex pinned_mutex_;
+  std::vector<AddressRange> pinned_;  // guarded by pinned_mutex_
 
   std::mutex users_mutex_;
   std::vector<UnpostedCalls*> users_;  // guarded by users_mutex_
 
   // State of the round, owned by its thread:
   Clock::time_point next_{};
-  bool asking_ = false;
-  int questions_ = 0;
+  bool polling_ = false;
+  int polls_ = 0;
   // The newest generation in which all earlier lookups were posted.
-  uint64_t quiet_ = 0;
+  uint64_t all_posted_generation_ = 0;
 };
 
 // The number of calls of one communicator whose buffers are looked up and that are not in its ring.
@@ -103,7 +103,7 @@ class UnpostedCalls {
   UnpostedCalls& operator=(const UnpostedCalls&) = delete;
 
   void Add() { ++count_; }
-  void Posted(uint32_t calls) { count_ -= calls; }
+  void MarkPosted(uint32_t calls) { count_ -= calls; }
 
  private:
   friend class ExportLeases;
@@ -111,7 +111,8 @@ class UnpostedCalls {
   ExportLeases& leases_;
   std::mutex& submit_lock_;
   uint64_t count_ = 0;
-  uint64_t seen_without_ = 0;  // the generation in which count_ was 0; owned by the round's thread
+  uint64_t idle_generation_ =
+      0;  // the generation in which count_ was 0; owned by the round's thread
 };
 
 }  // namespace mccs::shim

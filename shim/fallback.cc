@@ -15,7 +15,7 @@
 #include "shim/diagnostics.h"
 #include "shim/entry_points.h"
 #include "shim/environment.h"
-#include "shim/error_text.h"
+#include "shim/error_message.h"
 #include "shim/group.h"
 #include "shim/process.h"
 #include "shim/real_library.h"
@@ -43,8 +43,8 @@ bool IsNeutral(EntryNumber entry) {
 
 struct State {
   std::mutex mutex;
-  std::atomic<Way> way{Way::kUnasked};  // written under mutex
-  std::optional<RealLibrary> real;      // set before `way` is kReal
+  std::atomic<Backend> backend{Backend::kUnread};  // written under mutex
+  std::optional<RealLibrary> real;                 // set before `backend` is kReal
 };
 
 // Never destroyed.
@@ -53,12 +53,12 @@ State& TheState() {
   return *state;
 }
 
-thread_local bool deciding = false;  // the real library calls back while it is opened
-thread_local std::string refusal;    // error message of this thread's last init that failed here
+thread_local bool deciding = false;   // the real library calls back while it is opened
+thread_local std::string init_error;  // error message of this thread's last init that failed here
 
-void SayOnce(const std::string& text) { SayOn(stderr, Verbosity::kWarn, text); }
+void LogLineToStderr(const std::string& text) { LogLineTo(stderr, Verbosity::kWarn, text); }
 
-bool MadeByUs(const ncclUniqueId& id) {
+bool IsMccsId(const ncclUniqueId& id) {
   uint64_t magic;
   std::memcpy(&magic, &id, sizeof(magic));
   return magic == wire::kUniqueIdMagic;
@@ -81,73 +81,73 @@ Function* Own(EntryNumber entry) {
 // An init with this id; `call` invokes the function that it gets.
 template <typename Function, typename Call>
 ncclResult_t Init(EntryNumber entry, const ncclUniqueId* id, Call call) {
-  refusal.clear();
+  init_error.clear();
   if (id != nullptr) DecideById(*id);
-  if (CurrentWay() != Way::kReal) return call(*Own<Function>(entry));
-  if (id != nullptr && MadeByUs(*id)) {
-    refusal = absl::StrCat(
+  if (CurrentBackend() != Backend::kReal) return call(*Own<Function>(entry));
+  if (id != nullptr && IsMccsId(*id)) {
+    init_error = absl::StrCat(
         NameOf(entry), ": MCCS made the unique id, but this process has fallen back to ",
         TheState().real->path(), "; start a daemon on every host of the job, or on none of them");
-    SayOnce(refusal);
+    LogLineToStderr(init_error);
     return ncclInvalidArgument;
   }
   auto* const real = Real<Function>(entry);
-  return real != nullptr ? call(*real) : static_cast<ncclResult_t>(RefuseMissing(entry));
+  return real != nullptr ? call(*real) : static_cast<ncclResult_t>(ReportMissing(entry));
 }
 
-ncclResult_t InitRankByWay(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
-  return Init<decltype(InitRankByWay)>(kEntry_ncclCommInitRank, &id,
-                                       [&](auto& f) { return f(comm, ranks, id, rank); });
+ncclResult_t InitRankOnBackend(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
+  return Init<decltype(InitRankOnBackend)>(kEntry_ncclCommInitRank, &id,
+                                           [&](auto& f) { return f(comm, ranks, id, rank); });
 }
 
-ncclResult_t InitRankConfigByWay(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
-                                 ncclConfig_t* config) {
-  return Init<decltype(InitRankConfigByWay)>(kEntry_ncclCommInitRankConfig, &id, [&](auto& f) {
+ncclResult_t InitRankConfigOnBackend(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                     ncclConfig_t* config) {
+  return Init<decltype(InitRankConfigOnBackend)>(kEntry_ncclCommInitRankConfig, &id, [&](auto& f) {
     return f(comm, ranks, id, rank, config);
   });
 }
 
-ncclResult_t InitRankScalableByWay(ncclComm_t* comm, int ranks, int rank, int count,
-                                   ncclUniqueId* ids, ncclConfig_t* config) {
+ncclResult_t InitRankScalableOnBackend(ncclComm_t* comm, int ranks, int rank, int count,
+                                       ncclUniqueId* ids, ncclConfig_t* config) {
   const ncclUniqueId* first = count > 0 ? ids : nullptr;
-  return Init<decltype(InitRankScalableByWay)>(
+  return Init<decltype(InitRankScalableOnBackend)>(
       kEntry_ncclCommInitRankScalable, first,
       [&](auto& f) { return f(comm, ranks, rank, count, ids, config); });
 }
 
 // Ranks that are already in the communicator have no id, and belong to one library.
-ncclResult_t GrowByWay(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,
-                       ncclComm_t* grown, ncclConfig_t* config) {
-  return Init<decltype(GrowByWay)>(
+ncclResult_t GrowOnBackend(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,
+                           ncclComm_t* grown, ncclConfig_t* config) {
+  return Init<decltype(GrowOnBackend)>(
       kEntry_ncclCommGrow, comm == nullptr ? id : nullptr,
       [&](auto& f) { return f(comm, ranks, id, rank, grown, config); });
 }
 
 // An error message of this library is returned once; later messages are the real library's.
-const char* LastErrorByWay(ncclComm_t comm) {
-  thread_local std::string told;
-  if (!refusal.empty()) {
-    told = std::exchange(refusal, {});
-    return told.c_str();
+const char* LastErrorOnBackend(ncclComm_t comm) {
+  thread_local std::string returned_error;
+  if (!init_error.empty()) {
+    returned_error = std::exchange(init_error, {});
+    return returned_error.c_str();
   }
   return Real<const char*(ncclComm_t)>(kEntry_ncclGetLastError)(comm);
 }
 
 void SetInits() {
-  SetTarget(kEntry_ncclCommInitRank, reinterpret_cast<Target>(&InitRankByWay));
-  SetTarget(kEntry_ncclCommInitRankConfig, reinterpret_cast<Target>(&InitRankConfigByWay));
-  SetTarget(kEntry_ncclCommInitRankScalable, reinterpret_cast<Target>(&InitRankScalableByWay));
-  SetTarget(kEntry_ncclCommGrow, reinterpret_cast<Target>(&GrowByWay));
+  SetTarget(kEntry_ncclCommInitRank, reinterpret_cast<Target>(&InitRankOnBackend));
+  SetTarget(kEntry_ncclCommInitRankConfig, reinterpret_cast<Target>(&InitRankConfigOnBackend));
+  SetTarget(kEntry_ncclCommInitRankScalable, reinterpret_cast<Target>(&InitRankScalableOnBackend));
+  SetTarget(kEntry_ncclCommGrow, reinterpret_cast<Target>(&GrowOnBackend));
 }
 
 // ---- Choosing a backend. All under the state's mutex ----
 
-void GoOwnWay() {
+void UseOwnLibrary() {
   for (unsigned n = 0; n < kEntries; ++n) {
     const auto entry = static_cast<EntryNumber>(n);
     SetTarget(entry, OwnTarget(entry));
   }
-  TheState().way.store(Way::kOwn, std::memory_order_release);
+  TheState().backend.store(Backend::kOwn, std::memory_order_release);
 }
 
 Target RealTarget(EntryNumber entry) {
@@ -165,77 +165,78 @@ std::string VersionOf(const RealLibrary& real) {
 }
 
 // Opens there the groups that this thread opened before the decision.
-void TakeGroupAlong() {
+void ReopenGroups() {
   auto* const start = Real<ncclResult_t()>(kEntry_ncclGroupStart);
   for (int depth = Group::OfThisThread().Abandon(); depth > 0; --depth) start();
 }
 
-void GoRealWay(const std::string& why) {
+void UseRealLibrary(const std::string& why) {
   State& state = TheState();
   absl::StatusOr<RealLibrary> real = RealLibrary::Open();
   if (!real.ok()) {
-    SayOnce(absl::StrCat(why, "; NCCL calls of this process fail despite MCCS_FALLBACK=nccl: ",
-                         real.status().message(), "; set MCCS_NCCL_PATH to the real library"));
-    return GoOwnWay();
+    LogLineToStderr(
+        absl::StrCat(why, "; NCCL calls of this process fail despite MCCS_FALLBACK=nccl: ",
+                     real.status().message(), "; set MCCS_NCCL_PATH to the real library"));
+    return UseOwnLibrary();
   }
   state.real.emplace(*std::move(real));
-  SayOnce(absl::StrCat(why, "; MCCS_FALLBACK=nccl: NCCL calls of this process go to ",
-                       state.real->path(), " (", VersionOf(*state.real), ")"));
+  LogLineToStderr(absl::StrCat(why, "; MCCS_FALLBACK=nccl: NCCL calls of this process go to ",
+                               state.real->path(), " (", VersionOf(*state.real), ")"));
   for (unsigned n = 0; n < kEntries; ++n) {
     const auto entry = static_cast<EntryNumber>(n);
     SetTarget(entry, RealTarget(entry));
   }
   SetInits();
-  SetTarget(kEntry_ncclGetLastError, reinterpret_cast<Target>(&LastErrorByWay));
-  state.way.store(Way::kReal, std::memory_order_release);
-  TakeGroupAlong();
+  SetTarget(kEntry_ncclGetLastError, reinterpret_cast<Target>(&LastErrorOnBackend));
+  state.backend.store(Backend::kReal, std::memory_order_release);
+  ReopenGroups();
 }
 
-void SayOwnWay(const char* why) {
-  SayOnce(
+void LogOwnLibrary(const char* why) {
+  LogLineToStderr(
       absl::StrCat(why, ": NCCL calls of this process go to the MCCS daemon at ", SocketPath()));
 }
 
 void DecideByDaemon() {
   const auto daemon = Process::Get().OpenConnection();
-  if (!daemon.ok()) return GoRealWay(std::string(daemon.status().message()));
-  SayOwnWay("MCCS_FALLBACK=nccl has no effect");
-  GoOwnWay();
+  if (!daemon.ok()) return UseRealLibrary(std::string(daemon.status().message()));
+  LogOwnLibrary("MCCS_FALLBACK=nccl has no effect");
+  UseOwnLibrary();
 }
 
 void DecideById(const ncclUniqueId& id) {
   State& state = TheState();
-  if (CurrentWay() != Way::kUndecided || deciding) return;
+  if (CurrentBackend() != Backend::kUndecided || deciding) return;
   std::lock_guard lock(state.mutex);
-  if (CurrentWay() != Way::kUndecided) return;
+  if (CurrentBackend() != Backend::kUndecided) return;
   deciding = true;
-  if (MadeByUs(id)) {
-    SayOwnWay("MCCS made the unique id");
-    GoOwnWay();
+  if (IsMccsId(id)) {
+    LogOwnLibrary("MCCS made the unique id");
+    UseOwnLibrary();
   } else {
-    GoRealWay("MCCS did not make the unique id");
+    UseRealLibrary("MCCS did not make the unique id");
   }
   deciding = false;
 }
 
 // Reads MCCS_FALLBACK.
-void ReadTheSetting() {
+void ReadSetting() {
   const absl::StatusOr<bool> allowed = FallbackAllowed();
-  if (!allowed.ok()) SayOnce(std::string(allowed.status().message()));
-  if (!allowed.ok() || !*allowed) return GoOwnWay();
+  if (!allowed.ok()) LogLineToStderr(std::string(allowed.status().message()));
+  if (!allowed.ok() || !*allowed) return UseOwnLibrary();
   for (const EntryNumber entry : kNeutral) SetTarget(entry, OwnTarget(entry));
   SetInits();
-  TheState().way.store(Way::kUndecided, std::memory_order_release);
+  TheState().backend.store(Backend::kUndecided, std::memory_order_release);
 }
 
 Target TargetOf(EntryNumber entry) {
-  if (CurrentWay() == Way::kReal) return RealTarget(entry);
+  if (CurrentBackend() == Backend::kReal) return RealTarget(entry);
   return OwnTarget(entry);
 }
 
 }  // namespace
 
-Way CurrentWay() { return TheState().way.load(std::memory_order_acquire); }
+Backend CurrentBackend() { return TheState().backend.load(std::memory_order_acquire); }
 
 // The first init asks here before its target is set, so its own entry point forwards it.
 Target ChooseTarget(EntryNumber entry) {
@@ -243,21 +244,21 @@ Target ChooseTarget(EntryNumber entry) {
   State& state = TheState();
   std::lock_guard lock(state.mutex);
   deciding = true;
-  if (CurrentWay() == Way::kUnasked) ReadTheSetting();
+  if (CurrentBackend() == Backend::kUnread) ReadSetting();
   Target target = nullptr;
-  if (CurrentWay() == Way::kUndecided) {
+  if (CurrentBackend() == Backend::kUndecided) {
     switch (entry) {
       case kEntry_ncclCommInitRank:
-        target = reinterpret_cast<Target>(&InitRankByWay);
+        target = reinterpret_cast<Target>(&InitRankOnBackend);
         break;
       case kEntry_ncclCommInitRankConfig:
-        target = reinterpret_cast<Target>(&InitRankConfigByWay);
+        target = reinterpret_cast<Target>(&InitRankConfigOnBackend);
         break;
       case kEntry_ncclCommInitRankScalable:
-        target = reinterpret_cast<Target>(&InitRankScalableByWay);
+        target = reinterpret_cast<Target>(&InitRankScalableOnBackend);
         break;
       case kEntry_ncclCommGrow:
-        target = reinterpret_cast<Target>(&GrowByWay);
+        target = reinterpret_cast<Target>(&GrowOnBackend);
         break;
       default:
         if (!IsNeutral(entry)) DecideByDaemon();
@@ -267,10 +268,10 @@ Target ChooseTarget(EntryNumber entry) {
   return target != nullptr ? target : TargetOf(entry);
 }
 
-int RefuseMissing(EntryNumber entry) {
-  refusal = absl::StrCat(NameOf(entry), " is not supported by ", TheState().real->path(),
-                         ", the library that this process has fallen back to");
-  SayOnce(refusal);
+int ReportMissing(EntryNumber entry) {
+  init_error = absl::StrCat(NameOf(entry), " is not supported by ", TheState().real->path(),
+                            ", the library that this process has fallen back to");
+  LogLineToStderr(init_error);
   return ncclInvalidUsage;
 }
 

@@ -21,10 +21,10 @@
 
 namespace mccs::shim {
 
-enum class Way { kUnasked, kUndecided, kOwn, kReal };
+enum class Backend { kUnread, kUndecided, kOwn, kReal };
 
 // THREAD: any.
-Way CurrentWay();
+Backend CurrentBackend();
 
 }  // namespace mccs::shim
 

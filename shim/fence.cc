@@ -69,33 +69,34 @@ void ReleaseStreams(wire::CommRegion& region, bool captured) {
   std::lock_guard lock(fail_mutex);
   const uint64_t done = region.done.value.load(std::memory_order_acquire);
   if (done != wire::kFencePoison) {
-    region.failure.done_before = done;
-    // Makes done_before visible to DoneOf.
+    region.failure.done_before_poison = done;
+    // Makes done_before_poison visible to LastDone.
     wire::SignalFence(region.done, wire::kFencePoison);
   }
   if (captured) wire::PoisonCaptured(region);
 }
 
-uint64_t DoneOf(const wire::CommRegion& region) {
+uint64_t LastDone(const wire::CommRegion& region) {
   const uint64_t done = region.done.value.load(std::memory_order_acquire);
-  return done == wire::kFencePoison ? region.failure.done_before : done;
+  return done == wire::kFencePoison ? region.failure.done_before_poison : done;
 }
 
-void FenceGraveyard::Bury(std::unique_ptr<FencePage> page, bool ended_well, MonotonicNs now) {
-  std::vector<Grave> cleared;  // unmapped after the lock is released
+void RetiredFencePages::RetirePage(std::unique_ptr<FencePage> page, bool ended_well,
+                                   MonotonicNs now) {
+  std::vector<RetiredPage> cleared;  // unmapped after the lock is released
   std::lock_guard lock(mutex_);
   if (!ended_well) {
-    kept_.push_back(std::move(page));
+    permanent_.push_back(std::move(page));
     return;
   }
-  resting_.push_back({std::move(page), now});
-  while (resting_.size() > kRestingPages && now - resting_.front().since >= kRestNs) {
-    cleared.push_back(std::move(resting_.front()));
-    resting_.erase(resting_.begin());
+  retired_.push_back({std::move(page), now});
+  while (retired_.size() > kMinRetiredPages && now - retired_.front().since >= kRetireNs) {
+    cleared.push_back(std::move(retired_.front()));
+    retired_.erase(retired_.begin());
   }
 }
 
-void PoliteWait::Pause() {
+void BackoffWait::Pause() {
   constexpr int kSpins = 200;
   constexpr int kYields = 1000;
   constexpr long kSleepNs = 50'000;

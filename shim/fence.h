@@ -16,7 +16,7 @@
 namespace mccs::shim {
 
 // Owns the mapping of one communicator region and its registration with CUDA.
-// LIFETIME: outlives every stream operation that names its addresses; see FenceGraveyard.
+// LIFETIME: outlives every stream operation that names its addresses; see RetiredFencePages.
 // THREAD: immutable after Open.
 class FencePage {
  public:
@@ -62,34 +62,34 @@ void FailLocally(wire::CommRegion& region, wire::ErrorClass error, std::string_v
 void ReleaseStreams(wire::CommRegion& region, bool captured);
 
 // The last value of `done` that was not poison. THREAD: any.
-uint64_t DoneOf(const wire::CommRegion& region);
+uint64_t LastDone(const wire::CommRegion& region);
 
 // Keeps the pages of ended communicators. A stream may still hold a wait on a page whose
 // communicator is destroyed (the wait is satisfied, but the stream has not reached it). So a page
-// is unmapped only after kRestNs, and when kRestingPages newer ones have followed. The page of a
-// communicator that was aborted or failed is never unmapped, because a stream may be stuck in front
-// of its wait. So is the page of one whose graphs outlive it, because they may be launched at any
-// time. THREAD: any.
-class FenceGraveyard {
+// is unmapped only after kRetireNs, and when kMinRetiredPages newer ones have followed. The page of
+// a communicator that was aborted or failed is never unmapped, because a stream may be stuck in
+// front of its wait. So is the page of one whose graphs outlive it, because they may be launched at
+// any time. THREAD: any.
+class RetiredFencePages {
  public:
-  static constexpr size_t kRestingPages = 16;
-  static constexpr MonotonicNs kRestNs = 10 * kNsPerSec;
+  static constexpr size_t kMinRetiredPages = 16;
+  static constexpr MonotonicNs kRetireNs = 10 * kNsPerSec;
 
-  void Bury(std::unique_ptr<FencePage> page, bool ended_well, MonotonicNs now);
+  void RetirePage(std::unique_ptr<FencePage> page, bool ended_well, MonotonicNs now);
 
  private:
-  struct Grave {
+  struct RetiredPage {
     std::unique_ptr<FencePage> page;
     MonotonicNs since;
   };
   std::mutex mutex_;
-  std::vector<Grave> resting_;  // oldest first
-  std::vector<std::unique_ptr<FencePage>> kept_;
+  std::vector<RetiredPage> retired_;  // oldest first
+  std::vector<std::unique_ptr<FencePage>> permanent_;
 };
 
 // Waits on the host for another thread or process: spins briefly, then yields, then sleeps in short
 // intervals, because few cores may serve many waiting threads.
-class PoliteWait {
+class BackoffWait {
  public:
   void Pause();
 

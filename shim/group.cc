@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "shim/error_text.h"
+#include "shim/error_message.h"
 #include "shim/last_error.h"
 #include "shim/process.h"
 
@@ -56,7 +56,7 @@ Group::Outcome Group::End() {
   outcome.status = std::exchange(error_, absl::OkStatus());
   if (outcome.status.ok()) outcome.status = RunInits(&outcome.in_progress);
   if (outcome.status.ok()) outcome.status = work_.Submit();
-  if (outcome.status.ok()) outcome.status = RunLeaving();
+  if (outcome.status.ok()) outcome.status = RunDestroys();
   Clear();
   return outcome;
 }
@@ -70,7 +70,7 @@ absl::StatusOr<std::optional<double>> Group::SimulateEnd(bool wanted) {
   absl::StatusOr<std::optional<double>> estimate = std::optional<double>();
   if (!error.ok()) estimate = error;
   if (error.ok() && wanted) estimate = work_.EstimateUs();
-  if (error.ok()) (void)RunLeaving();
+  if (error.ok()) (void)RunDestroys();
   Clear();
   return estimate;
 }
@@ -87,7 +87,7 @@ void Group::Clear() {
   inits_.clear();
   work_.Clear();
   // The group has failed. Communicators that are being finalized already continue.
-  for (CommRef& comm : leaving_) {
+  for (CommRef& comm : destroys_) {
     if (!comm->finalized_or_finalizing()) {
       comm->Abort();
       continue;
@@ -95,37 +95,37 @@ void Group::Clear() {
     (void)comm->AwaitFinalized();
     comm->ReleaseStreams();
   }
-  leaving_.clear();
+  destroys_.clear();
 }
 
 void Group::InitJob::Drop() {
   if (Process::Get().handles().Retire(handle)) *where = nullptr;
 }
 
-absl::Status Group::AddBirth(Birth birth) {
-  if (!inits_.empty() && inits_.front().blocking != birth.blocking) {
+absl::Status Group::AddPendingInit(PendingInit pending) {
+  if (!inits_.empty() && inits_.front().blocking != pending.blocking) {
     return absl::InvalidArgumentError(
         "a group cannot create both blocking and non-blocking communicators "
         "(ncclConfig_t.blocking): use two groups");
   }
   HandleTable& handles = Process::Get().handles();
-  const ncclComm_t handle = handles.Insert(std::move(birth.comm));
+  const ncclComm_t handle = handles.Insert(std::move(pending.comm));
   if (handle == nullptr) {
     return absl::ResourceExhaustedError(
         "too many communicators in this process; destroy unused ones");
   }
-  if (birth.shown_at_once) *birth.where = handle;
+  if (pending.expose_at_once) *pending.where = handle;
   inits_.push_back({.comm = handles.Find(handle),
                     .handle = handle,
-                    .where = birth.where,
-                    .blocking = birth.blocking,
-                    .outside = birth.outside,
-                    .parent = std::move(birth.parent),
-                    .ends_parent = birth.ends_parent});
+                    .where = pending.where,
+                    .blocking = pending.blocking,
+                    .has_no_color = pending.has_no_color,
+                    .parent = std::move(pending.parent),
+                    .ends_parent = pending.ends_parent});
   return absl::OkStatus();
 }
 
-void Group::AddLeaving(CommRef comm) { leaving_.push_back(std::move(comm)); }
+void Group::AddDestroy(CommRef comm) { destroys_.push_back(std::move(comm)); }
 
 // Sends all requests before it awaits replies: a process may hold several ranks of one
 // communicator.
@@ -138,20 +138,20 @@ absl::Status Group::RunInits(bool* in_progress) {
   std::vector<InitJob> jobs = std::exchange(inits_, {});
   for (InitJob& job : jobs) {
     note(job.comm->Join());
-    if (job.blocking && job.parent) job.parent->ChildJoins(job.comm.get());
+    if (job.blocking && job.parent) job.parent->BeginChildJoin(job.comm.get());
   }
   for (InitJob& job : jobs) {
     if (!job.ends_parent) continue;
-    NoteFailureOf(*job.parent);
+    RecordFailure(*job.parent);
     job.parent->EndForShrink();
   }
   for (InitJob& job : jobs) {
     if (!job.blocking) {
       *in_progress = true;
       // ncclCommGetAsyncError reports the outcome; the handle stays valid.
-      if (job.outside) job.Drop();
-      if (!job.outside && job.parent) job.parent->ChildBegins(job.comm.get());
-      if (!job.outside) *job.where = job.handle;
+      if (job.has_no_color) job.Drop();
+      if (!job.has_no_color && job.parent) job.parent->TrackChildJoin(job.comm.get());
+      if (!job.has_no_color) *job.where = job.handle;
       continue;
     }
     // After a failure other ranks may still be joined elsewhere: abort them without waiting.
@@ -164,8 +164,8 @@ absl::Status Group::RunInits(bool* in_progress) {
 // Waits for a blocking init. Sets the handle only now, because a visible handle may be used.
 absl::Status Group::Finish(InitJob& job) {
   const absl::Status joined = job.comm->AwaitJoined();
-  if (job.parent) job.parent->ChildJoined(job.comm.get());
-  if (joined.ok() && !job.comm->outside()) {
+  if (job.parent) job.parent->EndChildJoin(job.comm.get());
+  if (joined.ok() && !job.comm->has_no_color()) {
     *job.where = job.handle;
   } else {
     job.Drop();
@@ -173,25 +173,25 @@ absl::Status Group::Finish(InitJob& job) {
   return joined;
 }
 
-absl::Status Group::RunLeaving() {
+absl::Status Group::RunDestroys() {
   absl::Status undone;
-  std::vector<CommRef> leaving = std::exchange(leaving_, {});
+  std::vector<CommRef> leaving = std::exchange(destroys_, {});
   for (CommRef& comm : leaving) {
     if (comm->finalized_or_finalizing() || comm->BeginFinalize().ok()) continue;
     // A communicator that failed or never became ready has nothing to flush.
-    undone.Update(comm->UndoneWork());
+    undone.Update(comm->IncompleteWork());
     comm->Abort();
   }
   for (CommRef& comm : leaving) {
     const absl::Status flushed = comm->AwaitFinalized();
     if (comm->finalized_or_finalizing()) undone.Update(flushed);
-    NoteFailureOf(*comm);
+    RecordFailure(*comm);
     comm->ReleaseStreams();
   }
   return undone;
 }
 
-ncclResult_t GroupOfCall::Finish(const absl::Status& status) {
+ncclResult_t ImplicitGroup::Finish(const absl::Status& status) {
   if (!status.ok()) group_.AddError(status);
   Group::Outcome outcome = group_.End();
   // Within the caller's group, report the call's own error at once, and again at the group's end.

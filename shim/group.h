@@ -50,20 +50,20 @@ class Group {
   int Abandon();
 
   // A communicator whose init is queued.
-  struct Birth {
+  struct PendingInit {
     std::unique_ptr<Communicator> comm;
-    ncclComm_t* where;         // gets the handle; NULL if the init fails
-    bool blocking;             // the outermost end waits until it is ready
-    bool shown_at_once;        // `*where` is set now, else when ready (or when its join begins)
-    bool outside = false;      // a rank without a color: `*where` stays NULL
-    CommRef parent = {};       // its Abort also ends the join
-    bool ends_parent = false;  // NCCL_SHRINK_ABORT
+    ncclComm_t* where;          // gets the handle; NULL if the init fails
+    bool blocking;              // the outermost end waits until it is ready
+    bool expose_at_once;        // `*where` is set now, else when ready (or when its join begins)
+    bool has_no_color = false;  // a rank without a color: `*where` stays NULL
+    CommRef parent = {};        // its Abort also ends the join
+    bool ends_parent = false;   // NCCL_SHRINK_ABORT
   };
 
   // Each adds one task; REQUIRES: open(). kInvalidArgument: a group cannot contain both blocking
   // and non-blocking inits, because its end either waits or does not.
-  absl::Status AddBirth(Birth birth);
-  void AddLeaving(CommRef comm);
+  absl::Status AddPendingInit(PendingInit birth);
+  void AddDestroy(CommRef comm);
   absl::Status AddOperation(CommRef comm, CUstream stream, const wire::WorkRecord& record,
                             const StagedSides& staged) {
     return work_.Add(std::move(comm), stream, record, staged);
@@ -78,7 +78,7 @@ class Group {
     ncclComm_t handle;
     ncclComm_t* where;
     bool blocking;
-    bool outside;
+    bool has_no_color;
     CommRef parent;
     bool ends_parent;
     // Resets the caller's handle.
@@ -90,21 +90,21 @@ class Group {
   absl::Status RunInits(bool* in_progress);
   absl::Status Finish(InitJob& job);
   // All are ended in any case. Returns the failure that left work of one of them incomplete.
-  absl::Status RunLeaving();
+  absl::Status RunDestroys();
   void Clear();
 
   int depth_ = 0;
   absl::Status error_;
   std::vector<InitJob> inits_;
   GroupWork work_;
-  std::vector<CommRef> leaving_;
+  std::vector<CommRef> destroys_;
 };
 
 // Opens a group for one call, so that single calls and calls within a group use the same code.
-//   GroupOfCall group; … group->AddOperation(…); return group.Finish(status);
-class GroupOfCall {
+//   ImplicitGroup group; … group->AddOperation(…); return group.Finish(status);
+class ImplicitGroup {
  public:
-  GroupOfCall() : group_(Group::OfThisThread()) { group_.Start(); }
+  ImplicitGroup() : group_(Group::OfThisThread()) { group_.Start(); }
   Group* operator->() { return &group_; }
   Group* get() { return &group_; }
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "shim/error_text.h"
+#include "shim/error_message.h"
 #include "shim/process.h"
 
 namespace mccs::shim {
@@ -18,27 +18,27 @@ std::string Describe(const Communicator& comm, const absl::Status& failure) {
 
 }  // namespace
 
-void NoteFailureOf(Communicator& comm) {
+void RecordFailure(Communicator& comm) {
   // Locked, so that a thread that finds the failure already taken also finds its message stored.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   const absl::Status failure = comm.TakeFailure();
-  if (!failure.ok()) RememberAsync(Describe(comm, failure));
+  if (!failure.ok()) StoreAsyncError(Describe(comm, failure));
 }
 
-void NoteFailures() { Process::Get().handles().ForEach(NoteFailureOf); }
+void RecordFailures() { Process::Get().handles().ForEach(RecordFailure); }
 
-const char* LastErrorOf(ncclComm_t handle) {
+const char* LastErrorMessage(ncclComm_t handle) {
   if (handle == nullptr) {
-    NoteFailures();
-    return ProcessErrorText();
+    RecordFailures();
+    return ProcessErrorMessage();
   }
   if (const CommRef comm = Process::Get().handles().Find(handle)) {
     if (const absl::Status failure = comm->Failure(); !failure.ok()) {
-      return AnswerText(Describe(*comm, failure));
+      return CopyToThreadBuffer(Describe(*comm, failure));
     }
   }
-  return ThreadErrorText();
+  return ThreadErrorMessage();
 }
 
 }  // namespace mccs::shim

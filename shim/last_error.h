@@ -17,13 +17,13 @@ namespace mccs::shim {
 // The failure of the communicator if it has one; else the thread's last error, else the process's.
 // NULL: the last failure of the process; "" if there was none.
 // LIFETIME: until the thread's next call, or its end.
-const char* LastErrorOf(ncclComm_t handle);
+const char* LastErrorMessage(ncclComm_t handle);
 
 // Stores the communicator's failure, if any, as the process's last error. Does so once, and not for
 // an end that the program itself requested (abort, revoke).
-void NoteFailureOf(Communicator& comm);
+void RecordFailure(Communicator& comm);
 // The same for all communicators. Call it before storing the error that a call returns.
-void NoteFailures();
+void RecordFailures();
 
 }  // namespace mccs::shim
 

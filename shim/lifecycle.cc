@@ -9,11 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "shim/bad_call.h"
+#include "shim/argument_error.h"
 #include "shim/comm_config.h"
 #include "shim/diagnostics.h"
 #include "shim/environment.h"
-#include "shim/error_text.h"
+#include "shim/error_message.h"
 #include "shim/group.h"
 #include "shim/join_message.h"
 #include "shim/last_error.h"
@@ -24,18 +24,18 @@ namespace mccs::shim {
 namespace {
 
 absl::Status FillUniqueId(ncclUniqueId* id) {
-  if (id == nullptr) return Bad("ncclGetUniqueId", "uniqueId is NULL");
+  if (id == nullptr) return ArgumentError("ncclGetUniqueId", "uniqueId is NULL");
   if (const auto text = CommIdText()) {
-    MCCS_ASSIGN_OR_RETURN(const wire::UniqueId from_text, UniqueIdFromText(*text));
+    MCCS_ASSIGN_OR_RETURN(const wire::UniqueId from_text, UniqueIdFromCommId(*text));
     // Looked up here only to report an unknown name where the user set it.
     wire::UniqueId probe = from_text;
-    MCCS_RETURN_IF_ERROR(LookUpMeetingPlace(probe));
+    MCCS_RETURN_IF_ERROR(ResolveRendezvous(probe));
     std::memcpy(id, &from_text, sizeof(*id));
     return absl::OkStatus();
   }
   MCCS_ASSIGN_OR_RETURN(DaemonClient * daemon, Process::Get().OpenConnection());
   MCCS_ASSIGN_OR_RETURN(const uint64_t request, daemon->Send(wire::GetUniqueId{}));
-  MCCS_ASSIGN_OR_RETURN(const Reply reply, daemon->Await(request, kUniqueIdTime));
+  MCCS_ASSIGN_OR_RETURN(const Reply reply, daemon->Await(request, kUniqueIdTimeout));
   MCCS_ASSIGN_OR_RETURN(const auto made, reply.As<wire::UniqueIdReply>());
   std::memcpy(id, made.unique_id, sizeof(*id));
   return absl::OkStatus();
@@ -44,8 +44,8 @@ absl::Status FillUniqueId(ncclUniqueId* id) {
 // Sets the handle at once: another thread may have to abort a blocking init.
 absl::Status Add(std::unique_ptr<Communicator> comm, ncclComm_t* where, Group& group) {
   const bool blocking = comm->blocking();
-  return group.AddBirth(
-      {.comm = std::move(comm), .where = where, .blocking = blocking, .shown_at_once = true});
+  return group.AddPendingInit(
+      {.comm = std::move(comm), .where = where, .blocking = blocking, .expose_at_once = true});
 }
 
 // A communicator on the given device, before its join.
@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Make(const InitCall& call,
                                                    const DeviceBinding& device) {
   Membership member{.id = {}, .ranks = call.ranks, .rank = Rank(call.rank)};
   MCCS_ASSIGN_OR_RETURN(member.id, OpenUniqueId(*call.id));
-  if (member.id.guessable != 0) MCCS_RETURN_IF_ERROR(LookUpMeetingPlace(member.id));
+  if (member.id.guessable != 0) MCCS_RETURN_IF_ERROR(ResolveRendezvous(member.id));
   JoinOptions options{.before = {},
                       .message = {},
                       .ranks = member.ranks,
@@ -68,11 +68,12 @@ absl::StatusOr<std::unique_ptr<Communicator>> Make(const InitCall& call,
 }
 
 absl::Status AddInit(const InitCall& call, Group& group) {
-  if (call.comm == nullptr) return Bad(call.function, "comm is NULL");
+  if (call.comm == nullptr) return ArgumentError(call.function, "comm is NULL");
   *call.comm = nullptr;
-  if (call.ranks < 1) return Bad(call.function, "nranks is ", call.ranks, "; expected at least 1");
+  if (call.ranks < 1)
+    return ArgumentError(call.function, "nranks is ", call.ranks, "; expected at least 1");
   if (call.rank < 0 || call.rank >= call.ranks) {
-    return Bad(call.function, "rank is ", call.rank, "; expected 0 to ", call.ranks - 1);
+    return ArgumentError(call.function, "rank is ", call.rank, "; expected 0 to ", call.ranks - 1);
   }
   MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Process::Get().Driver());
   MCCS_ASSIGN_OR_RETURN(const DeviceBinding device, CurrentDevice(*driver));
@@ -89,7 +90,8 @@ absl::Status CheckDeviceList(const DriverApi& driver, int count, const int* devi
   for (int i = 0; i < count; ++i) {
     const int device = devices == nullptr ? i : devices[i];
     if (device < 0 || device >= present) {
-      return Bad("ncclCommInitAll", "no CUDA device ", device, "; visible devices: ", present);
+      return ArgumentError("ncclCommInitAll", "no CUDA device ", device,
+                           "; visible devices: ", present);
     }
     if (!seen.insert(device).second && !MultiRankGpuAllowed()) {
       return absl::FailedPreconditionError(
@@ -101,8 +103,9 @@ absl::Status CheckDeviceList(const DriverApi& driver, int count, const int* devi
 }
 
 absl::Status AddInitAll(ncclComm_t* comms, int count, const int* devices, Group& group) {
-  if (comms == nullptr) return Bad("ncclCommInitAll", "comm is NULL");
-  if (count < 1) return Bad("ncclCommInitAll", "ndev is ", count, "; expected at least 1");
+  if (comms == nullptr) return ArgumentError("ncclCommInitAll", "comm is NULL");
+  if (count < 1)
+    return ArgumentError("ncclCommInitAll", "ndev is ", count, "; expected at least 1");
   MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Process::Get().Driver());
   MCCS_RETURN_IF_ERROR(CheckDeviceList(*driver, count, devices));
   ncclUniqueId id;
@@ -128,12 +131,12 @@ absl::Status AddInitAll(ncclComm_t* comms, int count, const int* devices, Group&
 }
 
 // Invalidates the handle; `ref` keeps the communicator until it is ended.
-absl::StatusOr<CommRef> TakeOut(std::string_view function, ncclComm_t handle) {
+absl::StatusOr<CommRef> RetireHandle(std::string_view function, ncclComm_t handle) {
   HandleTable& handles = Process::Get().handles();
   CommRef comm = handles.Find(handle);
   if (!comm || !handles.Retire(handle)) {
-    return Bad(function,
-               "comm is not a valid communicator; it may be destroyed or aborted already");
+    return ArgumentError(
+        function, "comm is not a valid communicator; it may be destroyed or aborted already");
   }
   return comm;
 }
@@ -143,12 +146,12 @@ absl::StatusOr<CommRef> TakeOut(std::string_view function, ncclComm_t handle) {
 ncclResult_t MakeUniqueId(ncclUniqueId* id) { return Report(FillUniqueId(id)); }
 
 ncclResult_t InitRank(const InitCall& call) {
-  GroupOfCall group;
+  ImplicitGroup group;
   return group.Finish(AddInit(call, *group.get()));
 }
 
 ncclResult_t InitAll(ncclComm_t* comms, int count, const int* devices) {
-  GroupOfCall group;
+  ImplicitGroup group;
   return group.Finish(AddInitAll(comms, count, devices, *group.get()));
 }
 
@@ -163,20 +166,20 @@ ncclResult_t Finalize(ncclComm_t handle) {
 
 ncclResult_t Destroy(ncclComm_t handle) {
   if (handle == nullptr) return ncclSuccess;
-  GroupOfCall group;
-  absl::StatusOr<CommRef> comm = TakeOut("ncclCommDestroy", handle);
+  ImplicitGroup group;
+  absl::StatusOr<CommRef> comm = RetireHandle("ncclCommDestroy", handle);
   if (comm.ok()) {
-    NoteFailureOf(**comm);
-    group->AddLeaving(*std::move(comm));
+    RecordFailure(**comm);
+    group->AddDestroy(*std::move(comm));
   }
   return group.Finish(comm.status());
 }
 
 ncclResult_t Abort(ncclComm_t handle) {
   if (handle == nullptr) return ncclSuccess;
-  absl::StatusOr<CommRef> comm = TakeOut("ncclCommAbort", handle);
+  absl::StatusOr<CommRef> comm = RetireHandle("ncclCommAbort", handle);
   if (!comm.ok()) return Report(comm.status());
-  NoteFailureOf(**comm);
+  RecordFailure(**comm);
   (*comm)->Abort();
   return ncclSuccess;
 }
@@ -189,22 +192,22 @@ ncclResult_t Step(const char* function, ncclComm_t handle, absl::Status (Communi
   return Report(comm.ok() ? ((**comm).*step)() : comm.status());
 }
 
-ncclResult_t RefuseFlags(const char* function, int flags, const char* allowed) {
-  return Report(Bad(function, "flags is ", flags, "; expected ", allowed));
+ncclResult_t RejectFlags(const char* function, int flags, const char* allowed) {
+  return Report(ArgumentError(function, "flags is ", flags, "; expected ", allowed));
 }
 
 }  // namespace
 
 ncclResult_t Revoke(ncclComm_t handle, int flags) {
   if (handle == nullptr) return ncclSuccess;
-  if (flags != 0) return RefuseFlags("ncclCommRevoke", flags, "NCCL_REVOKE_DEFAULT");
-  if (const CommRef comm = Process::Get().handles().Find(handle)) NoteFailureOf(*comm);
+  if (flags != 0) return RejectFlags("ncclCommRevoke", flags, "NCCL_REVOKE_DEFAULT");
+  if (const CommRef comm = Process::Get().handles().Find(handle)) RecordFailure(*comm);
   return Step("ncclCommRevoke", handle, &Communicator::Revoke);
 }
 
 ncclResult_t Suspend(ncclComm_t handle, int flags) {
   constexpr int kSuspendMemory = 1;
-  if (flags != kSuspendMemory) return RefuseFlags("ncclCommSuspend", flags, "NCCL_SUSPEND_MEM");
+  if (flags != kSuspendMemory) return RejectFlags("ncclCommSuspend", flags, "NCCL_SUSPEND_MEM");
   return Step("ncclCommSuspend", handle, &Communicator::Suspend);
 }
 

@@ -12,7 +12,7 @@
 namespace mccs::shim {
 
 // The daemon creates a unique id without other hosts.
-inline constexpr std::chrono::seconds kUniqueIdTime{5};
+inline constexpr std::chrono::seconds kUniqueIdTimeout{5};
 
 ncclResult_t MakeUniqueId(ncclUniqueId* id);
 

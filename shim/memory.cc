@@ -6,7 +6,7 @@
 #include "base/status_macros.h"
 #include "shim/diagnostics.h"
 #include "shim/driver_api.h"
-#include "shim/error_text.h"
+#include "shim/error_message.h"
 #include "shim/process.h"
 
 namespace mccs::shim {
@@ -14,7 +14,7 @@ namespace {
 
 // The same memory as NCCL's: with a shareable handle, if the GPU supports it.
 absl::StatusOr<uint64_t> Make(const DriverApi& driver, const DeviceBinding& device, size_t bytes) {
-  if (VirtualAllocations::AreMadeOn(driver, device.ordinal)) {
+  if (VirtualAllocations::IsSupportedOn(driver, device.ordinal)) {
     MCCS_ASSIGN_OR_RETURN(const AddressRange range,
                           Process::Get().allocations().Make(driver, device.ordinal, bytes));
     return range.base;
@@ -42,12 +42,12 @@ absl::StatusOr<uint64_t> Allocate(size_t bytes) {
 absl::Status Free(uint64_t address) {
   MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Process::Get().Driver());
   if (const auto range = Process::Get().allocations().Take(address)) {
-    Process::LetGo(*range);
-    return VirtualAllocations::GiveBack(*driver, *range);
+    Process::ReleaseRange(*range);
+    return VirtualAllocations::FreeMapping(*driver, *range);
   }
   MCCS_ASSIGN_OR_RETURN(const DeviceBinding device, CurrentDevice(*driver));
   const ScopedContext context(*driver, device.context);
-  Process::LetGo({address, 1});
+  Process::ReleaseRange({address, 1});
   const CUresult error = driver->MemFree(address);
   return error == CUDA_SUCCESS ? absl::OkStatus() : CudaError(*driver, error, "cuMemFree");
 }
@@ -61,10 +61,10 @@ ncclResult_t AllocateMemory(void** memory, size_t bytes) {
   const absl::StatusOr<uint64_t> address = Allocate(bytes);
   if (!address.ok()) return Report(address.status());
   *memory = reinterpret_cast<void*>(*address);
-  if (Shows(Verbosity::kInfo, Subsystem::kAlloc)) {
-    Say(Verbosity::kInfo,
-        absl::StrCat("ncclMemAlloc: ", bytes, " bytes at 0x", absl::Hex(*address)),
-        Subsystem::kAlloc);
+  if (IsLogged(Verbosity::kInfo, Subsystem::kAlloc)) {
+    LogLine(Verbosity::kInfo,
+            absl::StrCat("ncclMemAlloc: ", bytes, " bytes at 0x", absl::Hex(*address)),
+            Subsystem::kAlloc);
   }
   return ncclSuccess;
 }

@@ -15,7 +15,7 @@ namespace mccs::shim {
 ncclResult_t AllocateMemory(void** memory, size_t bytes);
 // Also frees memory of cuMemAlloc. Accepts NULL. ncclUnhandledCudaError: the driver's error, for
 // example for an address that is not, or no longer, the start of such memory. Waits for the
-// daemon's release, at most as long as BufferExports::LetGo.
+// daemon's release, at most as long as BufferExports::ReleaseRange.
 ncclResult_t FreeMemory(void* memory);
 
 }  // namespace mccs::shim

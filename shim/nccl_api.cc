@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "shim/diagnostics.h"
-#include "shim/error_text.h"
+#include "shim/error_message.h"
 #include "shim/exported.h"
 #include "shim/group.h"
 #include "shim/last_error.h"
@@ -20,15 +20,15 @@
 namespace mccs::shim {
 namespace {
 
-ncclResult_t BadArgument(std::string_view text) {
+ncclResult_t ReportArgumentError(std::string_view text) {
   return Report(absl::InvalidArgumentError(absl::string_view(text.data(), text.size())));
 }
 
 // Reads a property of a handle's communicator into `*answer`, or returns an error.
 template <typename Answer, typename Ask>
-ncclResult_t AnswerAbout(const char* function, ncclComm_t handle, Answer* answer, Ask ask) {
+ncclResult_t QueryCommunicator(const char* function, ncclComm_t handle, Answer* answer, Ask ask) {
   if (answer == nullptr) {
-    return BadArgument(absl::StrCat(function, ": output pointer is NULL"));
+    return ReportArgumentError(absl::StrCat(function, ": output pointer is NULL"));
   }
   const absl::StatusOr<CommRef> comm = FindCommunicator(function, handle);
   if (!comm.ok()) return Report(comm.status());
@@ -37,15 +37,15 @@ ncclResult_t AnswerAbout(const char* function, ncclComm_t handle, Answer* answer
 }
 
 // Its size or rank, once it is ready: the daemon's reply contains them for a derived communicator.
-ncclResult_t AnswerWithNumber(const char* function, ncclComm_t handle, int* answer,
-                              int (Communicator::*ask)() const) {
+ncclResult_t QueryNumber(const char* function, ncclComm_t handle, int* answer,
+                         int (Communicator::*ask)() const) {
   bool known = true;
-  const ncclResult_t result = AnswerAbout(function, handle, answer, [&](Communicator& comm) {
+  const ncclResult_t result = QueryCommunicator(function, handle, answer, [&](Communicator& comm) {
     known = comm.AsyncResult() != ncclInProgress && comm.ranks() != 0;
     return (comm.*ask)();
   });
   if (result != ncclSuccess || known) return result;
-  return BadArgument(
+  return ReportArgumentError(
       absl::StrCat(function, ": the communicator is not ready; poll ncclCommGetAsyncError"));
 }
 
@@ -87,7 +87,7 @@ MCCS_ALSO_WEAK(ncclCommAbort);
 // ---- Queries ---------------------------------------------------------------------------------
 
 MCCS_EXPORT ncclResult_t pncclGetVersion(int* version) {
-  if (version == nullptr) return shim::BadArgument("ncclGetVersion: version is NULL");
+  if (version == nullptr) return shim::ReportArgumentError("ncclGetVersion: version is NULL");
   *version = NCCL_VERSION_CODE;
   return ncclSuccess;
 }
@@ -98,32 +98,35 @@ MCCS_EXPORT const char* pncclGetErrorString(ncclResult_t result) {
 }
 MCCS_ALSO_WEAK(ncclGetErrorString);
 
-MCCS_EXPORT const char* pncclGetLastError(ncclComm_t handle) { return shim::LastErrorOf(handle); }
+MCCS_EXPORT const char* pncclGetLastError(ncclComm_t handle) {
+  return shim::LastErrorMessage(handle);
+}
 MCCS_ALSO_WEAK(ncclGetLastError);
 
 MCCS_EXPORT ncclResult_t pncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
-  return shim::AnswerAbout("ncclCommGetAsyncError", handle, error, [](shim::Communicator& comm) {
-    const ncclResult_t result = comm.AsyncResult();
-    if (result != ncclSuccess) [[unlikely]]
-      shim::NoteFailureOf(comm);
-    return result;
-  });
+  return shim::QueryCommunicator("ncclCommGetAsyncError", handle, error,
+                                 [](shim::Communicator& comm) {
+                                   const ncclResult_t result = comm.AsyncResult();
+                                   if (result != ncclSuccess) [[unlikely]]
+                                     shim::RecordFailure(comm);
+                                   return result;
+                                 });
 }
 MCCS_ALSO_WEAK(ncclCommGetAsyncError);
 
 MCCS_EXPORT ncclResult_t pncclCommCount(const ncclComm_t handle, int* count) {
-  return shim::AnswerWithNumber("ncclCommCount", handle, count, &shim::Communicator::ranks);
+  return shim::QueryNumber("ncclCommCount", handle, count, &shim::Communicator::ranks);
 }
 MCCS_ALSO_WEAK(ncclCommCount);
 
 MCCS_EXPORT ncclResult_t pncclCommCuDevice(const ncclComm_t handle, int* device) {
-  return shim::AnswerAbout("ncclCommCuDevice", handle, device,
-                           [](shim::Communicator& comm) { return comm.device(); });
+  return shim::QueryCommunicator("ncclCommCuDevice", handle, device,
+                                 [](shim::Communicator& comm) { return comm.device(); });
 }
 MCCS_ALSO_WEAK(ncclCommCuDevice);
 
 MCCS_EXPORT ncclResult_t pncclCommUserRank(const ncclComm_t handle, int* rank) {
-  return shim::AnswerWithNumber("ncclCommUserRank", handle, rank, &shim::Communicator::rank);
+  return shim::QueryNumber("ncclCommUserRank", handle, rank, &shim::Communicator::rank);
 }
 MCCS_ALSO_WEAK(ncclCommUserRank);
 
@@ -158,7 +161,7 @@ MCCS_EXPORT ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t* info) {
   if (!estimate.ok()) return shim::Report(estimate.status());
   if (info == nullptr || group.open()) return ncclSuccess;
   if (!initialised) {
-    return shim::BadArgument(
+    return shim::ReportArgumentError(
         "ncclGroupSimulateEnd: the ncclSimInfo_t is not initialised: assign "
         "NCCL_SIM_INFO_INITIALIZER to it first");
   }

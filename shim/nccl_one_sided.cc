@@ -5,7 +5,7 @@
 
 #include "base/status_macros.h"
 #include "proto/operation.h"
-#include "shim/bad_call.h"
+#include "shim/argument_error.h"
 #include "shim/collective.h"
 #include "shim/exported.h"
 #include "shim/group.h"
@@ -30,16 +30,19 @@ struct SignalName {
 
 absl::Status CheckSignal(const char* function, const SignalName& signal) {
   if (signal.index < 0 || signal.index >= kSignalIndices) {
-    return Bad(function, "signal index is ", signal.index, "; expected 0 to ", kSignalIndices - 1);
+    return ArgumentError(function, "signal index is ", signal.index, "; expected 0 to ",
+                         kSignalIndices - 1);
   }
   if (signal.context < 0 || signal.context >= kSignalContexts) {
-    return Bad(function, "context is ", signal.context, "; expected 0 to ", kSignalContexts - 1);
+    return ArgumentError(function, "context is ", signal.context, "; expected 0 to ",
+                         kSignalContexts - 1);
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckFlags(const char* function, unsigned flags) {
-  return flags == 0 ? absl::OkStatus() : Bad(function, "flags is ", flags, "; expected 0");
+  return flags == 0 ? absl::OkStatus()
+                    : ArgumentError(function, "flags is ", flags, "; expected 0");
 }
 
 // Windows with the same number should have the same size on all ranks. The daemon of the window's
@@ -48,7 +51,7 @@ absl::Status FindWindow(const CollectiveCall& call, ncclWindow_t handle, uint64_
   constexpr char kFunction[] = "ncclPutSignal";
   MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(kFunction, call.comm));
   const auto window = comm->registrations().Find(Registrations::Kind::kWindow, handle);
-  if (!window) return Bad(kFunction, "peerWin is not a window of this communicator");
+  if (!window) return ArgumentError(kFunction, "peerWin is not a window of this communicator");
   const int type = call.payload.type;
   const uint64_t size = type < 0 || type >= kDataTypes ? 0 : SizeOf(static_cast<DataType>(type));
   const uint64_t offset = call.extras.window_offset;
@@ -56,8 +59,9 @@ absl::Status FindWindow(const CollectiveCall& call, ncclWindow_t handle, uint64_
   uint64_t end = 0;
   if (__builtin_mul_overflow(uint64_t{call.payload.count}, size, &bytes) ||
       __builtin_add_overflow(bytes, offset, &end) || end > window->range.bytes) {
-    return Bad(kFunction, call.payload.count, " elements of ", size, " bytes at peerWinOffset ",
-               offset, " exceed the window of ", window->range.bytes, " bytes");
+    return ArgumentError(kFunction, call.payload.count, " elements of ", size,
+                         " bytes at peerWinOffset ", offset, " exceed the window of ",
+                         window->range.bytes, " bytes");
   }
   *number = window->window;
   return absl::OkStatus();
@@ -74,8 +78,8 @@ absl::Status CheckPut(CollectiveCall* call, ncclWindow_t window, const SignalNam
 }
 
 // Adds an argument error to the enclosing group.
-ncclResult_t Refused(const absl::Status& status) {
-  GroupOfCall group;
+ncclResult_t ReportInGroup(const absl::Status& status) {
+  ImplicitGroup group;
   return group.Finish(status);
 }
 
@@ -84,7 +88,7 @@ ncclResult_t PostSignal(ncclComm_t comm, cudaStream_t stream, int peer, const Si
   constexpr char kFunction[] = "ncclSignal";
   absl::Status status = CheckFlags(kFunction, flags);
   if (status.ok()) status = CheckSignal(kFunction, signal);
-  if (!status.ok()) return Refused(status);
+  if (!status.ok()) return ReportInGroup(status);
   return Post({.function = kFunction,
                .kind = OpKind::kSignal,
                .comm = comm,
@@ -96,12 +100,12 @@ ncclResult_t PostSignal(ncclComm_t comm, cudaStream_t stream, int peer, const Si
 absl::Status CheckWait(ncclComm_t comm, const WaitSignalDesc* wanted, int count) {
   constexpr char kFunction[] = "ncclWaitSignal";
   MCCS_RETURN_IF_ERROR(FindCommunicator(kFunction, comm).status());
-  if (count < 0) return Bad(kFunction, "nDesc is ", count, "; expected 0 or more");
-  if (count > 0 && wanted == nullptr) return Bad(kFunction, "signalDescs is NULL");
+  if (count < 0) return ArgumentError(kFunction, "nDesc is ", count, "; expected 0 or more");
+  if (count > 0 && wanted == nullptr) return ArgumentError(kFunction, "signalDescs is NULL");
   for (int i = 0; i < count; ++i) {
     if (wanted[i].count < 0) {
-      return Bad(kFunction, "signalDescs[", i, "] waits for ", wanted[i].count,
-                 " signals; expected 0 or more");
+      return ArgumentError(kFunction, "signalDescs[", i, "] waits for ", wanted[i].count,
+                           " signals; expected 0 or more");
     }
     MCCS_RETURN_IF_ERROR(CheckSignal(kFunction, {wanted[i].index, wanted[i].context}));
   }
@@ -111,7 +115,7 @@ absl::Status CheckWait(ncclComm_t comm, const WaitSignalDesc* wanted, int count)
 // One call per descriptor, in one group: the stream continues when all signals have arrived.
 ncclResult_t PostWaits(ncclComm_t comm, cudaStream_t stream, const WaitSignalDesc* wanted,
                        int count) {
-  GroupOfCall group;
+  ImplicitGroup group;
   const absl::Status status = CheckWait(comm, wanted, count);
   ncclResult_t posted = ncclSuccess;
   for (int i = 0; status.ok() && posted == ncclSuccess && i < count; ++i) {
@@ -143,7 +147,7 @@ MCCS_EXPORT ncclResult_t pncclPutSignal(const void* local, size_t count, ncclDat
                             .payload = {local, nullptr, count, type},
                             .extras = {.peer = peer, .window_offset = offset}};
   const absl::Status status = shim::CheckPut(&call, window, {index, context}, flags);
-  return status.ok() ? shim::Post(call) : shim::Refused(status);
+  return status.ok() ? shim::Post(call) : shim::ReportInGroup(status);
 }
 MCCS_ALSO_WEAK(ncclPutSignal);
 

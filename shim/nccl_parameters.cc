@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "shim/diagnostics.h"
-#include "shim/error_text.h"
+#include "shim/error_message.h"
 #include "shim/exported.h"
 #include "shim/settings.h"
 #include "shim/variables.h"
@@ -29,7 +29,7 @@ namespace mccs::shim {
 namespace {
 
 template <typename... Parts>
-absl::Status Bad(const char* function, const Parts&... parts) {
+absl::Status ArgumentError(const char* function, const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(function, ": ", parts...));
 }
 
@@ -54,11 +54,12 @@ std::vector<const Variable*> Parameters() {
 }
 
 absl::StatusOr<const Variable*> ByKey(const char* function, const char* key) {
-  if (key == nullptr) return Bad(function, "key is NULL");
+  if (key == nullptr) return ArgumentError(function, "key is NULL");
   for (const Variable& variable : Variables()) {
     if (!variable.is_family() && std::strcmp(variable.name, key) == 0) return &variable;
   }
-  return Bad(function, "unknown parameter '", key, "'; ncclParamGetAllParameterKeys lists all");
+  return ArgumentError(function, "unknown parameter '", key,
+                       "'; ncclParamGetAllParameterKeys lists all");
 }
 
 absl::StatusOr<const Variable*> ByHandle(const char* function, ncclParamHandle_t handle) {
@@ -66,7 +67,7 @@ absl::StatusOr<const Variable*> ByHandle(const char* function, ncclParamHandle_t
   const auto first = reinterpret_cast<uintptr_t>(Variables().data());
   const uintptr_t offset = address - first;
   if (address < first || offset >= Variables().size_bytes() || offset % sizeof(Variable) != 0) {
-    return Bad(function, "the handle is not from ncclParamBind");
+    return ArgumentError(function, "the handle is not from ncclParamBind");
   }
   return &Variables()[offset / sizeof(Variable)];
 }
@@ -77,31 +78,32 @@ std::string TextOf(const Variable& variable) {
 
 absl::StatusOr<int64_t> IntegerOf(const char* function, const Variable& variable) {
   if (variable.type != ValueType::kInteger) {
-    return Bad(function, variable.name, " is a string; read it with ncclParamGetStr");
+    return ArgumentError(function, variable.name, " is a string; read it with ncclParamGetStr");
   }
   const std::string text = TextOf(variable);
   int64_t value = 0;
-  if (text.empty()) return Bad(function, variable.name, " is not set and has no default");
+  if (text.empty()) return ArgumentError(function, variable.name, " is not set and has no default");
   if (!absl::SimpleAtoi(text, &value)) {
-    return Bad(function, variable.name, " is '", text, "'; expected an integer");
+    return ArgumentError(function, variable.name, " is '", text, "'; expected an integer");
   }
   return value;
 }
 
 template <typename Integer>
 absl::Status ReadInteger(const char* function, ncclParamHandle_t handle, Integer* out) {
-  if (out == nullptr) return Bad(function, "out is NULL");
+  if (out == nullptr) return ArgumentError(function, "out is NULL");
   MCCS_ASSIGN_OR_RETURN(const Variable* variable, ByHandle(function, handle));
   MCCS_ASSIGN_OR_RETURN(const int64_t value, IntegerOf(function, *variable));
   if (!std::in_range<Integer>(value)) {
-    return Bad(function, variable->name, " is ", value, ", which exceeds the requested type");
+    return ArgumentError(function, variable->name, " is ", value,
+                         ", which exceeds the requested type");
   }
   *out = static_cast<Integer>(value);
   return absl::OkStatus();
 }
 
 absl::Status Bind(ncclParamHandle_t* out, const char* key) {
-  if (out == nullptr) return Bad("ncclParamBind", "out is NULL");
+  if (out == nullptr) return ArgumentError("ncclParamBind", "out is NULL");
   MCCS_ASSIGN_OR_RETURN(const Variable* variable, ByKey("ncclParamBind", key));
   *out = reinterpret_cast<ncclParamHandle_t>(variable);
   return absl::OkStatus();
@@ -109,10 +111,10 @@ absl::Status Bind(ncclParamHandle_t* out, const char* key) {
 
 absl::Status ReadText(ncclParamHandle_t handle, const char** out) {
   constexpr char kFunction[] = "ncclParamGetStr";
-  if (out == nullptr) return Bad(kFunction, "out is NULL");
+  if (out == nullptr) return ArgumentError(kFunction, "out is NULL");
   MCCS_ASSIGN_OR_RETURN(const Variable* variable, ByHandle(kFunction, handle));
   if (variable->type != ValueType::kText) {
-    return Bad(kFunction, variable->name, " is an integer; read it with ncclParamGetI64");
+    return ArgumentError(kFunction, variable->name, " is an integer; read it with ncclParamGetI64");
   }
   thread_local std::string text;
   text = TextOf(*variable);
@@ -121,16 +123,16 @@ absl::Status ReadText(ncclParamHandle_t handle, const char** out) {
 }
 
 // The buffer for a raw value, its capacity and the value's length.
-struct RawPlace {
+struct RawBuffer {
   void* out;
   int max_length;
   int* length;
 };
-absl::Status ReadRaw(ncclParamHandle_t handle, const RawPlace& place) {
+absl::Status ReadRaw(ncclParamHandle_t handle, const RawBuffer& place) {
   constexpr char kFunction[] = "ncclParamGet";
-  if (place.length == nullptr) return Bad(kFunction, "len is NULL");
+  if (place.length == nullptr) return ArgumentError(kFunction, "len is NULL");
   *place.length = 0;
-  if (place.out == nullptr) return Bad(kFunction, "out is NULL");
+  if (place.out == nullptr) return ArgumentError(kFunction, "out is NULL");
   MCCS_ASSIGN_OR_RETURN(const Variable* variable, ByHandle(kFunction, handle));
   std::string bytes;
   if (variable->type == ValueType::kInteger) {
@@ -141,8 +143,8 @@ absl::Status ReadRaw(ncclParamHandle_t handle, const RawPlace& place) {
     bytes.push_back('\0');
   }
   if (place.max_length < 0 || bytes.size() > static_cast<size_t>(place.max_length)) {
-    return Bad(kFunction, variable->name, " needs ", bytes.size(), " bytes, but maxLen is ",
-               place.max_length);
+    return ArgumentError(kFunction, variable->name, " needs ", bytes.size(),
+                         " bytes, but maxLen is ", place.max_length);
   }
   std::memcpy(place.out, bytes.data(), bytes.size());
   *place.length = static_cast<int>(bytes.size());
@@ -152,7 +154,7 @@ absl::Status ReadRaw(ncclParamHandle_t handle, const RawPlace& place) {
 absl::Status ReadByKey(const char* key, const char** value, int* length) {
   constexpr char kFunction[] = "ncclParamGetParameter";
   if (value == nullptr || length == nullptr) {
-    return Bad(kFunction, value == nullptr ? "value" : "valueLen", " is NULL");
+    return ArgumentError(kFunction, value == nullptr ? "value" : "valueLen", " is NULL");
   }
   MCCS_ASSIGN_OR_RETURN(const Variable* variable, ByKey(kFunction, key));
   thread_local std::string text;
@@ -164,7 +166,8 @@ absl::Status ReadByKey(const char* key, const char** value, int* length) {
 
 absl::Status ListKeys(const char*** table, int* length) {
   if (table == nullptr || length == nullptr) {
-    return Bad("ncclParamGetAllParameterKeys", table == nullptr ? "table" : "tableLen", " is NULL");
+    return ArgumentError("ncclParamGetAllParameterKeys", table == nullptr ? "table" : "tableLen",
+                         " is NULL");
   }
   thread_local std::vector<const char*> keys;
   keys.clear();
@@ -179,11 +182,11 @@ void DumpAll() {
   for (const Variable* variable : Parameters()) {
     const std::optional<Setting> setting = FindSetting(variable->name);
     const std::string_view treatment = NameOf(variable->treatment);
-    SayOn(DebugStream(), Verbosity::kInfo,
-          absl::StrCat(variable->name, "=", TextOf(*variable), " (",
-                       setting ? setting->source : "default", "; ",
-                       absl::string_view(treatment.data(), treatment.size()), ": ", variable->note,
-                       ")"));
+    LogLineTo(DebugStream(), Verbosity::kInfo,
+              absl::StrCat(variable->name, "=", TextOf(*variable), " (",
+                           setting ? setting->source : "default", "; ",
+                           absl::string_view(treatment.data(), treatment.size()), ": ",
+                           variable->note, ")"));
   }
 }
 

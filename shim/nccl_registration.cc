@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "shim/bad_call.h"
-#include "shim/error_text.h"
+#include "shim/argument_error.h"
+#include "shim/error_message.h"
 #include "shim/exported.h"
 #include "shim/process.h"
 
@@ -25,19 +25,19 @@ struct Range {
 
 // Both ends must be CUDA memory. Many allocations may lie between them (an expandable segment).
 absl::Status CheckRange(const char* function, const DriverApi& driver, const Range& range) {
-  if (range.address == nullptr) return Bad(function, "buff is NULL");
-  if (range.bytes == 0) return Bad(function, "size is 0");
+  if (range.address == nullptr) return ArgumentError(function, "buff is NULL");
+  if (range.bytes == 0) return ArgumentError(function, "size is 0");
   const auto first = reinterpret_cast<CUdeviceptr>(range.address);
   CUdeviceptr last = 0;
   if (__builtin_add_overflow(first, range.bytes - 1, &last)) {
-    return Bad(function, "size ", range.bytes, " exceeds the address space");
+    return ArgumentError(function, "size ", range.bytes, " exceeds the address space");
   }
   for (const CUdeviceptr address : {first, last}) {
     unsigned long long id = 0;
     if (driver.PointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address) != CUDA_SUCCESS) {
-      return Bad(function, "buff 0x", absl::Hex(first), " + ", range.bytes,
-                 " bytes is not CUDA memory at 0x", absl::Hex(address),
-                 ": it was never allocated or is already freed");
+      return ArgumentError(function, "buff 0x", absl::Hex(first), " + ", range.bytes,
+                           " bytes is not CUDA memory at 0x", absl::Hex(address),
+                           ": it was never allocated or is already freed");
     }
   }
   return absl::OkStatus();
@@ -49,7 +49,7 @@ AddressRange AddressesOf(const Range& range) {
 
 absl::Status AddBuffer(ncclComm_t handle, const Range& range, void** given) {
   constexpr char kFunction[] = "ncclCommRegister";
-  if (given == nullptr) return Bad(kFunction, "handle is NULL");
+  if (given == nullptr) return ArgumentError(kFunction, "handle is NULL");
   MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(kFunction, handle));
   MCCS_RETURN_IF_ERROR(CheckRange(kFunction, comm->driver(), range));
   *given = comm->registrations().Add(Kind::kBuffer, AddressesOf(range));
@@ -57,13 +57,13 @@ absl::Status AddBuffer(ncclComm_t handle, const Range& range, void** given) {
 }
 
 // A daemon that takes longer to reply counts as stuck.
-constexpr std::chrono::seconds kWindowTime{30};
+constexpr std::chrono::seconds kWindowTimeout{30};
 
 template <typename Message>
-absl::Status AskDaemon(Communicator& comm, const Message& message) {
+absl::Status RequestAndWait(Communicator& comm, const Message& message) {
   DaemonClient& daemon = *comm.session()->client;
   MCCS_ASSIGN_OR_RETURN(const uint64_t request, daemon.Send(message));
-  MCCS_ASSIGN_OR_RETURN(const Reply reply, daemon.Await(request, kWindowTime));
+  MCCS_ASSIGN_OR_RETURN(const Reply reply, daemon.Await(request, kWindowTimeout));
   return reply.As<wire::Done>().status();
 }
 
@@ -82,9 +82,9 @@ absl::StatusOr<wire::BufferRef> PlaceOf(Communicator& comm, const char* function
 
 // Sends a request whose reply is not needed.
 template <typename Message>
-void SendAlone(Communicator& comm, const Message& message) {
+void SendWithoutWaiting(Communicator& comm, const Message& message) {
   DaemonClient& daemon = *comm.session()->client;
-  if (const auto sent = daemon.Send(message); sent.ok()) daemon.Forget(*sent);
+  if (const auto sent = daemon.Send(message); sent.ok()) daemon.IgnoreReply(*sent);
 }
 
 // The number is always sent to the daemon, so that daemon and other ranks use the same numbers.
@@ -95,24 +95,24 @@ absl::Status OpenWindow(Communicator& comm, const char* function, const Range& r
   message.number = number;
   const absl::StatusOr<wire::BufferRef> place = PlaceOf(comm, function, range);
   if (!place.ok()) {
-    SendAlone(comm, message);
+    SendWithoutWaiting(comm, message);
     return place.status();
   }
   message.bytes = range.bytes;
   message.memory = *place;
-  const absl::Status opened = AskDaemon(comm, message);
+  const absl::Status opened = RequestAndWait(comm, message);
   if (opened.ok()) return opened;
   // A slow daemon may still open it.
   wire::DeregisterWindow close{};
   close.comm_handle = comm.handle();
   close.number = number;
-  SendAlone(comm, close);
+  SendWithoutWaiting(comm, close);
   return opened;
 }
 
 absl::Status AddWindow(ncclComm_t handle, const Range& range, ncclWindow_t* given) {
   constexpr char kFunction[] = "ncclCommWindowRegister";
-  if (given == nullptr) return Bad(kFunction, "win is NULL");
+  if (given == nullptr) return ArgumentError(kFunction, "win is NULL");
   MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(kFunction, handle));
   MCCS_RETURN_IF_ERROR(CheckRange(kFunction, comm->driver(), range));
   MCCS_RETURN_IF_ERROR(comm->CheckUsable());
@@ -136,7 +136,7 @@ void CloseWindow(const CommRef& comm, void* given) {
   message.comm_handle = comm->handle();
   message.number = window->window;
   // If the daemon does not reply, the communicator fails; the window is closed in any case.
-  (void)AskDaemon(*comm, message);
+  (void)RequestAndWait(*comm, message);
 }
 
 absl::Status Remove(const char* function, Kind kind, ncclComm_t handle, void* given) {
@@ -144,17 +144,17 @@ absl::Status Remove(const char* function, Kind kind, ncclComm_t handle, void* gi
   if (kind == Kind::kWindow) CloseWindow(comm, given);
   // NCCL returns NULL if it registers nothing, and accepts it here.
   if (given == nullptr || comm->registrations().Remove(kind, given)) return absl::OkStatus();
-  return Bad(function, "this handle is not from ",
-             kind == Kind::kWindow ? "ncclCommWindowRegister" : "ncclCommRegister",
-             " for this communicator, or is deregistered already");
+  return ArgumentError(function, "this handle is not from ",
+                       kind == Kind::kWindow ? "ncclCommWindowRegister" : "ncclCommRegister",
+                       " for this communicator, or is deregistered already");
 }
 
 absl::Status FindUserPointer(ncclComm_t handle, void* window, void** pointer) {
   constexpr char kFunction[] = "ncclWinGetUserPtr";
-  if (pointer == nullptr) return Bad(kFunction, "outUserPtr is NULL");
+  if (pointer == nullptr) return ArgumentError(kFunction, "outUserPtr is NULL");
   MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(kFunction, handle));
   const auto entry = comm->registrations().Find(Kind::kWindow, window);
-  if (!entry) return Bad(kFunction, "win is not a window of this communicator");
+  if (!entry) return ArgumentError(kFunction, "win is not a window of this communicator");
   *pointer = reinterpret_cast<void*>(entry->range.base);
   return absl::OkStatus();
 }

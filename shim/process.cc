@@ -5,17 +5,17 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "shim/bad_call.h"
+#include "shim/argument_error.h"
 #include "shim/diagnostics.h"
 #include "shim/environment.h"
+#include "shim/free_listener.h"
 #include "shim/relaxed_capture.h"
-#include "shim/seen_frees.h"
 #include "shim/variables.h"
 
 namespace mccs::shim {
 namespace {
 
-std::mutex birth_mutex;
+std::mutex creation_mutex;
 std::atomic<Process*> the_process{
     nullptr};  // release store at creation; pairs with the load in Get
 
@@ -25,7 +25,7 @@ Process& Process::Get() {
   Process* process = the_process.load(std::memory_order_acquire);
   if (process != nullptr) [[likely]]
     return *process;
-  std::lock_guard lock(birth_mutex);
+  std::lock_guard lock(creation_mutex);
   process = the_process.load(std::memory_order_acquire);
   if (process == nullptr) {
     static bool handlers_set = false;
@@ -54,7 +54,7 @@ absl::Status Process::ConnectLocked() {
   }
   if (connection_ != nullptr && connection_->dead()) connection_ = nullptr;
   if (session_ != nullptr || connection_ != nullptr) return absl::OkStatus();
-  SayVersionOnce();
+  LogVersionOnce();
   ReportVariablesOnce();
   MCCS_ASSIGN_OR_RETURN(connection_, DaemonClient::Connect(SocketPath()));
   return absl::OkStatus();
@@ -63,15 +63,15 @@ absl::Status Process::ConnectLocked() {
 absl::StatusOr<std::shared_ptr<Session>> Process::OpenSession() {
   MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Driver());
   MCCS_ASSIGN_OR_RETURN(const uint32_t lease_ms, ExportLeaseMs());
-  MCCS_ASSIGN_OR_RETURN(const WaitsBy waits_by, StreamsWaitBy());
+  MCCS_ASSIGN_OR_RETURN(const WaitMethod waits_by, StreamWaitMethod());
   std::lock_guard lock(mutex_);
   MCCS_RETURN_IF_ERROR(ConnectLocked());
   if (session_ == nullptr) {
     const RelaxedCapture relaxed(*driver);  // a capture of this or another thread may be active
     MCCS_ASSIGN_OR_RETURN(const StreamWait stream_wait, StreamWait::Make(*driver, waits_by));
-    ListenToFrees();
+    RegisterFreeListener();
     session_ =
-        std::make_shared<Session>(*driver, stream_wait, allocations_, graveyard_,
+        std::make_shared<Session>(*driver, stream_wait, allocations_, retired_pages_,
                                   std::move(connection_), std::chrono::milliseconds(lease_ms));
     std::lock_guard open_lock(open_mutex_);
     open_ = session_;
@@ -79,7 +79,7 @@ absl::StatusOr<std::shared_ptr<Session>> Process::OpenSession() {
   return session_;
 }
 
-void Process::LetGo(const AddressRange& range) {
+void Process::ReleaseRange(const AddressRange& range) {
   Process* process = the_process.load(std::memory_order_acquire);
   if (process == nullptr) return;
   std::shared_ptr<Session> session;
@@ -87,7 +87,7 @@ void Process::LetGo(const AddressRange& range) {
     std::lock_guard lock(process->open_mutex_);
     session = process->open_.lock();
   }
-  if (session != nullptr) session->buffers.LetGo(range);
+  if (session != nullptr) session->buffers.ReleaseRange(range);
 }
 
 absl::StatusOr<DaemonClient*> Process::OpenConnection() {
@@ -101,13 +101,13 @@ absl::StatusOr<DaemonClient*> Process::OpenConnection() {
 // state.
 
 void Process::BeforeFork() {
-  birth_mutex.lock();
+  creation_mutex.lock();
   if (Process* process = the_process.load()) process->mutex_.lock();
 }
 
 void Process::AfterForkInParent() {
   if (Process* process = the_process.load()) process->mutex_.unlock();
-  birth_mutex.unlock();
+  creation_mutex.unlock();
 }
 
 void Process::AfterForkInChild() {
@@ -120,13 +120,14 @@ void Process::AfterForkInChild() {
     process->mutex_.unlock();
     the_process.store(nullptr);
   }
-  birth_mutex.unlock();
+  creation_mutex.unlock();
 }
 
 absl::StatusOr<CommRef> FindCommunicator(std::string_view function, ncclComm_t handle) {
   CommRef comm = Process::Get().handles().Find(handle);
   if (comm) return comm;
-  return Bad(function, "comm is ", handle == nullptr ? "NULL" : "not a valid communicator");
+  return ArgumentError(function, "comm is ",
+                       handle == nullptr ? "NULL" : "not a valid communicator");
 }
 
 }  // namespace mccs::shim

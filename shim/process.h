@@ -35,8 +35,8 @@ class Process {
   absl::StatusOr<DaemonClient*> OpenConnection();
 
   // Releases the range at the daemon, because the program is about to free it. Bounded as
-  // BufferExports::LetGo. Does nothing if this process has no session.
-  static void LetGo(const AddressRange& range);
+  // BufferExports::ReleaseRange. Does nothing if this process has no session.
+  static void ReleaseRange(const AddressRange& range);
 
   HandleTable& handles() { return handles_; }
   VirtualAllocations& allocations() { return allocations_; }
@@ -56,7 +56,7 @@ class Process {
   std::vector<std::weak_ptr<Session>> older_;  // ended, but still used by communicators
   std::mutex open_mutex_;                      // a leaf: no calls are made under it
   std::weak_ptr<Session> open_;                // session_, for callers that may hold mutex_
-  FenceGraveyard graveyard_;
+  RetiredFencePages retired_pages_;
   VirtualAllocations allocations_;
   HandleTable handles_;
   OperatorNumbers operator_numbers_;

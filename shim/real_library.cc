@@ -16,8 +16,8 @@ namespace {
 
 constexpr char kFileName[] = "libnccl.so.2";
 // In the linker's cache only, which no function lists.
-constexpr const char* kUsualFolders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/local/cuda/lib64",
-                                         "/usr/local/lib"};
+constexpr const char* kDefaultDirectories[] = {"/usr/lib/x86_64-linux-gnu", "/usr/local/cuda/lib64",
+                                               "/usr/local/lib"};
 
 // RTLD_DEEPBIND: the library's calls to its own functions do not resolve to ours. Sanitizers, which
 // replace malloc, do not allow it.
@@ -41,7 +41,7 @@ bool IsThisLibrary(const std::string& path) {
          own.st_ino == other.st_ino;
 }
 
-void AddSearchFolders(void* handle, std::vector<std::string>& folders) {
+void AddSearchDirectories(void* handle, std::vector<std::string>& directories) {
   Dl_serinfo size;
   if (dlinfo(handle, RTLD_DI_SERINFOSIZE, &size) != 0) return;
   const auto memory =
@@ -51,9 +51,9 @@ void AddSearchFolders(void* handle, std::vector<std::string>& folders) {
   info->dls_cnt = size.dls_cnt;
   if (dlinfo(handle, RTLD_DI_SERINFO, info) != 0) return;
   for (unsigned i = 0; i < info->dls_cnt; ++i) {
-    const std::string folder = info->dls_serpath[i].dls_name;
-    if (std::find(folders.begin(), folders.end(), folder) == folders.end()) {
-      folders.push_back(folder);
+    const std::string directory = info->dls_serpath[i].dls_name;
+    if (std::find(directories.begin(), directories.end(), directory) == directories.end()) {
+      directories.push_back(directory);
     }
   }
 }
@@ -64,18 +64,19 @@ int AddName(dl_phdr_info* info, size_t, void* names) {
 }
 
 // In the dynamic linker's order: for the program first, then for each library.
-std::vector<std::string> SearchFolders() {
+std::vector<std::string> SearchDirectories() {
   std::vector<std::string> loaded;
   dl_iterate_phdr(&AddName, &loaded);
-  std::vector<std::string> folders;
+  std::vector<std::string> directories;
   for (const std::string& name : loaded) {
     void* handle = dlopen(name.empty() ? nullptr : name.c_str(), RTLD_LAZY | RTLD_NOLOAD);
     if (handle == nullptr) continue;
-    AddSearchFolders(handle, folders);
+    AddSearchDirectories(handle, directories);
     dlclose(handle);
   }
-  folders.insert(folders.end(), std::begin(kUsualFolders), std::end(kUsualFolders));
-  return folders;
+  directories.insert(directories.end(), std::begin(kDefaultDirectories),
+                     std::end(kDefaultDirectories));
+  return directories;
 }
 
 }  // namespace
@@ -95,8 +96,8 @@ absl::StatusOr<RealLibrary> RealLibrary::OpenAt(const std::string& path) {
 
 absl::StatusOr<RealLibrary> RealLibrary::Open() {
   if (const auto path = ValueOf("MCCS_NCCL_PATH")) return OpenAt(*path);
-  for (const std::string& folder : SearchFolders()) {
-    const std::string path = absl::StrCat(folder, "/", kFileName);
+  for (const std::string& directory : SearchDirectories()) {
+    const std::string path = absl::StrCat(directory, "/", kFileName);
     struct stat file;
     if (stat(path.c_str(), &file) != 0 || IsThisLibrary(path)) continue;
     if (auto opened = OpenAt(path); opened.ok()) return opened;

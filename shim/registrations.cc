@@ -3,12 +3,12 @@
 namespace mccs::shim {
 
 Registrations::~Registrations() {
-  for (const auto& [handle, entry] : entries_) exports_.leases().EndKeep(entry.range);
+  for (const auto& [handle, entry] : entries_) exports_.leases().Unpin(entry.range);
 }
 
 void* Registrations::Add(Kind kind, const AddressRange& range, uint64_t window) {
   constexpr uintptr_t kSpacing = 64;  // handles look like aligned pointers
-  exports_.leases().Keep(range);
+  exports_.leases().Pin(range);
   std::lock_guard lock(mutex_);
   last_ += kSpacing;
   entries_.emplace(last_, Entry{kind, range, window});
@@ -24,8 +24,8 @@ bool Registrations::Remove(Kind kind, void* handle) {
     range = found->second.range;
     entries_.erase(found);
   }
-  exports_.leases().EndKeep(range);
-  exports_.LetGoUnlessKept(range);
+  exports_.leases().Unpin(range);
+  exports_.ReleaseUnlessPinned(range);
   return true;
 }
 

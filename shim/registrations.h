@@ -29,7 +29,7 @@ class Registrations {
   // communicator's windows, if it is a window.
   void* Add(Kind kind, const AddressRange& range, uint64_t window = 0);
   // False for a handle that is not registered, or of the other kind. Returns after the daemon's
-  // last access to memory that nothing else keeps; bounded as BufferExports::LetGo.
+  // last access to memory that nothing else keeps; bounded as BufferExports::ReleaseRange.
   bool Remove(Kind kind, void* handle);
   struct Entry {
     Kind kind;

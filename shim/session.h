@@ -22,18 +22,18 @@ namespace mccs::shim {
 // LIFETIME: owned by the process and by each communicator that was created in it.
 struct Session {
   Session(const DriverApi& cuda, const StreamWait& waits, const VirtualAllocations& allocations,
-          FenceGraveyard& pages, std::unique_ptr<DaemonClient> connection,
+          RetiredFencePages& pages, std::unique_ptr<DaemonClient> connection,
           std::chrono::milliseconds export_lease)
       : driver(cuda),
         stream_wait(waits),
-        graveyard(pages),
+        retired_pages(pages),
         client(std::move(connection)),
         buffers(cuda, allocations, *client, export_lease),
         staging(cuda, buffers) {}
 
   const DriverApi& driver;
   const StreamWait stream_wait;
-  FenceGraveyard& graveyard;
+  RetiredFencePages& retired_pages;
   std::unique_ptr<DaemonClient> client;
   BufferExports buffers;
   StagingPool staging;

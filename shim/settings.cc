@@ -29,7 +29,7 @@ struct Files {
 
 std::atomic<const Files*> the_files{nullptr};  // release store when read; pairs with Current's load
 
-std::string HomeFolder() {
+std::string HomeDirectory() {
   if (const char* home = getenv("HOME"); home != nullptr && *home != '\0') return home;
   passwd entry{};
   passwd* found = nullptr;
@@ -68,7 +68,7 @@ const Files& ReadFiles(const Files* previous) {
   const char* chosen = getenv("NCCL_CONF_FILE");
   if (chosen != nullptr && *chosen != '\0') {
     ReadFile(chosen, files->settings);
-  } else if (const std::string home = HomeFolder(); !home.empty()) {
+  } else if (const std::string home = HomeDirectory(); !home.empty()) {
     ReadFile(home + "/.nccl.conf", files->settings);
   }
   ReadFile(kSystemFile, files->settings);

@@ -15,18 +15,18 @@ namespace {
 constexpr uint64_t kPieceAlignment = 256;
 
 // The next piece of a group.
-uint64_t TakePiece(uint64_t* used, uint64_t bytes) {
+uint64_t AllocatePiece(uint64_t* used, uint64_t bytes) {
   const uint64_t at = *used;
   *used += (bytes + kPieceAlignment - 1) / kPieceAlignment * kPieceAlignment;
   return at;
 }
 
-void Lay(StagedSides& sides, uint64_t* used) {
-  if (sides.send.bytes > 0) sides.send.at = TakePiece(used, sides.send.bytes);
+void Layout(StagedSides& sides, uint64_t* used) {
+  if (sides.send.bytes > 0) sides.send.at = AllocatePiece(used, sides.send.bytes);
   if (sides.recv.bytes > 0) {
-    sides.recv.at = sides.one_piece ? sides.send.at : TakePiece(used, sides.recv.bytes);
+    sides.recv.at = sides.in_place ? sides.send.at : AllocatePiece(used, sides.recv.bytes);
   }
-  if (sides.scalar.bytes > 0) sides.scalar.at = TakePiece(used, sides.scalar.bytes);
+  if (sides.scalar.bytes > 0) sides.scalar.at = AllocatePiece(used, sides.scalar.bytes);
 }
 
 // Of a graph's branch, not of the captured stream: the graph may run on any stream, concurrently
@@ -37,7 +37,7 @@ uint64_t KeyOf(const StagedGroup::Call& call) {
 }
 
 std::shared_ptr<CaptureLease> GraphOf(const StagedGroup::Call& call) {
-  return call.capture == 0 ? nullptr : call.comm->submit_side().captures.Find(call.capture);
+  return call.capture == 0 ? nullptr : call.comm->submission_state().captures.Find(call.capture);
 }
 
 }  // namespace
@@ -65,20 +65,20 @@ bool StagingMemory::IsFree(const StagingBlock& block) const {
   return block.graph.expired() && pool_.IsIdle(block);
 }
 
-void StagingMemory::GiveBack() {
+void StagingMemory::ReturnIdleBlocks() {
   std::erase_if(blocks_, [&](std::unique_ptr<StagingBlock>& block) {
     if (!IsFree(*block)) return false;
-    pool_.Give(std::move(block));
+    pool_.Return(std::move(block));
     return true;
   });
 }
 
-void StagingMemory::GiveBackAll() {
+void StagingMemory::ReturnAllBlocks() {
   for (std::unique_ptr<StagingBlock>& block : blocks_) {
     if (const std::shared_ptr<CaptureLease> graph = block->graph.lock()) {
-      graph->Inherit(std::move(block));
+      graph->AdoptBlock(std::move(block));
     } else {
-      pool_.Give(std::move(block));
+      pool_.Return(std::move(block));
     }
   }
   blocks_.clear();
@@ -116,10 +116,10 @@ absl::Status StagedGroup::Place() {
   uses_.clear();
   for (Call& call : calls_) {
     call.use = UseOf(call);
-    Lay(call.sides, &uses_[call.use].need.bytes);
+    Layout(call.sides, &uses_[call.use].need.bytes);
   }
   for (Use& use : uses_) {
-    SubmitSide& side = use.comm->submit_side();
+    SubmissionState& side = use.comm->submission_state();
     const ScopedContext context(use.comm->driver(), use.comm->context());
     MCCS_ASSIGN_OR_RETURN(use.block, side.staging.Reserve(use.need));
     MCCS_ASSIGN_OR_RETURN(
@@ -173,7 +173,7 @@ absl::Status StagedGroup::CopyIn(const Communicator& comm) const {
 absl::Status StagedGroup::CopyOut(const Communicator& comm) const {
   for (const Call& call : calls_) {
     const StagedSides::Side& side = call.sides.recv;
-    if (call.comm != &comm || side.bytes == 0 || call.sides.keeps_recv) continue;
+    if (call.comm != &comm || side.bytes == 0 || call.sides.recv_prefilled) continue;
     const CUdeviceptr staging = uses_[call.use].block->address;
     MCCS_RETURN_IF_ERROR(Copy(call, side.user, staging + side.at, side.bytes));
   }

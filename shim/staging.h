@@ -34,9 +34,9 @@ struct StagedSides {
   };
   Side send;
   Side recv;
-  Side scalar;              // the factor of a reduction operator
-  bool one_piece = false;   // in place: recv uses send's piece
-  bool keeps_recv = false;  // recv already contains what the call will write there
+  Side scalar;                  // the factor of a reduction operator
+  bool in_place = false;        // in place: recv uses send's piece
+  bool recv_prefilled = false;  // recv already contains what the call will write there
 
   bool any() const { return (send.bytes | recv.bytes | scalar.bytes) != 0; }
 };
@@ -57,11 +57,11 @@ class StagingMemory {
   };
   absl::StatusOr<StagingBlock*> Reserve(const Need& need);
 
-  // Returns all blocks that are idle and belong to no graph. REQUIRES: as StagingPool::Give.
-  void GiveBack();
+  // Returns all blocks that are idle and belong to no graph. REQUIRES: as StagingPool::Return.
+  void ReturnIdleBlocks();
   // Returns all blocks: those of graphs when the graphs are destroyed. REQUIRES: as
-  // StagingPool::Give; Reserve is not called any more.
-  void GiveBackAll();
+  // StagingPool::Return; Reserve is not called any more.
+  void ReturnAllBlocks();
 
   uint64_t bytes() const;
 

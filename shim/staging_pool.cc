@@ -24,15 +24,15 @@ absl::StatusOr<std::unique_ptr<StagingBlock>> StagingPool::Take(const DeviceBind
                                                                 uint64_t bytes) {
   {
     std::lock_guard lock(mutex_);
-    auto best = resting_.end();
-    for (auto it = resting_.begin(); it != resting_.end(); ++it) {
+    auto best = returned_.end();
+    for (auto it = returned_.begin(); it != returned_.end(); ++it) {
       const StagingBlock& block = **it;
       if (block.device.context != device.context || block.bytes < bytes || !IsIdle(block)) continue;
-      if (best == resting_.end() || block.bytes < (*best)->bytes) best = it;
+      if (best == returned_.end() || block.bytes < (*best)->bytes) best = it;
     }
-    if (best != resting_.end()) {
+    if (best != returned_.end()) {
       std::unique_ptr<StagingBlock> block = std::move(*best);
-      resting_.erase(best);
+      returned_.erase(best);
       return block;
     }
   }
@@ -59,17 +59,18 @@ absl::StatusOr<std::unique_ptr<StagingBlock>> StagingPool::Allocate(const Device
             " to stage buffers that the MCCS daemon cannot map (memory of cudaMalloc or "
             "ncclMemAlloc needs no staging; otherwise free GPU memory or use smaller messages)"));
   }
-  if (Shows(Verbosity::kInfo, Subsystem::kAlloc)) {
-    Say(Verbosity::kInfo,
+  if (IsLogged(Verbosity::kInfo, Subsystem::kAlloc)) {
+    LogLine(
+        Verbosity::kInfo,
         absl::StrCat("staging: ", FormatBytes(block->bytes), " on CUDA device ", device.ordinal),
         Subsystem::kAlloc);
   }
   return block;
 }
 
-void StagingPool::Give(std::unique_ptr<StagingBlock> block) {
+void StagingPool::Return(std::unique_ptr<StagingBlock> block) {
   std::lock_guard lock(mutex_);
-  resting_.push_back(std::move(block));
+  returned_.push_back(std::move(block));
 }
 
 bool StagingPool::IsIdle(const StagingBlock& block) const {
@@ -82,7 +83,7 @@ void StagingPool::Trim() {
   std::vector<std::unique_ptr<StagingBlock>> freed;
   {
     std::lock_guard lock(mutex_);
-    std::erase_if(resting_, [&](std::unique_ptr<StagingBlock>& block) {
+    std::erase_if(returned_, [&](std::unique_ptr<StagingBlock>& block) {
       if (!IsIdle(*block)) return false;
       freed.push_back(std::move(block));
       return true;
@@ -94,7 +95,7 @@ void StagingPool::Trim() {
 void StagingPool::Free(const StagingBlock& block) {
   // Memory that another process maps must not be freed: it is leaked if the daemon does not release
   // it.
-  if (!exports_.LetGo({block.address, block.bytes})) return;
+  if (!exports_.ReleaseRange({block.address, block.bytes})) return;
   const ScopedContext context(driver_, block.device.context);
   driver_.EventDestroy(block.idle);
   driver_.MemFree(block.address);

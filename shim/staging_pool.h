@@ -49,7 +49,7 @@ class StagingPool {
   absl::StatusOr<std::unique_ptr<StagingBlock>> Take(const DeviceBinding& device, uint64_t bytes);
 
   // Returns a block. REQUIRES: the daemon does not access it once it is idle.
-  void Give(std::unique_ptr<StagingBlock> block);
+  void Return(std::unique_ptr<StagingBlock> block);
 
   // Frees returned blocks that are idle. Waits for the work of their GPUs.
   void Trim();
@@ -64,7 +64,7 @@ class StagingPool {
   const DriverApi& driver_;
   BufferExports& exports_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<StagingBlock>> resting_;  // guarded by mutex_
+  std::vector<std::unique_ptr<StagingBlock>> returned_;  // guarded by mutex_
 };
 
 }  // namespace mccs::shim

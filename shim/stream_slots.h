@@ -39,7 +39,7 @@ class StreamSlots {
   uint64_t NextValue(uint32_t slot) { return ++slots_[slot].last_value; }
 
   // Call it when the value was posted with operations up to `sequence`.
-  void Posted(uint32_t slot, uint64_t sequence) { slots_[slot].last_sequence = sequence; }
+  void MarkPosted(uint32_t slot, uint64_t sequence) { slots_[slot].last_sequence = sequence; }
 
  private:
   struct Slot {

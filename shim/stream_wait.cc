@@ -9,7 +9,7 @@
 namespace mccs::shim {
 namespace {
 
-absl::Status NoKernel(const absl::Status& why) {
+absl::Status KernelError(const absl::Status& why) {
   return absl::UnknownError(
       absl::StrCat("streams cannot wait by a kernel: ", why.message(),
                    "; set MCCS_STREAM_WAIT=memop to wait without one, which blocks a hardware "
@@ -18,21 +18,21 @@ absl::Status NoKernel(const absl::Status& why) {
 
 }  // namespace
 
-absl::StatusOr<StreamWait> StreamWait::Make(const DriverApi& driver, WaitsBy by) {
+absl::StatusOr<StreamWait> StreamWait::Make(const DriverApi& driver, WaitMethod by) {
   StreamWait wait(driver);
-  if (by == WaitsBy::kMemoryOperation) return wait;
+  if (by == WaitMethod::kMemoryOperation) return wait;
   if (!driver.launches_kernels()) {
-    return NoKernel(absl::UnknownError("this driver lacks cuLibraryLoadData (CUDA 12)"));
+    return KernelError(absl::UnknownError("this driver lacks cuLibraryLoadData (CUDA 12)"));
   }
   CUlibrary library;
   if (CUresult error = driver.LibraryLoadData(&library, mccs_await_fence_image, nullptr, nullptr, 0,
                                               nullptr, nullptr, 0);
       error != CUDA_SUCCESS) {
-    return NoKernel(CudaError(driver, error, "cuLibraryLoadData"));
+    return KernelError(CudaError(driver, error, "cuLibraryLoadData"));
   }
   if (CUresult error = driver.LibraryGetKernel(&wait.kernel_, library, wire::kAwaitFenceKernel);
       error != CUDA_SUCCESS) {
-    return NoKernel(CudaError(driver, error, "cuLibraryGetKernel"));
+    return KernelError(CudaError(driver, error, "cuLibraryGetKernel"));
   }
   return wait;
 }
@@ -41,12 +41,12 @@ absl::Status StreamWait::Prepare() const {
   if (kernel_ == nullptr) return absl::OkStatus();
   CUfunction function;
   if (CUresult error = driver_->KernelGetFunction(&function, kernel_); error != CUDA_SUCCESS) {
-    return NoKernel(CudaError(*driver_, error, "cuKernelGetFunction"));
+    return KernelError(CudaError(*driver_, error, "cuKernelGetFunction"));
   }
   if (driver_->FuncLoad == nullptr) return absl::OkStatus();
   const CUresult error = driver_->FuncLoad(function);
   if (error == CUDA_SUCCESS) return absl::OkStatus();
-  return NoKernel(CudaError(*driver_, error, "cuFuncLoad"));
+  return KernelError(CudaError(*driver_, error, "cuFuncLoad"));
 }
 
 CUresult StreamWait::Enqueue(CUstream stream, CUdeviceptr word, uint64_t value) const {

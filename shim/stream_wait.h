@@ -16,7 +16,7 @@ class StreamWait {
  public:
   // Loads the kernel if waits use it. Errors: kUnknown (a CUDA error), with the remedy.
   // LIFETIME: `driver` outlives it. The kernel stays loaded, because streams may hold launches of it.
-  static absl::StatusOr<StreamWait> Make(const DriverApi& driver, WaitsBy by);
+  static absl::StatusOr<StreamWait> Make(const DriverApi& driver, WaitMethod by);
 
   // Loads the kernel onto the current context's GPU, so that no later call has to, when the GPU may
   // be waiting for this process. REQUIRES: the context is current, in a relaxed capture.

@@ -6,14 +6,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "shim/error_text.h"
+#include "shim/error_message.h"
 #include "shim/stream_key.h"
 
 namespace mccs::shim {
 namespace {
 
 // A daemon that takes longer to check a captured group counts as stuck.
-constexpr std::chrono::seconds kCaptureTime{30};
+constexpr std::chrono::seconds kCaptureTimeout{30};
 
 }  // namespace
 
@@ -25,7 +25,7 @@ absl::Status GroupWork::Add(CommRef comm, CUstream stream, const wire::WorkRecor
   absl::StatusOr<Batch*> joined = BatchFor(std::move(comm), stream);
   if (!joined.ok()) {
     std::lock_guard lock(its->submit_mutex());
-    its->submit_side().unposted.Posted(1);
+    its->submission_state().unposted.MarkPosted(1);
     return joined.status();
   }
   Batch& batch = **joined;
@@ -102,15 +102,15 @@ absl::StatusOr<double> GroupWork::EstimateUs() {
   return longest;
 }
 
-void GroupWork::NotePosted(Batch& batch) {
-  batch.comm->submit_side().unposted.Posted(std::exchange(batch.unposted, 0));
+void GroupWork::MarkBatchPosted(Batch& batch) {
+  batch.comm->submission_state().unposted.MarkPosted(std::exchange(batch.unposted, 0));
 }
 
 void GroupWork::Clear() {
   for (Batch& batch : batches_) {
     if (batch.unposted == 0) continue;
     std::lock_guard lock(batch.comm->submit_mutex());
-    NotePosted(batch);
+    MarkBatchPosted(batch);
   }
   operations_.clear();
   staged_.Clear();
@@ -140,22 +140,22 @@ absl::Status GroupWork::Submit() {
       if (status.ok()) status = std::move(waited);
     }
   } else {
-    TakeBackSlots();
+    ReclaimSlots();
   }
-  for (Batch& batch : batches_) NotePosted(batch);
+  for (Batch& batch : batches_) MarkBatchPosted(batch);
   Unlock();
   return status.ok() ? AwaitStreams() : status;
 }
 
 // Nothing was posted with this group's slots. Their writes may still happen, so other streams may
 // get the slots only after the communicator's next operation.
-void GroupWork::TakeBackSlots() {
+void GroupWork::ReclaimSlots() {
   for (Batch& batch : batches_) {
     if (batch.capture != 0) continue;
     for (const StreamUse& use : batch.streams) {
       if (use.slot == wire::kNoReadySlot) continue;
-      SubmitSide& side = batch.comm->submit_side();
-      side.slots.Posted(use.slot, side.ring.last_sequence() + 1);
+      SubmissionState& side = batch.comm->submission_state();
+      side.slots.MarkPosted(use.slot, side.ring.last_sequence() + 1);
     }
   }
 }
@@ -212,14 +212,15 @@ absl::Status GroupWork::PlaceStaged() {
   return absl::OkStatus();
 }
 
-void GroupWork::KeepBuffers(const wire::WorkRecord& record, const Communicator& comm,
-                            CaptureLease& lease) {
+void GroupWork::PinBuffers(const wire::WorkRecord& record, const Communicator& comm,
+                           CaptureLease& lease) {
   const auto ranks = static_cast<uint64_t>(comm.ranks());
   const uint64_t size = SizeOf(record.type);
-  const Sides sides = SidesOf(record.op, record.count, ranks, comm.rank() == record.root_or_peer);
-  if (record.send.id != 0) lease.Keep(record.send, sides.input * size);
-  if (record.recv.id != 0) lease.Keep(record.recv, sides.output * size);
-  if (record.scalar_buffer.id != 0) lease.Keep(record.scalar_buffer, size);
+  const CallElements sides =
+      ElementsOf(record.op, record.count, ranks, comm.rank() == record.root_or_peer);
+  if (record.send.id != 0) lease.Pin(record.send, sides.input * size);
+  if (record.recv.id != 0) lease.Pin(record.recv, sides.output * size);
+  if (record.scalar_buffer.id != 0) lease.Pin(record.scalar_buffer, size);
 }
 
 absl::Status GroupWork::OpenLease(Batch& batch) {
@@ -227,7 +228,7 @@ absl::Status GroupWork::OpenLease(Batch& batch) {
   ScopedContext context(comm.driver(), comm.context());
   MCCS_ASSIGN_OR_RETURN(const StreamCapture capture,
                         CaptureOf(comm.driver(), batch.streams[0].stream));
-  MCCS_ASSIGN_OR_RETURN(batch.lease, comm.submit_side().captures.LeaseOf(capture));
+  MCCS_ASSIGN_OR_RETURN(batch.lease, comm.submission_state().captures.LeaseOf(capture));
   return absl::OkStatus();
 }
 
@@ -246,7 +247,7 @@ absl::Status GroupWork::Register(Batch& batch) {
     use.value = place->group;
   }
   for (uint32_t i = batch.first; i != kEnd; i = operations_[i].next) {
-    KeepBuffers(operations_[i].record, comm, *batch.lease);
+    PinBuffers(operations_[i].record, comm, *batch.lease);
   }
   DaemonClient& daemon = *comm.session()->client;
   wire::CaptureWork message{};
@@ -254,25 +255,25 @@ absl::Status GroupWork::Register(Batch& batch) {
   message.comm_handle = comm.handle();
   for (size_t i = 1; i < batch.streams.size(); ++i) {
     message.record = MakeFence(batch.streams[i], 1);
-    daemon.Tell(message);
+    daemon.SendOneWay(message);
   }
   uint64_t sequence = 0;
   for (uint32_t i = batch.first; i != kEnd; i = operations_[i].next) {
     SetPlace(batch, ++sequence, operations_[i]);
     message.record = operations_[i].record;
-    if (i != batch.last) daemon.Tell(message);
+    if (i != batch.last) daemon.SendOneWay(message);
   }
   MCCS_ASSIGN_OR_RETURN(const uint64_t request, daemon.Send(message));
-  MCCS_ASSIGN_OR_RETURN(const Reply reply, daemon.Await(request, kCaptureTime));
+  MCCS_ASSIGN_OR_RETURN(const Reply reply, daemon.Await(request, kCaptureTimeout));
   MCCS_RETURN_IF_ERROR(reply.As<wire::Done>().status());
   for (const StreamUse& use : batch.streams)
-    batch.lease->Took(StreamKey(comm.driver(), use.stream));
+    batch.lease->CommitPlace(StreamKey(comm.driver(), use.stream));
   return absl::OkStatus();
 }
 
 absl::Status GroupWork::WriteReady(Batch& batch) {
   Communicator& comm = *batch.comm;
-  SubmitSide& side = comm.submit_side();
+  SubmissionState& side = comm.submission_state();
   const wire::CommRegion& region = comm.page().region();
   ScopedContext context(comm.driver(), comm.context());
   if (!staged_.empty()) MCCS_RETURN_IF_ERROR(staged_.CopyIn(comm));
@@ -282,7 +283,7 @@ absl::Status GroupWork::WriteReady(Batch& batch) {
       continue;
     }
     const uint64_t key = StreamKey(comm.driver(), use.stream);
-    PoliteWait wait;
+    BackoffWait wait;
     std::optional<uint32_t> slot;
     // Pairs with the daemon's store when an operation completes.
     while (!(slot = side.slots.Acquire(key, region.done.value.load(std::memory_order_acquire)))) {
@@ -292,7 +293,7 @@ absl::Status GroupWork::WriteReady(Batch& batch) {
     use.slot = *slot;
     use.value = side.slots.NextValue(*slot);
     // Reserved until the operations have numbers, so that no other stream of this group gets it.
-    side.slots.Posted(*slot, UINT64_MAX);
+    side.slots.MarkPosted(*slot, UINT64_MAX);
     const CUresult error = comm.driver().StreamWriteValue64(
         use.stream, comm.page().ready_address(*slot), use.value, CU_STREAM_WRITE_VALUE_DEFAULT);
     if (error != CUDA_SUCCESS) {
@@ -305,7 +306,7 @@ absl::Status GroupWork::WriteReady(Batch& batch) {
 // Round robin: a full ring blocks only its own communicator, and its daemon may need the other
 // communicators' records to empty it.
 absl::Status GroupWork::PushAll() {
-  PoliteWait wait;
+  BackoffWait wait;
   while (true) {
     bool all_done = true;
     bool progress = false;
@@ -316,7 +317,7 @@ absl::Status GroupWork::PushAll() {
     }
     if (all_done) break;
     if (progress) {
-      wait = PoliteWait();
+      wait = BackoffWait();
     } else {
       wait.Pause();
     }
@@ -324,11 +325,11 @@ absl::Status GroupWork::PushAll() {
   absl::Status status;
   for (Batch& batch : batches_) {
     if (batch.capture != 0) continue;
-    SubmitSide& side = batch.comm->submit_side();
+    SubmissionState& side = batch.comm->submission_state();
     batch.last_sequence = side.ring.last_sequence();
     // Records that are not in the ring will not run: the streams wait for the communicator's end.
     if (batch.broken) ++batch.last_sequence;
-    for (const StreamUse& use : batch.streams) side.slots.Posted(use.slot, batch.last_sequence);
+    for (const StreamUse& use : batch.streams) side.slots.MarkPosted(use.slot, batch.last_sequence);
     if (batch.broken && status.ok()) status = batch.comm->Failure();
   }
   return status;
@@ -337,7 +338,7 @@ absl::Status GroupWork::PushAll() {
 // Writes what fits into the ring: fences of further streams first, then the operations. True if it
 // wrote anything.
 bool GroupWork::PushSome(Batch& batch) {
-  SubmitSide& side = batch.comm->submit_side();
+  SubmissionState& side = batch.comm->submission_state();
   bool full = false;
   while (!full && batch.next_fence < batch.streams.size()) {
     full =
@@ -404,7 +405,7 @@ absl::Status GroupWork::AwaitStreams() const {
       }
     }
     // Released by the communicator's end, not by the result.
-    if (DoneOf(batch.comm->page().region()) < batch.last_sequence) return batch.comm->Failure();
+    if (LastDone(batch.comm->page().region()) < batch.last_sequence) return batch.comm->Failure();
   }
   return absl::OkStatus();
 }

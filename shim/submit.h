@@ -89,12 +89,12 @@ class GroupWork {
   // Sends a captured group to the daemon. Nothing is enqueued yet.
   absl::Status Register(Batch& batch);
   // Keeps the record's buffers exported as long as the graph lives.
-  static void KeepBuffers(const wire::WorkRecord& record, const Communicator& comm,
-                          CaptureLease& lease);
+  static void PinBuffers(const wire::WorkRecord& record, const Communicator& comm,
+                         CaptureLease& lease);
   absl::Status WriteReady(Batch& batch);
-  void TakeBackSlots();
+  void ReclaimSlots();
   // Under the submit lock. From now on only the ring refers to their buffers, if anything does.
-  static void NotePosted(Batch& batch);
+  static void MarkBatchPosted(Batch& batch);
   absl::Status PushAll();
   bool PushSome(Batch& batch);
   // Sets the record's number within its batch, and the ready fence that it waits for.

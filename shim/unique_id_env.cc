@@ -7,7 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/host_lookup.h"
-#include "shim/error_text.h"
+#include "shim/error_message.h"
 
 namespace mccs::shim {
 namespace {
@@ -16,7 +16,7 @@ static_assert(sizeof(ncclUniqueId) == sizeof(wire::UniqueId));
 
 // FNV-1a, 64 bits, from a given start (so that one text gives several independent words), and the
 // finishing mix of splitmix64. It spreads ids; it is not a protection.
-uint64_t HashText(std::string_view text, uint64_t start) {
+uint64_t HashString(std::string_view text, uint64_t start) {
   uint64_t hash = 0xcbf29ce484222325ull ^ start;
   for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3ull;
   hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -26,7 +26,7 @@ uint64_t HashText(std::string_view text, uint64_t start) {
 
 }  // namespace
 
-absl::StatusOr<wire::UniqueId> UniqueIdFromText(std::string_view text) {
+absl::StatusOr<wire::UniqueId> UniqueIdFromCommId(std::string_view text) {
   const size_t colon = text.rfind(':');
   std::string_view host = text.substr(0, std::min(colon, text.size()));
   if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
@@ -43,17 +43,17 @@ absl::StatusOr<wire::UniqueId> UniqueIdFromText(std::string_view text) {
   id.version = wire::kWireVersion;
   id.port = static_cast<uint16_t>(port);
   id.guessable = 1;
-  id.comm_id = HashText(text, 0);
-  const uint64_t secret[] = {HashText(text, 1), HashText(text, 2)};
+  id.comm_id = HashString(text, 0);
+  const uint64_t secret[] = {HashString(text, 1), HashString(text, 2)};
   static_assert(sizeof(secret) == wire::kSecretBytes);
   std::memcpy(id.secret, secret, sizeof(secret));
   std::memcpy(id.host, host.data(), host.size());
   return id;
 }
 
-absl::Status LookUpMeetingPlace(wire::UniqueId& id) {
+absl::Status ResolveRendezvous(wire::UniqueId& id) {
   const std::string host(id.host, strnlen(id.host, sizeof(id.host)));
-  const auto address = LookUpHost(host);
+  const auto address = ResolveHost(host);
   if (!address.ok() || address->size() >= sizeof(id.host)) {
     const std::string why =
         address.ok() ? "its address has " + std::to_string(address->size()) + " characters"
@@ -64,7 +64,7 @@ absl::Status LookUpMeetingPlace(wire::UniqueId& id) {
         ")"));
   }
   // /etc/hosts often maps a host's own name to a loopback address; "localhost" is meant as one.
-  id.looked_up = !IsNumericAddress(host) && host != "localhost" ? 1 : 0;
+  id.resolved = !IsNumericAddress(host) && host != "localhost" ? 1 : 0;
   std::memset(id.host, 0, sizeof(id.host));
   std::memcpy(id.host, address->data(), address->size());
   return absl::OkStatus();

@@ -15,12 +15,12 @@ namespace mccs::shim {
 // The id of every process with NCCL_COMM_ID=`text`. `text` is "host:port" or "[IPv6 address]:port".
 // The secret is derived from the text, so it can be guessed, and the id is marked so. A host name
 // stays a name, because every host looks it up itself. Errors: kInvalidArgument.
-absl::StatusOr<wire::UniqueId> UniqueIdFromText(std::string_view text);
+absl::StatusOr<wire::UniqueId> UniqueIdFromCommId(std::string_view text);
 
 // Replaces a host name of the rendezvous by its address, because the daemon does not resolve names.
 // All else stays, so that ranks meet although their hosts may resolve the name to different
 // addresses. Blocks as long as the resolver does. Errors: kInvalidArgument with the name.
-absl::Status LookUpMeetingPlace(wire::UniqueId& id);
+absl::Status ResolveRendezvous(wire::UniqueId& id);
 
 // Opens an id that a framework passed to this rank. Errors: kInvalidArgument if this library did
 // not make it (for example the real NCCL's), kFailedPrecondition for an unsupported version.

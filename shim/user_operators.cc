@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "shim/bad_call.h"
-#include "shim/error_text.h"
+#include "shim/argument_error.h"
+#include "shim/error_message.h"
 #include "shim/process.h"
 
 namespace mccs::shim {
@@ -15,14 +15,14 @@ constexpr char kCreate[] = "ncclRedOpCreatePreMulSum";
 constexpr char kDestroy[] = "ncclRedOpDestroy";
 
 absl::Status Create(const PreMulSumCall& call) {
-  if (call.op == nullptr) return Bad(kCreate, "op is NULL");
-  if (call.scalar == nullptr) return Bad(kCreate, "scalar is NULL");
+  if (call.op == nullptr) return ArgumentError(kCreate, "op is NULL");
+  if (call.scalar == nullptr) return ArgumentError(kCreate, "scalar is NULL");
   if (call.type < 0 || call.type >= kDataTypes) {
-    return Bad(kCreate, "unknown datatype ", call.type);
+    return ArgumentError(kCreate, "unknown datatype ", call.type);
   }
   if (call.residence != ncclScalarDevice && call.residence != ncclScalarHostImmediate) {
-    return Bad(kCreate, "unknown residence of the scalar: ", call.residence,
-               "; expected ncclScalarDevice or ncclScalarHostImmediate");
+    return ArgumentError(kCreate, "unknown residence of the scalar: ", call.residence,
+                         "; expected ncclScalarDevice or ncclScalarHostImmediate");
   }
   MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(kCreate, call.comm));
   MCCS_RETURN_IF_ERROR(comm->CheckUsable());
@@ -40,10 +40,11 @@ absl::Status Create(const PreMulSumCall& call) {
 }
 
 absl::Status Destroy(int op, ncclComm_t handle) {
-  if (op >= 0 && op < ncclNumOps) return Bad(kDestroy, "operator ", op, " is predefined by NCCL");
+  if (op >= 0 && op < ncclNumOps)
+    return ArgumentError(kDestroy, "operator ", op, " is predefined by NCCL");
   MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(kDestroy, handle));
   if (!comm->operators().Remove(op)) {
-    return Bad(kDestroy, "operator ", op, " is not valid in this communicator");
+    return ArgumentError(kDestroy, "operator ", op, " is not valid in this communicator");
   }
   return absl::OkStatus();
 }

@@ -219,21 +219,24 @@ void Report(const std::string& name, const Setting& setting) {
   const Variable* variable = FindVariable(name);
   const std::string set = absl::StrCat(name, " (", setting.source, ", '", setting.value, "')");
   if (variable == nullptr) {
-    Say(Verbosity::kWarn, absl::StrCat(set, " is ignored: unknown variable; check its spelling"));
+    LogLine(Verbosity::kWarn,
+            absl::StrCat(set, " is ignored: unknown variable; check its spelling"));
     return;
   }
   switch (variable->treatment) {
     case Treatment::kHonoured:
-      Say(Verbosity::kInfo, absl::StrCat(set, " is honoured"), Subsystem::kEnv);
+      LogLine(Verbosity::kInfo, absl::StrCat(set, " is honoured"), Subsystem::kEnv);
       break;
     case Treatment::kHint:
-      Say(Verbosity::kInfo, absl::StrCat(set, " is sent to the daemon as a hint"), Subsystem::kEnv);
+      LogLine(Verbosity::kInfo, absl::StrCat(set, " is sent to the daemon as a hint"),
+              Subsystem::kEnv);
       break;
     case Treatment::kIgnored:
-      Say(Verbosity::kInfo, absl::StrCat(set, " is ignored: ", variable->note), Subsystem::kEnv);
+      LogLine(Verbosity::kInfo, absl::StrCat(set, " is ignored: ", variable->note),
+              Subsystem::kEnv);
       break;
     case Treatment::kWarned:
-      Say(Verbosity::kWarn, absl::StrCat(set, " has no effect: ", variable->note));
+      LogLine(Verbosity::kWarn, absl::StrCat(set, " has no effect: ", variable->note));
       break;
   }
 }
@@ -272,7 +275,7 @@ const Variable* FindVariable(std::string_view name) {
 
 void ReportVariablesOnce() {
   static std::atomic<bool> said{false};
-  if (Shows(Verbosity::kWarn) && !said.exchange(true)) ReportVariables();
+  if (IsLogged(Verbosity::kWarn) && !said.exchange(true)) ReportVariables();
 }
 
 void ReportVariables() {

@@ -70,7 +70,7 @@ absl::Status MapAt(const DriverApi& driver, const AddressRange& range,
 
 }  // namespace
 
-bool VirtualAllocations::AreMadeOn(const DriverApi& driver, int ordinal) {
+bool VirtualAllocations::IsSupportedOn(const DriverApi& driver, int ordinal) {
   return driver.has_virtual_memory() &&
          Has(driver, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, ordinal) &&
          Has(driver, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, ordinal);
@@ -122,7 +122,7 @@ std::optional<AddressRange> VirtualAllocations::Take(uint64_t address) {
   return range;
 }
 
-absl::Status VirtualAllocations::GiveBack(const DriverApi& driver, const AddressRange& range) {
+absl::Status VirtualAllocations::FreeMapping(const DriverApi& driver, const AddressRange& range) {
   MCCS_RETURN_IF_ERROR(Check(driver, driver.MemUnmap(range.base, range.bytes), "cuMemUnmap"));
   return Check(driver, driver.MemAddressFree(range.base, range.bytes), "cuMemAddressFree");
 }

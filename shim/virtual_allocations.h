@@ -25,19 +25,19 @@ namespace mccs::shim {
 class VirtualAllocations {
  public:
   // Whether this GPU supports such memory; else ncclMemAlloc uses cuMemAlloc.
-  static bool AreMadeOn(const DriverApi& driver, int ordinal);
+  static bool IsSupportedOn(const DriverApi& driver, int ordinal);
 
   // Allocates at least `bytes`, rounded up to CUDA's granularity.
-  // REQUIRES: AreMadeOn, `bytes` > 0. Errors: kUnknown, CUDA's; nothing is allocated then.
+  // REQUIRES: IsSupportedOn, `bytes` > 0. Errors: kUnknown, CUDA's; nothing is allocated then.
   absl::StatusOr<AddressRange> Make(const DriverApi& driver, int ordinal, size_t bytes);
 
   // Whether an allocation has exactly this range.
   bool Contains(const AddressRange& range) const;
 
-  // Removes the allocation that begins there, if any; the caller must pass it to GiveBack.
+  // Removes the allocation that begins there, if any; the caller must pass it to FreeMapping.
   std::optional<AddressRange> Take(uint64_t address);
   // Frees it without waiting for work on the memory, as NCCL does. Errors: kUnknown, CUDA's.
-  static absl::Status GiveBack(const DriverApi& driver, const AddressRange& range);
+  static absl::Status FreeMapping(const DriverApi& driver, const AddressRange& range);
 
  private:
   mutable std::mutex mutex_;

@@ -43,7 +43,7 @@ class VirtualRanges {
       : driver_(driver), client_(client), leases_(leases) {}
 
   // Whether the chunk at the address is this one.
-  bool Knows(uint64_t address, unsigned long long cuda_id) const;
+  bool IsMapped(uint64_t address, unsigned long long cuda_id) const;
 
   // The place of `use` at the daemon; maps missing chunks.
   struct Found {
@@ -53,24 +53,26 @@ class VirtualRanges {
     AddressRange chunk;
     unsigned long long cuda_id = 0;
     // The reason for staging: empty if it can never be shared, else the daemon's error.
-    std::string refusal;
+    std::string map_failure;
   };
   // kInvalidArgument: a part of the range is not mapped, or not virtual memory; else the connection's
   // errors. REQUIRES: the range does not wrap around.
   absl::StatusOr<Found> Resolve(const AddressRange& use);
 
   // One export whose release was requested.
-  struct Leaving {
+  struct PendingRelease {
     AddressRange range;
     uint64_t request;
   };
-  // Requests the release of every chunk of the range that `chosen` accepts, and appends the
+  // Requests the release of every chunk of the range that `predicate` accepts, and appends the
   // requests whose replies must be awaited. True if there are any.
-  using Chooser = absl::FunctionRef<bool(const AddressRange& chunk, const ExportLeases::Use& use)>;
-  bool BeginLettingGo(const AddressRange& range, Chooser chosen, std::vector<Leaving>* requests);
+  using Predicate =
+      absl::FunctionRef<bool(const AddressRange& chunk, const ExportLeases::Use& use)>;
+  bool BeginRelease(const AddressRange& range, Predicate predicate,
+                    std::vector<PendingRelease>* requests);
   // The same for all ranges, with at most `most` requests and without awaiting their replies. False
   // if some chunks are left.
-  bool LetGoOf(Chooser chosen, size_t most);
+  bool ReleaseMatching(Predicate predicate, size_t most);
   // The number of requests without a processed reply.
   size_t CountUnanswered();
 
@@ -87,44 +89,44 @@ class VirtualRanges {
     ExportLeases::Use last_use;
   };
   using Chunks = std::map<uint64_t, Chunk>;  // by address
-  struct Window {
+  struct ReservedRange {
     AddressRange range;
     uint32_t id = 0;
     Chunks chunks;
-    std::vector<Leaving> leaving;
+    std::vector<PendingRelease> pending;
   };
-  struct Asked {
+  struct PendingMapping {
     uint64_t address;
     uint64_t request;
   };
 
-  Window* WindowOf(const AddressRange& use) const;
-  absl::StatusOr<Window*> OpenWindow(const AddressRange& use);
-  uint64_t WindowBytes(const AddressRange& use) const;
-  void CloseEmptyWindows();
-  static Chunks::iterator FirstBeyond(Window& window, uint64_t address);
+  ReservedRange* ReservedRangeOf(const AddressRange& use) const;
+  absl::StatusOr<ReservedRange*> Reserve(const AddressRange& use);
+  uint64_t ReservationBytes(const AddressRange& use) const;
+  void ReleaseEmptyRanges();
+  static Chunks::iterator FirstAfter(ReservedRange& reserved_range, uint64_t address);
 
   // Steps of Resolve.
   absl::Status CheckMapped(const AddressRange& use) const;
-  absl::Status MapMissing(Window& window, const AddressRange& use, Found& found);
-  absl::StatusOr<Chunk*> Add(Window& window, const AddressRange& chunk, unsigned long long cuda_id,
-                             Found& found);
-  void DropLeft(Window& window);
-  bool IsFree(Window& window, const AddressRange& range);
-  absl::Status Collect(Window& window, Found& found);
+  absl::Status MapMissing(ReservedRange& reserved_range, const AddressRange& use, Found& found);
+  absl::StatusOr<Chunk*> Add(ReservedRange& reserved_range, const AddressRange& chunk,
+                             unsigned long long cuda_id, Found& found);
+  void DropReleased(ReservedRange& reserved_range);
+  bool IsFree(ReservedRange& reserved_range, const AddressRange& range);
+  absl::Status Collect(ReservedRange& reserved_range, Found& found);
 
   // With null `requests`, stores them in the reserved range. False if `most` requests were not
   // enough.
-  bool TakeOut(Window& window, const AddressRange& range, Chooser chosen,
-               std::vector<Leaving>* requests, size_t most = SIZE_MAX);
-  void ForgetUnmapped();
+  bool RequestRelease(ReservedRange& reserved_range, const AddressRange& range, Predicate predicate,
+                      std::vector<PendingRelease>* requests, size_t most = SIZE_MAX);
+  void ReleaseUnmapped();
 
   const DriverApi& driver_;
   DaemonClient& client_;
   const ExportLeases& leases_;
-  std::vector<std::unique_ptr<Window>> windows_;
-  std::vector<Asked> asked_;    // for chunks of the range that is being resolved
-  uint64_t checked_up_to_ = 0;  // the chunk that ForgetUnmapped checked last
+  std::vector<std::unique_ptr<ReservedRange>> ranges_;
+  std::vector<PendingMapping> pending_mappings_;  // for chunks of the range that is being resolved
+  uint64_t checked_up_to_ = 0;                    // the chunk that ReleaseUnmapped checked last
 };
 
 }  // namespace mccs::shim

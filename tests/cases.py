@@ -12,20 +12,20 @@ class _Result(unittest.TestResult):
         super().__init__()
         self.report = ElementTree.Element("testsuites")
         self._started = 0.0
-        self._told = None
+        self._outcome = None
 
     def startTest(self, test):
         super().startTest(test)
         self._started = time.monotonic()
-        self._told = ("       OK", None, "")
+        self._outcome = ("       OK", None, "")
         print(f"[ RUN      ] {_label(test)}", flush=True)
 
     def stopTest(self, test):
         super().stopTest(test)
-        self._tell(test)
+        self._report(test)
 
-    def _tell(self, test):
-        head, kind, text = self._told
+    def _report(self, test):
+        head, kind, text = self._outcome
         seconds = time.monotonic() - self._started
         if text:
             print(text.rstrip())
@@ -52,20 +52,20 @@ class _Result(unittest.TestResult):
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
-        self._told = (" SKIPPED", "skipped", reason)
+        self._outcome = (" SKIPPED", "skipped", reason)
         if self._is_group(test):
             self._started = time.monotonic()
-            self._tell(test)
+            self._report(test)
 
     def _fail(self, test, text):
         # A failure of setUpClass comes before any startTest.
         if self._is_group(test):
             self._started = time.monotonic()
-            self._told = ("  FAILED", "failure", text)
-            self._tell(test)
+            self._outcome = ("  FAILED", "failure", text)
+            self._report(test)
         else:
-            _, _, before = self._told
-            self._told = ("  FAILED", "failure", before + text)
+            _, _, before = self._outcome
+            self._outcome = ("  FAILED", "failure", before + text)
 
     @staticmethod
     def _is_group(test):
@@ -86,8 +86,8 @@ def main():
         loader.testNamePatterns = [f"*{word}*" for word in sys.argv[1:]]
     result = _Result()
     loader.loadTestsFromModule(sys.modules["__main__"]).run(result)
-    folder = os.environ.get("MCCS_TEST_REPORTS")
-    if folder:
-        os.makedirs(folder, exist_ok=True)
-        ElementTree.ElementTree(result.report).write(os.path.join(folder, program + ".xml"))
+    directory = os.environ.get("MCCS_TEST_REPORTS")
+    if directory:
+        os.makedirs(directory, exist_ok=True)
+        ElementTree.ElementTree(result.report).write(os.path.join(directory, program + ".xml"))
     sys.exit(0 if result.wasSuccessful() else 1)

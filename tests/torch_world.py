@@ -21,7 +21,7 @@ def python():
     return environment() / "bin/python"
 
 
-def why_not():
+def skip_reason():
     """The reason why PyTorch cannot run here, or None."""
     if not python().exists():
         return f"no PyTorch in {environment()}; run scripts/setup_pytorch"
@@ -39,7 +39,7 @@ def enter(gpus=2):
     impossible, replaces its tests with one skipped test."""
     if os.environ.get("MCCS_TEST_IN_PYTORCH"):
         return True
-    reason = why_not()
+    reason = skip_reason()
     if reason is None:
         os.execve(python(), [str(python()), *sys.argv],
                   {**os.environ, "MCCS_TEST_IN_PYTORCH": "1", "LD_PRELOAD": preload(),

@@ -42,7 +42,7 @@ std::string UsableAddress(const sockaddr* address) {
 }
 
 // Reads one number of sysfs; 0: the driver does not know it (−1), or the file cannot be read.
-int64_t FigureOf(const std::string& sysfs, const std::string& nic, const char* name) {
+int64_t ReadNumber(const std::string& sysfs, const std::string& nic, const char* name) {
   int64_t figure = 0;
   std::ifstream file(absl::StrCat(sysfs, "/class/net/", nic, "/", name));
   return file >> figure && figure > 0 ? figure : 0;
@@ -62,7 +62,7 @@ bool HasSpeed(const std::string& sysfs, const std::string& nic) {
 
 uint64_t SpeedOf(const std::string& sysfs, const std::string& nic) {
   if (!HasSpeed(sysfs, nic)) return 0;
-  return static_cast<uint64_t>(FigureOf(sysfs, nic, "speed")) * kBitsPerMegabit;
+  return static_cast<uint64_t>(ReadNumber(sysfs, nic, "speed")) * kBitsPerMegabit;
 }
 
 absl::StatusOr<std::vector<NicInfo>> DiscoverNics(const std::string& sysfs) {
@@ -80,7 +80,7 @@ absl::StatusOr<std::vector<NicInfo>> DiscoverNics(const std::string& sysfs) {
       nics.push_back({.name = entry->ifa_name,
                       .addresses = {},
                       .speed_bps = SpeedOf(sysfs, entry->ifa_name),
-                      .mtu_bytes = static_cast<int32_t>(FigureOf(sysfs, entry->ifa_name, "mtu")),
+                      .mtu_bytes = static_cast<int32_t>(ReadNumber(sysfs, entry->ifa_name, "mtu")),
                       .loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0});
       nic = nics.end() - 1;
     }
@@ -110,7 +110,7 @@ absl::StatusOr<HostInventory> DiscoverHost(const HostDiscoveryOptions& options) 
   return host;
 }
 
-void KeepAddressesAt(const std::string& listen, HostInventory* host) {
+void RetainAddressesFor(const std::string& listen, HostInventory* host) {
   if (listen == "::") return;
   for (NicInfo& nic : host->nics) {
     std::erase_if(nic.addresses, [&](const std::string& address) {

@@ -41,7 +41,7 @@ absl::StatusOr<HostInventory> DiscoverHost(const HostDiscoveryOptions& options);
 
 // Removes the addresses of NICs that a listener at `listen` does not serve. `listen` is numeric; a
 // wildcard serves all addresses of its family ("::": of both families).
-void KeepAddressesAt(const std::string& listen, HostInventory* host);
+void RetainAddressesFor(const std::string& listen, HostInventory* host);
 
 }  // namespace mccs
 

@@ -17,7 +17,7 @@ void HostReader::Read(YamlReader& entry) {
   entry.Field("rack", &rack_name, Need::kRequired);
   const std::optional<RackId> rack = topology_.FindRack(rack_name);
   if (entry.Has("rack") && !rack)
-    entry.Refuse("rack", NotThere("rack", rack_name, topology_.racks(), "add it to racks"));
+    entry.Refuse("rack", UnknownName("rack", rack_name, topology_.racks(), "add it to racks"));
   int32_t gpus = 0;
   entry.Field("gpus", &gpus, Need::kRequired);
   if (gpus < 0 || gpus > kMaxGpusOfHost)
@@ -84,7 +84,7 @@ void HostReader::ReadSwitches(YamlReader& entry, NicEntry& nic) {
     const std::optional<SwitchId> found = topology_.FindSwitch(name);
     if (!found) {
       return entry.Refuse("switch",
-                          NotThere("switch", name, topology_.switches(), "add it to switches"));
+                          UnknownName("switch", name, topology_.switches(), "add it to switches"));
     }
     nic.switches.push_back(*found);
   }

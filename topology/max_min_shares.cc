@@ -41,9 +41,9 @@ absl::Status Check(std::span<const double> capacity_bps, std::span<const FlowDem
 }
 
 // The state of one run. Flows and arcs by number.
-class Filling {
+class ProgressiveFilling {
  public:
-  Filling(std::span<const double> capacity_bps, std::span<const FlowDemand> flows);
+  ProgressiveFilling(std::span<const double> capacity_bps, std::span<const FlowDemand> flows);
 
   absl::Status CheckGuarantees() const;
   std::vector<Share> Run();
@@ -97,7 +97,8 @@ class Filling {
   LevelHeap full_;
 };
 
-Filling::Filling(std::span<const double> capacity_bps, std::span<const FlowDemand> flows)
+ProgressiveFilling::ProgressiveFilling(std::span<const double> capacity_bps,
+                                       std::span<const FlowDemand> flows)
     : demands_(flows),
       arcs_(capacity_bps.size()),
       shares_(flows.size()),
@@ -113,7 +114,7 @@ Filling::Filling(std::span<const double> capacity_bps, std::span<const FlowDeman
   IndexFlowsByArc();
 }
 
-void Filling::IndexFlowsByArc() {
+void ProgressiveFilling::IndexFlowsByArc() {
   for (const FlowDemand& demand : demands_) {
     for (const ArcId arc : demand.path) ++arcs_[arc.value()].end;
   }
@@ -132,7 +133,7 @@ void Filling::IndexFlowsByArc() {
   }
 }
 
-absl::Status Filling::CheckGuarantees() const {
+absl::Status ProgressiveFilling::CheckGuarantees() const {
   for (size_t a = 0; a < arcs_.size(); ++a) {
     if (arcs_[a].fixed <= arcs_[a].capacity * (1 + kRateTolerance)) continue;
     return absl::FailedPreconditionError(
@@ -142,7 +143,7 @@ absl::Status Filling::CheckGuarantees() const {
   return absl::OkStatus();
 }
 
-void Filling::PlanEvents() {
+void ProgressiveFilling::PlanEvents() {
   for (size_t f = 0; f < flows_.size(); ++f) {
     const Flow& flow = flows_[f];
     const auto id = static_cast<int32_t>(f);
@@ -155,7 +156,7 @@ void Filling::PlanEvents() {
   });
 }
 
-std::vector<Share> Filling::Run() {
+std::vector<Share> ProgressiveFilling::Run() {
   PlanEvents();
   for (size_t f = 0; f < flows_.size(); ++f) {
     if (flows_[f].floor == 0 && flows_[f].ceiling > 0) Begin(static_cast<int32_t>(f));
@@ -191,7 +192,7 @@ std::vector<Share> Filling::Run() {
   return std::move(shares_);
 }
 
-void Filling::SumAgain(Arc& arc) {
+void ProgressiveFilling::SumAgain(Arc& arc) {
   arc.fixed = arc.weight = 0;
   for (int32_t i = arc.begin; i < arc.end; ++i) {
     const int32_t f = flows_of_arcs_[i];
@@ -210,7 +211,7 @@ void Filling::SumAgain(Arc& arc) {
   arc.largest_weight = arc.weight;
 }
 
-void Filling::Begin(int32_t id) {
+void ProgressiveFilling::Begin(int32_t id) {
   Flow& flow = flows_[id];
   flow.state = State::kRising;
   for (const ArcId a : demands_[id].path) {
@@ -222,7 +223,7 @@ void Filling::Begin(int32_t id) {
   }
 }
 
-void Filling::Settle(int32_t id, double rate, ShareLimit limit, ArcId full_arc) {
+void ProgressiveFilling::Settle(int32_t id, double rate, ShareLimit limit, ArcId full_arc) {
   Flow& flow = flows_[id];
   const bool rising = std::exchange(flow.state, State::kSettled) == State::kRising;
   shares_[id] = {.rate_bps = rate, .limit = limit, .full_arc = full_arc};
@@ -238,7 +239,7 @@ void Filling::Settle(int32_t id, double rate, ShareLimit limit, ArcId full_arc) 
 }
 
 // The arc is full at level_: none of its flows rises further.
-void Filling::Fill(int32_t id) {
+void ProgressiveFilling::Fill(int32_t id) {
   const Arc& arc = arcs_[id];
   for (int32_t i = arc.begin; i < arc.end; ++i) {
     const int32_t f = flows_of_arcs_[i];
@@ -250,7 +251,7 @@ void Filling::Fill(int32_t id) {
   }
 }
 
-void Filling::Handle(const Event& event) {
+void ProgressiveFilling::Handle(const Event& event) {
   const Flow& flow = flows_[event.flow];
   if (flow.state == State::kSettled) return;
   level_ = std::max(level_, event.level);
@@ -269,7 +270,7 @@ void Filling::Handle(const Event& event) {
 absl::StatusOr<std::vector<Share>> MaxMinShares(std::span<const double> capacity_bps,
                                                 std::span<const FlowDemand> flows) {
   MCCS_RETURN_IF_ERROR(Check(capacity_bps, flows));
-  Filling filling(capacity_bps, flows);
+  ProgressiveFilling filling(capacity_bps, flows);
   MCCS_RETURN_IF_ERROR(filling.CheckGuarantees());
   return filling.Run();
 }

@@ -49,8 +49,8 @@ std::vector<std::string> ExpandAddresses(YamlReader& entry, std::string_view key
 
 // "no switch 'laef0'; did you mean 'leaf0'?", or `remedy`.
 template <typename Parts>
-std::string NotThere(std::string_view kind, std::string_view name, const Parts& parts,
-                     std::string_view remedy) {
+std::string UnknownName(std::string_view kind, std::string_view name, const Parts& parts,
+                        std::string_view remedy) {
   std::vector<std::string> known;
   for (const auto& part : parts) known.push_back(part.name);
   const std::string* near = ClosestWord(name, known);

@@ -15,12 +15,12 @@ bool Names(const PortRule& rule, SwitchId at, const Topology::Neighbour& hop) {
 }
 
 // Checks each choice of each switch.
-class Examination {
+class RuleChecker {
  public:
-  Examination(const Topology& topology, std::span<const PortRule> rules)
+  RuleChecker(const Topology& topology, std::span<const PortRule> rules)
       : topology_(topology), rules_(rules), applies_(rules.size()) {}
 
-  void Look(SwitchId at, std::span<const Topology::Neighbour> next_hops) {
+  void CheckSwitch(SwitchId at, std::span<const Topology::Neighbour> next_hops) {
     std::vector<std::pair<size_t, ArcId>> chosen;  // by earlier rules
     for (size_t r = 0; r < rules_.size(); ++r) {
       std::vector<ArcId> named;
@@ -84,7 +84,7 @@ std::optional<size_t> ChooseByRules(std::span<const PortRule> rules, SwitchId at
 
 std::vector<RuleProblem> FindRuleProblems(const Topology& topology,
                                           std::span<const PortRule> rules) {
-  Examination examination(topology, rules);
+  RuleChecker examination(topology, rules);
   EcmpPaths paths(topology);
   std::set<SwitchId> leaves;
   for (const auto& nic : topology.nics()) leaves.insert(nic.attached_to);
@@ -95,7 +95,7 @@ std::vector<RuleProblem> FindRuleProblems(const Topology& topology,
       const auto hops = paths.NextHops(at, toward);
       std::vector<ArcId> arcs;
       for (const auto& hop : hops) arcs.push_back(hop.arc);
-      if (arcs.size() > 1 && seen.insert(arcs).second) examination.Look(at, hops);
+      if (arcs.size() > 1 && seen.insert(arcs).second) examination.CheckSwitch(at, hops);
     }
   }
   return examination.Result();

@@ -61,14 +61,14 @@ SourcePortMap::SourcePortMap(const Topology& topology, EcmpPaths& paths,
 
 absl::StatusOr<std::optional<PathIndex>> SourcePortMap::PathOf(const FlowEnds& flow,
                                                                uint16_t source_port) {
-  if (OneWayOnly(flow)) return PathIndex(0);
+  if (HasSinglePath(flow)) return PathIndex(0);
   MCCS_ASSIGN_OR_RETURN(FiveTuple tuple, TupleOf(flow));
   tuple.source_port = source_port;
   return Follow(flow, tuple);
 }
 
 absl::Status SourcePortMap::CheckKnown(const FlowEnds& flow) {
-  return OneWayOnly(flow) ? absl::OkStatus() : TupleOf(flow).status();
+  return HasSinglePath(flow) ? absl::OkStatus() : TupleOf(flow).status();
 }
 
 absl::StatusOr<std::vector<std::vector<uint16_t>>> SourcePortMap::PortsByPath(
@@ -87,7 +87,7 @@ absl::StatusOr<std::vector<std::vector<uint16_t>>> SourcePortMap::PortsByPath(
 absl::StatusOr<std::optional<uint16_t>> SourcePortMap::FindPort(
     const FlowEnds& flow, PathIndex path, SourcePortRange limits, uint64_t start,
     absl::FunctionRef<bool(uint16_t)> is_free) {
-  const bool one_way = OneWayOnly(flow);
+  const bool one_way = HasSinglePath(flow);
   FiveTuple tuple;
   if (!one_way) {
     MCCS_ASSIGN_OR_RETURN(tuple, TupleOf(flow));
@@ -106,7 +106,7 @@ absl::StatusOr<std::optional<uint16_t>> SourcePortMap::FindPort(
       if (run.path == path) add(run.ports);
     }
   } else if (ByProbe() && !one_way) {
-    for (const auto& [port, leads_over] : ProbedPortsOf(flow, tuple)) {
+    for (const auto& [port, leads_over] : FindProbedPorts(flow, tuple)) {
       if (leads_over == path) add({port, port});
     }
   } else {
@@ -191,11 +191,11 @@ std::optional<PathIndex> SourcePortMap::Follow(const FlowEnds& flow, const FiveT
 
 absl::StatusOr<const SourcePortMap::ProbedPorts*> SourcePortMap::Probed(const FlowEnds& flow) {
   MCCS_ASSIGN_OR_RETURN(const FiveTuple tuple, TupleOf(flow));
-  return &ProbedPortsOf(flow, tuple);
+  return &FindProbedPorts(flow, tuple);
 }
 
-const SourcePortMap::ProbedPorts& SourcePortMap::ProbedPortsOf(const FlowEnds& flow,
-                                                               const FiveTuple& tuple) {
+const SourcePortMap::ProbedPorts& SourcePortMap::FindProbedPorts(const FlowEnds& flow,
+                                                                 const FiveTuple& tuple) {
   FiveTuple key = tuple;
   key.source_port = 0;
   const auto [entry, is_new] = probed_ports_.try_emplace(key);
@@ -209,13 +209,13 @@ const SourcePortMap::ProbedPorts& SourcePortMap::ProbedPortsOf(const FlowEnds& f
   return entry->second;
 }
 
-bool SourcePortMap::OneWayOnly(const FlowEnds& flow) {
+bool SourcePortMap::HasSinglePath(const FlowEnds& flow) {
   return ByProbe() && paths_.Between(flow.from, flow.to).size() == 1;
 }
 
 std::optional<PathIndex> SourcePortMap::FollowProbes(const FlowEnds& flow, const FiveTuple& tuple) {
-  if (OneWayOnly(flow)) return PathIndex(0);
-  const ProbedPorts& ports = ProbedPortsOf(flow, tuple);
+  if (HasSinglePath(flow)) return PathIndex(0);
+  const ProbedPorts& ports = FindProbedPorts(flow, tuple);
   const auto known =
       std::lower_bound(ports.begin(), ports.end(), tuple.source_port,
                        [](const auto& entry, uint16_t port) { return entry.first < port; });

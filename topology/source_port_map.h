@@ -78,9 +78,9 @@ class SourcePortMap {
   bool ByRules() const { return topology_.source_ports().kind == SourcePortMapping::Kind::kRules; }
   const Runs& RunsOf(const FlowEnds& flow);
   bool LeadsOver(const FlowEnds& flow, const FiveTuple& tuple, std::span<const ArcId> way);
-  const ProbedPorts& ProbedPortsOf(const FlowEnds& flow, const FiveTuple& tuple);
+  const ProbedPorts& FindProbedPorts(const FlowEnds& flow, const FiveTuple& tuple);
   // Mapping `probe`, and at most one path.
-  bool OneWayOnly(const FlowEnds& flow);
+  bool HasSinglePath(const FlowEnds& flow);
   std::optional<PathIndex> FollowProbes(const FlowEnds& flow, const FiveTuple& tuple);
   std::optional<size_t> Choose(const FiveTuple& tuple, SwitchId at,
                                std::span<const Topology::Neighbour> hops) const;

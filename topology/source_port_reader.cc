@@ -87,7 +87,7 @@ class SourcePortReader {
       entries[problem.rule].Refuse("ports",
                                    absl::StrCat("rule ", problem.rule + 1, " ", problem.why));
     }
-    if (!section_.Has("candidates")) return CoverRules();
+    if (!section_.Has("candidates")) return DeriveCandidates();
     const SourcePortRange& tried = mapping_.candidates;
     const bool any =
         std::any_of(mapping_.rules.begin(), mapping_.rules.end(), [&](const auto& rule) {
@@ -101,7 +101,7 @@ class SourcePortReader {
   }
 
   // Without `candidates`: the range of the rules' ports, since other ports have no known path.
-  void CoverRules() {
+  void DeriveCandidates() {
     mapping_.candidates = mapping_.rules.front().ports;
     for (const PortRule& rule : mapping_.rules) {
       mapping_.candidates.first = std::min(mapping_.candidates.first, rule.ports.first);
@@ -117,7 +117,7 @@ class SourcePortReader {
     for (const std::string& name : ReadNames(entry, "at", Need::kOptional)) {
       const std::optional<SwitchId> at = topology_.FindSwitch(name);
       if (!at) {
-        entry.Refuse("at", NotThere("switch", name, topology_.switches(), "add it to switches"));
+        entry.Refuse("at", UnknownName("switch", name, topology_.switches(), "add it to switches"));
         continue;
       }
       rule.at.resize(topology_.switches().size());
@@ -136,8 +136,8 @@ class SourcePortReader {
     } else if (const std::optional<LinkId> link = topology_.FindLink(name)) {
       rule.via[ForwardArc(*link).value()] = rule.via[BackwardArc(*link).value()] = true;
     } else {
-      entry.Refuse("via", NotThere("switch or link", name, topology_.switches(),
-                                   "use a name from switches or links"));
+      entry.Refuse("via", UnknownName("switch or link", name, topology_.switches(),
+                                      "use a name from switches or links"));
     }
   }
 

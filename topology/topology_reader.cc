@@ -27,7 +27,7 @@ class SpecReader {
     ReadSwitches();
     ReadHosts();
     ReadLinks();
-    if (!spec_.Refused()) CheckThatAllHangsTogether();  // Rules refer to a connected topology.
+    if (!spec_.Refused()) CheckConnected();  // Rules refer to a connected topology.
     topology_.SetSourcePorts(ReadSourcePorts(spec_, topology_));
     if (!spec_.Refused()) CheckHashSeeds();
     return std::move(topology_);
@@ -69,7 +69,7 @@ class SpecReader {
       entry.Field("pod", &pod_name);
       const std::optional<PodId> pod = topology_.FindPod(pod_name);
       if (entry.Has("pod") && !pod)
-        entry.Refuse("pod", NotThere("pod", pod_name, topology_.pods(), "add it to pods"));
+        entry.Refuse("pod", UnknownName("pod", pod_name, topology_.pods(), "add it to pods"));
       for (const std::string& name : names) {
         if (unique.Add(entry, "name", name)) topology_.AddRack(name, pod);
       }
@@ -175,7 +175,7 @@ class SpecReader {
 
   std::string NoSuchEnd(const std::string& name) const {
     if (topology_.FindHost(name)) return absl::StrCat("'", name, "' is a host; ", kLinksOfNics);
-    return NotThere("switch", name, topology_.switches(), "add it to switches");
+    return UnknownName("switch", name, topology_.switches(), "add it to switches");
   }
 
   void AddLinks(YamlReader& entry, const std::vector<SwitchId>& left,
@@ -205,7 +205,7 @@ class SpecReader {
     }
   }
 
-  void CheckThatAllHangsTogether() {
+  void CheckConnected() {
     std::vector<bool> linked(topology_.switches().size());
     for (const auto& nic : topology_.nics()) linked[nic.attached_to.value()] = true;
     for (size_t i = 0; i < linked.size(); ++i) {

@@ -9,18 +9,18 @@
 
 namespace mccs::check {
 
-absl::StatusOr<ChannelEvents> ChannelEvents::Build(const Question& question, ChannelId channel) {
-  ChannelEvents events(question, channel);
+absl::StatusOr<ChannelEvents> ChannelEvents::Build(const ProofInput& proof, ChannelId channel) {
+  ChannelEvents events(proof, channel);
   MCCS_RETURN_IF_ERROR(events.AddInstances());
-  MCCS_RETURN_IF_ERROR(events.MeetLanes());
+  MCCS_RETURN_IF_ERROR(events.MatchLanes());
   events.AddStepWaits();
   for (const Lane& lane : events.lanes_) events.AddLaneWaits(lane);
   for (const Host& host : events.hosts_) events.AddStrictWaits(host);
   return events;
 }
 
-ChannelEvents::ChannelEvents(const Question& question, ChannelId channel)
-    : question_(question), channel_(channel), rounds_(question.geometry.rounds(channel)) {}
+ChannelEvents::ChannelEvents(const ProofInput& proof, ChannelId channel)
+    : proof_(proof), channel_(channel), rounds_(proof.geometry.rounds(channel)) {}
 
 InstanceId ChannelEvents::Find(int host, uint64_t round, uint16_t position) const {
   const Host& h = hosts_[host];
@@ -33,8 +33,8 @@ std::string ChannelEvents::Where(const Instance& instance) const {
 }
 
 absl::Status ChannelEvents::AddInstances() {
-  for (size_t h = 0; h < question_.plans.size(); ++h) {
-    const Program& program = question_.plans[h].programs[channel_.value()];
+  for (size_t h = 0; h < proof_.plans.size(); ++h) {
+    const Program& program = proof_.plans[h].programs[channel_.value()];
     if (graph_.events() + 2 * rounds_ * program.steps.size() > kMaxCheckedEvents) {
       return absl::InvalidArgumentError(
           absl::StrCat("channel ", channel_.value(), ": ", rounds_,
@@ -43,7 +43,7 @@ absl::Status ChannelEvents::AddInstances() {
     hosts_.push_back(
         {.program = &program, .first = static_cast<InstanceId>(instances_.size()), .order = {}});
     instances_.resize(instances_.size() + rounds_ * program.steps.size());
-    IssueOrder order(program, rounds_, question_.options.skew);
+    IssueOrder order(program, rounds_, proof_.options.skew);
     for (StepInstance next; order.Next(&next);) {
       const int host = static_cast<int>(h);
       const InstanceId id = Find(host, next.round, next.step);
@@ -90,12 +90,12 @@ size_t ChannelEvents::LaneOf(int from, int to) {
   return it->second;
 }
 
-absl::Status ChannelEvents::MeetLanes() {
+absl::Status ChannelEvents::MatchLanes() {
   for (const Lane& lane : lanes_) {
     const std::vector<InstanceId>& sends = lane.sends;
     const std::vector<InstanceId>& receives = lane.receives;
     for (size_t n = 0; n < std::min(sends.size(), receives.size()); ++n) {
-      MCCS_RETURN_IF_ERROR(MeetSlice(sends[n], receives[n]));
+      MCCS_RETURN_IF_ERROR(MatchSlice(sends[n], receives[n]));
     }
     if (sends.size() == receives.size()) continue;
     const bool more_sent = sends.size() > receives.size();
@@ -109,7 +109,7 @@ absl::Status ChannelEvents::MeetLanes() {
   return absl::OkStatus();
 }
 
-absl::Status ChannelEvents::MeetSlice(InstanceId send_id, InstanceId receive_id) {
+absl::Status ChannelEvents::MatchSlice(InstanceId send_id, InstanceId receive_id) {
   Instance& send = instances_[send_id];
   Instance& receive = instances_[receive_id];
   send.peer = receive_id;
@@ -118,8 +118,8 @@ absl::Status ChannelEvents::MeetSlice(InstanceId send_id, InstanceId receive_id)
   const auto& expected = receive.step->pieces;
   bool equal = sent.size() == expected.size();
   for (size_t i = 0; equal && i < sent.size(); ++i) {
-    equal = question_.geometry.Slice(channel_, send.round, sent[i].block).count ==
-            question_.geometry.Slice(channel_, receive.round, expected[i].block).count;
+    equal = proof_.geometry.Slice(channel_, send.round, sent[i].block).count ==
+            proof_.geometry.Slice(channel_, receive.round, expected[i].block).count;
   }
   if (equal) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(Where(send), ": slice ", send.slice,
@@ -143,8 +143,8 @@ void ChannelEvents::AddStepWaits() {
       for (const Place& place : combine.destinations) {
         if (place.space != Space::kStaged) continue;
         const Instance& send = instances_[Find(instance.host, instance.round, place.index)];
-        if (send.slice < question_.options.slots) continue;
-        const InstanceId before = lanes_[send.lane].sends[send.slice - question_.options.slots];
+        if (send.slice < proof_.options.slots) continue;
+        const InstanceId before = lanes_[send.lane].sends[send.slice - proof_.options.slots];
         graph_.Wait(instance.begin, instances_[before].end);
       }
     }
@@ -152,7 +152,7 @@ void ChannelEvents::AddStepWaits() {
 }
 
 void ChannelEvents::AddLaneWaits(const Lane& lane) {
-  const uint32_t slots = question_.options.slots;
+  const uint32_t slots = proof_.options.slots;
   for (size_t n = 0; n < lane.sends.size(); ++n) {
     const Instance& send = instances_[lane.sends[n]];
     const Instance& receive = instances_[send.peer];
@@ -181,7 +181,7 @@ void ChannelEvents::AddLaneWaits(const Lane& lane) {
 }
 
 void ChannelEvents::AddStrictWaits(const Host& host) {
-  const uint64_t group_rounds = uint64_t{question_.options.skew} + 1;
+  const uint64_t group_rounds = uint64_t{proof_.options.skew} + 1;
   const size_t group_size = group_rounds * host.program->steps.size();
   for (size_t i = 1; i < host.order.size(); ++i) {
     const Instance& instance = instances_[host.order[i]];
@@ -207,15 +207,15 @@ absl::Status ChannelEvents::CheckProgress() {
   std::string text;
   size_t named = 0;
   InstanceId last = static_cast<InstanceId>(instances_.size());
-  for (EventId event : graph_.circle()) {
+  for (EventId event : graph_.cycle()) {
     if (owner[event] == last) continue;
     last = owner[event];
     if (++named > kNamed) break;
     absl::StrAppend(&text, named == 1 ? "" : " waits for ", Where(instances_[last]));
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "deadlock with ", question_.options.slots, " slots and skew ", question_.options.skew, ": ",
-      text, named > kNamed ? " waits for …" : "", " waits for the first"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("deadlock with ", proof_.options.slots, " slots and skew ", proof_.options.skew,
+                   ": ", text, named > kNamed ? " waits for …" : "", " waits for the first"));
 }
 
 }  // namespace mccs::check

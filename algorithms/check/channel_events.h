@@ -36,7 +36,7 @@
 namespace mccs::check {
 
 // The input of the proof. LIFETIME: everything outlives the proof.
-struct Question {
+struct ProofInput {
   std::span<const Plan> plans;
   const Layout& layout;
   const Geometry& geometry;
@@ -76,7 +76,7 @@ struct Lane {
 class ChannelEvents {
  public:
   // Fails if the two ends of a lane do not match.
-  static absl::StatusOr<ChannelEvents> Build(const Question& question, ChannelId channel);
+  static absl::StatusOr<ChannelEvents> Build(const ProofInput& proof, ChannelId channel);
 
   // Sorts the events: OK if there is no deadlock; else the error contains a cycle of waits.
   absl::Status CheckProgress();
@@ -96,17 +96,17 @@ class ChannelEvents {
     std::vector<InstanceId> order;  // IssueOrder
   };
 
-  ChannelEvents(const Question& question, ChannelId channel);
+  ChannelEvents(const ProofInput& proof, ChannelId channel);
   absl::Status AddInstances();
   void AddInstance(int host, InstanceId id, const Step& step);
   size_t LaneOf(int from, int to);
-  absl::Status MeetLanes();
-  absl::Status MeetSlice(InstanceId send, InstanceId receive);
+  absl::Status MatchLanes();
+  absl::Status MatchSlice(InstanceId send, InstanceId receive);
   void AddStepWaits();
   void AddLaneWaits(const Lane& lane);
   void AddStrictWaits(const Host& host);
 
-  Question question_;
+  ProofInput proof_;
   ChannelId channel_;
   uint64_t rounds_ = 0;
   std::vector<Host> hosts_;

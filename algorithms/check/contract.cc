@@ -17,7 +17,7 @@ bool HasContract(OpKind kind) {
 
 bool HasInPlaceForm(OpKind kind) { return kind != OpKind::kAllToAll; }
 
-bool GivesInput(const Plan& plan, Rank rank, int32_t block) {
+bool ProvidesInput(const Plan& plan, Rank rank, int32_t block) {
   switch (plan.key.kind) {
     case OpKind::kAllGather:
     case OpKind::kGather:
@@ -30,7 +30,7 @@ bool GivesInput(const Plan& plan, Rank rank, int32_t block) {
   }
 }
 
-bool GetsOutput(const Plan& plan, Rank rank, int32_t block) {
+bool RequiresOutput(const Plan& plan, Rank rank, int32_t block) {
   switch (plan.key.kind) {
     case OpKind::kReduceScatter:
     case OpKind::kScatter:
@@ -43,7 +43,7 @@ bool GetsOutput(const Plan& plan, Rank rank, int32_t block) {
   }
 }
 
-InputBlock OriginOf(const Plan& plan, Rank rank, int32_t block) {
+InputBlock SourceOf(const Plan& plan, Rank rank, int32_t block) {
   switch (plan.key.kind) {
     case OpKind::kAllToAll:
       return {Rank(block), rank.value()};

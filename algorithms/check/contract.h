@@ -12,9 +12,9 @@ bool HasContract(OpKind kind);
 bool HasInPlaceForm(OpKind kind);
 // Whether `rank` provides block `block` as input. If the kind reduces, that input is then part of
 // that block of every result.
-bool GivesInput(const Plan& plan, Rank rank, int32_t block);
+bool ProvidesInput(const Plan& plan, Rank rank, int32_t block);
 // Whether `rank` must get a result in block `block` of its output.
-bool GetsOutput(const Plan& plan, Rank rank, int32_t block);
+bool RequiresOutput(const Plan& plan, Rank rank, int32_t block);
 
 // A block of a rank's input.
 struct InputBlock {
@@ -22,8 +22,8 @@ struct InputBlock {
   int32_t block = 0;
 };
 // For kinds that do not reduce: the source of block `block` of `rank`'s output.
-// REQUIRES: GetsOutput(plan, rank, block).
-InputBlock OriginOf(const Plan& plan, Rank rank, int32_t block);
+// REQUIRES: RequiresOutput(plan, rank, block).
+InputBlock SourceOf(const Plan& plan, Rank rank, int32_t block);
 
 }  // namespace mccs::check
 

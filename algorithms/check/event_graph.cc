@@ -64,7 +64,7 @@ bool EventGraph::Sort() {
     reached[order_[i]] = true;
   }
   if (order_.size() < events_) {
-    FindCircle(reached);
+    FindCycle(reached);
     return false;
   }
   FindAncestors();
@@ -73,7 +73,7 @@ bool EventGraph::Sort() {
 
 // Each event that was not reached waits for another one that was not reached, so following these
 // waits leads to a cycle.
-void EventGraph::FindCircle(const std::vector<bool>& reached) {
+void EventGraph::FindCycle(const std::vector<bool>& reached) {
   std::vector<EventId> blocker(events_, events_);
   for (const auto* edges : {&waits_, &strict_waits_}) {
     for (const auto& [later, earlier] : *edges) {
@@ -84,10 +84,10 @@ void EventGraph::FindCircle(const std::vector<bool>& reached) {
   EventId at = 0;
   while (reached[at]) ++at;
   for (size_t i = 0; i < events_; ++i) at = blocker[at];  // Now certainly on the cycle.
-  circle_.clear();
+  cycle_.clear();
   const EventId first = at;
   do {
-    circle_.push_back(at);
+    cycle_.push_back(at);
     at = blocker[at];
   } while (at != first);
 }

@@ -22,17 +22,17 @@ class EventGraph {
   void StrictWait(EventId later, EventId earlier) { strict_waits_.emplace_back(later, earlier); }
 
   // Sorts the events in an order that is possible in the strictest run. Returns false if there is
-  // none; then circle() has events each of which waits for the next, and the last for the first.
+  // none; then cycle() has events each of which waits for the next, and the last for the first.
   bool Sort();
   const std::vector<EventId>& order() const { return order_; }
-  uint32_t PlaceInOrder(EventId event) const { return place_[event]; }
-  const std::vector<EventId>& circle() const { return circle_; }
+  uint32_t PositionInOrder(EventId event) const { return place_[event]; }
+  const std::vector<EventId>& cycle() const { return cycle_; }
 
   // Whether `earlier` precedes (or is) `later` in every run. REQUIRES: Sort() returned true.
   bool Precedes(EventId earlier, EventId later) const;
 
  private:
-  void FindCircle(const std::vector<bool>& reached);
+  void FindCycle(const std::vector<bool>& reached);
   void FindAncestors();
 
   using Edge = std::pair<EventId, EventId>;  // later, earlier
@@ -41,7 +41,7 @@ class EventGraph {
   std::vector<Edge> strict_waits_;
   std::vector<EventId> order_;
   std::vector<uint32_t> place_;
-  std::vector<EventId> circle_;
+  std::vector<EventId> cycle_;
   std::vector<uint64_t> ancestors_;  // events × words: a bit for each event that precedes
   size_t words_ = 0;
 };

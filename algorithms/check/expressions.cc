@@ -40,7 +40,7 @@ ExpressionId Expressions::Keep(Expression expression) {
   return it->second;
 }
 
-void Expressions::Count(ExpressionId id, bool top, Census* census) const {
+void Expressions::Count(ExpressionId id, bool top, ExpressionCounts* census) const {
   const Expression& expression = expressions_[id];
   if (expression.form == Form::kInput) census->inputs.push_back(expression.input);
   if (expression.form == Form::kScaled) ++census->scaled;
@@ -48,10 +48,10 @@ void Expressions::Count(ExpressionId id, bool top, Census* census) const {
   for (ExpressionId source : expression.sources) Count(source, false, census);
 }
 
-std::string Expressions::WhyNotReduced(ExpressionId id, const std::vector<InputSlice>& inputs,
-                                       bool scaled) const {
+std::string Expressions::ReductionError(ExpressionId id, const std::vector<InputSlice>& inputs,
+                                        bool scaled) const {
   if (id == kUnwritten) return "was never written";
-  Census census;
+  ExpressionCounts census;
   Count(id, true, &census);
   std::sort(census.inputs.begin(), census.inputs.end());
   const auto [have, want] =
@@ -72,7 +72,7 @@ std::string Expressions::WhyNotReduced(ExpressionId id, const std::vector<InputS
   return "";
 }
 
-std::string Expressions::WhyNotInput(ExpressionId id, const InputSlice& input) const {
+std::string Expressions::InputError(ExpressionId id, const InputSlice& input) const {
   if (id == kUnwritten) return "was never written";
   const Expression& expression = expressions_[id];
   if (expression.form == Form::kInput && expression.input == input) return "";

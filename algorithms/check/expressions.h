@@ -34,10 +34,10 @@ class Expressions {
 
   // Why `id` is not the finished accumulation of exactly `inputs`, each `scaled` or not; empty if
   // it is. REQUIRES: `inputs` ascending.
-  std::string WhyNotReduced(ExpressionId id, const std::vector<InputSlice>& inputs,
-                            bool scaled) const;
+  std::string ReductionError(ExpressionId id, const std::vector<InputSlice>& inputs,
+                             bool scaled) const;
   // Why `id` is not that input, untouched; empty if it is.
-  std::string WhyNotInput(ExpressionId id, const InputSlice& input) const;
+  std::string InputError(ExpressionId id, const InputSlice& input) const;
 
  private:
   enum class Form : uint8_t { kUnwritten, kInput, kScaled, kAccumulated, kFinished };
@@ -47,14 +47,14 @@ class Expressions {
     std::vector<ExpressionId> sources;
     friend auto operator<=>(const Expression&, const Expression&) = default;
   };
-  struct Census {
+  struct ExpressionCounts {
     std::vector<InputSlice> inputs;
     uint64_t scaled = 0;    // of the inputs
     uint64_t finished = 0;  // below the top
   };
 
   ExpressionId Keep(Expression expression);
-  void Count(ExpressionId id, bool top, Census* census) const;
+  void Count(ExpressionId id, bool top, ExpressionCounts* census) const;
 
   std::vector<Expression> expressions_;
   std::map<Expression, ExpressionId> ids_;

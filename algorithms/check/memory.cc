@@ -26,13 +26,13 @@ std::string Describe(const Place& place) {
 
 }  // namespace
 
-Memory::Memory(const Question& question, const ChannelEvents& events)
-    : question_(question),
+Memory::Memory(const ProofInput& proof, const ChannelEvents& events)
+    : proof_(proof),
       events_(events),
-      blocks_(static_cast<size_t>(question.plans[0].blocks)),
-      pieces_(static_cast<size_t>(question.plans[0].max_pieces)) {
+      blocks_(static_cast<size_t>(proof.plans[0].blocks)),
+      pieces_(static_cast<size_t>(proof.plans[0].max_pieces)) {
   size_t next = 0;
-  for (const std::vector<Rank>& ranks : question.layout.hosts) {
+  for (const std::vector<Rank>& ranks : proof.layout.hosts) {
     buffers_.push_back(static_cast<CellId>(next));
     next += 2 * ranks.size() * blocks_ * events.rounds();
   }
@@ -58,7 +58,7 @@ CellId Memory::Input(int host, uint64_t round, uint16_t local, int32_t block) co
 // In place, block by block: the unblocked one of the two buffers contains only its rank's own block
 // and is at that block's position in the other.
 CellId Memory::Output(int host, uint64_t round, uint16_t local, int32_t block) const {
-  return BufferCell(host, round, 2 * size_t{local} + (question_.options.in_place ? 0 : 1), block);
+  return BufferCell(host, round, 2 * size_t{local} + (proof_.options.in_place ? 0 : 1), block);
 }
 
 CellId Memory::Cell(const Instance& instance, const Place& place) const {
@@ -77,10 +77,10 @@ CellId Memory::Cell(const Instance& instance, const Place& place) const {
   return static_cast<CellId>(first + owner.slice * pieces_ + place.piece);
 }
 
-bool Memory::LeftOut(const Instance& instance, const Combine& combine,
-                     const Place& destination) const {
+bool Memory::IsOmitted(const Instance& instance, const Combine& combine,
+                       const Place& destination) const {
   if (combine.sources.size() != 1 || combine.finish) return false;
-  if (question_.plans[0].key.scaled && combine.sources[0].space == Space::kInput) return false;
+  if (proof_.plans[0].key.scaled && combine.sources[0].space == Space::kInput) return false;
   return Cell(instance, combine.sources[0]) == Cell(instance, destination);
 }
 
@@ -111,7 +111,7 @@ void Memory::ListCombine(InstanceId id, CellAccesses& accesses) const {
           {id, c, instance.begin, instance.end, false, place});
     }
     for (const Place& place : combine.destinations) {
-      if (LeftOut(instance, combine, place)) continue;
+      if (IsOmitted(instance, combine, place)) continue;
       accesses[Cell(instance, place)].push_back({id, c, instance.begin, instance.end, true, place});
     }
   }
@@ -154,7 +154,7 @@ absl::Status Memory::CheckRaces() const {
 // the reads since is sufficient, because order is transitive.
 absl::Status Memory::CheckCell(std::vector<Access>& accesses) const {
   std::stable_sort(accesses.begin(), accesses.end(), [&](const Access& a, const Access& b) {
-    return events_.graph().PlaceInOrder(a.begin) < events_.graph().PlaceInOrder(b.begin);
+    return events_.graph().PositionInOrder(a.begin) < events_.graph().PositionInOrder(b.begin);
   });
   const Access* written = nullptr;
   std::vector<const Access*> reads;
@@ -175,7 +175,7 @@ absl::Status Memory::CheckCell(std::vector<Access>& accesses) const {
 }
 
 absl::Status Memory::CheckSlots(const CellAccesses& accesses, CellId first, size_t slices) const {
-  const size_t slots = question_.options.slots;
+  const size_t slots = proof_.options.slots;
   for (size_t n = slots; n < slices; ++n) {
     for (size_t cell = 0; cell < pieces_ * pieces_; ++cell) {
       const auto& older = accesses[first + (n - slots) * pieces_ + cell / pieces_];

@@ -18,7 +18,7 @@ using CellId = uint32_t;
 class Memory {
  public:
   // LIFETIME: `events` outlives the memory.
-  Memory(const Question& question, const ChannelEvents& events);
+  Memory(const ProofInput& proof, const ChannelEvents& events);
 
   size_t cells() const { return cells_; }
   CellId Cell(const Instance& instance, const Place& place) const;
@@ -26,7 +26,7 @@ class Memory {
   CellId Output(int host, uint64_t round, uint16_t local, int32_t block) const;
 
   // Whether a copy is omitted because it would copy a place onto itself.
-  bool LeftOut(const Instance& instance, const Combine& combine, const Place& destination) const;
+  bool IsOmitted(const Instance& instance, const Combine& combine, const Place& destination) const;
 
   // Checks that every two accesses to a cell, one of them a write, are ordered, and likewise the
   // uses of a slot by slices that are `slots` apart. REQUIRES: events.CheckProgress() returned OK.
@@ -58,7 +58,7 @@ class Memory {
     CellId staged = 0;    // [slice][piece]
   };
 
-  const Question question_;
+  const ProofInput proof_;
   const ChannelEvents& events_;
   size_t blocks_;
   size_t pieces_;

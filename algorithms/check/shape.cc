@@ -126,7 +126,7 @@ class StepShape {
       return absl::StrCat("names block ", p.block, " of the ", name, " of rank ", rank.value(),
                           ", which contains only its own block");
     }
-    if (p.space == Space::kInput && !GivesInput(plan_, rank, p.block)) {
+    if (p.space == Space::kInput && !ProvidesInput(plan_, rank, p.block)) {
       return absl::StrCat("reads an input that rank ", rank.value(), " does not provide");
     }
     return "";

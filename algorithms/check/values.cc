@@ -15,9 +15,9 @@ namespace {
 
 class SymbolicRun {
  public:
-  SymbolicRun(const Question& question, const ChannelEvents& events, const Memory& memory)
-      : question_(question),
-        plan_(question.plans[0]),
+  SymbolicRun(const ProofInput& proof, const ChannelEvents& events, const Memory& memory)
+      : proof_(proof),
+        plan_(proof.plans[0]),
         events_(events),
         memory_(memory),
         values_(memory.cells(), kUnwritten),
@@ -42,12 +42,12 @@ class SymbolicRun {
  private:
   static constexpr InstanceId kNobody = ~InstanceId{0};
 
-  Rank RankOf(int host, uint16_t local) const { return question_.layout.hosts[host][local]; }
+  Rank RankOf(int host, uint16_t local) const { return proof_.layout.hosts[host][local]; }
 
   template <typename Visitor>
   void ForEachBlock(Visitor visit) const {
-    for (int host = 0; host < question_.layout.host_count(); ++host) {
-      for (uint16_t local = 0; local < question_.layout.hosts[host].size(); ++local) {
+    for (int host = 0; host < proof_.layout.host_count(); ++host) {
+      for (uint16_t local = 0; local < proof_.layout.hosts[host].size(); ++local) {
         for (int32_t block = 0; block < plan_.blocks; ++block) {
           for (uint64_t round = 0; round < events_.rounds(); ++round)
             visit(host, local, block, round);
@@ -59,7 +59,7 @@ class SymbolicRun {
   void GiveInputs() {
     ForEachBlock([&](int host, uint16_t local, int32_t block, uint64_t round) {
       const Rank rank = RankOf(host, local);
-      if (!GivesInput(plan_, rank, block)) return;
+      if (!ProvidesInput(plan_, rank, block)) return;
       values_[memory_.Input(host, round, local, block)] = expressions_.Input({rank, block, round});
     });
   }
@@ -97,14 +97,14 @@ class SymbolicRun {
       const ExpressionId result = expressions_.Accumulated(sources, combine.finish);
       for (const Place& place : combine.destinations) {
         if (Elements(instance, place) != elements) return Uneven(instance);
-        if (!memory_.LeftOut(instance, combine, place)) Write(id, instance, place, result);
+        if (!memory_.IsOmitted(instance, combine, place)) Write(id, instance, place, result);
       }
     }
     return absl::OkStatus();
   }
 
   uint64_t Elements(const Instance& instance, const Place& place) const {
-    return question_.geometry.Slice(events_.channel(), instance.round, place.block).count;
+    return proof_.geometry.Slice(events_.channel(), instance.round, place.block).count;
   }
 
   absl::Status Uneven(const Instance& instance) const {
@@ -148,7 +148,7 @@ class SymbolicRun {
     std::map<InputSlice, std::pair<ExpressionId, Rank>> first;
     ForEachBlock([&](int host, uint16_t local, int32_t block, uint64_t round) {
       const Rank rank = RankOf(host, local);
-      if (!status.ok() || !GetsOutput(plan_, rank, block)) return;
+      if (!status.ok() || !RequiresOutput(plan_, rank, block)) return;
       const CellId cell = memory_.Output(host, round, local, block);
       const auto [it, added] =
           first.try_emplace(FirstPromised(rank, block, round), values_[cell], rank);
@@ -172,22 +172,22 @@ class SymbolicRun {
 
   InputSlice FirstPromised(Rank rank, int32_t block, uint64_t round) const {
     if (Reduces(plan_.key.kind)) return {Rank(0), block, round};
-    const InputBlock origin = OriginOf(plan_, rank, block);
+    const InputBlock origin = SourceOf(plan_, rank, block);
     return {origin.rank, origin.block, round};
   }
 
   std::string WhyNotPromised(Rank rank, int32_t block, uint64_t round, ExpressionId value) const {
     if (!Reduces(plan_.key.kind)) {
-      return expressions_.WhyNotInput(value, FirstPromised(rank, block, round));
+      return expressions_.InputError(value, FirstPromised(rank, block, round));
     }
     std::vector<InputSlice> inputs;
-    for (int32_t from = 0; from < question_.layout.rank_count(); ++from) {
-      if (GivesInput(plan_, Rank(from), block)) inputs.push_back({Rank(from), block, round});
+    for (int32_t from = 0; from < proof_.layout.rank_count(); ++from) {
+      if (ProvidesInput(plan_, Rank(from), block)) inputs.push_back({Rank(from), block, round});
     }
-    return expressions_.WhyNotReduced(value, inputs, plan_.key.scaled);
+    return expressions_.ReductionError(value, inputs, plan_.key.scaled);
   }
 
-  const Question& question_;
+  const ProofInput& proof_;
   const Plan& plan_;
   const ChannelEvents& events_;
   const Memory& memory_;
@@ -199,9 +199,9 @@ class SymbolicRun {
 
 }  // namespace
 
-absl::Status CheckValues(const Question& question, const ChannelEvents& events,
+absl::Status CheckValues(const ProofInput& proof, const ChannelEvents& events,
                          const Memory& memory) {
-  return SymbolicRun(question, events, memory).Run();
+  return SymbolicRun(proof, events, memory).Run();
 }
 
 }  // namespace mccs::check

@@ -10,7 +10,7 @@ namespace mccs::check {
 
 // Checks that every output of every rank has the contract's value, with the same expression on all
 // ranks. REQUIRES: events.CheckProgress() and memory.CheckRaces() returned OK.
-absl::Status CheckValues(const Question& question, const ChannelEvents& events,
+absl::Status CheckValues(const ProofInput& proof, const ChannelEvents& events,
                          const Memory& memory);
 
 }  // namespace mccs::check

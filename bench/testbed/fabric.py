@@ -24,12 +24,12 @@ PLACED = {"policy": "fair_flow"}
 call = functools.partial(measuring.call, timeout_s=900)
 
 
-def ordered_by_chance(seed):
+def random_ports(seed):
     """Policy with the best order and random ports: flows are not placed."""
     return {"policy": "locality_ring", "parameters": {"port_seed": seed}}
 
 
-def as_a_library(seed):
+def library_order(seed):
     """Policy with hosts in the order of their ranks and random ports."""
     return {"policy": "rank_order", "parameters": {"port_seed": seed}}
 

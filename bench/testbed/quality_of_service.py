@@ -5,7 +5,7 @@ shared links. reserved: the published PFA, with one of two spines for A alone. T
 import statistics
 import time
 
-from fabric import end, ordered_by_chance, steps_of
+from fabric import end, random_ports, steps_of
 
 # Published: A all-reduces 548 MB after 160 ms of compute, B and C 80 MB after 6 ms, over links of 50 Gbit/s. Here links
 # have 1/500 of that rate, so bytes are scaled by 1/137 and times by 500/137.
@@ -30,7 +30,7 @@ def arms(options):
     first = {"policy": "priority_flow", "parameters": {"favoured": ["a"]}}
     reserved = {"policy": "priority_flow", "parameters": {"favoured": ["a"], "reserved_links": RESERVED}}
     after_b = {"policy": "time_windows", "parameters": {"favoured": ["b"]}, "for": {"tenants": ["b", "c"]}}
-    return {"ECMP": (0, [{"testbed": ordered_by_chance(seed)} for seed in range(1, options.few_seeds + 1)]),
+    return {"ECMP": (0, [{"testbed": random_ports(seed)} for seed in range(1, options.few_seeds + 1)]),
             "FFA": (0, [{"testbed": {"policy": "fair_flow"}}]),
             "PFA": (HIGH, [{"testbed": first}]),
             "PFA + TS": (HIGH, [{"testbed": first, "after-b": after_b}]),

@@ -8,7 +8,7 @@ import math
 import subprocess
 import time
 
-from fabric import LIBRARY_ORDER, LINK_BPS, MIB, PLACED, SPINES, as_a_library, end, ordered_by_chance
+from fabric import LIBRARY_ORDER, LINK_BPS, MIB, PLACED, SPINES, library_order, end, random_ports
 
 SIZE = MIB  # small, because only complete calls count
 # Per job: hosts, ranks per host, GPU (None: all).
@@ -86,8 +86,8 @@ def run(fabric, options, tell):
     for setup in options.setup:
         seeds = range(1, options.few_seeds + 1)
         arms = {"placed": [finer(PLACED)], "held": [finer({"policy": "shares"})],
-                "ordered": [finer(ordered_by_chance(seed)) for seed in seeds],
-                "library": [finer(as_a_library(seed)) for seed in seeds]}
+                "ordered": [finer(random_ports(seed)) for seed in seeds],
+                "library": [finer(library_order(seed)) for seed in seeds]}
         results, expected = {}, {}
         for arm, policies in arms.items():
             runs = [measure(fabric, SETUPS[setup], policy, options.seconds) for policy in policies]

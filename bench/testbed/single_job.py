@@ -2,7 +2,7 @@
 import itertools
 import statistics
 
-from fabric import MIB, PLACED, as_a_library, limit_us, ordered_by_chance
+from fabric import MIB, PLACED, library_order, limit_us, random_ports
 
 # Algorithm bandwidths of the published prototype relative to its library, at the largest size (docs/results/testbed.md).
 PAPER = {("all_reduce", 2): 2.61, ("all_gather", 2): 2.57, ("all_reduce", 1): 1.57, ("all_gather", 1): 1.55}
@@ -49,7 +49,7 @@ def measure(fabric, op, ranks_per_host, size, seeds, peers, peer_runs, note):
     fabric.apply(PLACED)
     times = {"placed": [note(f"{call}, placed", fabric.ours(ranks_per_host, op, size, iterations_for(limit)))
                         for _ in range(PLACED_RUNS)]}
-    for arm, policy in (("ordered", ordered_by_chance), ("library", as_a_library)):
+    for arm, policy in (("ordered", random_ports), ("library", library_order)):
         times[arm] = []
         for seed in seeds:
             fabric.apply(policy(seed))

@@ -60,7 +60,7 @@ absl::Status CheckVersions(const ObjectSet& stored, const std::vector<Object>& o
 }
 
 absl::Status CheckTogether(const ObjectSet& set) {
-  const std::vector<Fault> faults = CheckObjects(set);
+  const std::vector<ObjectError> faults = CheckObjects(set);
   return faults.empty() ? absl::OkStatus() : absl::FailedPreconditionError(ToText(set, faults));
 }
 
@@ -105,7 +105,7 @@ absl::StatusOr<PlannedChange> PlanDelete(const ObjectSet& stored,
                                          const std::vector<ObjectKey>& keys) {
   PlannedChange plan{stored, {}};
   for (const ObjectKey& key : keys) {
-    if (stored.Find(key) == nullptr) return NotThere(stored, key);
+    if (stored.Find(key) == nullptr) return UnknownObject(stored, key);
     const auto known = plan.next.objects.find(key);
     if (known == plan.next.objects.end()) continue;  // Duplicate key.
     plan.changes.push_back({key, ChangeKind::kDeleted, DocumentOf(known->second, false), ""});
@@ -129,7 +129,7 @@ absl::StatusOr<std::vector<ObjectKey>> KeysToDelete(const ObjectSet& stored,
   return keys;
 }
 
-absl::Status NotThere(const ObjectSet& set, const ObjectKey& key) {
+absl::Status UnknownObject(const ObjectSet& set, const ObjectKey& key) {
   const std::vector<std::string> names = set.NamesOf(key.kind);
   const std::string* near = ClosestWord(key.name, names);
   return absl::NotFoundError(absl::StrCat(

@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<ObjectKey>> KeysToDelete(const ObjectSet& stored,
                                                     const std::vector<Object>& objects);
 
 // kNotFound, with the most similar name.
-absl::Status NotThere(const ObjectSet& set, const ObjectKey& key);
+absl::Status UnknownObject(const ObjectSet& set, const ObjectKey& key);
 
 }  // namespace mccs
 

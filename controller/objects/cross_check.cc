@@ -59,7 +59,7 @@ class Checker {
         tenants_(set.NamesOf(ObjectKind::kTenant)),
         topologies_(StoredFirst(set.OfKind(ObjectKind::kTopology))) {}
 
-  std::vector<Fault> Check() {
+  std::vector<ObjectError> Check() {
     CheckTenants();
     CheckPolicies();
     CheckTopologies();
@@ -218,9 +218,9 @@ class Checker {
     for (const Object* object : StoredFirst(set_.OfKind(ObjectKind::kDrain))) {
       const DrainSpec& drain = DrainOf(*object);
       const std::string field = drain.host.empty() ? "spec.link" : "spec.host";
-      const auto [first, is_first] = drained.emplace(WhatText(drain), Place{object, field});
+      const auto [first, is_first] = drained.emplace(TargetText(drain), Place{object, field});
       if (!is_first) {
-        Add(*object, field, WhatText(drain), " is already drained by ", ToText(first->second),
+        Add(*object, field, TargetText(drain), " is already drained by ", ToText(first->second),
             "; delete one");
       }
       const bool known =
@@ -240,17 +240,17 @@ class Checker {
   // By scope: "Tenant 'a'".
   std::map<std::string, Place> rings_of_;
   std::map<std::string, std::vector<Rule>> rules_for_;
-  std::vector<Fault> faults_;
+  std::vector<ObjectError> faults_;
 };
 
 }  // namespace
 
-std::vector<Fault> CheckObjects(const ObjectSet& set) { return Checker(set).Check(); }
+std::vector<ObjectError> CheckObjects(const ObjectSet& set) { return Checker(set).Check(); }
 
-std::string ToText(const ObjectSet& set, const std::vector<Fault>& faults) {
+std::string ToText(const ObjectSet& set, const std::vector<ObjectError>& faults) {
   std::string text;
   for (size_t i = 0; i < faults.size() && i < kMaxFaultsShown; ++i) {
-    const Fault& fault = faults[i];
+    const ObjectError& fault = faults[i];
     const Object* object = set.Find(fault.object);
     absl::StrAppend(&text, i == 0 ? "" : "\n",
                     object != nullptr ? PlaceOf(*object, fault.field) : "", ": ",

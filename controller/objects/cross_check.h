@@ -13,12 +13,12 @@ namespace mccs {
 // strategy may hold the rules of all three (kMaxAlgorithmRules).
 inline constexpr size_t kMaxRulesOfOne = 20;
 
-struct Fault {
+struct ObjectError {
   ObjectKey object;
   std::string field;  // "spec.for.tenants[1]"
   std::string text;   // cause and remedy
 
-  friend bool operator==(const Fault&, const Fault&) = default;
+  friend bool operator==(const ObjectError&, const ObjectError&) = default;
 };
 
 // Sorted by object. Finds:
@@ -28,10 +28,10 @@ struct Fault {
 // - two policies for the rings, or for the same calls, with the same scope (a tenant, a
 //   communicator, or no selector), and more rules than a strategy can hold;
 // - a host in two topologies.
-std::vector<Fault> CheckObjects(const ObjectSet& set);
+std::vector<ObjectError> CheckObjects(const ObjectSet& set);
 
 // One line per fault: "PLACE: OBJECT, FIELD: cause and remedy".
-std::string ToText(const ObjectSet& set, const std::vector<Fault>& faults);
+std::string ToText(const ObjectSet& set, const std::vector<ObjectError>& faults);
 
 }  // namespace mccs
 

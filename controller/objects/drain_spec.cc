@@ -49,7 +49,7 @@ void Emit(const DrainSpec& spec, YAML::Emitter* out) {
   *out << YAML::EndMap;
 }
 
-std::string WhatText(const DrainSpec& spec) {
+std::string TargetText(const DrainSpec& spec) {
   return spec.host.empty() ? absl::StrCat("link ", spec.link) : absl::StrCat("host ", spec.host);
 }
 
@@ -61,7 +61,7 @@ std::string DrainName(const DrainSpec& spec) {
 std::string HashedDrainName(const DrainSpec& spec) {
   // FNV-1a of the original name, without replaced characters.
   uint32_t hash = 2166136261u;
-  for (const char c : WhatText(spec)) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  for (const char c : TargetText(spec)) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
   const std::string tail = absl::StrCat("-", absl::Hex(hash, absl::kZeroPad8));
   return DottedName(spec).substr(0, kLongestObjectName - tail.size()) + tail;
 }

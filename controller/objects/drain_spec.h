@@ -34,7 +34,7 @@ DrainSpec ReadDrainSpec(YamlReader spec);
 void Emit(const DrainSpec& spec, YAML::Emitter* out);
 
 // "host h1", "link leaf0-spine1".
-std::string WhatText(const DrainSpec& spec);
+std::string TargetText(const DrainSpec& spec);
 
 // The object name that `mccsctl drain` uses: "host.h1". Characters that are not valid in object
 // names become dots, and a hash replaces the end of a long name.

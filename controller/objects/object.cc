@@ -59,7 +59,7 @@ std::string DocumentOf(const Object& object, bool with_version) {
 
 std::string PlaceOf(const Object& object, const std::string& field) {
   if (!object.origin) return absl::StrCat("stored, version ", object.version);
-  YamlPlace place = object.origin->begin;
+  YamlPosition place = object.origin->begin;
   for (std::string path = field; !path.empty(); path = Holder(path)) {
     const auto known = object.origin->places.find(path);
     if (known == object.origin->places.end()) continue;

@@ -49,8 +49,8 @@ std::string ToText(const ObjectKey& key);
 // Where an object was read, for error messages. Not stored.
 struct ObjectOrigin {
   std::string file;
-  YamlPlace begin;
-  std::map<std::string, YamlPlace> places;  // of values, by path: "spec.for.tenants[1]"
+  YamlPosition begin;
+  std::map<std::string, YamlPosition> places;  // of values, by path: "spec.for.tenants[1]"
 };
 
 struct Object {

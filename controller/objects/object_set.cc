@@ -32,15 +32,16 @@ std::vector<std::string> ObjectSet::NamesOf(ObjectKind kind) const {
 }
 
 const Object* FindTenant(const ObjectSet& set, const ProcessOrigin& origin) {
-  const auto* found = FindClaimant(set.objects, origin, [](const auto& entry) -> const TenantWho* {
-    return entry.first.kind == ObjectKind::kTenant ? &TenantOf(entry.second) : nullptr;
-  });
+  const auto* found =
+      FindMatch(set.objects, origin, [](const auto& entry) -> const TenantSelector* {
+        return entry.first.kind == ObjectKind::kTenant ? &TenantOf(entry.second) : nullptr;
+      });
   return found != nullptr ? &found->second : nullptr;
 }
 
 std::string TenantNameOf(const ObjectSet& set, const ProcessOrigin& origin) {
   const Object* tenant = FindTenant(set, origin);
-  return tenant != nullptr ? tenant->key.name : origin.called;
+  return tenant != nullptr ? tenant->key.name : origin.tenant_name;
 }
 
 const Object* FindPolicy(const ObjectSet& set, const ProcessOrigin& origin, std::string_view id,

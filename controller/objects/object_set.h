@@ -36,8 +36,8 @@ inline const TopologySpec& TopologyOf(const Object& object) {
 }
 inline const DrainSpec& DrainOf(const Object& object) { return std::get<DrainSpec>(object.spec); }
 
-// The Tenant of processes with this origin, by the same rule as in daemons (proto/tenant_who.h).
-// Null: none.
+// The Tenant of processes with this origin, by the same rule as in daemons
+// (proto/tenant_selector.h). Null: none.
 const Object* FindTenant(const ObjectSet& set, const ProcessOrigin& origin);
 // The name of that Tenant; without one, the tenant name that daemons report.
 std::string TenantNameOf(const ObjectSet& set, const ProcessOrigin& origin);

@@ -101,7 +101,8 @@ std::vector<std::string> CallsWithAChoice(std::optional<Algorithm> algorithm) {
   std::vector<std::string> names;
   for (int i = 0; i < kOpKinds; ++i) {
     const auto kind = static_cast<OpKind>(i);
-    if (HasChoice(kind) && (!algorithm || Serves(*algorithm, kind))) names.emplace_back(Name(kind));
+    if (HasChoice(kind) && (!algorithm || Supports(*algorithm, kind)))
+      names.emplace_back(Name(kind));
   }
   return names;
 }
@@ -296,13 +297,13 @@ std::vector<OpKind> KindsOf(const PolicySpec& policy) {
     const auto kind = static_cast<OpKind>(i);
     const auto& calls = policy.parameters.calls;
     const bool meant = HasChoice(kind) && policy.parameters.algorithm &&
-                       Serves(*policy.parameters.algorithm, kind);
+                       Supports(*policy.parameters.algorithm, kind);
     if (meant && (calls.empty() || Contains(calls, Name(kind)))) kinds.push_back(kind);
   }
   return kinds;
 }
 
-std::string ForText(const PolicySpec& spec) {
+std::string SelectorText(const PolicySpec& spec) {
   const auto named = [](const char* one, const std::vector<std::string>& names) {
     return absl::StrCat(one, names.size() == 1 ? " " : "s ", absl::StrJoin(names, ", "));
   };

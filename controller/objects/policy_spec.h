@@ -109,7 +109,7 @@ PolicySpec ReadPolicySpec(YamlReader spec);
 void Emit(const PolicySpec& spec, YAML::Emitter* out);
 
 // The selector: "tenants team-a, team-b", "communicator 3f2a90c1d4e5b607", "all others".
-std::string ForText(const PolicySpec& spec);
+std::string SelectorText(const PolicySpec& spec);
 
 }  // namespace mccs
 

@@ -92,7 +92,7 @@ absl::Status ReadFile(const ObjectFile& file, std::vector<Object>* objects) {
   for (const YamlReader& document : documents) {
     std::optional<Object> object = ReadObject(document);
     if (!object) continue;
-    MCCS_ASSIGN_OR_RETURN(auto places, document.Places());
+    MCCS_ASSIGN_OR_RETURN(auto places, document.Positions());
     object->origin = {file.name, document.Place(), std::move(places)};
     objects->push_back(*std::move(object));
   }

@@ -135,7 +135,7 @@ void Emit(const TenantSpec& spec, YAML::Emitter* out) {
   *out << YAML::EndMap;
 }
 
-std::string WhoText(const TenantSpec& spec) {
+std::string ProcessesText(const TenantSpec& spec) {
   std::vector<std::string> parts;
   const auto add = [&](const char* one, const auto& values) {
     if (values.empty()) return;

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "base/yaml_config.h"
-#include "proto/tenant_who.h"
+#include "proto/tenant_selector.h"
 
 namespace YAML {
 class Emitter;
@@ -33,7 +33,7 @@ inline constexpr uint32_t kHighestTenantPriority = 7;
 // Weights within these bounds give shares without loss of precision.
 inline constexpr double kLowestWeight = 1e-6, kHighestWeight = 1e6;
 
-struct TenantSpec : TenantWho {
+struct TenantSpec : TenantSelector {
   double weight = 1;
   std::optional<uint64_t> guarantee_bps;
   std::optional<uint64_t> cap_bps;
@@ -54,7 +54,7 @@ TenantSpec ReadTenantSpec(YamlReader spec);
 void Emit(const TenantSpec& spec, YAML::Emitter* out);
 
 // "uids 1000, 1001; socket team-a".
-std::string WhoText(const TenantSpec& spec);
+std::string ProcessesText(const TenantSpec& spec);
 
 }  // namespace mccs
 

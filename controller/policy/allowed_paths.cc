@@ -59,7 +59,7 @@ int AllowedPaths::NumberOf(const Limits& limits) {
   return entry->second;
 }
 
-const AllowedPaths::Allowed& AllowedPaths::Of(Fabric* fabric, const Flow& flow, int limits) {
+const AllowedPaths::Allowed& AllowedPaths::Get(Fabric* fabric, const Flow& flow, int limits) {
   const auto end = [&](NicId nic) {
     return fabric->ports().ByProbe() ? nic.value()
                                      : fabric->topology().nic(nic).attached_to.value();

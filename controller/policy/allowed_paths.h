@@ -29,10 +29,10 @@ class AllowedPaths {
     bool any_port = true;  // some port is known to lead over one of them
   };
 
-  // The number of `limits`, for Of; equal limits have equal numbers.
+  // The number of `limits`, for Get; equal limits have equal numbers.
   int NumberOf(const Limits& limits);
   // LIFETIME: the result lives as long as this.
-  const Allowed& Of(Fabric* fabric, const Flow& flow, int limits);
+  const Allowed& Get(Fabric* fabric, const Flow& flow, int limits);
 
  private:
   using LimitsKey = std::tuple<std::vector<std::string>, uint16_t, uint16_t>;

@@ -73,7 +73,7 @@ Fabrics::Fabrics(const ClusterView& view) {
       const std::string& name = topology->hosts()[h].name;
       const auto found = seen.find(name);
       const HostView* host = found != seen.end() ? found->second : nullptr;
-      if (host != nullptr && host->misdescribed) continue;
+      if (host != nullptr && host->mismatched) continue;
       hosts_.try_emplace(name,
                          MakeHost(fabrics_.back().get(), HostId(static_cast<int32_t>(h)), host));
     }

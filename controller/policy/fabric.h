@@ -72,7 +72,7 @@ class Fabrics {
   explicit Fabrics(const ClusterView& view);
 
   std::span<const std::unique_ptr<Fabric>> all() const { return fabrics_; }
-  // Null: no Topology has the host, or it is misdescribed there.
+  // Null: no Topology has the host, or it is mismatched there.
   const FabricHost* Find(const std::string& host) const;
 
  private:

@@ -9,8 +9,8 @@ namespace mccs {
 strategy::Strategy FairFlowFrame(const ClusterView& view, const Fabrics& fabrics,
                                  const CommunicatorView& communicator,
                                  const FairFlowOptions& options) {
-  return FrameOf(communicator, LocalityRingOrder(view, communicator, options.order),
-                 HostsOf(fabrics, communicator), options.origin, options.channels_per_nic);
+  return MakeFrame(communicator, LocalityRingOrder(view, communicator, options.order),
+                   HostsOf(fabrics, communicator), options.origin, options.channels_per_nic);
 }
 
 absl::Status AddFairFlow(const ClusterView& view, const Fabrics& fabrics,

@@ -38,7 +38,7 @@ std::vector<PlacedFlow> FlowPlanner::FixedFlows(const CommunicatorView& communic
   return fixed;
 }
 
-absl::Status FlowPlanner::CheckWays(Fabric* fabric, const std::vector<Flow>& flows) const {
+absl::Status FlowPlanner::CheckPaths(Fabric* fabric, const std::vector<Flow>& flows) const {
   for (const Flow& flow : flows) {
     MCCS_RETURN_IF_ERROR(fabric->ports().CheckKnown(flow.Ends()));
     if (!fabric->paths().Between(flow.from_nic, flow.to_nic).empty()) continue;
@@ -53,7 +53,7 @@ absl::Status FlowPlanner::Add(const CommunicatorView& communicator, strategy::St
                               const FlowOptions& options) {
   const auto hosts = HostsOf(*fabrics_, communicator);
   const absl::StatusOr<std::vector<Flow>> flows = FlowsOf(communicator, frame, hosts);
-  const absl::Status status = flows.ok() ? CheckWays(hosts[0]->fabric, *flows) : flows.status();
+  const absl::Status status = flows.ok() ? CheckPaths(hosts[0]->fabric, *flows) : flows.status();
   if (!status.ok()) {
     AddFixed(communicator, communicator.strategy);
     return status;
@@ -68,8 +68,8 @@ absl::Status FlowPlanner::Add(const CommunicatorView& communicator, strategy::St
   }
   const int limits = allowed_.NumberOf({options.avoid_links, job.ports});
   for (const Flow& flow : *flows) AddLane(communicator, flow, limits, options.last, &job);
-  FindLoosePorts(communicator, &job);
-  job.same_frame = SameButForItsName(job.frame, communicator.strategy);
+  FindUnassignedPorts(communicator, &job);
+  job.same_frame = IsSameStrategy(job.frame, communicator.strategy);
   if (job.same_frame) {
     for (size_t i = 0; i < job.lanes.size(); ++i) {
       job.running.push_back({.paths = job.flows[i].paths,
@@ -90,7 +90,7 @@ void FlowPlanner::AddLane(const CommunicatorView& communicator, const Flow& flow
   strategy::ChannelStrategy* channel = job->frame.mutable_channels(flow.channel);
   Lane lane = {.flow = flow,
                .ends = taken_->Between(communicator.hosts[flow.from], communicator.hosts[flow.to])};
-  const AllowedPaths::Allowed& allowed = allowed_.Of(fabric, flow, limits);
+  const AllowedPaths::Allowed& allowed = allowed_.Get(fabric, flow, limits);
   PlacedFlow placed = {.paths = fabric->paths().Between(flow.from_nic, flow.to_nic),
                        .allowed = allowed.paths.get(),
                        .path = {},
@@ -112,7 +112,7 @@ void FlowPlanner::AddLane(const CommunicatorView& communicator, const Flow& flow
   job->lanes.push_back(std::move(lane));
 }
 
-void FlowPlanner::FindLoosePorts(const CommunicatorView& communicator, Job* job) {
+void FlowPlanner::FindUnassignedPorts(const CommunicatorView& communicator, Job* job) {
   std::vector<SourcePorts::Port> now = taken_->PortsOf(communicator), of_lanes;
   for (const Lane& lane : job->lanes) {
     if (lane.flow.source_port != 0) of_lanes.push_back({lane.ends, lane.flow.source_port});
@@ -121,20 +121,20 @@ void FlowPlanner::FindLoosePorts(const CommunicatorView& communicator, Job* job)
   std::sort(now.begin(), now.end());
   std::sort(of_lanes.begin(), of_lanes.end());
   std::set_difference(now.begin(), now.end(), of_lanes.begin(), of_lanes.end(),
-                      std::back_inserter(job->loose));
+                      std::back_inserter(job->unassigned));
 }
 
 // One run of the planner.
-class FlowPlanner::Solving {
+class FlowPlanner::SolverRun {
  public:
-  Solving(const std::map<CommId, Job>& jobs, SourcePorts* taken) : taken_(*taken) {
+  SolverRun(const std::map<CommId, Job>& jobs, SourcePorts* taken) : taken_(*taken) {
     for (const auto& [id, job] : jobs)
       most_flows_ += std::max(job.flows.size(), job.running.size());
     taken_.BeginTrial();
   }
-  ~Solving() { taken_.UndoTrial(); }
-  Solving(const Solving&) = delete;
-  Solving& operator=(const Solving&) = delete;
+  ~SolverRun() { taken_.UndoTrial(); }
+  SolverRun(const SolverRun&) = delete;
+  SolverRun& operator=(const SolverRun&) = delete;
 
   // LIFETIME: `job` outlives this, unchanged.
   void AddRunning(const Job& job) {
@@ -154,9 +154,9 @@ class FlowPlanner::Solving {
       TakeTurns(&group);
       moved += PlaceFlows(group.fabric->capacity_bps(), group.flows);
     }
-    for (const Subject& subject : subjects_) taken_.GiveBack(subject.job->loose);
+    for (const Subject& subject : subjects_) taken_.Release(subject.job->unassigned);
     // First, so that no new lane takes a port that another lane keeps.
-    for (Group& group : groups_) GiveBackPorts(&group);
+    for (Group& group : groups_) ReleasePorts(&group);
     for (const Group& group : groups_) ChoosePorts(group);
     return moved;
   }
@@ -165,7 +165,7 @@ class FlowPlanner::Solving {
     std::vector<Planned> planned;
     for (const Subject& subject : subjects_) {
       if (which == Which::kChanged && subject.job->same_frame && subject.ports.empty()) continue;
-      planned.push_back({subject.id, subject.job->frame, subject.astray, subject.unprobed});
+      planned.push_back({subject.id, subject.job->frame, subject.off_path, subject.unprobed});
       for (const auto& [lane, port] : subject.ports) {
         const Flow& flow = subject.job->lanes[lane].flow;
         planned.back().strategy.mutable_channels(flow.channel)->set_source_ports(flow.place, port);
@@ -179,7 +179,7 @@ class FlowPlanner::Solving {
     CommId id;
     const Job* job = nullptr;
     std::vector<std::pair<size_t, uint16_t>> ports = {};  // changed ports, by lane
-    int astray = 0;
+    int off_path = 0;
     int unprobed = 0;
   };
   // A lane of a subject.
@@ -236,13 +236,13 @@ class FlowPlanner::Solving {
   }
 
   // Releases the ports of lanes that cannot keep them.
-  void GiveBackPorts(Group* group) {
+  void ReleasePorts(Group* group) {
     for (size_t i = 0; i < group->places.size(); ++i) {
       const Lane& lane = LaneAt(group->places[i]);
       const uint16_t port = lane.flow.source_port;
       const bool stays = lane.may_stay && lane.port_path == FlowAt(*group, i).path;
       if (stays && !taken_.IsShared(port, lane.ends)) continue;
-      if (port != 0) taken_.GiveBack(port, lane.ends);
+      if (port != 0) taken_.Release(port, lane.ends);
       group->to_choose.push_back(i);
     }
   }
@@ -273,7 +273,7 @@ class FlowPlanner::Solving {
           });
     }
     if (!port) {
-      ++(path ? subject->astray : subject->unprobed);
+      ++(path ? subject->off_path : subject->unprobed);
       // A port without a known path stays: it will be probed.
       const uint16_t now = lane.port_path ? 0 : lane.flow.source_port;
       if (range.first <= range.last) port = taken_.Choose(range, now, hash, lane.ends);
@@ -288,7 +288,7 @@ class FlowPlanner::Solving {
 };
 
 std::vector<FlowPlanner::Planned> FlowPlanner::Solve(Which which) {
-  Solving solving(jobs_, taken_);
+  SolverRun solving(jobs_, taken_);
   for (const auto& [id, job] : jobs_) {
     if (job.is_fixed) {
       solving.AddRunning(job);
@@ -301,7 +301,7 @@ std::vector<FlowPlanner::Planned> FlowPlanner::Solve(Which which) {
 }
 
 FlowPlanner::Planned FlowPlanner::SolveOne(CommId id) {
-  Solving solving(jobs_, taken_);
+  SolverRun solving(jobs_, taken_);
   for (const auto& [other, job] : jobs_) {
     if (other != id) solving.AddRunning(job);
   }

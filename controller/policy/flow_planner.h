@@ -55,7 +55,7 @@ class FlowPlanner {
     strategy::Strategy strategy;
     // Lanes whose port leads over another path than planned, or over an unknown one: no port that
     // leads over their path is free.
-    int astray = 0;
+    int off_path = 0;
     int unprobed = 0;  // lanes without a path: no port of theirs has a probe result
   };
   enum class Which { kAll, kChanged };
@@ -68,7 +68,7 @@ class FlowPlanner {
   size_t moved() const { return moved_; }
 
  private:
-  class Solving;
+  class SolverRun;
 
   struct Lane {
     Flow flow;  // with its current port
@@ -86,17 +86,17 @@ class FlowPlanner {
     std::string tenant = {};
     strategy::Strategy frame = {};  // with the current ports
     SourcePortRange ports = {};
-    bool same_frame = false;                    // equals the current strategy, except ports
-    std::vector<SourcePorts::Port> loose = {};  // current ports that no lane may keep
+    bool same_frame = false;                         // equals the current strategy, except ports
+    std::vector<SourcePorts::Port> unassigned = {};  // current ports that no lane may keep
   };
 
   std::vector<PlacedFlow> FixedFlows(const CommunicatorView& communicator,
                                      const strategy::Strategy& strategy, Fabric** fabric) const;
   // Checks that links join both ends of each flow, and that the paths of source ports are known.
-  absl::Status CheckWays(Fabric* fabric, const std::vector<Flow>& flows) const;
+  absl::Status CheckPaths(Fabric* fabric, const std::vector<Flow>& flows) const;
   void AddLane(const CommunicatorView& communicator, const Flow& flow, int limits, bool last,
                Job* job);
-  void FindLoosePorts(const CommunicatorView& communicator, Job* job);
+  void FindUnassignedPorts(const CommunicatorView& communicator, Job* job);
 
   const Fabrics* const fabrics_;
   SourcePorts* const taken_;

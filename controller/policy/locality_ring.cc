@@ -12,9 +12,9 @@ absl::StatusOr<strategy::Strategy> LocalityRing(const ClusterView& view, const F
                                                 const LocalityRingOptions& options,
                                                 SourcePorts* taken) {
   strategy::Strategy strategy =
-      FrameOf(subject, LocalityRingOrder(view, subject, options.order), HostsOf(fabrics, subject),
-              kLocalityRingName, options.channels_per_nic);
-  MCCS_RETURN_IF_ERROR(GivePorts(subject, options.ports, taken, &strategy));
+      MakeFrame(subject, LocalityRingOrder(view, subject, options.order), HostsOf(fabrics, subject),
+                kLocalityRingName, options.channels_per_nic);
+  MCCS_RETURN_IF_ERROR(AssignPorts(subject, options.ports, taken, &strategy));
   return strategy;
 }
 

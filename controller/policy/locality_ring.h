@@ -31,7 +31,7 @@ inline constexpr char kLocalityRingName[] = "locality_ring";
 // - NICs: from controller/policy/channel_nics.h;
 // - source ports: from controller/policy/ring_ports.h.
 // A host that is not in `view` has no pod and no rack. `fabrics` are the view's. `taken` holds the
-// ports of all other communicators; this call adds those of `subject`. Errors as in GivePorts.
+// ports of all other communicators; this call adds those of `subject`. Errors as in AssignPorts.
 absl::StatusOr<strategy::Strategy> LocalityRing(const ClusterView& view, const Fabrics& fabrics,
                                                 const CommunicatorView& subject,
                                                 const LocalityRingOptions& options,

@@ -15,7 +15,7 @@ namespace {
 // Older bursts do not describe the current behaviour.
 constexpr size_t kRecentBursts = 17;
 // Minimal ratio of pauses between bursts to pauses within them.
-constexpr int64_t kApart = 2;
+constexpr int64_t kPauseRatio = 2;
 // Maximal relative difference from the median for a pause or distance to count as alike. Maximal
 // relative deviation of a burst's length.
 constexpr double kAlike = 0.25;
@@ -27,13 +27,13 @@ constexpr size_t kOneIn = 4;
 constexpr int64_t kMostPeriods = 3;
 constexpr double kAlikeWithMissing = 0.1;
 // Number of last distances that define the current period for older ones.
-constexpr size_t kPace = 5;
-constexpr double kSamePace = 0.05;
+constexpr size_t kPeriodSamples = 5;
+constexpr double kSamePeriod = 0.05;
 // The last bursts, which predict the next one best.
 constexpr size_t kLast = 3;
 constexpr double kLargestError = 1e18;  // in ns; sums of such values do not overflow
 
-int64_t Middle(std::vector<int64_t> values) {
+int64_t Median(std::vector<int64_t> values) {
   const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
@@ -69,11 +69,11 @@ Joined JoinOver(std::span<const WorkSpan> spans, int64_t shortest_pause) {
 class Bursts {
  public:
   // REQUIRES: at least kLeastBursts bursts.
-  Bursts(const Joined& joined, bool goes_on)
+  Bursts(const Joined& joined, bool ongoing)
       : onset_(joined.bursts.back().begin), longest_within_(joined.longest_within) {
     const std::vector<WorkSpan>& bursts = joined.bursts;
     for (size_t i = 0; i < bursts.size(); ++i) {
-      if (i + 1 < bursts.size() || !goes_on) busy_.push_back(bursts[i].end - bursts[i].begin);
+      if (i + 1 < bursts.size() || !ongoing) busy_.push_back(bursts[i].end - bursts[i].begin);
       if (i == 0) continue;
       pauses_.push_back(bursts[i].begin - bursts[i - 1].end);
       distances_.push_back(bursts[i].begin - bursts[i - 1].begin);
@@ -81,7 +81,7 @@ class Bursts {
   }
 
   absl::Status CheckRegular() const {
-    const int64_t pause = Middle(pauses_), distance = Middle(distances_), busy = Middle(busy_);
+    const int64_t pause = Median(pauses_), distance = Median(distances_), busy = Median(busy_);
     size_t like_pause = 0, like_distance = 0;
     bool lately = false;
     for (size_t i = 0; i < pauses_.size(); ++i) {
@@ -96,7 +96,7 @@ class Bursts {
       if (i + 2 >= pauses_.size()) lately |= by_pause || by_distance;
     }
     const size_t unlike = pauses_.size() < kFew ? 0 : pauses_.size() / kOneIn;
-    const bool apart = kApart * longest_within_ <= pause;
+    const bool apart = kPauseRatio * longest_within_ <= pause;
     if (apart && lately && std::max(like_pause, like_distance) + unlike >= pauses_.size())
       return absl::OkStatus();
     const auto [least, longest] = std::minmax_element(distances_.begin(), distances_.end());
@@ -107,9 +107,9 @@ class Bursts {
 
   Period Estimate(int64_t horizon_ns) const {
     const std::vector<int64_t> last(distances_.end() - kLast, distances_.end());
-    const int64_t rough =
-        Middle({distances_.end() - static_cast<int64_t>(std::min(kPace, distances_.size())),
-                distances_.end()});
+    const int64_t rough = Median(
+        {distances_.end() - static_cast<int64_t>(std::min(kPeriodSamples, distances_.size())),
+         distances_.end()});
     // Difference between successive distances: random if the job does not change; a change of the
     // job appears once.
     std::vector<int64_t> steps;
@@ -119,14 +119,14 @@ class Bursts {
     }
     // Distances similar to the last ones make the period more exact.
     const double like =
-        std::max(kSamePace * static_cast<double>(rough), 3 * static_cast<double>(Middle(steps)));
+        std::max(kSamePeriod * static_cast<double>(rough), 3 * static_cast<double>(Median(steps)));
     int64_t sum = 0, periods = 0;
     std::vector<int64_t> same;
-    int strangers = 0;  // successive outliers: one may be chance, two mean another period
-    for (auto it = distances_.rbegin(); it != distances_.rend() && strangers < 2; ++it) {
-      ++strangers;
+    int outliers = 0;  // successive outliers: one may be chance, two mean another period
+    for (auto it = distances_.rbegin(); it != distances_.rend() && outliers < 2; ++it) {
+      ++outliers;
       if (static_cast<double>(OffBy(*it, rough)) > like) continue;
-      strangers = 0;
+      outliers = 0;
       sum += *it;
       periods += PeriodsIn(*it, rough);
       same.push_back(*it);
@@ -139,7 +139,7 @@ class Bursts {
       spread = std::max(spread, OffBy(distance, period.period_ns));
     std::vector<int64_t> off;
     for (const int64_t distance : same) off.push_back(OffBy(distance, period.period_ns));
-    if (!off.empty()) spread = std::max(spread, 5 * Middle(off) / 2);
+    if (!off.empty()) spread = std::max(spread, 5 * Median(off) / 2);
     // Random errors grow with the square root of the number of periods, errors of the period
     // linearly.
     const double ahead =
@@ -189,7 +189,7 @@ absl::StatusOr<Period> FindPeriod(std::span<const WorkSpan> spans, const PeriodO
   for (int64_t pause = longest / 2; pause >= kLeastPauseNs / 2; pause /= 2) {
     const Joined joined = JoinOver(spans, pause);
     if (joined.bursts.size() < kLeastBursts) continue;
-    const Bursts bursts(joined, options.goes_on);
+    const Bursts bursts(joined, options.ongoing);
     const absl::Status regular = bursts.CheckRegular();
     if (regular.ok()) return bursts.Estimate(options.horizon_ns);
     if (!tried) why = regular;

@@ -38,7 +38,7 @@ struct Period {
 };
 
 struct PeriodOptions {
-  bool goes_on = false;  // the last span has not ended
+  bool ongoing = false;  // the last span has not ended
   // How far ahead the period is used before it is computed again.
   int64_t horizon_ns = kNsPerSec;
 };

@@ -19,9 +19,9 @@ struct Cost {
   double load = 0;
 };
 
-class Placing {
+class FlowPlacer {
  public:
-  Placing(std::span<const double> capacity, std::span<PlacedFlow> flows)
+  FlowPlacer(std::span<const double> capacity, std::span<PlacedFlow> flows)
       : capacity_(capacity), flows_(flows), load_(capacity.size()) {}
 
   size_t Run() {
@@ -139,7 +139,7 @@ class Placing {
   // Lower bounds for all flows between the same switches, to skip flows that cannot gain. On any
   // path without a link in common with its own, a flow has at least the path's surplus (the sum of
   // load − capacity) plus its own demand on each link.
-  struct Ways {
+  struct PathBounds {
     const FabricPaths* fabric = nullptr;  // null: no flow that might move
     double least_surplus = 0;
   };
@@ -151,13 +151,13 @@ class Placing {
       if (!MayMove(flow)) continue;
       const FabricPaths* fabric = flow.paths.fabric();
       const auto number = static_cast<size_t>(fabric->number);
-      if (number >= ways_.size()) ways_.resize(number + 1);
-      ways_[number].fabric = fabric;
+      if (number >= bounds_.size()) bounds_.resize(number + 1);
+      bounds_[number].fabric = fabric;
     }
   }
 
   void FindSurplus() {
-    for (Ways& ways : ways_) {
+    for (PathBounds& ways : bounds_) {
       if (ways.fabric == nullptr) continue;
       ways.least_surplus = std::numeric_limits<double>::infinity();
       auto arc = ways.fabric->arcs.begin();
@@ -179,7 +179,7 @@ class Placing {
       const double worth = kWorthMoving * demand_[f];
       const double now = ExcessNow(flow);
       if (now <= worth) continue;
-      const Ways& ways = ways_[flow.paths.fabric()->number];
+      const PathBounds& ways = bounds_[flow.paths.fabric()->number];
       const double elsewhere = ways.least_surplus + demand_[f] * ways.fabric->hops;
       if (ways.fabric->disjoint && elsewhere >= now - worth) continue;
       Load(f, -1);
@@ -196,15 +196,15 @@ class Placing {
 
   const std::span<const double> capacity_;
   const std::span<PlacedFlow> flows_;
-  std::vector<double> demand_;  // by flow
-  std::vector<Ways> ways_;      // by number
-  std::vector<double> load_;    // by arc; NICs' arcs are on all paths of a flow and are ignored
+  std::vector<double> demand_;      // by flow
+  std::vector<PathBounds> bounds_;  // by number
+  std::vector<double> load_;        // by arc; NICs' arcs are on all paths of a flow and are ignored
 };
 
 }  // namespace
 
 size_t PlaceFlows(std::span<const double> capacity_bps, std::span<PlacedFlow> flows) {
-  return Placing(capacity_bps, flows).Run();
+  return FlowPlacer(capacity_bps, flows).Run();
 }
 
 }  // namespace mccs

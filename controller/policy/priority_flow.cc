@@ -4,7 +4,7 @@
 
 namespace mccs {
 
-FlowOptions UnderReservations(FlowOptions options, const std::string& tenant,
+FlowOptions ApplyReservations(FlowOptions options, const std::string& tenant,
                               std::span<const Reservation> reservations) {
   for (const Reservation& reservation : reservations) {
     const auto& favoured = reservation.favoured;

@@ -25,7 +25,7 @@ struct Reservation {
 };
 
 // `options` of a communicator of `tenant`, with all reservations applied.
-FlowOptions UnderReservations(FlowOptions options, const std::string& tenant,
+FlowOptions ApplyReservations(FlowOptions options, const std::string& tenant,
                               std::span<const Reservation> reservations);
 
 }  // namespace mccs

@@ -11,9 +11,9 @@ absl::StatusOr<strategy::Strategy> RankOrder(const Fabrics& fabrics,
                                              const CommunicatorView& subject,
                                              const RingPortOptions& ports, SourcePorts* taken,
                                              int channels_per_nic) {
-  strategy::Strategy strategy = FrameOf(subject, RankRingOrder(subject), HostsOf(fabrics, subject),
-                                        kRankOrderName, channels_per_nic);
-  MCCS_RETURN_IF_ERROR(GivePorts(subject, ports, taken, &strategy));
+  strategy::Strategy strategy = MakeFrame(
+      subject, RankRingOrder(subject), HostsOf(fabrics, subject), kRankOrderName, channels_per_nic);
+  MCCS_RETURN_IF_ERROR(AssignPorts(subject, ports, taken, &strategy));
   return strategy;
 }
 

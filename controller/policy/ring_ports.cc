@@ -57,8 +57,8 @@ std::optional<uint16_t> PortFor(const CommunicatorView& communicator, const Lane
 
 }  // namespace
 
-absl::Status GivePorts(const CommunicatorView& communicator, const RingPortOptions& options,
-                       SourcePorts* taken, strategy::Strategy* frame) {
+absl::Status AssignPorts(const CommunicatorView& communicator, const RingPortOptions& options,
+                         SourcePorts* taken, strategy::Strategy* frame) {
   std::vector<std::pair<uint16_t, SourcePorts::Ends>> given;
   for (int c = 0; c < frame->channels_size(); ++c) {
     strategy::ChannelStrategy* channel = frame->mutable_channels(c);
@@ -71,7 +71,7 @@ absl::Status GivePorts(const CommunicatorView& communicator, const RingPortOptio
       const SourcePorts::Ends ends = taken->Between(from, to);
       const auto port = PortFor(communicator, lane, options, ends, taken);
       if (!port) {
-        for (const auto& [gave, between] : given) taken->GiveBack(gave, between);
+        for (const auto& [gave, between] : given) taken->Release(gave, between);
         return absl::ResourceExhaustedError(
             absl::StrCat("communicator ", FormatCommId(communicator.id), ", channel ", c,
                          ": no free source port: all of ", options.ports.first, " to ",

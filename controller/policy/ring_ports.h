@@ -28,8 +28,8 @@ struct RingPortOptions {
 // in this set, too. An unchanged lane keeps its port if that is in the first set. Other ports: the
 // next free one from a hash of (communicator, channel, lane).
 // kResourceExhausted: more lanes between two hosts than ports; `taken` is unchanged.
-absl::Status GivePorts(const CommunicatorView& communicator, const RingPortOptions& options,
-                       SourcePorts* taken, strategy::Strategy* frame);
+absl::Status AssignPorts(const CommunicatorView& communicator, const RingPortOptions& options,
+                         SourcePorts* taken, strategy::Strategy* frame);
 
 }  // namespace mccs
 

@@ -13,7 +13,7 @@
 #include "base/units.h"
 #include "controller/policy/flow.h"
 #include "topology/guarantees.h"
-#include "topology/payload_part.h"
+#include "topology/payload_fraction.h"
 
 namespace mccs {
 namespace {
@@ -23,19 +23,19 @@ constexpr double kFreePart = 0.015;  // of the payload; 20 ms of a full link's d
 // All flows over one fabric.
 struct Traffic {
   struct Origin {
-    size_t communicator, flow;  // indices in SharesOfAll::flows
+    size_t communicator, flow;  // indices in AllShares::flows
   };
   std::vector<FlowDemand> demands;
   std::vector<Origin> origins;
 };
 
-class Finding {
+class ShareSolver {
  public:
-  Finding(const ClusterView& view, const Fabrics& fabrics) : view_(view), fabrics_(fabrics) {
+  ShareSolver(const ClusterView& view, const Fabrics& fabrics) : view_(view), fabrics_(fabrics) {
     shares_.flows.resize(view.communicators.size());
   }
 
-  SharesOfAll Run() {
+  AllShares Run() {
     for (size_t c = 0; c < view_.communicators.size(); ++c) Collect(c);
     CountLanes();
     for (const auto& owned : fabrics_.all()) {
@@ -43,7 +43,7 @@ class Finding {
       Traffic& traffic = traffic_[fabric];
       Entitle(&traffic);
       std::vector<double> capacity(fabric->capacity_bps().begin(), fabric->capacity_bps().end());
-      const double part = SharedPart(fabric->topology().mtu_bytes());
+      const double part = UsableFraction(fabric->topology().mtu_bytes());
       for (double& each : capacity) each *= part;
       KeepGuaranteesWithin(fabric, capacity, &traffic);
       Share(capacity, traffic);
@@ -144,18 +144,18 @@ class Finding {
   const Fabrics& fabrics_;
   std::map<Fabric*, Traffic> traffic_;
   std::map<std::tuple<std::string, Fabric*, ArcId>, int> lanes_;
-  SharesOfAll shares_;
+  AllShares shares_;
 };
 
 }  // namespace
 
-double SharedPart(int32_t mtu_bytes) { return (1 - kFreePart) * PayloadPart(mtu_bytes); }
+double UsableFraction(int32_t mtu_bytes) { return (1 - kFreePart) * PayloadFraction(mtu_bytes); }
 
-SharesOfAll FindShares(const ClusterView& view, const Fabrics& fabrics) {
-  return Finding(view, fabrics).Run();
+AllShares FindShares(const ClusterView& view, const Fabrics& fabrics) {
+  return ShareSolver(view, fabrics).Run();
 }
 
-std::string Describe(const BrokenPromise& broken) {
+std::string Describe(const UnmetGuarantee& broken) {
   return absl::StrCat(broken.fabric->topology().ArcName(broken.arc), " carries ",
                       FormatBitRate(broken.capacity_bps), " of payload, but ",
                       FormatBitRate(broken.guaranteed_bps), " of it are guaranteed to ",
@@ -163,13 +163,13 @@ std::string Describe(const BrokenPromise& broken) {
                       absl::StrJoin(broken.tenants, ", "));
 }
 
-std::vector<PlannedPace> PlanPaces(const ClusterView& view, const SharesOfAll& shares,
-                                   const std::vector<bool>& by_shares) {
-  std::vector<PlannedPace> paces;
+std::vector<PlannedRateLimits> PlanRateLimits(const ClusterView& view, const AllShares& shares,
+                                              const std::vector<bool>& by_shares) {
+  std::vector<PlannedRateLimits> paces;
   for (size_t c = 0; c < view.communicators.size(); ++c) {
-    PlannedPace pace = {.id = view.communicators[c].id,
-                        .lanes = {},
-                        .priority = view.communicators[c].owner.priority};
+    PlannedRateLimits pace = {.id = view.communicators[c].id,
+                              .lanes = {},
+                              .priority = view.communicators[c].owner.priority};
     const TenantView& owner = view.communicators[c].owner;
     if (owner.cap_bps) {
       pace.tenant_rate_bps = *owner.cap_bps;

@@ -2,9 +2,9 @@
 // max-min fair, between its guarantee and its cap (topology/max_min_shares.h).
 //
 // A Tenant's weight, guarantee and cap apply to all its ring lanes from one host out of one NIC
-// together; each lane gets an equal part. Rates count payload: lanes share SharedPart of a link.
-// Daemons also apply the cap to everything else that the tenant sends
-// (PlannedPace::tenant_rate_bps).
+// together; each lane gets an equal part. Rates count payload: lanes share UsableFraction of a
+// link. Daemons also apply the cap to everything else that the tenant sends
+// (PlannedRateLimits::tenant_rate_bps).
 //
 // Pure.
 #ifndef MCCS_CONTROLLER_POLICY_SHARES_H_
@@ -26,11 +26,11 @@ namespace mccs {
 inline constexpr char kSharesName[] = "shares";
 
 // The part of a link's rate, with packets of up to `mtu_bytes`, that lanes may use as payload:
-// PayloadPart (topology/payload_part.h) less 1.5 %. Lanes hold their rates on average only
+// PayloadFraction (topology/payload_fraction.h) less 1.5 %. Lanes hold their rates on average only
 // (service/pacing/token_bucket.h), so bursts queue up. The queue drains only if the link has spare
 // capacity; otherwise it overflows, and lanes that lose packets fall behind.
 // REQUIRES: a Topology's MTU.
-double SharedPart(int32_t mtu_bytes);
+double UsableFraction(int32_t mtu_bytes);
 
 // The rate of one flow of the view if all flows send as much as they can.
 struct FlowShare {
@@ -46,7 +46,7 @@ struct FlowShare {
 };
 
 // A link that cannot hold the guarantees over it.
-struct BrokenPromise {
+struct UnmetGuarantee {
   Fabric* fabric = nullptr;
   ArcId arc;
   double guaranteed_bps = 0;  // by all tenants, payload
@@ -54,22 +54,22 @@ struct BrokenPromise {
   std::vector<std::string> tenants;
 };
 
-struct SharesOfAll {
+struct AllShares {
   // By communicator of the view; in each by channel, then around the ring. Empty: a single host, or
   // its links are not known from a Topology.
   std::vector<std::vector<FlowShare>> flows;
   // Guarantees that cannot all be held; they were lowered in proportion, link by link.
-  std::vector<BrokenPromise> broken;
+  std::vector<UnmetGuarantee> broken;
 };
 
 // For the strategies in `view`.
-SharesOfAll FindShares(const ClusterView& view, const Fabrics& fabrics);
+AllShares FindShares(const ClusterView& view, const Fabrics& fabrics);
 
 // "leaf0 → spine1 carries 47 Gbps of payload, but 60 Gbps of it are guaranteed to tenants a, b".
-std::string Describe(const BrokenPromise& broken);
+std::string Describe(const UnmetGuarantee& broken);
 
 // Rate limits of a communicator's lanes.
-struct PlannedPace {
+struct PlannedRateLimits {
   struct Lane {
     int channel = 0;
     int from = 0, to = 0;  // positions in the communicator's hosts
@@ -86,7 +86,7 @@ struct PlannedPace {
   uint64_t tenant_rate_bps = 0;
   std::string tenant = {};
 
-  friend bool operator==(const PlannedPace&, const PlannedPace&) = default;
+  friend bool operator==(const PlannedRateLimits&, const PlannedRateLimits&) = default;
 };
 
 // Minimal rate of a lane, so that every operation ends.
@@ -95,8 +95,8 @@ inline constexpr uint64_t kLeastLaneBps = 100'000;
 // By communicator of the view. Lanes of communicators in `by_shares` get their rate from `shares`,
 // at least kLeastLaneBps. A Tenant's cap applies to all of its communicators, whatever they send
 // and wherever they run.
-std::vector<PlannedPace> PlanPaces(const ClusterView& view, const SharesOfAll& shares,
-                                   const std::vector<bool>& by_shares);
+std::vector<PlannedRateLimits> PlanRateLimits(const ClusterView& view, const AllShares& shares,
+                                              const std::vector<bool>& by_shares);
 
 }  // namespace mccs
 

@@ -6,7 +6,7 @@ namespace mccs {
 namespace {
 
 // EnoughFree requires one free port in this many.
-constexpr uint32_t kOneOf = 64;
+constexpr uint32_t kFreeFraction = 64;
 
 uint64_t Key(SourcePorts::HostNumber from, uint16_t port) {
   return uint64_t{from.value()} << 16 | port;
@@ -70,7 +70,7 @@ void SourcePorts::TakeAll(std::span<const Port> ports) {
   for (const Port& each : ports) Count(each.port, each.ends, 1);
 }
 
-void SourcePorts::GiveBack(std::span<const Port> ports) {
+void SourcePorts::Release(std::span<const Port> ports) {
   for (const Port& each : ports) Count(each.port, each.ends, -1);
 }
 
@@ -99,7 +99,7 @@ bool SourcePorts::TakeBetween(uint16_t port, const Ends& ends) {
 }
 
 bool SourcePorts::EnoughFree(const PortRange& range) const {
-  const uint32_t enough = (range.last - range.first + kOneOf) / kOneOf;  // rounded up
+  const uint32_t enough = (range.last - range.first + kFreeFraction) / kFreeFraction;  // rounded up
   uint32_t found = 0, port = range.first;
   while (port <= range.last && found < enough) {
     if (port % kBlock == 0 && used_[port / kBlock] == kBlock) {

@@ -51,9 +51,9 @@ class SourcePorts {
   // Take or release ports. REQUIRES for release: taken.
   void TakeAll(std::span<const Port> ports);
   void TakeAll(const CommunicatorView& communicator) { TakeAll(PortsOf(communicator)); }
-  void GiveBack(std::span<const Port> ports);
-  void GiveBack(const CommunicatorView& communicator) { GiveBack(PortsOf(communicator)); }
-  void GiveBack(uint16_t port, const Ends& ends) { Count(port, ends, -1); }
+  void Release(std::span<const Port> ports);
+  void Release(const CommunicatorView& communicator) { Release(PortsOf(communicator)); }
+  void Release(uint16_t port, const Ends& ends) { Count(port, ends, -1); }
 
   // Whether more than one lane has it.
   bool IsShared(uint16_t port, const Ends& ends) const;

@@ -14,9 +14,10 @@ bool HasNoPorts(const strategy::ChannelStrategy& channel) {
 
 }  // namespace
 
-strategy::Strategy FrameOf(const CommunicatorView& communicator, const std::vector<HostIndex>& ring,
-                           std::span<const FabricHost* const> hosts, const std::string& origin,
-                           int channels_per_nic) {
+strategy::Strategy MakeFrame(const CommunicatorView& communicator,
+                             const std::vector<HostIndex>& ring,
+                             std::span<const FabricHost* const> hosts, const std::string& origin,
+                             int channels_per_nic) {
   strategy::Strategy frame = communicator.strategy;
   frame.set_epoch(frame.epoch() + 1);
   frame.set_origin(origin);
@@ -38,7 +39,7 @@ strategy::Strategy FrameOf(const CommunicatorView& communicator, const std::vect
   return frame;
 }
 
-bool SameButForItsName(const strategy::Strategy& a, const strategy::Strategy& b) {
+bool IsSameStrategy(const strategy::Strategy& a, const strategy::Strategy& b) {
   if (a.channels_size() != b.channels_size()) return false;
   strategy::Strategy renamed = a;
   renamed.set_epoch(b.epoch());

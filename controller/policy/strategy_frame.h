@@ -14,12 +14,13 @@ namespace mccs {
 // Lane shape, skew and algorithms unchanged; epoch one higher; every channel's ring is `ring`; NICs
 // from controller/policy/channel_nics.h; no source ports. A channel names no NICs if they are the
 // daemons' default. `hosts` is by position in communicator.hosts; null: no Topology has the host.
-strategy::Strategy FrameOf(const CommunicatorView& communicator, const std::vector<HostIndex>& ring,
-                           std::span<const FabricHost* const> hosts, const std::string& origin,
-                           int channels_per_nic = 1);
+strategy::Strategy MakeFrame(const CommunicatorView& communicator,
+                             const std::vector<HostIndex>& ring,
+                             std::span<const FabricHost* const> hosts, const std::string& origin,
+                             int channels_per_nic = 1);
 
 // Whether they differ only in epoch and origin. Source ports that are all 0 equal none.
-bool SameButForItsName(const strategy::Strategy& a, const strategy::Strategy& b);
+bool IsSameStrategy(const strategy::Strategy& a, const strategy::Strategy& b);
 
 }  // namespace mccs
 

@@ -66,8 +66,8 @@ int64_t PhaseOf(const PlannedWindows& windows, MonotonicNs time) {
 
 }  // namespace
 
-std::vector<WaitRule> WhoWaits(const ClusterView& view, const Fabrics& fabrics,
-                               const std::vector<const std::vector<std::string>*>& favoured) {
+std::vector<WaitRule> FindWaitRules(const ClusterView& view, const Fabrics& fabrics,
+                                    const std::vector<const std::vector<std::string>*>& favoured) {
   std::vector<WaitRule> rules;
   const bool any = std::any_of(favoured.begin(), favoured.end(),
                                [](const auto* each) { return each != nullptr; });
@@ -92,8 +92,8 @@ std::vector<WaitRule> WhoWaits(const ClusterView& view, const Fabrics& fabrics,
   return rules;
 }
 
-absl::StatusOr<PlannedWindows> WindowsBetween(const Period& favoured, int64_t clock_error_ns) {
-  // Windows that are slightly off stay unchanged (IsNearlyTheSame).
+absl::StatusOr<PlannedWindows> PlanWindows(const Period& favoured, int64_t clock_error_ns) {
+  // Windows that are slightly off stay unchanged (AreClose).
   const int64_t drain = std::max(favoured.period_ns / kDrainPart, kLeastDrainNs);
   const int64_t guard =
       clock_error_ns + favoured.error_ns + drain + ToleranceOf(favoured.period_ns);
@@ -112,8 +112,8 @@ absl::StatusOr<PlannedWindows> WindowsBetween(const Period& favoured, int64_t cl
                         .open_ns = open};
 }
 
-bool IsNearlyTheSame(const PlannedWindows& told, const PlannedWindows& fresh, MonotonicNs now,
-                     int64_t horizon_ns) {
+bool AreClose(const PlannedWindows& told, const PlannedWindows& fresh, MonotonicNs now,
+              int64_t horizon_ns) {
   const int64_t tolerance = ToleranceOf(fresh.period_ns);
   // Distance of the edges, the shorter way around the period, now and at the end of the horizon.
   for (const MonotonicNs at : {now, now + horizon_ns}) {

@@ -34,18 +34,18 @@ struct WaitRule {
 // not time_windows. Such a communicator waits for each communicator of a favoured other tenant that
 // shares a direction of a link with it. If the path of a lane is not known, it waits. Only ring
 // lanes count.
-std::vector<WaitRule> WhoWaits(const ClusterView& view, const Fabrics& fabrics,
-                               const std::vector<const std::vector<std::string>*>& favoured);
+std::vector<WaitRule> FindWaitRules(const ClusterView& view, const Fabrics& fabrics,
+                                    const std::vector<const std::vector<std::string>*>& favoured);
 
 // Send windows of a communicator whose clock error is at most `clock_error_ns`: from the end of
 // each favoured burst until shortly before the next, with a margin for both errors and for data in
 // transit. kNotFound: the pauses are too short; with the numbers.
-absl::StatusOr<PlannedWindows> WindowsBetween(const Period& favoured, int64_t clock_error_ns);
+absl::StatusOr<PlannedWindows> PlanWindows(const Period& favoured, int64_t clock_error_ns);
 
 // Whether hosts that have `told` do not need `fresh`: for `horizon_ns` from now on, windows of both
 // start and end at about the same times.
-bool IsNearlyTheSame(const PlannedWindows& told, const PlannedWindows& fresh, MonotonicNs now,
-                     int64_t horizon_ns);
+bool AreClose(const PlannedWindows& told, const PlannedWindows& fresh, MonotonicNs now,
+              int64_t horizon_ns);
 
 }  // namespace mccs
 

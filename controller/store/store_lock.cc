@@ -40,7 +40,7 @@ std::string Resolved(const std::string& store) {
 
 }  // namespace
 
-absl::Status WhyNotLocked(int error, const std::string& store, const std::string& file) {
+absl::Status LockError(int error, const std::string& store, const std::string& file) {
   if (error != EWOULDBLOCK) {
     return absl::ErrnoToStatus(error, absl::StrCat("the store ", store, ": cannot lock ", file,
                                                    "; use a file system with locks"));
@@ -68,7 +68,7 @@ absl::StatusOr<UniqueFd> LockStore(const std::string& store) {
         absl::StrCat("the store ", store, ": cannot write ", file,
                      "; check that its directory exists and that this user may write there"));
   }
-  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return WhyNotLocked(errno, store, file);
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return LockError(errno, store, file);
   const std::string pid = absl::StrCat(getpid(), "\n");
   if (ftruncate(fd.get(), 0) != 0 ||
       write(fd.get(), pid.data(), pid.size()) != static_cast<ssize_t>(pid.size())) {

@@ -16,7 +16,7 @@ namespace mccs {
 absl::StatusOr<UniqueFd> LockStore(const std::string& store);
 
 // The error for a failed flock() of `file` with this errno.
-absl::Status WhyNotLocked(int error, const std::string& store, const std::string& file);
+absl::Status LockError(int error, const std::string& store, const std::string& file);
 
 }  // namespace mccs
 

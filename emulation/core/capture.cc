@@ -33,7 +33,7 @@ bool HasStreamOf(const Capture& capture, int gpu) {
 }  // namespace
 
 CUresult CaptureTable::Begin(const std::shared_ptr<Stream>& stream, CUstreamCaptureMode mode,
-                             std::shared_ptr<Graph> graph, bool into_given_graph,
+                             std::shared_ptr<Graph> graph, bool into_existing_graph,
                              std::span<GraphNode* const> after) {
   if (stream->options.kind == StreamKind::kLegacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (Find(*stream) != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
@@ -43,7 +43,7 @@ CUresult CaptureTable::Begin(const std::shared_ptr<Stream>& stream, CUstreamCapt
   capture->thread = gettid();
   capture->origin = stream;
   capture->graph = std::move(graph);
-  capture->into_given_graph = into_given_graph;
+  capture->into_existing_graph = into_existing_graph;
   capture->streams[stream.get()] = {stream, {after.begin(), after.end()}, {}};
   captures_.push_back(std::move(capture));
   count_.fetch_add(1, std::memory_order_relaxed);
@@ -64,7 +64,7 @@ CUresult CaptureTable::End(const std::shared_ptr<Stream>& stream, std::shared_pt
   return CUDA_SUCCESS;
 }
 
-void CaptureTable::Forget(const Stream& stream) {
+void CaptureTable::OnStreamDestroyed(const Stream& stream) {
   const std::shared_ptr<Capture> capture = FindShared(stream);
   if (capture == nullptr) return;
   capture->valid = capture->valid && capture->origin.get() != &stream && IsJoined(*capture);
@@ -98,7 +98,7 @@ bool CaptureTable::LegacyIsBlocked(const Stream& stream) const {
          });
 }
 
-std::optional<CUresult> CaptureTable::RefuseLegacy(const Stream& stream) {
+std::optional<CUresult> CaptureTable::RejectLegacy(const Stream& stream) {
   if (!LegacyIsBlocked(stream)) return std::nullopt;
   for (const std::shared_ptr<Capture>& capture : captures_) {
     if (HasBlockingStream(*capture, stream.options.gpu)) capture->valid = false;
@@ -106,9 +106,9 @@ std::optional<CUresult> CaptureTable::RefuseLegacy(const Stream& stream) {
   return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 }
 
-std::optional<CUresult> CaptureTable::Take(const Stream& stream,
-                                           const std::function<NodeAction()>& make) {
-  if (const auto refused = RefuseLegacy(stream)) return refused;
+std::optional<CUresult> CaptureTable::AddNodeIfCapturing(const Stream& stream,
+                                                         const std::function<NodeAction()>& make) {
+  if (const auto refused = RejectLegacy(stream)) return refused;
   Capture* const capture = Find(stream);
   if (capture == nullptr) return std::nullopt;
   if (!capture->valid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -119,7 +119,7 @@ std::optional<CUresult> CaptureTable::Take(const Stream& stream,
 
 std::optional<CUresult> CaptureTable::Record(const Stream& stream,
                                              const std::shared_ptr<Event>& event) {
-  if (const auto refused = RefuseLegacy(stream)) return refused;
+  if (const auto refused = RejectLegacy(stream)) return refused;
   const std::shared_ptr<Capture> capture = FindShared(stream);
   if (capture == nullptr) return std::nullopt;
   if (!capture->valid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -134,10 +134,11 @@ std::optional<CUresult> CaptureTable::Record(const Stream& stream,
 
 std::optional<CUresult> CaptureTable::Await(const std::shared_ptr<Stream>& stream,
                                             const std::shared_ptr<Event>& event, bool external) {
-  if (const auto refused = RefuseLegacy(*stream)) return refused;
+  if (const auto refused = RejectLegacy(*stream)) return refused;
   Capture* const own = Find(*stream);
   if (own != nullptr && !own->valid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  if (own != nullptr && external) return Take(*stream, [&] { return AwaitEvent{event}; });
+  if (own != nullptr && external)
+    return AddNodeIfCapturing(*stream, [&] { return AwaitEvent{event}; });
   std::lock_guard lock(event->mutex);
   if (event->captured == nullptr) {
     if (own == nullptr) return std::nullopt;
@@ -158,25 +159,25 @@ std::optional<CUresult> CaptureTable::Await(const std::shared_ptr<Stream>& strea
   }
   CapturingStream& joined = other->streams[stream.get()];
   joined.stream = stream;
-  AddNew(&joined.last, event->captured->nodes);
+  AppendMissing(&joined.last, event->captured->nodes);
   return CUDA_SUCCESS;
 }
 
-std::optional<CUresult> CaptureTable::RefuseUseOf(const Stream& stream) {
-  if (const auto refused = RefuseLegacy(stream)) return refused;
+std::optional<CUresult> CaptureTable::RejectUseOf(const Stream& stream) {
+  if (const auto refused = RejectLegacy(stream)) return refused;
   Capture* const capture = Find(stream);
   if (capture == nullptr) return std::nullopt;
   return Invalidate(*capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 }
 
-std::optional<CUresult> CaptureTable::RefuseUseOf(Event& event) {
+std::optional<CUresult> CaptureTable::RejectUseOf(Event& event) {
   std::lock_guard lock(event.mutex);
   if (event.captured == nullptr) return std::nullopt;
   if (const auto capture = event.captured->capture.lock()) capture->valid = false;
   return CUDA_ERROR_CAPTURED_EVENT;
 }
 
-std::optional<CUresult> CaptureTable::RefuseUseOfGpu(int gpu) {
+std::optional<CUresult> CaptureTable::RejectUseOfGpu(int gpu) {
   bool any = false;
   for (const std::shared_ptr<Capture>& capture : captures_) {
     if (!HasStreamOf(*capture, gpu)) continue;
@@ -187,7 +188,7 @@ std::optional<CUresult> CaptureTable::RefuseUseOfGpu(int gpu) {
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
-std::optional<CUresult> CaptureTable::RefuseUnsafe(CUstreamCaptureMode mode) {
+std::optional<CUresult> CaptureTable::RejectUnsafe(CUstreamCaptureMode mode) {
   if (mode == CU_STREAM_CAPTURE_MODE_RELAXED) return std::nullopt;
   bool any = false;
   for (const std::shared_ptr<Capture>& capture : captures_) {

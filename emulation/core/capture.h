@@ -37,7 +37,7 @@ struct Capture {
   pid_t thread = 0;  // thread that began it
   std::shared_ptr<Stream> origin;
   std::shared_ptr<Graph> graph;
-  bool into_given_graph = false;  // cuStreamBeginCaptureToGraph
+  bool into_existing_graph = false;  // cuStreamBeginCaptureToGraph
   bool valid = true;
   std::map<const Stream*, CapturingStream> streams;
 };
@@ -49,35 +49,36 @@ class CaptureTable {
   bool active() const { return count_.load(std::memory_order_relaxed) > 0; }
 
   CUresult Begin(const std::shared_ptr<Stream>& stream, CUstreamCaptureMode mode,
-                 std::shared_ptr<Graph> graph, bool into_given_graph,
+                 std::shared_ptr<Graph> graph, bool into_existing_graph,
                  std::span<GraphNode* const> after);
   // `*graph`: the captured graph, null on an error.
   CUresult End(const std::shared_ptr<Stream>& stream, std::shared_ptr<Graph>* graph);
   // Called when the stream's handle is destroyed.
-  void Forget(const Stream& stream);
+  void OnStreamDestroyed(const Stream& stream);
 
   // Returns null if the stream does not capture.
   Capture* Find(const Stream& stream) const;
 
   // Handles a call that enqueues into the stream. Empty: the stream does not capture, and the
   // caller enqueues the work. Otherwise the result of the call; `make` was called for a new node.
-  std::optional<CUresult> Take(const Stream& stream, const std::function<NodeAction()>& make);
+  std::optional<CUresult> AddNodeIfCapturing(const Stream& stream,
+                                             const std::function<NodeAction()>& make);
   std::optional<CUresult> Record(const Stream& stream, const std::shared_ptr<Event>& event);
   std::optional<CUresult> Await(const std::shared_ptr<Stream>& stream,
                                 const std::shared_ptr<Event>& event, bool external);
 
   // Calls that a capture does not allow. Empty: the call affects no capture.
-  std::optional<CUresult> RefuseUseOf(const Stream& stream);  // synchronize, query, callback
-  std::optional<CUresult> RefuseUseOf(Event& event);
-  std::optional<CUresult> RefuseUseOfGpu(int gpu);
+  std::optional<CUresult> RejectUseOf(const Stream& stream);  // synchronize, query, callback
+  std::optional<CUresult> RejectUseOf(Event& event);
+  std::optional<CUresult> RejectUseOfGpu(int gpu);
   // Calls that may block on streams, in a thread that has chosen `mode`.
-  std::optional<CUresult> RefuseUnsafe(CUstreamCaptureMode mode);
+  std::optional<CUresult> RejectUnsafe(CUstreamCaptureMode mode);
   // Whether the legacy default stream would have to wait for a capturing stream.
   bool LegacyIsBlocked(const Stream& stream) const;
 
  private:
   std::shared_ptr<Capture> FindShared(const Stream& stream) const;
-  std::optional<CUresult> RefuseLegacy(const Stream& stream);
+  std::optional<CUresult> RejectLegacy(const Stream& stream);
   CUresult Invalidate(Capture& capture, CUresult why);
   void Erase(const std::shared_ptr<Capture>& capture);
 

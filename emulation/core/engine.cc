@@ -17,7 +17,7 @@ constexpr std::chrono::microseconds kSpin{20};
 constexpr std::chrono::microseconds kSpinAlone{1};
 constexpr int kPausesPerLook = 8;
 // The same for a program that polls instead of waiting.
-constexpr int kQuestionsPerYield = 8;
+constexpr int kPollsPerYield = 8;
 // The lock is held for well under a microsecond; sleeping for it would cost many.
 constexpr int kLockAttempts = 200;
 // Limit on the bytes that a query moves on the caller's thread.
@@ -64,16 +64,16 @@ std::shared_ptr<Stream> Engine::CreateStream(const StreamOptions& options) {
 std::shared_ptr<Stream> Engine::AddStream(const StreamOptions& options) {
   Gpu& gpu = gpus_[options.gpu];
   auto stream =
-      std::make_shared<Stream>(next_stream_id_++, options, ChooseQueue(gpu, options.apart));
+      std::make_shared<Stream>(next_stream_id_++, options, ChooseQueue(gpu, options.internal));
   std::erase_if(gpu.streams, [](const std::weak_ptr<Stream>& old) { return old.expired(); });
   gpu.streams.push_back(stream);
   return stream;
 }
 
-HardwareQueue* Engine::ChooseQueue(Gpu& gpu, bool apart) {
-  if (apart) {
-    gpu.queues_apart.push_back(std::make_unique<HardwareQueue>());
-    return gpu.queues_apart.back().get();
+HardwareQueue* Engine::ChooseQueue(Gpu& gpu, bool internal) {
+  if (internal) {
+    gpu.internal_queues.push_back(std::make_unique<HardwareQueue>());
+    return gpu.internal_queues.back().get();
   }
   const size_t slot = gpu.next_queue++ % static_cast<size_t>(connections_);
   if (slot == gpu.queues.size()) gpu.queues.push_back(std::make_unique<HardwareQueue>());
@@ -86,11 +86,11 @@ Point Engine::Enqueue(const std::shared_ptr<Stream>& stream, Work work, std::vec
   return Append(stream, std::move(work), std::move(after), caller_waits);
 }
 
-std::vector<Point> Engine::EnqueueAll(std::vector<Enqueueing> items) {
+std::vector<Point> Engine::EnqueueAll(std::vector<EnqueueItem> items) {
   const Lock lock = Acquire();
   std::vector<Point> points;
   points.reserve(items.size());
-  for (Enqueueing& item : items) {
+  for (EnqueueItem& item : items) {
     for (const size_t earlier : item.after_items) item.after.push_back(points[earlier]);
     points.push_back(Append(item.stream, std::move(item.work), std::move(item.after), false));
   }
@@ -105,12 +105,12 @@ Point Engine::Append(const std::shared_ptr<Stream>& stream, Work work, std::vect
   std::erase_if(after, Reached);
   HardwareQueue& queue = *stream->queue;
   const auto* wait = std::get_if<WaitWord>(&work);
-  if (queue.entries.empty() && stream->beside_ == nullptr && after.empty() &&
+  if (queue.entries.empty() && stream->detached_queue_ == nullptr && after.empty() &&
       CostOf(work) == Cost::kInstant && (wait == nullptr || IsSatisfied(*wait))) {
     Perform(work);
     stream->completed_ = point.number;
     if (!active_.empty() && AdvanceInstant() && watching_ == 0 && !active_.empty()) {
-      NudgeBackground();
+      WakeBackground();
     }
     return point;
   }
@@ -118,11 +118,11 @@ Point Engine::Append(const std::shared_ptr<Stream>& stream, Work work, std::vect
   if (queue.entries.size() == 1) {  // a new head: notify a thread
     if (!queue.active) active_.push_back(&queue);
     queue.active = true;
-    StartBeside(queue);
-    Changed();
+    StartDetached(queue);
+    NotifySleepers();
     // A waiting thread watches words, but moves memory for its own streams only.
     const bool heavy = queue.active && CostOf(queue.entries.front().work) != Cost::kInstant;
-    if (!caller_waits && (heavy || watching_ == 0)) NudgeBackground();
+    if (!caller_waits && (heavy || watching_ == 0)) WakeBackground();
   }
   return point;
 }
@@ -165,7 +165,7 @@ std::vector<Point> Engine::PendingOfGpu(int gpu) {
   std::vector<Point> points;
   for (const std::weak_ptr<Stream>& weak : gpus_[gpu].streams) {
     std::shared_ptr<Stream> stream = weak.lock();
-    if (stream == nullptr || stream->options.apart) continue;
+    if (stream == nullptr || stream->options.internal) continue;
     const uint64_t last = stream->enqueued_;
     points.push_back({std::move(stream), last});
   }
@@ -204,28 +204,28 @@ WaitWord* Engine::BlockedWait(HardwareQueue& queue) {
 }
 
 // If the head is a kernel that watches a word and may begin, moves it to a queue of its own.
-bool Engine::StartBeside(HardwareQueue& queue) {
+bool Engine::StartDetached(HardwareQueue& queue) {
   if (!MayBegin(queue)) return false;
   HardwareQueue::Entry& head = queue.entries.front();
   auto* wait = std::get_if<WaitWord>(&head.work);
-  if (wait == nullptr || !wait->beside) return false;
-  wait->beside = false;  // done now
-  HardwareQueue* const beside = TakeQueueBeside();
-  head.stream->beside_ = beside;
-  beside->entries.push_back(std::move(head));
-  beside->active = true;
-  active_.push_back(beside);
+  if (wait == nullptr || !wait->detached) return false;
+  wait->detached = false;  // done now
+  HardwareQueue* const detached = TakeDetachedQueue();
+  head.stream->detached_queue_ = detached;
+  detached->entries.push_back(std::move(head));
+  detached->active = true;
+  active_.push_back(detached);
   DropHead(queue);
   return true;
 }
 
-HardwareQueue* Engine::TakeQueueBeside() {
-  if (unused_beside_.empty()) {
-    queues_beside_.push_back(std::make_unique<HardwareQueue>());
-    return queues_beside_.back().get();
+HardwareQueue* Engine::TakeDetachedQueue() {
+  if (unused_detached_queues_.empty()) {
+    detached_queues_.push_back(std::make_unique<HardwareQueue>());
+    return detached_queues_.back().get();
   }
-  HardwareQueue* const queue = unused_beside_.back();
-  unused_beside_.pop_back();
+  HardwareQueue* const queue = unused_detached_queues_.back();
+  unused_detached_queues_.pop_back();
   return queue;
 }
 
@@ -236,13 +236,13 @@ void Engine::FinishHead(HardwareQueue& queue) {
   }
   MCCS_CHECK(head.stream->completed_ + 1 == head.number);
   head.stream->completed_ = head.number;
-  if (head.stream->beside_ == &queue) {
-    head.stream->beside_ = nullptr;
-    unused_beside_.push_back(&queue);
+  if (head.stream->detached_queue_ == &queue) {
+    head.stream->detached_queue_ = nullptr;
+    unused_detached_queues_.push_back(&queue);
   }
   DropHead(queue);
   unfenced_poll_ = kFirstUnfencedPoll;
-  Changed();
+  NotifySleepers();
 }
 
 // Removes the head: it is done, or continues in a detached queue.
@@ -250,7 +250,7 @@ void Engine::DropHead(HardwareQueue& queue) {
   queue.entries.pop_front();
   ++queue.finished;
   ++activity_;
-  queue.offered = false;
+  queue.assigned = false;
   if (queue.entries.empty()) {
     queue.active = false;
     std::erase(active_, &queue);
@@ -270,12 +270,12 @@ bool Engine::AdvanceInstant() {
         if (HeadReady(queue) && CostOf(queue.entries.front().work) == Cost::kInstant) {
           Perform(queue.entries.front().work);
           FinishHead(queue);
-        } else if (!StartBeside(queue)) {
+        } else if (!StartDetached(queue)) {
           break;
         }
         any = again = true;
       }
-      heavy_ready_ |= HeadReady(queue) && !queue.offered;
+      heavy_ready_ |= HeadReady(queue) && !queue.assigned;
       if (queue.active) ++i;  // otherwise erased: the next queue moved here
     }
   }
@@ -294,11 +294,12 @@ void Engine::RunHead(Lock& lock, HardwareQueue& queue) {
 }
 
 // Returns the queues whose heads must run before `points` can be reached.
-std::vector<HardwareQueue*> Engine::NeededFor(std::span<const Point> points) {
+std::vector<HardwareQueue*> Engine::QueuesNeededFor(std::span<const Point> points) {
   std::vector<HardwareQueue*> needed;
   ++search_;
   const auto add = [&](const Stream& stream, uint64_t number) {
-    HardwareQueue* queue = stream.beside_ != nullptr ? stream.beside_ : stream.queue;
+    HardwareQueue* queue =
+        stream.detached_queue_ != nullptr ? stream.detached_queue_ : stream.queue;
     if (stream.completed_ >= number || queue->mark == search_) return;
     queue->mark = search_;
     needed.push_back(queue);
@@ -313,14 +314,14 @@ std::vector<HardwareQueue*> Engine::NeededFor(std::span<const Point> points) {
 }
 
 // Runs one head that `points` need. Returns whether there was one.
-bool Engine::RunOneNeeded(Lock& lock, std::span<const Point> points, const Allowance& allowance,
+bool Engine::RunOneNeeded(Lock& lock, std::span<const Point> points, const WorkLimit& allowance,
                           bool watching) {
-  for (HardwareQueue* queue : NeededFor(points)) {
+  for (HardwareQueue* queue : QueuesNeededFor(points)) {
     if (!HeadReady(*queue)) continue;
     const Work& work = queue->entries.front().work;
     if (CostOf(work) > allowance.cost || BytesOf(work) > allowance.bytes) continue;
     // A thread that runs work does not watch the other queues' words.
-    if (watching && --watching_ == 0 && active_.size() > 1) NudgeBackground();
+    if (watching && --watching_ == 0 && active_.size() > 1) WakeBackground();
     RunHead(lock, *queue);
     if (watching) ++watching_;
     return true;
@@ -337,9 +338,9 @@ bool Engine::Wait(std::span<const Point> points) {
   for (;;) {
     bool progress = AdvanceInstant();
     if (AllReached(points)) break;
-    const bool ran = RunOneNeeded(lock, points, Allowance{}, true);
+    const bool ran = RunOneNeeded(lock, points, WorkLimit{}, true);
     if (AllReached(points)) break;
-    if (!ran && heavy_ready_) NudgeBackground();  // another thread's work
+    if (!ran && heavy_ready_) WakeBackground();  // another thread's work
     progress |= ran;
     const Clock::time_point now = Clock::now();
     if (progress) {
@@ -359,20 +360,20 @@ bool Engine::Wait(std::span<const Point> points) {
       Sleep(lock, generation_, true, kLongestSleep);
     }
   }
-  if (--watching_ == 0 && !active_.empty()) NudgeBackground();
+  if (--watching_ == 0 && !active_.empty()) WakeBackground();
   return reached;
 }
 
-void Engine::End() {
+void Engine::OnProcessExit() {
   const Lock lock = Acquire();
   ended_ = true;
-  Changed();
+  NotifySleepers();
 }
 
 bool Engine::Poll(std::span<const Point> points) {
   thread_local int futile = 0;
   const bool reached = points.empty() || PollOnce(points);
-  if (!reached && ++futile % kQuestionsPerYield == 0) sched_yield();
+  if (!reached && ++futile % kPollsPerYield == 0) sched_yield();
   return reached;
 }
 
@@ -384,7 +385,7 @@ bool Engine::PollOnce(std::span<const Point> points) {
     if (!RunOneNeeded(lock, points, {.cost = Cost::kBounded, .bytes = kPollBytes}, false)) break;
   }
   AdvanceInstant();
-  if (!active_.empty() && watching_ == 0) NudgeBackground();
+  if (!active_.empty() && watching_ == 0) WakeBackground();
   return AllReached(points);
 }
 

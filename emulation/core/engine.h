@@ -3,7 +3,7 @@
 // A stream is a sequence of numbered pieces of work in one of its GPU's hardware queues (assigned
 // round robin). A queue is strictly first in, first out: work that cannot run yet blocks all work
 // behind it, of every stream, as on a GPU. Work may also depend on points of other streams
-// (events, the legacy default stream's rule). A kernel that watches a word (WaitWord::beside)
+// (events, the legacy default stream's rule). A kernel that watches a word (WaitWord::detached)
 // leaves its queue when it starts. The work behind it runs, except later work of its own stream.
 //
 // Threads that run work:
@@ -46,9 +46,9 @@ enum class StreamKind { kLegacy, kPerThread, kCreated };
 struct StreamOptions {
   int gpu = 0;
   StreamKind kind = StreamKind::kCreated;
-  bool blocking = true;  // the legacy default stream's rule applies to it
-  int priority = 0;      // only for queries; all queues have equal priority
-  bool apart = false;    // the emulation's own: has its own queue; synchronization ignores it
+  bool blocking = true;   // the legacy default stream's rule applies to it
+  int priority = 0;       // only for queries; all queues have equal priority
+  bool internal = false;  // the emulation's own: has its own queue; synchronization ignores it
 };
 
 struct HardwareQueue {
@@ -61,7 +61,7 @@ struct HardwareQueue {
   std::deque<Entry> entries;
   uint64_t finished = 0;  // entries so far; identifies the current head
   bool running = false;   // a thread runs the head without the lock
-  bool offered = false;   // the head is assigned to the callback thread
+  bool assigned = false;  // the head is assigned to the callback thread
   bool active = false;    // has entries, and is in the engine's list
   // `finished` when the background thread found the head ready.
   uint64_t seen_by_background = ~uint64_t{0};
@@ -81,11 +81,11 @@ class Stream {
   friend class Engine;
   uint64_t enqueued_ = 0;
   uint64_t completed_ = 0;
-  HardwareQueue* beside_ = nullptr;  // holds its oldest work if that has left `queue`
+  HardwareQueue* detached_queue_ = nullptr;  // holds its oldest work if that has left `queue`
 };
 
 // One of several pieces of work that are enqueued together.
-struct Enqueueing {
+struct EnqueueItem {
   std::shared_ptr<Stream> stream;
   Work work;
   std::vector<Point> after;
@@ -106,7 +106,7 @@ class Engine {
                 bool caller_waits = false);
   // Appends all items in this order, atomically with respect to other threads.
   // ENSURES: returns one point for each item.
-  std::vector<Point> EnqueueAll(std::vector<Enqueueing> items);
+  std::vector<Point> EnqueueAll(std::vector<EnqueueItem> items);
   std::shared_ptr<Record> EnqueueRecord(const std::shared_ptr<Stream>& stream);
 
   // Returns the points that a synchronization with a stream, or with a whole GPU, waits for.
@@ -120,7 +120,7 @@ class Engine {
   bool Wait(std::span<const Point> points);
   // Called when the process exits. From then on no thread waits for a word that may never be
   // written, and work behind such a word does not run.
-  void End();
+  void OnProcessExit();
   // Runs some ready work, then returns whether the points are reached.
   bool Poll(std::span<const Point> points);
 
@@ -129,13 +129,13 @@ class Engine {
   using Lock = std::unique_lock<std::mutex>;
   struct Gpu {
     std::vector<std::unique_ptr<HardwareQueue>> queues;
-    std::vector<std::unique_ptr<HardwareQueue>> queues_apart;
+    std::vector<std::unique_ptr<HardwareQueue>> internal_queues;
     std::shared_ptr<Stream> legacy;
     std::vector<std::weak_ptr<Stream>> streams;
     size_t next_queue = 0;
   };
   // Limits on the work that a caller runs: a query moves little memory and runs no code.
-  struct Allowance {
+  struct WorkLimit {
     Cost cost = Cost::kUnbounded;
     size_t bytes = ~size_t{0};
   };
@@ -145,7 +145,7 @@ class Engine {
 
   // REQUIRES for all below: the lock is held. ENSURES: it is held on return.
   std::shared_ptr<Stream> AddStream(const StreamOptions& options);
-  HardwareQueue* ChooseQueue(Gpu& gpu, bool apart);
+  HardwareQueue* ChooseQueue(Gpu& gpu, bool internal);
   Point Append(const std::shared_ptr<Stream>& stream, Work work, std::vector<Point> after,
                bool caller_waits);
   void AddLegacyOrder(const Stream& stream, std::vector<Point>* after);
@@ -153,24 +153,24 @@ class Engine {
   static bool AllReached(std::span<const Point> points);
   static bool MayBegin(HardwareQueue& queue);
   static bool HeadReady(HardwareQueue& queue);
-  bool StartBeside(HardwareQueue& queue);
-  HardwareQueue* TakeQueueBeside();
+  bool StartDetached(HardwareQueue& queue);
+  HardwareQueue* TakeDetachedQueue();
   static WaitWord* BlockedWait(HardwareQueue& queue);
   void FinishHead(HardwareQueue& queue);
   void DropHead(HardwareQueue& queue);
   bool AdvanceInstant();
   void RunHead(Lock& lock, HardwareQueue& queue);
-  std::vector<HardwareQueue*> NeededFor(std::span<const Point> points);
-  bool RunOneNeeded(Lock& lock, std::span<const Point> points, const Allowance& allowance,
+  std::vector<HardwareQueue*> QueuesNeededFor(std::span<const Point> points);
+  bool RunOneNeeded(Lock& lock, std::span<const Point> points, const WorkLimit& allowance,
                     bool watching);
 
   // engine_sleep.cc
-  void Changed();
-  void NudgeBackground();
-  void Sleep(Lock& lock, std::atomic<uint32_t>& bell, bool watch_words, Clock::duration limit);
+  void NotifySleepers();
+  void WakeBackground();
+  void Sleep(Lock& lock, std::atomic<uint32_t>& wakeup, bool watch_words, Clock::duration limit);
   void BackgroundLoop();
   bool RunOverdue(Lock& lock, bool* young);
-  void OfferToCallbacks(HardwareQueue& queue);
+  void AssignToCallbacks(HardwareQueue& queue);
   void CallbackLoop();
 
   std::mutex mutex_;
@@ -179,8 +179,8 @@ class Engine {
   uint64_t next_stream_id_ = 1;
   std::vector<HardwareQueue*> active_;  // queues with entries
   // Each holds one kernel that watches a word, from its start on.
-  std::vector<std::unique_ptr<HardwareQueue>> queues_beside_;
-  std::vector<HardwareQueue*> unused_beside_;
+  std::vector<std::unique_ptr<HardwareQueue>> detached_queues_;
+  std::vector<HardwareQueue*> unused_detached_queues_;
   uint64_t search_ = 0;       // last value used for HardwareQueue::mark
   uint64_t activity_ = 0;     // incremented when work is enqueued and when work ends
   int watching_ = 0;          // threads in Wait that watch all words
@@ -196,9 +196,9 @@ class Engine {
   Background background_ = Background::kAbsent;
   bool background_watches_ = false;  // it sleeps on the words that streams wait for, too
   uint64_t background_seen_ = 0;     // `activity_` when it fell asleep
-  std::atomic<uint32_t> background_bell_{0};
+  std::atomic<uint32_t> background_wakeup_{0};
   bool callbacks_started_ = false;
-  std::condition_variable callbacks_offered_;
+  std::condition_variable callbacks_assigned_;
 };
 
 }  // namespace mccs::emulation

@@ -13,12 +13,12 @@ namespace mccs::emulation {
 namespace {
 
 // The background thread runs work that has been ready for this long.
-constexpr std::chrono::microseconds kGrace{50};
+constexpr std::chrono::microseconds kBackgroundDelay{50};
 // While the program enqueues, the background thread polls at this interval and needs no wakeup.
-// After kDozes polls without new work it sleeps until `background_bell_` changes.
-constexpr std::chrono::microseconds kDoze{100};
-constexpr int kDozes = 5;
-constexpr std::chrono::milliseconds kDeepSleep{1000};
+// After kIdleBackgroundPolls polls without new work it sleeps until `background_wakeup_` changes.
+constexpr std::chrono::microseconds kBackgroundPollInterval{100};
+constexpr int kIdleBackgroundPolls = 5;
+constexpr std::chrono::milliseconds kLongestBackgroundSleep{1000};
 // A thread that sleeps on a fence line is woken by the thread that signals. The kernel compares
 // only the line's low half, so it can miss a new value with the same low half. The limit bounds
 // that delay, too.
@@ -26,18 +26,18 @@ constexpr std::chrono::milliseconds kLongestFenceSleep{20};
 constexpr std::chrono::microseconds kLongestUnfencedPoll{1000};
 
 // By default the kernel adds 50 µs to each short sleep.
-void WantPreciseTimers() { prctl(PR_SET_TIMERSLACK, 1000UL); }
+void UsePreciseTimers() { prctl(PR_SET_TIMERSLACK, 1000UL); }
 
 }  // namespace
 
 // Wakes the threads that sleep on the generation.
-void Engine::Changed() {
+void Engine::NotifySleepers() {
   if (sleeping_on_generation_ == 0) return;
   generation_.fetch_add(1, std::memory_order_relaxed);  // the lock orders it
   WakeAll(generation_);
 }
 
-void Engine::NudgeBackground() {
+void Engine::WakeBackground() {
   if (background_ == Background::kAbsent) {
     background_ = Background::kAwake;
     std::thread(&Engine::BackgroundLoop, this).detach();
@@ -46,20 +46,20 @@ void Engine::NudgeBackground() {
   if (background_ != Background::kAsleep) return;
   if (background_watches_ && background_seen_ == activity_) return;  // no news for it
   background_ = Background::kAwake;
-  background_bell_.fetch_add(1, std::memory_order_relaxed);
-  WakeAll(background_bell_);
+  background_wakeup_.fetch_add(1, std::memory_order_relaxed);
+  WakeAll(background_wakeup_);
 }
 
-// Releases the lock and sleeps until `bell` changes or the limit expires; with `watch_words` also
+// Releases the lock and sleeps until `wakeup` changes or the limit expires; with `watch_words` also
 // until a word changes that the head of a queue waits for.
 //
 // While threads sleep on a wait, its line's `sleepers` counts it. FinishHead takes the count back,
 // while the memory is certainly still mapped. The increment and the second read (both sequentially
 // consistent) pair with SignalFence.
-void Engine::Sleep(Lock& lock, std::atomic<uint32_t>& bell, bool watch_words,
+void Engine::Sleep(Lock& lock, std::atomic<uint32_t>& wakeup, bool watch_words,
                    Clock::duration limit) {
   SleepSet set;
-  set.Add(&bell, bell.load(std::memory_order_relaxed), false);
+  set.Add(&wakeup, wakeup.load(std::memory_order_relaxed), false);
   bool unfenced = false;
   for (size_t i = 0; watch_words && i < active_.size(); ++i) {
     WaitWord* wait = BlockedWait(*active_[i]);
@@ -80,7 +80,7 @@ void Engine::Sleep(Lock& lock, std::atomic<uint32_t>& bell, bool watch_words,
     limit = std::min(limit, unfenced_poll_);
     unfenced_poll_ = std::min<Clock::duration>(unfenced_poll_ * 2, kLongestUnfencedPoll);
   }
-  const bool counted = &bell == &generation_;
+  const bool counted = &wakeup == &generation_;
   if (counted) ++sleeping_on_generation_;
   lock.unlock();
   set.Sleep(limit);
@@ -89,7 +89,7 @@ void Engine::Sleep(Lock& lock, std::atomic<uint32_t>& bell, bool watch_words,
 }
 
 void Engine::BackgroundLoop() {
-  WantPreciseTimers();
+  UsePreciseTimers();
   Lock lock = Acquire();
   uint64_t seen_activity = activity_;
   int idle = 0;
@@ -102,11 +102,14 @@ void Engine::BackgroundLoop() {
     seen_activity = activity_;
     // Threads in Wait() watch the words; the last one to leave notifies this thread.
     const bool watch = watching_ == 0 && !active_.empty();
-    const bool doze = young || idle < kDozes;
-    background_ = doze ? Background::kAwake : Background::kAsleep;
+    const bool polls = young || idle < kIdleBackgroundPolls;
+    background_ = polls ? Background::kAwake : Background::kAsleep;
     background_watches_ = watch;
     background_seen_ = activity_;
-    Sleep(lock, background_bell_, watch, young ? kGrace : doze ? kDoze : kDeepSleep);
+    Sleep(lock, background_wakeup_, watch,
+          young   ? kBackgroundDelay
+          : polls ? kBackgroundPollInterval
+                  : kLongestBackgroundSleep);
     background_ = Background::kAwake;
   }
 }
@@ -114,14 +117,14 @@ void Engine::BackgroundLoop() {
 // Runs work that the previous poll found ready. `*young`: some work became ready since then.
 bool Engine::RunOverdue(Lock& lock, bool* young) {
   for (HardwareQueue* queue : active_) {
-    if (queue->offered || !HeadReady(*queue)) continue;
+    if (queue->assigned || !HeadReady(*queue)) continue;
     if (queue->seen_by_background != queue->finished) {
       queue->seen_by_background = queue->finished;
       *young = true;
       continue;
     }
     if (CostOf(queue->entries.front().work) == Cost::kUnbounded) {
-      OfferToCallbacks(*queue);
+      AssignToCallbacks(*queue);
       continue;
     }
     RunHead(lock, *queue);
@@ -131,30 +134,30 @@ bool Engine::RunOverdue(Lock& lock, bool* young) {
   return false;
 }
 
-void Engine::OfferToCallbacks(HardwareQueue& queue) {
-  queue.offered = true;
+void Engine::AssignToCallbacks(HardwareQueue& queue) {
+  queue.assigned = true;
   if (!callbacks_started_) {
     callbacks_started_ = true;
     std::thread(&Engine::CallbackLoop, this).detach();
   }
-  callbacks_offered_.notify_one();
+  callbacks_assigned_.notify_one();
 }
 
 void Engine::CallbackLoop() {
   Lock lock = Acquire();
   for (;;) {
-    const auto offered = std::find_if(active_.begin(), active_.end(), [](HardwareQueue* queue) {
-      return queue->offered && HeadReady(*queue);
+    const auto assigned = std::find_if(active_.begin(), active_.end(), [](HardwareQueue* queue) {
+      return queue->assigned && HeadReady(*queue);
     });
-    if (offered == active_.end()) {
-      callbacks_offered_.wait(lock);
+    if (assigned == active_.end()) {
+      callbacks_assigned_.wait(lock);
       continue;
     }
-    HardwareQueue& queue = **offered;
+    HardwareQueue& queue = **assigned;
     RunHead(lock, queue);
     queue.seen_by_background = queue.finished;
     AdvanceInstant();
-    if (watching_ == 0 && !active_.empty()) NudgeBackground();
+    if (watching_ == 0 && !active_.empty()) WakeBackground();
   }
 }
 

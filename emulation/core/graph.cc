@@ -112,7 +112,7 @@ std::vector<GraphNode*> Graph::DependentsOf(const GraphNode* node) const {
 }
 
 // Kahn's algorithm; picks the oldest of the nodes that may come next.
-std::optional<std::vector<const GraphNode*>> Graph::InOrder() const {
+std::optional<std::vector<const GraphNode*>> Graph::TopologicalOrder() const {
   std::map<const GraphNode*, size_t> places;
   std::vector<size_t> missing(nodes_.size());
   std::vector<std::vector<size_t>> dependents(nodes_.size());
@@ -138,7 +138,7 @@ std::optional<std::vector<const GraphNode*>> Graph::InOrder() const {
   return order;
 }
 
-void AddNew(std::vector<GraphNode*>* to, std::span<GraphNode* const> nodes) {
+void AppendMissing(std::vector<GraphNode*>* to, std::span<GraphNode* const> nodes) {
   for (GraphNode* node : nodes) {
     if (std::find(to->begin(), to->end(), node) == to->end()) to->push_back(node);
   }

@@ -49,7 +49,7 @@ struct RecordEvent {
 // Words to write and to wait for, in order.
 struct WordOperations {
   std::vector<Work> works;
-  std::vector<CUstreamBatchMemOpParams> asked;  // for queries
+  std::vector<CUstreamBatchMemOpParams> requested;  // for queries
 };
 
 using NodeAction = std::variant<KernelCall, CopyRows, FillRows, HostCall, ChildGraph, DoNothing,
@@ -98,7 +98,7 @@ class Graph {
 
   // Returns every node after its dependencies, otherwise in order of creation. Empty if the graph
   // has a cycle.
-  std::optional<std::vector<const GraphNode*>> InOrder() const;
+  std::optional<std::vector<const GraphNode*>> TopologicalOrder() const;
 
   UserReferences& objects() { return objects_; }
   const UserReferences& objects() const { return objects_; }
@@ -111,7 +111,7 @@ class Graph {
 };
 
 // Appends the nodes that are not in `*to` yet.
-void AddNew(std::vector<GraphNode*>* to, std::span<GraphNode* const> nodes);
+void AppendMissing(std::vector<GraphNode*>* to, std::span<GraphNode* const> nodes);
 
 // Returns the nodes and all their ancestors.
 std::vector<const GraphNode*> WithAncestors(std::span<GraphNode* const> nodes);

@@ -49,7 +49,7 @@ class Launching {
     return item;
   }
 
-  std::vector<Enqueueing> items_;
+  std::vector<EnqueueItem> items_;
   std::map<std::shared_ptr<Event>, std::pair<size_t, std::shared_ptr<Record>>> recorded_;
 };
 

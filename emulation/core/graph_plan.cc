@@ -73,7 +73,7 @@ std::optional<std::vector<size_t>> Builder::AddNode(const GraphNode& node,
 std::optional<std::vector<size_t>> Builder::AddGraph(const Graph& graph,
                                                      const std::vector<size_t>& before,
                                                      uint64_t owner) {
-  const auto order = graph.InOrder();
+  const auto order = graph.TopologicalOrder();
   if (!order) return std::nullopt;
   std::map<const GraphNode*, std::vector<size_t>> done;  // the last steps of each node
   std::map<const GraphNode*, bool> followed;

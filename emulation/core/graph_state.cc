@@ -19,11 +19,11 @@ void GraphState::Collect(Graph& graph, std::vector<UserReferences>* references) 
   }
 }
 
-void GraphState::Later(std::function<void()> code, std::vector<Point> after) {
-  if (reaper_ == nullptr) {
-    reaper_ = engine_->CreateStream({.gpu = 0, .blocking = false, .apart = true});
+void GraphState::RunLater(std::function<void()> code, std::vector<Point> after) {
+  if (destructor_stream_ == nullptr) {
+    destructor_stream_ = engine_->CreateStream({.gpu = 0, .blocking = false, .internal = true});
   }
-  engine_->Enqueue(reaper_, ProgramCode{std::move(code)}, std::move(after));
+  engine_->Enqueue(destructor_stream_, ProgramCode{std::move(code)}, std::move(after));
 }
 
 void GraphState::Retire(const std::shared_ptr<Graph>& graph, std::vector<Point> after) {
@@ -35,12 +35,12 @@ void GraphState::Retire(const std::shared_ptr<Graph>& graph, std::vector<Point> 
       for (const std::shared_ptr<UserObject>& object : held.ReleaseAll()) Destroy(*object);
     }
   };
-  Later(release, std::move(after));
+  RunLater(release, std::move(after));
 }
 
 void GraphState::Release(const std::shared_ptr<UserObject>& object, uint64_t count) {
   if (object->references.fetch_sub(count) != count) return;
-  Later([this, object] { Destroy(*object); }, {});
+  RunLater([this, object] { Destroy(*object); }, {});
 }
 
 }  // namespace mccs::emulation

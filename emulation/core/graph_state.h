@@ -32,13 +32,13 @@ class GraphState {
 
   // CaptureTable's checks for callers that do not hold the lock; fast while no capture exists.
   template <typename Make>  // Make: NodeAction()
-  std::optional<CUresult> Take(const Stream& stream, Make make) {
+  std::optional<CUresult> AddNodeIfCapturing(const Stream& stream, Make make) {
     if (!captures.active()) return std::nullopt;
     std::lock_guard lock(mutex);
-    return captures.Take(stream, make);
+    return captures.AddNodeIfCapturing(stream, make);
   }
   template <typename Ask>  // Ask: std::optional<CUresult>(CaptureTable&)
-  std::optional<CUresult> Refuse(Ask ask) {
+  std::optional<CUresult> Reject(Ask ask) {
     if (!captures.active()) return std::nullopt;
     std::lock_guard lock(mutex);
     return ask(captures);
@@ -54,10 +54,10 @@ class GraphState {
  private:
   void Collect(Graph& graph, std::vector<UserReferences>* references);
   void Destroy(const UserObject& object);  // runs the program's code: no lock is held
-  void Later(std::function<void()> code, std::vector<Point> after);
+  void RunLater(std::function<void()> code, std::vector<Point> after);
 
   Engine* const engine_;
-  std::shared_ptr<Stream> reaper_;  // created when needed
+  std::shared_ptr<Stream> destructor_stream_;  // created when needed
 };
 
 }  // namespace mccs::emulation

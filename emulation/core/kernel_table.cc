@@ -36,7 +36,7 @@ bool KernelTable::Register(const MccsEmulatedKernel& kernel) {
   }
   auto entry = std::make_shared<HostKernel>();
   entry->run = kernel.run;
-  entry->waited = kernel.waited != 0;
+  entry->blocking = kernel.blocking != 0;
   entry->argument_bytes.assign(kernel.argument_bytes,
                                kernel.argument_bytes + kernel.argument_count);
   std::lock_guard lock(mutex_);

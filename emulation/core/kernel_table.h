@@ -20,7 +20,7 @@ namespace mccs::emulation {
 struct HostKernel {
   MccsEmulatedKernelFunction run = nullptr;
   std::vector<uint32_t> argument_bytes;
-  bool waited = false;
+  bool blocking = false;
   bool watches = false;  // wire::kAwaitFenceKernel: has no `run`, its stream waits for a word
 };
 
@@ -67,7 +67,7 @@ class PreparedLaunch {
 
   void operator()() const;
   const MccsEmulatedLaunch& launch() const { return launch_; }
-  bool waited() const { return kernel_->waited; }
+  bool blocking() const { return kernel_->blocking; }
   bool watches() const { return kernel_->watches; }
   // Returns a pointer to each argument's copy. LIFETIME: until the last copy of this launch ends.
   void** arguments() const;

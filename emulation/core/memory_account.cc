@@ -21,22 +21,22 @@ bool IsHeldElsewhere(int memory) {
 MemoryAccount::MemoryAccount(int gpus, uint64_t capacity_bytes)
     : capacity_bytes_(capacity_bytes), used_bytes_(static_cast<size_t>(gpus)) {}
 
-bool MemoryAccount::Take(int gpu, size_t bytes) {
+bool MemoryAccount::Reserve(int gpu, size_t bytes) {
   std::lock_guard lock(mutex_);
   uint64_t& used = used_bytes_[static_cast<size_t>(gpu)];
   const auto fits = [&] { return bytes <= capacity_bytes_ && used <= capacity_bytes_ - bytes; };
-  if (!fits()) ForgetReleased();
+  if (!fits()) ReclaimReleased();
   if (!fits()) return false;
   used += bytes;
   return true;
 }
 
-void MemoryAccount::GiveBack(int gpu, size_t bytes) {
+void MemoryAccount::Release(int gpu, size_t bytes) {
   std::lock_guard lock(mutex_);
   used_bytes_[static_cast<size_t>(gpu)] -= bytes;
 }
 
-void MemoryAccount::GiveBackUnlessHeld(int gpu, size_t bytes, UniqueFd memory) {
+void MemoryAccount::ReleaseUnlessHeld(int gpu, size_t bytes, UniqueFd memory) {
   const bool held = IsHeldElsewhere(memory.get());
   UniqueFd kept(held ? fcntl(memory.get(), F_DUPFD_CLOEXEC, 0) : -1);
   memory.Reset();
@@ -48,7 +48,7 @@ void MemoryAccount::GiveBackUnlessHeld(int gpu, size_t bytes, UniqueFd memory) {
   }
 }
 
-void MemoryAccount::ForgetReleased() {
+void MemoryAccount::ReclaimReleased() {
   std::erase_if(held_, [this](const Held& held) {
     if (IsHeldElsewhere(held.memory.get())) return false;
     used_bytes_[static_cast<size_t>(held.gpu)] -= held.bytes;
@@ -58,7 +58,7 @@ void MemoryAccount::ForgetReleased() {
 
 uint64_t MemoryAccount::used_bytes(int gpu) {
   std::lock_guard lock(mutex_);
-  ForgetReleased();
+  ReclaimReleased();
   return used_bytes_[static_cast<size_t>(gpu)];
 }
 

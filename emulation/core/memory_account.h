@@ -23,12 +23,12 @@ class MemoryAccount {
   MemoryAccount(int gpus, uint64_t capacity_bytes);
 
   // Returns false if less than `bytes` is free.
-  bool Take(int gpu, size_t bytes);
-  void GiveBack(int gpu, size_t bytes);
+  bool Reserve(int gpu, size_t bytes);
+  void Release(int gpu, size_t bytes);
   // Releases the bytes of a memory file once no other process holds it. The descriptor's number is
   // free afterwards, so a handle that contains it is stale.
   // REQUIRES: this process does not map the file any more.
-  void GiveBackUnlessHeld(int gpu, size_t bytes, UniqueFd memory);
+  void ReleaseUnlessHeld(int gpu, size_t bytes, UniqueFd memory);
 
   uint64_t used_bytes(int gpu);
   uint64_t capacity_bytes() const { return capacity_bytes_; }
@@ -39,7 +39,7 @@ class MemoryAccount {
     size_t bytes;
     UniqueFd memory;
   };
-  void ForgetReleased();  // REQUIRES: the lock is held
+  void ReclaimReleased();  // REQUIRES: the lock is held
 
   std::mutex mutex_;
   const uint64_t capacity_bytes_;

@@ -52,7 +52,7 @@ CUresult MakeMemoryFile(const std::string& name, size_t bytes, UniqueFd* file) {
   return CUDA_SUCCESS;
 }
 
-CUresult NameVirtualMemory(int physical_gpu, std::string* name) {
+CUresult MakeVirtualMemoryName(int physical_gpu, std::string* name) {
   uint64_t secret = 0;
   if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret)) return CUDA_ERROR_OPERATING_SYSTEM;
   char text[64];

@@ -25,7 +25,7 @@ CUresult MakeMemoryFile(const std::string& name, size_t bytes, UniqueFd* file);
 
 // Creates the name of a file for virtual memory. It contains the GPU that the memory belongs to,
 // for importers.
-CUresult NameVirtualMemory(int physical_gpu, std::string* name);
+CUresult MakeVirtualMemoryName(int physical_gpu, std::string* name);
 
 // Maps the beginning of the file at `address`, without access. Replaces existing mappings.
 bool MapMemoryFile(int file, uintptr_t address, size_t bytes);

@@ -44,11 +44,11 @@ CUresult MemoryMap::Allocate(RegionKind kind, int gpu, int physical, size_t byte
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (bytes > account_.capacity_bytes()) return CUDA_ERROR_OUT_OF_MEMORY;
   const size_t mapped = RoundUpToPages(bytes);
-  if (!account_.Take(gpu, mapped)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!account_.Reserve(gpu, mapped)) return CUDA_ERROR_OUT_OF_MEMORY;
   SealedMemory memory;
   const CUresult result = MakeSealedMemory(mapped, physical, &memory);
   if (result != CUDA_SUCCESS) {
-    account_.GiveBack(gpu, mapped);
+    account_.Release(gpu, mapped);
     return result;
   }
   Region region;
@@ -131,7 +131,7 @@ CUresult MemoryMap::Free(CUdeviceptr address) {
   });
   if (!region) return CUDA_ERROR_INVALID_VALUE;
   munmap(reinterpret_cast<void*>(region->base), region->mapped_bytes);
-  account_.GiveBackUnlessHeld(region->gpu, region->mapped_bytes, UniqueFd(region->fd));
+  account_.ReleaseUnlessHeld(region->gpu, region->mapped_bytes, UniqueFd(region->fd));
   return CUDA_SUCCESS;
 }
 
@@ -244,7 +244,7 @@ bool MemoryMap::IsKnown(uintptr_t address, size_t bytes) const {
   }
 }
 
-void MemoryMap::Rename(uintptr_t base) {
+void MemoryMap::RenewBufferId(uintptr_t base) {
   std::lock_guard lock(mutex_);
   const auto found = regions_.find(base);
   if (found != regions_.end()) found->second.buffer_id = ++last_buffer_id_;

@@ -84,7 +84,7 @@ class MemoryMap {
   CUresult CloseImported(CUdeviceptr address);
 
   // Gives the region that begins at `base` a new id: it becomes another allocation.
-  void Rename(uintptr_t base);
+  void RenewBufferId(uintptr_t base);
 
   // Adds a mapping of virtual memory. Its owner (virtual_memory.h) maps and unmaps it.
   CUresult AddMapping(Region region);

@@ -64,11 +64,11 @@ CUresult MemoryPools::Destroy(CUmemoryPool handle) {
   if (current == pool) current = defaults_[static_cast<size_t>(pool->gpu)];
   pool->destroyed = true;
   Trim(*pool, 0);
-  EraseIfOver(*pool);
+  EraseIfUnused(*pool);
   return CUDA_SUCCESS;
 }
 
-void MemoryPools::EraseIfOver(MemoryPool& pool) {
+void MemoryPools::EraseIfUnused(MemoryPool& pool) {
   if (!pool.destroyed || !pool.used.empty() || !pool.unused.empty()) return;
   std::erase_if(pools_, [&pool](const auto& candidate) { return candidate.get() == &pool; });
 }
@@ -177,7 +177,7 @@ void MemoryPools::StopUsing(MemoryPool& pool, CUdeviceptr address) {
 
 // Takes the smallest block that fits and that this stream may reuse. The block gets a new buffer
 // id.
-CUresult MemoryPools::TakeUnused(MemoryPool& pool, const Stream& stream, size_t bytes,
+CUresult MemoryPools::ReuseBlock(MemoryPool& pool, const Stream& stream, size_t bytes,
                                  CUdeviceptr* address) {
   auto best = pool.unused.end();
   for (auto block = pool.unused.begin(); block != pool.unused.end(); ++block) {
@@ -189,7 +189,7 @@ CUresult MemoryPools::TakeUnused(MemoryPool& pool, const Stream& stream, size_t 
   // A much larger block stays unused for larger requests.
   if (best == pool.unused.end() || best->bytes / 2 > bytes) return CUDA_ERROR_OUT_OF_MEMORY;
   *address = best->address;
-  map_->Rename(best->address);
+  map_->RenewBufferId(best->address);
   StartUsing(pool, best->address, best->bytes);
   pool.unused.erase(best);
   --unused_blocks_;
@@ -203,7 +203,7 @@ CUresult MemoryPools::Allocate(CUmemoryPool handle, const std::shared_ptr<Stream
   if (pool == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   const size_t whole = RoundUpToPages(bytes);
   if (whole < bytes) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (TakeUnused(*pool, *stream, whole, address) == CUDA_SUCCESS) return CUDA_SUCCESS;
+  if (ReuseBlock(*pool, *stream, whole, address) == CUDA_SUCCESS) return CUDA_SUCCESS;
   const auto allocate = [&] {
     if (pool->max_bytes != 0 && pool->reserved_bytes + whole > pool->max_bytes) {
       return CUDA_ERROR_OUT_OF_MEMORY;
@@ -243,7 +243,7 @@ CUresult MemoryPools::FreeNow(CUdeviceptr address) {
   pool->reserved_bytes -= pool->used.at(address);
   StopUsing(*pool, address);
   const CUresult result = map_->Free(address);
-  EraseIfOver(*pool);
+  EraseIfUnused(*pool);
   return result;
 }
 
@@ -282,7 +282,7 @@ void MemoryPools::TrimAll() {
   });
 }
 
-void MemoryPools::ForgetAllOf(int gpu) {
+void MemoryPools::OnGpuMemoryFreed(int gpu) {
   std::lock_guard lock(mutex_);
   for (const auto& pool : pools_) {
     if (pool->gpu != gpu) continue;

@@ -79,18 +79,18 @@ class MemoryPools {
   // Called after a synchronization: frees unused blocks beyond the pools' thresholds.
   void TrimAll();
   // Called when all memory of a GPU was freed.
-  void ForgetAllOf(int gpu);
+  void OnGpuMemoryFreed(int gpu);
 
  private:
   static CUmemoryPool Handle(MemoryPool& pool) { return reinterpret_cast<CUmemoryPool>(&pool); }
   // REQUIRES for all below: the lock is held.
   MemoryPool* Find(CUmemoryPool pool);
   MemoryPool* Owner(CUdeviceptr address);
-  CUresult TakeUnused(MemoryPool& pool, const Stream& stream, size_t bytes, CUdeviceptr* address);
+  CUresult ReuseBlock(MemoryPool& pool, const Stream& stream, size_t bytes, CUdeviceptr* address);
   void StartUsing(MemoryPool& pool, CUdeviceptr address, size_t bytes);
   void StopUsing(MemoryPool& pool, CUdeviceptr address);
   void Trim(MemoryPool& pool, uint64_t bytes_to_keep);
-  void EraseIfOver(MemoryPool& pool);
+  void EraseIfUnused(MemoryPool& pool);
 
   MemoryMap* const map_;
   Engine* const engine_;

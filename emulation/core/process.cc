@@ -20,7 +20,7 @@ void AfterForkInChild() { g_forked.store(true); }
 // waiting stream does not run, and no thread waits for it any more. Static objects that were
 // constructed before CUDA was initialized are destroyed after this, the others before.
 void EndEngine() {
-  if (!g_forked.load()) g_process.load(std::memory_order_acquire)->engine.End();
+  if (!g_forked.load()) g_process.load(std::memory_order_acquire)->engine.OnProcessExit();
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ CUresult StartProcess() {
   return process->gpus.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
 
-CUresult Session::Enter() {
+CUresult CallContext::Enter() {
   // Acquire: pairs with the release in StartProcess.
   process = g_process.load(std::memory_order_acquire);
   if (process == nullptr || g_forked.load(std::memory_order_relaxed)) {
@@ -97,7 +97,7 @@ CUresult Session::Enter() {
   return CUDA_SUCCESS;
 }
 
-CUresult Session::EnterContext() {
+CUresult CallContext::EnterContext() {
   if (const CUresult result = Enter(); result != CUDA_SUCCESS) return result;
   const ThreadState& thread = CurrentThread();
   if (thread.contexts.empty() || thread.contexts.back() < 0) return CUDA_ERROR_INVALID_CONTEXT;
@@ -105,7 +105,7 @@ CUresult Session::EnterContext() {
   return CUDA_SUCCESS;
 }
 
-std::shared_ptr<Stream> Session::FindStream(CUstream handle) const {
+std::shared_ptr<Stream> CallContext::FindStream(CUstream handle) const {
   if (handle == nullptr || handle == CU_STREAM_LEGACY) return process->engine.legacy_stream(gpu);
   if (handle != CU_STREAM_PER_THREAD) return process->streams.Find(handle);
   std::shared_ptr<Stream>& own = CurrentThread().default_streams[gpu];
@@ -115,11 +115,11 @@ std::shared_ptr<Stream> Session::FindStream(CUstream handle) const {
   return own;
 }
 
-CUcontext Session::ContextOf(int ordinal) const {
+CUcontext CallContext::ContextOf(int ordinal) const {
   return reinterpret_cast<CUcontext>(process->contexts[static_cast<size_t>(ordinal)].get());
 }
 
-int Session::GpuOf(CUcontext context) const {
+int CallContext::GpuOf(CUcontext context) const {
   for (const std::unique_ptr<Context>& candidate : process->contexts) {
     if (reinterpret_cast<CUcontext>(candidate.get()) == context) return candidate->gpu;
   }

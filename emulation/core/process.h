@@ -78,9 +78,9 @@ ThreadState& CurrentThread();
 CUresult StartProcess();
 
 // Most entry points begin with:
-//   Session session;
+//   CallContext session;
 //   if (const CUresult result = session.EnterContext(); result != CUDA_SUCCESS) return result;
-struct Session {
+struct CallContext {
   Process* process = nullptr;
   int gpu = -1;
 

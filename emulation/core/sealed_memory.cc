@@ -59,7 +59,7 @@ void* MapShared(int fd, size_t bytes) {
   return Prepared(address, bytes);
 }
 
-CUresult Refuse(const MccsEmulationIpcHandle& handle, const char* why) {
+CUresult Reject(const MccsEmulationIpcHandle& handle, const char* why) {
   fprintf(stderr, "emulated CUDA: cannot import memory of process %d (descriptor %d): %s\n",
           handle.pid, handle.fd, why);
   return CUDA_ERROR_MAP_FAILED;
@@ -112,17 +112,17 @@ CUresult OpenSealedMemory(const MccsEmulationIpcHandle& handle, SealedMemory* me
   // Check the name first: opening an unrelated descriptor (a pipe, a terminal) could block or do
   // harm.
   if (!NameMatches(path, handle.secret)) {
-    return Refuse(handle, "the process has ended, denies access, or has freed the memory");
+    return Reject(handle, "the process has ended, denies access, or has freed the memory");
   }
   UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
   struct stat status;
-  if (!fd.valid() || fstat(fd.get(), &status) != 0) return Refuse(handle, strerror(errno));
+  if (!fd.valid() || fstat(fd.get(), &status) != 0) return Reject(handle, strerror(errno));
   if (status.st_dev != handle.device || status.st_ino != handle.inode ||
       static_cast<uint64_t>(status.st_size) != handle.bytes || handle.bytes == 0) {
-    return Refuse(handle, "the descriptor refers to other memory");
+    return Reject(handle, "the descriptor refers to other memory");
   }
   if ((fcntl(fd.get(), F_GET_SEALS) & kMemoryFileSeals) != kMemoryFileSeals) {
-    return Refuse(handle, "the memory file is not sealed");
+    return Reject(handle, "the memory file is not sealed");
   }
   memory->address = MapShared(fd.get(), handle.bytes);
   if (memory->address == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -31,15 +31,15 @@ CUresult VirtualMemory::Create(size_t bytes, const CUmemAllocationProp& properti
                                CUmemGenericAllocationHandle* handle) {
   if (!IsWhole(bytes)) return CUDA_ERROR_INVALID_VALUE;
   const int gpu = properties.location.id;
-  if (!map_->account().Take(gpu, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!map_->account().Reserve(gpu, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   Memory memory;
   memory.bytes = bytes;
   memory.properties = properties;
   std::string name;
-  CUresult result = NameVirtualMemory((*gpus_)[static_cast<size_t>(gpu)].physical, &name);
+  CUresult result = MakeVirtualMemoryName((*gpus_)[static_cast<size_t>(gpu)].physical, &name);
   if (result == CUDA_SUCCESS) result = MakeMemoryFile(name, bytes, &memory.file);
   if (result != CUDA_SUCCESS) {
-    map_->account().GiveBack(gpu, bytes);
+    map_->account().Release(gpu, bytes);
     return result;
   }
   std::lock_guard lock(mutex_);
@@ -51,8 +51,8 @@ void VirtualMemory::DropIfUnused(std::map<CUmemGenericAllocationHandle, Memory>:
   Memory& memory = found->second;
   if (memory.handles > 0 || memory.mappings > 0) return;
   if (!memory.imported) {
-    map_->account().GiveBackUnlessHeld(memory.properties.location.id, memory.bytes,
-                                       std::move(memory.file));
+    map_->account().ReleaseUnlessHeld(memory.properties.location.id, memory.bytes,
+                                      std::move(memory.file));
   }
   memories_.erase(found);
 }

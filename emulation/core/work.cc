@@ -74,7 +74,7 @@ void Do(const FillRows& fill) {
 }
 
 void Do(const ProgramCode& code) { code.run(); }
-void Do(const OwnCode& code) { code.run(); }
+void Do(const InternalCode& code) { code.run(); }
 void Do(const ReachRecord& reach) { reach.record->reached = std::chrono::steady_clock::now(); }
 void Do(const WaitWord&) {}
 void Do(const Join&) {}
@@ -84,7 +84,7 @@ void Do(const Join&) {}
 Cost CostOf(const Work& work) {
   if (std::holds_alternative<ProgramCode>(work)) return Cost::kUnbounded;
   if (std::holds_alternative<CopyRows>(work) || std::holds_alternative<FillRows>(work) ||
-      std::holds_alternative<OwnCode>(work)) {
+      std::holds_alternative<InternalCode>(work)) {
     return Cost::kBounded;
   }
   return Cost::kInstant;

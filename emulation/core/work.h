@@ -37,13 +37,13 @@ struct WriteWord {
 enum class Comparison { kGreaterOrEqual, kEqual, kAnd, kNor };
 
 // Blocks the stream (and its hardware queue) until the comparison holds.
-// `beside`: it is a kernel that watches the word, so the queue continues once it has begun.
+// `detached`: it is a kernel that watches the word, so the queue continues once it has begun.
 struct WaitWord {
   Word word;
   uint64_t value = 0;
   Comparison comparison = Comparison::kEqual;
   bool announced = false;  // counted in the line's `sleepers` until this wait is over
-  bool beside = false;
+  bool detached = false;
 };
 
 // Copies rows of bytes. A plain copy is one row.
@@ -73,7 +73,7 @@ struct ProgramCode {
 };
 
 // Short work of the emulation, such as returning memory to a pool.
-struct OwnCode {
+struct InternalCode {
   std::function<void()> run;
 };
 
@@ -90,8 +90,8 @@ struct ReachRecord {
 // Has no effect except its dependencies.
 struct Join {};
 
-using Work =
-    std::variant<WriteWord, WaitWord, CopyRows, FillRows, ProgramCode, OwnCode, ReachRecord, Join>;
+using Work = std::variant<WriteWord, WaitWord, CopyRows, FillRows, ProgramCode, InternalCode,
+                          ReachRecord, Join>;
 
 // How long a piece of work may take, which decides which threads may run it.
 enum class Cost {

@@ -4,6 +4,7 @@
 
 #include "emulation/driver/graph_handles.h"
 
+using mccs::emulation::CallContext;
 using mccs::emulation::Capture;
 using mccs::emulation::CapturingStream;
 using mccs::emulation::CurrentThread;
@@ -13,7 +14,6 @@ using mccs::emulation::GraphNode;
 using mccs::emulation::GraphState;
 using mccs::emulation::HandleOf;
 using mccs::emulation::OwnStream;
-using mccs::emulation::Session;
 using mccs::emulation::Stream;
 
 // cuda.h maps these names to their newest version; this file defines each version by its own name.
@@ -65,7 +65,7 @@ CUresult EndStreamCapture(CUstream stream, CUgraph* handle) {
   std::lock_guard lock(graphs.mutex);
   const Capture* capture = graphs.captures.Find(*found);
   const std::shared_ptr<Graph> own =
-      capture == nullptr || capture->into_given_graph ? nullptr : capture->graph;
+      capture == nullptr || capture->into_existing_graph ? nullptr : capture->graph;
   std::shared_ptr<Graph> captured;
   const CUresult result = graphs.captures.End(found, &captured);
   if (captured != nullptr) *handle = HandleOf(captured.get());
@@ -132,7 +132,7 @@ CUresult UpdateDependencies(CUstream stream, const CUgraphNode* dependencies, si
   }
   std::vector<GraphNode*>& last = capture->streams.at(found.get()).last;
   if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) last.clear();
-  mccs::emulation::AddNew(&last, nodes);
+  mccs::emulation::AppendMissing(&last, nodes);
   return CUDA_SUCCESS;
 }
 
@@ -145,7 +145,8 @@ MCCS_STREAM_CALL(cuStreamBeginCapture, Begin(stream, CU_STREAM_CAPTURE_MODE_GLOB
 MCCS_STREAM_CALL(cuStreamBeginCaptureToGraph, BeginInto(stream, graph, dependencies, count, mode),
                  CUstream stream, CUgraph graph, const CUgraphNode* dependencies,
                  const CUgraphEdgeData*, size_t count, CUstreamCaptureMode mode)
-MCCS_STREAM_CALL(cuStreamEndCapture, EndStreamCapture(stream, graph), CUstream stream, CUgraph* graph)
+MCCS_STREAM_CALL(cuStreamEndCapture, EndStreamCapture(stream, graph), CUstream stream,
+                 CUgraph* graph)
 MCCS_STREAM_CALL(cuStreamIsCapturing, Info(stream, {.status = status}), CUstream stream,
                  CUstreamCaptureStatus* status)
 MCCS_STREAM_CALL(cuStreamGetCaptureInfo, Info(stream, {.status = status, .id = id}),

@@ -4,16 +4,16 @@
 
 namespace mccs::emulation {
 
-CUresult WaitForGpu(const Session& session) {
+CUresult WaitForGpu(const CallContext& session) {
   Engine& engine = session.process->engine;
   return engine.Wait(engine.PendingOfGpu(session.gpu)) ? CUDA_SUCCESS : CUDA_ERROR_DEINITIALIZED;
 }
 
 namespace {
 
-CUresult SynchronizeGpu(const Session& session) {
-  const auto refused = session.process->graphs.Refuse(
-      [&](auto& captures) { return captures.RefuseUseOfGpu(session.gpu); });
+CUresult SynchronizeGpu(const CallContext& session) {
+  const auto refused = session.process->graphs.Reject(
+      [&](auto& captures) { return captures.RejectUseOfGpu(session.gpu); });
   if (refused) return *refused;
   if (const CUresult waited = WaitForGpu(session); waited != CUDA_SUCCESS) return waited;
   session.process->pools.TrimAll();
@@ -74,7 +74,7 @@ CUresult cuDevicePrimaryCtxReset(CUdevice device) {
   if (const CUresult waited = mccs::emulation::WaitForGpu(session); waited != CUDA_SUCCESS) {
     return waited;
   }
-  session.process->pools.ForgetAllOf(device);
+  session.process->pools.OnGpuMemoryFreed(device);
   session.process->memory.FreeAllOf(device);
   return CUDA_SUCCESS;
 }
@@ -171,7 +171,7 @@ CUresult cuCtxSynchronize_v2(CUcontext context) {
   MCCS_ENTER(session);
   session.gpu = session.GpuOf(context);
   if (session.gpu < 0) return CUDA_ERROR_INVALID_CONTEXT;
-  if (const auto refused = mccs::emulation::RefuseUnsafe(session)) return *refused;
+  if (const auto refused = mccs::emulation::RejectUnsafe(session)) return *refused;
   return mccs::emulation::SynchronizeGpu(session);
 }
 

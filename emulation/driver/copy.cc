@@ -17,11 +17,12 @@ std::optional<size_t> Extent(size_t row_bytes, size_t rows, size_t pitch) {
 
 // Returns where the memory is, or empty if it exceeds its allocation or is not of the required
 // kind.
-std::optional<Side> Classify(const MemoryMap& memory, const void* address, size_t bytes, End end) {
+std::optional<Side> Classify(const MemoryMap& memory, const void* address, size_t bytes,
+                             CopyEnd end) {
   const auto start = reinterpret_cast<uintptr_t>(address);
   const std::optional<Region> region = memory.Find(start);
   if (!region) {
-    if (end == End::kDevice || address == nullptr) return std::nullopt;
+    if (end == CopyEnd::kDevice || address == nullptr) return std::nullopt;
     return Side::kPageable;
   }
   if (!memory.IsKnown(start, bytes)) return std::nullopt;
@@ -45,7 +46,7 @@ struct Sides {
   Side to = Side::kDevice;
   Side from = Side::kDevice;
 };
-CUresult Classify(const Session& session, const CopyRequest& request, Sides* sides) {
+CUresult Classify(const CallContext& session, const CopyRequest& request, Sides* sides) {
   const CopyRows& rows = request.rows;
   const std::optional<size_t> to_bytes = Extent(rows.row_bytes, rows.rows, rows.to_pitch);
   const std::optional<size_t> from_bytes = Extent(rows.row_bytes, rows.rows, rows.from_pitch);
@@ -58,7 +59,7 @@ CUresult Classify(const Session& session, const CopyRequest& request, Sides* sid
   return CUDA_SUCCESS;
 }
 
-CUresult Classify(const Session& session, const FillRows& fill, Side* side) {
+CUresult Classify(const CallContext& session, const FillRows& fill, Side* side) {
   if (fill.row_elements > SIZE_MAX / fill.element_bytes) return CUDA_ERROR_INVALID_VALUE;
   const auto address = reinterpret_cast<uintptr_t>(fill.to);
   if (address % fill.element_bytes != 0 || fill.pitch % fill.element_bytes != 0) {
@@ -67,7 +68,7 @@ CUresult Classify(const Session& session, const FillRows& fill, Side* side) {
   const std::optional<size_t> bytes =
       Extent(fill.row_elements * fill.element_bytes, fill.rows, fill.pitch);
   if (!bytes) return CUDA_ERROR_INVALID_VALUE;
-  const auto found = Classify(session.process->memory, fill.to, *bytes, End::kDevice);
+  const auto found = Classify(session.process->memory, fill.to, *bytes, CopyEnd::kDevice);
   if (!found) return CUDA_ERROR_INVALID_VALUE;
   *side = *found;
   return CUDA_SUCCESS;
@@ -76,15 +77,15 @@ CUresult Classify(const Session& session, const FillRows& fill, Side* side) {
 // One end of a copy in two or three dimensions.
 struct Plane {
   std::byte* start = nullptr;
-  End end = End::kAny;
+  CopyEnd end = CopyEnd::kAny;
 };
 std::optional<Plane> FindPlane(CUmemorytype type, const void* host, CUdeviceptr device,
                                size_t offset) {
   auto* const on_host = static_cast<std::byte*>(const_cast<void*>(host));
   auto* const on_device = reinterpret_cast<std::byte*>(device);
-  if (type == CU_MEMORYTYPE_HOST) return Plane{on_host + offset, End::kHost};
-  if (type == CU_MEMORYTYPE_DEVICE) return Plane{on_device + offset, End::kDevice};
-  if (type == CU_MEMORYTYPE_UNIFIED) return Plane{on_device + offset, End::kAny};
+  if (type == CU_MEMORYTYPE_HOST) return Plane{on_host + offset, CopyEnd::kHost};
+  if (type == CU_MEMORYTYPE_DEVICE) return Plane{on_device + offset, CopyEnd::kDevice};
+  if (type == CU_MEMORYTYPE_UNIFIED) return Plane{on_device + offset, CopyEnd::kAny};
   return std::nullopt;
 }
 
@@ -92,12 +93,12 @@ size_t PitchOr(size_t pitch, size_t row_bytes) { return pitch == 0 ? row_bytes :
 
 }  // namespace
 
-CUresult CheckCopy(const Session& session, const CopyRequest& request) {
+CUresult CheckCopy(const CallContext& session, const CopyRequest& request) {
   Sides sides;
   return Classify(session, request, &sides);
 }
 
-CUresult CheckFill(const Session& session, const FillRows& fill) {
+CUresult CheckFill(const CallContext& session, const FillRows& fill) {
   Side side = Side::kDevice;
   return Classify(session, fill, &side);
 }
@@ -158,8 +159,9 @@ CUresult SubmitCopy(CUstream stream, CopyRequest request) {
   const CUresult known = Classify(session, request, &sides);
   if (known != CUDA_SUCCESS) return known;
   if (!request.asynchronous) {
-    if (const auto refused = RefuseIfCapturing(session, *found)) return *refused;
-  } else if (const auto captured = session.process->graphs.Take(*found, [&] { return rows; })) {
+    if (const auto refused = RejectIfCapturing(session, *found)) return *refused;
+  } else if (const auto captured =
+                 session.process->graphs.AddNodeIfCapturing(*found, [&] { return rows; })) {
     return *captured;
   }
   const bool within_devices = sides.to == Side::kDevice && sides.from == Side::kDevice;
@@ -180,8 +182,9 @@ CUresult SubmitFill(CUstream stream, FillRows fill, bool asynchronous) {
   const CUresult known = Classify(session, fill, &side);
   if (known != CUDA_SUCCESS) return known;
   if (!asynchronous) {
-    if (const auto refused = RefuseIfCapturing(session, *found)) return *refused;
-  } else if (const auto captured = session.process->graphs.Take(*found, [&] { return fill; })) {
+    if (const auto refused = RejectIfCapturing(session, *found)) return *refused;
+  } else if (const auto captured =
+                 session.process->graphs.AddNodeIfCapturing(*found, [&] { return fill; })) {
     return *captured;
   }
   const bool wait = !asynchronous && side == Side::kPinned;

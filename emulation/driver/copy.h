@@ -9,18 +9,18 @@
 namespace mccs::emulation {
 
 // The required kind of memory of one end of a copy. kAny: device or host, depending on the address.
-enum class End { kDevice, kHost, kAny };
+enum class CopyEnd { kDevice, kHost, kAny };
 
 struct CopyRequest {
   CopyRows rows;
-  End to = End::kAny;
-  End from = End::kAny;
+  CopyEnd to = CopyEnd::kAny;
+  CopyEnd from = CopyEnd::kAny;
   bool asynchronous = true;
 };
 
 // Checks that both ends are memory of the requested kinds.
-CUresult CheckCopy(const Session& session, const CopyRequest& request);
-CUresult CheckFill(const Session& session, const FillRows& fill);
+CUresult CheckCopy(const CallContext& session, const CopyRequest& request);
+CUresult CheckFill(const CallContext& session, const FillRows& fill);
 
 // Converts a description in two or three dimensions. Empty if rows cannot represent it: arrays,
 // which the emulation does not have, and planes with gaps between them.

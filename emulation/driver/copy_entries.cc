@@ -2,9 +2,9 @@
 
 #include "emulation/driver/copy.h"
 
+using mccs::emulation::CopyEnd;
 using mccs::emulation::CopyRequest;
 using mccs::emulation::CopyRows;
-using mccs::emulation::End;
 using mccs::emulation::FillRows;
 using mccs::emulation::OwnStream;
 using mccs::emulation::SubmitCopy;
@@ -14,8 +14,8 @@ namespace {
 
 void* Address(CUdeviceptr pointer) { return reinterpret_cast<void*>(pointer); }
 
-CUresult Copy(CUstream stream, void* to, End to_end, const void* from, End from_end, size_t bytes,
-              bool asynchronous) {
+CUresult Copy(CUstream stream, void* to, CopyEnd to_end, const void* from, CopyEnd from_end,
+              size_t bytes, bool asynchronous) {
   CopyRequest request;
   request.rows.to = to;
   request.rows.from = from;
@@ -85,23 +85,23 @@ CUresult Fill2D(CUstream stream, CUdeviceptr to, size_t pitch, uint32_t value,
   }
 
 #define MCCS_COPY_ANY \
-  Copy(stream, Address(to), End::kAny, Address(from), End::kAny, bytes, asynchronous)
+  Copy(stream, Address(to), CopyEnd::kAny, Address(from), CopyEnd::kAny, bytes, asynchronous)
 MCCS_MOVE(cuMemcpy, (CUdeviceptr to, CUdeviceptr from, size_t bytes), MCCS_COPY_ANY)
 MCCS_MOVE_ASYNC(cuMemcpyAsync, MCCS_COPY_ANY, CUdeviceptr to, CUdeviceptr from, size_t bytes)
 
 #define MCCS_COPY_TO_DEVICE \
-  Copy(stream, Address(to), End::kDevice, from, End::kHost, bytes, asynchronous)
+  Copy(stream, Address(to), CopyEnd::kDevice, from, CopyEnd::kHost, bytes, asynchronous)
 MCCS_MOVE(cuMemcpyHtoD, (CUdeviceptr to, const void* from, size_t bytes), MCCS_COPY_TO_DEVICE)
 MCCS_MOVE_ASYNC(cuMemcpyHtoDAsync, MCCS_COPY_TO_DEVICE, CUdeviceptr to, const void* from,
                 size_t bytes)
 
 #define MCCS_COPY_TO_HOST \
-  Copy(stream, to, End::kHost, Address(from), End::kDevice, bytes, asynchronous)
+  Copy(stream, to, CopyEnd::kHost, Address(from), CopyEnd::kDevice, bytes, asynchronous)
 MCCS_MOVE(cuMemcpyDtoH, (void* to, CUdeviceptr from, size_t bytes), MCCS_COPY_TO_HOST)
 MCCS_MOVE_ASYNC(cuMemcpyDtoHAsync, MCCS_COPY_TO_HOST, void* to, CUdeviceptr from, size_t bytes)
 
 #define MCCS_COPY_WITHIN \
-  Copy(stream, Address(to), End::kDevice, Address(from), End::kDevice, bytes, asynchronous)
+  Copy(stream, Address(to), CopyEnd::kDevice, Address(from), CopyEnd::kDevice, bytes, asynchronous)
 MCCS_MOVE(cuMemcpyDtoD, (CUdeviceptr to, CUdeviceptr from, size_t bytes), MCCS_COPY_WITHIN)
 MCCS_MOVE_ASYNC(cuMemcpyDtoDAsync, MCCS_COPY_WITHIN, CUdeviceptr to, CUdeviceptr from, size_t bytes)
 

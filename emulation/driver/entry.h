@@ -11,16 +11,16 @@
 
 // Return from the function unless CUDA is initialized (ENTER) and a context is current
 // (ENTER_CONTEXT).
-#define MCCS_ENTER(session)           \
-  ::mccs::emulation::Session session; \
+#define MCCS_ENTER(session)               \
+  ::mccs::emulation::CallContext session; \
   if (const CUresult entered = session.Enter(); entered != CUDA_SUCCESS) return entered
-#define MCCS_ENTER_CONTEXT(session)   \
-  ::mccs::emulation::Session session; \
+#define MCCS_ENTER_CONTEXT(session)       \
+  ::mccs::emulation::CallContext session; \
   if (const CUresult entered = session.EnterContext(); entered != CUDA_SUCCESS) return entered
 // For calls that may block on streams: rejected while a capture forbids them.
 #define MCCS_ENTER_UNSAFE(session) \
   MCCS_ENTER_CONTEXT(session);     \
-  if (const auto refused = ::mccs::emulation::RefuseUnsafe(session)) return *refused
+  if (const auto refused = ::mccs::emulation::RejectUnsafe(session)) return *refused
 
 // Defines the variant of `name` whose stream 0 is the thread's own. `suffix`: ptsz for functions
 // that take a stream, ptds for those that use the default one. `parameters` are in parentheses,
@@ -48,17 +48,17 @@ inline CUstream OwnStream(CUstream stream) {
 
 // Blocks on all work of a GPU, as a free does. CUDA_ERROR_DEINITIALIZED: the process exits
 // meanwhile.
-[[nodiscard]] CUresult WaitForGpu(const Session& session);
+[[nodiscard]] CUresult WaitForGpu(const CallContext& session);
 
-inline std::optional<CUresult> RefuseUnsafe(const Session& session) {
-  return session.process->graphs.Refuse(
-      [](CaptureTable& captures) { return captures.RefuseUnsafe(CurrentThread().capture_mode); });
+inline std::optional<CUresult> RejectUnsafe(const CallContext& session) {
+  return session.process->graphs.Reject(
+      [](CaptureTable& captures) { return captures.RejectUnsafe(CurrentThread().capture_mode); });
 }
 
 // For calls that query a stream or wait for it.
-inline std::optional<CUresult> RefuseIfCapturing(const Session& session, const Stream& stream) {
-  return session.process->graphs.Refuse(
-      [&stream](CaptureTable& captures) { return captures.RefuseUseOf(stream); });
+inline std::optional<CUresult> RejectIfCapturing(const CallContext& session, const Stream& stream) {
+  return session.process->graphs.Reject(
+      [&stream](CaptureTable& captures) { return captures.RejectUseOf(stream); });
 }
 
 }  // namespace mccs::emulation

@@ -6,23 +6,23 @@
 
 #include "emulation/driver/entry.h"
 
+using mccs::emulation::CallContext;
 using mccs::emulation::Event;
 using mccs::emulation::OwnStream;
 using mccs::emulation::Record;
 using mccs::emulation::RecordEvent;
-using mccs::emulation::RefuseUnsafe;
-using mccs::emulation::Session;
+using mccs::emulation::RejectUnsafe;
 
 namespace {
 
 // For calls that query an event or wait for it.
-std::optional<CUresult> RefuseIfCaptured(const Session& session, Event& event) {
+std::optional<CUresult> RejectIfCaptured(const CallContext& session, Event& event) {
   {
     std::lock_guard lock(event.mutex);
     if (event.captured == nullptr) return std::nullopt;
   }
   std::lock_guard lock(session.process->graphs.mutex);
-  return session.process->graphs.captures.RefuseUseOf(event);
+  return session.process->graphs.captures.RejectUseOf(event);
 }
 
 std::shared_ptr<Record> LastRecord(Event& event) {
@@ -63,9 +63,9 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int fla
   const auto found = session.FindStream(stream);
   if (recorded == nullptr || found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (recorded->gpu != found->options.gpu) return CUDA_ERROR_INVALID_HANDLE;
-  const auto captured = session.process->graphs.Refuse([&](auto& captures) {
+  const auto captured = session.process->graphs.Reject([&](auto& captures) {
     if ((flags & CU_EVENT_RECORD_EXTERNAL) == 0) return captures.Record(*found, recorded);
-    return captures.Take(*found, [&] { return RecordEvent{recorded}; });
+    return captures.AddNodeIfCapturing(*found, [&] { return RecordEvent{recorded}; });
   });
   if (captured) return *captured;
   auto record = session.process->engine.EnqueueRecord(found);
@@ -86,8 +86,8 @@ CUresult cuEventQuery(CUevent event) {
   MCCS_ENTER(session);
   const auto found = session.process->events.Find(event);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (const auto refused = RefuseIfCaptured(session, *found)) return *refused;
-  if (const auto refused = RefuseUnsafe(session)) return *refused;
+  if (const auto refused = RejectIfCaptured(session, *found)) return *refused;
+  if (const auto refused = RejectUnsafe(session)) return *refused;
   const std::shared_ptr<Record> record = LastRecord(*found);
   if (record == nullptr) return CUDA_SUCCESS;
   const bool reached = session.process->engine.Poll({&record->point, 1});
@@ -98,8 +98,8 @@ CUresult cuEventSynchronize(CUevent event) {
   MCCS_ENTER(session);
   const auto found = session.process->events.Find(event);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (const auto refused = RefuseIfCaptured(session, *found)) return *refused;
-  if (const auto refused = RefuseUnsafe(session)) return *refused;
+  if (const auto refused = RejectIfCaptured(session, *found)) return *refused;
+  if (const auto refused = RejectUnsafe(session)) return *refused;
   const std::shared_ptr<Record> record = LastRecord(*found);
   if (record != nullptr && !session.process->engine.Wait({&record->point, 1})) {
     return CUDA_ERROR_DEINITIALIZED;
@@ -118,7 +118,7 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
   for (Event* event : {first.get(), second.get()}) {
-    if (const auto refused = RefuseIfCaptured(session, *event)) return *refused;
+    if (const auto refused = RejectIfCaptured(session, *event)) return *refused;
   }
   const std::shared_ptr<Record> from = LastRecord(*first);
   const std::shared_ptr<Record> to = LastRecord(*second);

@@ -5,12 +5,12 @@
 
 #include "emulation/driver/graph_handles.h"
 
+using mccs::emulation::CallContext;
 using mccs::emulation::FindNodes;
 using mccs::emulation::Graph;
 using mccs::emulation::GraphNode;
 using mccs::emulation::GraphState;
 using mccs::emulation::HandleOf;
-using mccs::emulation::Session;
 
 // cuda.h maps these names to their newest version; this file defines each version by its own name.
 #undef cuGraphGetEdges
@@ -38,7 +38,7 @@ namespace {
 
 // Returns a list as CUDA does: without an output array only the count, otherwise as many nodes as
 // fit; unused entries of the array become null.
-CUresult HandOut(const std::vector<GraphNode*>& nodes, CUgraphNode* place, size_t* count) {
+CUresult ReturnList(const std::vector<GraphNode*>& nodes, CUgraphNode* place, size_t* count) {
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (place == nullptr) {
     *count = nodes.size();
@@ -66,8 +66,8 @@ CUresult GetEdges(CUgraph handle, CUgraphNode* from, CUgraphNode* to, CUgraphEdg
   }
   if (count == nullptr || (from == nullptr) != (to == nullptr)) return CUDA_ERROR_INVALID_VALUE;
   size_t places = *count;
-  HandOut(starts, from, &places);
-  const CUresult result = HandOut(ends, to, count);
+  ReturnList(starts, from, &places);
+  const CUresult result = ReturnList(ends, to, count);
   if (from != nullptr) ClearEdges(data, count);
   return result;
 }
@@ -75,7 +75,7 @@ CUresult GetEdges(CUgraph handle, CUgraphNode* from, CUgraphNode* to, CUgraphEdg
 CUresult GetDependencies(CUgraphNode handle, CUgraphNode* place, CUgraphEdgeData* data,
                          size_t* count) {
   MCCS_WITH_NODE(session, graphs, node, handle);
-  const CUresult result = HandOut(node->dependencies, place, count);
+  const CUresult result = ReturnList(node->dependencies, place, count);
   if (place != nullptr) ClearEdges(data, count);
   return result;
 }
@@ -83,7 +83,7 @@ CUresult GetDependencies(CUgraphNode handle, CUgraphNode* place, CUgraphEdgeData
 CUresult GetDependents(CUgraphNode handle, CUgraphNode* place, CUgraphEdgeData* data,
                        size_t* count) {
   MCCS_WITH_NODE(session, graphs, node, handle);
-  const CUresult result = HandOut(node->graph->DependentsOf(node.get()), place, count);
+  const CUresult result = ReturnList(node->graph->DependentsOf(node.get()), place, count);
   if (place != nullptr) ClearEdges(data, count);
   return result;
 }
@@ -156,12 +156,12 @@ CUresult cuGraphGetNodes(CUgraph handle, CUgraphNode* place, size_t* count) {
   MCCS_WITH_GRAPH(session, graphs, graph, handle);
   std::vector<GraphNode*> nodes;
   for (const auto& node : graph->nodes()) nodes.push_back(node.get());
-  return HandOut(nodes, place, count);
+  return ReturnList(nodes, place, count);
 }
 
 CUresult cuGraphGetRootNodes(CUgraph handle, CUgraphNode* place, size_t* count) {
   MCCS_WITH_GRAPH(session, graphs, graph, handle);
-  return HandOut(graph->Roots(), place, count);
+  return ReturnList(graph->Roots(), place, count);
 }
 
 CUresult cuGraphNodeGetType(CUgraphNode handle, CUgraphNodeType* type) {

@@ -21,7 +21,7 @@ To FirstForm(const From& from) {
 }
 
 // Sets the GPU on which a node of this context runs; null means the caller's.
-CUresult ChooseGpu(const Session& session, CUcontext context, NodeRequest* request) {
+CUresult ChooseGpu(const CallContext& session, CUcontext context, NodeRequest* request) {
   if (context == nullptr) return CUDA_SUCCESS;
   const int gpu = session.GpuOf(context);
   if (gpu < 0) return CUDA_ERROR_INVALID_CONTEXT;
@@ -30,7 +30,7 @@ CUresult ChooseGpu(const Session& session, CUcontext context, NodeRequest* reque
 }
 
 template <typename Action>
-CUresult MakeEventAction(const Session& session, CUevent handle, NodeRequest* request) {
+CUresult MakeEventAction(const CallContext& session, CUevent handle, NodeRequest* request) {
   std::shared_ptr<Event> event = session.process->events.Find(handle);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   request->gpu = event->gpu;
@@ -40,7 +40,7 @@ CUresult MakeEventAction(const Session& session, CUevent handle, NodeRequest* re
 
 }  // namespace
 
-CUresult MakeAction(const Session& session, const CUDA_KERNEL_NODE_PARAMS& params,
+CUresult MakeAction(const CallContext& session, const CUDA_KERNEL_NODE_PARAMS& params,
                     NodeRequest* request) {
   CUfunction function = params.func;
   if (function == nullptr) {
@@ -52,7 +52,7 @@ CUresult MakeAction(const Session& session, const CUDA_KERNEL_NODE_PARAMS& param
                                   {params.blockDimX, params.blockDimY, params.blockDimZ},
                                   params.sharedMemBytes,
                                   0};
-  Session place = session;
+  CallContext place = session;
   place.gpu = request->gpu;
   std::optional<KernelCall> call;
   const CUresult result =
@@ -61,7 +61,7 @@ CUresult MakeAction(const Session& session, const CUDA_KERNEL_NODE_PARAMS& param
   return result;
 }
 
-CUresult MakeAction(const Session& session, const CUDA_MEMCPY3D& params, NodeRequest* request) {
+CUresult MakeAction(const CallContext& session, const CUDA_MEMCPY3D& params, NodeRequest* request) {
   std::optional<CopyRequest> copy = RequestOf(params);
   if (!copy) return CUDA_ERROR_NOT_SUPPORTED;
   if (copy->rows.row_bytes == 0 || copy->rows.rows == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -70,7 +70,7 @@ CUresult MakeAction(const Session& session, const CUDA_MEMCPY3D& params, NodeReq
   return result;
 }
 
-CUresult MakeAction(const Session& session, const CUDA_MEMSET_NODE_PARAMS& params,
+CUresult MakeAction(const CallContext& session, const CUDA_MEMSET_NODE_PARAMS& params,
                     NodeRequest* request) {
   const unsigned element = params.elementSize;
   if (element != 1 && element != 2 && element != 4) return CUDA_ERROR_INVALID_VALUE;
@@ -86,13 +86,13 @@ CUresult MakeAction(const Session& session, const CUDA_MEMSET_NODE_PARAMS& param
   return result;
 }
 
-CUresult MakeAction(const Session&, const CUDA_HOST_NODE_PARAMS& params, NodeRequest* request) {
+CUresult MakeAction(const CallContext&, const CUDA_HOST_NODE_PARAMS& params, NodeRequest* request) {
   if (params.fn == nullptr) return CUDA_ERROR_INVALID_VALUE;
   request->action = HostCall{params.fn, params.userData};
   return CUDA_SUCCESS;
 }
 
-CUresult MakeAction(const Session& session, const CUDA_BATCH_MEM_OP_NODE_PARAMS& params,
+CUresult MakeAction(const CallContext& session, const CUDA_BATCH_MEM_OP_NODE_PARAMS& params,
                     NodeRequest* request) {
   CUresult result = ChooseGpu(session, params.ctx, request);
   if (result != CUDA_SUCCESS) return result;
@@ -102,22 +102,23 @@ CUresult MakeAction(const Session& session, const CUDA_BATCH_MEM_OP_NODE_PARAMS&
   return result;
 }
 
-CUresult MakeChild(const Session& session, CUgraph handle, NodeRequest* request) {
+CUresult MakeChild(const CallContext& session, CUgraph handle, NodeRequest* request) {
   const std::shared_ptr<Graph> graph = session.process->graphs.graphs.Find(handle);
   if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
   request->action = ChildGraph{Graph::AsChild(graph->Clone())};
   return CUDA_SUCCESS;
 }
 
-CUresult MakeEventRecord(const Session& session, CUevent event, NodeRequest* request) {
+CUresult MakeEventRecord(const CallContext& session, CUevent event, NodeRequest* request) {
   return MakeEventAction<RecordEvent>(session, event, request);
 }
 
-CUresult MakeEventWait(const Session& session, CUevent event, NodeRequest* request) {
+CUresult MakeEventWait(const CallContext& session, CUevent event, NodeRequest* request) {
   return MakeEventAction<AwaitEvent>(session, event, request);
 }
 
-CUresult MakeAction(const Session& session, const CUgraphNodeParams& params, NodeRequest* request) {
+CUresult MakeAction(const CallContext& session, const CUgraphNodeParams& params,
+                    NodeRequest* request) {
   switch (params.type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
       return MakeAction(session, FirstForm<CUDA_KERNEL_NODE_PARAMS>(params.kernel), request);
@@ -190,8 +191,8 @@ void Describe(const HostCall& call, CUDA_HOST_NODE_PARAMS* params) {
 
 void Describe(const WordOperations& words, CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
   *params = {};
-  params->count = static_cast<unsigned>(words.asked.size());
-  params->paramArray = const_cast<CUstreamBatchMemOpParams*>(words.asked.data());
+  params->count = static_cast<unsigned>(words.requested.size());
+  params->paramArray = const_cast<CUstreamBatchMemOpParams*>(words.requested.data());
 }
 
 }  // namespace mccs::emulation

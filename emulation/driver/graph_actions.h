@@ -13,20 +13,21 @@ struct NodeRequest {
 };
 
 // REQUIRES: the graphs' lock is held, and `*request` names the caller's GPU.
-CUresult MakeAction(const Session& session, const CUDA_KERNEL_NODE_PARAMS& params,
+CUresult MakeAction(const CallContext& session, const CUDA_KERNEL_NODE_PARAMS& params,
                     NodeRequest* request);
-CUresult MakeAction(const Session& session, const CUDA_MEMCPY3D& params, NodeRequest* request);
-CUresult MakeAction(const Session& session, const CUDA_MEMSET_NODE_PARAMS& params,
+CUresult MakeAction(const CallContext& session, const CUDA_MEMCPY3D& params, NodeRequest* request);
+CUresult MakeAction(const CallContext& session, const CUDA_MEMSET_NODE_PARAMS& params,
                     NodeRequest* request);
-CUresult MakeAction(const Session& session, const CUDA_HOST_NODE_PARAMS& params,
+CUresult MakeAction(const CallContext& session, const CUDA_HOST_NODE_PARAMS& params,
                     NodeRequest* request);
-CUresult MakeAction(const Session& session, const CUDA_BATCH_MEM_OP_NODE_PARAMS& params,
+CUresult MakeAction(const CallContext& session, const CUDA_BATCH_MEM_OP_NODE_PARAMS& params,
                     NodeRequest* request);
-CUresult MakeChild(const Session& session, CUgraph graph, NodeRequest* request);
-CUresult MakeEventRecord(const Session& session, CUevent event, NodeRequest* request);
-CUresult MakeEventWait(const Session& session, CUevent event, NodeRequest* request);
+CUresult MakeChild(const CallContext& session, CUgraph graph, NodeRequest* request);
+CUresult MakeEventRecord(const CallContext& session, CUevent event, NodeRequest* request);
+CUresult MakeEventWait(const CallContext& session, CUevent event, NodeRequest* request);
 // Any node type.
-CUresult MakeAction(const Session& session, const CUgraphNodeParams& params, NodeRequest* request);
+CUresult MakeAction(const CallContext& session, const CUgraphNodeParams& params,
+                    NodeRequest* request);
 
 void Describe(const KernelCall& call, CUDA_KERNEL_NODE_PARAMS* params);
 void Describe(const CopyRows& copy, CUDA_MEMCPY3D* params);

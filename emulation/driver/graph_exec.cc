@@ -6,6 +6,7 @@
 #include "emulation/driver/graph_handles.h"
 
 using mccs::emulation::BuildPlan;
+using mccs::emulation::CallContext;
 using mccs::emulation::ChildGraph;
 using mccs::emulation::Graph;
 using mccs::emulation::GraphExec;
@@ -15,7 +16,6 @@ using mccs::emulation::GraphState;
 using mccs::emulation::HandleOf;
 using mccs::emulation::OwnStream;
 using mccs::emulation::Point;
-using mccs::emulation::Session;
 
 // cuda.h maps these names to their newest version; this file defines each version by its own name.
 #undef cuGraphInstantiate
@@ -35,7 +35,7 @@ CUresult Instantiate(CUgraphExec* exec, CUgraph handle, unsigned long long flags
   GraphState& graphs = session.process->graphs;
   std::lock_guard lock(graphs.mutex);
   const std::shared_ptr<Graph> graph = graphs.graphs.Find(handle);
-  if (graph == nullptr || !graph->InOrder()) return CUDA_ERROR_INVALID_VALUE;
+  if (graph == nullptr || !graph->TopologicalOrder()) return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Graph> source = graph->Clone();
   std::optional<GraphPlan> plan = BuildPlan(*source);
   if (!plan) {
@@ -61,7 +61,7 @@ CUresult Launch(CUgraphExec handle, CUstream stream) {
   if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (graphs.captures.active()) {
-    const auto captured = graphs.captures.Take(
+    const auto captured = graphs.captures.AddNodeIfCapturing(
         *found, [&] { return ChildGraph{Graph::AsChild(exec->source()->Clone())}; });
     if (captured) return *captured;
   }

@@ -24,7 +24,8 @@ struct Place {
   size_t count;
 };
 
-// `make`: one of the Make… functions with its parameters: CUresult(const Session&, NodeRequest*).
+// `make`: one of the Make… functions with its parameters: CUresult(const CallContext&,
+// NodeRequest*).
 template <typename Make>
 CUresult AddNode(const Place& place, Make make) {
   MCCS_ENTER_CONTEXT(session);
@@ -48,7 +49,7 @@ CUresult AddNode(const Place& place, Make make) {
 template <typename Params>
 CUresult Add(const Place& place, const Params* params) {
   if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return AddNode(place, [params](const Session& session, NodeRequest* request) {
+  return AddNode(place, [params](const CallContext& session, NodeRequest* request) {
     return MakeAction(session, *params, request);
   });
 }
@@ -102,19 +103,19 @@ CUresult Change(CUgraphExec* exec_handle, CUgraphNode handle, Make make) {
 template <typename Params>
 CUresult SetParams(CUgraphExec* exec, CUgraphNode node, const Params* params) {
   if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return Change(exec, node, [params](const Session& session, NodeRequest* request) {
+  return Change(exec, node, [params](const CallContext& session, NodeRequest* request) {
     return MakeAction(session, *params, request);
   });
 }
 
-using EventMaker = CUresult(const Session& session, CUevent event, NodeRequest* request);
+using EventMaker = CUresult(const CallContext& session, CUevent event, NodeRequest* request);
 CUresult AddEvent(const Place& place, EventMaker* make, CUevent event) {
-  return AddNode(place, [=](const Session& session, NodeRequest* request) {
+  return AddNode(place, [=](const CallContext& session, NodeRequest* request) {
     return make(session, event, request);
   });
 }
 CUresult SetEvent(CUgraphExec* exec, CUgraphNode node, EventMaker* make, CUevent event) {
-  return Change(exec, node, [=](const Session& session, NodeRequest* request) {
+  return Change(exec, node, [=](const CallContext& session, NodeRequest* request) {
     return make(session, event, request);
   });
 }
@@ -193,11 +194,12 @@ CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
 }
 
 CUresult cuGraphAddEmptyNode(MCCS_PLACE) {
-  return AddNode(MCCS_PLACE_ARGUMENTS, [](const Session&, NodeRequest*) { return CUDA_SUCCESS; });
+  return AddNode(MCCS_PLACE_ARGUMENTS,
+                 [](const CallContext&, NodeRequest*) { return CUDA_SUCCESS; });
 }
 
 CUresult cuGraphAddChildGraphNode(MCCS_PLACE, CUgraph child) {
-  return AddNode(MCCS_PLACE_ARGUMENTS, [child](const Session& session, NodeRequest* request) {
+  return AddNode(MCCS_PLACE_ARGUMENTS, [child](const CallContext& session, NodeRequest* request) {
     return MakeChild(session, child, request);
   });
 }

@@ -9,11 +9,11 @@
 
 #include "emulation/driver/words.h"
 
+using mccs::emulation::CallContext;
 using mccs::emulation::HostKernel;
 using mccs::emulation::KernelCall;
 using mccs::emulation::NamedKernel;
 using mccs::emulation::OwnStream;
-using mccs::emulation::Session;
 
 namespace {
 
@@ -29,7 +29,7 @@ CUresult GetFunction(const char* name, CUfunction* function) {
 }
 
 // Returns the kernel behind a handle, or null.
-const NamedKernel* Named(const Session& session, const void* handle) {
+const NamedKernel* Named(const CallContext& session, const void* handle) {
   if (!session.process->kernels.IsHandle(handle)) return nullptr;
   return static_cast<const NamedKernel*>(handle);
 }
@@ -44,12 +44,13 @@ CUresult Launch(CUfunction function, const MccsEmulatedLaunch& launch, CUstream 
   const CUresult known =
       mccs::emulation::PrepareCall(session, function, launch, parameters, extra, &call);
   if (known != CUDA_SUCCESS) return known;
-  const auto captured = session.process->graphs.Take(*found, [&] { return std::move(*call); });
+  const auto captured =
+      session.process->graphs.AddNodeIfCapturing(*found, [&] { return std::move(*call); });
   if (captured) return *captured;
   mccs::emulation::Engine& engine = session.process->engine;
-  const bool waited = call->launch.waited();
+  const bool blocking = call->launch.blocking();
   engine.Enqueue(found, mccs::emulation::WorkOf(*call));
-  const bool ended = waited && !engine.Wait(engine.PendingOf(found));
+  const bool ended = blocking && !engine.Wait(engine.PendingOf(found));
   return ended ? CUDA_ERROR_DEINITIALIZED : CUDA_SUCCESS;
 }
 
@@ -59,7 +60,7 @@ std::atomic<bool> g_assertion_failed{false};
 
 namespace mccs::emulation {
 
-CUresult PrepareCall(const Session& session, CUfunction function, MccsEmulatedLaunch launch,
+CUresult PrepareCall(const CallContext& session, CUfunction function, MccsEmulatedLaunch launch,
                      void** parameters, void** extra, std::optional<KernelCall>* call) {
   const NamedKernel* name = Named(session, function);
   if (name == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -85,7 +86,7 @@ extern "C" {
 
 int mccsEmulationRegisterKernel(const MccsEmulatedKernel* kernel) {
   if (kernel == nullptr || mccs::emulation::StartProcess() == CUDA_ERROR_INVALID_VALUE) return -1;
-  Session session;
+  CallContext session;
   if (session.Enter() != CUDA_SUCCESS) return -1;
   return session.process->kernels.Register(*kernel) ? 0 : -1;
 }

@@ -9,7 +9,7 @@
 namespace mccs::emulation {
 
 // Finds the kernel's host version and copies the arguments. `session.gpu`: where it will run.
-CUresult PrepareCall(const Session& session, CUfunction function, MccsEmulatedLaunch launch,
+CUresult PrepareCall(const CallContext& session, CUfunction function, MccsEmulatedLaunch launch,
                      void** parameters, void** extra, std::optional<KernelCall>* call);
 
 }  // namespace mccs::emulation

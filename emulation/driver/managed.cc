@@ -3,11 +3,11 @@
 
 #include "emulation/driver/entry.h"
 
+using mccs::emulation::CallContext;
 using mccs::emulation::Join;
 using mccs::emulation::OwnStream;
 using mccs::emulation::Region;
 using mccs::emulation::RegionKind;
-using mccs::emulation::Session;
 
 // cuda.h maps these names to their newest version; this file defines each version by its own name.
 #undef cuMemAdvise
@@ -15,14 +15,14 @@ using mccs::emulation::Session;
 
 namespace {
 
-CUresult CheckManaged(const Session& session, CUdeviceptr address, size_t bytes) {
+CUresult CheckManaged(const CallContext& session, CUdeviceptr address, size_t bytes) {
   const std::optional<Region> region = session.process->memory.Find(address);
   const bool good = region && region->kind == RegionKind::kManaged && bytes > 0 &&
                     region->Contains(address, bytes);
   return good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CheckLocation(const Session& session, const CUmemLocation& location) {
+CUresult CheckLocation(const CallContext& session, const CUmemLocation& location) {
   const bool device = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   return !device || session.IsGpu(location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
@@ -38,10 +38,10 @@ CUresult Advise(CUdeviceptr address, size_t bytes, const CUmemLocation& location
   return result == CUDA_SUCCESS ? CheckLocation(session, location) : result;
 }
 
-CUresult EnqueueNothing(const Session& session, CUstream handle) {
+CUresult EnqueueNothing(const CallContext& session, CUstream handle) {
   const auto stream = session.FindStream(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (const auto refused = RefuseIfCapturing(session, *stream)) return *refused;
+  if (const auto refused = RejectIfCapturing(session, *stream)) return *refused;
   session.process->engine.Enqueue(stream, Join{});
   return CUDA_SUCCESS;
 }

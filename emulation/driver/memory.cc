@@ -2,22 +2,22 @@
 
 #include "emulation/driver/entry.h"
 
+using mccs::emulation::CallContext;
 using mccs::emulation::Region;
 using mccs::emulation::RegionKind;
-using mccs::emulation::Session;
 using mccs::emulation::WaitForGpu;
 
 namespace {
 
 constexpr size_t kPitchAlignment = 512;
 
-CUresult Allocate(const Session& session, RegionKind kind, size_t bytes, CUdeviceptr* address) {
+CUresult Allocate(const CallContext& session, RegionKind kind, size_t bytes, CUdeviceptr* address) {
   const int physical = session.process->gpus[session.gpu].physical;
   return session.process->memory.Allocate(kind, session.gpu, physical, bytes, address);
 }
 
 // A free waits for all work of the GPU that owns the memory, as in CUDA.
-[[nodiscard]] CUresult WaitForOwner(Session session, const Region& region) {
+[[nodiscard]] CUresult WaitForOwner(CallContext session, const Region& region) {
   session.gpu = region.gpu;
   return WaitForGpu(session);
 }

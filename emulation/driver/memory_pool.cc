@@ -2,27 +2,27 @@
 
 #include "emulation/driver/entry.h"
 
+using mccs::emulation::CallContext;
 using mccs::emulation::MemoryPools;
 using mccs::emulation::OwnStream;
-using mccs::emulation::RefuseIfCapturing;
 using mccs::emulation::Region;
 using mccs::emulation::RegionKind;
-using mccs::emulation::Session;
+using mccs::emulation::RejectIfCapturing;
 using mccs::emulation::Stream;
 
 extern "C" int MccsEmulationNotImplemented(const char* name, int* named_before, int code);
 
 namespace {
 
-bool IsGpu(const Session& session, const CUmemLocation& location) {
+bool IsGpu(const CallContext& session, const CUmemLocation& location) {
   return location.type == CU_MEM_LOCATION_TYPE_DEVICE && session.IsGpu(location.id);
 }
 
 // The emulation has no graph memory: an allocation in a capture fails with a message.
-std::optional<CUresult> RefuseInCapture(const Session& session, const Stream& stream,
+std::optional<CUresult> RejectInCapture(const CallContext& session, const Stream& stream,
                                         const char* what) {
   static int named_before = 0;
-  const auto refused = RefuseIfCapturing(session, stream);
+  const auto refused = RejectIfCapturing(session, stream);
   if (refused) return MccsEmulationNotImplemented(what, &named_before, 0), refused;
   return std::nullopt;
 }
@@ -33,7 +33,7 @@ CUresult Allocate(CUmemoryPool pool, CUstream handle, size_t bytes, CUdeviceptr*
   if (address == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   const auto stream = session.FindStream(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const auto refused = RefuseInCapture(session, *stream, "cuMemAllocAsync in a capture");
+  const auto refused = RejectInCapture(session, *stream, "cuMemAllocAsync in a capture");
   if (refused) return *refused;
   MemoryPools& pools = session.process->pools;
   if (pool == nullptr) pool = pools.current_pool(stream->options.gpu);
@@ -45,7 +45,7 @@ CUresult Free(CUdeviceptr address, CUstream handle) {
   if (address == 0) return CUDA_SUCCESS;
   const auto stream = session.FindStream(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const auto refused = RefuseInCapture(session, *stream, "cuMemFreeAsync in a capture");
+  const auto refused = RejectInCapture(session, *stream, "cuMemFreeAsync in a capture");
   if (refused) return *refused;
   const CUresult result = session.process->pools.Free(address, stream);
   if (result == CUDA_SUCCESS) return result;
@@ -56,7 +56,7 @@ CUresult Free(CUdeviceptr address, CUstream handle) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   session.process->engine.Enqueue(
-      stream, mccs::emulation::OwnCode{[&memory, address] { memory.Free(address); }});
+      stream, mccs::emulation::InternalCode{[&memory, address] { memory.Free(address); }});
   return CUDA_SUCCESS;
 }
 

@@ -2,9 +2,9 @@
 
 #include "emulation/driver/entry.h"
 
+using mccs::emulation::CallContext;
 using mccs::emulation::Region;
 using mccs::emulation::RegionKind;
-using mccs::emulation::Session;
 
 namespace {
 
@@ -20,7 +20,7 @@ CUmemorytype MemoryType(const Region& region) {
 }
 
 // Reads one attribute of a pointer into `region`.
-CUresult Attribute(const Session& session, const Region& region, CUdeviceptr pointer,
+CUresult Attribute(const CallContext& session, const Region& region, CUdeviceptr pointer,
                    CUpointer_attribute attribute, void* data) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -63,7 +63,7 @@ CUresult Attribute(const Session& session, const Region& region, CUdeviceptr poi
 
 // cuPointerGetAttributes returns zeros for a pointer that CUDA does not know. 0 is not a valid
 // memory type. It is a valid device ordinal, so the ordinal is -2.
-void AnswerUnknown(CUpointer_attribute attribute, void* data) {
+void ReturnUnknown(CUpointer_attribute attribute, void* data) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
@@ -102,7 +102,7 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attribu
   for (unsigned i = 0; i < count; ++i) {
     if (data[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (!region || Attribute(session, *region, pointer, attributes[i], data[i]) != CUDA_SUCCESS) {
-      AnswerUnknown(attributes[i], data[i]);
+      ReturnUnknown(attributes[i], data[i]);
     }
   }
   return CUDA_SUCCESS;

@@ -4,12 +4,12 @@
 
 #include "emulation/driver/entry.h"
 
+using mccs::emulation::CallContext;
 using mccs::emulation::Event;
 using mccs::emulation::OwnStream;
 using mccs::emulation::Point;
 using mccs::emulation::ProgramCode;
-using mccs::emulation::RefuseIfCapturing;
-using mccs::emulation::Session;
+using mccs::emulation::RejectIfCapturing;
 using mccs::emulation::Stream;
 using mccs::emulation::StreamKind;
 
@@ -19,7 +19,7 @@ constexpr int kGreatestPriority = -5;
 
 // Writes what `ask` returns for a stream.
 template <typename Answer, typename Ask>
-CUresult Tell(CUstream stream, Answer* answer, Ask ask) {
+CUresult ReturnStreamValue(CUstream stream, Answer* answer, Ask ask) {
   MCCS_ENTER_CONTEXT(session);
   const std::shared_ptr<Stream> found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -29,7 +29,8 @@ CUresult Tell(CUstream stream, Answer* answer, Ask ask) {
 }
 
 // Handles a wait that involves a capture: of the stream, or of the stream that recorded the event.
-std::optional<CUresult> AwaitCaptured(const Session& session, const std::shared_ptr<Stream>& stream,
+std::optional<CUresult> AwaitCaptured(const CallContext& session,
+                                      const std::shared_ptr<Stream>& stream,
                                       const std::shared_ptr<Event>& event, unsigned flags) {
   bool involved = session.process->graphs.captures.active();
   if (!involved) {
@@ -72,8 +73,8 @@ CUresult cuStreamDestroy(CUstream stream) {
   MCCS_ENTER(session);
   const std::shared_ptr<Stream> removed = session.process->streams.Remove(stream);
   if (removed == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  session.process->graphs.Refuse([&](auto& captures) -> std::optional<CUresult> {
-    captures.Forget(*removed);
+  session.process->graphs.Reject([&](auto& captures) -> std::optional<CUresult> {
+    captures.OnStreamDestroyed(*removed);
     return std::nullopt;
   });
   return CUDA_SUCCESS;
@@ -83,7 +84,7 @@ CUresult cuStreamQuery(CUstream stream) {
   MCCS_ENTER_CONTEXT(session);
   const auto found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (const auto refused = RefuseIfCapturing(session, *found)) return *refused;
+  if (const auto refused = RejectIfCapturing(session, *found)) return *refused;
   mccs::emulation::Engine& engine = session.process->engine;
   return engine.Poll(engine.PendingOf(found)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -93,7 +94,7 @@ CUresult cuStreamSynchronize(CUstream stream) {
   MCCS_ENTER_CONTEXT(session);
   const auto found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (const auto refused = RefuseIfCapturing(session, *found)) return *refused;
+  if (const auto refused = RejectIfCapturing(session, *found)) return *refused;
   mccs::emulation::Engine& engine = session.process->engine;
   if (!engine.Wait(engine.PendingOf(found))) return CUDA_ERROR_DEINITIALIZED;
   session.process->pools.TrimAll();
@@ -125,7 +126,7 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const auto captured = session.process->graphs.Take(*found, [=] {
+  const auto captured = session.process->graphs.AddNodeIfCapturing(*found, [=] {
     return mccs::emulation::HostCall{function, data};
   });
   if (captured) return *captured;
@@ -141,7 +142,7 @@ CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* d
   if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   const auto found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (const auto refused = RefuseIfCapturing(session, *found)) return *refused;
+  if (const auto refused = RejectIfCapturing(session, *found)) return *refused;
   session.process->engine.Enqueue(
       found, ProgramCode{[stream, callback, data] { callback(stream, CUDA_SUCCESS, data); }});
   return CUDA_SUCCESS;
@@ -153,29 +154,30 @@ MCCS_PER_THREAD(cuStreamAddCallback, ptsz,
 }  // extern "C"
 
 // Defines a function that returns `value` for a stream; `value` may use `session` and `found`.
-#define MCCS_STREAM_QUESTION(name, Answer, value)                                              \
-  MCCS_STREAM_CALL(name,                                                                       \
-                   Tell(stream, answer,                                                        \
-                        []([[maybe_unused]] const Session& session,                            \
+#define MCCS_STREAM_QUERY(name, Answer, value)                                                 \
+  MCCS_STREAM_CALL(                                                                            \
+      name,                                                                                    \
+      ReturnStreamValue(stream, answer,                                                        \
+                        []([[maybe_unused]] const CallContext& session,                        \
                            [[maybe_unused]] const Stream& found) -> Answer { return value; }), \
-                   CUstream stream, Answer* answer)
+      CUstream stream, Answer* answer)
 
-MCCS_STREAM_QUESTION(cuStreamGetPriority, int, found.options.priority)
-MCCS_STREAM_QUESTION(cuStreamGetFlags, unsigned int,
-                     found.options.blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING)
-MCCS_STREAM_QUESTION(cuStreamGetId, unsigned long long, found.id)
-MCCS_STREAM_QUESTION(cuStreamGetDevice, CUdevice, found.options.gpu)
-MCCS_STREAM_QUESTION(cuStreamGetCtx, CUcontext, session.ContextOf(found.options.gpu))
+MCCS_STREAM_QUERY(cuStreamGetPriority, int, found.options.priority)
+MCCS_STREAM_QUERY(cuStreamGetFlags, unsigned int,
+                  found.options.blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING)
+MCCS_STREAM_QUERY(cuStreamGetId, unsigned long long, found.id)
+MCCS_STREAM_QUERY(cuStreamGetDevice, CUdevice, found.options.gpu)
+MCCS_STREAM_QUERY(cuStreamGetCtx, CUcontext, session.ContextOf(found.options.gpu))
 
 namespace {
 
 // Green contexts are not supported, so a stream never belongs to one.
-CUresult TellContext(CUstream stream, CUcontext* context, CUgreenCtx* green) {
+CUresult GetStreamContext(CUstream stream, CUcontext* context, CUgreenCtx* green) {
   if (green != nullptr) *green = nullptr;
   return cuStreamGetCtx(stream, context);
 }
 
 }  // namespace
 
-MCCS_STREAM_CALL(cuStreamGetCtx_v2, TellContext(stream, context, green), CUstream stream,
+MCCS_STREAM_CALL(cuStreamGetCtx_v2, GetStreamContext(stream, context, green), CUstream stream,
                  CUcontext* context, CUgreenCtx* green)

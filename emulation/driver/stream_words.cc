@@ -5,9 +5,9 @@
 #include "emulation/driver/words.h"
 #include "proto/fence_page.h"
 
+using mccs::emulation::CallContext;
 using mccs::emulation::Comparison;
 using mccs::emulation::Region;
-using mccs::emulation::Session;
 using mccs::emulation::Stream;
 using mccs::emulation::WaitWord;
 using mccs::emulation::Word;
@@ -36,7 +36,7 @@ struct WordOperation {
 };
 
 // Checks that a GPU can access the word, and whether the word is a fence's.
-CUresult FindWord(const Session& session, const WordOperation& operation, Word* word) {
+CUresult FindWord(const CallContext& session, const WordOperation& operation, Word* word) {
   const CUdeviceptr address = operation.address;
   const size_t bytes = operation.wide ? sizeof(uint64_t) : sizeof(uint32_t);
   if (address % bytes != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -52,7 +52,7 @@ CUresult FindWord(const Session& session, const WordOperation& operation, Word* 
   return CUDA_SUCCESS;
 }
 
-CUresult MakeWrite(const Session& session, const WordOperation& operation, Work* work) {
+CUresult MakeWrite(const CallContext& session, const WordOperation& operation, Work* work) {
   // Without the barrier, earlier writes may become visible after the word; here they never do.
   if ((operation.flags & ~unsigned{CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER}) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -64,7 +64,7 @@ CUresult MakeWrite(const Session& session, const WordOperation& operation, Work*
   return result;
 }
 
-CUresult MakeWait(const Session& session, const WordOperation& operation, Work* work) {
+CUresult MakeWait(const CallContext& session, const WordOperation& operation, Work* work) {
   constexpr unsigned kComparisons = 0x3;
   if ((operation.flags & ~(kComparisons | unsigned{CU_STREAM_WAIT_VALUE_FLUSH})) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -91,7 +91,7 @@ WordOperation Wide(const Parameters& parameters) {
   return {parameters.address, parameters.value64, true, parameters.flags};
 }
 
-CUresult MakeOperation(const Session& session, const CUstreamBatchMemOpParams& operation,
+CUresult MakeOperation(const CallContext& session, const CUstreamBatchMemOpParams& operation,
                        Work* work) {
   switch (operation.operation) {
     case CU_STREAM_MEM_OP_WAIT_VALUE_32:
@@ -129,7 +129,7 @@ CUresult Submit(CUstream stream, CUstreamBatchMemOpType type, CUdeviceptr addres
   Work work;
   const CUresult result = MakeOperation(session, operation, &work);
   if (result != CUDA_SUCCESS) return result;
-  const auto captured = session.process->graphs.Take(*found, [&] {
+  const auto captured = session.process->graphs.AddNodeIfCapturing(*found, [&] {
     return WordOperations{{work}, {operation}};
   });
   if (captured) return *captured;
@@ -147,7 +147,8 @@ CUresult SubmitBatch(CUstream stream, unsigned count, const CUstreamBatchMemOpPa
   const CUresult result =
       mccs::emulation::MakeWordOperations(session, count, operations, flags, &batch);
   if (result != CUDA_SUCCESS) return result;
-  const auto captured = session.process->graphs.Take(*found, [&] { return std::move(batch); });
+  const auto captured =
+      session.process->graphs.AddNodeIfCapturing(*found, [&] { return std::move(batch); });
   if (captured) return *captured;
   for (Work& work : batch.works) session.process->engine.Enqueue(found, std::move(work));
   return CUDA_SUCCESS;
@@ -157,23 +158,24 @@ CUresult SubmitBatch(CUstream stream, unsigned count, const CUstreamBatchMemOpPa
 
 namespace mccs::emulation {
 
-CUresult MakeWatch(const Session& session, CUdeviceptr address, uint64_t value, WaitWord* watch) {
+CUresult MakeWatch(const CallContext& session, CUdeviceptr address, uint64_t value,
+                   WaitWord* watch) {
   watch->value = value;
   watch->comparison = Comparison::kGreaterOrEqual;
-  watch->beside = true;
+  watch->detached = true;
   return FindWord(session, {address, value, true, 0}, &watch->word);
 }
 
-CUresult MakeWordOperations(const Session& session, unsigned count,
-                            const CUstreamBatchMemOpParams* asked, unsigned flags,
+CUresult MakeWordOperations(const CallContext& session, unsigned count,
+                            const CUstreamBatchMemOpParams* requested, unsigned flags,
                             WordOperations* operations) {
-  if (count > kMaxBatch || (count > 0 && asked == nullptr) || flags != 0) {
+  if (count > kMaxBatch || (count > 0 && requested == nullptr) || flags != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   operations->works.resize(count);
-  if (count > 0) operations->asked.assign(asked, asked + count);
+  if (count > 0) operations->requested.assign(requested, requested + count);
   for (unsigned i = 0; i < count; ++i) {
-    const CUresult result = MakeOperation(session, asked[i], &operations->works[i]);
+    const CUresult result = MakeOperation(session, requested[i], &operations->works[i]);
     if (result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;

@@ -2,18 +2,18 @@
 
 #include "emulation/driver/entry.h"
 
+using mccs::emulation::CallContext;
 using mccs::emulation::kGranularityBytes;
-using mccs::emulation::Session;
 
 namespace {
 
-bool IsGpu(const Session& session, const CUmemLocation& location) {
+bool IsGpu(const CallContext& session, const CUmemLocation& location) {
   return location.type == CU_MEM_LOCATION_TYPE_DEVICE && session.IsGpu(location.id);
 }
 
 // Accepts memory of a GPU, exportable as a descriptor or not at all. Host memory and other export
 // types exist on some machines only.
-CUresult Check(const Session& session, const CUmemAllocationProp* properties) {
+CUresult Check(const CallContext& session, const CUmemAllocationProp* properties) {
   if (properties == nullptr || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) {
     return CUDA_ERROR_INVALID_VALUE;
   }

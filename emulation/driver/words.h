@@ -8,12 +8,13 @@
 namespace mccs::emulation {
 
 // Checks the operations of a batch and converts them to work.
-CUresult MakeWordOperations(const Session& session, unsigned count,
-                            const CUstreamBatchMemOpParams* asked, unsigned flags,
+CUresult MakeWordOperations(const CallContext& session, unsigned count,
+                            const CUstreamBatchMemOpParams* requested, unsigned flags,
                             WordOperations* operations);
 
 // Makes the wait of a kernel that watches a word of 64 bits until it has reached `value`.
-CUresult MakeWatch(const Session& session, CUdeviceptr address, uint64_t value, WaitWord* watch);
+CUresult MakeWatch(const CallContext& session, CUdeviceptr address, uint64_t value,
+                   WaitWord* watch);
 
 }  // namespace mccs::emulation
 

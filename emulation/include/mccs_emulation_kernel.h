@@ -46,7 +46,7 @@ typedef struct MccsEmulatedKernel {
   MccsEmulatedKernelFunction run;
   uint32_t argument_count;
   const uint32_t* argument_bytes; /* argument_count sizes */
-  uint32_t waited; /* not 0: the launch blocks until it and all earlier work of its stream ran */
+  uint32_t blocking; /* not 0: the launch blocks until it and all earlier work of its stream ran */
 } MccsEmulatedKernel;
 
 /* The entry point of a shared object in MCCS_EMULATION_KERNELS. The table stays valid forever. */

@@ -17,14 +17,14 @@ cudaError_t Begin(cudaStream_t stream, cudaStreamCaptureMode mode = cudaStreamCa
 Outcome EndsWith(cudaStream_t stream, cudaError_t expected) {
   cudaGraph_t graph = nullptr;
   const cudaError_t error = cudaStreamEndCapture(stream, &graph);
-  PROBE_HOLDS(error == expected, std::string("cudaStreamEndCapture returned ") +
-                                     cudaGetErrorName(error) + ", expected " +
-                                     cudaGetErrorName(expected));
-  PROBE_HOLDS(graph == nullptr, "a failed capture returned a graph");
+  PROBE_EXPECT(error == expected, std::string("cudaStreamEndCapture returned ") +
+                                      cudaGetErrorName(error) + ", expected " +
+                                      cudaGetErrorName(expected));
+  PROBE_EXPECT(graph == nullptr, "a failed capture returned a graph");
   static_cast<void>(cudaGetLastError());
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusActive;
   PROBE_CALL(cudaStreamIsCapturing(stream, &status));
-  PROBE_HOLDS(status == cudaStreamCaptureStatusNone, "the stream still captures");
+  PROBE_EXPECT(status == cudaStreamCaptureStatusNone, "the stream still captures");
   return Pass();
 }
 
@@ -43,8 +43,8 @@ Outcome EndsWithNodes(cudaStream_t stream, size_t count, cudaGraph_t* graph) {
   size_t found = 0;
   PROBE_CALL(cudaStreamEndCapture(stream, graph));
   PROBE_CALL(cudaGraphGetNodes(*graph, nullptr, &found));
-  PROBE_HOLDS(found == count, "the graph has " + std::to_string(found) + " nodes, expected " +
-                                  std::to_string(count));
+  PROBE_EXPECT(found == count, "the graph has " + std::to_string(found) + " nodes, expected " +
+                                   std::to_string(count));
   return Pass();
 }
 
@@ -59,8 +59,8 @@ Outcome NothingRuns() {
       stream, [](void* word) { StoreWord(static_cast<uint64_t*>(word), 1); }, words + 3));
   cudaGraph_t graph = nullptr;
   PROBE_PASSES(EndsWithNodes(stream, 4, &graph));
-  PROBE_HOLDS(Finishes(stream), "the stream is busy after the capture");
-  for (int i = 0; i < 4; ++i) PROBE_HOLDS(LoadWord(words + i) == 0, "captured work ran");
+  PROBE_EXPECT(Finishes(stream), "the stream is busy after the capture");
+  for (int i = 0; i < 4; ++i) PROBE_EXPECT(LoadWord(words + i) == 0, "captured work ran");
   PROBE_CALL(cudaGraphDestroy(graph));
   return Pass();
 }
@@ -70,7 +70,7 @@ Outcome InfoIsTold() {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   cudaStreamCaptureStatus status{};
   PROBE_CALL(cudaStreamIsCapturing(stream, &status));
-  PROBE_HOLDS(status == cudaStreamCaptureStatusNone, "a new stream captures");
+  PROBE_EXPECT(status == cudaStreamCaptureStatusNone, "a new stream captures");
   PROBE_CALL(Begin(stream));
   PROBE_CALL(cudaMemsetAsync(device, 0, kSmallBytes, stream));
   unsigned long long id = 0;
@@ -78,23 +78,24 @@ Outcome InfoIsTold() {
   const cudaGraphNode_t* last = nullptr;
   size_t count = 0;
   PROBE_CALL(cudaStreamGetCaptureInfo(stream, &status, &id, &graph, &last, nullptr, &count));
-  PROBE_HOLDS(status == cudaStreamCaptureStatusActive && id != 0 && graph != nullptr,
-              "cudaStreamGetCaptureInfo did not return the capture's state");
-  PROBE_HOLDS(count == 1 && last != nullptr,
-              "cudaStreamGetCaptureInfo did not return the last node");
+  PROBE_EXPECT(status == cudaStreamCaptureStatusActive && id != 0 && graph != nullptr,
+               "cudaStreamGetCaptureInfo did not return the capture's state");
+  PROBE_EXPECT(count == 1 && last != nullptr,
+               "cudaStreamGetCaptureInfo did not return the last node");
   cudaGraphNode_t added = nullptr;
   PROBE_CALL(cudaGraphAddEmptyNode(&added, graph, last, count));
   PROBE_CALL(cudaStreamUpdateCaptureDependencies(stream, &added, nullptr, 1,
                                                  cudaStreamSetCaptureDependencies));
   PROBE_CALL(cudaMemsetAsync(device, 0, kSmallBytes, stream));
   PROBE_CALL(cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &last, nullptr, &count));
-  PROBE_HOLDS(count == 1, "the new node is not the only last node");
+  PROBE_EXPECT(count == 1, "the new node is not the only last node");
   cudaGraphNode_t before = nullptr;
   PROBE_CALL(cudaGraphNodeGetDependencies(last[0], &before, nullptr, &count));
-  PROBE_HOLDS(count == 1 && before == added, "a new node does not depend on the node that was set");
+  PROBE_EXPECT(count == 1 && before == added,
+               "a new node does not depend on the node that was set");
   cudaGraph_t ended = nullptr;
   PROBE_PASSES(EndsWithNodes(stream, 3, &ended));
-  PROBE_HOLDS(ended == graph, "the capture returned another graph");
+  PROBE_EXPECT(ended == graph, "the capture returned another graph");
   PROBE_GIVES(cudaErrorIllegalState,
               cudaStreamUpdateCaptureDependencies(stream, nullptr, nullptr, 0,
                                                   cudaStreamSetCaptureDependencies));
@@ -113,8 +114,8 @@ Outcome ForksJoin() {
   PROBE_CALL(cudaStreamWaitEvent(second, fork, 0));
   cudaStreamCaptureStatus status{};
   PROBE_CALL(cudaStreamIsCapturing(second, &status));
-  PROBE_HOLDS(status == cudaStreamCaptureStatusActive,
-              "a stream that waited for a captured event does not capture");
+  PROBE_EXPECT(status == cudaStreamCaptureStatusActive,
+               "a stream that waited for a captured event does not capture");
   PROBE_CALL(cudaMemsetAsync(device, 1, kSmallBytes, second));
   PROBE_CALL(cudaMemsetAsync(device, 2, 1, first));
   PROBE_CALL(cudaEventRecord(join, second));
@@ -126,13 +127,13 @@ Outcome ForksJoin() {
   size_t roots = 0;
   PROBE_CALL(cudaGraphGetEdges(graph, nullptr, nullptr, nullptr, &edges));
   PROBE_CALL(cudaGraphGetRootNodes(graph, nullptr, &roots));
-  PROBE_HOLDS(edges == 4 && roots == 1, "the graph differs from the captured diamond");
+  PROBE_EXPECT(edges == 4 && roots == 1, "the graph differs from the captured diamond");
   PROBE_CALL(cudaStreamIsCapturing(second, &status));
-  PROBE_HOLDS(status == cudaStreamCaptureStatusNone, "a joined stream still captures");
+  PROBE_EXPECT(status == cudaStreamCaptureStatusNone, "a joined stream still captures");
   return Pass();
 }
 
-Outcome AnUnjoinedFork() {
+Outcome UnjoinedForkFails() {
   PROBE_DEVICE_MEMORY(device, kSmallBytes);
   PROBE_STREAM(first, cudaStreamNonBlocking);
   PROBE_STREAM(second, cudaStreamNonBlocking);
@@ -158,14 +159,14 @@ Outcome AnotherStreamEnds() {
   return EndsWith(first, cudaErrorStreamCaptureInvalidated);
 }
 
-Outcome SynchronisingInvalidates() {
+Outcome SynchronizingInvalidates() {
   PROBE_DEVICE_MEMORY(device, kSmallBytes);
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_CALL(Begin(stream));
   PROBE_GIVES(cudaErrorStreamCaptureUnsupported, cudaStreamSynchronize(stream));
   cudaStreamCaptureStatus status{};
   PROBE_CALL(cudaStreamIsCapturing(stream, &status));
-  PROBE_HOLDS(status == cudaStreamCaptureStatusInvalidated, "the capture stayed valid");
+  PROBE_EXPECT(status == cudaStreamCaptureStatusInvalidated, "the capture stayed valid");
   PROBE_GIVES(cudaErrorStreamCaptureInvalidated, cudaMemsetAsync(device, 1, kSmallBytes, stream));
   PROBE_PASSES(EndsWith(stream, cudaErrorStreamCaptureInvalidated));
   PROBE_CALL(Begin(stream));
@@ -182,7 +183,7 @@ Outcome LegacyStream() {
   cudaStreamCaptureStatus status{};
   PROBE_GIVES(cudaErrorStreamCaptureImplicit, cudaStreamIsCapturing(nullptr, &status));
   PROBE_CALL(cudaStreamIsCapturing(blocking, &status));
-  PROBE_HOLDS(status == cudaStreamCaptureStatusActive, "a query invalidated the capture");
+  PROBE_EXPECT(status == cudaStreamCaptureStatusActive, "a query invalidated the capture");
   PROBE_GIVES(cudaErrorStreamCaptureImplicit, cudaMemsetAsync(device, 1, kSmallBytes, nullptr));
   PROBE_PASSES(EndsWith(blocking, cudaErrorStreamCaptureInvalidated));
   PROBE_CALL(Begin(apart));
@@ -212,8 +213,8 @@ Outcome CapturedEventsAreNotAsked() {
   PROBE_CALL(Begin(stream));
   PROBE_CALL(cudaEventRecord(event, stream));
   PROBE_GIVES(cudaErrorCapturedEvent, cudaEventQuery(event));
-  PROBE_HOLDS(cudaEventSynchronize(event) != cudaSuccess,
-              "cudaEventSynchronize accepted a captured event");
+  PROBE_EXPECT(cudaEventSynchronize(event) != cudaSuccess,
+               "cudaEventSynchronize accepted a captured event");
   cudaGraph_t graph = nullptr;
   static_cast<void>(cudaStreamEndCapture(stream, &graph));
   static_cast<void>(cudaGetLastError());
@@ -232,12 +233,12 @@ Outcome TheThreadThatBegan() {
   };
   PROBE_CALL(Begin(stream, cudaStreamCaptureModeThreadLocal));
   std::thread(end).join();
-  PROBE_HOLDS(error == cudaErrorStreamCaptureWrongThread, "another thread ended the capture");
+  PROBE_EXPECT(error == cudaErrorStreamCaptureWrongThread, "another thread ended the capture");
   static_cast<void>(cudaStreamEndCapture(stream, &graph));
   static_cast<void>(cudaGetLastError());
   PROBE_CALL(Begin(stream, cudaStreamCaptureModeRelaxed));
   std::thread(end).join();
-  PROBE_HOLDS(error == cudaSuccess, "another thread cannot end a relaxed capture");
+  PROBE_EXPECT(error == cudaSuccess, "another thread cannot end a relaxed capture");
   return Pass();
 }
 
@@ -257,13 +258,13 @@ Outcome UnsafeCalls() {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   void* device = nullptr;
   PROBE_CALL(Begin(stream, cudaStreamCaptureModeGlobal));
-  PROBE_HOLDS(AllocateElsewhere(cudaStreamCaptureModeThreadLocal) == cudaSuccess,
-              "cudaMalloc failed in a thread in relaxed mode");
+  PROBE_EXPECT(AllocateElsewhere(cudaStreamCaptureModeThreadLocal) == cudaSuccess,
+               "cudaMalloc failed in a thread in relaxed mode");
   PROBE_GIVES(cudaErrorStreamCaptureUnsupported, AllocateElsewhere(cudaStreamCaptureModeGlobal));
   PROBE_PASSES(EndsWith(stream, cudaErrorStreamCaptureInvalidated));
   PROBE_CALL(Begin(stream, cudaStreamCaptureModeThreadLocal));
-  PROBE_HOLDS(AllocateElsewhere(cudaStreamCaptureModeGlobal) == cudaSuccess,
-              "a thread-local capture made cudaMalloc of another thread fail");
+  PROBE_EXPECT(AllocateElsewhere(cudaStreamCaptureModeGlobal) == cudaSuccess,
+               "a thread-local capture made cudaMalloc of another thread fail");
   PROBE_GIVES(cudaErrorStreamCaptureUnsupported, cudaMalloc(&device, kSmallBytes));
   PROBE_PASSES(EndsWith(stream, cudaErrorStreamCaptureInvalidated));
   PROBE_CALL(Begin(stream, cudaStreamCaptureModeGlobal));
@@ -271,7 +272,7 @@ Outcome UnsafeCalls() {
   PROBE_CALL(cudaThreadExchangeStreamCaptureMode(&mode));
   PROBE_CALL(cudaMalloc(&device, kSmallBytes));
   PROBE_CALL(cudaThreadExchangeStreamCaptureMode(&mode));
-  PROBE_HOLDS(mode == cudaStreamCaptureModeRelaxed, "the mode was not set");
+  PROBE_EXPECT(mode == cudaStreamCaptureModeRelaxed, "the mode was not set");
   cudaGraph_t graph = nullptr;
   PROBE_CALL(cudaStreamEndCapture(stream, &graph));
   return Pass();
@@ -282,13 +283,12 @@ Outcome UnsafeCalls() {
 std::vector<Check> CaptureChecks() {
   return {
       {"capture_runs_nothing", "captured work becomes nodes and does not run", NothingRuns},
-      {"capture_tells", "id, graph and last nodes of a capture can be read and changed",
-       InfoIsTold},
+      {"capture_info", "id, graph and last nodes of a capture can be read and changed", InfoIsTold},
       {"capture_fork_and_join", "streams join a capture by its events", ForksJoin},
-      {"capture_unjoined", "an unjoined fork invalidates the capture", AnUnjoinedFork},
+      {"capture_unjoined", "an unjoined fork invalidates the capture", UnjoinedForkFails},
       {"capture_unmatched", "a capture ends in its origin stream, once", AnotherStreamEnds},
-      {"capture_and_synchronise", "waiting for a capturing stream invalidates the capture",
-       SynchronisingInvalidates},
+      {"capture_and_synchronize", "waiting for a capturing stream invalidates the capture",
+       SynchronizingInvalidates},
       {"capture_and_legacy_stream",
        "the legacy stream conflicts with captures in blocking streams only", LegacyStream},
       {"capture_isolation", "events connect a capture neither to other work nor to other captures",

@@ -99,7 +99,7 @@ std::optional<std::string> ReadWithin(int fd, int limit_ms) {
   }
 }
 
-Outcome RunApart(const Check& check) {
+Outcome RunInChild(const Check& check) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return Fail("cannot create a pipe");
   const pid_t child = fork();
@@ -130,7 +130,7 @@ Outcome RunApart(const Check& check) {
 int RunAll(const std::vector<Check>& checks) {
   int counts[3] = {0, 0, 0};
   for (const Check& check : checks) {
-    const Outcome outcome = RunApart(check);
+    const Outcome outcome = RunInChild(check);
     constexpr const char* kWords[] = {"PASS", "FAIL", "SKIP"};
     const int verdict = static_cast<int>(outcome.verdict);
     ++counts[verdict];
@@ -151,7 +151,7 @@ int Main(int count, char** texts) {
     return 0;
   }
   if (arguments->list) {
-    for (const Check& check : all) printf("%-32s %s\n", check.name, check.belief);
+    for (const Check& check : all) printf("%-32s %s\n", check.name, check.assumption);
     return 0;
   }
   if (!arguments->child.empty()) {

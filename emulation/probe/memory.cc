@@ -14,11 +14,11 @@ Outcome AddressRange() {
   CUdeviceptr base = 0;
   size_t bytes = 0;
   PROBE_CALL(cuMemGetAddressRange(&base, &bytes, Pointer(device) + 4097));
-  PROBE_HOLDS(base == Pointer(device),
-              "the base differs from the address that cudaMalloc returned");
-  PROBE_HOLDS(bytes >= kBytes, "the size is smaller than the allocation");
-  PROBE_HOLDS(cuMemGetAddressRange(&base, &bytes, Pointer(&base)) != CUDA_SUCCESS,
-              "a pointer into the stack has an address range");
+  PROBE_EXPECT(base == Pointer(device),
+               "the base differs from the address that cudaMalloc returned");
+  PROBE_EXPECT(bytes >= kBytes, "the size is smaller than the allocation");
+  PROBE_EXPECT(cuMemGetAddressRange(&base, &bytes, Pointer(&base)) != CUDA_SUCCESS,
+               "a pointer into the stack has an address range");
   return Pass();
 }
 
@@ -39,8 +39,8 @@ Outcome BufferIds() {
     PROBE_PASSES(BufferId(device, &at_base));
     PROBE_PASSES(BufferId(device + kBytes / 2, &inside));
     PROBE_CALL(cudaFree(device));
-    PROBE_HOLDS(at_base == inside, "an allocation has two ids");
-    PROBE_HOLDS(at_base != last, "an id was reused after free and malloc");
+    PROBE_EXPECT(at_base == inside, "an allocation has two ids");
+    PROBE_EXPECT(at_base != last, "an id was reused after free and malloc");
     last = at_base;
   }
   return Pass();
@@ -52,14 +52,14 @@ Outcome PointerAttributes() {
   PROBE_DEVICE_MEMORY(device, 4096);
   PROBE_PINNED_MEMORY(host, 4096);
   PROBE_CALL(cudaPointerGetAttributes(&attributes, static_cast<char*>(device) + 100));
-  PROBE_HOLDS(attributes.type == cudaMemoryTypeDevice && attributes.device == 0,
-              "device memory is not reported as device memory");
+  PROBE_EXPECT(attributes.type == cudaMemoryTypeDevice && attributes.device == 0,
+               "device memory is not reported as device memory");
   PROBE_CALL(cudaPointerGetAttributes(&attributes, host));
-  PROBE_HOLDS(attributes.type == cudaMemoryTypeHost,
-              "pinned memory is not reported as host memory");
+  PROBE_EXPECT(attributes.type == cudaMemoryTypeHost,
+               "pinned memory is not reported as host memory");
   PROBE_CALL(cudaPointerGetAttributes(&attributes, &on_stack));
-  PROBE_HOLDS(attributes.type == cudaMemoryTypeUnregistered,
-              "CUDA reports the stack as registered memory");
+  PROBE_EXPECT(attributes.type == cudaMemoryTypeUnregistered,
+               "CUDA reports the stack as registered memory");
   return Pass();
 }
 
@@ -69,14 +69,14 @@ Outcome IpcCapability() {
   PROBE_DEVICE_MEMORY(device, 4096);
   PROBE_CALL(cuPointerGetAttribute(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
                                    Pointer(device)));
-  PROBE_HOLDS(capable == 1, "memory of cudaMalloc cannot be exported");
+  PROBE_EXPECT(capable == 1, "memory of cudaMalloc cannot be exported");
   PROBE_CALL(cudaMallocAsync(&pooled, 4096, nullptr));
   PROBE_CALL(cuPointerGetAttribute(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
                                    Pointer(pooled)));
-  PROBE_HOLDS(capable == 0, "memory of a pool can be exported by a legacy handle");
+  PROBE_EXPECT(capable == 0, "memory of a pool can be exported by a legacy handle");
   cudaIpcMemHandle_t handle;
-  PROBE_HOLDS(cudaIpcGetMemHandle(&handle, pooled) != cudaSuccess,
-              "cudaIpcGetMemHandle accepted memory of a pool");
+  PROBE_EXPECT(cudaIpcGetMemHandle(&handle, pooled) != cudaSuccess,
+               "cudaIpcGetMemHandle accepted memory of a pool");
   return Pass();
 }
 
@@ -86,12 +86,12 @@ Outcome RegisteredAddress() {
   PROBE_CALL(cuMemHostRegister(memory, sizeof(memory), CU_MEMHOSTREGISTER_DEVICEMAP));
   CUdeviceptr device = 0;
   PROBE_CALL(cuMemHostGetDevicePointer(&device, memory + 64, 0));
-  PROBE_HOLDS(device == Pointer(memory + 64), "the GPU has another address for registered memory");
-  PROBE_HOLDS(cuMemHostRegister(memory, 4096, 0) == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
-              "memory could be registered twice");
+  PROBE_EXPECT(device == Pointer(memory + 64), "the GPU has another address for registered memory");
+  PROBE_EXPECT(cuMemHostRegister(memory, 4096, 0) == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+               "memory could be registered twice");
   PROBE_CALL(cuMemHostUnregister(memory));
-  PROBE_HOLDS(cuMemHostUnregister(memory) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
-              "memory could be unregistered twice");
+  PROBE_EXPECT(cuMemHostUnregister(memory) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
+               "memory could be unregistered twice");
   return Pass();
 }
 
@@ -106,15 +106,15 @@ Outcome FreeWaitsForWork() {
   const bool waited = LoadWord(words) == 1;
   releaser.join();
   PROBE_CALL(error);
-  PROBE_HOLDS(waited, "cudaFree returned while a stream still used the memory");
+  PROBE_EXPECT(waited, "cudaFree returned while a stream still used the memory");
   PROBE_CALL(cudaStreamSynchronize(stream));
   return Pass();
 }
 
-Outcome FreeOfStranger() {
+Outcome FreeOfUnknownMemory() {
   int on_stack = 0;
-  PROBE_HOLDS(cudaFree(&on_stack) == cudaErrorInvalidValue,
-              "cudaFree accepted an address of the stack");
+  PROBE_EXPECT(cudaFree(&on_stack) == cudaErrorInvalidValue,
+               "cudaFree accepted an address of the stack");
   PROBE_CALL(cudaFree(nullptr));
   return Pass();
 }
@@ -131,8 +131,8 @@ Outcome PageableSource() {
   StoreWord(words, 1);
   PROBE_CALL(cudaStreamSynchronize(stream));
   PROBE_CALL(cudaMemcpy(source, device, sizeof(source), cudaMemcpyDeviceToHost));
-  PROBE_HOLDS(source[0] == 1 && source[1023] == 1,
-              "small pageable memory was read after the call had returned");
+  PROBE_EXPECT(source[0] == 1 && source[1023] == 1,
+               "small pageable memory was read after the call had returned");
   return Pass();
 }
 
@@ -148,7 +148,8 @@ std::vector<Check> MemoryChecks() {
       {"registered_address", "registered memory has one address for host and GPU",
        RegisteredAddress},
       {"free_waits_for_work", "cudaFree waits for the device's work", FreeWaitsForWork},
-      {"free_of_stranger", "cudaFree rejects memory of other allocators", FreeOfStranger},
+      {"free_of_unknown_memory", "cudaFree rejects memory of other allocators",
+       FreeOfUnknownMemory},
       {"pageable_source", "small pageable memory may be reused once the call returns",
        PageableSource},
   };

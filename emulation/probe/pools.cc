@@ -35,19 +35,19 @@ Outcome PoolsCount() {
   PROBE_CALL(cudaMallocFromPoolAsync(&device, kBlockBytes, pool, stream));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrUsedMemCurrent, &used));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
-  PROBE_HOLDS(used >= kBlockBytes && reserved >= used, "a pool does not count blocks in use");
+  PROBE_EXPECT(used >= kBlockBytes && reserved >= used, "a pool does not count blocks in use");
   PROBE_CALL(cudaFreeAsync(device, stream));
   PROBE_CALL(cudaStreamSynchronize(stream));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrUsedMemCurrent, &used));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrUsedMemHigh, &high));
-  PROBE_HOLDS(used == 0 && high >= kBlockBytes, "a pool does not count freed blocks");
+  PROBE_EXPECT(used == 0 && high >= kBlockBytes, "a pool does not count freed blocks");
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
-  PROBE_HOLDS(reserved == 0, "a synchronization frees no blocks with a threshold of 0");
+  PROBE_EXPECT(reserved == 0, "a synchronization frees no blocks with a threshold of 0");
   PROBE_CALL(cudaMemPoolDestroy(pool));
   return Pass();
 }
 
-Outcome PoolsKeep() {
+Outcome PoolsReuseBlocks() {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   cudaMemPool_t pool = nullptr;
   PROBE_PASSES(MakePool(&pool));
@@ -58,14 +58,14 @@ Outcome PoolsKeep() {
   PROBE_CALL(cudaMallocFromPoolAsync(&first, kBlockBytes, pool, stream));
   PROBE_CALL(cudaFreeAsync(first, stream));
   PROBE_CALL(cudaMallocFromPoolAsync(&second, kBlockBytes, pool, stream));
-  PROBE_HOLDS(first == second, "a stream did not reuse the block that it freed");
+  PROBE_EXPECT(first == second, "a stream did not reuse the block that it freed");
   PROBE_CALL(cudaFreeAsync(second, stream));
   PROBE_CALL(cudaStreamSynchronize(stream));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrReservedMemCurrent, &bytes));
-  PROBE_HOLDS(bytes >= kBlockBytes, "a pool frees blocks below its threshold");
+  PROBE_EXPECT(bytes >= kBlockBytes, "a pool frees blocks below its threshold");
   PROBE_CALL(cudaMemPoolTrimTo(pool, 0));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrReservedMemCurrent, &bytes));
-  PROBE_HOLDS(bytes == 0, "a pool was not trimmed");
+  PROBE_EXPECT(bytes == 0, "a pool was not trimmed");
   return Pass();
 }
 
@@ -85,7 +85,7 @@ Outcome BlocksWaitForTheirStream() {
   PROBE_CALL(cuStreamWaitValue64(busy, Pointer(words), 1, kGeq));
   PROBE_CALL(cudaFreeAsync(first, busy));
   PROBE_CALL(cudaMallocFromPoolAsync(&second, kBlockBytes, pool, other));
-  PROBE_HOLDS(first != second, "a block was reused before its stream reached the free");
+  PROBE_EXPECT(first != second, "a block was reused before its stream reached the free");
   StoreWord(words, 1);
   PROBE_CALL(cudaStreamSynchronize(busy));
   return Pass();
@@ -100,15 +100,15 @@ Outcome WhatPoolPointersSay() {
   PROBE_CALL(cudaStreamSynchronize(stream));
   cudaPointerAttributes attributes;
   PROBE_CALL(cudaPointerGetAttributes(&attributes, device));
-  PROBE_HOLDS(attributes.type == cudaMemoryTypeDevice && attributes.device == 0,
-              "a pool's memory is not reported as device memory");
+  PROBE_EXPECT(attributes.type == cudaMemoryTypeDevice && attributes.device == 0,
+               "a pool's memory is not reported as device memory");
   CUmemoryPool owner = nullptr;
   PROBE_CALL(cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, Pointer(device)));
-  PROBE_HOLDS(owner == pool, "a pointer attribute does not return its pool");
+  PROBE_EXPECT(owner == pool, "a pointer attribute does not return its pool");
   PROBE_CALL(cudaFree(device));  // not in stream order, which is allowed
-  PROBE_HOLDS(cudaFreeAsync(device, stream) != cudaSuccess, "a block was freed twice");
+  PROBE_EXPECT(cudaFreeAsync(device, stream) != cudaSuccess, "a block was freed twice");
   static_cast<void>(cudaGetLastError());
-  PROBE_HOLDS(cudaMemPoolDestroy(pool) != cudaSuccess, "a default pool was destroyed");
+  PROBE_EXPECT(cudaMemPoolDestroy(pool) != cudaSuccess, "a default pool was destroyed");
   return Pass();
 }
 
@@ -124,10 +124,10 @@ Outcome CurrentPools() {
   PROBE_CALL(cudaDeviceSetMemPool(0, pool));
   PROBE_CALL(cudaMallocAsync(&device, kBlockBytes, stream));
   PROBE_PASSES(Bytes(pool, cudaMemPoolAttrUsedMemCurrent, &used));
-  PROBE_HOLDS(used >= kBlockBytes, "memory did not come from the current pool");
+  PROBE_EXPECT(used >= kBlockBytes, "memory did not come from the current pool");
   PROBE_CALL(cudaMemPoolDestroy(pool));
   PROBE_CALL(cudaDeviceGetMemPool(&current, 0));
-  PROBE_HOLDS(current == standard, "a destroyed pool stayed the current one");
+  PROBE_EXPECT(current == standard, "a destroyed pool stayed the current one");
   PROBE_CALL(cudaMemsetAsync(device, 1, kBlockBytes, stream));  // its blocks stay valid
   PROBE_CALL(cudaFreeAsync(device, stream));
   PROBE_CALL(cudaStreamSynchronize(stream));
@@ -146,15 +146,15 @@ Outcome ManagedMemory() {
   PROBE_CALL(cudaMemsetAsync(bytes + 1, 2, 4095, stream));
   PROBE_CALL(cudaMemPrefetchAsync(memory, 4096, {cudaMemLocationTypeDevice, 0}, 0, stream));
   PROBE_CALL(cudaStreamSynchronize(stream));
-  PROBE_HOLDS(bytes[0] == 1 && bytes[4095] == 2, "host and device do not share managed memory");
+  PROBE_EXPECT(bytes[0] == 1 && bytes[4095] == 2, "host and device do not share managed memory");
   cudaPointerAttributes attributes;
   PROBE_CALL(cudaPointerGetAttributes(&attributes, memory));
-  PROBE_HOLDS(attributes.type == cudaMemoryTypeManaged && attributes.hostPointer == memory &&
-                  attributes.devicePointer == memory,
-              "managed memory is not reported as managed");
+  PROBE_EXPECT(attributes.type == cudaMemoryTypeManaged && attributes.hostPointer == memory &&
+                   attributes.devicePointer == memory,
+               "managed memory is not reported as managed");
   cudaIpcMemHandle_t handle;
-  PROBE_HOLDS(cudaIpcGetMemHandle(&handle, memory) != cudaSuccess,
-              "cudaIpcGetMemHandle accepted managed memory");
+  PROBE_EXPECT(cudaIpcGetMemHandle(&handle, memory) != cudaSuccess,
+               "cudaIpcGetMemHandle accepted managed memory");
   static_cast<void>(cudaGetLastError());
   PROBE_CALL(cudaFree(memory));
   return Pass();
@@ -168,16 +168,16 @@ Outcome PinnedMemory() {
     cudaPointerAttributes attributes;
     void* device = nullptr;
     PROBE_CALL(cudaPointerGetAttributes(&attributes, static_cast<char*>(memory) + 8));
-    PROBE_HOLDS(attributes.type == cudaMemoryTypeHost && attributes.devicePointer != nullptr,
-                "pinned memory is not reported as host memory");
+    PROBE_EXPECT(attributes.type == cudaMemoryTypeHost && attributes.devicePointer != nullptr,
+                 "pinned memory is not reported as host memory");
     PROBE_CALL(cudaHostGetDevicePointer(&device, memory, 0));
     cudaIpcMemHandle_t handle;
-    PROBE_HOLDS(cudaIpcGetMemHandle(&handle, device) != cudaSuccess,
-                "cudaIpcGetMemHandle accepted pinned memory");
+    PROBE_EXPECT(cudaIpcGetMemHandle(&handle, device) != cudaSuccess,
+                 "cudaIpcGetMemHandle accepted pinned memory");
     static_cast<void>(cudaGetLastError());
   }
   PROBE_CALL(cudaHostUnregister(registered));
-  PROBE_HOLDS(cudaFreeHost(registered) != cudaSuccess, "cudaFreeHost accepted registered memory");
+  PROBE_EXPECT(cudaFreeHost(registered) != cudaSuccess, "cudaFreeHost accepted registered memory");
   static_cast<void>(cudaGetLastError());
   PROBE_CALL(cudaFreeHost(pinned));
   return Pass();
@@ -188,7 +188,8 @@ Outcome PinnedMemory() {
 std::vector<Check> PoolChecks() {
   return {
       {"pool_counts", "a pool counts reserved and used bytes", PoolsCount},
-      {"pool_keeps", "a pool keeps blocks below its threshold for its streams", PoolsKeep},
+      {"pool_reuses_blocks", "a pool keeps blocks below its threshold for its streams",
+       PoolsReuseBlocks},
       {"pool_block_waits", "another stream reuses a freed block only after the free",
        BlocksWaitForTheirStream},
       {"pool_pointers",

@@ -32,7 +32,7 @@ inline Outcome Skip(std::string why) { return {Verdict::kSkip, std::move(why)}; 
 
 struct Check {
   const char* name;
-  const char* belief;  // one line, for --list
+  const char* assumption;  // one line, for --list
   Outcome (*run)();
 };
 
@@ -60,7 +60,7 @@ std::optional<std::string> Problem(const char* call, CUresult result);
       return ::mccs::probe::Fail(*problem);                           \
     }                                                                 \
   } while (false)
-#define PROBE_HOLDS(condition, why)                    \
+#define PROBE_EXPECT(condition, why)                   \
   do {                                                 \
     if (!(condition)) return ::mccs::probe::Fail(why); \
   } while (false)
@@ -82,7 +82,7 @@ std::optional<std::string> Problem(const char* call, CUresult result);
   PROBE_CALL(cudaEventCreate(&name))
 #define PROBE_WORDS(name, count)                            \
   uint64_t* const name = ::mccs::probe::PinnedWords(count); \
-  PROBE_HOLDS(name != nullptr, "cannot allocate pinned memory")
+  PROBE_EXPECT(name != nullptr, "cannot allocate pinned memory")
 #define PROBE_DEVICE_MEMORY(name, bytes) \
   void* name = nullptr;                  \
   PROBE_CALL(cudaMalloc(&name, bytes))

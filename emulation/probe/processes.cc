@@ -33,13 +33,13 @@ Outcome RegisterPage(wire::FenceLine* page) {
   PROBE_CALL(cuMemHostRegister(page, kPage, CU_MEMHOSTREGISTER_DEVICEMAP));
   CUdeviceptr device = 0;
   PROBE_CALL(cuMemHostGetDevicePointer(&device, page, 0));
-  PROBE_HOLDS(device == Pointer(page), "the GPU has another address for the page");
+  PROBE_EXPECT(device == Pointer(page), "the GPU has another address for the page");
   return Pass();
 }
 
 // One of two alternating sides: for `rounds` rounds, its stream writes word `mine` and waits for
 // word `theirs`.
-Outcome Converse(wire::FenceLine* page, int mine, int theirs, uint64_t rounds) {
+Outcome Alternate(wire::FenceLine* page, int mine, int theirs, uint64_t rounds) {
   PROBE_PASSES(RegisterPage(page));
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   for (uint64_t i = 1; i <= rounds; ++i) {
@@ -47,16 +47,16 @@ Outcome Converse(wire::FenceLine* page, int mine, int theirs, uint64_t rounds) {
     PROBE_CALL(cuStreamWaitValue64(stream, Pointer(&page[theirs].value), i, kGeq));
   }
   PROBE_CALL(cudaStreamSynchronize(stream));
-  PROBE_HOLDS(page[theirs].value.load() == rounds, "the other stream's last word is missing");
+  PROBE_EXPECT(page[theirs].value.load() == rounds, "the other stream's last word is missing");
   return Pass();
 }
 
 Outcome FencesAcrossProcesses() {
   constexpr uint64_t kRounds = 200;
   wire::FenceLine* page = MakeFencePage();
-  PROBE_HOLDS(page != nullptr, "cannot create a shared page");
-  Peer peer([page](Peer&) { return Converse(page, 2, 1, kRounds); });
-  PROBE_PASSES(Converse(page, 1, 2, kRounds));
+  PROBE_EXPECT(page != nullptr, "cannot create a shared page");
+  Peer peer([page](Peer&) { return Alternate(page, 2, 1, kRounds); });
+  PROBE_PASSES(Alternate(page, 1, 2, kRounds));
   return peer.Join();
 }
 
@@ -64,7 +64,7 @@ Outcome FencesAcrossProcesses() {
 Outcome FencesWithProcessor() {
   constexpr uint64_t kRounds = 1000;
   wire::FenceLine* page = MakeFencePage();
-  PROBE_HOLDS(page != nullptr, "cannot create a shared page");
+  PROBE_EXPECT(page != nullptr, "cannot create a shared page");
   Peer peer([page](Peer&) {
     for (uint64_t i = 1; i <= kRounds; ++i) {
       while (page[1].value.load() < i) usleep(1);
@@ -72,14 +72,14 @@ Outcome FencesWithProcessor() {
     }
     return Pass();
   });
-  PROBE_PASSES(Converse(page, 1, 2, kRounds));
+  PROBE_PASSES(Alternate(page, 1, 2, kRounds));
   return peer.Join();
 }
 
 // A stream that has waited for a long time, as in a job whose other ranks are late.
 Outcome LateSignalAcrossProcesses() {
   wire::FenceLine* page = MakeFencePage();
-  PROBE_HOLDS(page != nullptr, "cannot create a shared page");
+  PROBE_EXPECT(page != nullptr, "cannot create a shared page");
   Peer peer([page](Peer& self) {
     char go = 0;
     if (!self.Receive(&go, 1)) return Fail("no message from the first process");
@@ -91,7 +91,7 @@ Outcome LateSignalAcrossProcesses() {
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(&page[2].value), 1, kGeq));
   usleep(200'000);
   const char go = 1;
-  PROBE_HOLDS(peer.Send(&go, 1), "the second process does not respond");
+  PROBE_EXPECT(peer.Send(&go, 1), "the second process does not respond");
   PROBE_CALL(cudaStreamSynchronize(stream));
   return peer.Join();
 }
@@ -99,7 +99,7 @@ Outcome LateSignalAcrossProcesses() {
 // A process whose communicator failed: its stream waits for a word that no process will write.
 Outcome ExitWithWaitingStream() {
   wire::FenceLine* page = MakeFencePage();
-  PROBE_HOLDS(page != nullptr, "cannot create a shared page");
+  PROBE_EXPECT(page != nullptr, "cannot create a shared page");
   Peer peer([page](Peer&) {
     PROBE_PASSES(RegisterPage(page));
     PROBE_STREAM(stream, cudaStreamNonBlocking);
@@ -108,7 +108,7 @@ Outcome ExitWithWaitingStream() {
     std::exit(static_cast<int>(Verdict::kPass));
   });
   const Outcome ended = peer.Join();
-  PROBE_HOLDS(page[3].value.load() == 0, "the stream continued when its process exited");
+  PROBE_EXPECT(page[3].value.load() == 0, "the stream continued when its process exited");
   return ended;
 }
 
@@ -146,9 +146,9 @@ Outcome UseExport(const Export& exported) {
   PROBE_CALL(cudaIpcOpenMemHandle(&base, exported.handle, cudaIpcMemLazyEnablePeerAccess));
   char* buffer = static_cast<char*>(base) + exported.offset;
   PROBE_CALL(cudaMemcpy(&seen, buffer + 4095, 1, cudaMemcpyDeviceToHost));
-  PROBE_HOLDS(seen == 0x11, "the other process's bytes are not visible");
+  PROBE_EXPECT(seen == 0x11, "the other process's bytes are not visible");
   PROBE_CALL(cudaIpcOpenMemHandle(&again, exported.handle, cudaIpcMemLazyEnablePeerAccess));
-  PROBE_HOLDS(again == base, "a handle opened twice has two addresses");
+  PROBE_EXPECT(again == base, "a handle opened twice has two addresses");
   PROBE_CALL(cudaIpcCloseMemHandle(again));
   PROBE_CALL(cudaMemset(buffer, 0x22, 4096));
   PROBE_CALL(cudaDeviceSynchronize());
@@ -165,12 +165,12 @@ Outcome ExportBaseAndOffset() {
   char* buffer = nullptr;
   Export exported;
   PROBE_PASSES(MakeExport(&buffer, &exported));
-  PROBE_HOLDS(exported.offset == kOffset, "the offset within the allocation is wrong");
-  PROBE_HOLDS(peer.Send(&exported, sizeof(exported)), "the second process does not respond");
+  PROBE_EXPECT(exported.offset == kOffset, "the offset within the allocation is wrong");
+  PROBE_EXPECT(peer.Send(&exported, sizeof(exported)), "the second process does not respond");
   PROBE_PASSES(peer.Join());
   unsigned char seen = 0;
   PROBE_CALL(cudaMemcpy(&seen, buffer, 1, cudaMemcpyDeviceToHost));
-  PROBE_HOLDS(seen == 0x22, "the other process's write is not visible");
+  PROBE_EXPECT(seen == 0x22, "the other process's write is not visible");
   return Pass();
 }
 
@@ -208,16 +208,16 @@ Outcome FreedWhileOpenElsewhere() {
   PROBE_CALL(cudaSetDevice(0));
   PROBE_CALL(cudaMalloc(&device, kBytes));
   PROBE_CALL(cudaIpcGetMemHandle(&handle, device));
-  PROBE_HOLDS(peer.Send(&handle, sizeof(handle)) && peer.Receive(&word, 1),
-              "the second process does not respond");
+  PROBE_EXPECT(peer.Send(&handle, sizeof(handle)) && peer.Receive(&word, 1),
+               "the second process does not respond");
   PROBE_PASSES(FreeBytes(&held));
   PROBE_CALL(cudaFree(device));
   PROBE_PASSES(FreeBytes(&freed));
-  PROBE_HOLDS(freed < held + kBytes / 2, "memory is free although another process has it open");
-  PROBE_HOLDS(peer.Send(&kWord, 1) && peer.Receive(&word, 1),
-              "the second process did not close the memory");
+  PROBE_EXPECT(freed < held + kBytes / 2, "memory is free although another process has it open");
+  PROBE_EXPECT(peer.Send(&kWord, 1) && peer.Receive(&word, 1),
+               "the second process did not close the memory");
   PROBE_PASSES(FreeBytes(&closed));
-  PROBE_HOLDS(closed >= held + kBytes / 2, "memory is not free although it is closed everywhere");
+  PROBE_EXPECT(closed >= held + kBytes / 2, "memory is not free although it is closed everywhere");
   return peer.Join();
 }
 
@@ -228,7 +228,7 @@ Outcome ExportToOneself() {
   void* base = nullptr;
   const cudaError_t error =
       cudaIpcOpenMemHandle(&base, exported.handle, cudaIpcMemLazyEnablePeerAccess);
-  PROBE_HOLDS(error != cudaSuccess, "a process opened its own handle");
+  PROBE_EXPECT(error != cudaSuccess, "a process opened its own handle");
   return Pass();
 }
 
@@ -249,10 +249,10 @@ Outcome ReadNames(Names* names) {
     PROBE_CALL(cudaDeviceGetPCIBusId(names->pci[i], sizeof(names->pci[i]), i));
     int found = -1;
     PROBE_CALL(cudaDeviceGetByPCIBusId(&found, names->pci[i]));
-    PROBE_HOLDS(found == i, "a PCI address refers to another device");
+    PROBE_EXPECT(found == i, "a PCI address refers to another device");
     for (int j = 0; j < i; ++j) {
-      PROBE_HOLDS(memcmp(&names->uuids[i], &names->uuids[j], sizeof(cudaUUID_t)) != 0,
-                  "two devices have the same UUID");
+      PROBE_EXPECT(memcmp(&names->uuids[i], &names->uuids[j], sizeof(cudaUUID_t)) != 0,
+                   "two devices have the same UUID");
     }
   }
   return Pass();
@@ -267,8 +267,8 @@ Outcome StableNames() {
   Names mine;
   Names theirs;
   PROBE_PASSES(ReadNames(&mine));
-  PROBE_HOLDS(peer.Receive(&theirs, sizeof(theirs)), "the second process sent no names");
-  PROBE_HOLDS(memcmp(&mine, &theirs, sizeof(mine)) == 0, "two processes see different devices");
+  PROBE_EXPECT(peer.Receive(&theirs, sizeof(theirs)), "the second process sent no names");
+  PROBE_EXPECT(memcmp(&mine, &theirs, sizeof(mine)) == 0, "two processes see different devices");
   return peer.Join();
 }
 
@@ -278,7 +278,7 @@ Outcome ForkedChildIsRefused() {
   Peer peer([](Peer&) {
     void* device = nullptr;
     const cudaError_t error = cudaMalloc(&device, 4096);
-    PROBE_HOLDS(error != cudaSuccess, "CUDA works in a forked child");
+    PROBE_EXPECT(error != cudaSuccess, "CUDA works in a forked child");
     return Pass();
   });
   return peer.Join();
@@ -302,9 +302,9 @@ std::vector<Check> ProcessChecks() {
        ExportBaseAndOffset},
       {"freed_while_open_elsewhere",
        "freed memory stays allocated while another process has it open", FreedWhileOpenElsewhere},
-      {"export_to_oneself", "the owner cannot open its own handle", ExportToOneself},
+      {"import_by_the_owner", "the owner cannot open its own handle", ExportToOneself},
       {"stable_names", "every process sees the same UUIDs and PCI addresses", StableNames},
-      {"forked_child_is_refused", "a child forked after the first use cannot use CUDA",
+      {"forked_child_is_rejected", "a child forked after the first use cannot use CUDA",
        ForkedChildIsRefused},
   };
 }

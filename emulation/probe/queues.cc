@@ -30,7 +30,7 @@ struct WaitingStreams {
 
 Outcome Block(int count, WaitingStreams* waiting) {
   waiting->words = PinnedWords(static_cast<size_t>(count) * kWordStride);
-  PROBE_HOLDS(waiting->words != nullptr, "cannot allocate pinned memory");
+  PROBE_EXPECT(waiting->words != nullptr, "cannot allocate pinned memory");
   for (int i = 0; i < count; ++i) {
     cudaStream_t stream = nullptr;
     PROBE_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -43,7 +43,7 @@ Outcome Block(int count, WaitingStreams* waiting) {
 
 // Runs a stream that copies and writes a word while `count` streams wait. `*held`: it did not
 // finish before they were released.
-Outcome WorkBeside(int count, bool* held) {
+Outcome RunWorkBesideWaits(int count, bool* held) {
   WaitingStreams waiting;
   PROBE_PASSES(Block(count, &waiting));
   PROBE_WORDS(word, kWordStride);
@@ -53,20 +53,21 @@ Outcome WorkBeside(int count, bool* held) {
   PROBE_CALL(cuStreamWriteValue64(working, Pointer(word), 1, 0));
   *held = !Finishes(working, Connections() < count + kOtherQueues ? kHeldMs : kFreeMs);
   waiting.Release();
-  PROBE_HOLDS(Finishes(working), "the working stream did not finish after all waits were released");
+  PROBE_EXPECT(Finishes(working),
+               "the working stream did not finish after all waits were released");
   for (cudaStream_t stream : waiting.streams) {
-    PROBE_HOLDS(Finishes(stream), "a stream did not finish after its wait was released");
+    PROBE_EXPECT(Finishes(stream), "a stream did not finish after its wait was released");
   }
   return Pass();
 }
 
 Outcome FortyWaits() {
   bool held = false;
-  PROBE_PASSES(WorkBeside(kForty, &held));
+  PROBE_PASSES(RunWorkBesideWaits(kForty, &held));
   if (!held) return Pass();
   const int connections = Connections();
-  PROBE_HOLDS(connections < kForty + kOtherQueues,
-              "waits in other queues blocked a stream with a queue of its own");
+  PROBE_EXPECT(connections < kForty + kOtherQueues,
+               "waits in other queues blocked a stream with a queue of its own");
   return Skip("blocked by the waits, as expected with " + std::to_string(connections) +
               " connections for 41 streams; all finished after the release");
 }
@@ -75,8 +76,8 @@ Outcome FewWaits() {
   const int count = Connections() - kOtherQueues - 1;
   if (count < 1) return Skip("too few connections for a concurrent wait and work");
   bool held = false;
-  PROBE_PASSES(WorkBeside(std::min(count, kForty), &held));
-  PROBE_HOLDS(!held, "a stream was blocked although there are more connections than streams");
+  PROBE_PASSES(RunWorkBesideWaits(std::min(count, kForty), &held));
+  PROBE_EXPECT(!held, "a stream was blocked although there are more connections than streams");
   return Pass();
 }
 
@@ -85,10 +86,10 @@ Outcome TwoWaits() {
   WaitingStreams waiting;
   PROBE_PASSES(Block(2, &waiting));
   StoreWord(waiting.word(1), 1);
-  PROBE_HOLDS(Finishes(waiting.streams[1]), "the second stream waits for the first one's word");
-  PROBE_HOLDS(StaysBusy(waiting.streams[0]), "the first stream did not wait for its word");
+  PROBE_EXPECT(Finishes(waiting.streams[1]), "the second stream waits for the first one's word");
+  PROBE_EXPECT(StaysBusy(waiting.streams[0]), "the first stream did not wait for its word");
   waiting.Release();
-  PROBE_HOLDS(Finishes(waiting.streams[0]), "the first stream was not released");
+  PROBE_EXPECT(Finishes(waiting.streams[0]), "the first stream was not released");
   return Pass();
 }
 
@@ -111,12 +112,12 @@ Outcome ReadiesBeforeWaits() {
     PROBE_CALL(cuStreamWaitValue64(streams[i], Pointer(done(i)), 1, kGeq));
   }
   for (size_t i = 0; i < kStreams; ++i) {
-    PROBE_HOLDS(WordBecomes(ready(i), 1),
-                "a ready word was not written although no work precedes it");
+    PROBE_EXPECT(WordBecomes(ready(i), 1),
+                 "a ready word was not written although no work precedes it");
   }
   for (size_t i = kStreams; i-- > 0;) StoreWord(done(i), 1);
   for (cudaStream_t stream : streams) {
-    PROBE_HOLDS(Finishes(stream), "a stream did not finish after its wait was released");
+    PROBE_EXPECT(Finishes(stream), "a stream did not finish after its wait was released");
   }
   return Pass();
 }

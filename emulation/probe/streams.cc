@@ -22,9 +22,9 @@ Outcome InOrder(cudaStream_t first, cudaStream_t second, const char* overtook) {
   PROBE_WORDS(words, 16);
   PROBE_CALL(cuStreamWaitValue64(first, Pointer(words), 1, kGeq));
   PROBE_CALL(cuStreamWriteValue64(second, Pointer(words + 8), 1, 0));
-  PROBE_HOLDS(!WordBecomes(words + 8, 1, 30), overtook);
+  PROBE_EXPECT(!WordBecomes(words + 8, 1, 30), overtook);
   StoreWord(words, 1);
-  PROBE_HOLDS(WordBecomes(words + 8, 1), "the later stream was not released");
+  PROBE_EXPECT(WordBecomes(words + 8, 1), "the later stream was not released");
   return Pass();
 }
 
@@ -46,12 +46,12 @@ Outcome NonBlockingIgnoresLegacy() {
   PROBE_CALL(cuStreamWriteValue64(free_stream, Pointer(words + 8), 1, 0));
   const bool written = WordBecomes(words + 8, 1, 1000);
   StoreWord(words, 1);
-  PROBE_HOLDS(written, "a non-blocking stream waited for the legacy one");
+  PROBE_EXPECT(written, "a non-blocking stream waited for the legacy one");
   PROBE_CALL(cudaDeviceSynchronize());
   return Pass();
 }
 
-Outcome LegacySynchroniseCoversBlocking() {
+Outcome LegacySynchronizeCoversBlocking() {
   PROBE_WORDS(words, 16);
   PROBE_STREAM(blocking, cudaStreamDefault);
   PROBE_CALL(cuStreamWaitValue64(blocking, Pointer(words), 1, kGeq));
@@ -61,7 +61,7 @@ Outcome LegacySynchroniseCoversBlocking() {
   const bool written = LoadWord(words + 8) == 1;
   releaser.join();
   PROBE_CALL(error);
-  PROBE_HOLDS(written, "cudaStreamSynchronize(0) did not wait for a blocking stream");
+  PROBE_EXPECT(written, "cudaStreamSynchronize(0) did not wait for a blocking stream");
   return Pass();
 }
 
@@ -76,15 +76,15 @@ Outcome PerThreadStreams() {
                           : CUDA_ERROR_UNKNOWN);
   });
   other.join();
-  PROBE_HOLDS(!problem, *problem);
+  PROBE_EXPECT(!problem, *problem);
   PROBE_CALL(cuStreamWriteValue64(cudaStreamPerThread, Pointer(words + 8), 1, 0));
   const bool own_went_on = WordBecomes(words + 8, 1, 1000);
   PROBE_CALL(cuStreamWriteValue64(cudaStreamLegacy, Pointer(words + 16), 1, 0));
   const bool legacy_waited = !WordBecomes(words + 16, 1, 30);
   StoreWord(words, 1);
-  PROBE_HOLDS(own_went_on, "the default stream of a thread waited for another thread's");
-  PROBE_HOLDS(legacy_waited, "the legacy stream did not wait for a thread's default stream");
-  PROBE_HOLDS(WordBecomes(words + 16, 1), "the legacy stream was not released");
+  PROBE_EXPECT(own_went_on, "the default stream of a thread waited for another thread's");
+  PROBE_EXPECT(legacy_waited, "the legacy stream did not wait for a thread's default stream");
+  PROBE_EXPECT(WordBecomes(words + 16, 1), "the legacy stream was not released");
   return Pass();
 }
 
@@ -101,11 +101,11 @@ Outcome CallsReturnBeforeWork() {
   PROBE_CALL(cudaMemcpyAsync(host, device, kBytes, cudaMemcpyDeviceToHost, stream));
   PROBE_CALL(cudaLaunchHostFunc(
       stream, [](void*) { called = 1; }, nullptr));
-  PROBE_HOLDS(StaysBusy(stream), "the stream did not wait");
-  PROBE_HOLDS(*static_cast<unsigned char*>(host) == 0 && called == 0, "work overtook a wait");
+  PROBE_EXPECT(StaysBusy(stream), "the stream did not wait");
+  PROBE_EXPECT(*static_cast<unsigned char*>(host) == 0 && called == 0, "work overtook a wait");
   StoreWord(words, 1);
   PROBE_CALL(cudaStreamSynchronize(stream));
-  PROBE_HOLDS(*static_cast<unsigned char*>(host) == 9 && called == 1, "some work did not run");
+  PROBE_EXPECT(*static_cast<unsigned char*>(host) == 9 && called == 1, "some work did not run");
   return Pass();
 }
 
@@ -128,9 +128,9 @@ Outcome HostFunctionOrder() {
   }
   PROBE_CALL(cudaStreamSynchronize(stream));
   std::lock_guard lock(log.mutex);
-  PROBE_HOLDS(log.entries.size() == kFunctions, "some host functions did not run");
+  PROBE_EXPECT(log.entries.size() == kFunctions, "some host functions did not run");
   for (int i = 0; i < kFunctions; ++i) {
-    PROBE_HOLDS(log.entries[static_cast<size_t>(i)] == i, "host functions ran out of order");
+    PROBE_EXPECT(log.entries[static_cast<size_t>(i)] == i, "host functions ran out of order");
   }
   return Pass();
 }
@@ -138,7 +138,7 @@ Outcome HostFunctionOrder() {
 Outcome HostFunctionMayBlock() {
   static uint64_t* words = nullptr;
   words = PinnedWords(16);
-  PROBE_HOLDS(words != nullptr, "cannot allocate pinned memory");
+  PROBE_EXPECT(words != nullptr, "cannot allocate pinned memory");
   if (Connections() < kEnoughConnections) return SharesQueues();
   PROBE_STREAM(first, cudaStreamNonBlocking);
   PROBE_STREAM(second, cudaStreamNonBlocking);
@@ -150,14 +150,14 @@ Outcome HostFunctionMayBlock() {
       nullptr));
   void* device = nullptr;
   const bool asked = !StaysBusy(first);
-  PROBE_HOLDS(!asked, "a query ran a host function");
+  PROBE_EXPECT(!asked, "a query ran a host function");
   PROBE_CALL(cudaMallocAsync(&device, 4096, second));
   PROBE_CALL(cudaMemsetAsync(device, 1, 4096, second));
   PROBE_CALL(cuStreamWriteValue64(second, Pointer(words + 8), 1, 0));
   const bool other_went_on = WordBecomes(words + 8, 1);
   StoreWord(words, 1);
-  PROBE_HOLDS(other_went_on, "a blocked host function blocked another stream");
-  PROBE_HOLDS(Finishes(first), "the stream of the host function did not finish");
+  PROBE_EXPECT(other_went_on, "a blocked host function blocked another stream");
+  PROBE_EXPECT(Finishes(first), "the stream of the host function did not finish");
   return Pass();
 }
 
@@ -168,7 +168,7 @@ Outcome DestroyKeepsWork() {
   PROBE_CALL(cuStreamWriteValue64(stream, Pointer(words + 8), 1, 0));
   PROBE_CALL(cudaStreamDestroy(stream));
   StoreWord(words, 1);
-  PROBE_HOLDS(WordBecomes(words + 8, 1), "the work of a destroyed stream was dropped");
+  PROBE_EXPECT(WordBecomes(words + 8, 1), "the work of a destroyed stream was dropped");
   return Pass();
 }
 
@@ -181,10 +181,10 @@ Outcome QueryRemembersNotReady() {
   const cudaError_t last = cudaGetLastError();
   const cudaError_t cleared = cudaGetLastError();
   StoreWord(words, 1);
-  PROBE_HOLDS(busy == cudaErrorNotReady,
-              "cudaStreamQuery of a waiting stream did not return cudaErrorNotReady");
-  PROBE_HOLDS(peeked == last && cleared == cudaSuccess,
-              "cudaPeekAtLastError cleared the error, or cudaGetLastError kept it");
+  PROBE_EXPECT(busy == cudaErrorNotReady,
+               "cudaStreamQuery of a waiting stream did not return cudaErrorNotReady");
+  PROBE_EXPECT(peeked == last && cleared == cudaSuccess,
+               "cudaPeekAtLastError cleared the error, or cudaGetLastError kept it");
   return Finishes(stream) ? Pass() : Fail("the stream was not released");
 }
 
@@ -198,8 +198,8 @@ std::vector<Check> StreamChecks() {
        BlockingWaitsForLegacy},
       {"non_blocking_ignores_legacy",
        "non-blocking streams and the legacy stream ignore each other", NonBlockingIgnoresLegacy},
-      {"legacy_synchronise", "cudaStreamSynchronize(0) covers blocking streams",
-       LegacySynchroniseCoversBlocking},
+      {"legacy_synchronize", "cudaStreamSynchronize(0) covers blocking streams",
+       LegacySynchronizeCoversBlocking},
       {"per_thread_streams", "each thread has its own default stream, which is a blocking one",
        PerThreadStreams},
       {"calls_return_before_work", "copies, sets and host functions are asynchronous to the host",
@@ -208,7 +208,8 @@ std::vector<Check> StreamChecks() {
       {"host_function_may_block", "a blocked host function blocks only its own stream",
        HostFunctionMayBlock},
       {"destroy_keeps_work", "a destroyed stream still runs its work", DestroyKeepsWork},
-      {"query_remembers", "cudaStreamQuery's NotReady is the thread's last error until it is read",
+      {"query_sets_last_error",
+       "cudaStreamQuery's NotReady is the thread's last error until it is read",
        QueryRemembersNotReady},
   };
 }

@@ -43,8 +43,8 @@ Outcome MapAt(CUdeviceptr address, size_t bytes, CUmemGenericAllocationHandle ha
 Outcome ByteAt(CUdeviceptr address, unsigned char expected) {
   unsigned char seen = 0;
   PROBE_CALL(cuMemcpyDtoH(&seen, address, 1));
-  PROBE_HOLDS(seen == expected,
-              "memory holds " + std::to_string(seen) + ", expected " + std::to_string(expected));
+  PROBE_EXPECT(seen == expected,
+               "memory holds " + std::to_string(seen) + ", expected " + std::to_string(expected));
   return Pass();
 }
 
@@ -54,20 +54,20 @@ Outcome Maps() {
   const CUmemAllocationProp properties = Properties();
   CUmemGenericAllocationHandle handle = 0;
   CUdeviceptr range = 0;
-  PROBE_HOLDS(cuMemCreate(&handle, page + 1, &properties, 0) == CUDA_ERROR_INVALID_VALUE,
-              "cuMemCreate accepted a size that is not a multiple of the page size");
+  PROBE_EXPECT(cuMemCreate(&handle, page + 1, &properties, 0) == CUDA_ERROR_INVALID_VALUE,
+               "cuMemCreate accepted a size that is not a multiple of the page size");
   PROBE_CALL(cuMemCreate(&handle, page, &properties, 0));
   PROBE_CALL(cuMemAddressReserve(&range, 4 * page, 0, 0, 0));
   PROBE_PASSES(MapAt(range + page, page, handle));
-  PROBE_HOLDS(cuMemMap(range + page, page, 0, handle, 0) != CUDA_SUCCESS,
-              "an address was mapped twice");
+  PROBE_EXPECT(cuMemMap(range + page, page, 0, handle, 0) != CUDA_SUCCESS,
+               "an address was mapped twice");
   PROBE_CALL(cuMemsetD8(range + page, 7, page));
   PROBE_CALL(cuCtxSynchronize());
   PROBE_CALL(cuMemUnmap(range + page, page));
   PROBE_PASSES(MapAt(range, page, handle));
   PROBE_PASSES(ByteAt(range + page - 1, 7));  // the memory kept its content
-  PROBE_HOLDS(cuMemAddressFree(range, 4 * page) != CUDA_SUCCESS,
-              "a range with a mapping was freed");
+  PROBE_EXPECT(cuMemAddressFree(range, 4 * page) != CUDA_SUCCESS,
+               "a range with a mapping was freed");
   PROBE_CALL(cuMemRelease(handle));
   PROBE_PASSES(ByteAt(range, 7));  // the mapping keeps the memory
   PROBE_CALL(cuMemUnmap(range, page));
@@ -97,8 +97,8 @@ Outcome OneRangeOfManyMemories() {
   CUdeviceptr base = 0;
   size_t bytes = 0;
   PROBE_CALL(cuMemGetAddressRange(&base, &bytes, range + 2 * page + 5));
-  PROBE_HOLDS(base == range + 2 * page && bytes == page,
-              "the address range of a mapping differs from the mapping");
+  PROBE_EXPECT(base == range + 2 * page && bytes == page,
+               "the address range of a mapping differs from the mapping");
   CUmemGenericAllocationHandle found = 0;
   PROBE_CALL(cuMemRetainAllocationHandle(&found, reinterpret_cast<void*>(range + page + 5)));
   PROBE_CALL(cuMemUnmap(range + page, page));
@@ -110,7 +110,7 @@ Outcome OneRangeOfManyMemories() {
   return Pass();
 }
 
-Outcome WhatPointersSay() {
+Outcome MappedPointerAttributes() {
   size_t page = 0;
   PROBE_PASSES(Start(&page));
   const CUmemAllocationProp properties = Properties(kDescriptor);
@@ -127,29 +127,29 @@ Outcome WhatPointersSay() {
   unsigned long long after = 0;
   CUmemorytype type{};
   PROBE_CALL(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, range + 5));
-  PROBE_HOLDS(type == CU_MEMORYTYPE_DEVICE, "mapped memory is not reported as device memory");
+  PROBE_EXPECT(type == CU_MEMORYTYPE_DEVICE, "mapped memory is not reported as device memory");
   PROBE_CALL(
       cuPointerGetAttribute(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, range));
-  PROBE_HOLDS(capable == 0, "mapped memory can be exported by a legacy handle");
+  PROBE_EXPECT(capable == 0, "mapped memory can be exported by a legacy handle");
   PROBE_CALL(cuPointerGetAttribute(&types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, range));
-  PROBE_HOLDS((types & kDescriptor) != 0,
-              "a pointer attribute does not return the allowed export types");
+  PROBE_EXPECT((types & kDescriptor) != 0,
+               "a pointer attribute does not return the allowed export types");
   PROBE_CALL(cuPointerGetAttribute(&before, CU_POINTER_ATTRIBUTE_BUFFER_ID, range));
   PROBE_CALL(cuMemUnmap(range, page));
   PROBE_PASSES(MapAt(range, page, second));
   PROBE_CALL(cuPointerGetAttribute(&after, CU_POINTER_ATTRIBUTE_BUFFER_ID, range));
-  PROBE_HOLDS(before != after, "an address that is mapped again keeps its id");
+  PROBE_EXPECT(before != after, "an address that is mapped again keeps its id");
   CUipcMemHandle handle;
-  PROBE_HOLDS(cuIpcGetMemHandle(&handle, range) != CUDA_SUCCESS,
-              "cuIpcGetMemHandle accepted mapped memory");
+  PROBE_EXPECT(cuIpcGetMemHandle(&handle, range) != CUDA_SUCCESS,
+               "cuIpcGetMemHandle accepted mapped memory");
   CUmemAllocationProp told{};
   PROBE_CALL(cuMemGetAllocationPropertiesFromHandle(&told, second));
-  PROBE_HOLDS(told.location.id == 0 && told.requestedHandleTypes == kDescriptor,
-              "the properties of a handle differ from those of cuMemCreate");
+  PROBE_EXPECT(told.location.id == 0 && told.requestedHandleTypes == kDescriptor,
+               "the properties of a handle differ from those of cuMemCreate");
   return Pass();
 }
 
-Outcome AccessIsAskedFor() {
+Outcome AccessMustBeSet() {
   size_t page = 0;
   PROBE_PASSES(Start(&page));
   const CUmemAllocationProp properties = Properties();
@@ -161,11 +161,11 @@ Outcome AccessIsAskedFor() {
   const CUmemLocation location = properties.location;
   unsigned long long flags = ~0ull;
   PROBE_CALL(cuMemGetAccess(&flags, &location, range));
-  PROBE_HOLDS(flags == CU_MEM_ACCESS_FLAGS_PROT_NONE, "a new mapping is accessible");
+  PROBE_EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_NONE, "a new mapping is accessible");
   const CUmemAccessDesc access = ReadWrite();
   PROBE_CALL(cuMemSetAccess(range, page, &access, 1));
   PROBE_CALL(cuMemGetAccess(&flags, &location, range));
-  PROBE_HOLDS(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE, "cuMemSetAccess did not give access");
+  PROBE_EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE, "cuMemSetAccess did not give access");
   return Pass();
 }
 
@@ -206,7 +206,7 @@ int ReceiveDescriptor(int socket) {
 
 Outcome Import(Peer& self) {
   const int fd = ReceiveDescriptor(self.socket());
-  PROBE_HOLDS(fd >= 0, "no descriptor received");
+  PROBE_EXPECT(fd >= 0, "no descriptor received");
   size_t page = 0;
   PROBE_PASSES(Start(&page));
   CUmemGenericAllocationHandle handle = 0;
@@ -238,15 +238,15 @@ Outcome Descriptors() {
   PROBE_CALL(cuCtxSynchronize());
   int fd = -1;
   PROBE_CALL(cuMemExportToShareableHandle(&fd, handle, kDescriptor, 0));
-  PROBE_HOLDS(SendDescriptor(peer.socket(), fd), "cannot send the descriptor");
+  PROBE_EXPECT(SendDescriptor(peer.socket(), fd), "cannot send the descriptor");
   close(fd);
   char done = 0;
-  PROBE_HOLDS(peer.Receive(&done, 1), "the second process did not map the memory");
+  PROBE_EXPECT(peer.Receive(&done, 1), "the second process did not map the memory");
   PROBE_PASSES(ByteAt(range, 6));
   const CUmemAllocationProp closed = Properties();
   PROBE_CALL(cuMemCreate(&handle, page, &closed, 0));
-  PROBE_HOLDS(cuMemExportToShareableHandle(&fd, handle, kDescriptor, 0) != CUDA_SUCCESS,
-              "memory without an export type was exported");
+  PROBE_EXPECT(cuMemExportToShareableHandle(&fd, handle, kDescriptor, 0) != CUDA_SUCCESS,
+               "memory without an export type was exported");
   return peer.Join();
 }
 
@@ -256,14 +256,14 @@ Outcome OutOfMemory() {
   size_t total = 0;
   void* device = nullptr;
   PROBE_CALL(cudaMemGetInfo(&free_bytes, &total));
-  PROBE_HOLDS(cudaMalloc(&device, 2 * total) == cudaErrorMemoryAllocation,
-              "an allocation larger than the GPU's memory succeeded");
-  PROBE_HOLDS(cudaGetLastError() == cudaErrorMemoryAllocation,
-              "the last error is not cudaErrorMemoryAllocation");
+  PROBE_EXPECT(cudaMalloc(&device, 2 * total) == cudaErrorMemoryAllocation,
+               "an allocation larger than the GPU's memory succeeded");
+  PROBE_EXPECT(cudaGetLastError() == cudaErrorMemoryAllocation,
+               "the last error is not cudaErrorMemoryAllocation");
   PROBE_CALL(cudaMalloc(&device, 64 << 20));  // the error is not sticky
   size_t less = 0;
   PROBE_CALL(cudaMemGetInfo(&less, &total));
-  PROBE_HOLDS(less + (64 << 20) <= free_bytes, "an allocation did not reduce the free memory");
+  PROBE_EXPECT(less + (64 << 20) <= free_bytes, "an allocation did not reduce the free memory");
   PROBE_CALL(cudaFree(device));
   return Pass();
 }
@@ -276,8 +276,8 @@ std::vector<Check> VirtualMemoryChecks() {
        Maps},
       {"vmm_one_range_many_memories", "adjacent mappings are one range for copies and memset",
        OneRangeOfManyMemories},
-      {"vmm_pointers", "a mapping has its own id, range and handle types", WhatPointersSay},
-      {"vmm_access", "a mapping is inaccessible until access is set", AccessIsAskedFor},
+      {"vmm_pointers", "a mapping has its own id, range and handle types", MappedPointerAttributes},
+      {"vmm_access", "a mapping is inaccessible until access is set", AccessMustBeSet},
       {"vmm_descriptors", "memory is shared with another process as a descriptor", Descriptors},
       {"out_of_memory", "an allocation beyond the memory is an error that is not sticky",
        OutOfMemory},

@@ -13,11 +13,11 @@ Outcome WaitBeforeSignal() {
   PROBE_WORDS(words, 64);
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 7, kGeq));
   PROBE_CALL(cuStreamWriteValue64(stream, Pointer(words + 8), 1, 0));
-  PROBE_HOLDS(StaysBusy(stream), "the stream did not wait");
-  PROBE_HOLDS(LoadWord(words + 8) == 0, "the write overtook the wait");
+  PROBE_EXPECT(StaysBusy(stream), "the stream did not wait");
+  PROBE_EXPECT(LoadWord(words + 8) == 0, "the write overtook the wait");
   StoreWord(words, 7);
-  PROBE_HOLDS(Finishes(stream), "the store did not release the stream");
-  PROBE_HOLDS(LoadWord(words + 8) == 1, "the write behind the wait is missing");
+  PROBE_EXPECT(Finishes(stream), "the store did not release the stream");
+  PROBE_EXPECT(LoadWord(words + 8) == 1, "the write behind the wait is missing");
   return Pass();
 }
 
@@ -26,7 +26,7 @@ Outcome WaitAfterSignal() {
   PROBE_WORDS(words, 64);
   StoreWord(words, 9);
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 7, kGeq));
-  PROBE_HOLDS(Finishes(stream), "a satisfied wait blocked the stream");
+  PROBE_EXPECT(Finishes(stream), "a satisfied wait blocked the stream");
   return Pass();
 }
 
@@ -38,7 +38,7 @@ Outcome Expect(uint64_t word, uint64_t value, unsigned flags, bool passes, const
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), value, flags));
   const bool passed = passes ? Finishes(stream) : !StaysBusy(stream);
   StoreWord(words, flags == kGeq ? value : 1);
-  PROBE_HOLDS(passed == passes, text);
+  PROBE_EXPECT(passed == passes, text);
   return Pass();
 }
 
@@ -56,7 +56,7 @@ Outcome GeqWraps32() {
   auto* narrow = reinterpret_cast<uint32_t*>(words);
   narrow[0] = 5;
   PROBE_CALL(cuStreamWaitValue32(stream, Pointer(narrow), 0xfffffff0u, kGeq));
-  PROBE_HOLDS(Finishes(stream), "5 does not count as after 2^32-16");
+  PROBE_EXPECT(Finishes(stream), "5 does not count as after 2^32-16");
   return Pass();
 }
 
@@ -68,9 +68,9 @@ Outcome PoisonReleases() {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_WORDS(words, 64);
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 1000, kGeq));
-  PROBE_HOLDS(StaysBusy(stream), "the stream did not wait");
+  PROBE_EXPECT(StaysBusy(stream), "the stream did not wait");
   StoreWord(words, wire::kFencePoison);
-  PROBE_HOLDS(Finishes(stream), "poison did not release a waiting stream");
+  PROBE_EXPECT(Finishes(stream), "poison did not release a waiting stream");
   return Pass();
 }
 
@@ -82,9 +82,9 @@ Outcome OtherComparisons() {
   PROBE_WORDS(words, 64);
   StoreWord(words, 4);
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 3, CU_STREAM_WAIT_VALUE_EQ));
-  PROBE_HOLDS(StaysBusy(stream), "4 == 3 passed");
+  PROBE_EXPECT(StaysBusy(stream), "4 == 3 passed");
   StoreWord(words, 3);
-  PROBE_HOLDS(Finishes(stream), "3 == 3 did not release the stream");
+  PROBE_EXPECT(Finishes(stream), "3 == 3 did not release the stream");
   return Pass();
 }
 
@@ -100,9 +100,9 @@ Outcome WordAfterCopy() {
     PROBE_CALL(cudaMemsetAsync(device, round, kBytes, stream));
     PROBE_CALL(cudaMemcpyAsync(host, device, kBytes, cudaMemcpyDeviceToHost, stream));
     PROBE_CALL(cuStreamWriteValue64(stream, Pointer(words), static_cast<uint64_t>(round), 0));
-    PROBE_HOLDS(WordBecomes(words, static_cast<uint64_t>(round)), "the word was not written");
-    PROBE_HOLDS(bytes[0] == round && bytes[kBytes / 2] == round && bytes[kBytes - 1] == round,
-                "the word was visible before the copied bytes");
+    PROBE_EXPECT(WordBecomes(words, static_cast<uint64_t>(round)), "the word was not written");
+    PROBE_EXPECT(bytes[0] == round && bytes[kBytes / 2] == round && bytes[kBytes - 1] == round,
+                 "the word was visible before the copied bytes");
   }
   return Pass();
 }
@@ -119,11 +119,11 @@ Outcome CopyAfterWord() {
   PROBE_CALL(cudaMemcpyAsync(device, host, kBytes, cudaMemcpyHostToDevice, stream));
   memset(host, 0x5a, kBytes);
   StoreWord(words, 1);
-  PROBE_HOLDS(Finishes(stream), "the stream did not continue");
+  PROBE_EXPECT(Finishes(stream), "the stream did not continue");
   memset(host, 0, kBytes);
   PROBE_CALL(cudaMemcpy(host, device, kBytes, cudaMemcpyDeviceToHost));
-  PROBE_HOLDS(bytes[0] == 0x5a && bytes[kBytes - 1] == 0x5a,
-              "the copy read its source before the wait ended");
+  PROBE_EXPECT(bytes[0] == 0x5a && bytes[kBytes - 1] == 0x5a,
+               "the copy read its source before the wait ended");
   return Pass();
 }
 
@@ -133,12 +133,12 @@ Outcome WordWithoutHelp() {
   PROBE_DEVICE_MEMORY(device, 4096);
   PROBE_CALL(cudaMemsetAsync(device, 1, 4096, stream));
   PROBE_CALL(cuStreamWriteValue64(stream, Pointer(words), 1, 0));
-  PROBE_HOLDS(WordBecomes(words, 1), "work runs only while the program calls CUDA");
+  PROBE_EXPECT(WordBecomes(words, 1), "work runs only while the program calls CUDA");
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words + 8), 1, kGeq));
   PROBE_CALL(cuStreamWriteValue64(stream, Pointer(words), 2, 0));
   StoreWord(words + 8, 1);
-  PROBE_HOLDS(WordBecomes(words, 2),
-              "a released stream continues only while the program calls CUDA");
+  PROBE_EXPECT(WordBecomes(words, 2),
+               "a released stream continues only while the program calls CUDA");
   return Pass();
 }
 
@@ -150,10 +150,10 @@ Outcome WordInDeviceMemory() {
   PROBE_CALL(cudaDeviceSynchronize());
   PROBE_CALL(cuStreamWriteValue64(stream, Pointer(device) + 64, 77, 0));
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(device) + 64, 77, kGeq));
-  PROBE_HOLDS(Finishes(stream), "the stream's wait did not see its own write");
+  PROBE_EXPECT(Finishes(stream), "the stream's wait did not see its own write");
   PROBE_CALL(
       cudaMemcpy(&value, static_cast<char*>(device) + 64, sizeof(value), cudaMemcpyDeviceToHost));
-  PROBE_HOLDS(value == 77, "the value is not in device memory");
+  PROBE_EXPECT(value == 77, "the value is not in device memory");
   return Pass();
 }
 
@@ -169,10 +169,10 @@ Outcome BatchOfWords() {
   operations[1].writeValue.address = Pointer(words + 8);
   operations[1].writeValue.value64 = 5;
   PROBE_CALL(cuStreamBatchMemOp(stream, 2, operations, 0));
-  PROBE_HOLDS(StaysBusy(stream), "the batch did not wait");
+  PROBE_EXPECT(StaysBusy(stream), "the batch did not wait");
   StoreWord(words, 1);
-  PROBE_HOLDS(Finishes(stream), "the batch was not released");
-  PROBE_HOLDS(LoadWord(words + 8) == 5, "the batch's write is missing");
+  PROBE_EXPECT(Finishes(stream), "the batch was not released");
+  PROBE_EXPECT(LoadWord(words + 8) == 5, "the batch's write is missing");
   return Pass();
 }
 
@@ -180,8 +180,8 @@ Outcome UnknownMemoryRefused() {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   static uint64_t stray[16];
   const CUresult result = cuStreamWriteValue64(stream, Pointer(&stray[1]), 1, 0);
-  PROBE_HOLDS(result == CUDA_ERROR_INVALID_VALUE,
-              "a word in memory that CUDA does not know was not rejected as an invalid value");
+  PROBE_EXPECT(result == CUDA_ERROR_INVALID_VALUE,
+               "a word in memory that CUDA does not know was not rejected as an invalid value");
   return Pass();
 }
 
@@ -199,10 +199,10 @@ std::vector<Check> WordChecks() {
        WordAfterCopy},
       {"copy_after_word", "a copy after a wait reads its source when the wait has ended",
        CopyAfterWord},
-      {"word_without_help", "streams continue while the program calls nothing", WordWithoutHelp},
+      {"word_without_calls", "streams continue while the program calls nothing", WordWithoutHelp},
       {"word_in_device_memory", "words may lie in device memory", WordInDeviceMemory},
       {"batch_of_words", "several word operations in one call", BatchOfWords},
-      {"unknown_memory_refused", "a word must be in memory that CUDA knows", UnknownMemoryRefused},
+      {"unknown_memory_rejected", "a word must be in memory that CUDA knows", UnknownMemoryRefused},
   };
 }
 

@@ -15,7 +15,7 @@ cudaError_t Report(cudaError_t error);
 inline cudaError_t Report(CUresult result) { return Report(static_cast<cudaError_t>(result)); }
 
 // Calls cuInit, as the runtime does at its first use.
-CUresult EnsureInitialised();
+CUresult EnsureInitialized();
 
 // Makes the first GPU's primary context current if the thread has none, as the runtime does.
 CUresult EnsureContext();
@@ -28,7 +28,7 @@ cudaError_t WithContext(Call call) {
 }
 template <typename Call>
 cudaError_t WithDriver(Call call) {
-  const CUresult ready = EnsureInitialised();
+  const CUresult ready = EnsureInitialized();
   return Report(ready == CUDA_SUCCESS ? call() : ready);
 }
 

@@ -24,7 +24,7 @@ cudaError_t Report(cudaError_t error) {
   return error;
 }
 
-CUresult EnsureInitialised() { return cuInit(0); }
+CUresult EnsureInitialized() { return cuInit(0); }
 
 CUresult EnsureContext() {
   if (mccsEmulationAssertionFailed() != 0) return CUDA_ERROR_ASSERT;

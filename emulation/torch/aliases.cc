@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "emulation/torch/lent_memory.h"
+#include "emulation/torch/device_allocation_scope.h"
 
 namespace mccs::torch_on_host {
 namespace {
@@ -62,7 +62,7 @@ void Aliases::WriteBack() {
     if (alias->data() != original->data()) {
       // The kernel has resized it. The storage stays alive through its aliases and this object.
       original->set_data_ptr_noswap(
-          TakeForDevice(storage.alias, original->device(), storage.alias.use_count()));
+          MoveToDevice(storage.alias, original->device(), storage.alias.use_count()));
     }
     if (bytes != original->nbytes()) original->set_nbytes(bytes);
   }
@@ -88,7 +88,7 @@ c10::Storage Aliases::DeviceStorage(const c10::Storage& storage, c10::Device dev
   if (!returned) {
     const size_t bytes = impl->nbytes();
     returned = c10::Storage(c10::Storage::use_byte_size_t(), bytes,
-                            TakeForDevice(storage, device, result_holders_[impl]), get(), true);
+                            MoveToDevice(storage, device, result_holders_[impl]), get(), true);
   }
   return returned;
 }

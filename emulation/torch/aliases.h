@@ -2,7 +2,8 @@
 //
 // Emulated device memory is host memory, so a CPU kernel can use it. Results are converted back: a
 // result that is an argument, or a view of one, becomes that CUDA tensor. A new result gets a CUDA
-// label (lent_memory.h). An argument that the kernel has resized gets its new memory and shape.
+// label (device_allocation_scope.h). An argument that the kernel has resized gets its new memory
+// and shape.
 #ifndef MCCS_EMULATION_TORCH_ALIASES_H_
 #define MCCS_EMULATION_TORCH_ALIASES_H_
 

@@ -6,8 +6,8 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "emulation/torch/aliases.h"
-#include "emulation/torch/lent_memory.h"
-#include "emulation/torch/one_device.h"
+#include "emulation/torch/call_devices.h"
+#include "emulation/torch/device_allocation_scope.h"
 #include "emulation/torch/random_numbers.h"
 
 namespace mccs::torch_on_host {
@@ -35,14 +35,14 @@ void ToHost(const c10::Argument& declared, c10::IValue* value, Aliases* aliases,
             CallDevices* devices) {
   if (value->isDevice() && value->toDevice().is_cuda()) {
     const c10::Device device = value->toDevice();
-    devices->See(device.has_index() ? device
+    devices->Add(device.has_index() ? device
                                     : c10::Device(c10::kCUDA, c10::cuda::current_device()));
     *value = c10::Device(c10::kCPU);
   } else if (declared.name() == "pin_memory" && value->isBool()) {
     TORCH_CHECK(!value->toBool(), "Only dense CPU tensors can be pinned");
   } else {
     ForTensors(value, [&](const at::Tensor& tensor) {
-      devices->See(tensor, declared.name());
+      devices->Add(tensor, declared.name());
       return aliases->Of(tensor);
     });
   }
@@ -91,9 +91,9 @@ void RunOnHost(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::S
 
   const c10::DeviceGuard device_guard(*devices.device());
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  DrawOnHost(op, *devices.device(), stack->data() + first);
+  UseHostGenerator(op, *devices.device(), stack->data() + first);
   {
-    const LentMemory lent;
+    const DeviceAllocationScope device_allocations;
     op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
   }
   aliases.WriteBack();

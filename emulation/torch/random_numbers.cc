@@ -35,7 +35,7 @@ at::Generator HostGeneratorFor(at::Generator generator) {
 
 }  // namespace
 
-void DrawOnHost(const c10::OperatorHandle& op, c10::Device device, c10::IValue* arguments) {
+void UseHostGenerator(const c10::OperatorHandle& op, c10::Device device, c10::IValue* arguments) {
   if (!op.hasTag(at::Tag::nondeterministic_seeded)) return;
   const auto& declared = op.schema().arguments();
   for (size_t i = 0; i < declared.size(); ++i) {

@@ -14,7 +14,7 @@ namespace mccs::torch_on_host {
 // the call's, in the schema's order. Does nothing for other operators.
 // Errors: c10::Error for a generator that is not on a CUDA device, and for an operator that draws
 // random numbers without a generator argument.
-void DrawOnHost(const c10::OperatorHandle& op, c10::Device device, c10::IValue* arguments);
+void UseHostGenerator(const c10::OperatorHandle& op, c10::Device device, c10::IValue* arguments);
 
 }  // namespace mccs::torch_on_host
 

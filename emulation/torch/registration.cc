@@ -11,7 +11,7 @@
 
 #include "emulation/torch/composed.h"
 #include "emulation/torch/host_operator.h"
-#include "emulation/torch/plain_copy.h"
+#include "emulation/torch/stream_copy.h"
 
 namespace mccs::torch_on_host {
 namespace {
@@ -33,7 +33,7 @@ constexpr std::string_view kArrangeMemory[] = {"aten::empty",
 
 // These have one version for all devices, which bypasses the dispatcher to find the device's
 // kernel.
-constexpr std::string_view kLookPastTheDispatcher[] = {
+constexpr std::string_view kBypassDispatcher[] = {
     "aten::copy_", "aten::convolution", "aten::_convolution", "aten::convolution_backward"};
 
 constexpr DispatchKey kHostKeys[] = {DispatchKey::CPU, DispatchKey::CompositeExplicitAutograd,
@@ -62,7 +62,7 @@ bool MakesView(const c10::FunctionSchema& schema) {
 bool RunsOnHost(const OperatorHandle& op) {
   const std::string& name = op.schema().name();
   if (!name.starts_with("aten::") || IsIn(kArrangeMemory, name)) return false;
-  if (IsIn(kLookPastTheDispatcher, name)) return true;
+  if (IsIn(kBypassDispatcher, name)) return true;
   if (MakesView(op.schema())) return false;
   const auto has = [&op](DispatchKey key) { return op.hasKernelForDispatchKey(key); };
   if (has(DispatchKey::CPU)) return true;
@@ -115,7 +115,7 @@ c10::KernelFunction KernelFor(const OperatorHandle& op) {
 }
 
 // PyTorch warns about each operator whose kernel is replaced.
-class Silence : public c10::WarningHandler {
+class SuppressWarnings : public c10::WarningHandler {
  public:
   void process(const c10::Warning&) override {}
 };
@@ -132,7 +132,7 @@ void SwitchOffFusedKernels() {
 }  // namespace
 
 void RedirectOperators() {
-  Silence silence;
+  SuppressWarnings silence;
   const c10::WarningUtils::WarningHandlerGuard guard(&silence);
   // Never undone: programs may use tensors until the process ends.
   static auto* const registrations = new std::vector<c10::RegistrationHandleRAII>;

@@ -140,7 +140,7 @@ uint64_t Benchmark::CountWrongOf(const LocalRank& self, size_t count, bool in_pl
       return pattern_.Input(self.rank).CountWrong(host_.data(), 0,
                                                   collective_.SendElements(count, ranks_.size()));
     }
-    return CountTouched();
+    return CountOverwritten();
   }
   if (!collective_.receive_per_rank) {
     // This rank has its part of the scattered result.
@@ -157,7 +157,7 @@ uint64_t Benchmark::CountWrongOf(const LocalRank& self, size_t count, bool in_pl
 }
 
 // Counts bytes in host_ that were overwritten by mistake.
-uint64_t Benchmark::CountTouched() const {
+uint64_t Benchmark::CountOverwritten() const {
   return static_cast<uint64_t>(std::count_if(
       host_.begin(), host_.end(), [](std::byte value) { return value != std::byte{kPoison}; }));
 }

@@ -47,7 +47,7 @@ class Benchmark {
   uint64_t CountWrong(size_t count, bool in_place);
   void Prepare(const LocalRank& self, size_t local, size_t count, bool in_place);
   uint64_t CountWrongOf(const LocalRank& self, size_t count, bool in_place);
-  uint64_t CountTouched() const;
+  uint64_t CountOverwritten() const;
 
   const Options& options_;
   const Collective& collective_;

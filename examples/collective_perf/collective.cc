@@ -35,18 +35,18 @@ ncclResult_t Scatter(const CallArguments& a) {
   return ncclScatter(a.send, a.receive, a.count, a.type, a.root, a.comm, a.stream);
 }
 
-double OnceAround(int ranks) { return static_cast<double>(ranks - 1) / ranks; }
-double TwiceAround(int ranks) { return 2 * OnceAround(ranks); }
+double RingPasses(int ranks) { return static_cast<double>(ranks - 1) / ranks; }
+double TwoRingPasses(int ranks) { return 2 * RingPasses(ranks); }
 double One(int) { return 1; }
 
 constexpr Collective kCollectives[] = {
-    {.name = "all_reduce", .reduces = true, .call = AllReduce, .bus_factor = TwiceAround},
-    {.name = "all_gather", .receive_per_rank = true, .call = AllGather, .bus_factor = OnceAround},
+    {.name = "all_reduce", .reduces = true, .call = AllReduce, .bus_factor = TwoRingPasses},
+    {.name = "all_gather", .receive_per_rank = true, .call = AllGather, .bus_factor = RingPasses},
     {.name = "reduce_scatter",
      .reduces = true,
      .send_per_rank = true,
      .call = ReduceScatter,
-     .bus_factor = OnceAround},
+     .bus_factor = RingPasses},
     {.name = "broadcast", .only_root_sends = true, .call = Broadcast, .bus_factor = One},
     {.name = "reduce",
      .reduces = true,
@@ -57,17 +57,17 @@ constexpr Collective kCollectives[] = {
      .send_per_rank = true,
      .receive_per_rank = true,
      .call = AlltoAll,
-     .bus_factor = OnceAround},
+     .bus_factor = RingPasses},
     {.name = "gather",
      .only_root_receives = true,
      .receive_per_rank = true,
      .call = Gather,
-     .bus_factor = OnceAround},
+     .bus_factor = RingPasses},
     {.name = "scatter",
      .only_root_sends = true,
      .send_per_rank = true,
      .call = Scatter,
-     .bus_factor = OnceAround},
+     .bus_factor = RingPasses},
 };
 
 }  // namespace

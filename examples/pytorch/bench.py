@@ -105,17 +105,17 @@ COLLECTIVES = {"all_reduce": AllReduce, "broadcast": Broadcast, "all_gather": Al
 
 
 def seconds_per_call(job, collective, calls):
-    def settle():
+    def wait_for_all():
         if job.gpu.type == collective.device.type:
             torch.cuda.synchronize()
         dist.barrier(device_ids=[job.gpu.index])
 
     collective.run()  # sets up connections and buffers
-    settle()
+    wait_for_all()
     start = time.perf_counter()
     for _ in range(calls):
         collective.run()
-    settle()
+    wait_for_all()
     return (time.perf_counter() - start) / calls
 
 
@@ -123,8 +123,8 @@ def main():
     options = arguments(__doc__.splitlines()[0], ops=",".join(COLLECTIVES), min="1K", max="4M", factor=16, calls=10)
     wrong = 0
     with Job() as job:
-        job.say(f"# {job.ranks} ranks, float32")
-        job.say(f"{'':16}{'bytes':>12}{'NCCL us':>12}{'GB/s':>8}{'Gloo us':>12}{'GB/s':>8}  result")
+        job.report(f"# {job.ranks} ranks, float32")
+        job.report(f"{'':16}{'bytes':>12}{'NCCL us':>12}{'GB/s':>8}{'Gloo us':>12}{'GB/s':>8}  result")
         for name in options.ops.split(","):
             size, largest = to_bytes(options.min), to_bytes(options.max)
             while size <= largest:
@@ -137,7 +137,7 @@ def main():
                 everywhere = torch.tensor(float(right))
                 dist.all_reduce(everywhere, dist.ReduceOp.MIN)
                 wrong += everywhere.item() == 0
-                job.say(f"{name:16}{collective.count * 4:12}{columns}  {'right' if everywhere.item() else 'WRONG'}")
+                job.report(f"{name:16}{collective.count * 4:12}{columns}  {'right' if everywhere.item() else 'WRONG'}")
                 size *= options.factor
     if wrong:
         raise SystemExit(f"{wrong} wrong results")

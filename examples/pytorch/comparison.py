@@ -45,7 +45,7 @@ class Job:
         if not failed:
             dist.destroy_process_group()
 
-    def say(self, text=""):
+    def report(self, text=""):
         if self.rank == 0:
             print(text, flush=True)
 
@@ -87,7 +87,7 @@ def mean_over_ranks(loss):
     return loss / dist.get_world_size()
 
 
-def on_the_first_rank(run, device=torch.device("cpu")):
+def on_rank_0(run, device=torch.device("cpu")):
     """Calls run() on rank 0 only and returns its result on every rank. `device`: the device that broadcasts it."""
     result = [run() if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(result, device=device)
@@ -98,23 +98,23 @@ def compare(job, train, alone=None):
     """Compares train(device) on both backends, and alone() in one process."""
     runs = {"NCCL, GPUs": lambda: train(job.gpu), "Gloo, host": lambda: train(torch.device("cpu"))}
     if alone:
-        runs["one process, host"] = lambda: on_the_first_rank(alone)
-    compare_runs(runs, job.say)
+        runs["one process, host"] = lambda: on_rank_0(alone)
+    compare_runs(runs, job.report)
 
 
-def compare_runs(runs, say):
-    """Calls each of `runs`, which return (losses, seconds), and prints their results side by side. `say` prints a line
+def compare_runs(runs, report):
+    """Calls each of `runs`, which return (losses, seconds), and prints their results side by side. `report` prints a line
     on one rank. Raises SystemExit on every rank if the losses disagree."""
     results = {}
-    say(f"{'':24}{'first loss':>14}{'last loss':>14}{'ms per step':>14}")
+    report(f"{'':24}{'first loss':>14}{'last loss':>14}{'ms per step':>14}")
     for label, run in runs.items():
         losses, seconds = results[label] = run()
         # The first step sets up connections and buffers.
         typical = sorted(seconds[1:] or seconds)[len(seconds[1:]) // 2]
-        say(f"{label:24}{losses[0]:14.6f}{losses[-1]:14.6f}{typical * 1000:14.1f}")
+        report(f"{label:24}{losses[0]:14.6f}{losses[-1]:14.6f}{typical * 1000:14.1f}")
     (_, (first, _)), *others = results.items()
     worst = max(abs(a - b) / abs(b) for _, (losses, _) in others for a, b in zip(first, losses, strict=True))
     agree = worst <= TOLERANCE
-    say(f"losses {'agree' if agree else 'DIFFER'}: relative difference at most {worst:.1e}, {TOLERANCE:.0e} allowed")
+    report(f"losses {'agree' if agree else 'DIFFER'}: relative difference at most {worst:.1e}, {TOLERANCE:.0e} allowed")
     if not agree:
         raise SystemExit(1)

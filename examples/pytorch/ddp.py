@@ -29,7 +29,7 @@ def main():
 
             return timed_steps(step, options.steps, device)
 
-        job.say(f"# DDP, {job.ranks} ranks, {options.sequences} sequences per step in all")
+        job.report(f"# DDP, {job.ranks} ranks, {options.sequences} sequences per step in all")
         compare(job, train, lambda: train_alone(Transformer, options))
 
 

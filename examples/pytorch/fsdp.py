@@ -35,7 +35,7 @@ def main():
 
             return timed_steps(step, options.steps, device)
 
-        job.say(f"# FSDP2, {job.ranks} ranks, {options.sequences} sequences per step in all")
+        job.report(f"# FSDP2, {job.ranks} ranks, {options.sequences} sequences per step in all")
         compare(job, train)
 
 

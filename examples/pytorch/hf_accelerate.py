@@ -7,7 +7,7 @@ import torch
 from accelerate import Accelerator, DataLoaderConfiguration
 from torch.utils.data import DataLoader
 
-from comparison import TRAINING, arguments, compare_runs, on_the_first_rank, timed_steps, train_alone
+from comparison import TRAINING, arguments, compare_runs, on_rank_0, timed_steps, train_alone
 from transformer import Transformer, batch_of, next_token_loss
 
 
@@ -36,11 +36,11 @@ def main():
         return timed_steps(step, options.steps, accelerator.device)
 
     def alone():
-        return on_the_first_rank(lambda: train_alone(Transformer, options), accelerator.device)
+        return on_rank_0(lambda: train_alone(Transformer, options), accelerator.device)
 
-    say = accelerator.on_main_process(print)
-    say(f"# Accelerate, {accelerator.num_processes} ranks, {options.sequences} sequences per step in all")
-    compare_runs({"Accelerate, GPUs": train, "one process, host": alone}, say)
+    report = accelerator.on_main_process(print)
+    report(f"# Accelerate, {accelerator.num_processes} ranks, {options.sequences} sequences per step in all")
+    compare_runs({"Accelerate, GPUs": train, "one process, host": alone}, report)
     accelerator.end_training()
 
 

@@ -41,9 +41,9 @@ class MixtureOfExperts(nn.Module):
         self.ranks = ranks
         self.router = nn.Linear(width, experts)
         # Creates all experts, so that a seed gives the same weights for any number of ranks.
-        everybodys = [FeedForward(width) for _ in range(experts)]
+        all_experts = [FeedForward(width) for _ in range(experts)]
         share = experts // ranks
-        self.experts = nn.ModuleList(everybodys[rank * share:(rank + 1) * share])
+        self.experts = nn.ModuleList(all_experts[rank * share:(rank + 1) * share])
 
     def forward(self, x):
         tokens = x.flatten(0, -2)
@@ -105,7 +105,7 @@ def main():
 
         if options.experts % job.ranks or options.sequences % job.ranks:
             raise SystemExit(f"--experts and --sequences must be multiples of the number of ranks, {job.ranks}")
-        job.say(f"# mixture of {options.experts} experts, {job.ranks} ranks, {options.sequences} sequences per step")
+        job.report(f"# mixture of {options.experts} experts, {job.ranks} ranks, {options.sequences} sequences per step")
         compare(job, train, lambda: train(torch.device("cpu"), alone=True))
 
 

@@ -87,7 +87,7 @@ def main():
             raise SystemExit(f"--layers is {options.layers}; expected at least {job.ranks - 2} for {job.ranks} ranks")
         if options.sequences % options.micro_batches:
             raise SystemExit("--sequences must be a multiple of --micro_batches")
-        job.say(f"# pipeline of {job.ranks} ranks, {options.micro_batches} micro-batches,"
+        job.report(f"# pipeline of {job.ranks} ranks, {options.micro_batches} micro-batches,"
                 f" {options.sequences} sequences per step")
         compare(job, train, lambda: train_alone(lambda: Transformer(width=WIDTH, layers=options.layers), options))
 

@@ -47,7 +47,7 @@ def main():
 
         if options.heads % job.ranks:
             raise SystemExit(f"--heads is {options.heads}; expected a multiple of the number of ranks, {job.ranks}")
-        job.say(f"# tensor parallel, {job.ranks} ranks, {options.sequences} sequences per step")
+        job.report(f"# tensor parallel, {job.ranks} ranks, {options.sequences} sequences per step")
         compare(job, train, lambda: train_alone(lambda: Transformer(heads=options.heads), options))
 
 

@@ -116,19 +116,19 @@ class Agent::Impl {
 
  private:
   void TalkForEver();
-  void TalkOnce();
+  void RunStream();
   bool SendRegistration(Stream* stream);
   // Returns when the stream has ended or must end.
   void SendUntilBroken(Stream* stream);
   void Listen(Stream* stream);
   void Watch(grpc::ClientContext* context);
-  void Hear(const agent::ToAgent& message);
+  void HandleMessage(const agent::ToAgent& message);
   void Probe(const agent::Probe& message);
   void SetConnected(bool connected);
   void Pause();
   // Returns true if there are orders now and there were none before. REQUIRES: mutex_ is held.
   bool StoreHasOrders() {
-    const bool has = table_.has_orders();
+    const bool has = table_.has_updates();
     return !has_orders_.exchange(has, std::memory_order_release) && has;
   }
 
@@ -154,7 +154,7 @@ class Agent::Impl {
   ClockEcho echo_;  // of the open stream
   bool stopping_ = false;
   bool broken_ = false;                     // the listener has ended
-  bool silent_ = false;                     // the watcher has cancelled the stream
+  bool timed_out_ = false;                  // the watcher has cancelled the stream
   grpc::ClientContext* context_ = nullptr;  // of the open stream
   uint64_t stream_ = 0;                     // its number
   SteadyTime heard_;
@@ -189,7 +189,7 @@ Agent::Impl::~Impl() {
 void Agent::Impl::TalkForEver() {
   retry_ns_ = options_.first_retry_ns;
   for (;;) {
-    TalkOnce();
+    RunStream();
     Pause();
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
@@ -197,7 +197,7 @@ void Agent::Impl::TalkForEver() {
 }
 
 // One stream, from opening to end.
-void Agent::Impl::TalkOnce() {
+void Agent::Impl::RunStream() {
   grpc::ClientContext context;
   const std::unique_ptr<agent::AgentHub::Stub> stub = agent::AgentHub::NewStub(channel_);
   {
@@ -205,7 +205,7 @@ void Agent::Impl::TalkOnce() {
     if (stopping_) return;
     context_ = &context;
     ++stream_;
-    broken_ = silent_ = false;
+    broken_ = timed_out_ = false;
     echo_ = ClockEcho();
     heard_ = std::chrono::steady_clock::now();
     heartbeat_every_ns_ = kFirstHeartbeatTimeoutNs;
@@ -226,9 +226,9 @@ void Agent::Impl::TalkOnce() {
   {
     const std::lock_guard lock(mutex_);
     context_ = nullptr;
-    if (silent_) why = absl::StrCat("no message for ", heartbeat_timeout_ns_ / kNsPerMs, " ms");
-    table_.ForgetRegistration();
-    table_.ForgetQuestions();
+    if (timed_out_) why = absl::StrCat("no message for ", heartbeat_timeout_ns_ / kNsPerMs, " ms");
+    table_.DropRegistration();
+    table_.DropStateRequests();
     StoreHasOrders();
     stopping = stopping_;
   }
@@ -265,7 +265,7 @@ void Agent::Impl::SendUntilBroken(Stream* stream) {
       std::unique_lock lock(mutex_);
       if (broken_ || stopping_) return;
       // The controller would ignore reports before it has accepted the registration.
-      if (connected()) messages = table_.TakeUnsaid();
+      if (connected()) messages = table_.TakeUnsent();
       const SteadyTime due = last_heartbeat + Ns(heartbeat_every_ns_);
       if (messages.empty() && now() < due) {
         changed_.wait_until(lock, due);
@@ -273,8 +273,9 @@ void Agent::Impl::SendUntilBroken(Stream* stream) {
       }
       if (now() >= due) {
         last_heartbeat = now();
-        if (connected()) *messages.emplace_back().mutable_heartbeat() = echo_.Beat(clock_.Now());
-        if (++heartbeats % kHeartbeatsPerRepeat == 0) table_.RepeatReports();
+        if (connected())
+          *messages.emplace_back().mutable_heartbeat() = echo_.MakeHeartbeat(clock_.Now());
+        if (++heartbeats % kHeartbeatsPerRepeat == 0) table_.ResendReports();
       }
     }
     for (const agent::FromAgent& message : messages) {
@@ -285,7 +286,7 @@ void Agent::Impl::SendUntilBroken(Stream* stream) {
 
 void Agent::Impl::Listen(Stream* stream) {
   agent::ToAgent message;
-  while (stream->Read(&message)) Hear(message);
+  while (stream->Read(&message)) HandleMessage(message);
   const std::lock_guard lock(mutex_);
   broken_ = true;
   changed_.notify_all();
@@ -300,13 +301,13 @@ void Agent::Impl::Watch(grpc::ClientContext* context) {
       watched_.wait_until(lock, silent_from);
       continue;
     }
-    silent_ = true;
+    timed_out_ = true;
     context->TryCancel();
     return;
   }
 }
 
-void Agent::Impl::Hear(const agent::ToAgent& message) {
+void Agent::Impl::HandleMessage(const agent::ToAgent& message) {
   absl::Status order;
   {
     const std::lock_guard lock(mutex_);
@@ -318,10 +319,10 @@ void Agent::Impl::Hear(const agent::ToAgent& message) {
       table_.SetTenants(message.registered().tenants());
     }
     if (message.has_propose()) order = table_.Propose(message.propose());
-    if (message.has_pace()) order = table_.SetPace(message.pace());
-    if (message.has_heartbeat()) echo_.Heard(message.heartbeat(), clock_.Now());
+    if (message.has_pace()) order = table_.SetRateLimits(message.pace());
+    if (message.has_heartbeat()) echo_.OnHeartbeat(message.heartbeat(), clock_.Now());
     if (message.has_tenants()) table_.SetTenants(message.tenants());
-    if (message.has_dump()) table_.Ask(message.dump().question());
+    if (message.has_dump()) table_.AddStateRequest(message.dump().question());
     StoreHasOrders();
   }
   if (message.has_registered()) {
@@ -345,13 +346,13 @@ void Agent::Impl::Probe(const agent::Probe& message) {
   const auto answer = [this, stream](agent::Probed probed) {
     const std::lock_guard lock(mutex_);
     if (stream != stream_ || context_ == nullptr) return;  // The requesting stream has ended.
-    table_.AnswerProbe(std::move(probed));
+    table_.AddProbeResult(std::move(probed));
     changed_.notify_all();
   };
-  absl::StatusOr<std::vector<ProbeTask>> tasks = TasksFromProto(message);
-  if (!tasks.ok()) return answer(NothingProbed(message, std::string(tasks.status().message())));
+  absl::StatusOr<std::vector<ProbeTask>> tasks = ProbeTasksFromProto(message);
+  if (!tasks.ok()) return answer(ProbeError(message, std::string(tasks.status().message())));
   if (options_.prober == nullptr)
-    return answer(NothingProbed(message, "this daemon does not support probes"));
+    return answer(ProbeError(message, "this daemon does not support probes"));
   options_.prober->Probe(*std::move(tasks), [answer, question = message.question()](
                                                 const std::vector<ProbeOutcome>& outcomes) {
     answer(ToMessage(question, outcomes));
@@ -391,8 +392,8 @@ std::optional<Proposal> Agent::TakeProposal() {
   return impl_->TakeOrder([](AgentTable& table) { return table.TakeProposal(); });
 }
 
-std::optional<PaceOrder> Agent::TakePace() {
-  return impl_->TakeOrder([](AgentTable& table) { return table.TakePace(); });
+std::optional<RateUpdate> Agent::TakeRateUpdate() {
+  return impl_->TakeOrder([](AgentTable& table) { return table.TakeRateUpdate(); });
 }
 
 std::optional<std::vector<TenantEntry>> Agent::TakeTenants() {
@@ -403,19 +404,19 @@ void Agent::Report(const CommunicatorStats& stats) {
   impl_->WithTable([&](AgentTable& table) { table.Report(stats); });
 }
 
-std::optional<uint64_t> Agent::TakeQuestion() {
-  return impl_->TakeOrder([](AgentTable& table) { return table.TakeQuestion(); });
+std::optional<uint64_t> Agent::TakeStateRequest() {
+  return impl_->TakeOrder([](AgentTable& table) { return table.TakeStateRequest(); });
 }
 
-void Agent::AnswerState(uint64_t question, const state::Daemon& state) {
-  impl_->WithTable([&](AgentTable& table) { table.Answer(question, state); });
+void Agent::SendState(uint64_t question, const state::Daemon& state) {
+  impl_->WithTable([&](AgentTable& table) { table.AddState(question, state); });
 }
 
 void Agent::Ended(CommId id, const std::string& why) {
   const bool heard = connected();
   impl_->WithTable([&](AgentTable& table) {
     table.Ended(id, why);
-    if (!heard) table.ForgetEnded();
+    if (!heard) table.DropEnded();
   });
 }
 

@@ -67,11 +67,11 @@ class Agent final : public ControllerLink {
   bool connected() const override;
   void Announce(const CommunicatorInfo& info) override;
   std::optional<Proposal> TakeProposal() override;
-  std::optional<PaceOrder> TakePace() override;
+  std::optional<RateUpdate> TakeRateUpdate() override;
   std::optional<std::vector<TenantEntry>> TakeTenants() override;
   void Report(const CommunicatorStats& stats) override;
-  std::optional<uint64_t> TakeQuestion() override;
-  void AnswerState(uint64_t question, const state::Daemon& state) override;
+  std::optional<uint64_t> TakeStateRequest() override;
+  void SendState(uint64_t question, const state::Daemon& state) override;
   void Ended(CommId id, const std::string& why) override;
 
  private:

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "service/agent/pace_proto.h"
+#include "service/agent/rate_limits_proto.h"
 #include "service/agent/tenants_proto.h"
 #include "service/communicator/strategy_proto.h"
 
@@ -72,7 +72,7 @@ agent::Report ToMessage(const CommunicatorStats& stats) {
   message.set_change_trouble(stats.change_trouble);
   message.set_refused_epoch(stats.refused_epoch.value());
   message.set_sent_bps(stats.sent_bps);
-  message.set_pass_bps(stats.pass_bps);
+  message.set_pass_bps(stats.memory_bps);
   for (const CommunicatorStats::Lane& lane : stats.lanes) {
     agent::Lane* out = message.add_lanes();
     out->set_channel(lane.channel.value());
@@ -105,7 +105,7 @@ void AgentTable::Announce(const CommunicatorInfo& info) {
   if (entry == nullptr) return;
   *entry = Entry();
   entry->announce = ToMessage(info);
-  entry->announce_unsaid = true;
+  entry->announce_unsent = true;
   entry->hosts = static_cast<int>(info.hosts.size());
 }
 
@@ -113,23 +113,23 @@ void AgentTable::Report(const CommunicatorStats& stats) {
   Entry* entry = Find(stats.id);
   if (entry == nullptr) return;
   if (!entry->report.has_value()) {
-    const auto early = std::ranges::find(early_, stats.id, &PaceOrder::id);
-    if (early != early_.end()) {
-      Put(&paced_, std::move(*early));
-      early_.erase(early);
+    const auto early = std::ranges::find(early_rate_updates_, stats.id, &RateUpdate::id);
+    if (early != early_rate_updates_.end()) {
+      Replace(&rate_updates_, std::move(*early));
+      early_rate_updates_.erase(early);
     }
   }
   entry->report = ToMessage(stats);
-  entry->report_unsaid = true;
+  entry->report_unsent = true;
   // The controller must get the announcement of a strategy before reports about it.
-  const auto in_force = std::find_if(entry->taken.begin(), entry->taken.end(),
+  const auto in_force = std::find_if(entry->accepted.begin(), entry->accepted.end(),
                                      [&](const Strategy& s) { return s.epoch == stats.epoch; });
-  if (entry->announce && in_force != entry->taken.end()) {
+  if (entry->announce && in_force != entry->accepted.end()) {
     if (entry->announce->strategy().epoch() != stats.epoch.value()) {
       ToProto(*in_force, entry->announce->mutable_strategy());
-      entry->announce_unsaid = true;
+      entry->announce_unsent = true;
     }
-    entry->taken.erase(entry->taken.begin(), in_force);
+    entry->accepted.erase(entry->accepted.begin(), in_force);
   }
 }
 
@@ -138,29 +138,29 @@ void AgentTable::Ended(CommId id, const std::string& why) {
   if (known != entries_.end()) known->second.ended = why;
 }
 
-void AgentTable::ForgetEnded() {
+void AgentTable::DropEnded() {
   std::erase_if(entries_, [](const auto& entry) {
     return entry.second.ended.has_value() && !entry.second.registered;
   });
 }
 
-void AgentTable::ForgetRegistration() {
+void AgentTable::DropRegistration() {
   for (auto& [id, entry] : entries_) entry.registered = false;
-  ForgetEnded();
+  DropEnded();
 }
 
 std::vector<agent::Announce> AgentTable::Registration() {
   std::vector<agent::Announce> led;
-  ForgetRegistration();
+  DropRegistration();
   for (auto& [id, entry] : entries_) {
-    entry.report_unsaid = entry.report.has_value();
+    entry.report_unsent = entry.report.has_value();
     // A communicator without a strategy is announced in a message of its own, so that the
     // controller answers it.
     if (!entry.announce || !entry.report) {
-      entry.announce_unsaid = entry.announce.has_value();
+      entry.announce_unsent = entry.announce.has_value();
       continue;
     }
-    entry.announce_unsaid = false;
+    entry.announce_unsent = false;
     entry.registered = true;
     entry.announce->set_running(true);
     entry.announce->set_newest_epoch(entry.newest.value());
@@ -169,21 +169,21 @@ std::vector<agent::Announce> AgentTable::Registration() {
   return led;
 }
 
-std::vector<agent::FromAgent> AgentTable::TakeUnsaid() {
-  std::vector<agent::FromAgent> messages(std::make_move_iterator(answers_.begin()),
-                                         std::make_move_iterator(answers_.end()));
-  answers_.clear();
-  for (auto it = entries_.begin(); it != entries_.end() && messages.size() < kMaxUnsaid;) {
+std::vector<agent::FromAgent> AgentTable::TakeUnsent() {
+  std::vector<agent::FromAgent> messages(std::make_move_iterator(replies_.begin()),
+                                         std::make_move_iterator(replies_.end()));
+  replies_.clear();
+  for (auto it = entries_.begin(); it != entries_.end() && messages.size() < kMaxUnsent;) {
     Entry& entry = it->second;
-    if (entry.announce_unsaid) {
+    if (entry.announce_unsent) {
       entry.announce->set_running(entry.report.has_value());
       entry.announce->set_newest_epoch(entry.newest.value());
       *messages.emplace_back().mutable_announce() = *entry.announce;
-      entry.announce_unsaid = false;
+      entry.announce_unsent = false;
     }
-    if (entry.report_unsaid) {
+    if (entry.report_unsent) {
       *messages.emplace_back().mutable_report() = *entry.report;
-      entry.report_unsaid = false;
+      entry.report_unsent = false;
     }
     if (entry.ended) {
       agent::Ended* ended = messages.emplace_back().mutable_ended();
@@ -197,8 +197,8 @@ std::vector<agent::FromAgent> AgentTable::TakeUnsaid() {
   return messages;
 }
 
-void AgentTable::RepeatReports() {
-  for (auto& [id, entry] : entries_) entry.report_unsaid = entry.report.has_value();
+void AgentTable::ResendReports() {
+  for (auto& [id, entry] : entries_) entry.report_unsent = entry.report.has_value();
 }
 
 absl::Status AgentTable::Propose(const agent::Propose& proposal) {
@@ -222,28 +222,28 @@ std::optional<Proposal> AgentTable::TakeProposal() {
     proposed_.pop_front();
     const auto known = entries_.find(id);
     if (known == entries_.end() || !known->second.proposal) continue;  // It has ended.
-    std::vector<Strategy>& taken = known->second.taken;
+    std::vector<Strategy>& accepted = known->second.accepted;
     // Older proposals cannot be committed any more: the last one follows the one in progress.
-    if (taken.size() == kMaxTaken) taken.erase(taken.begin() + 1);
-    taken.push_back(*std::exchange(known->second.proposal, std::nullopt));
-    return Proposal{id, taken.back()};
+    if (accepted.size() == kMaxAccepted) accepted.erase(accepted.begin() + 1);
+    accepted.push_back(*std::exchange(known->second.proposal, std::nullopt));
+    return Proposal{id, accepted.back()};
   }
   return std::nullopt;
 }
 
-absl::Status AgentTable::SetPace(const agent::Pace& order) {
+absl::Status AgentTable::SetRateLimits(const agent::RateLimits& order) {
   const CommId id(order.comm_id());
-  MCCS_ASSIGN_OR_RETURN(Pace pace, PaceFromProto(order));
+  MCCS_ASSIGN_OR_RETURN(RateLimits pace, RateLimitsFromProto(order));
   const auto known = entries_.find(id);
   if (known != entries_.end() && known->second.ended) return absl::OkStatus();
   const bool runs = known != entries_.end() && (known->second.announce || known->second.report);
-  Put(runs ? &paced_ : &early_, {id, std::move(pace)});
-  if (early_.size() > kMaxEarlyPaces) early_.pop_front();
+  Replace(runs ? &rate_updates_ : &early_rate_updates_, {id, std::move(pace)});
+  if (early_rate_updates_.size() > kMaxEarlyRateUpdates) early_rate_updates_.pop_front();
   return absl::OkStatus();
 }
 
-void AgentTable::Put(std::deque<PaceOrder>* orders, PaceOrder order) {
-  const auto older = std::ranges::find(*orders, order.id, &PaceOrder::id);
+void AgentTable::Replace(std::deque<RateUpdate>* orders, RateUpdate order) {
+  const auto older = std::ranges::find(*orders, order.id, &RateUpdate::id);
   if (older != orders->end()) {
     // After a broken stream, orders may arrive out of order of their revisions.
     if (older->pace.revision > order.pace.revision) return;
@@ -252,42 +252,42 @@ void AgentTable::Put(std::deque<PaceOrder>* orders, PaceOrder order) {
   orders->push_back(std::move(order));
 }
 
-std::optional<PaceOrder> AgentTable::TakePace() {
-  if (paced_.empty()) return std::nullopt;
-  PaceOrder order = std::move(paced_.front());
-  paced_.pop_front();
+std::optional<RateUpdate> AgentTable::TakeRateUpdate() {
+  if (rate_updates_.empty()) return std::nullopt;
+  RateUpdate order = std::move(rate_updates_.front());
+  rate_updates_.pop_front();
   return order;
 }
 
 void AgentTable::SetTenants(const agent::Tenants& tenants) { tenants_ = TenantsFromProto(tenants); }
 
-void AgentTable::Ask(uint64_t question) {
-  if (questions_.size() < kMaxQuestions) questions_.push_back(question);
+void AgentTable::AddStateRequest(uint64_t question) {
+  if (state_requests_.size() < kMaxStateRequests) state_requests_.push_back(question);
 }
 
-std::optional<uint64_t> AgentTable::TakeQuestion() {
-  if (questions_.empty()) return std::nullopt;
-  const uint64_t question = questions_.front();
-  questions_.pop_front();
+std::optional<uint64_t> AgentTable::TakeStateRequest() {
+  if (state_requests_.empty()) return std::nullopt;
+  const uint64_t question = state_requests_.front();
+  state_requests_.pop_front();
   return question;
 }
 
-void AgentTable::Answer(uint64_t question, const state::Daemon& state) {
-  if (answers_.size() >= kMaxQuestions) return;
-  agent::Dumped* dumped = answers_.emplace_back().mutable_dumped();
+void AgentTable::AddState(uint64_t question, const state::Daemon& state) {
+  if (replies_.size() >= kMaxStateRequests) return;
+  agent::Dumped* dumped = replies_.emplace_back().mutable_dumped();
   dumped->set_question(question);
   *dumped->mutable_state() = state;
 }
 
-void AgentTable::AnswerProbe(agent::Probed probed) {
-  if (answers_.size() >= 2 * kMaxQuestions)
+void AgentTable::AddProbeResult(agent::Probed probed) {
+  if (replies_.size() >= 2 * kMaxStateRequests)
     return;  // The rest is reserved for operators' requests.
-  *answers_.emplace_back().mutable_probed() = std::move(probed);
+  *replies_.emplace_back().mutable_probed() = std::move(probed);
 }
 
-void AgentTable::ForgetQuestions() {
-  questions_.clear();
-  answers_.clear();
+void AgentTable::DropStateRequests() {
+  state_requests_.clear();
+  replies_.clear();
 }
 
 }  // namespace mccs

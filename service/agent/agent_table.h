@@ -2,8 +2,8 @@
 // The engine writes it and the agent's threads read it, both under the agent's mutex.
 //
 // clang-format off
-//   Announce, Report, Ended ──► entry, marked ──TakeUnsaid──► messages, marks removed
-//   Propose, Pace, Tenants  ◄── stored until the engine takes them
+//   Announce, Report, Ended ──► entry, marked ──TakeUnsent──► messages, marks removed
+//   Propose, RateLimits, Tenants  ◄── stored until the engine takes them
 //   Registration() marks every entry as unsent, because a new stream has no state.
 // clang-format on
 //
@@ -35,32 +35,33 @@ class AgentTable {
   void Ended(CommId id, const std::string& why);
   // Drops the final reports, because there is no stream. Exception: communicators in the stream's
   // registration, which the controller may believe to run; they are reported once it has accepted.
-  void ForgetEnded();
+  void DropEnded();
   // The stream has ended: drops all final reports.
-  void ForgetRegistration();
+  void DropRegistration();
 
   // All announced communicators that this host leads, for a new stream. Marks all reports as
   // unsent.
   std::vector<agent::Announce> Registration();
-  // Returns unsent messages, each after those it depends on. At most kMaxUnsaid messages.
-  std::vector<agent::FromAgent> TakeUnsaid();
+  // Returns unsent messages, each after those it depends on. At most kMaxUnsent messages.
+  std::vector<agent::FromAgent> TakeUnsent();
   // Marks all reports as unsent, for a controller that did not know a communicator at its first
   // report.
-  void RepeatReports();
+  void ResendReports();
 
   // Stores a proposal for TakeProposal. kNotFound: this host leads no such communicator (it may
   // have ended); kInvalidArgument: invalid strategy.
   absl::Status Propose(const agent::Propose& proposal);
   std::optional<Proposal> TakeProposal();
 
-  // Stores an order for TakePace. An order for an unknown communicator waits for its first report;
-  // at most kMaxEarlyPaces orders wait. kInvalidArgument: invalid order.
-  absl::Status SetPace(const agent::Pace& order);
-  std::optional<PaceOrder> TakePace();
+  // Stores an order for TakeRateUpdate. An order for an unknown communicator waits for its first
+  // report; at most kMaxEarlyRateUpdates orders wait. kInvalidArgument: invalid order.
+  absl::Status SetRateLimits(const agent::RateLimits& order);
+  std::optional<RateUpdate> TakeRateUpdate();
 
   // Whether there is an order to take.
-  bool has_orders() const {
-    return !proposed_.empty() || !paced_.empty() || !questions_.empty() || tenants_.has_value();
+  bool has_updates() const {
+    return !proposed_.empty() || !rate_updates_.empty() || !state_requests_.empty() ||
+           tenants_.has_value();
   }
 
   // Stores the complete list for TakeTenants; replaces an earlier one.
@@ -69,46 +70,47 @@ class AgentTable {
     return std::exchange(tenants_, std::nullopt);
   }
 
-  // Stores an operator's request for the daemon's state; ignored beyond kMaxQuestions.
-  void Ask(uint64_t question);
-  std::optional<uint64_t> TakeQuestion();
-  void Answer(uint64_t question, const state::Daemon& state);
+  // Stores an operator's request for the daemon's state; ignored beyond kMaxStateRequests.
+  void AddStateRequest(uint64_t question);
+  std::optional<uint64_t> TakeStateRequest();
+  void AddState(uint64_t question, const state::Daemon& state);
   // Stores the result of a Probe; dropped if too many answers are unsent.
-  void AnswerProbe(agent::Probed probed);
+  void AddProbeResult(agent::Probed probed);
   // The stream has ended: drops requests and answers.
-  void ForgetQuestions();
+  void DropStateRequests();
 
-  static constexpr size_t kMaxQuestions = 8;
-  static constexpr size_t kMaxUnsaid = 256;
+  static constexpr size_t kMaxStateRequests = 8;
+  static constexpr size_t kMaxUnsent = 256;
   // Per communicator: the current strategy, the next one, and those that arrived meanwhile.
-  static constexpr size_t kMaxTaken = 8;
-  static constexpr size_t kMaxEarlyPaces = 256;
+  static constexpr size_t kMaxAccepted = 8;
+  static constexpr size_t kMaxEarlyRateUpdates = 256;
 
  private:
   struct Entry {
     std::optional<agent::Announce> announce;  // this host leads
-    bool announce_unsaid = false;
+    bool announce_unsent = false;
     bool registered = false;  // named in the registration of the current stream
     std::optional<agent::Report> report;
-    bool report_unsaid = false;
+    bool report_unsent = false;
     std::optional<std::string> ended;
     std::optional<Strategy> proposal;
-    Epoch newest{0};              // of all proposals
-    std::vector<Strategy> taken;  // proposals that the leader took, starting with the current one
+    Epoch newest{0};  // of all proposals
+    std::vector<Strategy>
+        accepted;  // proposals that the leader took, starting with the current one
     int hosts = 0;
   };
 
   Entry* Find(CommId id);
   // Replaces the order for the same communicator, if any, and appends the new one at the end.
-  static void Put(std::deque<PaceOrder>* orders, PaceOrder order);
+  static void Replace(std::deque<RateUpdate>* orders, RateUpdate order);
 
   std::map<CommId, Entry> entries_;
-  std::deque<CommId> proposed_;  // with a proposal to take, oldest first
-  std::deque<PaceOrder> paced_;  // to take; one per communicator
-  std::deque<PaceOrder> early_;  // the same, for communicators that are not known yet
+  std::deque<CommId> proposed_;                // with a proposal to take, oldest first
+  std::deque<RateUpdate> rate_updates_;        // to take; one per communicator
+  std::deque<RateUpdate> early_rate_updates_;  // the same, for communicators that are not known yet
   std::optional<std::vector<TenantEntry>> tenants_;  // to take
-  std::deque<uint64_t> questions_;                   // to take
-  std::deque<agent::FromAgent> answers_;
+  std::deque<uint64_t> state_requests_;              // to take
+  std::deque<agent::FromAgent> replies_;
 };
 
 }  // namespace mccs

@@ -2,17 +2,17 @@
 
 namespace mccs {
 
-void ClockEcho::Heard(const agent::Heartbeat& beat, MonotonicNs now) {
-  heard_sent_ = beat.sent_ns();
-  heard_ = now;
+void ClockEcho::OnHeartbeat(const agent::Heartbeat& beat, MonotonicNs now) {
+  received_sent_ = beat.sent_ns();
+  received_ = now;
 }
 
-agent::Heartbeat ClockEcho::Beat(MonotonicNs now) const {
+agent::Heartbeat ClockEcho::MakeHeartbeat(MonotonicNs now) const {
   agent::Heartbeat beat;
   beat.set_sent_ns(now);
-  if (heard_sent_ == 0) return beat;
-  beat.set_heard_sent_ns(heard_sent_);
-  beat.set_heard_ns(heard_);
+  if (received_sent_ == 0) return beat;
+  beat.set_heard_sent_ns(received_sent_);
+  beat.set_heard_ns(received_);
   return beat;
 }
 

@@ -13,13 +13,13 @@ namespace mccs {
 class ClockEcho {
  public:
   // Records a heartbeat of the controller. `now`: on the clock that paces lanes.
-  void Heard(const agent::Heartbeat& beat, MonotonicNs now);
+  void OnHeartbeat(const agent::Heartbeat& beat, MonotonicNs now);
   // Returns the heartbeat to send.
-  agent::Heartbeat Beat(MonotonicNs now) const;
+  agent::Heartbeat MakeHeartbeat(MonotonicNs now) const;
 
  private:
-  MonotonicNs heard_sent_ = 0;  // on the controller's clock; 0: no heartbeat, or without a time
-  MonotonicNs heard_ = 0;
+  MonotonicNs received_sent_ = 0;  // on the controller's clock; 0: no heartbeat, or without a time
+  MonotonicNs received_ = 0;
 };
 
 }  // namespace mccs

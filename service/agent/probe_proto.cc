@@ -40,7 +40,7 @@ absl::StatusOr<ProbeTask> TaskFromProto(const agent::ProbeFlow& flow) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<ProbeTask>> TasksFromProto(const agent::Probe& message) {
+absl::StatusOr<std::vector<ProbeTask>> ProbeTasksFromProto(const agent::Probe& message) {
   if (message.flows().empty() || static_cast<size_t>(message.flows_size()) > kMaxProbeTasks) {
     return absl::InvalidArgumentError(absl::StrCat(
         "cannot probe ", message.flows_size(), " flows: expected 1 to ", kMaxProbeTasks, " flows"));
@@ -63,7 +63,7 @@ agent::Probed ToMessage(uint64_t question, const std::vector<ProbeOutcome>& outc
   return message;
 }
 
-agent::Probed NothingProbed(const agent::Probe& message, const std::string& why) {
+agent::Probed ProbeError(const agent::Probe& message, const std::string& why) {
   return ToMessage(message.question(),
                    std::vector<ProbeOutcome>(static_cast<size_t>(message.flows_size()),
                                              {.hops = {}, .why_not = why}));

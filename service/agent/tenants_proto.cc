@@ -8,9 +8,9 @@ std::vector<TenantEntry> TenantsFromProto(const agent::Tenants& message) {
   std::vector<TenantEntry> tenants;
   for (const agent::Tenant& each : message.tenants()) {
     TenantEntry tenant = {.name = each.name(),
-                          .who = {.uids = {each.uids().begin(), each.uids().end()},
-                                  .sockets = {each.sockets().begin(), each.sockets().end()},
-                                  .cgroups = {each.cgroups().begin(), each.cgroups().end()}},
+                          .selector = {.uids = {each.uids().begin(), each.uids().end()},
+                                       .sockets = {each.sockets().begin(), each.sockets().end()},
+                                       .cgroups = {each.cgroups().begin(), each.cgroups().end()}},
                           .quotas = {}};
     if (each.has_max_communicators()) tenant.quotas.communicators = each.max_communicators();
     if (each.has_max_memory_bytes()) tenant.quotas.memory_bytes = each.max_memory_bytes();

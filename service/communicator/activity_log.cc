@@ -4,7 +4,7 @@
 
 namespace mccs {
 
-void ActivityLog::Note(bool busy, uint64_t completed, MonotonicNs now) {
+void ActivityLog::Record(bool busy, uint64_t completed, MonotonicNs now) {
   if (busy != busy_) {
     if (busy) {
       Begin(now);
@@ -26,9 +26,9 @@ void ActivityLog::Begin(MonotonicNs now) {
       last.end = now;
       return;
     }
-    if (now - last.end > kForgetAfterNs) {
+    if (now - last.end > kMaxPauseNs) {
       count_ = 0;
-      resolution_ns_ = kFinestNs;
+      resolution_ns_ = kMinResolutionNs;
     }
   }
   if (count_ == kMaxSpans) MakeRoom(now);
@@ -37,17 +37,17 @@ void ActivityLog::Begin(MonotonicNs now) {
 
 void ActivityLog::MakeRoom(MonotonicNs now) {
   const int64_t reach = now - spans_[0].begin;
-  while (count_ == kMaxSpans && reach < kShortestReachNs && resolution_ns_ < kCoarsestNs) {
+  while (count_ == kMaxSpans && reach < kMinCoverageNs && resolution_ns_ < kMaxResolutionNs) {
     resolution_ns_ *= 2;
-    Join();
+    MergeSpans();
   }
   if (count_ < kMaxSpans) return;
-  if (reach > 4 * kShortestReachNs) resolution_ns_ = std::max(resolution_ns_ / 2, kFinestNs);
+  if (reach > 4 * kMinCoverageNs) resolution_ns_ = std::max(resolution_ns_ / 2, kMinResolutionNs);
   std::move(spans_.begin() + 1, spans_.end(), spans_.begin());
   --count_;
 }
 
-void ActivityLog::Join() {
+void ActivityLog::MergeSpans() {
   size_t kept = 0;
   for (size_t i = 1; i < count_; ++i) {
     if (spans_[i].begin - spans_[kept].end < resolution_ns_) {

@@ -2,7 +2,7 @@
 // that detect a job's period read it.
 //
 // Only pauses longer than the resolution split spans, so that many short calls do not fill the log.
-// When a full log covers less than kShortestReachNs, the resolution becomes coarser; when it covers
+// When a full log covers less than kMinCoverageNs, the resolution becomes coarser; when it covers
 // much more, it becomes finer again.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never allocates.
@@ -28,17 +28,17 @@ struct BusySpan {
 class ActivityLog {
  public:
   static constexpr size_t kMaxSpans = 64;
-  static constexpr int64_t kFinestNs = 250 * kNsPerUs;
-  static constexpr int64_t kCoarsestNs = 8 * kNsPerMs;
-  static constexpr int64_t kShortestReachNs = kNsPerSec;
+  static constexpr int64_t kMinResolutionNs = 250 * kNsPerUs;
+  static constexpr int64_t kMaxResolutionNs = 8 * kNsPerMs;
+  static constexpr int64_t kMinCoverageNs = kNsPerSec;
   // A pause longer than this clears the log.
-  static constexpr int64_t kForgetAfterNs = 60 * kNsPerSec;
+  static constexpr int64_t kMaxPauseNs = 60 * kNsPerSec;
 
   // Records whether work is in flight and how much has completed since the start. Work that begins
   // and ends between two calls leaves a span of length 0. Costs one comparison when nothing has
   // changed.
-  void Look(bool busy, uint64_t completed, MonotonicNs now) {
-    if (busy != busy_ || completed != completed_) Note(busy, completed, now);
+  void Update(bool busy, uint64_t completed, MonotonicNs now) {
+    if (busy != busy_ || completed != completed_) Record(busy, completed, now);
   }
 
   bool busy() const { return busy_; }
@@ -47,17 +47,17 @@ class ActivityLog {
   int64_t resolution_ns() const { return resolution_ns_; }
 
  private:
-  void Note(bool busy, uint64_t completed, MonotonicNs now);
+  void Record(bool busy, uint64_t completed, MonotonicNs now);
   void Begin(MonotonicNs now);
   void MakeRoom(MonotonicNs now);
   // Merges spans whose gap is shorter than the resolution.
-  void Join();
+  void MergeSpans();
 
   std::array<BusySpan, kMaxSpans> spans_{};
   size_t count_ = 0;
   bool busy_ = false;
   uint64_t completed_ = 0;
-  int64_t resolution_ns_ = kFinestNs;
+  int64_t resolution_ns_ = kMinResolutionNs;
 };
 
 }  // namespace mccs

@@ -8,14 +8,14 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "service/communicator/peer_link.h"
-#include "service/communicator/star_turns.h"
+#include "service/communicator/star_protocol.h"
 #include "service/communicator/strategy_proto.h"
 
 namespace mccs {
 
-absl::Status ChangeLeader::Propose(const Strategy& strategy, const Strategy& in_force) {
+absl::Status ChangeLeader::Propose(const Strategy& strategy, const Strategy& current) {
   MCCS_RETURN_IF_ERROR(ValidateStrategy(strategy, options_.hosts));
-  const Epoch newest = Newest(in_force);
+  const Epoch newest = NewestEpoch(current);
   if (strategy.epoch <= newest) {
     return absl::InvalidArgumentError(absl::StrCat("strategy: epoch ", strategy.epoch.value(),
                                                    " is too low: epoch ", newest.value(),
@@ -25,14 +25,14 @@ absl::Status ChangeLeader::Propose(const Strategy& strategy, const Strategy& in_
   return absl::OkStatus();
 }
 
-std::optional<peer::StrategyChange> ChangeLeader::Next(const Strategy& in_force, MonotonicNs now) {
-  in_force_ = in_force.epoch;
+std::optional<peer::StrategyChange> ChangeLeader::Next(const Strategy& current, MonotonicNs now) {
+  current_epoch_ = current.epoch;
   if (stage_ == Stage::kIdle) {
     if (!proposal_.has_value()) return std::nullopt;
-    return Begin(in_force, now);
+    return Begin(current, now);
   }
   if (stage_ == Stage::kPreparing) {
-    if (const std::string why = Hopeless(now); !why.empty()) {
+    if (const std::string why = PrepareError(now); !why.empty()) {
       peer::StrategyChange order = Step(Stage::kIdle);
       order.set_dropped(why);
       dropped_ = newest_;
@@ -42,8 +42,8 @@ std::optional<peer::StrategyChange> ChangeLeader::Next(const Strategy& in_force,
   if (!AllHaveAnswered()) return std::nullopt;
   switch (stage_) {
     case Stage::kPreparing: {
-      peer::StrategyChange order = Step(routes_alone_ ? Stage::kIdle : Stage::kHolding);
-      if (routes_alone_) {
+      peer::StrategyChange order = Step(routes_only_ ? Stage::kIdle : Stage::kHolding);
+      if (routes_only_) {
         order.set_move(true);
       } else {
         order.set_hold(true);
@@ -70,15 +70,15 @@ std::optional<peer::StrategyChange> ChangeLeader::Next(const Strategy& in_force,
   return std::nullopt;
 }
 
-peer::StrategyChange ChangeLeader::Begin(const Strategy& in_force, MonotonicNs now) {
+peer::StrategyChange ChangeLeader::Begin(const Strategy& current, MonotonicNs now) {
   const Strategy strategy = *std::exchange(proposal_, std::nullopt);
-  routes_alone_ = DifferInRoutesAlone(in_force, strategy);
+  routes_only_ = DifferOnlyInRoutes(current, strategy);
   newest_ = strategy.epoch;
   highest_ = 0;
   refused_because_.clear();
-  prepare_by_ = now + kPreparePatienceNs;
+  prepare_by_ = now + kPrepareTimeoutNs;
   peer::StrategyChange order = Step(Stage::kPreparing);
-  ToProto(strategy, routes_alone_ ? order.mutable_route() : order.mutable_prepare());
+  ToProto(strategy, routes_only_ ? order.mutable_route() : order.mutable_prepare());
   return order;
 }
 
@@ -90,10 +90,10 @@ peer::StrategyChange ChangeLeader::Step(Stage stage) {
   return order;
 }
 
-absl::Status ChangeLeader::Count(HostIndex from, const peer::StrategyChangeAnswer& answer,
-                                 uint64_t here) {
+absl::Status ChangeLeader::OnAnswer(HostIndex from, const peer::StrategyChangeAnswer& answer,
+                                    uint64_t here) {
   if (options_.left_after(from).has_value() || IsLate(answer)) return absl::OkStatus();
-  if (!Fits(from, answer)) {
+  if (!IsExpected(from, answer)) {
     return absl::DataLossError(absl::StrCat("unexpected answer: it is for epoch ", answer.epoch(),
                                             ", the last change is to epoch ", newest_.value(),
                                             ", in state ", Name(stage_)));
@@ -116,11 +116,11 @@ absl::Status ChangeLeader::Count(HostIndex from, const peer::StrategyChangeAnswe
 bool ChangeLeader::IsLate(const peer::StrategyChangeAnswer& answer) const {
   const Epoch epoch(answer.epoch());
   if (!answer.has_prepared() && !answer.has_refused()) return false;
-  if (epoch > in_force_ && epoch <= dropped_) return true;
-  return answer.has_refused() && epoch == newest_ && stage_ == Stage::kHolding && !routes_alone_;
+  if (epoch > current_epoch_ && epoch <= dropped_) return true;
+  return answer.has_refused() && epoch == newest_ && stage_ == Stage::kHolding && !routes_only_;
 }
 
-bool ChangeLeader::Fits(HostIndex from, const peer::StrategyChangeAnswer& answer) const {
+bool ChangeLeader::IsExpected(HostIndex from, const peer::StrategyChangeAnswer& answer) const {
   if (stage_ == Stage::kIdle || Epoch(answer.epoch()) != newest_) return false;
   const Answered before = answered_[static_cast<size_t>(from.value())];
   const bool first = before == Answered::kNothing;
@@ -128,7 +128,7 @@ bool ChangeLeader::Fits(HostIndex from, const peer::StrategyChangeAnswer& answer
     case Stage::kIdle:
       break;
     case Stage::kPreparing:
-      if (answer.has_refused()) return first || (before == Answered::kYes && !routes_alone_);
+      if (answer.has_refused()) return first || (before == Answered::kYes && !routes_only_);
       return first && answer.has_prepared();
     case Stage::kHolding:
       return first && answer.has_started();
@@ -160,7 +160,7 @@ bool ChangeLeader::AllHaveAnswered() const {
   return true;
 }
 
-std::string ChangeLeader::Hopeless(MonotonicNs now) const {
+std::string ChangeLeader::PrepareError(MonotonicNs now) const {
   if (!refused_because_.empty()) return refused_because_;
   std::vector<std::string> missing;
   for (int h = 0; h < options_.hosts; ++h) {
@@ -172,7 +172,7 @@ std::string ChangeLeader::Hopeless(MonotonicNs now) const {
     }
   }
   if (missing.empty()) return "";
-  return absl::StrCat("lanes are not open after ", kPreparePatienceNs / kNsPerSec, " s on ",
+  return absl::StrCat("lanes are not open after ", kPrepareTimeoutNs / kNsPerSec, " s on ",
                       absl::StrJoin(missing, ", "));
 }
 

@@ -23,7 +23,7 @@ namespace mccs {
 class ChangeLeader {
  public:
   // Time limit for all hosts to open the new lanes.
-  static constexpr int64_t kPreparePatienceNs = 10 * kNsPerSec;
+  static constexpr int64_t kPrepareTimeoutNs = 10 * kNsPerSec;
 
   // `left_after`: if all ranks of the host have left, their last operation. Such a host need not
   // answer, and later answers from it are ignored. `name_of`: host name for messages.
@@ -36,21 +36,21 @@ class ChangeLeader {
 
   // Queues the next change; replaces one that is still waiting. kInvalidArgument: not a valid
   // change.
-  absl::Status Propose(const Strategy& strategy, const Strategy& in_force);
+  absl::Status Propose(const Strategy& strategy, const Strategy& current);
 
   // The order to send to all hosts now, if any.
   // REQUIRES: the caller sends it before the next call.
-  std::optional<peer::StrategyChange> Next(const Strategy& in_force, MonotonicNs now);
+  std::optional<peer::StrategyChange> Next(const Strategy& current, MonotonicNs now);
   // Handles a host's answer to the last order. `here`: the last operation that this host has
   // started. kDataLoss: unexpected or duplicate answer, or an implausible operation number.
-  absl::Status Count(HostIndex from, const peer::StrategyChangeAnswer& answer, uint64_t here);
+  absl::Status OnAnswer(HostIndex from, const peer::StrategyChangeAnswer& answer, uint64_t here);
 
   MonotonicNs NextDeadline() const;
   // The newest epoch ever used.
-  Epoch Newest(const Strategy& in_force) const { return std::max(newest_, in_force.epoch); }
+  Epoch NewestEpoch(const Strategy& current) const { return std::max(newest_, current.epoch); }
 
  private:
-  // The legal answers in each stage, one per host; any other is kDataLoss (Fits):
+  // The legal answers in each stage, one per host; any other is kDataLoss (IsExpected):
   //
   //   stage        answers               late answers that are ignored
   //   kIdle        none                  prepared, refused, for a dropped epoch
@@ -63,21 +63,21 @@ class ChangeLeader {
 
   static const char* Name(Stage stage);
 
-  peer::StrategyChange Begin(const Strategy& in_force, MonotonicNs now);
+  peer::StrategyChange Begin(const Strategy& current, MonotonicNs now);
   peer::StrategyChange Step(Stage stage);
   bool IsLate(const peer::StrategyChangeAnswer& answer) const;
-  bool Fits(HostIndex from, const peer::StrategyChangeAnswer& answer) const;
+  bool IsExpected(HostIndex from, const peer::StrategyChangeAnswer& answer) const;
   bool AllHaveAnswered() const;
   // Why the new lanes cannot be opened; empty while they still can.
-  std::string Hopeless(MonotonicNs now) const;
+  std::string PrepareError(MonotonicNs now) const;
 
   const Options options_;
   std::optional<Strategy> proposal_;
   Stage stage_ = Stage::kIdle;
   Epoch newest_{0};                 // highest epoch of any order sent
-  Epoch in_force_{0};               // as passed to the last Next()
+  Epoch current_epoch_{0};          // as passed to the last Next()
   Epoch dropped_{0};                // highest epoch that was dropped
-  bool routes_alone_ = false;       // only routes change: lanes move
+  bool routes_only_ = false;        // only routes change: lanes move
   std::vector<Answered> answered_;  // by HostIndex, in this stage
   uint64_t highest_ = 0;            // operation started by any host
   MonotonicNs prepare_by_ = 0;

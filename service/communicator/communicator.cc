@@ -32,8 +32,8 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
                  .lanes = {},
                  .counters = counters_},
       forming_(std::make_unique<Forming>(environment, first, formation_, waker)),
-      patience_ns_(first.warn_after_ns == 0 ? kDefaultPatienceNs
-                                            : std::max(first.warn_after_ns, kLeastPatienceNs)),
+      warn_after_ns_(first.warn_after_ns == 0 ? kDefaultWarnAfterNs
+                                              : std::max(first.warn_after_ns, kMinWarnAfterNs)),
       splits_(formation_, secret_),
       reporter_(environment, formation_, tally_, activity_) {}
 
@@ -57,7 +57,7 @@ void Communicator::Leave(RankPort* port, const std::string& why, Leaving how, bo
   splits_.Abandon(port, 0, why);
   if (how == Leaving::kAfterPostedWork && state_ == State::kActive) {
     draining_.push_back({port, why});
-    LeaveTheDrained();
+    RemoveDrainedRanks();
     return;
   }
   std::erase_if(draining_, [&](const Draining& d) { return d.port == port; });
@@ -65,7 +65,7 @@ void Communicator::Leave(RankPort* port, const std::string& why, Leaving how, bo
 }
 
 // Between operations, a rank with an empty work ring can leave.
-bool Communicator::LeaveTheDrained() {
+bool Communicator::RemoveDrainedRanks() {
   if (draining_.empty() || loop_->running()) return false;
   bool moved = false;
   for (const Draining& draining : std::exchange(draining_, {})) {
@@ -103,7 +103,7 @@ void Communicator::LeaveNow(LocalRank& local, const std::string& why, bool in_or
   // Hosts not yet notified of a failure must not mistake this host's closed links for one.
   if (between || revoked_ || in_order_) Depart(local, why, in_order);
   Suspend(std::exchange(local.port, nullptr), false);
-  LetGoOfTheLeaving();
+  ReleaseDepartedRanks();
 }
 
 absl::Status Communicator::Split(Splits::Call call) {
@@ -121,10 +121,10 @@ void Communicator::Revoke(RankPort* port, const std::string& why) {
     revoked_ = true;
     Fail(absl::UnavailableError(why));
   }
-  if (state_ == State::kFailed) port->Fail(Named(failure_));
+  if (state_ == State::kFailed) port->Fail(WithCommunicatorId(failure_));
 }
 
-void Communicator::EndForShrink(RankPort* port, const std::string& why) {
+void Communicator::RevokeForShrink(RankPort* port, const std::string& why) {
   if (state_ == State::kActive) in_order_ = true;
   Revoke(port, why);
 }
@@ -138,15 +138,15 @@ void Communicator::Depart(LocalRank& local, const std::string& why, bool in_orde
   }
   formation_.star->Broadcast(ToMessage(departure));
   departures_.Add(departure);
-  EndSplitsWithout(local.rank, why);
+  FailSplitsOf(local.rank, why);
 }
 
-void Communicator::EndSplitsWithout(Rank rank, const std::string& why) {
+void Communicator::FailSplitsOf(Rank rank, const std::string& why) {
   splits_.RankLeft(absl::UnavailableError(
       absl::StrCat("ncclCommSplit cannot complete: rank ", rank.value(), " ", why)));
 }
 
-bool Communicator::LetGoOfTheLeaving() {
+bool Communicator::ReleaseDepartedRanks() {
   // A running operation may use their buffers, and a put in progress their windows. After a failure
   // the device and the lanes may, until they are destroyed.
   if (leaving_.empty()) return false;
@@ -157,7 +157,7 @@ bool Communicator::LetGoOfTheLeaving() {
                             [&](const LocalRank& l) { return WritesInto(l.rank, /*window=*/0); });
   const std::vector<LocalRank> free(free_from, leaving_.end());
   leaving_.erase(free_from, leaving_.end());
-  for (const LocalRank& local : free) local.port->LetGo();
+  for (const LocalRank& local : free) local.port->OnReleased();
   return !free.empty();
 }
 
@@ -177,9 +177,9 @@ bool Communicator::Poll() {
       break;
   }
   if (formation_.star != nullptr) moved |= PollStar();
-  if (env_.access.clock->Now() >= tell_at_) {
-    tell_at_ = kNever;
-    TellPorts(Named(failure_));
+  if (env_.access.clock->Now() >= notify_ports_at_) {
+    notify_ports_at_ = kNever;
+    FailPorts(WithCommunicatorId(failure_));
     moved = true;
   }
   moved |= PollClosing();
@@ -228,13 +228,13 @@ void Communicator::Activate() {
                                         .star = formation_.star.get(),
                                         .log = env_.log,
                                         .name = FormatCommId(id()),
-                                        .patience_ns = patience_ns_,
-                                        .look = [this] { return LookAtLocals(); }});
+                                        .warn_after_ns = warn_after_ns_,
+                                        .local_entered = [this] { return LocalEntered(); }});
   StartMessages();
   message_watcher_.emplace(
       MessageWatcher::Options{.log = env_.log,
                               .name = FormatCommId(id()),
-                              .patience_ns = patience_ns_,
+                              .warn_after_ns = warn_after_ns_,
                               .host_of = [members = &*formation_.members](Rank rank) {
                                 return members->HostName(members->layout.HostOf(rank));
                               }});
@@ -270,11 +270,12 @@ bool Communicator::PollActive() {
   }
   bool moved = *loop_moved || *messages_moved;
   moved |= order_->Poll();
-  moved |= LeaveTheDrained();
+  moved |= RemoveDrainedRanks();
   if (state_ != State::kActive) return true;
   auto lanes_moved = formation_.lanes->Poll();
   // When members have left and no local rank waits, a broken lane is not a failure.
-  const bool parting = !departures_.empty() && !loop_->wants_more() && !messages_->wants_more();
+  const bool parting =
+      !departures_.empty() && !loop_->has_pending_calls() && !messages_->has_pending_calls();
   if (!lanes_moved.ok() && !parting) {
     Fail(lanes_moved.status());
     return true;
@@ -293,9 +294,9 @@ bool Communicator::PollActive() {
     return true;
   }
   ReportDeaths(now);
-  if (gives_back_) GiveBackMemory();
-  LookForHangs(now);
-  NoteActivity(now);
+  if (release_memory_) ReleaseLaneMemory();
+  CheckForHangs(now);
+  RecordActivity(now);
   reporter_.Poll(work(), held_up_);
   return moved;
 }
@@ -303,26 +304,26 @@ bool Communicator::PollActive() {
 absl::StatusOr<bool> Communicator::PollChange(MonotonicNs now) {
   auto moved = change_->Poll(loop_->started(), now);
   if (!moved.ok()) return moved;
-  if (change_->Due(loop_->completed()) && !loop_->running() && loop_->quiescent()) {
-    MCCS_RETURN_IF_ERROR(change_->GoOver());
-    loop_->GoOver(change_->strategy(), formation_.lanes->current());
+  if (change_->ReadyToSwitch(loop_->completed()) && !loop_->running() && loop_->quiescent()) {
+    MCCS_RETURN_IF_ERROR(change_->SwitchTo());
+    loop_->SwitchTo(change_->strategy(), formation_.lanes->current());
   }
   if (change_->strategy().epoch == formation_.strategy->epoch &&
-      change_->trouble() == reporter_.change_trouble() &&
+      change_->rejection_reason() == reporter_.change_trouble() &&
       change_->refused() == reporter_.refused_epoch()) {
     return moved;
   }
   const Epoch before = formation_.strategy->epoch;
   formation_.strategy = change_->strategy();
   const Epoch refused_before = reporter_.refused_epoch();
-  reporter_.SetChangeTrouble(change_->trouble(), change_->refused());
+  reporter_.SetRejection(change_->rejection_reason(), change_->refused());
   CountChange(before, refused_before);
   reporter_.Report(work(), failure_, held_up_);
   return true;
 }
 
-void Communicator::LookForHangs(MonotonicNs now) {
-  bool news = watcher_->Poll(now, loop_->completed() + 1, loop_->wants_more());
+void Communicator::CheckForHangs(MonotonicNs now) {
+  bool news = watcher_->Poll(now, loop_->completed() + 1, loop_->has_pending_calls());
   news |= message_watcher_->Poll(now, *messages_);
   if (!news) return;
   const bool both = !watcher_->held_up().empty() && !message_watcher_->held_up().empty();
@@ -335,7 +336,7 @@ void Communicator::LookForHangs(MonotonicNs now) {
 Urgency Communicator::urgency() const {
   if (state_ == State::kFailed) return loop_ != nullptr ? Urgency::kSpin : Urgency::kSleep;
   if (state_ != State::kActive) return Urgency::kSleep;
-  if (change_->Due(loop_->completed())) return Urgency::kSpin;
+  if (change_->ReadyToSwitch(loop_->completed())) return Urgency::kSpin;
   const auto at_rest = [this] {
     const bool awaits_words = messages_->awaits_streams() || ReplayableGroups() > 0;
     return awaits_words ? Urgency::kBackOff : Urgency::kSleep;
@@ -356,7 +357,7 @@ Urgency Communicator::urgency() const {
 
 // Sending continues when a byte arrives or the gate opens, so polling is not needed.
 bool Communicator::WaitsForGate() const {
-  return formation_.lanes->held() && quiescent() && !RingsNoBell(loop_->state());
+  return formation_.lanes->held() && quiescent() && !NeedsPolling(loop_->state());
 }
 
 MonotonicNs Communicator::NextDeadline() const {
@@ -368,8 +369,8 @@ MonotonicNs Communicator::NextDeadline() const {
                        watcher_->NextDeadline(), message_watcher_->NextDeadline(),
                        departures_.NextDeadline(), change_->NextDeadline(), loop_->NextDeadline()});
     case State::kFailed:
-      if (forming_ != nullptr) return forming_->PartBy();
-      return closing_deadline_ != 0 ? closing_deadline_ : tell_at_;
+      if (forming_ != nullptr) return forming_->WithdrawalDeadline();
+      return closing_deadline_ != 0 ? closing_deadline_ : notify_ports_at_;
     case State::kClosed:
       break;
   }

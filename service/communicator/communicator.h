@@ -10,8 +10,9 @@
 // one after it fails the communicator on every rank, with the reason.
 //
 // A rank that leaves in the middle of an operation fails the communicator at once. If it left by a
-// call (Abort), the other ranks are notified only after Departures::kPatienceNs, so that their own
-// watchdogs find the stuck call first. If a death or a fault follows, they are notified at once.
+// call (Abort), the other ranks are notified only after Departures::kDepartureTimeoutNs, so that
+// their own watchdogs find the stuck call first. If a death or a fault follows, they are notified
+// at once.
 //
 // OWNER: CommunicatorTable. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_H_
@@ -37,7 +38,7 @@
 #include "service/communicator/rank_port.h"
 #include "service/communicator/reporter.h"
 #include "service/communicator/splits.h"
-#include "service/communicator/star_turns.h"
+#include "service/communicator/star_protocol.h"
 #include "service/messages/message_watcher.h"
 #include "service/work_tally.h"
 
@@ -70,13 +71,13 @@ class Communicator {
   // Adds a local rank; calls InitDone on `port` when the communicator is ready. REQUIRES:
   // joinable().
   void AddRank(const JoinRequest& request, RankPort* port);
-  // Removes a rank. Calls LetGo() on `port` when it is no longer used, perhaps at once. kAtOnce
-  // overrides an earlier kAfterPostedWork. `asked`: the program called for it; its process did not
-  // die.
+  // Removes a rank. Calls OnReleased() on `port` when it is no longer used, perhaps at once.
+  // kAtOnce overrides an earlier kAfterPostedWork. `asked`: the program called for it; its process
+  // did not die.
   void Leave(RankPort* port, const std::string& why, Leaving how, bool asked);
 
-  // The rank of `call.port` calls ncclCommSplit; TakeSeats returns the result. After an error there
-  // is no result.
+  // The rank of `call.port` calls ncclCommSplit; TakeSplitResults returns the result. After an
+  // error there is no result.
   absl::Status Split(Splits::Call call);
   // The rank is no longer interested in the result of `request`.
   void AbandonSplit(RankPort* port, uint64_t request, const std::string& why) {
@@ -87,12 +88,12 @@ class Communicator {
   // derived.
   void Revoke(RankPort* port, const std::string& why);
   // Likewise for NCCL_SHRINK_ABORT, which all remaining ranks call. Ranks that have not called it
-  // yet are notified of the failure only after Departures::kPatienceNs.
-  void EndForShrink(RankPort* port, const std::string& why);
+  // yet are notified of the failure only after Departures::kDepartureTimeoutNs.
+  void RevokeForShrink(RankPort* port, const std::string& why);
   bool revoked() const { return revoked_; }
   // Fails because the roster assigned the id of another communicator of this host. Called after the
   // Poll that received the roster.
-  void EndForTakenId();
+  void FailForDuplicateId();
   // Hosts and ranks; null before the roster is known.
   const Membership* members() const {
     return formation_.members.has_value() ? &*formation_.members : nullptr;
@@ -103,7 +104,7 @@ class Communicator {
     return messages_ != nullptr && messages_->WritesInto(rank, window);
   }
   // Results of splits since the last call.
-  std::vector<Seat> TakeSeats() { return splits_.TakeSeats(); }
+  std::vector<SplitResult> TakeSplitResults() { return splits_.TakeSplitResults(); }
 
   // Suspends or resumes the rank of `port`. When all ranks of this host are suspended and their
   // work is done, the lanes' memory is released, a part in each turn.
@@ -112,7 +113,7 @@ class Communicator {
   // A strategy proposed by the controller. Only the leader's host acts on it.
   void Propose(const Strategy& strategy);
   // Rate limits of this host's lanes. An older revision has no effect.
-  void SetPace(const Pace& pace);
+  void SetRateLimits(const RateLimits& pace);
 
   void AcceptMember(std::unique_ptr<Connection> connection);
   void AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection);
@@ -124,7 +125,7 @@ class Communicator {
   bool Poll();
 
   // Writes the whole state for an operator, except `turns`.
-  void Tell(state::Communicator* out) const;
+  void WriteState(state::Communicator* out) const;
 
   State state() const { return state_; }
   // Local ranks can still join.
@@ -137,14 +138,14 @@ class Communicator {
   CommId id() const { return formation_.id; }
   // The state that decides how a peer's connection is answered. It changes only in turns or with a
   // wake-up.
-  struct Reach {
+  struct Reachability {
     CommId id;
     bool joinable = true;
     bool failed = false;
     std::optional<Epoch> lanes;  // newest epoch that has lanes
-    friend bool operator==(const Reach&, const Reach&) = default;
+    friend bool operator==(const Reachability&, const Reachability&) = default;
   };
-  Reach reach() const {
+  Reachability reachability() const {
     return {.id = id(),
             .joinable = joinable(),
             .failed = state_ == State::kFailed,
@@ -170,49 +171,49 @@ class Communicator {
   };
 
   void LeaveNow(LocalRank& local, const std::string& why, bool in_order);
-  bool LeaveTheDrained();
+  bool RemoveDrainedRanks();
   bool PollForming();
   bool PollActive();
-  void GiveBackMemory();
+  void ReleaseLaneMemory();
   absl::StatusOr<bool> PollChange(MonotonicNs now);
   // A rate limit alone delays sending, and nothing that needs polling is in progress.
   bool WaitsForGate() const;
   bool PollStar();
   bool PollClosing();
-  void PartFromForming();
-  void Hear(const StarMessage& message);
-  absl::Status Take(const StarMessage& heard);
+  void FinishWithdrawal();
+  void OnMessage(const StarMessage& message);
+  absl::Status HandleMessage(const StarMessage& received);
   StarPhase phase() const;
   absl::Status TakeDeparture(HostIndex from, const peer::Departed& departed);
   // All ranks of the host have left. REQUIRES: the membership is known.
-  bool HaveLeft(HostIndex host) const;
+  bool AllRanksLeft(HostIndex host) const;
 
   void Enter(State state);
   void CountEpoch();
   // Counts a change of the current strategy or of the reason for the last rejection.
   void CountChange(Epoch before, Epoch refused_before);
   void Activate();
-  void TellOperation(state::Operation* out) const;
+  void WriteOperationState(state::Operation* out) const;
   // The highest number of captured groups in live graphs, over all local ranks.
   size_t ReplayableGroups() const;
   // Whether the local ranks have entered the current or next operation.
-  peer::Entered LookAtLocals() const;
+  peer::Entered LocalEntered() const;
   void StartMessages();
-  void LookForHangs(MonotonicNs now);
-  void NoteActivity(MonotonicNs now);
+  void CheckForHangs(MonotonicNs now);
+  void RecordActivity(MonotonicNs now);
   void ReportDeaths(MonotonicNs now);
 
   // Acts once; and once more if an immediate failure follows one that was delayed (in_order_).
-  void Fail(const absl::Status& why, bool tell_others = true);
-  void FailAnew(const absl::Status& why, bool tell_others);
-  void TellOthers(const absl::Status& why, bool in_order);
-  void TellPorts(const absl::Status& named);
+  void Fail(const absl::Status& why, bool notify_hosts = true);
+  void EscalateFailure(const absl::Status& why, bool notify_hosts);
+  void NotifyHosts(const absl::Status& why, bool in_order);
+  void FailPorts(const absl::Status& named);
   // `why`, prefixed with the communicator's id.
-  absl::Status Named(const absl::Status& why) const;
+  absl::Status WithCommunicatorId(const absl::Status& why) const;
   void Depart(LocalRank& local, const std::string& why, bool in_order);
-  void EndSplitsWithout(Rank rank, const std::string& why);
+  void FailSplitsOf(Rank rank, const std::string& why);
   // Returns true if there were any.
-  bool LetGoOfTheLeaving();
+  bool ReleaseDepartedRanks();
   WorkDone work() const;
 
   const CommunicatorEnvironment& env_;
@@ -232,14 +233,14 @@ class Communicator {
   std::vector<Draining> draining_;
   std::vector<LocalRank> leaving_;  // left, but still in use
   std::vector<RankPort*> suspended_;
-  bool gives_back_ = false;  // release the lanes' memory when idle
-  CommunicatorLanes::GiveBackPlace give_back_next_;
+  bool release_memory_ = false;  // release the lanes' memory when idle
+  CommunicatorLanes::MemoryReleaseCursor memory_release_cursor_;
   Formation formation_;
   std::unique_ptr<Forming> forming_;      // in kForming
   std::optional<DecidedOrder> order_;     // from kActive on
   std::optional<StrategyChange> change_;  // likewise
   std::unique_ptr<OperationLoop> loop_;
-  const int64_t patience_ns_;              // of the hang watcher
+  const int64_t warn_after_ns_;            // of the hang watcher
   std::optional<HangWatcher> watcher_;     // from kActive on
   std::unique_ptr<MessageLoop> messages_;  // as long as loop_
   std::optional<MessageWatcher> message_watcher_;
@@ -247,11 +248,11 @@ class Communicator {
   Departures departures_;
   Splits splits_;
   absl::Status failure_;
-  bool revoked_ = false;   // deliberately; implies failed
-  bool in_order_ = false;  // failed by a program's call: notify others later
-  MonotonicNs tell_at_ = kNever;      // when to notify the remaining ports of the failure
-  MonotonicNs closing_deadline_ = 0;  // for closing links after a failure; 0: not started
-  WorkDone work_at_end_;              // work of the loop that was destroyed
+  bool revoked_ = false;                  // deliberately; implies failed
+  bool in_order_ = false;                 // failed by a program's call: notify others later
+  MonotonicNs notify_ports_at_ = kNever;  // when to notify the remaining ports of the failure
+  MonotonicNs closing_deadline_ = 0;      // for closing links after a failure; 0: not started
+  WorkDone work_at_end_;                  // work of the loop that was destroyed
   Reporter reporter_;
 };
 

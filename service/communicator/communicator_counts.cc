@@ -36,16 +36,16 @@ void Communicator::CountEpoch() {
 }
 
 // A single host does not use the network.
-void Communicator::NoteActivity(MonotonicNs now) {
+void Communicator::RecordActivity(MonotonicNs now) {
   if (formation_.members->layout.host_count() < 2) return;
-  activity_.Look(loop_->running() || messages_->busy(), loop_->completed() + messages_->completed(),
-                 now);
+  activity_.Update(loop_->running() || messages_->busy(),
+                   loop_->completed() + messages_->completed(), now);
 }
 
 void Communicator::CountChange(Epoch before, Epoch refused_before) {
   CountEpoch();
   if (formation_.strategy->epoch != before) counters_->changes_done.Add(1);
-  if (reporter_.refused_epoch() != refused_before) counters_->changes_dropped.Add(1);
+  if (reporter_.refused_epoch() != refused_before) counters_->changes_rejected.Add(1);
 }
 
 }  // namespace mccs

@@ -10,24 +10,24 @@ namespace mccs {
 namespace {
 
 // How long a failed communicator waits for peers to read the reason.
-constexpr int64_t kFarewellPatienceNs = 5 * kNsPerSec;
+constexpr int64_t kCloseTimeoutNs = 5 * kNsPerSec;
 
 }  // namespace
 
-void Communicator::Fail(const absl::Status& why, bool tell_others) {
-  if (state_ == State::kFailed && tell_at_ != kNever) FailAnew(why, tell_others);
+void Communicator::Fail(const absl::Status& why, bool notify_hosts) {
+  if (state_ == State::kFailed && notify_ports_at_ != kNever) EscalateFailure(why, notify_hosts);
   if (state_ == State::kFailed || state_ == State::kClosed) return;
   const bool forming = state_ != State::kActive;
   Enter(State::kFailed);
   counters_->failures[FailureClassOf(why)].Add(1);
   failure_ = why;
-  const absl::Status named = Named(why);
+  const absl::Status named = WithCommunicatorId(why);
   env_.log->Warning(std::string(named.message()));
-  if (formation_.star != nullptr && tell_others) TellOthers(why, in_order_);
+  if (formation_.star != nullptr && notify_hosts) NotifyHosts(why, in_order_);
   if (in_order_) {
-    tell_at_ = env_.access.clock->Now() + Departures::kPatienceNs;
+    notify_ports_at_ = env_.access.clock->Now() + Departures::kDepartureTimeoutNs;
   } else if (!forming) {
-    TellPorts(named);
+    FailPorts(named);
   }
   for (const LocalRank& local : locals_) {
     if (forming && local.port != nullptr) local.port->InitDone(named, id(), /*ranks=*/0);
@@ -44,11 +44,11 @@ void Communicator::Fail(const absl::Status& why, bool tell_others) {
       local.port = nullptr;
     }
   }
-  PartFromForming();
+  FinishWithdrawal();
   reporter_.Report(work(), failure_);
 }
 
-void Communicator::EndForTakenId() {
+void Communicator::FailForDuplicateId() {
   formation_.id = CommId(unique_id_.comm_id);  // Log lines and reports from here on name this id.
   Fail(absl::DataLossError(
       "invalid roster from the rendezvous: its id belongs to another communicator of this "
@@ -56,25 +56,25 @@ void Communicator::EndForTakenId() {
 }
 
 // Ranks whose notification of the first failure was delayed receive both now.
-void Communicator::FailAnew(const absl::Status& why, bool tell_others) {
-  tell_at_ = kNever;
+void Communicator::EscalateFailure(const absl::Status& why, bool notify_hosts) {
+  notify_ports_at_ = kNever;
   failure_ = absl::Status(why.code(), absl::StrCat(std::string(failure_.message()),
                                                    "; then: ", std::string(why.message())));
-  const absl::Status named = Named(failure_);
+  const absl::Status named = WithCommunicatorId(failure_);
   env_.log->Warning(std::string(named.message()));
-  if (tell_others) TellOthers(why, /*in_order=*/false);
-  TellPorts(named);
+  if (notify_hosts) NotifyHosts(why, /*in_order=*/false);
+  FailPorts(named);
   reporter_.Report(work(), failure_);
 }
 
-void Communicator::TellOthers(const absl::Status& why, bool in_order) {
+void Communicator::NotifyHosts(const absl::Status& why, bool in_order) {
   peer::Message message = FailedMessage(why);
   message.mutable_failed()->set_revoked(revoked_);
   message.mutable_failed()->set_in_order(in_order);
   formation_.star->Broadcast(message);
 }
 
-void Communicator::TellPorts(const absl::Status& named) {
+void Communicator::FailPorts(const absl::Status& named) {
   for (const LocalRank& local : locals_) {
     if (local.port != nullptr) local.port->Fail(named);
   }
@@ -83,24 +83,24 @@ void Communicator::TellPorts(const absl::Status& named) {
 // Departures::Check fails a call that needs a dead rank. Ranks that have posted nothing are
 // notified here, before their next call.
 void Communicator::ReportDeaths(MonotonicNs now) {
-  const bool idle = !loop_->wants_more() && !messages_->wants_more();
+  const bool idle = !loop_->has_pending_calls() && !messages_->has_pending_calls();
   const absl::Status death = departures_.TakeDeath(idle, now);
   if (death.ok()) return;
-  const absl::Status named = Named(death);
+  const absl::Status named = WithCommunicatorId(death);
   for (const LocalRank& local : locals_) {
     if (local.port != nullptr) local.port->ReportDeath(named);
   }
 }
 
-absl::Status Communicator::Named(const absl::Status& why) const {
+absl::Status Communicator::WithCommunicatorId(const absl::Status& why) const {
   return absl::Status(why.code(), absl::StrCat("communicator ", FormatCommId(id()), ": ",
                                                std::string(why.message())));
 }
 
-void Communicator::PartFromForming() {
+void Communicator::FinishWithdrawal() {
   if (state_ != State::kFailed || forming_ == nullptr) return;
   const bool linked = formation_.star != nullptr;
-  if (!forming_->Parted()) return;
+  if (!forming_->WithdrawalDone()) return;
   // The roster crossed with the withdrawal: the leader waits for this host, or the members wait for
   // this leader.
   if (!linked && formation_.star != nullptr) formation_.star->Broadcast(FailedMessage(failure_));
@@ -108,7 +108,7 @@ void Communicator::PartFromForming() {
 }
 
 bool Communicator::PollClosing() {
-  PartFromForming();
+  FinishWithdrawal();
   if (state_ == State::kFailed && loop_ != nullptr && quiescent()) {
     work_at_end_ = work();
     loop_.reset();  // The loop and the lanes are the last that point to tenants' memory.
@@ -116,19 +116,19 @@ bool Communicator::PollClosing() {
     formation_.lanes.reset();
   }
   bool moved = false;
-  if (state_ != State::kFailed || loop_ == nullptr) moved = LetGoOfTheLeaving();
+  if (state_ != State::kFailed || loop_ == nullptr) moved = ReleaseDepartedRanks();
   if (state_ == State::kClosed || !leaving_.empty()) return moved;
   const bool empty = std::all_of(locals_.begin(), locals_.end(),
                                  [](const LocalRank& l) { return l.port == nullptr; });
   if (!empty) return moved;
   // The leader stays while members may need it to forward messages.
   const bool needed =
-      formation_.star != nullptr && formation_.star->leads() && !formation_.star->alone();
+      formation_.star != nullptr && formation_.star->leads() && !formation_.star->all_others_left();
   if (state_ == State::kFailed) {
-    if (tell_at_ != kNever && needed) return moved;
+    if (notify_ports_at_ != kNever && needed) return moved;
     if (loop_ != nullptr || forming_ != nullptr) return moved;
     const MonotonicNs now = env_.access.clock->Now();
-    if (closing_deadline_ == 0) closing_deadline_ = now + kFarewellPatienceNs;
+    if (closing_deadline_ == 0) closing_deadline_ = now + kCloseTimeoutNs;
     const bool told = formation_.star == nullptr || formation_.star->flushed();
     if (!told && now < closing_deadline_) return moved;
   } else {

@@ -23,7 +23,7 @@ absl::StatusOr<std::unique_ptr<LaneSet>> MakeMessages(LaneSetOptions options) {
   return LaneSet::Make(options);
 }
 
-absl::Status Misplaced(const char* what) {
+absl::Status IllegalTransition(const char* what) {
   return absl::FailedPreconditionError(absl::StrCat("strategy change: ", what));
 }
 
@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<CommunicatorLanes>> CommunicatorLanes::Make(
 
 absl::Status CommunicatorLanes::OpenNext(const Strategy& strategy) {
   if (next_ != nullptr || old_ != nullptr)
-    return Misplaced("lanes of an earlier epoch are not closed");
+    return IllegalTransition("lanes of an earlier epoch are not closed");
   options_.strategy = strategy;
   options_.memory->allowed = 2 * kMaxLaneMemoryBytes;  // while there are two sets
   absl::StatusOr<std::unique_ptr<LaneSet>> next = MakeCollectives(options_);
@@ -55,23 +55,23 @@ absl::Status CommunicatorLanes::OpenNext(const Strategy& strategy) {
     return made;
   }
   next_ = std::move(*next);
-  for (const HostIndex host : excused_) next_->Excuse(host);
-  if (gated_) next_->SetPace(pace_.value_or(Pace{}));
+  for (const HostIndex host : departed_) next_->MarkDeparted(host);
+  if (gated_) next_->SetRateLimits(rate_limits_.value_or(RateLimits{}));
   next_epoch_ = strategy.epoch;
   next_status_ = absl::OkStatus();
   return absl::OkStatus();
 }
 
 absl::Status CommunicatorLanes::DropNext() {
-  if (next_ == nullptr) return Misplaced("no next lanes to drop");
+  if (next_ == nullptr) return IllegalTransition("no next lanes to drop");
   next_.reset();
   options_.memory->allowed = kMaxLaneMemoryBytes;
   return absl::OkStatus();
 }
 
 absl::Status CommunicatorLanes::Adopt() {
-  if (next_ == nullptr) return Misplaced("no next lanes to adopt");
-  if (old_ != nullptr) return Misplaced("old lanes are not closed");
+  if (next_ == nullptr) return IllegalTransition("no next lanes to adopt");
+  if (old_ != nullptr) return IllegalTransition("old lanes are not closed");
   old_ = std::exchange(current_, std::exchange(next_, nullptr));
   old_epoch_ = std::exchange(current_epoch_, next_epoch_);
   old_drained_ = false;
@@ -82,12 +82,13 @@ bool CommunicatorLanes::OldDrained() {
   if (old_ == nullptr) return true;
   if (old_drained_ || !old_->drained()) return old_drained_;
   old_drained_ = true;
-  for (int h = 0; h < static_cast<int>(options_.hosts.size()); ++h) old_->Excuse(HostIndex(h));
+  for (int h = 0; h < static_cast<int>(options_.hosts.size()); ++h)
+    old_->MarkDeparted(HostIndex(h));
   return true;
 }
 
 absl::Status CommunicatorLanes::CloseOld() {
-  if (old_ == nullptr) return Misplaced("no old lanes to close");
+  if (old_ == nullptr) return IllegalTransition("no old lanes to close");
   old_.reset();
   options_.memory->allowed = kMaxLaneMemoryBytes;
   return absl::OkStatus();
@@ -95,17 +96,17 @@ absl::Status CommunicatorLanes::CloseOld() {
 
 // ---- Rates --------------------------------------------------------------------------------------
 
-void CommunicatorLanes::SetPace(const Pace& pace) {
-  if (pace_.has_value() && pace.revision < pace_->revision) return;
-  pace_ = pace;
-  options_.pacing->NoteClass(pace.priority);
-  if (gated_ || !pace.IsFree()) Gate();
+void CommunicatorLanes::SetRateLimits(const RateLimits& pace) {
+  if (rate_limits_.has_value() && pace.revision < rate_limits_->revision) return;
+  rate_limits_ = pace;
+  options_.pacing->RecordClass(pace.priority);
+  if (gated_ || !pace.IsUnlimited()) Gate();
 }
 
 void CommunicatorLanes::Gate() {
   gated_ = true;
   for (LaneSet* set : {messages_.get(), current_.get(), next_.get(), old_.get()}) {
-    if (set != nullptr) set->SetPace(pace_.value_or(Pace{}));
+    if (set != nullptr) set->SetRateLimits(rate_limits_.value_or(RateLimits{}));
   }
 }
 
@@ -151,19 +152,19 @@ bool CommunicatorLanes::drained() const {
   return messages_->drained() && current_->drained() && (old_ == nullptr || old_->drained());
 }
 
-void CommunicatorLanes::Excuse(HostIndex host) {
-  excused_.push_back(host);
+void CommunicatorLanes::MarkDeparted(HostIndex host) {
+  departed_.push_back(host);
   for (LaneSet* set : {messages_.get(), current_.get(), next_.get(), old_.get()}) {
-    if (set != nullptr) set->Excuse(host);
+    if (set != nullptr) set->MarkDeparted(host);
   }
 }
 
-LaneSet::GivenBack CommunicatorLanes::GiveBackMemory(GiveBackPlace* next) {
-  if (next_ != nullptr || old_ != nullptr) return LaneSet::GivenBack::kNone;
-  const LaneSet::GivenBack messages = messages_->GiveBackMemory(&next->messages);
-  if (messages == LaneSet::GivenBack::kSome) return messages;
-  const LaneSet::GivenBack current = current_->GiveBackMemory(&next->current);
-  return messages == LaneSet::GivenBack::kAll ? current : messages;
+LaneSet::MemoryRelease CommunicatorLanes::ReleaseLaneMemory(MemoryReleaseCursor* next) {
+  if (next_ != nullptr || old_ != nullptr) return LaneSet::MemoryRelease::kNone;
+  const LaneSet::MemoryRelease messages = messages_->ReleaseLaneMemory(&next->messages);
+  if (messages == LaneSet::MemoryRelease::kSome) return messages;
+  const LaneSet::MemoryRelease current = current_->ReleaseLaneMemory(&next->current);
+  return messages == LaneSet::MemoryRelease::kAll ? current : messages;
 }
 
 MonotonicNs CommunicatorLanes::NextDeadline() const {

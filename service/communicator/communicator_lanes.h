@@ -60,9 +60,9 @@ class CommunicatorLanes {
 
   // ---- Rates ----
 
-  // Applies to all lanes out of this host. Ignores an older revision. Lanes get gates with the first
-  // limit, or when the host has priority classes.
-  void SetPace(const Pace& pace);
+  // Applies to all lanes out of this host. Ignores an older revision. Lanes get gates with the
+  // first limit, or when the host has priority classes.
+  void SetRateLimits(const RateLimits& pace);
   // A lane in use has data to send, and its gate alone delays it.
   bool held() const;
 
@@ -79,13 +79,13 @@ class CommunicatorLanes {
   absl::StatusOr<bool> Poll();
   // As in LaneSet, for all lanes in use.
   bool drained() const;
-  void Excuse(HostIndex host);
-  // Position of the next GiveBackMemory call in the lanes in use; initially empty.
-  struct GiveBackPlace {
+  void MarkDeparted(HostIndex host);
+  // Position of the next ReleaseLaneMemory call in the lanes in use; initially empty.
+  struct MemoryReleaseCursor {
     size_t messages = 0;
     size_t current = 0;
   };
-  LaneSet::GivenBack GiveBackMemory(GiveBackPlace* next);
+  LaneSet::MemoryRelease ReleaseLaneMemory(MemoryReleaseCursor* next);
   // The next time at which Poll has work even if nothing arrives. Never after Poll has failed,
   // because it would only return the same error.
   MonotonicNs NextDeadline() const;
@@ -105,14 +105,14 @@ class CommunicatorLanes {
   Epoch current_epoch_;
   Epoch next_epoch_;
   Epoch old_epoch_;
-  std::vector<HostIndex> excused_;
+  std::vector<HostIndex> departed_;
   std::unique_ptr<LaneSet> messages_;
   std::unique_ptr<LaneSet> current_;
   std::unique_ptr<LaneSet> next_;
   std::unique_ptr<LaneSet> old_;
   bool old_drained_ = false;
   bool lost_ = false;  // the last Poll found a lane in use broken
-  std::optional<Pace> pace_;
+  std::optional<RateLimits> rate_limits_;
   bool gated_ = false;
   absl::Status next_status_;
 };

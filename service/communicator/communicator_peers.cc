@@ -10,7 +10,7 @@
 namespace mccs {
 
 void Communicator::AcceptMember(std::unique_ptr<Connection> connection) {
-  connection->WakeOnReady(&waker_);
+  connection->SetWaker(&waker_);
   Wake();
   if (formation_.star != nullptr && formation_.star->leads())
     formation_.star->Accept(std::move(connection));
@@ -22,17 +22,17 @@ void Communicator::Propose(const Strategy& strategy) {
   if (state_ == State::kActive) change_->Propose(strategy);
 }
 
-void Communicator::SetPace(const Pace& pace) {
+void Communicator::SetRateLimits(const RateLimits& pace) {
   Wake();
   if (formation_.lanes != nullptr) {
-    formation_.lanes->SetPace(pace);
+    formation_.lanes->SetRateLimits(pace);
   } else if (!formation_.pace.has_value() || pace.revision >= formation_.pace->revision) {
     formation_.pace = pace;
   }
 }
 
 void Communicator::AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection) {
-  connection->WakeOnReady(&waker_);
+  connection->SetWaker(&waker_);
   Wake();
   if (formation_.lanes != nullptr) formation_.lanes->Accept(preamble, std::move(connection));
 }
@@ -45,8 +45,8 @@ bool Communicator::PollStar() {
       const absl::Status why = absl::UnavailableError(
           absl::StrCat("connection to host ", formation_.members->HostName(formation_.star->lost()),
                        " lost: ", std::string(message.status().message())));
-      const bool farewell = state_ == State::kFailed && HaveLeft(formation_.star->lost());
-      if (!farewell) Fail(why);
+      const bool expected_end = state_ == State::kFailed && AllRanksLeft(formation_.star->lost());
+      if (!expected_end) Fail(why);
       // Also for a communicator that already failed by revocation: its splits may continue.
       if (formation_.star->leads()) {
         splits_.RankLeft(why);
@@ -57,7 +57,7 @@ bool Communicator::PollStar() {
       return true;
     }
     if (!message->has_value()) return moved;
-    Hear(**message);
+    OnMessage(**message);
     moved = true;
     // A strategy change may open or close many lanes: at most one per turn.
     if ((*message)->message.has_strategy_change()) return true;
@@ -65,10 +65,10 @@ bool Communicator::PollStar() {
   return moved;
 }
 
-void Communicator::Hear(const StarMessage& heard) {
-  absl::Status status = Take(heard);
+void Communicator::OnMessage(const StarMessage& received) {
+  absl::Status status = HandleMessage(received);
   if (status.ok()) return;
-  status = Rejected(formation_.members->HostName(heard.from), heard.message, status);
+  status = Rejected(formation_.members->HostName(received.from), received.message, status);
   if (revoked_) splits_.Fail(status);
   Fail(status);
 }
@@ -79,36 +79,37 @@ StarPhase Communicator::phase() const {
   return forming_->state() == Forming::State::kLinking ? StarPhase::kLinking : StarPhase::kOpening;
 }
 
-absl::Status Communicator::Take(const StarMessage& heard) {
-  const peer::Message& message = heard.message;
-  MCCS_RETURN_IF_ERROR(CheckTurn(message, heard.from == formation_.star->leader(), phase()));
-  if (message.has_departed()) return TakeDeparture(heard.from, message.departed());
+absl::Status Communicator::HandleMessage(const StarMessage& received) {
+  const peer::Message& message = received.message;
+  MCCS_RETURN_IF_ERROR(CheckLegal(message, received.from == formation_.star->leader(), phase()));
+  if (message.has_departed()) return TakeDeparture(received.from, message.departed());
   if (message.has_failed()) {
     if (message.failed().in_order() && state_ == State::kFailed) return absl::OkStatus();
     revoked_ |= message.failed().revoked() && state_ == State::kActive;
     in_order_ |= message.failed().in_order() && state_ == State::kActive;
     Fail(StatusFromPeer(message.failed().error_code(), message.failed().text()),
-         /*tell_others=*/false);
+         /*notify_hosts=*/false);
     return absl::OkStatus();
   }
   const bool splits =
       message.has_split_call() || message.has_split_table() || message.has_split_failed();
-  if (splits && (revoked_ || state_ == State::kActive)) return splits_.Hear(heard);
+  if (splits && (revoked_ || state_ == State::kActive)) return splits_.OnMessage(received);
   if (state_ == State::kForming) {
-    MCCS_RETURN_IF_ERROR(forming_->Hear(heard));
+    MCCS_RETURN_IF_ERROR(forming_->OnMessage(received));
     if (forming_->state() == Forming::State::kFormed) Activate();
     return absl::OkStatus();
   }
   if (state_ != State::kActive)
     return absl::OkStatus();  // The sender did not know of the failure yet.
-  MCCS_ASSIGN_OR_RETURN(const bool watched, watcher_->Hear(heard, env_.access.clock->Now()));
+  MCCS_ASSIGN_OR_RETURN(const bool watched,
+                        watcher_->OnMessage(received, env_.access.clock->Now()));
   if (watched) return absl::OkStatus();
   // This host starts nothing more; the leader does not expect its answer.
   const bool orders =
       message.has_order_asked() || message.has_order_begins() || message.has_order_next();
-  if (orders && HaveLeft(formation_.members->self)) return absl::OkStatus();
-  MCCS_ASSIGN_OR_RETURN(const bool ordered, order_->Hear(heard));
-  return ordered ? absl::OkStatus() : change_->Hear(heard).status();
+  if (orders && AllRanksLeft(formation_.members->self)) return absl::OkStatus();
+  MCCS_ASSIGN_OR_RETURN(const bool ordered, order_->OnMessage(received));
+  return ordered ? absl::OkStatus() : change_->OnMessage(received).status();
 }
 
 absl::Status Communicator::TakeDeparture(HostIndex from, const peer::Departed& departed) {
@@ -128,16 +129,16 @@ absl::Status Communicator::TakeDeparture(HostIndex from, const peer::Departed& d
   const uint64_t started = loop_ != nullptr ? loop_->started() : 0;
   MCCS_RETURN_IF_ERROR(CheckDeparture(departed, members.layout.rank_count(), started));
   Departure departure = DepartureFrom(departed, members.layout.hosts[members.self.value()]);
-  EndSplitsWithout(rank, departure.why);
+  FailSplitsOf(rank, departure.why);
   departures_.Add(std::move(departure));
-  if (!HaveLeft(host)) return absl::OkStatus();
+  if (!AllRanksLeft(host)) return absl::OkStatus();
   // A host whose ranks have all left is done and may close its links.
-  if (formation_.star->leads()) formation_.star->Excuse(host);
-  if (formation_.lanes != nullptr) formation_.lanes->Excuse(host);
+  if (formation_.star->leads()) formation_.star->MarkDeparted(host);
+  if (formation_.lanes != nullptr) formation_.lanes->MarkDeparted(host);
   return absl::OkStatus();
 }
 
-bool Communicator::HaveLeft(HostIndex host) const {
+bool Communicator::AllRanksLeft(HostIndex host) const {
   const std::vector<Rank>& ranks = formation_.members->layout.hosts[host.value()];
   return std::all_of(ranks.begin(), ranks.end(), [&](Rank r) { return departures_.Has(r); });
 }

@@ -48,8 +48,8 @@ std::string Describe(const absl::Status& lane) {
   return lane.ok() ? "up" : std::string(lane.message());
 }
 
-void TellLanes(const char* name, const LaneSet& set, const Membership& members,
-               state::Communicator* out) {
+void WriteLaneStates(const char* name, const LaneSet& set, const Membership& members,
+                     state::Communicator* out) {
   const auto add = [&](const auto& lane, const char* direction) {
     state::Lane* told = out->add_lanes();
     const LaneCounters counters = lane.lane().counters();
@@ -76,7 +76,8 @@ void TellLanes(const char* name, const LaneSet& set, const Membership& members,
   }
 }
 
-void TellStrategy(const Strategy& strategy, const Membership& members, state::Communicator* out) {
+void WriteStrategyState(const Strategy& strategy, const Membership& members,
+                        state::Communicator* out) {
   out->set_epoch(strategy.epoch.value());
   out->set_strategy(strategy.origin);
   for (const ChannelStrategy& channel : strategy.channels) {
@@ -88,16 +89,16 @@ void TellStrategy(const Strategy& strategy, const Membership& members, state::Co
 
 }  // namespace
 
-void Communicator::TellOperation(state::Operation* out) const {
-  const OperationLoop::Outlook outlook = loop_->Look();
+void Communicator::WriteOperationState(state::Operation* out) const {
+  const OperationLoop::LocalRankStatus local_status = loop_->LocalStatus();
   out->set_number(loop_->completed() + 1);
   out->set_state(Name(loop_->state()));
-  out->set_call(outlook.call);
-  for (Rank rank : outlook.absent) out->add_absent(rank.value());
-  for (Rank rank : outlook.late) out->add_late(rank.value());
+  out->set_call(local_status.call);
+  for (Rank rank : local_status.absent) out->add_absent(rank.value());
+  for (Rank rank : local_status.late) out->add_late(rank.value());
 }
 
-void Communicator::Tell(state::Communicator* out) const {
+void Communicator::WriteState(state::Communicator* out) const {
   out->set_id(FormatCommId(id()));
   out->set_tenant(tenant_);
   switch (state_) {
@@ -132,16 +133,16 @@ void Communicator::Tell(state::Communicator* out) const {
   const Membership& members = *formation_.members;
   for (int h = 0; h < members.hosts(); ++h) out->add_hosts(members.HostName(HostIndex(h)));
   out->set_leads(members.leader == members.self);
-  if (formation_.strategy.has_value()) TellStrategy(*formation_.strategy, members, out);
+  if (formation_.strategy.has_value()) WriteStrategyState(*formation_.strategy, members, out);
   if (formation_.lanes != nullptr) {
     formation_.lanes->ForEachSet(
-        [&](const char* name, const LaneSet& set) { TellLanes(name, set, members, out); });
+        [&](const char* name, const LaneSet& set) { WriteLaneStates(name, set, members, out); });
   }
   if (state_ != State::kActive) return;
   out->set_change(change_->Describe());
   out->set_captured_groups(ReplayableGroups());
-  TellOperation(out->mutable_operation());
-  const std::vector<OpenMessage> waiting = messages_->Unanswered();
+  WriteOperationState(out->mutable_operation());
+  const std::vector<OpenMessage> waiting = messages_->Unmatched();
   for (size_t i = 0; i < std::min(waiting.size(), kMaxMessages); ++i) {
     out->add_messages(mccs::Describe(waiting[i]));
   }

@@ -41,7 +41,7 @@ absl::StatusOr<Communicator*> CommunicatorTable::Join(const JoinRequest& request
         absl::StrCat("unique id of communicator ", FormatCommId(id),
                      " was already used: call ncclGetUniqueId once per communicator"));
   }
-  if (request.account != nullptr) MCCS_RETURN_IF_ERROR(request.account->TakeCommunicator());
+  if (request.account != nullptr) MCCS_RETURN_IF_ERROR(request.account->AdmitCommunicator());
   Entry& entry = Add(request);
   entry.communicator.AddRank(request, port);
   return &entry.communicator;
@@ -56,13 +56,13 @@ CommunicatorTable::Entry& CommunicatorTable::Add(const JoinRequest& request) {
                       .first->second;
   joinable_[entry.join_key] = &entry;
   by_id_[entry.join_key.id][number] = &entry;
-  List(entry);
+  AddToIndex(entry);
   return entry;
 }
 
-void CommunicatorTable::List(Entry& entry) {
-  by_id_[entry.reach.id][entry.number] = &entry;
-  if (!entry.reach.joinable) running_[entry.reach.id][entry.number] = &entry;
+void CommunicatorTable::AddToIndex(Entry& entry) {
+  by_id_[entry.reachability.id][entry.number] = &entry;
+  if (!entry.reachability.joinable) running_[entry.reachability.id][entry.number] = &entry;
 }
 
 void CommunicatorTable::Drop(absl::flat_hash_map<CommId, Entries>& index, CommId id,
@@ -73,18 +73,18 @@ void CommunicatorTable::Drop(absl::flat_hash_map<CommId, Entries>& index, CommId
   if (found->second.empty()) index.erase(found);
 }
 
-void CommunicatorTable::Unlist(Entry& entry) {
-  Drop(running_, entry.reach.id, entry);
-  if (entry.reach.id != entry.join_key.id) Drop(by_id_, entry.reach.id, entry);
+void CommunicatorTable::RemoveFromIndex(Entry& entry) {
+  Drop(running_, entry.reachability.id, entry);
+  if (entry.reachability.id != entry.join_key.id) Drop(by_id_, entry.reachability.id, entry);
 }
 
-void CommunicatorTable::Relist(Entry& entry, const Communicator::Reach& reach) {
-  Unlist(entry);
-  entry.reach = reach;
-  List(entry);
+void CommunicatorTable::UpdateIndex(Entry& entry, const Communicator::Reachability& reachability) {
+  RemoveFromIndex(entry);
+  entry.reachability = reachability;
+  AddToIndex(entry);
   const auto joinable = joinable_.find(entry.join_key);
   const bool listed = joinable != joinable_.end() && joinable->second == &entry;
-  if (listed && !reach.joinable) joinable_.erase(joinable);
+  if (listed && !reachability.joinable) joinable_.erase(joinable);
 }
 
 Communicator* CommunicatorTable::FindRunning(CommId id) const {
@@ -110,7 +110,7 @@ absl::StatusOr<std::optional<Secret>> CommunicatorTable::SecretFor(const Preambl
         absl::StrCat("communicator ", FormatCommId(preamble.comm_id), " has ended on this host"));
   }
   // The peer received the strategy first.
-  const std::optional<Epoch> lanes = communicator->reach().lanes;
+  const std::optional<Epoch> lanes = communicator->reachability().lanes;
   const bool later = !lanes.has_value() || preamble.epoch > *lanes;
   if (preamble.purpose == ConnectionPurpose::kLane && later) return std::nullopt;
   return communicator->secret();
@@ -133,49 +133,51 @@ void CommunicatorTable::Accept(Peer peer) {
 
 bool CommunicatorTable::Poll() {
   bool moved = TakeProposals();
-  moved |= TakePaces();
-  std::vector<Seat> seats;
+  moved |= TakeRateUpdates();
+  std::vector<SplitResult> results;
   std::vector<const Entry*> closed;
   turns_.BeginRound(env_.access.clock->Now());
-  while (TurnQueue::Taker* const taker = turns_.Next()) {
-    Entry& entry = EntryOf(*taker);
-    moved |= GiveTurn(entry, seats);
+  while (TurnQueue::Participant* const participant = turns_.Next()) {
+    Entry& entry = EntryOf(*participant);
+    moved |= GiveTurn(entry, results);
     if (entry.communicator.state() == Communicator::State::kClosed) closed.push_back(&entry);
   }
-  Place(seats);
+  JoinSplitRanks(results);
   for (const Entry* entry : closed) Close(*entry);
   const size_t destroyed = std::max(kDestroyedPerTurn, closed_.size() / kTurnsOfBacklog);
   for (size_t i = 0; i < destroyed && !closed_.empty(); ++i) closed_.pop_front();
   return moved || !closed_.empty() ||
-         std::any_of(turns_.due().begin(), turns_.due().end(),
-                     [](const TurnQueue::Taker* taker) { return taker->woken(); });
+         std::any_of(
+             turns_.due().begin(), turns_.due().end(),
+             [](const TurnQueue::Participant* participant) { return participant->woken(); });
 }
 
-bool CommunicatorTable::GiveTurn(Entry& entry, std::vector<Seat>& seats) {
+bool CommunicatorTable::GiveTurn(Entry& entry, std::vector<SplitResult>& results) {
   Communicator& communicator = entry.communicator;
   const bool moved = communicator.Poll();
   // A guessable id's communicator gets its id from the roster, which a tenant may have forged.
-  if (communicator.id() != entry.reach.id && IsTaken(communicator)) communicator.EndForTakenId();
-  const Communicator::Reach reach = communicator.reach();
-  if (reach != entry.reach) {
-    changed_.push_back(reach.id);
-    Relist(entry, reach);
+  if (communicator.id() != entry.reachability.id && HasDuplicateId(communicator))
+    communicator.FailForDuplicateId();
+  const Communicator::Reachability reachability = communicator.reachability();
+  if (reachability != entry.reachability) {
+    changed_.push_back(reachability.id);
+    UpdateIndex(entry, reachability);
   }
-  for (Seat& seat : communicator.TakeSeats()) seats.push_back(std::move(seat));
+  for (SplitResult& result : communicator.TakeSplitResults()) results.push_back(std::move(result));
   if (communicator.state() == Communicator::State::kClosed) return true;
   if (moved) {
     entry.Wake();
     return true;
   }
   if (communicator.urgency() != Urgency::kSleep) {
-    turns_.KeepDue(entry);
+    turns_.Requeue(entry);
     return false;
   }
-  turns_.RestUntil(entry, communicator.NextDeadline());
+  turns_.SleepUntil(entry, communicator.NextDeadline());
   return false;
 }
 
-bool CommunicatorTable::IsTaken(const Communicator& communicator) const {
+bool CommunicatorTable::HasDuplicateId(const Communicator& communicator) const {
   const auto known = by_id_.find(communicator.id());
   return known != by_id_.end() && std::ranges::any_of(known->second, [&](const auto& other) {
            return &other.second->communicator != &communicator &&
@@ -194,12 +196,12 @@ bool CommunicatorTable::TakeProposals() {
   return any;
 }
 
-bool CommunicatorTable::TakePaces() {
+bool CommunicatorTable::TakeRateUpdates() {
   bool any = false;
-  while (const std::optional<PaceOrder> order = env_.controller->TakePace()) {
+  while (const std::optional<RateUpdate> order = env_.controller->TakeRateUpdate()) {
     Communicator* communicator = FindRunning(order->id);
     if (communicator == nullptr) continue;  // It has ended in the meantime.
-    communicator->SetPace(order->pace);
+    communicator->SetRateLimits(order->pace);
     any = true;
   }
   return any;
@@ -207,27 +209,27 @@ bool CommunicatorTable::TakePaces() {
 
 // First all ranks of a communicator join. Then the ranks whose processes have died leave, so that
 // the communicator knows the other hosts and notifies them.
-void CommunicatorTable::Place(const std::vector<Seat>& seats) {
-  struct Gone {
+void CommunicatorTable::JoinSplitRanks(const std::vector<SplitResult>& results) {
+  struct DepartedRank {
     Communicator* communicator;
     std::string why;
   };
-  std::vector<Gone> gone;
-  for (const Seat& seat : seats) {
-    std::string why = seat.left_because;
-    if (seat.port != nullptr && !seat.join.has_value())
-      seat.port->NoSeat(seat.request, seat.status);
-    if (!seat.join.has_value()) continue;
-    if (seat.port != nullptr) {
-      const absl::Status taken = seat.port->TakeSeat(seat.request, *seat.join);
+  std::vector<DepartedRank> departed;
+  for (const SplitResult& result : results) {
+    std::string why = result.departure_reason;
+    if (result.port != nullptr && !result.join.has_value())
+      result.port->OnNotMember(result.request, result.status);
+    if (!result.join.has_value()) continue;
+    if (result.port != nullptr) {
+      const absl::Status taken = result.port->JoinSplit(result.request, *result.join);
       if (taken.ok()) continue;
       why = absl::StrCat("failed to join: ", std::string(taken.message()));
     }
-    auto communicator = Join(*seat.join, &gone_);
-    if (communicator.ok()) gone.push_back({*communicator, std::move(why)});
+    auto communicator = Join(*result.join, &departed_port_);
+    if (communicator.ok()) departed.push_back({*communicator, std::move(why)});
   }
-  for (const Gone& rank : gone) {
-    rank.communicator->Leave(&gone_, rank.why, Communicator::Leaving::kAtOnce,
+  for (const DepartedRank& rank : departed) {
+    rank.communicator->Leave(&departed_port_, rank.why, Communicator::Leaving::kAtOnce,
                              /*asked=*/false);
   }
 }
@@ -236,12 +238,12 @@ void CommunicatorTable::Close(const Entry& closed) {
   auto node = entries_.extract(closed.number);
   if (node.empty()) return;
   Entry& entry = *node.mapped();
-  Unlist(entry);
+  RemoveFromIndex(entry);
   Drop(by_id_, entry.join_key.id, entry);
   const auto joinable = joinable_.find(entry.join_key);
   if (joinable != joinable_.end() && joinable->second == &entry) joinable_.erase(joinable);
-  entry.GiveBack();
-  const CommId id = entry.reach.id;
+  entry.ReturnAccount();
+  const CommId id = entry.reachability.id;
   ended_.push_back(id);
   ++times_ended_[id];
   if (ended_.size() > kRememberedEnds) {
@@ -260,26 +262,27 @@ bool CommunicatorTable::quiescent() const {
 
 Urgency CommunicatorTable::urgency() const {
   Urgency most = Urgency::kSleep;
-  for (TurnQueue::Taker* taker : turns_.due()) {
-    most = std::max(most, taker->woken() ? Urgency::kSpin : EntryOf(*taker).communicator.urgency());
+  for (TurnQueue::Participant* participant : turns_.due()) {
+    most = std::max(
+        most, participant->woken() ? Urgency::kSpin : EntryOf(*participant).communicator.urgency());
   }
   return most;
 }
 
 MonotonicNs CommunicatorTable::NextDeadline() const {
   MonotonicNs next = turns_.NextDeadline();
-  for (TurnQueue::Taker* taker : turns_.due()) {
-    next = std::min(next, EntryOf(*taker).communicator.NextDeadline());
+  for (TurnQueue::Participant* participant : turns_.due()) {
+    next = std::min(next, EntryOf(*participant).communicator.NextDeadline());
   }
   return next;
 }
 
-std::optional<uint64_t> CommunicatorTable::TellNext(uint64_t after,
-                                                    state::Communicator* out) const {
+std::optional<uint64_t> CommunicatorTable::WriteNextState(uint64_t after,
+                                                          state::Communicator* out) const {
   const auto next = entries_.upper_bound(after);
   if (next == entries_.end()) return std::nullopt;
   Entry& entry = *next->second;
-  entry.communicator.Tell(out);
+  entry.communicator.WriteState(out);
   out->set_turns(entry.turns());
   return entry.number;
 }

@@ -20,7 +20,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "service/communicator/communicator.h"
-#include "service/communicator/gone_port.h"
+#include "service/communicator/departed_rank_port.h"
 #include "service/communicator/rendezvous.h"
 #include "service/communicator/turn_queue.h"
 #include "service/transport/handshake.h"
@@ -63,13 +63,13 @@ class CommunicatorTable {
   static constexpr size_t kTurnsOfBacklog = 64;
   // Writes the state of the communicator after cursor `after` (0: of the first). Returns its
   // cursor, from 1 on; nothing after the last one.
-  std::optional<uint64_t> TellNext(uint64_t after, state::Communicator* out) const;
+  std::optional<uint64_t> WriteNextState(uint64_t after, state::Communicator* out) const;
   // Engine turns of this communicator; 0 if the id is unknown.
   uint64_t TurnsOf(CommId id) const;
 
  private:
   // Local ranks join by this key. For an id made from a host name, processes may differ in the
-  // address that they resolved (wire::UniqueId::looked_up).
+  // address that they resolved (wire::UniqueId::resolved).
   struct JoinKey {
     JoinKey(const wire::UniqueId& id, const std::string& its_tenant);
     CommId id;
@@ -82,18 +82,18 @@ class CommunicatorTable {
       return H::combine(std::move(h), key.id, key.guessable, key.secret, key.tenant);
     }
   };
-  struct Entry final : TurnQueue::Taker {
-    // REQUIRES: the first rank's account has admitted a communicator. GiveBack returns it.
+  struct Entry final : TurnQueue::Participant {
+    // REQUIRES: the first rank's account has admitted a communicator. ReturnAccount returns it.
     Entry(TurnQueue& turns, const CommunicatorEnvironment& environment, const JoinRequest& first,
           uint64_t n)
-        : Taker(turns),
+        : Participant(turns),
           number(n),
           join_key(first.id, first.tenant),
           account(first.account),
           communicator(environment, first, *this) {}
-    ~Entry() { GiveBack(); }
-    void GiveBack() {
-      if (account != nullptr) account->GiveCommunicator();
+    ~Entry() { ReturnAccount(); }
+    void ReturnAccount() {
+      if (account != nullptr) account->ReleaseCommunicator();
       account.reset();
     }
     const uint64_t number;
@@ -101,32 +101,34 @@ class CommunicatorTable {
     std::shared_ptr<TenantAccount> account;
     Communicator communicator;
     // As of the end of its last turn; by_id_ and running_ index this value.
-    Communicator::Reach reach = communicator.reach();
+    Communicator::Reachability reachability = communicator.reachability();
   };
   using Entries = std::map<uint64_t, Entry*>;  // by number: the oldest first
 
-  static Entry& EntryOf(TurnQueue::Taker& taker) { return static_cast<Entry&>(taker); }
+  static Entry& EntryOf(TurnQueue::Participant& participant) {
+    return static_cast<Entry&>(participant);
+  }
   Communicator* FindRunning(CommId id) const;
   // Another communicator here has the same id.
-  bool IsTaken(const Communicator& communicator) const;
+  bool HasDuplicateId(const Communicator& communicator) const;
   Entry& Add(const JoinRequest& request);
   // Adds its current keys to the indices and removes stale ones.
-  void List(Entry& entry);
-  void Unlist(Entry& entry);
-  void Relist(Entry& entry, const Communicator::Reach& reach);
+  void AddToIndex(Entry& entry);
+  void RemoveFromIndex(Entry& entry);
+  void UpdateIndex(Entry& entry, const Communicator::Reachability& reachability);
   static void Drop(absl::flat_hash_map<CommId, Entries>& index, CommId id, const Entry& entry);
   // Returns true if anything moved.
-  bool GiveTurn(Entry& entry, std::vector<Seat>& seats);
+  bool GiveTurn(Entry& entry, std::vector<SplitResult>& results);
   // Adds ranks to the communicators that splits created.
-  void Place(const std::vector<Seat>& seats);
+  void JoinSplitRanks(const std::vector<SplitResult>& results);
   void Close(const Entry& entry);
   // Passes the controller's proposals and rate limits to the communicators.
   bool TakeProposals();
-  bool TakePaces();
+  bool TakeRateUpdates();
 
   const CommunicatorEnvironment& env_;
   Rendezvous& rendezvous_;
-  GonePort gone_;
+  DepartedRankPort departed_port_;
   TurnQueue turns_;
   std::map<uint64_t, std::unique_ptr<Entry>> entries_;  // by number
   absl::flat_hash_map<JoinKey, Entry*> joinable_;  // still joinable, or were until their next turn

@@ -20,7 +20,7 @@
 #include "proto/daemon_state.pb.h"
 #include "service/communicator/activity_log.h"
 #include "service/communicator/strategy.h"
-#include "service/pacing/pace.h"
+#include "service/pacing/rate_limits.h"
 #include "service/tenant_ledger.h"
 #include "service/work_tally.h"
 
@@ -76,7 +76,7 @@ struct CommunicatorStats {
   uint64_t captured_groups = 0;  // in live CUDA graphs, on the rank with most
   std::vector<Lane> lanes;       // out of this host
   uint64_t sent_bps = 0;         // recent maximum over collective lanes; 0: unknown
-  uint64_t pass_bps = 0;         // recent memory bandwidth of the host's passes; 0: unknown
+  uint64_t memory_bps = 0;       // recent memory bandwidth of the host's passes; 0: unknown
   std::string state;             // "active", "failed: …"
   std::string held_up;           // which ranks wait for which; empty: not stalled
   std::string change_trouble;    // why the last proposal was not applied
@@ -90,9 +90,9 @@ struct Proposal {
 };
 
 // Rate limits from the controller for this host's part of a communicator.
-struct PaceOrder {
+struct RateUpdate {
   CommId id;
-  Pace pace;
+  RateLimits pace;
 };
 
 class ControllerLink {
@@ -105,15 +105,15 @@ class ControllerLink {
   // The next pending proposal; only the newest per communicator. Cheap if there is none.
   virtual std::optional<Proposal> TakeProposal() = 0;
   // The next pending rate update; only the newest per communicator. Cheap if there is none.
-  virtual std::optional<PaceOrder> TakePace() = 0;
+  virtual std::optional<RateUpdate> TakeRateUpdate() = 0;
   // All tenants, if they have changed since the last call. Cheap if not.
   virtual std::optional<std::vector<TenantEntry>> TakeTenants() { return std::nullopt; }
   // Every daemon of the communicator reports periodically and on changes.
   virtual void Report(const CommunicatorStats& stats) = 0;
-  // The next pending request of an operator for the daemon's state; reply with AnswerState. Cheap
+  // The next pending request of an operator for the daemon's state; reply with SendState. Cheap
   // if there is none.
-  virtual std::optional<uint64_t> TakeQuestion() { return std::nullopt; }
-  virtual void AnswerState(uint64_t /*question*/, const state::Daemon& /*state*/) {}
+  virtual std::optional<uint64_t> TakeStateRequest() { return std::nullopt; }
+  virtual void SendState(uint64_t /*question*/, const state::Daemon& /*state*/) {}
   // Also called for a communicator that was never announced.
   virtual void Ended(CommId id, const std::string& why) = 0;
 };
@@ -123,7 +123,7 @@ class NoController final : public ControllerLink {
   bool connected() const override { return false; }
   void Announce(const CommunicatorInfo&) override {}
   std::optional<Proposal> TakeProposal() override { return std::nullopt; }
-  std::optional<PaceOrder> TakePace() override { return std::nullopt; }
+  std::optional<RateUpdate> TakeRateUpdate() override { return std::nullopt; }
   void Report(const CommunicatorStats&) override {}
   void Ended(CommId, const std::string&) override {}
 };

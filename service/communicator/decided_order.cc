@@ -4,15 +4,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "service/communicator/star_turns.h"
+#include "service/communicator/star_protocol.h"
 
 namespace mccs {
 
-void DecidedOrder::Want() {
-  if (hosts_ == 1 || wanted_ || state_ != State::kOwn) return;
-  wanted_ = true;
+void DecidedOrder::Request() {
+  if (hosts_ == 1 || requested_ || state_ != State::kOwn) return;
+  requested_ = true;
   if (leads()) {
-    Ask();
+    SendRequest();
     return;
   }
   peer::Message message;
@@ -52,7 +52,7 @@ void DecidedOrder::Started(uint64_t number, uint64_t key) {
 // ---- The leader's request
 // ------------------------------------------------------------------------
 
-void DecidedOrder::Ask() {
+void DecidedOrder::SendRequest() {
   state_ = State::kHeld;
   answered_.assign(static_cast<size_t>(hosts_), false);
   highest_ = started_;
@@ -66,7 +66,7 @@ bool DecidedOrder::Poll() {
   if (state_ != State::kHeld || !leads()) return false;
   for (int h = 0; h < hosts_; ++h) {
     const bool is_leader = star_->leader() == HostIndex(h);
-    if (!is_leader && !answered_[static_cast<size_t>(h)] && !star_->Excused(HostIndex(h)))
+    if (!is_leader && !answered_[static_cast<size_t>(h)] && !star_->HasDeparted(HostIndex(h)))
       return false;
   }
   peer::Message message;
@@ -84,14 +84,14 @@ void DecidedOrder::Begin(uint64_t boundary) {
 
 // ---- Messages -----------------------------------------------------------------------------------
 
-absl::StatusOr<bool> DecidedOrder::Hear(const StarMessage& heard) {
-  const peer::Message& message = heard.message;
-  const bool from_leader = heard.from == star_->leader() && !leads();
+absl::StatusOr<bool> DecidedOrder::OnMessage(const StarMessage& received) {
+  const peer::Message& message = received.message;
+  const bool from_leader = received.from == star_->leader() && !leads();
   if (message.has_order_wanted()) {
     if (!leads()) return absl::DataLossError("this host is not the leader");
-    if (state_ == State::kOwn) Ask();
+    if (state_ == State::kOwn) SendRequest();
   } else if (message.has_order_started()) {
-    MCCS_RETURN_IF_ERROR(TakeStarted(heard.from, message.order_started().operation()));
+    MCCS_RETURN_IF_ERROR(TakeStarted(received.from, message.order_started().operation()));
   } else if (message.has_order_asked()) {
     if (!from_leader || state_ != State::kOwn) {
       return absl::DataLossError("unexpected request for the order of operations");
@@ -126,7 +126,7 @@ absl::StatusOr<bool> DecidedOrder::Hear(const StarMessage& heard) {
 
 // The request may have been sent before the host's departure was known.
 absl::Status DecidedOrder::TakeStarted(HostIndex from, uint64_t operation) {
-  if (leads() && star_->Excused(from)) return absl::OkStatus();
+  if (leads() && star_->HasDeparted(from)) return absl::OkStatus();
   if (!leads() || state_ != State::kHeld || answered_[static_cast<size_t>(from.value())]) {
     return absl::DataLossError("unexpected answer");
   }

@@ -41,14 +41,14 @@ class DecidedOrder {
   DecidedOrder(Star* star, int hosts) : star_(star), hosts_(hosts) {}
 
   // A local rank has reached captured work.
-  void Want();
+  void Request();
   // Whether operation `number`, the next one of this host, may be the collective `key`.
   bool Allows(uint64_t number, uint64_t key) const;
   // Records that the operation starts. REQUIRES: Allows(number, key).
   void Started(uint64_t number, uint64_t key);
 
   // Returns true if the message was meant for this. kDataLoss: invalid message.
-  absl::StatusOr<bool> Hear(const StarMessage& heard);
+  absl::StatusOr<bool> OnMessage(const StarMessage& received);
   // Returns true if anything moved.
   bool Poll();
 
@@ -56,14 +56,14 @@ class DecidedOrder {
   enum class State : uint8_t { kOwn, kHeld, kDecided };
 
   bool leads() const { return hosts_ == 1 || star_->leads(); }
-  void Ask();
+  void SendRequest();
   void Begin(uint64_t boundary);
   absl::Status TakeStarted(HostIndex from, uint64_t operation);
 
   Star* const star_;
   const int hosts_;
   State state_ = State::kOwn;
-  bool wanted_ = false;
+  bool requested_ = false;
   uint64_t started_ = 0;   // last operation started on this host
   uint64_t boundary_ = 0;  // last operation in posted order
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/utf8.h"
 #include "service/communicator/peer_link.h"
-#include "service/communicator/star_turns.h"
+#include "service/communicator/star_protocol.h"
 
 namespace mccs {
 namespace {
@@ -104,10 +104,10 @@ absl::Status Departures::Check(const OperationLoop& operations, const MessageLoo
   absl::Status in_vain;
   for (const Departure& departure : departures_) {
     std::string call;
-    if (operations.wants_more() && departure.after <= operations.completed()) {
+    if (operations.has_pending_calls() && departure.after <= operations.completed()) {
       call = absl::StrCat("operation #", operations.completed() + 1);
-    } else if (messages.wants_more()) {
-      call = messages.DescribeUnanswered(departure.rank, departure.messages);
+    } else if (messages.has_pending_calls()) {
+      call = messages.DescribeUnmatched(departure.rank, departure.messages);
     }
     if (call.empty()) continue;
     in_vain = absl::UnavailableError(
@@ -117,7 +117,7 @@ absl::Status Departures::Check(const OperationLoop& operations, const MessageLoo
   if (in_vain.ok()) {
     fails_at_ = kNever;
   } else if (fails_at_ == kNever) {
-    fails_at_ = now + kPatienceNs;
+    fails_at_ = now + kDepartureTimeoutNs;
   }
   return now < fails_at_ ? absl::OkStatus() : in_vain;
 }

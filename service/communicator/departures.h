@@ -46,7 +46,7 @@ absl::Status CheckDeparture(const peer::Departed& departed, int ranks, uint64_t 
 class Departures {
  public:
   // How long a call waits for a rank that left by Destroy or Abort.
-  static constexpr int64_t kPatienceNs = 30 * kNsPerSec;
+  static constexpr int64_t kDepartureTimeoutNs = 30 * kNsPerSec;
 
   // How long ranks must be idle before a death is reported to them. Their programs may still be
   // about to see that their last call succeeded. A watchdog that sees the error first (PyTorch's

@@ -7,23 +7,23 @@ namespace {
 
 // A live peer answers within a round trip, or, if it does not know the communicator yet, after its
 // own ranks have started.
-constexpr int64_t kDialPatienceNs = 30 * kNsPerSec;
+constexpr int64_t kDialTimeoutNs = 30 * kNsPerSec;
 
 }  // namespace
 
 Dial::Dial(const PeerAccess& access, const DialOptions& options)
     : access_(access), is_lane_(options.preamble.purpose == ConnectionPurpose::kLane) {
   ConnectOptions connect = options.route.connect;
-  connect.dscp = access.control_mark;
+  connect.dscp = access.control_dscp;
   auto connection = access.network->Connect(options.route.to, connect);
   if (!connection.ok()) {
     status_ = connection.status();
     return;
   }
-  (*connection)->WakeOnReady(options.waker);
+  (*connection)->SetWaker(options.waker);
   handshake_ =
       std::make_unique<ClientHandshake>(std::move(*connection), options.preamble, options.secret,
-                                        *access.random, access.clock->Now() + kDialPatienceNs);
+                                        *access.random, access.clock->Now() + kDialTimeoutNs);
 }
 
 absl::StatusOr<std::unique_ptr<Connection>> Dial::Poll() {
@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Dial::Poll() {
   auto connection = handshake_->Poll(access_.clock->Now());
   if (!connection.ok()) {
     status_ = connection.status();
-  } else if (*connection != nullptr && is_lane_ && access_.control_mark != 0) {
+  } else if (*connection != nullptr && is_lane_ && access_.control_dscp != 0) {
     (*connection)->Mark(0);  // The lane sets its own DSCP.
   }
   return connection;

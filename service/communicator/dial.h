@@ -20,8 +20,8 @@ struct PeerAccess {
   Network* network = nullptr;
   Random* random = nullptr;
   const Clock* clock = nullptr;
-  // DSCP of control links and of lane handshakes (ControlMark, service/pacing/pace.h).
-  uint8_t control_mark = 0;
+  // DSCP of control links and of lane handshakes (ControlDscp, service/pacing/rate_limits.h).
+  uint8_t control_dscp = 0;
 };
 
 // Source (as far as it is chosen) and destination of a stream.

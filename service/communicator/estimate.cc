@@ -29,20 +29,20 @@ absl::Status Check(const EstimatedCall& call, int ranks) {
 }  // namespace
 
 absl::StatusOr<double> EstimateCallUs(const EstimatedCall& call, PlanCache& plans,
-                                      const EstimateGround& ground) {
+                                      const EstimateContext& context) {
   const Layout& layout = plans.layout();
   MCCS_RETURN_IF_ERROR(Check(call, layout.rank_count()));
   if (HasPeer(call.kind)) {
     // For a wait, the count is a number of signals.
     const uint64_t bytes = call.kind == OpKind::kWaitSignal ? 0 : call.count * SizeOf(call.type);
-    const bool crosses = layout.HostOf(Rank(call.root_or_peer)) != ground.self;
-    return EstimateMessageUs(bytes, crosses, ground.parameters);
+    const bool crosses = layout.HostOf(Rank(call.root_or_peer)) != context.self;
+    return EstimateMessageUs(bytes, crosses, context.parameters);
   }
   const PlanKey key{.kind = call.kind,
                     .algorithm = plans.AlgorithmFor(call.kind, call.count * SizeOf(call.type)),
                     .root = Rank(HasRoot(call.kind) ? call.root_or_peer : 0)};
   MCCS_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, plans.GetOrBuild(key));
-  return EstimateUs(*plan, {call.type, call.count, ground.slot_bytes}, ground.parameters);
+  return EstimateUs(*plan, {call.type, call.count, context.slot_bytes}, context.parameters);
 }
 
 }  // namespace mccs

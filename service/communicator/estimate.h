@@ -21,7 +21,7 @@ struct EstimatedCall {
 };
 
 // Parameters common to all calls of the communicator.
-struct EstimateGround {
+struct EstimateContext {
   HostIndex self;
   uint32_t slot_bytes = 0;
   CostParameters parameters;
@@ -29,7 +29,7 @@ struct EstimateGround {
 
 // In microseconds. kInvalidArgument: not a valid call. May build a plan, as the call itself would.
 absl::StatusOr<double> EstimateCallUs(const EstimatedCall& call, PlanCache& plans,
-                                      const EstimateGround& ground);
+                                      const EstimateContext& context);
 
 }  // namespace mccs
 

@@ -12,11 +12,11 @@
 namespace mccs {
 namespace {
 
-constexpr int64_t kLinkingPatienceNs = 30 * kNsPerSec;
-constexpr int64_t kOpeningPatienceNs = 30 * kNsPerSec;
+constexpr int64_t kLinkingTimeoutNs = 30 * kNsPerSec;
+constexpr int64_t kOpeningTimeoutNs = 30 * kNsPerSec;
 // A controller on the same network answers within a millisecond; a dead one must not delay the
 // start of a job noticeably.
-constexpr int64_t kProposalPatienceNs = 200 * kNsPerMs;
+constexpr int64_t kProposalTimeoutNs = 200 * kNsPerMs;
 
 JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire::UniqueId& id,
                           Waker& waker) {
@@ -26,7 +26,7 @@ JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire
                    .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = CommId(id.comm_id)},
                    .secret = SecretOf(id),
                    .waker = &waker},
-          .keep_dialling = id.guessable != 0 || id.derived != 0,
+          .keep_dialing = id.guessable != 0 || id.derived != 0,
           .log = environment.log};
 }
 
@@ -176,7 +176,7 @@ absl::Status Forming::TakeRoster(peer::Roster roster) {
   formation_.star->Limit(MostMessageBytes(members.layout.rank_count(), members.hosts()));
   joining_.reset();
   state_ = State::kLinking;
-  state_deadline_ = Now() + kLinkingPatienceNs;
+  state_deadline_ = Now() + kLinkingTimeoutNs;
   return absl::OkStatus();
 }
 
@@ -184,10 +184,10 @@ absl::Status Forming::TakeKnownRoster() {
   return TakeRoster(*std::exchange(known_roster_, nullptr));
 }
 
-bool Forming::Parted() {
+bool Forming::WithdrawalDone() {
   if (known_roster_ != nullptr) TakeKnownRoster().IgnoreError();  // as below
   if (joining_ == nullptr) return true;
-  if (!joining_->Parted()) return false;
+  if (!joining_->WithdrawalDone()) return false;
   std::optional<peer::Roster> late = joining_->TakeLateRoster();
   if (late.has_value())
     TakeRoster(std::move(*late)).IgnoreError();  // an invalid roster names no host to notify
@@ -209,7 +209,7 @@ absl::StatusOr<bool> Forming::PollLinking() {
 absl::StatusOr<bool> Forming::ChooseStrategy() {
   const Strategy fallback = DefaultStrategy(env_, formation_.members->hosts());
   if (proposal_deadline_ == 0) {
-    proposal_deadline_ = Now() + (env_.controller->connected() ? kProposalPatienceNs : 0);
+    proposal_deadline_ = Now() + (env_.controller->connected() ? kProposalTimeoutNs : 0);
     CommunicatorInfo info = Describe(*formation_.members, formation_.id, fallback);
     info.cgroup = formation_.cgroup;
     env_.controller->Announce(info);
@@ -249,9 +249,9 @@ absl::Status Forming::OpenLanes(const Strategy& strategy) {
   for (int h = 0; h < members.hosts(); ++h)
     options.hosts.push_back(members.EndpointOf(HostIndex(h)));
   MCCS_ASSIGN_OR_RETURN(formation_.lanes, CommunicatorLanes::Make(options));
-  if (formation_.pace.has_value()) formation_.lanes->SetPace(*formation_.pace);
+  if (formation_.pace.has_value()) formation_.lanes->SetRateLimits(*formation_.pace);
   state_ = State::kOpening;
-  state_deadline_ = Now() + kOpeningPatienceNs;
+  state_deadline_ = Now() + kOpeningTimeoutNs;
   return absl::OkStatus();
 }
 
@@ -259,8 +259,8 @@ absl::Status Forming::OpenLanes(const Strategy& strategy) {
 
 absl::StatusOr<bool> Forming::PollOpening() {
   MCCS_ASSIGN_OR_RETURN(const bool moved, formation_.lanes->Poll());
-  if (formation_.lanes->current().ready() && !told_ready_) {
-    MCCS_RETURN_IF_ERROR(TellReady());
+  if (formation_.lanes->current().ready() && !ready_sent_) {
+    MCCS_RETURN_IF_ERROR(SendReady());
     return true;
   }
   if (Now() < state_deadline_) return moved;
@@ -268,16 +268,16 @@ absl::StatusOr<bool> Forming::PollOpening() {
       absl::StrCat("timeout while opening lanes: ", formation_.lanes->current().DescribeMissing()));
 }
 
-absl::Status Forming::TellReady() {
-  told_ready_ = true;
-  if (formation_.star->leads()) return CountReady(formation_.members->self);
+absl::Status Forming::SendReady() {
+  ready_sent_ = true;
+  if (formation_.star->leads()) return OnReady(formation_.members->self);
   peer::Message ready;
   ready.mutable_ready();
   formation_.star->SendToLeader(ready);
   return absl::OkStatus();
 }
 
-absl::Status Forming::CountReady(HostIndex host) {
+absl::Status Forming::OnReady(HostIndex host) {
   ready_.resize(static_cast<size_t>(formation_.members->hosts()));
   const auto at = static_cast<size_t>(host.value());
   if (ready_[at]) return absl::DataLossError("duplicate message");
@@ -292,16 +292,16 @@ absl::Status Forming::CountReady(HostIndex host) {
   return absl::OkStatus();
 }
 
-absl::Status Forming::Hear(const StarMessage& heard) {
-  const peer::Message& message = heard.message;
+absl::Status Forming::OnMessage(const StarMessage& received) {
+  const peer::Message& message = received.message;
   if (message.has_open()) {
     MCCS_ASSIGN_OR_RETURN(const Strategy strategy, StrategyFromProto(message.open().strategy(),
                                                                      formation_.members->hosts()));
     return OpenLanes(strategy);
   }
-  if (message.has_ready()) return CountReady(heard.from);
+  if (message.has_ready()) return OnReady(received.from);
   if (message.has_go()) {
-    if (!told_ready_) return absl::DataLossError("the leader sent it before this host was ready");
+    if (!ready_sent_) return absl::DataLossError("the leader sent it before this host was ready");
     state_ = State::kFormed;
   }
   return absl::OkStatus();

@@ -31,7 +31,7 @@ struct Formation {
   std::unique_ptr<Star> star;
   std::string tenant;
   std::string cgroup;                // of the first process; empty: unknown
-  std::optional<Pace> pace;          // from the controller, until lanes exist
+  std::optional<RateLimits> pace;    // from the controller, until lanes exist
   std::optional<Strategy> proposal;  // from the controller, until the leader has chosen
   std::optional<Strategy> strategy;  // from kOpening on, with the lanes: the current one
   std::unique_ptr<CommunicatorLanes> lanes;
@@ -51,11 +51,14 @@ class Forming {
   void Withdraw(const absl::Status& why) {
     if (joining_ != nullptr) joining_->Withdraw(why);
   }
-  // After Withdraw: whether this may be destroyed. Call again when bytes arrive and at PartBy().
-  // The other hosts have then been notified, unless the roster arrived instead: then the formation
-  // has members and star, and the caller must notify the others over the star.
-  bool Parted();
-  MonotonicNs PartBy() const { return joining_ != nullptr ? joining_->NextDeadline() : 0; }
+  // After Withdraw: whether this may be destroyed. Call again when bytes arrive and at
+  // WithdrawalDeadline(). The other hosts have then been notified, unless the roster arrived
+  // instead: then the formation has members and star, and the caller must notify the others over
+  // the star.
+  bool WithdrawalDone();
+  MonotonicNs WithdrawalDeadline() const {
+    return joining_ != nullptr ? joining_->NextDeadline() : 0;
+  }
 
   // Adds a local rank. If it contradicts the other local ranks, Poll fails with the reason.
   // REQUIRES: state() is kJoining.
@@ -63,8 +66,8 @@ class Forming {
 
   // Returns true if anything moved. An error: the communicator cannot form.
   absl::StatusOr<bool> Poll();
-  // Handles a message of another host about forming (star_turns.h). kDataLoss: invalid message.
-  absl::Status Hear(const StarMessage& heard);
+  // Handles a message of another host about forming (star_protocol.h). kDataLoss: invalid message.
+  absl::Status OnMessage(const StarMessage& received);
 
   State state() const { return state_; }
   // The next time at which Poll has work even if nothing arrives.
@@ -80,8 +83,8 @@ class Forming {
   absl::Status CheckAgreement(const JoinRequest& request) const;
   absl::StatusOr<bool> ChooseStrategy();
   absl::Status OpenLanes(const Strategy& strategy);
-  absl::Status TellReady();
-  absl::Status CountReady(HostIndex host);
+  absl::Status SendReady();
+  absl::Status OnReady(HostIndex host);
   MonotonicNs Now() const { return env_.access.clock->Now(); }
 
   const CommunicatorEnvironment& env_;
@@ -100,7 +103,7 @@ class Forming {
   MonotonicNs state_deadline_ = 0;     // of kLinking and kOpening
   MonotonicNs proposal_deadline_ = 0;  // leader: how long to wait for the controller; 0: not asked
   std::vector<bool> ready_;            // leader: by HostIndex: all lanes open
-  bool told_ready_ = false;
+  bool ready_sent_ = false;
 };
 
 }  // namespace mccs

@@ -12,9 +12,9 @@ namespace mccs {
 namespace {
 
 // How long the leader waits for answers of the other hosts.
-constexpr int64_t kAnswerPatienceNs = kNsPerSec;
+constexpr int64_t kAnswerTimeoutNs = kNsPerSec;
 // Minimum interval of the leader's requests, whatever the number of stalled hosts.
-constexpr int64_t kAskEveryNs = kLeastPatienceNs;
+constexpr int64_t kAskEveryNs = kMinWarnAfterNs;
 constexpr size_t kMaxNamedRanks = 16;
 
 // "rank 3", "ranks 0, 1, 2", with "and 40 more" if there are many.
@@ -51,7 +51,7 @@ bool Has(const std::vector<int>& ranks, Rank rank) {
 
 }  // namespace
 
-HeldUp DescribeHoldUp(const Membership& members, const HostAnswers& answers) {
+HeldUp DescribeStall(const Membership& members, const HostAnswers& answers) {
   HeldUp held_up;
   if (answers.entered.empty()) return held_up;
   held_up.operation = std::numeric_limits<uint64_t>::max();
@@ -77,7 +77,7 @@ HeldUp DescribeHoldUp(const Membership& members, const HostAnswers& answers) {
       if (!Has(absent, rank) && !Has(late, rank)) waiting.push_back(rank.value());
     }
   }
-  for (const HostIndex host : answers.silent) {
+  for (const HostIndex host : answers.unanswered) {
     reasons.push_back(
         absl::StrCat("host ", members.HostName(host), ", whose daemon has not answered"));
   }
@@ -104,27 +104,27 @@ bool HangWatcher::Poll(MonotonicNs now, uint64_t operation, bool waiting) {
     }
   }
   if (!waiting) {
-    waiting_since_ = speak_at_ = 0;
+    waiting_since_ = report_at_ = 0;
   } else if (waiting_since_ == 0) {
     waiting_since_ = now;
-    speak_at_ = now + options_.patience_ns;
-  } else if (now >= speak_at_) {
-    WaitedLong(now);
+    report_at_ = now + options_.warn_after_ns;
+  } else if (now >= report_at_) {
+    OnWarnTimeout(now);
   }
-  if (asking_ && (now >= answers_until_ || Silent().empty())) Conclude(now);
+  if (request_open_ && (now >= answers_until_ || Unanswered().empty())) FinishRequest(now);
   return std::exchange(changed_, false);
 }
 
 MonotonicNs HangWatcher::NextDeadline() const {
-  MonotonicNs next = speak_at_ != 0 ? speak_at_ : kNever;
-  if (asking_) next = std::min(next, answers_until_);
+  MonotonicNs next = report_at_ != 0 ? report_at_ : kNever;
+  if (request_open_) next = std::min(next, answers_until_);
   return next;
 }
 
-void HangWatcher::WaitedLong(MonotonicNs now) {
-  speak_at_ = now + options_.patience_ns;
+void HangWatcher::OnWarnTimeout(MonotonicNs now) {
+  report_at_ = now + options_.warn_after_ns;
   if (options_.star->leads()) {
-    Ask(now);
+    SendRequest(now);
     return;
   }
   peer::Message message;
@@ -132,23 +132,24 @@ void HangWatcher::WaitedLong(MonotonicNs now) {
   options_.star->SendToLeader(message);
 }
 
-absl::StatusOr<bool> HangWatcher::Hear(const StarMessage& heard, MonotonicNs now) {
-  const peer::Message& message = heard.message;
+absl::StatusOr<bool> HangWatcher::OnMessage(const StarMessage& received, MonotonicNs now) {
+  const peer::Message& message = received.message;
   const bool leads = options_.star->leads();
   if (message.has_stalled()) {
-    if (leads) Ask(now);
+    if (leads) SendRequest(now);
   } else if (message.has_ask_entered()) {
     if (leads) return true;
     peer::Message answer;
-    *answer.mutable_entered() = options_.look();
+    *answer.mutable_entered() = options_.local_entered();
     answer.mutable_entered()->set_question(message.ask_entered().question());
     options_.star->SendToLeader(answer);
   } else if (message.has_entered()) {
-    if (leads) MCCS_RETURN_IF_ERROR(TakeAnswer(heard.from, message.entered()));
+    if (leads) MCCS_RETURN_IF_ERROR(TakeAnswer(received.from, message.entered()));
   } else if (message.has_held_up()) {
     const peer::HeldUp& held_up = message.held_up();
     if (!leads) {
-      Learn({held_up.operation(), std::string(StatusFromPeer(0, held_up.text()).message())}, now);
+      SetStall({held_up.operation(), std::string(StatusFromPeer(0, held_up.text()).message())},
+               now);
     }
   } else {
     return false;
@@ -158,14 +159,14 @@ absl::StatusOr<bool> HangWatcher::Hear(const StarMessage& heard, MonotonicNs now
 
 // ---- The leader's request -----------------------------------------------------------------------
 
-void HangWatcher::Ask(MonotonicNs now) {
-  if (asking_ || now < ask_again_at_) return;
-  asking_ = true;
+void HangWatcher::SendRequest(MonotonicNs now) {
+  if (request_open_ || now < ask_again_at_) return;
+  request_open_ = true;
   ++question_;
-  answers_until_ = now + kAnswerPatienceNs;
+  answers_until_ = now + kAnswerTimeoutNs;
   ask_again_at_ = now + kAskEveryNs;
   answers_ = {};
-  answers_.entered[options_.members->self] = options_.look();
+  answers_.entered[options_.members->self] = options_.local_entered();
   peer::Message message;
   message.mutable_ask_entered()->set_question(question_);
   options_.star->Broadcast(message);
@@ -179,34 +180,35 @@ absl::Status HangWatcher::TakeAnswer(HostIndex from, const peer::Entered& entere
                                             " absent and ", entered.late_size(),
                                             " late ranks, where the host has ", ranks));
   }
-  if (asking_ && entered.question() == question_) answers_.entered[from] = entered;
+  if (request_open_ && entered.question() == question_) answers_.entered[from] = entered;
   return absl::OkStatus();
 }
 
 // A host whose ranks have all left need not answer.
-std::vector<HostIndex> HangWatcher::Silent() const {
-  std::vector<HostIndex> silent;
+std::vector<HostIndex> HangWatcher::Unanswered() const {
+  std::vector<HostIndex> unanswered;
   for (int h = 0; h < options_.members->hosts(); ++h) {
     const HostIndex host(h);
-    if (!answers_.entered.contains(host) && !options_.star->Excused(host)) silent.push_back(host);
+    if (!answers_.entered.contains(host) && !options_.star->HasDeparted(host))
+      unanswered.push_back(host);
   }
-  return silent;
+  return unanswered;
 }
 
-void HangWatcher::Conclude(MonotonicNs now) {
-  asking_ = false;
-  answers_.silent = Silent();
-  const HeldUp held_up = DescribeHoldUp(*options_.members, std::exchange(answers_, {}));
+void HangWatcher::FinishRequest(MonotonicNs now) {
+  request_open_ = false;
+  answers_.unanswered = Unanswered();
+  const HeldUp held_up = DescribeStall(*options_.members, std::exchange(answers_, {}));
   if (held_up.text.empty())
     return;  // A rank has arrived meanwhile, or the operation itself takes long.
   peer::Message message;
   message.mutable_held_up()->set_operation(held_up.operation);
   message.mutable_held_up()->set_text(held_up.text);
   options_.star->Broadcast(message);
-  Learn(held_up, now);
+  SetStall(held_up, now);
 }
 
-void HangWatcher::Learn(const HeldUp& held_up, MonotonicNs now) {
+void HangWatcher::SetStall(const HeldUp& held_up, MonotonicNs now) {
   if (in_log_.IsDue(held_up.text, now)) {
     options_.log->Warning("communicator ", options_.name, ": ", held_up.text);
   }

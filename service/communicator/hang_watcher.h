@@ -1,6 +1,6 @@
 // Detects an operation that stalls because some ranks have not entered it, and reports which ranks
 // wait for which. Costs nothing while operations progress: hosts exchange messages only after one
-// of them has waited for its patience_ns.
+// of them has waited for its warn_after_ns.
 //
 //   a host that has waited     leader                     every host
 //   Stalled     ───────────►   (or its own timeout)
@@ -23,7 +23,7 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/repeated_sentence.h"
+#include "base/repeated_message.h"
 #include "proto/peer.pb.h"
 #include "service/communicator/membership.h"
 #include "service/communicator/star.h"
@@ -31,9 +31,9 @@
 namespace mccs {
 
 // Default of MCCS_WARN_AFTER.
-inline constexpr int64_t kDefaultPatienceNs = 10 * kNsPerSec;
+inline constexpr int64_t kDefaultWarnAfterNs = 10 * kNsPerSec;
 // Minimum of MCCS_WARN_AFTER, because each warning costs messages between hosts.
-inline constexpr int64_t kLeastPatienceNs = 100 * kNsPerMs;
+inline constexpr int64_t kMinWarnAfterNs = 100 * kNsPerMs;
 
 // The hosts' answers as one sentence, and its operation: that of the host that is furthest behind.
 // An empty text: no rank is waited for.
@@ -43,9 +43,9 @@ struct HeldUp {
 };
 struct HostAnswers {
   std::map<HostIndex, peer::Entered> entered;
-  std::vector<HostIndex> silent;  // asked, but no answer yet
+  std::vector<HostIndex> unanswered;  // asked, but no answer yet
 };
-HeldUp DescribeHoldUp(const Membership& members, const HostAnswers& answers);
+HeldUp DescribeStall(const Membership& members, const HostAnswers& answers);
 
 class HangWatcher {
  public:
@@ -54,9 +54,9 @@ class HangWatcher {
     Star* star;
     Log* log;
     std::string name;  // of the communicator, for the log
-    int64_t patience_ns = kDefaultPatienceNs;
+    int64_t warn_after_ns = kDefaultWarnAfterNs;
     // The progress of this host; called only when a host has waited long.
-    std::function<peer::Entered()> look;
+    std::function<peer::Entered()> local_entered;
   };
 
   // LIFETIME: members, star and log outlive this.
@@ -66,7 +66,7 @@ class HangWatcher {
   // Returns true if held_up() has changed.
   bool Poll(MonotonicNs now, uint64_t operation, bool waiting);
   // Returns true if the message was meant for this. kDataLoss: invalid message.
-  absl::StatusOr<bool> Hear(const StarMessage& heard, MonotonicNs now);
+  absl::StatusOr<bool> OnMessage(const StarMessage& received, MonotonicNs now);
 
   // Which ranks wait for which; empty when nothing stalls.
   const std::string& held_up() const { return held_up_.text; }
@@ -74,23 +74,23 @@ class HangWatcher {
   MonotonicNs NextDeadline() const;
 
  private:
-  void WaitedLong(MonotonicNs now);
-  void Ask(MonotonicNs now);
+  void OnWarnTimeout(MonotonicNs now);
+  void SendRequest(MonotonicNs now);
   absl::Status TakeAnswer(HostIndex from, const peer::Entered& entered);
-  std::vector<HostIndex> Silent() const;
-  void Conclude(MonotonicNs now);
-  void Learn(const HeldUp& held_up, MonotonicNs now);
+  std::vector<HostIndex> Unanswered() const;
+  void FinishRequest(MonotonicNs now);
+  void SetStall(const HeldUp& held_up, MonotonicNs now);
 
   const Options options_;
   uint64_t operation_ = 0;
   MonotonicNs waiting_since_ = 0;  // in operation_; 0: not waiting
-  MonotonicNs speak_at_ = 0;       // when to report (again) that this host waits; 0: not waiting
+  MonotonicNs report_at_ = 0;      // when to report (again) that this host waits; 0: not waiting
   HeldUp held_up_;
   bool changed_ = false;
-  RepeatedSentence in_log_;
+  RepeatedMessage in_log_;
 
   // The leader's open question.
-  bool asking_ = false;
+  bool request_open_ = false;
   uint64_t question_ = 0;
   MonotonicNs answers_until_ = 0;
   MonotonicNs ask_again_at_ = 0;

@@ -6,15 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "service/communicator/star_turns.h"
+#include "service/communicator/star_protocol.h"
 
 namespace mccs {
 namespace {
 
 // The last message of a rendezvous: it handles no further message about this communicator.
-bool Concludes(const peer::Message& message) {
-  return message.has_refused() || message.has_roster();
-}
+bool IsFinal(const peer::Message& message) { return message.has_refused() || message.has_roster(); }
 
 }  // namespace
 
@@ -27,14 +25,14 @@ Joining::Joining(const JoiningOptions& options)
 void Joining::Add(const peer::Join& join) { waiting_.push_back(join); }
 
 MonotonicNs Joining::NextDeadline() const {
-  if (part_by_ != 0) return part_by_;
+  if (withdrawal_deadline_ != 0) return withdrawal_deadline_;
   if (link_ != nullptr) return next_log_;
-  return std::min(next_log_, dial_ != nullptr ? dial_->deadline() : dial_again_at_);
+  return std::min(next_log_, dial_ != nullptr ? dial_->deadline() : redial_at_);
 }
 
 absl::Status Joining::PollDial() {
   if (dial_ == nullptr) {
-    if (options_.access.clock->Now() < dial_again_at_) return absl::OkStatus();
+    if (options_.access.clock->Now() < redial_at_) return absl::OkStatus();
     dial_ = std::make_unique<Dial>(options_.access, options_.dial);
   }
   auto connection = dial_->Poll();
@@ -45,15 +43,15 @@ absl::Status Joining::PollDial() {
   // Rank 0's daemon does not listen there yet, or an earlier job still uses the address.
   const bool early =
       absl::IsUnavailable(connection.status()) || absl::IsNotFound(connection.status());
-  if (!options_.keep_dialling || !early) {
+  if (!options_.keep_dialing || !early) {
     return absl::Status(connection.status().code(),
                         absl::StrCat("cannot reach the rendezvous of communicator ",
                                      FormatCommId(id_), " at ", ToString(options_.dial.route.to),
                                      ": ", std::string(connection.status().message())));
   }
   dial_.reset();
-  dial_again_at_ = options_.access.clock->Now() + dial_again_after_ns_;
-  dial_again_after_ns_ = std::min(2 * dial_again_after_ns_, kDialRendezvousAgainNs);
+  redial_at_ = options_.access.clock->Now() + dial_again_after_ns_;
+  dial_again_after_ns_ = std::min(2 * dial_again_after_ns_, kMaxRedialIntervalNs);
   return absl::OkStatus();
 }
 
@@ -74,7 +72,7 @@ absl::StatusOr<std::optional<peer::Roster>> Joining::Poll() {
   link_->Poll();
   for (int i = 0; i < kPeerMessagesPerTurn; ++i) {
     auto message = link_->Receive();
-    over_ = !message.ok() || (message->has_value() && Concludes(**message));
+    finished_ = !message.ok() || (message->has_value() && IsFinal(**message));
     if (!message.ok()) {
       return absl::UnavailableError(absl::StrCat(
           "the rendezvous of communicator ", FormatCommId(id_), " at ", ToString(link_->remote()),
@@ -86,7 +84,7 @@ absl::StatusOr<std::optional<peer::Roster>> Joining::Poll() {
       return StatusFromPeer((*message)->refused().error_code(), (*message)->refused().text());
     }
     if (!(*message)->has_waiting()) {
-      over_ = true;
+      finished_ = true;
       return Rejected(ToString(link_->remote()), **message,
                       absl::DataLossError("not legal from a rendezvous"));
     }
@@ -101,21 +99,22 @@ absl::StatusOr<std::optional<peer::Roster>> Joining::Poll() {
 }
 
 void Joining::Withdraw(const absl::Status& why) {
-  if (link_ == nullptr || over_) return;
+  if (link_ == nullptr || finished_) return;
   link_->Send(FailedMessage(why));
-  part_by_ = options_.access.clock->Now() + kPartingNs;
+  withdrawal_deadline_ = options_.access.clock->Now() + kWithdrawalTimeoutNs;
 }
 
-bool Joining::Parted() {
-  if (link_ == nullptr || over_ || options_.access.clock->Now() >= part_by_) return true;
+bool Joining::WithdrawalDone() {
+  if (link_ == nullptr || finished_ || options_.access.clock->Now() >= withdrawal_deadline_)
+    return true;
   link_->Poll();
   for (int i = 0; i < kPeerMessagesPerTurn; ++i) {
     auto message = link_->Receive();
-    over_ = !message.ok() || (message->has_value() && Concludes(**message));
+    finished_ = !message.ok() || (message->has_value() && IsFinal(**message));
     if (message.ok() && message->has_value() && (*message)->has_roster()) {
       late_roster_ = std::move(*(*message)->mutable_roster());
     }
-    if (over_) return true;
+    if (finished_) return true;
     if (!message->has_value()) return false;
   }
   if (options_.dial.waker != nullptr) options_.dial.waker->Wake();  // for the remaining messages

@@ -24,10 +24,10 @@ inline constexpr int64_t kMissingLogEveryNs = 60 * kNsPerSec;
 
 // Redial interval for an id derived from NCCL_COMM_ID: rank 0's daemon may not listen at its
 // address yet.
-inline constexpr int64_t kDialRendezvousAgainNs = 100 * kNsPerMs;
+inline constexpr int64_t kMaxRedialIntervalNs = 100 * kNsPerMs;
 // First redial interval for an id derived from a communicator: its address opens within the skew of
 // the ranks.
-inline constexpr int64_t kFirstDialAgainNs = kNsPerMs;
+inline constexpr int64_t kFirstRedialIntervalNs = kNsPerMs;
 
 // Missing ranks named in a message; the rest is given as a number.
 inline constexpr size_t kMaxNamedMissingRanks = 16;
@@ -35,12 +35,12 @@ inline constexpr size_t kMaxNamedMissingRanks = 16;
 struct JoiningOptions {
   PeerAccess access;
   DialOptions dial;
-  bool keep_dialling = false;
+  bool keep_dialing = false;
   Log* log = nullptr;
 };
 
 // How long a withdrawing host waits for the rendezvous to read its message.
-inline constexpr int64_t kPartingNs = kNsPerSec;
+inline constexpr int64_t kWithdrawalTimeoutNs = kNsPerSec;
 
 class Joining {
  public:
@@ -58,14 +58,14 @@ class Joining {
   // After Withdraw: the rendezvous has received it (it answers or closes), or the time limit has
   // passed. Closing a link earlier, with a message of the rendezvous unread, may lose the
   // withdrawal.
-  bool Parted();
-  // After Parted: the roster, if it crossed with Withdraw. The rendezvous has then not processed
-  // the withdrawal, and the others count on this host.
+  bool WithdrawalDone();
+  // After WithdrawalDone: the roster, if it crossed with Withdraw. The rendezvous has then not
+  // processed the withdrawal, and the others count on this host.
   std::optional<peer::Roster> TakeLateRoster() { return std::exchange(late_roster_, std::nullopt); }
 
   // "ranks 3, 5 have not joined".
   std::string DescribeMissing() const;
-  // The next time at which Poll (after Withdraw, Parted) has work even if nothing arrives.
+  // The next time at which Poll (after Withdraw, WithdrawalDone) has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
 
  private:
@@ -74,11 +74,11 @@ class Joining {
   const JoiningOptions options_;
   const CommId id_;
   MonotonicNs next_log_;
-  MonotonicNs dial_again_at_ = 0;
-  int64_t dial_again_after_ns_ = kFirstDialAgainNs;
-  MonotonicNs part_by_ = 0;  // after Withdraw
+  MonotonicNs redial_at_ = 0;
+  int64_t dial_again_after_ns_ = kFirstRedialIntervalNs;
+  MonotonicNs withdrawal_deadline_ = 0;  // after Withdraw
   std::optional<peer::Roster> late_roster_;
-  bool over_ = false;               // the rendezvous has finished or is unreachable
+  bool finished_ = false;           // the rendezvous has finished or is unreachable
   std::unique_ptr<Dial> dial_;      // until the link is open
   std::unique_ptr<PeerLink> link_;  // after that
   std::vector<peer::Join> waiting_;

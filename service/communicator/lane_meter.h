@@ -14,26 +14,26 @@
 namespace mccs {
 
 // The minimum of the values of the last one or two periods.
-class RecentLeast {
+class RecentMinimum {
  public:
   static constexpr int64_t kPeriodNs = 30 * kNsPerSec;
 
-  // With fewer than `enough` values the result is unknown.
-  explicit RecentLeast(int enough) : enough_(enough) {}
+  // With fewer than `min_samples` values the result is unknown.
+  explicit RecentMinimum(int min_samples) : min_samples_(min_samples) {}
 
   // REQUIRES: value > 0.
-  void Note(double value, MonotonicNs now);
-  void Forget() { now_ = before_ = {}; }
+  void Record(double value, MonotonicNs now);
+  void Reset() { now_ = before_ = {}; }
   // 0: unknown.
   double value() const;
 
  private:
   struct Period {
-    double least = 0;
+    double minimum = 0;
     int values = 0;
   };
 
-  const int enough_;
+  const int min_samples_;
   Period now_;
   Period before_;
   MonotonicNs since_ = 0;  // of now_
@@ -44,22 +44,23 @@ class RecentLeast {
 //
 //   in flight at the start: not counted ─┐
 //   ──────────────┬──────────────────────┴────────────────┬───────►
-//               start         acknowledged: kTurns        end = start of the next one
+//               start         acknowledged: kMinTurnovers        end = start of the next one
 //                             times as many, or more
 //
 // Acknowledgements that arrive all at once, after the engine was away, therefore do not inflate the
 // rate. A measurement is discarded when nothing is in flight or a rate limit delays the lanes.
 class RateMeter {
  public:
-  static constexpr uint64_t kTurns = 4;
-  static constexpr uint64_t kLeastSlices = 32;
-  static constexpr int kEnough = 4;
+  static constexpr uint64_t kMinTurnovers = 4;
+  static constexpr uint64_t kMinSlices = 32;
+  static constexpr int kMinSamples = 4;
 
   // If the mean slice is smaller than half of this, the measurement does not count.
   explicit RateMeter(uint32_t slot_bytes) : slot_bytes_(slot_bytes) {}
 
   // `posted` slices of a lane since the last call, and those acknowledged.
-  void Moved(uint64_t posted, uint64_t acknowledged, uint64_t acknowledged_bytes, MonotonicNs now);
+  void OnSlices(uint64_t posted, uint64_t acknowledged, uint64_t acknowledged_bytes,
+                MonotonicNs now);
   void Drop() { runs_ = false; }
 
   // Payload in bit/s; 0: unknown.
@@ -69,12 +70,12 @@ class RateMeter {
   void Begin(MonotonicNs now);
 
   const uint32_t slot_bytes_;
-  RecentLeast ns_per_byte_{kEnough};
-  uint64_t under_way_ = 0;  // slices in flight
+  RecentMinimum ns_per_byte_{kMinSamples};
+  uint64_t in_flight_ = 0;  // slices in flight
   // Of the current measurement, if any:
   bool runs_ = false;
   MonotonicNs begin_ = 0;
-  uint64_t under_way_before_ = 0;
+  uint64_t in_flight_at_begin_ = 0;
   uint64_t slices_ = 0;
   uint64_t bytes_ = 0;
 };
@@ -84,25 +85,25 @@ class LaneMeter {
  public:
   // With more bytes on the lane, of earlier slices or its own, the round trip may include queueing.
   static constexpr uint64_t kShortBytes = 4096;
-  static constexpr int kEnough = 32;
+  static constexpr int kMinSamples = 32;
 
   // Null: the rate is not measured. LIFETIME: `rate` outlives this.
   explicit LaneMeter(RateMeter* rate) : rate_(rate) {}
 
   // After a turn in which the lane moved anything: the next slice number, and the acknowledged
   // total.
-  void Look(SliceNumber next, const LaneCounters& acknowledged, MonotonicNs now);
+  void Update(SliceNumber next, const LaneCounters& acknowledged, MonotonicNs now);
   // A rate limit delays the lane.
   void Drop();
   // The lane has another connection.
-  void Forget();
+  void Reset();
 
   // 0: unknown.
   int64_t round_trip_ns() const { return static_cast<int64_t>(round_trip_ns_.value()); }
 
  private:
   RateMeter* const rate_;
-  RecentLeast round_trip_ns_{kEnough};
+  RecentMinimum round_trip_ns_{kMinSamples};
   SliceNumber next_ = 0;  // at the last call
   LaneCounters acknowledged_;
   // Of a posted slice that is not yet acknowledged:

@@ -25,7 +25,7 @@ LaneSet::LaneSet(const LaneSetOptions& options)
     : options_(options),
       channels_(options.strategy.channels),
       rate_(options.strategy.lanes.slot_bytes),
-      excused_(options.hosts.size(), false),
+      departed_(options.hosts.size(), false),
       memory_(options.memory != nullptr ? options.memory : std::make_shared<LaneMemory>()) {}
 
 LaneSet::~LaneSet() { memory_->taken -= memory_bytes_; }
@@ -79,7 +79,7 @@ bool LaneSet::ready() const {
 
 // ---- Lanes between any two hosts ----------------------------------------------------------------
 
-bool LaneSet::MayBe(ChannelId channel, HostIndex peer) const {
+bool LaneSet::IsLegalLane(ChannelId channel, HostIndex peer) const {
   const int hosts = static_cast<int>(options_.hosts.size());
   const int channels = static_cast<int>(options_.strategy.channels.size());
   const bool known = channel.value() >= 0 && channel.value() < channels;
@@ -88,11 +88,11 @@ bool LaneSet::MayBe(ChannelId channel, HostIndex peer) const {
 }
 
 SendLane* LaneSet::SendTo(ChannelId channel, HostIndex peer) {
-  MCCS_CHECK(MayBe(channel, peer));
+  MCCS_CHECK(IsLegalLane(channel, peer));
   if (auto known = outgoing_by_key_.find({channel, peer}); known != outgoing_by_key_.end()) {
     return &known->second->lane();
   }
-  return &Open(channel, peer, FirstDial::kPatient).lane();
+  return &Open(channel, peer, FirstDial::kMayRetry).lane();
 }
 
 OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, FirstDial first) {
@@ -109,14 +109,14 @@ OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, FirstDial first) 
       options_.access, dial, first, options_.transport->MakeSendLane(options_.strategy.lanes),
       LaneTally(options_.counters != nullptr ? &options_.counters->sent : nullptr), &rate_));
   outgoing_by_key_.emplace(LaneKey(channel, peer), &lane);
-  if (excused_[static_cast<size_t>(peer.value())]) lane.Excuse();
-  if (pace_.has_value()) lane.SetPace(*pace_, *options_.pacing);
+  if (departed_[static_cast<size_t>(peer.value())]) lane.MarkDeparted();
+  if (rate_limits_.has_value()) lane.SetRateLimits(*rate_limits_, *options_.pacing);
   idle_ = false;
   return lane;
 }
 
 absl::StatusOr<RecvLane*> LaneSet::ReceiveFrom(ChannelId channel, HostIndex peer) {
-  MCCS_CHECK(MayBe(channel, peer));
+  MCCS_CHECK(IsLegalLane(channel, peer));
   MCCS_ASSIGN_OR_RETURN(IncomingLane* const incoming, FindOrMakeIncoming(channel, peer));
   return &incoming->lane();
 }
@@ -135,8 +135,8 @@ absl::StatusOr<IncomingLane*> LaneSet::FindOrMakeIncoming(ChannelId channel, Hos
       *options_.access.clock, origin, std::move(slots), std::move(lane),
       LaneTally(options_.counters != nullptr ? &options_.counters->received : nullptr)));
   incoming_by_key_.emplace(LaneKey(channel, peer), &incoming);
-  if (pace_.has_value()) incoming.Mark(options_.pacing->MarkOf(pace_->priority));
-  if (excused_[static_cast<size_t>(peer.value())]) incoming.Excuse();
+  if (rate_limits_.has_value()) incoming.Mark(options_.pacing->DscpOf(rate_limits_->priority));
+  if (departed_[static_cast<size_t>(peer.value())]) incoming.MarkDeparted();
   if (channel == kMessageChannel && message_listener_) message_listener_(peer, incoming.lane());
   return &incoming;
 }
@@ -149,7 +149,7 @@ void LaneSet::SetMessageListener(MessageListener listener) {
 }
 
 absl::StatusOr<MemRef> LaneSet::StagingTo(ChannelId channel, HostIndex peer) {
-  MCCS_CHECK(MayBe(channel, peer));
+  MCCS_CHECK(IsLegalLane(channel, peer));
   std::unique_ptr<DeviceMemory>& staging = staging_[LaneKey(channel, peer)];
   if (staging == nullptr) {
     if (reserved_bytes_ >= LaneBytes()) {
@@ -168,12 +168,12 @@ size_t LaneSet::LaneBytes() const {
 }
 
 absl::Status LaneSet::ReserveStaging() {
-  MCCS_RETURN_IF_ERROR(TakeMemory(ring_lanes_ * LaneBytes()));
+  MCCS_RETURN_IF_ERROR(ReserveMemory(ring_lanes_ * LaneBytes()));
   reserved_bytes_ = ring_lanes_ * LaneBytes();
   return absl::OkStatus();
 }
 
-absl::Status LaneSet::TakeMemory(uint64_t bytes) {
+absl::Status LaneSet::ReserveMemory(uint64_t bytes) {
   if (memory_->taken + bytes > memory_->allowed) {
     return absl::ResourceExhaustedError(
         absl::StrCat("lane memory of the communicator exceeds its limit of ", memory_->allowed,
@@ -187,11 +187,11 @@ absl::Status LaneSet::TakeMemory(uint64_t bytes) {
 }
 
 absl::StatusOr<std::unique_ptr<DeviceMemory>> LaneSet::AllocateSlots() {
-  MCCS_RETURN_IF_ERROR(TakeMemory(LaneBytes()));
+  MCCS_RETURN_IF_ERROR(ReserveMemory(LaneBytes()));
   return options_.device->Allocate(LaneBytes());
 }
 
-std::optional<OperationSignature> LaneSet::CallBeside(const OperationSignature& own) const {
+std::optional<OperationSignature> LaneSet::FindMismatchedCall(const OperationSignature& own) const {
   for (const auto& lane : incoming_) {
     if (lane->channel() == kMessageChannel) continue;
     const std::optional<SliceTag> tag = lane->lane().OldestTag();
@@ -202,21 +202,21 @@ std::optional<OperationSignature> LaneSet::CallBeside(const OperationSignature& 
   return std::nullopt;
 }
 
-LaneSet::GivenBack LaneSet::GiveBackMemory(size_t* next) {
+LaneSet::MemoryRelease LaneSet::ReleaseLaneMemory(size_t* next) {
   for (const auto& lane : outgoing_) {
     const bool composed = staging_.contains({lane->channel(), lane->peer()});
-    if (composed && lane->lane().source_free() != lane->lane().next()) return GivenBack::kNone;
+    if (composed && lane->lane().source_free() != lane->lane().next()) return MemoryRelease::kNone;
   }
   size_t given_back = 0;
   for (; *next < incoming_.size() + outgoing_.size(); ++*next) {
-    if (given_back >= kGivenBackPerCall) return GivenBack::kSome;
-    given_back += *next < incoming_.size() ? GiveBackSlots(incoming_[*next]->lane())
-                                           : GiveBackStaging(*outgoing_[*next - incoming_.size()]);
+    if (given_back >= kReleasedBytesPerCall) return MemoryRelease::kSome;
+    given_back += *next < incoming_.size() ? ReleaseSlots(incoming_[*next]->lane())
+                                           : ReleaseStaging(*outgoing_[*next - incoming_.size()]);
   }
-  return GivenBack::kAll;
+  return MemoryRelease::kAll;
 }
 
-size_t LaneSet::GiveBackSlots(RecvLane& lane) {
+size_t LaneSet::ReleaseSlots(RecvLane& lane) {
   size_t bytes = 0;
   for (const MemRef& slot : lane.UnusedSlots()) {
     options_.device->Discard({slot.data, slot.bytes});
@@ -225,7 +225,7 @@ size_t LaneSet::GiveBackSlots(RecvLane& lane) {
   return bytes;
 }
 
-size_t LaneSet::GiveBackStaging(const OutgoingLane& lane) {
+size_t LaneSet::ReleaseStaging(const OutgoingLane& lane) {
   const auto staging = staging_.find({lane.channel(), lane.peer()});
   if (staging == staging_.end()) return 0;
   options_.device->Discard({staging->second->address(), staging->second->bytes()});
@@ -235,7 +235,7 @@ size_t LaneSet::GiveBackStaging(const OutgoingLane& lane) {
 // The peer may open a lane before this host knows that it needs it.
 void LaneSet::Accept(const Preamble& preamble, std::unique_ptr<Connection> connection) {
   if (preamble.epoch != options_.strategy.epoch || preamble.to_host != options_.self ||
-      !MayBe(preamble.channel, preamble.from_host)) {
+      !IsLegalLane(preamble.channel, preamble.from_host)) {
     return;
   }
   auto incoming = FindOrMakeIncoming(preamble.channel, preamble.from_host);
@@ -262,13 +262,13 @@ bool LaneSet::drained() const {
                               [](const auto& lane) { return lane->drained(); });
 }
 
-void LaneSet::Excuse(HostIndex host) {
-  excused_[static_cast<size_t>(host.value())] = true;
+void LaneSet::MarkDeparted(HostIndex host) {
+  departed_[static_cast<size_t>(host.value())] = true;
   for (const auto& lane : outgoing_) {
-    if (lane->peer() == host) lane->Excuse();
+    if (lane->peer() == host) lane->MarkDeparted();
   }
   for (const auto& lane : incoming_) {
-    if (lane->peer() == host) lane->Excuse();
+    if (lane->peer() == host) lane->MarkDeparted();
   }
 }
 
@@ -280,15 +280,15 @@ MonotonicNs LaneSet::NextDeadline() const {
   return next;
 }
 
-void LaneSet::SetPace(const Pace& pace) {
+void LaneSet::SetRateLimits(const RateLimits& pace) {
   MCCS_CHECK(options_.pacing != nullptr);
-  pace_ = pace;
-  for (const auto& lane : outgoing_) lane->SetPace(pace, *options_.pacing);
-  for (const auto& lane : incoming_) lane->Mark(options_.pacing->MarkOf(pace.priority));
+  rate_limits_ = pace;
+  for (const auto& lane : outgoing_) lane->SetRateLimits(pace, *options_.pacing);
+  for (const auto& lane : incoming_) lane->Mark(options_.pacing->DscpOf(pace.priority));
 }
 
 bool LaneSet::held() const {
-  return pace_.has_value() &&
+  return rate_limits_.has_value() &&
          std::ranges::any_of(outgoing_, [](const auto& lane) { return lane->held(); });
 }
 

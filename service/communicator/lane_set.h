@@ -61,7 +61,7 @@ struct LaneSetOptions {
   bool messages = true;                          // kMessageChannel may be used
   std::shared_ptr<LaneMemory> memory = nullptr;  // null: for this set alone
   std::shared_ptr<TenantCounters> counters = nullptr;  // null: not counted
-  HostPacing* pacing = nullptr;                        // null: SetPace is not called
+  HostPacing* pacing = nullptr;                        // null: SetRateLimits is not called
 };
 
 class LaneSet final : public LaneDirectory {
@@ -84,7 +84,7 @@ class LaneSet final : public LaneDirectory {
   // Finds a slice of operation `own.number` that belongs to a call other than `own`, on any
   // collective lane, and returns that call. The executor checks only lanes of its own plan, but the
   // peer's call may use another algorithm and other lanes.
-  std::optional<OperationSignature> CallBeside(const OperationSignature& own) const;
+  std::optional<OperationSignature> FindMismatchedCall(const OperationSignature& own) const;
 
   // Calls `listener` for every incoming message lane, including existing ones.
   using MessageListener = std::function<void(HostIndex from, RecvLane& lane)>;
@@ -97,20 +97,20 @@ class LaneSet final : public LaneDirectory {
   void MoveTo(const Strategy& strategy);
 
   // Sets the rate limits of all outgoing lanes, including later ones.
-  void SetPace(const Pace& pace);
+  void SetRateLimits(const RateLimits& pace);
   // An outgoing lane has data to send, and its gate alone delays it.
   bool held() const;
 
   // Returns the memory of empty lanes to the device; lanes used later allocate it again. Takes 0.04
   // ms per MiB, so one call does a part. `*next` is the position of the next call, initially 0.
   // REQUIRES: no operation runs.
-  enum class GivenBack {
+  enum class MemoryRelease {
     kAll,
     kSome,  // call again
     kNone,  // slices composed here are still in flight
   };
-  static constexpr size_t kGivenBackPerCall = 16 * kMiB;  // rounded up to a whole lane
-  GivenBack GiveBackMemory(size_t* next);
+  static constexpr size_t kReleasedBytesPerCall = 16 * kMiB;  // rounded up to a whole lane
+  MemoryRelease ReleaseLaneMemory(size_t* next);
 
   // Takes an authenticated stream that a peer opened for one of our lanes. Closes it if it does not
   // name a legal lane.
@@ -124,7 +124,7 @@ class LaneSet final : public LaneDirectory {
   // Everything sent and received has been acknowledged: closing loses nothing.
   bool drained() const;
   // `host` has finished all its work and may close its lanes: a broken connection is not an error.
-  void Excuse(HostIndex host);
+  void MarkDeparted(HostIndex host);
   // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
   // Names the lanes that are not up, for messages.
@@ -146,14 +146,14 @@ class LaneSet final : public LaneDirectory {
   explicit LaneSet(const LaneSetOptions& options);
   absl::Status AddRing(ChannelId id, const ChannelStrategy& strategy);
   // Whether a lane of `channel` with `peer` is legal.
-  bool MayBe(ChannelId channel, HostIndex peer) const;
+  bool IsLegalLane(ChannelId channel, HostIndex peer) const;
   DialRoute RouteTo(ChannelId channel, HostIndex peer) const;
   OutgoingLane& Open(ChannelId channel, HostIndex peer, FirstDial first);
   absl::StatusOr<IncomingLane*> FindOrMakeIncoming(ChannelId channel, HostIndex peer);
-  absl::Status TakeMemory(uint64_t bytes);
+  absl::Status ReserveMemory(uint64_t bytes);
   // Return the number of bytes released.
-  size_t GiveBackSlots(RecvLane& lane);
-  size_t GiveBackStaging(const OutgoingLane& lane);
+  size_t ReleaseSlots(RecvLane& lane);
+  size_t ReleaseStaging(const OutgoingLane& lane);
   absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateSlots();
   size_t LaneBytes() const;
 
@@ -167,9 +167,9 @@ class LaneSet final : public LaneDirectory {
   Table<OutgoingLane*> outgoing_by_key_;
   Table<IncomingLane*> incoming_by_key_;
   Table<std::unique_ptr<DeviceMemory>> staging_;
-  std::vector<bool> excused_;  // by HostIndex
+  std::vector<bool> departed_;  // by HostIndex
   MessageListener message_listener_;
-  std::optional<Pace> pace_;
+  std::optional<RateLimits> rate_limits_;
   const std::shared_ptr<LaneMemory> memory_;
   uint64_t memory_bytes_ = 0;    // of `memory_`, for slots and staging here
   uint64_t reserved_bytes_ = 0;  // of these, not allocated yet

@@ -18,7 +18,7 @@ class LaneWaits {
  public:
   // Starts a wait for `wait` and counts the previous one. Reads the clock only if the reason
   // changes.
-  void Turn(LaneWait wait, const Clock& clock, LaneTally& tally) {
+  void SetReason(LaneWait wait, const Clock& clock, LaneTally& tally) {
     if (wait == wait_) return;
     const MonotonicNs now = clock.Now();
     if (wait_ != LaneWait::kNothing) {

@@ -25,8 +25,8 @@ absl::Status CheckShape(const PostedOperation& call, int ranks) {
 
 // REQUIRES: CheckShape(call, ranks) is OK.
 absl::Status CheckBuffers(const PostedOperation& call, Rank rank, int ranks) {
-  const Sides sides =
-      SidesOf(call.kind, call.count, static_cast<uint64_t>(ranks), rank == call.root);
+  const CallElements sides =
+      ElementsOf(call.kind, call.count, static_cast<uint64_t>(ranks), rank == call.root);
   const uint64_t size = SizeOf(call.type);
   if (sides.input * size <= call.input_bytes && sides.output * size <= call.output_bytes) {
     return absl::OkStatus();
@@ -62,7 +62,7 @@ OperationLoop::OperationLoop(const Parts& parts, Layout layout, HostIndex self,
       calls_(ranks.size()),
       memory_(ranks.size()) {}
 
-void OperationLoop::GoOver(const Strategy& strategy, LaneSet& lanes) {
+void OperationLoop::SwitchTo(const Strategy& strategy, LaneSet& lanes) {
   MCCS_CHECK(!running() && quiescent());
   strategy_ = strategy;
   plans_ = std::make_unique<PlanCache>(plans_->layout(), strategy, self_);
@@ -83,8 +83,8 @@ absl::StatusOr<bool> OperationLoop::Poll() {
   absl::StatusOr<bool> moved = Advance();
   if (!moved.ok()) {
     work_.reset();  // It will not complete.
-  } else if (*moved && work_.has_value() && account_->CountsWork()) {
-    account_->Moved(clock_.Now());
+  } else if (*moved && work_.has_value() && account_->HasOperationQuota()) {
+    account_->RecordProgress(clock_.Now());
   }
   return moved;
 }
@@ -94,13 +94,13 @@ absl::StatusOr<bool> OperationLoop::Advance() {
   for (int i = 0; i < kOperationsPerTurn; ++i) {
     if (!executor_->running()) {
       // Operations after the boundary run under the other strategy: the owner switches first.
-      if (change_.Due(completed_)) return moved;
+      if (change_.ReadyToSwitch(completed_)) return moved;
       MCCS_ASSIGN_OR_RETURN(bool started, TryStart());
       if (!started) return moved;
     }
     auto progress = executor_->Poll();
     if (!progress.ok()) {
-      if (auto tag = executor_->foreign_tag(); tag.has_value()) {
+      if (auto tag = executor_->mismatched_tag(); tag.has_value()) {
         return Mismatch(ranks_.front().rank, signature_, "another host", FromTag(*tag));
       }
       return progress.status();
@@ -113,7 +113,7 @@ absl::StatusOr<bool> OperationLoop::Advance() {
     Complete();
     moved = true;
     // When the tenant's quota limits its operations, another communicator's turn comes first.
-    if (account_ != nullptr && account_->CountsWork()) return moved;
+    if (account_ != nullptr && account_->HasOperationQuota()) return moved;
   }
   return moved;
 }
@@ -121,14 +121,14 @@ absl::StatusOr<bool> OperationLoop::Advance() {
 // Posted and captured collectives alternate if both are ready.
 absl::StatusOr<bool> OperationLoop::TryStart() {
   state_ = LoopState::kIdle;
-  held_until_ = std::numeric_limits<MonotonicNs>::max();
+  retry_at_ = std::numeric_limits<MonotonicNs>::max();
   const bool posted_first = key_ != kPosted;
   if (posted_first) {
     MCCS_ASSIGN_OR_RETURN(const bool started, TryStart(kPosted));
     if (started) return true;
   }
   MCCS_ASSIGN_OR_RETURN(uint64_t key, NextCaptured(0));
-  if (key != 0) order_.Want();
+  if (key != 0) order_.Request();
   while (key != 0) {
     MCCS_ASSIGN_OR_RETURN(const bool started, TryStart(key));
     if (started) return true;
@@ -138,11 +138,11 @@ absl::StatusOr<bool> OperationLoop::TryStart() {
 }
 
 absl::StatusOr<bool> OperationLoop::TryStart(uint64_t key) {
-  MCCS_ASSIGN_OR_RETURN(const Reached reached, LookAt(key));
+  MCCS_ASSIGN_OR_RETURN(const Reached reached, CheckReached(key));
   if (reached == Reached::kReady && order_.Allows(completed_ + 1, key) &&
       change_.Allows(completed_ + 1)) {
-    if (account_ != nullptr && account_->CountsWork() && !account_->MayWork(clock_.Now())) {
-      held_until_ = account_->StandsStillAt();
+    if (account_ != nullptr && account_->HasOperationQuota() && !account_->MayStart(clock_.Now())) {
+      retry_at_ = account_->StalledAt();
       state_ = LoopState::kWaitingQuota;
       return false;
     }
@@ -173,7 +173,7 @@ absl::StatusOr<const PostedOperation*> OperationLoop::CallOf(const LocalRank& lo
   return key == kPosted ? local.port->Front() : local.port->Captured(key);
 }
 
-absl::StatusOr<OperationLoop::Reached> OperationLoop::LookAt(uint64_t key) {
+absl::StatusOr<OperationLoop::Reached> OperationLoop::CheckReached(uint64_t key) {
   const LocalRank* first = nullptr;
   bool by_all = true;
   for (size_t i = 0; i < ranks_.size(); ++i) {
@@ -208,12 +208,13 @@ absl::Status OperationLoop::Start(uint64_t key) {
   const PostedOperation& call = *calls_.front();
   key_ = key;
   MCCS_RETURN_IF_ERROR(Bind(call));
-  if (call.options.said()) {
+  if (call.options.any_set()) {
     with_options_ = {with_options_.calls + 1, signature_.number, call.options};
   }
   order_.Started(signature_.number, key);
   MCCS_RETURN_IF_ERROR(executor_->Start(binding_));
-  if (account_ != nullptr) work_.emplace(account_, account_->CountsWork() ? clock_.Now() : 0);
+  if (account_ != nullptr)
+    work_.emplace(account_, account_->HasOperationQuota() ? clock_.Now() : 0);
   state_ = LoopState::kRunning;
   return absl::OkStatus();
 }
@@ -275,31 +276,31 @@ void OperationLoop::Complete() {
 
 // A posted collective takes precedence over captured ones that some ranks have reached, because not
 // all of those need to be the next operation.
-OperationLoop::Outlook OperationLoop::Look() const {
+OperationLoop::LocalRankStatus OperationLoop::LocalStatus() const {
   const auto called = [&](uint64_t key) {
-    Outlook outlook;
+    LocalRankStatus local_status;
     for (const LocalRank& local : ranks_) {
       if (local.port == nullptr) continue;
       const auto call = CallOf(local, key);
       if (!call.ok()) continue;  // The loop will find the error and fail.
       if (*call == nullptr) {
-        outlook.absent.push_back(local.rank);
+        local_status.absent.push_back(local.rank);
         continue;
       }
-      outlook.call = absl::StrCat(Describe(SignatureOf(**call, completed_ + 1)),
-                                  key == kPosted ? "" : ", captured");
-      if (key == kPosted && !local.port->FrontReady()) outlook.late.push_back(local.rank);
+      local_status.call = absl::StrCat(Describe(SignatureOf(**call, completed_ + 1)),
+                                       key == kPosted ? "" : ", captured");
+      if (key == kPosted && !local.port->FrontReady()) local_status.late.push_back(local.rank);
     }
-    return outlook;
+    return local_status;
   };
-  Outlook outlook = called(executor_->running() ? key_ : kPosted);
-  if (!outlook.call.empty()) return outlook;
+  LocalRankStatus local_status = called(executor_->running() ? key_ : kPosted);
+  if (!local_status.call.empty()) return local_status;
   const auto captured = NextCaptured(0);
-  return captured.ok() && *captured != 0 ? called(*captured) : outlook;
+  return captured.ok() && *captured != 0 ? called(*captured) : local_status;
 }
 
 absl::Status OperationLoop::CheckOtherLanes() const {
-  const std::optional<OperationSignature> other = lanes_->CallBeside(signature_);
+  const std::optional<OperationSignature> other = lanes_->FindMismatchedCall(signature_);
   if (!other.has_value()) return absl::OkStatus();
   return Mismatch(ranks_.front().rank, signature_, "another host", *other);
 }

@@ -37,7 +37,7 @@ enum class LoopState : uint8_t {
 };
 
 // The condition it waits for sends no wake-up and must be polled.
-inline bool RingsNoBell(LoopState state) {
+inline bool NeedsPolling(LoopState state) {
   return state == LoopState::kWaitingReady || state == LoopState::kWaitingQuota;
 }
 
@@ -60,7 +60,7 @@ class OperationLoop {
   // algorithms changes.
   // REQUIRES: no operation runs, and quiescent().
   // LIFETIME: `lanes`, until the next call or the end of the loop.
-  void GoOver(const Strategy& strategy, LaneSet& lanes);
+  void SwitchTo(const Strategy& strategy, LaneSet& lanes);
 
   // Advances operations, at most a few small ones per call, so that communicators share the engine.
   // Returns true if anything moved. An error ends the communicator: mismatched collectives
@@ -71,12 +71,12 @@ class OperationLoop {
   absl::StatusOr<double> EstimateUs(const EstimatedCall& call);
 
   // The progress of the local ranks in the current or next operation.
-  struct Outlook {
+  struct LocalRankStatus {
     std::string call;  // empty: no rank has called it
     std::vector<Rank> absent;
     std::vector<Rank> late;  // called it, but their stream has not reached it
   };
-  Outlook Look() const;
+  LocalRankStatus LocalStatus() const;
 
   LoopState state() const { return state_; }
   // Operations completed on this host; the current one has the next number.
@@ -85,12 +85,12 @@ class OperationLoop {
   // Options of the first local rank, counted when the call starts.
   const CallsWithOptions& with_options() const { return with_options_; }
   // A local rank waits in an incomplete operation, so the departure of a rank matters.
-  bool wants_more() const { return state_ != LoopState::kIdle; }
+  bool has_pending_calls() const { return state_ != LoopState::kIdle; }
   // Neither the device nor a lane holds memory of a tenant.
   bool quiescent() const { return executor_->quiescent(); }
   bool running() const { return executor_->running(); }
   // The next time at which Poll has work even if nothing arrives.
-  MonotonicNs NextDeadline() const { return held_until_; }
+  MonotonicNs NextDeadline() const { return retry_at_; }
   // Number of the last operation that was started.
   uint64_t started() const { return completed_ + (running() ? 1 : 0); }
 
@@ -102,7 +102,7 @@ class OperationLoop {
   absl::StatusOr<bool> TryStart();
   // Starts the collective if it is ready and allowed.
   absl::StatusOr<bool> TryStart(uint64_t key);
-  absl::StatusOr<Reached> LookAt(uint64_t key);
+  absl::StatusOr<Reached> CheckReached(uint64_t key);
   absl::StatusOr<uint64_t> NextCaptured(uint64_t after) const;
   absl::StatusOr<const PostedOperation*> CallOf(const LocalRank& local, uint64_t key) const;
   absl::Status Start(uint64_t key);
@@ -132,14 +132,14 @@ class OperationLoop {
 
   OperationSignature signature_;               // of the current operation
   uint64_t key_ = kPosted;                     // of the current or last operation
-  std::vector<const PostedOperation*> calls_;  // found by LookAt, by LocalIndex
+  std::vector<const PostedOperation*> calls_;  // found by CheckReached, by LocalIndex
   // Held until the next plan is built: the runners identify a program by its address.
   std::shared_ptr<const Plan> plan_;
   OperationBinding binding_;
   std::optional<Geometry> geometry_;
   std::vector<RankMemory> memory_;  // by LocalIndex
   // For an operation delayed by its tenant's quota.
-  MonotonicNs held_until_ = std::numeric_limits<MonotonicNs>::max();
+  MonotonicNs retry_at_ = std::numeric_limits<MonotonicNs>::max();
   std::optional<TenantWork> work_;  // while one runs and is accounted
 };
 

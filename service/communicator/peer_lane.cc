@@ -24,7 +24,7 @@ absl::Status Named(const absl::Status& lane, ChannelId channel, const Endpoint& 
 // ---- Timeout
 // -------------------------------------------------------------------------------------
 
-absl::Status LanePatience::Check(const absl::Status& lane, MonotonicNs now) {
+absl::Status ReconnectTimeout::Check(const absl::Status& lane, MonotonicNs now) {
   if (lane.ok()) {
     Reset();
     return absl::OkStatus();
@@ -34,8 +34,8 @@ absl::Status LanePatience::Check(const absl::Status& lane, MonotonicNs now) {
   return lane;
 }
 
-MonotonicNs LanePatience::deadline() const {
-  return waiting() ? broken_at_ + kLanePatienceNs : kNever;
+MonotonicNs ReconnectTimeout::deadline() const {
+  return waiting() ? broken_at_ + kLaneReconnectTimeoutNs : kNever;
 }
 
 // ---- Outgoing
@@ -56,9 +56,9 @@ OutgoingLane::OutgoingLane(const PeerAccess& access, const DialOptions& dial, Fi
 void OutgoingLane::MoveTo(const DialRoute& route) {
   move_dial_.reset();
   move_to_.reset();
-  stands_aside_ = false;
-  cannot_move_ = absl::OkStatus();
-  if (route == options_.route || excused_) return;
+  via_system_port_ = false;
+  move_error_ = absl::OkStatus();
+  if (route == options_.route || departed_) return;
   move_to_ = route;
   move_dial_ = std::make_unique<Dial>(access_, OptionsOfMove());
 }
@@ -66,7 +66,7 @@ void OutgoingLane::MoveTo(const DialRoute& route) {
 DialOptions OutgoingLane::OptionsOfMove() const {
   DialOptions options = options_;
   options.route = *move_to_;
-  if (stands_aside_) options.route.connect.source_port = 0;
+  if (via_system_port_) options.route.connect.source_port = 0;
   return options;
 }
 
@@ -74,46 +74,46 @@ DialOptions OutgoingLane::OptionsOfMove() const {
 bool OutgoingLane::PollMove() {
   const MonotonicNs now = access_.clock->Now();
   if (move_dial_ == nullptr) {
-    if (now < move_again_at_) return false;
+    if (now < retry_move_at_) return false;
     move_dial_ = std::make_unique<Dial>(access_, OptionsOfMove());
   }
   auto connection = move_dial_->Poll();
-  if (!connection.ok()) return CannotMove(connection.status());
+  if (!connection.ok()) return OnMoveFailed(connection.status());
   if (*connection == nullptr) return false;
   move_dial_.reset();
   options_ = OptionsOfMove();
-  if (stands_aside_) {
-    move_again_at_ = now + kMoveAgainNs;
+  if (via_system_port_) {
+    retry_move_at_ = now + kMoveAgainNs;
   } else {
     move_to_.reset();
   }
-  stands_aside_ = false;
+  via_system_port_ = false;
   dial_.reset();
-  Take(std::move(*connection));
+  AttachConnection(std::move(*connection));
   return true;
 }
 
 // The port may belong to a lane that waits, directly or through others, for this lane's port. So
 // this lane first moves to a port of the system's choice.
-bool OutgoingLane::CannotMove(const absl::Status& why) {
-  cannot_move_ = why;
+bool OutgoingLane::OnMoveFailed(const absl::Status& why) {
+  move_error_ = why;
   move_dial_.reset();
-  stands_aside_ = !stands_aside_ && absl::IsAlreadyExists(why) && attached_ &&
-                  options_.route.connect.source_port != 0;
-  if (stands_aside_) {
+  via_system_port_ = !via_system_port_ && absl::IsAlreadyExists(why) && attached_ &&
+                     options_.route.connect.source_port != 0;
+  if (via_system_port_) {
     move_dial_ = std::make_unique<Dial>(access_, OptionsOfMove());
   } else {
-    move_again_at_ = access_.clock->Now() + kMoveAgainNs;
+    retry_move_at_ = access_.clock->Now() + kMoveAgainNs;
   }
-  return stands_aside_;
+  return via_system_port_;
 }
 
-void OutgoingLane::Take(std::unique_ptr<Connection> connection) {
+void OutgoingLane::AttachConnection(std::unique_ptr<Connection> connection) {
   lane_->Attach(std::move(connection));
-  meter_.Forget();
+  meter_.Reset();
   if (gate_ != nullptr) SetNic();
   attached_ = true;
-  patience_.Reset();
+  reconnect_timeout_.Reset();
 }
 
 void OutgoingLane::SetNic() {
@@ -125,7 +125,7 @@ void OutgoingLane::SetNic() {
   gate_->SetTenant(bucket);
 }
 
-void OutgoingLane::SetPace(const Pace& pace, HostPacing& host) {
+void OutgoingLane::SetRateLimits(const RateLimits& pace, HostPacing& host) {
   if (gate_ == nullptr) {
     pacing_ = &host;
     gate_ = std::make_unique<LaneGate>(*access_.clock, std::make_shared<SharedBucket>());
@@ -134,13 +134,13 @@ void OutgoingLane::SetPace(const Pace& pace, HostPacing& host) {
   tenant_rate_ = {pace.tenant, pace.tenant_rate_bps, pace.revision};
   SetNic();
   uint64_t rate_bps = 0;
-  for (const LanePace& lane : pace.lanes) {
+  for (const LaneRateLimit& lane : pace.lanes) {
     const bool ours =
         lane.channel == channel() && lane.to == peer() && lane.from == options_.preamble.from_host;
     if (ours) rate_bps = lane.rate_bps;
   }
   gate_->Set(rate_bps, pace.windows, pace.priority);
-  lane_->Mark(host.MarkOf(pace.priority));
+  lane_->Mark(host.DscpOf(pace.priority));
 }
 
 absl::Status OutgoingLane::Poll(bool* moved) {
@@ -155,24 +155,26 @@ absl::Status OutgoingLane::Poll(bool* moved) {
     *moved = true;
     const LaneCounters counters = lane_->counters();
     tally_.Count(counters);
-    meter_.Look(lane_->next(), counters, now);
+    meter_.Update(lane_->next(), counters, now);
   }
   const LaneWait wait = lane_->waits_for();
   if (wait == LaneWait::kGate) meter_.Drop();
-  waits_.Turn(wait, *access_.clock, tally_);
-  if (excused_) return absl::OkStatus();
-  const absl::Status status = Trouble();
-  if (absl::IsUnavailable(status) && dial_ == nullptr && now >= dial_again_at_) {
+  waits_.SetReason(wait, *access_.clock, tally_);
+  if (departed_) return absl::OkStatus();
+  const absl::Status status = ConnectionError();
+  if (absl::IsUnavailable(status) && dial_ == nullptr && now >= redial_at_) {
     StartDial();
     *moved = true;  // The dial may have failed already, without a further event.
   }
-  if (absl::Status over = patience_.Check(status, now); !over.ok()) {
+  if (absl::Status over = reconnect_timeout_.Check(status, now); !over.ok()) {
     return Named(over, channel(), options_.route.to);
   }
   return absl::OkStatus();
 }
 
-absl::Status OutgoingLane::Trouble() const { return attached_ ? lane_->status() : first_failure_; }
+absl::Status OutgoingLane::ConnectionError() const {
+  return attached_ ? lane_->status() : first_failure_;
+}
 
 absl::StatusOr<bool> OutgoingLane::PollDial() {
   auto connection = dial_->Poll();
@@ -180,53 +182,53 @@ absl::StatusOr<bool> OutgoingLane::PollDial() {
     dial_.reset();
     if (!attached_ && absl::IsAlreadyExists(connection.status()) &&
         options_.route.connect.source_port != 0) {
-      BeginElsewhere(connection.status());
+      DialFromSystemPort(connection.status());
       return true;
     }
     if (!attached_) {
       if (first_ == FirstDial::kMustSucceed) return connection.status();
       first_failure_ = absl::UnavailableError(connection.status().message());
     }
-    dial_again_at_ = access_.clock->Now() + kDialAgainNs;
+    redial_at_ = access_.clock->Now() + kDialAgainNs;
     return false;
   }
   if (*connection == nullptr) return false;
   dial_.reset();
-  Take(std::move(*connection));
+  AttachConnection(std::move(*connection));
   return true;
 }
 
 // The port is busy: another lane of ours that is about to end has it, or another program.
-void OutgoingLane::BeginElsewhere(const absl::Status& why) {
+void OutgoingLane::DialFromSystemPort(const absl::Status& why) {
   if (!move_to_.has_value()) {
     move_to_ = options_.route;
-    cannot_move_ = why;
-    move_again_at_ = access_.clock->Now() + kMoveAgainNs;
+    move_error_ = why;
+    retry_move_at_ = access_.clock->Now() + kMoveAgainNs;
   }
   options_.route.connect.source_port = 0;
   StartDial();
 }
 
-void OutgoingLane::Excuse() {
-  excused_ = true;
+void OutgoingLane::MarkDeparted() {
+  departed_ = true;
   dial_.reset();
   move_dial_.reset();
   move_to_.reset();
-  patience_.Reset();
+  reconnect_timeout_.Reset();
 }
 
 MonotonicNs OutgoingLane::NextDeadline() const {
   MonotonicNs next = kNever;
   if (held()) next = gate_->NextDeadline();
   if (move_to_.has_value()) {
-    next = std::min(next, move_dial_ != nullptr ? move_dial_->deadline() : move_again_at_);
+    next = std::min(next, move_dial_ != nullptr ? move_dial_->deadline() : retry_move_at_);
   }
   // The first dial has its own deadline; later ones use the lane's.
-  if (!patience_.waiting()) {
+  if (!reconnect_timeout_.waiting()) {
     return !attached_ && dial_ != nullptr ? std::min(next, dial_->deadline()) : next;
   }
-  next = std::min(next, patience_.deadline());
-  return dial_ != nullptr ? next : std::min(next, dial_again_at_);
+  next = std::min(next, reconnect_timeout_.deadline());
+  return dial_ != nullptr ? next : std::min(next, redial_at_);
 }
 
 std::string OutgoingLane::Describe() const {
@@ -254,10 +256,10 @@ CommunicatorStats::Lane OutgoingLane::Stats() const {
 
 std::string OutgoingLane::DescribeState(const absl::Status& status) const {
   if (!status.ok()) return std::string(status.message());
-  if (cannot_move_.ok() || !move_to_.has_value()) return "up";
+  if (move_error_.ok() || !move_to_.has_value()) return "up";
   const auto& [to, from] = *move_to_;
   return absl::StrCat("up, cannot move to source ", ToString({from.source_host, from.source_port}),
-                      " towards ", ToString(to), ": ", std::string(cannot_move_.message()));
+                      " towards ", ToString(to), ": ", std::string(move_error_.message()));
 }
 
 // ---- Incoming
@@ -277,7 +279,7 @@ IncomingLane::IncomingLane(const Clock& clock, const LaneOrigin& origin,
 void IncomingLane::Attach(std::unique_ptr<Connection> connection) {
   lane_->Attach(std::move(connection));
   attached_ = true;
-  patience_.Reset();
+  reconnect_timeout_.Reset();
 }
 
 absl::Status IncomingLane::Poll(bool* moved) {
@@ -286,16 +288,16 @@ absl::Status IncomingLane::Poll(bool* moved) {
     *moved = true;
     tally_.Count(lane_->counters());
   }
-  if (excused_) return absl::OkStatus();
-  if (absl::Status over = patience_.Check(lane_->status(), clock_.Now()); !over.ok()) {
+  if (departed_) return absl::OkStatus();
+  if (absl::Status over = reconnect_timeout_.Check(lane_->status(), clock_.Now()); !over.ok()) {
     return Named(over, channel(), origin_.endpoint);
   }
   return absl::OkStatus();
 }
 
-void IncomingLane::Excuse() {
-  excused_ = true;
-  patience_.Reset();
+void IncomingLane::MarkDeparted() {
+  departed_ = true;
+  reconnect_timeout_.Reset();
 }
 
 std::string IncomingLane::Describe() const {

@@ -1,8 +1,8 @@
 // One end of a lane, how its connections are opened, and how long it may be without one.
 //
 // The sender reopens a broken lane; the ends agree on the last slice delivered. If that does not
-// succeed within kLanePatienceNs, the end reports an error. If all ranks of the peer have left
-// (Excuse), it reports none.
+// succeed within kLaneReconnectTimeoutNs, the end reports an error. If all ranks of the peer have
+// left (MarkDeparted), it reports none.
 //
 // OWNER: LaneSet. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_PEER_LANE_H_
@@ -24,16 +24,16 @@
 #include "service/device/device.h"
 #include "service/pacing/host_pacing.h"
 #include "service/pacing/lane_gate.h"
-#include "service/pacing/pace.h"
+#include "service/pacing/rate_limits.h"
 #include "service/transport/lane.h"
 
 namespace mccs {
 
 // How long a lane may be without a connection after it had one.
-inline constexpr int64_t kLanePatienceNs = 700 * kNsPerMs;
+inline constexpr int64_t kLaneReconnectTimeoutNs = 700 * kNsPerMs;
 
 // Measures how long a lane has been without its connection.
-class LanePatience {
+class ReconnectTimeout {
  public:
   // Returns the error that ends the wait; OK while there is none or time is left. `lane`: the
   // lane's status.
@@ -50,7 +50,7 @@ class LanePatience {
 // What happens if a lane's first connection fails.
 enum class FirstDial : uint8_t {
   kMustSucceed,  // an error: the communicator is forming and the peer expects it
-  kPatient,      // wait: the peer may have failed, and the star delivers the reason
+  kMayRetry,     // wait: the peer may have failed, and the star delivers the reason
 };
 
 class OutgoingLane {
@@ -74,7 +74,7 @@ class OutgoingLane {
   void MoveTo(const DialRoute& route);
 
   // Sets the rate limits. LIFETIME: `host` outlives this.
-  void SetPace(const Pace& pace, HostPacing& host);
+  void SetRateLimits(const RateLimits& pace, HostPacing& host);
   // It has data to send, and its gate alone delays it.
   bool held() const { return gate_ != nullptr && gate_->held(); }
 
@@ -85,8 +85,8 @@ class OutgoingLane {
   // It has had its first connection.
   bool attached() const { return attached_; }
   // Everything posted has been acknowledged, or no longer matters.
-  bool drained() const { return excused_ || lane_->acknowledged() == lane_->next(); }
-  void Excuse();
+  bool drained() const { return departed_ || lane_->acknowledged() == lane_->next(); }
+  void MarkDeparted();
   // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
 
@@ -99,21 +99,21 @@ class OutgoingLane {
   absl::StatusOr<bool> PollDial();
   bool PollMove();
   // Returns true if another attempt has started.
-  bool CannotMove(const absl::Status& why);
-  void BeginElsewhere(const absl::Status& why);
-  void Take(std::unique_ptr<Connection> connection);
+  bool OnMoveFailed(const absl::Status& why);
+  void DialFromSystemPort(const absl::Status& why);
+  void AttachConnection(std::unique_ptr<Connection> connection);
   // Assigns the gate to the NIC that the lane leaves from.
   void SetNic();
   DialOptions OptionsOfMove() const;
   // Why the lane has no connection; OK if it has one or its first is being opened.
-  absl::Status Trouble() const;
+  absl::Status ConnectionError() const;
   std::string DescribeState(const absl::Status& status) const;
   void StartDial() { dial_ = std::make_unique<Dial>(access_, options_); }
 
   const PeerAccess access_;
   DialOptions options_;  // of the current connection, or of the first one
   const FirstDial first_;
-  absl::Status first_failure_;    // for kPatient
+  absl::Status first_failure_;    // for kMayRetry
   HostPacing* pacing_ = nullptr;  // with gate_
   // The tenant's rate limit, as last set.
   struct TenantRate {
@@ -130,13 +130,13 @@ class OutgoingLane {
   std::unique_ptr<Dial> dial_;
   std::optional<DialRoute> move_to_;  // target of a pending move
   std::unique_ptr<Dial> move_dial_;   // dials it, beside what keeps the lane working
-  bool stands_aside_ = false;         // it first moves to a port of the system's choice
-  MonotonicNs move_again_at_ = 0;
-  absl::Status cannot_move_;  // why the last attempt failed
+  bool via_system_port_ = false;      // it first moves to a port of the system's choice
+  MonotonicNs retry_move_at_ = 0;
+  absl::Status move_error_;  // why the last attempt failed
   bool attached_ = false;
-  bool excused_ = false;
-  LanePatience patience_;
-  MonotonicNs dial_again_at_ = 0;
+  bool departed_ = false;
+  ReconnectTimeout reconnect_timeout_;
+  MonotonicNs redial_at_ = 0;
 };
 
 // Source of an incoming lane.
@@ -165,8 +165,8 @@ class IncomingLane {
   absl::Status Poll(bool* moved);
 
   bool attached() const { return attached_; }
-  void Excuse();
-  MonotonicNs NextDeadline() const { return patience_.deadline(); }
+  void MarkDeparted();
+  MonotonicNs NextDeadline() const { return reconnect_timeout_.deadline(); }
   // "channel 0 from 10.0.0.2:7400".
   std::string Describe() const;
 
@@ -177,8 +177,8 @@ class IncomingLane {
   std::unique_ptr<RecvLane> lane_;
   LaneTally tally_;
   bool attached_ = false;
-  bool excused_ = false;
-  LanePatience patience_;
+  bool departed_ = false;
+  ReconnectTimeout reconnect_timeout_;
 };
 
 }  // namespace mccs

@@ -22,7 +22,7 @@ inline constexpr uint32_t kMaxPeerMessageBytes = 8u << 20;
 // Limits for the first message, which identifies the daemon (Hello), and for one rank (Join). A
 // link buffers a message until it is complete, and a tenant may open many links.
 inline constexpr uint32_t kMaxHelloBytes = 64;
-inline constexpr uint32_t kMaxGuestMessageBytes = 16u << 10;
+inline constexpr uint32_t kMaxJoinMessageBytes = 16u << 10;
 // Limit of queued data for a peer that does not read.
 inline constexpr size_t kMaxPeerBacklogBytes = 32u << 20;
 

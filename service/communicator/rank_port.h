@@ -86,7 +86,7 @@ class RankPort {
 
   // The oldest incomplete collective; null if there is none. An error is an invalid record, by the
   // tenant's fault, and is permanent.
-  // LIFETIME: the operation and its buffers until Complete() or LetGo().
+  // LIFETIME: the operation and its buffers until Complete() or OnReleased().
   virtual absl::StatusOr<const PostedOperation*> Front() = 0;
   // The streams have reached the call: its inputs are ready. REQUIRES: Front() returned a call.
   virtual bool FrontReady() = 0;
@@ -95,7 +95,7 @@ class RankPort {
 
   // The next message that the streams have reached, each once, in the order of the calls; null if
   // there is none. Errors as for Front().
-  // LIFETIME: the message and its buffer until CompleteMessage() or LetGo().
+  // LIFETIME: the message and its buffer until CompleteMessage() or OnReleased().
   virtual absl::StatusOr<const PostedMessage*> TakeMessage() = 0;
   virtual void CompleteMessage(const PostedMessage& message) = 0;
   // Messages are posted that the streams have not reached.
@@ -115,14 +115,14 @@ class RankPort {
   // in its group; 0: none. Errors as for Front().
   virtual absl::StatusOr<uint64_t> NextCaptured(uint64_t after) = 0;
   // The collective with that key if the streams have reached it and it is next; else null.
-  // LIFETIME: until CompleteCaptured() or LetGo().
+  // LIFETIME: until CompleteCaptured() or OnReleased().
   virtual const PostedOperation* Captured(uint64_t key) = 0;
   virtual void CompleteCaptured(uint64_t key) = 0;
 
   // RMA windows of the rank, numbered from 1. WindowChanges counts how often windows were opened or
   // closed: users that wait for a window check again when it changes.
   virtual uint64_t WindowChanges() const = 0;
-  virtual WindowView LookAtWindow(uint64_t number) const = 0;
+  virtual WindowView GetWindow(uint64_t number) const = 0;
   // kInvalidArgument: the part exceeds the window. kFailedPrecondition: the window is closed or has
   // no memory.
   virtual absl::StatusOr<WindowMemory> FindInWindow(const WindowPart& part) const = 0;
@@ -131,10 +131,10 @@ class RankPort {
   // communicator according to the roster.
   virtual void InitDone(const absl::Status& status, CommId id, int ranks) = 0;
   // Result of the rank's request (Communicator::Split) for another communicator; at most one of the
-  // two is called. TakeSeat: the rank joins it now; an error: the rank cannot, and is notified.
-  // NoSeat: it gets none; OK if it asked for none.
-  virtual absl::Status TakeSeat(uint64_t request, const JoinRequest& join) = 0;
-  virtual void NoSeat(uint64_t request, const absl::Status& why) = 0;
+  // two is called. JoinSplit: the rank joins it now; an error: the rank cannot, and is notified.
+  // OnNotMember: it gets none; OK if it asked for none.
+  virtual absl::Status JoinSplit(uint64_t request, const JoinRequest& join) = 0;
+  virtual void OnNotMember(uint64_t request, const absl::Status& why) = 0;
   // Reports to an idle rank that another rank died. Calls are still accepted; those that do not
   // need the dead rank succeed.
   virtual void ReportDeath(const absl::Status& why) = 0;
@@ -142,7 +142,7 @@ class RankPort {
   // the communicator. Only the first call has an effect.
   virtual void Fail(const absl::Status& why) = 0;
   // Completes Communicator::Leave: neither the port nor its buffers are used any more.
-  virtual void LetGo() = 0;
+  virtual void OnReleased() = 0;
 };
 
 // A local rank and its port; null when the rank has left.

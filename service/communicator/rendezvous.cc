@@ -8,7 +8,7 @@
 #include "algorithms/plan.h"
 #include "service/communicator/joining.h"
 #include "service/communicator/membership.h"
-#include "service/communicator/star_turns.h"
+#include "service/communicator/star_protocol.h"
 #include "topology/locality.h"
 #include "topology/position.h"
 
@@ -35,16 +35,16 @@ wire::UniqueId Rendezvous::MakeId(const Endpoint& advertised, const std::string&
   id.comm_id = random_.NextU64();
   random_.Fill(std::as_writable_bytes(std::span(id.secret)));
   std::strncpy(id.host, advertised.host.c_str(), sizeof(id.host) - 1);
-  Adopt(id, tenant);
+  Register(id, tenant);
   return id;
 }
 
-void Rendezvous::Adopt(const wire::UniqueId& id, const std::string& tenant) {
+void Rendezvous::Register(const wire::UniqueId& id, const std::string& tenant) {
   std::unique_ptr<Meeting>& place = meetings_[CommId(id.comm_id)];
   if (place != nullptr) return;  // A second rank of this host joined with the same id.
   place = std::make_unique<Meeting>();
   place->guessable = id.guessable != 0;
-  place->maker = tenant;
+  place->creator = tenant;
   std::copy(std::begin(id.secret), std::end(id.secret), place->secret.begin());
   std::list<CommId>& unused = unused_[tenant];
   place->unused = unused.insert(unused.end(), CommId(id.comm_id));
@@ -65,111 +65,117 @@ void Rendezvous::Accept(CommId id, std::unique_ptr<Connection> connection) {
   if (it == meetings_.end())
     return;  // It ended after the handshake; closing the stream notifies the peer.
   Meeting& meeting = *it->second;
-  if (meeting.guests.size() >= kMaxGuests) return;
-  if (gathering_.insert(id).second) {
-    auto unused = unused_.find(meeting.maker);
+  if (meeting.joining_hosts.size() >= kMaxHostsPerMeeting) return;
+  if (active_meetings_.insert(id).second) {
+    auto unused = unused_.find(meeting.creator);
     unused->second.erase(meeting.unused);
     if (unused->second.empty()) unused_.erase(unused);
   }
-  meeting.guests.emplace_back(
-      std::make_unique<PeerLink>(std::move(connection), kMaxGuestMessageBytes));
+  meeting.joining_hosts.emplace_back(
+      std::make_unique<PeerLink>(std::move(connection), kMaxJoinMessageBytes));
 }
 
 bool Rendezvous::Poll() {
   bool moved = false;
-  for (auto it = gathering_.begin(); it != gathering_.end();) {
+  for (auto it = active_meetings_.begin(); it != active_meetings_.end();) {
     Meeting& meeting = *meetings_.at(*it);
     moved |= PollMeeting(*it, meeting);
     if (!meeting.over) {
       ++it;
       continue;
     }
-    for (Guest& guest : meeting.guests) {
-      farewells_.push_back({std::move(guest.link), clock_.Now() + kMeetingFarewellNs});
+    for (JoiningHost& joining_host : meeting.joining_hosts) {
+      closing_links_.push_back(
+          {std::move(joining_host.link), clock_.Now() + kMeetingCloseTimeoutNs});
     }
     meetings_.erase(*it);
-    it = gathering_.erase(it);
+    it = active_meetings_.erase(it);
   }
-  return PollFarewells() || moved;
+  return PollClosingLinks() || moved;
 }
 
 // The peer closes the link when it has read the last message, which may be in flight until then.
-bool Rendezvous::PollFarewells() {
+bool Rendezvous::PollClosingLinks() {
   bool moved = false;
-  std::erase_if(farewells_, [&](const Farewell& farewell) {
-    moved |= farewell.link->Poll();
-    return !farewell.link->Receive().ok() || clock_.Now() >= farewell.until;
+  std::erase_if(closing_links_, [&](const ClosingLink& closing) {
+    moved |= closing.link->Poll();
+    return !closing.link->Receive().ok() || clock_.Now() >= closing.until;
   });
   return moved;
 }
 
 MonotonicNs Rendezvous::NextDeadline() const {
   MonotonicNs next = std::numeric_limits<MonotonicNs>::max();
-  for (CommId id : gathering_) {
+  for (CommId id : active_meetings_) {
     const Meeting& meeting = *meetings_.at(id);
-    if (meeting.joined.size() != meeting.told_joined) next = std::min(next, meeting.next_report);
+    if (meeting.joined.size() != meeting.reported_joined)
+      next = std::min(next, meeting.next_report);
   }
-  for (const Farewell& farewell : farewells_) next = std::min(next, farewell.until);
+  for (const ClosingLink& closing : closing_links_) next = std::min(next, closing.until);
   return next;
 }
 
 bool Rendezvous::PollMeeting(CommId id, Meeting& meeting) {
   bool moved = false;
-  for (auto guest = meeting.guests.begin(); guest != meeting.guests.end() && !meeting.over;) {
-    moved |= guest->link->Poll();
+  for (auto joining_host = meeting.joining_hosts.begin();
+       joining_host != meeting.joining_hosts.end() && !meeting.over;) {
+    moved |= joining_host->link->Poll();
     bool gone = false;
-    for (int i = 0; i < kPeerMessagesPerTurn && !meeting.over && guest->link != nullptr; ++i) {
-      auto message = guest->link->Receive();
+    for (int i = 0; i < kPeerMessagesPerTurn && !meeting.over && joining_host->link != nullptr;
+         ++i) {
+      auto message = joining_host->link->Receive();
       gone = !message.ok();
       if (gone || !message->has_value()) break;
       moved = true;
       if ((*message)->has_join()) {
-        Take(id, meeting, *guest, (*message)->join());
-      } else if (guest->ranks.empty()) {
+        HandleJoin(id, meeting, *joining_host, (*message)->join());
+      } else if (joining_host->ranks.empty()) {
         gone = true;  // It may not send anything else before it has joined.
         break;
       } else if ((*message)->has_failed()) {
         // It withdraws: its own message says more than a broken link.
-        Refuse(id, meeting,
-               StatusFromPeer((*message)->failed().error_code(), (*message)->failed().text()));
-      } else {
-        Refuse(
+        RejectMeeting(
             id, meeting,
-            Rejected(guest->name, **message, absl::DataLossError("not legal from a joining host")));
+            StatusFromPeer((*message)->failed().error_code(), (*message)->failed().text()));
+      } else {
+        RejectMeeting(id, meeting,
+                      Rejected(joining_host->name, **message,
+                               absl::DataLossError("not legal from a joining host")));
       }
     }
-    gone |= guest->link == nullptr;
-    if (gone && guest->ranks.empty()) {  // It registered no rank, so nothing is lost.
-      guest = meeting.guests.erase(guest);
+    gone |= joining_host->link == nullptr;
+    if (gone && joining_host->ranks.empty()) {  // It registered no rank, so nothing is lost.
+      joining_host = meeting.joining_hosts.erase(joining_host);
       continue;
     }
     if (gone) {
-      Refuse(id, meeting,
-             absl::UnavailableError(absl::StrCat("host ", guest->name, " left while communicator ",
-                                                 FormatCommId(id), " was forming (rank ",
-                                                 guest->ranks.begin()->first, ")")));
+      RejectMeeting(id, meeting,
+                    absl::UnavailableError(absl::StrCat(
+                        "host ", joining_host->name, " left while communicator ", FormatCommId(id),
+                        " was forming (rank ", joining_host->ranks.begin()->first, ")")));
       return true;
     }
-    ++guest;
+    ++joining_host;
   }
-  if (!meeting.over && meeting.joined.size() != meeting.told_joined &&
+  if (!meeting.over && meeting.joined.size() != meeting.reported_joined &&
       clock_.Now() >= meeting.next_report) {
-    TellMissing(meeting);
+    SendMissing(meeting);
     moved = true;
   }
   return moved;
 }
 
-void Rendezvous::Take(CommId id, Meeting& meeting, Guest& guest, const peer::Join& join) {
-  if (meeting.guessable && join.tenant() != meeting.maker && guest.ranks.empty()) {
-    TurnAway(guest,
-             absl::PermissionDeniedError(absl::StrCat(
-                 "NCCL_COMM_ID of communicator ", FormatCommId(id), " belongs to a job of tenant ",
-                 meeting.maker, ": use another address or port")));
+void Rendezvous::HandleJoin(CommId id, Meeting& meeting, JoiningHost& joining_host,
+                            const peer::Join& join) {
+  if (meeting.guessable && join.tenant() != meeting.creator && joining_host.ranks.empty()) {
+    RejectHost(joining_host, absl::PermissionDeniedError(
+                                 absl::StrCat("NCCL_COMM_ID of communicator ", FormatCommId(id),
+                                              " belongs to a job of tenant ", meeting.creator,
+                                              ": use another address or port")));
     return;
   }
-  if (absl::Status status = CheckJoin(meeting, guest, join); !status.ok()) {
-    Refuse(id, meeting, status);
+  if (absl::Status status = CheckJoin(meeting, joining_host, join); !status.ok()) {
+    RejectMeeting(id, meeting, status);
     return;
   }
   if (meeting.joined.empty()) {
@@ -177,16 +183,16 @@ void Rendezvous::Take(CommId id, Meeting& meeting, Guest& guest, const peer::Joi
     meeting.tenant = join.tenant();
     meeting.comm_name = join.name();
   }
-  guest.name = join.host();
-  guest.endpoint = {join.endpoint_host(), static_cast<uint16_t>(join.endpoint_port())};
-  guest.position = join.position();
+  joining_host.name = join.host();
+  joining_host.endpoint = {join.endpoint_host(), static_cast<uint16_t>(join.endpoint_port())};
+  joining_host.position = join.position();
   const int rank = join.rank().rank();
-  guest.ranks[rank] = join;
-  meeting.joined[rank] = &guest;
+  joining_host.ranks[rank] = join;
+  meeting.joined[rank] = &joining_host;
   if (meeting.joined.size() == static_cast<size_t>(meeting.ranks)) SendRoster(id, meeting);
 }
 
-absl::Status Rendezvous::CheckJoin(const Meeting& meeting, const Guest& guest,
+absl::Status Rendezvous::CheckJoin(const Meeting& meeting, const JoiningHost& joining_host,
                                    const peer::Join& join) const {
   const cluster::Member& member = join.rank();
   const int rank = member.rank();
@@ -216,11 +222,11 @@ absl::Status Rendezvous::CheckJoin(const Meeting& meeting, const Guest& guest,
         other->second->ranks.at(rank).rank().process(), " on host ", other->second->name,
         " and process ", member.process(), " on host ", join.host()));
   }
-  if (guest.ranks.size() >= kMaxLocalRanks) {
+  if (joining_host.ranks.size() >= kMaxLocalRanks) {
     return absl::InvalidArgumentError(absl::StrCat(who, " exceeds the limit: ", kMaxLocalRanks,
                                                    " ranks of one communicator per host"));
   }
-  for (const auto& [other_rank, other] : guest.ranks) {
+  for (const auto& [other_rank, other] : joining_host.ranks) {
     const bool same_gpu = other.gpu().uuid() == join.gpu().uuid();
     if (same_gpu && !(other.gpu().shared() && join.gpu().shared())) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -232,9 +238,9 @@ absl::Status Rendezvous::CheckJoin(const Meeting& meeting, const Guest& guest,
 }
 
 // Names only a few ranks: the size is the tenant's claim and may be a million.
-void Rendezvous::TellMissing(Meeting& meeting) {
+void Rendezvous::SendMissing(Meeting& meeting) {
   meeting.next_report = clock_.Now() + kProgressEveryNs;
-  meeting.told_joined = meeting.joined.size();
+  meeting.reported_joined = meeting.joined.size();
   peer::Message message;
   peer::Waiting* waiting = message.mutable_waiting();
   for (int rank = 0; rank < meeting.ranks; ++rank) {
@@ -245,19 +251,21 @@ void Rendezvous::TellMissing(Meeting& meeting) {
   waiting->set_more(
       static_cast<uint32_t>(static_cast<size_t>(meeting.ranks) - meeting.joined.size()) -
       static_cast<uint32_t>(waiting->missing_ranks_size()));
-  for (Guest& guest : meeting.guests) guest.link->Send(message);
+  for (JoiningHost& joining_host : meeting.joining_hosts) joining_host.link->Send(message);
 }
 
 void Rendezvous::SendRoster(CommId id, Meeting& meeting) {
-  std::erase_if(meeting.guests, [&](Guest& guest) {  // Connected, but without a rank.
-    return guest.ranks.empty();
-  });
+  std::erase_if(meeting.joining_hosts,
+                [&](JoiningHost& joining_host) {  // Connected, but without a rank.
+                  return joining_host.ranks.empty();
+                });
   std::vector<Position> positions;
-  std::vector<const Guest*> guests;
-  for (const Guest& guest : meeting.guests) {
-    guests.push_back(&guest);
-    positions.push_back(
-        {.pod = guest.position.pod(), .rack = guest.position.rack(), .host = guest.name});
+  std::vector<const JoiningHost*> joining_hosts;
+  for (const JoiningHost& joining_host : meeting.joining_hosts) {
+    joining_hosts.push_back(&joining_host);
+    positions.push_back({.pod = joining_host.position.pod(),
+                         .rack = joining_host.position.rack(),
+                         .host = joining_host.name});
   }
   peer::Message message;
   peer::Roster* roster = message.mutable_roster();
@@ -267,29 +275,29 @@ void Rendezvous::SendRoster(CommId id, Meeting& meeting) {
   roster->set_tenant(meeting.tenant);
   roster->set_name(meeting.comm_name);
   for (HostIndex index : LocalityOrder(positions)) {
-    const Guest& guest = *guests[static_cast<size_t>(index.value())];
+    const JoiningHost& joining_host = *joining_hosts[static_cast<size_t>(index.value())];
     peer::HostInfo* host = roster->add_hosts();
-    host->set_name(guest.name);
-    host->set_endpoint_host(guest.endpoint.host);
-    host->set_endpoint_port(guest.endpoint.port);
-    *host->mutable_position() = guest.position;
-    for (const auto& [rank, join] : guest.ranks) *host->add_ranks() = join.rank();
+    host->set_name(joining_host.name);
+    host->set_endpoint_host(joining_host.endpoint.host);
+    host->set_endpoint_port(joining_host.endpoint.port);
+    *host->mutable_position() = joining_host.position;
+    for (const auto& [rank, join] : joining_host.ranks) *host->add_ranks() = join.rank();
   }
   log_.Info("communicator ", FormatCommId(CommId(roster->comm_id())), ": all ", meeting.ranks,
-            " ranks have joined from ", meeting.guests.size(), " hosts");
-  for (Guest& guest : meeting.guests) guest.link->Send(message);
+            " ranks have joined from ", meeting.joining_hosts.size(), " hosts");
+  for (JoiningHost& joining_host : meeting.joining_hosts) joining_host.link->Send(message);
   meeting.over = true;
 }
 
-void Rendezvous::TurnAway(Guest& guest, const absl::Status& why) {
-  guest.link->Send(RefusedMessage(why));
-  farewells_.push_back({std::move(guest.link), clock_.Now() + kMeetingFarewellNs});
+void Rendezvous::RejectHost(JoiningHost& joining_host, const absl::Status& why) {
+  joining_host.link->Send(RefusedMessage(why));
+  closing_links_.push_back({std::move(joining_host.link), clock_.Now() + kMeetingCloseTimeoutNs});
 }
 
-void Rendezvous::Refuse(CommId id, Meeting& meeting, const absl::Status& why) {
+void Rendezvous::RejectMeeting(CommId id, Meeting& meeting, const absl::Status& why) {
   log_.Warning("communicator ", FormatCommId(id), " cannot form: ", std::string(why.message()));
   const peer::Message message = RefusedMessage(why);
-  for (Guest& guest : meeting.guests) guest.link->Send(message);
+  for (JoiningHost& joining_host : meeting.joining_hosts) joining_host.link->Send(message);
   meeting.over = true;
 }
 

@@ -35,11 +35,11 @@ namespace mccs {
 // Unused ids of one tenant; beyond this number its oldest one is removed.
 inline constexpr size_t kMaxUnusedIdsPerTenant = 4096;
 // Maximum number of daemons in one meeting.
-inline constexpr size_t kMaxGuests = 8192;
+inline constexpr size_t kMaxHostsPerMeeting = 8192;
 // Maximum size of the data about one rank.
 inline constexpr size_t kMaxJoinBytes = 4096;
 // How long a joining host may take to read the last message of a meeting.
-inline constexpr int64_t kMeetingFarewellNs = 10 * kNsPerSec;
+inline constexpr int64_t kMeetingCloseTimeoutNs = 10 * kNsPerSec;
 
 class Rendezvous {
  public:
@@ -50,7 +50,7 @@ class Rendezvous {
   // connect to this one.
   wire::UniqueId MakeId(const Endpoint& advertised, const std::string& tenant);
   // Registers an id that was derived elsewhere (NCCL_COMM_ID) and whose ranks meet here.
-  void Adopt(const wire::UniqueId& id, const std::string& tenant);
+  void Register(const wire::UniqueId& id, const std::string& tenant);
 
   // The secret of a meeting, for the handshake; nothing if there is no such meeting.
   std::optional<Secret> SecretOf(CommId id) const;
@@ -68,8 +68,8 @@ class Rendezvous {
 
  private:
   // An authenticated daemon and the ranks that it has registered so far.
-  struct Guest {
-    explicit Guest(std::unique_ptr<PeerLink> l) : link(std::move(l)) {}
+  struct JoiningHost {
+    explicit JoiningHost(std::unique_ptr<PeerLink> l) : link(std::move(l)) {}
     std::unique_ptr<PeerLink> link;
     std::string name;
     Endpoint endpoint;
@@ -79,39 +79,40 @@ class Rendezvous {
   struct Meeting {
     Secret secret{};
     bool guessable = false;
-    std::string maker;                   // the tenant that asked for the id
+    std::string creator;                 // the tenant that asked for the id
     std::list<CommId>::iterator unused;  // valid while nobody has joined
     int ranks = 0;                       // size; known from the first join, like the names
     std::string tenant, comm_name;
-    std::list<Guest> guests;
-    absl::flat_hash_map<int, const Guest*> joined;  // by rank
-    size_t told_joined = 0;       // joined.size() at the last report of missing ranks
+    std::list<JoiningHost> joining_hosts;
+    absl::flat_hash_map<int, const JoiningHost*> joined;  // by rank
+    size_t reported_joined = 0;   // joined.size() at the last report of missing ranks
     MonotonicNs next_report = 0;  // time of the next report, if joined has changed
     bool over = false;
   };
-  struct Farewell {
+  struct ClosingLink {
     std::unique_ptr<PeerLink> link;
     MonotonicNs until = 0;
   };
 
   bool PollMeeting(CommId id, Meeting& meeting);
-  void Take(CommId id, Meeting& meeting, Guest& guest, const peer::Join& join);
-  absl::Status CheckJoin(const Meeting& meeting, const Guest& guest, const peer::Join& join) const;
+  void HandleJoin(CommId id, Meeting& meeting, JoiningHost& joining_host, const peer::Join& join);
+  absl::Status CheckJoin(const Meeting& meeting, const JoiningHost& joining_host,
+                         const peer::Join& join) const;
   // Rejects one host that has not registered a rank; its link is null afterwards. Any tenant can
   // guess an id from NCCL_COMM_ID, and must not end another tenant's meeting.
-  void TurnAway(Guest& guest, const absl::Status& why);
-  void TellMissing(Meeting& meeting);
+  void RejectHost(JoiningHost& joining_host, const absl::Status& why);
+  void SendMissing(Meeting& meeting);
   void SendRoster(CommId id, Meeting& meeting);
-  void Refuse(CommId id, Meeting& meeting, const absl::Status& why);
-  bool PollFarewells();
+  void RejectMeeting(CommId id, Meeting& meeting, const absl::Status& why);
+  bool PollClosingLinks();
 
   Random& random_;
   const Clock& clock_;
   Log& log_;
   absl::flat_hash_map<CommId, std::unique_ptr<Meeting>> meetings_;
-  std::set<CommId> gathering_;                       // meetings with at least one host
+  std::set<CommId> active_meetings_;                 // meetings with at least one host
   std::map<std::string, std::list<CommId>> unused_;  // the others by tenant, oldest first
-  std::vector<Farewell> farewells_;  // links whose last message may still be in flight
+  std::vector<ClosingLink> closing_links_;  // links whose last message may still be in flight
 };
 
 }  // namespace mccs

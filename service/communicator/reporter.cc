@@ -36,7 +36,7 @@ void Reporter::Report(const WorkDone& work, const absl::Status& failure,
        .lanes = formation_.lanes != nullptr ? formation_.lanes->Stats()
                                             : std::vector<CommunicatorStats::Lane>(),
        .sent_bps = formation_.lanes != nullptr ? formation_.lanes->rate_bps() : 0,
-       .pass_bps = env_.device->pass_bps(),
+       .memory_bps = env_.device->memory_bps(),
        .state = failure.ok() ? "active" : absl::StrCat("failed: ", std::string(failure.message())),
        .held_up = held_up,
        .change_trouble = change_trouble_,

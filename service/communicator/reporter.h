@@ -32,7 +32,7 @@ class Reporter {
 
   // Sets why the controller's last proposal was not applied, and the newest rejected epoch. All
   // later reports include them.
-  void SetChangeTrouble(const std::string& why, Epoch refused) {
+  void SetRejection(const std::string& why, Epoch refused) {
     change_trouble_ = why;
     refused_epoch_ = refused;
   }

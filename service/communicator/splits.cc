@@ -26,7 +26,7 @@ absl::Status Splits::Add(Call call) {
   split->set_rank(call.rank.value());
   split->set_color(call.choice.color);
   split->set_key(call.choice.key);
-  waiting_.push_back({.number = split->number(), .call = std::move(call), .left_because = {}});
+  waiting_.push_back({.number = split->number(), .call = std::move(call), .departure_reason = {}});
   if (leads()) return Count(*split);
   formation_.star->SendToLeader(message);
   return absl::OkStatus();
@@ -36,41 +36,41 @@ void Splits::Abandon(RankPort* port, uint64_t request, const std::string& why) {
   auto orphan = [&](auto& entry, RankPort*& its_port, uint64_t its_request) {
     if (its_port != port || (request != 0 && request != its_request)) return;
     its_port = nullptr;
-    entry.left_because = why;
+    entry.departure_reason = why;
   };
   for (Waiting& waiting : waiting_) orphan(waiting, waiting.call.port, waiting.call.request);
-  for (Seat& seat : seats_) orphan(seat, seat.port, seat.request);
+  for (SplitResult& result : results_) orphan(result, result.port, result.request);
 }
 
 void Splits::Fail(const absl::Status& why) {
   for (Waiting& waiting : std::exchange(waiting_, {})) {
-    seats_.push_back({.port = waiting.call.port,
-                      .request = waiting.call.request,
-                      .status = why,
-                      .join = {},
-                      .left_because = {}});
+    results_.push_back({.port = waiting.call.port,
+                        .request = waiting.call.request,
+                        .status = why,
+                        .join = {},
+                        .departure_reason = {}});
   }
-  tallies_.clear();
+  pending_splits_.clear();
 }
 
 void Splits::FailNumber(uint64_t number, const absl::Status& why) {
   std::erase_if(waiting_, [&](const Waiting& waiting) {
     if (waiting.number != number) return false;
-    seats_.push_back({.port = waiting.call.port,
-                      .request = waiting.call.request,
-                      .status = why,
-                      .join = {},
-                      .left_because = {}});
+    results_.push_back({.port = waiting.call.port,
+                        .request = waiting.call.request,
+                        .status = why,
+                        .join = {},
+                        .departure_reason = {}});
     return true;
   });
 }
 
 // ---- Messages -----------------------------------------------------------------------------------
 
-absl::Status Splits::Hear(const StarMessage& heard) {
-  const peer::Message& message = heard.message;
+absl::Status Splits::OnMessage(const StarMessage& received) {
+  const peer::Message& message = received.message;
   if (message.has_split_call()) {
-    MCCS_RETURN_IF_ERROR(CheckCall(heard.from, message.split_call()));
+    MCCS_RETURN_IF_ERROR(CheckCall(received.from, message.split_call()));
     return Count(message.split_call());
   }
   if (leads()) return absl::DataLossError("not legal for the leader, which is this host");
@@ -100,16 +100,16 @@ absl::Status Splits::CheckCall(HostIndex from, const peer::SplitCall& call) {
 
 absl::Status Splits::Count(const peer::SplitCall& call) {
   if (!rank_left_.ok()) {
-    TellFailure(call.number(), rank_left_);
+    SendFailure(call.number(), rank_left_);
     return absl::OkStatus();
   }
-  Tally& tally = tallies_[call.number()];
+  PendingSplit& tally = pending_splits_[call.number()];
   if (tally.choices.empty()) {
     tally.choices.resize(ranks());
     tally.missing = static_cast<int>(ranks());
   }
   auto& choice = tally.choices[static_cast<size_t>(call.rank())];
-  if (choice.has_value() || tallies_.size() > kMaxPendingSplits) {
+  if (choice.has_value() || pending_splits_.size() > kMaxPendingSplits) {
     return absl::DataLossError(absl::StrCat("rank ", call.rank(), " sent split #", call.number(),
                                             " twice or beyond the limit"));
   }
@@ -122,7 +122,7 @@ absl::Status Splits::Count(const peer::SplitCall& call) {
     table->add_colors(given->color);
     table->add_keys(given->key);
   }
-  tallies_.erase(call.number());
+  pending_splits_.erase(call.number());
   formation_.star->Broadcast(message);
   return TakeTable(*table);
 }
@@ -130,10 +130,10 @@ absl::Status Splits::Count(const peer::SplitCall& call) {
 void Splits::RankLeft(const absl::Status& why) {
   if (!leads() || !rank_left_.ok()) return;
   rank_left_ = why;
-  for (const auto& [number, tally] : std::exchange(tallies_, {})) TellFailure(number, why);
+  for (const auto& [number, tally] : std::exchange(pending_splits_, {})) SendFailure(number, why);
 }
 
-void Splits::TellFailure(uint64_t number, const absl::Status& why) {
+void Splits::SendFailure(uint64_t number, const absl::Status& why) {
   peer::Message message;
   message.mutable_split_failed()->set_number(number);
   message.mutable_split_failed()->set_error_code(static_cast<uint32_t>(why.code()));
@@ -158,34 +158,35 @@ absl::Status Splits::TakeTable(const peer::SplitTable& table) {
     choices.push_back({table.colors(r), table.keys(r)});
   }
   std::map<int32_t, Group> groups;
-  std::vector<Seat> seats;
+  std::vector<SplitResult> results;
   for (const Waiting& waiting : waiting_) {
     if (waiting.number != table.number()) continue;
     const SplitChoice& choice = choices[static_cast<size_t>(waiting.call.rank.value())];
     if (choice != waiting.call.choice) {
       return refuse("it differs from the call of rank ", waiting.call.rank.value());
     }
-    Seat& seat = seats.emplace_back(Seat{.port = waiting.call.port,
+    SplitResult& result =
+        results.emplace_back(SplitResult{.port = waiting.call.port,
                                          .request = waiting.call.request,
                                          .status = {},
                                          .join = {},
-                                         .left_because = waiting.left_because});
+                                         .departure_reason = waiting.departure_reason});
     if (choice.color == wire::kNoColor) continue;
     Group& group = groups[choice.color];
     if (group.ranks.empty()) group = MakeGroup(table.number(), choices, choice.color);
-    seat.join = waiting.call.join;
-    seat.join->id = group.id;
-    seat.join->roster = group.roster;
-    seat.join->ranks = static_cast<int>(group.ranks.size());
+    result.join = waiting.call.join;
+    result.join->id = group.id;
+    result.join->roster = group.roster;
+    result.join->ranks = static_cast<int>(group.ranks.size());
     const auto place = std::find(group.ranks.begin(), group.ranks.end(), waiting.call.rank);
-    seat.join->rank.set_rank(static_cast<int>(place - group.ranks.begin()));
+    result.join->rank.set_rank(static_cast<int>(place - group.ranks.begin()));
   }
   const Membership& members = *formation_.members;
-  if (seats.size() != members.layout.hosts[static_cast<size_t>(members.self.value())].size()) {
+  if (results.size() != members.layout.hosts[static_cast<size_t>(members.self.value())].size()) {
     return refuse("not all ranks of this host have called");
   }
   std::erase_if(waiting_, [&](const Waiting& w) { return w.number == table.number(); });
-  std::ranges::move(seats, std::back_inserter(seats_));
+  std::ranges::move(results, std::back_inserter(results_));
   return absl::OkStatus();
 }
 

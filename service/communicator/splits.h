@@ -2,7 +2,7 @@
 // color and key and sends the complete table to all hosts. Each host derives the groups of its own
 // ranks.
 //
-//   rank calls ─► SplitCall ─► leader: all ranks ─► SplitTable ─► Seats, which the table of
+//   rank calls ─► SplitCall ─► leader: all ranks ─► SplitTable ─► SplitResults, which the table of
 //                                                                 communicators applies
 //
 // Only the leader decides whether a split succeeds. If any rank leaves, a split that still lacks a
@@ -20,8 +20,8 @@
 
 #include "absl/status/status.h"
 #include "service/communicator/communicator_environment.h"
+#include "service/communicator/derived_communicator.h"
 #include "service/communicator/forming.h"
-#include "service/communicator/offspring.h"
 #include "service/communicator/rank_port.h"
 
 namespace mccs {
@@ -30,12 +30,12 @@ namespace mccs {
 inline constexpr size_t kMaxPendingSplits = 64;
 
 // Result of a rank's request for another communicator.
-struct Seat {
+struct SplitResult {
   RankPort* port = nullptr;         // receives the result; null: the rank has left
   uint64_t request = 0;             // the port's request number
   absl::Status status;              // why there is none
   std::optional<JoinRequest> join;  // nothing although `status` is OK: the rank gave no color
-  std::string left_because;
+  std::string departure_reason;
 };
 
 class Splits {
@@ -52,11 +52,12 @@ class Splits {
   Splits(const Formation& formation, const wire::Secret& secret)
       : formation_(formation), secret_(secret) {}
 
-  // Adds a local rank's call. Its Seat follows later. REQUIRES: the formation has members and star.
+  // Adds a local rank's call. Its SplitResult follows later. REQUIRES: the formation has members
+  // and star.
   absl::Status Add(Call call);
 
   // Handles other hosts' messages about splits. An error: they broke the protocol.
-  absl::Status Hear(const StarMessage& heard);
+  absl::Status OnMessage(const StarMessage& received);
 
   // The rank of `port` no longer wants its request (0: all of them). The other ranks count on it,
   // so its result is still created, without a port.
@@ -66,15 +67,15 @@ class Splits {
   // Fails all pending requests.
   void Fail(const absl::Status& why);
 
-  std::vector<Seat> TakeSeats() { return std::exchange(seats_, {}); }
+  std::vector<SplitResult> TakeSplitResults() { return std::exchange(results_, {}); }
 
  private:
   struct Waiting {
     uint64_t number = 0;
     Call call;
-    std::string left_because;
+    std::string departure_reason;
   };
-  struct Tally {
+  struct PendingSplit {
     std::vector<std::optional<SplitChoice>> choices;  // by rank
     int missing = 0;
   };
@@ -90,17 +91,17 @@ class Splits {
   absl::Status TakeTable(const peer::SplitTable& table);
   Group MakeGroup(uint64_t number, std::span<const SplitChoice> choices, int32_t color) const;
   void FailNumber(uint64_t number, const absl::Status& why);
-  void TellFailure(uint64_t number, const absl::Status& why);
+  void SendFailure(uint64_t number, const absl::Status& why);
   bool leads() const { return formation_.star->leads(); }
   size_t ranks() const { return static_cast<size_t>(formation_.members->layout.rank_count()); }
 
   const Formation& formation_;
   const wire::Secret secret_;
-  std::map<Rank, uint64_t> called_;    // number of splits called by each rank, as known here
-  std::vector<Waiting> waiting_;       // calls of local ranks
-  std::map<uint64_t, Tally> tallies_;  // leader: by number
-  absl::Status rank_left_;             // leader: why no further split can succeed
-  std::vector<Seat> seats_;
+  std::map<Rank, uint64_t> called_;  // number of splits called by each rank, as known here
+  std::vector<Waiting> waiting_;     // calls of local ranks
+  std::map<uint64_t, PendingSplit> pending_splits_;  // leader: by number
+  absl::Status rank_left_;                           // leader: why no further split can succeed
+  std::vector<SplitResult> results_;
 };
 
 }  // namespace mccs

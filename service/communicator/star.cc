@@ -12,15 +12,15 @@ namespace {
 // Messages queued before the link is open; a member then has little to send except its failure.
 constexpr size_t kMaxOutbox = 16;
 
-bool ConcernsAll(const peer::Message& message) {
+bool IsForAllHosts(const peer::Message& message) {
   return message.has_departed() || message.has_failed();
 }
 
 }  // namespace
 
 void Star::Accept(std::unique_ptr<Connection> connection) {
-  if (strangers_.size() >= links_.size()) return;  // More links than hosts: drop it.
-  strangers_.push_back(std::make_unique<PeerLink>(std::move(connection), kMaxHelloBytes));
+  if (unidentified_.size() >= links_.size()) return;  // More links than hosts: drop it.
+  unidentified_.push_back(std::make_unique<PeerLink>(std::move(connection), kMaxHelloBytes));
 }
 
 void Star::Broadcast(const peer::Message& message) {
@@ -53,21 +53,22 @@ absl::StatusOr<std::optional<StarMessage>> Star::Receive() {
     auto message = spoke.link->Receive();
     if (!message.ok()) {
       const std::string why(message.status().message());
-      const bool excused = spoke.excused;
+      const bool departed = spoke.departed;
       spoke.link.reset();
-      if (excused) continue;
-      spoke.excused = true;
+      if (departed) continue;
+      spoke.departed = true;
       lost_ = HostIndex(static_cast<int>(i));
       return absl::UnavailableError(why);
     }
     if (!message->has_value()) continue;
-    if (leads() && ConcernsAll(**message)) PassOn(HostIndex(static_cast<int>(i)), **message);
+    if (leads() && IsForAllHosts(**message))
+      ForwardToMembers(HostIndex(static_cast<int>(i)), **message);
     return StarMessage{HostIndex(static_cast<int>(i)), std::move(**message)};
   }
   return std::nullopt;
 }
 
-void Star::PassOn(HostIndex from, const peer::Message& message) {
+void Star::ForwardToMembers(HostIndex from, const peer::Message& message) {
   for (size_t i = 0; i < links_.size(); ++i) {
     if (static_cast<int>(i) != from.value() && links_[i].link != nullptr)
       links_[i].link->Send(message);
@@ -86,9 +87,9 @@ std::vector<HostIndex> Star::Unlinked() const {
   return missing;
 }
 
-void Star::Excuse(HostIndex host) { links_[host.value()].excused = true; }
+void Star::MarkDeparted(HostIndex host) { links_[host.value()].departed = true; }
 
-bool Star::alone() const {
+bool Star::all_others_left() const {
   for (size_t i = 0; i < links_.size(); ++i) {
     if (static_cast<int>(i) != self_.value() && links_[i].link != nullptr) return false;
   }
@@ -113,8 +114,8 @@ bool Star::Poll() {
       links_[leader_.value()].link = std::move(link);
     }
   }
-  for (size_t i = 0; i < strangers_.size();) {
-    auto message = strangers_[i]->Receive();
+  for (size_t i = 0; i < unidentified_.size();) {
+    auto message = unidentified_[i]->Receive();
     if (message.ok() && !message->has_value()) {
       ++i;
       continue;
@@ -124,10 +125,10 @@ bool Star::Poll() {
     const bool welcome = host >= 0 && host < static_cast<int>(links_.size()) &&
                          host != self_.value() && links_[host].link == nullptr;
     if (welcome) {
-      strangers_[i]->Allow(most_bytes_);
-      links_[host].link = std::move(strangers_[i]);
+      unidentified_[i]->Allow(most_bytes_);
+      links_[host].link = std::move(unidentified_[i]);
     }
-    strangers_.erase(strangers_.begin() + static_cast<long>(i));
+    unidentified_.erase(unidentified_.begin() + static_cast<long>(i));
     moved = true;
   }
   for (Spoke& spoke : links_) {

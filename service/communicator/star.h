@@ -56,10 +56,10 @@ class Star {
   std::vector<HostIndex> Unlinked() const;
 
   // `host` has left: the end of its link is not an error.
-  void Excuse(HostIndex host);
-  bool Excused(HostIndex host) const { return links_[host.value()].excused; }
+  void MarkDeparted(HostIndex host);
+  bool HasDeparted(HostIndex host) const { return links_[host.value()].departed; }
   // The leader: every other host has left or is disconnected.
-  bool alone() const;
+  bool all_others_left() const;
 
   bool Poll();
   bool flushed() const;
@@ -67,15 +67,15 @@ class Star {
  private:
   struct Spoke {
     std::unique_ptr<PeerLink> link;
-    bool excused = false;
+    bool departed = false;
   };
 
-  void PassOn(HostIndex from, const peer::Message& message);
+  void ForwardToMembers(HostIndex from, const peer::Message& message);
 
   const HostIndex self_;
   const HostIndex leader_;
   std::vector<Spoke> links_;  // by HostIndex; a member uses the leader's only
-  std::vector<std::unique_ptr<PeerLink>> strangers_;  // connected, Hello not read yet
+  std::vector<std::unique_ptr<PeerLink>> unidentified_;  // connected, Hello not read yet
   uint32_t most_bytes_ = kMaxPeerMessageBytes;
   std::unique_ptr<Dial> dial_;
   std::vector<peer::Message> outbox_;  // of a member whose link is being opened

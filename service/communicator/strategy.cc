@@ -159,7 +159,7 @@ absl::Status ValidateStrategy(const Strategy& strategy, int hosts) {
   return absl::OkStatus();
 }
 
-bool DifferInRoutesAlone(const Strategy& one, const Strategy& other) {
+bool DifferOnlyInRoutes(const Strategy& one, const Strategy& other) {
   Strategy moved = other;
   moved.epoch = one.epoch;
   moved.origin = one.origin;
@@ -172,7 +172,7 @@ bool DifferInRoutesAlone(const Strategy& one, const Strategy& other) {
   return moved == one;
 }
 
-bool DifferInAlgorithmsAlone(const Strategy& one, const Strategy& other) {
+bool DifferOnlyInAlgorithms(const Strategy& one, const Strategy& other) {
   Strategy chosen = other;
   chosen.epoch = one.epoch;
   chosen.origin = one.origin;

@@ -68,9 +68,9 @@ inline constexpr uint64_t kMaxLaneMemoryBytes = 1u << 30;
 absl::Status ValidateStrategy(const Strategy& strategy, int hosts);
 
 // Whether only routes differ: operations are not affected, the lanes move.
-bool DifferInRoutesAlone(const Strategy& one, const Strategy& other);
+bool DifferOnlyInRoutes(const Strategy& one, const Strategy& other);
 // Whether only the choice of algorithms differs: both use the same lanes.
-bool DifferInAlgorithmsAlone(const Strategy& one, const Strategy& other);
+bool DifferOnlyInAlgorithms(const Strategy& one, const Strategy& other);
 
 // The routing of one lane's connections.
 struct LaneRoute {

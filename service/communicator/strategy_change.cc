@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/communicator/peer_link.h"
-#include "service/communicator/star_turns.h"
+#include "service/communicator/star_protocol.h"
 #include "service/communicator/strategy_proto.h"
 
 namespace mccs {
@@ -25,10 +25,11 @@ void StrategyChange::Propose(const Strategy& strategy) {
   if (!leader_.has_value()) return;
   const absl::Status taken = leader_->Propose(strategy, strategy_);
   if (taken.ok()) return;
-  trouble_ = std::string(taken.message());
+  rejection_reason_ = std::string(taken.message());
   // An outdated proposal does not affect the status of an earlier one.
-  if (strategy.epoch > leader_->Newest(strategy_)) refused_ = strategy.epoch;
-  options_.log->Error("communicator ", options_.name, ": rejected the controller's ", trouble_);
+  if (strategy.epoch > leader_->NewestEpoch(strategy_)) refused_ = strategy.epoch;
+  options_.log->Error("communicator ", options_.name, ": rejected the controller's ",
+                      rejection_reason_);
 }
 
 bool StrategyChange::Allows(uint64_t number) const {
@@ -36,18 +37,18 @@ bool StrategyChange::Allows(uint64_t number) const {
   return phase_ != Phase::kCommitted || number <= boundary_;
 }
 
-bool StrategyChange::Due(uint64_t completed) const {
+bool StrategyChange::ReadyToSwitch(uint64_t completed) const {
   return phase_ == Phase::kCommitted && completed == boundary_;
 }
 
-absl::Status StrategyChange::GoOver() {
+absl::Status StrategyChange::SwitchTo() {
   if (phase_ != Phase::kCommitted) {
     return absl::FailedPreconditionError(
         absl::StrCat("strategy change: no boundary in state ", Name(phase_)));
   }
-  if (!keeps_lanes_) MCCS_RETURN_IF_ERROR(options_.lanes->Adopt());
+  if (!algorithms_only_) MCCS_RETURN_IF_ERROR(options_.lanes->Adopt());
   strategy_ = std::move(next_);
-  trouble_.clear();
+  rejection_reason_.clear();
   phase_ = Phase::kDraining;
   options_.log->Info("communicator ", options_.name, ": epoch ", strategy_.epoch.value(),
                      " from operation #", boundary_ + 1, " on, strategy ", strategy_.origin);
@@ -83,23 +84,23 @@ std::string StrategyChange::Describe() const {
 
 // ---- Orders -------------------------------------------------------------------------------------
 
-absl::StatusOr<bool> StrategyChange::Hear(const StarMessage& heard) {
-  const peer::Message& message = heard.message;
+absl::StatusOr<bool> StrategyChange::OnMessage(const StarMessage& received) {
+  const peer::Message& message = received.message;
   if (message.has_strategy_change()) {
-    if (leader_.has_value() || heard.from != options_.star->leader()) {
+    if (leader_.has_value() || received.from != options_.star->leader()) {
       return absl::DataLossError("not legal from a member");
     }
-    if (!HasLeft()) MCCS_RETURN_IF_ERROR(Obey(message.strategy_change()));
+    if (!HasLeft()) MCCS_RETURN_IF_ERROR(HandleOrder(message.strategy_change()));
     return true;
   }
   if (!message.has_strategy_change_answer()) return false;
   if (!leader_.has_value()) return absl::DataLossError("this host is not the leader");
-  MCCS_RETURN_IF_ERROR(leader_->Count(heard.from, message.strategy_change_answer(), here_));
+  MCCS_RETURN_IF_ERROR(leader_->OnAnswer(received.from, message.strategy_change_answer(), here_));
   return true;
 }
 
-absl::Status StrategyChange::Obey(const peer::StrategyChange& order) {
-  if (!IsLegal(order)) return OutOfTurn(order);
+absl::Status StrategyChange::HandleOrder(const peer::StrategyChange& order) {
+  if (!IsLegal(order)) return UnexpectedOrder(order);
   switch (order.step_case()) {
     case peer::StrategyChange::kRoute:
       return Route(order);
@@ -113,7 +114,7 @@ absl::Status StrategyChange::Obey(const peer::StrategyChange& order) {
     case peer::StrategyChange::kCommit:
       return Commit(order.commit().after());
     case peer::StrategyChange::kDone:
-      if (!keeps_lanes_) MCCS_RETURN_IF_ERROR(options_.lanes->CloseOld());
+      if (!algorithms_only_) MCCS_RETURN_IF_ERROR(options_.lanes->CloseOld());
       phase_ = Phase::kNone;
       return absl::OkStatus();
     case peer::StrategyChange::kDropped:
@@ -121,7 +122,7 @@ absl::Status StrategyChange::Obey(const peer::StrategyChange& order) {
     case peer::StrategyChange::STEP_NOT_SET:
       break;
   }
-  return OutOfTurn(order);
+  return UnexpectedOrder(order);
 }
 
 bool StrategyChange::IsLegal(const peer::StrategyChange& order) const {
@@ -134,7 +135,7 @@ bool StrategyChange::IsLegal(const peer::StrategyChange& order) const {
     case Phase::kRefused:
       return order.has_dropped();
     case Phase::kOpened:
-      return order.has_dropped() || (routes_alone_ ? order.has_move() : order.has_hold());
+      return order.has_dropped() || (routes_only_ ? order.has_move() : order.has_hold());
     case Phase::kBroken:
       return order.has_dropped() || order.has_hold();
     case Phase::kAnswered:
@@ -149,7 +150,7 @@ bool StrategyChange::IsLegal(const peer::StrategyChange& order) const {
   return false;
 }
 
-absl::Status StrategyChange::OutOfTurn(const peer::StrategyChange& order) const {
+absl::Status StrategyChange::UnexpectedOrder(const peer::StrategyChange& order) const {
   return absl::DataLossError(absl::StrCat("unexpected order: it is for epoch ", order.epoch(),
                                           ", the last change is to epoch ", epoch_.value(),
                                           ", in state ", Name(phase_)));
@@ -193,12 +194,12 @@ absl::StatusOr<Strategy> StrategyChange::Proposed(const strategy::Strategy& prop
 
 absl::Status StrategyChange::Route(const peer::StrategyChange& order) {
   MCCS_ASSIGN_OR_RETURN(next_, Proposed(order.route(), Epoch(order.epoch())));
-  if (!DifferInRoutesAlone(strategy_, next_)) {
+  if (!DifferOnlyInRoutes(strategy_, next_)) {
     return absl::DataLossError("its strategy differs in more than routes");
   }
   epoch_ = next_.epoch;
-  routes_alone_ = true;
-  keeps_lanes_ = false;
+  routes_only_ = true;
+  algorithms_only_ = false;
   opened_ = options_.lanes->current().CheckAddresses(next_);
   phase_ = Phase::kOpening;
   return absl::OkStatus();
@@ -206,7 +207,7 @@ absl::Status StrategyChange::Route(const peer::StrategyChange& order) {
 
 absl::Status StrategyChange::Move() {
   strategy_ = std::move(next_);
-  trouble_.clear();
+  rejection_reason_.clear();
   phase_ = Phase::kNone;
   options_.lanes->current().MoveTo(strategy_);
   return absl::OkStatus();
@@ -215,9 +216,9 @@ absl::Status StrategyChange::Move() {
 absl::Status StrategyChange::Prepare(const peer::StrategyChange& order) {
   MCCS_ASSIGN_OR_RETURN(next_, Proposed(order.prepare(), Epoch(order.epoch())));
   epoch_ = next_.epoch;
-  routes_alone_ = false;
-  keeps_lanes_ = DifferInAlgorithmsAlone(strategy_, next_);
-  opened_ = keeps_lanes_ ? absl::OkStatus() : options_.lanes->OpenNext(next_);
+  routes_only_ = false;
+  algorithms_only_ = DifferOnlyInAlgorithms(strategy_, next_);
+  opened_ = algorithms_only_ ? absl::OkStatus() : options_.lanes->OpenNext(next_);
   phase_ = Phase::kOpening;
   return absl::OkStatus();
 }
@@ -233,11 +234,11 @@ absl::Status StrategyChange::Commit(uint64_t after) {
 }
 
 absl::Status StrategyChange::Drop(const std::string& why) {
-  trouble_ = std::string(StatusFromPeer(0, why).message());
+  rejection_reason_ = std::string(StatusFromPeer(0, why).message());
   refused_ = epoch_;
   phase_ = Phase::kNone;
   options_.log->Error("communicator ", options_.name, ": epoch ", epoch_.value(),
-                      " was dropped: ", trouble_);
+                      " was dropped: ", rejection_reason_);
   // There are no next lanes if they could not be opened.
   return options_.lanes->has_next() ? options_.lanes->DropNext() : absl::OkStatus();
 }
@@ -256,7 +257,7 @@ absl::StatusOr<bool> StrategyChange::PollPhase(uint64_t started) {
   peer::StrategyChangeAnswer answer;
   switch (phase_) {
     case Phase::kOpening:
-      if (opened_.ok() && !routes_alone_ && !keeps_lanes_) {
+      if (opened_.ok() && !routes_only_ && !algorithms_only_) {
         opened_ = options_.lanes->next_status();
         if (opened_.ok() && !options_.lanes->next_ready()) return false;
       }
@@ -268,7 +269,7 @@ absl::StatusOr<bool> StrategyChange::PollPhase(uint64_t started) {
       phase_ = opened_.ok() ? Phase::kOpened : Phase::kRefused;
       break;
     case Phase::kOpened:  // The new lanes may still break while other hosts open theirs.
-      if (routes_alone_ || keeps_lanes_ || options_.lanes->next_status().ok()) return false;
+      if (routes_only_ || algorithms_only_ || options_.lanes->next_status().ok()) return false;
       opened_ = options_.lanes->next_status();
       answer.set_refused(std::string(opened_.message()));
       phase_ = Phase::kBroken;
@@ -279,7 +280,7 @@ absl::StatusOr<bool> StrategyChange::PollPhase(uint64_t started) {
       phase_ = Phase::kAnswered;
       break;
     case Phase::kDraining:
-      if (!keeps_lanes_ && !options_.lanes->OldDrained()) return false;
+      if (!algorithms_only_ && !options_.lanes->OldDrained()) return false;
       answer.set_drained(true);
       phase_ = Phase::kDrained;
       break;
@@ -293,7 +294,7 @@ absl::StatusOr<bool> StrategyChange::PollPhase(uint64_t started) {
 // Sends it to the leader, which may be this host.
 absl::Status StrategyChange::Answer(peer::StrategyChangeAnswer answer) {
   answer.set_epoch(epoch_.value());
-  if (leader_.has_value()) return leader_->Count(options_.self, answer, here_);
+  if (leader_.has_value()) return leader_->OnAnswer(options_.self, answer, here_);
   peer::Message message;
   *message.mutable_strategy_change_answer() = std::move(answer);
   options_.star->SendToLeader(message);
@@ -308,7 +309,7 @@ absl::StatusOr<bool> StrategyChange::PollLeader(MonotonicNs now) {
     *message.mutable_strategy_change() = *order;
     options_.star->Broadcast(message);
   }
-  if (!HasLeft()) MCCS_RETURN_IF_ERROR(Obey(*order));
+  if (!HasLeft()) MCCS_RETURN_IF_ERROR(HandleOrder(*order));
   return true;
 }
 

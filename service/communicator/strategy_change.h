@@ -22,7 +22,7 @@
 //                       ◄─────────────  Drained{epoch}: all data of the old lanes has arrived
 //   Done{epoch}         ─────────────►  closes the old lanes
 //
-// If a host fails, or after ChangeLeader::kPreparePatienceNs, before Move or Hold: Dropped{epoch,
+// If a host fails, or after ChangeLeader::kPrepareTimeoutNs, before Move or Hold: Dropped{epoch,
 // why}, and the old strategy stays. The numbers are those of collectives; message lanes belong to
 // no epoch. Calls posted during the change stay in the work rings and run under the strategy of
 // their number.
@@ -63,13 +63,13 @@ class StrategyChange {
   StrategyChange(const Options& options, Strategy first);
 
   // A proposal of the controller. Only the leader acts on it. While a change is in progress, only
-  // the newest proposal is queued. An invalid one is rejected: see trouble().
+  // the newest proposal is queued. An invalid one is rejected: see rejection_reason().
   void Propose(const Strategy& strategy);
 
   // The current strategy.
   const Strategy& strategy() const { return strategy_; }
   // Why the last proposal was not applied; empty if it was.
-  const std::string& trouble() const { return trouble_; }
+  const std::string& rejection_reason() const { return rejection_reason_; }
   // The newest proposed epoch that was rejected and will never be used.
   Epoch refused() const { return refused_; }
 
@@ -79,12 +79,13 @@ class StrategyChange {
   // Whether operation `number`, the next one of this host, may start.
   bool Allows(uint64_t number) const;
   // Whether to switch now, after operation `completed` and with none running.
-  bool Due(uint64_t completed) const;
-  // Makes the new strategy and its lanes current. kFailedPrecondition: not Due, or no lanes.
-  absl::Status GoOver();
+  bool ReadyToSwitch(uint64_t completed) const;
+  // Makes the new strategy and its lanes current. kFailedPrecondition: not ReadyToSwitch, or no
+  // lanes.
+  absl::Status SwitchTo();
 
   // Returns true if the message was meant for this. kDataLoss: invalid message.
-  absl::StatusOr<bool> Hear(const StarMessage& heard);
+  absl::StatusOr<bool> OnMessage(const StarMessage& received);
   // `started`: the last operation started on this host. Returns true if anything moved. kDataLoss:
   // a peer broke the protocol.
   absl::StatusOr<bool> Poll(uint64_t started, MonotonicNs now);
@@ -115,9 +116,9 @@ class StrategyChange {
   };
 
   static const char* Name(Phase phase);
-  absl::Status Obey(const peer::StrategyChange& order);
+  absl::Status HandleOrder(const peer::StrategyChange& order);
   bool IsLegal(const peer::StrategyChange& order) const;
-  absl::Status OutOfTurn(const peer::StrategyChange& order) const;
+  absl::Status UnexpectedOrder(const peer::StrategyChange& order) const;
   // The strategy in a Route or Prepare order.
   absl::StatusOr<Strategy> Proposed(const strategy::Strategy& proposal, Epoch epoch) const;
   absl::Status Prepare(const peer::StrategyChange& order);
@@ -134,15 +135,15 @@ class StrategyChange {
   const Options options_;
   std::optional<ChangeLeader> leader_;  // if this host leads
   Strategy strategy_;
-  std::string trouble_;
+  std::string rejection_reason_;
   Epoch refused_{0};
 
   // Of the change in progress:
   Phase phase_ = Phase::kNone;
   Epoch epoch_{0};  // highest epoch of any order
   Strategy next_;
-  bool routes_alone_ = false;  // opens no lanes beside those in use
-  bool keeps_lanes_ = false;   // likewise, but with a boundary
+  bool routes_only_ = false;      // opens no lanes beside those in use
+  bool algorithms_only_ = false;  // likewise, but with a boundary
   absl::Status opened_;
   uint64_t here_ = 0;      // last operation started on this host
   uint64_t started_ = 0;   // as sent to the leader

@@ -2,9 +2,9 @@
 // others cost nothing.
 //
 //            Wake, or the deadline          Next
-//   resting ──────────────────────► due ────────────► in its turn ──Wake, KeepDue──► due
-//      ▲                                                   │
-//      └─────────────────── RestUntil ─────────────────────┘
+//   resting ──────────────────────► due ────────────► in its turn ──Wake, Requeue──► due
+//      ▲                                                    │
+//      └─────────────────── SleepUntil ─────────────────────┘
 //
 // OWNER: the component that gives the turns. THREAD: the owning engine.
 #ifndef MCCS_SERVICE_COMMUNICATOR_TURN_QUEUE_H_
@@ -23,19 +23,18 @@ namespace mccs {
 
 class TurnQueue {
  public:
-
   // A member; it rests until it is woken. LIFETIME: the queue outlives it. It must not be destroyed
   // during a round.
-  class Taker : public Waker {
+  class Participant : public Waker {
    public:
-    explicit Taker(TurnQueue& queue) : queue_(queue) {}
-    ~Taker() override { queue_.Remove(*this); }
-    Taker(const Taker&) = delete;
-    Taker& operator=(const Taker&) = delete;
+    explicit Participant(TurnQueue& queue) : queue_(queue) {}
+    ~Participant() override { queue_.Remove(*this); }
+    Participant(const Participant&) = delete;
+    Participant& operator=(const Participant&) = delete;
 
     void Wake() final {
       woken_ = true;
-      queue_.List(*this);
+      queue_.Enqueue(*this);
     }
     // Since the start of its last turn.
     bool woken() const { return woken_; }
@@ -44,49 +43,49 @@ class TurnQueue {
 
    private:
     friend class TurnQueue;
-    static constexpr size_t kNowhere = std::numeric_limits<size_t>::max();
+    static constexpr size_t kNoIndex = std::numeric_limits<size_t>::max();
 
     TurnQueue& queue_;
     bool listed_ = false;
     bool woken_ = false;
     uint64_t turns_ = 0;
     MonotonicNs deadline_ = kNever;
-    size_t place_ = kNowhere;  // index in by_deadline_
+    size_t heap_index_ = kNoIndex;  // index in by_deadline_
   };
 
   // Starts a round: one turn for every member that is due at `now`, in the order of becoming due.
   void BeginRound(MonotonicNs now);
   // The member whose turn it is; null at the end of the round. A member that becomes due during the
   // round gets its turn in the next one.
-  Taker* Next();
+  Participant* Next();
   // After a turn: the member is due again, or rests until `deadline` (kNever: until woken).
-  // RestUntil has no effect if it was woken since the turn started.
-  void KeepDue(Taker& taker) { List(taker); }
-  void RestUntil(Taker& taker, MonotonicNs deadline);
+  // SleepUntil has no effect if it was woken since the turn started.
+  void Requeue(Participant& participant) { Enqueue(participant); }
+  void SleepUntil(Participant& participant, MonotonicNs deadline);
 
   // Between rounds: members with a turn in the next one, apart from deadlines.
-  std::span<Taker* const> due() const { return due_; }
+  std::span<Participant* const> due() const { return due_; }
   // The earliest deadline of all resting members.
   MonotonicNs NextDeadline() const {
     return by_deadline_.empty() ? kNever : by_deadline_.front()->deadline_;
   }
 
  private:
-  void List(Taker& taker) {
-    if (taker.listed_) return;
-    taker.listed_ = true;
-    due_.push_back(&taker);
+  void Enqueue(Participant& participant) {
+    if (participant.listed_) return;
+    participant.listed_ = true;
+    due_.push_back(&participant);
   }
-  void Remove(Taker& taker);
-  void ForgetDeadline(Taker& taker);
-  void Put(size_t place, Taker* taker);
+  void Remove(Participant& participant);
+  void RemoveDeadline(Participant& participant);
+  void Put(size_t place, Participant* participant);
   void MoveUp(size_t place);
   void MoveDown(size_t place);
 
-  std::vector<Taker*> due_;
-  std::vector<Taker*> round_;
+  std::vector<Participant*> due_;
+  std::vector<Participant*> round_;
   size_t next_ = 0;  // index in round_
-  std::vector<Taker*>
+  std::vector<Participant*>
       by_deadline_;  // a heap of resting members with a deadline, the earliest first
 };
 

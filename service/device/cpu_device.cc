@@ -71,7 +71,7 @@ Device::Polled CpuDevice::Poll(std::span<MemToken> finished) {
   if (pool_ != nullptr) {
     count += pool_->Collect(finished.subspan(count));
     if (count == 0) {
-      const WorkerPool::Helped helped = pool_->Help();
+      const WorkerPool::HelpResult helped = pool_->Help();
       worked = helped.worked;
       if (helped.finished) finished[count++] = *helped.finished;
     }

@@ -15,7 +15,7 @@
 #include "service/device/mapping_runner.h"
 #include "service/device/memory_importer.h"
 #include "service/device/memory_mapper.h"
-#include "service/device/pass_meter.h"
+#include "service/device/memory_meter.h"
 #include "service/device/worker_pool.h"
 
 namespace mccs {
@@ -47,13 +47,13 @@ class CpuDevice final : public Device {
   void Discard(std::span<std::byte> bytes) override;
   bool Submit(const MemOp& op, MemToken token) override;
   Polled Poll(std::span<MemToken> finished) override;
-  uint64_t pass_bps() const override { return meter_.rate_bps(); }
+  uint64_t memory_bps() const override { return meter_.rate_bps(); }
   std::string Description() const override;
 
  private:
   const CpuDeviceOptions options_;
   MemoryMapper mapper_;
-  PassMeter meter_;  // outlives the pool
+  MemoryMeter meter_;  // outlives the pool
   size_t in_flight_ = 0;
   std::vector<MemToken> finished_inline_;  // not yet returned by Poll()
   std::unique_ptr<WorkerPool> pool_;       // null: no workers

@@ -34,9 +34,9 @@ class DeviceMemory {
   // the last use, each about a millisecond of work. Without them, the first uses and the destructor
   // take longer. THREAD: the mapper's.
   // Returns true when nothing is left to do.
-  virtual bool PopulateSome() { return true; }
+  virtual bool PopulatePart() { return true; }
   // Releases some of these bytes; returns how many, at least 1.
-  virtual uint64_t GiveBackPart(uint64_t /*offset*/, uint64_t bytes) { return bytes; }
+  virtual uint64_t ReleasePart(uint64_t /*offset*/, uint64_t bytes) { return bytes; }
   // Size in bytes of the largest file that the last step of an unmapping may free. THREAD: any.
   virtual uint64_t LargestFile() const { return bytes(); }
 };
@@ -49,8 +49,8 @@ class DeviceRange : public DeviceMemory {
  public:
   // Maps the first `offer.bytes` bytes of the allocation of `offer.fd` at `offset`. Rejects what
   // MemoryMapper::Import rejects, and offers that are not whole pages. REQUIRES: within the range,
-  // and nothing is mapped there. PopulateSome then populates what was mapped last.
-  // THREAD: one calls Map and PopulateSome, another one may call Unmap and GiveBackPart.
+  // and nothing is mapped there. PopulatePart then populates what was mapped last.
+  // THREAD: one calls Map and PopulatePart, another one may call Unmap and ReleasePart.
   virtual absl::Status Map(uint64_t offset, const BufferExport& offer) = 0;
   // Undoes one Map. REQUIRES: as for the end of a DeviceMemory.
   virtual void Unmap(uint64_t offset, uint64_t bytes) = 0;
@@ -97,7 +97,7 @@ class Device {
 
   // Measured memory bandwidth in bit/s, read plus written, averaged over recent large MemOps; 0:
   // unknown.
-  virtual uint64_t pass_bps() const { return 0; }
+  virtual uint64_t memory_bps() const { return 0; }
 
   // For logs: "host memory, AVX3_SPR, 2 workers".
   virtual std::string Description() const = 0;

@@ -52,7 +52,7 @@ absl::StatusOr<MccsEmulationIpcHandle> ParseHandle(const BufferExport& offer) {
 
 // Refers to the descriptor's file by O_PATH, without opening it: opening a FIFO would block, and
 // opening a device may have side effects.
-absl::StatusOr<UniqueFd> TakeHold(const MccsEmulationIpcHandle& handle) {
+absl::StatusOr<UniqueFd> OpenPath(const MccsEmulationIpcHandle& handle) {
   const std::string path = absl::StrCat("/proc/", handle.pid, "/fd/", handle.fd);
   UniqueFd held(open(path.c_str(), O_PATH | O_CLOEXEC));
   if (held.valid()) return held;
@@ -98,7 +98,7 @@ absl::Status CheckIdentity(const MccsEmulationIpcHandle& handle, int fd, pid_t o
 
 // Opens the file of `held` for mapping. The magic link refers to that very file, so it cannot be
 // replaced in between.
-absl::StatusOr<UniqueFd> OpenHeld(int held, pid_t owner) {
+absl::StatusOr<UniqueFd> OpenForMapping(int held, pid_t owner) {
   UniqueFd fd(open(absl::StrCat("/proc/self/fd/", held).c_str(), O_RDWR | O_CLOEXEC));
   if (fd.valid()) return fd;
   return absl::PermissionDeniedError(
@@ -124,9 +124,9 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> EmulationImporter::Import(const Bu
                    absl::StrCat("unknown export kind ", static_cast<uint32_t>(offer.kind)));
   }
   MCCS_ASSIGN_OR_RETURN(const MccsEmulationIpcHandle handle, ParseHandle(offer));
-  MCCS_ASSIGN_OR_RETURN(const UniqueFd held, TakeHold(handle));
+  MCCS_ASSIGN_OR_RETURN(const UniqueFd held, OpenPath(handle));
   MCCS_RETURN_IF_ERROR(CheckIdentity(handle, held.get(), offer.owner));
-  MCCS_ASSIGN_OR_RETURN(const UniqueFd fd, OpenHeld(held.get(), offer.owner));
+  MCCS_ASSIGN_OR_RETURN(const UniqueFd fd, OpenForMapping(held.get(), offer.owner));
   return MapSealed(fd.get(), offer);
 }
 

@@ -1,6 +1,6 @@
 // Passes jobs between threads without locks: any thread puts jobs in, one thread takes them all.
 // The jobs themselves are the links, so Put never fails. The quotas of buffers
-// (service/frontend/buffer_quota.h) and MemoryMapper::kMostClosing bound their number.
+// (service/frontend/buffer_quota.h) and MemoryMapper::kMaxClosing bound their number.
 #ifndef MCCS_SERVICE_DEVICE_JOB_MAILBOX_H_
 #define MCCS_SERVICE_DEVICE_JOB_MAILBOX_H_
 

@@ -35,14 +35,14 @@ inline constexpr size_t kSideBySide = 8;
 // How the destinations are written.
 enum class Writing {
   kPlain,
-  kAhead,   // plain, with explicit prefetch of the lines: processors do not prefetch stores as they
-            // prefetch loads
-  kStream,  // non-temporal
+  kPrefetch,  // plain, with explicit prefetch of the lines: processors do not prefetch stores as
+              // they prefetch loads
+  kStream,    // non-temporal
 };
 // Bytes per destination from which prefetching helps. Smaller outputs tend to be in the cache.
-inline constexpr size_t kAheadFromBytes = 64 << 10;
+inline constexpr size_t kPrefetchFromBytes = 64 << 10;
 // Prefetch distance: about as many lines as one core can have in flight.
-inline constexpr size_t kAheadBytes = 4096;
+inline constexpr size_t kPrefetchDistanceBytes = 4096;
 // Bytes of accumulators, which must stay in the L1 cache.
 inline constexpr size_t kTileBytes = 8192;
 
@@ -193,8 +193,8 @@ class Loop {
     if constexpr (kMayStream) {
       if (op.stream && AlignTogether(op)) return RunStreaming(op.elements);
     }
-    if (op.elements * sizeof(Stored) >= kAheadFromBytes && !InPlace(op)) {
-      return RunRange<Writing::kAhead>(0, op.elements);
+    if (op.elements * sizeof(Stored) >= kPrefetchFromBytes && !InPlace(op)) {
+      return RunRange<Writing::kPrefetch>(0, op.elements);
     }
     RunRange<Writing::kPlain>(0, op.elements);
   }
@@ -337,10 +337,11 @@ class Loop {
     a3 = Op::Apply(d, a3, b3);
   }
 
-  // Prefetches the lines that the block kAheadBytes further on will write; harmless beyond the end.
-  HWY_INLINE void AskAhead(size_t i) const {
+  // Prefetches the lines that the block kPrefetchDistanceBytes further on will write; harmless
+  // beyond the end.
+  HWY_INLINE void PrefetchStores(size_t i) const {
     for (size_t k = 0; k < destinations_.size(); ++k) {
-      const auto* to = reinterpret_cast<const std::byte*>(To(k, i)) + kAheadBytes;
+      const auto* to = reinterpret_cast<const std::byte*>(To(k, i)) + kPrefetchDistanceBytes;
       for (size_t line = 0; line < Block() * sizeof(Stored); line += kLineBytes) {
         __builtin_prefetch(to + line, /*write=*/1, /*locality=*/2);
       }
@@ -365,7 +366,7 @@ class Loop {
     a1 = finish_.Apply(d, a1);
     a2 = finish_.Apply(d, a2);
     a3 = finish_.Apply(d, a3);
-    if constexpr (kWriting == Writing::kAhead) AskAhead(i);
+    if constexpr (kWriting == Writing::kPrefetch) PrefetchStores(i);
     const EncodedD de;
     const auto e0 = Lane::Encode(d, a0), e1 = Lane::Encode(d, a1);
     const auto e2 = Lane::Encode(d, a2), e3 = Lane::Encode(d, a3);

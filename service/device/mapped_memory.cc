@@ -15,7 +15,7 @@
 namespace mccs {
 namespace {
 
-absl::Status CannotMap(size_t bytes, const char* what, int error) {
+absl::Status MapError(size_t bytes, const char* what, int error) {
   return absl::ResourceExhaustedError(
       absl::StrCat("cannot map ", FormatBytes(bytes), " of ", what, ": ", std::strerror(error)));
 }
@@ -30,31 +30,31 @@ size_t PopulatePiece(std::span<std::byte> bytes) {
 }
 
 // The file keeps its pages.
-size_t GiveBackPiece(std::span<std::byte> bytes) {
-  const size_t now = std::min(bytes.size(), kGiveBackPieceBytes);
+size_t ReleasePiece(std::span<std::byte> bytes) {
+  const size_t now = std::min(bytes.size(), kReleasePieceBytes);
   if (now > 0) madvise(bytes.data(), now, MADV_DONTNEED);
   return now;
 }
 
-bool MappedMemory::PopulateSome() {
+bool MappedMemory::PopulatePart() {
   const size_t all = std::min(bytes_, kPopulateBytes);
   populated_ += PopulatePiece({address_ + populated_, all - populated_});
   return populated_ == all;
 }
 
-uint64_t MappedMemory::GiveBackPart(uint64_t offset, uint64_t bytes) {
-  return GiveBackPiece({address_ + offset, bytes});
+uint64_t MappedMemory::ReleasePart(uint64_t offset, uint64_t bytes) {
+  return ReleasePiece({address_ + offset, bytes});
 }
 
 absl::StatusOr<std::unique_ptr<MappedMemory>> MappedMemory::OfFile(int fd, size_t bytes) {
   void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (address == MAP_FAILED) return CannotMap(bytes, "a tenant's memory", errno);
+  if (address == MAP_FAILED) return MapError(bytes, "a tenant's memory", errno);
   return std::unique_ptr<MappedMemory>(new MappedMemory(static_cast<std::byte*>(address), bytes));
 }
 
 absl::StatusOr<std::unique_ptr<MappedMemory>> MappedMemory::Anonymous(size_t bytes) {
   void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (address == MAP_FAILED) return CannotMap(bytes, "staging memory", errno);
+  if (address == MAP_FAILED) return MapError(bytes, "staging memory", errno);
   return std::unique_ptr<MappedMemory>(new MappedMemory(static_cast<std::byte*>(address), bytes));
 }
 

@@ -21,11 +21,11 @@ inline constexpr size_t kPopulateBytes = 32 * kMiB;
 // may need it. Pages that the tenant has not touched yet take 0.7 ms per MiB, with their zeroing.
 inline constexpr size_t kPopulatePieceBytes = 1 * kMiB;
 // Bytes released per call: takes 0.04 ms per MiB.
-inline constexpr size_t kGiveBackPieceBytes = 4 * kMiB;
+inline constexpr size_t kReleasePieceBytes = 4 * kMiB;
 
 // Populate or release one piece of `bytes`; return the size of the piece.
 size_t PopulatePiece(std::span<std::byte> bytes);
-size_t GiveBackPiece(std::span<std::byte> bytes);
+size_t ReleasePiece(std::span<std::byte> bytes);
 
 // LIFETIME: the destructor unmaps. That takes as long as pages are mapped; for the last mapping of
 // a file that no process has open, as long as the file is large.
@@ -49,8 +49,8 @@ class MappedMemory final : public DeviceMemory {
 
   std::byte* address() const override { return address_; }
   size_t bytes() const override { return bytes_; }
-  bool PopulateSome() override;
-  uint64_t GiveBackPart(uint64_t offset, uint64_t bytes) override;
+  bool PopulatePart() override;
+  uint64_t ReleasePart(uint64_t offset, uint64_t bytes) override;
 
  private:
   MappedMemory(std::byte* address, size_t bytes) : address_(address), bytes_(bytes) {}

@@ -23,7 +23,7 @@ bool IsWholePages(uint64_t bytes) {
 }
 
 // Reserves addresses without access.
-void* MapNothing(void* place, size_t bytes) {
+void* ReserveAddresses(void* place, size_t bytes) {
   return mmap(place, bytes, PROT_NONE,
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (place == nullptr ? 0 : MAP_FIXED), -1,
               0);
@@ -36,7 +36,7 @@ absl::StatusOr<std::unique_ptr<DeviceRange>> MappedRange::Reserve(uint64_t bytes
     return absl::InvalidArgumentError(
         absl::StrCat("cannot reserve ", bytes, " bytes: not a multiple of the page size"));
   }
-  void* address = MapNothing(nullptr, bytes);
+  void* address = ReserveAddresses(nullptr, bytes);
   if (address == MAP_FAILED) {
     return absl::ResourceExhaustedError(absl::StrCat("cannot reserve ", FormatBytes(bytes),
                                                      " of addresses: ", std::strerror(errno)));
@@ -72,16 +72,18 @@ absl::Status MappedRange::Map(uint64_t offset, const BufferExport& offer) {
   return absl::OkStatus();
 }
 
-bool MappedRange::PopulateSome() {
+bool MappedRange::PopulatePart() {
   to_populate_ = to_populate_.subspan(PopulatePiece(to_populate_));
   return to_populate_.empty();
 }
 
-uint64_t MappedRange::GiveBackPart(uint64_t offset, uint64_t bytes) {
-  return GiveBackPiece({address_ + offset, bytes});
+uint64_t MappedRange::ReleasePart(uint64_t offset, uint64_t bytes) {
+  return ReleasePiece({address_ + offset, bytes});
 }
 
 // If the kernel rejects the request, the memory stays mapped, unused, until the range ends.
-void MappedRange::Unmap(uint64_t offset, uint64_t bytes) { MapNothing(address_ + offset, bytes); }
+void MappedRange::Unmap(uint64_t offset, uint64_t bytes) {
+  ReserveAddresses(address_ + offset, bytes);
+}
 
 }  // namespace mccs

@@ -27,8 +27,8 @@ class MappedRange final : public DeviceRange {
   size_t bytes() const override { return bytes_; }
   absl::Status Map(uint64_t offset, const BufferExport& offer) override;
   void Unmap(uint64_t offset, uint64_t bytes) override;
-  bool PopulateSome() override;
-  uint64_t GiveBackPart(uint64_t offset, uint64_t bytes) override;
+  bool PopulatePart() override;
+  uint64_t ReleasePart(uint64_t offset, uint64_t bytes) override;
   uint64_t LargestFile() const override { return largest_file_.load(std::memory_order_relaxed); }
 
  private:

@@ -20,7 +20,7 @@ MappingThreads::~MappingThreads() {
 }
 
 void MappingThreads::Start(Lane lane, std::unique_ptr<MappingJob> job) {
-  (lane == Lane::kMap ? map_ : unmap_).Give(std::move(job));
+  (lane == Lane::kMap ? map_ : unmap_).Add(std::move(job));
 }
 
 std::unique_ptr<MappingJob> MappingThreads::TakeFinished() {
@@ -47,7 +47,7 @@ MappingThreads::Worker::Worker(MappingThreads& threads, const char* name, Worker
   pthread_setname_np(thread_.native_handle(), name);
 }
 
-void MappingThreads::Worker::Give(std::unique_ptr<MappingJob> job) {
+void MappingThreads::Worker::Add(std::unique_ptr<MappingJob> job) {
   inbox_.Put(std::move(job));
   wake_.fetch_add(1);  // pairs with the load in Sleep
   wake_.notify_one();
@@ -77,7 +77,7 @@ void MappingThreads::Worker::Work(std::unique_ptr<MappingJob> job) {
       return queue_.Return(std::move(job));
     case MappingJob::Progress::kLong:
       if (longer_ == nullptr) return queue_.Return(std::move(job));
-      return longer_->Give(std::move(job));
+      return longer_->Add(std::move(job));
     case MappingJob::Progress::kDone:
       threads_.finished_.Put(std::move(job));
       return threads_.wake_engine_();

@@ -37,7 +37,7 @@ class MappingThreads final : public MappingRunner {
    public:
     // `longer`: the worker for kLong; null: this one runs them too.
     Worker(MappingThreads& threads, const char* name, Worker* longer);
-    void Give(std::unique_ptr<MappingJob> job);
+    void Add(std::unique_ptr<MappingJob> job);
     void Stop();
 
    private:

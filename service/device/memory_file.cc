@@ -24,7 +24,7 @@ namespace {
 
 // Asks the kernel for cached attributes only: a file server (FUSE, NFS) could block the engine
 // without limit, and the tenant may run that server.
-absl::StatusOr<struct statx> AskKernel(int fd, pid_t owner) {
+absl::StatusOr<struct statx> CachedStat(int fd, pid_t owner) {
   struct statx st {};
   if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st) == 0) return st;
   return ImportRefused(owner, absl::StrCat("statx failed: ", std::strerror(errno)));
@@ -40,8 +40,8 @@ absl::StatusOr<FileIdentity> IdentifyMemoryFile(int fd, pid_t owner) {
     return absl::ResourceExhaustedError(
         absl::StrCat("memfd_create failed: ", std::strerror(errno)));
   }
-  MCCS_ASSIGN_OR_RETURN(const struct statx ours, AskKernel(example.get(), owner));
-  MCCS_ASSIGN_OR_RETURN(const struct statx st, AskKernel(fd, owner));
+  MCCS_ASSIGN_OR_RETURN(const struct statx ours, CachedStat(example.get(), owner));
+  MCCS_ASSIGN_OR_RETURN(const struct statx st, CachedStat(fd, owner));
   const bool same_device =
       st.stx_dev_major == ours.stx_dev_major && st.stx_dev_minor == ours.stx_dev_minor;
   if (!S_ISREG(st.stx_mode) || !same_device) {

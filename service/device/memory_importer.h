@@ -16,7 +16,7 @@ class MemoryImporter {
  public:
   virtual ~MemoryImporter() = default;
 
-  // See MemoryMapper::Import. PopulateSome adds page-table entries.
+  // See MemoryMapper::Import. PopulatePart adds page-table entries.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) = 0;
   // See MemoryMapper::Reserve.
   virtual absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) = 0;

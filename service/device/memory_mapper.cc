@@ -13,7 +13,7 @@ namespace {
 // The kernel takes about 8 ms to free this much of a memory file.
 constexpr uint64_t kLongFromBytes = 64 * kMiB;
 // Maximum number of processes with unmappings in progress; beyond it, finished ones are removed.
-constexpr size_t kMostProcessesNoted = 256;
+constexpr size_t kMaxTrackedProcesses = 256;
 
 using Progress = MappingJob::Progress;
 
@@ -33,27 +33,27 @@ class MapJob : public MappingJob {
       mapped_ = true;
       status_ = Map(offer_);
       // If the file was rejected, this descriptor may be the last reference to it.
-      closes_long_ = !status_.ok() && offer_.fd.valid() && IsLarge(offer_.fd.get());
-      if (closes_long_) return Progress::kLong;
+      closes_slowly_ = !status_.ok() && offer_.fd.valid() && IsLarge(offer_.fd.get());
+      if (closes_slowly_) return Progress::kLong;
       offer_.fd.Reset();
       return status_.ok() ? Progress::kMore : Progress::kDone;
     }
-    if (closes_long_) {
+    if (closes_slowly_) {
       offer_.fd.Reset();
       return Progress::kDone;
     }
-    return PopulateSome() ? Progress::kDone : Progress::kMore;
+    return PopulatePart() ? Progress::kDone : Progress::kMore;
   }
 
  protected:
   virtual absl::Status Map(const BufferExport& offer) = 0;
-  virtual bool PopulateSome() = 0;
+  virtual bool PopulatePart() = 0;
   absl::Status status_;
 
  private:
   BufferExport offer_;
   bool mapped_ = false;
-  bool closes_long_ = false;
+  bool closes_slowly_ = false;
 };
 
 class ImportJob final : public MapJob {
@@ -80,7 +80,7 @@ class ImportJob final : public MapJob {
     if (memory.ok()) memory_ = std::move(*memory);
     return memory.status();
   }
-  bool PopulateSome() override { return memory_->PopulateSome(); }
+  bool PopulatePart() override { return memory_->PopulatePart(); }
 
   MemoryMapper& mapper_;
   MemoryImporter& importer_;
@@ -104,7 +104,7 @@ class MapIntoJob final : public MapJob {
 
  private:
   absl::Status Map(const BufferExport& offer) override { return range_->Map(offset_, offer); }
-  bool PopulateSome() override { return range_->PopulateSome(); }
+  bool PopulatePart() override { return range_->PopulatePart(); }
 
   const std::shared_ptr<DeviceRange> range_;
   const uint64_t offset_;
@@ -124,10 +124,10 @@ class PartsJob : public MappingJob {
 
  protected:
   // Releases one piece of the current part. Returns true if more is left.
-  bool GiveBackFrom(DeviceMemory& memory) {
+  bool ReleaseFrom(DeviceMemory& memory) {
     if (next_ == parts_.size()) return false;
     const AddressRange& part = parts_[next_];
-    if (done_ < part.bytes) done_ += memory.GiveBackPart(part.base + done_, part.bytes - done_);
+    if (done_ < part.bytes) done_ += memory.ReleasePart(part.base + done_, part.bytes - done_);
     return done_ < part.bytes;
   }
   const AddressRange* part() const { return next_ < parts_.size() ? &parts_[next_] : nullptr; }
@@ -153,7 +153,7 @@ class UnmapJob final : public PartsJob {
 
   Progress Step() override {
     if (part() != nullptr) {
-      if (!GiveBackFrom(*memory_)) NextPart();
+      if (!ReleaseFrom(*memory_)) NextPart();
       const bool last_is_long = part() == nullptr && memory_->LargestFile() >= kLongFromBytes;
       return last_is_long ? Progress::kLong : Progress::kMore;
     }
@@ -173,7 +173,7 @@ class UnmapFromJob final : public PartsJob {
   Progress Step() override {
     if (part() == nullptr) return Progress::kDone;
     if (!empty_) {
-      empty_ = !GiveBackFrom(range_);
+      empty_ = !ReleaseFrom(range_);
       return empty_ && range_.LargestFile() >= kLongFromBytes ? Progress::kLong : Progress::kMore;
     }
     range_.Unmap(part()->base, part()->bytes);
@@ -238,8 +238,8 @@ std::shared_ptr<PendingMapping> MemoryMapper::MapInto(const MappingOwner& owner,
   return pending;
 }
 
-std::shared_ptr<void> MemoryMapper::NoteUnmapping(const MappingOwner& owner) {
-  if (unmapping_.size() > kMostProcessesNoted) {
+std::shared_ptr<void> MemoryMapper::TrackUnmapping(const MappingOwner& owner) {
+  if (unmapping_.size() > kMaxTrackedProcesses) {
     std::erase_if(unmapping_, [](const auto& noted) { return noted.second.expired(); });
   }
   std::weak_ptr<void>& begun = unmapping_[owner.process];
@@ -257,14 +257,14 @@ void MemoryMapper::Unmap(const MappingOwner& owner, std::unique_ptr<DeviceMemory
                          Parts parts, std::shared_ptr<void> token) {
   Start(MappingRunner::Lane::kUnmap,
         std::make_unique<UnmapJob>(owner, std::move(memory), std::move(parts),
-                                   Tokens{std::move(token), NoteUnmapping(owner)}));
+                                   Tokens{std::move(token), TrackUnmapping(owner)}));
 }
 
 void MemoryMapper::UnmapFrom(const MappingOwner& owner, DeviceRange& range, Parts parts,
                              std::shared_ptr<void> token) {
   Start(MappingRunner::Lane::kUnmap,
         std::make_unique<UnmapFromJob>(owner, range, std::move(parts),
-                                       Tokens{std::move(token), NoteUnmapping(owner)}));
+                                       Tokens{std::move(token), TrackUnmapping(owner)}));
 }
 
 void MemoryMapper::Close(const MappingOwner& owner, UniqueFd fd) {

@@ -76,12 +76,12 @@ class MemoryMapper {
 
   // Closes a descriptor of a memory file. It may be the file's last one.
   void Close(const MappingOwner& owner, UniqueFd fd);
-  // The tenant has kMostClosing unclosed descriptors: receive no messages from it (backpressure).
-  static constexpr size_t kMostClosing = 1024;
+  // The tenant has kMaxClosing unclosed descriptors: receive no messages from it (backpressure).
+  static constexpr size_t kMaxClosing = 1024;
   bool IsFull(const std::string& tenant) const {
     if (closing_.empty()) return false;
     const auto own = closing_.find(tenant);
-    return own != closing_.end() && own->second >= kMostClosing;
+    return own != closing_.end() && own->second >= kMaxClosing;
   }
 
   // Delivers finished work, at most kDeliveredPerTurn jobs. Returns true if there was any.
@@ -93,7 +93,7 @@ class MemoryMapper {
 
   void Start(MappingRunner::Lane lane, std::unique_ptr<MappingJob> job);
   // A token shared by the unmappings that the process starts from now on.
-  std::shared_ptr<void> NoteUnmapping(const MappingOwner& owner);
+  std::shared_ptr<void> TrackUnmapping(const MappingOwner& owner);
   // The token of the unmappings started so far; later ones share a new token.
   std::weak_ptr<void> TakeUnmappings(const MappingOwner& owner);
 

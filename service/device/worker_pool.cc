@@ -17,7 +17,7 @@ constexpr int64_t kWakeFromJobs = 2;
 
 }  // namespace
 
-WorkerPool::WorkerPool(int workers, size_t capacity, PassMeter* meter)
+WorkerPool::WorkerPool(int workers, size_t capacity, MemoryMeter* meter)
     : meter_(meter), jobs_(capacity), done_(capacity) {
   for (int i = 0; i < workers; ++i) {
     threads_.emplace_back([this] { WorkerLoop(); });
@@ -38,7 +38,7 @@ void WorkerPool::Start(const MemOp& op, MemToken token) {
   if (!jobs_.Push({op, token})) {
     // A worker was preempted while it took the job that is in the next cell, `capacity` jobs ago.
     queued_.fetch_sub(1);
-    kept_.push_back({op, token});
+    overflow_.push_back({op, token});
     return;
   }
   if (queued >= kWakeFromJobs && sleepers_.load() > 0) {
@@ -53,20 +53,20 @@ size_t WorkerPool::Collect(std::span<MemToken> finished) {
   return count;
 }
 
-WorkerPool::Helped WorkerPool::Help() {
-  if (parts_.done() && !TakeByOwner()) return {};
+WorkerPool::HelpResult WorkerPool::Help() {
+  if (parts_.done() && !TakeForOwner()) return {};
   RunPart();
   return {.worked = true, .finished = parts_.done() ? std::optional(token_) : std::nullopt};
 }
 
-bool WorkerPool::TakeByOwner() {
+bool WorkerPool::TakeForOwner() {
   std::optional<Job> job;
-  if (kept_.empty()) {
+  if (overflow_.empty()) {
     job = Take();
     if (!job) return false;
   } else {
-    job = kept_.front();
-    kept_.pop_front();
+    job = overflow_.front();
+    overflow_.pop_front();
   }
   token_ = job->token;
   parts_.Begin(job->op);

@@ -21,7 +21,7 @@
 #include "service/device/bounded_queue.h"
 #include "service/device/mem_op.h"
 #include "service/device/mem_op_parts.h"
-#include "service/device/pass_meter.h"
+#include "service/device/memory_meter.h"
 
 namespace mccs {
 
@@ -30,7 +30,7 @@ class WorkerPool {
  public:
   // `capacity`: maximum number of jobs started and not yet collected. `meter`: measures the owner's
   // own work; null: not measured. LIFETIME: it outlives this.
-  WorkerPool(int workers, size_t capacity, PassMeter* meter = nullptr);
+  WorkerPool(int workers, size_t capacity, MemoryMeter* meter = nullptr);
   // Waits for running jobs and finishes the one that the owner has started; drops jobs that have
   // not started.
   ~WorkerPool();
@@ -43,12 +43,12 @@ class WorkerPool {
   // Tokens of jobs that workers have finished.
   size_t Collect(std::span<MemToken> finished);
 
-  struct Helped {
+  struct HelpResult {
     bool worked = false;               // false: no job was queued
     std::optional<MemToken> finished;  // set if this was the job's last part
   };
   // Runs the next part (MemOpParts) of a queued job in this thread.
-  Helped Help();
+  HelpResult Help();
 
  private:
   struct Job {
@@ -56,17 +56,17 @@ class WorkerPool {
     MemToken token;
   };
 
-  bool TakeByOwner();
+  bool TakeForOwner();
   void RunPart();
   void WorkerLoop();
   std::optional<Job> Take();
   std::optional<Job> SpinForJob();
   void Sleep();
 
-  PassMeter* const meter_;
+  MemoryMeter* const meter_;
   // Used by the owner only:
-  std::deque<Job> kept_;  // for Help; jobs_ was full
-  MemToken token_ = 0;    // of the job in parts_
+  std::deque<Job> overflow_;  // for Help; jobs_ was full
+  MemToken token_ = 0;        // of the job in parts_
   MemOpParts parts_;
 
   BoundedQueue<Job> jobs_;

@@ -28,11 +28,11 @@ absl::Status ChannelRunner::Start(const OperationBinding& binding, const Program
   binding_ = &binding;
   skew_ = binding.skew;
   rounds_ = oldest_round_ = 0;
-  foreign_tag_.reset();
+  mismatched_tag_.reset();
   wrong_length_ = absl::OkStatus();
   next_.reset();
   large_ = binding.bytes * binding.ranks.size() >= kLargeBytes;
-  if (!learnt) MCCS_RETURN_IF_ERROR(LearnProgram(program));
+  if (!learnt) MCCS_RETURN_IF_ERROR(PrepareProgram(program));
   if (program.steps.empty()) return absl::OkStatus();
   rounds_ = binding.geometry->rounds(program.channel);
   if (rounds_ == 0) return absl::OkStatus();
@@ -47,7 +47,7 @@ absl::StatusOr<bool> ChannelRunner::Poll() {
   bool moved = Admit();
   for (ReceiveQueue* queue : lanes_.receives()) {
     moved |= PollReceives(*queue);
-    if (foreign_tag_.has_value()) {
+    if (mismatched_tag_.has_value()) {
       return absl::InvalidArgumentError("received a slice of another call");
     }
     if (!wrong_length_.ok()) return wrong_length_;
@@ -63,7 +63,7 @@ absl::StatusOr<bool> ChannelRunner::Poll() {
 
 // ---- Starting -----------------------------------------------------------------------------------
 
-absl::Status ChannelRunner::LearnProgram(const Program& program) {
+absl::Status ChannelRunner::PrepareProgram(const Program& program) {
   program_ = nullptr;
   rows_ = std::bit_ceil(kGroupsInFlight * (skew_ + 1));
   facts_ = DeriveFacts(program);
@@ -119,7 +119,7 @@ void ChannelRunner::PrepareRow(uint32_t row, uint64_t round) {
   for (uint16_t s = 0; s < program_->steps.size(); ++s) {
     Cell& cell = At(row, s);
     cell = Cell{};
-    cell.mem_ops.of_owner = &mem_ops_in_flight_;
+    cell.mem_ops.owner_outstanding = &mem_ops_in_flight_;
     cell.readers = facts_.steps[s].readers;
   }
 }
@@ -129,7 +129,7 @@ void ChannelRunner::PrepareRow(uint32_t row, uint64_t round) {
 bool ChannelRunner::PollReceives(ReceiveQueue& queue) {
   bool moved = false;
   const uint32_t window = std::min(queue.waiting.size(), shape_.slots);
-  for (uint32_t i = 0; i < window && !foreign_tag_.has_value() && wrong_length_.ok(); ++i) {
+  for (uint32_t i = 0; i < window && !mismatched_tag_.has_value() && wrong_length_.ok(); ++i) {
     const StepRef ref = queue.waiting.at(i);
     if (At(ref).state != State::kDone) moved |= PollReceive(ref);
   }
@@ -157,7 +157,7 @@ bool ChannelRunner::PollReceive(StepRef ref) {
   const Landing landing = lane.Landed(*cell.slice);
   if (landing == Landing::kNotYet) return false;
   if (lane.Tag(*cell.slice) != binding_->tag) {
-    foreign_tag_ = lane.Tag(*cell.slice);
+    mismatched_tag_ = lane.Tag(*cell.slice);
     return true;
   }
   if (landing == Landing::kInSlot) {  // a direct landing had the expected length
@@ -184,10 +184,10 @@ absl::Status ChannelRunner::CheckLength(StepRef ref) const {
   const Step& step = program_->steps[ref.step];
   const SliceNumber slice = *cells_[ref.row * program_->steps.size() + ref.step].slice;
   const uint64_t due = PieceOffset(ref, ref.step, static_cast<uint16_t>(step.pieces.size()));
-  const uint64_t came = FactsOf(ref).receive->lane->Bytes(slice);
-  if (came == due) return absl::OkStatus();
+  const uint64_t received = FactsOf(ref).receive->lane->Bytes(slice);
+  if (received == due) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(
-      "slice ", slice, " of channel ", program_->channel.value(), " has ", came,
+      "slice ", slice, " of channel ", program_->channel.value(), " has ", received,
       " bytes, the plan expects ", due,
       ": the sending host uses another plan; run the same release of mccsd on all hosts"));
 }

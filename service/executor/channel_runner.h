@@ -47,14 +47,14 @@ class ChannelRunner {
   absl::Status Start(const OperationBinding& binding, const Program& program);
 
   // Advances the run. Returns true if anything moved. Errors are permanent: kInvalidArgument if the
-  // peer's slice belongs to another call (its tag is in foreign_tag()), kDataLoss if its length
+  // peer's slice belongs to another call (its tag is in mismatched_tag()), kDataLoss if its length
   // differs from the plan's.
   absl::StatusOr<bool> Poll();
 
   bool done() const { return oldest_round_ == rounds_; }
   // No MemOp of this runner is in the device: its memory may be freed.
   bool quiescent() const { return mem_ops_in_flight_ == 0; }
-  const std::optional<SliceTag>& foreign_tag() const { return foreign_tag_; }
+  const std::optional<SliceTag>& mismatched_tag() const { return mismatched_tag_; }
 
  private:
   enum class State : uint8_t { kNotAdmitted, kWaiting, kExpected, kRunning, kDone };
@@ -73,7 +73,7 @@ class ChannelRunner {
   const Step& StepOf(StepRef ref) const { return program_->steps[ref.step]; }
   const StepFacts& FactsOf(StepRef ref) const { return facts_.steps[ref.step]; }
 
-  absl::Status LearnProgram(const Program& program);
+  absl::Status PrepareProgram(const Program& program);
   bool Admit();
   void PrepareRow(uint32_t row, uint64_t round);
   bool PollReceives(ReceiveQueue& queue);
@@ -127,7 +127,7 @@ class ChannelRunner {
 
   std::vector<StepRef> combines_;  // admitted, not done
   uint32_t mem_ops_in_flight_ = 0;
-  std::optional<SliceTag> foreign_tag_;
+  std::optional<SliceTag> mismatched_tag_;
   absl::Status wrong_length_;
 };
 

@@ -48,9 +48,9 @@ bool Executor::quiescent() const {
                      [](const auto& r) { return r->quiescent(); });
 }
 
-std::optional<SliceTag> Executor::foreign_tag() const {
+std::optional<SliceTag> Executor::mismatched_tag() const {
   for (const auto& runner : runners_) {
-    if (runner->foreign_tag().has_value()) return runner->foreign_tag();
+    if (runner->mismatched_tag().has_value()) return runner->mismatched_tag();
   }
   return std::nullopt;
 }

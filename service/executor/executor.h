@@ -33,7 +33,7 @@ class Executor {
   bool running() const { return running_; }
   bool quiescent() const;
   // After kInvalidArgument from Poll(): the tag of the mismatched slice.
-  std::optional<SliceTag> foreign_tag() const;
+  std::optional<SliceTag> mismatched_tag() const;
 
  private:
   std::vector<std::unique_ptr<ChannelRunner>> runners_;

@@ -9,15 +9,16 @@
 namespace mccs {
 
 // MemOps of one step or copy that the device has not finished.
-// LIFETIME: this and `of_owner` keep their addresses while any are outstanding.
+// LIFETIME: this and `owner_outstanding` keep their addresses while any are outstanding.
 struct PendingMemOps {
   uint32_t outstanding = 0;
-  uint32_t* of_owner = nullptr;  // outstanding MemOps of the owner, which must outlive them
+  uint32_t* owner_outstanding =
+      nullptr;  // outstanding MemOps of the owner, which must outlive them
 
   // Submits `op` to the device. False: its queue is full.
   bool Submit(Device& device, const MemOp& op) {
     ++outstanding;
-    ++*of_owner;
+    ++*owner_outstanding;
     if (device.Submit(op, reinterpret_cast<MemToken>(this))) return true;
     Finished(reinterpret_cast<MemToken>(this));
     return false;
@@ -26,7 +27,7 @@ struct PendingMemOps {
   static void Finished(MemToken token) {
     auto* pending = reinterpret_cast<PendingMemOps*>(token);
     --pending->outstanding;
-    --*pending->of_owner;
+    --*pending->owner_outstanding;
   }
 };
 

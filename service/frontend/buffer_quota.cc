@@ -49,7 +49,7 @@ BufferShare::~BufferShare() {
   auto own = use_->tenants.find(tenant_);
   own->second.bytes -= bytes_;
   counters_->buffer_bytes.Add(-static_cast<int64_t>(bytes_));
-  if (account_ != nullptr) account_->GiveMemory(memory_bytes_);
+  if (account_ != nullptr) account_->ReleaseMemory(memory_bytes_);
   if (--own->second.buffers == 0) use_->tenants.erase(own);
 }
 
@@ -70,7 +70,7 @@ absl::Status BufferShare::AddBytes(uint64_t bytes) {
 
 absl::Status BufferShare::AddMemory(uint64_t bytes) {
   if (account_ == nullptr) return absl::OkStatus();
-  const absl::Status taken = account_->TakeMemory(bytes);
+  const absl::Status taken = account_->ReserveMemory(bytes);
   if (taken.ok()) memory_bytes_ = bytes;
   return taken;
 }

@@ -8,10 +8,10 @@
 
 namespace mccs {
 
-absl::Status BufferRegistry::CheckRoom() const {
-  if (buffers_.size() + coming_ < kMaxBuffersPerProcess) return absl::OkStatus();
+absl::Status BufferRegistry::CheckLimit() const {
+  if (buffers_.size() + pending_whole_ < kMaxBuffersPerProcess) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("too many buffers: this process has registered ",
-                                                   buffers_.size() + coming_,
+                                                   buffers_.size() + pending_whole_,
                                                    " with mccsd, the limit of a process: "
                                                    "communicate from fewer, larger allocations"));
 }
@@ -24,9 +24,9 @@ BufferId BufferRegistry::NextId() {
 }
 
 absl::Status BufferRegistry::Register(uint64_t request, BufferExport&& offer) {
-  MCCS_RETURN_IF_ERROR(CheckRoom());
+  MCCS_RETURN_IF_ERROR(CheckLimit());
   MCCS_ASSIGN_OR_RETURN(std::shared_ptr<BufferShare> share, quota_.Take(owner_.tenant, account_));
-  ++coming_;
+  ++pending_whole_;
   pending_.push_back({.request = request,
                       .mapping = mapper_.Import(owner_, std::move(offer)),
                       .share = std::move(share)});
@@ -35,7 +35,7 @@ absl::Status BufferRegistry::Register(uint64_t request, BufferExport&& offer) {
 
 std::vector<BufferRegistry::Mapped> BufferRegistry::TakeMapped() {
   std::vector<Mapped> mapped;
-  for (size_t i = std::min(pending_.size(), kLookedAtPerTurn); i > 0; --i) {
+  for (size_t i = std::min(pending_.size(), kCheckedPerTurn); i > 0; --i) {
     Pending pending = std::move(pending_.front());
     pending_.pop_front();
     if (!pending.mapping->ready()) {
@@ -45,13 +45,13 @@ std::vector<BufferRegistry::Mapped> BufferRegistry::TakeMapped() {
     const bool is_chunk = pending.chunk != nullptr;
     mapped.push_back({.request = pending.request,
                       .is_chunk = is_chunk,
-                      .id = is_chunk ? EnterChunk(pending) : Enter(pending)});
+                      .id = is_chunk ? FinishChunk(pending) : FinishRegistration(pending)});
   }
   return mapped;
 }
 
-absl::StatusOr<BufferId> BufferRegistry::Enter(Pending& pending) {
-  --coming_;
+absl::StatusOr<BufferId> BufferRegistry::FinishRegistration(Pending& pending) {
+  --pending_whole_;
   MCCS_RETURN_IF_ERROR(pending.mapping->status);
   std::unique_ptr<DeviceMemory> memory = std::move(pending.mapping->memory);
   const uint64_t bytes = memory->bytes();
@@ -72,13 +72,13 @@ absl::StatusOr<BufferId> BufferRegistry::Enter(Pending& pending) {
   return id;
 }
 
-absl::StatusOr<BufferId> BufferRegistry::EnterChunk(Pending& pending) {
-  MCCS_RETURN_IF_ERROR(pending.chunk->Arrive(pending.mapping->status));
+absl::StatusOr<BufferId> BufferRegistry::FinishChunk(Pending& pending) {
+  MCCS_RETURN_IF_ERROR(pending.chunk->Finish(pending.mapping->status));
   return pending.chunk_of;
 }
 
 absl::StatusOr<BufferId> BufferRegistry::Reserve(uint64_t bytes) {
-  MCCS_RETURN_IF_ERROR(CheckRoom());
+  MCCS_RETURN_IF_ERROR(CheckLimit());
   const BufferId id = NextId();
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<BufferShare> share, quota_.Take(owner_.tenant));
   MCCS_RETURN_IF_ERROR(share->AddBytes(bytes));
@@ -109,17 +109,17 @@ absl::Status BufferRegistry::MapChunk(uint64_t request, BufferId id, uint64_t of
   return absl::OkStatus();
 }
 
-absl::StatusOr<MappingGone> BufferRegistry::UnmapChunks(BufferId id, const AddressRange& span) {
+absl::StatusOr<MappingEnd> BufferRegistry::UnmapChunks(BufferId id, const AddressRange& span) {
   MCCS_ASSIGN_OR_RETURN(ChunkedBuffer * buffer, FindChunked(id));
   return buffer->Unmap(span);
 }
 
-absl::StatusOr<MappingGone> BufferRegistry::Release(BufferId id) {
+absl::StatusOr<MappingEnd> BufferRegistry::Release(BufferId id) {
   auto it = buffers_.find(id);
   if (it == buffers_.end()) {
     return absl::InvalidArgumentError(absl::StrCat("buffer ", id.value(), " is not registered"));
   }
-  MappingGone gone = it->second.chunks == nullptr ? it->second.gone : it->second.chunks->gone();
+  MappingEnd gone = it->second.chunks == nullptr ? it->second.gone : it->second.chunks->gone();
   buffers_.erase(it);
   return gone;
 }

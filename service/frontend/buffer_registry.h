@@ -44,21 +44,21 @@ class BufferRegistry {
   // Starts to map a chunk into the buffer. On an error (ChunkedBuffer's, or kInvalidArgument for a
   // buffer without chunks) nothing is started.
   absl::Status MapChunk(uint64_t request, BufferId id, uint64_t offset, BufferExport&& offer);
-  absl::StatusOr<MappingGone> UnmapChunks(BufferId id, const AddressRange& span);
+  absl::StatusOr<MappingEnd> UnmapChunks(BufferId id, const AddressRange& span);
 
   // Results of Register and MapChunk that have completed. kInvalidArgument, kResourceExhausted with
-  // the reason. Each call checks at most kLookedAtPerTurn mappings, in round-robin order.
+  // the reason. Each call checks at most kCheckedPerTurn mappings, in round-robin order.
   struct Mapped {
     uint64_t request = 0;
     bool is_chunk = false;
     absl::StatusOr<BufferId> id;
   };
-  static constexpr size_t kLookedAtPerTurn = 64;
+  static constexpr size_t kCheckedPerTurn = 64;
   std::vector<Mapped> TakeMapped();
 
   // Removes the buffer. It is unmapped after its last holder; the returned token expires when that
   // is done.
-  absl::StatusOr<MappingGone> Release(BufferId id);
+  absl::StatusOr<MappingEnd> Release(BufferId id);
   // Removes some buffers, at most kReleasedPerTurn, and cancels pending mappings as they complete.
   // Returns true when nothing is left.
   static constexpr size_t kReleasedPerTurn = 64;
@@ -81,7 +81,7 @@ class BufferRegistry {
   // A registered buffer: one allocation, or chunks.
   struct Entry {
     BufferHold whole = {};
-    MappingGone gone = {};  // expires when `whole` is unmapped
+    MappingEnd gone = {};  // expires when `whole` is unmapped
     std::unique_ptr<ChunkedBuffer> chunks = {};
   };
   // A mapping in progress: of a whole buffer with its share, or of a chunk.
@@ -89,13 +89,13 @@ class BufferRegistry {
     uint64_t request = 0;
     std::shared_ptr<PendingMapping> mapping;
     std::shared_ptr<BufferShare> share = {};
-    std::shared_ptr<ChunkedBuffer::Coming> chunk = {};
+    std::shared_ptr<ChunkedBuffer::PendingChunk> chunk = {};
     BufferId chunk_of = BufferId(0);
   };
-  absl::StatusOr<BufferId> Enter(Pending& pending);
-  absl::StatusOr<BufferId> EnterChunk(Pending& pending);
+  absl::StatusOr<BufferId> FinishRegistration(Pending& pending);
+  absl::StatusOr<BufferId> FinishChunk(Pending& pending);
 
-  absl::Status CheckRoom() const;
+  absl::Status CheckLimit() const;
   BufferId NextId();
   absl::StatusOr<ChunkedBuffer*> FindChunked(BufferId id);
 
@@ -106,7 +106,7 @@ class BufferRegistry {
   uint32_t last_id_ = 0;
   absl::flat_hash_map<BufferId, Entry> buffers_;
   std::deque<Pending> pending_;  // the next one to check first
-  size_t coming_ = 0;            // number of whole buffers in pending_
+  size_t pending_whole_ = 0;     // number of whole buffers in pending_
 };
 
 }  // namespace mccs

@@ -10,7 +10,7 @@ namespace mccs {
 absl::Status BufferReleases::Begin(uint64_t request, BufferId id, std::vector<RingUse> uses) {
   const bool asked_before = std::any_of(
       pending_.begin(), pending_.end(),
-      [&](const Pending& other) { return !other.forgotten && !other.chunks && other.id == id; });
+      [&](const Pending& other) { return !other.removed && !other.chunks && other.id == id; });
   if (asked_before || !buffers_.Has(id)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "buffer ", id.value(), asked_before ? " is being released" : " is not registered"));
@@ -19,14 +19,14 @@ absl::Status BufferReleases::Begin(uint64_t request, BufferId id, std::vector<Ri
                       .id = id,
                       .chunks = std::nullopt,
                       .uses = std::move(uses),
-                      .forgotten = false,
+                      .removed = false,
                       .mapping = {}});
   return absl::OkStatus();
 }
 
 absl::Status BufferReleases::BeginChunks(uint64_t request, BufferId id, const AddressRange& span,
                                          std::vector<RingUse> uses) {
-  if (pending_.size() >= kMostPending) {
+  if (pending_.size() >= kMaxPending) {
     return absl::ResourceExhaustedError(
         absl::StrCat("too many pending releases of buffers and chunks: ", pending_.size(),
                      ", which is the limit"));
@@ -35,14 +35,14 @@ absl::Status BufferReleases::BeginChunks(uint64_t request, BufferId id, const Ad
                       .id = id,
                       .chunks = span,
                       .uses = std::move(uses),
-                      .forgotten = false,
+                      .removed = false,
                       .mapping = {}});
   return absl::OkStatus();
 }
 
 std::vector<uint64_t> BufferReleases::Poll(const std::function<bool(const RingUse&)>& is_over) {
   std::vector<uint64_t> ended;
-  for (size_t i = std::min(pending_.size(), kLookedAtPerTurn); i > 0; --i) {
+  for (size_t i = std::min(pending_.size(), kCheckedPerTurn); i > 0; --i) {
     Pending pending = std::move(pending_.front());
     pending_.pop_front();
     if (Step(pending, is_over)) {
@@ -57,13 +57,13 @@ std::vector<uint64_t> BufferReleases::Poll(const std::function<bool(const RingUs
 bool BufferReleases::Step(Pending& pending, const std::function<bool(const RingUse&)>& is_over) {
   std::erase_if(pending.uses, is_over);
   if (!pending.uses.empty()) return false;
-  if (!pending.forgotten) {
+  if (!pending.removed) {
     // The chunks may have been removed with their buffer.
     auto gone = pending.chunks ? buffers_.UnmapChunks(pending.id, *pending.chunks)
                                : buffers_.Release(pending.id);
     if (absl::IsResourceExhausted(gone.status())) return false;  // retried later
     if (gone.ok()) pending.mapping = *gone;
-    pending.forgotten = true;
+    pending.removed = true;
   }
   return pending.mapping.expired();
 }

@@ -38,14 +38,14 @@ class BufferReleases {
   // `uses`: by records that are posted and not yet taken. kInvalidArgument: the buffer is not
   // registered, or already being released.
   absl::Status Begin(uint64_t request, BufferId id, std::vector<RingUse> uses);
-  // The same for chunks of the buffer, which remains. kResourceExhausted: kMostPending is reached.
-  static constexpr size_t kMostPending = kMaxBuffersPerProcess;
+  // The same for chunks of the buffer, which remains. kResourceExhausted: kMaxPending is reached.
+  static constexpr size_t kMaxPending = kMaxBuffersPerProcess;
   absl::Status BeginChunks(uint64_t request, BufferId id, const AddressRange& span,
                            std::vector<RingUse> uses);
 
-  // Returns the requests whose buffers are now unmapped. Each call checks at most kLookedAtPerTurn
+  // Returns the requests whose buffers are now unmapped. Each call checks at most kCheckedPerTurn
   // releases, in round-robin order, so that a tenant with thousands does not delay others.
-  static constexpr size_t kLookedAtPerTurn = 64;
+  static constexpr size_t kCheckedPerTurn = 64;
   std::vector<uint64_t> Poll(const std::function<bool(const RingUse&)>& is_over);
 
   bool empty() const { return pending_.empty(); }
@@ -56,8 +56,8 @@ class BufferReleases {
     BufferId id;
     std::optional<AddressRange> chunks;  // none: the whole buffer
     std::vector<RingUse> uses;
-    bool forgotten;
-    MappingGone mapping;  // after the removal
+    bool removed;
+    MappingEnd mapping;  // after the removal
   };
   // Returns true when the reply can be sent.
   bool Step(Pending& pending, const std::function<bool(const RingUse&)>& is_over);

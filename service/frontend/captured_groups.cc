@@ -19,32 +19,34 @@ constexpr uint64_t kGroupDone = 1;
 // ---- Captures -----------------------------------------------------------------------------------
 
 std::optional<absl::Status> CapturedGroups::Add(uint64_t capture, const wire::WorkRecord& record) {
-  if (coming_ == nullptr) {
-    coming_ = std::make_unique<Group>();
-    coming_->capture = capture;
-    refusal_ = absl::OkStatus();
+  if (pending_group_ == nullptr) {
+    pending_group_ = std::make_unique<Group>();
+    pending_group_->capture = capture;
+    record_error_ = absl::OkStatus();
   }
-  if (refusal_.ok()) refusal_ = Accept(capture, record);
+  if (record_error_.ok()) record_error_ = Accept(capture, record);
   if ((record.flags & wire::kMoreInGroup) != 0) return std::nullopt;
-  absl::Status status = refusal_.ok() ? Commit() : std::exchange(refusal_, absl::OkStatus());
-  coming_.reset();
+  absl::Status status =
+      record_error_.ok() ? Commit() : std::exchange(record_error_, absl::OkStatus());
+  pending_group_.reset();
   return status;
 }
 
 absl::Status CapturedGroups::Accept(uint64_t capture, const wire::WorkRecord& record) {
   const bool is_fence = record.record == wire::RecordKind::kFence;
-  if (capture != coming_->capture || (!is_fence && record.record != wire::RecordKind::kOperation)) {
+  if (capture != pending_group_->capture ||
+      (!is_fence && record.record != wire::RecordKind::kOperation)) {
     return absl::InvalidArgumentError("a captured group is corrupt");
   }
   MCCS_RETURN_IF_ERROR(AddPlace(capture, record));
   if (is_fence) return absl::OkStatus();
   if (absl::Status status = CheckCall(record, caller_); !status.ok()) return Refused(status);
-  if (calls_ + coming_->calls.size() >= kMaxCapturedCalls) {
+  if (calls_ + pending_group_->calls.size() >= kMaxCapturedCalls) {
     return absl::ResourceExhaustedError(
         absl::StrCat("too many captured calls: living graphs have more than ", kMaxCapturedCalls,
                      " calls of this communicator: destroy some"));
   }
-  coming_->calls.push_back(record);
+  pending_group_->calls.push_back(record);
   return absl::OkStatus();
 }
 
@@ -54,7 +56,7 @@ absl::Status CapturedGroups::Refused(const absl::Status& why) const {
 }
 
 absl::Status CapturedGroups::AddPlace(uint64_t capture, const wire::WorkRecord& record) {
-  std::vector<Place>& places = coming_->places;
+  std::vector<Place>& places = pending_group_->places;
   const bool known = std::any_of(places.begin(), places.end(), [&](const Place& place) {
     return place.slot == record.ready_slot && place.group == record.ready_value;
   });
@@ -73,20 +75,21 @@ absl::Status CapturedGroups::AddPlace(uint64_t capture, const wire::WorkRecord& 
 }
 
 absl::Status CapturedGroups::Commit() {
-  if (coming_->calls.empty()) return absl::InvalidArgumentError("a captured group has no calls");
-  coming_->first_key = last_key_ + 1;
-  if (absl::Status status = Resolve(*coming_); !status.ok()) return Refused(status);
-  last_key_ += coming_->collectives.size();
-  LetGo(*coming_);
-  for (const Place& place : coming_->places) {
+  if (pending_group_->calls.empty())
+    return absl::InvalidArgumentError("a captured group has no calls");
+  pending_group_->first_key = last_key_ + 1;
+  if (absl::Status status = Resolve(*pending_group_); !status.ok()) return Refused(status);
+  last_key_ += pending_group_->collectives.size();
+  ReleaseBuffers(*pending_group_);
+  for (const Place& place : pending_group_->places) {
     Slot& slot = slots_[place.slot];
     // The word may contain a value of a stream whose capture has ended.
     if (slot.groups.empty()) region_.captured_ready[place.slot].store(0);
-    slot.capture = coming_->capture;
-    slot.groups.push_back(coming_.get());
+    slot.capture = pending_group_->capture;
+    slot.groups.push_back(pending_group_.get());
   }
-  calls_ += coming_->calls.size();
-  groups_.push_back(std::move(coming_));
+  calls_ += pending_group_->calls.size();
+  groups_.push_back(std::move(pending_group_));
   return absl::OkStatus();
 }
 
@@ -102,7 +105,7 @@ void CapturedGroups::Release(uint64_t capture) {
 
 // ---- Replays ------------------------------------------------------------------------------------
 
-absl::Status CapturedGroups::Look() {
+absl::Status CapturedGroups::StartReached() {
   for (const auto& [index, slot] : slots_) {
     // Pairs with the stream's write: makes the stream's earlier writes visible here.
     const uint32_t shown = region_.captured_ready[index].load(std::memory_order_acquire);
@@ -113,12 +116,12 @@ absl::Status CapturedGroups::Look() {
                                                      shown, " of ", slot.groups.size()));
     }
     Group& group = *slot.groups[shown - 1];
-    if (Reached(group)) MCCS_RETURN_IF_ERROR(Start(group));
+    if (IsReached(group)) MCCS_RETURN_IF_ERROR(Start(group));
   }
   return absl::OkStatus();
 }
 
-bool CapturedGroups::Reached(const Group& group) const {
+bool CapturedGroups::IsReached(const Group& group) const {
   return std::all_of(group.places.begin(), group.places.end(), [&](const Place& place) {
     return region_.captured_ready[place.slot].load(std::memory_order_acquire) == place.group;
   });
@@ -132,7 +135,7 @@ absl::Status CapturedGroups::Start(Group& group) {
                      "one after the other"));
   }
   if (absl::Status status = Resolve(group); !status.ok()) {
-    LetGo(group);
+    ReleaseBuffers(group);
     return absl::InvalidArgumentError(absl::StrCat(
         "rank ", caller_.rank.value(), " replays a captured call whose buffer was freed or ",
         "deregistered: ", std::string(status.message())));
@@ -150,7 +153,7 @@ absl::Status CapturedGroups::Resolve(Group& group) const {
       continue;
     }
     Collective& call = group.collectives.emplace_back();
-    MCCS_ASSIGN_OR_RETURN(static_cast<HeldCollective&>(call),
+    MCCS_ASSIGN_OR_RETURN(static_cast<ResolvedCollective&>(call),
                           ResolveCollective(record, caller_, buffers_));
     call.key = group.first_key + group.collectives.size() - 1;
   }
@@ -158,7 +161,7 @@ absl::Status CapturedGroups::Resolve(Group& group) const {
 }
 
 // Keeps the containers' capacity for the next run.
-void CapturedGroups::LetGo(Group& group) {
+void CapturedGroups::ReleaseBuffers(Group& group) {
   group.collectives.clear();
   group.messages.clear();
   group.complete_collectives = group.taken_messages = group.complete_messages = 0;
@@ -213,7 +216,7 @@ const PostedMessage* CapturedGroups::TakeMessage() {
 bool CapturedGroups::CompleteMessage(const PostedMessage& message) {
   for (Group* group : running_) {
     const AddressRange own{reinterpret_cast<uintptr_t>(group->messages.data()),
-                           group->messages.size() * sizeof(HeldMessage)};
+                           group->messages.size() * sizeof(ResolvedMessage)};
     if (!own.Contains(reinterpret_cast<uintptr_t>(&message))) continue;
     ++group->complete_messages;
     EndIfDone(*group);
@@ -228,7 +231,7 @@ void CapturedGroups::EndIfDone(Group& group) {
     return;
   }
   group.running = false;
-  LetGo(group);
+  ReleaseBuffers(group);
   std::erase(running_, &group);
   for (const Place& place : group.places) {
     wire::RaiseFence(region_.captured_done[place.slot], kGroupDone);
@@ -237,7 +240,7 @@ void CapturedGroups::EndIfDone(Group& group) {
 }
 
 void CapturedGroups::Drop() {
-  coming_.reset();
+  pending_group_.reset();
   running_.clear();
   slots_.clear();
   groups_.clear();

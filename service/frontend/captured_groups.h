@@ -54,7 +54,7 @@ class CapturedGroups {
 
   // Starts the groups that their streams have reached. kInvalidArgument, kFailedPrecondition: the
   // tenant's error.
-  absl::Status Look();
+  absl::Status StartReached();
 
   // The smallest key above `after` of a collective that is next in its group; 0: none.
   uint64_t NextKey(uint64_t after) const;
@@ -72,7 +72,7 @@ class CapturedGroups {
   void Drop();
 
  private:
-  struct Collective : HeldCollective {
+  struct Collective : ResolvedCollective {
     uint64_t key = 0;
   };
   // The slot by which one stream of the group reports that it has reached the group.
@@ -90,7 +90,7 @@ class CapturedGroups {
     bool released = false;
     // State of the current run:
     std::vector<Collective> collectives;
-    std::vector<HeldMessage> messages;
+    std::vector<ResolvedMessage> messages;
     size_t complete_collectives = 0;
     size_t taken_messages = 0;
     size_t complete_messages = 0;
@@ -104,10 +104,10 @@ class CapturedGroups {
   absl::Status AddPlace(uint64_t capture, const wire::WorkRecord& record);
   // Finds and holds the calls' buffers.
   absl::Status Resolve(Group& group) const;
-  static void LetGo(Group& group);
+  static void ReleaseBuffers(Group& group);
   absl::Status Refused(const absl::Status& why) const;
   absl::Status Commit();
-  bool Reached(const Group& group) const;
+  bool IsReached(const Group& group) const;
   absl::Status Start(Group& group);
   void EndIfDone(Group& group);
   Group* RunningAt(uint64_t key) const;
@@ -116,8 +116,8 @@ class CapturedGroups {
   const BufferRegistry& buffers_;
   wire::CommRegion& region_;
 
-  std::unique_ptr<Group> coming_;  // incomplete: more records follow
-  absl::Status refusal_;           // of the group in coming_
+  std::unique_ptr<Group> pending_group_;  // incomplete: more records follow
+  absl::Status record_error_;             // of the group in pending_group_
   uint64_t last_key_ = 0;
   size_t calls_ = 0;
   std::map<uint32_t, Slot> slots_;

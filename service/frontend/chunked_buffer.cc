@@ -22,151 +22,153 @@ struct ChunkedBuffer::Runs {
 };
 
 // The parts of a buffer that are still mapped after its end.
-struct ChunkedBuffer::Remains {
+struct ChunkedBuffer::RemainingMappings {
   std::unique_ptr<BufferShare> share;
   Chunks chunks;
 };
 
 // State shared by the buffer, its holders, and chunks being mapped or unmapped; may outlive the
 // buffer.
-struct ChunkedBuffer::Ground {
-  Ground(MemoryMapper& its_mapper, MappingOwner its_owner, std::unique_ptr<DeviceRange> its_range,
-         std::unique_ptr<BufferShare> share)
+struct ChunkedBuffer::SharedState {
+  SharedState(MemoryMapper& its_mapper, MappingOwner its_owner,
+              std::unique_ptr<DeviceRange> its_range, std::unique_ptr<BufferShare> share)
       : mapper(its_mapper),
         owner(std::move(its_owner)),
         range(std::move(its_range)),
-        remains(std::make_shared<Remains>(Remains{.share = std::move(share), .chunks = {}})) {}
-  ~Ground() {
+        remaining(std::make_shared<RemainingMappings>(
+            RemainingMappings{.share = std::move(share), .chunks = {}})) {}
+  ~SharedState() {
     MemoryMapper::Parts parts;
-    for (const auto& chunk : remains->chunks) parts.push_back(RangeOf(chunk));
-    mapper.Unmap(owner, std::move(range), std::move(parts), std::move(remains));
+    for (const auto& chunk : remaining->chunks) parts.push_back(RangeOf(chunk));
+    mapper.Unmap(owner, std::move(range), std::move(parts), std::move(remaining));
   }
-  Ground(const Ground&) = delete;
-  Ground& operator=(const Ground&) = delete;
+  SharedState(const SharedState&) = delete;
+  SharedState& operator=(const SharedState&) = delete;
 
   MemoryMapper& mapper;
   const MappingOwner owner;
   std::unique_ptr<DeviceRange> range;
-  std::shared_ptr<Remains> remains;
+  std::shared_ptr<RemainingMappings> remaining;
   Runs runs;
   int epochs = 0;
 };
 
 struct ChunkedBuffer::Epoch {
   // The chunks removed in the epoch, until they are unmapped.
-  struct TakenBack {
-    explicit TakenBack(std::shared_ptr<Ground> its_ground) : ground(std::move(its_ground)) {
-      ++ground->epochs;
+  struct RemovedChunks {
+    explicit RemovedChunks(std::shared_ptr<SharedState> its_shared)
+        : shared_state(std::move(its_shared)) {
+      ++shared_state->epochs;
     }
-    ~TakenBack() {
-      for (const AddressRange& part : parts) ground->remains->chunks.erase(part.base);
-      --ground->epochs;
+    ~RemovedChunks() {
+      for (const AddressRange& part : parts) shared_state->remaining->chunks.erase(part.base);
+      --shared_state->epochs;
     }
-    TakenBack(const TakenBack&) = delete;
-    TakenBack& operator=(const TakenBack&) = delete;
+    RemovedChunks(const RemovedChunks&) = delete;
+    RemovedChunks& operator=(const RemovedChunks&) = delete;
 
-    const std::shared_ptr<Ground> ground;
+    const std::shared_ptr<SharedState> shared_state;
     MemoryMapper::Parts parts;
   };
 
-  explicit Epoch(const std::shared_ptr<Ground>& ground)
-      : taken_back(std::make_shared<TakenBack>(ground)) {}
+  explicit Epoch(const std::shared_ptr<SharedState>& shared_state)
+      : taken_back(std::make_shared<RemovedChunks>(shared_state)) {}
   ~Epoch() {
     if (taken_back->parts.empty()) return;
-    Ground& ground = *taken_back->ground;
+    SharedState& shared_state = *taken_back->shared_state;
     MemoryMapper::Parts parts = taken_back->parts;
-    ground.mapper.UnmapFrom(ground.owner, *ground.range, std::move(parts), std::move(taken_back));
+    shared_state.mapper.UnmapFrom(shared_state.owner, *shared_state.range, std::move(parts),
+                                  std::move(taken_back));
   }
   Epoch(const Epoch&) = delete;
   Epoch& operator=(const Epoch&) = delete;
 
-  std::shared_ptr<TakenBack> taken_back;
+  std::shared_ptr<RemovedChunks> taken_back;
   std::shared_ptr<Epoch> next;
 };
 
 ChunkedBuffer::ChunkedBuffer(MemoryMapper& mapper, MappingOwner owner,
                              std::unique_ptr<DeviceRange> range, std::unique_ptr<BufferShare> share)
-    : ground_(
-          std::make_shared<Ground>(mapper, std::move(owner), std::move(range), std::move(share))),
-      present_(std::make_shared<Epoch>(ground_)) {}
+    : shared_(std::make_shared<SharedState>(mapper, std::move(owner), std::move(range),
+                                            std::move(share))),
+      current_(std::make_shared<Epoch>(shared_)) {}
 
 AddressRange ChunkedBuffer::RangeOf(const Chunks::value_type& chunk) {
   return {chunk.first, chunk.second.bytes};
 }
 
-ChunkedBuffer::Chunks::iterator ChunkedBuffer::FirstIn(const AddressRange& span) {
-  Chunks& chunks = ground_->remains->chunks;
-  const auto it = FirstBeyond(chunks, span.base, [](const Chunk& chunk) { return chunk.bytes; });
+ChunkedBuffer::Chunks::iterator ChunkedBuffer::FirstOverlapping(const AddressRange& span) {
+  Chunks& chunks = shared_->remaining->chunks;
+  const auto it = FirstAfter(chunks, span.base, [](const Chunk& chunk) { return chunk.bytes; });
   const bool inside = it != chunks.end() && RangeOf(*it).Overlaps(span);
   return inside ? it : chunks.end();
 }
 
-absl::StatusOr<std::shared_ptr<ChunkedBuffer::Coming>> ChunkedBuffer::Map(uint64_t offset,
-                                                                          BufferExport&& offer,
-                                                                          Shares shares) {
+absl::StatusOr<std::shared_ptr<ChunkedBuffer::PendingChunk>> ChunkedBuffer::Map(
+    uint64_t offset, BufferExport&& offer, Shares shares) {
   const AddressRange span{offset, offer.bytes};
-  const uint64_t size = ground_->range->bytes();
+  const uint64_t size = shared_->range->bytes();
   if (span.bytes == 0 || offset > size || span.bytes > size - offset) {
     return absl::InvalidArgumentError(absl::StrCat("a chunk of ", span.bytes, " bytes at offset ",
                                                    offset, " exceeds its range of ", size,
                                                    " bytes"));
   }
-  if (const auto there = FirstIn(span); there != ground_->remains->chunks.end()) {
+  if (const auto there = FirstOverlapping(span); there != shared_->remaining->chunks.end()) {
     return absl::InvalidArgumentError(
         absl::StrCat("a chunk of ", span.bytes, " bytes at offset ", offset,
                      " overlaps the one of ", there->second.bytes, " bytes at ", there->first,
-                     there->second.leaving ? ", which operations still use" : ""));
+                     there->second.unmapping ? ", which operations still use" : ""));
   }
-  ground_->remains->chunks[offset] = {
-      .bytes = span.bytes, .coming = true, .leaving = false, .shares = std::move(shares)};
+  shared_->remaining->chunks[offset] = {
+      .bytes = span.bytes, .pending = true, .unmapping = false, .shares = std::move(shares)};
   // The job holds the shared state with the range.
-  const std::shared_ptr<DeviceRange> range(ground_, ground_->range.get());
-  return std::make_shared<Coming>(
-      ground_, offset, ground_->mapper.MapInto(ground_->owner, range, offset, std::move(offer)));
+  const std::shared_ptr<DeviceRange> range(shared_, shared_->range.get());
+  return std::make_shared<PendingChunk>(
+      shared_, offset, shared_->mapper.MapInto(shared_->owner, range, offset, std::move(offer)));
 }
 
-absl::Status ChunkedBuffer::Coming::Arrive(const absl::Status& status) {
-  Chunks& chunks = ground_->remains->chunks;
+absl::Status ChunkedBuffer::PendingChunk::Finish(const absl::Status& status) {
+  Chunks& chunks = shared_->remaining->chunks;
   const auto chunk = chunks.find(offset_);
   if (status.ok()) {
-    chunk->second.coming = false;
-    ground_->runs.Add(RangeOf(*chunk));
+    chunk->second.pending = false;
+    shared_->runs.Add(RangeOf(*chunk));
   } else {
     chunks.erase(chunk);
   }
   return status;
 }
 
-absl::StatusOr<MappingGone> ChunkedBuffer::Unmap(const AddressRange& span) {
-  if (ground_->epochs > kMostWaiting) {
+absl::StatusOr<MappingEnd> ChunkedBuffer::Unmap(const AddressRange& span) {
+  if (shared_->epochs > kMaxHeldEpochs) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(ground_->epochs - 1,
+        absl::StrCat(shared_->epochs - 1,
                      " chunks or groups of them were removed while operations use them, which is "
                      "the limit: wait until the operations end"));
   }
   MemoryMapper::Parts taken;
-  const Chunks& chunks = ground_->remains->chunks;
-  for (auto it = FirstIn(span); it != chunks.end() && RangeOf(*it).Overlaps(span); ++it) {
-    if (it->second.coming || std::exchange(it->second.leaving, true)) continue;
+  const Chunks& chunks = shared_->remaining->chunks;
+  for (auto it = FirstOverlapping(span); it != chunks.end() && RangeOf(*it).Overlaps(span); ++it) {
+    if (it->second.pending || std::exchange(it->second.unmapping, true)) continue;
     taken.push_back(RangeOf(*it));
-    ground_->runs.Cut(RangeOf(*it));
+    shared_->runs.Cut(RangeOf(*it));
   }
-  const std::shared_ptr<Epoch> past = std::exchange(present_, std::make_shared<Epoch>(ground_));
+  const std::shared_ptr<Epoch> past = std::exchange(current_, std::make_shared<Epoch>(shared_));
   past->taken_back->parts = std::move(taken);
-  past->next = present_;
-  return MappingGone(past->taken_back);
+  past->next = current_;
+  return MappingEnd(past->taken_back);
 }
 
 bool ChunkedBuffer::Covers(const AddressRange& span) const {
-  const uint64_t size = ground_->range->bytes();
+  const uint64_t size = shared_->range->bytes();
   if (span.base > size || span.bytes > size - span.base) return false;
   if (span.bytes == 0) return true;
-  return ground_->runs.Cover(span);
+  return shared_->runs.Cover(span);
 }
 
-BufferHold ChunkedBuffer::Hold() const { return BufferHold(present_, ground_->range.get()); }
+BufferHold ChunkedBuffer::Hold() const { return BufferHold(current_, shared_->range.get()); }
 
-MappingGone ChunkedBuffer::gone() const { return ground_->remains; }
+MappingEnd ChunkedBuffer::gone() const { return shared_->remaining; }
 
 void ChunkedBuffer::Runs::Add(const AddressRange& span) {
   auto [run, added] = from_to.emplace(span.base, span.base + span.bytes);

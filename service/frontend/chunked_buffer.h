@@ -35,7 +35,7 @@ namespace mccs {
 // A holder keeps the memory that it resolved mapped.
 using BufferHold = std::shared_ptr<DeviceMemory>;
 // Expires when everything that was removed is unmapped.
-using MappingGone = std::weak_ptr<void>;
+using MappingEnd = std::weak_ptr<void>;
 
 // A span is a range of offsets in it.
 class ChunkedBuffer {
@@ -44,59 +44,61 @@ class ChunkedBuffer {
   static constexpr size_t kSharesOfChunk = 2;
   using Shares = std::array<std::unique_ptr<BufferShare>, kSharesOfChunk>;
   // Maximum number of epochs with removed chunks that are still held.
-  static constexpr int kMostWaiting = 64;
+  static constexpr int kMaxHeldEpochs = 64;
 
   // LIFETIME: the mapper outlives the buffer and its holders.
   ChunkedBuffer(MemoryMapper& mapper, MappingOwner owner, std::unique_ptr<DeviceRange> range,
                 std::unique_ptr<BufferShare> share);
 
   // A chunk that is being mapped. It may outlive the buffer.
-  class Coming;
+  class PendingChunk;
   // kInvalidArgument: outside the range, or overlaps a mapped chunk; the caller then keeps the
   // offer.
-  absl::StatusOr<std::shared_ptr<Coming>> Map(uint64_t offset, BufferExport&& offer, Shares shares);
+  absl::StatusOr<std::shared_ptr<PendingChunk>> Map(uint64_t offset, BufferExport&& offer,
+                                                    Shares shares);
   // Removes all chunks that overlap the span, except those being mapped. kResourceExhausted:
-  // kMostWaiting is reached.
-  absl::StatusOr<MappingGone> Unmap(const AddressRange& span);
+  // kMaxHeldEpochs is reached.
+  absl::StatusOr<MappingEnd> Unmap(const AddressRange& span);
 
   // Whether the whole span is mapped and not removed.
   bool Covers(const AddressRange& span) const;
   BufferHold Hold() const;
   // Expires when the whole buffer is unmapped, after its end.
-  MappingGone gone() const;
+  MappingEnd gone() const;
 
  private:
   struct Chunk {
     uint64_t bytes = 0;
-    bool coming = true;
-    bool leaving = false;
+    bool pending = true;
+    bool unmapping = false;
     Shares shares;
   };
   using Chunks = std::map<uint64_t, Chunk>;  // by offset
   struct Runs;
-  struct Remains;
-  struct Ground;
+  struct RemainingMappings;
+  struct SharedState;
   struct Epoch;
 
   static AddressRange RangeOf(const Chunks::value_type& chunk);
   // A chunk that overlaps the span, or the end.
-  Chunks::iterator FirstIn(const AddressRange& span);
+  Chunks::iterator FirstOverlapping(const AddressRange& span);
 
-  std::shared_ptr<Ground> ground_;
-  std::shared_ptr<Epoch> present_;
+  std::shared_ptr<SharedState> shared_;
+  std::shared_ptr<Epoch> current_;
 };
 
-class ChunkedBuffer::Coming {
+class ChunkedBuffer::PendingChunk {
  public:
-  Coming(std::shared_ptr<Ground> ground, uint64_t offset, std::shared_ptr<PendingMapping> mapping)
-      : ground_(std::move(ground)), offset_(offset), mapping_(std::move(mapping)) {}
+  PendingChunk(std::shared_ptr<SharedState> shared_state, uint64_t offset,
+               std::shared_ptr<PendingMapping> mapping)
+      : shared_(std::move(shared_state)), offset_(offset), mapping_(std::move(mapping)) {}
 
   const std::shared_ptr<PendingMapping>& mapping() const { return mapping_; }
   // Ends the mapping with `status`; on an error frees its range. Returns the same status.
-  absl::Status Arrive(const absl::Status& status);
+  absl::Status Finish(const absl::Status& status);
 
  private:
-  const std::shared_ptr<Ground> ground_;
+  const std::shared_ptr<SharedState> shared_;
   const uint64_t offset_;
   const std::shared_ptr<PendingMapping> mapping_;
 };

@@ -14,14 +14,14 @@ struct ForeignDescriptors::Shared {
 };
 
 // The task of one closing thread.
-struct ForeignDescriptors::Burial {
+struct ForeignDescriptors::CloseTask {
   std::shared_ptr<Shared> shared;
-  std::vector<Buried> descriptors;
+  std::vector<Descriptor> descriptors;
 };
 
 ForeignDescriptors::ForeignDescriptors() : shared_(std::make_shared<Shared>()) {}
 
-void ForeignDescriptors::Bury(const std::string& tenant, std::vector<UniqueFd> descriptors) {
+void ForeignDescriptors::CloseAsync(const std::string& tenant, std::vector<UniqueFd> descriptors) {
   absl::erase_if(unclosed_, [](const auto& entry) { return entry.second->load() == 0; });
   std::shared_ptr<Count>& own = unclosed_[tenant];
   if (own == nullptr) own = std::make_shared<Count>(0);
@@ -35,26 +35,26 @@ void ForeignDescriptors::Bury(const std::string& tenant, std::vector<UniqueFd> d
 }
 
 bool ForeignDescriptors::IsFull(const std::string& tenant) {
-  if (shared_->unclosed.load() < kMostOfTenant) return false;
+  if (shared_->unclosed.load() < kMaxPerTenant) return false;
   CloseOpen();
   const auto own = unclosed_.find(tenant);
-  return IsFull() || (own != unclosed_.end() && own->second->load() >= kMostOfTenant);
+  return IsFull() || (own != unclosed_.end() && own->second->load() >= kMaxPerTenant);
 }
 
 bool ForeignDescriptors::IsFull() {
-  if (shared_->unclosed.load() < kMostOfAll) return false;
+  if (shared_->unclosed.load() < kMaxTotal) return false;
   CloseOpen();
   return true;
 }
 
 void ForeignDescriptors::CloseOpen() {
-  if (open_.empty() || shared_->running.load() >= kMostThreads) return;
-  CloseElsewhere(&open_);
+  if (open_.empty() || shared_->running.load() >= kMaxThreads) return;
+  CloseOnThread(&open_);
 }
 
-void* ForeignDescriptors::Close(void* burial) {
-  const std::unique_ptr<Burial> own(static_cast<Burial*>(burial));
-  for (const Buried& buried : own->descriptors) {
+void* ForeignDescriptors::Close(void* task) {
+  const std::unique_ptr<CloseTask> own(static_cast<CloseTask*>(task));
+  for (const Descriptor& buried : own->descriptors) {
     close(buried.fd);
     buried.of_tenant->fetch_sub(1);
     own->shared->unclosed.fetch_sub(1);
@@ -64,9 +64,9 @@ void* ForeignDescriptors::Close(void* burial) {
 }
 
 // Returns false, without taking the descriptors, if no thread can be created.
-bool ForeignDescriptors::CloseElsewhere(std::vector<Buried>* descriptors) {
-  auto burial = std::make_unique<Burial>(Burial{.shared = shared_, .descriptors = {}});
-  burial->descriptors.swap(*descriptors);
+bool ForeignDescriptors::CloseOnThread(std::vector<Descriptor>* descriptors) {
+  auto task = std::make_unique<CloseTask>(CloseTask{.shared = shared_, .descriptors = {}});
+  task->descriptors.swap(*descriptors);
   shared_->running.fetch_add(1);
   // Only the daemon's main thread handles signals.
   sigset_t all;
@@ -74,15 +74,15 @@ bool ForeignDescriptors::CloseElsewhere(std::vector<Buried>* descriptors) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread;
-  const bool made = pthread_create(&thread, nullptr, &Close, burial.get()) == 0;
+  const bool made = pthread_create(&thread, nullptr, &Close, task.get()) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (made) {
-    (void)burial.release();  // owned by the thread
+    (void)task.release();  // owned by the thread
     pthread_detach(thread);
     return true;
   }
   shared_->running.fetch_sub(1);
-  burial->descriptors.swap(*descriptors);
+  task->descriptors.swap(*descriptors);
   return false;
 }
 

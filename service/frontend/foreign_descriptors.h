@@ -22,21 +22,22 @@ class ForeignDescriptors {
  public:
   // Maximum number of threads, each with the descriptors of one message. There are none if tenants
   // send only valid descriptors.
-  static constexpr int kMostThreads = 64;
+  static constexpr int kMaxThreads = 64;
   // Unclosed descriptors of one tenant: those of some messages. At the limit, the daemon receives
   // nothing more from the tenant.
-  static constexpr size_t kMostOfTenant = 1024;
+  static constexpr size_t kMaxPerTenant = 1024;
   // Unclosed descriptors of all tenants; a fraction of the daemon's limit
   // (service/process_limits.cc).
-  static constexpr size_t kMostOfAll = 8192;
+  static constexpr size_t kMaxTotal = 8192;
 
   ForeignDescriptors();
   ForeignDescriptors(const ForeignDescriptors&) = delete;
   ForeignDescriptors& operator=(const ForeignDescriptors&) = delete;
 
-  // Closes the descriptors asynchronously. While kMostThreads threads wait, they stay open until
-  // one of these ends and Bury or IsFull is called again. The exit of the daemon closes the rest.
-  void Bury(const std::string& tenant, std::vector<UniqueFd> descriptors);
+  // Closes the descriptors asynchronously. While kMaxThreads threads wait, they stay open until
+  // one of these ends and CloseAsync or IsFull is called again. The exit of the daemon closes the
+  // rest.
+  void CloseAsync(const std::string& tenant, std::vector<UniqueFd> descriptors);
 
   // Whether to receive no descriptors from this tenant: it, or all tenants together, are at the
   // limit.
@@ -48,17 +49,17 @@ class ForeignDescriptors {
   // Written by the engine and by the closing thread; protects no other data.
   using Count = std::atomic<size_t>;
   struct Shared;
-  struct Buried {
+  struct Descriptor {
     int fd;
     std::shared_ptr<Count> of_tenant;
   };
-  struct Burial;
-  static void* Close(void* burial);
+  struct CloseTask;
+  static void* Close(void* task);
   void CloseOpen();
-  bool CloseElsewhere(std::vector<Buried>* descriptors);
+  bool CloseOnThread(std::vector<Descriptor>* descriptors);
 
   const std::shared_ptr<Shared> shared_;  // with the threads, which may outlive this object
-  std::vector<Buried> open_;
+  std::vector<Descriptor> open_;
   absl::flat_hash_map<std::string, std::shared_ptr<Count>> unclosed_;  // by tenant
 };
 

@@ -48,55 +48,55 @@ bool Frontend::EndRanks() {
 
 bool Frontend::AcceptNew() {
   bool moved = false;
-  for (auto& door : doors_) moved |= AcceptAt(*door);
+  for (auto& listener : listeners_) moved |= AcceptFrom(*listener);
   return moved;
 }
 
-bool Frontend::AcceptAt(TenantDoor& door) {
-  for (int i = 0; i < kNewPerTurn; ++i) {
-    auto channel = door.Accept();
+bool Frontend::AcceptFrom(TenantListener& listener) {
+  for (int i = 0; i < kAcceptedPerTurn; ++i) {
+    auto channel = listener.Accept();
     if (absl::IsNotFound(channel.status())) continue;
     if (absl::IsPermissionDenied(channel.status())) {
-      Say(std::string(channel.status().message()));
+      LogOnce(std::string(channel.status().message()));
       continue;
     }
     if (!channel.ok()) {
-      Say(absl::StrCat("cannot accept a process: ", channel.status().message()));
+      LogOnce(absl::StrCat("cannot accept a process: ", channel.status().message()));
       return i > 0;
     }
     if (*channel == nullptr) return i > 0;
-    LetIn(std::move(*channel));
+    AddSession(std::move(*channel));
   }
   return true;
 }
 
-void Frontend::LetIn(std::unique_ptr<TenantChannel> channel) {
+void Frontend::AddSession(std::unique_ptr<TenantChannel> channel) {
   const std::string& tenant = channel->identity().tenant;
   const auto own = by_tenant_.find(tenant);
   if (sessions_.size() >= kMaxSessions) {
-    return Say(absl::StrCat("rejected a process: ", sessions_.size(),
-                            " processes are connected, which is the limit"));
+    return LogOnce(absl::StrCat("rejected a process: ", sessions_.size(),
+                                " processes are connected, which is the limit"));
   }
   if (own != by_tenant_.end() && own->second >= kMaxSessionsPerTenant) {
-    return Say(absl::StrCat("rejected a process of tenant ", tenant, ": ", own->second,
-                            " are connected, which is the limit per tenant"));
+    return LogOnce(absl::StrCat("rejected a process of tenant ", tenant, ": ", own->second,
+                                " are connected, which is the limit per tenant"));
   }
   ++by_tenant_[tenant];
   sessions_.push_back(std::make_unique<Session>(SessionId(++last_id_), env_, std::move(channel)));
 }
 
 // Suppresses repetitions in the log.
-void Frontend::Say(const std::string& trouble) {
-  if (said_.size() >= kMostTroubles && !said_.contains(trouble)) said_.clear();
-  if (said_[trouble].IsDue(trouble, env_.clock->Now())) env_.log->Error(trouble);
+void Frontend::LogOnce(const std::string& message) {
+  if (logged_.size() >= kMaxLoggedMessages && !logged_.contains(message)) logged_.clear();
+  if (logged_[message].IsDue(message, env_.clock->Now())) env_.log->Error(message);
 }
 
-std::optional<uint64_t> Frontend::TellNext(uint64_t after, state::Session* out) const {
+std::optional<uint64_t> Frontend::WriteNextState(uint64_t after, state::Session* out) const {
   const auto next =
       std::upper_bound(sessions_.begin(), sessions_.end(), after,
                        [](uint64_t id, const auto& session) { return id < session->id().value(); });
   if (next == sessions_.end()) return std::nullopt;
-  (*next)->Tell(out);
+  (*next)->WriteState(out);
   return (*next)->id().value();
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "base/repeated_sentence.h"
+#include "base/repeated_message.h"
 #include "service/frontend/session.h"
 #include "service/frontend/tenant_channel.h"
 
@@ -22,7 +22,7 @@ inline constexpr size_t kMaxSessions = 4096;
 // Per tenant, so that no tenant can use all sessions.
 inline constexpr size_t kMaxSessionsPerTenant = kMaxSessions / 2;
 // Connections accepted per listener and turn; limited so that existing sessions get their turns.
-inline constexpr int kNewPerTurn = 16;
+inline constexpr int kAcceptedPerTurn = 16;
 
 // Maximum number of ranks that one turn ends for calls of their processes, and as many for
 // processes that have exited: a process may have thousands.
@@ -30,7 +30,7 @@ inline constexpr int kRanksEndedPerTurn = 2;
 
 // Number of distinct messages about listeners, about one per tenant, whose repetitions are
 // suppressed.
-inline constexpr size_t kMostTroubles = 256;
+inline constexpr size_t kMaxLoggedMessages = 256;
 
 class Frontend {
  public:
@@ -38,7 +38,9 @@ class Frontend {
   explicit Frontend(const SessionEnvironment& environment) : env_(environment) {}
 
   // Adds a socket on which tenants may connect.
-  void AddDoor(std::unique_ptr<TenantDoor> door) { doors_.push_back(std::move(door)); }
+  void AddListener(std::unique_ptr<TenantListener> listener) {
+    listeners_.push_back(std::move(listener));
+  }
 
   // Returns true if it made progress.
   bool Poll();
@@ -50,21 +52,21 @@ class Frontend {
   size_t sessions() const { return sessions_.size(); }
   // Describes the session with the next id above `after` and returns its id; nothing: there are no
   // more.
-  std::optional<uint64_t> TellNext(uint64_t after, state::Session* out) const;
+  std::optional<uint64_t> WriteNextState(uint64_t after, state::Session* out) const;
 
  private:
   // Ends ranks of closing sessions, in round-robin order.
   bool EndRanks();
   bool AcceptNew();
-  bool AcceptAt(TenantDoor& door);
-  void LetIn(std::unique_ptr<TenantChannel> channel);
-  void Say(const std::string& trouble);
+  bool AcceptFrom(TenantListener& listener);
+  void AddSession(std::unique_ptr<TenantChannel> channel);
+  void LogOnce(const std::string& message);
 
   const SessionEnvironment& env_;
-  std::vector<std::unique_ptr<TenantDoor>> doors_;
-  std::vector<std::unique_ptr<Session>> sessions_;           // by id
-  absl::flat_hash_map<std::string, size_t> by_tenant_;       // number of sessions
-  absl::flat_hash_map<std::string, RepeatedSentence> said_;  // about listeners, by message
+  std::vector<std::unique_ptr<TenantListener>> listeners_;
+  std::vector<std::unique_ptr<Session>> sessions_;            // by id
+  absl::flat_hash_map<std::string, size_t> by_tenant_;        // number of sessions
+  absl::flat_hash_map<std::string, RepeatedMessage> logged_;  // about listeners, by message
   uint64_t last_id_ = 0;
   uint64_t turns_ = 0;
   uint64_t last_ended_ = 0;  // id of the session that last ended a rank

@@ -12,12 +12,12 @@ namespace mccs {
 namespace {
 
 // Per message, as in the kernel (SCM_MAX_FD). With less room the kernel would close the rest.
-constexpr size_t kMostDescriptors = 253;
+constexpr size_t kMaxDescriptorsPerMessage = 253;
 // Messages in a closed socket. A socket's buffer contains some hundreds of the smallest.
-constexpr int kMostUnread = 4096;
+constexpr int kMaxUnreadMessages = 4096;
 
 // Peeks at the next message without room for control data; returns true if it has any.
-bool ALookIsCutShort(int fd) {
+bool PeekIsTruncated(int fd) {
   std::byte first;
   iovec piece{&first, 1};
   msghdr header{};
@@ -32,21 +32,21 @@ GuardedSocket::~GuardedSocket() {
   if (!fd_.valid()) return;
   shutdown(fd_.get(), SHUT_RDWR);  // no further messages arrive
   TenantMessage unread;
-  for (int i = 0; i < kMostUnread; ++i) {
+  for (int i = 0; i < kMaxUnreadMessages; ++i) {
     if (foreign_->IsFull(tenant_) && DescriptorsAreNext()) break;
     std::vector<UniqueFd> fds;
     const ssize_t got = Take(&unread, &fds);
-    if (!fds.empty()) foreign_->Bury(tenant_, std::move(fds));
+    if (!fds.empty()) foreign_->CloseAsync(tenant_, std::move(fds));
     if (got < 0 || (got == 0 && !MessageIsNext())) return;
   }
   // The descriptor of the socket itself, with all that it contains.
   std::vector<UniqueFd> itself;
   itself.push_back(std::move(fd_));
-  foreign_->Bury(tenant_, std::move(itself));
+  foreign_->CloseAsync(tenant_, std::move(itself));
 }
 
 // A peek without room for descriptors installs none, and reports that there were some.
-bool GuardedSocket::DescriptorsAreNext() { return ALookIsCutShort(fd_.get()); }
+bool GuardedSocket::DescriptorsAreNext() { return PeekIsTruncated(fd_.get()); }
 
 // An empty message reads like the end of the stream. But with SO_PASSCRED a message has its
 // sender's credentials, and the end has none.
@@ -54,14 +54,14 @@ bool GuardedSocket::MessageIsNext() {
   const auto ask = [this](int on) {
     return setsockopt(fd_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0;
   };
-  const bool is_next = ask(1) && ALookIsCutShort(fd_.get());
+  const bool is_next = ask(1) && PeekIsTruncated(fd_.get());
   ask(0);
   return is_next;
 }
 
 ssize_t GuardedSocket::Take(TenantMessage* message, std::vector<UniqueFd>* fds) {
   iovec piece{message->bytes.data(), message->bytes.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostDescriptors)];
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptorsPerMessage)];
   msghdr header{};
   header.msg_iov = &piece;
   header.msg_iovlen = 1;
@@ -96,7 +96,7 @@ absl::StatusOr<bool> GuardedSocket::Receive(TenantMessage* message) {
                      std::all_of(fds.begin(), fds.end(),
                                  [](const UniqueFd& fd) { return IsMemoryFile(fd.get()); });
   if (!known) {
-    foreign_->Bury(tenant_, std::move(fds));
+    foreign_->CloseAsync(tenant_, std::move(fds));
     if (got <= 0) return absl::UnavailableError("the process closed its socket");
     return absl::InvalidArgumentError(
         "it sent descriptors that are not memory files (memfd_create without huge pages), or more "

@@ -47,13 +47,14 @@ absl::Status CheckCall(const wire::WorkRecord& record, const Caller& caller) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<HeldCollective> ResolveCollective(const wire::WorkRecord& record,
-                                                 const Caller& caller,
-                                                 const BufferRegistry& buffers) {
-  const Sides sides = SidesOf(record.op, record.count, static_cast<uint64_t>(caller.ranks),
-                              caller.rank.value() == record.root_or_peer);
+absl::StatusOr<ResolvedCollective> ResolveCollective(const wire::WorkRecord& record,
+                                                     const Caller& caller,
+                                                     const BufferRegistry& buffers) {
+  const CallElements sides =
+      ElementsOf(record.op, record.count, static_cast<uint64_t>(caller.ranks),
+                 caller.rank.value() == record.root_or_peer);
   const size_t size = SizeOf(record.type);
-  HeldCollective call;
+  ResolvedCollective call;
   call.kind = record.op;
   call.type = record.type;
   call.redop = record.redop;
@@ -83,9 +84,9 @@ absl::StatusOr<HeldCollective> ResolveCollective(const wire::WorkRecord& record,
   return call;
 }
 
-absl::StatusOr<HeldMessage> ResolveMessage(const wire::WorkRecord& record,
-                                           const BufferRegistry& buffers) {
-  HeldMessage message;
+absl::StatusOr<ResolvedMessage> ResolveMessage(const wire::WorkRecord& record,
+                                               const BufferRegistry& buffers) {
+  ResolvedMessage message;
   message.kind = record.op;
   message.type = record.type;
   message.peer = Rank(record.root_or_peer);

@@ -24,11 +24,11 @@ struct Caller {
   int ranks = 0;  // of the communicator; 0: not known yet
 };
 
-struct HeldCollective : PostedOperation {
+struct ResolvedCollective : PostedOperation {
   BufferHold input_hold, output_hold, scalar_hold;
 };
 
-struct HeldMessage : PostedMessage {
+struct ResolvedMessage : PostedMessage {
   BufferHold hold;
 };
 
@@ -37,11 +37,11 @@ struct HeldMessage : PostedMessage {
 absl::Status CheckCall(const wire::WorkRecord& record, const Caller& caller);
 
 // REQUIRES: CheckCall returned OK. Errors: see BufferRegistry::Resolve.
-absl::StatusOr<HeldCollective> ResolveCollective(const wire::WorkRecord& record,
-                                                 const Caller& caller,
-                                                 const BufferRegistry& buffers);
-absl::StatusOr<HeldMessage> ResolveMessage(const wire::WorkRecord& record,
-                                           const BufferRegistry& buffers);
+absl::StatusOr<ResolvedCollective> ResolveCollective(const wire::WorkRecord& record,
+                                                     const Caller& caller,
+                                                     const BufferRegistry& buffers);
+absl::StatusOr<ResolvedMessage> ResolveMessage(const wire::WorkRecord& record,
+                                               const BufferRegistry& buffers);
 
 }  // namespace mccs
 

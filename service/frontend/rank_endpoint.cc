@@ -45,12 +45,12 @@ absl::StatusOr<const PostedOperation*> RankEndpoint::Front() {
 absl::StatusOr<const PostedMessage*> RankEndpoint::TakeMessage() {
   MCCS_RETURN_IF_ERROR(Advance());
   if (AwaitsStreams() && FrontReady()) return &messages_[taken_messages_++];
-  MCCS_RETURN_IF_ERROR(captured_.Look());
+  MCCS_RETURN_IF_ERROR(captured_.StartReached());
   return captured_.TakeMessage();
 }
 
 absl::StatusOr<uint64_t> RankEndpoint::NextCaptured(uint64_t after) {
-  MCCS_RETURN_IF_ERROR(captured_.Look());
+  MCCS_RETURN_IF_ERROR(captured_.StartReached());
   return captured_.NextKey(after);
 }
 
@@ -61,7 +61,7 @@ void RankEndpoint::Complete() {
 
 void RankEndpoint::CompleteMessage(const PostedMessage& message) {
   if (captured_.CompleteMessage(message)) return;
-  const_cast<HeldMessage&>(static_cast<const HeldMessage&>(message)).hold.reset();
+  const_cast<ResolvedMessage&>(static_cast<const ResolvedMessage&>(message)).hold.reset();
   if (++complete_messages_ == messages_.size()) SignalIfDone();
 }
 
@@ -78,8 +78,8 @@ void RankEndpoint::SignalIfDone() {
 }
 
 absl::Status RankEndpoint::Advance() {
-  if (refusal_.ok()) refusal_ = TakeRecords();
-  return refusal_;
+  if (record_error_.ok()) record_error_ = TakeRecords();
+  return record_error_;
 }
 
 absl::Status RankEndpoint::TakeRecords() {
@@ -163,7 +163,7 @@ absl::Status RankEndpoint::Accept(const wire::WorkRecord& record) {
 
 absl::Status RankEndpoint::Resolve(const wire::WorkRecord& record) {
   if (HasPeer(record.op)) {
-    MCCS_ASSIGN_OR_RETURN(HeldMessage message, ResolveMessage(record, buffers_));
+    MCCS_ASSIGN_OR_RETURN(ResolvedMessage message, ResolveMessage(record, buffers_));
     messages_.push_back(std::move(message));
     return absl::OkStatus();
   }
@@ -207,7 +207,7 @@ uint64_t RankEndpoint::LastUseOf(BufferId id, size_t* budget) const {
 void RankEndpoint::DropFailedCalls() {
   if (communicator == nullptr || !communicator->has_ended_failed()) return;
   front_.reset();
-  for (HeldMessage& message : messages_) message.hold.reset();
+  for (ResolvedMessage& message : messages_) message.hold.reset();
   captured_.Drop();
 }
 
@@ -236,10 +236,10 @@ void RankEndpoint::WriteError(const absl::Status& why, bool accepts_calls) {
   line.error.store(static_cast<uint32_t>(ToErrorClass(why)), std::memory_order_release);
 }
 
-void RankEndpoint::LetGo() {
+void RankEndpoint::OnReleased() {
   communicator = nullptr;
   DropCalls();
-  listener_.let_go();
+  listener_.released();
 }
 
 void RankEndpoint::DropCalls() {

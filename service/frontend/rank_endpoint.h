@@ -34,9 +34,9 @@ class RankEndpoint final : public RankPort {
   // The session's callbacks for the communicator's answers.
   struct Listener {
     std::function<void(const absl::Status&, CommId)> init_done;
-    std::function<void()> let_go;
-    std::function<absl::Status(uint64_t, const JoinRequest&)> take_seat = {};
-    std::function<void(uint64_t, const absl::Status&)> no_seat = {};
+    std::function<void()> released;
+    std::function<absl::Status(uint64_t, const JoinRequest&)> join_split = {};
+    std::function<void(uint64_t, const absl::Status&)> on_not_member = {};
   };
 
   // No call is executed before InitDone. LIFETIME: `buffers` outlives the endpoint.
@@ -57,7 +57,7 @@ class RankEndpoint final : public RankPort {
   const PostedOperation* Captured(uint64_t key) override { return captured_.Front(key); }
   void CompleteCaptured(uint64_t key) override { captured_.Complete(key); }
   uint64_t WindowChanges() const override { return windows_.changes(); }
-  WindowView LookAtWindow(uint64_t number) const override { return windows_.Look(number); }
+  WindowView GetWindow(uint64_t number) const override { return windows_.GetView(number); }
   absl::StatusOr<WindowMemory> FindInWindow(const WindowPart& part) const override {
     return windows_.Find(part);
   }
@@ -65,15 +65,15 @@ class RankEndpoint final : public RankPort {
     caller_.ranks = ranks;
     listener_.init_done(status, id);
   }
-  absl::Status TakeSeat(uint64_t request, const JoinRequest& join) override {
-    return listener_.take_seat(request, join);
+  absl::Status JoinSplit(uint64_t request, const JoinRequest& join) override {
+    return listener_.join_split(request, join);
   }
-  void NoSeat(uint64_t request, const absl::Status& why) override {
-    listener_.no_seat(request, why);
+  void OnNotMember(uint64_t request, const absl::Status& why) override {
+    listener_.on_not_member(request, why);
   }
   void ReportDeath(const absl::Status& why) override;
   void Fail(const absl::Status& why) override;
-  void LetGo() override;
+  void OnReleased() override;
 
   CapturedGroups& captured() { return captured_; }
   RankWindows& windows() { return windows_; }
@@ -87,7 +87,7 @@ class RankEndpoint final : public RankPort {
     return taken_ >= records || failed_ || communicator == nullptr;
   }
   // Describes the rank for an operator.
-  void Tell(state::SessionRank* out) const;
+  void WriteState(state::SessionRank* out) const;
   // Releases the memory of failed operations once nothing uses it any more.
   void DropFailedCalls();
 
@@ -125,12 +125,12 @@ class RankEndpoint final : public RankPort {
   SharedRegion memory_;
 
   // Private copies, because the tenant can write to the region.
-  uint64_t taken_ = 0;       // records
-  uint64_t sequence_ = 0;    // of the last call taken
-  bool group_open_ = false;  // more records of its group follow
-  absl::Status refusal_;     // the error of an invalid record, which was taken all the same
-  std::optional<HeldCollective> front_;
-  std::deque<HeldMessage> messages_;  // of the group at the front; addresses stay
+  uint64_t taken_ = 0;         // records
+  uint64_t sequence_ = 0;      // of the last call taken
+  bool group_open_ = false;    // more records of its group follow
+  absl::Status record_error_;  // the error of an invalid record, which was taken all the same
+  std::optional<ResolvedCollective> front_;
+  std::deque<ResolvedMessage> messages_;  // of the group at the front; addresses stay
   size_t taken_messages_ = 0;
   size_t complete_messages_ = 0;
   bool failed_ = false;

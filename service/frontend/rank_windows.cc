@@ -40,7 +40,7 @@ void RankWindows::CloseAll() {
   ++changes_;
 }
 
-WindowView RankWindows::Look(uint64_t number) const {
+WindowView RankWindows::GetView(uint64_t number) const {
   if (number > last_) return {.state = WindowView::State::kNotYet};
   const auto found = windows_.find(number);
   if (found == windows_.end()) return {.state = WindowView::State::kGone};

@@ -39,7 +39,7 @@ class RankWindows {
   uint64_t changes() const { return changes_; }
 
   // See RankPort.
-  WindowView Look(uint64_t number) const;
+  WindowView GetView(uint64_t number) const;
   absl::StatusOr<WindowMemory> Find(const WindowPart& part) const;
 
  private:

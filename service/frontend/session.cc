@@ -15,10 +15,10 @@ namespace mccs {
 namespace {
 
 constexpr int kMessagesPerTurn = 16;
-constexpr size_t kMostPendingMappings = 256;
+constexpr size_t kMaxPendingMappings = 256;
 
 // Ending a rank takes most of a millisecond with all its consequences.
-bool EndsRank(const TenantMessage& message) {
+bool IsRankEnd(const TenantMessage& message) {
   wire::MessageHeader header;
   if (message.size < sizeof(header)) return false;
   std::memcpy(&header, message.bytes.data(), sizeof(header));
@@ -48,8 +48,8 @@ Session::~Session() = default;
 bool Session::Poll(int& ends_left) {
   bool moved = false;
   if (state_ == State::kGreeting || state_ == State::kOpen) moved |= PollMessages(ends_left);
-  if (state_ == State::kOpen && !broken_.ok()) {
-    Close(broken_);
+  if (state_ == State::kOpen && !send_error_.ok()) {
+    Close(send_error_);
     moved = true;
   }
   if (state_ == State::kOpen) moved |= PollDirty();
@@ -71,19 +71,19 @@ bool Session::PollMessages(int& ends_left) {
   const MemoryMapper& mapper = env_.device->mapper();
   for (int i = 0; i < kMessagesPerTurn; ++i) {
     // Each pending mapping has a descriptor. The event that ends it wakes the engine.
-    if (buffers_.pending() >= kMostPendingMappings || mapper.IsFull(identity().tenant)) {
+    if (buffers_.pending() >= kMaxPendingMappings || mapper.IsFull(identity().tenant)) {
       return i > 0;
     }
     absl::StatusOr<bool> received = true;
-    if (!std::exchange(held_, false)) received = channel_->Receive(&message_);
+    if (!std::exchange(message_waits_, false)) received = channel_->Receive(&message_);
     if (!received.ok()) {
       Close(received.status());
       return true;
     }
     if (!*received) return i > 0;
-    if (EndsRank(message_)) {
-      held_ = ends_left == 0;
-      if (held_) {
+    if (IsRankEnd(message_)) {
+      message_waits_ = ends_left == 0;
+      if (message_waits_) {
         CloseDescriptors();
         return true;
       }
@@ -272,9 +272,9 @@ absl::Status Session::Admit(const JoinRequest& join, uint64_t request) {
           Rank(join.rank.rank()), buffers_,
           {.init_done = [this, handle](const absl::Status& s,
                                        CommId id) { AnswerInit(handle, s, id); },
-           .let_go = [this, handle] { RankFree(handle); },
-           .take_seat = [this](uint64_t r, const JoinRequest& j) { return TakeSeat(r, j); },
-           .no_seat = [this](uint64_t r, const absl::Status& why) { NoSeat(r, why); }}));
+           .released = [this, handle] { OnRankReleased(handle); },
+           .join_split = [this](uint64_t r, const JoinRequest& j) { return JoinSplit(r, j); },
+           .on_not_member = [this](uint64_t r, const absl::Status& why) { OnNotMember(r, why); }}));
   JoinRequest own = join;
   own.account = account_;
   MCCS_ASSIGN_OR_RETURN(endpoint->communicator, env_.communicators->Join(own, endpoint.get()));
@@ -316,7 +316,7 @@ absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
                      "(NCCL_COMM_ID), the daemon does not"));
   }
   if (join.id.guessable != 0 && request.rank == 0) {
-    MCCS_RETURN_IF_ERROR(env_.host_environment_id(join.id, identity().tenant));
+    MCCS_RETURN_IF_ERROR(env_.listen_for_environment_id(join.id, identity().tenant));
   }
   join.tenant = identity().tenant;
   join.ranks = request.ranks;
@@ -339,7 +339,7 @@ void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id)
   reply.comm_id = id.value();
   const UniqueFd memory = slot->second.endpoint->TakeRegionFd();
   const int fd = memory.get();
-  if (state_ == State::kOpen) NoteSent(status.ok() ? Send(reply, {&fd, 1}) : Send(reply));
+  if (state_ == State::kOpen) CheckSent(status.ok() ? Send(reply, {&fd, 1}) : Send(reply));
   // The shim has no handle of a communicator whose init failed, so it will not destroy it.
   if (!status.ok()) Leave(handle, "could not join", Communicator::Leaving::kAtOnce);
 }
@@ -347,10 +347,11 @@ void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id)
 absl::Status Session::HandleAbort(const wire::CommAbort& request) {
   uint32_t handle = request.comm_handle;
   if (request.init_request != 0) {
-    auto seat = std::find_if(seats_.begin(), seats_.end(), [&](const PendingSeat& pending) {
-      return pending.request == request.init_request;
-    });
-    if (seat != seats_.end()) AbandonSeats(seat->parent, seat->request, "was aborted");
+    auto seat = std::find_if(
+        pending_requests_.begin(), pending_requests_.end(),
+        [&](const PendingRequest& pending) { return pending.request == request.init_request; });
+    if (seat != pending_requests_.end())
+      RejectPendingRequests(seat->parent, seat->request, "was aborted");
     auto slot = std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& entry) {
       return entry.second.init_request == request.init_request;
     });
@@ -409,21 +410,21 @@ void Session::Leave(uint32_t handle, const std::string& why, Communicator::Leavi
   Communicator* communicator = slot.endpoint->communicator;
   if (communicator == nullptr || slot.leaving >= how) return;
   slot.leaving = how;
-  AbandonSeats(handle, 0, why);
+  RejectPendingRequests(handle, 0, why);
   communicator->Leave(slot.endpoint.get(), why, how, /*asked=*/state_ == State::kOpen);
 }
 
 // The communicator has released the rank.
-void Session::RankFree(uint32_t handle) {
+void Session::OnRankReleased(uint32_t handle) {
   RankSlot& slot = ranks_.at(handle);
   for (uint64_t request : std::exchange(slot.end_requests, {})) {
-    if (state_ == State::kOpen) NoteSent(SendDone(request, absl::OkStatus()));
+    if (state_ == State::kOpen) CheckSent(SendDone(request, absl::OkStatus()));
   }
   free_.push_back(handle);
 }
 
-void Session::NoteSent(const absl::Status& sent) {
-  if (!sent.ok() && broken_.ok()) broken_ = sent;
+void Session::CheckSent(const absl::Status& sent) {
+  if (!sent.ok() && send_error_.ok()) send_error_ = sent;
 }
 
 absl::Status Session::SendDone(uint64_t request, const absl::Status& status) {
@@ -447,7 +448,7 @@ void Session::Close(const absl::Status& why) {
                          env_.clock->Now());
   }
   state_ = State::kClosing;
-  why_closing_ = why;
+  close_reason_ = why;
 }
 
 bool Session::EndNextRank() {
@@ -457,13 +458,13 @@ bool Session::EndNextRank() {
   const uint32_t handle = next->first;
   RankSlot& slot = next->second;
   next_to_end_ = handle + 1;
-  const bool gone = absl::IsUnavailable(why_closing_);
-  const std::string message(why_closing_.message());
+  const bool gone = absl::IsUnavailable(close_reason_);
+  const std::string message(close_reason_.message());
   slot.init_answered = true;  // the process cannot receive an answer any more
   // A process that still runs gets the reason in its communicators.
   if (!gone) {
     slot.endpoint->Fail(
-        absl::Status(why_closing_.code(), absl::StrCat("mccsd closed this session: ", message)));
+        absl::Status(close_reason_.code(), absl::StrCat("mccsd closed this session: ", message)));
   }
   Leave(handle,
         gone ? absl::StrCat("is gone: its process ", identity().process, " has ended")

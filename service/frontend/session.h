@@ -25,7 +25,7 @@
 #include "proto/daemon_state.pb.h"
 #include "proto/shim_control.h"
 #include "service/communicator/communicator_table.h"
-#include "service/communicator/offspring.h"
+#include "service/communicator/derived_communicator.h"
 #include "service/counters.h"
 #include "service/frontend/buffer_registry.h"
 #include "service/frontend/buffer_releases.h"
@@ -48,7 +48,8 @@ struct SessionEnvironment {
   DaemonCounters* counters = nullptr;  // null: not counted
   Endpoint endpoint;                   // where peers reach this daemon: written into unique ids
   // Makes this daemon the rendezvous of an id derived from NCCL_COMM_ID.
-  std::function<absl::Status(const wire::UniqueId&, const std::string& tenant)> host_environment_id;
+  std::function<absl::Status(const wire::UniqueId&, const std::string& tenant)>
+      listen_for_environment_id;
 };
 
 class Session {
@@ -73,7 +74,7 @@ class Session {
   bool closed() const { return state_ == State::kClosed; }
   SessionId id() const { return id_; }
   // Describes the session for an operator.
-  void Tell(state::Session* out) const;
+  void WriteState(state::Session* out) const;
   const TenantIdentity& identity() const { return channel_->identity(); }
 
  private:
@@ -93,7 +94,7 @@ class Session {
     std::optional<Communicator::Leaving> leaving = {};
   };
   // An undecided request for a derived communicator.
-  struct PendingSeat {
+  struct PendingRequest {
     uint64_t request = 0;
     uint32_t parent = 0;  // CommHandle
   };
@@ -111,7 +112,7 @@ class Session {
   bool PollMapped();
   bool PollReleases();
   bool PollClosingWindows();
-  bool IsWrittenInto(const ClosingWindow& window) const;
+  bool HasPutInProgress(const ClosingWindow& window) const;
   void DropSomeFailedCalls();
   bool PollRevocations();
   absl::Status Handle(const TenantMessage& message, std::span<UniqueFd> fds);
@@ -135,8 +136,8 @@ class Session {
   absl::Status HandleReleaseCapture(const wire::ReleaseCapture& request);
   absl::Status HandleRegisterWindow(const wire::RegisterWindow& request);
   absl::Status HandleDeregisterWindow(const wire::DeregisterWindow& request);
-  absl::Status JoinPlace(const RankSlot& parent, const OffspringPlace& place,
-                         const wire::CommOptions& options, uint64_t request);
+  absl::Status JoinDerived(const RankSlot& parent, const DerivedRank& place,
+                           const wire::CommOptions& options, uint64_t request);
   absl::Status HandleAbort(const wire::CommAbort& request);
   absl::Status HandleDestroy(const wire::CommDestroy& request);
   absl::Status HandleEstimate(const wire::Estimate& request);
@@ -146,18 +147,18 @@ class Session {
   absl::Status Admit(const JoinRequest& join, uint64_t request);
   // The slot, if its rank has joined and is not leaving; otherwise the reason.
   absl::StatusOr<RankSlot*> UsableSlot(uint32_t handle);
-  absl::Status TakeSeat(uint64_t request, const JoinRequest& join);
-  void NoSeat(uint64_t request, const absl::Status& why);
+  absl::Status JoinSplit(uint64_t request, const JoinRequest& join);
+  void OnNotMember(uint64_t request, const absl::Status& why);
   // Rejects the pending requests of the rank of `parent` (only `request`, if not 0).
-  void AbandonSeats(uint32_t parent, uint64_t request, const std::string& why);
+  void RejectPendingRequests(uint32_t parent, uint64_t request, const std::string& why);
   void AnswerInit(uint32_t handle, const absl::Status& status, CommId id);
   // Handles CommDestroy (kAfterPostedWork) and CommAbort (kAtOnce; it overtakes a destroy).
   absl::Status EndRank(uint32_t handle, uint64_t request, const std::string& why,
                        Communicator::Leaving how);
   void Leave(uint32_t handle, const std::string& why, Communicator::Leaving how);
-  void RankFree(uint32_t handle);
+  void OnRankReleased(uint32_t handle);
   // If an unsolicited answer could not be sent, ends the session in the next turn.
-  void NoteSent(const absl::Status& sent);
+  void CheckSent(const absl::Status& sent);
   absl::Status SendDone(uint64_t request, const absl::Status& status);
   uint32_t FreeHandle() const;
 
@@ -186,19 +187,20 @@ class Session {
   std::map<uint32_t, RankSlot> ranks_;  // by CommHandle
   std::vector<uint32_t> free_;          // handles of released ranks, erased after the turn
   uint64_t last_serial_ = 0;
-  bool held_ = false;     // message_ waits for a turn in which a rank may end
-  uint32_t handles_ = 0;  // all handles below are in use, or in free_below_
+  bool message_waits_ = false;  // message_ waits for a turn in which a rank may end
+  uint32_t handles_ = 0;        // all handles below are in use, or in free_below_
   std::set<uint32_t> free_below_;
-  std::vector<PendingSeat> seats_;
-  std::vector<PendingSeat> revocations_;  // whose communicators still have operations in progress
+  std::vector<PendingRequest> pending_requests_;
+  std::vector<PendingRequest>
+      revocations_;  // whose communicators still have operations in progress
   std::vector<ClosingWindow> closing_windows_;
   BufferReleases releases_{buffers_};
-  uint32_t last_looked_at_ = 0;  // CommHandle; for DropSomeFailedCalls
-  uint32_t dirty_words_ = 0;     // words of the dirty bitmap that contain handles in use
+  uint32_t last_checked_ = 0;  // CommHandle; for DropSomeFailedCalls
+  uint32_t dirty_words_ = 0;   // words of the dirty bitmap that contain handles in use
   TenantMessage message_;
-  absl::Status broken_;  // the error of an answer that could not be sent
+  absl::Status send_error_;  // the error of an answer that could not be sent
   // Used from kClosing on.
-  absl::Status why_closing_;
+  absl::Status close_reason_;
   uint32_t next_to_end_ = 0;  // CommHandle
 };
 

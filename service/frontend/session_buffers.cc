@@ -33,12 +33,12 @@ bool Session::PollMapped() {
   const std::vector<BufferRegistry::Mapped> mapped = buffers_.TakeMapped();
   for (const BufferRegistry::Mapped& done : mapped) {
     if (done.is_chunk) {
-      NoteSent(SendDone(done.request, done.id.status()));
+      CheckSent(SendDone(done.request, done.id.status()));
       continue;
     }
     auto reply = Reply<wire::RegisterReply>(done.request, done.id.status());
     if (done.id.ok()) reply.buffer_id = done.id->value();
-    NoteSent(Send(reply));
+    CheckSent(Send(reply));
   }
   return !mapped.empty();
 }
@@ -72,18 +72,18 @@ bool Session::PollReleases() {
            slot->second.endpoint->HasTaken(use.records);
   });
   for (uint64_t request : ended) {
-    if (state_ == State::kOpen) NoteSent(SendDone(request, absl::OkStatus()));
+    if (state_ == State::kOpen) CheckSent(SendDone(request, absl::OkStatus()));
   }
   return !ended.empty();
 }
 
 // Releases may wait for failed calls.
 void Session::DropSomeFailedCalls() {
-  auto slot = ranks_.upper_bound(last_looked_at_);
+  auto slot = ranks_.upper_bound(last_checked_);
   for (size_t i = std::min(ranks_.size(), kRanksPerTurn); i > 0; --i, ++slot) {
     if (slot == ranks_.end()) slot = ranks_.begin();
     slot->second.endpoint->DropFailedCalls();
-    last_looked_at_ = slot->first;
+    last_checked_ = slot->first;
   }
 }
 

@@ -4,14 +4,14 @@
 
 namespace mccs {
 
-void RankEndpoint::Tell(state::SessionRank* out) const {
+void RankEndpoint::WriteState(state::SessionRank* out) const {
   out->set_rank(rank().value());
   if (communicator != nullptr) out->set_communicator(FormatCommId(communicator->id()));
   out->set_records_posted(region().tail.load(std::memory_order_relaxed));
   out->set_records_taken(taken_);
 }
 
-void Session::Tell(state::Session* out) const {
+void Session::WriteState(state::Session* out) const {
   out->set_id(id_.value());
   out->set_process(identity().process);
   out->set_tenant(identity().tenant);
@@ -34,7 +34,7 @@ void Session::Tell(state::Session* out) const {
   for (const auto& [handle, slot] : ranks_) {
     if (slot.endpoint == nullptr) continue;
     state::SessionRank* rank = out->add_ranks();
-    slot.endpoint->Tell(rank);
+    slot.endpoint->WriteState(rank);
     rank->set_leaving(slot.leaving.has_value());
   }
 }

@@ -24,13 +24,13 @@ absl::Status Session::HandleDeregisterWindow(const wire::DeregisterWindow& reque
     slot->second.endpoint->communicator->Wake();
   }
   const ClosingWindow closing{request.header.request, request.comm_handle, request.number};
-  if (!closed.ok() || !IsWrittenInto(closing)) return SendDone(request.header.request, closed);
+  if (!closed.ok() || !HasPutInProgress(closing)) return SendDone(request.header.request, closed);
   closing_windows_.push_back(closing);
   return absl::OkStatus();
 }
 
 // False after the slice or copy in progress, or when the communicator ends: a broken lane fails it.
-bool Session::IsWrittenInto(const ClosingWindow& window) const {
+bool Session::HasPutInProgress(const ClosingWindow& window) const {
   const auto slot = ranks_.find(window.handle);
   if (slot == ranks_.end()) return false;
   const RankEndpoint& endpoint = *slot->second.endpoint;
@@ -40,8 +40,8 @@ bool Session::IsWrittenInto(const ClosingWindow& window) const {
 
 bool Session::PollClosingWindows() {
   return std::erase_if(closing_windows_, [this](const ClosingWindow& window) {
-           if (IsWrittenInto(window)) return false;
-           if (state_ == State::kOpen) NoteSent(SendDone(window.request, absl::OkStatus()));
+           if (HasPutInProgress(window)) return false;
+           if (state_ == State::kOpen) CheckSent(SendDone(window.request, absl::OkStatus()));
            return true;
          }) > 0;
 }

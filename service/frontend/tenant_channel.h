@@ -49,9 +49,9 @@ class TenantChannel {
 };
 
 // Listens for tenant processes.
-class TenantDoor {
+class TenantListener {
  public:
-  virtual ~TenantDoor() = default;
+  virtual ~TenantListener() = default;
   // The next process; null: none. After kNotFound (the process has exited) or kPermissionDenied (it
   // was rejected) another process may follow; after other errors none can be accepted now.
   virtual absl::StatusOr<std::unique_ptr<TenantChannel>> Accept() = 0;

@@ -7,7 +7,7 @@ namespace mccs {
 DeviceCopy::DeviceCopy(const Job& job, uint32_t* in_flight) : job_(job) {
   // In-place: nothing to copy.
   if (job_.from == job_.to) submitted_ = job_.bytes;
-  for (Part& part : parts_) part.mem_ops.of_owner = in_flight;
+  for (Part& part : parts_) part.mem_ops.owner_outstanding = in_flight;
 }
 
 bool DeviceCopy::Advance(Device& device, bool* moved) {

@@ -17,7 +17,7 @@ absl::Status LocalExchange::Add(const OpenMessage& message) {
   }
   const OpenMessage other = theirs.front();
   theirs.pop_front();
-  MCCS_RETURN_IF_ERROR(CheckFit(message, {.type = other.call->type, .count = other.call->count}));
+  MCCS_RETURN_IF_ERROR(CheckMatch(message, {.type = other.call->type, .count = other.call->count}));
   Start(sends ? message : other, sends ? other : message);
   return absl::OkStatus();
 }
@@ -44,10 +44,10 @@ bool LocalExchange::Poll(std::vector<OpenMessage>& done) {
   return moved;
 }
 
-void LocalExchange::AddUnanswered(std::vector<OpenMessage>& unanswered) const {
+void LocalExchange::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
   for (const auto& [pair, waiting] : waiting_) {
-    if (!waiting.sends.empty()) unanswered.push_back(waiting.sends.front());
-    if (!waiting.receives.empty()) unanswered.push_back(waiting.receives.front());
+    if (!waiting.sends.empty()) unmatched.push_back(waiting.sends.front());
+    if (!waiting.receives.empty()) unmatched.push_back(waiting.receives.front());
   }
 }
 

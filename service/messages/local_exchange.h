@@ -35,7 +35,7 @@ class LocalExchange {
   // No copy is in the device.
   bool quiescent() const { return in_flight_ == 0; }
   // Appends, for each pair, the oldest call that waits for the other end.
-  void AddUnanswered(std::vector<OpenMessage>& unanswered) const;
+  void AddUnmatched(std::vector<OpenMessage>& unmatched) const;
   // A call that waits for one by `rank`, which has left; null if there is none.
   const OpenMessage* WaitingFor(Rank rank) const;
 

@@ -53,7 +53,7 @@ absl::StatusOr<LocalPuts::Progress> LocalPuts::Advance(Pair& pair, bool* moved) 
     if (port == nullptr) return Progress::kWaits;
     if (call.bytes() == 0) return Progress::kComplete;
     const PostedMessage& put = *call.call;
-    if (port->LookAtWindow(put.window).state == WindowView::State::kNotYet) {
+    if (port->GetWindow(put.window).state == WindowView::State::kNotYet) {
       return Progress::kWaits;
     }
     MCCS_ASSIGN_OR_RETURN(WindowMemory window, port->FindInWindow({.number = put.window,
@@ -79,8 +79,8 @@ bool LocalPuts::WritesInto(Rank rank, uint64_t window) const {
   });
 }
 
-void LocalPuts::AddUnanswered(std::vector<OpenMessage>& unanswered) const {
-  for (const Pair* pair : waiting_) unanswered.push_back(pair->calls.front());
+void LocalPuts::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
+  for (const Pair* pair : waiting_) unmatched.push_back(pair->calls.front());
 }
 
 const OpenMessage* LocalPuts::WaitingFor(Rank rank) const {

@@ -50,7 +50,7 @@ class LocalPuts {
   // A copy into the window of `rank` is in progress; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
   // Appends the call of each pair that waits for its window.
-  void AddUnanswered(std::vector<OpenMessage>& unanswered) const;
+  void AddUnmatched(std::vector<OpenMessage>& unmatched) const;
   // A call that waits for `rank`, which has left; null if there is none.
   const OpenMessage* WaitingFor(Rank rank) const;
 

@@ -46,7 +46,7 @@ absl::StatusOr<bool> MessageLoop::Poll() {
     MCCS_ASSIGN_OR_RETURN(const bool took, TakeCalls(local));
     moved |= took;
   }
-  moved |= LookAtWindows();
+  moved |= CheckWindows();
   for (const auto& peer : peers_) {
     if (peer != nullptr) MCCS_RETURN_IF_ERROR(peer->Poll(done_, &moved));
   }
@@ -110,7 +110,7 @@ const RankPort* MessageLoop::PortOf(Rank rank) const {
   return known ? local_of_[index]->port : nullptr;
 }
 
-bool MessageLoop::LookAtWindows() {
+bool MessageLoop::CheckWindows() {
   bool changed = false;
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const RankPort* const port = ranks_[i].port;
@@ -176,7 +176,7 @@ bool MessageLoop::awaits_streams() const {
   });
 }
 
-bool MessageLoop::wants_more() const {
+bool MessageLoop::has_pending_calls() const {
   return std::any_of(ranks_.begin(), ranks_.end(), [](const LocalRank& local) {
     return local.port != nullptr && local.port->HasMessages();
   });
@@ -189,19 +189,19 @@ bool MessageLoop::WritesInto(Rank rank, uint64_t window) const {
          });
 }
 
-std::vector<OpenMessage> MessageLoop::Unanswered() const {
-  std::vector<OpenMessage> unanswered;
-  local_.AddUnanswered(unanswered);
-  local_puts_.AddUnanswered(unanswered);
-  signals_.AddUnanswered(unanswered);
+std::vector<OpenMessage> MessageLoop::Unmatched() const {
+  std::vector<OpenMessage> unmatched;
+  local_.AddUnmatched(unmatched);
+  local_puts_.AddUnmatched(unmatched);
+  signals_.AddUnmatched(unmatched);
   for (const auto& peer : peers_) {
-    if (peer != nullptr) peer->AddUnanswered(unanswered);
+    if (peer != nullptr) peer->AddUnmatched(unmatched);
   }
-  std::sort(unanswered.begin(), unanswered.end(), [](const OpenMessage& a, const OpenMessage& b) {
+  std::sort(unmatched.begin(), unmatched.end(), [](const OpenMessage& a, const OpenMessage& b) {
     return std::make_tuple(a.pair.source, a.pair.destination, a.call->kind) <
            std::make_tuple(b.pair.source, b.pair.destination, b.call->kind);
   });
-  return unanswered;
+  return unmatched;
 }
 
 // ---- Departed ranks -----------------------------------------------------------------------------
@@ -225,17 +225,17 @@ std::vector<MessageCount> MessageLoop::CountsOf(Rank rank) const {
   return list;
 }
 
-std::string MessageLoop::DescribeUnanswered(Rank rank,
-                                            const std::vector<MessageCount>& counts) const {
+std::string MessageLoop::DescribeUnmatched(Rank rank,
+                                           const std::vector<MessageCount>& counts) const {
   const HostIndex host = host_of_[static_cast<size_t>(rank.value())];
   const OpenMessage* lost = nullptr;
   if (host == options_.self) {
     lost = local_.WaitingFor(rank);
     if (lost == nullptr) lost = local_puts_.WaitingFor(rank);
   } else if (const auto& peer = peers_[static_cast<size_t>(host.value())]; peer != nullptr) {
-    lost = peer->Unanswered(rank, counts);
+    lost = peer->Unmatched(rank, counts);
   }
-  if (lost == nullptr) lost = signals_.Unanswered(rank, counts);
+  if (lost == nullptr) lost = signals_.Unmatched(rank, counts);
   return lost == nullptr ? std::string() : Describe(*lost);
 }
 

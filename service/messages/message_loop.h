@@ -57,7 +57,7 @@ class MessageLoop {
   // A rank has posted messages that its streams have not reached; they ring no doorbell.
   bool awaits_streams() const;
   // A local rank has incomplete messages.
-  bool wants_more() const;
+  bool has_pending_calls() const;
   // The device holds no memory of a tenant. Lanes may hold some until they are destroyed, while
   // messages are incomplete.
   bool quiescent() const { return local_.quiescent() && local_puts_.quiescent(); }
@@ -70,12 +70,12 @@ class MessageLoop {
 
   // For each pair of ranks, the oldest call of a local rank that waits for the other end. A receive
   // from another host counts until its first bytes arrive.
-  std::vector<OpenMessage> Unanswered() const;
+  std::vector<OpenMessage> Unmatched() const;
 
   // Number of messages that local rank `rank` has posted so far.
   std::vector<MessageCount> CountsOf(Rank rank) const;
   // The call that waits for a call of `rank`, which left after posting `counts`; empty: none.
-  std::string DescribeUnanswered(Rank rank, const std::vector<MessageCount>& counts) const;
+  std::string DescribeUnmatched(Rank rank, const std::vector<MessageCount>& counts) const;
 
  private:
   absl::StatusOr<bool> TakeCalls(const LocalRank& local);
@@ -84,7 +84,7 @@ class MessageLoop {
   PeerMessages& PeerAt(HostIndex host);
   // If any window was opened or closed, makes waiting calls check again. Returns true if anything
   // moved.
-  bool LookAtWindows();
+  bool CheckWindows();
   // Null: the rank is not on this host, or has left.
   const RankPort* PortOf(Rank rank) const;
   // Nothing: there is no such rank.

@@ -40,10 +40,10 @@ struct MessageTag {
   enum class Kind : uint8_t {
     kAnnouncement = 1,
     kPayload = 2,
-    kPut = 3,        // bytes for an RMA window; more follow
-    kSignal = 4,     // a signal, and the last bytes of its put, if any
-    kAskWindow = 5,  // an empty slice to the host of the window
-    kWindow = 6,     // the reply: an empty slice with the request's pair and number
+    kPut = 3,            // bytes for an RMA window; more follow
+    kSignal = 4,         // a signal, and the last bytes of its put, if any
+    kWindowRequest = 5,  // an empty slice to the host of the window
+    kWindowReply = 6,    // the reply: an empty slice with the request's pair and number
   };
 
   Kind kind = Kind::kAnnouncement;
@@ -52,7 +52,7 @@ struct MessageTag {
   uint32_t signal = 0;  // kSignal: SignalNumber
   uint64_t number = 0;  // of the message; from kPut on: of the window
   // Announcement: elements of the call. Payload: offset in bytes. kPut, kSignal: offset in the
-  // window in bytes. kWindow: size of the window in bytes.
+  // window in bytes. kWindowReply: size of the window in bytes.
   uint64_t amount = 0;
 };
 

@@ -8,11 +8,11 @@
 namespace mccs {
 namespace {
 
-constexpr int kLooksPerPatience = 4;
+constexpr int kChecksPerWarnPeriod = 4;
 constexpr size_t kMaxNamedCalls = 8;
 
 // What the other rank has not done.
-const char* Lack(OpKind kind) {
+const char* MissingAction(OpKind kind) {
   switch (kind) {
     case OpKind::kSend:
       return "no receive for ";
@@ -30,36 +30,36 @@ const char* Lack(OpKind kind) {
 }  // namespace
 
 bool MessageWatcher::Poll(MonotonicNs now, const MessageLoop& messages) {
-  if (!messages.wants_more()) {
-    look_at_ = 0;
+  if (!messages.has_pending_calls()) {
+    check_at_ = 0;
     waiting_.clear();
     if (held_up_.empty()) return false;
     options_.log->Info("communicator ", options_.name, ": point-to-point calls progress again");
     held_up_.clear();
     return true;
   }
-  if (now < look_at_) return false;
-  look_at_ = now + options_.patience_ns / kLooksPerPatience;
-  const std::vector<OpenMessage> unanswered = messages.Unanswered();
-  Look(now, unanswered);
-  std::string held_up = Describe(now, unanswered);
+  if (now < check_at_) return false;
+  check_at_ = now + options_.warn_after_ns / kChecksPerWarnPeriod;
+  const std::vector<OpenMessage> unmatched = messages.Unmatched();
+  UpdateWaiting(now, unmatched);
+  std::string held_up = Describe(now, unmatched);
   if (held_up == held_up_) {
-    Say(now);
+    LogStall(now);
     return false;
   }
   held_up_ = std::move(held_up);
-  Say(now);
+  LogStall(now);
   return true;
 }
 
 MonotonicNs MessageWatcher::NextDeadline() const {
-  return look_at_ != 0 ? look_at_ : std::numeric_limits<MonotonicNs>::max();
+  return check_at_ != 0 ? check_at_ : std::numeric_limits<MonotonicNs>::max();
 }
 
 // A call that was already waiting at the previous check keeps its start time.
-void MessageWatcher::Look(MonotonicNs now, const std::vector<OpenMessage>& unanswered) {
+void MessageWatcher::UpdateWaiting(MonotonicNs now, const std::vector<OpenMessage>& unmatched) {
   const auto before = std::exchange(waiting_, {});
-  for (const OpenMessage& message : unanswered) {
+  for (const OpenMessage& message : unmatched) {
     const PairAndKind key{message.pair, message.call->kind};
     const auto known = before.find(key);
     const bool same = known != before.end() && known->second.number == message.number;
@@ -68,16 +68,16 @@ void MessageWatcher::Look(MonotonicNs now, const std::vector<OpenMessage>& unans
 }
 
 std::string MessageWatcher::Describe(MonotonicNs now,
-                                     const std::vector<OpenMessage>& unanswered) const {
+                                     const std::vector<OpenMessage>& unmatched) const {
   std::string text;
   size_t named = 0;
-  for (const OpenMessage& message : unanswered) {
+  for (const OpenMessage& message : unmatched) {
     const MonotonicNs since = waiting_.at({message.pair, message.call->kind}).since;
-    if (now - since < options_.patience_ns || ++named > kMaxNamedCalls) continue;
+    if (now - since < options_.warn_after_ns || ++named > kMaxNamedCalls) continue;
     const Rank other = message.other();
     absl::StrAppend(&text, text.empty() ? "" : "; ", "rank ", message.caller().value(),
                     " waits for rank ", other.value(), " on ", options_.host_of(other),
-                    ", which has ", Lack(message.call->kind), mccs::Describe(message));
+                    ", which has ", MissingAction(message.call->kind), mccs::Describe(message));
   }
   if (named > kMaxNamedCalls) {
     absl::StrAppend(&text, "; and ", named - kMaxNamedCalls, " more point-to-point calls wait");
@@ -85,7 +85,7 @@ std::string MessageWatcher::Describe(MonotonicNs now,
   return text;
 }
 
-void MessageWatcher::Say(MonotonicNs now) {
+void MessageWatcher::LogStall(MonotonicNs now) {
   if (held_up_.empty() || !in_log_.IsDue(held_up_, now)) return;
   options_.log->Warning("communicator ", options_.name, ": ", held_up_);
 }

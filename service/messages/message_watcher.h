@@ -1,6 +1,6 @@
 // Detects a send, receive or one-sided call that waits long for the other rank, and reports which
 // ranks wait for which. Each host watches the calls of its own ranks, so no messages are needed. A
-// call is reported after 1 to 1.25 times patience_ns.
+// call is reported after 1 to 1.25 times warn_after_ns.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_MESSAGES_MESSAGE_WATCHER_H_
@@ -15,7 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/repeated_sentence.h"
+#include "base/repeated_message.h"
 #include "service/messages/message_loop.h"
 
 namespace mccs {
@@ -25,7 +25,7 @@ class MessageWatcher {
   struct Options {
     Log* log;
     std::string name;  // of the communicator, for the log
-    int64_t patience_ns;
+    int64_t warn_after_ns;
     std::function<std::string(Rank)> host_of;  // host name, for messages
   };
 
@@ -48,15 +48,15 @@ class MessageWatcher {
     MonotonicNs since = 0;
   };
 
-  void Look(MonotonicNs now, const std::vector<OpenMessage>& unanswered);
-  std::string Describe(MonotonicNs now, const std::vector<OpenMessage>& unanswered) const;
-  void Say(MonotonicNs now);
+  void UpdateWaiting(MonotonicNs now, const std::vector<OpenMessage>& unmatched);
+  std::string Describe(MonotonicNs now, const std::vector<OpenMessage>& unmatched) const;
+  void LogStall(MonotonicNs now);
 
   const Options options_;
-  MonotonicNs look_at_ = 0;                            // 0: no rank waits
+  MonotonicNs check_at_ = 0;                           // 0: no rank waits
   absl::flat_hash_map<PairAndKind, Waiting> waiting_;  // at the last check
   std::string held_up_;
-  RepeatedSentence in_log_;
+  RepeatedMessage in_log_;
 };
 
 }  // namespace mccs

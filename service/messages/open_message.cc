@@ -7,7 +7,7 @@
 namespace mccs {
 namespace {
 
-std::string DescribeCall(bool sends, const RankPair& pair, uint64_t number, const CounterCall& c) {
+std::string DescribeCall(bool sends, const RankPair& pair, uint64_t number, const PeerCall& c) {
   return absl::StrCat(sends ? "send" : "recv", " #", number, " of rank ",
                       sends ? pair.source.value() : pair.destination.value(),
                       sends ? " to rank " : " from rank ",
@@ -35,7 +35,7 @@ std::string Describe(const OpenMessage& message) {
                       {.type = message.call->type, .count = message.call->count});
 }
 
-absl::Status CheckFit(const OpenMessage& ours, const CounterCall& theirs) {
+absl::Status CheckMatch(const OpenMessage& ours, const PeerCall& theirs) {
   if (ours.bytes() == theirs.count * SizeOf(theirs.type)) return absl::OkStatus();
   const bool we_send = ours.call->kind == OpKind::kSend;
   return absl::FailedPreconditionError(

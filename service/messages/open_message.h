@@ -29,7 +29,7 @@ struct OpenMessage {
 };
 
 // The other end's call, as known here.
-struct CounterCall {
+struct PeerCall {
   DataType type = DataType::kInt8;
   uint64_t count = 0;
 };
@@ -39,7 +39,7 @@ std::string Describe(const OpenMessage& message);
 
 // OK if a matched send and receive have the same number of bytes; types may differ, as in NCCL.
 // Else kFailedPrecondition with both calls. `ours`: either end.
-absl::Status CheckFit(const OpenMessage& ours, const CounterCall& theirs);
+absl::Status CheckMatch(const OpenMessage& ours, const PeerCall& theirs);
 
 // Calls that one rank has posted so far with `peer` at the other end.
 struct MessageCount {

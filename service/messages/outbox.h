@@ -19,7 +19,7 @@ struct Transfer {
 
 struct Outbox {
   std::deque<MessageTag> announcements;  // empty slices, which the other host waits for
-  size_t answers = 0;  // number of announcements that answer a request of the other host
+  size_t window_replies = 0;  // number of announcements that answer a request of the other host
   std::deque<Transfer> transfers;  // the next one in front
 };
 

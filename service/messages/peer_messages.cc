@@ -12,7 +12,7 @@ namespace {
 // Limit of elements of an announced call: beyond it the number of bytes could overflow.
 constexpr uint64_t kMaxCount = uint64_t{1} << 56;
 
-absl::Status Broken(const MessageTag& tag, std::string_view what) {
+absl::Status ProtocolError(const MessageTag& tag, std::string_view what) {
   return absl::DataLossError(absl::StrCat("message #", tag.number, " of rank ",
                                           tag.pair.source.value(), " to rank ",
                                           tag.pair.destination.value(), ": ", std::string(what),
@@ -41,8 +41,8 @@ PeerMessages::PeerMessages(Options options)
     : options_(std::move(options)),
       puts_({.signals = options_.signals,
              .port_of = options_.port_of,
-             .may_come = options_.may_receive,
-             .may_go = options_.may_send},
+             .may_receive = options_.may_receive,
+             .may_send = options_.may_send},
             outbox_) {}
 
 PeerMessages::~PeerMessages() {
@@ -72,7 +72,7 @@ absl::Status PeerMessages::Add(const OpenMessage& message) {
 
 absl::Status PeerMessages::Match(OutgoingPair& pair) {
   while (!pair.sends.empty() && !pair.receives.empty()) {
-    MCCS_RETURN_IF_ERROR(CheckFit(pair.sends.front(), pair.receives.front()));
+    MCCS_RETURN_IF_ERROR(CheckMatch(pair.sends.front(), pair.receives.front()));
     outbox_.transfers.push_back({.message = pair.sends.front()});
     --announced_[pair.sends.front().pair.destination];
     pair.sends.pop_front();
@@ -95,43 +95,44 @@ absl::Status PeerMessages::PollIncoming(std::vector<OpenMessage>& done, bool* mo
     if (landing == Landing::kNotYet) return absl::OkStatus();
     *moved = true;
     const MessageTag tag = MessageFromTag(receive_->Tag(next_slice_));
-    MCCS_RETURN_IF_ERROR(Hear(tag, landing, receive_->Bytes(next_slice_), done));
+    MCCS_RETURN_IF_ERROR(OnSlice(tag, landing, receive_->Bytes(next_slice_), done));
     receive_->Release(next_slice_);
   }
 }
 
-absl::Status PeerMessages::Hear(const MessageTag& tag, Landing landing, uint32_t bytes,
-                                std::vector<OpenMessage>& done) {
+absl::Status PeerMessages::OnSlice(const MessageTag& tag, Landing landing, uint32_t bytes,
+                                   std::vector<OpenMessage>& done) {
   switch (tag.kind) {
     case MessageTag::Kind::kAnnouncement: {
-      if (bytes > 0) return Broken(tag, "its announcement has a payload");
-      if (!options_.may_send(tag.pair)) return Broken(tag, "its sender is not a rank of this host");
+      if (bytes > 0) return ProtocolError(tag, "its announcement has a payload");
+      if (!options_.may_send(tag.pair))
+        return ProtocolError(tag, "its sender is not a rank of this host");
       OutgoingPair& pair = outgoing_[tag.pair];
       if (tag.number != ++pair.announced || static_cast<int>(tag.type) >= kDataTypes ||
           tag.amount > kMaxCount) {
-        return Broken(tag, "its receive was announced out of order or with invalid values");
+        return ProtocolError(tag, "its receive was announced out of order or with invalid values");
       }
       if (++announced_[tag.pair.destination] > kMaxAnnounced) {
-        return Broken(tag, "its rank has announced more receives than it can have posted");
+        return ProtocolError(tag, "its rank has announced more receives than it can have posted");
       }
       pair.receives.push_back({.type = tag.type, .count = tag.amount});
       return Match(pair);
     }
     case MessageTag::Kind::kPayload:
-      return HearPayload(tag, landing, bytes, done);
+      return OnPayload(tag, landing, bytes, done);
     default:
-      return puts_.Hear({.number = next_slice_, .tag = tag, .bytes = bytes, .landing = landing});
+      return puts_.OnSlice({.number = next_slice_, .tag = tag, .bytes = bytes, .landing = landing});
   }
 }
 
-absl::Status PeerMessages::HearPayload(const MessageTag& tag, Landing landing, uint32_t bytes,
-                                       std::vector<OpenMessage>& done) {
+absl::Status PeerMessages::OnPayload(const MessageTag& tag, Landing landing, uint32_t bytes,
+                                     std::vector<OpenMessage>& done) {
   Receive* const receive = Find(tag, bytes);
   if (receive == nullptr || landing != Landing::kDirect) {
-    return Broken(tag, "its payload matches no announced receive");
+    return ProtocolError(tag, "its payload matches no announced receive");
   }
   // A lane keeps the order of a message's slices; a duplicate would hide a missing slice.
-  if (tag.amount != receive->landed) return Broken(tag, "its payload arrived out of order");
+  if (tag.amount != receive->landed) return ProtocolError(tag, "its payload arrived out of order");
   receive->landed += bytes;
   if (receive->landed < receive->message.bytes()) return absl::OkStatus();
   receive->done = true;
@@ -141,13 +142,14 @@ absl::Status PeerMessages::HearPayload(const MessageTag& tag, Landing landing, u
   return absl::OkStatus();
 }
 
-bool PeerMessages::Place(const SliceTag& slice, uint32_t bytes, std::vector<MemRef>& pieces) {
+bool PeerMessages::FindDestination(const SliceTag& slice, uint32_t bytes,
+                                   std::vector<MemRef>& pieces) {
   const MessageTag tag = MessageFromTag(slice);
   // Slices arrive in order, so this is the first one that has not arrived.
   SliceNumber number = next_slice_;
   while (receive_->Landed(number) != Landing::kNotYet) ++number;
   if (tag.kind != MessageTag::Kind::kPayload) {
-    return puts_.Place({.number = number, .tag = tag, .bytes = bytes}, pieces);
+    return puts_.FindDestination({.number = number, .tag = tag, .bytes = bytes}, pieces);
   }
   Receive* const receive = Find(tag, bytes);
   if (receive == nullptr) return false;
@@ -177,7 +179,7 @@ PeerMessages::Receive* PeerMessages::Find(const MessageTag& tag, uint32_t bytes)
 absl::Status PeerMessages::PollOutgoing(std::vector<OpenMessage>& done, bool* moved) {
   std::deque<MessageTag>& announcements = outbox_.announcements;
   while (!announcements.empty() && Post({}, announcements.front(), nullptr)) {
-    if (announcements.front().kind == MessageTag::Kind::kWindow) --outbox_.answers;
+    if (announcements.front().kind == MessageTag::Kind::kWindowReply) --outbox_.window_replies;
     announcements.pop_front();
     *moved = true;
   }
@@ -225,23 +227,23 @@ bool PeerMessages::Post(const ConstMemRef& piece, const MessageTag& tag, SliceNu
 
 // ---- Waiting calls ------------------------------------------------------------------------------
 
-void PeerMessages::AddUnanswered(std::vector<OpenMessage>& unanswered) const {
+void PeerMessages::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
   for (const auto& [pair, outgoing] : outgoing_) {
-    if (!outgoing.sends.empty()) unanswered.push_back(outgoing.sends.front());
+    if (!outgoing.sends.empty()) unmatched.push_back(outgoing.sends.front());
   }
   for (const auto& [pair, receives] : incoming_) {
     const auto first = std::find_if(receives.begin(), receives.end(), [](const Receive& receive) {
       return !receive.done && receive.landed == 0;
     });
-    if (first != receives.end()) unanswered.push_back(first->message);
+    if (first != receives.end()) unmatched.push_back(first->message);
   }
-  puts_.AddUnanswered(unanswered);
+  puts_.AddUnmatched(unmatched);
 }
 
 // ---- Departed ranks -----------------------------------------------------------------------------
 
-const OpenMessage* PeerMessages::Unanswered(Rank rank,
-                                            const std::vector<MessageCount>& counts) const {
+const OpenMessage* PeerMessages::Unmatched(Rank rank,
+                                           const std::vector<MessageCount>& counts) const {
   for (const auto& [pair, outgoing] : outgoing_) {
     if (pair.destination != rank || outgoing.sends.empty()) continue;
     const MessageCount* count = CountWith(pair.source, counts);

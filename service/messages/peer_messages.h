@@ -56,7 +56,7 @@ class PeerMessages final : private SliceSink {
   // not match.
   absl::Status Add(const OpenMessage& message);
   // A rank of this host has opened or closed a window, or has left. Returns true if anything moved.
-  bool WindowsChanged() { return puts_.Answer(); }
+  bool WindowsChanged() { return puts_.SendWindowReplies(); }
   // Advances transfers and appends complete messages to `done`. An error ends the communicator:
   // kFailedPrecondition as above, kDataLoss if the peer breaks the protocol.
   absl::Status Poll(std::vector<OpenMessage>& done, bool* moved);
@@ -68,10 +68,10 @@ class PeerMessages final : private SliceSink {
   // As PeerPuts'.
   bool WritesInto(Rank rank, uint64_t window) const { return puts_.WritesInto(rank, window); }
   // Appends, for each pair, the oldest call that waits for the other end.
-  void AddUnanswered(std::vector<OpenMessage>& unanswered) const;
+  void AddUnmatched(std::vector<OpenMessage>& unmatched) const;
   // A call that can never complete because `rank` has left after posting `counts`: it lacks its
   // other end, or is a put that has not reached the rank. Null if there is none.
-  const OpenMessage* Unanswered(Rank rank, const std::vector<MessageCount>& counts) const;
+  const OpenMessage* Unmatched(Rank rank, const std::vector<MessageCount>& counts) const;
 
  private:
   struct Unacknowledged {
@@ -79,9 +79,9 @@ class PeerMessages final : private SliceSink {
     SliceNumber last = 0;
   };
   struct OutgoingPair {
-    std::deque<OpenMessage> sends;     // not announced yet; or
-    std::deque<CounterCall> receives;  // announced, not sent yet: one of the two is empty
-    uint64_t announced = 0;            // total number of announced receives
+    std::deque<OpenMessage> sends;  // not announced yet; or
+    std::deque<PeerCall> receives;  // announced, not sent yet: one of the two is empty
+    uint64_t announced = 0;         // total number of announced receives
   };
   struct Receive {
     OpenMessage message;
@@ -97,15 +97,15 @@ class PeerMessages final : private SliceSink {
   // The oldest incomplete one in front. Numbers are consecutive.
   using IncomingPair = std::deque<Receive>;
 
-  bool Place(const SliceTag& tag, uint32_t bytes, std::vector<MemRef>& pieces) override;
+  bool FindDestination(const SliceTag& tag, uint32_t bytes, std::vector<MemRef>& pieces) override;
   // The incomplete receive of a payload; null if there is none or the payload does not fit.
   Receive* Find(const MessageTag& tag, uint32_t bytes);
   absl::Status Match(OutgoingPair& pair);
   absl::Status PollIncoming(std::vector<OpenMessage>& done, bool* moved);
-  absl::Status Hear(const MessageTag& tag, Landing landing, uint32_t bytes,
-                    std::vector<OpenMessage>& done);
-  absl::Status HearPayload(const MessageTag& tag, Landing landing, uint32_t bytes,
-                           std::vector<OpenMessage>& done);
+  absl::Status OnSlice(const MessageTag& tag, Landing landing, uint32_t bytes,
+                       std::vector<OpenMessage>& done);
+  absl::Status OnPayload(const MessageTag& tag, Landing landing, uint32_t bytes,
+                         std::vector<OpenMessage>& done);
   absl::Status PollOutgoing(std::vector<OpenMessage>& done, bool* moved);
   // Posts a slice of the front transfer, which then moves to the back. False: the lane accepted
   // none.

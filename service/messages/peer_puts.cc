@@ -16,11 +16,11 @@ namespace {
 constexpr size_t kMaxKnownWindows = 4096;
 // Limit of the peer's requests that await registrations by our ranks, or whose replies await its
 // lane. It requests each window once per waiting pair of ranks.
-constexpr size_t kMaxAsks = size_t{1} << 16;
-// The amount of a kWindow for a closed window.
+constexpr size_t kMaxWindowRequests = size_t{1} << 16;
+// The amount of a kWindowReply for a closed window.
 constexpr uint64_t kGoneBytes = std::numeric_limits<uint64_t>::max();
 
-absl::Status Broken(const MessageTag& tag, std::string_view what) {
+absl::Status ProtocolError(const MessageTag& tag, std::string_view what) {
   return absl::DataLossError(absl::StrCat("put of rank ", tag.pair.source.value(), " to rank ",
                                           tag.pair.destination.value(), ": ", std::string(what),
                                           "; run the same release of mccsd on all hosts"));
@@ -56,7 +56,7 @@ absl::Status PeerPuts::Start(Pair& pair) {
   const OpenMessage& call = pair.calls.front();
   if (call.bytes() > 0) {
     const PostedMessage& put = *call.call;
-    Known& known = LookAt(call.pair, put.window);
+    CachedWindow& known = FindOrRequestWindow(call.pair, put.window);
     const WindowView view = known.view;
     if (view.state == WindowView::State::kNotYet) {
       known.waiting.push_back(call.pair);
@@ -78,48 +78,48 @@ absl::Status PeerPuts::Start(Pair& pair) {
   return absl::OkStatus();
 }
 
-PeerPuts::Known& PeerPuts::LookAt(const RankPair& pair, uint64_t window) {
+PeerPuts::CachedWindow& PeerPuts::FindOrRequestWindow(const RankPair& pair, uint64_t window) {
   const WindowKey key{pair.destination, window};
   if (answered_ >= kMaxKnownWindows && !windows_.contains(key)) {
-    absl::erase_if(windows_, [](const auto& known) { return !known.second.asked; });
+    absl::erase_if(windows_, [](const auto& known) { return !known.second.requested; });
     answered_ = 0;
   }
   const auto [known, fresh] = windows_.try_emplace(key);
   if (fresh) {
-    known->second.asked = true;
+    known->second.requested = true;
     outbox_.announcements.push_back(
-        {.kind = MessageTag::Kind::kAskWindow, .pair = pair, .number = window});
+        {.kind = MessageTag::Kind::kWindowRequest, .pair = pair, .number = window});
   }
   return known->second;
 }
 
 // ---- Incoming -----------------------------------------------------------------------------------
 
-absl::Status PeerPuts::Hear(const Slice& slice) {
+absl::Status PeerPuts::OnSlice(const Slice& slice) {
   switch (slice.tag.kind) {
     case MessageTag::Kind::kPut:
     case MessageTag::Kind::kSignal:
-      return HearPayload(slice);
-    case MessageTag::Kind::kAskWindow:
-      return HearAsk(slice.tag);
-    case MessageTag::Kind::kWindow:
-      return HearWindow(slice.tag);
+      return OnPayload(slice);
+    case MessageTag::Kind::kWindowRequest:
+      return OnWindowRequest(slice.tag);
+    case MessageTag::Kind::kWindowReply:
+      return OnWindowReply(slice.tag);
     default:
-      return Broken(slice.tag, "unknown kind of slice");
+      return ProtocolError(slice.tag, "unknown kind of slice");
   }
 }
 
-absl::Status PeerPuts::HearPayload(const Slice& slice) {
+absl::Status PeerPuts::OnPayload(const Slice& slice) {
   const MessageTag& tag = slice.tag;
   while (!arriving_.empty() && arriving_.front().number <= slice.number) arriving_.pop_front();
-  if (!options_.may_come(tag.pair) || tag.signal >= kSignals) {
-    return Broken(tag, "it is not for this host, or its signal number is invalid");
+  if (!options_.may_receive(tag.pair) || tag.signal >= kSignals) {
+    return ProtocolError(tag, "it is not for this host, or its signal number is invalid");
   }
   const RankPort* const port = options_.port_of(tag.pair.destination);
   if (port == nullptr) return absl::OkStatus();  // The rank has left.
   if (slice.bytes > 0 && slice.landing != Landing::kDirect) {
     const absl::StatusOr<WindowMemory> memory = port->FindInWindow(PartOf(slice));
-    if (memory.ok()) return Broken(tag, "its payload did not arrive in its window");
+    if (memory.ok()) return ProtocolError(tag, "its payload did not arrive in its window");
     return absl::Status(
         memory.status().code(),
         absl::StrCat("put of rank ", tag.pair.source.value(), " to rank ",
@@ -129,8 +129,8 @@ absl::Status PeerPuts::HearPayload(const Slice& slice) {
   return options_.signals->Count(tag.pair, tag.signal);
 }
 
-bool PeerPuts::Place(const Slice& slice, std::vector<MemRef>& pieces) {
-  if (!CarriesPayload(slice.tag) || slice.bytes == 0 || !options_.may_come(slice.tag.pair)) {
+bool PeerPuts::FindDestination(const Slice& slice, std::vector<MemRef>& pieces) {
+  if (!CarriesPayload(slice.tag) || slice.bytes == 0 || !options_.may_receive(slice.tag.pair)) {
     return false;
   }
   const RankPort* const port = options_.port_of(slice.tag.pair.destination);
@@ -144,40 +144,42 @@ bool PeerPuts::Place(const Slice& slice, std::vector<MemRef>& pieces) {
   return true;
 }
 
-absl::Status PeerPuts::HearAsk(const MessageTag& tag) {
-  if (!options_.may_come(tag.pair) || asks_.size() + outbox_.answers >= kMaxAsks) {
-    return Broken(tag, "it requests a window that is not on this host, or too many windows");
+absl::Status PeerPuts::OnWindowRequest(const MessageTag& tag) {
+  if (!options_.may_receive(tag.pair) ||
+      window_requests_.size() + outbox_.window_replies >= kMaxWindowRequests) {
+    return ProtocolError(tag, "it requests a window that is not on this host, or too many windows");
   }
-  if (!AnswerOne(tag)) asks_.push_back(tag);
+  if (!SendWindowReply(tag)) window_requests_.push_back(tag);
   return absl::OkStatus();
 }
 
-bool PeerPuts::Answer() {
-  return std::erase_if(asks_, [&](const MessageTag& ask) { return AnswerOne(ask); }) > 0;
+bool PeerPuts::SendWindowReplies() {
+  return std::erase_if(window_requests_,
+                       [&](const MessageTag& ask) { return SendWindowReply(ask); }) > 0;
 }
 
 // Also true if the rank has left: the peer learns of that by its departure.
-bool PeerPuts::AnswerOne(const MessageTag& ask) {
+bool PeerPuts::SendWindowReply(const MessageTag& ask) {
   const RankPort* const port = options_.port_of(ask.pair.destination);
   if (port == nullptr) return true;
-  const WindowView view = port->LookAtWindow(ask.number);
+  const WindowView view = port->GetWindow(ask.number);
   if (view.state == WindowView::State::kNotYet) return false;
   MessageTag answer = ask;
-  answer.kind = MessageTag::Kind::kWindow;
+  answer.kind = MessageTag::Kind::kWindowReply;
   answer.amount = view.state == WindowView::State::kOpen ? view.bytes : kGoneBytes;
   outbox_.announcements.push_back(answer);
-  ++outbox_.answers;
+  ++outbox_.window_replies;
   return true;
 }
 
-absl::Status PeerPuts::HearWindow(const MessageTag& tag) {
+absl::Status PeerPuts::OnWindowReply(const MessageTag& tag) {
   const auto known = windows_.find(WindowKey{tag.pair.destination, tag.number});
-  if (!options_.may_go(tag.pair) || known == windows_.end() || !known->second.asked) {
-    return Broken(tag, "unexpected reply about a window");
+  if (!options_.may_send(tag.pair) || known == windows_.end() || !known->second.requested) {
+    return ProtocolError(tag, "unexpected reply about a window");
   }
   const bool gone = tag.amount == kGoneBytes;
   const std::vector<RankPair> waiting = std::exchange(known->second.waiting, {});
-  known->second.asked = false;
+  known->second.requested = false;
   known->second.view = {.state = gone ? WindowView::State::kGone : WindowView::State::kOpen,
                         .bytes = gone ? 0 : tag.amount};
   ++answered_;
@@ -193,9 +195,9 @@ bool PeerPuts::WritesInto(Rank rank, uint64_t window) const {
 
 // ---- Waiting calls ------------------------------------------------------------------------------
 
-void PeerPuts::AddUnanswered(std::vector<OpenMessage>& unanswered) const {
+void PeerPuts::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
   for (const auto& [pair, calls] : outgoing_) {
-    if (!calls.out && !calls.calls.empty()) unanswered.push_back(calls.calls.front());
+    if (!calls.out && !calls.calls.empty()) unmatched.push_back(calls.calls.front());
   }
 }
 

@@ -1,11 +1,11 @@
 // Puts and signals between the ranks of this host and those of one other host. They share lanes
 // with the messages between the two (PeerMessages, message_tag.h).
 //
-//   host of the source                             host of the window
-//   first put ── kAskWindow{window} ─────────────►
-//                                    ◄──────────── kWindow{bytes}, when its rank has registered it
-//   put ──────── kPut{window, offset}, bytes … ──►  received directly into the window
-//      last slice: kSignal{…}, remaining bytes ──►  counted when all of the put has arrived
+//   host of the source                              host of the window
+//   first put ── kWindowRequest{window} ────────►
+//             ◄─ kWindowReply{bytes} ────────────   when its rank has registered the window
+//   put ──────── kPut{window, offset}, bytes … ─►   received directly into the window
+//      last slice: kSignal{…}, remaining bytes ─►   counted when all of the put has arrived
 //
 // The calls of one ordered pair of ranks are sent one after the other. A lane preserves the order:
 // when a signal is counted, all data of the pair's earlier puts is in place.
@@ -38,8 +38,8 @@ class PeerPuts {
     std::function<const RankPort*(Rank)> port_of = {};
     // Whether the pair's source is a rank of the peer and its destination one of this host; and the
     // reverse.
-    std::function<bool(const RankPair&)> may_come = {};
-    std::function<bool(const RankPair&)> may_go = {};
+    std::function<bool(const RankPair&)> may_receive = {};
+    std::function<bool(const RankPair&)> may_send = {};
   };
 
   // LIFETIME: `outbox` and what the options point to outlive it.
@@ -61,27 +61,27 @@ class PeerPuts {
     uint32_t bytes = 0;
     Landing landing = Landing::kInSlot;
   };
-  absl::Status Hear(const Slice& slice);
-  // Finds the destination of an arriving slice's payload. False: it goes into its slot, and Hear
+  absl::Status OnSlice(const Slice& slice);
+  // Finds the destination of an arriving slice's payload. False: it goes into its slot, and OnSlice
   // returns the error.
-  bool Place(const Slice& slice, std::vector<MemRef>& pieces);
+  bool FindDestination(const Slice& slice, std::vector<MemRef>& pieces);
   // Answers pending window requests of the peer for windows that have since been registered or can
   // no longer be. Returns true if it sent an answer. Call it after a window was opened or closed,
   // or a rank left.
-  bool Answer();
+  bool SendWindowReplies();
 
   // The lane is receiving into the window of `rank`; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
   // Appends the call of each pair that waits for its window.
-  void AddUnanswered(std::vector<OpenMessage>& unanswered) const;
+  void AddUnmatched(std::vector<OpenMessage>& unmatched) const;
   // A call for `rank`, which has left, that the lane does not have yet; null if there is none.
   const OpenMessage* WaitingFor(Rank rank) const;
 
  private:
   // The peer's windows that have been requested.
   using WindowKey = std::pair<Rank, uint64_t>;
-  struct Known {
-    bool asked = false;  // requested, not answered
+  struct CachedWindow {
+    bool requested = false;  // requested, not answered
     WindowView view;
     std::vector<RankPair> waiting;  // pairs whose front calls need the answer
   };
@@ -99,18 +99,18 @@ class PeerPuts {
   // Sends the pair's front call if possible.
   absl::Status Start(Pair& pair);
   // Sends a request if the window is not known yet.
-  Known& LookAt(const RankPair& pair, uint64_t window);
-  absl::Status HearPayload(const Slice& slice);
-  absl::Status HearAsk(const MessageTag& tag);
-  absl::Status HearWindow(const MessageTag& tag);
-  bool AnswerOne(const MessageTag& ask);
+  CachedWindow& FindOrRequestWindow(const RankPair& pair, uint64_t window);
+  absl::Status OnPayload(const Slice& slice);
+  absl::Status OnWindowRequest(const MessageTag& tag);
+  absl::Status OnWindowReply(const MessageTag& tag);
+  bool SendWindowReply(const MessageTag& ask);
 
   const Options options_;
   Outbox& outbox_;
   absl::flat_hash_map<RankPair, Pair> outgoing_;
-  absl::flat_hash_map<WindowKey, Known> windows_;
-  size_t answered_ = 0;           // number of answered entries
-  std::vector<MessageTag> asks_;  // requests of the peer without a reply
+  absl::flat_hash_map<WindowKey, CachedWindow> windows_;
+  size_t answered_ = 0;                      // number of answered entries
+  std::vector<MessageTag> window_requests_;  // requests of the peer without a reply
   std::deque<Arriving> arriving_;
 };
 

@@ -6,8 +6,8 @@ namespace mccs {
 
 absl::Status SignalCounts::Count(const RankPair& pair, uint32_t signal) {
   Pair& counted = pairs_[pair];
-  ++counted.come_ever;
-  if (++counted.come[signal] == 1) ++counters_;
+  ++counted.total_received;
+  if (++counted.pending[signal] == 1) ++counters_;
   Serve(counted, signal);
   if (counters_ <= kMaxCounters) return absl::OkStatus();
   return absl::ResourceExhaustedError(
@@ -24,8 +24,8 @@ void SignalCounts::Wait(const OpenMessage& wait) {
 }
 
 void SignalCounts::Serve(Pair& pair, uint32_t signal) {
-  const auto come = pair.come.find(signal);
-  uint64_t left = come == pair.come.end() ? 0 : come->second;
+  const auto pending = pair.pending.find(signal);
+  uint64_t left = pending == pair.pending.end() ? 0 : pending->second;
   auto next = pair.by_signal.lower_bound({signal, 0});
   while (next != pair.by_signal.end() && next->first == signal) {
     const auto wait = pair.waits.find(next->second);
@@ -35,10 +35,10 @@ void SignalCounts::Serve(Pair& pair, uint32_t signal) {
     pair.waits.erase(wait);
     next = pair.by_signal.erase(next);
   }
-  if (come == pair.come.end()) return;
-  come->second = left;
+  if (pending == pair.pending.end()) return;
+  pending->second = left;
   if (left > 0) return;
-  pair.come.erase(come);
+  pair.pending.erase(pending);
   --counters_;
 }
 
@@ -49,19 +49,19 @@ bool SignalCounts::TakeComplete(std::vector<OpenMessage>& done) {
   return true;
 }
 
-void SignalCounts::AddUnanswered(std::vector<OpenMessage>& unanswered) const {
+void SignalCounts::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
   for (const auto& [ranks, pair] : pairs_) {
-    if (!pair.waits.empty()) unanswered.push_back(pair.waits.begin()->second);
+    if (!pair.waits.empty()) unmatched.push_back(pair.waits.begin()->second);
   }
 }
 
-const OpenMessage* SignalCounts::Unanswered(Rank rank,
-                                            const std::vector<MessageCount>& counts) const {
+const OpenMessage* SignalCounts::Unmatched(Rank rank,
+                                           const std::vector<MessageCount>& counts) const {
   for (const auto& [ranks, pair] : pairs_) {
     if (ranks.source != rank || pair.waits.empty()) continue;
     const MessageCount* const with = CountWith(ranks.destination, counts);
     const uint64_t given = with == nullptr ? 0 : with->signals;
-    if (pair.come_ever >= given) return &pair.waits.begin()->second;
+    if (pair.total_received >= given) return &pair.waits.begin()->second;
   }
   return nullptr;
 }

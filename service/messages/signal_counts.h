@@ -35,17 +35,17 @@ class SignalCounts {
   bool TakeComplete(std::vector<OpenMessage>& done);
 
   // Appends the oldest wait of each pair.
-  void AddUnanswered(std::vector<OpenMessage>& unanswered) const;
+  void AddUnmatched(std::vector<OpenMessage>& unmatched) const;
   // A wait that can never complete: `rank` has left after sending the signals in `counts`, and all
   // of them have arrived. Null if there is none.
-  const OpenMessage* Unanswered(Rank rank, const std::vector<MessageCount>& counts) const;
+  const OpenMessage* Unmatched(Rank rank, const std::vector<MessageCount>& counts) const;
 
  private:
   // A tenant chooses how many signals of a pair it waits for at a time, so per-turn work and checks
   // must not iterate over them.
   struct Pair {
-    absl::flat_hash_map<uint32_t, uint64_t> come;  // by signal, less those consumed; never 0
-    uint64_t come_ever = 0;
+    absl::flat_hash_map<uint32_t, uint64_t> pending;  // by signal, less those consumed; never 0
+    uint64_t total_received = 0;
     std::map<uint64_t, OpenMessage> waits;              // by number, in the order of the calls
     std::set<std::pair<uint32_t, uint64_t>> by_signal;  // the same waits: (signal, number)
   };
@@ -53,7 +53,7 @@ class SignalCounts {
   void Serve(Pair& pair, uint32_t signal);
 
   absl::flat_hash_map<RankPair, Pair> pairs_;
-  size_t counters_ = 0;  // entries of `come`, of all pairs
+  size_t counters_ = 0;  // entries of `pending`, of all pairs
   std::vector<OpenMessage> complete_;
 };
 

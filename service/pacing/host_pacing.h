@@ -12,21 +12,21 @@
 #include <utility>
 
 #include "service/pacing/nic_classes.h"
-#include "service/pacing/pace.h"
+#include "service/pacing/rate_limits.h"
 #include "service/pacing/shared_bucket.h"
 
 namespace mccs {
 
 class HostPacing {
  public:
-  explicit HostPacing(const Markings& markings = {}) : markings_(markings) {}
+  explicit HostPacing(const DscpMap& markings = {}) : markings_(markings) {}
 
   // Records that a communicator of this host got a class above the lowest one. From then on all
   // communicators have classes, also those without an order.
-  void NoteClass(uint32_t priority) { has_classes_ |= priority > 0; }
+  void RecordClass(uint32_t priority) { has_classes_ |= priority > 0; }
   bool has_classes() const { return has_classes_; }
   // REQUIRES: priority ≤ kMaxPriority.
-  uint8_t MarkOf(uint32_t priority) const { return markings_[priority]; }
+  uint8_t DscpOf(uint32_t priority) const { return markings_[priority]; }
   // The Tenant's rate limit for one NIC, which is identified by the source address of lanes.
   std::shared_ptr<SharedBucket> Tenant(const std::string& name, const std::string& address) {
     return tenants_.Get({name, address});
@@ -50,7 +50,7 @@ class HostPacing {
     std::map<Key, std::weak_ptr<Value>> values_;
   };
 
-  const Markings markings_;
+  const DscpMap markings_;
   bool has_classes_ = false;
   Table<std::pair<std::string, std::string>, SharedBucket> tenants_;
   Table<std::string, NicClasses> nics_;

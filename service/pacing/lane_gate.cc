@@ -14,7 +14,7 @@ LaneGate::LaneGate(const Clock& clock, std::shared_ptr<SharedBucket> tenant)
 
 LaneGate::~LaneGate() {
   SetBusy(false);
-  tenant_->LeaveLine(this);
+  tenant_->LeaveQueue(this);
 }
 
 void LaneGate::Set(uint64_t rate_bps, const SendWindows& windows, uint32_t priority) {
@@ -25,7 +25,7 @@ void LaneGate::Set(uint64_t rate_bps, const SendWindows& windows, uint32_t prior
   windows_ = windows;
   priority_ = priority;
   SetBusy(busy);
-  if (held()) held_until_ = 0;  // The new limits may allow it.
+  if (held()) blocked_until_ = 0;  // The new limits may allow it.
 }
 
 void LaneGate::SetNic(std::shared_ptr<NicClasses> nic) {
@@ -38,47 +38,47 @@ void LaneGate::SetNic(std::shared_ptr<NicClasses> nic) {
 void LaneGate::SetTenant(std::shared_ptr<SharedBucket> tenant) {
   MCCS_CHECK(tenant != nullptr);
   if (tenant == tenant_) return;
-  tenant_->LeaveLine(this);
+  tenant_->LeaveQueue(this);
   tenant_ = std::move(tenant);
-  if (held()) held_until_ = 0;
+  if (held()) blocked_until_ = 0;
 }
 
 uint64_t LaneGate::Allowance() {
-  const MonotonicNs now = asked_at_ = clock_.Now();
+  const MonotonicNs now = queried_at_ = clock_.Now();
   uint64_t most = TokenBucket::kNoLimit;
-  if (!windows_.OpenAt(now)) return Hold(windows_.NextOpening(now));
-  yields_ = nic_ != nullptr && nic_->HigherThan(priority_);
+  if (!windows_.OpenAt(now)) return Block(windows_.NextOpening(now));
+  yields_ = nic_ != nullptr && nic_->HasHigherThan(priority_);
   if (yields_) {
     if (now < trickle_from_) {
-      return Hold(std::min(trickle_from_, now + NicClasses::kLookAgainNs));
+      return Block(std::min(trickle_from_, now + NicClasses::kPollIntervalNs));
     }
     most = NicClasses::kTrickleBytes;
   }
   const uint64_t own = bucket_.Allowance(now);
-  if (own == 0) return Hold(bucket_.OpensAt(now));
+  if (own == 0) return Block(bucket_.OpensAt(now));
   // The shared bucket comes last: without an allowance the lane queues there and must retry in
   // turn.
   const uint64_t shared = tenant_->Allowance(this, now);
-  held_until_ = shared == 0 ? tenant_->OpensAt(this, now) : kNever;
+  blocked_until_ = shared == 0 ? tenant_->OpensAt(this, now) : kNever;
   return std::min({most, own, shared});
 }
 
-uint64_t LaneGate::Hold(MonotonicNs until) {
-  tenant_->LeaveLine(this);
-  held_until_ = until;
+uint64_t LaneGate::Block(MonotonicNs until) {
+  tenant_->LeaveQueue(this);
+  blocked_until_ = until;
   return 0;
 }
 
 void LaneGate::Sent(uint64_t bytes) {
-  bucket_.Take(bytes, asked_at_);
-  tenant_->Take(this, bytes, asked_at_);
-  if (yields_) trickle_from_ = asked_at_ + NicClasses::kTrickleEveryNs;
+  bucket_.Take(bytes, queried_at_);
+  tenant_->Take(this, bytes, queried_at_);
+  if (yields_) trickle_from_ = queried_at_ + NicClasses::kTrickleEveryNs;
 }
 
-void LaneGate::EndTurn(const Turn& turn) {
-  if (!turn.held) held_until_ = kNever;
-  if (!turn.unsent) tenant_->LeaveLine(this);
-  SetBusy(turn.on_the_way || (turn.unsent && !turn.held));
+void LaneGate::OnTurnEnd(const Turn& turn) {
+  if (!turn.held) blocked_until_ = kNever;
+  if (!turn.unsent) tenant_->LeaveQueue(this);
+  SetBusy(turn.in_flight || (turn.unsent && !turn.held));
 }
 
 void LaneGate::SetBusy(bool busy) {

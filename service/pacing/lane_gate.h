@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "service/pacing/nic_classes.h"
-#include "service/pacing/pace.h"
+#include "service/pacing/rate_limits.h"
 #include "service/pacing/shared_bucket.h"
 #include "service/pacing/token_bucket.h"
 #include "service/transport/send_gate.h"
@@ -33,16 +33,15 @@ class LaneGate final : public SendGate {
 
   uint64_t Allowance() override;
   void Sent(uint64_t bytes) override;
-  void EndTurn(const Turn& turn) override;
+  void OnTurnEnd(const Turn& turn) override;
 
   // The lane has something to send, and only the gate blocks it.
-  bool held() const { return held_until_ != kNever; }
+  bool held() const { return blocked_until_ != kNever; }
   // The next time to call Allowance again; never if the gate does not block.
-  MonotonicNs NextDeadline() const { return held_until_; }
+  MonotonicNs NextDeadline() const { return blocked_until_; }
 
  private:
-
-  uint64_t Hold(MonotonicNs until);
+  uint64_t Block(MonotonicNs until);
   void SetBusy(bool busy);
 
   const Clock& clock_;
@@ -52,10 +51,10 @@ class LaneGate final : public SendGate {
   SendWindows windows_;
   uint32_t priority_ = 0;
   bool busy_ = false;  // counted in nic_, under priority_
-  MonotonicNs asked_at_ = 0;
+  MonotonicNs queried_at_ = 0;
   bool yields_ = false;  // to a higher class, at the last call
   MonotonicNs trickle_from_ = 0;
-  MonotonicNs held_until_ = kNever;
+  MonotonicNs blocked_until_ = kNever;
 };
 
 }  // namespace mccs

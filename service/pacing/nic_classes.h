@@ -14,7 +14,7 @@
 #include <cstdint>
 
 #include "base/clock.h"
-#include "service/pacing/pace.h"
+#include "service/pacing/rate_limits.h"
 
 namespace mccs {
 
@@ -23,11 +23,11 @@ class NicClasses {
   static constexpr int64_t kTrickleEveryNs = 5 * kNsPerMs;
   static constexpr uint64_t kTrickleBytes = 8u << 10;
   // Polling interval of a lane that yields to a higher class.
-  static constexpr int64_t kLookAgainNs = 500 * kNsPerUs;
+  static constexpr int64_t kPollIntervalNs = 500 * kNsPerUs;
 
   void Enter(uint32_t priority) { ++busy_[priority]; }
   void Leave(uint32_t priority) { --busy_[priority]; }
-  bool HigherThan(uint32_t priority) const {
+  bool HasHigherThan(uint32_t priority) const {
     for (uint32_t p = priority + 1; p <= kMaxPriority; ++p) {
       if (busy_[p] > 0) return true;
     }

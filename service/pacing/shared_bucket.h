@@ -16,9 +16,9 @@ class SharedBucket {
  public:
   // The first in the queue loses its place if it does not call for this long while others wait. The
   // bucket saves its rate for longer than that.
-  static constexpr int64_t kNoShowNs = TokenBucket::kBurstNs / 2;
+  static constexpr int64_t kTurnTimeoutNs = TokenBucket::kBurstNs / 2;
   // Polling interval of lanes that are not first.
-  static constexpr int64_t kLookAgainNs = 500 * kNsPerUs;
+  static constexpr int64_t kPollIntervalNs = 500 * kNsPerUs;
 
   // 0: no limit. Ignored if a higher revision was set before.
   void SetRate(uint64_t rate_bps, uint64_t revision, MonotonicNs now);
@@ -31,13 +31,13 @@ class SharedBucket {
   MonotonicNs OpensAt(const void* who, MonotonicNs now) const;
   void Take(const void* who, uint64_t bytes, MonotonicNs now);
   // `who` is destroyed, or has nothing to send.
-  void LeaveLine(const void* who);
+  void LeaveQueue(const void* who);
 
  private:
   TokenBucket bucket_;
   uint64_t revision_ = 0;  // of its rate
-  std::deque<const void*> line_;
-  MonotonicNs in_vain_since_ = 0;  // others called while it was the first one's turn; 0: none
+  std::deque<const void*> queue_;
+  MonotonicNs skipped_since_ = 0;  // others called while it was the first one's turn; 0: none
 };
 
 }  // namespace mccs

@@ -11,7 +11,7 @@ constexpr uint8_t kTimeExceeded = 11, kInTransit = 0;
 constexpr uint16_t kDontFragment = 0x4000, kFragmentOffset = 0x1fff;
 constexpr uint8_t kSyn = 0x02;
 // Makes a valid checksum invalid: not 0 in one's complement.
-constexpr uint16_t kSpoil = 0x5555;
+constexpr uint16_t kInvalidateChecksum = 0x5555;
 
 using Bytes = std::span<const std::byte>;
 
@@ -86,7 +86,7 @@ std::vector<std::byte> BuildProbe(const ProbePacket& packet) {
   if (flow.protocol == kProtocolTcp) {
     const std::vector<std::byte> bare = Tcp(packet, 0);
     const uint16_t right = Checksum(bare, PseudoHeaderSum(flow, bare.size()));
-    payload = Tcp(packet, right ^ kSpoil);
+    payload = Tcp(packet, right ^ kInvalidateChecksum);
   } else {
     payload = Udp(packet);
   }

@@ -8,7 +8,7 @@
 namespace mccs {
 
 ProbeRun::ProbeRun(const std::vector<ProbeTask>& tasks, Random* random)
-    : tasks_(tasks), why_not_(tasks.size()) {
+    : tasks_(tasks), errors_(tasks.size()) {
   for (size_t task = 0; task < tasks_.size(); ++task) {
     MCCS_CHECK(tasks_[task].switches >= 1 && tasks_[task].switches <= kMaxSwitches);
     for (int ttl = 1; ttl <= tasks_[task].switches; ++ttl) {
@@ -27,7 +27,7 @@ std::optional<ProbePacket> ProbeRun::Next(MonotonicNs now) {
     Slot& slot = slots_[(cursor_ + i) % slots_.size()];
     if (!slot.IsOpen() || slot.sent == kAttempts || slot.due > now) continue;
     cursor_ = (cursor_ + i + 1) % slots_.size();
-    slot.due = now + (kPatienceNs << slot.sent);
+    slot.due = now + (kFirstTimeoutNs << slot.sent);
     ++slot.sent;
     next_packet_ = now + kGapNs;
     return ProbePacket{.flow = tasks_[slot.task].flow, .ttl = slot.ttl, .token = slot.token};
@@ -38,12 +38,12 @@ std::optional<ProbePacket> ProbeRun::Next(MonotonicNs now) {
 MonotonicNs ProbeRun::Deadline(MonotonicNs now) const {
   MonotonicNs deadline = std::numeric_limits<MonotonicNs>::max();
   for (const Slot& slot : slots_) {
-    if (Waits(slot, now)) deadline = std::min(deadline, slot.due);
+    if (IsPending(slot, now)) deadline = std::min(deadline, slot.due);
   }
   return std::max(deadline, next_packet_);
 }
 
-void ProbeRun::Hear(const ProbeAnswer& answer) {
+void ProbeRun::OnAnswer(const ProbeAnswer& answer) {
   const auto known = by_token_.find(answer.token);
   if (known == by_token_.end() || answer.from == 0) return;
   Slot& slot = slots_[known->second];
@@ -51,17 +51,17 @@ void ProbeRun::Hear(const ProbeAnswer& answer) {
   slot.answered_by = answer.from;
 }
 
-void ProbeRun::GiveUp(const FiveTuple& flow, const std::string& why) {
+void ProbeRun::FailFlow(const FiveTuple& flow, const std::string& why) {
   for (Slot& slot : slots_) {
     if (tasks_[slot.task].flow != flow) continue;
-    slot.given_up = true;
-    why_not_[slot.task] = why;
+    slot.failed = true;
+    errors_[slot.task] = why;
   }
 }
 
 bool ProbeRun::IsDone(MonotonicNs now) const {
   return std::none_of(slots_.begin(), slots_.end(),
-                      [&](const Slot& slot) { return Waits(slot, now); });
+                      [&](const Slot& slot) { return IsPending(slot, now); });
 }
 
 std::vector<ProbeOutcome> ProbeRun::Outcomes() const {
@@ -69,7 +69,7 @@ std::vector<ProbeOutcome> ProbeRun::Outcomes() const {
   for (const Slot& slot : slots_) outcomes[slot.task].hops.push_back(slot.answered_by);
   for (size_t task = 0; task < tasks_.size(); ++task) {
     ProbeOutcome& outcome = outcomes[task];
-    outcome.why_not = why_not_[task];
+    outcome.why_not = errors_[task];
     const bool silent = std::all_of(outcome.hops.begin(), outcome.hops.end(),
                                     [](uint32_t hop) { return hop == 0; });
     if (outcome.why_not.empty() && silent) {

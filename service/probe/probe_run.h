@@ -3,7 +3,7 @@
 //
 // Each flow has a slot for each switch on its path:
 //
-//   open ──Hear──► answered
+//   open ──OnAnswer──► answered
 //    └─ kAttempts packets, each with a longer timeout than the one before ──► silent
 //
 // Packets are at least kGapNs apart, so that they load neither the fabric nor the switches' own
@@ -30,7 +30,7 @@ class ProbeRun {
   static constexpr int kAttempts = 4;
   static constexpr int64_t kGapNs = kNsPerMs;
   // Timeout of the first packet; doubled for each further one: 1.5 s in all.
-  static constexpr int64_t kPatienceNs = 100 * kNsPerMs;
+  static constexpr int64_t kFirstTimeoutNs = 100 * kNsPerMs;
 
   // REQUIRES: each task has 1 to kMaxSwitches switches.
   ProbeRun(const std::vector<ProbeTask>& tasks, Random* random);
@@ -40,9 +40,9 @@ class ProbeRun {
   // When to call Next() again. REQUIRES: Next() returned nothing, and not done.
   MonotonicNs Deadline(MonotonicNs now) const;
   // Ignores answers to other packets.
-  void Hear(const ProbeAnswer& answer);
+  void OnAnswer(const ProbeAnswer& answer);
   // Packets of this flow cannot be sent.
-  void GiveUp(const FiveTuple& flow, const std::string& why);
+  void FailFlow(const FiveTuple& flow, const std::string& why);
   bool IsDone(MonotonicNs now) const;
 
   // By task. REQUIRES: IsDone.
@@ -56,18 +56,18 @@ class ProbeRun {
     int sent = 0;
     MonotonicNs due = 0;  // of the next packet; after the last one: the end of the timeout
     uint32_t answered_by = 0;
-    bool given_up = false;
+    bool failed = false;
 
-    bool IsOpen() const { return answered_by == 0 && !given_up; }
+    bool IsOpen() const { return answered_by == 0 && !failed; }
   };
 
-  static bool Waits(const Slot& slot, MonotonicNs now) {
+  static bool IsPending(const Slot& slot, MonotonicNs now) {
     return slot.IsOpen() && (slot.sent < kAttempts || slot.due > now);
   }
 
   const std::vector<ProbeTask> tasks_;
-  std::vector<std::string> why_not_;  // by task
-  std::vector<Slot> slots_;           // by task, then by switch
+  std::vector<std::string> errors_;  // by task
+  std::vector<Slot> slots_;          // by task, then by switch
   absl::flat_hash_map<uint32_t, size_t> by_token_;
   size_t cursor_ = 0;
   MonotonicNs next_packet_ = 0;

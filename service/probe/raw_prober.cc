@@ -32,9 +32,9 @@ namespace mccs {
 namespace {
 
 // ICMP messages read at a time. The socket receives those of all processes.
-constexpr int kMaxHeardAtATime = 64;
+constexpr int kMaxAnswersPerRead = 64;
 // Answers are shorter: they quote one of our packets and add some words.
-constexpr size_t kMaxAnswerBytes = 2048;
+constexpr size_t kMaxReplyBytes = 2048;
 
 sockaddr_in ToSockaddr(uint32_t address) {
   sockaddr_in out{};
@@ -83,9 +83,9 @@ class Sockets {
   int fd() const { return answers_.get(); }
 
   template <typename Take>
-  void Hear(Take take) {
-    std::array<std::byte, kMaxAnswerBytes> bytes;
-    for (int i = 0; i < kMaxHeardAtATime; ++i) {
+  void OnAnswer(Take take) {
+    std::array<std::byte, kMaxReplyBytes> bytes;
+    for (int i = 0; i < kMaxAnswersPerRead; ++i) {
       const ssize_t count = recv(answers_.get(), bytes.data(), bytes.size(), 0);
       if (count < 0) return;
       if (const auto answer = ParseProbeAnswer({bytes.data(), static_cast<size_t>(count)}))
@@ -126,7 +126,7 @@ class RawProber::Impl {
     Done done;
   };
 
-  void WorkForEver();
+  void RunLoop();
   std::vector<ProbeOutcome> Run(const std::vector<ProbeTask>& tasks);
   // Waits for an answer, the time, or the stop.
   void Wait(int fd, MonotonicNs until) const;
@@ -159,7 +159,7 @@ void RawProber::Impl::Probe(std::vector<ProbeTask> tasks, Done done) {
     if (stopping_) return;
     if (waiting_.size() < kMaxWaiting) {
       waiting_.push_back({std::move(tasks), std::move(done)});
-      if (!thread_.joinable()) thread_ = std::thread([this] { WorkForEver(); });
+      if (!thread_.joinable()) thread_ = std::thread([this] { RunLoop(); });
       changed_.notify_all();
       return;
     }
@@ -168,7 +168,7 @@ void RawProber::Impl::Probe(std::vector<ProbeTask> tasks, Done done) {
                                  {.hops = {}, .why_not = "too many probes are waiting"}));
 }
 
-void RawProber::Impl::WorkForEver() {
+void RawProber::Impl::RunLoop() {
   for (;;) {
     Work work;
     {
@@ -195,11 +195,11 @@ std::vector<ProbeOutcome> RawProber::Impl::Run(const std::vector<ProbeTask>& tas
     if (const std::optional<ProbePacket> packet = run.Next(clock_.Now())) {
       const absl::Status sent = sockets.Send(*packet);
       if (!sent.ok() && !absl::IsUnavailable(sent))
-        run.GiveUp(packet->flow, std::string(sent.message()));
+        run.FailFlow(packet->flow, std::string(sent.message()));
     } else {
       Wait(sockets.fd(), run.Deadline(clock_.Now()));
     }
-    sockets.Hear([&](const ProbeAnswer& answer) { run.Hear(answer); });
+    sockets.OnAnswer([&](const ProbeAnswer& answer) { run.OnAnswer(answer); });
   }
   return run.Outcomes();
 }

@@ -76,7 +76,8 @@ std::string ForeignProtocol(const void* data, size_t size) {
                       Printable(data, size), "'. A rank on the real NCCL, or another program?");
 }
 
-absl::Status At(const Connection& connection, std::string_view what, const absl::Status& status) {
+absl::Status WithPeer(const Connection& connection, std::string_view what,
+                      const absl::Status& status) {
   return absl::Status(
       status.code(),
       absl::StrCat(std::string(what), " ", ToString(connection.remote()), ": ", status.message()));
@@ -114,7 +115,7 @@ absl::StatusOr<std::unique_ptr<Connection>> ClientHandshake::Poll(MonotonicNs no
     absl::StatusOr<bool> stepped = Step(now);
     if (!stepped.ok()) {
       absl::Status why =
-          At(*connection_, ToString(preamble_) + ": handshake with", stepped.status());
+          WithPeer(*connection_, ToString(preamble_) + ": handshake with", stepped.status());
       connection_.reset();
       return why;
     }
@@ -166,7 +167,7 @@ absl::Status ClientHandshake::CheckChallenge() const {
     return absl::FailedPreconditionError(ForeignProtocol(&challenge_, sizeof(challenge_.magic)));
   }
   switch (challenge_.verdict) {
-    case wire::PeerVerdict::kWelcome:
+    case wire::PeerVerdict::kAccepted:
       break;
     case wire::PeerVerdict::kWrongVersion:
       return absl::FailedPreconditionError(absl::StrCat(
@@ -179,7 +180,7 @@ absl::Status ClientHandshake::CheckChallenge() const {
   }
   const wire::Proof expected =
       wire::MakeProof(secret_, wire::ProofSide::kServer, hello_, challenge_.nonce);
-  if (!wire::SameProof(expected, challenge_.proof)) {
+  if (!wire::ProofsEqual(expected, challenge_.proof)) {
     return absl::PermissionDeniedError("the peer does not have the communicator's secret");
   }
   return absl::OkStatus();
@@ -188,19 +189,19 @@ absl::Status ClientHandshake::CheckChallenge() const {
 // ---- server -------------------------------------------------------------------------------------
 
 ServerHandshake::ServerHandshake(std::unique_ptr<Connection> connection, const SecretLookup& lookup,
-                                 Random& random, const ServerPatience& patience, MonotonicNs now)
+                                 Random& random, const ServerTimeouts& timeouts, MonotonicNs now)
     : connection_(std::move(connection)),
       lookup_(lookup),
       random_(random),
-      patience_(patience),
+      timeouts_(timeouts),
       source_(connection_->remote().host),
-      deadline_(now + patience.answer_ns) {}
+      deadline_(now + timeouts.answer_ns) {}
 
 absl::StatusOr<std::unique_ptr<Connection>> ServerHandshake::Poll(MonotonicNs now) {
   while (state_ != State::kDone) {
     absl::StatusOr<bool> stepped = Step(now);
     if (!stepped.ok()) {
-      absl::Status why = At(*connection_, "handshake with", stepped.status());
+      absl::Status why = WithPeer(*connection_, "handshake with", stepped.status());
       connection_.reset();
       return why;
     }
@@ -212,18 +213,18 @@ absl::StatusOr<std::unique_ptr<Connection>> ServerHandshake::Poll(MonotonicNs no
 // Returns true when the state has advanced.
 absl::StatusOr<bool> ServerHandshake::Step(MonotonicNs now) {
   // AwaitSecret reports its timeout to the client.
-  if (now >= deadline_ && state_ != State::kAwaitSecret) return Late();
+  if (now >= deadline_ && state_ != State::kAwaitSecret) return TimeoutError();
   switch (state_) {
     case State::kAwaitHello:
       return AwaitHello(now);
     case State::kAwaitSecret:
       return AwaitSecret(now);
     case State::kSendChallenge:
-    case State::kRefuse: {
+    case State::kReject: {
       MCCS_ASSIGN_OR_RETURN(bool whole,
                             SendRest(*connection_, &challenge_, sizeof(challenge_), bytes_));
       if (!whole) return false;
-      if (state_ == State::kRefuse) return refusal_;
+      if (state_ == State::kReject) return rejection_;
       bytes_ = 0;
       state_ = State::kAwaitProof;
       return true;
@@ -243,7 +244,7 @@ absl::StatusOr<bool> ServerHandshake::AwaitHello(MonotonicNs now) {
   if (!whole) return false;
   bytes_ = 0;
   if (hello_.version != wire::kPeerVersion) {
-    Refuse(now, wire::PeerVerdict::kWrongVersion,
+    Reject(now, wire::PeerVerdict::kWrongVersion,
            absl::FailedPreconditionError(absl::StrCat(
                "the peer has version ", hello_.version, " of the daemons' protocol, this daemon ",
                wire::kPeerVersion, "; run the same release on all hosts")));
@@ -251,11 +252,11 @@ absl::StatusOr<bool> ServerHandshake::AwaitHello(MonotonicNs now) {
   }
   absl::StatusOr<Preamble> preamble = FromWire(hello_);
   if (!preamble.ok()) {
-    Refuse(now, wire::PeerVerdict::kRefused, preamble.status());
+    Reject(now, wire::PeerVerdict::kRejected, preamble.status());
     return true;
   }
   preamble_ = *preamble;
-  deadline_ = now + patience_.lookup_ns;
+  deadline_ = now + timeouts_.lookup_ns;
   state_ = State::kAwaitSecret;
   return true;
 }
@@ -268,27 +269,27 @@ absl::Status ServerHandshake::CheckMagic() const {
 }
 
 absl::StatusOr<bool> ServerHandshake::AwaitSecret(MonotonicNs now) {
-  if (!std::exchange(look_, false) && now < deadline_) return false;
+  if (!std::exchange(lookup_due_, false) && now < deadline_) return false;
   absl::StatusOr<std::optional<Secret>> secret = lookup_(preamble_);
   if (!secret.ok()) {
     // A client may retry if the communicator may still become known.
     const bool unknown = absl::IsNotFound(secret.status());
-    Refuse(now, unknown ? wire::PeerVerdict::kUnknownCommunicator : wire::PeerVerdict::kRefused,
+    Reject(now, unknown ? wire::PeerVerdict::kUnknownCommunicator : wire::PeerVerdict::kRejected,
            secret.status());
     return true;
   }
   if (!secret->has_value()) {
     if (now < deadline_) return false;
-    Refuse(now, wire::PeerVerdict::kUnknownCommunicator,
+    Reject(now, wire::PeerVerdict::kUnknownCommunicator,
            absl::NotFoundError(absl::StrCat("the peer requests a ", ToString(preamble_),
                                             ", but no rank of this host joined it in time")));
     return true;
   }
   secret_ = **secret;
-  deadline_ = now + patience_.answer_ns;
+  deadline_ = now + timeouts_.answer_ns;
   challenge_ = {.magic = wire::kPeerMagic,
                 .version = wire::kPeerVersion,
-                .verdict = wire::PeerVerdict::kWelcome,
+                .verdict = wire::PeerVerdict::kAccepted,
                 .nonce = {},
                 .proof = {}};
   random_.Fill(std::as_writable_bytes(std::span(challenge_.nonce)));
@@ -304,7 +305,7 @@ absl::StatusOr<bool> ServerHandshake::AwaitProof() {
   if (!whole) return false;
   const wire::Proof expected =
       wire::MakeProof(secret_, wire::ProofSide::kClient, hello_, challenge_.nonce);
-  if (!wire::SameProof(expected, proof_)) {
+  if (!wire::ProofsEqual(expected, proof_)) {
     return absl::PermissionDeniedError(absl::StrCat("the peer requests a ", ToString(preamble_),
                                                     " without that communicator's secret"));
   }
@@ -312,8 +313,8 @@ absl::StatusOr<bool> ServerHandshake::AwaitProof() {
   return true;
 }
 
-absl::Status ServerHandshake::Late() const {
-  if (state_ == State::kRefuse) return refusal_;
+absl::Status ServerHandshake::TimeoutError() const {
+  if (state_ == State::kReject) return rejection_;
   if (state_ == State::kAwaitHello) {
     return absl::DeadlineExceededError(absl::StrCat(
         "timed out: the peer sent only ", bytes_, " of the ", sizeof(hello_), " bytes of a hello"));
@@ -322,16 +323,16 @@ absl::Status ServerHandshake::Late() const {
       "timed out: the peer did not prove that it has the communicator's secret");
 }
 
-void ServerHandshake::Refuse(MonotonicNs now, wire::PeerVerdict verdict, absl::Status why) {
+void ServerHandshake::Reject(MonotonicNs now, wire::PeerVerdict verdict, absl::Status why) {
   challenge_ = {.magic = wire::kPeerMagic,
                 .version = wire::kPeerVersion,
                 .verdict = verdict,
                 .nonce = {},
                 .proof = {}};
   bytes_ = 0;
-  deadline_ = now + patience_.answer_ns;
-  refusal_ = std::move(why);
-  state_ = State::kRefuse;
+  deadline_ = now + timeouts_.answer_ns;
+  rejection_ = std::move(why);
+  state_ = State::kReject;
 }
 
 }  // namespace mccs

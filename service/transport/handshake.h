@@ -5,7 +5,7 @@
 //   ClientHandshake:  kSendHello → kAwaitChallenge → kSendProof → done
 //   ServerHandshake:  kAwaitHello → kAwaitSecret → kSendChallenge → kAwaitProof → done
 //                          │              │
-//                          └──────────────┴──► kRefuse (sends the client the verdict) → error
+//                          └──────────────┴──► kReject (sends the client the verdict) → error
 // clang-format on
 //
 // Poll returns the connection when the handshake is complete, nothing while it is in progress, and
@@ -88,11 +88,11 @@ class ClientHandshake {
 
 // Returns the secret of the communicator that a client names; nothing while it is not known yet
 // (the client may be faster than the join of this host's ranks); an error if the client has no
-// access. Called once, and again after LookAgain, because a client may name a communicator that
+// access. Called once, and again after RetryLookup, because a client may name a communicator that
 // never exists. The client is not authenticated yet: the lookup must not change state.
 using SecretLookup = std::function<absl::StatusOr<std::optional<Secret>>(const Preamble&)>;
 
-struct ServerPatience {
+struct ServerTimeouts {
   int64_t answer_ns = 5 * kNsPerSec;   // for the client's messages
   int64_t lookup_ns = 30 * kNsPerSec;  // for the communicator to become known on this host
 };
@@ -101,7 +101,7 @@ class ServerHandshake {
  public:
   // LIFETIME: `lookup` and `random` outlive this.
   ServerHandshake(std::unique_ptr<Connection> connection, const SecretLookup& lookup,
-                  Random& random, const ServerPatience& patience, MonotonicNs now);
+                  Random& random, const ServerTimeouts& timeouts, MonotonicNs now);
 
   // ENSURES on a connection: the client has the secret, and preamble() is its request.
   absl::StatusOr<std::unique_ptr<Connection>> Poll(MonotonicNs now);
@@ -113,38 +113,38 @@ class ServerHandshake {
   // The client has named an unknown communicator: Poll has nothing to do before the deadline.
   bool awaits_secret() const { return state_ == State::kAwaitSecret; }
   // The lookup may know the secret now.
-  void LookAgain() { look_ = true; }
+  void RetryLookup() { lookup_due_ = true; }
   // The client's address.
   const std::string& source() const { return source_; }
   // The time at which Poll must be called even if no byte arrives.
   MonotonicNs deadline() const { return deadline_; }
 
  private:
-  enum class State { kAwaitHello, kAwaitSecret, kSendChallenge, kAwaitProof, kRefuse, kDone };
+  enum class State { kAwaitHello, kAwaitSecret, kSendChallenge, kAwaitProof, kReject, kDone };
 
   absl::StatusOr<bool> Step(MonotonicNs now);
   absl::StatusOr<bool> AwaitHello(MonotonicNs now);
   absl::StatusOr<bool> AwaitSecret(MonotonicNs now);
   absl::StatusOr<bool> AwaitProof();
   absl::Status CheckMagic() const;
-  absl::Status Late() const;
-  void Refuse(MonotonicNs now, wire::PeerVerdict verdict, absl::Status why);
+  absl::Status TimeoutError() const;
+  void Reject(MonotonicNs now, wire::PeerVerdict verdict, absl::Status why);
 
   std::unique_ptr<Connection> connection_;
   const SecretLookup& lookup_;
   Random& random_;
-  const ServerPatience patience_;
+  const ServerTimeouts timeouts_;
   const std::string source_;
   MonotonicNs deadline_;  // of the current state
   State state_ = State::kAwaitHello;
-  bool look_ = true;  // the lookup must be called (again)
+  bool lookup_due_ = true;  // the lookup must be called (again)
   size_t bytes_ = 0;
   wire::PeerHello hello_{};
   wire::PeerChallenge challenge_{};
   wire::Proof proof_{};
   Preamble preamble_;
   Secret secret_{};
-  absl::Status refusal_;
+  absl::Status rejection_;
 };
 
 }  // namespace mccs

@@ -37,7 +37,7 @@ Proof MakeProof(const Secret& secret, ProofSide side, const PeerHello& hello,
   return KeyedHash(secret, text);
 }
 
-bool SameProof(const Proof& a, const Proof& b) {
+bool ProofsEqual(const Proof& a, const Proof& b) {
   return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 

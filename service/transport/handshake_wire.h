@@ -57,16 +57,16 @@ static_assert(sizeof(PeerHello) == 64 && offsetof(PeerHello, comm_id) == 16 &&
               offsetof(PeerHello, nonce) == 48 && std::is_trivially_copyable_v<PeerHello>);
 
 enum class PeerVerdict : uint32_t {
-  kWelcome = 0,
+  kAccepted = 0,
   kWrongVersion = 1,         // PeerChallenge::version is the server's
   kUnknownCommunicator = 2,  // not known within the server's timeout
-  kRefused = 3,  // the reason is only in the server's log: the client is not authenticated
+  kRejected = 3,  // the reason is only in the server's log: the client is not authenticated
 };
 
 struct PeerChallenge {
   uint64_t magic;       // kPeerMagic
   uint32_t version;     // the server's
-  PeerVerdict verdict;  // nonce and proof are zero unless kWelcome
+  PeerVerdict verdict;  // nonce and proof are zero unless kAccepted
   Nonce nonce;
   Proof proof;
 };
@@ -83,7 +83,7 @@ Proof MakeProof(const Secret& secret, ProofSide side, const PeerHello& hello,
                 const Nonce& server_nonce);
 
 // Compares in constant time.
-bool SameProof(const Proof& a, const Proof& b);
+bool ProofsEqual(const Proof& a, const Proof& b);
 
 }  // namespace mccs::wire
 

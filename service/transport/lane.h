@@ -144,7 +144,8 @@ class SliceSink {
   // Returns false to use the slice's slot. Called within RecvLane::Poll(); called again for a slice
   // that is resent on another connection. LIFETIME: the memory until the slice has landed or the
   // lane is destroyed.
-  virtual bool Place(const SliceTag& tag, uint32_t bytes, std::vector<MemRef>& pieces) = 0;
+  virtual bool FindDestination(const SliceTag& tag, uint32_t bytes,
+                               std::vector<MemRef>& pieces) = 0;
 };
 
 class RecvLane {

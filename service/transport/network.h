@@ -34,7 +34,7 @@ class Connection {
   // error arrive while it is true: at the latest in the Network's Poll. Wakes at once if either is
   // already true. Replaces an earlier waker; null: none.
   // LIFETIME: `waker`, until it is replaced or the stream is destroyed.
-  virtual void WakeOnReady(Waker* waker) = 0;
+  virtual void SetWaker(Waker* waker) = 0;
 
   // Sets the DSCP (0 to 63) in the IP header of its packets, by which switches prioritize. No
   // effect on networks without it.

@@ -31,7 +31,7 @@ std::vector<Peer> PeerListener::Poll(MonotonicNs now) {
   std::vector<Peer> proven;
   const bool news = std::exchange(woken_, false) || due_ <= now;
   const bool late = !waiting_.empty() && waiting_.front().deadline() <= now;
-  const bool looks = std::exchange(look_, false) || late;
+  const bool looks = std::exchange(lookup_due_, false) || late;
   if (!news && !looks) return proven;
   if (news) PollEach(pending_, now, proven);
   if (looks) PollEach(waiting_, now, proven);
@@ -51,7 +51,7 @@ void PeerListener::PollEach(Handshakes& handshakes, MonotonicNs now, std::vector
       continue;
     }
     if (connection.ok()) {
-      (*connection)->WakeOnReady(nullptr);
+      (*connection)->SetWaker(nullptr);
       const bool lane = it->preamble().purpose == ConnectionPurpose::kLane;
       if (lane && marked_) (*connection)->Mark(0);  // The lane sets its own DSCP.
       proven.push_back({.preamble = it->preamble(),
@@ -74,11 +74,11 @@ PeerListener::Handshakes::iterator PeerListener::Remove(Handshakes& handshakes,
   return handshakes.erase(it);
 }
 
-void PeerListener::LookAgain(CommId id) {
+void PeerListener::RetryLookup(CommId id) {
   for (ServerHandshake& handshake : waiting_) {
     if (handshake.preamble().comm_id != id) continue;
-    handshake.LookAgain();
-    look_ = true;
+    handshake.RetryLookup();
+    lookup_due_ = true;
   }
 }
 
@@ -93,9 +93,9 @@ void PeerListener::AcceptNew(MonotonicNs now) {
     }
     if (*connection == nullptr) return;
     accept_failed_ = false;
-    (*connection)->WakeOnReady(this);
+    (*connection)->SetWaker(this);
     woken_ = true;
-    pending_.emplace_back(*std::move(connection), lookup_, random_, limits_.patience, now);
+    pending_.emplace_back(*std::move(connection), lookup_, random_, limits_.timeouts, now);
     ++count_[pending_.back().source()];
     if (pending() > limits_.pending) MakeRoom(now);
   }

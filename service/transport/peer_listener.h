@@ -29,7 +29,7 @@
 namespace mccs {
 
 struct PeerListenerLimits {
-  ServerPatience patience;
+  ServerTimeouts timeouts;
   size_t pending = 1024;  // handshakes at a time
 };
 
@@ -55,7 +55,7 @@ class PeerListener final : private Waker {
   std::vector<Peer> Poll(MonotonicNs now);
   // The lookup may know more of this communicator: the next Poll calls it again for the handshakes
   // that wait for it.
-  void LookAgain(CommId id);
+  void RetryLookup(CommId id);
 
   // The time at which Poll must be called even if no byte arrives; nothing: never.
   std::optional<MonotonicNs> NextDeadline() const;
@@ -83,7 +83,7 @@ class PeerListener final : private Waker {
   Handshakes pending_;                   // the others, the oldest first
   bool woken_ = false;                   // bytes have arrived for one, or a new one
   MonotonicNs due_ = kNever;             // no deadline of pending_ is earlier
-  bool look_ = false;                    // the secret of one of waiting_ may be known
+  bool lookup_due_ = false;              // the secret of one of waiting_ may be known
   std::map<std::string, size_t> count_;  // of both, by address
   bool accept_failed_ = false;
   bool marked_ = false;

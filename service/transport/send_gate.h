@@ -19,12 +19,12 @@ class SendGate {
   virtual void Sent(uint64_t bytes) = 0;
 
   struct Turn {
-    bool held = false;        // the last Allowance of this turn was 0
-    bool unsent = false;      // some slices have not been sent
-    bool on_the_way = false;  // some bytes are sent and not acknowledged
+    bool held = false;       // the last Allowance of this turn was 0
+    bool unsent = false;     // some slices have not been sent
+    bool in_flight = false;  // some bytes are sent and not acknowledged
   };
   // Reports the state at the end of each of the lane's turns.
-  virtual void EndTurn(const Turn& turn) = 0;
+  virtual void OnTurnEnd(const Turn& turn) = 0;
 };
 
 }  // namespace mccs

@@ -54,7 +54,7 @@ class SocketConnection final : public Connection {
   absl::StatusOr<size_t> Read(std::span<const iovec> pieces) override;
   bool readable() const override { return readiness_.readable; }
   bool writable() const override { return readiness_.writable; }
-  void WakeOnReady(Waker* waker) override {
+  void SetWaker(Waker* waker) override {
     readiness_.waker = waker;
     if (readable() || writable()) Wake();
   }
@@ -68,7 +68,7 @@ class SocketConnection final : public Connection {
   }
   // A call would block. Waits for the kernel's next event if one will come; else the caller retries
   // at once.
-  void Postpone(int error, bool* ready);
+  void MarkBlocked(int error, bool* ready);
   absl::Status Break(std::string_view what, int error);
 
   Reactor& reactor_;
@@ -78,7 +78,7 @@ class SocketConnection final : public Connection {
   Readiness readiness_;
   bool watched_ = false;
   absl::Status broken_;
-  bool exhausted_ = false;  // broken, and all received bytes are read
+  bool drained_ = false;  // broken, and all received bytes are read
 };
 
 msghdr Message(std::span<const iovec> pieces) {
@@ -105,7 +105,7 @@ absl::StatusOr<size_t> SocketConnection::Write(std::span<const iovec> pieces) {
   const ssize_t written = sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (written < 0) {
     if (!WouldBlock(errno)) return Break("writing to", errno);
-    Postpone(errno, &readiness_.writable);
+    MarkBlocked(errno, &readiness_.writable);
     return 0;
   }
   // A partial write means that the stream is full; the kernel reports when it has room.
@@ -115,19 +115,19 @@ absl::StatusOr<size_t> SocketConnection::Write(std::span<const iovec> pieces) {
 
 // After a failed write, bytes that the peer had sent before can still be read.
 absl::StatusOr<size_t> SocketConnection::Read(std::span<const iovec> pieces) {
-  if (exhausted_) return broken_;
+  if (drained_) return broken_;
   msghdr message = Message(pieces);
   const ssize_t got = recvmsg(fd_.get(), &message, MSG_DONTWAIT);
   if (got < 0) {
     const int error = errno;
-    exhausted_ = !broken_.ok() || !WouldBlock(error);
-    if (exhausted_) return broken_.ok() ? Break("reading from", error) : broken_;
-    Postpone(error, &readiness_.readable);
+    drained_ = !broken_.ok() || !WouldBlock(error);
+    if (drained_) return broken_.ok() ? Break("reading from", error) : broken_;
+    MarkBlocked(error, &readiness_.readable);
     return 0;
   }
   const size_t asked = TotalBytes(pieces);
   if (got == 0 && asked > 0) {
-    exhausted_ = true;
+    drained_ = true;
     return broken_.ok() ? Break("reading from", 0) : broken_;
   }
   // A partial read means that the stream is empty, unless its end comes next, for which there would
@@ -144,7 +144,7 @@ absl::StatusOr<size_t> SocketConnection::Read(std::span<const iovec> pieces) {
 
 void SocketConnection::Mark(uint8_t dscp) { MarkSocket(fd_.get(), dscp); }
 
-void SocketConnection::Postpone(int error, bool* ready) {
+void SocketConnection::MarkBlocked(int error, bool* ready) {
   if (error == EAGAIN || error == EWOULDBLOCK) {
     *ready = false;
   } else {

@@ -40,7 +40,7 @@ class StreamSendLane final : public SendLane {
   Endpoint remote() const override { return link_.remote(); }
   void SetGate(SendGate* gate) override {
     gate_ = gate;
-    held_ = false;
+    gate_blocked_ = false;
   }
   void Mark(uint8_t dscp) override { link_.Mark(dscp); }
   LaneWait waits_for() const override;
@@ -62,7 +62,7 @@ class StreamSendLane final : public SendLane {
   void GatherUnsent(uint64_t payload_bytes);
   // Returns the number of payload bytes in `written`.
   uint64_t Advance(size_t written);
-  void TellGate();
+  void ReportToGate();
   void FreeSources();
 
   const LaneShape shape_;
@@ -79,7 +79,7 @@ class StreamSendLane final : public SendLane {
   SliceNumber credit_ = 0;
   bool resumed_ = false;  // the current connection's resume frame has arrived
   SendGate* gate_ = nullptr;
-  bool held_ = false;  // the gate blocked the last attempt to send
+  bool gate_blocked_ = false;  // the gate blocked the last attempt to send
   uint64_t acknowledged_bytes_ = 0;
 
   // Progress of slice sent_: complete pieces, and bytes of the next piece.
@@ -133,7 +133,7 @@ class StreamRecvLane final : public RecvLane {
   bool TakeHeader();
   void TakePayload(size_t bytes_from_inbox);
   void ChooseLanding();
-  bool AskSink(Entry& entry);
+  bool PlaceBySink(Entry& entry);
   void GatherTargets();
   void Consume(size_t got);
   void Land();
@@ -167,8 +167,8 @@ class StreamRecvLane final : public RecvLane {
   size_t inbox_end_ = 0;
 
   // The state that the sender knows, and the frame being sent to it.
-  SliceNumber told_delivered_ = 0;
-  SliceNumber told_credit_ = 0;
+  SliceNumber sent_delivered_ = 0;
+  SliceNumber sent_credit_ = 0;
   wire::AckFrame frame_{};
   size_t frame_left_ = 0;
 };

@@ -19,7 +19,7 @@ StreamRecvLane::StreamRecvLane(const LaneShape& shape, MemRef slots)
       slots_(slots),
       entries_(shape.slots),
       inbox_(kInboxBytes),
-      told_credit_(shape.slots) {
+      sent_credit_(shape.slots) {
   MCCS_CHECK(shape.slots >= 2);
   MCCS_CHECK(slots.bytes >= size_t{shape.slots} * shape.slot_bytes);
 }
@@ -188,8 +188,8 @@ bool StreamRecvLane::TakeHeader() {
     link_.Fail("invalid slice header: it begins with 0x", absl::Hex(header.magic));
   } else if (header.number != delivered_) {
     link_.Fail("slice ", header.number, " arrived, expected slice ", delivered_);
-  } else if (header.number >= told_credit_) {
-    link_.Fail("slice ", header.number, " arrived with credit for only ", told_credit_, " slices");
+  } else if (header.number >= sent_credit_) {
+    link_.Fail("slice ", header.number, " arrived with credit for only ", sent_credit_, " slices");
   } else if (header.bytes > shape_.slot_bytes) {
     link_.Fail("slice ", header.number, " has ", header.bytes, " bytes, more than a slot of ",
                shape_.slot_bytes);
@@ -210,7 +210,7 @@ void StreamRecvLane::ChooseLanding() {
   Entry& entry = At(delivered_);
   const bool direct = entry.expects && entry.expected_tag == entry.header.tag &&
                       entry.expected_bytes == entry.header.bytes;
-  if (!entry.expects && sink_ != nullptr && AskSink(entry)) return;
+  if (!entry.expects && sink_ != nullptr && PlaceBySink(entry)) return;
   entry.landing = direct ? Landing::kDirect : Landing::kInSlot;
   targets_.clear();
   if (direct) {
@@ -222,9 +222,9 @@ void StreamRecvLane::ChooseLanding() {
 }
 
 // Returns true if the sink provides memory.
-bool StreamRecvLane::AskSink(Entry& entry) {
+bool StreamRecvLane::PlaceBySink(Entry& entry) {
   sink_pieces_.clear();
-  if (!sink_->Place(entry.header.tag, entry.header.bytes, sink_pieces_)) return false;
+  if (!sink_->FindDestination(entry.header.tag, entry.header.bytes, sink_pieces_)) return false;
   entry.landing = Landing::kDirect;
   targets_.clear();
   size_t bytes = 0;
@@ -265,26 +265,26 @@ void StreamRecvLane::Land() {
 // does not wait for credit.
 bool StreamRecvLane::FlushAcks(bool moved) {
   if (frame_left_ > 0) return WriteFrame();
-  const SliceNumber gain = released_ + shape_.slots - told_credit_;
-  const SliceNumber left = told_credit_ - delivered_;
+  const SliceNumber gain = released_ + shape_.slots - sent_credit_;
+  const SliceNumber left = sent_credit_ - delivered_;
   const bool idle = !moved;
   const bool short_of_credit =
       gain > 0 && (left <= 1 || (left <= shape_.slots / 2 && (idle || gain >= shape_.slots / 4)));
-  const bool unacknowledged = idle && delivered_ > told_delivered_;
+  const bool unacknowledged = idle && delivered_ > sent_delivered_;
   if (!short_of_credit && !unacknowledged) return false;
   StartFrame(wire::kAckMagic);
   return WriteFrame();
 }
 
 void StreamRecvLane::StartFrame(uint32_t magic) {
-  told_delivered_ = delivered_;
-  told_credit_ = released_ + shape_.slots;
+  sent_delivered_ = delivered_;
+  sent_credit_ = released_ + shape_.slots;
   frame_ = {.magic = magic,
             .slots = shape_.slots,
             .slot_bytes = shape_.slot_bytes,
             .reserved = 0,
-            .delivered = told_delivered_,
-            .credit = told_credit_};
+            .delivered = sent_delivered_,
+            .credit = sent_credit_};
   frame_left_ = sizeof(frame_);
 }
 

@@ -78,27 +78,27 @@ void StreamSendLane::CopyShortSlice(SliceNumber n, std::span<const ConstMemRef> 
 }
 
 bool StreamSendLane::Poll() {
-  held_ = false;
+  gate_blocked_ = false;
   bool moved = false;
   const bool connected = link_.get() != nullptr;
   if (connected) {
     moved = ReadAcks();
     for (int i = 0; i < kMaxWritesPerPoll && WriteSlices(); ++i) moved = true;
   }
-  if (gate_ != nullptr) TellGate();
+  if (gate_ != nullptr) ReportToGate();
   return moved || (connected && link_.get() == nullptr);
 }
 
-void StreamSendLane::TellGate() {
+void StreamSendLane::ReportToGate() {
   const bool up = link_.get() != nullptr && resumed_;
   const bool begun = done_pieces_ + done_bytes_ > 0;
-  gate_->EndTurn({.held = held_,
-                  .unsent = up && sent_ != next_,
-                  .on_the_way = up && (sent_ != acknowledged_ || begun)});
+  gate_->OnTurnEnd({.held = gate_blocked_,
+                    .unsent = up && sent_ != next_,
+                    .in_flight = up && (sent_ != acknowledged_ || begun)});
 }
 
 LaneWait StreamSendLane::waits_for() const {
-  if (sent_ != next_) return held_ ? LaneWait::kGate : LaneWait::kConnection;
+  if (sent_ != next_) return gate_blocked_ ? LaneWait::kGate : LaneWait::kConnection;
   return next_ == credit_ ? LaneWait::kCredit : LaneWait::kNothing;
 }
 
@@ -176,8 +176,8 @@ bool StreamSendLane::WriteSlices() {
   }
   const uint64_t allowance =
       gate_ != nullptr ? gate_->Allowance() : std::numeric_limits<uint64_t>::max();
-  held_ = allowance == 0;
-  if (held_) return false;
+  gate_blocked_ = allowance == 0;
+  if (gate_blocked_) return false;
   GatherUnsent(allowance);
   absl::StatusOr<size_t> written = link_.get()->Write(gather_);
   if (!written.ok()) {

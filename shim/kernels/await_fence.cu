@@ -9,7 +9,7 @@ namespace {
 
 // Each poll crosses the bus to host memory, in about a microsecond; more frequent polls would only
 // use bus bandwidth.
-constexpr unsigned kBetweenLooksNs = 200;
+constexpr unsigned kPollIntervalNs = 200;
 
 // Acquire, for the whole system: the daemon's writes before the word are visible to the stream's next
 // work.
@@ -22,5 +22,5 @@ __device__ uint64_t Load(const uint64_t* word) {
 }  // namespace
 
 extern "C" __global__ void mccs_await_fence(const uint64_t* word, uint64_t target) {
-  while (static_cast<int64_t>(Load(word) - target) < 0) __nanosleep(kBetweenLooksNs);
+  while (static_cast<int64_t>(Load(word) - target) < 0) __nanosleep(kPollIntervalNs);
 }

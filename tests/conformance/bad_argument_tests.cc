@@ -28,7 +28,7 @@ struct Fixture {
         send(t.NewBuffer(kBufferBytes)),
         receive(t.NewBuffer(kBufferBytes)) {}
 
-  void Refuses(const Call& call, ncclComm_t with, const std::string& why) {
+  void ExpectRejected(const Call& call, ncclComm_t with, const std::string& why) {
     const std::string text = ToText(call) + " with " + why;
     test.ok() && test.ExpectResult(ncclInvalidArgument,
                                    Post(call, send.data, receive.data, with, stream), text.c_str());
@@ -59,7 +59,7 @@ Call Ordinary(Kind kind) { return {kind, &Float(), ncclSum, kCount, 0}; }
 void NullCommunicator(Test& t) {
   Fixture f(t);
   for (const Collective& collective : Collectives()) {
-    f.Refuses(Ordinary(collective.kind), nullptr, "a null communicator");
+    f.ExpectRejected(Ordinary(collective.kind), nullptr, "a null communicator");
   }
   NCCL_RETURNS(t, ncclInvalidArgument,
                ncclSend(f.send.data, kCount, ncclFloat, 0, nullptr, f.stream));
@@ -75,7 +75,7 @@ void ForeignCommunicator(Test& t) {
   std::vector<std::byte> foreign(kForeignBytes);
   auto* comm = reinterpret_cast<ncclComm_t>(foreign.data());
   for (const Collective& collective : Collectives()) {
-    f.Refuses(Ordinary(collective.kind), comm, "a pointer to other memory as communicator");
+    f.ExpectRejected(Ordinary(collective.kind), comm, "a pointer to other memory as communicator");
   }
   NCCL_RETURNS(t, ncclInvalidArgument, ncclSend(f.send.data, kCount, ncclFloat, 0, comm, f.stream));
   NCCL_RETURNS(t, ncclInvalidArgument,
@@ -96,7 +96,7 @@ void RootOutOfRange(Test& t) {
     for (int root : {-1, t.size(), INT_MAX, INT_MIN}) {
       Call call = Ordinary(collective.kind);
       call.root = root;
-      f.Refuses(call, f.comm, "an invalid root");
+      f.ExpectRejected(call, f.comm, "an invalid root");
     }
   }
   NCCL_RETURNS(t, ncclInvalidArgument,
@@ -123,7 +123,7 @@ void TypeOutOfRange(Test& t) {
     for (const Collective& collective : Collectives()) {
       Call call = Ordinary(collective.kind);
       call.type = &unknown;
-      f.Refuses(call, f.comm, "the data type " + std::to_string(type));
+      f.ExpectRejected(call, f.comm, "the data type " + std::to_string(type));
     }
     NCCL_RETURNS(t, ncclInvalidArgument,
                  ncclSend(f.send.data, kCount, unknown.nccl, 0, f.comm, f.stream));
@@ -141,13 +141,13 @@ void OperatorOutOfRange(Test& t) {
       if (!collective.reduces) continue;
       Call call = Ordinary(collective.kind);
       call.op = static_cast<ncclRedOp_t>(op);
-      f.Refuses(call, f.comm, "the operator " + std::to_string(op));
+      f.ExpectRejected(call, f.comm, "the operator " + std::to_string(op));
     }
   }
   f.StillWorks();
 }
 
-void QuestionsWithoutPlaceForTheAnswer(Test& t) {
+void QueriesWithoutOutputPointer(Test& t) {
   Fixture f(t);
   NCCL_RETURNS(t, ncclInvalidArgument, ncclCommCount(f.comm, nullptr));
   NCCL_RETURNS(t, ncclInvalidArgument, ncclCommUserRank(f.comm, nullptr));
@@ -157,7 +157,7 @@ void QuestionsWithoutPlaceForTheAnswer(Test& t) {
   f.StillWorks();
 }
 
-void QuestionsToNobody(Test& t) {
+void QueriesOfANullCommunicator(Test& t) {
   int value = 0;
   ncclResult_t state = ncclSuccess;
   NCCL_RETURNS(t, ncclInvalidArgument, ncclCommCount(nullptr, &value));
@@ -215,8 +215,8 @@ void AddBadArgumentTests(TestTable* table) {
   add("peer_out_of_range", PeerOutOfRange);
   add("type_out_of_range", TypeOutOfRange);
   add("operator_out_of_range", OperatorOutOfRange);
-  add("questions_without_place_for_the_answer", QuestionsWithoutPlaceForTheAnswer);
-  add("questions_to_nobody", QuestionsToNobody);
+  add("queries_without_output_pointer", QueriesWithoutOutputPointer);
+  add("queries_of_a_null_communicator", QueriesOfANullCommunicator);
   add("rank_or_size_of_init", RankOrSizeOfInit);
   add("members_of_split_and_shrink", MembersOfSplitAndShrink);
   add("user_operators", UserOperators);

@@ -15,8 +15,8 @@ constexpr size_t kBytes = kCount * sizeof(int32_t);
 
 // Rank 0 makes one call, the others another. All ranks must get ncclInvalidUsage and an error
 // message with all `words`. Streams stay blocked until the communicator is aborted.
-void DoNotFit(Test& t, const Call& of_root, const Call& of_others,
-              const std::vector<std::string>& words) {
+void ExpectMismatch(Test& t, const Call& of_root, const Call& of_others,
+                    const std::vector<std::string>& words) {
   ncclComm_t comm = t.NewWorld();
   cudaStream_t stream = t.NewStream();
   DeviceBuffer send = t.NewBuffer(kBytes * t.size());
@@ -54,35 +54,35 @@ Call Ordinary(Kind kind = Kind::kAllReduce) {
   return {kind, &TypeOf(ncclInt32), ncclSum, kCount, 0};
 }
 
-void CollectivesDoNotFit(Test& t) {
-  DoNotFit(t, Ordinary(Kind::kAllReduce), Ordinary(Kind::kBroadcast), {"rank"});
+void CollectivesMismatch(Test& t) {
+  ExpectMismatch(t, Ordinary(Kind::kAllReduce), Ordinary(Kind::kBroadcast), {"rank"});
 }
 
-void CountsDoNotFit(Test& t) {
+void CountsMismatch(Test& t) {
   Call other = Ordinary();
   other.count = kCount / 2;
-  DoNotFit(t, Ordinary(), other, {std::to_string(kCount), std::to_string(kCount / 2)});
+  ExpectMismatch(t, Ordinary(), other, {std::to_string(kCount), std::to_string(kCount / 2)});
 }
 
-void TypesDoNotFit(Test& t) {
+void TypesMismatch(Test& t) {
   Call other = Ordinary();
   other.type = &TypeOf(ncclFloat32);
-  DoNotFit(t, Ordinary(), other, {"int32", "float"});
+  ExpectMismatch(t, Ordinary(), other, {"int32", "float"});
 }
 
-void OperatorsDoNotFit(Test& t) {
+void OperatorsMismatch(Test& t) {
   Call other = Ordinary();
   other.op = ncclMax;
-  DoNotFit(t, Ordinary(), other, {"sum", "max"});
+  ExpectMismatch(t, Ordinary(), other, {"sum", "max"});
 }
 
-void RootsDoNotFit(Test& t) {
+void RootsMismatch(Test& t) {
   Call other = Ordinary(Kind::kBroadcast);
   other.root = 1;
-  DoNotFit(t, Ordinary(Kind::kBroadcast), other, {"root"});
+  ExpectMismatch(t, Ordinary(Kind::kBroadcast), other, {"root"});
 }
 
-void SendAndReceiveDoNotFit(Test& t) {
+void SendAndReceiveMismatch(Test& t) {
   ncclComm_t comm = t.NewWorld();
   cudaStream_t stream = t.NewStream();
   DeviceBuffer buffer = t.NewBuffer(kBytes);
@@ -107,7 +107,7 @@ void SendAndReceiveDoNotFit(Test& t) {
   Works(t, t.World());
 }
 
-void Refuses(Test& t, void* send, void* receive, size_t count, const char* what) {
+void ExpectRejected(Test& t, void* send, void* receive, size_t count, const char* what) {
   if (!t.ok()) return;
   t.ExpectResult(ncclInvalidArgument,
                  ncclAllReduce(send, receive, count, ncclInt32, ncclSum, t.World(), nullptr), what);
@@ -115,16 +115,16 @@ void Refuses(Test& t, void* send, void* receive, size_t count, const char* what)
   EXPECT_THAT(t, last != nullptr && *last != '\0', std::string("an error message for ") + what);
 }
 
-void BuffersThatAreNoDeviceMemory(Test& t) {
+void BuffersOutsideDeviceMemory(Test& t) {
   t.World();
   DeviceBuffer good = t.NewBuffer(kBytes);
   std::vector<std::byte> host(kBytes);
-  Refuses(t, nullptr, good.data, kCount, "an all-reduce from null");
-  Refuses(t, good.data, nullptr, kCount, "an all-reduce into null");
-  Refuses(t, reinterpret_cast<void*>(uintptr_t{0x1000}), good.data, kCount,
-          "an all-reduce from an unmapped address");
-  Refuses(t, reinterpret_cast<void*>(~uintptr_t{0} - 64), good.data, kCount,
-          "an all-reduce from the end of the address space");
+  ExpectRejected(t, nullptr, good.data, kCount, "an all-reduce from null");
+  ExpectRejected(t, good.data, nullptr, kCount, "an all-reduce into null");
+  ExpectRejected(t, reinterpret_cast<void*>(uintptr_t{0x1000}), good.data, kCount,
+                 "an all-reduce from an unmapped address");
+  ExpectRejected(t, reinterpret_cast<void*>(~uintptr_t{0} - 64), good.data, kCount,
+                 "an all-reduce from the end of the address space");
   Works(t, t.World());
 }
 
@@ -132,12 +132,12 @@ void BuffersThatAreTooSmall(Test& t) {
   t.World();
   DeviceBuffer small = t.NewBuffer(kBytes);
   DeviceBuffer good = t.NewBuffer(64 * kBytes);
-  Refuses(t, small.data, good.data, 64 * kCount, "an all-reduce past the end of its input");
-  Refuses(t, good.data, small.data, 64 * kCount, "an all-reduce past the end of its output");
-  Refuses(t, good.data, good.data, ~size_t{0} / 2,
-          "an all-reduce of more bytes than the address space has");
-  Refuses(t, good.data, good.data, ~size_t{0} / 4 + 2,
-          "an all-reduce whose size in bytes overflows");
+  ExpectRejected(t, small.data, good.data, 64 * kCount, "an all-reduce past the end of its input");
+  ExpectRejected(t, good.data, small.data, 64 * kCount, "an all-reduce past the end of its output");
+  ExpectRejected(t, good.data, good.data, ~size_t{0} / 2,
+                 "an all-reduce of more bytes than the address space has");
+  ExpectRejected(t, good.data, good.data, ~size_t{0} / 4 + 2,
+                 "an all-reduce whose size in bytes overflows");
   Works(t, t.World());
 }
 
@@ -149,7 +149,7 @@ void BuffersThatWereFreed(Test& t) {
   NCCL_OK(t, ncclAllReduce(freed, good.data, kCount, ncclInt32, ncclSum, t.World(), nullptr));
   t.Wait(nullptr);
   CUDA_OK(t, cudaFree(freed));
-  Refuses(t, freed, good.data, kCount, "an all-reduce from freed memory");
+  ExpectRejected(t, freed, good.data, kCount, "an all-reduce from freed memory");
   Works(t, t.World());
 }
 
@@ -171,7 +171,7 @@ void HandlesThatWereDestroyed(Test& t) {
 
 // The program no longer has the communicator's handle, so the group's end has to destroy it. The
 // other ranks are notified and do not wait forever.
-void ADestroyInAGroupThatFails(Test& t) {
+void ADestroyInAFailedGroup(Test& t) {
   ncclComm_t comm = t.NewWorld();
   cudaStream_t stream = t.NewStream();
   IntBuffers buffers(t, kCount, stream, /*sent=*/1);
@@ -198,7 +198,7 @@ void ADestroyInAGroupThatFails(Test& t) {
   Works(t, t.World());
 }
 
-void AnIdThatNobodyMade(Test& t) {
+void AnInvalidUniqueId(Test& t) {
   ncclUniqueId id{};
   ncclComm_t comm = nullptr;
   NCCL_RETURNS(t, ncclInvalidArgument, ncclCommInitRank(&comm, 1, id, 0));
@@ -209,18 +209,18 @@ void AnIdThatNobodyMade(Test& t) {
 
 void AddBeyondNcclTests(TestTable* table) {
   const TestGroup add(table, TestCase{.group = "beyond_nccl", .beyond_nccl = true});
-  add("collectives_do_not_fit", CollectivesDoNotFit, 2);
-  add("counts_do_not_fit", CountsDoNotFit, 2);
-  add("types_do_not_fit", TypesDoNotFit, 2);
-  add("operators_do_not_fit", OperatorsDoNotFit, 2);
-  add("roots_do_not_fit", RootsDoNotFit, 2);
-  add("send_and_receive_do_not_fit", SendAndReceiveDoNotFit, 2);
-  add("buffers_that_are_no_device_memory", BuffersThatAreNoDeviceMemory);
+  add("collectives_mismatch", CollectivesMismatch, 2);
+  add("counts_mismatch", CountsMismatch, 2);
+  add("types_mismatch", TypesMismatch, 2);
+  add("operators_mismatch", OperatorsMismatch, 2);
+  add("roots_mismatch", RootsMismatch, 2);
+  add("send_and_receive_mismatch", SendAndReceiveMismatch, 2);
+  add("buffers_outside_device_memory", BuffersOutsideDeviceMemory);
   add("buffers_that_are_too_small", BuffersThatAreTooSmall);
   add("buffers_that_were_freed", BuffersThatWereFreed);
   add("handles_that_were_destroyed", HandlesThatWereDestroyed);
-  add("a_destroy_in_a_group_that_fails", ADestroyInAGroupThatFails, 2);
-  add("an_id_that_nobody_made", AnIdThatNobodyMade);
+  add("a_destroy_in_a_failed_group", ADestroyInAFailedGroup, 2);
+  add("an_invalid_unique_id", AnInvalidUniqueId);
 }
 
 }  // namespace conformance

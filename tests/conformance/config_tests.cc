@@ -78,7 +78,7 @@ void NewerAndLargerStructs(Test& t) {
   MakesAWorkingWorld(t, reinterpret_cast<ncclConfig_t*>(bytes.data()));
 }
 
-void IsRefused(Test& t, ncclConfig_t config, const char* what) {
+void ExpectInitRejected(Test& t, ncclConfig_t config, const char* what) {
   ncclUniqueId id;
   NCCL_OK(t, ncclGetUniqueId(&id));
   ncclComm_t comm = nullptr;
@@ -90,7 +90,7 @@ void IsRefused(Test& t, ncclConfig_t config, const char* what) {
 void WithoutItsMagicItIsInvalidArgument(Test& t) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.magic = 0;
-  IsRefused(t, config, "an init with a config without magic");
+  ExpectInitRejected(t, config, "an init with a config without magic");
 }
 
 void ValuesOutOfRangeAreInvalidArgument(Test& t) {
@@ -118,7 +118,7 @@ void ValuesOutOfRangeAreInvalidArgument(Test& t) {
   for (const Bad& bad : kBad) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     bad.set(&config);
-    IsRefused(t, config, bad.what);
+    ExpectInitRejected(t, config, bad.what);
   }
 }
 
@@ -146,7 +146,7 @@ void AnIdOfAnyRankServes(Test& t) {
   const ncclUniqueId last = t.ExchangeValues(own).back();
   ncclComm_t comm = nullptr;
   NCCL_OK(t, ncclCommInitRank(&comm, t.size(), last, t.rank()));
-  t.Own(comm);
+  t.TakeOwnership(comm);
   Works(t, comm);
   t.Destroy(comm);
 }
@@ -160,7 +160,7 @@ void SeveralIdsForOneCommunicator(Test& t) {
     std::vector<ncclUniqueId> some(all.end() - ids, all.end());
     ncclComm_t comm = nullptr;
     NCCL_OK(t, ncclCommInitRankScalable(&comm, t.size(), t.rank(), ids, some.data(), nullptr));
-    t.Own(comm);
+    t.TakeOwnership(comm);
     Works(t, comm);
     t.Destroy(comm);
     NCCL_OK(t, ncclGetUniqueId(&own));

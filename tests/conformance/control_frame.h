@@ -18,7 +18,7 @@ enum class FrameKind : uint32_t {
   kHello,       // rank -> coordinator: number = rank
   kContribute,  // rank -> coordinator: its part of an exchange; number = participants
   kFinish,      // rank -> coordinator: its outcome of the test; number = Outcome
-  kEverybody,   // coordinator -> rank: all parts of an exchange (see PackParts)
+  kAllParts,    // coordinator -> rank: all parts of an exchange (see PackParts)
   kPeerLeft,    // coordinator -> rank: a rank has finished; no exchange can complete any more
   kPeerFailed,  // coordinator -> rank: a rank has failed; payload = rank and reason
   kVerdict,     // coordinator -> rank: all have finished; number = Outcome of the test

@@ -17,7 +17,7 @@ namespace conformance {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kPatience = std::chrono::seconds(60);
+constexpr auto kConnectTimeout = std::chrono::seconds(60);
 constexpr auto kRetryPause = std::chrono::milliseconds(10);
 constexpr int kBacklog = 1024;
 constexpr int kTickMs = 1000;
@@ -68,7 +68,7 @@ int ListenForRanks(JobPlace* place) {
 ControlLink::ControlLink(const JobPlace& place, int rank)
     : fd_([&] {
         addrinfo* address = Resolve(place);
-        for (const auto deadline = Clock::now() + kPatience; Clock::now() < deadline;) {
+        for (const auto deadline = Clock::now() + kConnectTimeout; Clock::now() < deadline;) {
           int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
           if (fd >= 0 && connect(fd, address->ai_addr, address->ai_addrlen) == 0) {
             freeaddrinfo(address);
@@ -102,7 +102,7 @@ std::optional<Frame> ControlLink::Await(Deadline deadline) {
   }
 }
 
-void ControlLink::Note(const Frame& frame) {
+void ControlLink::HandleFrame(const Frame& frame) {
   if (frame.kind == FrameKind::kPeerFailed && frame.test == test_) peer_failure_ = frame.payload;
 }
 
@@ -112,8 +112,8 @@ std::optional<std::vector<std::string>> ControlLink::Exchange(const std::string&
   SendFrame(fd_, {FrameKind::kContribute, test_, static_cast<uint32_t>(participants), own});
   while (std::optional<Frame> frame = Await(deadline)) {
     if (frame->test != test_) continue;  // a late reply for the previous test
-    if (frame->kind == FrameKind::kEverybody) return UnpackParts(frame->payload);
-    Note(*frame);
+    if (frame->kind == FrameKind::kAllParts) return UnpackParts(frame->payload);
+    HandleFrame(*frame);
     if (frame->kind == FrameKind::kPeerLeft) {
       *trouble = "another rank has left the test: " + frame->payload;
       if (peer_failure_.empty()) peer_failure_ = *trouble;
@@ -126,7 +126,7 @@ std::optional<std::vector<std::string>> ControlLink::Exchange(const std::string&
 
 const std::string& ControlLink::PeerFailure() {
   open_ = open_ && reader_.Read();
-  while (std::optional<Frame> frame = reader_.Next()) Note(*frame);
+  while (std::optional<Frame> frame = reader_.Next()) HandleFrame(*frame);
   return peer_failure_;
 }
 

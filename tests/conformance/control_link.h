@@ -45,7 +45,7 @@ class ControlLink {
 
  private:
   std::optional<Frame> Await(Deadline deadline);
-  void Note(const Frame& frame);
+  void HandleFrame(const Frame& frame);
 
   int fd_;
   FrameReader reader_;

@@ -63,7 +63,7 @@ void Coordinator::Handle(Member* member, const Frame& frame) {
       return;
     case FrameKind::kContribute:
       member->part = frame.payload;
-      if (SomebodyLeft()) return RefuseExchange();
+      if (AnyRankLeft()) return RejectExchange();
       return CompleteExchange(frame.number);
     case FrameKind::kFinish:
       return HandleFinish(member, frame);
@@ -72,7 +72,7 @@ void Coordinator::Handle(Member* member, const Frame& frame) {
   }
 }
 
-bool Coordinator::SomebodyLeft() const {
+bool Coordinator::AnyRankLeft() const {
   return std::any_of(members_.begin(), members_.end(), [](const Member& member) {
     return member.outcome && *member.outcome != Outcome::kIdle;
   });
@@ -87,7 +87,7 @@ void Coordinator::CompleteExchange(uint32_t participants) {
   std::sort(parts.begin(), parts.end());
   std::vector<std::string> in_order;
   for (const auto& [rank, part] : parts) in_order.push_back(*part);
-  const Frame frame{FrameKind::kEverybody, static_cast<uint32_t>(test_), participants,
+  const Frame frame{FrameKind::kAllParts, static_cast<uint32_t>(test_), participants,
                     PackParts(in_order)};
   for (Member& member : members_) {
     if (!member.part) continue;
@@ -96,7 +96,7 @@ void Coordinator::CompleteExchange(uint32_t participants) {
   }
 }
 
-void Coordinator::RefuseExchange() {
+void Coordinator::RejectExchange() {
   for (Member& member : members_) {
     if (!member.part) continue;
     member.part.reset();
@@ -115,9 +115,9 @@ void Coordinator::HandleFinish(Member* member, const Frame& frame) {
   }
   if (first_failure) {
     verdict_.text = "rank " + std::to_string(member->rank) + ": " + frame.payload;
-    TellAll({FrameKind::kPeerFailed, static_cast<uint32_t>(test_), 0, verdict_.text});
+    SendToAll({FrameKind::kPeerFailed, static_cast<uint32_t>(test_), 0, verdict_.text});
   }
-  if (outcome != Outcome::kIdle) RefuseExchange();
+  if (outcome != Outcome::kIdle) RejectExchange();
   const auto through = std::count_if(members_.begin(), members_.end(),
                                      [](const Member& one) { return one.outcome.has_value(); });
   if (through == options_.ranks) CompleteTest();
@@ -135,10 +135,10 @@ void Coordinator::CompleteTest() {
   verdict_ = {};
   began_ = Clock::now();
   ++test_;
-  TellAll(frame);
+  SendToAll(frame);
 }
 
-void Coordinator::TellAll(const Frame& frame) {
+void Coordinator::SendToAll(const Frame& frame) {
   for (Member& member : members_) SendFrame(member.fd, frame);
 }
 

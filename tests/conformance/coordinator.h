@@ -55,12 +55,12 @@ class Coordinator {
   void Accept();
   void Handle(Member* member, const Frame& frame);
   void CompleteExchange(uint32_t participants);
-  void RefuseExchange();
+  void RejectExchange();
   void HandleFinish(Member* member, const Frame& frame);
   void CompleteTest();
-  void TellAll(const Frame& frame);
+  void SendToAll(const Frame& frame);
   std::string Unfinished() const;
-  bool SomebodyLeft() const;
+  bool AnyRankLeft() const;
 
   const int listener_;
   const Options options_;

@@ -46,7 +46,7 @@ class Child {
   pid_t pid_ = 0;
 };
 
-void WorkGoesOnBesideAChild(Test& t) {
+void WorkContinuesDuringAChild(Test& t) {
   ncclComm_t comm = t.World();
   Works(t, comm);
   Child child;
@@ -88,7 +88,7 @@ void AChildMayBeForkedWithWorkInFlight(Test& t) {
 
 void AddForkTests(TestTable* table) {
   const TestGroup add(table, "fork");
-  add("work_goes_on_beside_a_child", WorkGoesOnBesideAChild);
+  add("work_continues_during_a_child", WorkContinuesDuringAChild);
   add("a_childs_end_changes_nothing", AChildsEndChangesNothing);
   add("a_child_may_be_forked_with_work_in_flight", AChildMayBeForkedWithWorkInFlight);
 }

@@ -21,7 +21,7 @@ void EndWithoutStartIsInvalidUsage(Test& t) {
   Works(t, t.World());
 }
 
-void OnlyTheOutermostEndActs(Test& t) {
+void OnlyTheOutermostEndTakesEffect(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
   IntBuffers buffers(t, kCount, stream);
@@ -79,7 +79,7 @@ void AnErrorInsideIsReturnedByTheOutermostEnd(Test& t) {
   Works(t, comm);
 }
 
-void ANewGroupForgetsTheErrorOfTheLast(Test& t) {
+void ANewGroupClearsTheErrorOfTheLast(Test& t) {
   ncclComm_t comm = t.World();
   NCCL_OK(t, ncclGroupStart());
   NCCL_RETURNS(t, ncclInvalidArgument,
@@ -202,7 +202,7 @@ void SplitAndWorkInOneGroup(Test& t) {
   NCCL_OK(t, SumInto(buffers, other, stream));
   NCCL_OK(t, ncclCommSplit(comm, 0, t.rank(), &child, nullptr));
   NCCL_OK(t, ncclGroupEnd());
-  t.Own(child);
+  t.TakeOwnership(child);
   buffers.receive.Expect(t.size(), "the output");
   EXPECT_THAT(t, child != nullptr, "a new communicator when the group has ended");
   Works(t, child);
@@ -216,7 +216,7 @@ void SeveralSplitsInOneGroup(Test& t) {
   NCCL_OK(t, ncclGroupStart());
   for (ncclComm_t& child : children) NCCL_OK(t, ncclCommSplit(comm, 0, t.rank(), &child, nullptr));
   NCCL_OK(t, ncclGroupEnd());
-  for (ncclComm_t child : children) t.Own(child);
+  for (ncclComm_t child : children) t.TakeOwnership(child);
   for (ncclComm_t child : children) Works(t, child);
   for (ncclComm_t child : children) t.Destroy(child);
 }
@@ -268,10 +268,10 @@ void AddGroupTests(TestTable* table) {
   const TestGroup add(table, "groups");
   add("an_empty_group_succeeds", AnEmptyGroupSucceeds);
   add("end_without_start_is_invalid_usage", EndWithoutStartIsInvalidUsage);
-  add("only_the_outermost_end_acts", OnlyTheOutermostEndActs);
+  add("only_the_outermost_end_takes_effect", OnlyTheOutermostEndTakesEffect);
   add("state_is_per_thread", StateIsPerThread);
   add("an_error_inside_is_returned_by_the_outermost_end", AnErrorInsideIsReturnedByTheOutermostEnd);
-  add("a_new_group_forgets_the_error_of_the_last", ANewGroupForgetsTheErrorOfTheLast);
+  add("a_new_group_clears_the_error_of_the_last", ANewGroupClearsTheErrorOfTheLast);
   add("many_operations_in_one_group", ManyOperationsInOneGroup);
   add("several_communicators", SeveralCommunicators);
   add("several_communicators_in_any_order", SeveralCommunicatorsInAnyOrder, 2);

@@ -42,7 +42,7 @@ bool MakePair(Test& t, size_t bytes, Pair* pair) {
   if (!TakesPart(t)) return t.ok();
   pair->rank = t.is_root() ? 0 : 1;
   NCCL_OK(t, ncclCommInitRank(&pair->comm, 2, id, pair->rank));
-  t.Own(pair->comm);
+  t.TakeOwnership(pair->comm);
   return t.ok();
 }
 

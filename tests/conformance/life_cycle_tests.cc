@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kCount = 10'000;
 
-void QuestionsAreAnswered(Test& t) {
+void QueriesReturnValues(Test& t) {
   ncclComm_t comm = t.World();
   int size = -1;
   int rank = -1;
@@ -108,7 +108,7 @@ void AbortEndsWorkInFlightAndReleasesStreams(Test& t) {
   Works(t, t.World());
 }
 
-void AbortBehindAGate(Test& t) {
+void AbortAfterAGate(Test& t) {
   ncclComm_t comm = t.NewWorld();
   cudaStream_t stream = t.NewStream();
   IntBuffers buffers(t, kCount, stream, /*sent=*/1);
@@ -127,7 +127,7 @@ void AbortBehindAGate(Test& t) {
 }
 
 // Half of the ranks have work of another communicator in flight at that time.
-void AbortLeavesOtherCommunicatorsAlone(Test& t) {
+void AbortDoesNotAffectOtherCommunicators(Test& t) {
   ncclComm_t doomed = t.NewWorld();
   ncclComm_t other = t.NewWorld();
   cudaStream_t stuck = t.NewStream();
@@ -154,7 +154,7 @@ void AbortLeavesOtherCommunicatorsAlone(Test& t) {
   t.Destroy(other);
 }
 
-void RevokedIsOverForCollectives(Test& t) {
+void RevokedRejectsCollectives(Test& t) {
   ncclComm_t comm = t.NewWorld();
   Works(t, comm);
   t.Barrier();
@@ -188,7 +188,7 @@ void RevokedMayStillSplit(Test& t) {
   t.Barrier();
   ncclComm_t child = nullptr;
   NCCL_OK(t, ncclCommSplit(comm, 0, t.rank(), &child, nullptr));
-  t.Own(child);
+  t.TakeOwnership(child);
   Works(t, child);
   t.Destroy(child);
   t.Destroy(comm);
@@ -203,7 +203,7 @@ void RevokedMayStillShrink(Test& t) {
     int excluded[] = {0};
     ncclComm_t child = nullptr;
     NCCL_OK(t, ncclCommShrink(comm, excluded, 1, &child, nullptr, NCCL_SHRINK_DEFAULT));
-    t.Own(child);
+    t.TakeOwnership(child);
     Works(t, child, t.rank() - 1, t.size() - 1);
     t.Destroy(child);
   }
@@ -251,7 +251,7 @@ void SuspendedAndResumed(Test& t) {
 }
 
 // As PyTorch's watchdog does continuously, while another thread works.
-void AsyncErrorMayBeAskedByAnotherThread(Test& t) {
+void AsyncErrorMayBeReadByAnotherThread(Test& t) {
   ncclComm_t comm = t.World();
   std::atomic<bool> stop{false};
   std::atomic<int> wrong{0};
@@ -279,7 +279,7 @@ void ManyCommunicatorsAtOnce(Test& t) {
   for (ncclComm_t comm : comms) t.Destroy(comm);
 }
 
-void CommunicatorsComeAndGo(Test& t) {
+void RepeatedCreateAndDestroy(Test& t) {
   for (int i = 0; t.ok() && i < 30; ++i) {
     ncclComm_t comm = t.NewWorld();
     Works(t, comm);
@@ -292,7 +292,7 @@ void ACommunicatorOfOne(Test& t) {
   ncclComm_t comm = nullptr;
   NCCL_OK(t, ncclGetUniqueId(&id));
   NCCL_OK(t, ncclCommInitRank(&comm, 1, id, 0));
-  t.Own(comm);
+  t.TakeOwnership(comm);
   const Group alone{comm, 0, 1, t.NewStream()};
   CallBuffers buffers(&t, 4096);
   for (const Collective& collective : Collectives()) {
@@ -331,7 +331,7 @@ void TheDeviceIsTheCurrentOneAtInit(Test& t) {
 
 void AddLifeCycleTests(TestTable* table) {
   const TestGroup add(table, "life_cycle");
-  add("questions_are_answered", QuestionsAreAnswered);
+  add("queries_return_values", QueriesReturnValues);
   add("null_is_accepted_by_all_ends", NullIsAcceptedByAllEnds);
   add("finalize_then_destroy", FinalizeThenDestroy);
   add("a_second_finalize_is_invalid_argument", ASecondFinalizeIsInvalidArgument);
@@ -341,17 +341,17 @@ void AddLifeCycleTests(TestTable* table) {
   add("destroy_flushes_what_was_issued", DestroyFlushesWhatWasIssued);
   add("abort_of_an_idle_communicator", AbortOfAnIdleCommunicator);
   add("abort_ends_work_in_flight_and_releases_streams", AbortEndsWorkInFlightAndReleasesStreams, 2);
-  add("abort_behind_a_gate", AbortBehindAGate);
-  add("abort_leaves_other_communicators_alone", AbortLeavesOtherCommunicatorsAlone, 2);
-  add("revoked_is_over_for_collectives", RevokedIsOverForCollectives);
+  add("abort_after_a_gate", AbortAfterAGate);
+  add("abort_does_not_affect_other_communicators", AbortDoesNotAffectOtherCommunicators, 2);
+  add("revoked_rejects_collectives", RevokedRejectsCollectives);
   add("revoke_stops_work_in_flight", RevokeStopsWorkInFlight, 2);
   add("revoked_may_still_split", RevokedMayStillSplit);
   add("revoked_may_still_shrink", RevokedMayStillShrink, 2);
   add("revoke_takes_no_flags_and_acts_once", RevokeTakesNoFlagsAndActsOnce);
   add("suspended_and_resumed", SuspendedAndResumed);
-  add("async_error_may_be_asked_by_another_thread", AsyncErrorMayBeAskedByAnotherThread);
+  add("async_error_may_be_read_by_another_thread", AsyncErrorMayBeReadByAnotherThread);
   add("many_communicators_at_once", ManyCommunicatorsAtOnce);
-  add("communicators_come_and_go", CommunicatorsComeAndGo);
+  add("repeated_create_and_destroy", RepeatedCreateAndDestroy);
   add("a_communicator_of_one", ACommunicatorOfOne);
   add("the_device_is_the_current_one_at_init", TheDeviceIsTheCurrentOneAtInit);
 }

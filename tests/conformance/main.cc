@@ -42,7 +42,7 @@ std::vector<Self> RanksHere(const JobPlace& place, const Options& options) {
     // A launcher may use CUDA_VISIBLE_DEVICES to let each process see only its own GPU.
     self.device = devices > here ? self.local_rank % devices : i % devices;
     self.process = place.rank;
-    self.leads_host = self.local_rank == 0;
+    self.is_host_leader = self.local_rank == 0;
     self.visible_devices = devices;
     self.beyond_nccl = options.beyond_nccl == BeyondNccl::kAuto
                            ? LibraryIsPreloaded()
@@ -120,7 +120,7 @@ int Main(int argc, char** argv) {
   if (place.rank != 0) return 0;  // rank 0 reports the result
   coordinator.reset();
   report.PrintTable();
-  return report.all_well() ? 0 : 1;
+  return report.AllPassed() ? 0 : 1;
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ void MemoryOfTheDefaultPool(Test& t) {
 }
 
 // The allocation is freed in stream order after the work, without a wait.
-void PoolMemoryFreedBehindItsWork(Test& t) {
+void PoolMemoryFreedAfterItsWork(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
   IntBuffer result(t, kCount, stream);
@@ -140,7 +140,7 @@ size_t FreeBytes(Test& t) {
 }
 
 // More memory over time than a library may keep; the library must not keep it.
-void AllocationsComeAndGo(Test& t) {
+void RepeatedAllocations(Test& t) {
   constexpr size_t kPiece = 4 << 20;
   constexpr size_t kKept = 4 * kPiece;
   size_t free_at_first = 0;
@@ -185,7 +185,7 @@ void RegistrationOfAPart(Test& t) {
 }
 
 // As an allocator hook does: registers each segment and deregisters it just before the free.
-void RegistrationComesAndGoes(Test& t) {
+void RepeatedRegistration(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
   for (int i = 0; t.ok() && i < 20; ++i) {
@@ -289,16 +289,16 @@ void AddMemoryTests(TestTable* table) {
   memory("registered_host_memory", RegisteredHostMemory);
   memory("managed_memory", ManagedMemory);
   memory("memory_of_the_default_pool", MemoryOfTheDefaultPool);
-  memory("pool_memory_freed_behind_its_work", PoolMemoryFreedBehindItsWork);
+  memory("pool_memory_freed_behind_its_work", PoolMemoryFreedAfterItsWork);
   memory("anywhere_in_an_allocation", AnywhereInAnAllocation);
   memory("one_allocation_for_send_one_for_receive", OneAllocationForSendOneForReceive);
   memory("freed_and_reused_addresses", FreedAndReusedAddresses);
-  memory("allocations_come_and_go", AllocationsComeAndGo);
+  memory("allocations_come_and_go", RepeatedAllocations);
   memory("two_names_of_the_legacy_stream_in_one_group", TwoNamesOfTheLegacyStreamInOneGroup);
   memory("kinds_mix_in_one_operation", KindsMixInOneOperation, 2);
   registration("register_and_deregister", Registration);
   registration("of_a_part", RegistrationOfAPart);
-  registration("comes_and_goes", RegistrationComesAndGoes);
+  registration("comes_and_goes", RepeatedRegistration);
   registration("windows", [](Test& t) { Windows(t, NCCL_WIN_DEFAULT); });
   registration("symmetric_windows", [](Test& t) { Windows(t, NCCL_WIN_COLL_SYMMETRIC); });
   registration("a_window_in_a_group", AWindowInAGroup);

@@ -16,10 +16,10 @@ namespace {
 constexpr size_t kCount = 10'007;
 
 // This process's ranks of a communicator, one for each entry of a list of devices.
-class Seats {
+class LocalRanks {
  public:
   // Called by all participants; each passes its devices. Ranks are ordered by participant.
-  Seats(Test& test, const std::vector<int>& devices, bool one_stream = false) : test_(test) {
+  LocalRanks(Test& test, const std::vector<int>& devices, bool one_stream = false) : test_(test) {
     const std::vector<int> counts = test.ExchangeValues(static_cast<int>(devices.size()));
     size_ = std::accumulate(counts.begin(), counts.end(), 0);
     for (size_t i = 0; i < counts.size() && test.participants()[i].rank != test.rank(); ++i) {
@@ -34,13 +34,13 @@ class Seats {
     }
     NCCL_OK(test_, ncclGroupEnd());
     CUDA_OK(test_, cudaSetDevice(test_.self().device));
-    for (ncclComm_t comm : comms_) test_.Own(comm);
+    for (ncclComm_t comm : comms_) test_.TakeOwnership(comm);
   }
-  ~Seats() {
+  ~LocalRanks() {
     for (ncclComm_t comm : comms_) test_.Destroy(comm);
   }
-  Seats(const Seats&) = delete;
-  Seats& operator=(const Seats&) = delete;
+  LocalRanks(const LocalRanks&) = delete;
+  LocalRanks& operator=(const LocalRanks&) = delete;
 
   size_t count() const { return comms_.size(); }
   int size() const { return size_; }
@@ -78,7 +78,7 @@ class Seats {
     InOneGroup([&](size_t i) {
       NCCL_OK(test_, ncclCommSplit(comms_[i], RankOf(i) % 2, RankOf(i), &halves[i], nullptr));
     });
-    for (ncclComm_t half : halves) test_.Own(half);
+    for (ncclComm_t half : halves) test_.TakeOwnership(half);
     for (IntBuffers& buffers : buffers_) buffers.send.Fill(1);
     InOneGroup([&](size_t i) { NCCL_OK(test_, SumInto(buffers_[i], halves[i], streams_[i])); });
     for (size_t i = 0; i < count(); ++i) {
@@ -106,24 +106,24 @@ class Seats {
   std::vector<IntBuffers> buffers_;
 };
 
-void Everything(Seats& seats) {
+void Everything(LocalRanks& seats) {
   seats.Sum();
   seats.Ring();
   seats.SumOfHalves();
 }
 
 void SeveralRanksOfAProcessOnItsGpu(Test& t) {
-  Seats seats(t, {t.self().device, t.self().device, t.self().device});
+  LocalRanks seats(t, {t.self().device, t.self().device, t.self().device});
   Everything(seats);
 }
 
 void UnevenNumbersOfRanks(Test& t) {
-  Seats seats(t, std::vector<int>(1 + t.rank() % 3, t.self().device));
+  LocalRanks seats(t, std::vector<int>(1 + t.rank() % 3, t.self().device));
   Everything(seats);
 }
 
 void OneStreamForAllRanksOfAProcess(Test& t) {
-  Seats seats(t, {t.self().device, t.self().device}, /*one_stream=*/true);
+  LocalRanks seats(t, {t.self().device, t.self().device}, /*one_stream=*/true);
   Everything(seats);
 }
 
@@ -133,18 +133,18 @@ void EveryGpuOfTheHostTwice(Test& t) {
   for (int round = 0; round < 2; ++round) {
     for (int i = 0; i < t.self().visible_devices; ++i) devices.push_back(i);
   }
-  Seats seats(t, devices);
+  LocalRanks seats(t, devices);
   Everything(seats);
 }
 
 // Ranks of several processes, and several of this process, share a GPU.
 void ProcessesShareAGpu(Test& t) {
-  Seats seats(t, {t.self().local_rank / 2, t.self().local_rank / 2});
+  LocalRanks seats(t, {t.self().local_rank / 2, t.self().local_rank / 2});
   Everything(seats);
 }
 
 void AllProcessesOfAHostOnOneGpu(Test& t) {
-  Seats seats(t, {0});
+  LocalRanks seats(t, {0});
   Everything(seats);
 }
 
@@ -157,7 +157,7 @@ void InitAllOfADeviceTwice(Test& t) {
     NCCL_OK(t, ncclCommCuDevice(comms[i], &device));
     t.ExpectEqual(devices[i], device, "the device of a rank");
   }
-  for (ncclComm_t comm : comms) t.Own(comm);
+  for (ncclComm_t comm : comms) t.TakeOwnership(comm);
   for (ncclComm_t comm : comms) t.Destroy(comm);
 }
 
@@ -179,7 +179,8 @@ void AddMultiRankTests(TestTable* table) {
   every("uneven_numbers_of_ranks", WhereAllowed(UnevenNumbersOfRanks));
   every("one_stream_for_all_ranks_of_a_process", WhereAllowed(OneStreamForAllRanksOfAProcess));
   const TestGroup leaders(
-      table, TestCase{.group = "multi_rank", .who = Who::kHostLeaders, .min_devices = 2});
+      table,
+      TestCase{.group = "multi_rank", .who = ParticipantSet::kHostLeaders, .min_devices = 2});
   leaders("every_gpu_of_the_host_twice", WhereAllowed(EveryGpuOfTheHostTwice));
   leaders("init_all_of_a_device_twice", WhereAllowed(InitAllOfADeviceTwice));
   const TestGroup neighbours(table, TestCase{.group = "multi_rank", .min_devices = 2});

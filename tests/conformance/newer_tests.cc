@@ -27,7 +27,7 @@ Function Find(Test& t, const char* name, const char* since) {
 // ---- Growing ------------------------------------------------------------------------------------
 
 // All ranks but the last have a communicator and add the last one. One of them creates the id.
-void TheLastRankIsTakenIn(Test& t) {
+void GrowAddsTheLastRank(Test& t) {
   const auto id_of =
       Find<ncclResult_t (*)(ncclComm_t, ncclUniqueId*)>(t, "ncclCommGetUniqueId", "2.29");
   const auto grow =
@@ -38,7 +38,7 @@ void TheLastRankIsTakenIn(Test& t) {
   ncclComm_t world = t.World();
   ncclComm_t old = nullptr;
   NCCL_OK(t, ncclCommSplit(world, joins ? NCCL_SPLIT_NOCOLOR : 0, t.rank(), &old, nullptr));
-  if (!joins) t.Own(old);
+  if (!joins) t.TakeOwnership(old);
   ncclUniqueId id{};
   if (t.is_root()) NCCL_OK(t, id_of(old, &id));
   id = t.ExchangeValues(id)[0];
@@ -48,7 +48,7 @@ void TheLastRankIsTakenIn(Test& t) {
   } else {
     NCCL_OK(t, grow(old, t.size(), t.is_root() ? &id : nullptr, -1, &grown, nullptr));
   }
-  t.Own(grown);
+  t.TakeOwnership(grown);
   int rank = -1;
   NCCL_OK(t, ncclCommUserRank(grown, &rank));
   t.ExpectEqual(t.rank(), rank, "the rank in the grown communicator");
@@ -198,7 +198,7 @@ void ScatterConfig(Test& t) {
   });
 }
 
-void AConfigurationWithoutItsMagicIsRefused(Test& t) {
+void AConfigurationWithoutItsMagicIsRejected(Test& t) {
   using Function = ncclResult_t (*)(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t,
                                     ncclComm_t, cudaStream_t, const CollConfig*);
   const auto function = Find<Function>(t, "ncclAllReduceConfig", "2.32");
@@ -246,7 +246,7 @@ void QueryProperties(Test& t) {
 
 void AddNewerTests(TestTable* table) {
   const TestGroup add(table, "newer");
-  add("the_last_rank_is_taken_in", TheLastRankIsTakenIn, 2);
+  add("grow_adds_the_last_rank", GrowAddsTheLastRank, 2);
   add("all_reduce_config", AllReduceConfig);
   add("reduce_scatter_config", ReduceScatterConfig);
   add("reduce_config", ReduceConfig);
@@ -255,7 +255,7 @@ void AddNewerTests(TestTable* table) {
   add("all_to_all_config", AlltoAllConfig);
   add("gather_config", GatherConfig);
   add("scatter_config", ScatterConfig);
-  add("a_configuration_without_its_magic_is_refused", AConfigurationWithoutItsMagicIsRefused);
+  add("a_configuration_without_its_magic_is_rejected", AConfigurationWithoutItsMagicIsRejected);
   add("query_properties", QueryProperties);
 }
 

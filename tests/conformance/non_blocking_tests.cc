@@ -16,8 +16,8 @@ ncclConfig_t NonBlocking() {
 }
 
 // Accepts ncclInProgress: a call on a non-blocking communicator may still be in progress.
-bool Goes(Test& t, ncclResult_t result, const char* call,
-          const Location& where = Location::current()) {
+bool IsSuccessOrInProgress(Test& t, ncclResult_t result, const char* call,
+                           const Location& where = Location::current()) {
   return t.ok() && (result == ncclInProgress || t.ExpectResult(ncclSuccess, result, call, where));
 }
 
@@ -27,9 +27,10 @@ ncclComm_t NewWorld(Test& t) {
   ncclConfig_t config = NonBlocking();
   ncclComm_t comm = nullptr;
   if (!t.ok()) return nullptr;
-  Goes(t, ncclCommInitRankConfig(&comm, t.size(), id, t.rank(), &config), "ncclCommInitRankConfig");
+  IsSuccessOrInProgress(t, ncclCommInitRankConfig(&comm, t.size(), id, t.rank(), &config),
+                        "ncclCommInitRankConfig");
   EXPECT_THAT(t, comm != nullptr, "a communicator at once from a non-blocking init");
-  t.Own(comm);
+  t.TakeOwnership(comm);
   t.Settle(comm);
   return comm;
 }
@@ -39,7 +40,7 @@ bool SumWorks(Test& t, ncclComm_t comm) {
   IntBuffers buffers(t, kCount, stream);
   buffers.send.Fill(1);
   if (!t.ok()) return false;
-  Goes(t, SumInto(buffers, comm, stream), "ncclAllReduce");
+  IsSuccessOrInProgress(t, SumInto(buffers, comm, stream), "ncclAllReduce");
   return t.Settle(comm) && buffers.receive.Expect(t.size(), "the sum");
 }
 
@@ -58,9 +59,9 @@ void InitReturnsWhileOthersAreMissing(Test& t) {
   const bool late = t.rank() == t.size() - 1;
   const auto init = [&] {
     if (!t.ok()) return;
-    Goes(t, ncclCommInitRankConfig(&comm, t.size(), id, t.rank(), &config),
-         "ncclCommInitRankConfig");
-    t.Own(comm);
+    IsSuccessOrInProgress(t, ncclCommInitRankConfig(&comm, t.size(), id, t.rank(), &config),
+                          "ncclCommInitRankConfig");
+    t.TakeOwnership(comm);
   };
   if (!late) {
     init();
@@ -82,9 +83,9 @@ void UseBeforeItIsReadyIsInvalidArgument(Test& t) {
   cudaStream_t stream = t.NewStream();
   IntBuffers buffers(t, kCount, stream);
   if (!t.is_root() && t.ok()) {
-    Goes(t, ncclCommInitRankConfig(&comm, t.size(), id, t.rank(), &config),
-         "ncclCommInitRankConfig");
-    t.Own(comm);
+    IsSuccessOrInProgress(t, ncclCommInitRankConfig(&comm, t.size(), id, t.rank(), &config),
+                          "ncclCommInitRankConfig");
+    t.TakeOwnership(comm);
     int count = 0;
     NCCL_RETURNS(t, ncclInvalidArgument, ncclCommCount(comm, &count));
     NCCL_RETURNS(t, ncclInvalidArgument, SumInto(buffers, comm, stream));
@@ -100,8 +101,8 @@ void AbortDuringInit(Test& t) {
   ncclConfig_t config = NonBlocking();
   if (!t.is_root() && t.ok()) {
     ncclComm_t comm = nullptr;
-    Goes(t, ncclCommInitRankConfig(&comm, t.size(), id, t.rank(), &config),
-         "ncclCommInitRankConfig");
+    IsSuccessOrInProgress(t, ncclCommInitRankConfig(&comm, t.size(), id, t.rank(), &config),
+                          "ncclCommInitRankConfig");
     NCCL_OK(t, ncclCommAbort(comm));
   }
   t.Barrier();
@@ -111,17 +112,17 @@ void AbortDuringInit(Test& t) {
 void FinalizeSettles(Test& t) {
   ncclComm_t comm = NewWorld(t);
   SumWorks(t, comm);
-  if (t.ok()) Goes(t, ncclCommFinalize(comm), "ncclCommFinalize");
+  if (t.ok()) IsSuccessOrInProgress(t, ncclCommFinalize(comm), "ncclCommFinalize");
   t.Settle(comm);
   t.Destroy(comm);
 }
 
 // No one polls the finalize; meanwhile new communicators may reuse its resources.
-void AbortBehindFinalizeHurtsNoOther(Test& t) {
+void AbortAfterFinalizeAffectsNoOther(Test& t) {
   constexpr int kLater = 3;
   for (int i = 0; t.ok() && i < 5; ++i) {
     ncclComm_t finalized = NewWorld(t);
-    if (t.ok()) Goes(t, ncclCommFinalize(finalized), "ncclCommFinalize");
+    if (t.ok()) IsSuccessOrInProgress(t, ncclCommFinalize(finalized), "ncclCommFinalize");
     ncclComm_t later[kLater] = {};
     for (ncclComm_t& comm : later) comm = t.NewWorld();
     t.Abort(finalized);
@@ -140,9 +141,9 @@ void AGroupMayEndInProgress(Test& t) {
   buffers.send.Fill(1);
   NCCL_OK(t, ncclGroupStart());
   if (t.ok()) {
-    Goes(t, SumInto(buffers, comm, stream), "ncclAllReduce");
+    IsSuccessOrInProgress(t, SumInto(buffers, comm, stream), "ncclAllReduce");
   }
-  if (t.ok()) Goes(t, ncclGroupEnd(), "ncclGroupEnd");
+  if (t.ok()) IsSuccessOrInProgress(t, ncclGroupEnd(), "ncclGroupEnd");
   t.Settle(comm);
   buffers.receive.Expect(t.size(), "the sum");
   t.Destroy(comm);
@@ -151,10 +152,11 @@ void AGroupMayEndInProgress(Test& t) {
 void SplitSetsTheChildAtOnceAndSettles(Test& t) {
   ncclComm_t comm = NewWorld(t);
   ncclComm_t child = nullptr;
-  if (t.ok()) Goes(t, ncclCommSplit(comm, 0, t.rank(), &child, nullptr), "ncclCommSplit");
+  if (t.ok())
+    IsSuccessOrInProgress(t, ncclCommSplit(comm, 0, t.rank(), &child, nullptr), "ncclCommSplit");
   t.Settle(comm);
   t.Until([&] { return child != nullptr; }, "the child of a non-blocking split");
-  t.Own(child);
+  t.TakeOwnership(child);
   t.Settle(child);
   SumWorks(t, child);
   t.Destroy(child);
@@ -183,7 +185,7 @@ void AddNonBlockingTests(TestTable* table) {
   add("use_before_it_is_ready_is_invalid_argument", UseBeforeItIsReadyIsInvalidArgument, 2);
   add("abort_during_init", AbortDuringInit, 2);
   add("finalize_settles", FinalizeSettles);
-  add("abort_behind_finalize_hurts_no_other", AbortBehindFinalizeHurtsNoOther);
+  add("abort_after_finalize_affects_no_other", AbortAfterFinalizeAffectsNoOther);
   add("a_group_may_end_in_progress", AGroupMayEndInProgress);
   add("split_sets_the_child_at_once_and_settles", SplitSetsTheChildAtOnceAndSettles);
   add("jobs_of_both_kinds_do_not_mix_in_a_group", JobsOfBothKindsDoNotMixInAGroup);

@@ -243,7 +243,7 @@ void SplitInAGroup(Test& t) {
     NCCL_OK(t, ncclCommSplit(parents[i], i % 2, i, &children[i], nullptr));
   }
   NCCL_OK(t, ncclGroupEnd());
-  for (ncclComm_t child : children) t.Own(child);
+  for (ncclComm_t child : children) t.TakeOwnership(child);
   for (int i = 0; i < gpus.size(); ++i) gpus.Fill(i, 1);
   NCCL_OK(t, ncclGroupStart());
   for (int i = 0; i < gpus.size(); ++i) {
@@ -278,8 +278,9 @@ void ThreadsOfOneProcess(Test& t) {
 }  // namespace
 
 void AddOneProcessTests(TestTable* table) {
-  const TestGroup add(table,
-                      TestCase{.group = "one_process", .who = Who::kHostLeaders, .min_devices = 2});
+  const TestGroup add(
+      table,
+      TestCase{.group = "one_process", .who = ParticipantSet::kHostLeaders, .min_devices = 2});
   add("init_all_of_all_devices", InitAllOfAllDevices);
   add("init_all_in_the_order_of_the_list", InitAllInTheOrderOfTheList);
   add("init_all_keeps_the_current_device", InitAllKeepsTheCurrentDevice);

@@ -115,8 +115,8 @@ class Window {
 };
 
 // Common to most tests.
-struct Stage {
-  explicit Stage(Test& t, size_t count = kCount)
+struct OneSidedSetup {
+  explicit OneSidedSetup(Test& t, size_t count = kCount)
       : comm(t.World()),
         stream(t.NewStream()),
         calls(t, comm, stream),
@@ -133,7 +133,7 @@ struct Stage {
 };
 
 void PutToTheNext(Test& t, size_t count) {
-  Stage s(t, count);
+  OneSidedSetup s(t, count);
   NCCL_OK(t,
           s.calls.Put(s.window.from.data(), count, s.next, s.window.handle(), s.window.into_at()));
   NCCL_OK(t, s.calls.Wait(s.previous));
@@ -147,7 +147,7 @@ void ToTheNextRank(Test& t) { PutToTheNext(t, kCount); }
 void LargerThanASlice(Test& t) { PutToTheNext(t, 6'000'001); }
 
 void ASignalAlone(Test& t) {
-  Stage s(t);
+  OneSidedSetup s(t);
   NCCL_OK(t, s.calls.Signal(s.next));
   NCCL_OK(t, s.calls.Wait(s.previous));
   s.window.into.Expect(-1, "a window without puts");
@@ -155,7 +155,7 @@ void ASignalAlone(Test& t) {
 }
 
 void APutOfNothingSignals(Test& t) {
-  Stage s(t);
+  OneSidedSetup s(t);
   NCCL_OK(t, s.calls.Put(s.window.from.data(), 0, s.next, s.window.handle(), 0));
   NCCL_OK(t, s.calls.Wait(s.previous));
   s.window.into.Expect(-1, "a window without puts of data");
@@ -164,7 +164,7 @@ void APutOfNothingSignals(Test& t) {
 
 // A rank's puts complete without a call of the target rank.
 void TheSignalMayComeFirst(Test& t) {
-  Stage s(t);
+  OneSidedSetup s(t);
   NCCL_OK(t,
           s.calls.Put(s.window.from.data(), kCount, s.next, s.window.handle(), s.window.into_at()));
   t.Wait(s.stream);
@@ -175,7 +175,7 @@ void TheSignalMayComeFirst(Test& t) {
 }
 
 void TheWaitMayComeFirst(Test& t) {
-  Stage s(t);
+  OneSidedSetup s(t);
   if (t.rank() == 1) {
     NCCL_OK(t, s.calls.Wait(0));
     t.ExpectBusy(s.stream, "rank 0 has not called put yet");
@@ -192,7 +192,7 @@ void TheWaitMayComeFirst(Test& t) {
 void ManySignals(Test& t) {
   constexpr int kSignals = 1000;
   constexpr int kFirst = 300;
-  Stage s(t);
+  OneSidedSetup s(t);
   for (int i = 0; t.ok() && i < kSignals; ++i) NCCL_OK(t, s.calls.Signal(s.next));
   NCCL_OK(t, s.calls.Wait(s.previous, kFirst));
   NCCL_OK(t, s.calls.Wait(s.previous, kSignals - kFirst));
@@ -212,7 +212,7 @@ void ManySignals(Test& t) {
 void SeveralPeersInOneList(Test& t) {
   const auto ranks = static_cast<size_t>(t.size());
   constexpr size_t kPart = 500;
-  Stage s(t, kPart * ranks);
+  OneSidedSetup s(t, kPart * ranks);
   std::vector<WaitSignalDesc> all;
   for (int peer = 0; peer < t.size(); ++peer) {
     if (peer == t.rank()) continue;
@@ -231,7 +231,7 @@ void SeveralPeersInOneList(Test& t) {
 // When the last signal has arrived, so has the data of all earlier puts.
 void PutsOfAPairKeepTheirOrder(Test& t) {
   constexpr int kPuts = 40;
-  Stage s(t);
+  OneSidedSetup s(t);
   for (int i = 0; t.ok() && i < kPuts; ++i) {
     s.window.from.Fill(i);
     NCCL_OK(t, s.calls.Put(s.window.from.data(), kCount, s.next, s.window.handle(),
@@ -245,7 +245,7 @@ void PutsOfAPairKeepTheirOrder(Test& t) {
 // The stream may overwrite the source as soon as the put is done.
 void TheSourceIsFreeWhenThePutIs(Test& t) {
   constexpr size_t kLarge = 1'000'003;
-  Stage s(t, kLarge);
+  OneSidedSetup s(t, kLarge);
   NCCL_OK(t,
           s.calls.Put(s.window.from.data(), kLarge, s.next, s.window.handle(), s.window.into_at()));
   s.window.from.Fill(-7);
@@ -255,7 +255,7 @@ void TheSourceIsFreeWhenThePutIs(Test& t) {
 }
 
 void InAGroupWithOtherCalls(Test& t) {
-  Stage s(t);
+  OneSidedSetup s(t);
   IntBuffers ring(t, kCount, s.stream, 100 + t.rank());
   IntBuffers sum(t, kCount, s.stream, 1);
   NCCL_OK(t, ncclGroupStart());
@@ -273,7 +273,7 @@ void InAGroupWithOtherCalls(Test& t) {
 }
 
 void BetweenOtherCalls(Test& t) {
-  Stage s(t);
+  OneSidedSetup s(t);
   for (int i = 0; t.ok() && i < 10; ++i) {
     IntBuffers sum(t, kCount, s.stream, 1);
     s.window.from.Fill(10 * t.rank() + i);
@@ -288,12 +288,12 @@ void BetweenOtherCalls(Test& t) {
   s.window.Close();
 }
 
-void WindowsComeAndGo(Test& t) {
+void RepeatedWindowRegistration(Test& t) {
   for (int i = 0; t.ok() && i < 5; ++i) PutToTheNext(t, kCount + static_cast<size_t>(i));
 }
 
 void TheSecondOfTwoWindows(Test& t) {
-  Stage s(t);
+  OneSidedSetup s(t);
   Window second(t, s.comm, s.stream, kCount);
   NCCL_OK(t, s.calls.Put(second.from.data(), kCount, s.next, second.handle(), second.into_at()));
   NCCL_OK(t, s.calls.Wait(s.previous));
@@ -304,7 +304,7 @@ void TheSecondOfTwoWindows(Test& t) {
 }
 
 void BadArguments(Test& t) {
-  Stage s(t);
+  OneSidedSetup s(t);
   const int32_t* from = s.window.from.data();
   const size_t elements = 2 * kCount;
   const ncclWindow_t window = s.window.handle();
@@ -340,7 +340,7 @@ void BadArguments(Test& t) {
 // ---- Cases that NCCL does not, or not fully, define --------------------------------------------
 
 void ToOneself(Test& t) {
-  Stage s(t);
+  OneSidedSetup s(t);
   NCCL_OK(t, s.calls.Put(s.window.from.data(), kCount, t.rank(), s.window.handle(),
                          s.window.into_at()));
   NCCL_OK(t, s.calls.Wait(t.rank()));
@@ -350,7 +350,7 @@ void ToOneself(Test& t) {
 
 // From memory that is not in a window and that no daemon can map.
 void FromMemoryOfAPool(Test& t) {
-  Stage s(t);
+  OneSidedSetup s(t);
   void* memory = nullptr;
   CUDA_OK(t, cudaMallocAsync(&memory, kCount * sizeof(int32_t), s.stream));
   IntBuffer from(t, memory, kCount, s.stream);
@@ -363,8 +363,8 @@ void FromMemoryOfAPool(Test& t) {
 }
 
 // Signals of different indices and contexts are counted separately.
-void SignalsAreToldApart(Test& t) {
-  Stage s(t);
+void SignalIndicesAreSeparate(Test& t) {
+  OneSidedSetup s(t);
   const auto signal = s.calls.signal();
   NCCL_OK(t, signal(s.next, 3, 0, 0, s.comm, s.stream));
   NCCL_OK(t, signal(s.next, 0, 2, 0, s.comm, s.stream));
@@ -382,7 +382,7 @@ void SignalsAreToldApart(Test& t) {
 }
 
 void InAGraph(Test& t) {
-  Stage s(t);
+  OneSidedSetup s(t);
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;
   CUDA_OK(t, cudaStreamBeginCapture(s.stream, cudaStreamCaptureModeThreadLocal));
@@ -403,8 +403,8 @@ void InAGraph(Test& t) {
 }
 
 // A deregistered window is rejected in the call.
-void AWindowThatIsGone(Test& t) {
-  Stage s(t);
+void ADeregisteredWindow(Test& t) {
+  OneSidedSetup s(t);
   ncclWindow_t other = nullptr;
   NCCL_OK(t, ncclCommWindowRegister(s.comm, s.window.from.data(), kCount * sizeof(int32_t), &other,
                                     NCCL_WIN_COLL_SYMMETRIC));
@@ -430,16 +430,16 @@ void AddOneSidedTests(TestTable* table) {
   add("the_source_is_free_when_the_put_is", TheSourceIsFreeWhenThePutIs);
   add("in_a_group_with_other_calls", InAGroupWithOtherCalls);
   add("between_other_calls", BetweenOtherCalls);
-  add("windows_come_and_go", WindowsComeAndGo);
+  add("repeated_window_registration", RepeatedWindowRegistration);
   add("the_second_of_two_windows", TheSecondOfTwoWindows);
   add("bad_arguments", BadArguments);
   const TestGroup beyond(table,
                          TestCase{.group = "one_sided", .min_ranks = 2, .beyond_nccl = true});
   beyond("to_oneself", ToOneself, 1);
   beyond("from_memory_of_a_pool", FromMemoryOfAPool);
-  beyond("signals_are_told_apart", SignalsAreToldApart);
+  beyond("signals_are_told_apart", SignalIndicesAreSeparate);
   beyond("in_a_graph", InAGraph);
-  beyond("a_window_that_is_gone", AWindowThatIsGone);
+  beyond("a_window_that_is_gone", ADeregisteredWindow);
 }
 
 }  // namespace conformance

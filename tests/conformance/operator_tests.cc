@@ -237,7 +237,7 @@ void FloatAveragesMultiplyByTheRoundedShare(Test& t) {
   if (t.rank() < kThree) {
     ncclComm_t comm = nullptr;
     NCCL_OK(t, ncclCommInitRank(&comm, kThree, id, t.rank()));
-    t.Own(comm);
+    t.TakeOwnership(comm);
     cudaStream_t stream = t.NewStream();
     DeviceBuffer buffer = t.NewBuffer(kScalarBytes);
     for (const ElementType& type : ElementTypes()) {

@@ -11,7 +11,7 @@ enum class Outcome : uint32_t {
   kPassed,
   kIdle,     // this rank does not take part in the test
   kSkipped,  // with a reason
-  kGaveUp,   // because another rank had failed
+  kStopped,  // because another rank had failed
   kFailed,
 };
 

@@ -205,7 +205,7 @@ class Draw {
     }
   }
 
-  Dice dice_;
+  SeededRandom dice_;
   const int ranks_;
   const int rank_;
   RandomModel model_;
@@ -233,7 +233,7 @@ std::string OperationText(const RandomOperation& operation) {
 
 }  // namespace
 
-uint64_t Dice::Next() { return Scramble(state_++); }
+uint64_t SeededRandom::Next() { return Scramble(state_++); }
 
 int RandomCommunicator::RankOf(int world_rank) const {
   const auto found = std::find(members.begin(), members.end(), world_rank);

@@ -18,9 +18,9 @@
 namespace conformance {
 
 // Random numbers from a seed, the same on every machine.
-class Dice {
+class SeededRandom {
  public:
-  explicit Dice(uint64_t seed) : state_(seed) {}
+  explicit SeededRandom(uint64_t seed) : state_(seed) {}
   uint64_t Next();
   int Below(int bound) { return static_cast<int>(Next() % static_cast<uint64_t>(bound)); }
   bool OneIn(int bound) { return Below(bound) == 0; }

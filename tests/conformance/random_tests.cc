@@ -76,7 +76,7 @@ class Run {
     if (rank < 0) return;
     const int size = static_cast<int>(program_.comms[step.comm].members.size());
     NCCL_OK(test_, ncclCommInitRank(&comms_[step.comm], size, id, rank));
-    test_.Own(comms_[step.comm]);
+    test_.TakeOwnership(comms_[step.comm]);
   }
 
   void Split(const Step& step) {
@@ -85,7 +85,7 @@ class Run {
     ncclComm_t child = nullptr;
     NCCL_OK(test_, ncclCommSplit(comms_[step.parent], step.colors[rank], step.keys[rank], &child,
                                  nullptr));
-    test_.Own(child);
+    test_.TakeOwnership(child);
     if (step.colors[rank] == 0) {
       comms_[step.comm] = child;
     } else if (child != nullptr) {

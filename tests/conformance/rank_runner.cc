@@ -22,7 +22,7 @@ void RankRunner::Run(const JobPlace& place) {
   auto parts = link.Exchange(own, self_.size, Clock::now() + limit_, &trouble);
   if (!parts) return;  // the coordinator reports the reason
   for (const std::string& part : *parts) {
-    std::memcpy(&everybody_.emplace_back(), part.data(), sizeof(Self));
+    std::memcpy(&all_ranks_.emplace_back(), part.data(), sizeof(Self));
   }
   for (size_t i = 0; i < tests_.size(); ++i) {
     link.BeginTest(i);
@@ -74,11 +74,11 @@ std::string RankRunner::SkipReason(const TestCase& test,
   return "";
 }
 
-std::vector<Self> RankRunner::Participants(Who who) const {
-  if (who == Who::kEveryRank) return everybody_;
+std::vector<Self> RankRunner::Participants(ParticipantSet who) const {
+  if (who == ParticipantSet::kEveryRank) return all_ranks_;
   std::vector<Self> leaders;
-  std::copy_if(everybody_.begin(), everybody_.end(), std::back_inserter(leaders),
-               [](const Self& one) { return one.leads_host; });
+  std::copy_if(all_ranks_.begin(), all_ranks_.end(), std::back_inserter(leaders),
+               [](const Self& one) { return one.is_host_leader; });
   return leaders;
 }
 

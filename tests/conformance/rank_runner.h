@@ -30,12 +30,12 @@ class RankRunner {
   void RunOne(const TestCase& test, ControlLink* link);
   // Returns why this run cannot include the test; the same on every rank.
   std::string SkipReason(const TestCase& test, const std::vector<Self>& participants) const;
-  std::vector<Self> Participants(Who who) const;
+  std::vector<Self> Participants(ParticipantSet who) const;
 
   const Self self_;
   const TestTable& tests_;
   const std::chrono::seconds limit_;
-  std::vector<Self> everybody_;
+  std::vector<Self> all_ranks_;
   Communicators comms_;
   // When the watchdog aborts, in the clock's ticks; 0 between tests.
   std::atomic<int64_t> late_at_{0};

@@ -71,7 +71,7 @@ void Report::PrintTable() const {
   std::fflush(stdout);
 }
 
-bool Report::all_well() const {
+bool Report::AllPassed() const {
   return verdicts_.size() == tests_.size() &&
          std::none_of(verdicts_.begin(), verdicts_.end(),
                       [](const Verdict& one) { return one.outcome == Outcome::kFailed; });

@@ -21,7 +21,7 @@ class Report {
   // Prints the table. Tests without a verdict were not run.
   void PrintTable() const;
   // Whether every test has a verdict and none failed.
-  bool all_well() const;
+  bool AllPassed() const;
 
  private:
   const TestTable& tests_;

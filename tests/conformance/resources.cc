@@ -33,7 +33,7 @@ void Communicators::Add(ncclComm_t comm) {
   others_.push_back(comm);
 }
 
-void Communicators::LetGo(ncclComm_t comm) {
+void Communicators::Remove(ncclComm_t comm) {
   std::lock_guard lock(mutex_);
   std::erase(others_, comm);
 }
@@ -48,7 +48,7 @@ void Communicators::AbortAll(bool with_world) {
   for (ncclComm_t comm : all) ncclCommAbort(comm);
 }
 
-cudaError_t Gate::HoldBack(cudaStream_t stream) {
+cudaError_t Gate::Block(cudaStream_t stream) {
   auto* state = new std::shared_ptr<State>(state_);
   cudaError_t error = cudaLaunchHostFunc(stream, AwaitOpen, state);
   if (error != cudaSuccess) delete state;

@@ -23,7 +23,7 @@ class Communicators {
   // Adds a communicator besides the world.
   void Add(ncclComm_t comm);
   // Removes a communicator that is not to be aborted.
-  void LetGo(ncclComm_t comm);
+  void Remove(ncclComm_t comm);
   // Aborts the communicators of the test, and the world if it may be damaged.
   void AbortAll(bool with_world);
 
@@ -50,7 +50,7 @@ struct DeviceBuffer {
 class Gate {
  public:
   void Open() { state_->open.store(true, std::memory_order_release); }
-  cudaError_t HoldBack(cudaStream_t stream);
+  cudaError_t Block(cudaStream_t stream);
 
  private:
   struct State {

@@ -13,7 +13,7 @@ constexpr size_t kCount = 10'000;
 ncclComm_t Split(Test& t, ncclComm_t parent, int color, int key, ncclConfig_t* config = nullptr) {
   ncclComm_t child = nullptr;
   NCCL_OK(t, ncclCommSplit(parent, color, key, &child, config));
-  return t.Own(child);
+  return t.TakeOwnership(child);
 }
 
 void ExpectPlace(Test& t, ncclComm_t comm, int rank, int size,
@@ -127,7 +127,7 @@ void NoConfigInheritsTheParents(Test& t) {
   const ncclUniqueId id = t.SharedId();
   ncclComm_t parent = nullptr;
   if (t.ok()) ncclCommInitRankConfig(&parent, t.size(), id, t.rank(), &config);
-  t.Own(parent);
+  t.TakeOwnership(parent);
   t.Settle(parent);
   ncclComm_t child = nullptr;
   ncclResult_t result = t.ok() ? ncclCommSplit(parent, 0, t.rank(), &child, nullptr) : ncclSuccess;
@@ -135,7 +135,7 @@ void NoConfigInheritsTheParents(Test& t) {
               "ncclSuccess or ncclInProgress of a non-blocking split");
   t.Settle(parent);
   t.Until([&] { return child != nullptr; }, "the child of a non-blocking split");
-  t.Own(child);
+  t.TakeOwnership(child);
   t.Settle(child);
   // On a blocking communicator this call would return only when all ranks have made it.
   if (t.ok() && !t.is_root()) ncclCommFinalize(child);
@@ -165,7 +165,7 @@ void ShrinkFillsTheGaps(Test& t) {
     int excluded[] = {gone};
     ncclComm_t child = nullptr;
     NCCL_OK(t, ncclCommShrink(parent, excluded, 1, &child, nullptr, NCCL_SHRINK_DEFAULT));
-    t.Own(child);
+    t.TakeOwnership(child);
     ExpectPlace(t, child, t.rank() - (t.rank() > gone ? 1 : 0), t.size() - 1);
     t.Destroy(child);
   }
@@ -183,7 +183,7 @@ void ShrinkToOne(Test& t) {
     ncclComm_t child = nullptr;
     NCCL_OK(t, ncclCommShrink(parent, excluded.data(), t.size() - 1, &child, nullptr,
                               NCCL_SHRINK_DEFAULT));
-    t.Own(child);
+    t.TakeOwnership(child);
     ExpectPlace(t, child, 0, 1);
     t.Destroy(child);
   }
@@ -205,7 +205,7 @@ void ShrinkWithAbortFlushesFirst(Test& t) {
     int excluded[] = {0};
     ncclComm_t child = nullptr;
     NCCL_OK(t, ncclCommShrink(parent, excluded, 1, &child, nullptr, NCCL_SHRINK_ABORT));
-    t.Own(child);
+    t.TakeOwnership(child);
     t.Wait(stream);
     ExpectPlace(t, child, t.rank() - 1, t.size() - 1);
     t.Destroy(child);

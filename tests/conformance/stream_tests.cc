@@ -94,7 +94,7 @@ void EventsCoverTheWork(Test& t) {
   CUDA_OK(t, cudaEventDestroy(done));
 }
 
-void AStreamMayBeDestroyedBehindItsWork(Test& t) {
+void AStreamMayBeDestroyedAfterItsWork(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t filling = t.NewStream();
   IntBuffers buffers(t, kCount, filling, /*sent=*/1);
@@ -189,7 +189,7 @@ void AddStreamTests(TestTable* table) {
   add("the_call_does_not_wait_for_other_ranks", TheCallDoesNotWaitForOtherRanks, 2);
   add("work_keeps_the_order_of_its_stream", WorkKeepsTheOrderOfItsStream);
   add("events_cover_the_work", EventsCoverTheWork);
-  add("a_stream_may_be_destroyed_behind_its_work", AStreamMayBeDestroyedBehindItsWork);
+  add("a_stream_may_be_destroyed_after_its_work", AStreamMayBeDestroyedAfterItsWork);
   add("a_stream_of_its_own_for_each_operation", AStreamOfItsOwnForEachOperation);
   add("two_communicators_in_opposite_orders", TwoCommunicatorsInOppositeOrders, 2);
   add("more_streams_than_hardware_queues", MoreStreamsThanHardwareQueues, 2);

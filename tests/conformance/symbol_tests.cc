@@ -78,7 +78,7 @@ void VersionIsAtLeastTheHeaders(Test& t) {
   NCCL_RETURNS(t, ncclInvalidArgument, ncclGetVersion(nullptr));
 }
 
-void EveryErrorHasAText(Test& t) {
+void EveryErrorHasAMessage(Test& t) {
   for (int result = 0; result < ncclNumResults; ++result) {
     const char* text = ncclGetErrorString(static_cast<ncclResult_t>(result));
     EXPECT_THAT(t, text != nullptr && *text != '\0',
@@ -94,7 +94,7 @@ void AddSymbolTests(TestTable* table) {
   table->push_back({"symbols", "every_function_has_both_names", EveryFunctionHasBothNames});
   table->push_back({"symbols", "both_names_are_one_function", BothNamesAreOneFunction});
   table->push_back({"symbols", "version_is_at_least_the_headers", VersionIsAtLeastTheHeaders});
-  table->push_back({"symbols", "every_error_has_a_text", EveryErrorHasAText});
+  table->push_back({"symbols", "every_error_has_a_message", EveryErrorHasAMessage});
 }
 
 }  // namespace conformance

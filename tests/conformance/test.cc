@@ -53,8 +53,8 @@ Test::Test(const Self& self, std::vector<Self> participants, ControlLink* link,
 Test::~Test() {
   resources_.OpenGates();
   if (!ok()) LeaveGroups();
-  const bool hurt = outcome_ == Outcome::kFailed || outcome_ == Outcome::kGaveUp;
-  comms_->AbortAll(/*with_world=*/hurt);
+  const bool damaged = outcome_ == Outcome::kFailed || outcome_ == Outcome::kStopped;
+  comms_->AbortAll(/*with_world=*/damaged);
 }
 
 void Test::Fail(const std::string& text, const Location& where) {
@@ -70,9 +70,9 @@ void Test::Skip(const std::string& reason) {
   text_ = reason;
 }
 
-void Test::GiveUp(const std::string& why) {
+void Test::Stop(const std::string& why) {
   if (!ok()) return;
-  outcome_ = Outcome::kGaveUp;
+  outcome_ = Outcome::kStopped;
   text_ = why;
 }
 
@@ -109,7 +109,7 @@ std::vector<std::string> Test::Exchange(const std::string& own) {
     if (trouble.starts_with("timed out")) {
       Fail("exchange with the other ranks failed: " + trouble);
     } else {
-      GiveUp(trouble);
+      Stop(trouble);
     }
     return {};
   }
@@ -128,7 +128,7 @@ bool Test::Until(const std::function<bool()>& condition, const std::string& what
   while (ok() && !condition()) {
     if (!ok()) break;
     if (!link_->PeerFailure().empty()) {
-      GiveUp("stopped waiting for " + what + ": " + link_->PeerFailure());
+      Stop("stopped waiting for " + what + ": " + link_->PeerFailure());
     } else if (Clock::now() > deadline_) {
       Fail("timed out waiting for " + what, where);
     } else {
@@ -189,23 +189,23 @@ ncclComm_t Test::NewWorld(ncclConfig_t* config) {
   const ncclUniqueId id = SharedId();
   ncclComm_t comm = nullptr;
   NCCL_OK(*this, ncclCommInitRankConfig(&comm, self_.size, id, self_.rank, config));
-  return Own(comm);
+  return TakeOwnership(comm);
 }
 
-ncclComm_t Test::Own(ncclComm_t comm) {
+ncclComm_t Test::TakeOwnership(ncclComm_t comm) {
   if (comm != nullptr) comms_->Add(comm);
   return comm;
 }
 
 bool Test::Destroy(ncclComm_t comm, const Location& where) {
   if (!ok()) return false;
-  comms_->LetGo(comm);
+  comms_->Remove(comm);
   return ExpectResult(ncclSuccess, ncclCommDestroy(comm), "ncclCommDestroy", where);
 }
 
 bool Test::Abort(ncclComm_t comm, const Location& where) {
   if (!ok()) return false;
-  comms_->LetGo(comm);
+  comms_->Remove(comm);
   return ExpectResult(ncclSuccess, ncclCommAbort(comm), "ncclCommAbort", where);
 }
 
@@ -225,7 +225,7 @@ DeviceBuffer Test::NewBuffer(size_t bytes) {
 
 Gate* Test::NewGate(cudaStream_t stream) {
   Gate* gate = resources_.NewGate();
-  CUDA_OK(*this, gate->HoldBack(stream));
+  CUDA_OK(*this, gate->Block(stream));
   return gate;
 }
 

@@ -43,10 +43,10 @@ std::string ResultName(ncclResult_t result);
 struct Self {
   int rank = 0;
   int size = 1;
-  int device = 0;          // of this rank
-  int local_rank = 0;      // among the ranks of its host
-  int process = 0;         // index of its process in the job
-  bool leads_host = true;  // the first rank of its host
+  int device = 0;              // of this rank
+  int local_rank = 0;          // among the ranks of its host
+  int process = 0;             // index of its process in the job
+  bool is_host_leader = true;  // the first rank of its host
   int visible_devices = 1;
   bool beyond_nccl = false;
 };
@@ -128,7 +128,7 @@ class Test {
   // REQUIRES: all ranks call it.
   ncclComm_t NewWorld(ncclConfig_t* config = nullptr);
   // Takes ownership: aborts the communicator at the end of the test if it still exists.
-  ncclComm_t Own(ncclComm_t comm);
+  ncclComm_t TakeOwnership(ncclComm_t comm);
   bool Destroy(ncclComm_t comm, const Location& where = Location::current());
   bool Abort(ncclComm_t comm, const Location& where = Location::current());
 
@@ -151,7 +151,7 @@ class Test {
       return std::string(value);
     }
   }
-  void GiveUp(const std::string& why);
+  void Stop(const std::string& why);
 
   const Self self_;
   const std::vector<Self> participants_;

@@ -13,7 +13,7 @@
 
 namespace conformance {
 
-enum class Who {
+enum class ParticipantSet {
   kEveryRank,
   // One thread of one process per host, for tests of one process that drives all GPUs that it sees.
   // The other ranks of the host are idle.
@@ -24,7 +24,7 @@ struct TestCase {
   std::string group;
   std::string name = {};
   std::function<void(Test&)> run = {};
-  Who who = Who::kEveryRank;
+  ParticipantSet who = ParticipantSet::kEveryRank;
   int min_ranks = 1;         // number of participants
   int min_devices = 1;       // number of devices that each participant sees
   bool beyond_nccl = false;  // NCCL leaves it undefined; see BeyondNccl

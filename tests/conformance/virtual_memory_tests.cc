@@ -147,7 +147,7 @@ void ASegmentThatGrows(Test& t) {
 }
 
 // The same addresses are mapped to other memory.
-void ASegmentThatIsMappedAnew(Test& t) {
+void ASegmentThatIsRemapped(Test& t) {
   t.World();
   Segment segment(t, 2, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   segment.Map(0);
@@ -260,7 +260,7 @@ void MemAllocHasAHandleToShare(Test& t) {
 }
 
 // Repeated allocation, use and free: reuse of an address is detected, and no memory leaks.
-void MemAllocComesAndGoes(Test& t) {
+void RepeatedMemAlloc(Test& t) {
   constexpr size_t kCount = 300'000;
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
@@ -290,9 +290,9 @@ void AddVirtualMemoryTests(TestTable* table) {
   add("one_mapping_that_cannot_be_shared", [](Test& t) { OneMapping(t, CU_MEM_HANDLE_TYPE_NONE); });
   add("a_buffer_over_several_mappings", ABufferOverSeveralMappings);
   add("a_segment_that_grows", ASegmentThatGrows);
-  add("a_segment_that_is_mapped_anew", ASegmentThatIsMappedAnew);
+  add("a_segment_that_is_remapped", ASegmentThatIsRemapped);
   add("mem_alloc_has_a_handle_to_share", MemAllocHasAHandleToShare);
-  add("mem_alloc_comes_and_goes", MemAllocComesAndGoes);
+  add("repeated_mem_alloc", RepeatedMemAlloc);
 }
 
 }  // namespace conformance

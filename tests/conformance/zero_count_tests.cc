@@ -13,7 +13,7 @@ Call Empty(const Collective& collective) {
 }
 
 // Only rank 0 calls: if the call were matched, it would wait forever.
-void CollectivesMeetNobody(Test& t) {
+void EmptyCollectivesAreNotMatched(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
   DeviceBuffer buffer = t.NewBuffer(64);
@@ -42,7 +42,7 @@ void CollectivesTakeNullPointers(Test& t) {
   Works(t, comm);
 }
 
-void ArgumentsAreCheckedAllTheSame(Test& t) {
+void ArgumentsOfEmptyCallsAreChecked(Test& t) {
   ncclComm_t comm = t.World();
   NCCL_RETURNS(t, ncclInvalidArgument,
                ncclBroadcast(nullptr, nullptr, 0, ncclFloat, t.size(), comm, nullptr));
@@ -85,9 +85,9 @@ void AnEmptyReceiveWaitsForItsSend(Test& t) {
 
 void AddZeroCountTests(TestTable* table) {
   const TestGroup add(table, "zero_counts");
-  add("collectives_meet_nobody", CollectivesMeetNobody);
+  add("empty_collectives_are_not_matched", EmptyCollectivesAreNotMatched);
   add("collectives_take_null_pointers", CollectivesTakeNullPointers);
-  add("arguments_are_checked_all_the_same", ArgumentsAreCheckedAllTheSame);
+  add("arguments_of_empty_calls_are_checked", ArgumentsOfEmptyCallsAreChecked);
   add("empty_sends_are_matched", EmptySendsAreMatched, 2);
   add("an_empty_receive_waits_for_its_send", AnEmptyReceiveWaitsForItsSend, 2);
 }

@@ -206,7 +206,7 @@ TEST_P(DeviceContract, OneSourceIsACopyOfTheSameBits) {
   EXPECT_EQ(ReadFloats(*to, kLargeFloats), ReadFloats(*from, kLargeFloats));
 }
 
-TEST_P(DeviceContract, NoElementsAreFinishedToo) {
+TEST_P(DeviceContract, AnEmptyOperationFinishes) {
   const auto a = Allocate(64);
   const MemSource sources[] = {{.address = a->address()}};
   std::byte* const destinations[] = {a->address()};
@@ -216,7 +216,7 @@ TEST_P(DeviceContract, NoElementsAreFinishedToo) {
 }
 
 // Many operations, large and small mixed, more than the queue holds.
-TEST_P(DeviceContract, EveryTokenComesBackExactlyOnce) {
+TEST_P(DeviceContract, EveryTokenIsReturnedExactlyOnce) {
   constexpr size_t kOps = 3000;
   const auto a = Numbers(kLargeFloats, 1);
   std::vector<std::unique_ptr<DeviceMemory>> outs;
@@ -241,7 +241,7 @@ TEST_P(DeviceContract, EveryTokenComesBackExactlyOnce) {
   EXPECT_EQ(device().Poll(none).finished, 0u);
 }
 
-TEST_P(DeviceContract, AFullQueueSaysSoAndRecovers) {
+TEST_P(DeviceContract, AFullQueueRejectsAndRecovers) {
   const auto a = Numbers(kSmallFloats, 1);
   const auto out = Allocate(kSmallFloats * sizeof(float));
   const MemSource sources[] = {{.address = a->address()}};
@@ -293,7 +293,7 @@ TEST_P(DeviceContract, AllocatedMemoryStartsOnAPage) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(memory->address()) % 4096, 0u);
 }
 
-TEST_P(DeviceContract, DiscardedMemoryIsUsedAgainAndWhatLiesBesideItStays) {
+TEST_P(DeviceContract, DiscardingMemoryKeepsItsNeighbors) {
   constexpr size_t kPage = 4096;
   const auto memory = Allocate(4 * kPage);
   const std::vector<std::byte> ones(4 * kPage, std::byte{1});
@@ -332,7 +332,7 @@ TEST_P(DeviceContract, WorksOnATenantsMemoryInPlace) {
   EXPECT_EQ(seen, ReadFloats(*numbers, 2048));
 }
 
-TEST_P(DeviceContract, RefusesMemoryThatIsShorterThanOffered) {
+TEST_P(DeviceContract, RejectsMemoryThatIsShorterThanOffered) {
   const DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
   const auto imported = Import({.handle = buffer.handle,
                                 .fd = UniqueFd(),
@@ -341,7 +341,7 @@ TEST_P(DeviceContract, RefusesMemoryThatIsShorterThanOffered) {
   EXPECT_EQ(imported.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_P(DeviceContract, RefusesAHandleThatMeansNothing) {
+TEST_P(DeviceContract, RejectsAnInvalidHandle) {
   DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
   for (size_t i = 0; i < buffer.handle.size(); ++i) buffer.handle[i] = static_cast<uint8_t>(i);
   const auto imported = Import(
@@ -349,7 +349,7 @@ TEST_P(DeviceContract, RefusesAHandleThatMeansNothing) {
   EXPECT_EQ(imported.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_P(DeviceContract, ATokenGoesWhenNothingIsMapped) {
+TEST_P(DeviceContract, ATokenIsReleasedWhenNothingIsMapped) {
   const DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
   absl::StatusOr<std::unique_ptr<DeviceMemory>> imported = Import(
       {.handle = buffer.handle, .fd = UniqueFd(), .bytes = buffer.bytes, .owner = buffer.owner});
@@ -360,7 +360,7 @@ TEST_P(DeviceContract, ATokenGoesWhenNothingIsMapped) {
   PollMapperUntil([&] { return gone.expired(); });
 }
 
-TEST_P(DeviceContract, TakesBackAMappingThatNobodyWaitsFor) {
+TEST_P(DeviceContract, ReleasesAMappingWithoutAWaiter) {
   const DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
   device().mapper().Import(
       {"blue", 7},
@@ -372,7 +372,7 @@ TEST_P(DeviceContract, TakesBackAMappingThatNobodyWaitsFor) {
           .ok());
 }
 
-TEST_P(DeviceContract, ChunksOfARangeComeAndGoThroughTheMapper) {
+TEST_P(DeviceContract, TheMapperMapsAndUnmapsChunksOfARange) {
   constexpr size_t kBytes = size_t{1} << 20;
   MemoryMapper& mapper = device().mapper();
   const std::shared_ptr<DeviceRange> range = *mapper.Reserve(4 * kBytes);
@@ -410,7 +410,7 @@ class DeviceRangeContract {
   }
 };
 
-TEST_P(DeviceContract, ChunksOfARangeLieSideBySide) {
+TEST_P(DeviceContract, ChunksOfARangeAreAdjacent) {
   constexpr size_t kChunk = DeviceRangeContract::kChunk;
   const auto range = device().mapper().Reserve(8 * kChunk);
   ASSERT_TRUE(range.ok()) << range.status();
@@ -429,7 +429,7 @@ TEST_P(DeviceContract, ChunksOfARangeLieSideBySide) {
   EXPECT_EQ(read, written);
 }
 
-TEST_P(DeviceContract, AChunkThatIsUnmappedMakesPlaceForAnother) {
+TEST_P(DeviceContract, AnUnmappedChunkCanBeReplaced) {
   constexpr size_t kChunk = DeviceRangeContract::kChunk;
   const auto range = device().mapper().Reserve(2 * kChunk);
   ASSERT_TRUE(range.ok()) << range.status();
@@ -446,7 +446,7 @@ TEST_P(DeviceContract, AChunkThatIsUnmappedMakesPlaceForAnother) {
   }
 }
 
-TEST_P(DeviceContract, ARangeRefusesWhatItCannotHold) {
+TEST_P(DeviceContract, ARangeRejectsInvalidChunks) {
   constexpr size_t kChunk = DeviceRangeContract::kChunk;
   EXPECT_FALSE(device().mapper().Reserve(0).ok());
   const auto range = device().mapper().Reserve(2 * kChunk);

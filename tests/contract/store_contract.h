@@ -58,7 +58,7 @@ class StoreContract : public testing::TestWithParam<StoreWorldMaker> {
 // Bytes that are not UTF-8, and quotes.
 inline const std::string kOddBytes = std::string("\0\xff'\";--\n", 8);
 
-TEST_P(StoreContract, ANewOneIsEmpty) {
+TEST_P(StoreContract, ANewStoreIsEmpty) {
   const StoredState state = Load();
   EXPECT_EQ(state.revision, 0u);
   EXPECT_TRUE(state.objects.empty());
@@ -66,7 +66,7 @@ TEST_P(StoreContract, ANewOneIsEmpty) {
   EXPECT_TRUE(Audit(10).empty());
 }
 
-TEST_P(StoreContract, WhatIsCommittedIsThereAfterARestart) {
+TEST_P(StoreContract, CommittedChangesSurviveARestart) {
   StoreChange change;
   change.revision = 1;
   change.put_objects = {{"Tenant", "b", 1, "text b\n"}, {"Policy", "p'; --", 1, "naïve\n"}};
@@ -84,7 +84,7 @@ TEST_P(StoreContract, WhatIsCommittedIsThereAfterARestart) {
   }
 }
 
-TEST_P(StoreContract, PuttingReplacesAndErasingTakesAway) {
+TEST_P(StoreContract, PutReplacesAndEraseRemoves) {
   Commit(Putting(1, {"Tenant", "a", 1, "one"}));
   Commit(Putting(2, {"Tenant", "a", 2, "two"}));
   Commit(Putting(3, {"Policy", "a", 3, "another kind"}));
@@ -108,7 +108,7 @@ TEST_P(StoreContract, PuttingReplacesAndErasingTakesAway) {
   EXPECT_THAT(Load().strategies, testing::ElementsAre(StoredStrategy{CommId(7), "y"}));
 }
 
-TEST_P(StoreContract, ARevisionThatDoesNotFollowChangesNothing) {
+TEST_P(StoreContract, AnOutOfOrderRevisionChangesNothing) {
   Commit(Putting(1, {"Tenant", "a", 1, "one"}));
   for (const uint64_t revision : {0u, 3u, 100u}) {
     StoreChange change = Putting(revision, {"Tenant", "b", revision, "two"});
@@ -120,7 +120,7 @@ TEST_P(StoreContract, ARevisionThatDoesNotFollowChangesNothing) {
   EXPECT_TRUE(Audit(10).empty());
 }
 
-TEST_P(StoreContract, TheAuditLogIsReadFromTheNewestAndCountsOn) {
+TEST_P(StoreContract, TheAuditLogIsReadFromTheNewestEntry) {
   for (int i = 1; i <= 5; ++i) {
     if (i == 4) world_->Restart();
     StoreChange change;

@@ -3,7 +3,7 @@
 #include "controller/store/memory_store.h"
 #include "controller/store/sqlite_store.h"
 #include "tests/contract/store_contract.h"
-#include "tests/unit/store/scratch_folder.h"
+#include "tests/unit/store/temp_directory.h"
 
 namespace mccs {
 namespace store_test {
@@ -29,7 +29,7 @@ class SqliteWorld final : public StoreWorld {
   }
 
  private:
-  ScratchFolder folder_;
+  TempDirectory folder_;
   std::unique_ptr<SqliteStore> store_;
 };
 

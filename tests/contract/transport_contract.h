@@ -54,8 +54,8 @@ class CutConnection final : public Connection {
   }
   bool readable() const override { return inner_ == nullptr || inner_->readable(); }
   bool writable() const override { return inner_ == nullptr || inner_->writable(); }
-  void WakeOnReady(Waker* waker) override {
-    if (inner_ != nullptr) inner_->WakeOnReady(waker);
+  void SetWaker(Waker* waker) override {
+    if (inner_ != nullptr) inner_->SetWaker(waker);
   }
   Endpoint local() const override { return inner_ ? inner_->local() : Endpoint{}; }
   Endpoint remote() const override { return inner_ ? inner_->remote() : Endpoint{}; }
@@ -196,7 +196,7 @@ TEST_P(TransportContract, SlicesArriveInOrderWithTagAndBytes) {
   ExpectGuardsUntouched();
 }
 
-TEST_P(TransportContract, ASenderHasCreditForTheWindowOnly) {
+TEST_P(TransportContract, ASenderHasCreditForTheSlotsOnly) {
   Start({.slots = 3, .slot_bytes = 64});
   const std::vector<std::byte> payload = Payload(1, 64);
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(Post(payload, {}).has_value());
@@ -232,7 +232,7 @@ TEST_P(TransportContract, CreditGrowsWithTheSmallestSliceNotReleased) {
   EXPECT_TRUE(SlotHolds(6, Payload(6, 64)));
 }
 
-TEST_P(TransportContract, SlotsAreUnusedUntilASliceComesAndAfterItsRelease) {
+TEST_P(TransportContract, SlotsAreUnusedBeforeASliceArrivesAndAfterItsRelease) {
   Start({.slots = 4, .slot_bytes = 64});
   const auto is_unused = [&](SliceNumber n) {
     const std::vector<MemRef> unused = recv_->UnusedSlots();
@@ -250,7 +250,7 @@ TEST_P(TransportContract, SlotsAreUnusedUntilASliceComesAndAfterItsRelease) {
   EXPECT_FALSE(is_unused(1));
 }
 
-TEST_P(TransportContract, TheOldestSliceThatIsNotReleasedIsToldByItsTag) {
+TEST_P(TransportContract, OldestTagIsOfTheOldestUnreleasedSlice) {
   Start({.slots = 4, .slot_bytes = 64});
   EXPECT_EQ(recv_->OldestTag(), std::nullopt);
   for (uint64_t n = 0; n < 3; ++n) ASSERT_TRUE(Post(Payload(n, 64), TagOf(n)).has_value());
@@ -282,7 +282,7 @@ TEST_P(TransportContract, EmptySlicesCount) {
   EXPECT_EQ(landed, 9u);
 }
 
-TEST_P(TransportContract, ManyPiecesGoOutAndComeInUnderAnyCut) {
+TEST_P(TransportContract, ManyPiecesAreSentAndReceivedUnderAnyCut) {
   constexpr size_t kBytes = 40'000;
   Start({.slots = 2, .slot_bytes = kBytes});
   for (uint64_t seed = 1; seed <= 20; ++seed) {
@@ -319,7 +319,7 @@ TEST_P(TransportContract, ManyPiecesGoOutAndComeInUnderAnyCut) {
   }
 }
 
-TEST_P(TransportContract, WhatCanNeverBeSentIsRefused) {
+TEST_P(TransportContract, InvalidSlicesAreRejected) {
   Start({.slots = 2, .slot_bytes = 100});
   const std::vector<std::byte> payload = Payload(0, 101);
   const ConstMemRef whole{.data = payload.data(), .bytes = 101};
@@ -349,7 +349,7 @@ TEST_P(TransportContract, AnExpectedSliceWithAnotherTagOrLengthGoesToItsSlot) {
   EXPECT_EQ(std::count(there.begin(), there.end(), kFill), 50'000);
 }
 
-TEST_P(TransportContract, ExpectIsRefusedOnceBytesAreHereAndBeyondTheWindow) {
+TEST_P(TransportContract, ExpectIsRejectedAfterArrivalAndBeyondTheSlots) {
   Start({.slots = 2, .slot_bytes = 1000});
   std::vector<std::byte> there(1000);
   const MemRef all{.data = there.data(), .bytes = there.size()};
@@ -362,7 +362,7 @@ TEST_P(TransportContract, ExpectIsRefusedOnceBytesAreHereAndBeyondTheWindow) {
 }
 
 // The receiver may call Expect at any time. The bytes are always where Landed reports them.
-TEST_P(TransportContract, ExpectAtAnyMomentIsEitherTakenOrRefused) {
+TEST_P(TransportContract, ExpectAtAnyTimeIsAcceptedOrRejected) {
   const std::vector<std::byte> payload = Payload(3, 300'000);
   for (int rounds = 0; rounds < 40; ++rounds) {
     SCOPED_TRACE(testing::Message() << rounds << " rounds before Expect");
@@ -403,7 +403,7 @@ TEST_P(TransportContract, AShortSliceFreesItsSourceAtOnceALongOneWhenDelivered) 
   EXPECT_TRUE(SlotHolds(2, Payload(0, 8)));
 }
 
-TEST_P(TransportContract, AReceiverThatDoesNotReleaseStopsTheSenderAndNothingElse) {
+TEST_P(TransportContract, AReceiverThatDoesNotReleaseOnlyBlocksTheSender) {
   Start({.slots = 2, .slot_bytes = 200'000});
   const std::vector<std::byte> payload = Payload(5, 200'000);
   SliceNumber posted = 0;
@@ -421,7 +421,7 @@ TEST_P(TransportContract, AReceiverThatDoesNotReleaseStopsTheSenderAndNothingEls
   }));
 }
 
-TEST_P(TransportContract, ALaneIsStalledWithoutAConnectionAndTakesWhatItHasCreditFor) {
+TEST_P(TransportContract, ALaneWithoutAConnectionAcceptsSlicesWithinItsCredit) {
   Start({.slots = 2, .slot_bytes = 100});
   send_ = world_->transport().MakeSendLane(shape_);
   recv_ = world_->transport().MakeRecvLane(shape_, {.data = slots_.data(), .bytes = slots_.size()});

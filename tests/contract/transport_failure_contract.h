@@ -8,7 +8,7 @@
 namespace mccs {
 
 // Connections break after any number of bytes, at either end; no slice is lost, duplicated or torn.
-TEST_P(TransportContract, ALaneGoesOnWhereItWasOverAnotherConnection) {
+TEST_P(TransportContract, ALaneResumesOverANewConnection) {
   constexpr SliceNumber kSlices = 40;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -58,7 +58,7 @@ TEST_P(TransportContract, ALaneGoesOnWhereItWasOverAnotherConnection) {
   }
 }
 
-TEST_P(TransportContract, APeerThatGoesAwayStallsTheLaneWithItsName) {
+TEST_P(TransportContract, ALostPeerStallsTheLaneAndIsNamed) {
   Start({.slots = 2, .slot_bytes = 100});
   Settle();
   const std::string name = ToString(recv_->remote());
@@ -77,14 +77,14 @@ class MisbehavingPeer {
   MisbehavingPeer(TransportWorld& world, std::unique_ptr<Connection> connection)
       : world_(world), connection_(std::move(connection)) {}
 
-  void Say(const void* bytes, size_t size) {
-    size_t said = 0;
-    for (int i = 0; i < 100'000 && said < size; ++i) {
-      const iovec rest{.iov_base = static_cast<std::byte*>(const_cast<void*>(bytes)) + said,
-                       .iov_len = size - said};
+  void Send(const void* bytes, size_t size) {
+    size_t sent = 0;
+    for (int i = 0; i < 100'000 && sent < size; ++i) {
+      const iovec rest{.iov_base = static_cast<std::byte*>(const_cast<void*>(bytes)) + sent,
+                       .iov_len = size - sent};
       absl::StatusOr<size_t> wrote = connection_->Write({&rest, 1});
       if (!wrote.ok()) return;
-      said += *wrote;
+      sent += *wrote;
       world_.Advance();
     }
   }
@@ -95,12 +95,12 @@ class MisbehavingPeer {
 };
 
 // Invalid input for a receiver of 2 slots of 100 bytes, and the expected error.
-struct Lie {
+struct InvalidInput {
   std::vector<wire::SliceHeader> headers;  // each followed by its payload
-  std::string told;
+  std::string expected_error;
 };
 
-TEST_P(TransportContract, AReceiverFailsForGoodWhenThePeerBreaksTheProtocol) {
+TEST_P(TransportContract, AReceiverFailsWhenThePeerBreaksTheProtocol) {
   using wire::SliceHeader;
   const SliceHeader good{.magic = wire::kSliceMagic, .bytes = 100, .number = 0, .tag = {}};
   SliceHeader magic = good, number = good, size = good, second = good, third = good;
@@ -109,29 +109,30 @@ TEST_P(TransportContract, AReceiverFailsForGoodWhenThePeerBreaksTheProtocol) {
   size.bytes = 101;
   second.number = 1;
   third.number = 2;
-  const std::vector<Lie> lies = {{{magic}, "invalid slice header"},
-                                 {{number}, "slice 1 arrived, expected slice 0"},
-                                 {{size}, "has 101 bytes, more than a slot of 100"},
-                                 {{good, good}, "slice 0 arrived, expected slice 1"},
-                                 {{good, second, third}, "credit for only 2 slices"}};
-  for (const Lie& lie : lies) {
-    SCOPED_TRACE(lie.told);
+  const std::vector<InvalidInput> inputs = {{{magic}, "invalid slice header"},
+                                            {{number}, "slice 1 arrived, expected slice 0"},
+                                            {{size}, "has 101 bytes, more than a slot of 100"},
+                                            {{good, good}, "slice 0 arrived, expected slice 1"},
+                                            {{good, second, third}, "credit for only 2 slices"}};
+  for (const InvalidInput& input : inputs) {
+    SCOPED_TRACE(input.expected_error);
     Start({.slots = 2, .slot_bytes = 100});
     TransportWorld::Ends ends = world_->Connect();
     recv_->Attach(std::move(ends.receiver));
     const std::string name = ToString(recv_->remote());
     MisbehavingPeer peer(*world_, std::move(ends.sender));
-    for (const SliceHeader& header : lie.headers) {
-      peer.Say(&header, sizeof(header));
+    for (const SliceHeader& header : input.headers) {
+      peer.Send(&header, sizeof(header));
       const std::vector<std::byte> payload(header.bytes, std::byte{1});
-      peer.Say(payload.data(), payload.size());
+      peer.Send(payload.data(), payload.size());
     }
     for (int i = 0; i < 10'000 && recv_->status().ok(); ++i) {
       recv_->Poll();
       world_->Advance();
     }
     EXPECT_EQ(recv_->status().code(), absl::StatusCode::kDataLoss) << recv_->status();
-    EXPECT_NE(recv_->status().message().find(lie.told), absl::string_view::npos) << recv_->status();
+    EXPECT_NE(recv_->status().message().find(input.expected_error), absl::string_view::npos)
+        << recv_->status();
     EXPECT_NE(recv_->status().message().find(name), absl::string_view::npos) << recv_->status();
     ExpectGuardsUntouched();
     Attach();  // a failed lane accepts no other connection
@@ -140,7 +141,7 @@ TEST_P(TransportContract, AReceiverFailsForGoodWhenThePeerBreaksTheProtocol) {
   }
 }
 
-TEST_P(TransportContract, ASenderFailsForGoodWhenThePeerBreaksTheProtocol) {
+TEST_P(TransportContract, ASenderFailsWhenThePeerBreaksTheProtocol) {
   using wire::AckFrame;
   const AckFrame resume{.magic = wire::kResumeMagic,
                         .slots = 2,
@@ -158,7 +159,7 @@ TEST_P(TransportContract, ASenderFailsForGoodWhenThePeerBreaksTheProtocol) {
   AckFrame shape = resume, ahead = resume;
   shape.slots = 3;
   ahead.delivered = 1;
-  const std::vector<std::pair<std::vector<AckFrame>, std::string>> lies = {
+  const std::vector<std::pair<std::vector<AckFrame>, std::string>> inputs = {
       {{ack(0, 2)}, "not a resume frame"},
       {{shape}, "the peer has 3 slots of 100 bytes, this end 2 of 100"},
       {{ahead}, "acknowledgement of 1 slices after 0, of 0 sent"},
@@ -168,8 +169,8 @@ TEST_P(TransportContract, ASenderFailsForGoodWhenThePeerBreaksTheProtocol) {
       {{resume, ack(1, 4)}, "credit: from 2 to 4"},
       {{resume, ack(1, 3), ack(1, 2)}, "credit: from 3 to 2"},
   };
-  for (const auto& [frames, told] : lies) {
-    SCOPED_TRACE(told);
+  for (const auto& [frames, expected_error] : inputs) {
+    SCOPED_TRACE(expected_error);
     Start({.slots = 2, .slot_bytes = 100});
     TransportWorld::Ends ends = world_->Connect();
     send_->Attach(std::move(ends.sender));
@@ -178,7 +179,7 @@ TEST_P(TransportContract, ASenderFailsForGoodWhenThePeerBreaksTheProtocol) {
     Post(Payload(0, 100), {});
     bool first = true;
     for (const AckFrame& frame : frames) {
-      peer.Say(&frame, sizeof(frame));
+      peer.Send(&frame, sizeof(frame));
       // The slice is sent after the resume frame, so that it can be acknowledged.
       for (int i = 0; i < (first ? 2000 : 0); ++i) {
         send_->Poll();
@@ -191,7 +192,8 @@ TEST_P(TransportContract, ASenderFailsForGoodWhenThePeerBreaksTheProtocol) {
       world_->Advance();
     }
     EXPECT_EQ(send_->status().code(), absl::StatusCode::kDataLoss) << send_->status();
-    EXPECT_NE(send_->status().message().find(told), absl::string_view::npos) << send_->status();
+    EXPECT_NE(send_->status().message().find(expected_error), absl::string_view::npos)
+        << send_->status();
     EXPECT_NE(send_->status().message().find(name), absl::string_view::npos) << send_->status();
     EXPECT_FALSE(send_->Post({}, {}).ok());
   }

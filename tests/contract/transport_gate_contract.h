@@ -10,7 +10,7 @@
 namespace mccs {
 
 // Allows a number of bytes, and records its calls.
-class PurseGate final : public SendGate {
+class BudgetGate final : public SendGate {
  public:
   uint64_t Allowance() override {
     ++asked;
@@ -22,7 +22,7 @@ class PurseGate final : public SendGate {
     left -= std::min(left, bytes);
     sent += bytes;
   }
-  void EndTurn(const Turn& turn) override { last = turn; }
+  void OnTurnEnd(const Turn& turn) override { last = turn; }
 
   uint64_t left = 0;
   uint64_t at_once = 1 << 20;
@@ -32,10 +32,10 @@ class PurseGate final : public SendGate {
   Turn last;
 };
 
-TEST_P(TransportContract, AShutGateHoldsSlicesBackUntilItOpens) {
+TEST_P(TransportContract, AClosedGateBlocksSlicesUntilItOpens) {
   constexpr uint32_t kBytes = 50'000;
   Start({.slots = 4, .slot_bytes = kBytes});
-  PurseGate gate;
+  BudgetGate gate;
   gate.may_exceed = kBytes;
   send_->SetGate(&gate);
   Settle();
@@ -60,7 +60,7 @@ TEST_P(TransportContract, AShutGateHoldsSlicesBackUntilItOpens) {
   send_->Poll();
   EXPECT_FALSE(gate.last.held);
   EXPECT_FALSE(gate.last.unsent);
-  EXPECT_FALSE(gate.last.on_the_way);
+  EXPECT_FALSE(gate.last.in_flight);
 }
 
 TEST_P(TransportContract, SlicesInAnyPiecesThatAGateAllowsArriveWhole) {
@@ -69,7 +69,7 @@ TEST_P(TransportContract, SlicesInAnyPiecesThatAGateAllowsArriveWhole) {
     constexpr uint32_t kBytes = 9'000;
     std::mt19937_64 random(seed);
     Start({.slots = 4, .slot_bytes = kBytes}, seed);
-    PurseGate gate;
+    BudgetGate gate;
     gate.may_exceed = kBytes;
     send_->SetGate(&gate);
     std::vector<std::vector<std::byte>> payloads;
@@ -93,9 +93,9 @@ TEST_P(TransportContract, SlicesInAnyPiecesThatAGateAllowsArriveWhole) {
   }
 }
 
-TEST_P(TransportContract, AGateThatIsTakenAwayLimitsNothing) {
+TEST_P(TransportContract, ARemovedGateLimitsNothing) {
   Start({.slots = 4, .slot_bytes = 50'000});
-  PurseGate gate;
+  BudgetGate gate;
   send_->SetGate(&gate);
   const std::vector<std::byte> payload = Payload(1, 50'000);
   Post(payload, TagOf(1));
@@ -106,7 +106,7 @@ TEST_P(TransportContract, AGateThatIsTakenAwayLimitsNothing) {
   EXPECT_EQ(gate.sent, 0u);
 }
 
-TEST_P(TransportContract, ALaneSaysWhatItWaitsFor) {
+TEST_P(TransportContract, ALaneReportsWhatItWaitsFor) {
   Start({.slots = 2, .slot_bytes = 1'000});
   const std::vector<std::byte> payload = Payload(1, 1'000);
   Post(payload, TagOf(1));

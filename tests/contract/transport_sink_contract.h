@@ -14,7 +14,7 @@ class BuffersByTag final : public SliceSink {
  public:
   explicit BuffersByTag(size_t tags) : buffers(tags) {}
 
-  bool Place(const SliceTag& tag, uint32_t bytes, std::vector<MemRef>& pieces) override {
+  bool FindDestination(const SliceTag& tag, uint32_t bytes, std::vector<MemRef>& pieces) override {
     uint64_t value;
     std::memcpy(&value, tag.data(), sizeof(value));
     if (value >= buffers.size()) return false;
@@ -28,7 +28,7 @@ class BuffersByTag final : public SliceSink {
   std::vector<std::vector<std::byte>> buffers;
 };
 
-TEST_P(TransportContract, ASinkPlacesWhatNobodyExpects) {
+TEST_P(TransportContract, ASinkPlacesUnexpectedSlices) {
   Start({.slots = 4, .slot_bytes = 10'000});
   BuffersByTag sink(2);
   recv_->SetSink(&sink);
@@ -52,7 +52,7 @@ TEST_P(TransportContract, ASinkPlacesWhatNobodyExpects) {
   recv_->SetSink(nullptr);
 }
 
-TEST_P(TransportContract, ASinkIsAskedAgainForWhatABrokenConnectionHeldBack) {
+TEST_P(TransportContract, ASinkIsAskedAgainAfterABrokenConnection) {
   constexpr SliceNumber kSlices = 20;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

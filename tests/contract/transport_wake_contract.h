@@ -7,7 +7,7 @@
 
 namespace mccs {
 
-class NotedWaker final : public Waker {
+class RecordingWaker final : public Waker {
  public:
   void Wake() override { woken = true; }
   bool woken = false;
@@ -23,10 +23,10 @@ class StreamWakes : public TransportContract {
   TransportWorld::Ends Open() {
     TransportWorld::Ends ends = world_->Connect();
     EXPECT_TRUE(AdvanceUntil([&] { return ends.sender->writable(); }));
-    Quiet();
+    DrainEvents();
     return ends;
   }
-  void Quiet() {
+  void DrainEvents() {
     for (int i = 0; i < 300; ++i) world_->Advance();
   }
   bool AdvanceUntil(const std::function<bool()>& done) {
@@ -54,32 +54,32 @@ class StreamWakes : public TransportContract {
   }
 };
 
-TEST_P(StreamWakes, WhatIsReadyAlreadyWakesAtOnce) {
+TEST_P(StreamWakes, AReadyStreamWakesAtOnce) {
   const TransportWorld::Ends ends = Open();
-  NotedWaker waker;
-  ends.receiver->WakeOnReady(&waker);
+  RecordingWaker waker;
+  ends.receiver->SetWaker(&waker);
   EXPECT_TRUE(waker.woken);
 }
 
 TEST_P(StreamWakes, AStreamThatOpensWakes) {
   TransportWorld::Ends ends = world_->Connect();
-  NotedWaker waker;
-  ends.sender->WakeOnReady(&waker);
+  RecordingWaker waker;
+  ends.sender->SetWaker(&waker);
   EXPECT_TRUE(AdvanceUntil([&] { return ends.sender->writable(); }));
   EXPECT_TRUE(waker.woken);
 }
 
 TEST_P(StreamWakes, BytesWakeTheirReceiverEachTimeAndNoOtherStreams) {
   const TransportWorld::Ends ends = Open(), others = Open();
-  NotedWaker waker, other, other_sender;
-  ends.receiver->WakeOnReady(&waker);
-  others.receiver->WakeOnReady(&other);
-  others.sender->WakeOnReady(&other_sender);
+  RecordingWaker waker, other, other_sender;
+  ends.receiver->SetWaker(&waker);
+  others.receiver->SetWaker(&other);
+  others.sender->SetWaker(&other_sender);
   for (int i = 0; i < 5; ++i) {
     waker.woken = other.woken = other_sender.woken = false;
     ASSERT_EQ(Write(*ends.sender, 100), 100u);
     ASSERT_TRUE(AdvanceUntil([&] { return waker.woken; })) << "message " << i;
-    Quiet();
+    DrainEvents();
     EXPECT_EQ(ReadAll(*ends.receiver), 100u);
     EXPECT_FALSE(other.woken);
     EXPECT_FALSE(other_sender.woken);
@@ -87,12 +87,12 @@ TEST_P(StreamWakes, BytesWakeTheirReceiverEachTimeAndNoOtherStreams) {
 }
 
 // A reader may read a part of the received bytes and sleep: later bytes wake it.
-TEST_P(StreamWakes, BytesWakeAlsoBehindBytesThatWereNotRead) {
+TEST_P(StreamWakes, NewBytesWakeAfterUnreadBytes) {
   const TransportWorld::Ends ends = Open();
-  NotedWaker waker;
-  ends.receiver->WakeOnReady(&waker);
+  RecordingWaker waker;
+  ends.receiver->SetWaker(&waker);
   ASSERT_EQ(Write(*ends.sender, 100), 100u);
-  Quiet();
+  DrainEvents();
   ASSERT_TRUE(ends.receiver->readable());
   waker.woken = false;
   ASSERT_EQ(Write(*ends.sender, 100), 100u);
@@ -101,14 +101,14 @@ TEST_P(StreamWakes, BytesWakeAlsoBehindBytesThatWereNotRead) {
 
 TEST_P(StreamWakes, RoomWakesASenderThatFoundNone) {
   const TransportWorld::Ends ends = Open();
-  NotedWaker waker;
-  ends.sender->WakeOnReady(&waker);
+  RecordingWaker waker;
+  ends.sender->SetWaker(&waker);
   size_t sent = 0, got = 0;
   for (int turn = 0; ends.sender->writable() && turn < kMaxTurns; ++turn) {
     sent += Write(*ends.sender, 1 << 20);
   }
   ASSERT_FALSE(ends.sender->writable());
-  Quiet();
+  DrainEvents();
   waker.woken = false;
   ASSERT_TRUE(AdvanceUntil([&] {
     got += ReadAll(*ends.receiver);
@@ -123,8 +123,8 @@ TEST_P(StreamWakes, TheEndOfAStreamWakesItsOtherEnd) {
     TransportWorld::Ends ends = Open();
     std::unique_ptr<Connection>& leaver = sender_leaves ? ends.sender : ends.receiver;
     Connection& stays = sender_leaves ? *ends.receiver : *ends.sender;
-    NotedWaker waker;
-    stays.WakeOnReady(&waker);
+    RecordingWaker waker;
+    stays.SetWaker(&waker);
     waker.woken = false;
     leaver.reset();
     EXPECT_TRUE(AdvanceUntil([&] { return waker.woken; }));
@@ -132,17 +132,17 @@ TEST_P(StreamWakes, TheEndOfAStreamWakesItsOtherEnd) {
   }
 }
 
-TEST_P(StreamWakes, OnlyWhoAskedLastIsWoken) {
+TEST_P(StreamWakes, OnlyTheLastWakerIsWoken) {
   const TransportWorld::Ends ends = Open();
-  NotedWaker first, second;
-  ends.receiver->WakeOnReady(&first);
-  ends.receiver->WakeOnReady(&second);
+  RecordingWaker first, second;
+  ends.receiver->SetWaker(&first);
+  ends.receiver->SetWaker(&second);
   first.woken = second.woken = false;
   ASSERT_EQ(Write(*ends.sender, 100), 100u);
   EXPECT_TRUE(AdvanceUntil([&] { return second.woken; }));
   EXPECT_FALSE(first.woken);
   ReadAll(*ends.receiver);
-  ends.receiver->WakeOnReady(nullptr);
+  ends.receiver->SetWaker(nullptr);
   second.woken = false;
   ASSERT_EQ(Write(*ends.sender, 100), 100u);
   EXPECT_TRUE(AdvanceUntil([&] { return ends.receiver->readable(); }));

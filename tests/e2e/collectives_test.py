@@ -74,7 +74,7 @@ class Collectives(unittest.TestCase):
     def test_the_controller_knows_ring_and_lanes_of_a_running_job(self):
         job = self.lab.start(program("tests/steady_job"), "--seconds", 4)
         with job:
-            self.assertTrue(job.says("running", times=4), job.output)
+            self.assertTrue(job.has_printed("running", times=4), job.output)
             controller = lambda *words: self.lab.exec("h0", program("mccsctl"), *words)  # noqa: E731
             hosts = controller("get", "hosts")
             self.assertIn("h0", hosts.stdout)

@@ -11,22 +11,22 @@ DAEMONS = ("mccsd", "mccs-controller")
 
 class BadConfiguration(unittest.TestCase):
     def refused(self, daemon, text):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "config.yaml"
-            path.write_text(f"state_dir: {folder}\n{text}")
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory) / "config.yaml"
+            path.write_text(f"state_dir: {directory}\n{text}")
             result = call(program(daemon), "--config", path, timeout=20)
         self.assertEqual(result.returncode, 2, f"{daemon}: {result.stdout}{result.stderr}")
         return result.stderr
 
-    def test_an_unknown_key_is_named_with_its_place(self):
+    def test_an_unknown_key_is_reported_with_its_position(self):
         for daemon in DAEMONS:
             self.assertRegex(self.refused(daemon, "listne: 127.0.0.1:0\n"), r"config\.yaml:2:1\b.*listne")
 
-    def test_a_wrong_type_is_named_with_its_place(self):
+    def test_a_wrong_type_is_reported_with_its_position(self):
         for daemon in DAEMONS:
             self.assertRegex(self.refused(daemon, "listen: [1, 2]\n"), r"config\.yaml:2:9\b.*listen")
 
-    def test_what_is_no_yaml_is_told_with_its_place(self):
+    def test_invalid_yaml_is_reported_with_its_position(self):
         for daemon in DAEMONS:
             self.assertRegex(self.refused(daemon, "listen: 'open\n"), r"config\.yaml:\d+:\d+")
 
@@ -39,14 +39,14 @@ class BadConfiguration(unittest.TestCase):
 
 class PrintTopology(unittest.TestCase):
     def test_the_hosts_part_is_printed_and_nothing_is_started(self):
-        with tempfile.TemporaryDirectory() as folder:
-            config = pathlib.Path(folder) / "config.yaml"
-            config.write_text(f"host: node-17\nstate_dir: {folder}/state\ngpus: 4\nposition: {{rack: r3}}\n")
+        with tempfile.TemporaryDirectory() as directory:
+            config = pathlib.Path(directory) / "config.yaml"
+            config.write_text(f"host: node-17\nstate_dir: {directory}/state\ngpus: 4\nposition: {{rack: r3}}\n")
             result = call(program("mccsd"), "--config", config, "--print-topology", timeout=60)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn('\n  - name: "node-17"\n    rack: "r3"\n', result.stdout)
             self.assertRegex(result.stdout, r"\n    gpus: \d+\n")
-            self.assertFalse((pathlib.Path(folder) / "state").exists())
+            self.assertFalse((pathlib.Path(directory) / "state").exists())
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import unittest
 from lab_world import Lab, cases, environment, program
 
 # A whole run takes half a minute, or minutes on a loaded machine.
-SUITE_PATIENCE_S = 400
+SUITE_TIMEOUT_S = 400
 # Tests with gigabytes of memory run in one layout only.
 LARGE = "/large/"
 
@@ -23,7 +23,7 @@ class Conformance(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def suite(self, *arguments, options=(), env=None):
-        return self.lab.run(program("conformance"), *arguments, options=options, timeout=SUITE_PATIENCE_S, env=env)
+        return self.lab.run(program("conformance"), *arguments, options=options, timeout=SUITE_TIMEOUT_S, env=env)
 
     def test_one_process_per_gpu(self):
         self.assert_passes(self.suite("--exclude", LARGE))
@@ -35,7 +35,7 @@ class Conformance(unittest.TestCase):
         self.assert_passes(self.suite("-g", 2, "--exclude", LARGE, options=("--ranks-per-host", 2)))
 
     def test_one_process_with_all_gpus_of_a_host(self):
-        self.assert_passes(self.lab.exec("h0", program("conformance"), "--exclude", LARGE, timeout=SUITE_PATIENCE_S))
+        self.assert_passes(self.lab.exec("h0", program("conformance"), "--exclude", LARGE, timeout=SUITE_TIMEOUT_S))
 
     def test_one_hardware_queue(self):
         self.assert_passes(self.suite("--exclude", LARGE, env=environment(CUDA_DEVICE_MAX_CONNECTIONS="1")))

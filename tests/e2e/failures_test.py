@@ -7,7 +7,7 @@ import socket
 import time
 import unittest
 
-from lab_world import NOTICE_S, Lab, cases, environment, program
+from lab_world import DETECTION_LIMIT_S, Lab, cases, environment, program
 
 
 class Failures(unittest.TestCase):
@@ -19,35 +19,35 @@ class Failures(unittest.TestCase):
     def start(self, *arguments, options=(), ranks=4, **changes):
         job = self.lab.start(self.job, *arguments, options=options, env=environment(**changes))
         self.addCleanup(job.__exit__)
-        self.assertTrue(job.says("running", times=ranks), job.output + self.lab.logs())
+        self.assertTrue(job.has_printed("running", times=ranks), job.output + self.lab.logs())
         return job
 
-    def assert_noticed(self, job, died_at, ranks):
-        """Exactly these ranks report the failure within NOTICE_S."""
+    def assert_failure_reported(self, job, died_at, ranks):
+        """Exactly these ranks report the failure within DETECTION_LIMIT_S."""
         self.assertNotEqual(job.wait(), 0)
         told = dict(job.lines("failed"))
         self.assertEqual(sorted(told), ranks, job.output + self.lab.logs())
         for rank, words in told.items():
-            self.assertLess(float(words[1]) - died_at, NOTICE_S, f"rank {rank}: {' '.join(words)}")
+            self.assertLess(float(words[1]) - died_at, DETECTION_LIMIT_S, f"rank {rank}: {' '.join(words)}")
 
     def kill(self, pid):
         died_at = time.monotonic()
         os.kill(pid, signal.SIGKILL)
         return died_at
 
-    def test_a_killed_rank_fails_the_others_of_its_job_alone(self):
+    def test_a_killed_rank_fails_only_its_own_job(self):
         bystander = self.start("--seconds", 6)
         victim = self.start("--seconds", 60)
         died_at = self.kill(victim.ranks()[3])
-        self.assert_noticed(victim, died_at, ranks=[0, 1, 2])
+        self.assert_failure_reported(victim, died_at, ranks=[0, 1, 2])
         self.assertEqual(bystander.wait(), 0, bystander.output)
         self.assertEqual(len(list(bystander.lines("done"))), 4)
 
-    def test_a_killed_daemon_fails_its_own_ranks_and_their_peers_alone(self):
+    def test_a_killed_daemon_fails_only_its_ranks_and_their_peers(self):
         bystander = self.start("--seconds", 6, options=("--ranks", 2), ranks=2)  # on h0 alone
         victim = self.start("--seconds", 60)
         died_at = self.kill(self.lab.daemons()["h1"]["pid"])
-        self.assert_noticed(victim, died_at, ranks=[0, 1, 2, 3])
+        self.assert_failure_reported(victim, died_at, ranks=[0, 1, 2, 3])
         self.assertEqual(bystander.wait(), 0, bystander.output)
         self.assertEqual(self.lab.daemons()["h1"]["condition"], "killed by signal 9")
 
@@ -73,7 +73,7 @@ class Failures(unittest.TestCase):
             for words in told.values():
                 self.assertRegex(" ".join(words), "remote process.*rank 2 has not joined")
 
-    def test_two_processes_that_claim_one_rank_are_both_told(self):
+    def test_two_processes_with_the_same_rank_both_fail(self):
         with self.lab.start(self.job, "--claim", 0, options=("--ranks", 2, "--grace", 3)) as job:
             self.assertNotEqual(job.wait(), 0)
             self.assertEqual(sorted(rank for rank, _ in job.lines("refused")), [0, 1], job.output)
@@ -84,18 +84,18 @@ class Failures(unittest.TestCase):
         result = self.lab.exec("h0", "/usr/bin/env", "MCCS_SOCKET=/tmp/no-such/mccsd.sock", self.job)
         self.assertEqual(result.returncode, 1 if "GetUniqueId" in result.stderr else 4,
                          result.stdout + result.stderr)
-        self.assertLess(time.monotonic() - started, NOTICE_S)
+        self.assertLess(time.monotonic() - started, DETECTION_LIMIT_S)
         self.assertRegex(result.stdout + result.stderr, r"unhandled system error.*/tmp/no-such/mccsd.sock")
         self.assertRegex(result.stdout + result.stderr, r"start.*mccsd|mccsd.*start")
 
-    def test_a_tenant_that_writes_garbage_to_the_socket_hurts_nobody_else(self):
+    def test_garbage_on_the_socket_does_not_affect_other_tenants(self):
         bystander = self.start("--seconds", 3)
         seed = 20
         print(f"seed {seed}")
         random_bytes = random.Random(seed).randbytes
         for size in (0, 1, 8, 64, 200, 4000, 60000) * 10:
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as visitor:
-                visitor.connect(str(self.lab.folder / "h0/mccsd.sock"))
+                visitor.connect(str(self.lab.directory / "h0/mccsd.sock"))
                 for _ in range(3):
                     try:
                         visitor.send(random_bytes(size))
@@ -135,14 +135,14 @@ class Failures(unittest.TestCase):
     def test_a_dead_peer_is_reported_to_a_rank_that_calls_nothing(self):
         self.assertIn("rank 1 is gone", self.dead_peer("idle"))
 
-    def test_a_process_with_a_blocked_stream_exits_as_ever(self):
+    def test_a_process_with_a_blocked_stream_exits_normally(self):
         for how in ("exit", "return", "fork"):
             with self.subTest(how):
                 self.assertIn("ended: the destructor of a static object ran", self.dead_peer(how))
 
     def test_a_process_with_a_blocked_stream_ends_by_a_signal(self):
         with self.lab.start(program("dead_peer"), "--blocked", 60, options=("--ranks", 2)) as job:
-            self.assertTrue(job.says("async"), job.output)
+            self.assertTrue(job.has_printed("async"), job.output)
             os.kill(job.ranks()[0], signal.SIGTERM)
             self.assertNotEqual(job.wait(), 0)
             self.assertNotIn("FAILED", job.output)

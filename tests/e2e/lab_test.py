@@ -8,18 +8,18 @@ import subprocess
 import sys
 import unittest
 
-from lab_world import Lab, call, cases, environment, eventually, is_gone, program
+from lab_world import Lab, call, cases, environment, eventually, process_has_ended, program
 
 
 def traces(lab):
     """Files, sockets and processes of the lab that still exist."""
-    found = [str(path) for path in pathlib.Path("/tmp").glob(lab.folder.name + "*")]
-    found += [line for line in pathlib.Path("/proc/net/unix").read_text().splitlines() if str(lab.folder) in line]
+    found = [str(path) for path in pathlib.Path("/tmp").glob(lab.directory.name + "*")]
+    found += [line for line in pathlib.Path("/proc/net/unix").read_text().splitlines() if str(lab.directory) in line]
     for process in pathlib.Path("/proc").iterdir():
-        if not process.name.isdigit() or int(process.name) == os.getpid() or is_gone(process.name):
+        if not process.name.isdigit() or int(process.name) == os.getpid() or process_has_ended(process.name):
             continue
         try:
-            if str(lab.folder) in (process / "cmdline").read_text() + (process / "environ").read_text():
+            if str(lab.directory) in (process / "cmdline").read_text() + (process / "environ").read_text():
                 found.append((process / "cmdline").read_text().replace("\0", " "))
         except OSError:
             continue  # it has ended, or belongs to another user
@@ -36,19 +36,19 @@ class LabCommands(unittest.TestCase):
         with Lab(hosts=2, gpus=2) as lab:
             job = lab.start(program("tests/steady_job"), "--seconds", 60)
             with job:
-                self.assertTrue(job.says("running", times=4), job.output + lab.logs())
+                self.assertTrue(job.has_printed("running", times=4), job.output + lab.logs())
                 self.assertTrue(traces(lab))
                 self.assertEqual(lab.down().returncode, 0)
                 self.assertNotEqual(job.wait(), 0)
             self.assertTrue(eventually(lambda: not traces(lab), timeout=10), traces(lab))
             self.assertEqual(shared_memory(), before)
 
-    def test_tenants_of_the_lab_are_told_apart(self):
+    def test_distinguishes_tenants_of_the_lab(self):
         with Lab(hosts=2, gpus=1) as lab:
             for tenant in ("a", "b"):
                 job = lab.start(program("tests/steady_job"), "--seconds", 60, options=("--tenant", tenant))
                 with job:
-                    self.assertTrue(job.says("running", times=2), job.output + lab.logs())
+                    self.assertTrue(job.has_printed("running", times=2), job.output + lab.logs())
                     told = lab.exec("h0", program("mccsctl"), "get", "communicators", "-o", "json")
                     self.assertEqual([c["tenant"] for c in json.loads(told.stdout)["communicators"]][-1], tenant)
             unknown = lab.run(program("tests/steady_job"), options=("--tenant", "e"))
@@ -61,7 +61,7 @@ class LabCommands(unittest.TestCase):
         with Lab(hosts=2, gpus=1) as lab:
             job = lab.start(program("tests/steady_job"), "--seconds", 60)
             with job:
-                self.assertTrue(job.says("running", times=2), job.output + lab.logs())
+                self.assertTrue(job.has_printed("running", times=2), job.output + lab.logs())
                 described, = json.loads(lab.command("status", "-o", "json").stdout)
                 os.kill(described["supervisor_pid"], signal.SIGKILL)
                 self.assertNotEqual(job.wait(), 0)
@@ -77,7 +77,7 @@ class LabCommands(unittest.TestCase):
                 # A sanitizer that finds a leak changes the exit status.
                 self.assertEqual(lab.daemons()[name]["condition"], "exited with status 0",
                                  lab.command("logs", name).stdout)
-                self.assertFalse((lab.folder / name / "mccsd.sock").exists())
+                self.assertFalse((lab.directory / name / "mccsd.sock").exists())
 
     def test_two_labs_work_side_by_side(self):
         with Lab(hosts=1, gpus=2, name="one") as one, Lab(hosts=2, gpus=1, name="two") as two:
@@ -113,7 +113,7 @@ class LabCommands(unittest.TestCase):
                              ranks.stderr)
             self.assertEqual(pathlib.Path("/etc/hosts").read_bytes(), machines)
 
-    def test_env_makes_any_shell_a_shell_on_that_host(self):
+    def test_env_sets_up_a_shell_for_a_host(self):
         with Lab(hosts=1, gpus=2) as lab:
             lines = lab.command("env", "h0")
             self.assertEqual(lines.returncode, 0, lines.stderr)
@@ -121,7 +121,7 @@ class LabCommands(unittest.TestCase):
                                    capture_output=True, text=True, env=environment())
             self.assertEqual(shell.returncode, 0, shell.stderr)
 
-    def test_statuses_and_mistakes(self):
+    def test_exit_statuses_and_errors(self):
         with Lab(hosts=1, gpus=2) as lab:
             env = environment(ASAN_OPTIONS="detect_leaks=0")
             failing = lab.run("/bin/sh", "-c", "exit $((RANK * 9))", env=env)

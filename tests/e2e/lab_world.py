@@ -17,12 +17,12 @@ LIB = BIN.parent / "lib"
 SANITIZED = bool(os.environ.get("MCCS_TEST_SANITIZE"))
 
 # Longer than any step of these tests takes: a longer one hangs.
-PATIENCE_S = 180
+TIMEOUT_S = 180
 # Time limit for detecting a death, with an allowance for sanitizers.
-NOTICE_S = 1.0 + (1.0 if SANITIZED else 0.0)
+DETECTION_LIMIT_S = 1.0 + (1.0 if SANITIZED else 0.0)
 
 
-def need(*names):
+def require_built(*names):
     """Skips the test with a message if a program or library is not built."""
     for name in names:
         path = BIN / name
@@ -31,7 +31,7 @@ def need(*names):
 
 
 def program(name):
-    need(name)
+    require_built(name)
     return str(BIN / name)
 
 
@@ -44,13 +44,13 @@ def environment(**changes):
     return result
 
 
-def call(*arguments, timeout=PATIENCE_S, env=None):
+def call(*arguments, timeout=TIMEOUT_S, env=None):
     """Runs a program to its end and captures both outputs as text."""
     return subprocess.run([str(argument) for argument in arguments], capture_output=True, text=True,
                           timeout=timeout, env=env or environment(), stdin=subprocess.DEVNULL)
 
 
-def is_gone(pid):
+def process_has_ended(pid):
     """Whether a process has ended, reaped or not."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
@@ -58,7 +58,7 @@ def is_gone(pid):
         return True
 
 
-def eventually(condition, timeout=PATIENCE_S):
+def eventually(condition, timeout=TIMEOUT_S):
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
@@ -72,11 +72,11 @@ class Lab:
     that is up at the same time."""
 
     def __init__(self, hosts=None, gpus=None, name="e2e", topology=None, network="namespaces", mccsd_config=None):
-        need("mccs-lab", "mccsd", "mccs-controller", "../lib/libnccl.so.2",
+        require_built("mccs-lab", "mccsd", "mccs-controller", "../lib/libnccl.so.2",
              "../lib/emulation/libcuda.so.1", "../lib/emulation/libcudart.so.13",
              "../lib/emulation/libnvidia-ml.so.1")
         self.name = f"{name}-{os.getpid()}"
-        self.folder = pathlib.Path(f"/tmp/mccs-lab-{os.getuid()}-{self.name}")
+        self.directory = pathlib.Path(f"/tmp/mccs-lab-{os.getuid()}-{self.name}")
         up = self.command("up", *(["--topology", topology, "--network", network] if topology else
                                   ["--hosts", hosts, "--gpus", gpus]),
                           *(["--mccsd-config", mccsd_config] if mccsd_config else []))
@@ -151,7 +151,7 @@ class Running:
         # Read the output too: a full pipe would block the job.
         return self._process.poll() is not None and self.output is not None
 
-    def says(self, text, times=1):
+    def has_printed(self, text, times=1):
         """Waits until the output contains the text `times` times. False if the job ends before."""
         eventually(lambda: self.output.count(text) >= times or self.has_ended())
         return self.output.count(text) >= times

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""libnccl.so.2 and libmccs-frees.so as files: their exported names and their dependencies."""
+"""libnccl.so.2 and libmccs-free-hooks.so as files: their exported names and their dependencies."""
 import subprocess
 import unittest
 
-from lab_world import LIB, SANITIZED, cases, need
+from lab_world import LIB, SANITIZED, cases, require_built
 
 
 def output_of(*command):
@@ -12,7 +12,7 @@ def output_of(*command):
 
 class Library(unittest.TestCase):
     def setUp(self):
-        need("../lib/libnccl.so.2")
+        require_built("../lib/libnccl.so.2")
         self.library = str(LIB / "libnccl.so.2")
 
     def test_exports_nothing_but_nccls_names(self):
@@ -21,10 +21,10 @@ class Library(unittest.TestCase):
         self.assertIn("pncclAllReduce", names)
         self.assertEqual([name for name in names if not name.startswith(("nccl", "pnccl"))], [])
 
-    def test_is_known_by_the_name_that_programs_ask_for(self):
+    def test_has_the_soname_of_nccl(self):
         self.assertIn("[libnccl.so.2]", output_of("readelf", "-d", self.library))
 
-    def test_brings_no_library_that_could_clash_with_the_programs(self):
+    def test_depends_on_no_library_that_may_conflict_with_programs(self):
         if SANITIZED:
             self.skipTest("a sanitizer's runtime requires the C++ library")
         needed = output_of("ldd", self.library)
@@ -32,19 +32,19 @@ class Library(unittest.TestCase):
             self.assertNotIn(foreign, needed)
 
 
-class LibraryOfFrees(unittest.TestCase):
+class FreeHooksLibrary(unittest.TestCase):
     def setUp(self):
-        need("../lib/libmccs-frees.so")
-        self.library = str(LIB / "libmccs-frees.so")
+        require_built("../lib/libmccs-free-hooks.so")
+        self.library = str(LIB / "libmccs-free-hooks.so")
 
-    def test_stands_before_frees_and_before_who_hands_their_addresses_out(self):
+    def test_exports_frees_and_functions_that_return_their_addresses(self):
         names = [line.split()[-1] for line in output_of("nm", "-D", "--defined-only", self.library).splitlines()]
         self.assertEqual(sorted(names), [
             "cuGetProcAddress_v2", "cuMemFree_v2", "cuMemUnmap", "cudaFree", "cudaGetDriverEntryPoint",
             "cudaGetDriverEntryPointByVersion", "cudaGetDriverEntryPointByVersion_ptsz",
-            "cudaGetDriverEntryPoint_ptsz", "mccs_frees_listen"])
+            "cudaGetDriverEntryPoint_ptsz", "mccs_free_hooks_listen"])
 
-    def test_needs_nothing_but_libc(self):
+    def test_depends_only_on_libc(self):
         needed = [line.split("[")[1].rstrip("]") for line in output_of("readelf", "-d", self.library).splitlines()
                   if "(NEEDED)" in line]
         self.assertEqual(needed, ["libc.so.6"])

@@ -51,30 +51,30 @@ class Lifetime(unittest.TestCase):
         self.assertLessEqual(most, 2, "more than the result and one piece")
         self.assertGreaterEqual(most, 1)
 
-    def test_frees_that_are_seen_leave_nothing_with_the_daemon(self):
+    def test_intercepted_frees_release_the_daemons_mappings(self):
         self.assert_daemon_maps_two(self.start("seen", 100, memory=ROOM_FOR_ONE))
 
-    def test_memory_of_nccl_is_given_back_at_once(self):
+    def test_nccl_mem_free_releases_memory_immediately(self):
         daemon = self.lab.daemons()["h0"]["pid"]
         self.assert_daemon_maps_two(self.start("nccl", 3, memory=ROOM_FOR_ONE, MCCS_EXPORT_LEASE="0"))
         before = descriptors(daemon)
         self.assert_daemon_maps_two(self.start("nccl", 100, memory=ROOM_FOR_ONE, MCCS_EXPORT_LEASE="0"))
         self.assertTrue(eventually(lambda: descriptors(daemon) <= before), (descriptors(daemon), before))
 
-    def test_frees_that_nobody_sees_are_found_out_with_the_next_export(self):
+    def test_the_next_export_detects_other_frees(self):
         self.assert_done(self.start("unseen", 100, memory=ROOM_FOR_TWO, MCCS_EXPORT_LEASE="0"))
 
-    def test_deregistering_gives_the_memory_back_at_once(self):
+    def test_deregistration_releases_memory_immediately(self):
         self.assert_done(self.start("registered", 20, memory=ROOM_FOR_ONE, MCCS_EXPORT_LEASE="0"))
 
-    def test_what_nobody_uses_is_let_go_when_its_lease_ends(self):
+    def test_the_end_of_a_lease_releases_unused_memory(self):
         job = self.start("left", 20, MCCS_EXPORT_LEASE="1")
         self.assert_done(job)
         times = [float(words[1]) for _, words in job.lines("back")]
         self.assertEqual(len(times), 2, job.output)
         self.assertLess(max(times), 10)
 
-    def test_leases_that_end_all_the_time_hurt_no_call(self):
+    def test_expiring_leases_do_not_affect_calls(self):
         result = self.lab.run(program("conformance"), "--random", "--seeds", 40,
                               env=environment(MCCS_EXPORT_LEASE="0.002"))
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr + self.lab.logs())
@@ -85,10 +85,10 @@ class Lifetime(unittest.TestCase):
         (_, words), = job.lines("freed")
         self.assertGreater(float(words[1]), 0.2, "the other rank calls half a second later")
 
-    def told_to_free(self, signal_for_daemons, **changes):
+    def free_on_signal(self, signal_for_daemons, **changes):
         """Sends the signal to the daemons, lets each rank free, and returns the job and the seconds of each free."""
         job = self.start("told", 1, **changes)
-        self.assertTrue(job.says("ready", times=2), job.output + self.lab.logs())
+        self.assertTrue(job.has_printed("ready", times=2), job.output + self.lab.logs())
         daemons = [daemon["pid"] for daemon in self.lab.daemons().values()]
         try:
             for pid in daemons:
@@ -96,7 +96,7 @@ class Lifetime(unittest.TestCase):
             time.sleep(0.2)  # until a dead daemon is detected
             for pid in job.ranks():
                 os.kill(pid, signal.SIGUSR1)
-            self.assertTrue(job.says("freed", times=2), job.output)
+            self.assertTrue(job.has_printed("freed", times=2), job.output)
         finally:
             if signal_for_daemons == signal.SIGSTOP:
                 for pid in daemons:
@@ -104,29 +104,29 @@ class Lifetime(unittest.TestCase):
         job.wait()
         return job, [float(words[1]) for _, words in job.lines("freed")]
 
-    def test_a_dead_daemon_holds_no_free_up(self):
-        _, times = self.told_to_free(signal.SIGKILL)
+    def test_a_dead_daemon_does_not_block_frees(self):
+        _, times = self.free_on_signal(signal.SIGKILL)
         self.assertLess(max(times), 1)
 
-    def test_a_daemon_that_hangs_holds_a_free_up_for_two_seconds_and_is_named(self):
-        job, times = self.told_to_free(signal.SIGSTOP, NCCL_DEBUG="WARN")
+    def test_a_hanging_daemon_blocks_a_free_for_two_seconds(self):
+        job, times = self.free_on_signal(signal.SIGSTOP, NCCL_DEBUG="WARN")
         self.assertGreater(min(times), 1.5)
         self.assertLess(max(times), 10)
         self.assertIn("is freed while the MCCS daemon still maps it", job.output)
 
-    def test_the_library_of_frees_alone_changes_nothing(self):
+    def test_the_free_hooks_alone_change_nothing(self):
         if SANITIZED:
             self.skipTest("a sanitizer's runtime must be the first preloaded library")
-        preload = f"{LIB}/libmccs-frees.so"
+        preload = f"{LIB}/libmccs-free-hooks.so"
         for command in (["/bin/true"], ["python3", "-c", "print('fine')"], ["sh", "-c", "ls / | cat"]):
             result = self.lab.exec("h0", "env", f"LD_PRELOAD={preload}", *command)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
 
-    def test_behind_cudas_libraries_it_says_that_it_sees_nothing(self):
+    def test_warns_if_preloaded_after_cudas_libraries(self):
         if SANITIZED:
             self.skipTest("a sanitizer's runtime must be the first preloaded library")
         preload = ":".join(f"{LIB}/{name}" for name in ("emulation/libcudart.so.13", "emulation/libcuda.so.1",
-                                                         "libmccs-frees.so", "libnccl.so.2"))
+                                                         "libmccs-free-hooks.so", "libnccl.so.2"))
         result = self.lab.exec("h0", "env", f"LD_PRELOAD={preload}", "NCCL_DEBUG=WARN", self.churn, "seen", 1, MIB)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertIn("put it first in LD_PRELOAD", result.stdout)

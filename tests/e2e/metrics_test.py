@@ -11,7 +11,7 @@ import tempfile
 import unittest
 import urllib.request
 
-from lab_world import PATIENCE_S, Lab, call, cases, environment, eventually, program
+from lab_world import TIMEOUT_S, Lab, call, cases, environment, eventually, program
 
 SAMPLE = re.compile(r'^(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})? (?P<value>\S+)$')
 LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
@@ -20,7 +20,7 @@ SIZE = 65536 * 4  # of steady_job's calls, in bytes
 
 def scrape(endpoint):
     """{(name, ((label, value), …)): number}; fails on lines that Prometheus cannot parse."""
-    with urllib.request.urlopen(f"http://{endpoint}/metrics", timeout=PATIENCE_S) as answer:
+    with urllib.request.urlopen(f"http://{endpoint}/metrics", timeout=TIMEOUT_S) as answer:
         assert answer.status == 200 and answer.headers["Content-Type"].startswith("text/plain"), answer.headers
         text = answer.read().decode()
     samples = {}
@@ -56,7 +56,7 @@ class WhileAProgramRuns(unittest.TestCase):
 
     def test_numbers_of_a_job_grow_while_it_runs_and_stay_when_it_has_ended(self):
         with self.lab.start(program("tests/steady_job"), "--seconds", 120) as job:
-            self.assertTrue(job.says("running", times=2), job.output + self.lab.logs())
+            self.assertTrue(job.has_printed("running", times=2), job.output + self.lab.logs())
             before = self.scrape("h0")
             operations = find(before, "mccs_operations_total", tenant=self.tenant, kind="all_reduce")
             self.assertGreater(operations, 0)
@@ -83,11 +83,11 @@ class WhileAProgramRuns(unittest.TestCase):
         self.assertEqual(find(after, "mccs_buffer_bytes", tenant=self.tenant), 0)
         self.assertGreater(find(after, "mccs_operations_total", tenant=self.tenant), operations)
 
-    def test_the_controller_shows_hosts_and_the_way_of_its_decisions(self):
+    def test_the_controller_exports_hosts_and_decisions(self):
         before = self.scrape("controller")
         self.assertEqual(find(before, "mccs_controller_hosts", state="ready"), 2)
         with self.lab.start(program("tests/steady_job"), "--seconds", 120) as job:
-            self.assertTrue(job.says("running", times=2), job.output + self.lab.logs())
+            self.assertTrue(job.has_printed("running", times=2), job.output + self.lab.logs())
 
             def decided():
                 now = self.scrape("controller")
@@ -106,7 +106,7 @@ class WhileAProgramRuns(unittest.TestCase):
                 self.assertTrue(name.startswith(("mccs_", "exposer_")), name)
                 self.assertFalse({"rank", "communicator", "comm_id"} & {label for label, _ in labels}, name)
 
-    def test_the_lab_says_where_they_are(self):
+    def test_lab_status_shows_the_endpoints(self):
         listed = json.loads(self.lab.command("status", "-o", "json").stdout)[0]["daemons"]
         table = self.lab.command("status").stdout
         for daemon in listed:
@@ -116,35 +116,35 @@ class WhileAProgramRuns(unittest.TestCase):
 
 class AnAddressInUse(unittest.TestCase):
     def test_is_named_and_the_program_does_not_start(self):
-        with socket.socket() as taken, tempfile.TemporaryDirectory() as folder:
+        with socket.socket() as taken, tempfile.TemporaryDirectory() as directory:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             address = f"127.0.0.1:{taken.getsockname()[1]}"
-            options = ["--listen", "127.0.0.1:0", "--state-dir", folder, "--metrics-listen", address]
-            for command in (["mccsd", "--socket", f"{folder}/mccsd.sock"], ["mccs-controller"]):
+            options = ["--listen", "127.0.0.1:0", "--state-dir", directory, "--metrics-listen", address]
+            for command in (["mccsd", "--socket", f"{directory}/mccsd.sock"], ["mccs-controller"]):
                 result = call(program(command[0]), *command[1:], *options, timeout=60)
                 self.assertEqual(result.returncode, 1, result.stderr)
                 self.assertIn(f"cannot serve metrics on {address}", result.stderr)
-                self.assertEqual(os.listdir(folder), [], "files are left")
+                self.assertEqual(os.listdir(directory), [], "files are left")
 
 
 class WithoutMetrics(unittest.TestCase):
-    def test_nothing_listens_and_an_interrupt_ends_what_does(self):
+    def test_metrics_are_off_by_default_and_stop_on_interrupt(self):
         for options, files in (([], {"endpoint", "pid"}),
                                (["--metrics-listen", "127.0.0.1:0"], {"endpoint", "metrics", "pid"})):
-            with tempfile.TemporaryDirectory() as folder:
+            with tempfile.TemporaryDirectory() as directory:
                 controller = subprocess.Popen(
-                    [program("mccs-controller"), "--listen", "127.0.0.1:0", "--state-dir", folder, *options],
+                    [program("mccs-controller"), "--listen", "127.0.0.1:0", "--state-dir", directory, *options],
                     stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment())
                 try:
-                    endpoint = pathlib.Path(folder) / "endpoint"
+                    endpoint = pathlib.Path(directory) / "endpoint"
                     self.assertTrue(eventually(lambda: endpoint.exists() or controller.poll() is not None))
-                    self.assertEqual(set(os.listdir(folder)), files)
+                    self.assertEqual(set(os.listdir(directory)), files)
                 finally:
                     controller.send_signal(signal.SIGINT)
-                    said = controller.communicate(timeout=PATIENCE_S)[1]
+                    said = controller.communicate(timeout=TIMEOUT_S)[1]
                 self.assertEqual(controller.returncode, 0, said)
-                self.assertEqual(os.listdir(folder), [])
+                self.assertEqual(os.listdir(directory), [])
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 """NCCL's Python bindings on two hosts, in PyTorch's environment: examples/nccl4py, and the parts of cuda.core that
 NVIDIA's examples use."""
 from lab_world import ROOT, cases
-from pytorch_world import OnALab, need_package
+from pytorch_world import LabTestCase, require_package
 
 EXAMPLE = ROOT / "examples/nccl4py/all_reduce.py"
 
@@ -51,13 +51,13 @@ while rank == 0 and store.add("gone", 0) < ranks:
 """
 
 
-class Nccl4Py(OnALab):
+class Nccl4Py(LabTestCase):
     gpus = 2
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        need_package("nccl")
+        require_package("nccl")
 
     def assert_runs(self, *command, options=(), **variables):
         result = self.run_on_lab("python", *command, options=options, **variables)

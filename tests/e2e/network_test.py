@@ -69,7 +69,7 @@ class NetworkLab(Lab):
     def receiver(self, host, address):
         receiver = Running([program("mccs-lab"), "exec", "--name", self.name, host, "--", *FLOW, "receive",
                             address, str(PORT)], FOREIGN)
-        assert receiver.says("ready"), receiver.output
+        assert receiver.has_printed("ready"), receiver.output
         return receiver
 
     def send(self, host, source, port, destination, count):
@@ -134,7 +134,7 @@ class Network(unittest.TestCase):
         # Links allow short bursts. No upper bound: a busy machine may take any time.
         self.assertGreater(seconds, 0.8 * count * 8 / 100e6)
 
-    def test_a_slower_link_gets_less_through(self):
+    def test_a_slower_link_carries_less(self):
         self.assertEqual(self.lab.command("link", "rate", "leaf0", "spine1", "20Mbps").returncode, 0)
         try:
             links = self.lab.links()
@@ -182,7 +182,7 @@ class Network(unittest.TestCase):
                 self.assertEqual(self.lab.command("link", "up", "h1/nic0", "leaf0").returncode, 0)
             self.lab.send("h1", "10.0.0.1", 0, "10.0.1.1", 10)
 
-    def test_links_that_are_not_there_are_refused(self):
+    def test_unknown_links_are_rejected(self):
         self.assertIn("no link between 'leaf0' and 'leaf1'",
                       self.lab.command("link", "down", "leaf0", "leaf1").stderr)
         self.assertIn("name one of h1/nic0-leaf0, h1/nic1-leaf0",
@@ -233,13 +233,13 @@ for ttl in (1, 2, 3):
             self.assertEqual(shown.returncode, 0, shown.stderr)
             self.assertIn("h5", shown.stdout)
 
-    def test_the_controller_knows_the_topology_that_the_lab_is_laid_out_as(self):
+    def test_the_controller_has_the_labs_topology(self):
         again = self.lab.exec("h1", program("mccsctl"), "apply", "-f", TESTBED)
         self.assertEqual((again.returncode, again.stdout), (0, "topology/mccs unchanged\n"), again.stderr)
 
 
 class Hash(unittest.TestCase):
-    def test_a_fixed_seed_sends_a_source_port_the_same_way_each_time(self):
+    def test_a_fixed_seed_maps_a_source_port_to_the_same_path(self):
         text = TESTBED.read_text()
         text = text[:text.index("  source_ports:")] + """
   source_ports:
@@ -260,7 +260,7 @@ class Hash(unittest.TestCase):
 class Leftovers(unittest.TestCase):
     def expect_nothing_left(self, lab, namespaces):
         self.assertTrue(eventually(lambda: not users_of(namespaces), timeout=20), users_of(namespaces))
-        self.assertTrue(eventually(lambda: not lab.folder.exists(), timeout=20))
+        self.assertTrue(eventually(lambda: not lab.directory.exists(), timeout=20))
 
     def test_down_leaves_nothing_behind(self):
         with NetworkLab() as lab, lab.receiver("h2", "10.0.1.1"):
@@ -277,21 +277,21 @@ class Leftovers(unittest.TestCase):
             os.kill(lab.described()["supervisor_pid"], signal.SIGKILL)
             self.expect_nothing_left(lab, namespaces)
 
-    def test_the_death_of_all_who_keep_it_leaves_nothing_behind(self):
+    def test_killing_supervisor_and_launcher_leaves_nothing_behind(self):
         with NetworkLab() as lab, lab.receiver("h2", "10.0.1.1"):
             namespaces = lab.namespaces()
             described = lab.described()
-            keeper = described["supervisor_pid"]
-            warden = int(re.search(r"PPid:\t(\d+)", pathlib.Path(
+            supervisor = described["supervisor_pid"]
+            launcher = int(re.search(r"PPid:\t(\d+)", pathlib.Path(
                 f"/proc/{described['daemons'][0]['pid']}/status").read_text())[1])
-            os.kill(keeper, signal.SIGSTOP)  # so that it cannot clean up before it is killed
-            os.kill(warden, signal.SIGKILL)
-            os.kill(keeper, signal.SIGKILL)
+            os.kill(supervisor, signal.SIGSTOP)  # so that it cannot clean up before it is killed
+            os.kill(launcher, signal.SIGKILL)
+            os.kill(supervisor, signal.SIGKILL)
             self.assertTrue(eventually(lambda: not users_of(namespaces), timeout=20), users_of(namespaces))
             lab.command("status")  # removes the directory
             self.expect_nothing_left(lab, namespaces)
 
-    def test_labs_stand_side_by_side(self):
+    def test_two_labs_are_independent(self):
         with NetworkLab(name="one") as one, NetworkLab(name="two") as two:
             with one.receiver("h2", "10.0.1.1"), two.receiver("h2", "10.0.1.1"):
                 before = two.links()
@@ -308,14 +308,14 @@ class Refusals(unittest.TestCase):
                               capture_output=True, text=True, env=environment(), timeout=60, **options)
 
     def test_without_root_it_says_so_and_exits_77(self):
-        def give_up_privilege():
+        def drop_privilege():
             if os.geteuid() == 0 and ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_SYS_ADMIN, 0, 0, 0) != 0:
                 os._exit(99)
-        refused = self.up("--topology", str(TESTBED), "--network", "namespaces", preexec_fn=give_up_privilege)
+        refused = self.up("--topology", str(TESTBED), "--network", "namespaces", preexec_fn=drop_privilege)
         self.assertEqual(refused.returncode, 77, refused.stderr)
         self.assertRegex(refused.stderr, "root|iproute2")
 
-    def test_a_topology_with_mistakes_is_refused_with_their_place(self):
+    def test_an_invalid_topology_is_rejected_with_positions(self):
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             file.write(TESTBED.read_text().replace("switch: leaf1", "switch: leaf7"))
             file.flush()

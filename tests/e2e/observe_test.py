@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from lab_world import PATIENCE_S, Lab, call, cases, environment, eventually, program
+from lab_world import TIMEOUT_S, Lab, call, cases, environment, eventually, program
 
 SIZE = 65536 * 4  # of steady_job's calls, in bytes
 
@@ -20,7 +20,7 @@ class WhileAProgramRuns(unittest.TestCase):
         cls.lab = Lab(hosts=2, gpus=1, name="observe")
         cls.tenant = f"uid {os.getuid()}"
         cls.job = cls.lab.start(program("tests/steady_job"), "--seconds", 600)
-        if not cls.job.says("running", times=2):
+        if not cls.job.has_printed("running", times=2):
             raise AssertionError(cls.job.output + cls.lab.logs())
 
     @classmethod
@@ -47,7 +47,7 @@ class WhileAProgramRuns(unittest.TestCase):
         self.assertAlmostEqual(rates["busbw"] / rates["algbw"], 1, places=6)
         self.assertEqual((rates["links"], rates["pairs"]), ([], ["h0 → h1", "h1 → h0"]))
 
-    def test_explain_says_why_and_what_flows_get(self):
+    def test_explain_shows_reasons_and_rates(self):
         listed = json.loads(self.run_ok("get", "communicators", "-o", "json"))["communicators"]
         said = json.loads(self.run_ok("explain", "communicator", listed[0]["id"][:6], "-o", "json"))
         why = {fact["name"]: fact["value"] for fact in said["why"]}
@@ -61,14 +61,14 @@ class WhileAProgramRuns(unittest.TestCase):
         self.assertEqual(missing.returncode, 1)
         self.assertIn("no communicator id starts with", missing.stderr)
 
-    def test_tops_table_names_what_runs(self):
+    def test_top_lists_running_communicators(self):
         table = self.run_ok("top", "--once", "--interval", "1").splitlines()
         self.assertEqual(table[0].split(), ["TENANT", "COMMUNICATOR", "NAME", "RANKS", "OPS/S", "ALGBW", "BUSBW",
                                             "LINKS", "STATE"])
         self.assertRegex(table[1], rf"^{self.tenant} +[0-9a-f]{{16}} .* \d+\.\d\d [kMG]B/s .* 2 pairs  active$")
         self.assertIn("h0 → h1, h1 → h0", self.run_ok("top", "--once", "--interval", "0.2", "-o", "wide"))
 
-    def test_top_refreshes_in_place_and_gives_the_terminal_back(self):
+    def test_top_refreshes_in_place_and_restores_the_terminal(self):
         # Without mccs-lab exec, which would handle the interrupt itself.
         shell, terminal = pty.openpty()
         top = subprocess.Popen([program("mccsctl"), "--controller", self.lab.daemons()["controller"]["endpoint"],
@@ -88,7 +88,7 @@ class WhileAProgramRuns(unittest.TestCase):
         try:
             self.assertTrue(eventually(lambda: read().count(b"\x1b[H") >= 3), said)
             top.send_signal(signal.SIGINT)
-            self.assertEqual(top.wait(PATIENCE_S), 0)
+            self.assertEqual(top.wait(TIMEOUT_S), 0)
             read()
         finally:
             top.kill()
@@ -116,12 +116,12 @@ class WhileAProgramRuns(unittest.TestCase):
                 self.assertLessEqual(int(lane["acknowledged"]), int(lane["next"]))
         self.assertIn("\ncommunicators:\n", self.run_ok("dump", "h1", "-o", "yaml"))
 
-    def test_dump_of_a_host_that_is_not_there_names_those_that_are(self):
+    def test_dump_of_an_unknown_host_lists_known_hosts(self):
         result = self.mccsctl("dump", "h7")
         self.assertEqual((result.returncode, result.stderr),
                          (1, "mccsctl: unknown host 'h7'; there are h0, h1\n"))
 
-    def test_a_drained_host_says_who_uses_it_and_stays_drained_until_undrain(self):
+    def test_drain_lists_users_and_lasts_until_undrain(self):
         state = lambda: [host["drain"] for host in json.loads(self.run_ok("get", "hosts", "-o", "json"))["hosts"]]  # noqa: E731
         said = self.run_ok("drain", "host", "h1", "--reason", "new memory")
         self.assertRegex(said, r"^host/h1 is draining\n\nCommunicators that use it:\n  [0-9a-f]{16}\n")
@@ -144,8 +144,8 @@ class WhileAProgramRuns(unittest.TestCase):
                     '"racks": [{"name": "r0"}], "switches": [{"name": "leaf0"}],\n'
                     '"hosts": [{"name": "h[0-1]", "rack": "r0",\n'
                     f'"gpus": {gpus}, "nics": [{{"name": "nic0", "switch": "leaf0", "capacity": "1Gbps"}}]}}]}}}}\n')
-        with tempfile.TemporaryDirectory() as folder:
-            file = os.path.join(folder, "lab.yaml")
+        with tempfile.TemporaryDirectory() as directory:
+            file = os.path.join(directory, "lab.yaml")
             for gpus, status in (8, 1), (1, 0):
                 with open(file, "w") as out:
                     out.write(topology(gpus))
@@ -155,7 +155,7 @@ class WhileAProgramRuns(unittest.TestCase):
                     self.assertRegex(said.stderr, r"lab\.yaml:4:9: Topology 'lab', spec\.hosts\[0\]\.gpus: host h0 has "
                                                   r"8 GPUs .* reports 1")
 
-    def test_describe_says_what_runs_where(self):
+    def test_describe_shows_progress_of_hosts(self):
         listed = json.loads(self.run_ok("get", "communicators", "-o", "json"))["communicators"]
         words = ("describe", "communicator", listed[0]["id"])
         self.assertTrue(eventually(lambda: "Change:" not in self.run_ok(*words), timeout=30))
@@ -164,7 +164,7 @@ class WhileAProgramRuns(unittest.TestCase):
 
 
 class WithoutADaemon(unittest.TestCase):
-    def test_dump_of_a_host_that_is_lost_or_stuck_says_so(self):
+    def test_dump_reports_a_lost_or_stuck_host(self):
         with Lab(hosts=2, gpus=1, name="observe-lost") as lab:
             pids = {name: daemon["pid"] for name, daemon in lab.daemons().items()}
             mccsctl = [program("mccsctl"), "--controller", lab.daemons()["controller"]["endpoint"]]
@@ -185,17 +185,17 @@ class WithoutADaemon(unittest.TestCase):
 
 
 class WithoutAController(unittest.TestCase):
-    def test_top_says_that_nobody_answers(self):
+    def test_top_reports_an_unreachable_controller(self):
         for words in (["--once"], []):
             result = subprocess.run([program("mccsctl"), "--controller", "127.0.0.1:9", "top", *words],
-                                    capture_output=True, text=True, timeout=PATIENCE_S, env=environment())
+                                    capture_output=True, text=True, timeout=TIMEOUT_S, env=environment())
             self.assertEqual(result.returncode, 1, result.stdout)
             self.assertIn("cannot reach mccs-controller at 127.0.0.1:9", result.stderr)
 
     def test_wrong_intervals_are_wrong_usage(self):
         for interval in ("0", "-1", "soon", "1e9"):
             result = subprocess.run([program("mccsctl"), "top", "--interval", interval], capture_output=True, text=True,
-                                    timeout=PATIENCE_S, env=environment())
+                                    timeout=TIMEOUT_S, env=environment())
             self.assertEqual(result.returncode, 2, result.stderr)
 
 

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from lab_world import PATIENCE_S, ROOT, Lab, call, cases, environment, eventually, program
+from lab_world import TIMEOUT_S, ROOT, Lab, call, cases, environment, eventually, program
 
 TENANT = """\
 apiVersion: mccs/v1
@@ -64,11 +64,11 @@ def policy(name="gold", order="h1, h0", tenant="team-a"):
 
 
 class Controller:
-    """A controller for one test, with its state in `folder`."""
+    """A controller for one test, with its state in `directory`."""
 
-    def __init__(self, folder, *arguments):
-        self.state = pathlib.Path(folder) / "state"
-        self.log = open(pathlib.Path(folder) / "log", "ab")
+    def __init__(self, directory, *arguments):
+        self.state = pathlib.Path(directory) / "state"
+        self.log = open(pathlib.Path(directory) / "log", "ab")
         self.process = subprocess.Popen(
             [program("mccs-controller"), "--listen", "127.0.0.1:0", "--state-dir", self.state, *arguments],
             stderr=self.log, stdin=subprocess.DEVNULL, env=environment())
@@ -79,12 +79,12 @@ class Controller:
 
     def mccsctl(self, *words, text=None):
         return subprocess.run([program("mccsctl"), "--controller", self.endpoint, *map(str, words)], text=True,
-                              input=text, capture_output=True, timeout=PATIENCE_S, env=environment())
+                              input=text, capture_output=True, timeout=TIMEOUT_S, env=environment())
 
     def stop(self, how=signal.SIGTERM):
         if self.process.poll() is None:
             self.process.send_signal(how)
-        status = self.process.wait(PATIENCE_S)
+        status = self.process.wait(TIMEOUT_S)
         (self.state / "endpoint").unlink(missing_ok=True)
         self.log.close()
         return status
@@ -92,15 +92,15 @@ class Controller:
 
 class Objects(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.store = self.folder / "store.db"
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        self.store = self.directory / "store.db"
         self.start()
         self.addCleanup(lambda: self.controller.stop())
 
     def start(self):
-        self.controller = Controller(self.folder, "--store", self.store)
+        self.controller = Controller(self.directory, "--store", self.store)
 
     def run_ok(self, *words, text=None):
         result = self.controller.mccsctl(*words, text=text)
@@ -120,17 +120,17 @@ class Objects(unittest.TestCase):
         return len(self.names(kind))
 
     def test_files_folders_and_standard_input_are_applied_once(self):
-        folder = self.folder / "objects"
-        folder.mkdir()
-        (folder / "1.yaml").write_text(tenant())
-        (folder / "2.yml").write_text(TOPOLOGY + "---\n" + policy())
-        self.assertIn("policy/gold created", self.run_ok("apply", "-f", folder))
+        directory = self.directory / "objects"
+        directory.mkdir()
+        (directory / "1.yaml").write_text(tenant())
+        (directory / "2.yml").write_text(TOPOLOGY + "---\n" + policy())
+        self.assertIn("policy/gold created", self.run_ok("apply", "-f", directory))
         self.assertIn("tenant/team-b created", self.run_ok("apply", "-f", "-", text=tenant("team-b", 2000)))
-        again = self.run_ok("apply", "-f", folder)
+        again = self.run_ok("apply", "-f", directory)
         self.assertEqual(again, "tenant/team-a unchanged\ntopology/lab unchanged\npolicy/gold unchanged\n")
         self.assertEqual(self.names("tenants"), ["team-a", "team-b"])
 
-    def test_the_examples_hold_together(self):
+    def test_the_examples_are_valid_together(self):
         policies, testbed = ROOT / "examples/policies", ROOT / "examples/topologies/paper-testbed.yaml"
         self.assertIn("unknown link 'leaf0-spine1'", self.refused("apply", "--dry-run", "-f", policies))
         self.run_ok("apply", "-f", testbed)
@@ -176,7 +176,7 @@ class Objects(unittest.TestCase):
         self.assertIn("-  cap: 40 Gbps\n+  cap: 30 Gbps\n", other.stdout)
         self.assertIn("cannot read /no/such", self.refused("diff", "-f", "/no/such", status=3))
 
-    def test_delete_takes_together_what_needs_each_other(self):
+    def test_delete_removes_dependent_objects_together(self):
         text = tenant() + "---\n" + TOPOLOGY + "---\n" + policy()
         self.run_ok("apply", "-f", "-", text=text)
         self.assertIn("stored, version 1: Policy 'gold', spec.for.tenants[0]", self.refused("delete", "tenant", "team-a"))
@@ -190,7 +190,7 @@ class Objects(unittest.TestCase):
                       ["audit", "--limit", "0"], ["get", "tenants", "-o", "xml"]):
             self.refused(*words, status=2)
 
-    def test_what_was_applied_is_there_after_a_kill(self):
+    def test_applied_objects_survive_a_kill(self):
         self.run_ok("apply", "-f", "-", text=tenant())
         self.run_ok("apply", "-f", "-", text=TOPOLOGY + "---\n" + policy())
         before = [self.run_ok("get", kind, "-o", "yaml") for kind in ("tenants", "policies", "topologies")]
@@ -200,7 +200,7 @@ class Objects(unittest.TestCase):
         self.assertEqual(before, after)
         self.assertEqual(len(json.loads(self.run_ok("audit", "-o", "json"))["entries"]), 2)
 
-    def test_a_second_controller_on_the_store_says_so_and_exits(self):
+    def test_a_second_controller_on_the_store_exits_with_an_error(self):
         second = call(program("mccs-controller"), "--listen", "127.0.0.1:0", "--store", self.store)
         self.assertEqual(second.returncode, 1)
         self.assertIn(f"in use by another mccs-controller (process {self.controller.process.pid})", second.stderr)
@@ -238,7 +238,7 @@ class Objects(unittest.TestCase):
         self.assertEqual((newest["action"], newest["outcome"]), ("undrain", "refused: link nowhere is not drained"))
         self.assertIn("@", newest["user"])
 
-    def test_tables_say_what_is_acted_on(self):
+    def test_tables_show_what_is_enforced(self):
         self.run_ok("apply", "-f", "-", text=tenant() + "---\n" + policy().replace("order: [h1, h0]", "{}")
                     .replace("parameters:\n    {}", "parameters: {}"))
         self.assertIn("its guarantee of 10 Gbps", self.run_ok("describe", "tenant", "team-a"))
@@ -252,7 +252,7 @@ class Objects(unittest.TestCase):
         self.assertIn("MEMORY", self.run_ok("get", "tenants", "-o", "wide"))
         self.assertIn("In force:       yes", self.run_ok("describe", "policy", "gold"))
 
-    def test_a_guarantee_above_every_nic_is_refused_when_it_is_asked_for(self):
+    def test_a_guarantee_above_every_nic_is_rejected(self):
         self.run_ok("apply", "-f", "-", text=TOPOLOGY)
         self.assertRegex(
             self.refused("apply", "-f", "-", text=tenant(cap="400Gbps").replace("10Gbps", "200Gbps")),
@@ -269,7 +269,7 @@ class Objects(unittest.TestCase):
             run = subprocess.run(
                 ["bash", "-c", f"{script}\nCOMP_WORDS=({asked}); COMP_CWORD={len(words) - 1}; _mccsctl; "
                                'printf "%s\\n" "${COMPREPLY[@]}"'],
-                capture_output=True, text=True, timeout=PATIENCE_S,
+                capture_output=True, text=True, timeout=TIMEOUT_S,
                 env=environment(PATH=f"{pathlib.Path(program('mccsctl')).parent}:{os.environ['PATH']}",
                                 MCCS_CONTROLLER=self.controller.endpoint))
             self.assertEqual(run.returncode, 0, run.stderr)
@@ -283,14 +283,14 @@ class Objects(unittest.TestCase):
 
 
 class WithoutStore(unittest.TestCase):
-    def test_state_in_memory_is_said_once(self):
-        with tempfile.TemporaryDirectory() as folder:
-            controller = Controller(folder)
+    def test_state_in_memory_is_logged_once(self):
+        with tempfile.TemporaryDirectory() as directory:
+            controller = Controller(directory)
             try:
                 self.assertEqual(controller.mccsctl("apply", "-f", "-", text=tenant()).returncode, 0)
             finally:
                 self.assertEqual(controller.stop(), 0)
-            log = (pathlib.Path(folder) / "log").read_text()
+            log = (pathlib.Path(directory) / "log").read_text()
             self.assertEqual(log.count("are only in memory"), 1, log)
 
 
@@ -313,11 +313,11 @@ class Communicators(unittest.TestCase):
     def operations(self):
         return sum(int(each["operations"]) for each in self.communicators())
 
-    def test_a_policy_decides_for_what_runs_and_for_what_starts_after_it(self):
-        objects = pathlib.Path(self.lab.folder) / "objects.yaml"
+    def test_a_policy_applies_to_running_and_new_communicators(self):
+        objects = pathlib.Path(self.lab.directory) / "objects.yaml"
         objects.write_text(tenant(uid=os.getuid()) + "---\n" + TOPOLOGY + "---\n" + policy())
         with self.lab.start(program("tests/steady_job"), "--seconds", 120) as job:
-            self.assertTrue(job.says("running", times=2), job.output + self.lab.logs())
+            self.assertTrue(job.has_printed("running", times=2), job.output + self.lab.logs())
             dry = self.mccsctl("apply", "--dry-run", "-f", objects)
             self.assertEqual(dry.returncode, 0, dry.stderr)
             self.assertIn("- → gold", dry.stdout)
@@ -335,7 +335,7 @@ class Communicators(unittest.TestCase):
             self.assertEqual(self.mccsctl("apply", "-f", objects).returncode, 0)
         self.assertTrue(eventually(lambda: not self.strategy(), timeout=30))
         with self.lab.start(program("tests/steady_job"), "--seconds", 120) as job:
-            self.assertTrue(job.says("running", times=2), job.output + self.lab.logs())
+            self.assertTrue(job.has_printed("running", times=2), job.output + self.lab.logs())
             self.assertTrue(eventually(lambda: self.strategy() == {"locality_ring by gold"}, timeout=30))
             described = self.mccsctl("describe", "policy", "gold").stdout
             self.assertRegex(described, r"Communicators\n  [0-9a-f]{16}\n")

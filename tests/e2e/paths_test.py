@@ -41,8 +41,8 @@ def testbed(source_ports=None):
 
 class PathsLab(Lab):
     def __init__(self, text):
-        self.folder_of_files = tempfile.TemporaryDirectory()
-        self.file = pathlib.Path(self.folder_of_files.name) / "topology.yaml"
+        self.temporary_directory = tempfile.TemporaryDirectory()
+        self.file = pathlib.Path(self.temporary_directory.name) / "topology.yaml"
         self.file.write_text(text)
         config = self.file.with_name("mccsd.yaml")
         config.write_text("lanes: {channels: 1}\n")  # one flow per pair of hosts
@@ -54,7 +54,7 @@ class PathsLab(Lab):
             raise
 
     def down(self):
-        self.folder_of_files.cleanup()
+        self.temporary_directory.cleanup()
         return super().down()
 
     def mccsctl(self, *words):
@@ -83,9 +83,9 @@ class PathsLab(Lab):
             return []
         return [flow for flow in json.loads(explained.stdout).get("flows", []) if flow.get("in_ring")]
 
-    def promised(self):
+    def reported_paths(self):
         """The paths of each job's flows, as lists of switches. Empty: the path of a flow is not known."""
-        return [ways_of(flows) for flows in self.flows().values()]
+        return [paths_of(flows) for flows in self.flows().values()]
 
     def moved(self):
         """Bytes of each direction between switches since the lab's start, by (from, to)."""
@@ -107,7 +107,7 @@ class PathsLab(Lab):
         return growth
 
 
-def ways_of(flows):
+def paths_of(flows):
     ways = []
     for flow in flows:
         links = [link.split("-") for link in flow.get("links", [])]
@@ -133,44 +133,44 @@ def users(said):
 class Paths(unittest.TestCase):
     def expect_running(self, lab, *jobs):
         for job in jobs:
-            self.assertTrue(job.says("running", times=2), job.output + lab.logs())
+            self.assertTrue(job.has_printed("running", times=2), job.output + lab.logs())
 
     def expect_all_used(self, lab):
         """Two jobs between two racks, each with one flow per direction, over two spines: every direction of every link
         carries one flow."""
-        self.assertTrue(eventually(lambda: min(lab.grown().values()) > SMALL), f"{lab.promised()} {lab.logs()}")
+        self.assertTrue(eventually(lambda: min(lab.grown().values()) > SMALL), f"{lab.reported_paths()} {lab.logs()}")
 
-    def expect_promises_kept(self, lab):
+    def expect_reported_paths_used(self, lab):
         with lab.job("h1", "h2") as first:
             self.expect_running(lab, first)
             with lab.job("h5", "h3") as second:
                 self.expect_running(lab, second)
                 self.expect_all_used(lab)
-            self.expect_as_promised(lab)
+            self.expect_flows_on_reported_paths(lab)
 
-    def expect_as_promised(self, lab):
+    def expect_flows_on_reported_paths(self, lab):
         """For one job: its flows use the reported paths and no other links."""
         seen = {}
 
-        def promised_the_same():
-            seen["before"], seen["growth"], seen["after"] = lab.promised(), lab.grown(), lab.promised()
+        def paths_are_stable():
+            seen["before"], seen["growth"], seen["after"] = lab.reported_paths(), lab.grown(), lab.reported_paths()
             return len(seen["before"]) == 1 and seen["before"][0] and seen["before"] == seen["after"]
-        self.assertTrue(eventually(promised_the_same), f"{seen} {lab.logs()}")
+        self.assertTrue(eventually(paths_are_stable), f"{seen} {lab.logs()}")
         ways, = seen["before"]
         self.assertEqual(sorted((way[0], way[-1]) for way in ways), [("leaf0", "leaf1"), ("leaf1", "leaf0")])
         self.assertEqual({ends for ends, count in seen["growth"].items() if count > SMALL}, directions(ways), seen)
 
     def test_by_rules_of_source_ports(self):
         with PathsLab(testbed()) as lab:
-            self.expect_promises_kept(lab)
+            self.expect_reported_paths_used(lab)
 
     def test_by_a_hash_that_is_known(self):
         with PathsLab(testbed(HASH)) as lab:
-            self.expect_promises_kept(lab)
+            self.expect_reported_paths_used(lab)
 
-    def test_by_probing_what_nobody_knows(self):
+    def test_by_probing(self):
         with PathsLab(testbed(PROBE)) as lab:
-            self.expect_promises_kept(lab)
+            self.expect_reported_paths_used(lab)
 
     def test_flows_that_run_leave_a_drained_link_and_use_it_again_after_undrain(self):
         with PathsLab(testbed()) as lab, lab.job("h1", "h2") as first, lab.job("h5", "h3") as second:
@@ -183,7 +183,7 @@ class Paths(unittest.TestCase):
                 growth = lab.grown()
                 # Links that are useless without the drained one are idle as well.
                 return all((count < SMALL) == ("spine1" in ends) for ends, count in growth.items())
-            self.assertTrue(eventually(left), f"{lab.promised()} {lab.logs()}")
+            self.assertTrue(eventually(left), f"{lab.reported_paths()} {lab.logs()}")
             self.assertEqual(users(lab.mccsctl("drain", "link", "leaf1-spine1")), set())
 
             of_host = {job for job, flows in lab.flows().items() if any(f["from"] == "h5" for f in flows)}
@@ -194,7 +194,7 @@ class Paths(unittest.TestCase):
             self.expect_all_used(lab)
             self.assertFalse(first.has_ended() or second.has_ended(), first.output + second.output)
 
-    def test_flows_are_probed_again_when_links_are_said_to_have_changed(self):
+    def test_flows_are_probed_again_after_a_change_of_the_topology(self):
         text = testbed(PROBE)
         with PathsLab(text) as lab, contextlib.ExitStack() as jobs:
             for hosts in (("h1", "h2"), ("h5", "h3")):
@@ -202,7 +202,7 @@ class Paths(unittest.TestCase):
 
             def meet():
                 return min(lab.grown().values()) < SMALL
-            self.assertTrue(eventually(lambda: not meet()), f"{lab.promised()} {lab.logs()}")
+            self.assertTrue(eventually(lambda: not meet()), f"{lab.reported_paths()} {lab.logs()}")
             # Until the leaves' new hashes put two flows on one link.
             for seed in range(1, 40):
                 for leaf in ("leaf0", "leaf1"):
@@ -212,7 +212,7 @@ class Paths(unittest.TestCase):
             else:
                 self.fail("no seed puts two flows on one link")
             lab.apply(text.replace('["10.255.0.[1-4]"]', '["10.255.0.[1-4]", "10.254.0.[1-4]"]') + POLICY)
-            self.assertTrue(eventually(lambda: not meet()), f"{lab.promised()} {lab.logs()}")
+            self.assertTrue(eventually(lambda: not meet()), f"{lab.reported_paths()} {lab.logs()}")
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ class Priorities(unittest.TestCase):
         return said.stdout
 
     def apply(self, text):
-        file = self.lab.folder / "objects.yaml"
+        file = self.lab.directory / "objects.yaml"
         file.write_text(text)
         said = self.lab.exec("controller", program("mccsctl"), "apply", "-f", file)
         self.assertEqual(said.returncode, 0, said.stderr)

@@ -35,7 +35,7 @@ class Probes(unittest.TestCase):
         names, values = re.findall(rf"^{protocol}: (.*)$", lab.exec(host, "cat", "/proc/net/snmp").stdout, re.MULTILINE)
         return int(dict(zip(names.split(), values.split()))[name])
 
-    def test_flows_of_both_protocols_are_followed_from_switch_to_switch(self):
+    def test_probes_flows_of_both_protocols(self):
         # The testbed's rules: ports below 63000 over the first spine, the others over the second.
         ports = [(61000, 0), (62999, 0), (63000, 1), (64999, 1)]
         flows = [flow(port, protocol) for protocol in (TCP, UDP) for port, _ in ports]
@@ -46,7 +46,7 @@ class Probes(unittest.TestCase):
                 for found in self.answer(lab, 1, host):
                     self.assertEqual(found, {"whyNot": f"{H1} is not an address of this host"})
 
-    def test_what_comes_as_far_as_the_peer_is_dropped_there_unseen(self):
+    def test_the_peer_drops_probes_that_reach_it(self):
         # The request assumes a longer path than there is.
         with ScriptedLab(probe(1, flow(61000, switches=6), flow(61000, UDP, switches=6))) as lab:
             for found in self.answer(lab, 1):
@@ -56,7 +56,7 @@ class Probes(unittest.TestCase):
             self.assertGreater(self.counter(lab, "h2", "Udp", "InCsumErrors"), 0)
             self.assertEqual(self.counter(lab, "h2", "Tcp", "PassiveOpens"), 0)
 
-    def test_ports_of_lanes_that_work_can_be_probed(self):
+    def test_probes_ports_of_active_lanes(self):
         rings = "channels { ring: [0, 1, 2, 3] source_ports: [61000, 61001, 61002, 61003] }"
         strategy = f'propose {{ strategy {{ epoch: 2 {rings} lanes {{ slots: 12 slot_bytes: 98304 }} skew: 6 }} }}'
         # From h5, the second host in the ring, to h2.
@@ -72,7 +72,7 @@ class Probes(unittest.TestCase):
                 for lane in report.get("lanes", []):
                     self.assertEqual(int(lane.get("reconnects", 0)), 0, lane)
 
-    def test_switches_that_spare_themselves_answers_are_asked_again(self):
+    def test_retries_rate_limited_switches(self):
         with ScriptedLab() as lab:
             for switch in ("leaf0", "spine0", "leaf1"):
                 # Limit "time exceeded" only: a few at once, then one per 100 ms and host.
@@ -81,7 +81,7 @@ class Probes(unittest.TestCase):
             lab.order(probe(1, *[flow(61000 + i) for i in range(3)]))
             self.assertEqual(self.answer(lab, 1), 3 * [over(0)])
 
-    def test_where_no_switch_answers_it_is_said(self):
+    def test_reports_that_no_switch_replies(self):
         with ScriptedLab() as lab:
             down = lab.command("link", "down", "h1/nic0", "leaf0")
             self.assertEqual(down.returncode, 0, down.stderr)
@@ -89,7 +89,7 @@ class Probes(unittest.TestCase):
             found, = self.answer(lab, 1)
             self.assertRegex(found["whyNot"], "cannot be sent|no switch on the path to")
 
-    def test_nonsense_is_refused_as_a_whole(self):
+    def test_rejects_an_invalid_probe_request(self):
         with ScriptedLab(probe(1, flow(61000), flow(61001, protocol=1))) as lab:
             for found in self.answer(lab, 1):
                 self.assertEqual(found, {"whyNot": "invalid flow: protocol 1: expected TCP or UDP"})

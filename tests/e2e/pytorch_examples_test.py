@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """examples/pytorch on two hosts: results over MCCS equal those over Gloo and in a single process."""
 from lab_world import ROOT, cases
-from pytorch_world import OnALab, need_package
+from pytorch_world import LabTestCase, require_package
 
 EXAMPLES = ROOT / "examples/pytorch"
 
 
-class ExampleCase(OnALab):
+class ExampleCase(LabTestCase):
     def run_example(self, name, *arguments, options=("--ranks-per-host", 1), **variables):
         result = self.run_on_lab("python", EXAMPLES / name, *arguments, options=options, **variables)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr + self.lab.logs())
@@ -63,15 +63,15 @@ class Examples(ExampleCase):
         self.assertNotIn("WRONG", table)
 
     def test_accelerate(self):
-        need_package("accelerate")
+        require_package("accelerate")
         self.assert_learns_the_same("hf_accelerate.py")
 
     def test_accelerate_with_two_ranks_on_each_host(self):
-        need_package("accelerate")
+        require_package("accelerate")
         self.assert_learns_the_same("hf_accelerate.py", options=())
 
     def test_accelerate_starts_them_on_one_host(self):
-        need_package("accelerate")
+        require_package("accelerate")
         result = self.exec_on_lab("h1", "accelerate", "launch", "--multi_gpu", "--num_processes", 2,
                                   EXAMPLES / "hf_accelerate.py", "--steps", 2)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)

@@ -21,9 +21,9 @@ DEVICE = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
 LAST = WORLD - 1
 
 
-def start(name, meeting, eager=True, **options):
+def start(name, store, eager=True, **options):
     """Creates the default group of a scene."""
-    dist.init_process_group("nccl", store=dist.PrefixStore(name, meeting), rank=RANK, world_size=WORLD,
+    dist.init_process_group("nccl", store=dist.PrefixStore(name, store), rank=RANK, world_size=WORLD,
                             device_id=DEVICE if eager else None, **options)
     return dist.group.WORLD
 
@@ -43,30 +43,30 @@ def new_tensor():
     return torch.ones(1000, device=DEVICE)
 
 
-def meet(meeting, place):
+def meet(store, place):
     """A barrier of all ranks that uses no communicator."""
-    meeting.add(place, 1)
-    while meeting.add(place, 0) < WORLD:
+    store.add(place, 1)
+    while store.add(place, 0) < WORLD:
         time.sleep(0.02)
 
 
-def abort(meeting):
+def abort(store):
     """Aborts a collective that not all ranks call; the program that waits for its result continues."""
-    group = start("abort", meeting)
+    group = start("abort", store)
     check_sum(group, range(WORLD))
     if RANK == 0:
         tensor = new_tensor()
         dist.all_reduce(tensor)
-        giving_up = threading.Timer(0.5, backend(group).abort)
-        giving_up.start()
+        aborter = threading.Timer(0.5, backend(group).abort)
+        aborter.start()
         tensor.cpu()
-        giving_up.join()
-    meet(meeting, "given up")
+        aborter.join()
+    meet(store, "given up")
     dist.destroy_process_group()
 
 
-def split(meeting):
-    group = start("split", meeting)
+def split(store):
+    group = start("split", store)
     halves = [list(range(WORLD // 2)), list(range(WORLD // 2, WORLD))]
     half = dist.split_group(group, halves)
     check_sum(half, halves[RANK * 2 // WORLD])
@@ -78,24 +78,24 @@ def split(meeting):
     dist.destroy_process_group()
 
 
-def scalable(meeting):
+def scalable(store):
     """As many unique ids as ranks."""
     os.environ["TORCH_NCCL_RANKS_PER_ROOT"] = "1"
-    check_sum(start("scalable", meeting), range(WORLD))
+    check_sum(start("scalable", store), range(WORLD))
     del os.environ["TORCH_NCCL_RANKS_PER_ROOT"]
     dist.destroy_process_group()
 
 
-def priority(meeting):
+def priority(store):
     options = dist.ProcessGroupNCCL.Options()
     options.is_high_priority_stream = True
-    check_sum(start("priority", meeting, eager=False, pg_options=options), range(WORLD))
+    check_sum(start("priority", store, eager=False, pg_options=options), range(WORLD))
     dist.destroy_process_group()
 
 
-def registered(meeting):
+def registered(store):
     """The allocator registers its segments with the communicator, including later ones."""
-    group = start("registered", meeting)
+    group = start("registered", store)
     for megabytes in (1, 4, 30):
         kept = torch.zeros(megabytes << 18, device=DEVICE)
         check_sum(group, range(WORLD))
@@ -105,16 +105,16 @@ def registered(meeting):
     dist.destroy_process_group()
 
 
-def recorder(meeting):
+def recorder(store):
     """The flight recorder distinguishes completed from running operations."""
-    group = start("recorder", meeting)
+    group = start("recorder", store)
     check_sum(group, range(WORLD))
     torch.cuda.synchronize()
     if RANK != 0:
         work = dist.all_reduce(new_tensor(), async_op=True)
         states = [entry["state"] for entry in pickle.loads(torch._C._distributed_c10d._dump_nccl_trace())["entries"]]
         assert states[-2:] == ["completed", "scheduled"], states
-    meet(meeting, "recorded")
+    meet(store, "recorded")
     if RANK == 0:
         work = dist.all_reduce(new_tensor(), async_op=True)
     work.wait()
@@ -122,30 +122,30 @@ def recorder(meeting):
     dist.destroy_process_group()
 
 
-def nonblocking(meeting):
+def nonblocking(store):
     for eager in (False, True):
-        check_sum(start(f"nonblocking {eager}", meeting, eager=eager), range(WORLD))
+        check_sum(start(f"nonblocking {eager}", store, eager=eager), range(WORLD))
         dist.destroy_process_group()
 
 
-def shrink(meeting):
+def shrink(store):
     """Shrinks without the last rank, which does not call; then with abort of a collective that it never calls."""
     for flags in (0, SHRINK_ABORT):
-        group = start(f"shrink {flags}", meeting)
+        group = start(f"shrink {flags}", store)
         check_sum(group, range(WORLD))
         torch.cuda.synchronize()
-        meet(meeting, f"before shrinking {flags}")
+        meet(store, f"before shrinking {flags}")
         if RANK != LAST:
             if flags == SHRINK_ABORT:
                 dist.all_reduce(new_tensor())
             check_sum(dist.shrink_group([LAST], shrink_flags=flags), range(LAST))
-        meet(meeting, f"shrunk {flags}")
+        meet(store, f"shrunk {flags}")
         dist.destroy_process_group()
 
 
-def pool(meeting):
+def pool(store):
     """Tensors in a memory pool of NCCL's allocator, registered as a whole."""
-    group = start("pool", meeting)
+    group = start("pool", store)
     pool = torch.cuda.MemPool(backend(group).mem_allocator)
     with torch.cuda.use_mem_pool(pool):
         tensor = torch.full((1000,), float(RANK), device=DEVICE)
@@ -160,9 +160,9 @@ def pool(meeting):
     dist.destroy_process_group()
 
 
-def symmetric(meeting):
+def symmetric(store):
     """Each rank reads the memory of the host's next rank."""
-    start("symmetric", meeting)
+    start("symmetric", store)
     neighbours, _ = dist.new_subgroups(group_size=int(os.environ["LOCAL_WORLD_SIZE"]))
     tensor = symm_mem.empty(1000, device=DEVICE).fill_(RANK)
     torch.cuda.synchronize()
@@ -171,12 +171,12 @@ def symmetric(meeting):
     other = (handle.rank + 1) % handle.world_size
     seen = handle.get_buffer(other, tensor.shape, tensor.dtype)
     assert seen.eq(dist.get_global_rank(neighbours, other)).all(), seen[:4]
-    meet(meeting, "seen")
+    meet(store, "seen")
     dist.destroy_process_group()
 
 
-def timeout(meeting):
-    group = start("timeout", meeting, timeout=timedelta(seconds=2))
+def timeout(store):
+    group = start("timeout", store, timeout=timedelta(seconds=2))
     if RANK == 0:
         work = dist.all_reduce(new_tensor(), async_op=True)
         try:
@@ -185,13 +185,13 @@ def timeout(meeting):
             assert "ALLREDUCE" in str(error), error
         else:
             raise AssertionError("no error for a collective that no other rank calls")
-    meet(meeting, "timed out")
+    meet(store, "timed out")
     backend(group).abort()
     dist.destroy_process_group()
 
 
-def nan(meeting):
-    start("nan", meeting)
+def nan(store):
+    start("nan", store)
     tensor = new_tensor()
     dist.all_reduce(tensor)
     tensor[17] = float("nan")
@@ -203,9 +203,9 @@ def nan(meeting):
     raise AssertionError("a NaN was reduced")
 
 
-def leave(meeting):
+def leave(store):
     """The other rank leaves; rank 0 waits until its watchdog dumps the flight recorder and aborts the process."""
-    start("leave", meeting, timeout=timedelta(seconds=2))
+    start("leave", store, timeout=timedelta(seconds=2))
     dist.all_reduce(new_tensor())
     if RANK == 0:
         dist.all_reduce(new_tensor())
@@ -213,9 +213,9 @@ def leave(meeting):
     dist.destroy_process_group()
 
 
-def dead(meeting):
+def dead(store):
     """A rank dies; no other rank reads the result of the incomplete operation."""
-    start("dead", meeting)
+    start("dead", store)
     tensor = new_tensor()
     dist.all_reduce(tensor)
     torch.cuda.synchronize()
@@ -226,16 +226,16 @@ def dead(meeting):
 
 
 def main():
-    meeting = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), WORLD, RANK == 0,
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), WORLD, RANK == 0,
                             timeout=timedelta(seconds=300))
     torch.cuda.set_device(DEVICE)
     for scene in sys.argv[1:]:
-        globals()[scene](meeting)
+        globals()[scene](store)
         print(f"{scene}: right", flush=True)
-        meet(meeting, f"end of {scene}")
+        meet(store, f"end of {scene}")
     # Rank 0 leaves last: its process hosts the store.
-    meeting.add("gone", 1)
-    while RANK == 0 and meeting.add("gone", 0) < WORLD:
+    store.add("gone", 1)
+    while RANK == 0 and store.add("gone", 0) < WORLD:
         time.sleep(0.02)
     # CUDA is unusable after a failed assertion: exit without cleanup.
     sys.stdout.flush()

@@ -7,13 +7,13 @@ import signal
 import tempfile
 
 from lab_world import ROOT, cases
-from pytorch_world import OnALab
+from pytorch_world import LabTestCase
 
 PROGRAM = ROOT / "tests/e2e/pytorch_features.py"
 RANKS = 4
 
 
-class Features(OnALab):
+class Features(LabTestCase):
     gpus = 2
 
     def start(self, *scenes, ranks=RANKS, **variables):
@@ -26,7 +26,7 @@ class Features(OnALab):
         for scene in scenes:
             self.assertEqual(result.stdout.count(f"{scene}: right"), RANKS, output)
 
-    def test_groups_split_and_scale_and_are_given_up_and_recorded(self):
+    def test_groups_split_scale_abort_and_record(self):
         self.assert_right("split", "scalable", "priority", "recorder", "abort", TORCH_FR_BUFFER_SIZE="100",
                           TORCH_NCCL_ASYNC_ERROR_HANDLING="0")
 
@@ -48,17 +48,17 @@ class Features(OnALab):
     def test_a_nan_is_refused(self):
         self.assert_right("nan", TORCH_NCCL_NAN_CHECK="1")
 
-    def test_who_waits_for_a_rank_that_left_leaves_a_record(self):
-        with tempfile.TemporaryDirectory() as folder:
+    def test_the_watchdog_records_a_rank_that_waits_for_a_departed_one(self):
+        with tempfile.TemporaryDirectory() as directory:
             result = self.start("leave", ranks=2, TORCH_FR_BUFFER_SIZE="100", TORCH_NCCL_DUMP_ON_TIMEOUT="1",
                                 TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC="1", TORCH_NCCL_COORD_CHECK_MILSEC="500",
-                                TORCH_NCCL_DEBUG_INFO_TEMP_FILE=f"{folder}/record_")
+                                TORCH_NCCL_DEBUG_INFO_TEMP_FILE=f"{directory}/record_")
             output = result.stdout + result.stderr
             self.assertEqual(result.returncode, 128 + signal.SIGABRT, output)
-            record = pickle.loads((pathlib.Path(folder) / "record_0").read_bytes())
+            record = pickle.loads((pathlib.Path(directory) / "record_0").read_bytes())
         self.assertEqual([entry["state"] for entry in record["entries"]], ["completed", "scheduled"])
 
-    def test_nobody_reads_a_sum_that_a_dead_rank_is_missing_from(self):
+    def test_no_rank_reads_a_sum_without_the_dead_rank(self):
         # The watchdog waits four times this long for the dumps of all ranks; the default is 15 s.
         result = self.start("dead", ranks=2, TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC="250")
         output = result.stdout + result.stderr

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The daemon does not hold memory that PyTorch's allocator returns to the GPU."""
 from lab_world import LIB, cases
-from pytorch_world import OnALab
+from pytorch_world import LabTestCase
 
 # GPU memory for one tensor and PyTorch's pool for small ones, but not for two tensors.
 TENSOR_MIB = 24
@@ -26,7 +26,7 @@ print("never out of memory")
 """
 
 
-class Lifetime(OnALab):
+class Lifetime(LabTestCase):
     gpus = 1
 
     def assert_enough(self, *before, room=ROOM, **changes):
@@ -34,15 +34,15 @@ class Lifetime(OnALab):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr + self.lab.logs())
         self.assertEqual(result.stdout.count("never out of memory"), 2)
 
-    def without_the_library_of_frees(self):
+    def without_free_hooks(self):
         names = "emulation/libcudart.so.13", "emulation/libcuda.so.1", "libnccl.so.2"
         return "env", "LD_PRELOAD=" + ":".join(f"{LIB}/{name}" for name in names)
 
     def test_emptying_the_cache_under_a_tight_limit(self):
         self.assert_enough(MCCS_EXPORT_LEASE="0")
 
-    def test_the_allocators_hook_gives_back_what_no_library_sees(self):
-        self.assert_enough(*self.without_the_library_of_frees(), MCCS_EXPORT_LEASE="0",
+    def test_the_allocators_hook_releases_memory_without_free_hooks(self):
+        self.assert_enough(*self.without_free_hooks(), MCCS_EXPORT_LEASE="0",
                            TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK="1")
 
     # Segments in one range of virtual memory; emptying the cache unmaps them.

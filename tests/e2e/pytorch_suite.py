@@ -58,7 +58,7 @@ class Suite(TestDistBackend, DistributedTest._DistTestBase):
             os.environ.update(before)
 
 
-def gist(reason):
+def summary_line(reason):
     """The most informative line of nested tracebacks."""
     lines = [line.strip() for line in reason.splitlines() if line.strip()]
     errors = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception"))]
@@ -82,7 +82,7 @@ class Table(unittest.TestResult):
         seconds = time.monotonic() - self._started
         self.rows.append({"test": test._testMethodName, "outcome": outcome, "reason": reason,
                           "seconds": round(seconds, 1)})
-        print(f"{outcome:8}{seconds:6.1f} s  {test._testMethodName}  {gist(reason)}", flush=True)
+        print(f"{outcome:8}{seconds:6.1f} s  {test._testMethodName}  {summary_line(reason)}", flush=True)
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)

@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 from lab_world import ROOT, Lab, cases, environment, program
-from pytorch_world import need_pytorch
+from pytorch_world import require_pytorch
 import torch_world
 
 SUITE = ROOT / "tests/e2e/pytorch_suite.py"
@@ -98,10 +98,10 @@ def load_cases():
 
 class Environment(unittest.TestCase):
     def test_pytorch_is_there(self):
-        need_pytorch()
+        require_pytorch()
 
 
 if __name__ == "__main__":
-    if torch_world.why_not() is None:
+    if torch_world.skip_reason() is None:
         load_cases()
     cases.main()

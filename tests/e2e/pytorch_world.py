@@ -9,14 +9,14 @@ sys.path.insert(0, str(ROOT / "tests"))
 import torch_world  # noqa: E402
 
 
-def need_pytorch():
+def require_pytorch():
     """Skips the test with a message if PyTorch cannot run."""
-    reason = torch_world.why_not()
+    reason = torch_world.skip_reason()
     if reason:
         raise unittest.SkipTest(reason)
 
 
-def need_package(name):
+def require_package(name):
     """Skips the test with a message if PyTorch's environment lacks the package."""
     found = call(torch_world.python(), "-c", f"import importlib.util as u, sys; sys.exit(u.find_spec('{name}') is None)")
     if found.returncode != 0:
@@ -29,20 +29,20 @@ def pytorch_environment(**changes):
     return environment(PATH=path, **changes)
 
 
-class OnALab(unittest.TestCase):
+class LabTestCase(unittest.TestCase):
     """Tests that share a lab of two hosts with `gpus` GPUs each."""
     gpus: int
     # Importing PyTorch takes seconds, and the processors are shared.
-    patience_s = 500
+    timeout_s = 500
 
     @classmethod
     def setUpClass(cls):
-        need_pytorch()
+        require_pytorch()
         cls.lab = Lab(hosts=2, gpus=cls.gpus, name=cls.__name__.lower())
         cls.addClassCleanup(cls.lab.down)
 
     def run_on_lab(self, *command, options=(), **variables):
-        return self.lab.run(*command, options=options, env=pytorch_environment(**variables), timeout=self.patience_s)
+        return self.lab.run(*command, options=options, env=pytorch_environment(**variables), timeout=self.timeout_s)
 
     def exec_on_lab(self, host, *command, **variables):
-        return self.lab.exec(host, *command, env=pytorch_environment(**variables), timeout=self.patience_s)
+        return self.lab.exec(host, *command, env=pytorch_environment(**variables), timeout=self.timeout_s)

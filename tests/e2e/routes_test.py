@@ -43,7 +43,7 @@ class Nics(unittest.TestCase):
                     self.assertEqual(lane["local"].split(":")[0], NICS[host][nic])
                     self.assertEqual(lane["remote"].split(":")[0], NICS[HOSTS[lane.get("to", 0)]][nic])
 
-    def test_a_foreign_address_is_said_and_changes_nothing(self):
+    def test_a_foreign_address_is_reported_and_changes_nothing(self):
         foreign = addresses(1).replace("10.0.1.2", "10.9.9.9")
         with ScriptedLab(strategy([addresses(0)]), strategy([foreign], epoch=3)) as lab:
             with lab.job("64k", 20) as job:

@@ -61,7 +61,7 @@ class Hub final : public agent::AgentHub::Service {
   grpc::Status Attach(grpc::ServerContext*,
                       grpc::ServerReaderWriter<agent::ToAgent, agent::FromAgent>* stream) override {
     std::string host;
-    std::set<uint64_t> paced, probed;
+    std::set<uint64_t> sent_rate_limits, probed;
     Epochs proposed;
     agent::FromAgent message;
     while (stream->Read(&message)) {
@@ -89,7 +89,8 @@ class Hub final : public agent::AgentHub::Service {
         if (leads != proposed.end() && leads->second == report.epoch()) {
           ProposeNext(stream, report.comm_id(), proposed);
         }
-        if (paced.insert(report.comm_id()).second) SendPaces(stream, report.comm_id());
+        if (sent_rate_limits.insert(report.comm_id()).second)
+          SendRateLimits(stream, report.comm_id());
       }
     }
     return grpc::Status::OK;
@@ -110,7 +111,7 @@ class Hub final : public agent::AgentHub::Service {
       return;
     }
   }
-  void SendPaces(Stream* stream, uint64_t comm_id) {
+  void SendRateLimits(Stream* stream, uint64_t comm_id) {
     for (agent::ToAgent order : ReadOrders(path_)) {
       if (!order.has_pace()) continue;
       order.mutable_pace()->set_comm_id(comm_id);

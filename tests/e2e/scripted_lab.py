@@ -6,7 +6,7 @@ import pathlib
 import signal
 import tempfile
 
-from lab_world import ROOT, Lab, Running, environment, eventually, is_gone, program
+from lab_world import ROOT, Lab, Running, environment, eventually, process_has_ended, program
 
 TESTBED = ROOT / "tests/testbeds/mccs.yaml"
 # The lab's hosts in the order of their ranks.
@@ -20,13 +20,13 @@ class ScriptedLab(Lab):
         self.order(*orders)
         controller = self.daemons()["controller"]
         os.kill(controller["pid"], signal.SIGKILL)
-        assert eventually(lambda: is_gone(controller["pid"]))
+        assert eventually(lambda: process_has_ended(controller["pid"]))
         self.controller = Running([program("mccs-lab"), "exec", "--name", self.name, "controller", "--",
                                    program("tests/scripted_controller"), controller["endpoint"],
                                    self._orders.name], environment())
         try:
             for host in HOSTS:
-                assert self.controller.says(f"{host} registered"), self.controller.output
+                assert self.controller.has_printed(f"{host} registered"), self.controller.output
         except BaseException:
             self.down()
             raise

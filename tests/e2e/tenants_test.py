@@ -12,31 +12,31 @@ from lab_world import Lab, cases, eventually, program
 def hierarchy():
     """The mount point of control groups of version 2; None: no writable one."""
     for line in pathlib.Path("/proc/mounts").read_text().splitlines():
-        _, folder, kind, *_ = line.split()
-        if kind == "cgroup2" and os.access(folder, os.W_OK):
-            return pathlib.Path(folder)
+        _, directory, kind, *_ = line.split()
+        if kind == "cgroup2" and os.access(directory, os.W_OK):
+            return pathlib.Path(directory)
     return None
 
 
 class Group:
     """A control group of this test; `command` starts a program in it."""
 
-    def __init__(self, folder, name):
+    def __init__(self, directory, name):
         self.path = f"/mccs-e2e-{os.getpid()}-{name}"
-        self._folder = folder / self.path[1:]
+        self._directory = directory / self.path[1:]
         try:
-            self._folder.mkdir()
+            self._directory.mkdir()
         except OSError as error:
-            raise unittest.SkipTest(f"cannot create {self._folder}: {error}") from error
+            raise unittest.SkipTest(f"cannot create {self._directory}: {error}") from error
 
     def command(self, *arguments):
-        return ["sh", "-c", f'echo $$ > {self._folder}/cgroup.procs && exec "$@"', "sh", *arguments]
+        return ["sh", "-c", f'echo $$ > {self._directory}/cgroup.procs && exec "$@"', "sh", *arguments]
 
     def remove(self):
         # The group stays busy for a moment after its last process has ended.
         def gone():
             try:
-                self._folder.rmdir()
+                self._directory.rmdir()
             except FileNotFoundError:
                 return True
             except OSError:
@@ -48,13 +48,13 @@ class Group:
 class ByControlGroup(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = hierarchy()
-        if folder is None:
+        directory = hierarchy()
+        if directory is None:
             raise unittest.SkipTest("no writable control group hierarchy of version 2 is mounted")
         cls.groups = {}
         cls.addClassCleanup(lambda: [group.remove() for group in cls.groups.values()])
         for name in "ab":
-            cls.groups[name] = Group(folder, name)
+            cls.groups[name] = Group(directory, name)
         cls.lab = Lab(hosts=2, gpus=2, name="tenants")
         cls.addClassCleanup(cls.lab.down)
 
@@ -63,7 +63,7 @@ class ByControlGroup(unittest.TestCase):
 
     def apply(self, name, spec):
         document = {"apiVersion": "mccs/v1", "kind": "Tenant", "metadata": {"name": name}, "spec": spec}
-        file = self.lab.folder / f"{name}.json"
+        file = self.lab.directory / f"{name}.json"
         file.write_text(json.dumps(document))
         said = self.mccsctl("apply", "-f", file)
         self.assertEqual(said.returncode, 0, said.stderr)
@@ -79,12 +79,12 @@ class ByControlGroup(unittest.TestCase):
         self.apply("team-a", {"who": {"cgroups": [self.groups["a"].path]}, "quotas": {"communicators": 1}})
         self.apply("team-b", {"who": {"uids": [os.getuid()]}})
         with self.start("a") as first, self.start("b") as neighbour:
-            self.assertTrue(first.says("running", times=4), first.output + self.lab.logs())
-            self.assertTrue(neighbour.says("running", times=4), neighbour.output + self.lab.logs())
+            self.assertTrue(first.has_printed("running", times=4), first.output + self.lab.logs())
+            self.assertTrue(neighbour.has_printed("running", times=4), neighbour.output + self.lab.logs())
             # Both jobs have the same user; the control group takes precedence.
             self.assertEqual(self.tenants(), ["team-a", "team-b"])
             with self.start("a") as second:
-                self.assertTrue(second.says("refused"), second.output)
+                self.assertTrue(second.has_printed("refused"), second.output)
                 self.assertIn("Tenant team-a has 1 communicator on this host, and its quota is 1: destroy some that "
                               "are not needed, or have the operator raise quotas.communicators of the Tenant",
                               second.output)
@@ -92,9 +92,9 @@ class ByControlGroup(unittest.TestCase):
             self.assertFalse(first.has_ended() or neighbour.has_ended())
             self.apply("team-a", {"who": {"cgroups": [self.groups["a"].path]}, "quotas": {"communicators": 2}})
             with self.start("a") as second:
-                self.assertTrue(second.says("running", times=4), second.output + self.lab.logs())
+                self.assertTrue(second.has_printed("running", times=4), second.output + self.lab.logs())
 
-    def test_memory_beyond_the_quota_is_refused_to_the_call(self):
+    def test_a_call_beyond_the_memory_quota_is_rejected(self):
         self.apply("team-a", {"who": {"cgroups": [self.groups["a"].path]}, "quotas": {"memory": "1MiB"}})
         too_much = self.lab.run(*self.groups["a"].command(program("collective_perf"), "--op", "all_reduce", "--min", "4M",
                                                           "--max", "4M", "--iters", "1"))

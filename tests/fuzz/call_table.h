@@ -4,13 +4,13 @@
 
 #include <span>
 
-#include "tests/fuzz/victims.h"
+#include "tests/fuzz/fuzz_targets.h"
 
 namespace mccs {
 
 struct FuzzedCall {
   const char* name;  // without the prefix
-  void (*call)(Victims&);
+  void (*call)(FuzzTargets&);
   int weight = 8;  // relative frequency of the call
 };
 

@@ -16,7 +16,7 @@ constexpr int kMostRanks = 16;
 
 // Random bytes, or a valid id with one wrong byte outside the address, to which the library would
 // connect.
-ncclUniqueId AnyId(Victims& v) {
+ncclUniqueId AnyId(FuzzTargets& v) {
   ncclUniqueId id;
   for (char& byte : id.internal) byte = static_cast<char>(v.AnyBits());
   if (v.OneIn(2) || ncclGetUniqueId(&id) != ncclSuccess) return id;
@@ -28,7 +28,7 @@ ncclUniqueId AnyId(Victims& v) {
 }
 
 // Non-blocking: a blocking call would wait for ranks that never join.
-ncclConfig_t AnyCommConfig(Victims& v) {
+ncclConfig_t AnyCommConfig(FuzzTargets& v) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = v.OneIn(8) ? 2 + v.AnyInt() % 2 * 7 : 0;
   if (v.OneIn(4)) config.size = v.Below(200);
@@ -42,132 +42,135 @@ ncclConfig_t AnyCommConfig(Victims& v) {
   return config;
 }
 
-void InitConfig(Victims& v) {
+void InitConfig(FuzzTargets& v) {
   ncclConfig_t config = AnyCommConfig(v);
-  ncclCommInitRankConfig(v.Place(v.NewPlaces()), v.AnyInt(), AnyId(v), v.AnyInt(), &config);
+  ncclCommInitRankConfig(v.OutputPointer(v.NewHandles()), v.AnyInt(), AnyId(v), v.AnyInt(),
+                         &config);
 }
 
-void InitScalable(Victims& v) {
+void InitScalable(FuzzTargets& v) {
   ncclConfig_t config = AnyCommConfig(v);
   ncclUniqueId ids[] = {AnyId(v), AnyId(v)};
   const int count = v.OneIn(4) ? v.AnyInt() : static_cast<int>(1 + v.Below(2));
-  ncclCommInitRankScalable(v.Place(v.NewPlaces()), v.AnyInt(), v.AnyInt(),
-                           count > 2 ? -count : count, v.Place(ids), &config);
+  ncclCommInitRankScalable(v.OutputPointer(v.NewHandles()), v.AnyInt(), v.AnyInt(),
+                           count > 2 ? -count : count, v.OutputPointer(ids), &config);
 }
 
 // A blocking call, with an id that is rejected at once.
-void Init(Victims& v) {
+void Init(FuzzTargets& v) {
   ncclUniqueId id;
   for (char& byte : id.internal) byte = static_cast<char>(v.AnyBits());
-  ncclCommInitRank(v.Place(v.NewPlaces()), v.AnyInt(), id, v.AnyInt());
+  ncclCommInitRank(v.OutputPointer(v.NewHandles()), v.AnyInt(), id, v.AnyInt());
 }
 
-void InitAll(Victims& v) {
+void InitAll(FuzzTargets& v) {
   int devices[kMostRanks];
   for (int& device : devices) device = v.OneIn(2) ? 0 : v.AnyInt();
   const int count = v.AnyInt();
-  ncclCommInitAll(v.Place(v.NewPlaces(kMostRanks)), count,
+  ncclCommInitAll(v.OutputPointer(v.NewHandles(kMostRanks)), count,
                   count > kMostRanks || v.OneIn(2) ? nullptr : devices);
 }
 
-void Split(Victims& v) {
+void Split(FuzzTargets& v) {
   const ncclComm_t comm = v.AnyComm();
-  if (v.Waits(comm)) return;
+  if (v.WaitsForPeers(comm)) return;
   ncclConfig_t config = AnyCommConfig(v);
-  ncclCommSplit(comm, v.AnyInt(), v.AnyInt(), v.Place(v.NewPlaces()),
+  ncclCommSplit(comm, v.AnyInt(), v.AnyInt(), v.OutputPointer(v.NewHandles()),
                 v.OneIn(2) ? nullptr : &config);
 }
 
-void Shrink(Victims& v) {
+void Shrink(FuzzTargets& v) {
   int excluded[kMostRanks];
   for (int& rank : excluded) rank = v.AnyInt();
   const ncclComm_t comm = v.AnyComm();
-  if (v.Waits(comm)) return;
+  if (v.WaitsForPeers(comm)) return;
   const int count = v.AnyInt();
-  ncclCommShrink(comm, v.Place(excluded), count > kMostRanks ? -count : count,
-                 v.Place(v.NewPlaces()), nullptr, v.AnyInt());
+  ncclCommShrink(comm, v.OutputPointer(excluded), count > kMostRanks ? -count : count,
+                 v.OutputPointer(v.NewHandles()), nullptr, v.AnyInt());
 }
 
-void Grow(Victims& v) {
+void Grow(FuzzTargets& v) {
   const ncclComm_t comm = v.AnyComm();
-  if (v.Blocks(comm)) return;  // and waits for the new ranks
+  if (v.MayBlock(comm)) return;  // and waits for the new ranks
   ncclConfig_t config = AnyCommConfig(v);
   const ncclUniqueId id = AnyId(v);
-  ncclCommGrow(comm, v.AnyInt(), v.Place(&id), v.AnyInt(), v.Place(v.NewPlaces()), &config);
+  ncclCommGrow(comm, v.AnyInt(), v.OutputPointer(&id), v.AnyInt(), v.OutputPointer(v.NewHandles()),
+               &config);
 }
 
-void GrowId(Victims& v) {
+void GrowId(FuzzTargets& v) {
   ncclUniqueId id;
-  ncclCommGetUniqueId(v.AnyComm(), v.Place(&id));
+  ncclCommGetUniqueId(v.AnyComm(), v.OutputPointer(&id));
 }
 
 // Destroy and finalize wait for posted operations, which two ranks rarely have in common.
-void End(Victims& v, ncclResult_t (*end)(ncclComm_t)) {
+void End(FuzzTargets& v, ncclResult_t (*end)(ncclComm_t)) {
   const ncclComm_t comm = v.AnyComm();
-  const bool waits = !v.alone() || v.signals_awaited || v.Waits(comm);
+  const bool waits = !v.alone() || v.signals_awaited || v.WaitsForPeers(comm);
   if (comm != nullptr && end != ncclCommAbort && waits) return;
   if (v.depth() > 0) return;
   end(comm);
 }
 
-// Destroys a victim; Renew creates others.
-void Destroy(Victims& v) {
+// Destroys a victim; Recreate creates others.
+void Destroy(FuzzTargets& v) {
   End(v, ncclCommDestroy);
-  if (v.OneIn(8)) v.Renew();
+  if (v.OneIn(8)) v.Recreate();
 }
-void Abort(Victims& v) {
+void Abort(FuzzTargets& v) {
   End(v, ncclCommAbort);
-  if (v.OneIn(8)) v.Renew();
+  if (v.OneIn(8)) v.Recreate();
 }
 
 // ---- Queries ---------------------------------------------------------------------------------
 
 template <auto kAsk, typename Answer>
-void Ask(Victims& v) {
+void Ask(FuzzTargets& v) {
   Answer answer{};
-  kAsk(v.AnyComm(), v.Place(&answer));
+  kAsk(v.AnyComm(), v.OutputPointer(&answer));
 }
 
-void Properties(Victims& v) {
+void Properties(FuzzTargets& v) {
   alignas(8) std::array<unsigned char, 512> place;
   for (unsigned char& byte : place) byte = static_cast<unsigned char>(v.AnyBits());
   const size_t size = v.Below(place.size());
   std::memcpy(place.data(), &size, sizeof(size));
   const unsigned magic = 0xcafebeef;
   if (v.OneIn(2)) std::memcpy(place.data() + sizeof(size), &magic, sizeof(magic));
-  ncclCommQueryProperties(v.AnyComm(), v.Place(place.data()));
+  ncclCommQueryProperties(v.AnyComm(), v.OutputPointer(place.data()));
 }
 
 void* parameter = nullptr;
 
-const char* AnyKey(Victims& v) {
+const char* AnyKey(FuzzTargets& v) {
   static const char* const kKeys[] = {"NCCL_ALGO", "DEBUG", "MCCS_SOCKET", "", "no such", nullptr};
   return kKeys[v.Below(std::size(kKeys))];
 }
-void* AnyParameter(Victims& v) {
+void* AnyParameter(FuzzTargets& v) {
   const auto near = reinterpret_cast<uintptr_t>(parameter) + v.Below(4096);
   return v.OneIn(2) ? parameter : reinterpret_cast<void*>(v.OneIn(2) ? near : v.AnyBits());
 }
-void BindParameter(Victims& v) { ncclParamBind(v.Place(&parameter), AnyKey(v)); }
-void GetParameter(Victims& v) {
+void BindParameter(FuzzTargets& v) { ncclParamBind(v.OutputPointer(&parameter), AnyKey(v)); }
+void GetParameter(FuzzTargets& v) {
   std::array<char, 64> place;
   int length = 0;
   const int room = v.OneIn(4) ? -v.AnyInt() : static_cast<int>(v.Below(place.size()));
-  ncclParamGet(AnyParameter(v), v.Place(place.data()), room > 64 ? -1 : room, v.Place(&length));
+  ncclParamGet(AnyParameter(v), v.OutputPointer(place.data()), room > 64 ? -1 : room,
+               v.OutputPointer(&length));
 }
-void GetText(Victims& v) {
+void GetText(FuzzTargets& v) {
   const char* text = nullptr;
-  ncclParamGetStr(AnyParameter(v), v.Place(&text));
+  ncclParamGetStr(AnyParameter(v), v.OutputPointer(&text));
 }
-void GetByKey(Victims& v) {
+void GetByKey(FuzzTargets& v) {
   const char* text = nullptr;
   int length = 0;
-  ncclParamGetParameter(AnyKey(v), v.Place(&text), v.Place(&length));
+  ncclParamGetParameter(AnyKey(v), v.OutputPointer(&text), v.OutputPointer(&length));
 }
-void GetKeys(Victims& v) {
+void GetKeys(FuzzTargets& v) {
   const char** keys = nullptr;
   int length = 0;
-  ncclParamGetAllParameterKeys(v.Place(&keys), v.Place(&length));
+  ncclParamGetAllParameterKeys(v.OutputPointer(&keys), v.OutputPointer(&length));
 }
 
 // ---- Functions with other parameter lists, of which they read none or two --------------------
@@ -179,18 +182,18 @@ void CallByName(const char* name, Arguments... arguments) {
   if (function != nullptr) function(arguments...);
 }
 
-#define REFUSED(name)                                                                            \
-  {                                                                                              \
-#name, [](Victims& v) {                                                                        \
+#define REFUSED(name)                                                                                \
+  {                                                                                                  \
+#name, [](FuzzTargets& v) {                                                                        \
      CallByName("nccl" #name, v.AnyBits(), v.AnyBits(), v.AnyBits(), v.AnyBits(), v.AnyBits(),    \
                 v.AnyBits());                                                                     \
    }, 1 \
   }
-#define INTEGER_PARAMETER(name)                                                                  \
-  {                                                                                              \
-#name, [](Victims& v) {                                                                        \
+#define INTEGER_PARAMETER(name)                                                                      \
+  {                                                                                                  \
+#name, [](FuzzTargets& v) {                                                                        \
      uint64_t value = 0;                                                                          \
-     CallByName("nccl" #name, AnyParameter(v), v.Place(&value));                                  \
+     CallByName("nccl" #name, AnyParameter(v), v.OutputPointer(&value));                                  \
    }, 1 \
   }
 
@@ -203,16 +206,16 @@ const FuzzedCall kCommunicators[] = {
     {"CommShrink", Shrink, 2},
     {"CommGrow", Grow, 2},
     {"CommGetUniqueId", GrowId, 2},
-    {"CommFinalize", [](Victims& v) { End(v, ncclCommFinalize); }, 1},
+    {"CommFinalize", [](FuzzTargets& v) { End(v, ncclCommFinalize); }, 1},
     {"CommDestroy", Destroy, 1},
     {"CommAbort", Abort, 1},
-    {"CommRevoke", [](Victims& v) { ncclCommRevoke(v.AnyComm(), v.AnyInt()); }, 1},
-    {"CommSuspend", [](Victims& v) { ncclCommSuspend(v.AnyComm(), v.AnyInt()); }, 1},
-    {"CommResume", [](Victims& v) { ncclCommResume(v.AnyComm()); }, 4},
+    {"CommRevoke", [](FuzzTargets& v) { ncclCommRevoke(v.AnyComm(), v.AnyInt()); }, 1},
+    {"CommSuspend", [](FuzzTargets& v) { ncclCommSuspend(v.AnyComm(), v.AnyInt()); }, 1},
+    {"CommResume", [](FuzzTargets& v) { ncclCommResume(v.AnyComm()); }, 4},
     {"GetUniqueId",
-     [](Victims& v) {
+     [](FuzzTargets& v) {
        ncclUniqueId id;
-       ncclGetUniqueId(v.Place(&id));
+       ncclGetUniqueId(v.OutputPointer(&id));
      },
      1},
     {"CommCount", Ask<ncclCommCount, int>, 2},
@@ -220,34 +223,34 @@ const FuzzedCall kCommunicators[] = {
     {"CommCuDevice", Ask<ncclCommCuDevice, int>, 2},
     {"CommGetAsyncError", Ask<ncclCommGetAsyncError, ncclResult_t>},
     {"CommMemStats",
-     [](Victims& v) {
+     [](FuzzTargets& v) {
        uint64_t value = 0;
-       ncclCommMemStats(v.AnyComm(), v.AnyInt(), v.Place(&value));
+       ncclCommMemStats(v.AnyComm(), v.AnyInt(), v.OutputPointer(&value));
      },
      2},
     {"CommQueryProperties", Properties, 2},
-    {"GetLastError", [](Victims& v) { (void)std::strlen(ncclGetLastError(v.AnyComm())); }, 4},
+    {"GetLastError", [](FuzzTargets& v) { (void)std::strlen(ncclGetLastError(v.AnyComm())); }, 4},
     {"GetErrorString",
-     [](Victims& v) {
+     [](FuzzTargets& v) {
        (void)std::strlen(ncclGetErrorString(static_cast<ncclResult_t>(v.AnyInt())));
      },
      1},
     {"GetVersion",
-     [](Victims& v) {
+     [](FuzzTargets& v) {
        int version = 0;
-       ncclGetVersion(v.Place(&version));
+       ncclGetVersion(v.OutputPointer(&version));
      },
      1},
-    {"ResetDebugInit", [](Victims&) { CallByName("ncclResetDebugInit"); }, 1},
+    {"ResetDebugInit", [](FuzzTargets&) { CallByName("ncclResetDebugInit"); }, 1},
     {"MemAlloc",
-     [](Victims& v) {
+     [](FuzzTargets& v) {
        void* memory = nullptr;
        const size_t bytes = v.OneIn(2) ? v.Below(1 << 16) : ~size_t{0} >> v.Below(16);
-       ncclMemAlloc(v.Place(&memory), bytes);
+       ncclMemAlloc(v.OutputPointer(&memory), bytes);
        v.FreeLater(memory);
      },
      1},
-    {"MemFree", [](Victims& v) { ncclMemFree(reinterpret_cast<void*>(v.AnyBits())); }, 1},
+    {"MemFree", [](FuzzTargets& v) { ncclMemFree(reinterpret_cast<void*>(v.AnyBits())); }, 1},
     {"ParamBind", BindParameter, 2},
     {"ParamGet", GetParameter, 2},
     {"ParamGetStr", GetText, 2},

@@ -23,26 +23,26 @@ namespace mccs {
 class FuzzRun {
  public:
   // `what`: what the run counts, in the plural; `variable`: environment variable with the number of
-  // rounds; `otherwise`: default number.
-  FuzzRun(std::string what, const char* variable, int64_t otherwise) : what_(std::move(what)) {
+  // rounds; `default_amount`: default number.
+  FuzzRun(std::string what, const char* variable, int64_t default_amount) : what_(std::move(what)) {
     const char* seconds = std::getenv("MCCS_FUZZ_SECONDS");
     const char* amount = std::getenv(variable);
-    told_ = seconds != nullptr || amount != nullptr;
+    limited_ = seconds != nullptr || amount != nullptr;
     if (seconds != nullptr) deadline_ = start_ + std::chrono::seconds(std::atoll(seconds));
     amount_ = amount != nullptr ? std::atoll(amount)
-              : told_           ? std::numeric_limits<int64_t>::max()
-                                : otherwise;
+              : limited_        ? std::numeric_limits<int64_t>::max()
+                                : default_amount;
     const char* seed = std::getenv("MCCS_FUZZ_SEED");
     seed_ = seed == nullptr ? std::random_device{}() : std::strtoull(seed, nullptr, 10);
     random_.seed(seed_);
     std::printf("MCCS_FUZZ_SEED=%llu\n", static_cast<unsigned long long>(seed_));
     std::fflush(stdout);
-    if (!told_) return;
+    if (!limited_) return;
     std::signal(SIGINT, [](int) { interrupted = 1; });
     std::signal(SIGTERM, [](int) { interrupted = 1; });
   }
   ~FuzzRun() {
-    if (told_) Tell(interrupted ? "interrupted" : "done");
+    if (limited_) PrintProgress(interrupted ? "interrupted" : "done");
   }
   FuzzRun(const FuzzRun&) = delete;
   FuzzRun& operator=(const FuzzRun&) = delete;
@@ -58,8 +58,8 @@ class FuzzRun {
   bool Next() {
     const Clock::time_point now = Clock::now();
     if (done_ >= amount_ || now >= deadline_ || interrupted != 0) return false;
-    if (told_ && now >= next_line_) {
-      Tell("so far");
+    if (limited_ && now >= next_line_) {
+      PrintProgress("so far");
       next_line_ = now + kBetweenLines;
     }
     ++done_;
@@ -71,7 +71,7 @@ class FuzzRun {
   static constexpr std::chrono::seconds kBetweenLines{10};
   static inline volatile std::sig_atomic_t interrupted = 0;
 
-  void Tell(const char* state) const {
+  void PrintProgress(const char* state) const {
     const std::chrono::duration<double> taken = Clock::now() - start_;
     std::printf("fuzz: %lld %s %s, %.0f s\n", static_cast<long long>(done_), what_.c_str(), state,
                 taken.count());
@@ -82,7 +82,7 @@ class FuzzRun {
   const Clock::time_point start_ = Clock::now();
   Clock::time_point deadline_ = Clock::time_point::max();
   Clock::time_point next_line_ = start_ + kBetweenLines;
-  bool told_ = false;
+  bool limited_ = false;
   int64_t amount_ = 0;
   int64_t done_ = 0;
   uint64_t seed_ = 0;

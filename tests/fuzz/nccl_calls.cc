@@ -38,7 +38,7 @@ std::vector<FuzzedCall> Weighted(const std::vector<FuzzedCall>& calls) {
 
 bool Run() {
   FuzzRun run("calls", "MCCS_FUZZ_CALLS", kCalls);
-  Victims victims(run);
+  FuzzTargets victims(run);
   const std::vector<FuzzedCall> calls = Weighted(AllCalls());
   const bool say = std::getenv("MCCS_FUZZ_VERBOSE") != nullptr;
   while (run.Next()) {
@@ -51,12 +51,12 @@ bool Run() {
       std::printf("fuzz: call %lld, nccl%s, took %.1f s\n", static_cast<long long>(run.done()),
                   next.name, taken.count());
     }
-    if (run.done() % kCallsBetweenChecks != 0 || victims.AllIsWell()) continue;
+    if (run.done() % kCallsBetweenChecks != 0 || victims.IsHealthy()) continue;
     std::printf("fuzz: after call %lld; run again with MCCS_FUZZ_SEED=%llu\n",
                 static_cast<long long>(run.done()), static_cast<unsigned long long>(run.seed()));
     return false;
   }
-  return victims.AllIsWell();
+  return victims.IsHealthy();
 }
 
 }  // namespace

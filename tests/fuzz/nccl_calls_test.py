@@ -12,7 +12,7 @@ from lab_world import Lab, cases, environment, program  # noqa: E402
 
 # Has no parameters; prints the library's parameters.
 NO_ARGUMENTS = {"ParamDumpAll"}
-PATIENCE_S = 24 * 3600
+TIMEOUT_S = 24 * 3600
 
 
 class NcclCalls(unittest.TestCase):
@@ -23,17 +23,17 @@ class NcclCalls(unittest.TestCase):
                                 env=environment(LD_LIBRARY_PATH=library_path()), check=True).stdout.split()
         self.assertEqual(exported - NO_ARGUMENTS, set(listed))
 
-    def test_any_arguments_return_and_hurt_nobody(self):
+    def test_any_arguments_return_and_affect_no_other_communicator(self):
         neighbour = program("tests/steady_job")
         with Lab(hosts=1, gpus=2, name="fuzz") as lab:
             before = lab.daemons()["h0"]
-            with lab.start(neighbour, "--seconds", PATIENCE_S) as steady:
-                self.assertTrue(steady.says("running", times=2), steady.output)
+            with lab.start(neighbour, "--seconds", TIMEOUT_S) as steady:
+                self.assertTrue(steady.has_printed("running", times=2), steady.output)
                 # Not captured: its output is the progress that the user sees.
                 calls = subprocess.run(
                     [program("mccs-lab"), "exec", "--name", lab.name, "h0", "--",
                      program("tests/nccl_calls")],
-                    env=environment(), stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=False)
+                    env=environment(), stdin=subprocess.DEVNULL, timeout=TIMEOUT_S, check=False)
                 self.assertEqual(calls.returncode, 0, lab.logs())
                 self.assertEqual(steady.output.count("\n"), 2, steady.output)
             self.assertEqual(lab.daemons()["h0"]["pid"], before["pid"], lab.logs())

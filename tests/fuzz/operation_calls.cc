@@ -10,7 +10,7 @@ namespace {
 
 // Source and destination of one operation.
 struct Ends {
-  explicit Ends(Victims& v) : send(v.AnyMemory()), recv(v.OneIn(3) ? send : v.AnyMemory()) {}
+  explicit Ends(FuzzTargets& v) : send(v.AnyMemory()), recv(v.OneIn(3) ? send : v.AnyMemory()) {}
   void* send;
   void* recv;
 };
@@ -18,7 +18,7 @@ struct Ends {
 // The last argument of the …Config functions: random values in a mostly valid layout.
 class AnyConfig {
  public:
-  explicit AnyConfig(Victims& v) {
+  explicit AnyConfig(FuzzTargets& v) {
     for (size_t i = 0; i < list_.size(); ++i) {
       list_[i] = {.next = v.OneIn(8)             ? list_.data()
                           : i + 1 < list_.size() ? &list_[i + 1]
@@ -41,7 +41,7 @@ class AnyConfig {
     // A string in the program's own memory must be valid.
     config_.algorithms = v.OneIn(2) ? nullptr : "^ring;tree:";
     config_.extensions = v.OneIn(4) ? nullptr : list_.data();
-    given_ = v.Place(&config_);
+    given_ = v.OutputPointer(&config_);
   }
   operator const shim::CollConfig*() const { return given_; }
 
@@ -51,113 +51,113 @@ class AnyConfig {
   const shim::CollConfig* given_;
 };
 
-ncclWindow_t AnyWindow(Victims& v) { return static_cast<ncclWindow_t>(v.AnyRegistration()); }
+ncclWindow_t AnyWindow(FuzzTargets& v) { return static_cast<ncclWindow_t>(v.AnyRegistration()); }
 
-void Keep(Victims& v, void* registration) {
+void Keep(FuzzTargets& v, void* registration) {
   if (registration != nullptr && v.registrations.size() < 100) {
     v.registrations.push_back(registration);
   }
 }
 
-void CreateOperator(Victims& v) {
+void CreateOperator(FuzzTargets& v) {
   uint64_t scalar = v.AnyBits();
   const bool on_device = v.OneIn(2);
-  ncclRedOpCreatePreMulSum(v.Place(&v.user_operator), on_device ? v.AnyMemory() : v.Place(&scalar),
-                           v.AnyType(), on_device ? ncclScalarDevice : ncclScalarHostImmediate,
-                           v.AnyComm());
+  ncclRedOpCreatePreMulSum(v.OutputPointer(&v.user_operator),
+                           on_device ? v.AnyMemory() : v.OutputPointer(&scalar), v.AnyType(),
+                           on_device ? ncclScalarDevice : ncclScalarHostImmediate, v.AnyComm());
 }
 
-void Register(Victims& v) {
+void Register(FuzzTargets& v) {
   void* handle = nullptr;
-  ncclCommRegister(v.AnyComm(), v.AnyMemory(), v.AnyCount(), v.Place(&handle));
+  ncclCommRegister(v.AnyComm(), v.AnyMemory(), v.AnyCount(), v.OutputPointer(&handle));
   Keep(v, handle);
 }
 
-void RegisterWindow(Victims& v) {
+void RegisterWindow(FuzzTargets& v) {
   ncclWindow_t window = nullptr;
   const ncclComm_t comm = v.AnyComm();
-  if (v.Waits(comm)) return;
-  ncclCommWindowRegister(comm, v.AnyMemory(), v.AnyCount(), v.Place(&window), v.AnyInt());
+  if (v.WaitsForPeers(comm)) return;
+  ncclCommWindowRegister(comm, v.AnyMemory(), v.AnyCount(), v.OutputPointer(&window), v.AnyInt());
   Keep(v, window);
 }
 
-void AskWindow(Victims& v) {
+void AskWindow(FuzzTargets& v) {
   void* pointer = nullptr;
-  ncclWinGetUserPtr(v.AnyComm(), AnyWindow(v), v.Place(&pointer));
+  ncclWinGetUserPtr(v.AnyComm(), AnyWindow(v), v.OutputPointer(&pointer));
 }
 
-void Put(Victims& v) {
+void Put(FuzzTargets& v) {
   ncclPutSignal(v.AnyMemory(), v.AnyCount(), v.AnyType(), v.AnyInt(), AnyWindow(v), v.AnyCount(),
                 v.AnyInt(), v.AnyInt(), static_cast<unsigned>(v.AnyInt()), v.AnyComm(),
                 v.AnyStream());
 }
 
-void WaitForSignals(Victims& v) {
+void WaitForSignals(FuzzTargets& v) {
   std::array<WaitSignalDesc, 4> wanted;
   for (WaitSignalDesc& each : wanted) {
     each = {v.AnyInt(), v.AnyInt(), v.AnyInt(), v.AnyInt()};
   }
   const int count = v.OneIn(8) ? -1 : static_cast<int>(v.Below(wanted.size() + 1));
   v.signals_awaited = true;
-  ncclWaitSignal(count, v.Place(wanted.data()), v.AnyComm(), v.AnyStream());
+  ncclWaitSignal(count, v.OutputPointer(wanted.data()), v.AnyComm(), v.AnyStream());
 }
 
-void StartGroup(Victims& v) {
+void StartGroup(FuzzTargets& v) {
   if (v.depth() == kMaxDepth) return;
   ncclGroupStart();
   v.GroupStarted();
 }
 
-void EndGroup(Victims& v) {
+void EndGroup(FuzzTargets& v) {
   ncclGroupEnd();
   v.GroupEnded();
 }
 
-void SimulateEnd(Victims& v) {
+void SimulateEnd(FuzzTargets& v) {
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
   if (v.OneIn(4)) info.magic = static_cast<unsigned>(v.AnyBits());
   if (v.OneIn(4)) info.size = v.AnyBits();
-  ncclGroupSimulateEnd(v.Place(&info));
+  ncclGroupSimulateEnd(v.OutputPointer(&info));
   v.GroupEnded();
 }
 
 // For operations that reduce, that have a root, and others: with and without a configuration.
-#define REDUCES(name)                                                                        \
-  {#name,                                                                                    \
-   [](Victims& v) {                                                                          \
-     const Ends at(v);                                                                       \
-     nccl##name(at.send, at.recv, v.AnyCount(), v.AnyType(), v.AnyOperator(), v.AnyComm(),   \
-                v.AnyStream());                                                              \
-   }},                                                                                       \
-  {                                                                                          \
-#name "Config", [](Victims& v) {                                                           \
+#define REDUCES(name)                                                                            \
+  {#name,                                                                                        \
+   [](FuzzTargets& v) {                                                                          \
+     const Ends at(v);                                                                           \
+     nccl##name(at.send, at.recv, v.AnyCount(), v.AnyType(), v.AnyOperator(), v.AnyComm(),       \
+                v.AnyStream());                                                                  \
+   }},                                                                                           \
+  {                                                                                              \
+#name "Config", [](FuzzTargets& v) {                                                           \
          const Ends at(v);                                                                        \
          nccl##name##Config(at.send, at.recv, v.AnyCount(), v.AnyType(), v.AnyOperator(),         \
                             v.AnyComm(), v.AnyStream(), AnyConfig(v));                            \
        } \
   }
-#define HAS_ROOT(name)                                                                       \
-  {#name,                                                                                    \
-   [](Victims& v) {                                                                          \
-     const Ends at(v);                                                                       \
-     nccl##name(at.send, at.recv, v.AnyCount(), v.AnyType(), v.AnyInt(), v.AnyComm(),        \
-                v.AnyStream());                                                              \
-   }},                                                                                       \
-  {                                                                                          \
-#name "Config", [](Victims& v) {                                                           \
+#define HAS_ROOT(name)                                                                           \
+  {#name,                                                                                        \
+   [](FuzzTargets& v) {                                                                          \
+     const Ends at(v);                                                                           \
+     nccl##name(at.send, at.recv, v.AnyCount(), v.AnyType(), v.AnyInt(), v.AnyComm(),            \
+                v.AnyStream());                                                                  \
+   }},                                                                                           \
+  {                                                                                              \
+#name "Config", [](FuzzTargets& v) {                                                           \
          const Ends at(v);                                                                        \
          nccl##name##Config(at.send, at.recv, v.AnyCount(), v.AnyType(), v.AnyInt(), v.AnyComm(), \
                             v.AnyStream(), AnyConfig(v));                                         \
        } \
   }
-#define EXCHANGES(name)                                                                      \
-  {#name,                                                                                    \
-   [](Victims& v) {                                                                          \
-     const Ends at(v);                                                                       \
-     nccl##name(at.send, at.recv, v.AnyCount(), v.AnyType(), v.AnyComm(), v.AnyStream());    \
-   }},                                                                                       \
-  {                                                                                          \
-#name "Config", [](Victims& v) {                                                           \
+#define EXCHANGES(name)                                                                          \
+  {#name,                                                                                        \
+   [](FuzzTargets& v) {                                                                          \
+     const Ends at(v);                                                                           \
+     nccl##name(at.send, at.recv, v.AnyCount(), v.AnyType(), v.AnyComm(), v.AnyStream());        \
+   }},                                                                                           \
+  {                                                                                              \
+#name "Config", [](FuzzTargets& v) {                                                           \
          const Ends at(v);                                                                        \
          nccl##name##Config(at.send, at.recv, v.AnyCount(), v.AnyType(), v.AnyComm(),             \
                             v.AnyStream(), AnyConfig(v));                                         \
@@ -173,45 +173,46 @@ const FuzzedCall kOperations[] = {
     EXCHANGES(AllGather),
     EXCHANGES(AlltoAll),
     {"Reduce",
-     [](Victims& v) {
+     [](FuzzTargets& v) {
        const Ends at(v);
        ncclReduce(at.send, at.recv, v.AnyCount(), v.AnyType(), v.AnyOperator(), v.AnyInt(),
                   v.AnyComm(), v.AnyStream());
      }},
     {"ReduceConfig",
-     [](Victims& v) {
+     [](FuzzTargets& v) {
        const Ends at(v);
        ncclReduceConfig(at.send, at.recv, v.AnyCount(), v.AnyType(), v.AnyOperator(), v.AnyInt(),
                         v.AnyComm(), v.AnyStream(), AnyConfig(v));
      }},
     {"Bcast",
-     [](Victims& v) {
+     [](FuzzTargets& v) {
        ncclBcast(v.AnyMemory(), v.AnyCount(), v.AnyType(), v.AnyInt(), v.AnyComm(), v.AnyStream());
      }},
     {"Send",
-     [](Victims& v) {
+     [](FuzzTargets& v) {
        ncclSend(v.AnyMemory(), v.AnyCount(), v.AnyType(), v.AnyInt(), v.AnyComm(), v.AnyStream());
      },
      24},
     {"Recv",
-     [](Victims& v) {
+     [](FuzzTargets& v) {
        ncclRecv(v.AnyMemory(), v.AnyCount(), v.AnyType(), v.AnyInt(), v.AnyComm(), v.AnyStream());
      },
      24},
     {"PutSignal", Put},
     {"Signal",
-     [](Victims& v) {
+     [](FuzzTargets& v) {
        ncclSignal(v.AnyInt(), v.AnyInt(), v.AnyInt(), static_cast<unsigned>(v.AnyInt()),
                   v.AnyComm(), v.AnyStream());
      }},
     {"WaitSignal", WaitForSignals},
     {"RedOpCreatePreMulSum", CreateOperator},
-    {"RedOpDestroy", [](Victims& v) { ncclRedOpDestroy(v.AnyOperator(), v.AnyComm()); }},
+    {"RedOpDestroy", [](FuzzTargets& v) { ncclRedOpDestroy(v.AnyOperator(), v.AnyComm()); }},
     {"CommRegister", Register},
-    {"CommDeregister", [](Victims& v) { ncclCommDeregister(v.AnyComm(), v.AnyRegistration()); }},
+    {"CommDeregister",
+     [](FuzzTargets& v) { ncclCommDeregister(v.AnyComm(), v.AnyRegistration()); }},
     {"CommWindowRegister", RegisterWindow},
     {"CommWindowDeregister",
-     [](Victims& v) { ncclCommWindowDeregister(v.AnyComm(), AnyWindow(v)); }},
+     [](FuzzTargets& v) { ncclCommWindowDeregister(v.AnyComm(), AnyWindow(v)); }},
     {"WinGetUserPtr", AskWindow},
     {"GroupStart", StartGroup, 24},
     {"GroupEnd", EndGroup, 40},

@@ -23,11 +23,11 @@ class SimAborts : public testing::Test {
     ASSERT_TRUE(world_.RunUntil([&] { return job_.rank(r).ended; }, kNsPerSec)) << "rank " << r;
     world_.RunFor(kNsPerSec);
   }
-  void ExpectNobodyHasHeard(std::initializer_list<int> ranks) {
+  void ExpectNoneFailed(std::initializer_list<int> ranks) {
     for (int r : ranks) EXPECT_FALSE(job_.rank(r).failed()) << r << ": " << job_.rank(r).failure();
   }
   // At once, with all causes.
-  void ExpectAllHear(std::initializer_list<int> ranks, const char* cause) {
+  void ExpectAllFail(std::initializer_list<int> ranks, const char* cause) {
     for (int r : ranks) {
       EXPECT_TRUE(world_.RunUntil([&] { return job_.rank(r).failed(); }, kNsPerSec))
           << "rank " << r;
@@ -41,50 +41,50 @@ class SimAborts : public testing::Test {
   SimJob job_{world_, {0, 1, 1, 2, 2}, 1 << 20};
 };
 
-TEST_F(SimAborts, ADeathBehindAnAbortIsHeardAtOnce) {
+TEST_F(SimAborts, DeathAfterAbortIsReportedAtOnce) {
   Abort(3);
-  ExpectNobodyHasHeard({0, 1, 2, 4});
+  ExpectNoneFailed({0, 1, 2, 4});
   job_.tenant(1).Kill();
-  ExpectAllHear({0, 2, 4}, "rank 1 is gone: its process");
+  ExpectAllFail({0, 2, 4}, "rank 1 is gone: its process");
 }
 
 // Only the leader can report it to the others.
-TEST_F(SimAborts, TheLeaderPassesADeathOnThoughItsOwnRanksAreGone) {
+TEST_F(SimAborts, LeaderWithoutRanksForwardsADeath) {
   Abort(0);
-  ExpectNobodyHasHeard({1, 2, 3, 4});
+  ExpectNoneFailed({1, 2, 3, 4});
   job_.tenant(1).Kill();
-  ExpectAllHear({2, 3, 4}, "rank 1 is gone: its process");
+  ExpectAllFail({2, 3, 4}, "rank 1 is gone: its process");
 }
 
-TEST_F(SimAborts, TheDeathOfAHostIsHeardAtOnce) {
+TEST_F(SimAborts, DeathOfHostIsReportedAtOnce) {
   Abort(1);
-  ExpectNobodyHasHeard({0, 2, 3, 4});
+  ExpectNoneFailed({0, 2, 3, 4});
   world_.host(2).Kill(world_.network());
-  ExpectAllHear({0, 2}, "connection to host h2 lost: ");
+  ExpectAllFail({0, 2}, "connection to host h2 lost: ");
 }
 
-TEST_F(SimAborts, TheDeathOfTheLeaderIsHeardAtOnce) {
+TEST_F(SimAborts, DeathOfLeaderIsReportedAtOnce) {
   Abort(1);
   world_.host(0).Kill(world_.network());
-  ExpectAllHear({2, 3, 4}, "connection to host h0 lost: ");
+  ExpectAllFail({2, 3, 4}, "connection to host h0 lost: ");
 }
 
 // Their daemons close what no rank there needs; that is not a failure.
-TEST_F(SimAborts, HostsWhoseRanksHaveAllGivenUpAreNotMissed) {
+TEST_F(SimAborts, HostsWithOnlyAbortedRanksCauseNoFailure) {
   job_.tenant(1).Destroy(job_.rank(1));  // returns after the operation
   for (int r : {3, 0, 2}) Abort(r);
   EXPECT_TRUE(job_.rank(1).ended);
   world_.RunFor(5 * kNsPerSec);
   EXPECT_EQ(world_.host(1).daemon().communicators(), 0u);
-  ExpectNobodyHasHeard({4});
+  ExpectNoneFailed({4});
   Abort(4);
   for (int h : {0, 2}) EXPECT_EQ(world_.host(h).daemon().communicators(), 0u) << "host " << h;
 }
 
-TEST_F(SimAborts, OneFaultIsToldOnce) {
+TEST_F(SimAborts, OnlyTheFirstFailureIsReported) {
   Abort(3);
   job_.tenant(1).Kill();
-  ExpectAllHear({0, 2, 4}, "rank 1 is gone: its process");
+  ExpectAllFail({0, 2, 4}, "rank 1 is gone: its process");
   job_.tenant(2).Kill();
   world_.RunFor(35 * kNsPerSec);
   EXPECT_THAT(job_.rank(0).failure(), Not(HasSubstr("rank 2 is gone")));

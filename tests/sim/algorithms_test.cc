@@ -23,7 +23,7 @@ ChoiceParameters RandomRules(std::mt19937_64& random) {
     while (from < 1 << 20) {
       const auto algorithm = static_cast<Algorithm>(random() % kAlgorithms);
       const uint64_t to = from + (uint64_t{1} << (random() % 20));
-      if (Serves(algorithm, kind)) parameters.rules.push_back({kind, algorithm, from, to - 1});
+      if (Supports(algorithm, kind)) parameters.rules.push_back({kind, algorithm, from, to - 1});
       from = to;
     }
   }
@@ -50,7 +50,7 @@ SimWorldOptions RandomWorld(uint64_t seed, std::mt19937_64& random) {
           .network = {}};
 }
 
-TEST(SimAlgorithms, TakeTurnsAndGiveTheRightNumbers) {
+TEST(SimAlgorithms, GiveRightResultsInTurn) {
   constexpr size_t kBytes = 256 << 10;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -106,7 +106,7 @@ TEST(SimAlgorithms, GiveAllRanksTheSameBits) {
   }
 }
 
-TEST(SimAlgorithms, ManyCallsInFlightOfDifferentAlgorithmsKeepTheirOrder) {
+TEST(SimAlgorithms, CallsOfDifferentAlgorithmsCompleteInOrder) {
   for (uint64_t seed = 1; seed <= kSeeds / 2; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -127,7 +127,7 @@ TEST(SimAlgorithms, ManyCallsInFlightOfDifferentAlgorithmsKeepTheirOrder) {
 }
 
 // The network delays every slice by 50 us, whatever its size.
-TEST(SimAlgorithms, ASmallCallTakesTheHopsOfItsAlgorithm) {
+TEST(SimAlgorithms, SmallCallTakesTheHopsOfItsAlgorithm) {
   constexpr int64_t kHopNs = 50 * kNsPerUs;
   const auto hops_of = [](Algorithm algorithm, int hosts) {
     int height = 0;
@@ -138,7 +138,7 @@ TEST(SimAlgorithms, ASmallCallTakesTheHopsOfItsAlgorithm) {
   for (int hosts : {2, 3, 4, 8}) {
     for (int i = 0; i < kAlgorithms; ++i) {
       const auto algorithm = static_cast<Algorithm>(i);
-      if (!Serves(algorithm, OpKind::kAllReduce, hosts)) continue;
+      if (!Supports(algorithm, OpKind::kAllReduce, hosts)) continue;
       SCOPED_TRACE(testing::Message() << hosts << " hosts, " << Name(algorithm));
       SimWorldOptions options{.seed = 1,
                               .hosts = hosts,
@@ -164,7 +164,7 @@ TEST(SimAlgorithms, ASmallCallTakesTheHopsOfItsAlgorithm) {
 
 // Calls with different counts may take different algorithms. Then one host sends on lanes that the
 // other one does not use.
-TEST(SimAlgorithms, CallsThatDoNotFitTogetherAreNamedWhateverTheyTake) {
+TEST(SimAlgorithms, ReportMismatchedCallsOfDifferentAlgorithms) {
   constexpr uint64_t kCounts[] = {10, 1000, 10'000};
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -178,9 +178,9 @@ TEST(SimAlgorithms, CallsThatDoNotFitTogetherAreNamedWhateverTheyTake) {
     ASSERT_TRUE(job.Form());
     const size_t right = random() % 3;
     const size_t wrong = (right + 1 + random() % 2) % 3;
-    const int stranger = static_cast<int>(random() % 5);
+    const int odd_rank = static_cast<int>(random() % 5);
     for (int r = 0; r < 5; ++r) {
-      job.Post(r, OpKind::kAllReduce, kCounts[r == stranger ? wrong : right]);
+      job.Post(r, OpKind::kAllReduce, kCounts[r == odd_rank ? wrong : right]);
     }
     ASSERT_TRUE(world.RunUntil([&] {
       for (int r = 0; r < 5; ++r) {
@@ -188,7 +188,7 @@ TEST(SimAlgorithms, CallsThatDoNotFitTogetherAreNamedWhateverTheyTake) {
       }
       return true;
     })) << "rank "
-        << stranger << " calls " << kCounts[wrong] << ", others " << kCounts[right];
+        << odd_rank << " calls " << kCounts[wrong] << ", others " << kCounts[right];
     for (size_t which : {right, wrong}) {
       EXPECT_THAT(job.rank(0).failure(),
                   testing::HasSubstr("all_reduce #1 count " + std::to_string(kCounts[which])));
@@ -198,13 +198,13 @@ TEST(SimAlgorithms, CallsThatDoNotFitTogetherAreNamedWhateverTheyTake) {
 
 // A host of the tree may neither send to its next host nor receive from its previous host, although
 // that one sends slices of the ring.
-TEST(SimAlgorithms, BroadcastsThatDoNotFitTogetherAreNamedToo) {
+TEST(SimAlgorithms, ReportMismatchedBroadcasts) {
   constexpr int kHosts = 9;
   constexpr uint64_t kByTree = 10, kByRing = 1000;
-  for (int stranger = 0; stranger < kHosts; ++stranger) {
+  for (int odd_rank = 0; odd_rank < kHosts; ++odd_rank) {
     for (const bool by_tree : {false, true}) {
       SCOPED_TRACE(testing::Message()
-                   << "rank " << stranger << (by_tree ? " by tree" : " by ring"));
+                   << "rank " << odd_rank << (by_tree ? " by tree" : " by ring"));
       SimWorldOptions options{.seed = 1, .hosts = kHosts, .algorithms = {}, .network = {}};
       options.algorithms.rules = {{OpKind::kBroadcast, Algorithm::kTree, 0, 100},
                                   {OpKind::kBroadcast, Algorithm::kRing}};
@@ -214,17 +214,17 @@ TEST(SimAlgorithms, BroadcastsThatDoNotFitTogetherAreNamedToo) {
       SimJob job(world, layout, 64 << 10);
       ASSERT_TRUE(job.Form());
       for (int r = 0; r < kHosts; ++r) {
-        job.Post(r, OpKind::kBroadcast, (r == stranger) == by_tree ? kByTree : kByRing);
+        job.Post(r, OpKind::kBroadcast, (r == odd_rank) == by_tree ? kByTree : kByRing);
       }
-      EXPECT_TRUE(world.RunUntil([&] { return job.rank(stranger).failed(); }, kNsPerSec));
-      EXPECT_THAT(job.rank(stranger).failure(), testing::HasSubstr("broadcast #1 count 10 "));
-      EXPECT_THAT(job.rank(stranger).failure(), testing::HasSubstr("broadcast #1 count 1000 "));
+      EXPECT_TRUE(world.RunUntil([&] { return job.rank(odd_rank).failed(); }, kNsPerSec));
+      EXPECT_THAT(job.rank(odd_rank).failure(), testing::HasSubstr("broadcast #1 count 10 "));
+      EXPECT_THAT(job.rank(odd_rank).failure(), testing::HasSubstr("broadcast #1 count 1000 "));
     }
   }
 }
 
 // Lanes of trees and direct plans are opened on first use, and can break like others.
-TEST(SimAlgorithms, ALaneThatBreaksIsOpenedAgainAndNothingIsLost) {
+TEST(SimAlgorithms, ReopensBrokenLanesWithoutLoss) {
   uint64_t cuts = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

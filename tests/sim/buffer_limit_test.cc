@@ -12,7 +12,7 @@ class SimBufferLimit : public testing::Test {
  protected:
   SimTenant& Process(const std::string& tenant) {
     SimTenant& process = world_.AddTenant(0, tenant);
-    EXPECT_TRUE(world_.RunUntil([&] { return process.greeted(); }));
+    EXPECT_TRUE(world_.RunUntil([&] { return process.connected(); }));
     return process;
   }
   // Whether the daemon accepted the buffer.
@@ -26,13 +26,13 @@ class SimBufferLimit : public testing::Test {
   SimWorld world_{{.hosts = 1, .network = {}, .buffers = {.buffers_per_tenant = 3}}};
 };
 
-TEST_F(SimBufferLimit, IsOneForAllProcessesOfATenant) {
+TEST_F(SimBufferLimit, AppliesToAllProcessesOfATenant) {
   SimTenant& first = Process("blue");
   SimTenant& second = Process("blue");
-  SimTenant& neighbour = Process("red");
+  SimTenant& neighbor = Process("red");
   EXPECT_TRUE(Register(first, 0) && Register(first, 1) && Register(second, 2));
   EXPECT_FALSE(Register(second, 3));
-  EXPECT_TRUE(Register(neighbour, 4));
+  EXPECT_TRUE(Register(neighbor, 4));
   first.Kill();
   ASSERT_TRUE(world_.RunUntil([&] { return world_.host(0).daemon().sessions() == 2; }));
   EXPECT_TRUE(Register(second, 5));

@@ -17,12 +17,12 @@ constexpr int kAtOnce = 16;  // calls in a rank's work ring
 constexpr uint64_t kSmall = 2;
 // With the daemons' own costs no call of this size takes a direct plan.
 constexpr uint64_t kMiddle = 32 << 10;
-constexpr int64_t kSoonNs = 3 * CostKeeper::kLookEveryNs;
+constexpr int64_t kSettleNs = 3 * CostCalibrator::kCheckEveryNs;
 
 // Every slice takes the same time, whatever its size.
-class Calibrated {
+class CalibratedWorld {
  public:
-  Calibrated(uint64_t seed, int64_t delay_ns)
+  CalibratedWorld(uint64_t seed, int64_t delay_ns)
       : world_(
             {.seed = seed,
              .hosts = kHosts,
@@ -47,9 +47,9 @@ class Calibrated {
   }
   SimControl& control() { return *control_; }
 
-  strategy::Strategy in_force() {
+  strategy::Strategy applied() {
     return control_->With(
-        [](Coordinator& c) { return c.registry().communicators().begin()->second.InForce(); });
+        [](Coordinator& c) { return c.registry().communicators().begin()->second.Applied(); });
   }
   // The number of wrong elements; `count` if the calls do not complete.
   uint64_t Run(uint64_t count, int calls) {
@@ -74,16 +74,16 @@ class Calibrated {
   SimJob job_;
 };
 
-TEST(SimCalibration, OverAFarNetworkCallsTakeFewerHops) {
+TEST(SimCalibration, SlowNetworkSelectsFewerHops) {
   constexpr int64_t kDelayNs = 500 * kNsPerUs;
-  Calibrated far(1, kDelayNs);
+  CalibratedWorld far(1, kDelayNs);
   ASSERT_TRUE(far.Form());
   const int64_t before_ns = far.TimeOf(kMiddle);
-  const uint64_t epoch = far.in_force().epoch();
+  const uint64_t epoch = far.applied().epoch();
   ASSERT_EQ(far.Run(kSmall, 300), 0u);
-  far.world().RunFor(kSoonNs);
-  ASSERT_EQ(far.in_force().epoch(), epoch + 1);
-  const strategy::AlgorithmChoice choice = far.in_force().algorithms();
+  far.world().RunFor(kSettleNs);
+  ASSERT_EQ(far.applied().epoch(), epoch + 1);
+  const strategy::AlgorithmChoice choice = far.applied().algorithms();
   EXPECT_EQ(OwnCostsOf(choice), CostParameters());
   EXPECT_NEAR(CostsOf(choice).hop_us, 492, 5);
   for (int h = 0; h < kHosts; ++h) {
@@ -95,26 +95,27 @@ TEST(SimCalibration, OverAFarNetworkCallsTakeFewerHops) {
   ASSERT_EQ(far.Run(kSmall, 300), 0u);
   ASSERT_EQ(far.Run(kMiddle, 50), 0u);
   far.world().RunFor(600 * kNsPerSec);
-  EXPECT_LE(far.in_force().epoch(), epoch + 2);
+  EXPECT_LE(far.applied().epoch(), epoch + 2);
 }
 
-TEST(SimCalibration, ANetworkAsItIsThoughtToBeChangesNothing) {
+TEST(SimCalibration, ExpectedNetworkChangesNothing) {
   const CostParameters own;
-  Calibrated as_thought(1, static_cast<int64_t>((own.hop_us + 2 * own.slice_us) * kNsPerUs));
-  ASSERT_TRUE(as_thought.Form());
-  const uint64_t epoch = as_thought.in_force().epoch();
-  ASSERT_EQ(as_thought.Run(kSmall, 300), 0u);
-  as_thought.world().RunFor(60 * kNsPerSec);
-  EXPECT_EQ(as_thought.in_force().epoch(), epoch);
+  CalibratedWorld expected_network(
+      1, static_cast<int64_t>((own.hop_us + 2 * own.slice_us) * kNsPerUs));
+  ASSERT_TRUE(expected_network.Form());
+  const uint64_t epoch = expected_network.applied().epoch();
+  ASSERT_EQ(expected_network.Run(kSmall, 300), 0u);
+  expected_network.world().RunFor(60 * kNsPerSec);
+  EXPECT_EQ(expected_network.applied().epoch(), epoch);
 }
 
 // Operations continue while the costs change and the controller restarts.
-TEST(SimCalibration, NothingIsLostMeanwhile) {
+TEST(SimCalibration, LosesNoOperationDuringCostChanges) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Calibrated far(seed, (100 + 100 * static_cast<int64_t>(seed)) * kNsPerUs);
+    CalibratedWorld far(seed, (100 + 100 * static_cast<int64_t>(seed)) * kNsPerUs);
     ASSERT_TRUE(far.Form());
-    const uint64_t epoch = far.in_force().epoch();
+    const uint64_t epoch = far.applied().epoch();
     ASSERT_EQ(far.Run(kSmall, 300), 0u);
     for (int i = 0; i < 20; ++i) {
       far.world().RunFor(2 * kNsPerSec);
@@ -124,8 +125,8 @@ TEST(SimCalibration, NothingIsLostMeanwhile) {
       }
       ASSERT_EQ(far.Run(i % 2 == 0 ? kSmall : kMiddle, 10), 0u);
     }
-    EXPECT_GT(far.in_force().epoch(), epoch);
-    EXPECT_TRUE(far.in_force().algorithms().has_own_costs());
+    EXPECT_GT(far.applied().epoch(), epoch);
+    EXPECT_TRUE(far.applied().algorithms().has_own_costs());
   }
 }
 

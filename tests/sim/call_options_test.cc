@@ -6,7 +6,7 @@
 namespace mccs {
 namespace call_options_test {
 
-TEST(SimCallOptions, ReachTheControllersReport) {
+TEST(SimCallOptions, AreReportedToTheController) {
   SimWorld world({.seed = 31, .network = {}});
   SimJob job(world, {0, 1}, 1 << 12);
   ASSERT_TRUE(job.Form());
@@ -24,10 +24,10 @@ TEST(SimCallOptions, ReachTheControllersReport) {
   for (int h = 0; h < 2; ++h) {
     const auto& reports = world.host(h).controller().reports;
     ASSERT_EQ(reports.size(), 1u);
-    const CallsWithOptions& told = reports.begin()->second.with_options;
-    EXPECT_EQ(told.calls, 2u);
-    EXPECT_EQ(told.last_number, 3u);
-    EXPECT_EQ(told.last, urgent);
+    const CallsWithOptions& reported = reports.begin()->second.with_options;
+    EXPECT_EQ(reported.calls, 2u);
+    EXPECT_EQ(reported.last_number, 3u);
+    EXPECT_EQ(reported.last, urgent);
   }
 }
 

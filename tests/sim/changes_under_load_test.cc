@@ -14,23 +14,23 @@ namespace changes_under_load_test {
 
 constexpr int64_t kDelayNs = 50 * kNsPerUs;  // of every byte
 constexpr uint64_t kCount = 12'000;
-constexpr uint64_t kAhead = 4;  // calls that every rank has posted and not completed
+constexpr uint64_t kInFlight = 4;  // calls that every rank has posted and not completed
 
 // In-place all-reduces, back to back. Each has its own memory, which is filled before it is posted.
 class Load {
  public:
   explicit Load(RunningJob& running) : world_(running.world), job_(running.job) {
-    job_.Fill(kAhead * kCount);
+    job_.Fill(kInFlight * kCount);
     done_at_.resize(static_cast<size_t>(job_.ranks()), {world_.clock().Now()});
     for (int r = 0; r < job_.ranks(); ++r) {
-      for (uint64_t i = 0; i < kAhead; ++i) Post(r, i);
+      for (uint64_t i = 0; i < kInFlight; ++i) Post(r, i);
     }
   }
 
   // Runs until `done`; the ranks post the next call whenever one completes.
   bool RunUntil(const std::function<bool()>& done) {
     return world_.RunUntil([&] {
-      for (int r = 0; r < job_.ranks(); ++r) TakeDone(r);
+      for (int r = 0; r < job_.ranks(); ++r) CollectDone(r);
       return !wrong_.empty() || done();
     }) && wrong_.empty();
   }
@@ -40,7 +40,7 @@ class Load {
   }
   // Stops posting at the highest call that some rank has posted, and completes all calls.
   bool Finish() {
-    for (const auto& of_rank : done_at_) last_ = std::max(last_, of_rank.size() - 1 + kAhead);
+    for (const auto& of_rank : done_at_) last_ = std::max(last_, of_rank.size() - 1 + kInFlight);
     return RunUntil([&] { return completed() == last_; }) && job_.Done();
   }
 
@@ -57,19 +57,21 @@ class Load {
   const std::string& wrong() const { return wrong_; }
 
  private:
-  void Post(int rank, uint64_t number) { job_.PostInPlace(rank, kCount, number % kAhead * kCount); }
-  void TakeDone(int rank) {
+  void Post(int rank, uint64_t number) {
+    job_.PostInPlace(rank, kCount, number % kInFlight * kCount);
+  }
+  void CollectDone(int rank) {
     auto& times = done_at_[static_cast<size_t>(rank)];
     while (times.size() - 1 < job_.rank(rank).done()) {
       const uint64_t number = times.size() - 1;  // counted from 0
       times.push_back(world_.clock().Now());
       Check(rank, number);
-      if (last_ == 0 || number + kAhead < last_) Post(rank, number + kAhead);
+      if (last_ == 0 || number + kInFlight < last_) Post(rank, number + kInFlight);
     }
     if (job_.rank(rank).failed()) wrong_ = job_.rank(rank).failure();
   }
   void Check(int rank, uint64_t number) {
-    for (uint64_t i = number % kAhead * kCount; i < (number % kAhead + 1) * kCount; ++i) {
+    for (uint64_t i = number % kInFlight * kCount; i < (number % kInFlight + 1) * kCount; ++i) {
       float sum = 0;
       for (int r = 0; r < job_.ranks(); ++r) sum += SimJob::InputValue(r, i);
       if (job_.output(rank, i) == sum) continue;
@@ -86,7 +88,7 @@ class Load {
 };
 
 // The next strategy: in turn another ring order, algorithm, number of channels, or other routes.
-Strategy Another(Strategy strategy, std::mt19937_64& random) {
+Strategy NextStrategy(Strategy strategy, std::mt19937_64& random) {
   constexpr Algorithm kAlgorithm[] = {Algorithm::kRing, Algorithm::kTree, Algorithm::kDirect};
   const uint64_t epoch = strategy.epoch.value() + 1;
   strategy.epoch = Epoch(epoch);
@@ -119,9 +121,9 @@ Strategy Another(Strategy strategy, std::mt19937_64& random) {
 }
 
 // The time of an operation on an otherwise idle communicator, by strategy.
-class Alone {
+class IdleCommunicator {
  public:
-  explicit Alone(const std::vector<int>& layout)
+  explicit IdleCommunicator(const std::vector<int>& layout)
       : running_(1, layout, kCount * sizeof(float), Network()) {
     formed_ = running_.job.Form();
   }
@@ -129,7 +131,7 @@ class Alone {
     return {.min_delay_ns = kDelayNs, .max_delay_ns = kDelayNs};
   }
   // 0 if the strategy is not applied or the operation does not complete.
-  int64_t NsUnder(const Strategy& strategy) {
+  int64_t DurationUnder(const Strategy& strategy) {
     auto& [world, job, changes] = running_;
     changes.Propose(strategy);
     const auto in_force = [&] { return changes.AllAt(strategy.epoch.value()); };
@@ -152,7 +154,7 @@ class ChangesUnderLoad : public testing::TestWithParam<uint64_t> {
   static constexpr uint64_t kSettling = 12;  // operations checked after a change
   static constexpr uint64_t kSteady = 12;    // operations after those that measure the pace
 
-  static std::vector<int> SomeLayout(std::mt19937_64& random) {
+  static std::vector<int> RandomLayout(std::mt19937_64& random) {
     std::vector<int> layout;
     const int hosts = 2 + static_cast<int>(random() % 3);
     for (int r = 0; r < hosts + static_cast<int>(random() % 3); ++r) layout.push_back(r % hosts);
@@ -161,19 +163,20 @@ class ChangesUnderLoad : public testing::TestWithParam<uint64_t> {
 
   ChangesUnderLoad()
       : random_(GetParam()),
-        layout_(SomeLayout(random_)),
-        alone_(layout_),
-        running_(GetParam(), layout_, kAhead * kCount * sizeof(float), Alone::Network()) {}
+        layout_(RandomLayout(random_)),
+        idle_(layout_),
+        running_(GetParam(), layout_, kInFlight * kCount * sizeof(float),
+                 IdleCommunicator::Network()) {}
 
   int ranks() const { return static_cast<int>(layout_.size()); }
   // The average time between the latest operations.
-  double UsualGap(const Load& load) const {
+  double AverageGap(const Load& load) const {
     const uint64_t last = load.completed();
     return static_cast<double>(load.DoneAt(0, last) - load.DoneAt(0, last - kSteady)) / kSteady;
   }
   std::mt19937_64 random_;
   const std::vector<int> layout_;
-  Alone alone_;
+  IdleCommunicator idle_;
   RunningJob running_;
 };
 
@@ -184,7 +187,7 @@ class ChangesUnderLoad : public testing::TestWithParam<uint64_t> {
 // - All later ones are late by at most one operation that runs alone, and two round trips: hold,
 //   answers and commit take one and a half, and acknowledgements on the old lanes take half of one.
 // If only routes change, the second limit holds from the first operation on.
-TEST_P(ChangesUnderLoad, NoOperationIsLostOrDoubledAndNoMoreThanOneIsLate) {
+TEST_P(ChangesUnderLoad, LoseNoOperationAndDelayAtMostOne) {
   SCOPED_TRACE(testing::Message() << "seed " << GetParam() << ", " << ranks() << " ranks");
   StrategyChanges& changes = running_.changes;
   ASSERT_TRUE(running_.job.Form());
@@ -192,29 +195,30 @@ TEST_P(ChangesUnderLoad, NoOperationIsLostOrDoubledAndNoMoreThanOneIsLate) {
   Strategy strategy = changes.InOrder(2);
   changes.Propose(strategy);
   ASSERT_TRUE(load.RunUntil([&] { return changes.AllAt(2); }) && load.Run(kSettling + kSteady));
-  int64_t alone_before = alone_.NsUnder(strategy);
-  double gap_before = UsualGap(load);
+  int64_t idle_duration_before = idle_.DurationUnder(strategy);
+  double gap_before = AverageGap(load);
   int with_boundary = 0;
   for (int change = 0; change < kChanges; ++change) {
-    strategy = Another(strategy, random_);
+    strategy = NextStrategy(strategy, random_);
     SCOPED_TRACE(testing::Message() << "to epoch " << strategy.epoch.value());
     const uint64_t proposed = load.completed();
     changes.Propose(strategy);
     ASSERT_TRUE(load.RunUntil([&] { return changes.AllAt(strategy.epoch.value()); }))
         << load.wrong();
-    const auto beginning = changes.BeginningOf(strategy.epoch.value());
-    ASSERT_LE(beginning.size(), 1u) << "the first operation of the epoch differs between hosts";
+    const auto first_operations = changes.FirstOperationsOf(strategy.epoch.value());
+    ASSERT_LE(first_operations.size(), 1u)
+        << "the first operation of the epoch differs between hosts";
     const uint64_t looked_at = load.completed() + kSettling;
     ASSERT_TRUE(load.Run(kSettling + kSteady)) << load.wrong();
-    const double gap = UsualGap(load);
-    const int64_t alone = alone_.NsUnder(strategy);
+    const double gap = AverageGap(load);
+    const int64_t alone = idle_.DurationUnder(strategy);
     ASSERT_GT(alone, 0);
     const auto round_trip = static_cast<double>(2 * kDelayNs);
     const double one_and_agreement =
-        static_cast<double>(std::max(alone_before, alone)) + 2 * round_trip;
-    with_boundary += beginning.empty() ? 0 : 1;
+        static_cast<double>(std::max(idle_duration_before, alone)) + 2 * round_trip;
+    with_boundary += first_operations.empty() ? 0 : 1;
     const uint64_t first =
-        beginning.empty() ? proposed + 1 : std::stoull(beginning.begin()->substr(1));
+        first_operations.empty() ? proposed + 1 : std::stoull(first_operations.begin()->substr(1));
     for (int r = 0; r < ranks(); ++r) {
       double in_time = static_cast<double>(load.DoneAt(r, proposed));
       for (uint64_t n = proposed + 1; n <= looked_at; ++n) {
@@ -225,7 +229,7 @@ TEST_P(ChangesUnderLoad, NoOperationIsLostOrDoubledAndNoMoreThanOneIsLate) {
             << first;
       }
     }
-    alone_before = alone;
+    idle_duration_before = alone;
     gap_before = gap;
   }
   EXPECT_GT(with_boundary, kChanges / 4);

@@ -22,7 +22,7 @@ TEST(SimCollective, TwoDaemonsAllReduce) {
   EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 100'003), 0u);
 }
 
-TEST(SimCollective, EveryKindOnEveryLayoutGivesTheRightNumbers) {
+TEST(SimCollective, EveryKindOnEveryLayoutGivesRightResults) {
   const std::vector<std::vector<int>> layouts = {
       {0}, {0, 0}, {0, 1}, {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 1, 2}, {0, 0, 0, 1, 2, 2}, {2, 1, 0, 0}};
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -53,7 +53,7 @@ TEST(SimCollective, EveryKindOnEveryLayoutGivesTheRightNumbers) {
   }
 }
 
-TEST(SimCollective, ManyCallsInFlightKeepTheirOrder) {
+TEST(SimCollective, ManyCallsInFlightCompleteInOrder) {
   SimWorld world({.seed = 7, .network = {}});
   SimJob job(world, {0, 1, 1}, 64 << 10);
   ASSERT_TRUE(job.Form());
@@ -63,7 +63,7 @@ TEST(SimCollective, ManyCallsInFlightKeepTheirOrder) {
   EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 991), 0u);
 }
 
-TEST(SimCollective, ALaneThatBreaksIsOpenedAgainAndNothingIsLost) {
+TEST(SimCollective, ReopensBrokenLanesWithoutLoss) {
   uint64_t reopened = 0;
   for (uint64_t seed = 1; seed <= 3 * kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -89,7 +89,7 @@ TEST(SimCollective, ALaneThatBreaksIsOpenedAgainAndNothingIsLost) {
 }
 
 // No operation runs meanwhile: the lane is restored before the next operation needs it.
-TEST(SimCollective, ALaneThatBreaksInIdleTimesIsThereWhenItIsNeeded) {
+TEST(SimCollective, RestoresLaneThatBreaksWhenIdle) {
   SimWorld world({.seed = 5, .network = {}});
   SimJob job(world, {0, 1}, 1 << 20);
   ASSERT_TRUE(job.Form());
@@ -102,7 +102,7 @@ TEST(SimCollective, ALaneThatBreaksInIdleTimesIsThereWhenItIsNeeded) {
   EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
 }
 
-TEST(SimCollective, ControlLinksThatBreakEndTheCommunicatorWithAText) {
+TEST(SimCollective, BrokenControlLinkEndsTheCommunicatorWithAnError) {
   SimWorld world({.seed = 6, .network = {}});
   SimJob job(world, {0, 1}, 1 << 20);
   ASSERT_TRUE(job.Form());
@@ -114,7 +114,7 @@ TEST(SimCollective, ControlLinksThatBreakEndTheCommunicatorWithAText) {
   EXPECT_THAT(job.rank(0).failure(), testing::HasSubstr("connection to host h1 lost"));
 }
 
-TEST(SimFailure, ADeadProcessFailsTheOthersAndNamesItself) {
+TEST(SimFailure, DeadProcessFailsTheOthersWithItsRank) {
   SimWorld world({.seed = 3, .network = {}});
   SimJob job(world, {0, 0, 1}, 1 << 20);
   ASSERT_TRUE(job.Form());
@@ -129,7 +129,7 @@ TEST(SimFailure, ADeadProcessFailsTheOthersAndNamesItself) {
   EXPECT_EQ(job.rank(0).done(), 0u) << "the stream must stay blocked";
 }
 
-TEST(SimFailure, ADeadDaemonFailsTheOtherHosts) {
+TEST(SimFailure, DeadDaemonFailsTheOtherHosts) {
   SimWorld world({.seed = 4, .hosts = 3, .network = {}});
   SimJob job(world, {0, 1, 2}, 1 << 20);
   SimJob bystanders(world, {0, 1}, 1 << 16);
@@ -147,7 +147,7 @@ TEST(SimFailure, ADeadDaemonFailsTheOtherHosts) {
   EXPECT_EQ(bystanders.Wrong(OpKind::kAllReduce, 1000), 0u);
 }
 
-TEST(SimFailure, CallsThatDoNotFitTogetherAreNamedOnEveryRank) {
+TEST(SimFailure, ReportsMismatchedCallsOnEveryRank) {
   SimWorld world({.seed = 5, .network = {}});
   SimJob job(world, {0, 1}, 1 << 16);
   ASSERT_TRUE(job.Form());
@@ -162,7 +162,7 @@ TEST(SimFailure, CallsThatDoNotFitTogetherAreNamedOnEveryRank) {
 
 // Idle ranks get the report too, but not while a program may still read that its last call
 // succeeded.
-TEST(SimFailure, ADeathIsReportedToIdleRanksBeforeTheirNextCall) {
+TEST(SimFailure, DeathIsReportedToIdleRanksBeforeTheirNextCall) {
   SimWorld world({.seed = 8, .network = {}});
   SimJob job(world, {0, 0, 1}, 1 << 16);
   ASSERT_TRUE(job.Form());
@@ -203,7 +203,7 @@ TEST(SimFailure, CallsWithoutTheDeadRankSucceed) {
   EXPECT_EQ(job.rank(2).region().failure.accepts_calls.load(), 1u);
 }
 
-TEST(SimFailure, AnAbortEndsOnlyWhatNeedsTheRank) {
+TEST(SimFailure, AbortFailsOnlyCallsThatNeedTheRank) {
   SimWorld world({.seed = 6, .network = {}});
   SimJob job(world, {0, 1}, 1 << 16);
   ASSERT_TRUE(job.Form());
@@ -221,7 +221,7 @@ TEST(SimFailure, AnAbortEndsOnlyWhatNeedsTheRank) {
 }
 
 // The other ranks' own watchdogs detect the stuck operation, as with NCCL, and abort one by one.
-TEST(SimFailure, AnAbortInTheMiddleOfAnOperationIsNoFailureForOthersYet) {
+TEST(SimFailure, AbortDuringOperationDoesNotFailTheOthersAtOnce) {
   for (const bool whole : {false, true}) {  // false: rank 0 has not called it
     for (const int first : {1, 2}) {        // 1: on rank 0's host, 2: on the other host
       SCOPED_TRACE(testing::Message()
@@ -248,7 +248,7 @@ TEST(SimFailure, AnAbortInTheMiddleOfAnOperationIsNoFailureForOthersYet) {
   }
 }
 
-TEST(SimFailure, ARevokeBehindAnAbortEndsTheWorkAtOnce) {
+TEST(SimFailure, RevokeAfterAbortEndsTheWorkAtOnce) {
   SimWorld world({.seed = 7, .network = {}});
   SimJob job(world, {0, 1, 1}, 1 << 20);
   ASSERT_TRUE(job.Form());
@@ -263,7 +263,7 @@ TEST(SimFailure, ARevokeBehindAnAbortEndsTheWorkAtOnce) {
 }
 
 // ncclCommDestroy directly after ncclAllReduce: the operation completes first.
-TEST(SimDestroy, WhatWasPostedBeforeIsDone) {
+TEST(SimDestroy, CompletesPostedWorkFirst) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -291,7 +291,7 @@ TEST(SimDestroy, WhatWasPostedBeforeIsDone) {
   }
 }
 
-TEST(SimDestroy, AnAbortOvertakesADestroyThatWaits) {
+TEST(SimDestroy, AbortEndsAWaitingDestroy) {
   SimWorld world({.seed = 2, .network = {}});
   SimJob job(world, {0, 1}, 64 << 10);
   ASSERT_TRUE(job.Form());
@@ -304,7 +304,7 @@ TEST(SimDestroy, AnAbortOvertakesADestroyThatWaits) {
 }
 
 // One process of the host waits in a call that the other one never posts.
-TEST(SimDestroy, ARankThatWaitsForOneThatLeftIsTold) {
+TEST(SimDestroy, RankThatWaitsForADestroyedRankFails) {
   SimWorld world({.seed = 3, .hosts = 1, .network = {}});
   SimJob job(world, {0, 0}, 64 << 10);
   ASSERT_TRUE(job.Form());
@@ -318,7 +318,7 @@ TEST(SimDestroy, ARankThatWaitsForOneThatLeftIsTold) {
 }
 
 // Ranks that post nothing after the departure are not affected.
-TEST(SimDestroy, OnlyWhoGoesOnWaitsForARankThatLeft) {
+TEST(SimDestroy, AffectsOnlyRanksThatPostMoreCalls) {
   for (const bool aborts : {false, true}) {
     for (const std::vector<int>& layout : {std::vector<int>{0, 0, 0}, {0, 1, 1}}) {
       SimWorld world({.seed = 4, .network = {}});
@@ -343,7 +343,7 @@ TEST(SimDestroy, OnlyWhoGoesOnWaitsForARankThatLeft) {
   }
 }
 
-TEST(SimFailure, WhatADaemonHeldForTheDeadIsGone) {
+TEST(SimFailure, DaemonReleasesStateOfDeadProcesses) {
   SimWorld world({.seed = 8, .network = {}});
   SimJob job(world, {0, 1}, 1 << 16);
   ASSERT_TRUE(job.Form());
@@ -356,10 +356,10 @@ TEST(SimFailure, WhatADaemonHeldForTheDeadIsGone) {
   }));
 }
 
-TEST(SimInit, TheMissingRankIsNamedAfterFiveSeconds) {
+TEST(SimInit, LogsTheMissingRankAfterFiveSeconds) {
   SimWorld world({.seed = 9, .network = {}});
   SimTenant& first = world.AddTenant(0);
-  first.AskUniqueId();
+  first.RequestUniqueId();
   ASSERT_TRUE(world.RunUntil([&] { return first.has_unique_id(); }));
   SimRank& rank = first.Init(first.unique_id(), 3, 0);
   SimTenant& second = world.AddTenant(1);
@@ -370,10 +370,10 @@ TEST(SimInit, TheMissingRankIsNamedAfterFiveSeconds) {
   EXPECT_TRUE(world.host(1).log().Contains("rank 1 has not joined"));
 }
 
-TEST(SimInit, TwoProcessesThatClaimOneRankAreBothTold) {
+TEST(SimInit, RejectsBothProcessesThatClaimOneRank) {
   SimWorld world({.seed = 10, .network = {}});
   SimTenant& first = world.AddTenant(0);
-  first.AskUniqueId();
+  first.RequestUniqueId();
   ASSERT_TRUE(world.RunUntil([&] { return first.has_unique_id(); }));
   SimRank& a = first.Init(first.unique_id(), 2, 0);
   SimRank& b = world.AddTenant(1).Init(first.unique_id(), 2, 0);
@@ -384,10 +384,10 @@ TEST(SimInit, TwoProcessesThatClaimOneRankAreBothTold) {
   }
 }
 
-TEST(SimInit, AnotherTenantIsRefused) {
+TEST(SimInit, RejectsAnotherTenant) {
   SimWorld world({.seed = 11, .network = {}});
   SimTenant& first = world.AddTenant(0, "blue");
-  first.AskUniqueId();
+  first.RequestUniqueId();
   ASSERT_TRUE(world.RunUntil([&] { return first.has_unique_id(); }));
   SimRank& a = first.Init(first.unique_id(), 2, 0);
   SimRank& b = world.AddTenant(1, "red").Init(first.unique_id(), 2, 1);
@@ -395,13 +395,13 @@ TEST(SimInit, AnotherTenantIsRefused) {
   EXPECT_THAT(b.status.text, testing::HasSubstr("tenant"));
 }
 
-TEST(SimTenantThatLies, ABadMessageEndsItsSessionOnly) {
+TEST(SimHostileRequests, BadMessageEndsOnlyItsSession) {
   SimWorld world({.seed = 12, .network = {}});
   SimJob job(world, {0, 1}, 1 << 16);
   ASSERT_TRUE(job.Form());
-  SimTenant& liar = world.AddTenant(0);
-  ASSERT_TRUE(world.RunUntil([&] { return liar.greeted(); }));
-  liar.SendRaw(std::vector<std::byte>(100, std::byte{0xab}));
+  SimTenant& hostile = world.AddTenant(0);
+  ASSERT_TRUE(world.RunUntil([&] { return hostile.connected(); }));
+  hostile.SendRaw(std::vector<std::byte>(100, std::byte{0xab}));
   job.Fill(1000);
   job.PostAll(OpKind::kAllReduce, 1000);
   ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
@@ -410,15 +410,15 @@ TEST(SimTenantThatLies, ABadMessageEndsItsSessionOnly) {
   EXPECT_EQ(world.host(0).daemon().sessions(), 1u);
 }
 
-TEST(SimTenantThatLies, ARecordOutsideItsBufferFailsItsCommunicatorOnly) {
+TEST(SimHostileRequests, RecordOutsideItsBufferFailsOnlyItsCommunicator) {
   SimWorld world({.seed = 13, .network = {}});
-  SimJob liar(world, {0, 1}, 1 << 16);
+  SimJob hostile(world, {0, 1}, 1 << 16);
   SimJob job(world, {0, 1}, 1 << 16);
-  ASSERT_TRUE(liar.Form());
+  ASSERT_TRUE(hostile.Form());
   ASSERT_TRUE(job.Form());
-  liar.Post(0, OpKind::kAllReduce, (1 << 16) / sizeof(float) + 1);
-  ASSERT_TRUE(world.RunUntil([&] { return liar.rank(0).failed() && liar.rank(1).failed(); }));
-  EXPECT_THAT(liar.rank(0).failure(), testing::HasSubstr("exceed buffer"));
+  hostile.Post(0, OpKind::kAllReduce, (1 << 16) / sizeof(float) + 1);
+  ASSERT_TRUE(world.RunUntil([&] { return hostile.rank(0).failed() && hostile.rank(1).failed(); }));
+  EXPECT_THAT(hostile.rank(0).failure(), testing::HasSubstr("exceed buffer"));
   job.Fill(1000);
   job.PostAll(OpKind::kAllReduce, 1000);
   ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));

@@ -69,20 +69,20 @@ class SimControllerRestart : public testing::TestWithParam<uint64_t> {
 };
 
 // The next controller has no objects, as without a store or with another store.
-TEST_P(SimControllerRestart, WhatTheNextControllerDoesNotLimitIsFreeAgain) {
+TEST_P(SimControllerRestart, NextControllerWithoutCapRemovesTheLimit) {
   SCOPED_TRACE(testing::Message() << "seed " << GetParam());
-  constexpr int64_t kLookNs = 2 * kNsPerSec;
-  const uint64_t free = OperationsIn(kLookNs);
+  constexpr int64_t kMeasureNs = 2 * kNsPerSec;
+  const uint64_t free = OperationsIn(kMeasureNs);
   control_->SetObjects(Objects(kCapped));
   OperationsIn(kNsPerSec);
-  EXPECT_LT(OperationsIn(kLookNs), free / 3);
+  EXPECT_LT(OperationsIn(kMeasureNs), free / 3);
   control_->Kill();
   control_->SetObjects(std::make_shared<const ObjectSet>());
   OperationsIn(kNsPerSec);
-  EXPECT_LT(OperationsIn(kLookNs), free / 3) << "the cap holds without a controller";
+  EXPECT_LT(OperationsIn(kMeasureNs), free / 3) << "the cap holds without a controller";
   control_->Restart();
-  OperationsIn(Coordinator::kLiftAfterNs + kNsPerSec);
-  EXPECT_GT(OperationsIn(kLookNs), free - free / 10);
+  OperationsIn(Coordinator::kLiftOldLimitsAfterNs + kNsPerSec);
+  EXPECT_GT(OperationsIn(kMeasureNs), free - free / 10);
   ASSERT_TRUE(world_.RunUntil([&] { return job_.Done(); }));
   EXPECT_EQ(job_.Wrong(OpKind::kAllReduce, kCount), 0u);
 }

@@ -21,9 +21,9 @@ namespace mccs {
 
 class DelayedMappings final : public MappingRunner {
  public:
-  // A step takes at most `most_ns`. LIFETIME: `clock` outlives this.
-  DelayedMappings(const Clock& clock, uint64_t seed, int64_t most_ns)
-      : clock_(clock), random_(seed), most_ns_(most_ns) {}
+  // A step takes at most `max_step_ns`. LIFETIME: `clock` outlives this.
+  DelayedMappings(const Clock& clock, uint64_t seed, int64_t max_step_ns)
+      : clock_(clock), random_(seed), max_step_ns_(max_step_ns) {}
 
   void Start(Lane lane, std::unique_ptr<MappingJob> job) override {
     LaneOfJobs& own = lanes_[lane == Lane::kMap ? 0 : 1];
@@ -44,7 +44,7 @@ class DelayedMappings final : public MappingRunner {
   }
 
   // When TakeFinished next has work to do.
-  MonotonicNs NextStep() const {
+  MonotonicNs NextStepTime() const {
     MonotonicNs next = std::numeric_limits<MonotonicNs>::max();
     for (const LaneOfJobs& lane : lanes_) {
       if (!lane.jobs.empty()) next = std::min(next, lane.next_step);
@@ -57,11 +57,13 @@ class DelayedMappings final : public MappingRunner {
     FairJobQueue jobs;
     MonotonicNs next_step = 0;
   };
-  int64_t Delay() { return static_cast<int64_t>(random_() % static_cast<uint64_t>(most_ns_ + 1)); }
+  int64_t Delay() {
+    return static_cast<int64_t>(random_() % static_cast<uint64_t>(max_step_ns_ + 1));
+  }
 
   const Clock& clock_;
   std::mt19937_64 random_;
-  const int64_t most_ns_;
+  const int64_t max_step_ns_;
   std::array<LaneOfJobs, 2> lanes_;
 };
 

@@ -20,31 +20,31 @@ using testing::HasSubstr;
 constexpr uint64_t kSeeds = 60;
 constexpr size_t kBytes = 1 << 20;
 constexpr uint64_t kElements = kBytes / sizeof(float);
-// A call that waits for a departed rank fails after kPatienceNs.
-constexpr int64_t kLongerThanPatience = 2 * Departures::kPatienceNs;
+// A call that waits for a departed rank fails after kDepartureTimeoutNs.
+constexpr int64_t kLongerThanDepartureTimeoutNs = 2 * Departures::kDepartureTimeoutNs;
 
 class Graphs {
  public:
   Graphs(SimWorld& world, SimJob& job) : world_(world), job_(job) {}
 
   // Captures the calls on rank r; false if the daemon refuses them.
-  bool Capture(int r, const SimPlace& place, const std::vector<SimCall>& calls) {
+  bool Capture(int r, const SimCaptureSlot& place, const std::vector<SimCall>& calls) {
     SimRank& rank = job_.rank(r);
     job_.tenant(r).Capture(rank, place, calls);
     return world_.RunUntil([&] { return rank.captured; }) &&
            rank.capture_status.error == wire::ErrorClass::kNone;
   }
-  bool CaptureAll(const SimPlace& place, OpKind kind, uint64_t count, uint64_t at = 0) {
+  bool CaptureAll(const SimCaptureSlot& place, OpKind kind, uint64_t count, uint64_t at = 0) {
     bool all = true;
     for (int r = 0; r < job_.ranks(); ++r) {
       all &= Capture(r, place, {job_.CallOf(r, kind, count, at)});
     }
     return all;
   }
-  void ReplayAll(const SimPlace& place) {
+  void ReplayAll(const SimCaptureSlot& place) {
     for (int r = 0; r < job_.ranks(); ++r) SimTenant::Replay(job_.rank(r), place);
   }
-  bool AllReplayed(const SimPlace& place) {
+  bool AllReplayed(const SimCaptureSlot& place) {
     bool all = true;
     for (int r = 0; r < job_.ranks(); ++r) all &= SimTenant::Replayed(job_.rank(r), place);
     return all;
@@ -54,7 +54,7 @@ class Graphs {
     for (int r = 0; r < job_.ranks(); ++r) any |= job_.rank(r).failed();
     return any;
   }
-  bool RunReplay(const SimPlace& place) {
+  bool RunReplay(const SimCaptureSlot& place) {
     ReplayAll(place);
     return world_.RunUntil([&] { return AllReplayed(place) || AnyFailed(); }) && !AnyFailed();
   }
@@ -64,13 +64,13 @@ class Graphs {
   SimJob& job_;
 };
 
-TEST(SimGraphs, ReplaysGiveWhatCallsGive) {
+TEST(SimGraphs, ReplaysGiveTheResultsOfCalls) {
   for (const std::vector<int>& layout : {std::vector<int>{0}, {0, 0, 0}, {0, 1}, {0, 1, 0, 1, 2}}) {
     SimWorld world({.seed = 4, .hosts = 3, .network = {}});
     SimJob job(world, layout, kBytes);
     ASSERT_TRUE(job.Form());
     Graphs graphs(world, job);
-    const SimPlace place{.capture = 1, .slot = 0};
+    const SimCaptureSlot place{.capture = 1, .slot = 0};
     ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, 10'000));
     for (int i = 0; i < 3; ++i) {
       job.Fill(kElements);
@@ -119,33 +119,33 @@ Program MakeProgram(std::mt19937_64& random) {
   return program;
 }
 
-SimPlace PlaceOf(int graph) {
+SimCaptureSlot CaptureSlotOf(int graph) {
   return {.capture = 1 + static_cast<uint64_t>(graph), .slot = static_cast<uint32_t>(graph)};
 }
 
 // The position of one stream of one rank.
-struct Progress {
+struct StreamPosition {
   size_t next = 0;
   bool reached = false;
 };
 
 // Moves stream `s` by at most one step.
-void Step(SimRank& rank, uint32_t s, const std::vector<Item>& items, Progress& progress) {
+void Step(SimRank& rank, uint32_t s, const std::vector<Item>& items, StreamPosition& progress) {
   if (progress.next == items.size()) return;
   const Item& item = items[progress.next];
   if (!std::exchange(progress.reached, true)) {
-    if (item.captured) SimTenant::Replay(rank, PlaceOf(item.graph));
-    if (!item.captured) SimTenant::Reach(rank, s, item.sequence);
+    if (item.captured) SimTenant::Replay(rank, CaptureSlotOf(item.graph));
+    if (!item.captured) SimTenant::MarkReached(rank, s, item.sequence);
     return;
   }
-  const bool done =
-      item.captured ? SimTenant::Replayed(rank, PlaceOf(item.graph)) : rank.done() >= item.sequence;
+  const bool done = item.captured ? SimTenant::Replayed(rank, CaptureSlotOf(item.graph))
+                                  : rank.done() >= item.sequence;
   if (!done) return;
   ++progress.next;
   progress.reached = false;
 }
 
-TEST(SimGraphs, AnyMixOfReplaysAndCallsOnTwoStreamsRunsInOneOrderOnAllHosts) {
+TEST(SimGraphs, ReplaysAndCallsOnTwoStreamsHaveOneOrderOnAllHosts) {
   const std::vector<std::vector<int>> layouts = {{0, 1}, {0, 0, 1, 1}, {0, 1, 2}, {0, 1, 0, 2, 2}};
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -157,7 +157,7 @@ TEST(SimGraphs, AnyMixOfReplaysAndCallsOnTwoStreamsRunsInOneOrderOnAllHosts) {
     Graphs graphs(world, job);
     const Program program = MakeProgram(random);
     for (size_t g = 0; g < program.graph_counts.size(); ++g) {
-      ASSERT_TRUE(graphs.CaptureAll(PlaceOf(static_cast<int>(g)), OpKind::kAllReduce,
+      ASSERT_TRUE(graphs.CaptureAll(CaptureSlotOf(static_cast<int>(g)), OpKind::kAllReduce,
                                     program.graph_counts[g]));
     }
     // All calls are posted at once, as by a program that does not wait; the streams reach them
@@ -169,7 +169,7 @@ TEST(SimGraphs, AnyMixOfReplaysAndCallsOnTwoStreamsRunsInOneOrderOnAllHosts) {
         job.tenant(r).Post(job.rank(r), call, /*reached=*/false);
       }
     }
-    std::vector<Progress> progress(static_cast<size_t>(job.ranks()) * 2);
+    std::vector<StreamPosition> progress(static_cast<size_t>(job.ranks()) * 2);
     const auto finished = [&] {
       for (size_t i = 0; i < progress.size(); ++i) {
         if (progress[i].next < program.streams[i % 2].size()) return false;
@@ -191,13 +191,13 @@ TEST(SimGraphs, AnyMixOfReplaysAndCallsOnTwoStreamsRunsInOneOrderOnAllHosts) {
 
 // ---- Late, mismatched and released captures -----------------------------------------------------
 
-TEST(SimGraphs, AHostThatCapturesLateIsWaitedFor) {
+TEST(SimGraphs, WaitForAHostThatCapturesLate) {
   SimWorld world({.seed = 6, .network = {}});
   SimJob job(world, {0, 1}, kBytes);
   ASSERT_TRUE(job.Form());
   job.Fill(kElements);
   Graphs graphs(world, job);
-  const SimPlace place{.capture = 1, .slot = 0};
+  const SimCaptureSlot place{.capture = 1, .slot = 0};
   ASSERT_TRUE(graphs.Capture(0, place, {job.CallOf(0, OpKind::kAllReduce, 1000)}));
   SimTenant::Replay(job.rank(0), place);
   world.RunFor(5 * kNsPerMs);
@@ -209,13 +209,13 @@ TEST(SimGraphs, AHostThatCapturesLateIsWaitedFor) {
   EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
 }
 
-TEST(SimGraphs, CapturedCallsThatDoNotFitAreNamedOnBothHosts) {
+TEST(SimGraphs, ReportMismatchedCapturedCallsOnBothHosts) {
   for (const std::vector<int>& layout : {std::vector<int>{0, 0}, {0, 1}}) {
     SimWorld world({.seed = 5, .network = {}});
     SimJob job(world, layout, kBytes);
     ASSERT_TRUE(job.Form());
     Graphs graphs(world, job);
-    const SimPlace place{.capture = 1, .slot = 0};
+    const SimCaptureSlot place{.capture = 1, .slot = 0};
     for (int r : {0, 1}) {
       ASSERT_TRUE(graphs.Capture(
           r, place, {job.CallOf(r, OpKind::kAllReduce, 1000 + static_cast<uint64_t>(r))}));
@@ -230,14 +230,14 @@ TEST(SimGraphs, CapturedCallsThatDoNotFitAreNamedOnBothHosts) {
   }
 }
 
-TEST(SimGraphs, AbandonedCapturesAndReleasedOnesLeaveTheDaemonAsleep) {
+TEST(SimGraphs, ReleasedCapturesLetTheDaemonSleep) {
   SimWorld world({.seed = 7, .network = {}});
   SimJob job(world, {0, 1}, kBytes);
   ASSERT_TRUE(job.Form());
   Graphs graphs(world, job);
   world.RunFor(kNsPerSec);
   EXPECT_EQ(world.host(0).daemon().urgency(), Urgency::kSleep);
-  const SimPlace place{.capture = 3, .slot = 0};
+  const SimCaptureSlot place{.capture = 3, .slot = 0};
   ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, 1000));
   ASSERT_TRUE(graphs.RunReplay(place));
   world.RunFor(kNsPerSec);
@@ -256,7 +256,7 @@ TEST(SimGraphs, MessagesArriveAtEachReplay) {
     SimJob job(world, layout, kBytes);
     ASSERT_TRUE(job.Form());
     Graphs graphs(world, job);
-    const SimPlace place{.capture = 1, .slot = 0};
+    const SimCaptureSlot place{.capture = 1, .slot = 0};
     const int ranks = job.ranks();
     for (int r = 0; r < ranks; ++r) {
       ASSERT_TRUE(graphs.Capture(
@@ -280,12 +280,12 @@ TEST(SimGraphs, MessagesArriveAtEachReplay) {
 
 // ---- Departures and failures --------------------------------------------------------------------
 
-TEST(SimGraphs, ADaemonThatDiesLeavesTheReplaysOfTheOthersBlocked) {
+TEST(SimGraphs, DeadDaemonLeavesReplaysBlocked) {
   SimWorld world({.seed = 11, .network = {}});
   SimJob job(world, {0, 1}, kBytes);
   ASSERT_TRUE(job.Form());
   Graphs graphs(world, job);
-  const SimPlace place{.capture = 1, .slot = 0};
+  const SimCaptureSlot place{.capture = 1, .slot = 0};
   ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, kElements));
   graphs.ReplayAll(place);
   world.RunFor(200 * kNsPerUs);
@@ -296,7 +296,7 @@ TEST(SimGraphs, ADaemonThatDiesLeavesTheReplaysOfTheOthersBlocked) {
   EXPECT_FALSE(SimTenant::Replayed(job.rank(0), place)) << "also a later replay";
 }
 
-TEST(SimGraphs, AReplayInWhichARankAbortsIsRightOrFails) {
+TEST(SimGraphs, ReplayWithAnAbortingRankIsRightOrFails) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -305,7 +305,7 @@ TEST(SimGraphs, AReplayInWhichARankAbortsIsRightOrFails) {
     ASSERT_TRUE(job.Form());
     job.Fill(kElements);
     Graphs graphs(world, job);
-    const SimPlace place{.capture = 1, .slot = 0};
+    const SimCaptureSlot place{.capture = 1, .slot = 0};
     ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, kElements));
     SimTenant::Replay(job.rank(0), place);
     if (random() % 2 == 0) SimTenant::Replay(job.rank(1), place);
@@ -314,7 +314,7 @@ TEST(SimGraphs, AReplayInWhichARankAbortsIsRightOrFails) {
     const auto replayed = [&] { return SimTenant::Replayed(job.rank(0), place); };
     ASSERT_TRUE(
         world.RunUntil([&] { return job.rank(1).ended && (replayed() || job.rank(0).failed()); },
-                       kLongerThanPatience));
+                       kLongerThanDepartureTimeoutNs));
     uint64_t wrong = 0;
     for (uint64_t e = 0; replayed() && e < kElements; ++e) {
       wrong += job.output(0, e) != SimJob::InputValue(0, e) + SimJob::InputValue(1, e);
@@ -323,31 +323,32 @@ TEST(SimGraphs, AReplayInWhichARankAbortsIsRightOrFails) {
   }
 }
 
-TEST(SimGraphs, AReplayAfterARankWasDestroyedFailsWithItsName) {
+TEST(SimGraphs, ReplayWithADestroyedRankFailsWithItsRank) {
   for (const std::vector<int>& layout : {std::vector<int>{0, 0}, {0, 1}}) {
     SimWorld world({.seed = 12, .network = {}});
     SimJob job(world, layout, kBytes);
     ASSERT_TRUE(job.Form());
     Graphs graphs(world, job);
-    const SimPlace place{.capture = 1, .slot = 0};
+    const SimCaptureSlot place{.capture = 1, .slot = 0};
     ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, 1000));
     ASSERT_TRUE(graphs.RunReplay(place));
     job.tenant(1).Destroy(job.rank(1));
     ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).ended; }));
     SimTenant::Replay(job.rank(0), place);
-    ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed(); }, kLongerThanPatience));
+    ASSERT_TRUE(
+        world.RunUntil([&] { return job.rank(0).failed(); }, kLongerThanDepartureTimeoutNs));
     EXPECT_THAT(job.rank(0).failure(), HasSubstr("rank 1"));
     EXPECT_FALSE(SimTenant::Replayed(job.rank(0), place));
   }
 }
 
-TEST(SimGraphs, DestroyWaitsForAReplayThatIsUnderWay) {
+TEST(SimGraphs, DestroyWaitsForARunningReplay) {
   SimWorld world({.seed = 13, .network = {}});
   SimJob job(world, {0, 1}, kBytes);
   ASSERT_TRUE(job.Form());
   job.Fill(kElements);
   Graphs graphs(world, job);
-  const SimPlace place{.capture = 1, .slot = 0};
+  const SimCaptureSlot place{.capture = 1, .slot = 0};
   ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, 1000));
   graphs.ReplayAll(place);
   world.RunFor(kNsPerUs);
@@ -357,12 +358,12 @@ TEST(SimGraphs, DestroyWaitsForAReplayThatIsUnderWay) {
   EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
 }
 
-TEST(SimGraphs, AReplayThatOthersHaveNotReachedIsNamed) {
+TEST(SimGraphs, ReportReplayThatWaitsForRanks) {
   SimWorld world({.seed = 14, .network = {}});
   SimJob job(world, {0, 0, 1}, kBytes);
   ASSERT_TRUE(job.Form());
   Graphs graphs(world, job);
-  const SimPlace place{.capture = 1, .slot = 0};
+  const SimCaptureSlot place{.capture = 1, .slot = 0};
   ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, 1000));
   for (int r : {0, 1}) SimTenant::Replay(job.rank(r), place);
   world.RunFor(15 * kNsPerSec);

@@ -15,11 +15,11 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr uint64_t kCount = 1000;
-constexpr int64_t kPatienceNs = 10 * kNsPerSec;
-constexpr int64_t kASecondNs = kNsPerSec;
+constexpr int64_t kHangTimeoutNs = 10 * kNsPerSec;
+constexpr int64_t kOneSecondNs = kNsPerSec;
 
 // What host h's communicator reported last.
-std::string HeldUpAt(SimWorld& world, int h) {
+std::string StalledOn(SimWorld& world, int h) {
   const auto& reports = world.host(h).controller().reports;
   return reports.empty() ? "" : reports.begin()->second.held_up;
 }
@@ -32,7 +32,7 @@ size_t LinesWith(SimWorld& world, int h, const std::string& text) {
   return lines;
 }
 
-TEST(SimHangWatcher, NamesTheRanksThatAreMissingOnEveryHost) {
+TEST(SimHangWatcher, NamesMissingRanksOnEveryHost) {
   for (const int missing : {0, 1, 3, 4}) {
     SCOPED_TRACE(testing::Message() << "rank " << missing << " is missing");
     SimWorld world({.seed = 1, .hosts = 3, .network = {}});
@@ -45,26 +45,26 @@ TEST(SimHangWatcher, NamesTheRanksThatAreMissingOnEveryHost) {
     for (int r = 0; r < job.ranks(); ++r) {
       if (r != missing) job.Post(r, OpKind::kAllReduce, kCount);
     }
-    world.RunFor(kPatienceNs - kASecondNs);
+    world.RunFor(kHangTimeoutNs - kOneSecondNs);
     for (int h = 0; h < 3; ++h) EXPECT_EQ(LinesWith(world, h, "wait for"), 0u);
-    world.RunFor(2 * kASecondNs);
+    world.RunFor(2 * kOneSecondNs);
     const std::string host = missing == 4 ? "h2" : missing == 3 ? "h1" : "h0";
     const std::string expected =
         "wait for rank " + std::to_string(missing) + " on " + host + ", which has not called it";
     for (int h = 0; h < 3; ++h) {
       EXPECT_EQ(LinesWith(world, h, expected), 1u) << "host " << h;
-      EXPECT_THAT(HeldUpAt(world, h),
+      EXPECT_THAT(StalledOn(world, h),
                   AllOf(HasSubstr("operation #2 (all_reduce #2 count 1000"), HasSubstr(expected)));
     }
     job.Post(missing, OpKind::kAllReduce, kCount);
     ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
-    world.RunFor(kASecondNs);
-    for (int h = 0; h < 3; ++h) EXPECT_EQ(HeldUpAt(world, h), "") << "host " << h;
+    world.RunFor(kOneSecondNs);
+    for (int h = 0; h < 3; ++h) EXPECT_EQ(StalledOn(world, h), "") << "host " << h;
     EXPECT_EQ(job.Wrong(OpKind::kAllReduce, kCount), 0u);
   }
 }
 
-TEST(SimHangWatcher, TellsAStreamThatIsLateFromACallThatIsMissing) {
+TEST(SimHangWatcher, DistinguishesLateStreamFromMissingCall) {
   SimWorld world({.seed = 2, .hosts = 2, .network = {}});
   SimJob job(world, {0, 1, 1}, 64 << 10);
   ASSERT_TRUE(job.Form());
@@ -72,26 +72,26 @@ TEST(SimHangWatcher, TellsAStreamThatIsLateFromACallThatIsMissing) {
   job.Post(0, OpKind::kAllReduce, kCount);
   job.Post(1, OpKind::kAllReduce, kCount);
   job.rank(1).region().ready[0].value.store(0);  // its stream has not reached the call
-  world.RunFor(kPatienceNs + kASecondNs);
-  EXPECT_THAT(HeldUpAt(world, 0),
+  world.RunFor(kHangTimeoutNs + kOneSecondNs);
+  EXPECT_THAT(StalledOn(world, 0),
               AllOf(HasSubstr("rank 0 waits for rank 2 on h1, which has not called it"),
                     HasSubstr("; and for rank 1 on h1, whose stream has not reached it")));
 }
 
-TEST(SimHangWatcher, AWaitThatGoesOnIsNotSaidTooOften) {
+TEST(SimHangWatcher, RepeatsAReportAtMostOncePerMinute) {
   SimWorld world({.seed = 3, .hosts = 2, .network = {}});
   SimJob job(world, {0, 1}, 64 << 10);
   ASSERT_TRUE(job.Form());
   job.Fill(kCount);
   job.Post(1, OpKind::kAllReduce, kCount);
-  world.RunFor(6 * kPatienceNs);
+  world.RunFor(6 * kHangTimeoutNs);
   EXPECT_EQ(LinesWith(world, 0, "rank 1 waits for rank 0 on h0"), 1u);
-  world.RunFor(6 * kPatienceNs);
+  world.RunFor(6 * kHangTimeoutNs);
   EXPECT_EQ(LinesWith(world, 0, "rank 1 waits for rank 0 on h0"), 2u);
 }
 
 // A broadcast's root may be several operations ahead.
-TEST(SimHangWatcher, TheOperationOfTheLastHostIsNamed) {
+TEST(SimHangWatcher, NamesTheOldestPendingOperation) {
   SimWorld world({.seed = 4, .hosts = 3, .network = {}});
   SimJob job(world, {0, 1, 2}, 64 << 10);
   ASSERT_TRUE(job.Form());
@@ -100,12 +100,12 @@ TEST(SimHangWatcher, TheOperationOfTheLastHostIsNamed) {
     job.Post(r, OpKind::kBroadcast, kCount, /*root=*/0);
     job.Post(r, OpKind::kAllReduce, kCount);
   }
-  world.RunFor(kPatienceNs + kASecondNs);
+  world.RunFor(kHangTimeoutNs + kOneSecondNs);
   EXPECT_GE(LinesWith(world, 0, "operation #1"), 1u);
   EXPECT_GE(LinesWith(world, 0, "wait for rank 2 on h2, which has not called it"), 1u);
 }
 
-TEST(SimHangWatcher, AnOperationThatIsOnlyLongIsNotNamed) {
+TEST(SimHangWatcher, DoesNotReportASlowOperation) {
   const SimNetworkOptions slow{.min_delay_ns = 200 * kNsPerMs,
                                .max_delay_ns = 200 * kNsPerMs,
                                .max_portion_bytes = 16 << 10,
@@ -116,56 +116,56 @@ TEST(SimHangWatcher, AnOperationThatIsOnlyLongIsNotNamed) {
   ASSERT_TRUE(job.Form());
   job.Fill(kMany);
   job.PostAll(OpKind::kAllReduce, kMany);
-  ASSERT_FALSE(world.RunUntil([&] { return job.Done(); }, kPatienceNs + kASecondNs));
-  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }, 20 * kPatienceNs));
+  ASSERT_FALSE(world.RunUntil([&] { return job.Done(); }, kHangTimeoutNs + kOneSecondNs));
+  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }, 20 * kHangTimeoutNs));
   for (int h = 0; h < 2; ++h) EXPECT_EQ(LinesWith(world, h, "wait"), 0u);
 }
 
-TEST(SimHangWatcher, OneHostAloneWatchesItself) {
+TEST(SimHangWatcher, WorksOnASingleHost) {
   SimWorld world({.seed = 6, .hosts = 1, .network = {}});
   SimJob job(world, {0, 0, 0}, 64 << 10);
   ASSERT_TRUE(job.Form());
   job.Fill(kCount);
   job.Post(1, OpKind::kAllReduce, kCount);
-  world.RunFor(kPatienceNs + kASecondNs);
-  EXPECT_THAT(HeldUpAt(world, 0),
+  world.RunFor(kHangTimeoutNs + kOneSecondNs);
+  EXPECT_THAT(StalledOn(world, 0),
               HasSubstr("rank 1 waits for ranks 0, 2 on h0, which have not called it"));
 }
 
 // ---- Sends and receives -------------------------------------------------------------------------
 
-TEST(SimHangWatcher, NamesTheRankThatSendsNothingAndTheOneThatHasNoReceive) {
+TEST(SimHangWatcher, NamesRanksWithoutSendOrReceive) {
   SimWorld world({.seed = 4, .hosts = 2, .network = {}});
   SimJob job(world, {0, 1, 1}, 64 << 10);
   ASSERT_TRUE(job.Form());
   job.Fill(kCount);
   job.Post(0, {.sends = false, .peer = 1, .at = 0, .count = 10});
   job.Post(2, {.sends = true, .peer = 1, .at = 0, .count = 20});
-  world.RunFor(kPatienceNs - kASecondNs);
-  for (int h = 0; h < 2; ++h) EXPECT_EQ(HeldUpAt(world, h), "");
-  world.RunFor(4 * kASecondNs);
+  world.RunFor(kHangTimeoutNs - kOneSecondNs);
+  for (int h = 0; h < 2; ++h) EXPECT_EQ(StalledOn(world, h), "");
+  world.RunFor(4 * kOneSecondNs);
   const std::string receives =
       "rank 0 waits for rank 1 on h1, which has sent nothing for recv #1 of rank 0 from rank 1 "
       "count 10 type float32";
   const std::string sends =
       "rank 2 waits for rank 1 on h1, which has no receive for send #1 of rank 2 to rank 1 count "
       "20 type float32";
-  EXPECT_EQ(HeldUpAt(world, 0), receives);
-  EXPECT_EQ(HeldUpAt(world, 1), sends);
+  EXPECT_EQ(StalledOn(world, 0), receives);
+  EXPECT_EQ(StalledOn(world, 1), sends);
   EXPECT_EQ(LinesWith(world, 0, receives), 1u);
   EXPECT_EQ(LinesWith(world, 1, sends), 1u);
   job.Post(1, {.sends = true, .peer = 0, .at = 0, .count = 10, .more = true});
   job.Post(1, {.sends = false, .peer = 2, .at = 0, .count = 20});
   ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
-  world.RunFor(kASecondNs);
+  world.RunFor(kOneSecondNs);
   for (int h = 0; h < 2; ++h) {
-    EXPECT_EQ(HeldUpAt(world, h), "");
+    EXPECT_EQ(StalledOn(world, h), "");
     EXPECT_EQ(LinesWith(world, h, "progress again"), 1u);
   }
 }
 
 // Other messages between the same hosts continue meanwhile.
-TEST(SimHangWatcher, AMessageThatWaitsBesideOthersThatGetOnIsNamed) {
+TEST(SimHangWatcher, ReportsOneStalledMessageAmongProgressingOnes) {
   SimWorld world({.seed = 5, .hosts = 2, .network = {}});
   SimJob job(world, {0, 0, 1, 1}, 64 << 10);
   ASSERT_TRUE(job.Form());
@@ -174,20 +174,20 @@ TEST(SimHangWatcher, AMessageThatWaitsBesideOthersThatGetOnIsNamed) {
   for (int64_t second = 0; second < 14; ++second) {
     job.Post(1, {.sends = true, .peer = 3, .at = 0, .count = kCount});
     job.Post(3, {.sends = false, .peer = 1, .at = 0, .count = kCount});
-    world.RunFor(kASecondNs);
+    world.RunFor(kOneSecondNs);
   }
-  EXPECT_THAT(HeldUpAt(world, 0), HasSubstr("rank 0 waits for rank 2 on h1"));
-  EXPECT_EQ(HeldUpAt(world, 1), "");
+  EXPECT_THAT(StalledOn(world, 0), HasSubstr("rank 0 waits for rank 2 on h1"));
+  EXPECT_EQ(StalledOn(world, 1), "");
 }
 
-TEST(SimHangWatcher, AMessageWithinAHostIsNamedToo) {
+TEST(SimHangWatcher, ReportsStalledMessageWithinAHost) {
   SimWorld world({.seed = 6, .hosts = 1, .network = {}});
   SimJob job(world, {0, 0}, 64 << 10);
   ASSERT_TRUE(job.Form());
   job.Fill(kCount);
   job.Post(1, {.sends = false, .peer = 0, .at = 0, .count = 5});
-  world.RunFor(kPatienceNs + 4 * kASecondNs);
-  EXPECT_THAT(HeldUpAt(world, 0), HasSubstr("rank 1 waits for rank 0 on h0, which has sent"));
+  world.RunFor(kHangTimeoutNs + 4 * kOneSecondNs);
+  EXPECT_THAT(StalledOn(world, 0), HasSubstr("rank 1 waits for rank 0 on h0, which has sent"));
 }
 
 }  // namespace hang_watcher_test

@@ -25,21 +25,21 @@ constexpr size_t kMany = 40;
 constexpr int64_t kLongNs = 10 * kNsPerSec;
 
 // One process per rank, which split their first communicator into many of the same ranks.
-class Crowd {
+class ManyCommunicators {
  public:
-  Crowd(SimWorld& world, std::vector<int> host_of_rank)
+  ManyCommunicators(SimWorld& world, std::vector<int> host_of_rank)
       : world_(world), host_of_rank_(host_of_rank), parent_(world, host_of_rank, kBytes) {}
 
   bool Form(size_t communicators) {
     if (!parent_.Form()) return false;
     while (jobs_.size() < communicators) {
-      std::vector<SimJob::Seat> seats;
+      std::vector<SimJob::RankOfTenant> seats;
       for (int r = 0; r < ranks(); ++r) {
         seats.push_back({&parent_.tenant(r), &parent_.tenant(r).Split(parent_.rank(r), 0, r)});
       }
       const bool answered = world_.RunUntil([&] {
         return std::all_of(seats.begin(), seats.end(),
-                           [](const SimJob::Seat& seat) { return seat.rank->answered; });
+                           [](const SimJob::RankOfTenant& seat) { return seat.rank->answered; });
       });
       if (!answered) return false;
       jobs_.emplace_back(world_, seats, kBytes);
@@ -73,7 +73,7 @@ class Crowd {
     EXPECT_EQ(job.Wrong(OpKind::kAllReduce, kCount), 0u);
   }
   // Breaks a lane of the communicator that leaves rank r's host, by the last report.
-  bool CutALane(SimJob& job, int r) {
+  bool CutLane(SimJob& job, int r) {
     SimHost& host = world_.host(host_of_rank_[static_cast<size_t>(r)]);
     const auto report = host.controller().reports.find(job.rank(r).id);
     if (report == host.controller().reports.end() || report->second.lanes.empty()) return false;
@@ -87,20 +87,20 @@ class Crowd {
   std::deque<SimJob> jobs_;
 };
 
-TEST(SimIdleCommunicators, GetNoTurnWhileAnotherWorks) {
+TEST(SimIdleCommunicators, GetNoTurnsWhileAnotherIsBusy) {
   for (const std::vector<int>& hosts : {std::vector<int>{0, 0}, {0, 1}, {0, 1, 1, 2}}) {
     SCOPED_TRACE(testing::Message() << hosts.size() << " ranks, the last on host " << hosts.back());
     SimWorld world({.seed = 1, .hosts = 3, .network = {}});
-    Crowd crowd(world, hosts);
-    ASSERT_TRUE(crowd.Form(kMany));
-    SimJob& busy = crowd.jobs()[kMany / 2];
-    const auto before = crowd.AllTurns();
-    for (int i = 0; i < 50; ++i) crowd.ExpectWorks(busy);
+    ManyCommunicators many(world, hosts);
+    ASSERT_TRUE(many.Form(kMany));
+    SimJob& busy = many.jobs()[kMany / 2];
+    const auto before = many.AllTurns();
+    for (int i = 0; i < 50; ++i) many.ExpectWorks(busy);
     busy.Post(0, {.sends = true, .peer = 1, .at = 0, .count = kCount});
     busy.Post(1, {.sends = false, .peer = 0, .at = 0, .count = kCount});
     ASSERT_TRUE(world.RunUntil([&] { return busy.Done(); }));
     world.RunFor(kLongNs);
-    for (const auto& [who, turns] : crowd.AllTurns()) {
+    for (const auto& [who, turns] : many.AllTurns()) {
       const auto& [job, r] = who;
       if (job == &busy) {
         EXPECT_GE(turns, before.at(who) + 50) << "rank " << r;
@@ -112,35 +112,35 @@ TEST(SimIdleCommunicators, GetNoTurnWhileAnotherWorks) {
 }
 
 // Processes that start, end and form other communicators give them no turns either.
-TEST(SimIdleCommunicators, GetNoTurnWhileOthersFormAndEnd) {
+TEST(SimIdleCommunicators, GetNoTurnsWhileOthersFormAndEnd) {
   SimWorld world({.seed = 2, .hosts = 2, .network = {}});
-  Crowd crowd(world, {0, 1});
-  ASSERT_TRUE(crowd.Form(kMany));
-  const auto before = crowd.AllTurns();
+  ManyCommunicators many(world, {0, 1});
+  ASSERT_TRUE(many.Form(kMany));
+  const auto before = many.AllTurns();
   for (int i = 0; i < 3; ++i) {
     SimJob other(world, {0, 1, 1}, kBytes);
     ASSERT_TRUE(other.Form());
-    crowd.ExpectWorks(other);
+    many.ExpectWorks(other);
     other.tenant(i).Kill();
     for (int r = 0; r < other.ranks(); ++r) {
       if (r != i) other.tenant(r).Destroy(other.rank(r));
     }
     world.RunFor(kLongNs);
   }
-  EXPECT_EQ(crowd.AllTurns(), before);
+  EXPECT_EQ(many.AllTurns(), before);
 }
 
-TEST(SimIdleCommunicators, WorkWhenTheirTimeHasComeInAnyOrder) {
+TEST(SimIdleCommunicators, BecomeBusyInAnyOrder) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
     SimWorld world({.seed = seed, .hosts = 3, .channels = 2, .network = {}});
-    Crowd crowd(world, {0, 1, 1, 2});
-    ASSERT_TRUE(crowd.Form(12));
+    ManyCommunicators many(world, {0, 1, 1, 2});
+    ASSERT_TRUE(many.Form(12));
     int cut = 0;
     for (int step = 0; step < 30; ++step) {
       std::vector<SimJob*> working;
-      for (SimJob& job : crowd.jobs()) {
+      for (SimJob& job : many.jobs()) {
         if (random() % 3 == 0) working.push_back(&job);
       }
       for (SimJob* job : working) {
@@ -152,8 +152,8 @@ TEST(SimIdleCommunicators, WorkWhenTheirTimeHasComeInAnyOrder) {
           job->Post(r, OpKind::kAllReduce, kCount);
         }
       }
-      SimJob& victim = crowd.jobs()[random() % crowd.jobs().size()];
-      if (random() % 3 == 0) cut += crowd.CutALane(victim, static_cast<int>(random() % 4));
+      SimJob& victim = many.jobs()[random() % many.jobs().size()];
+      if (random() % 3 == 0) cut += many.CutLane(victim, static_cast<int>(random() % 4));
       ASSERT_TRUE(world.RunUntil([&] {
         return std::all_of(working.begin(), working.end(), [](SimJob* job) { return job->Done(); });
       })) << "step "
@@ -165,40 +165,40 @@ TEST(SimIdleCommunicators, WorkWhenTheirTimeHasComeInAnyOrder) {
   }
 }
 
-TEST(SimIdleCommunicators, OpenALaneAgainThatBreaks) {
+TEST(SimIdleCommunicators, ReopenBrokenLanes) {
   SimWorld world({.seed = 3, .hosts = 2, .network = {}});
-  Crowd crowd(world, {0, 1});
-  ASSERT_TRUE(crowd.Form(kMany));
+  ManyCommunicators many(world, {0, 1});
+  ASSERT_TRUE(many.Form(kMany));
   const size_t streams = world.network().open_streams();
-  for (size_t i = 0; i < kMany; i += 3) ASSERT_TRUE(crowd.CutALane(crowd.jobs()[i], i % 2));
+  for (size_t i = 0; i < kMany; i += 3) ASSERT_TRUE(many.CutLane(many.jobs()[i], i % 2));
   EXPECT_LT(world.network().open_streams(), streams);
   world.RunFor(kLongNs);
   EXPECT_EQ(world.network().open_streams(), streams);
-  for (SimJob& job : crowd.jobs()) crowd.ExpectWorks(job);
+  for (SimJob& job : many.jobs()) many.ExpectWorks(job);
 }
 
 TEST(SimIdleCommunicators, FailAtOnceWhenADaemonDies) {
   SimWorld world({.seed = 4, .hosts = 3, .network = {}});
-  Crowd crowd(world, {0, 1, 2});
-  ASSERT_TRUE(crowd.Form(kMany));
+  ManyCommunicators many(world, {0, 1, 2});
+  ASSERT_TRUE(many.Form(kMany));
   world.host(2).Kill(world.network());
   EXPECT_TRUE(world.RunUntil(
       [&] {
-        return std::all_of(crowd.jobs().begin(), crowd.jobs().end(), [](SimJob& job) {
+        return std::all_of(many.jobs().begin(), many.jobs().end(), [](SimJob& job) {
           return job.rank(0).failed() && job.rank(1).failed();
         });
       },
       kNsPerSec));
-  EXPECT_THAT(crowd.jobs().back().rank(1).failure(), HasSubstr("connection to host h2 lost"));
+  EXPECT_THAT(many.jobs().back().rank(1).failure(), HasSubstr("connection to host h2 lost"));
 }
 
-TEST(SimIdleCommunicators, KnowWhoDiedWhileNobodyUsedThem) {
+TEST(SimIdleCommunicators, ReportRanksThatDiedWhileIdle) {
   SimWorld world({.seed = 5, .hosts = 2, .network = {}});
-  Crowd crowd(world, {0, 0, 1});
-  ASSERT_TRUE(crowd.Form(kMany));
-  crowd.parent().tenant(1).Kill();
+  ManyCommunicators many(world, {0, 0, 1});
+  ASSERT_TRUE(many.Form(kMany));
+  many.parent().tenant(1).Kill();
   world.RunFor(kLongNs);
-  for (SimJob& job : crowd.jobs()) {
+  for (SimJob& job : many.jobs()) {
     const std::atomic<uint32_t>& accepts_calls = job.rank(2).region().failure.accepts_calls;
     for (int r : {0, 2}) EXPECT_THAT(job.rank(r).failure(), HasSubstr("rank 1 is gone"));
     EXPECT_EQ(accepts_calls, 1u) << "calls that do not need rank 1 succeed";
@@ -208,18 +208,18 @@ TEST(SimIdleCommunicators, KnowWhoDiedWhileNobodyUsedThem) {
   }
 }
 
-TEST(SimIdleCommunicators, SayEachForItselfWhoIsWaitedFor) {
+TEST(SimIdleCommunicators, EachReportsItsMissingRanks) {
   SimWorld world({.seed = 6, .hosts = 2, .network = {}});
-  Crowd crowd(world, {0, 1});
-  ASSERT_TRUE(crowd.Form(kMany));
+  ManyCommunicators many(world, {0, 1});
+  ASSERT_TRUE(many.Form(kMany));
   std::mt19937_64 random(6);
-  for (SimJob& job : crowd.jobs()) {
+  for (SimJob& job : many.jobs()) {
     job.Post(0, OpKind::kAllReduce, kCount);
     world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerMs);
   }
   world.RunFor(11 * kNsPerSec);
   const auto& lines = world.host(1).log().lines;
-  for (SimJob& job : crowd.jobs()) {
+  for (SimJob& job : many.jobs()) {
     const std::string name = FormatCommId(job.rank(0).id);
     EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
                             [&](const std::string& line) {
@@ -230,21 +230,21 @@ TEST(SimIdleCommunicators, SayEachForItselfWhoIsWaitedFor) {
         << name;
     job.Post(1, OpKind::kAllReduce, kCount);
   }
-  for (SimJob& job : crowd.jobs()) ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  for (SimJob& job : many.jobs()) ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
 }
 
 TEST(SimIdleCommunicators, CloseWhenTheirRanksHaveLeft) {
   SimWorld world({.seed = 7, .hosts = 3, .network = {}});
-  Crowd crowd(world, {0, 1, 2});
-  ASSERT_TRUE(crowd.Form(kMany));
+  ManyCommunicators many(world, {0, 1, 2});
+  ASSERT_TRUE(many.Form(kMany));
   std::mt19937_64 random(7);
-  for (SimJob& job : crowd.jobs()) {
+  for (SimJob& job : many.jobs()) {
     for (int r = 0; r < 3; ++r) {
       if (random() % 2 == 0) world.RunFor(static_cast<int64_t>(random() % 100) * kNsPerMs);
       job.tenant(r).Destroy(job.rank(r));
     }
   }
-  for (SimJob& job : crowd.jobs()) ASSERT_TRUE(world.RunUntil([&] { return job.Ended(); }));
+  for (SimJob& job : many.jobs()) ASSERT_TRUE(world.RunUntil([&] { return job.Ended(); }));
   EXPECT_TRUE(world.RunUntil(
       [&] {
         for (int h = 0; h < 3; ++h) {
@@ -253,21 +253,21 @@ TEST(SimIdleCommunicators, CloseWhenTheirRanksHaveLeft) {
         return true;
       },
       kNsPerSec));
-  crowd.ExpectWorks(crowd.parent());
+  many.ExpectWorks(many.parent());
 }
 
 // After a rank has left and while no call is posted, a broken lane between two others is not a
 // failure; it stays broken.
-TEST(SimIdleCommunicators, WantNoTurnForABrokenLaneThatNobodyMisses) {
+TEST(SimIdleCommunicators, NeedNoTurnForAnUnneededBrokenLane) {
   SimWorld world({.seed = 1, .hosts = 4, .network = {}});
   SimJob job(world, {0, 1, 2, 3}, 4096);
   ASSERT_TRUE(job.Form());
   job.tenant(3).Destroy(job.rank(3));
   ASSERT_TRUE(world.RunUntil([&] { return job.rank(3).ended; }));
   world.RunFor(kNsPerMs);
-  world.network().Part(world.host(1).address(), world.host(2).address());
+  world.network().Partition(world.host(1).address(), world.host(2).address());
   ASSERT_GT(world.network().Cut(world.host(1).address(), world.host(2).address()), 0);
-  world.RunFor(kLanePatienceNs + kNsPerUs);
+  world.RunFor(kLaneReconnectTimeoutNs + kNsPerUs);
   for (int h = 0; h < 4; ++h) {
     EXPECT_FALSE(job.rank(h).failed()) << job.rank(h).failure();
     EXPECT_GT(world.host(h).NextDeadline(), world.clock().Now()) << "h" << h;
@@ -277,12 +277,12 @@ TEST(SimIdleCommunicators, WantNoTurnForABrokenLaneThatNobodyMisses) {
 }
 
 // The proposal arrives over no stream of the communicator.
-TEST(SimIdleCommunicators, TakeTheControllersProposalAsSoonAsItIsThere) {
+TEST(SimIdleCommunicators, AcceptAProposalAtOnce) {
   SimWorld world({.seed = 8, .network = {}});
-  Crowd crowd(world, {0, 1});
-  ASSERT_TRUE(crowd.Form(kMany));
+  ManyCommunicators many(world, {0, 1});
+  ASSERT_TRUE(many.Form(kMany));
   SimController& controller = world.host(0).controller();
-  controller.waited_for = true;
+  controller.awaits_proposal = true;
   SimJob job(world, {0, 1}, kBytes);
   ASSERT_TRUE(job.Begin());
   world.RunFor(50 * kNsPerMs);
@@ -298,34 +298,34 @@ TEST(SimIdleCommunicators, TakeTheControllersProposalAsSoonAsItIsThere) {
 }
 
 // A tenant must not determine the length of a turn, by ending or by many calls at once.
-void ExpectFewEndInATurn(Daemon& daemon) {
-  constexpr size_t kMostInATurn = 4;
+void ExpectFewEndPerTurn(Daemon& daemon) {
+  constexpr size_t kMaxPerTurn = 4;
   constexpr int kTurns = 1000;
   size_t left = daemon.communicators();
   for (int turn = 0; left > 0; ++turn) {
     ASSERT_LT(turn, kTurns) << left << " communicators are left";
     daemon.Poll();
-    EXPECT_LE(left - daemon.communicators(), kMostInATurn) << "turn " << turn;
+    EXPECT_LE(left - daemon.communicators(), kMaxPerTurn) << "turn " << turn;
     left = daemon.communicators();
   }
 }
 
-TEST(SimIdleCommunicators, ThoseOfAProcessThatDiesEndOverManyTurns) {
+TEST(SimIdleCommunicators, EndOverManyTurnsWhenTheirProcessDies) {
   SimWorld world({.seed = 1, .hosts = 1, .network = {}});
-  Crowd crowd(world, {0});
-  ASSERT_TRUE(crowd.Form(kMany));
-  crowd.parent().tenant(0).Kill();
-  ExpectFewEndInATurn(world.host(0).daemon());
+  ManyCommunicators many(world, {0});
+  ASSERT_TRUE(many.Form(kMany));
+  many.parent().tenant(0).Kill();
+  ExpectFewEndPerTurn(world.host(0).daemon());
 }
 
-TEST(SimIdleCommunicators, ThoseThatAreDestroyedTogetherEndOverManyTurns) {
+TEST(SimIdleCommunicators, EndOverManyTurnsWhenDestroyedTogether) {
   SimWorld world({.seed = 1, .hosts = 1, .network = {}});
-  Crowd crowd(world, {0});
-  ASSERT_TRUE(crowd.Form(kMany));
-  SimTenant& tenant = crowd.parent().tenant(0);
-  for (SimJob& job : crowd.jobs()) tenant.Destroy(job.rank(0));
-  tenant.Destroy(crowd.parent().rank(0));
-  ExpectFewEndInATurn(world.host(0).daemon());
+  ManyCommunicators many(world, {0});
+  ASSERT_TRUE(many.Form(kMany));
+  SimTenant& tenant = many.parent().tenant(0);
+  for (SimJob& job : many.jobs()) tenant.Destroy(job.rank(0));
+  tenant.Destroy(many.parent().rank(0));
+  ExpectFewEndPerTurn(world.host(0).daemon());
 }
 
 }  // namespace idle_communicators_test

@@ -25,30 +25,30 @@ TEST(SimLifetimes, DestroyInAnyOrderWhileOthersWork) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
     SimWorld world({.seed = seed, .hosts = 3, .channels = 2, .network = {}});
-    SimJob going(world, {0, 1, 1, 2}, 256 << 10);
+    SimJob leaving(world, {0, 1, 1, 2}, 256 << 10);
     SimJob staying(world, {2, 1, 0, 0}, 256 << 10);
-    ASSERT_TRUE(going.Form());
+    ASSERT_TRUE(leaving.Form());
     ASSERT_TRUE(staying.Form());
     staying.Fill(60'000);
-    going.Fill(1000);
-    going.PostAll(OpKind::kAllReduce, 1000);
+    leaving.Fill(1000);
+    leaving.PostAll(OpKind::kAllReduce, 1000);
     for (int i = 0; i < 20; ++i) staying.PostAll(OpKind::kAllReduce, 60'000);
     std::vector<int> order = {0, 1, 2, 3};
     std::shuffle(order.begin(), order.end(), random);
     for (int r : order) {
       world.RunFor(static_cast<int64_t>(random() % 500) * kNsPerUs);
-      going.tenant(r).Destroy(going.rank(r));
+      leaving.tenant(r).Destroy(leaving.rank(r));
     }
-    ASSERT_TRUE(world.RunUntil([&] { return going.Ended() && staying.Done(); }));
-    for (int r = 0; r < 4; ++r) EXPECT_FALSE(going.rank(r).failed()) << going.rank(r).failure();
-    EXPECT_EQ(going.Wrong(OpKind::kAllReduce, 1000), 0u);
+    ASSERT_TRUE(world.RunUntil([&] { return leaving.Ended() && staying.Done(); }));
+    for (int r = 0; r < 4; ++r) EXPECT_FALSE(leaving.rank(r).failed()) << leaving.rank(r).failure();
+    EXPECT_EQ(leaving.Wrong(OpKind::kAllReduce, 1000), 0u);
     EXPECT_EQ(staying.Wrong(OpKind::kAllReduce, 60'000), 0u);
     EXPECT_TRUE(world.RunUntil([&] { return Communicators(world, 3) == 3; }, kNsPerSec));
   }
 }
 
 // The daemon finds both in one turn.
-TEST(SimLifetimes, ADestroyBehindABadRecordIsAnswered) {
+TEST(SimLifetimes, DestroyAfterABadRecordIsAnswered) {
   SimWorld world({.seed = 1, .hosts = 2, .network = {}});
   SimJob job(world, {0, 1}, 4096);
   ASSERT_TRUE(job.Form());
@@ -64,7 +64,7 @@ TEST(SimLifetimes, ADestroyBehindABadRecordIsAnswered) {
 }
 
 // The abort overtakes the destroy, whose rank is already leaving.
-TEST(SimLifetimes, AnAbortBehindADestroyInOneTurnIsAnswered) {
+TEST(SimLifetimes, AbortAfterDestroyInOneTurnIsAnswered) {
   SimWorld world({.seed = 1, .hosts = 1, .network = {}});
   SimJob job(world, std::vector<int>{0}, 4096);
   ASSERT_TRUE(job.Form());
@@ -79,7 +79,7 @@ TEST(SimLifetimes, AnAbortBehindADestroyInOneTurnIsAnswered) {
 }
 
 // A broadcast's root completes long before a rank that has not posted it.
-TEST(SimLifetimes, ARankThatLeavesAfterItsLastOperationDisturbsNobodyInIt) {
+TEST(SimLifetimes, RankMayLeaveBeforeOthersFinishItsLastOperation) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     SimWorld world({.seed = seed, .hosts = 3, .network = {}});
@@ -101,7 +101,7 @@ TEST(SimLifetimes, ARankThatLeavesAfterItsLastOperationDisturbsNobodyInIt) {
   }
 }
 
-TEST(SimLifetimes, AnAbortDuringInitFreesEverybody) {
+TEST(SimLifetimes, AbortDuringInitEndsTheWaitOfAllRanks) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -127,10 +127,10 @@ TEST(SimLifetimes, AnAbortDuringInitFreesEverybody) {
   }
 }
 
-TEST(SimLifetimes, InitGivesUpAfterItsTimeAndNamesTheMissing) {
+TEST(SimLifetimes, InitTimesOutAndNamesTheMissingRanks) {
   SimWorld world({.seed = 1, .network = {}});
   SimTenant& tenant = world.AddTenant(0);
-  tenant.AskUniqueId();
+  tenant.RequestUniqueId();
   ASSERT_TRUE(world.RunUntil([&] { return tenant.has_unique_id(); }));
   SimRank& rank = tenant.Init(tenant.unique_id(), 40, 1, 1500);
   EXPECT_FALSE(world.RunUntil([&] { return rank.answered; }, 1400 * kNsPerMs));
@@ -144,26 +144,26 @@ TEST(SimLifetimes, InitGivesUpAfterItsTimeAndNamesTheMissing) {
 
 // Rank 1 times out. Rank 0, which has no timeout, must learn which rank was missing, and not only
 // that rank 1 left.
-TEST(SimLifetimes, WhoGivesUpTellsTheOthersWhy) {
+TEST(SimLifetimes, InitTimeoutIsReportedToTheOtherRanks) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     SimWorld world({.seed = seed, .network = {}});
-    SimTenant& patient = world.AddTenant(0);
-    SimTenant& hasty = world.AddTenant(1);
-    patient.AskUniqueId();
-    ASSERT_TRUE(world.RunUntil([&] { return patient.has_unique_id(); }));
-    SimRank& waits = patient.Init(patient.unique_id(), 3, 0);
-    SimRank& gives_up = hasty.Init(patient.unique_id(), 3, 1, 1000);
+    SimTenant& without_timeout = world.AddTenant(0);
+    SimTenant& with_timeout = world.AddTenant(1);
+    without_timeout.RequestUniqueId();
+    ASSERT_TRUE(world.RunUntil([&] { return without_timeout.has_unique_id(); }));
+    SimRank& waits = without_timeout.Init(without_timeout.unique_id(), 3, 0);
+    SimRank& times_out = with_timeout.Init(without_timeout.unique_id(), 3, 1, 1000);
     ASSERT_TRUE(
-        world.RunUntil([&] { return gives_up.answered && waits.answered; }, 1100 * kNsPerMs));
-    for (const SimRank* rank : {&waits, &gives_up}) {
+        world.RunUntil([&] { return times_out.answered && waits.answered; }, 1100 * kNsPerMs));
+    for (const SimRank* rank : {&waits, &times_out}) {
       EXPECT_THAT(rank->status.text, HasSubstr("rank 2 has not joined"));
     }
     EXPECT_TRUE(world.RunUntil([&] { return Communicators(world, 2) == 0; }, 10 * kNsPerMs));
   }
 }
 
-TEST(SimLifetimes, TheDaemonOfTheLeaderDies) {
+TEST(SimLifetimes, LeadersDaemonDies) {
   SimWorld world({.seed = 2, .hosts = 3, .network = {}});
   SimJob job(world, {0, 1, 2}, 256 << 10);
   ASSERT_TRUE(job.Form());
@@ -181,7 +181,7 @@ TEST(SimLifetimes, TheDaemonOfTheLeaderDies) {
   }));
 }
 
-TEST(SimLifetimes, TheDaemonOfTheRendezvousDiesWhileForming) {
+TEST(SimLifetimes, RendezvousDaemonDiesWhileForming) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     SimWorld world({.seed = seed, .hosts = 3, .network = {}});
@@ -207,7 +207,7 @@ TEST(SimLifetimes, APartitionWhileFormingHeals) {
     ASSERT_TRUE(job.Begin());
     world.RunFor(static_cast<int64_t>(random() % 1200) * kNsPerUs);
     const int a = static_cast<int>(random() % 3), b = (a + 1) % 3;
-    world.network().Part(world.host(a).address(), world.host(b).address());
+    world.network().Partition(world.host(a).address(), world.host(b).address());
     world.RunFor(3 * kNsPerSec);
     world.network().Heal(world.host(a).address(), world.host(b).address());
     ASSERT_TRUE(world.RunUntil([&] { return job.Formed(); }, 60 * kNsPerSec))

@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
               static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(first),
               static_cast<unsigned long long>(violations), seconds);
   bool all_happened = true;
-  const size_t kinds = options.liars ? mccs::kRandomEvents : mccs::kFirstLie;
+  const size_t kinds = options.liars ? mccs::kRandomEvents : mccs::kFirstAttack;
   for (size_t e = 0; e < kinds; ++e) {
     std::printf("%s%llu %s", e == 0 ? "" : ", ", static_cast<unsigned long long>(counts.of[e]),
                 mccs::kRandomEventNames[e]);

@@ -69,7 +69,7 @@ uint64_t WrongElements(const SimJob& job, const std::vector<Planned>& messages) 
   return wrong;
 }
 
-TEST(SimMessages, RandomGroupsArriveWhole) {
+TEST(SimMessages, RandomGroupsArriveCompletely) {
   const std::vector<std::vector<int>> layouts = {
       {0}, {0, 0}, {0, 1}, {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 1, 2}, {0, 0, 0, 1, 2, 2}};
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -92,7 +92,7 @@ TEST(SimMessages, RandomGroupsArriveWhole) {
   }
 }
 
-TEST(SimMessages, CollectivesAndMessagesOfOneGroupPassEachOther) {
+TEST(SimMessages, CollectivesAndMessagesOfOneGroupCompleteInAnyOrder) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     SimWorld world({.seed = seed, .network = {}});
@@ -113,7 +113,7 @@ TEST(SimMessages, CollectivesAndMessagesOfOneGroupPassEachOther) {
   }
 }
 
-TEST(SimMessages, AReceiveThatIsLateHoldsUpNoOtherPair) {
+TEST(SimMessages, LateReceiveDelaysNoOtherPair) {
   SimWorld world({.seed = 3, .lanes = {.slots = 2, .slot_bytes = 16u << 10}, .network = {}});
   SimJob job(world, {0, 0, 1, 1}, kBytes);
   ASSERT_TRUE(job.Form());
@@ -130,7 +130,7 @@ TEST(SimMessages, AReceiveThatIsLateHoldsUpNoOtherPair) {
   EXPECT_EQ(WrongElements(job, {{0, 2, 200'000, 0, 0}, {1, 3, 200'000, 0, 0}}), 0u);
 }
 
-TEST(SimMessages, ABrokenLaneIsOpenedAgainAndNothingIsLost) {
+TEST(SimMessages, ReopenBrokenLanesWithoutLoss) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -149,7 +149,7 @@ TEST(SimMessages, ABrokenLaneIsOpenedAgainAndNothingIsLost) {
   }
 }
 
-TEST(SimMessages, EndsThatDoNotFitAreNamedOnBothRanks) {
+TEST(SimMessages, ReportMismatchedEndsOnBothRanks) {
   for (const std::vector<int>& layout : {std::vector<int>{0, 0}, {0, 1}}) {
     SimWorld world({.seed = 5, .network = {}});
     SimJob job(world, layout, kBytes);
@@ -164,7 +164,7 @@ TEST(SimMessages, EndsThatDoNotFitAreNamedOnBothRanks) {
   }
 }
 
-TEST(SimMessages, WhatARankSentBeforeItLeftArrives) {
+TEST(SimMessages, MessagesOfADepartedRankArrive) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     SimWorld world({.seed = seed, .network = {}});
@@ -180,7 +180,7 @@ TEST(SimMessages, WhatARankSentBeforeItLeftArrives) {
   }
 }
 
-TEST(SimMessages, AMessageForARankThatHasLeftFailsWithItsName) {
+TEST(SimMessages, MessageForADepartedRankFailsWithItsRank) {
   for (const std::vector<int>& layout : {std::vector<int>{0, 0}, {0, 1}}) {
     for (bool sends : {true, false}) {
       SimWorld world({.seed = 8, .network = {}});
@@ -197,7 +197,7 @@ TEST(SimMessages, AMessageForARankThatHasLeftFailsWithItsName) {
   }
 }
 
-TEST(SimMessages, AnAbortInTheMiddleReleasesTheOtherEndAfterAWhile) {
+TEST(SimMessages, AbortFailsThePeerAfterTheTimeout) {
   SimWorld world({.seed = 9, .network = {}});
   SimJob job(world, {0, 1}, kBytes);
   ASSERT_TRUE(job.Form());

@@ -24,8 +24,8 @@ struct WantedLane {
 void AddLanes(CommId id, const CommunicatorRecord& record, std::vector<WantedLane>* lanes) {
   const auto& hosts = record.announced.hosts();
   if (hosts.size() < 2) return;
-  for (int c = 0; c < record.InForce().channels_size(); ++c) {
-    const strategy::ChannelStrategy& channel = record.InForce().channels(c);
+  for (int c = 0; c < record.Applied().channels_size(); ++c) {
+    const strategy::ChannelStrategy& channel = record.Applied().channels(c);
     for (int i = 0; i < channel.ring_size(); ++i) {
       const int from = channel.ring(i);
       const int to = channel.ring((i + 1) % channel.ring_size());

@@ -17,7 +17,7 @@ constexpr uint64_t kSeeds = 60;
 constexpr size_t kBytes = 1 << 20;
 constexpr uint64_t kElements = kBytes / sizeof(float);
 // Longer than any wait for departed ranks.
-constexpr int64_t kPatienceNs = 40 * kNsPerSec;
+constexpr int64_t kDepartureTimeoutNs = 40 * kNsPerSec;
 
 const std::vector<std::vector<int>> kOneHostOrTwo = {{0, 0}, {0, 1}};
 
@@ -77,7 +77,7 @@ uint64_t WrongElements(const SimJob& job, const std::vector<Planned>& puts) {
   return wrong;
 }
 
-TEST(SimOneSided, WhatWasPutIsThereWhenItsSignalIs) {
+TEST(SimOneSided, DataArrivesBeforeItsSignal) {
   const std::vector<std::vector<int>> layouts = {
       {0}, {0, 0}, {0, 1}, {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 1, 2}, {0, 0, 0, 1, 2, 2}};
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -107,7 +107,7 @@ TEST(SimOneSided, WhatWasPutIsThereWhenItsSignalIs) {
   }
 }
 
-TEST(SimOneSided, APutWaitsForTheWindowOfItsPeer) {
+TEST(SimOneSided, PutWaitsForThePeersWindow) {
   for (const std::vector<int>& layout : kOneHostOrTwo) {
     SimWorld world({.seed = 2, .network = {}});
     SimJob job(world, layout, kBytes);
@@ -125,7 +125,7 @@ TEST(SimOneSided, APutWaitsForTheWindowOfItsPeer) {
 }
 
 // A rank that signals and then sends must not block a peer that receives and then waits.
-TEST(SimOneSided, ASignalWaitsForNoCallOfItsPeer) {
+TEST(SimOneSided, SignalWaitsForNoCallOfItsPeer) {
   for (const std::vector<int>& layout : kOneHostOrTwo) {
     SimWorld world({.seed = 3, .network = {}});
     SimJob job(world, layout, kBytes);
@@ -139,7 +139,7 @@ TEST(SimOneSided, ASignalWaitsForNoCallOfItsPeer) {
   }
 }
 
-TEST(SimOneSided, ABrokenLaneLosesNoSignalAndDoublesNone) {
+TEST(SimOneSided, BrokenLaneLosesAndRepeatsNoSignal) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -169,7 +169,7 @@ TEST(SimOneSided, ABrokenLaneLosesNoSignalAndDoublesNone) {
   }
 }
 
-TEST(SimOneSided, APutThatLeavesTheWindowOfItsPeerFailsWithItsBounds) {
+TEST(SimOneSided, PutOutsideTheWindowFailsWithItsBounds) {
   for (const std::vector<int>& layout : kOneHostOrTwo) {
     for (uint64_t to : {uint64_t{1}, uint64_t{101}, uint64_t{1} << 60}) {
       SimWorld world({.seed = 4, .network = {}});
@@ -187,7 +187,7 @@ TEST(SimOneSided, APutThatLeavesTheWindowOfItsPeerFailsWithItsBounds) {
   }
 }
 
-TEST(SimOneSided, APutIntoAWindowThatIsGoneFailsWithItsNumber) {
+TEST(SimOneSided, PutIntoADeregisteredWindowFailsWithItsNumber) {
   for (const std::vector<int>& layout : kOneHostOrTwo) {
     for (bool used_before : {false, true}) {
       SimWorld world({.seed = 5, .network = {}});
@@ -209,7 +209,7 @@ TEST(SimOneSided, APutIntoAWindowThatIsGoneFailsWithItsNumber) {
 }
 
 // A window does not keep memory mapped that the program frees.
-TEST(SimOneSided, MemoryOfAWindowCanBeTakenBackAndAPutIntoItFails) {
+TEST(SimOneSided, PutIntoAReleasedWindowFails) {
   for (const std::vector<int>& layout : kOneHostOrTwo) {
     SimWorld world({.seed = 6, .network = {}});
     SimJob job(world, layout, kBytes);
@@ -217,15 +217,15 @@ TEST(SimOneSided, MemoryOfAWindowCanBeTakenBackAndAPutIntoItFails) {
     job.OpenWindow(1, kElements);
     job.Post(0, SimJob::Put{.peer = 1, .count = 200'000});
     ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
-    job.TakeBack(1);
-    ASSERT_TRUE(world.RunUntil([&] { return job.HasBack(1); }));
+    job.Release(1);
+    ASSERT_TRUE(world.RunUntil([&] { return job.IsReleased(1); }));
     job.Post(0, SimJob::Put{.peer = 1, .count = 10});
     ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }));
     EXPECT_THAT(job.rank(0).failure(), HasSubstr("window #1 of rank 1 has no memory"));
   }
 }
 
-TEST(SimOneSided, WhatARankPutBeforeItLeftArrives) {
+TEST(SimOneSided, PutsOfADepartedRankArrive) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     SimWorld world({.seed = seed, .network = {}});
@@ -244,7 +244,7 @@ TEST(SimOneSided, WhatARankPutBeforeItLeftArrives) {
   }
 }
 
-TEST(SimOneSided, AWaitForARankThatHasLeftFailsWithItsName) {
+TEST(SimOneSided, WaitForADepartedRankFailsWithItsRank) {
   for (const std::vector<int>& layout : kOneHostOrTwo) {
     for (bool dies : {false, true}) {
       SimWorld world({.seed = 8, .network = {}});
@@ -258,14 +258,14 @@ TEST(SimOneSided, AWaitForARankThatHasLeftFailsWithItsName) {
       } else {
         job.tenant(0).Destroy(job.rank(0));
       }
-      ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).failed(); }, kPatienceNs));
+      ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).failed(); }, kDepartureTimeoutNs));
       EXPECT_THAT(job.rank(1).failure(),
                   HasSubstr("wait #1 of rank 1 for 2 signals of rank 0 cannot complete: rank 0"));
     }
   }
 }
 
-TEST(SimOneSided, APutForARankThatHasLeftFailsWithItsName) {
+TEST(SimOneSided, PutToADepartedRankFailsWithItsRank) {
   for (const std::vector<int>& layout : kOneHostOrTwo) {
     SimWorld world({.seed = 9, .network = {}});
     SimJob job(world, layout, kBytes);
@@ -273,7 +273,7 @@ TEST(SimOneSided, APutForARankThatHasLeftFailsWithItsName) {
     job.tenant(0).Destroy(job.rank(0));
     ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).ended; }));
     job.Post(1, SimJob::Put{.peer = 0, .count = 10});
-    ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).failed(); }, kPatienceNs));
+    ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).failed(); }, kDepartureTimeoutNs));
     EXPECT_THAT(job.rank(1).failure(), HasSubstr("put #1 of rank 1 to rank 0"));
     EXPECT_THAT(job.rank(1).failure(), HasSubstr("cannot complete: rank 0"));
   }
@@ -281,8 +281,8 @@ TEST(SimOneSided, APutForARankThatHasLeftFailsWithItsName) {
 
 // Once ncclCommAbort, ncclCommDestroy or ncclCommWindowDeregister returns, the program owns the
 // window's memory again, although a peer's put has begun.
-TEST(SimOneSided, NothingIsWrittenIntoAWindowThatItsRankHasTakenBack) {
-  constexpr uint64_t kMuch = 2 * kElements;  // more than one turn copies
+TEST(SimOneSided, NothingIsWrittenAfterTheWindowIsReleased) {
+  constexpr uint64_t kLargeElements = 2 * kElements;  // more than one turn copies
   enum class Ending { kAbort, kDestroy, kDeregister };
   for (const Ending how : {Ending::kAbort, Ending::kDestroy, Ending::kDeregister}) {
     for (uint64_t seed = 1; seed <= kSeeds / 3; ++seed) {
@@ -291,11 +291,11 @@ TEST(SimOneSided, NothingIsWrittenIntoAWindowThatItsRankHasTakenBack) {
       SimWorld world({.seed = seed, .network = {}});
       // A rank beside it stays; otherwise its lanes would end with it.
       SimJob job(world, seed % 6 == 0 ? std::vector{0, 0, 0} : std::vector{0, 1, 1},
-                 kMuch * sizeof(float));
+                 kLargeElements * sizeof(float));
       ASSERT_TRUE(job.Form());
-      job.Fill(kMuch);
-      job.OpenWindow(1, kMuch);
-      job.Post(0, SimJob::Put{.peer = 1, .count = kMuch});
+      job.Fill(kLargeElements);
+      job.OpenWindow(1, kLargeElements);
+      job.Post(0, SimJob::Put{.peer = 1, .count = kLargeElements});
       const uint64_t reached = random() % kElements;
       ASSERT_TRUE(world.RunUntil([&] { return job.output(1, reached) != SimJob::kUnwritten; }));
       SimRank& rank = job.rank(1);
@@ -311,17 +311,17 @@ TEST(SimOneSided, NothingIsWrittenIntoAWindowThatItsRankHasTakenBack) {
           break;
       }
       ASSERT_TRUE(world.RunUntil([&] { return rank.ended || rank.closed; }, kNsPerSec));
-      std::vector<float> then(kMuch);
-      for (uint64_t i = 0; i < kMuch; ++i) then[i] = job.output(1, i);
+      std::vector<float> then(kLargeElements);
+      for (uint64_t i = 0; i < kLargeElements; ++i) then[i] = job.output(1, i);
       world.RunFor(100 * kNsPerMs);
       uint64_t changed = 0;
-      for (uint64_t i = 0; i < kMuch; ++i) changed += then[i] != job.output(1, i);
+      for (uint64_t i = 0; i < kLargeElements; ++i) changed += then[i] != job.output(1, i);
       EXPECT_EQ(changed, 0u);
     }
   }
 }
 
-TEST(SimOneSided, AnAbortInTheMiddleReleasesTheOtherEnd) {
+TEST(SimOneSided, AbortFailsThePeer) {
   for (int aborts : {0, 1}) {
     SimWorld world({.seed = 10, .network = {}});
     SimJob job(world, {0, 1}, kBytes);
@@ -332,8 +332,8 @@ TEST(SimOneSided, AnAbortInTheMiddleReleasesTheOtherEnd) {
     world.RunFor(200 * kNsPerUs);
     job.tenant(aborts).Abort(job.rank(aborts));
     SimRank& other = job.rank(1 - aborts);
-    ASSERT_TRUE(
-        world.RunUntil([&] { return job.rank(aborts).ended && other.failed(); }, kPatienceNs));
+    ASSERT_TRUE(world.RunUntil([&] { return job.rank(aborts).ended && other.failed(); },
+                               kDepartureTimeoutNs));
     EXPECT_THAT(other.failure(), HasSubstr(aborts == 0 ? "rank 0" : "rank 1"));
   }
 }

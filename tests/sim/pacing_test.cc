@@ -12,7 +12,7 @@ namespace mccs {
 namespace pacing_test {
 
 constexpr uint64_t kElements = 100'000;
-constexpr uint64_t kMega = 1'000'000;
+constexpr uint64_t kMbit = 1'000'000;
 
 // One communicator over hosts 0 and 1 that always has work.
 class Load {
@@ -26,7 +26,7 @@ class Load {
   SimJob& job() { return job_; }
 
   // Sends the pace to every host; `rate_bps`: rate limit of each lane.
-  void SetPace(Pace pace, uint64_t rate_bps = 0) {
+  void SetRateLimits(RateLimits pace, uint64_t rate_bps = 0) {
     pace.revision = ++revision_;
     for (int h = 0; h < hosts_ && rate_bps > 0; ++h) {
       pace.lanes.push_back({ChannelId(0), HostIndex(h), HostIndex((h + 1) % hosts_), rate_bps});
@@ -62,7 +62,7 @@ class Load {
 class SimPacing : public testing::Test {
  protected:
   // Keeps all loads busy for `ns`.
-  void Work(const std::vector<Load*>& loads, int64_t ns) {
+  void RunBusy(const std::vector<Load*>& loads, int64_t ns) {
     const MonotonicNs end = world_.clock().Now() + ns;
     while (world_.clock().Now() < end) {
       for (Load* load : loads) load->KeepBusy();
@@ -74,14 +74,14 @@ class SimPacing : public testing::Test {
     NextReport(loads, load, host);
     const uint64_t before = load.bytes(host);
     const MonotonicNs begun = world_.clock().Now();
-    Work(loads, seconds * kNsPerSec - 100 * kNsPerMs);
+    RunBusy(loads, seconds * kNsPerSec - 100 * kNsPerMs);
     NextReport(loads, load, host);
     return static_cast<double>(load.bytes(host) - before) * 1e9 /
            static_cast<double>(world_.clock().Now() - begun);
   }
   void NextReport(const std::vector<Load*>& loads, Load& load, int host) {
     const uint64_t before = load.bytes(host);
-    for (int i = 0; i < 2000 && load.bytes(host) == before; ++i) Work(loads, kNsPerMs);
+    for (int i = 0; i < 2000 && load.bytes(host) == before; ++i) RunBusy(loads, kNsPerMs);
     ASSERT_NE(load.bytes(host), before) << "no report";
   }
 
@@ -91,57 +91,57 @@ class SimPacing : public testing::Test {
   SimWorld world_;
 };
 
-TEST_F(SimPacing, TwoCommunicatorsKeepToTheirCaps) {
+TEST_F(SimPacing, TwoCommunicatorsObeyTheirRates) {
   Load slow(world_), fast(world_);
   const std::vector<Load*> both{&slow, &fast};
-  slow.SetPace({}, 16 * kMega);
-  fast.SetPace({}, 48 * kMega);
-  Work(both, kNsPerSec);
+  slow.SetRateLimits({}, 16 * kMbit);
+  fast.SetRateLimits({}, 48 * kMbit);
+  RunBusy(both, kNsPerSec);
   for (int host : {0, 1}) {
     EXPECT_NEAR(RateOf(both, slow, host), 2e6, 0.03 * 2e6);
     EXPECT_NEAR(RateOf(both, fast, host), 6e6, 0.03 * 6e6);
   }
   EXPECT_GT(slow.lane(0).waited_for_gate_ns, 5 * kNsPerSec);
-  EXPECT_EQ(slow.lane(0).rate_bps, 16 * kMega);
+  EXPECT_EQ(slow.lane(0).rate_bps, 16 * kMbit);
   // Another rate acts at once; no rate removes the limit.
-  slow.SetPace({}, 80 * kMega);
+  slow.SetRateLimits({}, 80 * kMbit);
   EXPECT_NEAR(RateOf(both, slow, 0), 10e6, 0.03 * 10e6);
-  slow.SetPace({});
+  slow.SetRateLimits({});
   EXPECT_GT(RateOf(both, slow, 0, 1), 20e6);
   EXPECT_EQ(slow.job().Wrong(OpKind::kAllReduce, kElements), 0u);
 }
 
-TEST_F(SimPacing, LanesAreReportedWhileAnOperationGetsOn) {
+TEST_F(SimPacing, ReportsLanesDuringAnOperation) {
   Load load(world_);
-  load.SetPace({}, 400'000);  // an operation takes eight seconds
-  Work({&load}, 2 * kNsPerSec);
+  load.SetRateLimits({}, 400'000);  // an operation takes eight seconds
+  RunBusy({&load}, 2 * kNsPerSec);
   const uint64_t begun = load.bytes(0);
-  Work({&load}, 2 * kNsPerSec);
+  RunBusy({&load}, 2 * kNsPerSec);
   EXPECT_FALSE(load.job().Done());
   EXPECT_NEAR(static_cast<double>(load.bytes(0) - begun), 100'000, 25'000)
       << "lanes are not reported during the operation";
 }
 
-TEST_F(SimPacing, ATenantsRateIsThatOfAllItsCommunicators) {
+TEST_F(SimPacing, TenantRateCoversAllItsCommunicators) {
   Load one(world_), two(world_);
   const std::vector<Load*> both{&one, &two};
-  const Pace pace{.tenant_rate_bps = 40 * kMega, .tenant = "a"};
-  one.SetPace(pace);
-  two.SetPace(pace);
-  Work(both, kNsPerSec);
+  const RateLimits pace{.tenant_rate_bps = 40 * kMbit, .tenant = "a"};
+  one.SetRateLimits(pace);
+  two.SetRateLimits(pace);
+  RunBusy(both, kNsPerSec);
   const double first = RateOf(both, one, 0), second = RateOf(both, two, 0);
   EXPECT_NEAR(first + second, 5e6, 0.03 * 5e6);
   EXPECT_NEAR(first, 2.5e6, 0.05 * 2.5e6);
 }
 
 // As under shares: the lanes' rates add up to the tenant's, and neither reduces the other.
-TEST_F(SimPacing, ALanesRateAndItsTenantsAreNoLessTogether) {
+TEST_F(SimPacing, LaneAndTenantRatesTogetherLoseNoBandwidth) {
   Load one(world_), two(world_);
   const std::vector<Load*> both{&one, &two};
-  const Pace pace{.tenant_rate_bps = 48 * kMega, .tenant = "a"};
-  one.SetPace(pace, 16 * kMega);
-  two.SetPace(pace, 32 * kMega);
-  Work(both, kNsPerSec);
+  const RateLimits pace{.tenant_rate_bps = 48 * kMbit, .tenant = "a"};
+  one.SetRateLimits(pace, 16 * kMbit);
+  two.SetRateLimits(pace, 32 * kMbit);
+  RunBusy(both, kNsPerSec);
   for (int host : {0, 1}) {
     EXPECT_NEAR(RateOf(both, one, host), 2e6, 0.01 * 2e6);
     EXPECT_NEAR(RateOf(both, two, host), 4e6, 0.01 * 4e6);
@@ -149,7 +149,7 @@ TEST_F(SimPacing, ALanesRateAndItsTenantsAreNoLessTogether) {
 }
 
 // Two channels with one NIC each.
-TEST(SimPacingOfNics, ATenantsRateIsOfEachNic) {
+TEST(SimPacingOfNics, TenantRateIsPerNic) {
   SimWorld world({.seed = 1, .hosts = 2, .nics = 2, .network = {}});
   Load load(world);
   Strategy strategy = MakeRingStrategy(Epoch(2), {HostIndex(0), HostIndex(1)}, 2);
@@ -159,7 +159,7 @@ TEST(SimPacingOfNics, ATenantsRateIsOfEachNic) {
   }
   SimController& controller = world.host(0).controller();
   controller.proposals.push_back({controller.announced.back(), strategy});
-  load.SetPace({.tenant_rate_bps = 24 * kMega, .tenant = "a"});
+  load.SetRateLimits({.tenant_rate_bps = 24 * kMbit, .tenant = "a"});
   const auto sent = world.host(0).daemon().counters()->Of("uid 1000");
   const auto work = [&](int64_t ns) {
     for (const MonotonicNs end = world.clock().Now() + ns; world.clock().Now() < end;) {
@@ -174,22 +174,22 @@ TEST(SimPacingOfNics, ATenantsRateIsOfEachNic) {
   EXPECT_NEAR(static_cast<double>(sent->sent.bytes.value() - before), 4 * 6e6, 0.03 * 4 * 6e6);
 }
 
-TEST_F(SimPacing, OutsideItsWindowsACommunicatorSendsNothing) {
+TEST_F(SimPacing, SendsNothingOutsideSendWindows) {
   Load load(world_);
   const SendWindows windows{.period_ns = 200 * kNsPerMs,
                             .origin_ns = world_.clock().Now() + 50 * kNsPerMs,
                             .open_ns = 100 * kNsPerMs};
-  load.SetPace({.windows = windows});
-  Work({&load}, kNsPerSec);
+  load.SetRateLimits({.windows = windows});
+  RunBusy({&load}, kNsPerSec);
   // Bytes in transit when the window closed arrive a moment later.
-  while (windows.OpenAt(world_.clock().Now())) Work({&load}, kNsPerMs);
-  Work({&load}, 10 * kNsPerMs);
+  while (windows.OpenAt(world_.clock().Now())) RunBusy({&load}, kNsPerMs);
+  RunBusy({&load}, 10 * kNsPerMs);
   const uint64_t inside = world_.network().bytes_arrived();
-  while (!windows.OpenAt(world_.clock().Now() + 2 * kNsPerMs)) Work({&load}, kNsPerMs);
+  while (!windows.OpenAt(world_.clock().Now() + 2 * kNsPerMs)) RunBusy({&load}, kNsPerMs);
   EXPECT_LT(world_.network().bytes_arrived() - inside, 10'000u)
       << "only control messages, no payload";
-  Work({&load}, 50 * kNsPerMs);
-  EXPECT_GT(world_.network().bytes_arrived() - inside, kMega);
+  RunBusy({&load}, 50 * kNsPerMs);
+  EXPECT_GT(world_.network().bytes_arrived() - inside, kMbit);
 }
 
 // The network is so slow that a job always has bytes in transit.
@@ -204,71 +204,71 @@ class SimClasses : public SimPacing {
                                .buffer_bytes = 64u << 10}}) {}
 };
 
-TEST_F(SimClasses, AHigherClassLeavesTheOtherATrickle) {
+TEST_F(SimClasses, HigherClassLeavesLowerClassASmallShare) {
   Load low(world_), high(world_);
-  low.SetPace({.priority = 1});
-  high.SetPace({.priority = 2});
+  low.SetRateLimits({.priority = 1});
+  high.SetRateLimits({.priority = 2});
   const double alone = RateOf({&low}, low, 0, 2);
   const double beside = RateOf({&low, &high}, low, 0, 2);
   EXPECT_LT(beside, 0.3 * alone);
   EXPECT_GT(beside, 0);
   EXPECT_GT(RateOf({&low, &high}, high, 0, 2), 0.8 * alone);
   // Without classes both run as if alone: in this network each stream has its own rate.
-  high.SetPace({.priority = 1});
+  high.SetRateLimits({.priority = 1});
   EXPECT_GT(RateOf({&low, &high}, low, 0, 2), 0.8 * alone);
 }
 
 // A lane without a class has the lowest class.
-TEST_F(SimClasses, WhoWasToldNothingLeavesWayToAHigherClass) {
+TEST_F(SimClasses, LanesWithoutClassYieldToHigherClass) {
   Load low(world_), high(world_);
   const double alone = RateOf({&low}, low, 0, 2);
-  high.SetPace({.priority = 1});
+  high.SetRateLimits({.priority = 1});
   EXPECT_LT(RateOf({&low, &high}, low, 0, 2), 0.3 * alone);
   EXPECT_GT(RateOf({&low, &high}, high, 0, 2), 0.8 * alone);
   Load late(world_);
   EXPECT_LT(RateOf({&late, &high}, late, 0, 2), 0.3 * alone);
 }
 
-TEST_F(SimPacing, AnOlderRevisionIsNothing) {
+TEST_F(SimPacing, IgnoresOlderRevision) {
   Load load(world_);
-  load.SetPace({}, 8 * kMega);
-  load.SetPace({}, 16 * kMega);
+  load.SetRateLimits({}, 8 * kMbit);
+  load.SetRateLimits({}, 16 * kMbit);
   world_.RunFor(kNsPerMs);
-  Pace late;
+  RateLimits late;
   late.revision = 1;
   for (int h : {0, 1}) {
     world_.host(h).controller().paces.push_back(
         {world_.host(0).controller().announced.back(), late});
   }
-  Work({&load}, kNsPerSec);
+  RunBusy({&load}, kNsPerSec);
   EXPECT_NEAR(RateOf({&load}, load, 0), 2e6, 0.03 * 2e6);
 }
 
 // Rates survive a strategy change, and neither loses an operation.
-TEST_F(SimPacing, RatesOutliveAChangeOfStrategy) {
+TEST_F(SimPacing, RatesSurviveAStrategyChange) {
   Load load(world_);
-  load.SetPace({}, 16 * kMega);
+  load.SetRateLimits({}, 16 * kMbit);
   for (uint64_t epoch = 2; epoch < 8; ++epoch) {
     Strategy strategy = MakeRingStrategy(Epoch(epoch), {HostIndex(0), HostIndex(1)});
     strategy.lanes.slots = 3 + static_cast<uint32_t>(epoch % 2);
     world_.host(0).controller().proposals.push_back(
         {world_.host(0).controller().announced.back(), strategy});
-    Work({&load}, 300 * kNsPerMs);
+    RunBusy({&load}, 300 * kNsPerMs);
   }
-  Work({&load}, kNsPerSec);
+  RunBusy({&load}, kNsPerSec);
   EXPECT_NEAR(RateOf({&load}, load, 0), 2e6, 0.03 * 2e6);
   ASSERT_TRUE(world_.RunUntil([&] { return load.job().Done(); }));
   EXPECT_EQ(load.job().Wrong(OpKind::kAllReduce, kElements), 0u);
 }
 
 // A lane that waits for its gate causes no turns.
-TEST_F(SimPacing, ADaemonThatWaitsForAGateSleeps) {
+TEST_F(SimPacing, DaemonSleepsWhileALaneWaitsForItsGate) {
   Load load(world_);
-  load.SetPace({}, 8 * kMega);
-  Work({&load}, kNsPerSec);
+  load.SetRateLimits({}, 8 * kMbit);
+  RunBusy({&load}, kNsPerSec);
   const CommId id = world_.host(0).controller().announced.back();
   const uint64_t before = world_.host(0).daemon().TurnsOf(id);
-  Work({&load}, kNsPerSec);
+  RunBusy({&load}, kNsPerSec);
   EXPECT_LT(world_.host(0).daemon().TurnsOf(id) - before, 5'000u);
   EXPECT_EQ(world_.host(0).daemon().urgency(), Urgency::kSleep);
 }

@@ -117,7 +117,7 @@ TEST(SimPreMulSum, EachRankScalesItsOwnInput) {
   }
 }
 
-TEST(SimPreMulSum, AFactorInMemoryIsReadWhenTheWorkRuns) {
+TEST(SimPreMulSum, FactorInMemoryIsReadWhenTheOperationRuns) {
   SimWorld world({.seed = 22, .network = {}});
   ScaledJob<float> scaled(world, {0, 0}, DataType::kFloat32);
   ASSERT_TRUE(scaled.formed());
@@ -133,7 +133,7 @@ TEST(SimPreMulSum, AFactorInMemoryIsReadWhenTheWorkRuns) {
   }
 }
 
-TEST(SimPreMulSum, DoesNotFitAPlainSum) {
+TEST(SimPreMulSum, MismatchesAPlainSum) {
   for (const std::vector<int>& hosts : std::vector<std::vector<int>>{{0, 0}, {0, 1}}) {
     SimWorld world({.seed = 23, .network = {}});
     ScaledJob<float> scaled(world, hosts, DataType::kFloat32);
@@ -149,19 +149,19 @@ TEST(SimPreMulSum, DoesNotFitAPlainSum) {
   }
 }
 
-TEST(SimPreMulSum, AFactorOutsideItsBufferFailsTheCommunicatorOnly) {
+TEST(SimPreMulSum, FactorOutsideItsBufferFailsOnlyTheCommunicator) {
   SimWorld world({.seed = 24, .network = {}});
-  SimJob liar(world, {0, 1}, 1 << 12);
+  SimJob hostile(world, {0, 1}, 1 << 12);
   SimJob job(world, {0, 1}, 1 << 12);
-  ASSERT_TRUE(liar.Form());
+  ASSERT_TRUE(hostile.Form());
   ASSERT_TRUE(job.Form());
-  liar.tenant(0).Post(liar.rank(0), {.redop = ReduceOp::kPreMulSum,
-                                     .count = 1,
-                                     .send = {1, 0, 0},
-                                     .recv = {2, 0, 0},
-                                     .scalar_buffer = {1, 0, (1 << 12) - 1}});
-  ASSERT_TRUE(world.RunUntil([&] { return liar.rank(0).failed() && liar.rank(1).failed(); }));
-  EXPECT_THAT(liar.rank(0).failure(), testing::HasSubstr("exceed buffer"));
+  hostile.tenant(0).Post(hostile.rank(0), {.redop = ReduceOp::kPreMulSum,
+                                           .count = 1,
+                                           .send = {1, 0, 0},
+                                           .recv = {2, 0, 0},
+                                           .scalar_buffer = {1, 0, (1 << 12) - 1}});
+  ASSERT_TRUE(world.RunUntil([&] { return hostile.rank(0).failed() && hostile.rank(1).failed(); }));
+  EXPECT_THAT(hostile.rank(0).failure(), testing::HasSubstr("exceed buffer"));
   job.Fill(1000);
   job.PostAll(OpKind::kAllReduce, 1000);
   ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));

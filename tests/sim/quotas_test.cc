@@ -18,19 +18,19 @@ class SimQuotas : public testing::Test {
  protected:
   SimTenant& Process(const std::string& called, const std::string& cgroup = "") {
     SimTenant& process = world_.AddTenant(0, called, cgroup);
-    EXPECT_TRUE(world_.RunUntil([&] { return process.greeted(); }));
+    EXPECT_TRUE(world_.RunUntil([&] { return process.connected(); }));
     return process;
   }
-  void Tell(const TenantQuotas& quotas) {
+  void SetQuotas(const TenantQuotas& quotas) {
     world_.host(0).controller().tenants = {
         {.name = "team-a",
-         .who = {.uids = {1}, .sockets = {}, .cgroups = {"/jobs/a"}},
+         .selector = {.uids = {1}, .sockets = {}, .cgroups = {"/jobs/a"}},
          .quotas = quotas}};
     world_.RunFor(kNsPerMs);
   }
   // Forms a communicator of one rank. Null: refused, and refusal_ is the error message.
   SimRank* Form(SimTenant& process) {
-    process.AskUniqueId();
+    process.RequestUniqueId();
     EXPECT_TRUE(world_.RunUntil([&] { return process.has_unique_id(); }));
     SimRank& rank = process.Init(process.unique_id(), 1, 0);
     EXPECT_TRUE(world_.RunUntil([&] { return rank.answered; }));
@@ -48,56 +48,57 @@ class SimQuotas : public testing::Test {
   SimWorld world_{{.hosts = 1, .network = {}}};
 };
 
-TEST_F(SimQuotas, CommunicatorsBeyondTheQuotaAreRefusedWithTheText) {
-  Tell({.communicators = 2});
+TEST_F(SimQuotas, RejectsCommunicatorsAboveTheQuota) {
+  SetQuotas({.communicators = 2});
   SimTenant& user = Process("uid 1");
   SimTenant& group = Process("uid 9", "/jobs/a/rank0");
-  SimTenant& neighbour = Process("uid 9", "/jobs/b");
+  SimTenant& neighbor = Process("uid 9", "/jobs/b");
   SimRank* const first = Form(user);
   ASSERT_NE(first, nullptr) << refusal_;
   EXPECT_NE(Form(group), nullptr) << refusal_;
   EXPECT_EQ(Form(user), nullptr);
   EXPECT_THAT(refusal_, HasSubstr("Tenant team-a has 2 communicators on this host, and its quota "
                                   "is 2"));
-  EXPECT_NE(Form(neighbour), nullptr) << refusal_;
+  EXPECT_NE(Form(neighbor), nullptr) << refusal_;
   user.Destroy(*first);
   ASSERT_TRUE(world_.RunUntil([&] { return world_.host(0).daemon().communicators() == 2; }));
   EXPECT_NE(Form(user), nullptr) << refusal_;
 }
 
-TEST_F(SimQuotas, MemoryBeyondTheQuotaIsRefusedAndComesBackWithItsProcess) {
-  Tell({.memory_bytes = 3 * 4096});
+TEST_F(SimQuotas, RejectsMemoryAboveTheQuotaUntilAProcessEnds) {
+  SetQuotas({.memory_bytes = 3 * 4096});
   SimTenant& user = Process("uid 1");
   SimTenant& group = Process("uid 9", "/jobs/a");
-  SimTenant& neighbour = Process("uid 9");
+  SimTenant& neighbor = Process("uid 9");
   EXPECT_TRUE(Register(user, 0) && Register(user, 1) && Register(group, 2));
   EXPECT_FALSE(Register(group, 3));
-  EXPECT_TRUE(Register(neighbour, 4));
+  EXPECT_TRUE(Register(neighbor, 4));
   user.Kill();
   ASSERT_TRUE(world_.RunUntil([&] { return world_.host(0).daemon().sessions() == 2; }));
   EXPECT_TRUE(Register(group, 5));
 }
 
-TEST_F(SimQuotas, WhatTheControllerChangesHoldsForWhatComesNext) {
+TEST_F(SimQuotas, ChangedQuotasApplyToNewRequests) {
   SimTenant& user = Process("uid 1");
   for (int i = 0; i < 3; ++i) ASSERT_NE(Form(user), nullptr);
-  Tell({.communicators = 1});
+  SetQuotas({.communicators = 1});
   EXPECT_EQ(world_.host(0).daemon().communicators(), 3u);
   EXPECT_EQ(Form(user), nullptr);
-  Tell({.communicators = 4});
+  SetQuotas({.communicators = 4});
   EXPECT_NE(Form(user), nullptr) << refusal_;
 }
 
 // Two hosts at their limit, each running the operation that the other one delays.
-TEST(SimQuotaOfOperations, HoldsBackAndLetsNothingWaitForEver) {
+TEST(SimQuotaOfOperations, DelaysOperationsWithoutDeadlock) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
     SimWorld world({.seed = seed, .hosts = 2, .network = {}});
     for (int h = 0; h < 2; ++h) {
-      world.host(h).controller().tenants = {{.name = "team-a",
-                                             .who = {.uids = {1000}, .sockets = {}, .cgroups = {}},
-                                             .quotas = {.operations = 1}}};
+      world.host(h).controller().tenants = {
+          {.name = "team-a",
+           .selector = {.uids = {1000}, .sockets = {}, .cgroups = {}},
+           .quotas = {.operations = 1}}};
     }
     std::deque<SimJob> jobs;
     for (int j = 0; j < 3; ++j) {
@@ -129,9 +130,10 @@ TEST(SimQuotaOfOperations, HoldsBackAndLetsNothingWaitForEver) {
 TEST(SimQuotaOfOperations, CommunicatorsTakeTurns) {
   SimWorld world({.hosts = 2, .network = {}});
   for (int h = 0; h < 2; ++h) {
-    world.host(h).controller().tenants = {{.name = "team-a",
-                                           .who = {.uids = {1000}, .sockets = {}, .cgroups = {}},
-                                           .quotas = {.operations = 1}}};
+    world.host(h).controller().tenants = {
+        {.name = "team-a",
+         .selector = {.uids = {1000}, .sockets = {}, .cgroups = {}},
+         .quotas = {.operations = 1}}};
   }
   SimJob greedy(world, {0, 1}, 64 << 10), modest(world, {0, 1}, 64 << 10);
   for (SimJob* job : {&greedy, &modest}) {

@@ -12,7 +12,7 @@ enum class RandomEvent : uint8_t {
   kOperationChecked,
   kStrategyChanged,  // counted per communicator
   kLaneCut,
-  kHostsParted,
+  kHostsPartitioned,
   kStreamCut,
   kControllerKilled,
   kControllerRestarted,
@@ -33,42 +33,42 @@ enum class RandomEvent : uint8_t {
   kTimeWindows,
   kShares,
   kAlgorithm,
-  // Attacks: what hostile tenants did (liar.h).
-  kLiarCame,
-  kLiarFormed,         // its communicator formed on some daemon
-  kLiarOperationDone,  // a call of one of its processes completed
-  kLiarWasRefused,     // an init of one of its processes got an error
-  kToldOtherSize,      // a process and its rendezvous named different sizes
-  kToldOtherRank,
-  kCalledOddRoot,
-  kCalledOddPeer,
-  kCalledOddRange,
-  kTookBackInUse,     // released a buffer that calls may use
+  // Attacks: what hostile tenants did (hostile_tenant.h).
+  kHostileTenantStarted,
+  kHostileCommunicatorFormed,  // its communicator formed on some daemon
+  kHostileCallDone,            // a call of one of its processes completed
+  kHostileInitRefused,         // an init of one of its processes got an error
+  kNamedOtherSize,             // a process and its rendezvous named different sizes
+  kNamedOtherRank,
+  kInvalidRoot,
+  kInvalidPeer,
+  kInvalidRange,
+  kReleasedInUse,     // released a buffer that calls may use
   kOtherControlCall,  // split, shrink, grow, revoke, suspend, abort, destroy
-  kProcessLeftAmid,
+  kHostileProcessKilled,
   kRosterOfOtherSize,
   kRosterNamesDaemonTwice,
   kRosterOfOtherTenant,
-  kRosterOfOtherName,
+  kRosterOfOtherCommunicator,
   kRosterWithoutHosts,
   kRosterOfManyHosts,
-  kRosterNamesStranger,  // a daemon without a rank of the communicator
-  kRosterSpoiled,
-  kJoinSpoiled,
-  kStrategySpoiled,
-  kStrategyOddAddress,
+  kRosterNamesUninvolvedDaemon,  // a daemon without a rank of the communicator
+  kCorruptedRoster,
+  kCorruptedJoin,
+  kCorruptedStrategy,
+  kStrategyWithInvalidAddress,
   kChangeProposed,
   kChangeOutOfOrder,
-  kAnswerSpoiled,
+  kCorruptedAnswer,
   kOrderImposed,
-  kTableSpoiled,
-  kMessageInvented,
-  kMessageSpoiled,
-  kMessageTooEarly,
-  kLaneOdd,
-  kSliceSpoiled,
-  kTagInvented,
-  kAckSpoiled,
+  kCorruptedSplitTable,
+  kRandomMessage,
+  kCorruptedMessage,
+  kPrematureMessage,
+  kInvalidLane,
+  kCorruptedSlice,
+  kRandomTag,
+  kCorruptedAck,
   kLinkCut,
   kHalfOpen,
   kFlood,
@@ -141,7 +141,7 @@ inline constexpr const char* kRandomEventNames[] = {
 inline constexpr size_t kRandomEvents = std::size(kRandomEventNames);
 static_assert(kRandomEvents == static_cast<size_t>(RandomEvent::kFlood) + 1);
 // Events from here on are attacks.
-inline constexpr size_t kFirstLie = static_cast<size_t>(RandomEvent::kLiarCame);
+inline constexpr size_t kFirstAttack = static_cast<size_t>(RandomEvent::kHostileTenantStarted);
 
 struct RandomCounts {
   std::array<uint64_t, kRandomEvents> of{};

@@ -14,7 +14,7 @@ constexpr OpKind kKinds[] = {OpKind::kAllReduce, OpKind::kAllReduce,     OpKind:
                              OpKind::kBroadcast, OpKind::kReduceScatter, OpKind::kAllToAll,
                              OpKind::kSend};
 
-std::vector<int> SomeLayout(const std::vector<int>& hosts, std::mt19937_64& random) {
+std::vector<int> RandomLayout(const std::vector<int>& hosts, std::mt19937_64& random) {
   std::vector<int> host_of_rank(2 + random() % 4);
   for (int& host : host_of_rank) host = hosts[random() % hosts.size()];
   return host_of_rank;
@@ -24,11 +24,11 @@ std::vector<int> SomeLayout(const std::vector<int>& hosts, std::mt19937_64& rand
 
 RandomJob::RandomJob(SimWorld& world, const std::vector<int>& hosts, std::mt19937_64& random)
     : world_(world),
-      host_of_rank_(SomeLayout(hosts, random)),
+      host_of_rank_(RandomLayout(hosts, random)),
       next_(host_of_rank_.size()),
       alive_(host_of_rank_.size(), true),
       job_(world, host_of_rank_, kJobElements * sizeof(float),
-           RandomTenantCalled(random() % kRandomTenants)) {
+           RandomTenantProcessName(random() % kRandomTenants)) {
   const auto some_rank = [&] { return static_cast<int>(random() % host_of_rank_.size()); };
   uint64_t at = 0;
   for (uint64_t i = 0; i < 6 + random() % 12; ++i) {
@@ -64,7 +64,7 @@ RandomJob::Outcome RandomJob::Form() {
   const bool answered = job_.Begin() && world_.RunUntil([&] {
     return refused() || (job_.Formed() && job_.BuffersAnswered());
   });
-  if (!answered) return Outcome::kWaits;
+  if (!answered) return Outcome::kTimedOut;
   if (why_.empty()) return Outcome::kFormed;
   End();
   return Outcome::kRefused;
@@ -133,7 +133,7 @@ void RandomJob::Post(const Operation& operation, int rank) {
   job_.tenant(rank).Post(job_.rank(rank), call);
 }
 
-void RandomJob::Lose(int host) {
+void RandomJob::OnDaemonDied(int host) {
   for (size_t r = 0; r < alive_.size(); ++r) {
     if (host_of_rank_[r] != host || !alive_[r]) continue;
     alive_[r] = false;
@@ -142,7 +142,7 @@ void RandomJob::Lose(int host) {
   }
 }
 
-void RandomJob::KillAProcess(std::mt19937_64& random) {
+void RandomJob::KillProcess(std::mt19937_64& random) {
   const size_t rank = random() % alive_.size();
   job_.tenant(static_cast<int>(rank)).Kill();
   alive_[rank] = false;
@@ -161,7 +161,7 @@ void RandomJob::KillAProcess(std::mt19937_64& random) {
 
 void RandomJob::PostOneMore() { job_.PostAll(OpKind::kAllReduce, 1); }
 
-std::string RandomJob::WhoHopes() const {
+std::string RandomJob::FindUnawareSurvivor() const {
   for (int r = 0; r < ranks(); ++r) {
     if (!alive_[static_cast<size_t>(r)]) continue;
     const SimRank& rank = const_cast<SimJob&>(job_).rank(r);
@@ -172,7 +172,7 @@ std::string RandomJob::WhoHopes() const {
   return "";
 }
 
-bool RandomJob::Over() const {
+bool RandomJob::IsFinished() const {
   for (int r = 0; r < ranks(); ++r) {
     if (!alive_[static_cast<size_t>(r)]) continue;
     const SimRank& rank = const_cast<SimJob&>(job_).rank(r);

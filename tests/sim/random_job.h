@@ -19,8 +19,8 @@ class RandomJob {
 
   enum class Outcome : uint8_t {
     kFormed,
-    kRefused,  // a rank or a buffer; why(): the daemon's error. All processes have ended.
-    kWaits,    // no answer in time
+    kRefused,   // a rank or a buffer; why(): the daemon's error. All processes have ended.
+    kTimedOut,  // no answer in time
   };
   Outcome Form();
   const std::string& why() const { return why_; }
@@ -29,10 +29,10 @@ class RandomJob {
   bool AllPosted() const;
 
   // The daemon of `host` has died: ranks of this host call nothing more, and the others must fail.
-  void Lose(int host);
+  void OnDaemonDied(int host);
   // Kills one process, as by SIGKILL; the others post their remaining calls and one more. REQUIRES:
   // running.
-  void KillAProcess(std::mt19937_64& random);
+  void KillProcess(std::mt19937_64& random);
   // Posts an all-reduce that Check() does not cover. REQUIRES: Check()ed, running.
   void PostOneMore();
   // It has lost no rank and has not ended.
@@ -40,16 +40,16 @@ class RandomJob {
   bool lost() const { return lost_; }
   MonotonicNs lost_at() const { return lost_at_; }
   // All remaining ranks know that the communicator failed. REQUIRES: lost.
-  bool SurvivorsKnow() const { return WhoHopes().empty(); }
-  std::string WhoHopes() const;  // a remaining rank that does not know; empty: none
+  bool AllSurvivorsFailed() const { return FindUnawareSurvivor().empty(); }
+  std::string FindUnawareSurvivor() const;  // a remaining rank that does not know; empty: none
   // Kills the remaining processes.
   void End();
   bool ended() const { return ended_; }
   int ProcessesOn(int host) const;
   // Every rank on a living host has completed its calls or knows that the communicator failed.
-  bool Over() const;
+  bool IsFinished() const;
 
-  // The first wrong result in the ranks' memory; empty: none. REQUIRES: Over, running.
+  // The first wrong result in the ranks' memory; empty: none. REQUIRES: IsFinished, running.
   std::string Check() const;
   CommId id() { return job_.rank(0).id; }
   const std::vector<int>& host_of_rank() const { return host_of_rank_; }

@@ -21,7 +21,7 @@ std::string Document(const char* kind, const std::string& name, const std::strin
                       "}\nspec:\n", spec);
 }
 
-std::string SomeLinks(std::mt19937_64& random) {
+std::string RandomLinks(std::mt19937_64& random) {
   std::vector<std::string> links(std::begin(kLinks), std::end(kLinks));
   std::shuffle(links.begin(), links.end(), random);
   links.resize(1 + random() % 2);
@@ -29,7 +29,7 @@ std::string SomeLinks(std::mt19937_64& random) {
 }
 
 std::string TenantName(uint64_t tenant) { return absl::StrCat("t", tenant); }
-std::string SomeTenantName(std::mt19937_64& random) {
+std::string RandomTenantName(std::mt19937_64& random) {
   return TenantName(random() % kRandomTenants);
 }
 
@@ -44,13 +44,13 @@ RandomEvent EventOf(const std::string& policy) {
 
 }  // namespace
 
-std::string RandomTenantCalled(uint64_t tenant) { return absl::StrCat("uid ", 1000 + tenant); }
+std::string RandomTenantProcessName(uint64_t tenant) { return absl::StrCat("uid ", 1000 + tenant); }
 
 std::string RandomOperator::Act(const std::vector<CommId>& communicators, std::mt19937_64& random) {
   if (random() % 12 == 0) return Undrain(random);
   std::string text;
-  if (!std::exchange(has_begun_, true)) text = Beginning();
-  for (uint64_t i = 0; i < 1 + random() % 2; ++i) text += SomeDocument(communicators, random);
+  if (!std::exchange(initialized_, true)) text = InitialDocuments();
+  for (uint64_t i = 0; i < 1 + random() % 2; ++i) text += RandomDocument(communicators, random);
   return Apply(text);
 }
 
@@ -59,14 +59,14 @@ std::string RandomOperator::Apply(const std::string& text) {
   auto read = ReadObjects({{"random.yaml", text}});
   if (!read.ok()) return std::string(read.status().message());
   auto plan = PlanApply(control_.objects(), *std::move(read));
-  if (!plan.ok() || !Keep(plan->next)) {
+  if (!plan.ok() || !Commit(plan->next)) {
     const bool refused = plan.ok() ||
                          plan.status().code() == absl::StatusCode::kFailedPrecondition ||
                          plan.status().code() == absl::StatusCode::kInvalidArgument;
     if (!refused) return plan.status().ToString();
     counts_.Add(RandomEvent::kRequestRefused);
     // Without a Topology a cluster would be tested only in part.
-    has_begun_ = !control_.objects().OfKind(ObjectKind::kTopology).empty();
+    initialized_ = !control_.objects().OfKind(ObjectKind::kTopology).empty();
     return "";
   }
   for (const ObjectChange& change : plan->changes) {
@@ -75,7 +75,7 @@ std::string RandomOperator::Apply(const std::string& text) {
   return "";
 }
 
-bool RandomOperator::Keep(ObjectSet next) {
+bool RandomOperator::Commit(ObjectSet next) {
   if (!CheckGuaranteesAgainstNics(control_.objects(), next).ok()) return false;
   ForgetOrigins(&next);
   control_.SetObjects(std::make_shared<const ObjectSet>(std::move(next)));
@@ -86,7 +86,7 @@ std::string RandomOperator::Undrain(std::mt19937_64& random) {
   const auto drains = control_.objects().OfKind(ObjectKind::kDrain);
   if (drains.empty()) return "";
   auto plan = PlanDelete(control_.objects(), {drains[random() % drains.size()]->key});
-  if (!plan.ok() || !Keep(plan->next)) return "undrain rejected";
+  if (!plan.ok() || !Commit(plan->next)) return "undrain rejected";
   counts_.Add(RandomEvent::kUndrained);
   return "";
 }
@@ -113,15 +113,15 @@ void RandomOperator::Count(const Object& object) {
 
 // ---- Documents ----------------------------------------------------------------------------------
 
-std::string RandomOperator::SomeDocument(const std::vector<CommId>& communicators,
-                                         std::mt19937_64& random) {
+std::string RandomOperator::RandomDocument(const std::vector<CommId>& communicators,
+                                           std::mt19937_64& random) {
   const uint64_t kind = random() % 12;
-  if (kind < 8) return SomePolicy(communicators, random);
-  if (kind < 11) return SomeTenant(random);
-  return SomeDrain(random);
+  if (kind < 8) return RandomPolicy(communicators, random);
+  if (kind < 11) return RandomTenant(random);
+  return RandomDrain(random);
 }
 
-std::string RandomOperator::Beginning() const {
+std::string RandomOperator::InitialDocuments() const {
   std::string text = Topology();
   for (uint64_t t = 0; t < kRandomTenants; ++t) {
     text += Document("Tenant", TenantName(t), absl::StrCat("  who: {uids: [", 1000 + t, "]}\n"));
@@ -147,7 +147,7 @@ std::string RandomOperator::Topology() const {
 }
 
 // The cap may be below the guarantee, and the guarantee above the rate of a NIC.
-std::string RandomOperator::SomeTenant(std::mt19937_64& random) {
+std::string RandomOperator::RandomTenant(std::mt19937_64& random) {
   const uint64_t tenant = random() % kRandomTenants;
   std::string spec =
       absl::StrCat("  who: {uids: [", 1000 + tenant, "]}\n  weight: ", 1 + random() % 4,
@@ -164,46 +164,47 @@ std::string RandomOperator::SomeTenant(std::mt19937_64& random) {
 }
 
 // A Policy with the same selector may exist, and the tenants may be unknown.
-std::string RandomOperator::SomePolicy(const std::vector<CommId>& communicators,
-                                       std::mt19937_64& random) const {
-  std::string spec = SomePolicySpec(random);
-  std::vector<std::string> whom;
+std::string RandomOperator::RandomPolicy(const std::vector<CommId>& communicators,
+                                         std::mt19937_64& random) const {
+  std::string spec = RandomPolicySpec(random);
+  std::vector<std::string> selector;
   const uint64_t level = random() % 3;
-  if (level == 1) whom.push_back(absl::StrCat("tenants: [", SomeTenantName(random), "]"));
+  if (level == 1) selector.push_back(absl::StrCat("tenants: [", RandomTenantName(random), "]"));
   if (level == 2 && !communicators.empty()) {
     const CommId id = communicators[random() % communicators.size()];
-    whom.push_back(absl::StrCat("communicators: ['", FormatCommId(id), "']"));
+    selector.push_back(absl::StrCat("communicators: ['", FormatCommId(id), "']"));
   }
   const bool chooses_algorithms = spec.find("policy: algorithm") != std::string::npos;
   if (chooses_algorithms) {
-    whom.push_back(absl::StrCat("sizes: {below: ", 1 + random() % 65536, "}"));
+    selector.push_back(absl::StrCat("sizes: {below: ", 1 + random() % 65536, "}"));
   }
-  if (!whom.empty()) absl::StrAppend(&spec, "  for: {", absl::StrJoin(whom, ", "), "}\n");
+  if (!selector.empty()) absl::StrAppend(&spec, "  for: {", absl::StrJoin(selector, ", "), "}\n");
   // Mostly the name of the Policy with the same selector, which it replaces.
-  const std::string name = random() % 20 == 0 ? "other"
-                                              : absl::StrCat(chooses_algorithms ? "sizes" : "rings",
-                                                             level, whom.empty() ? "" : "-some");
+  const std::string name = random() % 20 == 0
+                               ? "other"
+                               : absl::StrCat(chooses_algorithms ? "sizes" : "rings", level,
+                                              selector.empty() ? "" : "-some");
   return Document("Policy", name, spec);
 }
 
-std::string RandomOperator::SomePolicySpec(std::mt19937_64& random) const {
+std::string RandomOperator::RandomPolicySpec(std::mt19937_64& random) const {
   const char* const algorithms[] = {"ring", "tree", "direct"};
   switch (random() % 8) {
     case 0:
       return random() % 2 == 0 ? "  policy: fair_flow\n"
                                : absl::StrCat("  policy: fair_flow\n  parameters: {avoid_links: [",
-                                              SomeLinks(random), "]}\n");
+                                              RandomLinks(random), "]}\n");
     case 1:
       // Few ports, so that lanes want each other's ports.
       return absl::StrCat("  policy: rank_order\n  parameters: {port_seed: ", random() % 100,
                           ", source_ports: {first: 30000, last: 30031}}\n");
     case 2:
       return absl::StrCat("  policy: priority_flow\n  parameters: {favoured: [",
-                          SomeTenantName(random), "], reserved_links: [", SomeLinks(random),
+                          RandomTenantName(random), "], reserved_links: [", RandomLinks(random),
                           "]}\n");
     case 3:
       return absl::StrCat("  policy: time_windows\n  parameters: {favoured: [",
-                          SomeTenantName(random), "]}\n");
+                          RandomTenantName(random), "]}\n");
     case 4:
       return "  policy: shares\n";
     case 5:
@@ -224,7 +225,7 @@ std::string RandomOperator::SomePolicySpec(std::mt19937_64& random) const {
                       ", last: ", first + 99, "}}\n");
 }
 
-std::string RandomOperator::SomeDrain(std::mt19937_64& random) const {
+std::string RandomOperator::RandomDrain(std::mt19937_64& random) const {
   DrainSpec drain;
   if (random() % 2 == 0) {
     drain.host = absl::StrCat("h", random() % racks_.size());

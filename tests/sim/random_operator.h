@@ -17,7 +17,7 @@ namespace mccs {
 
 // Number of Tenants (t0, t1, …), and the name that daemons give their processes.
 inline constexpr int kRandomTenants = 3;
-std::string RandomTenantCalled(uint64_t tenant);
+std::string RandomTenantProcessName(uint64_t tenant);
 
 class RandomOperator {
  public:
@@ -39,21 +39,21 @@ class RandomOperator {
  private:
   std::string Apply(const std::string& text);
   std::string Undrain(std::mt19937_64& random);
-  bool Keep(ObjectSet next);
-  std::string SomeDocument(const std::vector<CommId>& communicators, std::mt19937_64& random);
-  std::string Beginning() const;
+  bool Commit(ObjectSet next);
+  std::string RandomDocument(const std::vector<CommId>& communicators, std::mt19937_64& random);
+  std::string InitialDocuments() const;
   std::string Topology() const;
-  std::string SomeTenant(std::mt19937_64& random);
-  std::string SomePolicy(const std::vector<CommId>& communicators, std::mt19937_64& random) const;
-  std::string SomeDrain(std::mt19937_64& random) const;
-  std::string SomePolicySpec(std::mt19937_64& random) const;
+  std::string RandomTenant(std::mt19937_64& random);
+  std::string RandomPolicy(const std::vector<CommId>& communicators, std::mt19937_64& random) const;
+  std::string RandomDrain(std::mt19937_64& random) const;
+  std::string RandomPolicySpec(std::mt19937_64& random) const;
   void Count(const Object& object);
 
   SimControl& control_;
   const std::vector<std::string> racks_, addresses_;  // by host
   RandomCounts& counts_;
   bool has_set_quotas_ = false;
-  bool has_begun_ = false;
+  bool initialized_ = false;
 };
 
 }  // namespace mccs

@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "controller/planner.h"
+#include "tests/sim/hostile_tenants.h"
 #include "tests/sim/misplaced_lanes.h"
 #include "tests/sim/random_job.h"
-#include "tests/sim/random_liars.h"
 #include "tests/sim/random_operator.h"
 #include "tests/sim/sim_control.h"
 
@@ -23,12 +23,12 @@ namespace mccs {
 namespace {
 
 // Simulated. A dropped change is proposed again after 30 s.
-constexpr int64_t kPatienceNs = 300 * kNsPerSec;
+constexpr int64_t kTimeoutNs = 300 * kNsPerSec;
 // Lanes tolerate 700 ms without a connection.
-constexpr int64_t kLongestPartNs = 200 * kNsPerMs;
+constexpr int64_t kMaxPartitionNs = 200 * kNsPerMs;
 // A lane that could not move retries each second, and reports it with the next operation.
-constexpr int kMovesAwaited = 20;
-constexpr size_t kMostJobs = 8;
+constexpr int kMaxMoveRetries = 20;
+constexpr size_t kMaxJobs = 8;
 
 class RandomWorld {
  public:
@@ -38,7 +38,7 @@ class RandomWorld {
     for (int h = 0; h < hosts_; ++h) addresses.push_back(world_.host(h).address());
     operator_.emplace(*control_, racks_, addresses, outcome_.counts);
     restarted_.resize(static_cast<size_t>(hosts_));
-    if (options.liars) liars_.emplace(world_, seed, outcome_.counts);
+    if (options.liars) hostile_tenants_.emplace(world_, seed, outcome_.counts);
   }
 
   RandomWorldOutcome Run() {
@@ -48,7 +48,7 @@ class RandomWorld {
 
  private:
   uint64_t Below(uint64_t limit) { return random_() % limit; }
-  int SomeHost() { return static_cast<int>(Below(static_cast<uint64_t>(hosts_))); }
+  int RandomHost() { return static_cast<int>(Below(static_cast<uint64_t>(hosts_))); }
   void Count(RandomEvent event, uint64_t times = 1) { outcome_.counts.Add(event, times); }
   // Records the first violation.
   void Expect(bool holds, const std::string& violation) {
@@ -70,15 +70,15 @@ class RandomWorld {
   }
 
   std::string RunAll() {
-    deaths_ = Below(3) == 0;
-    if (Below(4) > 0) Operate();
+    may_die_ = Below(3) == 0;
+    if (Below(4) > 0) RunOperator();
     for (uint64_t j = 0; j < 1 + Below(3); ++j) {
       world_.RunFor(static_cast<int64_t>(Below(2000)) * kNsPerUs);
-      StartAJob();
-      if (Below(3) == 0) Operate();
+      StartJob();
+      if (Below(3) == 0) RunOperator();
     }
     for (uint64_t step = 0; violation_.empty() && (step < 40 || !AllPosted()); ++step) Step();
-    if (deaths_ && violation_.empty()) ComeBackAndWork();
+    if (may_die_ && violation_.empty()) RestartAllAndRun();
     if (violation_.empty()) FinishJobs();
     if (violation_.empty()) Settle();
     if (violation_.empty()) SettleLanes();
@@ -91,33 +91,33 @@ class RandomWorld {
     if (kind < 70) {
       if (!jobs_.empty()) jobs_[Below(jobs_.size())].PostOne(random_);
     } else if (kind < 78) {
-      Operate();
+      RunOperator();
     } else if (kind < 84) {
-      CutALane();
+      CutRandomLane();
     } else if (kind < 87) {
-      CutAStream();
+      CutRandomStream();
     } else if (kind < 90) {
-      KillOrRestartTheController();
+      KillOrRestartController();
     } else if (kind < 92) {
-      PartTwoHosts();
+      PartitionTwoHosts();
     } else if (kind < 93) {
-      StartAJob();
-    } else if (deaths_) {
-      Death(kind);
+      StartJob();
+    } else if (may_die_) {
+      KillOrRestartSomething(kind);
     }
-    BuryTheLost();
-    if (liars_.has_value()) liars_->Act(LivingHosts());
+    EndLostJobs();
+    if (hostile_tenants_.has_value()) hostile_tenants_->Act(LivingHosts());
     if (Below(2) == 0) world_.RunFor(static_cast<int64_t>(Below(1500)) * kNsPerUs);
     if (Below(30) == 0) world_.RunFor(static_cast<int64_t>(Below(5000)) * kNsPerMs);
   }
 
-  void Death(uint64_t kind) {
+  void KillOrRestartSomething(uint64_t kind) {
     if (kind < 95) {
-      KillADaemon();
+      KillDaemon();
     } else if (kind < 97) {
-      RestartADaemon();
+      RestartDaemon();
     } else {
-      KillAProcess();
+      KillProcess();
     }
   }
 
@@ -131,9 +131,9 @@ class RandomWorld {
     return hosts;
   }
 
-  void StartAJob() {
+  void StartJob() {
     const std::vector<int> hosts = LivingHosts();
-    if (hosts.empty() || jobs_.size() == kMostJobs) return;
+    if (hosts.empty() || jobs_.size() == kMaxJobs) return;
     RandomJob& job = jobs_.emplace_back(world_, hosts, random_);
     const std::string name = absl::StrCat("job ", jobs_.size() - 1);
     switch (job.Form()) {
@@ -144,7 +144,7 @@ class RandomWorld {
                absl::StrCat(name, " is refused: ", job.why()));
         Count(RandomEvent::kJobRefused);
         return;
-      case RandomJob::Outcome::kWaits:
+      case RandomJob::Outcome::kTimedOut:
         Expect(false, absl::StrCat(name, " does not form in time"));
         return;
     }
@@ -155,7 +155,7 @@ class RandomWorld {
     }
   }
 
-  void Operate() {
+  void RunOperator() {
     std::vector<CommId> communicators;
     for (RandomJob& job : jobs_) {
       if (job.running()) communicators.push_back(job.id());
@@ -164,8 +164,8 @@ class RandomWorld {
     Expect(wrong.empty(), absl::StrCat("operators: ", wrong));
   }
 
-  void CutALane() {
-    const auto& reports = control_->agent(SomeHost()).reports();
+  void CutRandomLane() {
+    const auto& reports = control_->agent(RandomHost()).reports();
     if (reports.empty()) return;
     const auto& lanes =
         std::next(reports.begin(), static_cast<int>(Below(reports.size())))->second.lanes;
@@ -173,38 +173,38 @@ class RandomWorld {
     if (world_.CutLane(lanes[Below(lanes.size())].local)) Count(RandomEvent::kLaneCut);
   }
 
-  void CutAStream() {
-    control_->CutStream(SomeHost());
+  void CutRandomStream() {
+    control_->CutStream(RandomHost());
     Count(RandomEvent::kStreamCut);
   }
 
-  void KillOrRestartTheController() {
+  void KillOrRestartController() {
     Count(control_->alive() ? RandomEvent::kControllerKilled : RandomEvent::kControllerRestarted);
     control_->alive() ? control_->Kill() : control_->Restart();
   }
 
-  void PartTwoHosts() {
-    const int a = SomeHost();
-    const int b = SomeHost();
+  void PartitionTwoHosts() {
+    const int a = RandomHost();
+    const int b = RandomHost();
     if (a == b || !world_.host(a).alive() || !world_.host(b).alive()) return;
-    world_.network().Part(world_.host(a).address(), world_.host(b).address());
-    world_.RunFor(static_cast<int64_t>(Below(kLongestPartNs)));
+    world_.network().Partition(world_.host(a).address(), world_.host(b).address());
+    world_.RunFor(static_cast<int64_t>(Below(kMaxPartitionNs)));
     world_.network().Heal(world_.host(a).address(), world_.host(b).address());
-    Count(RandomEvent::kHostsParted);
+    Count(RandomEvent::kHostsPartitioned);
   }
 
-  void KillADaemon() {
-    const int dead = SomeHost();
+  void KillDaemon() {
+    const int dead = RandomHost();
     if (!world_.host(dead).alive()) return;
     world_.Kill(dead);
     Count(RandomEvent::kDaemonKilled);
-    for (RandomJob& job : jobs_) job.Lose(dead);
-    if (liars_.has_value()) liars_->Lose(dead);
+    for (RandomJob& job : jobs_) job.OnDaemonDied(dead);
+    if (hostile_tenants_.has_value()) hostile_tenants_->OnDaemonDied(dead);
     if (Below(2) == 0) AwaitErrors();
   }
 
-  void RestartADaemon() {
-    const int first = SomeHost();
+  void RestartDaemon() {
+    const int first = RandomHost();
     for (int h = first; h < first + hosts_; ++h) {
       if (!world_.host(h % hosts_).alive()) return Restart(h % hosts_);
     }
@@ -216,37 +216,38 @@ class RandomWorld {
     Count(RandomEvent::kDaemonRestarted);
   }
 
-  void KillAProcess() {
+  void KillProcess() {
     RandomJob* const job = jobs_.empty() ? nullptr : &jobs_[Below(jobs_.size())];
     if (job == nullptr || !job->running()) return;
-    job->KillAProcess(random_);
+    job->KillProcess(random_);
     Count(RandomEvent::kProcessKilled);
     if (Below(2) == 0) AwaitErrors();
   }
 
   // ---- Jobs that lost a rank --------------------------------------------------------------------
 
-  static bool StillHopes(const RandomJob& job) {
-    return job.lost() && !job.ended() && !job.SurvivorsKnow();
+  static bool AwaitsErrors(const RandomJob& job) {
+    return job.lost() && !job.ended() && !job.AllSurvivorsFailed();
   }
 
   void AwaitErrors() {
-    world_.RunUntil([&] { return std::ranges::none_of(jobs_, StillHopes); }, kErrorBoundNs);
-    BuryTheLost();
+    world_.RunUntil([&] { return std::ranges::none_of(jobs_, AwaitsErrors); }, kErrorBoundNs);
+    EndLostJobs();
   }
 
-  void BuryTheLost() {
+  void EndLostJobs() {
     for (size_t j = 0; j < jobs_.size(); ++j) {
       RandomJob& job = jobs_[j];
       if (!job.lost() || job.ended()) continue;
-      if (job.SurvivorsKnow()) {
+      if (job.AllSurvivorsFailed()) {
         job.End();
         Count(RandomEvent::kJobLost);
         continue;
       }
       Expect(world_.clock().Now() < job.lost_at() + kErrorBoundNs,
-             absl::StrCat("job ", j, ": rank lost, but ", job.WhoHopes(), " has no error after ",
-                          (world_.clock().Now() - job.lost_at()) / kNsPerMs, " ms"));
+             absl::StrCat("job ", j, ": rank lost, but ", job.FindUnawareSurvivor(),
+                          " has no error after ", (world_.clock().Now() - job.lost_at()) / kNsPerMs,
+                          " ms"));
     }
   }
 
@@ -257,11 +258,11 @@ class RandomWorld {
   }
 
   // Restarts all daemons and runs a job on them.
-  void ComeBackAndWork() {
+  void RestartAllAndRun() {
     for (int h = 0; h < hosts_; ++h) {
       if (!world_.host(h).alive()) Restart(h);
     }
-    StartAJob();
+    StartJob();
     while (!AllPosted()) {
       jobs_[Below(jobs_.size())].PostOne(random_);
       if (Below(2) == 0) world_.RunFor(static_cast<int64_t>(Below(1500)) * kNsPerUs);
@@ -270,8 +271,8 @@ class RandomWorld {
 
   void FinishJobs() {
     AwaitErrors();
-    const auto over = [](const RandomJob& job) { return !job.running() || job.Over(); };
-    Expect(world_.RunUntil([&] { return std::ranges::all_of(jobs_, over); }, kPatienceNs),
+    const auto over = [](const RandomJob& job) { return !job.running() || job.IsFinished(); };
+    Expect(world_.RunUntil([&] { return std::ranges::all_of(jobs_, over); }, kTimeoutNs),
            "some rank does not finish");
     for (size_t j = 0; j < jobs_.size() && violation_.empty(); ++j) {
       if (!jobs_[j].running()) continue;
@@ -286,19 +287,23 @@ class RandomWorld {
       control_->Restart();
       Count(RandomEvent::kControllerRestarted);
     }
-    if (liars_.has_value()) liars_->Leave();
+    if (hostile_tenants_.has_value()) hostile_tenants_->Leave();
     const bool settled = world_.RunUntil(
         [&] {
-          return WhoIsBehind().empty() && WhoIsRemembered().empty() && WhatLiarsLeft().empty();
+          return FindOutdatedJob().empty() && FindStaleState().empty() &&
+                 FindHostileState().empty();
         },
-        kPatienceNs);
-    Expect(settled, absl::StrCat(WhoIsBehind(), WhoIsRemembered(), WhatLiarsLeft()));
-    if (liars_.has_value()) Expect(liars_->Wrong().empty(), liars_->Wrong());
+        kTimeoutNs);
+    Expect(settled, absl::StrCat(FindOutdatedJob(), FindStaleState(), FindHostileState()));
+    if (hostile_tenants_.has_value())
+      Expect(hostile_tenants_->FindViolation().empty(), hostile_tenants_->FindViolation());
     Expect(world_.longest_turn_ns() <= kLongestTurnNs,
            absl::StrCat("a daemon's turn took ", world_.longest_turn_ns() / kNsPerMs, " ms"));
   }
 
-  std::string WhatLiarsLeft() const { return liars_.has_value() ? liars_->WhatIsLeft() : ""; }
+  std::string FindHostileState() const {
+    return hostile_tenants_.has_value() ? hostile_tenants_->FindRemainingState() : "";
+  }
 
   // REQUIRES: Check()ed jobs, as further operations report where the lanes are.
   void SettleLanes() {
@@ -307,13 +312,13 @@ class RandomWorld {
       if (job.running()) running.push_back(job.id());
     }
     std::string misplaced = "not checked";
-    for (int i = 0; i < kMovesAwaited && !misplaced.empty(); ++i) {
+    for (int i = 0; i < kMaxMoveRetries && !misplaced.empty(); ++i) {
       world_.RunFor(kNsPerSec);
       for (RandomJob& job : jobs_) {
         if (job.running()) job.PostOneMore();
       }
-      const auto over = [](const RandomJob& job) { return !job.running() || job.Over(); };
-      Expect(world_.RunUntil([&] { return std::ranges::all_of(jobs_, over); }, kPatienceNs),
+      const auto over = [](const RandomJob& job) { return !job.running() || job.IsFinished(); };
+      Expect(world_.RunUntil([&] { return std::ranges::all_of(jobs_, over); }, kTimeoutNs),
              "some rank does not finish after the world has settled");
       world_.RunFor(kNsPerSec);
       misplaced = control_->With(
@@ -323,7 +328,7 @@ class RandomWorld {
   }
 
   // The first running communicator that does not run what the controller wants on all of its hosts.
-  std::string WhoIsBehind() {
+  std::string FindOutdatedJob() {
     return control_->With([&](Coordinator& c) -> std::string {
       const Decisions decisions = Decide(c.objects(), c.View());
       for (RandomJob& job : jobs_) {
@@ -351,7 +356,7 @@ class RandomWorld {
   }
 
   // The first daemon, or the controller, that still has ended communicators or processes.
-  std::string WhoIsRemembered() {
+  std::string FindStaleState() {
     for (int h = 0; h < hosts_; ++h) {
       if (!world_.host(h).alive()) continue;
       size_t processes = 0, communicators = 0;
@@ -401,9 +406,9 @@ class RandomWorld {
   SimWorld world_;
   std::deque<RandomJob> jobs_;
   std::optional<RandomOperator> operator_;
-  std::optional<RandomLiars> liars_;
+  std::optional<HostileTenants> hostile_tenants_;
   std::vector<bool> restarted_;  // by host: its daemon was restarted
-  bool deaths_ = false;          // daemons and processes may die in this world
+  bool may_die_ = false;         // daemons and processes may die in this world
   std::string violation_;
   RandomWorldOutcome outcome_;
 };

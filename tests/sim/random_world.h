@@ -7,7 +7,7 @@
 //   and restarts.
 // - In some worlds daemons die and others replace them, processes die, and new jobs start.
 // - Most worlds have hostile tenants, whose processes and peer daemons violate every protocol
-//   (liar.h).
+//   (hostile_tenant.h).
 //
 // Invariants:
 // - Every operation of a job that loses no rank gives the right result on every rank, bit for bit,

@@ -12,7 +12,7 @@ namespace release_test {
 constexpr uint64_t kSeeds = 30;
 constexpr uint64_t kCount = 40'000;
 
-TEST(SimReleases, ComeAfterAllThatIsPosted) {
+TEST(SimReleases, CompleteAfterAllPostedWork) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -24,10 +24,10 @@ TEST(SimReleases, ComeAfterAllThatIsPosted) {
     for (int r : {2, 0, 3, 1}) {
       for (int i = 0; i < kCalls; ++i) job.Post(r, OpKind::kAllReduce, kCount);
       world.RunFor(static_cast<int64_t>(random() % 2000) * kNsPerUs);
-      job.TakeBack(r);
+      job.Release(r);
     }
     for (int r = 0; r < job.ranks(); ++r) {
-      ASSERT_TRUE(world.RunUntil([&] { return job.HasBack(r); })) << "rank " << r;
+      ASSERT_TRUE(world.RunUntil([&] { return job.IsReleased(r); })) << "rank " << r;
       EXPECT_EQ(job.rank(r).done(), static_cast<uint64_t>(kCalls)) << "rank " << r;
       EXPECT_FALSE(job.rank(r).failed()) << job.rank(r).failure();
     }
@@ -35,7 +35,7 @@ TEST(SimReleases, ComeAfterAllThatIsPosted) {
   }
 }
 
-TEST(SimReleases, OfMessagesComeAfterTheLastOfTheirGroup) {
+TEST(SimReleases, OfMessagesCompleteAfterTheirGroup) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     SimWorld world({.seed = seed, .network = {}});
@@ -43,11 +43,11 @@ TEST(SimReleases, OfMessagesComeAfterTheLastOfTheirGroup) {
     ASSERT_TRUE(job.Form());
     job.Fill(kCount);
     job.Post(0, SimJob::Message{.sends = true, .peer = 1, .count = kCount});
-    job.TakeBack(0);
+    job.Release(0);
     world.RunFor(10 * kNsPerMs);
-    EXPECT_FALSE(job.HasBack(0)) << "released before the send completed";
+    EXPECT_FALSE(job.IsReleased(0)) << "released before the send completed";
     job.Post(1, SimJob::Message{.sends = false, .peer = 0, .count = kCount});
-    ASSERT_TRUE(world.RunUntil([&] { return job.HasBack(0) && job.Done(); }));
+    ASSERT_TRUE(world.RunUntil([&] { return job.IsReleased(0) && job.Done(); }));
     for (uint64_t i = 0; i < kCount; ++i) ASSERT_EQ(job.output(1, i), SimJob::InputValue(0, i));
   }
 }
@@ -61,11 +61,11 @@ TEST(SimReleases, OfWorkThatFailsAreAnswered) {
     ASSERT_TRUE(job.Form());
     job.PostAll(OpKind::kAllReduce, kCount);
     for (int i = 0; i < 3; ++i) job.Post(0, OpKind::kAllReduce, kCount);
-    job.TakeBack(0);
-    job.TakeBack(1);
+    job.Release(0);
+    job.Release(1);
     world.RunFor(static_cast<int64_t>(random() % 500) * kNsPerUs);
     job.tenant(2).Kill();
-    ASSERT_TRUE(world.RunUntil([&] { return job.HasBack(0) && job.HasBack(1); }));
+    ASSERT_TRUE(world.RunUntil([&] { return job.IsReleased(0) && job.IsReleased(1); }));
     EXPECT_TRUE(world.RunUntil([&] { return job.rank(0).failed(); }));
   }
 }

@@ -18,7 +18,7 @@
 
 namespace mccs {
 
-inline constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+inline constexpr uint64_t kMaxUint64 = std::numeric_limits<uint64_t>::max();
 
 enum class Stage { kLinked, kOpened, kActive };
 
@@ -89,7 +89,7 @@ inline peer::Message Ready() {
 }
 
 // A strategy without new lanes: only the choice of algorithms differs.
-inline Strategy Algorithms(const RoguePeer& rogue, uint64_t epoch) {
+inline Strategy WithOtherCosts(const RoguePeer& rogue, uint64_t epoch) {
   Strategy strategy = rogue.Ring(epoch);
   strategy.algorithms.costs.hop_us += static_cast<double>(epoch);
   return strategy;
@@ -103,17 +103,17 @@ inline Strategy WithAddress(const RoguePeer& rogue, uint64_t epoch, const std::s
   }
   return strategy;
 }
-inline Strategy WithNoAddress(const RoguePeer& rogue, uint64_t epoch) {
+inline Strategy WithForeignAddress(const RoguePeer& rogue, uint64_t epoch) {
   return WithAddress(rogue, epoch, "10.9.9.9");
 }
 
 using Messages = std::vector<peer::Message>;
 
 // A world with a victim of the rogue peer, and a neighbor on the same host.
-class RoguePeers : public ::testing::Test {
+class RoguePeerTest : public ::testing::Test {
  protected:
-  RoguePeers() { EXPECT_TRUE(neighbor_.Form()); }
-  ~RoguePeers() override {
+  RoguePeerTest() { EXPECT_TRUE(neighbor_.Form()); }
+  ~RoguePeerTest() override {
     neighbor_.Fill(500);
     neighbor_.PostAll(OpKind::kAllReduce, 500);
     EXPECT_TRUE(world_.RunUntil([&] { return neighbor_.Done(); })) << neighbor_.rank(0).failure();
@@ -122,7 +122,7 @@ class RoguePeers : public ::testing::Test {
 
   void Reach(Stage stage) {
     if (stage == Stage::kLinked && !rogue_.leads()) {
-      rogue_.Say(
+      rogue_.Send(
           Message([&](auto& m) { m.mutable_hello()->set_host_index(rogue_.self().value()); }));
       return;
     }
@@ -136,7 +136,7 @@ class RoguePeers : public ::testing::Test {
     ASSERT_EQ(rogue_.failure(), "");
     for (const peer::Message& message : attack.messages(rogue_)) {
       EXPECT_EQ(rogue_.failure(), "") << "before " << message.ShortDebugString();
-      rogue_.Say(message);
+      rogue_.Send(message);
     }
     // Well before any timeout: the message itself must fail the communicator.
     ASSERT_TRUE(rogue_.RunUntil([&] { return !rogue_.failure().empty(); }, 100 * kNsPerMs));

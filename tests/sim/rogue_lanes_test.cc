@@ -16,10 +16,10 @@ namespace rogue_lanes_test {
 
 using ::testing::HasSubstr;
 
-class RogueLanes : public RoguePeers {
+class RogueLanes : public RoguePeerTest {
  protected:
   RogueLanes() {
-    EXPECT_TRUE(rogue_.Lead());
+    EXPECT_TRUE(rogue_.StartAsLeader());
     Reach(Stage::kActive);
   }
   void Write(Connection& connection, std::string bytes) {
@@ -33,18 +33,18 @@ class RogueLanes : public RoguePeers {
   }
 };
 
-TEST_F(RogueLanes, GarbageInPlaceOfASliceEndsTheCommunicator) {
+TEST_F(RogueLanes, GarbageInsteadOfSliceEndsTheCommunicator) {
   Write(rogue_.out(), std::string(64, 'x'));
 }
 
-TEST_F(RogueLanes, ASliceOfAnImpossibleNumberEndsTheCommunicator) {
+TEST_F(RogueLanes, InvalidSliceNumberEndsTheCommunicator) {
   wire::SliceHeader header{};
   header.magic = wire::kSliceMagic;
   header.number = std::numeric_limits<uint64_t>::max();
   Write(rogue_.out(), std::string(reinterpret_cast<const char*>(&header), sizeof(header)));
 }
 
-TEST_F(RogueLanes, AnAcknowledgementOfWhatWasNeverSentEndsTheCommunicator) {
+TEST_F(RogueLanes, AcknowledgementOfUnsentSlicesEndsTheCommunicator) {
   ASSERT_NE(rogue_.in(), nullptr);
   const wire::AckFrame frame{.magic = wire::kResumeMagic,
                              .slots = RoguePeer::kShape.slots,
@@ -56,7 +56,7 @@ TEST_F(RogueLanes, AnAcknowledgementOfWhatWasNeverSentEndsTheCommunicator) {
 }
 
 // Only the connection ends.
-TEST_F(RogueLanes, ALaneForAPlaceThatDoesNotExistIsClosed) {
+TEST_F(RogueLanes, ClosesLaneOfUnknownEpochOrChannel) {
   const std::vector<std::pair<uint64_t, int>> places = {{1, 1},       {1, 31}, {1, 32}, {1, 33},
                                                         {1, 1 << 30}, {0, 0},  {0, 33}};
   for (const auto& [epoch, channel] : places) {

@@ -9,10 +9,10 @@
 namespace mccs {
 namespace rogue_leader_test {
 
-class RogueLeader : public RoguePeers, public ::testing::WithParamInterface<Attack> {};
+class RogueLeader : public RoguePeerTest, public ::testing::WithParamInterface<Attack> {};
 
-TEST_P(RogueLeader, EndsItsOwnCommunicatorWithAnError) {
-  ASSERT_TRUE(rogue_.Lead());
+TEST_P(RogueLeader, EndsOnlyItsCommunicatorWithAnError) {
+  ASSERT_TRUE(rogue_.StartAsLeader());
   Run(GetParam());
 }
 
@@ -20,24 +20,24 @@ const Attack kLeaderAttacks[] = {
     // ---- Changes of strategy ----
     {"HoldAfterRefusal", Stage::kActive,
      [](const RoguePeer& r) {
-       return Messages{Prepare(WithNoAddress(r, 2)), Hold(2)};
+       return Messages{Prepare(WithForeignAddress(r, 2)), Hold(2)};
      },
      "strategy_change.hold"},
     {"CommitAfterRefusal", Stage::kActive,
      [](const RoguePeer& r) {
-       return Messages{Prepare(WithNoAddress(r, 2)), Commit(2, 0)};
+       return Messages{Prepare(WithForeignAddress(r, 2)), Commit(2, 0)};
      },
      "strategy_change.commit"},
     {"MoveAfterRefusal", Stage::kActive,
      [](const RoguePeer& r) {
-       Strategy moved = WithNoAddress(r, 2);
+       Strategy moved = WithForeignAddress(r, 2);
        moved.lanes = r.Ring(1).lanes;
        return Messages{Route(moved), Move(2)};
      },
      "strategy_change.move"},
     {"DoneAfterRefusal", Stage::kActive,
      [](const RoguePeer& r) {
-       return Messages{Prepare(WithNoAddress(r, 2)), Done(2)};
+       return Messages{Prepare(WithForeignAddress(r, 2)), Done(2)};
      },
      "strategy_change.done"},
     {"HoldBeforeTheLanesAreOpen", Stage::kActive,
@@ -49,39 +49,39 @@ const Attack kLeaderAttacks[] = {
      "strategy_change.hold"},
     {"HoldTwice", Stage::kActive,
      [](const RoguePeer& r) {
-       return Messages{Prepare(Algorithms(r, 2)), Hold(2), Hold(2)};
+       return Messages{Prepare(WithOtherCosts(r, 2)), Hold(2), Hold(2)};
      },
      "strategy_change.hold"},
     {"CommitBeforeHold", Stage::kActive,
      [](const RoguePeer& r) {
-       return Messages{Prepare(Algorithms(r, 2)), Commit(2, 0)};
+       return Messages{Prepare(WithOtherCosts(r, 2)), Commit(2, 0)};
      },
      "strategy_change.commit"},
     {"CommitOfTheLargestNumber", Stage::kActive,
      [](const RoguePeer& r) {
-       return Messages{Prepare(Algorithms(r, 2)), Hold(2), Commit(2, kMost)};
+       return Messages{Prepare(WithOtherCosts(r, 2)), Hold(2), Commit(2, kMaxUint64)};
      },
      "strategy_change.commit"},
     {"DoneBeforeCommit", Stage::kActive,
      [](const RoguePeer& r) {
-       return Messages{Prepare(Algorithms(r, 2)), Hold(2), Done(2)};
+       return Messages{Prepare(WithOtherCosts(r, 2)), Hold(2), Done(2)};
      },
      "strategy_change.done"},
     {"DoneTwice", Stage::kActive,
      [](const RoguePeer& r) {
-       return Messages{Prepare(Algorithms(r, 2)), Hold(2), Commit(2, 0), Done(2), Done(2)};
+       return Messages{Prepare(WithOtherCosts(r, 2)), Hold(2), Commit(2, 0), Done(2), Done(2)};
      },
      "strategy_change.done"},
     {"DroppedAfterHold", Stage::kActive,
      [](const RoguePeer& r) {
-       return Messages{Prepare(Algorithms(r, 2)), Hold(2), Dropped(2)};
+       return Messages{Prepare(WithOtherCosts(r, 2)), Hold(2), Dropped(2)};
      },
      "strategy_change.dropped"},
     {"DroppedWithoutAChange", Stage::kActive, [](const RoguePeer&) { return Messages{Dropped(1)}; },
      "strategy_change.dropped"},
     {"MoveOfChangeThatIsNotRoute", Stage::kActive,
      [](const RoguePeer& r) {
-       return Messages{Prepare(Algorithms(r, 2)), Move(2)};
+       return Messages{Prepare(WithOtherCosts(r, 2)), Move(2)};
      },
      "strategy_change.move"},
     {"HoldOfARoute", Stage::kActive,
@@ -92,54 +92,55 @@ const Attack kLeaderAttacks[] = {
      },
      "strategy_change.hold"},
     {"RouteThatChangesMoreThanRoutes", Stage::kActive,
-     [](const RoguePeer& r) { return Messages{Route(Algorithms(r, 2))}; }, "strategy_change.route"},
+     [](const RoguePeer& r) { return Messages{Route(WithOtherCosts(r, 2))}; },
+     "strategy_change.route"},
     {"PrepareTwice", Stage::kActive,
      [](const RoguePeer& r) {
-       return Messages{Prepare(Algorithms(r, 2)), Prepare(Algorithms(r, 3))};
+       return Messages{Prepare(WithOtherCosts(r, 2)), Prepare(WithOtherCosts(r, 3))};
      },
      "strategy_change.prepare"},
     {"PrepareOfTheEpochInUse", Stage::kActive,
-     [](const RoguePeer& r) { return Messages{Prepare(Algorithms(r, 1))}; },
+     [](const RoguePeer& r) { return Messages{Prepare(WithOtherCosts(r, 1))}; },
      "strategy_change.prepare"},
     {"PrepareOfADroppedEpoch", Stage::kActive,
      [](const RoguePeer& r) {
-       return Messages{Prepare(Algorithms(r, 3)), Dropped(3), Prepare(Algorithms(r, 2))};
+       return Messages{Prepare(WithOtherCosts(r, 3)), Dropped(3), Prepare(WithOtherCosts(r, 2))};
      },
      "strategy_change.prepare"},
     {"PrepareOfTwoEpochs", Stage::kActive,
      [](const RoguePeer& r) {
-       peer::Message message = Prepare(Algorithms(r, 2));
+       peer::Message message = Prepare(WithOtherCosts(r, 2));
        message.mutable_strategy_change()->set_epoch(3);
        return Messages{message};
      },
      "strategy_change.prepare"},
     {"StepOfAnotherEpoch", Stage::kActive,
      [](const RoguePeer& r) {
-       return Messages{Prepare(Algorithms(r, 2)), Hold(3)};
+       return Messages{Prepare(WithOtherCosts(r, 2)), Hold(3)};
      },
      "strategy_change.hold"},
     {"ChangeWithoutStep", Stage::kActive,
      [](const RoguePeer&) { return Messages{Change(2, [](auto&) {})}; }, "strategy_change"},
     {"PrepareBeforeGo", Stage::kOpened,
-     [](const RoguePeer& r) { return Messages{Prepare(Algorithms(r, 2))}; },
+     [](const RoguePeer& r) { return Messages{Prepare(WithOtherCosts(r, 2))}; },
      "strategy_change.prepare"},
     {"PrepareWithARingOfOneHost", Stage::kActive,
      [](const RoguePeer& r) {
-       Strategy strategy = Algorithms(r, 2);
+       Strategy strategy = WithOtherCosts(r, 2);
        strategy.channels[0].ring.pop_back();
        return Messages{Prepare(strategy)};
      },
      "ring of channel 0"},
     {"PrepareWithAHostThatDoesNotExist", Stage::kActive,
      [](const RoguePeer& r) {
-       Strategy strategy = Algorithms(r, 2);
+       Strategy strategy = WithOtherCosts(r, 2);
        strategy.channels[0].ring[1] = HostIndex(std::numeric_limits<int32_t>::max());
        return Messages{Prepare(strategy)};
      },
      "ring of channel 0"},
     {"PrepareWithTooManyChannels", Stage::kActive,
      [](const RoguePeer& r) {
-       peer::Message message = Prepare(Algorithms(r, 2));
+       peer::Message message = Prepare(WithOtherCosts(r, 2));
        auto* strategy = message.mutable_strategy_change()->mutable_prepare();
        while (strategy->channels_size() < 1000) *strategy->add_channels() = strategy->channels(0);
        return Messages{message};
@@ -147,7 +148,7 @@ const Attack kLeaderAttacks[] = {
      "1000 channels"},
     {"PrepareWithHugeSlots", Stage::kActive,
      [](const RoguePeer& r) {
-       Strategy strategy = Algorithms(r, 2);
+       Strategy strategy = WithOtherCosts(r, 2);
        strategy.lanes = {.slots = ~0u, .slot_bytes = ~0u};
        return Messages{Prepare(strategy)};
      },
@@ -161,7 +162,7 @@ const Attack kLeaderAttacks[] = {
      "lane_bytes_per_us"},
     {"PrepareWithTooManyLanes", Stage::kActive,
      [](const RoguePeer& r) {
-       Strategy strategy = Algorithms(r, 2);
+       Strategy strategy = WithOtherCosts(r, 2);
        strategy.channels[0].other_lanes.resize(
            1000, {.from = HostIndex(0), .to = HostIndex(1), .source_port = 1});
        return Messages{Prepare(strategy)};
@@ -169,14 +170,14 @@ const Attack kLeaderAttacks[] = {
      "other lanes"},
     {"PrepareWithTooLongOrigin", Stage::kActive,
      [](const RoguePeer& r) {
-       Strategy strategy = Algorithms(r, 2);
+       Strategy strategy = WithOtherCosts(r, 2);
        strategy.origin.assign(1 << 14, 'x');
        return Messages{Prepare(strategy)};
      },
      "origin"},
     {"PrepareWithAnOriginOfTwoLines", Stage::kActive,
      [](const RoguePeer& r) {
-       Strategy strategy = Algorithms(r, 2);
+       Strategy strategy = WithOtherCosts(r, 2);
        strategy.origin = "fine\nE1122 mccsd: the disk is full";
        return Messages{Prepare(strategy)};
      },
@@ -197,7 +198,7 @@ const Attack kLeaderAttacks[] = {
     {"OpenWithAStrategyOfEpoch0", Stage::kLinked,
      [](const RoguePeer& r) { return Messages{Open(r.Ring(0))}; }, "epoch 0"},
     {"OpenFromAnAddressOfAnotherHost", Stage::kLinked,
-     [](const RoguePeer& r) { return Messages{Open(WithNoAddress(r, 1))}; }, "10.9.9.9"},
+     [](const RoguePeer& r) { return Messages{Open(WithForeignAddress(r, 1))}; }, "10.9.9.9"},
     {"GoBeforeReady", Stage::kLinked,
      [](const RoguePeer& r) {
        return Messages{Open(r.Ring(1)), Go()};
@@ -246,7 +247,7 @@ const Attack kLeaderAttacks[] = {
      [](const RoguePeer&) {
        return Messages{Message([](auto& m) {
          m.mutable_departed()->set_rank(0);
-         m.mutable_departed()->set_after_operation(kMost);
+         m.mutable_departed()->set_after_operation(kMaxUint64);
        })};
      },
      "departed"},
@@ -286,7 +287,7 @@ const Attack kLeaderAttacks[] = {
     {"OrderBeginsAfterTheLargestNumber", Stage::kActive,
      [](const RoguePeer&) {
        return Messages{Message([](auto& m) { m.mutable_order_asked(); }),
-                       Message([](auto& m) { m.mutable_order_begins()->set_after(kMost); })};
+                       Message([](auto& m) { m.mutable_order_begins()->set_after(kMaxUint64); })};
      },
      "order_begins"},
     {"OrderNextUnasked", Stage::kActive,
@@ -305,7 +306,7 @@ const Attack kLeaderAttacks[] = {
      [](const RoguePeer&) {
        return Messages{Message([](auto& m) { m.mutable_order_asked(); }),
                        Message([](auto& m) { m.mutable_order_begins()->set_after(0); }),
-                       Message([](auto& m) { m.mutable_order_next()->set_operation(kMost); })};
+                       Message([](auto& m) { m.mutable_order_next()->set_operation(kMaxUint64); })};
      },
      "order_next"},
     {"OrderWantedByTheLeader", Stage::kActive,
@@ -346,15 +347,15 @@ const Attack kLeaderAttacks[] = {
 INSTANTIATE_TEST_SUITE_P(Sim, RogueLeader, ::testing::ValuesIn(kLeaderAttacks), NameOfCase);
 
 // Regression: the daemon adopted lanes that it had refused to open, and aborted.
-TEST_F(RoguePeers, ALeaderThatGoesOnWithARefusedChangeEndsItsCommunicatorNotTheDaemon) {
-  ASSERT_TRUE(rogue_.Lead());
+TEST_F(RoguePeerTest, LeaderThatContinuesARejectedChangeEndsOnlyItsCommunicator) {
+  ASSERT_TRUE(rogue_.StartAsLeader());
   ASSERT_NO_FATAL_FAILURE(Reach(Stage::kActive));
-  rogue_.Say(Prepare(WithNoAddress(rogue_, 2)));
-  ASSERT_TRUE(rogue_.Has(&peer::Message::has_strategy_change_answer));
-  EXPECT_THAT(rogue_.heard().back().strategy_change_answer().refused(),
+  rogue_.Send(Prepare(WithForeignAddress(rogue_, 2)));
+  ASSERT_TRUE(rogue_.HasReceived(&peer::Message::has_strategy_change_answer));
+  EXPECT_THAT(rogue_.received().back().strategy_change_answer().refused(),
               ::testing::HasSubstr("10.9.9.9"));
-  rogue_.Say(Hold(2));
-  rogue_.Say(Commit(2, 0));
+  rogue_.Send(Hold(2));
+  rogue_.Send(Commit(2, 0));
   EXPECT_THAT(rogue_.failure(),
               ::testing::HasSubstr("host rogue sent strategy_change.hold: unexpected order"));
   EXPECT_THAT(rogue_.failure(), ::testing::HasSubstr("in state refused"));

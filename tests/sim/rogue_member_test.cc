@@ -8,9 +8,9 @@
 namespace mccs {
 namespace rogue_member_test {
 
-class RogueMember : public RoguePeers, public ::testing::WithParamInterface<Attack> {};
+class RogueMember : public RoguePeerTest, public ::testing::WithParamInterface<Attack> {};
 
-TEST_P(RogueMember, EndsItsOwnCommunicatorWithAnError) {
+TEST_P(RogueMember, EndsOnlyItsCommunicatorWithAnError) {
   ASSERT_TRUE(rogue_.Join());
   Run(GetParam());
 }
@@ -37,7 +37,7 @@ const Attack kMemberAttacks[] = {
     {"EmptyMessage", Stage::kOpened, [](const RoguePeer&) { return Messages{peer::Message()}; },
      "empty message"},
     {"OrderOfAChangeByAMember", Stage::kActive,
-     [](const RoguePeer& r) { return Messages{Prepare(Algorithms(r, 2))}; },
+     [](const RoguePeer& r) { return Messages{Prepare(WithOtherCosts(r, 2))}; },
      "strategy_change.prepare"},
     {"AnswerWithoutChange", Stage::kActive,
      [](const RoguePeer&) {
@@ -51,7 +51,7 @@ const Attack kMemberAttacks[] = {
      "strategy_change_answer.refused"},
     {"AnswerOfTheLargestEpoch", Stage::kActive,
      [](const RoguePeer&) {
-       return Messages{Answer(kMost, [](auto& answer) { answer.set_drained(true); })};
+       return Messages{Answer(kMaxUint64, [](auto& answer) { answer.set_drained(true); })};
      },
      "strategy_change_answer.drained"},
     {"AnswerWithoutAStep", Stage::kActive,
@@ -73,8 +73,9 @@ const Attack kMemberAttacks[] = {
      "order_started"},
     {"OrderStartedWithTheLargestNumber", Stage::kActive,
      [](const RoguePeer&) {
-       return Messages{Message([](auto& m) { m.mutable_order_wanted(); }),
-                       Message([](auto& m) { m.mutable_order_started()->set_operation(kMost); })};
+       return Messages{Message([](auto& m) { m.mutable_order_wanted(); }), Message([](auto& m) {
+                         m.mutable_order_started()->set_operation(kMaxUint64);
+                       })};
      },
      "order_started"},
     {"OrderNextByAMember", Stage::kActive,
@@ -118,7 +119,7 @@ const Attack kMemberAttacks[] = {
     {"SplitOutOfOrder", Stage::kActive,
      [](const RoguePeer&) {
        return Messages{Message([](auto& m) {
-         m.mutable_split_call()->set_number(kMost);
+         m.mutable_split_call()->set_number(kMaxUint64);
          m.mutable_split_call()->set_rank(1);
        })};
      },

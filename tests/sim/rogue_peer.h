@@ -37,9 +37,9 @@ class RoguePeer {
         [this](const Preamble&) { return std::optional<Secret>(secret_); }, random_, *log_);
   }
 
-  // Lead: the victim is rank 1 and this is the leader. Join: the reverse. Both return once the
-  // control link is up.
-  bool Lead() {
+  // StartAsLeader: the victim is rank 1 and this is the leader. Join: the reverse. Both return once
+  // the control link is up.
+  bool StartAsLeader() {
     leads_ = true;
     id_.magic = wire::kUniqueIdMagic;
     id_.version = wire::kWireVersion;
@@ -47,17 +47,18 @@ class RoguePeer {
     id_.comm_id = 0x1a;
     std::strcpy(id_.host, kAddress);
     rank_ = &victim_.Init(id_, 2, 1);
-    return RunUntil([&] { return star_ != nullptr && Has(&peer::Message::has_hello); });
+    return RunUntil(
+        [&] { return control_link_ != nullptr && HasReceived(&peer::Message::has_hello); });
   }
   bool Join() {
     self_ = HostIndex(1);
-    victim_.AskUniqueId();
+    victim_.RequestUniqueId();
     if (!RunUntil([&] { return victim_.has_unique_id(); })) return false;
     id_ = victim_.unique_id();
     std::memcpy(secret_.data(), id_.secret, secret_.size());
     rank_ = &victim_.Init(id_, 2, 0);
-    meeting_ = OpenLink(ConnectionPurpose::kJoin);
-    if (meeting_ == nullptr) return false;
+    join_link_ = OpenLink(ConnectionPurpose::kJoin);
+    if (join_link_ == nullptr) return false;
     peer::Message join;
     join.mutable_join()->set_ranks(2);
     join.mutable_join()->mutable_rank()->set_rank(1);
@@ -66,15 +67,15 @@ class RoguePeer {
     join.mutable_join()->set_endpoint_host(kAddress);
     join.mutable_join()->set_endpoint_port(kPort);
     join.mutable_join()->mutable_gpu()->set_uuid("rogue");
-    meeting_->Send(join);
-    if (!RunUntil([&] { return Has(&peer::Message::has_roster); })) return false;
-    for (const peer::Message& message : heard_) {
+    join_link_->Send(join);
+    if (!RunUntil([&] { return HasReceived(&peer::Message::has_roster); })) return false;
+    for (const peer::Message& message : received_) {
       for (int h = 0; message.has_roster() && h < message.roster().hosts_size(); ++h) {
         if (message.roster().hosts(h).name() == kName) self_ = HostIndex(h);
       }
     }
-    star_ = OpenLink(ConnectionPurpose::kMember);
-    return star_ != nullptr;
+    control_link_ = OpenLink(ConnectionPurpose::kMember);
+    return control_link_ != nullptr;
   }
   // OpenLanes behaves correctly until the victim has all its lanes, Start until the victim is
   // active.
@@ -82,15 +83,15 @@ class RoguePeer {
     if (leads()) {
       peer::Message open;
       ToProto(Ring(1), open.mutable_open()->mutable_strategy());
-      Say(open);
+      Send(open);
     } else {
       peer::Message hello;
       hello.mutable_hello()->set_host_index(self_.value());
-      Say(hello);
-      if (!RunUntil([&] { return Has(&peer::Message::has_open); })) return false;
+      Send(hello);
+      if (!RunUntil([&] { return HasReceived(&peer::Message::has_open); })) return false;
     }
     if (!OpenLane(1)) return false;
-    return !leads() || RunUntil([&] { return Has(&peer::Message::has_ready); });
+    return !leads() || RunUntil([&] { return HasReceived(&peer::Message::has_ready); });
   }
   bool Start() {
     peer::Message message;
@@ -99,7 +100,7 @@ class RoguePeer {
     } else {
       message.mutable_ready();
     }
-    Say(message);
+    Send(message);
     return RunUntil([&] { return rank_->answered; }) &&
            rank_->status.error == wire::ErrorClass::kNone;
   }
@@ -120,8 +121,8 @@ class RoguePeer {
   Connection& out() { return *out_.back(); }
   Connection* in() { return in_.empty() ? nullptr : in_.back().get(); }
 
-  void Say(const peer::Message& message) {
-    star_->Send(message);
+  void Send(const peer::Message& message) {
+    control_link_->Send(message);
     RunFor(2 * kNsPerMs);
   }
   void RunFor(int64_t ns) {
@@ -140,9 +141,9 @@ class RoguePeer {
         },
         limit_ns);
   }
-  void Vanish() {
-    star_.reset();
-    meeting_.reset();
+  void CloseAll() {
+    control_link_.reset();
+    join_link_.reset();
     out_.clear();
     in_.clear();
   }
@@ -157,9 +158,9 @@ class RoguePeer {
     if (rank_->status.error != wire::ErrorClass::kNone) return rank_->status.text;
     return rank_->failed() ? rank_->failure() : "";
   }
-  const std::vector<peer::Message>& heard() const { return heard_; }
-  bool Has(bool (peer::Message::*body)() const) const {
-    for (const peer::Message& message : heard_) {
+  const std::vector<peer::Message>& received() const { return received_; }
+  bool HasReceived(bool (peer::Message::*body)() const) const {
+    for (const peer::Message& message : received_) {
       if ((message.*body)()) return true;
     }
     return false;
@@ -179,7 +180,7 @@ class RoguePeer {
       }
       auto link = std::make_unique<PeerLink>(std::move(peer.connection));
       if (peer.preamble.purpose == ConnectionPurpose::kMember) {
-        star_ = std::move(link);
+        control_link_ = std::move(link);
         continue;
       }
       peer::Message message;
@@ -191,12 +192,12 @@ class RoguePeer {
       link->Send(message);
       rendezvous_ = std::move(link);
     }
-    for (PeerLink* link : {star_.get(), meeting_.get(), rendezvous_.get()}) {
+    for (PeerLink* link : {control_link_.get(), join_link_.get(), rendezvous_.get()}) {
       if (link == nullptr) continue;
       link->Poll();
       for (auto message = link->Receive(); message.ok() && message->has_value();
            message = link->Receive()) {
-        heard_.push_back(std::move(**message));
+        received_.push_back(std::move(**message));
       }
     }
   }
@@ -241,12 +242,12 @@ class RoguePeer {
   HostIndex self_{0};
   SimRank* rank_ = nullptr;
   std::unique_ptr<PeerListener> listener_;
-  std::unique_ptr<PeerLink> rendezvous_;  // this is the rendezvous
-  std::unique_ptr<PeerLink> meeting_;     // to the rendezvous, as a member
-  std::unique_ptr<PeerLink> star_;        // between leader and member
+  std::unique_ptr<PeerLink> rendezvous_;    // this is the rendezvous
+  std::unique_ptr<PeerLink> join_link_;     // to the rendezvous, as a member
+  std::unique_ptr<PeerLink> control_link_;  // between leader and member
   std::vector<std::unique_ptr<Connection>> out_;
   std::vector<std::unique_ptr<Connection>> in_;
-  std::vector<peer::Message> heard_;
+  std::vector<peer::Message> received_;
 };
 
 }  // namespace mccs

@@ -54,7 +54,7 @@ class SimRoutes : public testing::Test {
     }
     return true;
   }
-  bool GoOver(const Strategy& strategy) {
+  bool SwitchTo(const Strategy& strategy) {
     Propose(strategy);
     return world_.RunUntil([&] { return AllAt(strategy.epoch.value()); });
   }
@@ -89,8 +89,8 @@ class SimRoutes : public testing::Test {
   CommId id_;
 };
 
-TEST_F(SimRoutes, ChannelsTakeTheNicsThatTheStrategyNames) {
-  ASSERT_TRUE(GoOver(OnBothNics(2)));
+TEST_F(SimRoutes, ChannelsUseTheNicsOfTheStrategy) {
+  ASSERT_TRUE(SwitchTo(OnBothNics(2)));
   RunOperations(3);
   ExpectOnNic(0, 0);
   ExpectOnNic(1, 1);
@@ -100,7 +100,7 @@ TEST_F(SimRoutes, ChannelsTakeTheNicsThatTheStrategyNames) {
 }
 
 TEST_F(SimRoutes, LanesMoveToOtherNicsWhileOperationsRun) {
-  ASSERT_TRUE(GoOver(OnBothNics(2)));
+  ASSERT_TRUE(SwitchTo(OnBothNics(2)));
   std::mt19937_64 random(1);
   uint64_t epoch = 2;
   job_.Fill(kElements);
@@ -119,7 +119,7 @@ TEST_F(SimRoutes, LanesMoveToOtherNicsWhileOperationsRun) {
   ExpectOnNic(1, 1);
   Strategy swapped = OnBothNics(++epoch);
   std::swap(swapped.channels[0].addresses, swapped.channels[1].addresses);
-  ASSERT_TRUE(GoOver(swapped));
+  ASSERT_TRUE(SwitchTo(swapped));
   RunOperations(1);
   ExpectOnNic(0, 1);
   ExpectOnNic(1, 0);
@@ -128,8 +128,8 @@ TEST_F(SimRoutes, LanesMoveToOtherNicsWhileOperationsRun) {
 }
 
 // Both as a change of routes only, and as a change of the ring.
-TEST_F(SimRoutes, AnAddressOfNobodysIsRefusedByItsHostAndNothingChanges) {
-  ASSERT_TRUE(GoOver(OnBothNics(2)));
+TEST_F(SimRoutes, RejectForeignAddressWithoutAChange) {
+  ASSERT_TRUE(SwitchTo(OnBothNics(2)));
   for (const bool routes_alone : {true, false}) {
     SCOPED_TRACE(routes_alone);
     Strategy foreign = OnBothNics(routes_alone ? 3 : 5);
@@ -147,14 +147,14 @@ TEST_F(SimRoutes, AnAddressOfNobodysIsRefusedByItsHostAndNothingChanges) {
     ExpectOnNic(1, 1);
     Strategy next = OnBothNics(foreign.epoch.value() + 1);
     next.channels[0].source_ports = {61000, 61001, 61002, 61003};
-    ASSERT_TRUE(GoOver(next)) << "the next proposal must be accepted";
+    ASSERT_TRUE(SwitchTo(next)) << "the next proposal must be accepted";
     EXPECT_THAT(report(0).change_trouble, IsEmpty());
     RunOperations(1);
     EXPECT_EQ(LocalOf(2, 0, 3), SimAddress(2) + ":61002");
   }
 }
 
-TEST_F(SimRoutes, LanesOfADirectPlanLeaveFromTheirPortsToo) {
+TEST_F(SimRoutes, LanesOfADirectPlanUseTheirPorts) {
   Strategy direct = OnBothNics(2);
   direct.algorithms.rules = {{OpKind::kAllReduce, Algorithm::kDirect, 0, 1 << 20}};
   const auto name_ports = [&](uint16_t first) {
@@ -170,7 +170,7 @@ TEST_F(SimRoutes, LanesOfADirectPlanLeaveFromTheirPortsToo) {
     }
   };
   name_ports(61000);
-  ASSERT_TRUE(GoOver(direct));
+  ASSERT_TRUE(SwitchTo(direct));
   RunOperations(2);
   ExpectOnNic(0, 0);
   ExpectOnNic(1, 1);
@@ -179,7 +179,7 @@ TEST_F(SimRoutes, LanesOfADirectPlanLeaveFromTheirPortsToo) {
   // They move as the ring's lanes do.
   direct.epoch = Epoch(3);
   name_ports(62000);
-  ASSERT_TRUE(GoOver(direct));
+  ASSERT_TRUE(SwitchTo(direct));
   RunOperations(2);
   EXPECT_EQ(LocalOf(0, 0, 2), SimAddress(0, 0) + ":62002");
   EXPECT_EQ(LocalOf(3, 1, 1), SimAddress(3, 1) + ":62013");

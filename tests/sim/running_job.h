@@ -28,7 +28,7 @@ class StrategyChanges {
   uint64_t epoch_of(int host) const {
     return world_.host(host).controller().reports.at(id()).epoch.value();
   }
-  const std::string& trouble() const {
+  const std::string& change_error() const {
     return world_.host(0).controller().reports.at(id()).change_trouble;
   }
   bool AllAt(uint64_t epoch) const {
@@ -65,7 +65,7 @@ class StrategyChanges {
 
   // The state of the current change as the host's daemon describes it (StrategyChange's
   // Describe()); no simulated time passes.
-  std::string StageOn(int host) {
+  std::string ChangeStateOf(int host) {
     SimController& controller = world_.host(host).controller();
     const uint64_t question = controller.answers.size() + 1;
     controller.questions.push_back(question);
@@ -75,12 +75,12 @@ class StrategyChanges {
     }
     return "";
   }
-  bool IsAt(int host, std::string_view stage) {
-    return StageOn(host).find(stage) != std::string::npos;
+  bool IsInState(int host, std::string_view stage) {
+    return ChangeStateOf(host).find(stage) != std::string::npos;
   }
 
   // The first operations of the epoch, one per distinct log line of the hosts; empty: none yet.
-  std::set<std::string> BeginningOf(uint64_t epoch) const {
+  std::set<std::string> FirstOperationsOf(uint64_t epoch) const {
     std::set<std::string> operations;
     const std::string in_force =
         absl::StrCat("communicator ", FormatCommId(id()), ": epoch ", epoch, " from operation ");

@@ -23,15 +23,16 @@ void ExpectWorks(SimWorld& world, SimJob& job) {
   EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
 }
 
-bool AllAnswered(const std::vector<SimJob::Seat>& seats) {
+bool AllAnswered(const std::vector<SimJob::RankOfTenant>& seats) {
   return std::all_of(seats.begin(), seats.end(),
-                     [](const SimJob::Seat& seat) { return seat.rank->answered; });
+                     [](const SimJob::RankOfTenant& seat) { return seat.rank->answered; });
 }
 
 // The ranks not in `excluded` call shrink, in random order with pauses.
-std::vector<SimJob::Seat> Shrink(SimWorld& world, SimJob& parent, const std::vector<int>& excluded,
-                                 bool abort, std::mt19937_64& random) {
-  std::vector<SimJob::Seat> seats;
+std::vector<SimJob::RankOfTenant> Shrink(SimWorld& world, SimJob& parent,
+                                         const std::vector<int>& excluded, bool abort,
+                                         std::mt19937_64& random) {
+  std::vector<SimJob::RankOfTenant> seats;
   std::vector<int> order;
   for (int r = 0; r < parent.ranks(); ++r) {
     if (std::find(excluded.begin(), excluded.end(), r) == excluded.end()) order.push_back(r);
@@ -48,7 +49,7 @@ std::vector<SimJob::Seat> Shrink(SimWorld& world, SimJob& parent, const std::vec
   return seats;
 }
 
-void ExpectShrunk(SimWorld& world, std::vector<SimJob::Seat>& seats) {
+void ExpectFormed(SimWorld& world, std::vector<SimJob::RankOfTenant>& seats) {
   ASSERT_TRUE(world.RunUntil([&] { return AllAnswered(seats); }, kNsPerSec));
   for (size_t i = 0; i < seats.size(); ++i) {
     ASSERT_EQ(seats[i].rank->status.error, wire::ErrorClass::kNone) << seats[i].rank->status.text;
@@ -59,7 +60,7 @@ void ExpectShrunk(SimWorld& world, std::vector<SimJob::Seat>& seats) {
   ExpectWorks(world, child);
 }
 
-TEST(SimShrink, ThoseThatStayAreRenumberedAndTheParentLivesOn) {
+TEST(SimShrink, RenumbersRemainingRanksAndKeepsTheParent) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -69,15 +70,15 @@ TEST(SimShrink, ThoseThatStayAreRenumberedAndTheParentLivesOn) {
     const std::vector<int> excluded = {static_cast<int>(seed % 5),
                                        static_cast<int>((seed + 2) % 5)};
     auto seats = Shrink(world, parent, excluded, false, random);
-    ExpectShrunk(world, seats);
+    ExpectFormed(world, seats);
     auto again = Shrink(world, parent, excluded, false, random);  // again with the same ranks
-    ExpectShrunk(world, again);
+    ExpectFormed(world, again);
     ExpectWorks(world, parent);
   }
 }
 
 // A rank, perhaps the leader's, dies during an operation; the remaining ranks continue.
-TEST(SimShrink, AbortGoesOnWithoutTheDead) {
+TEST(SimShrink, AbortContinuesWithoutTheDeadRank) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -91,14 +92,14 @@ TEST(SimShrink, AbortGoesOnWithoutTheDead) {
     parent.tenant(dead).Kill();
     world.RunFor(static_cast<int64_t>(random() % 2000) * kNsPerUs);
     auto seats = Shrink(world, parent, {dead}, true, random);
-    ExpectShrunk(world, seats);
+    ExpectFormed(world, seats);
     for (int r = 0; r < 4; ++r) {
       EXPECT_TRUE(r == dead || parent.rank(r).failed()) << "rank " << r;
     }
   }
 }
 
-TEST(SimShrink, AbortGoesOnWithoutTheLeadersDaemon) {
+TEST(SimShrink, AbortContinuesWithoutTheLeadersDaemon) {
   std::mt19937_64 random(1);
   SimWorld world({.seed = 1, .hosts = 3, .network = {}});
   SimJob parent(world, {0, 1, 2, 0, 1}, kBytes);
@@ -107,12 +108,12 @@ TEST(SimShrink, AbortGoesOnWithoutTheLeadersDaemon) {
   world.RunFor(100 * kNsPerUs);
   world.host(0).Kill(world.network());
   auto seats = Shrink(world, parent, {0, 3}, true, random);
-  ExpectShrunk(world, seats);
+  ExpectFormed(world, seats);
 }
 
 // The remaining ranks call one after the other: one that has not called yet must not see a failed
 // parent.
-TEST(SimShrink, AbortIsNoFailureForThoseWhoHaveNotCalledYet) {
+TEST(SimShrink, AbortDoesNotFailRanksThatHaveNotCalledYet) {
   for (const std::vector<int>& layout : {std::vector<int>{0, 0, 0, 0}, {0, 1, 1, 0}}) {
     SimWorld world({.seed = 5, .network = {}});
     SimJob parent(world, layout, kBytes);
@@ -120,13 +121,14 @@ TEST(SimShrink, AbortIsNoFailureForThoseWhoHaveNotCalledYet) {
     for (int r : {0, 1}) parent.Post(r, OpKind::kAllReduce, 1000);
     world.RunFor(kNsPerMs);
     const std::vector<int> excluded = {2, 3};
-    std::vector<SimJob::Seat> seats = {{&parent.tenant(0), nullptr}, {&parent.tenant(1), nullptr}};
+    std::vector<SimJob::RankOfTenant> seats = {{&parent.tenant(0), nullptr},
+                                               {&parent.tenant(1), nullptr}};
     seats[0].rank = &seats[0].tenant->Shrink(parent.rank(0), excluded, true);
     world.RunFor(kNsPerSec);
     EXPECT_TRUE(parent.rank(0).failed()) << "its pending operation must end";
     for (int r : {1, 2, 3}) EXPECT_FALSE(parent.rank(r).failed()) << "rank " << r;
     seats[1].rank = &seats[1].tenant->Shrink(parent.rank(1), excluded, true);
-    ExpectShrunk(world, seats);
+    ExpectFormed(world, seats);
     EXPECT_TRUE(parent.rank(1).failed());
     parent.tenant(2).Destroy(parent.rank(2));
     EXPECT_TRUE(world.RunUntil([&] { return parent.rank(2).ended; }, kNsPerSec));
@@ -136,7 +138,7 @@ TEST(SimShrink, AbortIsNoFailureForThoseWhoHaveNotCalledYet) {
   }
 }
 
-TEST(SimShrink, AFailedParentNeedsTheAbortFlagAndBadListsAreRefused) {
+TEST(SimShrink, RejectsFailedParentWithoutAbortFlagAndInvalidLists) {
   SimWorld world({.seed = 2, .hosts = 2, .network = {}});
   SimJob parent(world, {0, 1, 1}, kBytes);
   ASSERT_TRUE(parent.Form());
@@ -156,7 +158,7 @@ TEST(SimShrink, AFailedParentNeedsTheAbortFlagAndBadListsAreRefused) {
   EXPECT_THAT(refused.status.text, HasSubstr("NCCL_SHRINK_ABORT"));
 }
 
-TEST(SimShrink, ALongListComesInParts) {
+TEST(SimShrink, LongListIsSentInParts) {
   SimWorld world({.seed = 3, .hosts = 2, .network = {}});
   std::vector<int> hosts(200);
   for (size_t r = 0; r < hosts.size(); ++r) hosts[r] = static_cast<int>(r / 100);
@@ -166,12 +168,12 @@ TEST(SimShrink, ALongListComesInParts) {
   for (int r = 0; r < 198; ++r) excluded.push_back(r);
   std::mt19937_64 random(3);
   auto seats = Shrink(world, parent, excluded, false, random);
-  ExpectShrunk(world, seats);
+  ExpectFormed(world, seats);
 }
 
 // ---- Revoke -------------------------------------------------------------------------------------
 
-TEST(SimRevoke, EndsTheWorkOfAllAndLeavesACommunicatorToSplitAndShrink) {
+TEST(SimRevoke, EndsAllWorkAndAllowsSplitAndShrink) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -185,19 +187,19 @@ TEST(SimRevoke, EndsTheWorkOfAllAndLeavesACommunicatorToSplitAndShrink) {
       world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerUs);
     }
     ASSERT_TRUE(world.RunUntil([&] { return parent.Ended(); }, kNsPerSec));
-    std::vector<SimJob::Seat> seats;
+    std::vector<SimJob::RankOfTenant> seats;
     for (int r = 0; r < 4; ++r) {
       EXPECT_TRUE(parent.rank(r).failed());
       EXPECT_THAT(parent.rank(r).failure(), HasSubstr("ncclCommRevoke"));
       seats.push_back({&parent.tenant(r), &parent.tenant(r).Split(parent.rank(r), 0, 0)});
     }
-    ExpectShrunk(world, seats);
+    ExpectFormed(world, seats);
     auto fewer = Shrink(world, parent, {0}, false, random);
-    ExpectShrunk(world, fewer);
+    ExpectFormed(world, fewer);
   }
 }
 
-TEST(SimRevoke, ASplitOfARevokedCommunicatorEndsWithItsRanks) {
+TEST(SimRevoke, SplitOfARevokedCommunicatorFailsWhenARankDies) {
   SimWorld world({.seed = 4, .hosts = 2, .network = {}});
   SimJob parent(world, {0, 1, 1}, kBytes);
   ASSERT_TRUE(parent.Form());
@@ -213,7 +215,7 @@ TEST(SimRevoke, ASplitOfARevokedCommunicatorEndsWithItsRanks) {
 
 // ---- Grow ---------------------------------------------------------------------------------------
 
-TEST(SimGrow, OldRanksKeepTheirNumbersAndNewOnesJoinByTheId) {
+TEST(SimGrow, OldRanksKeepTheirNumbersAndNewRanksJoinById) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -221,23 +223,23 @@ TEST(SimGrow, OldRanksKeepTheirNumbersAndNewOnesJoinByTheId) {
     SimJob parent(world, {1, 0}, kBytes);
     ASSERT_TRUE(parent.Form());
     const int root = static_cast<int>(seed % 2);
-    SimTenant& keeper = parent.tenant(root);
-    keeper.AskGrowId(parent.rank(root));
-    ASSERT_TRUE(world.RunUntil([&] { return keeper.has_unique_id(); }));
-    std::vector<SimJob::Seat> seats = {{&parent.tenant(0), nullptr},
-                                       {&parent.tenant(1), nullptr},
-                                       {&world.AddTenant(2), nullptr},
-                                       {&world.AddTenant(1), nullptr}};
+    SimTenant& root_tenant = parent.tenant(root);
+    root_tenant.RequestGrowId(parent.rank(root));
+    ASSERT_TRUE(world.RunUntil([&] { return root_tenant.has_unique_id(); }));
+    std::vector<SimJob::RankOfTenant> seats = {{&parent.tenant(0), nullptr},
+                                               {&parent.tenant(1), nullptr},
+                                               {&world.AddTenant(2), nullptr},
+                                               {&world.AddTenant(1), nullptr}};
     std::vector<int> order = {0, 1, 2, 3};
     std::shuffle(order.begin(), order.end(), random);
     for (int r : order) {
       SimTenant& tenant = *seats[static_cast<size_t>(r)].tenant;
-      ASSERT_TRUE(world.RunUntil([&] { return tenant.greeted(); }));
+      ASSERT_TRUE(world.RunUntil([&] { return tenant.connected(); }));
       seats[static_cast<size_t>(r)].rank =
-          r < 2 ? &tenant.Grow(parent.rank(r), 4) : &tenant.Init(keeper.unique_id(), 4, r);
+          r < 2 ? &tenant.Grow(parent.rank(r), 4) : &tenant.Init(root_tenant.unique_id(), 4, r);
       world.RunFor(static_cast<int64_t>(random() % 5000) * kNsPerUs);
     }
-    ExpectShrunk(world, seats);
+    ExpectFormed(world, seats);
     ExpectWorks(world, parent);
   }
 }

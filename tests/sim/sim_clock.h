@@ -28,7 +28,7 @@ class OffsetClock final : public Clock {
   OffsetClock(const Clock& of, int64_t offset_ns) : of_(of), offset_ns_(offset_ns) {}
   MonotonicNs Now() const override { return of_.Now() + offset_ns_; }
   // The other clock's time when this clock shows `time`.
-  MonotonicNs OnOther(MonotonicNs time) const { return time - offset_ns_; }
+  MonotonicNs ToBaseClock(MonotonicNs time) const { return time - offset_ns_; }
 
  private:
   const Clock& of_;

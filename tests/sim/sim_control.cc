@@ -9,9 +9,9 @@ namespace mccs {
 namespace {
 
 constexpr int64_t kHeartbeatTimeoutNs = 3 * kNsPerSec;
-constexpr int64_t kTickEveryNs = kHeartbeatTimeoutNs / (2 * Coordinator::kHeartbeatsPerTimeout);
+constexpr int64_t kTickIntervalNs = kHeartbeatTimeoutNs / (2 * Coordinator::kHeartbeatsPerTimeout);
 constexpr int64_t kRetryNs = 300 * kNsPerMs;
-constexpr int kBeatsPerRepeat = 4;
+constexpr int kHeartbeatsPerRepeat = 4;
 
 }  // namespace
 
@@ -23,7 +23,7 @@ void SimAgent::Report(const CommunicatorStats& stats) {
 void SimAgent::Ended(CommId id, const std::string& why) {
   reports_.erase(id);
   table_.Ended(id, why);
-  if (!connected_) table_.ForgetEnded();
+  if (!connected_) table_.DropEnded();
 }
 
 SimControl::SimControl(SimClock& clock, uint64_t seed) : clock_(clock), random_(seed) { Restart(); }
@@ -46,7 +46,7 @@ ControllerLink& SimControl::AddHost(int at, const Position& position, const std:
 
 void SimControl::KillHost(int host) {
   SimAgent& agent = *agents_[static_cast<size_t>(host)];
-  Close(&agent, /*tell_controller=*/true);
+  Close(&agent, /*notify_controller=*/true);
   agent.alive_ = false;
 }
 
@@ -60,9 +60,9 @@ void SimControl::SetObjects(std::shared_ptr<const ObjectSet> objects) {
 }
 
 void SimControl::Kill() {
-  keeper_.reset();
+  persister_.reset();
   coordinator_.reset();
-  for (auto& agent : agents_) Close(agent.get(), /*tell_controller=*/false);
+  for (auto& agent : agents_) Close(agent.get(), /*notify_controller=*/false);
 }
 
 void SimControl::Restart() {
@@ -72,13 +72,14 @@ void SimControl::Restart() {
                          .last_pace_revision = static_cast<uint64_t>(clock_.Now())},
       &clock_, log_.get());
   coordinator_->With([&](Coordinator& c) { c.SetObjects(objects_); });
-  keeper_ = std::make_unique<StrategyKeeper>(&store_, coordinator_.get(), &clock_, log_.get());
-  MCCS_CHECK(keeper_->Restore().ok());
-  tick_at_ = clock_.Now() + kTickEveryNs;
+  persister_ =
+      std::make_unique<StrategyPersister>(&store_, coordinator_.get(), &clock_, log_.get());
+  MCCS_CHECK(persister_->Restore().ok());
+  tick_at_ = clock_.Now() + kTickIntervalNs;
 }
 
 void SimControl::CutStream(int host) {
-  Close(agents_[static_cast<size_t>(host)].get(), /*tell_controller=*/true);
+  Close(agents_[static_cast<size_t>(host)].get(), /*notify_controller=*/true);
 }
 
 // ---- Time ---------------------------------------------------------------------------------------
@@ -91,12 +92,12 @@ MonotonicNs SimControl::Arrival() {
 bool SimControl::Poll() {
   bool moved = false;
   if (alive() && clock_.Now() >= tick_at_) {
-    tick_at_ = clock_.Now() + kTickEveryNs;
+    tick_at_ = clock_.Now() + kTickIntervalNs;
     Deliver(coordinator_->With([](Coordinator& c) {
       c.Tick();
       return c.TakeOutbox();
     }));
-    keeper_->Keep();
+    persister_->Persist();
     moved = true;
   }
   for (auto& agent : agents_) moved |= agent->alive_ && PollAgent(agent.get());
@@ -109,10 +110,10 @@ MonotonicNs SimControl::NextEvent() const {
     const SimAgent& agent = *each;
     if (!agent.alive_) continue;
     if (agent.stream_ == AgentKey(0)) {
-      next = std::min(next, agent.try_at_);
+      next = std::min(next, agent.retry_at_);
       continue;
     }
-    next = std::min({next, agent.up_.NextArrival(), agent.down_.NextArrival(), agent.beat_at_,
+    next = std::min({next, agent.up_.NextArrival(), agent.down_.NextArrival(), agent.heartbeat_at_,
                      agent.heard_ + agent.timeout_ns_});
   }
   return next;
@@ -123,34 +124,34 @@ MonotonicNs SimControl::NextEvent() const {
 bool SimControl::PollAgent(SimAgent* agent) {
   const MonotonicNs now = clock_.Now();
   if (agent->stream_ == AgentKey(0)) {
-    if (now < agent->try_at_) return false;
-    agent->try_at_ = now + kRetryNs;
+    if (now < agent->retry_at_) return false;
+    agent->retry_at_ = now + kRetryNs;
     if (alive()) Connect(agent);
     return true;
   }
   if (now >= agent->heard_ + agent->timeout_ns_) {
-    Close(agent, /*tell_controller=*/true);
+    Close(agent, /*notify_controller=*/true);
     return true;
   }
-  bool moved = TalkUp(agent);
+  bool moved = SendPending(agent);
   while (auto message = agent->up_.Take(now)) {
     moved = true;
     Deliver(coordinator_->With([&](Coordinator& c) {
-      c.Hear(agent->stream_, *message);
+      c.Handle(agent->stream_, *message);
       return c.TakeOutbox();
     }));
     if (agent->stream_ == AgentKey(0)) return true;  // The registration was rejected.
   }
-  return Hear(agent) || moved;
+  return Handle(agent) || moved;
 }
 
 void SimControl::Connect(SimAgent* agent) {
   agent->stream_ = AgentKey(++last_key_);
   agent->echo_ = ClockEcho();
   agent->heard_ = clock_.Now();
-  agent->beat_every_ns_ = kHeartbeatTimeoutNs / Coordinator::kHeartbeatsPerTimeout;
+  agent->heartbeat_interval_ns_ = kHeartbeatTimeoutNs / Coordinator::kHeartbeatsPerTimeout;
   agent->timeout_ns_ = kHeartbeatTimeoutNs;
-  agent->beat_at_ = clock_.Now() + agent->beat_every_ns_;
+  agent->heartbeat_at_ = clock_.Now() + agent->heartbeat_interval_ns_;
   agent::FromAgent message;
   message.mutable_registration()->set_protocol(kAgentProtocol);
   *message.mutable_registration()->mutable_host() = agent->host_;
@@ -160,41 +161,41 @@ void SimControl::Connect(SimAgent* agent) {
   agent->up_.Send(std::move(message), Arrival());
 }
 
-void SimControl::Close(SimAgent* agent, bool tell_controller) {
+void SimControl::Close(SimAgent* agent, bool notify_controller) {
   if (agent->stream_ == AgentKey(0)) return;
   const AgentKey key = std::exchange(agent->stream_, AgentKey(0));
   agent->connected_ = false;
   agent->up_.Clear();
   agent->down_.Clear();
-  agent->table_.ForgetRegistration();
-  agent->try_at_ = clock_.Now() + kRetryNs;
-  if (!tell_controller || !alive()) return;
+  agent->table_.DropRegistration();
+  agent->retry_at_ = clock_.Now() + kRetryNs;
+  if (!notify_controller || !alive()) return;
   Deliver(coordinator_->With([&](Coordinator& c) {
-    c.Gone(key, "its connection closed");
+    c.OnStreamClosed(key, "its connection closed");
     return c.TakeOutbox();
   }));
 }
 
-bool SimControl::TalkUp(SimAgent* agent) {
+bool SimControl::SendPending(SimAgent* agent) {
   bool moved = false;
   if (agent->connected_) {
-    for (agent::FromAgent& message : agent->table_.TakeUnsaid()) {
+    for (agent::FromAgent& message : agent->table_.TakeUnsent()) {
       agent->up_.Send(std::move(message), Arrival());
       moved = true;
     }
   }
-  if (clock_.Now() < agent->beat_at_) return moved;
-  agent->beat_at_ = clock_.Now() + agent->beat_every_ns_;
+  if (clock_.Now() < agent->heartbeat_at_) return moved;
+  agent->heartbeat_at_ = clock_.Now() + agent->heartbeat_interval_ns_;
   if (agent->connected_) {
-    agent::FromAgent beat;
-    *beat.mutable_heartbeat() = agent->echo_.Beat(agent->clock_.Now());
-    agent->up_.Send(std::move(beat), Arrival());
+    agent::FromAgent heartbeat_message;
+    *heartbeat_message.mutable_heartbeat() = agent->echo_.MakeHeartbeat(agent->clock_.Now());
+    agent->up_.Send(std::move(heartbeat_message), Arrival());
   }
-  if (++agent->beats_ % kBeatsPerRepeat == 0) agent->table_.RepeatReports();
+  if (++agent->heartbeats_sent_ % kHeartbeatsPerRepeat == 0) agent->table_.ResendReports();
   return true;
 }
 
-bool SimControl::Hear(SimAgent* agent) {
+bool SimControl::Handle(SimAgent* agent) {
   bool moved = false;
   while (auto message = agent->down_.Take(clock_.Now())) {
     moved = true;
@@ -204,10 +205,11 @@ bool SimControl::Hear(SimAgent* agent) {
       agent->table_.SetTenants(message->registered().tenants());
     }
     if (message->has_tenants()) agent->table_.SetTenants(message->tenants());
-    if (message->has_heartbeat()) agent->echo_.Heard(message->heartbeat(), agent->clock_.Now());
+    if (message->has_heartbeat())
+      agent->echo_.OnHeartbeat(message->heartbeat(), agent->clock_.Now());
     // An order for a communicator that has ended in the meantime is not an error.
     if (message->has_propose()) (void)agent->table_.Propose(message->propose());
-    if (message->has_pace()) (void)agent->table_.SetPace(message->pace());
+    if (message->has_pace()) (void)agent->table_.SetRateLimits(message->pace());
   }
   return moved;
 }
@@ -220,7 +222,7 @@ void SimControl::Deliver(std::vector<Outgoing> outbox) {
     if (outgoing.message) {
       (*agent)->down_.Send(*std::move(outgoing.message), Arrival());
     } else {
-      Close(agent->get(), /*tell_controller=*/false);
+      Close(agent->get(), /*notify_controller=*/false);
     }
   }
 }

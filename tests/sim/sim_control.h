@@ -4,7 +4,7 @@
 // clang-format off
 //   daemon ── ControllerLink ──► SimAgent (AgentTable) ◄── messages with delays ──► Coordinator
 //                                                                                        │
-//                                             MemoryStore (survives a restart) ◄── StrategyKeeper
+//                                             MemoryStore (survives a restart) ◄── StrategyPersister
 // clang-format on
 //
 // An agent behaves as service/agent/agent.cc: it registers, sends heartbeats, closes the stream to
@@ -29,7 +29,7 @@
 #include "base/log.h"
 #include "controller/shared_coordinator.h"
 #include "controller/store/memory_store.h"
-#include "controller/strategy_keeper.h"
+#include "controller/strategy_persister.h"
 #include "service/agent/agent_table.h"
 #include "service/agent/clock_echo.h"
 #include "tests/sim/sim_clock.h"
@@ -39,7 +39,7 @@ namespace mccs {
 
 // Messages in one direction of a stream, delivered in order.
 template <typename Message>
-class SimWire {
+class MessageQueue {
  public:
   void Send(Message message, MonotonicNs arrives) {
     if (!waiting_.empty()) arrives = std::max(arrives, waiting_.back().first);
@@ -68,7 +68,7 @@ class SimAgent final : public ControllerLink {
   bool connected() const override { return connected_; }
   void Announce(const CommunicatorInfo& info) override { table_.Announce(info); }
   std::optional<Proposal> TakeProposal() override { return table_.TakeProposal(); }
-  std::optional<PaceOrder> TakePace() override { return table_.TakePace(); }
+  std::optional<RateUpdate> TakeRateUpdate() override { return table_.TakeRateUpdate(); }
   std::optional<std::vector<TenantEntry>> TakeTenants() override { return table_.TakeTenants(); }
   void Report(const CommunicatorStats& stats) override;
   void Ended(CommId id, const std::string& why) override;
@@ -89,17 +89,17 @@ class SimAgent final : public ControllerLink {
   bool alive_ = true;
   bool connected_ = false;  // the controller has accepted the registration
   ClockEcho echo_;
-  SimWire<agent::FromAgent> up_;
-  SimWire<agent::ToAgent> down_;
-  MonotonicNs try_at_ = 0;
+  MessageQueue<agent::FromAgent> up_;
+  MessageQueue<agent::ToAgent> down_;
+  MonotonicNs retry_at_ = 0;
   MonotonicNs heard_ = 0;
-  MonotonicNs beat_at_ = 0;
-  int64_t beat_every_ns_ = 0;
+  MonotonicNs heartbeat_at_ = 0;
+  int64_t heartbeat_interval_ns_ = 0;
   int64_t timeout_ns_ = 0;
-  int beats_ = 0;
+  int heartbeats_sent_ = 0;
 };
 
-class SimControl final : public SimControllerSide {
+class SimControl final : public SimControllerInterface {
  public:
   // LIFETIME: `clock` outlives it; this outlives the daemons of its links.
   SimControl(SimClock& clock, uint64_t seed);
@@ -132,9 +132,9 @@ class SimControl final : public SimControllerSide {
   MonotonicNs Arrival();
   bool PollAgent(SimAgent* agent);
   void Connect(SimAgent* agent);
-  void Close(SimAgent* agent, bool tell_controller);
-  bool TalkUp(SimAgent* agent);
-  bool Hear(SimAgent* agent);
+  void Close(SimAgent* agent, bool notify_controller);
+  bool SendPending(SimAgent* agent);
+  bool Handle(SimAgent* agent);
   void Deliver(std::vector<Outgoing> outbox);
 
   SimClock& clock_;
@@ -143,7 +143,7 @@ class SimControl final : public SimControllerSide {
   MemoryStore store_;
   std::shared_ptr<const ObjectSet> objects_ = std::make_shared<const ObjectSet>();
   std::unique_ptr<SharedCoordinator> coordinator_;
-  std::unique_ptr<StrategyKeeper> keeper_;
+  std::unique_ptr<StrategyPersister> persister_;
   std::vector<std::unique_ptr<SimAgent>> agents_;  // by host
   uint64_t last_key_ = 0;
   MonotonicNs tick_at_ = 0;

@@ -17,8 +17,9 @@ SimJob::SimJob(SimWorld& world, std::vector<int> host_of_rank, size_t bytes,
   }
 }
 
-SimJob::SimJob(SimWorld& world, const std::vector<Seat>& seats, size_t bytes) : world_(world) {
-  for (const Seat& seat : seats) {
+SimJob::SimJob(SimWorld& world, const std::vector<RankOfTenant>& seats, size_t bytes)
+    : world_(world) {
+  for (const RankOfTenant& seat : seats) {
     Member member;
     member.tenant = seat.tenant;
     member.rank = seat.rank;
@@ -47,21 +48,21 @@ void SimJob::RegisterBuffers() {
   }
 }
 
-void SimJob::TakeBack(int r) {
+void SimJob::Release(int r) {
   const Member& member = members_[static_cast<size_t>(r)];
   for (const std::vector<float>* buffer : {&member.input, &member.output}) {
-    member.tenant->TakeBack(reinterpret_cast<const std::byte*>(buffer->data()));
+    member.tenant->Release(reinterpret_cast<const std::byte*>(buffer->data()));
   }
 }
 
-bool SimJob::HasBack(int r) const {
+bool SimJob::IsReleased(int r) const {
   const Member& member = members_[static_cast<size_t>(r)];
-  return member.tenant->HasBack(reinterpret_cast<const std::byte*>(member.input.data())) &&
-         member.tenant->HasBack(reinterpret_cast<const std::byte*>(member.output.data()));
+  return member.tenant->IsReleased(reinterpret_cast<const std::byte*>(member.input.data())) &&
+         member.tenant->IsReleased(reinterpret_cast<const std::byte*>(member.output.data()));
 }
 
 bool SimJob::Begin(uint32_t init_timeout_ms) {
-  members_.front().tenant->AskUniqueId();
+  members_.front().tenant->RequestUniqueId();
   RegisterBuffers();
   if (!world_.RunUntil([&] { return members_.front().tenant->has_unique_id(); })) return false;
   for (int r = 0; r < ranks(); ++r) {
@@ -224,7 +225,8 @@ uint64_t SimJob::Wrong(OpKind kind, uint64_t count, int root) const {
   uint64_t wrong = 0;
   for (int r = 0; r < ranks(); ++r) {
     const std::vector<float>& output = members_[static_cast<size_t>(r)].output;
-    const uint64_t written = SidesOf(kind, count, static_cast<uint64_t>(ranks()), r == root).output;
+    const uint64_t written =
+        ElementsOf(kind, count, static_cast<uint64_t>(ranks()), r == root).output;
     for (uint64_t i = 0; i < output.size(); ++i) {
       const float expected = i < written ? Expected(kind, r, i, count, root) : kUnwritten;
       wrong += output[i] != expected ? 1 : 0;

@@ -16,11 +16,11 @@ class SimJob {
   SimJob(SimWorld& world, std::vector<int> host_of_rank, size_t bytes,
          const std::string& tenant = "uid 1000");
   // A job whose ranks exist already, listed by rank.
-  struct Seat {
+  struct RankOfTenant {
     SimTenant* tenant;
     SimRank* rank;
   };
-  SimJob(SimWorld& world, const std::vector<Seat>& seats, size_t bytes);
+  SimJob(SimWorld& world, const std::vector<RankOfTenant>& seats, size_t bytes);
 
   // Creates the communicator; false on timeout.
   bool Form();
@@ -79,9 +79,9 @@ class SimJob {
     bool more = false;
   };
   void Post(int r, const Wait& wait);
-  // Releases rank r's input and output; HasBack: whether the daemon has unmapped both.
-  void TakeBack(int r);
-  bool HasBack(int r) const;
+  // Releases rank r's input and output; IsReleased: whether the daemon has unmapped both.
+  void Release(int r);
+  bool IsReleased(int r) const;
   // The collective or message as a call; `at`: first element in the rank's buffers.
   SimCall CallOf(int r, OpKind kind, uint64_t count, uint64_t at = 0) const;
   SimCall CallOf(int r, const Message& message) const;

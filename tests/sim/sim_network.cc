@@ -36,8 +36,8 @@ struct SimNetwork::Stream {
 };
 
 struct SimNetwork::ListenState {
-  bool everywhere = false;  // listens on all addresses of its host
-  std::deque<std::shared_ptr<Stream>> knocking;
+  bool any_address = false;  // listens on all addresses of its host
+  std::deque<std::shared_ptr<Stream>> backlog;
 };
 
 class SimConnection final : public Connection {
@@ -70,7 +70,7 @@ class SimConnection final : public Connection {
            (stream_->open[end_] && stream_->pipes[end_].held() < network_.options_.buffer_bytes);
   }
   // Wakes only this end, so that code that relies on another stream's events is detected.
-  void WakeOnReady(Waker* waker) override {
+  void SetWaker(Waker* waker) override {
     stream_->wakers[end_] = waker;
     if (readable() || writable()) stream_->Wake(end_);
   }
@@ -92,21 +92,21 @@ class SimConnection final : public Connection {
 
 class SimListener final : public Listener {
  public:
-  SimListener(SimNetwork& network, Endpoint at, bool everywhere)
+  SimListener(SimNetwork& network, Endpoint at, bool any_address)
       : network_(network), at_(std::move(at)) {
-    state_.everywhere = everywhere;
+    state_.any_address = any_address;
     network_.listeners_[{at_.host, at_.port}] = &state_;
   }
   ~SimListener() override {
     auto it = network_.listeners_.find({at_.host, at_.port});
     if (it != network_.listeners_.end() && it->second == &state_) network_.listeners_.erase(it);
-    for (const auto& stream : state_.knocking) network_.CloseEnd(stream, 1);
+    for (const auto& stream : state_.backlog) network_.CloseEnd(stream, 1);
   }
 
   absl::StatusOr<std::unique_ptr<Connection>> Accept() override {
-    if (state_.knocking.empty()) return nullptr;
-    std::shared_ptr<SimNetwork::Stream> stream = std::move(state_.knocking.front());
-    state_.knocking.pop_front();
+    if (state_.backlog.empty()) return nullptr;
+    std::shared_ptr<SimNetwork::Stream> stream = std::move(state_.backlog.front());
+    state_.backlog.pop_front();
     stream->marks[1] = mark_;
     return std::make_unique<SimConnection>(network_, std::move(stream), 1);
   }
@@ -178,11 +178,11 @@ void SimNetwork::AdvanceTo(MonotonicNs time) {
     events_.erase(events_.begin());
     clock_.Set(std::max(clock_.Now(), at));
     if (!event.stream->broken.empty()) continue;
-    if (Parted(*event.stream)) {
-      held_.push_back(std::move(event));
+    if (Partitioned(*event.stream)) {
+      delayed_.push_back(std::move(event));
       continue;
     }
-    event.happen();
+    event.action();
     for (const std::string& host : event.stream->hosts) changed_.insert(host);
   }
   clock_.Set(time);
@@ -224,17 +224,19 @@ int SimNetwork::CutHost(const std::string& host) {
   return cut;
 }
 
-void SimNetwork::Part(const std::string& a, const std::string& b) { parted_.insert(Ordered(a, b)); }
+void SimNetwork::Partition(const std::string& a, const std::string& b) {
+  partitioned_.insert(Ordered(a, b));
+}
 
 void SimNetwork::Heal(const std::string& a, const std::string& b) {
-  parted_.erase(Ordered(a, b));
+  partitioned_.erase(Ordered(a, b));
   std::vector<Event> held;
-  held.swap(held_);
+  held.swap(delayed_);
   for (Event& event : held) {
-    if (Parted(*event.stream)) {
-      held_.push_back(std::move(event));
+    if (Partitioned(*event.stream)) {
+      delayed_.push_back(std::move(event));
     } else {
-      After(clock_.Now(), event.stream, std::move(event.happen));
+      Schedule(clock_.Now(), event.stream, std::move(event.action));
     }
   }
 }
@@ -256,8 +258,8 @@ size_t SimNetwork::half_closed_streams(const std::string& address) const {
   }));
 }
 
-std::vector<SimNetwork::MarkedEnd> SimNetwork::marks() const {
-  std::vector<MarkedEnd> marks;
+std::vector<SimNetwork::StreamMark> SimNetwork::marks() const {
+  std::vector<StreamMark> marks;
   for (const std::weak_ptr<Stream>& weak : streams_) {
     const std::shared_ptr<Stream> stream = weak.lock();
     if (stream == nullptr || !stream->broken.empty()) continue;
@@ -273,31 +275,31 @@ SimNetwork::HostPair SimNetwork::Ordered(const std::string& a, const std::string
   return a < b ? HostPair{a, b} : HostPair{b, a};
 }
 
-bool SimNetwork::Parted(const Stream& stream) const {
-  return parted_.count(Ordered(stream.hosts[0], stream.hosts[1])) > 0;
+bool SimNetwork::Partitioned(const Stream& stream) const {
+  return partitioned_.count(Ordered(stream.hosts[0], stream.hosts[1])) > 0;
 }
 
 absl::StatusOr<std::unique_ptr<Listener>> SimNetwork::Listen(const std::string& host,
                                                              const Endpoint& at) {
-  const bool everywhere = at.host.empty() || at.host == "0.0.0.0";
-  if (!everywhere && HostOf(at.host) != host) {
+  const bool any_address = at.host.empty() || at.host == "0.0.0.0";
+  if (!any_address && HostOf(at.host) != host) {
     return absl::InvalidArgumentError(
         absl::StrCat("listening at ", ToString(at), ": not an address of this host"));
   }
-  Endpoint local{.host = everywhere ? host : at.host, .port = at.port};
+  Endpoint local{.host = any_address ? host : at.host, .port = at.port};
   if (local.port == 0) local.port = FreePort(host);
   if (FindListener(local) != nullptr) {
     return absl::UnavailableError(absl::StrCat("listening at ", ToString(local), ": in use"));
   }
-  return std::make_unique<SimListener>(*this, local, everywhere);
+  return std::make_unique<SimListener>(*this, local, any_address);
 }
 
 SimNetwork::ListenState* SimNetwork::FindListener(const Endpoint& at) const {
   const auto here = listeners_.find({at.host, at.port});
   if (here != listeners_.end()) return here->second;
-  const auto everywhere = listeners_.find({HostOf(at.host), at.port});
-  const bool there = everywhere != listeners_.end() && everywhere->second->everywhere;
-  return there ? everywhere->second : nullptr;
+  const auto any_address = listeners_.find({HostOf(at.host), at.port});
+  const bool there = any_address != listeners_.end() && any_address->second->any_address;
+  return there ? any_address->second : nullptr;
 }
 
 absl::StatusOr<std::unique_ptr<Connection>> SimNetwork::Open(const std::string& from,
@@ -321,24 +323,24 @@ absl::StatusOr<std::unique_ptr<Connection>> SimNetwork::Open(const std::string& 
   stream->marks[0] = options.dscp;
   std::erase_if(streams_, [](const std::weak_ptr<Stream>& old) { return old.expired(); });
   streams_.push_back(stream);
-  After(ArrivalTime(stream->pipes[0]), stream,
-        [this, weak = std::weak_ptr<Stream>(stream)] { Knock(weak.lock()); });
+  Schedule(ArrivalTime(stream->pipes[0]), stream,
+           [this, weak = std::weak_ptr<Stream>(stream)] { OnConnectRequest(weak.lock()); });
   return std::make_unique<SimConnection>(*this, std::move(stream), 0);
 }
 
 // A connection request arrives at the other host, and the answer returns.
-void SimNetwork::Knock(const std::shared_ptr<Stream>& stream) {
+void SimNetwork::OnConnectRequest(const std::shared_ptr<Stream>& stream) {
   if (stream->closed[0]) return;
   const Endpoint& at = stream->endpoints[1];
   ListenState* const listener = FindListener(at);
   if (listener == nullptr) {
-    After(ArrivalTime(stream->pipes[1]), stream,
-          [this, raw = stream.get()] { Break(*raw, "connection refused"); });
+    Schedule(ArrivalTime(stream->pipes[1]), stream,
+             [this, raw = stream.get()] { Break(*raw, "connection refused"); });
     return;
   }
   stream->open[1] = true;
-  listener->knocking.push_back(stream);
-  After(ArrivalTime(stream->pipes[1]), stream, [raw = stream.get()] {
+  listener->backlog.push_back(stream);
+  Schedule(ArrivalTime(stream->pipes[1]), stream, [raw = stream.get()] {
     raw->open[0] = true;
     raw->Wake(0);
   });
@@ -359,10 +361,10 @@ bool SimNetwork::PortTaken(const Endpoint& local, const Endpoint& remote) const 
   });
 }
 
-void SimNetwork::After(MonotonicNs time, std::shared_ptr<Stream> stream,
-                       std::function<void()> happen) {
+void SimNetwork::Schedule(MonotonicNs time, std::shared_ptr<Stream> stream,
+                          std::function<void()> action) {
   events_.emplace(std::pair(time, next_event_++),
-                  Event{.stream = std::move(stream), .happen = std::move(happen)});
+                  Event{.stream = std::move(stream), .action = std::move(action)});
 }
 
 MonotonicNs SimNetwork::ArrivalTime(Pipe& pipe) {
@@ -389,14 +391,14 @@ size_t SimNetwork::Write(const std::shared_ptr<Stream>& stream, Pipe& pipe,
         std::min<size_t>(Uniform(1, options_.max_portion_bytes), bytes.size() - sent);
     std::vector<std::byte> portion(bytes.begin() + static_cast<ptrdiff_t>(sent),
                                    bytes.begin() + static_cast<ptrdiff_t>(sent + size));
-    After(ArrivalTime(pipe), stream,
-          [this, raw = stream.get(), to = &pipe, end, portion = std::move(portion)] {
-            to->in_flight -= portion.size();
-            if (raw->closed[1 - end]) return;  // the reader has closed
-            bytes_arrived_ += portion.size();
-            to->arrived.insert(to->arrived.end(), portion.begin(), portion.end());
-            raw->Wake(1 - end);
-          });
+    Schedule(ArrivalTime(pipe), stream,
+             [this, raw = stream.get(), to = &pipe, end, portion = std::move(portion)] {
+               to->in_flight -= portion.size();
+               if (raw->closed[1 - end]) return;  // the reader has closed
+               bytes_arrived_ += portion.size();
+               to->arrived.insert(to->arrived.end(), portion.begin(), portion.end());
+               raw->Wake(1 - end);
+             });
     sent += size;
   }
   return bytes.size();
@@ -419,7 +421,7 @@ void SimNetwork::CloseEnd(const std::shared_ptr<Stream>& stream, int end) {
   stream->wakers[end] = nullptr;
   stream->pipes[1 - end].arrived.clear();
   if (stream->closed[1 - end] || !stream->broken.empty()) return;
-  After(ArrivalTime(stream->pipes[end]), stream, [raw = stream.get(), end] {
+  Schedule(ArrivalTime(stream->pipes[end]), stream, [raw = stream.get(), end] {
     raw->pipes[end].end_arrived = true;
     raw->Wake(1 - end);
   });

@@ -64,7 +64,7 @@ class SimNetwork {
   // Breaks every stream of a host and closes its listeners, as a power failure does.
   int CutHost(const std::string& host);
   // Partitions two hosts: until Heal, bytes between them are delayed and not lost.
-  void Part(const std::string& a, const std::string& b);
+  void Partition(const std::string& a, const std::string& b);
   void Heal(const std::string& a, const std::string& b);
 
   // Streams that are open now; both ends count as one.
@@ -72,11 +72,11 @@ class SimNetwork {
   // Streams to or from an address of which exactly one end has closed.
   size_t half_closed_streams(const std::string& address) const;
   // The DSCP of each end of the open streams.
-  struct MarkedEnd {
+  struct StreamMark {
     Endpoint local, remote;
     uint8_t dscp = 0;
   };
-  std::vector<MarkedEnd> marks() const;
+  std::vector<StreamMark> marks() const;
   // Bytes that arrived at an end that was still open.
   uint64_t bytes_arrived() const { return bytes_arrived_; }
 
@@ -90,7 +90,7 @@ class SimNetwork {
 
   using HostPair = std::pair<std::string, std::string>;
   static HostPair Ordered(const std::string& a, const std::string& b);
-  bool Parted(const Stream& stream) const;
+  bool Partitioned(const Stream& stream) const;
 
   absl::StatusOr<std::unique_ptr<Connection>> Open(const std::string& from, const Endpoint& to,
                                                    const ConnectOptions& options);
@@ -102,18 +102,18 @@ class SimNetwork {
   bool PortTaken(const Endpoint& local, const Endpoint& remote) const;
 
   // Schedules an event of a stream; delayed while its hosts are partitioned.
-  void After(MonotonicNs time, std::shared_ptr<Stream> stream, std::function<void()> happen);
+  void Schedule(MonotonicNs time, std::shared_ptr<Stream> stream, std::function<void()> action);
   MonotonicNs ArrivalTime(Pipe& pipe);
   size_t Write(const std::shared_ptr<Stream>& stream, Pipe& pipe, std::span<const iovec> pieces);
   size_t Read(Pipe& pipe, std::span<const iovec> pieces);
   void CloseEnd(const std::shared_ptr<Stream>& stream, int end);
   void Break(Stream& stream, const std::string& why);
-  void Knock(const std::shared_ptr<Stream>& stream);
+  void OnConnectRequest(const std::shared_ptr<Stream>& stream);
   uint64_t Uniform(uint64_t lowest, uint64_t highest);
 
   struct Event {
     std::shared_ptr<Stream> stream;
-    std::function<void()> happen;
+    std::function<void()> action;
   };
 
   SimClock& clock_;
@@ -125,8 +125,8 @@ class SimNetwork {
   std::map<std::pair<std::string, uint16_t>, ListenState*> listeners_;
   std::vector<std::weak_ptr<Stream>> streams_;
   std::map<std::pair<MonotonicNs, uint64_t>, Event> events_;
-  std::vector<Event> held_;  // delayed by a partition, in order
-  std::set<HostPair> parted_;
+  std::vector<Event> delayed_;  // delayed by a partition, in order
+  std::set<HostPair> partitioned_;
   std::set<std::string> changed_;  // hosts whose streams became readable or writable
   uint64_t next_event_ = 0;
   uint64_t bytes_arrived_ = 0;

@@ -42,7 +42,7 @@ class SimNetworkTest : public testing::Test {
   std::unique_ptr<Connection> far_;
 };
 
-TEST_F(SimNetworkTest, BytesArriveInOrderAfterAWhile) {
+TEST_F(SimNetworkTest, BytesArriveInOrderAfterADelay) {
   Connect();
   EXPECT_EQ(far_->remote(), near_->local());
   const MonotonicNs before = clock_.Now();
@@ -58,7 +58,7 @@ TEST_F(SimNetworkTest, BytesArriveInOrderAfterAWhile) {
   EXPECT_EQ(Read(*far_), "hello world");
 }
 
-TEST_F(SimNetworkTest, AFullBufferStopsTheWriter) {
+TEST_F(SimNetworkTest, FullBufferStopsTheWriter) {
   Connect();
   EXPECT_EQ(*Write(*near_, std::string(1500, 'x')), 1000u);
   EXPECT_FALSE(near_->writable());
@@ -69,7 +69,7 @@ TEST_F(SimNetworkTest, AFullBufferStopsTheWriter) {
   EXPECT_TRUE(near_->writable());
 }
 
-TEST_F(SimNetworkTest, AClosedStreamIsReadToItsEnd) {
+TEST_F(SimNetworkTest, ClosedStreamIsReadToItsEnd) {
   Connect();
   ASSERT_EQ(*Write(*near_, "last words"), 10u);
   near_.reset();
@@ -79,7 +79,7 @@ TEST_F(SimNetworkTest, AClosedStreamIsReadToItsEnd) {
   EXPECT_EQ(Write(*far_, "too late").status().code(), absl::StatusCode::kUnavailable);
 }
 
-TEST_F(SimNetworkTest, ACutLosesWhatIsOnItsWayAtBothEnds) {
+TEST_F(SimNetworkTest, CutLosesBytesInTransitAtBothEnds) {
   Connect();
   ASSERT_EQ(network_.open_streams(), 1u);
   ASSERT_EQ(*Write(*near_, "lost"), 4u);
@@ -91,9 +91,9 @@ TEST_F(SimNetworkTest, ACutLosesWhatIsOnItsWayAtBothEnds) {
   Drain();
 }
 
-TEST_F(SimNetworkTest, APartitionDelaysAndLosesNothing) {
+TEST_F(SimNetworkTest, PartitionDelaysBytesAndLosesNone) {
   Connect();
-  network_.Part("a", "b");
+  network_.Partition("a", "b");
   ASSERT_EQ(*Write(*near_, "one "), 4u);
   Drain();
   ASSERT_EQ(*Write(*near_, "two"), 3u);
@@ -104,14 +104,14 @@ TEST_F(SimNetworkTest, APartitionDelaysAndLosesNothing) {
   EXPECT_EQ(Read(*far_), "one two");
 }
 
-TEST_F(SimNetworkTest, NobodyAtThePortRefuses) {
+TEST_F(SimNetworkTest, ConnectWithoutListenerIsRefused) {
   near_ = *network_.HostNetwork("a").Connect({.host = "b", .port = 1}, {});
   EXPECT_FALSE(near_->writable());
   Drain();
   EXPECT_EQ(Read(*near_), "stream with b:1: connection refused");
 }
 
-TEST_F(SimNetworkTest, ASourcePortServesOneStreamToOnePlace) {
+TEST_F(SimNetworkTest, SourcePortServesOneStreamPerDestination) {
   Connect();
   const Endpoint there{.host = "b", .port = 7400};
   near_ = *network_.HostNetwork("a").Connect(there, {.source_host = "", .source_port = 40001});
@@ -123,7 +123,7 @@ TEST_F(SimNetworkTest, ASourcePortServesOneStreamToOnePlace) {
             absl::StatusCode::kAlreadyExists);
 }
 
-TEST(SimNetworkSeeds, TheSameSeedGivesTheSameRun) {
+TEST(SimNetworkSeeds, SameSeedGivesTheSameRun) {
   auto run = [](uint64_t seed) {
     SimClock clock;
     SimNetwork network(clock, seed);

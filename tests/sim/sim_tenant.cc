@@ -91,21 +91,22 @@ SharedRegion MapFirst(SimPipe::Answer& answer) {
 
 }  // namespace
 
-std::shared_ptr<SimPipe> SimDoor::Knock(const TenantIdentity& identity) {
+std::shared_ptr<SimPipe> SimTenantListener::Connect(const TenantIdentity& identity) {
   auto pipe = std::make_shared<SimPipe>();
   waiting_.push_back(std::make_unique<SimChannel>(pipe, identity));
   return pipe;
 }
 
-absl::StatusOr<std::unique_ptr<TenantChannel>> SimDoor::Accept() {
+absl::StatusOr<std::unique_ptr<TenantChannel>> SimTenantListener::Accept() {
   if (waiting_.empty()) return nullptr;
   auto channel = std::move(waiting_.front());
   waiting_.pop_front();
   return channel;
 }
 
-SimTenant::SimTenant(SimDoor& door, LocalImporter& importer, const TenantIdentity& identity)
-    : importer_(importer), process_(identity.process), pipe_(door.Knock(identity)) {
+SimTenant::SimTenant(SimTenantListener& tenant_listener, LocalImporter& importer,
+                     const TenantIdentity& identity)
+    : importer_(importer), process_(identity.process), pipe_(tenant_listener.Connect(identity)) {
   wire::Hello hello{};
   hello.magic = wire::kControlMagic;
   hello.oldest_version = wire::kOldestWireVersion;
@@ -125,11 +126,11 @@ void SimTenant::Poll() {
   while (!pipe_->to_tenant.empty()) {
     SimPipe::Answer answer = std::move(pipe_->to_tenant.front());
     pipe_->to_tenant.pop_front();
-    Take(std::move(answer));
+    OnReply(std::move(answer));
   }
 }
 
-void SimTenant::Take(SimPipe::Answer answer) {
+void SimTenant::OnReply(SimPipe::Answer answer) {
   wire::MessageHeader header;
   std::memcpy(&header, answer.bytes.data(), sizeof(header));
   switch (header.kind) {
@@ -166,8 +167,8 @@ void SimTenant::Take(SimPipe::Answer answer) {
         rank.captured = true;
         rank.capture_status = As<wire::Done>(answer).status;
       }
-      if (const auto it = taking_back_.find(header.request); it != taking_back_.end()) {
-        taken_back_.insert(it->second);
+      if (const auto it = releasing_.find(header.request); it != releasing_.end()) {
+        released_.insert(it->second);
       }
       break;
     default:
@@ -175,7 +176,7 @@ void SimTenant::Take(SimPipe::Answer answer) {
   }
 }
 
-void SimTenant::AskUniqueId() { Send(wire::GetUniqueId{}); }
+void SimTenant::RequestUniqueId() { Send(wire::GetUniqueId{}); }
 
 void SimTenant::Register(std::byte* memory, uint64_t bytes) {
   wire::RegisterBuffer message{};
@@ -186,10 +187,10 @@ void SimTenant::Register(std::byte* memory, uint64_t bytes) {
   registering_[Send(message)] = memory;
 }
 
-void SimTenant::TakeBack(const std::byte* memory) {
+void SimTenant::Release(const std::byte* memory) {
   wire::ReleaseBuffer message{};
   message.buffer_id = BufferAt(memory);
-  taking_back_[Send(message)] = memory;
+  releasing_[Send(message)] = memory;
 }
 
 uint32_t SimTenant::BufferAt(const std::byte* memory) const {
@@ -245,7 +246,7 @@ SimRank& SimTenant::Grow(const SimRank& parent, int ranks) {
   return state;
 }
 
-void SimTenant::AskGrowId(const SimRank& parent) {
+void SimTenant::RequestGrowId(const SimRank& parent) {
   unique_id_ = {};
   wire::CommUniqueId message{};
   message.comm_handle = parent.handle;
@@ -285,13 +286,14 @@ void SimTenant::Post(SimRank& rank, const SimCall& call, bool reached) {
   record.sequence = ++rank.posted;
   record.ready_slot = call.stream;
   record.ready_value = rank.posted;
-  if (reached) Reach(rank, call.stream, rank.posted);
+  if (reached) MarkReached(rank, call.stream, rank.posted);
   region.tail.store(tail + 1);
   auto* session = reinterpret_cast<wire::SessionRegion*>(session_.data());
   session->dirty[rank.handle / 64].fetch_or(uint64_t{1} << (rank.handle % 64));
 }
 
-void SimTenant::Capture(SimRank& rank, const SimPlace& place, const std::vector<SimCall>& calls) {
+void SimTenant::Capture(SimRank& rank, const SimCaptureSlot& place,
+                        const std::vector<SimCall>& calls) {
   wire::CaptureWork message{};
   message.capture = place.capture;
   message.comm_handle = rank.handle;
@@ -313,14 +315,14 @@ void SimTenant::ReleaseCapture(SimRank& rank, uint64_t capture) {
   Send(message);
 }
 
-void SimTenant::Replay(SimRank& rank, const SimPlace& place) {
+void SimTenant::Replay(SimRank& rank, const SimCaptureSlot& place) {
   // Only the low half, as the node of the graph does.
   auto* low = reinterpret_cast<uint32_t*>(&rank.region().captured_done[place.slot].value);
   std::atomic_ref(*low).store(0);
   rank.region().captured_ready[place.slot].store(place.group);
 }
 
-bool SimTenant::Replayed(const SimRank& rank, const SimPlace& place) {
+bool SimTenant::Replayed(const SimRank& rank, const SimCaptureSlot& place) {
   return static_cast<int64_t>(rank.region().captured_done[place.slot].value.load() - 1) >= 0;
 }
 

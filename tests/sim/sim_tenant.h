@@ -36,10 +36,10 @@ struct SimPipe {
   size_t capacity = 1u << 20;  // unread answers
 };
 
-class SimDoor final : public TenantDoor {
+class SimTenantListener final : public TenantListener {
  public:
   // Connects a process to the daemon.
-  std::shared_ptr<SimPipe> Knock(const TenantIdentity& identity);
+  std::shared_ptr<SimPipe> Connect(const TenantIdentity& identity);
   absl::StatusOr<std::unique_ptr<TenantChannel>> Accept() override;
 
  private:
@@ -92,7 +92,7 @@ struct SimCall {
 };
 
 // The ready slot and value of a captured group on one stream.
-struct SimPlace {
+struct SimCaptureSlot {
   uint64_t capture = 0;
   uint32_t slot = 0;
   uint32_t group = 1;  // within the slot
@@ -103,15 +103,16 @@ wire::CommInit MakeCommInit(const wire::UniqueId& id, int ranks, int rank);
 
 class SimTenant {
  public:
-  // Connects to the daemon of `door`, whose device imports memory through `importer`.
-  SimTenant(SimDoor& door, LocalImporter& importer, const TenantIdentity& identity);
+  // Connects to the daemon of `tenant_listener`, whose device imports memory through `importer`.
+  SimTenant(SimTenantListener& tenant_listener, LocalImporter& importer,
+            const TenantIdentity& identity);
 
   // Reads the daemon's answers. Call between turns of the world.
   void Poll();
 
-  bool greeted() const { return session_.data() != nullptr; }
+  bool connected() const { return session_.data() != nullptr; }
   // Requests a unique id; it is in unique_id() once has_unique_id().
-  void AskUniqueId();
+  void RequestUniqueId();
   bool has_unique_id() const { return unique_id_.magic != 0; }
   const wire::UniqueId& unique_id() const { return unique_id_; }
 
@@ -120,28 +121,28 @@ class SimTenant {
   uint32_t BufferAt(const std::byte* memory) const;
   bool HasAnswerFor(const std::byte* memory) const { return buffers_.contains(memory); }
 
-  // Releases the buffer; HasBack: whether the daemon has answered the release.
-  void TakeBack(const std::byte* memory);
-  bool HasBack(const std::byte* memory) const { return taken_back_.contains(memory); }
+  // Releases the buffer; IsReleased: whether the daemon has answered the release.
+  void Release(const std::byte* memory);
+  bool IsReleased(const std::byte* memory) const { return released_.contains(memory); }
 
   SimRank& Init(const wire::UniqueId& id, int ranks, int rank, uint32_t timeout_ms = 0);
   SimRank& Split(const SimRank& parent, int color, int key);
   SimRank& Shrink(const SimRank& parent, const std::vector<int>& excluded, bool abort = false);
   SimRank& Grow(const SimRank& parent, int ranks);
-  void AskGrowId(const SimRank& parent);
+  void RequestGrowId(const SimRank& parent);
   void Revoke(SimRank& rank);
   void Suspend(SimRank& rank, bool suspended = true);
-  // Posts a call. `reached`: its stream has reached the call; otherwise Reach follows, for this
-  // call or a later one.
+  // Posts a call. `reached`: its stream has reached the call; otherwise MarkReached follows, for
+  // this call or a later one.
   void Post(SimRank& rank, const SimCall& call, bool reached = true);
-  static void Reach(SimRank& rank, uint32_t stream, uint64_t call) {
+  static void MarkReached(SimRank& rank, uint32_t stream, uint64_t call) {
     rank.region().ready[stream].value.store(call);
   }
   // Captures a group. Replay does what the stream of a replay does, any number of times.
-  void Capture(SimRank& rank, const SimPlace& place, const std::vector<SimCall>& calls);
+  void Capture(SimRank& rank, const SimCaptureSlot& place, const std::vector<SimCall>& calls);
   void ReleaseCapture(SimRank& rank, uint64_t capture);
-  static void Replay(SimRank& rank, const SimPlace& place);
-  static bool Replayed(const SimRank& rank, const SimPlace& place);
+  static void Replay(SimRank& rank, const SimCaptureSlot& place);
+  static bool Replayed(const SimRank& rank, const SimCaptureSlot& place);
   // Registers the rank's next window (the answer is ignored); deregisters one.
   void OpenWindow(SimRank& rank, const wire::BufferRef& memory, uint64_t bytes);
   void CloseWindow(SimRank& rank, uint64_t number);
@@ -155,7 +156,7 @@ class SimTenant {
  private:
   template <typename Message>
   uint64_t Send(Message message);
-  void Take(SimPipe::Answer answer);
+  void OnReply(SimPipe::Answer answer);
 
   LocalImporter& importer_;
   const pid_t process_;
@@ -165,8 +166,8 @@ class SimTenant {
   wire::UniqueId unique_id_{};
   std::map<uint64_t, const std::byte*> registering_;
   std::map<const std::byte*, uint32_t> buffers_;
-  std::map<uint64_t, const std::byte*> taking_back_;
-  std::set<const std::byte*> taken_back_;
+  std::map<uint64_t, const std::byte*> releasing_;
+  std::set<const std::byte*> released_;
   std::deque<SimRank> ranks_;  // stable addresses
 };
 

@@ -13,7 +13,7 @@ namespace mccs {
 namespace {
 
 // So many turns at one simulated time are a livelock.
-constexpr int kMaxTurnsAtOnce = 1'000'000;
+constexpr int kMaxTurnsPerInstant = 1'000'000;
 
 int64_t ThreadNs() {
   timespec now{};
@@ -48,11 +48,11 @@ void SimLog::Write(LogLevel, std::string_view line) { lines.emplace_back(line); 
 std::string SimAddress(int host, int nic) { return absl::StrCat("10.0.", nic, ".", host + 1); }
 
 SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network,
-                 SimControllerSide* controller)
+                 SimControllerInterface* controller)
     : options_(options),
       index_(index),
       network_(network),
-      controller_side_(controller),
+      controller_interface_(controller),
       address_(SimAddress(index)),
       clock_(clock, OffsetOf(options, index)),
       random_(options.seed * 1000 + static_cast<uint64_t>(index)) {
@@ -79,10 +79,10 @@ void SimHost::Start() {
                           .rack = at < options_.racks.size() ? options_.racks[at] : "",
                           .host = absl::StrCat("h", index_)};
   ControllerLink& link =
-      controller_side_ == nullptr
+      controller_interface_ == nullptr
           ? controller_
-          : controller_side_->AddHost(index_, position, ToString(Endpoint{address_, kSimPort}),
-                                      clock_);
+          : controller_interface_->AddHost(index_, position, ToString(Endpoint{address_, kSimPort}),
+                                           clock_);
   auto daemon = Daemon::Make({.clock = &clock_,
                               .random = &random_,
                               .log = &log_,
@@ -98,19 +98,19 @@ void SimHost::Start() {
                               .skew = options_.skew,
                               .algorithms = options_.algorithms,
                               .buffers = options_.buffers,
-                              .markings = options_.markings});
+                              .dscp_by_class = options_.dscp_by_class});
   MCCS_CHECK(daemon.ok());
   daemon_ = std::move(*daemon);
-  auto door = std::make_unique<SimDoor>();
-  door_ = door.get();
-  daemon_->AddDoor(std::move(door));
+  auto tenant_listener = std::make_unique<SimTenantListener>();
+  tenant_listener_ = tenant_listener.get();
+  daemon_->AddListener(std::move(tenant_listener));
 }
 
 MonotonicNs SimHost::NextDeadline() {
   MonotonicNs deadline = daemon_->NextDeadline();
-  if (mappings_ != nullptr) deadline = std::min(deadline, mappings_->NextStep());
+  if (mappings_ != nullptr) deadline = std::min(deadline, mappings_->NextStepTime());
   const bool never = deadline == std::numeric_limits<MonotonicNs>::max();
-  return never ? deadline : clock_.OnOther(deadline);
+  return never ? deadline : clock_.ToBaseClock(deadline);
 }
 
 void SimHost::Kill(SimNetwork& network) {
@@ -139,18 +139,18 @@ bool SimWorld::CutLane(const std::string& local) {
 }
 
 SimTenant& SimWorld::AddTenant(int host, const std::string& tenant, const std::string& cgroup) {
-  return tenants_.emplace_back(this->host(host).door(), this->host(host).importer(),
+  return tenants_.emplace_back(this->host(host).tenant_listener(), this->host(host).importer(),
                                TenantIdentity{tenant, next_process_++, cgroup});
 }
 
 void SimWorld::PollAll() {
-  for (int turn = 0; turn < kMaxTurnsAtOnce; ++turn) {
+  for (int turn = 0; turn < kMaxTurnsPerInstant; ++turn) {
     bool moved = false;
     for (SimHost& host : hosts_) {
       if (host.alive()) moved |= PollDaemon(host);
     }
     for (SimTenant& tenant : tenants_) tenant.Poll();
-    for (SimParty* party : parties_) moved |= party->Poll();
+    for (SimParticipant* participant : participants_) moved |= participant->Poll();
     if (controller_ != nullptr) moved |= controller_->Poll();
     if (!moved) return;
   }
@@ -164,10 +164,10 @@ bool SimWorld::PollDaemon(SimHost& host) {
   const Steady::time_point before = Steady::now();
   const bool moved = host.daemon().Poll();
   const int64_t took = std::chrono::nanoseconds(Steady::now() - before).count();
-  if (took > kNotedTurnNs) {
+  if (took > kLongTurnNs) {
     const int64_t now = ThreadNs();
-    longest_turn_ns_ = std::max(longest_turn_ns_, std::min(took, now - looked_ns_));
-    looked_ns_ = now;
+    longest_turn_ns_ = std::max(longest_turn_ns_, std::min(took, now - last_thread_ns_));
+    last_thread_ns_ = now;
   }
   return moved;
 }
@@ -175,7 +175,8 @@ bool SimWorld::PollDaemon(SimHost& host) {
 MonotonicNs SimWorld::NextEvent() const {
   MonotonicNs next = network_.NextEventTime().value_or(std::numeric_limits<MonotonicNs>::max());
   if (controller_ != nullptr) next = std::min(next, controller_->NextEvent());
-  for (const SimParty* party : parties_) next = std::min(next, party->NextEvent());
+  for (const SimParticipant* participant : participants_)
+    next = std::min(next, participant->NextEvent());
   for (const SimHost& host : hosts_) {
     if (host.alive()) next = std::min(next, const_cast<SimHost&>(host).NextDeadline());
   }
@@ -183,7 +184,7 @@ MonotonicNs SimWorld::NextEvent() const {
 }
 
 bool SimWorld::RunUntil(const std::function<bool()>& done, int64_t limit_ns) {
-  looked_ns_ = ThreadNs();
+  last_thread_ns_ = ThreadNs();
   const MonotonicNs limit = clock_.Now() + limit_ns;
   for (;;) {
     PollAll();

@@ -29,9 +29,9 @@
 namespace mccs {
 
 // The simulated controller, at the other end of the daemons' controller links.
-class SimControllerSide {
+class SimControllerInterface {
  public:
-  virtual ~SimControllerSide() = default;
+  virtual ~SimControllerInterface() = default;
   // Returns the link of a daemon that starts on `host`: the next new host or one whose daemon was
   // killed. Peers reach that daemon at `endpoint`. LIFETIME: until KillHost; `clock`, which is the
   // host's, outlives it.
@@ -45,9 +45,9 @@ class SimControllerSide {
 };
 
 // A participant of the world besides daemons, tenants and controller.
-class SimParty {
+class SimParticipant {
  public:
-  virtual ~SimParty() = default;
+  virtual ~SimParticipant() = default;
   // Does all work that is due; true if there was any.
   virtual bool Poll() = 0;
   virtual MonotonicNs NextEvent() const = 0;
@@ -64,12 +64,12 @@ struct SimWorldOptions {
   SimNetworkOptions network;
   BufferLimits buffers = {};
   int64_t mapping_step_ns = 0;  // longest step of mapping or unmapping
-  Markings markings = {};
+  DscpMap dscp_by_class = {};
   std::vector<std::string> racks = {};  // by host; further hosts report none
   // By host: offset of its clock from the world's; 0 for further hosts.
   std::vector<int64_t> clock_offsets_ns = {};
   // Creates the controller. Absent: each host has a SimController.
-  std::function<std::unique_ptr<SimControllerSide>(SimClock&)> controller = nullptr;
+  std::function<std::unique_ptr<SimControllerInterface>(SimClock&)> controller = nullptr;
 };
 
 // Stores the log lines for tests.
@@ -86,17 +86,17 @@ class SimLog final : public Log {
 // A controller link that proposes what the test queues, and stores each communicator's last report.
 class SimController final : public ControllerLink {
  public:
-  bool waited_for = false;  // the daemon waits for a proposal
+  bool awaits_proposal = false;  // the daemon waits for a proposal
   std::vector<CommId> announced;
   std::map<CommId, CommunicatorStats> reports;
   std::vector<CommId> ended;
   std::deque<Proposal> proposals;
-  std::deque<PaceOrder> paces;
+  std::deque<RateUpdate> paces;
   std::optional<std::vector<TenantEntry>> tenants;
   std::deque<uint64_t> questions;
   std::map<uint64_t, state::Daemon> answers;  // by question number
 
-  bool connected() const override { return waited_for; }
+  bool connected() const override { return awaits_proposal; }
   void Announce(const CommunicatorInfo& info) override { announced.push_back(info.id); }
   std::optional<Proposal> TakeProposal() override {
     if (proposals.empty()) return std::nullopt;
@@ -104,9 +104,9 @@ class SimController final : public ControllerLink {
     proposals.pop_front();
     return next;
   }
-  std::optional<PaceOrder> TakePace() override {
+  std::optional<RateUpdate> TakeRateUpdate() override {
     if (paces.empty()) return std::nullopt;
-    PaceOrder next = std::move(paces.front());
+    RateUpdate next = std::move(paces.front());
     paces.pop_front();
     return next;
   }
@@ -114,13 +114,13 @@ class SimController final : public ControllerLink {
     return std::exchange(tenants, std::nullopt);
   }
   void Report(const CommunicatorStats& stats) override { reports[stats.id] = stats; }
-  std::optional<uint64_t> TakeQuestion() override {
+  std::optional<uint64_t> TakeStateRequest() override {
     if (questions.empty()) return std::nullopt;
     const uint64_t next = questions.front();
     questions.pop_front();
     return next;
   }
-  void AnswerState(uint64_t question, const state::Daemon& state) override {
+  void SendState(uint64_t question, const state::Daemon& state) override {
     answers[question] = state;
   }
   void Ended(CommId id, const std::string&) override { ended.push_back(id); }
@@ -137,10 +137,10 @@ class SimHost {
  public:
   // LIFETIME: all references outlive this.
   SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network,
-          SimControllerSide* controller);
+          SimControllerInterface* controller);
 
   Daemon& daemon() { return *daemon_; }
-  SimDoor& door() { return *door_; }
+  SimTenantListener& tenant_listener() { return *tenant_listener_; }
   LocalImporter& importer() { return *importer_; }
   SimLog& log() { return log_; }
   SimController& controller() { return controller_; }
@@ -158,7 +158,7 @@ class SimHost {
   const SimWorldOptions& options_;
   const int index_;
   SimNetwork& network_;
-  SimControllerSide* const controller_side_;  // null: controller_ is used
+  SimControllerInterface* const controller_interface_;  // null: controller_ is used
   const std::string address_;
   const OffsetClock clock_;
   SeededRandom random_;
@@ -169,7 +169,7 @@ class SimHost {
   // One per daemon: processes of earlier daemons still refer to their importers.
   std::vector<std::unique_ptr<CpuDevice>> devices_;
   DelayedMappings* mappings_ = nullptr;  // owned by the last device; null: mapping is immediate
-  SimDoor* door_ = nullptr;              // owned by daemon_
+  SimTenantListener* tenant_listener_ = nullptr;  // owned by daemon_
   std::unique_ptr<Daemon> daemon_;
 };
 
@@ -190,17 +190,17 @@ class SimWorld {
   // Starts a process on a host.
   SimTenant& AddTenant(int host, const std::string& tenant = "uid 1000",
                        const std::string& cgroup = "");
-  // LIFETIME: `party` outlives the last run of the world.
-  void AddParty(SimParty& party) { parties_.push_back(&party); }
+  // LIFETIME: `participant` outlives the last run of the world.
+  void AddParticipant(SimParticipant& participant) { participants_.push_back(&participant); }
 
   // Runs until `done` returns true; false if that takes more than `limit_ns` of simulated time.
   bool RunUntil(const std::function<bool()>& done, int64_t limit_ns = 10 * kNsPerSec);
   void RunFor(int64_t ns);
 
   // The longest turn of a daemon, in processor time of the thread; 0 if no turn reached
-  // kNotedTurnNs.
+  // kLongTurnNs.
   int64_t longest_turn_ns() const { return longest_turn_ns_; }
-  static constexpr int64_t kNotedTurnNs = 20 * kNsPerMs;
+  static constexpr int64_t kLongTurnNs = 20 * kNsPerMs;
 
  private:
   void PollAll();
@@ -210,11 +210,11 @@ class SimWorld {
   const SimWorldOptions options_;
   SimClock clock_;
   SimNetwork network_;
-  std::unique_ptr<SimControllerSide> controller_;  // may be null
+  std::unique_ptr<SimControllerInterface> controller_;  // may be null
   std::deque<SimHost> hosts_;
   std::deque<SimTenant> tenants_;
-  std::vector<SimParty*> parties_;
-  int64_t looked_ns_ = 0;  // thread's processor time at the last reading
+  std::vector<SimParticipant*> participants_;
+  int64_t last_thread_ns_ = 0;  // thread's processor time at the last reading
   int64_t longest_turn_ns_ = 0;
   int next_process_ = 1000;
 };

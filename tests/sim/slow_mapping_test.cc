@@ -22,11 +22,11 @@ class SlowWorld {
 
   SimTenant& Process(const std::string& tenant) {
     SimTenant& process = world.AddTenant(0, tenant);
-    EXPECT_TRUE(world.RunUntil([&] { return process.greeted(); }));
+    EXPECT_TRUE(world.RunUntil([&] { return process.connected(); }));
     return process;
   }
   void Register(SimTenant& process) { process.Register(memory.data(), memory.size()); }
-  bool Has(const SimTenant& process) { return process.BufferAt(memory.data()) != 0; }
+  bool IsRegistered(const SimTenant& process) { return process.BufferAt(memory.data()) != 0; }
   // Buffers that count against the tenant's limits.
   int64_t Buffers(const std::string& tenant) {
     return world.host(0).daemon().counters()->Of(tenant)->buffers.value();
@@ -36,7 +36,7 @@ class SlowWorld {
   std::vector<std::byte> memory;
 };
 
-TEST(SimSlowMapping, CallsGoOnWhileAnotherProcessRegistersAndDies) {
+TEST(SimSlowMapping, CallsContinueWhileAnotherProcessRegistersAndDies) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     SlowWorld slow(seed);
@@ -57,7 +57,7 @@ TEST(SimSlowMapping, CallsGoOnWhileAnotherProcessRegistersAndDies) {
   }
 }
 
-TEST(SimSlowMapping, ASmallRegistrationWaitsForOneStepOfALargeTenant) {
+TEST(SimSlowMapping, SmallRegistrationWaitsForOneStepOfALargeTenant) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     SlowWorld slow(seed);
@@ -67,27 +67,27 @@ TEST(SimSlowMapping, ASmallRegistrationWaitsForOneStepOfALargeTenant) {
     slow.world.RunFor(kNsPerMs);
     slow.Register(small);
     // Two steps of its own, each after one step of the other tenant.
-    EXPECT_TRUE(slow.world.RunUntil([&] { return slow.Has(small); }, 5 * kStepNs));
+    EXPECT_TRUE(slow.world.RunUntil([&] { return slow.IsRegistered(small); }, 5 * kStepNs));
   }
 }
 
-TEST(SimSlowMapping, AReleaseIsAnsweredOnceNothingIsMapped) {
+TEST(SimSlowMapping, AnswersAReleaseAfterUnmapping) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     SlowWorld slow(seed);
     SimTenant& tenant = slow.Process("uid 1000");
     slow.Register(tenant);
-    ASSERT_TRUE(slow.world.RunUntil([&] { return slow.Has(tenant); }, kLongNs));
-    tenant.TakeBack(slow.memory.data());
-    const auto has_back = [&] { return tenant.HasBack(slow.memory.data()); };
-    EXPECT_TRUE(
-        slow.world.RunUntil([&] { return has_back() || slow.Buffers("uid 1000") == 0; }, kLongNs));
+    ASSERT_TRUE(slow.world.RunUntil([&] { return slow.IsRegistered(tenant); }, kLongNs));
+    tenant.Release(slow.memory.data());
+    const auto is_released = [&] { return tenant.IsReleased(slow.memory.data()); };
+    EXPECT_TRUE(slow.world.RunUntil([&] { return is_released() || slow.Buffers("uid 1000") == 0; },
+                                    kLongNs));
     EXPECT_EQ(slow.Buffers("uid 1000"), 0) << "answered before the buffer was unmapped";
-    EXPECT_TRUE(slow.world.RunUntil(has_back, kLongNs));
+    EXPECT_TRUE(slow.world.RunUntil(is_released, kLongNs));
   }
 }
 
-TEST(SimSlowMapping, ASessionEndsOnceWhatItAskedForIsTakenBack) {
+TEST(SimSlowMapping, SessionEndsAfterItsMappingsAreReleased) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     SlowWorld slow(seed);

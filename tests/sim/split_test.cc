@@ -47,8 +47,8 @@ class SplitRun {
                      [&](int a, int b) { return choices_.at(a).key < choices_.at(b).key; });
     return members;
   }
-  std::vector<SimJob::Seat> Seats(int color) {
-    std::vector<SimJob::Seat> seats;
+  std::vector<SimJob::RankOfTenant> RanksOfColor(int color) {
+    std::vector<SimJob::RankOfTenant> seats;
     for (int r : Members(color)) seats.push_back({&parent_.tenant(r), &rank(r)});
     return seats;
   }
@@ -72,7 +72,7 @@ size_t Communicators(SimWorld& world, int hosts) {
   return sum;
 }
 
-TEST(SimSplit, RanksOfAColorMeetInTheOrderOfTheirKeys) {
+TEST(SimSplit, OrdersRanksOfAColorByKey) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -99,7 +99,7 @@ TEST(SimSplit, RanksOfAColorMeetInTheOrderOfTheirKeys) {
         EXPECT_EQ(split.rank(members[i]).ranks, static_cast<int>(members.size()));
       }
       if (members.empty()) continue;
-      SimJob child(world, split.Seats(color), 8192);
+      SimJob child(world, split.RanksOfColor(color), 8192);
       ExpectWorks(world, child);
     }
     ExpectWorks(world, parent);
@@ -107,7 +107,7 @@ TEST(SimSplit, RanksOfAColorMeetInTheOrderOfTheirKeys) {
 }
 
 // Each rank's calls are in order, but ranks may be several calls apart, and other work continues.
-TEST(SimSplit, SplitsOfOneCommunicatorBelongTogetherByTheirOrder) {
+TEST(SimSplit, MatchesSplitsByTheirOrder) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -132,7 +132,7 @@ TEST(SimSplit, SplitsOfOneCommunicatorBelongTogetherByTheirOrder) {
     }));
     for (SplitRun& split : splits) {
       for (int color : {0, 1}) {
-        SimJob child(world, split.Seats(color), 8192);
+        SimJob child(world, split.RanksOfColor(color), 8192);
         ASSERT_EQ(child.ranks(), 2);
         ExpectWorks(world, child);
       }
@@ -142,21 +142,21 @@ TEST(SimSplit, SplitsOfOneCommunicatorBelongTogetherByTheirOrder) {
   }
 }
 
-TEST(SimSplit, AChildOutlivesItsParentAndCanBeSplitItself) {
+TEST(SimSplit, DerivedCommunicatorOutlivesItsParentAndCanBeSplit) {
   SimWorld world({.seed = 3, .hosts = 2, .network = {}});
   SimJob parent(world, {0, 1, 0, 1}, 8192);
   ASSERT_TRUE(parent.Form());
   SplitRun split(parent);
   for (int r = 0; r < 4; ++r) split.Call(r, {0, -r});
   ASSERT_TRUE(world.RunUntil([&] { return split.Answered(); }));
-  SimJob child(world, split.Seats(0), 8192);
+  SimJob child(world, split.RanksOfColor(0), 8192);
   for (int r = 0; r < 4; ++r) parent.tenant(r).Destroy(parent.rank(r));
   ASSERT_TRUE(world.RunUntil([&] { return parent.Ended(); }));
   SplitRun again(child);
   for (int r = 0; r < 4; ++r) again.Call(r, {r / 2, 0});
   ASSERT_TRUE(world.RunUntil([&] { return again.Answered(); }));
   for (int color : {0, 1}) {
-    SimJob grandchild(world, again.Seats(color), 8192);
+    SimJob grandchild(world, again.RanksOfColor(color), 8192);
     ExpectWorks(world, grandchild);
   }
   ExpectWorks(world, child);
@@ -167,7 +167,7 @@ TEST(SimSplit, AChildOutlivesItsParentAndCanBeSplitItself) {
 enum class End { kDestroy, kAbort, kKill };
 
 // Ranks that have called wait for a rank that leaves without calling.
-TEST(SimSplit, ARankThatLeavesEndsTheOthersWait) {
+TEST(SimSplit, DepartedRankEndsTheWaitOfTheOthers) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     SimWorld world({.seed = seed, .hosts = 3, .network = {}});
@@ -201,7 +201,7 @@ TEST(SimSplit, ARankThatLeavesEndsTheOthersWait) {
 }
 
 // A rank leaves after all have called, at any time until the derived communicators are formed.
-TEST(SimSplit, ARankThatGoesWhileTheChildrenFormIsMissedByItsOwnOnly) {
+TEST(SimSplit, DepartureWhileFormingFailsOnlyItsColor) {
   for (uint64_t seed = 1; seed <= 4 * kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -241,7 +241,7 @@ TEST(SimSplit, ARankThatGoesWhileTheChildrenFormIsMissedByItsOwnOnly) {
   }
 }
 
-TEST(SimSplit, TheDeathOfTheLeadersDaemonEndsTheWait) {
+TEST(SimSplit, DeathOfTheLeadersDaemonEndsTheWait) {
   SimWorld world({.seed = 5, .hosts = 2, .network = {}});
   SimJob parent(world, {0, 1, 1}, 8192);
   ASSERT_TRUE(parent.Form());
@@ -254,7 +254,7 @@ TEST(SimSplit, TheDeathOfTheLeadersDaemonEndsTheWait) {
   EXPECT_THAT(split.rank(1).status.text, HasSubstr("host h0"));
 }
 
-TEST(SimSplit, TooManyCallsAheadOfTheOthersAreRefused) {
+TEST(SimSplit, RejectsTooManyPendingCalls) {
   SimWorld world({.seed = 6, .hosts = 2, .network = {}});
   SimJob parent(world, {0, 1}, 8192);
   ASSERT_TRUE(parent.Form());
@@ -268,13 +268,13 @@ TEST(SimSplit, TooManyCallsAheadOfTheOthersAreRefused) {
   ExpectWorks(world, parent);
 }
 
-TEST(SimSplit, HandlesAndColorsThatCannotBeAreRefused) {
+TEST(SimSplit, RejectsInvalidHandlesAndColors) {
   SimWorld world({.seed = 7, .hosts = 1, .network = {}});
   SimJob parent(world, std::vector<int>{0}, 8192);
   ASSERT_TRUE(parent.Form());
-  SimRank stranger;
-  stranger.handle = 77;
-  const SimRank& unknown = parent.tenant(0).Split(stranger, 0, 0);
+  SimRank invalid_rank;
+  invalid_rank.handle = 77;
+  const SimRank& unknown = parent.tenant(0).Split(invalid_rank, 0, 0);
   const SimRank& negative = parent.tenant(0).Split(parent.rank(0), -2, 0);
   ASSERT_TRUE(world.RunUntil([&] { return unknown.answered && negative.answered; }));
   EXPECT_EQ(unknown.status.error, wire::ErrorClass::kInvalidArgument);

@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 constexpr uint64_t kCount = 100'000;
 
-state::Daemon Ask(SimWorld& world, int host) {
+state::Daemon RequestDump(SimWorld& world, int host) {
   SimController& controller = world.host(host).controller();
   const uint64_t question = controller.answers.size() + 1;
   controller.questions.push_back(question);
@@ -20,7 +20,7 @@ state::Daemon Ask(SimWorld& world, int host) {
   return controller.answers[question];
 }
 
-TEST(SimStateDump, WhatRunsAndWhoIsAwaitedIsToldByEachHost) {
+TEST(SimStateDump, EachHostShowsItsOperationAndMissingRanks) {
   SimWorld world({.seed = 1, .hosts = 2, .network = {}});
   SimJob job(world, {0, 1, 1}, 1 << 20);
   ASSERT_TRUE(job.Form());
@@ -30,7 +30,7 @@ TEST(SimStateDump, WhatRunsAndWhoIsAwaitedIsToldByEachHost) {
   job.Post(0, OpKind::kBroadcast, kCount);
   job.Post(1, OpKind::kBroadcast, kCount);
   world.RunFor(kNsPerMs);
-  const state::Daemon first = Ask(world, 0), second = Ask(world, 1);
+  const state::Daemon first = RequestDump(world, 0), second = RequestDump(world, 1);
   EXPECT_FALSE(first.host().empty());
   ASSERT_EQ(first.communicators_size(), 1);
   const state::Communicator& here = first.communicators(0);
@@ -76,11 +76,11 @@ TEST(SimStateDump, WhatRunsAndWhoIsAwaitedIsToldByEachHost) {
   EXPECT_EQ(in.credit(), 0u);
 }
 
-TEST(SimStateDump, AChangeThatIsUnderWayIsTold) {
+TEST(SimStateDump, ShowsARunningChange) {
   SimWorld world({.seed = 2, .hosts = 2, .network = {}});
   SimJob job(world, {0, 1}, 1 << 20);
   ASSERT_TRUE(job.Form());
-  EXPECT_EQ(Ask(world, 0).communicators(0).change(), "");
+  EXPECT_EQ(RequestDump(world, 0).communicators(0).change(), "");
   SimController& controller = world.host(0).controller();
   const Strategy next = MakeRingStrategy(Epoch(6), {HostIndex(1), HostIndex(0)}, 3);
   controller.proposals.push_back({controller.announced.front(), next});
@@ -88,21 +88,21 @@ TEST(SimStateDump, AChangeThatIsUnderWayIsTold) {
   ASSERT_TRUE(world.RunUntil([&] { return controller.answers.contains(100); }));
   EXPECT_THAT(controller.answers[100].communicators(0).change(), HasSubstr("to epoch 6: "));
   world.RunFor(kNsPerSec);
-  const state::Daemon after = Ask(world, 0);
+  const state::Daemon after = RequestDump(world, 0);
   EXPECT_EQ(after.communicators(0).change(), "");
   EXPECT_EQ(after.communicators(0).epoch(), 6u);
   EXPECT_EQ(after.communicators(0).strategy(), "the test");
   EXPECT_EQ(after.communicators(0).rings_size(), 3);
 }
 
-TEST(SimStateDump, ManyAreToldOverSeveralTurnsInTheirOrder) {
+TEST(SimStateDump, SpreadsManyCommunicatorsOverTurnsInOrder) {
   SimWorld world({.seed = 3, .hosts = 1, .network = {}});
   std::deque<SimJob> jobs;
   constexpr int kJobs = 3 * StateDump::kPartsPerTurn + 1;
   for (int i = 0; i < kJobs; ++i) {
     ASSERT_TRUE(jobs.emplace_back(world, std::vector<int>{0}, 1 << 12).Form());
   }
-  const state::Daemon state = Ask(world, 0);
+  const state::Daemon state = RequestDump(world, 0);
   ASSERT_EQ(state.sessions_size(), kJobs);
   ASSERT_EQ(state.communicators_size(), kJobs);
   const std::vector<CommId>& announced = world.host(0).controller().announced;
@@ -112,7 +112,7 @@ TEST(SimStateDump, ManyAreToldOverSeveralTurnsInTheirOrder) {
   EXPECT_EQ(state.communicators_left_out(), 0u);
 }
 
-TEST(SimStateDump, OneThatHasFailedSaysWhy) {
+TEST(SimStateDump, ShowsTheErrorOfAFailedCommunicator) {
   SimWorld world({.seed = 4, .hosts = 2, .network = {}});
   SimJob job(world, {0, 1}, 1 << 20);
   ASSERT_TRUE(job.Form());
@@ -121,7 +121,7 @@ TEST(SimStateDump, OneThatHasFailedSaysWhy) {
   world.RunFor(kNsPerMs);
   world.host(1).Kill(world.network());
   world.RunFor(kNsPerSec);
-  const state::Daemon state = Ask(world, 0);
+  const state::Daemon state = RequestDump(world, 0);
   ASSERT_EQ(state.communicators_size(), 1);
   EXPECT_THAT(state.communicators(0).state(), HasSubstr("failed: "));
   EXPECT_FALSE(state.communicators(0).has_operation());

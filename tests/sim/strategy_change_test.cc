@@ -49,7 +49,7 @@ class Operations {
   std::vector<uint64_t> posted_;  // by rank
 };
 
-TEST(SimStrategyChange, AnIdleCommunicatorGoesOver) {
+TEST(SimStrategyChange, ChangesAnIdleCommunicator) {
   RunningJob running(1);
   auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
@@ -65,7 +65,7 @@ TEST(SimStrategyChange, AnIdleCommunicatorGoesOver) {
   EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
 }
 
-TEST(SimStrategyChange, OneHostGoesOverByItself) {
+TEST(SimStrategyChange, ChangesACommunicatorOnOneHost) {
   RunningJob running(1, {0, 0});
   auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
@@ -80,7 +80,7 @@ TEST(SimStrategyChange, OneHostGoesOverByItself) {
 
 // Ranks post at their own pace, so hosts are at different operations when the agreement begins;
 // proposals overtake each other.
-TEST(SimStrategyChange, UnderLoadEveryOperationRunsOnceUnderOneStrategy) {
+TEST(SimStrategyChange, EveryOperationRunsOnceUnderOneStrategy) {
   uint64_t changed = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -102,7 +102,7 @@ TEST(SimStrategyChange, UnderLoadEveryOperationRunsOnceUnderOneStrategy) {
     }
     changes.Propose(changes.Random(++epoch, random));
     ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(epoch); }))
-        << job.rank(0).failure() << changes.trouble();
+        << job.rank(0).failure() << changes.change_error();
     EXPECT_EQ(operations.Wrong(), 0u);
     for (int h = 0; h < hosts; ++h) {
       const auto& report = world.host(h).controller().reports.at(changes.id());
@@ -131,7 +131,7 @@ TEST(SimStrategyChange, AThousandChangesInARowLoseNothing) {
     changes.Propose(changes.Random(epoch, random));
     operations.PostAll();
     ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(epoch); }))
-        << "epoch " << epoch << job.rank(0).failure() << changes.trouble();
+        << "epoch " << epoch << job.rank(0).failure() << changes.change_error();
     ASSERT_EQ(operations.Wrong(), 0u) << "epoch " << epoch;
   }
   world.RunFor(kNsPerSec);
@@ -142,7 +142,7 @@ TEST(SimStrategyChange, AThousandChangesInARowLoseNothing) {
 }
 
 // Each lane moves by itself, in the middle of operations.
-TEST(SimStrategyChange, OtherPortsMoveTheLanesAndNothingElse) {
+TEST(SimStrategyChange, ChangeOfPortsMovesOnlyTheLanes) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -179,7 +179,7 @@ TEST(SimStrategyChange, OtherPortsMoveTheLanesAndNothingElse) {
 }
 
 // Hosts still agree on the first operation with the new choice.
-TEST(SimStrategyChange, AnotherChoiceOfAlgorithmsKeepsTheLanes) {
+TEST(SimStrategyChange, ChangeOfAlgorithmsKeepsTheLanes) {
   constexpr Algorithm kAlgorithm[] = {Algorithm::kRing, Algorithm::kTree, Algorithm::kDirect};
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -209,7 +209,7 @@ TEST(SimStrategyChange, AnotherChoiceOfAlgorithmsKeepsTheLanes) {
     }
     changes.Propose(changes.InOrder(++epoch));
     ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(epoch); }))
-        << job.rank(0).failure() << changes.trouble();
+        << job.rank(0).failure() << changes.change_error();
     EXPECT_EQ(operations.Wrong(), 0u);
     for (int h = 0; h < 4; ++h) {
       EXPECT_EQ(lane_of(h).local, before[static_cast<size_t>(h)]);
@@ -218,7 +218,7 @@ TEST(SimStrategyChange, AnotherChoiceOfAlgorithmsKeepsTheLanes) {
   }
 }
 
-TEST(SimStrategyChange, ALaneThatBreaksMeanwhileIsNoLoss) {
+TEST(SimStrategyChange, BrokenLaneDuringAChangeLosesNothing) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -235,22 +235,22 @@ TEST(SimStrategyChange, ALaneThatBreaksMeanwhileIsNoLoss) {
       world.CutLane(lanes[random() % lanes.size()].local);
     }
     ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(2); }, 30 * kNsPerSec))
-        << job.rank(0).failure() << changes.trouble();
+        << job.rank(0).failure() << changes.change_error();
     EXPECT_EQ(operations.Wrong(), 0u);
   }
 }
 
-TEST(SimStrategyChange, WhatAHostCannotOpenIsDroppedByAllAndSaid) {
+TEST(SimStrategyChange, DropsAndReportsAChangeThatAHostCannotPrepare) {
   RunningJob running(1);
   auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
   Strategy parted = changes.InOrder(2);
   std::reverse(parted.channels[0].ring.begin(), parted.channels[0].ring.end());
   // In the current ring, host 2 sends nothing to host 1 and receives nothing from it.
-  world.network().Part(world.host(2).address(), world.host(1).address());
+  world.network().Partition(world.host(2).address(), world.host(1).address());
   changes.Propose(parted);
-  ASSERT_TRUE(world.RunUntil([&] { return !changes.trouble().empty(); },
-                             2 * ChangeLeader::kPreparePatienceNs));
+  ASSERT_TRUE(world.RunUntil([&] { return !changes.change_error().empty(); },
+                             2 * ChangeLeader::kPrepareTimeoutNs));
   world.network().Heal(world.host(2).address(), world.host(1).address());
   job.Fill(1000);
   job.PostAll(OpKind::kAllReduce, 1000);
@@ -260,26 +260,27 @@ TEST(SimStrategyChange, WhatAHostCannotOpenIsDroppedByAllAndSaid) {
   // The next proposal is accepted.
   parted.epoch = Epoch(3);
   changes.Propose(parted);
-  ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(3); })) << changes.trouble();
-  EXPECT_THAT(changes.trouble(), IsEmpty());
+  ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(3); })) << changes.change_error();
+  EXPECT_THAT(changes.change_error(), IsEmpty());
 }
 
-TEST(SimStrategyChange, AProposalThatCannotBeIsRefusedWithItsReason) {
+TEST(SimStrategyChange, RejectsInvalidProposalWithAReason) {
   RunningJob running(1, {0, 1});
   auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
   changes.Propose(changes.InOrder(1));
-  ASSERT_TRUE(world.RunUntil([&] { return !changes.trouble().empty(); }));
-  EXPECT_THAT(changes.trouble(), HasSubstr("epoch 1"));
+  ASSERT_TRUE(world.RunUntil([&] { return !changes.change_error().empty(); }));
+  EXPECT_THAT(changes.change_error(), HasSubstr("epoch 1"));
   Strategy bad = changes.InOrder(2);
   bad.channels[0].ring.pop_back();
   changes.Propose(bad);
-  ASSERT_TRUE(world.RunUntil([&] { return changes.trouble().find("ring") != std::string::npos; }));
+  ASSERT_TRUE(
+      world.RunUntil([&] { return changes.change_error().find("ring") != std::string::npos; }));
   EXPECT_TRUE(changes.AllAt(1));
 }
 
 // A daemon dies at a random time of the agreement: all ranks get an error, none waits forever.
-TEST(SimStrategyChange, AHostThatDiesMeanwhileEndsTheCommunicatorForAll) {
+TEST(SimStrategyChange, DeadHostDuringAChangeFailsTheCommunicator) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -302,7 +303,7 @@ TEST(SimStrategyChange, AHostThatDiesMeanwhileEndsTheCommunicatorForAll) {
 }
 
 // The lane keeps working, and is restored when it breaks, as without the proposal.
-TEST(SimStrategyChange, APortThatCannotBeHadCostsNothing) {
+TEST(SimStrategyChange, PortInUseFailsNoOperation) {
   RunningJob running(1, {0, 1});
   auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
@@ -338,7 +339,7 @@ TEST(SimStrategyChange, APortThatCannotBeHadCostsNothing) {
 }
 
 // The new lanes are opened while the old lanes still hold their ports.
-TEST(SimStrategyChange, AnotherOrderMayKeepThePortsOfTheLanesInUse) {
+TEST(SimStrategyChange, ChangeOfRingOrderMayKeepThePorts) {
   RunningJob running(1, {0, 1});
   auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
@@ -352,7 +353,7 @@ TEST(SimStrategyChange, AnotherOrderMayKeepThePortsOfTheLanesInUse) {
     job.Fill(1000);
     for (int i = 0; i < 5; ++i) job.PostAll(OpKind::kAllReduce, 1000);
     ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(epoch); }))
-        << changes.trouble();
+        << changes.change_error();
     EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
     world.RunFor(3 * kNsPerSec);
     job.PostAll(OpKind::kAllReduce, 1000);  // triggers a report
@@ -365,7 +366,7 @@ TEST(SimStrategyChange, AnotherOrderMayKeepThePortsOfTheLanesInUse) {
   }
 }
 
-TEST(SimStrategyChange, ARankThatLeavesMeanwhileHoldsNobodyUp) {
+TEST(SimStrategyChange, DepartureDuringAChangeBlocksNoRank) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);

@@ -15,10 +15,10 @@ constexpr uint64_t kCount = 2'000'000;
 // 4 MiB per lane and direction.
 constexpr LaneShape kLanes{.slots = 16, .slot_bytes = 256u << 10};
 // At least the staging of the two senders, which the test's all-reduce uses.
-constexpr int64_t kHeld = 3 * static_cast<int64_t>(kMiB);
+constexpr int64_t kHeldBytes = 3 * static_cast<int64_t>(kMiB);
 
-// Resident memory of this process, which runs both daemons.
-int64_t Resident() {
+// ResidentBytes memory of this process, which runs both daemons.
+int64_t ResidentBytes() {
   int64_t pages = 0;
   std::ifstream("/proc/self/statm").ignore(64, ' ') >> pages;
   return pages * sysconf(_SC_PAGESIZE);
@@ -46,39 +46,39 @@ class SimSuspend : public testing::Test {
   SimJob job_{world_, {0, 0, 1}, kCount * sizeof(float)};
 };
 
-TEST_F(SimSuspend, TheLanesMemoryIsGivenBackWithTheLastRankOfAHost) {
-  const int64_t before = Resident();
+TEST_F(SimSuspend, FreesLaneMemoryWithTheLastRankOfAHost) {
+  const int64_t before = ResidentBytes();
   Suspend(0);
-  EXPECT_GT(Resident(), before - static_cast<int64_t>(kMiB))
+  EXPECT_GT(ResidentBytes(), before - static_cast<int64_t>(kMiB))
       << "memory was freed although rank 1 may still post";
   Suspend(1);
   Suspend(2);
-  EXPECT_LE(Resident(), before - kHeld);
+  EXPECT_LE(ResidentBytes(), before - kHeldBytes);
   for (int r = 0; r < 3; ++r) Suspend(r, false);
   Run();
   Run();
-  EXPECT_GT(Resident(), before - kHeld / 2) << "the memory must be in use again";
+  EXPECT_GT(ResidentBytes(), before - kHeldBytes / 2) << "the memory must be in use again";
 }
 
-TEST_F(SimSuspend, WorkThatIsPostedIsDoneFirst) {
-  const int64_t before = Resident();
+TEST_F(SimSuspend, CompletesPostedWorkBeforeSuspending) {
+  const int64_t before = ResidentBytes();
   job_.Fill(kCount);
   for (int r : {0, 1}) job_.Post(r, OpKind::kAllReduce, kCount);
   for (int r : {0, 1}) Suspend(r);
-  EXPECT_GT(Resident(), before - static_cast<int64_t>(kMiB));
+  EXPECT_GT(ResidentBytes(), before - static_cast<int64_t>(kMiB));
   job_.Post(2, OpKind::kAllReduce, kCount);
   Suspend(2);
   ASSERT_TRUE(world_.RunUntil([&] { return job_.Done(); }));
   EXPECT_EQ(job_.Wrong(OpKind::kAllReduce, kCount), 0u);
   world_.RunFor(kNsPerMs);
-  const int64_t then = Resident();
+  const int64_t then = ResidentBytes();
   for (int r = 0; r < 3; ++r) Suspend(r);
-  EXPECT_GT(Resident(), then - static_cast<int64_t>(kMiB))
+  EXPECT_GT(ResidentBytes(), then - static_cast<int64_t>(kMiB))
       << "it must have been freed after the last operation";
 }
 
 // The daemon reads this message before it looks for new work.
-TEST_F(SimSuspend, ABadCallRightBeforeFailsLikeAnyOther) {
+TEST_F(SimSuspend, InvalidCallDirectlyBeforeFails) {
   Suspend(0);
   SimCall bad = job_.CallOf(1, OpKind::kAllReduce, kCount);
   bad.send.id += 1'000'000;
@@ -106,13 +106,13 @@ TEST_F(SimSuspend, HostsResumeInAnyOrder) {
   EXPECT_EQ(job_.Wrong(OpKind::kAllReduce, kCount), 0u);
 }
 
-TEST_F(SimSuspend, ARankThatLeavesIsNotWaitedFor) {
-  const int64_t before = Resident();
+TEST_F(SimSuspend, DepartedRankDoesNotPreventIt) {
+  const int64_t before = ResidentBytes();
   Suspend(0);
   Suspend(2);
   job_.tenant(1).Destroy(job_.rank(1));
   ASSERT_TRUE(world_.RunUntil([&] { return job_.rank(1).ended; }));
-  EXPECT_LE(Resident(), before - kHeld);
+  EXPECT_LE(ResidentBytes(), before - kHeldBytes);
 }
 
 }  // namespace suspend_test

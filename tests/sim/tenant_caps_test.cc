@@ -14,7 +14,7 @@ namespace tenant_caps_test {
 
 constexpr int kHosts = 3;
 constexpr uint64_t kElements = 50'000;
-constexpr uint64_t kMega = 1'000'000;
+constexpr uint64_t kMbit = 1'000'000;
 constexpr double kCapBytes = 5e6;  // bytes per second
 
 // Bytes sent by a host, over all tenants.
@@ -48,10 +48,10 @@ class Caps {
     return job;
   }
   // Sends a cap in bit/s to all jobs of tenant "a"; 0: no cap.
-  void Tell(uint64_t cap_bps) {
+  void SetCap(uint64_t cap_bps) {
     ++revision_;
     for (const CommId id : capped_) {
-      const Pace pace{
+      const RateLimits pace{
           .revision = revision_, .tenant_rate_bps = cap_bps, .tenant = cap_bps > 0 ? "a" : ""};
       for (int h = 0; h < kHosts; ++h) world_.host(h).controller().paces.push_back({id, pace});
     }
@@ -90,7 +90,7 @@ class Caps {
     }
   }
   // Bytes sent in one second by the host that sends most.
-  double Second(const std::vector<Work>& works) {
+  double BytesPerSecond(const std::vector<Work>& works) {
     std::vector<uint64_t> before;
     for (int h = 0; h < kHosts; ++h) before.push_back(SentBy(world_, h));
     Run(works, kNsPerSec);
@@ -102,7 +102,8 @@ class Caps {
   }
   void ExpectEachSecond(const std::vector<Work>& works, double bytes) {
     Run(works, kNsPerSec);
-    for (int second = 0; second < 3; ++second) EXPECT_NEAR(Second(works), bytes, 0.03 * bytes);
+    for (int second = 0; second < 3; ++second)
+      EXPECT_NEAR(BytesPerSecond(works), bytes, 0.03 * bytes);
   }
 
  private:
@@ -114,49 +115,49 @@ class Caps {
   uint64_t revision_ = 0;
 };
 
-TEST(SimTenantCaps, HoldForCollectivesOfEveryAlgorithm) {
+TEST(SimTenantCaps, ApplyToCollectivesOfEveryAlgorithm) {
   for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree, Algorithm::kDirect}) {
     SCOPED_TRACE(static_cast<int>(algorithm));
     Caps caps(algorithm);
     SimJob& job = caps.Start();
-    caps.Tell(40 * kMega);
+    caps.SetCap(40 * kMbit);
     caps.ExpectEachSecond({Caps::Collectives(job)}, kCapBytes);
     ASSERT_TRUE(caps.world().RunUntil([&] { return job.Done(); }, 60 * kNsPerSec));
     EXPECT_EQ(job.Wrong(OpKind::kAllReduce, kElements), 0u);
   }
 }
 
-TEST(SimTenantCaps, HoldForMessagesAndPuts) {
+TEST(SimTenantCaps, ApplyToMessagesAndPuts) {
   Caps caps;
   SimJob &messages = caps.Start(), &puts = caps.Start();
-  caps.Tell(40 * kMega);
+  caps.SetCap(40 * kMbit);
   caps.ExpectEachSecond({Caps::Messages(messages)}, kCapBytes);
   ASSERT_TRUE(caps.world().RunUntil([&] { return messages.Done(); }, 60 * kNsPerSec));
   for (int r = 0; r < kHosts; ++r) puts.OpenWindow(r, kElements);
   caps.ExpectEachSecond({Caps::Puts(puts)}, kCapBytes);
 }
 
-TEST(SimTenantCaps, AreForAllCommunicatorsOfATenantAndForNobodyElse) {
+TEST(SimTenantCaps, ApplyToAllCommunicatorsOfOneTenantOnly) {
   Caps caps;
   SimJob &one = caps.Start(), &two = caps.Start(), &other = caps.Start(false);
-  caps.Tell(40 * kMega);
+  caps.SetCap(40 * kMbit);
   const std::vector<Caps::Work> both{Caps::Collectives(one), Caps::Messages(two)};
   caps.ExpectEachSecond(both, kCapBytes);
-  EXPECT_GT(caps.Second({both[0], both[1], Caps::Collectives(other)}), 3 * kCapBytes);
+  EXPECT_GT(caps.BytesPerSecond({both[0], both[1], Caps::Collectives(other)}), 3 * kCapBytes);
 }
 
-TEST(SimTenantCaps, ComeAndGoAtOnce) {
+TEST(SimTenantCaps, ApplyAndEndAtOnce) {
   Caps caps;
   SimJob &job = caps.Start(), &beside = caps.Start();
   const std::vector<Caps::Work> works{Caps::Collectives(job), Caps::Messages(beside)};
-  EXPECT_GT(caps.Second(works), 3 * kCapBytes);
-  caps.Tell(40 * kMega);
+  EXPECT_GT(caps.BytesPerSecond(works), 3 * kCapBytes);
+  caps.SetCap(40 * kMbit);
   caps.ExpectEachSecond(works, kCapBytes);
-  caps.Tell(20 * kMega);
+  caps.SetCap(20 * kMbit);
   caps.ExpectEachSecond(works, kCapBytes / 2);
-  caps.Tell(0);
+  caps.SetCap(0);
   caps.Run(works, 100 * kNsPerMs);
-  EXPECT_GT(caps.Second(works), 3 * kCapBytes);
+  EXPECT_GT(caps.BytesPerSecond(works), 3 * kCapBytes);
 }
 
 }  // namespace tenant_caps_test

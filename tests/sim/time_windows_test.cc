@@ -112,7 +112,7 @@ class SimTimeWindows : public testing::TestWithParam<uint64_t> {
   MonotonicNs compute_until_ = 0;
 };
 
-TEST_P(SimTimeWindows, TheOtherSendsWhileTheFavouredComputes) {
+TEST_P(SimTimeWindows, OtherJobSendsWhileTheFavouredComputes) {
   SCOPED_TRACE(testing::Message() << "seed " << GetParam());
   const Pace free = Work(3 * kNsPerSec);
   ASSERT_GT(free.rate_beside(), 0.5 * free.rate_alone())
@@ -139,7 +139,7 @@ TEST_P(SimTimeWindows, TheOtherSendsWhileTheFavouredComputes) {
 }
 
 // Windows survive the controller; the next one detects the period again.
-TEST_P(SimTimeWindows, AControllerThatComesBackGoesOn) {
+TEST_P(SimTimeWindows, RestartedControllerContinuesTheWindows) {
   SCOPED_TRACE(testing::Message() << "seed " << GetParam());
   Apply(kObjects);
   Work(6 * kNsPerSec);
@@ -152,7 +152,7 @@ TEST_P(SimTimeWindows, AControllerThatComesBackGoesOn) {
 }
 
 // The next controller has no windows for this job and no job to wait for.
-TEST_P(SimTimeWindows, AJobThatEndedWithoutAControllerIsWaitedForNoMore) {
+TEST_P(SimTimeWindows, WindowsEndForAJobThatEndedWithoutAController) {
   SCOPED_TRACE(testing::Message() << "seed " << GetParam());
   const Pace free = Work(2 * kNsPerSec, /*favoured_works=*/false);
   Apply(kObjects);
@@ -164,7 +164,7 @@ TEST_P(SimTimeWindows, AJobThatEndedWithoutAControllerIsWaitedForNoMore) {
   const Pace waits = Work(2 * kNsPerSec, /*favoured_works=*/false);
   EXPECT_LT(waits.rate_alone(), 0.85 * free.rate_alone()) << "windows survive the controller";
   control_->Restart();
-  Work(Coordinator::kLiftAfterNs + kNsPerSec, /*favoured_works=*/false);
+  Work(Coordinator::kLiftOldLimitsAfterNs + kNsPerSec, /*favoured_works=*/false);
   const Pace alone = Work(2 * kNsPerSec, /*favoured_works=*/false);
   EXPECT_GT(alone.rate_alone(), 0.9 * free.rate_alone());
 }

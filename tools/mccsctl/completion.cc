@@ -56,7 +56,7 @@ void Collect(const CLI::App& app, const std::string& path, std::vector<Command>*
   }
 }
 
-std::vector<std::string> WordsAfter(const CLI::App& app) {
+std::vector<std::string> CompletionsAfter(const CLI::App& app) {
   std::vector<std::string> words;
   for (const CLI::App* child : app.get_subcommands({})) words.push_back(child->get_name());
   // Options of the program are valid after every command.
@@ -97,7 +97,7 @@ std::string BashCompletion(const CLI::App& app) {
   for (const Command& command : commands) {
     if (!command.path.empty()) patterns.push_back(absl::StrCat("'", command.path, "'"));
     absl::StrAppend(&cases, "        '", command.path, "')\n          words='",
-                    absl::StrJoin(WordsAfter(*command.app), " "), "'\n");
+                    absl::StrJoin(CompletionsAfter(*command.app), " "), "'\n");
     const std::string kind = KindAfter(*command.app);
     if (!kind.empty()) absl::StrAppend(&cases, "          kind=", kind, "\n");
     absl::StrAppend(&cases, "          ;;\n");

@@ -15,12 +15,12 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
   // Ignore http_proxy: the controller is not behind a web proxy.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetMaxReceiveMessageSize(kMaxAnswerBytes);
+  arguments.SetMaxReceiveMessageSize(kMaxReplyBytes);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
 // Timeout of a call.
-struct Waiting {
+struct CallLimit {
   double seconds = ControllerClient::kCallSeconds;
   bool changes = false;  // the call changes objects
 };
@@ -35,7 +35,7 @@ struct ControllerClient::Impl {
   absl::StatusOr<Reply> Call(grpc::Status (control::Operator::Stub::*method)(grpc::ClientContext*,
                                                                              const Request&,
                                                                              Reply*),
-                             const Request& request, const Waiting& waiting = {}) {
+                             const Request& request, const CallLimit& waiting = {}) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
                          std::chrono::milliseconds(static_cast<int>(waiting.seconds * 1000)));
@@ -45,7 +45,7 @@ struct ControllerClient::Impl {
     return Explain(status, waiting);
   }
 
-  absl::Status Explain(const grpc::Status& status, const Waiting& waiting) const {
+  absl::Status Explain(const grpc::Status& status, const CallLimit& waiting) const {
     switch (status.error_code()) {
       case grpc::StatusCode::UNAVAILABLE:
         return absl::UnavailableError(absl::StrCat(

@@ -40,7 +40,7 @@ void DeclareExplain(CLI::App* app, Options* options, Action* action) {
       "Explain a communicator's rings, the links of its flows, and their fair and actual rates");
   communicator->add_option("ID", options->id, "The communicator's id, or a unique prefix of it")
       ->required();
-  AddInterval(communicator, "Interval over which GETS is measured, in seconds [1]", options);
+  AddIntervalOption(communicator, "Interval over which GETS is measured, in seconds [1]", options);
   communicator->footer(
       "SHOULD GET: fair share of payload if all flows of the cluster send as much as they can,\n"
       "according to each tenant's weight, guarantee and cap. LIMITED BY: the limiting link or\n"

@@ -66,24 +66,25 @@ absl::Status CheckUtf8(std::string_view text, const std::string& name) {
   return absl::OkStatus();
 }
 
-bool HoldsObjects(const std::filesystem::path& path) {
+bool HasObjectExtension(const std::filesystem::path& path) {
   const std::string extension = path.extension();
   return extension == ".yaml" || extension == ".yml" || extension == ".json";
 }
 
-absl::StatusOr<std::vector<std::string>> FilesIn(const std::string& folder) {
+absl::StatusOr<std::vector<std::string>> FilesIn(const std::string& directory) {
   std::vector<std::string> files;
   std::error_code error;
-  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
+  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
        it.increment(error)) {
     std::error_code ignored;
-    if (it->is_regular_file(ignored) && HoldsObjects(it->path())) files.push_back(it->path());
+    if (it->is_regular_file(ignored) && HasObjectExtension(it->path())) files.push_back(it->path());
   }
   if (error) {
-    return absl::PermissionDeniedError(absl::StrCat("cannot read ", folder, ": ", error.message()));
+    return absl::PermissionDeniedError(
+        absl::StrCat("cannot read ", directory, ": ", error.message()));
   }
   if (files.empty()) {
-    return absl::NotFoundError(absl::StrCat("no .yaml, .yml or .json file in ", folder));
+    return absl::NotFoundError(absl::StrCat("no .yaml, .yml or .json file in ", directory));
   }
   std::sort(files.begin(), files.end());
   return files;

@@ -31,7 +31,7 @@ std::string Describe(const agent::Nic& nic) {
 std::string Describe(const google::protobuf::RepeatedPtrField<agent::Nic>& nics) {
   std::vector<std::string> texts;
   for (const agent::Nic& nic : nics) texts.push_back(Describe(nic));
-  return OrNone(absl::StrJoin(texts, ", "));
+  return OrDash(absl::StrJoin(texts, ", "));
 }
 
 // "h0 → h1 → h0".
@@ -110,13 +110,13 @@ std::string FormatBandwidth(double bytes_per_second) {
 std::string RenderFacts(const control::CommunicatorDetail& detail) {
   const control::CommunicatorSummary& summary = detail.summary();
   std::vector<std::pair<std::string, std::string>> facts = {
-      {"Name", OrNone(summary.name())},
-      {"Tenant", OrNone(summary.tenant())},
+      {"Name", OrDash(summary.name())},
+      {"Tenant", OrDash(summary.tenant())},
       {"State", summary.state()},
       {"Ranks", absl::StrCat(summary.ranks(), " on ", summary.hosts(),
                              summary.hosts() == 1 ? " host" : " hosts")},
       {"Epoch", absl::StrCat(summary.epoch())},
-      {"Strategy", absl::StrCat(OrNone(summary.strategy()), ", ", summary.channels(),
+      {"Strategy", absl::StrCat(OrDash(summary.strategy()), ", ", summary.channels(),
                                 summary.channels() == 1 ? " channel" : " channels")},
       {"Operations", absl::StrCat(summary.operations())},
       {"Bytes", FormatBytes(summary.bytes())},
@@ -141,7 +141,7 @@ std::string RenderFacts(const control::CommunicatorDetail& detail) {
   return text;
 }
 
-std::string RenderHoldUps(const control::CommunicatorDetail& detail) {
+std::string RenderStalledOperations(const control::CommunicatorDetail& detail) {
   if (detail.held_up_size() == 0) return "";
   std::string text = "\nHeld up\n";
   for (const std::string& held_up : detail.held_up()) {
@@ -164,7 +164,7 @@ std::string RenderProgress(const control::CommunicatorDetail& detail) {
 std::string RenderRanks(const control::CommunicatorDetail& detail) {
   Table ranks({{"RANK", Align::kRight}, {"HOST"}, {"GPU"}, {"PID", Align::kRight}}, kIndent);
   for (const cluster::Member& member : detail.members()) {
-    ranks.Row({absl::StrCat(member.rank()), member.host(), OrNone(member.gpu()),
+    ranks.Row({absl::StrCat(member.rank()), member.host(), OrDash(member.gpu()),
                absl::StrCat(member.process())});
   }
   return absl::StrCat("\nRanks\n", ranks.Text());
@@ -189,8 +189,8 @@ std::string RenderLanes(const control::CommunicatorDetail& detail) {
                {"STATE"}},
               kIndent);
   for (const control::LaneStatus& lane : detail.lanes()) {
-    lanes.Row({absl::StrCat(lane.channel()), lane.from(), lane.to(), OrNone(lane.local()),
-               OrNone(lane.remote()), FormatBytes(lane.bytes()), absl::StrCat(lane.reconnects()),
+    lanes.Row({absl::StrCat(lane.channel()), lane.from(), lane.to(), OrDash(lane.local()),
+               OrDash(lane.remote()), FormatBytes(lane.bytes()), absl::StrCat(lane.reconnects()),
                lane.state()});
   }
   return absl::StrCat("\nLanes\n", lanes.Text());
@@ -238,9 +238,9 @@ std::string RenderHosts(const control::ListHostsReply& reply) {
     if (status.contradictions_size() > 0) absl::StrAppend(&state, ", contradicted");
     notes.insert(notes.end(), status.contradictions().begin(), status.contradictions().end());
     const agent::Host& host = status.host();
-    hosts.Row({host.name(), OrNone(host.position().pod()), OrNone(host.position().rack()),
+    hosts.Row({host.name(), OrDash(host.position().pod()), OrDash(host.position().rack()),
                absl::StrCat(host.gpus_size()), absl::StrCat(status.communicators()),
-               OrNone(host.peer_endpoint()), Describe(host.nics()), FormatAge(status.age_ns()),
+               OrDash(host.peer_endpoint()), Describe(host.nics()), FormatAge(status.age_ns()),
                std::move(state)});
   }
   std::string text = hosts.Text();
@@ -265,12 +265,12 @@ std::string RenderCommunicators(const control::ListCommunicatorsReply& reply) {
                {"STATE"}});
   for (const control::CommunicatorSummary& c : reply.communicators()) {
     const bool heard = c.ranks() > 0;  // a daemon has reported it since the controller started
-    table.Row({c.id(), OrNone(c.name()), OrNone(c.tenant()),
-               OrNone(heard ? absl::StrCat(c.ranks()) : ""), absl::StrCat(c.hosts()),
-               absl::StrCat(c.channels()), absl::StrCat(c.epoch()), OrNone(c.strategy()),
-               OrNone(heard ? absl::StrCat(c.operations()) : ""),
-               OrNone(heard ? FormatBytes(c.bytes()) : ""),
-               OrNone(heard ? FormatAge(c.age_ns()) : ""), c.state()});
+    table.Row({c.id(), OrDash(c.name()), OrDash(c.tenant()),
+               OrDash(heard ? absl::StrCat(c.ranks()) : ""), absl::StrCat(c.hosts()),
+               absl::StrCat(c.channels()), absl::StrCat(c.epoch()), OrDash(c.strategy()),
+               OrDash(heard ? absl::StrCat(c.operations()) : ""),
+               OrDash(heard ? FormatBytes(c.bytes()) : ""),
+               OrDash(heard ? FormatAge(c.age_ns()) : ""), c.state()});
   }
   return table.Text();
 }
@@ -287,15 +287,15 @@ std::string RenderTop(const control::TopRates& top, bool wide) {
                {"LINKS", wide ? Align::kLeft : Align::kRight},
                {"STATE"}});
   for (const control::CommunicatorRates& c : top.communicators()) {
-    table.Row({OrNone(c.tenant()), c.id(), OrNone(c.name()), absl::StrCat(c.ranks()),
+    table.Row({OrDash(c.tenant()), c.id(), OrDash(c.name()), absl::StrCat(c.ranks()),
                FormatNumber(c.operations_per_second()), FormatBandwidth(c.algbw()),
-               FormatBandwidth(c.busbw()), OrNone(LinksText(c, wide)), c.state()});
+               FormatBandwidth(c.busbw()), OrDash(LinksText(c, wide)), c.state()});
   }
   return table.Text();
 }
 
 std::string RenderCommunicator(const control::CommunicatorDetail& detail) {
-  return absl::StrCat(RenderFacts(detail), RenderHoldUps(detail), RenderProgress(detail),
+  return absl::StrCat(RenderFacts(detail), RenderStalledOperations(detail), RenderProgress(detail),
                       RenderRanks(detail), RenderRings(detail), RenderLanes(detail));
 }
 

@@ -13,7 +13,7 @@ namespace mccs {
 namespace {
 
 // Waits below this share of the interval are not shown.
-constexpr double kLeastShare = 0.01;
+constexpr double kMinShare = 0.01;
 
 // "4.7 Gbps", rounded to two decimals.
 std::string FormatRate(double bits_per_second) {
@@ -35,11 +35,11 @@ std::string LimitOf(const control::ExplainedFlow& flow) {
 }
 
 // "peer 40 %, rate 3 %": shares of the time between the two explanations.
-std::string HoldUpsOf(const control::ExplainedFlow& flow, double seconds) {
+std::string WaitsOf(const control::ExplainedFlow& flow, double seconds) {
   std::vector<std::string> parts;
   const auto add = [&](const char* what, int64_t ns) {
     const double share = static_cast<double>(ns) / 1e9 / seconds;
-    if (share >= kLeastShare)
+    if (share >= kMinShare)
       parts.push_back(absl::StrCat(what, " ", std::lround(std::min(share, 1.0) * 100), " %"));
   };
   add("peer", flow.waited_for_credit_ns());
@@ -79,7 +79,7 @@ std::string RenderExplanation(const control::Explanation& explanation) {
     flows.Row({ChannelOf(flow), flow.from(), flow.to(), flow.local(),
                flow.links_size() == 0 ? kNone : absl::StrJoin(flow.links(), ", "),
                flow.expected_bps() > 0 ? FormatRate(flow.expected_bps()) : kNone,
-               FormatRate(flow.measured_bps()), HoldUpsOf(flow, explanation.seconds()),
+               FormatRate(flow.measured_bps()), WaitsOf(flow, explanation.seconds()),
                LimitOf(flow)});
   }
   absl::StrAppend(&text, "\nFlows, over ",

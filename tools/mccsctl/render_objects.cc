@@ -119,8 +119,8 @@ std::string RenderCommunicators(const control::ChangeReply& reply) {
   if (reply.communicators().empty()) return "";
   Table table({{"ID"}, {"TENANT"}, {"POLICY"}, {"CHANGE"}}, kIndent);
   for (const control::CommunicatorChange& change : reply.communicators()) {
-    table.Row({change.id(), OrNone(change.tenant()),
-               absl::StrCat(OrNone(change.policy_before()), " → ", OrNone(change.policy_after())),
+    table.Row({change.id(), OrDash(change.tenant()),
+               absl::StrCat(OrDash(change.policy_before()), " → ", OrDash(change.policy_after())),
                change.change()});
   }
   return absl::StrCat(reply.dry_run() ? "\nCommunicators that would change while they run:\n"
@@ -248,9 +248,9 @@ std::string RenderAudit(const control::ListAuditReply& reply) {
   for (const control::AuditEntry& entry : reply.entries()) {
     const std::vector<std::string> lines =
         absl::StrSplit(entry.outcome(), absl::MaxSplits('\n', 1));
-    table.Row({absl::StrCat(entry.number()), UtcTime(entry.unix_ns()), OrNone(entry.peer()),
-               OrNone(entry.user()), entry.action(), absl::StrCat(entry.revision()),
-               OrNone(entry.objects()), lines[0]});
+    table.Row({absl::StrCat(entry.number()), UtcTime(entry.unix_ns()), OrDash(entry.peer()),
+               OrDash(entry.user()), entry.action(), absl::StrCat(entry.revision()),
+               OrDash(entry.objects()), lines[0]});
   }
   return table.Text();
 }

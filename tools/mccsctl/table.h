@@ -36,7 +36,7 @@ class Table {
 inline constexpr char kNone[] = "-";
 inline constexpr char kIndent[] = "  ";
 
-inline std::string OrNone(const std::string& text) { return text.empty() ? kNone : text; }
+inline std::string OrDash(const std::string& text) { return text.empty() ? kNone : text; }
 
 // Number of characters of UTF-8 `text`; each is assumed to take one cell.
 size_t DisplayWidth(std::string_view text);

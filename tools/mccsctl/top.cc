@@ -42,7 +42,7 @@ std::string Draw(const Options& options, const control::TopRates& top) {
 }
 
 // Blocks the signals that end the command; Wait takes them between two pictures.
-sigset_t BlockStops() {
+sigset_t BlockStopSignals() {
   sigset_t stops;
   sigemptyset(&stops);
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stops, signal);
@@ -59,7 +59,7 @@ bool Wait(const sigset_t& stops, double seconds) {
 }
 
 int RunTop(const Options& options) {
-  const sigset_t stops = BlockStops();  // before gRPC makes threads
+  const sigset_t stops = BlockStopSignals();  // before gRPC makes threads
   ControllerClient client(options.controller);
   absl::StatusOr<Sample> before = TakeSample(client);
   if (!before.ok()) return Fail(before.status());
@@ -71,7 +71,7 @@ int RunTop(const Options& options) {
     std::string picture;
     if (now.ok()) {
       const double seconds = std::chrono::duration<double>(now->taken - before->taken).count();
-      picture = Draw(options, RatesOf(before->work, now->work, seconds));
+      picture = Draw(options, ComputeRates(before->work, now->work, seconds));
       before = std::move(now);
     } else if (options.once) {
       return Fail(now.status());
@@ -86,7 +86,7 @@ int RunTop(const Options& options) {
 
 }  // namespace
 
-void AddInterval(CLI::App* command, const std::string& description, Options* options) {
+void AddIntervalOption(CLI::App* command, const std::string& description, Options* options) {
   // Accept "4s" as "4".
   const auto without_unit = [](std::string text) {
     if (text.ends_with("s")) text.pop_back();
@@ -101,7 +101,7 @@ void AddInterval(CLI::App* command, const std::string& description, Options* opt
 void DeclareTop(CLI::App* app, Options* options, Action* action) {
   CLI::App* top = app->add_subcommand(
       "top", "Show communicators' operations/s, algbw, busbw and links; live until Ctrl-C");
-  AddInterval(top, "Refresh interval in seconds [1]", options);
+  AddIntervalOption(top, "Refresh interval in seconds [1]", options);
   top->add_flag("--once", options->once, "Measure one interval, print it and exit");
   top->footer(
       "Bandwidths follow nccl-tests, averaged over the whole interval, pauses of the program\n"

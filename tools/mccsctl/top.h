@@ -14,7 +14,7 @@ namespace mccs {
 void DeclareTop(CLI::App* app, Options* options, Action* action);
 
 // Adds the option --interval.
-void AddInterval(CLI::App* command, const std::string& description, Options* options);
+void AddIntervalOption(CLI::App* command, const std::string& description, Options* options);
 
 }  // namespace mccs
 

@@ -22,13 +22,13 @@ struct Rates {
 };
 
 // Factors from count × size bytes of a call to its algbw and busbw bytes.
-struct Worth {
+struct BandwidthFactors {
   double alg = 0;
   double bus = 0;
   bool message = false;  // hosts' counts add up; those of a collective are the same on all hosts
 };
 
-Worth WorthOf(const std::string& kind, int ranks) {
+BandwidthFactors BandwidthFactorsOf(const std::string& kind, int ranks) {
   const double n = std::max(ranks, 1);
   if (kind == "all_reduce") return {1, 2 * (n - 1) / n};
   if (kind == "all_gather" || kind == "reduce_scatter" || kind == "all_to_all" ||
@@ -60,8 +60,9 @@ double SecondsBetween(int64_t before_ns, int64_t after_ns, double seconds) {
 }
 
 // By kind.
-std::map<std::string, Rates> RatesOf(const control::HostWork& before,
-                                     const control::HostWork& after, int ranks, double seconds) {
+std::map<std::string, Rates> ComputeRates(const control::HostWork& before,
+                                          const control::HostWork& after, int ranks,
+                                          double seconds) {
   std::map<std::string, Rates> rates;
   const double t = SecondsBetween(before.measured_ns(), after.measured_ns(), seconds);
   if (t <= 0) return rates;
@@ -74,7 +75,7 @@ std::map<std::string, Rates> RatesOf(const control::HostWork& before,
     // A restarted daemon counts from 0.
     if (work.operations() < begun.operations() || work.bytes() < begun.bytes()) continue;
     const double bytes = static_cast<double>(work.bytes() - begun.bytes()) / t;
-    const Worth worth = WorthOf(name, ranks);
+    const BandwidthFactors worth = BandwidthFactorsOf(name, ranks);
     rates[name] = {static_cast<double>(work.operations() - begun.operations()) / t,
                    bytes * worth.alg, bytes * worth.bus};
   }
@@ -90,8 +91,8 @@ Rates Sum(const control::CommunicatorWork& before, const control::CommunicatorWo
     const auto known = std::find_if(before.hosts().begin(), before.hosts().end(),
                                     [&](const auto& other) { return other.host() == host.host(); });
     if (known == before.hosts().end()) continue;
-    for (const auto& [kind, rates] : RatesOf(*known, host, after.ranks(), seconds)) {
-      if (WorthOf(kind, after.ranks()).message) {
+    for (const auto& [kind, rates] : ComputeRates(*known, host, after.ranks(), seconds)) {
+      if (BandwidthFactorsOf(kind, after.ranks()).message) {
         sum.Add(rates);
       } else if (rates.operations > collectives[kind].operations) {
         collectives[kind] = rates;
@@ -104,8 +105,8 @@ Rates Sum(const control::CommunicatorWork& before, const control::CommunicatorWo
 
 }  // namespace
 
-control::TopRates RatesOf(const control::ListWorkReply& before, const control::ListWorkReply& after,
-                          double seconds) {
+control::TopRates ComputeRates(const control::ListWorkReply& before,
+                               const control::ListWorkReply& after, double seconds) {
   std::map<std::string, const control::CommunicatorWork*> known;
   for (const control::CommunicatorWork& work : before.communicators()) known[work.id()] = &work;
   control::TopRates top;

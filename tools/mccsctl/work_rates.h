@@ -24,8 +24,8 @@ inline constexpr double kReportPeriodSeconds = 0.5;
 // `seconds` is the time between the two replies. Returns the communicators of `after`, highest
 // busbw first. Each host's interval is measured on its own clock, between its two reports. A host
 // without a new report has rate 0.
-control::TopRates RatesOf(const control::ListWorkReply& before, const control::ListWorkReply& after,
-                          double seconds);
+control::TopRates ComputeRates(const control::ListWorkReply& before,
+                               const control::ListWorkReply& after, double seconds);
 
 // Returns `after` with each flow's rate and waiting times since `before`. A flow that is new has
 // rate 0.

@@ -163,7 +163,7 @@ class AgentProbeTest : public testing::Test {
   std::unique_ptr<Agent> agent_;
 };
 
-TEST_F(AgentProbeTest, AQuestionComesToTheProberAndItsAnswerBack) {
+TEST_F(AgentProbeTest, AProbeReachesTheProberAndItsResultReturns) {
   Start(std::make_unique<SlowProber>(asked_));
   asked_->Take(0)(Over(0x0aff0003));
   ASSERT_TRUE(hub_.AwaitAnswers(1));
@@ -173,13 +173,13 @@ TEST_F(AgentProbeTest, AQuestionComesToTheProberAndItsAnswerBack) {
   EXPECT_THAT(answer.flows(0).hops(), ElementsAre("0.0.0.1", "10.255.0.3"));
 }
 
-TEST_F(AgentProbeTest, WithoutAProberItSaysSo) {
+TEST_F(AgentProbeTest, WithoutAProberItReturnsAnError) {
   Start(nullptr);
   ASSERT_TRUE(hub_.AwaitAnswers(1));
   EXPECT_THAT(hub_.answers()[0].flows(0).why_not(), HasSubstr("does not support probes"));
 }
 
-TEST_F(AgentProbeTest, AnAnswerThatComesAfterItsStreamIsToldToNobody) {
+TEST_F(AgentProbeTest, DropsAResultAfterTheEndOfItsStream) {
   Start(std::make_unique<SlowProber>(asked_));
   const PathProber::Done first = asked_->Take(0);
   hub_.Hang();
@@ -193,13 +193,13 @@ TEST_F(AgentProbeTest, AnAnswerThatComesAfterItsStreamIsToldToNobody) {
 }
 
 // Like a reply with all Tenants.
-TEST_F(AgentProbeTest, AMessageThatIsLargerThanGrpcsOwnLimitComes) {
+TEST_F(AgentProbeTest, ReceivesMessagesAboveGrpcsDefaultLimit) {
   hub_.Pad((4 << 20) + 1);
   Start(nullptr);
   EXPECT_TRUE(hub_.AwaitAnswers(1));
 }
 
-TEST_F(AgentProbeTest, AnAgentEndsWhileItsProberIsAtWork) {
+TEST_F(AgentProbeTest, AnAgentEndsDuringAProbe) {
   Start(std::make_unique<SlowProber>(asked_));
   asked_->Take(0);
   agent_.reset();

@@ -95,29 +95,29 @@ class AgentWithAQuietController : public testing::Test {
 };
 
 // The order arrived before the member's daemon knew the communicator.
-TEST_F(AgentWithAQuietController, AnEarlyPaceCanBeTakenFromTheFirstReportOn) {
+TEST_F(AgentWithAQuietController, EarlyRateLimitsAreAvailableAfterTheFirstReport) {
   agent::ToAgent order;
   order.mutable_pace()->set_comm_id(kId.value());
   order.mutable_pace()->set_revision(7);
   Start({.order = order});
   ASSERT_TRUE(Eventually([&] { return wakes_ >= 2; }))
       << "one for the connection, one for the pace";
-  EXPECT_FALSE(agent_->TakePace().has_value());
+  EXPECT_FALSE(agent_->TakeRateUpdate().has_value());
   EXPECT_TRUE(agent_->TakeTenants().has_value()) << "received with the registration";
   const int wakes = wakes_;
   agent_->Report(Stats(0));
-  const std::optional<PaceOrder> pace = agent_->TakePace();
+  const std::optional<RateUpdate> pace = agent_->TakeRateUpdate();
   ASSERT_TRUE(pace.has_value());
   EXPECT_EQ(pace->id, kId);
   EXPECT_EQ(pace->pace.revision, 7u);
   EXPECT_EQ(wakes_, wakes + 1) << "the engine may sleep as soon as it has reported";
   agent_->Report(Stats(0));
-  EXPECT_FALSE(agent_->TakePace().has_value());
+  EXPECT_FALSE(agent_->TakeRateUpdate().has_value());
   EXPECT_EQ(wakes_, wakes + 1);
 }
 
 // The message then fills the connection's buffers, and the next write waits for the reader.
-TEST_F(AgentWithAQuietController, OneThatReadsNothingAnyMoreIsGivenUpInTheMiddleOfAWrite) {
+TEST_F(AgentWithAQuietController, CancelsTheStreamWhenAWriteBlocks) {
   Start({.heartbeat_timeout_ns = 300 * kNsPerMs, .order = {}, .reads = false});
   agent_->Report(Stats(/*lanes=*/20'000));  // more than a megabyte
   EXPECT_TRUE(Eventually([&] { return hub_->streams() >= 3; }));

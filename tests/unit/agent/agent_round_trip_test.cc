@@ -60,7 +60,7 @@ class Controller {
   std::string HostState(const std::string& name) {
     return coordinator_.With([&](Coordinator& c) -> std::string {
       const control::ListHostsReply reply =
-          ListHosts(c.registry(), c.remembered(), c.objects(), c.Now());
+          ListHosts(c.registry(), c.recovered(), c.objects(), c.Now());
       for (const control::HostStatus& host : reply.hosts()) {
         if (host.host().name() == name) return host.state();
       }
@@ -181,7 +181,7 @@ TEST(AgentRoundTrip, ACommunicatorIsAnnouncedAnsweredReportedAndEnded) {
   EXPECT_TRUE(Eventually([&] { return !controller.Describe().ok(); }));
 }
 
-TEST(AgentRoundTrip, AnAgentThatGoesIsLost) {
+TEST(AgentRoundTrip, AgentThatEndsIsLost) {
   Controller controller("127.0.0.1:0");
   ASSERT_TRUE(controller.status().ok());
   {
@@ -192,7 +192,7 @@ TEST(AgentRoundTrip, AnAgentThatGoesIsLost) {
       Eventually([&] { return controller.HostState("h1") == "lost: its connection closed"; }));
 }
 
-TEST(AgentRoundTrip, HeartbeatsKeepTheStreamForManyTimeouts) {
+TEST(AgentRoundTrip, HeartbeatsKeepTheStreamOpen) {
   Controller controller("127.0.0.1:0", 600 * kNsPerMs);
   ASSERT_TRUE(controller.status().ok());
   TestAgent agent(controller.address(), "h1");
@@ -213,7 +213,7 @@ TEST(AgentRoundTrip, HeartbeatsCompareTheClocks) {
   EXPECT_LE(std::abs(reading.offset_ns), reading.error_ns);
 }
 
-TEST(AgentRoundTrip, AfterAnotherControllerStartsEverythingIsKnownAgain) {
+TEST(AgentRoundTrip, ANewControllerGetsTheCompleteState) {
   auto first = std::make_unique<Controller>("127.0.0.1:0");
   ASSERT_TRUE(first->status().ok());
   const std::string address = first->address();
@@ -248,7 +248,7 @@ TEST(AgentRoundTrip, TwoControllersCannotShareAPort) {
   EXPECT_THAT(std::string(other.status().message()), HasSubstr(controller.address()));
 }
 
-TEST(AgentRoundTrip, TheSecondDaemonOfANameIsNotServedAndTheFirstIs) {
+TEST(AgentRoundTrip, RejectsTheSecondDaemonOfAName) {
   Controller controller("127.0.0.1:0");
   ASSERT_TRUE(controller.status().ok());
   TestAgent first(controller.address(), "h1");
@@ -291,7 +291,7 @@ class KeptLog final : public Log {
   std::string text_;
 };
 
-TEST(AgentRoundTrip, AWrongClockAndAWrongTopologyAreRefusedWithTheText) {
+TEST(AgentRoundTrip, RejectsWrongClockAndWrongTopologyWithAReason) {
   Controller controller("127.0.0.1:0");
   ASSERT_TRUE(controller.status().ok());
   const std::unique_ptr<Log> log = MakeNullLog();
@@ -376,26 +376,26 @@ class Question {
   std::thread thread_;
 };
 
-TEST(AgentRoundTrip, AnOperatorsQuestionComesToTheEngineAndBack) {
+TEST(AgentRoundTrip, AStateRequestReachesTheEngineAndReturns) {
   Controller controller("127.0.0.1:0");
   TestAgent agent(controller.address(), "h0");
   ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
-  EXPECT_FALSE(agent->TakeQuestion().has_value());
+  EXPECT_FALSE(agent->TakeStateRequest().has_value());
   const int wakes = agent.wakes();
   Question question(controller.address(), "h0");
   std::optional<uint64_t> asked;
-  ASSERT_TRUE(Eventually([&] { return (asked = agent->TakeQuestion()).has_value(); }));
+  ASSERT_TRUE(Eventually([&] { return (asked = agent->TakeStateRequest()).has_value(); }));
   EXPECT_TRUE(Eventually([&] { return agent.wakes() > wakes; })) << "an idle engine sleeps";
-  EXPECT_FALSE(agent->TakeQuestion().has_value());
+  EXPECT_FALSE(agent->TakeStateRequest().has_value());
   state::Daemon state;
   state.set_host("h0");
   state.add_communicators()->set_held_up("rank 3");
-  agent->AnswerState(*asked, state);
+  agent->SendState(*asked, state);
   ASSERT_TRUE(question.Wait().ok()) << question.Wait().error_message();
   EXPECT_EQ(question.state().communicators(0).held_up(), "rank 3");
 }
 
-TEST(AgentRoundTrip, WhoCannotAnswerIsSaid) {
+TEST(AgentRoundTrip, NamesTheHostThatCannotAnswer) {
   Controller controller("127.0.0.1:0", /*heartbeat_timeout_ns=*/kNsPerSec);
   {
     Question nobody(controller.address(), "h7");
@@ -404,20 +404,20 @@ TEST(AgentRoundTrip, WhoCannotAnswerIsSaid) {
   auto agent = std::make_unique<TestAgent>(controller.address(), "h0");
   ASSERT_TRUE(Eventually([&] { return (*agent)->connected(); }));
   Question silent(controller.address(), "h0");
-  ASSERT_TRUE(Eventually([&] { return (*agent)->TakeQuestion().has_value(); }));
+  ASSERT_TRUE(Eventually([&] { return (*agent)->TakeStateRequest().has_value(); }));
   Question lost(controller.address(), "h0");
-  ASSERT_TRUE(Eventually([&] { return (*agent)->TakeQuestion().has_value(); }));
+  ASSERT_TRUE(Eventually([&] { return (*agent)->TakeStateRequest().has_value(); }));
   agent.reset();
   EXPECT_EQ(lost.Wait().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(silent.Wait().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
 }
 
-TEST(AgentRoundTrip, AControllerThatStopsAnswersWhatIsOpen) {
+TEST(AgentRoundTrip, AStoppingControllerAnswersOpenRequests) {
   auto controller = std::make_unique<Controller>("127.0.0.1:0");
   TestAgent agent(controller->address(), "h0");
   ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
   Question question(controller->address(), "h0");
-  ASSERT_TRUE(Eventually([&] { return agent->TakeQuestion().has_value(); }));
+  ASSERT_TRUE(Eventually([&] { return agent->TakeStateRequest().has_value(); }));
   controller.reset();
   EXPECT_FALSE(question.Wait().ok());
 }

@@ -41,40 +41,40 @@ agent::Propose Proposal(uint64_t epoch) {
   return proposal;
 }
 
-TEST(AgentTable, EachThingIsSaidOnceInOrder) {
+TEST(AgentTable, SendsEachChangeOnceInOrder) {
   AgentTable table;
   table.Announce(Info());
   table.Report(Stats(1));
-  const auto said = table.TakeUnsaid();
+  const auto said = table.TakeUnsent();
   ASSERT_EQ(said.size(), 2u);
   EXPECT_TRUE(said[0].has_announce());
   EXPECT_TRUE(said[1].has_report());
-  EXPECT_TRUE(table.TakeUnsaid().empty());
+  EXPECT_TRUE(table.TakeUnsent().empty());
 }
 
-TEST(AgentTable, ManyReportsBetweenTwoWordsAreOneTheLast) {
+TEST(AgentTable, SendsOnlyTheLastOfManyReports) {
   AgentTable table;
   for (uint64_t n = 0; n < 100; ++n) {
     CommunicatorStats stats = Stats(1);
     stats.operations = n;
     table.Report(stats);
   }
-  const auto said = table.TakeUnsaid();
+  const auto said = table.TakeUnsent();
   ASSERT_EQ(said.size(), 1u);
   EXPECT_EQ(said[0].report().operations(), 99u);
 }
 
-TEST(AgentTable, OptionsOfCallsAreReportedWhereThereWereAny) {
+TEST(AgentTable, ReportsOptionsOfCallsIfAny) {
   AgentTable table;
   CommunicatorStats stats = Stats(1);
   table.Report(stats);
-  EXPECT_FALSE(table.TakeUnsaid()[0].report().has_with_options());
+  EXPECT_FALSE(table.TakeUnsent()[0].report().has_with_options());
   stats.with_options = {
       .calls = 3,
       .last_number = 17,
       .last = {.deadline_us = 2000, .priority = 5, .criticality = Criticality::kCritical}};
   table.Report(stats);
-  const agent::CallsWithOptions said = table.TakeUnsaid()[0].report().with_options();
+  const agent::CallsWithOptions said = table.TakeUnsent()[0].report().with_options();
   EXPECT_EQ(said.calls(), 3u);
   EXPECT_EQ(said.last_number(), 17u);
   EXPECT_EQ(said.deadline_us(), 2000u);
@@ -82,7 +82,7 @@ TEST(AgentTable, OptionsOfCallsAreReportedWhereThereWereAny) {
   EXPECT_EQ(said.criticality(), agent::CRITICAL);
 }
 
-TEST(AgentTable, WorkIsReportedByKindWithItsTime) {
+TEST(AgentTable, ReportsWorkByKindWithItsTime) {
   AgentTable table;
   CommunicatorStats stats;
   stats.id = CommId(7);
@@ -92,7 +92,7 @@ TEST(AgentTable, WorkIsReportedByKindWithItsTime) {
   stats.busy_spans = {{10, 13}, {20, 25}, {40, 42}};
   stats.busy = true;
   table.Report(stats);
-  const std::vector<agent::FromAgent> said = table.TakeUnsaid();
+  const std::vector<agent::FromAgent> said = table.TakeUnsent();
   ASSERT_EQ(said.size(), 1u);
   const agent::Report& report = said[0].report();
   ASSERT_EQ(report.work_size(), 2);
@@ -106,25 +106,25 @@ TEST(AgentTable, WorkIsReportedByKindWithItsTime) {
   EXPECT_TRUE(report.activity().goes_on());
 }
 
-TEST(AgentTable, WhatLanesShowOfTheNetworkIsReported) {
+TEST(AgentTable, ReportsLaneMeasurements) {
   AgentTable table;
   CommunicatorStats stats = Stats(1);
   stats.sent_bps = 5'000'000'000;
   stats.lanes.emplace_back().round_trip_ns = 70'000;
   table.Report(stats);
-  const auto said = table.TakeUnsaid();
+  const auto said = table.TakeUnsent();
   EXPECT_EQ(said[0].report().sent_bps(), 5'000'000'000u);
   EXPECT_EQ(said[0].report().lanes(0).round_trip_ns(), 70'000);
 }
 
-TEST(AgentTable, TheEndIsTheLastWordAndTheEntryIsGone) {
+TEST(AgentTable, RemovesTheEntryAfterTheFinalReport) {
   AgentTable table;
   table.Announce(Info());
   table.Ended(kId, "destroyed");
-  const auto said = table.TakeUnsaid();
+  const auto said = table.TakeUnsent();
   ASSERT_EQ(said.size(), 2u);
   EXPECT_EQ(said[1].ended().why(), "destroyed");
-  EXPECT_TRUE(table.TakeUnsaid().empty());
+  EXPECT_TRUE(table.TakeUnsent().empty());
   EXPECT_TRUE(table.Registration().empty());
 }
 
@@ -136,48 +136,48 @@ void EndBehindRegistration(AgentTable* table) {
   table->Ended(kId, "destroyed");
 }
 
-TEST(AgentTable, WhatEndsBehindItsRegistrationIsToldOnceTheControllerListens) {
+TEST(AgentTable, ReportsAnEndAfterTheRegistrationOnceAccepted) {
   AgentTable table;
   ASSERT_NO_FATAL_FAILURE(EndBehindRegistration(&table));
-  table.ForgetEnded();  // as before the registration is accepted
-  const auto said = table.TakeUnsaid();
+  table.DropEnded();  // as before the registration is accepted
+  const auto said = table.TakeUnsent();
   ASSERT_FALSE(said.empty());
   EXPECT_EQ(said.back().ended().why(), "destroyed");
-  EXPECT_TRUE(table.TakeUnsaid().empty());
+  EXPECT_TRUE(table.TakeUnsent().empty());
 }
 
-TEST(AgentTable, WhatEndsBehindARegistrationThatNobodyAcceptsIsForgottenWithItsStream) {
+TEST(AgentTable, DropsAnEndAfterARejectedRegistration) {
   AgentTable table;
   ASSERT_NO_FATAL_FAILURE(EndBehindRegistration(&table));
-  table.ForgetRegistration();
-  EXPECT_TRUE(table.TakeUnsaid().empty());
+  table.DropRegistration();
+  EXPECT_TRUE(table.TakeUnsent().empty());
   EXPECT_TRUE(table.Registration().empty());
 }
 
-TEST(AgentTable, ANewStreamHearsOfWhatRunsAndAllReportsAgain) {
+TEST(AgentTable, ResendsStateAndReportsOnANewStream) {
   AgentTable table;
   table.Announce(Info());
   table.Report(Stats(1));
-  table.TakeUnsaid();
+  table.TakeUnsent();
   const auto led = table.Registration();
   ASSERT_EQ(led.size(), 1u);
   EXPECT_TRUE(led[0].running());
-  const auto said = table.TakeUnsaid();
+  const auto said = table.TakeUnsent();
   ASSERT_EQ(said.size(), 1u);
   EXPECT_TRUE(said[0].has_report());
 }
 
-TEST(AgentTable, OneThatWaitsForItsStrategyIsAnnouncedAgainSoThatItIsAnswered) {
+TEST(AgentTable, AnnouncesAgainWhileWaitingForAStrategy) {
   AgentTable table;
   table.Announce(Info());
-  table.TakeUnsaid();
+  table.TakeUnsent();
   EXPECT_TRUE(table.Registration().empty());
-  const auto said = table.TakeUnsaid();
+  const auto said = table.TakeUnsent();
   ASSERT_EQ(said.size(), 1u);
   EXPECT_FALSE(said[0].announce().running());
 }
 
-TEST(AgentTable, AProposalIsTakenOnceAndTheNewestWins) {
+TEST(AgentTable, TakesTheNewestProposalOnce) {
   AgentTable table;
   table.Announce(Info());
   EXPECT_FALSE(table.TakeProposal().has_value());
@@ -187,7 +187,7 @@ TEST(AgentTable, AProposalIsTakenOnceAndTheNewestWins) {
   EXPECT_FALSE(table.TakeProposal().has_value());
 }
 
-TEST(AgentTable, WhatWasTakenAndRunsIsWhatANewStreamHears) {
+TEST(AgentTable, RegistersTheCurrentStrategyOnANewStream) {
   AgentTable table;
   table.Announce(Info());
   ASSERT_TRUE(table.Propose(Proposal(2)).ok());
@@ -196,7 +196,7 @@ TEST(AgentTable, WhatWasTakenAndRunsIsWhatANewStreamHears) {
   EXPECT_EQ(table.Registration()[0].strategy().epoch(), 2u);
 }
 
-TEST(AgentTable, ANewStreamHearsOfTheNewestEpochWhateverBecameOfIt) {
+TEST(AgentTable, RegistersTheNewestEpochOnANewStream) {
   AgentTable table;
   table.Announce(Info());
   ASSERT_TRUE(table.Propose(Proposal(4)).ok());
@@ -207,7 +207,7 @@ TEST(AgentTable, ANewStreamHearsOfTheNewestEpochWhateverBecameOfIt) {
   EXPECT_EQ(table.Registration()[0].newest_epoch(), 5u);
 }
 
-TEST(AgentTable, AProposalThatDoesNotFitOrComesTooLateIsRefused) {
+TEST(AgentTable, RejectsInvalidAndLateProposals) {
   AgentTable table;
   EXPECT_EQ(table.Propose(Proposal(2)).code(), absl::StatusCode::kNotFound);
   table.Announce(Info());
@@ -221,11 +221,11 @@ TEST(AgentTable, AProposalThatDoesNotFitOrComesTooLateIsRefused) {
 
 // ---- Paces --------------------------------------------------------------------------------------
 
-agent::Pace PaceOf(uint64_t revision, CommId id = kId) {
-  agent::Pace pace;
+agent::RateLimits PaceOf(uint64_t revision, CommId id = kId) {
+  agent::RateLimits pace;
   pace.set_comm_id(id.value());
   pace.set_revision(revision);
-  agent::LanePace* lane = pace.add_lanes();
+  agent::LaneRateLimit* lane = pace.add_lanes();
   lane->set_channel(1);
   lane->set_from(0);
   lane->set_to(1);
@@ -239,27 +239,27 @@ agent::Pace PaceOf(uint64_t revision, CommId id = kId) {
   return pace;
 }
 
-TEST(AgentTable, APaceComesThroughAsItIs) {
+TEST(AgentTable, PassesRateLimitsUnchanged) {
   AgentTable table;
   table.Report(Stats(1));
-  EXPECT_FALSE(table.has_orders());
-  ASSERT_TRUE(table.SetPace(PaceOf(2)).ok());
-  EXPECT_TRUE(table.has_orders());
-  const auto order = table.TakePace();
+  EXPECT_FALSE(table.has_updates());
+  ASSERT_TRUE(table.SetRateLimits(PaceOf(2)).ok());
+  EXPECT_TRUE(table.has_updates());
+  const auto order = table.TakeRateUpdate();
   ASSERT_TRUE(order.has_value());
   EXPECT_EQ(order->id, kId);
-  const Pace expected{.revision = 2,
-                      .lanes = {{ChannelId(1), HostIndex(0), HostIndex(1), 2000}},
-                      .priority = 3,
-                      .windows = {.period_ns = 100, .origin_ns = -7, .open_ns = 40},
-                      .tenant_rate_bps = 5,
-                      .tenant = "team-a"};
+  const RateLimits expected{.revision = 2,
+                            .lanes = {{ChannelId(1), HostIndex(0), HostIndex(1), 2000}},
+                            .priority = 3,
+                            .windows = {.period_ns = 100, .origin_ns = -7, .open_ns = 40},
+                            .tenant_rate_bps = 5,
+                            .tenant = "team-a"};
   EXPECT_EQ(order->pace, expected);
-  EXPECT_FALSE(table.has_orders());
-  EXPECT_FALSE(table.TakePace().has_value());
+  EXPECT_FALSE(table.has_updates());
+  EXPECT_FALSE(table.TakeRateUpdate().has_value());
 }
 
-TEST(AgentTable, TheLastTenantsAreLeftAndAreTakenOnce) {
+TEST(AgentTable, TakesTheLastTenantsOnce) {
   AgentTable table;
   EXPECT_FALSE(table.TakeTenants().has_value());
   agent::Tenants tenants;
@@ -270,57 +270,57 @@ TEST(AgentTable, TheLastTenantsAreLeftAndAreTakenOnce) {
   tenant->add_cgroups("/jobs/a");
   tenant->set_max_communicators(3);
   table.SetTenants(tenants);
-  EXPECT_TRUE(table.has_orders());
+  EXPECT_TRUE(table.has_updates());
   const TenantEntry expected{.name = "a",
-                             .who = {.uids = {1000}, .sockets = {}, .cgroups = {"/jobs/a"}},
+                             .selector = {.uids = {1000}, .sockets = {}, .cgroups = {"/jobs/a"}},
                              .quotas = {.communicators = 3}};
   EXPECT_EQ(table.TakeTenants(), std::vector{expected});
-  EXPECT_FALSE(table.has_orders());
+  EXPECT_FALSE(table.has_updates());
   // There are none any more, which differs from no update.
   table.SetTenants({});
   EXPECT_EQ(table.TakeTenants(), std::vector<TenantEntry>());
   EXPECT_FALSE(table.TakeTenants().has_value());
 }
 
-TEST(AgentTable, OfSeveralPacesTheHighestRevisionIsLeft) {
+TEST(AgentTable, KeepsTheRateLimitsWithTheHighestRevision) {
   AgentTable table;
   table.Announce(Info());
-  for (const uint64_t revision : {2, 4, 3}) ASSERT_TRUE(table.SetPace(PaceOf(revision)).ok());
-  EXPECT_EQ(table.TakePace()->pace.revision, 4u);
-  EXPECT_FALSE(table.TakePace().has_value());
+  for (const uint64_t revision : {2, 4, 3}) ASSERT_TRUE(table.SetRateLimits(PaceOf(revision)).ok());
+  EXPECT_EQ(table.TakeRateUpdate()->pace.revision, 4u);
+  EXPECT_FALSE(table.TakeRateUpdate().has_value());
 }
 
 // The leader announces a communicator to the controller before other hosts have formed it.
-TEST(AgentTable, AnEarlyPaceWaitsForTheFirstReport) {
+TEST(AgentTable, EarlyRateLimitsWaitForTheFirstReport) {
   AgentTable table;
-  ASSERT_TRUE(table.SetPace(PaceOf(1)).ok());
-  EXPECT_FALSE(table.has_orders());
+  ASSERT_TRUE(table.SetRateLimits(PaceOf(1)).ok());
+  EXPECT_FALSE(table.has_updates());
   table.Report(Stats(1));
-  ASSERT_TRUE(table.has_orders());
-  EXPECT_EQ(table.TakePace()->pace.revision, 1u);
+  ASSERT_TRUE(table.has_updates());
+  EXPECT_EQ(table.TakeRateUpdate()->pace.revision, 1u);
   table.Report(Stats(1));
-  EXPECT_FALSE(table.has_orders());
+  EXPECT_FALSE(table.has_updates());
 }
 
-TEST(AgentTable, EarlyPacesOfNobodyAreForgottenAndEndedOnesNotKept) {
+TEST(AgentTable, DropsEarlyRateLimitsOfUnknownAndEndedCommunicators) {
   AgentTable table;
-  for (uint64_t id = 0; id < 3 * AgentTable::kMaxEarlyPaces; ++id) {
-    ASSERT_TRUE(table.SetPace(PaceOf(1, CommId(1000 + id))).ok());
+  for (uint64_t id = 0; id < 3 * AgentTable::kMaxEarlyRateUpdates; ++id) {
+    ASSERT_TRUE(table.SetRateLimits(PaceOf(1, CommId(1000 + id))).ok());
   }
   CommunicatorStats first = Stats(1);
   first.id = CommId(1000);
   table.Report(first);
-  EXPECT_FALSE(table.has_orders());
+  EXPECT_FALSE(table.has_updates());
   table.Report(Stats(1));
   table.Ended(kId, "destroyed");
-  ASSERT_TRUE(table.SetPace(PaceOf(1)).ok());
-  EXPECT_FALSE(table.has_orders());
+  ASSERT_TRUE(table.SetRateLimits(PaceOf(1)).ok());
+  EXPECT_FALSE(table.has_updates());
 }
 
-TEST(AgentTable, APaceThatMakesNoSenseIsRefused) {
+TEST(AgentTable, RejectsInvalidRateLimits) {
   AgentTable table;
   table.Report(Stats(1));
-  std::vector<agent::Pace> bad(9, PaceOf(1));
+  std::vector<agent::RateLimits> bad(9, PaceOf(1));
   bad[0].set_priority(8);
   bad[1].mutable_lanes(0)->set_channel(-1);
   bad[2].mutable_lanes(0)->set_channel(33);
@@ -330,11 +330,11 @@ TEST(AgentTable, APaceThatMakesNoSenseIsRefused) {
   bad[6].mutable_windows()->set_period_ns(0);
   bad[7].mutable_windows()->set_open_ns(101);
   bad[8].mutable_windows()->set_open_ns(0);
-  for (const agent::Pace& pace : bad) {
-    EXPECT_EQ(table.SetPace(pace).code(), absl::StatusCode::kInvalidArgument)
+  for (const agent::RateLimits& pace : bad) {
+    EXPECT_EQ(table.SetRateLimits(pace).code(), absl::StatusCode::kInvalidArgument)
         << pace.ShortDebugString();
   }
-  EXPECT_FALSE(table.has_orders());
+  EXPECT_FALSE(table.has_updates());
 }
 
 }  // namespace agent_table_test

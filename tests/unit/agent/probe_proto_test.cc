@@ -25,8 +25,8 @@ agent::Probe Message() {
   return message;
 }
 
-TEST(ProbeProto, AFlowComesThrough) {
-  const auto tasks = TasksFromProto(Message());
+TEST(ProbeProto, ConvertsAFlow) {
+  const auto tasks = ProbeTasksFromProto(Message());
   ASSERT_TRUE(tasks.ok()) << tasks.status();
   ASSERT_EQ(tasks->size(), 1u);
   EXPECT_EQ(tasks->front().flow, (FiveTuple{.source_address = 0x0a000001,
@@ -37,11 +37,11 @@ TEST(ProbeProto, AFlowComesThrough) {
   EXPECT_EQ(tasks->front().switches, 3);
 }
 
-TEST(ProbeProto, WhatCannotBeProbedIsRefused) {
+TEST(ProbeProto, RejectsInvalidFlows) {
   const auto refusal = [](const std::function<void(agent::ProbeFlow*)>& spoil) {
     agent::Probe message = Message();
     spoil(message.mutable_flows(0));
-    const auto tasks = TasksFromProto(message);
+    const auto tasks = ProbeTasksFromProto(message);
     EXPECT_EQ(tasks.status().code(), absl::StatusCode::kInvalidArgument);
     return std::string(tasks.status().message());
   };
@@ -55,8 +55,8 @@ TEST(ProbeProto, WhatCannotBeProbedIsRefused) {
   EXPECT_THAT(refusal([](auto* flow) { flow->set_switches(17); }), HasSubstr("17 switches"));
   agent::Probe many = Message();
   while (many.flows_size() <= static_cast<int>(kMaxProbeTasks)) *many.add_flows() = many.flows(0);
-  EXPECT_FALSE(TasksFromProto(many).ok());
-  EXPECT_FALSE(TasksFromProto(agent::Probe()).ok());
+  EXPECT_FALSE(ProbeTasksFromProto(many).ok());
+  EXPECT_FALSE(ProbeTasksFromProto(agent::Probe()).ok());
 }
 
 TEST(ProbeProto, OutcomesKeepTheirOrder) {
@@ -68,7 +68,7 @@ TEST(ProbeProto, OutcomesKeepTheirOrder) {
   EXPECT_EQ(message.flows(0).why_not(), "");
   EXPECT_THAT(message.flows(1).hops(), IsEmpty());
   EXPECT_EQ(message.flows(1).why_not(), "no");
-  EXPECT_EQ(NothingProbed(Message(), "no").flows(0).why_not(), "no");
+  EXPECT_EQ(ProbeError(Message(), "no").flows(0).why_not(), "no");
 }
 
 }  // namespace probe_proto_test

@@ -32,7 +32,7 @@ Strategy TwoChannels() {
   return value;
 }
 
-TEST(StrategyProto, AStrategySurvivesTheJourney) {
+TEST(StrategyProto, RoundTripsAStrategy) {
   const Strategy sent = TwoChannels();
   strategy::Strategy message;
   ToProto(sent, &message);
@@ -48,14 +48,14 @@ TEST(StrategyProto, AStrategySurvivesTheJourney) {
   EXPECT_EQ(got->origin, "locality_ring");
 }
 
-TEST(StrategyProto, AMessageThatIsUsedAgainHoldsNothingOld) {
+TEST(StrategyProto, AReusedMessageHasNoOldFields) {
   strategy::Strategy message;
   ToProto(TwoChannels(), &message);
   ToProto(TwoChannels(), &message);
   EXPECT_EQ(message.channels_size(), 2);
 }
 
-TEST(StrategyProto, WhatDoesNotFitTheCommunicatorIsRefused) {
+TEST(StrategyProto, RejectsStrategiesOfOtherCommunicators) {
   strategy::Strategy message;
   ToProto(TwoChannels(), &message);
   EXPECT_EQ(StrategyFromProto(message, 2).status().code(), absl::StatusCode::kInvalidArgument);
@@ -66,7 +66,7 @@ TEST(StrategyProto, WhatDoesNotFitTheCommunicatorIsRefused) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST(StrategyProto, APortThatIsNoneIsRefusedNotCut) {
+TEST(StrategyProto, RejectsInvalidPorts) {
   strategy::Strategy message;
   ToProto(TwoChannels(), &message);
   message.mutable_channels(0)->set_source_ports(0, 65536 + 80);
@@ -76,14 +76,14 @@ TEST(StrategyProto, APortThatIsNoneIsRefusedNotCut) {
   EXPECT_THAT(std::string(StrategyFromProto(message, 3).status().message()), HasSubstr("65617"));
 }
 
-TEST(StrategyProto, WithoutCostsTheDefaultsHold) {
+TEST(StrategyProto, UsesDefaultCosts) {
   strategy::Strategy message;
   ToProto(TwoChannels(), &message);
   message.clear_algorithms();
   EXPECT_EQ(StrategyFromProto(message, 3)->algorithms, ChoiceParameters());
 }
 
-TEST(StrategyProto, ARuleForWhatIsNotThereIsRefusedNotCut) {
+TEST(StrategyProto, RejectsUnknownKindsAndAlgorithmsInRules) {
   strategy::Strategy message;
   ToProto(TwoChannels(), &message);
   message.mutable_algorithms()->mutable_rules(0)->set_kind(256 + 5);
@@ -94,7 +94,7 @@ TEST(StrategyProto, ARuleForWhatIsNotThereIsRefusedNotCut) {
   EXPECT_FALSE(StrategyFromProto(message, 3).ok());
 }
 
-TEST(StrategyProto, MoreChannelsThanAnybodyServesAreRefused) {
+TEST(StrategyProto, RejectsTooManyChannels) {
   strategy::Strategy message;
   ToProto(TwoChannels(), &message);
   while (message.channels_size() <= kMaxChannels) *message.add_channels() = message.channels(1);

@@ -82,7 +82,7 @@ TEST(AlgorithmChoice, ARuleWinsWithinItsSizes) {
   EXPECT_EQ(choice.OfAllReduce(301), Algorithm::kDirect);
 }
 
-TEST(AlgorithmChoice, ARuleForWhatCannotBeIsPassedOver) {
+TEST(AlgorithmChoice, SkipsARuleWithoutAPlan) {
   ChoiceParameters parameters{.costs = kFar, .rules = {}};
   parameters.rules = {{OpKind::kAllReduce, Algorithm::kTree},
                       {OpKind::kAllReduce, Algorithm::kDirect}};
@@ -100,7 +100,7 @@ TEST(AlgorithmChoice, TakesNoMoreLanesThanThereIsMemoryFor) {
 }
 
 // Hosts and calls are queried in different orders; cached results must not matter.
-TEST(AlgorithmChoice, DoesNotDependOnWhatWasAskedBefore) {
+TEST(AlgorithmChoice, DoesNotDependOnEarlierQueries) {
   for (int hosts : {2, 3, 5, 17, 40}) {
     Choice upwards(hosts), downwards(hosts);
     std::vector<Algorithm> up, down;

@@ -57,7 +57,7 @@ TEST(ExchangePlan, EachBlockCrossesBetweenTwoHostsOnce) {
   }
 }
 
-TEST(ExchangePlan, OneSliceHoldsAllThatGoesTheSameWay) {
+TEST(ExchangePlan, OneSliceHasAllBlocksOfItsDirection) {
   const auto plans = BuildAll(KeyOf(OpKind::kAllToAll), BlockLayout({4, 4, 4}), VariedOrders(3, 1));
   EXPECT_EQ(plans[0].max_pieces, 16);
   const std::vector<Step>& steps = plans[0].programs[0].steps;
@@ -143,7 +143,7 @@ TEST(ExchangePlan, AsManyHostsAsThereMayBeHaveAPlan) {
   EXPECT_EQ(plan->programs[0].steps.size(), 1 + 2 * (size_t{kMaxHosts} - 1));
 }
 
-TEST(ExchangePlan, RefusesMoreStepsThanCanBeNumbered) {
+TEST(ExchangePlan, RejectsTooManySteps) {
   const Layout layout = BlockLayout(std::vector<int>(1024, 128));
   const auto plan =
       BuildPlan(KeyOf(OpKind::kAllToAll), layout, VariedOrders(1024, 1), HostIndex(0));
@@ -154,7 +154,7 @@ TEST(ExchangePlan, RefusesMoreStepsThanCanBeNumbered) {
   EXPECT_TRUE(BuildPlan(KeyOf(OpKind::kGather), layout, VariedOrders(1024, 1), HostIndex(0)).ok());
 }
 
-TEST(ExchangePlan, RefusesWhatItCannotDo) {
+TEST(ExchangePlan, RejectsUnsupportedKeys) {
   const Layout layout = BlockLayout({2, 2});
   const auto refusal = [&](const PlanKey& key) {
     return std::string(BuildPlan(key, layout, VariedOrders(2, 1), HostIndex(0)).status().message());

@@ -29,7 +29,7 @@ void ExpectCovered(const Plan& plan, DataType type, uint64_t count, uint32_t slo
         const Extent slice = geometry.Slice(program.channel, round, block);
         if (slice.count == 0) continue;
         ASSERT_EQ(slice.begin, covered);
-        ASSERT_EQ(slice.begin * SizeOf(type) % kCutBytes, 0u);
+        ASSERT_EQ(slice.begin * SizeOf(type) % kAlignmentBytes, 0u);
         ASSERT_LE(slice.count * SizeOf(type) * static_cast<uint64_t>(plan.max_pieces), slot_bytes);
         covered += slice.count;
       }
@@ -83,7 +83,7 @@ TEST(Geometry, ATinyAllReduceIsAllInBlockZeroOnChannelZero) {
   EXPECT_EQ(geometry.Slice(ChannelId(0), 0, 1).count, 0u);
 }
 
-TEST(Geometry, SmallBlocksKeepToAsManyChannelsAsGetASliceEach) {
+TEST(Geometry, SmallBlocksUseFewChannels) {
   const Plan plan = MakePlan(OpKind::kBroadcast, {1, 1}, 4);
   const auto channels = [&](uint64_t bytes) {
     const Geometry geometry(plan, DataType::kInt8, bytes, kSlotBytes);
@@ -100,13 +100,13 @@ TEST(Geometry, SmallBlocksKeepToAsManyChannelsAsGetASliceEach) {
 
 TEST(Geometry, AMediumBufferStillFillsThePipeline) {
   const Plan plan = MakePlan(OpKind::kAllReduce, {1, 1});
-  for (uint64_t bytes = 2 * kAimedRounds * kMinSliceBytes; bytes <= 64 << 20; bytes *= 2) {
-    EXPECT_GE(Geometry(plan, DataType::kInt8, bytes, 1 << 20).rounds(ChannelId(0)), kAimedRounds)
+  for (uint64_t bytes = 2 * kTargetRounds * kMinSliceBytes; bytes <= 64 << 20; bytes *= 2) {
+    EXPECT_GE(Geometry(plan, DataType::kInt8, bytes, 1 << 20).rounds(ChannelId(0)), kTargetRounds)
         << bytes;
   }
 }
 
-TEST(Geometry, SlicesAreNotCutBelowTheLeastThatIsWorthIt) {
+TEST(Geometry, SlicesHaveAMinimumLength) {
   for (const std::vector<int>& ranks : {std::vector<int>{1, 1}, {4, 4}}) {
     const Plan plan = MakePlan(OpKind::kAllGather, ranks);
     const uint64_t least = kMinSliceBytes / static_cast<uint64_t>(plan.max_pieces);
@@ -116,14 +116,14 @@ TEST(Geometry, SlicesAreNotCutBelowTheLeastThatIsWorthIt) {
   }
 }
 
-TEST(Geometry, NoDwarfEndsTheRow) {
+TEST(Geometry, TheLastSliceIsNotTiny) {
   const Plan plan = MakePlan(OpKind::kBroadcast, {1, 1});
   const uint64_t count = 10 * uint64_t{kSlotBytes} + 1;
   const Geometry geometry(plan, DataType::kInt8, count, kSlotBytes);
   const uint64_t rounds = geometry.rounds(ChannelId(0));
   EXPECT_EQ(rounds, 11u);
   const uint64_t slice = geometry.Slice(ChannelId(0), 0, 0).count;
-  EXPECT_GE(geometry.Slice(ChannelId(0), rounds - 1, 0).count + rounds * kCutBytes, slice);
+  EXPECT_GE(geometry.Slice(ChannelId(0), rounds - 1, 0).count + rounds * kAlignmentBytes, slice);
 }
 
 TEST(Geometry, OneHostIsCutForCachesAndWorkers) {

@@ -101,7 +101,7 @@ TEST(PlanCheck, FinishTwiceAndNeverAreNoticed) {
   EXPECT_THAT(never.Verdict(), HasSubstr("was never finished"));
 }
 
-TEST(PlanCheck, AnInputSentAsItIsIsNotScaled) {
+TEST(PlanCheck, AnInputSentDirectlyIsNotScaled) {
   Bench bench({1, 1, 1});
   for (Plan& plan : bench.plans) plan.key.scaled = true;
   EXPECT_THAT(bench.Verdict(), HasSubstr("has 2 of 3 inputs scaled"));
@@ -178,7 +178,7 @@ TEST(PlanCheck, MoreSkewThanSlotsIsADeadlock) {
   }
 }
 
-TEST(PlanCheck, WaitingForWhatComesOnlyAfterwardsIsADeadlock) {
+TEST(PlanCheck, WaitingForALaterEventIsADeadlock) {
   // Both hosts send their first slice only after they have the other's.
   Bench bench({1, 1}, {.kind = OpKind::kAllGather});
   for (int host : {0, 1}) {
@@ -188,7 +188,7 @@ TEST(PlanCheck, WaitingForWhatComesOnlyAfterwardsIsADeadlock) {
   EXPECT_THAT(bench.Verdict(), HasSubstr("deadlock"));
 }
 
-TEST(PlanCheck, LanesWhoseEndsDoNotFitAreNamed) {
+TEST(PlanCheck, NamesLanesWithMismatchedEnds) {
   Bench missing({2, 2, 2});
   missing.steps(1).resize(11);  // Host 1 receives one slice less, without its last copy.
   EXPECT_THAT(missing.Verdict(), HasSubstr("has no receive; 12 are sent, 9 received"));
@@ -290,7 +290,7 @@ TEST(PlanCheck, PlacesThatDoNotExistAreNamed) {
   EXPECT_THAT(input.Verdict(), HasSubstr("reads an input that rank 1 does not provide"));
 }
 
-TEST(PlanCheck, QuestionsWithoutSenseAreRefused) {
+TEST(PlanCheck, RejectsInvalidParameters) {
   Bench bench({2, 2});
   EXPECT_EQ(CheckPlans(std::span(bench.plans).first(1), bench.layout, bench.options).code(),
             absl::StatusCode::kInvalidArgument);

@@ -37,7 +37,7 @@ std::vector<std::vector<int>> RanksPerHost(int hosts, int most) {
 void AddKeys(OpKind kind, Rank root, int hosts, std::vector<PlanKey>* keys) {
   for (int i = 0; i < kAlgorithms; ++i) {
     const auto algorithm = static_cast<Algorithm>(i);
-    if (!Serves(algorithm, kind, hosts)) continue;
+    if (!Supports(algorithm, kind, hosts)) continue;
     keys->push_back({.kind = kind, .algorithm = algorithm, .root = root});
     if (!Reduces(kind)) continue;
     keys->push_back({.kind = kind, .algorithm = algorithm, .root = root, .scaled = true});

@@ -74,7 +74,7 @@ TEST(RingPlan, ABroadcastEndsBeforeTheRoot) {
   EXPECT_EQ(CountSteps(plans[1].programs[0], StepKind::kSend), 0);  // The host before the root's.
 }
 
-TEST(RingPlan, AReduceBeginsBehindTheRootAndEndsThere) {
+TEST(RingPlan, AReduceStartsAfterTheRootAndEndsThere) {
   const auto plans = BuildAll({.kind = OpKind::kReduce, .root = Rank(2)}, BlockLayout({1, 1, 1, 1}),
                               VariedOrders(4, 1));
   EXPECT_EQ(CountSteps(plans[3].programs[0], StepKind::kReceive), 0);
@@ -101,7 +101,7 @@ TEST(RingPlan, EachInputIsReadOnceAndEachOutputWrittenOnce) {
   }
 }
 
-TEST(RingPlan, OnlyASingleUnscaledInputIsSentAsItIs) {
+TEST(RingPlan, OnlyASingleUnscaledInputIsSentDirectly) {
   for (bool scaled : {false, true}) {
     for (int local_ranks : {1, 2}) {
       const Plan plan = BuildAll({.kind = OpKind::kAllReduce, .scaled = scaled},
@@ -158,7 +158,7 @@ std::string Refusal(const PlanKey& key, const Layout& layout, const ChannelOrder
   return std::string(plan.status().message());
 }
 
-TEST(RingPlan, RefusesWhatItCannotDo) {
+TEST(RingPlan, RejectsUnsupportedKeys) {
   const Layout layout = BlockLayout({2, 2});
   const ChannelOrders orders = VariedOrders(2, 2);
   const PlanKey good{.kind = OpKind::kAllReduce};
@@ -178,7 +178,7 @@ TEST(RingPlan, RefusesWhatItCannotDo) {
               HasSubstr("channel 1"));
 }
 
-TEST(RingPlan, RefusesBrokenLayouts) {
+TEST(RingPlan, RejectsInvalidLayouts) {
   const PlanKey good{.kind = OpKind::kAllReduce};
   EXPECT_THAT(Refusal(good, {}, VariedOrders(1, 1)), HasSubstr("layout with 0 hosts"));
   EXPECT_THAT(Refusal(good, BlockLayout(std::vector<int>(kMaxHosts + 1, 1)), VariedOrders(1, 1)),

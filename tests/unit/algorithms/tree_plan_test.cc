@@ -53,7 +53,7 @@ TEST(BinaryTree, ParentsAndChildrenAgreeAndLevelsFall) {
   }
 }
 
-TEST(BinaryTree, WhoHasChildrenInOneTreeHasNoneInTheOther) {
+TEST(BinaryTree, NoHostHasChildrenInBothTrees) {
   for (int nodes = 2; nodes <= kMostNodes; ++nodes) {
     int idle = 0;
     for (int p = 1; p <= nodes; ++p) {
@@ -134,7 +134,7 @@ TEST(DirectPlan, AnAllReduceIsOneRound) {
   }
 }
 
-TEST(Plans, ByAnAlgorithmThatDoesNotServeAreRefused) {
+TEST(Plans, RejectUnsupportedAlgorithms) {
   const auto refusal = [](const PlanKey& key, int hosts) {
     const Layout layout = BlockLayout(std::vector<int>(static_cast<size_t>(hosts), 1));
     return std::string(

@@ -19,7 +19,7 @@ TEST(AddressRange, ContainsItsBytesAndNoOthers) {
   EXPECT_FALSE((AddressRange{100, 0}).Contains(100));
 }
 
-TEST(AddressRange, ContainsRangesThatDoNotReachOut) {
+TEST(AddressRange, ContainsInnerRanges) {
   const AddressRange range{100, 10};
   EXPECT_TRUE(range.Contains(AddressRange{100, 10}));
   EXPECT_TRUE(range.Contains(AddressRange{109, 1}));
@@ -39,10 +39,10 @@ TEST(AddressRange, NeighboursDoNotOverlap) {
   EXPECT_TRUE((AddressRange{kTop - 1, 1}).Overlaps({0, kTop}));
 }
 
-TEST(FirstBeyond, FindsTheRangeAroundAnAddressElseTheNext) {
+TEST(FirstAfter, FindsTheRangeAroundAnAddressElseTheNext) {
   std::map<uint64_t, uint64_t> ranges{{100, 10}, {110, 5}, {200, 1}};
   const auto first = [&](uint64_t address) -> uint64_t {
-    const auto it = FirstBeyond(ranges, address, [](uint64_t bytes) { return bytes; });
+    const auto it = FirstAfter(ranges, address, [](uint64_t bytes) { return bytes; });
     return it == ranges.end() ? 0 : it->first;
   };
   EXPECT_EQ(first(0), 100u);

@@ -8,7 +8,7 @@ namespace host_lookup_test {
 
 using testing::HasSubstr;
 
-TEST(NumericAddress, IsDigitsOfEitherFamilyAndNothingElse) {
+TEST(NumericAddress, AcceptsOnlyAddressesOfEitherFamily) {
   for (const char* good : {"10.0.0.1", "::1", "fe80::1", "::ffff:10.0.0.1"})
     EXPECT_TRUE(IsNumericAddress(good)) << good;
   for (const char* bad : {"", "localhost", "10.0.0", "[::1]", "fe80::1%lo", "10.0.0.1 "}) {
@@ -23,16 +23,16 @@ TEST(LoopbackAddress, IsAWholeNetworkInIpv4) {
     EXPECT_FALSE(IsLoopbackAddress(bad)) << bad;
 }
 
-TEST(LookUpHost, PrefersIpv4) { EXPECT_EQ(*LookUpHost("localhost"), "127.0.0.1"); }
+TEST(ResolveHost, PrefersIpv4) { EXPECT_EQ(*ResolveHost("localhost"), "127.0.0.1"); }
 
-TEST(LookUpHost, GivesAnAddressItsUsualSpelling) {
-  EXPECT_EQ(*LookUpHost("0.0.0.0"), "0.0.0.0");
-  EXPECT_EQ(*LookUpHost("0:0:0:0:0:0:0:1"), "::1");
+TEST(ResolveHost, CanonicalizesAddresses) {
+  EXPECT_EQ(*ResolveHost("0.0.0.0"), "0.0.0.0");
+  EXPECT_EQ(*ResolveHost("0:0:0:0:0:0:0:1"), "::1");
 }
 
-TEST(LookUpHost, NamesWhatNobodyKnows) {
+TEST(ResolveHost, NamesAnUnknownHost) {
   for (const char* bad : {"", "no..such"}) {
-    const auto address = LookUpHost(bad);
+    const auto address = ResolveHost(bad);
     ASSERT_FALSE(address.ok()) << bad;
     EXPECT_EQ(address.status().code(), absl::StatusCode::kNotFound);
     EXPECT_THAT(std::string(address.status().message()), HasSubstr(bad));

@@ -69,7 +69,7 @@ TEST(MetricsServer, AnAddressOfAnotherMachineIsRefused) {
   EXPECT_TRUE(absl::IsUnavailable(MetricsServer::Start("192.0.2.1:0", OneNumber).status()));
 }
 
-TEST(MetricsServer, ItsPortIsFreeWhenItHasGone) {
+TEST(MetricsServer, FreesItsPortWhenDestroyed) {
   std::string endpoint;
   {
     const auto first = MetricsServer::Start("127.0.0.1:0", OneNumber);

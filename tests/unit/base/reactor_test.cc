@@ -28,7 +28,7 @@ class ReactorTest : public testing::Test {
   Readiness readiness_;
 };
 
-TEST_F(ReactorTest, NothingWatchedIsNothingToSee) {
+TEST_F(ReactorTest, ReturnsNothingWithoutWatchedDescriptors) {
   EXPECT_EQ(reactor_->Wait(0), 0);
   SystemClock clock;
   const MonotonicNs before = clock.Now();
@@ -36,7 +36,7 @@ TEST_F(ReactorTest, NothingWatchedIsNothingToSee) {
   EXPECT_GE(clock.Now() - before, 200 * kNsPerUs);
 }
 
-TEST_F(ReactorTest, AStateThatHoldsAlreadyIsReportedOnce) {
+TEST_F(ReactorTest, ReportsAnExistingStateOnce) {
   Ring(event_);
   ASSERT_TRUE(reactor_->Watch(event_.get(), &readiness_).ok());
   EXPECT_EQ(reactor_->Wait(kPatienceNs), 1);
@@ -48,7 +48,7 @@ TEST_F(ReactorTest, AStateThatHoldsAlreadyIsReportedOnce) {
   EXPECT_FALSE(readiness_.readable);
 }
 
-TEST_F(ReactorTest, EachChangeIsNews) {
+TEST_F(ReactorTest, ReportsEachChange) {
   ASSERT_TRUE(reactor_->Watch(event_.get(), &readiness_).ok());
   reactor_->Wait(0);
   readiness_ = {};
@@ -60,7 +60,7 @@ TEST_F(ReactorTest, EachChangeIsNews) {
   }
 }
 
-TEST_F(ReactorTest, EachChangeWakesTheOwnerOfThatDescriptorAlone) {
+TEST_F(ReactorTest, WakesOnlyTheOwnerOfTheDescriptor) {
   struct Count final : Waker {
     void Wake() override { ++times; }
     int times = 0;
@@ -80,7 +80,7 @@ TEST_F(ReactorTest, EachChangeWakesTheOwnerOfThatDescriptorAlone) {
   EXPECT_EQ(others.times, 0);
 }
 
-TEST_F(ReactorTest, TheOtherEndsDepartureIsAHangup) {
+TEST_F(ReactorTest, ReportsAHangupWhenThePeerCloses) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
   UniqueFd near(ends[0]), far(ends[1]);
@@ -93,7 +93,7 @@ TEST_F(ReactorTest, TheOtherEndsDepartureIsAHangup) {
   EXPECT_TRUE(readiness_.readable);
 }
 
-TEST_F(ReactorTest, WhatIsUnwatchedIsLeftAlone) {
+TEST_F(ReactorTest, DoesNotReportUnwatchedDescriptors) {
   ASSERT_TRUE(reactor_->Watch(event_.get(), &readiness_).ok());
   EXPECT_FALSE(reactor_->Watch(event_.get(), &readiness_).ok()) << "watched already";
   reactor_->Unwatch(event_.get());
@@ -117,7 +117,7 @@ TEST_F(ReactorTest, ManyDescriptorsTakeSeveralWaitsAtMost) {
   for (const Readiness& flag : flags) EXPECT_TRUE(flag.readable);
 }
 
-TEST_F(ReactorTest, ASignalEndsTheWaitAndIsNoError) {
+TEST_F(ReactorTest, ASignalEndsTheWaitWithoutError) {
   struct sigaction ignore_it {};
   ignore_it.sa_handler = [](int) {};
   struct sigaction before {};

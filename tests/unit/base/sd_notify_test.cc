@@ -28,15 +28,15 @@ TEST(SdNotify, TheManagerReceivesTheMessage) {
   EXPECT_EQ(std::string(text, got < 0 ? 0 : got), "READY=1");
 }
 
-TEST(SdNotify, NobodyToTellIsFine) { EXPECT_TRUE(SdNotify("", "READY=1").ok()); }
+TEST(SdNotify, AnEmptySocketIsOk) { EXPECT_TRUE(SdNotify("", "READY=1").ok()); }
 
-TEST(SdNotify, ASocketThatIsNotThereIsNamed) {
+TEST(SdNotify, NamesAMissingSocket) {
   const absl::Status status = SdNotify("/nowhere/notify", "READY=1");
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_NE(status.message().find("/nowhere/notify"), absl::string_view::npos);
 }
 
-TEST(SdNotify, APathThatIsTooLongIsRefused) {
+TEST(SdNotify, RejectsALongPath) {
   EXPECT_EQ(SdNotify("/" + std::string(200, 'x'), "READY=1").code(),
             absl::StatusCode::kInvalidArgument);
 }

@@ -24,7 +24,7 @@ class StateDirectoryTest : public testing::Test {
   const std::string path_ = absl::StrCat(testing::TempDir(), "/mccs-state-", getpid(), "/deep");
 };
 
-TEST_F(StateDirectoryTest, FilesAreThereWhileTheirOwnerLives) {
+TEST_F(StateDirectoryTest, FilesExistWhileTheOwnerRuns) {
   {
     const auto state = StateDirectory::Claim(path_, "mccsd");
     ASSERT_TRUE(state.ok()) << state.status();
@@ -40,7 +40,7 @@ TEST_F(StateDirectoryTest, FilesAreThereWhileTheirOwnerLives) {
   EXPECT_TRUE(std::filesystem::is_empty(path_));
 }
 
-TEST_F(StateDirectoryTest, ALiveOwnerIsNamedAndLeftAlone) {
+TEST_F(StateDirectoryTest, RejectsADirectoryInUse) {
   const auto first = StateDirectory::Claim(path_, "mccsd");
   ASSERT_TRUE(first.ok());
   const auto second = StateDirectory::Claim(path_, "mccsd");
@@ -49,7 +49,7 @@ TEST_F(StateDirectoryTest, ALiveOwnerIsNamedAndLeftAlone) {
   EXPECT_EQ(Line("pid"), absl::StrCat(getpid()));
 }
 
-TEST_F(StateDirectoryTest, WhatADeadOwnerLeftIsTakenOver) {
+TEST_F(StateDirectoryTest, TakesOverFilesOfADeadOwner) {
   std::filesystem::create_directories(path_);
   std::ofstream(path_ + "/pid") << "99999999\n";
   const auto state = StateDirectory::Claim(path_, "mccsd");
@@ -57,7 +57,7 @@ TEST_F(StateDirectoryTest, WhatADeadOwnerLeftIsTakenOver) {
   EXPECT_EQ(Line("pid"), absl::StrCat(getpid()));
 }
 
-TEST_F(StateDirectoryTest, ADirectoryThatCannotBeMadeIsNamed) {
+TEST_F(StateDirectoryTest, NamesADirectoryThatCannotBeCreated) {
   const auto state = StateDirectory::Claim("/proc/nowhere/x", "mccsd");
   EXPECT_FALSE(state.ok());
   EXPECT_NE(state.status().message().find("/proc/nowhere/x"), absl::string_view::npos);

@@ -18,7 +18,7 @@ TEST(Bytes, BareNumbersAndUnitsWithoutASpaceAreRead) {
   EXPECT_EQ(ParseBytes("0.5 KiB"), 512u);
 }
 
-TEST(Bytes, WhatIsNoNumberOfBytesIsRefused) {
+TEST(Bytes, RejectsInvalidByteSizes) {
   for (const char* text : {"", "MiB", "-1", "1.5", "0.3 KiB", "16MB", "16 mib", "1  KiB", "1e3",
                            "1.2.3KiB", "99999999999999999999", "16777216 PiB", "4096 B "}) {
     EXPECT_EQ(ParseBytes(text), std::nullopt) << text;
@@ -35,7 +35,7 @@ TEST(BitRates, AreReadExactly) {
   EXPECT_EQ(ParseBitRate("0bps"), 0u);
 }
 
-TEST(BitRates, WhatIsNoRateIsRefused) {
+TEST(BitRates, RejectsInvalidRates) {
   for (const char* text : {"", "50", "Gbps", "-5Gbps", "5GBps", "5gbps", "5Gb/s", "1.5bps",
                            "1.Gbps", ".5Gbps", "1.2.3Gbps", "5  Gbps", "5Gbps ", "1.0001Kbps",
                            "1e3bps", "99999999999Tbps", "99999999999999999999999bps"}) {
@@ -59,7 +59,7 @@ TEST(Durations, AreReadWithTheirUnits) {
   EXPECT_EQ(ParseDurationNs("1m30s"), 90'000'000'000);
 }
 
-TEST(Durations, WhatIsNoTimeAboveZeroIsRefused) {
+TEST(Durations, RejectsInvalidDurations) {
   for (const char* text :
        {"", "5", "s", "-1s", "0s", "5 s", "1d", "inf", "9000h", "1..2s", "5s3"}) {
     EXPECT_EQ(ParseDurationNs(text), std::nullopt) << text;

@@ -15,13 +15,13 @@ TEST(CutText, KeepsWholeCharacters) {
   }
 }
 
-TEST(CutText, WhatIsNoUtf8LosesNoMoreThanACharacter) {
+TEST(CutText, InvalidUtf8LosesAtMostOneCharacter) {
   const std::string text(100, '\x80');
   EXPECT_EQ(CutText(text, 50).size(), 46u);
   EXPECT_EQ(CutText(text, 2).size(), 0u);
 }
 
-TEST(AsUtf8, LeavesWhatItIsAndMarksTheRest) {
+TEST(AsUtf8, ReplacesOnlyInvalidBytes) {
   const std::string text = "/jobs/a\u00e4\u2192\U0001F600";
   EXPECT_EQ(AsUtf8(text), text);
   EXPECT_EQ(AsUtf8(""), "");

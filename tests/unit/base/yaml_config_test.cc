@@ -79,14 +79,14 @@ TEST(Yaml, AnEmptyDocumentKeepsTheDefaults) {
   }
 }
 
-TEST(Yaml, AnUnknownKeyIsToldWithPlaceAndTheWordMeant) {
+TEST(Yaml, ReportsAnUnknownKeyWithPositionAndSuggestion) {
   EXPECT_EQ(ErrorOf("listen: a\nverbsoe: true\n"),
             "x.yaml:2:1: unknown key 'verbsoe'; did you mean 'verbose'?");
   EXPECT_EQ(ErrorOf("lanes:\n  port: 1\n  zebra: 2\n"),
             "x.yaml:3:3: unknown key 'zebra'; known keys: port patience slot_bytes");
 }
 
-TEST(Yaml, AWrongTypeIsToldWithPlaceAndWord) {
+TEST(Yaml, ReportsAWrongTypeWithPosition) {
   EXPECT_EQ(ErrorOf("lanes:\n  port: many\n"),
             "x.yaml:2:9: 'port' must be an integer from 0 to 65535, found 'many'");
   EXPECT_EQ(ErrorOf("lanes: {port: 65536}\n"),
@@ -105,12 +105,12 @@ TEST(Yaml, AWrongTypeIsToldWithPlaceAndWord) {
       "x.yaml:2:15: 'slot_bytes' must be a number of bytes, such as 4096 or 16MiB, found '1MB'");
 }
 
-TEST(Yaml, AKeyThatStandsTwiceIsRefused) {
+TEST(Yaml, RejectsDuplicateKeys) {
   EXPECT_EQ(ErrorOf("listen: a\nlisten: b\n"),
             "x.yaml:2:1: duplicate key 'listen'; it is already on line 1");
 }
 
-TEST(Yaml, MalformedTextIsToldWithItsPlace) {
+TEST(Yaml, ReportsMalformedYamlWithPosition) {
   EXPECT_THAT(ErrorOf("listen: [a\nverbose: true\n"), HasSubstr("x.yaml:2:"));
   EXPECT_THAT(ErrorOf("listen: a\n  b: c\n"), HasSubstr("x.yaml:2:4: malformed YAML"));
   EXPECT_THAT(ErrorOf("- a\n- b\n"),
@@ -119,14 +119,14 @@ TEST(Yaml, MalformedTextIsToldWithItsPlace) {
   EXPECT_THAT(ErrorOf(std::string("\0\x01\xff", 3)), HasSubstr("x.yaml:1:"));
 }
 
-TEST(Yaml, AllErrorsAreToldInTheOrderOfTheFile) {
+TEST(Yaml, ReportsAllErrorsInFileOrder) {
   EXPECT_EQ(ErrorOf("zebra: 1\nverbose: 2\nlanes: {port: x}\n"),
             "x.yaml:1:1: unknown key 'zebra'; known keys: listen verbose share names labels lanes\n"
             "x.yaml:2:10: 'verbose' must be true or false, found '2'\n"
             "x.yaml:3:15: 'port' must be an integer from 0 to 65535, found 'x'");
 }
 
-TEST(Yaml, ARequiredKeyThatIsMissingIsNamedWithItsPath) {
+TEST(Yaml, ReportsAMissingKeyWithItsPath) {
   absl::StatusOr<YamlReader> yaml = YamlReader::Parse("a:\n  b: 1\n", "x.yaml");
   ASSERT_TRUE(yaml.ok());
   YamlReader a = yaml->Child("a");
@@ -136,7 +136,7 @@ TEST(Yaml, ARequiredKeyThatIsMissingIsNamedWithItsPath) {
   EXPECT_EQ(yaml->Finish().message(), "x.yaml:2:3: the key 'a.c' is missing");
 }
 
-TEST(Yaml, TheCallersOwnRefusalGetsTheValuesPlace) {
+TEST(Yaml, ReportsTheCallersErrorWithPosition) {
   absl::StatusOr<YamlReader> yaml = YamlReader::Parse("list:\n  - n: 1\n  - n: -7\n", "x.yaml");
   ASSERT_TRUE(yaml.ok());
   std::vector<YamlReader> items = yaml->Children("list");
@@ -168,7 +168,7 @@ TEST(Yaml, RatesHaveAUnitAndAreAboveZero) {
       "'5'");
 }
 
-TEST(Yaml, ARefusedItemIsToldWithItsOwnPlace) {
+TEST(Yaml, ReportsAnInvalidItemWithPosition) {
   absl::StatusOr<YamlReader> yaml =
       YamlReader::Parse("names: [a,\n        b]\nlines: 1\n", "x.yaml");
   ASSERT_TRUE(yaml.ok());
@@ -184,7 +184,7 @@ TEST(Yaml, ARefusedItemIsToldWithItsOwnPlace) {
   EXPECT_EQ(yaml->Finish().message(), "x.yaml:1:8: too few\nx.yaml:2:9: no b\nx.yaml:3:8: no list");
 }
 
-TEST(Yaml, AFileThatIsNotThereIsNamed) {
+TEST(Yaml, NamesAMissingFile) {
   const auto yaml = YamlReader::Open("/nowhere/x.yaml");
   EXPECT_EQ(yaml.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(yaml.status().message()), HasSubstr("/nowhere/x.yaml"));
@@ -198,7 +198,7 @@ TEST(ClosestWord, IsGivenOnlyWhenItIsClose) {
   EXPECT_EQ(ClosestWord("", known), nullptr);
 }
 
-TEST(Yaml, AFaultThatAnAliasRepeatsIsToldOnce) {
+TEST(Yaml, ReportsAnErrorInAnAliasOnce) {
   auto yaml = YamlReader::Parse("a: &same {port: x}\nb: *same\n", "x.yaml");
   ASSERT_TRUE(yaml.ok()) << yaml.status();
   for (const char* key : {"a", "b"}) {
@@ -228,7 +228,7 @@ TEST(Yaml, SeveralDocumentsShareTheirErrors) {
 
 TEST(Yaml, PlacesAreKnownByPath) {
   const auto document = YamlReader::Parse("a: 1\nb:\n  c: [x, {d: y}]\n  e:\n    - z\n", "x.yaml");
-  const auto places = document->Places();
+  const auto places = document->Positions();
   ASSERT_TRUE(places.ok()) << places.status();
   const auto at = [&](const std::string& path) {
     const auto found = places->find(path);
@@ -241,7 +241,7 @@ TEST(Yaml, PlacesAreKnownByPath) {
   EXPECT_EQ(places->size(), 8u);
 }
 
-TEST(Yaml, AliasesThatMultiplyOrHoldThemselvesAreRefusedAsPlaces) {
+TEST(Yaml, RejectsMultiplyingAndRecursiveAliases) {
   std::string laughs = "a0: &a0 [x, x]\n";
   for (int i = 1; i < 25; ++i) {
     const std::string before = "*a" + std::to_string(i - 1);
@@ -251,12 +251,12 @@ TEST(Yaml, AliasesThatMultiplyOrHoldThemselvesAreRefusedAsPlaces) {
   for (const std::string& text : {laughs, std::string("a: &a [*a]\n")}) {
     const auto document = YamlReader::Parse(text, "x.yaml");
     ASSERT_TRUE(document.ok()) << document.status();
-    EXPECT_THAT(std::string(document->Places().status().message()),
+    EXPECT_THAT(std::string(document->Positions().status().message()),
                 HasSubstr("x.yaml:1:1: too many values: at most 200000 values, 32 deep"));
   }
 }
 
-TEST(Yaml, ThePartUnderAKeyIsTextForAReaderOfItsOwn) {
+TEST(Yaml, ReturnsThePartUnderAKeyAsYaml) {
   auto document = YamlReader::Parse("a: {b: [1, '2'], c: \"x: y\"}  # why\n", "x.yaml");
   const std::string text = document->TextOf("a");
   EXPECT_TRUE(document->Finish().ok()) << "the field was read";

@@ -50,8 +50,8 @@ class ChangeLeaderTest : public ::testing::Test {
   std::optional<peer::StrategyChange> Next(MonotonicNs now = kStart) {
     return leader_.Next(in_force_, now);
   }
-  absl::Status Say(HostIndex from, uint64_t epoch, Kind kind, uint64_t number = 0) {
-    return leader_.Count(from, Answer(epoch, kind, number), /*here=*/5);
+  absl::Status SendAnswer(HostIndex from, uint64_t epoch, Kind kind, uint64_t number = 0) {
+    return leader_.OnAnswer(from, Answer(epoch, kind, number), /*here=*/5);
   }
   void Begin(const Strategy& strategy) {
     ASSERT_TRUE(leader_.Propose(strategy, in_force_).ok());
@@ -59,7 +59,8 @@ class ChangeLeaderTest : public ::testing::Test {
   }
   // Both hosts answer; returns the next order.
   void Both(uint64_t epoch, Kind kind) {
-    for (const HostIndex host : {kFirst, kSecond}) ASSERT_TRUE(Say(host, epoch, kind, 5).ok());
+    for (const HostIndex host : {kFirst, kSecond})
+      ASSERT_TRUE(SendAnswer(host, epoch, kind, 5).ok());
     ASSERT_TRUE(Next().has_value());
   }
   // Every answer except those in `legal` is an error, for any epoch.
@@ -69,7 +70,7 @@ class ChangeLeaderTest : public ::testing::Test {
       for (const Kind kind :
            {Kind::kPrepared, Kind::kRefused, Kind::kStarted, Kind::kDrained, Kind::kNothing}) {
         if (epoch == 2 && std::ranges::find(legal, kind) != legal.end()) continue;
-        const absl::Status said = Say(kSecond, epoch, kind);
+        const absl::Status said = SendAnswer(kSecond, epoch, kind);
         EXPECT_TRUE(absl::IsDataLoss(said))
             << "epoch " << epoch << " kind " << static_cast<int>(kind) << ": " << said;
       }
@@ -84,63 +85,64 @@ class ChangeLeaderTest : public ::testing::Test {
        .name_of = [](HostIndex host) { return absl::StrCat("h", host.value()); }}};
 };
 
-TEST_F(ChangeLeaderTest, WithoutAChangeNobodyIsAsked) { ExpectOnly({}); }
+TEST_F(ChangeLeaderTest, RejectsAnswersWithoutChange) { ExpectOnly({}); }
 
-TEST_F(ChangeLeaderTest, HostsSayOnceWhetherTheyArePrepared) {
+TEST_F(ChangeLeaderTest, AcceptsOnePreparedPerHost) {
   Begin(Wide(2));
   ExpectOnly({Kind::kPrepared, Kind::kRefused});
-  EXPECT_TRUE(Say(kSecond, 2, Kind::kPrepared).ok());
+  EXPECT_TRUE(SendAnswer(kSecond, 2, Kind::kPrepared).ok());
   ExpectOnly({Kind::kRefused});
-  EXPECT_TRUE(Say(kSecond, 2, Kind::kRefused).ok()) << "its lanes broke";
+  EXPECT_TRUE(SendAnswer(kSecond, 2, Kind::kRefused).ok()) << "its lanes broke";
   ExpectOnly({});
 }
 
-TEST_F(ChangeLeaderTest, LanesThatMoveDoNotBreakBehindAnAnswer) {
+TEST_F(ChangeLeaderTest, RejectsRefusalAfterPreparedOfRoutes) {
   Strategy routes = Ring(2);
   routes.channels[0].source_ports = {7, 8};
   Begin(routes);
-  EXPECT_TRUE(Say(kSecond, 2, Kind::kPrepared).ok());
+  EXPECT_TRUE(SendAnswer(kSecond, 2, Kind::kPrepared).ok());
   ExpectOnly({});
 }
 
-TEST_F(ChangeLeaderTest, HostsSayOnceHowFarTheyHaveCome) {
+TEST_F(ChangeLeaderTest, AcceptsOneStartedPerHost) {
   Begin(Wide(2));
   Both(2, Kind::kPrepared);
   ExpectOnly({Kind::kStarted, Kind::kRefused});
-  EXPECT_TRUE(Say(kSecond, 2, Kind::kRefused).ok()) << "sent before hold arrived";
-  EXPECT_TRUE(absl::IsDataLoss(Say(kSecond, 2, Kind::kStarted, ~uint64_t{0})));
-  EXPECT_TRUE(Say(kSecond, 2, Kind::kStarted, 9).ok());
-  EXPECT_TRUE(absl::IsDataLoss(Say(kSecond, 2, Kind::kStarted, 9)));
-  EXPECT_TRUE(Say(kFirst, 2, Kind::kStarted, 5).ok());
+  EXPECT_TRUE(SendAnswer(kSecond, 2, Kind::kRefused).ok()) << "sent before hold arrived";
+  EXPECT_TRUE(absl::IsDataLoss(SendAnswer(kSecond, 2, Kind::kStarted, ~uint64_t{0})));
+  EXPECT_TRUE(SendAnswer(kSecond, 2, Kind::kStarted, 9).ok());
+  EXPECT_TRUE(absl::IsDataLoss(SendAnswer(kSecond, 2, Kind::kStarted, 9)));
+  EXPECT_TRUE(SendAnswer(kFirst, 2, Kind::kStarted, 5).ok());
   EXPECT_EQ(Next()->commit().after(), 9u);
 }
 
-TEST_F(ChangeLeaderTest, HostsSayOnceThatTheyHaveDrained) {
+TEST_F(ChangeLeaderTest, AcceptsOneDrainedPerHost) {
   Begin(Wide(2));
   Both(2, Kind::kPrepared);
   Both(2, Kind::kStarted);
   ExpectOnly({Kind::kDrained});
-  EXPECT_TRUE(Say(kSecond, 2, Kind::kDrained).ok());
+  EXPECT_TRUE(SendAnswer(kSecond, 2, Kind::kDrained).ok());
   ExpectOnly({});
 }
 
-TEST_F(ChangeLeaderTest, WhatCrossedWithADropIsPassedOver) {
+TEST_F(ChangeLeaderTest, IgnoresAnswersThatCrossedDrop) {
   Begin(Wide(2));
-  EXPECT_TRUE(Say(kFirst, 2, Kind::kRefused).ok());
+  EXPECT_TRUE(SendAnswer(kFirst, 2, Kind::kRefused).ok());
   EXPECT_THAT(Next()->dropped(), HasSubstr("h0"));
   ExpectOnly({Kind::kPrepared, Kind::kRefused});
-  EXPECT_TRUE(Say(kSecond, 2, Kind::kPrepared).ok());
+  EXPECT_TRUE(SendAnswer(kSecond, 2, Kind::kPrepared).ok());
   Begin(Wide(3));
-  EXPECT_TRUE(Say(kSecond, 2, Kind::kRefused).ok()) << "also after the start of the next change";
+  EXPECT_TRUE(SendAnswer(kSecond, 2, Kind::kRefused).ok())
+      << "also after the start of the next change";
   EXPECT_FALSE(Next().has_value()) << "it does not answer that one";
 }
 
-TEST_F(ChangeLeaderTest, WhatAHostThatHasLeftSaysDoesNotCount) {
+TEST_F(ChangeLeaderTest, IgnoresAnswersOfDepartedHost) {
   Begin(Wide(2));
   Both(2, Kind::kPrepared);
   left_ = 6;
-  EXPECT_TRUE(Say(kSecond, 7, Kind::kDrained).ok());
-  EXPECT_TRUE(Say(kFirst, 2, Kind::kStarted, 5).ok());
+  EXPECT_TRUE(SendAnswer(kSecond, 7, Kind::kDrained).ok());
+  EXPECT_TRUE(SendAnswer(kFirst, 2, Kind::kStarted, 5).ok());
   EXPECT_EQ(Next()->commit().after(), 6u);
 }
 

@@ -15,7 +15,7 @@ namespace mccs {
 namespace decided_order_test {
 
 // The messages written to the connection.
-std::vector<peer::Message> Said(FakeWire& wire) {
+std::vector<peer::Message> Written(FakeWire& wire) {
   std::vector<peer::Message> messages;
   size_t at = 0;
   while (at < wire.written.size()) {
@@ -67,13 +67,13 @@ class LeaderTest : public testing::Test {
       star_.Accept(std::make_unique<FakeConnection>(wire));
       peer::Message hello;
       hello.mutable_hello()->set_host_index(host);
-      wire->Say(hello);
+      wire->Deliver(hello);
       star_.Poll();
       wires_.push_back(std::move(wire));
     }
   }
-  bool Hear(int host, const peer::Message& message) {
-    const auto heard = order_.Hear(From(host, message));
+  bool OnMessage(int host, const peer::Message& message) {
+    const auto heard = order_.OnMessage(From(host, message));
     return heard.ok() && *heard;
   }
 
@@ -82,7 +82,7 @@ class LeaderTest : public testing::Test {
   DecidedOrder order_{&star_, 3};
 };
 
-TEST_F(LeaderTest, SaysNothingWhileNobodyReplays) {
+TEST_F(LeaderTest, SendsNothingWithoutReplays) {
   for (uint64_t n = 1; n <= 5; ++n) {
     ASSERT_TRUE(order_.Allows(n, kPosted));
     EXPECT_FALSE(order_.Allows(n, 1));
@@ -92,77 +92,77 @@ TEST_F(LeaderTest, SaysNothingWhileNobodyReplays) {
   for (const auto& wire : wires_) EXPECT_TRUE(wire->written.empty());
 }
 
-TEST_F(LeaderTest, HoldsEverybodyAndGoesOnFromTheHighest) {
+TEST_F(LeaderTest, HoldsAllHostsAndContinuesAfterHighest) {
   order_.Started(1, kPosted);
-  order_.Want();
-  order_.Want();
+  order_.Request();
+  order_.Request();
   for (const auto& wire : wires_) {
-    const auto said = Said(*wire);
+    const auto said = Written(*wire);
     ASSERT_EQ(said.size(), 1u);
     EXPECT_TRUE(said[0].has_order_asked());
   }
   EXPECT_FALSE(order_.Allows(2, kPosted));
-  EXPECT_TRUE(Hear(1, StartedUpTo(3)));
+  EXPECT_TRUE(OnMessage(1, StartedUpTo(3)));
   EXPECT_FALSE(order_.Poll());
-  EXPECT_TRUE(Hear(2, StartedUpTo(0)));
+  EXPECT_TRUE(OnMessage(2, StartedUpTo(0)));
   EXPECT_TRUE(order_.Poll());
-  EXPECT_EQ(Said(*wires_[0]).at(0).order_begins().after(), 3u);
+  EXPECT_EQ(Written(*wires_[0]).at(0).order_begins().after(), 3u);
   for (uint64_t n : {2u, 3u}) {  // started by another host
     EXPECT_FALSE(order_.Allows(n, 1));
     ASSERT_TRUE(order_.Allows(n, kPosted));
     order_.Started(n, kPosted);
   }
-  EXPECT_TRUE(Said(*wires_[0]).empty());
+  EXPECT_TRUE(Written(*wires_[0]).empty());
   EXPECT_TRUE(order_.Allows(4, kPosted));
   ASSERT_TRUE(order_.Allows(4, 1));
   order_.Started(4, 1);
-  const auto said = Said(*wires_[0]);
+  const auto said = Written(*wires_[0]);
   ASSERT_EQ(said.size(), 1u);
   EXPECT_EQ(said[0].order_next().operation(), 4u);
   EXPECT_EQ(said[0].order_next().captured(), 1u);
 }
 
-TEST_F(LeaderTest, AMembersWishIsEnough) {
-  EXPECT_TRUE(Hear(2, Wanted()));
-  EXPECT_TRUE(Hear(1, Wanted()));
-  ASSERT_EQ(Said(*wires_[0]).size(), 1u) << "one request";
+TEST_F(LeaderTest, StartsOnMembersRequest) {
+  EXPECT_TRUE(OnMessage(2, Wanted()));
+  EXPECT_TRUE(OnMessage(1, Wanted()));
+  ASSERT_EQ(Written(*wires_[0]).size(), 1u) << "one request";
 }
 
-TEST_F(LeaderTest, DoesNotWaitForAHostThatTookItsLeave) {
-  order_.Want();
-  EXPECT_TRUE(Hear(1, StartedUpTo(1)));
-  star_.Excuse(HostIndex(2));
+TEST_F(LeaderTest, DoesNotWaitForDepartedHost) {
+  order_.Request();
+  EXPECT_TRUE(OnMessage(1, StartedUpTo(1)));
+  star_.MarkDeparted(HostIndex(2));
   EXPECT_TRUE(order_.Poll());
 }
 
-TEST_F(LeaderTest, AnswersThatNobodyAskedForAreRefused) {
-  EXPECT_FALSE(order_.Hear(From(1, StartedUpTo(1))).ok());
-  EXPECT_FALSE(order_.Hear(From(1, Asked())).ok());
-  EXPECT_FALSE(order_.Hear(From(1, Next(1, 0))).ok());
-  EXPECT_FALSE(Hear(1, peer::Message())) << "not meant for the order";
+TEST_F(LeaderTest, RejectsUnexpectedAnswers) {
+  EXPECT_FALSE(order_.OnMessage(From(1, StartedUpTo(1))).ok());
+  EXPECT_FALSE(order_.OnMessage(From(1, Asked())).ok());
+  EXPECT_FALSE(order_.OnMessage(From(1, Next(1, 0))).ok());
+  EXPECT_FALSE(OnMessage(1, peer::Message())) << "not meant for the order";
 }
 
-TEST_F(LeaderTest, AHostAnswersOnceAndNotFromFarAhead) {
-  order_.Want();
-  EXPECT_TRUE(absl::IsDataLoss(order_.Hear(From(1, StartedUpTo(~uint64_t{0}))).status()));
-  EXPECT_TRUE(Hear(1, StartedUpTo(1)));
-  EXPECT_TRUE(absl::IsDataLoss(order_.Hear(From(1, StartedUpTo(1))).status()));
+TEST_F(LeaderTest, RejectsDuplicateAndImplausibleAnswers) {
+  order_.Request();
+  EXPECT_TRUE(absl::IsDataLoss(order_.OnMessage(From(1, StartedUpTo(~uint64_t{0}))).status()));
+  EXPECT_TRUE(OnMessage(1, StartedUpTo(1)));
+  EXPECT_TRUE(absl::IsDataLoss(order_.OnMessage(From(1, StartedUpTo(1))).status()));
 }
 
 // The request may have been sent before the departure was known.
-TEST_F(LeaderTest, AnAnswerOfAHostThatTookItsLeaveIsPassedOver) {
-  order_.Want();
-  EXPECT_TRUE(Hear(1, StartedUpTo(1)));
-  star_.Excuse(HostIndex(2));
+TEST_F(LeaderTest, IgnoresAnswerOfDepartedHost) {
+  order_.Request();
+  EXPECT_TRUE(OnMessage(1, StartedUpTo(1)));
+  star_.MarkDeparted(HostIndex(2));
   EXPECT_TRUE(order_.Poll());
-  EXPECT_TRUE(Hear(2, StartedUpTo(7)));
+  EXPECT_TRUE(OnMessage(2, StartedUpTo(7)));
   EXPECT_TRUE(order_.Allows(2, 1)) << "no boundary applies to it";
 }
 
 class MemberTest : public testing::Test {
  protected:
-  bool Hear(const peer::Message& message) {
-    const auto heard = order_.Hear(From(0, message));
+  bool OnMessage(const peer::Message& message) {
+    const auto heard = order_.OnMessage(From(0, message));
     return heard.ok() && *heard;
   }
 
@@ -170,14 +170,14 @@ class MemberTest : public testing::Test {
   DecidedOrder order_{&star_, 3};
 };
 
-TEST_F(MemberTest, FollowsTheLeaderOneByOne) {
+TEST_F(MemberTest, RunsDecisionsInOrder) {
   order_.Started(1, kPosted);
-  EXPECT_TRUE(Hear(Asked()));
+  EXPECT_TRUE(OnMessage(Asked()));
   EXPECT_FALSE(order_.Allows(2, kPosted));
-  EXPECT_TRUE(Hear(BeginsAfter(2)));
+  EXPECT_TRUE(OnMessage(BeginsAfter(2)));
   ASSERT_TRUE(order_.Allows(2, kPosted));
-  EXPECT_TRUE(Hear(Next(3, 7)));
-  EXPECT_TRUE(Hear(Next(4, 0)));
+  EXPECT_TRUE(OnMessage(Next(3, 7)));
+  EXPECT_TRUE(OnMessage(Next(4, 0)));
   order_.Started(2, kPosted);
   EXPECT_FALSE(order_.Allows(3, kPosted));
   EXPECT_FALSE(order_.Allows(3, 6));
@@ -188,23 +188,23 @@ TEST_F(MemberTest, FollowsTheLeaderOneByOne) {
   EXPECT_FALSE(order_.Allows(5, kPosted));
 }
 
-TEST_F(MemberTest, ALeaderThatMakesNoSenseIsFoundOut) {
-  EXPECT_FALSE(order_.Hear(From(0, BeginsAfter(1))).ok());
-  EXPECT_FALSE(order_.Hear(From(2, Asked())).ok()) << "not the leader";
+TEST_F(MemberTest, RejectsInvalidOrders) {
+  EXPECT_FALSE(order_.OnMessage(From(0, BeginsAfter(1))).ok());
+  EXPECT_FALSE(order_.OnMessage(From(2, Asked())).ok()) << "not the leader";
   order_.Started(5, kPosted);
-  EXPECT_TRUE(Hear(Asked()));
-  EXPECT_FALSE(order_.Hear(From(0, Asked())).ok());
-  EXPECT_FALSE(order_.Hear(From(0, Next(6, 1))).ok());
-  EXPECT_FALSE(order_.Hear(From(0, BeginsAfter(4))).ok()) << "before the running operation";
-  EXPECT_TRUE(Hear(BeginsAfter(5)));
-  EXPECT_FALSE(order_.Hear(From(0, Next(7, 1))).ok());
-  EXPECT_TRUE(Hear(Next(6, 1)));
-  EXPECT_FALSE(order_.Hear(From(0, Next(6, 1))).ok());
+  EXPECT_TRUE(OnMessage(Asked()));
+  EXPECT_FALSE(order_.OnMessage(From(0, Asked())).ok());
+  EXPECT_FALSE(order_.OnMessage(From(0, Next(6, 1))).ok());
+  EXPECT_FALSE(order_.OnMessage(From(0, BeginsAfter(4))).ok()) << "before the running operation";
+  EXPECT_TRUE(OnMessage(BeginsAfter(5)));
+  EXPECT_FALSE(order_.OnMessage(From(0, Next(7, 1))).ok());
+  EXPECT_TRUE(OnMessage(Next(6, 1)));
+  EXPECT_FALSE(order_.OnMessage(From(0, Next(6, 1))).ok());
 }
 
-TEST(DecidedOrder, OneHostDecidesForItself) {
+TEST(DecidedOrder, SingleHostAllowsEverything) {
   DecidedOrder order(nullptr, 1);
-  order.Want();
+  order.Request();
   EXPECT_TRUE(order.Allows(1, 3));
   order.Started(1, 3);
   EXPECT_TRUE(order.Allows(2, kPosted));

@@ -31,7 +31,7 @@ class Estimates : public testing::Test {
   PlanCache plans_{{{{Rank(0), Rank(2)}, {Rank(1)}}}, RingOfTwo(), HostIndex(0)};
 };
 
-TEST_F(Estimates, CollectivesCostWhatTheirPlanCosts) {
+TEST_F(Estimates, CollectivesUseThePlanCost) {
   const auto small = Of({OpKind::kAllReduce, DataType::kFloat32, 0, 1});
   const auto large = Of({OpKind::kAllReduce, DataType::kFloat32, 0, 1 << 26});
   ASSERT_TRUE(small.ok()) << small.status();
@@ -40,13 +40,13 @@ TEST_F(Estimates, CollectivesCostWhatTheirPlanCosts) {
   EXPECT_NEAR(*large, (4 << 26) / 1000.0, 0.02 * (4 << 26) / 1000.0);
 }
 
-TEST_F(Estimates, MessagesGoByWhereThePeerIs) {
+TEST_F(Estimates, MessagesDependOnPeerLocation) {
   EXPECT_EQ(*Of({OpKind::kSend, DataType::kInt8, 2, 4000}), 10 + 1);
   EXPECT_EQ(*Of({OpKind::kRecv, DataType::kInt8, 1, 4000}), 10 + 20 + 4);
 }
 
 // The call comes from a tenant.
-TEST_F(Estimates, WhatIsNoCallIsRefused) {
+TEST_F(Estimates, RejectsInvalidCalls) {
   const uint64_t most = std::numeric_limits<uint64_t>::max();
   for (const EstimatedCall& bad :
        {EstimatedCall{OpKind::kNone, DataType::kInt8, 0, 1},

@@ -24,7 +24,7 @@ struct FakeWire {
   bool read_broken = false;  // after to_read
 
   // Queues a message from the peer for reading.
-  void Say(const peer::Message& message) {
+  void Deliver(const peer::Message& message) {
     const std::string body = message.SerializeAsString();
     const uint32_t length = htonl(static_cast<uint32_t>(body.size()));
     to_read.append(reinterpret_cast<const char*>(&length), sizeof(length));
@@ -56,7 +56,7 @@ class FakeConnection final : public Connection {
   }
   bool readable() const override { return !wire_->to_read.empty() || wire_->read_broken; }
   bool writable() const override { return wire_->room > 0 || wire_->write_broken; }
-  void WakeOnReady(Waker*) override {}  // The test runs the turns.
+  void SetWaker(Waker*) override {}  // The test runs the turns.
   Endpoint local() const override { return {"10.0.0.1", 1}; }
   Endpoint remote() const override { return {"10.0.0.2", 2}; }
 

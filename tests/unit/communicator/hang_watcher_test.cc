@@ -11,9 +11,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-class DescribeHoldUpTest : public testing::Test {
+class DescribeStallTest : public testing::Test {
  protected:
-  DescribeHoldUpTest() {
+  DescribeStallTest() {
     members_.layout.hosts = {{Rank(0), Rank(1)}, {Rank(2), Rank(3)}};
     for (const char* name : {"h0", "h1"}) members_.roster.add_hosts()->set_name(name);
     members_.self = members_.leader = HostIndex(0);
@@ -24,19 +24,19 @@ class DescribeHoldUpTest : public testing::Test {
     entered.set_operation(operation);
     return entered;
   }
-  HeldUp Describe() const { return DescribeHoldUp(members_, answers_); }
+  HeldUp Describe() const { return DescribeStall(members_, answers_); }
 
   Membership members_;
   HostAnswers answers_;
 };
 
-TEST_F(DescribeHoldUpTest, NobodyIsMissingWhenAllHaveEntered) {
+TEST_F(DescribeStallTest, EmptyWhenAllHaveEntered) {
   Answer(0, 7);
   Answer(1, 7);
   EXPECT_THAT(Describe().text, IsEmpty());
 }
 
-TEST_F(DescribeHoldUpTest, NobodyWaitsWhenNobodyHasEntered) {
+TEST_F(DescribeStallTest, EmptyWhenNoneHasEntered) {
   Answer(0, 7).add_absent(0);
   answers_.entered[HostIndex(0)].add_absent(1);
   Answer(1, 7).add_absent(2);
@@ -44,7 +44,7 @@ TEST_F(DescribeHoldUpTest, NobodyWaitsWhenNobodyHasEntered) {
   EXPECT_THAT(Describe().text, IsEmpty());
 }
 
-TEST_F(DescribeHoldUpTest, TheHostThatIsBehindIsWhatCounts) {
+TEST_F(DescribeStallTest, UsesTheHostThatIsBehind) {
   Answer(0, 9).add_absent(0);  // has completed its part of #8 and not started #9
   Answer(1, 8).add_absent(3);
   const HeldUp held_up = Describe();
@@ -53,13 +53,13 @@ TEST_F(DescribeHoldUpTest, TheHostThatIsBehindIsWhatCounts) {
             "operation #8: ranks 1, 2 wait for rank 3 on h1, which has not called it");
 }
 
-TEST_F(DescribeHoldUpTest, AHostThatDoesNotAnswerIsNamed) {
+TEST_F(DescribeStallTest, NamesHostWithoutAnswer) {
   Answer(0, 8);
-  answers_.silent = {HostIndex(1)};
+  answers_.unanswered = {HostIndex(1)};
   EXPECT_THAT(Describe().text, HasSubstr("host h1, whose daemon has not answered"));
 }
 
-TEST_F(DescribeHoldUpTest, AHostSpeaksOfItsOwnRanksOnly) {
+TEST_F(DescribeStallTest, IgnoresRanksOfOtherHosts) {
   Answer(0, 8);
   peer::Entered& liar = Answer(1, 8);
   for (const int rank : {-1, 0, 3, 3, 1'000'000}) liar.add_absent(rank);
@@ -70,7 +70,7 @@ TEST_F(DescribeHoldUpTest, AHostSpeaksOfItsOwnRanksOnly) {
             "it");
 }
 
-TEST_F(DescribeHoldUpTest, ManyRanksAreCounted) {
+TEST_F(DescribeStallTest, TruncatesLongRankLists) {
   members_.layout.hosts = {{}, {}};
   for (int r = 0; r < 50; ++r) members_.layout.hosts[0].push_back(Rank(r));
   members_.layout.hosts[1] = {Rank(50)};

@@ -63,13 +63,13 @@ class JoiningTest : public testing::Test {
         random_, *quiet_, limits);
   }
 
-  void Start(bool keep_dialling = false) {
+  void Start(bool keep_dialing = false) {
     joining_ = std::make_unique<Joining>(
         JoiningOptions{.access = {&network_.HostNetwork(kHere), &random_, &clock_},
                        .dial = {.route = {.to = {kThere, kPort}, .connect = {}},
                                 .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = kId},
                                 .secret = Secret{}},
-                       .keep_dialling = keep_dialling,
+                       .keep_dialing = keep_dialing,
                        .log = &log_});
     started_ = clock_.Now();
   }
@@ -149,7 +149,7 @@ class JoiningTest : public testing::Test {
 
 // ---- Success ------------------------------------------------------------------------------------
 
-TEST_F(JoiningTest, BringsItsRanksAndTakesTheRoster) {
+TEST_F(JoiningTest, SendsRanksAndReceivesRoster) {
   Open();
   Start();
   joining_->Add(JoinOf(3));
@@ -164,7 +164,7 @@ TEST_F(JoiningTest, BringsItsRanksAndTakesTheRoster) {
   EXPECT_EQ(roster_->comm_id(), kId.value());
 }
 
-TEST_F(JoiningTest, EveryRankIsAnnouncedOnce) {
+TEST_F(JoiningTest, SendsEachRankOnce) {
   Open();
   Start();
   joining_->Add(JoinOf(0));
@@ -175,7 +175,7 @@ TEST_F(JoiningTest, EveryRankIsAnnouncedOnce) {
 
 // ---- No daemon or the wrong one at the address --------------------------------------------------
 
-TEST_F(JoiningTest, WhereNobodyListensIsAnErrorThatNamesThePlace) {
+TEST_F(JoiningTest, NamesAddressWithoutListener) {
   Start();
   ASSERT_TRUE(RunToError());
   EXPECT_TRUE(absl::IsUnavailable(status_)) << status_;
@@ -184,20 +184,20 @@ TEST_F(JoiningTest, WhereNobodyListensIsAnErrorThatNamesThePlace) {
       HasSubstr("cannot reach the rendezvous of communicator 000000000000002a at 10.0.0.2:7000"));
 }
 
-TEST_F(JoiningTest, AnIdThatCanBeGuessedIsDialledUntilSomebodyListens) {
-  Start(/*keep_dialling=*/true);
+TEST_F(JoiningTest, RedialsGuessableIdUntilConnected) {
+  Start(/*keep_dialing=*/true);
   joining_->Add(JoinOf(0));
   EXPECT_FALSE(RunToError(20 * kNsPerSec));
   Open();
   const MonotonicNs opened = clock_.Now();
   ASSERT_TRUE(RunToJoined(1));
-  EXPECT_LE(clock_.Now() - opened, kDialRendezvousAgainNs + kNsPerMs);
+  EXPECT_LE(clock_.Now() - opened, kMaxRedialIntervalNs + kNsPerMs);
 }
 
-TEST_F(JoiningTest, AWrongSecretIsRefusedThoughItKeepsDialling) {
+TEST_F(JoiningTest, FailsOnWrongSecretDespiteRedialing) {
   secret_there_[0] = 1;
   Open();
-  Start(/*keep_dialling=*/true);
+  Start(/*keep_dialing=*/true);
   joining_->Add(JoinOf(0));
   ASSERT_TRUE(RunToError());
   EXPECT_TRUE(absl::IsPermissionDenied(status_)) << status_;
@@ -205,23 +205,23 @@ TEST_F(JoiningTest, AWrongSecretIsRefusedThoughItKeepsDialling) {
   EXPECT_TRUE(joined_.empty()) << "sent its ranks to an unauthenticated peer";
 }
 
-TEST_F(JoiningTest, AMeetingThatIsNotKnownThereIsAnErrorOrTriedAgain) {
-  for (const bool keep_dialling : {false, true}) {
+TEST_F(JoiningTest, UnknownMeetingFailsOrIsRetried) {
+  for (const bool keep_dialing : {false, true}) {
     door_.reset();
-    Open({.patience = {.lookup_ns = kNsPerSec}});
+    Open({.timeouts = {.lookup_ns = kNsPerSec}});
     status_ = absl::OkStatus();
     joining_ = std::make_unique<Joining>(JoiningOptions{
         .access = {&network_.HostNetwork(kHere), &random_, &clock_},
         .dial = {.route = {.to = {kThere, kPort}, .connect = {}},
                  .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = CommId(99)},
                  .secret = Secret{}},
-        .keep_dialling = keep_dialling,
+        .keep_dialing = keep_dialing,
         .log = &log_});
-    EXPECT_EQ(RunToError(10 * kNsPerSec), !keep_dialling) << status_;
+    EXPECT_EQ(RunToError(10 * kNsPerSec), !keep_dialing) << status_;
   }
 }
 
-TEST_F(JoiningTest, ADaemonThatTakesTheStreamAndSaysNothingIsGivenUp) {
+TEST_F(JoiningTest, TimesOutOnSilentDaemon) {
   auto silent = std::move(*network_.HostNetwork(kThere).Listen({kThere, kPort}));
   Start();
   ASSERT_TRUE(RunToError(100 * kNsPerSec));
@@ -231,7 +231,7 @@ TEST_F(JoiningTest, ADaemonThatTakesTheStreamAndSaysNothingIsGivenUp) {
 
 // ---- Failures while waiting ---------------------------------------------------------------------
 
-TEST_F(JoiningTest, ARefusalIsTheRendezvoussWords) {
+TEST_F(JoiningTest, ReturnsRejectionOfRendezvous) {
   Open();
   Start();
   joining_->Add(JoinOf(0));
@@ -242,7 +242,7 @@ TEST_F(JoiningTest, ARefusalIsTheRendezvoussWords) {
   EXPECT_EQ(status_, absl::InvalidArgumentError("two processes claim rank 0"));
 }
 
-TEST_F(JoiningTest, ARendezvousThatEndsIsNamed) {
+TEST_F(JoiningTest, NamesLostRendezvous) {
   Open();
   Start();
   joining_->Add(JoinOf(0));
@@ -254,9 +254,9 @@ TEST_F(JoiningTest, ARendezvousThatEndsIsNamed) {
               HasSubstr("the rendezvous of communicator 000000000000002a at 10.0.0.2:7000 ended"));
 }
 
-TEST_F(JoiningTest, ALostRendezvousIsNotDialledAgain) {
+TEST_F(JoiningTest, DoesNotRedialLostRendezvous) {
   Open();
-  Start(/*keep_dialling=*/true);
+  Start(/*keep_dialing=*/true);
   joining_->Add(JoinOf(0));
   ASSERT_TRUE(RunToJoined(1));
   network_.Cut(kHere, kThere);
@@ -266,7 +266,7 @@ TEST_F(JoiningTest, ALostRendezvousIsNotDialledAgain) {
 
 // ---- Missing ranks ------------------------------------------------------------------------------
 
-TEST_F(JoiningTest, DescribesWhoIsMissingAtEachStage) {
+TEST_F(JoiningTest, DescribesMissingRanksAtEachStage) {
   Start();
   EXPECT_EQ(joining_->DescribeMissing(), "the rendezvous daemon has not answered");
   Open();
@@ -286,7 +286,7 @@ TEST_F(JoiningTest, DescribesWhoIsMissingAtEachStage) {
   }
 }
 
-TEST_F(JoiningTest, ALongListOfMissingRanksIsCutShort) {
+TEST_F(JoiningTest, TruncatesMissingRanks) {
   Open();
   Start();
   joining_->Add(JoinOf(0));
@@ -298,7 +298,7 @@ TEST_F(JoiningTest, ALongListOfMissingRanksIsCutShort) {
   EXPECT_THAT(joining_->DescribeMissing(), HasSubstr("15, 16 and 984 more have not joined"));
 }
 
-TEST_F(JoiningTest, TheLogNamesTheMissingAfterFiveSecondsAndThenEveryMinute) {
+TEST_F(JoiningTest, LogsMissingRanksPeriodically) {
   Open();
   Start();
   joining_->Add(JoinOf(0));
@@ -316,52 +316,52 @@ TEST_F(JoiningTest, TheLogNamesTheMissingAfterFiveSecondsAndThenEveryMinute) {
 
 // ---- This host withdraws ------------------------------------------------------------------------
 
-TEST_F(JoiningTest, WhoWithdrawsSaysWhyAndPartsWhenAnswered) {
+TEST_F(JoiningTest, WithdrawalEndsWithAnswer) {
   Open();
   Start();
   joining_->Add(JoinOf(0));
   ASSERT_TRUE(RunToJoined(1));
   Withdraw(absl::CancelledError("rank 0 was aborted"));
-  EXPECT_FALSE(joining_->Parted());
+  EXPECT_FALSE(joining_->WithdrawalDone());
   ASSERT_TRUE(Run([&] { return farewell_.has_value(); }));
   EXPECT_EQ(farewell_->text(), "rank 0 was aborted");
   EXPECT_EQ(farewell_->error_code(), static_cast<uint32_t>(absl::StatusCode::kCancelled));
-  EXPECT_FALSE(joining_->Parted());
+  EXPECT_FALSE(joining_->WithdrawalDone());
   link_->Send(Waiting({1}));  // sent before it read the withdrawal: not an answer
   link_->Send(Refused(absl::CancelledError("so be it")));
-  EXPECT_TRUE(Run([&] { return joining_->Parted(); }, 10 * kNsPerMs));
+  EXPECT_TRUE(Run([&] { return joining_->WithdrawalDone(); }, 10 * kNsPerMs));
 }
 
-TEST_F(JoiningTest, ARosterThatCrossesTheLastWordsIsAnAnswer) {
+TEST_F(JoiningTest, WithdrawalEndsWithCrossingRoster) {
   Open();
   Start();
   joining_->Add(JoinOf(0));
   ASSERT_TRUE(RunToJoined(1));
   link_->Send(Roster());
   Withdraw(absl::CancelledError("aborted"));
-  EXPECT_TRUE(Run([&] { return joining_->Parted(); }, 10 * kNsPerMs));
+  EXPECT_TRUE(Run([&] { return joining_->WithdrawalDone(); }, 10 * kNsPerMs));
 }
 
-TEST_F(JoiningTest, ASilentRendezvousIsWaitedForNoLongerThanItsTime) {
+TEST_F(JoiningTest, WithdrawalTimesOut) {
   Open();
   Start();
   joining_->Add(JoinOf(0));
   ASSERT_TRUE(RunToJoined(1));
   const MonotonicNs before = clock_.Now();
   Withdraw(absl::CancelledError("aborted"));
-  EXPECT_EQ(joining_->NextDeadline(), before + kPartingNs);
-  ASSERT_TRUE(Run([&] { return joining_->Parted(); }));
-  EXPECT_EQ(clock_.Now(), before + kPartingNs);
+  EXPECT_EQ(joining_->NextDeadline(), before + kWithdrawalTimeoutNs);
+  ASSERT_TRUE(Run([&] { return joining_->WithdrawalDone(); }));
+  EXPECT_EQ(clock_.Now(), before + kWithdrawalTimeoutNs);
 }
 
-TEST_F(JoiningTest, WhoWasNeverHeardHasNothingToTakeBack) {
+TEST_F(JoiningTest, WithdrawalWithoutLinkEndsAtOnce) {
   Start();
   joining_->Add(JoinOf(0));
   Withdraw(absl::CancelledError("aborted"));
-  EXPECT_TRUE(joining_->Parted());
+  EXPECT_TRUE(joining_->WithdrawalDone());
 }
 
-TEST_F(JoiningTest, AfterTheRendezvousHasConcludedNobodyWaits) {
+TEST_F(JoiningTest, WithdrawalAfterEndEndsAtOnce) {
   for (const bool refused : {true, false}) {
     link_.reset();
     door_.reset();
@@ -376,18 +376,18 @@ TEST_F(JoiningTest, AfterTheRendezvousHasConcludedNobodyWaits) {
     link_->Send(refused ? Refused(absl::InvalidArgumentError("no")) : Roster());
     ASSERT_TRUE(Run([&] { return roster_.has_value() || !status_.ok(); }));
     Withdraw(absl::InvalidArgumentError("no"));
-    EXPECT_TRUE(joining_->Parted());
+    EXPECT_TRUE(joining_->WithdrawalDone());
   }
 }
 
-TEST_F(JoiningTest, ALinkThatBreaksHasParted) {
+TEST_F(JoiningTest, WithdrawalEndsWithBrokenLink) {
   Open();
   Start();
   joining_->Add(JoinOf(0));
   ASSERT_TRUE(RunToJoined(1));
   Withdraw(absl::CancelledError("aborted"));
   network_.Cut(kHere, kThere);
-  EXPECT_TRUE(joining_->Parted());
+  EXPECT_TRUE(joining_->WithdrawalDone());
 }
 
 }  // namespace joining_test

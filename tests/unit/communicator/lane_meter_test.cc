@@ -7,26 +7,26 @@ namespace lane_meter_test {
 
 constexpr uint32_t kSlotBytes = 100'000;
 
-TEST(RecentLeast, SaysNothingBeforeThereIsEnough) {
-  RecentLeast least(3);
-  least.Note(5, 1);
-  least.Note(4, 2);
+TEST(RecentMinimum, UnknownBelowMinimumSamples) {
+  RecentMinimum least(3);
+  least.Record(5, 1);
+  least.Record(4, 2);
   EXPECT_EQ(least.value(), 0);
-  least.Note(6, 3);
+  least.Record(6, 3);
   EXPECT_EQ(least.value(), 4);
 }
 
-TEST(RecentLeast, ForgetsWhatIsLongAgo) {
-  RecentLeast least(2);
+TEST(RecentMinimum, DropsOldPeriods) {
+  RecentMinimum least(2);
   MonotonicNs now = 1;
-  for (const double value : {1, 1}) least.Note(value, now);
-  now += RecentLeast::kPeriodNs;
-  least.Note(7, now);
+  for (const double value : {1, 1}) least.Record(value, now);
+  now += RecentMinimum::kPeriodNs;
+  least.Record(7, now);
   EXPECT_EQ(least.value(), 1) << "one value of the new period is not enough";
-  least.Note(8, now);
+  least.Record(8, now);
   EXPECT_EQ(least.value(), 1) << "the period before counts";
-  now += RecentLeast::kPeriodNs;
-  for (const double value : {9, 9}) least.Note(value, now);
+  now += RecentMinimum::kPeriodNs;
+  for (const double value : {9, 9}) least.Record(value, now);
   EXPECT_EQ(least.value(), 7);
 }
 
@@ -36,16 +36,16 @@ struct Lane {
 
   void Post(int slices, MonotonicNs now) {
     next += static_cast<SliceNumber>(slices);
-    meter.Look(next, acknowledged, now);
+    meter.Update(next, acknowledged, now);
   }
   void Acknowledge(int slices, uint64_t bytes_each, MonotonicNs now) {
     acknowledged.slices += static_cast<uint64_t>(slices);
     acknowledged.payload_bytes += static_cast<uint64_t>(slices) * bytes_each;
-    meter.Look(next, acknowledged, now);
+    meter.Update(next, acknowledged, now);
   }
-  // Round trips of single slices of `bytes`, kEnough of them, `took` ns each.
+  // Round trips of single slices of `bytes`, kMinSamples of them, `took` ns each.
   void Return(uint64_t bytes, int64_t took, MonotonicNs* now) {
-    for (int i = 0; i < LaneMeter::kEnough; ++i) {
+    for (int i = 0; i < LaneMeter::kMinSamples; ++i) {
       Post(1, *now);
       *now += took;
       Acknowledge(1, bytes, *now);
@@ -58,7 +58,7 @@ struct Lane {
   LaneCounters acknowledged;
 };
 
-TEST(LaneMeter, KnowsTheSmallestRoundTrip) {
+TEST(LaneMeter, MeasuresMinimumRoundTrip) {
   Lane lane;
   MonotonicNs now = 1;
   lane.Return(8, 50'000, &now);
@@ -69,7 +69,7 @@ TEST(LaneMeter, KnowsTheSmallestRoundTrip) {
   EXPECT_EQ(lane.meter.round_trip_ns(), 30'000);
 }
 
-TEST(LaneMeter, TakesNoLargeSlice) {
+TEST(LaneMeter, IgnoresLargeSlices) {
   Lane lane;
   MonotonicNs now = 1;
   lane.Return(LaneMeter::kShortBytes + 1, 50'000, &now);
@@ -77,32 +77,32 @@ TEST(LaneMeter, TakesNoLargeSlice) {
 }
 
 // A program of small calls posts the next one before the previous one is acknowledged.
-TEST(LaneMeter, TakesASliceBehindOtherShortOnes) {
+TEST(LaneMeter, MeasuresSliceBehindShortOnes) {
   Lane lane;
   MonotonicNs now = 1;
   lane.Post(1, now);
-  for (int i = 0; i < 4 * LaneMeter::kEnough; ++i) {
+  for (int i = 0; i < 4 * LaneMeter::kMinSamples; ++i) {
     lane.Post(1, now += 25'000);
     lane.Acknowledge(1, 8, now += 25'000);
   }
   EXPECT_EQ(lane.meter.round_trip_ns(), 50'000) << "of the first one; the others take longer";
 }
 
-TEST(LaneMeter, TakesNoneBehindALargeOne) {
+TEST(LaneMeter, IgnoresSliceBehindLargeOne) {
   Lane lane;
   MonotonicNs now = 1;
   lane.Post(1, now);
-  for (int i = 0; i < 4 * LaneMeter::kEnough; ++i) {
+  for (int i = 0; i < 4 * LaneMeter::kMinSamples; ++i) {
     lane.Post(1, now += 10);
     lane.Acknowledge(1, i % 2 == 0 ? LaneMeter::kShortBytes : 8, now += 10);
   }
   EXPECT_EQ(lane.meter.round_trip_ns(), 0);
 }
 
-TEST(LaneMeter, TakesNoSliceThatWasHeldBack) {
+TEST(LaneMeter, IgnoresSlicesDelayedByRateLimit) {
   Lane lane;
   MonotonicNs now = 1;
-  for (int i = 0; i < LaneMeter::kEnough; ++i) {
+  for (int i = 0; i < LaneMeter::kMinSamples; ++i) {
     lane.Post(1, now);
     lane.meter.Drop();
     lane.Acknowledge(1, 8, now += 10);
@@ -110,11 +110,11 @@ TEST(LaneMeter, TakesNoSliceThatWasHeldBack) {
   EXPECT_EQ(lane.meter.round_trip_ns(), 0);
 }
 
-TEST(LaneMeter, AnotherConnectionHasItsOwnFigures) {
+TEST(LaneMeter, ResetsWithNewConnection) {
   Lane lane;
   MonotonicNs now = 1;
   lane.Return(8, 50'000, &now);
-  lane.meter.Forget();
+  lane.meter.Reset();
   EXPECT_EQ(lane.meter.round_trip_ns(), 0);
   lane.Return(8, 70'000, &now);
   EXPECT_EQ(lane.meter.round_trip_ns(), 70'000);
@@ -132,7 +132,7 @@ void Stream(Lane* lane, int slices, int at_once, uint64_t bytes_each, int64_t ns
   lane->Acknowledge(8, bytes_each, *now += 8 * ns_each);
 }
 
-TEST(RateMeter, KnowsTheHighestRateOfALaneThatIsFull) {
+TEST(RateMeter, MeasuresMaximumRateOfFullLane) {
   RateMeter rate(kSlotBytes);
   Lane lane(&rate);
   MonotonicNs now = 1;
@@ -143,7 +143,7 @@ TEST(RateMeter, KnowsTheHighestRateOfALaneThatIsFull) {
   EXPECT_GE(rate.rate_bps(), 5'000'000'000u);
 }
 
-TEST(RateMeter, SumsUpLanesThatWorkBesideEachOther) {
+TEST(RateMeter, AddsConcurrentLanes) {
   RateMeter rate(kSlotBytes);
   Lane one(&rate), other(&rate);
   MonotonicNs now = 1;
@@ -161,7 +161,7 @@ TEST(RateMeter, SumsUpLanesThatWorkBesideEachOther) {
 }
 
 // After the engine was away, all acknowledgements arrive at one time.
-TEST(RateMeter, AcknowledgementsThatComeAtOnceMakeNoRateTooHigh) {
+TEST(RateMeter, BatchedAcknowledgementsDoNotInflateRate) {
   RateMeter rate(kSlotBytes);
   Lane lane(&rate);
   MonotonicNs now = 1;
@@ -170,7 +170,7 @@ TEST(RateMeter, AcknowledgementsThatComeAtOnceMakeNoRateTooHigh) {
   EXPECT_GT(rate.rate_bps(), 0u);
 }
 
-TEST(RateMeter, SmallSlicesAndShortWorkSayNothing) {
+TEST(RateMeter, IgnoresSmallSlicesAndShortWork) {
   RateMeter rate(kSlotBytes);
   Lane lane(&rate);
   MonotonicNs now = 1;
@@ -179,7 +179,7 @@ TEST(RateMeter, SmallSlicesAndShortWorkSayNothing) {
   EXPECT_EQ(rate.rate_bps(), 0u);
 }
 
-TEST(RateMeter, ALaneThatIsHeldBackSaysNothing) {
+TEST(RateMeter, IgnoresRateLimitedLane) {
   RateMeter rate(kSlotBytes);
   Lane lane(&rate);
   MonotonicNs now = 1;

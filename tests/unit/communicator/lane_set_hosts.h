@@ -33,7 +33,7 @@ inline constexpr int kChannels = 2;
 inline std::string AddressOf(int host) { return "10.0.0." + std::to_string(host + 1); }
 
 // Host memory that may run out after `left` more allocations.
-class ScarceMemory final : public Device {
+class LimitedMemory final : public Device {
  public:
   MemoryMapper& mapper() override { return real_.mapper(); }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override {
@@ -218,7 +218,7 @@ class LaneSetHosts : public testing::Test {
   SeededRandom random_{1};
   std::unique_ptr<Log> log_ = MakeNullLog();
   StreamTransport transport_;
-  ScarceMemory device_;
+  LimitedMemory device_;
   std::vector<Host> hosts_;
   std::vector<std::array<SliceNumber, kChannels>> taken_;  // by host
 };

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-
 #include "service/communicator/lane_set.h"
 #include "tests/unit/communicator/fake_connection.h"
 #include "tests/unit/communicator/lane_set_hosts.h"
@@ -51,7 +50,7 @@ class LaneSetPeersTest : public LaneSetHosts {
 
 // ---- Success ------------------------------------------------------------------------------------
 
-TEST_F(LaneSetPeersTest, TakesNothingForLanesThatNobodyUses) {
+TEST_F(LaneSetPeersTest, AllocatesNothingForUnusedLanes) {
   OpenAll();
   EXPECT_EQ(network_.open_streams(), kRingStreams);
   for (int h = 0; h < kHosts; ++h) EXPECT_EQ(lanes(h).Stats().size(), size_t{kChannels});
@@ -63,11 +62,11 @@ TEST_F(LaneSetPeersTest, TakesNothingForLanesThatNobodyUses) {
   EXPECT_EQ(device_.taken, before + 1) << "the receiver's slots";
 }
 
-TEST_F(LaneSetPeersTest, GivesBackAllThatHoldsNothing) {
+TEST_F(LaneSetPeersTest, ReleasesMemoryOfEmptyLanes) {
   OpenAll();
   constexpr size_t kLaneBytes = size_t{kShape.slots} * kShape.slot_bytes;
   size_t next = 0;
-  EXPECT_EQ(lanes(1).GiveBackMemory(&next), LaneSet::GivenBack::kAll);
+  EXPECT_EQ(lanes(1).ReleaseLaneMemory(&next), LaneSet::MemoryRelease::kAll);
   EXPECT_EQ(device_.discarded, kChannels * kLaneBytes) << "the slots of its rings";
   const auto staging = lanes(0).StagingTo(kFirst, HostIndex(1));
   ASSERT_TRUE(staging.ok());
@@ -77,21 +76,22 @@ TEST_F(LaneSetPeersTest, GivesBackAllThatHoldsNothing) {
   ASSERT_TRUE(lane.Post({&piece, 1}, SliceTag{}).ok());
   device_.discarded = 0;
   next = 0;
-  EXPECT_EQ(lanes(0).GiveBackMemory(&next), LaneSet::GivenBack::kNone) << "a slice is in flight";
+  EXPECT_EQ(lanes(0).ReleaseLaneMemory(&next), LaneSet::MemoryRelease::kNone)
+      << "a slice is in flight";
   EXPECT_EQ(device_.discarded, 0u);
   RecvLane& end = From(1, kFirst, 0);
   ASSERT_TRUE(Run([&] { return lane.source_free() == 1; }));
   device_.discarded = 0;
   for (int h : {0, 1}) {
     next = 0;
-    EXPECT_EQ(lanes(h).GiveBackMemory(&next), LaneSet::GivenBack::kAll);
+    EXPECT_EQ(lanes(h).ReleaseLaneMemory(&next), LaneSet::MemoryRelease::kAll);
   }
   EXPECT_EQ(device_.discarded, (2 * kChannels + 1) * kLaneBytes - kShape.slot_bytes)
       << "all except the slot with the slice";
   EXPECT_EQ(Take(end, 0), 7);
 }
 
-TEST_F(LaneSetPeersTest, ALaneToAnyHostIsOpenedOnFirstUse) {
+TEST_F(LaneSetPeersTest, OpensLaneOnFirstUse) {
   OpenAll();
   RecvLane& end = From(2, kFirst, 0);
   SendLane& lane = *lanes(0).SendTo(kFirst, HostIndex(2));
@@ -107,7 +107,7 @@ TEST_F(LaneSetPeersTest, ALaneToAnyHostIsOpenedOnFirstUse) {
   EXPECT_EQ(stats.state, "up");
 }
 
-TEST_F(LaneSetPeersTest, SlicesMayBePostedBeforeTheConnectionStandsAsFarAsCreditGoes) {
+TEST_F(LaneSetPeersTest, AcceptsSlicesWithinCreditBeforeConnection) {
   OpenAll();
   SendLane& lane = *lanes(0).SendTo(kFirst, HostIndex(2));
   for (uint8_t i = 0; i < kShape.slots; ++i) ASSERT_TRUE(Post(lane, i));
@@ -118,14 +118,14 @@ TEST_F(LaneSetPeersTest, SlicesMayBePostedBeforeTheConnectionStandsAsFarAsCredit
   EXPECT_TRUE(Run([&] { return lanes(0).drained(); }));
 }
 
-TEST_F(LaneSetPeersTest, WhatComesBeforeTheReceiverAsksForTheLaneWaitsThere) {
+TEST_F(LaneSetPeersTest, BuffersSlicesBeforeReceiveFrom) {
   OpenAll();
   ASSERT_TRUE(Post(*lanes(0).SendTo(kMessageChannel, HostIndex(2)), 5));
   Run([] { return false; });
   EXPECT_EQ(Take(From(2, kMessageChannel, 0), 0), 5);
 }
 
-TEST_F(LaneSetPeersTest, IsTheSameLaneEachTimeAndTheRingsWhereThatIsMeant) {
+TEST_F(LaneSetPeersTest, ReturnsTheSameLaneEachTime) {
   OpenAll();
   EXPECT_EQ(lanes(0).SendTo(kFirst, HostIndex(1)), channel_of(0, 0).send);
   EXPECT_EQ(&From(0, kFirst, 3), channel_of(0, 0).receive);
@@ -140,7 +140,7 @@ TEST_F(LaneSetPeersTest, IsTheSameLaneEachTimeAndTheRingsWhereThatIsMeant) {
   EXPECT_EQ(lanes(0).StagingTo(kFirst, HostIndex(2))->data, staging.data);
 }
 
-TEST_F(LaneSetPeersTest, MessagesHaveLanesOfTheirOwn) {
+TEST_F(LaneSetPeersTest, MessagesUseSeparateLanes) {
   OpenAll();
   SendLane& messages = *lanes(0).SendTo(kMessageChannel, HostIndex(1));
   EXPECT_NE(&messages, channel_of(0, 0).send);
@@ -171,7 +171,7 @@ TEST_F(LaneSetPeersTest, AllHostsOpenAllLanesAtOnce) {
 
 // ---- Connections that break ---------------------------------------------------------------------
 
-TEST_F(LaneSetPeersTest, ALaterLaneThatBreaksIsReplaced) {
+TEST_F(LaneSetPeersTest, ReplacesBrokenLane) {
   OpenAll();
   SendLane& lane = *lanes(0).SendTo(kFirst, HostIndex(2));
   RecvLane& end = From(2, kFirst, 0);
@@ -183,24 +183,24 @@ TEST_F(LaneSetPeersTest, ALaterLaneThatBreaksIsReplaced) {
   EXPECT_EQ(lanes(0).Stats().back().reconnects, 1u);
 }
 
-TEST_F(LaneSetPeersTest, ALaterLaneThatStaysBrokenFailsBothEndsWhenThePatienceIsOver) {
+TEST_F(LaneSetPeersTest, FailsBothEndsAfterReconnectTimeout) {
   OpenAll();
   SendLane& lane = *lanes(0).SendTo(kFirst, HostIndex(2));
   ASSERT_TRUE(Post(lane, 1));
   EXPECT_EQ(Take(From(2, kFirst, 0), 0), 1);
-  network_.Part(AddressOf(0), AddressOf(2));
+  network_.Partition(AddressOf(0), AddressOf(2));
   network_.Cut(AddressOf(0), AddressOf(2));
   const MonotonicNs broken = clock_.Now();
   for (int h : {0, 2}) {
     ASSERT_TRUE(RunToError(h));
     EXPECT_THAT(std::string(hosts_[h].status.message()),
                 HasSubstr("lane of channel 0 with host " + AddressOf(2 - h) + ":7400"));
-    EXPECT_EQ(clock_.Now() - broken, kLanePatienceNs);
+    EXPECT_EQ(clock_.Now() - broken, kLaneReconnectTimeoutNs);
   }
   EXPECT_TRUE(hosts_[1].status.ok()) << hosts_[1].status;
 }
 
-TEST_F(LaneSetPeersTest, ALaterLaneThatIsRefusedFailsTheSet) {
+TEST_F(LaneSetPeersTest, FailsOnRefusedLane) {
   OpenAll();
   hosts_[2].door.reset();
   lanes(0).SendTo(kFirst, HostIndex(2));
@@ -209,24 +209,24 @@ TEST_F(LaneSetPeersTest, ALaterLaneThatIsRefusedFailsTheSet) {
   EXPECT_THAT(std::string(hosts_[0].status.message()), HasSubstr("10.0.0.3:7400"));
 }
 
-TEST_F(LaneSetPeersTest, AHostThatDoesNotAnswerIsNotWaitedForForEver) {
+TEST_F(LaneSetPeersTest, TimesOutOnSilentHost) {
   OpenAll();
-  network_.Part(AddressOf(0), AddressOf(2));
+  network_.Partition(AddressOf(0), AddressOf(2));
   lanes(0).SendTo(kFirst, HostIndex(2));
   EXPECT_LT(lanes(0).NextDeadline(), kNever) << "no byte may arrive to wake the engine";
   EXPECT_TRUE(Run([&] { return !hosts_[0].status.ok(); }, 60 * kNsPerSec));
   EXPECT_THAT(std::string(hosts_[0].status.message()), HasSubstr("10.0.0.3:7400"));
 }
 
-TEST_F(LaneSetPeersTest, ALaneToAnExcusedHostIsNoLoss) {
+TEST_F(LaneSetPeersTest, IgnoresBrokenLaneToDepartedHost) {
   OpenAll();
-  lanes(0).Excuse(HostIndex(2));
+  lanes(0).MarkDeparted(HostIndex(2));
   hosts_[2].lanes.reset();
   hosts_[2].door.reset();
   network_.CutHost(AddressOf(2));
   lanes(0).SendTo(kFirst, HostIndex(2));
   From(0, kFirst, 2);
-  EXPECT_FALSE(Run([&] { return !hosts_[0].status.ok(); }, 10 * kLanePatienceNs))
+  EXPECT_FALSE(Run([&] { return !hosts_[0].status.ok(); }, 10 * kLaneReconnectTimeoutNs))
       << hosts_[0].status;
   EXPECT_TRUE(lanes(0).drained());
   EXPECT_EQ(lanes(0).NextDeadline(), kNever);
@@ -234,7 +234,7 @@ TEST_F(LaneSetPeersTest, ALaneToAnExcusedHostIsNoLoss) {
 
 // ---- Errors -------------------------------------------------------------------------------------
 
-TEST_F(LaneSetPeersTest, AConnectionForALaneThatCannotBeTakesNothing) {
+TEST_F(LaneSetPeersTest, AllocatesNothingForIllegalLane) {
   OpenAll();
   const int before = device_.taken;
   std::vector<Preamble> wrong;
@@ -249,7 +249,7 @@ TEST_F(LaneSetPeersTest, AConnectionForALaneThatCannotBeTakesNothing) {
   EXPECT_EQ(device_.taken, before);
 }
 
-TEST_F(LaneSetPeersTest, WithoutMemoryForALaneThatAPeerOpensTheSetFailsAndSaysSo) {
+TEST_F(LaneSetPeersTest, FailsWithoutMemoryForPeersLane) {
   OpenAll();
   device_.left = 0;
   EXPECT_TRUE(absl::IsResourceExhausted(lanes(0).ReceiveFrom(kFirst, HostIndex(2)).status()));
@@ -262,7 +262,7 @@ TEST_F(LaneSetPeersTest, WithoutMemoryForALaneThatAPeerOpensTheSetFailsAndSaysSo
   EXPECT_TRUE(absl::IsResourceExhausted(hosts_[0].status)) << hosts_[0].status;
 }
 
-TEST_F(LaneSetPeersTest, AllLanesTogetherTakeNoMoreThanTheirLimit) {
+TEST_F(LaneSetPeersTest, EnforcesTotalMemoryLimit) {
   LaneSetOptions options = OptionsOf(0);
   options.strategy.lanes = {.slots = 16, .slot_bytes = kMaxSlotBytes};  // 256 MiB for each end
   options.strategy.channels.resize(1);

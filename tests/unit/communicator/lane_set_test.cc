@@ -21,7 +21,7 @@ class LaneSetTest : public LaneSetHosts {
 
 // ---- Opening ------------------------------------------------------------------------------------
 
-TEST_F(LaneSetTest, OpensALaneToTheNextHostOnEveryChannel) {
+TEST_F(LaneSetTest, OpensRingLanesOnEveryChannel) {
   OpenAll();
   for (int h : {0, 1}) {
     EXPECT_EQ(lanes(h).DescribeMissing(), "");
@@ -37,7 +37,7 @@ TEST_F(LaneSetTest, OpensALaneToTheNextHostOnEveryChannel) {
   ExpectCarries(1, 8);
 }
 
-TEST_F(LaneSetTest, LanesLeaveFromTheSourcePortsOfTheStrategy) {
+TEST_F(LaneSetTest, UsesSourcePortsOfStrategy) {
   OpenAll();
   for (int c = 0; c < kChannels; ++c) {
     for (int h : {0, 1}) {
@@ -47,7 +47,7 @@ TEST_F(LaneSetTest, LanesLeaveFromTheSourcePortsOfTheStrategy) {
   }
 }
 
-TEST_F(LaneSetTest, AnAddressThatIsNotOursIsAnErrorBeforeAnythingIsOpened) {
+TEST_F(LaneSetTest, RejectsForeignSourceAddress) {
   LaneSetOptions options = OptionsOf(0);
   options.strategy.channels[1].addresses = {"10.7.7.7", AddressOf(1)};
   const absl::Status status = LaneSet::Make(options).status();
@@ -73,7 +73,7 @@ TEST_F(LaneSetTest, OneHostNeedsNoLanes) {
   EXPECT_EQ(network_.open_streams(), 0u);
 }
 
-TEST_F(LaneSetTest, NamesTheLanesThatAreNotUp) {
+TEST_F(LaneSetTest, NamesLanesThatAreNotUp) {
   OpenDoor(0);
   OpenDoor(1);
   Make(0);  // host 1 accepts, but has no lanes of its own
@@ -83,21 +83,21 @@ TEST_F(LaneSetTest, NamesTheLanesThatAreNotUp) {
             "channel 0 from 10.0.0.2:7400, channel 1 from 10.0.0.2:7400");
 }
 
-TEST_F(LaneSetTest, AFirstConnectionThatIsRefusedIsAnError) {
+TEST_F(LaneSetTest, FailsIfFirstConnectionIsRefused) {
   Make(0);
   ASSERT_TRUE(RunToError(0));
   EXPECT_TRUE(absl::IsUnavailable(hosts_[0].status)) << hosts_[0].status;
   EXPECT_THAT(std::string(hosts_[0].status.message()), HasSubstr("10.0.0.2:7400"));
 }
 
-TEST_F(LaneSetTest, WithoutMemoryThereAreNoLanes) {
+TEST_F(LaneSetTest, FailsWithoutMemory) {
   device_.left = 0;
   EXPECT_TRUE(absl::IsResourceExhausted(LaneSet::Make(OptionsOf(0)).status()));
 }
 
 // ---- Connections from peers ---------------------------------------------------------------------
 
-TEST_F(LaneSetTest, AConnectionForNoLaneOfOursIsClosedAndDisturbsNobody) {
+TEST_F(LaneSetTest, ClosesConnectionForUnknownLane) {
   OpenAll();
   const Preamble good{.purpose = ConnectionPurpose::kLane,
                       .comm_id = CommId(0x2a),
@@ -121,7 +121,7 @@ TEST_F(LaneSetTest, AConnectionForNoLaneOfOursIsClosedAndDisturbsNobody) {
   EXPECT_EQ(StatsOf(0, 0).reconnects, 0u);
 }
 
-TEST_F(LaneSetTest, OnOneHostEveryConnectionIsClosed) {
+TEST_F(LaneSetTest, SingleHostClosesEveryConnection) {
   LaneSetOptions options = OptionsOf(0);
   options.strategy.channels = {{.ring = {HostIndex(0)}, .source_ports = {}}};
   auto set = std::move(*LaneSet::Make(options));
@@ -132,7 +132,7 @@ TEST_F(LaneSetTest, OnOneHostEveryConnectionIsClosed) {
 }
 
 // The sender opens another only after it lost the first, which the receiver may not know yet.
-TEST_F(LaneSetTest, ANewerConnectionOfALaneTakesThePlaceOfTheOlder) {
+TEST_F(LaneSetTest, NewerConnectionReplacesOlder) {
   OpenAll();
   const Preamble preamble{.purpose = ConnectionPurpose::kLane,
                           .comm_id = CommId(0x2a),
@@ -150,7 +150,7 @@ TEST_F(LaneSetTest, ANewerConnectionOfALaneTakesThePlaceOfTheOlder) {
   ExpectCarries(0, 9);
 }
 
-TEST_F(LaneSetTest, APeerThatBreaksTheLaneProtocolFailsTheSetAtOnce) {
+TEST_F(LaneSetTest, FailsOnProtocolError) {
   OpenAll();
   auto wire = std::make_shared<FakeWire>();
   wire->to_read.assign(4096, 'Z');
@@ -171,7 +171,7 @@ TEST_F(LaneSetTest, APeerThatBreaksTheLaneProtocolFailsTheSetAtOnce) {
 
 // ---- Broken and replaced connections ------------------------------------------------------------
 
-TEST_F(LaneSetTest, ABrokenConnectionIsReplacedAndNoSliceIsLostOrDoubled) {
+TEST_F(LaneSetTest, ReplacesConnectionWithoutLossOrDuplicates) {
   OpenAll();
   uint8_t sent = 0, received = 0;
   for (int cut = 0; cut < 5; ++cut) {
@@ -195,9 +195,9 @@ TEST_F(LaneSetTest, ABrokenConnectionIsReplacedAndNoSliceIsLostOrDoubled) {
   for (const Host& host : hosts_) EXPECT_TRUE(host.status.ok()) << host.status;
 }
 
-TEST_F(LaneSetTest, ALaneThatIsBrokenIsNamedUntilItIsReplaced) {
+TEST_F(LaneSetTest, NamesBrokenLaneUntilReplaced) {
   OpenAll();
-  network_.Part(AddressOf(0), AddressOf(1));
+  network_.Partition(AddressOf(0), AddressOf(1));
   ASSERT_TRUE(network_.CutStream({AddressOf(0), kSourcePort}));
   PollAll();
   EXPECT_EQ(lanes(0).DescribeMissing(), "channel 0 to 10.0.0.2:7400");
@@ -209,12 +209,12 @@ TEST_F(LaneSetTest, ALaneThatIsBrokenIsNamedUntilItIsReplaced) {
       [&] { return lanes(0).DescribeMissing().empty() && lanes(1).DescribeMissing().empty(); }));
 }
 
-TEST_F(LaneSetTest, ABreakThatHealsWithinThePatienceIsNoFailure) {
+TEST_F(LaneSetTest, ToleratesBreakWithinReconnectTimeout) {
   OpenAll();
-  network_.Part(AddressOf(0), AddressOf(1));
+  network_.Partition(AddressOf(0), AddressOf(1));
   network_.Cut(AddressOf(0), AddressOf(1));
   ASSERT_TRUE(Send(0, 0, 5)) << "a stalled lane accepts slices within its credit";
-  Run([] { return false; }, kLanePatienceNs - 50 * kNsPerMs);
+  Run([] { return false; }, kLaneReconnectTimeoutNs - 50 * kNsPerMs);
   network_.Heal(AddressOf(0), AddressOf(1));
   std::optional<uint8_t> got;
   EXPECT_TRUE(Run([&] { return (got = Take(1, 0)).has_value(); }));
@@ -224,9 +224,9 @@ TEST_F(LaneSetTest, ABreakThatHealsWithinThePatienceIsNoFailure) {
   for (const Host& host : hosts_) EXPECT_TRUE(host.status.ok()) << host.status;
 }
 
-TEST_F(LaneSetTest, ALaneThatStaysBrokenFailsTheSetAtBothEndsWhenThePatienceIsOver) {
+TEST_F(LaneSetTest, FailsBothEndsAfterReconnectTimeout) {
   OpenAll();
-  network_.Part(AddressOf(0), AddressOf(1));
+  network_.Partition(AddressOf(0), AddressOf(1));
   network_.CutStream({AddressOf(0), kSourcePort + 2});
   const MonotonicNs broken = clock_.Now();
   for (int h : {0, 1}) {
@@ -234,24 +234,24 @@ TEST_F(LaneSetTest, ALaneThatStaysBrokenFailsTheSetAtBothEndsWhenThePatienceIsOv
     EXPECT_TRUE(absl::IsUnavailable(hosts_[h].status)) << hosts_[h].status;
     EXPECT_THAT(std::string(hosts_[h].status.message()),
                 HasSubstr("lane of channel 1 with host " + AddressOf(1 - h) + ":7400"));
-    EXPECT_EQ(clock_.Now() - broken, kLanePatienceNs);
+    EXPECT_EQ(clock_.Now() - broken, kLaneReconnectTimeoutNs);
   }
 }
 
-TEST_F(LaneSetTest, AHostThatIsGoneIsDialledInVainForThePatienceOnly) {
+TEST_F(LaneSetTest, StopsRedialingAfterReconnectTimeout) {
   OpenAll();
   hosts_[1].lanes.reset();
   hosts_[1].door.reset();
   network_.CutHost(AddressOf(1));
   const MonotonicNs broken = clock_.Now();
   ASSERT_TRUE(RunToError(0));
-  EXPECT_EQ(clock_.Now() - broken, kLanePatienceNs);
+  EXPECT_EQ(clock_.Now() - broken, kLaneReconnectTimeoutNs);
 }
 
-TEST_F(LaneSetTest, ASourcePortThatIsStillInUseIsTriedAgain) {
+TEST_F(LaneSetTest, RetriesBusySourcePort) {
   OpenAll();
   network_.Cut(AddressOf(0), AddressOf(1));
-  dialler_.busy_until = clock_.Now() + kLanePatienceNs / 2;
+  dialler_.busy_until = clock_.Now() + kLaneReconnectTimeoutNs / 2;
   ASSERT_TRUE(Send(0, 0, 3));
   std::optional<uint8_t> got;
   EXPECT_TRUE(Run([&] { return (got = Take(1, 0)).has_value() || !hosts_[0].status.ok(); }));
@@ -272,33 +272,33 @@ TEST_F(LaneSetTest, IsDrainedWhenAllThatWasSentIsAcknowledged) {
   EXPECT_TRUE(Run([&] { return lanes(0).drained() && lanes(1).drained(); }));
 }
 
-TEST_F(LaneSetTest, AnExcusedHostMayGoAndNothingWaitsForIt) {
+TEST_F(LaneSetTest, DoesNotWaitForDepartedHost) {
   OpenAll();
   ASSERT_TRUE(Send(0, 0, 1));
-  lanes(0).Excuse(HostIndex(1));
+  lanes(0).MarkDeparted(HostIndex(1));
   hosts_[1].lanes.reset();
   hosts_[1].door.reset();
   network_.CutHost(AddressOf(1));
-  EXPECT_FALSE(Run([&] { return !hosts_[0].status.ok(); }, 10 * kLanePatienceNs))
+  EXPECT_FALSE(Run([&] { return !hosts_[0].status.ok(); }, 10 * kLaneReconnectTimeoutNs))
       << hosts_[0].status;
   EXPECT_TRUE(lanes(0).drained());
   EXPECT_EQ(lanes(0).NextDeadline(), std::numeric_limits<MonotonicNs>::max())
       << "the engine may sleep";
 }
 
-TEST_F(LaneSetTest, AHostThatGoesBeforeItIsExcusedIsForgivenWithinThePatience) {
+TEST_F(LaneSetTest, ToleratesDepartureReportedAfterBreak) {
   OpenAll();
   hosts_[1].lanes.reset();
   hosts_[1].door.reset();
   network_.CutHost(AddressOf(1));
-  Run([] { return false; }, kLanePatienceNs / 2);
-  lanes(0).Excuse(HostIndex(1));
-  EXPECT_FALSE(Run([&] { return !hosts_[0].status.ok(); }, 10 * kLanePatienceNs))
+  Run([] { return false; }, kLaneReconnectTimeoutNs / 2);
+  lanes(0).MarkDeparted(HostIndex(1));
+  EXPECT_FALSE(Run([&] { return !hosts_[0].status.ok(); }, 10 * kLaneReconnectTimeoutNs))
       << hosts_[0].status;
   EXPECT_EQ(lanes(0).NextDeadline(), std::numeric_limits<MonotonicNs>::max());
 }
 
-TEST_F(LaneSetTest, WithoutABreakThereIsNothingToWakeUpFor) {
+TEST_F(LaneSetTest, HasNoDeadlineWithoutBreak) {
   OpenAll();
   for (int h : {0, 1}) EXPECT_EQ(lanes(h).NextDeadline(), std::numeric_limits<MonotonicNs>::max());
 }

@@ -39,7 +39,7 @@ std::string Refusal(const peer::Roster& roster, const RosterExpectation& expecte
   return members.ok() ? "accepted" : std::string(members.status().message());
 }
 
-TEST(Membership, KnowsWhoIsWhere) {
+TEST(Membership, MapsRanksToHosts) {
   RosterExpectation expected = Expect(4, {2});
   expected.host = "h2";
   const auto members = CheckRoster(Roster({{1, 3}, {0}, {2}}), expected);
@@ -50,11 +50,11 @@ TEST(Membership, KnowsWhoIsWhere) {
   EXPECT_EQ(members->HostNames({HostIndex(0), HostIndex(2)}), "h0, h2");
 }
 
-TEST(Membership, TakesRanksInTheOrderInWhichTheyJoined) {
+TEST(Membership, AcceptsAnyJoinOrder) {
   EXPECT_EQ(Refusal(Roster({{0, 2}, {1}}), Expect(3, {2, 0})), "accepted");
 }
 
-TEST(Membership, RefusesRanksThatAreNotEachOnce) {
+TEST(Membership, RejectsMissingAndDuplicateRanks) {
   EXPECT_THAT(Refusal(Roster({{0}, {0}}), Expect(2, {0})), HasSubstr("duplicate"));
   EXPECT_THAT(Refusal(Roster({{0}, {2}}), Expect(2, {0})), HasSubstr("out of range"));
   EXPECT_THAT(Refusal(Roster({{0}, {-1}}), Expect(2, {0})), HasSubstr("out of range"));
@@ -62,24 +62,24 @@ TEST(Membership, RefusesRanksThatAreNotEachOnce) {
   EXPECT_THAT(Refusal(Roster({{1, 0}}), Expect(2, {0, 1})), HasSubstr("out of order"));
 }
 
-TEST(Membership, RefusesARosterWithoutUs) {
+TEST(Membership, RejectsRosterWithoutLocalRanks) {
   EXPECT_THAT(Refusal(Roster({{0, 1}}), Expect(2, {0})), HasSubstr("ranks of this host"));
   EXPECT_THAT(Refusal(Roster({{0}, {1}}), Expect(2, {0, 1})), HasSubstr("ranks of this host"));
 }
 
-TEST(Membership, RefusesNoHostsAndHostsWithoutRanks) {
+TEST(Membership, RejectsEmptyRosterAndEmptyHosts) {
   EXPECT_THAT(Refusal(Roster({}), Expect(1, {0})), HasSubstr("0 hosts"));
   EXPECT_THAT(Refusal(Roster({{0}, {}}), Expect(1, {0})), HasSubstr("0 ranks"));
 }
 
-TEST(Membership, RefusesMoreRanksOnOneHostThanAPlanServes) {
+TEST(Membership, RejectsTooManyRanksOnOneHost) {
   std::vector<int> many(kMaxLocalRanks + 1);
   for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<int>(i);
   EXPECT_THAT(Refusal(Roster({many}), Expect(kMaxLocalRanks + 1, many)),
               HasSubstr("ranks (expected 1 to"));
 }
 
-TEST(Membership, RefusesAnotherTenantAndAnotherCommunicator) {
+TEST(Membership, RejectsOtherTenantAndOtherCommunicator) {
   RosterExpectation expected = Expect(1, {0});
   expected.tenant = "red";
   EXPECT_THAT(Refusal(Roster({{0}}), expected), HasSubstr("another tenant"));
@@ -90,7 +90,7 @@ TEST(Membership, RefusesAnotherTenantAndAnotherCommunicator) {
   EXPECT_EQ(Refusal(Roster({{0}}), expected), "accepted");
 }
 
-TEST(Membership, RefusesAnotherNameOrAddressOfThisHost) {
+TEST(Membership, RejectsOtherNameOrAddressOfThisHost) {
   RosterExpectation expected = Expect(2, {0});
   expected.host = "h1";
   EXPECT_THAT(Refusal(Roster({{0}, {1}}), expected),
@@ -100,11 +100,11 @@ TEST(Membership, RefusesAnotherNameOrAddressOfThisHost) {
   EXPECT_THAT(Refusal(Roster({{0}, {1}}), expected), HasSubstr("h0 at 10.0.0.1:7401"));
 }
 
-TEST(Membership, RefusesRanksThatJoinedTwiceHere) {
+TEST(Membership, RejectsRankThatJoinedTwice) {
   EXPECT_THAT(Refusal(Roster({{0, 1}}), Expect(2, {0, 0})), HasSubstr("ranks of this host"));
 }
 
-TEST(Membership, RefusesAPortThatIsNone) {
+TEST(Membership, RejectsPortOutOfRange) {
   peer::Roster roster = Roster({{0}});
   roster.mutable_hosts(0)->set_endpoint_port(65536);
   EXPECT_THAT(Refusal(roster, Expect(1, {0})), HasSubstr("port 65536"));

@@ -108,7 +108,7 @@ class OperationLoopTest : public testing::Test {
   std::unique_ptr<OperationLoop> loop_;
 };
 
-TEST_F(OperationLoopTest, RunsACallWhoseBuffersHoldWhatThePlanNeeds) {
+TEST_F(OperationLoopTest, RunsCallWithSufficientBuffers) {
   Call(OpKind::kGather, 0);
   ports_[1].call.output_bytes = 0;
   ASSERT_TRUE(Run().ok());
@@ -116,25 +116,25 @@ TEST_F(OperationLoopTest, RunsACallWhoseBuffersHoldWhatThePlanNeeds) {
   EXPECT_EQ(ports_[0].output[2 * kCount + 1], 1);
 }
 
-TEST_F(OperationLoopTest, RefusesAGatherBeyondTheRootsOutput) {
+TEST_F(OperationLoopTest, RejectsGatherBeyondRootOutput) {
   Call(OpKind::kGather, 0);
   ports_[0].call.output_bytes = kRanks * kBlock - 1;
   EXPECT_THAT(Refusal(), HasSubstr("gather with count 16: rank 0 has 192 bytes of input and 191 "
                                    "of output, with 3 ranks it needs 64 and 192"));
 }
 
-TEST_F(OperationLoopTest, RefusesAScatterBeyondTheRootsInput) {
+TEST_F(OperationLoopTest, RejectsScatterBeyondRootInput) {
   Call(OpKind::kScatter, 1);
   ports_[1].call.input_bytes = kBlock;
   EXPECT_THAT(Refusal(), HasSubstr("rank 1 has 64 bytes of input"));
 }
 
-TEST_F(OperationLoopTest, RefusesEveryKindWhoseBufferIsOneByteShort) {
+TEST_F(OperationLoopTest, RejectsBuffersOneByteShort) {
   for (int kind = static_cast<int>(OpKind::kAllReduce); kind <= static_cast<int>(OpKind::kScatter);
        ++kind) {
     const auto op = static_cast<OpKind>(kind);
     SCOPED_TRACE(std::string(Name(op)));
-    const Sides sides = SidesOf(op, kCount, kRanks, /*is_root=*/true);
+    const CallElements sides = ElementsOf(op, kCount, kRanks, /*is_root=*/true);
     Call(op, 2);
     ports_[2].call.input_bytes = sides.input * sizeof(int32_t) - 1;
     Refusal();
@@ -144,7 +144,7 @@ TEST_F(OperationLoopTest, RefusesEveryKindWhoseBufferIsOneByteShort) {
   }
 }
 
-TEST_F(OperationLoopTest, RefusesARootAndACountThatTheLayoutDoesNotHave) {
+TEST_F(OperationLoopTest, RejectsInvalidRootAndCount) {
   for (const int root : {-1, kRanks, 1 << 20}) {
     Call(OpKind::kBroadcast, root);
     EXPECT_THAT(Refusal(), HasSubstr("cannot run among 3 ranks"));

@@ -17,12 +17,12 @@ PostedOperation Call(OpKind kind) {
   return call;
 }
 
-TEST(OperationSignature, SurvivesTheWire) {
+TEST(OperationSignature, RoundTripsThroughTag) {
   const OperationSignature signature = SignatureOf(Call(OpKind::kReduceScatter), 17);
   EXPECT_EQ(FromTag(ToTag(signature)), signature);
 }
 
-TEST(OperationSignature, TellsEveryDifference) {
+TEST(OperationSignature, DiffersInEveryField) {
   const OperationSignature one = SignatureOf(Call(OpKind::kAllReduce), 1);
   PostedOperation other = Call(OpKind::kAllReduce);
   EXPECT_NE(SignatureOf(other, 2), one);
@@ -38,14 +38,14 @@ TEST(OperationSignature, TellsEveryDifference) {
   }
 }
 
-TEST(OperationSignature, IgnoresWhereTheBuffersLie) {
+TEST(OperationSignature, IgnoresBufferAddresses) {
   PostedOperation a = Call(OpKind::kAllReduce), b = a;
   std::byte memory[4];
   b.input = b.output = memory;
   EXPECT_EQ(SignatureOf(a, 1), SignatureOf(b, 1));
 }
 
-TEST(OperationSignature, DescribesWhatMattersForTheKind) {
+TEST(OperationSignature, DescribesFieldsOfTheKind) {
   EXPECT_EQ(Describe(SignatureOf(Call(OpKind::kAllGather), 17)),
             "all_gather #17 count 1024 type float32");
   EXPECT_EQ(Describe(SignatureOf(Call(OpKind::kAllReduce), 1)),

@@ -16,7 +16,7 @@ peer::Message Failed(const std::string& text) {
 
 class PeerLinkTest : public testing::Test {
  protected:
-  std::string Hear() {
+  std::string ReceiveText() {
     auto message = link_.Receive();
     if (!message.ok()) return "error: " + std::string(message.status().message());
     return message->has_value() ? (*message)->failed().text() : "nothing";
@@ -26,26 +26,26 @@ class PeerLinkTest : public testing::Test {
   PeerLink link_{std::make_unique<FakeConnection>(wire_)};
 };
 
-TEST_F(PeerLinkTest, WhatIsSentIsHeard) {
+TEST_F(PeerLinkTest, DeliversSentMessages) {
   link_.Send(Failed("one"));
   link_.Send(Failed("two"));
   EXPECT_TRUE(link_.flushed());
   wire_->to_read = wire_->written;
-  EXPECT_EQ(Hear(), "one");
-  EXPECT_EQ(Hear(), "two");
-  EXPECT_EQ(Hear(), "nothing");
+  EXPECT_EQ(ReceiveText(), "one");
+  EXPECT_EQ(ReceiveText(), "two");
+  EXPECT_EQ(ReceiveText(), "nothing");
 }
 
-TEST_F(PeerLinkTest, BytesMayComeOneByOne) {
-  wire_->Say(Failed("slowly"));
+TEST_F(PeerLinkTest, AcceptsBytesOneByOne) {
+  wire_->Deliver(Failed("slowly"));
   wire_->read_at_once = 1;
   std::string heard;
-  for (int i = 0; i < 100 && (heard = Hear()) == "nothing"; ++i) {
+  for (int i = 0; i < 100 && (heard = ReceiveText()) == "nothing"; ++i) {
   }
   EXPECT_EQ(heard, "slowly");
 }
 
-TEST_F(PeerLinkTest, AStreamThatIsFullTakesTheRestLater) {
+TEST_F(PeerLinkTest, ResumesAfterFullStream) {
   wire_->room = 3;
   link_.Send(Failed("patience"));
   EXPECT_FALSE(link_.flushed());
@@ -54,43 +54,43 @@ TEST_F(PeerLinkTest, AStreamThatIsFullTakesTheRestLater) {
   EXPECT_TRUE(link_.Poll());
   EXPECT_TRUE(link_.flushed());
   wire_->to_read = wire_->written;
-  EXPECT_EQ(Hear(), "patience");
+  EXPECT_EQ(ReceiveText(), "patience");
 }
 
-TEST_F(PeerLinkTest, ALengthBeyondTheLimitIsRefusedBeforeAnythingIsKept) {
+TEST_F(PeerLinkTest, RejectsTooLongMessageBeforeBuffering) {
   const uint32_t length = htonl(kMaxPeerMessageBytes + 1);
   wire_->to_read.assign(reinterpret_cast<const char*>(&length), sizeof(length));
-  EXPECT_THAT(Hear(), testing::HasSubstr("announces a message of"));
-  wire_->Say(Failed("more"));
-  EXPECT_THAT(Hear(), testing::HasSubstr("error"));
+  EXPECT_THAT(ReceiveText(), testing::HasSubstr("announces a message of"));
+  wire_->Deliver(Failed("more"));
+  EXPECT_THAT(ReceiveText(), testing::HasSubstr("error"));
 }
 
-TEST_F(PeerLinkTest, GarbageIsRefusedAndSticks) {
+TEST_F(PeerLinkTest, RejectsGarbagePermanently) {
   const uint32_t length = htonl(4);
   wire_->to_read.assign(reinterpret_cast<const char*>(&length), sizeof(length));
   wire_->to_read += "\xff\xff\xff\xff";
-  EXPECT_THAT(Hear(), testing::HasSubstr("cannot be parsed"));
+  EXPECT_THAT(ReceiveText(), testing::HasSubstr("cannot be parsed"));
   EXPECT_FALSE(link_.status().ok());
 }
 
-TEST_F(PeerLinkTest, LastWordsAreHeardBeforeTheBreak) {
-  wire_->Say(Failed("goodbye"));
+TEST_F(PeerLinkTest, DeliversMessagesBeforeBreak) {
+  wire_->Deliver(Failed("goodbye"));
   wire_->read_broken = true;
-  EXPECT_EQ(Hear(), "goodbye");
-  EXPECT_THAT(Hear(), testing::HasSubstr("closed by the peer"));
+  EXPECT_EQ(ReceiveText(), "goodbye");
+  EXPECT_THAT(ReceiveText(), testing::HasSubstr("closed by the peer"));
 }
 
-TEST_F(PeerLinkTest, LastWordsAreHeardThoughAWriteFailedFirst) {
-  wire_->Say(Failed("goodbye"));
+TEST_F(PeerLinkTest, DeliversMessagesAfterFailedWrite) {
+  wire_->Deliver(Failed("goodbye"));
   wire_->read_broken = true;
   wire_->write_broken = true;
   link_.Send(Failed("are you there?"));
   EXPECT_FALSE(link_.status().ok());
-  EXPECT_EQ(Hear(), "goodbye");
-  EXPECT_THAT(Hear(), testing::HasSubstr("error"));
+  EXPECT_EQ(ReceiveText(), "goodbye");
+  EXPECT_THAT(ReceiveText(), testing::HasSubstr("error"));
 }
 
-TEST_F(PeerLinkTest, APeerThatDoesNotReadIsGivenUp) {
+TEST_F(PeerLinkTest, FailsWhenPeerDoesNotRead) {
   wire_->room = 0;
   const peer::Message message = Failed(std::string(1 << 20, 'x'));
   for (int i = 0; i < 40; ++i) link_.Send(message);

@@ -16,7 +16,7 @@ class PlanCacheTest : public testing::Test {
   Strategy strategy_;
 };
 
-TEST_F(PlanCacheTest, KeepsEachPlan) {
+TEST_F(PlanCacheTest, CachesEachPlan) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
   const PlanKey reduce{.kind = OpKind::kAllReduce, .root = Rank(0), .scaled = false};
   const PlanKey gather{.kind = OpKind::kAllGather, .root = Rank(0), .scaled = false};
@@ -28,7 +28,7 @@ TEST_F(PlanCacheTest, KeepsEachPlan) {
   EXPECT_EQ(*cache.GetOrBuild(gather), second);
 }
 
-TEST_F(PlanCacheTest, TellsRootsAndScalesApart) {
+TEST_F(PlanCacheTest, DistinguishesRootsAndScales) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
   const auto one =
       *cache.GetOrBuild({.kind = OpKind::kBroadcast, .root = Rank(1), .scaled = false});
@@ -39,7 +39,7 @@ TEST_F(PlanCacheTest, TellsRootsAndScalesApart) {
             plain);
 }
 
-TEST_F(PlanCacheTest, AKindThatHasNoPlanIsAStatusEveryTime) {
+TEST_F(PlanCacheTest, ReturnsErrorForKindWithoutPlan) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(
@@ -47,7 +47,7 @@ TEST_F(PlanCacheTest, AKindThatHasNoPlanIsAStatusEveryTime) {
   }
 }
 
-TEST_F(PlanCacheTest, TellsAlgorithmsApart) {
+TEST_F(PlanCacheTest, DistinguishesAlgorithms) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
   const auto ring = *cache.GetOrBuild({.kind = OpKind::kAllReduce, .algorithm = Algorithm::kRing});
   const auto direct =
@@ -56,7 +56,7 @@ TEST_F(PlanCacheTest, TellsAlgorithmsApart) {
   EXPECT_EQ(direct->key.algorithm, Algorithm::kDirect);
 }
 
-TEST_F(PlanCacheTest, ChoosesAsTheStrategySays) {
+TEST_F(PlanCacheTest, ChoosesAlgorithmOfStrategy) {
   strategy_.algorithms.rules = {
       {.kind = OpKind::kAllReduce, .algorithm = Algorithm::kDirect, .max_bytes = 1000},
       {.kind = OpKind::kAllReduce, .algorithm = Algorithm::kRing}};
@@ -77,7 +77,7 @@ class ManyRoots : public PlanCacheTest {
   }
 };
 
-TEST_F(ManyRoots, TakeNoMoreRoomThanTheLimit) {
+TEST_F(ManyRoots, StayWithinTheLimit) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
   for (int root = 0; root < kRoots; ++root) {
     const auto plan = cache.GetOrBuild(Broadcast(root));
@@ -88,7 +88,7 @@ TEST_F(ManyRoots, TakeNoMoreRoomThanTheLimit) {
   EXPECT_EQ(cache.size(), kMaxCachedPlans);
 }
 
-TEST_F(ManyRoots, PushOutThePlanThatWasUsedLongestAgo) {
+TEST_F(ManyRoots, EvictLeastRecentlyUsedPlan) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
   const std::weak_ptr<const Plan> used = *cache.GetOrBuild(Broadcast(0));
   const std::weak_ptr<const Plan> unused = *cache.GetOrBuild(Broadcast(1));
@@ -99,7 +99,7 @@ TEST_F(ManyRoots, PushOutThePlanThatWasUsedLongestAgo) {
   EXPECT_TRUE(unused.expired());
 }
 
-TEST_F(ManyRoots, LeaveAPlanThatRunsAlive) {
+TEST_F(ManyRoots, KeepRunningPlanAlive) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
   const auto running = *cache.GetOrBuild(Broadcast(0));
   for (int root = 1; root < kRoots; ++root) ASSERT_TRUE(cache.GetOrBuild(Broadcast(root)).ok());
@@ -107,7 +107,7 @@ TEST_F(ManyRoots, LeaveAPlanThatRunsAlive) {
   EXPECT_EQ(running->programs.size(), 2u);
 }
 
-TEST_F(ManyRoots, ThatHaveNoPlanTakeNoRoom) {
+TEST_F(ManyRoots, WithoutPlanAreNotCached) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(cache.GetOrBuild(Broadcast(kRoots + i)).ok());
   EXPECT_EQ(cache.size(), 0u);

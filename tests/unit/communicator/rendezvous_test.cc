@@ -18,7 +18,7 @@ class RendezvousTest : public testing::Test {
   wire::UniqueId Make(const std::string& tenant = "blue") {
     return rendezvous_.MakeId({"10.0.0.1", 7400}, tenant);
   }
-  std::shared_ptr<FakeWire> Come(const wire::UniqueId& id) {
+  std::shared_ptr<FakeWire> Connect(const wire::UniqueId& id) {
     auto wire = std::make_shared<FakeWire>();
     rendezvous_.Accept(CommId(id.comm_id), std::make_unique<FakeConnection>(wire));
     return wire;
@@ -40,7 +40,7 @@ class RendezvousTest : public testing::Test {
     }
   }
   // All messages sent to a guest, in order.
-  static std::vector<peer::Message> Heard(const std::shared_ptr<FakeWire>& wire) {
+  static std::vector<peer::Message> Received(const std::shared_ptr<FakeWire>& wire) {
     std::vector<peer::Message> messages;
     auto copy = std::make_shared<FakeWire>();
     copy->to_read = wire->written;
@@ -52,7 +52,7 @@ class RendezvousTest : public testing::Test {
     }
   }
   static std::string RefusalTo(const std::shared_ptr<FakeWire>& wire) {
-    for (const peer::Message& message : Heard(wire)) {
+    for (const peer::Message& message : Received(wire)) {
       if (message.has_refused()) return message.refused().text();
     }
     return "";
@@ -64,16 +64,16 @@ class RendezvousTest : public testing::Test {
   Rendezvous rendezvous_{random_, clock_, *log_};
 };
 
-TEST_F(RendezvousTest, TheRosterComesWhenAllAreThere) {
+TEST_F(RendezvousTest, SendsRosterWhenAllHaveJoined) {
   const auto id = Make();
-  auto a = Come(id), b = Come(id);
-  a->Say(Join(3, 0, "h0"));
-  b->Say(Join(3, 2, "h1"));
+  auto a = Connect(id), b = Connect(id);
+  a->Deliver(Join(3, 0, "h0"));
+  b->Deliver(Join(3, 2, "h1"));
   Run();
-  a->Say(Join(3, 1, "h0"));
+  a->Deliver(Join(3, 1, "h0"));
   Run();
   for (const auto& wire : {a, b}) {
-    const auto heard = Heard(wire);
+    const auto heard = Received(wire);
     ASSERT_FALSE(heard.empty());
     ASSERT_TRUE(heard.back().has_roster());
     EXPECT_EQ(heard.back().roster().comm_id(), id.comm_id);
@@ -83,7 +83,7 @@ TEST_F(RendezvousTest, TheRosterComesWhenAllAreThere) {
   EXPECT_FALSE(rendezvous_.SecretOf(CommId(id.comm_id)).has_value());
 }
 
-TEST_F(RendezvousTest, WhoCannotBeEndsTheMeetingForAll) {
+TEST_F(RendezvousTest, InvalidRankEndsTheMeeting) {
   struct Case {
     peer::Message join;
     std::string text;
@@ -96,10 +96,10 @@ TEST_F(RendezvousTest, WhoCannotBeEndsTheMeetingForAll) {
                         {Join(3, 1, std::string(5000, 'x')), "too much data"}};
   for (const Case& c : cases) {
     const auto id = Make();
-    auto a = Come(id), b = Come(id);
-    a->Say(Join(3, 0, "h0"));
+    auto a = Connect(id), b = Connect(id);
+    a->Deliver(Join(3, 0, "h0"));
     Run();
-    b->Say(c.join);
+    b->Deliver(c.join);
     Run();
     EXPECT_THAT(RefusalTo(a), HasSubstr(c.text));
     EXPECT_THAT(RefusalTo(b), HasSubstr(c.text));
@@ -108,109 +108,109 @@ TEST_F(RendezvousTest, WhoCannotBeEndsTheMeetingForAll) {
 }
 
 // Any tenant can guess an id that was derived from NCCL_COMM_ID, and may join before the others.
-TEST_F(RendezvousTest, AnotherTenantIsTurnedAwayFromAGuessableMeetingAlone) {
+TEST_F(RendezvousTest, RejectsOnlyOtherTenantFromGuessableMeeting) {
   wire::UniqueId id{};
   id.guessable = 1;
   id.comm_id = 0xc0ffee;
-  rendezvous_.Adopt(id, "blue");
-  auto liar = Come(id), a = Come(id), b = Come(id);
-  liar->Say(Join(4, 1, "h9", "red"));
+  rendezvous_.Register(id, "blue");
+  auto liar = Connect(id), a = Connect(id), b = Connect(id);
+  liar->Deliver(Join(4, 1, "h9", "red"));
   Run();
-  a->Say(Join(2, 0, "h0"));
-  b->Say(Join(2, 1, "h1"));
+  a->Deliver(Join(2, 0, "h0"));
+  b->Deliver(Join(2, 1, "h1"));
   Run();
   EXPECT_THAT(RefusalTo(liar), HasSubstr("a job of tenant blue"));
   for (const auto& wire : {a, b}) {
-    const auto heard = Heard(wire);
+    const auto heard = Received(wire);
     ASSERT_FALSE(heard.empty());
     EXPECT_TRUE(heard.back().has_roster()) << heard.back().ShortDebugString();
   }
   // Likewise after ranks have joined.
-  rendezvous_.Adopt(id, "blue");
-  a = Come(id), b = Come(id), liar = Come(id);
-  a->Say(Join(2, 0, "h0"));
+  rendezvous_.Register(id, "blue");
+  a = Connect(id), b = Connect(id), liar = Connect(id);
+  a->Deliver(Join(2, 0, "h0"));
   Run();
-  liar->Say(Join(2, 1, "h9", "red"));
+  liar->Deliver(Join(2, 1, "h9", "red"));
   Run();
   EXPECT_THAT(RefusalTo(a), "");
-  b->Say(Join(2, 1, "h1"));
+  b->Deliver(Join(2, 1, "h1"));
   Run();
-  EXPECT_TRUE(Heard(b).back().has_roster());
+  EXPECT_TRUE(Received(b).back().has_roster());
 }
 
-TEST_F(RendezvousTest, OneGpuTwiceIsRefusedUnlessBothAllowIt) {
+TEST_F(RendezvousTest, RejectsSharedGpuUnlessBothAllowIt) {
   for (const bool allowed : {false, true}) {
     const auto id = Make();
-    auto a = Come(id);
+    auto a = Connect(id);
     for (int rank = 0; rank < 2; ++rank) {
       peer::Message join = Join(3, rank, "h0");
       join.mutable_join()->mutable_gpu()->set_uuid("same");
       join.mutable_join()->mutable_gpu()->set_shared(allowed);
-      a->Say(join);
+      a->Deliver(join);
     }
     Run();
     EXPECT_EQ(RefusalTo(a).empty(), allowed) << RefusalTo(a);
   }
 }
 
-TEST_F(RendezvousTest, TooManyRanksOnOneHostAreRefused) {
+TEST_F(RendezvousTest, RejectsTooManyRanksOnOneHost) {
   const auto id = Make();
-  auto a = Come(id);
-  for (int rank = 0; rank < 130; ++rank) a->Say(Join(200, rank, "h0"));
+  auto a = Connect(id);
+  for (int rank = 0; rank < 130; ++rank) a->Deliver(Join(200, rank, "h0"));
   Run();
   EXPECT_THAT(RefusalTo(a), HasSubstr("exceeds the limit"));
 }
 
-TEST_F(RendezvousTest, AHostThatLeavesWithItsRanksIsNamed) {
+TEST_F(RendezvousTest, NamesHostThatDisconnects) {
   const auto id = Make();
-  auto a = Come(id), b = Come(id);
-  a->Say(Join(3, 0, "h0"));
-  b->Say(Join(3, 1, "h1"));
+  auto a = Connect(id), b = Connect(id);
+  a->Deliver(Join(3, 0, "h0"));
+  b->Deliver(Join(3, 1, "h1"));
   Run();
   b->read_broken = true;
   Run();
   EXPECT_THAT(RefusalTo(a), HasSubstr("host h1 left"));
 }
 
-TEST_F(RendezvousTest, AHostThatGivesUpIsQuotedToAll) {
+TEST_F(RendezvousTest, ForwardsReasonOfWithdrawal) {
   const auto id = Make();
-  auto a = Come(id), b = Come(id);
-  a->Say(Join(3, 0, "h0"));
-  b->Say(Join(3, 1, "h1"));
-  b->Say(FailedMessage(absl::DeadlineExceededError("init timed out: rank 2\nhas not joined")));
+  auto a = Connect(id), b = Connect(id);
+  a->Deliver(Join(3, 0, "h0"));
+  b->Deliver(Join(3, 1, "h1"));
+  b->Deliver(FailedMessage(absl::DeadlineExceededError("init timed out: rank 2\nhas not joined")));
   b->read_broken = true;  // and it disconnects
   Run();
   EXPECT_EQ(RefusalTo(a), "init timed out: rank 2 has not joined");
-  ASSERT_TRUE(Heard(a).back().has_refused());
-  EXPECT_EQ(Heard(a).back().refused().error_code(),
+  ASSERT_TRUE(Received(a).back().has_refused());
+  EXPECT_EQ(Received(a).back().refused().error_code(),
             static_cast<uint32_t>(absl::StatusCode::kDeadlineExceeded));
   EXPECT_FALSE(RefusalTo(b).empty()) << "it waits for an answer";
   EXPECT_EQ(rendezvous_.meetings(), 0u);
 }
 
-TEST_F(RendezvousTest, WhoBroughtNobodyCannotEndTheMeeting) {
+TEST_F(RendezvousTest, HostWithoutRanksCannotEndMeeting) {
   const auto id = Make();
-  auto a = Come(id), b = Come(id);
-  a->Say(Join(2, 0, "h0"));
-  b->Say(FailedMessage(absl::CancelledError("not for me")));
+  auto a = Connect(id), b = Connect(id);
+  a->Deliver(Join(2, 0, "h0"));
+  b->Deliver(FailedMessage(absl::CancelledError("not for me")));
   Run();
-  a->Say(Join(2, 1, "h0"));
+  a->Deliver(Join(2, 1, "h0"));
   Run();
-  EXPECT_TRUE(Heard(a).back().has_roster());
+  EXPECT_TRUE(Received(a).back().has_roster());
 }
 
-TEST_F(RendezvousTest, AGuestThatSaysWhatNoGuestSaysEndsItsMeetingOrItsOwnLink) {
+TEST_F(RendezvousTest, RejectsIllegalMessages) {
   peer::Message go;
   go.mutable_go();
   for (const peer::Message& lie : {peer::Message(), go}) {
     const auto id = Make();
-    auto a = Come(id), b = Come(id);
-    a->Say(Join(2, 0, "h0"));
-    b->Say(lie);
+    auto a = Connect(id), b = Connect(id);
+    a->Deliver(Join(2, 0, "h0"));
+    b->Deliver(lie);
     Run();
     EXPECT_EQ(RefusalTo(a), "") << "it had registered no rank";
     EXPECT_EQ(rendezvous_.meetings(), 1u);
-    a->Say(lie);
+    a->Deliver(lie);
     Run();
     EXPECT_THAT(RefusalTo(a), HasSubstr("message rejected: host h0 sent"));
     EXPECT_EQ(rendezvous_.meetings(), 0u);
@@ -218,38 +218,38 @@ TEST_F(RendezvousTest, AGuestThatSaysWhatNoGuestSaysEndsItsMeetingOrItsOwnLink) 
 }
 
 // A link buffers a message until it is complete, and there may be thousands of links.
-TEST_F(RendezvousTest, AGuestCannotAnnounceAMessageThatNoJoinIs) {
+TEST_F(RendezvousTest, RejectsTooLongMessages) {
   const auto id = Make();
-  auto wire = Come(id);
-  wire->Say(Join(2, 0, std::string(kMaxGuestMessageBytes, 'x')));
+  auto wire = Connect(id);
+  wire->Deliver(Join(2, 0, std::string(kMaxJoinMessageBytes, 'x')));
   wire->to_read.resize(4);  // its length prefix only
   Run();
-  auto other = Come(id);
-  other->Say(Join(1, 0, "h0"));
+  auto other = Connect(id);
+  other->Deliver(Join(1, 0, "h0"));
   Run();
-  EXPECT_TRUE(Heard(wire).empty());
-  EXPECT_TRUE(Heard(other).back().has_roster());
+  EXPECT_TRUE(Received(wire).empty());
+  EXPECT_TRUE(Received(other).back().has_roster());
 }
 
-TEST_F(RendezvousTest, AGuestThatBroughtNobodyMayGo) {
+TEST_F(RendezvousTest, ToleratesDisconnectWithoutRanks) {
   const auto id = Make();
-  auto a = Come(id), b = Come(id);
-  a->Say(Join(2, 0, "h0"));
+  auto a = Connect(id), b = Connect(id);
+  a->Deliver(Join(2, 0, "h0"));
   b->read_broken = true;
   Run();
   EXPECT_EQ(RefusalTo(a), "");
-  a->Say(Join(2, 1, "h0"));
+  a->Deliver(Join(2, 1, "h0"));
   Run();
-  EXPECT_TRUE(Heard(a).back().has_roster());
+  EXPECT_TRUE(Received(a).back().has_roster());
 }
 
-TEST_F(RendezvousTest, AMillionMissingRanksAreToldInAFewBytes) {
+TEST_F(RendezvousTest, TruncatesMissingRanks) {
   const auto id = Make();
-  auto a = Come(id);
-  a->Say(Join(1 << 20, 1, "h0"));
+  auto a = Connect(id);
+  a->Deliver(Join(1 << 20, 1, "h0"));
   Run();
   Run(kNsPerSec);
-  const auto heard = Heard(a);
+  const auto heard = Received(a);
   ASSERT_EQ(heard.size(), 1u) << "sent once, because nothing changed";
   EXPECT_EQ(heard[0].waiting().missing_ranks(0), 0);
   EXPECT_EQ(heard[0].waiting().missing_ranks(1), 2);
@@ -259,15 +259,15 @@ TEST_F(RendezvousTest, AMillionMissingRanksAreToldInAFewBytes) {
   EXPECT_LT(a->written.size(), 200u);
 }
 
-TEST_F(RendezvousTest, AMeetingThatWaitsLeavesTheEngineAsleep) {
+TEST_F(RendezvousTest, WaitingMeetingHasNoDeadline) {
   const auto id = Make();
-  auto a = Come(id);
-  a->Say(Join(2, 0, "h0"));
+  auto a = Connect(id);
+  a->Deliver(Join(2, 0, "h0"));
   Run();
   EXPECT_EQ(rendezvous_.NextDeadline(), std::numeric_limits<MonotonicNs>::max());
 }
 
-TEST_F(RendezvousTest, WhoMakesIdsWithoutEndLosesItsOwn) {
+TEST_F(RendezvousTest, RemovesOldestUnusedIdOfTenant) {
   const auto victim = Make("blue");
   const auto first = Make("red");
   for (size_t i = 0; i < 2 * kMaxUnusedIdsPerTenant; ++i) Make("red");
@@ -276,39 +276,39 @@ TEST_F(RendezvousTest, WhoMakesIdsWithoutEndLosesItsOwn) {
   EXPECT_EQ(rendezvous_.meetings(), kMaxUnusedIdsPerTenant + 1);
 }
 
-TEST_F(RendezvousTest, AUsedIdIsNotForgotten) {
+TEST_F(RendezvousTest, KeepsUsedIds) {
   const auto used = Make("red");
-  auto a = Come(used);
-  a->Say(Join(2, 0, "h0", "red"));
+  auto a = Connect(used);
+  a->Deliver(Join(2, 0, "h0", "red"));
   Run();
   for (size_t i = 0; i < 2 * kMaxUnusedIdsPerTenant; ++i) Make("red");
   EXPECT_TRUE(rendezvous_.SecretOf(CommId(used.comm_id)).has_value());
 }
 
-TEST_F(RendezvousTest, AGuestThatNeverReadsItsRosterIsGivenUp) {
+TEST_F(RendezvousTest, ClosesLinkOfHostThatDoesNotRead) {
   const auto id = Make();
-  auto a = Come(id);
+  auto a = Connect(id);
   a->room = 0;
-  a->Say(Join(1, 0, "h0"));
+  a->Deliver(Join(1, 0, "h0"));
   Run();
   EXPECT_EQ(rendezvous_.meetings(), 0u);
   EXPECT_EQ(a.use_count(), 2) << "the link waits for it";
-  Run(kMeetingFarewellNs);
+  Run(kMeetingCloseTimeoutNs);
   EXPECT_EQ(a.use_count(), 1);
 }
 
-TEST_F(RendezvousTest, AnIdMayBeBroughtTwiceAndGuessableOnesGetNewNames) {
+TEST_F(RendezvousTest, GuessableIdMayBeReusedWithNewId) {
   wire::UniqueId id{};
   id.comm_id = 77;
   id.guessable = 1;
-  rendezvous_.Adopt(id, "blue");
-  rendezvous_.Adopt(id, "blue");
+  rendezvous_.Register(id, "blue");
+  rendezvous_.Register(id, "blue");
   EXPECT_EQ(rendezvous_.meetings(), 1u);
-  auto a = Come(id);
-  a->Say(Join(1, 0, "h0"));
+  auto a = Connect(id);
+  a->Deliver(Join(1, 0, "h0"));
   Run();
-  ASSERT_TRUE(Heard(a).back().has_roster());
-  EXPECT_NE(Heard(a).back().roster().comm_id(), 77u);
+  ASSERT_TRUE(Received(a).back().has_roster());
+  EXPECT_NE(Received(a).back().roster().comm_id(), 77u);
 }
 
 }  // namespace rendezvous_test

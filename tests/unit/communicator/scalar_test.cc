@@ -39,7 +39,7 @@ uint32_t Nearest(const std::vector<double>& values, double wanted) {
   return best;
 }
 
-TEST(EncodeScalar, GivesTheNearestValueOfEveryShortFloat) {
+TEST(EncodeScalar, RoundsToNearestShortFloat) {
   for (const Format& format : kFormats) {
     std::vector<double> values;  // up to 1
     for (uint32_t bits = 0; values.empty() || values.back() < 1; ++bits)
@@ -52,7 +52,7 @@ TEST(EncodeScalar, GivesTheNearestValueOfEveryShortFloat) {
   }
 }
 
-TEST(EncodeScalar, GivesTheBitsOfLongFloats) {
+TEST(EncodeScalar, EncodesLongFloats) {
   for (int n = 1; n <= 4096; ++n) {
     EXPECT_EQ(EncodeScalar(DataType::kFloat32, 1.0 / n),
               std::bit_cast<uint32_t>(static_cast<float>(1.0 / n)));

@@ -31,7 +31,7 @@ class StarTest : public testing::Test {
   }
   std::shared_ptr<FakeWire> Join(int host) {
     auto wire = Dial();
-    wire->Say(Hello(host));
+    wire->Deliver(Hello(host));
     star_.Poll();
     return wire;
   }
@@ -39,7 +39,7 @@ class StarTest : public testing::Test {
   Star star_{HostIndex(0), 3};
 };
 
-TEST_F(StarTest, IsCompleteWhenEveryHostHasSaidHello) {
+TEST_F(StarTest, IsCompleteAfterHelloOfEveryHost) {
   EXPECT_THAT(star_.Unlinked(), testing::ElementsAre(HostIndex(1), HostIndex(2)));
   Join(2);
   EXPECT_FALSE(star_.complete());
@@ -47,21 +47,21 @@ TEST_F(StarTest, IsCompleteWhenEveryHostHasSaidHello) {
   EXPECT_TRUE(star_.complete());
 }
 
-TEST_F(StarTest, WhoSaysNonsenseInsteadOfHelloIsDropped) {
+TEST_F(StarTest, DropsLinkWithoutHello) {
   for (int host : {-1, 0, 3, 1 << 30}) EXPECT_EQ(Join(host).use_count(), 1) << host;
   auto wire = Dial();
-  wire->Say(Departed(1));
+  wire->Deliver(Departed(1));
   star_.Poll();
   EXPECT_EQ(wire.use_count(), 1);
 }
 
-TEST_F(StarTest, ASecondHelloForOneHostIsDropped) {
+TEST_F(StarTest, DropsDuplicateHello) {
   auto first = Join(1);
   EXPECT_EQ(Join(1).use_count(), 1);
   EXPECT_EQ(first.use_count(), 2);
 }
 
-TEST_F(StarTest, StrangersThatSayNothingAreBounded) {
+TEST_F(StarTest, LimitsUnidentifiedLinks) {
   std::vector<std::shared_ptr<FakeWire>> wires;
   for (int i = 0; i < 100; ++i) wires.push_back(Dial());
   int held = 0;
@@ -69,9 +69,9 @@ TEST_F(StarTest, StrangersThatSayNothingAreBounded) {
   EXPECT_LE(held, 3);
 }
 
-TEST_F(StarTest, TheLeaderPassesOnWhatConcernsAll) {
+TEST_F(StarTest, LeaderForwardsMessagesForAll) {
   auto one = Join(1), two = Join(2);
-  one->Say(Departed(5));
+  one->Deliver(Departed(5));
   auto heard = star_.Receive();
   ASSERT_TRUE(heard.ok() && heard->has_value());
   EXPECT_EQ((*heard)->from, HostIndex(1));
@@ -79,9 +79,9 @@ TEST_F(StarTest, TheLeaderPassesOnWhatConcernsAll) {
   EXPECT_TRUE(one->written.empty());
 }
 
-TEST_F(StarTest, ALostHostIsNamedOnceAndAnExcusedOneIsNot) {
+TEST_F(StarTest, ReportsLostHostOnceUnlessDeparted) {
   auto one = Join(1), two = Join(2);
-  star_.Excuse(HostIndex(2));
+  star_.MarkDeparted(HostIndex(2));
   two->read_broken = true;
   one->read_broken = true;
   EXPECT_TRUE(absl::IsUnavailable(star_.Receive().status()));
@@ -89,10 +89,10 @@ TEST_F(StarTest, ALostHostIsNamedOnceAndAnExcusedOneIsNot) {
   const auto after = star_.Receive();
   ASSERT_TRUE(after.ok());
   EXPECT_FALSE(after->has_value());
-  EXPECT_TRUE(star_.alone());
+  EXPECT_TRUE(star_.all_others_left());
 }
 
-TEST_F(StarTest, IsFlushedWhenAllIsWritten) {
+TEST_F(StarTest, IsFlushedWhenEverythingIsWritten) {
   auto one = Join(1);
   one->room = 2;
   star_.Broadcast(Departed(1));

@@ -23,12 +23,12 @@ std::string Refusal(const Strategy& strategy, int hosts = 3) {
   return status.ok() ? "accepted" : std::string(status.message());
 }
 
-TEST(ValidateStrategy, TakesAnyPermutation) {
+TEST(ValidateStrategy, AcceptsAnyPermutation) {
   EXPECT_EQ(Refusal(Ring({2, 0, 1})), "accepted");
   EXPECT_EQ(Refusal(Ring({0}), 1), "accepted");
 }
 
-TEST(ValidateStrategy, RefusesRingsThatAreNone) {
+TEST(ValidateStrategy, RejectsInvalidRings) {
   EXPECT_THAT(Refusal(Ring({0, 1})), HasSubstr("names 2 of 3 hosts"));
   EXPECT_THAT(Refusal(Ring({0, 1, 1})), HasSubstr("not a permutation"));
   EXPECT_THAT(Refusal(Ring({0, 1, 3})), HasSubstr("not a permutation"));
@@ -37,7 +37,7 @@ TEST(ValidateStrategy, RefusesRingsThatAreNone) {
   EXPECT_THAT(Refusal(Ring({})), HasSubstr("names 0"));
 }
 
-TEST(ValidateStrategy, RefusesNoAndTooManyChannels) {
+TEST(ValidateStrategy, RejectsNoAndTooManyChannels) {
   Strategy strategy = Ring({0, 1, 2});
   const ChannelStrategy channel = strategy.channels.front();
   strategy.channels.clear();
@@ -46,13 +46,13 @@ TEST(ValidateStrategy, RefusesNoAndTooManyChannels) {
   EXPECT_THAT(Refusal(strategy), HasSubstr("33 channels"));
 }
 
-TEST(ValidateStrategy, RefusesPortsThatDoNotMatchTheLanes) {
+TEST(ValidateStrategy, RejectsMismatchedSourcePorts) {
   Strategy strategy = Ring({0, 1, 2});
   strategy.channels.front().source_ports = {1, 2};
   EXPECT_THAT(Refusal(strategy), HasSubstr("2 source ports for 3 lanes"));
 }
 
-TEST(ValidateStrategy, RefusesAddressesThatAreNone) {
+TEST(ValidateStrategy, RejectsInvalidAddresses) {
   Strategy strategy = Ring({0, 1, 2});
   std::vector<std::string>& addresses = strategy.channels.front().addresses;
   addresses = {"10.0.0.1", "10.0.0.2"};
@@ -68,7 +68,7 @@ TEST(ValidateStrategy, RefusesAddressesThatAreNone) {
   EXPECT_EQ(Refusal(strategy), "accepted");
 }
 
-TEST(ValidateStrategy, RefusesPortsOfOtherLanesThatThereAreNot) {
+TEST(ValidateStrategy, RejectsInvalidOtherLanes) {
   Strategy strategy = Ring({0, 2, 1});
   std::vector<LanePort>& lanes = strategy.channels.front().other_lanes;
   lanes = {{HostIndex(0), HostIndex(1), 61000}, {HostIndex(2), HostIndex(0), 61001}};
@@ -105,7 +105,7 @@ TEST(RouteOf, EachLaneHasItsPortAndEachHostItsAddress) {
             (LaneRoute{.source_host = "10.0.0.2", .target_host = "10.0.0.1", .source_port = 0}));
 }
 
-TEST(DifferInRoutesAlone, AsLongAsOperationsFollowTheSame) {
+TEST(DifferOnlyInRoutes, IgnoresEpochAndOrigin) {
   const Strategy one = Ring({0, 1, 2});
   Strategy other = one;
   other.epoch = Epoch(9);
@@ -113,13 +113,13 @@ TEST(DifferInRoutesAlone, AsLongAsOperationsFollowTheSame) {
   other.channels.front().source_ports = {1, 2, 3};
   other.channels.front().addresses = {"10.0.0.1", "10.0.0.2", "10.0.0.3"};
   other.channels.front().other_lanes = {{HostIndex(1), HostIndex(0), 4}};
-  EXPECT_TRUE(DifferInRoutesAlone(one, other));
-  EXPECT_TRUE(DifferInRoutesAlone(other, one));
+  EXPECT_TRUE(DifferOnlyInRoutes(one, other));
+  EXPECT_TRUE(DifferOnlyInRoutes(other, one));
   other.channels.front().ring = Ring({0, 2, 1}).channels.front().ring;
-  EXPECT_FALSE(DifferInRoutesAlone(one, other));
+  EXPECT_FALSE(DifferOnlyInRoutes(one, other));
 }
 
-TEST(ValidateStrategy, RefusesShapesOutOfRange) {
+TEST(ValidateStrategy, RejectsShapesOutOfRange) {
   for (uint32_t slots : {0u, 1u, kMaxLaneSlots + 1, std::numeric_limits<uint32_t>::max()}) {
     Strategy strategy = Ring({0, 1, 2});
     strategy.lanes.slots = slots;
@@ -135,7 +135,7 @@ TEST(ValidateStrategy, RefusesShapesOutOfRange) {
   EXPECT_THAT(Refusal(strategy), HasSubstr("skew 4 with 4 slots"));
 }
 
-TEST(ValidateStrategy, RefusesCostsAndRulesThatCannotBe) {
+TEST(ValidateStrategy, RejectsInvalidCostsAndRules) {
   Strategy strategy = Ring({0, 1, 2});
   strategy.algorithms.costs.lane_bytes_per_us = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THAT(Refusal(strategy), HasSubstr("algorithms: lane_bytes_per_us is nan"));
@@ -153,23 +153,23 @@ TEST(ValidateStrategy, RefusesCostsAndRulesThatCannotBe) {
   EXPECT_THAT(Refusal(strategy), HasSubstr("65 rules"));
 }
 
-TEST(DifferInAlgorithmsAlone, AsLongAsLanesAreTheSame) {
+TEST(DifferOnlyInAlgorithms, RequiresTheSameLanes) {
   const Strategy one = Ring({0, 1, 2});
   Strategy other = one;
   other.epoch = Epoch(9);
   other.origin = "somebody else";
   other.algorithms.costs.hop_us = 99;
   other.algorithms.rules = {{OpKind::kAllReduce, Algorithm::kTree}};
-  EXPECT_TRUE(DifferInAlgorithmsAlone(one, other));
-  EXPECT_TRUE(DifferInAlgorithmsAlone(other, one));
+  EXPECT_TRUE(DifferOnlyInAlgorithms(one, other));
+  EXPECT_TRUE(DifferOnlyInAlgorithms(other, one));
   other.channels[0].source_ports = {1, 2, 3};
-  EXPECT_FALSE(DifferInAlgorithmsAlone(one, other));
+  EXPECT_FALSE(DifferOnlyInAlgorithms(one, other));
   other = one;
   other.skew += 1;
-  EXPECT_FALSE(DifferInAlgorithmsAlone(one, other));
+  EXPECT_FALSE(DifferOnlyInAlgorithms(one, other));
 }
 
-TEST(MaxPeers, AreAsManyAsTheLanesHaveMemoryFor) {
+TEST(MaxPeers, IsLimitedByLaneMemory) {
   Strategy strategy = Ring({0, 1, 2});
   strategy.lanes = {.slots = 8, .slot_bytes = 1u << 20};
   EXPECT_EQ(MaxPeers(strategy), 64);
@@ -178,7 +178,7 @@ TEST(MaxPeers, AreAsManyAsTheLanesHaveMemoryFor) {
 }
 
 // A leader run by a tenant could otherwise request 64 GiB from every daemon.
-TEST(ValidateStrategy, RefusesLanesThatTakeTooMuchMemory) {
+TEST(ValidateStrategy, RejectsTooMuchLaneMemory) {
   Strategy strategy = Ring({0, 1, 2});
   strategy.channels.assign(kMaxChannels, strategy.channels.front());
   strategy.lanes = {.slots = kMaxLaneSlots, .slot_bytes = kMaxSlotBytes};

@@ -12,28 +12,28 @@
 namespace mccs {
 namespace turn_queue_test {
 
-using Takers = std::vector<const TurnQueue::Taker*>;
+using Takers = std::vector<const TurnQueue::Participant*>;
 
 class TurnQueueTest : public testing::Test {
  protected:
   Takers Round(MonotonicNs now) {
     Takers turns;
     queue_.BeginRound(now);
-    while (const TurnQueue::Taker* taker = queue_.Next()) turns.push_back(taker);
+    while (const TurnQueue::Participant* participant = queue_.Next()) turns.push_back(participant);
     return turns;
   }
 
   TurnQueue queue_;
-  TurnQueue::Taker a_{queue_}, b_{queue_}, c_{queue_};
+  TurnQueue::Participant a_{queue_}, b_{queue_}, c_{queue_};
 };
 
-TEST_F(TurnQueueTest, WhoIsNotWokenGetsNoTurn) {
+TEST_F(TurnQueueTest, NoTurnWithoutWake) {
   EXPECT_EQ(Round(1), Takers{});
   EXPECT_EQ(a_.turns(), 0u);
   EXPECT_EQ(queue_.NextDeadline(), kNever);
 }
 
-TEST_F(TurnQueueTest, TheWokenGetOneTurnInTheirOrder) {
+TEST_F(TurnQueueTest, OneTurnEachInWakeOrder) {
   c_.Wake();
   a_.Wake();
   c_.Wake();
@@ -45,19 +45,19 @@ TEST_F(TurnQueueTest, TheWokenGetOneTurnInTheirOrder) {
   EXPECT_EQ(c_.turns(), 1u);
 }
 
-TEST_F(TurnQueueTest, WhoIsWokenInItsOwnTurnHasAnotherInTheNextRound) {
+TEST_F(TurnQueueTest, WakeDuringTurnCountsForNextRound) {
   a_.Wake();
   queue_.BeginRound(1);
   EXPECT_EQ(queue_.Next(), &a_);
   a_.Wake();
-  queue_.RestUntil(a_, 1000);  // it does not rest: it was woken in the meantime
+  queue_.SleepUntil(a_, 1000);  // it does not rest: it was woken in the meantime
   EXPECT_EQ(queue_.Next(), nullptr);
   EXPECT_TRUE(a_.woken());
   EXPECT_EQ(queue_.NextDeadline(), kNever);
   EXPECT_EQ(Round(2), Takers{&a_});
 }
 
-TEST_F(TurnQueueTest, WhoIsWokenBeforeItsTurnOfTheRoundHasThatOne) {
+TEST_F(TurnQueueTest, WakeBeforeTurnUsesThatTurn) {
   a_.Wake();
   b_.Wake();
   queue_.BeginRound(1);
@@ -69,26 +69,26 @@ TEST_F(TurnQueueTest, WhoIsWokenBeforeItsTurnOfTheRoundHasThatOne) {
   EXPECT_EQ(Round(2), Takers{&c_}) << "b's turn has handled its wake-up";
 }
 
-TEST_F(TurnQueueTest, TheBusyStayDueAndAreNotWoken) {
+TEST_F(TurnQueueTest, RequeuedMembersAreNotWoken) {
   a_.Wake();
   queue_.BeginRound(1);
-  queue_.KeepDue(*queue_.Next());
+  queue_.Requeue(*queue_.Next());
   EXPECT_EQ(queue_.Next(), nullptr);
   EXPECT_FALSE(a_.woken());
   ASSERT_EQ(queue_.due().size(), 1u);
   EXPECT_EQ(Round(2), Takers{&a_});
 }
 
-TEST_F(TurnQueueTest, WhoGoesIsForgotten) {
-  auto gone = std::make_unique<TurnQueue::Taker>(queue_);
+TEST_F(TurnQueueTest, DestroyedMembersAreRemoved) {
+  auto gone = std::make_unique<TurnQueue::Participant>(queue_);
   gone->Wake();
   a_.Wake();
   gone.reset();
   EXPECT_EQ(Round(1), Takers{&a_});
-  gone = std::make_unique<TurnQueue::Taker>(queue_);
+  gone = std::make_unique<TurnQueue::Participant>(queue_);
   gone->Wake();
   queue_.BeginRound(2);
-  queue_.RestUntil(*queue_.Next(), 5);
+  queue_.SleepUntil(*queue_.Next(), 5);
   EXPECT_EQ(queue_.Next(), nullptr);
   gone.reset();
   EXPECT_EQ(queue_.NextDeadline(), kNever);
@@ -96,10 +96,10 @@ TEST_F(TurnQueueTest, WhoGoesIsForgotten) {
 }
 
 // Against a list that is searched linearly.
-TEST(TurnQueueSeeds, NobodyIsMissedAndNobodyComesInVain) {
+TEST(TurnQueueSeeds, EveryDueMemberGetsExactlyOneTurn) {
   struct Member {
-    explicit Member(TurnQueue& queue) : taker(queue) {}
-    TurnQueue::Taker taker;
+    explicit Member(TurnQueue& queue) : participant(queue) {}
+    TurnQueue::Participant participant;
     bool due = false;
     MonotonicNs deadline = kNever;
   };
@@ -114,13 +114,13 @@ TEST(TurnQueueSeeds, NobodyIsMissedAndNobodyComesInVain) {
       now += static_cast<MonotonicNs>(random() % 20);
       for (uint64_t i = random() % 4; i > 0; --i) {
         Member& woken = members[random() % members.size()];
-        woken.taker.Wake();
+        woken.participant.Wake();
         woken.due = true;
       }
-      std::set<const TurnQueue::Taker*> expected;
+      std::set<const TurnQueue::Participant*> expected;
       MonotonicNs first = kNever;
       for (Member& member : members) {
-        if (member.due || member.deadline <= now) expected.insert(&member.taker);
+        if (member.due || member.deadline <= now) expected.insert(&member.participant);
         if (!member.due) first = std::min(first, member.deadline);
       }
       if (expected.empty()) {
@@ -128,17 +128,18 @@ TEST(TurnQueueSeeds, NobodyIsMissedAndNobodyComesInVain) {
       }
       ASSERT_LE(queue.NextDeadline(), first);
       queue.BeginRound(now);
-      while (TurnQueue::Taker* taker = queue.Next()) {
-        ASSERT_EQ(expected.erase(taker), 1u);
-        Member& member = *std::find_if(members.begin(), members.end(),
-                                       [&](const Member& m) { return &m.taker == taker; });
+      while (TurnQueue::Participant* participant = queue.Next()) {
+        ASSERT_EQ(expected.erase(participant), 1u);
+        Member& member = *std::find_if(members.begin(), members.end(), [&](const Member& m) {
+          return &m.participant == participant;
+        });
         member.due = random() % 4 == 0;
         member.deadline = kNever;
         if (member.due) {
-          queue.KeepDue(*taker);
+          queue.Requeue(*participant);
         } else if (random() % 3 != 0) {
           member.deadline = now + 1 + static_cast<MonotonicNs>(random() % 200);
-          queue.RestUntil(*taker, member.deadline);
+          queue.SleepUntil(*participant, member.deadline);
         }
       }
       ASSERT_TRUE(expected.empty());

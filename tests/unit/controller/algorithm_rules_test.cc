@@ -26,7 +26,7 @@ std::vector<std::string> NamesOf(const std::vector<const Object*>& objects) {
 
 const CommunicatorView kOfA = {.id = CommId(0xab), .tenant = "uid 1", .hosts = {}, .strategy = {}};
 
-TEST(AlgorithmRules, TheNearerPolicyGoesFirst) {
+TEST(AlgorithmRules, MoreSpecificPoliciesComeFirst) {
   const ObjectSet set = After(
       {}, Together({TenantDocument("a", 1), TenantDocument("b", 2),
                     PolicyDocument("1-all", Spec("ring", "sizes: {below: 1MiB}")),
@@ -41,7 +41,7 @@ TEST(AlgorithmRules, TheNearerPolicyGoesFirst) {
   EXPECT_THAT(NamesOf(AlgorithmPolicies(set, other)), ElementsAre("2-b", "1-all"));
 }
 
-TEST(AlgorithmRules, SizesAreWithoutTheirUpperEnd) {
+TEST(AlgorithmRules, SizeRangesExcludeTheirUpperBound) {
   const ObjectSet set =
       After({}, Together({PolicyDocument("small", Spec("tree", "sizes: {from: 1KiB, below: 1MiB}")),
                           PolicyDocument("large", Spec("ring", "sizes: {from: 1MiB}"))}));
@@ -57,7 +57,7 @@ TEST(AlgorithmRules, SizesAreWithoutTheirUpperEnd) {
   EXPECT_EQ(rules[1].kind(), static_cast<uint32_t>(OpKind::kAllReduce));
 }
 
-TEST(AlgorithmRules, TheDaemonsOwnStayBehindThemAndComeBack) {
+TEST(AlgorithmRules, KeepsTheDaemonsRulesAfterThePolicies) {
   strategy::Strategy strategy;
   strategy.mutable_algorithms()->mutable_costs()->set_hop_us(7);
   for (size_t i = 0; i < kMaxAlgorithmRules; ++i)

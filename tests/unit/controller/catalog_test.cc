@@ -18,14 +18,14 @@
 #include "controller/store/memory_store.h"
 #include "controller/store/sqlite_store.h"
 #include "tests/unit/objects/documents.h"
-#include "tests/unit/store/scratch_folder.h"
+#include "tests/unit/store/temp_directory.h"
 
 namespace mccs {
 namespace catalog_test {
 
 using testing::HasSubstr;
 
-class HandWallClock final : public WallClock {
+class ManualWallClock final : public WallClock {
  public:
   UnixNs Now() const override { return now; }
   UnixNs now = 1'700'000'000 * kNsPerSec;
@@ -74,14 +74,14 @@ class CatalogTest : public testing::Test {
   size_t AuditSize() { return catalog_->Audit(1000)->size(); }
 
   const Caller kCaller{"ipv4:10.0.0.7:5000", "ann@login1"};
-  HandWallClock clock_;
+  ManualWallClock clock_;
   FaultyStore store_;
   std::unique_ptr<Log> log_ = MakeNullLog();
   std::unique_ptr<Catalog> catalog_;
   std::vector<std::thread> readers_;
 };
 
-TEST_F(CatalogTest, WhatWasAppliedIsThereAfterARestart) {
+TEST_F(CatalogTest, AppliedObjectsSurviveARestart) {
   ASSERT_TRUE(Apply(Together({TenantDocument("a", 1), TopologyDocument("t")})).ok());
   ASSERT_TRUE(Apply(TenantDocument("a", 1, "  weight: 3\n")).ok());
   Restart();
@@ -93,7 +93,7 @@ TEST_F(CatalogTest, WhatWasAppliedIsThereAfterARestart) {
   EXPECT_EQ(TenantOf(*tenant).weight, 3);
 }
 
-TEST_F(CatalogTest, WhoReadsObjectsWaitsForNoChange) {
+TEST_F(CatalogTest, ReadingObjectsDoesNotBlockOnChanges) {
   ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
   std::vector<uint64_t> seen;
   // Reads the revision in another thread, with a timeout in case it blocks on the change.
@@ -116,7 +116,7 @@ TEST_F(CatalogTest, WhoReadsObjectsWaitsForNoChange) {
   EXPECT_THAT(seen, testing::ElementsAre(1, 1, 1, 2));
 }
 
-TEST_F(CatalogTest, TheAuditLogSaysWhoDidWhatWhenAndWhatCameOfIt) {
+TEST_F(CatalogTest, AuditEntriesHaveCallerActionTimeAndOutcome) {
   ASSERT_TRUE(Apply(Together({TenantDocument("a", 1), TenantDocument("b", 2)})).ok());
   EXPECT_EQ(LastAudit(), (AuditEntry{1, clock_.now, "ipv4:10.0.0.7:5000", "ann@login1", "apply",
                                      "created Tenant 'a'; created Tenant 'b'", "done", 1}));
@@ -130,26 +130,26 @@ TEST_F(CatalogTest, TheAuditLogSaysWhoDidWhatWhenAndWhatCameOfIt) {
   EXPECT_EQ(AuditSize(), 4u);
 }
 
-TEST_F(CatalogTest, RefusalsFromElsewhereAndOwnDecisionsAreInTheAuditLog) {
+TEST_F(CatalogTest, AuditsRefusalsAndControllerEvents) {
   ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
-  catalog_->NoteRefusal("drain", kCaller, absl::NotFoundError("unknown link 'x'"));
+  catalog_->AuditRefusal("drain", kCaller, absl::NotFoundError("unknown link 'x'"));
   EXPECT_EQ(LastAudit(), (AuditEntry{2, clock_.now, "ipv4:10.0.0.7:5000", "ann@login1", "drain", "",
                                      "refused: unknown link 'x'", 1}));
-  catalog_->NoteDecisions({{"refuse a daemon", "host 'h1'", "refused: its clock"},
-                           {"replan", "communicator 7: other ports", "proposed: host h1 lost"}});
+  catalog_->AuditEvents({{"refuse a daemon", "host 'h1'", "refused: its clock"},
+                         {"replan", "communicator 7: other ports", "proposed: host h1 lost"}});
   EXPECT_EQ(LastAudit(), (AuditEntry{4, clock_.now, "mccs-controller", "", "replan",
                                      "communicator 7: other ports", "proposed: host h1 lost", 1}));
-  catalog_->NoteDecisions({});
+  catalog_->AuditEvents({});
   EXPECT_EQ(AuditSize(), 4u);
   store_.fails = true;
-  catalog_->NoteRefusal("undrain", kCaller, absl::NotFoundError("x"));
+  catalog_->AuditRefusal("undrain", kCaller, absl::NotFoundError("x"));
   store_.fails = false;
   EXPECT_EQ(AuditSize(), 4u);
   ASSERT_TRUE(Apply(TenantDocument("b", 2)).ok());
 }
 
 // Entries are sent to operators as protobuf strings, which must be UTF-8.
-TEST_F(CatalogTest, LongTextsAreCutBetweenCharacters) {
+TEST_F(CatalogTest, TruncatesLongTextsBetweenCharacters) {
   const auto arrows = [](size_t bytes) {
     std::string text;
     while (text.size() < bytes) text += "\u2192";  // three bytes
@@ -161,18 +161,18 @@ TEST_F(CatalogTest, LongTextsAreCutBetweenCharacters) {
     EXPECT_TRUE(text.ends_with("\u2192")) << text.size();
   };
   for (const char* shift : {"", "x", "xy"}) {
-    catalog_->NoteRefusal("drain", {shift + arrows(300), shift + arrows(300)},
-                          absl::NotFoundError(shift + arrows(2000)));
+    catalog_->AuditRefusal("drain", {shift + arrows(300), shift + arrows(300)},
+                           absl::NotFoundError(shift + arrows(2000)));
     fits(LastAudit().peer, 200);
     fits(LastAudit().user, 200);
     fits(LastAudit().outcome, 1000);
-    catalog_->NoteDecisions({{"replan", shift + arrows(2000), shift + arrows(2000)}});
+    catalog_->AuditEvents({{"replan", shift + arrows(2000), shift + arrows(2000)}});
     fits(LastAudit().objects, 1000);
     fits(LastAudit().outcome, 1000);
   }
 }
 
-TEST_F(CatalogTest, ADryRunChangesNothingAndLeavesNoTrace) {
+TEST_F(CatalogTest, DryRunChangesNothingAndIsNotAudited) {
   ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
   EXPECT_TRUE(Apply(TenantDocument("b", 2), /*dry_run=*/true).ok());
   EXPECT_TRUE(Delete("a", /*dry_run=*/true).ok());
@@ -181,7 +181,7 @@ TEST_F(CatalogTest, ADryRunChangesNothingAndLeavesNoTrace) {
   EXPECT_EQ(catalog_->objects()->objects.size(), 1u);
 }
 
-TEST_F(CatalogTest, WhatTheStoreCannotKeepIsNotInForce) {
+TEST_F(CatalogTest, ChangeWithAFailedCommitIsNotApplied) {
   ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
   int told = 0;
   catalog_->Watch([&](const Catalog::Objects&) { ++told; });
@@ -196,7 +196,7 @@ TEST_F(CatalogTest, WhatTheStoreCannotKeepIsNotInForce) {
   EXPECT_EQ(catalog_->objects()->revision, 2u);
 }
 
-TEST_F(CatalogTest, AStoreThatAnotherReleaseWroteIsRefused) {
+TEST_F(CatalogTest, RejectsAStoreOfAnotherRelease) {
   StoreChange change;
   change.revision = 1;
   change.put_objects = {{"Tenant", "a", 1, Document("Tenant", "a", "  colour: red\n")}};
@@ -268,9 +268,9 @@ void ExpectEqual(const ObjectSet& set, const Model& model, const std::string& wh
 // Applies and deletes at random, with restarts; rejected changes have no effect.
 void RunAgainstModel(uint64_t seed, bool on_disk) {
   RandomOperator operators(seed);
-  HandWallClock clock;
+  ManualWallClock clock;
   const std::unique_ptr<Log> log = MakeNullLog();
-  const ScratchFolder folder;
+  const TempDirectory folder;
   const Caller caller{"test", "test"};
   std::unique_ptr<Store> store = std::make_unique<MemoryStore>();
   std::unique_ptr<Catalog> catalog;
@@ -316,7 +316,7 @@ void RunAgainstModel(uint64_t seed, bool on_disk) {
   }
 }
 
-TEST(CatalogProperty, TheStoreEqualsAModelWhateverIsAppliedDeletedAndRestarted) {
+TEST(CatalogProperty, StoreEqualsAModelAfterRandomChangesAndRestarts) {
   const uint64_t first = std::random_device()();
   std::cout << "seeds from " << first << "\n";
   for (uint64_t seed = first; seed < first + 40 && !HasFailure(); ++seed) {

@@ -38,7 +38,7 @@ TEST(ControllerConfig, EveryKeyIsRead) {
   EXPECT_FALSE(config.calibrate_costs);
 }
 
-TEST(ControllerConfig, WrongValuesAreToldWithTheirPlaces) {
+TEST(ControllerConfig, ReportsInvalidValuesWithTheirPlaces) {
   ControllerConfig config;
   const absl::Status status =
       Read("listen: 7500\nlog_level: loud\nheartbeat_timeout: 5\nlisten_on: x\nmetrics_listen: x\n",

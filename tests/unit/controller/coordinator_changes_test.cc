@@ -9,21 +9,21 @@ namespace coordinator_changes_test {
 class CoordinatorChangesTest : public CoordinatorTest {};
 
 // It runs another controller's proposal, so nothing changes; or its daemons' default.
-TEST_F(CoordinatorChangesTest, ACommunicatorThatRunsIsLookedAtWithTheNextTick) {
-  Say(kFirst, Registration(MakeHost("h0")));
+TEST_F(CoordinatorChangesTest, PlansARunningCommunicatorAtTheNextTick) {
+  Send(kFirst, Registration(MakeHost("h0")));
   agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
-  EXPECT_TRUE(Say(kFirst, Announcement(running)).empty());
+  EXPECT_TRUE(Send(kFirst, Announcement(running)).empty());
   EXPECT_EQ(communicators(), 1u);
   std::vector<Outgoing> out = Tick();
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].message->propose().strategy().epoch(), 2u);
   *running.mutable_strategy() = out[0].message->propose().strategy();
-  Say(kFirst, Announcement(running));
+  Send(kFirst, Announcement(running));
   EXPECT_TRUE(Tick().empty());
 }
 
-TEST_F(CoordinatorChangesTest, WhatOperatorsWantIsProposedToWhatRuns) {
+TEST_F(CoordinatorChangesTest, ProposesOperatorsChangesToRunningCommunicators) {
   StartCommunicator();
   EXPECT_TRUE(Tick().empty());
   const std::vector<Outgoing> out = Reverse();
@@ -33,136 +33,136 @@ TEST_F(CoordinatorChangesTest, WhatOperatorsWantIsProposedToWhatRuns) {
   EXPECT_EQ(out[0].message->propose().strategy().epoch(), 3u);
   EXPECT_EQ(Describe("0")->summary().epoch(), 2u);
   EXPECT_EQ(Describe("0")->summary().strategy(), "locality_ring");
-  Adopt(out);
+  ApplyProposal(out);
   EXPECT_EQ(Describe("0")->summary().epoch(), 3u);
   EXPECT_EQ(Describe("0")->summary().strategy(), "locality_ring by reverse");
   EXPECT_TRUE(Tick().empty());
 }
 
-TEST_F(CoordinatorChangesTest, AnOlderProposalMayYetComeIntoForceBeforeTheNewest) {
+TEST_F(CoordinatorChangesTest, OlderProposalMayBeAppliedBeforeTheNewest) {
   StartCommunicator();
   const std::vector<Outgoing> there = Reverse();
   const std::vector<Outgoing> back = SetPolicy("[h0, h1]");
   ASSERT_EQ(back.size(), 1u);
   EXPECT_EQ(back[0].message->propose().strategy().epoch(), 4u);
-  Adopt(there);
+  ApplyProposal(there);
   EXPECT_THAT(Describe("0")->rings(0).hosts(), testing::ElementsAre("h1", "h0"));
   EXPECT_TRUE(Tick().empty()) << "the newest is under way";
-  Adopt(back);
+  ApplyProposal(back);
   EXPECT_THAT(Describe("0")->rings(0).hosts(), testing::ElementsAre("h0", "h1"));
 }
 
 // Our daemons never send this; policies must not look up hosts that do not exist.
-TEST_F(CoordinatorChangesTest, WhatWasProposedForOtherHostsIsForgotten) {
+TEST_F(CoordinatorChangesTest, DropsProposalsForOtherHosts) {
   StartCommunicator();
   ASSERT_EQ(Reverse().size(), 1u);
   agent::Announce announce = MakeAnnounce(1, {"h0"});
   announce.set_running(true);
   announce.mutable_strategy()->set_epoch(2);
-  Say(kFirst, Announcement(announce));
+  Send(kFirst, Announcement(announce));
   EXPECT_TRUE(coordinator_.registry().communicators().at(CommId(1)).proposed.empty());
   Tick();
 }
 
-TEST_F(CoordinatorChangesTest, WhatTheLeaderGivesUpIsProposedAgainAfterAWhileWithANewEpoch) {
+TEST_F(CoordinatorChangesTest, RepeatsADroppedProposalLaterWithANewEpoch) {
   StartCommunicator();
   Reverse();
-  Say(kFirst, Refusing(3));
-  EXPECT_TRUE(TickFor(Coordinator::kProposalPatienceNs - 2 * kNsPerSec).empty());
+  Send(kFirst, Refusing(3));
+  EXPECT_TRUE(TickFor(Coordinator::kProposalTimeoutNs - 2 * kNsPerSec).empty());
   const std::vector<Outgoing> again = TickFor(3 * kNsPerSec);
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].message->propose().strategy().epoch(), 4u);
   EXPECT_THAT(RingOf(again), testing::ElementsAre(1, 0));
 }
 
-TEST_F(CoordinatorChangesTest, WhatItChangesByItselfIsADecisionOfItsOwnWithTheCause) {
+TEST_F(CoordinatorChangesTest, RecordsItsOwnChangesWithTheirCause) {
   StartCommunicator();
   Tick();
   Reverse();
-  EXPECT_TRUE(coordinator_.TakeDecisions().empty()) << "the operator's, or a first strategy";
-  Say(kFirst, Refusing(3));
-  const std::vector<OwnDecision> given_up = coordinator_.TakeDecisions();
+  EXPECT_TRUE(coordinator_.TakeEvents().empty()) << "the operator's, or a first strategy";
+  Send(kFirst, Refusing(3));
+  const std::vector<ControllerEvent> given_up = coordinator_.TakeEvents();
   ASSERT_EQ(given_up.size(), 1u);
   EXPECT_EQ(given_up[0].action, "give up a proposal");
   EXPECT_EQ(given_up[0].outcome, "done: host h1: no such address");
-  TickFor(Coordinator::kProposalPatienceNs + kNsPerSec);
-  const std::vector<OwnDecision> replanned = coordinator_.TakeDecisions();
+  TickFor(Coordinator::kProposalTimeoutNs + kNsPerSec);
+  const std::vector<ControllerEvent> replanned = coordinator_.TakeEvents();
   ASSERT_EQ(replanned.size(), 1u);
   EXPECT_EQ(replanned[0].action, "replan");
   EXPECT_THAT(replanned[0].objects,
               testing::HasSubstr("communicator 0000000000000001: channel 0: h1 → h0 → h1"));
   EXPECT_EQ(replanned[0].outcome, "proposed: failed proposals are retried");
   TickFor(10 * kNsPerSec);
-  EXPECT_TRUE(coordinator_.TakeDecisions().empty()) << "none for a Tick";
+  EXPECT_TRUE(coordinator_.TakeEvents().empty()) << "none for a Tick";
 }
 
-TEST_F(CoordinatorChangesTest, OtherWishesAreProposedAtOnceThoughOneWasGivenUp) {
+TEST_F(CoordinatorChangesTest, ProposesAnotherPolicyAtOnceAfterAFailedProposal) {
   StartCommunicator();
   Reverse();
-  Say(kFirst, Refusing(3));
+  Send(kFirst, Refusing(3));
   const std::vector<Outgoing> other = SetPolicy("[h1]");
   ASSERT_EQ(other.size(), 1u);
   EXPECT_EQ(other[0].message->propose().strategy().epoch(), 4u);
 }
 
-TEST_F(CoordinatorChangesTest, AProposalThatNobodyAnswersIsGivenUpAndRepeated) {
+TEST_F(CoordinatorChangesTest, ProposalWithoutReplyExpiresAndIsRepeated) {
   StartCommunicator();
   Reverse();
-  EXPECT_TRUE(TickFor(Coordinator::kProposalPatienceNs).empty());
+  EXPECT_TRUE(TickFor(Coordinator::kProposalTimeoutNs).empty());
   TickFor(2 * kNsPerSec);
-  const std::vector<Outgoing> again = TickFor(Coordinator::kProposalPatienceNs);
+  const std::vector<Outgoing> again = TickFor(Coordinator::kProposalTimeoutNs);
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].message->propose().strategy().epoch(), 4u);
 }
 
-TEST_F(CoordinatorChangesTest, EpochsThatALeaderGaveUpBeforeThisControllerAreNotUsedAgain) {
-  Say(kFirst, Registration(MakeHost("h0")));
+TEST_F(CoordinatorChangesTest, DoesNotReuseEpochsThatALeaderDropped) {
+  Send(kFirst, Registration(MakeHost("h0")));
   agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
-  Say(kFirst, Announcement(running));
+  Send(kFirst, Announcement(running));
   agent::FromAgent report = Reporting(1, 1);
   report.mutable_report()->set_refused_epoch(7);
-  Say(kFirst, report);
+  Send(kFirst, report);
   const std::vector<Outgoing> out = Tick();
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].message->propose().strategy().epoch(), 8u);
 }
 
-TEST_F(CoordinatorChangesTest, EpochsThatAnotherControllerGaveOutAreNotUsedAgain) {
+TEST_F(CoordinatorChangesTest, DoesNotReuseEpochsOfAnotherController) {
   agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
   running.set_newest_epoch(6);
-  Say(kFirst, Registration(MakeHost("h0"), {running}));
+  Send(kFirst, Registration(MakeHost("h0"), {running}));
   const std::vector<Outgoing> out = Tick();
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].message->propose().strategy().epoch(), 7u);
 }
 
 // An earlier controller proposed it before it died.
-TEST_F(CoordinatorChangesTest, WhatComesIntoForceWithoutThisControllerIsChangedBack) {
+TEST_F(CoordinatorChangesTest, RevertsAStrategyOfAnotherController) {
   agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
   running.set_newest_epoch(6);
-  Say(kFirst, Registration(MakeHost("h0"), {running}));
-  Say(kSecond, Registration(MakeHost("h1")));
-  Adopt(Tick());
+  Send(kFirst, Registration(MakeHost("h0"), {running}));
+  Send(kSecond, Registration(MakeHost("h1")));
+  ApplyProposal(Tick());
   EXPECT_TRUE(Tick().empty());
   running.mutable_strategy()->set_epoch(9);
   running.set_newest_epoch(9);
-  Say(kFirst, Announcement(running));
+  Send(kFirst, Announcement(running));
   const std::vector<Outgoing> out = Tick();
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].message->propose().strategy().epoch(), 10u);
 }
 
-TEST_F(CoordinatorChangesTest, ALeaderThatIsAwayIsToldWhenItIsBack) {
+TEST_F(CoordinatorChangesTest, SendsAProposalWhenTheLeaderReconnects) {
   StartCommunicator();
-  coordinator_.Gone(kFirst, "its connection closed");
+  coordinator_.OnStreamClosed(kFirst, "its connection closed");
   EXPECT_TRUE(Reverse().empty());
   agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
   running.mutable_strategy()->set_epoch(2);
-  Say(kThird, Registration(MakeHost("h0"), {running}));
+  Send(kThird, Registration(MakeHost("h0"), {running}));
   const std::vector<Outgoing> out = Tick();
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].to, kThird);
@@ -176,13 +176,13 @@ Caps CapsIn(const std::vector<Outgoing>& out) {
   Caps caps;
   for (const Outgoing& each : out) {
     if (!each.message.has_value() || !each.message->has_pace()) continue;
-    const agent::Pace& pace = each.message->pace();
+    const agent::RateLimits& pace = each.message->pace();
     caps[each.to] = {pace.tenant(), pace.tenant_rate_bps()};
   }
   return caps;
 }
 
-TEST_F(CoordinatorChangesTest, ACapIsToldToAllHostsOfACommunicatorOnceAndToOneThatComesBack) {
+TEST_F(CoordinatorChangesTest, SendsACapOnceToEachHostAndToReconnectingHosts) {
   StartCommunicator();
   Tick();
   const auto set = [&](const std::string& cap) {
@@ -193,16 +193,16 @@ TEST_F(CoordinatorChangesTest, ACapIsToldToAllHostsOfACommunicatorOnceAndToOneTh
   const std::pair<std::string, uint64_t> cap = {"a", 5'000'000'000}, none = {"", 0};
   EXPECT_EQ(set("  cap: 5Gbps\n"), (Caps{{kFirst, cap}, {kSecond, cap}}));
   EXPECT_TRUE(set("  cap: 5Gbps\n").empty());
-  EXPECT_EQ(CapsIn(Say(kThird, Registration(MakeHost("h1")))), (Caps{{kThird, cap}}));
+  EXPECT_EQ(CapsIn(Send(kThird, Registration(MakeHost("h1")))), (Caps{{kThird, cap}}));
   EXPECT_EQ(set(""), (Caps{{kFirst, none}, {kThird, none}}));
 }
 
-TEST_F(CoordinatorChangesTest, WhatAForgottenCommunicatorHadOthersGet) {
+TEST_F(CoordinatorChangesTest, OthersGetTheRateOfARemovedCommunicator) {
   coordinator_.SetObjects(std::make_shared<ObjectSet>(
       After({}, Together({TopologyDocument("t"), TenantDocument("a", 1), TenantDocument("b", 2),
                           PolicyDocument("p", "  policy: shares\n")}))));
-  Say(kFirst, Registration(MakeHost("h0")));
-  Say(kSecond, Registration(MakeHost("h1")));
+  Send(kFirst, Registration(MakeHost("h0")));
+  Send(kSecond, Registration(MakeHost("h1")));
   uint64_t rate_bps = 0;  // of h1's lane of communicator 2, as last sent
   const auto take = [&](const std::vector<Outgoing>& outbox) {
     for (const Outgoing& out : outbox) {
@@ -215,24 +215,24 @@ TEST_F(CoordinatorChangesTest, WhatAForgottenCommunicatorHadOthersGet) {
       agent::Announce announce = coordinator_.registry().communicators().at(id).announced;
       announce.set_running(true);
       *announce.mutable_strategy() = strategy;
-      Say(out.to, Announcement(announce));
-      Say(out.to, Reporting(id.value(), strategy.epoch()));
+      Send(out.to, Announcement(announce));
+      Send(out.to, Reporting(id.value(), strategy.epoch()));
     }
   };
   agent::Announce one = MakeAnnounce(1, {"h0", "h1"}), two = MakeAnnounce(2, {"h1", "h0"});
   one.set_tenant("uid 1");
   two.set_tenant("uid 2");
-  take(Say(kFirst, Announcement(one)));
-  take(Say(kSecond, Announcement(two)));
+  take(Send(kFirst, Announcement(one)));
+  take(Send(kSecond, Announcement(two)));
   const auto tick_for = [&](int64_t ns) {
     for (const MonotonicNs end = clock_.now + ns; clock_.now < end;) {
       clock_.now += kNsPerSec;
-      Say(kSecond, Beat());
+      Send(kSecond, Beat());
       take(Tick());
     }
   };
-  coordinator_.Gone(kFirst, "its connection closed");
-  tick_for(Coordinator::kForgetOrphansAfterNs);
+  coordinator_.OnStreamClosed(kFirst, "its connection closed");
+  tick_for(Coordinator::kOrphanTimeoutNs);
   EXPECT_EQ(communicators(), 2u);
   const uint64_t half_bps = rate_bps;
   EXPECT_GT(half_bps, 20'000'000'000u);
@@ -242,24 +242,24 @@ TEST_F(CoordinatorChangesTest, WhatAForgottenCommunicatorHadOthersGet) {
 }
 
 // An earlier controller may have sent them caps, rates or windows.
-TEST_F(CoordinatorChangesTest, WhoHasNoLimitIsToldSoOnceSomeSecondsAfterTheStart) {
+TEST_F(CoordinatorChangesTest, LiftsOldLimitsOnceAfterTheStart) {
   agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
-  Say(kFirst, Registration(MakeHost("h0"), {running}));
+  Send(kFirst, Registration(MakeHost("h0"), {running}));
   const auto tick = [&](int64_t ns) {
     clock_.now += ns;
-    for (const AgentKey agent : {kFirst, kSecond, kThird}) Say(agent, Beat());
+    for (const AgentKey agent : {kFirst, kSecond, kThird}) Send(agent, Beat());
     return CapsIn(Tick());
   };
   const std::pair<std::string, uint64_t> none = {"", 0};
-  EXPECT_TRUE(tick(Coordinator::kLiftAfterNs - 1).empty());
+  EXPECT_TRUE(tick(Coordinator::kLiftOldLimitsAfterNs - 1).empty());
   EXPECT_EQ(tick(1), (Caps{{kFirst, none}}));
-  EXPECT_EQ(CapsIn(Say(kSecond, Registration(MakeHost("h1")))), (Caps{{kSecond, none}}));
+  EXPECT_EQ(CapsIn(Send(kSecond, Registration(MakeHost("h1")))), (Caps{{kSecond, none}}));
   for (int second = 0; second < 30; ++second) EXPECT_TRUE(tick(kNsPerSec).empty());
   // Likewise one that reconnects, whatever another controller has sent it.
-  EXPECT_EQ(CapsIn(Say(kThird, Registration(MakeHost("h1")))), (Caps{{kThird, none}}));
+  EXPECT_EQ(CapsIn(Send(kThird, Registration(MakeHost("h1")))), (Caps{{kThird, none}}));
   running.set_comm_id(2);
-  Say(kFirst, Announcement(running));
+  Send(kFirst, Announcement(running));
   EXPECT_EQ(tick(kNsPerSec), (Caps{{kFirst, none}, {kThird, none}}));
   EXPECT_TRUE(tick(kNsPerSec).empty());
 }

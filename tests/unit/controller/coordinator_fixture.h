@@ -13,8 +13,8 @@
 
 #include "controller/coordinator.h"
 #include "controller/operator_view.h"
-#include "tests/unit/controller/announcements.h"
-#include "tests/unit/controller/hand_clock.h"
+#include "tests/unit/controller/agent_messages.h"
+#include "tests/unit/controller/manual_clock.h"
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
@@ -24,8 +24,8 @@ inline constexpr AgentKey kFirst{1}, kSecond{2}, kThird{3};
 class CoordinatorTest : public testing::Test {
  protected:
   // Delivers `message` and returns the coordinator's answers.
-  std::vector<Outgoing> Say(AgentKey agent, const agent::FromAgent& message) {
-    coordinator_.Hear(agent, message);
+  std::vector<Outgoing> Send(AgentKey agent, const agent::FromAgent& message) {
+    coordinator_.Handle(agent, message);
     return coordinator_.TakeOutbox();
   }
   void ExpectEnded(const std::vector<Outgoing>& out, AgentKey agent, const std::string& why) {
@@ -52,8 +52,8 @@ class CoordinatorTest : public testing::Test {
     std::vector<Outgoing> proposals;
     for (const MonotonicNs end = clock_.now + ns; clock_.now < end;) {
       clock_.now = std::min(clock_.now + kNsPerSec, end);
-      Say(kFirst, Beat());
-      Say(kSecond, Beat());
+      Send(kFirst, Beat());
+      Send(kSecond, Beat());
       for (Outgoing& out : Tick()) {
         if (out.message && out.message->has_propose()) proposals.push_back(std::move(out));
       }
@@ -62,20 +62,20 @@ class CoordinatorTest : public testing::Test {
   }
   // Communicator 1 runs on h0 and h1, in this order, with epoch 2.
   void StartCommunicator() {
-    Say(kFirst, Registration(MakeHost("h0")));
-    Say(kSecond, Registration(MakeHost("h1")));
-    Adopt(Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"}))));
+    Send(kFirst, Registration(MakeHost("h0")));
+    Send(kSecond, Registration(MakeHost("h1")));
+    ApplyProposal(Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"}))));
   }
   // The leader applies the proposal in `out`.
-  void Adopt(const std::vector<Outgoing>& out) {
+  void ApplyProposal(const std::vector<Outgoing>& out) {
     ASSERT_EQ(out.size(), 1u);
     const agent::Propose& propose = out[0].message->propose();
     agent::Announce announce = coordinator_.registry().communicators().begin()->second.announced;
     announce.set_running(true);
     *announce.mutable_strategy() = propose.strategy();
     announce.set_newest_epoch(propose.strategy().epoch());
-    Say(kFirst, Announcement(announce));
-    Say(kFirst, Reporting(propose.comm_id(), propose.strategy().epoch()));
+    Send(kFirst, Announcement(announce));
+    Send(kFirst, Reporting(propose.comm_id(), propose.strategy().epoch()));
   }
   std::vector<Outgoing> SetPolicy(const std::string& order) {
     coordinator_.SetObjects(std::make_shared<ObjectSet>(After(
@@ -98,9 +98,9 @@ class CoordinatorTest : public testing::Test {
   }
   size_t communicators() { return coordinator_.registry().communicators().size(); }
 
-  HandClock clock_;
+  ManualClock clock_;
   std::unique_ptr<Log> log_ = MakeNullLog();
-  HandWallClock wall_clock_;
+  ManualWallClock wall_clock_;
   Coordinator coordinator_{
       {.heartbeat_timeout_ns = 3 * kNsPerSec, .version = "test", .wall_clock = &wall_clock_},
       &clock_,

@@ -38,10 +38,10 @@ class CoordinatorProbesTest : public CoordinatorTest {
  protected:
   void Start(const std::string& switches = "      addresses: [\"10.255.0.[1-4]\"]\n") {
     SetFabric(switches);
-    Say(kFirst, Registration(MakeHost("h0", "r0", "10.0.0.1:7400")));
-    Say(kSecond, Registration(MakeHost("h1", "r1", "10.0.1.1:7400")));
+    Send(kFirst, Registration(MakeHost("h0", "r0", "10.0.0.1:7400")));
+    Send(kSecond, Registration(MakeHost("h1", "r1", "10.0.1.1:7400")));
     for (const uint64_t id : {1, 2})
-      Deliver(Say(kFirst, Announcement(MakeAnnounce(id, {"h0", "h1"}))));
+      Deliver(Send(kFirst, Announcement(MakeAnnounce(id, {"h0", "h1"}))));
   }
   void SetFabric(const std::string& switches) {
     objects_ =
@@ -85,19 +85,19 @@ class CoordinatorProbesTest : public CoordinatorTest {
         announce.set_running(true);
         *announce.mutable_strategy() = out.message->propose().strategy();
         announce.set_newest_epoch(announce.strategy().epoch());
-        Deliver(Say(kFirst, Announcement(announce)));
-        Deliver(Say(kFirst, Reporting(id.value(), announce.strategy().epoch())));
+        Deliver(Send(kFirst, Announcement(announce)));
+        Deliver(Send(kFirst, Reporting(id.value(), announce.strategy().epoch())));
       } else if (out.message->has_probe()) {
         const agent::FromAgent answer = AnswerTo(out.message->probe());
-        Deliver(Say(out.to, answer));
+        Deliver(Send(out.to, answer));
       }
     }
   }
   void Rounds(int count) {
     for (int i = 0; i < count; ++i) {
       clock_.now += kNsPerSec;
-      Deliver(Say(kFirst, Beat()));
-      Deliver(Say(kSecond, Beat()));
+      Deliver(Send(kFirst, Beat()));
+      Deliver(Send(kSecond, Beat()));
       Deliver(Tick());
     }
   }
@@ -124,7 +124,7 @@ class CoordinatorProbesTest : public CoordinatorTest {
   int probes_ = 0, proposals_ = 0;
 };
 
-TEST_F(CoordinatorProbesTest, FlowsGoWhereTheyArePlacedOnAFabricThatNobodyConfigured) {
+TEST_F(CoordinatorProbesTest, PlacesFlowsOnAnUnconfiguredFabric) {
   Start();
   Rounds(10);
   EXPECT_EQ(SpinesFrom(0), (std::multiset<int>{0, 1}));
@@ -143,7 +143,7 @@ TEST_F(CoordinatorProbesTest, FlowsGoWhereTheyArePlacedOnAFabricThatNobodyConfig
 class SeededCoordinatorProbesTest : public CoordinatorProbesTest,
                                     public testing::WithParamInterface<uint64_t> {};
 
-TEST_P(SeededCoordinatorProbesTest, ComesToRestWhereFlowsDoNotMeet) {
+TEST_P(SeededCoordinatorProbesTest, ConvergesToDisjointPaths) {
   seed_ = GetParam();
   Start();
   Rounds(15);
@@ -156,7 +156,7 @@ TEST_P(SeededCoordinatorProbesTest, ComesToRestWhereFlowsDoNotMeet) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, SeededCoordinatorProbesTest, testing::Range<uint64_t>(1, 101));
 
-TEST_F(CoordinatorProbesTest, AFlowThatHasComeElsewhereIsFoundAndPlacedAgain) {
+TEST_F(CoordinatorProbesTest, ReplacesAFlowThatMovedToAnotherPath) {
   Start();
   Rounds(10);
   seed_ = 2;
@@ -167,7 +167,7 @@ TEST_F(CoordinatorProbesTest, AFlowThatHasComeElsewhereIsFoundAndPlacedAgain) {
   EXPECT_EQ(SpinesFrom(1), (std::multiset<int>{0, 1}));
 }
 
-TEST_F(CoordinatorProbesTest, WithAnotherTopologyWhatWasKnownIsAskedAnew) {
+TEST_F(CoordinatorProbesTest, ProbesAgainAfterATopologyChange) {
   Start();
   Rounds(10);
   const int probes = probes_;
@@ -177,7 +177,7 @@ TEST_F(CoordinatorProbesTest, WithAnotherTopologyWhatWasKnownIsAskedAnew) {
   EXPECT_EQ(SpinesFrom(0), (std::multiset<int>{0, 1}));
 }
 
-TEST_F(CoordinatorProbesTest, WhereNothingCanBeFoundOutLanesRunOnAndItIsSaid) {
+TEST_F(CoordinatorProbesTest, ReportsFailedProbesWhileLanesContinue) {
   why_not_ = "mccsd may not open raw sockets";
   Start();
   Rounds(40);
@@ -191,7 +191,7 @@ TEST_F(CoordinatorProbesTest, WhereNothingCanBeFoundOutLanesRunOnAndItIsSaid) {
   EXPECT_EQ(SpinesFrom(0), (std::multiset<int>{0, 1}));
 }
 
-TEST_F(CoordinatorProbesTest, WithoutAddressesOfSwitchesNobodyIsAsked) {
+TEST_F(CoordinatorProbesTest, DoesNotProbeWithoutSwitchAddresses) {
   Start("");
   Rounds(40);
   EXPECT_EQ(probes_, 0);

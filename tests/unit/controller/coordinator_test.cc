@@ -5,18 +5,18 @@ namespace coordinator_test {
 
 using testing::HasSubstr;
 
-TEST_F(CoordinatorTest, AHostThatRegistersIsReadyAndLearnsTheHeartbeat) {
-  const auto out = Say(kFirst, Registration(MakeHost("h0", "r1")));
+TEST_F(CoordinatorTest, RegisteredHostIsReadyAndGetsTheHeartbeatInterval) {
+  const auto out = Send(kFirst, Registration(MakeHost("h0", "r1")));
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].message->registered().heartbeat_every_ns(), kNsPerSec);
   EXPECT_EQ(out[0].message->registered().heartbeat_timeout_ns(), 3 * kNsPerSec);
   EXPECT_EQ(StateOf(0), "ready");
 }
 
-TEST_F(CoordinatorTest, ANewCommunicatorIsAnsweredWithARing) {
-  Say(kFirst, Registration(MakeHost("h0", "r1")));
-  Say(kSecond, Registration(MakeHost("h1", "r1")));
-  const auto out = Say(kFirst, Announcement(MakeAnnounce(0xabc, {"h1", "h0"}, 2)));
+TEST_F(CoordinatorTest, AnswersANewCommunicatorWithARing) {
+  Send(kFirst, Registration(MakeHost("h0", "r1")));
+  Send(kSecond, Registration(MakeHost("h1", "r1")));
+  const auto out = Send(kFirst, Announcement(MakeAnnounce(0xabc, {"h1", "h0"}, 2)));
   ASSERT_EQ(out.size(), 1u);
   const agent::Propose& propose = out[0].message->propose();
   EXPECT_EQ(propose.comm_id(), 0xabcu);
@@ -24,29 +24,29 @@ TEST_F(CoordinatorTest, ANewCommunicatorIsAnsweredWithARing) {
   EXPECT_EQ(propose.strategy().channels(1).source_ports_size(), 2);
 }
 
-TEST_F(CoordinatorTest, WhatIsInForceIsWhatTheLeaderSays) {
-  Say(kFirst, Registration(MakeHost("h0")));
-  const auto out = Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+TEST_F(CoordinatorTest, LeaderReportsTheAppliedStrategy) {
+  Send(kFirst, Registration(MakeHost("h0")));
+  const auto out = Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
   EXPECT_EQ(Describe("0")->summary().strategy(), "daemon default");
   EXPECT_EQ(Describe("0")->summary().state(), "starting");
-  Adopt(out);
+  ApplyProposal(out);
   EXPECT_EQ(Describe("0")->summary().strategy(), "locality_ring");
   EXPECT_EQ(Describe("0")->summary().epoch(), 2u);
   EXPECT_EQ(Describe("0")->summary().state(), "active");
 }
 
-TEST_F(CoordinatorTest, ADescriptionSaysWhereAProposalIsAwaited) {
-  Say(kFirst, Registration(MakeHost("h0")));
-  Say(kSecond, Registration(MakeHost("h1")));
-  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+TEST_F(CoordinatorTest, DescriptionNamesHostsOfAPendingProposal) {
+  Send(kFirst, Registration(MakeHost("h0")));
+  Send(kSecond, Registration(MakeHost("h1")));
+  Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
   EXPECT_EQ(Describe("0")->change().epoch(), 2u);
   EXPECT_THAT(Describe("0")->change().awaited(), testing::ElementsAre("h0", "h1"));
   EXPECT_EQ(Describe("0")->progress_size(), 0) << "nobody has reported";
   clock_.now += kNsPerSec;
-  Say(kSecond, Reporting(1, 1));
+  Send(kSecond, Reporting(1, 1));
   agent::FromAgent leader = Reporting(1, 2);
   leader.mutable_report()->set_operations(40);
-  Say(kFirst, leader);
+  Send(kFirst, leader);
   const auto detail = Describe("0");
   ASSERT_EQ(detail->progress_size(), 2);
   EXPECT_EQ(detail->progress(0).host(), "h0");
@@ -55,88 +55,88 @@ TEST_F(CoordinatorTest, ADescriptionSaysWhereAProposalIsAwaited) {
   EXPECT_EQ(detail->progress(1).epoch(), 1u);
   EXPECT_EQ(detail->change().age_ns(), kNsPerSec);
   EXPECT_THAT(detail->change().awaited(), testing::ElementsAre("h1"));
-  Say(kSecond, Reporting(1, 2));
+  Send(kSecond, Reporting(1, 2));
   EXPECT_FALSE(Describe("0")->has_change());
 }
 
-TEST_F(CoordinatorTest, ADescriptionHasTheLeadersTrouble) {
-  Say(kFirst, Registration(MakeHost("h0")));
-  Say(kSecond, Registration(MakeHost("h1")));
-  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+TEST_F(CoordinatorTest, DescriptionHasTheLeadersError) {
+  Send(kFirst, Registration(MakeHost("h0")));
+  Send(kSecond, Registration(MakeHost("h1")));
+  Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
   agent::FromAgent message = Reporting(1, 1);
   message.mutable_report()->set_change_trouble("no memory for the new lanes");
   message.mutable_report()->set_refused_epoch(2);
-  Say(kFirst, message);
-  Say(kSecond, Reporting(1, 1));
+  Send(kFirst, message);
+  Send(kSecond, Reporting(1, 1));
   EXPECT_EQ(Describe("0")->change_trouble(), "no memory for the new lanes");
   EXPECT_FALSE(Describe("0")->has_change()) << "it was given up";
 }
 
-TEST_F(CoordinatorTest, TheLeadersEndIsTheEndAndAMembersIsNot) {
-  Say(kFirst, Registration(MakeHost("h0")));
-  Say(kSecond, Registration(MakeHost("h1")));
-  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
-  Say(kSecond, Ending(1));
+TEST_F(CoordinatorTest, OnlyTheLeadersEndRemovesACommunicator) {
+  Send(kFirst, Registration(MakeHost("h0")));
+  Send(kSecond, Registration(MakeHost("h1")));
+  Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  Send(kSecond, Ending(1));
   EXPECT_EQ(communicators(), 1u);
-  Say(kFirst, Ending(1));
+  Send(kFirst, Ending(1));
   EXPECT_EQ(communicators(), 0u);
 }
 
-TEST_F(CoordinatorTest, AFailedReportOfAnyHostIsTheState) {
-  Say(kFirst, Registration(MakeHost("h0")));
-  Say(kSecond, Registration(MakeHost("h1")));
-  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
-  Say(kFirst, Reporting(1, 2));
-  Say(kSecond, Reporting(1, 2, "failed: rank 1 is gone"));
+TEST_F(CoordinatorTest, FailedReportOfAnyHostDefinesTheState) {
+  Send(kFirst, Registration(MakeHost("h0")));
+  Send(kSecond, Registration(MakeHost("h1")));
+  Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  Send(kFirst, Reporting(1, 2));
+  Send(kSecond, Reporting(1, 2, "failed: rank 1 is gone"));
   EXPECT_EQ(Describe("0")->summary().state(), "failed: rank 1 is gone (h1)");
 }
 
-TEST_F(CoordinatorTest, OptionsOfCallsAreShownAsTheFurthestHostSays) {
-  Say(kFirst, Registration(MakeHost("h0")));
-  Say(kSecond, Registration(MakeHost("h1")));
-  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
-  Say(kSecond, Reporting(1, 2));
+TEST_F(CoordinatorTest, ShowsCallOptionsOfTheMostAdvancedHost) {
+  Send(kFirst, Registration(MakeHost("h0")));
+  Send(kSecond, Registration(MakeHost("h1")));
+  Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  Send(kSecond, Reporting(1, 2));
   EXPECT_FALSE(Describe("0")->has_with_options());
   for (const auto& [connection, number] : {std::pair{kFirst, 18}, std::pair{kSecond, 17}}) {
     agent::FromAgent message = Reporting(1, 2);
     message.mutable_report()->mutable_with_options()->set_last_number(number);
-    Say(connection, message);
+    Send(connection, message);
   }
   EXPECT_EQ(Describe("0")->with_options().last_number(), 18u);
 }
 
-TEST_F(CoordinatorTest, CapturedGroupsAreThoseOfTheHostThatHasMost) {
-  Say(kFirst, Registration(MakeHost("h0")));
-  Say(kSecond, Registration(MakeHost("h1")));
-  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+TEST_F(CoordinatorTest, ShowsTheMostCapturedGroupsOfAnyHost) {
+  Send(kFirst, Registration(MakeHost("h0")));
+  Send(kSecond, Registration(MakeHost("h1")));
+  Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
   agent::FromAgent report = Reporting(1, 2);
   for (const auto& [connection, groups] : {std::pair{kFirst, 3}, std::pair{kSecond, 2}}) {
     report.mutable_report()->set_captured_groups(groups);
-    Say(connection, report);
+    Send(connection, report);
   }
   EXPECT_EQ(Describe("0")->captured_groups(), 3u);
 }
 
-TEST_F(CoordinatorTest, WhoHoldsAnOperationUpIsToldOncePerSentence) {
-  Say(kFirst, Registration(MakeHost("h0")));
-  Say(kSecond, Registration(MakeHost("h1")));
-  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+TEST_F(CoordinatorTest, ShowsEachStalledOperationOnce) {
+  Send(kFirst, Registration(MakeHost("h0")));
+  Send(kSecond, Registration(MakeHost("h1")));
+  Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
   agent::FromAgent report = Reporting(1, 2);
   report.mutable_report()->set_held_up("operation #3: rank 0 waits for rank 1 on h1");
-  Say(kFirst, report);
-  Say(kSecond, report);
+  Send(kFirst, report);
+  Send(kSecond, report);
   EXPECT_THAT(Describe("0")->held_up(),
               testing::ElementsAre("operation #3: rank 0 waits for rank 1 on h1"));
-  Say(kFirst, Reporting(1, 2));
-  Say(kSecond, Reporting(1, 2));
+  Send(kFirst, Reporting(1, 2));
+  Send(kSecond, Reporting(1, 2));
   EXPECT_EQ(Describe("0")->held_up_size(), 0);
 }
 
-TEST_F(CoordinatorTest, HeartbeatsKeepAHostAndSilenceLosesIt) {
-  Say(kFirst, Registration(MakeHost("h0")));
+TEST_F(CoordinatorTest, HostWithoutHeartbeatsIsLost) {
+  Send(kFirst, Registration(MakeHost("h0")));
   for (int i = 0; i < 10; ++i) {
     clock_.now += 2 * kNsPerSec;
-    EXPECT_TRUE(Say(kFirst, Beat())[0].message->has_heartbeat());
+    EXPECT_TRUE(Send(kFirst, Beat())[0].message->has_heartbeat());
     coordinator_.Tick();
     EXPECT_EQ(StateOf(0), "ready");
   }
@@ -146,40 +146,40 @@ TEST_F(CoordinatorTest, HeartbeatsKeepAHostAndSilenceLosesIt) {
   ExpectEnded(coordinator_.TakeOutbox(), kFirst, "no message");
 }
 
-TEST_F(CoordinatorTest, AHostThatComesBackBringsWhatItLeads) {
-  Say(kFirst, Registration(MakeHost("h0")));
-  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
-  Say(kFirst, Announcement(MakeAnnounce(2, {"h0", "h1"})));
-  coordinator_.Gone(kFirst, "its connection closed");
+TEST_F(CoordinatorTest, ReconnectedHostReplacesItsCommunicators) {
+  Send(kFirst, Registration(MakeHost("h0")));
+  Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  Send(kFirst, Announcement(MakeAnnounce(2, {"h0", "h1"})));
+  coordinator_.OnStreamClosed(kFirst, "its connection closed");
   EXPECT_THAT(Describe("0000000000000001")->summary().state(),
               HasSubstr("its leader h0 is not connected"));
-  Say(kSecond, Registration(MakeHost("h0"), {MakeAnnounce(2, {"h0", "h1"})}));
+  Send(kSecond, Registration(MakeHost("h0"), {MakeAnnounce(2, {"h0", "h1"})}));
   EXPECT_EQ(StateOf(0), "ready");
   EXPECT_EQ(communicators(), 1u);
   EXPECT_TRUE(Describe("0000000000000002").ok());
 }
 
 // Its daemon reconnects every few seconds, and is refused each time.
-TEST_F(CoordinatorTest, CommunicatorsOfALeaderThatIsRefusedAreForgotten) {
+TEST_F(CoordinatorTest, RemovesCommunicatorsOfARefusedLeader) {
   StartCommunicator();
-  coordinator_.Gone(kFirst, "its connection closed");
+  coordinator_.OnStreamClosed(kFirst, "its connection closed");
   agent::FromAgent registration = Registration(MakeHost("h0"));
   registration.mutable_registration()->set_protocol(99);
-  const MonotonicNs end = clock_.now + Coordinator::kForgetOrphansAfterNs + 10 * kNsPerSec;
+  const MonotonicNs end = clock_.now + Coordinator::kOrphanTimeoutNs + 10 * kNsPerSec;
   for (uint64_t key = 100; clock_.now < end; ++key) {
     clock_.now += kNsPerSec;
-    Say(AgentKey(key), registration);
-    Say(kSecond, Beat());
+    Send(AgentKey(key), registration);
+    Send(kSecond, Beat());
     Tick();
   }
   EXPECT_EQ(communicators(), 0u);
 }
 
-TEST_F(CoordinatorTest, CommunicatorsOfALeaderThatStaysAwayAreForgotten) {
-  Say(kFirst, Registration(MakeHost("h0")));
-  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
-  coordinator_.Gone(kFirst, "its connection closed");
-  clock_.now += Coordinator::kForgetOrphansAfterNs;
+TEST_F(CoordinatorTest, RemovesCommunicatorsOfADisconnectedLeader) {
+  Send(kFirst, Registration(MakeHost("h0")));
+  Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  coordinator_.OnStreamClosed(kFirst, "its connection closed");
+  clock_.now += Coordinator::kOrphanTimeoutNs;
   coordinator_.Tick();
   EXPECT_EQ(communicators(), 1u);
   clock_.now += 1;
@@ -188,40 +188,40 @@ TEST_F(CoordinatorTest, CommunicatorsOfALeaderThatStaysAwayAreForgotten) {
 }
 
 TEST_F(CoordinatorTest, TheSameDaemonOnANewStreamReplacesItsOldOne) {
-  Say(kFirst, Registration(MakeHost("h0")));
-  const auto out = Say(kSecond, Registration(MakeHost("h0")));
+  Send(kFirst, Registration(MakeHost("h0")));
+  const auto out = Send(kSecond, Registration(MakeHost("h0")));
   ASSERT_EQ(out.size(), 2u);
   EXPECT_EQ(out[0].to, kFirst);
   EXPECT_FALSE(out[0].message.has_value());
   EXPECT_TRUE(out[1].message->has_registered());
-  coordinator_.Gone(kFirst, "its connection closed");
+  coordinator_.OnStreamClosed(kFirst, "its connection closed");
   EXPECT_EQ(StateOf(0), "ready");
 }
 
-TEST_F(CoordinatorTest, AnotherDaemonOfTheSameNameIsRefusedWithBothEndpoints) {
-  Say(kFirst, Registration(MakeHost("h0", "", "10.0.0.1:7400")));
-  const auto out = Say(kSecond, Registration(MakeHost("h0", "", "10.0.0.2:7400")));
+TEST_F(CoordinatorTest, RefusesASecondDaemonOfOneNameWithBothEndpoints) {
+  Send(kFirst, Registration(MakeHost("h0", "", "10.0.0.1:7400")));
+  const auto out = Send(kSecond, Registration(MakeHost("h0", "", "10.0.0.2:7400")));
   ExpectEnded(out, kSecond, "10.0.0.1:7400");
   EXPECT_THAT(std::string(out[0].end.message()), HasSubstr("10.0.0.2:7400"));
   EXPECT_EQ(StateOf(0), "ready");
 }
 
-TEST_F(CoordinatorTest, AnAgentOfAnotherProtocolIsRefusedAndSeen) {
+TEST_F(CoordinatorTest, RefusesAnAgentWithAnotherProtocolVersion) {
   agent::FromAgent message = Registration(MakeHost("h0"));
   message.mutable_registration()->set_protocol(99);
-  ExpectEnded(Say(kFirst, message), kFirst, "install the same release");
+  ExpectEnded(Send(kFirst, message), kFirst, "install the same release");
   EXPECT_THAT(StateOf(0), HasSubstr("refused: "));
-  Say(kSecond, Registration(MakeHost("h0")));
+  Send(kSecond, Registration(MakeHost("h0")));
   EXPECT_EQ(StateOf(0), "ready");
 }
 
-TEST_F(CoordinatorTest, TenantsAreToldToWhoRegistersAndToAllWhenTheyChange) {
+TEST_F(CoordinatorTest, SendsTenantsAtRegistrationAndOnChange) {
   const auto apply = [&](const std::string& text) {
     coordinator_.SetObjects(std::make_shared<ObjectSet>(After({}, text)));
     return coordinator_.TakeOutbox();
   };
   apply(TenantDocument("a", 1, "  quotas: {communicators: 2, memory: 1GiB, operations: 3}\n"));
-  const auto first = Say(kFirst, Registration(MakeHost("h0")));
+  const auto first = Send(kFirst, Registration(MakeHost("h0")));
   ASSERT_EQ(first.size(), 1u);
   const agent::Tenants& told = first[0].message->registered().tenants();
   ASSERT_EQ(told.tenants_size(), 1);
@@ -230,7 +230,7 @@ TEST_F(CoordinatorTest, TenantsAreToldToWhoRegistersAndToAllWhenTheyChange) {
   EXPECT_EQ(told.tenants(0).max_communicators(), 2u);
   EXPECT_EQ(told.tenants(0).max_memory_bytes(), 1u << 30);
   EXPECT_EQ(told.tenants(0).max_operations(), 3u);
-  Say(kSecond, Registration(MakeHost("h1")));
+  Send(kSecond, Registration(MakeHost("h1")));
   EXPECT_TRUE(apply(TenantDocument("a", 1,
                                    "  weight: 2\n  quotas: {communicators: 2, memory: "
                                    "1GiB, operations: 3}\n"))
@@ -244,25 +244,25 @@ TEST_F(CoordinatorTest, TenantsAreToldToWhoRegistersAndToAllWhenTheyChange) {
   EXPECT_EQ(apply("").size(), 2u) << "there are none any more";
 }
 
-TEST_F(CoordinatorTest, AControlGroupMakesACommunicatorATenants) {
+TEST_F(CoordinatorTest, MapsAControlGroupToItsTenant) {
   coordinator_.SetObjects(std::make_shared<ObjectSet>(
       After({}, Together({Document("Tenant", "a", "  who: {cgroups: [/jobs/a]}\n"),
                           PolicyDocument("p", "  policy: rank_order\n  for: {tenants: [a]}\n")}))));
-  Say(kFirst, Registration(MakeHost("h0")));
+  Send(kFirst, Registration(MakeHost("h0")));
   agent::Announce inside = MakeAnnounce(1, {"h0", "h1"}), outside = MakeAnnounce(2, {"h0", "h1"});
   inside.set_cgroup("/jobs/a/pod7");
   outside.set_cgroup("/jobs/ab");
   const auto origin = [&](const agent::Announce& announce) {
-    return Say(kFirst, Announcement(announce))[0].message->propose().strategy().origin();
+    return Send(kFirst, Announcement(announce))[0].message->propose().strategy().origin();
   };
   EXPECT_EQ(origin(inside), "rank_order by p");
   EXPECT_EQ(origin(outside), "locality_ring");
 }
 
-TEST_F(CoordinatorTest, AHostThatComesAndContradictsItsTopologyIsSeenAsSuch) {
+TEST_F(CoordinatorTest, ShowsARegisteredHostThatContradictsItsTopology) {
   coordinator_.SetObjects(std::make_shared<ObjectSet>(After({}, TopologyDocument("t"))));
-  Say(kFirst, Registration(MakeHost("h0", "r7")));
-  Say(kSecond, Registration(MakeHost("h1", "r0")));
+  Send(kFirst, Registration(MakeHost("h0", "r7")));
+  Send(kSecond, Registration(MakeHost("h1", "r0")));
   const control::ListHostsReply hosts =
       ListHosts(coordinator_.registry(), {}, coordinator_.objects(), clock_.now);
   ASSERT_EQ(hosts.hosts(1).host().name(), "h0");
@@ -274,7 +274,7 @@ TEST_F(CoordinatorTest, AHostThatComesAndContradictsItsTopologyIsSeenAsSuch) {
 }
 
 // The Topology has two NICs; the host has not registered yet.
-TEST_F(CoordinatorTest, AFirstStrategyNamesNoAddressThatAHostHasNotReported) {
+TEST_F(CoordinatorTest, FirstStrategyHasOnlyReportedAddresses) {
   coordinator_.SetObjects(std::make_shared<ObjectSet>(
       After({}, Document("Topology", "t",
                          "  racks: [{name: r0}]\n  switches: [{name: leaf0}]\n  hosts:\n"
@@ -286,50 +286,50 @@ TEST_F(CoordinatorTest, AFirstStrategyNamesNoAddressThatAHostHasNotReported) {
     for (const std::string& address : addresses) made.add_nics()->add_addresses(address);
     return made;
   };
-  Say(kFirst, Registration(host("h0", {"10.0.0.1", "10.0.0.2"})));
-  const auto out = Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"}, 2)));
+  Send(kFirst, Registration(host("h0", {"10.0.0.1", "10.0.0.2"})));
+  const auto out = Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"}, 2)));
   ASSERT_EQ(out.size(), 1u);
   for (const auto& channel : out[0].message->propose().strategy().channels())
     EXPECT_EQ(channel.addresses_size(), 0);
-  Adopt(out);
-  Say(kSecond, Registration(host("h1", {"10.0.0.3", "10.0.0.4"})));
+  ApplyProposal(out);
+  Send(kSecond, Registration(host("h1", {"10.0.0.3", "10.0.0.4"})));
   const auto then = Tick();
   ASSERT_EQ(then.size(), 1u);
   EXPECT_THAT(then[0].message->propose().strategy().channels(1).addresses(),
               testing::ElementsAre("10.0.0.2", "10.0.0.4"));
 }
 
-TEST_F(CoordinatorTest, WordsBeforeRegistrationAndASecondRegistrationEndTheStream) {
-  ExpectEnded(Say(kFirst, Beat()), kFirst, "must be Register");
-  Say(kSecond, Registration(MakeHost("h0")));
-  ExpectEnded(Say(kSecond, Registration(MakeHost("h0"))), kSecond, "once per stream");
-  ExpectEnded(Say(kThird, Registration(MakeHost(""))), kThird, "no host name");
+TEST_F(CoordinatorTest, MessageBeforeOrSecondRegistrationEndsTheStream) {
+  ExpectEnded(Send(kFirst, Beat()), kFirst, "must be Register");
+  Send(kSecond, Registration(MakeHost("h0")));
+  ExpectEnded(Send(kSecond, Registration(MakeHost("h0"))), kSecond, "once per stream");
+  ExpectEnded(Send(kThird, Registration(MakeHost(""))), kThird, "no host name");
 }
 
-TEST_F(CoordinatorTest, NonsenseAboutCommunicatorsChangesNothing) {
-  Say(kFirst, Registration(MakeHost("h0")));
-  Say(kSecond, Registration(MakeHost("h1")));
+TEST_F(CoordinatorTest, IgnoresInvalidMessagesAboutCommunicators) {
+  Send(kFirst, Registration(MakeHost("h0")));
+  Send(kSecond, Registration(MakeHost("h1")));
   agent::Announce bad_ring = MakeAnnounce(1, {"h0", "h1"});
   bad_ring.mutable_strategy()->mutable_channels(0)->set_ring(0, 7);
-  EXPECT_TRUE(Say(kFirst, Announcement(bad_ring)).empty());
-  EXPECT_TRUE(Say(kFirst, Announcement(MakeAnnounce(0, {"h0"}))).empty());
-  EXPECT_TRUE(Say(kFirst, Announcement(MakeAnnounce(1, {}))).empty());
-  EXPECT_TRUE(Say(kFirst, Reporting(77, 1)).empty());
-  EXPECT_TRUE(Say(kFirst, Ending(77)).empty());
+  EXPECT_TRUE(Send(kFirst, Announcement(bad_ring)).empty());
+  EXPECT_TRUE(Send(kFirst, Announcement(MakeAnnounce(0, {"h0"}))).empty());
+  EXPECT_TRUE(Send(kFirst, Announcement(MakeAnnounce(1, {}))).empty());
+  EXPECT_TRUE(Send(kFirst, Reporting(77, 1)).empty());
+  EXPECT_TRUE(Send(kFirst, Ending(77)).empty());
   EXPECT_EQ(communicators(), 0u);
 
-  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
-  EXPECT_TRUE(Say(kSecond, Announcement(MakeAnnounce(1, {"h1"}))).empty())
+  Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  EXPECT_TRUE(Send(kSecond, Announcement(MakeAnnounce(1, {"h1"}))).empty())
       << "another host leads it";
   EXPECT_EQ(Describe("0")->summary().hosts(), 2);
 }
 
 // Policies rely on valid rings: a lane from a host to itself has no path.
-TEST_F(CoordinatorTest, RingsThatDoNotGoOnceAroundTheHostsAreNotTaken) {
+TEST_F(CoordinatorTest, RejectsRingsThatDoNotVisitEachHostOnce) {
   coordinator_.SetObjects(std::make_shared<ObjectSet>(After(
       {}, Together({TopologyDocument("t", "h[0-2]"), PolicyDocument("p", "  policy: shares\n")}))));
-  Say(kFirst, Registration(MakeHost("h0")));
-  Say(kSecond, Registration(MakeHost("h1")));
+  Send(kFirst, Registration(MakeHost("h0")));
+  Send(kSecond, Registration(MakeHost("h1")));
   const std::vector<std::vector<int>> rings = {{0, 0, 0}, {0, 1, 1}, {0, 1}, {}, {0, 1, 2, 0}};
   std::vector<agent::Announce> bad = {MakeAnnounce(1, {"h0", "h0"}),
                                       MakeAnnounce(1, {"h0", "h1", "h0"})};
@@ -343,25 +343,25 @@ TEST_F(CoordinatorTest, RingsThatDoNotGoOnceAroundTheHostsAreNotTaken) {
     SCOPED_TRACE(announce.ShortDebugString());
     for (const bool running : {false, true}) {
       announce.set_running(running);
-      EXPECT_TRUE(Say(kFirst, Announcement(announce)).empty());
+      EXPECT_TRUE(Send(kFirst, Announcement(announce)).empty());
       Tick();
       EXPECT_EQ(communicators(), 0u);
     }
-    ExpectEnded(Say(kThird, Registration(MakeHost("h2"), {announce})), kThird,
+    ExpectEnded(Send(kThird, Registration(MakeHost("h2"), {announce})), kThird,
                 "communicator 0000000000000001 as announced: ");
   }
   // A running communicator continues.
-  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
   bad[0].set_running(true);
-  Say(kFirst, Announcement(bad[0]));
+  Send(kFirst, Announcement(bad[0]));
   Tick();
   EXPECT_EQ(Describe("0")->summary().hosts(), 2);
 }
 
 TEST_F(CoordinatorTest, ACommunicatorIsFoundByAnUnambiguousPrefix) {
-  Say(kFirst, Registration(MakeHost("h0")));
-  Say(kFirst, Announcement(MakeAnnounce(0xab00000000000001, {"h0"})));
-  Say(kFirst, Announcement(MakeAnnounce(0xac00000000000002, {"h0"})));
+  Send(kFirst, Registration(MakeHost("h0")));
+  Send(kFirst, Announcement(MakeAnnounce(0xab00000000000001, {"h0"})));
+  Send(kFirst, Announcement(MakeAnnounce(0xac00000000000002, {"h0"})));
   EXPECT_EQ(Describe("ab")->summary().id(), "ab00000000000001");
   EXPECT_THAT(std::string(Describe("a").status().message()), HasSubstr("matches 2 communicators"));
   EXPECT_EQ(Describe("a").status().code(), absl::StatusCode::kInvalidArgument);
@@ -372,10 +372,10 @@ TEST_F(CoordinatorTest, ACommunicatorIsFoundByAnUnambiguousPrefix) {
 }
 
 TEST_F(CoordinatorTest, LanesAreShownInTheRingsOrderWithTheirChosenPorts) {
-  Say(kFirst, Registration(MakeHost("h0")));
-  Say(kSecond, Registration(MakeHost("h1")));
-  const auto out = Say(kFirst, Announcement(MakeAnnounce(1, {"h1", "h0"})));
-  Adopt(out);
+  Send(kFirst, Registration(MakeHost("h0")));
+  Send(kSecond, Registration(MakeHost("h1")));
+  const auto out = Send(kFirst, Announcement(MakeAnnounce(1, {"h1", "h0"})));
+  ApplyProposal(out);
   const auto& ports = out[0].message->propose().strategy().channels(0).source_ports();
   const auto report = [](int from, int to) {
     agent::FromAgent message = Reporting(1, 2);
@@ -384,8 +384,8 @@ TEST_F(CoordinatorTest, LanesAreShownInTheRingsOrderWithTheirChosenPorts) {
     lane->set_to(to);
     return message;
   };
-  Say(kFirst, report(1, 0));
-  Say(kSecond, report(0, 1));
+  Send(kFirst, report(1, 0));
+  Send(kSecond, report(0, 1));
   const control::CommunicatorDetail detail = *Describe("0");
   EXPECT_THAT(detail.rings(0).hosts(), testing::ElementsAre("h0", "h1"));
   ASSERT_EQ(detail.lanes_size(), 2);
@@ -395,11 +395,11 @@ TEST_F(CoordinatorTest, LanesAreShownInTheRingsOrderWithTheirChosenPorts) {
   EXPECT_EQ(detail.lanes(1).chosen_source_port(), ports[1]);
 }
 
-TEST_F(CoordinatorTest, ALaneThatIsNotTheRingsHasNoChosenPort) {
-  Say(kFirst, Registration(MakeHost("h0")));
-  Say(kSecond, Registration(MakeHost("h1")));
-  const auto out = Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1", "h2"})));
-  Adopt(out);
+TEST_F(CoordinatorTest, LaneOutsideTheRingHasNoChosenPort) {
+  Send(kFirst, Registration(MakeHost("h0")));
+  Send(kSecond, Registration(MakeHost("h1")));
+  const auto out = Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1", "h2"})));
+  ApplyProposal(out);
   const strategy::ChannelStrategy& order = out[0].message->propose().strategy().channels(0);
   agent::FromAgent message = Reporting(1, 2);
   for (int hops : {1, 2}) {
@@ -407,7 +407,7 @@ TEST_F(CoordinatorTest, ALaneThatIsNotTheRingsHasNoChosenPort) {
     lane->set_from(order.ring(0));
     lane->set_to(order.ring(hops));
   }
-  Say(kFirst, message);
+  Send(kFirst, message);
   const control::CommunicatorDetail detail = *Describe("0");
   ASSERT_EQ(detail.lanes_size(), 2);
   EXPECT_EQ(detail.lanes(0).chosen_source_port(), order.source_ports(0));

@@ -18,12 +18,12 @@ constexpr uint64_t kFavoured = 1, kOther = 2;
 class CoordinatorWindowsTest : public CoordinatorTest {
  protected:
   CoordinatorWindowsTest() {
-    Say(kFirst, Registration(MakeHost("h0")));
-    Say(kSecond, Registration(MakeHost("h1")));
+    Send(kFirst, Registration(MakeHost("h0")));
+    Send(kSecond, Registration(MakeHost("h1")));
     for (const auto& [id, tenant] : {std::pair{kFavoured, "uid 1"}, std::pair{kOther, "uid 2"}}) {
       agent::Announce announce = MakeAnnounce(id, {"h0", "h1"});
       announce.set_tenant(tenant);
-      Say(kFirst, Announcement(announce));
+      Send(kFirst, Announcement(announce));
     }
   }
 
@@ -43,7 +43,7 @@ class CoordinatorWindowsTest : public CoordinatorTest {
   void CompareClock(AgentKey agent) {
     agent::FromAgent beat = Beat();
     beat.mutable_heartbeat()->set_sent_ns(clock_.now + OffsetOf(agent));
-    const std::vector<Outgoing> out = Say(agent, beat);
+    const std::vector<Outgoing> out = Send(agent, beat);
     ASSERT_TRUE(out.at(0).message->has_heartbeat());
     const int64_t sent = out[0].message->heartbeat().sent_ns();
     clock_.now += kNsPerMs;
@@ -51,7 +51,7 @@ class CoordinatorWindowsTest : public CoordinatorTest {
     beat.mutable_heartbeat()->set_heard_ns(clock_.now + OffsetOf(agent));
     beat.mutable_heartbeat()->set_sent_ns(clock_.now + OffsetOf(agent));
     clock_.now += kNsPerMs;
-    Say(agent, beat);
+    Send(agent, beat);
   }
   void CompareClocks() {
     CompareClock(kFirst);
@@ -79,7 +79,7 @@ class CoordinatorWindowsTest : public CoordinatorTest {
     for (const Outgoing& each : out) {
       if (!each.message || !each.message->has_pace()) continue;
       EXPECT_EQ(each.message->pace().comm_id(), kOther);
-      const agent::Pace& pace = each.message->pace();
+      const agent::RateLimits& pace = each.message->pace();
       std::optional<PlannedWindows>& windows = told[each.to];
       if (!pace.has_windows()) continue;
       windows = {.period_ns = pace.windows().period_ns(),
@@ -92,11 +92,11 @@ class CoordinatorWindowsTest : public CoordinatorTest {
   Told Begin() {
     CompareClocks();
     ApplyWindows();
-    return WindowsIn(Say(kFirst, ReportOf(kFirst, 10)));
+    return WindowsIn(Send(kFirst, ReportOf(kFirst, 10)));
   }
 };
 
-TEST_F(CoordinatorWindowsTest, WhoWaitsSendsInThePausesOfTheFavouredByEachHostsClock) {
+TEST_F(CoordinatorWindowsTest, WaitingCommunicatorSendsInThePausesOnEachHostsClock) {
   const Told told = Begin();
   ASSERT_EQ(told.size(), 2u);
   for (const AgentKey agent : {kFirst, kSecond}) {
@@ -114,36 +114,36 @@ TEST_F(CoordinatorWindowsTest, WhoWaitsSendsInThePausesOfTheFavouredByEachHostsC
   }
 }
 
-TEST_F(CoordinatorWindowsTest, WindowsAreToldAgainWhenTheyAreWrongOrOldAndNotBefore) {
+TEST_F(CoordinatorWindowsTest, SendsWindowsAgainOnlyIfTheyAreWrongOrOld) {
   Begin();
   clock_.now += 4 * kPeriodNs;
-  EXPECT_TRUE(WindowsIn(Say(kFirst, ReportOf(kFirst, 14))).empty()) << "as they were";
+  EXPECT_TRUE(WindowsIn(Send(kFirst, ReportOf(kFirst, 14))).empty()) << "as they were";
   clock_.now += 4 * kPeriodNs + 20 * kNsPerMs;
-  EXPECT_EQ(WindowsIn(Say(kFirst, ReportOf(kFirst, 18))).size(), 2u) << "20 ms later than told";
+  EXPECT_EQ(WindowsIn(Send(kFirst, ReportOf(kFirst, 18))).size(), 2u) << "20 ms later than told";
   int times = 0;
   for (int i = 0; i < 100; ++i) {
     const MonotonicNs next = clock_.now + kPeriodNs;
     if (i % 5 == 0) CompareClocks();
     clock_.now = next;
-    times += WindowsIn(Say(kFirst, ReportOf(kFirst, 18))).empty() ? 0 : 1;
+    times += WindowsIn(Send(kFirst, ReportOf(kFirst, 18))).empty() ? 0 : 1;
   }
   EXPECT_EQ(times, 2) << "in 20 s";
 }
 
-TEST_F(CoordinatorWindowsTest, AJobThatEndsIsWaitedForNoMore) {
+TEST_F(CoordinatorWindowsTest, StopsWaitingForAnEndedJob) {
   Begin();
   const Told lifted = {{kFirst, std::nullopt}, {kSecond, std::nullopt}};
-  EXPECT_EQ(WindowsIn(Say(kFirst, Ending(kFavoured))), lifted);
+  EXPECT_EQ(WindowsIn(Send(kFirst, Ending(kFavoured))), lifted);
   EXPECT_THAT(coordinator_.windows().Describe(FormatCommId(CommId(kOther))),
               testing::HasSubstr("at any time; communicator 0000000000000001: no report"));
   EXPECT_TRUE(WindowsIn(Tick()).empty());
 }
 
-TEST_F(CoordinatorWindowsTest, AJobOfWhichNothingIsHeardIsWaitedForNoMore) {
+TEST_F(CoordinatorWindowsTest, StopsWaitingForASilentJob) {
   Begin();
-  clock_.now += 2 * kPeriodNs + WindowKeeper::kPatienceNs - kNsPerMs;
-  Say(kFirst, Beat());
-  Say(kSecond, Beat());
+  clock_.now += 2 * kPeriodNs + WindowScheduler::kTimeoutNs - kNsPerMs;
+  Send(kFirst, Beat());
+  Send(kSecond, Beat());
   EXPECT_TRUE(WindowsIn(Tick()).empty());
   clock_.now += 2 * kNsPerMs;
   const Told told = WindowsIn(Tick());
@@ -152,7 +152,7 @@ TEST_F(CoordinatorWindowsTest, AJobOfWhichNothingIsHeardIsWaitedForNoMore) {
   EXPECT_FALSE(told.at(kSecond).has_value());
 }
 
-TEST_F(CoordinatorWindowsTest, AJobThatBecomesIrregularIsWaitedForNoMore) {
+TEST_F(CoordinatorWindowsTest, StopsWaitingForAnIrregularJob) {
   Begin();
   agent::FromAgent message = ReportOf(kFirst, 4);
   agent::Activity* activity = message.mutable_report()->mutable_activity();
@@ -161,36 +161,36 @@ TEST_F(CoordinatorWindowsTest, AJobThatBecomesIrregularIsWaitedForNoMore) {
     activity->add_span_ns(static_cast<uint64_t>(kBusyNs));
     clock_.now += pause_ms * kNsPerMs + kBusyNs;
   }
-  const Told told = WindowsIn(Say(kFirst, message));
+  const Told told = WindowsIn(Send(kFirst, message));
   ASSERT_EQ(told.size(), 2u);
   EXPECT_FALSE(told.at(kFirst).has_value());
 }
 
-TEST_F(CoordinatorWindowsTest, WhereAClockIsNotKnownThereAreNoWindows) {
+TEST_F(CoordinatorWindowsTest, NoWindowsWithoutAKnownClock) {
   ApplyWindows();
   CompareClock(kFirst);
-  EXPECT_TRUE(WindowsIn(Say(kFirst, ReportOf(kFirst, 10))).empty());
+  EXPECT_TRUE(WindowsIn(Send(kFirst, ReportOf(kFirst, 10))).empty());
   CompareClock(kSecond);
   EXPECT_EQ(WindowsIn(Tick()).size(), 2u);
 }
 
 // Until its clock is known again, no host of the communicator waits.
-TEST_F(CoordinatorWindowsTest, AHostThatComesBackHasItsClockComparedAnew) {
+TEST_F(CoordinatorWindowsTest, ComparesTheClockOfAReconnectedHostAgain) {
   Begin();
-  EXPECT_EQ(WindowsIn(Say(kThird, Registration(MakeHost("h1")))), (Told{{kThird, std::nullopt}}));
+  EXPECT_EQ(WindowsIn(Send(kThird, Registration(MakeHost("h1")))), (Told{{kThird, std::nullopt}}));
   EXPECT_EQ(WindowsIn(Tick()), (Told{{kFirst, std::nullopt}, {kThird, std::nullopt}}));
   CompareClock(kThird);
   EXPECT_EQ(WindowsIn(Tick()).size(), 2u);
 }
 
-TEST_F(CoordinatorWindowsTest, AnotherPolicyTakesThemAway) {
+TEST_F(CoordinatorWindowsTest, AnotherPolicyRemovesWindows) {
   Begin();
   const Told told = WindowsIn(ApplyPolicy("  policy: fair_flow\n"));
   ASSERT_EQ(told.size(), 2u);
   EXPECT_FALSE(told.at(kSecond).has_value());
 }
 
-TEST_F(CoordinatorWindowsTest, OfTheHostsTheOneCountsWhoseRanksCameLast) {
+TEST_F(CoordinatorWindowsTest, LastHostToCallDefinesTheBurst) {
   CompareClocks();
   ApplyWindows();
   // h0's ranks always call 100 ms before h1's.
@@ -202,37 +202,37 @@ TEST_F(CoordinatorWindowsTest, OfTheHostsTheOneCountsWhoseRanksCameLast) {
     activity->set_span_ns(i,
                           i % 2 == 0 ? activity->span_ns(i) + shift : activity->span_ns(i) - shift);
   }
-  const Told narrow = WindowsIn(Say(kFirst, early));
+  const Told narrow = WindowsIn(Send(kFirst, early));
   ASSERT_EQ(narrow.size(), 2u);
   EXPECT_LT(narrow.at(kFirst)->open_ns, 50 * kNsPerMs);
-  const Told wide = WindowsIn(Say(kSecond, ReportOf(kSecond, 10)));
+  const Told wide = WindowsIn(Send(kSecond, ReportOf(kSecond, 10)));
   ASSERT_EQ(wide.size(), 2u);
   EXPECT_GT(wide.at(kFirst)->open_ns, 130 * kNsPerMs);
-  EXPECT_TRUE(WindowsIn(Say(kFirst, early)).empty()) << "it is not the one";
+  EXPECT_TRUE(WindowsIn(Send(kFirst, early)).empty()) << "it is not the one";
 }
 
-TEST_F(CoordinatorWindowsTest, WhoHasNoRanksOfTheFavouredHasNoSayInIt) {
+TEST_F(CoordinatorWindowsTest, IgnoresReportsOfOtherHosts) {
   CompareClocks();
   ApplyWindows();
-  Say(kThird, Registration(MakeHost("h2")));
+  Send(kThird, Registration(MakeHost("h2")));
   CompareClock(kThird);
-  EXPECT_TRUE(WindowsIn(Say(kThird, ReportOf(kThird, 10))).empty());
-  EXPECT_EQ(WindowsIn(Say(kFirst, ReportOf(kFirst, 10))).size(), 2u);
+  EXPECT_TRUE(WindowsIn(Send(kThird, ReportOf(kThird, 10))).empty());
+  EXPECT_EQ(WindowsIn(Send(kFirst, ReportOf(kFirst, 10))).size(), 2u);
 }
 
-TEST_F(CoordinatorWindowsTest, TimesThatCannotBeAreNotTaken) {
+TEST_F(CoordinatorWindowsTest, IgnoresImpossibleTimes) {
   Begin();
   for (const int64_t begin : {INT64_MAX, INT64_MIN}) {
     agent::FromAgent message = ReportOf(kFirst, 10);
     message.mutable_report()->mutable_activity()->set_begin_ns(begin);
-    EXPECT_TRUE(WindowsIn(Say(kFirst, message)).empty());
+    EXPECT_TRUE(WindowsIn(Send(kFirst, message)).empty());
   }
   agent::FromAgent message = ReportOf(kFirst, 10);
   message.mutable_report()->mutable_activity()->set_span_ns(4, UINT64_MAX);
-  EXPECT_TRUE(WindowsIn(Say(kFirst, message)).empty());
+  EXPECT_TRUE(WindowsIn(Send(kFirst, message)).empty());
   message = ReportOf(kFirst, 10);
   message.mutable_report()->set_measured_ns(INT64_MIN);
-  EXPECT_TRUE(WindowsIn(Say(kFirst, message)).empty());
+  EXPECT_TRUE(WindowsIn(Send(kFirst, message)).empty());
 }
 
 }  // namespace coordinator_windows_test

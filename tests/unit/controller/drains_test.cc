@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "controller/complete_view.h"
 #include "controller/coordinator.h"
 #include "controller/objects/change.h"
 #include "controller/objects/read_objects.h"
 #include "controller/operator_view.h"
-#include "tests/unit/controller/announcements.h"
+#include "controller/resolved_view.h"
+#include "tests/unit/controller/agent_messages.h"
 
 namespace mccs {
 namespace drains_test {
@@ -45,7 +45,7 @@ std::string Refusal(const std::string& text) {
   return applied.ok() ? "applied" : std::string(applied.status().message());
 }
 
-TEST(Drains, AreObjectsThatComeBackAsTheyWere) {
+TEST(Drains, SurviveARoundTripAsObjects) {
   const auto set = Apply(Drain("host.h1", "host: h1, reason: 'new memory: 2 TB'"));
   ASSERT_TRUE(set.ok()) << set.status();
   const Object* drain = FindHostDrain(*set, "h1");
@@ -58,7 +58,7 @@ TEST(Drains, AreObjectsThatComeBackAsTheyWere) {
   EXPECT_EQ(FindLinkDrain(*set, "h1"), nullptr);
 }
 
-TEST(Drains, WhatMakesNoSenseIsRefused) {
+TEST(Drains, RejectsInvalidSpecs) {
   EXPECT_THAT(Refusal(Drain("d", "host: h1, link: leaf0-spine0")), HasSubstr("write two"));
   EXPECT_THAT(Refusal(Drain("d", "reason: because")), HasSubstr("'spec.host' is missing"));
   EXPECT_THAT(Refusal(Drain("d", "host: ''")), HasSubstr("the name is empty"));
@@ -70,14 +70,14 @@ TEST(Drains, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(Refusal(std::string(kTopology) + Drain("d", "link: leaf0-spine0")), "applied");
 }
 
-TEST(Drains, ATopologyWhoseLinkIsDrainedStays) {
+TEST(Drains, TopologyWithADrainedLinkCannotBeDeleted) {
   const auto set = Apply(std::string(kTopology) + Drain("d", "link: leaf0-spine0"));
   ASSERT_TRUE(set.ok()) << set.status();
   const auto without = PlanDelete(*set, {{ObjectKind::kTopology, "fabric"}});
   EXPECT_THAT(std::string(without.status().message()), HasSubstr("Drain 'd', spec.link"));
 }
 
-TEST(Drains, NamesFitObjects) {
+TEST(Drains, NamesAreValidObjectNames) {
   EXPECT_EQ(DrainName({.host = "h1", .link = "", .reason = ""}), "host.h1");
   EXPECT_EQ(DrainName({.host = "", .link = "h1/nic0-leaf0", .reason = ""}), "link.h1.nic0-leaf0");
   const std::string longer(80, 'x');
@@ -89,7 +89,7 @@ TEST(Drains, NamesFitObjects) {
             DrainName({.host = longer + ".", .link = "", .reason = ""}));
 }
 
-TEST(Drains, ANameThatAnotherDrainHasIsNotTaken) {
+TEST(Drains, AvoidsTheNameOfAnotherDrain) {
   const DrainSpec one{.host = "", .link = "a/b.c-s", .reason = ""};
   const DrainSpec other{.host = "", .link = "a.b/c-s", .reason = ""};
   ASSERT_EQ(DrainName(one), DrainName(other));
@@ -114,39 +114,39 @@ TEST(Drains, ANameThatAnotherDrainHasIsNotTaken) {
             "name");
 }
 
-TEST(Drains, PoliciesAndOperatorsSeeThem) {
+TEST(Drains, AreVisibleToPoliciesAndOperators) {
   const auto set = Apply(std::string(kTopology) + Drain("a", "host: h1, reason: memory") +
                          Drain("b", "link: leaf0-spine0"));
   ASSERT_TRUE(set.ok()) << set.status();
   SystemClock clock;
   const std::unique_ptr<Log> log = MakeNullLog();
   Coordinator coordinator({.version = "test"}, &clock, log.get());
-  coordinator.Hear(AgentKey(1), Registration(MakeHost("h0")));
-  coordinator.Hear(AgentKey(2), Registration(MakeHost("h1")));
+  coordinator.Handle(AgentKey(1), Registration(MakeHost("h0")));
+  coordinator.Handle(AgentKey(2), Registration(MakeHost("h1")));
   coordinator.SetObjects(std::make_shared<const ObjectSet>(*set));
   const auto hosts = [&] {
     return ListHosts(coordinator.registry(), {}, coordinator.objects(), coordinator.Now());
   };
-  const ClusterView view = CompleteView(coordinator.View(), coordinator.objects());
+  const ClusterView view = ResolveView(coordinator.View(), coordinator.objects());
   for (const HostView& host : view.hosts) EXPECT_EQ(host.drained, host.position.host == "h1");
   EXPECT_THAT(view.links_drained, ElementsAre("leaf0-spine0"));
   EXPECT_EQ(hosts().hosts(0).drain(), "");
   EXPECT_EQ(hosts().hosts(1).drain(), "drained");
   EXPECT_EQ(hosts().hosts(1).drain_reason(), "memory");
-  coordinator.Hear(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
+  coordinator.Handle(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
   EXPECT_EQ(hosts().hosts(1).drain(), "draining");
   EXPECT_THAT(UsersOfHost(coordinator.registry(), "h1"), ElementsAre(CommId(7)));
-  coordinator.Hear(AgentKey(1), Ending(7));
+  coordinator.Handle(AgentKey(1), Ending(7));
   EXPECT_EQ(hosts().hosts(1).drain(), "drained");
 }
 
-TEST(Drains, WhatIsNotThereIsSaid) {
+TEST(Drains, RejectsUnknownHostsAndLinks) {
   const auto set = Apply(kTopology);
   Registry registry;
   ASSERT_TRUE(registry.Register(AgentKey(1), Registration(MakeHost("h7")).registration(), 0).ok());
   const auto check = [&](const std::string& host, const std::string& link) {
     return std::string(
-        CheckIsThere({.host = host, .link = link, .reason = ""}, *set, registry).message());
+        CheckExists({.host = host, .link = link, .reason = ""}, *set, registry).message());
   };
   EXPECT_EQ(check("h0", ""), "");
   EXPECT_EQ(check("h7", ""), "") << "without a Topology";

@@ -7,7 +7,7 @@
 
 #include "controller/measured_costs.h"
 #include "controller/policy/shares.h"
-#include "tests/unit/controller/announcements.h"
+#include "tests/unit/controller/agent_messages.h"
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
@@ -77,7 +77,7 @@ class ExplanationTest : public testing::Test {
 
 constexpr char kFirst[] = "0000000000000007";
 
-TEST_F(ExplanationTest, SaysWhichAlgorithmsAnOperatorHasChosen) {
+TEST_F(ExplanationTest, ShowsAlgorithmsChosenByTheOperator) {
   Announce(1, {"h0", "h1"});
   const std::string chosen = R"(---
 apiVersion: mccs/v1
@@ -90,7 +90,7 @@ spec: {policy: algorithm, parameters: {algorithm: direct}, for: {sizes: {below: 
   EXPECT_FALSE(WhyOf(Ask("0", kTopology)).contains("Algorithm"));
 }
 
-TEST_F(ExplanationTest, AFlowsShareIsWhatItsFullestLinkLeavesIt) {
+TEST_F(ExplanationTest, FlowShareIsLimitedByItsFullestLink) {
   Announce(7, {"h0", "h2"});
   Announce(8, {"h1", "h3"}, "uid 2000");
   Report(7, "h0", 0, 2, 61050);
@@ -100,8 +100,8 @@ TEST_F(ExplanationTest, AFlowsShareIsWhatItsFullestLinkLeavesIt) {
   const control::ExplainedFlow shared = explanation.flows(0);
   EXPECT_THAT(shared.links(),
               ElementsAre("h0/nic0-leaf0", "leaf0-spine0", "leaf1-spine0", "h2/nic0-leaf1"));
-  EXPECT_NEAR(shared.expected_bps(), SharedPart(1500) * 5e9, 1e3);
-  EXPECT_EQ(explanation.shared_part(), SharedPart(1500));
+  EXPECT_NEAR(shared.expected_bps(), UsableFraction(1500) * 5e9, 1e3);
+  EXPECT_EQ(explanation.shared_part(), UsableFraction(1500));
   EXPECT_EQ(WhyOf(explanation)["Links"],
             "94 % of a link's rate is shared as payload, with packets of 1500 bytes");
   EXPECT_THAT(shared.limit(), testing::AnyOf("leaf0 → spine0", "spine0 → leaf1"));
@@ -114,11 +114,11 @@ TEST_F(ExplanationTest, AFlowsShareIsWhatItsFullestLinkLeavesIt) {
 
   Report(8, "h1", 0, 2, 61160);  // the other spine
   explanation = Ask(kFirst, kTopology);
-  EXPECT_NEAR(explanation.flows(0).expected_bps(), SharedPart(1500) * 10e9, 1e3);
+  EXPECT_NEAR(explanation.flows(0).expected_bps(), UsableFraction(1500) * 10e9, 1e3);
   EXPECT_EQ(explanation.flows(0).with_size(), 0);
 }
 
-TEST_F(ExplanationTest, AGuaranteeThatNothingHoldsIsToldAndOneThatWasLowered) {
+TEST_F(ExplanationTest, ReportsUnenforcedAndLoweredGuarantees) {
   Announce(7, {"h0", "h2"});
   const std::string tenant =
       "---\napiVersion: mccs/v1\nkind: Tenant\nmetadata: {name: team-a}\n"
@@ -131,7 +131,7 @@ TEST_F(ExplanationTest, AGuaranteeThatNothingHoldsIsToldAndOneThatWasLowered) {
               HasSubstr("lowered, in proportion: "));
 }
 
-TEST_F(ExplanationTest, ACapIsNamedAsWhatLimits) {
+TEST_F(ExplanationTest, NamesTheCapAsTheLimit) {
   Announce(7, {"h0", "h2"});
   Report(7, "h0", 0, 2, 61050);
   const control::Explanation explanation = Ask(kFirst, kTopology + kCap + kPolicy);
@@ -143,7 +143,7 @@ TEST_F(ExplanationTest, ACapIsNamedAsWhatLimits) {
   EXPECT_EQ(why["Tenant"], "team-a: weight 1, cap 1 Gbps");
 }
 
-TEST_F(ExplanationTest, ARingIsHeldAgainstTheOrderOfRanks) {
+TEST_F(ExplanationTest, ComparesTheRingWithTheOrderOfRanks) {
   Announce(7, {"h0", "h2", "h1", "h3"});
   EXPECT_EQ(WhyOf(Ask(kFirst, kTopology))["Ring"],
             "h0 → h2 → h1 → h3 → h0, on channel 0: crosses between 2 racks 4 times "
@@ -151,7 +151,7 @@ TEST_F(ExplanationTest, ARingIsHeldAgainstTheOrderOfRanks) {
   EXPECT_THAT(WhyOf(Ask(kFirst, ""))["Ring"], HasSubstr("channel 0: within one rack"));
 }
 
-TEST_F(ExplanationTest, CostsAreSaidAndWhereTheyComeFrom) {
+TEST_F(ExplanationTest, ShowsCostsAndTheirSource) {
   Announce(7, {"h0", "h2"});
   EXPECT_EQ(WhyOf(Ask(kFirst, ""))["Costs"],
             "hop 10 us, host 16 Gbps, lane 16 Gbps, memory 64 Gbps: the daemons' own");
@@ -166,7 +166,7 @@ TEST_F(ExplanationTest, CostsAreSaidAndWhereTheyComeFrom) {
             "hop 10 us, host 16 Gbps, lane 16 Gbps, memory 64 Gbps");
 }
 
-TEST_F(ExplanationTest, WhatIsNotKnownIsSaid) {
+TEST_F(ExplanationTest, ReportsUnknownPaths) {
   Announce(7, {"h0", "h2"});
   Report(7, "h0", 0, 2, 40000);  // no rule for this port
   control::Explanation explanation = Ask(kFirst, kTopology);
@@ -179,7 +179,7 @@ TEST_F(ExplanationTest, WhatIsNotKnownIsSaid) {
   EXPECT_EQ(WhyOf(explanation)["Policy"], "locality_ring: no Policy selects this communicator");
 }
 
-TEST_F(ExplanationTest, ALaneThatIsNoneOfTheRingsIsToldApart) {
+TEST_F(ExplanationTest, DistinguishesLanesOutsideTheRing) {
   Announce(7, {"h0", "h1", "h2"});
   Report(7, "h0", 2, 2, 61050);  // from h2 to the host after the next one
   const control::Explanation explanation = Ask(kFirst, kTopology);
@@ -195,7 +195,7 @@ TEST_F(ExplanationTest, OneHostHasNoFlows) {
   EXPECT_EQ(WhyOf(explanation)["Ring"], "single host: no network traffic");
 }
 
-TEST_F(ExplanationTest, AnIdThatFitsNothingIsAnError) {
+TEST_F(ExplanationTest, UnknownIdIsAnError) {
   EXPECT_EQ(GatherExplanation(registry_, ObjectSet(), "7", 0).status().code(),
             absl::StatusCode::kNotFound);
 }

@@ -18,21 +18,22 @@ ObjectSet Promise(const std::string& guarantee, const ObjectSet& before = {}) {
   return After(before, TenantDocument("a", 1, "  guarantee: " + guarantee + "\n"));
 }
 
-TEST(GuaranteeLimits, MoreThanAnyNicCarriesIsRefusedWithPlaceLinkAndNumbers) {
+TEST(GuaranteeLimits, RejectsAGuaranteeAboveEveryNic) {
   const ObjectSet before = After({}, TopologyDocument("t"));
   EXPECT_TRUE(CheckGuaranteesAgainstNics(before, Promise("45Gbps", before)).ok());
   const absl::Status refusal = CheckGuaranteesAgainstNics(before, Promise("49.9Gbps", before));
   EXPECT_EQ(refusal.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_NE(std::string(refusal.message())
-                .find(absl::StrCat("Tenant 'a', spec.guarantee: no NIC can carry it: the fastest "
-                                   "link, h0/nic0-leaf0 of Topology 't', carries ",
-                                   FormatBitRate(SharedPart(Topology::kDefaultMtuBytes) * kLinkBps),
-                                   " of payload, but 49.9 Gbps are guaranteed")),
-            std::string::npos)
+  EXPECT_NE(
+      std::string(refusal.message())
+          .find(absl::StrCat("Tenant 'a', spec.guarantee: no NIC can carry it: the fastest "
+                             "link, h0/nic0-leaf0 of Topology 't', carries ",
+                             FormatBitRate(UsableFraction(Topology::kDefaultMtuBytes) * kLinkBps),
+                             " of payload, but 49.9 Gbps are guaranteed")),
+      std::string::npos)
       << refusal;
 }
 
-TEST(GuaranteeLimits, OnlyWhatAChangeRaisesIsLookedAt) {
+TEST(GuaranteeLimits, ChecksOnlyRaisedGuarantees) {
   const ObjectSet promised = Promise("60Gbps");
   EXPECT_TRUE(CheckGuaranteesAgainstNics({}, promised).ok()) << "there is no Topology yet";
   const ObjectSet described = After(promised, TopologyDocument("t"));

@@ -14,31 +14,31 @@ namespace host_clocks_test {
 
 constexpr MonotonicNs kStart = 50 * kNsPerSec;
 
-TEST(HostClocks, ATripSaysHowFarTheClocksAreApartGiveOrTakeHalfOfIt) {
+TEST(HostClocks, OffsetErrorIsHalfTheRoundTrip) {
   HostClocks clocks;
   EXPECT_FALSE(clocks.Read("h0", kStart).has_value());
   // The host's clock is 7 s ahead; 1 ms each way, and 400 ms between request and answer.
-  ASSERT_TRUE(clocks.Hear("h0", {.sent = kStart,
-                                 .heard = kStart + 7 * kNsPerSec + kNsPerMs,
-                                 .answered = kStart + 7 * kNsPerSec + 401 * kNsPerMs,
-                                 .came = kStart + 402 * kNsPerMs}));
+  ASSERT_TRUE(clocks.AddTrip("h0", {.sent = kStart,
+                                    .received_at = kStart + 7 * kNsPerSec + kNsPerMs,
+                                    .answered = kStart + 7 * kNsPerSec + 401 * kNsPerMs,
+                                    .returned_at = kStart + 402 * kNsPerMs}));
   const auto reading = clocks.Read("h0", kStart + 402 * kNsPerMs);
   ASSERT_TRUE(reading.has_value());
   EXPECT_EQ(reading->offset_ns, 7 * kNsPerSec);
   EXPECT_GE(reading->error_ns, kNsPerMs);
   EXPECT_LT(reading->error_ns, kNsPerMs + kNsPerMs / 10);
   EXPECT_EQ(reading->OnController(reading->OnHost(123)), 123);
-  clocks.Forget("h0");
+  clocks.Remove("h0");
   EXPECT_FALSE(clocks.Read("h0", kStart).has_value());
 }
 
-TEST(HostClocks, TheShortTripCountsAndGrowsOld) {
+TEST(HostClocks, PrefersShortTripsUntilTheyAreOld) {
   HostClocks clocks;
   const auto hear = [&](MonotonicNs at, int64_t there_ns, int64_t back_ns) {
-    clocks.Hear("h0", {.sent = at,
-                       .heard = at + there_ns,
-                       .answered = at + there_ns,
-                       .came = at + there_ns + back_ns});
+    clocks.AddTrip("h0", {.sent = at,
+                          .received_at = at + there_ns,
+                          .answered = at + there_ns,
+                          .returned_at = at + there_ns + back_ns});
   };
   hear(kStart, 50 * kNsPerUs, 50 * kNsPerUs);
   hear(kStart + kNsPerSec, 20 * kNsPerMs, 0);
@@ -49,25 +49,32 @@ TEST(HostClocks, TheShortTripCountsAndGrowsOld) {
   EXPECT_EQ(clocks.Read("h0", kStart + 601 * kNsPerSec)->offset_ns, 10 * kNsPerMs);
 }
 
-TEST(HostClocks, WhatCannotBeIsNotKept) {
+TEST(HostClocks, RejectsImpossibleTrips) {
   HostClocks clocks;
   constexpr MonotonicNs kMost = std::numeric_limits<MonotonicNs>::max();
   constexpr MonotonicNs kLeast = std::numeric_limits<MonotonicNs>::min();
-  EXPECT_FALSE(clocks.Hear("h0", {.sent = kStart, .heard = 1, .answered = 1, .came = kStart - 1}));
-  EXPECT_FALSE(clocks.Hear("h0", {.sent = kStart, .heard = 5, .answered = 4, .came = kStart + 1}));
-  EXPECT_FALSE(clocks.Hear(
-      "h0", {.sent = kStart, .heard = 1, .answered = 1 + kNsPerSec, .came = kStart + kNsPerMs}));
+  EXPECT_FALSE(clocks.AddTrip(
+      "h0", {.sent = kStart, .received_at = 1, .answered = 1, .returned_at = kStart - 1}));
+  EXPECT_FALSE(clocks.AddTrip(
+      "h0", {.sent = kStart, .received_at = 5, .answered = 4, .returned_at = kStart + 1}));
+  EXPECT_FALSE(clocks.AddTrip("h0", {.sent = kStart,
+                                     .received_at = 1,
+                                     .answered = 1 + kNsPerSec,
+                                     .returned_at = kStart + kNsPerMs}));
   for (const MonotonicNs wrong : {kMost, kLeast, MonotonicNs{0}}) {
-    EXPECT_FALSE(clocks.Hear("h0", {.sent = wrong, .heard = 1, .answered = 2, .came = kStart}));
-    EXPECT_FALSE(clocks.Hear("h0", {.sent = 1, .heard = wrong, .answered = 2, .came = kStart}));
-    EXPECT_FALSE(clocks.Hear("h0", {.sent = 1, .heard = 1, .answered = wrong, .came = kStart}));
+    EXPECT_FALSE(clocks.AddTrip(
+        "h0", {.sent = wrong, .received_at = 1, .answered = 2, .returned_at = kStart}));
+    EXPECT_FALSE(clocks.AddTrip(
+        "h0", {.sent = 1, .received_at = wrong, .answered = 2, .returned_at = kStart}));
+    EXPECT_FALSE(clocks.AddTrip(
+        "h0", {.sent = 1, .received_at = 1, .answered = wrong, .returned_at = kStart}));
   }
   EXPECT_FALSE(clocks.Read("h0", kStart).has_value());
 }
 
 // Heartbeats of an agent over a day, with drifting clocks and different delays in the two
 // directions, mostly short and sometimes very long.
-TEST(HostClocks, TheTruthIsWithinTheErrorThatItTells) {
+TEST(HostClocks, TrueOffsetIsWithinTheReportedError) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -86,13 +93,13 @@ TEST(HostClocks, TheTruthIsWithinTheErrorThatItTells) {
     int wide = 0;
     for (int beat = 0; beat < 2000; ++beat) {
       now += kNsPerSec + static_cast<int64_t>(random() % kNsPerSec);
-      const agent::Heartbeat up = echo.Beat(on_host(now));
+      const agent::Heartbeat up = echo.MakeHeartbeat(on_host(now));
       now += delay();
       if (up.heard_sent_ns() != 0) {
-        EXPECT_TRUE(clocks.Hear("h0", {.sent = up.heard_sent_ns(),
-                                       .heard = up.heard_ns(),
-                                       .answered = up.sent_ns(),
-                                       .came = now}));
+        EXPECT_TRUE(clocks.AddTrip("h0", {.sent = up.heard_sent_ns(),
+                                          .received_at = up.heard_ns(),
+                                          .answered = up.sent_ns(),
+                                          .returned_at = now}));
       }
       agent::Heartbeat down;
       down.set_sent_ns(now);
@@ -103,7 +110,7 @@ TEST(HostClocks, TheTruthIsWithinTheErrorThatItTells) {
         EXPECT_EQ(beat, 0);
       }
       now += delay();
-      echo.Heard(down, on_host(now));
+      echo.OnHeartbeat(down, on_host(now));
     }
     EXPECT_LT(wide, 20) << "of 2000";
   }

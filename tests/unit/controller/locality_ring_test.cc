@@ -59,7 +59,7 @@ TEST(LocalityRing, TakesTheHostsRackByRack) {
     EXPECT_THAT(channel.ring(), ElementsAre(0, 2, 1, 3));
 }
 
-TEST(LocalityRing, KeepsWhatItDoesNotDecideAndCountsTheEpochUp) {
+TEST(LocalityRing, KeepsOtherSettingsAndIncrementsTheEpoch) {
   const ClusterView view{.hosts = {}, .communicators = {Communicator(kId, {"a", "b"}, 3)}};
   const auto strategy = RingFor(view, kId);
   ASSERT_TRUE(strategy.ok());
@@ -86,7 +86,7 @@ TEST(LocalityRing, TheSameViewGivesTheSameStrategy) {
 }
 
 // Adds communicators one by one and checks every flow of the cluster.
-TEST(LocalityRing, AllLanesOfAClusterHavePortsOfTheirOwnInTheRange) {
+TEST(LocalityRing, AllLanesHaveDistinctPortsInTheRange) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     std::mt19937 random(seed);
@@ -124,7 +124,7 @@ TEST(LocalityRing, AllLanesOfAClusterHavePortsOfTheirOwnInTheRange) {
   }
 }
 
-TEST(LocalityRing, HostsThatAreNamedComeFirstAndTheOthersFollowInLocalityOrder) {
+TEST(LocalityRing, NamedHostsComeBeforeLocalityOrder) {
   const ClusterView view{.hosts = {},
                          .communicators = {Communicator(kId, {"a", "b", "c", "d"}, 1)}};
   LocalityRingOptions options;
@@ -153,7 +153,7 @@ TEST(LocalityRing, WithFewPortsFlowsBetweenTwoHostsStayDistinct) {
   EXPECT_NE(other->channels(0).source_ports(0), other->channels(1).source_ports(0));
 }
 
-TEST(LocalityRing, WhatRunsIsChosenAgainPortForPort) {
+TEST(LocalityRing, ChoosesTheSamePortsForARunningCommunicator) {
   for (const uint16_t last : {61001, 61003, 65535}) {
     ClusterView view;
     LocalityRingOptions options;
@@ -174,7 +174,7 @@ TEST(LocalityRing, WhatRunsIsChosenAgainPortForPort) {
   }
 }
 
-TEST(LocalityRing, MoreLanesBetweenTwoHostsThanPortsIsToldWithTheHosts) {
+TEST(LocalityRing, ReportsTheHostsIfPortsRunOut) {
   const ClusterView view{.hosts = {}, .communicators = {Communicator(kId, {"a", "b"}, 3)}};
   LocalityRingOptions two;
   two.ports.ports = {.first = 61000, .last = 61001};

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "tests/unit/controller/announcements.h"
+#include "tests/unit/controller/agent_messages.h"
 
 namespace mccs {
 namespace measured_costs_test {
@@ -46,7 +46,7 @@ TEST_F(MeasuredCosts, AreMediansOverHostsOfTheirLanes) {
   EXPECT_EQ(MeasuredOf(communicator_).host_bytes_per_us, 200);
 }
 
-TEST_F(MeasuredCosts, AreNotKnownFromFewerThanHalfOfTheHosts) {
+TEST_F(MeasuredCosts, NeedReportsOfHalfOfTheHosts) {
   AddLane(0, 1000);
   ReportOf(0).set_sent_bps(1'000'000'000);
   EXPECT_EQ(MeasuredOf(communicator_), MeasuredFigures());
@@ -56,7 +56,7 @@ TEST_F(MeasuredCosts, AreNotKnownFromFewerThanHalfOfTheHosts) {
   EXPECT_TRUE(MeasuredOf(communicator_).host_bytes_per_us.has_value());
 }
 
-TEST_F(MeasuredCosts, AreThoseOfTheStrategyInForceAndOfItsLanes) {
+TEST_F(MeasuredCosts, UseOnlyTheAppliedStrategysLanes) {
   for (int h = 0; h < 4; ++h) {
     AddLane(h, 1000);
     ReportOf(h).set_epoch(2);
@@ -67,7 +67,7 @@ TEST_F(MeasuredCosts, AreThoseOfTheStrategyInForceAndOfItsLanes) {
   EXPECT_EQ(MeasuredOf(communicator_), MeasuredFigures());
 }
 
-TEST_F(MeasuredCosts, AnExtremeWordOfAHostIsHeldWithinBounds) {
+TEST_F(MeasuredCosts, ClampsExtremeReports) {
   for (int h = 0; h < 2; ++h) {
     AddLane(h, std::numeric_limits<int64_t>::max());
     AddLane(h, std::numeric_limits<int64_t>::max());
@@ -85,7 +85,7 @@ TEST_F(MeasuredCosts, AnExtremeWordOfAHostIsHeldWithinBounds) {
   EXPECT_GT(*MeasuredOf(communicator_).host_bytes_per_us, 0);
 }
 
-TEST(Calibrate, AHopIsWhatTheEndsDoNotTake) {
+TEST(Calibrate, HopTimeExcludesTheEndsWork) {
   const CostParameters own;
   const auto costs = Calibrate(own, own, {.one_way_us = 100});
   ASSERT_TRUE(costs.has_value());
@@ -96,15 +96,15 @@ TEST(Calibrate, AHopIsWhatTheEndsDoNotTake) {
 
 TEST(Calibrate, ALaneKeepsItsRatioToTheHost) {
   const CostParameters own{.lane_bytes_per_us = 500, .host_bytes_per_us = 2000};
-  const CostParameters in_force{.hop_us = 7, .lane_bytes_per_us = 9, .host_bytes_per_us = 9};
-  const auto costs = Calibrate(in_force, own, {.host_bytes_per_us = 100});
+  const CostParameters applied{.hop_us = 7, .lane_bytes_per_us = 9, .host_bytes_per_us = 9};
+  const auto costs = Calibrate(applied, own, {.host_bytes_per_us = 100});
   ASSERT_TRUE(costs.has_value());
   EXPECT_EQ(costs->host_bytes_per_us, 100);
   EXPECT_EQ(costs->lane_bytes_per_us, 25);
   EXPECT_EQ(costs->hop_us, 7) << "what was not measured stays";
 }
 
-TEST(Calibrate, PassesOverMemoryAreAsMeasured) {
+TEST(Calibrate, UsesTheMeasuredMemoryBandwidth) {
   const CostParameters own;
   for (const double factor : {0.25, 4.0}) {
     const auto costs = Calibrate(own, own, {.local_bytes_per_us = factor * own.local_bytes_per_us});
@@ -116,7 +116,7 @@ TEST(Calibrate, PassesOverMemoryAreAsMeasured) {
   }
 }
 
-TEST(Calibrate, WithCostsThatAreNoneThereIsNothing) {
+TEST(Calibrate, RejectsInvalidCosts) {
   const CostParameters good;
   const CostParameters bad{.slice_us = std::numeric_limits<double>::quiet_NaN()};
   EXPECT_FALSE(Calibrate(bad, good, {}).has_value());

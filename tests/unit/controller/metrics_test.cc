@@ -6,8 +6,8 @@
 #include <prometheus/text_serializer.h>
 
 #include "controller/store/memory_store.h"
-#include "tests/unit/controller/announcements.h"
-#include "tests/unit/controller/hand_clock.h"
+#include "tests/unit/controller/agent_messages.h"
+#include "tests/unit/controller/manual_clock.h"
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
@@ -21,16 +21,16 @@ class ControllerMetricsTest : public testing::Test {
     return prometheus::TextSerializer().Serialize(ControllerMetrics(coordinator_, store));
   }
 
-  HandClock clock_;
+  ManualClock clock_;
   std::unique_ptr<Log> log_ = MakeNullLog();
   Coordinator coordinator_{{.version = "1.2"}, &clock_, log_.get()};
 };
 
-TEST_F(ControllerMetricsTest, FollowAProposalFromDecisionToForce) {
-  coordinator_.Hear(AgentKey(1), Registration(MakeHost("h0")));
-  coordinator_.Hear(AgentKey(2), Registration(MakeHost("h1")));
-  coordinator_.Hear(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
-  coordinator_.Gone(AgentKey(2), "its connection closed");
+TEST_F(ControllerMetricsTest, FollowsAProposalUntilItIsApplied) {
+  coordinator_.Handle(AgentKey(1), Registration(MakeHost("h0")));
+  coordinator_.Handle(AgentKey(2), Registration(MakeHost("h1")));
+  coordinator_.Handle(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
+  coordinator_.OnStreamClosed(AgentKey(2), "its connection closed");
   std::string text = Text();
   EXPECT_THAT(text,
               HasSubstr("mccs_build_info{component=\"mccs-controller\",version=\"1.2\"} 1\n"));
@@ -39,10 +39,10 @@ TEST_F(ControllerMetricsTest, FollowAProposalFromDecisionToForce) {
   EXPECT_THAT(text, HasSubstr("\nmccs_controller_communicators{tenant=\"uid 1000\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("\nmccs_controller_decisions_total{policy=\"locality_ring\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("\nmccs_controller_proposals_pending 1\n"));
-  coordinator_.Hear(AgentKey(3), Registration(MakeHost("h1")));
+  coordinator_.Handle(AgentKey(3), Registration(MakeHost("h1")));
   clock_.now += 2 * kNsPerSec;
-  coordinator_.Hear(AgentKey(1), Reporting(7, 2));
-  coordinator_.Hear(AgentKey(3), Reporting(7, 2));
+  coordinator_.Handle(AgentKey(1), Reporting(7, 2));
+  coordinator_.Handle(AgentKey(3), Reporting(7, 2));
   text = Text();
   EXPECT_THAT(text, HasSubstr("\nmccs_controller_proposals_pending 0\n"));
   EXPECT_THAT(text, HasSubstr("\nmccs_controller_proposals_total{result=\"in_force\"} 1\n"));
@@ -52,16 +52,16 @@ TEST_F(ControllerMetricsTest, FollowAProposalFromDecisionToForce) {
   EXPECT_THAT(text, HasSubstr("\nmccs_controller_convergence_seconds_sum 2\n"));
 }
 
-TEST_F(ControllerMetricsTest, CommunicatorsGoByTheNamesOfTenants) {
-  coordinator_.Hear(AgentKey(1), Registration(MakeHost("h0")));
-  coordinator_.Hear(AgentKey(1), Announcement(MakeAnnounce(7, {"h0"})));
+TEST_F(ControllerMetricsTest, CountsCommunicatorsByTenantName) {
+  coordinator_.Handle(AgentKey(1), Registration(MakeHost("h0")));
+  coordinator_.Handle(AgentKey(1), Announcement(MakeAnnounce(7, {"h0"})));
   coordinator_.SetObjects(
       std::make_shared<const ObjectSet>(After({}, TenantDocument("team-a", 1000))));
   EXPECT_THAT(Text(), HasSubstr("\nmccs_controller_communicators{tenant=\"team-a\"} 1\n"));
   EXPECT_THAT(Text(), testing::Not(HasSubstr("uid 1000")));
 }
 
-TEST_F(ControllerMetricsTest, CountWhatTheStoreKept) {
+TEST_F(ControllerMetricsTest, CountsCommitsAndAuditEntries) {
   CountingStore store(std::make_unique<MemoryStore>(), &clock_);
   StoreChange change;
   for (const char* outcome : {"done", "refused: no such tenant"}) {

@@ -80,7 +80,7 @@ TEST_F(PlannerTest, AnUnknownCommunicatorIsNotFound) {
   EXPECT_EQ(ChooseStrategy({}, view_, CommId(0xc)).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(PlannerTest, OnlyThoseThatAnotherPolicyDecidesForChange) {
+TEST_F(PlannerTest, ChangesOnlyCommunicatorsOfTheNewPolicy) {
   Settle(After({}, kBase));
   const ObjectSet after = After(After({}, kBase), kReverse);
   const Decisions decisions = Decide(after, view_);
@@ -95,7 +95,7 @@ TEST_F(PlannerTest, OnlyThoseThatAnotherPolicyDecidesForChange) {
   EXPECT_TRUE(Decide(after, view_).changed.empty());
 }
 
-TEST_F(PlannerTest, APolicyThatAsksForWhatIsThereChangesNoCommunicator) {
+TEST_F(PlannerTest, PolicyWithTheCurrentResultChangesNothing) {
   Settle(After({}, kBase));
   const ObjectSet after =
       After(After({}, kBase),
@@ -103,7 +103,7 @@ TEST_F(PlannerTest, APolicyThatAsksForWhatIsThereChangesNoCommunicator) {
   EXPECT_TRUE(Decide(after, view_).changed.empty());
 }
 
-TEST_F(PlannerTest, WhoeverRunsWithItsDaemonsOwnStrategyGetsPorts) {
+TEST_F(PlannerTest, AssignsPortsToADaemonsDefaultStrategy) {
   for (int h = 0; h < 3; ++h) view_.communicators[0].strategy.mutable_channels(0)->add_ring(h);
   view_.communicators.pop_back();
   const Decisions decisions = Decide({}, view_);
@@ -111,7 +111,7 @@ TEST_F(PlannerTest, WhoeverRunsWithItsDaemonsOwnStrategyGetsPorts) {
   EXPECT_EQ(decisions.changed[0].change, "channel 0: other source ports");
 }
 
-TEST_F(PlannerTest, WhereNoStrategyCanBeTheOldOneStaysAndTheReasonIsTold) {
+TEST_F(PlannerTest, KeepsTheOldStrategyOnErrorAndReportsIt) {
   view_.communicators[0].strategy.add_channels();
   const ObjectSet before = After({}, kBase);
   Settle(before);
@@ -126,7 +126,7 @@ TEST_F(PlannerTest, WhereNoStrategyCanBeTheOldOneStaysAndTheReasonIsTold) {
   EXPECT_THAT(std::string(decisions.trouble[0].message()), HasSubstr("are taken"));
 }
 
-TEST_F(PlannerTest, AnAlgorithmForSomeSizesComesOnTopOfTheRings) {
+TEST_F(PlannerTest, AlgorithmPolicyAppliesInAdditionToRings) {
   const ObjectSet before = After({}, kBase);
   Settle(before);
   const ObjectSet after =

@@ -22,7 +22,7 @@ constexpr double kGbps = 1e9;
 
 // Text for a change between two parts of a NIC's payload rate.
 std::string Gets(double after, double before) {
-  const double payload_bps = SharedPart(1500) * 50 * kGbps;
+  const double payload_bps = UsableFraction(1500) * 50 * kGbps;
   return absl::StrCat("fair share ", FormatBitRate(after * payload_bps),
                       " out of a host instead of ", FormatBitRate(before * payload_bps));
 }
@@ -49,32 +49,32 @@ class RateChangesTest : public testing::Test {
   ClusterView view_;
 };
 
-TEST_F(RateChangesTest, WhatChangesNothingIsNotTold) {
+TEST_F(RateChangesTest, OmitsUnchangedRates) {
   EXPECT_THAT(To(before_), IsEmpty());
   EXPECT_THAT(To(Objects("  guarantee: 1Gbps\n")), IsEmpty()) << "it has more";
 }
 
-TEST_F(RateChangesTest, AWeightIsToldToAllWhoShareALink) {
+TEST_F(RateChangesTest, ReportsAWeightToAllThatShareALink) {
   EXPECT_THAT(To(Objects("  weight: 3\n")), UnorderedElementsAre(Pair(CommId(1), Gets(0.75, 0.5)),
                                                                  Pair(CommId(2), Gets(0.25, 0.5))));
 }
 
-TEST_F(RateChangesTest, ACapAndAPriorityAreToldAsThatToo) {
-  const double capped = kGbps / (SharedPart(1500) * 50 * kGbps);
+TEST_F(RateChangesTest, ReportsChangedCapsAndPriorities) {
+  const double capped = kGbps / (UsableFraction(1500) * 50 * kGbps);
   EXPECT_THAT(
       To(Objects("  cap: 1Gbps\n", "  priority: 5\n")),
       UnorderedElementsAre(Pair(CommId(1), Gets(capped, 0.5) + "; cap 1 Gbps instead of none"),
                            Pair(CommId(2), Gets(1 - capped, 0.5) + "; priority 5 instead of 0")));
 }
 
-TEST_F(RateChangesTest, WithoutATopologyCapsAreToldAlone) {
+TEST_F(RateChangesTest, ReportsOnlyCapsWithoutATopology) {
   const ObjectSet free = After({}, TenantDocument("a", 1));
   const ObjectSet capped = After({}, TenantDocument("a", 1, "  cap: 1Mbps\n"));
   EXPECT_THAT(RateChanges({free, view_}, {capped, view_}),
               UnorderedElementsAre(Pair(CommId(1), "cap 1 Mbps instead of none")));
 }
 
-TEST_F(RateChangesTest, WhoComesOrGoesIsNoChange) {
+TEST_F(RateChangesTest, OmitsStartedAndEndedCommunicators) {
   ClusterView without = view_;
   without.communicators.pop_back();
   EXPECT_THAT(RateChanges({before_, view_}, {before_, without}),

@@ -10,8 +10,8 @@ using testing::HasSubstr;
 
 class RegistrationTest : public CoordinatorTest {
  protected:
-  static agent::FromAgent Says(const std::string& host, int64_t unix_ns,
-                               const std::string& topology = "") {
+  static agent::FromAgent RegistrationOf(const std::string& host, int64_t unix_ns,
+                                         const std::string& topology = "") {
     agent::FromAgent message = Registration(MakeHost(host));
     message.mutable_registration()->set_unix_ns(unix_ns);
     message.mutable_registration()->set_topology(topology);
@@ -22,34 +22,35 @@ class RegistrationTest : public CoordinatorTest {
   }
 };
 
-TEST_F(RegistrationTest, AClockThatIsOffByMoreThanTheToleranceIsRefusedAndSeen) {
-  ExpectEnded(Say(kFirst, Says("h0", wall_clock_.now - 75 * kNsPerSec)), kFirst,
+TEST_F(RegistrationTest, RefusesAClockBeyondTheTolerance) {
+  ExpectEnded(Send(kFirst, RegistrationOf("h0", wall_clock_.now - 75 * kNsPerSec)), kFirst,
               "the clock of host h0 is 1 min 15 s behind the controller's by more than 10 s");
   EXPECT_THAT(StateOf(0), HasSubstr("refused: the clock of host h0"));
-  ExpectEnded(Say(kSecond, Says("h0", wall_clock_.now + kClockToleranceNs + kNsPerSec)), kSecond,
-              "11 s ahead of");
-  Say(kThird, Says("h0", wall_clock_.now + kClockToleranceNs));
+  ExpectEnded(Send(kSecond, RegistrationOf("h0", wall_clock_.now + kClockToleranceNs + kNsPerSec)),
+              kSecond, "11 s ahead of");
+  Send(kThird, RegistrationOf("h0", wall_clock_.now + kClockToleranceNs));
   EXPECT_EQ(StateOf(0), "ready");
 }
 
-TEST_F(RegistrationTest, AnAgentThatSaysNoTimeIsNotCompared) {
-  Say(kFirst, Says("h0", 0));
+TEST_F(RegistrationTest, SkipsTheClockCheckWithoutATime) {
+  Send(kFirst, RegistrationOf("h0", 0));
   EXPECT_EQ(StateOf(0), "ready");
 }
 
 TEST_F(RegistrationTest, TheLargestTimesAreRefusedToo) {
-  ExpectEnded(Say(kFirst, Says("h0", std::numeric_limits<int64_t>::max())), kFirst, "ahead of");
-  ExpectEnded(Say(kSecond, Says("h0", 1)), kSecond, "behind");
+  ExpectEnded(Send(kFirst, RegistrationOf("h0", std::numeric_limits<int64_t>::max())), kFirst,
+              "ahead of");
+  ExpectEnded(Send(kSecond, RegistrationOf("h0", 1)), kSecond, "behind");
 }
 
-TEST_F(RegistrationTest, ATopologyThatIsNotThereIsRefusedUntilItIs) {
+TEST_F(RegistrationTest, RefusesAnUnknownTopologyUntilItExists) {
   Apply(TopologyDocument("cluster-a"));
-  ExpectEnded(Say(kFirst, Says("h0", 0, "cluster-b")), kFirst,
+  ExpectEnded(Send(kFirst, RegistrationOf("h0", 0, "cluster-b")), kFirst,
               "mccsd on h0 is configured with `topology: cluster-b`, but there is no such Topology "
               "(did you mean 'cluster-a'?)");
   EXPECT_THAT(StateOf(0), HasSubstr("refused: mccsd on h0"));
   Apply(TopologyDocument("cluster-b"));
-  Say(kSecond, Says("h0", 0, "cluster-b"));
+  Send(kSecond, RegistrationOf("h0", 0, "cluster-b"));
   EXPECT_EQ(StateOf(0), "ready");
 }
 
@@ -59,57 +60,59 @@ TEST_F(RegistrationTest, ATopologyWithoutTheHostIsRefused) {
                            "  racks: [{name: r0}]\n  switches: [{name: leaf0}]\n  hosts:\n"
                            "    - {name: h7, rack: r0, gpus: 2, nics: [{name: nic0, switch: leaf0, "
                            "capacity: 50Gbps}]}\n")}));
-  ExpectEnded(Say(kFirst, Says("h0", 0, "cluster-b")), kFirst,
+  ExpectEnded(Send(kFirst, RegistrationOf("h0", 0, "cluster-b")), kFirst,
               "Topology 'cluster-a' has this host, and that one has not");
-  ExpectEnded(Say(kFirst, Says("h9", 0, "cluster-b")), kFirst, "that Topology has no such host");
+  ExpectEnded(Send(kFirst, RegistrationOf("h9", 0, "cluster-b")), kFirst,
+              "that Topology has no such host");
 }
 
-TEST_F(RegistrationTest, AHostWhoseTopologyIsTakenAwayIsRefusedAndOthersAreNot) {
+TEST_F(RegistrationTest, RefusesOnlyHostsOfADeletedTopology) {
   Apply(TopologyDocument("cluster-a"));
-  Say(kFirst, Says("h0", 0, "cluster-a"));
-  Say(kSecond, Says("h1", 0));
+  Send(kFirst, RegistrationOf("h0", 0, "cluster-a"));
+  Send(kSecond, RegistrationOf("h1", 0));
   Apply(PolicyDocument("p", "  policy: fair_flow\n"));
   ExpectEnded(coordinator_.TakeOutbox(), kFirst, "there is no such Topology");
   EXPECT_THAT(StateOf(0), HasSubstr("refused: "));
   EXPECT_EQ(StateOf(1), "ready");
-  const std::vector<OwnDecision> decided = coordinator_.TakeDecisions();
+  const std::vector<ControllerEvent> decided = coordinator_.TakeEvents();
   ASSERT_EQ(decided.size(), 1u);
   EXPECT_EQ(decided[0].action, "refuse a daemon");
   EXPECT_EQ(decided[0].objects, "host 'h0'");
   EXPECT_THAT(decided[0].outcome, HasSubstr("refused: mccsd on h0 is configured with"));
   // It retries forever.
-  ExpectEnded(Say(kThird, Says("h0", 0, "cluster-a")), kThird, "there is no such Topology");
-  EXPECT_TRUE(coordinator_.TakeDecisions().empty()) << "once for all attempts";
+  ExpectEnded(Send(kThird, RegistrationOf("h0", 0, "cluster-a")), kThird,
+              "there is no such Topology");
+  EXPECT_TRUE(coordinator_.TakeEvents().empty()) << "once for all attempts";
   Apply(TopologyDocument("cluster-a"));
-  Say(AgentKey(4), Says("h0", 0, "cluster-a"));
+  Send(AgentKey(4), RegistrationOf("h0", 0, "cluster-a"));
   EXPECT_EQ(StateOf(0), "ready");
 }
 
 // The name is that of another, ready host, or empty.
-TEST_F(RegistrationTest, ADaemonWithoutANameOfItsOwnIsRefusedInTheAuditLogOnceToo) {
-  Say(kFirst, Registration(MakeHost("h0", "", "10.0.0.1:7400")));
+TEST_F(RegistrationTest, AuditsTheRefusalOfADuplicateOrEmptyNameOnce) {
+  Send(kFirst, Registration(MakeHost("h0", "", "10.0.0.1:7400")));
   const agent::Host second = MakeHost("h0", "", "10.0.0.2:7400");
   const std::vector<agent::Host> hosts = {second, MakeHost("h0", "", "10.0.0.3:7400"),
                                           MakeHost("", "", "10.0.0.4:7400")};
   uint64_t key = 10;
   for (int attempt = 0; attempt < 100; ++attempt) {
     clock_.now += kNsPerSec;
-    Say(kFirst, Beat());
-    for (const agent::Host& host : hosts) Say(AgentKey(++key), Registration(host));
+    Send(kFirst, Beat());
+    for (const agent::Host& host : hosts) Send(AgentKey(++key), Registration(host));
   }
-  const std::vector<OwnDecision> decided = coordinator_.TakeDecisions();
+  const std::vector<ControllerEvent> decided = coordinator_.TakeEvents();
   ASSERT_EQ(decided.size(), hosts.size());
   EXPECT_THAT(decided[0].outcome, HasSubstr("10.0.0.2:7400 another host name"));
   EXPECT_THAT(decided[1].outcome, HasSubstr("10.0.0.3:7400 another host name"));
   EXPECT_EQ(decided[2].objects, "host ''");
   EXPECT_EQ(StateOf(0), "ready");
   // After a successful registration, a refusal is recorded again.
-  coordinator_.Gone(kFirst, "its connection closed");
-  Say(kSecond, Registration(second));
-  coordinator_.Gone(kSecond, "its connection closed");
-  Say(kThird, Registration(MakeHost("h0", "", "10.0.0.1:7400")));
-  Say(AgentKey(++key), Registration(second));
-  EXPECT_EQ(coordinator_.TakeDecisions().size(), 1u);
+  coordinator_.OnStreamClosed(kFirst, "its connection closed");
+  Send(kSecond, Registration(second));
+  coordinator_.OnStreamClosed(kSecond, "its connection closed");
+  Send(kThird, Registration(MakeHost("h0", "", "10.0.0.1:7400")));
+  Send(AgentKey(++key), Registration(second));
+  EXPECT_EQ(coordinator_.TakeEvents().size(), 1u);
 }
 
 }  // namespace registration_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/controller/announcements.h"
+#include "tests/unit/controller/agent_messages.h"
 
 namespace mccs {
 namespace rollouts_test {
@@ -19,21 +19,21 @@ class RolloutsTest : public testing::Test {
     strategy::Strategy strategy;
     strategy.set_epoch(epoch);
     strategy.set_origin("locality_ring by gold");
-    rollouts_.Proposed(kId, record_, strategy, now_ms * kNsPerMs);
+    rollouts_.OnProposed(kId, record_, strategy, now_ms * kNsPerMs);
   }
   void Report(const std::string& host, uint64_t epoch, int64_t now_ms, uint64_t refused_epoch = 0) {
     agent::Report report;
     report.set_epoch(epoch);
     report.set_refused_epoch(refused_epoch);
     record_.reports[host] = report;
-    rollouts_.Reported(kId, host, report, now_ms * kNsPerMs);
+    rollouts_.OnReported(kId, host, report, now_ms * kNsPerMs);
   }
 
   CommunicatorRecord record_;
   Rollouts rollouts_;
 };
 
-TEST_F(RolloutsTest, AProposalIsInForceWhenEveryHostHasReportedIt) {
+TEST_F(RolloutsTest, ProposalIsAppliedWhenEveryHostHasReportedIt) {
   Propose(2, 0);
   EXPECT_EQ(rollouts_.pending(), 1u);
   Report("h0", 2, 100);
@@ -48,7 +48,7 @@ TEST_F(RolloutsTest, AProposalIsInForceWhenEveryHostHasReportedIt) {
   EXPECT_EQ(rollouts_.by_policy().at("locality_ring"), 1u);
 }
 
-TEST_F(RolloutsTest, ALaterProposalTakesThePlaceOfOneThatIsPending) {
+TEST_F(RolloutsTest, LaterProposalSupersedesAPendingOne) {
   Propose(2, 0);
   Propose(3, 10);
   EXPECT_EQ(rollouts_.superseded(), 1u);
@@ -58,7 +58,7 @@ TEST_F(RolloutsTest, ALaterProposalTakesThePlaceOfOneThatIsPending) {
   EXPECT_DOUBLE_EQ(rollouts_.times().sum_seconds, 0.01);
 }
 
-TEST_F(RolloutsTest, WhatTheLeaderGivesUpIsDropped) {
+TEST_F(RolloutsTest, ProposalDroppedByTheLeaderIsDropped) {
   Report("h0", 1, 0, 2);
   Propose(3, 0);
   Report("h0", 1, 10, 2);
@@ -70,7 +70,7 @@ TEST_F(RolloutsTest, WhatTheLeaderGivesUpIsDropped) {
   EXPECT_EQ(rollouts_.dropped(), 1u);
 }
 
-TEST_F(RolloutsTest, WhatIsGoneIsForgotten) {
+TEST_F(RolloutsTest, PruneRemovesEndedCommunicators) {
   Propose(2, 0);
   rollouts_.Prune({{kId, record_}});
   EXPECT_EQ(rollouts_.pending(), 1u);

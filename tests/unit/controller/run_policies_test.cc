@@ -7,9 +7,9 @@
 #include <set>
 #include <sstream>
 
-#include "controller/complete_view.h"
-#include "controller/paces.h"
 #include "controller/policy/flow.h"
+#include "controller/rate_limits.h"
+#include "controller/resolved_view.h"
 #include "tests/unit/objects/documents.h"
 #include "tests/unit/policy/clusters.h"
 
@@ -49,7 +49,7 @@ class RunPoliciesTest : public testing::Test {
     view_.hosts = seen.hosts;
     // Daemons do not report their positions.
     for (HostView& host : view_.hosts) host.position.pod = host.position.rack = "";
-    view_ = CompleteView(view_, objects_);
+    view_ = ResolveView(view_, objects_);
     const auto strategies = RunPolicies(objects_, view_);
     for (size_t i = 0; i < strategies.size(); ++i) {
       EXPECT_TRUE(strategies[i].ok()) << strategies[i].status();
@@ -77,7 +77,7 @@ class RunPoliciesTest : public testing::Test {
   ClusterView view_;
 };
 
-TEST_F(RunPoliciesTest, WithoutAPolicyTheTopologyStillSaysWhereHostsStandAndWhichNicsThereAre) {
+TEST_F(RunPoliciesTest, UsesTheTopologyWithoutAPolicy) {
   Start(1, 1, {"h2", "h1", "h3", "h5"}, {0, 1});
   const strategy::Strategy& strategy = Run()[0].strategy;
   EXPECT_EQ(strategy.origin(), "locality_ring");
@@ -88,7 +88,7 @@ TEST_F(RunPoliciesTest, WithoutAPolicyTheTopologyStillSaysWhereHostsStandAndWhic
   for (const uint32_t port : strategy.channels(1).source_ports()) EXPECT_LE(port, 65535u);
 }
 
-TEST_F(RunPoliciesTest, FairFlowGivesEachChannelASpineOfItsOwn) {
+TEST_F(RunPoliciesTest, FairFlowGivesEachChannelItsOwnSpine) {
   Apply(PolicyDocument("fair", "  policy: fair_flow\n"));
   Start(1, 1, {"h2", "h1", "h3", "h5"}, {0, 1});
   const CommunicatorView& job = Run()[0];
@@ -153,7 +153,7 @@ TEST_F(RunPoliciesTest, TimeWindowsPlaceFlowsAndKeepOffReservedLinks) {
   EXPECT_THAT(SpinesOf(jobs[1]), Each(0));
   EXPECT_THAT(SpinesOf(jobs[2]), Each(0));
   EXPECT_EQ(jobs[2].strategy.origin(), "time_windows by second");
-  EXPECT_THAT(DecideWaits(objects_, view_, Fabrics(view_)),
+  EXPECT_THAT(DecideWaitRules(objects_, view_, Fabrics(view_)),
               ElementsAre(WaitRule{CommId(3), {CommId(2)}, {"h3", "h5"}}));
 }
 
@@ -169,7 +169,7 @@ TEST_F(RunPoliciesTest, TimeWindowsReserveLinksThemselves) {
   const auto& jobs = Run();
   EXPECT_THAT(SpinesOf(jobs[0]), Each(1));
   EXPECT_THAT(SpinesOf(jobs[1]), Each(0));
-  EXPECT_TRUE(DecideWaits(objects_, view_, Fabrics(view_)).empty()) << "they share no link";
+  EXPECT_TRUE(DecideWaitRules(objects_, view_, Fabrics(view_)).empty()) << "they share no link";
 }
 
 TEST_F(RunPoliciesTest, FavouredFlowsUseWhatOthersLeave) {
@@ -184,7 +184,7 @@ TEST_F(RunPoliciesTest, FavouredFlowsUseWhatOthersLeave) {
   EXPECT_THAT(SpinesOf(jobs[0]), testing::UnorderedElementsAre(0, 1, 0, 1));
 }
 
-TEST_F(RunPoliciesTest, WhatRunsAlreadyIsLeftAlone) {
+TEST_F(RunPoliciesTest, KeepsRunningStrategies) {
   Apply(PolicyDocument("fair", "  policy: fair_flow\n"));
   Start(1, 1, {"h2", "h1", "h3", "h5"}, {0, 1});
   Start(2, 2, {"h3", "h5"}, {0});
@@ -198,7 +198,7 @@ TEST_F(RunPoliciesTest, WhatRunsAlreadyIsLeftAlone) {
   }
 }
 
-TEST_F(RunPoliciesTest, WhereFlowsCannotBePlacedTheOriginSaysWhy) {
+TEST_F(RunPoliciesTest, OriginSaysWhyFlowsCannotBePlaced) {
   Apply(PolicyDocument("fair", "  policy: fair_flow\n"));
   Start(1, 1, {"h1", "elsewhere"}, {0});
   Start(2, 2, {"h1", "h2"}, {0});
@@ -220,7 +220,7 @@ TEST_F(RunPoliciesTest, RankOrderTakesHostsByTheirLowestRank) {
     EXPECT_THAT(channel.ring(), ElementsAre(2, 0, 3, 1));
 }
 
-TEST_F(RunPoliciesTest, DrawnPortsFollowFromTheSeedNotFromTheRun) {
+TEST_F(RunPoliciesTest, DrawnPortsDependOnlyOnTheSeed) {
   const auto ports = [&](uint64_t id, uint64_t seed) {
     view_.communicators.clear();
     Apply(PolicyDocument("library", absl::StrCat("  policy: locality_ring\n"

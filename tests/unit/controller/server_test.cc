@@ -14,7 +14,7 @@
 #include "controller/store/memory_store.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/operator.grpc.pb.h"
-#include "tests/unit/controller/announcements.h"
+#include "tests/unit/controller/agent_messages.h"
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
@@ -117,7 +117,7 @@ TEST_F(ServerTest, ObjectsAreAppliedListedDeletedAndAudited) {
   EXPECT_EQ(audit.entries(0).user(), "");
 }
 
-TEST_F(ServerTest, RefusalsComeAsTheirCodes) {
+TEST_F(ServerTest, ErrorsHaveTheirStatusCodes) {
   control::ChangeReply change;
   EXPECT_EQ(Apply("nonsense", &change).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(
@@ -152,8 +152,8 @@ TEST_F(ServerTest, DrainsAreKeptUndoneAndAudited) {
   EXPECT_EQ(drain("rack", "r1", false, &reply), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(drain("host", "h1", true, &reply), grpc::StatusCode::FAILED_PRECONDITION);
   coordinator_.With([](Coordinator& c) {
-    c.Hear(AgentKey(1), Registration(MakeHost("h1")));
-    c.Hear(AgentKey(1), Announcement(MakeAnnounce(7, {"h1"})));
+    c.Handle(AgentKey(1), Registration(MakeHost("h1")));
+    c.Handle(AgentKey(1), Announcement(MakeAnnounce(7, {"h1"})));
   });
   ASSERT_EQ(drain("host", "h1", false, &reply), grpc::StatusCode::OK);
   EXPECT_TRUE(reply.changed());
@@ -173,14 +173,14 @@ TEST_F(ServerTest, DrainsAreKeptUndoneAndAudited) {
   EXPECT_EQ(audit->at(1).user, "ann@login1");
 }
 
-TEST_F(ServerTest, AnApplySaysOfCommunicatorsWhatItsDryRunSaid) {
+TEST_F(ServerTest, ApplyReportsTheSameChangesAsItsDryRun) {
   catalog_->Watch([&](Catalog::Objects objects) {
     coordinator_.With([&](Coordinator& c) { c.SetObjects(std::move(objects)); });
   });
   coordinator_.With([](Coordinator& c) {
-    c.Hear(AgentKey(1), Registration(MakeHost("h0")));
-    c.Hear(AgentKey(2), Registration(MakeHost("h1")));
-    c.Hear(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
+    c.Handle(AgentKey(1), Registration(MakeHost("h0")));
+    c.Handle(AgentKey(2), Registration(MakeHost("h1")));
+    c.Handle(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
   });
   const std::string policy =
       PolicyDocument("reverse", "  policy: locality_ring\n  parameters: {order: [h1, h0]}\n");
@@ -199,11 +199,11 @@ TEST_F(ServerTest, AnApplySaysOfCommunicatorsWhatItsDryRunSaid) {
 }
 
 // A pending proposal belongs to the change that caused it, not to an empty change.
-TEST_F(ServerTest, AnApplyThatChangesNothingSaysNothingOfCommunicators) {
+TEST_F(ServerTest, EmptyApplyReportsNoCommunicators) {
   coordinator_.With([](Coordinator& c) {
-    c.Hear(AgentKey(1), Registration(MakeHost("h0")));
-    c.Hear(AgentKey(2), Registration(MakeHost("h1")));
-    c.Hear(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
+    c.Handle(AgentKey(1), Registration(MakeHost("h0")));
+    c.Handle(AgentKey(2), Registration(MakeHost("h1")));
+    c.Handle(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
   });
   const std::string objects =
       Together({TopologyDocument("t"), PolicyDocument("reverse",
@@ -219,7 +219,7 @@ TEST_F(ServerTest, AnApplyThatChangesNothingSaysNothingOfCommunicators) {
   EXPECT_EQ(dry.communicators_size(), 1) << "it is asked what would be";
 }
 
-TEST_F(ServerTest, ADrainedLinkHasTheCommunicatorsWhoseLanesTakeIt) {
+TEST_F(ServerTest, DrainedLinkListsCommunicatorsThatUseIt) {
   control::ChangeReply change;
   ASSERT_TRUE(Apply(Together({TwoSpinesDocument("h0", "h1"),
                               Document("Drain", "a", "  link: leaf0-spine0\n"),
@@ -234,10 +234,10 @@ TEST_F(ServerTest, ADrainedLinkHasTheCommunicatorsWhoseLanesTakeIt) {
   lane->set_remote("10.0.0.2:7400");
   lane->set_state("up");
   coordinator_.With([&](Coordinator& c) {
-    c.Hear(AgentKey(1), Registration(MakeHost("h0")));
-    c.Hear(AgentKey(2), Registration(MakeHost("h1")));
-    c.Hear(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
-    c.Hear(AgentKey(1), report);
+    c.Handle(AgentKey(1), Registration(MakeHost("h0")));
+    c.Handle(AgentKey(2), Registration(MakeHost("h1")));
+    c.Handle(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
+    c.Handle(AgentKey(1), report);
   });
   control::ListObjectsRequest list;
   control::ListObjectsReply drains;

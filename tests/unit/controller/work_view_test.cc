@@ -5,7 +5,7 @@
 
 #include "controller/explanation.h"
 #include "controller/operator_view.h"
-#include "tests/unit/controller/announcements.h"
+#include "tests/unit/controller/agent_messages.h"
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
@@ -47,7 +47,7 @@ class WorkViewTest : public testing::Test {
   Registry registry_;
 };
 
-TEST_F(WorkViewTest, LinksAreThoseOfTheTopologyWhereItKnows) {
+TEST_F(WorkViewTest, ShowsLinksOfTheTopology) {
   Report("h0", 0, 1, 61050);
   Report("h1", 1, 0, 61150);
   const control::CommunicatorWork work = Show(Objects(kTopology));
@@ -59,7 +59,7 @@ TEST_F(WorkViewTest, LinksAreThoseOfTheTopologyWhereItKnows) {
 }
 
 // Lanes of trees and direct plans are like this, beside a ring's.
-TEST_F(WorkViewTest, OfLanesWithoutAWayThatIsKnownThePairsOfHostsAreShown) {
+TEST_F(WorkViewTest, ShowsPairsOfHostsForUnknownPaths) {
   Report("h0", 0, 1, 40000);  // no rule for this port
   Report("h1", 1, 0, 61150);
   const control::CommunicatorWork known = Show(Objects(kTopology));
@@ -72,7 +72,7 @@ TEST_F(WorkViewTest, OfLanesWithoutAWayThatIsKnownThePairsOfHostsAreShown) {
 }
 
 // As in `explain`: the Topology's description of the host is wrong.
-TEST_F(WorkViewTest, LanesOfAHostThatTheTopologyMisdescribesAreNotShownOnItsLinks) {
+TEST_F(WorkViewTest, ShowsNoLinksForAMismatchedHost) {
   agent::Host host = MakeHost("h0", "another-rack");
   ASSERT_TRUE(registry_.Register(AgentKey(3), Registration(host).registration(), 0).ok());
   ASSERT_TRUE(registry_.Announce("h0", MakeAnnounce(7, {"h0", "h1"}), 0).ok());
@@ -92,7 +92,7 @@ TEST_F(WorkViewTest, ALaneThatIsDownIsNotInUse) {
   EXPECT_EQ(Show(Objects(kTopology)).links_size(), 0);
 }
 
-TEST_F(WorkViewTest, ATenantIsShownByItsOwnNameWhereThereIsSuchAnObject) {
+TEST_F(WorkViewTest, ShowsTheTenantObjectsName) {
   EXPECT_EQ(Show(ObjectSet()).tenant(), "uid 1000");
   const ObjectSet objects = Objects(
       "apiVersion: mccs/v1\nkind: Tenant\nmetadata: {name: team-a}\n"

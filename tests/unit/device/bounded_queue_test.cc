@@ -12,7 +12,7 @@
 namespace mccs {
 namespace bounded_queue_test {
 
-TEST(BoundedQueue, HoldsAtLeastItsCapacityAndThenSaysFull) {
+TEST(BoundedQueue, HoldsItsCapacityAndThenReportsFull) {
   for (const size_t capacity : {0u, 1u, 2u, 3u, 8u, 1000u}) {
     BoundedQueue<size_t> queue(capacity);
     size_t held = 0;
@@ -27,7 +27,7 @@ TEST(BoundedQueue, HoldsAtLeastItsCapacityAndThenSaysFull) {
   }
 }
 
-TEST(BoundedQueue, WhatDidNotFitIsNotThere) {
+TEST(BoundedQueue, DoesNotStoreARejectedEntry) {
   BoundedQueue<int> queue(2);
   ASSERT_TRUE(queue.Push(1));
   ASSERT_TRUE(queue.Push(2));
@@ -39,7 +39,7 @@ TEST(BoundedQueue, WhatDidNotFitIsNotThere) {
   EXPECT_FALSE(queue.Pop(value));
 }
 
-TEST(BoundedQueue, AnEmptyQueueSaysSoAndTouchesNothing) {
+TEST(BoundedQueue, AnEmptyQueueChangesNothing) {
   BoundedQueue<int> queue(4);
   int value = 42;
   EXPECT_FALSE(queue.Pop(value));
@@ -51,7 +51,7 @@ TEST(BoundedQueue, AnEmptyQueueSaysSoAndTouchesNothing) {
   EXPECT_EQ(value, 42);
 }
 
-TEST(BoundedQueue, FirstInFirstOutRoundAndRound) {
+TEST(BoundedQueue, IsFifoAcrossWraparound) {
   BoundedQueue<int> queue(4);
   int pushed = 0, popped = 0;
   for (int round = 0; round < 1000; ++round) {
@@ -71,7 +71,7 @@ struct Entry {
   std::array<uint64_t, 6> copies;
 };
 
-TEST(BoundedQueue, SeveralThreadsAtBothEndsLoseAndDoubleNothing) {
+TEST(BoundedQueue, SeveralThreadsLoseAndDuplicateNothing) {
   constexpr uint32_t kProducers = 3, kConsumers = 2, kEach = 20'000;
   BoundedQueue<Entry> queue(8);
   std::vector<std::vector<Entry>> got(kConsumers);

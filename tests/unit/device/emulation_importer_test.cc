@@ -67,13 +67,13 @@ TEST(EmulationImporter, RefusesAnotherProcessesMemory) {
   ExpectRefused(Import(allocation, kBytes, getpid() + 1), "only memory that it allocated itself");
 }
 
-TEST(EmulationImporter, RefusesAMemfdThatTheEmulationDidNotMake) {
+TEST(EmulationImporter, RejectsAForeignMemfd) {
   ExpectRefused(Import(EmulatedAllocation(kBytes, kFixedSize, "someone-else-")),
                 "not an allocation of the CUDA emulation");
 }
 
 // Each field of the handle is wrong in turn.
-TEST(EmulationImporter, RefusesAHandleOfWhichAnyFieldIsWrong) {
+TEST(EmulationImporter, RejectsAHandleWithAnyWrongField) {
   using Spoil = std::function<void(MccsEmulationIpcHandle&)>;
   const std::pair<Spoil, std::string> cases[] = {
       {[](auto& h) { ++h.magic; }, "not made by the CUDA emulation"},
@@ -99,7 +99,7 @@ TEST(EmulationImporter, AFreedBufferIsNotFound) {
 }
 
 // The descriptor's number now refers to another allocation, or to a file that must not be opened.
-TEST(EmulationImporter, RefusesADescriptorThatChangedItsMeaning) {
+TEST(EmulationImporter, RejectsAReusedDescriptor) {
   const EmulatedAllocation old(kBytes), now(kBytes);
   ASSERT_EQ(dup2(now.fd(), old.fd()), old.fd());
   ExpectRefused(Import(old), "another file");
@@ -158,7 +158,7 @@ TEST(ImportedDescriptor, RefusesAMemfdThatCouldShrinkOrIsTooShort) {
 }
 
 // Only memfds are accepted: a file server (FUSE, NFS) could block the daemon.
-TEST(ImportedDescriptor, RefusesWhatIsNoMemoryFile) {
+TEST(ImportedDescriptor, RejectsOtherFiles) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   UniqueFd reader(ends[0]), writer(ends[1]);
@@ -184,7 +184,7 @@ TEST(ImportedDescriptor, RefusesHugePages) {
   ExpectRefused(ImportDescriptor(std::move(fd)), "not a memory file");
 }
 
-TEST(ImportedDescriptor, RefusesWhatCannotBeWritten) {
+TEST(ImportedDescriptor, RejectsReadOnlyFiles) {
   const EmulatedAllocation allocation(kBytes);
   EXPECT_FALSE(ImportDescriptor(OpenAgain(allocation, O_RDONLY)).ok());
   EXPECT_FALSE(ImportDescriptor(OpenAgain(allocation, O_PATH)).ok());

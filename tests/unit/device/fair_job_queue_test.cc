@@ -56,7 +56,7 @@ TEST_F(FairJobQueueTest, ProcessesOfATenantTakeTurns) {
   EXPECT_THAT(PopAll(), ElementsAre("a1", "b", "a2", "a3"));
 }
 
-TEST_F(FairJobQueueTest, AJobThatReturnsIsTheFirstOfItsProcessBehindTheTurnsOfOthers) {
+TEST_F(FairJobQueueTest, AReturnedJobIsFirstOfItsProcessAfterOthersTurns) {
   Push("blue", 1, "large");
   Push("blue", 1, "later");
   std::unique_ptr<MappingJob> large = queue_.Pop();

@@ -72,7 +72,7 @@ TEST_F(MappingThreadsTest, JobsOfOneProcessEndInOrder) {
   EXPECT_THAT(names, ElementsAre("a", "b", "c"));
 }
 
-TEST_F(MappingThreadsTest, AReleaseThatDoesNotEndHoldsUpNoRegistration) {
+TEST_F(MappingThreadsTest, ALongReleaseBlocksNoRegistration) {
   std::atomic<bool> may_end{false};
   Start(Lane::kUnmap, "release", [&] { return may_end ? Progress::kDone : Progress::kMore; });
   Start(Lane::kMap, "registration", [] { return Progress::kDone; });
@@ -81,7 +81,7 @@ TEST_F(MappingThreadsTest, AReleaseThatDoesNotEndHoldsUpNoRegistration) {
   EXPECT_EQ(AwaitFinished(), "release");
 }
 
-TEST_F(MappingThreadsTest, ALongStepHoldsUpNoOtherRelease) {
+TEST_F(MappingThreadsTest, ALongStepBlocksNoOtherRelease) {
   std::atomic<bool> may_end{false};
   Start(Lane::kUnmap, "large", [&, first = true]() mutable {
     if (std::exchange(first, false)) return Progress::kLong;
@@ -108,7 +108,7 @@ TEST(MappingThreads, JobsThatHaveNotEndedAreDestroyedAtTheEnd) {
   EXPECT_EQ(destroyed, 100);
 }
 
-TEST(MappingThreads, ManyJobsAllComeBack) {
+TEST(MappingThreads, ReturnsAllOfManyJobs) {
   constexpr int kJobs = 20'000;
   MappingThreads threads([] {});
   int back = 0;

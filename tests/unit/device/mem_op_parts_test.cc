@@ -11,7 +11,7 @@ namespace mem_op_parts_test {
 
 std::byte* Bytes(float* numbers) { return reinterpret_cast<std::byte*>(numbers); }
 
-TEST(MemOpParts, TogetherDoWhatTheWholeDoes) {
+TEST(MemOpParts, PartsEqualTheWholeOperation) {
   const float scale = 3;
   for (const size_t elements : {0u, 1u, 63u, 64u, 100'003u}) {
     std::vector<float> a(elements), b(elements), out(elements), too(elements);

@@ -37,7 +37,7 @@ class PausedRunner final : public MappingRunner {
 TEST(MemoryMapper, ATenantWithManyDescriptorsToCloseIsFullUntilTheyAreClosed) {
   Jobs jobs;
   MemoryMapper mapper(std::make_unique<LocalImporter>(), std::make_unique<PausedRunner>(jobs));
-  for (size_t i = 0; i < MemoryMapper::kMostClosing; ++i) {
+  for (size_t i = 0; i < MemoryMapper::kMaxClosing; ++i) {
     EXPECT_FALSE(mapper.IsFull("blue"));
     mapper.Close({.tenant = "blue", .process = 7}, UniqueFd(memfd_create("file", MFD_CLOEXEC)));
   }
@@ -50,7 +50,7 @@ TEST(MemoryMapper, ATenantWithManyDescriptorsToCloseIsFullUntilTheyAreClosed) {
   EXPECT_TRUE(jobs.empty());
 }
 
-TEST(MemoryMapper, AMappingIsReadyWhenItsProcessHasBackWhatItTookBackBefore) {
+TEST(MemoryMapper, AMappingIsReadyAfterEarlierUnmappings) {
   const MappingOwner blue{.tenant = "blue", .process = 7};
   const MappingOwner other{.tenant = "blue", .process = 8};
   std::vector<std::byte> memory(4096);

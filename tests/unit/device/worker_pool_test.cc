@@ -122,7 +122,7 @@ TEST(WorkerPool, TheOwnerRunsALargeJobAPartAtATime) {
   copies.Start(pool);
   for (size_t job = 0; job < 2; ++job) {
     for (size_t i = 1; i < kParts; ++i) {
-      const WorkerPool::Helped helped = pool.Help();
+      const WorkerPool::HelpResult helped = pool.Help();
       ASSERT_TRUE(helped.worked);
       ASSERT_FALSE(helped.finished.has_value()) << "part " << i;
       EXPECT_FALSE(copies.Done(job));
@@ -133,7 +133,7 @@ TEST(WorkerPool, TheOwnerRunsALargeJobAPartAtATime) {
   EXPECT_FALSE(pool.Help().worked);
 }
 
-TEST(WorkerPool, ThatEndsEndsTheJobThatItsOwnerHasBegun) {
+TEST(WorkerPool, FinishesTheOwnersJobOnDestruction) {
   Copies copies(4 * MemOpParts::kPartBytes / (2 * sizeof(float)));
   {
     WorkerPool pool(0, 8);
@@ -175,7 +175,7 @@ TEST(WorkerPool, CollectGivesNoMoreThanAskedFor) {
 
 // With more workers than processors, a worker is often preempted while it takes a job from the
 // queue, and its cell is still in use when the owner reaches it again.
-TEST(WorkerPool, EveryTokenComesBackOnceWhileOwnerAndWorkersShareTheJobs) {
+TEST(WorkerPool, ReturnsEveryTokenOnceWithOwnerAndWorkers) {
   constexpr size_t kJobs = 1000, kCapacity = 16;
   for (const int workers : {1, 3, 12}) {
     WorkerPool pool(workers, kCapacity);
@@ -224,7 +224,7 @@ TEST(WorkerPool, ASleepingWorkerWakesUpForTheSecondJob) {
 
 // ---- The end ------------------------------------------------------------------------------------
 
-TEST(WorkerPool, JobsThatNobodyHasBegunAreDropped) {
+TEST(WorkerPool, DropsJobsThatHaveNotStarted) {
   Copies copies(10);
   {
     WorkerPool pool(0, 4);
@@ -233,7 +233,7 @@ TEST(WorkerPool, JobsThatNobodyHasBegunAreDropped) {
   for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(copies.Untouched(i));
 }
 
-TEST(WorkerPool, ThatEndsWhileJobsAreQueuedWaitsForThoseThatRun) {
+TEST(WorkerPool, WaitsForRunningJobsOnDestruction) {
   for (int round = 0; round < 12; ++round) {
     Copies copies(50'000);
     {
@@ -248,7 +248,7 @@ TEST(WorkerPool, ThatEndsWhileJobsAreQueuedWaitsForThoseThatRun) {
   }
 }
 
-TEST(WorkerPool, EndsAtAnyMomentOfItsWorkersLives) {
+TEST(WorkerPool, CanBeDestroyedAtAnyTime) {
   for (int round = 0; round < 200; ++round) {
     Copies copies(10);
     WorkerPool pool(3, 4);

@@ -48,7 +48,7 @@ bool Becomes(Condition condition) {
   return true;
 }
 
-inline void Synchronise(Engine& engine, const std::shared_ptr<Stream>& stream) {
+inline void Synchronize(Engine& engine, const std::shared_ptr<Stream>& stream) {
   engine.Wait(engine.PendingOf(stream));
 }
 

@@ -36,7 +36,7 @@ TEST_P(EngineTest, WorkOfAStreamRunsInOrder) {
   for (int i = 0; i < 1000; ++i) {
     engine_.Enqueue(stream, ProgramCode{[&seen, i] { seen.push_back(i); }});
   }
-  Synchronise(engine_, stream);
+  Synchronize(engine_, stream);
   ASSERT_EQ(seen.size(), 1000u);
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(seen[static_cast<size_t>(i)], i);
 }
@@ -47,7 +47,7 @@ TEST_P(EngineTest, AWordAtTheHeadOfAnIdleStreamIsWrittenAtOnce) {
   EXPECT_EQ(Load(word), 7u);
 }
 
-TEST_P(EngineTest, ProgramCodeNeverRunsWithinTheEnqueueing) {
+TEST_P(EngineTest, ProgramCodeNeverRunsInEnqueue) {
   const auto stream = NonBlocking();
   const std::thread::id self = std::this_thread::get_id();
   std::atomic<bool> ran{false};
@@ -58,10 +58,10 @@ TEST_P(EngineTest, ProgramCodeNeverRunsWithinTheEnqueueing) {
                   }});
   EXPECT_TRUE(Becomes([&] { return ran.load(); }));  // without any further call
   EXPECT_FALSE(on_caller.load());
-  Synchronise(engine_, stream);
+  Synchronize(engine_, stream);
 }
 
-TEST_P(EngineTest, AWaitingThreadDoesTheWorkItself) {
+TEST_P(EngineTest, AWaitingThreadRunsTheWork) {
   const auto stream = NonBlocking();
   const std::thread::id self = std::this_thread::get_id();
   int on_caller = 0;
@@ -69,13 +69,13 @@ TEST_P(EngineTest, AWaitingThreadDoesTheWorkItself) {
   for (int i = 0; i < kRounds; ++i) {
     engine_.Enqueue(stream, ProgramCode{[&] { on_caller += std::this_thread::get_id() == self; }},
                     {}, true);
-    Synchronise(engine_, stream);
+    Synchronize(engine_, stream);
   }
   EXPECT_GT(on_caller,
             kRounds / 2);  // the background thread may run some if the caller is preempted
 }
 
-TEST_P(EngineTest, AWaitHoldsItsStreamUntilAnotherThreadStores) {
+TEST_P(EngineTest, AWaitBlocksItsStreamUntilAnotherThreadStores) {
   const auto stream = NonBlocking();
   uint64_t gate = 0;
   uint64_t after = 0;
@@ -92,7 +92,7 @@ TEST_P(EngineTest, AWaitHoldsItsStreamUntilAnotherThreadStores) {
   signaller.join();
 }
 
-TEST_P(EngineTest, ASleeperOnAFenceIsAnnouncedWokenAndTakenBack) {
+TEST_P(EngineTest, ASleeperOnAFenceIsCountedAndWoken) {
   const auto stream = NonBlocking();
   wire::FenceLine line{};
   const Point done = engine_.Enqueue(stream, AtLeast(FenceWord(&line), 1));
@@ -105,7 +105,7 @@ TEST_P(EngineTest, ASleeperOnAFenceIsAnnouncedWokenAndTakenBack) {
   EXPECT_EQ(line.sleepers.load(), 0u);
 }
 
-TEST_P(EngineTest, PoisonReleasesAStreamThatNobodyWaitsFor) {
+TEST_P(EngineTest, PoisonReleasesAStreamWithoutAWaitingThread) {
   const auto stream = NonBlocking();
   wire::FenceLine line{};
   uint64_t after = 0;
@@ -130,9 +130,9 @@ TEST_P(EngineTest, OneStreamsWriteReleasesAnothersWait) {
   engine_.Enqueue(second, WriteWord{PlainWord(&after), 1});
   EXPECT_EQ(Load(after), 0u);
   open = true;
-  Synchronise(engine_, second);
+  Synchronize(engine_, second);
   EXPECT_EQ(Load(after), 1u);
-  Synchronise(engine_, first);
+  Synchronize(engine_, first);
 }
 
 TEST_P(EngineTest, TheLegacyStreamAndBlockingStreamsWaitForEachOther) {
@@ -152,7 +152,7 @@ TEST_P(EngineTest, TheLegacyStreamAndBlockingStreamsWaitForEachOther) {
   EXPECT_EQ(Load(late_word), 1u);
 }
 
-TEST_P(EngineTest, AQuestionRunsNoProgramCode) {
+TEST_P(EngineTest, AQueryRunsNoProgramCode) {
   const auto stream = NonBlocking();
   std::atomic<bool> asked{false};
   const Point done = engine_.Enqueue(stream, ProgramCode{[&] {
@@ -163,7 +163,7 @@ TEST_P(EngineTest, AQuestionRunsNoProgramCode) {
   engine_.Wait({&done, 1});
 }
 
-TEST_P(EngineTest, ARecordTellsWhenItsStreamCameThere) {
+TEST_P(EngineTest, ARecordHasTheTimeAtWhichItWasReached) {
   const auto stream = NonBlocking();
   uint64_t gate = 0;
   const auto before = engine_.EnqueueRecord(stream);
@@ -177,7 +177,7 @@ TEST_P(EngineTest, ARecordTellsWhenItsStreamCameThere) {
   EXPECT_GE(after->reached - before->reached, milliseconds(2));
 }
 
-TEST(EngineQueues, AWaitHoldsUpTheStreamsOfItsQueueAlone) {
+TEST(EngineQueues, AWaitBlocksOnlyTheStreamsOfItsQueue) {
   Engine& engine = NewEngine(4);  // the legacy stream takes the first queue
   std::vector<std::shared_ptr<Stream>> streams;
   for (int i = 0; i < 4; ++i) streams.push_back(engine.CreateStream({.blocking = false}));
@@ -195,7 +195,7 @@ TEST(EngineQueues, AWaitHoldsUpTheStreamsOfItsQueueAlone) {
   EXPECT_EQ(Load(words[0]), 1u);
 }
 
-TEST(EngineQueues, ABlockedHostFunctionHoldsUpItsOwnStreamAlone) {
+TEST(EngineQueues, ABlockedHostFunctionBlocksOnlyItsStream) {
   Engine& engine = NewEngine(8);
   const auto blocked = engine.CreateStream({.blocking = false});
   const auto working = engine.CreateStream({.blocking = false});
@@ -216,7 +216,7 @@ TEST(EngineQueues, ABlockedHostFunctionHoldsUpItsOwnStreamAlone) {
   engine.Wait(engine.PendingOf(blocked));
 }
 
-TEST(EngineQueues, ASleepingWaiterDoesNotHoldUpWorkThatItDoesNotNeed) {
+TEST(EngineQueues, ASleepingWaiterDoesNotBlockOtherWork) {
   Engine& engine = NewEngine(8);
   const auto blocked = engine.CreateStream({.blocking = false});
   const auto working = engine.CreateStream({.blocking = false});
@@ -239,7 +239,7 @@ TEST(EngineQueues, ASleepingWaiterDoesNotHoldUpWorkThatItDoesNotNeed) {
 }
 
 // A static object's destructor may join a thread that waits, or wait itself.
-TEST(EngineQueues, AtTheEndOfTheProcessNoThreadWaitsForAWord) {
+TEST(EngineQueues, NoThreadWaitsForAWordAtProcessExit) {
   Engine& engine = NewEngine(8);
   const auto blocked = engine.CreateStream({.blocking = false});
   const auto working = engine.CreateStream({.blocking = false});
@@ -249,7 +249,7 @@ TEST(EngineQueues, AtTheEndOfTheProcessNoThreadWaitsForAWord) {
   const Point behind = engine.Enqueue(
       blocked, FillRows{.to = bytes.data(), .value = 5, .row_elements = bytes.size()});
   std::thread waiter([&] { EXPECT_FALSE(engine.Wait({&behind, 1})); });
-  engine.End();
+  engine.OnProcessExit();
   waiter.join();
   EXPECT_FALSE(engine.Wait(engine.PendingOf(blocked)));
   EXPECT_EQ(bytes[0], 0) << "work behind the word does not run";
@@ -262,7 +262,7 @@ TEST(EngineQueues, AtTheEndOfTheProcessNoThreadWaitsForAWord) {
 
 // Three threads with their own streams pass a token by fences. They randomly wait, poll, or leave
 // the work to the background thread.
-TEST_P(EngineTest, TokensPassBetweenThreadsHoweverTheyWait) {
+TEST_P(EngineTest, TokensPassBetweenThreadsInEveryWaitMode) {
   constexpr int kThreads = 3;
   constexpr uint64_t kRounds = 300;
   const uint64_t seed = std::random_device{}();
@@ -320,10 +320,10 @@ TEST_P(EngineTest, EventsChainStreamsOfManyThreads) {
         engine_.Enqueue(second, ProgramCode{[&counter] { counter *= 1; }}, {half->point});
         const auto whole = engine_.EnqueueRecord(second);
         engine_.Enqueue(first, Join{}, {whole->point});
-        if (i % 7 == 0) Synchronise(engine_, first);
+        if (i % 7 == 0) Synchronize(engine_, first);
       }
-      Synchronise(engine_, second);
-      Synchronise(engine_, first);
+      Synchronize(engine_, second);
+      Synchronize(engine_, first);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -339,7 +339,7 @@ long Sleeps() {
   return usage.ru_nvcsw;
 }
 
-TEST(EngineCost, AQuestionWithoutNewsWakesNobody) {
+TEST(EngineCost, AQueryWithoutProgressWakesNoThread) {
   Engine& engine = NewEngine(8);
   const auto stream = engine.CreateStream({.blocking = false});
   wire::FenceLine line{};
@@ -384,7 +384,7 @@ class OneProcessor : public testing::Test {
   cpu_set_t before_;
 };
 
-TEST_F(OneProcessor, AWaitingThreadGivesTheProcessorToWhoSignals) {
+TEST_F(OneProcessor, AWaitingThreadYieldsToTheSignalingThread) {
   Engine& engine = NewEngine(8);
   const auto stream = engine.CreateStream({.blocking = false});
   constexpr uint64_t kRounds = 2'000;
@@ -395,14 +395,14 @@ TEST_F(OneProcessor, AWaitingThreadGivesTheProcessorToWhoSignals) {
   for (uint64_t n = 1; n <= kRounds; ++n) {
     engine.Enqueue(stream, WriteWord{FenceWord(&ready), n});
     engine.Enqueue(stream, AtLeast(FenceWord(&done), n));
-    Synchronise(engine, stream);
+    Synchronize(engine, stream);
   }
   const long sleeps = Sleeps() - before;
   answerer.join();
   EXPECT_LT(sleeps, static_cast<long>(kRounds / 2));
 }
 
-TEST_F(OneProcessor, AThreadThatOnlyAsksGivesTheProcessorToWhoSignals) {
+TEST_F(OneProcessor, APollingThreadYieldsToTheSignalingThread) {
   Engine& engine = NewEngine(8);
   const auto stream = engine.CreateStream({.blocking = false});
   constexpr uint64_t kRounds = 200;

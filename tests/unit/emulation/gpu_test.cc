@@ -52,7 +52,7 @@ TEST(Options, BytesHaveSuffixes) {
   EXPECT_EQ(ParseBytes("99999999T"), std::nullopt);
 }
 
-TEST(Options, AVariableThatCannotBeUnderstoodStopsTheStart) {
+TEST(Options, AnInvalidVariableStopsTheStart) {
   ASSERT_EQ(setenv("MCCS_EMULATED_GPUS", "3", 1), 0);
   EXPECT_EQ(ReadOptions()->gpus, 3);
   ASSERT_EQ(setenv("MCCS_EMULATED_GPUS", "three", 1), 0);
@@ -64,7 +64,7 @@ TEST(Options, AVariableThatCannotBeUnderstoodStopsTheStart) {
   EXPECT_TRUE(ReadOptions());
 }
 
-TEST(Options, HardwareQueuesAreAsManyAsCudasOwnVariableSays) {
+TEST(Options, CudasVariableSetsTheNumberOfHardwareQueues) {
   const auto connections = [](const char* cudas) {
     if (cudas != nullptr) setenv("CUDA_DEVICE_MAX_CONNECTIONS", cudas, 1);
     const int found = ReadOptions()->connections;

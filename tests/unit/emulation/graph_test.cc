@@ -88,7 +88,7 @@ TEST_F(GraphTest, NodesOfAnotherGpuHaveAChainOfTheirOwn) {
   EXPECT_EQ(trace_, "ab");
 }
 
-TEST_F(GraphTest, ACircleHasNoPlan) {
+TEST_F(GraphTest, ACycleHasNoPlan) {
   GraphNode* const first = Add('a', {});
   GraphNode* const second = Add('b', {first});
   EXPECT_TRUE(graph_->Connect(second, first));
@@ -138,7 +138,7 @@ TEST_F(GraphTest, RandomGraphsRunInAnOrderThatTheirEdgesAllow) {
   }
 }
 
-TEST_F(GraphTest, DisabledNodesDoNothingButKeepTheOrder) {
+TEST_F(GraphTest, DisabledNodesOnlyKeepTheOrder) {
   GraphNode* const first = Add('a', {});
   GraphNode* const second = Add('b', {first});
   Add('c', {second});
@@ -153,7 +153,7 @@ TEST_F(GraphTest, DisabledNodesDoNothingButKeepTheOrder) {
   EXPECT_FALSE(exec.SetEnabled(12345678, true));
 }
 
-TEST_F(GraphTest, ANodeThatIsRemovedTakesItsEdgesAndItsHandleAlong) {
+TEST_F(GraphTest, RemovingANodeRemovesItsEdgesAndItsHandle) {
   GraphNode* const first = Add('a', {});
   GraphNode* const second = Add('b', {first});
   graph_->Remove(first);

@@ -88,7 +88,7 @@ class MemoryAccountTest : public testing::Test {
   VirtualMemory virtual_{&map_, &gpus_};
 };
 
-TEST_F(MemoryAccountTest, WhatIsFreedCanBeAllocatedAgain) {
+TEST_F(MemoryAccountTest, FreedMemoryCanBeAllocatedAgain) {
   for (int i = 0; i < 20; ++i) {
     const CUdeviceptr address = Allocate(kCapacity - kPage);
     Allocate(2 * kPage, CUDA_ERROR_OUT_OF_MEMORY);
@@ -115,7 +115,7 @@ TEST_F(MemoryAccountTest, FreedMemoryThatAnotherProcessMapsIsNotFree) {
   Allocate(6 * kPage);
 }
 
-TEST_F(MemoryAccountTest, AHandleOfFreedMemoryOpensNothingEvenWhileItIsHeld) {
+TEST_F(MemoryAccountTest, AHandleOfFreedMemoryCannotBeOpenedWhileItIsHeld) {
   const CUdeviceptr address = Allocate(kPage);
   CUipcMemHandle handle;
   ASSERT_EQ(map_.Export(address, &handle), CUDA_SUCCESS);
@@ -148,7 +148,7 @@ TEST_F(MemoryAccountTest, AnExportedDescriptorHoldsMemoryUntilItsLastCopyIsClose
   EXPECT_EQ(Used(), 0u);
 }
 
-TEST_F(MemoryAccountTest, AMappingThatWasMadeOfADescriptorHoldsMemoryToo) {
+TEST_F(MemoryAccountTest, AMappingOfADescriptorHoldsMemory) {
   const CUmemGenericAllocationHandle handle = Create(kPage);
   int fd = -1;
   ASSERT_EQ(virtual_.Export(handle, &fd), CUDA_SUCCESS);
@@ -164,7 +164,7 @@ TEST_F(MemoryAccountTest, AMappingThatWasMadeOfADescriptorHoldsMemoryToo) {
   EXPECT_EQ(Used(), 0u);
 }
 
-TEST_F(MemoryAccountTest, AMappingHoldsMemoryWhoseHandleIsGone) {
+TEST_F(MemoryAccountTest, AMappingHoldsMemoryAfterItsHandleIsReleased) {
   const CUmemGenericAllocationHandle handle = Create(kPage);
   const uintptr_t range = Reserve(2 * kPage);
   ASSERT_EQ(virtual_.Map(range, kPage, handle), CUDA_SUCCESS);
@@ -201,7 +201,7 @@ TEST_F(MemoryAccountTest, AnImportIsTheSameMemoryAndIsCountedOnce) {
   EXPECT_EQ(Used(), 0u);
 }
 
-TEST_F(MemoryAccountTest, StrangersDescriptorsAreRefused) {
+TEST_F(MemoryAccountTest, UnrelatedDescriptorsAreRejected) {
   CUmemGenericAllocationHandle handle = 0;
   EXPECT_EQ(virtual_.Import(-1, &handle), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(virtual_.Import(0, &handle), CUDA_ERROR_INVALID_VALUE);
@@ -209,7 +209,7 @@ TEST_F(MemoryAccountTest, StrangersDescriptorsAreRefused) {
   EXPECT_EQ(virtual_.Import(stranger.get(), &handle), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_F(MemoryAccountTest, PartsOfMappingsCannotBeUnmapped) {
+TEST_F(MemoryAccountTest, AMappingCannotBeUnmappedInPart) {
   const CUmemGenericAllocationHandle handle = Create(2 * kPage);
   const uintptr_t range = Reserve(4 * kPage);
   ASSERT_EQ(virtual_.Map(range, 2 * kPage, handle), CUDA_SUCCESS);
@@ -226,7 +226,7 @@ TEST_F(MemoryAccountTest, PartsOfMappingsCannotBeUnmapped) {
 }
 
 // Many allocations in the pattern of an allocator with expandable segments leave nothing behind.
-TEST_F(MemoryAccountTest, AChurnOfMappingsDoesNotGrow) {
+TEST_F(MemoryAccountTest, RepeatedMappingsDoNotLeak) {
   constexpr uint32_t kSeed = 20240;
   SCOPED_TRACE(kSeed);
   std::mt19937 random(kSeed);

@@ -76,7 +76,7 @@ TEST_F(MemoryMapTest, OnlyABaseCanBeFreedAndOnlyOnce) {
   EXPECT_EQ(map_.Free(address), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_F(MemoryMapTest, TheCapacityIsALimitThatFreeingGivesBack) {
+TEST_F(MemoryMapTest, FreeingRestoresTheCapacity) {
   CUdeviceptr address = 0;
   const CUdeviceptr most = Allocate(kCapacity - 4096);
   EXPECT_EQ(map_.Allocate(RegionKind::kDevice, 0, 0, 8192, &address), CUDA_ERROR_OUT_OF_MEMORY);
@@ -88,7 +88,7 @@ TEST_F(MemoryMapTest, TheCapacityIsALimitThatFreeingGivesBack) {
   EXPECT_EQ(map_.Allocate(RegionKind::kDevice, 0, 0, 0, &address), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_F(MemoryMapTest, BufferIdsAreNeverUsedTwice) {
+TEST_F(MemoryMapTest, BufferIdsAreNeverReused) {
   std::set<uint64_t> ids;
   for (int i = 0; i < 100; ++i) {
     const CUdeviceptr address = Allocate(4096);
@@ -129,7 +129,7 @@ TEST_F(MemoryMapTest, AnotherProcessReadsAndWritesTheSameBytes) {
   EXPECT_EQ(bytes[1], 43);
 }
 
-TEST_F(MemoryMapTest, WhatIsNoHandleOfOursIsRefused) {
+TEST_F(MemoryMapTest, InvalidHandlesAreRejected) {
   const CUdeviceptr address = Allocate(8192);
   const MccsEmulationIpcHandle good = Export(address);
   std::vector<MccsEmulationIpcHandle> bad(7, good);
@@ -175,7 +175,7 @@ TEST_F(MemoryMapTest, PoolsAndInnerPointersAreNotExported) {
   EXPECT_EQ(map_.Export(4096, &raw), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_F(MemoryMapTest, RegistrationWantsMappedMemoryOnce) {
+TEST_F(MemoryMapTest, RegistrationRequiresMappedUnregisteredMemory) {
   char* memory = static_cast<char*>(
       mmap(nullptr, 16384, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   EXPECT_EQ(map_.Register(0, memory + 100, 1000, 0), CUDA_SUCCESS);

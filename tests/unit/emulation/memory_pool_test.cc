@@ -42,7 +42,7 @@ class MemoryPoolTest : public testing::Test {
   const std::shared_ptr<Stream> stream_ = engine_.CreateStream({.gpu = 0, .blocking = false});
 };
 
-TEST_F(MemoryPoolTest, UnusedBlocksMakeRoomWhereMemoryIsShort) {
+TEST_F(MemoryPoolTest, UnusedBlocksAreFreedWhenMemoryIsShort) {
   KeepAll();
   const CUdeviceptr first = Allocate(5 * kBlock);
   EXPECT_EQ(pools_.Free(first, stream_), CUDA_SUCCESS);
@@ -64,7 +64,7 @@ TEST_F(MemoryPoolTest, AReusedBlockIsAnotherBuffer) {
   EXPECT_NE(map_.Find(first)->buffer_id, before);
 }
 
-TEST_F(MemoryPoolTest, APoolsOwnLimitHolds) {
+TEST_F(MemoryPoolTest, APoolsLimitIsEnforced) {
   CUmemPoolProps properties{};
   properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   properties.maxSize = 2 * kBlock;
@@ -81,7 +81,7 @@ TEST_F(MemoryPoolTest, APoolsOwnLimitHolds) {
   EXPECT_EQ(Used(), 0u);
 }
 
-TEST_F(MemoryPoolTest, AChurnDoesNotGrow) {
+TEST_F(MemoryPoolTest, RepeatedAllocationsDoNotLeak) {
   constexpr uint32_t kSeed = 4711;
   SCOPED_TRACE(kSeed);
   std::mt19937 random(kSeed);
@@ -101,9 +101,9 @@ TEST_F(MemoryPoolTest, AChurnDoesNotGrow) {
   EXPECT_EQ(Used(), 0u);
 }
 
-TEST_F(MemoryPoolTest, AResetForgetsTheGpusBlocks) {
+TEST_F(MemoryPoolTest, AResetRemovesTheGpusBlocks) {
   const CUdeviceptr block = Allocate(kBlock);
-  pools_.ForgetAllOf(0);
+  pools_.OnGpuMemoryFreed(0);
   map_.FreeAllOf(0);
   EXPECT_EQ(pools_.Free(block, stream_), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(Used(), 0u);

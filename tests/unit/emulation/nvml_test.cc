@@ -44,7 +44,7 @@ class Nvml : public testing::Test {
 };
 
 // First, because the later tests initialize CUDA.
-TEST_F(Nvml, AnswersWithoutCudaAndDoesNotInitializeIt) {
+TEST_F(Nvml, WorksWithoutInitializingCuda) {
   nvmlMemory_t memory;
   EXPECT_EQ(nvmlDeviceGetMemoryInfo(Gpu(2), &memory), NVML_SUCCESS);
   EXPECT_EQ(memory.total, kMemoryBytes);
@@ -57,7 +57,7 @@ TEST_F(Nvml, AnswersWithoutCudaAndDoesNotInitializeIt) {
   EXPECT_EQ(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
 }
 
-TEST_F(Nvml, CountsAllGpusOfTheHostAlsoThoseThatCudaDoesNotSee) {
+TEST_F(Nvml, CountsAllGpusOfTheHost) {
   unsigned int count = 0;
   EXPECT_EQ(nvmlDeviceGetCount_v2(&count), NVML_SUCCESS);
   EXPECT_EQ(count, kGpus);
@@ -96,7 +96,7 @@ TEST_F(Nvml, FindsAGpuByIndexUuidAndPciAddress) {
   }
 }
 
-TEST_F(Nvml, SaysOfAGpuWhatTheDriverSays) {
+TEST_F(Nvml, ReportsTheDriversPropertiesOfAGpu) {
   ASSERT_EQ(cuInit(0), CUDA_SUCCESS);
   char name[96], cuda_name[96];
   EXPECT_EQ(nvmlDeviceGetName(Gpu(2), name, sizeof(name)), NVML_SUCCESS);
@@ -172,7 +172,7 @@ TEST_F(Nvml, RejectsUnknownGpusAndShortBuffers) {
   EXPECT_STREQ(nvmlErrorString(NVML_ERROR_UNKNOWN), "Unknown Error");
 }
 
-TEST_F(Nvml, AGpuIsInNoFabric) {
+TEST_F(Nvml, AGpuBelongsToNoFabric) {
   unsigned int info[11];
   for (const unsigned int version : {kNvmlGpuFabricInfoVersion2, kNvmlGpuFabricInfoVersion3}) {
     std::fill(std::begin(info), std::end(info), 7);

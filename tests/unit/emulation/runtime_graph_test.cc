@@ -78,7 +78,7 @@ TEST_F(RuntimeGraph, CapturedKernelsKeepTheirArguments) {
   EXPECT_EQ(cudaGraphLaunch(exec, stream_), cudaErrorInvalidValue);
 }
 
-TEST_F(RuntimeGraph, AKernelsParametersCanBeAskedForAndChanged) {
+TEST_F(RuntimeGraph, AKernelsParametersCanBeReadAndChanged) {
   int amount = 5;
   void* arguments[] = {&sum_, &amount};
   cudaGraph_t graph = nullptr;
@@ -166,7 +166,7 @@ TEST_F(RuntimeGraph, DestructorsDoNotRunInsideTheCallThatReleases) {
   EXPECT_EQ(cudaUserObjectRelease(object, 1), cudaErrorInvalidValue);
 }
 
-TEST_F(RuntimeGraph, ACapturingStreamThatIsDestroyedForbidsNothingAnyMore) {
+TEST_F(RuntimeGraph, ADestroyedCapturingStreamForbidsNothing) {
   cudaStream_t other = nullptr;
   void* device = nullptr;
   ASSERT_EQ(cudaStreamCreate(&other), cudaSuccess);

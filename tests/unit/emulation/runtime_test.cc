@@ -71,7 +71,7 @@ class Runtime : public testing::Test {
   }
 };
 
-TEST_F(Runtime, SaysThatItIsEmulated) {
+TEST_F(Runtime, ReportsThatItIsEmulated) {
   cudaDeviceProp properties;
   ASSERT_EQ(cudaGetDeviceProperties(&properties, 0), cudaSuccess);
   EXPECT_EQ(std::string(properties.name).rfind("Emulated H100", 0), 0u);
@@ -86,7 +86,7 @@ TEST_F(Runtime, SaysThatItIsEmulated) {
   EXPECT_EQ(cudaSetDevice(8), cudaErrorInvalidDevice);
 }
 
-TEST_F(Runtime, AKernelWithAHostVersionRunsWithItsArgumentsOfTheLaunch) {
+TEST_F(Runtime, AKernelRunsWithTheArgumentsOfItsLaunch) {
   float* data = nullptr;
   float values[64];
   for (float& value : values) value = 3;
@@ -125,7 +125,7 @@ TEST_F(Runtime, TheCompilersLaunchSequenceWorks) {
   EXPECT_EQ(cudaFree(data), cudaSuccess);
 }
 
-TEST_F(Runtime, AKernelWithoutAHostVersionFailsAndIsNamedOnce) {
+TEST_F(Runtime, AKernelWithoutAHostVersionFailsAndIsReportedOnce) {
   testing::internal::CaptureStderr();
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(cudaLaunchKernel(Address(UnknownStub), kOne, kOne, nullptr, 0, nullptr),
@@ -138,7 +138,7 @@ TEST_F(Runtime, AKernelWithoutAHostVersionFailsAndIsNamedOnce) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
-TEST_F(Runtime, WhatIsNotImplementedSaysSoOnce) {
+TEST_F(Runtime, AnUnimplementedFunctionIsReportedOnce) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(cudaGLSetGLDevice(), cudaErrorNotSupported);
   EXPECT_EQ(cudaGLSetGLDevice(), cudaErrorNotSupported);
@@ -146,7 +146,7 @@ TEST_F(Runtime, WhatIsNotImplementedSaysSoOnce) {
             "emulated CUDA: cudaGLSetGLDevice is not implemented\n");
 }
 
-TEST_F(Runtime, AResetGivesTheMemoryBack) {
+TEST_F(Runtime, AResetFreesTheMemory) {
   ASSERT_EQ(cudaSetDevice(5), cudaSuccess);
   size_t before = 0;
   size_t after = 0;
@@ -160,7 +160,7 @@ TEST_F(Runtime, AResetGivesTheMemoryBack) {
   EXPECT_EQ(cudaFree(device), cudaErrorInvalidValue);
 }
 
-TEST_F(Runtime, ErrorsHaveNamesAndTexts) {
+TEST_F(Runtime, ErrorsHaveNamesAndMessages) {
   EXPECT_STREQ(cudaGetErrorName(cudaErrorMemoryAllocation), "cudaErrorMemoryAllocation");
   EXPECT_STREQ(cudaGetErrorString(cudaErrorNoKernelImageForDevice), "no kernel image for device");
   EXPECT_STREQ(cudaGetErrorString(cudaSuccess), "no error");
@@ -177,7 +177,7 @@ TEST_F(Runtime, LastErrorsBelongToTheirThreads) {
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
 }
 
-TEST_F(Runtime, DriverEntryPointsAreTheNewestUnlessAnOlderOneIsAskedFor) {
+TEST_F(Runtime, DriverEntryPointsAreTheNewestByDefault) {
   const auto find = [](const char* name, int version, unsigned long long flags) {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult status;
@@ -196,7 +196,7 @@ TEST_F(Runtime, DriverEntryPointsAreTheNewestUnlessAnOlderOneIsAskedFor) {
 }
 
 // cuda.bindings passes the CUDA version that introduced each of its prototypes.
-TEST_F(Runtime, DriverEntryPointsHaveTheParametersOfTheVersionThatTheCallerNames) {
+TEST_F(Runtime, DriverEntryPointsMatchTheRequestedVersion) {
   const auto find = [](const char* name, int version) {
     void* function = nullptr;
     EXPECT_EQ(cuGetProcAddress(name, &function, version, 0, nullptr), CUDA_SUCCESS) << name;
@@ -212,7 +212,7 @@ TEST_F(Runtime, DriverEntryPointsHaveTheParametersOfTheVersionThatTheCallerNames
   EXPECT_NE(find("cuMemPrefetchAsync", 8000), find("cuMemPrefetchAsync", 12020));
 }
 
-TEST_F(Runtime, TheDeviceOfAContextIsThatOfTheCurrentOneWhereNoneIsNamed) {
+TEST_F(Runtime, TheDeviceOfANullContextIsTheCurrentOne) {
   CUcontext second = nullptr;
   ASSERT_EQ(cuDevicePrimaryCtxRetain(&second, 1), CUDA_SUCCESS);
   ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
@@ -227,7 +227,7 @@ TEST_F(Runtime, TheDeviceOfAContextIsThatOfTheCurrentOneWhereNoneIsNamed) {
   EXPECT_EQ(cuDevicePrimaryCtxRelease(1), CUDA_SUCCESS);
 }
 
-TEST_F(Runtime, SynchronizingAContextWaitsForItsGpuAlone) {
+TEST_F(Runtime, SynchronizingAContextWaitsOnlyForItsGpu) {
   CUcontext first = nullptr, second = nullptr;
   ASSERT_EQ(cuDevicePrimaryCtxRetain(&first, 0), CUDA_SUCCESS);
   ASSERT_EQ(cuDevicePrimaryCtxRetain(&second, 1), CUDA_SUCCESS);
@@ -279,7 +279,7 @@ TEST_F(Runtime, AGpuHasMulticastButNoMulticastObjects) {
   EXPECT_EQ(cuMulticastCreate(&handle, &properties), CUDA_ERROR_NOT_SUPPORTED);
 }
 
-TEST_F(Runtime, DestroyedAndStrangeHandlesAreRefused) {
+TEST_F(Runtime, DestroyedAndInvalidHandlesAreRejected) {
   cudaStream_t stream = nullptr;
   cudaEvent_t event = nullptr;
   ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
@@ -292,7 +292,7 @@ TEST_F(Runtime, DestroyedAndStrangeHandlesAreRefused) {
             cudaErrorInvalidResourceHandle);
 }
 
-TEST_F(Runtime, CopiesBeyondAnAllocationAreRefused) {
+TEST_F(Runtime, CopiesBeyondAnAllocationAreRejected) {
   void* device = nullptr;
   char host[64] = {};
   ASSERT_EQ(cudaMalloc(&device, 32), cudaSuccess);
@@ -343,7 +343,7 @@ TEST_F(Runtime, DevicesCopyAmongEachOther) {
   EXPECT_EQ(cudaDeviceDisablePeerAccess(0), cudaSuccess);
 }
 
-TEST_F(Runtime, MemoryOfAStreamIsGivenBackWhenTheStreamComesThere) {
+TEST_F(Runtime, StreamOrderedMemoryIsFreedInStreamOrder) {
   size_t before = 0;
   size_t during = 0;
   size_t after = 0;
@@ -361,7 +361,7 @@ TEST_F(Runtime, MemoryOfAStreamIsGivenBackWhenTheStreamComesThere) {
 }
 
 // In a process of its own, which cannot use CUDA afterwards.
-TEST_F(Runtime, AfterAFailedAssertionEachCallSaysSo) {
+TEST_F(Runtime, AllCallsFailAfterAFailedAssertion) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
@@ -378,7 +378,7 @@ TEST_F(Runtime, AfterAFailedAssertionEachCallSaysSo) {
 }
 
 // The exit of a process must not wait for a stream that waits forever.
-TEST_F(Runtime, AStreamThatWaitsForEverDoesNotHoldUpTheExit) {
+TEST_F(Runtime, ABlockedStreamDoesNotBlockTheExit) {
   const char* program = getenv("MCCS_RUNTIME_TEST_BLOCKED");
   if (program != nullptr) {
     void* words = nullptr;
@@ -390,7 +390,7 @@ TEST_F(Runtime, AStreamThatWaitsForEverDoesNotHoldUpTheExit) {
   const pid_t child = fork();
   if (child == 0) {
     setenv("MCCS_RUNTIME_TEST_BLOCKED", "1", 1);
-    execl("/proc/self/exe", "runtime_test", "--gtest_filter=*HoldUpTheExit", nullptr);
+    execl("/proc/self/exe", "runtime_test", "--gtest_filter=*BlockTheExit", nullptr);
     _exit(1);
   }
   int status = 0;

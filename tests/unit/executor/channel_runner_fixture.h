@@ -95,7 +95,7 @@ class ChannelRunnerFixture : public testing::Test {
   }
 
   static constexpr int kOurCall = 1;
-  HeldDevice device_;
+  ManualDevice device_;
   FakeDirectory lanes_;
   FakeSendLane& send_ = lanes_.to(kPeer.value());
   FakeRecvLane& receive_ = lanes_.from(kPeer.value());

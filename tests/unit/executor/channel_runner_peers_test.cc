@@ -12,7 +12,7 @@ namespace channel_runner_peers_test {
 
 using ChannelRunnerPeersTest = ChannelRunnerFixture;
 
-TEST_F(ChannelRunnerPeersTest, ALaneWithoutCreditHoldsUpNoOther) {
+TEST_F(ChannelRunnerPeersTest, LaneWithoutCreditDoesNotBlockOthers) {
   Start({Sends(kFirstInput, {}, HostIndex(1)), Sends(kSecondInput, {}, HostIndex(2))}, 3);
   lanes_.to(1).credit = 0;
   Turn();
@@ -29,7 +29,7 @@ TEST_F(ChannelRunnerPeersTest, ALaneWithoutCreditHoldsUpNoOther) {
   EXPECT_TRUE(runner_.done());
 }
 
-TEST_F(ChannelRunnerPeersTest, APeerWhoseSlicesAreLateHoldsUpNoOther) {
+TEST_F(ChannelRunnerPeersTest, LateSlicesDoNotBlockOtherLanes) {
   Start({Receives(kFirstOutput, HostIndex(1)), Receives(kSecondOutput, HostIndex(3))}, 6);
   for (uint64_t round = 0; round < kRoundsInFlight; ++round) {
     Turn();
@@ -50,7 +50,7 @@ TEST_F(ChannelRunnerPeersTest, APeerWhoseSlicesAreLateHoldsUpNoOther) {
   for (uint64_t round = 0; round < 6; ++round) EXPECT_EQ(Output(round), Slice(round, 7));
 }
 
-TEST_F(ChannelRunnerPeersTest, EachLaneCountsItsOwnSlicesAlsoOverOperationsThatDoNotUseIt) {
+TEST_F(ChannelRunnerPeersTest, EachLaneCountsItsOwnSlices) {
   const auto to_both = [&](HostIndex first, HostIndex second) {
     Start({Sends(kFirstInput, {}, first), Receives(kFirstOutput, second)}, 2);
     for (uint64_t round = 0; round < 2; ++round) {
@@ -98,12 +98,12 @@ TEST_F(ChannelRunnerPeersTest, StagingSlotsBelongToTheirLane) {
   EXPECT_EQ(lanes_.stagings, 2);
 }
 
-TEST_F(ChannelRunnerPeersTest, StagingIsAskedForOnlyWhereSlicesAreComposed) {
+TEST_F(ChannelRunnerPeersTest, AllocatesStagingOnlyForComposedSlices) {
   Start({Sends(kFirstInput)}, 1);
   EXPECT_EQ(lanes_.stagings, 0);
 }
 
-TEST_F(ChannelRunnerPeersTest, WithoutMemoryForALaneThereIsNoRun) {
+TEST_F(ChannelRunnerPeersTest, FailsWithoutMemoryForLane) {
   lanes_.memory = absl::ResourceExhaustedError("no memory");
   for (const std::vector<Step>& steps : {AddsWhatComes(), SendsTheSum()}) {
     Start(steps, 3);

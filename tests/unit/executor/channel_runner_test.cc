@@ -18,14 +18,14 @@ using ChannelRunnerTest = ChannelRunnerFixture;
 
 // ---- Sends --------------------------------------------------------------------------------------
 
-TEST_F(ChannelRunnerTest, WithNothingToDoItIsDoneAtOnce) {
+TEST_F(ChannelRunnerTest, EmptyRunIsDoneAtOnce) {
   Start({Sends(kFirstInput)}, 0);
   EXPECT_TRUE(runner_.done());
   Turn();
   EXPECT_EQ(send_.next(), 0u);
 }
 
-TEST_F(ChannelRunnerTest, SendsEveryRoundInOrderAndIsDoneWhenTheSourcesAreFree) {
+TEST_F(ChannelRunnerTest, SendsInOrderUntilSourcesAreFree) {
   Start({Sends(kFirstInput)}, 3);
   Turn();
   ASSERT_EQ(send_.next(), 3u);
@@ -38,7 +38,7 @@ TEST_F(ChannelRunnerTest, SendsEveryRoundInOrderAndIsDoneWhenTheSourcesAreFree) 
   EXPECT_TRUE(runner_.done());
 }
 
-TEST_F(ChannelRunnerTest, ASourceThatTheLaneHasCopiedNeedsNoAcknowledgement) {
+TEST_F(ChannelRunnerTest, CopiedSourceNeedsNoAcknowledgement) {
   Start({Sends(kFirstInput)}, 3);
   send_.copied = kNoLimit;
   Turn();
@@ -46,7 +46,7 @@ TEST_F(ChannelRunnerTest, ASourceThatTheLaneHasCopiedNeedsNoAcknowledgement) {
   EXPECT_TRUE(runner_.done());
 }
 
-TEST_F(ChannelRunnerTest, WithoutCreditItWaitsAndGoesOnWhereItStopped) {
+TEST_F(ChannelRunnerTest, ResumesAfterMissingCredit) {
   send_.copied = kNoLimit;
   send_.credit = 0;
   Start({Sends(kFirstInput)}, 5);
@@ -70,7 +70,7 @@ TEST_F(ChannelRunnerTest, RoundsInFlightAreBounded) {
   EXPECT_TRUE(runner_.done());
 }
 
-TEST_F(ChannelRunnerTest, ASliceWithoutElementsIsSentAllTheSame) {
+TEST_F(ChannelRunnerTest, SendsEmptySlices) {
   Plan& plan = plans_.emplace_back();
   plan.key.kind = OpKind::kAllReduce;
   plan.crosses_hosts = true;
@@ -85,7 +85,7 @@ TEST_F(ChannelRunnerTest, ASliceWithoutElementsIsSentAllTheSame) {
   EXPECT_TRUE(runner_.done());
 }
 
-TEST_F(ChannelRunnerTest, AFailedLaneStopsTheRunAndNothingElse) {
+TEST_F(ChannelRunnerTest, FailedLaneStopsOnlyTheRun) {
   send_.failure = absl::DataLossError("the peer broke the protocol");
   Start({Sends(kFirstInput)}, 3);
   Turn();
@@ -93,7 +93,7 @@ TEST_F(ChannelRunnerTest, AFailedLaneStopsTheRunAndNothingElse) {
   EXPECT_TRUE(runner_.quiescent());
 }
 
-TEST_F(ChannelRunnerTest, TheNextOperationGoesOnInTheLanesNumbers) {
+TEST_F(ChannelRunnerTest, NextOperationContinuesSliceNumbers) {
   for (int operation = 0; operation < 3; ++operation) {
     Start({Sends(kFirstInput), Receives(kFirstOutput)}, 2);
     for (uint64_t round = 0; round < 2; ++round) {
@@ -112,7 +112,7 @@ TEST_F(ChannelRunnerTest, TheNextOperationGoesOnInTheLanesNumbers) {
 
 // ---- Combines and staging slots -----------------------------------------------------------------
 
-TEST_F(ChannelRunnerTest, ASendWaitsForTheCombineThatComposesIt) {
+TEST_F(ChannelRunnerTest, SendWaitsForItsCombine) {
   Start(SendsTheSum(), 1);
   Turn();
   ASSERT_EQ(device_.held(), 1u);
@@ -126,7 +126,7 @@ TEST_F(ChannelRunnerTest, ASendWaitsForTheCombineThatComposesIt) {
   EXPECT_EQ(send_.Acknowledge(), Sum(0));
 }
 
-TEST_F(ChannelRunnerTest, AStagingSlotIsNotWrittenBeforeItsFormerSliceIsAcknowledged) {
+TEST_F(ChannelRunnerTest, StagingSlotWaitsForAcknowledgement) {
   send_.copied = kNoLimit;  // a free source is not enough: the slice number guards the slot
   Start(SendsTheSum(), 10);
   for (uint64_t round = 0; round < 10; ++round) {
@@ -139,7 +139,7 @@ TEST_F(ChannelRunnerTest, AStagingSlotIsNotWrittenBeforeItsFormerSliceIsAcknowle
   EXPECT_TRUE(runner_.done());
 }
 
-TEST_F(ChannelRunnerTest, NorByTheNextOperation) {
+TEST_F(ChannelRunnerTest, StagingSlotWaitsAlsoInNextOperation) {
   Start(SendsTheSum(), kShape.slots);
   Turn();
   FinishAllAndTurn();
@@ -154,7 +154,7 @@ TEST_F(ChannelRunnerTest, NorByTheNextOperation) {
   EXPECT_TRUE(runner_.done());
 }
 
-TEST_F(ChannelRunnerTest, WhatTheDeviceFinishesOutOfOrderIsSentInOrder) {
+TEST_F(ChannelRunnerTest, SendsInOrderDespiteDeviceOrder) {
   Start(SendsTheSum(), 2);
   Turn();
   ASSERT_EQ(device_.held(), 2u);
@@ -168,7 +168,7 @@ TEST_F(ChannelRunnerTest, WhatTheDeviceFinishesOutOfOrderIsSentInOrder) {
   EXPECT_EQ(send_.Acknowledge(), Sum(1));
 }
 
-TEST_F(ChannelRunnerTest, AFullDeviceIsAskedAgainAndNothingIsDoneTwice) {
+TEST_F(ChannelRunnerTest, RetriesFullDeviceWithoutDuplicates) {
   device_.room = 0;
   Start({Sums({kFirstInput, kSecondInput}, kFirstOutput)}, 20);
   Turn();
@@ -186,7 +186,7 @@ TEST_F(ChannelRunnerTest, AFullDeviceIsAskedAgainAndNothingIsDoneTwice) {
   for (uint64_t round = 0; round < 20; ++round) EXPECT_EQ(Output(round), Sum(round));
 }
 
-TEST_F(ChannelRunnerTest, AStepOfSeveralCombinesIsDoneWhenAllAre) {
+TEST_F(ChannelRunnerTest, StepWaitsForAllItsCombines) {
   Step both = Sums({kFirstInput, kSecondInput}, kFirstOutput);
   both.combines.push_back({{kSecondInput}, {kSecondOutput}});
   device_.room = 1;  // and continues with the second one
@@ -203,7 +203,7 @@ TEST_F(ChannelRunnerTest, AStepOfSeveralCombinesIsDoneWhenAllAre) {
   EXPECT_EQ(Output(0), Sum(0));
 }
 
-TEST_F(ChannelRunnerTest, ACopyOntoItselfIsLeftOut) {
+TEST_F(ChannelRunnerTest, SkipsCopyOntoItself) {
   Plan& plan = plans_.emplace_back();
   plan.key.kind = OpKind::kAllGather;
   plan.crosses_hosts = true;
@@ -216,7 +216,7 @@ TEST_F(ChannelRunnerTest, ACopyOntoItselfIsLeftOut) {
 
 // ---- Receives -----------------------------------------------------------------------------------
 
-TEST_F(ChannelRunnerTest, ACombineWaitsForItsSliceAndItsSlotForTheCombine) {
+TEST_F(ChannelRunnerTest, CombineWaitsForSliceAndSlotForCombine) {
   Start(AddsWhatComes(), 1);
   Turn();
   EXPECT_EQ(device_.held(), 0u);
@@ -231,7 +231,7 @@ TEST_F(ChannelRunnerTest, ACombineWaitsForItsSliceAndItsSlotForTheCombine) {
   EXPECT_EQ(Output(0), Sum(0));
 }
 
-TEST_F(ChannelRunnerTest, ASlotIsGivenBackWhenTheLastOfItsReadersIsDone) {
+TEST_F(ChannelRunnerTest, ReleasesSlotAfterLastReader) {
   std::vector<Step> steps = AddsWhatComes();
   steps.push_back(Sums({ReceivedBy(0), kSecondInput}, kSecondOutput, {0}));
   Start(steps, 1);
@@ -247,7 +247,7 @@ TEST_F(ChannelRunnerTest, ASlotIsGivenBackWhenTheLastOfItsReadersIsDone) {
   EXPECT_TRUE(runner_.done());
 }
 
-TEST_F(ChannelRunnerTest, ASliceThatIsExpectedLandsInPlaceWithoutTheDevice) {
+TEST_F(ChannelRunnerTest, ExpectedSliceLandsInPlace) {
   Start({Receives(kFirstOutput)}, 10);
   for (uint64_t round = 0; round < 10; ++round) {
     Turn();
@@ -261,7 +261,7 @@ TEST_F(ChannelRunnerTest, ASliceThatIsExpectedLandsInPlaceWithoutTheDevice) {
   EXPECT_EQ(receive_.released(), 10u);
 }
 
-TEST_F(ChannelRunnerTest, AReceiveBeyondTheLanesWindowIsExpectedWhenTheWindowMovesOn) {
+TEST_F(ChannelRunnerTest, ExpectsReceiveWhenCreditAllows) {
   std::vector<Step> steps = AddsWhatComes();
   steps.push_back(Receives(kSecondOutput));
   Start(steps, 2);
@@ -277,7 +277,7 @@ TEST_F(ChannelRunnerTest, AReceiveBeyondTheLanesWindowIsExpectedWhenTheWindowMov
   EXPECT_TRUE(runner_.done());
 }
 
-TEST_F(ChannelRunnerTest, SlicesThatCameEarlyAreCopiedFromTheirSlots) {
+TEST_F(ChannelRunnerTest, CopiesEarlySlicesFromSlots) {
   for (uint64_t n = 0; n < kShape.slots; ++n)
     ASSERT_TRUE(receive_.Arrive(Slice(n, 5), TagOf(kOurCall)));
   Start({Receives(kFirstOutput)}, kShape.slots);
@@ -291,7 +291,7 @@ TEST_F(ChannelRunnerTest, SlicesThatCameEarlyAreCopiedFromTheirSlots) {
   for (uint64_t n = 0; n < kShape.slots; ++n) EXPECT_EQ(Output(n), Slice(n, 5));
 }
 
-TEST_F(ChannelRunnerTest, AnEarlySliceKeepsItsSlotWhileTheDeviceIsFull) {
+TEST_F(ChannelRunnerTest, EarlySliceKeepsSlotWhileDeviceIsFull) {
   ASSERT_TRUE(receive_.Arrive(Slice(0, 5), TagOf(kOurCall)));
   device_.room = 0;
   Start({Receives(kFirstOutput)}, 1);
@@ -306,7 +306,7 @@ TEST_F(ChannelRunnerTest, AnEarlySliceKeepsItsSlotWhileTheDeviceIsFull) {
   EXPECT_EQ(Output(0), Slice(0, 5));
 }
 
-TEST_F(ChannelRunnerTest, WhatIsSentOnIsWhatCame) {
+TEST_F(ChannelRunnerTest, ForwardsReceivedData) {
   for (const bool early : {false, true}) {
     const SliceNumber n = send_.next();
     if (early) {
@@ -328,18 +328,18 @@ TEST_F(ChannelRunnerTest, WhatIsSentOnIsWhatCame) {
 
 // ---- Slices of another call ---------------------------------------------------------------------
 
-TEST_F(ChannelRunnerTest, ASliceOfAnotherCallEndsTheRunForGood) {
+TEST_F(ChannelRunnerTest, MismatchedSliceEndsTheRun) {
   Start(AddsWhatComes(), 3);
   Turn();
   ASSERT_TRUE(receive_.Arrive(Slice(0), TagOf(kOurCall)));
   Turn();
   ASSERT_EQ(device_.held(), 1u);
   ASSERT_TRUE(receive_.Arrive(Slice(1), TagOf(9)));
-  EXPECT_FALSE(runner_.foreign_tag().has_value());
+  EXPECT_FALSE(runner_.mismatched_tag().has_value());
   for (int i = 0; i < 3; ++i)
     EXPECT_TRUE(absl::IsInvalidArgument(runner_.Poll().status())) << "the error is permanent";
-  ASSERT_TRUE(runner_.foreign_tag().has_value());
-  EXPECT_EQ(*runner_.foreign_tag(), TagOf(9));
+  ASSERT_TRUE(runner_.mismatched_tag().has_value());
+  EXPECT_EQ(*runner_.mismatched_tag(), TagOf(9));
   EXPECT_EQ(device_.submitted, 1u) << "bytes of another call were used";
   EXPECT_FALSE(runner_.quiescent()) << "the device still works for this run";
   FinishAll();
@@ -347,20 +347,20 @@ TEST_F(ChannelRunnerTest, ASliceOfAnotherCallEndsTheRunForGood) {
   EXPECT_FALSE(runner_.done());
 }
 
-TEST_F(ChannelRunnerTest, ABufferThatExpectedASliceIsNotTouchedByAnotherCalls) {
+TEST_F(ChannelRunnerTest, MismatchedSliceDoesNotTouchExpectedBuffer) {
   Start({Receives(kFirstOutput)}, 1);
   Turn();
   ASSERT_TRUE(receive_.Arrive(Slice(0), TagOf(9)));
   EXPECT_TRUE(absl::IsInvalidArgument(runner_.Poll().status()));
-  EXPECT_EQ(runner_.foreign_tag(), TagOf(9));
+  EXPECT_EQ(runner_.mismatched_tag(), TagOf(9));
   EXPECT_THAT(outputs_[0], testing::Each(-1));
 }
 
-TEST_F(ChannelRunnerTest, NorByOneThatCameEarly) {
+TEST_F(ChannelRunnerTest, EarlyMismatchedSliceDoesNotTouchBuffer) {
   ASSERT_TRUE(receive_.Arrive(Slice(0), TagOf(9)));
   Start({Receives(kFirstOutput)}, 1);
   EXPECT_TRUE(absl::IsInvalidArgument(runner_.Poll().status()));
-  EXPECT_EQ(runner_.foreign_tag(), TagOf(9));
+  EXPECT_EQ(runner_.mismatched_tag(), TagOf(9));
   EXPECT_EQ(device_.submitted, 0u);
   EXPECT_THAT(outputs_[0], testing::Each(-1));
 }

@@ -178,7 +178,7 @@ class ExecutorTest : public testing::Test {
   Host hosts_[2];
 };
 
-TEST_F(ExecutorTest, StagingIsUsedAgainOverManyRounds) {
+TEST_F(ExecutorTest, ReusesStagingOverManyRounds) {
   Device& device =
       Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));
   Connect(device);
@@ -189,7 +189,7 @@ TEST_F(ExecutorTest, StagingIsUsedAgainOverManyRounds) {
   }
 }
 
-TEST_F(ExecutorTest, ADirectAllReduceComposesItsSlicesAndTheRingAfterItToo) {
+TEST_F(ExecutorTest, RunsDirectThenRingAllReduce) {
   Device& device =
       Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));
   Connect(device);
@@ -202,7 +202,7 @@ TEST_F(ExecutorTest, ADirectAllReduceComposesItsSlicesAndTheRingAfterItToo) {
   }
 }
 
-TEST_F(ExecutorTest, AFullDeviceIsAskedAgain) {
+TEST_F(ExecutorTest, RetriesFullDevice) {
   NarrowDevice& device = Own(std::make_unique<NarrowDevice>(1));
   Connect(device);
   for (int h : {0, 1}) Start(h, OpKind::kAllReduce, 30'000, 1);
@@ -212,7 +212,7 @@ TEST_F(ExecutorTest, AFullDeviceIsAskedAgain) {
   EXPECT_TRUE(hosts_[0].executor->quiescent());
 }
 
-TEST_F(ExecutorTest, SlicesThatComeBeforeTheirOperationWaitInTheirSlots) {
+TEST_F(ExecutorTest, EarlySlicesWaitInTheirSlots) {
   Device& device =
       Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));
   Connect(device);
@@ -258,21 +258,21 @@ TEST_F(ExecutorTest, ExchangesDeliverEachBlockToItsRank) {
   }
 }
 
-TEST_F(ExecutorTest, ASliceOfAnotherCallIsTold) {
+TEST_F(ExecutorTest, ReportsMismatchedSlice) {
   Device& device =
       Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));
   Connect(device);
   Start(0, OpKind::kAllReduce, 1000, 1);
   Start(1, OpKind::kAllReduce, 1000, 2);
   EXPECT_TRUE(absl::IsInvalidArgument(Run(device, {0, 1})));
-  const bool first = hosts_[0].executor->foreign_tag().has_value();
-  const auto tag = hosts_[first ? 0 : 1].executor->foreign_tag();
+  const bool first = hosts_[0].executor->mismatched_tag().has_value();
+  const auto tag = hosts_[first ? 0 : 1].executor->mismatched_tag();
   ASSERT_TRUE(tag.has_value());
   EXPECT_EQ((*tag)[0], static_cast<std::byte>(first ? 2 : 1));
 }
 
 // The tag is right, the length is wrong: the rest of the slot contains data of an earlier slice.
-TEST_F(ExecutorTest, ASliceOfAnotherLengthIsTold) {
+TEST_F(ExecutorTest, ReportsSliceOfWrongLength) {
   for (size_t bytes : {0u, 4u, 4000u}) {
     SCOPED_TRACE(testing::Message() << bytes << " bytes");
     for (Host& host : hosts_) host = Host{};
@@ -294,13 +294,13 @@ TEST_F(ExecutorTest, ASliceOfAnotherLengthIsTold) {
     EXPECT_THAT(std::string(status.message()),
                 testing::HasSubstr(std::to_string(bytes) + " bytes"));
     EXPECT_THAT(std::string(status.message()), testing::HasSubstr("the plan expects "));
-    EXPECT_FALSE(hosts_[0].executor->foreign_tag().has_value());
+    EXPECT_FALSE(hosts_[0].executor->mismatched_tag().has_value());
     EXPECT_EQ(hosts_[0].executor->Poll().status(), status) << "the error is permanent";
   }
 }
 
 // The lanes' owner gets the error; the executor neither completes nor aborts the daemon.
-TEST_F(ExecutorTest, ALaneThatThePeerBrokeStopsTheRunOnly) {
+TEST_F(ExecutorTest, BrokenLaneStopsOnlyTheRun) {
   Device& device =
       Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));
   Connect(device);

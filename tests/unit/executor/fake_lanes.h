@@ -25,7 +25,7 @@ inline constexpr LaneShape kFakeLaneShape{.slots = 2, .slot_bytes = 256};
 inline constexpr SliceNumber kNoLimit = std::numeric_limits<SliceNumber>::max();
 
 // Accepts operations while it has room, and performs each on the test's request.
-class HeldDevice final : public Device {
+class ManualDevice final : public Device {
  public:
   MemoryMapper& mapper() override { return mapper_; }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t) override {
@@ -164,8 +164,8 @@ class FakeRecvLane final : public RecvLane {
         from += piece.bytes;
       }
       landed_.push_back({Landing::kDirect, tag, bytes});
-    } else if (std::vector<MemRef> pieces;
-               expected.number != n && sink_ != nullptr && sink_->Place(tag, bytes, pieces)) {
+    } else if (std::vector<MemRef> pieces; expected.number != n && sink_ != nullptr &&
+                                           sink_->FindDestination(tag, bytes, pieces)) {
       for (const MemRef& piece : pieces) {
         std::copy_n(from, piece.bytes, piece.data);
         from += piece.bytes;

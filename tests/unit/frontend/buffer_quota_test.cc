@@ -20,7 +20,7 @@ absl::Status Take(BufferQuota& quota, const std::string& tenant, Shares& shares,
   return status;
 }
 
-TEST(BufferQuota, ATenantThatReachesItsLimitDisturbsNoOther) {
+TEST(BufferQuota, ATenantAtItsLimitAffectsNoOther) {
   BufferQuota quota({.buffers_per_tenant = 3});
   Shares blue, red;
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(Take(quota, "blue", blue).ok());

@@ -43,7 +43,7 @@ class BufferRegistryTest : public testing::Test {
   std::unique_ptr<BufferRegistry> registry_;
 };
 
-TEST_F(BufferRegistryTest, WhatLiesInsideIsResolved) {
+TEST_F(BufferRegistryTest, ResolvesRangesInside) {
   const auto id = Register(1000);
   ASSERT_TRUE(id.ok());
   const auto hold = registry_->Resolve({.id = id->value(), .reserved = 0, .offset = 8}, 992, 8);
@@ -52,7 +52,7 @@ TEST_F(BufferRegistryTest, WhatLiesInsideIsResolved) {
   EXPECT_TRUE(Check(id->value(), 1000, 0).ok());
 }
 
-TEST_F(BufferRegistryTest, WhatLiesOutsideIsRefused) {
+TEST_F(BufferRegistryTest, RejectsRangesOutside) {
   const uint32_t id = Register(1000)->value();
   const uint64_t huge = std::numeric_limits<uint64_t>::max();
   EXPECT_THAT(std::string(Check(id, 8, 993).message()), HasSubstr("993 bytes at offset 8 exceed"));
@@ -91,7 +91,7 @@ TEST_F(BufferRegistryTest, AReleasedBufferStaysMappedForItsHolder) {
   EXPECT_TRUE(released->expired());
 }
 
-TEST_F(BufferRegistryTest, WhatIsNotTheTenantsIsRefused) {
+TEST_F(BufferRegistryTest, RejectsForeignMemory) {
   EXPECT_FALSE(Register(1000, /*owner=*/8).ok());
   EXPECT_FALSE(Register(1001).ok());
 }
@@ -124,7 +124,7 @@ TEST_F(BufferRegistryTest, AProcessHasALimit) {
   EXPECT_TRUE(Register(1).ok());
 }
 
-TEST_F(BufferRegistryTest, AReleasedBufferCountsUntilItsHolderLetsGo) {
+TEST_F(BufferRegistryTest, AReleasedBufferCountsUntilItsLastHolder) {
   const uint32_t id = Register(1000)->value();
   auto hold = registry_->Resolve({.id = id, .reserved = 0, .offset = 0}, 1, 1);
   const auto released = registry_->Release(BufferId(id));
@@ -133,7 +133,7 @@ TEST_F(BufferRegistryTest, AReleasedBufferCountsUntilItsHolderLetsGo) {
   EXPECT_EQ(quota_.buffers(), 0u) << "although a release still reads the pointer";
 }
 
-TEST_F(BufferRegistryTest, WhatIsRefusedTakesNothing) {
+TEST_F(BufferRegistryTest, ARejectedBufferUsesNoQuota) {
   EXPECT_FALSE(Register(1001).ok());
   EXPECT_EQ(quota_.buffers(), 0u);
 }

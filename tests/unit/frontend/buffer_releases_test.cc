@@ -31,14 +31,14 @@ class BufferReleasesTest : public RankEndpointTest {
   BufferReleases releases_{*buffers_};
 };
 
-TEST_F(BufferReleasesTest, WhatNobodyNamesGoesAtOnce) {
+TEST_F(BufferReleasesTest, AnUnusedBufferIsReleasedAtOnce) {
   ASSERT_TRUE(Begin(7).ok());
   EXPECT_THAT(Poll(), ElementsAre(7));
   EXPECT_FALSE(buffers_->Has(BufferId(buffer_)));
   EXPECT_THAT(Poll(), IsEmpty());
 }
 
-TEST_F(BufferReleasesTest, WhatStandsInTheRingIsServedFirst) {
+TEST_F(BufferReleasesTest, WaitsForPostedRecords) {
   endpoint_->communicator = some_communicator_;
   Push(Call(1));
   Push(Call(2));
@@ -52,7 +52,7 @@ TEST_F(BufferReleasesTest, WhatStandsInTheRingIsServedFirst) {
   EXPECT_THAT(Poll(), ElementsAre(7));
 }
 
-TEST_F(BufferReleasesTest, RecordsThatNameOthersAreNotWaitedFor) {
+TEST_F(BufferReleasesTest, DoesNotWaitForRecordsOfOtherBuffers) {
   endpoint_->communicator = some_communicator_;
   auto other = Call(1);
   other.send.id = other.recv.id = buffer_ + 1;
@@ -81,7 +81,7 @@ TEST_F(BufferReleasesTest, ASecondReleaseIsRefused) {
   EXPECT_THAT(std::string(Begin(9).message()), HasSubstr("is not registered"));
 }
 
-TEST_F(BufferReleasesTest, WorkThatFailedIsNotWaitedFor) {
+TEST_F(BufferReleasesTest, DoesNotWaitForFailedOperations) {
   endpoint_->communicator = some_communicator_;
   Push(Call(1));
   ASSERT_TRUE(Begin(7).ok());
@@ -90,7 +90,7 @@ TEST_F(BufferReleasesTest, WorkThatFailedIsNotWaitedFor) {
   EXPECT_THAT(Poll(), ElementsAre(7));
 }
 
-TEST_F(BufferReleasesTest, WhatIsTooMuchToLookAtCountsAsAUse) {
+TEST_F(BufferReleasesTest, UncheckedRecordsCountAsUses) {
   endpoint_->communicator = some_communicator_;
   auto other = Call(1);
   other.send.id = other.recv.id = buffer_ + 1;
@@ -99,8 +99,8 @@ TEST_F(BufferReleasesTest, WhatIsTooMuchToLookAtCountsAsAUse) {
   EXPECT_EQ(LastUse(2), 3u);
 }
 
-TEST_F(BufferReleasesTest, ATurnLooksAtSomeAndTheNextAtTheOthers) {
-  constexpr size_t kMany = 2 * BufferReleases::kLookedAtPerTurn + 1;
+TEST_F(BufferReleasesTest, ChecksReleasesInTurns) {
+  constexpr size_t kMany = 2 * BufferReleases::kCheckedPerTurn + 1;
   std::vector<BufferId> ids;
   for (size_t i = 0; i < kMany; ++i) {
     const LocalImporter::Handle handle = importer_->Register(memory_, 7);
@@ -112,13 +112,13 @@ TEST_F(BufferReleasesTest, ATurnLooksAtSomeAndTheNextAtTheOthers) {
     return releases_.Poll([over](const RingUse&) { return over; }).size();
   };
   for (int turn = 0; turn < 5; ++turn) EXPECT_EQ(poll(false), 0u);
-  EXPECT_EQ(poll(true), BufferReleases::kLookedAtPerTurn);
-  EXPECT_EQ(poll(true), BufferReleases::kLookedAtPerTurn);
+  EXPECT_EQ(poll(true), BufferReleases::kCheckedPerTurn);
+  EXPECT_EQ(poll(true), BufferReleases::kCheckedPerTurn);
   EXPECT_EQ(poll(true), 1u);
   EXPECT_TRUE(releases_.empty());
 }
 
-TEST_F(BufferReleasesTest, ARingThatLiesAboutItsLengthIsNotRead) {
+TEST_F(BufferReleasesTest, DoesNotReadARingWithAnInvalidLength) {
   page().tail.store(wire::kRingRecords * 1000);
   EXPECT_EQ(LastUse(), 0u);
 }

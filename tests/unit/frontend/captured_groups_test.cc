@@ -137,7 +137,7 @@ TEST_F(CapturedGroupsTest, AFailureReleasesNoReplay) {
   ASSERT_EQ(NextKey(), 1u);
   endpoint_->Fail(absl::InternalError("broken"));
   EXPECT_FALSE(Done(0));
-  endpoint_->LetGo();
+  endpoint_->OnReleased();
   EXPECT_FALSE(Done(0));
 }
 
@@ -155,16 +155,16 @@ TEST_F(CapturedGroupsTest, PoisonOutlivesEveryReplay) {
 }
 
 // The shim releases the streams when the program has destroyed the communicator.
-TEST_F(CapturedGroupsTest, WhenTheRankIsLetGoNoReplayRuns) {
+TEST_F(CapturedGroupsTest, RunsNoReplayAfterTheRelease) {
   ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok());
-  endpoint_->LetGo();
+  endpoint_->OnReleased();
   EXPECT_EQ(endpoint_->ReplayableGroups(), 0u);
   Reach(0, 1);
   EXPECT_FALSE(Done(0));
   EXPECT_EQ(page().failure.error.load(), 0u);
 }
 
-TEST_F(CapturedGroupsTest, AReleasedCaptureIsForgottenAndItsSlotsAreFreeAgain) {
+TEST_F(CapturedGroupsTest, AReleasedCaptureFreesItsSlots) {
   ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok());
   EXPECT_FALSE(Add(2, At(0, 1, Call(1))).ok()) << "the slot belongs to another capture";
   groups().Release(1);
@@ -200,7 +200,7 @@ TEST_F(CapturedGroupsTest, ABufferIsHeldWhileTheGroupRunsAndNotBetween) {
   EXPECT_THAT(std::string(endpoint_->NextCaptured(0).status().message()), HasSubstr("freed"));
 }
 
-TEST_F(CapturedGroupsTest, WhatTheRingWouldRefuseIsRefusedAtTheCapture) {
+TEST_F(CapturedGroupsTest, RejectsInvalidCallsAtTheCapture) {
   auto refusal = [&](wire::WorkRecord record) {
     const absl::Status status = Add(1, At(0, 1, record));
     return std::string(status.message());
@@ -230,7 +230,7 @@ TEST_F(CapturedGroupsTest, CorruptGroupsAreRefused) {
   EXPECT_EQ(endpoint_->ReplayableGroups(), 0u);
 }
 
-TEST_F(CapturedGroupsTest, SlotsThatShowNonsenseFailTheRank) {
+TEST_F(CapturedGroupsTest, InvalidSlotValuesFailTheRank) {
   ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok());
   page().captured_ready[9].store(4);  // not polled
   EXPECT_EQ(NextKey(), 0u);

@@ -56,7 +56,7 @@ class ChunkedBufferTest : public ::testing::Test {
   BufferId id_{0};
 };
 
-TEST_F(ChunkedBufferTest, NeighboursAreOnePiece) {
+TEST_F(ChunkedBufferTest, AdjacentChunksAreOneRange) {
   ASSERT_TRUE(Map(2 * kChunk, kChunk, 3).ok());
   ASSERT_TRUE(Map(0, kChunk, 1).ok());
   EXPECT_FALSE(Resolve(0, 3 * kChunk).ok());
@@ -67,7 +67,7 @@ TEST_F(ChunkedBufferTest, NeighboursAreOnePiece) {
   EXPECT_TRUE(Resolve(kChunk + 1, 2 * kChunk - 1).ok());
 }
 
-TEST_F(ChunkedBufferTest, WhatIsNotMappedIsRefused) {
+TEST_F(ChunkedBufferTest, RejectsUnmappedRanges) {
   EXPECT_THAT(Refusal(Resolve(0, 1).status()), HasSubstr("not completely mapped"));
   ASSERT_TRUE(Map(kChunk).ok());
   for (const auto& [offset, bytes] : {std::pair<uint64_t, uint64_t>{kChunk - 1, 2},
@@ -80,7 +80,7 @@ TEST_F(ChunkedBufferTest, WhatIsNotMappedIsRefused) {
   EXPECT_THAT(Refusal(Resolve(~uint64_t{0}, 2).status()), HasSubstr("exceed buffer"));
 }
 
-TEST_F(ChunkedBufferTest, ChunksThatCannotBeAreRefusedByName) {
+TEST_F(ChunkedBufferTest, RejectsInvalidChunks) {
   ASSERT_TRUE(Map(kChunk, 2 * kChunk).ok());
   EXPECT_THAT(Refusal(Map(0, 2 * kChunk)), HasSubstr("overlaps the one of 131072 bytes at 65536"));
   EXPECT_THAT(Refusal(Map(kChunk)), HasSubstr("overlaps"));
@@ -95,8 +95,7 @@ TEST_F(ChunkedBufferTest, ChunksThatCannotBeAreRefusedByName) {
               HasSubstr("whole pages"));
   EXPECT_THAT(Refusal(MapFile(0, kChunk, EmulatedAllocation(4096).TakeFd())),
               HasSubstr("the memory file has 4096 bytes"));
-  EXPECT_THAT(Refusal(MapFile(0, 4096, EmulatedAllocation(4096, 0).TakeFd())),
-              HasSubstr("sealed"));
+  EXPECT_THAT(Refusal(MapFile(0, 4096, EmulatedAllocation(4096, 0).TakeFd())), HasSubstr("sealed"));
   UniqueFd pipe_ends[2];
   int fds[2];
   ASSERT_EQ(pipe2(fds, O_CLOEXEC), 0);
@@ -111,7 +110,7 @@ TEST_F(ChunkedBufferTest, OnlyChunkedBuffersHaveChunks) {
   EXPECT_THAT(Refusal(registry_.UnmapChunks(id_, {0, 1}).status()), HasSubstr("not registered"));
 }
 
-TEST_F(ChunkedBufferTest, AChunkThatIsTakenBackMakesPlace) {
+TEST_F(ChunkedBufferTest, ARemovedChunkFreesItsRange) {
   ASSERT_TRUE(Map(0, kChunk, 1).ok());
   ASSERT_TRUE(Map(kChunk, kChunk, 2).ok());
   const auto gone = registry_.UnmapChunks(id_, {kChunk, kChunk});
@@ -125,7 +124,7 @@ TEST_F(ChunkedBufferTest, AChunkThatIsTakenBackMakesPlace) {
   EXPECT_EQ(At(*hold, kChunk), 9);
 }
 
-TEST_F(ChunkedBufferTest, AChunkStaysForWhoeverMayUseIt) {
+TEST_F(ChunkedBufferTest, AChunkStaysMappedForItsUsers) {
   for (uint64_t i = 0; i < 2; ++i) ASSERT_TRUE(Map(i * kChunk, kChunk, 5).ok());
   auto first = Resolve(0, kChunk);
   const auto gone = registry_.UnmapChunks(id_, {0, kChunk});
@@ -142,7 +141,7 @@ TEST_F(ChunkedBufferTest, AChunkStaysForWhoeverMayUseIt) {
   EXPECT_TRUE(Map(0).ok());
 }
 
-TEST_F(ChunkedBufferTest, TheBufferGoesWithItsLastHolder) {
+TEST_F(ChunkedBufferTest, TheBufferEndsWithItsLastHolder) {
   ASSERT_TRUE(Map(0, kChunk, 5).ok());
   auto hold = Resolve(0, kChunk);
   const auto gone = registry_.Release(id_);
@@ -176,7 +175,7 @@ TEST_F(ChunkedBufferTest, ReservationsAreBounded) {
   EXPECT_EQ(quota_.buffers(), 1u);
 }
 
-TEST_F(ChunkedBufferTest, WhatIsTakenBackWhileWorkHoldsItIsBounded) {
+TEST_F(ChunkedBufferTest, RemovedChunksInUseAreBounded) {
   ASSERT_TRUE(Map(0).ok());
   const auto hold = Resolve(0, kChunk);
   absl::Status status;

@@ -20,9 +20,9 @@ class FrontendTest : public testing::Test {
  protected:
   FrontendTest() : world_({.seed = 1, .hosts = 1, .network = {}}) {}
 
-  void Knock(const TenantIdentity& identity, size_t times) {
+  void Connect(const TenantIdentity& identity, size_t times) {
     for (size_t i = 0; i < times; ++i) {
-      processes_.push_back(world_.host(0).door().Knock(identity));
+      processes_.push_back(world_.host(0).tenant_listener().Connect(identity));
     }
   }
   size_t sessions() { return world_.host(0).daemon().sessions(); }
@@ -34,8 +34,8 @@ class FrontendTest : public testing::Test {
   std::vector<std::shared_ptr<SimPipe>> processes_;
 };
 
-TEST_F(FrontendTest, OneTenantDoesNotShutTheOthersOut) {
-  Knock(kRed, kMaxSessions);
+TEST_F(FrontendTest, OneTenantCannotUseAllSessions) {
+  Connect(kRed, kMaxSessions);
   EXPECT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
   RawTenant blue(world_, 0, kBlue);
   EXPECT_TRUE(blue.Greet());
@@ -43,22 +43,22 @@ TEST_F(FrontendTest, OneTenantDoesNotShutTheOthersOut) {
   EXPECT_TRUE(world_.host(0).log().Contains("tenant red"));
 }
 
-TEST_F(FrontendTest, WhoLeavesMakesRoomForTheNext) {
-  Knock(kRed, kMaxSessionsPerTenant);
+TEST_F(FrontendTest, AnEndedSessionFreesItsPlace) {
+  Connect(kRed, kMaxSessionsPerTenant);
   ASSERT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
   for (int i = 0; i < 3; ++i) processes_[static_cast<size_t>(i)]->dead = true;
   ASSERT_TRUE(RunUntilSessions(kMaxSessionsPerTenant - 3));
-  Knock(kRed, 5);
+  Connect(kRed, 5);
   EXPECT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
 }
 
-TEST_F(FrontendTest, ATenantAtItsLimitThatComesAndGoesIsToldOfOnceAMinute) {
-  Knock(kRed, kMaxSessionsPerTenant + 1);
+TEST_F(FrontendTest, LogsARejectedTenantOncePerMinute) {
+  Connect(kRed, kMaxSessionsPerTenant + 1);
   ASSERT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
   for (size_t round = 0; round < 10; ++round) {
     processes_[round]->dead = true;
     ASSERT_TRUE(RunUntilSessions(kMaxSessionsPerTenant - 1));
-    Knock(kRed, 2);
+    Connect(kRed, 2);
     ASSERT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
   }
   const std::vector<std::string>& lines = world_.host(0).log().lines;
@@ -71,7 +71,7 @@ TEST_F(FrontendTest, ATenantAtItsLimitThatComesAndGoesIsToldOfOnceAMinute) {
 }
 
 // Processes that connect as fast as they are accepted, until one is rejected.
-class FloodedDoor final : public TenantDoor {
+class FloodedDoor final : public TenantListener {
  public:
   // `alive`: when they are accepted.
   FloodedDoor(const SimPipe& answered, bool alive) : answered_(answered), alive_(alive) {}
@@ -80,7 +80,7 @@ class FloodedDoor final : public TenantDoor {
     if (!answered_.to_tenant.empty() || accepted_ == kFlood) return nullptr;
     ++accepted_;
     if (!alive_) return absl::NotFoundError("the process has ended");
-    processes_.Knock(kRed);
+    processes_.Connect(kRed);
     return processes_.Accept();
   }
   static constexpr size_t kFlood = 20'000;
@@ -89,7 +89,7 @@ class FloodedDoor final : public TenantDoor {
  private:
   const SimPipe& answered_;
   const bool alive_;
-  SimDoor processes_;
+  SimTenantListener processes_;
   size_t accepted_ = 0;
 };
 
@@ -97,9 +97,9 @@ class FloodTest : public FrontendTest, public testing::WithParamInterface<bool> 
 
 TEST_P(FloodTest, OfProcessesLeavesTheOthersTheirTurns) {
   RawTenant blue(world_, 0, kBlue);
-  auto door = std::make_unique<FloodedDoor>(blue.pipe(), GetParam());
-  const FloodedDoor& flood = *door;
-  world_.host(0).daemon().AddDoor(std::move(door));
+  auto tenant_listener = std::make_unique<FloodedDoor>(blue.pipe(), GetParam());
+  const FloodedDoor& flood = *tenant_listener;
+  world_.host(0).daemon().AddListener(std::move(tenant_listener));
   EXPECT_TRUE(blue.Greet());
   EXPECT_GT(flood.accepted(), 0u);
   EXPECT_LT(flood.accepted(), FloodedDoor::kFlood) << "one turn is bounded";

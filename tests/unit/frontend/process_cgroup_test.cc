@@ -19,18 +19,18 @@ TEST(ProcessCgroup, IsSystemdsWhereVersionOneIsInUse) {
 }
 
 // The name is sent to the controller, and protobuf would reject a message with other bytes.
-TEST(ProcessCgroup, IsUtf8WhateverItsNameIs) {
+TEST(ProcessCgroup, IsAlwaysUtf8) {
   EXPECT_EQ(CgroupIn("0::/jobs/a/\xff\xe4x\n"), "/jobs/a/??x");
   EXPECT_EQ(CgroupIn("1:name=systemd:/jobs/\xff\n"), "/jobs/?");
   EXPECT_EQ(CgroupIn("0::/jobs/\u00e4\n"), "/jobs/\u00e4");
 }
 
-TEST(ProcessCgroup, IsNotKnownFromAnythingElse) {
+TEST(ProcessCgroup, IsUnknownForOtherText) {
   for (const char* text : {"", "\n", "0", "0:", "nonsense", "12:cpu:/x\n"})
     EXPECT_EQ(CgroupIn(text), "") << text;
 }
 
-TEST(ProcessCgroup, OfAProcessThatIsNotThereIsNotKnown) {
+TEST(ProcessCgroup, IsUnknownForAMissingProcess) {
   EXPECT_EQ(CgroupOf(0), "");
   const std::string own = CgroupOf(getpid());
   EXPECT_TRUE(own.empty() || own.front() == '/') << own;

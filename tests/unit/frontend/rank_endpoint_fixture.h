@@ -38,7 +38,7 @@ class RankEndpointTest : public testing::Test {
   std::unique_ptr<RankEndpoint> MakeForming() {
     return std::move(*RankEndpoint::Make(
         Rank(1), *buffers_,
-        {.init_done = [](const absl::Status&, CommId) {}, .let_go = [this] { ++let_go_; }}));
+        {.init_done = [](const absl::Status&, CommId) {}, .released = [this] { ++let_go_; }}));
   }
   std::unique_ptr<RankEndpoint> MakeEndpoint() {
     std::unique_ptr<RankEndpoint> endpoint = MakeForming();

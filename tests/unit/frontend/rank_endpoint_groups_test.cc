@@ -123,7 +123,7 @@ TEST_F(RankEndpointGroupsTest, AMessageWithoutElementsNeedsNoBuffer) {
   EXPECT_EQ(done(), 1u);
 }
 
-TEST_F(RankEndpointGroupsTest, AMessageToNobodyOrFromOutsideItsBufferIsRefused) {
+TEST_F(RankEndpointGroupsTest, RejectsMessagesWithInvalidPeerOrBuffer) {
   for (int peer : {-1, kRanks}) {
     endpoint_ = MakeEndpoint();
     page_ = std::move(*SharedRegion::Map(endpoint_->TakeRegionFd()));
@@ -138,12 +138,12 @@ TEST_F(RankEndpointGroupsTest, AMessageToNobodyOrFromOutsideItsBufferIsRefused) 
   EXPECT_FALSE(endpoint_->TakeMessage().ok());
 }
 
-TEST_F(RankEndpointGroupsTest, LetGoDropsTheMessagesBuffers) {
+TEST_F(RankEndpointGroupsTest, ReleaseDropsTheMessagesBuffers) {
   Push(Send(1, 2));
   ASSERT_NE(Take(), nullptr);
   const auto released = buffers_->Release(BufferId(buffer_));
   EXPECT_FALSE(released->expired());
-  endpoint_->LetGo();
+  endpoint_->OnReleased();
   EXPECT_TRUE(released->expired());
 }
 

@@ -43,12 +43,12 @@ TEST_F(RankEndpointTest, AFullRingIsTakenWhole) {
   EXPECT_EQ(*endpoint_->Front(), nullptr);
 }
 
-TEST_F(RankEndpointTest, ATailThatRunsAwayIsCorrupt) {
+TEST_F(RankEndpointTest, RejectsATailBeyondTheRing) {
   page().tail.store(wire::kRingRecords + 1);
   EXPECT_THAT(Refusal(), HasSubstr("work ring is corrupt"));
 }
 
-TEST_F(RankEndpointTest, ATailThatGoesBackIsCorrupt) {
+TEST_F(RankEndpointTest, RejectsADecreasingTail) {
   Push(Call(1));
   ASSERT_TRUE(endpoint_->Front().ok());
   endpoint_->Complete();
@@ -56,14 +56,14 @@ TEST_F(RankEndpointTest, ATailThatGoesBackIsCorrupt) {
   EXPECT_THAT(Refusal(), HasSubstr("work ring is corrupt"));
 }
 
-TEST_F(RankEndpointTest, AHeadThatTheTenantSpoilsChangesNothing) {
+TEST_F(RankEndpointTest, IgnoresACorruptHead) {
   Push(Call(1));
   page().head.store(999);
   ASSERT_NE(*endpoint_->Front(), nullptr);
   EXPECT_EQ(page().head.load(), 1u);
 }
 
-TEST_F(RankEndpointTest, ASequenceThatSkipsIsCorrupt) {
+TEST_F(RankEndpointTest, RejectsASkippedSequence) {
   Push(Call(2));
   EXPECT_THAT(Refusal(), HasSubstr("expected call #1"));
 }
@@ -155,7 +155,7 @@ TEST_F(RankEndpointTest, OptionsOfACallArriveWithIt) {
   EXPECT_EQ((*front)->options, (CallOptions{1500, kHighestPriority, Criticality::kCritical}));
 }
 
-TEST_F(RankEndpointTest, AFactorStandsInTheRecordOrInABuffer) {
+TEST_F(RankEndpointTest, AFactorIsInTheRecordOrInABuffer) {
   wire::WorkRecord call = Call(1);
   call.redop = ReduceOp::kPreMulSum;
   call.scalar = 0x40400000;
@@ -217,13 +217,13 @@ TEST_F(RankEndpointTest, AsManyFencesAsSlotsAreTakenAndNoMore) {
 
 // A tenant could post fences faster than the engine takes them, and the engine would never leave
 // the loop.
-TEST_F(RankEndpointTest, AFenceThatWaitsForNothingIsCorrupt) {
+TEST_F(RankEndpointTest, RejectsAFenceWithoutASlot) {
   Push(Fence(wire::kNoReadySlot, 0));
   EXPECT_FALSE(endpoint_->Front().ok());
 }
 
 // The record's stream waits for the fence even if the first caller ignores the error.
-TEST_F(RankEndpointTest, ARefusalIsSaidToEveryoneWhoLooks) {
+TEST_F(RankEndpointTest, ReturnsARecordsErrorToEveryCaller) {
   Push(Call(1));
   ASSERT_NE(*endpoint_->Front(), nullptr);
   Push(Call(2, kBytes));
@@ -258,7 +258,7 @@ TEST_F(RankEndpointTest, ADeathIsReportedAndCallsAreStillTaken) {
   EXPECT_EQ(page().done.value.load(), 1u);
 }
 
-TEST_F(RankEndpointTest, AFailureBehindADeathKeepsItsTextAndTakesNoCalls) {
+TEST_F(RankEndpointTest, AFailureAfterADeathKeepsItsMessageAndTakesNoCalls) {
   endpoint_->ReportDeath(absl::UnavailableError("rank 1 is gone"));
   endpoint_->Fail(absl::InvalidArgumentError("call #1 cannot complete"));
   endpoint_->ReportDeath(absl::UnavailableError("rank 2 is gone"));
@@ -266,7 +266,7 @@ TEST_F(RankEndpointTest, AFailureBehindADeathKeepsItsTextAndTakesNoCalls) {
   EXPECT_EQ(page().failure.accepts_calls.load(), 0u);
 }
 
-TEST_F(RankEndpointTest, AFailureLeavesTheDoneWordWhereTheWorkHadCome) {
+TEST_F(RankEndpointTest, AFailureDoesNotAdvanceTheDoneWord) {
   for (uint64_t n = 1; n <= 3; ++n) Push(Call(n));
   for (int i = 0; i < 2; ++i) {
     ASSERT_NE(*endpoint_->Front(), nullptr);
@@ -288,12 +288,12 @@ TEST_F(RankEndpointTest, ADaemonThatWasLateLeavesTheStreamsReleased) {
   EXPECT_EQ(page().failure.error.load(), static_cast<uint32_t>(wire::ErrorClass::kAborted));
 }
 
-TEST_F(RankEndpointTest, LetGoDropsTheBuffers) {
+TEST_F(RankEndpointTest, ReleaseDropsTheBuffers) {
   Push(Call(1));
   ASSERT_NE(*endpoint_->Front(), nullptr);
   const auto released = buffers_->Release(BufferId(buffer_));
   EXPECT_FALSE(released->expired());
-  endpoint_->LetGo();
+  endpoint_->OnReleased();
   EXPECT_TRUE(released->expired());
   EXPECT_EQ(let_go_, 1);
 }

@@ -38,7 +38,7 @@ class RankWindowsTest : public testing::Test {
     request.memory.id = buffer;
     return windows_->Open(request);
   }
-  State Look(uint64_t number) { return windows_->Look(number).state; }
+  State GetView(uint64_t number) { return windows_->GetView(number).state; }
 
   std::vector<std::byte> memory_ = std::vector<std::byte>(1000);
   BufferQuota quota_{BufferLimits{}};
@@ -49,44 +49,44 @@ class RankWindowsTest : public testing::Test {
 };
 
 TEST_F(RankWindowsTest, AWindowIsOpenUntilItIsClosed) {
-  EXPECT_EQ(Look(1), State::kNotYet);
+  EXPECT_EQ(GetView(1), State::kNotYet);
   ASSERT_TRUE(Open(1, 100, buffer_).ok());
-  EXPECT_EQ(Look(1), State::kOpen);
+  EXPECT_EQ(GetView(1), State::kOpen);
   const auto found = windows_->Find({.number = 1, .offset = 10, .bytes = 90});
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->address, memory_.data() + 10);
   EXPECT_FALSE(windows_->Find({.number = 1, .offset = 10, .bytes = 91}).ok());
   EXPECT_TRUE(windows_->Close(1).ok());
   EXPECT_FALSE(windows_->Close(1).ok());
-  EXPECT_EQ(Look(1), State::kGone);
+  EXPECT_EQ(GetView(1), State::kGone);
 }
 
-TEST_F(RankWindowsTest, ARegistrationThatFailsTakesItsNumber) {
+TEST_F(RankWindowsTest, AFailedRegistrationUsesItsNumber) {
   const uint64_t before = windows_->changes();
   EXPECT_TRUE(Open(1, 0, 0).ok()) << "the registration failed in the process";
   EXPECT_FALSE(Open(2, 100, buffer_ + 1).ok()) << "no such buffer";
   EXPECT_FALSE(Open(3, memory_.size() + 1, buffer_).ok()) << "it exceeds the buffer";
   EXPECT_EQ(windows_->changes(), before + 3) << "waiting puts check them";
   for (uint64_t number : {1, 2, 3}) {
-    EXPECT_EQ(Look(number), State::kGone) << number;
+    EXPECT_EQ(GetView(number), State::kGone) << number;
     const auto found = windows_->Find({.number = number, .offset = 0, .bytes = 1});
     EXPECT_THAT(std::string(found.status().message()), HasSubstr("its registration failed"));
   }
   EXPECT_TRUE(Open(4, 100, buffer_).ok());
-  EXPECT_EQ(Look(4), State::kOpen);
+  EXPECT_EQ(GetView(4), State::kOpen);
 }
 
-TEST_F(RankWindowsTest, ANumberThatIsNotTheNextIsRefused) {
+TEST_F(RankWindowsTest, RejectsAnUnexpectedNumber) {
   EXPECT_FALSE(Open(0, 100, buffer_).ok());
   EXPECT_FALSE(Open(2, 100, buffer_).ok());
-  EXPECT_EQ(Look(1), State::kNotYet);
+  EXPECT_EQ(GetView(1), State::kNotYet);
   EXPECT_TRUE(Open(1, 100, buffer_).ok());
   EXPECT_FALSE(Open(1, 100, buffer_).ok());
 }
 
 TEST_F(RankWindowsTest, MemoryThatCannotBeMappedMakesAWindowThatTakesNoPut) {
   ASSERT_TRUE(Open(1, 100, 0).ok());
-  EXPECT_EQ(Look(1), State::kOpen);
+  EXPECT_EQ(GetView(1), State::kOpen);
   const auto found = windows_->Find({.number = 1, .offset = 0, .bytes = 1});
   EXPECT_THAT(std::string(found.status().message()), HasSubstr("cannot map"));
 }

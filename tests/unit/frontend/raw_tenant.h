@@ -20,7 +20,7 @@ namespace mccs {
 class RawTenant {
  public:
   RawTenant(SimWorld& world, int host, const TenantIdentity& identity)
-      : world_(world), pipe_(world.host(host).door().Knock(identity)) {}
+      : world_(world), pipe_(world.host(host).tenant_listener().Connect(identity)) {}
 
   SimPipe& pipe() { return *pipe_; }
 

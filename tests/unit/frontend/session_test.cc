@@ -58,11 +58,11 @@ TEST_F(SessionTest, AFloodOfBrokenSessionsDoesNotFillTheLog) {
   EXPECT_TRUE(Logged("(blue): ")) << "another tenant's warnings are logged";
 }
 
-TEST_F(SessionTest, AShimThatSpeaksNewerVersionsTooIsServed) {
+TEST_F(SessionTest, AcceptsAShimThatSupportsNewerVersionsToo) {
   EXPECT_TRUE(tenant_.Greet(wire::kWireVersion, wire::kWireVersion + 7));
 }
 
-TEST_F(SessionTest, AShimThatIsTooNewIsRefusedWithAText) {
+TEST_F(SessionTest, RejectsAShimThatIsTooNew) {
   wire::Hello hello{};
   hello.magic = wire::kControlMagic;
   hello.oldest_version = wire::kWireVersion + 1;
@@ -74,7 +74,7 @@ TEST_F(SessionTest, AShimThatIsTooNewIsRefusedWithAText) {
   EXPECT_THAT(reply->status.text, HasSubstr("from the same release"));
 }
 
-TEST_F(SessionTest, AShimThatIsTooOldIsRefusedWithAText) {
+TEST_F(SessionTest, RejectsAShimThatIsTooOld) {
   wire::Hello hello{};
   hello.magic = wire::kControlMagic;
   hello.oldest_version = 0;
@@ -84,7 +84,7 @@ TEST_F(SessionTest, AShimThatIsTooOldIsRefusedWithAText) {
   EXPECT_THAT(reply->status.text, HasSubstr("from the same release"));
 }
 
-TEST_F(SessionTest, NothingIsServedBeforeTheGreeting) {
+TEST_F(SessionTest, HandlesNoRequestBeforeHello) {
   tenant_.Send(wire::GetUniqueId{});
   EXPECT_TRUE(Ended());
   EXPECT_TRUE(Logged("unexpected message"));
@@ -124,7 +124,7 @@ TEST_F(SessionTest, AShortMessageEndsTheSession) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(SessionTest, BadRanksAreRefusedAtOnce) {
+TEST_F(SessionTest, RejectsInvalidRanks) {
   ASSERT_TRUE(tenant_.Greet());
   const auto id = tenant_.GetUniqueId();
   ASSERT_TRUE(id.has_value());
@@ -161,7 +161,7 @@ TEST_F(SessionTest, ACommunicatorOfOneHostKeepsNoDescriptorOpen) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-TEST_F(SessionTest, AnIdThatNamesAHostByNameIsRefused) {
+TEST_F(SessionTest, RejectsAnIdWithAHostName) {
   ASSERT_TRUE(tenant_.Greet());
   auto id = tenant_.GetUniqueId();
   ASSERT_TRUE(id.has_value());
@@ -171,7 +171,7 @@ TEST_F(SessionTest, AnIdThatNamesAHostByNameIsRefused) {
   EXPECT_THAT(reply->status.text, HasSubstr("numeric address"));
 }
 
-TEST_F(SessionTest, AnIdOfAnotherLibraryIsRefusedWithAText) {
+TEST_F(SessionTest, RejectsAnIdOfAnotherLibrary) {
   ASSERT_TRUE(tenant_.Greet());
   wire::UniqueId id{};
   std::memset(&id, 0x5a, sizeof(id));
@@ -180,7 +180,7 @@ TEST_F(SessionTest, AnIdOfAnotherLibraryIsRefusedWithAText) {
   EXPECT_THAT(reply->status.text, HasSubstr("another NCCL"));
 }
 
-TEST_F(SessionTest, TextsWithoutTerminatorAndWithControlCharactersAreTamed) {
+TEST_F(SessionTest, SanitizesTexts) {
   ASSERT_TRUE(tenant_.Greet());
   const auto id = tenant_.GetUniqueId();
   wire::CommInit init = MakeCommInit(*id, 1, 0);
@@ -225,7 +225,7 @@ TEST_F(SessionTest, AnAbortWhileFormingAnswersInitAndAbortAndNothingElse) {
 }
 
 // The shim sends it while the reply is in transit, and ignores that reply.
-TEST_F(SessionTest, AnAbortThatCrossesTheAnswerOfInitEndsTheRank) {
+TEST_F(SessionTest, AnAbortThatCrossesTheInitReplyEndsTheRank) {
   ASSERT_TRUE(tenant_.Greet());
   const auto id = tenant_.GetUniqueId();
   const uint64_t init = tenant_.Send(MakeCommInit(*id, 1, 0));
@@ -238,9 +238,9 @@ TEST_F(SessionTest, AnAbortThatCrossesTheAnswerOfInitEndsTheRank) {
   EXPECT_TRUE(world_.RunUntil([&] { return daemon().communicators() == 0; }, kNsPerSec));
 }
 
-TEST_F(SessionTest, TheControllerHearsOfTheEndOfWhatItWasToldOf) {
+TEST_F(SessionTest, ReportsTheEndOfAnAnnouncedCommunicator) {
   SimController& controller = world_.host(0).controller();
-  controller.waited_for = true;
+  controller.awaits_proposal = true;
   ASSERT_TRUE(tenant_.Greet());
   const auto id = tenant_.GetUniqueId();
   const uint64_t init = tenant_.Send(MakeCommInit(*id, 1, 0));
@@ -264,7 +264,7 @@ TEST_F(SessionTest, DestroyingAHandleThatIsStillFormingAnswersOnce) {
   EXPECT_TRUE(tenant_.pipe().to_tenant.empty());
 }
 
-TEST_F(SessionTest, AProcessThatDoesNotReadItsAnswersIsPutOut) {
+TEST_F(SessionTest, EndsTheSessionOfAProcessThatDoesNotRead) {
   ASSERT_TRUE(tenant_.Greet());
   const auto id = tenant_.GetUniqueId();
   ASSERT_TRUE(id.has_value());

@@ -18,7 +18,7 @@ const HostFacts kFacts{.host = "h1",
                        .gpus = 3,
                        .has_network = false};
 
-TEST(Environment, WhatTheCallerSetPassesThrough) {
+TEST(Environment, KeepsTheCallersVariables) {
   EXPECT_THAT(With({"A=1", "B=2"}, {{"C", "3"}}), UnorderedElementsAre("A=1", "B=2", "C=3"));
 }
 
@@ -27,18 +27,18 @@ TEST(Environment, AChangeReplacesTheCallersValueOnce) {
               UnorderedElementsAre("AB=2", "A=new"));
 }
 
-TEST(Environment, ANameIsNotFoundByItsBeginning) {
+TEST(Environment, DoesNotMatchPrefixesOfNames) {
   EXPECT_EQ(Get({"RANKS=4", "RANK=1"}, "RANK"), "1");
   EXPECT_EQ(Get({"RANKS=4"}, "RANK"), "");
 }
 
-TEST(HostVariables, OurLibrariesComeBeforeWhatIsPreloadedAlready) {
+TEST(HostVariables, PreloadOurLibrariesFirst) {
   EXPECT_THAT(HostVariables(kFacts, {"/l/a.so", "/l/b.so"}, {"LD_PRELOAD=/other.so"}),
               Contains(Pair("LD_PRELOAD", "/l/a.so:/l/b.so:/other.so")));
   EXPECT_THAT(HostVariables(kFacts, {"/l/a.so"}, {}), Contains(Pair("LD_PRELOAD", "/l/a.so")));
 }
 
-TEST(HostVariables, NameTheHostsSocketControllerAndGpus) {
+TEST(HostVariables, SetSocketControllerAndGpus) {
   EXPECT_THAT(
       HostVariables(kFacts, {}, {}),
       UnorderedElementsAre(Pair("LD_PRELOAD", ""), Pair("MCCS_SOCKET", "/x/mccsd.sock"),
@@ -46,12 +46,12 @@ TEST(HostVariables, NameTheHostsSocketControllerAndGpus) {
                            Pair("MCCS_EMULATED_HOST", "h1"), Pair("GLOO_SOCKET_IFNAME", "lo")));
 }
 
-TEST(HostVariables, LeaveTheCallersInterfaceForGloo) {
+TEST(HostVariables, KeepTheCallersGlooInterface) {
   EXPECT_THAT(HostVariables(kFacts, {}, {"GLOO_SOCKET_IFNAME=eth0"}),
               Not(Contains(Pair("GLOO_SOCKET_IFNAME", _))));
 }
 
-TEST(HostVariables, LeaveGlooToTheHostsNameWhereThatLeadsToItsNic) {
+TEST(HostVariables, DoNotSetGlooInterfaceOnHostsWithNetwork) {
   HostFacts facts = kFacts;
   facts.has_network = true;
   EXPECT_THAT(HostVariables(facts, {}, {}), Not(Contains(Pair("GLOO_SOCKET_IFNAME", _))));
@@ -72,7 +72,7 @@ TEST(RankVariables, AreTorchruns) {
                                    Pair("MASTER_ADDR", "127.0.0.1"), Pair("MASTER_PORT", "29500")));
 }
 
-TEST(RankVariables, LimitThreadsOnlyWhereSeveralProcessesShareTheMachineAndTheCallerIsSilent) {
+TEST(RankVariables, LimitThreadsUnlessTheCallerDoes) {
   RankPlace place;
   EXPECT_THAT(RankVariables(place, {}), Not(Contains(Pair("OMP_NUM_THREADS", _))));
   place.world_size = 2;
@@ -81,7 +81,7 @@ TEST(RankVariables, LimitThreadsOnlyWhereSeveralProcessesShareTheMachineAndTheCa
   EXPECT_THAT(RankVariables(place, {}), Contains(Pair("OMP_NUM_THREADS", "1")));
 }
 
-TEST(ExportLines, AShellReadsBackWhatWasMeant) {
+TEST(ExportLines, ShellParsesTheOriginalValues) {
   EXPECT_EQ(ExportLines({{"A", "it's"}, {"B", "$x y"}}), "export A='it'\\''s'\nexport B='$x y'\n");
 }
 

@@ -22,7 +22,7 @@ std::string Setting(const FabricPlan& plan, std::string_view node, const std::st
   return "-";
 }
 
-TEST(FabricDevices, CablesAreMadeBetweenTheirNodes) {
+TEST(FabricDevices, CreatesCablesBetweenNodes) {
   Topology topology = SmallTopology();
   topology.SetMtu(4000);
   const std::string lines =
@@ -34,7 +34,7 @@ TEST(FabricDevices, CablesAreMadeBetweenTheirNodes) {
                                " peer name m1 mtu 9000 netns 100\n"));
 }
 
-TEST(FabricDevices, PortsSayWhatTheyLeadTo) {
+TEST(FabricDevices, PortsHaveAliasesWithTheirPeers) {
   const FabricPlan plan = SmallFabric();
   EXPECT_THAT(DeviceLines(plan, NodeNamed(plan, "leaf0")),
               HasSubstr("link set dev p2 alias \"to spine0\" up\n"));
@@ -42,7 +42,7 @@ TEST(FabricDevices, PortsSayWhatTheyLeadTo) {
               HasSubstr("address add 10.0.2.1/32 dev nic0\n"));
 }
 
-TEST(FabricDevices, EachEndOfALinkKeepsToItsRate) {
+TEST(FabricDevices, LimitsTheRateAtBothEndsOfALink) {
   const FabricPlan plan = SmallFabric();
   EXPECT_THAT(QueueLines(plan, NodeNamed(plan, "h2")),
               HasSubstr("dev nic0 parent 1: classid 1:1 htb rate 100000000bit ceil 100000000bit"));
@@ -61,7 +61,7 @@ TEST(FabricDevices, SwitchesHashTheFiveTupleByAFixedSeed) {
   EXPECT_EQ(Setting(plan, "h1", "net.ipv4.fib_multipath_hash_seed"), "-");
 }
 
-TEST(FabricDevices, SwitchesHashAsTheTopologySays) {
+TEST(FabricDevices, SwitchesUseTheTopologysHash) {
   Topology topology = SmallTopology();
   const SwitchId other = topology.AddSwitch("other", 9);
   topology.AddLink("other", other, *topology.FindSwitch("leaf0"), kMbps);

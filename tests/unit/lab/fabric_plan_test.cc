@@ -18,7 +18,7 @@ std::string Refusal(Topology topology) {
   return std::string(plan.status().message());
 }
 
-TEST(FabricPlan, EachHostAndSwitchIsANodeBesidesTheManagement) {
+TEST(FabricPlan, CreatesNodesForManagementSwitchesAndHosts) {
   const FabricPlan plan = SmallFabric();
   std::vector<std::string> names;
   for (const FabricNode& node : plan.nodes) names.push_back(node.name);
@@ -27,7 +27,7 @@ TEST(FabricPlan, EachHostAndSwitchIsANodeBesidesTheManagement) {
   EXPECT_EQ(plan.node(plan.NodeOf(*plan.topology.FindHost("h2"))).name, "h2");
 }
 
-TEST(FabricPlan, EachLinkIsACableBetweenPortsOfItsOwn) {
+TEST(FabricPlan, CreatesACablePerLink) {
   const FabricPlan plan = SmallFabric();
   ASSERT_EQ(plan.cables.size(), 7u);
   const Cable& nic = plan.cables[1];
@@ -42,7 +42,7 @@ TEST(FabricPlan, EachLinkIsACableBetweenPortsOfItsOwn) {
   EXPECT_EQ(plan.Tail(BackwardArc(LinkId(6))).name, "spine1");
 }
 
-TEST(FabricPlan, NicsHaveTheFilesAddressesOrOnesOfTheLab) {
+TEST(FabricPlan, NicsUseTheFilesOrGeneratedAddresses) {
   Topology topology = SmallTopology();
   topology.AddNic(*topology.FindHost("h2"), "nic1", *topology.FindSwitch("leaf1"), kMbps,
                   "192.168.7.9");
@@ -56,7 +56,7 @@ TEST(FabricPlan, NicsHaveTheFilesAddressesOrOnesOfTheLab) {
                     HasSubstr("172.31.0.1 controller\n"), HasSubstr("10.255.0.4 spine1\n")));
 }
 
-TEST(FabricPlan, ASwitchHasTheFilesFirstAddress) {
+TEST(FabricPlan, SwitchUsesItsFirstAddressInTheFile) {
   Topology topology = SmallTopology();
   topology.AddAddress(*topology.FindSwitch("leaf1"), "192.168.9.1");
   topology.AddAddress(*topology.FindSwitch("leaf1"), "192.168.9.2");
@@ -70,7 +70,7 @@ TEST(FabricPlan, ASwitchHasTheFilesFirstAddress) {
               HasSubstr("leaf1 and leaf0 have the same address 10.255.0.1"));
 }
 
-TEST(FabricPlan, AddressesThatTheLabCannotGiveAreRefused) {
+TEST(FabricPlan, RejectsUnsupportedAddresses) {
   for (const auto& [address, reason] :
        {std::pair("fd00::1", "is not IPv4"),
         {"10.255.3.4", "is in 10.255.0.0/16"},
@@ -83,7 +83,7 @@ TEST(FabricPlan, AddressesThatTheLabCannotGiveAreRefused) {
   }
 }
 
-TEST(FabricPlan, NamesThatNoDeviceCanHaveAreRefused) {
+TEST(FabricPlan, RejectsInvalidDeviceNames) {
   for (const char* name : {"lo", "mgmt", "an-interface-too-long"}) {
     Topology topology = SmallTopology();
     topology.AddNic(*topology.FindHost("h2"), name, *topology.FindSwitch("leaf1"), kMbps);
@@ -95,7 +95,7 @@ TEST(FabricPlan, NamesThatNoDeviceCanHaveAreRefused) {
   EXPECT_THAT(Refusal(std::move(topology)), HasSubstr("the controller's node"));
 }
 
-TEST(FabricPlan, MoreHostsThanALabHasAreRefused) {
+TEST(FabricPlan, RejectsTooManyHosts) {
   Topology topology = SmallTopology();
   for (int i = 10; i < 80; ++i) {
     topology.AddNic(topology.AddHost("h" + std::to_string(i), *topology.FindRack("r0"), 1), "nic0",

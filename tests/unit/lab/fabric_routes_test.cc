@@ -41,7 +41,7 @@ std::string Lines(const FabricPlan& plan, std::string_view node, std::vector<boo
   return FabricRoutes(plan, std::move(down)).LinesFor(NodeNamed(plan, node));
 }
 
-TEST(FabricRoutes, ALeafReachesItsOwnNicsByTheirPortsAndOthersOverAllSpines) {
+TEST(FabricRoutes, LeafRoutesToLocalNicsAndOverAllSpines) {
   const FabricPlan plan = SmallFabric();
   EXPECT_THAT(Lines(plan, "leaf0"),
               AllOf(HasSubstr("route replace 10.0.1.2 dev p1 scope link src 10.255.0.1\n"),
@@ -50,13 +50,13 @@ TEST(FabricRoutes, ALeafReachesItsOwnNicsByTheirPortsAndOthersOverAllSpines) {
                               " nexthop via 10.255.0.4 dev p3 onlink\n")));
 }
 
-TEST(FabricRoutes, ASpineHasOneWay) {
+TEST(FabricRoutes, SpineHasOnePath) {
   const FabricPlan plan = SmallFabric();
   EXPECT_THAT(Lines(plan, "spine1"),
               HasSubstr("route replace 10.0.2.1 src 10.255.0.4 via 10.255.0.2 dev p1 onlink\n"));
 }
 
-TEST(FabricRoutes, ALinkThatIsDownIsAvoidedByAllWhomItConcerns) {
+TEST(FabricRoutes, AvoidsLinksThatAreDown) {
   const FabricPlan plan = SmallFabric();
   // leaf0, and leaf1, whose packets to leaf0 would be lost at spine0.
   EXPECT_THAT(Lines(plan, "leaf0", Down(plan, "leaf0-spine0")),
@@ -65,7 +65,7 @@ TEST(FabricRoutes, ALinkThatIsDownIsAvoidedByAllWhomItConcerns) {
               HasSubstr("10.0.1.1 src 10.255.0.2 via 10.255.0.4 dev p2 onlink\n"));
 }
 
-TEST(FabricRoutes, ANicWhoseLinkIsDownIsUnreachableAndItsHostUsesTheOther) {
+TEST(FabricRoutes, NicWithLinkDownIsUnreachable) {
   const FabricPlan plan = SmallFabric();
   const std::vector<bool> down = Down(plan, "h1/nic0-leaf0");
   EXPECT_THAT(Lines(plan, "leaf0", down), HasSubstr("route replace unreachable 10.0.1.1\n"));
@@ -76,7 +76,7 @@ TEST(FabricRoutes, ANicWhoseLinkIsDownIsUnreachableAndItsHostUsesTheOther) {
             Not(HasSubstr("nic0"))));
 }
 
-TEST(FabricRoutes, AHostSendsFromEachAddressThroughItsNic) {
+TEST(FabricRoutes, HostRoutesBySourceAddress) {
   const FabricPlan plan = SmallFabric();
   EXPECT_EQ(RuleLines(plan, NodeNamed(plan, "h1")),
             "rule add pref 1000 from 10.0.1.1 lookup 2000\n"
@@ -88,7 +88,7 @@ TEST(FabricRoutes, AHostSendsFromEachAddressThroughItsNic) {
             HasSubstr("route replace default via 10.255.0.1 dev nic0 onlink src 10.0.1.1\n")));
 }
 
-TEST(FabricRoutes, PortRulesHaveTablesWithTheNextHopsThatTheyName) {
+TEST(FabricRoutes, PortRulesHaveTablesOfTheirNextHops) {
   const FabricPlan plan = SmallFabric(WithRules());
   EXPECT_EQ(RuleLines(plan, NodeNamed(plan, "leaf0")),
             "rule add pref 1000 sport 61000-62999 lookup 1000\n"
@@ -99,14 +99,14 @@ TEST(FabricRoutes, PortRulesHaveTablesWithTheNextHopsThatTheyName) {
             HasSubstr("10.0.2.1 table 1001 src 10.255.0.1 via 10.255.0.4 dev p3 onlink\n")));
 }
 
-TEST(FabricRoutes, ARuleWhoseNextHopIsDownPassesOn) {
+TEST(FabricRoutes, RuleWithoutNextHopContinuesWithNextTable) {
   const FabricPlan plan = SmallFabric(WithRules());
   EXPECT_THAT(Lines(plan, "leaf0", Down(plan, "leaf0-spine1")),
               AllOf(HasSubstr("route replace throw 10.0.2.1 table 1001\n"),
                     HasSubstr("route replace 10.0.2.1 src 10.255.0.1 via 10.255.0.3")));
 }
 
-TEST(FabricRoutes, ARuleOfOneSwitchIsNotAtOthers) {
+TEST(FabricRoutes, RuleAppliesOnlyAtItsSwitch) {
   Topology topology = WithRules();
   SourcePortMapping mapping = topology.source_ports();
   mapping.rules[0].at.assign(topology.switches().size(), false);

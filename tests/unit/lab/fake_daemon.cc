@@ -1,5 +1,5 @@
 // Replaces mccsd and mccs-controller: serves (writes its endpoint) until SIGTERM. FAKE_FAILS names
-// a daemon that exits with status 3 instead, FAKE_IS_DEAF one that ignores SIGTERM.
+// a daemon that exits with status 3 instead, FAKE_IGNORES_SIGTERM one that ignores SIGTERM.
 #include <unistd.h>
 
 #include <csignal>
@@ -11,16 +11,16 @@
 
 int main(int argc, char** argv) {
   if (argc != 3 || std::string(argv[1]) != "--config") return 2;
-  std::filesystem::path folder = std::filesystem::path(argv[2]).parent_path();
+  std::filesystem::path directory = std::filesystem::path(argv[2]).parent_path();
   auto is_named_by = [&](const char* variable) {
     const char* name = std::getenv(variable);
-    return name != nullptr && folder.filename() == name;
+    return name != nullptr && directory.filename() == name;
   };
-  std::printf("the fake %s\n", folder.filename().c_str());
+  std::printf("the fake %s\n", directory.filename().c_str());
   std::fflush(stdout);
   if (is_named_by("FAKE_FAILS")) return 3;
-  if (is_named_by("FAKE_IS_DEAF")) std::signal(SIGTERM, SIG_IGN);
-  std::ofstream(folder / "mccsd.sock") << "";
-  std::ofstream(folder / "endpoint") << "127.0.0.1:1\n";
+  if (is_named_by("FAKE_IGNORES_SIGTERM")) std::signal(SIGTERM, SIG_IGN);
+  std::ofstream(directory / "mccsd.sock") << "";
+  std::ofstream(directory / "endpoint") << "127.0.0.1:1\n";
   while (true) pause();
 }

@@ -13,7 +13,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "tests/unit/lab/temporary_folder.h"
+#include "tests/unit/lab/temporary_directory.h"
 
 namespace mccs::lab {
 namespace host_identity_test {
@@ -33,8 +33,8 @@ std::string HostName() {
 
 // Runs `work` in a child process, so that changes of namespaces and capabilities are temporary, and
 // returns its result.
-std::string InChild(const TemporaryFolder& folder, absl::FunctionRef<std::string()> work) {
-  const std::string path = folder.path() + "/result";
+std::string InChild(const TemporaryDirectory& directory, absl::FunctionRef<std::string()> work) {
+  const std::string path = directory.path() + "/result";
   const pid_t child = fork();
   if (child == 0) {
     std::ofstream(path) << work() << std::flush;
@@ -76,28 +76,28 @@ class HostIdentityTest : public testing::Test {
     return absl::StrCat(status.message(), HostName(), ":", ReadFile("/etc/hosts"));
   }
 
-  TemporaryFolder folder_;
-  HostIdentity identity_{.name = "h8", .hosts_file = folder_.path() + "/hosts"};
+  TemporaryDirectory directory_;
+  HostIdentity identity_{.name = "h8", .hosts_file = directory_.path() + "/hosts"};
 };
 
 TEST_F(HostIdentityTest, AProcessSeesTheNameAndTheHostsOfItsLab) {
-  EXPECT_EQ(InChild(folder_, [&] { return Seen(); }), "h8:127.0.0.9 h8\n");
+  EXPECT_EQ(InChild(directory_, [&] { return Seen(); }), "h8:127.0.0.9 h8\n");
 }
 
 TEST_F(HostIdentityTest, AProcessWithoutPrivilegeUsesAUserNamespace) {
-  EXPECT_EQ(InChild(folder_, [&] { return DropSysAdmin() ? Seen() : "capset failed"; }),
+  EXPECT_EQ(InChild(directory_, [&] { return DropSysAdmin() ? Seen() : "capset failed"; }),
             "h8:127.0.0.9 h8\n");
 }
 
 TEST_F(HostIdentityTest, TheMachineKeepsItsNameAndItsHosts) {
   const std::string name = HostName(), hosts = ReadFile("/etc/hosts");
-  InChild(folder_, [&] { return Seen(); });
+  InChild(directory_, [&] { return Seen(); });
   EXPECT_EQ(HostName(), name);
   EXPECT_EQ(ReadFile("/etc/hosts"), hosts);
 }
 
 TEST_F(HostIdentityTest, TheErrorNamesWhatIsMissing) {
-  const std::string error = InChild(folder_, [&]() -> std::string {
+  const std::string error = InChild(directory_, [&]() -> std::string {
     if (!ForbidUserNamespaces() || !DropSysAdmin()) return "skipped";
     return std::string(CheckBecomeHost(identity_).message());
   });

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lab/child_processes.h"
-#include "tests/unit/lab/temporary_folder.h"
+#include "tests/unit/lab/temporary_directory.h"
 
 namespace mccs::lab {
 namespace job_test {
@@ -19,7 +19,7 @@ namespace job_test {
 using testing::HasSubstr;
 
 constexpr int64_t kNoPatienceNs = 50 * kNsPerMs;
-constexpr int64_t kPatienceNs = 60 * kNsPerSec;
+constexpr int64_t kTimeoutNs = 60 * kNsPerSec;
 
 // Collects a job's output.
 class Transcript {
@@ -61,7 +61,7 @@ Outcome RunScripts(const std::vector<std::string>& scripts, JobOptions options) 
   return {status.value_or(-1), output.Text(), error.Text()};
 }
 
-TEST(Job, AllWellIsStatusZeroAndEveryLineHasItsRank) {
+TEST(Job, ReturnsZeroAndPrefixesLines) {
   Outcome outcome = RunScripts({"echo zero; echo oops >&2", "printf one"}, {});
   EXPECT_EQ(outcome.exit_status, 0);
   EXPECT_THAT(outcome.output, HasSubstr("[0] zero\n"));
@@ -69,19 +69,19 @@ TEST(Job, AllWellIsStatusZeroAndEveryLineHasItsRank) {
   EXPECT_EQ(outcome.error, "[0] oops\n");
 }
 
-TEST(Job, TheFirstFailureGivesTheStatusAndTheOthersMayFinish) {
-  TemporaryFolder folder;
-  std::string fifo = folder.path() + "/first-failed";
+TEST(Job, ReturnsTheFirstFailureAndLetsOthersFinish) {
+  TemporaryDirectory directory;
+  std::string fifo = directory.path() + "/first-failed";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   // Rank 1 continues only after rank 0 has ended.
   Outcome outcome = RunScripts({absl::StrCat("exec 3>", fifo, "; exit 7"),
                                 absl::StrCat("read x <", fifo, "; sleep 0.1; echo done; exit 9")},
-                               {.grace_ns = kPatienceNs});
+                               {.grace_ns = kTimeoutNs});
   EXPECT_EQ(outcome.exit_status, 7);
   EXPECT_EQ(outcome.output, "[1] done\n");
 }
 
-TEST(Job, WhoDoesNotEndAfterAFailureIsTerminatedAndThenKilled) {
+TEST(Job, TerminatesThenKillsProcessesAfterAFailure) {
   Outcome outcome = RunScripts({"exit 3", "trap 'echo told' TERM; while :; do sleep 0.01; done"},
                                {.grace_ns = kNoPatienceNs});
   EXPECT_EQ(outcome.exit_status, 3);
@@ -92,9 +92,9 @@ TEST(Job, DeathBySignalIsAStatusAbove128) {
   EXPECT_EQ(RunScripts({"kill -9 $$"}, {}).exit_status, 128 + SIGKILL);
 }
 
-TEST(Job, WhatTheProgramsLeaveRunningEndsWithTheJob) {
-  TemporaryFolder folder;
-  std::string pid_file = folder.path() + "/pid";
+TEST(Job, KillsRemainingDescendants) {
+  TemporaryDirectory directory;
+  std::string pid_file = directory.path() + "/pid";
   Outcome outcome = RunScripts({absl::StrCat("setsid sleep 1000 & echo $! >", pid_file)}, {});
   EXPECT_EQ(outcome.exit_status, 0);
   pid_t left = 0;
@@ -104,10 +104,10 @@ TEST(Job, WhatTheProgramsLeaveRunningEndsWithTheJob) {
   EXPECT_EQ(errno, ESRCH);
 }
 
-TEST(Job, ASignalToTheLauncherReachesTheProgramsAndIsTheStatus) {
+TEST(Job, ForwardsSignalsAndReturnsTheirStatus) {
   Outcome outcome = RunScripts(
       {"trap 'echo interrupted; exit 0' INT; kill -INT $PPID; while :; do sleep 0.01; done"},
-      {.grace_ns = kPatienceNs});
+      {.grace_ns = kTimeoutNs});
   EXPECT_EQ(outcome.exit_status, 128 + SIGINT);
   EXPECT_THAT(outcome.output, HasSubstr("[0] interrupted\n"));
 }
@@ -115,12 +115,11 @@ TEST(Job, ASignalToTheLauncherReachesTheProgramsAndIsTheStatus) {
 TEST(Job, EndsWithTheLab) {
   absl::StatusOr<pid_t> supervisor = Spawn({.file = "/bin/sleep", .argv = {"sleep", "0.1"}});
   ASSERT_TRUE(supervisor.ok());
-  Outcome outcome =
-      RunScripts({"sleep 1000"}, {.grace_ns = kPatienceNs, .supervisor = *supervisor});
+  Outcome outcome = RunScripts({"sleep 1000"}, {.grace_ns = kTimeoutNs, .supervisor = *supervisor});
   EXPECT_EQ(outcome.exit_status, 1);
 }
 
-TEST(Job, OneProgramThatCannotStartEndsWhatHadStarted) {
+TEST(Job, FailureToStartKillsStartedProcesses) {
   SpawnOptions good{.file = "/bin/sleep", .argv = {"sleep", "1000"}};
   SpawnOptions bad{.file = "/nowhere", .argv = {"nowhere"}};
   absl::StatusOr<int> status = Job({}).Run({{"rank 0", "", good}, {"rank 1", "", bad}});

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "tests/unit/lab/temporary_folder.h"
+#include "tests/unit/lab/temporary_directory.h"
 
 namespace mccs::lab {
 namespace lab_state_test {
@@ -24,8 +24,8 @@ LabState TwoHosts() {
 }
 
 TEST(LabState, ReadsBackWhatWasWritten) {
-  TemporaryFolder folder;
-  LabPaths paths{folder.path()};
+  TemporaryDirectory directory;
+  LabPaths paths{directory.path()};
   ASSERT_TRUE(WriteState(paths, TwoHosts()).ok());
   absl::StatusOr<LabState> read = ReadState(paths);
   ASSERT_TRUE(read.ok()) << read.status();
@@ -44,31 +44,31 @@ TEST(LabState, ReadsBackWhatWasWritten) {
   EXPECT_EQ(read->daemons[1].metrics, "127.0.0.1:3");
 }
 
-TEST(LabState, KnowsWhoHoldsANode) {
-  TemporaryFolder folder;
-  LabPaths paths{folder.path()};
+TEST(LabState, FindsTheHolderOfANode) {
+  TemporaryDirectory directory;
+  LabPaths paths{directory.path()};
   LabState state = TwoHosts();
-  EXPECT_EQ(state.HolderOf("h1").value(), 0);
+  EXPECT_EQ(state.NodeHolder("h1").value(), 0);
   state.nodes = {{"controller", 20}, {"leaf0", 21}};
   ASSERT_TRUE(WriteState(paths, state).ok());
   absl::StatusOr<LabState> read = ReadState(paths);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_TRUE(read->has_network());
-  EXPECT_EQ(read->HolderOf("leaf0").value(), 21);
-  EXPECT_THAT(std::string(read->HolderOf("leaf7").status().message()),
+  EXPECT_EQ(read->NodeHolder("leaf0").value(), 21);
+  EXPECT_THAT(std::string(read->NodeHolder("leaf7").status().message()),
               HasSubstr("'leaf7'; it has controller, leaf0"));
 }
 
-TEST(LabState, ADamagedRecordIsAnErrorWithItsPlace) {
-  TemporaryFolder folder;
-  LabPaths paths{folder.path()};
+TEST(LabState, RejectsAnInvalidFileWithItsPosition) {
+  TemporaryDirectory directory;
+  LabPaths paths{directory.path()};
   std::ofstream(paths.State()) << "name: a\nsupervisor_pid: many\n";
   absl::StatusOr<LabState> read = ReadState(paths);
   ASSERT_FALSE(read.ok());
   EXPECT_THAT(std::string(read.status().message()), HasSubstr("state.yaml:2"));
 }
 
-TEST(LabState, AnUnknownHostIsToldWithTheKnownOnes) {
+TEST(LabState, ErrorForUnknownHostListsKnownHosts) {
   LabState state = TwoHosts();
   EXPECT_TRUE(state.FindHost("h1").ok());
   EXPECT_THAT(std::string(state.FindHost("h9").status().message()),

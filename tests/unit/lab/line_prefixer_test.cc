@@ -11,14 +11,14 @@ TEST(LinePrefixer, EachLineHasThePrefix) {
   EXPECT_EQ(lines.Finish(), "");
 }
 
-TEST(LinePrefixer, ALineThatComesInPiecesIsPassedOnWhole) {
+TEST(LinePrefixer, JoinsPiecesOfALine) {
   LinePrefixer lines("[0] ");
   EXPECT_EQ(lines.Take("a"), "");
   EXPECT_EQ(lines.Take("b\n\nc"), "[0] ab\n[0] \n");
   EXPECT_EQ(lines.Finish(), "[0] c\n");
 }
 
-TEST(LinePrefixer, ALineWithoutEndDoesNotGrowWithoutBound) {
+TEST(LinePrefixer, SplitsLongLines) {
   LinePrefixer lines(">");
   std::string out = lines.Take(std::string(2 * kMaxLineBytes + 1, 'x'));
   std::string part = ">" + std::string(kMaxLineBytes, 'x') + "\n";

@@ -15,7 +15,7 @@ std::string Found(const Topology& topology, const std::vector<std::string>& word
   return link.ok() ? topology.link(*link).name : std::string(link.status().message());
 }
 
-TEST(LinkNames, AreItsOwnOrItsTwoEndsInAnyOrder) {
+TEST(LinkNames, FindsLinksByNameOrByEnds) {
   const Topology topology = SmallTopology();
   EXPECT_EQ(Found(topology, {"leaf0-spine1"}), "leaf0-spine1");
   EXPECT_EQ(Found(topology, {"leaf0", "spine1"}), "leaf0-spine1");
@@ -24,12 +24,12 @@ TEST(LinkNames, AreItsOwnOrItsTwoEndsInAnyOrder) {
   EXPECT_EQ(Found(topology, {"h2", "leaf1"}), "h2/nic0-leaf1");
 }
 
-TEST(LinkNames, SeveralLinksAreAskedBack) {
+TEST(LinkNames, RejectsAmbiguousEnds) {
   EXPECT_THAT(Found(SmallTopology(), {"h1", "leaf0"}),
               HasSubstr("name one of h1/nic0-leaf0, h1/nic1-leaf0"));
 }
 
-TEST(LinkNames, WhatIsNotThereIsSaid) {
+TEST(LinkNames, RejectsUnknownLinks) {
   EXPECT_THAT(Found(SmallTopology(), {"leaf0", "leaf1"}),
               HasSubstr("no link between 'leaf0' and 'leaf1'"));
   EXPECT_THAT(Found(SmallTopology(), {"leaf9"}), HasSubstr("link 'leaf9' does not exist"));

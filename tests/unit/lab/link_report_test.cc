@@ -6,7 +6,7 @@
 
 #include "lab/link_rates.h"
 #include "tests/unit/lab/small_fabric.h"
-#include "tests/unit/lab/temporary_folder.h"
+#include "tests/unit/lab/temporary_directory.h"
 
 namespace mccs::lab {
 namespace link_report_test {
@@ -25,9 +25,9 @@ TEST(LinkReport, HasALineForEachDirection) {
             "\n");
 }
 
-TEST(LinkRates, AreTheTopologysUntilTheyAreChanged) {
-  TemporaryFolder folder;
-  const std::string path = folder.path() + "/rates.yaml";
+TEST(LinkRates, DefaultToTheTopologysRates) {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/rates.yaml";
   const FabricPlan plan = SmallFabric();
   std::vector<uint64_t> rates = ReadLinkRates(path, plan).value();
   ASSERT_EQ(rates.size(), plan.cables.size());
@@ -37,9 +37,9 @@ TEST(LinkRates, AreTheTopologysUntilTheyAreChanged) {
   EXPECT_EQ(ReadLinkRates(path, plan).value(), rates);
 }
 
-TEST(LinkRates, ADamagedRecordIsAnError) {
-  TemporaryFolder folder;
-  const std::string path = folder.path() + "/rates.yaml";
+TEST(LinkRates, RejectsAnInvalidFile) {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/rates.yaml";
   std::ofstream(path) << "bits_per_second: {no-such-link: 5}\n";
   EXPECT_FALSE(ReadLinkRates(path, SmallFabric()).ok());
 }

@@ -19,7 +19,7 @@
 #include "lab/network_support.h"
 #include "lab/network_tools.h"
 #include "lab/spawn.h"
-#include "tests/unit/lab/temporary_folder.h"
+#include "tests/unit/lab/temporary_directory.h"
 
 namespace mccs::lab {
 namespace node_test {
@@ -34,12 +34,12 @@ class NodeTest : public testing::Test {
  protected:
   void SetUp() override {
     absl::StatusOr<NetworkTools> tools =
-        FindNetworkTools(std::string(kPath) + kAdministratorsFolders);
+        FindNetworkTools(std::string(kPath) + kAdministratorDirectories);
     if (!tools.ok()) GTEST_SKIP() << tools.status().message();
     tools_ = *tools;
     if (absl::Status status = CheckNetworkSupport(tools_); !status.ok())
       GTEST_SKIP() << status.message();
-    hosts_file_ = folder_.path() + "/hosts";
+    hosts_file_ = directory_.path() + "/hosts";
     std::ofstream(hosts_file_) << "10.0.0.7 elsewhere\n";
     absl::StatusOr<pid_t> node = StartNode({.identity = {.name = "h7", .hosts_file = hosts_file_},
                                             .sysctls = {{"net.ipv4.ip_forward", "1"}}});
@@ -55,7 +55,7 @@ class NodeTest : public testing::Test {
 
   // Output of a shell in the node.
   std::string OutputOf(const std::string& script) {
-    const std::string path = folder_.path() + "/output";
+    const std::string path = directory_.path() + "/output";
     UniqueFd output(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     absl::StatusOr<pid_t> child = Spawn({.file = "/bin/sh",
                                          .argv = {"sh", "-c", script},
@@ -70,23 +70,23 @@ class NodeTest : public testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  TemporaryFolder folder_;
+  TemporaryDirectory directory_;
   NetworkTools tools_;
   std::string hosts_file_;
   pid_t node_ = 0;
 };
 
-TEST_F(NodeTest, AProgramInItSeesItsNameItsHostsAndItsDevicesAlone) {
+TEST_F(NodeTest, ProgramSeesTheNodesNameHostsAndDevices) {
   EXPECT_EQ(OutputOf("hostname; cat /etc/hosts; ls /sys/class/net"),
             "h7\n10.0.0.7 elsewhere\nlo\n");
 }
 
-TEST_F(NodeTest, AProgramInItStaysInItsFolderAndSeesTheSameFiles) {
+TEST_F(NodeTest, ProgramKeepsItsDirectoryAndFiles) {
   const std::string before = std::filesystem::current_path();
   EXPECT_EQ(OutputOf("pwd; ls " + hosts_file_), before + "\n" + hosts_file_ + "\n");
 }
 
-TEST_F(NodeTest, TheMachineIsLeftAlone) {
+TEST_F(NodeTest, DoesNotChangeTheMachine) {
   char name[256] = {};
   gethostname(name, sizeof(name));
   EXPECT_STRNE(name, "h7");
@@ -95,7 +95,7 @@ TEST_F(NodeTest, TheMachineIsLeftAlone) {
   EXPECT_EQ(OutputOf("cat /proc/sys/net/ipv4/ip_forward"), "1\n");
 }
 
-TEST_F(NodeTest, ASocketMadeInItsNetworkIsOfItsNetworkAndWeComeBack) {
+TEST_F(NodeTest, CreatesSocketsInItsNetwork) {
   ASSERT_TRUE(
       RunBatch(tools_.ip, "link set dev lo up\naddress add 10.9.8.7/32 dev lo\n", node_).ok());
   sockaddr_in place{};
@@ -107,11 +107,11 @@ TEST_F(NodeTest, ASocketMadeInItsNetworkIsOfItsNetworkAndWeComeBack) {
       return absl::OkStatus();
     return absl::ErrnoToStatus(errno, "bind");
   };
-  EXPECT_TRUE(InNetworkOf(node_, can_bind).ok());
+  EXPECT_TRUE(RunInNetworkOf(node_, can_bind).ok());
   EXPECT_FALSE(can_bind().ok());
 }
 
-TEST_F(NodeTest, AToolsErrorIsToldWholeWithItsLine) {
+TEST_F(NodeTest, ErrorOfAToolHasItsLineAndOutput) {
   const absl::Status status =
       RunBatch(tools_.ip, "link set dev lo up\nlink set dev nothing up\n", node_);
   EXPECT_THAT(std::string(status.message()),
@@ -119,14 +119,14 @@ TEST_F(NodeTest, AToolsErrorIsToldWholeWithItsLine) {
                     HasSubstr("Command failed -:2")));
 }
 
-TEST_F(NodeTest, ASettingThatTheKernelDoesNotHaveIsNamed) {
+TEST_F(NodeTest, ErrorNamesAnUnknownSysctl) {
   const absl::StatusOr<pid_t> node =
       StartNode({.identity = {.name = "h8"}, .sysctls = {{"net.ipv4.no_such_setting", "1"}}});
   EXPECT_EQ(node.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(node.status().message()), HasSubstr("net.ipv4.no_such_setting = 1"));
 }
 
-TEST_F(NodeTest, ItDiesWithWhoStartedIt) {
+TEST_F(NodeTest, EndsWithItsParent) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   UniqueFd reader(ends[0]), writer(ends[1]);
@@ -152,7 +152,7 @@ TEST_F(NodeTest, ItDiesWithWhoStartedIt) {
   EXPECT_EQ(state, "gone");
 }
 
-TEST(NetworkTools, WhatIsNotInstalledIsNamedWithItsPackage) {
+TEST(NetworkTools, ErrorNamesMissingToolAndPackage) {
   const absl::StatusOr<NetworkTools> tools = FindNetworkTools("/nowhere");
   EXPECT_EQ(tools.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(tools.status().message()), HasSubstr("iproute2"));

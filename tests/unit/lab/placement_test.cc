@@ -45,7 +45,7 @@ TEST(Placement, FewerRanksFillTheFirstHosts) {
             "h0:0/1 h1:0/1 h2:0/1");
 }
 
-TEST(Placement, ChosenHostsInTheirOrder) {
+TEST(Placement, UsesChosenHostsInOrder) {
   EXPECT_EQ(Placed(Uneven(), {.ranks = 0, .ranks_per_host = 0, .hosts = {"h2", "h0"}}),
             "h2:0/3 h2:1/3 h2:2/3 h0:0/2 h0:1/2");
 }
@@ -60,7 +60,7 @@ TEST(Placement, HostsAreNumberedInTheOrderOfTheJob) {
   EXPECT_THAT(indices, ElementsAre(0, 0, 0, 1));
 }
 
-TEST(Placement, WhatHasNoRoomIsRefused) {
+TEST(Placement, RejectsTooManyRanks) {
   EXPECT_THAT(Placed(Uneven(), {.ranks = 7, .ranks_per_host = 0, .hosts = {}}),
               HasSubstr("--ranks 7: 3 hosts take at most 6"));
   EXPECT_THAT(Placed(Uneven(), {.ranks = 0, .ranks_per_host = 2, .hosts = {}}),

@@ -12,7 +12,7 @@
 
 #include "base/unique_fd.h"
 #include "lab/child_processes.h"
-#include "tests/unit/lab/temporary_folder.h"
+#include "tests/unit/lab/temporary_directory.h"
 
 namespace mccs::lab {
 namespace spawn_test {
@@ -56,9 +56,9 @@ TEST(Spawn, TheProgramStartsWithNoSignalBlocked) {
   EXPECT_EQ(output, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
 }
 
-TEST(Spawn, AFileThatIsNoProgramIsAnErrorAtOnce) {
-  TemporaryFolder folder;
-  std::string path = folder.path() + "/data";
+TEST(Spawn, RejectsAFileThatIsNotAProgram) {
+  TemporaryDirectory directory;
+  std::string path = directory.path() + "/data";
   std::ofstream(path) << "\x7f no program";
   ASSERT_EQ(chmod(path.c_str(), 0700), 0);
   absl::StatusOr<pid_t> child = Spawn({.file = path, .argv = {path}});
@@ -71,7 +71,7 @@ TEST(FindProgram, SearchesPathInOrder) {
   EXPECT_EQ(FindProgram("/bin/sh", "").value(), "/bin/sh");
 }
 
-TEST(FindProgram, TellsAbsentFromNotExecutable) {
+TEST(FindProgram, DistinguishesMissingFromNotExecutable) {
   EXPECT_EQ(FindProgram("no-such-program", "/bin").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(FindProgram("/etc/passwd", "").status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(FindProgram("/etc", "").status().code(), absl::StatusCode::kNotFound);

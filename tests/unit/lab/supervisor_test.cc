@@ -11,7 +11,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "tests/unit/lab/temporary_folder.h"
+#include "tests/unit/lab/temporary_directory.h"
 
 namespace mccs::lab {
 namespace supervisor_test {
@@ -30,7 +30,7 @@ bool Eventually(Condition condition) {
 }
 
 // True if the process has ended, reaped or not.
-bool IsGone(pid_t pid) {
+bool HasEnded(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
   std::string id, name, state;
   return !(file >> id >> name >> state) || state == "Z" || state == "X";
@@ -66,26 +66,26 @@ class SupervisorTest : public testing::Test {
     absl::StatusOr<LabState> state = ReadState(paths_);
     EXPECT_TRUE(state.ok()) << state.status();
     EXPECT_TRUE(state->ready);
-    keeper_ = state->supervisor_pid;
-    warden_ = ParentOf(state->daemons.front().pid);
-    std::vector<pid_t> processes = {keeper_, warden_};
+    supervisor_ = state->supervisor_pid;
+    launcher_ = ParentOf(state->daemons.front().pid);
+    std::vector<pid_t> processes = {supervisor_, launcher_};
     for (const DaemonState& daemon : state->daemons) processes.push_back(daemon.pid);
     return processes;
   }
 
   void ExpectNothingLeft(const std::vector<pid_t>& processes) {
     for (pid_t process : processes) {
-      EXPECT_TRUE(Eventually([&] { return IsGone(process); })) << process;
+      EXPECT_TRUE(Eventually([&] { return HasEnded(process); })) << process;
     }
-    EXPECT_FALSE(directories_.IsHeld("t").value());
-    EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+    EXPECT_FALSE(directories_.IsLocked("t").value());
+    EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
   }
 
-  TemporaryFolder folder_;
-  LabDirectories directories_{folder_.path()};
+  TemporaryDirectory directory_;
+  LabDirectories directories_{directory_.path()};
   LabPaths paths_ = directories_.PathsOf("t");
-  pid_t keeper_ = 0;
-  pid_t warden_ = 0;
+  pid_t supervisor_ = 0;
+  pid_t launcher_ = 0;
 };
 
 TEST_F(SupervisorTest, DownLeavesNothing) {
@@ -96,7 +96,7 @@ TEST_F(SupervisorTest, DownLeavesNothing) {
   EXPECT_EQ(StopLab("t", directories_).code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(SupervisorTest, WhatTheCallerSaysOfEveryMccsdIsInEachConfiguration) {
+TEST_F(SupervisorTest, AppendsMccsdConfigToEachConfiguration) {
   LabPlan plan = Plan();
   plan.mccsd_config = "lanes:\n  channels: 3\n";
   ASSERT_TRUE(StartLab(plan, directories_).ok());
@@ -109,41 +109,41 @@ TEST_F(SupervisorTest, WhatTheCallerSaysOfEveryMccsdIsInEachConfiguration) {
 }
 
 TEST_F(SupervisorTest, ADaemonThatIgnoresSigtermIsKilled) {
-  std::vector<pid_t> processes = Start({"FAKE_IS_DEAF=h1"});
+  std::vector<pid_t> processes = Start({"FAKE_IGNORES_SIGTERM=h1"});
   EXPECT_TRUE(StopLab("t", directories_).ok());
   ExpectNothingLeft(processes);
 }
 
-TEST_F(SupervisorTest, KillingTheKeeperLeavesNothing) {
+TEST_F(SupervisorTest, KillingTheSupervisorLeavesNothing) {
   std::vector<pid_t> processes = Start();
-  kill(keeper_, SIGKILL);
+  kill(supervisor_, SIGKILL);
   EXPECT_TRUE(Eventually([&] { return !std::filesystem::exists(paths_.root); }));
   ExpectNothingLeft(processes);
 }
 
-TEST_F(SupervisorTest, KillingTheWardenLeavesNothing) {
+TEST_F(SupervisorTest, KillingTheLauncherLeavesNothing) {
   std::vector<pid_t> processes = Start();
-  kill(warden_, SIGKILL);
+  kill(launcher_, SIGKILL);
   EXPECT_TRUE(Eventually([&] { return !std::filesystem::exists(paths_.root); }));
   ExpectNothingLeft(processes);
 }
 
-TEST_F(SupervisorTest, KillingBothLeavesNoProcessAndTheNextLookRemovesTheFolder) {
+TEST_F(SupervisorTest, KillingBothProcessesLeavesNoProcess) {
   std::vector<pid_t> processes = Start();
-  kill(keeper_, SIGSTOP);  // so that it cannot clean up before it is killed
-  kill(warden_, SIGKILL);
-  kill(keeper_, SIGKILL);
+  kill(supervisor_, SIGSTOP);  // so that it cannot clean up before it is killed
+  kill(launcher_, SIGKILL);
+  kill(supervisor_, SIGKILL);
   ExpectNothingLeft(processes);
 }
 
-TEST_F(SupervisorTest, ADaemonThatEndsAtStartIsNamedWithItsLogAndNothingIsLeft) {
+TEST_F(SupervisorTest, ReportsADaemonThatFailsToStart) {
   absl::Status status = StartLab(Plan({"FAKE_FAILS=h1"}), directories_);
   EXPECT_THAT(std::string(status.message()), HasSubstr("h1 exited with status 3"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("the fake h1"));
   ExpectNothingLeft({});
 }
 
-TEST_F(SupervisorTest, ADaemonThatDiesLaterIsOnRecordAndTheLabGoesOn) {
+TEST_F(SupervisorTest, RecordsTheEndOfADaemonAndContinues) {
   std::vector<pid_t> processes = Start();
   absl::StatusOr<LabState> state = ReadState(paths_);
   ASSERT_TRUE(state.ok());

@@ -21,16 +21,16 @@ class IdlePort : public RankPort {
   const PostedOperation* Captured(uint64_t) override { return nullptr; }
   void CompleteCaptured(uint64_t) override {}
   uint64_t WindowChanges() const override { return 0; }
-  WindowView LookAtWindow(uint64_t) const override { return {}; }
+  WindowView GetWindow(uint64_t) const override { return {}; }
   absl::StatusOr<WindowMemory> FindInWindow(const WindowPart&) const override {
     return absl::FailedPreconditionError("no such window");
   }
   void InitDone(const absl::Status&, CommId, int) override {}
-  absl::Status TakeSeat(uint64_t, const JoinRequest&) override { return absl::OkStatus(); }
-  void NoSeat(uint64_t, const absl::Status&) override {}
+  absl::Status JoinSplit(uint64_t, const JoinRequest&) override { return absl::OkStatus(); }
+  void OnNotMember(uint64_t, const absl::Status&) override {}
   void ReportDeath(const absl::Status&) override {}
   void Fail(const absl::Status&) override {}
-  void LetGo() override {}
+  void OnReleased() override {}
 };
 
 }  // namespace mccs

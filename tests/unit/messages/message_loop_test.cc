@@ -28,7 +28,7 @@ class MessagePort final : public IdlePort {
     return std::exchange(posted, nullptr);
   }
   void CompleteMessage(const PostedMessage&) override { complete = true; }
-  WindowView LookAtWindow(uint64_t) const override {
+  WindowView GetWindow(uint64_t) const override {
     return {.state = WindowView::State::kOpen, .bytes = kBytes};
   }
   absl::StatusOr<WindowMemory> FindInWindow(const WindowPart&) const override {
@@ -82,7 +82,7 @@ class MessageLoopTest : public testing::Test {
                     ranks_};
 };
 
-TEST_F(MessageLoopTest, MovesAMessageThatItsMemoryHolds) {
+TEST_F(MessageLoopTest, TransfersMessageWithinItsBuffer) {
   ports_[1].memory.assign(2 * kBytes, std::byte{2});
   ports_[0].Post(OpKind::kRecv, 1);
   ports_[1].Post(OpKind::kSend, 0);
@@ -92,7 +92,7 @@ TEST_F(MessageLoopTest, MovesAMessageThatItsMemoryHolds) {
   EXPECT_EQ(ports_[0].memory[kBytes], std::byte{1});
 }
 
-TEST_F(MessageLoopTest, RefusesAPeerThatTheLayoutDoesNotHave) {
+TEST_F(MessageLoopTest, RejectsInvalidPeer) {
   for (const OpKind kind :
        {OpKind::kSend, OpKind::kRecv, OpKind::kPut, OpKind::kSignal, OpKind::kWaitSignal}) {
     for (const int peer : {-1, 2, 1'000'000}) {
@@ -102,14 +102,14 @@ TEST_F(MessageLoopTest, RefusesAPeerThatTheLayoutDoesNotHave) {
   }
 }
 
-TEST_F(MessageLoopTest, RefusesAMessageThatItsMemoryDoesNotHold) {
+TEST_F(MessageLoopTest, RejectsMessageBeyondItsBuffer) {
   for (const OpKind kind : {OpKind::kSend, OpKind::kRecv, OpKind::kPut}) {
     ports_[0].Post(kind, 1, kBytes + 1);
     EXPECT_THAT(Refusal(), HasSubstr("65 bytes exceed its buffer of 64 bytes"));
   }
 }
 
-TEST_F(MessageLoopTest, RefusesAPutThatTheMemoryOfItsWindowDoesNotHold) {
+TEST_F(MessageLoopTest, RejectsPutBeyondItsWindow) {
   ports_[1].window_bytes = kBytes - 1;
   ports_[0].Post(OpKind::kPut, 1);
   EXPECT_THAT(Refusal(), HasSubstr("window #1 has 63 bytes"));

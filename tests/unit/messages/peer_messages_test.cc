@@ -80,7 +80,7 @@ class PeerMessagesTest : public testing::Test {
                               }}};
 };
 
-TEST_F(PeerMessagesTest, ASendWaitsForItsReceiveAndOpensNoLaneBefore) {
+TEST_F(PeerMessagesTest, SendWaitsForReceiveWithoutOpeningLane) {
   ASSERT_TRUE(Add(OpKind::kSend, 10, 1).ok());
   ASSERT_TRUE(Poll().ok());
   EXPECT_EQ(opened_, 0);
@@ -96,7 +96,7 @@ TEST_F(PeerMessagesTest, ASendWaitsForItsReceiveAndOpensNoLaneBefore) {
   EXPECT_FALSE(messages_.busy());
 }
 
-TEST_F(PeerMessagesTest, ALongMessageTakesTurnsWithAShortOne) {
+TEST_F(PeerMessagesTest, AlternatesLongAndShortMessages) {
   Arrive(Announcement(1, 2 * kPerSlice));
   Arrive(Announcement(2, 3));
   ASSERT_TRUE(Add(OpKind::kSend, 2 * kPerSlice, 1).ok());
@@ -110,7 +110,7 @@ TEST_F(PeerMessagesTest, ALongMessageTakesTurnsWithAShortOne) {
   EXPECT_EQ(SentTag(2).amount, kFakeLaneShape.slot_bytes);
 }
 
-TEST_F(PeerMessagesTest, WithoutCreditItGoesOnWhereItStopped) {
+TEST_F(PeerMessagesTest, ResumesAfterMissingCredit) {
   send_.credit = 1;
   Arrive(Announcement(1, 2 * kPerSlice));
   ASSERT_TRUE(Add(OpKind::kSend, 2 * kPerSlice, 1).ok());
@@ -122,7 +122,7 @@ TEST_F(PeerMessagesTest, WithoutCreditItGoesOnWhereItStopped) {
   EXPECT_EQ(send_.Read(1).front(), static_cast<int32_t>(kPerSlice));
 }
 
-TEST_F(PeerMessagesTest, AReceiveIsAnnouncedAndFilledInPlace) {
+TEST_F(PeerMessagesTest, AnnouncesReceiveAndFillsItInPlace) {
   ASSERT_TRUE(Add(OpKind::kRecv, 4, 1, /*at=*/100).ok());
   ASSERT_TRUE(Add(OpKind::kRecv, 2, 2, /*at=*/200).ok());
   ASSERT_TRUE(Poll().ok());
@@ -144,7 +144,7 @@ TEST_F(PeerMessagesTest, AReceiveIsAnnouncedAndFilledInPlace) {
               ElementsAre(7, 8));
 }
 
-TEST_F(PeerMessagesTest, AMessageWithoutElementsIsOneEmptySlice) {
+TEST_F(PeerMessagesTest, EmptyMessageIsOneEmptySlice) {
   ASSERT_TRUE(Add(OpKind::kRecv, 0, 1).ok());
   ASSERT_TRUE(Add(OpKind::kSend, 0, 1).ok());
   Arrive(Announcement(1, 0));
@@ -155,7 +155,7 @@ TEST_F(PeerMessagesTest, AMessageWithoutElementsIsOneEmptySlice) {
   EXPECT_EQ(done_.size(), 2u);
 }
 
-TEST_F(PeerMessagesTest, EndsOfDifferentLengthsAreNamed) {
+TEST_F(PeerMessagesTest, NamesBothCallsOfDifferentLength) {
   ASSERT_TRUE(Add(OpKind::kSend, 10, 1).ok());
   Arrive(Announcement(1, 11));
   const absl::Status status = Poll();
@@ -164,7 +164,7 @@ TEST_F(PeerMessagesTest, EndsOfDifferentLengthsAreNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("recv #1 of rank 5 from rank 0 count 11"));
 }
 
-TEST_F(PeerMessagesTest, AnotherTypeOfAsManyBytesFits) {
+TEST_F(PeerMessagesTest, AcceptsOtherTypeOfEqualSize) {
   ASSERT_TRUE(Add(OpKind::kSend, 2, 1).ok());
   MessageTag doubles = Announcement(1, 1);
   doubles.type = DataType::kFloat64;
@@ -173,7 +173,7 @@ TEST_F(PeerMessagesTest, AnotherTypeOfAsManyBytesFits) {
   EXPECT_EQ(send_.next(), 1u);
 }
 
-TEST_F(PeerMessagesTest, APeerThatSaysWhatCannotBeIsFoundOut) {
+TEST_F(PeerMessagesTest, RejectsInvalidSlices) {
   std::vector<MessageTag> lies = {Announcement(2, 1), Announcement(0, 1),
                                   Announcement(1, ~uint64_t{0})};
   lies.push_back(Announcement(1, 1));
@@ -195,7 +195,7 @@ TEST_F(PeerMessagesTest, APeerThatSaysWhatCannotBeIsFoundOut) {
   }
 }
 
-TEST_F(PeerMessagesTest, APayloadBeyondItsReceiveTouchesNothing) {
+TEST_F(PeerMessagesTest, RejectsPayloadBeyondItsReceive) {
   ASSERT_TRUE(Add(OpKind::kRecv, 2, 1, /*at=*/100).ok());
   const std::vector<int32_t> before = buffer_;
   Arrive(Payload(1, 4), {1, 2});
@@ -206,7 +206,7 @@ TEST_F(PeerMessagesTest, APayloadBeyondItsReceiveTouchesNothing) {
 // The same bytes twice add up to the expected number. The first copy completes the receive, and the
 // tenant may reuse its memory from then on. The second copy is placed before this host knows of
 // that.
-TEST_F(PeerMessagesTest, APayloadThatComesTwiceIsNotWrittenTwice) {
+TEST_F(PeerMessagesTest, PlacesDuplicatePayloadOnce) {
   ASSERT_TRUE(Add(OpKind::kRecv, 2, 1, /*at=*/100).ok());
   ASSERT_TRUE(Poll().ok());
   Arrive(Payload(1, 0), {7, 8});
@@ -216,12 +216,13 @@ TEST_F(PeerMessagesTest, APayloadThatComesTwiceIsNotWrittenTwice) {
   EXPECT_TRUE(absl::IsDataLoss(Poll()));
 }
 
-TEST_F(PeerMessagesTest, ASliceThatABrokenConnectionBringsOnceMoreTakesItsOwnPlace) {
+TEST_F(PeerMessagesTest, RepeatedSliceGetsItsPreviousPlace) {
   ASSERT_TRUE(Add(OpKind::kRecv, 4, 1, /*at=*/100).ok());
   ASSERT_TRUE(Poll().ok());
   Arrive(Payload(1, 0), {1, 2});
   std::vector<MemRef> pieces;
-  ASSERT_TRUE(receive_.sink()->Place(ToTag(Payload(1, 8)), 8, pieces)) << "its bytes never arrive";
+  ASSERT_TRUE(receive_.sink()->FindDestination(ToTag(Payload(1, 8)), 8, pieces))
+      << "its bytes never arrive";
   Arrive(Payload(1, 8), {3, 4});
   ASSERT_TRUE(Poll().ok());
   EXPECT_EQ(done_.size(), 1u);
@@ -229,7 +230,7 @@ TEST_F(PeerMessagesTest, ASliceThatABrokenConnectionBringsOnceMoreTakesItsOwnPla
               ElementsAre(1, 2, 3, 4));
 }
 
-TEST_F(PeerMessagesTest, APayloadOutOfOrderCompletesNoReceive) {
+TEST_F(PeerMessagesTest, RejectsPayloadOutOfOrder) {
   for (const uint64_t lie : {0, 8}) {
     SCOPED_TRACE(lie);
     FakeRecvLane lane;
@@ -258,7 +259,7 @@ TEST_F(PeerMessagesTest, APayloadOutOfOrderCompletesNoReceive) {
   }
 }
 
-TEST_F(PeerMessagesTest, APeerCannotAnnounceReceivesWithoutEnd) {
+TEST_F(PeerMessagesTest, LimitsAnnouncedReceives) {
   static_assert(PeerMessages::kMaxAnnounced >= kMaxGroupMessages + kMaxCapturedCalls);
   uint64_t number = 0;
   while (number < PeerMessages::kMaxAnnounced) {
@@ -276,13 +277,13 @@ TEST_F(PeerMessagesTest, APeerCannotAnnounceReceivesWithoutEnd) {
               HasSubstr("rank 0 to rank 5: its rank has announced more receives"));
 }
 
-TEST_F(PeerMessagesTest, OnlyWhatThePeerNeverPostedIsUnanswered) {
+TEST_F(PeerMessagesTest, OnlyUnpostedCallsAreUnmatched) {
   ASSERT_TRUE(Add(OpKind::kSend, 1, 1).ok());
   ASSERT_TRUE(Add(OpKind::kRecv, 1, 1).ok());
-  EXPECT_EQ(messages_.Unanswered(kTheirs, {{.peer = kOurs, .sent = 1, .received = 1}}), nullptr);
-  EXPECT_NE(messages_.Unanswered(kTheirs, {{.peer = kOurs, .sent = 1, .received = 0}}), nullptr);
-  EXPECT_NE(messages_.Unanswered(kTheirs, {}), nullptr);
-  EXPECT_EQ(messages_.Unanswered(Rank(6), {}), nullptr);
+  EXPECT_EQ(messages_.Unmatched(kTheirs, {{.peer = kOurs, .sent = 1, .received = 1}}), nullptr);
+  EXPECT_NE(messages_.Unmatched(kTheirs, {{.peer = kOurs, .sent = 1, .received = 0}}), nullptr);
+  EXPECT_NE(messages_.Unmatched(kTheirs, {}), nullptr);
+  EXPECT_EQ(messages_.Unmatched(Rank(6), {}), nullptr);
 }
 
 }  // namespace peer_messages_test

@@ -22,7 +22,7 @@ constexpr uint64_t kWindowBytes = 64;
 // A rank with one window, open or closed.
 class WindowPort final : public IdlePort {
  public:
-  WindowView LookAtWindow(uint64_t number) const override {
+  WindowView GetWindow(uint64_t number) const override {
     if (number != 1) return {};
     return view;
   }
@@ -52,11 +52,11 @@ class PeerPutsTest : public testing::Test {
     call.window_offset = offset;
     return puts_.Add({.call = &call, .pair = {kOurs, kTheirs}, .number = calls_.size()});
   }
-  absl::Status HearWindow(uint64_t number, uint64_t bytes) {
-    return puts_.Hear({.tag = {.kind = MessageTag::Kind::kWindow,
-                               .pair = {kOurs, kTheirs},
-                               .number = number,
-                               .amount = bytes}});
+  absl::Status OnWindowReply(uint64_t number, uint64_t bytes) {
+    return puts_.OnSlice({.tag = {.kind = MessageTag::Kind::kWindowReply,
+                                  .pair = {kOurs, kTheirs},
+                                  .number = number,
+                                  .amount = bytes}});
   }
   static PeerPuts::Slice Coming(uint64_t offset, uint32_t bytes) {
     return {.number = 3,
@@ -75,23 +75,23 @@ class PeerPutsTest : public testing::Test {
   std::deque<PostedMessage> calls_;
   PeerPuts puts_{{.signals = &signals_,
                   .port_of = [this](Rank) { return here_ ? &port_ : nullptr; },
-                  .may_come =
+                  .may_receive =
                       [](const RankPair& pair) {
                         return pair == RankPair{kTheirs, kOurs};
                       },
-                  .may_go =
+                  .may_send =
                       [](const RankPair& pair) {
                         return pair == RankPair{kOurs, kTheirs};
                       }},
                  outbox_};
 };
 
-TEST_F(PeerPutsTest, TheWindowIsAskedForOnceAndPutsGoOutOneByOne) {
+TEST_F(PeerPutsTest, RequestsWindowOnceAndSendsPutsInOrder) {
   ASSERT_TRUE(Put(8, 1).ok());
   ASSERT_TRUE(Put(8, 1).ok());
   EXPECT_EQ(outbox_.announcements.size(), 1u);
   EXPECT_TRUE(outbox_.transfers.empty());
-  ASSERT_TRUE(HearWindow(1, kWindowBytes).ok());
+  ASSERT_TRUE(OnWindowReply(1, kWindowBytes).ok());
   ASSERT_EQ(outbox_.transfers.size(), 1u);
   const OpenMessage first = outbox_.transfers.front().message;
   outbox_.transfers.pop_front();
@@ -101,22 +101,22 @@ TEST_F(PeerPutsTest, TheWindowIsAskedForOnceAndPutsGoOutOneByOne) {
   EXPECT_EQ(outbox_.announcements.size(), 1u);
 }
 
-TEST_F(PeerPutsTest, WhatLeavesTheAnnouncedWindowIsNotSent) {
+TEST_F(PeerPutsTest, RejectsPutBeyondItsWindow) {
   ASSERT_TRUE(Put(9, 1, kWindowBytes - 8).ok());
-  const absl::Status status = HearWindow(1, kWindowBytes);
+  const absl::Status status = OnWindowReply(1, kWindowBytes);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("put #1 of rank 0 to rank 5"));
   EXPECT_TRUE(outbox_.transfers.empty());
 }
 
 // A put behind a waiting one sends neither a request nor data.
-TEST_F(PeerPutsTest, MoreWindowsThanAreRememberedGetOn) {
+TEST_F(PeerPutsTest, RequestsEvictedWindowsAgain) {
   constexpr uint64_t kWindows = 10'000;
   for (uint64_t window = 1; window <= kWindows; ++window) ASSERT_TRUE(Put(8, window).ok());
   for (uint64_t window = 1; window <= kWindows; ++window) {
     ASSERT_EQ(outbox_.announcements.size(), window);
     ASSERT_EQ(outbox_.announcements.back().number, window);
-    ASSERT_TRUE(HearWindow(window, kWindowBytes).ok());
+    ASSERT_TRUE(OnWindowReply(window, kWindowBytes).ok());
     ASSERT_EQ(outbox_.transfers.size(), 1u);
     const OpenMessage sent = outbox_.transfers.front().message;
     outbox_.transfers.pop_front();
@@ -124,82 +124,83 @@ TEST_F(PeerPutsTest, MoreWindowsThanAreRememberedGetOn) {
   }
 }
 
-TEST_F(PeerPutsTest, APeerThatAsksAndDoesNotListenIsRefused) {
+TEST_F(PeerPutsTest, LimitsWindowRequests) {
   const PeerPuts::Slice ask = {
-      .tag = {.kind = MessageTag::Kind::kAskWindow, .pair = {kTheirs, kOurs}, .number = 1}};
+      .tag = {.kind = MessageTag::Kind::kWindowRequest, .pair = {kTheirs, kOurs}, .number = 1}};
   absl::Status status;
   size_t asked = 0;
-  for (; status.ok() && asked < 1'000'000; ++asked) status = puts_.Hear(ask);
+  for (; status.ok() && asked < 1'000'000; ++asked) status = puts_.OnSlice(ask);
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_LT(asked, 100'000u);
   EXPECT_LT(outbox_.announcements.size(), 100'000u);
 }
 
-TEST_F(PeerPutsTest, APayloadFindsItsPlaceAndItsWindowIsHeldUntilItLanded) {
+TEST_F(PeerPutsTest, HoldsWindowUntilPayloadLanded) {
   std::vector<MemRef> pieces;
   PeerPuts::Slice slice = Coming(16, 8);
   // Sent again after a reconnect.
-  ASSERT_TRUE(puts_.Place(slice, pieces));
+  ASSERT_TRUE(puts_.FindDestination(slice, pieces));
   pieces.clear();
-  ASSERT_TRUE(puts_.Place(slice, pieces));
+  ASSERT_TRUE(puts_.FindDestination(slice, pieces));
   ASSERT_EQ(pieces.size(), 1u);
   EXPECT_EQ(pieces[0].data, port_.memory.data() + 16);
   EXPECT_EQ(port_.held.use_count(), 2);
   slice.landing = Landing::kDirect;
-  EXPECT_TRUE(puts_.Hear(slice).ok());
+  EXPECT_TRUE(puts_.OnSlice(slice).ok());
   EXPECT_EQ(port_.held.use_count(), 1);
 }
 
-TEST_F(PeerPutsTest, APayloadThatLeavesTheWindowIsNotPlacedAndFails) {
+TEST_F(PeerPutsTest, RejectsPayloadBeyondWindow) {
   std::vector<MemRef> pieces;
   for (const auto& [offset, bytes] : {std::pair<uint64_t, uint32_t>{kWindowBytes - 7, 8},
                                       {kWindowBytes + 1, 1},
                                       {~uint64_t{0}, 1}}) {
-    EXPECT_FALSE(puts_.Place(Coming(offset, bytes), pieces));
-    EXPECT_TRUE(absl::IsInvalidArgument(puts_.Hear(Coming(offset, bytes))));
+    EXPECT_FALSE(puts_.FindDestination(Coming(offset, bytes), pieces));
+    EXPECT_TRUE(absl::IsInvalidArgument(puts_.OnSlice(Coming(offset, bytes))));
   }
   EXPECT_TRUE(pieces.empty());
 }
 
-TEST_F(PeerPutsTest, APayloadLongerThanTheMemoryOfItsWindowIsNotPlaced) {
+TEST_F(PeerPutsTest, RejectsPayloadBeyondWindowMemory) {
   std::vector<MemRef> pieces;
   port_.room = 7;
-  EXPECT_FALSE(puts_.Place(Coming(0, 8), pieces));
+  EXPECT_FALSE(puts_.FindDestination(Coming(0, 8), pieces));
   EXPECT_TRUE(pieces.empty());
 }
 
-TEST_F(PeerPutsTest, AnAskWaitsForTheRegistration) {
+TEST_F(PeerPutsTest, WindowRequestWaitsForRegistration) {
   port_.view = {};
-  const MessageTag ask{.kind = MessageTag::Kind::kAskWindow, .pair = {kTheirs, kOurs}, .number = 1};
-  ASSERT_TRUE(puts_.Hear({.tag = ask}).ok());
-  EXPECT_FALSE(puts_.Answer());
+  const MessageTag ask{
+      .kind = MessageTag::Kind::kWindowRequest, .pair = {kTheirs, kOurs}, .number = 1};
+  ASSERT_TRUE(puts_.OnSlice({.tag = ask}).ok());
+  EXPECT_FALSE(puts_.SendWindowReplies());
   port_.view = {.state = WindowView::State::kOpen, .bytes = kWindowBytes};
-  EXPECT_TRUE(puts_.Answer());
+  EXPECT_TRUE(puts_.SendWindowReplies());
   ASSERT_EQ(outbox_.announcements.size(), 1u);
   EXPECT_EQ(outbox_.announcements.front().amount, kWindowBytes);
-  EXPECT_FALSE(puts_.Answer());
+  EXPECT_FALSE(puts_.SendWindowReplies());
 }
 
-TEST_F(PeerPutsTest, WhatComesForARankThatHasLeftIsDropped) {
+TEST_F(PeerPutsTest, DropsPayloadForDepartedRank) {
   here_ = false;
   std::vector<MemRef> pieces;
-  EXPECT_FALSE(puts_.Place(Coming(0, 8), pieces));
-  EXPECT_TRUE(puts_.Hear(Coming(0, 8)).ok());
+  EXPECT_FALSE(puts_.FindDestination(Coming(0, 8), pieces));
+  EXPECT_TRUE(puts_.OnSlice(Coming(0, 8)).ok());
 }
 
-TEST_F(PeerPutsTest, APeerThatSaysWhatCannotBeIsFoundOut) {
-  EXPECT_TRUE(absl::IsDataLoss(HearWindow(1, 8)));  // unexpected
+TEST_F(PeerPutsTest, RejectsInvalidSlices) {
+  EXPECT_TRUE(absl::IsDataLoss(OnWindowReply(1, 8)));  // unexpected
   std::vector<MessageTag> lies(4, Coming(0, 0).tag);
   lies[0].signal = kSignals;
   lies[1].pair = {kOurs, kTheirs};
   lies[2].pair.source = Rank(77);
   lies[3].kind = static_cast<MessageTag::Kind>(200);
   for (const MessageTag& lie : lies) {
-    EXPECT_TRUE(absl::IsDataLoss(puts_.Hear({.tag = lie})));
+    EXPECT_TRUE(absl::IsDataLoss(puts_.OnSlice({.tag = lie})));
   }
   ASSERT_TRUE(Put(8, 1).ok());
-  ASSERT_TRUE(HearWindow(1, kWindowBytes).ok());
-  EXPECT_TRUE(absl::IsDataLoss(HearWindow(1, 8)));  // answered before
+  ASSERT_TRUE(OnWindowReply(1, kWindowBytes).ok());
+  EXPECT_TRUE(absl::IsDataLoss(OnWindowReply(1, 8)));  // answered before
 }
 
 }  // namespace peer_puts_test

@@ -39,7 +39,7 @@ class SignalCountsTest : public testing::Test {
   std::deque<PostedMessage> calls_;
 };
 
-TEST_F(SignalCountsTest, AWaitTakesWhatHasComeBeforeIt) {
+TEST_F(SignalCountsTest, WaitConsumesEarlierSignals) {
   Count(kPair, 0, 5);
   Wait(kPair, 0, 3);
   EXPECT_THAT(Complete(), ElementsAre(1));
@@ -49,7 +49,7 @@ TEST_F(SignalCountsTest, AWaitTakesWhatHasComeBeforeIt) {
   EXPECT_THAT(Complete(), ElementsAre(2));
 }
 
-TEST_F(SignalCountsTest, AWaitEndsWithTheLastSignalThatItAsksFor) {
+TEST_F(SignalCountsTest, WaitCompletesWithItsLastSignal) {
   Wait(kPair, 0, 3);
   Count(kPair, 0, 2);
   EXPECT_THAT(Complete(), ElementsAre());
@@ -57,7 +57,7 @@ TEST_F(SignalCountsTest, AWaitEndsWithTheLastSignalThatItAsksFor) {
   EXPECT_THAT(Complete(), ElementsAre(1));
 }
 
-TEST_F(SignalCountsTest, WaitsOfOneCounterAreServedInTheirOrder) {
+TEST_F(SignalCountsTest, WaitsOfOneCounterCompleteInOrder) {
   Wait(kPair, 0, 4);
   Wait(kPair, 0, 1);
   Count(kPair, 0, 3);
@@ -66,12 +66,12 @@ TEST_F(SignalCountsTest, WaitsOfOneCounterAreServedInTheirOrder) {
   EXPECT_THAT(Complete(), ElementsAre(1, 2));
 }
 
-TEST_F(SignalCountsTest, AWaitForNothingIsComplete) {
+TEST_F(SignalCountsTest, WaitForZeroSignalsIsComplete) {
   Wait(kPair, 0, 0);
   EXPECT_THAT(Complete(), ElementsAre(1));
 }
 
-TEST_F(SignalCountsTest, PairsDirectionsAndSignalsAreToldApart) {
+TEST_F(SignalCountsTest, DistinguishesPairsDirectionsAndSignals) {
   Wait(kPair, 7, 1);
   Count({kTwo, kOne}, 7, 1);
   Count({kTwo, kTwo}, 7, 1);
@@ -81,35 +81,35 @@ TEST_F(SignalCountsTest, PairsDirectionsAndSignalsAreToldApart) {
   EXPECT_THAT(Complete(), ElementsAre(1));
 }
 
-TEST_F(SignalCountsTest, ARankThatHasGivenAllItGaveIsWaitedForInVain) {
+TEST_F(SignalCountsTest, ReportsWaitForDepartedRankWithoutMoreSignals) {
   Wait(kPair, 0, 2);
   const std::vector<MessageCount> gave_one = {{.peer = kTwo, .signals = 1}};
-  EXPECT_EQ(counts_.Unanswered(kOne, gave_one), nullptr);  // It has not arrived yet.
+  EXPECT_EQ(counts_.Unmatched(kOne, gave_one), nullptr);  // It has not arrived yet.
   Count(kPair, 0, 1);
-  ASSERT_NE(counts_.Unanswered(kOne, gave_one), nullptr);
-  EXPECT_EQ(counts_.Unanswered(kOne, gave_one)->number, 1u);
-  EXPECT_EQ(counts_.Unanswered(kTwo, {}), nullptr);
+  ASSERT_NE(counts_.Unmatched(kOne, gave_one), nullptr);
+  EXPECT_EQ(counts_.Unmatched(kOne, gave_one)->number, 1u);
+  EXPECT_EQ(counts_.Unmatched(kTwo, {}), nullptr);
 }
 
 // The cost of a check depends on the pairs of ranks, not on the number of signals.
-TEST_F(SignalCountsTest, OfEachPairTheOldestWaitIsUnanswered) {
+TEST_F(SignalCountsTest, ReportsOldestWaitOfEachPair) {
   for (uint32_t signal = 4000; signal > 0; --signal) Wait(kPair, signal, 1);
   Wait({kTwo, kOne}, 7, 1);
-  const auto unanswered = [&] {
+  const auto unmatched = [&] {
     std::vector<OpenMessage> waits;
-    counts_.AddUnanswered(waits);
+    counts_.AddUnmatched(waits);
     std::vector<uint64_t> numbers;
     for (const OpenMessage& wait : waits) numbers.push_back(wait.number);
     return numbers;
   };
-  EXPECT_THAT(unanswered(), testing::UnorderedElementsAre(1, 4001));
+  EXPECT_THAT(unmatched(), testing::UnorderedElementsAre(1, 4001));
   Count(kPair, 4000, 1);
-  EXPECT_THAT(unanswered(), testing::UnorderedElementsAre(2, 4001));
+  EXPECT_THAT(unmatched(), testing::UnorderedElementsAre(2, 4001));
 }
 
-TEST_F(SignalCountsTest, ARankThatGaveNothingIsWaitedForInVain) {
+TEST_F(SignalCountsTest, ReportsWaitForDepartedRankWithoutSignals) {
   Wait(kPair, 0, 1);
-  EXPECT_NE(counts_.Unanswered(kOne, {}), nullptr);
+  EXPECT_NE(counts_.Unmatched(kOne, {}), nullptr);
 }
 
 }  // namespace signal_counts_test

@@ -18,7 +18,7 @@ std::string RefusedApply(const ObjectSet& stored, const std::string& text, absl:
 
 const ObjectKey kTenantA{ObjectKind::kTenant, "a"};
 
-TEST(Apply, SaysOfEachObjectWhatBecameOfIt) {
+TEST(Apply, ReportsTheChangeOfEachObject) {
   const ObjectSet stored = After({}, Together({TenantDocument("a", 1), TenantDocument("b", 2)}));
   EXPECT_EQ(stored.revision, 1u);
   const auto plan = PlanApply(stored, Read(Together({TenantDocument("c", 3), TenantDocument("b", 2),
@@ -36,7 +36,7 @@ TEST(Apply, SaysOfEachObjectWhatBecameOfIt) {
   EXPECT_EQ(plan->next.Find(kTenantA)->version, 2u);
 }
 
-TEST(Apply, TheSameAgainChangesNothing) {
+TEST(Apply, EqualObjectsChangeNothing) {
   const std::string text = Together(
       {TenantDocument("a", 1), TopologyDocument("t"), PolicyDocument("p", "  policy: shares\n")});
   const ObjectSet stored = After({}, text);
@@ -48,7 +48,7 @@ TEST(Apply, TheSameAgainChangesNothing) {
   EXPECT_TRUE(PlanApply(stored, Read(TenantDocument("a", 1, "  weight: 1.0\n")))->IsNothing());
 }
 
-TEST(Apply, AnOldVersionIsRefusedWithObjectFieldAndLine) {
+TEST(Apply, RejectsAnOldVersionWithObjectFieldAndLine) {
   ObjectSet stored = After({}, TenantDocument("a", 1));
   stored = After(stored, TenantDocument("a", 1, "  weight: 2\n"));
   EXPECT_EQ(RefusedApply(stored, Document("Tenant", "a", "  who: {uids: [1]}\n", 1),
@@ -65,7 +65,7 @@ TEST(Apply, AnOldVersionIsRefusedWithObjectFieldAndLine) {
   EXPECT_EQ(After(stored, Document("Tenant", "a", "  who: {uids: [3]}\n", 2)).revision, 3u);
 }
 
-TEST(Apply, OneFaultRefusesTheWhole) {
+TEST(Apply, OneErrorRejectsTheWholeChange) {
   const ObjectSet stored = After({}, TenantDocument("a", 1));
   RefusedApply(stored,
                Together({TenantDocument("b", 2),
@@ -76,7 +76,7 @@ TEST(Apply, OneFaultRefusesTheWhole) {
               HasSubstr("a.yaml:12:9: Tenant 'b' is a duplicate: first defined at a.yaml:5:9"));
 }
 
-TEST(Apply, WhatIsStoredCountsForTheCheckAndKeepsNoOrigin) {
+TEST(Apply, ChecksAgainstStoredObjectsAndDropsOrigins) {
   const ObjectSet stored = After({}, TenantDocument("a", 1));
   EXPECT_FALSE(stored.Find(kTenantA)->origin.has_value());
   const ObjectSet next =
@@ -86,7 +86,7 @@ TEST(Apply, WhatIsStoredCountsForTheCheckAndKeepsNoOrigin) {
               HasSubstr("uid 1 already belongs to Tenant 'a' (stored, version 1)"));
 }
 
-TEST(Delete, TakesObjectsAwayTogether) {
+TEST(Delete, DeletesObjectsTogether) {
   const ObjectSet stored =
       After({}, Together({TenantDocument("a", 1),
                           PolicyDocument("p", "  policy: shares\n  for: {tenants: [a]}\n")}));
@@ -101,14 +101,14 @@ TEST(Delete, TakesObjectsAwayTogether) {
   EXPECT_EQ(both->changes.size(), 2u);
 }
 
-TEST(Delete, WhatIsNotThereIsSaidWithTheNameThatWasMeant) {
+TEST(Delete, SuggestsANameForAnUnknownObject) {
   const ObjectSet stored = After({}, TenantDocument("team-a", 1));
   const auto plan = PlanDelete(stored, {{ObjectKind::kTenant, "team-b"}});
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(plan.status().message(), "there is no Tenant 'team-b'; did you mean 'team-a'?");
 }
 
-TEST(Delete, ByFileAsksForTheVersionTheyName) {
+TEST(Delete, ByFileChecksTheVersion) {
   const ObjectSet stored = After({}, TenantDocument("a", 1));
   EXPECT_EQ(KeysToDelete(stored, Read(Document("Tenant", "a", "  who: {uids: [1]}\n", 4)))
                 .status()
@@ -117,7 +117,7 @@ TEST(Delete, ByFileAsksForTheVersionTheyName) {
   EXPECT_EQ(KeysToDelete(stored, Read(TenantDocument("a", 1)))->size(), 1u);
 }
 
-TEST(Find, ATenantByUserSocketOrControlGroup) {
+TEST(Find, FindsATenantByUserSocketOrControlGroup) {
   const ObjectSet set = After(
       {}, Together({Document("Tenant", "a",
                              "  who: {uids: [1000], sockets: [team-a], cgroups: [/jobs/a]}\n"),
@@ -129,7 +129,7 @@ TEST(Find, ATenantByUserSocketOrControlGroup) {
   EXPECT_EQ(FindTenant(set, {"uid 1000", "/jobs/a/b/x"})->key.name, "b");
 }
 
-TEST(Find, ThePolicyThatIsClosest) {
+TEST(Find, FindsTheMostSpecificPolicy) {
   const ObjectSet set =
       After({}, Together({TenantDocument("a", 1000), PolicyDocument("all", "  policy: shares\n"),
                           PolicyDocument("of-a", "  policy: shares\n  for: {tenants: [a]}\n"),

@@ -28,7 +28,7 @@ std::string AlgorithmSpec(const std::string& algorithm, const std::string& whom,
                       "  for: {", whom, "}\n");
 }
 
-TEST(CrossCheck, WhatHoldsTogetherHasNoFaults) {
+TEST(CrossCheck, AcceptsConsistentObjects) {
   EXPECT_EQ(
       FaultsOf({
           TenantDocument("a", 1, "  guarantee: 1Gbps\n  cap: 1Gbps\n"),
@@ -50,13 +50,13 @@ TEST(CrossCheck, WhatHoldsTogetherHasNoFaults) {
       "");
 }
 
-TEST(CrossCheck, ACapBelowTheGuarantee) {
+TEST(CrossCheck, RejectsACapBelowTheGuarantee) {
   EXPECT_EQ(FaultsOf({TenantDocument("a", 1, "  cap: 5Gbps\n  guarantee: 10Gbps\n")}),
             "a.yaml:8:8: Tenant 'a', spec.cap: the cap of 5 Gbps is below the guarantee of 10 Gbps "
             "(a.yaml:9:14); raise the cap or lower the guarantee");
 }
 
-TEST(CrossCheck, ATenantThatIsNotThere) {
+TEST(CrossCheck, RejectsAnUnknownTenant) {
   EXPECT_EQ(FaultsOf({TenantDocument("team-a", 1), TenantDocument("ops", 2),
                       PolicyDocument("p",
                                      "  policy: shares\n  for:\n    tenants:\n      - ops\n"
@@ -71,7 +71,7 @@ TEST(CrossCheck, ATenantThatIsNotThere) {
           "a.yaml:8:27: Policy 'p', spec.parameters.favoured[0]: unknown Tenant 'x' (none exist)"));
 }
 
-TEST(CrossCheck, AHostThatIsNotThere) {
+TEST(CrossCheck, RejectsAnUnknownHost) {
   EXPECT_EQ(FaultsOf({TopologyDocument("t"), PolicyDocument("p",
                                                             "  policy: locality_ring\n"
                                                             "  parameters: {order: [h0, h7]}\n")}),
@@ -79,7 +79,7 @@ TEST(CrossCheck, AHostThatIsNotThere) {
             "h1); correct the name, or apply a Topology that has it");
 }
 
-TEST(CrossCheck, ALinkThatIsNotThere) {
+TEST(CrossCheck, RejectsAnUnknownLink) {
   EXPECT_THAT(FaultsOf({TopologyDocument("t"),
                         PolicyDocument("p",
                                        "  policy: fair_flow\n"
@@ -93,7 +93,7 @@ TEST(CrossCheck, ALinkThatIsNotThere) {
               HasSubstr("spec.parameters.reserved_links[0]: unknown link 'l' (none exist)"));
 }
 
-TEST(CrossCheck, TwoPoliciesForOneTenant) {
+TEST(CrossCheck, RejectsTwoPoliciesForOneTenant) {
   EXPECT_EQ(FaultsOf({TenantDocument("a", 1),
                       PolicyDocument("p", "  policy: shares\n  for: {tenants: [a]}\n"),
                       PolicyDocument("q", "  policy: fair_flow\n  for: {tenants: [a]}\n")}),
@@ -101,7 +101,7 @@ TEST(CrossCheck, TwoPoliciesForOneTenant) {
             "Policy 'p' (a.yaml:15:19) already exists; delete one of them");
 }
 
-TEST(CrossCheck, WhatIsStoredIsThereAlready) {
+TEST(CrossCheck, ReportsTheAppliedObjectNotTheStoredOne) {
   const std::string all = "  policy: shares\n";
   const ObjectSet stored = After(ObjectSet(), PolicyDocument("z", all));
   const auto plan = PlanApply(stored, Read(PolicyDocument("a", all)));
@@ -110,7 +110,7 @@ TEST(CrossCheck, WhatIsStoredIsThereAlready) {
                         "policy selects: Policy 'z' (stored, version"));
 }
 
-TEST(CrossCheck, TwoAlgorithmsForTheSameCallsOfOneTenant) {
+TEST(CrossCheck, RejectsTwoAlgorithmsForTheSameCalls) {
   const std::string small = AlgorithmSpec("tree", "tenants: [a], sizes: {below: 2MiB}");
   EXPECT_EQ(
       FaultsOf({TenantDocument("a", 1), PolicyDocument("p", small),
@@ -130,7 +130,7 @@ TEST(CrossCheck, TwoAlgorithmsForTheSameCallsOfOneTenant) {
       "");
 }
 
-TEST(CrossCheck, MoreRulesThanAStrategyBears) {
+TEST(CrossCheck, RejectsMoreRulesThanAStrategyHolds) {
   std::vector<std::string> documents = {TenantDocument("a", 1)};
   const auto range = [](size_t i) {
     return absl::StrCat("tenants: [a], sizes: {from: ", i, "MiB, below: ", i + 1, "MiB}");
@@ -142,7 +142,7 @@ TEST(CrossCheck, MoreRulesThanAStrategyBears) {
   EXPECT_THAT(FaultsOf(documents), HasSubstr("more than 20 rules for Tenant 'a'"));
 }
 
-TEST(CrossCheck, TwoPoliciesForOneCommunicatorAndForAllOthers) {
+TEST(CrossCheck, RejectsTwoPoliciesWithTheSameSelector) {
   const std::string one = "  policy: shares\n  for: {communicators: ['00000000000000ab']}\n";
   EXPECT_THAT(FaultsOf({PolicyDocument("p", one), PolicyDocument("q", one)}),
               HasSubstr("Policy 'q', spec.for.communicators[0]: duplicate policy for communicator "
@@ -153,19 +153,19 @@ TEST(CrossCheck, TwoPoliciesForOneCommunicatorAndForAllOthers) {
       HasSubstr("Policy 'q', spec.for: duplicate policy for all that no other policy selects"));
 }
 
-TEST(CrossCheck, TwoTenantsThatAreTheSame) {
+TEST(CrossCheck, RejectsTwoTenantsWithTheSameUser) {
   EXPECT_EQ(FaultsOf({TenantDocument("a", 1), Document("Tenant", "b", "  who: {uids: [7, 1]}\n")}),
             "a.yaml:14:19: Tenant 'b', spec.who.uids[1]: uid 1 already belongs to Tenant 'a' "
             "(a.yaml:7:16); a process has exactly one tenant: remove it from one of them");
 }
 
-TEST(CrossCheck, AHostInTwoTopologies) {
+TEST(CrossCheck, RejectsAHostInTwoTopologies) {
   EXPECT_THAT(FaultsOf({TopologyDocument("t"), TopologyDocument("u", "h[1-2]")}),
               HasSubstr("Topology 'u', spec.hosts: host 'h1' is already in Topology 't' "
                         "(a.yaml:10:5); remove it from one of them"));
 }
 
-TEST(CrossCheck, WhatIsStoredIsNamedByItsVersion) {
+TEST(CrossCheck, NamesStoredObjectsByVersion) {
   ObjectSet set = SetOf(PolicyDocument("p", "  policy: shares\n  for: {tenants: [a]}\n"));
   for (auto& [key, object] : set.objects) {
     object.origin.reset();

@@ -12,7 +12,7 @@ namespace read_objects_test {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(ReadObjects, ATenantWithEverything) {
+TEST(ReadObjects, ReadsATenantWithAllFields) {
   const auto objects =
       Read(Document("Tenant", "team-a",
                     "  who:\n"
@@ -40,7 +40,7 @@ TEST(ReadObjects, ATenantWithEverything) {
   EXPECT_EQ(tenant.max_operations, 9u);
 }
 
-TEST(ReadObjects, APolicyWithEverything) {
+TEST(ReadObjects, ReadsAPolicyWithAllFields) {
   const auto objects = Read(Document("Policy", "gold",
                                      "  policy: priority_flow\n"
                                      "  parameters:\n"
@@ -59,7 +59,7 @@ TEST(ReadObjects, APolicyWithEverything) {
   EXPECT_FALSE(policy.ChoosesAlgorithms());
 }
 
-TEST(ReadObjects, APolicyForSomeSizes) {
+TEST(ReadObjects, ReadsAPolicyForSomeSizes) {
   const auto objects = Read(PolicyDocument("small",
                                            "  policy: algorithm\n"
                                            "  parameters: {algorithm: tree, calls: [reduce]}\n"
@@ -73,7 +73,7 @@ TEST(ReadObjects, APolicyForSomeSizes) {
   EXPECT_EQ(ToText(policy.sizes), "1 MiB to 64 MiB");
 }
 
-TEST(ReadObjects, WithoutCallsAnAlgorithmIsForAllThatHaveAChoiceAndSuchAPlan) {
+TEST(ReadObjects, AlgorithmWithoutCallsAppliesToAllItSupports) {
   const auto kinds = [](const std::string& algorithm) {
     return KindsOf(PolicyOf(Read(PolicyDocument(
         "p", "  policy: algorithm\n  parameters: {algorithm: " + algorithm + "}\n"))[0]));
@@ -83,14 +83,14 @@ TEST(ReadObjects, WithoutCallsAnAlgorithmIsForAllThatHaveAChoiceAndSuchAPlan) {
   EXPECT_THAT(kinds("direct"), ElementsAre(OpKind::kAllReduce));
 }
 
-TEST(ReadObjects, ATopologyIsReadByItsRoom) {
+TEST(ReadObjects, ReadsATopology) {
   const auto objects = Read(TopologyDocument("testbed"));
   ASSERT_EQ(objects.size(), 1u);
   EXPECT_EQ(TopologyOf(objects[0]).topology->hosts().size(), 2u);
   EXPECT_TRUE(TopologyOf(objects[0]).topology->FindLink("h1/nic0-leaf0").has_value());
 }
 
-TEST(ReadObjects, SeveralFilesOfSeveralDocumentsInTheirOrder) {
+TEST(ReadObjects, ReadsSeveralFilesAndDocumentsInOrder) {
   const auto objects =
       ReadObjects({{"a.yaml", Together({TenantDocument("b", 1), TenantDocument("a", 2)})},
                    {"empty.yaml", "# nothing\n---\n"},
@@ -105,7 +105,7 @@ TEST(ReadObjects, SeveralFilesOfSeveralDocumentsInTheirOrder) {
   EXPECT_EQ(PlaceOf((*objects)[1], "nothing.there"), "a.yaml:9:1");
 }
 
-TEST(ReadObjects, WhatIsWrittenReadsBackAsTheSame) {
+TEST(ReadObjects, EmittedDocumentsReadBackEqual) {
   for (const std::string& text : {
            TenantDocument("plain", 7),
            Document("Tenant", "odd",
@@ -137,7 +137,7 @@ TEST(ReadObjects, WhatIsWrittenReadsBackAsTheSame) {
   }
 }
 
-TEST(ReadObjects, FaultsAreToldWithPlaceAndRemedyForAllDocumentsOfAllFiles) {
+TEST(ReadObjects, ReportsErrorsOfAllFilesWithPlaceAndRemedy) {
   const auto objects = ReadObjects({
       {"a.yaml", Together({Document("Tenant", "a", "  who: {uids: [x]}\n"),
                            Document("Tenant", "b", "  who: {uids: [1]}\n  wieght: 2\n")})},
@@ -151,7 +151,7 @@ TEST(ReadObjects, FaultsAreToldWithPlaceAndRemedyForAllDocumentsOfAllFiles) {
 }
 
 // One error each, at the document that has it.
-TEST(ReadObjects, WhatIsMissingIsMissingInItsDocument) {
+TEST(ReadObjects, ReportsMissingKeysInTheirDocument) {
   const std::string fine = TenantDocument("a", 1);
   EXPECT_EQ(Refusal(Together({fine, "apiVersion: mccs/v1\nkind: Tenant\nmetadata: {name: b}\n"})),
             "a.yaml:9:1: Tenant 'b': the key 'spec' is missing");
@@ -168,7 +168,7 @@ TEST(ReadObjects, WhatIsMissingIsMissingInItsDocument) {
               HasSubstr("a.yaml:9:1: the key 'apiVersion' is missing"));
 }
 
-TEST(ReadObjects, AFileWithoutObjectsIsNamed) {
+TEST(ReadObjects, ReportsAFileWithoutObjects) {
   EXPECT_EQ(Refusal("# nothing\n---\n"),
             "a.yaml: no object found; write a document with apiVersion, kind, metadata and spec");
   EXPECT_TRUE(ReadObjects({}).ok());
@@ -182,7 +182,7 @@ struct Refused {
 
 class Refusals : public testing::TestWithParam<Refused> {};
 
-TEST_P(Refusals, AreToldWithPlaceAndRemedy) {
+TEST_P(Refusals, HavePlaceAndRemedy) {
   EXPECT_THAT(Refusal(GetParam().text), HasSubstr(GetParam().why));
 }
 

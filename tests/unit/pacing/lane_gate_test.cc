@@ -16,7 +16,7 @@ class LaneGateTest : public testing::Test {
   uint64_t Turn(LaneGate& gate, uint64_t unsent) {
     const uint64_t allowed = std::min(gate.Allowance(), unsent);
     if (allowed > 0) gate.Sent(allowed);
-    gate.EndTurn({.held = allowed == 0, .unsent = true, .on_the_way = false});
+    gate.OnTurnEnd({.held = allowed == 0, .unsent = true, .in_flight = false});
     return allowed;
   }
   // Simulates an engine that sleeps until the gate's deadlines; returns the bytes sent.
@@ -39,7 +39,7 @@ class LaneGateTest : public testing::Test {
   LaneGate gate_{clock_, host_.Tenant("a", "10.0.0.1")};
 };
 
-TEST_F(LaneGateTest, LetsEverythingThroughAtFirst) {
+TEST_F(LaneGateTest, IsOpenAtFirst) {
   EXPECT_EQ(Turn(gate_, 1 << 30), 1u << 30);
   EXPECT_FALSE(gate_.held());
   EXPECT_EQ(gate_.NextDeadline(), kNever);
@@ -84,7 +84,7 @@ TEST_F(LaneGateTest, TheTenantsRateIsOfOneNic) {
 }
 
 // It had a place in the queue; the others do not wait for it.
-TEST_F(LaneGateTest, ALaneOfAnotherTenantLeavesTheLine) {
+TEST_F(LaneGateTest, ALaneThatChangesItsTenantLeavesTheQueue) {
   LaneGate leaver(clock_, host_.Tenant("a", "10.0.0.1"));
   host_.Tenant("a", "10.0.0.1")->SetRate(kRate, 1, clock_.Now());
   EXPECT_EQ(Turn(leaver, 100), 0u);
@@ -122,22 +122,22 @@ TEST_F(LaneGateTest, AHigherClassOnTheNicGoesFirst) {
   elsewhere.SetNic(host_.Nic("10.0.0.2"));
   high.Set(0, {}, 3);
   gate_.Set(0, {}, 1);
-  high.EndTurn({.held = false, .unsent = false, .on_the_way = true});
+  high.OnTurnEnd({.held = false, .unsent = false, .in_flight = true});
   const auto sent = static_cast<double>(RunFor(gate_, kNsPerSec));
   EXPECT_NEAR(sent, 200 * 8192, 0.1 * 200 * 8192) << "a trickle";
   EXPECT_EQ(Turn(elsewhere, 1 << 20), 1u << 20);
   EXPECT_EQ(Turn(high, 1 << 20), 1u << 20);
   // A lane that its own gate blocks does not count as busy.
-  high.EndTurn({.held = true, .unsent = true, .on_the_way = false});
+  high.OnTurnEnd({.held = true, .unsent = true, .in_flight = false});
   EXPECT_EQ(Turn(gate_, 1 << 20), 1u << 20);
-  high.EndTurn({.held = false, .unsent = true, .on_the_way = false});
+  high.OnTurnEnd({.held = false, .unsent = true, .in_flight = false});
   Turn(gate_, 1 << 20);
   EXPECT_EQ(Turn(gate_, 1 << 20), 0u);
-  high.EndTurn({.held = false, .unsent = false, .on_the_way = false});
+  high.OnTurnEnd({.held = false, .unsent = false, .in_flight = false});
   EXPECT_EQ(Turn(gate_, 1 << 20), 1u << 20);
 }
 
-TEST_F(LaneGateTest, AGateThatIsGoneStandsInNobodysWay) {
+TEST_F(LaneGateTest, ADestroyedGateBlocksNoOther) {
   host_.Tenant("a", "10.0.0.1");
   gate_.SetNic(host_.Nic("10.0.0.1"));
   {
@@ -146,13 +146,13 @@ TEST_F(LaneGateTest, AGateThatIsGoneStandsInNobodysWay) {
     high.Set(0, {}, 7);
     host_.Tenant("a", "10.0.0.1")->SetRate(kRate, 1, clock_.Now());
     EXPECT_EQ(Turn(high, 100), 0u);  // joins the queue
-    high.EndTurn({.held = false, .unsent = true, .on_the_way = true});
+    high.OnTurnEnd({.held = false, .unsent = true, .in_flight = true});
   }
   clock_.Set(clock_.Now() + TokenBucket::kQuantumNs);
   EXPECT_EQ(Turn(gate_, 100), 100u);
 }
 
-TEST_F(LaneGateTest, ANewPaceEndsAWait) {
+TEST_F(LaneGateTest, NewRateLimitsEndAWait) {
   gate_.Set(8, {}, 0);
   EXPECT_EQ(Turn(gate_, 100), 0u);
   EXPECT_GT(gate_.NextDeadline(), clock_.Now());
@@ -162,11 +162,11 @@ TEST_F(LaneGateTest, ANewPaceEndsAWait) {
 }
 
 // Also a lane that stopped calling because its connection has ended.
-TEST_F(LaneGateTest, ALaneThatDoesNotAskIsNotHeld) {
+TEST_F(LaneGateTest, ALaneThatDoesNotAskIsNotBlocked) {
   gate_.Set(kRate, {}, 0);
   EXPECT_EQ(Turn(gate_, 100), 0u);
   EXPECT_TRUE(gate_.held());
-  gate_.EndTurn({.held = false, .unsent = false, .on_the_way = false});
+  gate_.OnTurnEnd({.held = false, .unsent = false, .in_flight = false});
   EXPECT_FALSE(gate_.held());
   EXPECT_EQ(gate_.NextDeadline(), kNever);
 }

@@ -27,7 +27,7 @@ class Lanes {
   std::array<uint64_t, 4> sent{};
 };
 
-TEST(SharedBucket, WithoutARateNobodyWaits) {
+TEST(SharedBucket, WithoutARateNoLaneWaits) {
   SharedBucket bucket;
   int a = 0, b = 0;
   EXPECT_EQ(bucket.Allowance(&a, kStart), TokenBucket::kNoLimit);
@@ -44,7 +44,7 @@ TEST(SharedBucket, TheHighestRevisionCounts) {
   EXPECT_EQ(bucket.rate_bps(), 0u);
 }
 
-TEST(SharedBucket, OneGetsAllOfIt) {
+TEST(SharedBucket, OneLaneGetsTheWholeRate) {
   SharedBucket bucket;
   bucket.SetRate(kRate, 1, kStart);
   Lanes lanes;
@@ -62,7 +62,7 @@ TEST(SharedBucket, SeveralGetEqualParts) {
   }
 }
 
-TEST(SharedBucket, WhoHasNothingToSendAnyMoreHoldsNobodyUp) {
+TEST(SharedBucket, AnIdleLaneDoesNotBlockOthers) {
   SharedBucket bucket;
   bucket.SetRate(kRate, 1, kStart);
   Lanes lanes;
@@ -73,7 +73,7 @@ TEST(SharedBucket, WhoHasNothingToSendAnyMoreHoldsNobodyUp) {
   EXPECT_NEAR(static_cast<double>(lanes.sent[0]), 5e6, 0.03 * 5e6);
 }
 
-TEST(SharedBucket, WhoLeavesTheLineGivesItsPlaceToTheNext) {
+TEST(SharedBucket, ALeavingLaneUnblocksTheNext) {
   SharedBucket bucket;
   bucket.SetRate(kRate, 1, kStart);
   int a = 0, b = 0;
@@ -83,7 +83,7 @@ TEST(SharedBucket, WhoLeavesTheLineGivesItsPlaceToTheNext) {
   EXPECT_GT(open, kStart);
   EXPECT_EQ(bucket.Allowance(&b, open), 0u) << "the other one is first";
   EXPECT_GT(bucket.OpensAt(&b, open), open);
-  bucket.LeaveLine(&a);
+  bucket.LeaveQueue(&a);
   EXPECT_GT(bucket.Allowance(&b, open), 0u);
 }
 

@@ -46,7 +46,7 @@ TEST(TokenBucket, ARateHoldsWithinThreePercentOfEachSecond) {
   }
 }
 
-TEST(TokenBucket, ARateHoldsFromItsFirstByteAlsoAfterARest) {
+TEST(TokenBucket, LimitsFromTheFirstByteAlsoWhenIdleBefore) {
   constexpr uint64_t kRate = 100 * kMega;
   TokenBucket bucket;
   bucket.SetRate(kRate, kStart);
@@ -69,7 +69,7 @@ TEST(TokenBucket, IsSmoothOverAHundredMilliseconds) {
 }
 
 // An engine that is late, or has little to send, neither loses nor gains.
-TEST(TokenBucket, WhoeverComesAtAnyTimeGetsNoMoreThanTheRate) {
+TEST(TokenBucket, NeverAllowsMoreThanTheRate) {
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
@@ -97,7 +97,7 @@ TEST(TokenBucket, WhoeverComesAtAnyTimeGetsNoMoreThanTheRate) {
   }
 }
 
-TEST(TokenBucket, OpensWhenItSaysSo) {
+TEST(TokenBucket, OpensAtItsDeadline) {
   TokenBucket bucket;
   bucket.SetRate(80 * kMega, kStart);
   EXPECT_EQ(bucket.Allowance(kStart), 0u);
@@ -107,7 +107,7 @@ TEST(TokenBucket, OpensWhenItSaysSo) {
   EXPECT_EQ(bucket.Quantum(), 20'000u) << "2 ms";
 }
 
-TEST(TokenBucket, ADebtIsMadeGoodAndNoLongerThanItsLimit) {
+TEST(TokenBucket, PaysADebtWithinItsLimit) {
   TokenBucket bucket;
   bucket.SetRate(8 * kMega, kStart);
   bucket.Take(1'000'000, kStart);  // one second's worth
@@ -132,7 +132,7 @@ TEST(TokenBucket, AnotherRateActsAtOnce) {
   EXPECT_EQ(bucket.Allowance(now), TokenBucket::kNoLimit);
 }
 
-TEST(TokenBucket, AnyRateIsARate) {
+TEST(TokenBucket, AcceptsAnyRate) {
   for (const uint64_t rate : {uint64_t{1}, std::numeric_limits<uint64_t>::max()}) {
     TokenBucket bucket;
     bucket.SetRate(rate, kStart);

@@ -41,7 +41,7 @@ class ChannelNicsTest : public testing::Test {
   ClusterView view_;
 };
 
-TEST_F(ChannelNicsTest, AChannelTakesTheNicNearAGpuOfItsCommunicator) {
+TEST_F(ChannelNicsTest, UsesTheNicNearTheCommunicatorsGpu) {
   EXPECT_THAT(Choose(AddCommunicator(&view_, 1, "a", {"h0", "h2"}, {2})),
               ElementsAre(ElementsAre("10.0.0.2", "10.2.0.2")));
 }
@@ -52,7 +52,7 @@ TEST_F(ChannelNicsTest, ThereAreAsManyChannelsAsNics) {
       ElementsAre(ElementsAre("10.0.0.1", "10.2.0.1"), ElementsAre("10.0.0.3", "10.2.0.3")));
 }
 
-TEST_F(ChannelNicsTest, AHostWithFewerNicsUsesThemInTurn) {
+TEST_F(ChannelNicsTest, HostWithFewerNicsUsesThemInTurn) {
   CommunicatorView& communicator = AddCommunicator(&view_, 1, "a", {"h0", "h1"}, {0, 1, 2});
   communicator.gpus[1] = {3, 1};
   EXPECT_THAT(Choose(communicator),
@@ -71,37 +71,37 @@ TEST_F(ChannelNicsTest, ANicMayHaveSeveralChannels) {
 }
 
 // With more channels, its flows would get more than those of a job with one channel.
-TEST_F(ChannelNicsTest, ANicHasOneChannelHoweverManyTheCommunicatorHad) {
+TEST_F(ChannelNicsTest, OneChannelPerNicRegardlessOfTheCurrentNumber) {
   EXPECT_THAT(Choose(AddCommunicator(&view_, 1, "a", {"h0", "h1"}, {2}, 3)),
               ElementsAre(ElementsAre("10.0.0.2", "10.1.0.2")));
 }
 
-TEST_F(ChannelNicsTest, WhoseGpusAreNotKnownMayHaveAllNics) {
+TEST_F(ChannelNicsTest, UsesAllNicsIfGpusAreNotKnown) {
   CommunicatorView& communicator = AddCommunicator(&view_, 1, "a", {"h0", "h1"});
   communicator.gpus.clear();
   EXPECT_EQ(Choose(communicator).size(), 4u);
 }
 
-TEST_F(ChannelNicsTest, ANicWhoseLinkIsDrainedIsNotTaken) {
+TEST_F(ChannelNicsTest, SkipsANicWithADrainedLink) {
   view_.links_drained = {"h0/nic1-leaf0"};
   EXPECT_THAT(
       Choose(AddCommunicator(&view_, 1, "a", {"h0", "h1"}, {0, 1}, 2)),
       ElementsAre(ElementsAre("10.0.0.0", "10.1.0.0"), ElementsAre("10.0.0.0", "10.1.0.1")));
 }
 
-TEST_F(ChannelNicsTest, ANicThatTheHostDoesNotHaveIsNotTaken) {
+TEST_F(ChannelNicsTest, SkipsANicThatTheHostDoesNotHave) {
   view_.hosts[0].nics.erase(view_.hosts[0].nics.begin() + 1);
   EXPECT_THAT(Choose(AddCommunicator(&view_, 1, "a", {"h0", "h1"}, {1})),
               ElementsAre(ElementsAre("10.0.0.0", "10.1.0.1"), ElementsAre("10.0.0.2", "10.1.0.1"),
                           ElementsAre("10.0.0.3", "10.1.0.1")));
 }
 
-TEST_F(ChannelNicsTest, WithoutATopologyNoNicIsNamed) {
+TEST_F(ChannelNicsTest, ChoosesNoNicWithoutATopology) {
   view_.topologies.clear();
   EXPECT_THAT(Choose(AddCommunicator(&view_, 1, "a", {"h0", "h1"})), IsEmpty());
 }
 
-TEST_F(ChannelNicsTest, AddressesOfTwoFamiliesDoNotMeet) {
+TEST_F(ChannelNicsTest, RejectsAddressesOfTwoFamilies) {
   view_.hosts[0].nics[0].addresses = {"fd00::1"};
   EXPECT_THAT(Choose(AddCommunicator(&view_, 1, "a", {"h0", "h1"}, {0})), IsEmpty());
 }
@@ -137,7 +137,7 @@ class RailsTest : public ChannelNicsTest {
   }
 };
 
-TEST_F(RailsTest, ChannelsOfGpusOnTheSameRailsKeepToTheirNics) {
+TEST_F(RailsTest, ChannelsOnSharedRailsUseTheirNics) {
   Build({{0, 1, 2}, {0, 1, 2}});
   EXPECT_THAT(ChooseFor({{1, 2}, {1, 2}}), ElementsAre(ElementsAre("10.0.1.1", "10.1.1.1"),
                                                        ElementsAre("10.0.2.2", "10.1.2.2")));
@@ -148,50 +148,50 @@ TEST_F(RailsTest, AChannelOfGpusOnDifferentRailsStaysOnOneRail) {
   EXPECT_THAT(ChooseFor({{0}, {1}}), ElementsAre(ElementsAre("10.0.0.0", "10.1.0.0")));
 }
 
-TEST_F(RailsTest, ARailThatIsNearForMostHostsIsTaken) {
+TEST_F(RailsTest, PrefersARailNearMostHosts) {
   Build({{0, 1}, {0, 1}, {0, 1}});
   EXPECT_THAT(ChooseFor({{0}, {1}, {1}}),
               ElementsAre(ElementsAre("10.0.1.1", "10.1.1.1", "10.2.1.1")));
 }
 
-TEST_F(RailsTest, NicsThatStandInAnotherOrderMeetOnTheirRails) {
+TEST_F(RailsTest, MatchesNicsByRailNotByOrder) {
   Build({{0, 1, 2}, {2, 0, 1}});
   EXPECT_THAT(ChooseFor({{0, 1, 2}, {0, 1, 2}}),
               ElementsAre(ElementsAre("10.0.0.0", "10.1.1.0"), ElementsAre("10.0.1.1", "10.1.2.1"),
                           ElementsAre("10.0.2.2", "10.1.0.2")));
 }
 
-TEST_F(RailsTest, ARailThatAHostDoesNotHaveIsNotTaken) {
+TEST_F(RailsTest, SkipsARailThatAHostLacks) {
   Build({{0, 1, 2}, {1, 2}});
   EXPECT_THAT(ChooseFor({{0, 1, 2}, {0, 1}}), ElementsAre(ElementsAre("10.0.1.1", "10.1.0.1"),
                                                           ElementsAre("10.0.2.2", "10.1.1.2")));
   EXPECT_THAT(ChooseFor({{0}, {0}}), ElementsAre(ElementsAre("10.0.1.1", "10.1.0.1")));
 }
 
-TEST_F(RailsTest, WithoutANearNicOnACommonRailAnyNicThereIsTaken) {
+TEST_F(RailsTest, UsesAnyNicOnACommonRailWithoutANearOne) {
   Build({{0, 2}, {1, 2}});
   EXPECT_THAT(ChooseFor({{0}, {0}}), ElementsAre(ElementsAre("10.0.1.2", "10.1.1.2")));
 }
 
-TEST_F(RailsTest, TwoNicsOnOneRailTakeTurns) {
+TEST_F(RailsTest, TwoNicsOnOneRailAlternate) {
   Build({{0, 0, 1}, {1, 0, 1}});
   EXPECT_THAT(ChooseFor({{0, 1, 2}, {0, 1, 2}}),
               ElementsAre(ElementsAre("10.0.0.0", "10.1.1.0"), ElementsAre("10.0.1.0", "10.1.1.0"),
                           ElementsAre("10.0.2.1", "10.1.0.1")));
 }
 
-TEST_F(RailsTest, ARailWhoseLinkIsDownOnOneHostIsNotTaken) {
+TEST_F(RailsTest, SkipsARailWithALinkDown) {
   Build({{0, 1}, {0, 1}});
   view_.links_down = {"h1/nic0-rail0"};
   EXPECT_THAT(ChooseFor({{0}, {0}}), ElementsAre(ElementsAre("10.0.1.1", "10.1.1.1")));
 }
 
-TEST_F(RailsTest, HostsWithoutACommonRailAreLeftToTheirDaemons) {
+TEST_F(RailsTest, HostsWithoutACommonRailUseTheDefault) {
   Build({{0, 1}, {2, 3}});
   EXPECT_THAT(ChooseFor({{0}, {0}}), IsEmpty());
 }
 
-TEST_F(RailsTest, HostsOfDifferentTopologiesAreLeftToTheirDaemons) {
+TEST_F(RailsTest, HostsOfDifferentTopologiesUseTheDefault) {
   Build({{0}, {0}});
   Topology other("other");
   const HostId host = other.AddHost("x", other.AddRack("r"), 1);
@@ -201,7 +201,7 @@ TEST_F(RailsTest, HostsOfDifferentTopologiesAreLeftToTheirDaemons) {
 }
 
 // Random hosts: chosen NICs always reach each other, and the result is empty only if none do.
-TEST_F(RailsTest, WhatIsChosenMeetsWhateverTheHostsHave) {
+TEST_F(RailsTest, ChosenNicsReachEachOther) {
   for (unsigned seed = 1; seed <= 300; ++seed) {
     std::mt19937 random(seed);
     std::vector<std::vector<int>> rails(2 + random() % 3), gpus;
@@ -229,11 +229,11 @@ TEST_F(RailsTest, WhatIsChosenMeetsWhateverTheHostsHave) {
   }
 }
 
-TEST_F(ChannelNicsTest, AStrategyNamesTheNicsThatDaemonsDoNotUseAnyway) {
+TEST_F(ChannelNicsTest, StrategyNamesOnlyNicsOtherThanTheDefault) {
   const CommunicatorView& communicator = AddCommunicator(&view_, 1, "a", {"h0", "h1"}, {0, 1});
   const Fabrics fabrics(view_);
   const strategy::Strategy frame =
-      FrameOf(communicator, {HostIndex(1), HostIndex(0)}, HostsOf(fabrics, communicator), "test");
+      MakeFrame(communicator, {HostIndex(1), HostIndex(0)}, HostsOf(fabrics, communicator), "test");
   ASSERT_EQ(frame.channels_size(), 2);
   EXPECT_THAT(frame.channels(0).ring(), ElementsAre(1, 0));
   EXPECT_THAT(frame.channels(0).addresses(), IsEmpty());

@@ -33,12 +33,12 @@ size_t PlanAll(ClusterView* view, const FlowOptions& options = {}) {
   FlowPlanner planner(&fabrics, &taken);
   for (const CommunicatorView& each : view->communicators) {
     const absl::Status status = planner.Add(
-        each, FrameOf(each, LocalityRingOrder(*view, each), HostsOf(fabrics, each), "test"),
+        each, MakeFrame(each, LocalityRingOrder(*view, each), HostsOf(fabrics, each), "test"),
         options);
     EXPECT_TRUE(status.ok()) << status;
   }
   for (auto& planned : planner.Solve()) {
-    EXPECT_EQ(planned.astray, 0);
+    EXPECT_EQ(planned.off_path, 0);
     for (CommunicatorView& each : view->communicators) {
       if (each.id == planned.id) each.strategy = std::move(planned.strategy);
     }
@@ -77,7 +77,7 @@ TEST(FlowPlanner, TheChannelsOfOneJobTakeDifferentSpines) {
   EXPECT_NE(paths[3], paths[7]);  // h3 to h0
 }
 
-TEST(FlowPlanner, WhatWasPlannedIsLeftAlone) {
+TEST(FlowPlanner, SecondPlanChangesNothing) {
   for (unsigned seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     std::mt19937 random(seed);
@@ -113,7 +113,7 @@ TEST(FlowPlanner, WhatWasPlannedIsLeftAlone) {
   }
 }
 
-TEST(FlowPlanner, AJobThatEndsMovesNoneOfThoseThatAreWellPlaced) {
+TEST(FlowPlanner, EndedJobMovesNoWellPlacedFlows) {
   ClusterView view = Testbed();
   AddCommunicator(&view, 1, "a", {"h0", "h2"}, {0});
   AddCommunicator(&view, 2, "b", {"h1", "h3"}, {0});
@@ -125,7 +125,7 @@ TEST(FlowPlanner, AJobThatEndsMovesNoneOfThoseThatAreWellPlaced) {
   EXPECT_EQ(PathsOf(view, view.communicators[0]), second);
 }
 
-TEST(FlowPlanner, FlowsGoAroundOneThatIsFixed) {
+TEST(FlowPlanner, FlowsAvoidAFixedOne) {
   ClusterView view = Testbed();
   AddCommunicator(&view, 1, "a", {"h0", "h2"}, {0});
   AddCommunicator(&view, 2, "b", {"h1", "h3"}, {0});
@@ -142,8 +142,8 @@ TEST(FlowPlanner, FlowsGoAroundOneThatIsFixed) {
     CommunicatorView& other = view.communicators[1];
     ASSERT_TRUE(
         planner
-            .Add(other, FrameOf(other, LocalityRingOrder(view, other), HostsOf(fabrics, other), ""),
-                 {})
+            .Add(other,
+                 MakeFrame(other, LocalityRingOrder(view, other), HostsOf(fabrics, other), ""), {})
             .ok());
     const auto planned = planner.Solve();
     ASSERT_EQ(planned.size(), 1u);
@@ -153,7 +153,7 @@ TEST(FlowPlanner, FlowsGoAroundOneThatIsFixed) {
   }
 }
 
-TEST(FlowPlanner, AvoidsLinksWhileThereIsAnotherWay) {
+TEST(FlowPlanner, AvoidsLinksWhileAnotherPathExists) {
   ClusterView view = Testbed();
   AddCommunicator(&view, 1, "a", {"h0", "h2"}, {0, 1});
   PlanAll(&view, {.avoid_links = {"leaf0-spine0", "leaf1-spine0"}});
@@ -162,7 +162,7 @@ TEST(FlowPlanner, AvoidsLinksWhileThereIsAnotherWay) {
   EXPECT_THAT(PathsOf(view, view.communicators[0]), testing::Contains(0));
 }
 
-TEST(FlowPlanner, ALinkThatIsDrainedIsLeft) {
+TEST(FlowPlanner, FlowsLeaveADrainedLink) {
   ClusterView view = Testbed();
   AddCommunicator(&view, 1, "a", {"h0", "h2"}, {0, 1});
   PlanAll(&view);
@@ -173,7 +173,7 @@ TEST(FlowPlanner, ALinkThatIsDrainedIsLeft) {
   EXPECT_EQ(PlanAll(&view), 2u);
 }
 
-TEST(FlowPlanner, WhatSwitchesKnowAsDownIsNoPath) {
+TEST(FlowPlanner, SkipsLinksThatAreDown) {
   ClusterView view = Testbed();
   AddCommunicator(&view, 1, "a", {"h0", "h2"}, {0, 1});
   view.links_down = {"leaf1-spine0"};
@@ -193,14 +193,14 @@ TEST(FlowPlanner, PortsStayWithinThePolicysRange) {
   EXPECT_EQ(ports.size(), 4u);
 }
 
-TEST(FlowPlanner, WhereNoPathIsKnownTheReasonIsTold) {
+TEST(FlowPlanner, ReportsWhyNoPathIsKnown) {
   const auto add = [](const ClusterView& view) {
     const Fabrics fabrics(view);
     SourcePorts taken;
     FlowPlanner planner(&fabrics, &taken);
     const CommunicatorView& job = view.communicators[0];
-    const absl::Status status =
-        planner.Add(job, FrameOf(job, LocalityRingOrder(view, job), HostsOf(fabrics, job), ""), {});
+    const absl::Status status = planner.Add(
+        job, MakeFrame(job, LocalityRingOrder(view, job), HostsOf(fabrics, job), ""), {});
     EXPECT_THAT(planner.Solve(), IsEmpty());
     return std::string(status.message());
   };
@@ -217,8 +217,8 @@ TEST(FlowPlanner, WhereNoPathIsKnownTheReasonIsTold) {
 // The plan as text.
 std::string TextOf(const std::vector<FlowPlanner::Planned>& planned) {
   std::string text;
-  for (const auto& [id, strategy, astray, unprobed] : planned) {
-    absl::StrAppend(&text, FormatCommId(id), " ", astray, " ", unprobed, "\n",
+  for (const auto& [id, strategy, off_path, unprobed] : planned) {
+    absl::StrAppend(&text, FormatCommId(id), " ", off_path, " ", unprobed, "\n",
                     strategy.DebugString());
   }
   return text;
@@ -242,7 +242,7 @@ class KeptAndNew {
   void Remove(CommId id) {
     std::erase_if(view_.communicators, [&](const CommunicatorView& each) {
       if (each.id != id) return false;
-      taken_.GiveBack(each);
+      taken_.Release(each);
       kept_.Remove(id);
       return true;
     });
@@ -269,7 +269,7 @@ class KeptAndNew {
  private:
   void Add(const CommunicatorView& job, FlowPlanner* planner) {
     const absl::Status status = planner->Add(
-        job, FrameOf(job, LocalityRingOrder(view_, job), HostsOf(fabrics_, job), "test"), {});
+        job, MakeFrame(job, LocalityRingOrder(view_, job), HostsOf(fabrics_, job), "test"), {});
     EXPECT_TRUE(status.ok()) << status;
   }
 
@@ -279,7 +279,7 @@ class KeptAndNew {
   FlowPlanner kept_{&fabrics_, &taken_};
 };
 
-TEST(FlowPlanner, OneThatIsKeptFindsWhatANewOneFinds) {
+TEST(FlowPlanner, IncrementalPlannerEqualsANewOne) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     std::mt19937 random(seed);

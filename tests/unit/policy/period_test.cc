@@ -63,7 +63,7 @@ void ExpectPeriod(const absl::StatusOr<Period>& found, double period_ms, double 
   EXPECT_NEAR(static_cast<double>(found->busy_ns) / kNsPerMs, busy_ms, 3 * tolerance * period_ms);
 }
 
-TEST(Period, ARegularJobHasThePeriodOfItsTurns) {
+TEST(Period, FindsThePeriodOfARegularJob) {
   Work work(1);
   work.Run({.compute_ms = 160, .call_ms = 44}, 10);
   const auto found = FindPeriod(work.spans(), {});
@@ -72,7 +72,7 @@ TEST(Period, ARegularJobHasThePeriodOfItsTurns) {
   EXPECT_EQ(found->error_ns, 0);
 }
 
-TEST(Period, ManyCallsOfOneTurnAreOneBurst) {
+TEST(Period, ManyCallsFormOneBurst) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Work work(seed);
@@ -81,7 +81,7 @@ TEST(Period, ManyCallsOfOneTurnAreOneBurst) {
   }
 }
 
-TEST(Period, JitterIsBorneAndToldAsError) {
+TEST(Period, JitterBecomesTheError) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Work work(seed);
@@ -95,7 +95,7 @@ TEST(Period, JitterIsBorneAndToldAsError) {
 }
 
 // The next bursts start within the predicted error almost always.
-TEST(Period, WhatComesIsWithinTheError) {
+TEST(Period, NextBurstsAreWithinTheError) {
   int within = 0, all = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     Work work(seed);
@@ -132,7 +132,7 @@ TEST(Period, ReportsThatMissBurstsDoNotMatter) {
   }
 }
 
-TEST(Period, ALongStopBetweenIsForgottenWithTheTime) {
+TEST(Period, LongPauseIsForgotten) {
   Work work(1);
   const Job job{.compute_ms = 20, .call_ms = 10, .jitter = 0.02};
   work.Run(job, 20);
@@ -142,7 +142,7 @@ TEST(Period, ALongStopBetweenIsForgottenWithTheTime) {
 }
 
 // While others start to wait for it, its bursts become shorter.
-TEST(Period, AJobThatGetsMoreBandwidthIsRegularAllTheTime) {
+TEST(Period, JobWithMoreBandwidthStaysRegular) {
   Work work(1);
   work.Run({.compute_ms = 100, .call_ms = 100}, 12);
   for (int burst = 1; burst < 12; ++burst) {
@@ -153,16 +153,16 @@ TEST(Period, AJobThatGetsMoreBandwidthIsRegularAllTheTime) {
   }
 }
 
-TEST(Period, ABurstThatGoesOnCountsByItsBegin) {
+TEST(Period, UnfinishedBurstCountsByItsStart) {
   Work work(1);
   work.Run({.compute_ms = 100, .call_ms = 50}, 10);
   work.spans().back().end = work.onset() + Ms(1);
-  const auto found = FindPeriod(work.spans(), {.goes_on = true});
+  const auto found = FindPeriod(work.spans(), {.ongoing = true});
   ExpectPeriod(found, 150, 50, 1e-6);
   EXPECT_EQ(found->onset, work.onset());
 }
 
-TEST(Period, WhoComesAtRandomTimesHasNone) {
+TEST(Period, RandomTimesHaveNoPeriod) {
   int found = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     std::mt19937_64 random(seed);
@@ -180,7 +180,7 @@ TEST(Period, WhoComesAtRandomTimesHasNone) {
   EXPECT_EQ(found, 0) << "random jobs with a period";
 }
 
-TEST(Period, WhereThereIsNoneTheTextSaysWhy) {
+TEST(Period, MessageSaysWhyThereIsNoPeriod) {
   EXPECT_THAT(std::string(FindPeriod({}, {}).status().message()), HasSubstr("too few bursts"));
   Work work(1);
   work.Run({}, 4);
@@ -191,11 +191,11 @@ TEST(Period, WhereThereIsNoneTheTextSaysWhy) {
               HasSubstr("no regular period"));
   // Communicates all the time.
   const std::vector<WorkSpan> always = {{Ms(1), Ms(5000)}};
-  EXPECT_FALSE(FindPeriod(always, {.goes_on = true}).ok());
+  EXPECT_FALSE(FindPeriod(always, {.ongoing = true}).ok());
 }
 
 // Its second irregular burst ends the prediction.
-TEST(Period, AJobThatBecomesIrregularHasNoneSoon) {
+TEST(Period, IrregularJobSoonHasNoPeriod) {
   Work work(1);
   work.Run({.compute_ms = 100, .call_ms = 50}, 16);
   work.Run({.compute_ms = 180, .call_ms = 50}, 1);
@@ -204,7 +204,7 @@ TEST(Period, AJobThatBecomesIrregularHasNoneSoon) {
   EXPECT_TRUE(!found.ok() || found->busy_ns + found->error_ns > found->period_ns);
 }
 
-TEST(Period, TheUnionOfSeveralIsOneRecord) {
+TEST(Period, UnionMergesSpans) {
   const std::vector<WorkSpan> spans =
       Union({{Ms(50), Ms(60)}, {Ms(10), Ms(20)}, {Ms(15), Ms(30)}, {Ms(30), Ms(31)}});
   ASSERT_EQ(spans.size(), 2u);

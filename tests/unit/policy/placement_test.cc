@@ -49,7 +49,7 @@ std::vector<int> PathsOf(const std::vector<PlacedFlow>& flows) {
   return paths;
 }
 
-TEST(Placement, FlowsSpreadUntilNoLinkIsAskedForTooMuch) {
+TEST(Placement, FlowsSpreadUntilNoLinkIsOverloaded) {
   Network network({.racks = 2, .hosts_per_rack = 4, .spines = 4});
   std::vector<PlacedFlow> flows;
   for (int i = 0; i < 4; ++i) flows.push_back(network.FlowBetween(i, 4 + i));
@@ -58,7 +58,7 @@ TEST(Placement, FlowsSpreadUntilNoLinkIsAskedForTooMuch) {
   EXPECT_THAT(network.Rates(flows), testing::Each(100));
 }
 
-TEST(Placement, AFlowGoesAroundOneWhosePathIsFixed) {
+TEST(Placement, FlowAvoidsAFixedPath) {
   Network network({});
   std::vector<PlacedFlow> flows = {network.FlowBetween(0, 2, 0), network.FlowBetween(1, 3)};
   flows[0].fixed = true;
@@ -66,7 +66,7 @@ TEST(Placement, AFlowGoesAroundOneWhosePathIsFixed) {
   EXPECT_THAT(PathsOf(flows), testing::ElementsAre(0, 1));
 }
 
-TEST(Placement, AFlowWhosePathIsNotKnownCountsOnAllOfThem) {
+TEST(Placement, UnknownPathCountsOnAllPaths) {
   Network network({.racks = 3, .hosts_per_rack = 2, .spines = 2});
   // Half a demand on each spine into rack 1; the flow from rack 2 takes spine 0.
   std::vector<PlacedFlow> flows = {network.FlowBetween(0, 2), network.FlowBetween(4, 3, 0),
@@ -77,7 +77,7 @@ TEST(Placement, AFlowWhosePathIsNotKnownCountsOnAllOfThem) {
   EXPECT_EQ(flows[2].path, PathIndex(1));
 }
 
-TEST(Placement, AFlowKeepsToThePathsThatItMayTake) {
+TEST(Placement, FlowStaysOnAllowedPaths) {
   Network network({});
   const std::vector<PathIndex> only = {PathIndex(1)};
   std::vector<PlacedFlow> flows = {network.FlowBetween(0, 2, 0), network.FlowBetween(1, 3)};
@@ -86,7 +86,7 @@ TEST(Placement, AFlowKeepsToThePathsThatItMayTake) {
   EXPECT_THAT(PathsOf(flows), testing::ElementsAre(1, 1));
 }
 
-TEST(Placement, ThoseThatComeLastGoAroundTheOthers) {
+TEST(Placement, LastFlowsAvoidTheOthers) {
   Network network({.racks = 2, .hosts_per_rack = 3, .spines = 2});
   const std::vector<PathIndex> first_spine = {PathIndex(0)};
   std::vector<PlacedFlow> flows = {network.FlowBetween(0, 3), network.FlowBetween(1, 4),
@@ -97,7 +97,7 @@ TEST(Placement, ThoseThatComeLastGoAroundTheOthers) {
   EXPECT_THAT(PathsOf(flows), testing::ElementsAre(1, 0, 0));
 }
 
-TEST(Placement, WhatIsWellPlacedStaysThoughAnEmptyNetworkWouldBeFilledOtherwise) {
+TEST(Placement, WellPlacedFlowsStay) {
   Network network({.racks = 2, .hosts_per_rack = 4, .spines = 2});
   std::vector<PlacedFlow> flows = {network.FlowBetween(0, 4, 1), network.FlowBetween(1, 5, 1),
                                    network.FlowBetween(2, 6, 0), network.FlowBetween(3, 7, 0)};
@@ -105,7 +105,7 @@ TEST(Placement, WhatIsWellPlacedStaysThoughAnEmptyNetworkWouldBeFilledOtherwise)
   EXPECT_THAT(PathsOf(flows), testing::ElementsAre(1, 1, 0, 0));
 }
 
-TEST(Placement, OneOfThreeMovesAwayFromACrowdedLink) {
+TEST(Placement, OneOfThreeLeavesAnOverloadedLink) {
   Network network({.racks = 2, .hosts_per_rack = 4, .spines = 2});
   std::vector<PlacedFlow> flows = {network.FlowBetween(0, 4, 0), network.FlowBetween(1, 5, 0),
                                    network.FlowBetween(2, 6, 0), network.FlowBetween(3, 7, 1)};
@@ -148,7 +148,7 @@ TEST(Placement, ASecondRunMovesNothing) {
 }
 
 // A job of eight flows starts beside about a hundred others, and ends.
-TEST(Placement, AJobThatComesOrGoesMovesFewFlowsOfOthers) {
+TEST(Placement, StartingOrEndingJobMovesFewOtherFlows) {
   constexpr size_t kJob = 8;
   size_t moved = 0, changes = 0;
   for (unsigned seed = 1; seed <= 50; ++seed) {

@@ -23,7 +23,7 @@ using testing::Field;
 using testing::IsEmpty;
 
 constexpr uint64_t kGbps = 1'000'000'000;
-const double kPart = SharedPart(1500), kPayload = 100 * kGbps * kPart;  // of each link
+const double kPart = UsableFraction(1500), kPayload = 100 * kGbps * kPart;  // of each link
 
 // Two racks of two hosts with two NICs, two spines; every link carries 100 Gb/s.
 class SharesTest : public testing::Test {
@@ -48,7 +48,7 @@ class SharesTest : public testing::Test {
     return job;
   }
 
-  SharesOfAll Find() {
+  AllShares Find() {
     fabrics_.emplace(view_);
     return FindShares(view_, *fabrics_);
   }
@@ -61,45 +61,45 @@ class SharesTest : public testing::Test {
   std::optional<Fabrics> fabrics_;
 };
 
-TEST_F(SharesTest, ALoneJobHasTheWholeLink) {
+TEST_F(SharesTest, SingleJobHasTheWholeLink) {
   Start("a", {"h0", "h2"}, 0);
-  const SharesOfAll shares = Find();
+  const AllShares shares = Find();
   ASSERT_EQ(shares.flows[0].size(), 2u);
   EXPECT_THAT(shares.flows[0], Each(HasRate(kPayload)));
   EXPECT_TRUE(shares.flows[0][0].on_path);
   EXPECT_EQ(shares.flows[0][0].path.size(), 4u);
 }
 
-TEST_F(SharesTest, TenantsShareALinkByTheirWeightsHoweverManyLanesTheyHave) {
+TEST_F(SharesTest, TenantsShareALinkByWeightNotByLanes) {
   Start("a", {"h0", "h2"}, 0).owner.weight = 3;
   Start("b", {"h0", "h2"}, 1, 2);  // shares only the NICs
-  const SharesOfAll shares = Find();
+  const AllShares shares = Find();
   EXPECT_THAT(shares.flows[0], Each(HasRate(0.75 * kPayload)));
   EXPECT_THAT(shares.flows[1], Each(HasRate(0.125 * kPayload)));
 }
 
-TEST_F(SharesTest, AGuaranteeIsKeptBesideAnyNumberOfOthers) {
+TEST_F(SharesTest, GuaranteeHoldsBesideManyOthers) {
   Start("a", {"h0", "h2"}, 0).owner.guarantee_bps = 60 * kGbps;
   for (int i = 0; i < 3; ++i) Start(absl::StrCat("b", i), {"h1", "h3"}, 0);
-  const SharesOfAll shares = Find();
+  const AllShares shares = Find();
   EXPECT_THAT(shares.flows[0], Each(HasRate(60.0 * kGbps)));
   EXPECT_THAT(shares.flows[1], Each(HasRate((kPayload - 60.0 * kGbps) / 3)));
   EXPECT_THAT(shares.broken, IsEmpty());
 }
 
-TEST_F(SharesTest, WhatACapLeavesOthersHave) {
+TEST_F(SharesTest, OthersGetWhatACapLeaves) {
   Start("a", {"h0", "h2"}, 0).owner.cap_bps = 10 * kGbps;
   Start("b", {"h1", "h3"}, 0);
-  const SharesOfAll shares = Find();
+  const AllShares shares = Find();
   EXPECT_THAT(shares.flows[0], Each(HasRate(10.0 * kGbps)));
   EXPECT_EQ(shares.flows[0][0].limit, ShareLimit::kCap);
   EXPECT_THAT(shares.flows[1], Each(HasRate(kPayload - 10.0 * kGbps)));
 }
 
-TEST_F(SharesTest, GuaranteesThatDoNotFitAreToldWithLinkAndNumbersAndLoweredAlike) {
+TEST_F(SharesTest, ReportsAndLowersGuaranteesAboveALink) {
   Start("a", {"h0", "h2"}, 0).owner.guarantee_bps = 80 * kGbps;
   Start("b", {"h1", "h3"}, 0).owner.guarantee_bps = 40 * kGbps;
-  const SharesOfAll shares = Find();
+  const AllShares shares = Find();
   ASSERT_EQ(shares.broken.size(), 4u);  // both directions of two links
   EXPECT_EQ(Describe(shares.broken[0]),
             absl::StrCat("leaf0 → spine0 carries ", FormatBitRate(kPayload),
@@ -108,9 +108,9 @@ TEST_F(SharesTest, GuaranteesThatDoNotFitAreToldWithLinkAndNumbersAndLoweredAlik
   EXPECT_THAT(shares.flows[1], Each(HasRate(kPayload / 3)));
 }
 
-TEST_F(SharesTest, WhereThePathIsNotKnownTheNicsCount) {
+TEST_F(SharesTest, UnknownPathCountsOnlyNicLinks) {
   Start("a", {"h0", "h2"}, 0).strategy.mutable_channels(0)->clear_source_ports();
-  const SharesOfAll shares = Find();
+  const AllShares shares = Find();
   EXPECT_FALSE(shares.flows[0][0].on_path);
   EXPECT_EQ(shares.flows[0][0].path.size(), 2u);
   EXPECT_THAT(shares.flows[0], Each(HasRate(kPayload)));
@@ -121,24 +121,24 @@ TEST_F(SharesTest, LargerPacketsCarryMorePayload) {
   jumbo->SetMtu(9000);
   view_.topologies[0] = jumbo;
   Start("a", {"h0", "h2"}, 0);
-  EXPECT_THAT(Find().flows[0], Each(HasRate(100 * kGbps * SharedPart(9000))));
+  EXPECT_THAT(Find().flows[0], Each(HasRate(100 * kGbps * UsableFraction(9000))));
 }
 
-TEST_F(SharesTest, WithoutATopologyThereAreNone) {
+TEST_F(SharesTest, NoSharesWithoutATopology) {
   Start("a", {"h0", "h2"}, 0);
   view_.topologies.clear();
   EXPECT_THAT(Find().flows, ElementsAre(IsEmpty()));
 }
 
-TEST_F(SharesTest, OnlyThosePacedBySharesGetARateButACapIsForAll) {
+TEST_F(SharesTest, SharesSetsRatesAndCapsApplyToAll) {
   Start("a", {"h0", "h2"}, 0);
   Start("b", {"h1", "h3"}, 0, 2).owner = {.name = "b", .cap_bps = 30 * kGbps, .priority = 5};
   Start("c", {"h0", "h2"}, 1);
-  const auto paces = PlanPaces(view_, Find(), {true, false, false});
+  const auto paces = PlanRateLimits(view_, Find(), {true, false, false});
   ASSERT_EQ(paces.size(), 3u);
   const auto half = static_cast<uint64_t>(std::round(kPayload / 2));
-  EXPECT_THAT(paces[0].lanes,
-              ElementsAre(PlannedPace::Lane{0, 0, 1, half}, PlannedPace::Lane{0, 1, 0, half}));
+  EXPECT_THAT(paces[0].lanes, ElementsAre(PlannedRateLimits::Lane{0, 0, 1, half},
+                                          PlannedRateLimits::Lane{0, 1, 0, half}));
   EXPECT_EQ(paces[0].tenant_rate_bps, 0u);
   EXPECT_THAT(paces[1].lanes, IsEmpty());
   EXPECT_EQ(paces[1].tenant_rate_bps, 30 * kGbps);
@@ -148,37 +148,37 @@ TEST_F(SharesTest, OnlyThosePacedBySharesGetARateButACapIsForAll) {
 }
 
 // A rate of 0 would mean no limit.
-TEST_F(SharesTest, HoweverLittleALaneIsLeftItHasARate) {
+TEST_F(SharesTest, EveryLaneHasAMinimalRate) {
   Start("a", {"h0", "h2"}, 0).owner = {.name = "a", .weight = 1e6};
   Start("b", {"h0", "h2"}, 0, 3).owner = {.name = "b", .weight = 1e-6};
-  const auto least = Each(Field(&PlannedPace::Lane::rate_bps, kLeastLaneBps));
-  auto paces = PlanPaces(view_, Find(), {true, true});
+  const auto least = Each(Field(&PlannedRateLimits::Lane::rate_bps, kLeastLaneBps));
+  auto paces = PlanRateLimits(view_, Find(), {true, true});
   EXPECT_EQ(paces[1].lanes.size(), 6u);
   EXPECT_THAT(paces[1].lanes, least);
   // Others have a guarantee for the whole link.
   view_.communicators[0].owner.guarantee_bps = 100 * kGbps;
   view_.communicators[1].owner.weight = 1;
-  paces = PlanPaces(view_, Find(), {true, true});
+  paces = PlanRateLimits(view_, Find(), {true, true});
   EXPECT_EQ(paces[1].lanes.size(), 6u);
   EXPECT_THAT(paces[1].lanes, least);
   // The minimal rate does not exceed a cap.
   view_.communicators[0].owner = {.name = "a"};
   view_.communicators[1].owner = {.name = "b", .cap_bps = 3000};
-  paces = PlanPaces(view_, Find(), {true, true});
-  EXPECT_THAT(paces[1].lanes, Each(Field(&PlannedPace::Lane::rate_bps, 1000u)));
+  paces = PlanRateLimits(view_, Find(), {true, true});
+  EXPECT_THAT(paces[1].lanes, Each(Field(&PlannedRateLimits::Lane::rate_bps, 1000u)));
 }
 
-TEST_F(SharesTest, WhereALinkIsDownLanesHaveNoRate) {
+TEST_F(SharesTest, LanesOverADownLinkHaveNoRate) {
   Start("a", {"h0", "h2"}, 0);
   view_.links_down = {"h0/nic0-leaf0"};
-  const SharesOfAll shares = Find();
+  const AllShares shares = Find();
   EXPECT_THAT(shares.flows[0], Each(Field(&FlowShare::down, true)));
-  EXPECT_THAT(PlanPaces(view_, shares, {true})[0].lanes, IsEmpty());
+  EXPECT_THAT(PlanRateLimits(view_, shares, {true})[0].lanes, IsEmpty());
 }
 
 // Random jobs of tenants with and without limits: no rate is above a cap, or below a guarantee
 // (unless that was lowered), and no link carries more than its capacity.
-TEST_F(SharesTest, FiguresAndLinksHoldForRandomJobs) {
+TEST_F(SharesTest, RatesStayWithinLimitsForRandomJobs) {
   for (unsigned seed = 1; seed <= 100; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     std::mt19937 random(seed);
@@ -198,7 +198,7 @@ TEST_F(SharesTest, FiguresAndLinksHoldForRandomJobs) {
             1 + static_cast<int>(random() % 3))
           .owner = tenants[tenant];
     }
-    const SharesOfAll shares = Find();
+    const AllShares shares = Find();
     const auto capacity = fabrics_->all()[0]->capacity_bps();
     std::vector<double> load(capacity.size());
     std::map<std::pair<std::string, ArcId>, double> out_of_nic;

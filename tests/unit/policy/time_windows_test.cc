@@ -19,9 +19,10 @@ using testing::IsEmpty;
 int64_t Ms(double ms) { return static_cast<int64_t>(ms * kNsPerMs); }
 
 // Two racks of two hosts, two spines.
-class WhoWaitsTest : public testing::Test {
+class FindWaitRulesTest : public testing::Test {
  protected:
-  WhoWaitsTest() : view_(ViewOf(RoutedLeafSpine({.racks = 2, .hosts_per_rack = 2, .spines = 2}))) {}
+  FindWaitRulesTest()
+      : view_(ViewOf(RoutedLeafSpine({.racks = 2, .hosts_per_rack = 2, .spines = 2}))) {}
 
   // The source ports of all its lanes lead over `spine`; −1: ports without a known path.
   void Start(const std::string& tenant, const std::vector<std::string>& hosts, int spine) {
@@ -34,14 +35,15 @@ class WhoWaitsTest : public testing::Test {
 
   // All communicators have one Policy, which favours tenant a.
   std::vector<WaitRule> Decide() {
-    return WhoWaits(view_, Fabrics(view_), std::vector(view_.communicators.size(), &favoured_));
+    return FindWaitRules(view_, Fabrics(view_),
+                         std::vector(view_.communicators.size(), &favoured_));
   }
 
   const std::vector<std::string> favoured_ = {"a"};
   ClusterView view_;
 };
 
-TEST_F(WhoWaitsTest, WhoSharesALinkWithTheFavouredWaits) {
+TEST_F(FindWaitRulesTest, SharingALinkWithTheFavouredWaits) {
   Start("a", {"h0", "h2"}, 0);
   Start("b", {"h1", "h3"}, 0);
   Start("b", {"h1", "h3"}, 1);  // over the other spine
@@ -53,18 +55,18 @@ TEST_F(WhoWaitsTest, WhoSharesALinkWithTheFavouredWaits) {
                                     WaitRule{CommId(4), {CommId(1), CommId(6)}, {"h0", "h1"}}));
 }
 
-TEST_F(WhoWaitsTest, WhereAPathIsNotKnownItMayBeAny) {
+TEST_F(FindWaitRulesTest, UnknownPathCountsAsShared) {
   Start("a", {"h0", "h2"}, 0);
   Start("b", {"h1", "h3"}, -1);
   Start("b", {"h1", "elsewhere"}, -1);
   EXPECT_EQ(Decide().size(), 2u);
 }
 
-TEST_F(WhoWaitsTest, WhoIsUnderAnotherPolicyWaitsForNobody) {
+TEST_F(FindWaitRulesTest, OtherPoliciesDoNotWait) {
   Start("a", {"h0", "h2"}, 0);
   Start("b", {"h1", "h3"}, 0);
-  EXPECT_THAT(WhoWaits(view_, Fabrics(view_), {&favoured_, nullptr}), IsEmpty());
-  EXPECT_EQ(WhoWaits(view_, Fabrics(view_), {nullptr, &favoured_}).size(), 1u);
+  EXPECT_THAT(FindWaitRules(view_, Fabrics(view_), {&favoured_, nullptr}), IsEmpty());
+  EXPECT_EQ(FindWaitRules(view_, Fabrics(view_), {nullptr, &favoured_}).size(), 1u);
 }
 
 constexpr Period kPeriod = {.period_ns = 200 * kNsPerMs,
@@ -72,8 +74,8 @@ constexpr Period kPeriod = {.period_ns = 200 * kNsPerMs,
                             .onset = 7 * kNsPerSec,
                             .error_ns = 2 * kNsPerMs};
 
-TEST(TimeWindows, AreInThePausesAndLeaveRoomBeforeTheNextBurst) {
-  const auto windows = WindowsBetween(kPeriod, Ms(1));
+TEST(TimeWindows, LieInThePausesWithAGuardTime) {
+  const auto windows = PlanWindows(kPeriod, Ms(1));
   ASSERT_TRUE(windows.ok()) << windows.status();
   EXPECT_EQ(windows->period_ns, kPeriod.period_ns);
   EXPECT_EQ(windows->origin, kPeriod.onset + Ms(51));
@@ -81,23 +83,21 @@ TEST(TimeWindows, AreInThePausesAndLeaveRoomBeforeTheNextBurst) {
   EXPECT_EQ(windows->open_ns, Ms(150 - 2 * 1 - 2 - 2 - 2.5));
 }
 
-TEST(TimeWindows, WhereLittleWouldBeLeftThereAreNone) {
+TEST(TimeWindows, DoNotExistForShortPauses) {
   Period busy = kPeriod;
   busy.busy_ns = Ms(180);
-  EXPECT_THAT(std::string(WindowsBetween(busy, Ms(1)).status().message()),
+  EXPECT_THAT(std::string(PlanWindows(busy, Ms(1)).status().message()),
               HasSubstr("of each 200 ms it communicates 180 ms"));
-  EXPECT_FALSE(WindowsBetween(kPeriod, Ms(80)).ok()) << "a large clock error";
+  EXPECT_FALSE(PlanWindows(kPeriod, Ms(80)).ok()) << "a large clock error";
   Period irregular = kPeriod;
   irregular.error_ns = Ms(130);
-  EXPECT_FALSE(WindowsBetween(irregular, Ms(1)).ok());
+  EXPECT_FALSE(PlanWindows(irregular, Ms(1)).ok());
 }
 
-TEST(TimeWindows, AreToldAnewWhenTheirEdgesHaveGoneAway) {
+TEST(TimeWindows, DifferWhenTheirEdgesHaveMoved) {
   const PlannedWindows told = {.period_ns = Ms(200), .origin = Ms(1000), .open_ns = Ms(120)};
   const MonotonicNs now = Ms(90'000);
-  const auto same = [&](PlannedWindows fresh) {
-    return IsNearlyTheSame(told, fresh, now, kNsPerSec);
-  };
+  const auto same = [&](PlannedWindows fresh) { return AreClose(told, fresh, now, kNsPerSec); };
   PlannedWindows fresh = told;
   EXPECT_TRUE(same(fresh));
   fresh.origin += 50 * Ms(200) + Ms(2);

@@ -79,7 +79,7 @@ TEST(ProbePacket, LooksToASwitchLikeTheFlow) {
   }
 }
 
-TEST(ProbePacket, NoPeerWouldTakeIt) {
+TEST(ProbePacket, PeersDropIt) {
   const Bytes packet = Probe(kProtocolTcp);
   const uint32_t pseudo = 0x0a00 + 0x0001 + 0x0a00 + 0x0101 + 6 + 20;
   EXPECT_NE(Sum(packet, 20, pseudo), 0);
@@ -89,7 +89,7 @@ TEST(ProbePacket, NoPeerWouldTakeIt) {
   }
 }
 
-TEST(ProbeAnswer, TellsWhoseItIsAndWhichPacketDied) {
+TEST(ProbeAnswer, IdentifiesTheFlowAndThePacket) {
   for (const uint8_t protocol : {kProtocolTcp, kProtocolUdp}) {
     for (const size_t quoted : {28u, protocol == kProtocolTcp ? 40u : 28u}) {
       const auto answer = ParseProbeAnswer(AnswerTo(Probe(protocol), quoted));
@@ -117,7 +117,7 @@ TEST(ProbeAnswer, HeadersMayHaveOptions) {
   EXPECT_EQ(both->flow, Flow(kProtocolTcp));
 }
 
-TEST(ProbeAnswer, OtherMessagesAreNone) {
+TEST(ProbeAnswer, IgnoresOtherMessages) {
   const Bytes packet = Probe(kProtocolTcp);
   for (int type = 0; type < 256; ++type) {
     const auto answer = ParseProbeAnswer(AnswerTo(packet, 28, static_cast<uint8_t>(type)));
@@ -136,7 +136,7 @@ TEST(ProbeAnswer, OtherMessagesAreNone) {
   EXPECT_FALSE(ParseProbeAnswer(six));
 }
 
-TEST(ProbeAnswer, WhatIsCutOffOrDamagedIsNone) {
+TEST(ProbeAnswer, IgnoresTruncatedAndDamagedMessages) {
   const Bytes whole = AnswerTo(Probe(kProtocolTcp), 40);
   for (size_t size = 0; size < whole.size(); ++size) {
     Bytes cut(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(size));
@@ -152,7 +152,7 @@ TEST(ProbeAnswer, WhatIsCutOffOrDamagedIsNone) {
   }
 }
 
-TEST(ProbeAnswer, BytesOfAnyKindAreSurvived) {
+TEST(ProbeAnswer, SurvivesRandomBytes) {
   std::mt19937 random(7);
   const Bytes whole = AnswerTo(Probe(kProtocolUdp));
   for (int i = 0; i < 200'000; ++i) {

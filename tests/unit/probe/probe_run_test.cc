@@ -47,7 +47,7 @@ class ProbeRunTest : public testing::Test {
         }
         last = now_;
         ++sent_[packet->flow.source_port][packet->ttl];
-        if (const auto answer = network(*packet)) run.Hear(*answer);
+        if (const auto answer = network(*packet)) run.OnAnswer(*answer);
       } else {
         const MonotonicNs next = run.Deadline(now_);
         EXPECT_GT(next, now_) << "it would loop without progress";
@@ -78,7 +78,7 @@ TEST_F(ProbeRunTest, EachSwitchIsAskedOnceAndNoPacketReachesThePeer) {
   EXPECT_LT(now_, 100 * kNsPerMs);
 }
 
-TEST_F(ProbeRunTest, AnswersThatSwitchesSpareThemselvesAreAskedForAgain) {
+TEST_F(ProbeRunTest, RetriesWithoutAnAnswer) {
   std::map<int, int> asked;
   const auto outcomes = Run({Task(61000)}, [&](const ProbePacket& packet) {
     // Like a switch that limits its answers per second.
@@ -87,7 +87,7 @@ TEST_F(ProbeRunTest, AnswersThatSwitchesSpareThemselvesAreAskedForAgain) {
   EXPECT_THAT(outcomes[0].hops, ElementsAre(0x0aff0001, 0x0aff0002, 0x0aff0003));
 }
 
-TEST_F(ProbeRunTest, ASilentSwitchIsLeftOpenAfterSoManyPackets) {
+TEST_F(ProbeRunTest, SkipsASilentSwitchAfterAllAttempts) {
   const auto outcomes = Run({Task(61000)}, [](const ProbePacket& packet) {
     return packet.ttl == 2 ? std::nullopt : Honest(packet);
   });
@@ -96,13 +96,13 @@ TEST_F(ProbeRunTest, ASilentSwitchIsLeftOpenAfterSoManyPackets) {
   EXPECT_EQ(sent_[61000], (std::map<int, int>{{1, 1}, {2, ProbeRun::kAttempts}, {3, 1}}));
 }
 
-TEST_F(ProbeRunTest, WhereNobodyAnswersTheReasonIsSaid) {
+TEST_F(ProbeRunTest, ReportsTheReasonWithoutAnyAnswer) {
   const auto outcomes = Run({Task(61000)}, [](const ProbePacket&) { return std::nullopt; });
   EXPECT_THAT(outcomes[0].hops, IsEmpty());
   EXPECT_THAT(outcomes[0].why_not, HasSubstr("no switch on the path to 10.0.1.1"));
 }
 
-TEST_F(ProbeRunTest, StrangersAnswersAreNothing) {
+TEST_F(ProbeRunTest, IgnoresForeignAnswers) {
   std::mt19937 random(3);
   const auto outcomes = Run({Task(61000), Task(61001)}, [&](const ProbePacket& packet) {
     ProbeAnswer answer = *Honest(packet);
@@ -130,20 +130,20 @@ TEST_F(ProbeRunTest, TheFirstAnswerCounts) {
   ProbeRun run({Task(61000, 1)}, &random);
   const auto packet = run.Next(0);
   ASSERT_TRUE(packet.has_value());
-  run.Hear({.from = 7, .flow = packet->flow, .token = packet->token});
-  run.Hear({.from = 8, .flow = packet->flow, .token = packet->token});
+  run.OnAnswer({.from = 7, .flow = packet->flow, .token = packet->token});
+  run.OnAnswer({.from = 8, .flow = packet->flow, .token = packet->token});
   EXPECT_TRUE(run.IsDone(0));
   EXPECT_THAT(run.Outcomes()[0].hops, ElementsAre(7));
 }
 
-TEST_F(ProbeRunTest, AFlowThatCannotBeSentEndsAndTheOthersGoOn) {
+TEST_F(ProbeRunTest, AFailedFlowDoesNotAffectOthers) {
   SeededRandom random(1);
   ProbeRun run({Task(61000), Task(61001)}, &random);
-  run.GiveUp(Task(61000).flow, "no such address");
+  run.FailFlow(Task(61000).flow, "no such address");
   while (!run.IsDone(now_)) {
     if (const auto packet = run.Next(now_)) {
       EXPECT_EQ(packet->flow.source_port, 61001);
-      run.Hear(*Honest(*packet));
+      run.OnAnswer(*Honest(*packet));
     } else {
       now_ = run.Deadline(now_);
     }

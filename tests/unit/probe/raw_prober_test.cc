@@ -47,7 +47,7 @@ TEST(RawProber, AnAddressOfAnotherHostIsRefused) {
   EXPECT_EQ(OutcomeOf(From(0xc0000201)).why_not, "192.0.2.1 is not an address of this host");
 }
 
-TEST(RawProber, WhereThereAreNoSwitchesNobodyAnswers) {
+TEST(RawProber, ReportsNoAnswerWithoutSwitches) {
   if (!MayOpenRawSockets()) GTEST_SKIP() << "needs CAP_NET_RAW";
   EXPECT_THAT(OutcomeOf(From(0x7f000001)).why_not, HasSubstr("no switch on the path to 127.0.0.2"));
 }
@@ -68,7 +68,7 @@ void ProbeWithoutPrivilege() {
   _exit(why.find("the capability CAP_NET_RAW") != std::string::npos ? 0 : 2);
 }
 
-TEST(RawProberDeathTest, WithoutThePrivilegeItSaysWhatIsNeeded) {
+TEST(RawProberDeathTest, NamesTheMissingPrivilege) {
   EXPECT_EXIT(ProbeWithoutPrivilege(), testing::ExitedWithCode(0), "");
 }
 

@@ -16,28 +16,28 @@ sys.path.insert(0, str(ROOT / "tests"))
 import cases  # noqa: E402
 
 # Nothing listens on this port: pip's connections are refused immediately.
-NO_INDEX_THERE = "http://127.0.0.1:9/simple"
-SOON_S = 20
+UNREACHABLE_INDEX = "http://127.0.0.1:9/simple"
+TIME_LIMIT_S = 20
 
 
 class Tree(unittest.TestCase):
     """A copy of scripts/ in a temporary directory, with only the files that a test adds."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="mccs-setup-")
-        self.addCleanup(folder.cleanup)
-        self.root = pathlib.Path(folder.name)
+        directory = tempfile.TemporaryDirectory(prefix="mccs-setup-")
+        self.addCleanup(directory.cleanup)
+        self.root = pathlib.Path(directory.name)
         shutil.copytree(ROOT / "scripts", self.root / "scripts")
 
     def toolkit(self, place, headers=("cuda_runtime.h", "nccl.h"), compiler=True):
-        folder = self.root / place
-        (folder / "include").mkdir(parents=True)
+        directory = self.root / place
+        (directory / "include").mkdir(parents=True)
         if compiler:
-            (folder / "bin").mkdir()
-            (folder / "bin" / "nvcc").touch(mode=0o755)
+            (directory / "bin").mkdir()
+            (directory / "bin" / "nvcc").touch(mode=0o755)
         for header in headers:
-            (folder / "include" / header).touch()
-        return folder
+            (directory / "include" / header).touch()
+        return directory
 
     def run_script(self, name, **variables):
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("CUDA", "MCCS", "PIP"))}
@@ -46,28 +46,28 @@ class Tree(unittest.TestCase):
 
 
 class CudaHome(Tree):
-    def test_the_variable_of_our_own_comes_first(self):
+    def test_mccs_cuda_home_takes_precedence(self):
         asked_for, other = self.toolkit("asked"), self.toolkit("other")
         found = self.run_script("cuda_home", MCCS_CUDA_HOME=str(asked_for), CUDA_HOME=str(other))
         self.assertEqual(found.stdout.strip(), str(asked_for))
 
-    def test_cuda_home_comes_before_what_setup_fetched(self):
+    def test_cuda_home_precedes_build_cuda(self):
         self.toolkit("build/cuda")
         installed = self.toolkit("installed")
         self.assertEqual(self.run_script("cuda_home", CUDA_HOME=str(installed)).stdout.strip(), str(installed))
 
-    def test_none_hides_what_is_installed(self):
+    def test_none_ignores_installed_toolkits(self):
         installed, fetched = self.toolkit("installed"), self.toolkit("build/cuda")
         found = self.run_script("cuda_home", MCCS_CUDA_HOME="none", CUDA_HOME=str(installed))
         self.assertEqual(found.stdout.strip(), str(fetched))
 
-    def test_a_folder_without_the_compiler_is_none(self):
+    def test_a_directory_without_the_compiler_is_rejected(self):
         half = self.toolkit("half", compiler=False)
         found = self.run_script("cuda_home", MCCS_CUDA_HOME=str(half))
         self.assertEqual(found.returncode, 1)
         self.assertIn("bin/nvcc", found.stderr)
 
-    def test_a_folder_without_the_headers_is_none(self):
+    def test_a_directory_without_the_headers_is_rejected(self):
         half = self.toolkit("half", headers=["nccl.h"])
         found = self.run_script("cuda_home", MCCS_CUDA_HOME=str(half))
         self.assertEqual(found.returncode, 1)
@@ -81,31 +81,31 @@ class Setup(Tree):
         if shutil.which("dpkg-query") is None:
             self.skipTest("no dpkg-query: scripts/setup supports Debian only")
 
-    def test_what_was_fetched_before_is_left_as_it_is(self):
+    def test_installed_packages_are_not_changed(self):
         fetched = self.toolkit("build/cuda")
         shutil.copy(ROOT / "scripts/cuda_packages.txt", fetched / "packages.txt")
-        done = self.run_script("setup", MCCS_CUDA_HOME="none", PIP_INDEX_URL=NO_INDEX_THERE)
+        done = self.run_script("setup", MCCS_CUDA_HOME="none", PIP_INDEX_URL=UNREACHABLE_INDEX)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"CUDA toolkit at {fetched}", done.stdout)
 
-    def test_no_index_is_an_error_that_names_the_way_out(self):
+    def test_an_unreachable_index_is_an_error_with_a_remedy(self):
         began = time.monotonic()
-        done = self.run_script("setup", MCCS_CUDA_HOME="none", PIP_INDEX_URL=NO_INDEX_THERE, PIP_CONFIG_FILE="/dev/null")
+        done = self.run_script("setup", MCCS_CUDA_HOME="none", PIP_INDEX_URL=UNREACHABLE_INDEX, PIP_CONFIG_FILE="/dev/null")
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("from PyPI", done.stderr)
         self.assertIn("set CUDA_HOME", done.stderr)
-        self.assertLess(time.monotonic() - began, SOON_S)
+        self.assertLess(time.monotonic() - began, TIME_LIMIT_S)
         self.assertFalse((self.root / "build/cuda").exists(), "an incomplete toolkit is left")
         self.assertFalse((self.root / "build/cuda.partial").exists())
 
-    def test_other_pins_than_those_fetched_are_fetched_again(self):
+    def test_changed_pins_are_installed_again(self):
         fetched = self.toolkit("build/cuda")
         (fetched / "packages.txt").write_text("older\n")
-        done = self.run_script("setup", MCCS_CUDA_HOME="none", PIP_INDEX_URL=NO_INDEX_THERE, PIP_CONFIG_FILE="/dev/null")
+        done = self.run_script("setup", MCCS_CUDA_HOME="none", PIP_INDEX_URL=UNREACHABLE_INDEX, PIP_CONFIG_FILE="/dev/null")
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("from PyPI", done.stderr)
 
-    def test_a_folder_asked_for_by_name_is_not_replaced(self):
+    def test_a_named_directory_is_not_replaced(self):
         done = self.run_script("setup", MCCS_CUDA_HOME=str(self.root / "nowhere"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("nowhere", done.stderr)
@@ -172,7 +172,7 @@ class ExamplePackages(Tree):
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("pip could not install examples/pytorch/requirements.txt", done.stderr)
 
-    def test_an_environment_of_the_callers_is_left_as_it_is(self):
+    def test_the_callers_environment_is_not_changed(self):
         done = self.run_script("setup_pytorch", MCCS_PYTORCH_ENV=str(self.environment))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("lacks packages of examples/pytorch/requirements.txt", done.stderr)

@@ -36,7 +36,7 @@ TEST_F(ServiceConfigTest, AnEmptyFileIsTheDefault) {
   EXPECT_EQ(config->socket, "/run/mccs/mccsd.sock");
 }
 
-TEST_F(ServiceConfigTest, EverythingCanBeSaid) {
+TEST_F(ServiceConfigTest, ReadsAllFields) {
   const auto config = Read(
       "host: h7\nlisten: '10.0.0.7:7400'\nmetrics_listen: '127.0.0.1:7401'\ngpus: 4\nlog_level: "
       "warning\n"
@@ -63,7 +63,7 @@ TEST_F(ServiceConfigTest, EverythingCanBeSaid) {
   EXPECT_EQ(config->algorithms.rules, std::vector{rule});
   EXPECT_EQ(config->buffers.buffers_per_tenant, 20000u);
   EXPECT_EQ(config->buffers.mapped_bytes_per_tenant, 100 * kGiB);
-  EXPECT_EQ(config->dscp, (Markings{0, 0, 0, 0, 0, 40, 0, 46}));
+  EXPECT_EQ(config->dscp, (DscpMap{0, 0, 0, 0, 0, 40, 0, 46}));
 }
 
 TEST_F(ServiceConfigTest, AnUnknownKeyIsNamedWithItsPlace) {
@@ -78,7 +78,7 @@ TEST_F(ServiceConfigTest, AWrongTypeIsNamedWithItsPlace) {
   EXPECT_THAT(text, HasSubstr("many"));
 }
 
-TEST_F(ServiceConfigTest, LimitsAreKept) {
+TEST_F(ServiceConfigTest, RejectsValuesOutOfRange) {
   EXPECT_THAT(Refusal("lanes: {channels: 0}"), HasSubstr("must be 1 to 32"));
   EXPECT_THAT(Refusal("lanes: {channels: 33}"), HasSubstr("must be 1 to 32"));
   EXPECT_THAT(Refusal("lanes: {slots: 1}"), HasSubstr("must be 2 to 64"));
@@ -94,7 +94,7 @@ TEST_F(ServiceConfigTest, LimitsAreKept) {
   EXPECT_THAT(Refusal("sockets: [{path: /a}]"), HasSubstr("tenant"));
 }
 
-TEST_F(ServiceConfigTest, AlgorithmsThatCannotBeAreRefused) {
+TEST_F(ServiceConfigTest, RejectsInvalidAlgorithms) {
   EXPECT_THAT(Refusal("algorithms: {costs: {hop_us: -1}}"), HasSubstr("must not be below 0"));
   EXPECT_THAT(Refusal("algorithms: {costs: {lane_bytes_per_us: 0}}"), HasSubstr("must be above 0"));
   EXPECT_THAT(Refusal("algorithms: {rules: [{kind: all_reduce, algorithm: star}]}"),
@@ -107,14 +107,14 @@ TEST_F(ServiceConfigTest, AlgorithmsThatCannotBeAreRefused) {
   EXPECT_THAT(Refusal("algorithms: {rules: [{algorithm: tree}]}"), HasSubstr("kind"));
 }
 
-TEST_F(ServiceConfigTest, NamesOfPeersPlacesAreLookedUpOnce) {
+TEST_F(ServiceConfigTest, ResolvesPeerAddressesOnce) {
   const auto config = Read("listen: 'localhost:7400'\nadvertise: '[0:0:0:0:0:0:0:1]:7401'\n");
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->listen, "127.0.0.1:7400");
   EXPECT_EQ(config->advertise, "[::1]:7401");
 }
 
-TEST_F(ServiceConfigTest, ANameThatNobodyKnowsIsToldWithItsPlace) {
+TEST_F(ServiceConfigTest, ReportsAnUnknownHostWithPosition) {
   const std::string text = Refusal("host: h0\nadvertise: 'no..such:7400'\n");
   EXPECT_THAT(text, HasSubstr(":2:"));
   EXPECT_THAT(text, HasSubstr("no..such"));

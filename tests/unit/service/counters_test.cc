@@ -35,7 +35,7 @@ TEST(Counters, AFloodOfNamesSharesOneEntry) {
 }
 
 // A Tenant object selects a running process, and then no longer does.
-TEST(Counters, WhatWasCountedStaysWithItsNameAndWhatIsHeldMoves) {
+TEST(Counters, CountersKeepTheirNameAndGaugesMove) {
   DaemonCounters counters;
   const ProcessOrigin claimed{"uid 0", "/jobs/a"}, free{"uid 0", ""};
   const auto a = counters.Of(claimed, "uid 0"), b = counters.Of(free, "uid 0");
@@ -50,7 +50,7 @@ TEST(Counters, WhatWasCountedStaysWithItsNameAndWhatIsHeldMoves) {
   a->EnterEpoch(7);
   count(100);
   counters.Rename([&](const ProcessOrigin& origin) {
-    return origin == claimed ? std::string("team-a") : origin.called;
+    return origin == claimed ? std::string("team-a") : origin.tenant_name;
   });
   EXPECT_EQ(bytes("uid 0"), 101u);
   EXPECT_EQ(bytes("team-a"), 0u);
@@ -61,13 +61,13 @@ TEST(Counters, WhatWasCountedStaysWithItsNameAndWhatIsHeldMoves) {
   EXPECT_EQ(counters.Tenants().at("team-a")->sessions.value(), 1);
   EXPECT_EQ(counters.Tenants().at("team-a")->highest_epoch.value(), 7);
   EXPECT_EQ(counters.Tenants().at("uid 0")->highest_epoch.value(), 0);
-  counters.Rename([](const ProcessOrigin& origin) { return origin.called; });
+  counters.Rename([](const ProcessOrigin& origin) { return origin.tenant_name; });
   count(5);
   EXPECT_EQ(bytes("uid 0"), 108u);
   EXPECT_EQ(bytes("team-a"), 30u) << "a sum never decreases";
 }
 
-TEST(Counters, WhatIsGoneIsStillInTheSums) {
+TEST(Counters, SumsIncludeEndedOrigins) {
   DaemonCounters counters;
   for (int i = 0; i < 3; ++i) {
     counters.Of({"uid 0", absl::StrCat("/jobs/", i)}, "team-a")->sent.bytes.Add(10);
@@ -90,7 +90,7 @@ TEST(Counters, AShareOfAGaugeMovesAndLeaves) {
   EXPECT_EQ(second.value(), 0);
 }
 
-TEST(Counters, TheHighestEpochIsOfThoseInForce) {
+TEST(Counters, TheHighestEpochIsOfActiveCommunicators) {
   TenantCounters tenant;
   EXPECT_EQ(tenant.highest_epoch.value(), 0);
   tenant.EnterEpoch(4);
@@ -105,8 +105,8 @@ TEST(Counters, TheHighestEpochIsOfThoseInForce) {
 }
 
 TEST(Counters, EveryFailureHasAReason) {
-  EXPECT_STREQ(NameOfFailure(FailureClassOf(absl::UnavailableError(""))), "remote");
-  EXPECT_STREQ(NameOfFailure(FailureClassOf(absl::FailedPreconditionError(""))), "invalid_usage");
+  EXPECT_STREQ(FailureName(FailureClassOf(absl::UnavailableError(""))), "remote");
+  EXPECT_STREQ(FailureName(FailureClassOf(absl::FailedPreconditionError(""))), "invalid_usage");
   for (int code = 1; code <= 16; ++code) {
     const absl::Status why(static_cast<absl::StatusCode>(code), "");
     EXPECT_GT(FailureClassOf(why), 0u) << why;
@@ -115,7 +115,7 @@ TEST(Counters, EveryFailureHasAReason) {
 }
 
 // With the thread sanitizer this shows that reads need no lock.
-TEST(Counters, AReaderSeesSumsThatNeverFall) {
+TEST(Counters, AReaderSeesMonotonicSums) {
   DaemonCounters counters;
   constexpr uint64_t kOperations = 20'000;
   std::thread engine([&] {

@@ -95,7 +95,7 @@ class MachinePartsTest : public testing::Test {
       options.inventory.nics.push_back({.name = name, .addresses = {"10.0.0.1"}});
     }
     options.inventory.nics.push_back({.name = "lo", .addresses = {"127.0.0.1"}, .loopback = true});
-    const absl::StatusOr<MachineParts> parts = LookAtMachine(options);
+    const absl::StatusOr<MachineParts> parts = DiscoverMachine(options);
     EXPECT_TRUE(parts.ok()) << parts.status();
     return parts.value_or(MachineParts());
   }
@@ -120,23 +120,23 @@ TEST_F(MachinePartsTest, ANicIsNearTheGpusBehindItsSwitch) {
   ASSERT_EQ(parts.gpus.size(), 3u);
   EXPECT_EQ(parts.gpus[1].bus_id, "0000:21:00.0");
   ASSERT_EQ(parts.nics.size(), 3u);
-  EXPECT_TRUE(parts.tells_nearness);
+  EXPECT_TRUE(parts.has_distances);
   EXPECT_THAT(parts.nics[0].near_gpus, ElementsAre(0));
   EXPECT_THAT(parts.nics[1].near_gpus, ElementsAre(1));
   EXPECT_THAT(parts.nics[2].near_gpus, ElementsAre(2)) << "of the same package";
 }
 
-TEST_F(MachinePartsTest, NothingIsSaidWhereAllAreEquallyNear) {
+TEST_F(MachinePartsTest, OmitsEqualDistances) {
   Machine machine;
   machine.AddPackage(
       {{Gpu("0000:11:00.0"), Nic("0000:12:00.0", "eth0"), Nic("0000:12:00.1", "eth1")}});
   const MachineParts parts = Look(machine, {"eth0", "eth1"});
-  EXPECT_FALSE(parts.tells_nearness);
+  EXPECT_FALSE(parts.has_distances);
   EXPECT_THAT(parts.nics[0].near_gpus, IsEmpty());
   EXPECT_TRUE(parts.nics[0].has_device);
 }
 
-TEST_F(MachinePartsTest, ABondIsWhereItsPartsAreAndABridgeOfNothingIsNowhere) {
+TEST_F(MachinePartsTest, ABondIsAtItsPartsAndAnEmptyBridgeIsNowhere) {
   Machine machine;
   machine.AddPackage(
       {{Gpu("0000:11:00.0"), Nic("0000:12:00.0", "eth0"), Nic("0000:12:00.1", "eth1")},
@@ -159,14 +159,14 @@ TEST_F(MachinePartsTest, OtherDisplaysAreNoGpus) {
   EXPECT_EQ(Look(machine, {}).gpus.size(), 1u);
 }
 
-TEST_F(MachinePartsTest, AFileThatIsNoMachineIsRefused) {
-  EXPECT_FALSE(LookAtMachine({.inventory = {}, .hwloc_xml = "/no/such.xml"}).ok());
+TEST_F(MachinePartsTest, RejectsAnInvalidFile) {
+  EXPECT_FALSE(DiscoverMachine({.inventory = {}, .hwloc_xml = "/no/such.xml"}).ok());
 }
 
-TEST_F(MachinePartsTest, ThisMachineCanBeLookedAt) {
+TEST_F(MachinePartsTest, ReadsThisMachine) {
   const auto inventory = DiscoverHost({});
   ASSERT_TRUE(inventory.ok()) << inventory.status();
-  const auto parts = LookAtMachine({.inventory = *inventory, .hwloc_xml = ""});
+  const auto parts = DiscoverMachine({.inventory = *inventory, .hwloc_xml = ""});
   ASSERT_TRUE(parts.ok()) << parts.status();
   EXPECT_EQ(parts->nics.size() + 1, inventory->nics.size()) << "without loopback";
 }

@@ -19,7 +19,7 @@ std::string Text(const DaemonCounters& counters, const DaemonFacts& facts = {}) 
   return prometheus::TextSerializer().Serialize(DaemonMetrics(counters, facts));
 }
 
-TEST(DaemonMetrics, SayWhatTenantsHaveDone) {
+TEST(DaemonMetrics, ReportWorkByTenant) {
   DaemonCounters counters;
   const auto tenant = counters.Of("team-a");
   TenantCounters::Work& work = tenant->work[static_cast<size_t>(OpKind::kAllReduce)];
@@ -29,7 +29,7 @@ TEST(DaemonMetrics, SayWhatTenantsHaveDone) {
   tenant->failures[FailureClassOf(absl::UnavailableError(""))].Add(2);
   tenant->active.Add(1);
   tenant->buffer_bytes.Add(4096);
-  tenant->changes_dropped.Add(1);
+  tenant->changes_rejected.Add(1);
   tenant->sent.wait_ns[2].Add(1'500'000'000);
   tenant->EnterEpoch(5);
   const std::string text = Text(counters);
@@ -49,7 +49,7 @@ TEST(DaemonMetrics, SayWhatTenantsHaveDone) {
   EXPECT_THAT(text, Not(HasSubstr("broadcast"))) << "the tenant never called it";
 }
 
-TEST(DaemonMetrics, SayWhoRunsAndHowBusyTheEngineIs) {
+TEST(DaemonMetrics, ReportVersionAndEngineLoad) {
   DaemonCounters counters;
   counters.turns.Add(10);
   counters.awake_ns.RaiseTo(kNsPerSec / 2);

@@ -8,26 +8,27 @@ namespace tenant_ledger_test {
 
 using testing::HasSubstr;
 
-const ProcessOrigin kUser{.called = "uid 1", .cgroup = ""};
-const ProcessOrigin kOther{.called = "uid 2", .cgroup = ""};
+const ProcessOrigin kUser{.tenant_name = "uid 1", .cgroup = ""};
+const ProcessOrigin kOther{.tenant_name = "uid 2", .cgroup = ""};
 
-TEST(TenantWho, ASocketGoesBeforeAControlGroupAndThatBeforeAUser) {
-  const TenantWho by_socket = {.uids = {}, .sockets = {"team-a"}, .cgroups = {}};
-  const TenantWho by_group = {.uids = {}, .sockets = {}, .cgroups = {"/jobs"}};
-  const TenantWho by_inner_group = {.uids = {}, .sockets = {}, .cgroups = {"/jobs/b"}};
-  const TenantWho by_user = {.uids = {1}, .sockets = {}, .cgroups = {}};
+TEST(TenantSelector, ASocketPrecedesAControlGroupAndThatAUser) {
+  const TenantSelector by_socket = {.uids = {}, .sockets = {"team-a"}, .cgroups = {}};
+  const TenantSelector by_group = {.uids = {}, .sockets = {}, .cgroups = {"/jobs"}};
+  const TenantSelector by_inner_group = {.uids = {}, .sockets = {}, .cgroups = {"/jobs/b"}};
+  const TenantSelector by_user = {.uids = {1}, .sockets = {}, .cgroups = {}};
   const ProcessOrigin at_socket = {"team-a", "/jobs/b/x"}, at_common = {"uid 1", "/jobs/b/x"};
-  EXPECT_GT(ClaimOf(by_socket, at_socket), ClaimOf(by_inner_group, at_socket));
-  EXPECT_GT(ClaimOf(by_inner_group, at_common), ClaimOf(by_group, at_common));
-  EXPECT_GT(ClaimOf(by_group, at_common), ClaimOf(by_user, at_common));
-  EXPECT_GT(ClaimOf(by_user, at_common), 0u);
-  EXPECT_EQ(ClaimOf(by_socket, at_common), 0u);
-  EXPECT_EQ(ClaimOf(by_user, at_socket), 0u) << "users are selected on the common socket only";
+  EXPECT_GT(MatchPrecedence(by_socket, at_socket), MatchPrecedence(by_inner_group, at_socket));
+  EXPECT_GT(MatchPrecedence(by_inner_group, at_common), MatchPrecedence(by_group, at_common));
+  EXPECT_GT(MatchPrecedence(by_group, at_common), MatchPrecedence(by_user, at_common));
+  EXPECT_GT(MatchPrecedence(by_user, at_common), 0u);
+  EXPECT_EQ(MatchPrecedence(by_socket, at_common), 0u);
+  EXPECT_EQ(MatchPrecedence(by_user, at_socket), 0u)
+      << "users are selected on the common socket only";
 }
 
-TEST(TenantWho, AControlGroupIsComparedPartByPart) {
+TEST(TenantSelector, AControlGroupIsComparedPartByPart) {
   const auto claims = [](const std::string& group, const std::string& path) {
-    return ClaimOf({.uids = {}, .sockets = {}, .cgroups = {group}}, {"uid 1", path}) > 0;
+    return MatchPrecedence({.uids = {}, .sockets = {}, .cgroups = {group}}, {"uid 1", path}) > 0;
   };
   EXPECT_TRUE(claims("/jobs/a", "/jobs/a"));
   EXPECT_TRUE(claims("/jobs/a", "/jobs/a/container/x"));
@@ -40,22 +41,24 @@ TEST(TenantWho, AControlGroupIsComparedPartByPart) {
 }
 
 // A socket whose configured tenant is "uid 1" does not become that user's.
-TEST(TenantWho, AUserIsNoSocketThatIsCalledLikeOne) {
-  EXPECT_EQ(ClaimOf({.uids = {}, .sockets = {"uid 1"}, .cgroups = {}}, kUser), 0u);
+TEST(TenantSelector, ASocketNamedLikeAUserIsNotThatUser) {
+  EXPECT_EQ(MatchPrecedence({.uids = {}, .sockets = {"uid 1"}, .cgroups = {}}, kUser), 0u);
 }
 
 class TenantLedgerTest : public testing::Test {
  protected:
   void SetQuotas(const TenantQuotas& quotas) {
     ledger_.SetTenants(
-        {{.name = "a", .who = {.uids = {1}, .sockets = {}, .cgroups = {"/a"}}, .quotas = quotas},
-         {.name = "b", .who = {.uids = {2}, .sockets = {}, .cgroups = {}}, .quotas = {}}});
+        {{.name = "a",
+          .selector = {.uids = {1}, .sockets = {}, .cgroups = {"/a"}},
+          .quotas = quotas},
+         {.name = "b", .selector = {.uids = {2}, .sockets = {}, .cgroups = {}}, .quotas = {}}});
   }
 
   TenantLedger ledger_;
 };
 
-TEST_F(TenantLedgerTest, OneOriginHasOneAccountWhileSomebodyHoldsIt) {
+TEST_F(TenantLedgerTest, OneOriginHasOneAccount) {
   const auto first = ledger_.AccountOf(kUser);
   EXPECT_EQ(ledger_.AccountOf(kUser), first);
   EXPECT_NE(ledger_.AccountOf(kOther), first);
@@ -65,95 +68,95 @@ TEST_F(TenantLedgerTest, OneOriginHasOneAccountWhileSomebodyHoldsIt) {
 TEST_F(TenantLedgerTest, WithoutATenantOrAQuotaThereIsNoLimit) {
   const auto account = ledger_.AccountOf(kUser);
   EXPECT_EQ(account->tenant(), nullptr);
-  EXPECT_TRUE(account->TakeMemory(~uint64_t{0}).ok());
-  account->GiveMemory(~uint64_t{0});
+  EXPECT_TRUE(account->ReserveMemory(~uint64_t{0}).ok());
+  account->ReleaseMemory(~uint64_t{0});
   SetQuotas({});
   ASSERT_NE(account->tenant(), nullptr);
   EXPECT_EQ(account->tenant()->name, "a");
-  EXPECT_TRUE(account->TakeCommunicator().ok());
+  EXPECT_TRUE(account->AdmitCommunicator().ok());
 }
 
 TEST_F(TenantLedgerTest, CommunicatorsOfAllOriginsOfATenantCountTogether) {
   SetQuotas({.communicators = 2});
   const auto user = ledger_.AccountOf(kUser), group = ledger_.AccountOf({"uid 7", "/a/x"});
   const auto other = ledger_.AccountOf(kOther);
-  EXPECT_TRUE(user->TakeCommunicator().ok());
-  EXPECT_TRUE(group->TakeCommunicator().ok());
-  const absl::Status refused = user->TakeCommunicator();
+  EXPECT_TRUE(user->AdmitCommunicator().ok());
+  EXPECT_TRUE(group->AdmitCommunicator().ok());
+  const absl::Status refused = user->AdmitCommunicator();
   EXPECT_TRUE(absl::IsResourceExhausted(refused));
   EXPECT_EQ(std::string(refused.message()),
             "Tenant a has 2 communicators on this host, and its quota is 2: destroy some that are "
             "not needed, or have the operator raise quotas.communicators of the Tenant");
-  EXPECT_TRUE(other->TakeCommunicator().ok());
-  group->GiveCommunicator();
-  EXPECT_TRUE(user->TakeCommunicator().ok());
+  EXPECT_TRUE(other->AdmitCommunicator().ok());
+  group->ReleaseCommunicator();
+  EXPECT_TRUE(user->AdmitCommunicator().ok());
 }
 
 TEST_F(TenantLedgerTest, MemoryIsRefusedBeyondTheQuotaAndNoSumOverflows) {
   SetQuotas({.memory_bytes = 1000});
   const auto user = ledger_.AccountOf(kUser), group = ledger_.AccountOf({"uid 7", "/a/x"});
-  EXPECT_TRUE(user->TakeMemory(600).ok());
+  EXPECT_TRUE(user->ReserveMemory(600).ok());
   for (const uint64_t bytes : {uint64_t{401}, ~uint64_t{0}}) {
-    const absl::Status refused = group->TakeMemory(bytes);
+    const absl::Status refused = group->ReserveMemory(bytes);
     EXPECT_TRUE(absl::IsResourceExhausted(refused)) << bytes;
     EXPECT_THAT(std::string(refused.message()),
                 HasSubstr("Tenant a has buffers of 600 B with mccsd on this host"));
     EXPECT_THAT(std::string(refused.message()), HasSubstr("raise quotas.memory"));
   }
-  EXPECT_TRUE(group->TakeMemory(400).ok());
-  user->GiveMemory(600);
-  EXPECT_TRUE(group->TakeMemory(600).ok());
+  EXPECT_TRUE(group->ReserveMemory(400).ok());
+  user->ReleaseMemory(600);
+  EXPECT_TRUE(group->ReserveMemory(600).ok());
 }
 
-TEST_F(TenantLedgerTest, TheControllersNewWordCountsForWhatIsThereAlready) {
+TEST_F(TenantLedgerTest, AnUpdateAppliesToExistingAccounts) {
   const auto user = ledger_.AccountOf(kUser);
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(user->TakeCommunicator().ok());
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(user->AdmitCommunicator().ok());
   SetQuotas({.communicators = 2});
-  EXPECT_FALSE(user->TakeCommunicator().ok()) << "3 exist, and remain";
+  EXPECT_FALSE(user->AdmitCommunicator().ok()) << "3 exist, and remain";
   SetQuotas({.communicators = 4});
-  EXPECT_TRUE(user->TakeCommunicator().ok());
+  EXPECT_TRUE(user->AdmitCommunicator().ok());
   ledger_.SetTenants({});
   EXPECT_EQ(user->tenant(), nullptr);
-  EXPECT_TRUE(user->TakeCommunicator().ok());
+  EXPECT_TRUE(user->AdmitCommunicator().ok());
 }
 
-TEST_F(TenantLedgerTest, WorkBeyondTheQuotaWaitsWhileWhatIsAtWorkGetsOn) {
+TEST_F(TenantLedgerTest, WorkBeyondTheQuotaWaitsWhileOtherWorkProgresses) {
   SetQuotas({.operations = 1});
   const auto user = ledger_.AccountOf(kUser), group = ledger_.AccountOf({"uid 7", "/a/x"});
   MonotonicNs now = 1000 * kNsPerSec;
-  EXPECT_TRUE(user->MayWork(now));
+  EXPECT_TRUE(user->MayStart(now));
   std::optional<TenantWork> first(std::in_place, user.get(), now);
-  EXPECT_FALSE(group->MayWork(now));
-  EXPECT_TRUE(ledger_.AccountOf(kOther)->MayWork(now));
+  EXPECT_FALSE(group->MayStart(now));
+  EXPECT_TRUE(ledger_.AccountOf(kOther)->MayStart(now));
   for (int i = 0; i < 5; ++i) {
-    now += TenantAccount::kStandstillNs - 1;
-    EXPECT_FALSE(group->MayWork(now));
-    user->Moved(now);
+    now += TenantAccount::kStalledAfterNs - 1;
+    EXPECT_FALSE(group->MayStart(now));
+    user->RecordProgress(now);
   }
   first.reset();
-  EXPECT_TRUE(group->MayWork(now));
+  EXPECT_TRUE(group->MayStart(now));
 }
 
 // It may wait for the peers of the other one.
-TEST_F(TenantLedgerTest, WhatStandsStillMakesRoomForOneMoreAtATime) {
+TEST_F(TenantLedgerTest, StalledWorkAdmitsOneMoreAtATime) {
   SetQuotas({.operations = 1});
   const auto user = ledger_.AccountOf(kUser);
   MonotonicNs now = 1000 * kNsPerSec;
   const TenantWork first(user.get(), now);
-  EXPECT_EQ(user->StandsStillAt(), now + TenantAccount::kStandstillNs);
-  now += TenantAccount::kStandstillNs;
-  ASSERT_TRUE(user->MayWork(now));
+  EXPECT_EQ(user->StalledAt(), now + TenantAccount::kStalledAfterNs);
+  now += TenantAccount::kStalledAfterNs;
+  ASSERT_TRUE(user->MayStart(now));
   const TenantWork second(user.get(), now);
-  EXPECT_FALSE(user->MayWork(now));
-  EXPECT_TRUE(user->MayWork(now + TenantAccount::kStandstillNs));
+  EXPECT_FALSE(user->MayStart(now));
+  EXPECT_TRUE(user->MayStart(now + TenantAccount::kStalledAfterNs));
 }
 
 TEST_F(TenantLedgerTest, AnAccountMayOutliveTheLedger) {
   auto ledger = std::make_unique<TenantLedger>();
   const auto account = ledger->AccountOf(kUser);
-  ASSERT_TRUE(account->TakeMemory(5).ok());
+  ASSERT_TRUE(account->ReserveMemory(5).ok());
   ledger.reset();
-  account->GiveMemory(5);
+  account->ReleaseMemory(5);
 }
 
 }  // namespace tenant_ledger_test

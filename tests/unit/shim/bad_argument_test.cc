@@ -71,7 +71,7 @@ TEST_F(BadArguments, NullCommunicator) {
   EXPECT_THAT(LastError(), HasSubstr("comm is NULL"));
 }
 
-TEST_F(BadArguments, RangeThatLeavesItsAllocation) {
+TEST_F(BadArguments, RangeExceedsItsAllocation) {
   EXPECT_EQ(AllReduce(data_, data_, 5), ncclInvalidArgument);
   EXPECT_THAT(LastError(), AllOf(HasSubstr("ncclAllReduce"), HasSubstr("sendbuff"),
                                  HasSubstr("+ 20 bytes"), HasSubstr("16 bytes from")));
@@ -86,7 +86,7 @@ TEST_F(BadArguments, RangeThatLeavesItsAllocation) {
   EXPECT_THAT(LastError(), HasSubstr("sendbuff"));
 }
 
-TEST_F(BadArguments, CountThatOverflows) {
+TEST_F(BadArguments, CountOverflows) {
   for (size_t count : {std::numeric_limits<size_t>::max(), std::numeric_limits<size_t>::max() / 4,
                        std::numeric_limits<size_t>::max() / 8 + 1}) {
     EXPECT_EQ(AllReduce(data_, data_, count), ncclInvalidArgument) << count;
@@ -103,7 +103,7 @@ TEST_F(BadArguments, FreedAndUnknownMemory) {
   EXPECT_EQ(AllReduce(freed, data_, 1), ncclInvalidArgument);
 }
 
-TEST_F(BadArguments, ACaptureThatIsInvalidIsRefused) {
+TEST_F(BadArguments, RejectsAnInvalidCapture) {
   fake_cuda::BeginCapture(nullptr);
   fake_cuda::InvalidateCapture(nullptr);
   EXPECT_EQ(AllReduce(data_, data_, 1), ncclUnhandledCudaError);
@@ -111,18 +111,18 @@ TEST_F(BadArguments, ACaptureThatIsInvalidIsRefused) {
   fake_cuda::EndCapture(nullptr);
 }
 
-TEST_F(BadArguments, CudaErrorOfTheStreamIsPassedOn) {
+TEST_F(BadArguments, ReportsCudaErrorsOfTheStream) {
   fake_cuda::FailStreamCalls(CUDA_ERROR_INVALID_HANDLE);
   EXPECT_EQ(AllReduce(data_, data_, 1), ncclUnhandledCudaError);
   EXPECT_THAT(LastError(), HasSubstr("CUDA_ERROR"));
   fake_cuda::FailStreamCalls(CUDA_SUCCESS);
 }
 
-TEST_F(BadArguments, DaemonThatRefusesABuffer) {
-  daemon_.RefuseWith(wire::ErrorClass::kInvalidArgument);
+TEST_F(BadArguments, ReportsTheDaemonsRejectionOfABuffer) {
+  daemon_.FailRequestsWith(wire::ErrorClass::kInvalidArgument);
   EXPECT_EQ(AllReduce(data_, data_, 1), ncclInvalidArgument);
   EXPECT_THAT(LastError(), HasSubstr("refused by the fake"));
-  daemon_.RefuseWith(wire::ErrorClass::kNone);
+  daemon_.FailRequestsWith(wire::ErrorClass::kNone);
 }
 
 TEST_F(BadArguments, RegistrationsAreOpaqueAndChecked) {
@@ -139,7 +139,7 @@ TEST_F(BadArguments, RegistrationsAreOpaqueAndChecked) {
   EXPECT_EQ(ncclCommRegister(comms_[0], nullptr, 16, &handle), ncclInvalidArgument);
 }
 
-TEST_F(BadArguments, TextsBelongToTheirThread) {
+TEST_F(BadArguments, ErrorMessagesBelongToTheirThread) {
   EXPECT_EQ(AllReduce(nullptr, data_, 1), ncclInvalidArgument);
   EXPECT_THAT(LastError(), HasSubstr("sendbuff is NULL"));
   EXPECT_STREQ(ncclGetErrorString(ncclSuccess), "no error");
@@ -156,7 +156,7 @@ void SetDebug(const char* level) {
 }
 
 // A program may replace ncclGetLastError (nccl-tests does), so the reason is also logged.
-TEST_F(BadArguments, AnUnsupportedFunctionIsNamedOnceOnStderrUnderWarn) {
+TEST_F(BadArguments, WarnLogsAnUnsupportedFunctionOnceOnStderr) {
   const auto refuse = [&] {
     testing::internal::CaptureStderr();
     EXPECT_EQ(ncclGetLsaDevicePointer(), ncclInvalidUsage);

@@ -68,7 +68,7 @@ TEST_F(CaptureTest, ReplaysRunWithoutACall) {
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCaptureWork), 2);
 }
 
-TEST_F(CaptureTest, LaunchesInARowNeedNoWaitBetween) {
+TEST_F(CaptureTest, ConsecutiveLaunchesNeedNoWait) {
   CaptureBoth();
   data_[0][0] = data_[1][0] = 1;
   for (int i = 0; i < 5; ++i) {
@@ -94,7 +94,7 @@ TEST_F(CaptureTest, CallsAndReplaysShareTheCommunicator) {
 }
 
 // Otherwise two ranks on one stream, or on one hardware queue, deadlock.
-TEST_F(CaptureTest, AllReadyWordsOfAGroupComeBeforeAnyWait) {
+TEST_F(CaptureTest, ReadyWordsOfAGroupPrecedeItsWaits) {
   fake_cuda::BeginCapture(streams_[0]);
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
   for (int r = 0; r < 2; ++r) ASSERT_EQ(AllReduce(r, streams_[0]), ncclSuccess);
@@ -110,7 +110,7 @@ TEST_F(CaptureTest, AllReadyWordsOfAGroupComeBeforeAnyWait) {
   EXPECT_EQ(data_[1][0], 3);
 }
 
-TEST_F(CaptureTest, AGroupOverTwoCapturedStreamsWaitsForBoth) {
+TEST_F(CaptureTest, GroupOverTwoCapturedStreamsWaitsForBoth) {
   const CUstream side = Stream();
   fake_cuda::BeginCapture(streams_[0]);
   fake_cuda::JoinCapture(side, streams_[0]);
@@ -127,7 +127,7 @@ TEST_F(CaptureTest, AGroupOverTwoCapturedStreamsWaitsForBoth) {
             3);
 }
 
-TEST_F(CaptureTest, TheEndOfTheGraphGivesEverythingBack) {
+TEST_F(CaptureTest, DestroyedGraphReleasesEverything) {
   CUdeviceptr last_slot = 0;
   for (int i = 0; i < 3; ++i) {
     CaptureBoth();
@@ -144,7 +144,7 @@ TEST_F(CaptureTest, TheEndOfTheGraphGivesEverythingBack) {
   }
 }
 
-TEST_F(CaptureTest, MoreGraphsThanSlotsAreRefusedWithAText) {
+TEST_F(CaptureTest, RejectsMoreGraphsThanSlots) {
   for (uint32_t i = 0; i <= wire::kCapturedSlots; ++i) {
     fake_cuda::BeginCapture(streams_[0]);
     const ncclResult_t result = AllReduce(0, streams_[0]);
@@ -154,7 +154,7 @@ TEST_F(CaptureTest, MoreGraphsThanSlotsAreRefusedWithAText) {
   EXPECT_THAT(LastError(comms_[0]), HasSubstr("destroy unused graphs"));
 }
 
-TEST_F(CaptureTest, StreamsOfOneCommunicatorAreAllCapturedOrNone) {
+TEST_F(CaptureTest, RejectsCapturedAndUncapturedStreamsOfOneCommunicator) {
   fake_cuda::BeginCapture(streams_[0]);
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
   ASSERT_EQ(AllReduce(0, streams_[0]), ncclSuccess);
@@ -166,7 +166,7 @@ TEST_F(CaptureTest, StreamsOfOneCommunicatorAreAllCapturedOrNone) {
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCaptureWork), 0);
 }
 
-TEST_F(CaptureTest, ACaptureThatBeginsWithinAGroupIsRefused) {
+TEST_F(CaptureTest, RejectsACaptureThatBeginsWithinAGroup) {
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
   ASSERT_EQ(AllReduce(0, streams_[0]), ncclSuccess);
   fake_cuda::BeginCapture(streams_[0]);
@@ -175,18 +175,18 @@ TEST_F(CaptureTest, ACaptureThatBeginsWithinAGroupIsRefused) {
   EXPECT_TRUE(daemon_.RecordsOf(0).empty());
 }
 
-TEST_F(CaptureTest, WhatTheDaemonRefusesIsNotCaptured) {
+TEST_F(CaptureTest, RejectedWorkIsNotCaptured) {
   CaptureBoth();  // registers the buffer, so that only the captured group is rejected
   ASSERT_TRUE(Replay());
-  daemon_.RefuseWith(wire::ErrorClass::kInvalidArgument);
+  daemon_.FailRequestsWith(wire::ErrorClass::kInvalidArgument);
   fake_cuda::BeginCapture(streams_[0]);
   EXPECT_EQ(AllReduce(0, streams_[0]), ncclInvalidArgument);
   graphs_.push_back(fake_cuda::EndCapture(streams_[0]));
   EXPECT_TRUE(fake_cuda::NodesOf(graphs_.back()).empty());
-  daemon_.RefuseWith(wire::ErrorClass::kNone);
+  daemon_.FailRequestsWith(wire::ErrorClass::kNone);
 }
 
-TEST_F(CaptureTest, ADeadDaemonReleasesNoReplay) {
+TEST_F(CaptureTest, DeadDaemonReleasesNoReplay) {
   CaptureBoth();
   fake_cuda::Launch(graphs_[0], streams_[0]);  // the other rank never launches
   fake_cuda::Advance();
@@ -205,7 +205,7 @@ TEST_F(CaptureTest, ADeadDaemonReleasesNoReplay) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(Replay()) << "a later replay did not complete";
 }
 
-TEST_F(CaptureTest, AnUndoneReplayIsReportedByFinalizeAndDestroy) {
+TEST_F(CaptureTest, FinalizeAndDestroyReportAnIncompleteReplay) {
   CaptureBoth();
   fake_cuda::Launch(graphs_[0], streams_[0]);  // the other rank never launches
   fake_cuda::Advance();
@@ -217,14 +217,14 @@ TEST_F(CaptureTest, AnUndoneReplayIsReportedByFinalizeAndDestroy) {
   EXPECT_TRUE(fake_cuda::Synchronize(streams_[0]));
 }
 
-TEST_F(CaptureTest, ADestroyReleasesLaterReplays) {
+TEST_F(CaptureTest, DestroyReleasesLaterReplays) {
   CaptureBoth();
   ASSERT_TRUE(Replay());
   for (ncclComm_t comm : std::exchange(comms_, {})) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
   EXPECT_TRUE(Replay());
 }
 
-TEST_F(CaptureTest, AnAbortReleasesReplaysNowAndLater) {
+TEST_F(CaptureTest, AbortReleasesCurrentAndLaterReplays) {
   CaptureBoth();
   fake_cuda::Launch(graphs_[0], streams_[0]);
   fake_cuda::Advance();

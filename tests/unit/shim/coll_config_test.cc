@@ -90,7 +90,7 @@ class CollConfigs : public ShimTest {
   int* data_;
 };
 
-TEST_F(CollConfigs, OptionsTravelWithTheCall) {
+TEST_F(CollConfigs, OptionsAreInTheRecord) {
   ASSERT_EQ(AllReduceWith({{MCCS_OPTION_PRIORITY, 7},
                            {MCCS_OPTION_DEADLINE_US, 2000},
                            {MCCS_OPTION_CRITICALITY, MCCS_CRITICALITY_CRITICAL}}),
@@ -138,7 +138,7 @@ TEST_F(CollConfigs, EveryCollectiveHasItsVariant) {
   }
 }
 
-TEST_F(CollConfigs, OptionsOfOtherVendorsAreNotOurs) {
+TEST_F(CollConfigs, IgnoresOptionsOfOtherVendors) {
   ASSERT_EQ(AllReduceWith({{MCCS_OPTION_PRIORITY, 99, 0x123456},
                            {MCCS_OPTION_PRIORITY, 3},
                            {MCCS_OPTION_PRIORITY, -1, -5},
@@ -148,7 +148,7 @@ TEST_F(CollConfigs, OptionsOfOtherVendorsAreNotOurs) {
   EXPECT_EQ(Carried(), (CallOptions{.priority = 3}));
 }
 
-TEST_F(CollConfigs, ValuesOutOfRangeAreRefused) {
+TEST_F(CollConfigs, RejectsValuesOutOfRange) {
   for (const Option& bad :
        {Option{MCCS_OPTION_PRIORITY, 0}, Option{MCCS_OPTION_PRIORITY, 8},
         Option{MCCS_OPTION_DEADLINE_US, 0}, Option{MCCS_OPTION_DEADLINE_US, -1},
@@ -167,7 +167,7 @@ TEST_F(CollConfigs, ValuesOutOfRangeAreRefused) {
   EXPECT_THAT(LastError(), HasSubstr("MCCS_OPTION_PRIORITY is given twice"));
 }
 
-TEST_F(CollConfigs, AListThatRunsInACircleIsRefused) {
+TEST_F(CollConfigs, RejectsACircularList) {
   ConfigExtension extension{.next = nullptr, .vendor = 1, .option = 1, .value = {.i = 1}};
   extension.next = &extension;
   CollConfig config = Initialised();
@@ -176,7 +176,7 @@ TEST_F(CollConfigs, AListThatRunsInACircleIsRefused) {
   EXPECT_THAT(LastError(), HasSubstr("no end"));
 }
 
-TEST_F(CollConfigs, AConfigMustBeInitialisedAndMayBeLonger) {
+TEST_F(CollConfigs, RequiresInitialisationAndAcceptsLongerConfigs) {
   CollConfig config = Initialised();
   config.magic = 0;
   EXPECT_EQ(AllReduce(&config), ncclInvalidArgument);
@@ -190,7 +190,7 @@ TEST_F(CollConfigs, AConfigMustBeInitialisedAndMayBeLonger) {
   EXPECT_EQ(AllReduce(&config), ncclSuccess) << LastError();
 }
 
-TEST_F(CollConfigs, HintsAreTakenWithinTheirRanges) {
+TEST_F(CollConfigs, AcceptsHintsWithinTheirRanges) {
   CollConfig config = Initialised();
   config.min_ctas = 2;
   config.max_ctas = 4;

@@ -29,7 +29,7 @@ TEST_F(Collectives, AllReduceSumsOverTheRanksOfOneProcess) {
   }
 }
 
-TEST_F(Collectives, MaxAndMinAreNotMixedUp) {
+TEST_F(Collectives, MaxAndMinAreDistinct) {
   MakeRanks(2);
   int* data[] = {Buffer<int>({1, 5}), Buffer<int>({4, 2})};
   int* max[] = {Buffer<int>({0, 0}), Buffer<int>({0, 0})};
@@ -44,7 +44,7 @@ TEST_F(Collectives, MaxAndMinAreNotMixedUp) {
   EXPECT_THAT(Read(min[0], 2), ElementsAre(1, 2));
 }
 
-TEST_F(Collectives, GatherScatterAndBroadcastMoveWhatTheyShould) {
+TEST_F(Collectives, GatherScatterAndBroadcastMoveTheRightBlocks) {
   MakeRanks(2);
   CUstream stream = Stream();
   int* send[] = {Buffer<int>({1, 2}), Buffer<int>({3, 4})};
@@ -73,7 +73,7 @@ TEST_F(Collectives, GatherScatterAndBroadcastMoveWhatTheyShould) {
   ASSERT_TRUE(Synchronize(stream));
 }
 
-TEST_F(Collectives, BufferIsNamedByAllocationAndOffset) {
+TEST_F(Collectives, RecordContainsAllocationAndOffset) {
   MakeRanks(1);
   int* data = Buffer<int>({0, 0, 7, 8});
   ASSERT_EQ(ncclAllReduce(data + 2, data, 2, ncclInt, ncclSum, comms_[0], nullptr), ncclSuccess);
@@ -106,7 +106,7 @@ TEST_F(Collectives, AllRanksOfAGroupMayShareOneStream) {
   for (int r = 0; r < 4; ++r) EXPECT_EQ(*data[r], 6);
 }
 
-TEST_F(Collectives, CallReturnsBeforeTheWorkIsDone) {
+TEST_F(Collectives, CallReturnsBeforeTheWorkCompletes) {
   MakeRanks(1);
   CUstream stream = Stream();
   int* data = Buffer<int>({5});
@@ -118,7 +118,7 @@ TEST_F(Collectives, CallReturnsBeforeTheWorkIsDone) {
   EXPECT_TRUE(Synchronize(stream));
 }
 
-TEST_F(Collectives, SeveralStreamsOfAGroupAllWaitAndAreAllWaitedFor) {
+TEST_F(Collectives, AllStreamsOfAGroupWaitAndAreAwaited) {
   MakeRanks(1);
   CUstream streams[] = {Stream(), Stream(), Stream()};
   int* data = Buffer<int>({1, 2, 3});
@@ -180,7 +180,7 @@ TEST_F(Collectives, NestedGroupsActAtTheOutermostEnd) {
   EXPECT_TRUE(Synchronize(nullptr));
 }
 
-TEST_F(Collectives, ErrorInAGroupDropsAllOfIt) {
+TEST_F(Collectives, ErrorDropsTheWholeGroup) {
   MakeRanks(1);
   int* data = Buffer<int>({5});
   ncclGroupStart();
@@ -195,7 +195,7 @@ TEST_F(Collectives, ErrorInAGroupDropsAllOfIt) {
   EXPECT_TRUE(Synchronize(nullptr));
 }
 
-TEST_F(Collectives, RefusedFunctionSpoilsItsGroup) {
+TEST_F(Collectives, UnsupportedFunctionFailsItsGroup) {
   MakeRanks(1);
   ncclGroupStart();
   EXPECT_EQ(ncclGetLsaDevicePointer(), ncclInvalidUsage);
@@ -213,7 +213,7 @@ TEST_F(Collectives, ZeroElementsReturnAtOnce) {
   EXPECT_TRUE(fake_cuda::Pending(nullptr).empty());
 }
 
-TEST_F(Collectives, MemoryFromMemAllocIsServedLikeAnyOther) {
+TEST_F(Collectives, AcceptsMemoryOfMemAlloc) {
   MakeRanks(2);
   void* data[2] = {};
   for (int r = 0; r < 2; ++r) {
@@ -236,7 +236,7 @@ TEST_F(Collectives, MemoryFromMemAllocIsServedLikeAnyOther) {
   EXPECT_EQ(ncclMemAlloc(&data[0], 0), ncclInvalidArgument);
 }
 
-TEST_F(Collectives, CurrentDeviceIsTheCallersAfterwards) {
+TEST_F(Collectives, RestoresTheCurrentDevice) {
   MakeRanks(3);
   EXPECT_EQ(fake_cuda::GetDevice(), 0);
   fake_cuda::SetDevice(5);

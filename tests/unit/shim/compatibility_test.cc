@@ -108,7 +108,7 @@ TEST(CompatibilityDocument, NamesExactlyTheExportedFunctions) {
       << "add the missing functions to " << kDocument;
 }
 
-TEST(CompatibilityDocument, SaysOfEachFunctionWhatTheLibraryAnswers) {
+TEST(CompatibilityDocument, StatesWhatEachFunctionReturns) {
   for (const auto& [name, answer] : DocumentedFunctions()) {
     EXPECT_TRUE(answer == "works" || answer == "hint" || answer == "unsupported")
         << name << ": " << answer;
@@ -119,7 +119,7 @@ TEST(CompatibilityDocument, SaysOfEachFunctionWhatTheLibraryAnswers) {
   }
 }
 
-TEST(CompatibilityDocument, SaysOfEachVariableWhatTheTableSays) {
+TEST(CompatibilityDocument, ListsTheVariablesOfTheTable) {
   std::vector<std::vector<std::string>> expected;
   for (const shim::Variable& variable : shim::Variables()) {
     expected.push_back(
@@ -155,7 +155,7 @@ std::vector<std::string> VariablesReadBy(const std::string& text) {
 }
 
 // Every variable that the library's code reads is in the table, and has an effect.
-TEST(Variables, HasEveryVariableThatTheCodeReads) {
+TEST(Variables, ContainsEveryVariableThatTheCodeReads) {
   size_t named = 0;
   for (const auto& entry : std::filesystem::directory_iterator("shim")) {
     if (entry.path().extension() != ".cc" || entry.path().filename() == "variables.cc") continue;

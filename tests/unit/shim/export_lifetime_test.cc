@@ -46,27 +46,27 @@ class ExportLifetime : public ShimTest {
   void WakeTheReader() {
     for (int i = 0; i < 20; ++i) Sum(Buffer<int>({i}));
   }
-  static void LetGo(const void* memory) {
-    shim::Process::LetGo({reinterpret_cast<uintptr_t>(memory), 1});
+  static void ReleaseRange(const void* memory) {
+    shim::Process::ReleaseRange({reinterpret_cast<uintptr_t>(memory), 1});
   }
 };
 
-TEST_F(ExportLifetime, AFreeIsToldBeforeItHappensAndOnce) {
+TEST_F(ExportLifetime, FreeReleasesTheExportOnceBeforehand) {
   MakeRanks(1);
   int* data = Buffer<int>({1});
   int* other = Buffer<int>({2});
   Sum(data);
-  LetGo(other);  // never exported
+  ReleaseRange(other);  // never exported
   EXPECT_EQ(Released(), 0);
-  LetGo(data);
+  ReleaseRange(data);
   EXPECT_EQ(Released(), 1);
-  LetGo(data);
+  ReleaseRange(data);
   EXPECT_EQ(Released(), 1);
   Sum(data);  // it was not actually freed
   EXPECT_EQ(Registered(), 2);
 }
 
-TEST_F(ExportLifetime, MemFreeTakesItsMemoryBackFirst) {
+TEST_F(ExportLifetime, MemFreeReleasesTheExportFirst) {
   MakeRanks(1);
   void* memory = nullptr;
   ASSERT_EQ(ncclMemAlloc(&memory, 16), ncclSuccess);
@@ -75,14 +75,14 @@ TEST_F(ExportLifetime, MemFreeTakesItsMemoryBackFirst) {
   EXPECT_EQ(Released(), 1);
 }
 
-TEST_F(ExportLifetime, AFreeWaitsForTheWorkThatWasPostedWithIt) {
+TEST_F(ExportLifetime, FreeWaitsForPostedWork) {
   MakeRanks(1);
   int* data = Buffer<int>({5});
   daemon_.HoldRings(true);
   ASSERT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], nullptr), ncclSuccess);
   std::atomic<bool> free_may_go_on{false};
   std::thread program([&] {
-    LetGo(data);
+    ReleaseRange(data);
     free_may_go_on = true;
   });
   while (Released() == 0) std::this_thread::yield();
@@ -93,21 +93,21 @@ TEST_F(ExportLifetime, AFreeWaitsForTheWorkThatWasPostedWithIt) {
   EXPECT_EQ(*data, 5);
 }
 
-TEST_F(ExportLifetime, ADaemonThatDoesNotAnswerHoldsAFreeUpForTwoSeconds) {
+TEST_F(ExportLifetime, SilentDaemonDelaysAFreeByTwoSeconds) {
   MakeRanks(1);
   int* data = Buffer<int>({1});
   Sum(data);
-  daemon_.KeepSilentOn(wire::MessageKind::kReleaseBuffer);
+  daemon_.IgnoreMessages(wire::MessageKind::kReleaseBuffer);
   const auto start = steady_clock::now();
-  LetGo(data);
+  ReleaseRange(data);
   EXPECT_GE(steady_clock::now() - start, milliseconds(1900));
-  LetGo(data);  // the daemon still maps the memory
+  ReleaseRange(data);  // the daemon still maps the memory
   EXPECT_GE(steady_clock::now() - start, milliseconds(3900));
   EXPECT_EQ(Released(), 1) << "the release was requested already";
   EXPECT_LE(steady_clock::now() - start, seconds(10));
 }
 
-TEST_F(ExportLifetime, ADaemonThatReadsNothingHoldsNobodyUpForLong) {
+TEST_F(ExportLifetime, StoppedDaemonDelaysCallersBriefly) {
   auto client = shim::DaemonClient::Connect(daemon_.socket_path());
   ASSERT_TRUE(client.ok()) << client.status();
   daemon_.StopReading();
@@ -116,7 +116,7 @@ TEST_F(ExportLifetime, ADaemonThatReadsNothingHoldsNobodyUpForLong) {
   absl::Status status;
   for (int i = 0; i < kMoreThanTheSocketHolds && status.ok(); ++i) {
     const auto request = (*client)->Send(wire::ReleaseBuffer{});
-    if (request.ok()) (*client)->Forget(*request);
+    if (request.ok()) (*client)->IgnoreReply(*request);
     status = request.status();
   }
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
@@ -125,17 +125,17 @@ TEST_F(ExportLifetime, ADaemonThatReadsNothingHoldsNobodyUpForLong) {
   EXPECT_LE(steady_clock::now() - start, seconds(10));
 }
 
-TEST_F(ExportLifetime, ADeadDaemonHoldsNothingUp) {
+TEST_F(ExportLifetime, DeadDaemonDelaysNothing) {
   MakeRanks(1);
   int* data = Buffer<int>({1});
   Sum(data);
   daemon_.Die();
   const auto start = steady_clock::now();
-  LetGo(data);
+  ReleaseRange(data);
   EXPECT_LE(steady_clock::now() - start, milliseconds(1500));
 }
 
-TEST_F(ExportLifetime, WhatIsDeregisteredIsTakenBackUnlessItIsRegisteredOtherwise) {
+TEST_F(ExportLifetime, DeregistrationReleasesUnlessRegisteredAgain) {
   MakeRanks(1);
   int* data = Buffer<int>({1, 2});
   void* whole = nullptr;
@@ -152,7 +152,7 @@ TEST_F(ExportLifetime, WhatIsDeregisteredIsTakenBackUnlessItIsRegisteredOtherwis
 }
 
 // The addresses differ each time, so only CUDA's buffer ids reveal the frees.
-TEST_F(ExportLifetime, FreesThatNobodySawAreFoundOut) {
+TEST_F(ExportLifetime, DetectsUnseenFrees) {
   MakeRanks(1);
   constexpr int kBuffers = 100;
   std::vector<int*> pins;  // prevent reuse of the addresses
@@ -166,7 +166,7 @@ TEST_F(ExportLifetime, FreesThatNobodySawAreFoundOut) {
   EXPECT_GE(Released(), kBuffers - 2);
 }
 
-TEST_F(ExportLifetime, ALeaseEndsWhatNobodyUses) {
+TEST_F(ExportLifetime, LeaseEndsUnusedExports) {
   setenv("MCCS_EXPORT_LEASE", "0.1", 1);
   MakeRanks(1);
   int* data = Buffer<int>({1});
@@ -184,24 +184,24 @@ TEST_F(ExportLifetime, ALeaseEndsWhatNobodyUses) {
 }
 
 // The daemon ends a session that does not read its replies.
-TEST_F(ExportLifetime, AFewLeasesEndAtATime) {
+TEST_F(ExportLifetime, LimitsUnansweredReleases) {
   setenv("MCCS_EXPORT_LEASE", "0.3", 1);
   MakeRanks(1);
-  daemon_.KeepSilentOn(wire::MessageKind::kReleaseBuffer);
+  daemon_.IgnoreMessages(wire::MessageKind::kReleaseBuffer);
   for (int i = 0; i < 200; ++i) Sum(Buffer<int>({i}));
   EXPECT_TRUE(EventuallyReleased(64));
   WakeTheReader();
   EXPECT_EQ(Released(), 64) << "without replies";
 }
 
-TEST_F(ExportLifetime, AllLeasesEndInTheEnd) {
+TEST_F(ExportLifetime, AllLeasesEnd) {
   setenv("MCCS_EXPORT_LEASE", "0.1", 1);
   MakeRanks(1);
   for (int i = 0; i < 200; ++i) Sum(Buffer<int>({i}));
   EXPECT_TRUE(EventuallyReleased(Registered()));
 }
 
-TEST_F(ExportLifetime, AFewLeasesOfVirtualMemoryEndAtATime) {
+TEST_F(ExportLifetime, LimitsUnansweredReleasesOfVirtualMemory) {
   constexpr size_t kChunk = 16 << 10;
   constexpr size_t kRuns = 200;
   setenv("MCCS_EXPORT_LEASE", "0.3", 1);
@@ -215,14 +215,14 @@ TEST_F(ExportLifetime, AFewLeasesOfVirtualMemoryEndAtATime) {
   };
   use_all(true);
   EXPECT_TRUE(EventuallyUnmapped(kRuns)) << "in several rounds";
-  daemon_.KeepSilentOn(wire::MessageKind::kUnmapChunks);
+  daemon_.IgnoreMessages(wire::MessageKind::kUnmapChunks);
   use_all(false);
   EXPECT_TRUE(EventuallyUnmapped(kRuns + 64));
   WakeTheReader();
   EXPECT_EQ(Unmapped(), kRuns + 64) << "without replies";
 }
 
-TEST_F(ExportLifetime, AGraphKeepsWhatItsCallsNameAndNoMore) {
+TEST_F(ExportLifetime, GraphPinsOnlyItsCallsBuffers) {
   constexpr size_t kChunk = 16 << 10;
   setenv("MCCS_EXPORT_LEASE", "0.1", 1);
   MakeRanks(1);
@@ -245,7 +245,7 @@ TEST_F(ExportLifetime, AGraphKeepsWhatItsCallsNameAndNoMore) {
   EXPECT_TRUE(EventuallyUnmapped(3)) << "chunks 1 and 2, together";
 }
 
-TEST_F(ExportLifetime, ACallInAnOpenGroupKeepsWhatItNames) {
+TEST_F(ExportLifetime, CallInAnOpenGroupKeepsItsBuffers) {
   setenv("MCCS_EXPORT_LEASE", "0.05", 1);
   MakeRanks(1);
   int* data = Buffer<int>({1});
@@ -258,7 +258,7 @@ TEST_F(ExportLifetime, ACallInAnOpenGroupKeepsWhatItNames) {
   EXPECT_TRUE(EventuallyReleased(1));
 }
 
-TEST_F(ExportLifetime, WithoutALeaseNothingEnds) {
+TEST_F(ExportLifetime, ExportsStayWithoutALease) {
   setenv("MCCS_EXPORT_LEASE", "0", 1);
   MakeRanks(1);
   Sum(Buffer<int>({1}));
@@ -266,7 +266,7 @@ TEST_F(ExportLifetime, WithoutALeaseNothingEnds) {
   EXPECT_EQ(Released(), 0);
 }
 
-TEST_F(ExportLifetime, ALeaseThatIsNoTimeIsRefused) {
+TEST_F(ExportLifetime, RejectsAnInvalidLease) {
   setenv("MCCS_EXPORT_LEASE", "long", 1);
   ncclComm_t comm = nullptr;
   EXPECT_EQ(ncclCommInitAll(&comm, 1, nullptr), ncclInvalidArgument);

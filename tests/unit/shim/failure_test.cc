@@ -42,7 +42,7 @@ class Failure : public ShimTest {
   CUstream stream_ = Stream();
 };
 
-TEST_F(Failure, ShowsInAsyncErrorAndSticks) {
+TEST_F(Failure, AsyncErrorReportsItPermanently) {
   MakeRanks(2);
   CUstream stream = Stream();
   ASSERT_EQ(Reduce(comms_[0], stream), ncclSuccess);
@@ -57,25 +57,25 @@ TEST_F(Failure, ShowsInAsyncErrorAndSticks) {
 
 // ---- Streams ------------------------------------------------------------------------------------
 
-TEST_F(Failure, AnAbortReleasesTheStream) {
+TEST_F(Failure, AbortReleasesTheStream) {
   FailACall();
   EXPECT_EQ(ncclCommAbort(Taken(0)), ncclSuccess);
   EXPECT_TRUE(Synchronize(stream_));
 }
 
-TEST_F(Failure, ADestroyReportsTheUndoneCallAndReleasesTheStream) {
+TEST_F(Failure, DestroyReportsTheIncompleteCallAndReleasesTheStream) {
   FailACall();
   EXPECT_EQ(ncclCommDestroy(Taken(0)), ncclRemoteError);
   EXPECT_TRUE(Synchronize(stream_));
 }
 
-TEST_F(Failure, ARevokeReleasesTheStream) {
+TEST_F(Failure, RevokeReleasesTheStream) {
   FailACall();
   EXPECT_EQ(ncclCommRevoke(comms_[0], 0), ncclSuccess);
   EXPECT_TRUE(Synchronize(stream_));
 }
 
-TEST_F(Failure, AShrinkWithTheAbortFlagReleasesTheStream) {
+TEST_F(Failure, ShrinkWithAbortFlagReleasesTheStream) {
   FailACall();
   int excluded[] = {1};
   ncclComm_t child = nullptr;
@@ -85,13 +85,13 @@ TEST_F(Failure, AShrinkWithTheAbortFlagReleasesTheStream) {
   EXPECT_EQ(ncclCommDestroy(child), ncclSuccess);
 }
 
-TEST_F(Failure, AFinalizeReleasesNoStream) {
+TEST_F(Failure, FinalizeReleasesNoStream) {
   FailACall();
   EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclRemoteError);
   EXPECT_TRUE(Blocked(stream_));
 }
 
-TEST_F(Failure, ACallBehindItIsRefusedAndEnqueuesNothing) {
+TEST_F(Failure, LaterCallFailsAndEnqueuesNothing) {
   FailACall();
   CUstream other = Stream();
   EXPECT_EQ(Reduce(comms_[0], other), ncclRemoteError);
@@ -99,7 +99,7 @@ TEST_F(Failure, ACallBehindItIsRefusedAndEnqueuesNothing) {
   EXPECT_TRUE(Blocked(stream_));
 }
 
-TEST_F(Failure, AGroupWithOneFailedCommunicatorEnqueuesNothing) {
+TEST_F(Failure, GroupWithOneFailedCommunicatorEnqueuesNothing) {
   FailACall();
   CUstream other = Stream();
   ncclGroupStart();
@@ -110,7 +110,7 @@ TEST_F(Failure, AGroupWithOneFailedCommunicatorEnqueuesNothing) {
 }
 
 // Only a part of the group was posted. Even if that part completes, the group does not.
-TEST_F(Failure, AGroupThatFailsWhileItIsPostedBlocksTheStream) {
+TEST_F(Failure, GroupThatFailsDuringSubmissionBlocksTheStream) {
   MakeRanks(1);
   daemon_.HoldRings(true);
   std::thread poster([&] {
@@ -127,7 +127,7 @@ TEST_F(Failure, AGroupThatFailsWhileItIsPostedBlocksTheStream) {
   EXPECT_TRUE(Synchronize(stream_));
 }
 
-TEST_F(Failure, ADeathThatNoCallHasMetIsAnErrorAndCallsAreAccepted) {
+TEST_F(Failure, ReportedDeathIsAnAsyncErrorAndCallsAreAccepted) {
   MakeRanks(2);
   daemon_.ReportDeath(0, kWhy);
   EXPECT_EQ(AsyncError(comms_[0]), ncclRemoteError);
@@ -141,7 +141,7 @@ TEST_F(Failure, ADeathThatNoCallHasMetIsAnErrorAndCallsAreAccepted) {
   EXPECT_TRUE(Synchronize(stream_));
 }
 
-TEST_F(Failure, AfterADeathThatConcernsNoCallACommunicatorIsFinalized) {
+TEST_F(Failure, FinalizesAfterADeathWithoutPendingCalls) {
   MakeRanks(2);
   daemon_.ReportDeath(0, kWhy);
   EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclSuccess);
@@ -150,7 +150,7 @@ TEST_F(Failure, AfterADeathThatConcernsNoCallACommunicatorIsFinalized) {
 
 // ---- ncclGetLastError ---------------------------------------------------------------------------
 
-TEST_F(Failure, TheLastErrorOfTheProcessIsTheOneThatNoCallReturned) {
+TEST_F(Failure, ProcessErrorIsTheFailureThatNoCallReturned) {
   MakeRanks(2);
   ASSERT_EQ(Reduce(comms_[0], stream_), ncclSuccess);
   EXPECT_EQ(ncclAllReduce(nullptr, nullptr, 1, ncclInt, ncclSum, comms_[1], nullptr),
@@ -159,7 +159,7 @@ TEST_F(Failure, TheLastErrorOfTheProcessIsTheOneThatNoCallReturned) {
   EXPECT_THAT(LastError(), AllOf(HasSubstr("rank 0 of 2"), HasSubstr(kWhy)));
 }
 
-TEST_F(Failure, TheLastErrorOfTheProcessIsTheSameInEveryThread) {
+TEST_F(Failure, ProcessErrorIsTheSameInEveryThread) {
   FailACall();
   std::thread([&] { EXPECT_THAT(LastError(), HasSubstr(kWhy)); }).join();
   std::thread([&] {
@@ -169,7 +169,7 @@ TEST_F(Failure, TheLastErrorOfTheProcessIsTheSameInEveryThread) {
   EXPECT_THAT(LastError(), HasSubstr("sendbuff is NULL"));
 }
 
-TEST_F(Failure, TheErrorOfACallIsTheLastThoughAnEarlierFailureWasNotSeen) {
+TEST_F(Failure, CallErrorReplacesAnEarlierUnseenFailure) {
   MakeRanks(2);
   daemon_.FailRank(0, wire::ErrorClass::kRemote, kWhy);
   EXPECT_EQ(ncclAllReduce(nullptr, nullptr, 1, ncclInt, ncclSum, comms_[1], nullptr),
@@ -177,7 +177,7 @@ TEST_F(Failure, TheErrorOfACallIsTheLastThoughAnEarlierFailureWasNotSeen) {
   EXPECT_THAT(LastError(), HasSubstr("sendbuff is NULL"));
 }
 
-TEST_F(Failure, TheLastErrorOutlivesItsCommunicator) {
+TEST_F(Failure, LastErrorOutlivesItsCommunicator) {
   MakeRanks(2);
   ASSERT_EQ(Reduce(comms_[0], stream_), ncclSuccess);
   daemon_.FailRank(0, wire::ErrorClass::kRemote, kWhy);
@@ -185,7 +185,7 @@ TEST_F(Failure, TheLastErrorOutlivesItsCommunicator) {
   EXPECT_THAT(LastError(), AllOf(HasSubstr(kWhy), Not(HasSubstr("aborted"))));
 }
 
-TEST_F(Failure, ADeadDaemonIsTheLastErrorOfTheProcess) {
+TEST_F(Failure, DeadDaemonIsTheProcessError) {
   MakeRanks(1);
   daemon_.Die();
   while (AsyncError(comms_[0]) == ncclSuccess) std::this_thread::yield();
@@ -193,7 +193,7 @@ TEST_F(Failure, ADeadDaemonIsTheLastErrorOfTheProcess) {
 }
 
 // A returned message stays readable while other threads get errors and read theirs.
-TEST_F(Failure, TheAnswerIsTheThreadsOwn) {
+TEST_F(Failure, ErrorMessageBelongsToTheThread) {
   FailACall();
   const char* answer = ncclGetLastError(nullptr);
   std::thread([&] {

@@ -53,7 +53,7 @@ const std::pair<const uint64_t, Memory>* Locate(World& world, CUdeviceptr addres
 void* Add(size_t bytes, Kind kind) {
   void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(memory, 0, bytes);
-  Know(memory, bytes, kind);
+  RegisterMemory(memory, bytes, kind);
   return memory;
 }
 
@@ -137,21 +137,21 @@ size_t allocations() {
   return world.memory.size();
 }
 
-void Know(void* memory, size_t bytes, Kind kind) {
+void RegisterMemory(void* memory, size_t bytes, Kind kind) {
   World& world = TheWorld();
   const int device = GetDevice();
   std::lock_guard lock(world.mutex);
   world.memory[reinterpret_cast<uint64_t>(memory)] = {bytes, device, kind, world.next_id++};
 }
 
-void Forget(void* memory) {
+void UnregisterMemory(void* memory) {
   World& world = TheWorld();
   std::lock_guard lock(world.mutex);
   world.memory.erase(reinterpret_cast<uint64_t>(memory));
 }
 
 void Free(void* memory) {
-  Forget(memory);
+  UnregisterMemory(memory);
   std::free(memory);
 }
 
@@ -209,7 +209,7 @@ bool Synchronize(CUstream stream) {
   return false;
 }
 
-void MeetStreams() { std::lock_guard lock(TheWorld().mutex); }
+void SynchronizeWithStreams() { std::lock_guard lock(TheWorld().mutex); }
 
 void FailStreamCalls(CUresult error) { TheWorld().stream_error = error; }
 

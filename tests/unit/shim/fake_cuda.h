@@ -51,8 +51,8 @@ std::vector<int> DevicesWithAccess(const void* address);
 
 // Registers memory with the fake, or removes it.
 enum class Kind { kDevice, kHost, kManaged, kPool, kVirtual };
-void Know(void* memory, size_t bytes, Kind kind);
-void Forget(void* memory);
+void RegisterMemory(void* memory, size_t bytes, Kind kind);
+void UnregisterMemory(void* memory);
 
 // Makes the next calls of cuMemAlloc fail with this error.
 void FailAllocations(CUresult error);
@@ -93,7 +93,7 @@ bool Synchronize(CUstream stream);
 
 // Orders a thread's earlier accesses before a thread's later ones, for the thread sanitizer: shim
 // and fake daemon map the fences at different addresses, so it cannot see the synchronisation.
-void MeetStreams();
+void SynchronizeWithStreams();
 
 // Makes the next calls of cuLibraryLoadData fail with this error.
 void FailLibraries(CUresult error);

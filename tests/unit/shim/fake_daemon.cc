@@ -134,7 +134,7 @@ void FakeDaemon::Accept() {
 }
 
 void FakeDaemon::Read(Session& session) {
-  if (deaf_) return;
+  if (reading_stopped_) return;
   std::vector<unsigned char> bytes(wire::kMaxMessageBytes);
   const ssize_t received = ReceiveWithFd(session.socket.get(), bytes, &session.received);
   if (received == 0) session.gone = true;
@@ -159,18 +159,18 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
   std::memcpy(&header, bytes.data(), sizeof(header));
   MCCS_CHECK(header.bytes == bytes.size());
   ++counts_[header.kind];
-  if (silent_ == header.kind) return;
+  if (ignored_kind_ == header.kind) return;
   const uint64_t request = header.request;
   switch (header.kind) {
     case wire::MessageKind::kHello: {
       MCCS_CHECK(Open<wire::Hello>(bytes).magic == wire::kControlMagic);
-      auto reply = Refused<wire::HelloReply>(refusal_);
+      auto reply = ErrorReply<wire::HelloReply>(request_error_);
       reply.version = wire::kWireVersion;
       Answer(session, request, reply, {session.memory.fd(), session.doorbell.get()});
       break;
     }
     case wire::MessageKind::kGetUniqueId: {
-      auto reply = Refused<wire::UniqueIdReply>(refusal_);
+      auto reply = ErrorReply<wire::UniqueIdReply>(request_error_);
       wire::UniqueId id{};
       id.magic = wire::kUniqueIdMagic;
       id.version = wire::kWireVersion;
@@ -208,7 +208,7 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
       break;
     case wire::MessageKind::kDeregisterWindow:
     case wire::MessageKind::kCommSuspend:
-      Answer(session, request, Refused<wire::Done>(refusal_));
+      Answer(session, request, ErrorReply<wire::Done>(request_error_));
       break;
     case wire::MessageKind::kCommShrink:
       OnShrink(session, Open<wire::CommShrink>(bytes));
@@ -217,7 +217,7 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
       OnGrow(session, Open<wire::CommGrow>(bytes));
       break;
     case wire::MessageKind::kCommUniqueId: {
-      auto reply = Refused<wire::UniqueIdReply>(refusal_);
+      auto reply = ErrorReply<wire::UniqueIdReply>(request_error_);
       const wire::UniqueId id = GrowId();
       std::memcpy(reply.unique_id, &id, sizeof(id));
       Answer(session, request, reply);
@@ -236,7 +236,7 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
       OnDestroy(session, Open<wire::CommDestroy>(bytes));
       break;
     case wire::MessageKind::kEstimate: {
-      auto reply = Refused<wire::EstimateReply>(refusal_);
+      auto reply = ErrorReply<wire::EstimateReply>(request_error_);
       reply.microseconds = static_cast<double>(Open<wire::Estimate>(bytes).count);
       Answer(session, request, reply);
       break;
@@ -248,8 +248,8 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
 
 void FakeDaemon::OnInit(Session& session, const wire::CommInit& message) {
   last_init_ = message;
-  if (refusal_ != wire::ErrorClass::kNone) {
-    Answer(session, message.header.request, Refused<wire::CommInitReply>(refusal_));
+  if (request_error_ != wire::ErrorClass::kNone) {
+    Answer(session, message.header.request, ErrorReply<wire::CommInitReply>(request_error_));
     return;
   }
   wire::UniqueId id;
@@ -409,7 +409,7 @@ bool FakeDaemon::RunOne(Comm& comm) {
   for (auto& [rank, member] : comm.members) {
     if (member->gone || !Ready(*member)) return false;
   }
-  fake_cuda::MeetStreams();
+  fake_cuda::SynchronizeWithStreams();
   std::vector<wire::WorkRecord> calls;
   for (auto& [rank, member] : comm.members) {
     while (member->posted.front().record == wire::RecordKind::kFence) member->posted.pop_front();
@@ -417,7 +417,7 @@ bool FakeDaemon::RunOne(Comm& comm) {
     member->posted.pop_front();
   }
   Compute(comm, calls);
-  fake_cuda::MeetStreams();
+  fake_cuda::SynchronizeWithStreams();
   for (auto& [rank, member] : comm.members) {
     wire::SignalFence(member->region().done, calls[static_cast<size_t>(rank)].sequence);
   }

@@ -34,15 +34,15 @@ class FakeDaemon {
   // While held, takes no records.
   void HoldRings(bool held) { hold_rings_ = held; }
   // Reads no message from now on, as if stopped.
-  void StopReading() { deaf_ = true; }
+  void StopReading() { reading_stopped_ = true; }
   // While set, does not reply to messages of this kind.
-  void KeepSilentOn(wire::MessageKind kind) { silent_ = kind; }
+  void IgnoreMessages(wire::MessageKind kind) { ignored_kind_ = kind; }
   // The next replies to GetUniqueId, CommInit and RegisterBuffer contain this error.
-  void RefuseWith(wire::ErrorClass error) { refusal_ = error; }
+  void FailRequestsWith(wire::ErrorClass error) { request_error_ = error; }
   // The next replies to RegisterWindow contain this error.
-  void RefuseWindowsWith(wire::ErrorClass error) { window_refusal_ = error; }
+  void FailWindowsWith(wire::ErrorClass error) { window_error_ = error; }
   // The next replies to MapChunk contain this error message.
-  void RefuseChunks(const std::string& why);
+  void FailChunks(const std::string& why);
   // Fails a rank's communicator as the daemon does when a peer dies.
   void FailRank(int rank, wire::ErrorClass error, const std::string& text,
                 bool accepts_calls = false);
@@ -155,13 +155,13 @@ class FakeDaemon {
   std::atomic<bool> stop_{false};
   std::atomic<bool> die_{false};
   std::atomic<bool> hold_rings_{false};
-  std::atomic<bool> deaf_{false};
-  std::atomic<wire::MessageKind> silent_{};
-  std::atomic<wire::ErrorClass> refusal_{wire::ErrorClass::kNone};
-  std::atomic<wire::ErrorClass> window_refusal_{wire::ErrorClass::kNone};
+  std::atomic<bool> reading_stopped_{false};
+  std::atomic<wire::MessageKind> ignored_kind_{};
+  std::atomic<wire::ErrorClass> request_error_{wire::ErrorClass::kNone};
+  std::atomic<wire::ErrorClass> window_error_{wire::ErrorClass::kNone};
 
   std::mutex mutex_;  // held by the thread while it works
-  std::string chunk_refusal_;
+  std::string chunk_error_;
   std::vector<std::unique_ptr<Session>> sessions_;
   std::map<uint64_t, std::vector<Join>> joining_;  // by comm_id
   std::vector<std::unique_ptr<Comm>> comms_;

@@ -12,9 +12,9 @@ void FakeDaemon::OnCaptureWork(Session& session, const wire::CaptureWork& messag
   member.coming.capture = message.capture;
   member.coming.records.push_back(message.record);
   if ((message.record.flags & wire::kMoreInGroup) != 0) return;
-  if (refusal_ == wire::ErrorClass::kNone) member.captured.push_back(member.coming);
+  if (request_error_ == wire::ErrorClass::kNone) member.captured.push_back(member.coming);
   member.coming = {};
-  Answer(session, message.header.request, Refused<wire::Done>(refusal_));
+  Answer(session, message.header.request, ErrorReply<wire::Done>(request_error_));
 }
 
 void FakeDaemon::OnReleaseCapture(Session& session, const wire::ReleaseCapture& message) {
@@ -38,7 +38,7 @@ bool FakeDaemon::RunCaptured(Comm& comm) {
     const bool reached = std::all_of(comm.members.begin(), comm.members.end(),
                                      [&](auto& entry) { return Reached(*entry.second, group); });
     if (!reached) continue;
-    fake_cuda::MeetStreams();
+    fake_cuda::SynchronizeWithStreams();
     const auto& first = comm.members.begin()->second->captured[group].records;
     for (size_t i = 0; i < first.size(); ++i) {
       if (first[i].record == wire::RecordKind::kFence) continue;
@@ -46,7 +46,7 @@ bool FakeDaemon::RunCaptured(Comm& comm) {
       for (auto& [rank, member] : comm.members) calls.push_back(member->captured[group].records[i]);
       Compute(comm, calls);
     }
-    fake_cuda::MeetStreams();
+    fake_cuda::SynchronizeWithStreams();
     for (auto& [rank, member] : comm.members) {
       for (const wire::WorkRecord& record : member->captured[group].records) {
         member->region().captured_ready[record.ready_slot] = 0;

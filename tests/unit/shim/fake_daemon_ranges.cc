@@ -19,13 +19,13 @@ void* MapNothing(void* place, size_t bytes) {
 
 }  // namespace
 
-void FakeDaemon::RefuseChunks(const std::string& why) {
+void FakeDaemon::FailChunks(const std::string& why) {
   std::lock_guard lock(mutex_);
-  chunk_refusal_ = why;
+  chunk_error_ = why;
 }
 
 void FakeDaemon::OnRegister(Session& session, const wire::RegisterBuffer& message) {
-  auto reply = Refused<wire::RegisterReply>(refusal_);
+  auto reply = ErrorReply<wire::RegisterReply>(request_error_);
   reply.buffer_id = session.next_buffer++;
   std::byte*& place = session.buffers[reply.buffer_id];
   if (message.kind == wire::ExportKind::kFileDescriptor) {
@@ -41,7 +41,7 @@ void FakeDaemon::OnRegister(Session& session, const wire::RegisterBuffer& messag
 
 void FakeDaemon::OnRegisterWindow(Session& session, const wire::RegisterWindow& message) {
   windows_.push_back(message);
-  Answer(session, message.header.request, Refused<wire::Done>(window_refusal_));
+  Answer(session, message.header.request, ErrorReply<wire::Done>(window_error_));
 }
 
 std::vector<wire::RegisterWindow> FakeDaemon::Windows() {
@@ -50,7 +50,7 @@ std::vector<wire::RegisterWindow> FakeDaemon::Windows() {
 }
 
 void FakeDaemon::OnReserve(Session& session, const wire::ReserveRange& message) {
-  auto reply = Refused<wire::RegisterReply>(refusal_);
+  auto reply = ErrorReply<wire::RegisterReply>(request_error_);
   reply.buffer_id = session.next_buffer++;
   void* const place = MapNothing(nullptr, message.bytes);
   MCCS_CHECK(place != MAP_FAILED);
@@ -61,9 +61,9 @@ void FakeDaemon::OnReserve(Session& session, const wire::ReserveRange& message) 
 
 void FakeDaemon::OnMapChunk(Session& session, const wire::MapChunk& message) {
   wire::Done done{};
-  if (!chunk_refusal_.empty()) {
+  if (!chunk_error_.empty()) {
     done.status.error = wire::ErrorClass::kSystem;
-    std::strncpy(done.status.text, chunk_refusal_.c_str(), sizeof(done.status.text) - 1);
+    std::strncpy(done.status.text, chunk_error_.c_str(), sizeof(done.status.text) - 1);
   } else {
     MCCS_CHECK(message.offset + message.bytes <= session.ranges.at(message.buffer_id));
     std::byte* const place = session.buffers.at(message.buffer_id) + message.offset;

@@ -24,7 +24,7 @@ inline wire::UniqueId GrowId() {
 }
 
 template <typename Message>
-Message Refused(wire::ErrorClass error) {
+Message ErrorReply(wire::ErrorClass error) {
   Message message{};
   message.status.error = error;
   if (error != wire::ErrorClass::kNone) std::strcpy(message.status.text, "refused by the fake");

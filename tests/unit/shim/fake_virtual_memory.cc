@@ -69,7 +69,7 @@ struct VirtualWorld {
                     0) == at);
     ++backing.references;
     chunks[place] = {bytes, handle, {}};
-    Know(at, bytes, Kind::kVirtual);
+    RegisterMemory(at, bytes, Kind::kVirtual);
   }
   bool UnmapChunk(uintptr_t place) {
     const auto chunk = chunks.find(place);
@@ -79,7 +79,7 @@ struct VirtualWorld {
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     Drop(chunk->second.handle);
     chunks.erase(chunk);
-    Forget(at);
+    UnregisterMemory(at);
     return true;
   }
 };

@@ -32,7 +32,7 @@ def calls():
     return fake.FakeCalls().decode()
 def last_error():
     return nccl.ncclGetLastError(None).decode()
-def made_by_us():
+def mccs_id():
     id = Id()
     id.bytes[:8] = b"MCCSUID1"
     return id
@@ -59,13 +59,13 @@ def run(program, **environment):
 
 
 class Fallback(unittest.TestCase):
-    def test_without_the_variable_calls_fail_with_a_text(self):
+    def test_without_the_variable_calls_fail_with_an_error_message(self):
         for value in (None, "error"):
             out, err = run("print(nccl.ncclGetUniqueId(ctypes.byref(Id())), last_error())", MCCS_FALLBACK=value)
             self.assertTrue(out.startswith("2 no MCCS daemon at /nonexistent/mccsd.sock"), out)
             self.assertEqual(err, "")
 
-    def test_a_value_that_means_nothing_is_said_and_taken_as_error(self):
+    def test_an_invalid_value_is_logged_and_means_error(self):
         out, err = run("print(nccl.ncclGetUniqueId(ctypes.byref(Id())))", MCCS_FALLBACK="yes")
         self.assertEqual(out, "2")
         self.assertIn("invalid MCCS_FALLBACK 'yes': expected error or nccl", err)
@@ -90,7 +90,7 @@ print(version(), last_error(), nccl.ncclGetErrorString(1).decode(), calls())
         self.assertIn("no MCCS daemon at /nonexistent/mccsd.sock", err)
         self.assertIn(f"go to {FAKE} (NCCL 2.18.5)", err)
 
-    def test_an_open_group_is_taken_along(self):
+    def test_open_groups_are_reopened_in_the_real_library(self):
         out, _ = run("""
 nccl.ncclGroupStart()
 nccl.ncclGroupStart()
@@ -102,12 +102,12 @@ print(calls())
 """)
         self.assertEqual(out, "GroupStart 1;GroupStart 2;CommInitAll 2;GroupEnd 1;GroupEnd 0;")
 
-    def test_harmless_questions_decide_nothing(self):
+    def test_neutral_queries_decide_nothing(self):
         out, err = run("print(version(), nccl.ncclGroupStart(), nccl.ncclGroupEnd(), nccl.ncclGetErrorString(0))")
         self.assertTrue(out.startswith("22809 0 0"), out)
         self.assertEqual(err, "")
 
-    def test_another_librarys_id_is_followed(self):
+    def test_an_id_of_another_library_selects_it(self):
         out, err = run("""
 assert nccl.ncclCommInitRank(ctypes.byref(comm), 2, Id(), 1) == 0
 print(calls())
@@ -115,12 +115,12 @@ print(calls())
         self.assertEqual(out, "CommInitRank 2 0 0 1;")
         self.assertIn("MCCS did not make the unique id", err)
 
-    def test_an_id_of_ours_never_reaches_the_real_library(self):
+    def test_an_mccs_id_never_reaches_the_real_library(self):
         out, err = run("""
 assert nccl.ncclGetUniqueId(ctypes.byref(Id())) == 0
 for attempt in range(2):
-    print(nccl.ncclCommInitRank(ctypes.byref(comm), 2, made_by_us(), 1), last_error())
-print(nccl.ncclCommInitRankConfig(ctypes.byref(comm), 2, made_by_us(), 1, None))
+    print(nccl.ncclCommInitRank(ctypes.byref(comm), 2, mccs_id(), 1), last_error())
+print(nccl.ncclCommInitRankConfig(ctypes.byref(comm), 2, mccs_id(), 1, None))
 print(calls())
 """)
         lines = out.splitlines()
@@ -128,13 +128,13 @@ print(calls())
         self.assertEqual(lines[1], lines[0])
         self.assertEqual(lines[2:], ["4", "GetUniqueId;"])
 
-    def test_an_id_of_ours_is_followed_and_fails_without_a_daemon(self):
-        out, err = run("print(nccl.ncclCommInitRank(ctypes.byref(comm), 2, made_by_us(), 1), last_error(), calls())")
+    def test_an_mccs_id_fails_without_a_daemon(self):
+        out, err = run("print(nccl.ncclCommInitRank(ctypes.byref(comm), 2, mccs_id(), 1), last_error(), calls())")
         self.assertRegex(out, r"^[1-5] .+")
         self.assertNotIn("CommInitRank", out.partition(" ")[2].rpartition(" ")[2])
         self.assertIn("MCCS made the unique id", err)
 
-    def test_what_the_real_library_lacks_is_answered_with_a_text(self):
+    def test_a_function_missing_in_the_real_library_is_an_error(self):
         out, err = run("""
 assert nccl.ncclGetUniqueId(ctypes.byref(Id())) == 0
 print(nccl.ncclCommSplit(None, 0, 0, None, None), last_error())
@@ -144,7 +144,7 @@ print(nccl.ncclTeamRankToWorld())
         self.assertTrue(lines[0].startswith(f"5 ncclCommSplit is not supported by {FAKE}, "), out)
         self.assertEqual(lines[1], "-1")
 
-    def test_threads_that_decide_together_go_one_way(self):
+    def test_concurrent_threads_choose_one_library(self):
         out, err = run("""
 threads = [threading.Thread(target=lambda: nccl.ncclGetUniqueId(ctypes.byref(Id()))) for _ in range(8)]
 for thread in threads: thread.start()
@@ -154,19 +154,19 @@ print(calls().count("GetUniqueId;"))
         self.assertEqual(out, "8")
         self.assertEqual(len(err.splitlines()), 1, err)
 
-    def test_a_path_that_leads_nowhere_is_said(self):
+    def test_an_invalid_path_is_logged(self):
         for path in ("/nonexistent/libnccl.so.2", OURS):
             out, err = run("print(nccl.ncclGetUniqueId(ctypes.byref(Id())), last_error())", MCCS_NCCL_PATH=path)
             self.assertTrue(out.startswith("2 no MCCS daemon at"), out)
             self.assertIn("set MCCS_NCCL_PATH to the real library", err)
             self.assertIn(path, err)
 
-    def test_the_next_library_of_the_linkers_folders_is_found(self):
+    def test_finds_the_next_library_in_the_search_path(self):
         out, err = run("nccl.ncclGetUniqueId(ctypes.byref(Id())); print(calls())", MCCS_NCCL_PATH=None,
                        LD_LIBRARY_PATH=f"{pathlib.Path(OURS).parent}:{pathlib.Path(FAKE).parent}")
         self.assertEqual(out, "GetUniqueId;")
 
-    def test_ids_from_the_environment_allow_no_fallback(self):
+    def test_an_id_of_the_environment_prevents_fallback(self):
         _, err = run("nccl.ncclCommInitAll((ctypes.c_void_p * 1)(), 1, None)", NCCL_COMM_ID="127.0.0.1:9999")
         self.assertIn("MCCS_FALLBACK=nccl cannot be combined with NCCL_COMM_ID", err)
 
@@ -176,7 +176,7 @@ class RealLibrary(unittest.TestCase):
         if not os.path.exists(REAL):
             self.skipTest(f"{REAL} is not installed")
 
-    def test_has_no_function_that_we_do_not_forward(self):
+    def test_every_function_is_forwarded(self):
         names = {"nccl" + name for name in pathlib.Path(LIST).read_text().split("\n") if name[:1].isalpha()}
         listed = subprocess.run(["nm", "-D", "--defined-only", REAL], capture_output=True, text=True, check=True)
         real = {line.split()[2] for line in listed.stdout.splitlines()}
@@ -185,7 +185,7 @@ class RealLibrary(unittest.TestCase):
         self.assertEqual({name for name in real if name.startswith("nccl")} - names, set())
         self.assertEqual({name[1:] for name in real if name.startswith("pnccl")} - names, set())
 
-    def test_answers_through_us(self):
+    def test_calls_reach_it_through_our_library(self):
         out, err = run("""
 id = Id()
 print(nccl.ncclGetUniqueId(ctypes.byref(id)), version(), any(id.bytes))

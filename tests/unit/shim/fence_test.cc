@@ -6,13 +6,13 @@
 #include <thread>
 
 #include "shim/driver_api.h"
-#include "shim/error_text.h"
+#include "shim/error_message.h"
 #include "tests/unit/shim/fake_cuda.h"
 
 namespace mccs::shim {
 namespace fence_test {
 
-TEST(FencePage, IsUnregisteredByAThreadThatHasNoContext) {
+TEST(FencePage, IsUnregisteredByAThreadWithoutContext) {
   fake_cuda::Reset();
   const absl::StatusOr<DriverApi> driver = LoadDriverApi();
   ASSERT_TRUE(driver.ok());
@@ -33,7 +33,7 @@ class FailedRegion : public testing::Test {
   wire::CommRegion region_{};
 };
 
-TEST_F(FailedRegion, AFailureIsWrittenOnceAndReleasesNoStream) {
+TEST_F(FailedRegion, KeepsTheFirstFailureAndReleasesNoStream) {
   region_.done.value.store(5);
   FailLocally(region_, wire::ErrorClass::kSystem, "the daemon ended");
   FailLocally(region_, wire::ErrorClass::kAborted, "aborted");
@@ -42,17 +42,17 @@ TEST_F(FailedRegion, AFailureIsWrittenOnceAndReleasesNoStream) {
   EXPECT_FALSE(CapturedIsReleased());
 }
 
-TEST_F(FailedRegion, TheReleaseKeepsHowFarTheWorkHadCome) {
+TEST_F(FailedRegion, ReleaseKeepsTheLastDoneValue) {
   region_.done.value.store(5);
   for (int i = 0; i < 2; ++i) {
     ReleaseStreams(region_, /*captured=*/i == 1);
     EXPECT_EQ(region_.done.value.load(), wire::kFencePoison);
-    EXPECT_EQ(DoneOf(region_), 5u);
+    EXPECT_EQ(LastDone(region_), 5u);
     EXPECT_EQ(CapturedIsReleased(), i == 1);
   }
 }
 
-TEST_F(FailedRegion, ADeathIsAnErrorOfTheWorkOnceACallHasFailed) {
+TEST_F(FailedRegion, DeathFailsTheWorkAfterAFailedCall) {
   region_.failure.accepts_calls.store(1);
   region_.failure.error.store(static_cast<uint32_t>(wire::ErrorClass::kRemote));
   EXPECT_FALSE(FailureOf(region_).ok());

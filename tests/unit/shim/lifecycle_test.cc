@@ -58,7 +58,7 @@ class Lifecycle : public ShimTest {
 
 // ---- Init ------------------------------------------------------------------------------------
 
-TEST_F(Lifecycle, CommunicatorAnswersQuestionsAboutItself) {
+TEST_F(Lifecycle, QueriesReturnRankSizeAndDevice) {
   fake_cuda::SetDevice(3);
   const ncclUniqueId id = UniqueId();
   ncclComm_t comm = nullptr;
@@ -105,7 +105,7 @@ TEST_F(Lifecycle, RanksJoinFromSeveralThreads) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_F(Lifecycle, InitTellsTheDaemonWhatItWasToldAndWhereItRuns) {
+TEST_F(Lifecycle, InitSendsConfigAndDeviceToTheDaemon) {
   setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
   setenv("MCCS_INIT_TIMEOUT", "1.5", 1);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -128,7 +128,7 @@ TEST_F(Lifecycle, InitTellsTheDaemonWhatItWasToldAndWhereItRuns) {
   EXPECT_STREQ(init.options.name, "dense");
 }
 
-TEST_F(Lifecycle, BadInitArgumentsAreRefusedAtOnce) {
+TEST_F(Lifecycle, InitRejectsInvalidArgumentsAtOnce) {
   const ncclUniqueId id = UniqueId();
   ncclComm_t comm = nullptr;
   EXPECT_EQ(ncclCommInitRank(nullptr, 1, id, 0), ncclInvalidArgument);
@@ -146,16 +146,16 @@ TEST_F(Lifecycle, BadInitArgumentsAreRefusedAtOnce) {
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCommInit), 0);
 }
 
-TEST_F(Lifecycle, UniqueIdOfTheRealLibraryIsRefusedWithAReason) {
+TEST_F(Lifecycle, InitRejectsAUniqueIdOfTheRealLibrary) {
   ncclUniqueId foreign = {};
   ncclComm_t comm = nullptr;
   EXPECT_EQ(ncclCommInitRank(&comm, 1, foreign, 0), ncclInvalidArgument);
   EXPECT_THAT(LastError(), AllOf(HasSubstr("real NCCL"), HasSubstr("LD_PRELOAD")));
 }
 
-TEST_F(Lifecycle, RefusalOfTheDaemonIsReportedAndLeavesNoHandle) {
+TEST_F(Lifecycle, DaemonErrorIsReportedAndLeavesNoHandle) {
   const ncclUniqueId id = UniqueId();
-  daemon_.RefuseWith(wire::ErrorClass::kInvalidUsage);
+  daemon_.FailRequestsWith(wire::ErrorClass::kInvalidUsage);
   ncclComm_t comm = reinterpret_cast<ncclComm_t>(1);
   EXPECT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclInvalidUsage);
   EXPECT_EQ(comm, nullptr);
@@ -183,11 +183,11 @@ TEST_F(Lifecycle, NonBlockingInitReturnsAtOnce) {
   EXPECT_EQ(Settle(comms_[0]), ncclSuccess);
 }
 
-TEST_F(Lifecycle, FailedNonBlockingInitShowsInAsyncError) {
+TEST_F(Lifecycle, AsyncErrorReportsAFailedNonBlockingInit) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   const ncclUniqueId id = UniqueId();
-  daemon_.RefuseWith(wire::ErrorClass::kRemote);
+  daemon_.FailRequestsWith(wire::ErrorClass::kRemote);
   comms_.resize(1);
   ASSERT_EQ(ncclCommInitRankConfig(&comms_[0], 2, id, 0, &config), ncclInProgress);
   EXPECT_EQ(Settle(comms_[0]), ncclRemoteError);
@@ -214,7 +214,7 @@ TEST_F(Lifecycle, DestroyWaitsForPostedWork) {
   comms_.clear();
 }
 
-TEST_F(Lifecycle, EndedAndForeignHandlesAreRefused) {
+TEST_F(Lifecycle, RejectsStaleAndForeignHandles) {
   MakeRanks(2);
   const ncclComm_t ended = comms_[0];
   EXPECT_EQ(ncclCommDestroy(ended), ncclSuccess);
@@ -236,13 +236,13 @@ TEST_F(Lifecycle, EndedAndForeignHandlesAreRefused) {
   comms_.erase(comms_.begin());
 }
 
-TEST_F(Lifecycle, FirstBytesOfACommunicatorAreNotThoseOfNccl) {
+TEST_F(Lifecycle, HandleDoesNotStartWithNcclsMagic) {
   MakeRanks(1);
   constexpr uint64_t kNcclMagic = 0x0280028002800280;
   EXPECT_NE(*reinterpret_cast<uint64_t*>(comms_[0]), kNcclMagic);
 }
 
-TEST_F(Lifecycle, NullIsAcceptedByWhatEndsACommunicator) {
+TEST_F(Lifecycle, DestroyAndAbortAcceptNull) {
   EXPECT_EQ(ncclCommFinalize(nullptr), ncclSuccess);
   EXPECT_EQ(ncclCommDestroy(nullptr), ncclSuccess);
   EXPECT_EQ(ncclCommAbort(nullptr), ncclSuccess);
@@ -259,7 +259,7 @@ TEST_F(Lifecycle, FinalizeTwiceIsAnInvalidArgument) {
   comms_.clear();
 }
 
-TEST_F(Lifecycle, DestroyInAGroupFollowsTheGroupsWork) {
+TEST_F(Lifecycle, DestroyInAGroupFollowsItsWork) {
   MakeRanks(2);
   ncclGroupStart();
   for (ncclComm_t comm : comms_) EXPECT_EQ(Reduce(comm, nullptr), ncclSuccess);
@@ -275,7 +275,7 @@ TEST_F(Lifecycle, DestroyInAGroupFollowsTheGroupsWork) {
   comms_.clear();
 }
 
-TEST_F(Lifecycle, HundredsOfCommunicatorsComeAndGo) {
+TEST_F(Lifecycle, CreatesAndDestroysHundredsOfCommunicators) {
   for (int i = 0; i < 300; ++i) {
     MakeRanks(1);
     EXPECT_EQ(ncclCommDestroy(comms_[0]), ncclSuccess);
@@ -286,7 +286,7 @@ TEST_F(Lifecycle, HundredsOfCommunicatorsComeAndGo) {
 // ---- Aborting --------------------------------------------------------------------------------
 
 // Elastic jobs abort and create communicators for weeks, with a limit of 1024 descriptors.
-TEST_F(Lifecycle, ACommunicatorCostsNoDescriptor) {
+TEST_F(Lifecycle, CommunicatorUsesNoDescriptor) {
   const auto descriptors = [] {
     const std::filesystem::directory_iterator all("/proc/self/fd");
     return std::distance(begin(all), end(all));
@@ -302,7 +302,7 @@ TEST_F(Lifecycle, ACommunicatorCostsNoDescriptor) {
   EXPECT_LE(descriptors() - before, kRounds);  // the fake daemon holds its ends in this process
 }
 
-TEST_F(Lifecycle, AbortReleasesStreamsThatWait) {
+TEST_F(Lifecycle, AbortReleasesWaitingStreams) {
   MakeRanks(2);
   CUstream stream = Stream();
   ASSERT_EQ(Reduce(comms_[0], stream), ncclSuccess);  // rank 1 never calls
@@ -317,10 +317,10 @@ TEST_F(Lifecycle, AbortReleasesStreamsEvenIfTheDaemonIsStuck) {
   MakeRanks(2);
   CUstream stream = Stream();
   ASSERT_EQ(Reduce(comms_[0], stream), ncclSuccess);
-  daemon_.KeepSilentOn(wire::MessageKind::kCommAbort);
+  daemon_.IgnoreMessages(wire::MessageKind::kCommAbort);
   EXPECT_EQ(ncclCommAbort(comms_[0]), ncclSuccess);
   EXPECT_TRUE(Synchronize(stream));
-  daemon_.KeepSilentOn(wire::MessageKind{});
+  daemon_.IgnoreMessages(wire::MessageKind{});
   comms_.erase(comms_.begin());
 }
 
@@ -360,7 +360,7 @@ TEST_F(Lifecycle, AbortFromAnotherThreadEndsAWaitForRingSpace) {
 // ---- Failures of others ----------------------------------------------------------------------
 
 // A rank whose work is complete is finalized normally: other ranks may have failed meanwhile.
-TEST_F(Lifecycle, FinalizeFlushesNothingWhereAPeerFailedLater) {
+TEST_F(Lifecycle, FinalizeSucceedsIfAPeerFailedLater) {
   MakeRanks(2);
   CUstream stream = Stream();
   ncclGroupStart();
@@ -374,14 +374,14 @@ TEST_F(Lifecycle, FinalizeFlushesNothingWhereAPeerFailedLater) {
   comms_.erase(comms_.begin());
 }
 
-TEST_F(Lifecycle, FinalizeTellsOfWorkThatAFailureLeftUndone) {
+TEST_F(Lifecycle, FinalizeReportsIncompleteWork) {
   MakeRanks(2);
   ASSERT_EQ(Reduce(comms_[0], Stream()), ncclSuccess);
   daemon_.FailRank(0, wire::ErrorClass::kRemote, "rank 1 was aborted");
   EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclRemoteError);
 }
 
-TEST_F(Lifecycle, DeathOfTheDaemonReleasesAllCallersAndNoStream) {
+TEST_F(Lifecycle, DaemonDeathReleasesCallersButNotStreams) {
   MakeRanks(2);
   CUstream stream = Stream();
   ASSERT_EQ(Reduce(comms_[0], stream), ncclSuccess);
@@ -402,7 +402,7 @@ TEST_F(Lifecycle, DeathOfTheDaemonReleasesAllCallersAndNoStream) {
   EXPECT_THAT(LastError(comms_[1]), HasSubstr(daemon_.socket_path()));
 }
 
-TEST_F(Lifecycle, ProgramGoesOnWithANewDaemon) {
+TEST_F(Lifecycle, ProgramContinuesWithANewDaemon) {
   MakeRanks(1);
   daemon_.Die();
   while (AsyncError(comms_[0]) == ncclSuccess) std::this_thread::yield();
@@ -416,7 +416,7 @@ TEST_F(Lifecycle, ProgramGoesOnWithANewDaemon) {
   second.Die();
 }
 
-TEST_F(Lifecycle, NoDaemonIsASystemErrorThatNamesTheSocket) {
+TEST_F(Lifecycle, MissingDaemonIsASystemErrorWithTheSocket) {
   daemon_.Die();
   const auto start = steady_clock::now();
   ncclUniqueId id;
@@ -426,7 +426,7 @@ TEST_F(Lifecycle, NoDaemonIsASystemErrorThatNamesTheSocket) {
 }
 
 TEST_F(Lifecycle, SilentDaemonIsASystemErrorWithinASecond) {
-  daemon_.KeepSilentOn(wire::MessageKind::kHello);
+  daemon_.IgnoreMessages(wire::MessageKind::kHello);
   const auto start = steady_clock::now();
   ncclUniqueId id;
   EXPECT_EQ(ncclGetUniqueId(&id), ncclSystemError);
@@ -437,8 +437,8 @@ TEST_F(Lifecycle, SilentDaemonIsASystemErrorWithinASecond) {
 // ---- Processes -------------------------------------------------------------------------------
 
 // A launcher makes the id and forks the ranks; the child opens its own session.
-TEST_F(Lifecycle, ForkedChildStartsAfresh) {
-  if (kForkIsWatched) GTEST_SKIP() << "the thread sanitizer forbids threads in a forked child";
+TEST_F(Lifecycle, ForkedChildOpensItsOwnSession) {
+  if (kThreadSanitizer) GTEST_SKIP() << "the thread sanitizer forbids threads in a forked child";
   MakeRanks(1);
   const ncclUniqueId id = UniqueId();
   const pid_t child = fork();
@@ -458,12 +458,12 @@ TEST_F(Lifecycle, ForkedChildStartsAfresh) {
 }
 
 TEST_F(Lifecycle, ExitWithoutDestroyDoesNotHang) {
-  if (kForkIsWatched) GTEST_SKIP() << "the thread sanitizer forbids threads in a forked child";
+  if (kThreadSanitizer) GTEST_SKIP() << "the thread sanitizer forbids threads in a forked child";
   const pid_t child = fork();
   if (child == 0) {
     ncclComm_t comm = nullptr;
     ncclCommInitAll(&comm, 1, nullptr);
-    daemon_.KeepSilentOn(wire::MessageKind::kCommDestroy);
+    daemon_.IgnoreMessages(wire::MessageKind::kCommDestroy);
     std::quick_exit(comm == nullptr ? 1 : 0);
   }
   int status = -1;
@@ -471,7 +471,7 @@ TEST_F(Lifecycle, ExitWithoutDestroyDoesNotHang) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(Lifecycle, WatchdogMayAskWhileOthersWork) {
+TEST_F(Lifecycle, WatchdogMayQueryDuringWork) {
   MakeRanks(1);
   std::atomic<bool> stop{false};
   std::thread watchdog([&] {

@@ -44,7 +44,7 @@ class MemAlloc : public ShimTest {
   int Count(MessageKind kind) { return daemon_.CountOf(kind); }
 };
 
-TEST_F(MemAlloc, IsVirtualMemoryThatCanBeSharedByADescriptor) {
+TEST_F(MemAlloc, ReturnsVirtualMemoryWithADescriptor) {
   int* const memory = Allocate(kGranularity + 1);
   ASSERT_TRUE(IsVirtual(memory));
   EXPECT_EQ(PropertiesAt(memory).requestedHandleTypes, kDescriptor);
@@ -59,7 +59,7 @@ TEST_F(MemAlloc, IsVirtualMemoryThatCanBeSharedByADescriptor) {
   ExpectNothingLeft();
 }
 
-TEST_F(MemAlloc, LiesOnTheCurrentGpuAndIsOpenToThoseThatReachIt) {
+TEST_F(MemAlloc, UsesTheCurrentGpuAndGrantsAccessToPeers) {
   fake_cuda::SetDevice(3);
   int* const memory = Allocate(1);
   EXPECT_EQ(PropertiesAt(memory).location.id, 3);
@@ -69,7 +69,7 @@ TEST_F(MemAlloc, LiesOnTheCurrentGpuAndIsOpenToThoseThatReachIt) {
   EXPECT_EQ(fake_cuda::GetDevice(), 0);
 }
 
-TEST_F(MemAlloc, WhereItCannotBeSharedItIsOrdinaryMemory) {
+TEST_F(MemAlloc, ReturnsOrdinaryMemoryIfItCannotBeShared) {
   for (const fake_cuda::VirtualSupport& support :
        {fake_cuda::VirtualSupport{.memory = false},
         fake_cuda::VirtualSupport{.descriptors = false}}) {
@@ -81,7 +81,7 @@ TEST_F(MemAlloc, WhereItCannotBeSharedItIsOrdinaryMemory) {
   }
 }
 
-TEST_F(MemAlloc, CanBeSharedOverAFabricWhereTheProcessMay) {
+TEST_F(MemAlloc, SupportsFabricHandlesIfPermitted) {
   fake_cuda::Support({.fabric = true});
   int* memory = Allocate(8);
   EXPECT_EQ(PropertiesAt(memory).requestedHandleTypes, kDescriptor | kFabric);
@@ -92,7 +92,7 @@ TEST_F(MemAlloc, CanBeSharedOverAFabricWhereTheProcessMay) {
   EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
 }
 
-TEST_F(MemAlloc, IsOneBufferOfTheDaemons) {
+TEST_F(MemAlloc, IsOneBufferAtTheDaemon) {
   MakeRanks(1);
   constexpr size_t kCount = 3 * kGranularity / sizeof(int);
   int* const memory = Allocate(kCount * sizeof(int));
@@ -111,7 +111,7 @@ TEST_F(MemAlloc, IsOneBufferOfTheDaemons) {
 }
 
 // If a program maps other memory at the addresses of our allocation, that has its own range.
-TEST_F(MemAlloc, WhatTheProgramMapsInItsPlaceIsNotTakenForIt) {
+TEST_F(MemAlloc, DetectsOtherMemoryAtItsAddress) {
   MakeRanks(1);
   auto* const memory = reinterpret_cast<std::byte*>(Allocate(2 * kGranularity));
   Sum(reinterpret_cast<int*>(memory));
@@ -126,7 +126,7 @@ TEST_F(MemAlloc, WhatTheProgramMapsInItsPlaceIsNotTakenForIt) {
   EXPECT_EQ(Count(MessageKind::kMapChunk), 2);
 }
 
-TEST_F(MemAlloc, AnAllocationThatFailsLeavesNothingBehind) {
+TEST_F(MemAlloc, FailedStepLeaksNothing) {
   for (const char* step : {"cuMemGetAllocationGranularity", "cuMemCreate", "cuMemAddressReserve",
                            "cuMemMap", "cuMemSetAccess"}) {
     fake_cuda::FailVirtual(step, CUDA_ERROR_OUT_OF_MEMORY);
@@ -139,7 +139,7 @@ TEST_F(MemAlloc, AnAllocationThatFailsLeavesNothingBehind) {
   }
 }
 
-TEST_F(MemAlloc, NobodyHasSoMuch) {
+TEST_F(MemAlloc, RejectsHugeSizes) {
   void* memory = nullptr;
   for (size_t bytes :
        {std::numeric_limits<size_t>::max(), std::numeric_limits<size_t>::max() / 2}) {
@@ -148,7 +148,7 @@ TEST_F(MemAlloc, NobodyHasSoMuch) {
   ExpectNothingLeft();
 }
 
-TEST_F(MemAlloc, OnlyTheBeginningOfMemoryThatIsAliveIsFreed) {
+TEST_F(MemAlloc, FreesOnlyTheStartOfLiveAllocations) {
   int* const memory = Allocate(kGranularity);
   EXPECT_EQ(ncclMemFree(memory + 1), ncclUnhandledCudaError);
   EXPECT_THAT(LastError(), HasSubstr("ncclMemFree: cannot free 0x"));
@@ -162,12 +162,12 @@ TEST_F(MemAlloc, OnlyTheBeginningOfMemoryThatIsAliveIsFreed) {
   EXPECT_TRUE(IsVirtual(segment));
 }
 
-TEST_F(MemAlloc, MemoryOfCudaMallocMayBeFreedHere) {
+TEST_F(MemAlloc, FreesMemoryOfCudaMalloc) {
   EXPECT_EQ(ncclMemFree(fake_cuda::Alloc(64)), ncclSuccess) << LastError();
   ExpectNothingLeft();
 }
 
-TEST_F(MemAlloc, AHandleThatTheProgramKeepsOutlivesTheFree) {
+TEST_F(MemAlloc, RetainedHandleOutlivesTheFree) {
   int* const memory = Allocate(8);
   CUmemGenericAllocationHandle handle = 0;
   ASSERT_EQ(cuMemRetainAllocationHandle(&handle, memory), CUDA_SUCCESS);
@@ -189,7 +189,7 @@ TEST_F(MemAlloc, MayBeFreedWhileItIsRegistered) {
   ExpectNothingLeft();
 }
 
-TEST_F(MemAlloc, ADeadDaemonHoldsNoFreeUp) {
+TEST_F(MemAlloc, DeadDaemonDoesNotDelayFrees) {
   MakeRanks(1);
   int* const memory = Allocate(8);
   Sum(memory);
@@ -198,7 +198,7 @@ TEST_F(MemAlloc, ADeadDaemonHoldsNoFreeUp) {
   ExpectNothingLeft();
 }
 
-TEST_F(MemAlloc, ComesAndGoesWithoutATrace) {
+TEST_F(MemAlloc, LeaksNothing) {
   MakeRanks(1);
   for (int i = 1; i <= 200; ++i) {
     int* const memory = Allocate(static_cast<size_t>(i) * 1000);

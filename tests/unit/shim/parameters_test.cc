@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "shim/error_text.h"
+#include "shim/error_message.h"
 #include "shim/variables.h"
 #include "tests/unit/shim/environment_fixture.h"
 
@@ -51,7 +51,7 @@ class ParametersTest : public EnvironmentTest {
   }
 };
 
-TEST_F(ParametersTest, AKeyIsBoundOrRefusedAndThenNothingIsWritten) {
+TEST_F(ParametersTest, BindsKnownKeysAndRejectsOthers) {
   auto* const untouched = reinterpret_cast<ncclParamHandle_t>(0x10);
   ncclParamHandle_t handle = untouched;
   EXPECT_EQ(ncclParamBind(&handle, "NCCL_NO_SUCH_THING"), ncclInvalidArgument);
@@ -85,7 +85,7 @@ TEST_F(ParametersTest, EveryWidthHasItsLimit) {
   fits(ncclParamGetU32);
 }
 
-TEST_F(ParametersTest, IntegersAreReadAsWideAsTheyFit) {
+TEST_F(ParametersTest, ReadsIntegersOfEveryWidth) {
   const ncclParamHandle_t handle = Bound("NCCL_BUFFSIZE");
   int64_t wide = 0;
   EXPECT_EQ(ncclParamGetI64(handle, &wide), ncclInvalidArgument);  // unset, without a default
@@ -107,7 +107,7 @@ TEST_F(ParametersTest, IntegersAreReadAsWideAsTheyFit) {
   EXPECT_EQ(ncclParamGetI64(Bound("NCCL_DEBUG"), &wide), ncclInvalidArgument);
 }
 
-TEST_F(ParametersTest, TextsAreReadAsSetOrAsTheirDefault) {
+TEST_F(ParametersTest, ReadsStringsOrTheirDefault) {
   const char* text = nullptr;
   const ncclParamHandle_t handle = Bound("NCCL_DEBUG_SUBSYS");
   EXPECT_EQ(ncclParamGetStr(handle, &text), ncclSuccess);
@@ -127,7 +127,7 @@ TEST_F(ParametersTest, TextsAreReadAsSetOrAsTheirDefault) {
   EXPECT_EQ(ncclParamGetParameter("NCCL_DEBUG", &text, nullptr), ncclInvalidArgument);
 }
 
-TEST_F(ParametersTest, RawValuesNeedTheirRoom) {
+TEST_F(ParametersTest, RawValuesNeedALargeEnoughBuffer) {
   Set("NCCL_ALGO", "ring");
   char room[8] = {};
   int length = 99;
@@ -145,7 +145,7 @@ TEST_F(ParametersTest, RawValuesNeedTheirRoom) {
   EXPECT_EQ(ncclParamGet(Bound("NCCL_ALGO"), room, 8, nullptr), ncclInvalidArgument);
 }
 
-TEST_F(ParametersTest, AHandleOfAnyBitsIsRefused) {
+TEST_F(ParametersTest, RejectsArbitraryHandles) {
   const auto first = reinterpret_cast<uintptr_t>(shim::Variables().data());
   const uintptr_t end = first + shim::Variables().size_bytes();
   int64_t value = 0;
@@ -156,7 +156,7 @@ TEST_F(ParametersTest, AHandleOfAnyBitsIsRefused) {
   }
 }
 
-TEST_F(ParametersTest, WhatIsIgnoredIsListedOnRequest) {
+TEST_F(ParametersTest, ListsIgnoredVariablesOnRequest) {
   EXPECT_THAT(Keys(), AllOf(Contains("NCCL_DEBUG"), Contains("NCCL_ALGO"), Contains("MCCS_SOCKET"),
                             Not(Contains("NCCL_SHM_DISABLE"))));
   Set("NCCL_PARAM_DUMP_ALL", "true");
@@ -165,7 +165,7 @@ TEST_F(ParametersTest, WhatIsIgnoredIsListedOnRequest) {
   EXPECT_EQ(ncclParamGetAllParameterKeys(nullptr, nullptr), ncclInvalidArgument);
 }
 
-TEST_F(ParametersTest, TheDumpSaysWhereEachValueComesFrom) {
+TEST_F(ParametersTest, DumpContainsTheSourceOfEachValue) {
   Set("NCCL_ALGO", "ring");
   Write(".nccl.conf", "NCCL_PROTO=simple\n");
   Reload();

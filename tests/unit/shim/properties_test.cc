@@ -26,7 +26,7 @@ class PropertiesTest : public ShimTest {
   CommProperties properties_;
 };
 
-TEST_F(PropertiesTest, SayWhoTheRankIsAndThatNoKernelCommunicates) {
+TEST_F(PropertiesTest, ReportsRankAndNoDeviceApi) {
   ASSERT_EQ(ncclCommQueryProperties(comms_[1], &properties_), ncclSuccess) << LastError();
   EXPECT_EQ(properties_.rank, 1);
   EXPECT_EQ(properties_.ranks, 2);
@@ -41,14 +41,14 @@ TEST_F(PropertiesTest, SayWhoTheRankIsAndThatNoKernelCommunicates) {
 }
 
 // A program built with 2.29 has a smaller structure than one built with 2.32.
-TEST_F(PropertiesTest, FillNoMoreThanTheProgramKnows) {
+TEST_F(PropertiesTest, FillsOnlyFieldsOfTheCallersVersion) {
   properties_.size = offsetof(CommProperties, comm_hash);
   ASSERT_EQ(ncclCommQueryProperties(comms_[0], &properties_), ncclSuccess) << LastError();
   EXPECT_EQ(properties_.ranks, 2);
   EXPECT_EQ(properties_.comm_hash, 0x5555555555555555u);
 }
 
-TEST_F(PropertiesTest, BadArgumentsAreRefused) {
+TEST_F(PropertiesTest, RejectsInvalidArguments) {
   EXPECT_EQ(ncclCommQueryProperties(comms_[0], nullptr), ncclInvalidArgument);
   EXPECT_EQ(ncclCommQueryProperties(nullptr, &properties_), ncclInvalidArgument);
   properties_.magic = 0;

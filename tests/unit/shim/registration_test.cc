@@ -24,7 +24,7 @@ class RegistrationTest : public ShimTest {
   int* data_;
 };
 
-TEST_F(RegistrationTest, HandlesAreOpaqueAndTakenBackOnce) {
+TEST_F(RegistrationTest, HandlesAreOpaqueAndDeregisteredOnce) {
   void* first = nullptr;
   void* second = nullptr;
   EXPECT_EQ(ncclCommRegister(comms_[0], data_, 16, &first), ncclSuccess);
@@ -39,14 +39,14 @@ TEST_F(RegistrationTest, HandlesAreOpaqueAndTakenBackOnce) {
   EXPECT_EQ(ncclCommDeregister(nullptr, nullptr), ncclInvalidArgument);
 }
 
-TEST_F(RegistrationTest, WhatWasRegisteredMayBeFreedBeforeItIsTakenBack) {
+TEST_F(RegistrationTest, RegisteredMemoryMayBeFreedBeforeDeregistration) {
   void* handle = nullptr;
   EXPECT_EQ(ncclCommRegister(comms_[0], data_, 16, &handle), ncclSuccess);
   fake_cuda::Free(data_);
   EXPECT_EQ(ncclCommDeregister(comms_[0], handle), ncclSuccess);
 }
 
-TEST_F(RegistrationTest, AWindowKnowsItsBuffer) {
+TEST_F(RegistrationTest, WindowReturnsItsBuffer) {
   ncclWindow_t window = nullptr;
   void* pointer = nullptr;
   EXPECT_EQ(ncclCommWindowRegister(comms_[0], data_ + 1, 12, &window, NCCL_WIN_COLL_SYMMETRIC),
@@ -64,7 +64,7 @@ TEST_F(RegistrationTest, AWindowKnowsItsBuffer) {
   EXPECT_EQ(ncclCommWindowDeregister(comms_[0], nullptr), ncclSuccess);
 }
 
-TEST_F(RegistrationTest, TheDaemonHearsOfWindows) {
+TEST_F(RegistrationTest, WindowsAreSentToTheDaemon) {
   ncclWindow_t window = nullptr;
   EXPECT_EQ(ncclCommWindowRegister(comms_[0], data_, 16, &window, 0), ncclSuccess);
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kRegisterWindow), 1);
@@ -72,9 +72,9 @@ TEST_F(RegistrationTest, TheDaemonHearsOfWindows) {
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kDeregisterWindow), 1);
 }
 
-TEST_F(RegistrationTest, AWindowWhoseMemoryTheDaemonRefusesIsRefusedForThat) {
+TEST_F(RegistrationTest, WindowFailsIfTheDaemonRejectsItsMemory) {
   ncclWindow_t window = nullptr;
-  daemon_.RefuseWith(wire::ErrorClass::kInvalidUsage);
+  daemon_.FailRequestsWith(wire::ErrorClass::kInvalidUsage);
   EXPECT_EQ(ncclCommWindowRegister(comms_[0], data_, 16, &window, 0), ncclInvalidUsage);
   EXPECT_THAT(LastError(), HasSubstr("refused by the fake"));
   EXPECT_EQ(window, nullptr);
@@ -82,15 +82,15 @@ TEST_F(RegistrationTest, AWindowWhoseMemoryTheDaemonRefusesIsRefusedForThat) {
 
 // The n-th window of this rank is the n-th of the other ranks, whose registrations may have
 // succeeded.
-TEST_F(RegistrationTest, ARegistrationThatFailsTakesItsNumber) {
+TEST_F(RegistrationTest, FailedRegistrationUsesItsNumber) {
   ncclWindow_t window = nullptr;
-  daemon_.RefuseWith(wire::ErrorClass::kInvalidUsage);
+  daemon_.FailRequestsWith(wire::ErrorClass::kInvalidUsage);
   EXPECT_NE(ncclCommWindowRegister(comms_[0], data_, 16, &window, 0), ncclSuccess);
-  daemon_.RefuseWith(wire::ErrorClass::kNone);
-  daemon_.RefuseWindowsWith(wire::ErrorClass::kInvalidUsage);
+  daemon_.FailRequestsWith(wire::ErrorClass::kNone);
+  daemon_.FailWindowsWith(wire::ErrorClass::kInvalidUsage);
   EXPECT_NE(ncclCommWindowRegister(comms_[0], data_, 12, &window, 0), ncclSuccess);
   EXPECT_EQ(window, nullptr);
-  daemon_.RefuseWindowsWith(wire::ErrorClass::kNone);
+  daemon_.FailWindowsWith(wire::ErrorClass::kNone);
   EXPECT_EQ(ncclCommWindowRegister(comms_[0], data_, 8, &window, 0), ncclSuccess);
   std::vector<std::pair<uint64_t, uint64_t>> numbers_and_bytes;
   for (const wire::RegisterWindow& told : daemon_.Windows()) {
@@ -101,7 +101,7 @@ TEST_F(RegistrationTest, ARegistrationThatFailsTakesItsNumber) {
       << "#2, in case it is still opened";
 }
 
-TEST_F(RegistrationTest, BadArgumentsAreNamed) {
+TEST_F(RegistrationTest, ErrorsNameInvalidArguments) {
   void* handle = nullptr;
   ncclWindow_t window = nullptr;
   EXPECT_EQ(ncclCommRegister(nullptr, data_, 16, &handle), ncclInvalidArgument);
@@ -120,15 +120,15 @@ TEST_F(RegistrationTest, BadArgumentsAreNamed) {
   EXPECT_EQ(window, nullptr);
 }
 
-class VariablesOfACall : public ShimTest {
+class CallVariables : public ShimTest {
  protected:
-  ~VariablesOfACall() override {
+  ~CallVariables() override {
     unsetenv("NCCL_CHECK_POINTERS");
     unsetenv("CUDA_LAUNCH_BLOCKING");
   }
 };
 
-TEST_F(VariablesOfACall, MemoryOfAnotherDeviceIsRefusedWhereThatIsAskedFor) {
+TEST_F(CallVariables, CheckPointersRejectsMemoryOfAnotherDevice) {
   setenv("NCCL_CHECK_POINTERS", "1", 1);
   MakeRanks(2);
   fake_cuda::SetDevice(1);
@@ -140,7 +140,7 @@ TEST_F(VariablesOfACall, MemoryOfAnotherDeviceIsRefusedWhereThatIsAskedFor) {
               AllOf(HasSubstr("memory of CUDA device 1"), HasSubstr("NCCL_CHECK_POINTERS")));
 }
 
-TEST_F(VariablesOfACall, LaunchBlockingReturnsWhenTheWorkIsDone) {
+TEST_F(CallVariables, LaunchBlockingReturnsWhenTheWorkIsComplete) {
   setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
   MakeRanks(2);
   int* first = Buffer<int>({1});
@@ -155,7 +155,7 @@ TEST_F(VariablesOfACall, LaunchBlockingReturnsWhenTheWorkIsDone) {
 
 class LastErrors : public ShimTest {};
 
-TEST_F(LastErrors, OfAFailedCommunicatorSayWhoWhatAndWhatToDo) {
+TEST_F(LastErrors, NamesRankCauseAndRemedy) {
   MakeRanks(2);
   daemon_.FailRank(1, wire::ErrorClass::kRemote, "host h1 is gone");
   ncclResult_t error = ncclSuccess;

@@ -21,9 +21,9 @@ inline std::string LastError(ncclComm_t comm = nullptr) { return ncclGetLastErro
 
 // The thread sanitizer cannot follow a child that starts threads.
 #ifdef __SANITIZE_THREAD__
-inline constexpr bool kForkIsWatched = true;
+inline constexpr bool kThreadSanitizer = true;
 #else
-inline constexpr bool kForkIsWatched = false;
+inline constexpr bool kThreadSanitizer = false;
 #endif
 
 class ShimTest : public ::testing::Test {

@@ -22,7 +22,7 @@ class SimulateEnd : public ShimTest {
   ncclSimInfo_t info_ = NCCL_SIM_INFO_INITIALIZER;
 };
 
-TEST_F(SimulateEnd, AddsUpTheCallsOfACommunicatorAndTakesTheLongest) {
+TEST_F(SimulateEnd, SumsPerCommunicatorAndReturnsTheMaximum) {
   ncclGroupStart();
   AllReduce(0, 3);
   AllReduce(1, 7);
@@ -34,7 +34,7 @@ TEST_F(SimulateEnd, AddsUpTheCallsOfACommunicatorAndTakesTheLongest) {
   EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage) << "the group has ended";
 }
 
-TEST_F(SimulateEnd, AnInnerLevelEstimatesNothing) {
+TEST_F(SimulateEnd, InnerLevelEstimatesNothing) {
   ncclGroupStart();
   ncclGroupStart();
   AllReduce(0, 3);
@@ -45,7 +45,7 @@ TEST_F(SimulateEnd, AnInnerLevelEstimatesNothing) {
   EXPECT_EQ(info_.estimatedTime, 3);
 }
 
-TEST_F(SimulateEnd, EndsTheGroupWhateverItIsGiven) {
+TEST_F(SimulateEnd, EndsTheGroupForAnyArgument) {
   ncclGroupStart();
   AllReduce(0, 3);
   EXPECT_EQ(ncclGroupSimulateEnd(nullptr), ncclSuccess);
@@ -58,16 +58,16 @@ TEST_F(SimulateEnd, EndsTheGroupWhateverItIsGiven) {
   EXPECT_THAT(LastError(), HasSubstr("without ncclGroupStart"));
 }
 
-TEST_F(SimulateEnd, ErrorsOfTheGroupAndOfTheDaemonAreTold) {
+TEST_F(SimulateEnd, ReportsErrorsOfTheGroupAndOfTheDaemon) {
   ncclGroupStart();
   EXPECT_EQ(ncclBroadcast(data_, data_, 1, ncclInt, 9, comms_[0], nullptr), ncclInvalidArgument);
   EXPECT_EQ(ncclGroupSimulateEnd(&info_), ncclInvalidArgument);
   EXPECT_THAT(LastError(), HasSubstr("root 9"));
   ncclGroupStart();
   AllReduce(0, 3);
-  daemon_.RefuseWith(wire::ErrorClass::kInvalidUsage);
+  daemon_.FailRequestsWith(wire::ErrorClass::kInvalidUsage);
   EXPECT_EQ(ncclGroupSimulateEnd(&info_), ncclInvalidUsage);
-  daemon_.RefuseWith(wire::ErrorClass::kNone);
+  daemon_.FailRequestsWith(wire::ErrorClass::kNone);
 }
 
 }  // namespace simulate_test

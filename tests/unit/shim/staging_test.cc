@@ -44,7 +44,7 @@ class Staging : public ShimTest {
   }
 };
 
-TEST_F(Staging, EveryKindOfMemoryIsServed) {
+TEST_F(Staging, ServesEveryKindOfMemory) {
   MakeRanks(4);
   constexpr size_t kBytes = 3 * sizeof(int);
   void* memory[] = {fake_cuda::AllocPool(kBytes), fake_cuda::AllocHost(kBytes),
@@ -60,7 +60,7 @@ TEST_F(Staging, EveryKindOfMemoryIsServed) {
   for (void* data : memory) EXPECT_THAT(Read(static_cast<int*>(data), 3), ElementsAre(60, 64, 68));
 }
 
-TEST_F(Staging, CopiesStandBeforeReadyAndBehindDone) {
+TEST_F(Staging, CopiesPrecedeReadyAndFollowDone) {
   MakeRanks(1);
   CUstream stream = Stream();
   daemon_.HoldRings(true);
@@ -76,7 +76,7 @@ TEST_F(Staging, CopiesStandBeforeReadyAndBehindDone) {
 }
 
 // A graph may be launched on any stream, concurrently with calls on the captured stream.
-TEST_F(Staging, WhatIsCapturedIsCopiedByTheGraphInMemoryOfItsOwn) {
+TEST_F(Staging, GraphCopiesInItsOwnMemory) {
   MakeRanks(1);
   CUstream stream = Stream();
   int* data = Pool({1, 2});
@@ -104,7 +104,7 @@ TEST_F(Staging, WhatIsCapturedIsCopiedByTheGraphInMemoryOfItsOwn) {
 }
 
 // All ranks of a process on one stream: no wait may precede another rank's ready.
-TEST_F(Staging, RanksOfOneStreamDoNotBlockEachOther) {
+TEST_F(Staging, RanksOfOneStreamDoNotDeadlock) {
   MakeRanks(3);
   std::vector<int*> data;
   ncclGroupStart();
@@ -118,7 +118,7 @@ TEST_F(Staging, RanksOfOneStreamDoNotBlockEachOther) {
   for (int* sum : data) EXPECT_EQ(*sum, 6);
 }
 
-TEST_F(Staging, OnlyWhatACallReadsAndWritesIsCopied) {
+TEST_F(Staging, CopiesOnlyWhatACallReadsAndWrites) {
   MakeRanks(2);
   CUstream streams[] = {Stream(), Stream()};
   int* data[] = {Pool({7, 8}), Pool({0, 0})};
@@ -138,7 +138,7 @@ TEST_F(Staging, OnlyWhatACallReadsAndWritesIsCopied) {
   EXPECT_THAT(Read(data[1], 2), ElementsAre(7, 8));
 }
 
-TEST_F(Staging, EachCallOfAGroupHasItsOwnPiece) {
+TEST_F(Staging, GivesEachCallOfAGroupItsOwnPiece) {
   MakeRanks(1);
   int* send = Pool({1, 2, 3});
   int* recv = Pool({0, 0, 0});
@@ -153,7 +153,7 @@ TEST_F(Staging, EachCallOfAGroupHasItsOwnPiece) {
 }
 
 // NULL and cudaStreamLegacy are one stream, and so share its memory.
-TEST_F(Staging, TwoNamesOfOneStreamInAGroupHaveTheirOwnPieces) {
+TEST_F(Staging, TwoHandlesOfOneStreamHaveTheirOwnPieces) {
   MakeRanks(1);
   CUstream names[] = {nullptr, CU_STREAM_LEGACY};
   int* send = Pool({1, 2, 3, 4});
@@ -167,7 +167,7 @@ TEST_F(Staging, TwoNamesOfOneStreamInAGroupHaveTheirOwnPieces) {
   EXPECT_THAT(Read(recv, 4), ElementsAre(1, 2, 3, 4));
 }
 
-TEST_F(Staging, AStreamKeepsItsMemoryAndAnotherGetsItsOwn) {
+TEST_F(Staging, EachStreamHasItsOwnMemory) {
   MakeRanks(1);
   CUstream streams[] = {Stream(), Stream()};
   int* data[] = {Pool({1}), Pool({2})};
@@ -185,7 +185,7 @@ TEST_F(Staging, AStreamKeepsItsMemoryAndAnotherGetsItsOwn) {
   ASSERT_TRUE(Synchronize(third));
 }
 
-TEST_F(Staging, GrowsWithoutWaitingForWorkUnderWay) {
+TEST_F(Staging, GrowsWithoutWaitingForRunningWork) {
   MakeRanks(1);
   const size_t many = 1 << 20;
   int* small = Pool({1});
@@ -199,7 +199,7 @@ TEST_F(Staging, GrowsWithoutWaitingForWorkUnderWay) {
   EXPECT_EQ(large[many - 1], 2);
 }
 
-TEST_F(Staging, ARefusedAllocationLeavesNothingBehind) {
+TEST_F(Staging, FailedAllocationLeaksNothing) {
   MakeRanks(1);
   int* data = Pool({3});
   fake_cuda::FailAllocations(CUDA_ERROR_OUT_OF_MEMORY);
@@ -213,7 +213,7 @@ TEST_F(Staging, ARefusedAllocationLeavesNothingBehind) {
   EXPECT_TRUE(Synchronize(nullptr));
 }
 
-TEST_F(Staging, MemoryThatCudaDoesNotKnowIsRefused) {
+TEST_F(Staging, RejectsMemoryUnknownToCuda) {
   MakeRanks(1);
   int plain = 0;
   EXPECT_EQ(ncclAllReduce(&plain, &plain, 1, ncclInt, ncclSum, comms_[0], nullptr),
@@ -225,7 +225,7 @@ TEST_F(Staging, MemoryThatCudaDoesNotKnowIsRefused) {
   EXPECT_THAT(LastError(), HasSubstr("exceeds its allocation"));
 }
 
-TEST_F(Staging, SuspendGivesTheMemoryBack) {
+TEST_F(Staging, SuspendFreesTheMemory) {
   MakeRanks(1);
   int* data = Pool({4});
   const size_t before = fake_cuda::allocations();
@@ -256,7 +256,7 @@ TEST_F(Staging, MemoryInUseSurvivesASuspend) {
 }
 
 // The daemon's work is complete, but the last copy is still pending.
-TEST_F(Staging, WhatIsStillCopiedOutAtDestroyServesTheNext) {
+TEST_F(Staging, MemoryWithPendingCopiesIsReusedAfterDestroy) {
   int* data = Pool({5});
   const size_t before = fake_cuda::allocations();
   MakeRanks(1);
@@ -276,7 +276,7 @@ TEST_F(Staging, WhatIsStillCopiedOutAtDestroyServesTheNext) {
   comms_.clear();
 }
 
-TEST_F(Staging, MemoryOfAGraphGoesWithTheGraph) {
+TEST_F(Staging, MemoryOfAGraphIsFreedWithTheGraph) {
   int* data = Pool({5});
   const size_t before = fake_cuda::allocations();
   for (const bool graph_first : {true, false}) {
@@ -301,7 +301,7 @@ TEST_F(Staging, MemoryOfAGraphGoesWithTheGraph) {
   comms_.clear();
 }
 
-TEST_F(Staging, MemoryOfAGraphThatIsGoneServesOthers) {
+TEST_F(Staging, MemoryOfADestroyedGraphIsReused) {
   MakeRanks(1);
   CUstream stream = Stream();
   fake_cuda::BeginCapture(stream);
@@ -313,7 +313,7 @@ TEST_F(Staging, MemoryOfAGraphThatIsGoneServesOthers) {
   ASSERT_TRUE(Synchronize(stream));
 }
 
-TEST_F(Staging, DestroyFreesAndAbortKeepsForTheNext) {
+TEST_F(Staging, DestroyFreesAndAbortKeepsMemoryForReuse) {
   int* data = Pool({5});
   const size_t before = fake_cuda::allocations();
   for (const bool orderly : {false, true}) {

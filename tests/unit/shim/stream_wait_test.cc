@@ -42,20 +42,20 @@ class StreamWaitTest : public ShimTest {
   }
 };
 
-TEST_F(StreamWaitTest, ByAKernelUnlessAskedOtherwise) {
+TEST_F(StreamWaitTest, UsesAKernelByDefault) {
   const int before = fake_cuda::kernels_prepared();
   EXPECT_TRUE(WaitsByKernel());
   EXPECT_EQ(fake_cuda::kernels_prepared(), before + 1) << "loaded at init, not at the first launch";
 }
 
-TEST_F(StreamWaitTest, ByTheStreamsOwnOperationWhereAskedTo) {
+TEST_F(StreamWaitTest, UsesAMemoryOperationOnRequest) {
   Set("MCCS_STREAM_WAIT", "memop");
   const int before = fake_cuda::kernels_prepared();
   EXPECT_FALSE(WaitsByKernel());
   EXPECT_EQ(fake_cuda::kernels_prepared(), before);
 }
 
-TEST_F(StreamWaitTest, ACapturedCallWaitsLikewise) {
+TEST_F(StreamWaitTest, CapturedCallsUseTheSameMethod) {
   MakeRanks(1);
   const CUstream stream = Stream();
   int* data = Buffer<int>({7});
@@ -70,14 +70,14 @@ TEST_F(StreamWaitTest, ACapturedCallWaitsLikewise) {
   fake_cuda::DestroyGraph(graph);
 }
 
-TEST_F(StreamWaitTest, AnotherTextIsRefusedAtInit) {
+TEST_F(StreamWaitTest, InitRejectsAnInvalidMethod) {
   Set("MCCS_STREAM_WAIT", "sometimes");
   ncclComm_t comm = nullptr;
   EXPECT_EQ(ncclCommInitAll(&comm, 1, nullptr), ncclInvalidArgument);
   EXPECT_THAT(LastError(), AllOf(HasSubstr("MCCS_STREAM_WAIT 'sometimes'"), HasSubstr("memop")));
 }
 
-TEST_F(StreamWaitTest, AGpuThatCannotLoadTheKernelIsToldOf) {
+TEST_F(StreamWaitTest, ReportsAGpuThatCannotLoadTheKernel) {
   fake_cuda::FailLibraries(CUDA_ERROR_NO_BINARY_FOR_GPU);
   ncclComm_t comm = nullptr;
   EXPECT_EQ(ncclCommInitAll(&comm, 1, nullptr), ncclUnhandledCudaError);

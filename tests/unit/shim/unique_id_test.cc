@@ -10,9 +10,9 @@ namespace unique_id_test {
 
 using ::testing::HasSubstr;
 
-TEST(UniqueIdFromText, IsTheSameForAllAndSaysThatItCanBeGuessed) {
-  const auto id = UniqueIdFromText("10.0.0.1:4000");
-  const auto again = UniqueIdFromText("10.0.0.1:4000");
+TEST(UniqueIdFromCommId, IsDeterministicAndMarkedAsGuessable) {
+  const auto id = UniqueIdFromCommId("10.0.0.1:4000");
+  const auto again = UniqueIdFromCommId("10.0.0.1:4000");
   ASSERT_TRUE(id.ok() && again.ok());
   EXPECT_EQ(std::memcmp(&*id, &*again, sizeof(*id)), 0);
   EXPECT_STREQ(id->host, "10.0.0.1");
@@ -20,59 +20,59 @@ TEST(UniqueIdFromText, IsTheSameForAllAndSaysThatItCanBeGuessed) {
   EXPECT_EQ(id->guessable, 1);
 }
 
-TEST(UniqueIdFromText, DiffersFromTextToText) {
-  const auto one = UniqueIdFromText("h:4000");
-  const auto other = UniqueIdFromText("h:4001");
+TEST(UniqueIdFromCommId, DiffersBetweenTexts) {
+  const auto one = UniqueIdFromCommId("h:4000");
+  const auto other = UniqueIdFromCommId("h:4001");
   ASSERT_TRUE(one.ok() && other.ok());
   EXPECT_NE(one->comm_id, other->comm_id);
   EXPECT_NE(std::memcmp(one->secret, other->secret, sizeof(one->secret)), 0);
 }
 
-TEST(UniqueIdFromText, TakesBracketsOffAnAddress) {
-  const auto id = UniqueIdFromText("[fe80::1]:80");
+TEST(UniqueIdFromCommId, RemovesBracketsOfAnAddress) {
+  const auto id = UniqueIdFromCommId("[fe80::1]:80");
   ASSERT_TRUE(id.ok());
   EXPECT_STREQ(id->host, "fe80::1");
 }
 
-TEST(UniqueIdFromText, RefusesWhatIsNoHostAndPort) {
+TEST(UniqueIdFromCommId, RejectsInvalidHostAndPort) {
   for (const char* text : {"", "host", "host:", ":80", "host:0", "host:65536", "host:x"}) {
-    EXPECT_EQ(UniqueIdFromText(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_EQ(UniqueIdFromCommId(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
-  EXPECT_FALSE(UniqueIdFromText(std::string(64, 'h') + ":80").ok());
+  EXPECT_FALSE(UniqueIdFromCommId(std::string(64, 'h') + ":80").ok());
 }
 
-TEST(UniqueIdFromText, KeepsANameForEveryHostToLookUp) {
-  EXPECT_STREQ(UniqueIdFromText("node-7.cluster:80")->host, "node-7.cluster");
+TEST(UniqueIdFromCommId, KeepsAHostName) {
+  EXPECT_STREQ(UniqueIdFromCommId("node-7.cluster:80")->host, "node-7.cluster");
 }
 
-TEST(LookUpMeetingPlace, ChangesTheAddressAndNothingThatRanksMustShare) {
-  const wire::UniqueId derived = *UniqueIdFromText("localhost:4000");
+TEST(ResolveRendezvous, ChangesOnlyTheAddress) {
+  const wire::UniqueId derived = *UniqueIdFromCommId("localhost:4000");
   wire::UniqueId id = derived;
-  ASSERT_TRUE(LookUpMeetingPlace(id).ok());
+  ASSERT_TRUE(ResolveRendezvous(id).ok());
   EXPECT_STREQ(id.host, "127.0.0.1");
-  EXPECT_EQ(id.looked_up, 0);  // it means the local host on every host
+  EXPECT_EQ(id.resolved, 0);  // it means the local host on every host
   EXPECT_EQ(id.comm_id, derived.comm_id);
   EXPECT_EQ(id.port, derived.port);
   EXPECT_EQ(std::memcmp(id.secret, derived.secret, sizeof(id.secret)), 0);
 }
 
-TEST(LookUpMeetingPlace, SpellsAnAddressAsDaemonsDo) {
-  wire::UniqueId id = *UniqueIdFromText("[0:0:0:0:0:0:0:1]:4000");
-  ASSERT_TRUE(LookUpMeetingPlace(id).ok());
+TEST(ResolveRendezvous, NormalizesAnAddress) {
+  wire::UniqueId id = *UniqueIdFromCommId("[0:0:0:0:0:0:0:1]:4000");
+  ASSERT_TRUE(ResolveRendezvous(id).ok());
   EXPECT_STREQ(id.host, "::1");
-  EXPECT_EQ(id.looked_up, 0);
+  EXPECT_EQ(id.resolved, 0);
 }
 
-TEST(LookUpMeetingPlace, NamesTheVariableAndTheHostThatNobodyKnows) {
-  wire::UniqueId id = *UniqueIdFromText("no..such:4000");  // invalid in DNS: no server is asked
-  const absl::Status status = LookUpMeetingPlace(id);
+TEST(ResolveRendezvous, ErrorNamesTheVariableAndTheUnknownHost) {
+  wire::UniqueId id = *UniqueIdFromCommId("no..such:4000");  // invalid in DNS: no server is asked
+  const absl::Status status = ResolveRendezvous(id);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("NCCL_COMM_ID"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("no..such"));
 }
 
-TEST(OpenUniqueId, RefusesAnIdOfANewerRelease) {
-  wire::UniqueId id = *UniqueIdFromText("h:1");
+TEST(OpenUniqueId, RejectsAnIdOfANewerRelease) {
+  wire::UniqueId id = *UniqueIdFromCommId("h:1");
   id.version = wire::kWireVersion + 1;
   ncclUniqueId carried;
   std::memcpy(&carried, &id, sizeof(id));
@@ -81,7 +81,7 @@ TEST(OpenUniqueId, RefusesAnIdOfANewerRelease) {
 
 using CommIdVariable = ShimTest;
 
-TEST_F(CommIdVariable, GivesTheIdWithoutTheDaemonAndMarksTheInit) {
+TEST_F(CommIdVariable, YieldsTheIdWithoutTheDaemon) {
   setenv("NCCL_COMM_ID", "127.0.0.1:4321", 1);
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
@@ -92,7 +92,7 @@ TEST_F(CommIdVariable, GivesTheIdWithoutTheDaemonAndMarksTheInit) {
   unsetenv("NCCL_COMM_ID");
 }
 
-TEST_F(CommIdVariable, ReachesTheDaemonWithAnAddressForAName) {
+TEST_F(CommIdVariable, SendsAnAddressToTheDaemon) {
   setenv("NCCL_COMM_ID", "localhost:4321", 1);
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess) << LastError();
@@ -104,7 +104,7 @@ TEST_F(CommIdVariable, ReachesTheDaemonWithAnAddressForAName) {
   unsetenv("NCCL_COMM_ID");
 }
 
-TEST_F(CommIdVariable, IsRefusedAtOnceWhenNobodyKnowsTheName) {
+TEST_F(CommIdVariable, RejectsAnUnknownNameAtOnce) {
   setenv("NCCL_COMM_ID", "no..such:4321", 1);
   ncclUniqueId id;
   EXPECT_EQ(ncclGetUniqueId(&id), ncclInvalidArgument);
@@ -120,7 +120,7 @@ TEST(CommConfig, DefaultsWithoutAnyConfiguration) {
 }
 
 // A program built with NCCL 2.14 has a structure of 24 bytes; the memory after it is not ours.
-TEST(CommConfig, ReadsNoFurtherThanAnOldCallersStructure) {
+TEST(CommConfig, ReadsOnlyTheCallersStructure) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.size = 24;
   config.version = NCCL_VERSION(2, 14, 0);
@@ -147,7 +147,7 @@ TEST(CommConfig, AcceptsANewerAndLargerStructure) {
 }
 
 // No NCCL version has such a size; half of a pointer must not be dereferenced.
-TEST(CommConfig, AFieldThatTheSizeCutsIsNotThere) {
+TEST(CommConfig, IgnoresAFieldThatTheSizeCuts) {
   const std::string network = "a network", name = "a name";
   for (size_t size = 24; size <= sizeof(ncclConfig_t); ++size) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -162,7 +162,7 @@ TEST(CommConfig, AFieldThatTheSizeCutsIsNotThere) {
   }
 }
 
-TEST(CommConfig, NamesTheFieldThatIsWrong) {
+TEST(CommConfig, ErrorNamesTheInvalidField) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 2;
   EXPECT_THAT(std::string(ReadCommConfig(&config).status().message()), HasSubstr("blocking"));

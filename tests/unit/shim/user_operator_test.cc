@@ -42,7 +42,7 @@ class UserOperatorTest : public ShimTest {
   std::vector<float*> data_;
 };
 
-TEST_F(UserOperatorTest, EachRankBringsItsOwnFactorAlong) {
+TEST_F(UserOperatorTest, EachRankSendsItsOwnFactor) {
   ncclRedOp_t ops[] = {Make(0, 0.5f), Make(1, 4)};
   ncclGroupStart();
   for (int r = 0; r < 2; ++r) EXPECT_EQ(AllReduce(r, ops[r]), ncclSuccess) << LastError();
@@ -68,7 +68,7 @@ TEST_F(UserOperatorTest, MayBeDestroyedBeforeTheGroupEnds) {
   }
 }
 
-TEST_F(UserOperatorTest, AFactorInDeviceMemoryIsNamedByAllocationAndOffset) {
+TEST_F(UserOperatorTest, DeviceFactorIsSentAsAllocationAndOffset) {
   auto* memory = reinterpret_cast<std::byte*>(Buffer<float>({0, 0, 0}));
   ncclRedOp_t ops[2];
   ncclGroupStart();
@@ -89,7 +89,7 @@ TEST_F(UserOperatorTest, AFactorInDeviceMemoryIsNamedByAllocationAndOffset) {
   }
 }
 
-TEST_F(UserOperatorTest, AFactorOutsideItsAllocationIsRefused) {
+TEST_F(UserOperatorTest, RejectsAFactorOutsideItsAllocation) {
   auto* memory = reinterpret_cast<std::byte*>(Buffer<float>({0}));
   ncclRedOp_t op;
   ASSERT_EQ(ncclRedOpCreatePreMulSum(&op, memory + 1, ncclFloat, ncclScalarDevice, comms_[0]),
@@ -111,7 +111,7 @@ TEST_F(UserOperatorTest, BelongsToOneCommunicatorAndOneType) {
   EXPECT_EQ(ncclRedOpDestroy(op, comms_[0]), ncclSuccess);
 }
 
-TEST_F(UserOperatorTest, NumbersAreNotUsedTwice) {
+TEST_F(UserOperatorTest, NumbersAreNotReused) {
   std::set<int> seen;
   for (int i = 0; i < 1000; ++i) {
     const ncclRedOp_t op = Make(i % 2, 1);
@@ -121,7 +121,7 @@ TEST_F(UserOperatorTest, NumbersAreNotUsedTwice) {
   }
 }
 
-TEST_F(UserOperatorTest, EveryTypeCarriesItsOwnBytes) {
+TEST_F(UserOperatorTest, EncodesEveryType) {
   const uint64_t bits = 0x1122334455667788;
   for (int type = 0; type < ncclNumTypes; ++type) {
     ncclRedOp_t op;
@@ -142,7 +142,7 @@ TEST_F(UserOperatorTest, EveryTypeCarriesItsOwnBytes) {
   }
 }
 
-TEST_F(UserOperatorTest, CreationRefusesWhatMakesNoSense) {
+TEST_F(UserOperatorTest, CreationRejectsInvalidArguments) {
   float factor = 2;
   ncclRedOp_t op;
   EXPECT_EQ(
@@ -166,7 +166,7 @@ TEST_F(UserOperatorTest, CreationRefusesWhatMakesNoSense) {
   }
 }
 
-TEST_F(UserOperatorTest, DestructionRefusesWhatMakesNoSense) {
+TEST_F(UserOperatorTest, DestructionRejectsInvalidArguments) {
   for (int op : {-1, 0, 4, 5, 12345, int{ncclMaxRedOp}}) {
     EXPECT_EQ(ncclRedOpDestroy(static_cast<ncclRedOp_t>(op), comms_[0]), ncclInvalidArgument) << op;
   }

@@ -14,7 +14,7 @@ using ::testing::Not;
 
 class SettingsTest : public EnvironmentTest {};
 
-TEST_F(SettingsTest, AFileSaysWhatTheEnvironmentDoesNot) {
+TEST_F(SettingsTest, FileSetsWhatTheEnvironmentDoesNot) {
   Write(".nccl.conf", "# a comment\nNCCL_ALGO=ring\nNCCL_PROTO=simple\r\n\nnonsense\n=x\n");
   Set("NCCL_PROTO", "ll");
   Reload();
@@ -25,7 +25,7 @@ TEST_F(SettingsTest, AFileSaysWhatTheEnvironmentDoesNot) {
   EXPECT_EQ(FindSetting("nonsense"), std::nullopt);
 }
 
-TEST_F(SettingsTest, TheFileThatIsNamedReplacesTheOneAtHome) {
+TEST_F(SettingsTest, ConfFileReplacesTheOneInTheHomeDirectory) {
   Write(".nccl.conf", "NCCL_ALGO=ring\nNCCL_PROTO=simple\n");
   Set("NCCL_CONF_FILE", Write("other.conf", "NCCL_ALGO=tree\nNCCL_ALGO=later\n"));
   Reload();
@@ -33,20 +33,20 @@ TEST_F(SettingsTest, TheFileThatIsNamedReplacesTheOneAtHome) {
   EXPECT_EQ(ValueOf("NCCL_PROTO"), std::nullopt);
 }
 
-TEST_F(SettingsTest, SetToNothingHidesTheFile) {
+TEST_F(SettingsTest, EmptyVariableHidesTheFile) {
   Write(".nccl.conf", "NCCL_ALGO=ring\n");
   Set("NCCL_ALGO", "");
   Reload();
   EXPECT_EQ(ValueOf("NCCL_ALGO"), std::nullopt);
 }
 
-TEST_F(SettingsTest, AFileThatIsNotThereSaysNothing) {
+TEST_F(SettingsTest, MissingFileIsIgnored) {
   Set("NCCL_CONF_FILE", "/nowhere/nccl.conf");
   Reload();
   EXPECT_EQ(ValueOf("NCCL_ALGO"), std::nullopt);
 }
 
-TEST(VariableTable, EachIsFoundByItsOwnEntryElseByItsFamily) {
+TEST(VariableTable, FindsTheOwnEntryElseTheFamily) {
   ASSERT_NE(FindVariable("NCCL_DEBUG"), nullptr);
   EXPECT_STREQ(FindVariable("NCCL_IB_TC")->name, "NCCL_IB_TC");
   EXPECT_EQ(FindVariable("NCCL_IB_TC")->treatment, Treatment::kHint);
@@ -58,7 +58,7 @@ TEST(VariableTable, EachIsFoundByItsOwnEntryElseByItsFamily) {
 }
 
 // The reference is section 4 of nccl-semantics.md.
-TEST(VariableTable, TreatsEveryVariableOfTheReferenceAsItSays) {
+TEST(VariableTable, TreatsVariablesAsTheReferenceRequires) {
   const auto expect = [](Treatment treatment, std::initializer_list<const char*> names) {
     for (const char* name : names) {
       ASSERT_NE(FindVariable(name), nullptr) << name;
@@ -88,7 +88,7 @@ class ReportTest : public EnvironmentTest {
   }
 };
 
-TEST_F(ReportTest, InfoNamesEachVariableAndWhatBecomesOfIt) {
+TEST_F(ReportTest, InfoLogsEachVariableAndItsTreatment) {
   Set("NCCL_ALGO", "ring");
   Set("NCCL_SOCKET_IFNAME", "eth0");
   Write(".nccl.conf", "NCCL_IB_HCA=mlx5_0\n");
@@ -100,7 +100,7 @@ TEST_F(ReportTest, InfoNamesEachVariableAndWhatBecomesOfIt) {
             HasSubstr("NCCL_IB_HCA (" + (folder_ / ".nccl.conf").string())));
 }
 
-TEST_F(ReportTest, WarnNamesOnlyWhatIsUnknownOrCannotBeHad) {
+TEST_F(ReportTest, WarnLogsOnlyUnknownAndUnavailableVariables) {
   Set("NCCL_SOCKET_IFNAME", "eth0");
   Set("NCCL_NET_PLUGIN", "aws");
   Set("NCCL_SOKET_IFNAME", "eth0");
@@ -128,18 +128,18 @@ TEST_F(DebugOutputTest, LinesGoToTheFile) {
   EXPECT_THAT(Contents(file), HasSubstr("MCCS INFO NCCL_ALGO"));
 }
 
-TEST_F(DebugOutputTest, AFileThatCannotBeOpenedIsSaidAndReplacedByStdout) {
+TEST_F(DebugOutputTest, UsesStdoutIfTheFileCannotBeOpened) {
   Set("NCCL_DEBUG_FILE", "/nowhere/at/all");
   Set("NCCL_DEBUG", "WARN");
   testing::internal::CaptureStdout();
   Reload();
-  Say(Verbosity::kWarn, "something");
+  LogLine(Verbosity::kWarn, "something");
   EXPECT_THAT(testing::internal::GetCapturedStdout(),
               AllOf(HasSubstr("cannot open NCCL_DEBUG_FILE '/nowhere/at/all'"),
                     HasSubstr("MCCS WARN something")));
 }
 
-TEST_F(DebugOutputTest, SubsystemsChooseAmongTheLinesOfInfo) {
+TEST_F(DebugOutputTest, SubsystemsSelectInfoLines) {
   const auto bit = [](Subsystem subsystem) { return static_cast<uint32_t>(subsystem); };
   EXPECT_EQ(SubsystemsOf("init, coll"), bit(Subsystem::kInit) | bit(Subsystem::kCollective));
   EXPECT_EQ(SubsystemsOf("ALL"), 0xffffffff);
@@ -148,9 +148,9 @@ TEST_F(DebugOutputTest, SubsystemsChooseAmongTheLinesOfInfo) {
   Set("NCCL_ALGO", "ring");
   Set("NCCL_DEBUG_SUBSYS", "INIT");
   EXPECT_THAT(Report("INFO"), Not(HasSubstr("NCCL_ALGO")));
-  EXPECT_TRUE(Shows(Verbosity::kInfo, Subsystem::kInit));
-  EXPECT_FALSE(Shows(Verbosity::kInfo, Subsystem::kCollective));
-  EXPECT_TRUE(Shows(Verbosity::kWarn, Subsystem::kCollective));
+  EXPECT_TRUE(IsLogged(Verbosity::kInfo, Subsystem::kInit));
+  EXPECT_FALSE(IsLogged(Verbosity::kInfo, Subsystem::kCollective));
+  EXPECT_TRUE(IsLogged(Verbosity::kWarn, Subsystem::kCollective));
 }
 
 class HintsTest : public EnvironmentTest {};
@@ -173,7 +173,7 @@ TEST_F(HintsTest, AreReadFromEnvironmentAndFile) {
   EXPECT_EQ(hints.protocols, "");
 }
 
-TEST_F(HintsTest, NonsenseIsSaidAndNotTaken) {
+TEST_F(HintsTest, InvalidHintsAreLoggedAndIgnored) {
   Set("NCCL_DEBUG", "WARN");
   Set("NCCL_IB_TC", "1000");
   Set("NCCL_MIN_NCHANNELS", "many");

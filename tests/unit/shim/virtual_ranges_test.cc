@@ -39,7 +39,7 @@ class VirtualRanges : public ShimTest {
   std::byte* const segment_ = fake_cuda::Reserve(64 * kChunk);
 };
 
-TEST_F(VirtualRanges, ABufferOverSeveralChunksIsOnePiece) {
+TEST_F(VirtualRanges, BufferOverSeveralChunksIsContiguous) {
   MakeRanks(1);
   for (size_t i = 0; i < 3; ++i) fake_cuda::Map(segment_ + i * kChunk, kChunk);
   Sum(segment_ + 100, 3 * kChunk - 100, 5);
@@ -52,7 +52,7 @@ TEST_F(VirtualRanges, ABufferOverSeveralChunksIsOnePiece) {
   EXPECT_EQ(records[1].send.offset, records[2].send.offset + kChunk);
 }
 
-TEST_F(VirtualRanges, ASegmentThatGrowsKeepsWhatIsMapped) {
+TEST_F(VirtualRanges, GrowingSegmentKeepsItsMappings) {
   MakeRanks(1);
   for (size_t chunks = 1; chunks <= 40; ++chunks) {
     fake_cuda::Map(segment_ + (chunks - 1) * kChunk, kChunk);
@@ -63,7 +63,7 @@ TEST_F(VirtualRanges, ASegmentThatGrowsKeepsWhatIsMapped) {
   EXPECT_EQ(Count(MessageKind::kUnmapChunks), 0);
 }
 
-TEST_F(VirtualRanges, AChunkInTheMiddleThatIsMappedAnewIsNoticed) {
+TEST_F(VirtualRanges, DetectsARemappedChunk) {
   MakeRanks(1);
   for (size_t i = 0; i < 3; ++i) fake_cuda::Map(segment_ + i * kChunk, kChunk);
   for (int round = 1; round <= 4; ++round) {
@@ -75,7 +75,7 @@ TEST_F(VirtualRanges, AChunkInTheMiddleThatIsMappedAnewIsNoticed) {
   EXPECT_EQ(Count(MessageKind::kMapChunk), 6);
 }
 
-TEST_F(VirtualRanges, ChunksOfOtherSizesAtOldAddressesAreNoticed) {
+TEST_F(VirtualRanges, DetectsChunksOfOtherSizesAtOldAddresses) {
   MakeRanks(1);
   for (size_t i = 0; i < 4; ++i) fake_cuda::Map(segment_ + i * kChunk, kChunk);
   SumInPlace(segment_, 4 * kChunk, 1);
@@ -85,7 +85,7 @@ TEST_F(VirtualRanges, ChunksOfOtherSizesAtOldAddressesAreNoticed) {
   SumInPlace(segment_, 5 * kChunk, 2);
 }
 
-TEST_F(VirtualRanges, WhatCannotBeSharedIsStaged) {
+TEST_F(VirtualRanges, StagesMemoryThatCannotBeShared) {
   MakeRanks(1);
   fake_cuda::Map(segment_, kChunk);
   fake_cuda::Map(segment_ + kChunk, kChunk, /*shareable=*/false);
@@ -95,18 +95,18 @@ TEST_F(VirtualRanges, WhatCannotBeSharedIsStaged) {
   EXPECT_NE(daemon_.RecordsOf(0)[1].send.offset, 0u) << "the shared chunk alone is not staged";
 }
 
-TEST_F(VirtualRanges, WhatTheDaemonRefusesIsStagedAndAskedForAgain) {
+TEST_F(VirtualRanges, StagesRejectedChunksAndRetries) {
   MakeRanks(1);
   fake_cuda::Map(segment_, kChunk);
-  daemon_.RefuseChunks("the tenant has too many");
+  daemon_.FailChunks("the tenant has too many");
   Sum(segment_, kChunk, 3);
-  daemon_.RefuseChunks("");
+  daemon_.FailChunks("");
   Sum(segment_, kChunk, 4);
   EXPECT_EQ(Count(MessageKind::kMapChunk), 2);
   EXPECT_NE(daemon_.RecordsOf(0)[1].send.id, daemon_.RecordsOf(0)[0].send.id);
 }
 
-TEST_F(VirtualRanges, ARangeWithAGapIsRefused) {
+TEST_F(VirtualRanges, RejectsARangeWithAGap) {
   MakeRanks(1);
   fake_cuda::Map(segment_, kChunk);
   fake_cuda::Map(segment_ + 2 * kChunk, kChunk);
@@ -119,7 +119,7 @@ TEST_F(VirtualRanges, ARangeWithAGapIsRefused) {
   SumInPlace(segment_, kChunk, 1);
 }
 
-TEST_F(VirtualRanges, ABadCountReservesNothing) {
+TEST_F(VirtualRanges, InvalidCountReservesNothing) {
   MakeRanks(1);
   fake_cuda::Map(segment_, kChunk);
   auto* data = reinterpret_cast<int*>(segment_);
@@ -131,31 +131,31 @@ TEST_F(VirtualRanges, ABadCountReservesNothing) {
   EXPECT_EQ(Count(MessageKind::kReserveRange), 0);
 }
 
-TEST_F(VirtualRanges, ABadCountIsRefusedWhereTheDaemonReservesNothing) {
+TEST_F(VirtualRanges, RejectsAnInvalidCountWithoutReservation) {
   MakeRanks(1);
   fake_cuda::Map(segment_, kChunk);
-  daemon_.RefuseWith(wire::ErrorClass::kSystem);
+  daemon_.FailRequestsWith(wire::ErrorClass::kSystem);
   auto* data = reinterpret_cast<int*>(segment_);
   EXPECT_EQ(ncclAllReduce(data, data, kInts + 1, ncclInt, ncclSum, comms_[0], nullptr),
             ncclInvalidArgument);
   EXPECT_THAT(LastError(), HasSubstr("nothing is mapped at"));
 }
 
-TEST_F(VirtualRanges, AddressesThatNothingIsMappedInAreGivenBack) {
+TEST_F(VirtualRanges, ReleasesEmptyReservations) {
   MakeRanks(1);
   for (int i = 0; i < 4; ++i) {
     // The distance between two exceeds the size of one reservation of the daemon.
     std::byte* const far = fake_cuda::Reserve(size_t{8} << 30);
     fake_cuda::Map(far, kChunk);
     Sum(far, kChunk, i);
-    shim::Process::LetGo({reinterpret_cast<uintptr_t>(far), kChunk});
+    shim::Process::ReleaseRange({reinterpret_cast<uintptr_t>(far), kChunk});
     fake_cuda::Unmap(far);
   }
   EXPECT_EQ(Count(MessageKind::kReserveRange), 4);
   EXPECT_EQ(Count(MessageKind::kReleaseBuffer), 3);
 }
 
-TEST_F(VirtualRanges, WhatWasUnmappedUnseenIsForgotten) {
+TEST_F(VirtualRanges, ReleasesChunksUnmappedUnseen) {
   MakeRanks(1);
   for (size_t i = 0; i < 16; ++i) {
     fake_cuda::Map(segment_ + i * kChunk, kChunk);

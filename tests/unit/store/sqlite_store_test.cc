@@ -15,7 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/store/store_lock.h"
-#include "tests/unit/store/scratch_folder.h"
+#include "tests/unit/store/temp_directory.h"
 
 namespace mccs {
 namespace sqlite_store_test {
@@ -28,8 +28,8 @@ std::string WhyNot(const std::string& path, absl::StatusCode code) {
   return std::string(store.status().message());
 }
 
-TEST(SqliteStore, ASecondControllerIsToldWhoHasIt) {
-  const ScratchFolder folder;
+TEST(SqliteStore, SecondControllerGetsTheOwnersProcess) {
+  const TempDirectory folder;
   const std::string path = folder.File("store.db");
   auto first = SqliteStore::Open(path);
   ASSERT_TRUE(first.ok()) << first.status();
@@ -40,8 +40,8 @@ TEST(SqliteStore, ASecondControllerIsToldWhoHasIt) {
   EXPECT_TRUE(SqliteStore::Open(path).ok());
 }
 
-TEST(SqliteStore, ASecondControllerFindsTheLockBehindALink) {
-  const ScratchFolder folder, elsewhere;
+TEST(SqliteStore, SecondControllerFindsTheLockThroughALink) {
+  const TempDirectory folder, elsewhere;
   const std::string path = folder.File("store.db"), link = elsewhere.File("link.db");
   std::filesystem::create_symlink(path, link);
   for (const auto& [one, other] : {std::pair(path, link), std::pair(link, path)}) {
@@ -53,9 +53,9 @@ TEST(SqliteStore, ASecondControllerFindsTheLockBehindALink) {
 }
 
 // At the first start, the file at the end of the links does not exist yet.
-TEST(SqliteStore, ASecondControllerFindsTheLockBehindALinkToNothing) {
+TEST(SqliteStore, SecondControllerFindsTheLockThroughADanglingLink) {
   for (const bool link_first : {true, false}) {
-    const ScratchFolder folder, elsewhere;
+    const TempDirectory folder, elsewhere;
     const std::string path = folder.File("store.db"), link = elsewhere.File("link.db");
     std::filesystem::create_symlink(path, folder.File("near.db"));
     std::filesystem::create_symlink("near.db", folder.File("nearer.db"));
@@ -69,27 +69,27 @@ TEST(SqliteStore, ASecondControllerFindsTheLockBehindALinkToNothing) {
   }
 }
 
-TEST(SqliteStore, ALinkThatLeadsToItselfIsNoStore) {
-  const ScratchFolder folder;
+TEST(SqliteStore, RejectsALinkToItself) {
+  const TempDirectory folder;
   const std::string link = folder.File("loop.db");
   std::filesystem::create_symlink("loop.db", link);
   EXPECT_FALSE(SqliteStore::Open(link).ok());
 }
 
-TEST(SqliteStore, OnlyALockThatSomebodyHasIsAnotherControllers) {
-  const ScratchFolder folder;
+TEST(SqliteStore, OnlyAHeldLockMeansAnotherController) {
+  const TempDirectory folder;
   const std::string path = folder.File("store.db"), file = path + ".lock";
   std::ofstream(file) << "4711\n";
-  EXPECT_THAT(std::string(WhyNotLocked(EWOULDBLOCK, path, file).message()),
+  EXPECT_THAT(std::string(LockError(EWOULDBLOCK, path, file).message()),
               HasSubstr("in use by another mccs-controller (process 4711)"));
-  const absl::Status no_locks = WhyNotLocked(ENOLCK, path, file);
+  const absl::Status no_locks = LockError(ENOLCK, path, file);
   EXPECT_NE(no_locks.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(std::string(no_locks.message()), HasSubstr("cannot lock " + file));
   EXPECT_THAT(std::string(no_locks.message()), HasSubstr("No locks available"));
 }
 
-TEST(SqliteStore, AStoreWithTwoNamesIsRefused) {
-  const ScratchFolder folder;
+TEST(SqliteStore, RejectsAStoreWithHardLinks) {
+  const TempDirectory folder;
   const std::string path = folder.File("store.db"), other = folder.File("other.db");
   ASSERT_TRUE(SqliteStore::Open(path).ok());
   std::filesystem::create_hard_link(path, other);
@@ -101,8 +101,8 @@ TEST(SqliteStore, AStoreWithTwoNamesIsRefused) {
   EXPECT_TRUE(SqliteStore::Open(path).ok());
 }
 
-TEST(SqliteStore, TheLockEndsWithAProcessThatIsKilled) {
-  const ScratchFolder folder;
+TEST(SqliteStore, LockEndsWithAKilledProcess) {
+  const TempDirectory folder;
   const std::string path = folder.File("store.db");
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
@@ -121,8 +121,8 @@ TEST(SqliteStore, TheLockEndsWithAProcessThatIsKilled) {
   EXPECT_TRUE(SqliteStore::Open(path).ok());
 }
 
-TEST(SqliteStore, FilesOfOthersAreRefused) {
-  const ScratchFolder folder;
+TEST(SqliteStore, RejectsFilesOfOtherPrograms) {
+  const TempDirectory folder;
   const std::string text = folder.File("notes.txt");
   std::ofstream(text) << "this is long enough to be looked at, and it is no database at all\n";
   EXPECT_THAT(WhyNot(text, absl::StatusCode::kInternal), HasSubstr("file is not a database"));
@@ -133,8 +133,8 @@ TEST(SqliteStore, FilesOfOthersAreRefused) {
               HasSubstr("is a database of another program"));
 }
 
-TEST(SqliteStore, AnotherVersionOfTheSchemaIsRefused) {
-  const ScratchFolder folder;
+TEST(SqliteStore, RejectsAnotherSchemaVersion) {
+  const TempDirectory folder;
   const std::string path = folder.File("store.db");
   ASSERT_TRUE(SqliteStore::Open(path).ok());
   const auto set_version = [&](int version) {
@@ -150,7 +150,7 @@ TEST(SqliteStore, AnotherVersionOfTheSchemaIsRefused) {
   EXPECT_TRUE(SqliteStore::Open(path).ok());
 }
 
-TEST(SqliteStore, AFolderThatIsNotThereIsNamed) {
+TEST(SqliteStore, ReportsAMissingDirectory) {
   EXPECT_THAT(std::string(SqliteStore::Open("/no/such/store.db").status().message()),
               HasSubstr("the store /no/such/store.db: cannot write /no/such/store.db.lock; check "
                         "that its directory exists"));
@@ -175,10 +175,10 @@ constexpr int kObjects = 40;
   }
 }
 
-TEST(SqliteStore, AKillAtAnyMomentLeavesAWholeState) {
+TEST(SqliteStore, KillAtAnyMomentLeavesAConsistentState) {
   const uint64_t seed = std::random_device()();
   std::mt19937_64 random(seed);
-  const ScratchFolder folder;
+  const TempDirectory folder;
   const std::string path = folder.File("store.db");
   uint64_t before = 0;
   for (int round = 0; round < 12; ++round) {

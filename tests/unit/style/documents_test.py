@@ -12,8 +12,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 import cases  # noqa: E402
 
 # These describe the current tree. Decisions describe the tree at their own date.
-TRUE_TO_THE_CODE = ["README.md", "docs/ARCHITECTURE.md"]
-TRUE_TO_THE_CODE += [f"docs/{page}.md" for page in ("benchmarks", "glossary", "install", "lab", "programs")]
+CURRENT_DOCUMENTS = ["README.md", "docs/ARCHITECTURE.md"]
+CURRENT_DOCUMENTS += [f"docs/{page}.md" for page in ("benchmarks", "glossary", "install", "lab", "programs")]
 
 # `path/to/file.h`, `directory/`, `lab/*.h`, `a/{b,c}.h`. Excludes absolute paths and $VARIABLES.
 PATH = re.compile(r"[\w.\-*{},]+(/[\w.\-*{},]+)*/?")
@@ -52,7 +52,7 @@ class Documents(unittest.TestCase):
         there = files()
         folders = {str(parent) for name in there for parent in pathlib.PurePosixPath(name).parents}
         missing = []
-        for document in TRUE_TO_THE_CODE:
+        for document in CURRENT_DOCUMENTS:
             for word in words_in_backticks((ROOT / document).read_text()):
                 if "/" not in word or not PATH.fullmatch(word) or word.startswith(BUILT):
                     continue
@@ -69,7 +69,7 @@ class Documents(unittest.TestCase):
                          if name.endswith((".h", ".cc", ".proto")))
         known = set(re.findall(r"\w+", code))
         missing = []
-        for document in TRUE_TO_THE_CODE:
+        for document in CURRENT_DOCUMENTS:
             for word in words_in_backticks((ROOT / document).read_text()):
                 if MEMBER.fullmatch(word) or CONSTANT.fullmatch(word):
                     names = re.findall(r"\w+", word)
@@ -87,7 +87,7 @@ class Documents(unittest.TestCase):
             shown = f"  {key}: {expected[1]}{unit}"
             self.assertTrue(re.search(rf"(?m)^{shown}\b", example), f"the example lacks '{shown}'")
 
-    def test_links_between_documents_lead_somewhere(self):
+    def test_links_between_documents_resolve(self):
         dead = []
         for name in sorted(files()):
             if not name.endswith(".md"):

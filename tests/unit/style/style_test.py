@@ -27,9 +27,9 @@ MAY_INCLUDE = {
                 # Sharing of emulated allocations between processes.
                 "emulation/include"],
     "shim": ["base", "proto",
-             # The interface through which libmccs-frees reports frees.
-             "frees/listener.h"],
-    "frees": [],
+             # The interface through which libmccs-free-hooks reports frees.
+             "free_hooks/listener.h"],
+    "free_hooks": [],
     "controller": ["base", "proto", "topology", "algorithms"],
     "emulation": ["base", "proto/fence_page.h"],
     "lab": ["base", "topology"],
@@ -37,11 +37,11 @@ MAY_INCLUDE = {
     "examples": [],
     "bench": ["base", "proto", "topology", "algorithms", "service", "shim", "controller"],
     "tests": ["base", "proto", "topology", "algorithms", "service", "shim", "controller", "emulation",
-              "lab", "tools", "bench", "frees"],
+              "lab", "tools", "bench", "free_hooks"],
 }
 
-LINES_TO_AIM_AT = 300
-LINES_AT_MOST = 500
+LINES_RECOMMENDED = 300
+LINES_MAX = 500
 
 # Split strings, so that this file does not match itself.
 LEFTOVERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
@@ -59,7 +59,7 @@ def sources(*suffixes):
             yield path
 
 
-def room_of(path):
+def top_directory_of(path):
     return path.relative_to(ROOT).parts[0]
 
 
@@ -69,49 +69,49 @@ def may_include(room, header):
     return any(header == allowed or header.startswith(allowed + "/") for allowed in MAY_INCLUDE[room])
 
 
-class Rooms(unittest.TestCase):
-    def test_each_includes_only_the_floors_below(self):
+class Includes(unittest.TestCase):
+    def test_directories_include_only_lower_layers(self):
         pattern = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
         wrong = []
         for path in sources(".h", ".cc", ".cu", ".cuh"):
             for header in pattern.findall(path.read_text()):
                 if header.split("/")[0] not in MAY_INCLUDE or "/" not in header:
                     continue  # not a header of this repository
-                if not may_include(room_of(path), header):
+                if not may_include(top_directory_of(path), header):
                     wrong.append(f"{path.relative_to(ROOT)} includes {header}")
         self.assertEqual(wrong, [], "see MAY_INCLUDE in this test")
 
-    def test_ordinary_nccl_programs_know_nothing_of_us(self):
+    def test_nccl_programs_include_no_mccs_headers(self):
         pattern = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
-        own = {path.relative_to(ROOT / "examples").as_posix() for path in sources(".h") if room_of(path) == "examples"}
+        own = {path.relative_to(ROOT / "examples").as_posix() for path in sources(".h") if top_directory_of(path) == "examples"}
         for path in sources(".h", ".cc"):
-            if room_of(path) != "examples" and ROOT / "tests/conformance" not in path.parents:
+            if top_directory_of(path) != "examples" and ROOT / "tests/conformance" not in path.parents:
                 continue
             for header in pattern.findall(path.read_text()):
                 foreign = (ROOT / header).exists() and header not in own
                 self.assertFalse(foreign, f"{path.relative_to(ROOT)} includes {header}")
 
-    def test_there_is_a_rule_for_every_room_with_code(self):
-        self.assertEqual({room_of(path) for path in sources(".h", ".cc")} - set(MAY_INCLUDE), set())
+    def test_every_directory_with_code_has_a_rule(self):
+        self.assertEqual({top_directory_of(path) for path in sources(".h", ".cc")} - set(MAY_INCLUDE), set())
 
 
 class Files(unittest.TestCase):
-    def test_none_was_left_in_the_middle_of_a_merge(self):
+    def test_no_file_has_merge_conflict_markers(self):
         marker = re.compile(r"^(<{7} |>{7} |={7}$)", re.MULTILINE)
         suffixes = (".h", ".cc", ".py", ".md", ".proto", ".yaml", ".txt", ".cmake", ".sh", "")
         torn = [str(path.relative_to(ROOT)) for path in sources(*suffixes)
                 if marker.search(path.read_text(errors="replace"))]
         self.assertEqual(torn, [], "files with merge conflict markers")
 
-    def test_none_is_longer_than_the_limit(self):
+    def test_no_file_exceeds_the_line_limit(self):
         too_long = []
         for path in sources(".h", ".cc", ".cu", ".cuh", ".py"):
             lines = len(path.read_text().splitlines())
-            if lines > LINES_AT_MOST:
+            if lines > LINES_MAX:
                 too_long.append(f"{path.relative_to(ROOT)}: {lines} lines")
-            elif lines > LINES_TO_AIM_AT and room_of(path) != "tests":
-                print(f"warning: {path.relative_to(ROOT)} has {lines} lines; aim at {LINES_TO_AIM_AT}")
-        self.assertEqual(too_long, [], f"files longer than {LINES_AT_MOST} lines; split them")
+            elif lines > LINES_RECOMMENDED and top_directory_of(path) != "tests":
+                print(f"warning: {path.relative_to(ROOT)} has {lines} lines; aim at {LINES_RECOMMENDED}")
+        self.assertEqual(too_long, [], f"files longer than {LINES_MAX} lines; split them")
 
     def test_no_header_lacks_its_guard(self):
         unguarded = []
@@ -127,12 +127,12 @@ class Files(unittest.TestCase):
                 unguarded.append(name)
         self.assertEqual(unguarded, [], "header guard must be the path in capitals, with or without MCCS_")
 
-    def test_every_one_opens_with_what_it_is(self):
+    def test_every_header_starts_with_a_comment(self):
         silent = [path.relative_to(ROOT).as_posix() for path in sources(".h")
                   if not path.read_text().lstrip().startswith(("//", "/*"))]
         self.assertEqual(silent, [])
 
-    def test_nothing_is_left_for_later(self):
+    def test_no_file_has_leftover_markers(self):
         found = []
         for path in sources(".h", ".cc", ".cu", ".cuh", ".py", ".txt", ".cmake", ".proto", ".md", ".sh"):
             for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -140,7 +140,7 @@ class Files(unittest.TestCase):
                     found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
         self.assertEqual(found, [])
 
-    def test_no_folder_is_a_drawer_for_everything(self):
+    def test_no_file_has_a_catch_all_name(self):
         drawers = {"utils", "util", "common", "misc", "helpers", "manager"}
         named = [path.relative_to(ROOT).as_posix() for path in sources(".h", ".cc", ".py")
                  if drawers & {path.stem, *path.relative_to(ROOT).parts[:-1]}]

@@ -58,7 +58,7 @@ class FakeController final : public control::Operator::Service {
   std::unique_ptr<grpc::Server> server_;
 };
 
-TEST(ControllerClient, AnswersMayBeLargerThanGrpcsOwnLimit) {
+TEST(ControllerClient, ReceivesRepliesLargerThanGrpcsDefaultLimit) {
   const FakeController controller;
   ControllerClient client(controller.address());
   const auto audit = client.ListAudit(10'000);
@@ -71,7 +71,7 @@ TEST(ControllerClient, AnswersMayBeLargerThanGrpcsOwnLimit) {
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
-TEST(ControllerClient, AChangeThatIsNotAnsweredInTimeMayHaveBeenMade) {
+TEST(ControllerClient, TimeoutOfAChangeSaysThatItMayHaveBeenMade) {
   FakeController controller;
   controller.Answer({grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"});
   ControllerClient client(controller.address());
@@ -84,7 +84,7 @@ TEST(ControllerClient, AChangeThatIsNotAnsweredInTimeMayHaveBeenMade) {
   EXPECT_EQ(client.Drain({}).status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST(ControllerClient, WhatChangesNothingHasMadeNoChange) {
+TEST(ControllerClient, TimeoutOfAReadDoesNotMentionChanges) {
   FakeController controller;
   controller.Answer({grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"});
   ControllerClient client(controller.address());

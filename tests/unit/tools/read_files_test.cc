@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/unit/store/scratch_folder.h"
+#include "tests/unit/store/temp_directory.h"
 
 namespace mccs {
 namespace read_files_test {
@@ -15,14 +15,14 @@ using testing::HasSubstr;
 
 void Write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
-TEST(ReadFiles, AFolderGivesItsDocumentsByName) {
-  const ScratchFolder folder;
-  Write(folder.File("b.yml"), "b");
-  Write(folder.File("a.yaml"), "a");
-  Write(folder.File("c.json"), "c");
-  Write(folder.File("notes.txt"), "no");
-  std::filesystem::create_directory(folder.File("deeper.yaml"));
-  const auto files = ReadFiles({folder.File(""), folder.File("notes.txt")});
+TEST(ReadFiles, ReadsFilesOfADirectoryByName) {
+  const TempDirectory directory;
+  Write(directory.File("b.yml"), "b");
+  Write(directory.File("a.yaml"), "a");
+  Write(directory.File("c.json"), "c");
+  Write(directory.File("notes.txt"), "no");
+  std::filesystem::create_directory(directory.File("deeper.yaml"));
+  const auto files = ReadFiles({directory.File(""), directory.File("notes.txt")});
   ASSERT_TRUE(files.ok()) << files.status();
   std::string texts;
   for (const control::ObjectFile& file : *files) texts += file.text() + " ";
@@ -30,21 +30,21 @@ TEST(ReadFiles, AFolderGivesItsDocumentsByName) {
   EXPECT_THAT((*files)[0].name(), HasSubstr("/a.yaml"));
 }
 
-TEST(ReadFiles, WhatCannotBeReadIsNamed) {
-  const ScratchFolder folder;
+TEST(ReadFiles, ErrorNamesUnreadableFile) {
+  const TempDirectory directory;
   EXPECT_THAT(std::string(ReadFiles({"/no/such.yaml"}).status().message()),
               HasSubstr("cannot read /no/such.yaml"));
-  EXPECT_THAT(std::string(ReadFiles({folder.File("")}).status().message()),
+  EXPECT_THAT(std::string(ReadFiles({directory.File("")}).status().message()),
               HasSubstr("no .yaml, .yml or .json file in"));
-  const std::string large = folder.File("large.yaml");
+  const std::string large = directory.File("large.yaml");
   Write(large, std::string(kMaxFileBytes / 2 + 1, '#'));
   EXPECT_TRUE(ReadFiles({large}).ok());
   EXPECT_EQ(ReadFiles({large, large}).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST(ReadFiles, WhatIsNoUtf8IsNamedWithItsPlace) {
-  const ScratchFolder folder;
-  const std::string file = folder.File("a.yaml");
+TEST(ReadFiles, RejectsInvalidUtf8WithPosition) {
+  const TempDirectory directory;
+  const std::string file = directory.File("a.yaml");
   for (const char* good : {"# Z\xC3\xBCrich \xE2\x82\xAC \xF0\x9F\x98\x80", "\xED\x9F\xBF"}) {
     Write(file, good);
     EXPECT_TRUE(ReadFiles({file}).ok()) << good;

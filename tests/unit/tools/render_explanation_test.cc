@@ -5,7 +5,7 @@
 namespace mccs {
 namespace render_explanation_test {
 
-TEST(RenderExplanation, SaysWhyAndWhatEachFlowGets) {
+TEST(RenderExplanation, ShowsReasonsAndRatesOfFlows) {
   control::Explanation explanation;
   explanation.mutable_summary()->set_id("3f2a90c1d4e5b607");
   explanation.mutable_summary()->set_name("ddp");

@@ -58,7 +58,7 @@ TEST(RenderObjects, OneInFull) {
             "\nNote: Its cap is not acted on yet.\n");
 }
 
-TEST(RenderObjects, DocumentsForProgramsAndForTheNextApply) {
+TEST(RenderObjects, PrintsDocumentsAsJsonAndYaml) {
   control::ListObjectsReply reply;
   *reply.add_objects() = Tenant("a");
   EXPECT_EQ(RenderDocuments(reply), Tenant("a").document());
@@ -101,7 +101,7 @@ control::ChangeReply Change(bool dry_run) {
   return reply;
 }
 
-TEST(RenderObjects, WhatBecameOfEach) {
+TEST(RenderObjects, ShowsTheResultOfEachObject) {
   EXPECT_EQ(RenderChange(Change(false)),
             "tenant/a created\ntenant/b changed\ntenant/c unchanged\ntenant/d deleted\n");
   EXPECT_EQ(RenderChange(Change(true)),
@@ -127,14 +127,14 @@ TEST(RenderObjects, CommunicatorsThatWouldChange) {
           "h0\n\nNote: Note one.\n"));
 }
 
-TEST(RenderObjects, DifferencesOfThoseThatDiffer) {
+TEST(RenderObjects, ShowsDifferencesOfChangedObjects) {
   EXPECT_EQ(RenderDifferences(Change(true)),
             "--- tenant/a (stored)\n+++ tenant/a (file)\n@@ -0,0 +1 @@\n+weight: 2\n"
             "--- tenant/b (stored)\n+++ tenant/b (file)\n@@ -1 +1 @@\n-weight: 1\n+weight: 2\n"
             "--- tenant/d (stored)\n+++ tenant/d (file)\n@@ -1 +0,0 @@\n-weight: 1\n");
 }
 
-TEST(RenderObjects, ADrainNamesWhoStillUsesIt) {
+TEST(RenderObjects, DrainListsCommunicatorsThatUseIt) {
   control::DrainReply reply;
   EXPECT_EQ(RenderDrain(reply, "host", "h1", true), "host/h1 takes new work again\n");
   EXPECT_EQ(RenderDrain(reply, "host", "h1", false), "host/h1 is drained (as before)\n");
@@ -146,7 +146,7 @@ TEST(RenderObjects, ADrainNamesWhoStillUsesIt) {
   EXPECT_NE(RenderDrain(reply, "host", "h1", false).find("'mccsctl get hosts'"), std::string::npos);
 }
 
-TEST(RenderObjects, TheAuditLogSaysThatTheUserIsAsTold) {
+TEST(RenderObjects, AuditLogMarksTheUserAsUnverified) {
   control::ListAuditReply reply;
   control::AuditEntry* entry = reply.add_entries();
   entry->set_number(4);

@@ -94,7 +94,7 @@ TEST(Render, ACommunicatorInFull) {
             "reset by h0\n");
 }
 
-TEST(Render, OptionsOfCallsAreShownWhereThereWereAny) {
+TEST(Render, ShowsOptionsOfCalls) {
   control::CommunicatorDetail detail = Detail();
   EXPECT_EQ(RenderCommunicator(detail).find("Options:"), std::string::npos);
   agent::CallsWithOptions* options = detail.mutable_with_options();
@@ -115,7 +115,7 @@ TEST(Render, OptionsOfCallsAreShownWhereThereWereAny) {
       << RenderCommunicator(detail);
 }
 
-TEST(Render, WhatRunsWhereIsShownWhereHostsHaveReported) {
+TEST(Render, ShowsProgressOfHosts) {
   control::CommunicatorDetail detail = Detail();
   EXPECT_EQ(RenderCommunicator(detail).find("Change:"), std::string::npos);
   for (const auto& [name, epoch] : {std::pair("h0", 3), std::pair("h1", 2)}) {
@@ -142,7 +142,7 @@ TEST(Render, WhatRunsWhereIsShownWhereHostsHaveReported) {
               testing::HasSubstr("  Not changed: no memory?for new lanes\n"));
 }
 
-TEST(Render, WhoWaitsForOthersIsSaidToSendInWindows) {
+TEST(Render, ShowsSendWindows) {
   control::CommunicatorDetail detail = Detail();
   EXPECT_EQ(RenderCommunicator(detail).find("Sends:"), std::string::npos);
   detail.set_windows("for 140 ms of each 200 ms, in the pauses of communicator 3f2a90c1d4e5b607");
@@ -178,7 +178,7 @@ TEST(Render, TopHasOneLinePerCommunicator) {
   EXPECT_THAT(RenderTop(top, false), testing::HasSubstr("4.38 GB/s  2 pairs"));
 }
 
-TEST(Render, ADrainStandsBesideTheHostsState) {
+TEST(Render, HostsShowTheirDrain) {
   control::ListHostsReply reply;
   control::HostStatus* host = reply.add_hosts();
   host->mutable_host()->set_name("h1");
@@ -187,7 +187,7 @@ TEST(Render, ADrainStandsBesideTheHostsState) {
   EXPECT_THAT(RenderHosts(reply), testing::HasSubstr("  ready, draining\n"));
 }
 
-TEST(Render, HintsAreShownWhereTheTenantGaveAny) {
+TEST(Render, ShowsHints) {
   control::CommunicatorDetail detail = Detail();
   EXPECT_EQ(RenderCommunicator(detail).find("Hints:"), std::string::npos);
   cluster::Hints* hints = detail.mutable_hints();
@@ -201,14 +201,14 @@ TEST(Render, HintsAreShownWhereTheTenantGaveAny) {
                                  "channels, buffers of 4 MiB, traffic class 0\n"));
 }
 
-TEST(Render, CapturedGroupsAreCountedWhereThereAreAny) {
+TEST(Render, ShowsCapturedGroups) {
   control::CommunicatorDetail detail = Detail();
   EXPECT_EQ(RenderCommunicator(detail).find("Captured:"), std::string::npos);
   detail.set_captured_groups(12);
   EXPECT_THAT(RenderCommunicator(detail), testing::HasSubstr("  Captured:    12 in CUDA graphs\n"));
 }
 
-TEST(Render, WhoHoldsAnOperationUpStandsBeforeTheRanks) {
+TEST(Render, ShowsStalledOperationsBeforeRanks) {
   control::CommunicatorDetail detail = Detail();
   detail.add_held_up("operation #3: rank 0 waits for rank 1 on h1, which has not called it");
   EXPECT_THAT(RenderCommunicator(detail),
@@ -268,7 +268,7 @@ TEST(Render, Hosts) {
             "s  ready\n");
 }
 
-TEST(Render, NothingToShowIsSaid) {
+TEST(Render, PrintsAMessageForEmptyLists) {
   EXPECT_EQ(RenderCommunicators({}), "No communicators.\n");
   EXPECT_EQ(RenderHosts({}), "No registered hosts. Start mccsd with this controller's address.\n");
 }

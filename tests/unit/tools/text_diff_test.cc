@@ -22,7 +22,7 @@ TEST(UnifiedDiff, AChangeHasThreeLinesAround) {
             "--- old\n+++ new\n@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n");
 }
 
-TEST(UnifiedDiff, WhatIsNewOrGoneIsWhole) {
+TEST(UnifiedDiff, ShowsAddedAndRemovedTextsWhole) {
   EXPECT_EQ(Diff("", "a\nb\n"), "--- old\n+++ new\n@@ -0,0 +1,2 @@\n+a\n+b\n");
   EXPECT_EQ(Diff("a\n", ""), "--- old\n+++ new\n@@ -1 +0,0 @@\n-a\n");
 }

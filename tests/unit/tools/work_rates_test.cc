@@ -35,7 +35,7 @@ class WorkRatesTest : public testing::Test {
     out->set_bytes(bytes);
   }
   control::CommunicatorRates Rates(double seconds = 1) {
-    return RatesOf(before_, after_, seconds).communicators(0);
+    return ComputeRates(before_, after_, seconds).communicators(0);
   }
 
   control::ListWorkReply before_, after_;
@@ -76,31 +76,31 @@ TEST_F(WorkRatesTest, ACollectiveCountsOnceAndMessagesAddUp) {
 
 // Daemons report every 0.5 s, unsynchronized with mccsctl: two samples taken 1 s apart may cover
 // 0.6 s of work.
-TEST_F(WorkRatesTest, ARateIsByTheClockOfTheHostThatReported) {
+TEST_F(WorkRatesTest, MeasuresTimeOnTheReportingHostsClock) {
   Set(before_, "h0", 100'000, "all_reduce", 0, 0);
   Set(after_, "h0", 100'600, "all_reduce", 6, 600);
   EXPECT_DOUBLE_EQ(Rates().algbw(), 1000);
 }
 
-TEST_F(WorkRatesTest, WhoReportsNothingDoesNothing) {
+TEST_F(WorkRatesTest, HostWithoutReportHasRateZero) {
   Set(before_, "h0", 100, "all_reduce", 5, 500);
   Set(after_, "h0", 100, "all_reduce", 5, 500);
   EXPECT_EQ(Rates().busbw(), 0);
 }
 
-TEST_F(WorkRatesTest, WorkAfterALongRestIsOfThisInterval) {
+TEST_F(WorkRatesTest, CountsWorkAfterIdleTimeInThisInterval) {
   Set(before_, "h0", 0, "all_reduce", 5, 500);
   Set(after_, "h0", 600'000, "all_reduce", 6, 2500);
   EXPECT_DOUBLE_EQ(Rates().algbw(), 2000);
 }
 
-TEST_F(WorkRatesTest, ADaemonThatCountsAnewIsNotNegative) {
+TEST_F(WorkRatesTest, RestartOfADaemonGivesNoNegativeRate) {
   Set(before_, "h0", 5000, "all_reduce", 50, 5000);
   Set(after_, "h0", 5500, "all_reduce", 1, 100);
   EXPECT_EQ(Rates().algbw(), 0);
 }
 
-TEST_F(WorkRatesTest, TheBusiestComesFirstAndNewOnesAreThere) {
+TEST_F(WorkRatesTest, SortsByBandwidthAndIncludesNewCommunicators) {
   for (int i = 0; i < 3; ++i) {
     control::CommunicatorWork work;
     work.set_id(std::string(1, static_cast<char>('a' + i)));
@@ -115,7 +115,7 @@ TEST_F(WorkRatesTest, TheBusiestComesFirstAndNewOnesAreThere) {
     work.add_links("l0");
     *after_.add_communicators() = work;
   }
-  const control::TopRates top = RatesOf(before_, after_, 1);
+  const control::TopRates top = ComputeRates(before_, after_, 1);
   ASSERT_EQ(top.communicators_size(), 3);
   EXPECT_EQ(top.communicators(0).id(), "b");
   EXPECT_EQ(top.communicators(1).id(), "a");
@@ -134,7 +134,7 @@ control::ExplainedFlow& AddFlow(control::Explanation& explanation, double at_ms,
   return *flow;
 }
 
-TEST(FlowRates, AreWhatWentOutBetweenTwoReports) {
+TEST(FlowRates, AreComputedBetweenTwoReports) {
   control::Explanation before, after;
   AddFlow(before, 100, 1000, 7);
   AddFlow(after, 600, 2000, 57);

@@ -30,7 +30,7 @@ std::vector<std::string> Between(const Topology& topology, EcmpPaths& paths, con
   return out;
 }
 
-TEST(EcmpPaths, OneForEachSpineInTheOrderOfTheirNames) {
+TEST(EcmpPaths, OnePathPerSpineInNaturalOrder) {
   const Topology topology = LeafSpine({.spines = 12});
   EcmpPaths paths(topology);
   const auto all = Between(topology, paths, "h0/nic0", "h2/nic0");
@@ -39,7 +39,7 @@ TEST(EcmpPaths, OneForEachSpineInTheOrderOfTheirNames) {
   EXPECT_EQ(all[10], "h0/nic0 → leaf0, leaf0 → spine10, spine10 → leaf1, leaf1 → h2/nic0");
 }
 
-TEST(EcmpPaths, WithinARackThereIsOne) {
+TEST(EcmpPaths, OnePathWithinARack) {
   const Topology topology = LeafSpine({.nics_per_host = 2});
   EcmpPaths paths(topology);
   EXPECT_THAT(Between(topology, paths, "h0/nic0", "h1/nic1"),
@@ -48,7 +48,7 @@ TEST(EcmpPaths, WithinARackThereIsOne) {
               ElementsAre("h0/nic0 → leaf0, leaf0 → h0/nic1"));
 }
 
-TEST(EcmpPaths, ParallelLinksAreWaysOfTheirOwn) {
+TEST(EcmpPaths, ParallelLinksAreSeparatePaths) {
   Topology topology = LeafSpine({.spines = 1});
   topology.AddLink("second", topology.FindSwitch("leaf0").value(),
                    topology.FindSwitch("spine0").value(), 100);
@@ -59,7 +59,7 @@ TEST(EcmpPaths, ParallelLinksAreWaysOfTheirOwn) {
                   "h0/nic0 → leaf0, leaf0 → spine0 (second), spine0 → leaf1, leaf1 → h2/nic0"));
 }
 
-TEST(EcmpPaths, ThreeTiersGoOverEachCore) {
+TEST(EcmpPaths, ThreeTiersUseEachCore) {
   const Topology topology = ThreeTiers();
   EcmpPaths paths(topology);
   EXPECT_THAT(Between(topology, paths, "h0/nic0", "h1/nic0"),
@@ -72,7 +72,7 @@ TEST(EcmpPaths, ThreeTiersGoOverEachCore) {
             "h3/nic0");
 }
 
-TEST(EcmpPaths, LinksThatAreDownAreNoWay) {
+TEST(EcmpPaths, SkipLinksThatAreDown) {
   const Topology topology = LeafSpine({.spines = 3});
   std::vector<bool> down(topology.links().size());
   down[topology.FindLink("leaf1-spine1")->value()] = true;
@@ -87,7 +87,7 @@ TEST(EcmpPaths, LinksThatAreDownAreNoWay) {
   EXPECT_EQ(Between(topology, none, "h1/nic0", "h2/nic0").size(), 2u);
 }
 
-TEST(EcmpPaths, ThereAreNoneBetweenFabricsApart) {
+TEST(EcmpPaths, NoneBetweenSeparateFabrics) {
   Topology topology("apart");
   const RackId rack = topology.AddRack("r");
   topology.AddNic(topology.AddHost("h0", rack, 1), "nic0", topology.AddSwitch("a"), 1);
@@ -96,7 +96,7 @@ TEST(EcmpPaths, ThereAreNoneBetweenFabricsApart) {
   EXPECT_TRUE(Between(topology, paths, "h0/nic0", "h1/nic0").empty());
 }
 
-TEST(EcmpPaths, OfVeryManyTheFirstOnesAreKept) {
+TEST(EcmpPaths, LimitsTheNumberOfPaths) {
   // Seven stages of four switches between two ends: 16384 paths.
   Topology topology("ladder");
   const RackId rack = topology.AddRack("r");
@@ -146,7 +146,7 @@ std::set<std::vector<ArcId>> TryAll(const Topology& topology, SwitchId from, Swi
   return shortest;
 }
 
-TEST(EcmpPaths, AreAllShortestWaysOfAnyFabric) {
+TEST(EcmpPaths, AreAllShortestPathsOfAnyFabric) {
   for (unsigned seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     std::mt19937 random(seed);

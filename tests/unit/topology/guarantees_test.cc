@@ -17,7 +17,7 @@ FlowDemand Guaranteed(const Topology& topology, const char* from, const char* to
           .guarantee_bps = guarantee_bps};
 }
 
-TEST(Guarantees, ThoseThatFitAreKept) {
+TEST(Guarantees, AcceptsGuaranteesThatFit) {
   const Topology topology = LeafSpine({});
   const std::vector<FlowDemand> flows = {Guaranteed(topology, "h0/nic0", "h2/nic0", 0, 60),
                                          Guaranteed(topology, "h1/nic0", "h3/nic0", 0, 40),
@@ -25,14 +25,14 @@ TEST(Guarantees, ThoseThatFitAreKept) {
   EXPECT_TRUE(FindBrokenGuarantees(topology.ArcCapacities(), flows).empty());
 }
 
-TEST(Guarantees, FractionsThatAddUpFit) {
+TEST(Guarantees, AcceptsFractionsThatAddUp) {
   const Topology topology = LeafSpine({});
   const std::vector<FlowDemand> flows(10,
                                       Guaranteed(topology, "h0/nic0", "h2/nic0", 0, 10.0 + 1e-9));
   EXPECT_TRUE(FindBrokenGuarantees(topology.ArcCapacities(), flows).empty());
 }
 
-TEST(Guarantees, TheLinkAndTheNumbersAreTold) {
+TEST(Guarantees, ReportsLinkAndNumbers) {
   const Topology topology = LeafSpine({.nic_bps = 100'000'000'000, .uplink_bps = 50'000'000'000});
   const std::vector<FlowDemand> flows = {Guaranteed(topology, "h0/nic0", "h2/nic0", 1, 30e9),
                                          Guaranteed(topology, "h0/nic0", "h2/nic0", 1, 0),

@@ -38,7 +38,7 @@ class HopPathTest : public testing::Test {
   Topology topology_;
 };
 
-TEST_F(HopPathTest, EachPathIsKnownByItsSwitches) {
+TEST_F(HopPathTest, SwitchesIdentifyThePath) {
   GiveAddresses(&topology_);
   EcmpPaths paths(topology_);
   const NicId from = *topology_.FindNic("h0/nic0"), to = *topology_.FindNic("h2/nic0");
@@ -54,7 +54,7 @@ TEST_F(HopPathTest, EachPathIsKnownByItsSwitches) {
   }
 }
 
-TEST_F(HopPathTest, ASilentSwitchMayFollowFromTheOthers) {
+TEST_F(HopPathTest, InfersASilentSwitch) {
   GiveAddresses(&topology_);
   // A core is joined to one aggregation switch of each pod.
   EXPECT_EQ(PathOf({0, 0, At("core3"), 0, 0}), PathIndex(3));
@@ -62,7 +62,7 @@ TEST_F(HopPathTest, ASilentSwitchMayFollowFromTheOthers) {
   EXPECT_EQ(PathOf({0, 0, 0, 0, 0}), std::nullopt);
 }
 
-TEST_F(HopPathTest, WhatIsNoPathOfTheTopologyIsNone) {
+TEST_F(HopPathTest, RejectsHopsThatMatchNoPath) {
   GiveAddresses(&topology_);
   const Hops good = {At("leaf0"), At("agg0"), At("core1"), At("agg2"), At("leaf2")};
   ASSERT_EQ(PathOf(good), PathIndex(1));
@@ -77,7 +77,7 @@ TEST_F(HopPathTest, WhatIsNoPathOfTheTopologyIsNone) {
   }
 }
 
-TEST_F(HopPathTest, OnlySwitchesThatDifferNeedAddresses) {
+TEST_F(HopPathTest, OnlyDistinguishingSwitchesNeedAddresses) {
   for (const char* name : {"core0", "core1", "core2", "core3"})
     topology_.AddAddress(*topology_.FindSwitch(name), FormatIpv4(At(name)));
   // The others answer from addresses that are not in the file.
@@ -85,13 +85,13 @@ TEST_F(HopPathTest, OnlySwitchesThatDifferNeedAddresses) {
   EXPECT_EQ(PathOf({1, At("core2"), At("core2"), 3, 4}), std::nullopt);
 }
 
-TEST_F(HopPathTest, ASwitchMayAnswerByAnyOfItsAddresses) {
+TEST_F(HopPathTest, SwitchMayAnswerFromAnyAddress) {
   GiveAddresses(&topology_);
   topology_.AddAddress(*topology_.FindSwitch("core1"), "192.0.2.1");
   EXPECT_EQ(PathOf({0, 0, 0xc0000201, 0, 0}), PathIndex(1));
 }
 
-TEST(HopPath, WhichOfTwoParallelLinksCannotBeTold) {
+TEST(HopPath, ParallelLinksAreAmbiguous) {
   Topology topology = LeafSpine({.spines = 2});
   topology.AddLink("second", *topology.FindSwitch("leaf0"), *topology.FindSwitch("spine1"), 1);
   GiveAddresses(&topology);
@@ -148,7 +148,7 @@ class ProbedPortsTest : public testing::Test {
 
 bool AnyPort(uint16_t /*port*/) { return true; }
 
-TEST_F(ProbedPortsTest, PortsLeadWhereProbesWent) {
+TEST_F(ProbedPortsTest, PortsFollowProbeResults) {
   GiveAddresses(&topology_);
   auto probed = std::make_shared<ProbedPaths>();
   probed->Set(Tuple(61007), Over(2));
@@ -176,7 +176,7 @@ TEST_F(ProbedPortsTest, PortsLeadWhereProbesWent) {
   EXPECT_EQ((*map.Probed(ends))->size(), 4u);
 }
 
-TEST_F(ProbedPortsTest, WhereThereIsOnePathNobodyHasToLook) {
+TEST_F(ProbedPortsTest, SinglePathNeedsNoProbe) {
   GiveAddresses(&topology_);
   EcmpPaths paths(topology_);
   SourcePortMap map(topology_, paths);
@@ -185,7 +185,7 @@ TEST_F(ProbedPortsTest, WhereThereIsOnePathNobodyHasToLook) {
   EXPECT_EQ(**map.FindPort(near, PathIndex(0), {61500, 61999}, 3, AnyPort), 61503);
 }
 
-TEST_F(ProbedPortsTest, WithoutAddressesOfSwitchesAnswersMeanNothing) {
+TEST_F(ProbedPortsTest, NeedsSwitchAddresses) {
   EcmpPaths paths(topology_);
   SourcePortMap map(topology_, paths);
   const auto path = map.PathOf(Ends("h0/nic0", "h2/nic0"), 61003);

@@ -11,7 +11,7 @@ namespace host_discovery_test {
 
 using testing::Contains;
 
-TEST(HostDiscovery, LoopbackIsThereAndLast) {
+TEST(HostDiscovery, FindsLoopbackLast) {
   const absl::StatusOr<HostInventory> host = DiscoverHost({});
   ASSERT_TRUE(host.ok()) << host.status();
   ASSERT_FALSE(host->nics.empty());
@@ -29,10 +29,10 @@ TEST(HostDiscovery, ConfigurationOverridesNameAndCountsGpus) {
 }
 
 // A /sys with only the loopback device, which every machine has.
-class OfSysfs : public testing::Test {
+class SysfsTest : public testing::Test {
  protected:
-  OfSysfs() { std::filesystem::create_directories(nic); }
-  ~OfSysfs() override { std::filesystem::remove_all(sysfs); }
+  SysfsTest() { std::filesystem::create_directories(nic); }
+  ~SysfsTest() override { std::filesystem::remove_all(sysfs); }
 
   NicInfo Loopback() const {
     const absl::StatusOr<HostInventory> host =
@@ -45,7 +45,7 @@ class OfSysfs : public testing::Test {
   const std::filesystem::path nic = sysfs / "class/net/lo";
 };
 
-TEST_F(OfSysfs, SpeedAndMtuAreWhatTheKernelSays) {
+TEST_F(SysfsTest, ReadsSpeedAndMtuFromTheKernel) {
   std::filesystem::create_directories(nic / "device");
   for (const auto& [text, bps] :
        {std::pair<const char*, uint64_t>{"25000\n", 25'000'000'000u},
@@ -57,7 +57,7 @@ TEST_F(OfSysfs, SpeedAndMtuAreWhatTheKernelSays) {
   }
 }
 
-TEST_F(OfSysfs, ASpeedThatADriverHasMadeUpIsNone) {
+TEST_F(SysfsTest, IgnoresAnInventedSpeed) {
   std::ofstream(nic / "speed") << "10000\n";
   std::ofstream(nic / "uevent") << "INTERFACE=nic0\nIFINDEX=2\n";
   EXPECT_EQ(Loopback().speed_bps, 0u) << "a veth device";
@@ -65,12 +65,12 @@ TEST_F(OfSysfs, ASpeedThatADriverHasMadeUpIsNone) {
   EXPECT_EQ(Loopback().speed_bps, 10'000'000'000u);
 }
 
-TEST(HostDiscovery, OnlyAddressesAtWhichSomebodyListensAreKept) {
+TEST(HostDiscovery, RetainsOnlyListeningAddresses) {
   const auto kept = [](const std::string& listen) {
     HostInventory host;
     host.nics = {{.name = "nic0", .addresses = {"10.0.0.1", "fd00::1"}},
                  {.name = "nic1", .addresses = {"10.0.0.2"}}};
-    KeepAddressesAt(listen, &host);
+    RetainAddressesFor(listen, &host);
     std::vector<std::string> addresses;
     for (const NicInfo& nic : host.nics)
       addresses.insert(addresses.end(), nic.addresses.begin(), nic.addresses.end());

@@ -10,7 +10,7 @@
 namespace mccs {
 namespace level_heap_test {
 
-TEST(LevelHeap, TheLowestIsAtHandWhateverChanges) {
+TEST(LevelHeap, LowestEntryIsFirstAfterAnyChange) {
   for (unsigned seed = 1; seed <= 100; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937 random(seed);

@@ -23,7 +23,7 @@ TEST(FiveTuple, AddressesAreNumbers) {
     EXPECT_FALSE(ParseIpv4(text).has_value()) << text;
 }
 
-TEST(LinuxMultipathHash, FieldsThatAreNotNamedDoNotCount) {
+TEST(LinuxMultipathHash, IgnoresUnselectedFields) {
   const FiveTuple flow = {.source_address = 1,
                           .destination_address = 2,
                           .protocol = kProtocolUdp,
@@ -115,7 +115,7 @@ std::optional<std::vector<size_t>> AskKernel(const Router& router,
   return std::nullopt;
 }
 
-TEST(LinuxMultipathHash, IsThatOfTheRunningKernel) {
+TEST(LinuxMultipathHash, EqualsTheRunningKernels) {
   constexpr unsigned kSeed = 20242;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   std::mt19937 random(kSeed);

@@ -47,7 +47,7 @@ TEST(Locality, OrdersByPodThenRackThenHost) {
   EXPECT_EQ(LocalityOrder(hosts), want);
 }
 
-TEST(Locality, NoHostsIsAnEmptyOrder) { EXPECT_TRUE(LocalityOrder({}).empty()); }
+TEST(Locality, NoHostsGiveAnEmptyOrder) { EXPECT_TRUE(LocalityOrder({}).empty()); }
 
 TEST(Locality, EqualPositionsKeepTheirOrder) {
   const std::vector<Position> hosts(4);
@@ -72,7 +72,7 @@ TEST(Locality, IsAPermutationThatEntersEachPodAndRackOnce) {
   }
 }
 
-TEST(Locality, TheRingDoesNotDependOnHowTheHostsWereListed) {
+TEST(Locality, RingIsIndependentOfTheInputOrder) {
   for (unsigned seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     std::mt19937 random(seed);

@@ -23,7 +23,7 @@ TEST(LinearProgram, FindsTheMaximum) {
   EXPECT_DOUBLE_EQ(program.Maximum(), 36);
 }
 
-TEST(LinearProgram, ToldWhenThereIsNone) {
+TEST(LinearProgram, ReportsAnUnboundedObjective) {
   LinearProgram program(2);
   program.SetObjective(0, 1);
   program.AddRow({-1, 1}, 4);
@@ -44,7 +44,7 @@ bool GuaranteesFit(const std::vector<double>& capacity, std::vector<FlowDemand> 
   return FindBrokenGuarantees(capacity, flows).empty();
 }
 
-TEST(MaxMinSharesProperty, AreThoseOfTheLinearPrograms) {
+TEST(MaxMinSharesProperty, EqualTheLinearPrograms) {
   int solved = 0;
   for (unsigned seed = 1; seed <= 2000; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));

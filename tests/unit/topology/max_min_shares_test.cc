@@ -32,7 +32,7 @@ TEST(MaxMinShares, OneLinkIsSharedByWeight) {
   EXPECT_EQ(shares[0].full_arc, ArcId(0));
 }
 
-TEST(MaxMinShares, WhatOneLinkHoldsBackIsFreeOnAnother) {
+TEST(MaxMinShares, UnusedRateIsFreeOnOtherLinks) {
   const auto shares = Shares(
       {1, 1, 1},
       {{.path = Over({0})}, {.path = Over({0})}, {.path = Over({0, 1})}, {.path = Over({1, 2})}});
@@ -43,7 +43,7 @@ TEST(MaxMinShares, WhatOneLinkHoldsBackIsFreeOnAnother) {
   EXPECT_EQ(shares[3].full_arc, ArcId(1));
 }
 
-TEST(MaxMinShares, NobodyGetsMoreThanItWantsOrMay) {
+TEST(MaxMinShares, NoFlowExceedsItsDemandOrCap) {
   const auto shares = Shares({30}, {{.path = Over({0}), .demand_bps = 4},
                                     {.path = Over({0}), .cap_bps = 6},
                                     {.path = Over({0})}});
@@ -54,7 +54,7 @@ TEST(MaxMinShares, NobodyGetsMoreThanItWantsOrMay) {
   EXPECT_DOUBLE_EQ(shares[2].rate_bps, 20);
 }
 
-TEST(MaxMinShares, AGuaranteeIsKeptAndTheRestShared) {
+TEST(MaxMinShares, HoldsAGuaranteeAndSharesTheRest) {
   const auto shares = Shares(
       {30}, {{.path = Over({0}), .guarantee_bps = 18}, {.path = Over({0})}, {.path = Over({0})}});
   EXPECT_DOUBLE_EQ(shares[0].rate_bps, 18);
@@ -69,7 +69,7 @@ TEST(MaxMinShares, AGuaranteeBelowTheFairShareChangesNothing) {
   EXPECT_DOUBLE_EQ(shares[1].rate_bps, 15);
 }
 
-TEST(MaxMinShares, AGuaranteeThatIsNotDemandedIsLeftToOthers) {
+TEST(MaxMinShares, UndemandedGuaranteeGoesToOthers) {
   const auto shares = Shares(
       {30}, {{.path = Over({0}), .demand_bps = 2, .guarantee_bps = 20}, {.path = Over({0})}});
   EXPECT_DOUBLE_EQ(shares[0].rate_bps, 2);
@@ -86,7 +86,7 @@ TEST(MaxMinShares, GuaranteesMayFillALink) {
   EXPECT_DOUBLE_EQ(shares[2].rate_bps, 100);
 }
 
-TEST(MaxMinShares, WeightsOfVeryDifferentSizeDoNotDisturbEachOther) {
+TEST(MaxMinShares, HandlesWeightsOfVeryDifferentSize) {
   const auto shares = Shares({1e9}, {{.path = Over({0}), .weight = 1e9, .demand_bps = 4e8},
                                      {.path = Over({0}), .weight = 1e-9},
                                      {.path = Over({0}), .weight = 2e-9}});
@@ -95,7 +95,7 @@ TEST(MaxMinShares, WeightsOfVeryDifferentSizeDoNotDisturbEachOther) {
   EXPECT_NEAR(shares[2].rate_bps, 4e8, 1);
 }
 
-TEST(MaxMinShares, FlowsWithoutDemandPathOrCapacityAreThere) {
+TEST(MaxMinShares, AcceptsFlowsWithoutDemandPathOrCapacity) {
   const auto shares = Shares({0, 10}, {{.path = Over({0, 1})},
                                        {.path = Over({1}), .demand_bps = 0},
                                        {.path = {}, .demand_bps = 7},
@@ -108,7 +108,7 @@ TEST(MaxMinShares, FlowsWithoutDemandPathOrCapacityAreThere) {
   EXPECT_TRUE(Shares({}, {}).empty());
 }
 
-TEST(MaxMinShares, GuaranteesThatDoNotFitAreRefusedWithTheNumbers) {
+TEST(MaxMinShares, RejectsGuaranteesAboveCapacityWithNumbers) {
   const auto shares =
       MaxMinShares(std::vector<double>{5e10, 1e10},
                    std::vector<FlowDemand>{{.path = Over({0, 1}), .guarantee_bps = 8e9},
@@ -117,7 +117,7 @@ TEST(MaxMinShares, GuaranteesThatDoNotFitAreRefusedWithTheNumbers) {
   EXPECT_EQ(shares.status().message(), "arc 1 carries 10 Gbps, but 12 Gbps of it are guaranteed");
 }
 
-TEST(MaxMinShares, FiguresOutOfRangeAreRefused) {
+TEST(MaxMinShares, RejectsValuesOutOfRange) {
   const auto error = [](FlowDemand flow) {
     const auto shares = MaxMinShares(std::vector<double>{1}, std::vector<FlowDemand>{flow});
     EXPECT_EQ(shares.status().code(), absl::StatusCode::kInvalidArgument);

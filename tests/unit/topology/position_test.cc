@@ -8,7 +8,7 @@
 namespace mccs {
 namespace position_test {
 
-TEST(NaturalOrder, NumbersCountAsNumbers) {
+TEST(NaturalOrder, NumbersCompareAsNumbers) {
   EXPECT_TRUE(CompareNatural("h2", "h10") < 0);
   EXPECT_TRUE(CompareNatural("h10", "h9") > 0);
   EXPECT_TRUE(CompareNatural("rack1-h2", "rack1-h10") < 0);
@@ -22,7 +22,7 @@ TEST(NaturalOrder, NumbersLongerThanAnyIntegerAreOrdered) {
   EXPECT_TRUE(CompareNatural("h99999999999999999999999", "h100000000000000000000000") < 0);
 }
 
-TEST(NaturalOrder, LeadingZerosDoNotMakeTwoNamesOne) {
+TEST(NaturalOrder, LeadingZerosKeepNamesDistinct) {
   EXPECT_TRUE(CompareNatural("h01", "h1") != 0);
   EXPECT_TRUE(CompareNatural("h01", "h2") < 0);
   EXPECT_TRUE(CompareNatural("h002", "h1") > 0);

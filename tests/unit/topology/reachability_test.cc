@@ -24,7 +24,7 @@ TEST(Reachability, AFabricForEachRailIsEnough) {
   EXPECT_TRUE(FindUnreachable(topology).empty());
 }
 
-TEST(Reachability, HostsOfFabricsApartAreTold) {
+TEST(Reachability, ReportsHostsOfSeparateFabrics) {
   Topology topology("apart");
   const RackId rack = topology.AddRack("r");
   const SwitchId left = topology.AddSwitch("left"), right = topology.AddSwitch("right");
@@ -40,7 +40,7 @@ TEST(Reachability, HostsOfFabricsApartAreTold) {
   EXPECT_EQ(unreachable[0].from, HostId(0));
 }
 
-TEST(Reachability, AComponentEndsWhereLinksAreDown) {
+TEST(Reachability, DownLinksSeparateComponents) {
   Topology topology("parts");
   const SwitchId a = topology.AddSwitch("a"), b = topology.AddSwitch("b");
   topology.AddSwitch("c");

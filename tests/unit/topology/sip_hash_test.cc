@@ -8,7 +8,7 @@ namespace mccs {
 namespace sip_hash_test {
 
 // Test vectors of the paper, appendix A, and of its authors: key 00 01 … 0f, data 00 01 … .
-TEST(SipHash, AsItsAuthorsComputeIt) {
+TEST(SipHash, MatchesTheAuthorsTestVectors) {
   constexpr std::array<uint64_t, 2> kKey = {0x0706050403020100, 0x0f0e0d0c0b0a0908};
   std::vector<std::byte> data;
   for (int i = 0; i < 15; ++i) data.push_back(static_cast<std::byte>(i));

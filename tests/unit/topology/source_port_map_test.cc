@@ -55,7 +55,7 @@ TEST(SourcePortMap, RulesOfThePapersTestbedSplitThePortsOverTheSpines) {
   EXPECT_EQ((*near)[0].size(), 4000u);
 }
 
-TEST(SourcePortMap, OfPortsThatNoRuleHoldsThePathIsNotKnown) {
+TEST(SourcePortMap, PortsWithoutARuleHaveNoKnownPath) {
   Topology topology = LeafSpine({});
   topology.SetSourcePorts(
       {.kind = SourcePortMapping::Kind::kRules,
@@ -73,7 +73,7 @@ TEST(SourcePortMap, OfPortsThatNoRuleHoldsThePathIsNotKnown) {
   EXPECT_EQ((*ports)[1].size(), 3u);
 }
 
-TEST(SourcePortMap, EverySwitchOnTheWayHasItsRule) {
+TEST(SourcePortMap, AppliesRulesAtEverySwitch) {
   Topology topology = ThreeTiers();
   const auto at = [&](const char* name) {
     std::vector<bool> mask(topology.switches().size());
@@ -157,7 +157,7 @@ TEST(SourcePortMap, TheDestinationPortAndProtocolMatter) {
   EXPECT_NE(*udp, *map.PortsByPath(ends));
 }
 
-TEST(SourcePortMap, ALinkThatIsDownIsNoNextHop) {
+TEST(SourcePortMap, DownLinkIsNotANextHop) {
   const Topology topology = Hashing(WithAddresses(3));
   std::vector<bool> down(topology.links().size());
   down[topology.FindLink("0-1")->value()] = true;
@@ -169,7 +169,7 @@ TEST(SourcePortMap, ALinkThatIsDownIsNoNextHop) {
   EXPECT_EQ((*ports)[0].size() + (*ports)[1].size(), 4536u);
 }
 
-TEST(SourcePortMap, WhatCannotBeWorkedOutIsTold) {
+TEST(SourcePortMap, ReportsUnknownMappings) {
   const Topology probed = LeafSpine({});
   EcmpPaths paths(probed);
   const auto by_probe = SourcePortMap(probed, paths).PathOf(Ends(probed, "h0/nic0", "h2/nic0"), 1);

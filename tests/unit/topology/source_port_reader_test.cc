@@ -93,7 +93,7 @@ TEST(SourcePortReader, AHashHasNameSeedAndFields) {
   EXPECT_EQ(all->source_ports().hash.fields, kHashAllFields);
 }
 
-TEST(SourcePortReader, WhatIsNoMappingIsRefused) {
+TEST(SourcePortReader, RejectsInvalidMappings) {
   EXPECT_EQ(ErrorOf("    mapping: magic\n"),
             "t.yaml:17:14: 'magic' is not a mapping: expected rules, hash or probe");
   EXPECT_THAT(ErrorOf("    candidates: 2001-2002\n"),
@@ -108,7 +108,7 @@ TEST(SourcePortReader, WhatIsNoMappingIsRefused) {
   }
 }
 
-TEST(SourcePortReader, RulesThatDoNotHoldTogetherAreRefused) {
+TEST(SourcePortReader, RejectsInconsistentRules) {
   EXPECT_EQ(ErrorOfRules("      - {ports: 2001-2005, via: spine7}\n"),
             "t.yaml:19:33: unknown switch or link 'spine7'; did you mean 'spine0'?");
   EXPECT_EQ(ErrorOfRules("      - {ports: 2001-2005, via: spine0, at: x}\n"),
@@ -126,7 +126,7 @@ TEST(SourcePortReader, RulesThatDoNotHoldTogetherAreRefused) {
               HasSubstr("rule 1 has no effect"));
 }
 
-TEST(SourcePortReader, CandidatesOfWhichNoRuleSpeaksAreRefused) {
+TEST(SourcePortReader, RejectsCandidatesWithoutARule) {
   const std::string rules = "    rules:\n      - {ports: 2001-2005, via: spine0}\n";
   EXPECT_EQ(ErrorOf("    mapping: rules\n    candidates: 2006-2010\n" + rules),
             "t.yaml:18:17: no rule contains any of the ports 2006-2010, so their paths are not "
@@ -134,7 +134,7 @@ TEST(SourcePortReader, CandidatesOfWhichNoRuleSpeaksAreRefused) {
   EXPECT_TRUE(Parse("    mapping: rules\n    candidates: 2005-2010\n" + rules).ok());
 }
 
-TEST(SourcePortReader, AHashThatNobodyCanComputeIsRefused) {
+TEST(SourcePortReader, RejectsAnUnknownHash) {
   const std::string hash = "    mapping: hash\n    hash: {name: ";
   EXPECT_THAT(ErrorOf(hash + "crc, seed: 1}\n"),
               HasSubstr("t.yaml:18:18: unknown hash 'crc': expected linux-multipath"));

@@ -72,7 +72,7 @@ Topology ReadExample(const std::string& name) {
   return topology.ok() ? *std::move(topology) : Topology("");
 }
 
-TEST(TopologyReader, ReadsWhatIsThere) {
+TEST(TopologyReader, ReadsAllFields) {
   const auto topology = Parse(kSmall);
   ASSERT_TRUE(topology.ok()) << topology.status();
   EXPECT_EQ(topology->name(), "small");
@@ -94,7 +94,7 @@ TEST(TopologyReader, ReadsWhatIsThere) {
   EXPECT_FALSE(topology->FindHost("leaf0").has_value());
 }
 
-TEST(TopologyReader, GpusAndNicsAreSpreadEvenlyUnlessSaid) {
+TEST(TopologyReader, SpreadsGpusAndNicsEvenlyByDefault) {
   const auto topology = Parse(kSmall);
   ASSERT_TRUE(topology.ok()) << topology.status();
   const Topology::Host& host = topology->host(HostId(1));
@@ -115,7 +115,7 @@ TEST(TopologyReader, GpusAndNicsAreSpreadEvenlyUnlessSaid) {
               ElementsAre(said->FindNic("h2/nic1").value()));
 }
 
-TEST(TopologyReader, NicsOfOneHostMayGoToSwitchesOfTheirOwn) {
+TEST(TopologyReader, NicsOfOneHostMayUseDifferentSwitches) {
   const auto topology =
       Parse(absl::StrReplaceAll(kSmall, {{"switch: leaf0", "switch: \"leaf[0-1]\""}}));
   ASSERT_TRUE(topology.ok()) << topology.status();
@@ -123,7 +123,7 @@ TEST(TopologyReader, NicsOfOneHostMayGoToSwitchesOfTheirOwn) {
   EXPECT_EQ(topology->switch_of(topology->nic(nic).attached_to).name, "leaf1");
 }
 
-TEST(TopologyReader, ASecondLinkBetweenTwoSwitchesHasAName) {
+TEST(TopologyReader, SecondLinkNeedsAName) {
   const std::string more = "    - {between: [spine0, leaf0], capacity: 1Gbps";
   EXPECT_EQ(Parse(kSmall + more + "}\n").status().message(),
             "t.yaml:29:17: spine0 and leaf0 already have a link, on line 27; give the second link "
@@ -174,7 +174,7 @@ TEST(TopologyReader, TheEnvelopeIsChecked) {
             "t.yaml:1:1: the key 'spec' is missing");
 }
 
-TEST(TopologyReader, UnknownEndsAreRefused) {
+TEST(TopologyReader, RejectsUnknownEnds) {
   EXPECT_EQ(ErrorOf("switch: leaf0", "switch: laef0"),
             "t.yaml:18:19: unknown switch 'laef0'; did you mean 'leaf0'?");
   EXPECT_EQ(ErrorOf("switch: leaf0", "switch: x"),
@@ -193,7 +193,7 @@ TEST(TopologyReader, ALinkOfANicBelongsToTheNic) {
               HasSubstr("t.yaml:27:30: a NIC's link is defined by the NIC"));
 }
 
-TEST(TopologyReader, NamesThatAreThereTwiceAreRefused) {
+TEST(TopologyReader, RejectsDuplicateNames) {
   EXPECT_EQ(ErrorOf("- name: h3", "- name: h2"),
             "t.yaml:21:13: 'h2' is a duplicate: first on line 13; names of switches, hosts and "
             "links must be unique");
@@ -212,7 +212,7 @@ TEST(TopologyReader, NamesThatAreThereTwiceAreRefused) {
 }
 
 // A NIC's link is called HOST/NIC-SWITCH, and all three parts may contain '-'.
-TEST(TopologyReader, LinksOfNicsThatWouldHaveOneNameAreRefused) {
+TEST(TopologyReader, RejectsDuplicateNamesOfNicLinks) {
   const std::string nic = "- {name: nic0, switch: leaf1, capacity: 200Mbps}";
   const auto refusal = [&](const std::string& switches, const std::string& nics) {
     return std::string(
@@ -230,7 +230,7 @@ TEST(TopologyReader, LinksOfNicsThatWouldHaveOneNameAreRefused) {
       HasSubstr("t.yaml:25:18: 'a-b-c' is a duplicate: first on line 25"));
 }
 
-TEST(TopologyReader, LinksOfOtherHostsAndThoseBetweenSwitchesDoNotMeetThoseOfNics) {
+TEST(TopologyReader, NicLinkNamesAreUniquePerHostOnly) {
   const auto topology = Parse(absl::StrReplaceAll(
       kSmall, {{"- name: h3", "- name: h3,h3-nic0"},
                {"- between: [\"leaf[0-1]\", spine0]",
@@ -252,13 +252,13 @@ TEST(TopologyReader, RatesAreAboveZeroAndHaveAUnit) {
   }
 }
 
-TEST(TopologyReader, HostsThatDoNotReachEachOtherAreRefused) {
+TEST(TopologyReader, RejectsUnreachableHosts) {
   EXPECT_EQ(ErrorOf("\"leaf[0-1]\", spine0", "leaf0, spine0"),
             "t.yaml:21:13: host h3 cannot be reached from host h1: no links connect their "
             "switches; add some to links");
 }
 
-TEST(TopologyReader, AHostWithoutNicsAndASwitchWithoutLinksAreRefused) {
+TEST(TopologyReader, RejectsHostsWithoutNicsAndSwitchesWithoutLinks) {
   EXPECT_EQ(ErrorOf("- {name: nic0, switch: leaf1, capacity: 200Mbps}", "[]"),
             "t.yaml:25:9: 'nics' is empty; give at least one NIC, with its switch and capacity");
   EXPECT_EQ(ErrorOf("switch: leaf1, ", ""),
@@ -267,13 +267,13 @@ TEST(TopologyReader, AHostWithoutNicsAndASwitchWithoutLinksAreRefused) {
             "t.yaml:11:13: switch spine1 has no links; add a link to it, or remove it");
 }
 
-TEST(TopologyReader, UnknownFieldsAreRefused) {
+TEST(TopologyReader, RejectsUnknownFields) {
   EXPECT_EQ(ErrorOf("gpus: 4", "gpu: 4"),
             "t.yaml:13:7: the key 'spec.hosts[0].gpus' is missing\n"
             "t.yaml:15:7: unknown key 'gpu'; did you mean 'gpus'?");
 }
 
-TEST(TopologyReader, FiguresOutOfRangeAreRefused) {
+TEST(TopologyReader, RejectsValuesOutOfRange) {
   EXPECT_THAT(ErrorOf("gpus: 4", "gpus: -1"), HasSubstr("t.yaml:15:13: a host has 0 to 64 GPUs"));
   EXPECT_EQ(ErrorOf("10.0.0.[1-4]", "10.0.0.[1-3]"),
             "t.yaml:20:20: 3 addresses for 4 NICs; list all NICs of the first host first");
@@ -291,7 +291,7 @@ TEST(TopologyReader, FiguresOutOfRangeAreRefused) {
             "t.yaml:20:26: unknown GPU 4; the host has 4, numbered from 0");
 }
 
-TEST(TopologyReader, AnMtuIsThatOfEthernetUnlessSaid) {
+TEST(TopologyReader, DefaultMtuIsEthernets) {
   EXPECT_EQ(Parse(kSmall)->mtu_bytes(), 1500);
   const auto with = [](const std::string& mtu) {
     return Parse(absl::StrReplaceAll(kSmall, {{"  pods", "  mtu: " + mtu + "\n  pods"}}));
@@ -308,7 +308,7 @@ TEST(TopologyReader, AnMtuIsThatOfEthernetUnlessSaid) {
   EXPECT_THAT(std::string(with("jumbo").status().message()), HasSubstr("t.yaml:5:8"));
 }
 
-TEST(TopologyReader, SwitchesHaveAddressesOfEachPatternOne) {
+TEST(TopologyReader, AssignsOneAddressPerPatternToEachSwitch) {
   const auto topology = Parse(absl::StrReplaceAll(
       kSmall, {{"name: leaf[0-1]\n",
                 "name: leaf[0-1]\n      addresses: [\"10.255.0.[1-2]\", \"10.1.[0-1].254\"]\n"}}));
@@ -326,7 +326,7 @@ TEST(TopologyReader, SwitchesHaveAddressesOfEachPatternOne) {
   EXPECT_THAT(refusal("[10.0.0.1]"), HasSubstr("'10.0.0.1' is a duplicate"));
 }
 
-TEST(TopologyReader, LinksThatAreNoneAreRefused) {
+TEST(TopologyReader, RejectsInvalidLinks) {
   EXPECT_EQ(ErrorOf("\"leaf[0-1]\", spine0", "leaf0, spine0, leaf1"),
             "t.yaml:27:16: 'between' needs two ends, such as [leaf0, spine0]");
   EXPECT_THAT(ErrorOf(", spine0]", ", \"leaf1,spine0\"]"),
@@ -363,7 +363,7 @@ std::string Spoil(std::string text, std::mt19937& random) {
   return text;
 }
 
-TEST(TopologyReader, WhateverIsWrongHasItsPlace) {
+TEST(TopologyReader, ErrorsHaveAPlace) {
   int refused = 0;
   for (unsigned seed = 1; seed <= 400; ++seed) {
     std::mt19937 random(seed);
@@ -380,7 +380,7 @@ TEST(TopologyReader, WhateverIsWrongHasItsPlace) {
   EXPECT_GT(refused, 200);
 }
 
-TEST(TopologyReader, MoreThanAClusterHasIsRefusedBeforeItIsBuilt) {
+TEST(TopologyReader, RejectsTooLargeTopologiesEarly) {
   EXPECT_THAT(ErrorOf("leaf[0-1]", "leaf[0-65535]"), HasSubstr("more than 4096 switches"));
   EXPECT_THAT(ErrorOf("h[1-2]", "h[1-65000]"), HasSubstr("more than 4096 hosts"));
   EXPECT_THAT(ErrorOf("nic[0-1]", "nic[0-64]"), HasSubstr("at most 64 NICs; got 65"));

@@ -14,7 +14,7 @@ import cases  # noqa: E402
 GENERATOR = ROOT / "emulation/torch/environment/stub_libraries.py"
 
 
-class World:
+class StubTree:
     """A wheel of one library, libwheel.so, that needs libcublas.so.13 (with versions) and libnccl.so.2 (without)."""
 
     def __init__(self, folder):
@@ -47,7 +47,7 @@ class StubLibraries(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
-        self.world = World(pathlib.Path(scratch.name))
+        self.world = StubTree(pathlib.Path(scratch.name))
 
     def test_a_wheel_loads_with_them_and_every_call_is_an_error(self):
         generated = self.world.generate()
@@ -60,7 +60,7 @@ class StubLibraries(unittest.TestCase):
         warning = "cublasCreate_v2 of NVIDIA's libcublas.so.13 was called"
         self.assertEqual(called.stderr.count(warning), 1, called.stderr)
 
-    def test_what_is_there_stays(self):
+    def test_existing_files_stay(self):
         self.world.generate()
         own = self.world.stubs / "libnccl.so.2"
         own.write_bytes(b"somebody else's")

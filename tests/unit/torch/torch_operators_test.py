@@ -48,7 +48,7 @@ class Operators(Equality):
     def setUp(self):
         torch.manual_seed(7)
 
-    def test_plain_ones_give_the_cpus_numbers(self):
+    def test_plain_operators_give_the_cpus_results(self):
         a, b = torch.randn(5, 7, requires_grad=True), torch.randn(7, 3, requires_grad=True)
         self.assert_same(torch.matmul, a, b)
         self.assert_same(lambda x: x.t().softmax(0).sum(1).exp(), a)
@@ -128,7 +128,7 @@ class Operators(Equality):
             for mine, theirs in zip(on_gpu.parameters(), on_cpu.parameters()):
                 torch.testing.assert_close(mine.grad.cpu(), theirs.grad)
 
-    def test_the_parts_of_synchronised_batch_norm(self):
+    def test_the_parts_of_synchronized_batch_norm(self):
         x = torch.randn(6, 3, 4, requires_grad=True)
         weight, bias = torch.randn(3, requires_grad=True), torch.randn(3, requires_grad=True)
         slope = torch.randn(6, 3, 4)
@@ -146,17 +146,17 @@ class Operators(Equality):
         torch.testing.assert_close(sums[2].cpu(), weight.grad)
         torch.testing.assert_close(sums[3].cpu(), bias.grad)
 
-    def test_optimisers_and_gradient_scaling(self):
+    def test_optimizers_and_gradient_scaling(self):
         def train(device):
             torch.manual_seed(3)
             model = torch.nn.Linear(4, 4).to(device)
             scaler = torch.amp.GradScaler(device, init_scale=8.0)
-            optimisers = [torch.optim.AdamW(model.parameters(), fused=fused) for fused in (False, True)]
-            for optimiser in optimisers:
+            optimizers = [torch.optim.AdamW(model.parameters(), fused=fused) for fused in (False, True)]
+            for optimizer in optimizers:
                 loss = model(torch.arange(8.0).reshape(2, 4).to(device)).square().mean()
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 scaler.scale(loss).backward()
-                scaler.step(optimiser)
+                scaler.step(optimizer)
                 scaler.update()
             return model.weight.detach().cpu()
         torch.testing.assert_close(train("cuda"), train("cpu"))
@@ -232,7 +232,7 @@ class FusedAttention(Equality):
                                                      q, k, v, attn_mask=visible.to(q.device)),
                          query, key, value, exact=False)
 
-    def test_dropout_keeps_its_share_and_its_gradient_the_same_elements(self):
+    def test_dropout_and_its_gradient_use_the_same_elements(self):
         for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION):
             query, key = (torch.zeros(8, 4, 64, 16, device="cuda", dtype=torch.half) for _ in range(2))
             value = torch.ones(8, 4, 64, 16, device="cuda", dtype=torch.half, requires_grad=True)
@@ -276,7 +276,7 @@ class RandomNumbers(unittest.TestCase):
         self.assertTrue(torch.randn(100, device="cuda").equal(first))
         self.assertLess(abs(torch.randn(10000, device="cuda").mean().item()), 0.1)
 
-    def test_leave_the_hosts_generator_alone(self):
+    def test_do_not_use_the_hosts_generator(self):
         torch.manual_seed(1)
         before = torch.get_rng_state()
         mask = F.dropout(torch.ones(1000, device="cuda"), 0.25)
@@ -285,7 +285,7 @@ class RandomNumbers(unittest.TestCase):
         self.assertAlmostEqual(mask.count_nonzero().item() / 1000, 0.75, delta=0.1)
         self.assertAlmostEqual(mask.max().item(), 1 / 0.75, places=5)
 
-    def test_want_a_generator_of_the_gpu(self):
+    def test_require_a_generator_of_the_gpu(self):
         with self.assertRaisesRegex(RuntimeError, "Expected a 'cuda' device type for generator but found 'cpu'"):
             torch.empty(3, device="cuda").normal_(generator=torch.Generator())
 
@@ -313,7 +313,7 @@ class Mistakes(unittest.TestCase):
                 a + 1
         self.assertEqual((a + 1).sum().item(), 8)
 
-    def test_pytorch_without_the_extension_says_what_to_do(self):
+    def test_pytorch_without_the_extension_reports_the_remedy(self):
         with tempfile.TemporaryDirectory() as folder:
             copies = [shutil.copy(library, folder) for library in torch_world.EMULATION]
             ran = subprocess.run([sys.executable, "-c", "import torch; torch.zeros(1, device='cuda')"],
@@ -323,7 +323,7 @@ class Mistakes(unittest.TestCase):
 
 
 class Streams(unittest.TestCase):
-    def test_an_operator_comes_after_what_its_stream_has_to_do(self):
+    def test_an_operator_runs_after_earlier_work_of_its_stream(self):
         runtime = ctypes.CDLL("libcudart.so.13")
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):
@@ -334,7 +334,7 @@ class Streams(unittest.TestCase):
             self.assertFalse(stream.query())
             self.assertEqual((a + 1).sum().item(), 64)
 
-    def test_a_plain_copy_does_not_hold_the_program_up(self):
+    def test_a_plain_copy_does_not_block_the_program(self):
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):
             a, b, both = torch.zeros(16, device="cuda"), torch.ones(16, device="cuda"), torch.zeros(32, device="cuda")
@@ -345,7 +345,7 @@ class Streams(unittest.TestCase):
             a.t().copy_(a)  # onto itself, after the others
             self.assertEqual((a.sum().item(), both.tolist()), (16, [0] * 16 + [1] * 16))
 
-    def test_copies_that_are_none_of_bytes(self):
+    def test_copies_that_convert_or_reorder(self):
         a = torch.arange(12.0, device="cuda").view(3, 4)
         for copy in (torch.zeros(3, 4, dtype=torch.int64, device="cuda"), torch.zeros(4, 3, device="cuda").t(),
                      torch.zeros(2, 3, 4, device="cuda"), torch.zeros(3, 8, device="cuda")[:, ::2]):
@@ -370,7 +370,7 @@ class Streams(unittest.TestCase):
 
 
 class Memory(unittest.TestCase):
-    def test_results_are_counted_and_given_back(self):
+    def test_results_are_counted_and_freed(self):
         torch.cuda.empty_cache()
         before = torch.cuda.memory_allocated()
         a = torch.ones(1 << 20, device="cuda")
@@ -379,7 +379,7 @@ class Memory(unittest.TestCase):
         del a, b
         self.assertEqual(torch.cuda.memory_allocated(), before)
 
-    def test_more_than_a_gpu_has_is_out_of_memory(self):
+    def test_an_allocation_beyond_the_gpu_is_out_of_memory(self):
         a = torch.empty(1, device="cuda").expand(1 << 40)
         with self.assertRaises(torch.OutOfMemoryError):
             a + 1

@@ -145,7 +145,7 @@ TEST_F(HandshakeTest, EveryPurposeGoesThrough) {
   EXPECT_EQ(peers_[1].preamble.purpose, ConnectionPurpose::kMember);
 }
 
-TEST_F(HandshakeTest, WhoHoldsAnotherSecretGetsNothing) {
+TEST_F(HandshakeTest, RejectsAnotherSecret) {
   auto client = StartClient(lane_, kOther);
   Run(client.get(), kNsPerSec);
   EXPECT_EQ(client_result_.status().code(), absl::StatusCode::kPermissionDenied);
@@ -157,7 +157,7 @@ TEST_F(HandshakeTest, WhoHoldsAnotherSecretGetsNothing) {
 }
 
 // Meanwhile another communicator with the same id may have replaced the one that was meant.
-TEST_F(HandshakeTest, AConnectionBearsTheSecretThatItHasProven) {
+TEST_F(HandshakeTest, AConnectionHasItsProvenSecret) {
   auto client = StartClient(lane_, kSecret);
   while (lookups_ == 0) Run(client.get(), kNsPerUs);
   secrets_[CommId(42)] = kOther;
@@ -167,7 +167,7 @@ TEST_F(HandshakeTest, AConnectionBearsTheSecretThatItHasProven) {
 }
 
 // A client that ignores whether the server knows the secret, and guesses its own proof.
-TEST_F(HandshakeTest, AFalseProofIsDroppedWithALine) {
+TEST_F(HandshakeTest, DropsAFalseProofAndLogs) {
   wire::PeerHello hello{};
   hello.magic = wire::kPeerMagic;
   hello.version = wire::kPeerVersion;
@@ -196,22 +196,22 @@ TEST_F(HandshakeTest, AProofIsBoundToEveryFieldAndToTheNonce) {
     return wire::MakeProof(kSecret, wire::ProofSide::kClient, h, n);
   };
   const wire::Proof good = proof(hello, nonce);
-  EXPECT_TRUE(wire::SameProof(good, proof(hello, nonce)));
+  EXPECT_TRUE(wire::ProofsEqual(good, proof(hello, nonce)));
   for (size_t byte = 0; byte < sizeof(hello); ++byte) {
     wire::PeerHello changed = hello;
     reinterpret_cast<uint8_t*>(&changed)[byte] ^= 1;
-    EXPECT_FALSE(wire::SameProof(good, proof(changed, nonce))) << "byte " << byte;
+    EXPECT_FALSE(wire::ProofsEqual(good, proof(changed, nonce))) << "byte " << byte;
   }
   for (size_t byte = 0; byte < nonce.size(); ++byte) {
     wire::Nonce changed = nonce;
     changed[byte] ^= 1;
-    EXPECT_FALSE(wire::SameProof(good, proof(hello, changed))) << "byte " << byte;
+    EXPECT_FALSE(wire::ProofsEqual(good, proof(hello, changed))) << "byte " << byte;
   }
   EXPECT_FALSE(
-      wire::SameProof(good, wire::MakeProof(kSecret, wire::ProofSide::kServer, hello, nonce)));
+      wire::ProofsEqual(good, wire::MakeProof(kSecret, wire::ProofSide::kServer, hello, nonce)));
 }
 
-TEST_F(HandshakeTest, AClientThatIsFasterThanUsWaitsUntilTheCommunicatorIsKnown) {
+TEST_F(HandshakeTest, AnEarlyClientWaitsForTheCommunicator) {
   secrets_.clear();
   auto client = StartClient(lane_, kSecret);
   Run(client.get(), 10 * kNsPerSec);  // longer than the timeout of a silent client
@@ -219,7 +219,7 @@ TEST_F(HandshakeTest, AClientThatIsFasterThanUsWaitsUntilTheCommunicatorIsKnown)
   EXPECT_EQ(*client_result_, nullptr);
   EXPECT_EQ(server_->pending(), 1u);
   secrets_[CommId(42)] = kSecret;
-  server_->LookAgain(CommId(42));
+  server_->RetryLookup(CommId(42));
   Run(client.get(), kNsPerSec);
   ASSERT_TRUE(client_result_.ok()) << client_result_.status();
   EXPECT_NE(*client_result_, nullptr);
@@ -228,26 +228,26 @@ TEST_F(HandshakeTest, AClientThatIsFasterThanUsWaitsUntilTheCommunicatorIsKnown)
 
 // The engine has a turn every few microseconds, and a handshake that waits for half a minute must
 // cost none of them.
-TEST_F(HandshakeTest, ASecretIsLookedUpAgainOnlyWhenThereIsNewsOfItsCommunicator) {
+TEST_F(HandshakeTest, RepeatsALookupOnlyAfterAChange) {
   secrets_.clear();
   auto client = StartClient(lane_, kSecret);
   Flood("stranger", 3);
   Run(client.get(), 10 * kNsPerSec);
   EXPECT_EQ(lookups_, 4);
-  server_->LookAgain(CommId(41));
+  server_->RetryLookup(CommId(41));
   Run(client.get(), kNsPerSec);
   EXPECT_EQ(lookups_, 4) << "that was for another communicator";
-  server_->LookAgain(CommId(42));
+  server_->RetryLookup(CommId(42));
   Run(client.get(), kNsPerSec);
   EXPECT_EQ(lookups_, 5) << "but it is still unknown";
   secrets_[CommId(42)] = kSecret;
-  server_->LookAgain(CommId(42));
+  server_->RetryLookup(CommId(42));
   Run(client.get(), kNsPerSec);
   EXPECT_EQ(peers_.size(), 1u);
   EXPECT_EQ(server_->pending(), 3u);
 }
 
-TEST_F(HandshakeTest, ACommunicatorThatNeverComesIsRefusedInTheEnd) {
+TEST_F(HandshakeTest, RejectsAnUnknownCommunicatorAfterATimeout) {
   secrets_.clear();
   auto client = StartClient(lane_, kSecret);
   Run(client.get(), 40 * kNsPerSec);
@@ -258,7 +258,7 @@ TEST_F(HandshakeTest, ACommunicatorThatNeverComesIsRefusedInTheEnd) {
   EXPECT_THAT(log_.lines[0], HasSubstr("communicator 000000000000002a"));
 }
 
-TEST_F(HandshakeTest, TheLookupMayRefuse) {
+TEST_F(HandshakeTest, TheLookupMayReject) {
   refusal_ = absl::PermissionDeniedError("the communicator belongs to another tenant");
   auto client = StartClient(lane_, kSecret);
   Run(client.get(), kNsPerSec);
@@ -267,7 +267,7 @@ TEST_F(HandshakeTest, TheLookupMayRefuse) {
   EXPECT_THAT(log_.lines[0], HasSubstr("another tenant"));
 }
 
-TEST_F(HandshakeTest, AnotherVersionIsNamedToBothEnds) {
+TEST_F(HandshakeTest, ReportsAnotherVersionToBothEnds) {
   wire::PeerHello hello{};
   hello.magic = wire::kPeerMagic;
   hello.version = 99;
@@ -284,7 +284,7 @@ TEST_F(HandshakeTest, AnotherVersionIsNamedToBothEnds) {
   EXPECT_THAT(log_.lines[0], HasSubstr("version 99 of the daemons' protocol, this daemon 1"));
 }
 
-TEST_F(HandshakeTest, AServerOfAnotherVersionOrKindIsNamedToTheClient) {
+TEST_F(HandshakeTest, ReportsAForeignServerToTheClient) {
   server_.reset();
   auto listener = *network_.HostNetwork("server").Listen({.host = "", .port = 7400});
   wire::PeerChallenge other{};
@@ -318,7 +318,7 @@ TEST_F(HandshakeTest, GarbageIsDroppedAtItsFirstBytes) {
   EXPECT_EQ(lookups_, 0);
 }
 
-TEST_F(HandshakeTest, SilenceIsDroppedAtTheDeadlineAndHurtsNobody) {
+TEST_F(HandshakeTest, DropsSilentClientsAtTheDeadline) {
   std::unique_ptr<Connection> silent = Dial();
   Run(nullptr, kNsPerMs);
   const MonotonicNs deadline = server_->NextDeadline().value();
@@ -331,8 +331,8 @@ TEST_F(HandshakeTest, SilenceIsDroppedAtTheDeadlineAndHurtsNobody) {
   EXPECT_THAT(log_.lines[0], HasSubstr("the peer sent only 0 of the 64 bytes"));
 }
 
-TEST_F(HandshakeTest, AFloodOfStrangersPushesOutTheOldestOfThem) {
-  Restart({.patience = {}, .pending = 8});
+TEST_F(HandshakeTest, AFloodDisplacesItsOldestConnections) {
+  Restart({.timeouts = {}, .pending = 8});
   std::vector<std::unique_ptr<Connection>> strangers;
   for (int i = 0; i < 30; ++i) strangers.push_back(Dial());
   Run(nullptr, kNsPerMs);
@@ -342,8 +342,8 @@ TEST_F(HandshakeTest, AFloodOfStrangersPushesOutTheOldestOfThem) {
   EXPECT_EQ(peers_.size(), 1u);
 }
 
-TEST_F(HandshakeTest, AFloodFromOneAddressPushesOutNobodyElse) {
-  Restart({.patience = {}, .pending = 8});
+TEST_F(HandshakeTest, AFloodDisplacesNoOtherAddress) {
+  Restart({.timeouts = {}, .pending = 8});
   secrets_.clear();
   auto client = StartClient(lane_, kSecret);
   auto other = StartClient({.purpose = ConnectionPurpose::kMember, .comm_id = CommId(42)}, kSecret);
@@ -355,7 +355,7 @@ TEST_F(HandshakeTest, AFloodFromOneAddressPushesOutNobodyElse) {
   EXPECT_THAT(log_.lines.back(), HasSubstr("further warnings for this address"));
   EXPECT_THAT(log_.lines.back(), HasSubstr("most of them from stranger"));
   secrets_[CommId(42)] = kSecret;
-  server_->LookAgain(CommId(42));
+  server_->RetryLookup(CommId(42));
   Run(client.get(), kNsPerMs);
   ASSERT_TRUE(client_result_.ok()) << client_result_.status();
   EXPECT_NE(*client_result_, nullptr);
@@ -379,8 +379,8 @@ TEST_F(HandshakeTest, GarbageFromOneAddressDoesNotFillTheLog) {
   EXPECT_EQ(log_.lines.size(), static_cast<size_t>(LimitedWarnings::kPerMinute) + 1);
 }
 
-TEST_F(HandshakeTest, AnUnreachableServerIsADeadlineThatSaysSo) {
-  network_.Part("client", "server");
+TEST_F(HandshakeTest, AnUnreachableServerTimesOut) {
+  network_.Partition("client", "server");
   auto client = StartClient(lane_, kSecret);
   Run(client.get(), 61 * kNsPerSec);
   EXPECT_EQ(client_result_.status().code(), absl::StatusCode::kDeadlineExceeded);

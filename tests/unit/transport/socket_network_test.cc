@@ -123,7 +123,7 @@ TEST_F(SocketNetworkTest, ASourcePortIsFreeAgainAtOnce) {
   }
 }
 
-TEST_F(SocketNetworkTest, ASourcePortInUseIsSaidSo) {
+TEST_F(SocketNetworkTest, ReportsASourcePortInUse) {
   std::unique_ptr<Listener> listener = Listen("127.0.0.1");
   std::unique_ptr<Listener> taken = Listen("127.0.0.1");
   const uint16_t port = taken->local().port;
@@ -142,7 +142,7 @@ TEST_F(SocketNetworkTest, ASourcePortInUseIsSaidSo) {
   EXPECT_TRUE(third.ok()) << third.status();
 }
 
-TEST_F(SocketNetworkTest, AForeignSourceAddressIsSaidSo) {
+TEST_F(SocketNetworkTest, ReportsAForeignSourceAddress) {
   std::unique_ptr<Listener> listener = Listen("127.0.0.1");
   auto refused =
       network_.Connect(listener->local(), {.source_host = "192.0.2.1", .source_port = 0});
@@ -158,13 +158,13 @@ TEST_F(SocketNetworkTest, AForeignSourceAddressIsSaidSo) {
   EXPECT_EQ(mixed.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(SocketNetworkTest, ANameThatDoesNotResolveIsSaidSo) {
+TEST_F(SocketNetworkTest, ReportsAnUnresolvedName) {
   auto refused = network_.Connect({.host = "no such host", .port = 1}, {});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("'no such host'"));
 }
 
-TEST_F(SocketNetworkTest, NobodyAtThePortIsUnavailableWithTheEndpoint) {
+TEST_F(SocketNetworkTest, AClosedPortIsUnavailableWithTheEndpoint) {
   std::unique_ptr<Listener> gone = Listen("127.0.0.1");
   const Endpoint to = gone->local();
   gone.reset();
@@ -199,7 +199,7 @@ TEST_F(SocketNetworkTest, ALargeWriteStopsAtTheBufferAndGoesOnWhenItIsRead) {
   EXPECT_EQ(in, out);
 }
 
-TEST_F(SocketNetworkTest, WhatThePeerSaidBeforeItLeftIsReadAfterAFailedWrite) {
+TEST_F(SocketNetworkTest, ReadsPendingBytesAfterAFailedWrite) {
   std::unique_ptr<Listener> listener = Listen("127.0.0.1");
   auto near = network_.Connect(listener->local(), {});
   ASSERT_TRUE(near.ok()) << near.status();
@@ -223,7 +223,7 @@ TEST_F(SocketNetworkTest, WhatThePeerSaidBeforeItLeftIsReadAfterAFailedWrite) {
   EXPECT_FALSE((*near)->Write({&whole, 1}).ok());
 }
 
-TEST_F(SocketNetworkTest, WhatWasWrittenBeforeTheEndIsReadBeforeTheEnd) {
+TEST_F(SocketNetworkTest, ReadsAllBytesBeforeTheEnd) {
   std::unique_ptr<Listener> listener = Listen("127.0.0.1");
   std::unique_ptr<Connection> near = *network_.Connect(listener->local(), {});
   std::unique_ptr<Connection> far = Accept(*listener);

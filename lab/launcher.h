@@ -1,0 +1,55 @@
+// The launcher of a lab: the process that owns its daemons (see lab/supervisor.h).
+#ifndef MCCS_LAB_LAUNCHER_H_
+#define MCCS_LAB_LAUNCHER_H_
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "lab/lab_state.h"
+#include "lab/signals.h"
+#include "lab/supervisor.h"
+
+namespace mccs::lab {
+
+// LIFETIME: the daemons end with Stop(), or when this process dies.
+// THREAD: one.
+class Launcher {
+ public:
+  // REQUIRES: the lab's directory exists and this process holds its lock.
+  Launcher(const LabPlan& plan, LabPaths paths, pid_t supervisor, SignalWatch* signals);
+
+  // Creates the network, if any, starts the controller, then all hosts, and returns when all are
+  // ready. kCancelled: stopped by a signal.
+  absl::Status Start();
+
+  // Updates the daemons' state until a signal to stop arrives.
+  void Watch();
+
+  // Stops the hosts, then the controller (SIGTERM, then SIGKILL), then the network.
+  void Stop();
+
+ private:
+  void AddDaemon(std::string name, std::string address, int32_t gpus);
+  absl::Status StartNetwork();
+  // For hosts that share the machine's network.
+  absl::Status WriteHostsFile();
+  absl::Status StartDaemon(DaemonState* daemon, const std::string& program);
+  // Ranges [first, last) of state_.daemons.
+  absl::Status WaitUntilReady(size_t first, size_t last);
+  void StopDaemons(size_t first, size_t last);
+  // Records daemons that have ended. True: a signal to stop arrived.
+  bool HandleSignals();
+  bool AnyRunning(size_t first, size_t last) const;
+  void Pause(int timeout_ms);
+
+  const LabPlan& plan_;
+  const LabPaths paths_;
+  SignalWatch& signals_;
+  SystemClock clock_;
+  LabState state_;
+};
+
+}  // namespace mccs::lab
+
+#endif  // MCCS_LAB_LAUNCHER_H_

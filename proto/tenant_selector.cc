@@ -1,0 +1,45 @@
+#include "proto/tenant_selector.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+
+namespace mccs {
+namespace {
+
+constexpr std::string_view kUserPrefix = "uid ";
+
+constexpr uint64_t kByUser = 1;
+constexpr uint64_t kByCgroup = 2;  // and higher, for longer paths
+constexpr uint64_t kBySocket = std::numeric_limits<uint64_t>::max();
+
+// Whether `path` is `group` or a descendant: "/a" contains "/a/b", but not "/ab".
+bool IsWithin(std::string_view path, std::string_view group) {
+  while (group.size() > 1 && group.ends_with('/')) group.remove_suffix(1);
+  if (group == "/") return path.starts_with('/');
+  return path.starts_with(group) && (path.size() == group.size() || path[group.size()] == '/');
+}
+
+}  // namespace
+
+std::string UserTenantName(uint32_t uid) { return std::string(kUserPrefix) + std::to_string(uid); }
+
+uint64_t MatchPrecedence(const TenantSelector& who, const ProcessOrigin& origin) {
+  const auto& sockets = who.sockets;
+  const bool by_socket =
+      std::find(sockets.begin(), sockets.end(), origin.tenant_name) != sockets.end();
+  // A name like "uid 1000" is never that of a socket.
+  const bool is_user = origin.tenant_name.starts_with(kUserPrefix);
+  if (by_socket && !is_user) return kBySocket;
+  uint64_t claim = 0;
+  for (const uint32_t uid : who.uids) {
+    if (origin.tenant_name == UserTenantName(uid)) claim = kByUser;
+  }
+  for (const std::string& group : who.cgroups) {
+    if (!group.empty() && IsWithin(origin.cgroup, group))
+      claim = std::max(claim, kByCgroup + group.size());
+  }
+  return claim;
+}
+
+}  // namespace mccs

@@ -1,0 +1,184 @@
+#include "service/frontend/unix_listener.h"
+
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "proto/tenant_selector.h"
+#include "service/frontend/process_cgroup.h"
+
+namespace mccs {
+namespace {
+
+constexpr int kBacklog = 1024;
+
+constexpr char kCloseHint[] =
+    " that they sent and that cannot be closed (sockets with SO_LINGER, files of a FUSE file "
+    "system): "
+    "end the processes that block the close";
+
+absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address.sun_path)) {
+    return absl::InvalidArgumentError(absl::StrCat("invalid socket path '", path, "': it has ",
+                                                   path.size(), " bytes; 1 to ",
+                                                   sizeof(address.sun_path) - 1, " are possible"));
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size());
+  return address;
+}
+
+// A listener with a full backlog counts too: connecting would block.
+bool HasListener(const sockaddr_un& address) {
+  UniqueFd probe(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
+         errno == EAGAIN;
+}
+
+// Removes a socket file that a dead daemon left at the path.
+absl::Status RemoveStale(const std::string& path, const sockaddr_un& address) {
+  struct stat info;
+  if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
+  if (!S_ISSOCK(info.st_mode)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(path, " exists and is not a socket: choose another path, or move it away"));
+  }
+  if (HasListener(address)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("another process serves socket ", path, ": is mccsd already running?"));
+  }
+  unlink(path.c_str());
+  return absl::OkStatus();
+}
+
+class UnixChannel final : public TenantChannel {
+ public:
+  UnixChannel(Reactor& reactor, GuardedSocket socket, UniqueFd pidfd, UniqueFd doorbell,
+              TenantIdentity identity)
+      : reactor_(reactor),
+        socket_(std::move(socket)),
+        pidfd_(std::move(pidfd)),
+        doorbell_(std::move(doorbell)),
+        identity_(std::move(identity)) {}
+
+  absl::Status Watch() {
+    MCCS_RETURN_IF_ERROR(reactor_.Watch(socket_.fd(), &socket_ready_));
+    MCCS_RETURN_IF_ERROR(reactor_.Watch(pidfd_.get(), &process_ended_));
+    return reactor_.Watch(doorbell_.get(), &doorbell_rang_);
+  }
+
+  ~UnixChannel() override {
+    reactor_.Unwatch(socket_.fd());
+    reactor_.Unwatch(pidfd_.get());
+    reactor_.Unwatch(doorbell_.get());
+  }
+
+  absl::StatusOr<bool> Receive(TenantMessage* message) override;
+  absl::Status Send(std::span<const std::byte> message, std::span<const int> fds) override {
+    return socket_.Send(message, fds);
+  }
+  int doorbell() const override { return doorbell_.get(); }
+  const TenantIdentity& identity() const override { return identity_; }
+
+ private:
+  Reactor& reactor_;
+  GuardedSocket socket_;
+  const UniqueFd pidfd_, doorbell_;
+  const TenantIdentity identity_;
+  Readiness socket_ready_, process_ended_, doorbell_rang_;
+};
+
+absl::StatusOr<bool> UnixChannel::Receive(TenantMessage* message) {
+  if (process_ended_.readable) return absl::UnavailableError("the process has ended");
+  // The doorbell only ends the sleep. It is never read: the tenant shares the file and could
+  // have made it block; each ring is an edge event, whatever the count.
+  doorbell_rang_.readable = false;
+  if (!socket_ready_.readable && !socket_ready_.hangup) return false;
+  const absl::StatusOr<bool> received = socket_.Receive(message);
+  if (received.ok() && !*received) socket_ready_.readable = false;
+  return received;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<UnixListener>> UnixListener::Open(const UnixListenerOptions& options,
+                                                                 Reactor& reactor) {
+  MCCS_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(options.path));
+  MCCS_RETURN_IF_ERROR(RemoveStale(options.path, address));
+  UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, "socket(AF_UNIX)");
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot create socket ", options.path));
+  }
+  if (chmod(options.path.c_str(), options.mode) != 0 || listen(fd.get(), kBacklog) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot listen on socket ", options.path));
+  }
+  std::unique_ptr<UnixListener> door(new UnixListener(options, reactor, std::move(fd)));
+  MCCS_RETURN_IF_ERROR(reactor.Watch(door->socket_.get(), &door->readiness_));
+  return door;
+}
+
+UnixListener::~UnixListener() {
+  reactor_.Unwatch(socket_.get());
+  unlink(options_.path.c_str());
+}
+
+absl::StatusOr<std::unique_ptr<TenantChannel>> UnixListener::Accept() {
+  while (readiness_.readable) {
+    // A new process may already have sent descriptors.
+    if (foreign_->IsFull()) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(options_.path, " accepts no processes: its processes hold open ",
+                       ForeignDescriptors::kMaxTotal, " descriptors", kCloseHint));
+    }
+    UniqueFd fd(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!fd.valid()) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno == EAGAIN) {
+        readiness_.readable = false;
+        break;
+      }
+      return absl::ErrnoToStatus(errno, absl::StrCat("accept on ", options_.path));
+    }
+    ucred who{};
+    socklen_t length = sizeof(who);
+    if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) {
+      return absl::ErrnoToStatus(errno, "SO_PEERCRED");
+    }
+    const std::string tenant = options_.tenant.empty() ? UserTenantName(who.uid) : options_.tenant;
+    return MakeChannel(GuardedSocket(std::move(fd), tenant, foreign_), {tenant, who.pid});
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::unique_ptr<TenantChannel>> UnixListener::MakeChannel(GuardedSocket socket,
+                                                                         TenantIdentity identity) {
+  if (foreign_->IsFull(identity.tenant)) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("rejected a process of tenant ", identity.tenant, ": its processes hold open ",
+                     ForeignDescriptors::kMaxPerTenant, " descriptors", kCloseHint));
+  }
+  UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, identity.process, 0)));
+  if (!pidfd.valid() && errno == ESRCH) return absl::NotFoundError("the process has ended");
+  if (!pidfd.valid()) return absl::ErrnoToStatus(errno, "pidfd_open of a new process");
+  // Read once from procfs; the daemon uses this group even if the process moves.
+  identity.cgroup = CgroupOf(identity.process);
+  UniqueFd doorbell(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!doorbell.valid()) return absl::ErrnoToStatus(errno, "eventfd");
+  auto channel = std::make_unique<UnixChannel>(reactor_, std::move(socket), std::move(pidfd),
+                                               std::move(doorbell), std::move(identity));
+  MCCS_RETURN_IF_ERROR(channel->Watch());
+  return channel;
+}
+
+}  // namespace mccs

@@ -1,0 +1,54 @@
+// Tenants on a Unix socket (SOCK_SEQPACKET). All processes that can open the path belong to that
+// socket's tenant; on the common socket the tenant is the user of the process.
+//
+// A pidfd, in addition to the socket, detects the exit of the process: a forked child may keep the
+// socket open.
+//
+// THREAD: the owning engine only.
+#ifndef MCCS_SERVICE_FRONTEND_UNIX_LISTENER_H_
+#define MCCS_SERVICE_FRONTEND_UNIX_LISTENER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/reactor.h"
+#include "service/frontend/guarded_socket.h"
+#include "service/frontend/tenant_channel.h"
+
+namespace mccs {
+
+struct UnixListenerOptions {
+  std::string path;
+  std::string tenant;    // empty: the common socket
+  unsigned mode = 0666;  // file mode of the socket
+};
+
+class UnixListener final : public TenantListener {
+ public:
+  // Binds the path and replaces a stale socket file of a dead daemon. kAlreadyExists: a running
+  // daemon uses the socket.
+  // LIFETIME: `reactor` outlives the door and its channels.
+  static absl::StatusOr<std::unique_ptr<UnixListener>> Open(const UnixListenerOptions& options,
+                                                            Reactor& reactor);
+  ~UnixListener() override;
+
+  absl::StatusOr<std::unique_ptr<TenantChannel>> Accept() override;
+
+ private:
+  UnixListener(const UnixListenerOptions& options, Reactor& reactor, UniqueFd socket)
+      : options_(options), reactor_(reactor), socket_(std::move(socket)) {}
+  // Makes the channel to the connected process; errors as for Accept.
+  absl::StatusOr<std::unique_ptr<TenantChannel>> MakeChannel(GuardedSocket socket,
+                                                             TenantIdentity identity);
+
+  const UnixListenerOptions options_;
+  Reactor& reactor_;
+  UniqueFd socket_;
+  Readiness readiness_;
+  const std::shared_ptr<ForeignDescriptors> foreign_ = std::make_shared<ForeignDescriptors>();
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_FRONTEND_UNIX_LISTENER_H_

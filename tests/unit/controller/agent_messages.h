@@ -1,0 +1,87 @@
+// Short forms of agents' messages for tests.
+#ifndef MCCS_TESTS_UNIT_CONTROLLER_AGENT_MESSAGES_H_
+#define MCCS_TESTS_UNIT_CONTROLLER_AGENT_MESSAGES_H_
+
+#include <string>
+#include <vector>
+
+#include "proto/agent.pb.h"
+
+namespace mccs {
+
+inline agent::Host MakeHost(const std::string& name, const std::string& rack = "",
+                            const std::string& endpoint = "") {
+  agent::Host host;
+  host.set_name(name);
+  host.mutable_position()->set_rack(rack);
+  host.set_peer_endpoint(endpoint.empty() ? name + ":7400" : endpoint);
+  host.set_version("test");
+  for (int gpu = 0; gpu < 2; ++gpu) host.add_gpus()->set_index(gpu);
+  return host;
+}
+
+inline agent::FromAgent Registration(const agent::Host& host,
+                                     const std::vector<agent::Announce>& led = {}) {
+  agent::FromAgent message;
+  message.mutable_registration()->set_protocol(1);
+  *message.mutable_registration()->mutable_host() = host;
+  for (const agent::Announce& a : led) *message.mutable_registration()->add_communicators() = a;
+  return message;
+}
+
+// One rank per host, and `channels` channels whose rings take the hosts in the given order.
+inline agent::Announce MakeAnnounce(uint64_t id, const std::vector<std::string>& hosts,
+                                    int channels = 1) {
+  agent::Announce announce;
+  announce.set_comm_id(id);
+  announce.set_tenant("uid 1000");
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    announce.add_hosts(hosts[i]);
+    cluster::Member* member = announce.add_members();
+    member->set_rank(static_cast<int>(i));
+    member->set_host(hosts[i]);
+  }
+  strategy::Strategy* strategy = announce.mutable_strategy();
+  strategy->set_epoch(1);
+  strategy->set_skew(2);
+  strategy->set_origin("daemon default");
+  strategy->mutable_lanes()->set_slots(4);
+  strategy->mutable_lanes()->set_slot_bytes(1 << 18);
+  for (int c = 0; c < channels; ++c) {
+    strategy::ChannelStrategy* channel = strategy->add_channels();
+    for (size_t i = 0; i < hosts.size(); ++i) channel->add_ring(static_cast<int>(i));
+  }
+  return announce;
+}
+
+inline agent::FromAgent Announcement(const agent::Announce& announce) {
+  agent::FromAgent message;
+  *message.mutable_announce() = announce;
+  return message;
+}
+
+inline agent::FromAgent Reporting(uint64_t id, uint64_t epoch,
+                                  const std::string& state = "active") {
+  agent::FromAgent message;
+  message.mutable_report()->set_comm_id(id);
+  message.mutable_report()->set_epoch(epoch);
+  message.mutable_report()->set_state(state);
+  return message;
+}
+
+inline agent::FromAgent Ending(uint64_t id) {
+  agent::FromAgent message;
+  message.mutable_ended()->set_comm_id(id);
+  message.mutable_ended()->set_why("destroyed");
+  return message;
+}
+
+inline agent::FromAgent Beat() {
+  agent::FromAgent message;
+  message.mutable_heartbeat();
+  return message;
+}
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_UNIT_CONTROLLER_AGENT_MESSAGES_H_

@@ -1,0 +1,483 @@
+// mccsd's listener on real sockets: which processes it accepts, their tenants, and how it detects
+// their end.
+#include "service/frontend/unix_listener.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace mccs {
+namespace unix_listener_test {
+
+constexpr int64_t kPatienceNs = 2'000'000'000;
+constexpr int kTurns = 50;
+
+sockaddr_un AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+  return address;
+}
+
+UniqueFd Connect(const std::string& path) {
+  UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const sockaddr_un address = AddressOf(path);
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+    fd.Reset();
+  return fd;
+}
+
+class UnixListenerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char folder[] = "/tmp/mccs-door-XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    folder_ = folder;
+    path_ = folder_ + "/sock";
+    reactor_ = std::move(*Reactor::Create());
+  }
+  void TearDown() override {
+    door_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+  absl::Status Open(const std::string& tenant = "", unsigned mode = 0600) {
+    auto door = UnixListener::Open({.path = path_, .tenant = tenant, .mode = mode}, *reactor_);
+    if (door.ok()) door_ = std::move(*door);
+    return door.status();
+  }
+  std::unique_ptr<TenantChannel> Accept() {
+    for (int i = 0; i < kTurns; ++i) {
+      auto channel = door_->Accept();
+      if (absl::IsNotFound(channel.status())) continue;
+      if (!channel.ok()) return nullptr;
+      if (*channel != nullptr) return std::move(*channel);
+      reactor_->Wait(kPatienceNs / kTurns);
+    }
+    return nullptr;
+  }
+  // The next message, or the end of the process.
+  absl::StatusOr<bool> Receive(TenantChannel& channel, TenantMessage* message) {
+    for (int i = 0; i < kTurns; ++i) {
+      auto got = channel.Receive(message);
+      if (!got.ok() || *got) return got;
+      reactor_->Wait(kPatienceNs / kTurns);
+    }
+    return false;
+  }
+
+  std::string folder_, path_;
+  std::unique_ptr<Reactor> reactor_;
+  std::unique_ptr<UnixListener> door_;
+};
+
+TEST_F(UnixListenerTest, TheCommonSocketsTenantIsTheUser) {
+  ASSERT_TRUE(Open().ok());
+  const UniqueFd client = Connect(path_);
+  const auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  EXPECT_EQ(channel->identity().tenant, absl::StrCat("uid ", getuid()));
+  EXPECT_EQ(channel->identity().process, getpid());
+}
+
+TEST_F(UnixListenerTest, ASocketOfItsOwnNamesTheTenantAndKeepsItsMode) {
+  ASSERT_TRUE(Open("blue", 0640).ok());
+  struct stat info;
+  ASSERT_EQ(stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0640u);
+  const UniqueFd client = Connect(path_);
+  const auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  EXPECT_EQ(channel->identity().tenant, "blue");
+}
+
+TEST_F(UnixListenerTest, MessagesAndDescriptorsGoBothWays) {
+  ASSERT_TRUE(Open().ok());
+  const UniqueFd client = Connect(path_);
+  const auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  const UniqueFd one(memfd_create("one", MFD_CLOEXEC)), two(memfd_create("two", MFD_CLOEXEC));
+  const int fds[] = {one.get(), two.get()};
+  const std::byte text[] = {std::byte{'h'}, std::byte{'i'}};
+  ASSERT_TRUE(channel->Send(text, fds).ok());
+
+  char data[16];
+  alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))];
+  iovec piece{data, sizeof(data)};
+  msghdr header{};
+  header.msg_iov = &piece;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof(control);
+  ASSERT_EQ(recvmsg(client.get(), &header, 0), 2);
+  // The client sends its copies back in a message of its own.
+  ASSERT_EQ(sendmsg(client.get(), &header, 0), static_cast<ssize_t>(sizeof(data)));
+  int copies[2];
+  std::memcpy(copies, CMSG_DATA(CMSG_FIRSTHDR(&header)), sizeof(copies));
+  const UniqueFd a(copies[0]), b(copies[1]);
+
+  TenantMessage message;
+  const auto got = Receive(*channel, &message);
+  ASSERT_TRUE(got.ok() && *got);
+  EXPECT_EQ(message.size, sizeof(data));
+  ASSERT_TRUE(message.fds[0].valid() && message.fds[1].valid());
+  ASSERT_EQ(write(message.fds[1].get(), "x", 1), 1);
+  char x = 0;
+  ASSERT_EQ(pread(two.get(), &x, 1, 0), 1);
+  EXPECT_EQ(x, 'x');
+}
+
+// ---- Unexpected descriptors ---------------------------------------------------------------------
+
+void SendDescriptors(int channel, int fd, int copies) {
+  std::vector<int> fds(static_cast<size_t>(copies), fd);
+  std::vector<char> control(CMSG_SPACE(fds.size() * sizeof(int)));
+  char data[8] = {};
+  iovec piece{data, sizeof(data)};
+  msghdr header{};
+  header.msg_iov = &piece;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  cmsghdr* const c = CMSG_FIRSTHDR(&header);
+  c->cmsg_level = SOL_SOCKET;
+  c->cmsg_type = SCM_RIGHTS;
+  c->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+  std::memcpy(CMSG_DATA(c), fds.data(), fds.size() * sizeof(int));
+  ASSERT_EQ(sendmsg(channel, &header, 0), static_cast<ssize_t>(sizeof(data)));
+}
+
+// A TCP socket whose last close blocks as long as its creator likes: its data is not read.
+class LingeringSocket {
+ public:
+  LingeringSocket() {
+    listener_.Reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof(address);
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    const int little = 4096;  // to fill it quickly
+    EXPECT_EQ(setsockopt(listener_.get(), SOL_SOCKET, SO_RCVBUF, &little, sizeof(little)), 0);
+    EXPECT_EQ(bind(listener_.get(), any, length), 0);
+    EXPECT_EQ(listen(listener_.get(), 1), 0);
+    EXPECT_EQ(getsockname(listener_.get(), any, &length), 0);
+    fd_.Reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(setsockopt(fd_.get(), SOL_SOCKET, SO_SNDBUF, &little, sizeof(little)), 0);
+    EXPECT_EQ(connect(fd_.get(), any, length), 0);
+    peer_.Reset(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    const linger wait{.l_onoff = 1, .l_linger = kLingerS};
+    EXPECT_EQ(setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &wait, sizeof(wait)), 0);
+    const std::string data(1 << 16, 'x');
+    while (send(fd_.get(), data.data(), data.size(), MSG_DONTWAIT) > 0) {
+    }
+  }
+  static constexpr int kLingerS = 5;
+  // Then only the receiver has it.
+  void SendAway(int channel, int copies = 1) {
+    SendDescriptors(channel, fd_.get(), copies);
+    fd_.Reset();
+  }
+
+ private:
+  UniqueFd listener_, fd_, peer_;
+};
+
+size_t OpenDescriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
+class Stopwatch {
+ public:
+  bool IsShort() const {
+    return std::chrono::steady_clock::now() - start_ <
+           std::chrono::seconds(LingeringSocket::kLingerS) / 2;
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+TEST_F(UnixListenerTest, AForeignDescriptorEndsItsSessionAndBlocksNoOther) {
+  ASSERT_TRUE(Open().ok());
+  LingeringSocket slow;
+  const UniqueFd client = Connect(path_);
+  auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  slow.SendAway(client.get());
+  const Stopwatch watch;
+  {
+    TenantMessage message;
+    const auto got = Receive(*channel, &message);
+    EXPECT_EQ(got.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(got.status().message()), testing::HasSubstr("not memory files"));
+  }
+  channel.reset();
+  EXPECT_TRUE(watch.IsShort());
+}
+
+TEST_F(UnixListenerTest, TooManyDescriptorsBlockNoOther) {
+  ASSERT_TRUE(Open().ok());
+  LingeringSocket slow;
+  const UniqueFd client = Connect(path_);
+  auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  slow.SendAway(client.get(), 253);
+  const Stopwatch watch;
+  {
+    TenantMessage message;
+    EXPECT_FALSE(Receive(*channel, &message).ok());
+  }
+  channel.reset();
+  EXPECT_TRUE(watch.IsShort());
+}
+
+TEST_F(UnixListenerTest, UnreadMessagesDoNotBlockTheClose) {
+  ASSERT_TRUE(Open().ok());
+  LingeringSocket slow, another;
+  const UniqueFd client = Connect(path_);
+  auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  slow.SendAway(client.get());
+  another.SendAway(client.get());
+  const Stopwatch watch;
+  channel.reset();
+  EXPECT_TRUE(watch.IsShort());
+}
+
+// Otherwise it would fill the daemon's descriptor table with messages and connections.
+TEST_F(UnixListenerTest, RejectsATenantWithTooManyDescriptors) {
+  constexpr int kOfAMessage = 253;
+  constexpr int kThreads = ForeignDescriptors::kMaxThreads;
+  constexpr int kMessages = (ForeignDescriptors::kMaxPerTenant - kThreads) / kOfAMessage + 1;
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = std::max<rlim_t>(files.rlim_cur, 2 * ForeignDescriptors::kMaxPerTenant);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  ASSERT_TRUE(Open().ok());
+  const UniqueFd inside = Connect(path_);
+  const auto talks_on = Accept();
+  ASSERT_NE(talks_on, nullptr);
+  std::vector<LingeringSocket> slow(kThreads);
+  int pipes[2];
+  ASSERT_EQ(pipe2(pipes, O_CLOEXEC), 0);
+  const UniqueFd read_end(pipes[0]), write_end(pipes[1]);
+  const Stopwatch watch;
+  TenantMessage message;
+  for (int i = 0; i < kThreads + kMessages; ++i) {
+    const UniqueFd client = Connect(path_);
+    const auto channel = Accept();
+    ASSERT_NE(channel, nullptr) << i;
+    if (i < kThreads) {
+      slow[static_cast<size_t>(i)].SendAway(client.get());
+    } else {
+      SendDescriptors(client.get(), read_end.get(), kOfAMessage);
+    }
+    EXPECT_TRUE(absl::IsInvalidArgument(Receive(*channel, &message).status()));
+  }
+  const UniqueFd client = Connect(path_);
+  SendDescriptors(client.get(), read_end.get(), kOfAMessage);
+  const size_t before = OpenDescriptors();
+  reactor_->Wait(kPatienceNs);
+  const auto refused = door_->Accept();
+  EXPECT_TRUE(absl::IsPermissionDenied(refused.status()));
+  EXPECT_THAT(std::string(refused.status().message()),
+              testing::HasSubstr("1024 descriptors that they sent"));
+  EXPECT_LE(OpenDescriptors(), before + 1) << "its message stays in its socket";
+
+  ASSERT_EQ(send(inside.get(), "hello", 5, 0), 5);
+  EXPECT_TRUE(*Receive(*talks_on, &message)) << "a process that sends no descriptors is served";
+  SendDescriptors(inside.get(), read_end.get(), kOfAMessage);
+  EXPECT_TRUE(absl::IsResourceExhausted(Receive(*talks_on, &message).status()));
+  EXPECT_LE(OpenDescriptors(), before + 1);
+
+  slow.clear();  // The descriptors can be closed now.
+  std::unique_ptr<TenantChannel> welcome;
+  while (welcome == nullptr && watch.IsShort()) {
+    const UniqueFd knock = Connect(path_);
+    welcome = Accept();
+  }
+  EXPECT_NE(welcome, nullptr);
+  EXPECT_TRUE(watch.IsShort());
+}
+
+// Such a message reads like the end of the connection.
+TEST_F(UnixListenerTest, EmptyMessagesDoNotHideUnreadOnes) {
+  ASSERT_TRUE(Open().ok());
+  LingeringSocket slow;
+  const UniqueFd client = Connect(path_);
+  auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(send(client.get(), "", 0, 0), 0);
+  slow.SendAway(client.get());
+  const Stopwatch watch;
+  channel.reset();
+  EXPECT_TRUE(watch.IsShort());
+}
+
+TEST_F(UnixListenerTest, DescriptorsOfManyMessagesAreClosedInTheEnd) {
+  ASSERT_TRUE(Open().ok());
+  for (int i = 0; i < 3 * ForeignDescriptors::kMaxThreads; ++i) {
+    const UniqueFd client = Connect(path_);
+    auto channel = Accept();
+    ASSERT_NE(channel, nullptr);
+    int pipes[2];
+    ASSERT_EQ(pipe2(pipes, O_CLOEXEC), 0);
+    const UniqueFd read_end(pipes[0]);
+    UniqueFd write_end(pipes[1]);
+    SendDescriptors(client.get(), write_end.get(), 1);
+    write_end.Reset();
+    channel.reset();
+    char nothing = 0;
+    EXPECT_EQ(read(read_end.get(), &nothing, 1), 0) << "the last writer has closed it";
+  }
+}
+
+TEST_F(UnixListenerTest, AStaleSocketFileIsReplaced) {
+  {
+    const UniqueFd old(socket(AF_UNIX, SOCK_SEQPACKET, 0));
+    const sockaddr_un address = AddressOf(path_);
+    ASSERT_EQ(bind(old.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  }
+  EXPECT_TRUE(Open().ok());
+  EXPECT_TRUE(Connect(path_).valid());
+}
+
+TEST_F(UnixListenerTest, DoesNotReplaceASocketInUse) {
+  ASSERT_TRUE(Open().ok());
+  const auto second = UnixListener::Open({.path = path_, .tenant = ""}, *reactor_);
+  EXPECT_TRUE(absl::IsAlreadyExists(second.status()));
+  EXPECT_TRUE(Connect(path_).valid());
+}
+
+TEST_F(UnixListenerTest, DoesNotReplaceAnotherFile) {
+  std::ofstream(path_) << "precious";
+  const absl::Status status = Open();
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("not a socket"));
+  EXPECT_TRUE(std::filesystem::exists(path_));
+}
+
+TEST_F(UnixListenerTest, RejectsALongPathWithItsLength) {
+  path_ = folder_ + "/" + std::string(200, 'x');
+  EXPECT_THAT(std::string(Open().message()), testing::HasSubstr("bytes; 1 to 107"));
+}
+
+TEST_F(UnixListenerTest, RemovesTheSocketFile) {
+  ASSERT_TRUE(Open().ok());
+  door_.reset();
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(UnixListenerTest, AClosedSocketIsTheEndOfTheSession) {
+  ASSERT_TRUE(Open().ok());
+  UniqueFd client = Connect(path_);
+  const auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  client.Reset();
+  TenantMessage message;
+  EXPECT_TRUE(absl::IsUnavailable(Receive(*channel, &message).status()));
+}
+
+// A data loader's worker inherits the socket and outlives the rank.
+TEST_F(UnixListenerTest, TheDeathOfTheProcessIsSeenThoughAChildKeepsTheSocket) {
+  ASSERT_TRUE(Open().ok());
+  int hold[2];
+  ASSERT_EQ(pipe(hold), 0);
+  const pid_t process = fork();
+  if (process == 0) {
+    UniqueFd client = Connect(path_);
+    if (fork() == 0) {  // The child keeps the socket until the test is over.
+      close(hold[1]);
+      char byte;
+      [[maybe_unused]] ssize_t ignored = read(hold[0], &byte, 1);
+      _exit(0);
+    }
+    _exit(client.valid() ? 0 : 1);
+  }
+  close(hold[0]);
+  const auto channel = Accept();
+  int status = 0;
+  ASSERT_EQ(waitpid(process, &status, 0), process);
+  if (channel != nullptr) {  // Otherwise the process ended before it was accepted.
+    TenantMessage message;
+    EXPECT_TRUE(absl::IsUnavailable(Receive(*channel, &message).status()));
+  }
+  close(hold[1]);
+}
+
+TEST_F(UnixListenerTest, ADeadProcessDoesNotHideTheNextOne) {
+  ASSERT_TRUE(Open().ok());
+  const pid_t process = fork();
+  if (process == 0) {
+    const UniqueFd client = Connect(path_);
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(process, nullptr, 0), process);
+  const UniqueFd client = Connect(path_);
+  reactor_->Wait(kPatienceNs);
+  EXPECT_TRUE(absl::IsNotFound(door_->Accept().status())) << "it counts, and the turn continues";
+  const auto channel = door_->Accept();
+  ASSERT_TRUE(channel.ok());
+  ASSERT_NE(*channel, nullptr);
+  EXPECT_EQ((*channel)->identity().process, getpid());
+}
+
+// The tenant shares the doorbell's file: it can make it blocking, and read it empty.
+TEST_F(UnixListenerTest, ACorruptDoorbellDoesNotBlockTheDaemon) {
+  ASSERT_TRUE(Open().ok());
+  const UniqueFd client = Connect(path_);
+  const auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  const UniqueFd bell(dup(channel->doorbell()));
+  const uint64_t one = 1;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(write(bell.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+    EXPECT_GT(reactor_->Wait(kPatienceNs), 0) << "every ring ends a sleep";
+    if (i == 1) {
+      uint64_t rings;
+      ASSERT_EQ(read(bell.get(), &rings, sizeof(rings)), static_cast<ssize_t>(sizeof(rings)));
+      ASSERT_EQ(fcntl(bell.get(), F_SETFL, 0), 0);  // no O_NONBLOCK
+    }
+    alarm(5);  // a blocked daemon ends the test
+    TenantMessage message;
+    const auto got = channel->Receive(&message);
+    alarm(0);
+    ASSERT_TRUE(got.ok());
+    EXPECT_FALSE(*got);
+  }
+}
+
+TEST_F(UnixListenerTest, DetectsAProcessThatDoesNotRead) {
+  ASSERT_TRUE(Open().ok());
+  const UniqueFd client = Connect(path_);
+  const auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  const std::vector<std::byte> message(wire::kMaxMessageBytes);
+  absl::Status status;
+  for (int i = 0; i < 100'000 && status.ok(); ++i) status = channel->Send(message, {});
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+}
+
+}  // namespace unix_listener_test
+}  // namespace mccs
