@@ -117,7 +117,8 @@ struct YamlReader::Document {
   std::string name;
   std::vector<std::unique_ptr<Mapping>> mappings;
   std::vector<Error> errors;
-  std::map<int, std::string> subjects;  // by first line
+  std::map<int, std::string> subjects;     // by first line
+  std::vector<YamlKey>* record = nullptr;  // null: a real document
 
   // The position of `value`; if absent, that of `mapping`.
   static YAML::Mark MarkOf(const Mapping& mapping, const Value& value) {
@@ -235,6 +236,13 @@ absl::StatusOr<YamlReader> YamlReader::Parse(const std::string& text, const std:
   return YamlReader(std::move(document), mapping);
 }
 
+YamlReader YamlReader::Record(std::vector<YamlKey>* keys) {
+  auto document = std::make_shared<Document>();
+  document->record = keys;
+  Mapping* mapping = document->NewMapping(YAML::Node(), "");
+  return YamlReader(std::move(document), mapping);
+}
+
 YamlReader::Value YamlReader::Find(std::string_view key) const {
   if (mapping_->node.IsMap()) {
     for (const auto& entry : mapping_->node) {
@@ -244,8 +252,16 @@ YamlReader::Value YamlReader::Find(std::string_view key) const {
   return Value{};
 }
 
-YamlReader::Value YamlReader::Take(std::string_view key, Need need) {
+YamlReader::Value YamlReader::Take(std::string_view key, Need need, std::string_view type,
+                                   std::string default_value) {
   mapping_->known.emplace_back(key);
+  if (document_->record != nullptr) {
+    document_->record->push_back({.path = absl::StrCat(mapping_->path, std::string(key)),
+                                  .type = std::string(type),
+                                  .required = need == Need::kRequired,
+                                  .default_value = std::move(default_value)});
+    return Value{};
+  }
   if (Value value = Find(key)) return value;
   if (need == Need::kRequired && !mapping_->refused) {
     Refuse(key, absl::StrCat("the key '", mapping_->path, std::string(key), "' is missing"));
@@ -254,7 +270,7 @@ YamlReader::Value YamlReader::Take(std::string_view key, Need need) {
 }
 
 void YamlReader::Field(std::string_view key, std::string* out, Need need) {
-  const Value value = Take(key, need);
+  const Value value = Take(key, need, "string", *out);
   if (!value) return;
   if (!value->IsScalar()) {
     return document_->Expected(*value, key, "text");
@@ -263,7 +279,7 @@ void YamlReader::Field(std::string_view key, std::string* out, Need need) {
 }
 
 void YamlReader::Field(std::string_view key, bool* out, Need need) {
-  const Value value = Take(key, need);
+  const Value value = Take(key, need, "true or false", *out ? "true" : "false");
   if (!value) return;
   if (!IsPlain(*value) || (value->Scalar() != "true" && value->Scalar() != "false")) {
     return document_->Expected(*value, key, "true or false");
@@ -272,7 +288,7 @@ void YamlReader::Field(std::string_view key, bool* out, Need need) {
 }
 
 void YamlReader::Field(std::string_view key, double* out, Need need) {
-  const Value value = Take(key, need);
+  const Value value = Take(key, need, "number", absl::StrCat(*out));
   if (!value) return;
   double number = 0;
   if (!IsPlain(*value) || !absl::SimpleAtod(value->Scalar(), &number)) {
@@ -286,7 +302,7 @@ void YamlReader::Integer(std::string_view key, Int* out, Need need) {
   using Wide = std::conditional_t<std::is_signed_v<Int>, int64_t, uint64_t>;
   constexpr Wide kLowest = std::numeric_limits<Int>::min();
   constexpr Wide kHighest = std::numeric_limits<Int>::max();
-  const Value value = Take(key, need);
+  const Value value = Take(key, need, "integer", absl::StrCat(*out));
   if (!value) return;
   Wide number = 0;
   if (!IsPlain(*value) || !absl::SimpleAtoi(value->Scalar(), &number) || number < kLowest ||
@@ -306,7 +322,7 @@ void YamlReader::Field(std::string_view key, int64_t* out, Need need) { Integer(
 void YamlReader::Field(std::string_view key, uint64_t* out, Need need) { Integer(key, out, need); }
 
 void YamlReader::Field(std::string_view key, std::vector<std::string>* out, Need need) {
-  const Value value = Take(key, need);
+  const Value value = Take(key, need, "list of strings");
   if (!value) return;
   if (!value->IsSequence()) {
     return document_->Expected(*value, key, "a list");
@@ -324,7 +340,7 @@ void YamlReader::Field(std::string_view key, std::vector<std::string>* out, Need
 
 void YamlReader::Field(std::string_view key, std::vector<std::pair<std::string, std::string>>* out,
                        Need need) {
-  const Value value = Take(key, need);
+  const Value value = Take(key, need, "mapping of strings");
   if (!value) return;
   if (!value->IsMap()) {
     return document_->Expected(*value, key, "'name: text' lines");
@@ -342,7 +358,7 @@ void YamlReader::Field(std::string_view key, std::vector<std::pair<std::string, 
 }
 
 void YamlReader::Duration(std::string_view key, int64_t* out_ns, Need need) {
-  const Value value = Take(key, need);
+  const Value value = Take(key, need, "duration", FormatAge(*out_ns));
   if (!value) return;
   const auto ns = value->IsScalar() ? ParseDurationNs(value->Scalar()) : std::nullopt;
   if (!ns) {
@@ -352,7 +368,7 @@ void YamlReader::Duration(std::string_view key, int64_t* out_ns, Need need) {
 }
 
 void YamlReader::Bytes(std::string_view key, uint64_t* out, Need need) {
-  const Value value = Take(key, need);
+  const Value value = Take(key, need, "size", *out == 0 ? "" : FormatBytes(*out));
   if (!value) return;
   const auto bytes = value->IsScalar() ? ParseBytes(value->Scalar()) : std::nullopt;
   if (!bytes) {
@@ -362,7 +378,7 @@ void YamlReader::Bytes(std::string_view key, uint64_t* out, Need need) {
 }
 
 void YamlReader::BitRate(std::string_view key, uint64_t* out_bps, Need need) {
-  const Value value = Take(key, need);
+  const Value value = Take(key, need, "rate");
   if (!value) return;
   const auto bps = value->IsScalar() ? ParseBitRate(value->Scalar()) : std::nullopt;
   if (!bps || *bps == 0) {
@@ -373,7 +389,7 @@ void YamlReader::BitRate(std::string_view key, uint64_t* out_bps, Need need) {
 }
 
 YamlReader YamlReader::Child(std::string_view key, Need need) {
-  const Value value = Take(key, need);
+  const Value value = Take(key, need, "mapping");
   const std::string path = absl::StrCat(mapping_->path, std::string(key), ".");
   if (value && !value->IsMap() && !value->IsNull()) {
     document_->Expected(*value, key, "a mapping");
@@ -387,8 +403,12 @@ YamlReader YamlReader::Child(std::string_view key, Need need) {
 }
 
 std::vector<YamlReader> YamlReader::Children(std::string_view key, Need need) {
-  const Value value = Take(key, need);
+  const Value value = Take(key, need, "list of mappings");
   std::vector<YamlReader> readers;
+  if (document_->record != nullptr) {
+    const std::string path = absl::StrCat(mapping_->path, std::string(key), "[].");
+    readers.push_back(YamlReader(document_, document_->NewMapping(YAML::Node(), path)));
+  }
   if (!value) return readers;
   if (!value->IsSequence()) {
     document_->Expected(*value, key, "a list of mappings");
@@ -420,14 +440,16 @@ YamlPosition YamlReader::Place() const {
 }
 
 std::string YamlReader::TextOf(std::string_view key, Need need) {
-  const Value value = Take(key, need);
+  const Value value = Take(key, need, "mapping");
   if (!value) return "";
   YAML::Emitter emitter;
   emitter << *value;
   return emitter.c_str();
 }
 
-bool YamlReader::Has(std::string_view key) const { return static_cast<bool>(Find(key)); }
+bool YamlReader::Has(std::string_view key) const {
+  return document_->record != nullptr || static_cast<bool>(Find(key));
+}
 
 void YamlReader::Refuse(std::string_view key, std::string_view why) {
   document_->Add(Document::MarkOf(*mapping_, Find(key)), std::string(why));

@@ -40,6 +40,14 @@ struct YamlPosition {
   int column = 0;
 };
 
+// One key of a format, for the reference documentation.
+struct YamlKey {
+  std::string path;  // "lanes.slots"; "[]" after a list: "hosts[].name"
+  std::string type;  // "integer", "list of mappings"
+  bool required = false;
+  std::string default_value;  // empty: none
+};
+
 // One mapping of the document. Copies refer to the same mapping.
 class YamlReader {
  public:
@@ -52,6 +60,10 @@ class YamlReader {
   // reports all, so call it once.
   static absl::StatusOr<std::vector<YamlReader>> ParseAll(const std::string& text,
                                                           const std::string& name);
+  // A reader of no document, which adds each key that it is asked for to `keys`: it lists the keys
+  // of a format by the code that reads it. Has() is true, and each list of mappings has one. Its
+  // errors have no meaning. LIFETIME: `keys` outlives it.
+  static YamlReader Record(std::vector<YamlKey>* keys);
 
   void Field(std::string_view key, std::string* out, Need need = Need::kOptional);
   void Field(std::string_view key, bool* out, Need need = Need::kOptional);
@@ -126,8 +138,10 @@ class YamlReader {
 
   // The value of `key`; nothing if absent.
   Value Find(std::string_view key) const;
-  // The value of `key`, which is a known key from now on; nothing if absent.
-  Value Take(std::string_view key, Need need);
+  // The value of `key`, which is a known key from now on; nothing if absent. `type` and
+  // `default_value` are for Record.
+  Value Take(std::string_view key, Need need, std::string_view type,
+             std::string default_value = "");
   template <typename Int>
   void Integer(std::string_view key, Int* out, Need need);
 

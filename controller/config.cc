@@ -12,10 +12,12 @@
 
 namespace mccs {
 
-absl::Status ReadControllerConfig(const std::string& path, ControllerConfig* config) {
-  MCCS_ASSIGN_OR_RETURN(YamlReader yaml, YamlReader::Open(path));
-  std::string level;
-  std::string timeout;
+namespace {
+
+// The reader collects errors.
+void Read(YamlReader yaml, ControllerConfig* config) {
+  std::string level = "info";
+  std::string timeout = absl::StrCat(config->heartbeat_timeout_ns / kNsPerSec, "s");
   yaml.Field("listen", &config->listen);
   yaml.Field("state_dir", &config->state_dir);
   yaml.Field("store", &config->store);
@@ -40,7 +42,21 @@ absl::Status ReadControllerConfig(const std::string& path, ControllerConfig* con
     check("heartbeat_timeout", parsed.status());
     config->heartbeat_timeout_ns = parsed.value_or(config->heartbeat_timeout_ns);
   }
+}
+
+}  // namespace
+
+absl::Status ReadControllerConfig(const std::string& path, ControllerConfig* config) {
+  MCCS_ASSIGN_OR_RETURN(YamlReader yaml, YamlReader::Open(path));
+  Read(yaml, config);
   return yaml.Finish();
+}
+
+std::vector<YamlKey> ControllerConfigKeys() {
+  std::vector<YamlKey> keys;
+  ControllerConfig defaults;
+  Read(YamlReader::Record(&keys), &defaults);
+  return keys;
 }
 
 absl::Status CheckListenAddress(const std::string& address) {

@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/yaml_config.h"
 
 namespace mccs {
 
@@ -27,6 +29,9 @@ inline constexpr int64_t kShortestHeartbeatTimeoutNs = 100 * kNsPerMs;
 
 // kInvalidArgument or kNotFound, with one line per error: place and cause.
 absl::Status ReadControllerConfig(const std::string& path, ControllerConfig* config);
+
+// All keys that ReadControllerConfig accepts.
+std::vector<YamlKey> ControllerConfigKeys();
 
 // "ADDRESS:PORT" with a port from 0 to 65535; IPv6 in brackets. kInvalidArgument names the invalid
 // part.

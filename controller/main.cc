@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -24,10 +25,12 @@
 #include "base/version.h"
 #include "base/wall_clock.h"
 #include "base/yaml_config.h"
+#include "base/yaml_keys.h"
 #include "controller/catalog.h"
 #include "controller/config.h"
 #include "controller/guarantee_limits.h"
 #include "controller/metrics.h"
+#include "controller/objects/read_objects.h"
 #include "controller/rate_limits.h"
 #include "controller/server.h"
 #include "controller/store/counting_store.h"
@@ -49,6 +52,7 @@ struct CommandLine {
   std::string metrics_listen;
   std::string log_level;
   std::string heartbeat_timeout;
+  bool print_keys = false;
 };
 
 void Declare(CLI::App* app, CommandLine* line) {
@@ -76,6 +80,9 @@ void Declare(CLI::App* app, CommandLine* line) {
   app->add_option("--heartbeat-timeout", line->heartbeat_timeout,
                   "A host without messages for this time is lost [default 5s]")
       ->type_name("TIME");
+  app->add_flag("--print-keys", line->print_keys,
+                "Print the keys of the configuration and the fields of objects, for the reference")
+      ->group("");
   app->footer(
       "Examples:\n"
       "  mccs-controller\n"
@@ -244,6 +251,17 @@ void SilenceGrpc() {
   if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
 }
 
+int PrintAllKeys() {
+  PrintKeys("mccs-controller", ControllerConfigKeys(), &std::cout);
+  for (const ObjectKind kind : kObjectKinds)
+    PrintKeys(KindName(kind), ObjectFields(kind), &std::cout);
+  for (const std::string& policy : PolicyNames()) {
+    for (const std::string& parameter : PolicyParameterNames(policy))
+      std::cout << "policy " << policy << '\t' << parameter << '\n';
+  }
+  return std::cout ? 0 : kExitFailed;
+}
+
 int Main(int argc, char** argv) {
   CommandLine line;
   CLI::App app(
@@ -255,6 +273,7 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kExitBadConfiguration;
   }
+  if (line.print_keys) return PrintAllKeys();
   const absl::StatusOr<ControllerConfig> config = Configure(line);
   if (!config.ok()) {
     std::fprintf(stderr, "mccs-controller: %s\n", std::string(config.status().message()).c_str());

@@ -1,5 +1,5 @@
 // The controller's metrics in Prometheus' format, for GET /metrics of mccs-controller.
-// docs/operator.md documents them. Pure.
+// docs/reference/metrics.md documents them. Pure.
 #ifndef MCCS_CONTROLLER_METRICS_H_
 #define MCCS_CONTROLLER_METRICS_H_
 

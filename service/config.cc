@@ -118,11 +118,9 @@ void ReadMarkings(YamlReader& yaml, DscpMap* markings) {
   }
 }
 
-}  // namespace
-
-absl::StatusOr<Config> ReadConfig(const std::string& path) {
+// The reader collects errors.
+Config Read(YamlReader yaml) {
   Config config;
-  MCCS_ASSIGN_OR_RETURN(YamlReader yaml, YamlReader::Open(path));
   std::string log_level = "info";
   yaml.Field("host", &config.host);
   yaml.Field("socket", &config.socket);
@@ -164,8 +162,22 @@ absl::StatusOr<Config> ReadConfig(const std::string& path) {
       yaml.Refuse("controller", std::string(endpoint.status().message()));
     }
   }
+  return config;
+}
+
+}  // namespace
+
+absl::StatusOr<Config> ReadConfig(const std::string& path) {
+  MCCS_ASSIGN_OR_RETURN(YamlReader yaml, YamlReader::Open(path));
+  Config config = Read(yaml);
   MCCS_RETURN_IF_ERROR(yaml.Finish());
   return config;
+}
+
+std::vector<YamlKey> ConfigKeys() {
+  std::vector<YamlKey> keys;
+  Read(YamlReader::Record(&keys));
+  return keys;
 }
 
 absl::StatusOr<Endpoint> ResolveEndpoint(const std::string& text) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/log.h"
+#include "base/yaml_config.h"
 #include "service/daemon.h"
 
 namespace mccs {
@@ -43,6 +44,9 @@ struct Config {
 // Reads `path` and applies it to the defaults. Resolves the host names of `listen` and `advertise`:
 // may block. kInvalidArgument: lists every error with line, column and key.
 absl::StatusOr<Config> ReadConfig(const std::string& path);
+
+// All keys that ReadConfig accepts.
+std::vector<YamlKey> ConfigKeys();
 
 // Parses "HOST:PORT" and resolves the host, because the engine does no look-ups. Blocks.
 // kInvalidArgument: names the text.

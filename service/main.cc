@@ -24,6 +24,7 @@
 #include "base/status_macros.h"
 #include "base/wall_clock.h"
 #include "base/yaml_config.h"
+#include "base/yaml_keys.h"
 #include "emulation/include/mccs_emulation_pci.h"
 #include "service/agent/agent.h"
 #include "service/config.h"
@@ -238,12 +239,19 @@ int Main(int argc, char** argv) {
   app.add_flag(
       "--print-topology", print_topology,
       "Print this host's entry for a kind: Topology, as hwloc and the kernel see it, and exit");
+  bool print_keys = false;
+  app.add_flag("--print-keys", print_keys, "Print the keys of the configuration, for the reference")
+      ->group("");
   app.set_version_flag("--version", "mccsd " MCCS_VERSION);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     const int status = app.exit(error);
     return status == 0 ? 0 : kExitBadConfiguration;
+  }
+  if (print_keys) {
+    PrintKeys("mccsd", ConfigKeys(), &std::cout);
+    return std::cout ? 0 : 1;
   }
   Config config;
   if (!config_path.empty()) {

@@ -1,5 +1,5 @@
-// A daemon's counters as Prometheus metrics, served by mccsd at GET /metrics. docs/operator.md
-// lists them.
+// A daemon's counters as Prometheus metrics, served by mccsd at GET /metrics.
+// docs/reference/metrics.md lists them.
 //
 // THREAD: any.
 #ifndef MCCS_SERVICE_METRICS_H_

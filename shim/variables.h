@@ -1,5 +1,5 @@
 // Every environment variable that this library knows, and what the library does with it. The log
-// messages, ncclParam* and docs/compatibility.md (checked by a test) all use this table.
+// messages, ncclParam* and docs/reference/compatibility.md (checked by a test) all use this table.
 #ifndef MCCS_SHIM_VARIABLES_H_
 #define MCCS_SHIM_VARIABLES_H_
 

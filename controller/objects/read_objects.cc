@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/closest_word.h"
 #include "base/status_macros.h"
+#include "topology/topology_reader.h"
 
 namespace mccs {
 namespace {
@@ -118,6 +119,30 @@ absl::StatusOr<std::vector<Object>> ReadObjects(const std::vector<ObjectFile>& f
         ": no object found; write a document with apiVersion, kind, metadata and spec"));
   }
   return objects;
+}
+
+std::vector<YamlKey> ObjectFields(ObjectKind kind) {
+  std::vector<YamlKey> keys;
+  YamlReader document = YamlReader::Record(&keys);
+  ReadKind(&document);
+  Object object;
+  ReadMetadata(document.Child("metadata", Need::kRequired), &object);
+  YamlReader spec = document.Child("spec", Need::kRequired);
+  switch (kind) {
+    case ObjectKind::kTenant:
+      ReadTenantSpec(spec);
+      break;
+    case ObjectKind::kPolicy:
+      ReadPolicySpec(spec);
+      break;
+    case ObjectKind::kTopology:
+      ReadTopologySpec(spec, "");
+      break;
+    case ObjectKind::kDrain:
+      ReadDrainSpec(spec);
+      break;
+  }
+  return keys;
 }
 
 }  // namespace mccs

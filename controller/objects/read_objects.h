@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/yaml_config.h"
 #include "controller/objects/object.h"
 
 namespace mccs {
@@ -20,6 +21,9 @@ struct ObjectFile {
 // The objects of all files, in order, with origins. kInvalidArgument: one line per error in any of
 // the files, "FILE:LINE:COLUMN: cause and remedy".
 absl::StatusOr<std::vector<Object>> ReadObjects(const std::vector<ObjectFile>& files);
+
+// All fields of the documents of one kind.
+std::vector<YamlKey> ObjectFields(ObjectKind kind);
 
 }  // namespace mccs
 

@@ -1,4 +1,4 @@
-// conformance: checks that a library behaves as NCCL documents. See docs/conformance.md.
+// conformance: checks that a library behaves as NCCL documents. See docs/reference/conformance.md.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>

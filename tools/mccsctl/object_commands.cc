@@ -144,7 +144,7 @@ void DeclareApply(CLI::App* app, Options* options, Action* action) {
   AddDryRun(apply, options);
   apply->footer(
       "Examples:\n  mccsctl apply -f policy.yaml --dry-run\n  mccsctl apply -f objects/\n"
-      "  mccsctl get tenants team-a -o yaml | sed s/10Gbps/20Gbps/ | mccsctl apply -f -");
+      "  mccsctl get tenants team-a -o yaml | sed 's/weight: 1/weight: 2/' | mccsctl apply -f -");
   apply->callback([=] { *action = [=] { return Apply(*options); }; });
 }
 

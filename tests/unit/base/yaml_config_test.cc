@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "base/closest_word.h"
+#include "base/yaml_keys.h"
 
 namespace mccs {
 namespace yaml_config_test {
@@ -268,6 +271,26 @@ TEST(Yaml, ReturnsThePartUnderAKeyAsYaml) {
   EXPECT_TRUE(again->Finish().ok());
   EXPECT_THAT(b, ElementsAre("1", "2"));
   EXPECT_EQ(c, "x: y");
+}
+
+TEST(Yaml, RecordListsTheKeysThatAReaderAsksFor) {
+  std::vector<YamlKey> keys;
+  YamlReader yaml = YamlReader::Record(&keys);
+  std::string name;
+  int32_t count = 3;
+  uint64_t rate = 0;
+  yaml.Field("name", &name, Need::kRequired);
+  for (YamlReader& lane : yaml.Children("lanes")) {
+    lane.Field("count", &count);
+    if (lane.Has("rate")) lane.BitRate("rate", &rate);
+  }
+  std::ostringstream printed;
+  PrintKeys("test", keys, &printed);
+  EXPECT_EQ(printed.str(),
+            "test\tname\tstring\trequired\t\n"
+            "test\tlanes\tlist of mappings\toptional\t\n"
+            "test\tlanes[].count\tinteger\toptional\t3\n"
+            "test\tlanes[].rate\trate\toptional\t\n");
 }
 
 }  // namespace yaml_config_test

@@ -1,5 +1,5 @@
-// Checks docs/compatibility.md: it lists the exported functions, states for each what the library
-// returns, and lists the variables of the table in shim/variables.cc.
+// Checks docs/reference/compatibility.md: it lists the exported functions, states for each what the
+// library returns, and lists the variables of the table in shim/variables.cc.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@
 namespace mccs {
 namespace compatibility_test {
 
-constexpr char kDocument[] = "docs/compatibility.md";
+constexpr char kDocument[] = "docs/reference/compatibility.md";
 constexpr char kExportedNames[] = "shim/entry_points.txt";
 
 using ::testing::HasSubstr;
