@@ -138,6 +138,16 @@ class Commands(unittest.TestCase):
         self.assertGreater(count, 30, "the help texts have commands")
         self.assertEqual(wrong, [])
 
+    def test_files_in_shell_blocks_exist(self):
+        wrong, count = [], 0
+        for page, text in documents.pages().items():
+            for block in documents.blocks(text, "sh"):
+                for path in re.findall(r"(?:^|[\s\"'])(?:\./)?((?:scripts|examples|tests|tools|deploy)/[\w./-]+)", block):
+                    count += 1
+                    wrong += [] if (ROOT / path).exists() else [f"{page}: {path}"]
+        self.assertGreater(count, 10)
+        self.assertEqual(wrong, [])
+
     def test_a_wrong_subcommand_or_option_is_found(self):
         for line, problem in (("mccsctl fetch hosts", "'mccsctl' has no subcommand fetch"),
                               ("mccsctl get hosts --colour", "'mccsctl get hosts' has no option --colour"),
@@ -178,9 +188,10 @@ class QuickStart(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         self.assertIn("tenant/team-a would be created", run.stdout)
         self.assertIn("tenant/team-a created", run.stdout)
-        before, after = (float(each) for each in re.findall(r"\[0\] +4194304 .*?sum +-1 +([\d.]+) ", run.stdout))
-        self.assertGreater(after, 60_000, "µs of an all-reduce of 4 MiB at 400 Mbit/s")
-        self.assertGreater(after, before)
+        # The second column, in place: the first one may begin before the limit arrives.
+        before, after = (float(each) for each in re.findall(
+            r"\[0\] +4194304 .*?sum +-1 +[\d.]+ +[\d.]+ +[\d.]+ +0 +([\d.]+) ", run.stdout))
+        self.assertGreater(after, 30_000, f"µs of an all-reduce of 4 MiB at 1 Gbit/s; before: {before}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Every path, function and constant that the pages name exists in the code."""
 import itertools
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -100,6 +102,20 @@ class Documents(unittest.TestCase):
                 if "://" not in target and not (ROOT / name).parent.joinpath(target).exists():
                     dead.append(f"{name}: {target}")
         self.assertEqual(dead, [])
+
+    def test_the_site_builds_without_warnings(self):
+        python = ROOT / "build/docs-env/bin/python"
+        if not python.exists():
+            self.skipTest("build/docs-env does not exist; run scripts/docs once")
+        with tempfile.TemporaryDirectory() as directory:
+            run = subprocess.run([python, "-m", "mkdocs", "build", "--strict", "--site-dir", directory], cwd=ROOT,
+                                 capture_output=True, text=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+            self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+            pages = list(pathlib.Path(directory).rglob("*.html"))
+            self.assertGreater(len(pages), 80)
+            # A page loads nothing from other servers.
+            loads = re.compile(r'<(?:script|img|link)[^>]*(?:src|href)="https?://[^"]*"')
+            self.assertEqual([str(page) for page in pages if loads.search(page.read_text())], [])
 
 
 if __name__ == "__main__":
