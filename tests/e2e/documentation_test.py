@@ -167,6 +167,17 @@ class Metrics(unittest.TestCase):
         self.assertGreater(len(used), 10)
         self.assertEqual({each for each in used if each[1] not in known}, set())
 
+    def test_alerts_name_existing_label_values(self):
+        rows = dict(re.findall(r"^\| `(mccs_\w+)` \| \w+ \| (.*?) \|", (ROOT / "docs/reference/metrics.md").read_text(),
+                               re.MULTILINE))
+        rules = (ROOT / "deploy/prometheus/mccs-alerts.yaml").read_text()
+        selectors = [(metric, label, value) for metric, labels in re.findall(r"(mccs_\w+)\{([^}]*)\}", rules)
+                     for label, value in re.findall(r'(\w+)!?="([^"]*)"', labels)]
+        self.assertGreater(len(selectors), 3)
+        wrong = [each for each in selectors
+                 if not re.search(rf"`{each[1]}`:[^;]*\b{each[2]}\b", rows.get(each[0], ""))]
+        self.assertEqual(wrong, [])
+
     def test_every_alert_has_an_explanation(self):
         rules = set(re.findall(r"alert: (\w+)", (ROOT / "deploy/prometheus/mccs-alerts.yaml").read_text()))
         explained = set(re.findall(r"^\| `(Mccs\w+)`", (ROOT / "docs/operators/alerts.md").read_text(), re.MULTILINE))

@@ -1,4 +1,4 @@
-"""MkDocs hook: shows files of the repository that pages link to.
+"""MkDocs hook: shows files of the repository that pages link to, and indents lists as MkDocs expects.
 
 A page links to a file outside docs/, for example ../deploy/examples/mccsd.yaml, with the path that is correct in the
 repository. The site gets a page for each such file, below source/, and the links lead there. So the site needs no
@@ -55,6 +55,31 @@ def linked_paths(files):
     return paths | {child for path in paths if (ROOT / path).is_dir() for child in children(path)}
 
 
+def with_wide_lists(markdown):
+    """Indents what belongs to an item of a list by four columns, and puts empty lines before lists and between items
+    with several paragraphs: Python-Markdown needs both, other renderers do not."""
+    lines, in_list, several, fence_shift = [], False, False, None
+    for line in markdown.split("\n"):
+        text = line.lstrip(" ")
+        indent = len(line) - len(text)
+        shift = 4 - indent if in_list and 0 < indent < 4 else 0
+        if fence_shift is not None:
+            shift = fence_shift if text else 0
+        elif re.match(r"([-*]|\d+\.) ", line):
+            after_text = not in_list and lines and not lines[-1].startswith("#")
+            if (several or after_text) and lines[-1].strip():
+                lines.append("")
+            in_list, several = True, False
+        elif not text:
+            several = in_list
+        elif indent == 0 and (several or text.startswith(("#", "|"))):
+            in_list = several = False
+        if text.startswith("```"):
+            fence_shift = shift if fence_shift is None else None
+        lines.append(" " * shift + line)
+    return "\n".join(lines)
+
+
 def on_files(files, config):
     for path in sorted(linked_paths(files)):
         text = directory_page(path) if (ROOT / path).is_dir() else file_page(path)
@@ -83,4 +108,4 @@ def on_page_markdown(markdown, page, config, files):
             new = page_of(path)
         return start + os.path.relpath(new, posixpath.dirname(here) or ".") + end
 
-    return LINK.sub(lead, markdown)
+    return LINK.sub(lead, with_wide_lists(markdown))
