@@ -3,29 +3,49 @@ import pathlib
 import re
 import subprocess
 
-# Component: title, directories, whether its errors reach ranks as results of NCCL.
+# Component: title, directories, and how its statuses become results of NCCL (None: they do not).
 COMPONENTS = [
-    ("The library (libnccl.so.2)", ["shim"], True),
-    ("The daemon (mccsd)", ["service"], True),
-    ("The controller and its objects", ["controller", "topology"], False),
-    ("mccsctl", ["tools/mccsctl"], False),
-    ("mccs-lab", ["lab"], False),
-    ("Configuration files, addresses and units", ["base"], False),
+    ("The library (libnccl.so.2)", ["shim"], "shim"),
+    ("The daemon (mccsd)", ["service"], "service"),
+    ("The controller and its objects", ["controller", "topology"], None),
+    ("mccsctl", ["tools/mccsctl"], None),
+    ("mccs-lab", ["lab"], None),
+    ("Configuration files, addresses and units", ["base"], None),
 ]
-# As service/error_class.h maps them.
-RESULTS = {"InvalidArgument": "ncclInvalidArgument", "OutOfRange": "ncclInvalidArgument",
-           "FailedPrecondition": "ncclInvalidUsage", "AlreadyExists": "ncclInvalidUsage",
-           "PermissionDenied": "ncclInvalidUsage", "Unimplemented": "ncclInvalidUsage",
-           "Unavailable": "ncclRemoteError", "DeadlineExceeded": "ncclRemoteError", "NotFound": "ncclRemoteError",
-           "DataLoss": "ncclRemoteError", "Internal": "ncclInternalError"}
-OTHER_RESULT = "ncclSystemError"
 SHORTEST = 12  # letters of a message; shorter ones are parts of others
 
-CALL = re.compile(r"absl::(\w+)Error\(|[.>](Refuse|RefuseItem)\(")
+CALL = re.compile(r"absl::(\w+)Error\(|[.>](Refuse|RefuseItem)\(|return (ArgumentError)\(")
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 # x ? "one" : "other" is a value.
 CHOICE = re.compile(r'\?\s*(?:"(?:[^"\\]|\\.)*"\s*)+:\s*(?:"(?:[^"\\]|\\.)*"\s*)+')
 WRAPPERS = re.compile(r"absl::StrCat|std::string(?:_view)?|std::move")
+
+
+def mapping(text, function):
+    """{value: result} of the switch in a function: "case X::kValue: … return result;", "default: return result;"."""
+    body = text[text.index(function):]
+    body = body[:body.index("\n}\n")]
+    found, waiting = {}, []
+    for value, default, result in re.findall(r"case [\w:]+::k(\w+):|(default):|return (?:[\w:]+::)?(\w+)[;(]", body):
+        if result:
+            found.update({each: result for each in waiting})
+            waiting = []
+        else:
+            waiting.append(value or default)
+    return found
+
+
+def results(root):
+    """{"shim": {status: result}, "service": {status: result}}, with "default"."""
+    shim = (root / "shim/error_message.cc").read_text()
+    of_shim = mapping(shim, "ncclResult_t ResultOf(const absl::Status& status)")
+    classes = mapping((root / "service/error_class.h").read_text(), "ErrorClass ToErrorClass(")
+    statuses = mapping(shim, "absl::Status StatusOf(wire::ErrorClass error")
+
+    def of_class(name):
+        status = statuses.get(name.removeprefix("k"), "InternalError").removesuffix("Error")
+        return of_shim.get(status, of_shim["default"])
+    return {"shim": of_shim, "service": {status: of_class(name) for status, name in classes.items()}}
 
 
 def arguments(text, start):
@@ -77,7 +97,7 @@ def messages_of(path):
     found = []
     for call in CALL.finditer(text):
         inside = arguments(text, call.end())
-        if call[2]:
+        if call[2] or call[3]:
             inside = without_first(inside, 2 if call[2] == "RefuseItem" else 1)
         message = message_of(inside)
         if len(re.sub(r"\W", "", message)) >= SHORTEST:
@@ -85,12 +105,15 @@ def messages_of(path):
     return found
 
 
-def table(messages, with_result):
-    lines = ["| message | result |", "|---|---|"] if with_result else ["| message |", "|---|"]
+def table(messages, result_of):
+    lines = ["| message | result |", "|---|---|"] if result_of else ["| message |", "|---|"]
     for message, statuses in sorted(messages.items(), key=lambda each: each[0].lower()):
         shown = message.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*").replace("`", "\\`")
-        results = sorted({RESULTS.get(status, OTHER_RESULT) for status in statuses})
-        lines.append(f"| {shown} | {', '.join(f'`{each}`' for each in results)} |" if with_result else f"| {shown} |")
+        if result_of:
+            names = sorted({result_of.get(status, result_of["default"]) for status in statuses})
+            lines.append(f"| {shown} | {', '.join(f'`{each}`' for each in names)} |")
+        else:
+            lines.append(f"| {shown} |")
     return lines
 
 
@@ -99,12 +122,14 @@ def page(root):
                              "*.h"], capture_output=True, text=True, check=True).stdout.splitlines()
     lines = ["# Error messages", "", "This page is for users and operators who search for a message. It is generated "
              "from the source. \"…\" stands for a name, a number, or the message of a deeper cause. Messages are parts "
-             "of longer lines: the object, the communicator or the file stands before them.", ""]
-    for title, directories, with_result in COMPONENTS:
+             "of longer lines: the object, the communicator or the file stands before them. The result is what a call "
+             "of NCCL returns, if the message reaches a program.", ""]
+    result_of = results(root)
+    for title, directories, kind in COMPONENTS:
         messages = {}
         for name in sorted(listed):
             if name.startswith(tuple(f"{each}/" for each in directories)) and (root / name).is_file():
                 for status, message in messages_of(pathlib.Path(root / name)):
                     messages.setdefault(message, set()).add(status)
-        lines += [f"## {title}", "", *table(messages, with_result), ""]
+        lines += [f"## {title}", "", *table(messages, result_of.get(kind)), ""]
     return "\n".join(lines)
