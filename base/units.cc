@@ -22,7 +22,8 @@ constexpr size_t kMaxDurationChars = 32;
 
 constexpr const char* kByteUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
 
-constexpr const char* kBitRateUnits[] = {"bps", "Kbps", "Mbps", "Gbps", "Tbps"};
+// SI prefixes of bit/s.
+constexpr const char* kBitRatePrefixes[] = {"", "k", "M", "G", "T"};
 
 std::string WithoutTrailingZeros(std::string number) {
   number.erase(number.find_last_not_of('0') + 1);
@@ -33,9 +34,23 @@ std::string WithoutTrailingZeros(std::string number) {
 std::optional<uint64_t> UnitFactor(std::string_view unit) {
   if (unit.empty()) return 1;
   uint64_t factor = 1;
-  for (const char* known : kByteUnits) {
-    if (unit == known) return factor;
+  for (const std::string_view known : kByteUnits) {
+    const bool prefix_only = known.size() > 1 && unit == known.substr(0, 1);
+    if (unit == known || prefix_only) return factor;
     factor *= 1024;
+  }
+  return std::nullopt;
+}
+
+// The power of 1000 of "Gbit/s" or "Gbps"; nothing for other units.
+std::optional<size_t> BitRatePrefix(std::string_view unit) {
+  for (const std::string_view base : {"bit/s", "bps"}) {
+    if (!unit.ends_with(base)) continue;
+    unit.remove_suffix(base.size());
+    if (unit == "K") unit = "k";
+    const auto known = std::find(std::begin(kBitRatePrefixes), std::end(kBitRatePrefixes), unit);
+    if (known == std::end(kBitRatePrefixes)) return std::nullopt;
+    return static_cast<size_t>(known - std::begin(kBitRatePrefixes));
   }
   return std::nullopt;
 }
@@ -79,13 +94,13 @@ std::optional<uint64_t> ParseBytes(std::string_view text) {
 std::string FormatBitRate(double bits_per_second) {
   double value = bits_per_second;
   size_t unit = 0;
-  while (value >= 1000 && unit + 1 < std::size(kBitRateUnits)) {
+  while (value >= 1000 && unit + 1 < std::size(kBitRatePrefixes)) {
     value /= 1000;
     ++unit;
   }
   char text[64];
   std::snprintf(text, sizeof(text), "%.3f", value);
-  return WithoutTrailingZeros(text) + " " + kBitRateUnits[unit];
+  return absl::StrCat(WithoutTrailingZeros(text), " ", kBitRatePrefixes[unit], "bit/s");
 }
 
 std::optional<uint64_t> ParseBitRate(std::string_view text) {
@@ -93,10 +108,10 @@ std::optional<uint64_t> ParseBitRate(std::string_view text) {
   const std::string_view number = text.substr(0, digits);
   std::string_view unit = text.substr(digits);
   if (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
-  const auto known = std::find(std::begin(kBitRateUnits), std::end(kBitRateUnits), unit);
-  if (known == std::end(kBitRateUnits)) return std::nullopt;
+  const std::optional<size_t> prefix = BitRatePrefix(unit);
+  if (!prefix) return std::nullopt;
   // Integer arithmetic, because decimal fractions such as 0.3 are inexact in binary.
-  size_t decimals = 3 * static_cast<size_t>(known - std::begin(kBitRateUnits));
+  size_t decimals = 3 * *prefix;
   const size_t point = std::min(number.find('.'), number.size());
   std::string whole(number.substr(0, point));
   std::string_view fraction = number.substr(std::min(point + 1, number.size()));

@@ -72,7 +72,7 @@ class YamlReader {
   // "16MiB", "4096" (ParseBytes).
   void Bytes(std::string_view key, uint64_t* out, Need need = Need::kOptional);
 
-  // "50Gbps", "200Mbps" (ParseBitRate), in bit/s; zero is rejected.
+  // "50Gbit/s", "200Mbit/s" (ParseBitRate), in bit/s; zero is rejected.
   void BitRate(std::string_view key, uint64_t* out_bps, Need need = Need::kOptional);
 
   // The mapping under `key`; empty if absent.
@@ -103,6 +103,10 @@ class YamlReader {
   // The line, from 1 on, of `key`'s value (of this mapping, if `key` is absent): for errors about
   // another position that mention this one.
   int Line(std::string_view key) const;
+
+  // Rejects `former`, an earlier spelling of `key`, with the advice to use `key`, which is then not
+  // reported as missing. Call before reading `key`.
+  void RejectFormerKey(std::string_view former, std::string_view key);
 
   // Sets a prefix, such as "Tenant 'a'", for errors from this mapping's first line up to the next
   // mapping with a subject. Empty: none.

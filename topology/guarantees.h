@@ -26,7 +26,7 @@ struct BrokenGuarantee {
 std::vector<BrokenGuarantee> FindBrokenGuarantees(std::span<const double> capacity_bps,
                                                   std::span<const FlowDemand> flows);
 
-// "leaf0 → spine1 carries 50 Gbps, but 62.5 Gbps of it are guaranteed to 3 flows".
+// "leaf0 → spine1 carries 50 Gbit/s, but 62.5 Gbit/s of it are guaranteed to 3 flows".
 std::string Describe(const BrokenGuarantee& broken, const Topology& topology);
 
 // Tolerance, relative to the capacity, for a sum of rates above it: rounding errors of fractions.

@@ -62,7 +62,7 @@ class CommunicatorLanes {
 
   // Applies to all lanes out of this host. Ignores an older revision. Lanes get gates with the
   // first limit, or when the host has priority classes.
-  void SetRateLimits(const RateLimits& pace);
+  void SetRateLimits(const RateLimits& limits);
   // A lane in use has data to send, and its gate alone delays it.
   bool held() const;
 
@@ -98,7 +98,7 @@ class CommunicatorLanes {
  private:
   explicit CommunicatorLanes(const LaneSetOptions& options) : options_(options) {}
   LaneSet* Find(Epoch epoch);
-  // Applies the last pace, or an unlimited one, to all lanes and to those created later.
+  // Applies the last limits, or an unlimited one, to all lanes and to those created later.
   void Gate();
 
   LaneSetOptions options_;  // for all sets, except the strategy

@@ -92,8 +92,9 @@ absl::StatusOr<std::vector<std::string>> FilesIn(const std::string& directory) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<control::ObjectFile>> ReadFiles(const std::vector<std::string>& paths) {
-  std::vector<control::ObjectFile> files;
+absl::StatusOr<std::vector<control::v1::ObjectFile>> ReadFiles(
+    const std::vector<std::string>& paths) {
+  std::vector<control::v1::ObjectFile> files;
   size_t bytes = 0;
   for (const std::string& path : paths) {
     std::vector<std::string> names = {path};

@@ -59,9 +59,9 @@ class Controller {
   std::string address() const { return absl::StrCat("127.0.0.1:", server_->port()); }
   std::string HostState(const std::string& name) {
     return coordinator_.With([&](Coordinator& c) -> std::string {
-      const control::ListHostsReply reply =
+      const control::v1::ListHostsReply reply =
           ListHosts(c.registry(), c.recovered(), c.objects(), c.Now());
-      for (const control::HostStatus& host : reply.hosts()) {
+      for (const control::v1::HostStatus& host : reply.hosts()) {
         if (host.host().name() == name) return host.state();
       }
       return "";
@@ -71,7 +71,7 @@ class Controller {
   std::optional<ClockReading> ClockOf(const std::string& name) {
     return coordinator_.With([&](Coordinator& c) { return c.clocks().Read(name, c.Now()); });
   }
-  absl::StatusOr<control::CommunicatorDetail> Describe() {
+  absl::StatusOr<control::v1::CommunicatorDetail> Describe() {
     return coordinator_.With([&](Coordinator& c) {
       return DescribeCommunicator(c.registry(), c.objects(), c.rollouts(), FormatCommId(kId),
                                   c.Now());
@@ -169,7 +169,7 @@ TEST(AgentRoundTrip, ACommunicatorIsAnnouncedAnsweredReportedAndEnded) {
 
   agent->Report(Stats(proposal->strategy.epoch));
   ASSERT_TRUE(Eventually([&] { return controller.Describe()->summary().operations() == 5; }));
-  const control::CommunicatorDetail detail = *controller.Describe();
+  const control::v1::CommunicatorDetail detail = *controller.Describe();
   EXPECT_EQ(detail.summary().strategy(), "locality_ring");
   EXPECT_EQ(detail.summary().state(), "active");
   EXPECT_EQ(detail.members(1).host(), "h0");
@@ -316,10 +316,10 @@ TEST(AgentRoundTrip, RejectsWrongClockAndWrongTopologyWithAReason) {
                           .topology = "elsewhere"})
                   .ok());
   EXPECT_TRUE(Eventually(
-      [&] { return controller.HostState("h1").starts_with("refused: the clock of host h1 is"); }));
+      [&] { return controller.HostState("h1").starts_with("rejected: the clock of host h1 is"); }));
   EXPECT_TRUE(Eventually([&] {
     return controller.HostState("h2").starts_with(
-        "refused: mccsd on h2 is configured with `topology: elsewhere`");
+        "rejected: mccsd on h2 is configured with `topology: elsewhere`");
   }));
   EXPECT_FALSE(late.connected());
   // The daemon's log contains it too.
@@ -353,10 +353,10 @@ class Question {
  public:
   Question(const std::string& controller, const std::string& host)
       : thread_([this, controller, host] {
-          const auto stub = control::Operator::NewStub(
+          const auto stub = control::v1::Operator::NewStub(
               grpc::CreateChannel(controller, grpc::InsecureChannelCredentials()));
           grpc::ClientContext context;
-          control::DumpRequest request;
+          control::v1::DumpRequest request;
           request.set_host(host);
           status_ = stub->Dump(&context, request, &reply_);
         }) {}
@@ -372,7 +372,7 @@ class Question {
 
  private:
   grpc::Status status_;
-  control::DumpReply reply_;
+  control::v1::DumpReply reply_;
   std::thread thread_;
 };
 
@@ -382,17 +382,17 @@ TEST(AgentRoundTrip, AStateRequestReachesTheEngineAndReturns) {
   ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
   EXPECT_FALSE(agent->TakeStateRequest().has_value());
   const int wakes = agent.wakes();
-  Question question(controller.address(), "h0");
+  Question request_id(controller.address(), "h0");
   std::optional<uint64_t> asked;
   ASSERT_TRUE(Eventually([&] { return (asked = agent->TakeStateRequest()).has_value(); }));
   EXPECT_TRUE(Eventually([&] { return agent.wakes() > wakes; })) << "an idle engine sleeps";
   EXPECT_FALSE(agent->TakeStateRequest().has_value());
   state::Daemon state;
   state.set_host("h0");
-  state.add_communicators()->set_held_up("rank 3");
+  state.add_communicators()->set_stalled_on("rank 3");
   agent->SendState(*asked, state);
-  ASSERT_TRUE(question.Wait().ok()) << question.Wait().error_message();
-  EXPECT_EQ(question.state().communicators(0).held_up(), "rank 3");
+  ASSERT_TRUE(request_id.Wait().ok()) << request_id.Wait().error_message();
+  EXPECT_EQ(request_id.state().communicators(0).stalled_on(), "rank 3");
 }
 
 TEST(AgentRoundTrip, NamesTheHostThatCannotAnswer) {
@@ -416,10 +416,10 @@ TEST(AgentRoundTrip, AStoppingControllerAnswersOpenRequests) {
   auto controller = std::make_unique<Controller>("127.0.0.1:0");
   TestAgent agent(controller->address(), "h0");
   ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
-  Question question(controller->address(), "h0");
+  Question request_id(controller->address(), "h0");
   ASSERT_TRUE(Eventually([&] { return agent->TakeStateRequest().has_value(); }));
   controller.reset();
-  EXPECT_FALSE(question.Wait().ok());
+  EXPECT_FALSE(request_id.Wait().ok());
 }
 
 }  // namespace agent_round_trip_test

@@ -15,7 +15,7 @@ using testing::Pair;
 struct Settings {
   std::string listen = "default";
   uint16_t port = 1;
-  int64_t patience_ns = 0;
+  int64_t timeout_ns = 0;
   uint64_t slot_bytes = 0;
   bool verbose = false;
   double share = 0;
@@ -33,7 +33,7 @@ absl::Status Read(const std::string& text, Settings* out) {
   yaml->Field("labels", &out->labels);
   YamlReader lanes = yaml->Child("lanes");
   lanes.Field("port", &out->port);
-  lanes.Duration("patience", &out->patience_ns);
+  lanes.Duration("timeout", &out->timeout_ns);
   lanes.Bytes("slot_bytes", &out->slot_bytes);
   return yaml->Finish();
 }
@@ -56,7 +56,7 @@ TEST(Yaml, FieldsOfEveryTypeAreRead) {
       "labels: {rack: r1, pod: p2}\n"
       "lanes:\n"
       "  port: 65535\n"
-      "  patience: 200ms\n"
+      "  timeout: 200ms\n"
       "  slot_bytes: 1 MiB\n",
       &s);
   ASSERT_TRUE(status.ok()) << status;
@@ -66,7 +66,7 @@ TEST(Yaml, FieldsOfEveryTypeAreRead) {
   EXPECT_THAT(s.names, ElementsAre("a", "b"));
   EXPECT_THAT(s.labels, ElementsAre(Pair("rack", "r1"), Pair("pod", "p2")));
   EXPECT_EQ(s.port, 65535);
-  EXPECT_EQ(s.patience_ns, 200'000'000);
+  EXPECT_EQ(s.timeout_ns, 200'000'000);
   EXPECT_EQ(s.slot_bytes, 1u << 20);
 }
 
@@ -83,7 +83,7 @@ TEST(Yaml, ReportsAnUnknownKeyWithPositionAndSuggestion) {
   EXPECT_EQ(ErrorOf("listen: a\nverbsoe: true\n"),
             "x.yaml:2:1: unknown key 'verbsoe'; did you mean 'verbose'?");
   EXPECT_EQ(ErrorOf("lanes:\n  port: 1\n  zebra: 2\n"),
-            "x.yaml:3:3: unknown key 'zebra'; known keys: port patience slot_bytes");
+            "x.yaml:3:3: unknown key 'zebra'; known keys: port timeout slot_bytes");
 }
 
 TEST(Yaml, ReportsAWrongTypeWithPosition) {
@@ -98,8 +98,8 @@ TEST(Yaml, ReportsAWrongTypeWithPosition) {
   EXPECT_EQ(ErrorOf("names: a\n"), "x.yaml:1:8: 'names' must be a list, found 'a'");
   EXPECT_EQ(ErrorOf("lanes: 3\n"), "x.yaml:1:8: 'lanes' must be a mapping, found '3'");
   EXPECT_EQ(
-      ErrorOf("lanes:\n  patience: 5\n"),
-      "x.yaml:2:13: 'patience' must be a duration with its unit, such as 5s or 200ms, found '5'");
+      ErrorOf("lanes:\n  timeout: 5\n"),
+      "x.yaml:2:12: 'timeout' must be a duration with its unit, such as 5s or 200ms, found '5'");
   EXPECT_EQ(
       ErrorOf("lanes:\n  slot_bytes: 1MB\n"),
       "x.yaml:2:15: 'slot_bytes' must be a number of bytes, such as 4096 or 16MiB, found '1MB'");
@@ -150,7 +150,8 @@ TEST(Yaml, ReportsTheCallersErrorWithPosition) {
 }
 
 TEST(Yaml, RatesHaveAUnitAndAreAboveZero) {
-  absl::StatusOr<YamlReader> yaml = YamlReader::Parse("a: 2.5 Gbps\nb: 0Mbps\nc: 5\n", "x.yaml");
+  absl::StatusOr<YamlReader> yaml =
+      YamlReader::Parse("a: 2.5 Gbit/s\nb: 0Mbit/s\nc: 5\n", "x.yaml");
   ASSERT_TRUE(yaml.ok());
   uint64_t a = 0, b = 7, c = 7;
   yaml->BitRate("a", &a);
@@ -160,12 +161,13 @@ TEST(Yaml, RatesHaveAUnitAndAreAboveZero) {
   yaml->BitRate("c", &c);
   EXPECT_EQ(a, 2'500'000'000u);
   EXPECT_EQ(b, 7u);
-  EXPECT_EQ(
-      yaml->Finish().message(),
-      "x.yaml:2:4: 'b' must be a rate above zero with its unit, such as 50Gbps or 200Mbps, found "
-      "'0Mbps'\n"
-      "x.yaml:3:4: 'c' must be a rate above zero with its unit, such as 50Gbps or 200Mbps, found "
-      "'5'");
+  EXPECT_EQ(yaml->Finish().message(),
+            "x.yaml:2:4: 'b' must be a rate above zero with its unit, such as 50Gbit/s or "
+            "200Mbit/s, found "
+            "'0Mbit/s'\n"
+            "x.yaml:3:4: 'c' must be a rate above zero with its unit, such as 50Gbit/s or "
+            "200Mbit/s, found "
+            "'5'");
 }
 
 TEST(Yaml, ReportsAnInvalidItemWithPosition) {

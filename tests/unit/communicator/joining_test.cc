@@ -45,8 +45,8 @@ peer::Message Roster() {
 
 peer::Message Refused(const absl::Status& why) {
   peer::Message message;
-  message.mutable_refused()->set_error_code(static_cast<uint32_t>(why.code()));
-  message.mutable_refused()->set_text(std::string(why.message()));
+  message.mutable_rejected()->set_error_code(static_cast<uint32_t>(why.code()));
+  message.mutable_rejected()->set_message(std::string(why.message()));
   return message;
 }
 
@@ -324,7 +324,7 @@ TEST_F(JoiningTest, WithdrawalEndsWithAnswer) {
   Withdraw(absl::CancelledError("rank 0 was aborted"));
   EXPECT_FALSE(joining_->WithdrawalDone());
   ASSERT_TRUE(Run([&] { return farewell_.has_value(); }));
-  EXPECT_EQ(farewell_->text(), "rank 0 was aborted");
+  EXPECT_EQ(farewell_->message(), "rank 0 was aborted");
   EXPECT_EQ(farewell_->error_code(), static_cast<uint32_t>(absl::StatusCode::kCancelled));
   EXPECT_FALSE(joining_->WithdrawalDone());
   link_->Send(Waiting({1}));  // sent before it read the withdrawal: not an answer

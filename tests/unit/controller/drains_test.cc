@@ -22,8 +22,8 @@ metadata: {name: fabric}
 spec:
   racks: [{name: r0}]
   switches: [{name: "leaf0,spine0"}]
-  hosts: [{name: h0, rack: r0, gpus: 1, nics: [{name: nic0, switch: leaf0, capacity: 10Gbps}]}]
-  links: [{between: [leaf0, spine0], capacity: 10Gbps}]
+  hosts: [{name: h0, rack: r0, gpus: 1, nics: [{name: nic0, switch: leaf0, capacity: 10Gbit/s}]}]
+  links: [{ends: [leaf0, spine0], capacity: 10Gbit/s}]
 ---
 )";
 

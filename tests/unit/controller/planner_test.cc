@@ -48,7 +48,7 @@ class PlannerTest : public testing::Test {
       Together({TenantDocument("a", 1), TenantDocument("b", 2), TopologyDocument("t", "h[0-2]")});
   const std::string kReverse = PolicyDocument(
       "reverse",
-      "  policy: locality_ring\n  parameters: {order: [h2, h1]}\n  for: {tenants: [a]}\n");
+      "  type: locality_ring\n  parameters: {order: [h2, h1]}\n  selector: {tenants: [a]}\n");
   ClusterView view_;
 };
 
@@ -66,7 +66,7 @@ TEST_F(PlannerTest, ThePolicyOfTheTenantDecides) {
 TEST_F(PlannerTest, SourcePortsStayWithinThePolicysRange) {
   const ObjectSet objects =
       After({}, PolicyDocument("ports",
-                               "  policy: locality_ring\n"
+                               "  type: locality_ring\n"
                                "  parameters: {source_ports: {first: 50000, last: 50002}}\n"));
   const auto strategy = ChooseStrategy(objects, view_, kFirst);
   ASSERT_TRUE(strategy.ok()) << strategy.status();
@@ -99,7 +99,7 @@ TEST_F(PlannerTest, PolicyWithTheCurrentResultChangesNothing) {
   Settle(After({}, kBase));
   const ObjectSet after =
       After(After({}, kBase),
-            PolicyDocument("p", "  policy: locality_ring\n  parameters: {order: [h0, h1]}\n"));
+            PolicyDocument("p", "  type: locality_ring\n  parameters: {order: [h0, h1]}\n"));
   EXPECT_TRUE(Decide(after, view_).changed.empty());
 }
 
@@ -117,9 +117,9 @@ TEST_F(PlannerTest, KeepsTheOldStrategyOnErrorAndReportsIt) {
   Settle(before);
   const ObjectSet after =
       After(before, PolicyDocument("p",
-                                   "  policy: locality_ring\n"
+                                   "  type: locality_ring\n"
                                    "  parameters: {source_ports: {first: 2000, last: 2000}}\n"
-                                   "  for: {tenants: [a]}\n"));
+                                   "  selector: {tenants: [a]}\n"));
   const Decisions decisions = Decide(after, view_);
   EXPECT_TRUE(decisions.changed.empty());
   ASSERT_EQ(decisions.trouble.size(), 1u);
@@ -131,15 +131,15 @@ TEST_F(PlannerTest, AlgorithmPolicyAppliesInAdditionToRings) {
   Settle(before);
   const ObjectSet after =
       After(before, PolicyDocument("small",
-                                   "  policy: algorithm\n  parameters: {algorithm: direct}\n"
-                                   "  for: {tenants: [a], sizes: {below: 1MiB}}\n"));
+                                   "  type: algorithm\n  parameters: {algorithm: direct}\n"
+                                   "  selector: {tenants: [a], sizes: {max_bytes: 1MiB}}\n"));
   const Decisions decisions = Decide(after, view_);
   ASSERT_EQ(decisions.changed.size(), 1u);
   EXPECT_EQ(decisions.changed[0].change, "other algorithm rules or costs");
   const strategy::AlgorithmChoice& choice = decisions.changed[0].strategy.algorithms();
   ASSERT_EQ(choice.rules_size(), 1);
   EXPECT_EQ(choice.rules(0).algorithm(), strategy::DIRECT);
-  EXPECT_EQ(choice.rules(0).max_bytes(), (1u << 20) - 1);
+  EXPECT_EQ(choice.rules(0).max_bytes(), 1u << 20);
   Settle(after);
   EXPECT_TRUE(Decide(after, view_).changed.empty());
   ASSERT_EQ(Decide(before, view_).changed.size(), 1u);

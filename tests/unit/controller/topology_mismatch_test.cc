@@ -30,14 +30,14 @@ constexpr char kTopology[] =
     "      rack: r0\n"
     "      gpus: 2\n"
     "      nics:\n"
-    "        - {name: nic0, switch: leaf0, capacity: 50Gbps, address: \"10.0.0.[0-1]\"}\n"
-    "        - {name: nic1, switch: leaf0, capacity: 50Gbps, address: \"10.0.1.[0-1]\"}\n"
+    "        - {name: nic0, switch: leaf0, capacity: 50Gbit/s, address: \"10.0.0.[0-1]\"}\n"
+    "        - {name: nic1, switch: leaf0, capacity: 50Gbit/s, address: \"10.0.1.[0-1]\"}\n"
     "    - name: h[2-3]\n"
     "      rack: r1\n"
     "      gpus: 2\n"
     "      nics:\n"
-    "        - {name: nic0, switch: leaf0, capacity: 50Gbps, address: \"10.0.0.[2-3]\"}\n"
-    "        - {name: nic1, switch: leaf0, capacity: 50Gbps, address: \"10.0.1.[2-3]\"}\n";
+    "        - {name: nic0, switch: leaf0, capacity: 50Gbit/s, address: \"10.0.0.[2-3]\"}\n"
+    "        - {name: nic1, switch: leaf0, capacity: 50Gbit/s, address: \"10.0.1.[2-3]\"}\n";
 
 class TopologyMismatchTest : public testing::Test {
  protected:
@@ -75,7 +75,7 @@ TEST_F(TopologyMismatchTest, AcceptsAMatchingTopology) {
 TEST_F(TopologyMismatchTest, RejectsAWrongAddressWithObjectFieldAndLine) {
   view_.hosts[3].nics[1].addresses = {"10.9.9.9"};
   EXPECT_EQ(Refused(),
-            "a.yaml:20:66: Topology 't', spec.hosts[1].nics[1].address: host h3 has NIC nic1 at "
+            "a.yaml:20:68: Topology 't', spec.hosts[1].nics[1].address: host h3 has NIC nic1 at "
             "10.0.1.3 in the Topology, but reports 10.0.0.3, 10.9.9.9; correct the Topology, or "
             "bring the NIC up and restart mccsd");
 }
@@ -91,7 +91,7 @@ TEST_F(TopologyMismatchTest, RejectsWrongGpusRacksPodsAndSpeedsTogether) {
   EXPECT_THAT(text, HasSubstr("a.yaml:10:13: Topology 't', spec.hosts[0].rack: host h1 is in rack "
                               "r0 in the Topology, but in rack r9"));
   EXPECT_THAT(text, HasSubstr("a.yaml:19:49: Topology 't', spec.hosts[1].nics[0].capacity: host h2 "
-                              "has NIC nic0 of 50 Gbps in the Topology, but reports 25 Gbps"));
+                              "has NIC nic0 of 50 Gbit/s in the Topology, but reports 25 Gbit/s"));
   EXPECT_THAT(text, HasSubstr("host h0 is in pod p0 in the Topology, but in pod p9"));
 }
 

@@ -103,7 +103,7 @@ TEST_F(SharesTest, ReportsAndLowersGuaranteesAboveALink) {
   ASSERT_EQ(shares.broken.size(), 4u);  // both directions of two links
   EXPECT_EQ(Describe(shares.broken[0]),
             absl::StrCat("leaf0 → spine0 carries ", FormatBitRate(kPayload),
-                         " of payload, but 120 Gbps of it are guaranteed to tenants a, b"));
+                         " of payload, but 120 Gbit/s of it are guaranteed to tenants a, b"));
   EXPECT_THAT(shares.flows[0], Each(HasRate(kPayload * 2 / 3)));
   EXPECT_THAT(shares.flows[1], Each(HasRate(kPayload / 3)));
 }

@@ -40,8 +40,9 @@ MAY_INCLUDE = {
               "lab", "tools", "bench", "free_hooks"],
 }
 
-LINES_RECOMMENDED = 300
-LINES_MAX = 500
+# 100 to 300 lines are comfortable; a class that is one idea may be longer.
+LINES_RECOMMENDED = 500
+LINES_MAX = 1000
 
 # Split strings, so that this file does not match itself.
 LEFTOVERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")

@@ -41,9 +41,9 @@ TEST(Guarantees, ReportsLinkAndNumbers) {
   ASSERT_EQ(broken.size(), 2u);
   EXPECT_THAT(broken[0].flows, ElementsAre(0, 2));
   EXPECT_EQ(Describe(broken[0], topology),
-            "leaf0 → spine1 carries 50 Gbps, but 62.5 Gbps of it are guaranteed to 2 flows");
+            "leaf0 → spine1 carries 50 Gbit/s, but 62.5 Gbit/s of it are guaranteed to 2 flows");
   EXPECT_EQ(Describe(broken[1], topology),
-            "spine1 → leaf1 carries 50 Gbps, but 62.5 Gbps of it are guaranteed to 2 flows");
+            "spine1 → leaf1 carries 50 Gbit/s, but 62.5 Gbit/s of it are guaranteed to 2 flows");
 }
 
 }  // namespace guarantees_test

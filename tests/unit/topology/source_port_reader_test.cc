@@ -30,9 +30,9 @@ absl::StatusOr<Topology> Parse(const std::string& source_ports,
                    "    - name: h[0-1]\n"
                    "      rack: r0\n"
                    "      gpus: 1\n"
-                   "      nics: [{name: \"nic[0-1]\", switch: \"leaf[0-1]\", capacity: 1Gbps}]\n"
+                   "      nics: [{name: \"nic[0-1]\", switch: \"leaf[0-1]\", capacity: 1Gbit/s}]\n"
                    "  links:\n"
-                   "    - {between: [\"leaf[0-1]\", \"spine[0-1]\"], capacity: 1Gbps}\n"
+                   "    - {ends: [\"leaf[0-1]\", \"spine[0-1]\"], capacity: 1Gbit/s}\n"
                    "  source_ports:\n",
                    source_ports),
       "t.yaml");

@@ -41,16 +41,16 @@ constexpr char kSmall[] =
     "      nics:\n"
     "        - name: nic[0-1]\n"  // 17
     "          switch: leaf0\n"
-    "          capacity: 50Gbps\n"
+    "          capacity: 50Gbit/s\n"
     "          address: 10.0.0.[1-4]\n"  // 20
     "    - name: h3\n"
     "      rack: r1\n"
     "      gpus: 1\n"
     "      nics:\n"
-    "        - {name: nic0, switch: leaf1, capacity: 200Mbps}\n"  // 25
+    "        - {name: nic0, switch: leaf1, capacity: 200Mbit/s}\n"  // 25
     "  links:\n"
-    "    - between: [\"leaf[0-1]\", spine0]\n"  // 27
-    "      capacity: 100Gbps\n";
+    "    - ends: [\"leaf[0-1]\", spine0]\n"  // 27
+    "      capacity: 100Gbit/s\n";
 
 absl::StatusOr<Topology> Parse(const std::string& text) { return ParseTopology(text, "t.yaml"); }
 
@@ -106,7 +106,7 @@ TEST(TopologyReader, SpreadsGpusAndNicsEvenlyByDefault) {
   const auto said = Parse(absl::StrReplaceAll(
       kSmall, {{"        - name: nic[0-1]\n          switch: leaf0\n",
                 "        - name: nic0\n          near_gpus: [3, 1, 0]\n          switch: leaf0\n"
-                "          capacity: 50Gbps\n        - name: nic1\n          near_gpus: [2]\n"
+                "          capacity: 50Gbit/s\n        - name: nic1\n          near_gpus: [2]\n"
                 "          switch: leaf0\n"},
                {"          address: 10.0.0.[1-4]\n", ""}}));
   ASSERT_TRUE(said.ok()) << said.status();
@@ -124,9 +124,9 @@ TEST(TopologyReader, NicsOfOneHostMayUseDifferentSwitches) {
 }
 
 TEST(TopologyReader, SecondLinkNeedsAName) {
-  const std::string more = "    - {between: [spine0, leaf0], capacity: 1Gbps";
+  const std::string more = "    - {ends: [spine0, leaf0], capacity: 1Gbit/s";
   EXPECT_EQ(Parse(kSmall + more + "}\n").status().message(),
-            "t.yaml:29:17: spine0 and leaf0 already have a link, on line 27; give the second link "
+            "t.yaml:29:14: spine0 and leaf0 already have a link, on line 27; give the second link "
             "a `name`");
   const auto topology = Parse(kSmall + more + ", name: second}\n");
   ASSERT_TRUE(topology.ok()) << topology.status();
@@ -180,7 +180,7 @@ TEST(TopologyReader, RejectsUnknownEnds) {
   EXPECT_EQ(ErrorOf("switch: leaf0", "switch: x"),
             "t.yaml:18:19: unknown switch 'x'; add it to switches");
   EXPECT_EQ(ErrorOf(", spine0]", ", spine7]"),
-            "t.yaml:27:30: unknown switch 'spine7'; did you mean 'spine0'?");
+            "t.yaml:27:27: unknown switch 'spine7'; did you mean 'spine0'?");
   EXPECT_EQ(ErrorOf("rack: r1", "rack: rack"),
             "t.yaml:22:13: unknown rack 'rack'; add it to racks");
   EXPECT_EQ(ErrorOf("pod: p0", "pod: pod"), "t.yaml:7:23: unknown pod 'pod'; add it to pods");
@@ -188,9 +188,9 @@ TEST(TopologyReader, RejectsUnknownEnds) {
 
 TEST(TopologyReader, ALinkOfANicBelongsToTheNic) {
   EXPECT_THAT(ErrorOf(", spine0]", ", h1]"),
-              HasSubstr("t.yaml:27:30: 'h1' is a host; a NIC's link is defined by the NIC"));
+              HasSubstr("t.yaml:27:27: 'h1' is a host; a NIC's link is defined by the NIC"));
   EXPECT_THAT(ErrorOf(", spine0]", ", h1/nic0]"),
-              HasSubstr("t.yaml:27:30: a NIC's link is defined by the NIC"));
+              HasSubstr("t.yaml:27:27: a NIC's link is defined by the NIC"));
 }
 
 TEST(TopologyReader, RejectsDuplicateNames) {
@@ -207,13 +207,13 @@ TEST(TopologyReader, RejectsDuplicateNames) {
   EXPECT_THAT(ErrorOf("nic[0-1]", "nic[0,0]"), HasSubstr("t.yaml:17:17: 'nic0' is a duplicate"));
   EXPECT_THAT(ErrorOf("10.0.0.[1-4]", "10.0.0.[1-3,1]"),
               HasSubstr("t.yaml:20:20: '10.0.0.1' is a duplicate"));
-  EXPECT_THAT(ErrorOf("capacity: 100Gbps", "capacity: 100Gbps\n      name: \"leaf0,x\""),
+  EXPECT_THAT(ErrorOf("capacity: 100Gbit/s", "capacity: 100Gbit/s\n      name: \"leaf0,x\""),
               HasSubstr("t.yaml:29:13: 'leaf0' is a duplicate: first on line 10"));
 }
 
 // A NIC's link is called HOST/NIC-SWITCH, and all three parts may contain '-'.
 TEST(TopologyReader, RejectsDuplicateNamesOfNicLinks) {
-  const std::string nic = "- {name: nic0, switch: leaf1, capacity: 200Mbps}";
+  const std::string nic = "- {name: nic0, switch: leaf1, capacity: 200Mbit/s}";
   const auto refusal = [&](const std::string& switches, const std::string& nics) {
     return std::string(
         Parse(absl::StrReplaceAll(kSmall, {{"- name: spine0", switches}, {nic, nics}}))
@@ -221,20 +221,20 @@ TEST(TopologyReader, RejectsDuplicateNamesOfNicLinks) {
             .message());
   };
   EXPECT_EQ(refusal("- name: spine0,p1-leaf1",
-                    "- {name: nic0-p1, switch: leaf1, capacity: 1Gbps}\n"
-                    "        - {name: nic0, switch: p1-leaf1, capacity: 1Gbps}"),
+                    "- {name: nic0-p1, switch: leaf1, capacity: 1Gbit/s}\n"
+                    "        - {name: nic0, switch: p1-leaf1, capacity: 1Gbit/s}"),
             "t.yaml:26:18: 'nic0-p1-leaf1' is a duplicate: first on line 25; the link names "
             "NIC-SWITCH must be unique on a host; rename one of the NICs");
   EXPECT_THAT(
-      refusal("- name: spine0,b-c,c", "- {name: \"a,a-b\", switch: \"b-c,c\", capacity: 1Gbps}"),
+      refusal("- name: spine0,b-c,c", "- {name: \"a,a-b\", switch: \"b-c,c\", capacity: 1Gbit/s}"),
       HasSubstr("t.yaml:25:18: 'a-b-c' is a duplicate: first on line 25"));
 }
 
 TEST(TopologyReader, NicLinkNamesAreUniquePerHostOnly) {
   const auto topology = Parse(absl::StrReplaceAll(
       kSmall, {{"- name: h3", "- name: h3,h3-nic0"},
-               {"- between: [\"leaf[0-1]\", spine0]",
-                "- between: [\"leaf[0-1]\", spine0]\n      name: nic0-leaf1,h3-nic0-leaf1"}}));
+               {"- ends: [\"leaf[0-1]\", spine0]",
+                "- ends: [\"leaf[0-1]\", spine0]\n      name: nic0-leaf1,h3-nic0-leaf1"}}));
   ASSERT_TRUE(topology.ok()) << topology.status();
   for (const char* link : {"h3/nic0-leaf1", "h3-nic0/nic0-leaf1", "nic0-leaf1", "h3-nic0-leaf1"}) {
     EXPECT_TRUE(topology->FindLink(link).has_value()) << link;
@@ -242,13 +242,13 @@ TEST(TopologyReader, NicLinkNamesAreUniquePerHostOnly) {
 }
 
 TEST(TopologyReader, RatesAreAboveZeroAndHaveAUnit) {
-  for (const char* rate : {"0", "0Gbps", "-5Gbps", "50", "fast", "50GB", "1.5bps"}) {
+  for (const char* rate : {"0", "0Gbit/s", "-5Gbit/s", "50", "fast", "50GB", "1.5bit/s"}) {
     EXPECT_EQ(
-        ErrorOf("100Gbps", rate),
+        ErrorOf("100Gbit/s", rate),
         std::string("t.yaml:28:17: 'capacity' must be a rate above zero with its unit, such as "
-                    "50Gbps or 200Mbps, found '") +
+                    "50Gbit/s or 200Mbit/s, found '") +
             rate + "'");
-    EXPECT_THAT(ErrorOf("200Mbps", rate), HasSubstr("t.yaml:25:"));
+    EXPECT_THAT(ErrorOf("200Mbit/s", rate), HasSubstr("t.yaml:25:"));
   }
 }
 
@@ -259,7 +259,7 @@ TEST(TopologyReader, RejectsUnreachableHosts) {
 }
 
 TEST(TopologyReader, RejectsHostsWithoutNicsAndSwitchesWithoutLinks) {
-  EXPECT_EQ(ErrorOf("- {name: nic0, switch: leaf1, capacity: 200Mbps}", "[]"),
+  EXPECT_EQ(ErrorOf("- {name: nic0, switch: leaf1, capacity: 200Mbit/s}", "[]"),
             "t.yaml:25:9: 'nics' is empty; give at least one NIC, with its switch and capacity");
   EXPECT_EQ(ErrorOf("switch: leaf1, ", ""),
             "t.yaml:25:11: the key 'spec.hosts[1].nics[0].switch' is missing");
@@ -281,7 +281,7 @@ TEST(TopologyReader, RejectsValuesOutOfRange) {
               HasSubstr("t.yaml:20:20: '10.0.0.256' is not an address"));
   EXPECT_EQ(ErrorOf("switch: leaf0", "switch: leaf[0-1],spine0"),
             "t.yaml:18:19: 3 switches for 2 NICs; give one for all, or one for each");
-  EXPECT_EQ(ErrorOf("capacity: 50Gbps", "capacity: 50Gbps\n          near_gpus: [0, 4]"),
+  EXPECT_EQ(ErrorOf("capacity: 50Gbit/s", "capacity: 50Gbit/s\n          near_gpus: [0, 4]"),
             "t.yaml:17:9: GPU 1 is near no NIC; add it to near_gpus of one, or remove near_gpus "
             "from all\n"
             "t.yaml:17:9: GPU 2 is near no NIC; add it to near_gpus of one, or remove near_gpus "
@@ -328,10 +328,10 @@ TEST(TopologyReader, AssignsOneAddressPerPatternToEachSwitch) {
 
 TEST(TopologyReader, RejectsInvalidLinks) {
   EXPECT_EQ(ErrorOf("\"leaf[0-1]\", spine0", "leaf0, spine0, leaf1"),
-            "t.yaml:27:16: 'between' needs two ends, such as [leaf0, spine0]");
+            "t.yaml:27:13: 'ends' needs two ends, such as [leaf0, spine0]");
   EXPECT_THAT(ErrorOf(", spine0]", ", \"leaf1,spine0\"]"),
-              HasSubstr("t.yaml:27:16: a link from leaf1 to itself"));
-  EXPECT_EQ(ErrorOf("capacity: 100Gbps", "capacity: 100Gbps\n      name: up"),
+              HasSubstr("t.yaml:27:13: a link from leaf1 to itself"));
+  EXPECT_EQ(ErrorOf("capacity: 100Gbit/s", "capacity: 100Gbit/s\n      name: up"),
             "t.yaml:29:13: 1 names for 2 links; give a name for each, or none");
 }
 
