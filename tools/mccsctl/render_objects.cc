@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <dtl/dtl.hpp>
+#include <sstream>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -12,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "tools/mccsctl/table.h"
-#include "tools/mccsctl/text_diff.h"
 
 namespace mccs {
 namespace {
@@ -104,6 +106,22 @@ void AppendJson(const YAML::Node& node, const std::string& indent, std::string* 
   } else {
     *out += node.IsMap() ? "{}" : node.IsSequence() ? "[]" : "null";
   }
+}
+
+std::vector<std::string> Lines(const std::string& text) {
+  if (text.empty()) return {};
+  return absl::StrSplit(absl::StripSuffix(text, "\n"), '\n');
+}
+
+// The differences as `diff -u` shows them, without the names of the files.
+std::string Hunks(const std::string& before, const std::string& after) {
+  dtl::Diff<std::string> diff(Lines(before), Lines(after));
+  diff.onHuge();  // less memory for long texts
+  diff.compose();
+  diff.composeUnifiedHunks();
+  std::ostringstream text;
+  diff.printUnifiedFormat(text);
+  return text.str();
 }
 
 // Removes duplicate notes.
@@ -205,8 +223,9 @@ std::string RenderDifferences(const control::ChangeReply& reply) {
   std::string text;
   for (const control::ObjectChange& change : reply.objects()) {
     const std::string path = Path(change.key());
-    absl::StrAppend(&text, UnifiedDiff({absl::StrCat(path, " (stored)"), change.before()},
-                                       {absl::StrCat(path, " (file)"), change.after()}));
+    if (change.before() == change.after()) continue;
+    absl::StrAppend(&text, "--- ", path, " (stored)\n+++ ", path, " (file)\n",
+                    Hunks(change.before(), change.after()));
   }
   return text;
 }
