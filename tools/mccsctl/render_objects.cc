@@ -3,14 +3,13 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <ctime>
 #include <dtl/dtl.hpp>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -19,6 +18,8 @@
 
 namespace mccs {
 namespace {
+
+constexpr int kJsonIndent = 2;
 
 // "tenant/team-a".
 std::string Path(const control::ObjectKey& key) {
@@ -48,64 +49,23 @@ const char* Verb(control::ChangeKind kind, bool dry_run) {
   }
 }
 
-void AppendQuoted(const std::string& text, std::string* out) {
-  *out += '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      absl::StrAppend(out, "\\", std::string(1, c));
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      char escaped[8];
-      std::snprintf(escaped, sizeof(escaped), "\\u%04x", static_cast<unsigned>(c));
-      *out += escaped;
-    } else {
-      *out += c;
-    }
+nlohmann::ordered_json ToJson(const YAML::Node& node) {
+  if (node.IsMap()) {
+    nlohmann::ordered_json object = nlohmann::ordered_json::object();
+    for (const auto& entry : node) object[entry.first.Scalar()] = ToJson(entry.second);
+    return object;
   }
-  *out += '"';
-}
-
-// An unquoted scalar that looks like a number or a boolean stays unquoted.
-void AppendScalar(const YAML::Node& node, std::string* out) {
-  const std::string& text = node.Scalar();
-  double number = 0;
+  if (node.IsSequence()) {
+    nlohmann::ordered_json array = nlohmann::ordered_json::array();
+    for (const auto& item : node) array.push_back(ToJson(item));
+    return array;
+  }
+  if (!node.IsScalar()) return nullptr;
+  // Unquoted numbers and booleans remain numbers and booleans.
   const bool quoted = node.Tag() == "!";
-  const bool digits = !text.empty() && text.find_first_not_of("0123456789.-") == std::string::npos;
-  const bool leading_zero = text.size() > 1 && text[0] == '0' && text[1] != '.';
-  const bool bare = !quoted && !leading_zero && digits && text.back() != '.' && text[0] != '.' &&
-                    absl::SimpleAtod(text, &number);
-  if (bare || (!quoted && (text == "true" || text == "false"))) {
-    *out += text;
-  } else {
-    AppendQuoted(text, out);
-  }
-}
-
-void AppendJson(const YAML::Node& node, const std::string& indent, std::string* out) {
-  const std::string inner = indent + kIndent;
-  const char* separator = "\n";
-  if (node.IsMap() && node.size() > 0) {
-    *out += "{";
-    for (const auto& entry : node) {
-      absl::StrAppend(out, separator, inner);
-      AppendQuoted(entry.first.Scalar(), out);
-      *out += ": ";
-      AppendJson(entry.second, inner, out);
-      separator = ",\n";
-    }
-    absl::StrAppend(out, "\n", indent, "}");
-  } else if (node.IsSequence() && node.size() > 0) {
-    *out += "[";
-    for (const auto& item : node) {
-      absl::StrAppend(out, separator, inner);
-      AppendJson(item, inner, out);
-      separator = ",\n";
-    }
-    absl::StrAppend(out, "\n", indent, "]");
-  } else if (node.IsScalar()) {
-    AppendScalar(node, out);
-  } else {
-    *out += node.IsMap() ? "{}" : node.IsSequence() ? "[]" : "null";
-  }
+  const auto value = nlohmann::ordered_json::parse(node.Scalar(), nullptr, false);
+  if (!quoted && (value.is_number() || value.is_boolean())) return value;
+  return node.Scalar();
 }
 
 std::vector<std::string> Lines(const std::string& text) {
@@ -198,12 +158,11 @@ std::string RenderDocuments(const control::ListObjectsReply& reply) {
 }
 
 std::string RenderDocumentsAsJson(const control::ListObjectsReply& reply) {
-  YAML::Node items(YAML::NodeType::Sequence);
+  nlohmann::ordered_json items = nlohmann::ordered_json::array();
   for (const control::Object& object : reply.objects())
-    items.push_back(YAML::Load(object.document()));
-  std::string text;
-  AppendJson(items.size() == 1 ? items[0] : items, "", &text);
-  return text + "\n";
+    items.push_back(ToJson(YAML::Load(object.document())));
+  const auto& shown = items.size() == 1 ? items[0] : items;
+  return shown.dump(kJsonIndent, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 std::string RenderChange(const control::ChangeReply& reply) {
