@@ -11,15 +11,6 @@
 namespace mccs {
 namespace {
 
-struct TimeUnit {
-  const char* name;
-  double ns;
-};
-constexpr TimeUnit kTimeUnits[] = {{"ns", 1},  {"us", 1e3}, {"ms", 1e6},
-                                   {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
-constexpr double kLongestNs = 365 * 24 * 3600e9;
-constexpr size_t kMaxDurationChars = 32;
-
 constexpr const char* kByteUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
 
 // SI prefixes of bit/s.
@@ -147,26 +138,6 @@ std::string FormatAge(int64_t ns) {
     if ((shown > 0 || n > 0) && ++shown == 2) break;
   }
   return out;
-}
-
-std::optional<int64_t> ParseDurationNs(std::string_view text) {
-  if (text.size() > kMaxDurationChars) return std::nullopt;
-  double total = 0;
-  while (!text.empty()) {
-    const size_t digits = text.find_first_not_of("0123456789.");
-    if (digits == 0 || digits == std::string_view::npos) return std::nullopt;
-    double value = 0;
-    if (!absl::SimpleAtod(std::string(text.substr(0, digits)), &value)) return std::nullopt;
-    text.remove_prefix(digits);
-    const std::string_view name = text.substr(0, text.find_first_of("0123456789."));
-    text.remove_prefix(name.size());
-    const auto unit = std::find_if(std::begin(kTimeUnits), std::end(kTimeUnits),
-                                   [&](const TimeUnit& u) { return name == u.name; });
-    if (unit == std::end(kTimeUnits)) return std::nullopt;
-    total += value * unit->ns;
-  }
-  if (total < 1 || total > kLongestNs) return std::nullopt;
-  return static_cast<int64_t>(std::llround(total));
 }
 
 }  // namespace mccs

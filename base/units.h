@@ -34,10 +34,6 @@ std::string FormatAge(int64_t ns);
 // "4.25 ms", "0.5 ms": at most four significant digits.
 std::string FormatMilliseconds(int64_t ns);
 
-// "5s", "1.5s", "200ms", "1m30s" in nanoseconds. Nothing for other input; a duration must be above
-// zero and at most a year.
-std::optional<int64_t> ParseDurationNs(std::string_view text);
-
 }  // namespace mccs
 
 #endif  // MCCS_BASE_UNITS_H_

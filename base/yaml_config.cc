@@ -305,7 +305,6 @@ void YamlReader::Integer(std::string_view key, Int* out, Need need) {
 void YamlReader::Field(std::string_view key, uint16_t* out, Need need) { Integer(key, out, need); }
 void YamlReader::Field(std::string_view key, int32_t* out, Need need) { Integer(key, out, need); }
 void YamlReader::Field(std::string_view key, uint32_t* out, Need need) { Integer(key, out, need); }
-void YamlReader::Field(std::string_view key, int64_t* out, Need need) { Integer(key, out, need); }
 void YamlReader::Field(std::string_view key, uint64_t* out, Need need) { Integer(key, out, need); }
 
 void YamlReader::Field(std::string_view key, std::vector<std::string>* out, Need need) {
@@ -342,16 +341,6 @@ void YamlReader::Field(std::string_view key, std::vector<std::pair<std::string, 
     }
   }
   *out = std::move(items);
-}
-
-void YamlReader::Duration(std::string_view key, int64_t* out_ns, Need need) {
-  const Value value = Take(key, need);
-  if (!value) return;
-  const auto ns = value->IsScalar() ? ParseDurationNs(value->Scalar()) : std::nullopt;
-  if (!ns) {
-    return document_->Expected(*value, key, "a duration with its unit, such as 5s or 200ms");
-  }
-  *out_ns = *ns;
 }
 
 void YamlReader::Bytes(std::string_view key, uint64_t* out, Need need) {

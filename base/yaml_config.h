@@ -5,7 +5,6 @@
 //
 //   MCCS_ASSIGN_OR_RETURN(YamlReader yaml, YamlReader::Open(path));
 //   yaml.Field("listen", &config.listen);
-//   yaml.Duration("heartbeat_timeout", &config.heartbeat_timeout_ns);
 //   YamlReader lanes = yaml.Child("lanes");
 //   lanes.Bytes("slot_bytes", &config.slot_bytes);
 //   MCCS_RETURN_IF_ERROR(yaml.Finish());
@@ -60,15 +59,12 @@ class YamlReader {
   void Field(std::string_view key, uint16_t* out, Need need = Need::kOptional);
   void Field(std::string_view key, int32_t* out, Need need = Need::kOptional);
   void Field(std::string_view key, uint32_t* out, Need need = Need::kOptional);
-  void Field(std::string_view key, int64_t* out, Need need = Need::kOptional);
   void Field(std::string_view key, uint64_t* out, Need need = Need::kOptional);
   // A list, "[a, b]" or one "- a" a line.
   void Field(std::string_view key, std::vector<std::string>* out, Need need = Need::kOptional);
   // A mapping of names to strings, in the order of the file; any keys are allowed.
   void Field(std::string_view key, std::vector<std::pair<std::string, std::string>>* out,
              Need need = Need::kOptional);
-  // "5s", "200ms" (ParseDurationNs).
-  void Duration(std::string_view key, int64_t* out_ns, Need need = Need::kOptional);
   // "16MiB", "4096" (ParseBytes).
   void Bytes(std::string_view key, uint64_t* out, Need need = Need::kOptional);
 

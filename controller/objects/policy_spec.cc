@@ -213,11 +213,6 @@ const std::vector<std::string>& PolicyNames() {
   return names;
 }
 
-std::vector<std::string> PolicyParameterNames(std::string_view policy) {
-  const KnownPolicy* known = FindPolicy(policy);
-  return known != nullptr ? known->parameters : std::vector<std::string>();
-}
-
 PolicySpec ReadPolicySpec(YamlReader yaml) {
   PolicySpec spec;
   yaml.RejectFormerKey("policy", "type");

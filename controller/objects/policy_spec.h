@@ -62,7 +62,7 @@ struct SourcePortLimits {
 
 inline constexpr uint32_t kMostChannelsPerNic = 8;
 
-// Of all policies; each one uses some of them (PolicyParameterNames).
+// Of all policies; each one uses some of them.
 struct PolicyParameters {
   std::optional<SourcePortLimits> source_ports;  // source ports of lanes, both ends included
   // Seed: draws ports at random, even if other lanes have them.
@@ -98,10 +98,8 @@ struct PolicySpec {
 // The kinds of calls of a Policy `algorithm`, in the order of their values.
 std::vector<OpKind> KindsOf(const PolicySpec& policy);
 
-// The valid values of `type`, and the parameters of one policy.
+// The valid values of `type`.
 const std::vector<std::string>& PolicyNames();
-std::vector<std::string> PolicyParameterNames(std::string_view policy);
-
 // Errors are reported by Finish() of `spec`'s document.
 PolicySpec ReadPolicySpec(YamlReader spec);
 

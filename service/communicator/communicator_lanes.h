@@ -52,7 +52,6 @@ class CommunicatorLanes {
   absl::Status DropNext();
   // Makes the next lanes the current ones.
   absl::Status Adopt();
-  bool has_old() const { return old_ != nullptr; }
   // Returns true when all data of the old lanes has arrived at both ends. From then on, a broken
   // old lane is not an error.
   bool OldDrained();

@@ -19,12 +19,12 @@
 #include "service/communicator/controller_link.h"
 #include "service/daemon.h"
 #include "service/device/cpu_device.h"
-#include "service/device/local_importer.h"
 #include "service/transport/stream_lane.h"
 #include "tests/sim/delayed_mappings.h"
 #include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_network.h"
 #include "tests/sim/sim_tenant.h"
+#include "tests/unit/device/local_importer.h"
 
 namespace mccs {
 

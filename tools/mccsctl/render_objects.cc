@@ -3,20 +3,23 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <ctime>
+#include <dtl/dtl.hpp>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "tools/mccsctl/table.h"
-#include "tools/mccsctl/text_diff.h"
 
 namespace mccs {
 namespace {
+
+constexpr int kJsonIndent = 2;
 
 // "tenant/team-a".
 std::string Path(const control::v1::ObjectKey& key) {
@@ -46,64 +49,39 @@ const char* Verb(control::v1::ChangeKind kind, bool dry_run) {
   }
 }
 
-void AppendQuoted(const std::string& text, std::string* out) {
-  *out += '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      absl::StrAppend(out, "\\", std::string(1, c));
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      char escaped[8];
-      std::snprintf(escaped, sizeof(escaped), "\\u%04x", static_cast<unsigned>(c));
-      *out += escaped;
-    } else {
-      *out += c;
-    }
+nlohmann::ordered_json ToJson(const YAML::Node& node) {
+  if (node.IsMap()) {
+    nlohmann::ordered_json object = nlohmann::ordered_json::object();
+    for (const auto& entry : node) object[entry.first.Scalar()] = ToJson(entry.second);
+    return object;
   }
-  *out += '"';
-}
-
-// An unquoted scalar that looks like a number or a boolean stays unquoted.
-void AppendScalar(const YAML::Node& node, std::string* out) {
-  const std::string& text = node.Scalar();
-  double number = 0;
+  if (node.IsSequence()) {
+    nlohmann::ordered_json array = nlohmann::ordered_json::array();
+    for (const auto& item : node) array.push_back(ToJson(item));
+    return array;
+  }
+  if (!node.IsScalar()) return nullptr;
+  // Unquoted numbers and booleans remain numbers and booleans.
   const bool quoted = node.Tag() == "!";
-  const bool digits = !text.empty() && text.find_first_not_of("0123456789.-") == std::string::npos;
-  const bool leading_zero = text.size() > 1 && text[0] == '0' && text[1] != '.';
-  const bool bare = !quoted && !leading_zero && digits && text.back() != '.' && text[0] != '.' &&
-                    absl::SimpleAtod(text, &number);
-  if (bare || (!quoted && (text == "true" || text == "false"))) {
-    *out += text;
-  } else {
-    AppendQuoted(text, out);
-  }
+  const auto value = nlohmann::ordered_json::parse(node.Scalar(), nullptr, false);
+  if (!quoted && (value.is_number() || value.is_boolean())) return value;
+  return node.Scalar();
 }
 
-void AppendJson(const YAML::Node& node, const std::string& indent, std::string* out) {
-  const std::string inner = indent + kIndent;
-  const char* separator = "\n";
-  if (node.IsMap() && node.size() > 0) {
-    *out += "{";
-    for (const auto& entry : node) {
-      absl::StrAppend(out, separator, inner);
-      AppendQuoted(entry.first.Scalar(), out);
-      *out += ": ";
-      AppendJson(entry.second, inner, out);
-      separator = ",\n";
-    }
-    absl::StrAppend(out, "\n", indent, "}");
-  } else if (node.IsSequence() && node.size() > 0) {
-    *out += "[";
-    for (const auto& item : node) {
-      absl::StrAppend(out, separator, inner);
-      AppendJson(item, inner, out);
-      separator = ",\n";
-    }
-    absl::StrAppend(out, "\n", indent, "]");
-  } else if (node.IsScalar()) {
-    AppendScalar(node, out);
-  } else {
-    *out += node.IsMap() ? "{}" : node.IsSequence() ? "[]" : "null";
-  }
+std::vector<std::string> Lines(const std::string& text) {
+  if (text.empty()) return {};
+  return absl::StrSplit(absl::StripSuffix(text, "\n"), '\n');
+}
+
+// The differences as `diff -u` shows them, without the names of the files.
+std::string Hunks(const std::string& before, const std::string& after) {
+  dtl::Diff<std::string> diff(Lines(before), Lines(after));
+  diff.onHuge();  // less memory for long texts
+  diff.compose();
+  diff.composeUnifiedHunks();
+  std::ostringstream text;
+  diff.printUnifiedFormat(text);
+  return text.str();
 }
 
 // Removes duplicate notes.
@@ -180,12 +158,11 @@ std::string RenderDocuments(const control::v1::ListObjectsReply& reply) {
 }
 
 std::string RenderDocumentsAsJson(const control::v1::ListObjectsReply& reply) {
-  YAML::Node items(YAML::NodeType::Sequence);
+  nlohmann::ordered_json items = nlohmann::ordered_json::array();
   for (const control::v1::Object& object : reply.objects())
-    items.push_back(YAML::Load(object.document()));
-  std::string text;
-  AppendJson(items.size() == 1 ? items[0] : items, "", &text);
-  return text + "\n";
+    items.push_back(ToJson(YAML::Load(object.document())));
+  const auto& shown = items.size() == 1 ? items[0] : items;
+  return shown.dump(kJsonIndent, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 std::string RenderChange(const control::v1::ChangeReply& reply) {
@@ -205,8 +182,9 @@ std::string RenderDifferences(const control::v1::ChangeReply& reply) {
   std::string text;
   for (const control::v1::ObjectChange& change : reply.objects()) {
     const std::string path = Path(change.key());
-    absl::StrAppend(&text, UnifiedDiff({absl::StrCat(path, " (stored)"), change.before()},
-                                       {absl::StrCat(path, " (file)"), change.after()}));
+    if (change.before() == change.after()) continue;
+    absl::StrAppend(&text, "--- ", path, " (stored)\n+++ ", path, " (file)\n",
+                    Hunks(change.before(), change.after()));
   }
   return text;
 }

@@ -74,21 +74,6 @@ TEST(BitRates, AreWrittenInTheUnitThatFits) {
   EXPECT_EQ(FormatBitRate(1e16), "10000 Tbit/s");
 }
 
-TEST(Durations, AreReadWithTheirUnits) {
-  EXPECT_EQ(ParseDurationNs("5s"), 5'000'000'000);
-  EXPECT_EQ(ParseDurationNs("1.5s"), 1'500'000'000);
-  EXPECT_EQ(ParseDurationNs("200ms"), 200'000'000);
-  EXPECT_EQ(ParseDurationNs("20us"), 20'000);
-  EXPECT_EQ(ParseDurationNs("1m30s"), 90'000'000'000);
-}
-
-TEST(Durations, RejectsInvalidDurations) {
-  for (const char* text :
-       {"", "5", "s", "-1s", "0s", "5 s", "1d", "inf", "9000h", "1..2s", "5s3"}) {
-    EXPECT_EQ(ParseDurationNs(text), std::nullopt) << text;
-  }
-}
-
 TEST(Ages, ShowTheTwoLargestUnits) {
   constexpr int64_t kSecond = 1'000'000'000;
   EXPECT_EQ(FormatAge(850'000'000), "850 ms");

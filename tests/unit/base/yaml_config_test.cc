@@ -15,7 +15,6 @@ using testing::Pair;
 struct Settings {
   std::string listen = "default";
   uint16_t port = 1;
-  int64_t timeout_ns = 0;
   uint64_t slot_bytes = 0;
   bool verbose = false;
   double share = 0;
@@ -33,7 +32,6 @@ absl::Status Read(const std::string& text, Settings* out) {
   yaml->Field("labels", &out->labels);
   YamlReader lanes = yaml->Child("lanes");
   lanes.Field("port", &out->port);
-  lanes.Duration("timeout", &out->timeout_ns);
   lanes.Bytes("slot_bytes", &out->slot_bytes);
   return yaml->Finish();
 }
@@ -56,7 +54,6 @@ TEST(Yaml, FieldsOfEveryTypeAreRead) {
       "labels: {rack: r1, pod: p2}\n"
       "lanes:\n"
       "  port: 65535\n"
-      "  timeout: 200ms\n"
       "  slot_bytes: 1 MiB\n",
       &s);
   ASSERT_TRUE(status.ok()) << status;
@@ -66,7 +63,6 @@ TEST(Yaml, FieldsOfEveryTypeAreRead) {
   EXPECT_THAT(s.names, ElementsAre("a", "b"));
   EXPECT_THAT(s.labels, ElementsAre(Pair("rack", "r1"), Pair("pod", "p2")));
   EXPECT_EQ(s.port, 65535);
-  EXPECT_EQ(s.timeout_ns, 200'000'000);
   EXPECT_EQ(s.slot_bytes, 1u << 20);
 }
 
@@ -83,7 +79,7 @@ TEST(Yaml, ReportsAnUnknownKeyWithPositionAndSuggestion) {
   EXPECT_EQ(ErrorOf("listen: a\nverbsoe: true\n"),
             "x.yaml:2:1: unknown key 'verbsoe'; did you mean 'verbose'?");
   EXPECT_EQ(ErrorOf("lanes:\n  port: 1\n  zebra: 2\n"),
-            "x.yaml:3:3: unknown key 'zebra'; known keys: port timeout slot_bytes");
+            "x.yaml:3:3: unknown key 'zebra'; known keys: port slot_bytes");
 }
 
 TEST(Yaml, ReportsAWrongTypeWithPosition) {
@@ -97,9 +93,6 @@ TEST(Yaml, ReportsAWrongTypeWithPosition) {
   EXPECT_EQ(ErrorOf("listen: [a]\n"), "x.yaml:1:9: 'listen' must be text, found a list");
   EXPECT_EQ(ErrorOf("names: a\n"), "x.yaml:1:8: 'names' must be a list, found 'a'");
   EXPECT_EQ(ErrorOf("lanes: 3\n"), "x.yaml:1:8: 'lanes' must be a mapping, found '3'");
-  EXPECT_EQ(
-      ErrorOf("lanes:\n  timeout: 5\n"),
-      "x.yaml:2:12: 'timeout' must be a duration with its unit, such as 5s or 200ms, found '5'");
   EXPECT_EQ(
       ErrorOf("lanes:\n  slot_bytes: 1MB\n"),
       "x.yaml:2:15: 'slot_bytes' must be a number of bytes, such as 4096 or 16MiB, found '1MB'");

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "service/device/cpu_device.h"
-#include "service/device/local_importer.h"
 #include "service/transport/stream_lane.h"
 #include "tests/sim/sim_clock.h"
+#include "tests/unit/device/local_importer.h"
 #include "tests/unit/messages/idle_port.h"
 
 namespace mccs {

@@ -18,6 +18,7 @@
 #include "controller/recovered_strategies.h"
 #include "controller/registry.h"
 #include "controller/resolved_view.h"
+#include "controller/run_policies.h"
 #include "controller/view_cache.h"
 #include "proto/stored.pb.h"
 #include "tests/unit/controller/agent_messages.h"
@@ -133,7 +134,7 @@ class World {
     if (!raw.communicators.empty() && Draw(2) == 0) {
       const CommId id = raw.communicators[Draw(raw.communicators.size())].id;
       ASSERT_EQ(TextOf(plan_.Choose(*objects_, kept, id)),
-                TextOf(ChooseStrategy(*objects_, raw, id)));
+                TextOf(RunPolicyFor(id, *objects_, resolved)));
     }
     Decisions decisions = plan_.Decide(*objects_, kept);
     ASSERT_EQ(TextOf(decisions), TextOf(DecideForResolvedView(*objects_, resolved)));

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "controller/policy/locality_ring.h"
+#include "controller/resolved_view.h"
+#include "controller/run_policies.h"
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
@@ -40,7 +42,7 @@ class PlannerTest : public testing::Test {
   // Applies the strategies for `objects` to all communicators.
   void Settle(const ObjectSet& objects) {
     for (CommunicatorView& communicator : view_.communicators) {
-      communicator.strategy = *ChooseStrategy(objects, view_, communicator.id);
+      communicator.strategy = *RunPolicyFor(communicator.id, objects, ResolveView(view_, objects));
     }
   }
 
@@ -54,11 +56,11 @@ class PlannerTest : public testing::Test {
 
 TEST_F(PlannerTest, ThePolicyOfTheTenantDecides) {
   const ObjectSet objects = After({}, kBase + "---\n" + kReverse);
-  const auto first = ChooseStrategy(objects, view_, kFirst);
+  const auto first = RunPolicyFor(kFirst, objects, ResolveView(view_, objects));
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_THAT(first->channels(0).ring(), ElementsAre(2, 1, 0));
   EXPECT_EQ(first->origin(), "locality_ring by reverse");
-  const auto second = ChooseStrategy(objects, view_, kSecond);
+  const auto second = RunPolicyFor(kSecond, objects, ResolveView(view_, objects));
   EXPECT_THAT(second->channels(0).ring(), ElementsAre(0, 1, 2));
   EXPECT_EQ(second->origin(), "locality_ring");
 }
@@ -68,7 +70,7 @@ TEST_F(PlannerTest, SourcePortsStayWithinThePolicysRange) {
       After({}, PolicyDocument("ports",
                                "  type: locality_ring\n"
                                "  parameters: {source_ports: {first: 50000, last: 50002}}\n"));
-  const auto strategy = ChooseStrategy(objects, view_, kFirst);
+  const auto strategy = RunPolicyFor(kFirst, objects, ResolveView(view_, objects));
   ASSERT_TRUE(strategy.ok()) << strategy.status();
   for (const uint32_t port : strategy->channels(0).source_ports()) {
     EXPECT_GE(port, 50000u);
@@ -77,7 +79,8 @@ TEST_F(PlannerTest, SourcePortsStayWithinThePolicysRange) {
 }
 
 TEST_F(PlannerTest, AnUnknownCommunicatorIsNotFound) {
-  EXPECT_EQ(ChooseStrategy({}, view_, CommId(0xc)).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(RunPolicyFor(CommId(0xc), {}, ResolveView(view_, {})).status().code(),
+            absl::StatusCode::kNotFound);
 }
 
 TEST_F(PlannerTest, ChangesOnlyCommunicatorsOfTheNewPolicy) {

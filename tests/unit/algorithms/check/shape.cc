@@ -1,9 +1,9 @@
-#include "algorithms/check/shape.h"
+#include "tests/unit/algorithms/check/shape.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "algorithms/check/contract.h"
+#include "tests/unit/algorithms/check/contract.h"
 
 namespace mccs::check {
 namespace {

@@ -1,6 +1,6 @@
 // Events and the waits between them: the graph for the proofs of progress and of order.
-#ifndef MCCS_ALGORITHMS_CHECK_EVENT_GRAPH_H_
-#define MCCS_ALGORITHMS_CHECK_EVENT_GRAPH_H_
+#ifndef MCCS_TESTS_UNIT_ALGORITHMS_CHECK_EVENT_GRAPH_H_
+#define MCCS_TESTS_UNIT_ALGORITHMS_CHECK_EVENT_GRAPH_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -48,4 +48,4 @@ class EventGraph {
 
 }  // namespace mccs::check
 
-#endif  // MCCS_ALGORITHMS_CHECK_EVENT_GRAPH_H_
+#endif  // MCCS_TESTS_UNIT_ALGORITHMS_CHECK_EVENT_GRAPH_H_

@@ -1,6 +1,6 @@
 // The contract of each collective: its required inputs and results.
-#ifndef MCCS_ALGORITHMS_CHECK_CONTRACT_H_
-#define MCCS_ALGORITHMS_CHECK_CONTRACT_H_
+#ifndef MCCS_TESTS_UNIT_ALGORITHMS_CHECK_CONTRACT_H_
+#define MCCS_TESTS_UNIT_ALGORITHMS_CHECK_CONTRACT_H_
 
 #include "algorithms/plan.h"
 
@@ -27,4 +27,4 @@ InputBlock SourceOf(const Plan& plan, Rank rank, int32_t block);
 
 }  // namespace mccs::check
 
-#endif  // MCCS_ALGORITHMS_CHECK_CONTRACT_H_
+#endif  // MCCS_TESTS_UNIT_ALGORITHMS_CHECK_CONTRACT_H_

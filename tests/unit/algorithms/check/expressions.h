@@ -1,6 +1,6 @@
 // Values of the symbolic run: unique expressions, so that equal ids mean equal expressions.
-#ifndef MCCS_ALGORITHMS_CHECK_EXPRESSIONS_H_
-#define MCCS_ALGORITHMS_CHECK_EXPRESSIONS_H_
+#ifndef MCCS_TESTS_UNIT_ALGORITHMS_CHECK_EXPRESSIONS_H_
+#define MCCS_TESTS_UNIT_ALGORITHMS_CHECK_EXPRESSIONS_H_
 
 #include <cstdint>
 #include <map>
@@ -62,4 +62,4 @@ class Expressions {
 
 }  // namespace mccs::check
 
-#endif  // MCCS_ALGORITHMS_CHECK_EXPRESSIONS_H_
+#endif  // MCCS_TESTS_UNIT_ALGORITHMS_CHECK_EXPRESSIONS_H_

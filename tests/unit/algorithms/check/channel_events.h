@@ -18,8 +18,8 @@
 //
 // Added by the strictest executor: begins in IssueOrder; a receive begins when slice n − slots is
 // released; a group begins when all rounds of the one before are done.
-#ifndef MCCS_ALGORITHMS_CHECK_CHANNEL_EVENTS_H_
-#define MCCS_ALGORITHMS_CHECK_CHANNEL_EVENTS_H_
+#ifndef MCCS_TESTS_UNIT_ALGORITHMS_CHECK_CHANNEL_EVENTS_H_
+#define MCCS_TESTS_UNIT_ALGORITHMS_CHECK_CHANNEL_EVENTS_H_
 
 #include <cstdint>
 #include <map>
@@ -29,9 +29,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "algorithms/check/event_graph.h"
 #include "algorithms/geometry.h"
-#include "algorithms/plan_check.h"
+#include "tests/unit/algorithms/check/event_graph.h"
+#include "tests/unit/algorithms/plan_check.h"
 
 namespace mccs::check {
 
@@ -118,4 +118,4 @@ class ChannelEvents {
 
 }  // namespace mccs::check
 
-#endif  // MCCS_ALGORITHMS_CHECK_CHANNEL_EVENTS_H_
+#endif  // MCCS_TESTS_UNIT_ALGORITHMS_CHECK_CHANNEL_EVENTS_H_

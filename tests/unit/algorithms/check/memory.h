@@ -1,12 +1,12 @@
 // The accesses to memory on one channel, and whether conflicting accesses are ordered.
-#ifndef MCCS_ALGORITHMS_CHECK_MEMORY_H_
-#define MCCS_ALGORITHMS_CHECK_MEMORY_H_
+#ifndef MCCS_TESTS_UNIT_ALGORITHMS_CHECK_MEMORY_H_
+#define MCCS_TESTS_UNIT_ALGORITHMS_CHECK_MEMORY_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "algorithms/check/channel_events.h"
+#include "tests/unit/algorithms/check/channel_events.h"
 
 namespace mccs::check {
 
@@ -69,4 +69,4 @@ class Memory {
 
 }  // namespace mccs::check
 
-#endif  // MCCS_ALGORITHMS_CHECK_MEMORY_H_
+#endif  // MCCS_TESTS_UNIT_ALGORITHMS_CHECK_MEMORY_H_

@@ -1,4 +1,4 @@
-#include "algorithms/check/values.h"
+#include "tests/unit/algorithms/check/values.h"
 
 #include <map>
 #include <string>
@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "algorithms/check/contract.h"
-#include "algorithms/check/expressions.h"
 #include "base/status_macros.h"
+#include "tests/unit/algorithms/check/contract.h"
+#include "tests/unit/algorithms/check/expressions.h"
 
 namespace mccs::check {
 namespace {

@@ -20,8 +20,8 @@
 // Cost: quadratic in the number of steps of one channel; intended for tests with few rounds. More
 // rounds repeat the same pattern once two groups of rounds and all slots have been used.
 // rounds repeat the same pattern once two groups of rounds and all slots have been used.
-#ifndef MCCS_ALGORITHMS_PLAN_CHECK_H_
-#define MCCS_ALGORITHMS_PLAN_CHECK_H_
+#ifndef MCCS_TESTS_UNIT_ALGORITHMS_PLAN_CHECK_H_
+#define MCCS_TESTS_UNIT_ALGORITHMS_PLAN_CHECK_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -62,4 +62,4 @@ absl::Status CheckPlans(std::span<const Plan> plans, const Layout& layout,
 
 }  // namespace mccs
 
-#endif  // MCCS_ALGORITHMS_PLAN_CHECK_H_
+#endif  // MCCS_TESTS_UNIT_ALGORITHMS_PLAN_CHECK_H_

@@ -1,11 +1,11 @@
-#include "algorithms/check/memory.h"
+#include "tests/unit/algorithms/check/memory.h"
 
 #include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "algorithms/check/contract.h"
 #include "base/status_macros.h"
+#include "tests/unit/algorithms/check/contract.h"
 
 namespace mccs::check {
 namespace {

@@ -1,4 +1,4 @@
-#include "algorithms/check/event_graph.h"
+#include "tests/unit/algorithms/check/event_graph.h"
 
 #include <algorithm>
 #include <span>

@@ -1,10 +1,10 @@
 // The symbolic run: the results of all ranks, as expressions over the ranks' inputs.
-#ifndef MCCS_ALGORITHMS_CHECK_VALUES_H_
-#define MCCS_ALGORITHMS_CHECK_VALUES_H_
+#ifndef MCCS_TESTS_UNIT_ALGORITHMS_CHECK_VALUES_H_
+#define MCCS_TESTS_UNIT_ALGORITHMS_CHECK_VALUES_H_
 
 #include "absl/status/status.h"
-#include "algorithms/check/channel_events.h"
-#include "algorithms/check/memory.h"
+#include "tests/unit/algorithms/check/channel_events.h"
+#include "tests/unit/algorithms/check/memory.h"
 
 namespace mccs::check {
 
@@ -15,4 +15,4 @@ absl::Status CheckValues(const ProofInput& proof, const ChannelEvents& events,
 
 }  // namespace mccs::check
 
-#endif  // MCCS_ALGORITHMS_CHECK_VALUES_H_
+#endif  // MCCS_TESTS_UNIT_ALGORITHMS_CHECK_VALUES_H_

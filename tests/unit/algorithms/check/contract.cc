@@ -1,4 +1,4 @@
-#include "algorithms/check/contract.h"
+#include "tests/unit/algorithms/check/contract.h"
 
 namespace mccs::check {
 

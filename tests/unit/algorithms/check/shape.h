@@ -1,6 +1,6 @@
 // Static checks of each plan.
-#ifndef MCCS_ALGORITHMS_CHECK_SHAPE_H_
-#define MCCS_ALGORITHMS_CHECK_SHAPE_H_
+#ifndef MCCS_TESTS_UNIT_ALGORITHMS_CHECK_SHAPE_H_
+#define MCCS_TESTS_UNIT_ALGORITHMS_CHECK_SHAPE_H_
 
 #include <cstdint>
 #include <span>
@@ -23,4 +23,4 @@ absl::Status CheckShape(std::span<const Plan> plans, const Layout& layout);
 
 }  // namespace mccs::check
 
-#endif  // MCCS_ALGORITHMS_CHECK_SHAPE_H_
+#endif  // MCCS_TESTS_UNIT_ALGORITHMS_CHECK_SHAPE_H_

@@ -1,11 +1,11 @@
-#include "algorithms/check/channel_events.h"
+#include "tests/unit/algorithms/check/channel_events.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "algorithms/check/shape.h"
 #include "algorithms/issue_order.h"
 #include "base/status_macros.h"
+#include "tests/unit/algorithms/check/shape.h"
 
 namespace mccs::check {
 

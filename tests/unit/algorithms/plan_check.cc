@@ -1,15 +1,15 @@
-#include "algorithms/plan_check.h"
+#include "tests/unit/algorithms/plan_check.h"
 
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "algorithms/check/channel_events.h"
-#include "algorithms/check/contract.h"
-#include "algorithms/check/memory.h"
-#include "algorithms/check/shape.h"
-#include "algorithms/check/values.h"
 #include "algorithms/geometry.h"
 #include "base/status_macros.h"
+#include "tests/unit/algorithms/check/channel_events.h"
+#include "tests/unit/algorithms/check/contract.h"
+#include "tests/unit/algorithms/check/memory.h"
+#include "tests/unit/algorithms/check/shape.h"
+#include "tests/unit/algorithms/check/values.h"
 
 namespace mccs {
 namespace {

@@ -1,4 +1,4 @@
-#include "algorithms/check/expressions.h"
+#include "tests/unit/algorithms/check/expressions.h"
 
 #include <algorithm>
 #include <utility>
