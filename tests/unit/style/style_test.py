@@ -147,6 +147,13 @@ class Files(unittest.TestCase):
         self.assertEqual(named, [])
 
 
+class GoldenFiles(unittest.TestCase):
+    def test_every_golden_file_is_compared_by_a_test(self):
+        tests = "".join(path.read_text() for path in (ROOT / "tests/unit").rglob("golden_*_test.cc"))
+        compared = set(re.findall(r'ExpectGolden\("([^"]+)"', tests))
+        self.assertEqual({path.name for path in (ROOT / "tests/golden").iterdir()}, compared)
+
+
 class Sleeps(unittest.TestCase):
     # Files of tests with one thread or process more than the test's, where no event shows what the test waits for.
     # Comments beside the sleeps say why. All others advance a clock, or use tests/unit/eventually.h.
