@@ -1,4 +1,5 @@
 // mccsd: creates and connects the objects.
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -178,7 +179,10 @@ absl::Status Serve(const Config& config, Log& log) {
   const std::string manager = notify != nullptr ? notify : "";
   if (absl::Status s = SdNotify(manager, "READY=1"); !s.ok()) log.Warning(std::string(s.message()));
 
-  EngineLoop(*daemon, *reactor, clock).Run(stop);
+  SetTimerSlack();
+  EngineLoop(
+      *daemon, *reactor, clock, +[] { sched_yield(); })
+      .Run(stop);
 
   SdNotify(manager, "STOPPING=1").IgnoreError();
   log.Info("stopping: ", daemon->sessions(), " processes, ", daemon->communicators(),

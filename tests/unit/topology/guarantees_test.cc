@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/mentions.h"
 #include "tests/unit/topology/small_topologies.h"
 
 namespace mccs {
@@ -40,10 +41,10 @@ TEST(Guarantees, ReportsLinkAndNumbers) {
   const auto broken = FindBrokenGuarantees(topology.ArcCapacities(), flows);
   ASSERT_EQ(broken.size(), 2u);
   EXPECT_THAT(broken[0].flows, ElementsAre(0, 2));
-  EXPECT_EQ(Describe(broken[0], topology),
-            "leaf0 → spine1 carries 50 Gbit/s, but 62.5 Gbit/s of it are guaranteed to 2 flows");
-  EXPECT_EQ(Describe(broken[1], topology),
-            "spine1 → leaf1 carries 50 Gbit/s, but 62.5 Gbit/s of it are guaranteed to 2 flows");
+  EXPECT_THAT(Describe(broken[0], topology),
+              OneLineMentions("leaf0 → spine1", "50 G", "62.5 G", "2 flows"));
+  EXPECT_THAT(Describe(broken[1], topology),
+              OneLineMentions("spine1 → leaf1", "50 G", "62.5 G", "2 flows"));
 }
 
 }  // namespace guarantees_test
