@@ -1,4 +1,5 @@
 // mccsd: creates and connects the objects.
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <systemd/sd-daemon.h>
@@ -178,7 +179,10 @@ absl::Status Serve(const Config& config, Log& log) {
   if (const int error = sd_notify(0, "READY=1"); error < 0)
     log.Warning("cannot notify the service manager: ", std::strerror(-error));
 
-  EngineLoop(*daemon, *reactor, clock).Run(stop);
+  SetTimerSlack();
+  EngineLoop(
+      *daemon, *reactor, clock, +[] { sched_yield(); })
+      .Run(stop);
 
   sd_notify(0, "STOPPING=1");
   log.Info("stopping: ", daemon->sessions(), " processes, ", daemon->communicators(),

@@ -40,16 +40,10 @@
 #include "service/communicator/splits.h"
 #include "service/communicator/star_protocol.h"
 #include "service/messages/message_watcher.h"
+#include "service/urgency.h"
 #include "service/work_tally.h"
 
 namespace mccs {
-
-// How the engine may wait for this communicator.
-enum class Urgency : uint8_t {
-  kSleep,    // until a byte or a doorbell arrives
-  kBackOff,  // a GPU will write a word without a doorbell
-  kSpin,     // work is running
-};
 
 class Communicator {
  public:

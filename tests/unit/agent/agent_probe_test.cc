@@ -51,6 +51,10 @@ class AskingHub final : public agent::v1::AgentHub::Service {
   bool AwaitAnswers(size_t count) {
     return Await([&] { return answers_.size() >= count; });
   }
+  // Returns true once no stream is open.
+  bool AwaitEndOfStream() {
+    return Await([&] { return context_ == nullptr; });
+  }
   std::vector<agent::v1::Probed> answers() {
     const std::lock_guard lock(mutex_);
     return answers_;
@@ -82,6 +86,7 @@ class AskingHub final : public agent::v1::AgentHub::Service {
     }
     const std::lock_guard lock(mutex_);
     context_ = nullptr;
+    changed_.notify_all();
     return grpc::Status::OK;
   }
 
@@ -121,6 +126,7 @@ struct Asked {
   std::mutex mutex;  // protects the following members
   std::condition_variable changed;
   std::vector<PathProber::Done> waiting;
+  bool ended = false;  // the prober was destroyed
 
   // Returns the callback of the n-th request once it has arrived.
   PathProber::Done Take(size_t n) {
@@ -133,6 +139,10 @@ struct Asked {
 class SlowProber final : public PathProber {
  public:
   explicit SlowProber(std::shared_ptr<Asked> asked) : asked_(std::move(asked)) {}
+  ~SlowProber() override {
+    const std::lock_guard lock(asked_->mutex);
+    asked_->ended = true;
+  }
   void Probe(std::vector<ProbeTask> tasks, Done done) override {
     EXPECT_EQ(tasks.size(), 1u);
     const std::lock_guard lock(asked_->mutex);
@@ -200,10 +210,14 @@ TEST_F(AgentProbeTest, ReceivesMessagesAboveGrpcsDefaultLimit) {
   EXPECT_TRUE(hub_.AwaitAnswers(1));
 }
 
-TEST_F(AgentProbeTest, AnAgentEndsDuringAProbe) {
+TEST_F(AgentProbeTest, EndsItsProberAndItsStreamDuringAProbe) {
   Start(std::make_unique<SlowProber>(asked_));
   asked_->Take(0);
+  EXPECT_FALSE(asked_->ended);
   agent_.reset();
+  EXPECT_TRUE(asked_->ended);
+  EXPECT_TRUE(hub_.AwaitEndOfStream());
+  EXPECT_TRUE(hub_.answers().empty()) << "the probe had no result";
 }
 
 }  // namespace agent_probe_test

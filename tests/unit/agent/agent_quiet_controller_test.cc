@@ -1,5 +1,6 @@
 // The agent and a controller that accepts it, sends one message and then nothing, not even
-// heartbeats. Over gRPC on loopback; conditions are polled for at most kPatience.
+// heartbeats. Over gRPC on loopback; conditions are polled
+// (tests/unit/eventually.h).
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -8,13 +9,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "proto/agent.grpc.pb.h"
 #include "service/agent/agent.h"
-#include "tests/unit/agent/eventually.h"
+#include "tests/unit/eventually.h"
 
 namespace mccs {
 namespace agent_quiet_controller_test {
@@ -53,7 +53,8 @@ class QuietHub final : public agent::v1::AgentHub::Service {
     if (options_.order.has_value()) stream->Write(*options_.order);
     while (options_.reads && stream->Read(&message)) {
     }
-    while (!context->IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    while (!Eventually([&] { return context->IsCancelled(); })) {
+    }
     return grpc::Status::OK;
   }
 

@@ -1,11 +1,12 @@
 // The agent and the controller's server in one process, over gRPC on loopback. Conditions are
-// polled for at most kPatience.
+// polled (tests/unit/eventually.h).
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
@@ -18,7 +19,7 @@
 #include "controller/store/memory_store.h"
 #include "proto/operator.grpc.pb.h"
 #include "service/agent/agent.h"
-#include "tests/unit/agent/eventually.h"
+#include "tests/unit/eventually.h"
 
 namespace mccs {
 namespace agent_round_trip_test {
@@ -26,6 +27,7 @@ namespace agent_round_trip_test {
 using testing::HasSubstr;
 
 constexpr CommId kId{0xabcdef};
+constexpr std::chrono::milliseconds kTick{20};
 
 // A server with its coordinator, and a thread that ticks.
 class Controller {
@@ -44,14 +46,16 @@ class Controller {
     }
     server_ = *std::move(server);
     ticker_ = std::thread([this] {
-      while (!stop_) {
-        server_->Tick();
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      }
+      std::unique_lock lock(mutex_);
+      while (!stop_changed_.wait_for(lock, kTick, [this] { return stop_; })) server_->Tick();
     });
   }
   ~Controller() {
-    stop_ = true;
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+      stop_changed_.notify_all();
+    }
     if (ticker_.joinable()) ticker_.join();
   }
 
@@ -65,6 +69,14 @@ class Controller {
         if (host.host().name() == name) return host.state();
       }
       return "";
+    });
+  }
+  // The time from the registration of a ready host to its last message.
+  int64_t ReadyFor(const std::string& name) {
+    return coordinator_.With([&](Coordinator& c) -> int64_t {
+      const auto host = c.registry().hosts().find(name);
+      if (host == c.registry().hosts().end() || host->second.state != HostState::kReady) return 0;
+      return host->second.received_at - host->second.since;
     });
   }
   // The registration of a host on this machine, with the test's clock.
@@ -87,7 +99,9 @@ class Controller {
   SharedCoordinator coordinator_;
   absl::Status status_;
   std::unique_ptr<ControllerServer> server_;
-  std::atomic<bool> stop_ = false;
+  std::mutex mutex_;
+  std::condition_variable stop_changed_;
+  bool stop_ = false;  // guarded by mutex_
   std::thread ticker_;
 };
 
@@ -193,13 +207,14 @@ TEST(AgentRoundTrip, AgentThatEndsIsLost) {
 }
 
 TEST(AgentRoundTrip, HeartbeatsKeepTheStreamOpen) {
-  Controller controller("127.0.0.1:0", 600 * kNsPerMs);
+  constexpr int64_t kTimeoutNs = 300 * kNsPerMs;
+  Controller controller("127.0.0.1:0", kTimeoutNs);
   ASSERT_TRUE(controller.status().ok());
   TestAgent agent(controller.address(), "h1");
   // The engine is woken shortly after connected() has become true.
   ASSERT_TRUE(Eventually([&] { return agent->connected() && agent.wakes() > 0; }));
   const int wakes = agent.wakes();
-  std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+  EXPECT_TRUE(Eventually([&] { return controller.ReadyFor("h1") > 3 * kTimeoutNs; }));
   EXPECT_TRUE(agent->connected());
   EXPECT_EQ(agent.wakes(), wakes) << "connected() did not change meanwhile";
 }
@@ -248,30 +263,6 @@ TEST(AgentRoundTrip, TwoControllersCannotShareAPort) {
   EXPECT_THAT(std::string(other.status().message()), HasSubstr(controller.address()));
 }
 
-TEST(AgentRoundTrip, RejectsTheSecondDaemonOfAName) {
-  Controller controller("127.0.0.1:0");
-  ASSERT_TRUE(controller.status().ok());
-  TestAgent first(controller.address(), "h1");
-  ASSERT_TRUE(Eventually([&] { return first->connected(); }));
-  const std::unique_ptr<Log> log = MakeNullLog();
-  Agent second({.controller = controller.address(),
-                .version = "test",
-                .wake = {},
-                .first_retry_ns = 10 * kNsPerMs},
-               log.get());
-  AgentHost host{.inventory = {}, .position = {"", "", "h1"}, .peer_endpoint = "elsewhere:1"};
-  ASSERT_TRUE(second.Start(host).ok());
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  EXPECT_FALSE(second.connected());
-  EXPECT_TRUE(first->connected());
-  EXPECT_EQ(controller.HostState("h1"), "ready");
-}
-
-class ClockOf1970 final : public WallClock {
- public:
-  UnixNs Now() const override { return kNsPerSec; }
-};
-
 class KeptLog final : public Log {
  public:
   std::string text() {
@@ -289,6 +280,32 @@ class KeptLog final : public Log {
  private:
   std::mutex mutex_;
   std::string text_;
+};
+
+TEST(AgentRoundTrip, RejectsTheSecondDaemonOfAName) {
+  Controller controller("127.0.0.1:0");
+  ASSERT_TRUE(controller.status().ok());
+  TestAgent first(controller.address(), "h1");
+  ASSERT_TRUE(Eventually([&] { return first->connected(); }));
+  KeptLog log;
+  Agent second({.controller = controller.address(),
+                .version = "test",
+                .wake = {},
+                .first_retry_ns = 10 * kNsPerMs},
+               &log);
+  AgentHost host{.inventory = {}, .position = {"", "", "h1"}, .peer_endpoint = "elsewhere:1"};
+  ASSERT_TRUE(second.Start(host).ok());
+  EXPECT_TRUE(Eventually([&] {
+    return log.text().find("give the one at elsewhere:1") != std::string::npos;
+  })) << log.text();
+  EXPECT_FALSE(second.connected());
+  EXPECT_TRUE(first->connected());
+  EXPECT_EQ(controller.HostState("h1"), "ready");
+}
+
+class ClockOf1970 final : public WallClock {
+ public:
+  UnixNs Now() const override { return kNsPerSec; }
 };
 
 TEST(AgentRoundTrip, RejectsWrongClockAndWrongTopologyWithAReason) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/mentions.h"
+
 namespace mccs {
 namespace hang_watcher_test {
 
@@ -49,8 +51,7 @@ TEST_F(DescribeStallTest, UsesTheHostThatIsBehind) {
   Answer(1, 8).add_not_entered(3);
   const StalledOn stalled_on = Describe();
   EXPECT_EQ(stalled_on.operation, 8u);
-  EXPECT_EQ(stalled_on.text,
-            "operation #8: ranks 1, 2 wait for rank 3 on h1, which has not called it");
+  EXPECT_THAT(stalled_on.text, OneLineMentions("operation #8", "ranks 1, 2", "rank 3", "h1"));
 }
 
 TEST_F(DescribeStallTest, NamesHostWithoutAnswer) {
@@ -65,9 +66,8 @@ TEST_F(DescribeStallTest, IgnoresRanksOfOtherHosts) {
   for (const int rank : {-1, 0, 3, 3, 1'000'000}) liar.add_not_entered(rank);
   liar.set_call("two\nlines");
   const StalledOn stalled_on = Describe();
-  EXPECT_EQ(stalled_on.text,
-            "operation #8 (two lines): ranks 0, 1, 2 wait for rank 3 on h1, which has not called "
-            "it");
+  EXPECT_THAT(stalled_on.text,
+              OneLineMentions("operation #8", "two lines", "ranks 0, 1, 2", "rank 3", "h1"));
 }
 
 TEST_F(DescribeStallTest, TruncatesLongRankLists) {

@@ -1,4 +1,5 @@
 #include "tests/unit/controller/coordinator_fixture.h"
+#include "tests/unit/mentions.h"
 
 namespace mccs {
 namespace coordinator_test {
@@ -268,9 +269,8 @@ TEST_F(CoordinatorTest, ShowsARegisteredHostThatContradictsItsTopology) {
       ListHosts(coordinator_.registry(), {}, coordinator_.objects(), clock_.now);
   ASSERT_EQ(hosts.hosts(1).host().name(), "h0");
   ASSERT_EQ(hosts.hosts(1).topology_mismatches_size(), 1);
-  EXPECT_EQ(hosts.hosts(1).topology_mismatches(0),
-            "Topology 't': host h0 is in rack r0 in the Topology, but in rack r7 in its daemon's "
-            "configuration; correct one of them");
+  EXPECT_THAT(hosts.hosts(1).topology_mismatches(0),
+              OneLineMentions("Topology 't'", "host h0", "rack r0", "rack r7"));
   EXPECT_EQ(hosts.hosts(0).topology_mismatches_size(), 0);
 }
 

@@ -9,6 +9,7 @@
 #include "controller/operator_view.h"
 #include "controller/resolved_view.h"
 #include "tests/unit/controller/agent_messages.h"
+#include "tests/unit/mentions.h"
 
 namespace mccs {
 namespace drains_test {
@@ -108,10 +109,8 @@ TEST(Drains, AvoidsTheNameOfAnotherDrain) {
   put(second, {.host = "h1", .link = "", .reason = ""});
   const auto third = NameOfNewDrain(set, other);
   EXPECT_EQ(third.status().code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(std::string(third.status().message()),
-            "Drain 'link.a.b.c-s' is already for link a/b.c-s; for link a.b/c-s apply a Drain with "
-            "another "
-            "name");
+  EXPECT_THAT(std::string(third.status().message()),
+              OneLineMentions("Drain 'link.a.b.c-s'", "link a/b.c-s", "link a.b/c-s"));
 }
 
 TEST(Drains, AreVisibleToPoliciesAndOperators) {

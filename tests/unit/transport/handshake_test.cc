@@ -12,6 +12,7 @@
 #include "service/transport/peer_listener.h"
 #include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_network.h"
+#include "tests/unit/mentions.h"
 
 namespace mccs {
 namespace handshake_test {
@@ -150,9 +151,8 @@ TEST_F(HandshakeTest, RejectsAnotherSecret) {
   Run(client.get(), kNsPerSec);
   EXPECT_EQ(client_result_.status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(client_result_.status().message()),
-              HasSubstr("lane of communicator 000000000000002a, epoch 3, channel 1, from host 2 to "
-                        "host 0: handshake with server:7400: the peer does not have the "
-                        "communicator's secret"));
+              Mentions("communicator 000000000000002a", "epoch 3", "channel 1", "host 2", "host 0",
+                       "server:7400", "secret"));
   EXPECT_TRUE(peers_.empty());
 }
 
