@@ -66,16 +66,16 @@ int SizeClassOf(uint64_t bytes) { return bytes <= 1 ? 0 : std::bit_width(bytes -
 
 absl::Status ValidateChoice(const ChoiceParameters& parameters) {
   if (absl::Status s = ValidateCosts(parameters.costs); !s.ok()) return s;
-  if (parameters.own_costs.has_value()) {
-    if (absl::Status s = ValidateCosts(*parameters.own_costs); !s.ok()) return s;
+  if (parameters.configured_costs.has_value()) {
+    if (absl::Status s = ValidateCosts(*parameters.configured_costs); !s.ok()) return s;
   }
   if (parameters.rules.size() > kMaxAlgorithmRules) {
     return absl::InvalidArgumentError(
         absl::StrCat(parameters.rules.size(), " rules; ", kMaxAlgorithmRules, " at most"));
   }
-  if (parameters.operators_rules > parameters.rules.size()) {
+  if (parameters.operator_rules > parameters.rules.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        parameters.operators_rules, " rules of operators, but only ", parameters.rules.size()));
+        parameters.operator_rules, " rules of operators, but only ", parameters.rules.size()));
   }
   for (size_t i = 0; i < parameters.rules.size(); ++i) {
     if (absl::Status s = ValidateRule(parameters.rules[i], i); !s.ok()) return s;

@@ -40,9 +40,9 @@ struct ChoiceParameters {
   // The first rule that matches a call applies, if there is such a plan for these hosts and lanes.
   std::vector<AlgorithmRule> rules;
   // Number of rules from operators: the first ones; the others are from the daemon's configuration.
-  uint32_t operators_rules = 0;
+  uint32_t operator_rules = 0;
   // The configured costs, if `costs` were measured. Not used for the choice.
-  std::optional<CostParameters> own_costs = {};
+  std::optional<CostParameters> configured_costs = {};
   friend bool operator==(const ChoiceParameters&, const ChoiceParameters&) = default;
 };
 

@@ -11,18 +11,10 @@
 namespace mccs {
 namespace {
 
-struct TimeUnit {
-  const char* name;
-  double ns;
-};
-constexpr TimeUnit kTimeUnits[] = {{"ns", 1},  {"us", 1e3}, {"ms", 1e6},
-                                   {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
-constexpr double kLongestNs = 365 * 24 * 3600e9;
-constexpr size_t kMaxDurationChars = 32;
-
 constexpr const char* kByteUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
 
-constexpr const char* kBitRateUnits[] = {"bps", "Kbps", "Mbps", "Gbps", "Tbps"};
+// SI prefixes of bit/s.
+constexpr const char* kBitRatePrefixes[] = {"", "k", "M", "G", "T"};
 
 std::string WithoutTrailingZeros(std::string number) {
   number.erase(number.find_last_not_of('0') + 1);
@@ -33,9 +25,23 @@ std::string WithoutTrailingZeros(std::string number) {
 std::optional<uint64_t> UnitFactor(std::string_view unit) {
   if (unit.empty()) return 1;
   uint64_t factor = 1;
-  for (const char* known : kByteUnits) {
-    if (unit == known) return factor;
+  for (const std::string_view known : kByteUnits) {
+    const bool prefix_only = known.size() > 1 && unit == known.substr(0, 1);
+    if (unit == known || prefix_only) return factor;
     factor *= 1024;
+  }
+  return std::nullopt;
+}
+
+// The power of 1000 of "Gbit/s" or "Gbps"; nothing for other units.
+std::optional<size_t> BitRatePrefix(std::string_view unit) {
+  for (const std::string_view base : {"bit/s", "bps"}) {
+    if (!unit.ends_with(base)) continue;
+    unit.remove_suffix(base.size());
+    if (unit == "K") unit = "k";
+    const auto known = std::find(std::begin(kBitRatePrefixes), std::end(kBitRatePrefixes), unit);
+    if (known == std::end(kBitRatePrefixes)) return std::nullopt;
+    return static_cast<size_t>(known - std::begin(kBitRatePrefixes));
   }
   return std::nullopt;
 }
@@ -79,13 +85,13 @@ std::optional<uint64_t> ParseBytes(std::string_view text) {
 std::string FormatBitRate(double bits_per_second) {
   double value = bits_per_second;
   size_t unit = 0;
-  while (value >= 1000 && unit + 1 < std::size(kBitRateUnits)) {
+  while (value >= 1000 && unit + 1 < std::size(kBitRatePrefixes)) {
     value /= 1000;
     ++unit;
   }
   char text[64];
   std::snprintf(text, sizeof(text), "%.3f", value);
-  return WithoutTrailingZeros(text) + " " + kBitRateUnits[unit];
+  return absl::StrCat(WithoutTrailingZeros(text), " ", kBitRatePrefixes[unit], "bit/s");
 }
 
 std::optional<uint64_t> ParseBitRate(std::string_view text) {
@@ -93,10 +99,10 @@ std::optional<uint64_t> ParseBitRate(std::string_view text) {
   const std::string_view number = text.substr(0, digits);
   std::string_view unit = text.substr(digits);
   if (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
-  const auto known = std::find(std::begin(kBitRateUnits), std::end(kBitRateUnits), unit);
-  if (known == std::end(kBitRateUnits)) return std::nullopt;
+  const std::optional<size_t> prefix = BitRatePrefix(unit);
+  if (!prefix) return std::nullopt;
   // Integer arithmetic, because decimal fractions such as 0.3 are inexact in binary.
-  size_t decimals = 3 * static_cast<size_t>(known - std::begin(kBitRateUnits));
+  size_t decimals = 3 * *prefix;
   const size_t point = std::min(number.find('.'), number.size());
   std::string whole(number.substr(0, point));
   std::string_view fraction = number.substr(std::min(point + 1, number.size()));
@@ -132,26 +138,6 @@ std::string FormatAge(int64_t ns) {
     if ((shown > 0 || n > 0) && ++shown == 2) break;
   }
   return out;
-}
-
-std::optional<int64_t> ParseDurationNs(std::string_view text) {
-  if (text.size() > kMaxDurationChars) return std::nullopt;
-  double total = 0;
-  while (!text.empty()) {
-    const size_t digits = text.find_first_not_of("0123456789.");
-    if (digits == 0 || digits == std::string_view::npos) return std::nullopt;
-    double value = 0;
-    if (!absl::SimpleAtod(std::string(text.substr(0, digits)), &value)) return std::nullopt;
-    text.remove_prefix(digits);
-    const std::string_view name = text.substr(0, text.find_first_of("0123456789."));
-    text.remove_prefix(name.size());
-    const auto unit = std::find_if(std::begin(kTimeUnits), std::end(kTimeUnits),
-                                   [&](const TimeUnit& u) { return name == u.name; });
-    if (unit == std::end(kTimeUnits)) return std::nullopt;
-    total += value * unit->ns;
-  }
-  if (total < 1 || total > kLongestNs) return std::nullopt;
-  return static_cast<int64_t>(std::llround(total));
 }
 
 }  // namespace mccs

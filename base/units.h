@@ -16,15 +16,16 @@ inline constexpr uint64_t kGiB = 1024 * kMiB;
 // "512 B", "1.5 KiB", "16 MiB": binary multiples, at most two decimals.
 std::string FormatBytes(uint64_t bytes);
 
-// "4096", "512 B", "16MiB", "1.5 GiB": the formats of FormatBytes, and a bare number. Nothing for
-// other input: a negative or fractional number of bytes, a decimal unit, more than 64 bits.
+// "4096", "512 B", "16MiB", "64M", "1.5 GiB": the formats of FormatBytes, a bare number, and binary
+// prefixes without unit. Nothing for other input: a negative or fractional number of bytes, a
+// decimal unit, more than 64 bits.
 std::optional<uint64_t> ParseBytes(std::string_view text);
 
-// "50 Gbps", "187.5 Mbps", "0 bps": bit/s with decimal multiples, at most three decimals.
+// "50 Gbit/s", "187.5 Mbit/s", "0 bit/s": SI prefixes, at most three decimals.
 std::string FormatBitRate(double bits_per_second);
 
-// "50Gbps", "2.5 Gbps", "200Mbps", "9600bps" in bit/s, exactly. Nothing for other input: a number
-// without unit, a negative one, a fraction of a bit, more than 64 bits.
+// "50Gbit/s", "2.5 Gbit/s", "200Mbps", "9600bps" in bit/s, exactly. Nothing for other input: a
+// number without unit, a negative one, a fraction of a bit, more than 64 bits.
 std::optional<uint64_t> ParseBitRate(std::string_view text);
 
 // "850 ms", "12 s", "3 min 5 s", "2 h 10 min", "4 d 1 h": the two largest nonzero units.
@@ -32,10 +33,6 @@ std::string FormatAge(int64_t ns);
 
 // "4.25 ms", "0.5 ms": at most four significant digits.
 std::string FormatMilliseconds(int64_t ns);
-
-// "5s", "1.5s", "200ms", "1m30s" in nanoseconds. Nothing for other input; a duration must be above
-// zero and at most a year.
-std::optional<int64_t> ParseDurationNs(std::string_view text);
 
 }  // namespace mccs
 

@@ -1,7 +1,8 @@
-// Strings for protobuf, which accepts only UTF-8 (RFC 3629) and rejects a whole message for one
-// invalid byte.
+// Strings for protobuf, which accepts only UTF-8 and rejects a whole message for one invalid byte.
 #ifndef MCCS_BASE_UTF8_H_
 #define MCCS_BASE_UTF8_H_
+
+#include <utf8.h>
 
 #include <cstddef>
 #include <string>
@@ -9,14 +10,11 @@
 
 namespace mccs {
 
-// Length in bytes of the first character of `text`; 0: invalid, or `text` is empty.
-size_t FirstCharacterBytes(std::string_view text);
-
-// Replaces each byte that is not part of a valid character by '?'.
-std::string AsUtf8(std::string_view bytes);
-
-// The longest prefix of whole characters with at most `most_bytes` bytes.
-std::string CutText(std::string_view text, size_t most_bytes);
+// The longest prefix of at most `most_bytes` bytes that is valid UTF-8.
+inline std::string CutText(std::string_view text, size_t most_bytes) {
+  text = text.substr(0, most_bytes);
+  return std::string(text.substr(0, utf8::find_invalid(text)));
+}
 
 }  // namespace mccs
 

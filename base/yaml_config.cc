@@ -99,6 +99,7 @@ struct YamlReader::Mapping {
   YAML::Mark mark;       // if absent, of the enclosing mapping
   bool refused = false;  // as a whole, already: do not report missing keys in it
   std::vector<std::string> known = {};
+  std::vector<std::string> renamed = {};  // keys that are present in an earlier spelling
 };
 
 struct YamlReader::Value {
@@ -263,7 +264,9 @@ YamlReader::Value YamlReader::Take(std::string_view key, Need need, std::string_
     return Value{};
   }
   if (Value value = Find(key)) return value;
-  if (need == Need::kRequired && !mapping_->refused) {
+  const auto& renamed = mapping_->renamed;
+  const bool present = std::find(renamed.begin(), renamed.end(), key) != renamed.end();
+  if (need == Need::kRequired && !mapping_->refused && !present) {
     Refuse(key, absl::StrCat("the key '", mapping_->path, std::string(key), "' is missing"));
   }
   return Value{};
@@ -318,7 +321,6 @@ void YamlReader::Integer(std::string_view key, Int* out, Need need) {
 void YamlReader::Field(std::string_view key, uint16_t* out, Need need) { Integer(key, out, need); }
 void YamlReader::Field(std::string_view key, int32_t* out, Need need) { Integer(key, out, need); }
 void YamlReader::Field(std::string_view key, uint32_t* out, Need need) { Integer(key, out, need); }
-void YamlReader::Field(std::string_view key, int64_t* out, Need need) { Integer(key, out, need); }
 void YamlReader::Field(std::string_view key, uint64_t* out, Need need) { Integer(key, out, need); }
 
 void YamlReader::Field(std::string_view key, std::vector<std::string>* out, Need need) {
@@ -357,16 +359,6 @@ void YamlReader::Field(std::string_view key, std::vector<std::pair<std::string, 
   *out = std::move(items);
 }
 
-void YamlReader::Duration(std::string_view key, int64_t* out_ns, Need need) {
-  const Value value = Take(key, need, "duration", FormatAge(*out_ns));
-  if (!value) return;
-  const auto ns = value->IsScalar() ? ParseDurationNs(value->Scalar()) : std::nullopt;
-  if (!ns) {
-    return document_->Expected(*value, key, "a duration with its unit, such as 5s or 200ms");
-  }
-  *out_ns = *ns;
-}
-
 void YamlReader::Bytes(std::string_view key, uint64_t* out, Need need) {
   const Value value = Take(key, need, "size", *out == 0 ? "" : FormatBytes(*out));
   if (!value) return;
@@ -383,7 +375,7 @@ void YamlReader::BitRate(std::string_view key, uint64_t* out_bps, Need need) {
   const auto bps = value->IsScalar() ? ParseBitRate(value->Scalar()) : std::nullopt;
   if (!bps || *bps == 0) {
     return document_->Expected(*value, key,
-                               "a rate above zero with its unit, such as 50Gbps or 200Mbps");
+                               "a rate above zero with its unit, such as 50Gbit/s or 200Mbit/s");
   }
   *out_bps = *bps;
 }
@@ -453,6 +445,14 @@ bool YamlReader::Has(std::string_view key) const {
 
 void YamlReader::Refuse(std::string_view key, std::string_view why) {
   document_->Add(Document::MarkOf(*mapping_, Find(key)), std::string(why));
+}
+
+void YamlReader::RejectFormerKey(std::string_view former, std::string_view key) {
+  if (!Has(former)) return;
+  mapping_->known.emplace_back(former);
+  mapping_->renamed.emplace_back(key);
+  Refuse(former, absl::StrCat("the key '", mapping_->path, std::string(former),
+                              "' was renamed; use '", std::string(key), "'"));
 }
 
 void YamlReader::RefuseItem(std::string_view key, size_t index, std::string_view why) {

@@ -5,7 +5,6 @@
 //
 //   MCCS_ASSIGN_OR_RETURN(YamlReader yaml, YamlReader::Open(path));
 //   yaml.Field("listen", &config.listen);
-//   yaml.Duration("heartbeat_timeout", &config.heartbeat_timeout_ns);
 //   YamlReader lanes = yaml.Child("lanes");
 //   lanes.Bytes("slot_bytes", &config.slot_bytes);
 //   MCCS_RETURN_IF_ERROR(yaml.Finish());
@@ -72,19 +71,16 @@ class YamlReader {
   void Field(std::string_view key, uint16_t* out, Need need = Need::kOptional);
   void Field(std::string_view key, int32_t* out, Need need = Need::kOptional);
   void Field(std::string_view key, uint32_t* out, Need need = Need::kOptional);
-  void Field(std::string_view key, int64_t* out, Need need = Need::kOptional);
   void Field(std::string_view key, uint64_t* out, Need need = Need::kOptional);
   // A list, "[a, b]" or one "- a" a line.
   void Field(std::string_view key, std::vector<std::string>* out, Need need = Need::kOptional);
   // A mapping of names to strings, in the order of the file; any keys are allowed.
   void Field(std::string_view key, std::vector<std::pair<std::string, std::string>>* out,
              Need need = Need::kOptional);
-  // "5s", "200ms" (ParseDurationNs).
-  void Duration(std::string_view key, int64_t* out_ns, Need need = Need::kOptional);
   // "16MiB", "4096" (ParseBytes).
   void Bytes(std::string_view key, uint64_t* out, Need need = Need::kOptional);
 
-  // "50Gbps", "200Mbps" (ParseBitRate), in bit/s; zero is rejected.
+  // "50Gbit/s", "200Mbit/s" (ParseBitRate), in bit/s; zero is rejected.
   void BitRate(std::string_view key, uint64_t* out_bps, Need need = Need::kOptional);
 
   // The mapping under `key`; empty if absent.
@@ -115,6 +111,10 @@ class YamlReader {
   // The line, from 1 on, of `key`'s value (of this mapping, if `key` is absent): for errors about
   // another position that mention this one.
   int Line(std::string_view key) const;
+
+  // Rejects `former`, an earlier spelling of `key`, with the advice to use `key`, which is then not
+  // reported as missing. Call before reading `key`.
+  void RejectFormerKey(std::string_view former, std::string_view key);
 
   // Sets a prefix, such as "Tenant 'a'", for errors from this mapping's first line up to the next
   // mapping with a subject. Empty: none.

@@ -56,10 +56,10 @@ def perf(lab, options):
 
 
 def print_table(hosts, figures, options):
-    ways = [way for way in ALGORITHMS + [CHOSEN] if (hosts, way) in figures]
-    print(f"\n{options.op}, {hosts} hosts, us\n\n| bytes | {' | '.join(ways)} |\n|{'---|' * (len(ways) + 1)}")
+    algorithms = [algorithm for algorithm in ALGORITHMS + [CHOSEN] if (hosts, algorithm) in figures]
+    print(f"\n{options.op}, {hosts} hosts, us\n\n| bytes | {' | '.join(algorithms)} |\n|{'---|' * (len(algorithms) + 1)}")
     for size in figures[hosts, CHOSEN]:
-        print(f"| {size} | " + " | ".join(f"{figures[hosts, way][size]:.1f}" for way in ways) + " |")
+        print(f"| {size} | " + " | ".join(f"{figures[hosts, algorithm][size]:.1f}" for algorithm in algorithms) + " |")
 
 
 def main():
@@ -75,16 +75,16 @@ def main():
     parser.add_argument("--max", type=int, default=1 << 20)
     parser.add_argument("--factor", type=int, default=4)
     options = parser.parse_args()
-    ways = {hosts: [way for way in ALGORITHMS if serves(way, hosts)] + [CHOSEN] for hosts in options.hosts}
+    algorithms = {hosts: [each for each in ALGORITHMS if serves(each, hosts)] + [CHOSEN] for hosts in options.hosts}
     if options.op != "all_reduce":
-        ways = {hosts: [way for way in some if way != "direct"] for hosts, some in ways.items()}
+        algorithms = {hosts: [each for each in some if each != "direct"] for hosts, some in algorithms.items()}
     series = {}
     try:
         for number in range(options.rounds):
             print(f"round {number + 1} of {options.rounds}, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
             for hosts in options.hosts:
-                for way in ways[hosts]:
-                    series.setdefault((hosts, way), []).extend(measure(hosts, way, options))
+                for algorithm in algorithms[hosts]:
+                    series.setdefault((hosts, algorithm), []).extend(measure(hosts, algorithm, options))
     except (RuntimeError, subprocess.TimeoutExpired, OSError) as error:
         print(f"all_reduce_algorithms: {error}", file=sys.stderr)
         return 1
@@ -95,9 +95,9 @@ def main():
     for hosts in options.hosts:
         print_table(hosts, figures, options)
     print()
-    for (hosts, way), times in figures.items():
+    for (hosts, algorithm), times in figures.items():
         for size, time_us in times.items():
-            print(json.dumps({"bench": "all_reduce_algorithms", "op": options.op, "hosts": hosts, "algorithm": way,
+            print(json.dumps({"bench": "all_reduce_algorithms", "op": options.op, "hosts": hosts, "algorithm": algorithm,
                               "bytes": size, "value": time_us, "unit": "us", "rounds": options.rounds, "best": options.best}))
     return 0
 

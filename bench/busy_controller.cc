@@ -13,8 +13,8 @@ namespace {
 
 std::string BusIdOf(int gpu) { return absl::StrCat("gpu", gpu); }
 
-agent::Announce AnnounceOf(const CommunicatorView& job) {
-  agent::Announce announce;
+agent::v1::Announce AnnounceOf(const CommunicatorView& job) {
+  agent::v1::Announce announce;
   announce.set_comm_id(job.id.value());
   announce.set_tenant(job.tenant);
   *announce.mutable_strategy() = job.strategy;
@@ -45,7 +45,7 @@ std::shared_ptr<const ObjectSet> FairFlowObjects(std::shared_ptr<const Topology>
   const std::string name = topology->name();
   add(ObjectKind::kTopology, name, TopologySpec{.text = "", .topology = std::move(topology)});
   PolicySpec fair_flow;
-  fair_flow.policy = "fair_flow";
+  fair_flow.type = "fair_flow";
   add(ObjectKind::kPolicy, "for-all", std::move(fair_flow));
   objects->revision = 1;
   return objects;
@@ -65,19 +65,19 @@ AgentKey BusyController::AgentOf(const std::string& host) {
 }
 
 void BusyController::Register(const HostView& host) {
-  agent::FromAgent message;
-  agent::Register* registration = message.mutable_registration();
+  agent::v1::FromAgent message;
+  agent::v1::Register* registration = message.mutable_registration();
   registration->set_protocol(kAgentProtocol);
-  agent::Host* out = registration->mutable_host();
+  agent::v1::Host* out = registration->mutable_host();
   out->set_name(host.position.host);
   out->set_peer_endpoint(absl::StrCat(host.peer_address, ":", host.peer_port));
   for (int gpu = 0; gpu < host.gpus; ++gpu) {
-    agent::Gpu* each = out->add_gpus();
+    agent::v1::Gpu* each = out->add_gpus();
     each->set_index(gpu);
     each->set_bus_id(BusIdOf(gpu));
   }
   for (const NicView& nic : host.nics) {
-    agent::Nic* each = out->add_nics();
+    agent::v1::Nic* each = out->add_nics();
     each->set_name(nic.name);
     for (const std::string& address : nic.addresses) each->add_addresses(address);
   }
@@ -85,7 +85,7 @@ void BusyController::Register(const HostView& host) {
 }
 
 void BusyController::Announce(const CommunicatorView& job, bool running) {
-  agent::FromAgent message;
+  agent::v1::FromAgent message;
   *message.mutable_announce() = AnnounceOf(job);
   message.mutable_announce()->set_running(running);
   coordinator_.Handle(AgentOf(job.hosts.front()), message);
@@ -100,7 +100,7 @@ void BusyController::Start(const std::vector<CommunicatorView>& jobs) {
 
 void BusyController::ReportEnd(CommId id) {
   const std::string leader = coordinator_.registry().communicators().at(id).leader;
-  agent::FromAgent message;
+  agent::v1::FromAgent message;
   message.mutable_ended()->set_comm_id(id.value());
   coordinator_.Handle(AgentOf(leader), message);
 }
@@ -110,10 +110,10 @@ int BusyController::AcceptProposals() {
   for (const Outgoing& out : coordinator_.TakeOutbox()) {
     if (!out.message || !out.message->has_propose()) continue;
     ++proposals;
-    const agent::Propose& propose = out.message->propose();
+    const agent::v1::Propose& propose = out.message->propose();
     const CommunicatorRecord& record =
         coordinator_.registry().communicators().at(CommId(propose.comm_id()));
-    agent::FromAgent message;
+    agent::v1::FromAgent message;
     *message.mutable_announce() = record.announced;
     message.mutable_announce()->set_running(true);
     *message.mutable_announce()->mutable_strategy() = propose.strategy();

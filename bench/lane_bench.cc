@@ -153,8 +153,8 @@ void Run(Side& side, const Load& load) {
   }
   Figure("full duplex, each direction", "lanes", Median(lanes), "GB/s");
   Figure("full duplex", "lanes / best bare", Median(lanes) / best, "");
-  Figure("8 bytes, one way", "bare", Median(bare_ping), "us");
-  Figure("8 bytes, one way", "lanes", Median(lane_ping), "us");
+  Figure("8 bytes, one direction", "bare", Median(bare_ping), "us");
+  Figure("8 bytes, one direction", "lanes", Median(lane_ping), "us");
 }
 
 int Main(int argc, char** argv) {

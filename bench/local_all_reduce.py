@@ -77,8 +77,8 @@ def measure(rounds):
     series = {}
 
     def keep(name, values):
-        for way, value in (values if isinstance(values, dict) else {"": values}).items():
-            series.setdefault(name, {}).setdefault(way, []).append(value)
+        for variant, value in (values if isinstance(values, dict) else {"": values}).items():
+            series.setdefault(name, {}).setdefault(variant, []).append(value)
 
     lab = Lab()
     try:

@@ -20,7 +20,7 @@ constexpr size_t kMaxWaitingMessages = 4096;
 // returns.
 //
 //   kOpen ──End()──► kEnding ──last write done──► kFinished ──OnDone──► gone
-class AgentStream final : public grpc::ServerBidiReactor<agent::FromAgent, agent::ToAgent>,
+class AgentStream final : public grpc::ServerBidiReactor<agent::v1::FromAgent, agent::v1::ToAgent>,
                           public std::enable_shared_from_this<AgentStream> {
  public:
   AgentStream(AgentHub* hub, AgentKey key) : hub_(hub), key_(key) {}
@@ -28,7 +28,7 @@ class AgentStream final : public grpc::ServerBidiReactor<agent::FromAgent, agent
   void Start() { StartRead(&incoming_); }
 
   // Queue and QueueEnd append to the outgoing messages; then call Advance.
-  void Queue(agent::ToAgent message) {
+  void Queue(agent::v1::ToAgent message) {
     const std::lock_guard lock(mutex_);
     if (state_ != State::kOpen) return;
     if (outgoing_.size() >= kMaxWaitingMessages) {
@@ -44,7 +44,7 @@ class AgentStream final : public grpc::ServerBidiReactor<agent::FromAgent, agent
 
   // Starts the next write, or finishes the stream, if possible.
   void Advance() {
-    const agent::ToAgent* write = nullptr;
+    const agent::v1::ToAgent* write = nullptr;
     std::optional<grpc::Status> finish;
     const std::shared_ptr<AgentStream> self =
         shared_from_this();  // OnDone may run before we return.
@@ -100,15 +100,15 @@ class AgentStream final : public grpc::ServerBidiReactor<agent::FromAgent, agent
 
   AgentHub* const hub_;
   const AgentKey key_;
-  agent::FromAgent incoming_;
+  agent::v1::FromAgent incoming_;
   std::mutex mutex_;  // guards all members below
   State state_ = State::kOpen;
   bool writing_ = false;
-  std::deque<agent::ToAgent> outgoing_;
+  std::deque<agent::v1::ToAgent> outgoing_;
   grpc::Status end_;
 };
 
-grpc::ServerBidiReactor<agent::FromAgent, agent::ToAgent>* AgentHub::Attach(
+grpc::ServerBidiReactor<agent::v1::FromAgent, agent::v1::ToAgent>* AgentHub::Attach(
     grpc::CallbackServerContext* /*context*/) {
   std::shared_ptr<AgentStream> stream;
   {
@@ -130,7 +130,7 @@ void AgentHub::Flush() {
   With([](Coordinator&) {});
 }
 
-void AgentHub::Handle(AgentKey key, const agent::FromAgent& message) {
+void AgentHub::Handle(AgentKey key, const agent::v1::FromAgent& message) {
   With([&](Coordinator& c) { c.Handle(key, message); });
   if (message.has_dumped()) DeliverAnswers();
 }
@@ -175,10 +175,10 @@ void AgentHub::RequestState(const std::string& host, StateCallback answer) {
       refused = absl::FailedPreconditionError("the controller is stopping");
       return;
     }
-    const absl::StatusOr<uint64_t> question = c.RequestState(host);
-    refused = question.status();
+    const absl::StatusOr<uint64_t> request_id = c.RequestState(host);
+    refused = request_id.status();
     // Registered before the answer can arrive.
-    if (question.ok()) requests_[*question] = answer;
+    if (request_id.ok()) requests_[*request_id] = answer;
   });
   if (!refused.ok()) answer(refused);
 }
@@ -188,7 +188,7 @@ void AgentHub::DeliverAnswers() {
     StateCallback take;
     {
       const std::lock_guard lock(mutex_);
-      const auto known = requests_.find(answer.question);
+      const auto known = requests_.find(answer.request_id);
       if (known == requests_.end()) continue;
       take = std::move(known->second);
       requests_.erase(known);
@@ -204,7 +204,7 @@ void AgentHub::FailRequests() {
     stopped_ = true;
     open.swap(requests_);
   }
-  for (const auto& [question, take] : open) {
+  for (const auto& [request_id, take] : open) {
     take(absl::FailedPreconditionError("the controller is stopping"));
   }
 }

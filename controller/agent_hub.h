@@ -22,11 +22,11 @@ namespace mccs {
 class AgentStream;
 
 // LIFETIME: `coordinator` outlives it; it outlives the server that serves it.
-class AgentHub final : public agent::AgentHub::CallbackService {
+class AgentHub final : public agent::v1::AgentHub::CallbackService {
  public:
   explicit AgentHub(SharedCoordinator* coordinator) : coordinator_(coordinator) {}
 
-  grpc::ServerBidiReactor<agent::FromAgent, agent::ToAgent>* Attach(
+  grpc::ServerBidiReactor<agent::v1::FromAgent, agent::v1::ToAgent>* Attach(
       grpc::CallbackServerContext* context) override;
 
   // Calls Coordinator::Tick and sends the messages that it produced.
@@ -44,7 +44,7 @@ class AgentHub final : public agent::AgentHub::CallbackService {
  private:
   friend class AgentStream;
 
-  void Handle(AgentKey key, const agent::FromAgent& message);
+  void Handle(AgentKey key, const agent::v1::FromAgent& message);
   void OnStreamClosed(AgentKey key, const std::string& why);
   // Runs `act`, then sends the messages that the coordinator produced.
   void With(absl::FunctionRef<void(Coordinator&)> act);

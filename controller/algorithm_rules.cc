@@ -21,10 +21,8 @@ void AddRules(const PolicySpec& policy, strategy::AlgorithmChoice* choice) {
     strategy::AlgorithmRule* rule = choice->add_rules();
     rule->set_kind(static_cast<uint32_t>(kind));
     rule->set_algorithm(static_cast<strategy::Algorithm>(*policy.parameters.algorithm));
-    rule->set_min_bytes(policy.sizes.from);
-    rule->set_max_bytes(policy.sizes.below == SizeRange::kUnlimited
-                            ? std::numeric_limits<uint64_t>::max()
-                            : policy.sizes.below - 1);
+    rule->set_min_bytes(policy.sizes.min_bytes);
+    rule->set_max_bytes(policy.sizes.max_bytes);
   }
 }
 
@@ -52,13 +50,13 @@ std::vector<const Object*> AlgorithmPolicies(const ObjectSet& objects,
 }
 
 void PutRules(const std::vector<const Object*>& policies, strategy::Strategy* strategy) {
-  if (policies.empty() && strategy->algorithms().operators_rules() == 0) return;
+  if (policies.empty() && strategy->algorithms().operator_rules() == 0) return;
   const strategy::AlgorithmChoice before = strategy->algorithms();
   strategy::AlgorithmChoice* choice = strategy->mutable_algorithms();
   choice->clear_rules();
   for (const Object* policy : policies) AddRules(PolicyOf(*policy), choice);
-  choice->set_operators_rules(static_cast<uint32_t>(choice->rules_size()));
-  for (int i = static_cast<int>(before.operators_rules()); i < before.rules_size(); ++i) {
+  choice->set_operator_rules(static_cast<uint32_t>(choice->rules_size()));
+  for (int i = static_cast<int>(before.operator_rules()); i < before.rules_size(); ++i) {
     if (choice->rules_size() < static_cast<int>(kMaxAlgorithmRules))
       *choice->add_rules() = before.rules(i);
   }

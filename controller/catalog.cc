@@ -178,7 +178,7 @@ absl::Status Catalog::CommitChange(const PlannedChange& plan, AuditEntry entry) 
 }
 
 void Catalog::CommitRefusal(AuditEntry entry, const absl::Status& why) {
-  entry.outcome = CutText(absl::StrCat("refused: ", std::string(why.message())), kLongestOutcome);
+  entry.outcome = CutText(absl::StrCat("rejected: ", std::string(why.message())), kLongestOutcome);
   entry.revision = objects_->revision;
   log_->Info(CallerText(entry), " refused: ", std::string(why.message()));
   CommitAudit({std::move(entry)});

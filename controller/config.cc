@@ -5,9 +5,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/log_level.h"
 #include "base/status_macros.h"
-#include "base/units.h"
 #include "base/yaml_config.h"
 
 namespace mccs {
@@ -79,13 +79,15 @@ absl::Status CheckListenAddress(const std::string& address) {
 }
 
 absl::StatusOr<int64_t> ParseHeartbeatTimeout(const std::string& word) {
-  const auto ns = ParseDurationNs(word);
-  if (!ns || *ns < kShortestHeartbeatTimeoutNs) {
+  constexpr absl::Duration kLongest = absl::Hours(365 * 24);
+  absl::Duration timeout;
+  if (!absl::ParseDuration(word, &timeout) || timeout > kLongest ||
+      timeout < absl::Nanoseconds(kShortestHeartbeatTimeoutNs)) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", word, "' is not a heartbeat timeout: expected a duration of at least ",
                      kShortestHeartbeatTimeoutNs / kNsPerMs, "ms, such as 5s"));
   }
-  return *ns;
+  return absl::ToInt64Nanoseconds(timeout);
 }
 
 }  // namespace mccs

@@ -37,7 +37,7 @@ std::vector<YamlKey> ControllerConfigKeys();
 // part.
 absl::Status CheckListenAddress(const std::string& address);
 
-// A duration (ParseDurationNs), at least kShortestHeartbeatTimeoutNs.
+// A duration such as "5s" or "1.5s" (absl::ParseDuration), at least kShortestHeartbeatTimeoutNs.
 absl::StatusOr<int64_t> ParseHeartbeatTimeout(const std::string& word);
 
 }  // namespace mccs

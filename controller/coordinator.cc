@@ -48,7 +48,7 @@ ClusterView Coordinator::View() const {
   return view;
 }
 
-void Coordinator::Handle(AgentKey agent, const agent::FromAgent& message) {
+void Coordinator::Handle(AgentKey agent, const agent::v1::FromAgent& message) {
   if (message.has_registration()) return HandleRegister(agent, message.registration());
   const auto known = host_of_.find(agent);
   if (known == host_of_.end()) {
@@ -57,18 +57,18 @@ void Coordinator::Handle(AgentKey agent, const agent::FromAgent& message) {
   const std::string& host = known->second;
   registry_.RecordMessage(host, clock_->Now());
   switch (message.kind_case()) {
-    case agent::FromAgent::kHeartbeat:
+    case agent::v1::FromAgent::kHeartbeat:
       HandleHeartbeat(agent, host, message.heartbeat());
       break;
-    case agent::FromAgent::kAnnounce:
+    case agent::v1::FromAgent::kAnnounce:
       HandleAnnounce(host, message.announce());
       break;
-    case agent::FromAgent::kReport:
+    case agent::v1::FromAgent::kReport:
       HandleReport(host, message.report());
       break;
-    case agent::FromAgent::kEnded:
+    case agent::v1::FromAgent::kEnded:
       log_->Info("communicator ", FormatCommId(CommId(message.ended().comm_id())), " ended on ",
-                 host, ": ", message.ended().why());
+                 host, ": ", message.ended().reason());
       registry_.OnCommunicatorEnded(host, CommId(message.ended().comm_id()));
       RequestReplan(NameOf(CommId(message.ended().comm_id())) + " ended");
       // Communicators that wait for it get new windows at once.
@@ -77,10 +77,10 @@ void Coordinator::Handle(AgentKey agent, const agent::FromAgent& message) {
         SendRateLimits();
       }
       break;
-    case agent::FromAgent::kDumped:
-      dumps_.Handle(host, message.dumped().question(), message.dumped().state());
+    case agent::v1::FromAgent::kDumped:
+      dumps_.Handle(host, message.dumped().request_id(), message.dumped().state());
       break;
-    case agent::FromAgent::kProbed:
+    case agent::v1::FromAgent::kProbed:
       if (probes_.Handle(host, message.probed(), clock_->Now()))
         RequestReplan(absl::StrCat("host ", host, " probed paths"));
       break;
@@ -89,8 +89,8 @@ void Coordinator::Handle(AgentKey agent, const agent::FromAgent& message) {
   }
 }
 
-void Coordinator::HandleRegister(AgentKey agent, const agent::Register& registration) {
-  const agent::Host& host = registration.host();
+void Coordinator::HandleRegister(AgentKey agent, const agent::v1::Register& registration) {
+  const agent::v1::Host& host = registration.host();
   const WallClock* wall_clock = options_.wall_clock;
   if (const absl::Status status =
           CheckRegistration(registration, *objects_,
@@ -118,35 +118,36 @@ void Coordinator::HandleRegister(AgentKey agent, const agent::Register& registra
   host_of_[agent] = host.name();
   refused_.erase(std::pair(host.name(), host.peer_endpoint()));
   clocks_.Remove(host.name());
-  for (const agent::Announce& led : registration.communicators()) {
+  for (const agent::v1::Announce& led : registration.communicators()) {
     strategies_.MarkChanged(CommId(led.comm_id()));
   }
   RequestReplan(absl::StrCat("host ", host.name(), " registered"));
   log_->Info("host ", host.name(), " registered: ", host.gpus_size(), " GPUs, peer endpoint ",
              host.peer_endpoint(), ", leads ", registration.communicators_size(), " communicators");
-  agent::Registered* registered = AddMessage(agent).mutable_registered();
+  agent::v1::Registered* registered = AddMessage(agent).mutable_registered();
   registered->set_heartbeat_every_ns(options_.heartbeat_timeout_ns / kHeartbeatsPerTimeout);
   registered->set_heartbeat_timeout_ns(options_.heartbeat_timeout_ns);
   registered->set_version(options_.version);
   *registered->mutable_tenants() = tenants_;
-  for (agent::RateLimits& pace : sent_limits_.LimitsFor(host.name(), registry_.communicators())) {
-    *AddMessage(agent).mutable_pace() = ToHostClock(host.name(), std::move(pace));
+  for (agent::v1::RateLimits& limits :
+       sent_limits_.LimitsFor(host.name(), registry_.communicators())) {
+    *AddMessage(agent).mutable_rate_limits() = ToHostClock(host.name(), std::move(limits));
   }
 }
 
 void Coordinator::HandleHeartbeat(AgentKey agent, const std::string& host,
-                                  const agent::Heartbeat& beat) {
+                                  const agent::v1::Heartbeat& beat) {
   const MonotonicNs now = clock_->Now();
-  if (beat.heard_sent_ns() != 0) {
-    clocks_.AddTrip(host, {.sent = beat.heard_sent_ns(),
-                           .received_at = beat.heard_ns(),
+  if (beat.echoed_sent_ns() != 0) {
+    clocks_.AddTrip(host, {.sent = beat.echoed_sent_ns(),
+                           .received_at = beat.received_ns(),
                            .answered = beat.sent_ns(),
                            .returned_at = now});
   }
   AddMessage(agent).mutable_heartbeat()->set_sent_ns(now);
 }
 
-void Coordinator::HandleAnnounce(const std::string& host, const agent::Announce& announce) {
+void Coordinator::HandleAnnounce(const std::string& host, const agent::v1::Announce& announce) {
   const CommId id(announce.comm_id());
   if (const absl::Status status = registry_.Announce(host, announce, clock_->Now()); !status.ok()) {
     log_->Warning("host ", host, ": ", std::string(status.message()));
@@ -183,12 +184,12 @@ void Coordinator::HandleAnnounce(const std::string& host, const agent::Announce&
   Propose(id, *std::move(strategy));
 }
 
-void Coordinator::HandleReport(const std::string& host, const agent::Report& report) {
+void Coordinator::HandleReport(const std::string& host, const agent::v1::Report& report) {
   const CommId id(report.comm_id());
   rollouts_.OnReported(id, host, report, clock_->Now());
   if (HaveLanesBroken(registry_, host, report)) probes_.LinksChanged(host);
   if (registry_.Report(host, report)) {
-    PauseProposals(id, report.change_trouble());
+    PauseProposals(id, report.change_error());
     strategies_.MarkChanged(id);
   }
   const auto record = registry_.communicators().find(id);
@@ -260,8 +261,8 @@ void Coordinator::UpdateRateLimits(const ClusterView& view) {
   planned_limits_ = std::move(decided.paces);
   RecordUnmetGuarantees({decided.broken.begin(), decided.broken.end()});
   // Communicators whose daemons have not reconnected get theirs later.
-  std::erase_if(planned_limits_, [&](const PlannedRateLimits& pace) {
-    return !registry_.communicators().contains(pace.id);
+  std::erase_if(planned_limits_, [&](const PlannedRateLimits& limits) {
+    return !registry_.communicators().contains(limits.id);
   });
   windows_.SetRules(DecideWaitRules(*objects_, view, plan_.fabrics()));
   windows_.UpdateAll(clock_->Now(), clocks_);
@@ -288,25 +289,26 @@ void Coordinator::RecordUnmetGuarantees(std::set<std::string> broken) {
 void Coordinator::SendRateLimits() {
   std::vector<PlannedRateLimits> planned = planned_limits_;
   windows_.ApplyTo(&planned);
-  for (const agent::RateLimits& pace : sent_limits_.Update(planned, lifts_old_limits_)) {
-    const auto record = registry_.communicators().find(CommId(pace.comm_id()));
+  for (const agent::v1::RateLimits& limits : sent_limits_.Update(planned, lifts_old_limits_)) {
+    const auto record = registry_.communicators().find(CommId(limits.comm_id()));
     if (record == registry_.communicators().end()) continue;  // It has ended.
     for (const std::string& name : record->second.announced.hosts()) {
       const auto host = registry_.hosts().find(name);
       if (host == registry_.hosts().end() || host->second.state != HostState::kReady) continue;
-      *AddMessage(host->second.agent).mutable_pace() = ToHostClock(name, pace);
+      *AddMessage(host->second.agent).mutable_rate_limits() = ToHostClock(name, limits);
     }
   }
 }
 
-agent::RateLimits Coordinator::ToHostClock(const std::string& host, agent::RateLimits pace) const {
-  if (!pace.has_windows()) return pace;
+agent::v1::RateLimits Coordinator::ToHostClock(const std::string& host,
+                                               agent::v1::RateLimits limits) const {
+  if (!limits.has_send_windows()) return limits;
   if (const std::optional<ClockReading> clock = clocks_.Read(host, clock_->Now())) {
-    pace.mutable_windows()->set_origin_ns(clock->OnHost(pace.windows().origin_ns()));
+    limits.mutable_send_windows()->set_origin_ns(clock->OnHost(limits.send_windows().origin_ns()));
   } else {
-    pace.clear_windows();
+    limits.clear_send_windows();
   }
-  return pace;
+  return limits;
 }
 
 // REQUIRES: the leader's host is ready.
@@ -315,14 +317,14 @@ void Coordinator::Propose(CommId id, strategy::Strategy strategy) {
   const CommunicatorRecord& record = registry_.communicators().at(id);
   rollouts_.OnProposed(id, record, proposed, clock_->Now());
   strategies_.MarkChanged(id);
-  agent::Propose* out = AddMessage(registry_.hosts().at(record.leader).agent).mutable_propose();
+  agent::v1::Propose* out = AddMessage(registry_.hosts().at(record.leader).agent).mutable_propose();
   out->set_comm_id(id.value());
   *out->mutable_strategy() = proposed;
 }
 
 void Coordinator::PauseProposals(CommId id, const std::string& why) {
   log_->Warning(NameOf(id), " did not apply the proposal: ", why);
-  events_.Record({"give up a proposal", NameOf(id), absl::StrCat("done: ", why)}, clock_->Now());
+  events_.Record({"drop a proposal", NameOf(id), absl::StrCat("done: ", why)}, clock_->Now());
   paused_until_[id] = clock_->Now() + kProposalTimeoutNs;
 }
 
@@ -339,19 +341,19 @@ void Coordinator::ExpireProposals() {
   if (paused_until_.size() < before) RequestReplan("failed proposals are retried");
 }
 
-void Coordinator::Refuse(AgentKey agent, const agent::Host& host, const absl::Status& why) {
+void Coordinator::Refuse(AgentKey agent, const agent::v1::Host& host, const absl::Status& why) {
   const std::string text(why.message());
   if (IsFirstRefusal(host)) {  // The daemon retries; only the first refusal is logged.
     log_->Warning("host '", host.name(), "' refused: ", text);
-    events_.Record({"refuse a daemon", absl::StrCat("host '", host.name(), "'"),
-                    absl::StrCat("refused: ", text)},
+    events_.Record({"reject a daemon", absl::StrCat("host '", host.name(), "'"),
+                    absl::StrCat("rejected: ", text)},
                    clock_->Now());
   }
   registry_.RecordRefused(host, text, clock_->Now());
   End(agent, why);
 }
 
-bool Coordinator::IsFirstRefusal(const agent::Host& host) {
+bool Coordinator::IsFirstRefusal(const agent::v1::Host& host) {
   if (refused_.size() >= Registry::kMaxHosts) refused_.clear();
   return refused_.emplace(host.name(), host.peer_endpoint()).second;
 }
@@ -363,21 +365,22 @@ void Coordinator::RefuseMisplacedHosts() {
     if (!status.ok()) misplaced.emplace_back(agent, std::move(status));
   }
   for (const auto& [agent, why] : misplaced) {
-    const agent::Host host = registry_.hosts().at(host_of_.at(agent)).host;
+    const agent::v1::Host host = registry_.hosts().at(host_of_.at(agent)).host;
     OnStreamClosed(agent, std::string(why.message()));
     Refuse(agent, host, why);
   }
 }
 
 void Coordinator::SendTenants() {
-  agent::Tenants tenants = TenantsOf(*objects_);
+  agent::v1::Tenants tenants = TenantsOf(*objects_);
   if (google::protobuf::util::MessageDifferencer::Equals(tenants, tenants_)) return;
   tenants_ = std::move(tenants);
   for (const auto& [agent, host] : host_of_) *AddMessage(agent).mutable_tenants() = tenants_;
 }
 
-agent::ToAgent& Coordinator::AddMessage(AgentKey agent) {
-  return outbox_.emplace_back(Outgoing{agent, agent::ToAgent(), absl::OkStatus()}).message.value();
+agent::v1::ToAgent& Coordinator::AddMessage(AgentKey agent) {
+  return outbox_.emplace_back(Outgoing{agent, agent::v1::ToAgent(), absl::OkStatus()})
+      .message.value();
 }
 
 void Coordinator::End(AgentKey agent, absl::Status why) {
@@ -436,9 +439,9 @@ void Coordinator::Tick() {
 }
 
 absl::StatusOr<uint64_t> Coordinator::RequestState(const std::string& host) {
-  MCCS_ASSIGN_OR_RETURN(const uint64_t question, dumps_.Add(registry_, host, clock_->Now()));
-  AddMessage(registry_.hosts().at(host).agent).mutable_dump()->set_question(question);
-  return question;
+  MCCS_ASSIGN_OR_RETURN(const uint64_t request_id, dumps_.Add(registry_, host, clock_->Now()));
+  AddMessage(registry_.hosts().at(host).agent).mutable_dump()->set_request_id(request_id);
+  return request_id;
 }
 
 std::vector<Outgoing> Coordinator::TakeOutbox() { return std::exchange(outbox_, {}); }

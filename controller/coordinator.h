@@ -51,7 +51,7 @@ struct CoordinatorOptions {
 // For one agent: a message, or the end of its stream.
 struct Outgoing {
   AgentKey to;
-  std::optional<agent::ToAgent> message;
+  std::optional<agent::v1::ToAgent> message;
   absl::Status end;  // used if there is no message
 };
 
@@ -71,7 +71,7 @@ class Coordinator {
   Coordinator(CoordinatorOptions options, const Clock* clock, Log* log);
 
   // Handles a message of `agent`; the first must be Register. A protocol error ends the stream.
-  void Handle(AgentKey agent, const agent::FromAgent& message);
+  void Handle(AgentKey agent, const agent::v1::FromAgent& message);
   // The stream of `agent` has ended.
   void OnStreamClosed(AgentKey agent, const std::string& why);
   // Call several times per heartbeat timeout: hosts without a message for too long become lost.
@@ -111,10 +111,10 @@ class Coordinator {
   MonotonicNs Now() const { return clock_->Now(); }
 
  private:
-  void HandleRegister(AgentKey agent, const agent::Register& registration);
-  void HandleAnnounce(const std::string& host, const agent::Announce& announce);
-  void HandleHeartbeat(AgentKey agent, const std::string& host, const agent::Heartbeat& beat);
-  void HandleReport(const std::string& host, const agent::Report& report);
+  void HandleRegister(AgentKey agent, const agent::v1::Register& registration);
+  void HandleAnnounce(const std::string& host, const agent::v1::Announce& announce);
+  void HandleHeartbeat(AgentKey agent, const std::string& host, const agent::v1::Heartbeat& beat);
+  void HandleReport(const std::string& host, const agent::v1::Report& report);
   // Proposes a strategy to each communicator that should run another one. Returns the decisions,
   // without strategies.
   Decisions Replan();
@@ -130,22 +130,22 @@ class Coordinator {
   // Sends hosts the changed rate limits and send windows.
   void SendRateLimits();
   // Converts send windows to the clock of `host`; removes them if that clock is not known.
-  agent::RateLimits ToHostClock(const std::string& host, agent::RateLimits pace) const;
+  agent::v1::RateLimits ToHostClock(const std::string& host, agent::v1::RateLimits limits) const;
   // Asks daemons for the paths that policies need.
   void SendProbes();
   // The proposal to `id` failed: sends no other one for a while.
   void PauseProposals(CommId id, const std::string& why);
   void ExpireProposals();
   void ExpireDisconnected();
-  void Refuse(AgentKey agent, const agent::Host& host, const absl::Status& why);
+  void Refuse(AgentKey agent, const agent::v1::Host& host, const absl::Status& why);
   // Whether it is the first refusal since the host was last connected.
-  bool IsFirstRefusal(const agent::Host& host);
+  bool IsFirstRefusal(const agent::v1::Host& host);
   // Refuses daemons whose Topology is gone, or does not have their host any more.
   void RefuseMisplacedHosts();
   // Sends all agents the Tenants, if they have changed.
   void SendTenants();
   // Appends a message to `agent`; the caller fills it in before the next call.
-  agent::ToAgent& AddMessage(AgentKey agent);
+  agent::v1::ToAgent& AddMessage(AgentKey agent);
   void End(AgentKey agent, absl::Status why);
 
   const CoordinatorOptions options_;
@@ -168,7 +168,7 @@ class Coordinator {
   ViewCache view_cache_{&registry_, &strategies_};
   IncrementalPlanner plan_;
   Decisions decided_;                        // when objects_ was set
-  agent::Tenants tenants_;                   // as last sent to agents
+  agent::v1::Tenants tenants_;               // as last sent to agents
   std::map<AgentKey, std::string> host_of_;  // registered agents
   // Refused since they were last connected; by name and endpoint, since two daemons may use one
   // name.

@@ -34,7 +34,7 @@ std::optional<CostParameters> CostCalibrator::CheckCommunicator(
     CommId id, const CommunicatorRecord& communicator, MonotonicNs now, Record* record) {
   const strategy::AlgorithmChoice& choice = communicator.Applied().algorithms();
   if (!calibrates_) {
-    if (!choice.has_own_costs()) return std::nullopt;
+    if (!choice.has_configured_costs()) return std::nullopt;
     return OwnCostsOf(choice);
   }
   const uint64_t far_before = std::exchange(record->far_under_epoch, 0);

@@ -57,7 +57,7 @@ void MarkDrained(const ObjectSet& set, ClusterView* view) {
   view->links_drained.assign(links.begin(), links.end());
 }
 
-absl::StatusOr<DrainSpec> ReadDrain(const control::DrainRequest& request) {
+absl::StatusOr<DrainSpec> ReadDrain(const control::v1::DrainRequest& request) {
   DrainSpec spec;
   if (request.name().empty()) return absl::InvalidArgumentError("no name given");
   if (request.reason().size() > kLongestReason) {
@@ -65,13 +65,13 @@ absl::StatusOr<DrainSpec> ReadDrain(const control::DrainRequest& request) {
         absl::StrCat("the reason is too long: the limit is ", kLongestReason, " bytes"));
   }
   spec.reason = request.reason();
-  if (request.what() == "host") {
+  if (request.kind() == "host") {
     spec.host = request.name();
-  } else if (request.what() == "link") {
+  } else if (request.kind() == "link") {
     spec.link = request.name();
   } else {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", request.what(), "' cannot be drained: expected host or link"));
+        absl::StrCat("'", request.kind(), "' cannot be drained: expected host or link"));
   }
   return spec;
 }

@@ -31,7 +31,7 @@ void MarkDrained(const ObjectSet& set, ClusterView* view);
 
 // The requested drain as an object's spec. kInvalidArgument: neither a host nor a link, or an empty
 // name.
-absl::StatusOr<DrainSpec> ReadDrain(const control::DrainRequest& request);
+absl::StatusOr<DrainSpec> ReadDrain(const control::v1::DrainRequest& request);
 
 // kNotFound: neither a daemon nor a Topology knows the host, or no Topology has the link; the
 // message names similar ones.

@@ -17,7 +17,7 @@ namespace {
 
 bool HasTopology(const ObjectSet& set) { return !set.OfKind(ObjectKind::kTopology).empty(); }
 
-// The parts of a Tenant that need policy `shares`: "guarantee of 10 Gbps", …
+// The parts of a Tenant that need policy `shares`: "guarantee of 10 Gbit/s", …
 std::vector<std::string> SharesOf(const TenantSpec& tenant) {
   std::vector<std::string> shares;
   if (tenant.guarantee_bps)
@@ -41,14 +41,14 @@ std::string OfTenant(const ObjectSet& set, const Object& object) {
                         "their links are not known without a Topology; apply one.");
   }
   const Object* policy = SelectPolicyForTenant(set, object);
-  if (policy == nullptr || PolicyOf(*policy).policy != kSharesName) {
-    const std::string decides = policy == nullptr
-                                    ? "no Policy selects it"
-                                    : absl::StrCat(PolicyOf(*policy).policy, ", by ",
-                                                   ToText(policy->key), ", applies to it");
+  if (policy == nullptr || PolicyOf(*policy).type != kSharesName) {
+    const std::string decides =
+        policy == nullptr
+            ? "no Policy selects it"
+            : absl::StrCat(PolicyOf(*policy).type, ", by ", ToText(policy->key), ", applies to it");
     return absl::StrCat(UnusedValues(object, rates), decides, ", and policy `", kSharesName,
                         "` is the only one that uses them; apply such a Policy with the tenant in "
-                        "`for.tenants`, or without `for`.");
+                        "`selector.tenants`, or without `selector`.");
   }
   const std::string why = ExplainNicLimit(set, object);
   if (why.empty()) return "";
@@ -58,8 +58,8 @@ std::string OfTenant(const ObjectSet& set, const Object& object) {
 }
 
 std::string OfPolicy(const ObjectSet& set, const PolicySpec& policy) {
-  if (!PlacesFlows(policy.policy) || HasTopology(set)) return "";
-  return absl::StrCat("Policy `", policy.policy,
+  if (!PlacesFlows(policy.type) || HasTopology(set)) return "";
+  return absl::StrCat("Policy `", policy.type,
                       "` requires a Topology, and there is none: locality_ring chooses rings and "
                       "source ports instead; apply the Topology.");
 }
@@ -97,7 +97,7 @@ std::string OfTopology(const Topology& topology) {
 }  // namespace
 
 std::string EnforcementStatus(const ObjectSet& set, const Object& object) {
-  return UnenforcedReason(set, object).empty() ? "yes" : "in part";
+  return UnenforcedReason(set, object).empty() ? "True" : "Partial";
 }
 
 std::string UnenforcedReason(const ObjectSet& set, const Object& object) {

@@ -9,7 +9,7 @@
 
 namespace mccs {
 
-// "yes" or "in part".
+// "True" or "Partial".
 std::string EnforcementStatus(const ObjectSet& set, const Object& object);
 // Which part of the object has no effect, and the remedy, in one sentence; empty: all is enforced.
 // For a Tenant, considers the Policies for tenants only; `explain` covers communicators that a

@@ -29,13 +29,13 @@ namespace mccs {
 namespace {
 
 // Index in the ring at which the lane starts; −1: not a lane of the ring.
-int PlaceOf(const strategy::Strategy& strategy, const agent::Lane& lane) {
+int PlaceOf(const strategy::Strategy& strategy, const agent::v1::Lane& lane) {
   if (lane.channel() < 0 || lane.channel() >= strategy.channels_size()) return -1;
   return PlaceInRing(strategy.channels(lane.channel()), lane.from(), lane.to());
 }
 
 // For a lane without an assigned port, or without its assigned one: sets the port that it uses.
-void SetPort(const agent::Lane& lane, strategy::Strategy* strategy) {
+void SetPort(const agent::v1::Lane& lane, strategy::Strategy* strategy) {
   const int place = PlaceOf(*strategy, lane);
   const absl::StatusOr<Endpoint> local = ParseEndpoint(lane.local());
   if (place < 0 || !local.ok() || local->port == 0) return;
@@ -51,7 +51,7 @@ ClusterView AppliedView(const Registry& registry) {
     const CommunicatorRecord& record = registry.communicators().at(communicator.id);
     communicator.strategy = record.Applied();
     for (const auto& [host, report] : record.reports) {
-      for (const agent::Lane& lane : report.lanes()) SetPort(lane, &communicator.strategy);
+      for (const agent::v1::Lane& lane : report.lanes()) SetPort(lane, &communicator.strategy);
     }
   }
   return view;
@@ -81,7 +81,7 @@ class Explainer {
     }
   }
 
-  control::Explanation Run() {
+  control::v1::Explanation Run() {
     *out_.mutable_summary() = input_.summary;
     AddPolicy();
     AddSource();
@@ -100,7 +100,7 @@ class Explainer {
   const CommunicatorView& subject() const { return view_.communicators[at_]; }
 
   void AddLine(const std::string& name, const std::string& value) {
-    control::Fact* fact = out_.add_why();
+    control::v1::Fact* fact = out_.add_reasons();
     fact->set_name(name);
     fact->set_value(value);
   }
@@ -111,7 +111,7 @@ class Explainer {
       AddLine("Policy", absl::StrCat(kLocalityRingName, ": no Policy selects this communicator"));
       return;
     }
-    AddLine("Policy", absl::StrCat(PolicyOf(*policy).policy, " by ", ToText(policy->key),
+    AddLine("Policy", absl::StrCat(PolicyOf(*policy).type, " by ", ToText(policy->key),
                                    ", which selects ", SelectorText(PolicyOf(*policy))));
   }
 
@@ -186,7 +186,7 @@ class Explainer {
     const std::string applied = CostsText(CostsOf(choice));
     AddLine(
         "Costs",
-        choice.has_own_costs()
+        choice.has_configured_costs()
             ? absl::StrCat(applied, ": measured; the daemons' own: ", CostsText(OwnCostsOf(choice)))
             : absl::StrCat(applied, ": the daemons' own"));
   }
@@ -203,7 +203,7 @@ class Explainer {
     AddLine("Tenant", absl::StrCat(owner.name, ": ", absl::StrJoin(claims, ", ")));
   }
 
-  const FlowShare* ShareOf(const agent::Lane& lane) const {
+  const FlowShare* ShareOf(const agent::v1::Lane& lane) const {
     for (const FlowShare& share : shares_.flows[at_]) {
       const bool same =
           share.channel == lane.channel() && share.from == lane.from() && share.to == lane.to();
@@ -213,8 +213,8 @@ class Explainer {
   }
 
   void AddFlow(size_t i) {
-    const agent::Lane& lane = input_.lanes[i];
-    control::ExplainedFlow* flow = out_.add_flows();
+    const agent::v1::Lane& lane = input_.lanes[i];
+    control::v1::ExplainedFlow* flow = out_.add_flows();
     flow->set_channel(lane.channel());
     flow->set_from(HostName(subject(), lane.from()));
     flow->set_to(HostName(subject(), lane.to()));
@@ -224,7 +224,7 @@ class Explainer {
     flow->set_payload_bytes(lane.payload_bytes());
     flow->set_measured_ns(input_.measured_ns[i]);
     flow->set_waited_for_credit_ns(lane.waited_for_credit_ns());
-    flow->set_waited_for_gate_ns(lane.waited_for_gate_ns());
+    flow->set_waited_for_rate_ns(lane.waited_for_rate_ns());
     flow->set_waited_for_connection_ns(lane.waited_for_connection_ns());
     flow->set_rate_bps(lane.rate_bps());
     flow->set_in_ring(PlaceOf(subject().strategy, lane) >= 0);
@@ -234,7 +234,7 @@ class Explainer {
     const FlowShare* share = ShareOf(lane);
     if (share == nullptr || fabric_of_[at_] == nullptr) return;
     const Topology& topology = fabric_of_[at_]->topology();
-    flow->set_expected_bps(share->rate_bps);
+    flow->set_fair_share_bps(share->rate_bps);
     if (share->limit == ShareLimit::kCap) flow->set_limit("the tenant's cap");
     if (share->limit != ShareLimit::kLink) return;
     flow->set_limit(topology.ArcName(share->full_arc));
@@ -242,7 +242,7 @@ class Explainer {
   }
 
   // Other communicators with flows over an arc of the subject's fabric.
-  void AddSharers(ArcId arc, control::ExplainedFlow* flow) const {
+  void AddSharers(ArcId arc, control::v1::ExplainedFlow* flow) const {
     for (size_t c = 0; c < view_.communicators.size(); ++c) {
       const CommunicatorView& other = view_.communicators[c];
       if (c == at_ || fabric_of_[c] != fabric_of_[at_]) continue;
@@ -251,7 +251,7 @@ class Explainer {
             return std::find(share.path.begin(), share.path.end(), arc) != share.path.end();
           });
       if (flows == 0) continue;
-      control::FlowSharer* sharer = flow->add_with();
+      control::v1::FlowSharer* sharer = flow->add_shared_with();
       sharer->set_communicator(FormatCommId(other.id));
       sharer->set_tenant(other.owner.name);
       sharer->set_flows(static_cast<int>(flows));
@@ -261,7 +261,7 @@ class Explainer {
   void AddLinks() {
     if (fabric_of_[at_] == nullptr || subject().hosts.size() < 2) return;
     const int32_t mtu = fabric_of_[at_]->topology().mtu_bytes();
-    out_.set_shared_part(UsableFraction(mtu));
+    out_.set_payload_fraction(UsableFraction(mtu));
     AddLine("Links", absl::StrFormat(
                          "%.3g %% of a link's rate is shared as payload, with packets of %d bytes",
                          100 * UsableFraction(mtu), mtu));
@@ -272,7 +272,7 @@ class Explainer {
     const TenantView& owner = subject().owner;
     if (!owner.guarantee_bps) return;
     const Object* policy = SelectPolicy(objects_, subject());
-    if (policy == nullptr || PolicyOf(*policy).policy != kSharesName)
+    if (policy == nullptr || PolicyOf(*policy).type != kSharesName)
       return AddLine("Guarantee", "not enforced: no Policy `shares` selects this communicator");
     for (const UnmetGuarantee& broken : shares_.broken) {
       const auto& tenants = broken.tenants;
@@ -305,7 +305,7 @@ class Explainer {
   const AllShares shares_;
   std::vector<const Fabric*> fabric_of_;  // by communicator; null: no Topology has all its hosts
   size_t at_ = 0;
-  control::Explanation out_;
+  control::v1::Explanation out_;
 };
 
 }  // namespace
@@ -321,7 +321,7 @@ absl::StatusOr<ExplanationInput> GatherExplanation(const Registry& registry,
                             .lanes = {},
                             .measured_ns = {}};
   for (const auto& [host, report] : record.reports) {
-    for (const agent::Lane& lane : report.lanes()) {
+    for (const agent::v1::Lane& lane : report.lanes()) {
       input.lanes.push_back(lane);
       input.measured_ns.push_back(report.measured_ns());
     }
@@ -329,7 +329,7 @@ absl::StatusOr<ExplanationInput> GatherExplanation(const Registry& registry,
   return input;
 }
 
-control::Explanation Explain(const ExplanationInput& input, const ObjectSet& objects) {
+control::v1::Explanation Explain(const ExplanationInput& input, const ObjectSet& objects) {
   return Explainer(input, objects).Run();
 }
 

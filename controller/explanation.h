@@ -19,9 +19,9 @@ namespace mccs {
 struct ExplanationInput {
   ClusterView view;  // applied strategies, with the source ports that lanes report
   CommId id;
-  control::CommunicatorSummary summary;
-  std::vector<agent::Lane> lanes;    // of all its hosts, by host
-  std::vector<int64_t> measured_ns;  // per lane, on its host's clock
+  control::v1::CommunicatorSummary summary;
+  std::vector<agent::v1::Lane> lanes;  // of all its hosts, by host
+  std::vector<int64_t> measured_ns;    // per lane, on its host's clock
 };
 
 // Errors as in FindCommunicator (controller/operator_view.h).
@@ -32,7 +32,7 @@ absl::StatusOr<ExplanationInput> GatherExplanation(const Registry& registry,
 // Expected rate of a flow: its weighted max-min share if all flows send as much as they can
 // (controller/policy/shares.h), over the links in `objects`. The client computes measured rates
 // from two queries.
-control::Explanation Explain(const ExplanationInput& input, const ObjectSet& objects);
+control::v1::Explanation Explain(const ExplanationInput& input, const ObjectSet& objects);
 
 }  // namespace mccs
 

@@ -39,7 +39,7 @@ bool PlacesFlows(std::string_view policy) {
 }
 
 std::string OriginOf(const Object& policy) {
-  return absl::StrCat(PolicyOf(policy).policy, " by ", policy.key.name);
+  return absl::StrCat(PolicyOf(policy).type, " by ", policy.key.name);
 }
 
 int ChannelsPerNic(const PolicyParameters& parameters) {
@@ -50,7 +50,7 @@ std::vector<Reservation> ReservationsOf(const ObjectSet& objects) {
   std::vector<Reservation> reservations;
   for (const Object* object : objects.OfKind(ObjectKind::kPolicy)) {
     const PolicySpec& policy = PolicyOf(*object);
-    const bool reserves = policy.policy == kPriorityFlowName || policy.policy == kTimeWindowsName;
+    const bool reserves = policy.type == kPriorityFlowName || policy.type == kTimeWindowsName;
     if (!reserves) continue;
     reservations.push_back({policy.parameters.favoured, policy.parameters.reserved_links});
   }

@@ -56,7 +56,7 @@ void IncrementalPlanner::AddEntry(const ObjectSet& objects, const ClusterView& v
                       .ports = state.taken.PortsOf(communicator)};
   state.taken.TakeAll(known.ports);
   const Object* policy = SelectPolicy(objects, communicator);
-  if (!communicator.reconnecting && policy != nullptr && PlacesFlows(PolicyOf(*policy).policy)) {
+  if (!communicator.reconnecting && policy != nullptr && PlacesFlows(PolicyOf(*policy).type)) {
     known.placed = PlaceBy(*policy, {objects, view, state.fabrics, state.reservations},
                            communicator, &state.planner)
                        .ok();

@@ -29,7 +29,7 @@ class IncrementalPlanner {
   // As DecideForResolvedView. Plans from scratch if some communicator's flows are not placed: its
   // policy does not place flows, or no Topology has its hosts.
   Decisions Decide(const ObjectSet& objects, const ClusterView& view);
-  // As ChooseStrategy, with the same errors.
+  // As RunPolicyFor, with the same errors.
   absl::StatusOr<strategy::Strategy> Choose(const ObjectSet& objects, const ClusterView& view,
                                             CommId id);
   // Updates the cache in advance, so that the next call has less work.

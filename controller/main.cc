@@ -2,6 +2,7 @@
 // strategy.
 #include <grpc/support/log.h>
 #include <signal.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -19,7 +20,6 @@
 #include "base/log.h"
 #include "base/log_level.h"
 #include "base/metrics_server.h"
-#include "base/sd_notify.h"
 #include "base/state_directory.h"
 #include "base/status_macros.h"
 #include "base/version.h"
@@ -226,11 +226,8 @@ int Run(const ControllerConfig& config) {
     return kExitFailed;
   }
   if (*metrics != nullptr) log->Info("metrics at http://", (*metrics)->endpoint(), "/metrics");
-  const char* socket = std::getenv("NOTIFY_SOCKET");
-  const std::string notify = socket != nullptr ? socket : "";
-  if (const absl::Status told = SdNotify(notify, "READY=1"); !told.ok()) {
-    log->Warning(std::string(told.message()));
-  }
+  if (const int error = sd_notify(0, "READY=1"); error < 0)
+    log->Warning("cannot notify the service manager: ", std::strerror(-error));
   log->Info("mccs-controller ", kVersion, " is ready at ", endpoint);
 
   const auto persist = [&] {
@@ -242,7 +239,7 @@ int Run(const ControllerConfig& config) {
                 config.heartbeat_timeout_ns / (2 * Coordinator::kHeartbeatsPerTimeout));
   log->Info("stopping: ", strsignal(signal));
   persist();
-  (void)SdNotify(notify, "STOPPING=1");
+  sd_notify(0, "STOPPING=1");
   return 0;
 }
 

@@ -76,7 +76,7 @@ MeasuredFigures MeasuredOf(const CommunicatorRecord& communicator) {
   for (const auto& [host, report] : communicator.reports) {
     if (report.epoch() != strategy.epoch()) continue;
     std::vector<double> of_lanes;
-    for (const agent::Lane& lane : report.lanes()) {
+    for (const agent::v1::Lane& lane : report.lanes()) {
       const bool carries_plans = lane.channel() >= 0 && lane.channel() < strategy.channels_size();
       if (carries_plans && lane.round_trip_ns() > 0)
         of_lanes.push_back(static_cast<double>(lane.round_trip_ns()) / 2 / kNsPerUs);
@@ -84,8 +84,8 @@ MeasuredFigures MeasuredOf(const CommunicatorRecord& communicator) {
     if (!of_lanes.empty()) one_way_us.push_back(Median(std::move(of_lanes)));
     if (report.sent_bps() > 0)
       sent.push_back(static_cast<double>(report.sent_bps()) / kBpsPerBytePerUs);
-    if (report.pass_bps() > 0)
-      passed.push_back(static_cast<double>(report.pass_bps()) / kBpsPerBytePerUs);
+    if (report.memory_bps() > 0)
+      passed.push_back(static_cast<double>(report.memory_bps()) / kBpsPerBytePerUs);
   }
   const auto hosts = static_cast<size_t>(communicator.announced.hosts_size());
   const auto rate = [hosts](std::vector<double> values) {
@@ -101,7 +101,7 @@ CostParameters CostsOf(const strategy::AlgorithmChoice& choice) {
 }
 
 CostParameters OwnCostsOf(const strategy::AlgorithmChoice& choice) {
-  return choice.has_own_costs() ? FromProto(choice.own_costs()) : CostsOf(choice);
+  return choice.has_configured_costs() ? FromProto(choice.configured_costs()) : CostsOf(choice);
 }
 
 std::optional<CostParameters> Calibrate(const CostParameters& applied, const CostParameters& own,
@@ -132,9 +132,9 @@ void PutCosts(const CostParameters& costs, strategy::Strategy* strategy) {
   strategy::AlgorithmChoice* choice = strategy->mutable_algorithms();
   *choice->mutable_costs() = ToProto(costs);
   if (costs == own) {
-    choice->clear_own_costs();
+    choice->clear_configured_costs();
   } else {
-    *choice->mutable_own_costs() = ToProto(own);
+    *choice->mutable_configured_costs() = ToProto(own);
   }
 }
 

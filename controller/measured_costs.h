@@ -44,7 +44,7 @@ bool FarApart(const CostParameters& one, const CostParameters& other);
 // Sets the costs that the strategy uses; keeps the daemons' own ones beside them.
 void PutCosts(const CostParameters& costs, strategy::Strategy* strategy);
 
-// "hop 10 us, host 16 Gbps, lane 16 Gbps, memory 64 Gbps".
+// "hop 10 us, host 16 Gbit/s, lane 16 Gbit/s, memory 64 Gbit/s".
 std::string CostsText(const CostParameters& costs);
 
 }  // namespace mccs

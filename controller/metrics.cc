@@ -15,11 +15,11 @@ void AddRegistry(const Registry& registry, const ObjectSet& objects, MetricFamil
   out->BeginGauge("mccs_controller_hosts", "Registered hosts, by state.");
   out->Add({{"state", "ready"}}, hosts[HostState::kReady]);
   out->Add({{"state", "lost"}}, hosts[HostState::kLost]);
-  out->Add({{"state", "refused"}}, hosts[HostState::kRefused]);
+  out->Add({{"state", "rejected"}}, hosts[HostState::kRefused]);
 
   std::map<std::string, int> communicators;
   for (const auto& [id, record] : registry.communicators()) {
-    const agent::Announce& announced = record.announced;
+    const agent::v1::Announce& announced = record.announced;
     const Object* tenant = FindTenant(objects, {announced.tenant(), announced.cgroup()});
     ++communicators[tenant != nullptr ? tenant->key.name : announced.tenant()];
   }
@@ -56,7 +56,7 @@ void AddDecisions(const Rollouts& rollouts, MetricFamilies* out) {
                   "Proposals that some host has not applied yet.");
   out->Add(static_cast<double>(rollouts.pending()));
   out->BeginCounter("mccs_controller_proposals_total", "Finished proposals, by result.");
-  out->Add({{"result", "in_force"}}, static_cast<double>(rollouts.times().count()));
+  out->Add({{"result", "applied"}}, static_cast<double>(rollouts.times().count()));
   out->Add({{"result", "superseded"}}, static_cast<double>(rollouts.superseded()));
   out->Add({{"result", "dropped"}}, static_cast<double>(rollouts.dropped()));
   out->BeginHistogram("mccs_controller_convergence_seconds",

@@ -24,17 +24,17 @@ std::string OrNone(std::string text) { return text.empty() ? kNone : std::move(t
 // The displayed fields of one object.
 class Facts {
  public:
-  explicit Facts(control::Object* object) : object_(object) {}
+  explicit Facts(control::v1::Object* object) : object_(object) {}
 
   void Add(const char* name, std::string value, bool wide = false) {
-    control::Fact* fact = object_->add_facts();
+    control::v1::Fact* fact = object_->add_facts();
     fact->set_name(name);
     fact->set_value(OrNone(std::move(value)));
     fact->set_wide(wide);
   }
 
  private:
-  control::Object* const object_;
+  control::v1::Object* const object_;
 };
 
 constexpr bool kWide = true;
@@ -43,7 +43,7 @@ std::string Rate(const std::optional<uint64_t>& bps) { return bps ? ExactBitRate
 std::string Count(const std::optional<uint64_t>& n) { return n ? absl::StrCat(*n) : ""; }
 
 void Describe(const TenantSpec& tenant, Facts* facts) {
-  facts->Add("WHO", ProcessesText(tenant));
+  facts->Add("SELECTOR", ProcessesText(tenant));
   facts->Add("WEIGHT", ExactNumber(tenant.weight));
   facts->Add("GUARANTEE", Rate(tenant.guarantee_bps));
   facts->Add("CAP", Rate(tenant.cap_bps));
@@ -72,8 +72,8 @@ void Describe(const PolicySpec& policy, Facts* facts) {
     parameters.push_back(
         absl::StrCat("algorithm ", std::string(Name(*policy.parameters.algorithm))));
   list("calls", policy.parameters.calls);
-  facts->Add("POLICY", policy.policy);
-  facts->Add("FOR", SelectorText(policy));
+  facts->Add("TYPE", policy.type);
+  facts->Add("SELECTOR", SelectorText(policy));
   facts->Add("SIZES", ToText(policy.sizes));
   facts->Add("PARAMETERS", absl::StrJoin(parameters, "; "), kWide);
 }
@@ -91,7 +91,7 @@ void Describe(const TopologySpec& spec, Facts* facts) {
 }
 
 void Describe(const DrainSpec& drain, Facts* facts) {
-  facts->Add("WHAT", TargetText(drain));
+  facts->Add("TARGET", TargetText(drain));
   facts->Add("REASON", drain.reason);
 }
 
@@ -99,7 +99,7 @@ using Concerned = std::map<const Object*, std::vector<std::string>>;
 
 // The ids of the communicators that each object of `set` affects now.
 Concerned FindConcerned(const ObjectSet& set, const ClusterView& view,
-                        const control::ListWorkReply& work) {
+                        const control::v1::ListWorkReply& work) {
   Concerned concerned;
   for (const Object* object : set.OfKind(ObjectKind::kDrain)) {
     const std::string& link = DrainOf(*object).link;
@@ -134,20 +134,20 @@ Concerned FindConcerned(const ObjectSet& set, const ClusterView& view,
   return concerned;
 }
 
-void SetKey(const ObjectKey& key, control::ObjectKey* out) {
+void SetKey(const ObjectKey& key, control::v1::ObjectKey* out) {
   out->set_kind(KindName(key.kind));
   out->set_name(key.name);
 }
 
-control::Object Show(const ObjectSet& set, const Object& object, const Concerned& concerned) {
-  control::Object shown;
+control::v1::Object Show(const ObjectSet& set, const Object& object, const Concerned& concerned) {
+  control::v1::Object shown;
   SetKey(object.key, shown.mutable_key());
   shown.set_version(object.version);
   shown.set_document(DocumentOf(object, /*with_version=*/true));
   Facts facts(&shown);
   std::visit([&](const auto& spec) { Describe(spec, &facts); }, object.spec);
   facts.Add("VERSION", absl::StrCat(object.version));
-  facts.Add("IN FORCE", EnforcementStatus(set, object));
+  facts.Add("ENFORCED", EnforcementStatus(set, object));
   if (std::string note = UnenforcedReason(set, object); !note.empty())
     shown.add_notes(std::move(note));
   const auto found = concerned.find(&object);
@@ -158,8 +158,8 @@ control::Object Show(const ObjectSet& set, const Object& object, const Concerned
 
 // For hosts that registered after the Topology was applied.
 void AddMismatches(const std::vector<TopologyMismatch>& contradictions,
-                   control::ListObjectsReply* reply) {
-  for (control::Object& object : *reply->mutable_objects()) {
+                   control::v1::ListObjectsReply* reply) {
+  for (control::v1::Object& object : *reply->mutable_objects()) {
     for (const TopologyMismatch& each : contradictions) {
       if (each.topology.name == object.key().name())
         object.add_notes(absl::StrCat(each.field, ": ", each.text));
@@ -175,18 +175,18 @@ absl::StatusOr<ObjectKind> ReadKind(const std::string& word) {
       absl::StrCat("unknown kind '", word, "': expected one of: ", absl::StrJoin(kinds, ", ")));
 }
 
-control::ChangeKind ToProto(ChangeKind kind) {
+control::v1::ChangeKind ToProto(ChangeKind kind) {
   switch (kind) {
     case ChangeKind::kUnchanged:
-      return control::UNCHANGED;
+      return control::v1::UNCHANGED;
     case ChangeKind::kCreated:
-      return control::CREATED;
+      return control::v1::CREATED;
     case ChangeKind::kChanged:
-      return control::CHANGED;
+      return control::v1::CHANGED;
     case ChangeKind::kDeleted:
-      return control::DELETED;
+      return control::v1::DELETED;
   }
-  return control::UNCHANGED;
+  return control::v1::UNCHANGED;
 }
 
 void AddOnce(std::string note, google::protobuf::RepeatedPtrField<std::string>* notes) {
@@ -222,12 +222,12 @@ std::map<CommId, std::string> TextsOf(const Decisions& decisions,
 
 }  // namespace
 
-absl::StatusOr<control::ListObjectsReply> ListObjects(const ObjectSet& set, const ClusterView& view,
-                                                      const control::ListWorkReply& work,
-                                                      const control::ListObjectsRequest& request) {
+absl::StatusOr<control::v1::ListObjectsReply> ListObjects(
+    const ObjectSet& set, const ClusterView& view, const control::v1::ListWorkReply& work,
+    const control::v1::ListObjectsRequest& request) {
   MCCS_ASSIGN_OR_RETURN(const ObjectKind kind, ReadKind(request.kind()));
   const Concerned concerned = FindConcerned(set, view, work);
-  control::ListObjectsReply reply;
+  control::v1::ListObjectsReply reply;
   if (request.names().empty()) {
     for (const Object* object : set.OfKind(kind))
       *reply.add_objects() = Show(set, *object, concerned);
@@ -241,23 +241,23 @@ absl::StatusOr<control::ListObjectsReply> ListObjects(const ObjectSet& set, cons
   return reply;
 }
 
-absl::StatusOr<std::vector<ObjectKey>> ReadKeys(const control::DeleteRequest& request) {
+absl::StatusOr<std::vector<ObjectKey>> ReadKeys(const control::v1::DeleteRequest& request) {
   std::vector<ObjectKey> keys;
-  for (const control::ObjectKey& key : request.objects()) {
+  for (const control::v1::ObjectKey& key : request.objects()) {
     MCCS_ASSIGN_OR_RETURN(const ObjectKind kind, ReadKind(key.kind()));
     keys.push_back({kind, key.name()});
   }
   return keys;
 }
 
-control::ChangeReply ShowChange(const Catalog::Outcome& outcome, const ClusterView& view,
-                                const Decisions& decisions,
-                                const std::map<CommId, std::string>& rates, bool dry_run) {
-  control::ChangeReply reply;
+control::v1::ChangeReply ShowChange(const Catalog::Outcome& outcome, const ClusterView& view,
+                                    const Decisions& decisions,
+                                    const std::map<CommId, std::string>& rates, bool dry_run) {
+  control::v1::ChangeReply reply;
   reply.set_dry_run(dry_run);
   reply.set_revision(dry_run ? outcome.before->revision : outcome.plan.next.revision);
   for (const ObjectChange& change : outcome.plan.changes) {
-    control::ObjectChange* out = reply.add_objects();
+    control::v1::ObjectChange* out = reply.add_objects();
     SetKey(change.key, out->mutable_key());
     out->set_kind(ToProto(change.kind));
     out->set_before(change.before);
@@ -272,7 +272,7 @@ control::ChangeReply ShowChange(const Catalog::Outcome& outcome, const ClusterVi
   }
   for (const auto& [id, change] : TextsOf(decisions, rates)) {
     const CommunicatorView* communicator = FindIn(view, id);
-    control::CommunicatorChange* out = reply.add_communicators();
+    control::v1::CommunicatorChange* out = reply.add_communicators();
     out->set_id(FormatCommId(id));
     if (communicator != nullptr)
       out->set_tenant(TenantNameOf(outcome.plan.next, communicator->origin()));
@@ -287,10 +287,10 @@ control::ChangeReply ShowChange(const Catalog::Outcome& outcome, const ClusterVi
   return reply;
 }
 
-control::ListAuditReply ShowAudit(const std::vector<AuditEntry>& entries) {
-  control::ListAuditReply reply;
+control::v1::ListAuditReply ShowAudit(const std::vector<AuditEntry>& entries) {
+  control::v1::ListAuditReply reply;
   for (const AuditEntry& entry : entries) {
-    control::AuditEntry* out = reply.add_entries();
+    control::v1::AuditEntry* out = reply.add_entries();
     out->set_number(entry.number);
     out->set_unix_ns(entry.time);
     out->set_peer(entry.peer);

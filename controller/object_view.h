@@ -19,20 +19,20 @@ namespace mccs {
 
 // `work`: from work_view.h; names the users of drained links, and is not used for other kinds.
 // kInvalidArgument: unknown kind. kNotFound: unknown name.
-absl::StatusOr<control::ListObjectsReply> ListObjects(const ObjectSet& set, const ClusterView& view,
-                                                      const control::ListWorkReply& work,
-                                                      const control::ListObjectsRequest& request);
+absl::StatusOr<control::v1::ListObjectsReply> ListObjects(
+    const ObjectSet& set, const ClusterView& view, const control::v1::ListWorkReply& work,
+    const control::v1::ListObjectsRequest& request);
 
 // kInvalidArgument: unknown kind.
-absl::StatusOr<std::vector<ObjectKey>> ReadKeys(const control::DeleteRequest& request);
+absl::StatusOr<std::vector<ObjectKey>> ReadKeys(const control::v1::DeleteRequest& request);
 
 // `view`: before the change. `decisions`: from planner.h, for the objects after it. `rates`: from
 // rate_changes.h.
-control::ChangeReply ShowChange(const Catalog::Outcome& outcome, const ClusterView& view,
-                                const Decisions& decisions,
-                                const std::map<CommId, std::string>& rates, bool dry_run);
+control::v1::ChangeReply ShowChange(const Catalog::Outcome& outcome, const ClusterView& view,
+                                    const Decisions& decisions,
+                                    const std::map<CommId, std::string>& rates, bool dry_run);
 
-control::ListAuditReply ShowAudit(const std::vector<AuditEntry>& entries);
+control::v1::ListAuditReply ShowAudit(const std::vector<AuditEntry>& entries);
 
 }  // namespace mccs
 

@@ -23,9 +23,9 @@ constexpr uint32_t kAuditEntries = 50;
 constexpr uint32_t kMaxAuditEntries = 10'000;
 
 std::vector<ObjectFile> FilesOf(
-    const google::protobuf::RepeatedPtrField<control::ObjectFile>& files) {
+    const google::protobuf::RepeatedPtrField<control::v1::ObjectFile>& files) {
   std::vector<ObjectFile> read;
-  for (const control::ObjectFile& file : files) read.push_back({file.name(), file.text()});
+  for (const control::v1::ObjectFile& file : files) read.push_back({file.name(), file.text()});
   return read;
 }
 
@@ -37,9 +37,9 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const abs
 
 }  // namespace
 
-grpc::ServerUnaryReactor* OperatorService::ListHosts(grpc::CallbackServerContext* context,
-                                                     const control::ListHostsRequest* /*request*/,
-                                                     control::ListHostsReply* reply) {
+grpc::ServerUnaryReactor* OperatorService::ListHosts(
+    grpc::CallbackServerContext* context, const control::v1::ListHostsRequest* /*request*/,
+    control::v1::ListHostsReply* reply) {
   *reply = coordinator_->With([](Coordinator& c) {
     return mccs::ListHosts(c.registry(), c.recovered(), c.objects(), c.Now());
   });
@@ -47,8 +47,8 @@ grpc::ServerUnaryReactor* OperatorService::ListHosts(grpc::CallbackServerContext
 }
 
 grpc::ServerUnaryReactor* OperatorService::ListCommunicators(
-    grpc::CallbackServerContext* context, const control::ListCommunicatorsRequest* /*request*/,
-    control::ListCommunicatorsReply* reply) {
+    grpc::CallbackServerContext* context, const control::v1::ListCommunicatorsRequest* /*request*/,
+    control::v1::ListCommunicatorsReply* reply) {
   *reply = coordinator_->With([](Coordinator& c) {
     return mccs::ListCommunicators(c.registry(), c.recovered(), c.objects(), c.Now());
   });
@@ -56,15 +56,15 @@ grpc::ServerUnaryReactor* OperatorService::ListCommunicators(
 }
 
 grpc::ServerUnaryReactor* OperatorService::DescribeCommunicator(
-    grpc::CallbackServerContext* context, const control::DescribeCommunicatorRequest* request,
-    control::CommunicatorDetail* reply) {
-  absl::StatusOr<control::CommunicatorDetail> detail = coordinator_->With([&](Coordinator& c) {
+    grpc::CallbackServerContext* context, const control::v1::DescribeCommunicatorRequest* request,
+    control::v1::CommunicatorDetail* reply) {
+  absl::StatusOr<control::v1::CommunicatorDetail> detail = coordinator_->With([&](Coordinator& c) {
     auto found =
         mccs::DescribeCommunicator(c.registry(), c.objects(), c.rollouts(), request->id(), c.Now());
     if (!found.ok()) {
       found = ExplainAbsence(found.status(), c.recovered(), request->id());
     } else {
-      found->set_windows(c.windows().Describe(found->summary().id()));
+      found->set_send_windows(c.windows().Describe(found->summary().id()));
     }
     return found;
   });
@@ -73,8 +73,8 @@ grpc::ServerUnaryReactor* OperatorService::DescribeCommunicator(
 }
 
 grpc::ServerUnaryReactor* OperatorService::ExplainCommunicator(
-    grpc::CallbackServerContext* context, const control::DescribeCommunicatorRequest* request,
-    control::Explanation* reply) {
+    grpc::CallbackServerContext* context, const control::v1::DescribeCommunicatorRequest* request,
+    control::v1::Explanation* reply) {
   const absl::StatusOr<ExplanationInput> input = coordinator_->With([&](Coordinator& c) {
     auto gathered = GatherExplanation(c.registry(), c.objects(), request->id(), c.Now());
     if (!gathered.ok()) {
@@ -89,15 +89,15 @@ grpc::ServerUnaryReactor* OperatorService::ExplainCommunicator(
 }
 
 grpc::ServerUnaryReactor* OperatorService::ListWork(grpc::CallbackServerContext* context,
-                                                    const control::ListWorkRequest* /*request*/,
-                                                    control::ListWorkReply* reply) {
+                                                    const control::v1::ListWorkRequest* /*request*/,
+                                                    control::v1::ListWorkReply* reply) {
   *reply = Work(*catalog_->objects());
   return Answer(context, absl::OkStatus());
 }
 
 grpc::ServerUnaryReactor* OperatorService::Dump(grpc::CallbackServerContext* context,
-                                                const control::DumpRequest* request,
-                                                control::DumpReply* reply) {
+                                                const control::v1::DumpRequest* request,
+                                                control::v1::DumpReply* reply) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   // gRPC keeps reply and reactor until Finish, even if the caller has disconnected.
   agents_->RequestState(request->host(),
@@ -109,8 +109,8 @@ grpc::ServerUnaryReactor* OperatorService::Dump(grpc::CallbackServerContext* con
 }
 
 grpc::ServerUnaryReactor* OperatorService::Version(grpc::CallbackServerContext* context,
-                                                   const control::VersionRequest* /*request*/,
-                                                   control::VersionReply* reply) {
+                                                   const control::v1::VersionRequest* /*request*/,
+                                                   control::v1::VersionReply* reply) {
   reply->set_version(coordinator_->With([](Coordinator& c) { return c.version(); }));
   return Answer(context, absl::OkStatus());
 }
@@ -119,15 +119,15 @@ ClusterView OperatorService::View() {
   return coordinator_->With([](Coordinator& c) { return c.View(); });
 }
 
-control::ListWorkReply OperatorService::Work(const ObjectSet& objects) {
+control::v1::ListWorkReply OperatorService::Work(const ObjectSet& objects) {
   return ShowWork(coordinator_->With([](Coordinator& c) {
     return GatherWork(c.registry(), c.objects(), c.probed());
   }),
                   objects);
 }
 
-control::ChangeReply OperatorService::Show(const Catalog::Outcome& outcome,
-                                           const ClusterView& before, bool dry_run) {
+control::v1::ChangeReply OperatorService::Show(const Catalog::Outcome& outcome,
+                                               const ClusterView& before, bool dry_run) {
   // An empty change has no effect; other pending changes are not part of it.
   if (!dry_run && outcome.plan.IsNothing()) return ShowChange(outcome, before, {}, {}, dry_run);
   std::optional<Decisions> decided;
@@ -148,8 +148,8 @@ control::ChangeReply OperatorService::Show(const Catalog::Outcome& outcome,
 }
 
 grpc::ServerUnaryReactor* OperatorService::Apply(grpc::CallbackServerContext* context,
-                                                 const control::ApplyRequest* request,
-                                                 control::ChangeReply* reply) {
+                                                 const control::v1::ApplyRequest* request,
+                                                 control::v1::ChangeReply* reply) {
   const ClusterView before = View();
   const absl::StatusOr<Catalog::Outcome> outcome = catalog_->Apply(
       FilesOf(request->files()), {context->peer(), request->caller().user()}, request->dry_run());
@@ -158,8 +158,8 @@ grpc::ServerUnaryReactor* OperatorService::Apply(grpc::CallbackServerContext* co
 }
 
 grpc::ServerUnaryReactor* OperatorService::Delete(grpc::CallbackServerContext* context,
-                                                  const control::DeleteRequest* request,
-                                                  control::ChangeReply* reply) {
+                                                  const control::v1::DeleteRequest* request,
+                                                  control::v1::ChangeReply* reply) {
   const Caller caller = {context->peer(), request->caller().user()};
   absl::StatusOr<std::vector<ObjectKey>> keys = ReadKeys(*request);
   if (!keys.ok()) {
@@ -173,8 +173,8 @@ grpc::ServerUnaryReactor* OperatorService::Delete(grpc::CallbackServerContext* c
   return Answer(context, outcome.status());
 }
 
-absl::StatusOr<control::DrainReply> OperatorService::SetDrain(const control::DrainRequest& request,
-                                                              const Caller& caller) {
+absl::StatusOr<control::v1::DrainReply> OperatorService::SetDrain(
+    const control::v1::DrainRequest& request, const Caller& caller) {
   const char* const action = request.undo() ? "undrain" : "drain";
   const auto refuse = [&](absl::Status why) {
     catalog_->AuditRefusal(action, caller, why);
@@ -186,7 +186,7 @@ absl::StatusOr<control::DrainReply> OperatorService::SetDrain(const control::Dra
   const Catalog::Objects objects = catalog_->objects();
   const Object* known =
       spec.host.empty() ? FindLinkDrain(*objects, spec.link) : FindHostDrain(*objects, spec.host);
-  control::DrainReply reply;
+  control::v1::DrainReply reply;
   if (request.undo() && known == nullptr) {
     return refuse(absl::FailedPreconditionError(absl::StrCat(TargetText(spec), " is not drained")));
   }
@@ -222,7 +222,7 @@ absl::StatusOr<control::DrainReply> OperatorService::SetDrain(const control::Dra
       const auto& hosts = recovered.hosts;
       const bool may =
           spec.host.empty() || std::find(hosts.begin(), hosts.end(), spec.host) != hosts.end();
-      if (may) reply.add_not_back(FormatCommId(id));
+      if (may) reply.add_reconnecting(FormatCommId(id));
     }
   });
   if (!spec.link.empty()) {
@@ -233,28 +233,28 @@ absl::StatusOr<control::DrainReply> OperatorService::SetDrain(const control::Dra
 }
 
 grpc::ServerUnaryReactor* OperatorService::Drain(grpc::CallbackServerContext* context,
-                                                 const control::DrainRequest* request,
-                                                 control::DrainReply* reply) {
-  absl::StatusOr<control::DrainReply> done =
+                                                 const control::v1::DrainRequest* request,
+                                                 control::v1::DrainReply* reply) {
+  absl::StatusOr<control::v1::DrainReply> done =
       SetDrain(*request, {context->peer(), request->caller().user()});
   if (done.ok()) *reply = *std::move(done);
   return Answer(context, done.status());
 }
 
-grpc::ServerUnaryReactor* OperatorService::ListObjects(grpc::CallbackServerContext* context,
-                                                       const control::ListObjectsRequest* request,
-                                                       control::ListObjectsReply* reply) {
+grpc::ServerUnaryReactor* OperatorService::ListObjects(
+    grpc::CallbackServerContext* context, const control::v1::ListObjectsRequest* request,
+    control::v1::ListObjectsReply* reply) {
   const Catalog::Objects objects = catalog_->objects();
   const bool drains = ParseKind(request->kind()) == ObjectKind::kDrain;
-  absl::StatusOr<control::ListObjectsReply> listed = mccs::ListObjects(
-      *objects, View(), drains ? Work(*objects) : control::ListWorkReply(), *request);
+  absl::StatusOr<control::v1::ListObjectsReply> listed = mccs::ListObjects(
+      *objects, View(), drains ? Work(*objects) : control::v1::ListWorkReply(), *request);
   if (listed.ok()) *reply = *std::move(listed);
   return Answer(context, listed.status());
 }
 
 grpc::ServerUnaryReactor* OperatorService::ListAudit(grpc::CallbackServerContext* context,
-                                                     const control::ListAuditRequest* request,
-                                                     control::ListAuditReply* reply) {
+                                                     const control::v1::ListAuditRequest* request,
+                                                     control::v1::ListAuditReply* reply) {
   const uint32_t limit = request->limit() > 0 ? request->limit() : kAuditEntries;
   const absl::StatusOr<std::vector<AuditEntry>> entries =
       catalog_->Audit(std::min(limit, kMaxAuditEntries));

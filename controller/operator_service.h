@@ -15,58 +15,58 @@
 namespace mccs {
 
 // LIFETIME: all three outlive it; it outlives the server that serves it.
-class OperatorService final : public control::Operator::CallbackService {
+class OperatorService final : public control::v1::Operator::CallbackService {
  public:
   OperatorService(SharedCoordinator* coordinator, Catalog* catalog, AgentHub* agents)
       : coordinator_(coordinator), catalog_(catalog), agents_(agents) {}
 
   grpc::ServerUnaryReactor* ListHosts(grpc::CallbackServerContext* context,
-                                      const control::ListHostsRequest* request,
-                                      control::ListHostsReply* reply) override;
+                                      const control::v1::ListHostsRequest* request,
+                                      control::v1::ListHostsReply* reply) override;
   grpc::ServerUnaryReactor* ListCommunicators(grpc::CallbackServerContext* context,
-                                              const control::ListCommunicatorsRequest* request,
-                                              control::ListCommunicatorsReply* reply) override;
+                                              const control::v1::ListCommunicatorsRequest* request,
+                                              control::v1::ListCommunicatorsReply* reply) override;
   grpc::ServerUnaryReactor* DescribeCommunicator(
-      grpc::CallbackServerContext* context, const control::DescribeCommunicatorRequest* request,
-      control::CommunicatorDetail* reply) override;
-  grpc::ServerUnaryReactor* ExplainCommunicator(grpc::CallbackServerContext* context,
-                                                const control::DescribeCommunicatorRequest* request,
-                                                control::Explanation* reply) override;
+      grpc::CallbackServerContext* context, const control::v1::DescribeCommunicatorRequest* request,
+      control::v1::CommunicatorDetail* reply) override;
+  grpc::ServerUnaryReactor* ExplainCommunicator(
+      grpc::CallbackServerContext* context, const control::v1::DescribeCommunicatorRequest* request,
+      control::v1::Explanation* reply) override;
   grpc::ServerUnaryReactor* ListWork(grpc::CallbackServerContext* context,
-                                     const control::ListWorkRequest* request,
-                                     control::ListWorkReply* reply) override;
+                                     const control::v1::ListWorkRequest* request,
+                                     control::v1::ListWorkReply* reply) override;
   // The reply is sent when the daemon answers.
   grpc::ServerUnaryReactor* Dump(grpc::CallbackServerContext* context,
-                                 const control::DumpRequest* request,
-                                 control::DumpReply* reply) override;
+                                 const control::v1::DumpRequest* request,
+                                 control::v1::DumpReply* reply) override;
   grpc::ServerUnaryReactor* Version(grpc::CallbackServerContext* context,
-                                    const control::VersionRequest* request,
-                                    control::VersionReply* reply) override;
+                                    const control::v1::VersionRequest* request,
+                                    control::v1::VersionReply* reply) override;
   grpc::ServerUnaryReactor* Apply(grpc::CallbackServerContext* context,
-                                  const control::ApplyRequest* request,
-                                  control::ChangeReply* reply) override;
+                                  const control::v1::ApplyRequest* request,
+                                  control::v1::ChangeReply* reply) override;
   grpc::ServerUnaryReactor* Delete(grpc::CallbackServerContext* context,
-                                   const control::DeleteRequest* request,
-                                   control::ChangeReply* reply) override;
+                                   const control::v1::DeleteRequest* request,
+                                   control::v1::ChangeReply* reply) override;
   grpc::ServerUnaryReactor* ListObjects(grpc::CallbackServerContext* context,
-                                        const control::ListObjectsRequest* request,
-                                        control::ListObjectsReply* reply) override;
+                                        const control::v1::ListObjectsRequest* request,
+                                        control::v1::ListObjectsReply* reply) override;
   grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context,
-                                  const control::DrainRequest* request,
-                                  control::DrainReply* reply) override;
+                                  const control::v1::DrainRequest* request,
+                                  control::v1::DrainReply* reply) override;
   grpc::ServerUnaryReactor* ListAudit(grpc::CallbackServerContext* context,
-                                      const control::ListAuditRequest* request,
-                                      control::ListAuditReply* reply) override;
+                                      const control::v1::ListAuditRequest* request,
+                                      control::v1::ListAuditReply* reply) override;
 
  private:
   ClusterView View();
-  control::ListWorkReply Work(const ObjectSet& objects);
+  control::v1::ListWorkReply Work(const ObjectSet& objects);
   // The change and its effect on communicators, relative to `before`; for an applied change of
   // nothing, no effect.
-  control::ChangeReply Show(const Catalog::Outcome& outcome, const ClusterView& before,
-                            bool dry_run);
-  absl::StatusOr<control::DrainReply> SetDrain(const control::DrainRequest& request,
-                                               const Caller& caller);
+  control::v1::ChangeReply Show(const Catalog::Outcome& outcome, const ClusterView& before,
+                                bool dry_run);
+  absl::StatusOr<control::v1::DrainReply> SetDrain(const control::v1::DrainRequest& request,
+                                                   const Caller& caller);
 
   SharedCoordinator* const coordinator_;
   Catalog* const catalog_;

@@ -27,12 +27,12 @@ std::string StateOf(const HostRecord& host) {
     case HostState::kLost:
       return absl::StrCat("lost: ", host.why);
     case HostState::kRefused:
-      return absl::StrCat("refused: ", host.why);
+      return absl::StrCat("rejected: ", host.why);
   }
   return "";
 }
 
-Position PositionOf(const agent::Host& host) {
+Position PositionOf(const agent::v1::Host& host) {
   return {host.position().pod(), host.position().rack(), host.name()};
 }
 
@@ -42,16 +42,16 @@ std::string HostName(const CommunicatorRecord& record, int index) {
 }
 
 // The source port that `strategy` gives a lane; 0: none, as for lanes outside rings.
-uint32_t ChosenPort(const strategy::Strategy& strategy, const agent::Lane& lane) {
+uint32_t ChosenPort(const strategy::Strategy& strategy, const agent::v1::Lane& lane) {
   if (lane.channel() < 0 || lane.channel() >= strategy.channels_size()) return 0;
   return PortOfLane(strategy.channels(lane.channel()), lane.from(), lane.to());
 }
 
-void AddLanes(const CommunicatorRecord& record, control::CommunicatorDetail* detail) {
-  std::vector<std::pair<int, agent::Lane>> lanes;  // with the start's index in the ring
+void AddLanes(const CommunicatorRecord& record, control::v1::CommunicatorDetail* detail) {
+  std::vector<std::pair<int, agent::v1::Lane>> lanes;  // with the start's index in the ring
   const strategy::Strategy& strategy = record.Applied();
   for (const auto& [host, report] : record.reports) {
-    for (const agent::Lane& lane : report.lanes()) {
+    for (const agent::v1::Lane& lane : report.lanes()) {
       int place = 0;
       if (lane.channel() >= 0 && lane.channel() < strategy.channels_size()) {
         const auto& ring = strategy.channels(lane.channel()).ring();
@@ -64,7 +64,7 @@ void AddLanes(const CommunicatorRecord& record, control::CommunicatorDetail* det
     return std::pair(a.second.channel(), a.first) < std::pair(b.second.channel(), b.first);
   });
   for (const auto& [place, lane] : lanes) {
-    control::LaneStatus* out = detail->add_lanes();
+    control::v1::LaneStatus* out = detail->add_lanes();
     out->set_channel(lane.channel());
     out->set_from(HostName(record, lane.from()));
     out->set_to(HostName(record, lane.to()));
@@ -77,40 +77,40 @@ void AddLanes(const CommunicatorRecord& record, control::CommunicatorDetail* det
   }
 }
 
-void AddCaptured(const CommunicatorRecord& record, control::CommunicatorDetail* detail) {
+void AddCaptured(const CommunicatorRecord& record, control::v1::CommunicatorDetail* detail) {
   for (const auto& [host, report] : record.reports) {
     detail->set_captured_groups(std::max(detail->captured_groups(), report.captured_groups()));
   }
 }
 
 // All hosts report the same operations; each is added once.
-void AddHoldUps(const CommunicatorRecord& record, control::CommunicatorDetail* detail) {
+void AddHoldUps(const CommunicatorRecord& record, control::v1::CommunicatorDetail* detail) {
   std::set<std::string> texts;
   for (const auto& [host, report] : record.reports) {
-    if (!report.held_up().empty() && texts.insert(report.held_up()).second) {
-      detail->add_held_up(report.held_up());
+    if (!report.stalled_on().empty() && texts.insert(report.stalled_on()).second) {
+      detail->add_stalled_on(report.stalled_on());
     }
   }
 }
 
 // Adds which strategies run where, and pending proposals.
 void AddProgress(const CommunicatorRecord& record, const Rollouts::Pending* pending,
-                 MonotonicNs now, control::CommunicatorDetail* detail) {
+                 MonotonicNs now, control::v1::CommunicatorDetail* detail) {
   for (const std::string& host : record.announced.hosts()) {
     const auto report = record.reports.find(host);
     if (report == record.reports.end()) continue;
-    control::HostProgress* out = detail->add_progress();
+    control::v1::HostProgress* out = detail->add_progress();
     out->set_host(host);
     out->set_epoch(report->second.epoch());
     out->set_operations(report->second.operations());
     out->set_state(report->second.state());
-    if (host == record.leader) detail->set_change_trouble(report->second.change_trouble());
+    if (host == record.leader) detail->set_change_error(report->second.change_error());
   }
   if (pending == nullptr) return;
-  control::PendingChange* change = detail->mutable_change();
+  control::v1::PendingChange* change = detail->mutable_change();
   change->set_epoch(pending->epoch);
   change->set_age_ns(now - pending->since);
-  for (const std::string& host : pending->awaited) change->add_awaited(host);
+  for (const std::string& host : pending->awaited) change->add_pending_hosts(host);
 }
 
 }  // namespace
@@ -152,11 +152,11 @@ absl::StatusOr<CommId> FindCommunicator(const Registry& registry, const std::str
       fits.size() > names.size() ? ", …" : "", "; give more digits"));
 }
 
-control::CommunicatorSummary Summarize(const Registry& registry, const ObjectSet& objects,
-                                       CommId id, const CommunicatorRecord& record,
-                                       MonotonicNs now) {
+control::v1::CommunicatorSummary Summarize(const Registry& registry, const ObjectSet& objects,
+                                           CommId id, const CommunicatorRecord& record,
+                                           MonotonicNs now) {
   const strategy::Strategy& strategy = record.Applied();
-  control::CommunicatorSummary summary;
+  control::v1::CommunicatorSummary summary;
   summary.set_id(FormatCommId(id));
   summary.set_name(record.announced.name());
   summary.set_tenant(TenantNameOf(objects, record.origin()));
@@ -185,8 +185,9 @@ absl::Status ExplainAbsence(const absl::Status& not_found, const RecoveredCommun
   return not_found;
 }
 
-control::ListHostsReply ListHosts(const Registry& registry, const RecoveredCommunicators& recovered,
-                                  const ObjectSet& objects, MonotonicNs now) {
+control::v1::ListHostsReply ListHosts(const Registry& registry,
+                                      const RecoveredCommunicators& recovered,
+                                      const ObjectSet& objects, MonotonicNs now) {
   std::map<std::string, int> communicators;
   for (const auto& [id, record] : registry.communicators()) {
     for (const std::string& host : record.announced.hosts()) ++communicators[host];
@@ -202,16 +203,16 @@ control::ListHostsReply ListHosts(const Registry& registry, const RecoveredCommu
   std::map<std::string, std::vector<std::string>> contradictions;
   for (const TopologyMismatch& each : FindTopologyMismatches(objects, registry.View()))
     contradictions[each.host].push_back(absl::StrCat(ToText(each.topology), ": ", each.text));
-  control::ListHostsReply reply;
+  control::v1::ListHostsReply reply;
   for (const HostRecord* host : hosts) {
-    control::HostStatus* out = reply.add_hosts();
+    control::v1::HostStatus* out = reply.add_hosts();
     *out->mutable_host() = host->host;
     out->set_state(StateOf(*host));
     out->set_age_ns(now - host->since);
     out->set_communicators(communicators[host->host.name()]);
     if (host->state != HostState::kRefused) {
       for (std::string& text : contradictions[host->host.name()])
-        out->add_contradictions(std::move(text));
+        out->add_topology_mismatches(std::move(text));
     }
     if (const Object* drain = FindHostDrain(objects, host->host.name())) {
       out->set_drain(out->communicators() > 0 ? "draining" : "drained");
@@ -221,18 +222,18 @@ control::ListHostsReply ListHosts(const Registry& registry, const RecoveredCommu
   return reply;
 }
 
-control::ListCommunicatorsReply ListCommunicators(const Registry& registry,
-                                                  const RecoveredCommunicators& recovered,
-                                                  const ObjectSet& objects, MonotonicNs now) {
+control::v1::ListCommunicatorsReply ListCommunicators(const Registry& registry,
+                                                      const RecoveredCommunicators& recovered,
+                                                      const ObjectSet& objects, MonotonicNs now) {
   std::vector<std::pair<CommId, const CommunicatorRecord*>> records;
   for (const auto& [id, record] : registry.communicators()) records.emplace_back(id, &record);
   std::stable_sort(records.begin(), records.end(),
                    [](const auto& a, const auto& b) { return a.second->since < b.second->since; });
-  control::ListCommunicatorsReply reply;
+  control::v1::ListCommunicatorsReply reply;
   for (const auto& [id, record] : records)
     *reply.add_communicators() = Summarize(registry, objects, id, *record, now);
   for (const auto& [id, communicator] : recovered) {
-    control::CommunicatorSummary* summary = reply.add_communicators();
+    control::v1::CommunicatorSummary* summary = reply.add_communicators();
     summary->set_id(FormatCommId(id));
     summary->set_tenant(TenantNameOf(objects, communicator.origin()));
     summary->set_state(kReconnecting);
@@ -244,22 +245,22 @@ control::ListCommunicatorsReply ListCommunicators(const Registry& registry,
   return reply;
 }
 
-absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry& registry,
-                                                                 const ObjectSet& objects,
-                                                                 const Rollouts& rollouts,
-                                                                 const std::string& prefix,
-                                                                 MonotonicNs now) {
+absl::StatusOr<control::v1::CommunicatorDetail> DescribeCommunicator(const Registry& registry,
+                                                                     const ObjectSet& objects,
+                                                                     const Rollouts& rollouts,
+                                                                     const std::string& prefix,
+                                                                     MonotonicNs now) {
   const absl::StatusOr<CommId> id = FindCommunicator(registry, prefix);
   if (!id.ok()) return id.status();
   const CommunicatorRecord& record = registry.communicators().at(*id);
-  control::CommunicatorDetail detail;
+  control::v1::CommunicatorDetail detail;
   *detail.mutable_summary() = Summarize(registry, objects, *id, record, now);
   *detail.mutable_members() = record.announced.members();
   for (cluster::Member& member : *detail.mutable_members()) member.clear_hints();
   *detail.mutable_hints() = record.announced.hints();
   const strategy::Strategy& strategy = record.Applied();
   for (int c = 0; c < strategy.channels_size(); ++c) {
-    control::Ring* ring = detail.add_rings();
+    control::v1::Ring* ring = detail.add_rings();
     ring->set_channel(c);
     for (int host : strategy.channels(c).ring()) ring->add_hosts(HostName(record, host));
   }

@@ -21,9 +21,9 @@ std::string StateOfCommunicator(const Registry& registry, const CommunicatorReco
 // message names them). kNotFound: it matches none.
 absl::StatusOr<CommId> FindCommunicator(const Registry& registry, const std::string& prefix);
 
-control::CommunicatorSummary Summarize(const Registry& registry, const ObjectSet& objects,
-                                       CommId id, const CommunicatorRecord& record,
-                                       MonotonicNs now);
+control::v1::CommunicatorSummary Summarize(const Registry& registry, const ObjectSet& objects,
+                                           CommId id, const CommunicatorRecord& record,
+                                           MonotonicNs now);
 
 // Returns `not_found` (from FindCommunicator), or kFailedPrecondition with an explanation if the
 // communicator is recovered but not announced yet.
@@ -31,20 +31,21 @@ absl::Status ExplainAbsence(const absl::Status& not_found, const RecoveredCommun
                             const std::string& prefix);
 
 // Hosts sorted by pod, rack and name.
-control::ListHostsReply ListHosts(const Registry& registry, const RecoveredCommunicators& recovered,
-                                  const ObjectSet& objects, MonotonicNs now);
+control::v1::ListHostsReply ListHosts(const Registry& registry,
+                                      const RecoveredCommunicators& recovered,
+                                      const ObjectSet& objects, MonotonicNs now);
 
 // Communicators from the oldest to the youngest, then recovered ones that are not announced yet.
-control::ListCommunicatorsReply ListCommunicators(const Registry& registry,
-                                                  const RecoveredCommunicators& recovered,
-                                                  const ObjectSet& objects, MonotonicNs now);
+control::v1::ListCommunicatorsReply ListCommunicators(const Registry& registry,
+                                                      const RecoveredCommunicators& recovered,
+                                                      const ObjectSet& objects, MonotonicNs now);
 
 // Errors as in FindCommunicator.
-absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry& registry,
-                                                                 const ObjectSet& objects,
-                                                                 const Rollouts& rollouts,
-                                                                 const std::string& prefix,
-                                                                 MonotonicNs now);
+absl::StatusOr<control::v1::CommunicatorDetail> DescribeCommunicator(const Registry& registry,
+                                                                     const ObjectSet& objects,
+                                                                     const Rollouts& rollouts,
+                                                                     const std::string& prefix,
+                                                                     MonotonicNs now);
 
 }  // namespace mccs
 

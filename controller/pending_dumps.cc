@@ -48,10 +48,11 @@ absl::StatusOr<uint64_t> PendingDumps::Add(const Registry& registry, const std::
   return last_;
 }
 
-void PendingDumps::Handle(const std::string& host, uint64_t question, const state::Daemon& state) {
-  const auto known = open_.find(question);
+void PendingDumps::Handle(const std::string& host, uint64_t request_id,
+                          const state::Daemon& state) {
+  const auto known = open_.find(request_id);
   if (known == open_.end() || known->second.host != host) return;
-  answers_.push_back({question, state});
+  answers_.push_back({request_id, state});
   open_.erase(known);
 }
 

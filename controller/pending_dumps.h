@@ -22,7 +22,7 @@
 namespace mccs {
 
 struct StateAnswer {
-  uint64_t question = 0;
+  uint64_t request_id = 0;
   absl::StatusOr<state::Daemon> state;
 };
 
@@ -37,7 +37,7 @@ class PendingDumps {
   // kFailedPrecondition: it is not connected, with the cause; kResourceExhausted: too many requests.
   absl::StatusOr<uint64_t> Add(const Registry& registry, const std::string& host, MonotonicNs now);
   // Ignores answers from other hosts.
-  void Handle(const std::string& host, uint64_t question, const state::Daemon& state);
+  void Handle(const std::string& host, uint64_t request_id, const state::Daemon& state);
   void OnHostLost(const std::string& host, const std::string& why);
   void Expire(MonotonicNs now);
 

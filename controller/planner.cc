@@ -60,11 +60,6 @@ std::string Difference(const CommunicatorView& communicator, const strategy::Str
 
 }  // namespace
 
-absl::StatusOr<strategy::Strategy> ChooseStrategy(const ObjectSet& objects, const ClusterView& view,
-                                                  CommId id) {
-  return RunPolicyFor(id, objects, ResolveView(view, objects));
-}
-
 Decisions Decide(const ObjectSet& objects, const ClusterView& view) {
   return DecideForResolvedView(objects, ResolveView(view, objects));
 }

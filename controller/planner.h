@@ -13,12 +13,6 @@
 
 namespace mccs {
 
-// The strategy for communicator `id` of `view`: by its Policy in `objects`, else by locality_ring
-// with default parameters. Ignores Policies that are not enforced. Other communicators keep their
-// strategies. Errors as in RunPolicyFor (controller/run_policies.h).
-absl::StatusOr<strategy::Strategy> ChooseStrategy(const ObjectSet& objects, const ClusterView& view,
-                                                  CommId id);
-
 // A communicator that should get a strategy other than its newest one.
 struct Decision {
   CommId id;

@@ -12,8 +12,8 @@ namespace {
 // Limit of hops that are read per flow.
 constexpr int kMaxHops = 16;
 
-agent::ProbeFlow ToMessage(const ProbeTarget& target) {
-  agent::ProbeFlow flow;
+agent::v1::ProbeFlow ToMessage(const ProbeTarget& target) {
+  agent::v1::ProbeFlow flow;
   flow.set_source(FormatIpv4(target.flow.source_address));
   flow.set_destination(FormatIpv4(target.flow.destination_address));
   flow.set_protocol(target.flow.protocol);
@@ -23,15 +23,15 @@ agent::ProbeFlow ToMessage(const ProbeTarget& target) {
   return flow;
 }
 
-Hops HopsOf(const agent::ProbedFlow& found) {
+Hops HopsOf(const agent::v1::ProbedFlow& found) {
   Hops hops;
   for (const std::string& hop : found.hops()) hops.push_back(ParseIpv4(hop).value_or(0));
   return hops;
 }
 
-uint64_t ReconnectsIn(const agent::Report& report) {
+uint64_t ReconnectsIn(const agent::v1::Report& report) {
   uint64_t reconnects = 0;
-  for (const agent::Lane& lane : report.lanes()) reconnects += lane.reconnects();
+  for (const agent::v1::Lane& lane : report.lanes()) reconnects += lane.reconnects();
   return reconnects;
 }
 
@@ -43,10 +43,10 @@ void ProbeScheduler::SetTargets(std::vector<ProbeTarget> targets, MonotonicNs no
   Remove(now);
 }
 
-std::vector<std::pair<AgentKey, agent::Probe>> ProbeScheduler::TakeDueProbes(
+std::vector<std::pair<AgentKey, agent::v1::Probe>> ProbeScheduler::TakeDueProbes(
     const Registry& registry, MonotonicNs now) {
   std::erase_if(open_, [&](const auto& entry) { return entry.second.until <= now; });
-  std::map<std::string, std::pair<AgentKey, agent::Probe>> questions;
+  std::map<std::string, std::pair<AgentKey, agent::v1::Probe>> questions;
   for (const ProbeTarget& target : targets_) {
     const auto host = registry.hosts().find(target.host);
     if (host == registry.hosts().end() || host->second.state != HostState::kReady) continue;
@@ -59,26 +59,27 @@ std::vector<std::pair<AgentKey, agent::Probe>> ProbeScheduler::TakeDueProbes(
     // Only flows in use are refreshed.
     if (!target.in_use && entry.received_at > 0) continue;
     entry.due = now + kRetryNs;
-    Request& question = open_[target.host];
-    if (!asking) question = {.number = ++last_, .flows = {}, .until = now + kTimeoutNs};
-    question.flows.push_back(target.flow);
+    Request& request_id = open_[target.host];
+    if (!asking) request_id = {.number = ++last_, .flows = {}, .until = now + kTimeoutNs};
+    request_id.flows.push_back(target.flow);
     auto& [agent, probe] = questions[target.host];
     agent = host->second.agent;
-    probe.set_question(question.number);
+    probe.set_request_id(request_id.number);
     *probe.add_flows() = ToMessage(target);
   }
-  std::vector<std::pair<AgentKey, agent::Probe>> due;
-  for (auto& [host, question] : questions) due.push_back(std::move(question));
+  std::vector<std::pair<AgentKey, agent::v1::Probe>> due;
+  for (auto& [host, request_id] : questions) due.push_back(std::move(request_id));
   return due;
 }
 
-bool ProbeScheduler::Handle(const std::string& host, const agent::Probed& probed, MonotonicNs now) {
+bool ProbeScheduler::Handle(const std::string& host, const agent::v1::Probed& probed,
+                            MonotonicNs now) {
   const auto open = open_.find(host);
-  if (open == open_.end() || open->second.number != probed.question()) return false;
+  if (open == open_.end() || open->second.number != probed.request_id()) return false;
   const std::vector<FiveTuple> flows = std::move(open->second.flows);
   open_.erase(open);
   const bool fits = static_cast<size_t>(probed.flows_size()) == flows.size() &&
-                    std::ranges::all_of(probed.flows(), [](const agent::ProbedFlow& found) {
+                    std::ranges::all_of(probed.flows(), [](const agent::v1::ProbedFlow& found) {
                       return found.hops_size() <= kMaxHops;
                     });
   if (!fits) {
@@ -88,9 +89,9 @@ bool ProbeScheduler::Handle(const std::string& host, const agent::Probed& probed
   std::shared_ptr<ProbedPaths> next;  // null: no change
   std::string why_not;
   for (size_t i = 0; i < flows.size(); ++i) {
-    const agent::ProbedFlow& found = probed.flows(static_cast<int>(i));
-    if (!found.why_not().empty()) {
-      why_not = found.why_not();
+    const agent::v1::ProbedFlow& found = probed.flows(static_cast<int>(i));
+    if (!found.error().empty()) {
+      why_not = found.error();
       continue;
     }
     Hops hops = HopsOf(found);
@@ -158,7 +159,7 @@ void ProbeScheduler::LinksChanged() {
 }
 
 bool HaveLanesBroken(const Registry& registry, const std::string& host,
-                     const agent::Report& report) {
+                     const agent::v1::Report& report) {
   const auto known = registry.communicators().find(CommId(report.comm_id()));
   if (known == registry.communicators().end()) return false;
   const auto before = known->second.reports.find(host);

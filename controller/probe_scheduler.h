@@ -49,10 +49,10 @@ class ProbeScheduler {
   // Sets the flows whose paths policies need.
   void SetTargets(std::vector<ProbeTarget> targets, MonotonicNs now);
   // Requests for hosts that are ready and have no open request.
-  std::vector<std::pair<AgentKey, agent::Probe>> TakeDueProbes(const Registry& registry,
-                                                               MonotonicNs now);
+  std::vector<std::pair<AgentKey, agent::v1::Probe>> TakeDueProbes(const Registry& registry,
+                                                                   MonotonicNs now);
   // True: a result has changed. Ignores answers to other requests or from other hosts.
-  bool Handle(const std::string& host, const agent::Probed& probed, MonotonicNs now);
+  bool Handle(const std::string& host, const agent::v1::Probed& probed, MonotonicNs now);
   // The host's stream has ended: its open request fails.
   void OnHostLost(const std::string& host);
 
@@ -89,7 +89,7 @@ class ProbeScheduler {
 // Whether connections of the host's lanes have broken since its previous report; their paths may
 // have changed.
 bool HaveLanesBroken(const Registry& registry, const std::string& host,
-                     const agent::Report& report);
+                     const agent::v1::Report& report);
 
 }  // namespace mccs
 

@@ -17,7 +17,7 @@ namespace {
 bool HasPolicy(const ObjectSet& objects, const std::string& name) {
   const std::vector<const Object*> policies = objects.OfKind(ObjectKind::kPolicy);
   return std::any_of(policies.begin(), policies.end(),
-                     [&](const Object* policy) { return PolicyOf(*policy).policy == name; });
+                     [&](const Object* policy) { return PolicyOf(*policy).type == name; });
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ DecidedRateLimits DecideRateLimits(const ObjectSet& objects, const ClusterView& 
   bool any = false;
   for (const CommunicatorView& communicator : resolved.communicators) {
     const Object* policy = any_shares ? SelectPolicy(objects, communicator) : nullptr;
-    by_shares.push_back(policy != nullptr && PolicyOf(*policy).policy == kSharesName);
+    by_shares.push_back(policy != nullptr && PolicyOf(*policy).type == kSharesName);
     any |= by_shares.back();
   }
   if (!any) {  // No flow's rate matters.
@@ -49,7 +49,7 @@ std::vector<WaitRule> DecideWaitRules(const ObjectSet& objects, const ClusterVie
   std::vector<const std::vector<std::string>*> favoured;
   for (const CommunicatorView& communicator : resolved.communicators) {
     const Object* policy = SelectPolicy(objects, communicator);
-    const bool in_windows = policy != nullptr && PolicyOf(*policy).policy == kTimeWindowsName;
+    const bool in_windows = policy != nullptr && PolicyOf(*policy).type == kTimeWindowsName;
     favoured.push_back(in_windows ? &PolicyOf(*policy).parameters.favoured : nullptr);
   }
   return FindWaitRules(resolved, fabrics, favoured);

@@ -10,7 +10,7 @@
 namespace mccs {
 namespace {
 
-absl::Status CheckClock(const agent::Register& registration, UnixNs now) {
+absl::Status CheckClock(const agent::v1::Register& registration, UnixNs now) {
   if (registration.unix_ns() <= 0) return absl::OkStatus();  // Not reported.
   // No overflow: neither is negative.
   const int64_t ahead = registration.unix_ns() - now;
@@ -26,9 +26,9 @@ absl::Status CheckClock(const agent::Register& registration, UnixNs now) {
 
 }  // namespace
 
-absl::Status CheckRegistration(const agent::Register& registration, const ObjectSet& objects,
+absl::Status CheckRegistration(const agent::v1::Register& registration, const ObjectSet& objects,
                                std::optional<UnixNs> now, const std::string& version) {
-  const agent::Host& host = registration.host();
+  const agent::v1::Host& host = registration.host();
   if (registration.protocol() != kAgentProtocol) {
     return absl::FailedPreconditionError(
         absl::StrCat("this controller (", version, ") uses version ", kAgentProtocol,

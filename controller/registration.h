@@ -24,7 +24,7 @@ inline constexpr int64_t kClockToleranceNs = 10 * kNsPerSec;
 // kFailedPrecondition: another protocol version; a time of day that differs from `now` by more than
 // kClockToleranceNs (`now` absent: not checked); or a Topology name as in CheckTopologyName. The
 // message is for the host's administrator.
-absl::Status CheckRegistration(const agent::Register& registration, const ObjectSet& objects,
+absl::Status CheckRegistration(const agent::v1::Register& registration, const ObjectSet& objects,
                                std::optional<UnixNs> now, const std::string& version);
 
 // Whether `host` may name the Topology `name`; empty: it names none. kFailedPrecondition: no such

@@ -12,7 +12,7 @@
 namespace mccs {
 namespace {
 
-absl::Status CheckAnnounce(const agent::Announce& announce) {
+absl::Status CheckAnnounce(const agent::v1::Announce& announce) {
   const auto refuse = [&](const auto&... why) {
     return absl::InvalidArgumentError(absl::StrCat(
         "communicator ", FormatCommId(CommId(announce.comm_id())), " as announced: ", why...));
@@ -27,8 +27,8 @@ absl::Status CheckAnnounce(const agent::Announce& announce) {
 }
 
 // Compares everything but the strategy.
-bool HasSameMembers(agent::Announce a, agent::Announce b) {
-  for (agent::Announce* each : {&a, &b}) {
+bool HasSameMembers(agent::v1::Announce a, agent::v1::Announce b) {
+  for (agent::v1::Announce* each : {&a, &b}) {
     each->clear_strategy();
     each->clear_newest_epoch();
     each->clear_running();
@@ -37,7 +37,7 @@ bool HasSameMembers(agent::Announce a, agent::Announce b) {
 }
 
 // Takes over the applied strategy from the leader's message.
-void ApplyAnnounce(const agent::Announce& announce, CommunicatorRecord* record) {
+void ApplyAnnounce(const agent::v1::Announce& announce, CommunicatorRecord* record) {
   // Rings are positions in the hosts for which they were proposed.
   const auto& hosts = announce.hosts();
   const auto& before = record->announced.hosts();
@@ -50,11 +50,11 @@ void ApplyAnnounce(const agent::Announce& announce, CommunicatorRecord* record) 
 }
 
 HostView ViewOf(const HostRecord& record) {
-  const agent::Host& host = record.host;
+  const agent::v1::Host& host = record.host;
   HostView view = {.position = {host.position().pod(), host.position().rack(), host.name()},
                    .gpus = host.gpus_size(),
                    .ready = record.state == HostState::kReady};
-  for (const agent::Nic& nic : host.nics()) {
+  for (const agent::v1::Nic& nic : host.nics()) {
     view.nics.push_back({.name = nic.name(),
                          .addresses = {nic.addresses().begin(), nic.addresses().end()},
                          .speed_bps = nic.speed_bps(),
@@ -69,7 +69,7 @@ HostView ViewOf(const HostRecord& record) {
 
 // By host of the communicator: its ranks' GPU indices, ascending, and its lowest rank.
 std::pair<std::vector<std::vector<int>>, std::vector<int>> RanksByHost(
-    const agent::Announce& announced, const std::map<std::string, HostRecord>& hosts) {
+    const agent::v1::Announce& announced, const std::map<std::string, HostRecord>& hosts) {
   std::vector<std::vector<int>> gpus(announced.hosts_size());
   std::vector<int> first_ranks(announced.hosts_size(), std::numeric_limits<int>::max());
   for (const cluster::Member& member : announced.members()) {
@@ -79,7 +79,7 @@ std::pair<std::vector<std::vector<int>>, std::vector<int>> RanksByHost(
     first_ranks[place] = std::min(first_ranks[place], member.rank());
     const auto host = hosts.find(member.host());
     if (host == hosts.end()) continue;
-    for (const agent::Gpu& gpu : host->second.host.gpus()) {
+    for (const agent::v1::Gpu& gpu : host->second.host.gpus()) {
       if (gpu.bus_id() == member.gpu()) gpus[place].push_back(gpu.index());
     }
   }
@@ -92,11 +92,11 @@ std::pair<std::vector<std::vector<int>>, std::vector<int>> RanksByHost(
 
 }  // namespace
 
-absl::Status Registry::Register(AgentKey agent, const agent::Register& registration,
+absl::Status Registry::Register(AgentKey agent, const agent::v1::Register& registration,
                                 MonotonicNs now) {
-  const agent::Host& host = registration.host();
+  const agent::v1::Host& host = registration.host();
   if (host.name().empty()) return absl::InvalidArgumentError("no host name given");
-  for (const agent::Announce& announce : registration.communicators()) {
+  for (const agent::v1::Announce& announce : registration.communicators()) {
     MCCS_RETURN_IF_ERROR(CheckAnnounce(announce));
     MCCS_RETURN_IF_ERROR(CheckLeader(host.name(), announce));
   }
@@ -122,7 +122,7 @@ absl::Status Registry::Register(AgentKey agent, const agent::Register& registrat
     if (led) before.insert(communicators_.extract(it));
     it = next;
   }
-  for (const agent::Announce& announce : registration.communicators()) {
+  for (const agent::v1::Announce& announce : registration.communicators()) {
     const CommId id(announce.comm_id());
     const auto old = before.find(id);
     if (old == before.end()) {
@@ -144,7 +144,8 @@ absl::Status Registry::Register(AgentKey agent, const agent::Register& registrat
   return absl::OkStatus();
 }
 
-absl::Status Registry::CheckLeader(const std::string& host, const agent::Announce& announce) const {
+absl::Status Registry::CheckLeader(const std::string& host,
+                                   const agent::v1::Announce& announce) const {
   const CommId id(announce.comm_id());
   const auto known = communicators_.find(id);
   if (known == communicators_.end() || known->second.leader == host) return absl::OkStatus();
@@ -152,7 +153,7 @@ absl::Status Registry::CheckLeader(const std::string& host, const agent::Announc
                                                known->second.leader, ", not by ", host));
 }
 
-void Registry::RecordRefused(const agent::Host& host, const std::string& why, MonotonicNs now) {
+void Registry::RecordRefused(const agent::v1::Host& host, const std::string& why, MonotonicNs now) {
   if (host.name().empty()) return;
   const auto known = hosts_.find(host.name());
   if (known == hosts_.end() && hosts_.size() >= kMaxHosts) return;
@@ -168,7 +169,7 @@ void Registry::RecordMessage(const std::string& host, MonotonicNs now) {
   hosts_.at(host).received_at = now;
 }
 
-absl::Status Registry::Announce(const std::string& host, const agent::Announce& announce,
+absl::Status Registry::Announce(const std::string& host, const agent::v1::Announce& announce,
                                 MonotonicNs now) {
   MCCS_RETURN_IF_ERROR(CheckAnnounce(announce));
   MCCS_RETURN_IF_ERROR(CheckLeader(host, announce));
@@ -212,7 +213,7 @@ void Registry::SetCosts(CommId id, const CostParameters& costs) {
   BumpRevision(&record);
 }
 
-bool Registry::Report(const std::string& host, const agent::Report& report) {
+bool Registry::Report(const std::string& host, const agent::v1::Report& report) {
   const auto known = communicators_.find(CommId(report.comm_id()));
   if (known == communicators_.end()) return false;
   CommunicatorRecord& record = known->second;
@@ -220,9 +221,9 @@ bool Registry::Report(const std::string& host, const agent::Report& report) {
   if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) return false;
   record.reports[host] = report;
   if (host != record.leader) return false;
-  record.newest_epoch = std::max({record.newest_epoch, report.epoch(), report.refused_epoch()});
+  record.newest_epoch = std::max({record.newest_epoch, report.epoch(), report.rejected_epoch()});
   const size_t gone = std::erase_if(record.proposed, [&](const strategy::Strategy& proposed) {
-    return proposed.epoch() <= report.refused_epoch();
+    return proposed.epoch() <= report.rejected_epoch();
   });
   if (gone > 0) BumpRevision(&record);
   return gone > 0 && record.proposed.empty();

@@ -26,7 +26,7 @@ using AgentKey = StrongInt<struct AgentKeyTag, uint64_t>;
 enum class HostState { kReady, kLost, kRefused };
 
 struct HostRecord {
-  agent::Host host;
+  agent::v1::Host host;
   std::string topology = {};  // that the daemon names; empty: none
   HostState state = HostState::kReady;
   std::string why;              // if kLost or kRefused
@@ -36,14 +36,14 @@ struct HostRecord {
 };
 
 struct CommunicatorRecord {
-  agent::Announce announced;  // with the applied strategy, as last reported by the leader
-  std::string leader;         // host that announced it
+  agent::v1::Announce announced;  // with the applied strategy, as last reported by the leader
+  std::string leader;             // host that announced it
   // Proposals that are neither applied nor dropped, the oldest first.
   std::vector<strategy::Strategy> proposed = {};
   MonotonicNs proposed_at = 0;  // time of the newest proposal
   uint64_t newest_epoch = 0;    // highest epoch that was ever applied or proposed
-  std::map<std::string, agent::Report> reports = {};  // by host
-  std::optional<CostParameters> costs = {};           // CommunicatorView::costs
+  std::map<std::string, agent::v1::Report> reports = {};  // by host
+  std::optional<CostParameters> costs = {};               // CommunicatorView::costs
   MonotonicNs since = 0;
   uint64_t revision = 0;  // changes whenever Registry::View(id) changes; not 0
 
@@ -63,13 +63,14 @@ class Registry {
   // Makes the host ready. It leads exactly the communicators in `registration`; others that it led
   // are removed. kInvalidArgument: no name, or an invalid communicator. kAlreadyExists: another
   // connected daemon has this name or leads one of them. kResourceExhausted: too many hosts.
-  absl::Status Register(AgentKey agent, const agent::Register& registration, MonotonicNs now);
+  absl::Status Register(AgentKey agent, const agent::v1::Register& registration, MonotonicNs now);
   // Records a refused daemon, unless a ready one has that name.
-  void RecordRefused(const agent::Host& host, const std::string& why, MonotonicNs now);
+  void RecordRefused(const agent::v1::Host& host, const std::string& why, MonotonicNs now);
   // REQUIRES for all below: `host` is registered. Messages that do not match (a report on an
   // unknown communicator) are ignored.
   void RecordMessage(const std::string& host, MonotonicNs now);
-  absl::Status Announce(const std::string& host, const agent::Announce& announce, MonotonicNs now);
+  absl::Status Announce(const std::string& host, const agent::v1::Announce& announce,
+                        MonotonicNs now);
   // Adds `strategy` as a proposal for `id`, with the epoch after its newest one, and returns it.
   // REQUIRES: `id` exists.
   const strategy::Strategy& Propose(CommId id, strategy::Strategy strategy, MonotonicNs now);
@@ -78,7 +79,7 @@ class Registry {
   // Sets the costs that `id` should use. REQUIRES: `id` exists.
   void SetCosts(CommId id, const CostParameters& costs);
   // True: the leader has dropped the newest proposal.
-  bool Report(const std::string& host, const agent::Report& report);
+  bool Report(const std::string& host, const agent::v1::Report& report);
   // From the leader: removes the communicator. From another host: removes only that host's part.
   void OnCommunicatorEnded(const std::string& host, CommId id);
   void MarkLost(const std::string& host, const std::string& why, MonotonicNs now);
@@ -101,7 +102,7 @@ class Registry {
   static constexpr size_t kMaxProposed = 16;
 
   // kAlreadyExists: another host leads it.
-  absl::Status CheckLeader(const std::string& host, const agent::Announce& announce) const;
+  absl::Status CheckLeader(const std::string& host, const agent::v1::Announce& announce) const;
   // Call when the view of `record` changes.
   void BumpRevision(CommunicatorRecord* record) { record->revision = ++revision_; }
 

@@ -26,7 +26,7 @@ void Rollouts::OnProposed(CommId id, const CommunicatorRecord& record,
                   .leader = record.leader};
 }
 
-void Rollouts::OnReported(CommId id, const std::string& host, const agent::Report& report,
+void Rollouts::OnReported(CommId id, const std::string& host, const agent::v1::Report& report,
                           MonotonicNs now) {
   const auto known = pending_.find(id);
   if (known == pending_.end()) return;
@@ -38,7 +38,7 @@ void Rollouts::OnReported(CommId id, const std::string& host, const agent::Repor
     pending_.erase(known);
     return;
   }
-  if (host != pending.leader || report.refused_epoch() < pending.epoch) return;
+  if (host != pending.leader || report.rejected_epoch() < pending.epoch) return;
   ++dropped_;
   pending_.erase(known);
 }

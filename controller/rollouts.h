@@ -52,7 +52,8 @@ class Rollouts {
                   MonotonicNs now);
   // Counts a communicator for which no policy found a strategy.
   void OnPolicyFailed() { ++failed_; }
-  void OnReported(CommId id, const std::string& host, const agent::Report& report, MonotonicNs now);
+  void OnReported(CommId id, const std::string& host, const agent::v1::Report& report,
+                  MonotonicNs now);
   // Removes the proposals of communicators that have ended.
   void Prune(const std::map<CommId, CommunicatorRecord>& known);
 

@@ -17,8 +17,8 @@ namespace mccs {
 namespace {
 
 bool ChoosesRings(const PolicySpec& policy) {
-  return policy.policy == kLocalityRingName || policy.policy == kRankOrderName ||
-         PlacesFlows(policy.policy);
+  return policy.type == kLocalityRingName || policy.type == kRankOrderName ||
+         PlacesFlows(policy.type);
 }
 
 class Run {
@@ -58,7 +58,7 @@ class Run {
   }
 
   static std::string PolicyName(const Subject& subject) {
-    return subject.policy != nullptr ? PolicyOf(*subject.policy).policy : kLocalityRingName;
+    return subject.policy != nullptr ? PolicyOf(*subject.policy).type : kLocalityRingName;
   }
   static std::string OriginOf(const Subject& subject) {
     return subject.policy != nullptr ? mccs::OriginOf(*subject.policy) : kLocalityRingName;
@@ -149,7 +149,7 @@ const Object* SelectPolicyForTenant(const ObjectSet& objects, const Object& tena
 
 bool PlacesFlowsOf(const ObjectSet& objects, const CommunicatorView& communicator) {
   const Object* policy = SelectPolicy(objects, communicator);
-  return policy != nullptr && PlacesFlows(PolicyOf(*policy).policy);
+  return policy != nullptr && PlacesFlows(PolicyOf(*policy).type);
 }
 
 void PutAlgorithms(const ObjectSet& objects, const CommunicatorView& communicator,

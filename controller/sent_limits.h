@@ -25,15 +25,16 @@ class SentLimits {
   // changes, one per communicator, for all of its hosts. If `lifts`, includes each communicator
   // without a limit that this object has not sent one: an earlier controller may have. Windows are
   // on the controller's clock.
-  std::vector<agent::RateLimits> Update(const std::vector<PlannedRateLimits>& planned, bool lifts);
+  std::vector<agent::v1::RateLimits> Update(const std::vector<PlannedRateLimits>& planned,
+                                            bool lifts);
 
   // The limits of communicators with ranks on `host`: for a daemon that has lost them.
-  std::vector<agent::RateLimits> LimitsFor(
+  std::vector<agent::v1::RateLimits> LimitsFor(
       const std::string& host, const std::map<CommId, CommunicatorRecord>& communicators) const;
 
  private:
   struct SentLimit {
-    PlannedRateLimits pace;
+    PlannedRateLimits limits;
     uint64_t revision = 0;
   };
 

@@ -2,11 +2,11 @@
 
 namespace mccs {
 
-agent::Tenants TenantsOf(const ObjectSet& objects) {
-  agent::Tenants tenants;
+agent::v1::Tenants TenantsOf(const ObjectSet& objects) {
+  agent::v1::Tenants tenants;
   for (const Object* object : objects.OfKind(ObjectKind::kTenant)) {
     const TenantSpec& spec = TenantOf(*object);
-    agent::Tenant* tenant = tenants.add_tenants();
+    agent::v1::Tenant* tenant = tenants.add_tenants();
     tenant->set_name(object->key.name);
     for (const uint32_t uid : spec.uids) tenant->add_uids(uid);
     for (const std::string& socket : spec.sockets) tenant->add_sockets(socket);

@@ -8,7 +8,7 @@
 namespace mccs {
 
 // Sorted by name; equal for objects with equal meaning.
-agent::Tenants TenantsOf(const ObjectSet& objects);
+agent::v1::Tenants TenantsOf(const ObjectSet& objects);
 
 }  // namespace mccs
 

@@ -15,7 +15,7 @@ namespace {
 constexpr int kMostSpans = 1024;
 
 // Nothing: the times are invalid.
-std::optional<std::vector<WorkSpan>> SpansOf(const agent::Activity& activity) {
+std::optional<std::vector<WorkSpan>> SpansOf(const agent::v1::Activity& activity) {
   if (activity.span_ns_size() > 2 * kMostSpans) return std::nullopt;
   MonotonicNs at = activity.begin_ns();
   if (at < -kLatestTime || at > kLatestTime) return std::nullopt;
@@ -43,14 +43,14 @@ void WindowScheduler::SetRules(std::vector<WaitRule> rules) {
   std::erase_if(states_, [&](const auto& entry) { return !waiting.contains(entry.first); });
 }
 
-bool WindowScheduler::Handle(const std::string& host, const agent::Report& report) {
+bool WindowScheduler::Handle(const std::string& host, const agent::v1::Report& report) {
   const CommId id(report.comm_id());
   if (!favoured_.contains(id) || !report.has_activity()) return false;
   std::optional<std::vector<WorkSpan>> spans = SpansOf(report.activity());
   const MonotonicNs measured = report.measured_ns();
   if (!spans || measured < -kLatestTime || measured > kLatestTime) return false;
   Record record = {
-      .spans = *std::move(spans), .goes_on = report.activity().goes_on(), .measured = measured};
+      .spans = *std::move(spans), .ongoing = report.activity().ongoing(), .measured = measured};
   for (const WorkSpan& span : record.spans) record.busy_ns += span.end - span.begin;
   records_[id][host] = std::move(record);
   changed_.insert(id);
@@ -90,7 +90,7 @@ absl::StatusOr<WindowScheduler::BurstPattern> WindowScheduler::FindBurstPattern(
     const std::vector<CommId>& favoured, MonotonicNs now, const HostClocks& clocks) const {
   std::vector<WorkSpan> all;
   BurstPattern pattern;
-  bool goes_on = false;
+  bool ongoing = false;
   MonotonicNs received_at = -kLatestTime;
   for (const CommId id : favoured) {
     const auto known = records_.find(id);
@@ -107,12 +107,12 @@ absl::StatusOr<WindowScheduler::BurstPattern> WindowScheduler::FindBurstPattern(
     for (const WorkSpan& span : least->spans)
       all.push_back({clock.OnController(span.begin), clock.OnController(span.end)});
     pattern.clock_error_ns = std::max(pattern.clock_error_ns, clock.error_ns);
-    goes_on |= least->goes_on;
+    ongoing |= least->ongoing;
     received_at = std::max(received_at, clock.OnController(least->measured));
   }
   if (all.empty()) return absl::NotFoundError("no report of its communication yet");
   MCCS_ASSIGN_OR_RETURN(pattern.period, FindPeriod(Union(std::move(all)),
-                                                   {.ongoing = goes_on, .horizon_ns = kHorizonNs}));
+                                                   {.ongoing = ongoing, .horizon_ns = kHorizonNs}));
   if (now - received_at > 2 * pattern.period.period_ns + kTimeoutNs) {
     return absl::NotFoundError(
         absl::StrCat("it has not communicated for ", FormatMilliseconds(now - received_at),
@@ -160,9 +160,9 @@ bool WindowScheduler::UpdateState(const WaitRule& rule, const absl::StatusOr<Pla
 }
 
 void WindowScheduler::ApplyTo(std::vector<PlannedRateLimits>* paces) const {
-  for (PlannedRateLimits& pace : *paces) {
-    const auto state = states_.find(pace.id);
-    if (state != states_.end()) pace.windows = state->second.windows;
+  for (PlannedRateLimits& limits : *paces) {
+    const auto state = states_.find(limits.id);
+    if (state != states_.end()) limits.windows = state->second.windows;
   }
 }
 

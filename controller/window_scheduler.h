@@ -42,7 +42,7 @@ class WindowScheduler {
   // Replaces the rules.
   void SetRules(std::vector<WaitRule> rules);
   // True: a favoured communicator changed, so Update may change windows.
-  bool Handle(const std::string& host, const agent::Report& report);
+  bool Handle(const std::string& host, const agent::v1::Report& report);
   bool Remove(CommId ended);
 
   // Recomputes windows: Update for communicators with reports since the last call, UpdateAll for
@@ -59,7 +59,7 @@ class WindowScheduler {
  private:
   struct Record {  // of one host, on its own clock
     std::vector<WorkSpan> spans;
-    bool goes_on = false;
+    bool ongoing = false;
     MonotonicNs measured = 0;
     int64_t busy_ns = 0;
   };

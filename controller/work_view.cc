@@ -27,11 +27,11 @@ WorkInput GatherWork(const Registry& registry, const ObjectSet& objects,
     next.work.set_ranks(record->announced.members_size());
     const auto& hosts = record->announced.hosts();
     for (const auto& [host, report] : record->reports) {
-      control::HostWork* work = next.work.add_hosts();
+      control::v1::HostWork* work = next.work.add_hosts();
       work->set_host(host);
       work->set_measured_ns(report.measured_ns());
       *work->mutable_work() = report.work();
-      for (const agent::Lane& lane : report.lanes()) {
+      for (const agent::v1::Lane& lane : report.lanes()) {
         const bool known = lane.from() >= 0 && lane.from() < hosts.size() && lane.to() >= 0 &&
                            lane.to() < hosts.size();
         if (!known || !lane.state().starts_with("up")) continue;
@@ -42,9 +42,9 @@ WorkInput GatherWork(const Registry& registry, const ObjectSet& objects,
   return input;
 }
 
-control::ListWorkReply ShowWork(WorkInput input, const ObjectSet& objects) {
+control::v1::ListWorkReply ShowWork(WorkInput input, const ObjectSet& objects) {
   const Fabrics fabrics(ResolveView(std::move(input.view), objects));
-  control::ListWorkReply reply;
+  control::v1::ListWorkReply reply;
   for (WorkRecord& record : input.records) {
     std::set<std::string> links, pairs;
     for (const LaneEnds& lane : record.lanes) {
@@ -61,9 +61,10 @@ control::ListWorkReply ShowWork(WorkInput input, const ObjectSet& objects) {
   return reply;
 }
 
-std::vector<std::string> UsersOfLink(const control::ListWorkReply& work, const std::string& link) {
+std::vector<std::string> UsersOfLink(const control::v1::ListWorkReply& work,
+                                     const std::string& link) {
   std::vector<std::string> users;
-  for (const control::CommunicatorWork& each : work.communicators()) {
+  for (const control::v1::CommunicatorWork& each : work.communicators()) {
     if (std::find(each.links().begin(), each.links().end(), link) != each.links().end())
       users.push_back(each.id());
   }

@@ -18,7 +18,7 @@ namespace mccs {
 // Input of ListWork's reply, copied so that the registry's lock is released early: all
 // communicators with their lanes' ends, the oldest first.
 struct WorkRecord {
-  control::CommunicatorWork work;
+  control::v1::CommunicatorWork work;
   std::vector<LaneEnds> lanes;  // connected ones
 };
 struct WorkInput {
@@ -29,10 +29,11 @@ WorkInput GatherWork(const Registry& registry, const ObjectSet& objects,
                      std::shared_ptr<const ProbedPaths> probed);
 
 // Adds the links.
-control::ListWorkReply ShowWork(WorkInput input, const ObjectSet& objects);
+control::v1::ListWorkReply ShowWork(WorkInput input, const ObjectSet& objects);
 
 // The ids in `work` with a lane over that link, in its order.
-std::vector<std::string> UsersOfLink(const control::ListWorkReply& work, const std::string& link);
+std::vector<std::string> UsersOfLink(const control::v1::ListWorkReply& work,
+                                     const std::string& link);
 
 }  // namespace mccs
 

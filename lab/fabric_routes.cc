@@ -136,11 +136,11 @@ std::string FabricRoutes::HostLines(HostId id) {
     absl::StrAppend(&lines, "route replace unreachable default metric ", kLastResortMetric,
                     " table ", kNicTables + j, "\n");
     if (IsDown(nic.link)) continue;
-    const std::string way =
+    const std::string route =
         absl::StrCat(" via ", plan_.node(plan_.NodeOf(nic.attached_to)).address, " dev ", nic.name,
                      " onlink src ", plan_.nic_addresses[host.nics[j].value()]);
-    absl::StrAppend(&lines, "route replace default", way, " table ", kNicTables + j, "\n");
-    if (first_route.empty()) first_route = way;
+    absl::StrAppend(&lines, "route replace default", route, " table ", kNicTables + j, "\n");
+    if (first_route.empty()) first_route = route;
   }
   absl::StrAppend(&lines, "route replace ", first_route.empty() ? "unreachable " : "", "default",
                   first_route, "\n");

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -10,30 +11,26 @@
 #include "base/yaml_config.h"
 
 namespace mccs::lab {
-namespace {
 
-// All values come from the lab and contain no quotes. Quoting keeps YAML from parsing them as
-// numbers or booleans.
-std::string Quoted(const std::string& text) { return absl::StrCat("'", text, "'"); }
-
-std::string ToYaml(const LabState& state) {
-  std::string yaml =
-      absl::StrCat("name: ", Quoted(state.name), "\nsupervisor_pid: ", state.supervisor_pid,
-                   "\nready: ", state.ready ? "true" : "false", "\ndaemons:\n");
-  for (const DaemonState& daemon : state.daemons) {
-    absl::StrAppend(&yaml, "- name: ", Quoted(daemon.name), "\n  address: ", Quoted(daemon.address),
-                    "\n  pid: ", daemon.pid, "\n  condition: ", Quoted(daemon.condition),
-                    "\n  endpoint: ", Quoted(daemon.endpoint), "\n  gpus: ", daemon.gpus,
-                    "\n  metrics: ", Quoted(daemon.metrics), "\n");
+nlohmann::ordered_json ToJson(const LabState& lab) {
+  nlohmann::ordered_json json = {{"name", lab.name},
+                                 {"ready", lab.ready},
+                                 {"supervisor_pid", lab.supervisor_pid},
+                                 {"daemons", nlohmann::ordered_json::array()},
+                                 {"nodes", nlohmann::ordered_json::array()}};
+  for (const DaemonState& daemon : lab.daemons) {
+    json["daemons"].push_back({{"name", daemon.name},
+                               {"address", daemon.address},
+                               {"pid", daemon.pid},
+                               {"condition", daemon.condition},
+                               {"endpoint", daemon.endpoint},
+                               {"metrics", daemon.metrics},
+                               {"gpus", daemon.gpus}});
   }
-  if (state.has_network()) yaml += "nodes:\n";
-  for (const NodeState& node : state.nodes) {
-    absl::StrAppend(&yaml, "- name: ", Quoted(node.name), "\n  pid: ", node.pid, "\n");
-  }
-  return yaml;
+  for (const NodeState& node : lab.nodes)
+    json["nodes"].push_back({{"name", node.name}, {"pid", node.pid}});
+  return json;
 }
-
-}  // namespace
 
 absl::StatusOr<const DaemonState*> LabState::Find(std::string_view daemon) const {
   for (const DaemonState& candidate : daemons) {
@@ -104,7 +101,7 @@ absl::Status WriteState(const LabPaths& paths, const LabState& state) {
   std::string partial = paths.State() + ".partial";
   {
     std::ofstream file(partial);
-    file << ToYaml(state) << std::flush;
+    file << ToJson(state).dump(kJsonIndent) << std::endl;  // YAML, too
     if (!file) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", partial));
   }
   if (std::rename(partial.c_str(), paths.State().c_str()) != 0) {

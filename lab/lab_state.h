@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -98,6 +99,9 @@ struct LabPaths {
   // The daemon writes the host:port of its metrics to this file before it serves.
   std::string MetricsEndpoint(std::string_view daemon) const;
 };
+
+inline constexpr int kJsonIndent = 2;
+nlohmann::ordered_json ToJson(const LabState& lab);
 
 // ENSURES: atomic for readers.
 absl::Status WriteState(const LabPaths& paths, const LabState& state);

@@ -94,7 +94,7 @@ absl::Status SetLinkRate(const Caller& caller, const std::string& name,
   const std::optional<uint64_t> rate_bps = ParseBitRate(text);
   if (!rate_bps || *rate_bps == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "invalid rate '", text, "': expected a positive number with a unit, such as 200Mbps"));
+        "invalid rate '", text, "': expected a positive number with a unit, such as 200Mbit/s"));
   }
   MCCS_ASSIGN_OR_RETURN(const RunningFabric found, FindFabric(caller, name));
   MCCS_ASSIGN_OR_RETURN(const LinkId link, FindLinkByWords(found.plan.topology, words));

@@ -17,7 +17,7 @@ absl::Status ShowLinks(const Caller& caller, const std::string& name, bool as_js
 // `words`: see FindLinkByWords.
 absl::Status SetLinkUp(const Caller& caller, const std::string& name,
                        const std::vector<std::string>& words, bool up);
-// The last word is the rate: 50Mbps.
+// The last word is the rate: 50Mbit/s.
 absl::Status SetLinkRate(const Caller& caller, const std::string& name,
                          std::vector<std::string> words);
 

@@ -1,8 +1,10 @@
 #include "lab/link_report.h"
 
+#include <nlohmann/json.hpp>
+
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/units.h"
+#include "lab/lab_state.h"
 #include "lab/table.h"
 
 namespace mccs::lab {
@@ -21,16 +23,17 @@ std::string LinkTable(const std::vector<LinkLine>& lines) {
   return Table(rows);
 }
 
-// No value needs escaping: the topology reader restricts the characters of names.
 std::string LinkJson(const std::vector<LinkLine>& lines) {
-  std::vector<std::string> entries;
+  nlohmann::ordered_json entries = nlohmann::ordered_json::array();
   for (const LinkLine& line : lines) {
-    entries.push_back(absl::StrCat(R"({"link": ")", line.link, R"(", "from": ")", line.from,
-                                   R"(", "to": ")", line.to, R"(", "bytes": )", line.bytes,
-                                   R"(, "rate_bps": )", line.rate_bps, R"(, "state": ")",
-                                   StateOf(line), R"("})"));
+    entries.push_back({{"link", line.link},
+                       {"from", line.from},
+                       {"to", line.to},
+                       {"bytes", line.bytes},
+                       {"rate_bps", line.rate_bps},
+                       {"state", StateOf(line)}});
   }
-  return absl::StrCat("[", absl::StrJoin(entries, ", "), "]\n");
+  return entries.dump(kJsonIndent) + "\n";
 }
 
 }  // namespace mccs::lab

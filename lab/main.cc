@@ -56,7 +56,7 @@ int Main(int argc, char** argv) {
       "mccs-lab down\n\n"
       "mccs-lab up --topology tests/testbeds/mccs.yaml --network namespaces      # as root\n"
       "mccs-lab exec h1 -- ping -c 1 h2\n"
-      "mccs-lab link rate leaf0 spine1 20Mbps\n"
+      "mccs-lab link rate leaf0 spine1 20Mbit/s\n"
       "mccs-lab links");
   std::string name = "default";
   auto add_name = [&](CLI::App* command) {
@@ -171,7 +171,7 @@ int Main(int argc, char** argv) {
                      more_words == 0
                          ? "name of the link, or its two ends: leaf0 spine1, h1/nic0 leaf0"
                          : "the link as for down, then its rate per direction: leaf0 spine1 "
-                           "50Mbps")
+                           "50Mbit/s")
         ->required()
         ->expected(1 + more_words, 2 + more_words);
     return added;

@@ -190,7 +190,7 @@ bool Daemon::PollStateRequests() {
     first.mutable_engine()->set_sleeps(counters_->sleeps.value());
     first.mutable_engine()->set_awake_ns(counters_->awake_ns.value());
     first.set_device(parts_.device->Description());
-    first.set_meetings(rendezvous_->meetings());
+    first.set_rendezvous(rendezvous_->meetings());
     dump_.emplace(*request_id, std::move(first));
   }
   if (dump_->Continue(*frontend_, *communicators_)) {

@@ -5,27 +5,33 @@
 //   progress ──► next turn at once
 //   none, by the time since the last progress and by the daemon's urgency: turns without a pause
 //   for kSpinNs, then
-//     kSpin:    turns with sched_yield, after kYieldNs with sleeps of kRunningSleepNs (bytes end
-//               them)
-//     kBackOff: turns with sched_yield, after kBackOffAfterNs with sleeps of kBackOffMinNs,
-//               doubling up to kBackOffMaxNs
-//     kSleep:   turns with sched_yield for kLingerNs (a job's next small call may follow), then
-//               sleep
+//     kSpin:    turns with a yield, after kYieldNs with sleeps of kRunningSleepNs (bytes end them)
+//     kBackOff: turns with a yield, after kBackOffAfterNs with sleeps as long as the time since the
+//               last progress, which they double, up to kBackOffMaxNs
+//     kSleep:   turns with a yield for kLingerNs (a job's next small call may follow), then sleep
 // clang-format on
 //
 // Yielding begins early: the thread that the daemon waits for may need its core. If no thread is
 // waiting, a yield costs less than a turn.
 //
+// No work is lost before a sleep: a tenant posts work and then looks whether the daemon sleeps;
+// PrepareSleep says that it sleeps and then looks for work. One of the two sees the other. A
+// doorbell that rings before the reactor waits ends its wait.
+//
+// A template, so that tests hand in their own daemon and reactor and a turn has no virtual call.
+//
 // THREAD: one, the caller of Run.
 #ifndef MCCS_SERVICE_ENGINE_LOOP_H_
 #define MCCS_SERVICE_ENGINE_LOOP_H_
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 
 #include "base/clock.h"
 #include "base/reactor.h"
 #include "service/counters.h"
-#include "service/daemon.h"
+#include "service/urgency.h"
 
 namespace mccs {
 
@@ -34,28 +40,81 @@ inline constexpr int64_t kLingerNs = 50 * kNsPerUs;
 inline constexpr int64_t kBackOffAfterNs = 50 * kNsPerUs;
 inline constexpr int64_t kYieldNs = 500 * kNsPerUs;
 inline constexpr int64_t kRunningSleepNs = 100 * kNsPerUs;
-inline constexpr int64_t kBackOffMinNs = 20 * kNsPerUs;
 inline constexpr int64_t kBackOffMaxNs = 200 * kNsPerUs;
-inline constexpr unsigned long kTimerSlackNs = 1 * kNsPerUs;
 
+// How long to sleep after a turn without progress; 0: only yield; kNever: no limit. `idle_ns`: the
+// time since the last progress. REQUIRES: at least kSpinNs.
+constexpr int64_t SleepAfter(int64_t idle_ns, Urgency urgency) {
+  switch (urgency) {
+    case Urgency::kSpin:
+      return idle_ns < kYieldNs ? 0 : kRunningSleepNs;
+    case Urgency::kBackOff:
+      return idle_ns < kBackOffAfterNs ? 0 : std::min(idle_ns, kBackOffMaxNs);
+    case Urgency::kSleep:
+      return idle_ns < kLingerNs ? 0 : kNever;
+  }
+  return 0;
+}
+
+// Daemon: as service/daemon.h; Reactor: as base/reactor.h.
+template <typename Daemon, typename Reactor>
 class EngineLoop {
  public:
-  EngineLoop(Daemon& daemon, Reactor& reactor, const Clock& clock)
-      : daemon_(daemon), reactor_(reactor), clock_(clock) {}
+  // `yield` gives the processor to another thread. LIFETIME: all outlive the loop.
+  EngineLoop(Daemon& daemon, Reactor& reactor, const Clock& clock, void (*yield)())
+      : daemon_(daemon), reactor_(reactor), clock_(clock), yield_(yield) {}
 
   // Runs until descriptor `stop` is readable.
-  void Run(const Readiness& stop);
+  void Run(const Readiness& stop) {
+    started_ = clock_.Now();
+    MonotonicNs last_move = started_;
+    bool woken = false;
+    while (!stop.readable) {
+      const bool moved = daemon_.Poll(woken);
+      const MonotonicNs now = clock_.Now();
+      Count(now, moved);
+      if (moved) {
+        woken = false;
+        last_move = now;
+        continue;
+      }
+      woken = Wait(now - last_move);
+    }
+  }
 
  private:
-  void Count(MonotonicNs now, bool moved);
+  void Count(MonotonicNs now, bool moved) {
+    counters_->turns.Add(1);
+    if (moved) counters_->busy_turns.Add(1);
+    counters_->awake_ns.RaiseTo(static_cast<uint64_t>(now - started_ - asleep_ns_));
+  }
+
   // Returns true if a descriptor ended the wait.
-  bool Wait(int64_t idle_ns);
-  bool Yield();
-  bool Sleep(int64_t timeout_ns);
+  bool Wait(int64_t idle_ns) {
+    if (idle_ns < kSpinNs) return false;
+    const int64_t sleep_ns = SleepAfter(idle_ns, daemon_.urgency());
+    if (sleep_ns > 0) return Sleep(sleep_ns);
+    yield_();
+    return false;
+  }
+
+  bool Sleep(int64_t timeout_ns) {
+    const MonotonicNs began = clock_.Now();
+    const MonotonicNs deadline = daemon_.NextDeadline();
+    const int64_t until = deadline == kNever ? kNever : std::max<int64_t>(deadline - began, 0);
+    timeout_ns = std::min(timeout_ns, until);
+    bool woken = false;
+    if (!daemon_.PrepareSleep()) woken = reactor_.Wait(timeout_ns == kNever ? -1 : timeout_ns) > 0;
+    daemon_.EndSleep();
+    counters_->sleeps.Add(1);
+    asleep_ns_ += clock_.Now() - began;
+    return woken;
+  }
 
   Daemon& daemon_;
   Reactor& reactor_;
   const Clock& clock_;
+  void (*const yield_)();
   const std::shared_ptr<DaemonCounters> counters_ = daemon_.counters();
   MonotonicNs started_ = 0;
   int64_t asleep_ns_ = 0;

@@ -18,7 +18,8 @@ constexpr uint64_t kMbps = 1'000'000;
 std::string Quoted(const std::string& name) { return absl::StrCat("\"", name, "\""); }
 
 std::string Rate(uint64_t bps) {
-  return bps % kGbps == 0 ? absl::StrCat(bps / kGbps, "Gbps") : absl::StrCat(bps / kMbps, "Mbps");
+  return bps % kGbps == 0 ? absl::StrCat(bps / kGbps, "Gbit/s")
+                          : absl::StrCat(bps / kMbps, "Mbit/s");
 }
 
 std::string GpuLines(const HostNames& names, const MachineParts& parts) {
@@ -45,7 +46,7 @@ std::string NicLines(const MachineNic& nic, bool has_distances) {
   absl::StrAppend(&text, "        capacity: ",
                   nic.speed_bps >= kMbps
                       ? Rate(nic.speed_bps)
-                      : "SPEED  # unknown to the kernel; per direction, e.g. 25Gbps",
+                      : "SPEED  # unknown to the kernel; per direction, e.g. 25Gbit/s",
                   "\n");
   if (!nic.address.empty()) absl::StrAppend(&text, "        address: ", Quoted(nic.address), "\n");
   if (has_distances) {

@@ -91,17 +91,17 @@ std::vector<std::string> PartsOf(const std::string& sysfs, const std::string& ni
 
 // The path of objects from the machine down to `object`.
 std::vector<hwloc_obj_t> PathTo(hwloc_obj_t object) {
-  std::vector<hwloc_obj_t> way;
-  for (; object != nullptr; object = object->parent) way.push_back(object);
-  std::reverse(way.begin(), way.end());
-  return way;
+  std::vector<hwloc_obj_t> path;
+  for (; object != nullptr; object = object->parent) path.push_back(object);
+  std::reverse(path.begin(), path.end());
+  return path;
 }
 
 // The length of the common part of two objects' paths; 1: only the machine.
 int Nearness(hwloc_obj_t a, hwloc_obj_t b) {
-  const std::vector<hwloc_obj_t> way = PathTo(a), other = PathTo(b);
-  const auto [end, unused] = std::mismatch(way.begin(), way.end(), other.begin(), other.end());
-  return static_cast<int>(end - way.begin());
+  const std::vector<hwloc_obj_t> path = PathTo(a), other = PathTo(b);
+  const auto [end, unused] = std::mismatch(path.begin(), path.end(), other.begin(), other.end());
+  return static_cast<int>(end - path.begin());
 }
 
 }  // namespace

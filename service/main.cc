@@ -1,12 +1,15 @@
 // mccsd: creates and connects the objects.
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -19,7 +22,6 @@
 #include "base/metrics_server.h"
 #include "base/random.h"
 #include "base/reactor.h"
-#include "base/sd_notify.h"
 #include "base/state_directory.h"
 #include "base/status_macros.h"
 #include "base/wall_clock.h"
@@ -175,13 +177,15 @@ absl::Status Serve(const Config& config, Log& log) {
   MCCS_RETURN_IF_ERROR(state->Publish(ToString(daemon->endpoint())));
   log.Info("host ", config.host, " is ready: endpoint for peers ", ToString(daemon->endpoint()),
            ", ", device.Description());
-  const char* notify = std::getenv("NOTIFY_SOCKET");
-  const std::string manager = notify != nullptr ? notify : "";
-  if (absl::Status s = SdNotify(manager, "READY=1"); !s.ok()) log.Warning(std::string(s.message()));
+  if (const int error = sd_notify(0, "READY=1"); error < 0)
+    log.Warning("cannot notify the service manager: ", std::strerror(-error));
 
-  EngineLoop(*daemon, *reactor, clock).Run(stop);
+  SetTimerSlack();
+  EngineLoop(
+      *daemon, *reactor, clock, +[] { sched_yield(); })
+      .Run(stop);
 
-  SdNotify(manager, "STOPPING=1").IgnoreError();
+  sd_notify(0, "STOPPING=1");
   log.Info("stopping: ", daemon->sessions(), " processes, ", daemon->communicators(),
            " communicators");
   return absl::OkStatus();

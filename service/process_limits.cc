@@ -1,9 +1,11 @@
 #include "service/process_limits.h"
 
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/units.h"
 
 namespace mccs {
@@ -11,6 +13,7 @@ namespace {
 
 constexpr rlim_t kWantedDescriptors = 65536;
 constexpr rlim_t kFewDescriptors = 4096;
+constexpr unsigned long kTimerSlackNs = 1 * kNsPerUs;
 
 }  // namespace
 
@@ -29,5 +32,7 @@ void RaiseProcessLimits(Log& log) {
              ": sufficient for TCP lanes; RDMA lanes need LimitMEMLOCK=infinity");
   }
 }
+
+void SetTimerSlack() { prctl(PR_SET_TIMERSLACK, kTimerSlackNs); }
 
 }  // namespace mccs

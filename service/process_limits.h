@@ -10,6 +10,9 @@ namespace mccs {
 // limit. Logs a line if file descriptors or lockable memory are too few.
 void RaiseProcessLimits(Log& log);
 
+// Lets short sleeps of the calling thread end on time; the kernel's default adds 50 µs to each.
+void SetTimerSlack();
+
 }  // namespace mccs
 
 #endif  // MCCS_SERVICE_PROCESS_LIMITS_H_

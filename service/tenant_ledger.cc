@@ -26,8 +26,6 @@ std::string TenantLedger::NameOf(const ProcessOrigin& origin) const {
   return tenant != nullptr ? tenant->name : origin.tenant_name;
 }
 
-size_t TenantLedger::accounts() const { return state_->accounts.size(); }
-
 const TenantEntry* TenantLedger::State::Find(const ProcessOrigin& origin) const {
   return FindMatch(tenants, origin, [](const TenantEntry& tenant) { return &tenant.selector; });
 }

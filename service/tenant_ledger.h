@@ -57,8 +57,6 @@ class TenantLedger {
   // The display name of such a process: see TenantAccount::name().
   std::string NameOf(const ProcessOrigin& origin) const;
 
-  size_t accounts() const;
-
  private:
   friend class TenantAccount;
   struct State {

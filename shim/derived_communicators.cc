@@ -65,9 +65,9 @@ absl::Status AddSplit(const SplitCall& split, Group& group) {
   message.key = split.key;
   MCCS_ASSIGN_OR_RETURN(message.options, MakeCommOptions(options.config));
   options.message = message;
-  Group::PendingInit birth = PendingInitFor(call, std::move(parent), std::move(options));
-  birth.has_no_color = split.color == NCCL_SPLIT_NOCOLOR;
-  return group.AddPendingInit(std::move(birth));
+  Group::PendingInit init = PendingInitFor(call, std::move(parent), std::move(options));
+  init.has_no_color = split.color == NCCL_SPLIT_NOCOLOR;
+  return group.AddPendingInit(std::move(init));
 }
 
 absl::Status AddShrink(const ShrinkCall& shrink, Group& group) {
@@ -109,9 +109,9 @@ absl::Status AddShrink(const ShrinkCall& shrink, Group& group) {
   message.flags = 0;
   if (abort) message.flags = wire::kShrinkAbort;
   options.message = message;
-  Group::PendingInit birth = PendingInitFor(call, std::move(parent), std::move(options));
-  birth.ends_parent = abort;
-  return group.AddPendingInit(std::move(birth));
+  Group::PendingInit init = PendingInitFor(call, std::move(parent), std::move(options));
+  init.ends_parent = abort;
+  return group.AddPendingInit(std::move(init));
 }
 
 absl::Status FillGrowId(ncclComm_t comm, ncclUniqueId* id) {

@@ -62,7 +62,7 @@ class Group {
 
   // Each adds one task; REQUIRES: open(). kInvalidArgument: a group cannot contain both blocking
   // and non-blocking inits, because its end either waits or does not.
-  absl::Status AddPendingInit(PendingInit birth);
+  absl::Status AddPendingInit(PendingInit init);
   void AddDestroy(CommRef comm);
   absl::Status AddOperation(CommRef comm, CUstream stream, const wire::WorkRecord& record,
                             const StagedSides& staged) {

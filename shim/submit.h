@@ -67,7 +67,7 @@ class GroupWork {
     unsigned long long capture;           // CUDA's id; 0: not captured
     std::shared_ptr<CaptureLease> lease;  // null if not captured, and before OpenLease
     // While records are written:
-    uint32_t next_fence;  // index into `streams`; 0 stands for the operations' own slot
+    uint32_t next_fence;  // index into `streams`; 0 denotes the operations' own slot
     uint32_t next_operation;
     uint32_t unposted;  // calls that UnpostedCalls counts
     uint64_t last_sequence;

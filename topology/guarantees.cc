@@ -1,8 +1,5 @@
 #include "topology/guarantees.h"
 
-#include "absl/strings/str_cat.h"
-#include "base/units.h"
-
 namespace mccs {
 
 std::vector<BrokenGuarantee> FindBrokenGuarantees(std::span<const double> capacity_bps,
@@ -29,12 +26,6 @@ std::vector<BrokenGuarantee> FindBrokenGuarantees(std::span<const double> capaci
     }
   }
   return broken;
-}
-
-std::string Describe(const BrokenGuarantee& broken, const Topology& topology) {
-  return absl::StrCat(topology.ArcName(broken.arc), " carries ", FormatBitRate(broken.capacity_bps),
-                      ", but ", FormatBitRate(broken.guaranteed_bps), " of it are guaranteed to ",
-                      broken.flows.size(), broken.flows.size() == 1 ? " flow" : " flows");
 }
 
 }  // namespace mccs

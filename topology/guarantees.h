@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "topology/flow_demand.h"
@@ -25,9 +24,6 @@ struct BrokenGuarantee {
 // REQUIRES: paths within the arcs; guarantees finite, not negative.
 std::vector<BrokenGuarantee> FindBrokenGuarantees(std::span<const double> capacity_bps,
                                                   std::span<const FlowDemand> flows);
-
-// "leaf0 → spine1 carries 50 Gbps, but 62.5 Gbps of it are guaranteed to 3 flows".
-std::string Describe(const BrokenGuarantee& broken, const Topology& topology);
 
 // Tolerance, relative to the capacity, for a sum of rates above it: rounding errors of fractions.
 inline constexpr double kRateTolerance = 1e-9;

@@ -59,7 +59,7 @@ absl::Status AppendRange(std::string_view pattern, std::string_view range,
   const uint32_t from = ToNumber(first), to = ToNumber(last);
   if (from > to) return Wrong(pattern, "has a descending range; write the smaller number first");
   if (out.size() + (to - from) >= kMaxNamesOfPattern) {
-    return Wrong(pattern, absl::StrCat("stands for more than ", kMaxNamesOfPattern, " names"));
+    return Wrong(pattern, absl::StrCat("expands to more than ", kMaxNamesOfPattern, " names"));
   }
   for (uint32_t n = from; n <= to; ++n) {
     std::string digits = absl::StrCat(n);
@@ -73,7 +73,7 @@ absl::Status AppendRange(std::string_view pattern, std::string_view range,
 absl::Status Multiply(std::string_view pattern, std::vector<std::string>& names,
                       const std::vector<std::string>& endings) {
   if (names.size() * endings.size() > kMaxNamesOfPattern) {
-    return Wrong(pattern, absl::StrCat("stands for more than ", kMaxNamesOfPattern, " names"));
+    return Wrong(pattern, absl::StrCat("expands to more than ", kMaxNamesOfPattern, " names"));
   }
   std::vector<std::string> product;
   product.reserve(names.size() * endings.size());
@@ -114,7 +114,7 @@ absl::StatusOr<std::vector<std::string>> ExpandNames(std::string_view pattern) {
     if (item.empty()) return Wrong(pattern, "has an empty name; remove the extra comma");
     MCCS_ASSIGN_OR_RETURN(std::vector<std::string> names, ExpandItem(pattern, item));
     if (all.size() + names.size() > kMaxNamesOfPattern) {
-      return Wrong(pattern, absl::StrCat("stands for more than ", kMaxNamesOfPattern, " names"));
+      return Wrong(pattern, absl::StrCat("expands to more than ", kMaxNamesOfPattern, " names"));
     }
     std::move(names.begin(), names.end(), std::back_inserter(all));
   }

@@ -71,19 +71,6 @@ absl::Status SourcePortMap::CheckKnown(const FlowEnds& flow) {
   return HasSinglePath(flow) ? absl::OkStatus() : TupleOf(flow).status();
 }
 
-absl::StatusOr<std::vector<std::vector<uint16_t>>> SourcePortMap::PortsByPath(
-    const FlowEnds& flow) {
-  MCCS_ASSIGN_OR_RETURN(FiveTuple tuple, TupleOf(flow));
-  std::vector<std::vector<uint16_t>> ports(paths_.Between(flow.from, flow.to).size());
-  const SourcePortRange& candidates = topology_.source_ports().candidates;
-  for (uint32_t port = candidates.first; port <= candidates.last; ++port) {
-    tuple.source_port = static_cast<uint16_t>(port);
-    if (const std::optional<PathIndex> path = Follow(flow, tuple))
-      ports[path->value()].push_back(tuple.source_port);
-  }
-  return ports;
-}
-
 absl::StatusOr<std::optional<uint16_t>> SourcePortMap::FindPort(
     const FlowEnds& flow, PathIndex path, SourcePortRange limits, uint64_t start,
     absl::FunctionRef<bool(uint16_t)> is_free) {

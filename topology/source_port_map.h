@@ -50,9 +50,6 @@ class SourcePortMap {
   // Errors as in PathOf.
   absl::Status CheckKnown(const FlowEnds& flow);
 
-  // By path: the candidate ports that lead over it, ascending; may be empty.
-  absl::StatusOr<std::vector<std::vector<uint16_t>>> PortsByPath(const FlowEnds& flow);
-
   // A candidate port within `limits` that leads over `path` and that `is_free` accepts. Searches
   // all candidates once, from a start given by `start`. Nothing: none.
   absl::StatusOr<std::optional<uint16_t>> FindPort(const FlowEnds& flow, PathIndex path,

@@ -131,7 +131,7 @@ class SpecReader {
       const std::vector<std::string> names = ReadNames(entry, "name", Need::kOptional);
       const size_t count = left.size() * right.size();
       if (topology_.links().size() + count > kMaxTopologyLinks)
-        return entry.Refuse("between", absl::StrCat("more than ", kMaxTopologyLinks, " links"));
+        return entry.Refuse("ends", absl::StrCat("more than ", kMaxTopologyLinks, " links"));
       if (!names.empty() && names.size() != count) {
         entry.Refuse("name", absl::StrCat(names.size(), " names for ", count,
                                           " links; give a name for each, or none"));
@@ -143,10 +143,11 @@ class SpecReader {
 
   std::pair<std::vector<SwitchId>, std::vector<SwitchId>> ReadEnds(YamlReader& entry) {
     std::vector<std::string> patterns;
-    entry.Field("between", &patterns, Need::kRequired);
-    if (!entry.Has("between")) return {};
+    entry.RejectFormerKey("between", "ends");
+    entry.Field("ends", &patterns, Need::kRequired);
+    if (!entry.Has("ends")) return {};
     if (patterns.size() != 2) {
-      entry.Refuse("between", "'between' needs two ends, such as [leaf0, spine0]");
+      entry.Refuse("ends", "'ends' needs two ends, such as [leaf0, spine0]");
       return {};
     }
     std::vector<SwitchId> ends[2];
@@ -155,7 +156,7 @@ class SpecReader {
         if (const std::optional<SwitchId> found = topology_.FindSwitch(name)) {
           ends[i].push_back(*found);
         } else {
-          entry.RefuseItem("between", i, NoSuchEnd(name));
+          entry.RefuseItem("ends", i, NoSuchEnd(name));
           break;
         }
       }
@@ -167,10 +168,10 @@ class SpecReader {
                                             const std::string& pattern) {
     // NICs cannot be ends of links here; the '/' identifies them.
     if (pattern.find('/') != std::string::npos) {
-      entry.RefuseItem("between", i, kLinksOfNics);
+      entry.RefuseItem("ends", i, kLinksOfNics);
       return {};
     }
-    return ExpandNamesOf(entry, "between", pattern);
+    return ExpandNamesOf(entry, "ends", pattern);
   }
 
   std::string NoSuchEnd(const std::string& name) const {
@@ -187,19 +188,19 @@ class SpecReader {
         const std::string a_name = topology_.switch_of(a).name,
                           b_name = topology_.switch_of(b).name;
         if (a == b) {
-          return entry.Refuse("between", absl::StrCat("a link from ", a_name, " to itself; remove ",
-                                                      a_name, " from one end"));
+          return entry.Refuse("ends", absl::StrCat("a link from ", a_name, " to itself; remove ",
+                                                   a_name, " from one end"));
         }
         const std::string name = names.empty() ? Topology::LinkName(a_name, b_name) : names[n++];
         const auto twin = parts_.LineOf(Topology::LinkName(b_name, a_name));
         const auto same = parts_.LineOf(name);
         if (names.empty() && (twin || same)) {
           return entry.Refuse(
-              "between", absl::StrCat(a_name, " and ", b_name, " already have a link, on line ",
-                                      same ? *same : *twin, "; give the second link a `name`"));
+              "ends", absl::StrCat(a_name, " and ", b_name, " already have a link, on line ",
+                                   same ? *same : *twin, "; give the second link a `name`"));
         }
         // Default names are reported at their ends.
-        if (!parts_.Add(entry, names.empty() ? "between" : "name", name)) return;
+        if (!parts_.Add(entry, names.empty() ? "ends" : "name", name)) return;
         topology_.AddLink(name, a, b, capacity_bps);
       }
     }

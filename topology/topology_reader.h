@@ -21,12 +21,12 @@
 //         nics:                        # each has one link, to a switch
 //           - name: "nic[0-1]"
 //             switch: leaf0            # or one for each NIC: "leaf[0-1]"
-//             capacity: 50Gbps         # each way
+//             capacity: 50Gbit/s         # each way
 //             address: "10.0.1.[1-4]"  # optional; h1/nic0, h1/nic1, h2/nic0, h2/nic1
 //             near_gpus: [0, 1]        # optional; see below
 //     links:                           # between switches: each on the left with each on the right
-//       - between: ["leaf[0-1]", "spine[0-1]"]
-//         capacity: 50Gbps
+//       - ends: ["leaf[0-1]", "spine[0-1]"]
+//         capacity: 50Gbit/s
 //         name: "up[0-3]"              # optional; needed for a second link between two switches
 //     source_ports:                    # optional; topology/source_port_mapping.h
 //       mapping: rules                 # rules, hash or probe (default)

@@ -12,17 +12,17 @@ CAP_MBPS, GUARANTEE_MBPS = 30, 60
 # The spec of each Tenant; b sends as much as it can.
 CASES = {
     "a alone": ({"a": {}}, None),
-    f"a capped at {CAP_MBPS} Mbps": ({"a": {"cap": f"{CAP_MBPS}Mbps"}}, ("at most", CAP_MBPS)),
+    f"a capped at {CAP_MBPS} Mbit/s": ({"a": {"cap": f"{CAP_MBPS}Mbit/s"}}, ("at most", CAP_MBPS)),
     "a and b": ({"a": {}, "b": {}}, None),
-    f"a guaranteed {GUARANTEE_MBPS} Mbps, beside b":
-        ({"a": {"guarantee": f"{GUARANTEE_MBPS}Mbps"}, "b": {}}, ("at least", GUARANTEE_MBPS)),
+    f"a guaranteed {GUARANTEE_MBPS} Mbit/s, beside b":
+        ({"a": {"guarantee": f"{GUARANTEE_MBPS}Mbit/s"}, "b": {}}, ("at least", GUARANTEE_MBPS)),
     "b of weight 3, beside a": ({"a": {}, "b": {"weight": 3}}, None),
 }
 SETTLE_S = 4
 
 
 def sample(fabric, host_of):
-    """Mbps of payload that each tenant sends, over one second of the daemon's clock; `host_of` selects among its
+    """Mbit/s of payload that each tenant sends, over one second of the daemon's clock; `host_of` selects among its
     hosts."""
     rates = {}
     for communicator in fabric.communicators():
@@ -45,7 +45,7 @@ def measure(fabric, tenants, host_of, seconds):
 
 
 def run(fabric, options, tell):
-    fabric.apply({"policy": "shares"})
+    fabric.apply({"type": "shares"})
     for link in DRAINED:
         fabric.control("drain", "link", link)
     try:
@@ -72,7 +72,7 @@ def figure_of(case, fabric, options, tell):
 
 
 def text(figures):
-    lines = ["payload in Mbps, mean over seconds (least, most)                                 worst second relative to the cap or guarantee"]
+    lines = ["payload in Mbit/s, mean over seconds (least, most)                                 worst second relative to the cap or guarantee"]
     for f in figures:
         shown = "  ".join(
             f"{name} {statistics.fmean(rates):5.1f} ({min(rates):.1f}, {max(rates):.1f})"
@@ -93,5 +93,5 @@ def draw(figures, pyplot):
         axis.set(title=f["case"], xlabel="second", ylim=(0, 100))
         axis.title.set_fontsize(8)
         axis.legend(fontsize=7)
-    axes[0][0].set_ylabel("payload, Mbps")
+    axes[0][0].set_ylabel("payload, Mbit/s")
     return chart

@@ -19,19 +19,19 @@ LINK_BPS = 100e6  # of every link, per direction (tests/testbeds/mccs.yaml)
 SPINES = 2
 
 # Spec of a Policy.
-PLACED = {"policy": "fair_flow"}
+PLACED = {"type": "fair_flow"}
 
 call = functools.partial(measuring.call, timeout_s=900)
 
 
 def random_ports(seed):
     """Policy with the best order and random ports: flows are not placed."""
-    return {"policy": "locality_ring", "parameters": {"port_seed": seed}}
+    return {"type": "locality_ring", "parameters": {"port_seed": seed}}
 
 
 def library_order(seed):
     """Policy with hosts in the order of their ranks and random ports."""
-    return {"policy": "rank_order", "parameters": {"port_seed": seed}}
+    return {"type": "rank_order", "parameters": {"port_seed": seed}}
 
 
 class Fabric:
@@ -55,7 +55,7 @@ class Fabric:
     def apply_tenant(self, name, **spec):
         """Applies a Tenant for the lab's socket of that name."""
         self.apply_object({"apiVersion": "mccs/v1", "kind": "Tenant", "metadata": {"name": name},
-                           "spec": {"who": {"sockets": [name]}, **spec}})
+                           "spec": {"selector": {"sockets": [name]}, **spec}})
 
     def communicators(self):
         return json.loads(self.control("get", "communicators", "-o", "json"))["communicators"]

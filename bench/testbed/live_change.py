@@ -58,7 +58,7 @@ class Background:
 
 
 def avoiding(links, **parameters):
-    return {"policy": "fair_flow", "parameters": {"avoid_links": links, **parameters}}
+    return {"type": "fair_flow", "parameters": {"avoid_links": links, **parameters}}
 
 
 def run(fabric, options, tell):

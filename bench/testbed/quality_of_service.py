@@ -27,15 +27,15 @@ SETTLE_S = 12
 
 def arms(options):
     """By arm: job A's priority, and a list of runs, each a map from names to specs of policies."""
-    first = {"policy": "priority_flow", "parameters": {"favoured": ["a"]}}
-    reserved = {"policy": "priority_flow", "parameters": {"favoured": ["a"], "reserved_links": RESERVED}}
-    after_b = {"policy": "time_windows", "parameters": {"favoured": ["b"]}, "for": {"tenants": ["b", "c"]}}
+    first = {"type": "priority_flow", "parameters": {"favoured": ["a"]}}
+    reserved = {"type": "priority_flow", "parameters": {"favoured": ["a"], "reserved_links": RESERVED}}
+    after_b = {"type": "time_windows", "parameters": {"favoured": ["b"]}, "selector": {"tenants": ["b", "c"]}}
     return {"ECMP": (0, [{"testbed": random_ports(seed)} for seed in range(1, options.few_seeds + 1)]),
-            "FFA": (0, [{"testbed": {"policy": "fair_flow"}}]),
+            "FFA": (0, [{"testbed": {"type": "fair_flow"}}]),
             "PFA": (HIGH, [{"testbed": first}]),
             "PFA + TS": (HIGH, [{"testbed": first, "after-b": after_b}]),
             "reserved": (0, [{"testbed": reserved}]),
-            "TS": (0, [{"testbed": {"policy": "time_windows", "parameters": {"favoured": ["a"]}}}])}
+            "TS": (0, [{"testbed": {"type": "time_windows", "parameters": {"favoured": ["a"]}}}])}
 
 
 def measure(fabric, policies, seconds):

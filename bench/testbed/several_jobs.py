@@ -47,11 +47,11 @@ def explained(fabric, communicator, ranks):
     of_channels = {}
     for flow in said["flows"]:
         if flow["in_ring"]:
-            of_channels.setdefault(flow["channel"], []).append(flow["expected_bps"])
+            of_channels.setdefault(flow["channel"], []).append(flow["fair_share_bps"])
     if not of_channels:
         return math.nan
     hosts = max(map(len, of_channels.values()))
-    return busbw(sum(map(min, of_channels.values())) / said["shared_part"] / 8, hosts, ranks)
+    return busbw(sum(map(min, of_channels.values())) / said["payload_fraction"] / 8, hosts, ranks)
 
 
 def measure(fabric, jobs, policy, seconds):
@@ -85,7 +85,7 @@ def run(fabric, options, tell):
     figures = []
     for setup in options.setup:
         seeds = range(1, options.few_seeds + 1)
-        arms = {"placed": [finer(PLACED)], "held": [finer({"policy": "shares"})],
+        arms = {"placed": [finer(PLACED)], "held": [finer({"type": "shares"})],
                 "ordered": [finer(random_ports(seed)) for seed in seeds],
                 "library": [finer(library_order(seed)) for seed in seeds]}
         results, expected = {}, {}

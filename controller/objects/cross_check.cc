@@ -91,9 +91,9 @@ class Checker {
               "; a process has exactly one tenant: remove it from one of them");
         }
       };
-      claim("spec.who.uids", "uid", tenant.uids);
-      claim("spec.who.sockets", "socket", tenant.sockets);
-      claim("spec.who.cgroups", "cgroup", tenant.cgroups);
+      claim("spec.selector.uids", "uid", tenant.uids);
+      claim("spec.selector.sockets", "socket", tenant.sockets);
+      claim("spec.selector.cgroups", "cgroup", tenant.cgroups);
     }
   }
 
@@ -101,7 +101,7 @@ class Checker {
     for (const Object* object : set_.OfKind(ObjectKind::kPolicy)) {
       const PolicySpec& policy = PolicyOf(*object);
       CheckTenantNames(*object, "spec.parameters.favoured", policy.parameters.favoured);
-      CheckTenantNames(*object, "spec.for.tenants", policy.tenants);
+      CheckTenantNames(*object, "spec.selector.tenants", policy.tenants);
       CheckHosts(*object, "spec.parameters.order", policy.parameters.order);
       CheckLinks(*object, "spec.parameters.avoid_links", policy.parameters.avoid_links);
       CheckLinks(*object, "spec.parameters.reserved_links", policy.parameters.reserved_links);
@@ -155,15 +155,15 @@ class Checker {
     for (const Object* object : StoredFirst(set_.OfKind(ObjectKind::kPolicy))) {
       const PolicySpec& policy = PolicyOf(*object);
       for (size_t i = 0; i < policy.tenants.size(); ++i) {
-        CheckAlone({object, Item("spec.for.tenants", i)},
+        CheckAlone({object, Item("spec.selector.tenants", i)},
                    absl::StrCat("Tenant '", policy.tenants[i], "'"));
       }
       for (size_t i = 0; i < policy.communicators.size(); ++i) {
-        CheckAlone({object, Item("spec.for.communicators", i)},
+        CheckAlone({object, Item("spec.selector.communicators", i)},
                    absl::StrCat("communicator ", policy.communicators[i]));
       }
       if (policy.tenants.empty() && policy.communicators.empty()) {
-        CheckAlone({object, "spec.for"}, "all that no other policy selects");
+        CheckAlone({object, "spec.selector"}, "all that no other policy selects");
       }
     }
   }
@@ -200,10 +200,10 @@ class Checker {
   }
 
   void CheckTopologies() {
-    std::map<std::string, Place> stands_in;
+    std::map<std::string, Place> named_in;
     for (const Object* object : topologies_) {
       for (const Topology::Host& host : TopologyOf(*object).topology->hosts()) {
-        const auto [first, is_first] = stands_in.emplace(host.name, Place{object, "spec.hosts"});
+        const auto [first, is_first] = named_in.emplace(host.name, Place{object, "spec.hosts"});
         if (is_first) continue;
         Add(*object, "spec.hosts", "host '", host.name, "' is already in ", ToText(first->second),
             "; remove it from one of them");

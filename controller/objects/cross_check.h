@@ -15,7 +15,7 @@ inline constexpr size_t kMaxRulesOfOne = 20;
 
 struct ObjectError {
   ObjectKey object;
-  std::string field;  // "spec.for.tenants[1]"
+  std::string field;  // "spec.selector.tenants[1]"
   std::string text;   // cause and remedy
 
   friend bool operator==(const ObjectError&, const ObjectError&) = default;

@@ -14,7 +14,7 @@ std::string ExactBytes(uint64_t bytes) {
 
 std::string ExactBitRate(uint64_t bits_per_second) {
   std::string text = FormatBitRate(static_cast<double>(bits_per_second));
-  return ParseBitRate(text) == bits_per_second ? text : absl::StrCat(bits_per_second, " bps");
+  return ParseBitRate(text) == bits_per_second ? text : absl::StrCat(bits_per_second, " bit/s");
 }
 
 std::string ExactNumber(double value) {

@@ -10,7 +10,7 @@ namespace mccs {
 // "64 GiB", "1000001".
 std::string ExactBytes(uint64_t bytes);
 
-// "187.5 Mbps", "1234567891 bps".
+// "187.5 Mbit/s", "1234567891 bit/s".
 std::string ExactBitRate(uint64_t bits_per_second);
 
 // In the fewest digits that parse back as `value`: "2", "0.1".

@@ -8,7 +8,7 @@
 namespace mccs {
 namespace {
 
-// The parent: "spec.for.tenants[1]" → "spec.for.tenants" → "spec.for" → "spec" → "".
+// The parent: "spec.selector.tenants[1]" → "spec.selector.tenants" → "spec.selector" → "spec" → "".
 std::string Holder(const std::string& field) {
   const size_t cut = field.find_last_of(".[");
   return cut == std::string::npos ? "" : field.substr(0, cut);

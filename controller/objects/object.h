@@ -50,7 +50,7 @@ std::string ToText(const ObjectKey& key);
 struct ObjectOrigin {
   std::string file;
   YamlPosition begin;
-  std::map<std::string, YamlPosition> places;  // of values, by path: "spec.for.tenants[1]"
+  std::map<std::string, YamlPosition> places;  // of values, by path: "spec.selector.tenants[1]"
 };
 
 struct Object {

@@ -182,11 +182,14 @@ void CheckIds(const std::vector<std::string>& ids, YamlReader* yaml) {
 
 SizeRange ReadSizes(YamlReader yaml) {
   SizeRange sizes;
-  yaml.Bytes("from", &sizes.from);
-  yaml.Bytes("below", &sizes.below);
-  if (sizes.from >= sizes.below) {
-    yaml.Refuse("below", absl::StrCat("no size is from ", ExactBytes(sizes.from), " on and below ",
-                                      ExactBytes(sizes.below), "; raise 'below'"));
+  yaml.RejectFormerKey("from", "min_bytes");
+  yaml.RejectFormerKey("below", "max_bytes");
+  yaml.Bytes("min_bytes", &sizes.min_bytes);
+  yaml.Bytes("max_bytes", &sizes.max_bytes);
+  if (sizes.min_bytes > sizes.max_bytes) {
+    yaml.Refuse("max_bytes",
+                absl::StrCat("'max_bytes' (", ExactBytes(sizes.max_bytes), ") is below 'min_bytes' (",
+                             ExactBytes(sizes.min_bytes), "): raise it"));
   }
   return sizes;
 }
@@ -195,9 +198,10 @@ SizeRange ReadSizes(YamlReader yaml) {
 
 std::string ToText(const SizeRange& sizes) {
   if (sizes.IsAll()) return "all";
-  if (sizes.below == SizeRange::kUnlimited) return absl::StrCat("from ", ExactBytes(sizes.from));
-  if (sizes.from == 0) return absl::StrCat("below ", ExactBytes(sizes.below));
-  return absl::StrCat(ExactBytes(sizes.from), " to ", ExactBytes(sizes.below));
+  if (sizes.max_bytes == SizeRange::kUnlimited)
+    return absl::StrCat("from ", ExactBytes(sizes.min_bytes));
+  if (sizes.min_bytes == 0) return absl::StrCat("up to ", ExactBytes(sizes.max_bytes));
+  return absl::StrCat(ExactBytes(sizes.min_bytes), " to ", ExactBytes(sizes.max_bytes));
 }
 
 const std::vector<std::string>& PolicyNames() {
@@ -216,33 +220,35 @@ std::vector<std::string> PolicyParameterNames(std::string_view policy) {
 
 PolicySpec ReadPolicySpec(YamlReader yaml) {
   PolicySpec spec;
-  yaml.Field("policy", &spec.policy, Need::kRequired);
-  if (yaml.Has("policy") && FindPolicy(spec.policy) == nullptr) {
-    yaml.Refuse("policy", absl::StrCat("unknown policy '", spec.policy, "'",
-                                       DidYouMean(spec.policy, PolicyNames())));
+  yaml.RejectFormerKey("policy", "type");
+  yaml.RejectFormerKey("for", "selector");
+  yaml.Field("type", &spec.type, Need::kRequired);
+  if (yaml.Has("type") && FindPolicy(spec.type) == nullptr) {
+    yaml.Refuse("type", absl::StrCat("unknown policy type '", spec.type, "'",
+                                     DidYouMean(spec.type, PolicyNames())));
   }
   YamlReader parameters = yaml.Child("parameters");
-  spec.parameters = ReadParameters(parameters, spec.policy);
+  spec.parameters = ReadParameters(parameters, spec.type);
 
-  YamlReader subjects = yaml.Child("for");
-  spec.tenants = ReadUniqueList(&subjects, "tenants");
-  spec.communicators = ReadUniqueList(&subjects, "communicators");
+  YamlReader selector = yaml.Child("selector");
+  spec.tenants = ReadUniqueList(&selector, "tenants");
+  spec.communicators = ReadUniqueList(&selector, "communicators");
   for (const char* list : {"tenants", "communicators"}) {
-    if (subjects.Has(list) && spec.tenants.empty() && spec.communicators.empty()) {
-      subjects.Refuse(
+    if (selector.Has(list) && spec.tenants.empty() && spec.communicators.empty()) {
+      selector.Refuse(
           list,
           absl::StrCat("'", list,
                        "' is empty; name at least one, or remove the key to select all others"));
     }
   }
-  CheckIds(spec.communicators, &subjects);
+  CheckIds(spec.communicators, &selector);
   if (!spec.tenants.empty() && !spec.communicators.empty()) {
-    subjects.Refuse("communicators",
+    selector.Refuse("communicators",
                     "a policy selects either tenants or communicators; write two policies");
   }
-  spec.sizes = ReadSizes(subjects.Child("sizes"));
-  if (subjects.Has("sizes") && FindPolicy(spec.policy) != nullptr && !spec.ChoosesAlgorithms()) {
-    subjects.Refuse("sizes", absl::StrCat("policy ", spec.policy,
+  spec.sizes = ReadSizes(selector.Child("sizes"));
+  if (selector.Has("sizes") && FindPolicy(spec.type) != nullptr && !spec.ChoosesAlgorithms()) {
+    selector.Refuse("sizes", absl::StrCat("policy ", spec.type,
                                           " applies to all sizes; remove 'sizes', or use policy ",
                                           kAlgorithmPolicyName));
   }
@@ -254,7 +260,7 @@ void Emit(const PolicySpec& spec, YAML::Emitter* out) {
     if (names.empty()) return;
     *out << YAML::Key << key << YAML::Value << YAML::Flow << names;
   };
-  *out << YAML::BeginMap << YAML::Key << "policy" << YAML::Value << spec.policy;
+  *out << YAML::BeginMap << YAML::Key << "type" << YAML::Value << spec.type;
   if (spec.parameters != PolicyParameters()) {
     *out << YAML::Key << "parameters" << YAML::Value << YAML::BeginMap;
     if (spec.parameters.source_ports) {
@@ -273,16 +279,16 @@ void Emit(const PolicySpec& spec, YAML::Emitter* out) {
     *out << YAML::EndMap;
   }
   if (!spec.tenants.empty() || !spec.communicators.empty() || !spec.sizes.IsAll()) {
-    *out << YAML::Key << "for" << YAML::Value << YAML::BeginMap;
+    *out << YAML::Key << "selector" << YAML::Value << YAML::BeginMap;
     list("tenants", spec.tenants);
     list("communicators", spec.communicators);
     if (!spec.sizes.IsAll()) {
       *out << YAML::Key << "sizes" << YAML::Value << YAML::Flow << YAML::BeginMap;
-      if (spec.sizes.from > 0) {
-        *out << YAML::Key << "from" << YAML::Value << ExactBytes(spec.sizes.from);
+      if (spec.sizes.min_bytes > 0) {
+        *out << YAML::Key << "min_bytes" << YAML::Value << ExactBytes(spec.sizes.min_bytes);
       }
-      if (spec.sizes.below != SizeRange::kUnlimited) {
-        *out << YAML::Key << "below" << YAML::Value << ExactBytes(spec.sizes.below);
+      if (spec.sizes.max_bytes != SizeRange::kUnlimited) {
+        *out << YAML::Key << "max_bytes" << YAML::Value << ExactBytes(spec.sizes.max_bytes);
       }
       *out << YAML::EndMap;
     }

@@ -1,10 +1,10 @@
 // `kind: Policy`: which policy decides, its parameters, and its selector.
 //
-//   policy: priority_flow
+//   type: priority_flow
 //   parameters:                   # those of the policy; optional unless it needs them
 //     favoured: [team-a]
 //     reserved_links: [leaf0-spine1]
-//   for:                          # absent: all that no other policy selects
+//   selector:                     # absent: all that no other policy selects
 //     tenants: [team-a, team-b]   # or
 //     communicators: [3f2a90c1d4e5b607]
 //
@@ -13,13 +13,13 @@
 //
 // Policy `algorithm` applies in addition to that one, and may apply to some sizes only:
 //
-//   policy: algorithm
+//   type: algorithm
 //   parameters:
 //     algorithm: tree             # ring, tree or direct
 //     calls: [all_reduce]         # absent: all calls with a choice that includes this algorithm
-//   for:
+//   selector:
 //     tenants: [team-a]
-//     sizes: {from: 1MiB, below: 64MiB}   # count of a call in bytes; each end optional
+//     sizes: {min_bytes: 1MiB, max_bytes: 64MiB}   # of a call's count, both included and optional
 #ifndef MCCS_CONTROLLER_OBJECTS_POLICY_SPEC_H_
 #define MCCS_CONTROLLER_OBJECTS_POLICY_SPEC_H_
 
@@ -39,19 +39,19 @@ class Emitter;
 
 namespace mccs {
 
-// Operations with `from` ≤ bytes < `below`.
+// Operations with `min_bytes` ≤ bytes ≤ `max_bytes`.
 struct SizeRange {
   static constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 
-  uint64_t from = 0;
-  uint64_t below = kUnlimited;
+  uint64_t min_bytes = 0;
+  uint64_t max_bytes = kUnlimited;
 
-  bool IsAll() const { return from == 0 && below == kUnlimited; }
-  bool Overlaps(const SizeRange& other) const { return from < other.below && other.from < below; }
+  bool IsAll() const { return min_bytes == 0 && max_bytes == kUnlimited; }
+  bool Overlaps(const SizeRange& other) const { return min_bytes <= other.max_bytes && other.min_bytes <= max_bytes; }
   friend bool operator==(const SizeRange&, const SizeRange&) = default;
 };
 
-// "all", "from 1 MiB", "below 64 MiB", "1 MiB to 64 MiB".
+// "all", "from 1 MiB", "up to 64 MiB", "1 MiB to 64 MiB".
 std::string ToText(const SizeRange& sizes);
 
 struct SourcePortLimits {
@@ -82,7 +82,7 @@ struct PolicyParameters {
 inline constexpr char kAlgorithmPolicyName[] = "algorithm";
 
 struct PolicySpec {
-  std::string policy;
+  std::string type;
   PolicyParameters parameters;
   std::vector<std::string> tenants;  // no duplicates
   std::vector<std::string>
@@ -90,7 +90,7 @@ struct PolicySpec {
   SizeRange sizes;
 
   // True: chooses algorithms; false: chooses rings and ports.
-  bool ChoosesAlgorithms() const { return policy == kAlgorithmPolicyName; }
+  bool ChoosesAlgorithms() const { return type == kAlgorithmPolicyName; }
 
   friend bool operator==(const PolicySpec&, const PolicySpec&) = default;
 };
@@ -98,10 +98,9 @@ struct PolicySpec {
 // The kinds of calls of a Policy `algorithm`, in the order of their values.
 std::vector<OpKind> KindsOf(const PolicySpec& policy);
 
-// The valid values of `policy`, and the parameters of one policy.
+// The valid values of `type`, and the parameters of one type.
 const std::vector<std::string>& PolicyNames();
 std::vector<std::string> PolicyParameterNames(std::string_view policy);
-
 // Errors are reported by Finish() of `spec`'s document.
 PolicySpec ReadPolicySpec(YamlReader spec);
 

@@ -12,14 +12,14 @@
 namespace mccs {
 namespace {
 
-std::vector<uint32_t> ReadUids(const std::vector<std::string>& words, YamlReader* who) {
+std::vector<uint32_t> ReadUids(const std::vector<std::string>& words, YamlReader* selector) {
   std::vector<uint32_t> uids;
   for (size_t i = 0; i < words.size(); ++i) {
     uint32_t uid = 0;
     if (absl::SimpleAtoi(words[i], &uid)) {
       uids.push_back(uid);
     } else {
-      who->RefuseItem("uids", i,
+      selector->RefuseItem("uids", i,
                       absl::StrCat("'", words[i],
                                    "' is not a user id: expected a number, as shown by `id -u`"));
     }
@@ -35,14 +35,14 @@ bool IsCgroup(const std::string& path) {
 }
 
 // True: at least one entry is present, even if invalid.
-bool ReadWho(YamlReader who, TenantSpec* spec) {
-  const std::vector<std::string> uids = ReadUniqueList(&who, "uids");
-  spec->uids = ReadUids(uids, &who);
-  spec->sockets = ReadUniqueList(&who, "sockets");
-  spec->cgroups = ReadUniqueList(&who, "cgroups");
+bool ReadSelector(YamlReader selector, TenantSpec* spec) {
+  const std::vector<std::string> uids = ReadUniqueList(&selector, "uids");
+  spec->uids = ReadUids(uids, &selector);
+  spec->sockets = ReadUniqueList(&selector, "sockets");
+  spec->cgroups = ReadUniqueList(&selector, "cgroups");
   for (size_t i = 0; i < spec->cgroups.size(); ++i) {
     if (!IsCgroup(spec->cgroups[i])) {
-      who.RefuseItem("cgroups", i,
+      selector.RefuseItem("cgroups", i,
                      absl::StrCat("'", spec->cgroups[i],
                                   "' is not a control group: expected an absolute path without '.' "
                                   "and '..', as shown in /proc/PID/cgroup"));
@@ -81,8 +81,10 @@ std::optional<uint64_t> ReadRate(YamlReader* spec, std::string_view key) {
 
 TenantSpec ReadTenantSpec(YamlReader yaml) {
   TenantSpec spec;
-  const bool any = ReadWho(yaml.Child("who", Need::kRequired), &spec);
-  if (yaml.Has("who") && !any) yaml.Refuse("who", "'who' is empty: give uids, sockets or cgroups");
+  yaml.RejectFormerKey("who", "selector");
+  const bool any = ReadSelector(yaml.Child("selector", Need::kRequired), &spec);
+  if (yaml.Has("selector") && !any)
+    yaml.Refuse("selector", "'selector' is empty: give uids, sockets or cgroups");
   yaml.Field("weight", &spec.weight);
   if (!(spec.weight >= kLowestWeight && spec.weight <= kHighestWeight)) {
     yaml.Refuse("weight", absl::StrCat("'weight' must be ", ExactNumber(kLowestWeight), " to ",
@@ -108,7 +110,7 @@ void Emit(const TenantSpec& spec, YAML::Emitter* out) {
     for (const auto& value : values) *out << value;
     *out << YAML::EndSeq;
   };
-  *out << YAML::BeginMap << YAML::Key << "who" << YAML::Value << YAML::BeginMap;
+  *out << YAML::BeginMap << YAML::Key << "selector" << YAML::Value << YAML::BeginMap;
   list("uids", spec.uids);
   list("sockets", spec.sockets);
   list("cgroups", spec.cgroups);

@@ -1,12 +1,12 @@
 // `kind: Tenant`: the mapping of processes to a tenant, and its entitlement.
 //
-//   who:                          # at least one; each entry in one tenant only
+//   selector:                          # at least one; each entry in one tenant only
 //     uids: [1000, 1001]          # processes of these users, at the default socket
 //     sockets: [team-a]           # `tenant` of a socket in mccsd's configuration
 //     cgroups: [/jobs/team-a]
 //   weight: 2                     # 0.000001 to 1000000 [1]
-//   guarantee: 10Gbps             # [none]
-//   cap: 40Gbps                   # [none]
+//   guarantee: 10Gbit/s             # [none]
+//   cap: 40Gbit/s                   # [none]
 //   priority: 5                   # 0 to 7, the highest first [0]
 //   quotas:                       # on each host [none]
 //     communicators: 16

@@ -7,7 +7,7 @@
 // The result depends only on the communicators and their current strategies, not on the order of
 // calls or on earlier results. A FlowPlanner can therefore be cached and updated incrementally.
 //
-// OWNER: whoever runs policies. THREAD: one.
+// OWNER: the component that runs policies. THREAD: one.
 #ifndef MCCS_CONTROLLER_POLICY_FLOW_PLANNER_H_
 #define MCCS_CONTROLLER_POLICY_FLOW_PLANNER_H_
 

@@ -167,24 +167,24 @@ std::vector<PlannedRateLimits> PlanRateLimits(const ClusterView& view, const All
                                               const std::vector<bool>& by_shares) {
   std::vector<PlannedRateLimits> paces;
   for (size_t c = 0; c < view.communicators.size(); ++c) {
-    PlannedRateLimits pace = {.id = view.communicators[c].id,
-                              .lanes = {},
-                              .priority = view.communicators[c].owner.priority};
+    PlannedRateLimits limits = {.id = view.communicators[c].id,
+                                .lanes = {},
+                                .priority = view.communicators[c].owner.priority};
     const TenantView& owner = view.communicators[c].owner;
     if (owner.cap_bps) {
-      pace.tenant_rate_bps = *owner.cap_bps;
-      pace.tenant = owner.name;
+      limits.tenant_rate_bps = *owner.cap_bps;
+      limits.tenant = owner.name;
     }
     for (const FlowShare& flow : shares.flows[c]) {
       if (!by_shares[c] || flow.down) continue;
       const auto rate_bps = static_cast<uint64_t>(std::round(flow.rate_bps));
       const uint64_t least_bps = flow.limit == ShareLimit::kLink ? kLeastLaneBps : 1;
-      pace.lanes.push_back({.channel = flow.channel,
-                            .from = flow.from,
-                            .to = flow.to,
-                            .rate_bps = std::max(rate_bps, least_bps)});
+      limits.lanes.push_back({.channel = flow.channel,
+                              .from = flow.from,
+                              .to = flow.to,
+                              .rate_bps = std::max(rate_bps, least_bps)});
     }
-    paces.push_back(std::move(pace));
+    paces.push_back(std::move(limits));
   }
   return paces;
 }

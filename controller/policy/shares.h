@@ -65,7 +65,8 @@ struct AllShares {
 // For the strategies in `view`.
 AllShares FindShares(const ClusterView& view, const Fabrics& fabrics);
 
-// "leaf0 → spine1 carries 47 Gbps of payload, but 60 Gbps of it are guaranteed to tenants a, b".
+// "leaf0 → spine1 carries 47 Gbit/s of payload, but 60 Gbit/s of it are guaranteed to tenants a,
+// b".
 std::string Describe(const UnmetGuarantee& broken);
 
 // Rate limits of a communicator's lanes.

@@ -19,7 +19,7 @@ namespace mccs {
 // One execution of a prepared statement. LIFETIME: its database outlives it.
 class SqliteStatement {
  public:
-  // Parameters are numbered from 1, in the order of their question marks.
+  // Parameters are numbered from 1, in the order of their request_id marks.
   SqliteStatement& Bind(int parameter, int64_t value);
   SqliteStatement& Bind(int parameter, const std::string& text);
   SqliteStatement& BindBlob(int parameter, const std::string& bytes);

@@ -41,7 +41,7 @@ struct AuditEntry {
   std::string user;       // as reported by the client; not verified
   std::string action;     // "apply", "delete"
   std::string objects;    // "created Tenant 'a'; changed Policy 'b'"
-  std::string outcome;    // "done", "nothing to do", "refused: …"
+  std::string outcome;    // "done", "nothing to do", "rejected: …"
   uint64_t revision = 0;  // of the objects after it
 
   friend bool operator==(const AuditEntry&, const AuditEntry&) = default;

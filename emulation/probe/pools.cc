@@ -193,7 +193,7 @@ std::vector<Check> PoolChecks() {
       {"pool_block_waits", "another stream reuses a freed block only after the free",
        BlocksWaitForTheirStream},
       {"pool_pointers",
-       "a pool's memory is device memory, has a pool attribute and can be freed either way",
+       "a pool's memory is device memory with a pool attribute; cudaFree frees it, too",
        WhatPoolPointersSay},
       {"pool_current", "a device's current pool can be changed; blocks outlive their pool",
        CurrentPools},

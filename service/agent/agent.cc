@@ -37,18 +37,18 @@ constexpr int kHeartbeatsPerRepeat = 4;
 
 std::chrono::nanoseconds Ns(int64_t ns) { return std::chrono::nanoseconds(ns); }
 
-agent::Host ToMessage(const AgentHost& host, const std::string& version) {
-  agent::Host message;
+agent::v1::Host ToMessage(const AgentHost& host, const std::string& version) {
+  agent::v1::Host message;
   message.set_name(host.position.host);
   message.mutable_position()->set_pod(host.position.pod);
   message.mutable_position()->set_rack(host.position.rack);
   for (const GpuInfo& gpu : host.inventory.gpus) {
-    agent::Gpu* out = message.add_gpus();
+    agent::v1::Gpu* out = message.add_gpus();
     out->set_index(gpu.index);
     out->set_bus_id(gpu.bus_id);
   }
   for (const NicInfo& nic : host.inventory.nics) {
-    agent::Nic* out = message.add_nics();
+    agent::v1::Nic* out = message.add_nics();
     out->set_name(nic.name);
     for (const std::string& address : nic.addresses) out->add_addresses(address);
     out->set_speed_bps(nic.speed_bps);
@@ -82,7 +82,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const AgentOptions& options) {
 // own, and a write waits for the reader; so only the cancellation ends them if the peer hangs.
 class Agent::Impl {
  public:
-  using Stream = grpc::ClientReaderWriter<agent::FromAgent, agent::ToAgent>;
+  using Stream = grpc::ClientReaderWriter<agent::v1::FromAgent, agent::v1::ToAgent>;
 
   Impl(AgentOptions options, Log* log) : options_(std::move(options)), log_(log) {}
   ~Impl();
@@ -122,8 +122,8 @@ class Agent::Impl {
   void SendUntilBroken(Stream* stream);
   void Listen(Stream* stream);
   void Watch(grpc::ClientContext* context);
-  void HandleMessage(const agent::ToAgent& message);
-  void Probe(const agent::Probe& message);
+  void HandleMessage(const agent::v1::ToAgent& message);
+  void Probe(const agent::v1::Probe& message);
   void SetConnected(bool connected);
   void Pause();
   // Returns true if there are orders now and there were none before. REQUIRES: mutex_ is held.
@@ -135,7 +135,7 @@ class Agent::Impl {
   AgentOptions options_;  // constant, except that the prober is destroyed first
   Log* const log_;
   const SystemClock clock_;  // the clock of the daemon, to which send windows refer
-  agent::Host host_;
+  agent::v1::Host host_;
   std::string topology_;
   std::shared_ptr<grpc::Channel> channel_;
   std::thread talker_;
@@ -199,7 +199,7 @@ void Agent::Impl::TalkForEver() {
 // One stream, from opening to end.
 void Agent::Impl::RunStream() {
   grpc::ClientContext context;
-  const std::unique_ptr<agent::AgentHub::Stub> stub = agent::AgentHub::NewStub(channel_);
+  const std::unique_ptr<agent::v1::AgentHub::Stub> stub = agent::v1::AgentHub::NewStub(channel_);
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
@@ -240,14 +240,14 @@ void Agent::Impl::RunStream() {
 }
 
 bool Agent::Impl::SendRegistration(Stream* stream) {
-  agent::FromAgent message;
-  agent::Register* registration = message.mutable_registration();
+  agent::v1::FromAgent message;
+  agent::v1::Register* registration = message.mutable_registration();
   registration->set_protocol(kProtocol);
   *registration->mutable_host() = host_;
   registration->set_topology(topology_);
   {
     const std::lock_guard lock(mutex_);
-    for (agent::Announce& announce : table_.Registration()) {
+    for (agent::v1::Announce& announce : table_.Registration()) {
       *registration->add_communicators() = std::move(announce);
     }
   }
@@ -260,7 +260,7 @@ void Agent::Impl::SendUntilBroken(Stream* stream) {
   SteadyTime last_heartbeat = now();
   int heartbeats = 0;
   for (;;) {
-    std::vector<agent::FromAgent> messages;
+    std::vector<agent::v1::FromAgent> messages;
     {
       std::unique_lock lock(mutex_);
       if (broken_ || stopping_) return;
@@ -278,14 +278,14 @@ void Agent::Impl::SendUntilBroken(Stream* stream) {
         if (++heartbeats % kHeartbeatsPerRepeat == 0) table_.ResendReports();
       }
     }
-    for (const agent::FromAgent& message : messages) {
+    for (const agent::v1::FromAgent& message : messages) {
       if (!stream->Write(message)) return;  // The stream has ended; the listener gets the reason.
     }
   }
 }
 
 void Agent::Impl::Listen(Stream* stream) {
-  agent::ToAgent message;
+  agent::v1::ToAgent message;
   while (stream->Read(&message)) HandleMessage(message);
   const std::lock_guard lock(mutex_);
   broken_ = true;
@@ -307,7 +307,7 @@ void Agent::Impl::Watch(grpc::ClientContext* context) {
   }
 }
 
-void Agent::Impl::HandleMessage(const agent::ToAgent& message) {
+void Agent::Impl::HandleMessage(const agent::v1::ToAgent& message) {
   absl::Status order;
   {
     const std::lock_guard lock(mutex_);
@@ -319,10 +319,10 @@ void Agent::Impl::HandleMessage(const agent::ToAgent& message) {
       table_.SetTenants(message.registered().tenants());
     }
     if (message.has_propose()) order = table_.Propose(message.propose());
-    if (message.has_pace()) order = table_.SetRateLimits(message.pace());
+    if (message.has_rate_limits()) order = table_.SetRateLimits(message.rate_limits());
     if (message.has_heartbeat()) echo_.OnHeartbeat(message.heartbeat(), clock_.Now());
     if (message.has_tenants()) table_.SetTenants(message.tenants());
-    if (message.has_dump()) table_.AddStateRequest(message.dump().question());
+    if (message.has_dump()) table_.AddStateRequest(message.dump().request_id());
     StoreHasOrders();
   }
   if (message.has_registered()) {
@@ -331,19 +331,19 @@ void Agent::Impl::HandleMessage(const agent::ToAgent& message) {
     SetConnected(true);
   }
   if (message.has_probe()) Probe(message.probe());
-  const bool ordered = message.has_propose() || message.has_pace() || message.has_tenants();
+  const bool ordered = message.has_propose() || message.has_rate_limits() || message.has_tenants();
   if (!order.ok())
     log_->Warning("rejected an order of the controller: ", std::string(order.message()));
   if ((ordered || message.has_dump()) && options_.wake) options_.wake();
 }
 
-void Agent::Impl::Probe(const agent::Probe& message) {
+void Agent::Impl::Probe(const agent::v1::Probe& message) {
   uint64_t stream = 0;
   {
     const std::lock_guard lock(mutex_);
     stream = stream_;
   }
-  const auto answer = [this, stream](agent::Probed probed) {
+  const auto answer = [this, stream](agent::v1::Probed probed) {
     const std::lock_guard lock(mutex_);
     if (stream != stream_ || context_ == nullptr) return;  // The requesting stream has ended.
     table_.AddProbeResult(std::move(probed));
@@ -353,9 +353,9 @@ void Agent::Impl::Probe(const agent::Probe& message) {
   if (!tasks.ok()) return answer(ProbeError(message, std::string(tasks.status().message())));
   if (options_.prober == nullptr)
     return answer(ProbeError(message, "this daemon does not support probes"));
-  options_.prober->Probe(*std::move(tasks), [answer, question = message.question()](
+  options_.prober->Probe(*std::move(tasks), [answer, request_id = message.request_id()](
                                                 const std::vector<ProbeOutcome>& outcomes) {
-    answer(ToMessage(question, outcomes));
+    answer(ToMessage(request_id, outcomes));
   });
 }
 
@@ -408,8 +408,8 @@ std::optional<uint64_t> Agent::TakeStateRequest() {
   return impl_->TakeOrder([](AgentTable& table) { return table.TakeStateRequest(); });
 }
 
-void Agent::SendState(uint64_t question, const state::Daemon& state) {
-  impl_->WithTable([&](AgentTable& table) { table.AddState(question, state); });
+void Agent::SendState(uint64_t request_id, const state::Daemon& state) {
+  impl_->WithTable([&](AgentTable& table) { table.AddState(request_id, state); });
 }
 
 void Agent::Ended(CommId id, const std::string& why) {

@@ -71,7 +71,7 @@ class Agent final : public ControllerLink {
   std::optional<std::vector<TenantEntry>> TakeTenants() override;
   void Report(const CommunicatorStats& stats) override;
   std::optional<uint64_t> TakeStateRequest() override;
-  void SendState(uint64_t question, const state::Daemon& state) override;
+  void SendState(uint64_t request_id, const state::Daemon& state) override;
   void Ended(CommId id, const std::string& why) override;
 
  private:

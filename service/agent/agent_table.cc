@@ -14,8 +14,8 @@
 namespace mccs {
 namespace {
 
-agent::Announce ToMessage(const CommunicatorInfo& info) {
-  agent::Announce message;
+agent::v1::Announce ToMessage(const CommunicatorInfo& info) {
+  agent::v1::Announce message;
   message.set_comm_id(info.id.value());
   message.set_name(info.name);
   message.set_tenant(info.tenant);
@@ -33,9 +33,9 @@ agent::Announce ToMessage(const CommunicatorInfo& info) {
   return message;
 }
 
-void ToProto(const CommunicatorStats& stats, agent::Activity* out) {
+void ToProto(const CommunicatorStats& stats, agent::v1::Activity* out) {
   out->set_begin_ns(stats.busy_spans.front().begin);
-  out->set_goes_on(stats.busy);
+  out->set_ongoing(stats.busy);
   for (size_t i = 0; i < stats.busy_spans.size(); ++i) {
     const BusySpan& span = stats.busy_spans[i];
     if (i > 0) out->add_span_ns(static_cast<uint64_t>(span.begin - stats.busy_spans[i - 1].end));
@@ -43,15 +43,15 @@ void ToProto(const CommunicatorStats& stats, agent::Activity* out) {
   }
 }
 
-agent::Report ToMessage(const CommunicatorStats& stats) {
-  agent::Report message;
+agent::v1::Report ToMessage(const CommunicatorStats& stats) {
+  agent::v1::Report message;
   message.set_comm_id(stats.id.value());
   message.set_epoch(stats.epoch.value());
   message.set_operations(stats.operations);
   message.set_bytes(stats.bytes);
   for (size_t kind = 0; kind < stats.work.size(); ++kind) {
     if (stats.work[kind].operations == 0) continue;
-    agent::KindWork* out = message.add_work();
+    agent::v1::KindWork* out = message.add_work();
     out->set_kind(std::string(Name(static_cast<OpKind>(kind))));
     out->set_operations(stats.work[kind].operations);
     out->set_bytes(stats.work[kind].bytes);
@@ -60,21 +60,21 @@ agent::Report ToMessage(const CommunicatorStats& stats) {
   if (!stats.busy_spans.empty()) ToProto(stats, message.mutable_activity());
   message.set_state(stats.state);
   if (stats.with_options.calls > 0) {
-    agent::CallsWithOptions* out = message.mutable_with_options();
+    agent::v1::CallsWithOptions* out = message.mutable_with_options();
     out->set_calls(stats.with_options.calls);
     out->set_last_number(stats.with_options.last_number);
     out->set_deadline_us(stats.with_options.last.deadline_us);
     out->set_priority(stats.with_options.last.priority);
-    out->set_criticality(static_cast<agent::Criticality>(stats.with_options.last.criticality));
+    out->set_criticality(static_cast<agent::v1::Criticality>(stats.with_options.last.criticality));
   }
   message.set_captured_groups(stats.captured_groups);
-  message.set_held_up(stats.held_up);
-  message.set_change_trouble(stats.change_trouble);
-  message.set_refused_epoch(stats.refused_epoch.value());
+  message.set_stalled_on(stats.stalled_on);
+  message.set_change_error(stats.change_error);
+  message.set_rejected_epoch(stats.rejected_epoch.value());
   message.set_sent_bps(stats.sent_bps);
-  message.set_pass_bps(stats.memory_bps);
+  message.set_memory_bps(stats.memory_bps);
   for (const CommunicatorStats::Lane& lane : stats.lanes) {
-    agent::Lane* out = message.add_lanes();
+    agent::v1::Lane* out = message.add_lanes();
     out->set_channel(lane.channel.value());
     out->set_from(lane.from.value());
     out->set_to(lane.to.value());
@@ -85,7 +85,7 @@ agent::Report ToMessage(const CommunicatorStats& stats) {
     out->set_state(lane.state);
     out->set_rate_bps(lane.rate_bps);
     out->set_waited_for_credit_ns(lane.waited_for_credit_ns);
-    out->set_waited_for_gate_ns(lane.waited_for_gate_ns);
+    out->set_waited_for_rate_ns(lane.waited_for_rate_ns);
     out->set_waited_for_connection_ns(lane.waited_for_connection_ns);
     out->set_round_trip_ns(lane.round_trip_ns);
   }
@@ -149,8 +149,8 @@ void AgentTable::DropRegistration() {
   DropEnded();
 }
 
-std::vector<agent::Announce> AgentTable::Registration() {
-  std::vector<agent::Announce> led;
+std::vector<agent::v1::Announce> AgentTable::Registration() {
+  std::vector<agent::v1::Announce> led;
   DropRegistration();
   for (auto& [id, entry] : entries_) {
     entry.report_unsent = entry.report.has_value();
@@ -169,9 +169,9 @@ std::vector<agent::Announce> AgentTable::Registration() {
   return led;
 }
 
-std::vector<agent::FromAgent> AgentTable::TakeUnsent() {
-  std::vector<agent::FromAgent> messages(std::make_move_iterator(replies_.begin()),
-                                         std::make_move_iterator(replies_.end()));
+std::vector<agent::v1::FromAgent> AgentTable::TakeUnsent() {
+  std::vector<agent::v1::FromAgent> messages(std::make_move_iterator(replies_.begin()),
+                                             std::make_move_iterator(replies_.end()));
   replies_.clear();
   for (auto it = entries_.begin(); it != entries_.end() && messages.size() < kMaxUnsent;) {
     Entry& entry = it->second;
@@ -186,9 +186,9 @@ std::vector<agent::FromAgent> AgentTable::TakeUnsent() {
       entry.report_unsent = false;
     }
     if (entry.ended) {
-      agent::Ended* ended = messages.emplace_back().mutable_ended();
+      agent::v1::Ended* ended = messages.emplace_back().mutable_ended();
       ended->set_comm_id(it->first.value());
-      ended->set_why(*entry.ended);
+      ended->set_reason(*entry.ended);
       it = entries_.erase(it);
     } else {
       ++it;
@@ -201,7 +201,7 @@ void AgentTable::ResendReports() {
   for (auto& [id, entry] : entries_) entry.report_unsent = entry.report.has_value();
 }
 
-absl::Status AgentTable::Propose(const agent::Propose& proposal) {
+absl::Status AgentTable::Propose(const agent::v1::Propose& proposal) {
   const CommId id(proposal.comm_id());
   const auto known = entries_.find(id);
   if (known == entries_.end() || !known->second.announce || known->second.ended) {
@@ -231,13 +231,13 @@ std::optional<Proposal> AgentTable::TakeProposal() {
   return std::nullopt;
 }
 
-absl::Status AgentTable::SetRateLimits(const agent::RateLimits& order) {
+absl::Status AgentTable::SetRateLimits(const agent::v1::RateLimits& order) {
   const CommId id(order.comm_id());
-  MCCS_ASSIGN_OR_RETURN(RateLimits pace, RateLimitsFromProto(order));
+  MCCS_ASSIGN_OR_RETURN(RateLimits limits, RateLimitsFromProto(order));
   const auto known = entries_.find(id);
   if (known != entries_.end() && known->second.ended) return absl::OkStatus();
   const bool runs = known != entries_.end() && (known->second.announce || known->second.report);
-  Replace(runs ? &rate_updates_ : &early_rate_updates_, {id, std::move(pace)});
+  Replace(runs ? &rate_updates_ : &early_rate_updates_, {id, std::move(limits)});
   if (early_rate_updates_.size() > kMaxEarlyRateUpdates) early_rate_updates_.pop_front();
   return absl::OkStatus();
 }
@@ -246,7 +246,7 @@ void AgentTable::Replace(std::deque<RateUpdate>* orders, RateUpdate order) {
   const auto older = std::ranges::find(*orders, order.id, &RateUpdate::id);
   if (older != orders->end()) {
     // After a broken stream, orders may arrive out of order of their revisions.
-    if (older->pace.revision > order.pace.revision) return;
+    if (older->limits.revision > order.limits.revision) return;
     orders->erase(older);
   }
   orders->push_back(std::move(order));
@@ -259,27 +259,29 @@ std::optional<RateUpdate> AgentTable::TakeRateUpdate() {
   return order;
 }
 
-void AgentTable::SetTenants(const agent::Tenants& tenants) { tenants_ = TenantsFromProto(tenants); }
+void AgentTable::SetTenants(const agent::v1::Tenants& tenants) {
+  tenants_ = TenantsFromProto(tenants);
+}
 
-void AgentTable::AddStateRequest(uint64_t question) {
-  if (state_requests_.size() < kMaxStateRequests) state_requests_.push_back(question);
+void AgentTable::AddStateRequest(uint64_t request_id) {
+  if (state_requests_.size() < kMaxStateRequests) state_requests_.push_back(request_id);
 }
 
 std::optional<uint64_t> AgentTable::TakeStateRequest() {
   if (state_requests_.empty()) return std::nullopt;
-  const uint64_t question = state_requests_.front();
+  const uint64_t request_id = state_requests_.front();
   state_requests_.pop_front();
-  return question;
+  return request_id;
 }
 
-void AgentTable::AddState(uint64_t question, const state::Daemon& state) {
+void AgentTable::AddState(uint64_t request_id, const state::Daemon& state) {
   if (replies_.size() >= kMaxStateRequests) return;
-  agent::Dumped* dumped = replies_.emplace_back().mutable_dumped();
-  dumped->set_question(question);
+  agent::v1::Dumped* dumped = replies_.emplace_back().mutable_dumped();
+  dumped->set_request_id(request_id);
   *dumped->mutable_state() = state;
 }
 
-void AgentTable::AddProbeResult(agent::Probed probed) {
+void AgentTable::AddProbeResult(agent::v1::Probed probed) {
   if (replies_.size() >= 2 * kMaxStateRequests)
     return;  // The rest is reserved for operators' requests.
   *replies_.emplace_back().mutable_probed() = std::move(probed);

@@ -41,21 +41,21 @@ class AgentTable {
 
   // All announced communicators that this host leads, for a new stream. Marks all reports as
   // unsent.
-  std::vector<agent::Announce> Registration();
+  std::vector<agent::v1::Announce> Registration();
   // Returns unsent messages, each after those it depends on. At most kMaxUnsent messages.
-  std::vector<agent::FromAgent> TakeUnsent();
+  std::vector<agent::v1::FromAgent> TakeUnsent();
   // Marks all reports as unsent, for a controller that did not know a communicator at its first
   // report.
   void ResendReports();
 
   // Stores a proposal for TakeProposal. kNotFound: this host leads no such communicator (it may
   // have ended); kInvalidArgument: invalid strategy.
-  absl::Status Propose(const agent::Propose& proposal);
+  absl::Status Propose(const agent::v1::Propose& proposal);
   std::optional<Proposal> TakeProposal();
 
   // Stores an order for TakeRateUpdate. An order for an unknown communicator waits for its first
   // report; at most kMaxEarlyRateUpdates orders wait. kInvalidArgument: invalid order.
-  absl::Status SetRateLimits(const agent::RateLimits& order);
+  absl::Status SetRateLimits(const agent::v1::RateLimits& order);
   std::optional<RateUpdate> TakeRateUpdate();
 
   // Whether there is an order to take.
@@ -65,17 +65,17 @@ class AgentTable {
   }
 
   // Stores the complete list for TakeTenants; replaces an earlier one.
-  void SetTenants(const agent::Tenants& tenants);
+  void SetTenants(const agent::v1::Tenants& tenants);
   std::optional<std::vector<TenantEntry>> TakeTenants() {
     return std::exchange(tenants_, std::nullopt);
   }
 
   // Stores an operator's request for the daemon's state; ignored beyond kMaxStateRequests.
-  void AddStateRequest(uint64_t question);
+  void AddStateRequest(uint64_t request_id);
   std::optional<uint64_t> TakeStateRequest();
-  void AddState(uint64_t question, const state::Daemon& state);
+  void AddState(uint64_t request_id, const state::Daemon& state);
   // Stores the result of a Probe; dropped if too many answers are unsent.
-  void AddProbeResult(agent::Probed probed);
+  void AddProbeResult(agent::v1::Probed probed);
   // The stream has ended: drops requests and answers.
   void DropStateRequests();
 
@@ -87,10 +87,10 @@ class AgentTable {
 
  private:
   struct Entry {
-    std::optional<agent::Announce> announce;  // this host leads
+    std::optional<agent::v1::Announce> announce;  // this host leads
     bool announce_unsent = false;
     bool registered = false;  // named in the registration of the current stream
-    std::optional<agent::Report> report;
+    std::optional<agent::v1::Report> report;
     bool report_unsent = false;
     std::optional<std::string> ended;
     std::optional<Strategy> proposal;
@@ -110,7 +110,7 @@ class AgentTable {
   std::deque<RateUpdate> early_rate_updates_;  // the same, for communicators that are not known yet
   std::optional<std::vector<TenantEntry>> tenants_;  // to take
   std::deque<uint64_t> state_requests_;              // to take
-  std::deque<agent::FromAgent> replies_;
+  std::deque<agent::v1::FromAgent> replies_;
 };
 
 }  // namespace mccs

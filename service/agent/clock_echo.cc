@@ -2,17 +2,17 @@
 
 namespace mccs {
 
-void ClockEcho::OnHeartbeat(const agent::Heartbeat& beat, MonotonicNs now) {
+void ClockEcho::OnHeartbeat(const agent::v1::Heartbeat& beat, MonotonicNs now) {
   received_sent_ = beat.sent_ns();
   received_ = now;
 }
 
-agent::Heartbeat ClockEcho::MakeHeartbeat(MonotonicNs now) const {
-  agent::Heartbeat beat;
+agent::v1::Heartbeat ClockEcho::MakeHeartbeat(MonotonicNs now) const {
+  agent::v1::Heartbeat beat;
   beat.set_sent_ns(now);
   if (received_sent_ == 0) return beat;
-  beat.set_heard_sent_ns(received_sent_);
-  beat.set_heard_ns(received_);
+  beat.set_echoed_sent_ns(received_sent_);
+  beat.set_received_ns(received_);
   return beat;
 }
 

@@ -13,9 +13,9 @@ namespace mccs {
 class ClockEcho {
  public:
   // Records a heartbeat of the controller. `now`: on the clock that paces lanes.
-  void OnHeartbeat(const agent::Heartbeat& beat, MonotonicNs now);
+  void OnHeartbeat(const agent::v1::Heartbeat& beat, MonotonicNs now);
   // Returns the heartbeat to send.
-  agent::Heartbeat MakeHeartbeat(MonotonicNs now) const;
+  agent::v1::Heartbeat MakeHeartbeat(MonotonicNs now) const;
 
  private:
   MonotonicNs received_sent_ = 0;  // on the controller's clock; 0: no heartbeat, or without a time

@@ -9,7 +9,7 @@
 namespace mccs {
 namespace {
 
-absl::StatusOr<ProbeTask> TaskFromProto(const agent::ProbeFlow& flow) {
+absl::StatusOr<ProbeTask> TaskFromProto(const agent::v1::ProbeFlow& flow) {
   const std::optional<uint32_t> source = ParseIpv4(flow.source());
   const std::optional<uint32_t> destination = ParseIpv4(flow.destination());
   if (!source || !destination) {
@@ -40,31 +40,31 @@ absl::StatusOr<ProbeTask> TaskFromProto(const agent::ProbeFlow& flow) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<ProbeTask>> ProbeTasksFromProto(const agent::Probe& message) {
+absl::StatusOr<std::vector<ProbeTask>> ProbeTasksFromProto(const agent::v1::Probe& message) {
   if (message.flows().empty() || static_cast<size_t>(message.flows_size()) > kMaxProbeTasks) {
     return absl::InvalidArgumentError(absl::StrCat(
         "cannot probe ", message.flows_size(), " flows: expected 1 to ", kMaxProbeTasks, " flows"));
   }
   std::vector<ProbeTask> tasks;
-  for (const agent::ProbeFlow& flow : message.flows()) {
+  for (const agent::v1::ProbeFlow& flow : message.flows()) {
     MCCS_ASSIGN_OR_RETURN(tasks.emplace_back(), TaskFromProto(flow));
   }
   return tasks;
 }
 
-agent::Probed ToMessage(uint64_t question, const std::vector<ProbeOutcome>& outcomes) {
-  agent::Probed message;
-  message.set_question(question);
+agent::v1::Probed ToMessage(uint64_t request_id, const std::vector<ProbeOutcome>& outcomes) {
+  agent::v1::Probed message;
+  message.set_request_id(request_id);
   for (const ProbeOutcome& outcome : outcomes) {
-    agent::ProbedFlow* flow = message.add_flows();
+    agent::v1::ProbedFlow* flow = message.add_flows();
     for (const uint32_t hop : outcome.hops) flow->add_hops(hop != 0 ? FormatIpv4(hop) : "");
-    flow->set_why_not(outcome.why_not);
+    flow->set_error(outcome.why_not);
   }
   return message;
 }
 
-agent::Probed ProbeError(const agent::Probe& message, const std::string& why) {
-  return ToMessage(message.question(),
+agent::v1::Probed ProbeError(const agent::v1::Probe& message, const std::string& why) {
+  return ToMessage(message.request_id(),
                    std::vector<ProbeOutcome>(static_cast<size_t>(message.flows_size()),
                                              {.hops = {}, .why_not = why}));
 }

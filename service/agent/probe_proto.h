@@ -13,10 +13,10 @@
 namespace mccs {
 
 // kInvalidArgument: an invalid flow, or too many flows.
-absl::StatusOr<std::vector<ProbeTask>> ProbeTasksFromProto(const agent::Probe& message);
-agent::Probed ToMessage(uint64_t question, const std::vector<ProbeOutcome>& outcomes);
+absl::StatusOr<std::vector<ProbeTask>> ProbeTasksFromProto(const agent::v1::Probe& message);
+agent::v1::Probed ToMessage(uint64_t request_id, const std::vector<ProbeOutcome>& outcomes);
 // A result that has error `why` for each flow.
-agent::Probed ProbeError(const agent::Probe& message, const std::string& why);
+agent::v1::Probed ProbeError(const agent::v1::Probe& message, const std::string& why);
 
 }  // namespace mccs
 

@@ -12,7 +12,7 @@ namespace mccs {
 inline constexpr int kMaxRateLimitedLanes = 65536;
 
 // kInvalidArgument: invalid or duplicate lanes, an unknown class, or send windows that never open.
-absl::StatusOr<RateLimits> RateLimitsFromProto(const agent::RateLimits& message);
+absl::StatusOr<RateLimits> RateLimitsFromProto(const agent::v1::RateLimits& message);
 
 }  // namespace mccs
 

@@ -4,9 +4,9 @@
 
 namespace mccs {
 
-std::vector<TenantEntry> TenantsFromProto(const agent::Tenants& message) {
+std::vector<TenantEntry> TenantsFromProto(const agent::v1::Tenants& message) {
   std::vector<TenantEntry> tenants;
-  for (const agent::Tenant& each : message.tenants()) {
+  for (const agent::v1::Tenant& each : message.tenants()) {
     TenantEntry tenant = {.name = each.name(),
                           .selector = {.uids = {each.uids().begin(), each.uids().end()},
                                        .sockets = {each.sockets().begin(), each.sockets().end()},

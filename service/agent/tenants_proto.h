@@ -9,7 +9,7 @@
 
 namespace mccs {
 
-std::vector<TenantEntry> TenantsFromProto(const agent::Tenants& message);
+std::vector<TenantEntry> TenantsFromProto(const agent::v1::Tenants& message);
 
 }  // namespace mccs
 

@@ -34,7 +34,7 @@ std::optional<peer::StrategyChange> ChangeLeader::Next(const Strategy& current, 
   if (stage_ == Stage::kPreparing) {
     if (const std::string why = PrepareError(now); !why.empty()) {
       peer::StrategyChange order = Step(Stage::kIdle);
-      order.set_dropped(why);
+      order.set_aborted(why);
       dropped_ = newest_;
       return order;
     }
@@ -103,10 +103,10 @@ absl::Status ChangeLeader::OnAnswer(HostIndex from, const peer::StrategyChangeAn
                                             answer.started(), ", this host #", here));
   }
   answered_[static_cast<size_t>(from.value())] =
-      answer.has_refused() ? Answered::kRefused : Answered::kYes;
-  if (answer.has_refused()) {
+      answer.has_rejected() ? Answered::kRejected : Answered::kYes;
+  if (answer.has_rejected()) {
     refused_because_ = absl::StrCat("host ", options_.name_of(from), ": ",
-                                    std::string(StatusFromPeer(0, answer.refused()).message()));
+                                    std::string(StatusFromPeer(0, answer.rejected()).message()));
   }
   if (answer.has_started()) highest_ = std::max(highest_, answer.started());
   return absl::OkStatus();
@@ -115,9 +115,9 @@ absl::Status ChangeLeader::OnAnswer(HostIndex from, const peer::StrategyChangeAn
 // The host sent it before it knew the next step of the change.
 bool ChangeLeader::IsLate(const peer::StrategyChangeAnswer& answer) const {
   const Epoch epoch(answer.epoch());
-  if (!answer.has_prepared() && !answer.has_refused()) return false;
+  if (!answer.has_prepared() && !answer.has_rejected()) return false;
   if (epoch > current_epoch_ && epoch <= dropped_) return true;
-  return answer.has_refused() && epoch == newest_ && stage_ == Stage::kHolding && !routes_only_;
+  return answer.has_rejected() && epoch == newest_ && stage_ == Stage::kHolding && !routes_only_;
 }
 
 bool ChangeLeader::IsExpected(HostIndex from, const peer::StrategyChangeAnswer& answer) const {
@@ -128,7 +128,7 @@ bool ChangeLeader::IsExpected(HostIndex from, const peer::StrategyChangeAnswer& 
     case Stage::kIdle:
       break;
     case Stage::kPreparing:
-      if (answer.has_refused()) return first || (before == Answered::kYes && !routes_only_);
+      if (answer.has_rejected()) return first || (before == Answered::kYes && !routes_only_);
       return first && answer.has_prepared();
     case Stage::kHolding:
       return first && answer.has_started();

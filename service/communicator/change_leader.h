@@ -59,7 +59,7 @@ class ChangeLeader {
   //   kHolding     started               the same; refused, if lanes broke before hold arrived
   //   kSwitching   drained               the same as in kIdle
   enum class Stage : uint8_t { kIdle, kPreparing, kHolding, kSwitching };
-  enum class Answered : uint8_t { kNothing, kYes, kRefused };
+  enum class Answered : uint8_t { kNothing, kYes, kRejected };
 
   static const char* Name(Stage stage);
 

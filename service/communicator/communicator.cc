@@ -26,7 +26,7 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
                  .star = {},
                  .tenant = first.tenant,
                  .cgroup = first.account != nullptr ? first.account->origin().cgroup : "",
-                 .pace = {},
+                 .limits = {},
                  .proposal = {},
                  .strategy = {},
                  .lanes = {},
@@ -61,7 +61,7 @@ void Communicator::Leave(RankPort* port, const std::string& why, Leaving how, bo
     return;
   }
   std::erase_if(draining_, [&](const Draining& d) { return d.port == port; });
-  LeaveNow(*local, why, /*in_order=*/asked);
+  LeaveNow(*local, why, /*by_call=*/asked);
 }
 
 // Between operations, a rank with an empty work ring can leave.
@@ -78,18 +78,17 @@ bool Communicator::RemoveDrainedRanks() {
     }
     auto local = std::find_if(locals_.begin(), locals_.end(),
                               [&](const LocalRank& l) { return l.port == draining.port; });
-    LeaveNow(*local, draining.why, /*in_order=*/true);
+    LeaveNow(*local, draining.why, /*by_call=*/true);
     moved = true;
   }
   return moved;
 }
 
-void Communicator::LeaveNow(LocalRank& local, const std::string& why, bool in_order) {
+void Communicator::LeaveNow(LocalRank& local, const std::string& why, bool by_call) {
   leaving_.push_back(local);
   const bool between = state_ == State::kActive && !loop_->running() && !local.port->HasMessages();
   if (state_ == State::kFailed) {
-    if (!in_order)
-      Fail(absl::UnavailableError(absl::StrCat("rank ", local.rank.value(), " ", why)));
+    if (!by_call) Fail(absl::UnavailableError(absl::StrCat("rank ", local.rank.value(), " ", why)));
   } else if (!between) {
     std::string amid = " while the communicator was forming";
     if (state_ == State::kActive) {
@@ -97,11 +96,11 @@ void Communicator::LeaveNow(LocalRank& local, const std::string& why, bool in_or
                  ? absl::StrCat(" in the middle of operation #", loop_->completed() + 1)
                  : std::string(" with incomplete sends, receives or one-sided calls");
     }
-    in_order_ = in_order && state_ == State::kActive;
+    by_call_ = by_call && state_ == State::kActive;
     Fail(absl::UnavailableError(absl::StrCat("rank ", local.rank.value(), " ", why, amid)));
   }
   // Hosts not yet notified of a failure must not mistake this host's closed links for one.
-  if (between || revoked_ || in_order_) Depart(local, why, in_order);
+  if (between || revoked_ || by_call_) Depart(local, why, by_call);
   Suspend(std::exchange(local.port, nullptr), false);
   ReleaseDepartedRanks();
 }
@@ -125,13 +124,13 @@ void Communicator::Revoke(RankPort* port, const std::string& why) {
 }
 
 void Communicator::RevokeForShrink(RankPort* port, const std::string& why) {
-  if (state_ == State::kActive) in_order_ = true;
+  if (state_ == State::kActive) by_call_ = true;
   Revoke(port, why);
 }
 
-void Communicator::Depart(LocalRank& local, const std::string& why, bool in_order) {
+void Communicator::Depart(LocalRank& local, const std::string& why, bool by_call) {
   Departure departure{
-      .rank = local.rank, .after = 0, .why = why, .messages = {}, .in_order = in_order};
+      .rank = local.rank, .after = 0, .why = why, .messages = {}, .by_call = by_call};
   if (loop_ != nullptr) {  // otherwise the work was revoked and its progress no longer matters
     departure.after = loop_->completed();
     departure.messages = messages_->CountsOf(local.rank);
@@ -297,7 +296,7 @@ bool Communicator::PollActive() {
   if (release_memory_) ReleaseLaneMemory();
   CheckForHangs(now);
   RecordActivity(now);
-  reporter_.Poll(work(), held_up_);
+  reporter_.Poll(work(), stalled_on_);
   return moved;
 }
 
@@ -309,16 +308,16 @@ absl::StatusOr<bool> Communicator::PollChange(MonotonicNs now) {
     loop_->SwitchTo(change_->strategy(), formation_.lanes->current());
   }
   if (change_->strategy().epoch == formation_.strategy->epoch &&
-      change_->rejection_reason() == reporter_.change_trouble() &&
-      change_->refused() == reporter_.refused_epoch()) {
+      change_->rejection_reason() == reporter_.change_error() &&
+      change_->rejected_epoch() == reporter_.rejected_epoch()) {
     return moved;
   }
   const Epoch before = formation_.strategy->epoch;
   formation_.strategy = change_->strategy();
-  const Epoch refused_before = reporter_.refused_epoch();
-  reporter_.SetRejection(change_->rejection_reason(), change_->refused());
+  const Epoch refused_before = reporter_.rejected_epoch();
+  reporter_.SetRejection(change_->rejection_reason(), change_->rejected_epoch());
   CountChange(before, refused_before);
-  reporter_.Report(work(), failure_, held_up_);
+  reporter_.Report(work(), failure_, stalled_on_);
   return true;
 }
 
@@ -326,9 +325,10 @@ void Communicator::CheckForHangs(MonotonicNs now) {
   bool news = watcher_->Poll(now, loop_->completed() + 1, loop_->has_pending_calls());
   news |= message_watcher_->Poll(now, *messages_);
   if (!news) return;
-  const bool both = !watcher_->held_up().empty() && !message_watcher_->held_up().empty();
-  held_up_ = absl::StrCat(watcher_->held_up(), both ? "; " : "", message_watcher_->held_up());
-  reporter_.Report(work(), failure_, held_up_);
+  const bool both = !watcher_->stalled_on().empty() && !message_watcher_->stalled_on().empty();
+  stalled_on_ =
+      absl::StrCat(watcher_->stalled_on(), both ? "; " : "", message_watcher_->stalled_on());
+  reporter_.Report(work(), failure_, stalled_on_);
 }
 
 // ---- Reports ------------------------------------------------------------------------------------

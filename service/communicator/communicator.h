@@ -40,16 +40,10 @@
 #include "service/communicator/splits.h"
 #include "service/communicator/star_protocol.h"
 #include "service/messages/message_watcher.h"
+#include "service/urgency.h"
 #include "service/work_tally.h"
 
 namespace mccs {
-
-// How the engine may wait for this communicator.
-enum class Urgency : uint8_t {
-  kSleep,    // until a byte or a doorbell arrives
-  kBackOff,  // a GPU will write a word without a doorbell
-  kSpin,     // work is running
-};
 
 class Communicator {
  public:
@@ -113,7 +107,7 @@ class Communicator {
   // A strategy proposed by the controller. Only the leader's host acts on it.
   void Propose(const Strategy& strategy);
   // Rate limits of this host's lanes. An older revision has no effect.
-  void SetRateLimits(const RateLimits& pace);
+  void SetRateLimits(const RateLimits& limits);
 
   void AcceptMember(std::unique_ptr<Connection> connection);
   void AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection);
@@ -170,7 +164,7 @@ class Communicator {
     std::string why;
   };
 
-  void LeaveNow(LocalRank& local, const std::string& why, bool in_order);
+  void LeaveNow(LocalRank& local, const std::string& why, bool by_call);
   bool RemoveDrainedRanks();
   bool PollForming();
   bool PollActive();
@@ -203,14 +197,14 @@ class Communicator {
   void RecordActivity(MonotonicNs now);
   void ReportDeaths(MonotonicNs now);
 
-  // Acts once; and once more if an immediate failure follows one that was delayed (in_order_).
+  // Acts once; and once more if an immediate failure follows one that was delayed (by_call_).
   void Fail(const absl::Status& why, bool notify_hosts = true);
   void EscalateFailure(const absl::Status& why, bool notify_hosts);
-  void NotifyHosts(const absl::Status& why, bool in_order);
+  void NotifyHosts(const absl::Status& why, bool by_call);
   void FailPorts(const absl::Status& named);
   // `why`, prefixed with the communicator's id.
   absl::Status WithCommunicatorId(const absl::Status& why) const;
-  void Depart(LocalRank& local, const std::string& why, bool in_order);
+  void Depart(LocalRank& local, const std::string& why, bool by_call);
   void FailSplitsOf(Rank rank, const std::string& why);
   // Returns true if there were any.
   bool ReleaseDepartedRanks();
@@ -244,12 +238,12 @@ class Communicator {
   std::optional<HangWatcher> watcher_;     // from kActive on
   std::unique_ptr<MessageLoop> messages_;  // as long as loop_
   std::optional<MessageWatcher> message_watcher_;
-  std::string held_up_;  // combined text of both watchers
+  std::string stalled_on_;  // combined text of both watchers
   Departures departures_;
   Splits splits_;
   absl::Status failure_;
   bool revoked_ = false;                  // deliberately; implies failed
-  bool in_order_ = false;                 // failed by a program's call: notify others later
+  bool by_call_ = false;                  // failed by a program's call: notify others later
   MonotonicNs notify_ports_at_ = kNever;  // when to notify the remaining ports of the failure
   MonotonicNs closing_deadline_ = 0;      // for closing links after a failure; 0: not started
   WorkDone work_at_end_;                  // work of the loop that was destroyed

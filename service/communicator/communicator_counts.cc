@@ -45,7 +45,7 @@ void Communicator::RecordActivity(MonotonicNs now) {
 void Communicator::CountChange(Epoch before, Epoch refused_before) {
   CountEpoch();
   if (formation_.strategy->epoch != before) counters_->changes_done.Add(1);
-  if (reporter_.refused_epoch() != refused_before) counters_->changes_rejected.Add(1);
+  if (reporter_.rejected_epoch() != refused_before) counters_->changes_rejected.Add(1);
 }
 
 }  // namespace mccs

@@ -23,8 +23,8 @@ void Communicator::Fail(const absl::Status& why, bool notify_hosts) {
   failure_ = why;
   const absl::Status named = WithCommunicatorId(why);
   env_.log->Warning(std::string(named.message()));
-  if (formation_.star != nullptr && notify_hosts) NotifyHosts(why, in_order_);
-  if (in_order_) {
+  if (formation_.star != nullptr && notify_hosts) NotifyHosts(why, by_call_);
+  if (by_call_) {
     notify_ports_at_ = env_.access.clock->Now() + Departures::kDepartureTimeoutNs;
   } else if (!forming) {
     FailPorts(named);
@@ -39,7 +39,7 @@ void Communicator::Fail(const absl::Status& why, bool notify_hosts) {
     draining.port->Fail(named);
     for (LocalRank& local : locals_) {
       if (local.port != draining.port) continue;
-      if (in_order_) Depart(local, draining.why, /*in_order=*/true);
+      if (by_call_) Depart(local, draining.why, /*by_call=*/true);
       leaving_.push_back(local);
       local.port = nullptr;
     }
@@ -62,15 +62,15 @@ void Communicator::EscalateFailure(const absl::Status& why, bool notify_hosts) {
                                                    "; then: ", std::string(why.message())));
   const absl::Status named = WithCommunicatorId(failure_);
   env_.log->Warning(std::string(named.message()));
-  if (notify_hosts) NotifyHosts(why, /*in_order=*/false);
+  if (notify_hosts) NotifyHosts(why, /*by_call=*/false);
   FailPorts(named);
   reporter_.Report(work(), failure_);
 }
 
-void Communicator::NotifyHosts(const absl::Status& why, bool in_order) {
+void Communicator::NotifyHosts(const absl::Status& why, bool by_call) {
   peer::Message message = FailedMessage(why);
   message.mutable_failed()->set_revoked(revoked_);
-  message.mutable_failed()->set_in_order(in_order);
+  message.mutable_failed()->set_by_call(by_call);
   formation_.star->Broadcast(message);
 }
 

@@ -96,11 +96,11 @@ absl::Status CommunicatorLanes::CloseOld() {
 
 // ---- Rates --------------------------------------------------------------------------------------
 
-void CommunicatorLanes::SetRateLimits(const RateLimits& pace) {
-  if (rate_limits_.has_value() && pace.revision < rate_limits_->revision) return;
-  rate_limits_ = pace;
-  options_.pacing->RecordClass(pace.priority);
-  if (gated_ || !pace.IsUnlimited()) Gate();
+void CommunicatorLanes::SetRateLimits(const RateLimits& limits) {
+  if (rate_limits_.has_value() && limits.revision < rate_limits_->revision) return;
+  rate_limits_ = limits;
+  options_.pacing->RecordClass(limits.priority);
+  if (gated_ || !limits.IsUnlimited()) Gate();
 }
 
 void CommunicatorLanes::Gate() {

@@ -52,7 +52,6 @@ class CommunicatorLanes {
   absl::Status DropNext();
   // Makes the next lanes the current ones.
   absl::Status Adopt();
-  bool has_old() const { return old_ != nullptr; }
   // Returns true when all data of the old lanes has arrived at both ends. From then on, a broken
   // old lane is not an error.
   bool OldDrained();
@@ -62,7 +61,7 @@ class CommunicatorLanes {
 
   // Applies to all lanes out of this host. Ignores an older revision. Lanes get gates with the
   // first limit, or when the host has priority classes.
-  void SetRateLimits(const RateLimits& pace);
+  void SetRateLimits(const RateLimits& limits);
   // A lane in use has data to send, and its gate alone delays it.
   bool held() const;
 
@@ -98,7 +97,7 @@ class CommunicatorLanes {
  private:
   explicit CommunicatorLanes(const LaneSetOptions& options) : options_(options) {}
   LaneSet* Find(Epoch epoch);
-  // Applies the last pace, or an unlimited one, to all lanes and to those created later.
+  // Applies the last limits, or an unlimited one, to all lanes and to those created later.
   void Gate();
 
   LaneSetOptions options_;  // for all sets, except the strategy

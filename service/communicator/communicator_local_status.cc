@@ -10,8 +10,8 @@ peer::Entered Communicator::LocalEntered() const {
   peer::Entered entered;
   entered.set_operation(loop_->completed() + 1);
   entered.set_call(local_status.call);
-  for (const Rank rank : local_status.absent) entered.add_absent(rank.value());
-  for (const Rank rank : local_status.late) entered.add_late(rank.value());
+  for (const Rank rank : local_status.absent) entered.add_not_entered(rank.value());
+  for (const Rank rank : local_status.late) entered.add_not_reached(rank.value());
   return entered;
 }
 

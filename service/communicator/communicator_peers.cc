@@ -22,12 +22,12 @@ void Communicator::Propose(const Strategy& strategy) {
   if (state_ == State::kActive) change_->Propose(strategy);
 }
 
-void Communicator::SetRateLimits(const RateLimits& pace) {
+void Communicator::SetRateLimits(const RateLimits& limits) {
   Wake();
   if (formation_.lanes != nullptr) {
-    formation_.lanes->SetRateLimits(pace);
-  } else if (!formation_.pace.has_value() || pace.revision >= formation_.pace->revision) {
-    formation_.pace = pace;
+    formation_.lanes->SetRateLimits(limits);
+  } else if (!formation_.limits.has_value() || limits.revision >= formation_.limits->revision) {
+    formation_.limits = limits;
   }
 }
 
@@ -84,10 +84,10 @@ absl::Status Communicator::HandleMessage(const StarMessage& received) {
   MCCS_RETURN_IF_ERROR(CheckLegal(message, received.from == formation_.star->leader(), phase()));
   if (message.has_departed()) return TakeDeparture(received.from, message.departed());
   if (message.has_failed()) {
-    if (message.failed().in_order() && state_ == State::kFailed) return absl::OkStatus();
+    if (message.failed().by_call() && state_ == State::kFailed) return absl::OkStatus();
     revoked_ |= message.failed().revoked() && state_ == State::kActive;
-    in_order_ |= message.failed().in_order() && state_ == State::kActive;
-    Fail(StatusFromPeer(message.failed().error_code(), message.failed().text()),
+    by_call_ |= message.failed().by_call() && state_ == State::kActive;
+    Fail(StatusFromPeer(message.failed().error_code(), message.failed().message()),
          /*notify_hosts=*/false);
     return absl::OkStatus();
   }
@@ -106,7 +106,7 @@ absl::Status Communicator::HandleMessage(const StarMessage& received) {
   if (watched) return absl::OkStatus();
   // This host starts nothing more; the leader does not expect its answer.
   const bool orders =
-      message.has_order_asked() || message.has_order_begins() || message.has_order_next();
+      message.has_order_hold() || message.has_order_begins() || message.has_order_next();
   if (orders && AllRanksLeft(formation_.members->self)) return absl::OkStatus();
   MCCS_ASSIGN_OR_RETURN(const bool ordered, order_->OnMessage(received));
   return ordered ? absl::OkStatus() : change_->OnMessage(received).status();

@@ -94,8 +94,8 @@ void Communicator::WriteOperationState(state::Operation* out) const {
   out->set_number(loop_->completed() + 1);
   out->set_state(Name(loop_->state()));
   out->set_call(local_status.call);
-  for (Rank rank : local_status.absent) out->add_absent(rank.value());
-  for (Rank rank : local_status.late) out->add_late(rank.value());
+  for (Rank rank : local_status.absent) out->add_not_entered(rank.value());
+  for (Rank rank : local_status.late) out->add_not_reached(rank.value());
 }
 
 void Communicator::WriteState(state::Communicator* out) const {
@@ -127,8 +127,8 @@ void Communicator::WriteState(state::Communicator* out) const {
     told->set_bytes(work.bytes);
   }
   out->set_operations(work().operations);
-  out->set_held_up(held_up_);
-  out->set_change_trouble(reporter_.change_trouble());
+  out->set_stalled_on(stalled_on_);
+  out->set_change_error(reporter_.change_error());
   if (!formation_.members.has_value()) return;
   const Membership& members = *formation_.members;
   for (int h = 0; h < members.hosts(); ++h) out->add_hosts(members.HostName(HostIndex(h)));

@@ -201,7 +201,7 @@ bool CommunicatorTable::TakeRateUpdates() {
   while (const std::optional<RateUpdate> order = env_.controller->TakeRateUpdate()) {
     Communicator* communicator = FindRunning(order->id);
     if (communicator == nullptr) continue;  // It has ended in the meantime.
-    communicator->SetRateLimits(order->pace);
+    communicator->SetRateLimits(order->limits);
     any = true;
   }
   return any;

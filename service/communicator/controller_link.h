@@ -58,7 +58,7 @@ struct CommunicatorStats {
     // Time with data to send but blocked: by credit (all receive slots taken), by its gate, or by
     // its connection (full or broken).
     int64_t waited_for_credit_ns = 0;
-    int64_t waited_for_gate_ns = 0;
+    int64_t waited_for_rate_ns = 0;
     int64_t waited_for_connection_ns = 0;
     // Recent minimum for a slice with few bytes in flight; 0: unknown.
     int64_t round_trip_ns = 0;
@@ -78,9 +78,9 @@ struct CommunicatorStats {
   uint64_t sent_bps = 0;         // recent maximum over collective lanes; 0: unknown
   uint64_t memory_bps = 0;       // recent memory bandwidth of the host's passes; 0: unknown
   std::string state;             // "active", "failed: …"
-  std::string held_up;           // which ranks wait for which; empty: not stalled
-  std::string change_trouble;    // why the last proposal was not applied
-  Epoch refused_epoch{0};        // newest epoch that was rejected
+  std::string stalled_on;        // which ranks wait for which; empty: not stalled
+  std::string change_error;      // why the last proposal was not applied
+  Epoch rejected_epoch{0};       // newest epoch that was rejected
 };
 
 // A strategy that the controller proposes for a communicator.
@@ -92,7 +92,7 @@ struct Proposal {
 // Rate limits from the controller for this host's part of a communicator.
 struct RateUpdate {
   CommId id;
-  RateLimits pace;
+  RateLimits limits;
 };
 
 class ControllerLink {
@@ -113,7 +113,7 @@ class ControllerLink {
   // The next pending request of an operator for the daemon's state; reply with SendState. Cheap
   // if there is none.
   virtual std::optional<uint64_t> TakeStateRequest() { return std::nullopt; }
-  virtual void SendState(uint64_t /*question*/, const state::Daemon& /*state*/) {}
+  virtual void SendState(uint64_t /*request_id*/, const state::Daemon& /*state*/) {}
   // Also called for a communicator that was never announced.
   virtual void Ended(CommId id, const std::string& why) = 0;
 };

@@ -16,7 +16,7 @@ void DecidedOrder::Request() {
     return;
   }
   peer::Message message;
-  message.mutable_order_wanted();
+  message.mutable_order_request();
   star_->SendToLeader(message);
 }
 
@@ -57,7 +57,7 @@ void DecidedOrder::SendRequest() {
   answered_.assign(static_cast<size_t>(hosts_), false);
   highest_ = started_;
   peer::Message message;
-  message.mutable_order_asked();
+  message.mutable_order_hold();
   star_->Broadcast(message);
 }
 
@@ -87,12 +87,12 @@ void DecidedOrder::Begin(uint64_t boundary) {
 absl::StatusOr<bool> DecidedOrder::OnMessage(const StarMessage& received) {
   const peer::Message& message = received.message;
   const bool from_leader = received.from == star_->leader() && !leads();
-  if (message.has_order_wanted()) {
+  if (message.has_order_request()) {
     if (!leads()) return absl::DataLossError("this host is not the leader");
     if (state_ == State::kOwn) SendRequest();
   } else if (message.has_order_started()) {
     MCCS_RETURN_IF_ERROR(TakeStarted(received.from, message.order_started().operation()));
-  } else if (message.has_order_asked()) {
+  } else if (message.has_order_hold()) {
     if (!from_leader || state_ != State::kOwn) {
       return absl::DataLossError("unexpected request for the order of operations");
     }

@@ -8,8 +8,8 @@
 //   kOwn ──a rank on any host has reached captured work──► kHeld ──Begins──► kDecided
 //
 //   a requesting host         leader                         every host
-//   OrderWanted ───────────►  (or its own ranks)
-//                             OrderAsked  ────────────────►  starts nothing more
+//   OrderRequest ───────────►  (or its own ranks)
+//                             OrderHold  ────────────────►  starts nothing more
 //                             ◄────────────────  OrderStarted{last operation that it started}
 //                             OrderBegins{the highest}  ──►  up to it: posted order, as before
 //                             OrderNext{operation, key}  ─►  one by one

@@ -30,8 +30,8 @@ peer::Message ToMessage(const Departure& departure) {
   peer::Departed& departed = *message.mutable_departed();
   departed.set_rank(departure.rank.value());
   departed.set_after_operation(departure.after);
-  departed.set_why(departure.why);
-  departed.set_in_order(departure.in_order);
+  departed.set_reason(departure.why);
+  departed.set_by_call(departure.by_call);
   for (const MessageCount& count : departure.messages) {
     peer::MessageCount& entry = *departed.add_messages();
     entry.set_peer(count.peer.value());
@@ -43,12 +43,12 @@ peer::Message ToMessage(const Departure& departure) {
 }
 
 Departure DepartureFrom(const peer::Departed& departed, std::span<const Rank> locals) {
-  const std::string why(StatusFromPeer(0, departed.why()).message());
+  const std::string why(StatusFromPeer(0, departed.reason()).message());
   Departure departure{.rank = Rank(departed.rank()),
                       .after = departed.after_operation(),
                       .why = CutText(why, kMaxReasonBytes),
                       .messages = {},
-                      .in_order = departed.in_order()};
+                      .by_call = departed.by_call()};
   for (const peer::MessageCount& count : departed.messages()) {
     if (std::ranges::find(locals, Rank(count.peer())) == locals.end()) continue;
     departure.messages.push_back({.peer = Rank(count.peer()),
@@ -81,7 +81,7 @@ absl::Status CheckDeparture(const peer::Departed& departed, int ranks, uint64_t 
 }
 
 void Departures::Add(Departure departure) {
-  if (!departure.in_order && !std::exchange(death_seen_, true)) {
+  if (!departure.by_call && !std::exchange(death_seen_, true)) {
     death_ =
         absl::UnavailableError(absl::StrCat("rank ", departure.rank.value(), " ", departure.why));
   }
@@ -112,7 +112,7 @@ absl::Status Departures::Check(const OperationLoop& operations, const MessageLoo
     if (call.empty()) continue;
     in_vain = absl::UnavailableError(
         absl::StrCat(call, " cannot complete: rank ", departure.rank.value(), " ", departure.why));
-    if (!departure.in_order) return in_vain;
+    if (!departure.by_call) return in_vain;
   }
   if (in_vain.ok()) {
     fails_at_ = kNever;

@@ -33,7 +33,7 @@ struct Departure {
   uint64_t after = 0;  // number of its last collective
   std::string why;
   std::vector<MessageCount> messages;
-  bool in_order = false;
+  bool by_call = false;
 };
 
 peer::Message ToMessage(const Departure& departure);

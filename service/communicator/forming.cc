@@ -249,7 +249,7 @@ absl::Status Forming::OpenLanes(const Strategy& strategy) {
   for (int h = 0; h < members.hosts(); ++h)
     options.hosts.push_back(members.EndpointOf(HostIndex(h)));
   MCCS_ASSIGN_OR_RETURN(formation_.lanes, CommunicatorLanes::Make(options));
-  if (formation_.pace.has_value()) formation_.lanes->SetRateLimits(*formation_.pace);
+  if (formation_.limits.has_value()) formation_.lanes->SetRateLimits(*formation_.limits);
   state_ = State::kOpening;
   state_deadline_ = Now() + kOpeningTimeoutNs;
   return absl::OkStatus();

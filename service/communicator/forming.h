@@ -31,7 +31,7 @@ struct Formation {
   std::unique_ptr<Star> star;
   std::string tenant;
   std::string cgroup;                // of the first process; empty: unknown
-  std::optional<RateLimits> pace;    // from the controller, until lanes exist
+  std::optional<RateLimits> limits;  // from the controller, until lanes exist
   std::optional<Strategy> proposal;  // from the controller, until the leader has chosen
   std::optional<Strategy> strategy;  // from kOpening on, with the lanes: the current one
   std::unique_ptr<CommunicatorLanes> lanes;

@@ -51,21 +51,21 @@ bool Has(const std::vector<int>& ranks, Rank rank) {
 
 }  // namespace
 
-HeldUp DescribeStall(const Membership& members, const HostAnswers& answers) {
-  HeldUp held_up;
-  if (answers.entered.empty()) return held_up;
-  held_up.operation = std::numeric_limits<uint64_t>::max();
+StalledOn DescribeStall(const Membership& members, const HostAnswers& answers) {
+  StalledOn stalled_on;
+  if (answers.entered.empty()) return stalled_on;
+  stalled_on.operation = std::numeric_limits<uint64_t>::max();
   for (const auto& [host, entered] : answers.entered) {
-    held_up.operation = std::min(held_up.operation, entered.operation());
+    stalled_on.operation = std::min(stalled_on.operation, entered.operation());
   }
   std::string call;
   std::vector<int> waiting;
   std::vector<std::string> reasons;
   for (const auto& [host, entered] : answers.entered) {
     const std::vector<Rank>& ranks = members.layout.hosts[static_cast<size_t>(host.value())];
-    const bool is_behind = entered.operation() == held_up.operation;
-    const std::vector<int> absent = Own(entered.absent(), ranks);
-    const std::vector<int> late = Own(entered.late(), ranks);
+    const bool is_behind = entered.operation() == stalled_on.operation;
+    const std::vector<int> absent = Own(entered.not_entered(), ranks);
+    const std::vector<int> late = Own(entered.not_reached(), ranks);
     if (is_behind) {
       if (call.empty()) call = std::string(StatusFromPeer(0, entered.call()).message());
       const std::string name = members.HostName(host);
@@ -81,25 +81,25 @@ HeldUp DescribeStall(const Membership& members, const HostAnswers& answers) {
     reasons.push_back(
         absl::StrCat("host ", members.HostName(host), ", whose daemon has not answered"));
   }
-  if (reasons.empty() || waiting.empty()) return held_up;
+  if (reasons.empty() || waiting.empty()) return stalled_on;
   std::sort(waiting.begin(), waiting.end());
-  held_up.text = absl::StrCat("operation #", held_up.operation, call.empty() ? "" : " (", call,
-                              call.empty() ? "" : ")", ": ", NameRanks(waiting),
-                              waiting.size() == 1 ? " waits for " : " wait for ");
+  stalled_on.text = absl::StrCat("operation #", stalled_on.operation, call.empty() ? "" : " (",
+                                 call, call.empty() ? "" : ")", ": ", NameRanks(waiting),
+                                 waiting.size() == 1 ? " waits for " : " wait for ");
   for (size_t i = 0; i < reasons.size(); ++i) {
-    absl::StrAppend(&held_up.text, i == 0 ? "" : "; and for ", reasons[i]);
+    absl::StrAppend(&stalled_on.text, i == 0 ? "" : "; and for ", reasons[i]);
   }
-  return held_up;
+  return stalled_on;
 }
 
 bool HangWatcher::Poll(MonotonicNs now, uint64_t operation, bool waiting) {
   if (operation != operation_) {
     operation_ = operation;
     waiting_since_ = 0;
-    if (!held_up_.text.empty() && operation > held_up_.operation) {
-      options_.log->Info("communicator ", options_.name, ": operation #", held_up_.operation,
+    if (!stalled_on_.text.empty() && operation > stalled_on_.operation) {
+      options_.log->Info("communicator ", options_.name, ": operation #", stalled_on_.operation,
                          " has completed");
-      held_up_ = {};
+      stalled_on_ = {};
       changed_ = true;
     }
   }
@@ -137,19 +137,20 @@ absl::StatusOr<bool> HangWatcher::OnMessage(const StarMessage& received, Monoton
   const bool leads = options_.star->leads();
   if (message.has_stalled()) {
     if (leads) SendRequest(now);
-  } else if (message.has_ask_entered()) {
+  } else if (message.has_entered_request()) {
     if (leads) return true;
     peer::Message answer;
     *answer.mutable_entered() = options_.local_entered();
-    answer.mutable_entered()->set_question(message.ask_entered().question());
+    answer.mutable_entered()->set_request_id(message.entered_request().request_id());
     options_.star->SendToLeader(answer);
   } else if (message.has_entered()) {
     if (leads) MCCS_RETURN_IF_ERROR(TakeAnswer(received.from, message.entered()));
-  } else if (message.has_held_up()) {
-    const peer::HeldUp& held_up = message.held_up();
+  } else if (message.has_stalled_on()) {
+    const peer::StalledOn& stalled_on = message.stalled_on();
     if (!leads) {
-      SetStall({held_up.operation(), std::string(StatusFromPeer(0, held_up.text()).message())},
-               now);
+      SetStall(
+          {stalled_on.operation(), std::string(StatusFromPeer(0, stalled_on.message()).message())},
+          now);
     }
   } else {
     return false;
@@ -168,19 +169,19 @@ void HangWatcher::SendRequest(MonotonicNs now) {
   answers_ = {};
   answers_.entered[options_.members->self] = options_.local_entered();
   peer::Message message;
-  message.mutable_ask_entered()->set_question(question_);
+  message.mutable_entered_request()->set_request_id(question_);
   options_.star->Broadcast(message);
 }
 
 absl::Status HangWatcher::TakeAnswer(HostIndex from, const peer::Entered& entered) {
   const auto ranks =
       static_cast<int>(options_.members->layout.hosts[static_cast<size_t>(from.value())].size());
-  if (entered.absent_size() > ranks || entered.late_size() > ranks) {
-    return absl::DataLossError(absl::StrCat("invalid answer: ", entered.absent_size(),
-                                            " absent and ", entered.late_size(),
+  if (entered.not_entered_size() > ranks || entered.not_reached_size() > ranks) {
+    return absl::DataLossError(absl::StrCat("invalid answer: ", entered.not_entered_size(),
+                                            " absent and ", entered.not_reached_size(),
                                             " late ranks, where the host has ", ranks));
   }
-  if (request_open_ && entered.question() == question_) answers_.entered[from] = entered;
+  if (request_open_ && entered.request_id() == question_) answers_.entered[from] = entered;
   return absl::OkStatus();
 }
 
@@ -198,23 +199,23 @@ std::vector<HostIndex> HangWatcher::Unanswered() const {
 void HangWatcher::FinishRequest(MonotonicNs now) {
   request_open_ = false;
   answers_.unanswered = Unanswered();
-  const HeldUp held_up = DescribeStall(*options_.members, std::exchange(answers_, {}));
-  if (held_up.text.empty())
+  const StalledOn stalled_on = DescribeStall(*options_.members, std::exchange(answers_, {}));
+  if (stalled_on.text.empty())
     return;  // A rank has arrived meanwhile, or the operation itself takes long.
   peer::Message message;
-  message.mutable_held_up()->set_operation(held_up.operation);
-  message.mutable_held_up()->set_text(held_up.text);
+  message.mutable_stalled_on()->set_operation(stalled_on.operation);
+  message.mutable_stalled_on()->set_message(stalled_on.text);
   options_.star->Broadcast(message);
-  SetStall(held_up, now);
+  SetStall(stalled_on, now);
 }
 
-void HangWatcher::SetStall(const HeldUp& held_up, MonotonicNs now) {
-  if (in_log_.IsDue(held_up.text, now)) {
-    options_.log->Warning("communicator ", options_.name, ": ", held_up.text);
+void HangWatcher::SetStall(const StalledOn& stalled_on, MonotonicNs now) {
+  if (in_log_.IsDue(stalled_on.text, now)) {
+    options_.log->Warning("communicator ", options_.name, ": ", stalled_on.text);
   }
-  if (held_up.operation < operation_) return;  // This host has completed its part.
-  changed_ |= held_up_.text != held_up.text;
-  held_up_ = held_up;
+  if (stalled_on.operation < operation_) return;  // This host has completed its part.
+  changed_ |= stalled_on_.text != stalled_on.text;
+  stalled_on_ = stalled_on;
 }
 
 }  // namespace mccs

@@ -4,9 +4,9 @@
 //
 //   a host that has waited     leader                     every host
 //   Stalled     ───────────►   (or its own timeout)
-//                              AskEntered  ───────────►
+//                              EnteredRequest  ───────────►
 //                              ◄───────────  Entered
-//                              HeldUp      ───────────►   a line in its log and in its report
+//                              StalledOn      ───────────►   a line in its log and in its report
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_HANG_WATCHER_H_
@@ -37,7 +37,7 @@ inline constexpr int64_t kMinWarnAfterNs = 100 * kNsPerMs;
 
 // The hosts' answers as one sentence, and its operation: that of the host that is furthest behind.
 // An empty text: no rank is waited for.
-struct HeldUp {
+struct StalledOn {
   uint64_t operation = 0;
   std::string text;
 };
@@ -45,7 +45,7 @@ struct HostAnswers {
   std::map<HostIndex, peer::Entered> entered;
   std::vector<HostIndex> unanswered;  // asked, but no answer yet
 };
-HeldUp DescribeStall(const Membership& members, const HostAnswers& answers);
+StalledOn DescribeStall(const Membership& members, const HostAnswers& answers);
 
 class HangWatcher {
  public:
@@ -63,13 +63,13 @@ class HangWatcher {
   explicit HangWatcher(Options options) : options_(std::move(options)) {}
 
   // `operation`: the current or next one on this host. `waiting`: a local rank has entered it.
-  // Returns true if held_up() has changed.
+  // Returns true if stalled_on() has changed.
   bool Poll(MonotonicNs now, uint64_t operation, bool waiting);
   // Returns true if the message was meant for this. kDataLoss: invalid message.
   absl::StatusOr<bool> OnMessage(const StarMessage& received, MonotonicNs now);
 
   // Which ranks wait for which; empty when nothing stalls.
-  const std::string& held_up() const { return held_up_.text; }
+  const std::string& stalled_on() const { return stalled_on_.text; }
   // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
 
@@ -79,17 +79,17 @@ class HangWatcher {
   absl::Status TakeAnswer(HostIndex from, const peer::Entered& entered);
   std::vector<HostIndex> Unanswered() const;
   void FinishRequest(MonotonicNs now);
-  void SetStall(const HeldUp& held_up, MonotonicNs now);
+  void SetStall(const StalledOn& stalled_on, MonotonicNs now);
 
   const Options options_;
   uint64_t operation_ = 0;
   MonotonicNs waiting_since_ = 0;  // in operation_; 0: not waiting
   MonotonicNs report_at_ = 0;      // when to report (again) that this host waits; 0: not waiting
-  HeldUp held_up_;
+  StalledOn stalled_on_;
   bool changed_ = false;
   RepeatedMessage in_log_;
 
-  // The leader's open question.
+  // The leader's open request_id.
   bool request_open_ = false;
   uint64_t question_ = 0;
   MonotonicNs answers_until_ = 0;

@@ -12,7 +12,9 @@ namespace mccs {
 namespace {
 
 // The last message of a rendezvous: it handles no further message about this communicator.
-bool IsFinal(const peer::Message& message) { return message.has_refused() || message.has_roster(); }
+bool IsFinal(const peer::Message& message) {
+  return message.has_rejected() || message.has_roster();
+}
 
 }  // namespace
 
@@ -80,8 +82,8 @@ absl::StatusOr<std::optional<peer::Roster>> Joining::Poll() {
     }
     if (!message->has_value()) return std::nullopt;
     if ((*message)->has_roster()) return std::move(*(*message)->mutable_roster());
-    if ((*message)->has_refused()) {
-      return StatusFromPeer((*message)->refused().error_code(), (*message)->refused().text());
+    if ((*message)->has_rejected()) {
+      return StatusFromPeer((*message)->rejected().error_code(), (*message)->rejected().message());
     }
     if (!(*message)->has_waiting()) {
       finished_ = true;

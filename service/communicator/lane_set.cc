@@ -280,11 +280,11 @@ MonotonicNs LaneSet::NextDeadline() const {
   return next;
 }
 
-void LaneSet::SetRateLimits(const RateLimits& pace) {
+void LaneSet::SetRateLimits(const RateLimits& limits) {
   MCCS_CHECK(options_.pacing != nullptr);
-  rate_limits_ = pace;
-  for (const auto& lane : outgoing_) lane->SetRateLimits(pace, *options_.pacing);
-  for (const auto& lane : incoming_) lane->Mark(options_.pacing->DscpOf(pace.priority));
+  rate_limits_ = limits;
+  for (const auto& lane : outgoing_) lane->SetRateLimits(limits, *options_.pacing);
+  for (const auto& lane : incoming_) lane->Mark(options_.pacing->DscpOf(limits.priority));
 }
 
 bool LaneSet::held() const {

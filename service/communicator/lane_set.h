@@ -97,7 +97,7 @@ class LaneSet final : public LaneDirectory {
   void MoveTo(const Strategy& strategy);
 
   // Sets the rate limits of all outgoing lanes, including later ones.
-  void SetRateLimits(const RateLimits& pace);
+  void SetRateLimits(const RateLimits& limits);
   // An outgoing lane has data to send, and its gate alone delays it.
   bool held() const;
 

@@ -125,22 +125,22 @@ void OutgoingLane::SetNic() {
   gate_->SetTenant(bucket);
 }
 
-void OutgoingLane::SetRateLimits(const RateLimits& pace, HostPacing& host) {
+void OutgoingLane::SetRateLimits(const RateLimits& limits, HostPacing& host) {
   if (gate_ == nullptr) {
     pacing_ = &host;
     gate_ = std::make_unique<LaneGate>(*access_.clock, std::make_shared<SharedBucket>());
     lane_->SetGate(gate_.get());
   }
-  tenant_rate_ = {pace.tenant, pace.tenant_rate_bps, pace.revision};
+  tenant_rate_ = {limits.tenant, limits.tenant_rate_bps, limits.revision};
   SetNic();
   uint64_t rate_bps = 0;
-  for (const LaneRateLimit& lane : pace.lanes) {
+  for (const LaneRateLimit& lane : limits.lanes) {
     const bool ours =
         lane.channel == channel() && lane.to == peer() && lane.from == options_.preamble.from_host;
     if (ours) rate_bps = lane.rate_bps;
   }
-  gate_->Set(rate_bps, pace.windows, pace.priority);
-  lane_->Mark(host.DscpOf(pace.priority));
+  gate_->Set(rate_bps, limits.windows, limits.priority);
+  lane_->Mark(host.DscpOf(limits.priority));
 }
 
 absl::Status OutgoingLane::Poll(bool* moved) {
@@ -249,7 +249,7 @@ CommunicatorStats::Lane OutgoingLane::Stats() const {
           .state = DescribeState(status),
           .rate_bps = gate_ != nullptr ? gate_->rate_bps() : 0,
           .waited_for_credit_ns = waits_.TotalNs(LaneWait::kCredit, now),
-          .waited_for_gate_ns = waits_.TotalNs(LaneWait::kGate, now),
+          .waited_for_rate_ns = waits_.TotalNs(LaneWait::kGate, now),
           .waited_for_connection_ns = waits_.TotalNs(LaneWait::kConnection, now),
           .round_trip_ns = meter_.round_trip_ns()};
 }

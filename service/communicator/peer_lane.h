@@ -74,7 +74,7 @@ class OutgoingLane {
   void MoveTo(const DialRoute& route);
 
   // Sets the rate limits. LIFETIME: `host` outlives this.
-  void SetRateLimits(const RateLimits& pace, HostPacing& host);
+  void SetRateLimits(const RateLimits& limits, HostPacing& host);
   // It has data to send, and its gate alone delays it.
   bool held() const { return gate_ != nullptr && gate_->held(); }
 

@@ -22,7 +22,7 @@ constexpr size_t kMaxPeerTextBytes = 2048;
 peer::Message FailedMessage(const absl::Status& why) {
   peer::Message message;
   message.mutable_failed()->set_error_code(static_cast<uint32_t>(why.code()));
-  message.mutable_failed()->set_text(CutText(std::string(why.message()), kMaxPeerTextBytes));
+  message.mutable_failed()->set_message(CutText(std::string(why.message()), kMaxPeerTextBytes));
   return message;
 }
 

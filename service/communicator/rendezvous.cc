@@ -20,8 +20,8 @@ constexpr int64_t kProgressEveryNs = 200 * kNsPerMs;
 
 peer::Message RefusedMessage(const absl::Status& why) {
   peer::Message message;
-  message.mutable_refused()->set_error_code(static_cast<uint32_t>(why.code()));
-  message.mutable_refused()->set_text(std::string(why.message()));
+  message.mutable_rejected()->set_error_code(static_cast<uint32_t>(why.code()));
+  message.mutable_rejected()->set_message(std::string(why.message()));
   return message;
 }
 
@@ -136,7 +136,7 @@ bool Rendezvous::PollMeeting(CommId id, Meeting& meeting) {
         // It withdraws: its own message says more than a broken link.
         RejectMeeting(
             id, meeting,
-            StatusFromPeer((*message)->failed().error_code(), (*message)->failed().text()));
+            StatusFromPeer((*message)->failed().error_code(), (*message)->failed().message()));
       } else {
         RejectMeeting(id, meeting,
                       Rejected(joining_host->name, **message,

@@ -33,17 +33,18 @@ class Reporter {
   // Sets why the controller's last proposal was not applied, and the newest rejected epoch. All
   // later reports include them.
   void SetRejection(const std::string& why, Epoch refused) {
-    change_trouble_ = why;
-    refused_epoch_ = refused;
+    change_error_ = why;
+    rejected_epoch_ = refused;
   }
-  const std::string& change_trouble() const { return change_trouble_; }
-  Epoch refused_epoch() const { return refused_epoch_; }
+  const std::string& change_error() const { return change_error_; }
+  Epoch rejected_epoch() const { return rejected_epoch_; }
 
-  // Reports at once. Does nothing if the communicator never had a strategy. `held_up`: which ranks
-  // wait for which, if an operation stalls.
-  void Report(const WorkDone& work, const absl::Status& failure, const std::string& held_up = "");
+  // Reports at once. Does nothing if the communicator never had a strategy. `stalled_on`: which
+  // ranks wait for which, if an operation stalls.
+  void Report(const WorkDone& work, const absl::Status& failure,
+              const std::string& stalled_on = "");
   // Reports if there is news and the last report is old enough.
-  void Poll(const WorkDone& work, const std::string& held_up);
+  void Poll(const WorkDone& work, const std::string& stalled_on);
   MonotonicNs NextDeadline(uint64_t operations) const;
 
   // The communicator has ended. `failure` OK: it was destroyed. Also called for one that failed
@@ -62,8 +63,8 @@ class Reporter {
   const ActivityLog& activity_;
   MonotonicNs next_ = 0;
   uint64_t reported_operations_ = 0;
-  std::string change_trouble_;
-  Epoch refused_epoch_{0};
+  std::string change_error_;
+  Epoch rejected_epoch_{0};
 };
 
 }  // namespace mccs

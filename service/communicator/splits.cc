@@ -77,7 +77,7 @@ absl::Status Splits::OnMessage(const StarMessage& received) {
   if (message.has_split_table()) return TakeTable(message.split_table());
   if (message.has_split_failed()) {
     const peer::SplitFailed& failed = message.split_failed();
-    FailNumber(failed.number(), StatusFromPeer(failed.error_code(), failed.text()));
+    FailNumber(failed.number(), StatusFromPeer(failed.error_code(), failed.message()));
   }
   return absl::OkStatus();
 }
@@ -137,7 +137,7 @@ void Splits::SendFailure(uint64_t number, const absl::Status& why) {
   peer::Message message;
   message.mutable_split_failed()->set_number(number);
   message.mutable_split_failed()->set_error_code(static_cast<uint32_t>(why.code()));
-  message.mutable_split_failed()->set_text(std::string(why.message()));
+  message.mutable_split_failed()->set_message(std::string(why.message()));
   formation_.star->Broadcast(message);
   FailNumber(number, why);
 }

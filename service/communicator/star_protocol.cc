@@ -33,9 +33,9 @@ Legality LegalityOf(Body body) {
       return {.leader = true, .member = true, .linking = true, .opening = true, .active = true};
     case Body::kDeparted:
       return {.leader = true, .member = true, .active = true};
-    case Body::kAskEntered:
-    case Body::kHeldUp:
-    case Body::kOrderAsked:
+    case Body::kEnteredRequest:
+    case Body::kStalledOn:
+    case Body::kOrderHold:
     case Body::kOrderBegins:
     case Body::kOrderNext:
     case Body::kSplitTable:
@@ -44,14 +44,14 @@ Legality LegalityOf(Body body) {
       return kFromLeader;
     case Body::kStalled:
     case Body::kEntered:
-    case Body::kOrderWanted:
+    case Body::kOrderRequest:
     case Body::kOrderStarted:
     case Body::kSplitCall:
     case Body::kStrategyChangeAnswer:
       return kFromMember;
     case Body::kJoin:  // of other links: with a rendezvous,
     case Body::kWaiting:
-    case Body::kRefused:
+    case Body::kRejected:
     case Body::kRoster:
     case Body::kHello:  // or the first message of this one, which the star handles
     case Body::BODY_NOT_SET:

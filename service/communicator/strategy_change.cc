@@ -27,7 +27,7 @@ void StrategyChange::Propose(const Strategy& strategy) {
   if (taken.ok()) return;
   rejection_reason_ = std::string(taken.message());
   // An outdated proposal does not affect the status of an earlier one.
-  if (strategy.epoch > leader_->NewestEpoch(strategy_)) refused_ = strategy.epoch;
+  if (strategy.epoch > leader_->NewestEpoch(strategy_)) rejected_epoch_ = strategy.epoch;
   options_.log->Error("communicator ", options_.name, ": rejected the controller's ",
                       rejection_reason_);
 }
@@ -66,7 +66,7 @@ std::string StrategyChange::Describe() const {
       return to("opening lanes");
     case Phase::kOpened:
       return to("lanes are open, waiting for other hosts");
-    case Phase::kRefused:
+    case Phase::kRejected:
     case Phase::kBroken:
       return to("cannot open lanes: ", std::string(opened_.message()));
     case Phase::kHeld:
@@ -117,8 +117,8 @@ absl::Status StrategyChange::HandleOrder(const peer::StrategyChange& order) {
       if (!algorithms_only_) MCCS_RETURN_IF_ERROR(options_.lanes->CloseOld());
       phase_ = Phase::kNone;
       return absl::OkStatus();
-    case peer::StrategyChange::kDropped:
-      return Drop(order.dropped());
+    case peer::StrategyChange::kAborted:
+      return Drop(order.aborted());
     case peer::StrategyChange::STEP_NOT_SET:
       break;
   }
@@ -132,12 +132,12 @@ bool StrategyChange::IsLegal(const peer::StrategyChange& order) const {
     case Phase::kNone:
       return first;
     case Phase::kOpening:
-    case Phase::kRefused:
-      return order.has_dropped();
+    case Phase::kRejected:
+      return order.has_aborted();
     case Phase::kOpened:
-      return order.has_dropped() || (routes_only_ ? order.has_move() : order.has_hold());
+      return order.has_aborted() || (routes_only_ ? order.has_move() : order.has_hold());
     case Phase::kBroken:
-      return order.has_dropped() || order.has_hold();
+      return order.has_aborted() || order.has_hold();
     case Phase::kAnswered:
       return order.has_commit();
     case Phase::kDrained:
@@ -164,7 +164,7 @@ const char* StrategyChange::Name(Phase phase) {
       return "opening";
     case Phase::kOpened:
       return "opened";
-    case Phase::kRefused:
+    case Phase::kRejected:
       return "refused";
     case Phase::kBroken:
       return "broken";
@@ -235,7 +235,7 @@ absl::Status StrategyChange::Commit(uint64_t after) {
 
 absl::Status StrategyChange::Drop(const std::string& why) {
   rejection_reason_ = std::string(StatusFromPeer(0, why).message());
-  refused_ = epoch_;
+  rejected_epoch_ = epoch_;
   phase_ = Phase::kNone;
   options_.log->Error("communicator ", options_.name, ": epoch ", epoch_.value(),
                       " was dropped: ", rejection_reason_);
@@ -264,14 +264,14 @@ absl::StatusOr<bool> StrategyChange::PollPhase(uint64_t started) {
       if (opened_.ok()) {
         answer.set_prepared(true);
       } else {
-        answer.set_refused(std::string(opened_.message()));
+        answer.set_rejected(std::string(opened_.message()));
       }
-      phase_ = opened_.ok() ? Phase::kOpened : Phase::kRefused;
+      phase_ = opened_.ok() ? Phase::kOpened : Phase::kRejected;
       break;
     case Phase::kOpened:  // The new lanes may still break while other hosts open theirs.
       if (routes_only_ || algorithms_only_ || options_.lanes->next_status().ok()) return false;
       opened_ = options_.lanes->next_status();
-      answer.set_refused(std::string(opened_.message()));
+      answer.set_rejected(std::string(opened_.message()));
       phase_ = Phase::kBroken;
       break;
     case Phase::kHeld:

@@ -71,7 +71,7 @@ class StrategyChange {
   // Why the last proposal was not applied; empty if it was.
   const std::string& rejection_reason() const { return rejection_reason_; }
   // The newest proposed epoch that was rejected and will never be used.
-  Epoch refused() const { return refused_; }
+  Epoch rejected_epoch() const { return rejected_epoch_; }
 
   // Progress of a change, for people; empty: none is in progress.
   std::string Describe() const;
@@ -99,14 +99,15 @@ class StrategyChange {
   //   kNone ─route, prepare─► kOpening ──► kOpened ─hold─► kHeld ──► kAnswered ─commit─► kCommitted
   //                              │           │               ▲                              │
   //                              ▼           └──► kBroken ───┘ hold                         ▼
-  //                           kRefused                          kNone ◄─done─ kDrained ◄─ kDraining
+  //                           kRejected                          kNone ◄─done─ kDrained ◄─
+  //                           kDraining
   //
-  //   dropped: from kOpening, kOpened, kRefused and kBroken to kNone; move: from kOpened to kNone.
+  //   dropped: from kOpening, kOpened, kRejected and kBroken to kNone; move: from kOpened to kNone.
   enum class Phase : uint8_t {
     kNone,
     kOpening,    // opens the new lanes or checks the routes; operations continue
     kOpened,     // the leader has been notified
-    kRefused,    // cannot open them; notified the leader, which can only drop the change
+    kRejected,   // cannot open them; notified the leader, which can only drop the change
     kBroken,     // they failed after Prepared was sent: the leader may have sent Hold
     kHeld,       // starts nothing
     kAnswered,   // likewise; has sent Started
@@ -136,7 +137,7 @@ class StrategyChange {
   std::optional<ChangeLeader> leader_;  // if this host leads
   Strategy strategy_;
   std::string rejection_reason_;
-  Epoch refused_{0};
+  Epoch rejected_epoch_{0};
 
   // Of the change in progress:
   Phase phase_ = Phase::kNone;

@@ -54,7 +54,8 @@ CostParameters CostsFromProto(const strategy::CostParameters& costs) {
 
 void ToProto(const ChoiceParameters& value, strategy::AlgorithmChoice* message) {
   ToProto(value.costs, message->mutable_costs());
-  if (value.own_costs.has_value()) ToProto(*value.own_costs, message->mutable_own_costs());
+  if (value.configured_costs.has_value())
+    ToProto(*value.configured_costs, message->mutable_configured_costs());
   for (const AlgorithmRule& rule : value.rules) {
     strategy::AlgorithmRule* entry = message->add_rules();
     entry->set_kind(static_cast<uint32_t>(rule.kind));
@@ -62,13 +63,14 @@ void ToProto(const ChoiceParameters& value, strategy::AlgorithmChoice* message) 
     entry->set_min_bytes(rule.min_bytes);
     entry->set_max_bytes(rule.max_bytes);
   }
-  message->set_operators_rules(value.operators_rules);
+  message->set_operator_rules(value.operator_rules);
 }
 
 absl::StatusOr<ChoiceParameters> ChoiceFromProto(const strategy::AlgorithmChoice& message) {
   ChoiceParameters value;
   if (message.has_costs()) value.costs = CostsFromProto(message.costs());
-  if (message.has_own_costs()) value.own_costs = CostsFromProto(message.own_costs());
+  if (message.has_configured_costs())
+    value.configured_costs = CostsFromProto(message.configured_costs());
   for (const strategy::AlgorithmRule& rule : message.rules()) {
     // Check before the conversion to narrower types.
     if (rule.kind() >= kOpKinds || rule.algorithm() < 0 || rule.algorithm() >= kAlgorithms) {
@@ -81,7 +83,7 @@ absl::StatusOr<ChoiceParameters> ChoiceFromProto(const strategy::AlgorithmChoice
                            .min_bytes = rule.min_bytes(),
                            .max_bytes = rule.max_bytes()});
   }
-  value.operators_rules = message.operators_rules();
+  value.operator_rules = message.operator_rules();
   return value;
 }
 

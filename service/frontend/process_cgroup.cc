@@ -1,11 +1,12 @@
 #include "service/frontend/process_cgroup.h"
 
+#include <utf8.h>
+
 #include <algorithm>
 #include <fstream>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "base/utf8.h"
 
 namespace mccs {
 
@@ -21,11 +22,12 @@ std::string CgroupIn(std::string_view proc_text) {
     const std::string_view hierarchy = line.substr(first + 1, second - first - 1);
     const std::string_view path = line.substr(second + 1);
     if (hierarchy == "name=systemd") of_systemd = path;
-    if (line.substr(0, first) == "0" && hierarchy.empty() && path != "/") return AsUtf8(path);
+    if (line.substr(0, first) == "0" && hierarchy.empty() && path != "/")
+      return utf8::replace_invalid(path, U'?');
     // If version 1 is also in use, no process is below the root of the unified hierarchy.
     if (hierarchy.empty() && of_systemd.empty()) of_systemd = path;
   }
-  return AsUtf8(of_systemd);
+  return utf8::replace_invalid(of_systemd, U'?');
 }
 
 std::string CgroupOf(pid_t process) {

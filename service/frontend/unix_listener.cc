@@ -123,9 +123,9 @@ absl::StatusOr<std::unique_ptr<UnixListener>> UnixListener::Open(const UnixListe
   if (chmod(options.path.c_str(), options.mode) != 0 || listen(fd.get(), kBacklog) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot listen on socket ", options.path));
   }
-  std::unique_ptr<UnixListener> door(new UnixListener(options, reactor, std::move(fd)));
-  MCCS_RETURN_IF_ERROR(reactor.Watch(door->socket_.get(), &door->readiness_));
-  return door;
+  std::unique_ptr<UnixListener> listener(new UnixListener(options, reactor, std::move(fd)));
+  MCCS_RETURN_IF_ERROR(reactor.Watch(listener->socket_.get(), &listener->readiness_));
+  return listener;
 }
 
 UnixListener::~UnixListener() {

@@ -28,7 +28,7 @@ class UnixListener final : public TenantListener {
  public:
   // Binds the path and replaces a stale socket file of a dead daemon. kAlreadyExists: a running
   // daemon uses the socket.
-  // LIFETIME: `reactor` outlives the door and its channels.
+  // LIFETIME: `reactor` outlives the listener and its channels.
   static absl::StatusOr<std::unique_ptr<UnixListener>> Open(const UnixListenerOptions& options,
                                                             Reactor& reactor);
   ~UnixListener() override;

@@ -33,21 +33,21 @@ bool MessageWatcher::Poll(MonotonicNs now, const MessageLoop& messages) {
   if (!messages.has_pending_calls()) {
     check_at_ = 0;
     waiting_.clear();
-    if (held_up_.empty()) return false;
+    if (stalled_on_.empty()) return false;
     options_.log->Info("communicator ", options_.name, ": point-to-point calls progress again");
-    held_up_.clear();
+    stalled_on_.clear();
     return true;
   }
   if (now < check_at_) return false;
   check_at_ = now + options_.warn_after_ns / kChecksPerWarnPeriod;
   const std::vector<OpenMessage> unmatched = messages.Unmatched();
   UpdateWaiting(now, unmatched);
-  std::string held_up = Describe(now, unmatched);
-  if (held_up == held_up_) {
+  std::string stalled_on = Describe(now, unmatched);
+  if (stalled_on == stalled_on_) {
     LogStall(now);
     return false;
   }
-  held_up_ = std::move(held_up);
+  stalled_on_ = std::move(stalled_on);
   LogStall(now);
   return true;
 }
@@ -86,8 +86,8 @@ std::string MessageWatcher::Describe(MonotonicNs now,
 }
 
 void MessageWatcher::LogStall(MonotonicNs now) {
-  if (held_up_.empty() || !in_log_.IsDue(held_up_, now)) return;
-  options_.log->Warning("communicator ", options_.name, ": ", held_up_);
+  if (stalled_on_.empty() || !in_log_.IsDue(stalled_on_, now)) return;
+  options_.log->Warning("communicator ", options_.name, ": ", stalled_on_);
 }
 
 }  // namespace mccs

@@ -32,11 +32,11 @@ class MessageWatcher {
   // LIFETIME: the log outlives this.
   explicit MessageWatcher(Options options) : options_(std::move(options)) {}
 
-  // Returns true if held_up() has changed.
+  // Returns true if stalled_on() has changed.
   bool Poll(MonotonicNs now, const MessageLoop& messages);
 
   // Which ranks of this host wait for which; empty when nothing stalls.
-  const std::string& held_up() const { return held_up_; }
+  const std::string& stalled_on() const { return stalled_on_; }
   // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
 
@@ -55,7 +55,7 @@ class MessageWatcher {
   const Options options_;
   MonotonicNs check_at_ = 0;                           // 0: no rank waits
   absl::flat_hash_map<PairAndKind, Waiting> waiting_;  // at the last check
-  std::string held_up_;
+  std::string stalled_on_;
   RepeatedMessage in_log_;
 };
 

@@ -55,12 +55,4 @@ Endpoint LocalEndpoint(int fd) {
   return ToEndpoint(address);
 }
 
-Endpoint RemoteEndpoint(int fd) {
-  SocketAddress address;
-  address.length = sizeof(address.storage);
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0)
-    return {};
-  return ToEndpoint(address);
-}
-
 }  // namespace mccs

@@ -26,9 +26,8 @@ absl::StatusOr<SocketAddress> Resolve(const Endpoint& endpoint, int family);
 
 Endpoint ToEndpoint(const SocketAddress& address);
 
-// The two ends of a socket; empty when it has none.
+// The local end of a socket; empty when it has none.
 Endpoint LocalEndpoint(int fd);
-Endpoint RemoteEndpoint(int fd);
 
 }  // namespace mccs
 

@@ -7,10 +7,10 @@
 
 #include "base/check.h"
 #include "service/device/emulation_importer.h"
-#include "service/device/local_importer.h"
 #include "service/device/mapping_threads.h"
 #include "tests/contract/device_contract.h"
 #include "tests/unit/device/emulated_allocation.h"
+#include "tests/unit/device/local_importer.h"
 
 namespace mccs {
 namespace cpu_device_test {

@@ -215,7 +215,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: allocation_churn MODE ROUNDS BYTES\n");
     return 2;
   }
-  const std::string way = argv[1];
+  const std::string mode = argv[1];
   const int rounds = std::atoi(argv[2]);
   const auto bytes = static_cast<size_t>(std::atoll(argv[3]));
   sigset_t signals;
@@ -224,13 +224,13 @@ int main(int argc, char** argv) {
   sigprocmask(SIG_BLOCK, &signals, nullptr);  // inherited by all later threads
   const JobPlace place = ReadJobPlace();
   Churn churn(place, ExchangeUniqueId(place));
-  if (way == "seen") churn.Rounds(rounds, bytes, [](void* memory) { CUDA_OK(cudaFree(memory)); });
-  if (way == "unseen") churn.Rounds(rounds, bytes, &FreeUnseen);
-  if (way == "nccl") churn.Nccl(rounds, bytes);
-  if (way == "registered") churn.Registered(rounds, bytes);
-  if (way == "left") churn.Left(rounds, bytes);
-  if (way == "early") churn.Early(rounds, bytes);
-  if (way == "told") churn.Told(bytes);
+  if (mode == "seen") churn.Rounds(rounds, bytes, [](void* memory) { CUDA_OK(cudaFree(memory)); });
+  if (mode == "unseen") churn.Rounds(rounds, bytes, &FreeUnseen);
+  if (mode == "nccl") churn.Nccl(rounds, bytes);
+  if (mode == "registered") churn.Registered(rounds, bytes);
+  if (mode == "left") churn.Left(rounds, bytes);
+  if (mode == "early") churn.Early(rounds, bytes);
+  if (mode == "told") churn.Told(bytes);
   churn.End();
   std::printf("done\n");
   return 0;

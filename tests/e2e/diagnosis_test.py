@@ -31,16 +31,16 @@ class Diagnosis(unittest.TestCase):
         stopped = job.ranks()[1]
         os.kill(stopped, signal.SIGSTOP)
         try:
-            held_up = eventually(lambda: self.describe().get("held_up"), timeout=30)
-            self.assertTrue(held_up, self.lab.logs())
+            stalled_on = eventually(lambda: self.describe().get("stalled_on"), timeout=30)
+            self.assertTrue(stalled_on, self.lab.logs())
             # SIGSTOP hits rank 1 before the call, or between the call and its stream.
-            self.assertRegex(self.describe()["held_up"][0], "rank 0 waits for rank 1 on h1, "
+            self.assertRegex(self.describe()["stalled_on"][0], "rank 0 waits for rank 1 on h1, "
                                                             "(which has not called|whose stream has not reached) it")
             for host in ("h0", "h1"):
                 self.assertIn("rank 0 waits for rank 1 on h1", self.lab.command("logs", host).stdout)
         finally:
             os.kill(stopped, signal.SIGCONT)
-        self.assertTrue(eventually(lambda: not self.describe().get("held_up"), timeout=30), self.lab.logs())
+        self.assertTrue(eventually(lambda: not self.describe().get("stalled_on"), timeout=30), self.lab.logs())
 
     def test_hints_of_the_environment_are_shown(self):
         self.start(NCCL_ALGO="^NVLS", NCCL_MAX_NCHANNELS="4", NCCL_IB_TC="106")

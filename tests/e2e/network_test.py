@@ -135,7 +135,7 @@ class Network(unittest.TestCase):
         self.assertGreater(seconds, 0.8 * count * 8 / 100e6)
 
     def test_a_slower_link_carries_less(self):
-        self.assertEqual(self.lab.command("link", "rate", "leaf0", "spine1", "20Mbps").returncode, 0)
+        self.assertEqual(self.lab.command("link", "rate", "leaf0", "spine1", "20Mbit/s").returncode, 0)
         try:
             links = self.lab.links()
             self.assertEqual(links["leaf0", "spine1"]["rate_bps"], 20_000_000)
@@ -149,7 +149,7 @@ class Network(unittest.TestCase):
                 self.assertTrue(eventually(lambda: moved("spine1") > 2_000_000))
                 self.assertGreater(moved("spine0"), 2.5 * moved("spine1"))
         finally:
-            self.assertEqual(self.lab.command("link", "rate", "leaf0", "spine1", "100Mbps").returncode, 0)
+            self.assertEqual(self.lab.command("link", "rate", "leaf0", "spine1", "100Mbit/s").returncode, 0)
 
     def test_port_rules_pin_flows_to_spines(self):
         with self.lab.receiver("h2", "10.0.1.1"):

@@ -130,7 +130,7 @@ class WhileAProgramRuns(unittest.TestCase):
         self.assertRegex(self.run_ok("get", "hosts"), r"\nh1 .* ready, draining\n")
         self.assertIn("new memory", self.run_ok("get", "drains"))
         self.assertRegex(self.run_ok("audit", "--limit", "1"), r" drain +\d+ +created Drain 'host.h1' +done")
-        self.assertEqual(self.run_ok("undrain", "host", "h1"), "host/h1 takes new work again\n")
+        self.assertEqual(self.run_ok("undrain", "host", "h1"), "host/h1 is no longer drained\n")
         self.assertEqual(state(), ["", ""])
         again = self.mccsctl("undrain", "host", "h1")
         self.assertEqual((again.returncode, again.stderr), (1, "mccsctl: host h1 is not drained\n"))
@@ -143,7 +143,7 @@ class WhileAProgramRuns(unittest.TestCase):
             return ('{"apiVersion": "mccs/v1", "kind": "Topology", "metadata": {"name": "lab"}, "spec": {\n'
                     '"racks": [{"name": "r0"}], "switches": [{"name": "leaf0"}],\n'
                     '"hosts": [{"name": "h[0-1]", "rack": "r0",\n'
-                    f'"gpus": {gpus}, "nics": [{{"name": "nic0", "switch": "leaf0", "capacity": "1Gbps"}}]}}]}}}}\n')
+                    f'"gpus": {gpus}, "nics": [{{"name": "nic0", "switch": "leaf0", "capacity": "1Gbit/s"}}]}}]}}}}\n')
         with tempfile.TemporaryDirectory() as directory:
             file = os.path.join(directory, "lab.yaml")
             for gpus, status in (8, 1), (1, 0):

@@ -17,9 +17,9 @@ kind: Tenant
 metadata:
   name: {name}
 spec:
-  who:
+  selector:
     uids: [{uid}]
-  guarantee: 10Gbps
+  guarantee: 10Gbit/s
   cap: {cap}
   quotas: {{communicators: 16}}
 """
@@ -30,7 +30,7 @@ kind: Policy
 metadata:
   name: {name}
 spec:
-  policy: locality_ring
+  type: locality_ring
   parameters:
     order: [{order}]
   for:
@@ -51,11 +51,11 @@ spec:
     - name: "h[0-1]"
       rack: r0
       gpus: 1
-      nics: [{name: nic0, switch: leaf0, capacity: 100Gbps}]
+      nics: [{name: nic0, switch: leaf0, capacity: 100Gbit/s}]
 """
 
 
-def tenant(name="team-a", uid=1000, cap="40Gbps"):
+def tenant(name="team-a", uid=1000, cap="40Gbit/s"):
     return TENANT.format(name=name, uid=uid, cap=cap)
 
 
@@ -141,10 +141,10 @@ class Objects(unittest.TestCase):
     def test_a_refusal_names_object_field_and_line_and_changes_nothing(self):
         self.run_ok("apply", "-f", "-", text=tenant())
         cases_ = [
-            (tenant("team-b", 2000, cap="5Gbps"),
-             "<stdin>:9:8: Tenant 'team-b', spec.cap: the cap of 5 Gbps is below the guarantee of 10 Gbps"),
+            (tenant("team-b", 2000, cap="5Gbit/s"),
+             "<stdin>:9:8: Tenant 'team-b', spec.cap: the cap of 5 Gbit/s is below the guarantee of 10 Gbit/s"),
             (TOPOLOGY + "---\n" + policy(tenant="team-x"),
-             "<stdin>:25:15: Policy 'gold', spec.for.tenants[0]: unknown Tenant 'team-x' (did you mean 'team-a'?)"),
+             "<stdin>:25:15: Policy 'gold', spec.selector.tenants[0]: unknown Tenant 'team-x' (did you mean 'team-a'?)"),
             (TOPOLOGY + "---\n" + policy(order="h0, h9"),
              "<stdin>:23:17: Policy 'gold', spec.parameters.order[1]: unknown host 'h9'"),
             (TOPOLOGY + "---\n" + policy() + "---\n" + policy("silver"),
@@ -160,26 +160,26 @@ class Objects(unittest.TestCase):
     def test_an_edit_of_an_older_version_is_refused(self):
         self.run_ok("apply", "-f", "-", text=tenant())
         document = self.run_ok("get", "tenants", "team-a", "-o", "yaml")
-        edited = document.replace("40 Gbps", "30 Gbps")
+        edited = document.replace("40 Gbit/s", "30 Gbit/s")
         self.assertNotEqual(document, edited)
         self.run_ok("apply", "-f", "-", text=edited)
-        why = self.refused("apply", "-f", "-", text=document.replace("40 Gbps", "20 Gbps"))
+        why = self.refused("apply", "-f", "-", text=document.replace("40 Gbit/s", "20 Gbit/s"))
         self.assertRegex(why, r"<stdin>:5:20: Tenant 'team-a', metadata\.resourceVersion: version 1 .*stored version is 2")
-        self.assertIn("cap: 30 Gbps", self.run_ok("get", "tenant", "team-a", "-o", "yaml"))
+        self.assertIn("cap: 30 Gbit/s", self.run_ok("get", "tenant", "team-a", "-o", "yaml"))
 
     def test_diff_shows_what_apply_would_do(self):
         self.run_ok("apply", "-f", "-", text=tenant())
         same = self.controller.mccsctl("diff", "-f", "-", text=tenant())
         self.assertEqual((same.returncode, same.stdout), (0, ""))
-        other = self.controller.mccsctl("diff", "-f", "-", text=tenant(cap="30Gbps"))
+        other = self.controller.mccsctl("diff", "-f", "-", text=tenant(cap="30Gbit/s"))
         self.assertEqual(other.returncode, 1)
-        self.assertIn("-  cap: 40 Gbps\n+  cap: 30 Gbps\n", other.stdout)
+        self.assertIn("-  cap: 40 Gbit/s\n+  cap: 30 Gbit/s\n", other.stdout)
         self.assertIn("cannot read /no/such", self.refused("diff", "-f", "/no/such", status=3))
 
     def test_delete_removes_dependent_objects_together(self):
         text = tenant() + "---\n" + TOPOLOGY + "---\n" + policy()
         self.run_ok("apply", "-f", "-", text=text)
-        self.assertIn("stored, version 1: Policy 'gold', spec.for.tenants[0]", self.refused("delete", "tenant", "team-a"))
+        self.assertIn("stored, version 1: Policy 'gold', spec.selector.tenants[0]", self.refused("delete", "tenant", "team-a"))
         self.assertIn("did you mean 'gold'?", self.refused("delete", "policy", "golf"))
         self.assertIn("policy/gold would be deleted", self.run_ok("delete", "policy", "gold", "--dry-run"))
         self.assertIn("policy/gold deleted", self.run_ok("delete", "-f", "-", text=text))
@@ -226,38 +226,38 @@ class Objects(unittest.TestCase):
         self.assertIn("@", first["user"])
         self.assertEqual((first["action"], first["outcome"], first["objects"]),
                          ("apply", "done", "created Tenant 'team-a'"))
-        self.assertEqual(newest["outcome"], "refused: there is no Tenant 'nobody'")
-        self.assertIn("USER (AS TOLD)", self.run_ok("audit"))
+        self.assertEqual(newest["outcome"], "rejected: there is no Tenant 'nobody'")
+        self.assertIn("USER (UNVERIFIED)", self.run_ok("audit"))
 
     def test_a_drain_that_is_refused_is_in_the_audit_log(self):
         self.refused("drain", "host", "h9")
         self.refused("undrain", "link", "nowhere")
         newest, first = json.loads(self.run_ok("audit", "-o", "json"))["entries"]
         self.assertEqual((first["action"], first["outcome"]),
-                         ("drain", "refused: neither a daemon nor a Topology has a host 'h9'"))
-        self.assertEqual((newest["action"], newest["outcome"]), ("undrain", "refused: link nowhere is not drained"))
+                         ("drain", "rejected: neither a daemon nor a Topology has a host 'h9'"))
+        self.assertEqual((newest["action"], newest["outcome"]), ("undrain", "rejected: link nowhere is not drained"))
         self.assertIn("@", newest["user"])
 
     def test_tables_show_what_is_enforced(self):
         self.run_ok("apply", "-f", "-", text=tenant() + "---\n" + policy().replace("order: [h1, h0]", "{}")
                     .replace("parameters:\n    {}", "parameters: {}"))
-        self.assertIn("its guarantee of 10 Gbps", self.run_ok("describe", "tenant", "team-a"))
+        self.assertIn("its guarantee of 10 Gbit/s", self.run_ok("describe", "tenant", "team-a"))
         self.assertNotIn("applies to it", self.run_ok("apply", "-f", "-", text=TOPOLOGY))
-        self.assertRegex(self.run_ok("get", "tenants"), r"(?m)^team-a .* in part$")
-        self.assertIn("do not use its guarantee of 10 Gbps: locality_ring, by Policy 'gold', applies",
+        self.assertRegex(self.run_ok("get", "tenants"), r"(?m)^team-a .* Partial$")
+        self.assertIn("do not use its guarantee of 10 Gbit/s: locality_ring, by Policy 'gold', applies",
                       self.run_ok("describe", "tenant", "team-a"))
         shares = policy().replace("locality_ring", "shares").replace("order: [h1, h0]", "channels_per_nic: 1")
         self.assertNotIn("do not use", self.run_ok("apply", "-f", "-", text=shares))
         self.assertRegex(self.run_ok("get", "tenants"), r"(?m)^team-a .* yes$")
         self.assertIn("MEMORY", self.run_ok("get", "tenants", "-o", "wide"))
-        self.assertIn("In force:       yes", self.run_ok("describe", "policy", "gold"))
+        self.assertIn("Enforced:       True", self.run_ok("describe", "policy", "gold"))
 
     def test_a_guarantee_above_every_nic_is_rejected(self):
         self.run_ok("apply", "-f", "-", text=TOPOLOGY)
         self.assertRegex(
-            self.refused("apply", "-f", "-", text=tenant(cap="400Gbps").replace("10Gbps", "200Gbps")),
+            self.refused("apply", "-f", "-", text=tenant(cap="400Gbit/s").replace("10Gbit/s", "200Gbit/s")),
             r"<stdin>:8:14: Tenant 'team-a', spec.guarantee: no NIC can carry it: the fastest link, h0/nic0-leaf0 of Topology "
-            r"'lab', carries 9\d\.?\d* Gbps of payload, but 200 Gbps are guaranteed; lower it")
+            r"'lab', carries 9\d\.?\d* Gbit/s of payload, but 200 Gbit/s are guaranteed; lower it")
         self.assertEqual(self.count("tenants"), 0)
 
     def test_bash_completes_commands_formats_and_names(self):

@@ -18,7 +18,7 @@ kind: Policy
 metadata:
   name: paths
 spec:
-  policy: fair_flow
+  type: fair_flow
 """
 HASH = """\
     mapping: hash

@@ -11,14 +11,14 @@ POLICY = """\
 apiVersion: mccs/v1
 kind: Policy
 metadata: {name: fair}
-spec: {policy: fair_flow}
+spec: {type: fair_flow}
 """
 TENANT = """\
 ---
 apiVersion: mccs/v1
 kind: Tenant
 metadata: {name: a}
-spec: {who: {sockets: [a]}, priority: %d}
+spec: {selector: {sockets: [a]}, priority: %d}
 """
 # Bytes that are sent between two samples of the queues.
 MOVED = 6_000_000

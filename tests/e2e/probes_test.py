@@ -18,7 +18,7 @@ def flow(port, protocol=TCP, source=H1, switches=3):
 
 
 def probe(question, *flows):
-    return f"probe {{ question: {question} {' '.join(flows)} }}"
+    return f"probe {{ request_id: {question} {' '.join(flows)} }}"
 
 
 def over(spine):

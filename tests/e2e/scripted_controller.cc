@@ -32,9 +32,9 @@ namespace {
 
 constexpr int kTries = 400;
 
-std::vector<agent::ToAgent> ReadOrders(const std::string& path) {
+std::vector<agent::v1::ToAgent> ReadOrders(const std::string& path) {
   std::ifstream file(path);
-  std::vector<agent::ToAgent> orders;
+  std::vector<agent::v1::ToAgent> orders;
   std::string text;
   const auto take = [&] {
     if (!google::protobuf::TextFormat::ParseFromString(text, &orders.emplace_back())) {
@@ -54,18 +54,19 @@ std::vector<agent::ToAgent> ReadOrders(const std::string& path) {
   return orders;
 }
 
-class Hub final : public agent::AgentHub::Service {
+class Hub final : public agent::v1::AgentHub::Service {
  public:
   explicit Hub(std::string path) : path_(std::move(path)) {}
 
-  grpc::Status Attach(grpc::ServerContext*,
-                      grpc::ServerReaderWriter<agent::ToAgent, agent::FromAgent>* stream) override {
+  grpc::Status Attach(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<agent::v1::ToAgent, agent::v1::FromAgent>* stream) override {
     std::string host;
     std::set<uint64_t> sent_rate_limits, probed;
     Epochs proposed;
-    agent::FromAgent message;
+    agent::v1::FromAgent message;
     while (stream->Read(&message)) {
-      agent::ToAgent answer;
+      agent::v1::ToAgent answer;
       if (message.has_registration()) {
         host = message.registration().host().name();
         answer.mutable_registered()->set_heartbeat_every_ns(500'000'000);
@@ -82,7 +83,7 @@ class Hub final : public agent::AgentHub::Service {
         proposed[message.announce().comm_id()] = 0;
         ProposeNext(stream, message.announce().comm_id(), proposed);
       } else if (message.has_report()) {
-        const agent::Report& report = message.report();
+        const agent::v1::Report& report = message.report();
         Say(host, ToJson(report));
         // The leader has switched to the last proposal.
         const auto leads = proposed.find(report.comm_id());
@@ -97,12 +98,12 @@ class Hub final : public agent::AgentHub::Service {
   }
 
  private:
-  using Stream = grpc::ServerReaderWriter<agent::ToAgent, agent::FromAgent>;
+  using Stream = grpc::ServerReaderWriter<agent::v1::ToAgent, agent::v1::FromAgent>;
   // By communicator that the stream's host leads: the epoch of the last proposal.
   using Epochs = std::map<uint64_t, uint64_t>;
 
   void ProposeNext(Stream* stream, uint64_t comm_id, Epochs& proposed) {
-    for (agent::ToAgent order : ReadOrders(path_)) {
+    for (agent::v1::ToAgent order : ReadOrders(path_)) {
       if (!order.has_propose()) continue;
       if (order.propose().strategy().epoch() <= proposed[comm_id]) continue;
       proposed[comm_id] = order.propose().strategy().epoch();
@@ -112,16 +113,17 @@ class Hub final : public agent::AgentHub::Service {
     }
   }
   void SendRateLimits(Stream* stream, uint64_t comm_id) {
-    for (agent::ToAgent order : ReadOrders(path_)) {
-      if (!order.has_pace()) continue;
-      order.mutable_pace()->set_comm_id(comm_id);
+    for (agent::v1::ToAgent order : ReadOrders(path_)) {
+      if (!order.has_rate_limits()) continue;
+      order.mutable_rate_limits()->set_comm_id(comm_id);
       stream->Write(order);
     }
   }
   // `asked`: the numbers of the Probes already sent.
   void SendProbes(Stream* stream, std::set<uint64_t>& asked) {
-    for (const agent::ToAgent& order : ReadOrders(path_)) {
-      if (order.has_probe() && asked.insert(order.probe().question()).second) stream->Write(order);
+    for (const agent::v1::ToAgent& order : ReadOrders(path_)) {
+      if (order.has_probe() && asked.insert(order.probe().request_id()).second)
+        stream->Write(order);
     }
   }
   static std::string ToJson(const google::protobuf::Message& message) {

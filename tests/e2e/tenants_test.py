@@ -76,8 +76,8 @@ class ByControlGroup(unittest.TestCase):
         return sorted(each["tenant"] for each in said.get("communicators", []))
 
     def test_a_group_is_a_tenant_with_quotas(self):
-        self.apply("team-a", {"who": {"cgroups": [self.groups["a"].path]}, "quotas": {"communicators": 1}})
-        self.apply("team-b", {"who": {"uids": [os.getuid()]}})
+        self.apply("team-a", {"selector": {"cgroups": [self.groups["a"].path]}, "quotas": {"communicators": 1}})
+        self.apply("team-b", {"selector": {"uids": [os.getuid()]}})
         with self.start("a") as first, self.start("b") as neighbour:
             self.assertTrue(first.has_printed("running", times=4), first.output + self.lab.logs())
             self.assertTrue(neighbour.has_printed("running", times=4), neighbour.output + self.lab.logs())
@@ -90,12 +90,12 @@ class ByControlGroup(unittest.TestCase):
                               second.output)
                 self.assertNotEqual(second.wait(), 0)
             self.assertFalse(first.has_ended() or neighbour.has_ended())
-            self.apply("team-a", {"who": {"cgroups": [self.groups["a"].path]}, "quotas": {"communicators": 2}})
+            self.apply("team-a", {"selector": {"cgroups": [self.groups["a"].path]}, "quotas": {"communicators": 2}})
             with self.start("a") as second:
                 self.assertTrue(second.has_printed("running", times=4), second.output + self.lab.logs())
 
     def test_a_call_beyond_the_memory_quota_is_rejected(self):
-        self.apply("team-a", {"who": {"cgroups": [self.groups["a"].path]}, "quotas": {"memory": "1MiB"}})
+        self.apply("team-a", {"selector": {"cgroups": [self.groups["a"].path]}, "quotas": {"memory": "1MiB"}})
         too_much = self.lab.run(*self.groups["a"].command(program("collective_perf"), "--op", "all_reduce", "--min", "4M",
                                                           "--max", "4M", "--iters", "1"))
         self.assertNotEqual(too_much.returncode, 0)

@@ -126,7 +126,7 @@ TEST(SimCalibration, LosesNoOperationDuringCostChanges) {
       ASSERT_EQ(far.Run(i % 2 == 0 ? kSmall : kMiddle, 10), 0u);
     }
     EXPECT_GT(far.applied().epoch(), epoch);
-    EXPECT_TRUE(far.applied().algorithms().has_own_costs());
+    EXPECT_TRUE(far.applied().algorithms().has_configured_costs());
   }
 }
 

@@ -253,7 +253,7 @@ TEST(ChangeAgreement, SeparatesWaitingCallsByCommunicator) {
     const auto& reports = world.host(h).controller().reports;
     EXPECT_EQ(reports.at(of_one.id()).operations, 2u);
     EXPECT_EQ(reports.at(of_two.id()).operations, 4u);
-    EXPECT_THAT(reports.at(of_one.id()).change_trouble, IsEmpty());
+    EXPECT_THAT(reports.at(of_one.id()).change_error, IsEmpty());
   }
 }
 

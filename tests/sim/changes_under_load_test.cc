@@ -147,12 +147,12 @@ class IdleCommunicator {
   bool formed_ = false;
 };
 
-// One change at a time, with enough operations after it to measure their pace.
+// One change at a time, with enough operations after it to measure their limits.
 class ChangesUnderLoad : public testing::TestWithParam<uint64_t> {
  protected:
   static constexpr int kChanges = 60;
   static constexpr uint64_t kSettling = 12;  // operations checked after a change
-  static constexpr uint64_t kSteady = 12;    // operations after those that measure the pace
+  static constexpr uint64_t kSteady = 12;    // operations after those that measure the limits
 
   static std::vector<int> RandomLayout(std::mt19937_64& random) {
     std::vector<int> layout;
@@ -180,7 +180,7 @@ class ChangesUnderLoad : public testing::TestWithParam<uint64_t> {
   RunningJob running_;
 };
 
-// The delay of an operation is measured against the pace of its strategy, from the last operation
+// The delay of an operation is measured against the limits of its strategy, from the last operation
 // before the proposal on.
 // - Operations under the old strategy, except the last one, are late by at most one round trip, by
 //   which ranks overtake each other.

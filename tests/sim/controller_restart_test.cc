@@ -21,7 +21,7 @@ constexpr char kCapped[] = R"(
 apiVersion: mccs/v1
 kind: Tenant
 metadata: {name: a}
-spec: {who: {uids: [1]}, cap: 4Mbps}
+spec: {selector: {uids: [1]}, cap: 4Mbit/s}
 )";
 
 class SimControllerRestart : public testing::TestWithParam<uint64_t> {

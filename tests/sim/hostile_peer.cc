@@ -372,11 +372,11 @@ void HostilePeer::OnLeaderMessage(Link& link, const peer::Message& message) {
     StartRunning();
   } else if (message.has_strategy_change()) {
     AnswerChange(link, message.strategy_change());
-  } else if (message.has_ask_entered()) {
-    answer.mutable_entered()->set_question(message.ask_entered().question());
+  } else if (message.has_entered_request()) {
+    answer.mutable_entered()->set_request_id(message.entered_request().request_id());
     answer.mutable_entered()->set_operation(operation_);
     link.link->Send(answer);
-  } else if (message.has_order_asked()) {
+  } else if (message.has_order_hold()) {
     answer.mutable_order_started()->set_operation(operation_);
     link.link->Send(answer);
   }

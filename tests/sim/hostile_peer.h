@@ -161,7 +161,7 @@ class HostilePeer final : public SimParticipant {
   const Stage attacks_from_;
   Stage stage_ = Stage::kRendezvous;
   std::vector<Action> actions_;
-  bool in_order_ = true;  // sends the steps of a change in order
+  bool by_call_ = true;  // sends the steps of a change in order
   int actions_left_;
   MonotonicNs next_action_;
   bool has_left_ = false;

@@ -31,7 +31,7 @@ void HostilePeer::ChooseActions() {
     if (Below(3) == 0) actions_.push_back(act);
   }
   if (actions_.empty()) actions_.push_back(&HostilePeer::SendChangeStep);
-  in_order_ = Below(2) == 0;
+  by_call_ = Below(2) == 0;
 }
 
 void HostilePeer::Act() { (this->*actions_[Below(actions_.size())])(); }
@@ -62,12 +62,12 @@ void HostilePeer::RepeatCorrupted() {
 // The steps of a change, mostly in order, with strategies of all kinds.
 void HostilePeer::SendChangeStep() {
   if (leader_ < 0 || !Plays(leader_) || stage_ != Stage::kRunning) return;
-  const bool in_order = in_order_ || Below(4) > 0;
+  const bool by_call = by_call_ || Below(4) > 0;
   const bool awaits = step_ > 0 && answers_ < options_.daemons.size();
-  if (in_order && awaits) return;
+  if (by_call && awaits) return;
   answers_ = 0;
-  if (!in_order) step_ = static_cast<int>(Below(6));
-  Count(in_order ? RandomEvent::kChangeProposed : RandomEvent::kChangeOutOfOrder);
+  if (!by_call) step_ = static_cast<int>(Below(6));
+  Count(by_call ? RandomEvent::kChangeProposed : RandomEvent::kChangeOutOfOrder);
   peer::Message message;
   peer::StrategyChange& change = *message.mutable_strategy_change();
   switch (step_) {
@@ -90,7 +90,7 @@ void HostilePeer::SendChangeStep() {
       change.set_done(true);
       break;
     case 4:
-      change.set_dropped("a lie");
+      change.set_aborted("a lie");
       break;
     default:
       change.set_move(true);
@@ -147,10 +147,10 @@ void HostilePeer::SendOrderMessage() {
   peer::Message message;
   switch (Below(5)) {
     case 0:
-      message.mutable_order_wanted();
+      message.mutable_order_request();
       break;
     case 1:
-      message.mutable_order_asked();
+      message.mutable_order_hold();
       break;
     case 2:
       message.mutable_order_started()->set_operation(RandomBoundaryNumber(operation_, dice_));

@@ -25,13 +25,13 @@ class Load {
   }
   SimJob& job() { return job_; }
 
-  // Sends the pace to every host; `rate_bps`: rate limit of each lane.
-  void SetRateLimits(RateLimits pace, uint64_t rate_bps = 0) {
-    pace.revision = ++revision_;
+  // Sends the limits to every host; `rate_bps`: rate limit of each lane.
+  void SetRateLimits(RateLimits limits, uint64_t rate_bps = 0) {
+    limits.revision = ++revision_;
     for (int h = 0; h < hosts_ && rate_bps > 0; ++h) {
-      pace.lanes.push_back({ChannelId(0), HostIndex(h), HostIndex((h + 1) % hosts_), rate_bps});
+      limits.lanes.push_back({ChannelId(0), HostIndex(h), HostIndex((h + 1) % hosts_), rate_bps});
     }
-    for (int h = 0; h < hosts_; ++h) world_.host(h).controller().paces.push_back({id_, pace});
+    for (int h = 0; h < hosts_; ++h) world_.host(h).controller().paces.push_back({id_, limits});
   }
   // Posts operations when all posted ones are done.
   void KeepBusy() {
@@ -101,7 +101,7 @@ TEST_F(SimPacing, TwoCommunicatorsObeyTheirRates) {
     EXPECT_NEAR(RateOf(both, slow, host), 2e6, 0.03 * 2e6);
     EXPECT_NEAR(RateOf(both, fast, host), 6e6, 0.03 * 6e6);
   }
-  EXPECT_GT(slow.lane(0).waited_for_gate_ns, 5 * kNsPerSec);
+  EXPECT_GT(slow.lane(0).waited_for_rate_ns, 5 * kNsPerSec);
   EXPECT_EQ(slow.lane(0).rate_bps, 16 * kMbit);
   // Another rate acts at once; no rate removes the limit.
   slow.SetRateLimits({}, 80 * kMbit);
@@ -125,9 +125,9 @@ TEST_F(SimPacing, ReportsLanesDuringAnOperation) {
 TEST_F(SimPacing, TenantRateCoversAllItsCommunicators) {
   Load one(world_), two(world_);
   const std::vector<Load*> both{&one, &two};
-  const RateLimits pace{.tenant_rate_bps = 40 * kMbit, .tenant = "a"};
-  one.SetRateLimits(pace);
-  two.SetRateLimits(pace);
+  const RateLimits limits{.tenant_rate_bps = 40 * kMbit, .tenant = "a"};
+  one.SetRateLimits(limits);
+  two.SetRateLimits(limits);
   RunBusy(both, kNsPerSec);
   const double first = RateOf(both, one, 0), second = RateOf(both, two, 0);
   EXPECT_NEAR(first + second, 5e6, 0.03 * 5e6);
@@ -138,9 +138,9 @@ TEST_F(SimPacing, TenantRateCoversAllItsCommunicators) {
 TEST_F(SimPacing, LaneAndTenantRatesTogetherLoseNoBandwidth) {
   Load one(world_), two(world_);
   const std::vector<Load*> both{&one, &two};
-  const RateLimits pace{.tenant_rate_bps = 48 * kMbit, .tenant = "a"};
-  one.SetRateLimits(pace, 16 * kMbit);
-  two.SetRateLimits(pace, 32 * kMbit);
+  const RateLimits limits{.tenant_rate_bps = 48 * kMbit, .tenant = "a"};
+  one.SetRateLimits(limits, 16 * kMbit);
+  two.SetRateLimits(limits, 32 * kMbit);
   RunBusy(both, kNsPerSec);
   for (int host : {0, 1}) {
     EXPECT_NEAR(RateOf(both, one, host), 2e6, 0.01 * 2e6);

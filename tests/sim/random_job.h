@@ -1,4 +1,4 @@
-// A job of the random world: a list of operations that its ranks call at their own pace. Each
+// A job of the random world: a list of operations that its ranks call at their own limits. Each
 // operation has its own memory, so that each can be checked by itself.
 #ifndef MCCS_TESTS_SIM_RANDOM_JOB_H_
 #define MCCS_TESTS_SIM_RANDOM_JOB_H_

@@ -101,7 +101,7 @@ void RandomOperator::Count(const Object& object) {
       break;
     }
     case ObjectKind::kPolicy:
-      counts_.Add(EventOf(PolicyOf(object).policy));
+      counts_.Add(EventOf(PolicyOf(object).type));
       break;
     case ObjectKind::kDrain:
       counts_.Add(RandomEvent::kDrained);
@@ -124,7 +124,8 @@ std::string RandomOperator::RandomDocument(const std::vector<CommId>& communicat
 std::string RandomOperator::InitialDocuments() const {
   std::string text = Topology();
   for (uint64_t t = 0; t < kRandomTenants; ++t) {
-    text += Document("Tenant", TenantName(t), absl::StrCat("  who: {uids: [", 1000 + t, "]}\n"));
+    text +=
+        Document("Tenant", TenantName(t), absl::StrCat("  selector: {uids: [", 1000 + t, "]}\n"));
   }
   return text;
 }
@@ -136,10 +137,10 @@ std::string RandomOperator::Topology() const {
   for (size_t h = 0; h < racks_.size(); ++h) {
     absl::StrAppend(&spec, "    - {name: h", h, ", rack: ", racks_[h],
                     ", gpus: 8, nics: [{name: nic0, switch: leaf", h % 2,
-                    ", capacity: 1Gbps, address: ", addresses_[h], "}]}\n");
+                    ", capacity: 1Gbit/s, address: ", addresses_[h], "}]}\n");
   }
   absl::StrAppend(&spec,
-                  "  links: [{between: [\"leaf[0-1]\", \"spine[0-1]\"], capacity: 1Gbps}]\n"
+                  "  links: [{ends: [\"leaf[0-1]\", \"spine[0-1]\"], capacity: 1Gbit/s}]\n"
                   "  source_ports:\n    mapping: rules\n    candidates: 61000-64999\n    rules:\n"
                   "      - {ports: 61000-62999, via: spine0}\n"
                   "      - {ports: 63000-64999, via: spine1}\n");
@@ -150,7 +151,7 @@ std::string RandomOperator::Topology() const {
 std::string RandomOperator::RandomTenant(std::mt19937_64& random) {
   const uint64_t tenant = random() % kRandomTenants;
   std::string spec =
-      absl::StrCat("  who: {uids: [", 1000 + tenant, "]}\n  weight: ", 1 + random() % 4,
+      absl::StrCat("  selector: {uids: [", 1000 + tenant, "]}\n  weight: ", 1 + random() % 4,
                    "\n  priority: ", random() % 8, "\n");
   if (random() % 3 == 0)
     absl::StrAppend(&spec, "  guarantee: ", 10 + random() % 200 * (1 + random() % 8), "Mbps\n");
@@ -174,11 +175,12 @@ std::string RandomOperator::RandomPolicy(const std::vector<CommId>& communicator
     const CommId id = communicators[random() % communicators.size()];
     selector.push_back(absl::StrCat("communicators: ['", FormatCommId(id), "']"));
   }
-  const bool chooses_algorithms = spec.find("policy: algorithm") != std::string::npos;
+  const bool chooses_algorithms = spec.find("type: algorithm") != std::string::npos;
   if (chooses_algorithms) {
-    selector.push_back(absl::StrCat("sizes: {below: ", 1 + random() % 65536, "}"));
+    selector.push_back(absl::StrCat("sizes: {max_bytes: ", 1 + random() % 65536, "}"));
   }
-  if (!selector.empty()) absl::StrAppend(&spec, "  for: {", absl::StrJoin(selector, ", "), "}\n");
+  if (!selector.empty())
+    absl::StrAppend(&spec, "  selector: {", absl::StrJoin(selector, ", "), "}\n");
   // Mostly the name of the Policy with the same selector, which it replaces.
   const std::string name = random() % 20 == 0
                                ? "other"
@@ -191,25 +193,25 @@ std::string RandomOperator::RandomPolicySpec(std::mt19937_64& random) const {
   const char* const algorithms[] = {"ring", "tree", "direct"};
   switch (random() % 8) {
     case 0:
-      return random() % 2 == 0 ? "  policy: fair_flow\n"
-                               : absl::StrCat("  policy: fair_flow\n  parameters: {avoid_links: [",
+      return random() % 2 == 0 ? "  type: fair_flow\n"
+                               : absl::StrCat("  type: fair_flow\n  parameters: {avoid_links: [",
                                               RandomLinks(random), "]}\n");
     case 1:
       // Few ports, so that lanes want each other's ports.
-      return absl::StrCat("  policy: rank_order\n  parameters: {port_seed: ", random() % 100,
+      return absl::StrCat("  type: rank_order\n  parameters: {port_seed: ", random() % 100,
                           ", source_ports: {first: 30000, last: 30031}}\n");
     case 2:
-      return absl::StrCat("  policy: priority_flow\n  parameters: {favoured: [",
+      return absl::StrCat("  type: priority_flow\n  parameters: {favoured: [",
                           RandomTenantName(random), "], reserved_links: [", RandomLinks(random),
                           "]}\n");
     case 3:
-      return absl::StrCat("  policy: time_windows\n  parameters: {favoured: [",
+      return absl::StrCat("  type: time_windows\n  parameters: {favoured: [",
                           RandomTenantName(random), "]}\n");
     case 4:
-      return "  policy: shares\n";
+      return "  type: shares\n";
     case 5:
-      return absl::StrCat(
-          "  policy: algorithm\n  parameters: {algorithm: ", algorithms[random() % 3], "}\n");
+      return absl::StrCat("  type: algorithm\n  parameters: {algorithm: ", algorithms[random() % 3],
+                          "}\n");
     default:
       break;
   }
@@ -220,9 +222,8 @@ std::string RandomOperator::RandomPolicySpec(std::mt19937_64& random) const {
   // Below the ephemeral ports: a control link or a lane of a tree that has one of those never
   // releases it.
   const uint64_t first = 20'000 + 100 * (random() % 290);
-  return absl::StrCat("  policy: locality_ring\n  parameters: {order: [",
-                      absl::StrJoin(order, ", "), "], source_ports: {first: ", first,
-                      ", last: ", first + 99, "}}\n");
+  return absl::StrCat("  type: locality_ring\n  parameters: {order: [", absl::StrJoin(order, ", "),
+                      "], source_ports: {first: ", first, ", last: ", first + 99, "}}\n");
 }
 
 std::string RandomOperator::RandomDrain(std::mt19937_64& random) const {

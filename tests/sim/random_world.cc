@@ -348,7 +348,7 @@ class RandomWorld {
           if (report.epoch.value() == record->second.Newest().epoch()) continue;
           return absl::StrCat(FormatCommId(job.id()), " is at epoch ", report.epoch.value(),
                               " on h", host, ", not ", record->second.Newest().epoch(), " (",
-                              report.change_trouble, ")");
+                              report.change_error, ")");
         }
       }
       return "";

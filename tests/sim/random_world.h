@@ -1,6 +1,6 @@
 // One random run of the whole system: daemons, controller, agents and tenants in one thread, with
 // all events drawn from one seed. Jobs of several ranks and Tenants call collectives and messages
-// at their own pace. At the same time:
+// at their own limits. At the same time:
 // - Operators apply Policies of all kinds, Tenants with shares, priorities and quotas, drains and
 //   undrains; some of them conflict.
 // - Lanes break, hosts are partitioned for a while, agents lose their streams, the controller dies

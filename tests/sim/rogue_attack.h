@@ -76,7 +76,7 @@ inline peer::Message Move(uint64_t epoch) {
   return Change(epoch, [](auto& change) { change.set_move(true); });
 }
 inline peer::Message Dropped(uint64_t epoch) {
-  return Change(epoch, [](auto& change) { change.set_dropped("no reason"); });
+  return Change(epoch, [](auto& change) { change.set_aborted("no reason"); });
 }
 inline peer::Message Open(const Strategy& strategy) {
   return Message([&](auto& m) { ToProto(strategy, m.mutable_open()->mutable_strategy()); });

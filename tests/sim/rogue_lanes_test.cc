@@ -22,7 +22,8 @@ class RogueLanes : public RoguePeerTest {
     EXPECT_TRUE(rogue_.StartAsLeader());
     Reach(Stage::kActive);
   }
-  void Write(Connection& connection, std::string bytes) {
+  // Writes the bytes and expects the failure of the communicator.
+  void ExpectViolation(Connection& connection, std::string bytes) {
     const iovec piece{bytes.data(), bytes.size()};
     const auto written = connection.Write({&piece, 1});
     ASSERT_TRUE(written.ok() && *written == bytes.size());
@@ -34,14 +35,15 @@ class RogueLanes : public RoguePeerTest {
 };
 
 TEST_F(RogueLanes, GarbageInsteadOfSliceEndsTheCommunicator) {
-  Write(rogue_.out(), std::string(64, 'x'));
+  ExpectViolation(rogue_.out(), std::string(64, 'x'));
 }
 
 TEST_F(RogueLanes, InvalidSliceNumberEndsTheCommunicator) {
   wire::SliceHeader header{};
   header.magic = wire::kSliceMagic;
   header.number = std::numeric_limits<uint64_t>::max();
-  Write(rogue_.out(), std::string(reinterpret_cast<const char*>(&header), sizeof(header)));
+  ExpectViolation(rogue_.out(),
+                  std::string(reinterpret_cast<const char*>(&header), sizeof(header)));
 }
 
 TEST_F(RogueLanes, AcknowledgementOfUnsentSlicesEndsTheCommunicator) {
@@ -52,7 +54,7 @@ TEST_F(RogueLanes, AcknowledgementOfUnsentSlicesEndsTheCommunicator) {
                              .reserved = 0,
                              .delivered = std::numeric_limits<uint64_t>::max(),
                              .credit = std::numeric_limits<uint64_t>::max()};
-  Write(*rogue_.in(), std::string(reinterpret_cast<const char*>(&frame), sizeof(frame)));
+  ExpectViolation(*rogue_.in(), std::string(reinterpret_cast<const char*>(&frame), sizeof(frame)));
 }
 
 // Only the connection ends.

@@ -76,9 +76,9 @@ const Attack kLeaderAttacks[] = {
      [](const RoguePeer& r) {
        return Messages{Prepare(WithOtherCosts(r, 2)), Hold(2), Dropped(2)};
      },
-     "strategy_change.dropped"},
+     "strategy_change.aborted"},
     {"DroppedWithoutAChange", Stage::kActive, [](const RoguePeer&) { return Messages{Dropped(1)}; },
-     "strategy_change.dropped"},
+     "strategy_change.aborted"},
     {"MoveOfChangeThatIsNotRoute", Stage::kActive,
      [](const RoguePeer& r) {
        return Messages{Prepare(WithOtherCosts(r, 2)), Move(2)};
@@ -238,7 +238,7 @@ const Attack kLeaderAttacks[] = {
      [](const RoguePeer&) {
        const peer::Message departed = Message([](auto& m) {
          m.mutable_departed()->set_rank(0);
-         m.mutable_departed()->set_in_order(true);
+         m.mutable_departed()->set_by_call(true);
        });
        return Messages{departed, departed};
      },
@@ -270,7 +270,7 @@ const Attack kLeaderAttacks[] = {
     {"TooLongMessage", Stage::kActive,
      [](const RoguePeer&) {
        return Messages{
-           Message([](auto& m) { m.mutable_failed()->set_text(std::string(1 << 20, 'x')); })};
+           Message([](auto& m) { m.mutable_failed()->set_message(std::string(1 << 20, 'x')); })};
      },
      "announces a message of"},
     // ---- The order of operations ----
@@ -280,13 +280,11 @@ const Attack kLeaderAttacks[] = {
      },
      "order_begins"},
     {"OrderAskedTwice", Stage::kActive,
-     [](const RoguePeer&) {
-       return Messages(2, Message([](auto& m) { m.mutable_order_asked(); }));
-     },
-     "order_asked"},
+     [](const RoguePeer&) { return Messages(2, Message([](auto& m) { m.mutable_order_hold(); })); },
+     "order_hold"},
     {"OrderBeginsAfterTheLargestNumber", Stage::kActive,
      [](const RoguePeer&) {
-       return Messages{Message([](auto& m) { m.mutable_order_asked(); }),
+       return Messages{Message([](auto& m) { m.mutable_order_hold(); }),
                        Message([](auto& m) { m.mutable_order_begins()->set_after(kMaxUint64); })};
      },
      "order_begins"},
@@ -297,21 +295,21 @@ const Attack kLeaderAttacks[] = {
      "order_next"},
     {"OrderNextOfNumber0", Stage::kActive,
      [](const RoguePeer&) {
-       return Messages{Message([](auto& m) { m.mutable_order_asked(); }),
+       return Messages{Message([](auto& m) { m.mutable_order_hold(); }),
                        Message([](auto& m) { m.mutable_order_begins()->set_after(0); }),
                        Message([](auto& m) { m.mutable_order_next()->set_operation(0); })};
      },
      "order_next"},
     {"OrderNextWithAGap", Stage::kActive,
      [](const RoguePeer&) {
-       return Messages{Message([](auto& m) { m.mutable_order_asked(); }),
+       return Messages{Message([](auto& m) { m.mutable_order_hold(); }),
                        Message([](auto& m) { m.mutable_order_begins()->set_after(0); }),
                        Message([](auto& m) { m.mutable_order_next()->set_operation(kMaxUint64); })};
      },
      "order_next"},
     {"OrderWantedByTheLeader", Stage::kActive,
-     [](const RoguePeer&) { return Messages{Message([](auto& m) { m.mutable_order_wanted(); })}; },
-     "order_wanted"},
+     [](const RoguePeer&) { return Messages{Message([](auto& m) { m.mutable_order_request(); })}; },
+     "order_request"},
     {"OrderStartedByTheLeader", Stage::kActive,
      [](const RoguePeer&) { return Messages{Message([](auto& m) { m.mutable_order_started(); })}; },
      "order_started"},
@@ -352,7 +350,7 @@ TEST_F(RoguePeerTest, LeaderThatContinuesARejectedChangeEndsOnlyItsCommunicator)
   ASSERT_NO_FATAL_FAILURE(Reach(Stage::kActive));
   rogue_.Send(Prepare(WithForeignAddress(rogue_, 2)));
   ASSERT_TRUE(rogue_.HasReceived(&peer::Message::has_strategy_change_answer));
-  EXPECT_THAT(rogue_.received().back().strategy_change_answer().refused(),
+  EXPECT_THAT(rogue_.received().back().strategy_change_answer().rejected(),
               ::testing::HasSubstr("10.9.9.9"));
   rogue_.Send(Hold(2));
   rogue_.Send(Commit(2, 0));

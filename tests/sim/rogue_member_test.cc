@@ -46,9 +46,9 @@ const Attack kMemberAttacks[] = {
      "strategy_change_answer.prepared"},
     {"AnswerOfTheEpochInUse", Stage::kActive,
      [](const RoguePeer&) {
-       return Messages{Answer(1, [](auto& answer) { answer.set_refused("no"); })};
+       return Messages{Answer(1, [](auto& answer) { answer.set_rejected("no"); })};
      },
-     "strategy_change_answer.refused"},
+     "strategy_change_answer.rejected"},
     {"AnswerOfTheLargestEpoch", Stage::kActive,
      [](const RoguePeer&) {
        return Messages{Answer(kMaxUint64, [](auto& answer) { answer.set_drained(true); })};
@@ -73,7 +73,7 @@ const Attack kMemberAttacks[] = {
      "order_started"},
     {"OrderStartedWithTheLargestNumber", Stage::kActive,
      [](const RoguePeer&) {
-       return Messages{Message([](auto& m) { m.mutable_order_wanted(); }), Message([](auto& m) {
+       return Messages{Message([](auto& m) { m.mutable_order_request(); }), Message([](auto& m) {
                          m.mutable_order_started()->set_operation(kMaxUint64);
                        })};
      },
@@ -82,13 +82,13 @@ const Attack kMemberAttacks[] = {
      [](const RoguePeer&) { return Messages{Message([](auto& m) { m.mutable_order_next(); })}; },
      "order_next"},
     {"HeldUpByAMember", Stage::kActive,
-     [](const RoguePeer&) { return Messages{Message([](auto& m) { m.mutable_held_up(); })}; },
-     "held_up"},
+     [](const RoguePeer&) { return Messages{Message([](auto& m) { m.mutable_stalled_on(); })}; },
+     "stalled_on"},
     {"EnteredWithMoreRanksThanItHas", Stage::kActive,
      [](const RoguePeer&) {
        return Messages{Message([](auto& m) { m.mutable_stalled(); }), Message([](auto& m) {
-                         m.mutable_entered()->set_question(1);
-                         for (int i = 0; i < 1000; ++i) m.mutable_entered()->add_absent(1);
+                         m.mutable_entered()->set_request_id(1);
+                         for (int i = 0; i < 1000; ++i) m.mutable_entered()->add_not_entered(1);
                        })};
      },
      "entered"},

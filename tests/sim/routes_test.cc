@@ -139,16 +139,16 @@ TEST_F(SimRoutes, RejectForeignAddressWithoutAChange) {
       std::swap(foreign.channels[0].addresses[1], foreign.channels[0].addresses[2]);
     }
     Propose(foreign);
-    ASSERT_TRUE(world_.RunUntil([&] { return !report(0).change_trouble.empty(); }));
-    EXPECT_THAT(report(0).change_trouble, AllOf(HasSubstr("host h2"), HasSubstr("channel 1"),
-                                                HasSubstr("source address 10.9.9.9")));
+    ASSERT_TRUE(world_.RunUntil([&] { return !report(0).change_error.empty(); }));
+    EXPECT_THAT(report(0).change_error, AllOf(HasSubstr("host h2"), HasSubstr("channel 1"),
+                                              HasSubstr("source address 10.9.9.9")));
     RunOperations(2);
     ExpectOnNic(0, 0);
     ExpectOnNic(1, 1);
     Strategy next = OnBothNics(foreign.epoch.value() + 1);
     next.channels[0].source_ports = {61000, 61001, 61002, 61003};
     ASSERT_TRUE(SwitchTo(next)) << "the next proposal must be accepted";
-    EXPECT_THAT(report(0).change_trouble, IsEmpty());
+    EXPECT_THAT(report(0).change_error, IsEmpty());
     RunOperations(1);
     EXPECT_EQ(LocalOf(2, 0, 3), SimAddress(2) + ":61002");
   }

@@ -29,7 +29,7 @@ class StrategyChanges {
     return world_.host(host).controller().reports.at(id()).epoch.value();
   }
   const std::string& change_error() const {
-    return world_.host(0).controller().reports.at(id()).change_trouble;
+    return world_.host(0).controller().reports.at(id()).change_error;
   }
   bool AllAt(uint64_t epoch) const {
     for (int h = 0; h < hosts_; ++h) {
@@ -67,10 +67,10 @@ class StrategyChanges {
   // Describe()); no simulated time passes.
   std::string ChangeStateOf(int host) {
     SimController& controller = world_.host(host).controller();
-    const uint64_t question = controller.answers.size() + 1;
-    controller.questions.push_back(question);
-    while (!controller.answers.contains(question)) world_.host(host).daemon().Poll();
-    for (const state::Communicator& each : controller.answers[question].communicators()) {
+    const uint64_t request_id = controller.answers.size() + 1;
+    controller.questions.push_back(request_id);
+    while (!controller.answers.contains(request_id)) world_.host(host).daemon().Poll();
+    for (const state::Communicator& each : controller.answers[request_id].communicators()) {
       if (each.id() == FormatCommId(id())) return each.change();
     }
     return "";

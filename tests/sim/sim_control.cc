@@ -30,7 +30,7 @@ SimControl::SimControl(SimClock& clock, uint64_t seed) : clock_(clock), random_(
 
 ControllerLink& SimControl::AddHost(int at, const Position& position, const std::string& endpoint,
                                     const Clock& clock) {
-  agent::Host host;
+  agent::v1::Host host;
   host.set_name(position.host);
   host.mutable_position()->set_pod(position.pod);
   host.mutable_position()->set_rack(position.rack);
@@ -152,10 +152,10 @@ void SimControl::Connect(SimAgent* agent) {
   agent->heartbeat_interval_ns_ = kHeartbeatTimeoutNs / Coordinator::kHeartbeatsPerTimeout;
   agent->timeout_ns_ = kHeartbeatTimeoutNs;
   agent->heartbeat_at_ = clock_.Now() + agent->heartbeat_interval_ns_;
-  agent::FromAgent message;
+  agent::v1::FromAgent message;
   message.mutable_registration()->set_protocol(kAgentProtocol);
   *message.mutable_registration()->mutable_host() = agent->host_;
-  for (agent::Announce& announce : agent->table_.Registration()) {
+  for (agent::v1::Announce& announce : agent->table_.Registration()) {
     *message.mutable_registration()->add_communicators() = std::move(announce);
   }
   agent->up_.Send(std::move(message), Arrival());
@@ -179,7 +179,7 @@ void SimControl::Close(SimAgent* agent, bool notify_controller) {
 bool SimControl::SendPending(SimAgent* agent) {
   bool moved = false;
   if (agent->connected_) {
-    for (agent::FromAgent& message : agent->table_.TakeUnsent()) {
+    for (agent::v1::FromAgent& message : agent->table_.TakeUnsent()) {
       agent->up_.Send(std::move(message), Arrival());
       moved = true;
     }
@@ -187,7 +187,7 @@ bool SimControl::SendPending(SimAgent* agent) {
   if (clock_.Now() < agent->heartbeat_at_) return moved;
   agent->heartbeat_at_ = clock_.Now() + agent->heartbeat_interval_ns_;
   if (agent->connected_) {
-    agent::FromAgent heartbeat_message;
+    agent::v1::FromAgent heartbeat_message;
     *heartbeat_message.mutable_heartbeat() = agent->echo_.MakeHeartbeat(agent->clock_.Now());
     agent->up_.Send(std::move(heartbeat_message), Arrival());
   }
@@ -209,7 +209,7 @@ bool SimControl::Handle(SimAgent* agent) {
       agent->echo_.OnHeartbeat(message->heartbeat(), agent->clock_.Now());
     // An order for a communicator that has ended in the meantime is not an error.
     if (message->has_propose()) (void)agent->table_.Propose(message->propose());
-    if (message->has_pace()) (void)agent->table_.SetRateLimits(message->pace());
+    if (message->has_rate_limits()) (void)agent->table_.SetRateLimits(message->rate_limits());
   }
   return moved;
 }

@@ -63,7 +63,7 @@ class MessageQueue {
 // The daemon's end of a stream to the controller.
 class SimAgent final : public ControllerLink {
  public:
-  SimAgent(agent::Host host, const Clock& clock) : host_(std::move(host)), clock_(clock) {}
+  SimAgent(agent::v1::Host host, const Clock& clock) : host_(std::move(host)), clock_(clock) {}
 
   bool connected() const override { return connected_; }
   void Announce(const CommunicatorInfo& info) override { table_.Announce(info); }
@@ -79,7 +79,7 @@ class SimAgent final : public ControllerLink {
  private:
   friend class SimControl;
 
-  const agent::Host host_;
+  const agent::v1::Host host_;
   const Clock& clock_;  // of the host
   AgentTable table_;
   std::map<CommId, CommunicatorStats> reports_;
@@ -89,8 +89,8 @@ class SimAgent final : public ControllerLink {
   bool alive_ = true;
   bool connected_ = false;  // the controller has accepted the registration
   ClockEcho echo_;
-  MessageQueue<agent::FromAgent> up_;
-  MessageQueue<agent::ToAgent> down_;
+  MessageQueue<agent::v1::FromAgent> up_;
+  MessageQueue<agent::v1::ToAgent> down_;
   MonotonicNs retry_at_ = 0;
   MonotonicNs heard_ = 0;
   MonotonicNs heartbeat_at_ = 0;

@@ -71,10 +71,10 @@ TEST_F(SimNetworkTest, FullBufferStopsTheWriter) {
 
 TEST_F(SimNetworkTest, ClosedStreamIsReadToItsEnd) {
   Connect();
-  ASSERT_EQ(*Write(*near_, "last words"), 10u);
+  ASSERT_EQ(*Write(*near_, "final bytes"), 11u);
   near_.reset();
   Drain();
-  EXPECT_EQ(Read(*far_), "last words");
+  EXPECT_EQ(Read(*far_), "final bytes");
   EXPECT_EQ(Read(*far_), "stream with a:49153: closed by the peer");
   EXPECT_EQ(Write(*far_, "too late").status().code(), absl::StatusCode::kUnavailable);
 }

@@ -18,8 +18,8 @@
 #include "base/shared_region.h"
 #include "proto/shim_control.h"
 #include "proto/unique_id.h"
-#include "service/device/local_importer.h"
 #include "service/frontend/tenant_channel.h"
+#include "tests/unit/device/local_importer.h"
 
 namespace mccs {
 

@@ -19,12 +19,12 @@
 #include "service/communicator/controller_link.h"
 #include "service/daemon.h"
 #include "service/device/cpu_device.h"
-#include "service/device/local_importer.h"
 #include "service/transport/stream_lane.h"
 #include "tests/sim/delayed_mappings.h"
 #include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_network.h"
 #include "tests/sim/sim_tenant.h"
+#include "tests/unit/device/local_importer.h"
 
 namespace mccs {
 
@@ -94,7 +94,7 @@ class SimController final : public ControllerLink {
   std::deque<RateUpdate> paces;
   std::optional<std::vector<TenantEntry>> tenants;
   std::deque<uint64_t> questions;
-  std::map<uint64_t, state::Daemon> answers;  // by question number
+  std::map<uint64_t, state::Daemon> answers;  // by request_id number
 
   bool connected() const override { return awaits_proposal; }
   void Announce(const CommunicatorInfo& info) override { announced.push_back(info.id); }
@@ -120,8 +120,8 @@ class SimController final : public ControllerLink {
     questions.pop_front();
     return next;
   }
-  void SendState(uint64_t question, const state::Daemon& state) override {
-    answers[question] = state;
+  void SendState(uint64_t request_id, const state::Daemon& state) override {
+    answers[request_id] = state;
   }
   void Ended(CommId id, const std::string&) override { ended.push_back(id); }
 };

@@ -14,10 +14,10 @@ constexpr uint64_t kCount = 100'000;
 
 state::Daemon RequestDump(SimWorld& world, int host) {
   SimController& controller = world.host(host).controller();
-  const uint64_t question = controller.answers.size() + 1;
-  controller.questions.push_back(question);
-  EXPECT_TRUE(world.RunUntil([&] { return controller.answers.contains(question); }));
-  return controller.answers[question];
+  const uint64_t request_id = controller.answers.size() + 1;
+  controller.questions.push_back(request_id);
+  EXPECT_TRUE(world.RunUntil([&] { return controller.answers.contains(request_id); }));
+  return controller.answers[request_id];
 }
 
 TEST(SimStateDump, EachHostShowsItsOperationAndMissingRanks) {
@@ -50,7 +50,7 @@ TEST(SimStateDump, EachHostShowsItsOperationAndMissingRanks) {
   EXPECT_FALSE(there.leads());
   EXPECT_THAT(there.ranks(), ElementsAre(1, 2));
   EXPECT_EQ(there.operation().state(), "waiting for ranks");
-  EXPECT_THAT(there.operation().absent(), ElementsAre(2));
+  EXPECT_THAT(there.operation().not_entered(), ElementsAre(2));
 
   ASSERT_EQ(second.sessions_size(), 2);
   EXPECT_EQ(second.sessions(0).state(), "open");

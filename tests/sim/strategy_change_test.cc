@@ -20,7 +20,7 @@ using testing::IsEmpty;
 constexpr uint64_t kSeeds = 150;
 
 // `operations` all-reduces of every rank, each with its own memory, posted in order and at the
-// ranks' own pace.
+// ranks' own limits.
 class Operations {
  public:
   // REQUIRES: buffers of operations × count elements.
@@ -78,7 +78,7 @@ TEST(SimStrategyChange, ChangesACommunicatorOnOneHost) {
   EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
 }
 
-// Ranks post at their own pace, so hosts are at different operations when the agreement begins;
+// Ranks post at their own limits, so hosts are at different operations when the agreement begins;
 // proposals overtake each other.
 TEST(SimStrategyChange, EveryOperationRunsOnceUnderOneStrategy) {
   uint64_t changed = 0;

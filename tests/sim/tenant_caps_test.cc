@@ -51,9 +51,9 @@ class Caps {
   void SetCap(uint64_t cap_bps) {
     ++revision_;
     for (const CommId id : capped_) {
-      const RateLimits pace{
+      const RateLimits limits{
           .revision = revision_, .tenant_rate_bps = cap_bps, .tenant = cap_bps > 0 ? "a" : ""};
-      for (int h = 0; h < kHosts; ++h) world_.host(h).controller().paces.push_back({id, pace});
+      for (int h = 0; h < kHosts; ++h) world_.host(h).controller().paces.push_back({id, limits});
     }
   }
 

@@ -24,17 +24,17 @@ constexpr char kObjects[] = R"(
 apiVersion: mccs/v1
 kind: Tenant
 metadata: {name: a}
-spec: {who: {uids: [1]}}
+spec: {selector: {uids: [1]}}
 ---
 apiVersion: mccs/v1
 kind: Tenant
 metadata: {name: b}
-spec: {who: {uids: [2]}}
+spec: {selector: {uids: [2]}}
 ---
 apiVersion: mccs/v1
 kind: Policy
 metadata: {name: windows}
-spec: {policy: time_windows, parameters: {favoured: [a]}}
+spec: {type: time_windows, parameters: {favoured: [a]}}
 )";
 
 class SimTimeWindows : public testing::TestWithParam<uint64_t> {
@@ -83,7 +83,7 @@ class SimTimeWindows : public testing::TestWithParam<uint64_t> {
   };
   // The other job always has work; the favoured job computes and communicates in turn, or is idle.
   Pace Work(int64_t ns, bool favoured_works = true) {
-    Pace pace;
+    Pace limits;
     for (const MonotonicNs end = world_.clock().Now() + ns; world_.clock().Now() < end;) {
       if (other_.Done()) {
         for (int i = 0; i < 20; ++i) other_.PostAll(OpKind::kAllReduce, kOtherCount);
@@ -95,14 +95,15 @@ class SimTimeWindows : public testing::TestWithParam<uint64_t> {
       const bool at_work = !favoured_.Done();
       const uint64_t before = other_.rank(0).done();
       world_.RunFor(kNsPerMs);
-      (at_work ? pace.operations_beside : pace.operations_alone) += other_.rank(0).done() - before;
-      (at_work ? pace.ns_beside : pace.ns_alone) += kNsPerMs;
+      (at_work ? limits.operations_beside : limits.operations_alone) +=
+          other_.rank(0).done() - before;
+      (at_work ? limits.ns_beside : limits.ns_alone) += kNsPerMs;
       if (at_work && favoured_.Done()) {
         const auto jitter = static_cast<int64_t>(random_() % (4 * kNsPerMs));
         compute_until_ = world_.clock().Now() + kComputeNs + jitter;
       }
     }
-    return pace;
+    return limits;
   }
 
   std::mt19937_64 random_;

@@ -68,7 +68,7 @@ def configuration_page(keys, meanings):
 def objects_page(keys, parameters, meanings):
     lines = ["# Objects", "", "This page is for operators who write objects. It is generated from mccs-controller, "
              "which reads them. [Write objects](../operators/objects.md) has an example.", "",
-             "Rates are written as `25Gbps`, sizes as `64MiB`. `a.b` is the field `b` below `a`; `a[].b` is the field "
+             "Rates are written as `25Gbit/s`, sizes as `64MiB`. `a.b` is the field `b` below `a`; `a[].b` is the field "
              "`b` of each item of the list `a`. An unknown field is an error with line and column.", ""]
     kinds = [kind for kind in dict.fromkeys(each[0] for each in keys) if kind not in CONFIGURATIONS]
     for kind in kinds:

@@ -29,12 +29,11 @@ struct CallLimit {
 
 struct ControllerClient::Impl {
   explicit Impl(const std::string& where)
-      : address(where), stub(control::Operator::NewStub(MakeChannel(where))) {}
+      : address(where), stub(control::v1::Operator::NewStub(MakeChannel(where))) {}
 
   template <typename Reply, typename Request>
-  absl::StatusOr<Reply> Call(grpc::Status (control::Operator::Stub::*method)(grpc::ClientContext*,
-                                                                             const Request&,
-                                                                             Reply*),
+  absl::StatusOr<Reply> Call(grpc::Status (control::v1::Operator::Stub::*method)(
+                                 grpc::ClientContext*, const Request&, Reply*),
                              const Request& request, const CallLimit& waiting = {}) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
@@ -68,7 +67,7 @@ struct ControllerClient::Impl {
   }
 
   const std::string address;
-  const std::unique_ptr<control::Operator::Stub> stub;
+  const std::unique_ptr<control::v1::Operator::Stub> stub;
 };
 
 ControllerClient::ControllerClient(const std::string& address)
@@ -76,70 +75,73 @@ ControllerClient::ControllerClient(const std::string& address)
 
 ControllerClient::~ControllerClient() = default;
 
-absl::StatusOr<control::ListHostsReply> ControllerClient::ListHosts() {
-  return impl_->Call(&control::Operator::Stub::ListHosts, control::ListHostsRequest());
+absl::StatusOr<control::v1::ListHostsReply> ControllerClient::ListHosts() {
+  return impl_->Call(&control::v1::Operator::Stub::ListHosts, control::v1::ListHostsRequest());
 }
 
-absl::StatusOr<control::ListCommunicatorsReply> ControllerClient::ListCommunicators() {
-  return impl_->Call(&control::Operator::Stub::ListCommunicators,
-                     control::ListCommunicatorsRequest());
+absl::StatusOr<control::v1::ListCommunicatorsReply> ControllerClient::ListCommunicators() {
+  return impl_->Call(&control::v1::Operator::Stub::ListCommunicators,
+                     control::v1::ListCommunicatorsRequest());
 }
 
-absl::StatusOr<control::CommunicatorDetail> ControllerClient::DescribeCommunicator(
+absl::StatusOr<control::v1::CommunicatorDetail> ControllerClient::DescribeCommunicator(
     const std::string& id) {
-  control::DescribeCommunicatorRequest request;
+  control::v1::DescribeCommunicatorRequest request;
   request.set_id(id);
-  return impl_->Call(&control::Operator::Stub::DescribeCommunicator, request);
+  return impl_->Call(&control::v1::Operator::Stub::DescribeCommunicator, request);
 }
 
-absl::StatusOr<control::Explanation> ControllerClient::ExplainCommunicator(const std::string& id) {
-  control::DescribeCommunicatorRequest request;
+absl::StatusOr<control::v1::Explanation> ControllerClient::ExplainCommunicator(
+    const std::string& id) {
+  control::v1::DescribeCommunicatorRequest request;
   request.set_id(id);
-  return impl_->Call(&control::Operator::Stub::ExplainCommunicator, request);
+  return impl_->Call(&control::v1::Operator::Stub::ExplainCommunicator, request);
 }
 
-absl::StatusOr<control::ListWorkReply> ControllerClient::ListWork() {
-  return impl_->Call(&control::Operator::Stub::ListWork, control::ListWorkRequest());
+absl::StatusOr<control::v1::ListWorkReply> ControllerClient::ListWork() {
+  return impl_->Call(&control::v1::Operator::Stub::ListWork, control::v1::ListWorkRequest());
 }
 
-absl::StatusOr<control::DumpReply> ControllerClient::Dump(const std::string& host) {
-  control::DumpRequest request;
+absl::StatusOr<control::v1::DumpReply> ControllerClient::Dump(const std::string& host) {
+  control::v1::DumpRequest request;
   request.set_host(host);
-  return impl_->Call(&control::Operator::Stub::Dump, request, {.seconds = kDumpSeconds});
+  return impl_->Call(&control::v1::Operator::Stub::Dump, request, {.seconds = kDumpSeconds});
 }
 
-absl::StatusOr<control::VersionReply> ControllerClient::Version() {
-  return impl_->Call(&control::Operator::Stub::Version, control::VersionRequest());
+absl::StatusOr<control::v1::VersionReply> ControllerClient::Version() {
+  return impl_->Call(&control::v1::Operator::Stub::Version, control::v1::VersionRequest());
 }
 
-absl::StatusOr<control::ChangeReply> ControllerClient::Apply(const control::ApplyRequest& request) {
-  return impl_->Call(&control::Operator::Stub::Apply, request,
+absl::StatusOr<control::v1::ChangeReply> ControllerClient::Apply(
+    const control::v1::ApplyRequest& request) {
+  return impl_->Call(&control::v1::Operator::Stub::Apply, request,
                      {.seconds = kChangeSeconds, .changes = !request.dry_run()});
 }
 
-absl::StatusOr<control::ChangeReply> ControllerClient::Delete(
-    const control::DeleteRequest& request) {
-  return impl_->Call(&control::Operator::Stub::Delete, request,
+absl::StatusOr<control::v1::ChangeReply> ControllerClient::Delete(
+    const control::v1::DeleteRequest& request) {
+  return impl_->Call(&control::v1::Operator::Stub::Delete, request,
                      {.seconds = kChangeSeconds, .changes = !request.dry_run()});
 }
 
-absl::StatusOr<control::ListObjectsReply> ControllerClient::ListObjects(
+absl::StatusOr<control::v1::ListObjectsReply> ControllerClient::ListObjects(
     const std::string& kind, const std::vector<std::string>& names) {
-  control::ListObjectsRequest request;
+  control::v1::ListObjectsRequest request;
   request.set_kind(kind);
   request.mutable_names()->Add(names.begin(), names.end());
-  return impl_->Call(&control::Operator::Stub::ListObjects, request, {.seconds = kListSeconds});
+  return impl_->Call(&control::v1::Operator::Stub::ListObjects, request, {.seconds = kListSeconds});
 }
 
-absl::StatusOr<control::DrainReply> ControllerClient::Drain(const control::DrainRequest& request) {
-  return impl_->Call(&control::Operator::Stub::Drain, request,
+absl::StatusOr<control::v1::DrainReply> ControllerClient::Drain(
+    const control::v1::DrainRequest& request) {
+  return impl_->Call(&control::v1::Operator::Stub::Drain, request,
                      {.seconds = kChangeSeconds, .changes = true});
 }
 
-absl::StatusOr<control::ListAuditReply> ControllerClient::ListAudit(uint32_t limit) {
-  control::ListAuditRequest request;
+absl::StatusOr<control::v1::ListAuditReply> ControllerClient::ListAudit(uint32_t limit) {
+  control::v1::ListAuditRequest request;
   request.set_limit(limit);
-  return impl_->Call(&control::Operator::Stub::ListAudit, request, {.seconds = kListSeconds});
+  return impl_->Call(&control::v1::Operator::Stub::ListAudit, request, {.seconds = kListSeconds});
 }
 
 }  // namespace mccs

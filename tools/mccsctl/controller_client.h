@@ -31,19 +31,19 @@ class ControllerClient {
   // kUnavailable: cannot connect to the address, which the message names.
   // kDeadlineExceeded: no reply in time; the controller may still execute the call.
   // Else the controller's own status.
-  absl::StatusOr<control::ListHostsReply> ListHosts();
-  absl::StatusOr<control::ListCommunicatorsReply> ListCommunicators();
-  absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const std::string& id);
-  absl::StatusOr<control::Explanation> ExplainCommunicator(const std::string& id);
-  absl::StatusOr<control::ListWorkReply> ListWork();
-  absl::StatusOr<control::DumpReply> Dump(const std::string& host);
-  absl::StatusOr<control::VersionReply> Version();
-  absl::StatusOr<control::ChangeReply> Apply(const control::ApplyRequest& request);
-  absl::StatusOr<control::ChangeReply> Delete(const control::DeleteRequest& request);
-  absl::StatusOr<control::ListObjectsReply> ListObjects(const std::string& kind,
-                                                        const std::vector<std::string>& names);
-  absl::StatusOr<control::DrainReply> Drain(const control::DrainRequest& request);
-  absl::StatusOr<control::ListAuditReply> ListAudit(uint32_t limit);
+  absl::StatusOr<control::v1::ListHostsReply> ListHosts();
+  absl::StatusOr<control::v1::ListCommunicatorsReply> ListCommunicators();
+  absl::StatusOr<control::v1::CommunicatorDetail> DescribeCommunicator(const std::string& id);
+  absl::StatusOr<control::v1::Explanation> ExplainCommunicator(const std::string& id);
+  absl::StatusOr<control::v1::ListWorkReply> ListWork();
+  absl::StatusOr<control::v1::DumpReply> Dump(const std::string& host);
+  absl::StatusOr<control::v1::VersionReply> Version();
+  absl::StatusOr<control::v1::ChangeReply> Apply(const control::v1::ApplyRequest& request);
+  absl::StatusOr<control::v1::ChangeReply> Delete(const control::v1::DeleteRequest& request);
+  absl::StatusOr<control::v1::ListObjectsReply> ListObjects(const std::string& kind,
+                                                            const std::vector<std::string>& names);
+  absl::StatusOr<control::v1::DrainReply> Drain(const control::v1::DrainRequest& request);
+  absl::StatusOr<control::v1::ListAuditReply> ListAudit(uint32_t limit);
 
  private:
   struct Impl;

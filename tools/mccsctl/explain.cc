@@ -17,13 +17,14 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 // Calls the controller twice and computes rates from the difference.
-absl::StatusOr<control::Explanation> Ask(const Options& options) {
+absl::StatusOr<control::v1::Explanation> Ask(const Options& options) {
   ControllerClient client(options.controller);
-  const absl::StatusOr<control::Explanation> before = client.ExplainCommunicator(options.id);
+  const absl::StatusOr<control::v1::Explanation> before = client.ExplainCommunicator(options.id);
   if (!before.ok()) return before.status();
   const SteadyClock::time_point begun = SteadyClock::now();
   std::this_thread::sleep_for(std::chrono::duration<double>(options.interval_s));
-  absl::StatusOr<control::Explanation> after = client.ExplainCommunicator(before->summary().id());
+  absl::StatusOr<control::v1::Explanation> after =
+      client.ExplainCommunicator(before->summary().id());
   if (!after.ok()) return after.status();
   const double seconds = std::chrono::duration<double>(SteadyClock::now() - begun).count();
   return WithRates(*before, *std::move(after), seconds);
@@ -40,19 +41,19 @@ void DeclareExplain(CLI::App* app, Options* options, Action* action) {
       "Explain a communicator's rings, the links of its flows, and their fair and actual rates");
   communicator->add_option("ID", options->id, "The communicator's id, or a unique prefix of it")
       ->required();
-  AddIntervalOption(communicator, "Interval over which GETS is measured, in seconds [1]", options);
+  AddIntervalOption(communicator, "Interval over which RATE is measured, in seconds [1]", options);
   communicator->footer(
-      "SHOULD GET: fair share of payload if all flows of the cluster send as much as they can,\n"
+      "FAIR SHARE: fair share of payload if all flows of the cluster send as much as they can,\n"
       "according to each tenant's weight, guarantee and cap. LIMITED BY: the limiting link or\n"
       "limit, and the flows that share it.\n"
-      "GETS: measured payload, pauses of the program included. HELD UP: share of that time in\n"
+      "RATE: measured payload, pauses of the program included. STALLED ON: share of that time in\n"
       "which the flow had data to send and waited for its peer, its rate limit or its connection.\n"
       "\n"
       "Examples:\n  mccsctl explain communicator 3f2a\n"
       "  mccsctl explain communicator 3f2a --interval 5 -o json");
   communicator->callback([=] {
     *action = [=] {
-      return Show<control::Explanation>(*options, Ask(*options), RenderExplanation);
+      return Show<control::v1::Explanation>(*options, Ask(*options), RenderExplanation);
     };
   });
 }

@@ -50,7 +50,7 @@ void DeclareGet(CLI::App* app, Options* options, Action* action) {
   hosts->footer("Examples:\n  mccsctl get hosts\n  mccsctl -o yaml get hosts");
   hosts->callback([=] {
     *action = [=] {
-      return Show<control::ListHostsReply>(
+      return Show<control::v1::ListHostsReply>(
           *options, ControllerClient(options->controller).ListHosts(), RenderHosts);
     };
   });
@@ -61,7 +61,7 @@ void DeclareGet(CLI::App* app, Options* options, Action* action) {
       "Examples:\n  mccsctl get communicators\n  mccsctl -o json get communicators");
   communicators->callback([=] {
     *action = [=] {
-      return Show<control::ListCommunicatorsReply>(
+      return Show<control::v1::ListCommunicatorsReply>(
           *options, ControllerClient(options->controller).ListCommunicators(), RenderCommunicators);
     };
   });
@@ -82,7 +82,7 @@ void DeclareDescribe(CLI::App* app, Options* options, Action* action) {
       "  mccsctl -o json describe communicator 3f2a");
   communicator->callback([=] {
     *action = [=] {
-      return Show<control::CommunicatorDetail>(
+      return Show<control::v1::CommunicatorDetail>(
           *options, ControllerClient(options->controller).DescribeCommunicator(options->id),
           RenderCommunicator);
     };
@@ -101,7 +101,7 @@ void DeclareDump(CLI::App* app, Options* options, Action* action) {
       "Examples:\n  mccsctl dump h0\n  mccsctl dump h0 | jq '.communicators[].operation'");
   dump->callback([=] {
     *action = [=] {
-      const absl::StatusOr<control::DumpReply> reply =
+      const absl::StatusOr<control::v1::DumpReply> reply =
           ControllerClient(options->controller).Dump(options->id);
       if (!reply.ok()) return Fail(reply.status());
       return Print(options->output == Output::kYaml ? RenderYaml(reply->daemon())
@@ -120,11 +120,11 @@ void DeclareVersion(CLI::App* app, const Options* options, Action* action) {
         std::printf("mccsctl          %s\n", kVersion);
         std::fflush(stdout);
       }
-      return Show<control::VersionReply>(*options, ControllerClient(options->controller).Version(),
-                                         [](const control::VersionReply& reply) {
-                                           return absl::StrCat("mccs-controller  ", reply.version(),
-                                                               "\n");
-                                         });
+      return Show<control::v1::VersionReply>(
+          *options, ControllerClient(options->controller).Version(),
+          [](const control::v1::VersionReply& reply) {
+            return absl::StrCat("mccs-controller  ", reply.version(), "\n");
+          });
     };
   });
 }

@@ -36,27 +36,27 @@ void AddFiles(CLI::App* command, Options* options, bool required) {
   if (required) files->required();
 }
 
-absl::StatusOr<control::ApplyRequest> MakeApply(const Options& options, bool dry_run) {
-  absl::StatusOr<std::vector<control::ObjectFile>> files = ReadFiles(options.files);
+absl::StatusOr<control::v1::ApplyRequest> MakeApply(const Options& options, bool dry_run) {
+  absl::StatusOr<std::vector<control::v1::ObjectFile>> files = ReadFiles(options.files);
   if (!files.ok()) return files.status();
-  control::ApplyRequest request;
+  control::v1::ApplyRequest request;
   request.mutable_caller()->set_user(options.user);
   request.set_dry_run(dry_run);
-  for (control::ObjectFile& file : *files) *request.add_files() = std::move(file);
+  for (control::v1::ObjectFile& file : *files) *request.add_files() = std::move(file);
   return request;
 }
 
 int Apply(const Options& options) {
-  const absl::StatusOr<control::ApplyRequest> request = MakeApply(options, options.dry_run);
+  const absl::StatusOr<control::v1::ApplyRequest> request = MakeApply(options, options.dry_run);
   if (!request.ok()) return Fail(request.status());
-  return Show<control::ChangeReply>(options, ControllerClient(options.controller).Apply(*request),
-                                    RenderChange);
+  return Show<control::v1::ChangeReply>(
+      options, ControllerClient(options.controller).Apply(*request), RenderChange);
 }
 
 int Diff(const Options& options) {
-  const absl::StatusOr<control::ApplyRequest> request = MakeApply(options, /*dry_run=*/true);
+  const absl::StatusOr<control::v1::ApplyRequest> request = MakeApply(options, /*dry_run=*/true);
   if (!request.ok()) return Fail(request.status(), kExitDiffFailed);
-  const absl::StatusOr<control::ChangeReply> reply =
+  const absl::StatusOr<control::v1::ChangeReply> reply =
       ControllerClient(options.controller).Apply(*request);
   if (!reply.ok()) return Fail(reply.status(), kExitDiffFailed);
   const std::string differences = RenderDifferences(*reply);
@@ -65,23 +65,23 @@ int Diff(const Options& options) {
 }
 
 int Delete(const Options& options, const char* kind) {
-  absl::StatusOr<std::vector<control::ObjectFile>> files = ReadFiles(options.files);
+  absl::StatusOr<std::vector<control::v1::ObjectFile>> files = ReadFiles(options.files);
   if (!files.ok()) return Fail(files.status());
-  control::DeleteRequest request;
+  control::v1::DeleteRequest request;
   request.mutable_caller()->set_user(options.user);
   request.set_dry_run(options.dry_run);
-  for (control::ObjectFile& file : *files) *request.add_files() = std::move(file);
+  for (control::v1::ObjectFile& file : *files) *request.add_files() = std::move(file);
   for (const std::string& name : options.names) {
-    control::ObjectKey* key = request.add_objects();
+    control::v1::ObjectKey* key = request.add_objects();
     key->set_kind(kind);
     key->set_name(name);
   }
-  return Show<control::ChangeReply>(options, ControllerClient(options.controller).Delete(request),
-                                    RenderChange);
+  return Show<control::v1::ChangeReply>(
+      options, ControllerClient(options.controller).Delete(request), RenderChange);
 }
 
 int Get(const Options& options, const Kind& kind) {
-  const absl::StatusOr<control::ListObjectsReply> reply =
+  const absl::StatusOr<control::v1::ListObjectsReply> reply =
       ControllerClient(options.controller).ListObjects(kind.name, options.names);
   if (!reply.ok()) return Fail(reply.status());
   switch (options.output) {
@@ -97,22 +97,23 @@ int Get(const Options& options, const Kind& kind) {
 }
 
 int Describe(const Options& options, const Kind& kind) {
-  const absl::StatusOr<control::ListObjectsReply> reply =
+  const absl::StatusOr<control::v1::ListObjectsReply> reply =
       ControllerClient(options.controller).ListObjects(kind.name, {options.id});
   if (!reply.ok()) return Fail(reply.status());
-  return Show<control::Object>(options, reply->objects(0), RenderObject);
+  return Show<control::v1::Object>(options, reply->objects(0), RenderObject);
 }
 
 int Drain(const Options& options, const char* what, bool undo) {
-  control::DrainRequest request;
+  control::v1::DrainRequest request;
   request.mutable_caller()->set_user(options.user);
-  request.set_what(what);
+  request.set_kind(what);
   request.set_name(options.id);
   request.set_reason(options.reason);
   request.set_undo(undo);
-  return Show<control::DrainReply>(
-      options, ControllerClient(options.controller).Drain(request),
-      [&](const control::DrainReply& reply) { return RenderDrain(reply, what, options.id, undo); });
+  return Show<control::v1::DrainReply>(options, ControllerClient(options.controller).Drain(request),
+                                       [&](const control::v1::DrainReply& reply) {
+                                         return RenderDrain(reply, what, options.id, undo);
+                                       });
 }
 
 void DeclareDrains(CLI::App* app, Options* options, Action* action, bool undo) {
@@ -201,7 +202,7 @@ void DeclareAudit(CLI::App* app, Options* options, Action* action) {
       "Examples:\n  mccsctl audit\n  mccsctl audit --limit 1000 -o json");
   audit->callback([=] {
     *action = [=] {
-      return Show<control::ListAuditReply>(
+      return Show<control::v1::ListAuditReply>(
           *options, ControllerClient(options->controller).ListAudit(options->limit), RenderAudit);
     };
   });

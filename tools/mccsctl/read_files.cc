@@ -1,5 +1,7 @@
 #include "tools/mccsctl/read_files.h"
 
+#include <utf8.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -10,7 +12,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "base/utf8.h"
 
 namespace mccs {
 namespace {
@@ -49,21 +50,15 @@ absl::StatusOr<std::string> ReadOne(const std::string& path, size_t room) {
 }
 
 absl::Status CheckUtf8(std::string_view text, const std::string& name) {
-  int line = 1, column = 1;
-  while (!text.empty()) {
-    const size_t length = FirstCharacterBytes(text);
-    if (length == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ":", line, ":", column, ": byte 0x",
-                       absl::Hex(static_cast<unsigned char>(text.front()), absl::kZeroPad2),
-                       " is not valid UTF-8; save the file as UTF-8"));
-    }
-    const bool ends_line = text.front() == '\n';
-    line += ends_line ? 1 : 0;
-    column = ends_line ? 1 : column + 1;
-    text.remove_prefix(length);
-  }
-  return absl::OkStatus();
+  const size_t invalid = utf8::find_invalid(text);
+  if (invalid == text.npos) return absl::OkStatus();
+  const std::string_view before = text.substr(0, invalid);
+  const size_t line_start = before.rfind('\n') + 1;  // 0 in the first line
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ":", std::count(before.begin(), before.end(), '\n') + 1, ":",
+                   utf8::distance(before.begin() + line_start, before.end()) + 1, ": byte 0x",
+                   absl::Hex(static_cast<unsigned char>(text[invalid]), absl::kZeroPad2),
+                   " is not valid UTF-8; save the file as UTF-8"));
 }
 
 bool HasObjectExtension(const std::filesystem::path& path) {
@@ -92,8 +87,9 @@ absl::StatusOr<std::vector<std::string>> FilesIn(const std::string& directory) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<control::ObjectFile>> ReadFiles(const std::vector<std::string>& paths) {
-  std::vector<control::ObjectFile> files;
+absl::StatusOr<std::vector<control::v1::ObjectFile>> ReadFiles(
+    const std::vector<std::string>& paths) {
+  std::vector<control::v1::ObjectFile> files;
   size_t bytes = 0;
   for (const std::string& path : paths) {
     std::vector<std::string> names = {path};

@@ -16,7 +16,8 @@ inline constexpr size_t kMaxFileBytes = 3 << 20;
 // Each of `paths` is a file, a directory (its *.yaml, *.yml and *.json files in order of name, not
 // recursive), or "-" for standard input. kNotFound, kPermissionDenied and the like, with the path.
 // kResourceExhausted: more than kMaxFileBytes.
-absl::StatusOr<std::vector<control::ObjectFile>> ReadFiles(const std::vector<std::string>& paths);
+absl::StatusOr<std::vector<control::v1::ObjectFile>> ReadFiles(
+    const std::vector<std::string>& paths);
 
 }  // namespace mccs
 

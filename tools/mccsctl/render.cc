@@ -17,7 +17,7 @@ namespace mccs {
 namespace {
 
 // "eth0 10.0.0.1 25 Gbit/s".
-std::string Describe(const agent::Nic& nic) {
+std::string Describe(const agent::v1::Nic& nic) {
   std::string text = nic.name();
   if (nic.addresses_size() > 0) absl::StrAppend(&text, " ", nic.addresses(0));
   if (nic.speed_bps() > 0) {
@@ -28,28 +28,28 @@ std::string Describe(const agent::Nic& nic) {
   return text;
 }
 
-std::string Describe(const google::protobuf::RepeatedPtrField<agent::Nic>& nics) {
+std::string Describe(const google::protobuf::RepeatedPtrField<agent::v1::Nic>& nics) {
   std::vector<std::string> texts;
-  for (const agent::Nic& nic : nics) texts.push_back(Describe(nic));
+  for (const agent::v1::Nic& nic : nics) texts.push_back(Describe(nic));
   return OrDash(absl::StrJoin(texts, ", "));
 }
 
 // "h0 → h1 → h0".
-std::string Describe(const control::Ring& ring) {
+std::string Describe(const control::v1::Ring& ring) {
   if (ring.hosts_size() == 0) return kNone;
   if (ring.hosts_size() == 1) return absl::StrCat(ring.hosts(0), " (one host: no lanes)");
   return absl::StrCat(absl::StrJoin(ring.hosts(), " → "), " → ", ring.hosts(0));
 }
 
 // "last on #17: priority 5, deadline 2000 us, critical (40 calls with options)".
-std::string Describe(const agent::CallsWithOptions& options) {
+std::string Describe(const agent::v1::CallsWithOptions& options) {
   std::vector<std::string> said;
   if (options.priority() > 0) said.push_back(absl::StrCat("priority ", options.priority()));
   if (options.deadline_us() > 0) {
     said.push_back(absl::StrCat("deadline ", options.deadline_us(), " us"));
   }
-  if (options.criticality() != agent::UNSAID) {
-    const std::string& name = agent::Criticality_Name(options.criticality());
+  if (options.criticality() != agent::v1::CRITICALITY_UNSPECIFIED) {
+    const std::string& name = agent::v1::Criticality_Name(options.criticality());
     said.push_back(name.empty() ? "unknown criticality" : absl::AsciiStrToLower(name));
   }
   return absl::StrCat("last on #", options.last_number(), ": ", absl::StrJoin(said, ", "), " (",
@@ -80,9 +80,9 @@ std::string Describe(const cluster::Hints& hints) {
 }
 
 // "epoch 5 proposed 2 s ago, not yet applied on h1, h3".
-std::string Describe(const control::PendingChange& change) {
+std::string Describe(const control::v1::PendingChange& change) {
   return absl::StrCat("epoch ", change.epoch(), " proposed ", FormatAge(change.age_ns()),
-                      " ago, not yet applied on ", absl::StrJoin(change.awaited(), ", "));
+                      " ago, not yet applied on ", absl::StrJoin(change.pending_hosts(), ", "));
 }
 
 std::string FormatNumber(double number) {
@@ -107,8 +107,8 @@ std::string FormatBandwidth(double bytes_per_second) {
   return text;
 }
 
-std::string RenderFacts(const control::CommunicatorDetail& detail) {
-  const control::CommunicatorSummary& summary = detail.summary();
+std::string RenderFacts(const control::v1::CommunicatorDetail& detail) {
+  const control::v1::CommunicatorSummary& summary = detail.summary();
   std::vector<std::pair<std::string, std::string>> facts = {
       {"Name", OrDash(summary.name())},
       {"Tenant", OrDash(summary.tenant())},
@@ -125,13 +125,13 @@ std::string RenderFacts(const control::CommunicatorDetail& detail) {
   const std::string hints = Describe(detail.hints());
   if (!hints.empty()) facts.emplace_back("Hints", hints);
   if (detail.captured_groups() > 0) {
-    facts.emplace_back("Captured", absl::StrCat(detail.captured_groups(), " in CUDA graphs"));
+    facts.emplace_back("CUDA graphs", absl::StrCat(detail.captured_groups(), " captured"));
   }
   if (detail.has_with_options()) facts.emplace_back("Options", Describe(detail.with_options()));
-  if (!detail.windows().empty()) facts.emplace_back("Sends", detail.windows());
+  if (!detail.send_windows().empty()) facts.emplace_back("Send window", detail.send_windows());
   if (detail.has_change()) facts.emplace_back("Change", Describe(detail.change()));
-  if (!detail.change_trouble().empty()) {
-    facts.emplace_back("Not changed", detail.change_trouble());
+  if (!detail.change_error().empty()) {
+    facts.emplace_back("Rejected", detail.change_error());
   }
   std::string text = absl::StrCat("Communicator ", Printable(summary.id()), "\n");
   for (const auto& [name, value] : facts) {
@@ -141,27 +141,27 @@ std::string RenderFacts(const control::CommunicatorDetail& detail) {
   return text;
 }
 
-std::string RenderStalledOperations(const control::CommunicatorDetail& detail) {
-  if (detail.held_up_size() == 0) return "";
-  std::string text = "\nHeld up\n";
-  for (const std::string& held_up : detail.held_up()) {
-    absl::StrAppend(&text, kIndent, Printable(held_up), "\n");
+std::string RenderStalledOperations(const control::v1::CommunicatorDetail& detail) {
+  if (detail.stalled_on_size() == 0) return "";
+  std::string text = "\nStalled operations\n";
+  for (const std::string& stalled_on : detail.stalled_on()) {
+    absl::StrAppend(&text, kIndent, Printable(stalled_on), "\n");
   }
   return text;
 }
 
-std::string RenderProgress(const control::CommunicatorDetail& detail) {
+std::string RenderProgress(const control::v1::CommunicatorDetail& detail) {
   if (detail.progress_size() == 0) return "";
   Table hosts({{"HOST"}, {"EPOCH", Align::kRight}, {"OPERATIONS", Align::kRight}, {"STATE"}},
               kIndent);
-  for (const control::HostProgress& host : detail.progress()) {
+  for (const control::v1::HostProgress& host : detail.progress()) {
     hosts.Row(
         {host.host(), absl::StrCat(host.epoch()), absl::StrCat(host.operations()), host.state()});
   }
   return absl::StrCat("\nHosts\n", hosts.Text());
 }
 
-std::string RenderRanks(const control::CommunicatorDetail& detail) {
+std::string RenderRanks(const control::v1::CommunicatorDetail& detail) {
   Table ranks({{"RANK", Align::kRight}, {"HOST"}, {"GPU"}, {"PID", Align::kRight}}, kIndent);
   for (const cluster::Member& member : detail.members()) {
     ranks.Row({absl::StrCat(member.rank()), member.host(), OrDash(member.gpu()),
@@ -170,14 +170,14 @@ std::string RenderRanks(const control::CommunicatorDetail& detail) {
   return absl::StrCat("\nRanks\n", ranks.Text());
 }
 
-std::string RenderRings(const control::CommunicatorDetail& detail) {
+std::string RenderRings(const control::v1::CommunicatorDetail& detail) {
   Table rings({{"CHANNEL", Align::kRight}, {"RING"}}, kIndent);
-  for (const control::Ring& ring : detail.rings())
+  for (const control::v1::Ring& ring : detail.rings())
     rings.Row({absl::StrCat(ring.channel()), Describe(ring)});
   return absl::StrCat("\nRings\n", rings.Text());
 }
 
-std::string RenderLanes(const control::CommunicatorDetail& detail) {
+std::string RenderLanes(const control::v1::CommunicatorDetail& detail) {
   if (detail.lanes_size() == 0) return "";
   Table lanes({{"CHANNEL", Align::kRight},
                {"FROM"},
@@ -188,7 +188,7 @@ std::string RenderLanes(const control::CommunicatorDetail& detail) {
                {"RECONNECTS", Align::kRight},
                {"STATE"}},
               kIndent);
-  for (const control::LaneStatus& lane : detail.lanes()) {
+  for (const control::v1::LaneStatus& lane : detail.lanes()) {
     lanes.Row({absl::StrCat(lane.channel()), lane.from(), lane.to(), OrDash(lane.local()),
                OrDash(lane.remote()), FormatBytes(lane.bytes()), absl::StrCat(lane.reconnects()),
                lane.state()});
@@ -204,7 +204,7 @@ void MakeBlockStyle(YAML::Node node) {
 }
 
 // Counts pairs of hosts separately from links: "4 + 2 pairs".
-std::string LinksText(const control::CommunicatorRates& rates, bool wide) {
+std::string LinksText(const control::v1::CommunicatorRates& rates, bool wide) {
   std::vector<std::string> parts;
   if (wide) {
     parts.assign(rates.links().begin(), rates.links().end());
@@ -219,7 +219,7 @@ std::string LinksText(const control::CommunicatorRates& rates, bool wide) {
 
 }  // namespace
 
-std::string RenderHosts(const control::ListHostsReply& reply) {
+std::string RenderHosts(const control::v1::ListHostsReply& reply) {
   if (reply.hosts_size() == 0)
     return "No registered hosts. Start mccsd with this controller's address.\n";
   Table hosts({{"HOST"},
@@ -232,12 +232,13 @@ std::string RenderHosts(const control::ListHostsReply& reply) {
                {"SINCE", Align::kRight},
                {"STATE"}});
   std::vector<std::string> notes;
-  for (const control::HostStatus& status : reply.hosts()) {
+  for (const control::v1::HostStatus& status : reply.hosts()) {
     std::string state = status.state();
     if (!status.drain().empty()) absl::StrAppend(&state, ", ", status.drain());
-    if (status.contradictions_size() > 0) absl::StrAppend(&state, ", contradicted");
-    notes.insert(notes.end(), status.contradictions().begin(), status.contradictions().end());
-    const agent::Host& host = status.host();
+    if (status.topology_mismatches_size() > 0) absl::StrAppend(&state, ", topology mismatch");
+    notes.insert(notes.end(), status.topology_mismatches().begin(),
+                 status.topology_mismatches().end());
+    const agent::v1::Host& host = status.host();
     hosts.Row({host.name(), OrDash(host.position().pod()), OrDash(host.position().rack()),
                absl::StrCat(host.gpus_size()), absl::StrCat(status.communicators()),
                OrDash(host.peer_endpoint()), Describe(host.nics()), FormatAge(status.age_ns()),
@@ -249,7 +250,7 @@ std::string RenderHosts(const control::ListHostsReply& reply) {
   return text;
 }
 
-std::string RenderCommunicators(const control::ListCommunicatorsReply& reply) {
+std::string RenderCommunicators(const control::v1::ListCommunicatorsReply& reply) {
   if (reply.communicators_size() == 0) return "No communicators.\n";
   Table table({{"ID"},
                {"NAME"},
@@ -263,7 +264,7 @@ std::string RenderCommunicators(const control::ListCommunicatorsReply& reply) {
                {"BYTES", Align::kRight},
                {"AGE", Align::kRight},
                {"STATE"}});
-  for (const control::CommunicatorSummary& c : reply.communicators()) {
+  for (const control::v1::CommunicatorSummary& c : reply.communicators()) {
     const bool heard = c.ranks() > 0;  // a daemon has reported it since the controller started
     table.Row({c.id(), OrDash(c.name()), OrDash(c.tenant()),
                OrDash(heard ? absl::StrCat(c.ranks()) : ""), absl::StrCat(c.hosts()),
@@ -275,7 +276,7 @@ std::string RenderCommunicators(const control::ListCommunicatorsReply& reply) {
   return table.Text();
 }
 
-std::string RenderTop(const control::TopRates& top, bool wide) {
+std::string RenderTop(const control::v1::TopRates& top, bool wide) {
   if (top.communicators_size() == 0) return "No communicators.\n";
   Table table({{"TENANT"},
                {"COMMUNICATOR"},
@@ -286,7 +287,7 @@ std::string RenderTop(const control::TopRates& top, bool wide) {
                {"BUSBW", Align::kRight},
                {"LINKS", wide ? Align::kLeft : Align::kRight},
                {"STATE"}});
-  for (const control::CommunicatorRates& c : top.communicators()) {
+  for (const control::v1::CommunicatorRates& c : top.communicators()) {
     table.Row({OrDash(c.tenant()), c.id(), OrDash(c.name()), absl::StrCat(c.ranks()),
                FormatNumber(c.operations_per_second()), FormatBandwidth(c.algbw()),
                FormatBandwidth(c.busbw()), OrDash(LinksText(c, wide)), c.state()});
@@ -294,7 +295,7 @@ std::string RenderTop(const control::TopRates& top, bool wide) {
   return table.Text();
 }
 
-std::string RenderCommunicator(const control::CommunicatorDetail& detail) {
+std::string RenderCommunicator(const control::v1::CommunicatorDetail& detail) {
   return absl::StrCat(RenderFacts(detail), RenderStalledOperations(detail), RenderProgress(detail),
                       RenderRanks(detail), RenderRings(detail), RenderLanes(detail));
 }

@@ -8,11 +8,11 @@
 
 namespace mccs {
 
-std::string RenderHosts(const control::ListHostsReply& reply);
-std::string RenderCommunicators(const control::ListCommunicatorsReply& reply);
+std::string RenderHosts(const control::v1::ListHostsReply& reply);
+std::string RenderCommunicators(const control::v1::ListCommunicatorsReply& reply);
 // `wide`: lists links by name instead of counting them.
-std::string RenderTop(const control::TopRates& top, bool wide);
-std::string RenderCommunicator(const control::CommunicatorDetail& detail);
+std::string RenderTop(const control::v1::TopRates& top, bool wide);
+std::string RenderCommunicator(const control::v1::CommunicatorDetail& detail);
 
 // Protobuf's JSON mapping, with all fields under their original names; 64-bit integers are strings.
 std::string RenderJson(const google::protobuf::Message& message);

@@ -15,7 +15,7 @@ namespace {
 // Waits below this share of the interval are not shown.
 constexpr double kMinShare = 0.01;
 
-// "4.7 Gbps", rounded to two decimals.
+// "4.7 Gbit/s", rounded to two decimals.
 std::string FormatRate(double bits_per_second) {
   double scale = 1;
   while (bits_per_second / scale >= 1000) scale *= 1000;
@@ -23,10 +23,10 @@ std::string FormatRate(double bits_per_second) {
 }
 
 // "leaf0 → spine1, with 2 flows of team-b (9c41…)".
-std::string LimitOf(const control::ExplainedFlow& flow) {
+std::string LimitOf(const control::v1::ExplainedFlow& flow) {
   if (flow.limit().empty()) return kNone;
   std::vector<std::string> with;
-  for (const control::FlowSharer& sharer : flow.with()) {
+  for (const control::v1::FlowSharer& sharer : flow.shared_with()) {
     with.push_back(absl::StrCat(sharer.flows(), sharer.flows() == 1 ? " flow of " : " flows of ",
                                 sharer.tenant(), " (", sharer.communicator(), ")"));
   }
@@ -35,7 +35,7 @@ std::string LimitOf(const control::ExplainedFlow& flow) {
 }
 
 // "peer 40 %, rate 3 %": shares of the time between the two explanations.
-std::string WaitsOf(const control::ExplainedFlow& flow, double seconds) {
+std::string WaitsOf(const control::v1::ExplainedFlow& flow, double seconds) {
   std::vector<std::string> parts;
   const auto add = [&](const char* what, int64_t ns) {
     const double share = static_cast<double>(ns) / 1e9 / seconds;
@@ -43,24 +43,24 @@ std::string WaitsOf(const control::ExplainedFlow& flow, double seconds) {
       parts.push_back(absl::StrCat(what, " ", std::lround(std::min(share, 1.0) * 100), " %"));
   };
   add("peer", flow.waited_for_credit_ns());
-  add("rate", flow.waited_for_gate_ns());
+  add("rate", flow.waited_for_rate_ns());
   add("connection", flow.waited_for_connection_ns());
   return parts.empty() ? kNone : absl::StrJoin(parts, ", ");
 }
 
-std::string ChannelOf(const control::ExplainedFlow& flow) {
+std::string ChannelOf(const control::v1::ExplainedFlow& flow) {
   return absl::StrCat(flow.channel(), flow.in_ring() ? "" : " *");
 }
 
 }  // namespace
 
-std::string RenderExplanation(const control::Explanation& explanation) {
-  const control::CommunicatorSummary& summary = explanation.summary();
+std::string RenderExplanation(const control::v1::Explanation& explanation) {
+  const control::v1::CommunicatorSummary& summary = explanation.summary();
   std::string text = absl::StrCat("Communicator ", Printable(summary.id()));
   if (!summary.name().empty()) absl::StrAppend(&text, " ", Printable(summary.name()));
   absl::StrAppend(&text, ", ", Printable(summary.state()), "\n");
   Table why({{""}, {""}}, kIndent);
-  for (const control::Fact& fact : explanation.why()) why.Row({fact.name(), fact.value()});
+  for (const control::v1::Fact& fact : explanation.reasons()) why.Row({fact.name(), fact.value()});
   absl::StrAppend(&text, "\nWhy", why.Text());
   if (explanation.flows_size() == 0) return absl::StrCat(text, "\nNo flows.\n");
   Table flows({{"CHANNEL"},
@@ -68,17 +68,17 @@ std::string RenderExplanation(const control::Explanation& explanation) {
                {"TO"},
                {"LOCAL (SOURCE PORT)"},
                {"LINKS"},
-               {"SHOULD GET", Align::kRight},
-               {"GETS", Align::kRight},
-               {"HELD UP"},
+               {"FAIR SHARE", Align::kRight},
+               {"RATE", Align::kRight},
+               {"STALLED ON"},
                {"LIMITED BY"}},
               kIndent);
   bool others = false;
-  for (const control::ExplainedFlow& flow : explanation.flows()) {
+  for (const control::v1::ExplainedFlow& flow : explanation.flows()) {
     others = others || !flow.in_ring();
     flows.Row({ChannelOf(flow), flow.from(), flow.to(), flow.local(),
                flow.links_size() == 0 ? kNone : absl::StrJoin(flow.links(), ", "),
-               flow.expected_bps() > 0 ? FormatRate(flow.expected_bps()) : kNone,
+               flow.fair_share_bps() > 0 ? FormatRate(flow.fair_share_bps()) : kNone,
                FormatRate(flow.measured_bps()), WaitsOf(flow, explanation.seconds()),
                LimitOf(flow)});
   }

@@ -8,7 +8,7 @@
 
 namespace mccs {
 
-std::string RenderExplanation(const control::Explanation& explanation);
+std::string RenderExplanation(const control::v1::Explanation& explanation);
 
 }  // namespace mccs
 

@@ -3,23 +3,26 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <ctime>
+#include <dtl/dtl.hpp>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "tools/mccsctl/table.h"
-#include "tools/mccsctl/text_diff.h"
 
 namespace mccs {
 namespace {
 
+constexpr int kJsonIndent = 2;
+
 // "tenant/team-a".
-std::string Path(const control::ObjectKey& key) {
+std::string Path(const control::v1::ObjectKey& key) {
   return absl::StrCat(absl::AsciiStrToLower(key.kind()), "/", key.name());
 }
 
@@ -33,77 +36,52 @@ std::string UtcTime(int64_t unix_ns) {
   return text;
 }
 
-const char* Verb(control::ChangeKind kind, bool dry_run) {
+const char* Verb(control::v1::ChangeKind kind, bool dry_run) {
   switch (kind) {
-    case control::CREATED:
+    case control::v1::CREATED:
       return dry_run ? "would be created" : "created";
-    case control::CHANGED:
+    case control::v1::CHANGED:
       return dry_run ? "would be changed" : "changed";
-    case control::DELETED:
+    case control::v1::DELETED:
       return dry_run ? "would be deleted" : "deleted";
     default:
       return dry_run ? "would be unchanged" : "unchanged";
   }
 }
 
-void AppendQuoted(const std::string& text, std::string* out) {
-  *out += '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      absl::StrAppend(out, "\\", std::string(1, c));
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      char escaped[8];
-      std::snprintf(escaped, sizeof(escaped), "\\u%04x", static_cast<unsigned>(c));
-      *out += escaped;
-    } else {
-      *out += c;
-    }
+nlohmann::ordered_json ToJson(const YAML::Node& node) {
+  if (node.IsMap()) {
+    nlohmann::ordered_json object = nlohmann::ordered_json::object();
+    for (const auto& entry : node) object[entry.first.Scalar()] = ToJson(entry.second);
+    return object;
   }
-  *out += '"';
-}
-
-// An unquoted scalar that looks like a number or a boolean stays unquoted.
-void AppendScalar(const YAML::Node& node, std::string* out) {
-  const std::string& text = node.Scalar();
-  double number = 0;
+  if (node.IsSequence()) {
+    nlohmann::ordered_json array = nlohmann::ordered_json::array();
+    for (const auto& item : node) array.push_back(ToJson(item));
+    return array;
+  }
+  if (!node.IsScalar()) return nullptr;
+  // Unquoted numbers and booleans remain numbers and booleans.
   const bool quoted = node.Tag() == "!";
-  const bool digits = !text.empty() && text.find_first_not_of("0123456789.-") == std::string::npos;
-  const bool leading_zero = text.size() > 1 && text[0] == '0' && text[1] != '.';
-  const bool bare = !quoted && !leading_zero && digits && text.back() != '.' && text[0] != '.' &&
-                    absl::SimpleAtod(text, &number);
-  if (bare || (!quoted && (text == "true" || text == "false"))) {
-    *out += text;
-  } else {
-    AppendQuoted(text, out);
-  }
+  const auto value = nlohmann::ordered_json::parse(node.Scalar(), nullptr, false);
+  if (!quoted && (value.is_number() || value.is_boolean())) return value;
+  return node.Scalar();
 }
 
-void AppendJson(const YAML::Node& node, const std::string& indent, std::string* out) {
-  const std::string inner = indent + kIndent;
-  const char* separator = "\n";
-  if (node.IsMap() && node.size() > 0) {
-    *out += "{";
-    for (const auto& entry : node) {
-      absl::StrAppend(out, separator, inner);
-      AppendQuoted(entry.first.Scalar(), out);
-      *out += ": ";
-      AppendJson(entry.second, inner, out);
-      separator = ",\n";
-    }
-    absl::StrAppend(out, "\n", indent, "}");
-  } else if (node.IsSequence() && node.size() > 0) {
-    *out += "[";
-    for (const auto& item : node) {
-      absl::StrAppend(out, separator, inner);
-      AppendJson(item, inner, out);
-      separator = ",\n";
-    }
-    absl::StrAppend(out, "\n", indent, "]");
-  } else if (node.IsScalar()) {
-    AppendScalar(node, out);
-  } else {
-    *out += node.IsMap() ? "{}" : node.IsSequence() ? "[]" : "null";
-  }
+std::vector<std::string> Lines(const std::string& text) {
+  if (text.empty()) return {};
+  return absl::StrSplit(absl::StripSuffix(text, "\n"), '\n');
+}
+
+// The differences as `diff -u` shows them, without the names of the files.
+std::string Hunks(const std::string& before, const std::string& after) {
+  dtl::Diff<std::string> diff(Lines(before), Lines(after));
+  diff.onHuge();  // less memory for long texts
+  diff.compose();
+  diff.composeUnifiedHunks();
+  std::ostringstream text;
+  diff.printUnifiedFormat(text);
+  return text.str();
 }
 
 // Removes duplicate notes.
@@ -115,10 +93,10 @@ std::string Notes(const std::vector<std::string>& notes) {
   return once.empty() ? "" : absl::StrCat("\nNote: ", absl::StrJoin(once, "\nNote: "), "\n");
 }
 
-std::string RenderCommunicators(const control::ChangeReply& reply) {
+std::string RenderCommunicators(const control::v1::ChangeReply& reply) {
   if (reply.communicators().empty()) return "";
   Table table({{"ID"}, {"TENANT"}, {"POLICY"}, {"CHANGE"}}, kIndent);
-  for (const control::CommunicatorChange& change : reply.communicators()) {
+  for (const control::v1::CommunicatorChange& change : reply.communicators()) {
     table.Row({change.id(), OrDash(change.tenant()),
                absl::StrCat(OrDash(change.policy_before()), " → ", OrDash(change.policy_after())),
                change.change()});
@@ -130,20 +108,20 @@ std::string RenderCommunicators(const control::ChangeReply& reply) {
 
 }  // namespace
 
-std::string RenderObjects(const control::ListObjectsReply& reply, const std::string& what,
+std::string RenderObjects(const control::v1::ListObjectsReply& reply, const std::string& what,
                           bool wide) {
   if (reply.objects().empty()) {
     return absl::StrCat("No ", what, ". Create some with 'mccsctl apply -f FILE'.\n");
   }
   std::vector<Column> columns = {{"NAME"}};
-  for (const control::Fact& fact : reply.objects(0).facts()) {
+  for (const control::v1::Fact& fact : reply.objects(0).facts()) {
     if (wide || !fact.wide()) columns.push_back({fact.name()});
   }
   Table table(std::move(columns));
   std::vector<std::string> notes;
-  for (const control::Object& object : reply.objects()) {
+  for (const control::v1::Object& object : reply.objects()) {
     std::vector<std::string> cells = {object.key().name()};
-    for (const control::Fact& fact : object.facts()) {
+    for (const control::v1::Fact& fact : object.facts()) {
       if (wide || !fact.wide()) cells.push_back(fact.value());
     }
     table.Row(std::move(cells));
@@ -152,9 +130,9 @@ std::string RenderObjects(const control::ListObjectsReply& reply, const std::str
   return absl::StrCat(table.Text(), Notes(notes));
 }
 
-std::string RenderObject(const control::Object& object) {
+std::string RenderObject(const control::v1::Object& object) {
   std::string text = absl::StrCat(object.key().kind(), " ", object.key().name(), "\n");
-  for (const control::Fact& fact : object.facts()) {
+  for (const control::v1::Fact& fact : object.facts()) {
     std::string name = absl::AsciiStrToLower(fact.name());
     name[0] = absl::ascii_toupper(static_cast<unsigned char>(name[0]));
     absl::StrAppend(&text, kIndent, name, ":",
@@ -171,26 +149,25 @@ std::string RenderObject(const control::Object& object) {
   return absl::StrCat(text, Notes({object.notes().begin(), object.notes().end()}));
 }
 
-std::string RenderDocuments(const control::ListObjectsReply& reply) {
+std::string RenderDocuments(const control::v1::ListObjectsReply& reply) {
   std::string text;
-  for (const control::Object& object : reply.objects()) {
+  for (const control::v1::Object& object : reply.objects()) {
     absl::StrAppend(&text, text.empty() ? "" : "---\n", object.document());
   }
   return text;
 }
 
-std::string RenderDocumentsAsJson(const control::ListObjectsReply& reply) {
-  YAML::Node items(YAML::NodeType::Sequence);
-  for (const control::Object& object : reply.objects())
-    items.push_back(YAML::Load(object.document()));
-  std::string text;
-  AppendJson(items.size() == 1 ? items[0] : items, "", &text);
-  return text + "\n";
+std::string RenderDocumentsAsJson(const control::v1::ListObjectsReply& reply) {
+  nlohmann::ordered_json items = nlohmann::ordered_json::array();
+  for (const control::v1::Object& object : reply.objects())
+    items.push_back(ToJson(YAML::Load(object.document())));
+  const auto& shown = items.size() == 1 ? items[0] : items;
+  return shown.dump(kJsonIndent, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-std::string RenderChange(const control::ChangeReply& reply) {
+std::string RenderChange(const control::v1::ChangeReply& reply) {
   std::string text;
-  for (const control::ObjectChange& change : reply.objects()) {
+  for (const control::v1::ObjectChange& change : reply.objects()) {
     absl::StrAppend(&text, Path(change.key()), " ", Verb(change.kind(), reply.dry_run()), "\n");
   }
   if (reply.objects().empty()) text = "The files contain no objects.\n";
@@ -201,23 +178,24 @@ std::string RenderChange(const control::ChangeReply& reply) {
   return absl::StrCat(text, Notes({reply.notes().begin(), reply.notes().end()}));
 }
 
-std::string RenderDifferences(const control::ChangeReply& reply) {
+std::string RenderDifferences(const control::v1::ChangeReply& reply) {
   std::string text;
-  for (const control::ObjectChange& change : reply.objects()) {
+  for (const control::v1::ObjectChange& change : reply.objects()) {
     const std::string path = Path(change.key());
-    absl::StrAppend(&text, UnifiedDiff({absl::StrCat(path, " (stored)"), change.before()},
-                                       {absl::StrCat(path, " (file)"), change.after()}));
+    if (change.before() == change.after()) continue;
+    absl::StrAppend(&text, "--- ", path, " (stored)\n+++ ", path, " (file)\n",
+                    Hunks(change.before(), change.after()));
   }
   return text;
 }
 
-std::string RenderDrain(const control::DrainReply& reply, const std::string& what,
+std::string RenderDrain(const control::v1::DrainReply& reply, const std::string& what,
                         const std::string& name, bool undo) {
   const std::string key = absl::StrCat(what, "/", Printable(name));
-  if (undo) return absl::StrCat(key, " takes new work again\n");
-  const bool in_use = reply.communicators_size() > 0 || reply.not_back_size() > 0;
+  if (undo) return absl::StrCat(key, " is no longer drained\n");
+  const bool in_use = reply.communicators_size() > 0 || reply.reconnecting_size() > 0;
   const char* state = in_use ? " is draining" : " is drained";
-  std::string text = absl::StrCat(key, state, reply.changed() ? "" : " (as before)", "\n");
+  std::string text = absl::StrCat(key, state, reply.changed() ? "" : " (unchanged)", "\n");
   if (!in_use) return text;
   const auto list = [&](const char* which, const auto& ids) {
     if (ids.empty()) return;
@@ -226,7 +204,7 @@ std::string RenderDrain(const control::DrainReply& reply, const std::string& wha
   };
   list("Communicators that use it", reply.communicators());
   list("Communicators that may use it (their daemons have not reconnected to the controller yet)",
-       reply.not_back());
+       reply.reconnecting());
   if (what == "host") {
     absl::StrAppend(&text,
                     "\nThe host is drained when they have ended: 'mccsctl get hosts' then shows "
@@ -235,17 +213,17 @@ std::string RenderDrain(const control::DrainReply& reply, const std::string& wha
   return text;
 }
 
-std::string RenderAudit(const control::ListAuditReply& reply) {
+std::string RenderAudit(const control::v1::ListAuditReply& reply) {
   if (reply.entries().empty()) return "No changes yet.\n";
   Table table({{"NUMBER", Align::kRight},
                {"TIME"},
-               {"PEER"},
-               {"USER (AS TOLD)"},
+               {"ADDRESS"},
+               {"USER (UNVERIFIED)"},
                {"ACTION"},
                {"REVISION", Align::kRight},
                {"OBJECTS"},
                {"OUTCOME"}});
-  for (const control::AuditEntry& entry : reply.entries()) {
+  for (const control::v1::AuditEntry& entry : reply.entries()) {
     const std::vector<std::string> lines =
         absl::StrSplit(entry.outcome(), absl::MaxSplits('\n', 1));
     table.Row({absl::StrCat(entry.number()), UtcTime(entry.unix_ns()), OrDash(entry.peer()),

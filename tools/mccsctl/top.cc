@@ -25,17 +25,17 @@ constexpr double kShortestInterval = 0.1;
 constexpr double kLongestInterval = 3600;
 
 struct Sample {
-  control::ListWorkReply work;
+  control::v1::ListWorkReply work;
   SteadyClock::time_point taken;
 };
 
 absl::StatusOr<Sample> TakeSample(ControllerClient& client) {
-  absl::StatusOr<control::ListWorkReply> work = client.ListWork();
+  absl::StatusOr<control::v1::ListWorkReply> work = client.ListWork();
   if (!work.ok()) return work.status();
   return Sample{*std::move(work), SteadyClock::now()};
 }
 
-std::string Draw(const Options& options, const control::TopRates& top) {
+std::string Draw(const Options& options, const control::v1::TopRates& top) {
   if (options.output == Output::kJson) return RenderJson(top);
   if (options.output == Output::kYaml) return RenderYaml(top);
   return RenderTop(top, options.output == Output::kWide);

@@ -43,11 +43,11 @@ BandwidthFactors BandwidthFactorsOf(const std::string& kind, int ranks) {
 
 bool Counts(const std::string& kind) { return kind != "recv" && kind != "wait_signal"; }
 
-using WorkByKind = std::map<std::string, agent::KindWork>;
+using WorkByKind = std::map<std::string, agent::v1::KindWork>;
 
-WorkByKind ByKind(const control::HostWork& work) {
+WorkByKind ByKind(const control::v1::HostWork& work) {
   WorkByKind kinds;
-  for (const agent::KindWork& kind : work.work()) kinds[kind.kind()] = kind;
+  for (const agent::v1::KindWork& kind : work.work()) kinds[kind.kind()] = kind;
   return kinds;
 }
 
@@ -60,8 +60,8 @@ double SecondsBetween(int64_t before_ns, int64_t after_ns, double seconds) {
 }
 
 // By kind.
-std::map<std::string, Rates> ComputeRates(const control::HostWork& before,
-                                          const control::HostWork& after, int ranks,
+std::map<std::string, Rates> ComputeRates(const control::v1::HostWork& before,
+                                          const control::v1::HostWork& after, int ranks,
                                           double seconds) {
   std::map<std::string, Rates> rates;
   const double t = SecondsBetween(before.measured_ns(), after.measured_ns(), seconds);
@@ -70,8 +70,8 @@ std::map<std::string, Rates> ComputeRates(const control::HostWork& before,
   for (const auto& [name, work] : ByKind(after)) {
     if (!Counts(name)) continue;
     const auto known = old.find(name);
-    const agent::KindWork none;
-    const agent::KindWork& begun = known != old.end() ? known->second : none;
+    const agent::v1::KindWork none;
+    const agent::v1::KindWork& begun = known != old.end() ? known->second : none;
     // A restarted daemon counts from 0.
     if (work.operations() < begun.operations() || work.bytes() < begun.bytes()) continue;
     const double bytes = static_cast<double>(work.bytes() - begun.bytes()) / t;
@@ -83,11 +83,11 @@ std::map<std::string, Rates> ComputeRates(const control::HostWork& before,
 }
 
 // All hosts report the same collectives: take the one that is ahead. Messages add up.
-Rates Sum(const control::CommunicatorWork& before, const control::CommunicatorWork& after,
+Rates Sum(const control::v1::CommunicatorWork& before, const control::v1::CommunicatorWork& after,
           double seconds) {
   std::map<std::string, Rates> collectives;
   Rates sum;
-  for (const control::HostWork& host : after.hosts()) {
+  for (const control::v1::HostWork& host : after.hosts()) {
     const auto known = std::find_if(before.hosts().begin(), before.hosts().end(),
                                     [&](const auto& other) { return other.host() == host.host(); });
     if (known == before.hosts().end()) continue;
@@ -105,14 +105,14 @@ Rates Sum(const control::CommunicatorWork& before, const control::CommunicatorWo
 
 }  // namespace
 
-control::TopRates ComputeRates(const control::ListWorkReply& before,
-                               const control::ListWorkReply& after, double seconds) {
-  std::map<std::string, const control::CommunicatorWork*> known;
-  for (const control::CommunicatorWork& work : before.communicators()) known[work.id()] = &work;
-  control::TopRates top;
+control::v1::TopRates ComputeRates(const control::v1::ListWorkReply& before,
+                                   const control::v1::ListWorkReply& after, double seconds) {
+  std::map<std::string, const control::v1::CommunicatorWork*> known;
+  for (const control::v1::CommunicatorWork& work : before.communicators()) known[work.id()] = &work;
+  control::v1::TopRates top;
   top.set_seconds(seconds);
-  for (const control::CommunicatorWork& work : after.communicators()) {
-    control::CommunicatorRates* out = top.add_communicators();
+  for (const control::v1::CommunicatorWork& work : after.communicators()) {
+    control::v1::CommunicatorRates* out = top.add_communicators();
     out->set_id(work.id());
     out->set_name(work.name());
     out->set_tenant(work.tenant());
@@ -132,23 +132,23 @@ control::TopRates ComputeRates(const control::ListWorkReply& before,
   return top;
 }
 
-control::Explanation WithRates(const control::Explanation& before, control::Explanation after,
-                               double seconds) {
-  std::map<std::tuple<int, std::string, std::string>, const control::ExplainedFlow*> known;
-  for (const control::ExplainedFlow& flow : before.flows())
+control::v1::Explanation WithRates(const control::v1::Explanation& before,
+                                   control::v1::Explanation after, double seconds) {
+  std::map<std::tuple<int, std::string, std::string>, const control::v1::ExplainedFlow*> known;
+  for (const control::v1::ExplainedFlow& flow : before.flows())
     known[{flow.channel(), flow.from(), flow.to()}] = &flow;
   after.set_seconds(seconds);
-  for (control::ExplainedFlow& flow : *after.mutable_flows()) {
+  for (control::v1::ExplainedFlow& flow : *after.mutable_flows()) {
     const auto found = known.find({flow.channel(), flow.from(), flow.to()});
     // A restarted daemon counts from 0.
     const bool counts_on =
         found != known.end() && found->second->payload_bytes() <= flow.payload_bytes();
-    const control::ExplainedFlow& begun = counts_on ? *found->second : flow;
+    const control::v1::ExplainedFlow& begun = counts_on ? *found->second : flow;
     const double t = SecondsBetween(begun.measured_ns(), flow.measured_ns(), seconds);
     const auto sent = static_cast<double>(flow.payload_bytes() - begun.payload_bytes());
     flow.set_measured_bps(t > 0 ? 8 * sent / t : 0);
     flow.set_waited_for_credit_ns(flow.waited_for_credit_ns() - begun.waited_for_credit_ns());
-    flow.set_waited_for_gate_ns(flow.waited_for_gate_ns() - begun.waited_for_gate_ns());
+    flow.set_waited_for_rate_ns(flow.waited_for_rate_ns() - begun.waited_for_rate_ns());
     flow.set_waited_for_connection_ns(flow.waited_for_connection_ns() -
                                       begun.waited_for_connection_ns());
   }

@@ -24,13 +24,13 @@ inline constexpr double kReportPeriodSeconds = 0.5;
 // `seconds` is the time between the two replies. Returns the communicators of `after`, highest
 // busbw first. Each host's interval is measured on its own clock, between its two reports. A host
 // without a new report has rate 0.
-control::TopRates ComputeRates(const control::ListWorkReply& before,
-                               const control::ListWorkReply& after, double seconds);
+control::v1::TopRates ComputeRates(const control::v1::ListWorkReply& before,
+                                   const control::v1::ListWorkReply& after, double seconds);
 
 // Returns `after` with each flow's rate and waiting times since `before`. A flow that is new has
 // rate 0.
-control::Explanation WithRates(const control::Explanation& before, control::Explanation after,
-                               double seconds);
+control::v1::Explanation WithRates(const control::v1::Explanation& before,
+                                   control::v1::Explanation after, double seconds);
 
 }  // namespace mccs
 

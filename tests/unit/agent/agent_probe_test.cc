@@ -25,8 +25,8 @@ using testing::HasSubstr;
 
 constexpr auto kPatience = std::chrono::seconds(20);
 
-// Serves one agent after the other. Sends question 1 on the first stream, 2 on the second, …
-class AskingHub final : public agent::AgentHub::Service {
+// Serves one agent after the other. Sends request_id 1 on the first stream, 2 on the second, …
+class AskingHub final : public agent::v1::AgentHub::Service {
  public:
   AskingHub() {
     grpc::ServerBuilder builder;
@@ -51,21 +51,26 @@ class AskingHub final : public agent::AgentHub::Service {
   bool AwaitAnswers(size_t count) {
     return Await([&] { return answers_.size() >= count; });
   }
-  std::vector<agent::Probed> answers() {
+  // Returns true once no stream is open.
+  bool AwaitEndOfStream() {
+    return Await([&] { return context_ == nullptr; });
+  }
+  std::vector<agent::v1::Probed> answers() {
     const std::lock_guard lock(mutex_);
     return answers_;
   }
 
-  grpc::Status Attach(grpc::ServerContext* context,
-                      grpc::ServerReaderWriter<agent::ToAgent, agent::FromAgent>* stream) override {
-    agent::FromAgent message;
+  grpc::Status Attach(
+      grpc::ServerContext* context,
+      grpc::ServerReaderWriter<agent::v1::ToAgent, agent::v1::FromAgent>* stream) override {
+    agent::v1::FromAgent message;
     while (stream->Read(&message)) {
-      agent::ToAgent answer;
+      agent::v1::ToAgent answer;
       if (message.has_registration()) {
         answer.mutable_registered()->set_heartbeat_every_ns(kNsPerSec);
         answer.mutable_registered()->set_heartbeat_timeout_ns(30 * kNsPerSec);
         if (padding_ > 0) {
-          agent::Tenants* tenants = answer.mutable_registered()->mutable_tenants();
+          agent::v1::Tenants* tenants = answer.mutable_registered()->mutable_tenants();
           tenants->add_tenants()->add_sockets(std::string(padding_, 'x'));
         }
         stream->Write(answer);
@@ -81,16 +86,17 @@ class AskingHub final : public agent::AgentHub::Service {
     }
     const std::lock_guard lock(mutex_);
     context_ = nullptr;
+    changed_.notify_all();
     return grpc::Status::OK;
   }
 
  private:
-  agent::ToAgent Question(grpc::ServerContext* context) {
+  agent::v1::ToAgent Question(grpc::ServerContext* context) {
     const std::lock_guard lock(mutex_);
     context_ = context;
-    agent::ToAgent message;
-    message.mutable_probe()->set_question(++streams_);
-    agent::ProbeFlow* flow = message.mutable_probe()->add_flows();
+    agent::v1::ToAgent message;
+    message.mutable_probe()->set_request_id(++streams_);
+    agent::v1::ProbeFlow* flow = message.mutable_probe()->add_flows();
     flow->set_source("10.0.0.1");
     flow->set_destination("10.0.1.1");
     flow->set_protocol(6);
@@ -112,7 +118,7 @@ class AskingHub final : public agent::AgentHub::Service {
   std::condition_variable changed_;
   grpc::ServerContext* context_ = nullptr;
   uint64_t streams_ = 0;
-  std::vector<agent::Probed> answers_;
+  std::vector<agent::v1::Probed> answers_;
 };
 
 // Records requests; the test answers them.
@@ -120,6 +126,7 @@ struct Asked {
   std::mutex mutex;  // protects the following members
   std::condition_variable changed;
   std::vector<PathProber::Done> waiting;
+  bool ended = false;  // the prober was destroyed
 
   // Returns the callback of the n-th request once it has arrived.
   PathProber::Done Take(size_t n) {
@@ -132,6 +139,10 @@ struct Asked {
 class SlowProber final : public PathProber {
  public:
   explicit SlowProber(std::shared_ptr<Asked> asked) : asked_(std::move(asked)) {}
+  ~SlowProber() override {
+    const std::lock_guard lock(asked_->mutex);
+    asked_->ended = true;
+  }
   void Probe(std::vector<ProbeTask> tasks, Done done) override {
     EXPECT_EQ(tasks.size(), 1u);
     const std::lock_guard lock(asked_->mutex);
@@ -167,8 +178,8 @@ TEST_F(AgentProbeTest, AProbeReachesTheProberAndItsResultReturns) {
   Start(std::make_unique<SlowProber>(asked_));
   asked_->Take(0)(Over(0x0aff0003));
   ASSERT_TRUE(hub_.AwaitAnswers(1));
-  const agent::Probed answer = hub_.answers()[0];
-  EXPECT_EQ(answer.question(), 1u);
+  const agent::v1::Probed answer = hub_.answers()[0];
+  EXPECT_EQ(answer.request_id(), 1u);
   ASSERT_EQ(answer.flows_size(), 1);
   EXPECT_THAT(answer.flows(0).hops(), ElementsAre("0.0.0.1", "10.255.0.3"));
 }
@@ -176,7 +187,7 @@ TEST_F(AgentProbeTest, AProbeReachesTheProberAndItsResultReturns) {
 TEST_F(AgentProbeTest, WithoutAProberItReturnsAnError) {
   Start(nullptr);
   ASSERT_TRUE(hub_.AwaitAnswers(1));
-  EXPECT_THAT(hub_.answers()[0].flows(0).why_not(), HasSubstr("does not support probes"));
+  EXPECT_THAT(hub_.answers()[0].flows(0).error(), HasSubstr("does not support probes"));
 }
 
 TEST_F(AgentProbeTest, DropsAResultAfterTheEndOfItsStream) {
@@ -189,7 +200,7 @@ TEST_F(AgentProbeTest, DropsAResultAfterTheEndOfItsStream) {
   second(Over(8));
   ASSERT_TRUE(hub_.AwaitAnswers(1));
   ASSERT_EQ(hub_.answers().size(), 1u);
-  EXPECT_EQ(hub_.answers()[0].question(), 2u);
+  EXPECT_EQ(hub_.answers()[0].request_id(), 2u);
 }
 
 // Like a reply with all Tenants.
@@ -199,10 +210,14 @@ TEST_F(AgentProbeTest, ReceivesMessagesAboveGrpcsDefaultLimit) {
   EXPECT_TRUE(hub_.AwaitAnswers(1));
 }
 
-TEST_F(AgentProbeTest, AnAgentEndsDuringAProbe) {
+TEST_F(AgentProbeTest, EndsItsProberAndItsStreamDuringAProbe) {
   Start(std::make_unique<SlowProber>(asked_));
   asked_->Take(0);
+  EXPECT_FALSE(asked_->ended);
   agent_.reset();
+  EXPECT_TRUE(asked_->ended);
+  EXPECT_TRUE(hub_.AwaitEndOfStream());
+  EXPECT_TRUE(hub_.answers().empty()) << "the probe had no result";
 }
 
 }  // namespace agent_probe_test

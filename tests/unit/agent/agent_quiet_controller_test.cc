@@ -1,5 +1,6 @@
 // The agent and a controller that accepts it, sends one message and then nothing, not even
-// heartbeats. Over gRPC on loopback; conditions are polled for at most kPatience.
+// heartbeats. Over gRPC on loopback; conditions are polled
+// (tests/unit/eventually.h).
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -8,24 +9,23 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "proto/agent.grpc.pb.h"
 #include "service/agent/agent.h"
-#include "tests/unit/agent/eventually.h"
+#include "tests/unit/eventually.h"
 
 namespace mccs {
 namespace agent_quiet_controller_test {
 
 constexpr CommId kId{0xabcdef};
 
-class QuietHub final : public agent::AgentHub::Service {
+class QuietHub final : public agent::v1::AgentHub::Service {
  public:
   struct Options {
     int64_t heartbeat_timeout_ns = 600 * kNsPerSec;  // sent to agents
-    std::optional<agent::ToAgent> order = {};
+    std::optional<agent::v1::ToAgent> order = {};
     bool reads = true;  // the messages after the registration
   };
 
@@ -40,19 +40,21 @@ class QuietHub final : public agent::AgentHub::Service {
   std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
   int streams() const { return streams_; }
 
-  grpc::Status Attach(grpc::ServerContext* context,
-                      grpc::ServerReaderWriter<agent::ToAgent, agent::FromAgent>* stream) override {
-    agent::FromAgent message;
+  grpc::Status Attach(
+      grpc::ServerContext* context,
+      grpc::ServerReaderWriter<agent::v1::ToAgent, agent::v1::FromAgent>* stream) override {
+    agent::v1::FromAgent message;
     if (!stream->Read(&message)) return grpc::Status::OK;
     ++streams_;
-    agent::ToAgent welcome;
+    agent::v1::ToAgent welcome;
     welcome.mutable_registered()->set_heartbeat_every_ns(options_.heartbeat_timeout_ns / 3);
     welcome.mutable_registered()->set_heartbeat_timeout_ns(options_.heartbeat_timeout_ns);
     stream->Write(welcome);
     if (options_.order.has_value()) stream->Write(*options_.order);
     while (options_.reads && stream->Read(&message)) {
     }
-    while (!context->IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    while (!Eventually([&] { return context->IsCancelled(); })) {
+    }
     return grpc::Status::OK;
   }
 
@@ -96,20 +98,20 @@ class AgentWithAQuietController : public testing::Test {
 
 // The order arrived before the member's daemon knew the communicator.
 TEST_F(AgentWithAQuietController, EarlyRateLimitsAreAvailableAfterTheFirstReport) {
-  agent::ToAgent order;
-  order.mutable_pace()->set_comm_id(kId.value());
-  order.mutable_pace()->set_revision(7);
+  agent::v1::ToAgent order;
+  order.mutable_rate_limits()->set_comm_id(kId.value());
+  order.mutable_rate_limits()->set_revision(7);
   Start({.order = order});
   ASSERT_TRUE(Eventually([&] { return wakes_ >= 2; }))
-      << "one for the connection, one for the pace";
+      << "one for the connection, one for the limits";
   EXPECT_FALSE(agent_->TakeRateUpdate().has_value());
   EXPECT_TRUE(agent_->TakeTenants().has_value()) << "received with the registration";
   const int wakes = wakes_;
   agent_->Report(Stats(0));
-  const std::optional<RateUpdate> pace = agent_->TakeRateUpdate();
-  ASSERT_TRUE(pace.has_value());
-  EXPECT_EQ(pace->id, kId);
-  EXPECT_EQ(pace->pace.revision, 7u);
+  const std::optional<RateUpdate> limits = agent_->TakeRateUpdate();
+  ASSERT_TRUE(limits.has_value());
+  EXPECT_EQ(limits->id, kId);
+  EXPECT_EQ(limits->limits.revision, 7u);
   EXPECT_EQ(wakes_, wakes + 1) << "the engine may sleep as soon as it has reported";
   agent_->Report(Stats(0));
   EXPECT_FALSE(agent_->TakeRateUpdate().has_value());

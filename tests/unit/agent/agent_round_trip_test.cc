@@ -1,11 +1,12 @@
 // The agent and the controller's server in one process, over gRPC on loopback. Conditions are
-// polled for at most kPatience.
+// polled (tests/unit/eventually.h).
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
@@ -18,7 +19,7 @@
 #include "controller/store/memory_store.h"
 #include "proto/operator.grpc.pb.h"
 #include "service/agent/agent.h"
-#include "tests/unit/agent/eventually.h"
+#include "tests/unit/eventually.h"
 
 namespace mccs {
 namespace agent_round_trip_test {
@@ -26,6 +27,7 @@ namespace agent_round_trip_test {
 using testing::HasSubstr;
 
 constexpr CommId kId{0xabcdef};
+constexpr std::chrono::milliseconds kTick{20};
 
 // A server with its coordinator, and a thread that ticks.
 class Controller {
@@ -44,14 +46,16 @@ class Controller {
     }
     server_ = *std::move(server);
     ticker_ = std::thread([this] {
-      while (!stop_) {
-        server_->Tick();
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      }
+      std::unique_lock lock(mutex_);
+      while (!stop_changed_.wait_for(lock, kTick, [this] { return stop_; })) server_->Tick();
     });
   }
   ~Controller() {
-    stop_ = true;
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+      stop_changed_.notify_all();
+    }
     if (ticker_.joinable()) ticker_.join();
   }
 
@@ -59,19 +63,27 @@ class Controller {
   std::string address() const { return absl::StrCat("127.0.0.1:", server_->port()); }
   std::string HostState(const std::string& name) {
     return coordinator_.With([&](Coordinator& c) -> std::string {
-      const control::ListHostsReply reply =
+      const control::v1::ListHostsReply reply =
           ListHosts(c.registry(), c.recovered(), c.objects(), c.Now());
-      for (const control::HostStatus& host : reply.hosts()) {
+      for (const control::v1::HostStatus& host : reply.hosts()) {
         if (host.host().name() == name) return host.state();
       }
       return "";
+    });
+  }
+  // The time from the registration of a ready host to its last message.
+  int64_t ReadyFor(const std::string& name) {
+    return coordinator_.With([&](Coordinator& c) -> int64_t {
+      const auto host = c.registry().hosts().find(name);
+      if (host == c.registry().hosts().end() || host->second.state != HostState::kReady) return 0;
+      return host->second.received_at - host->second.since;
     });
   }
   // The registration of a host on this machine, with the test's clock.
   std::optional<ClockReading> ClockOf(const std::string& name) {
     return coordinator_.With([&](Coordinator& c) { return c.clocks().Read(name, c.Now()); });
   }
-  absl::StatusOr<control::CommunicatorDetail> Describe() {
+  absl::StatusOr<control::v1::CommunicatorDetail> Describe() {
     return coordinator_.With([&](Coordinator& c) {
       return DescribeCommunicator(c.registry(), c.objects(), c.rollouts(), FormatCommId(kId),
                                   c.Now());
@@ -87,7 +99,9 @@ class Controller {
   SharedCoordinator coordinator_;
   absl::Status status_;
   std::unique_ptr<ControllerServer> server_;
-  std::atomic<bool> stop_ = false;
+  std::mutex mutex_;
+  std::condition_variable stop_changed_;
+  bool stop_ = false;  // guarded by mutex_
   std::thread ticker_;
 };
 
@@ -169,7 +183,7 @@ TEST(AgentRoundTrip, ACommunicatorIsAnnouncedAnsweredReportedAndEnded) {
 
   agent->Report(Stats(proposal->strategy.epoch));
   ASSERT_TRUE(Eventually([&] { return controller.Describe()->summary().operations() == 5; }));
-  const control::CommunicatorDetail detail = *controller.Describe();
+  const control::v1::CommunicatorDetail detail = *controller.Describe();
   EXPECT_EQ(detail.summary().strategy(), "locality_ring");
   EXPECT_EQ(detail.summary().state(), "active");
   EXPECT_EQ(detail.members(1).host(), "h0");
@@ -193,13 +207,14 @@ TEST(AgentRoundTrip, AgentThatEndsIsLost) {
 }
 
 TEST(AgentRoundTrip, HeartbeatsKeepTheStreamOpen) {
-  Controller controller("127.0.0.1:0", 600 * kNsPerMs);
+  constexpr int64_t kTimeoutNs = 300 * kNsPerMs;
+  Controller controller("127.0.0.1:0", kTimeoutNs);
   ASSERT_TRUE(controller.status().ok());
   TestAgent agent(controller.address(), "h1");
   // The engine is woken shortly after connected() has become true.
   ASSERT_TRUE(Eventually([&] { return agent->connected() && agent.wakes() > 0; }));
   const int wakes = agent.wakes();
-  std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+  EXPECT_TRUE(Eventually([&] { return controller.ReadyFor("h1") > 3 * kTimeoutNs; }));
   EXPECT_TRUE(agent->connected());
   EXPECT_EQ(agent.wakes(), wakes) << "connected() did not change meanwhile";
 }
@@ -248,30 +263,6 @@ TEST(AgentRoundTrip, TwoControllersCannotShareAPort) {
   EXPECT_THAT(std::string(other.status().message()), HasSubstr(controller.address()));
 }
 
-TEST(AgentRoundTrip, RejectsTheSecondDaemonOfAName) {
-  Controller controller("127.0.0.1:0");
-  ASSERT_TRUE(controller.status().ok());
-  TestAgent first(controller.address(), "h1");
-  ASSERT_TRUE(Eventually([&] { return first->connected(); }));
-  const std::unique_ptr<Log> log = MakeNullLog();
-  Agent second({.controller = controller.address(),
-                .version = "test",
-                .wake = {},
-                .first_retry_ns = 10 * kNsPerMs},
-               log.get());
-  AgentHost host{.inventory = {}, .position = {"", "", "h1"}, .peer_endpoint = "elsewhere:1"};
-  ASSERT_TRUE(second.Start(host).ok());
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  EXPECT_FALSE(second.connected());
-  EXPECT_TRUE(first->connected());
-  EXPECT_EQ(controller.HostState("h1"), "ready");
-}
-
-class ClockOf1970 final : public WallClock {
- public:
-  UnixNs Now() const override { return kNsPerSec; }
-};
-
 class KeptLog final : public Log {
  public:
   std::string text() {
@@ -289,6 +280,32 @@ class KeptLog final : public Log {
  private:
   std::mutex mutex_;
   std::string text_;
+};
+
+TEST(AgentRoundTrip, RejectsTheSecondDaemonOfAName) {
+  Controller controller("127.0.0.1:0");
+  ASSERT_TRUE(controller.status().ok());
+  TestAgent first(controller.address(), "h1");
+  ASSERT_TRUE(Eventually([&] { return first->connected(); }));
+  KeptLog log;
+  Agent second({.controller = controller.address(),
+                .version = "test",
+                .wake = {},
+                .first_retry_ns = 10 * kNsPerMs},
+               &log);
+  AgentHost host{.inventory = {}, .position = {"", "", "h1"}, .peer_endpoint = "elsewhere:1"};
+  ASSERT_TRUE(second.Start(host).ok());
+  EXPECT_TRUE(Eventually([&] {
+    return log.text().find("give the one at elsewhere:1") != std::string::npos;
+  })) << log.text();
+  EXPECT_FALSE(second.connected());
+  EXPECT_TRUE(first->connected());
+  EXPECT_EQ(controller.HostState("h1"), "ready");
+}
+
+class ClockOf1970 final : public WallClock {
+ public:
+  UnixNs Now() const override { return kNsPerSec; }
 };
 
 TEST(AgentRoundTrip, RejectsWrongClockAndWrongTopologyWithAReason) {
@@ -316,10 +333,10 @@ TEST(AgentRoundTrip, RejectsWrongClockAndWrongTopologyWithAReason) {
                           .topology = "elsewhere"})
                   .ok());
   EXPECT_TRUE(Eventually(
-      [&] { return controller.HostState("h1").starts_with("refused: the clock of host h1 is"); }));
+      [&] { return controller.HostState("h1").starts_with("rejected: the clock of host h1 is"); }));
   EXPECT_TRUE(Eventually([&] {
     return controller.HostState("h2").starts_with(
-        "refused: mccsd on h2 is configured with `topology: elsewhere`");
+        "rejected: mccsd on h2 is configured with `topology: elsewhere`");
   }));
   EXPECT_FALSE(late.connected());
   // The daemon's log contains it too.
@@ -353,10 +370,10 @@ class Question {
  public:
   Question(const std::string& controller, const std::string& host)
       : thread_([this, controller, host] {
-          const auto stub = control::Operator::NewStub(
+          const auto stub = control::v1::Operator::NewStub(
               grpc::CreateChannel(controller, grpc::InsecureChannelCredentials()));
           grpc::ClientContext context;
-          control::DumpRequest request;
+          control::v1::DumpRequest request;
           request.set_host(host);
           status_ = stub->Dump(&context, request, &reply_);
         }) {}
@@ -372,7 +389,7 @@ class Question {
 
  private:
   grpc::Status status_;
-  control::DumpReply reply_;
+  control::v1::DumpReply reply_;
   std::thread thread_;
 };
 
@@ -382,17 +399,17 @@ TEST(AgentRoundTrip, AStateRequestReachesTheEngineAndReturns) {
   ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
   EXPECT_FALSE(agent->TakeStateRequest().has_value());
   const int wakes = agent.wakes();
-  Question question(controller.address(), "h0");
+  Question request_id(controller.address(), "h0");
   std::optional<uint64_t> asked;
   ASSERT_TRUE(Eventually([&] { return (asked = agent->TakeStateRequest()).has_value(); }));
   EXPECT_TRUE(Eventually([&] { return agent.wakes() > wakes; })) << "an idle engine sleeps";
   EXPECT_FALSE(agent->TakeStateRequest().has_value());
   state::Daemon state;
   state.set_host("h0");
-  state.add_communicators()->set_held_up("rank 3");
+  state.add_communicators()->set_stalled_on("rank 3");
   agent->SendState(*asked, state);
-  ASSERT_TRUE(question.Wait().ok()) << question.Wait().error_message();
-  EXPECT_EQ(question.state().communicators(0).held_up(), "rank 3");
+  ASSERT_TRUE(request_id.Wait().ok()) << request_id.Wait().error_message();
+  EXPECT_EQ(request_id.state().communicators(0).stalled_on(), "rank 3");
 }
 
 TEST(AgentRoundTrip, NamesTheHostThatCannotAnswer) {
@@ -416,10 +433,10 @@ TEST(AgentRoundTrip, AStoppingControllerAnswersOpenRequests) {
   auto controller = std::make_unique<Controller>("127.0.0.1:0");
   TestAgent agent(controller->address(), "h0");
   ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
-  Question question(controller->address(), "h0");
+  Question request_id(controller->address(), "h0");
   ASSERT_TRUE(Eventually([&] { return agent->TakeStateRequest().has_value(); }));
   controller.reset();
-  EXPECT_FALSE(question.Wait().ok());
+  EXPECT_FALSE(request_id.Wait().ok());
 }
 
 }  // namespace agent_round_trip_test

@@ -34,8 +34,8 @@ CommunicatorStats Stats(uint64_t epoch) {
   return stats;
 }
 
-agent::Propose Proposal(uint64_t epoch) {
-  agent::Propose proposal;
+agent::v1::Propose Proposal(uint64_t epoch) {
+  agent::v1::Propose proposal;
   proposal.set_comm_id(kId.value());
   ToProto(RingOfTwo(epoch), proposal.mutable_strategy());
   return proposal;
@@ -74,12 +74,12 @@ TEST(AgentTable, ReportsOptionsOfCallsIfAny) {
       .last_number = 17,
       .last = {.deadline_us = 2000, .priority = 5, .criticality = Criticality::kCritical}};
   table.Report(stats);
-  const agent::CallsWithOptions said = table.TakeUnsent()[0].report().with_options();
+  const agent::v1::CallsWithOptions said = table.TakeUnsent()[0].report().with_options();
   EXPECT_EQ(said.calls(), 3u);
   EXPECT_EQ(said.last_number(), 17u);
   EXPECT_EQ(said.deadline_us(), 2000u);
   EXPECT_EQ(said.priority(), 5u);
-  EXPECT_EQ(said.criticality(), agent::CRITICAL);
+  EXPECT_EQ(said.criticality(), agent::v1::CRITICAL);
 }
 
 TEST(AgentTable, ReportsWorkByKindWithItsTime) {
@@ -92,9 +92,9 @@ TEST(AgentTable, ReportsWorkByKindWithItsTime) {
   stats.busy_spans = {{10, 13}, {20, 25}, {40, 42}};
   stats.busy = true;
   table.Report(stats);
-  const std::vector<agent::FromAgent> said = table.TakeUnsent();
+  const std::vector<agent::v1::FromAgent> said = table.TakeUnsent();
   ASSERT_EQ(said.size(), 1u);
-  const agent::Report& report = said[0].report();
+  const agent::v1::Report& report = said[0].report();
   ASSERT_EQ(report.work_size(), 2);
   EXPECT_EQ(report.work(0).kind(), "all_reduce");
   EXPECT_EQ(report.work(0).operations(), 3u);
@@ -103,7 +103,7 @@ TEST(AgentTable, ReportsWorkByKindWithItsTime) {
   EXPECT_EQ(report.measured_ns(), 42);
   EXPECT_EQ(report.activity().begin_ns(), 10);
   EXPECT_THAT(report.activity().span_ns(), testing::ElementsAre(3, 7, 5, 15, 2));
-  EXPECT_TRUE(report.activity().goes_on());
+  EXPECT_TRUE(report.activity().ongoing());
 }
 
 TEST(AgentTable, ReportsLaneMeasurements) {
@@ -123,7 +123,7 @@ TEST(AgentTable, RemovesTheEntryAfterTheFinalReport) {
   table.Ended(kId, "destroyed");
   const auto said = table.TakeUnsent();
   ASSERT_EQ(said.size(), 2u);
-  EXPECT_EQ(said[1].ended().why(), "destroyed");
+  EXPECT_EQ(said[1].ended().reason(), "destroyed");
   EXPECT_TRUE(table.TakeUnsent().empty());
   EXPECT_TRUE(table.Registration().empty());
 }
@@ -142,7 +142,7 @@ TEST(AgentTable, ReportsAnEndAfterTheRegistrationOnceAccepted) {
   table.DropEnded();  // as before the registration is accepted
   const auto said = table.TakeUnsent();
   ASSERT_FALSE(said.empty());
-  EXPECT_EQ(said.back().ended().why(), "destroyed");
+  EXPECT_EQ(said.back().ended().reason(), "destroyed");
   EXPECT_TRUE(table.TakeUnsent().empty());
 }
 
@@ -211,7 +211,7 @@ TEST(AgentTable, RejectsInvalidAndLateProposals) {
   AgentTable table;
   EXPECT_EQ(table.Propose(Proposal(2)).code(), absl::StatusCode::kNotFound);
   table.Announce(Info());
-  agent::Propose bad = Proposal(2);
+  agent::v1::Propose bad = Proposal(2);
   bad.mutable_strategy()->mutable_channels(0)->set_ring(0, 5);
   EXPECT_EQ(table.Propose(bad).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_FALSE(table.TakeProposal().has_value());
@@ -221,22 +221,22 @@ TEST(AgentTable, RejectsInvalidAndLateProposals) {
 
 // ---- Paces --------------------------------------------------------------------------------------
 
-agent::RateLimits PaceOf(uint64_t revision, CommId id = kId) {
-  agent::RateLimits pace;
-  pace.set_comm_id(id.value());
-  pace.set_revision(revision);
-  agent::LaneRateLimit* lane = pace.add_lanes();
+agent::v1::RateLimits PaceOf(uint64_t revision, CommId id = kId) {
+  agent::v1::RateLimits limits;
+  limits.set_comm_id(id.value());
+  limits.set_revision(revision);
+  agent::v1::LaneRateLimit* lane = limits.add_lanes();
   lane->set_channel(1);
   lane->set_from(0);
   lane->set_to(1);
   lane->set_rate_bps(1000 * revision);
-  pace.set_priority(3);
-  pace.mutable_windows()->set_period_ns(100);
-  pace.mutable_windows()->set_origin_ns(-7);
-  pace.mutable_windows()->set_open_ns(40);
-  pace.set_tenant_rate_bps(5);
-  pace.set_tenant("team-a");
-  return pace;
+  limits.set_priority(3);
+  limits.mutable_send_windows()->set_period_ns(100);
+  limits.mutable_send_windows()->set_origin_ns(-7);
+  limits.mutable_send_windows()->set_open_ns(40);
+  limits.set_tenant_rate_bps(5);
+  limits.set_tenant("team-a");
+  return limits;
 }
 
 TEST(AgentTable, PassesRateLimitsUnchanged) {
@@ -254,7 +254,7 @@ TEST(AgentTable, PassesRateLimitsUnchanged) {
                             .windows = {.period_ns = 100, .origin_ns = -7, .open_ns = 40},
                             .tenant_rate_bps = 5,
                             .tenant = "team-a"};
-  EXPECT_EQ(order->pace, expected);
+  EXPECT_EQ(order->limits, expected);
   EXPECT_FALSE(table.has_updates());
   EXPECT_FALSE(table.TakeRateUpdate().has_value());
 }
@@ -262,8 +262,8 @@ TEST(AgentTable, PassesRateLimitsUnchanged) {
 TEST(AgentTable, TakesTheLastTenantsOnce) {
   AgentTable table;
   EXPECT_FALSE(table.TakeTenants().has_value());
-  agent::Tenants tenants;
-  agent::Tenant* tenant = tenants.add_tenants();
+  agent::v1::Tenants tenants;
+  agent::v1::Tenant* tenant = tenants.add_tenants();
   tenant->set_name("a");
   table.SetTenants(tenants);
   tenant->add_uids(1000);
@@ -286,7 +286,7 @@ TEST(AgentTable, KeepsTheRateLimitsWithTheHighestRevision) {
   AgentTable table;
   table.Announce(Info());
   for (const uint64_t revision : {2, 4, 3}) ASSERT_TRUE(table.SetRateLimits(PaceOf(revision)).ok());
-  EXPECT_EQ(table.TakeRateUpdate()->pace.revision, 4u);
+  EXPECT_EQ(table.TakeRateUpdate()->limits.revision, 4u);
   EXPECT_FALSE(table.TakeRateUpdate().has_value());
 }
 
@@ -297,7 +297,7 @@ TEST(AgentTable, EarlyRateLimitsWaitForTheFirstReport) {
   EXPECT_FALSE(table.has_updates());
   table.Report(Stats(1));
   ASSERT_TRUE(table.has_updates());
-  EXPECT_EQ(table.TakeRateUpdate()->pace.revision, 1u);
+  EXPECT_EQ(table.TakeRateUpdate()->limits.revision, 1u);
   table.Report(Stats(1));
   EXPECT_FALSE(table.has_updates());
 }
@@ -320,19 +320,19 @@ TEST(AgentTable, DropsEarlyRateLimitsOfUnknownAndEndedCommunicators) {
 TEST(AgentTable, RejectsInvalidRateLimits) {
   AgentTable table;
   table.Report(Stats(1));
-  std::vector<agent::RateLimits> bad(9, PaceOf(1));
+  std::vector<agent::v1::RateLimits> bad(9, PaceOf(1));
   bad[0].set_priority(8);
   bad[1].mutable_lanes(0)->set_channel(-1);
   bad[2].mutable_lanes(0)->set_channel(33);
   bad[3].mutable_lanes(0)->set_to(0);
   bad[4].mutable_lanes(0)->set_from(-1);
   *bad[5].add_lanes() = bad[5].lanes(0);
-  bad[6].mutable_windows()->set_period_ns(0);
-  bad[7].mutable_windows()->set_open_ns(101);
-  bad[8].mutable_windows()->set_open_ns(0);
-  for (const agent::RateLimits& pace : bad) {
-    EXPECT_EQ(table.SetRateLimits(pace).code(), absl::StatusCode::kInvalidArgument)
-        << pace.ShortDebugString();
+  bad[6].mutable_send_windows()->set_period_ns(0);
+  bad[7].mutable_send_windows()->set_open_ns(101);
+  bad[8].mutable_send_windows()->set_open_ns(0);
+  for (const agent::v1::RateLimits& limits : bad) {
+    EXPECT_EQ(table.SetRateLimits(limits).code(), absl::StatusCode::kInvalidArgument)
+        << limits.ShortDebugString();
   }
   EXPECT_FALSE(table.has_updates());
 }

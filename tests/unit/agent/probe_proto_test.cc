@@ -12,10 +12,10 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-agent::Probe Message() {
-  agent::Probe message;
-  message.set_question(7);
-  agent::ProbeFlow* flow = message.add_flows();
+agent::v1::Probe Message() {
+  agent::v1::Probe message;
+  message.set_request_id(7);
+  agent::v1::ProbeFlow* flow = message.add_flows();
   flow->set_source("10.0.0.1");
   flow->set_destination("10.0.1.1");
   flow->set_protocol(17);
@@ -38,8 +38,8 @@ TEST(ProbeProto, ConvertsAFlow) {
 }
 
 TEST(ProbeProto, RejectsInvalidFlows) {
-  const auto refusal = [](const std::function<void(agent::ProbeFlow*)>& spoil) {
-    agent::Probe message = Message();
+  const auto refusal = [](const std::function<void(agent::v1::ProbeFlow*)>& spoil) {
+    agent::v1::Probe message = Message();
     spoil(message.mutable_flows(0));
     const auto tasks = ProbeTasksFromProto(message);
     EXPECT_EQ(tasks.status().code(), absl::StatusCode::kInvalidArgument);
@@ -53,22 +53,22 @@ TEST(ProbeProto, RejectsInvalidFlows) {
   EXPECT_THAT(refusal([](auto* flow) { flow->set_destination_port(65536); }), HasSubstr("65536"));
   EXPECT_THAT(refusal([](auto* flow) { flow->set_switches(0); }), HasSubstr("0 switches"));
   EXPECT_THAT(refusal([](auto* flow) { flow->set_switches(17); }), HasSubstr("17 switches"));
-  agent::Probe many = Message();
+  agent::v1::Probe many = Message();
   while (many.flows_size() <= static_cast<int>(kMaxProbeTasks)) *many.add_flows() = many.flows(0);
   EXPECT_FALSE(ProbeTasksFromProto(many).ok());
-  EXPECT_FALSE(ProbeTasksFromProto(agent::Probe()).ok());
+  EXPECT_FALSE(ProbeTasksFromProto(agent::v1::Probe()).ok());
 }
 
 TEST(ProbeProto, OutcomesKeepTheirOrder) {
-  const agent::Probed message =
+  const agent::v1::Probed message =
       ToMessage(7, {{.hops = {0x0aff0001, 0}, .why_not = ""}, {.hops = {}, .why_not = "no"}});
-  EXPECT_EQ(message.question(), 7u);
+  EXPECT_EQ(message.request_id(), 7u);
   ASSERT_EQ(message.flows_size(), 2);
   EXPECT_THAT(message.flows(0).hops(), ElementsAre("10.255.0.1", ""));
-  EXPECT_EQ(message.flows(0).why_not(), "");
+  EXPECT_EQ(message.flows(0).error(), "");
   EXPECT_THAT(message.flows(1).hops(), IsEmpty());
-  EXPECT_EQ(message.flows(1).why_not(), "no");
-  EXPECT_EQ(ProbeError(Message(), "no").flows(0).why_not(), "no");
+  EXPECT_EQ(message.flows(1).error(), "no");
+  EXPECT_EQ(ProbeError(Message(), "no").flows(0).error(), "no");
 }
 
 }  // namespace probe_proto_test

@@ -26,7 +26,7 @@ Strategy TwoChannels() {
                             .lane_bytes_per_us = 4,
                             .host_bytes_per_us = 5,
                             .local_bytes_per_us = 6};
-  value.algorithms.own_costs = {.hop_us = 7};
+  value.algorithms.configured_costs = {.hop_us = 7};
   value.algorithms.rules = {{OpKind::kReduce, Algorithm::kTree, 7, 8}};
   value.origin = "locality_ring";
   return value;

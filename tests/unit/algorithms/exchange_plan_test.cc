@@ -8,10 +8,10 @@
 
 #include "algorithms/direct_exchange.h"
 #include "algorithms/plan.h"
-#include "algorithms/plan_check.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/algorithms/plan_cases.h"
+#include "tests/unit/algorithms/plan_check.h"
 
 namespace mccs {
 namespace exchange_plan_test {

@@ -1,5 +1,5 @@
 // The checker must be able to fail: plans are broken in every way that it must detect.
-#include "algorithms/plan_check.h"
+#include "tests/unit/algorithms/plan_check.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <vector>
 
-#include "algorithms/plan_check.h"
 #include "gtest/gtest.h"
 #include "tests/unit/algorithms/plan_cases.h"
+#include "tests/unit/algorithms/plan_check.h"
 
 namespace mccs {
 namespace plan_sweep_test {

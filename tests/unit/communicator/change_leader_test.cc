@@ -33,13 +33,13 @@ Strategy Wide(uint64_t epoch) {
   return strategy;
 }
 
-enum class Kind { kPrepared, kRefused, kStarted, kDrained, kNothing };
+enum class Kind { kPrepared, kRejected, kStarted, kDrained, kNothing };
 
 peer::StrategyChangeAnswer Answer(uint64_t epoch, Kind kind, uint64_t number = 0) {
   peer::StrategyChangeAnswer answer;
   answer.set_epoch(epoch);
   if (kind == Kind::kPrepared) answer.set_prepared(true);
-  if (kind == Kind::kRefused) answer.set_refused("no");
+  if (kind == Kind::kRejected) answer.set_rejected("no");
   if (kind == Kind::kStarted) answer.set_started(number);
   if (kind == Kind::kDrained) answer.set_drained(true);
   return answer;
@@ -68,7 +68,7 @@ class ChangeLeaderTest : public ::testing::Test {
     for (const uint64_t epoch :
          {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{3}, ~uint64_t{0}}) {
       for (const Kind kind :
-           {Kind::kPrepared, Kind::kRefused, Kind::kStarted, Kind::kDrained, Kind::kNothing}) {
+           {Kind::kPrepared, Kind::kRejected, Kind::kStarted, Kind::kDrained, Kind::kNothing}) {
         if (epoch == 2 && std::ranges::find(legal, kind) != legal.end()) continue;
         const absl::Status said = SendAnswer(kSecond, epoch, kind);
         EXPECT_TRUE(absl::IsDataLoss(said))
@@ -89,10 +89,10 @@ TEST_F(ChangeLeaderTest, RejectsAnswersWithoutChange) { ExpectOnly({}); }
 
 TEST_F(ChangeLeaderTest, AcceptsOnePreparedPerHost) {
   Begin(Wide(2));
-  ExpectOnly({Kind::kPrepared, Kind::kRefused});
+  ExpectOnly({Kind::kPrepared, Kind::kRejected});
   EXPECT_TRUE(SendAnswer(kSecond, 2, Kind::kPrepared).ok());
-  ExpectOnly({Kind::kRefused});
-  EXPECT_TRUE(SendAnswer(kSecond, 2, Kind::kRefused).ok()) << "its lanes broke";
+  ExpectOnly({Kind::kRejected});
+  EXPECT_TRUE(SendAnswer(kSecond, 2, Kind::kRejected).ok()) << "its lanes broke";
   ExpectOnly({});
 }
 
@@ -107,8 +107,8 @@ TEST_F(ChangeLeaderTest, RejectsRefusalAfterPreparedOfRoutes) {
 TEST_F(ChangeLeaderTest, AcceptsOneStartedPerHost) {
   Begin(Wide(2));
   Both(2, Kind::kPrepared);
-  ExpectOnly({Kind::kStarted, Kind::kRefused});
-  EXPECT_TRUE(SendAnswer(kSecond, 2, Kind::kRefused).ok()) << "sent before hold arrived";
+  ExpectOnly({Kind::kStarted, Kind::kRejected});
+  EXPECT_TRUE(SendAnswer(kSecond, 2, Kind::kRejected).ok()) << "sent before hold arrived";
   EXPECT_TRUE(absl::IsDataLoss(SendAnswer(kSecond, 2, Kind::kStarted, ~uint64_t{0})));
   EXPECT_TRUE(SendAnswer(kSecond, 2, Kind::kStarted, 9).ok());
   EXPECT_TRUE(absl::IsDataLoss(SendAnswer(kSecond, 2, Kind::kStarted, 9)));
@@ -127,12 +127,12 @@ TEST_F(ChangeLeaderTest, AcceptsOneDrainedPerHost) {
 
 TEST_F(ChangeLeaderTest, IgnoresAnswersThatCrossedDrop) {
   Begin(Wide(2));
-  EXPECT_TRUE(SendAnswer(kFirst, 2, Kind::kRefused).ok());
-  EXPECT_THAT(Next()->dropped(), HasSubstr("h0"));
-  ExpectOnly({Kind::kPrepared, Kind::kRefused});
+  EXPECT_TRUE(SendAnswer(kFirst, 2, Kind::kRejected).ok());
+  EXPECT_THAT(Next()->aborted(), HasSubstr("h0"));
+  ExpectOnly({Kind::kPrepared, Kind::kRejected});
   EXPECT_TRUE(SendAnswer(kSecond, 2, Kind::kPrepared).ok());
   Begin(Wide(3));
-  EXPECT_TRUE(SendAnswer(kSecond, 2, Kind::kRefused).ok())
+  EXPECT_TRUE(SendAnswer(kSecond, 2, Kind::kRejected).ok())
       << "also after the start of the next change";
   EXPECT_FALSE(Next().has_value()) << "it does not answer that one";
 }

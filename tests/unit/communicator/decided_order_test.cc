@@ -34,12 +34,12 @@ StarMessage From(int host, const peer::Message& message) { return {HostIndex(hos
 
 peer::Message Wanted() {
   peer::Message message;
-  message.mutable_order_wanted();
+  message.mutable_order_request();
   return message;
 }
 peer::Message Asked() {
   peer::Message message;
-  message.mutable_order_asked();
+  message.mutable_order_hold();
   return message;
 }
 peer::Message StartedUpTo(uint64_t operation) {
@@ -99,7 +99,7 @@ TEST_F(LeaderTest, HoldsAllHostsAndContinuesAfterHighest) {
   for (const auto& wire : wires_) {
     const auto said = Written(*wire);
     ASSERT_EQ(said.size(), 1u);
-    EXPECT_TRUE(said[0].has_order_asked());
+    EXPECT_TRUE(said[0].has_order_hold());
   }
   EXPECT_FALSE(order_.Allows(2, kPosted));
   EXPECT_TRUE(OnMessage(1, StartedUpTo(3)));

@@ -24,7 +24,7 @@ TEST(DerivedCommunicator, OrdersRanksByKeyThenRank) {
 
 TEST(DerivedCommunicator, IdsDependOnParentKindAndFacts) {
   const ParentIdentity parent{.secret = {1, 2, 3}, .id = CommId(7)};
-  const ParentIdentity stranger{.secret = {1, 2, 4}, .id = CommId(7)};
+  const ParentIdentity outsider{.secret = {1, 2, 4}, .id = CommId(7)};
   const ParentIdentity sibling{.secret = {1, 2, 3}, .id = CommId(8)};
   const int64_t facts[] = {1, 0};
   const int64_t others[] = {0, 1};
@@ -33,7 +33,7 @@ TEST(DerivedCommunicator, IdsDependOnParentKindAndFacts) {
   };
   EXPECT_EQ(id(parent, "split", facts), id(parent, "split", facts));
   const std::set<uint64_t> all = {id(parent, "split", facts), id(parent, "split", others),
-                                  id(parent, "shrink", facts), id(stranger, "split", facts),
+                                  id(parent, "shrink", facts), id(outsider, "split", facts),
                                   id(sibling, "split", facts)};
   EXPECT_EQ(all.size(), 5u);
   EXPECT_NE(wire::SecretOf(DeriveId(parent, "split", facts)), parent.secret);

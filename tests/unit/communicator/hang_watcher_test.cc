@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/mentions.h"
+
 namespace mccs {
 namespace hang_watcher_test {
 
@@ -24,7 +26,7 @@ class DescribeStallTest : public testing::Test {
     entered.set_operation(operation);
     return entered;
   }
-  HeldUp Describe() const { return DescribeStall(members_, answers_); }
+  StalledOn Describe() const { return DescribeStall(members_, answers_); }
 
   Membership members_;
   HostAnswers answers_;
@@ -37,20 +39,19 @@ TEST_F(DescribeStallTest, EmptyWhenAllHaveEntered) {
 }
 
 TEST_F(DescribeStallTest, EmptyWhenNoneHasEntered) {
-  Answer(0, 7).add_absent(0);
-  answers_.entered[HostIndex(0)].add_absent(1);
-  Answer(1, 7).add_absent(2);
-  answers_.entered[HostIndex(1)].add_absent(3);
+  Answer(0, 7).add_not_entered(0);
+  answers_.entered[HostIndex(0)].add_not_entered(1);
+  Answer(1, 7).add_not_entered(2);
+  answers_.entered[HostIndex(1)].add_not_entered(3);
   EXPECT_THAT(Describe().text, IsEmpty());
 }
 
 TEST_F(DescribeStallTest, UsesTheHostThatIsBehind) {
-  Answer(0, 9).add_absent(0);  // has completed its part of #8 and not started #9
-  Answer(1, 8).add_absent(3);
-  const HeldUp held_up = Describe();
-  EXPECT_EQ(held_up.operation, 8u);
-  EXPECT_EQ(held_up.text,
-            "operation #8: ranks 1, 2 wait for rank 3 on h1, which has not called it");
+  Answer(0, 9).add_not_entered(0);  // has completed its part of #8 and not started #9
+  Answer(1, 8).add_not_entered(3);
+  const StalledOn stalled_on = Describe();
+  EXPECT_EQ(stalled_on.operation, 8u);
+  EXPECT_THAT(stalled_on.text, OneLineMentions("operation #8", "ranks 1, 2", "rank 3", "h1"));
 }
 
 TEST_F(DescribeStallTest, NamesHostWithoutAnswer) {
@@ -62,12 +63,11 @@ TEST_F(DescribeStallTest, NamesHostWithoutAnswer) {
 TEST_F(DescribeStallTest, IgnoresRanksOfOtherHosts) {
   Answer(0, 8);
   peer::Entered& liar = Answer(1, 8);
-  for (const int rank : {-1, 0, 3, 3, 1'000'000}) liar.add_absent(rank);
+  for (const int rank : {-1, 0, 3, 3, 1'000'000}) liar.add_not_entered(rank);
   liar.set_call("two\nlines");
-  const HeldUp held_up = Describe();
-  EXPECT_EQ(held_up.text,
-            "operation #8 (two lines): ranks 0, 1, 2 wait for rank 3 on h1, which has not called "
-            "it");
+  const StalledOn stalled_on = Describe();
+  EXPECT_THAT(stalled_on.text,
+              OneLineMentions("operation #8", "two lines", "ranks 0, 1, 2", "rank 3", "h1"));
 }
 
 TEST_F(DescribeStallTest, TruncatesLongRankLists) {
@@ -75,7 +75,7 @@ TEST_F(DescribeStallTest, TruncatesLongRankLists) {
   for (int r = 0; r < 50; ++r) members_.layout.hosts[0].push_back(Rank(r));
   members_.layout.hosts[1] = {Rank(50)};
   Answer(0, 1);
-  Answer(1, 1).add_absent(50);
+  Answer(1, 1).add_not_entered(50);
   EXPECT_THAT(Describe().text, HasSubstr("14, 15 and 34 more wait for rank 50 on h1"));
   EXPECT_THAT(Describe().text, Not(HasSubstr("16,")));
 }

@@ -17,10 +17,10 @@
 #include "base/random.h"
 #include "service/communicator/lane_set.h"
 #include "service/device/cpu_device.h"
-#include "service/device/local_importer.h"
 #include "service/transport/peer_listener.h"
 #include "service/transport/stream_lane.h"
 #include "tests/sim/sim_network.h"
+#include "tests/unit/device/local_importer.h"
 
 namespace mccs {
 

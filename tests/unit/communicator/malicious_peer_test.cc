@@ -90,14 +90,14 @@ class MaliciousPeerTest : public testing::Test {
 TEST_F(MaliciousPeerTest, RejectionWithoutCodeIsAnError) {
   ASSERT_TRUE(tenant_.Greet());
   peer::Message words;
-  words.mutable_refused()->set_text("fine");
+  words.mutable_rejected()->set_message("fine");
   EXPECT_THAT(Init(ConnectionPurpose::kJoin, words), testing::HasSubstr("fine"));
 }
 
 TEST_F(MaliciousPeerTest, FailureWithoutCodeIsAnError) {
   ASSERT_TRUE(tenant_.Greet());
   peer::Message words;
-  words.mutable_failed()->set_text("all is well");
+  words.mutable_failed()->set_message("all is well");
   EXPECT_THAT(Init(ConnectionPurpose::kMember, words), testing::HasSubstr("all is well"));
 }
 

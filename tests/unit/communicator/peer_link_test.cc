@@ -10,7 +10,7 @@ namespace peer_link_test {
 
 peer::Message Failed(const std::string& text) {
   peer::Message message;
-  message.mutable_failed()->set_text(text);
+  message.mutable_failed()->set_message(text);
   return message;
 }
 
@@ -19,7 +19,7 @@ class PeerLinkTest : public testing::Test {
   std::string ReceiveText() {
     auto message = link_.Receive();
     if (!message.ok()) return "error: " + std::string(message.status().message());
-    return message->has_value() ? (*message)->failed().text() : "nothing";
+    return message->has_value() ? (*message)->failed().message() : "nothing";
   }
 
   std::shared_ptr<FakeWire> wire_ = std::make_shared<FakeWire>();
@@ -47,14 +47,14 @@ TEST_F(PeerLinkTest, AcceptsBytesOneByOne) {
 
 TEST_F(PeerLinkTest, ResumesAfterFullStream) {
   wire_->room = 3;
-  link_.Send(Failed("patience"));
+  link_.Send(Failed("timeout"));
   EXPECT_FALSE(link_.flushed());
   EXPECT_FALSE(link_.Poll());
   wire_->room = 1000;
   EXPECT_TRUE(link_.Poll());
   EXPECT_TRUE(link_.flushed());
   wire_->to_read = wire_->written;
-  EXPECT_EQ(ReceiveText(), "patience");
+  EXPECT_EQ(ReceiveText(), "timeout");
 }
 
 TEST_F(PeerLinkTest, RejectsTooLongMessageBeforeBuffering) {

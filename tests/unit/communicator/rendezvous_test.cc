@@ -53,7 +53,7 @@ class RendezvousTest : public testing::Test {
   }
   static std::string RefusalTo(const std::shared_ptr<FakeWire>& wire) {
     for (const peer::Message& message : Received(wire)) {
-      if (message.has_refused()) return message.refused().text();
+      if (message.has_rejected()) return message.rejected().message();
     }
     return "";
   }
@@ -181,8 +181,8 @@ TEST_F(RendezvousTest, ForwardsReasonOfWithdrawal) {
   b->read_broken = true;  // and it disconnects
   Run();
   EXPECT_EQ(RefusalTo(a), "init timed out: rank 2 has not joined");
-  ASSERT_TRUE(Received(a).back().has_refused());
-  EXPECT_EQ(Received(a).back().refused().error_code(),
+  ASSERT_TRUE(Received(a).back().has_rejected());
+  EXPECT_EQ(Received(a).back().rejected().error_code(),
             static_cast<uint32_t>(absl::StatusCode::kDeadlineExceeded));
   EXPECT_FALSE(RefusalTo(b).empty()) << "it waits for an answer";
   EXPECT_EQ(rendezvous_.meetings(), 0u);

@@ -143,7 +143,7 @@ TEST(ValidateStrategy, RejectsInvalidCostsAndRules) {
   strategy.algorithms.costs.hop_us = -1;
   EXPECT_THAT(Refusal(strategy), HasSubstr("hop_us is -1"));
   strategy = Ring({0, 1, 2});
-  strategy.algorithms.own_costs = {.local_bytes_per_us = 0};
+  strategy.algorithms.configured_costs = {.local_bytes_per_us = 0};
   EXPECT_THAT(Refusal(strategy), HasSubstr("local_bytes_per_us is 0"));
   strategy = Ring({0, 1, 2});
   strategy.algorithms.rules = {{.kind = OpKind::kAllGather, .algorithm = Algorithm::kTree}};

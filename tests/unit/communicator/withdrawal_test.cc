@@ -92,11 +92,11 @@ class WithdrawalTest : public testing::Test {
 
 TEST_F(WithdrawalTest, KeepsLinkUntilAnswered) {
   JoinAndGiveUp();
-  EXPECT_THAT(withdrawal_->text(), HasSubstr("rank 0 has not joined"));
+  EXPECT_THAT(withdrawal_->message(), HasSubstr("rank 0 has not joined"));
   ASSERT_FALSE(Run([&] { return closed_; }, kWithdrawalTimeoutNs / 2))
       << "closed before the reason was read";
   peer::Message refused;
-  refused.mutable_refused()->set_text("so be it");
+  refused.mutable_rejected()->set_message("so be it");
   link_->Send(refused);
   EXPECT_TRUE(Run([&] { return closed_ && Communicators() == 0; }, 10 * kNsPerMs));
 }
@@ -120,7 +120,7 @@ TEST_F(WithdrawalTest, EndsWhenRendezvousCloses) {
 }
 
 TEST_F(WithdrawalTest, EndsAtOnceAfterRejection) {
-  answer_.mutable_refused()->set_text("not you");
+  answer_.mutable_rejected()->set_message("not you");
   Join();
   ASSERT_TRUE(Run([&] { return rank_->answered; }));
   EXPECT_THAT(rank_->status.text, HasSubstr("not you"));

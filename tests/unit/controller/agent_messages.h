@@ -9,9 +9,9 @@
 
 namespace mccs {
 
-inline agent::Host MakeHost(const std::string& name, const std::string& rack = "",
-                            const std::string& endpoint = "") {
-  agent::Host host;
+inline agent::v1::Host MakeHost(const std::string& name, const std::string& rack = "",
+                                const std::string& endpoint = "") {
+  agent::v1::Host host;
   host.set_name(name);
   host.mutable_position()->set_rack(rack);
   host.set_peer_endpoint(endpoint.empty() ? name + ":7400" : endpoint);
@@ -20,19 +20,19 @@ inline agent::Host MakeHost(const std::string& name, const std::string& rack = "
   return host;
 }
 
-inline agent::FromAgent Registration(const agent::Host& host,
-                                     const std::vector<agent::Announce>& led = {}) {
-  agent::FromAgent message;
+inline agent::v1::FromAgent Registration(const agent::v1::Host& host,
+                                         const std::vector<agent::v1::Announce>& led = {}) {
+  agent::v1::FromAgent message;
   message.mutable_registration()->set_protocol(1);
   *message.mutable_registration()->mutable_host() = host;
-  for (const agent::Announce& a : led) *message.mutable_registration()->add_communicators() = a;
+  for (const agent::v1::Announce& a : led) *message.mutable_registration()->add_communicators() = a;
   return message;
 }
 
 // One rank per host, and `channels` channels whose rings take the hosts in the given order.
-inline agent::Announce MakeAnnounce(uint64_t id, const std::vector<std::string>& hosts,
-                                    int channels = 1) {
-  agent::Announce announce;
+inline agent::v1::Announce MakeAnnounce(uint64_t id, const std::vector<std::string>& hosts,
+                                        int channels = 1) {
+  agent::v1::Announce announce;
   announce.set_comm_id(id);
   announce.set_tenant("uid 1000");
   for (size_t i = 0; i < hosts.size(); ++i) {
@@ -54,30 +54,30 @@ inline agent::Announce MakeAnnounce(uint64_t id, const std::vector<std::string>&
   return announce;
 }
 
-inline agent::FromAgent Announcement(const agent::Announce& announce) {
-  agent::FromAgent message;
+inline agent::v1::FromAgent Announcement(const agent::v1::Announce& announce) {
+  agent::v1::FromAgent message;
   *message.mutable_announce() = announce;
   return message;
 }
 
-inline agent::FromAgent Reporting(uint64_t id, uint64_t epoch,
-                                  const std::string& state = "active") {
-  agent::FromAgent message;
+inline agent::v1::FromAgent Reporting(uint64_t id, uint64_t epoch,
+                                      const std::string& state = "active") {
+  agent::v1::FromAgent message;
   message.mutable_report()->set_comm_id(id);
   message.mutable_report()->set_epoch(epoch);
   message.mutable_report()->set_state(state);
   return message;
 }
 
-inline agent::FromAgent Ending(uint64_t id) {
-  agent::FromAgent message;
+inline agent::v1::FromAgent Ending(uint64_t id) {
+  agent::v1::FromAgent message;
   message.mutable_ended()->set_comm_id(id);
-  message.mutable_ended()->set_why("destroyed");
+  message.mutable_ended()->set_reason("destroyed");
   return message;
 }
 
-inline agent::FromAgent Beat() {
-  agent::FromAgent message;
+inline agent::v1::FromAgent Beat() {
+  agent::v1::FromAgent message;
   message.mutable_heartbeat();
   return message;
 }

@@ -14,8 +14,8 @@ namespace algorithm_rules_test {
 using testing::ElementsAre;
 
 std::string Spec(const std::string& algorithm, const std::string& whom) {
-  return absl::StrCat("  policy: algorithm\n  parameters: {algorithm: ", algorithm,
-                      ", calls: [all_reduce]}\n  for: {", whom, "}\n");
+  return absl::StrCat("  type: algorithm\n  parameters: {algorithm: ", algorithm,
+                      ", calls: [all_reduce]}\n  selector: {", whom, "}\n");
 }
 
 std::vector<std::string> NamesOf(const std::vector<const Object*>& objects) {
@@ -29,11 +29,11 @@ const CommunicatorView kOfA = {.id = CommId(0xab), .tenant = "uid 1", .hosts = {
 TEST(AlgorithmRules, MoreSpecificPoliciesComeFirst) {
   const ObjectSet set = After(
       {}, Together({TenantDocument("a", 1), TenantDocument("b", 2),
-                    PolicyDocument("1-all", Spec("ring", "sizes: {below: 1MiB}")),
+                    PolicyDocument("1-all", Spec("ring", "sizes: {max_bytes: 1MiB}")),
                     PolicyDocument("2-b", Spec("ring", "tenants: [b]")),
                     PolicyDocument("3-a", Spec("tree", "tenants: [a]")),
                     PolicyDocument("4-one", Spec("direct", "communicators: ['00000000000000ab']")),
-                    PolicyDocument("rings", "  policy: locality_ring\n")}));
+                    PolicyDocument("rings", "  type: locality_ring\n")}));
   EXPECT_THAT(NamesOf(AlgorithmPolicies(set, kOfA)), ElementsAre("4-one", "3-a", "1-all"));
   CommunicatorView other = kOfA;
   other.id = CommId(7);
@@ -42,9 +42,10 @@ TEST(AlgorithmRules, MoreSpecificPoliciesComeFirst) {
 }
 
 TEST(AlgorithmRules, SizeRangesExcludeTheirUpperBound) {
-  const ObjectSet set =
-      After({}, Together({PolicyDocument("small", Spec("tree", "sizes: {from: 1KiB, below: 1MiB}")),
-                          PolicyDocument("large", Spec("ring", "sizes: {from: 1MiB}"))}));
+  const ObjectSet set = After(
+      {}, Together({PolicyDocument("small",
+                                   Spec("tree", "sizes: {min_bytes: 1KiB, max_bytes: 1048575}")),
+                    PolicyDocument("large", Spec("ring", "sizes: {min_bytes: 1MiB}"))}));
   strategy::Strategy strategy;
   PutRules(AlgorithmPolicies(set, kOfA), &strategy);
   const auto& rules = strategy.algorithms().rules();
@@ -65,17 +66,17 @@ TEST(AlgorithmRules, KeepsTheDaemonsRulesAfterThePolicies) {
   strategy::Strategy own = strategy;
   PutRules({}, &own);
   EXPECT_EQ(own.DebugString(), strategy.DebugString());
-  const ObjectSet set = After({}, PolicyDocument("p", Spec("tree", "sizes: {below: 1MiB}")));
+  const ObjectSet set = After({}, PolicyDocument("p", Spec("tree", "sizes: {max_bytes: 1MiB}")));
   PutRules(AlgorithmPolicies(set, kOfA), &strategy);
-  EXPECT_EQ(strategy.algorithms().operators_rules(), 1u);
+  EXPECT_EQ(strategy.algorithms().operator_rules(), 1u);
   ASSERT_EQ(strategy.algorithms().rules_size(), static_cast<int>(kMaxAlgorithmRules));
   EXPECT_EQ(strategy.algorithms().rules(0).algorithm(), strategy::TREE);
   EXPECT_EQ(strategy.algorithms().rules(1).min_bytes(), 0u);
   EXPECT_EQ(strategy.algorithms().costs().hop_us(), 7);
   PutRules(AlgorithmPolicies(set, kOfA), &strategy);
-  EXPECT_EQ(strategy.algorithms().operators_rules(), 1u) << "once, however often";
+  EXPECT_EQ(strategy.algorithms().operator_rules(), 1u) << "once, however often";
   PutRules({}, &strategy);
-  EXPECT_EQ(strategy.algorithms().operators_rules(), 0u);
+  EXPECT_EQ(strategy.algorithms().operator_rules(), 0u);
   EXPECT_EQ(strategy.algorithms().rules_size(), static_cast<int>(kMaxAlgorithmRules) - 1);
   EXPECT_EQ(strategy.algorithms().rules(0).min_bytes(), 0u);
 }

@@ -124,7 +124,7 @@ TEST_F(CatalogTest, AuditEntriesHaveCallerActionTimeAndOutcome) {
   EXPECT_EQ(LastAudit().outcome, "nothing to do");
   EXPECT_EQ(LastAudit().revision, 1u);
   EXPECT_FALSE(Delete("c").ok());
-  EXPECT_EQ(LastAudit().outcome, "refused: there is no Tenant 'c'");
+  EXPECT_EQ(LastAudit().outcome, "rejected: there is no Tenant 'c'");
   ASSERT_TRUE(Delete("b").ok());
   EXPECT_EQ(LastAudit().objects, "deleted Tenant 'b'");
   EXPECT_EQ(AuditSize(), 4u);
@@ -134,8 +134,8 @@ TEST_F(CatalogTest, AuditsRefusalsAndControllerEvents) {
   ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
   catalog_->AuditRefusal("drain", kCaller, absl::NotFoundError("unknown link 'x'"));
   EXPECT_EQ(LastAudit(), (AuditEntry{2, clock_.now, "ipv4:10.0.0.7:5000", "ann@login1", "drain", "",
-                                     "refused: unknown link 'x'", 1}));
-  catalog_->AuditEvents({{"refuse a daemon", "host 'h1'", "refused: its clock"},
+                                     "rejected: unknown link 'x'", 1}));
+  catalog_->AuditEvents({{"reject a daemon", "host 'h1'", "rejected: its clock"},
                          {"replan", "communicator 7: other ports", "proposed: host h1 lost"}});
   EXPECT_EQ(LastAudit(), (AuditEntry{4, clock_.now, "mccs-controller", "", "replan",
                                      "communicator 7: other ports", "proposed: host h1 lost", 1}));
@@ -242,8 +242,8 @@ class RandomOperator {
         return TopologyDocument(absl::StrCat("t", Below(2)), absl::StrCat("h", Below(3)));
       case 1:
         return PolicyDocument(
-            name, absl::StrCat("  policy: locality_ring\n  parameters: {order: [h", Below(3),
-                               "]}\n  for: {tenants: [", Name(), "]}\n"));
+            name, absl::StrCat("  type: locality_ring\n  parameters: {order: [h", Below(3),
+                               "]}\n  selector: {tenants: [", Name(), "]}\n"));
       default:
         return TenantDocument(
             name, static_cast<uint32_t>(Below(8)),

@@ -61,5 +61,11 @@ TEST(ControllerConfig, AddressesToListenOnAreChecked) {
   }
 }
 
+TEST(ControllerConfig, AHeartbeatTimeoutIsADurationWithUnits) {
+  EXPECT_EQ(*ParseHeartbeatTimeout("1m1.5s"), 61'500 * kNsPerMs);
+  for (const char* text : {"", "5", "s", "-1s", "0s", "99ms", "5 s", "1d", "inf", "9000h"})
+    EXPECT_FALSE(ParseHeartbeatTimeout(text).ok()) << text;
+}
+
 }  // namespace config_test
 }  // namespace mccs

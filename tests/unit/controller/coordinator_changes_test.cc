@@ -11,7 +11,7 @@ class CoordinatorChangesTest : public CoordinatorTest {};
 // It runs another controller's proposal, so nothing changes; or its daemons' default.
 TEST_F(CoordinatorChangesTest, PlansARunningCommunicatorAtTheNextTick) {
   Send(kFirst, Registration(MakeHost("h0")));
-  agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
+  agent::v1::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
   EXPECT_TRUE(Send(kFirst, Announcement(running)).empty());
   EXPECT_EQ(communicators(), 1u);
@@ -56,7 +56,7 @@ TEST_F(CoordinatorChangesTest, OlderProposalMayBeAppliedBeforeTheNewest) {
 TEST_F(CoordinatorChangesTest, DropsProposalsForOtherHosts) {
   StartCommunicator();
   ASSERT_EQ(Reverse().size(), 1u);
-  agent::Announce announce = MakeAnnounce(1, {"h0"});
+  agent::v1::Announce announce = MakeAnnounce(1, {"h0"});
   announce.set_running(true);
   announce.mutable_strategy()->set_epoch(2);
   Send(kFirst, Announcement(announce));
@@ -83,7 +83,7 @@ TEST_F(CoordinatorChangesTest, RecordsItsOwnChangesWithTheirCause) {
   Send(kFirst, Refusing(3));
   const std::vector<ControllerEvent> given_up = coordinator_.TakeEvents();
   ASSERT_EQ(given_up.size(), 1u);
-  EXPECT_EQ(given_up[0].action, "give up a proposal");
+  EXPECT_EQ(given_up[0].action, "drop a proposal");
   EXPECT_EQ(given_up[0].outcome, "done: host h1: no such address");
   TickFor(Coordinator::kProposalTimeoutNs + kNsPerSec);
   const std::vector<ControllerEvent> replanned = coordinator_.TakeEvents();
@@ -117,11 +117,11 @@ TEST_F(CoordinatorChangesTest, ProposalWithoutReplyExpiresAndIsRepeated) {
 
 TEST_F(CoordinatorChangesTest, DoesNotReuseEpochsThatALeaderDropped) {
   Send(kFirst, Registration(MakeHost("h0")));
-  agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
+  agent::v1::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
   Send(kFirst, Announcement(running));
-  agent::FromAgent report = Reporting(1, 1);
-  report.mutable_report()->set_refused_epoch(7);
+  agent::v1::FromAgent report = Reporting(1, 1);
+  report.mutable_report()->set_rejected_epoch(7);
   Send(kFirst, report);
   const std::vector<Outgoing> out = Tick();
   ASSERT_EQ(out.size(), 1u);
@@ -129,7 +129,7 @@ TEST_F(CoordinatorChangesTest, DoesNotReuseEpochsThatALeaderDropped) {
 }
 
 TEST_F(CoordinatorChangesTest, DoesNotReuseEpochsOfAnotherController) {
-  agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
+  agent::v1::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
   running.set_newest_epoch(6);
   Send(kFirst, Registration(MakeHost("h0"), {running}));
@@ -140,7 +140,7 @@ TEST_F(CoordinatorChangesTest, DoesNotReuseEpochsOfAnotherController) {
 
 // An earlier controller proposed it before it died.
 TEST_F(CoordinatorChangesTest, RevertsAStrategyOfAnotherController) {
-  agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
+  agent::v1::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
   running.set_newest_epoch(6);
   Send(kFirst, Registration(MakeHost("h0"), {running}));
@@ -159,7 +159,7 @@ TEST_F(CoordinatorChangesTest, SendsAProposalWhenTheLeaderReconnects) {
   StartCommunicator();
   coordinator_.OnStreamClosed(kFirst, "its connection closed");
   EXPECT_TRUE(Reverse().empty());
-  agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
+  agent::v1::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
   running.mutable_strategy()->set_epoch(2);
   Send(kThird, Registration(MakeHost("h0"), {running}));
@@ -175,9 +175,9 @@ using Caps = std::map<AgentKey, std::pair<std::string, uint64_t>>;
 Caps CapsIn(const std::vector<Outgoing>& out) {
   Caps caps;
   for (const Outgoing& each : out) {
-    if (!each.message.has_value() || !each.message->has_pace()) continue;
-    const agent::RateLimits& pace = each.message->pace();
-    caps[each.to] = {pace.tenant(), pace.tenant_rate_bps()};
+    if (!each.message.has_value() || !each.message->has_rate_limits()) continue;
+    const agent::v1::RateLimits& limits = each.message->rate_limits();
+    caps[each.to] = {limits.tenant(), limits.tenant_rate_bps()};
   }
   return caps;
 }
@@ -191,8 +191,8 @@ TEST_F(CoordinatorChangesTest, SendsACapOnceToEachHostAndToReconnectingHosts) {
     return CapsIn(coordinator_.TakeOutbox());
   };
   const std::pair<std::string, uint64_t> cap = {"a", 5'000'000'000}, none = {"", 0};
-  EXPECT_EQ(set("  cap: 5Gbps\n"), (Caps{{kFirst, cap}, {kSecond, cap}}));
-  EXPECT_TRUE(set("  cap: 5Gbps\n").empty());
+  EXPECT_EQ(set("  cap: 5Gbit/s\n"), (Caps{{kFirst, cap}, {kSecond, cap}}));
+  EXPECT_TRUE(set("  cap: 5Gbit/s\n").empty());
   EXPECT_EQ(CapsIn(Send(kThird, Registration(MakeHost("h1")))), (Caps{{kThird, cap}}));
   EXPECT_EQ(set(""), (Caps{{kFirst, none}, {kThird, none}}));
 }
@@ -200,26 +200,26 @@ TEST_F(CoordinatorChangesTest, SendsACapOnceToEachHostAndToReconnectingHosts) {
 TEST_F(CoordinatorChangesTest, OthersGetTheRateOfARemovedCommunicator) {
   coordinator_.SetObjects(std::make_shared<ObjectSet>(
       After({}, Together({TopologyDocument("t"), TenantDocument("a", 1), TenantDocument("b", 2),
-                          PolicyDocument("p", "  policy: shares\n")}))));
+                          PolicyDocument("p", "  type: shares\n")}))));
   Send(kFirst, Registration(MakeHost("h0")));
   Send(kSecond, Registration(MakeHost("h1")));
   uint64_t rate_bps = 0;  // of h1's lane of communicator 2, as last sent
   const auto take = [&](const std::vector<Outgoing>& outbox) {
     for (const Outgoing& out : outbox) {
-      const bool is_it = out.message && out.message->has_pace() && out.to == kSecond &&
-                         out.message->pace().comm_id() == 2;
-      if (is_it) rate_bps = out.message->pace().lanes(0).rate_bps();
+      const bool is_it = out.message && out.message->has_rate_limits() && out.to == kSecond &&
+                         out.message->rate_limits().comm_id() == 2;
+      if (is_it) rate_bps = out.message->rate_limits().lanes(0).rate_bps();
       if (!out.message || !out.message->has_propose()) continue;
       const strategy::Strategy& strategy = out.message->propose().strategy();
       const CommId id(out.message->propose().comm_id());
-      agent::Announce announce = coordinator_.registry().communicators().at(id).announced;
+      agent::v1::Announce announce = coordinator_.registry().communicators().at(id).announced;
       announce.set_running(true);
       *announce.mutable_strategy() = strategy;
       Send(out.to, Announcement(announce));
       Send(out.to, Reporting(id.value(), strategy.epoch()));
     }
   };
-  agent::Announce one = MakeAnnounce(1, {"h0", "h1"}), two = MakeAnnounce(2, {"h1", "h0"});
+  agent::v1::Announce one = MakeAnnounce(1, {"h0", "h1"}), two = MakeAnnounce(2, {"h1", "h0"});
   one.set_tenant("uid 1");
   two.set_tenant("uid 2");
   take(Send(kFirst, Announcement(one)));
@@ -243,7 +243,7 @@ TEST_F(CoordinatorChangesTest, OthersGetTheRateOfARemovedCommunicator) {
 
 // An earlier controller may have sent them caps, rates or windows.
 TEST_F(CoordinatorChangesTest, LiftsOldLimitsOnceAfterTheStart) {
-  agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
+  agent::v1::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
   Send(kFirst, Registration(MakeHost("h0"), {running}));
   const auto tick = [&](int64_t ns) {

@@ -24,7 +24,7 @@ inline constexpr AgentKey kFirst{1}, kSecond{2}, kThird{3};
 class CoordinatorTest : public testing::Test {
  protected:
   // Delivers `message` and returns the coordinator's answers.
-  std::vector<Outgoing> Send(AgentKey agent, const agent::FromAgent& message) {
+  std::vector<Outgoing> Send(AgentKey agent, const agent::v1::FromAgent& message) {
     coordinator_.Handle(agent, message);
     return coordinator_.TakeOutbox();
   }
@@ -39,7 +39,7 @@ class CoordinatorTest : public testing::Test {
         .hosts(host)
         .state();
   }
-  absl::StatusOr<control::CommunicatorDetail> Describe(const std::string& id) {
+  absl::StatusOr<control::v1::CommunicatorDetail> Describe(const std::string& id) {
     return DescribeCommunicator(coordinator_.registry(), coordinator_.objects(),
                                 coordinator_.rollouts(), id, clock_.now);
   }
@@ -69,8 +69,9 @@ class CoordinatorTest : public testing::Test {
   // The leader applies the proposal in `out`.
   void ApplyProposal(const std::vector<Outgoing>& out) {
     ASSERT_EQ(out.size(), 1u);
-    const agent::Propose& propose = out[0].message->propose();
-    agent::Announce announce = coordinator_.registry().communicators().begin()->second.announced;
+    const agent::v1::Propose& propose = out[0].message->propose();
+    agent::v1::Announce announce =
+        coordinator_.registry().communicators().begin()->second.announced;
     announce.set_running(true);
     *announce.mutable_strategy() = propose.strategy();
     announce.set_newest_epoch(propose.strategy().epoch());
@@ -80,16 +81,16 @@ class CoordinatorTest : public testing::Test {
   std::vector<Outgoing> SetPolicy(const std::string& order) {
     coordinator_.SetObjects(std::make_shared<ObjectSet>(After(
         {}, Together({TopologyDocument("t", "h[0-1]"), PolicyDocument("reverse",
-                                                                      "  policy: locality_ring\n"
+                                                                      "  type: locality_ring\n"
                                                                       "  parameters: {order: " +
                                                                           order + "}\n")}))));
     return coordinator_.TakeOutbox();
   }
   std::vector<Outgoing> Reverse() { return SetPolicy("[h1, h0]"); }
-  static agent::FromAgent Refusing(uint64_t epoch) {
-    agent::FromAgent message = Reporting(1, 2);
-    message.mutable_report()->set_refused_epoch(epoch);
-    message.mutable_report()->set_change_trouble("host h1: no such address");
+  static agent::v1::FromAgent Refusing(uint64_t epoch) {
+    agent::v1::FromAgent message = Reporting(1, 2);
+    message.mutable_report()->set_rejected_epoch(epoch);
+    message.mutable_report()->set_change_error("host h1: no such address");
     return message;
   }
   static std::vector<int> RingOf(const std::vector<Outgoing>& out) {

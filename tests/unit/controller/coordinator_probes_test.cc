@@ -26,11 +26,11 @@ std::string Fabric(const std::string& switches) {
                    switches,
                    "  hosts:\n"
                    "    - {name: h0, rack: r0, gpus: 2, nics: [{name: nic0, switch: leaf0,"
-                   " capacity: 100Gbps, address: 10.0.0.1}]}\n"
+                   " capacity: 100Gbit/s, address: 10.0.0.1}]}\n"
                    "    - {name: h1, rack: r1, gpus: 2, nics: [{name: nic0, switch: leaf1,"
-                   " capacity: 100Gbps, address: 10.0.1.1}]}\n"
+                   " capacity: 100Gbit/s, address: 10.0.1.1}]}\n"
                    "  links:\n"
-                   "    - {between: [\"leaf[0-1]\", \"spine[0-1]\"], capacity: 50Gbps}\n"
+                   "    - {ends: [\"leaf[0-1]\", \"spine[0-1]\"], capacity: 50Gbit/s}\n"
                    "  source_ports: {mapping: probe}\n"));
 }
 
@@ -45,7 +45,7 @@ class CoordinatorProbesTest : public CoordinatorTest {
   }
   void SetFabric(const std::string& switches) {
     objects_ =
-        After(objects_, Together({Fabric(switches), PolicyDocument("p", "  policy: fair_flow\n")}));
+        After(objects_, Together({Fabric(switches), PolicyDocument("p", "  type: fair_flow\n")}));
     coordinator_.SetObjects(std::make_shared<ObjectSet>(objects_));
     Deliver(coordinator_.TakeOutbox());
   }
@@ -55,17 +55,17 @@ class CoordinatorProbesTest : public CoordinatorTest {
     return static_cast<int>(Mix(Mix(seed_ + *ParseIpv4(source)) + port) % kSpines);
   }
 
-  agent::FromAgent AnswerTo(const agent::Probe& probe) {
-    agent::FromAgent message;
-    message.mutable_probed()->set_question(probe.question());
-    for (const agent::ProbeFlow& flow : probe.flows()) {
+  agent::v1::FromAgent AnswerTo(const agent::v1::Probe& probe) {
+    agent::v1::FromAgent message;
+    message.mutable_probed()->set_request_id(probe.request_id());
+    for (const agent::v1::ProbeFlow& flow : probe.flows()) {
       ++probes_;
       EXPECT_EQ(flow.switches(), 3u);
       EXPECT_EQ(flow.destination_port(), 7400u);
       const bool out = flow.source() == "10.0.0.1";
-      agent::ProbedFlow* found = message.mutable_probed()->add_flows();
+      agent::v1::ProbedFlow* found = message.mutable_probed()->add_flows();
       if (!why_not_.empty()) {
-        found->set_why_not(why_not_);
+        found->set_error(why_not_);
         continue;
       }
       found->add_hops(out ? "10.255.0.1" : "10.255.0.2");
@@ -81,14 +81,14 @@ class CoordinatorProbesTest : public CoordinatorTest {
       if (out.message->has_propose()) {
         ++proposals_;
         const CommId id(out.message->propose().comm_id());
-        agent::Announce announce = coordinator_.registry().communicators().at(id).announced;
+        agent::v1::Announce announce = coordinator_.registry().communicators().at(id).announced;
         announce.set_running(true);
         *announce.mutable_strategy() = out.message->propose().strategy();
         announce.set_newest_epoch(announce.strategy().epoch());
         Deliver(Send(kFirst, Announcement(announce)));
         Deliver(Send(kFirst, Reporting(id.value(), announce.strategy().epoch())));
       } else if (out.message->has_probe()) {
-        const agent::FromAgent answer = AnswerTo(out.message->probe());
+        const agent::v1::FromAgent answer = AnswerTo(out.message->probe());
         Deliver(Send(out.to, answer));
       }
     }

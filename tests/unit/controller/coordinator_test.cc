@@ -1,4 +1,5 @@
 #include "tests/unit/controller/coordinator_fixture.h"
+#include "tests/unit/mentions.h"
 
 namespace mccs {
 namespace coordinator_test {
@@ -18,7 +19,7 @@ TEST_F(CoordinatorTest, AnswersANewCommunicatorWithARing) {
   Send(kSecond, Registration(MakeHost("h1", "r1")));
   const auto out = Send(kFirst, Announcement(MakeAnnounce(0xabc, {"h1", "h0"}, 2)));
   ASSERT_EQ(out.size(), 1u);
-  const agent::Propose& propose = out[0].message->propose();
+  const agent::v1::Propose& propose = out[0].message->propose();
   EXPECT_EQ(propose.comm_id(), 0xabcu);
   EXPECT_THAT(propose.strategy().channels(0).ring(), testing::ElementsAre(1, 0));
   EXPECT_EQ(propose.strategy().channels(1).source_ports_size(), 2);
@@ -40,11 +41,11 @@ TEST_F(CoordinatorTest, DescriptionNamesHostsOfAPendingProposal) {
   Send(kSecond, Registration(MakeHost("h1")));
   Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
   EXPECT_EQ(Describe("0")->change().epoch(), 2u);
-  EXPECT_THAT(Describe("0")->change().awaited(), testing::ElementsAre("h0", "h1"));
+  EXPECT_THAT(Describe("0")->change().pending_hosts(), testing::ElementsAre("h0", "h1"));
   EXPECT_EQ(Describe("0")->progress_size(), 0) << "nobody has reported";
   clock_.now += kNsPerSec;
   Send(kSecond, Reporting(1, 1));
-  agent::FromAgent leader = Reporting(1, 2);
+  agent::v1::FromAgent leader = Reporting(1, 2);
   leader.mutable_report()->set_operations(40);
   Send(kFirst, leader);
   const auto detail = Describe("0");
@@ -54,7 +55,7 @@ TEST_F(CoordinatorTest, DescriptionNamesHostsOfAPendingProposal) {
   EXPECT_EQ(detail->progress(0).operations(), 40u);
   EXPECT_EQ(detail->progress(1).epoch(), 1u);
   EXPECT_EQ(detail->change().age_ns(), kNsPerSec);
-  EXPECT_THAT(detail->change().awaited(), testing::ElementsAre("h1"));
+  EXPECT_THAT(detail->change().pending_hosts(), testing::ElementsAre("h1"));
   Send(kSecond, Reporting(1, 2));
   EXPECT_FALSE(Describe("0")->has_change());
 }
@@ -63,13 +64,13 @@ TEST_F(CoordinatorTest, DescriptionHasTheLeadersError) {
   Send(kFirst, Registration(MakeHost("h0")));
   Send(kSecond, Registration(MakeHost("h1")));
   Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
-  agent::FromAgent message = Reporting(1, 1);
-  message.mutable_report()->set_change_trouble("no memory for the new lanes");
-  message.mutable_report()->set_refused_epoch(2);
+  agent::v1::FromAgent message = Reporting(1, 1);
+  message.mutable_report()->set_change_error("no memory for the new lanes");
+  message.mutable_report()->set_rejected_epoch(2);
   Send(kFirst, message);
   Send(kSecond, Reporting(1, 1));
-  EXPECT_EQ(Describe("0")->change_trouble(), "no memory for the new lanes");
-  EXPECT_FALSE(Describe("0")->has_change()) << "it was given up";
+  EXPECT_EQ(Describe("0")->change_error(), "no memory for the new lanes");
+  EXPECT_FALSE(Describe("0")->has_change()) << "it expired";
 }
 
 TEST_F(CoordinatorTest, OnlyTheLeadersEndRemovesACommunicator) {
@@ -98,7 +99,7 @@ TEST_F(CoordinatorTest, ShowsCallOptionsOfTheMostAdvancedHost) {
   Send(kSecond, Reporting(1, 2));
   EXPECT_FALSE(Describe("0")->has_with_options());
   for (const auto& [connection, number] : {std::pair{kFirst, 18}, std::pair{kSecond, 17}}) {
-    agent::FromAgent message = Reporting(1, 2);
+    agent::v1::FromAgent message = Reporting(1, 2);
     message.mutable_report()->mutable_with_options()->set_last_number(number);
     Send(connection, message);
   }
@@ -109,7 +110,7 @@ TEST_F(CoordinatorTest, ShowsTheMostCapturedGroupsOfAnyHost) {
   Send(kFirst, Registration(MakeHost("h0")));
   Send(kSecond, Registration(MakeHost("h1")));
   Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
-  agent::FromAgent report = Reporting(1, 2);
+  agent::v1::FromAgent report = Reporting(1, 2);
   for (const auto& [connection, groups] : {std::pair{kFirst, 3}, std::pair{kSecond, 2}}) {
     report.mutable_report()->set_captured_groups(groups);
     Send(connection, report);
@@ -121,15 +122,15 @@ TEST_F(CoordinatorTest, ShowsEachStalledOperationOnce) {
   Send(kFirst, Registration(MakeHost("h0")));
   Send(kSecond, Registration(MakeHost("h1")));
   Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
-  agent::FromAgent report = Reporting(1, 2);
-  report.mutable_report()->set_held_up("operation #3: rank 0 waits for rank 1 on h1");
+  agent::v1::FromAgent report = Reporting(1, 2);
+  report.mutable_report()->set_stalled_on("operation #3: rank 0 waits for rank 1 on h1");
   Send(kFirst, report);
   Send(kSecond, report);
-  EXPECT_THAT(Describe("0")->held_up(),
+  EXPECT_THAT(Describe("0")->stalled_on(),
               testing::ElementsAre("operation #3: rank 0 waits for rank 1 on h1"));
   Send(kFirst, Reporting(1, 2));
   Send(kSecond, Reporting(1, 2));
-  EXPECT_EQ(Describe("0")->held_up_size(), 0);
+  EXPECT_EQ(Describe("0")->stalled_on_size(), 0);
 }
 
 TEST_F(CoordinatorTest, HostWithoutHeartbeatsIsLost) {
@@ -163,7 +164,7 @@ TEST_F(CoordinatorTest, ReconnectedHostReplacesItsCommunicators) {
 TEST_F(CoordinatorTest, RemovesCommunicatorsOfARefusedLeader) {
   StartCommunicator();
   coordinator_.OnStreamClosed(kFirst, "its connection closed");
-  agent::FromAgent registration = Registration(MakeHost("h0"));
+  agent::v1::FromAgent registration = Registration(MakeHost("h0"));
   registration.mutable_registration()->set_protocol(99);
   const MonotonicNs end = clock_.now + Coordinator::kOrphanTimeoutNs + 10 * kNsPerSec;
   for (uint64_t key = 100; clock_.now < end; ++key) {
@@ -207,10 +208,10 @@ TEST_F(CoordinatorTest, RefusesASecondDaemonOfOneNameWithBothEndpoints) {
 }
 
 TEST_F(CoordinatorTest, RefusesAnAgentWithAnotherProtocolVersion) {
-  agent::FromAgent message = Registration(MakeHost("h0"));
+  agent::v1::FromAgent message = Registration(MakeHost("h0"));
   message.mutable_registration()->set_protocol(99);
   ExpectEnded(Send(kFirst, message), kFirst, "install the same release");
-  EXPECT_THAT(StateOf(0), HasSubstr("refused: "));
+  EXPECT_THAT(StateOf(0), HasSubstr("rejected: "));
   Send(kSecond, Registration(MakeHost("h0")));
   EXPECT_EQ(StateOf(0), "ready");
 }
@@ -223,7 +224,7 @@ TEST_F(CoordinatorTest, SendsTenantsAtRegistrationAndOnChange) {
   apply(TenantDocument("a", 1, "  quotas: {communicators: 2, memory: 1GiB, operations: 3}\n"));
   const auto first = Send(kFirst, Registration(MakeHost("h0")));
   ASSERT_EQ(first.size(), 1u);
-  const agent::Tenants& told = first[0].message->registered().tenants();
+  const agent::v1::Tenants& told = first[0].message->registered().tenants();
   ASSERT_EQ(told.tenants_size(), 1);
   EXPECT_EQ(told.tenants(0).name(), "a");
   EXPECT_EQ(told.tenants(0).uids(0), 1u);
@@ -245,14 +246,15 @@ TEST_F(CoordinatorTest, SendsTenantsAtRegistrationAndOnChange) {
 }
 
 TEST_F(CoordinatorTest, MapsAControlGroupToItsTenant) {
-  coordinator_.SetObjects(std::make_shared<ObjectSet>(
-      After({}, Together({Document("Tenant", "a", "  who: {cgroups: [/jobs/a]}\n"),
-                          PolicyDocument("p", "  policy: rank_order\n  for: {tenants: [a]}\n")}))));
+  coordinator_.SetObjects(std::make_shared<ObjectSet>(After(
+      {}, Together({Document("Tenant", "a", "  selector: {cgroups: [/jobs/a]}\n"),
+                    PolicyDocument("p", "  type: rank_order\n  selector: {tenants: [a]}\n")}))));
   Send(kFirst, Registration(MakeHost("h0")));
-  agent::Announce inside = MakeAnnounce(1, {"h0", "h1"}), outside = MakeAnnounce(2, {"h0", "h1"});
+  agent::v1::Announce inside = MakeAnnounce(1, {"h0", "h1"}),
+                      outside = MakeAnnounce(2, {"h0", "h1"});
   inside.set_cgroup("/jobs/a/pod7");
   outside.set_cgroup("/jobs/ab");
-  const auto origin = [&](const agent::Announce& announce) {
+  const auto origin = [&](const agent::v1::Announce& announce) {
     return Send(kFirst, Announcement(announce))[0].message->propose().strategy().origin();
   };
   EXPECT_EQ(origin(inside), "rank_order by p");
@@ -263,26 +265,25 @@ TEST_F(CoordinatorTest, ShowsARegisteredHostThatContradictsItsTopology) {
   coordinator_.SetObjects(std::make_shared<ObjectSet>(After({}, TopologyDocument("t"))));
   Send(kFirst, Registration(MakeHost("h0", "r7")));
   Send(kSecond, Registration(MakeHost("h1", "r0")));
-  const control::ListHostsReply hosts =
+  const control::v1::ListHostsReply hosts =
       ListHosts(coordinator_.registry(), {}, coordinator_.objects(), clock_.now);
   ASSERT_EQ(hosts.hosts(1).host().name(), "h0");
-  ASSERT_EQ(hosts.hosts(1).contradictions_size(), 1);
-  EXPECT_EQ(hosts.hosts(1).contradictions(0),
-            "Topology 't': host h0 is in rack r0 in the Topology, but in rack r7 in its daemon's "
-            "configuration; correct one of them");
-  EXPECT_EQ(hosts.hosts(0).contradictions_size(), 0);
+  ASSERT_EQ(hosts.hosts(1).topology_mismatches_size(), 1);
+  EXPECT_THAT(hosts.hosts(1).topology_mismatches(0),
+              OneLineMentions("Topology 't'", "host h0", "rack r0", "rack r7"));
+  EXPECT_EQ(hosts.hosts(0).topology_mismatches_size(), 0);
 }
 
 // The Topology has two NICs; the host has not registered yet.
 TEST_F(CoordinatorTest, FirstStrategyHasOnlyReportedAddresses) {
-  coordinator_.SetObjects(std::make_shared<ObjectSet>(
-      After({}, Document("Topology", "t",
-                         "  racks: [{name: r0}]\n  switches: [{name: leaf0}]\n  hosts:\n"
-                         "    - name: h[0-1]\n      rack: r0\n      gpus: 2\n      nics:\n"
-                         "        - {name: \"nic[0-1]\", switch: leaf0, capacity: 1Gbps, address: "
-                         "\"10.0.0.[1-4]\"}\n"))));
+  coordinator_.SetObjects(std::make_shared<ObjectSet>(After(
+      {}, Document("Topology", "t",
+                   "  racks: [{name: r0}]\n  switches: [{name: leaf0}]\n  hosts:\n"
+                   "    - name: h[0-1]\n      rack: r0\n      gpus: 2\n      nics:\n"
+                   "        - {name: \"nic[0-1]\", switch: leaf0, capacity: 1Gbit/s, address: "
+                   "\"10.0.0.[1-4]\"}\n"))));
   const auto host = [](const std::string& name, std::vector<std::string> addresses) {
-    agent::Host made = MakeHost(name, "", addresses[0] + ":7400");
+    agent::v1::Host made = MakeHost(name, "", addresses[0] + ":7400");
     for (const std::string& address : addresses) made.add_nics()->add_addresses(address);
     return made;
   };
@@ -309,7 +310,7 @@ TEST_F(CoordinatorTest, MessageBeforeOrSecondRegistrationEndsTheStream) {
 TEST_F(CoordinatorTest, IgnoresInvalidMessagesAboutCommunicators) {
   Send(kFirst, Registration(MakeHost("h0")));
   Send(kSecond, Registration(MakeHost("h1")));
-  agent::Announce bad_ring = MakeAnnounce(1, {"h0", "h1"});
+  agent::v1::Announce bad_ring = MakeAnnounce(1, {"h0", "h1"});
   bad_ring.mutable_strategy()->mutable_channels(0)->set_ring(0, 7);
   EXPECT_TRUE(Send(kFirst, Announcement(bad_ring)).empty());
   EXPECT_TRUE(Send(kFirst, Announcement(MakeAnnounce(0, {"h0"}))).empty());
@@ -327,19 +328,19 @@ TEST_F(CoordinatorTest, IgnoresInvalidMessagesAboutCommunicators) {
 // Policies rely on valid rings: a lane from a host to itself has no path.
 TEST_F(CoordinatorTest, RejectsRingsThatDoNotVisitEachHostOnce) {
   coordinator_.SetObjects(std::make_shared<ObjectSet>(After(
-      {}, Together({TopologyDocument("t", "h[0-2]"), PolicyDocument("p", "  policy: shares\n")}))));
+      {}, Together({TopologyDocument("t", "h[0-2]"), PolicyDocument("p", "  type: shares\n")}))));
   Send(kFirst, Registration(MakeHost("h0")));
   Send(kSecond, Registration(MakeHost("h1")));
   const std::vector<std::vector<int>> rings = {{0, 0, 0}, {0, 1, 1}, {0, 1}, {}, {0, 1, 2, 0}};
-  std::vector<agent::Announce> bad = {MakeAnnounce(1, {"h0", "h0"}),
-                                      MakeAnnounce(1, {"h0", "h1", "h0"})};
+  std::vector<agent::v1::Announce> bad = {MakeAnnounce(1, {"h0", "h0"}),
+                                          MakeAnnounce(1, {"h0", "h1", "h0"})};
   for (const std::vector<int>& ring : rings) {
     bad.push_back(MakeAnnounce(1, {"h0", "h1", "h2"}, 2));
     strategy::ChannelStrategy* last = bad.back().mutable_strategy()->mutable_channels(1);
     last->clear_ring();
     for (const int host : ring) last->add_ring(host);
   }
-  for (agent::Announce& announce : bad) {
+  for (agent::v1::Announce& announce : bad) {
     SCOPED_TRACE(announce.ShortDebugString());
     for (const bool running : {false, true}) {
       announce.set_running(running);
@@ -378,15 +379,15 @@ TEST_F(CoordinatorTest, LanesAreShownInTheRingsOrderWithTheirChosenPorts) {
   ApplyProposal(out);
   const auto& ports = out[0].message->propose().strategy().channels(0).source_ports();
   const auto report = [](int from, int to) {
-    agent::FromAgent message = Reporting(1, 2);
-    agent::Lane* lane = message.mutable_report()->add_lanes();
+    agent::v1::FromAgent message = Reporting(1, 2);
+    agent::v1::Lane* lane = message.mutable_report()->add_lanes();
     lane->set_from(from);
     lane->set_to(to);
     return message;
   };
   Send(kFirst, report(1, 0));
   Send(kSecond, report(0, 1));
-  const control::CommunicatorDetail detail = *Describe("0");
+  const control::v1::CommunicatorDetail detail = *Describe("0");
   EXPECT_THAT(detail.rings(0).hosts(), testing::ElementsAre("h0", "h1"));
   ASSERT_EQ(detail.lanes_size(), 2);
   EXPECT_EQ(detail.lanes(0).from(), "h0");
@@ -401,14 +402,14 @@ TEST_F(CoordinatorTest, LaneOutsideTheRingHasNoChosenPort) {
   const auto out = Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1", "h2"})));
   ApplyProposal(out);
   const strategy::ChannelStrategy& order = out[0].message->propose().strategy().channels(0);
-  agent::FromAgent message = Reporting(1, 2);
+  agent::v1::FromAgent message = Reporting(1, 2);
   for (int hops : {1, 2}) {
-    agent::Lane* lane = message.mutable_report()->add_lanes();
+    agent::v1::Lane* lane = message.mutable_report()->add_lanes();
     lane->set_from(order.ring(0));
     lane->set_to(order.ring(hops));
   }
   Send(kFirst, message);
-  const control::CommunicatorDetail detail = *Describe("0");
+  const control::v1::CommunicatorDetail detail = *Describe("0");
   ASSERT_EQ(detail.lanes_size(), 2);
   EXPECT_EQ(detail.lanes(0).chosen_source_port(), order.source_ports(0));
   EXPECT_EQ(detail.lanes(1).chosen_source_port(), 0u);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/unit/controller/coordinator_fixture.h"
+#include "tests/unit/mentions.h"
 
 namespace mccs {
 namespace coordinator_windows_test {
@@ -21,7 +22,7 @@ class CoordinatorWindowsTest : public CoordinatorTest {
     Send(kFirst, Registration(MakeHost("h0")));
     Send(kSecond, Registration(MakeHost("h1")));
     for (const auto& [id, tenant] : {std::pair{kFavoured, "uid 1"}, std::pair{kOther, "uid 2"}}) {
-      agent::Announce announce = MakeAnnounce(id, {"h0", "h1"});
+      agent::v1::Announce announce = MakeAnnounce(id, {"h0", "h1"});
       announce.set_tenant(tenant);
       Send(kFirst, Announcement(announce));
     }
@@ -36,19 +37,19 @@ class CoordinatorWindowsTest : public CoordinatorTest {
     return coordinator_.TakeOutbox();
   }
   std::vector<Outgoing> ApplyWindows() {
-    return ApplyPolicy("  policy: time_windows\n  parameters: {favoured: [a]}\n");
+    return ApplyPolicy("  type: time_windows\n  parameters: {favoured: [a]}\n");
   }
 
   // A round trip of heartbeats, 1 ms each way. Adds the coordinator's other messages to heard_.
   void CompareClock(AgentKey agent) {
-    agent::FromAgent beat = Beat();
+    agent::v1::FromAgent beat = Beat();
     beat.mutable_heartbeat()->set_sent_ns(clock_.now + OffsetOf(agent));
     const std::vector<Outgoing> out = Send(agent, beat);
     ASSERT_TRUE(out.at(0).message->has_heartbeat());
     const int64_t sent = out[0].message->heartbeat().sent_ns();
     clock_.now += kNsPerMs;
-    beat.mutable_heartbeat()->set_heard_sent_ns(sent);
-    beat.mutable_heartbeat()->set_heard_ns(clock_.now + OffsetOf(agent));
+    beat.mutable_heartbeat()->set_echoed_sent_ns(sent);
+    beat.mutable_heartbeat()->set_received_ns(clock_.now + OffsetOf(agent));
     beat.mutable_heartbeat()->set_sent_ns(clock_.now + OffsetOf(agent));
     clock_.now += kNsPerMs;
     Send(agent, beat);
@@ -59,11 +60,11 @@ class CoordinatorWindowsTest : public CoordinatorTest {
   }
 
   // A report of the favoured one after `bursts` bursts, the last of which ended now.
-  agent::FromAgent ReportOf(AgentKey agent, int bursts, int64_t period_ns = kPeriodNs) {
-    agent::FromAgent message = Reporting(kFavoured, 2);
-    agent::Report* report = message.mutable_report();
+  agent::v1::FromAgent ReportOf(AgentKey agent, int bursts, int64_t period_ns = kPeriodNs) {
+    agent::v1::FromAgent message = Reporting(kFavoured, 2);
+    agent::v1::Report* report = message.mutable_report();
     report->set_measured_ns(clock_.now + OffsetOf(agent));
-    agent::Activity* activity = report->mutable_activity();
+    agent::v1::Activity* activity = report->mutable_activity();
     activity->set_begin_ns(clock_.now + OffsetOf(agent) - kBusyNs - (bursts - 1) * period_ns);
     for (int burst = 0; burst < bursts; ++burst) {
       if (burst > 0) activity->add_span_ns(static_cast<uint64_t>(period_ns - kBusyNs));
@@ -77,14 +78,14 @@ class CoordinatorWindowsTest : public CoordinatorTest {
   static Told WindowsIn(const std::vector<Outgoing>& out) {
     Told told;
     for (const Outgoing& each : out) {
-      if (!each.message || !each.message->has_pace()) continue;
-      EXPECT_EQ(each.message->pace().comm_id(), kOther);
-      const agent::RateLimits& pace = each.message->pace();
+      if (!each.message || !each.message->has_rate_limits()) continue;
+      EXPECT_EQ(each.message->rate_limits().comm_id(), kOther);
+      const agent::v1::RateLimits& limits = each.message->rate_limits();
       std::optional<PlannedWindows>& windows = told[each.to];
-      if (!pace.has_windows()) continue;
-      windows = {.period_ns = pace.windows().period_ns(),
-                 .origin = pace.windows().origin_ns(),
-                 .open_ns = pace.windows().open_ns()};
+      if (!limits.has_send_windows()) continue;
+      windows = {.period_ns = limits.send_windows().period_ns(),
+                 .origin = limits.send_windows().origin_ns(),
+                 .open_ns = limits.send_windows().open_ns()};
     }
     return told;
   }
@@ -106,9 +107,8 @@ TEST_F(CoordinatorWindowsTest, WaitingCommunicatorSendsInThePausesOnEachHostsClo
     // A burst has just ended. Clock errors are up to 1 ms.
     const int64_t origin = windows.origin - OffsetOf(agent);
     EXPECT_NEAR(static_cast<double>(origin - clock_.now), 2.1 * kNsPerMs, 0.2 * kNsPerMs);
-    EXPECT_THAT(
-        coordinator_.windows().Describe(FormatCommId(CommId(kOther))),
-        testing::HasSubstr("of each 200 ms, in the pauses of communicator 0000000000000001"));
+    EXPECT_THAT(coordinator_.windows().Describe(FormatCommId(CommId(kOther))),
+                Mentions("200 ms", "communicator 0000000000000001"));
     EXPECT_GT(windows.open_ns, 130 * kNsPerMs);
     EXPECT_LT(windows.open_ns, kPeriodNs - kBusyNs - 5 * kNsPerMs);
   }
@@ -154,8 +154,8 @@ TEST_F(CoordinatorWindowsTest, StopsWaitingForASilentJob) {
 
 TEST_F(CoordinatorWindowsTest, StopsWaitingForAnIrregularJob) {
   Begin();
-  agent::FromAgent message = ReportOf(kFirst, 4);
-  agent::Activity* activity = message.mutable_report()->mutable_activity();
+  agent::v1::FromAgent message = ReportOf(kFirst, 4);
+  agent::v1::Activity* activity = message.mutable_report()->mutable_activity();
   for (const int pause_ms : {20, 330, 10, 90, 260}) {
     activity->add_span_ns(static_cast<uint64_t>(pause_ms * kNsPerMs));
     activity->add_span_ns(static_cast<uint64_t>(kBusyNs));
@@ -185,7 +185,7 @@ TEST_F(CoordinatorWindowsTest, ComparesTheClockOfAReconnectedHostAgain) {
 
 TEST_F(CoordinatorWindowsTest, AnotherPolicyRemovesWindows) {
   Begin();
-  const Told told = WindowsIn(ApplyPolicy("  policy: fair_flow\n"));
+  const Told told = WindowsIn(ApplyPolicy("  type: fair_flow\n"));
   ASSERT_EQ(told.size(), 2u);
   EXPECT_FALSE(told.at(kSecond).has_value());
 }
@@ -194,8 +194,8 @@ TEST_F(CoordinatorWindowsTest, LastHostToCallDefinesTheBurst) {
   CompareClocks();
   ApplyWindows();
   // h0's ranks always call 100 ms before h1's.
-  agent::FromAgent early = ReportOf(kFirst, 10);
-  agent::Activity* activity = early.mutable_report()->mutable_activity();
+  agent::v1::FromAgent early = ReportOf(kFirst, 10);
+  agent::v1::Activity* activity = early.mutable_report()->mutable_activity();
   activity->set_begin_ns(activity->begin_ns() - 100 * kNsPerMs);
   for (int i = 0; i < activity->span_ns_size(); ++i) {
     const uint64_t shift = 100 * kNsPerMs;
@@ -223,11 +223,11 @@ TEST_F(CoordinatorWindowsTest, IgnoresReportsOfOtherHosts) {
 TEST_F(CoordinatorWindowsTest, IgnoresImpossibleTimes) {
   Begin();
   for (const int64_t begin : {INT64_MAX, INT64_MIN}) {
-    agent::FromAgent message = ReportOf(kFirst, 10);
+    agent::v1::FromAgent message = ReportOf(kFirst, 10);
     message.mutable_report()->mutable_activity()->set_begin_ns(begin);
     EXPECT_TRUE(WindowsIn(Send(kFirst, message)).empty());
   }
-  agent::FromAgent message = ReportOf(kFirst, 10);
+  agent::v1::FromAgent message = ReportOf(kFirst, 10);
   message.mutable_report()->mutable_activity()->set_span_ns(4, UINT64_MAX);
   EXPECT_TRUE(WindowsIn(Send(kFirst, message)).empty());
   message = ReportOf(kFirst, 10);

@@ -21,7 +21,7 @@ class CostCalibratorTest : public CoordinatorTest {
   // Both hosts report these round trips, under the applied strategy.
   void Report(double one_way_us, uint64_t operations = 10'000) {
     for (const AgentKey agent : {kFirst, kSecond}) {
-      agent::FromAgent message = Reporting(1, epoch());
+      agent::v1::FromAgent message = Reporting(1, epoch());
       message.mutable_report()->set_operations(operations);
       message.mutable_report()->add_lanes()->set_round_trip_ns(
           static_cast<int64_t>(2 * one_way_us * kNsPerUs));
@@ -59,9 +59,9 @@ TEST_F(CostCalibratorTest, ProposesMeasuredCostsOnce) {
 // Its cached plan is used, if nothing else changes (controller/incremental_planner.h).
 TEST_F(CostCalibratorTest, WorksWithAPolicyThatPlacesFlows) {
   StartCommunicator();
-  coordinator_.SetObjects(std::make_shared<ObjectSet>(
-      After({}, Together({TwoSpinesDocument("h0", "h1"),
-                          PolicyDocument("flows", "  policy: fair_flow\n")}))));
+  coordinator_.SetObjects(std::make_shared<ObjectSet>(After(
+      {},
+      Together({TwoSpinesDocument("h0", "h1"), PolicyDocument("flows", "  type: fair_flow\n")}))));
   ApplyProposal(coordinator_.TakeOutbox());
   EXPECT_EQ(communicator().Applied().origin(), "fair_flow by flows");
   Report(1000);
@@ -114,7 +114,7 @@ TEST_F(CostCalibratorTest, NextControllerKnowsTheDaemonsCosts) {
   StartCommunicator();
   Report(1000);
   ASSERT_EQ(Changes(60 * kNsPerSec, 1000), 1);
-  agent::Announce announce = communicator().announced;
+  agent::v1::Announce announce = communicator().announced;
   Coordinator next({.heartbeat_timeout_ns = 3 * kNsPerSec, .version = "test"}, &clock_, log_.get());
   next.Handle(kFirst, Registration(MakeHost("h0"), {announce}));
   next.Handle(kSecond, Registration(MakeHost("h1")));
@@ -141,7 +141,7 @@ TEST_F(CostCalibratorTest, RestoresTheDaemonsCostsWithoutCalibration) {
   }
   ASSERT_EQ(proposed.size(), 1u);
   EXPECT_EQ(CostsOf(proposed[0].algorithms()), CostParameters());
-  EXPECT_FALSE(proposed[0].algorithms().has_own_costs());
+  EXPECT_FALSE(proposed[0].algorithms().has_configured_costs());
 }
 
 }  // namespace cost_calibrator_test

@@ -9,6 +9,7 @@
 #include "controller/operator_view.h"
 #include "controller/resolved_view.h"
 #include "tests/unit/controller/agent_messages.h"
+#include "tests/unit/mentions.h"
 
 namespace mccs {
 namespace drains_test {
@@ -22,8 +23,8 @@ metadata: {name: fabric}
 spec:
   racks: [{name: r0}]
   switches: [{name: "leaf0,spine0"}]
-  hosts: [{name: h0, rack: r0, gpus: 1, nics: [{name: nic0, switch: leaf0, capacity: 10Gbps}]}]
-  links: [{between: [leaf0, spine0], capacity: 10Gbps}]
+  hosts: [{name: h0, rack: r0, gpus: 1, nics: [{name: nic0, switch: leaf0, capacity: 10Gbit/s}]}]
+  links: [{ends: [leaf0, spine0], capacity: 10Gbit/s}]
 ---
 )";
 
@@ -108,10 +109,8 @@ TEST(Drains, AvoidsTheNameOfAnotherDrain) {
   put(second, {.host = "h1", .link = "", .reason = ""});
   const auto third = NameOfNewDrain(set, other);
   EXPECT_EQ(third.status().code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(std::string(third.status().message()),
-            "Drain 'link.a.b.c-s' is already for link a/b.c-s; for link a.b/c-s apply a Drain with "
-            "another "
-            "name");
+  EXPECT_THAT(std::string(third.status().message()),
+              OneLineMentions("Drain 'link.a.b.c-s'", "link a/b.c-s", "link a.b/c-s"));
 }
 
 TEST(Drains, AreVisibleToPoliciesAndOperators) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/unit/mentions.h"
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
@@ -24,59 +25,57 @@ ObjectSet Base(const std::string& entitled, const std::string& more = "") {
 }
 
 std::string Shares(const std::string& spec = "") {
-  return PolicyDocument("s", "  policy: shares\n" + spec);
+  return PolicyDocument("s", "  type: shares\n" + spec);
 }
 
 TEST(EnforcementStatus, EveryPolicyIsEnforced) {
   for (const std::string& name : PolicyNames()) {
-    const std::vector<std::string> known = PolicyParameterNames(name);
-    const bool favours = std::find(known.begin(), known.end(), "favoured") != known.end();
-    std::string spec = absl::StrCat("  policy: ", name, "\n");
+    const bool favours = name == "priority_flow" || name == "time_windows";
+    std::string spec = absl::StrCat("  type: ", name, "\n");
     if (favours) spec += "  parameters: {favoured: [a]}\n";
     if (name == kAlgorithmPolicyName) spec += "  parameters: {algorithm: ring}\n";
     const ObjectSet objects = Base("", PolicyDocument("p", spec));
     const Object& policy = *objects.Find({ObjectKind::kPolicy, "p"});
-    EXPECT_EQ(EnforcementStatus(objects, policy), "yes") << name;
+    EXPECT_EQ(EnforcementStatus(objects, policy), "True") << name;
     EXPECT_EQ(UnenforcedReason(objects, policy), "") << name;
   }
 }
 
 TEST(EnforcementStatus, PolicyThatPlacesFlowsNeedsATopology) {
   for (const char* name : {"fair_flow", "shares"}) {
-    const ObjectSet set = After({}, PolicyDocument("p", absl::StrCat("  policy: ", name, "\n")));
+    const ObjectSet set = After({}, PolicyDocument("p", absl::StrCat("  type: ", name, "\n")));
     EXPECT_THAT(UnenforcedReason(set, *set.Find({ObjectKind::kPolicy, "p"})),
                 HasSubstr("requires a Topology, and there is none"));
   }
-  const ObjectSet set = After({}, PolicyDocument("p", "  policy: rank_order\n"));
+  const ObjectSet set = After({}, PolicyDocument("p", "  type: rank_order\n"));
   EXPECT_EQ(UnenforcedReason(set, *set.Find({ObjectKind::kPolicy, "p"})), "");
 }
 
 TEST(EnforcementStatus, TenantWithoutGuaranteeAndWeightIsFullyEnforced) {
   for (const char* entitled : {"  quotas: {communicators: 1, memory: 1, operations: 1}\n",
-                               "  cap: 1Gbps\n  priority: 3\n", "  weight: 1\n"}) {
+                               "  cap: 1Gbit/s\n  priority: 3\n", "  weight: 1\n"}) {
     const ObjectSet set = Base(entitled);
     EXPECT_EQ(UnenforcedReason(set, Tenant(set)), "") << entitled;
   }
 }
 
 TEST(EnforcementStatus, SharesPolicyOfTheTenantEnforcesAGuarantee) {
-  const std::string entitled = "  guarantee: 10Gbps\n  weight: 2\n";
-  for (const std::string& more : {std::string(), PolicyDocument("p", "  policy: fair_flow\n"),
-                                  Shares("  for: {communicators: [000000000000000a]}\n"),
+  const std::string entitled = "  guarantee: 10Gbit/s\n  weight: 2\n";
+  for (const std::string& more : {std::string(), PolicyDocument("p", "  type: fair_flow\n"),
+                                  Shares("  selector: {communicators: [000000000000000a]}\n"),
                                   Shares() + "---\n" +
                                       PolicyDocument("p",
-                                                     "  policy: locality_ring\n"
-                                                     "  for: {tenants: [a]}\n")}) {
+                                                     "  type: locality_ring\n"
+                                                     "  selector: {tenants: [a]}\n")}) {
     const ObjectSet set = Base(entitled, more);
-    EXPECT_EQ(EnforcementStatus(set, Tenant(set)), "in part") << more;
-    EXPECT_THAT(
-        UnenforcedReason(set, Tenant(set)),
-        HasSubstr("Lanes of Tenant 'a' do not use its guarantee of 10 Gbps and its weight of 2: "))
+    EXPECT_EQ(EnforcementStatus(set, Tenant(set)), "Partial") << more;
+    EXPECT_THAT(UnenforcedReason(set, Tenant(set)),
+                Mentions("Tenant 'a'", "guarantee of 10 G", "weight of 2"))
         << more;
   }
-  for (const std::string& more : {Shares(), Shares("  for: {tenants: [a]}\n"),
-                                  Shares("  for: {tenants: [a]}\n") + "---\n" +
-                                      PolicyDocument("p", "  policy: fair_flow\n")}) {
+  for (const std::string& more : {Shares(), Shares("  selector: {tenants: [a]}\n"),
+                                  Shares("  selector: {tenants: [a]}\n") + "---\n" +
+                                      PolicyDocument("p", "  type: fair_flow\n")}) {
     const ObjectSet set = Base(entitled, more);
     EXPECT_EQ(UnenforcedReason(set, Tenant(set)), "") << more;
   }
@@ -84,22 +83,18 @@ TEST(EnforcementStatus, SharesPolicyOfTheTenantEnforcesAGuarantee) {
 
 TEST(EnforcementStatus, SharesNeedATopology) {
   const ObjectSet shared =
-      After({}, Together({TenantDocument("a", 1, "  guarantee: 10Gbps\n"), Shares()}));
-  EXPECT_THAT(
-      UnenforcedReason(shared, Tenant(shared)),
-      HasSubstr(
-          "do not use its guarantee of 10 Gbps: their links are not known without a Topology"));
-  const ObjectSet neither = After({}, TenantDocument("a", 1, "  cap: 10Gbps\n  priority: 3\n"));
+      After({}, Together({TenantDocument("a", 1, "  guarantee: 10Gbit/s\n"), Shares()}));
+  EXPECT_THAT(UnenforcedReason(shared, Tenant(shared)), Mentions("guarantee of 10 G", "Topology"));
+  const ObjectSet neither = After({}, TenantDocument("a", 1, "  cap: 10Gbit/s\n  priority: 3\n"));
   EXPECT_EQ(UnenforcedReason(neither, Tenant(neither)), "")
       << "daemons enforce caps without a Topology";
 }
 
 // Possible if the Topology is applied later.
 TEST(EnforcementStatus, GuaranteeAboveEveryNicIsEnforcedInPart) {
-  const ObjectSet set = Base("  guarantee: 60Gbps\n", Shares());
-  EXPECT_THAT(
-      UnenforcedReason(set, Tenant(set)),
-      HasSubstr("The guarantee of Tenant 'a' is lowered to the available rate: no NIC can"));
+  const ObjectSet set = Base("  guarantee: 60Gbit/s\n", Shares());
+  EXPECT_THAT(UnenforcedReason(set, Tenant(set)),
+              Mentions("guarantee of Tenant 'a'", "lowered", "NIC"));
 }
 
 // Two leaves and two spines; `host` and `at` are the addresses of h0's NIC and of all switches.
@@ -114,12 +109,12 @@ std::string OfFabric(const std::string& mapping, const std::string& host, const 
                    "}]\n"
                    "  hosts:\n"
                    "    - {name: h0, rack: r0, gpus: 1, nics: [{name: n, switch: leaf0, capacity: "
-                   "10Gbps",
+                   "10Gbit/s",
                    host,
                    "}]}\n"
                    "    - {name: h1, rack: r0, gpus: 1, nics: [{name: n, switch: leaf1, capacity: "
-                   "10Gbps, address: 10.0.0.2}]}\n"
-                   "  links: [{between: [\"leaf[0-1]\", \"spine[0-1]\"], capacity: 10Gbps}]\n"
+                   "10Gbit/s, address: 10.0.0.2}]}\n"
+                   "  links: [{ends: [\"leaf[0-1]\", \"spine[0-1]\"], capacity: 10Gbit/s}]\n"
                    "  source_ports: {",
                    mapping, "}\n")));
   const std::vector<const Object*> topologies = set.OfKind(ObjectKind::kTopology);

@@ -8,6 +8,7 @@
 #include "controller/measured_costs.h"
 #include "controller/policy/shares.h"
 #include "tests/unit/controller/agent_messages.h"
+#include "tests/unit/mentions.h"
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
@@ -22,14 +23,14 @@ constexpr char kCap[] = R"(---
 apiVersion: mccs/v1
 kind: Tenant
 metadata: {name: team-a}
-spec: {who: {uids: [1000]}, cap: 1Gbps}
+spec: {selector: {uids: [1000]}, cap: 1Gbit/s}
 )";
 
 constexpr char kPolicy[] = R"(---
 apiVersion: mccs/v1
 kind: Policy
 metadata: {name: for-a}
-spec: {policy: fair_flow, for: {tenants: [team-a]}}
+spec: {type: fair_flow, selector: {tenants: [team-a]}}
 )";
 
 class ExplanationTest : public testing::Test {
@@ -43,15 +44,15 @@ class ExplanationTest : public testing::Test {
   }
   void Announce(uint64_t id, const std::vector<std::string>& hosts,
                 const std::string& tenant = "uid 1000") {
-    agent::Announce announce = MakeAnnounce(id, hosts);
+    agent::v1::Announce announce = MakeAnnounce(id, hosts);
     announce.set_tenant(tenant);
     EXPECT_TRUE(registry_.Announce(hosts[0], announce, 0).ok());
   }
   // Reports the source port of the lane of host `from`, in a ring of `hosts` hosts.
   void Report(uint64_t id, const std::string& host, int from, int hosts, uint16_t port) {
-    agent::Report report = Reporting(id, 1).report();
+    agent::v1::Report report = Reporting(id, 1).report();
     report.set_measured_ns(5);
-    agent::Lane* lane = report.add_lanes();
+    agent::v1::Lane* lane = report.add_lanes();
     lane->set_from(from);
     lane->set_to((from + 1) % hosts);
     lane->set_local("10.0.0.1:" + std::to_string(port));
@@ -60,15 +61,15 @@ class ExplanationTest : public testing::Test {
     lane->set_state("up");
     registry_.Report(host, report);
   }
-  control::Explanation Ask(const std::string& id, const std::string& objects) {
+  control::v1::Explanation Ask(const std::string& id, const std::string& objects) {
     const ObjectSet set = objects.empty() ? ObjectSet() : After({}, objects);
     const auto ground = GatherExplanation(registry_, set, id, 0);
     EXPECT_TRUE(ground.ok()) << ground.status();
     return Explain(*ground, set);
   }
-  static std::map<std::string, std::string> WhyOf(const control::Explanation& explanation) {
+  static std::map<std::string, std::string> WhyOf(const control::v1::Explanation& explanation) {
     std::map<std::string, std::string> why;
-    for (const control::Fact& fact : explanation.why()) why[fact.name()] = fact.value();
+    for (const control::v1::Fact& fact : explanation.reasons()) why[fact.name()] = fact.value();
     return why;
   }
 
@@ -83,10 +84,10 @@ TEST_F(ExplanationTest, ShowsAlgorithmsChosenByTheOperator) {
 apiVersion: mccs/v1
 kind: Policy
 metadata: {name: small}
-spec: {policy: algorithm, parameters: {algorithm: direct}, for: {sizes: {below: 64KiB}}}
+spec: {type: algorithm, parameters: {algorithm: direct}, selector: {sizes: {max_bytes: 64KiB}}}
 )";
   EXPECT_EQ(WhyOf(Ask("0", std::string(kTopology) + chosen))["Algorithm"],
-            "direct for all_reduce, sizes below 64 KiB, by Policy 'small'");
+            "direct for all_reduce, sizes up to 64 KiB, by Policy 'small'");
   EXPECT_FALSE(WhyOf(Ask("0", kTopology)).contains("Algorithm"));
 }
 
@@ -95,38 +96,37 @@ TEST_F(ExplanationTest, FlowShareIsLimitedByItsFullestLink) {
   Announce(8, {"h1", "h3"}, "uid 2000");
   Report(7, "h0", 0, 2, 61050);
   Report(8, "h1", 0, 2, 61060);  // over the same spine
-  control::Explanation explanation = Ask(kFirst, kTopology);
+  control::v1::Explanation explanation = Ask(kFirst, kTopology);
   ASSERT_EQ(explanation.flows_size(), 1);
-  const control::ExplainedFlow shared = explanation.flows(0);
+  const control::v1::ExplainedFlow shared = explanation.flows(0);
   EXPECT_THAT(shared.links(),
               ElementsAre("h0/nic0-leaf0", "leaf0-spine0", "leaf1-spine0", "h2/nic0-leaf1"));
-  EXPECT_NEAR(shared.expected_bps(), UsableFraction(1500) * 5e9, 1e3);
-  EXPECT_EQ(explanation.shared_part(), UsableFraction(1500));
-  EXPECT_EQ(WhyOf(explanation)["Links"],
-            "94 % of a link's rate is shared as payload, with packets of 1500 bytes");
+  EXPECT_NEAR(shared.fair_share_bps(), UsableFraction(1500) * 5e9, 1e3);
+  EXPECT_EQ(explanation.payload_fraction(), UsableFraction(1500));
+  EXPECT_THAT(WhyOf(explanation)["Links"], OneLineMentions("94 %", "1500 bytes"));
   EXPECT_THAT(shared.limit(), testing::AnyOf("leaf0 → spine0", "spine0 → leaf1"));
-  ASSERT_EQ(shared.with_size(), 1);
-  EXPECT_EQ(shared.with(0).communicator(), "0000000000000008");
-  EXPECT_EQ(shared.with(0).tenant(), "uid 2000");
-  EXPECT_EQ(shared.with(0).flows(), 1);
+  ASSERT_EQ(shared.shared_with_size(), 1);
+  EXPECT_EQ(shared.shared_with(0).communicator(), "0000000000000008");
+  EXPECT_EQ(shared.shared_with(0).tenant(), "uid 2000");
+  EXPECT_EQ(shared.shared_with(0).flows(), 1);
   EXPECT_EQ(shared.payload_bytes(), 100u);
   EXPECT_TRUE(shared.in_ring());
 
   Report(8, "h1", 0, 2, 61160);  // the other spine
   explanation = Ask(kFirst, kTopology);
-  EXPECT_NEAR(explanation.flows(0).expected_bps(), UsableFraction(1500) * 10e9, 1e3);
-  EXPECT_EQ(explanation.flows(0).with_size(), 0);
+  EXPECT_NEAR(explanation.flows(0).fair_share_bps(), UsableFraction(1500) * 10e9, 1e3);
+  EXPECT_EQ(explanation.flows(0).shared_with_size(), 0);
 }
 
 TEST_F(ExplanationTest, ReportsUnenforcedAndLoweredGuarantees) {
   Announce(7, {"h0", "h2"});
   const std::string tenant =
       "---\napiVersion: mccs/v1\nkind: Tenant\nmetadata: {name: team-a}\n"
-      "spec: {who: {uids: [1000]}, guarantee: 100Gbps}\n";
+      "spec: {selector: {uids: [1000]}, guarantee: 100Gbit/s}\n";
   EXPECT_EQ(WhyOf(Ask(kFirst, kTopology + tenant))["Guarantee"],
             "not enforced: no Policy `shares` selects this communicator");
   const std::string shares =
-      "---\napiVersion: mccs/v1\nkind: Policy\nmetadata: {name: p}\nspec: {policy: shares}\n";
+      "---\napiVersion: mccs/v1\nkind: Policy\nmetadata: {name: p}\nspec: {type: shares}\n";
   EXPECT_THAT(WhyOf(Ask(kFirst, kTopology + tenant + shares))["Guarantee"],
               HasSubstr("lowered, in proportion: "));
 }
@@ -134,47 +134,47 @@ TEST_F(ExplanationTest, ReportsUnenforcedAndLoweredGuarantees) {
 TEST_F(ExplanationTest, NamesTheCapAsTheLimit) {
   Announce(7, {"h0", "h2"});
   Report(7, "h0", 0, 2, 61050);
-  const control::Explanation explanation = Ask(kFirst, kTopology + kCap + kPolicy);
-  EXPECT_NEAR(explanation.flows(0).expected_bps(), 1e9, 1e5);
+  const control::v1::Explanation explanation = Ask(kFirst, kTopology + kCap + kPolicy);
+  EXPECT_NEAR(explanation.flows(0).fair_share_bps(), 1e9, 1e5);
   EXPECT_EQ(explanation.flows(0).limit(), "the tenant's cap");
   auto why = WhyOf(explanation);
   EXPECT_EQ(why["Policy"], "fair_flow by Policy 'for-a', which selects tenant team-a");
   EXPECT_EQ(why["Chosen by"], "daemon default, epoch 1");
-  EXPECT_EQ(why["Tenant"], "team-a: weight 1, cap 1 Gbps");
+  EXPECT_EQ(why["Tenant"], "team-a: weight 1, cap 1 Gbit/s");
 }
 
 TEST_F(ExplanationTest, ComparesTheRingWithTheOrderOfRanks) {
   Announce(7, {"h0", "h2", "h1", "h3"});
-  EXPECT_EQ(WhyOf(Ask(kFirst, kTopology))["Ring"],
-            "h0 → h2 → h1 → h3 → h0, on channel 0: crosses between 2 racks 4 times "
-            "(at least 2; by rank 4)");
+  EXPECT_THAT(WhyOf(Ask(kFirst, kTopology))["Ring"],
+              OneLineMentions("h0 → h2 → h1 → h3 → h0", "channel 0", "2 racks", "4 times",
+                              "at least 2", "by rank 4"));
   EXPECT_THAT(WhyOf(Ask(kFirst, ""))["Ring"], HasSubstr("channel 0: within one rack"));
 }
 
 TEST_F(ExplanationTest, ShowsCostsAndTheirSource) {
   Announce(7, {"h0", "h2"});
-  EXPECT_EQ(WhyOf(Ask(kFirst, ""))["Costs"],
-            "hop 10 us, host 16 Gbps, lane 16 Gbps, memory 64 Gbps: the daemons' own");
-  agent::Announce announce = registry_.communicators().begin()->second.announced;
+  EXPECT_THAT(WhyOf(Ask(kFirst, ""))["Costs"],
+              OneLineMentions("hop 10 us", "host 16 G", "lane 16 G", "memory 64 G", "own"));
+  agent::v1::Announce announce = registry_.communicators().begin()->second.announced;
   CostParameters measured;
   measured.hop_us = 92;
   measured.host_bytes_per_us = measured.lane_bytes_per_us = 12.5;
   PutCosts(measured, announce.mutable_strategy());
   EXPECT_TRUE(registry_.Announce("h0", announce, 0).ok());
-  EXPECT_EQ(WhyOf(Ask(kFirst, ""))["Costs"],
-            "hop 92 us, host 100 Mbps, lane 100 Mbps, memory 64 Gbps: measured; the daemons' own: "
-            "hop 10 us, host 16 Gbps, lane 16 Gbps, memory 64 Gbps");
+  EXPECT_THAT(WhyOf(Ask(kFirst, ""))["Costs"],
+              OneLineMentions("hop 92 us", "host 100 M", "lane 100 M", "measured", "hop 10 us",
+                              "host 16 G", "lane 16 G"));
 }
 
 TEST_F(ExplanationTest, ReportsUnknownPaths) {
   Announce(7, {"h0", "h2"});
   Report(7, "h0", 0, 2, 40000);  // no rule for this port
-  control::Explanation explanation = Ask(kFirst, kTopology);
+  control::v1::Explanation explanation = Ask(kFirst, kTopology);
   EXPECT_EQ(explanation.flows(0).links_size(), 0);
   EXPECT_THAT(WhyOf(explanation)["Paths"],
               HasSubstr("of 2 flows use source ports without a known path"));
   explanation = Ask(kFirst, "");
-  EXPECT_EQ(explanation.flows(0).expected_bps(), 0);
+  EXPECT_EQ(explanation.flows(0).fair_share_bps(), 0);
   EXPECT_THAT(WhyOf(explanation)["Paths"], HasSubstr("not known: "));
   EXPECT_EQ(WhyOf(explanation)["Policy"], "locality_ring: no Policy selects this communicator");
 }
@@ -182,15 +182,15 @@ TEST_F(ExplanationTest, ReportsUnknownPaths) {
 TEST_F(ExplanationTest, DistinguishesLanesOutsideTheRing) {
   Announce(7, {"h0", "h1", "h2"});
   Report(7, "h0", 2, 2, 61050);  // from h2 to the host after the next one
-  const control::Explanation explanation = Ask(kFirst, kTopology);
+  const control::v1::Explanation explanation = Ask(kFirst, kTopology);
   EXPECT_EQ(explanation.flows(0).to(), "h1");
   EXPECT_FALSE(explanation.flows(0).in_ring());
-  EXPECT_EQ(explanation.flows(0).expected_bps(), 0);
+  EXPECT_EQ(explanation.flows(0).fair_share_bps(), 0);
 }
 
 TEST_F(ExplanationTest, OneHostHasNoFlows) {
   Announce(7, {"h0"});
-  const control::Explanation explanation = Ask(kFirst, kTopology);
+  const control::v1::Explanation explanation = Ask(kFirst, kTopology);
   EXPECT_EQ(explanation.flows_size(), 0);
   EXPECT_EQ(WhyOf(explanation)["Ring"], "single host: no network traffic");
 }

@@ -93,15 +93,15 @@ TEST(HostClocks, TrueOffsetIsWithinTheReportedError) {
     int wide = 0;
     for (int beat = 0; beat < 2000; ++beat) {
       now += kNsPerSec + static_cast<int64_t>(random() % kNsPerSec);
-      const agent::Heartbeat up = echo.MakeHeartbeat(on_host(now));
+      const agent::v1::Heartbeat up = echo.MakeHeartbeat(on_host(now));
       now += delay();
-      if (up.heard_sent_ns() != 0) {
-        EXPECT_TRUE(clocks.AddTrip("h0", {.sent = up.heard_sent_ns(),
-                                          .received_at = up.heard_ns(),
+      if (up.echoed_sent_ns() != 0) {
+        EXPECT_TRUE(clocks.AddTrip("h0", {.sent = up.echoed_sent_ns(),
+                                          .received_at = up.received_ns(),
                                           .answered = up.sent_ns(),
                                           .returned_at = now}));
       }
-      agent::Heartbeat down;
+      agent::v1::Heartbeat down;
       down.set_sent_ns(now);
       if (const auto reading = clocks.Read("h0", now)) {
         ASSERT_LE(std::abs(reading->OnHost(now) - on_host(now)), reading->error_ns);

@@ -18,6 +18,7 @@
 #include "controller/recovered_strategies.h"
 #include "controller/registry.h"
 #include "controller/resolved_view.h"
+#include "controller/run_policies.h"
 #include "controller/view_cache.h"
 #include "proto/stored.pb.h"
 #include "tests/unit/controller/agent_messages.h"
@@ -36,7 +37,7 @@ std::string Fabric(int second_from, int missing, const std::string& mapping) {
   const auto rack = [](int number, int first, int last) {
     return absl::StrCat("    - {name: \"h[", first, "-", last, "]\", rack: r", number,
                         ", gpus: 1, nics: [{name: nic0, switch: leaf", number,
-                        ", capacity: 100Gbps, address: \"10.0.0.[", first + 1, "-", last + 1,
+                        ", capacity: 100Gbit/s, address: \"10.0.0.[", first + 1, "-", last + 1,
                         "]\"}]}\n");
   };
   return Document(
@@ -45,8 +46,8 @@ std::string Fabric(int second_from, int missing, const std::string& mapping) {
                    "  switches: [{name: \"leaf[0-1],spine[0-1]\"}]\n"
                    "  hosts:\n",
                    rack(0, 0, second_from - 1), rack(1, second_from, kHosts - 1 - missing),
-                   "  links: [{between: [\"leaf[0-1]\", \"spine[0-1]\"], "
-                   "capacity: 100Gbps}]\n"
+                   "  links: [{ends: [\"leaf[0-1]\", \"spine[0-1]\"], "
+                   "capacity: 100Gbit/s}]\n"
                    "  source_ports: {mapping: ",
                    mapping, "}\n"));
 }
@@ -133,7 +134,7 @@ class World {
     if (!raw.communicators.empty() && Draw(2) == 0) {
       const CommId id = raw.communicators[Draw(raw.communicators.size())].id;
       ASSERT_EQ(TextOf(plan_.Choose(*objects_, kept, id)),
-                TextOf(ChooseStrategy(*objects_, raw, id)));
+                TextOf(RunPolicyFor(id, *objects_, resolved)));
     }
     Decisions decisions = plan_.Decide(*objects_, kept);
     ASSERT_EQ(TextOf(decisions), TextOf(DecideForResolvedView(*objects_, resolved)));
@@ -163,19 +164,19 @@ class World {
 
   void Register(int host) {
     const std::string address = absl::StrCat("10.0.0.", host + 1);
-    agent::Host message = MakeHost(HostName(host), "", address + ":7400");
-    agent::Nic* nic = message.add_nics();
+    agent::v1::Host message = MakeHost(HostName(host), "", address + ":7400");
+    agent::v1::Nic* nic = message.add_nics();
     nic->set_name("nic0");
     nic->add_addresses(address);
-    std::vector<agent::Announce> led;
+    std::vector<agent::v1::Announce> led;
     for (const auto& [id, record] : registry_.communicators()) {
       if (record.leader != HostName(host) || Draw(4) == 0) continue;
       led.push_back(record.announced);
       led.back().set_newest_epoch(record.newest_epoch);
     }
-    const agent::FromAgent registration = Registration(message, led);
+    const agent::v1::FromAgent registration = Registration(message, led);
     EXPECT_TRUE(registry_.Register(AgentKey(++agents_), registration.registration(), 0).ok());
-    for (const agent::Announce& each : led) memory_.MarkChanged(CommId(each.comm_id()));
+    for (const agent::v1::Announce& each : led) memory_.MarkChanged(CommId(each.comm_id()));
   }
 
   void LoseOrRegister() {
@@ -191,7 +192,7 @@ class World {
     std::set<std::string> hosts;
     while (hosts.size() < 1 + Draw(5)) hosts.insert(HostName(static_cast<int>(Draw(kHosts))));
     const uint64_t id = 1 + Draw(600);
-    agent::Announce announce = MakeAnnounce(id, {hosts.begin(), hosts.end()});
+    agent::v1::Announce announce = MakeAnnounce(id, {hosts.begin(), hosts.end()});
     announce.set_tenant(Tenant());
     if (!registry_.Announce(*hosts.begin(), announce, 0).ok()) return;
     registry_.DropProposals(CommId(id));
@@ -218,7 +219,7 @@ class World {
     CommId id;
     const CommunicatorRecord* record = Any(&id);
     if (record == nullptr || record->proposed.empty()) return;
-    agent::Announce announce = record->announced;
+    agent::v1::Announce announce = record->announced;
     *announce.mutable_strategy() = record->proposed[Draw(record->proposed.size())];
     announce.set_running(true);
     const std::string leader = record->leader;
@@ -230,10 +231,10 @@ class World {
     const CommunicatorRecord* record = Any(&id);
     if (record == nullptr) return;
     if (Draw(2) == 0) return registry_.DropProposals(id);
-    agent::Report report;
+    agent::v1::Report report;
     report.set_comm_id(id.value());
     report.set_epoch(record->Applied().epoch());
-    report.set_refused_epoch(record->newest_epoch);
+    report.set_rejected_epoch(record->newest_epoch);
     const std::string leader = record->leader;
     registry_.Report(leader, report);
   }
@@ -252,22 +253,22 @@ class World {
     }
     documents.push_back(TenantDocument("favoured", 9));
     const std::vector<std::string> policies = {
-        "  policy: fair_flow\n",
-        "  policy: fair_flow\n  parameters: {channels_per_nic: 2, source_ports: {first: 61050, "
+        "  type: fair_flow\n",
+        "  type: fair_flow\n  parameters: {channels_per_nic: 2, source_ports: {first: 61050, "
         "last: 61130}}\n",
-        "  policy: fair_flow\n  parameters: {avoid_links: [leaf0-spine0], order: [h3, h9]}\n",
-        "  policy: priority_flow\n"
+        "  type: fair_flow\n  parameters: {avoid_links: [leaf0-spine0], order: [h3, h9]}\n",
+        "  type: priority_flow\n"
         "  parameters: {favoured: [favoured], reserved_links: [leaf0-spine1, leaf1-spine1]}\n",
-        "  policy: shares\n"};
+        "  type: shares\n"};
     documents.push_back(PolicyDocument("all", policies[Draw(policies.size())]));
     if (Draw(4) == 0) {
       documents.push_back(
-          PolicyDocument("rings", "  policy: locality_ring\n  for: {tenants: [favoured]}\n"));
+          PolicyDocument("rings", "  type: locality_ring\n  selector: {tenants: [favoured]}\n"));
     }
     if (Draw(3) == 0) {
       documents.push_back(PolicyDocument(
           "trees",
-          "  policy: algorithm\n  parameters: {algorithm: tree}\n  for: {sizes: {below: "
+          "  type: algorithm\n  parameters: {algorithm: tree}\n  selector: {sizes: {max_bytes: "
           "1MiB}}\n"));
     }
     if (Draw(3) == 0) documents.push_back(Document("Drain", "d", "  link: leaf1-spine0\n"));

@@ -21,13 +21,13 @@ class MeasuredCosts : public testing::Test {
     for (int h = 0; h < hosts; ++h) names.push_back("h" + std::to_string(h));
     communicator_.announced = MakeAnnounce(1, names);
   }
-  agent::Report& ReportOf(int host) {
-    agent::Report& report = communicator_.reports["h" + std::to_string(host)];
+  agent::v1::Report& ReportOf(int host) {
+    agent::v1::Report& report = communicator_.reports["h" + std::to_string(host)];
     report.set_epoch(1);
     return report;
   }
   void AddLane(int host, int64_t round_trip_ns, int channel = 0) {
-    agent::Lane* lane = ReportOf(host).add_lanes();
+    agent::v1::Lane* lane = ReportOf(host).add_lanes();
     lane->set_channel(channel);
     lane->set_round_trip_ns(round_trip_ns);
   }
@@ -39,7 +39,7 @@ TEST_F(MeasuredCosts, AreMediansOverHostsOfTheirLanes) {
   for (int h = 0; h < 3; ++h) {
     for (const int64_t lane : {1, 2, 3}) AddLane(h, (10 * h + lane) * 2 * kNsPerUs);
     ReportOf(h).set_sent_bps(static_cast<uint64_t>(100 * (h + 1)) * kBpsPerBytePerUs);
-    ReportOf(h).set_pass_bps(static_cast<uint64_t>(1000 * (h + 1)) * kBpsPerBytePerUs);
+    ReportOf(h).set_memory_bps(static_cast<uint64_t>(1000 * (h + 1)) * kBpsPerBytePerUs);
   }
   EXPECT_EQ(MeasuredOf(communicator_).one_way_us, 12);
   EXPECT_EQ(MeasuredOf(communicator_).local_bytes_per_us, 2000);
@@ -142,7 +142,7 @@ TEST(PutCosts, KeepsTheDaemonsOwnBesideThem) {
   strategy::Strategy strategy;
   EXPECT_EQ(CostsOf(strategy.algorithms()), CostParameters()) << "not said: those of cost.h";
   PutCosts(own, &strategy);
-  strategy.mutable_algorithms()->clear_own_costs();
+  strategy.mutable_algorithms()->clear_configured_costs();
   EXPECT_EQ(OwnCostsOf(strategy.algorithms()), own);
   PutCosts(first, &strategy);
   PutCosts(second, &strategy);
@@ -150,7 +150,7 @@ TEST(PutCosts, KeepsTheDaemonsOwnBesideThem) {
   EXPECT_EQ(OwnCostsOf(strategy.algorithms()), own);
   PutCosts(own, &strategy);
   EXPECT_EQ(CostsOf(strategy.algorithms()), own);
-  EXPECT_FALSE(strategy.algorithms().has_own_costs());
+  EXPECT_FALSE(strategy.algorithms().has_configured_costs());
 }
 
 }  // namespace measured_costs_test

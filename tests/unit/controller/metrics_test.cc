@@ -45,7 +45,7 @@ TEST_F(ControllerMetricsTest, FollowsAProposalUntilItIsApplied) {
   coordinator_.Handle(AgentKey(3), Reporting(7, 2));
   text = Text();
   EXPECT_THAT(text, HasSubstr("\nmccs_controller_proposals_pending 0\n"));
-  EXPECT_THAT(text, HasSubstr("\nmccs_controller_proposals_total{result=\"in_force\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("\nmccs_controller_proposals_total{result=\"applied\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("\nmccs_controller_convergence_seconds_bucket{le=\"1\"} 0\n"));
   EXPECT_THAT(text, HasSubstr("\nmccs_controller_convergence_seconds_bucket{le=\"3\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("\nmccs_controller_convergence_seconds_bucket{le=\"+Inf\"} 1\n"));
@@ -64,7 +64,7 @@ TEST_F(ControllerMetricsTest, CountsCommunicatorsByTenantName) {
 TEST_F(ControllerMetricsTest, CountsCommitsAndAuditEntries) {
   CountingStore store(std::make_unique<MemoryStore>(), &clock_);
   StoreChange change;
-  for (const char* outcome : {"done", "refused: no such tenant"}) {
+  for (const char* outcome : {"done", "rejected: no such tenant"}) {
     AuditEntry& entry = change.audit.emplace_back();
     entry.action = "apply";
     entry.outcome = outcome;
@@ -76,7 +76,7 @@ TEST_F(ControllerMetricsTest, CountsCommitsAndAuditEntries) {
   EXPECT_THAT(text, HasSubstr("\nmccs_controller_store_commits_total{result=\"done\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("\nmccs_controller_store_commits_total{result=\"failed\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("mccs_controller_audit_entries_total{action=\"apply\","
-                              "outcome=\"refused\"} 1\n"));
+                              "outcome=\"rejected\"} 1\n"));
 }
 
 TEST_F(ControllerMetricsTest, NamesFollowTheRules) {

@@ -14,7 +14,7 @@ class PendingDumpsTest : public testing::Test {
  protected:
   PendingDumpsTest() {
     for (int i = 0; i < 2; ++i) {
-      const agent::FromAgent message = Registration(MakeHost(i == 0 ? "h0" : "h1"));
+      const agent::v1::FromAgent message = Registration(MakeHost(i == 0 ? "h0" : "h1"));
       EXPECT_TRUE(registry_.Register(AgentKey(i + 1), message.registration(), 0).ok());
     }
   }
@@ -38,7 +38,7 @@ TEST_F(PendingDumpsTest, AcceptsOneAnswerFromTheRightHost) {
   dumps_.Handle("h0", *asked, state);
   const std::vector<StateAnswer> answers = dumps_.TakeAnswers();
   ASSERT_EQ(answers.size(), 1u);
-  EXPECT_EQ(answers[0].question, *asked);
+  EXPECT_EQ(answers[0].request_id, *asked);
   EXPECT_EQ(answers[0].state->host(), "h0");
   EXPECT_TRUE(dumps_.TakeAnswers().empty());
 }
@@ -59,7 +59,7 @@ TEST_F(PendingDumpsTest, LostHostFailsItsRequests) {
   dumps_.OnHostLost("h1", "silent for more than 3000 ms");
   const std::vector<StateAnswer> answers = dumps_.TakeAnswers();
   ASSERT_EQ(answers.size(), 1u);
-  EXPECT_EQ(answers[0].question, *other);
+  EXPECT_EQ(answers[0].request_id, *other);
   EXPECT_THAT(std::string(answers[0].state.status().message()),
               HasSubstr("host h1 was lost before it answered: silent"));
 }

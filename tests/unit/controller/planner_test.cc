@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "controller/policy/locality_ring.h"
+#include "controller/resolved_view.h"
+#include "controller/run_policies.h"
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
@@ -40,7 +42,7 @@ class PlannerTest : public testing::Test {
   // Applies the strategies for `objects` to all communicators.
   void Settle(const ObjectSet& objects) {
     for (CommunicatorView& communicator : view_.communicators) {
-      communicator.strategy = *ChooseStrategy(objects, view_, communicator.id);
+      communicator.strategy = *RunPolicyFor(communicator.id, objects, ResolveView(view_, objects));
     }
   }
 
@@ -48,17 +50,17 @@ class PlannerTest : public testing::Test {
       Together({TenantDocument("a", 1), TenantDocument("b", 2), TopologyDocument("t", "h[0-2]")});
   const std::string kReverse = PolicyDocument(
       "reverse",
-      "  policy: locality_ring\n  parameters: {order: [h2, h1]}\n  for: {tenants: [a]}\n");
+      "  type: locality_ring\n  parameters: {order: [h2, h1]}\n  selector: {tenants: [a]}\n");
   ClusterView view_;
 };
 
 TEST_F(PlannerTest, ThePolicyOfTheTenantDecides) {
   const ObjectSet objects = After({}, kBase + "---\n" + kReverse);
-  const auto first = ChooseStrategy(objects, view_, kFirst);
+  const auto first = RunPolicyFor(kFirst, objects, ResolveView(view_, objects));
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_THAT(first->channels(0).ring(), ElementsAre(2, 1, 0));
   EXPECT_EQ(first->origin(), "locality_ring by reverse");
-  const auto second = ChooseStrategy(objects, view_, kSecond);
+  const auto second = RunPolicyFor(kSecond, objects, ResolveView(view_, objects));
   EXPECT_THAT(second->channels(0).ring(), ElementsAre(0, 1, 2));
   EXPECT_EQ(second->origin(), "locality_ring");
 }
@@ -66,9 +68,9 @@ TEST_F(PlannerTest, ThePolicyOfTheTenantDecides) {
 TEST_F(PlannerTest, SourcePortsStayWithinThePolicysRange) {
   const ObjectSet objects =
       After({}, PolicyDocument("ports",
-                               "  policy: locality_ring\n"
+                               "  type: locality_ring\n"
                                "  parameters: {source_ports: {first: 50000, last: 50002}}\n"));
-  const auto strategy = ChooseStrategy(objects, view_, kFirst);
+  const auto strategy = RunPolicyFor(kFirst, objects, ResolveView(view_, objects));
   ASSERT_TRUE(strategy.ok()) << strategy.status();
   for (const uint32_t port : strategy->channels(0).source_ports()) {
     EXPECT_GE(port, 50000u);
@@ -77,7 +79,8 @@ TEST_F(PlannerTest, SourcePortsStayWithinThePolicysRange) {
 }
 
 TEST_F(PlannerTest, AnUnknownCommunicatorIsNotFound) {
-  EXPECT_EQ(ChooseStrategy({}, view_, CommId(0xc)).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(RunPolicyFor(CommId(0xc), {}, ResolveView(view_, {})).status().code(),
+            absl::StatusCode::kNotFound);
 }
 
 TEST_F(PlannerTest, ChangesOnlyCommunicatorsOfTheNewPolicy) {
@@ -99,7 +102,7 @@ TEST_F(PlannerTest, PolicyWithTheCurrentResultChangesNothing) {
   Settle(After({}, kBase));
   const ObjectSet after =
       After(After({}, kBase),
-            PolicyDocument("p", "  policy: locality_ring\n  parameters: {order: [h0, h1]}\n"));
+            PolicyDocument("p", "  type: locality_ring\n  parameters: {order: [h0, h1]}\n"));
   EXPECT_TRUE(Decide(after, view_).changed.empty());
 }
 
@@ -117,9 +120,9 @@ TEST_F(PlannerTest, KeepsTheOldStrategyOnErrorAndReportsIt) {
   Settle(before);
   const ObjectSet after =
       After(before, PolicyDocument("p",
-                                   "  policy: locality_ring\n"
+                                   "  type: locality_ring\n"
                                    "  parameters: {source_ports: {first: 2000, last: 2000}}\n"
-                                   "  for: {tenants: [a]}\n"));
+                                   "  selector: {tenants: [a]}\n"));
   const Decisions decisions = Decide(after, view_);
   EXPECT_TRUE(decisions.changed.empty());
   ASSERT_EQ(decisions.trouble.size(), 1u);
@@ -131,15 +134,15 @@ TEST_F(PlannerTest, AlgorithmPolicyAppliesInAdditionToRings) {
   Settle(before);
   const ObjectSet after =
       After(before, PolicyDocument("small",
-                                   "  policy: algorithm\n  parameters: {algorithm: direct}\n"
-                                   "  for: {tenants: [a], sizes: {below: 1MiB}}\n"));
+                                   "  type: algorithm\n  parameters: {algorithm: direct}\n"
+                                   "  selector: {tenants: [a], sizes: {max_bytes: 1MiB}}\n"));
   const Decisions decisions = Decide(after, view_);
   ASSERT_EQ(decisions.changed.size(), 1u);
   EXPECT_EQ(decisions.changed[0].change, "other algorithm rules or costs");
   const strategy::AlgorithmChoice& choice = decisions.changed[0].strategy.algorithms();
   ASSERT_EQ(choice.rules_size(), 1);
   EXPECT_EQ(choice.rules(0).algorithm(), strategy::DIRECT);
-  EXPECT_EQ(choice.rules(0).max_bytes(), (1u << 20) - 1);
+  EXPECT_EQ(choice.rules(0).max_bytes(), 1u << 20);
   Settle(after);
   EXPECT_TRUE(Decide(after, view_).changed.empty());
   ASSERT_EQ(Decide(before, view_).changed.size(), 1u);

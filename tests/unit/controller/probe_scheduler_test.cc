@@ -36,19 +36,19 @@ class ProbeSchedulerTest : public testing::Test {
   std::vector<uint32_t> Asked() {
     std::vector<uint32_t> ports;
     for (const auto& [agent, probe] : book_.TakeDueProbes(registry_, now_)) {
-      question_ = probe.question();
-      for (const agent::ProbeFlow& flow : probe.flows()) ports.push_back(flow.source_port());
+      question_ = probe.request_id();
+      for (const agent::v1::ProbeFlow& flow : probe.flows()) ports.push_back(flow.source_port());
     }
     return ports;
   }
   // Answers that all flows of the last request pass this switch.
   bool Answer(const std::string& hop, size_t flows, const std::string& why_not = "") {
-    agent::Probed probed;
-    probed.set_question(question_);
+    agent::v1::Probed probed;
+    probed.set_request_id(question_);
     for (size_t i = 0; i < flows; ++i) {
-      agent::ProbedFlow* flow = probed.add_flows();
+      agent::v1::ProbedFlow* flow = probed.add_flows();
       if (why_not.empty()) flow->add_hops(hop);
-      flow->set_why_not(why_not);
+      flow->set_error(why_not);
     }
     return book_.Handle("h0", probed, now_);
   }
@@ -96,13 +96,13 @@ TEST_F(ProbeSchedulerTest, IgnoresAnswersWithoutARequest) {
   EXPECT_FALSE(Answer("10.255.0.3", 1)) << "it was answered";
   Pass(ProbeScheduler::kRetryNs);
   Asked();
-  agent::Probed endless;
-  endless.set_question(question_);
+  agent::v1::Probed endless;
+  endless.set_request_id(question_);
   endless.add_flows();
   for (int i = 0; i < 1000; ++i) endless.mutable_flows(0)->add_hops("10.255.0.3");
   EXPECT_FALSE(book_.Handle("h0", endless, now_));
-  agent::Probed another;
-  another.set_question(question_);
+  agent::v1::Probed another;
+  another.set_request_id(question_);
   EXPECT_FALSE(book_.Handle("h9", another, now_));
   EXPECT_THAT(Known(61000), IsEmpty());
 }
@@ -179,7 +179,7 @@ TEST(HaveLanesBroken, ComparesReconnectsOfSuccessiveReports) {
   Registry registry;
   ASSERT_TRUE(registry.Register(AgentKey(1), Registration(MakeHost("h0")).registration(), 0).ok());
   ASSERT_TRUE(registry.Announce("h0", MakeAnnounce(1, {"h0", "h1"}), 0).ok());
-  agent::Report report = Reporting(1, 1).report();
+  agent::v1::Report report = Reporting(1, 1).report();
   report.add_lanes()->set_reconnects(3);
   EXPECT_FALSE(HaveLanesBroken(registry, "h0", report)) << "nothing to compare it with";
   registry.Report("h0", report);

@@ -27,10 +27,10 @@ std::string Fabric(const std::string& mapping = "probe", const std::string& more
                    "[\"10.255.0.[1-4]\"]}]\n"
                    "  hosts:\n"
                    "    - {name: \"h[0-1]\", rack: r0, gpus: 1, nics: [{name: nic0, switch: leaf0, "
-                   "capacity: 100Gbps, address: \"10.0.0.[1-2]\"}]}\n"
+                   "capacity: 100Gbit/s, address: \"10.0.0.[1-2]\"}]}\n"
                    "    - {name: h2, rack: r1, gpus: 1, nics: [{name: nic0, switch: leaf1, "
-                   "capacity: 100Gbps, address: 10.0.1.1}]}\n"
-                   "  links: [{between: [\"leaf[0-1]\", \"spine[0-1]\"], capacity: 50Gbps}]\n"
+                   "capacity: 100Gbit/s, address: 10.0.1.1}]}\n"
+                   "  links: [{ends: [\"leaf[0-1]\", \"spine[0-1]\"], capacity: 50Gbit/s}]\n"
                    "  source_ports: {mapping: ",
                    mapping, more, "}\n"));
 }
@@ -38,7 +38,7 @@ std::string Fabric(const std::string& mapping = "probe", const std::string& more
 class ProbeTargetsTest : public testing::Test {
  protected:
   // With the policy's name and parameters.
-  explicit ProbeTargetsTest() { Use(Fabric(), "  policy: fair_flow\n"); }
+  explicit ProbeTargetsTest() { Use(Fabric(), "  type: fair_flow\n"); }
 
   void Use(const std::string& fabric, const std::string& policy) {
     objects_ = After({}, Together({fabric, PolicyDocument("p", policy)}));
@@ -106,7 +106,7 @@ TEST_F(ProbeTargetsTest, StopsAtTheLimitOfPorts) {
 }
 
 TEST_F(ProbeTargetsTest, StaysWithinThePolicysPorts) {
-  Use(Fabric(), "  policy: fair_flow\n  parameters: {source_ports: {first: 61998, last: 62001}}\n");
+  Use(Fabric(), "  type: fair_flow\n  parameters: {source_ports: {first: 61998, last: 62001}}\n");
   AddCommunicator(&view_, 1, "a", {"h0", "h2"});
   const auto targets = Targets();
   EXPECT_EQ(targets.size(), 8u);
@@ -123,9 +123,9 @@ TEST_F(ProbeTargetsTest, NoTargetsWithoutFlowsToPlaceOrUnknownPaths) {
   AddCommunicator(&view_, 2, "a", {"h0", "h2"});
   EXPECT_FALSE(Targets().empty());
   const ClusterView view = view_;
-  Use(Fabric(), "  policy: locality_ring\n");
+  Use(Fabric(), "  type: locality_ring\n");
   EXPECT_THAT(Targets(view), IsEmpty());
-  Use(Fabric("rules", ", rules: [{ports: 61000-61001, via: spine0}]"), "  policy: fair_flow\n");
+  Use(Fabric("rules", ", rules: [{ports: 61000-61001, via: spine0}]"), "  type: fair_flow\n");
   EXPECT_THAT(Targets(view), IsEmpty());
 }
 

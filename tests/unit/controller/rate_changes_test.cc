@@ -51,7 +51,7 @@ class RateChangesTest : public testing::Test {
 
 TEST_F(RateChangesTest, OmitsUnchangedRates) {
   EXPECT_THAT(To(before_), IsEmpty());
-  EXPECT_THAT(To(Objects("  guarantee: 1Gbps\n")), IsEmpty()) << "it has more";
+  EXPECT_THAT(To(Objects("  guarantee: 1Gbit/s\n")), IsEmpty()) << "it has more";
 }
 
 TEST_F(RateChangesTest, ReportsAWeightToAllThatShareALink) {
@@ -62,16 +62,16 @@ TEST_F(RateChangesTest, ReportsAWeightToAllThatShareALink) {
 TEST_F(RateChangesTest, ReportsChangedCapsAndPriorities) {
   const double capped = kGbps / (UsableFraction(1500) * 50 * kGbps);
   EXPECT_THAT(
-      To(Objects("  cap: 1Gbps\n", "  priority: 5\n")),
-      UnorderedElementsAre(Pair(CommId(1), Gets(capped, 0.5) + "; cap 1 Gbps instead of none"),
+      To(Objects("  cap: 1Gbit/s\n", "  priority: 5\n")),
+      UnorderedElementsAre(Pair(CommId(1), Gets(capped, 0.5) + "; cap 1 Gbit/s instead of none"),
                            Pair(CommId(2), Gets(1 - capped, 0.5) + "; priority 5 instead of 0")));
 }
 
 TEST_F(RateChangesTest, ReportsOnlyCapsWithoutATopology) {
   const ObjectSet free = After({}, TenantDocument("a", 1));
-  const ObjectSet capped = After({}, TenantDocument("a", 1, "  cap: 1Mbps\n"));
+  const ObjectSet capped = After({}, TenantDocument("a", 1, "  cap: 1Mbit/s\n"));
   EXPECT_THAT(RateChanges({free, view_}, {capped, view_}),
-              UnorderedElementsAre(Pair(CommId(1), "cap 1 Mbps instead of none")));
+              UnorderedElementsAre(Pair(CommId(1), "cap 1 Mbit/s instead of none")));
 }
 
 TEST_F(RateChangesTest, OmitsStartedAndEndedCommunicators) {

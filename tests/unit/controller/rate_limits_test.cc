@@ -7,11 +7,11 @@
 #include <map>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "base/units.h"
 #include "controller/resolved_view.h"
 #include "controller/sent_limits.h"
 #include "tests/unit/controller/agent_messages.h"
+#include "tests/unit/mentions.h"
 #include "tests/unit/objects/documents.h"
 #include "tests/unit/policy/clusters.h"
 
@@ -39,7 +39,7 @@ class RateLimitsTest : public testing::Test {
   static ObjectSet Objects(const std::string& a, const std::string& b, const std::string& policy) {
     std::string text = Together(
         {TopologyDocument("t", "h[0-2]"), TenantDocument("a", 1, a), TenantDocument("b", 2, b)});
-    if (!policy.empty()) text += "---\n" + PolicyDocument("p", "  policy: " + policy + "\n");
+    if (!policy.empty()) text += "---\n" + PolicyDocument("p", "  type: " + policy + "\n");
     return After({}, text);
   }
 
@@ -67,7 +67,7 @@ TEST_F(RateLimitsTest, SharesGivesRatesByWeight) {
 }
 
 TEST_F(RateLimitsTest, CapAndPriorityApplyUnderEveryPolicy) {
-  const auto paces = Decide(Objects("  cap: 10Gbps\n", "  priority: 6\n", ""));
+  const auto paces = Decide(Objects("  cap: 10Gbit/s\n", "  priority: 6\n", ""));
   EXPECT_EQ(paces[0].tenant_rate_bps, 10 * kGbps);
   EXPECT_EQ(paces[0].tenant, "a");
   EXPECT_EQ(paces[1].tenant_rate_bps, 0u);
@@ -78,14 +78,14 @@ TEST_F(RateLimitsTest, CapAndPriorityApplyUnderEveryPolicy) {
 // Under shares, lanes get at most their part of the cap, and the Tenant gets at most the cap for
 // everything that it sends.
 TEST_F(RateLimitsTest, CapLimitsLanesAndTenantUnderShares) {
-  const auto paces = Decide(Objects("  cap: 10Gbps\n", "", "shares"));
+  const auto paces = Decide(Objects("  cap: 10Gbit/s\n", "", "shares"));
   EXPECT_THAT(paces[0].lanes, Each(Field(&PlannedRateLimits::Lane::rate_bps, 10 * kGbps)));
   EXPECT_EQ(paces[0].lanes.size(), 2u);
   EXPECT_EQ(paces[0].tenant_rate_bps, 10 * kGbps);
 }
 
 TEST_F(RateLimitsTest, CapAppliesWithoutATopology) {
-  const ObjectSet objects = After({}, TenantDocument("a", 1, "  cap: 10Gbps\n"));
+  const ObjectSet objects = After({}, TenantDocument("a", 1, "  cap: 10Gbit/s\n"));
   const auto paces = Decide(objects);
   EXPECT_THAT(paces[0].lanes, IsEmpty());
   EXPECT_EQ(paces[0].tenant_rate_bps, 10 * kGbps);
@@ -94,26 +94,23 @@ TEST_F(RateLimitsTest, CapAppliesWithoutATopology) {
 
 // The guarantees existed before the jobs.
 TEST_F(RateLimitsTest, ReportsGuaranteesThatLinksCannotHold) {
-  const ObjectSet kept = Objects("  guarantee: 30Gbps\n", "  guarantee: 17Gbps\n", "shares");
+  const ObjectSet kept = Objects("  guarantee: 30Gbit/s\n", "  guarantee: 17Gbit/s\n", "shares");
   EXPECT_THAT(DecideAll(kept).broken, IsEmpty());
-  const ObjectSet broken = Objects("  guarantee: 30Gbps\n", "  guarantee: 20Gbps\n", "shares");
+  const ObjectSet broken = Objects("  guarantee: 30Gbit/s\n", "  guarantee: 20Gbit/s\n", "shares");
   EXPECT_THAT(DecideAll(broken).broken,
-              Contains(HasSubstr("but 50 Gbps of it are guaranteed to tenants a, b")));
+              Contains(HasSubstr("but 50 Gbit/s of it are guaranteed to tenants a, b")));
 }
 
 TEST_F(RateLimitsTest, RejectsAGuaranteeThatLinksCannotHold) {
-  const ObjectSet before = Objects("  guarantee: 30Gbps\n", "", "shares");
-  const ObjectSet fits = Objects("  guarantee: 30Gbps\n", "  guarantee: 17Gbps\n", "shares");
-  const ObjectSet broken = Objects("  guarantee: 30Gbps\n", "  guarantee: 20Gbps\n", "shares");
+  const ObjectSet before = Objects("  guarantee: 30Gbit/s\n", "", "shares");
+  const ObjectSet fits = Objects("  guarantee: 30Gbit/s\n", "  guarantee: 17Gbit/s\n", "shares");
+  const ObjectSet broken = Objects("  guarantee: 30Gbit/s\n", "  guarantee: 20Gbit/s\n", "shares");
   EXPECT_TRUE(CheckGuarantees(before, fits, view_).ok());
   const absl::Status refusal = CheckGuarantees(before, broken, view_);
   EXPECT_EQ(refusal.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(
-      std::string(refusal.message()),
-      HasSubstr(absl::StrCat("Tenant 'b', spec.guarantee: cannot be held with the running "
-                             "communicators: h0/nic0 → leaf0 carries ",
-                             FormatBitRate(UsableFraction(1500) * 50 * kGbps),
-                             " of payload, but 50 Gbps of it are guaranteed to tenants a, b")));
+  EXPECT_THAT(std::string(refusal.message()),
+              Mentions("Tenant 'b'", "spec.guarantee", "h0/nic0 → leaf0", "50 G", "tenants a, b",
+                       FormatBitRate(UsableFraction(1500) * 50 * kGbps)));
   // The change raises no guarantee, so it is not rejected.
   EXPECT_TRUE(CheckGuarantees(broken, broken, view_).ok());
 }

@@ -28,7 +28,7 @@ class RecoveredStrategiesTest : public testing::Test {
         std::make_unique<StrategyPersister>(&store_, coordinator_.get(), &clock_, log_.get());
     ASSERT_TRUE(persister_->Restore().ok());
   }
-  std::vector<Outgoing> Send(AgentKey agent, const agent::FromAgent& message) {
+  std::vector<Outgoing> Send(AgentKey agent, const agent::v1::FromAgent& message) {
     return coordinator_->With([&](Coordinator& c) {
       c.Handle(agent, message);
       return c.TakeOutbox();
@@ -80,7 +80,7 @@ TEST_F(RecoveredStrategiesTest, PortsStayTakenUntilDaemonsReconnect) {
   const std::string ports = absl::StrCat("{first: ", low, ", last: ", low + 2, "}");
   coordinator_->With([&](Coordinator& c) {
     c.SetObjects(std::make_shared<ObjectSet>(
-        After({}, PolicyDocument("p", absl::StrCat("  policy: locality_ring\n  parameters: "
+        After({}, PolicyDocument("p", absl::StrCat("  type: locality_ring\n  parameters: "
                                                    "{source_ports: ",
                                                    ports, "}\n")))));
   });
@@ -96,15 +96,15 @@ TEST_F(RecoveredStrategiesTest, PortsStayTakenUntilDaemonsReconnect) {
 TEST_F(RecoveredStrategiesTest, MakesNoDecisionUntilAllHostsReconnect) {
   StartCommunicator(5);
   persister_->Persist();
-  agent::Announce running = MakeAnnounce(5, {"h0", "h1"});
+  agent::v1::Announce running = MakeAnnounce(5, {"h0", "h1"});
   running.set_running(true);
   Restart();
   const auto decided = [&](const std::string& order) {
     return coordinator_->With([&](Coordinator& c) {
-      auto objects = std::make_shared<ObjectSet>(After(
-          {}, Together({TopologyDocument("t"),
-                        PolicyDocument("p", "  policy: locality_ring\n  parameters: {order: " +
-                                                order + "}\n")})));
+      auto objects = std::make_shared<ObjectSet>(
+          After({}, Together({TopologyDocument("t"),
+                              PolicyDocument("p", "  type: locality_ring\n  parameters: {order: " +
+                                                      order + "}\n")})));
       objects->revision = c.objects().revision + 1;
       const Decisions alone = Decide(*objects, c.View());
       c.SetObjects(objects);
@@ -123,7 +123,7 @@ TEST_F(RecoveredStrategiesTest, MakesNoDecisionUntilAllHostsReconnect) {
 TEST_F(RecoveredStrategiesTest, StopsWaitingForMissingHosts) {
   StartCommunicator(5);
   persister_->Persist();
-  agent::Announce running = MakeAnnounce(5, {"h0", "h1"});
+  agent::v1::Announce running = MakeAnnounce(5, {"h0", "h1"});
   running.set_running(true);
   Restart();
   Send(kFirst, Registration(MakeHost("h0"), {running}));
@@ -163,7 +163,7 @@ TEST_F(RecoveredStrategiesTest, ReconnectedCommunicatorIsListedOnce) {
   StartCommunicator(5);
   persister_->Persist();
   Restart();
-  agent::Announce running = MakeAnnounce(5, {"h0", "h1"});
+  agent::v1::Announce running = MakeAnnounce(5, {"h0", "h1"});
   running.set_running(true);
   Send(kFirst, Registration(MakeHost("h0"), {running}));
   EXPECT_EQ(Viewed(), 1u);
@@ -188,9 +188,9 @@ TEST_F(RecoveredStrategiesTest, OthersGetTheRatesOfDroppedCommunicators) {
   Restart();
   coordinator_->With([&](Coordinator& c) {
     c.SetObjects(std::make_shared<ObjectSet>(
-        After({}, Together({TopologyDocument("t"), PolicyDocument("p", "  policy: shares\n")}))));
+        After({}, Together({TopologyDocument("t"), PolicyDocument("p", "  type: shares\n")}))));
   });
-  agent::Announce running = MakeAnnounce(6, {"h0", "h1"});
+  agent::v1::Announce running = MakeAnnounce(6, {"h0", "h1"});
   running.set_tenant("uid 2");
   running.set_running(true);
   Send(kFirst, Registration(MakeHost("h0"), {running}));
@@ -206,7 +206,8 @@ TEST_F(RecoveredStrategiesTest, OthersGetTheRatesOfDroppedCommunicators) {
         return c.TakeOutbox();
       });
       for (const Outgoing& out : outbox) {
-        if (out.message->has_pace()) rate_bps = out.message->pace().lanes(0).rate_bps();
+        if (out.message->has_rate_limits())
+          rate_bps = out.message->rate_limits().lanes(0).rate_bps();
         if (!out.message->has_propose()) continue;
         *running.mutable_strategy() = out.message->propose().strategy();
         Send(kFirst, Announcement(running));

@@ -10,9 +10,9 @@ using testing::HasSubstr;
 
 class RegistrationTest : public CoordinatorTest {
  protected:
-  static agent::FromAgent RegistrationOf(const std::string& host, int64_t unix_ns,
-                                         const std::string& topology = "") {
-    agent::FromAgent message = Registration(MakeHost(host));
+  static agent::v1::FromAgent RegistrationOf(const std::string& host, int64_t unix_ns,
+                                             const std::string& topology = "") {
+    agent::v1::FromAgent message = Registration(MakeHost(host));
     message.mutable_registration()->set_unix_ns(unix_ns);
     message.mutable_registration()->set_topology(topology);
     return message;
@@ -25,7 +25,7 @@ class RegistrationTest : public CoordinatorTest {
 TEST_F(RegistrationTest, RefusesAClockBeyondTheTolerance) {
   ExpectEnded(Send(kFirst, RegistrationOf("h0", wall_clock_.now - 75 * kNsPerSec)), kFirst,
               "the clock of host h0 is 1 min 15 s behind the controller's by more than 10 s");
-  EXPECT_THAT(StateOf(0), HasSubstr("refused: the clock of host h0"));
+  EXPECT_THAT(StateOf(0), HasSubstr("rejected: the clock of host h0"));
   ExpectEnded(Send(kSecond, RegistrationOf("h0", wall_clock_.now + kClockToleranceNs + kNsPerSec)),
               kSecond, "11 s ahead of");
   Send(kThird, RegistrationOf("h0", wall_clock_.now + kClockToleranceNs));
@@ -48,7 +48,7 @@ TEST_F(RegistrationTest, RefusesAnUnknownTopologyUntilItExists) {
   ExpectEnded(Send(kFirst, RegistrationOf("h0", 0, "cluster-b")), kFirst,
               "mccsd on h0 is configured with `topology: cluster-b`, but there is no such Topology "
               "(did you mean 'cluster-a'?)");
-  EXPECT_THAT(StateOf(0), HasSubstr("refused: mccsd on h0"));
+  EXPECT_THAT(StateOf(0), HasSubstr("rejected: mccsd on h0"));
   Apply(TopologyDocument("cluster-b"));
   Send(kSecond, RegistrationOf("h0", 0, "cluster-b"));
   EXPECT_EQ(StateOf(0), "ready");
@@ -59,7 +59,7 @@ TEST_F(RegistrationTest, ATopologyWithoutTheHostIsRefused) {
                   Document("Topology", "cluster-b",
                            "  racks: [{name: r0}]\n  switches: [{name: leaf0}]\n  hosts:\n"
                            "    - {name: h7, rack: r0, gpus: 2, nics: [{name: nic0, switch: leaf0, "
-                           "capacity: 50Gbps}]}\n")}));
+                           "capacity: 50Gbit/s}]}\n")}));
   ExpectEnded(Send(kFirst, RegistrationOf("h0", 0, "cluster-b")), kFirst,
               "Topology 'cluster-a' has this host, and that one has not");
   ExpectEnded(Send(kFirst, RegistrationOf("h9", 0, "cluster-b")), kFirst,
@@ -70,15 +70,15 @@ TEST_F(RegistrationTest, RefusesOnlyHostsOfADeletedTopology) {
   Apply(TopologyDocument("cluster-a"));
   Send(kFirst, RegistrationOf("h0", 0, "cluster-a"));
   Send(kSecond, RegistrationOf("h1", 0));
-  Apply(PolicyDocument("p", "  policy: fair_flow\n"));
+  Apply(PolicyDocument("p", "  type: fair_flow\n"));
   ExpectEnded(coordinator_.TakeOutbox(), kFirst, "there is no such Topology");
-  EXPECT_THAT(StateOf(0), HasSubstr("refused: "));
+  EXPECT_THAT(StateOf(0), HasSubstr("rejected: "));
   EXPECT_EQ(StateOf(1), "ready");
   const std::vector<ControllerEvent> decided = coordinator_.TakeEvents();
   ASSERT_EQ(decided.size(), 1u);
-  EXPECT_EQ(decided[0].action, "refuse a daemon");
+  EXPECT_EQ(decided[0].action, "reject a daemon");
   EXPECT_EQ(decided[0].objects, "host 'h0'");
-  EXPECT_THAT(decided[0].outcome, HasSubstr("refused: mccsd on h0 is configured with"));
+  EXPECT_THAT(decided[0].outcome, HasSubstr("rejected: mccsd on h0 is configured with"));
   // It retries forever.
   ExpectEnded(Send(kThird, RegistrationOf("h0", 0, "cluster-a")), kThird,
               "there is no such Topology");
@@ -91,14 +91,14 @@ TEST_F(RegistrationTest, RefusesOnlyHostsOfADeletedTopology) {
 // The name is that of another, ready host, or empty.
 TEST_F(RegistrationTest, AuditsTheRefusalOfADuplicateOrEmptyNameOnce) {
   Send(kFirst, Registration(MakeHost("h0", "", "10.0.0.1:7400")));
-  const agent::Host second = MakeHost("h0", "", "10.0.0.2:7400");
-  const std::vector<agent::Host> hosts = {second, MakeHost("h0", "", "10.0.0.3:7400"),
-                                          MakeHost("", "", "10.0.0.4:7400")};
+  const agent::v1::Host second = MakeHost("h0", "", "10.0.0.2:7400");
+  const std::vector<agent::v1::Host> hosts = {second, MakeHost("h0", "", "10.0.0.3:7400"),
+                                              MakeHost("", "", "10.0.0.4:7400")};
   uint64_t key = 10;
   for (int attempt = 0; attempt < 100; ++attempt) {
     clock_.now += kNsPerSec;
     Send(kFirst, Beat());
-    for (const agent::Host& host : hosts) Send(AgentKey(++key), Registration(host));
+    for (const agent::v1::Host& host : hosts) Send(AgentKey(++key), Registration(host));
   }
   const std::vector<ControllerEvent> decided = coordinator_.TakeEvents();
   ASSERT_EQ(decided.size(), hosts.size());

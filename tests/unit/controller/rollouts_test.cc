@@ -21,10 +21,11 @@ class RolloutsTest : public testing::Test {
     strategy.set_origin("locality_ring by gold");
     rollouts_.OnProposed(kId, record_, strategy, now_ms * kNsPerMs);
   }
-  void Report(const std::string& host, uint64_t epoch, int64_t now_ms, uint64_t refused_epoch = 0) {
-    agent::Report report;
+  void Report(const std::string& host, uint64_t epoch, int64_t now_ms,
+              uint64_t rejected_epoch = 0) {
+    agent::v1::Report report;
     report.set_epoch(epoch);
-    report.set_refused_epoch(refused_epoch);
+    report.set_rejected_epoch(rejected_epoch);
     record_.reports[host] = report;
     rollouts_.OnReported(kId, host, report, now_ms * kNsPerMs);
   }

@@ -10,6 +10,7 @@
 #include "controller/policy/flow.h"
 #include "controller/rate_limits.h"
 #include "controller/resolved_view.h"
+#include "tests/unit/mentions.h"
 #include "tests/unit/objects/documents.h"
 #include "tests/unit/policy/clusters.h"
 
@@ -19,7 +20,6 @@ namespace run_policies_test {
 using testing::AllOf;
 using testing::Each;
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 std::string Contents(const std::string& file) {
   std::ifstream in(file);
@@ -89,7 +89,7 @@ TEST_F(RunPoliciesTest, UsesTheTopologyWithoutAPolicy) {
 }
 
 TEST_F(RunPoliciesTest, FairFlowGivesEachChannelItsOwnSpine) {
-  Apply(PolicyDocument("fair", "  policy: fair_flow\n"));
+  Apply(PolicyDocument("fair", "  type: fair_flow\n"));
   Start(1, 1, {"h2", "h1", "h3", "h5"}, {0, 1});
   const CommunicatorView& job = Run()[0];
   EXPECT_EQ(job.strategy.origin(), "fair_flow by fair");
@@ -101,7 +101,7 @@ TEST_F(RunPoliciesTest, FairFlowGivesEachChannelItsOwnSpine) {
 
 // Setups 3 and 4 of the paper.
 TEST_F(RunPoliciesTest, FairFlowSharesTheSpinesAmongJobs) {
-  Apply(PolicyDocument("fair", "  policy: fair_flow\n"));
+  Apply(PolicyDocument("fair", "  type: fair_flow\n"));
   Start(1, 1, {"h1", "h2"}, {0, 1});
   Start(2, 2, {"h3", "h5"}, {0});
   Start(3, 3, {"h3", "h5"}, {1});
@@ -115,13 +115,14 @@ TEST_F(RunPoliciesTest, FairFlowSharesTheSpinesAmongJobs) {
 }
 
 TEST_F(RunPoliciesTest, PriorityFlowKeepsOthersFromReservedLinks) {
-  Apply(Together({TenantDocument("production", 1), TenantDocument("research", 2),
-                  PolicyDocument("first",
-                                 "  policy: priority_flow\n"
-                                 "  parameters:\n"
-                                 "    favoured: [production]\n"
-                                 "    reserved_links: [leaf0-spine1, leaf1-spine1]\n"),
-                  PolicyDocument("fair", "  policy: fair_flow\n  for: {tenants: [research]}\n")}));
+  Apply(
+      Together({TenantDocument("production", 1), TenantDocument("research", 2),
+                PolicyDocument("first",
+                               "  type: priority_flow\n"
+                               "  parameters:\n"
+                               "    favoured: [production]\n"
+                               "    reserved_links: [leaf0-spine1, leaf1-spine1]\n"),
+                PolicyDocument("fair", "  type: fair_flow\n  selector: {tenants: [research]}\n")}));
   Start(1, 1, {"h1", "h2"}, {0, 1});
   Start(2, 2, {"h3", "h5"}, {0});
   Start(3, 3, {"h3", "h5"}, {1});
@@ -137,14 +138,14 @@ TEST_F(RunPoliciesTest, PriorityFlowKeepsOthersFromReservedLinks) {
 TEST_F(RunPoliciesTest, TimeWindowsPlaceFlowsAndKeepOffReservedLinks) {
   Apply(Together({TenantDocument("a", 1), TenantDocument("b", 2), TenantDocument("c", 3),
                   PolicyDocument("first",
-                                 "  policy: priority_flow\n"
+                                 "  type: priority_flow\n"
                                  "  parameters:\n"
                                  "    favoured: [a]\n"
                                  "    reserved_links: [leaf0-spine1, leaf1-spine1]\n"),
                   PolicyDocument("second",
-                                 "  policy: time_windows\n"
+                                 "  type: time_windows\n"
                                  "  parameters: {favoured: [b]}\n"
-                                 "  for: {tenants: [b, c]}\n")}));
+                                 "  selector: {tenants: [b, c]}\n")}));
   Start(1, 1, {"h1", "h2"}, {0, 1});
   Start(2, 2, {"h3", "h5"}, {0});
   Start(3, 3, {"h3", "h5"}, {1});
@@ -160,7 +161,7 @@ TEST_F(RunPoliciesTest, TimeWindowsPlaceFlowsAndKeepOffReservedLinks) {
 TEST_F(RunPoliciesTest, TimeWindowsReserveLinksThemselves) {
   Apply(Together({TenantDocument("a", 1), TenantDocument("b", 2),
                   PolicyDocument("windows",
-                                 "  policy: time_windows\n"
+                                 "  type: time_windows\n"
                                  "  parameters:\n"
                                  "    favoured: [a]\n"
                                  "    reserved_links: [leaf0-spine1, leaf1-spine1]\n")}));
@@ -175,7 +176,7 @@ TEST_F(RunPoliciesTest, TimeWindowsReserveLinksThemselves) {
 TEST_F(RunPoliciesTest, FavouredFlowsUseWhatOthersLeave) {
   Apply(Together({TenantDocument("production", 1),
                   PolicyDocument("first",
-                                 "  policy: priority_flow\n"
+                                 "  type: priority_flow\n"
                                  "  parameters:\n"
                                  "    favoured: [production]\n"
                                  "    reserved_links: [leaf0-spine1, leaf1-spine1]\n")}));
@@ -185,7 +186,7 @@ TEST_F(RunPoliciesTest, FavouredFlowsUseWhatOthersLeave) {
 }
 
 TEST_F(RunPoliciesTest, KeepsRunningStrategies) {
-  Apply(PolicyDocument("fair", "  policy: fair_flow\n"));
+  Apply(PolicyDocument("fair", "  type: fair_flow\n"));
   Start(1, 1, {"h2", "h1", "h3", "h5"}, {0, 1});
   Start(2, 2, {"h3", "h5"}, {0});
   Start(3, 3, {"h3", "h1"}, {1});
@@ -199,19 +200,17 @@ TEST_F(RunPoliciesTest, KeepsRunningStrategies) {
 }
 
 TEST_F(RunPoliciesTest, OriginSaysWhyFlowsCannotBePlaced) {
-  Apply(PolicyDocument("fair", "  policy: fair_flow\n"));
+  Apply(PolicyDocument("fair", "  type: fair_flow\n"));
   Start(1, 1, {"h1", "elsewhere"}, {0});
   Start(2, 2, {"h1", "h2"}, {0});
   const auto& jobs = Run();
-  EXPECT_EQ(
-      jobs[0].strategy.origin(),
-      "fair_flow by fair, with source ports from locality_ring: no Topology has host elsewhere "
-      "that matches its daemon's report");
+  EXPECT_THAT(jobs[0].strategy.origin(), OneLineMentions("fair_flow by fair", "locality_ring",
+                                                         "no Topology", "host elsewhere"));
   EXPECT_EQ(jobs[1].strategy.origin(), "fair_flow by fair");
 }
 
 TEST_F(RunPoliciesTest, RankOrderTakesHostsByTheirLowestRank) {
-  Apply(PolicyDocument("library", "  policy: rank_order\n  parameters: {port_seed: 7}\n"));
+  Apply(PolicyDocument("library", "  type: rank_order\n  parameters: {port_seed: 7}\n"));
   Start(1, 1, {"h1", "h5", "h2", "h3"}, {0, 1});
   view_.communicators[0].first_ranks = {2, 6, 0, 4};
   const strategy::Strategy& strategy = Run()[0].strategy;
@@ -223,7 +222,7 @@ TEST_F(RunPoliciesTest, RankOrderTakesHostsByTheirLowestRank) {
 TEST_F(RunPoliciesTest, DrawnPortsDependOnlyOnTheSeed) {
   const auto ports = [&](uint64_t id, uint64_t seed) {
     view_.communicators.clear();
-    Apply(PolicyDocument("library", absl::StrCat("  policy: locality_ring\n"
+    Apply(PolicyDocument("library", absl::StrCat("  type: locality_ring\n"
                                                  "  parameters: {port_seed: ",
                                                  seed, "}\n")));
     Start(id, 1, {"h1", "h5", "h2", "h3"}, {0, 1});
@@ -240,8 +239,8 @@ TEST_F(RunPoliciesTest, DrawnPortsDependOnlyOnTheSeed) {
 
 TEST_F(RunPoliciesTest, ThePortsOfAllLanesAreDistinctUnderSeveralPolicies) {
   Apply(Together({TenantDocument("a", 1), TenantDocument("b", 2),
-                  PolicyDocument("fair", "  policy: fair_flow\n  for: {tenants: [a]}\n"),
-                  PolicyDocument("ranks", "  policy: rank_order\n  for: {tenants: [b]}\n")}));
+                  PolicyDocument("fair", "  type: fair_flow\n  selector: {tenants: [a]}\n"),
+                  PolicyDocument("ranks", "  type: rank_order\n  selector: {tenants: [b]}\n")}));
   for (uint64_t id = 1; id <= 9; ++id)
     Start(id, static_cast<uint32_t>(1 + id % 3), {"h1", "h5", "h2", "h3"}, {0, 1});
   std::set<uint32_t> ports;

@@ -31,11 +31,12 @@ class ServerTest : public testing::Test {
     server_ = *std::move(server);
     channel_ = grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
                                    grpc::InsecureChannelCredentials());
-    stub_ = control::Operator::NewStub(channel_);
+    stub_ = control::v1::Operator::NewStub(channel_);
   }
 
-  grpc::Status Apply(const std::string& text, control::ChangeReply* reply, bool dry_run = false) {
-    control::ApplyRequest request;
+  grpc::Status Apply(const std::string& text, control::v1::ChangeReply* reply,
+                     bool dry_run = false) {
+    control::v1::ApplyRequest request;
     request.mutable_caller()->set_user("ann@login1");
     request.set_dry_run(dry_run);
     request.add_files()->set_name("a.yaml");
@@ -79,36 +80,36 @@ class ServerTest : public testing::Test {
   SharedCoordinator coordinator_{{5 * kNsPerSec, "test"}, &clock_, log_.get()};
   std::unique_ptr<ControllerServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<control::Operator::Stub> stub_;
+  std::unique_ptr<control::v1::Operator::Stub> stub_;
 };
 
 TEST_F(ServerTest, ObjectsAreAppliedListedDeletedAndAudited) {
-  control::ChangeReply change;
+  control::v1::ChangeReply change;
   ASSERT_TRUE(Apply(TenantDocument("a", 1), &change, /*dry_run=*/true).ok());
   EXPECT_TRUE(change.dry_run());
   EXPECT_EQ(change.objects(0).version(), 0u);
   const std::string tenant = TenantDocument("a", 1, "  quotas: {communicators: 1}\n");
   ASSERT_TRUE(Apply(tenant, &change).ok());
-  EXPECT_EQ(change.objects(0).kind(), control::CREATED);
+  EXPECT_EQ(change.objects(0).kind(), control::v1::CREATED);
   EXPECT_EQ(change.objects(0).version(), 1u);
   EXPECT_EQ(change.notes_size(), 0) << "all of it is acted on";
 
-  control::ListObjectsRequest list;
-  control::ListObjectsReply objects;
+  control::v1::ListObjectsRequest list;
+  control::v1::ListObjectsReply objects;
   list.set_kind("Tenant");
   grpc::ClientContext list_context;
   ASSERT_TRUE(stub_->ListObjects(&list_context, list, &objects).ok());
   ASSERT_EQ(objects.objects_size(), 1);
   EXPECT_THAT(objects.objects(0).document(), HasSubstr("resourceVersion: 1"));
 
-  control::DeleteRequest remove;
+  control::v1::DeleteRequest remove;
   remove.add_objects()->set_kind("Tenant");
   remove.mutable_objects(0)->set_name("a");
   grpc::ClientContext delete_context;
   ASSERT_TRUE(stub_->Delete(&delete_context, remove, &change).ok());
-  EXPECT_EQ(change.objects(0).kind(), control::DELETED);
+  EXPECT_EQ(change.objects(0).kind(), control::v1::DELETED);
 
-  control::ListAuditReply audit;
+  control::v1::ListAuditReply audit;
   grpc::ClientContext audit_context;
   ASSERT_TRUE(stub_->ListAudit(&audit_context, {}, &audit).ok());
   ASSERT_EQ(audit.entries_size(), 2);
@@ -118,15 +119,15 @@ TEST_F(ServerTest, ObjectsAreAppliedListedDeletedAndAudited) {
 }
 
 TEST_F(ServerTest, ErrorsHaveTheirStatusCodes) {
-  control::ChangeReply change;
+  control::v1::ChangeReply change;
   EXPECT_EQ(Apply("nonsense", &change).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(
-      Apply(TenantDocument("a", 1, "  guarantee: 2Gbps\n  cap: 1Gbps\n"), &change).error_code(),
+      Apply(TenantDocument("a", 1, "  guarantee: 2Gbit/s\n  cap: 1Gbit/s\n"), &change).error_code(),
       grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_EQ(Apply(Document("Tenant", "a", "  who: {uids: [1]}\n", 4), &change).error_code(),
+  EXPECT_EQ(Apply(Document("Tenant", "a", "  selector: {uids: [1]}\n", 4), &change).error_code(),
             grpc::StatusCode::ABORTED);
-  control::ListObjectsRequest list;
-  control::ListObjectsReply objects;
+  control::v1::ListObjectsRequest list;
+  control::v1::ListObjectsReply objects;
   list.set_kind("Pod");
   grpc::ClientContext first, second;
   EXPECT_EQ(stub_->ListObjects(&first, list, &objects).error_code(),
@@ -138,16 +139,16 @@ TEST_F(ServerTest, ErrorsHaveTheirStatusCodes) {
 
 TEST_F(ServerTest, DrainsAreKeptUndoneAndAudited) {
   const auto drain = [&](const std::string& what, const std::string& name, bool undo,
-                         control::DrainReply* reply) {
-    control::DrainRequest request;
+                         control::v1::DrainReply* reply) {
+    control::v1::DrainRequest request;
     request.mutable_caller()->set_user("ann@login1");
-    request.set_what(what);
+    request.set_kind(what);
     request.set_name(name);
     request.set_undo(undo);
     grpc::ClientContext context;
     return stub_->Drain(&context, request, reply).error_code();
   };
-  control::DrainReply reply;
+  control::v1::DrainReply reply;
   EXPECT_EQ(drain("host", "h1", false, &reply), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(drain("rack", "r1", false, &reply), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(drain("host", "h1", true, &reply), grpc::StatusCode::FAILED_PRECONDITION);
@@ -168,7 +169,7 @@ TEST_F(ServerTest, DrainsAreKeptUndoneAndAudited) {
   EXPECT_EQ(audit->at(0).action, "undrain");
   EXPECT_EQ(audit->at(1).action, "drain");
   for (size_t i = 2; i < 5; ++i)
-    EXPECT_THAT(audit->at(i).outcome, testing::StartsWith("refused: "));
+    EXPECT_THAT(audit->at(i).outcome, testing::StartsWith("rejected: "));
   EXPECT_EQ(audit->at(1).objects, "created Drain 'host.h1'");
   EXPECT_EQ(audit->at(1).user, "ann@login1");
 }
@@ -183,9 +184,9 @@ TEST_F(ServerTest, ApplyReportsTheSameChangesAsItsDryRun) {
     c.Handle(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
   });
   const std::string policy =
-      PolicyDocument("reverse", "  policy: locality_ring\n  parameters: {order: [h1, h0]}\n");
+      PolicyDocument("reverse", "  type: locality_ring\n  parameters: {order: [h1, h0]}\n");
   const std::string objects = Together({TopologyDocument("t"), policy});
-  control::ChangeReply dry, applied, again;
+  control::v1::ChangeReply dry, applied, again;
   ASSERT_TRUE(Apply(objects, &dry, /*dry_run=*/true).ok());
   ASSERT_EQ(dry.communicators_size(), 1);
   EXPECT_EQ(dry.communicators(0).change(), "channel 0: h1 → h0 → h1 instead of h0 → h1 → h0");
@@ -207,9 +208,9 @@ TEST_F(ServerTest, EmptyApplyReportsNoCommunicators) {
   });
   const std::string objects =
       Together({TopologyDocument("t"), PolicyDocument("reverse",
-                                                      "  policy: locality_ring\n"
+                                                      "  type: locality_ring\n"
                                                       "  parameters: {order: [h1, h0]}\n")});
-  control::ChangeReply first, again, dry;
+  control::v1::ChangeReply first, again, dry;
   ASSERT_TRUE(Apply(objects, &first).ok());
   EXPECT_EQ(first.communicators_size(), 1);
   ASSERT_TRUE(Apply(objects, &again).ok());
@@ -220,14 +221,14 @@ TEST_F(ServerTest, EmptyApplyReportsNoCommunicators) {
 }
 
 TEST_F(ServerTest, DrainedLinkListsCommunicatorsThatUseIt) {
-  control::ChangeReply change;
+  control::v1::ChangeReply change;
   ASSERT_TRUE(Apply(Together({TwoSpinesDocument("h0", "h1"),
                               Document("Drain", "a", "  link: leaf0-spine0\n"),
                               Document("Drain", "b", "  link: leaf0-spine1\n")}),
                     &change)
                   .ok());
-  agent::FromAgent report = Reporting(7, 1);
-  agent::Lane* lane = report.mutable_report()->add_lanes();
+  agent::v1::FromAgent report = Reporting(7, 1);
+  agent::v1::Lane* lane = report.mutable_report()->add_lanes();
   lane->set_from(0);
   lane->set_to(1);
   lane->set_local("10.0.0.1:61050");  // over spine0
@@ -239,8 +240,8 @@ TEST_F(ServerTest, DrainedLinkListsCommunicatorsThatUseIt) {
     c.Handle(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
     c.Handle(AgentKey(1), report);
   });
-  control::ListObjectsRequest list;
-  control::ListObjectsReply drains;
+  control::v1::ListObjectsRequest list;
+  control::v1::ListObjectsReply drains;
   list.set_kind("Drain");
   grpc::ClientContext context;
   ASSERT_TRUE(stub_->ListObjects(&context, list, &drains).ok());
@@ -254,15 +255,15 @@ TEST_F(ServerTest, ARegistrationMayBeLargerThanGrpcsOwnLimit) {
   constexpr size_t kGrpcsLimit = 4 << 20;
   std::vector<std::string> hosts;
   for (int i = 0; i < 1000; ++i) hosts.push_back(absl::StrCat("h", i));
-  agent::FromAgent registration = Registration(MakeHost("h0"));
+  agent::v1::FromAgent registration = Registration(MakeHost("h0"));
   uint64_t led = 0;
   while (registration.ByteSizeLong() <= kGrpcsLimit)
     *registration.mutable_registration()->add_communicators() = MakeAnnounce(++led, hosts, 32);
-  const auto hub = agent::AgentHub::NewStub(channel_);
+  const auto hub = agent::v1::AgentHub::NewStub(channel_);
   grpc::ClientContext context;
   const auto stream = hub->Attach(&context);
   ASSERT_TRUE(stream->Write(registration));
-  agent::ToAgent answer;
+  agent::v1::ToAgent answer;
   ASSERT_TRUE(stream->Read(&answer)) << stream->Finish().error_message();
   EXPECT_TRUE(answer.has_registered());
   EXPECT_EQ(coordinator_.With([](Coordinator& c) { return c.registry().communicators().size(); }),
@@ -277,10 +278,11 @@ TEST_F(ServerTest, HealthIsServed) {
 
 TEST_F(ServerTest, ReflectionNamesTheServices) {
   // ServerReflectionRequest { list_services = 7: "" }.
-  EXPECT_THAT(Raw("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-                  std::string("\x3a\x00", 2)),
-              testing::AllOf(HasSubstr("mccs.control.Operator"), HasSubstr("mccs.agent.AgentHub"),
-                             HasSubstr("grpc.health.v1.Health")));
+  EXPECT_THAT(
+      Raw("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+          std::string("\x3a\x00", 2)),
+      testing::AllOf(HasSubstr("mccs.control.v1.Operator"), HasSubstr("mccs.agent.v1.AgentHub"),
+                     HasSubstr("grpc.health.v1.Health")));
 }
 
 }  // namespace server_test

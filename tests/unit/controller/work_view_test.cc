@@ -27,12 +27,12 @@ class WorkViewTest : public testing::Test {
   static ObjectSet Objects(const std::string& text) { return After({}, text); }
   void Report(const std::string& host, int from, int to, uint16_t port,
               const std::string& state = "up") {
-    agent::Report report = Reporting(7, 1).report();
+    agent::v1::Report report = Reporting(7, 1).report();
     report.set_measured_ns(5);
-    agent::KindWork* work = report.add_work();
+    agent::v1::KindWork* work = report.add_work();
     work->set_kind("all_reduce");
     work->set_operations(3);
-    agent::Lane* lane = report.add_lanes();
+    agent::v1::Lane* lane = report.add_lanes();
     lane->set_from(from);
     lane->set_to(to);
     lane->set_local("10.0.0.1:" + std::to_string(port));
@@ -40,7 +40,7 @@ class WorkViewTest : public testing::Test {
     lane->set_state(state);
     registry_.Report(host, report);
   }
-  control::CommunicatorWork Show(const ObjectSet& objects) {
+  control::v1::CommunicatorWork Show(const ObjectSet& objects) {
     return ShowWork(GatherWork(registry_, objects, nullptr), objects).communicators(0);
   }
 
@@ -50,7 +50,7 @@ class WorkViewTest : public testing::Test {
 TEST_F(WorkViewTest, ShowsLinksOfTheTopology) {
   Report("h0", 0, 1, 61050);
   Report("h1", 1, 0, 61150);
-  const control::CommunicatorWork work = Show(Objects(kTopology));
+  const control::v1::CommunicatorWork work = Show(Objects(kTopology));
   EXPECT_TRUE(work.pairs().empty());
   EXPECT_THAT(work.links(), ElementsAre("h0/nic0-leaf0", "h1/nic0-leaf1", "leaf0-spine0",
                                         "leaf0-spine1", "leaf1-spine0", "leaf1-spine1"));
@@ -62,18 +62,18 @@ TEST_F(WorkViewTest, ShowsLinksOfTheTopology) {
 TEST_F(WorkViewTest, ShowsPairsOfHostsForUnknownPaths) {
   Report("h0", 0, 1, 40000);  // no rule for this port
   Report("h1", 1, 0, 61150);
-  const control::CommunicatorWork known = Show(Objects(kTopology));
+  const control::v1::CommunicatorWork known = Show(Objects(kTopology));
   EXPECT_THAT(known.links(),
               ElementsAre("h0/nic0-leaf0", "h1/nic0-leaf1", "leaf0-spine1", "leaf1-spine1"));
   EXPECT_THAT(known.pairs(), ElementsAre("h0 → h1"));
-  const control::CommunicatorWork unknown = Show(ObjectSet());
+  const control::v1::CommunicatorWork unknown = Show(ObjectSet());
   EXPECT_TRUE(unknown.links().empty());
   EXPECT_THAT(unknown.pairs(), ElementsAre("h0 → h1", "h1 → h0"));
 }
 
 // As in `explain`: the Topology's description of the host is wrong.
 TEST_F(WorkViewTest, ShowsNoLinksForAMismatchedHost) {
-  agent::Host host = MakeHost("h0", "another-rack");
+  agent::v1::Host host = MakeHost("h0", "another-rack");
   ASSERT_TRUE(registry_.Register(AgentKey(3), Registration(host).registration(), 0).ok());
   ASSERT_TRUE(registry_.Announce("h0", MakeAnnounce(7, {"h0", "h1"}), 0).ok());
   Report("h0", 0, 1, 61050);
@@ -96,7 +96,7 @@ TEST_F(WorkViewTest, ShowsTheTenantObjectsName) {
   EXPECT_EQ(Show(ObjectSet()).tenant(), "uid 1000");
   const ObjectSet objects = Objects(
       "apiVersion: mccs/v1\nkind: Tenant\nmetadata: {name: team-a}\n"
-      "spec: {who: {uids: [1000]}}\n");
+      "spec: {selector: {uids: [1000]}}\n");
   EXPECT_EQ(Show(objects).tenant(), "team-a");
   EXPECT_EQ(ListCommunicators(registry_, {}, objects, 0).communicators(0).tenant(), "team-a");
 }

@@ -6,7 +6,7 @@
 #include <deque>
 #include <vector>
 
-#include "service/device/local_importer.h"
+#include "tests/unit/device/local_importer.h"
 
 namespace mccs {
 namespace memory_mapper_test {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "service/device/cpu_device.h"
-#include "service/device/local_importer.h"
 #include "service/device/mem_op_parts.h"
+#include "tests/unit/device/local_importer.h"
 
 namespace mccs {
 namespace memory_meter_test {

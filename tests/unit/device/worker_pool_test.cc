@@ -251,10 +251,16 @@ TEST(WorkerPool, WaitsForRunningJobsOnDestruction) {
 TEST(WorkerPool, CanBeDestroyedAtAnyTime) {
   for (int round = 0; round < 200; ++round) {
     Copies copies(10);
-    WorkerPool pool(3, 4);
-    for (int i = 0; i < round % 4; ++i) copies.Start(pool);
-    const auto pause = std::chrono::steady_clock::now() + std::chrono::microseconds(round);
-    while (std::chrono::steady_clock::now() < pause) {
+    {
+      WorkerPool pool(3, 4);
+      for (int i = 0; i < round % 4; ++i) copies.Start(pool);
+      const auto pause = std::chrono::steady_clock::now() + std::chrono::microseconds(round);
+      while (std::chrono::steady_clock::now() < pause) {
+      }
+    }
+    for (size_t i = 0; i < copies.size(); ++i) {
+      EXPECT_TRUE(copies.Done(i) || copies.Untouched(i))
+          << "round " << round << ": job " << i << " is incomplete";
     }
   }
 }

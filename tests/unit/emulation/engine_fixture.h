@@ -5,14 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "emulation/core/engine.h"
 #include "proto/fence_page.h"
+#include "tests/unit/eventually.h"
 
 namespace mccs::emulation {
 
@@ -36,17 +35,6 @@ inline WaitWord AtLeast(Word word, uint64_t value) {
 
 inline void Store(uint64_t& word, uint64_t value) { std::atomic_ref(word).store(value); }
 inline uint64_t Load(uint64_t& word) { return std::atomic_ref(word).load(); }
-
-// Polls the condition for a generous time.
-template <typename Condition>
-bool Becomes(Condition condition) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
-  return true;
-}
 
 inline void Synchronize(Engine& engine, const std::shared_ptr<Stream>& stream) {
   engine.Wait(engine.PendingOf(stream));

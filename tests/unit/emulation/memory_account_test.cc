@@ -205,8 +205,8 @@ TEST_F(MemoryAccountTest, UnrelatedDescriptorsAreRejected) {
   CUmemGenericAllocationHandle handle = 0;
   EXPECT_EQ(virtual_.Import(-1, &handle), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(virtual_.Import(0, &handle), CUDA_ERROR_INVALID_VALUE);
-  const UniqueFd stranger(memfd_create("stranger", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  EXPECT_EQ(virtual_.Import(stranger.get(), &handle), CUDA_ERROR_INVALID_VALUE);
+  const UniqueFd outsider(memfd_create("outsider", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(virtual_.Import(outsider.get(), &handle), CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST_F(MemoryAccountTest, AMappingCannotBeUnmappedInPart) {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "emulation/include/mccs_emulation_kernel.h"
+#include "tests/unit/eventually.h"
 
 extern "C" {
 void** __cudaRegisterFatBinary(void*);
@@ -162,7 +163,7 @@ TEST_F(RuntimeGraph, DestructorsDoNotRunInsideTheCallThatReleases) {
     ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
     EXPECT_FALSE(state.destroyed);
   }
-  while (!state.destroyed) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  ASSERT_TRUE(mccs::Eventually([] { return state.destroyed.load(); }));
   EXPECT_EQ(cudaUserObjectRelease(object, 1), cudaErrorInvalidValue);
 }
 

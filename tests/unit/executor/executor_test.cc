@@ -11,9 +11,9 @@
 #include "algorithms/ring.h"
 #include "base/check.h"
 #include "service/device/cpu_device.h"
-#include "service/device/local_importer.h"
 #include "service/transport/stream_lane.h"
 #include "tests/sim/sim_network.h"
+#include "tests/unit/device/local_importer.h"
 
 namespace mccs {
 namespace executor_test {

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "service/device/local_importer.h"
 #include "service/device/mem_op_kernels.h"
 #include "service/device/memory_mapper.h"
 #include "service/executor/channel_runner.h"
 #include "service/executor/lane_directory.h"
 #include "service/transport/lane.h"
+#include "tests/unit/device/local_importer.h"
 
 namespace mccs {
 

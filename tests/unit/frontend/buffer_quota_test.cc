@@ -60,10 +60,18 @@ TEST(BufferQuota, AllTenantsTogetherStayBelowWhatTheKernelMaps) {
 }
 
 TEST(BufferQuota, AShareMayOutliveTheQuota) {
-  auto quota = std::make_unique<BufferQuota>(BufferLimits{});
+  DaemonCounters counters;
+  auto quota = std::make_unique<BufferQuota>(BufferLimits{.mapped_bytes_per_tenant = 5}, &counters);
   auto share = *quota->Take("blue");
   quota.reset();
+  const auto blue = counters.Of("blue");
+  EXPECT_EQ(blue->buffers.value(), 1);
+  EXPECT_TRUE(absl::IsResourceExhausted(share->AddBytes(6))) << "the limits still apply";
+  EXPECT_TRUE(share->AddBytes(5).ok());
+  EXPECT_EQ(blue->buffer_bytes.value(), 5);
   share.reset();
+  EXPECT_EQ(blue->buffers.value(), 0);
+  EXPECT_EQ(blue->buffer_bytes.value(), 0);
 }
 
 }  // namespace buffer_quota_test

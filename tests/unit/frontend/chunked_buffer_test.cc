@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "service/device/cpu_device.h"
-#include "service/device/local_importer.h"
 #include "service/frontend/buffer_registry.h"
 #include "tests/unit/device/emulated_allocation.h"
+#include "tests/unit/device/local_importer.h"
 #include "tests/unit/frontend/register_now.h"
 
 namespace mccs {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "service/device/cpu_device.h"
-#include "service/device/local_importer.h"
+#include "tests/unit/device/local_importer.h"
 #include "tests/unit/frontend/register_now.h"
 
 namespace mccs {

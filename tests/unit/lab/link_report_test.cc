@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "lab/link_rates.h"
 #include "tests/unit/lab/small_fabric.h"
@@ -16,13 +17,12 @@ const std::vector<LinkLine> kLines = {{"leaf0-spine0", "leaf0", "spine0", 1234, 
 
 TEST(LinkReport, HasALineForEachDirection) {
   EXPECT_EQ(LinkTable(kLines),
-            "LINK          FROM    TO      BYTES  RATE     STATE\n"
-            "leaf0-spine0  leaf0   spine0  1234   50 Mbps  up\n"
-            "leaf0-spine0  spine0  leaf0   5      50 Mbps  down\n");
-  EXPECT_EQ(LinkJson({kLines[0]}),
-            R"([{"link": "leaf0-spine0", "from": "leaf0", "to": "spine0", "bytes": 1234, )"
-            R"("rate_bps": 50000000, "state": "up"}])"
-            "\n");
+            "LINK          FROM    TO      BYTES  RATE       STATE\n"
+            "leaf0-spine0  leaf0   spine0  1234   50 Mbit/s  up\n"
+            "leaf0-spine0  spine0  leaf0   5      50 Mbit/s  down\n");
+  EXPECT_EQ(nlohmann::json::parse(LinkJson({kLines[0]})), nlohmann::json::parse(R"([
+    {"link": "leaf0-spine0", "from": "leaf0", "to": "spine0", "bytes": 1234,
+     "rate_bps": 50000000, "state": "up"}])"));
 }
 
 TEST(LinkRates, DefaultToTheTopologysRates) {

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -19,6 +18,7 @@
 #include "lab/network_support.h"
 #include "lab/network_tools.h"
 #include "lab/spawn.h"
+#include "tests/unit/eventually.h"
 #include "tests/unit/lab/temporary_directory.h"
 
 namespace mccs::lab {
@@ -142,14 +142,11 @@ TEST_F(NodeTest, EndsWithItsParent) {
   waitpid(parent, nullptr, 0);
   ASSERT_GT(holder, 0);
   // The subreaper adopts it and may reap it late.
-  std::string state;
-  for (int round = 0; round < 2000 && state != "gone"; ++round) {
+  EXPECT_TRUE(Eventually([&] {
     std::ifstream file(absl::StrCat("/proc/", holder, "/stat"));
-    std::string id, name;
-    if (!(file >> id >> name >> state) || state == "Z") state = "gone";
-    poll(nullptr, 0, 5);
-  }
-  EXPECT_EQ(state, "gone");
+    std::string id, name, state;
+    return !(file >> id >> name >> state) || state == "Z";
+  }));
 }
 
 TEST(NetworkTools, ErrorNamesMissingToolAndPackage) {

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -11,23 +10,13 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "tests/unit/eventually.h"
 #include "tests/unit/lab/temporary_directory.h"
 
 namespace mccs::lab {
 namespace supervisor_test {
 
 using testing::HasSubstr;
-
-constexpr int kPatienceMs = 20'000;
-
-template <typename Condition>
-bool Eventually(Condition condition) {
-  for (int waited_ms = 0; waited_ms < kPatienceMs; waited_ms += 5) {
-    if (condition()) return true;
-    poll(nullptr, 0, 5);
-  }
-  return false;
-}
 
 // True if the process has ended, reaped or not.
 bool HasEnded(pid_t pid) {

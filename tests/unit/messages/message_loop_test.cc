@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "service/device/cpu_device.h"
-#include "service/device/local_importer.h"
 #include "service/executor/executor.h"
+#include "tests/unit/device/local_importer.h"
 #include "tests/unit/messages/idle_port.h"
 
 namespace mccs {

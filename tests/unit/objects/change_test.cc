@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/mentions.h"
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
@@ -38,7 +39,7 @@ TEST(Apply, ReportsTheChangeOfEachObject) {
 
 TEST(Apply, EqualObjectsChangeNothing) {
   const std::string text = Together(
-      {TenantDocument("a", 1), TopologyDocument("t"), PolicyDocument("p", "  policy: shares\n")});
+      {TenantDocument("a", 1), TopologyDocument("t"), PolicyDocument("p", "  type: shares\n")});
   const ObjectSet stored = After({}, text);
   // The same values, written differently.
   const auto plan = PlanApply(stored, Read(text + "---\n" + ""));
@@ -51,36 +52,35 @@ TEST(Apply, EqualObjectsChangeNothing) {
 TEST(Apply, RejectsAnOldVersionWithObjectFieldAndLine) {
   ObjectSet stored = After({}, TenantDocument("a", 1));
   stored = After(stored, TenantDocument("a", 1, "  weight: 2\n"));
-  EXPECT_EQ(RefusedApply(stored, Document("Tenant", "a", "  who: {uids: [1]}\n", 1),
-                         absl::StatusCode::kAborted),
-            "a.yaml:5:20: Tenant 'a', metadata.resourceVersion: version 1 is outdated: the stored "
-            "version is 2; get the object again and repeat the change, or omit resourceVersion to "
-            "replace it");
-  EXPECT_THAT(RefusedApply(stored, Document("Tenant", "a", "  who: {uids: [1]}\n", 9),
+  EXPECT_THAT(RefusedApply(stored, Document("Tenant", "a", "  selector: {uids: [1]}\n", 1),
+                           absl::StatusCode::kAborted),
+              OneLineMentions("a.yaml:5:20", "Tenant 'a'", "metadata.resourceVersion", "version 1",
+                              "version is 2"));
+  EXPECT_THAT(RefusedApply(stored, Document("Tenant", "a", "  selector: {uids: [1]}\n", 9),
                            absl::StatusCode::kAborted),
               HasSubstr("version 9 does not exist: the stored version is 2"));
-  EXPECT_THAT(RefusedApply(stored, Document("Tenant", "b", "  who: {uids: [2]}\n", 1),
+  EXPECT_THAT(RefusedApply(stored, Document("Tenant", "b", "  selector: {uids: [2]}\n", 1),
                            absl::StatusCode::kAborted),
               HasSubstr("version 1 is not stored, and the object does not exist"));
-  EXPECT_EQ(After(stored, Document("Tenant", "a", "  who: {uids: [3]}\n", 2)).revision, 3u);
+  EXPECT_EQ(After(stored, Document("Tenant", "a", "  selector: {uids: [3]}\n", 2)).revision, 3u);
 }
 
 TEST(Apply, OneErrorRejectsTheWholeChange) {
   const ObjectSet stored = After({}, TenantDocument("a", 1));
   RefusedApply(stored,
                Together({TenantDocument("b", 2),
-                         PolicyDocument("p", "  policy: shares\n  for: {tenants: [x]}\n")}),
+                         PolicyDocument("p", "  type: shares\n  selector: {tenants: [x]}\n")}),
                absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(RefusedApply(stored, Together({TenantDocument("b", 2), TenantDocument("b", 3)}),
                            absl::StatusCode::kInvalidArgument),
-              HasSubstr("a.yaml:12:9: Tenant 'b' is a duplicate: first defined at a.yaml:5:9"));
+              Mentions("a.yaml:12:9", "Tenant 'b'", "duplicate", "a.yaml:5:9"));
 }
 
 TEST(Apply, ChecksAgainstStoredObjectsAndDropsOrigins) {
   const ObjectSet stored = After({}, TenantDocument("a", 1));
   EXPECT_FALSE(stored.Find(kTenantA)->origin.has_value());
   const ObjectSet next =
-      After(stored, PolicyDocument("p", "  policy: shares\n  for: {tenants: [a]}\n"));
+      After(stored, PolicyDocument("p", "  type: shares\n  selector: {tenants: [a]}\n"));
   EXPECT_EQ(next.objects.size(), 2u);
   EXPECT_THAT(RefusedApply(stored, TenantDocument("b", 1), absl::StatusCode::kFailedPrecondition),
               HasSubstr("uid 1 already belongs to Tenant 'a' (stored, version 1)"));
@@ -89,11 +89,11 @@ TEST(Apply, ChecksAgainstStoredObjectsAndDropsOrigins) {
 TEST(Delete, DeletesObjectsTogether) {
   const ObjectSet stored =
       After({}, Together({TenantDocument("a", 1),
-                          PolicyDocument("p", "  policy: shares\n  for: {tenants: [a]}\n")}));
+                          PolicyDocument("p", "  type: shares\n  selector: {tenants: [a]}\n")}));
   const auto alone = PlanDelete(stored, {kTenantA});
   EXPECT_EQ(alone.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(alone.status().message()),
-              HasSubstr("stored, version 1: Policy 'p', spec.for.tenants[0]"));
+              HasSubstr("stored, version 1: Policy 'p', spec.selector.tenants[0]"));
   const auto both = PlanDelete(stored, {kTenantA, {ObjectKind::kPolicy, "p"}, kTenantA});
   ASSERT_TRUE(both.ok()) << both.status();
   EXPECT_TRUE(both->next.objects.empty());
@@ -110,7 +110,7 @@ TEST(Delete, SuggestsANameForAnUnknownObject) {
 
 TEST(Delete, ByFileChecksTheVersion) {
   const ObjectSet stored = After({}, TenantDocument("a", 1));
-  EXPECT_EQ(KeysToDelete(stored, Read(Document("Tenant", "a", "  who: {uids: [1]}\n", 4)))
+  EXPECT_EQ(KeysToDelete(stored, Read(Document("Tenant", "a", "  selector: {uids: [1]}\n", 4)))
                 .status()
                 .code(),
             absl::StatusCode::kAborted);
@@ -120,8 +120,8 @@ TEST(Delete, ByFileChecksTheVersion) {
 TEST(Find, FindsATenantByUserSocketOrControlGroup) {
   const ObjectSet set = After(
       {}, Together({Document("Tenant", "a",
-                             "  who: {uids: [1000], sockets: [team-a], cgroups: [/jobs/a]}\n"),
-                    Document("Tenant", "b", "  who: {cgroups: [/jobs/a/b]}\n")}));
+                             "  selector: {uids: [1000], sockets: [team-a], cgroups: [/jobs/a]}\n"),
+                    Document("Tenant", "b", "  selector: {cgroups: [/jobs/a/b]}\n")}));
   EXPECT_EQ(FindTenant(set, {"uid 1000", ""})->key, kTenantA);
   EXPECT_EQ(FindTenant(set, {"team-a", ""})->key, kTenantA);
   EXPECT_EQ(FindTenant(set, {"uid 100", ""}), nullptr);
@@ -131,11 +131,11 @@ TEST(Find, FindsATenantByUserSocketOrControlGroup) {
 
 TEST(Find, FindsTheMostSpecificPolicy) {
   const ObjectSet set =
-      After({}, Together({TenantDocument("a", 1000), PolicyDocument("all", "  policy: shares\n"),
-                          PolicyDocument("of-a", "  policy: shares\n  for: {tenants: [a]}\n"),
+      After({}, Together({TenantDocument("a", 1000), PolicyDocument("all", "  type: shares\n"),
+                          PolicyDocument("of-a", "  type: shares\n  selector: {tenants: [a]}\n"),
                           PolicyDocument("of-one",
-                                         "  policy: shares\n"
-                                         "  for: {communicators: ['00000000000000ab']}\n")}));
+                                         "  type: shares\n"
+                                         "  selector: {communicators: ['00000000000000ab']}\n")}));
   const auto any = [](const PolicySpec&) { return true; };
   EXPECT_EQ(FindPolicy(set, {"uid 1000", ""}, "00000000000000ab", any)->key.name, "of-one");
   EXPECT_EQ(FindPolicy(set, {"uid 1000", ""}, "00000000000000ac", any)->key.name, "of-a");

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/units.h"
+#include "tests/unit/mentions.h"
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
@@ -24,116 +26,117 @@ std::string FaultsOf(const std::vector<std::string>& documents) {
 
 std::string AlgorithmSpec(const std::string& algorithm, const std::string& whom,
                           const std::string& more = "") {
-  return absl::StrCat("  policy: algorithm\n  parameters: {algorithm: ", algorithm, more, "}\n",
-                      "  for: {", whom, "}\n");
+  return absl::StrCat("  type: algorithm\n  parameters: {algorithm: ", algorithm, more, "}\n",
+                      "  selector: {", whom, "}\n");
 }
 
 TEST(CrossCheck, AcceptsConsistentObjects) {
   EXPECT_EQ(
       FaultsOf({
-          TenantDocument("a", 1, "  guarantee: 1Gbps\n  cap: 1Gbps\n"),
+          TenantDocument("a", 1, "  guarantee: 1Gbit/s\n  cap: 1Gbit/s\n"),
           TenantDocument("b", 2),
           TopologyDocument("t"),
           TopologyDocument("u", "g[0-1]"),
-          PolicyDocument("all", "  policy: locality_ring\n  parameters: {order: [h1, g0]}\n"),
+          PolicyDocument("all", "  type: locality_ring\n  parameters: {order: [h1, g0]}\n"),
           PolicyDocument("a",
-                         "  policy: priority_flow\n"
+                         "  type: priority_flow\n"
                          "  parameters: {favoured: [b], reserved_links: "
-                         "[h0/nic0-leaf0]}\n  for: {tenants: [a, b]}\n"),
-          PolicyDocument("small", AlgorithmSpec("tree", "tenants: [b], sizes: {below: 1MiB}")),
-          PolicyDocument("large", AlgorithmSpec("ring", "tenants: [b], sizes: {from: 1MiB}")),
-          PolicyDocument("any", AlgorithmSpec("direct", "sizes: {below: 1MiB}")),
+                         "[h0/nic0-leaf0]}\n  selector: {tenants: [a, b]}\n"),
+          PolicyDocument("small",
+                         AlgorithmSpec("tree", "tenants: [b], sizes: {max_bytes: 1048575}")),
+          PolicyDocument("large", AlgorithmSpec("ring", "tenants: [b], sizes: {min_bytes: 1MiB}")),
+          PolicyDocument("any", AlgorithmSpec("direct", "sizes: {max_bytes: 1MiB}")),
           PolicyDocument("one",
-                         "  policy: shares\n"
-                         "  for: {communicators: ['00000000000000ab']}\n"),
+                         "  type: shares\n"
+                         "  selector: {communicators: ['00000000000000ab']}\n"),
       }),
       "");
 }
 
 TEST(CrossCheck, RejectsACapBelowTheGuarantee) {
-  EXPECT_EQ(FaultsOf({TenantDocument("a", 1, "  cap: 5Gbps\n  guarantee: 10Gbps\n")}),
-            "a.yaml:8:8: Tenant 'a', spec.cap: the cap of 5 Gbps is below the guarantee of 10 Gbps "
-            "(a.yaml:9:14); raise the cap or lower the guarantee");
+  EXPECT_THAT(
+      FaultsOf({TenantDocument("a", 1, "  cap: 5Gbit/s\n  guarantee: 10Gbit/s\n")}),
+      OneLineMentions("a.yaml:8:8", "Tenant 'a'", "spec.cap", "5 G", "10 G", "a.yaml:9:14"));
 }
 
 TEST(CrossCheck, RejectsAnUnknownTenant) {
-  EXPECT_EQ(FaultsOf({TenantDocument("team-a", 1), TenantDocument("ops", 2),
-                      PolicyDocument("p",
-                                     "  policy: shares\n  for:\n    tenants:\n      - ops\n"
-                                     "      - team-b\n")}),
-            "a.yaml:25:9: Policy 'p', spec.for.tenants[1]: unknown Tenant 'team-b' (did you mean "
-            "'team-a'?); apply it first or in the same call");
-  EXPECT_THAT(
-      FaultsOf({PolicyDocument("p",
-                               "  policy: time_windows\n"
-                               "  parameters: {favoured: [x]}\n")}),
-      HasSubstr(
-          "a.yaml:8:27: Policy 'p', spec.parameters.favoured[0]: unknown Tenant 'x' (none exist)"));
+  EXPECT_THAT(FaultsOf({TenantDocument("team-a", 1), TenantDocument("ops", 2),
+                        PolicyDocument("p",
+                                       "  type: shares\n  selector:\n    tenants:\n      - ops\n"
+                                       "      - team-b\n")}),
+              OneLineMentions("a.yaml:25:9", "Policy 'p'", "spec.selector.tenants[1]",
+                              "Tenant 'team-b'", "'team-a'"));
+  EXPECT_THAT(FaultsOf({PolicyDocument("p",
+                                       "  type: time_windows\n"
+                                       "  parameters: {favoured: [x]}\n")}),
+              Mentions("a.yaml:8:27", "Policy 'p'", "spec.parameters.favoured[0]", "Tenant 'x'"));
 }
 
 TEST(CrossCheck, RejectsAnUnknownHost) {
-  EXPECT_EQ(FaultsOf({TopologyDocument("t"), PolicyDocument("p",
-                                                            "  policy: locality_ring\n"
-                                                            "  parameters: {order: [h0, h7]}\n")}),
-            "a.yaml:21:28: Policy 'p', spec.parameters.order[1]: unknown host 'h7' (known: h0, "
-            "h1); correct the name, or apply a Topology that has it");
+  EXPECT_THAT(
+      FaultsOf({TopologyDocument("t"), PolicyDocument("p",
+                                                      "  type: locality_ring\n"
+                                                      "  parameters: {order: [h0, h7]}\n")}),
+      OneLineMentions("a.yaml:21:28", "Policy 'p'", "spec.parameters.order[1]", "host 'h7'", "h0",
+                      "h1"));
 }
 
 TEST(CrossCheck, RejectsAnUnknownLink) {
   EXPECT_THAT(FaultsOf({TopologyDocument("t"),
                         PolicyDocument("p",
-                                       "  policy: fair_flow\n"
+                                       "  type: fair_flow\n"
                                        "  parameters: {avoid_links: [h0/nic1-leaf0]}\n")}),
-              HasSubstr("Policy 'p', spec.parameters.avoid_links[0]: unknown link 'h0/nic1-leaf0' "
-                        "(did you mean 'h0/nic0-leaf0'?)"));
+              Mentions("Policy 'p'", "spec.parameters.avoid_links[0]", "link 'h0/nic1-leaf0'",
+                       "'h0/nic0-leaf0'"));
   EXPECT_THAT(FaultsOf({TenantDocument("a", 1),
                         PolicyDocument("p",
-                                       "  policy: priority_flow\n"
+                                       "  type: priority_flow\n"
                                        "  parameters: {favoured: [a], reserved_links: [l]}\n")}),
-              HasSubstr("spec.parameters.reserved_links[0]: unknown link 'l' (none exist)"));
+              Mentions("spec.parameters.reserved_links[0]", "link 'l'"));
 }
 
 TEST(CrossCheck, RejectsTwoPoliciesForOneTenant) {
-  EXPECT_EQ(FaultsOf({TenantDocument("a", 1),
-                      PolicyDocument("p", "  policy: shares\n  for: {tenants: [a]}\n"),
-                      PolicyDocument("q", "  policy: fair_flow\n  for: {tenants: [a]}\n")}),
-            "a.yaml:23:19: Policy 'q', spec.for.tenants[0]: duplicate policy for Tenant 'a': "
-            "Policy 'p' (a.yaml:15:19) already exists; delete one of them");
+  EXPECT_THAT(FaultsOf({TenantDocument("a", 1),
+                        PolicyDocument("p", "  type: shares\n  selector: {tenants: [a]}\n"),
+                        PolicyDocument("q", "  type: fair_flow\n  selector: {tenants: [a]}\n")}),
+              OneLineMentions("a.yaml:23:24", "Policy 'q'", "spec.selector.tenants[0]", "duplicate",
+                              "Tenant 'a'", "Policy 'p'", "a.yaml:15:24"));
 }
 
 TEST(CrossCheck, ReportsTheAppliedObjectNotTheStoredOne) {
-  const std::string all = "  policy: shares\n";
+  const std::string all = "  type: shares\n";
   const ObjectSet stored = After(ObjectSet(), PolicyDocument("z", all));
   const auto plan = PlanApply(stored, Read(PolicyDocument("a", all)));
-  EXPECT_THAT(std::string(plan.status().message()),
-              HasSubstr("a.yaml:6:3: Policy 'a', spec.for: duplicate policy for all that no other "
-                        "policy selects: Policy 'z' (stored, version"));
+  EXPECT_THAT(
+      std::string(plan.status().message()),
+      Mentions("a.yaml:6:3", "Policy 'a'", "spec.selector", "duplicate", "Policy 'z' (stored"));
 }
 
 TEST(CrossCheck, RejectsTwoAlgorithmsForTheSameCalls) {
-  const std::string small = AlgorithmSpec("tree", "tenants: [a], sizes: {below: 2MiB}");
-  EXPECT_EQ(
-      FaultsOf({TenantDocument("a", 1), PolicyDocument("p", small),
-                PolicyDocument("q", AlgorithmSpec("ring", "tenants: [a], sizes: {from: 1MiB}"))}),
-      "a.yaml:25:19: Policy 'q', spec.for.tenants[0]: overlapping policies for all_reduce of "
-      "Tenant 'a': "
-      "Policy 'p' (a.yaml:16:19) is for sizes below 2 MiB, this one for from 1 MiB; delete one, or "
-      "make their `sizes` disjoint");
+  const std::string small = AlgorithmSpec("tree", "tenants: [a], sizes: {max_bytes: 2MiB}");
+  EXPECT_THAT(FaultsOf({TenantDocument("a", 1), PolicyDocument("p", small),
+                        PolicyDocument(
+                            "q", AlgorithmSpec("ring", "tenants: [a], sizes: {min_bytes: 1MiB}"))}),
+              OneLineMentions("a.yaml:25:24", "Policy 'q'", "spec.selector.tenants[0]",
+                              "overlapping", "all_reduce", "Tenant 'a'", "Policy 'p'",
+                              "a.yaml:16:24", "2 MiB", "1 MiB", "`sizes`"));
   // Allowed: other sizes, other calls, another tenant, and policies for rings.
   EXPECT_EQ(
-      FaultsOf({TenantDocument("a", 1), TenantDocument("b", 2), PolicyDocument("p", small),
-                PolicyDocument("q", AlgorithmSpec("ring", "tenants: [a], sizes: {from: 2MiB}")),
-                PolicyDocument("r", AlgorithmSpec("ring", "tenants: [b], sizes: {below: 3MiB}",
-                                                  ", calls: [broadcast]")),
-                PolicyDocument("s", AlgorithmSpec("tree", "tenants: [b]", ", calls: [reduce]")),
-                PolicyDocument("t", "  policy: fair_flow\n  for: {tenants: [a, b]}\n")}),
+      FaultsOf(
+          {TenantDocument("a", 1), TenantDocument("b", 2), PolicyDocument("p", small),
+           PolicyDocument("q", AlgorithmSpec("ring", "tenants: [a], sizes: {min_bytes: 2097153}")),
+           PolicyDocument("r", AlgorithmSpec("ring", "tenants: [b], sizes: {max_bytes: 3MiB}",
+                                             ", calls: [broadcast]")),
+           PolicyDocument("s", AlgorithmSpec("tree", "tenants: [b]", ", calls: [reduce]")),
+           PolicyDocument("t", "  type: fair_flow\n  selector: {tenants: [a, b]}\n")}),
       "");
 }
 
 TEST(CrossCheck, RejectsMoreRulesThanAStrategyHolds) {
   std::vector<std::string> documents = {TenantDocument("a", 1)};
   const auto range = [](size_t i) {
-    return absl::StrCat("tenants: [a], sizes: {from: ", i, "MiB, below: ", i + 1, "MiB}");
+    return absl::StrCat("tenants: [a], sizes: {min_bytes: ", i * kMiB,
+                        ", max_bytes: ", (i + 1) * kMiB - 1, "}");
   };
   for (size_t i = 0; i < kMaxRulesOfOne; ++i)
     documents.push_back(PolicyDocument(absl::StrCat("p", i), AlgorithmSpec("direct", range(i))));
@@ -143,36 +146,36 @@ TEST(CrossCheck, RejectsMoreRulesThanAStrategyHolds) {
 }
 
 TEST(CrossCheck, RejectsTwoPoliciesWithTheSameSelector) {
-  const std::string one = "  policy: shares\n  for: {communicators: ['00000000000000ab']}\n";
+  const std::string one = "  type: shares\n  selector: {communicators: ['00000000000000ab']}\n";
   EXPECT_THAT(FaultsOf({PolicyDocument("p", one), PolicyDocument("q", one)}),
-              HasSubstr("Policy 'q', spec.for.communicators[0]: duplicate policy for communicator "
-                        "00000000000000ab: Policy 'p' (a.yaml:8:25) already exists"));
-  EXPECT_THAT(
-      FaultsOf({PolicyDocument("p", "  policy: shares\n"),
-                PolicyDocument("q", "  policy: locality_ring\n")}),
-      HasSubstr("Policy 'q', spec.for: duplicate policy for all that no other policy selects"));
+              Mentions("Policy 'q'", "spec.selector.communicators[0]", "duplicate",
+                       "communicator 00000000000000ab", "Policy 'p'", "a.yaml:8:30"));
+  EXPECT_THAT(FaultsOf({PolicyDocument("p", "  type: shares\n"),
+                        PolicyDocument("q", "  type: locality_ring\n")}),
+              Mentions("Policy 'q'", "spec.selector:", "duplicate"));
 }
 
 TEST(CrossCheck, RejectsTwoTenantsWithTheSameUser) {
-  EXPECT_EQ(FaultsOf({TenantDocument("a", 1), Document("Tenant", "b", "  who: {uids: [7, 1]}\n")}),
-            "a.yaml:14:19: Tenant 'b', spec.who.uids[1]: uid 1 already belongs to Tenant 'a' "
-            "(a.yaml:7:16); a process has exactly one tenant: remove it from one of them");
+  EXPECT_THAT(
+      FaultsOf({TenantDocument("a", 1), Document("Tenant", "b", "  selector: {uids: [7, 1]}\n")}),
+      OneLineMentions("a.yaml:14:24", "Tenant 'b'", "spec.selector.uids[1]", "uid 1", "Tenant 'a'",
+                      "a.yaml:7:21"));
 }
 
 TEST(CrossCheck, RejectsAHostInTwoTopologies) {
   EXPECT_THAT(FaultsOf({TopologyDocument("t"), TopologyDocument("u", "h[1-2]")}),
-              HasSubstr("Topology 'u', spec.hosts: host 'h1' is already in Topology 't' "
-                        "(a.yaml:10:5); remove it from one of them"));
+              Mentions("Topology 'u'", "spec.hosts", "host 'h1'", "Topology 't'", "a.yaml:10:5"));
 }
 
 TEST(CrossCheck, NamesStoredObjectsByVersion) {
-  ObjectSet set = SetOf(PolicyDocument("p", "  policy: shares\n  for: {tenants: [a]}\n"));
+  ObjectSet set = SetOf(PolicyDocument("p", "  type: shares\n  selector: {tenants: [a]}\n"));
   for (auto& [key, object] : set.objects) {
     object.origin.reset();
     object.version = 12;
   }
-  EXPECT_THAT(ToText(set, CheckObjects(set)),
-              HasSubstr("stored, version 12: Policy 'p', spec.for.tenants[0]: unknown Tenant"));
+  EXPECT_THAT(
+      ToText(set, CheckObjects(set)),
+      Mentions("stored, version 12: Policy 'p'", "spec.selector.tenants[0]", "unknown Tenant"));
 }
 
 }  // namespace cross_check_test

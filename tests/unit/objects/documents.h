@@ -23,7 +23,7 @@ inline std::string Document(const std::string& kind, const std::string& name,
 
 inline std::string TenantDocument(const std::string& name, uint32_t uid,
                                   const std::string& more = "") {
-  return Document("Tenant", name, absl::StrCat("  who: {uids: [", uid, "]}\n", more));
+  return Document("Tenant", name, absl::StrCat("  selector: {uids: [", uid, "]}\n", more));
 }
 
 inline std::string PolicyDocument(const std::string& name, const std::string& spec) {
@@ -41,24 +41,24 @@ inline std::string TopologyDocument(const std::string& name, const std::string& 
                                "\"\n"
                                "      rack: r0\n"
                                "      gpus: 2\n"
-                               "      nics: [{name: nic0, switch: leaf0, capacity: 50Gbps}]\n"));
+                               "      nics: [{name: nic0, switch: leaf0, capacity: 50Gbit/s}]\n"));
 }
 
-// Two racks with a leaf each, two spines, links of 10 Gbps. Source ports 61000 to 61099 lead over
+// Two racks with a leaf each, two spines, links of 10 Gbit/s. Source ports 61000 to 61099 lead over
 // spine0, 61100 to 61199 over spine1. `first` and `second` are patterns of the racks' hosts.
 inline std::string TwoSpinesDocument(const std::string& first, const std::string& second) {
   const auto hosts = [](const std::string& names, int rack) {
     return absl::StrCat("    - {name: \"", names, "\", rack: r", rack,
                         ", gpus: 1, nics: [{name: nic0, switch: leaf", rack,
-                        ", capacity: 10Gbps}]}\n");
+                        ", capacity: 10Gbit/s}]}\n");
   };
   return Document("Topology", "fabric",
                   absl::StrCat("  racks: [{name: \"r[0-1]\"}]\n"
                                "  switches: [{name: \"leaf[0-1],spine[0-1]\"}]\n"
                                "  hosts:\n",
                                hosts(first, 0), hosts(second, 1),
-                               "  links: [{between: [\"leaf[0-1]\", \"spine[0-1]\"], "
-                               "capacity: 10Gbps}]\n"
+                               "  links: [{ends: [\"leaf[0-1]\", \"spine[0-1]\"], "
+                               "capacity: 10Gbit/s}]\n"
                                "  source_ports:\n"
                                "    mapping: rules\n"
                                "    rules: [{ports: 61000-61099, via: spine0}, "

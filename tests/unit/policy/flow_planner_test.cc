@@ -248,8 +248,8 @@ class KeptAndNew {
     });
   }
 
-  // Checks that both have the same result. `only`: plan one communicator, others keep theirs.
-  std::vector<FlowPlanner::Planned> Solve(const CommId* only) {
+  // Expects the same result of both. `only`: plan one communicator, others keep theirs.
+  std::vector<FlowPlanner::Planned> ExpectSamePlans(const CommId* only) {
     SourcePorts taken;
     for (const CommunicatorView& each : view_.communicators) taken.TakeAll(each);
     FlowPlanner anew(&fabrics_, &taken);
@@ -301,7 +301,7 @@ TEST(FlowPlanner, IncrementalPlannerEqualsANewOne) {
       }
       if (jobs.empty()) continue;
       const CommId any = jobs[random() % jobs.size()].id;
-      for (auto& planned : planners.Solve(random() % 2 == 0 ? &any : nullptr)) {
+      for (auto& planned : planners.ExpectSamePlans(random() % 2 == 0 ? &any : nullptr)) {
         if (random() % 4 == 0) continue;  // Not applied.
         CommunicatorView job = *std::find_if(jobs.begin(), jobs.end(),
                                              [&](const auto& j) { return j.id == planned.id; });

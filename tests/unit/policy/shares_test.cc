@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/units.h"
+#include "tests/unit/mentions.h"
 #include "tests/unit/policy/clusters.h"
 
 namespace mccs {
@@ -101,9 +102,8 @@ TEST_F(SharesTest, ReportsAndLowersGuaranteesAboveALink) {
   Start("b", {"h1", "h3"}, 0).owner.guarantee_bps = 40 * kGbps;
   const AllShares shares = Find();
   ASSERT_EQ(shares.broken.size(), 4u);  // both directions of two links
-  EXPECT_EQ(Describe(shares.broken[0]),
-            absl::StrCat("leaf0 → spine0 carries ", FormatBitRate(kPayload),
-                         " of payload, but 120 Gbps of it are guaranteed to tenants a, b"));
+  EXPECT_THAT(Describe(shares.broken[0]),
+              OneLineMentions("leaf0 → spine0", FormatBitRate(kPayload), "120 G", "tenants a, b"));
   EXPECT_THAT(shares.flows[0], Each(HasRate(kPayload * 2 / 3)));
   EXPECT_THAT(shares.flows[1], Each(HasRate(kPayload / 3)));
 }

@@ -8,11 +8,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <future>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/unique_fd.h"
+#include "service/probe/probe_run.h"
 
 namespace mccs {
 namespace raw_prober_test {
@@ -52,10 +55,21 @@ TEST(RawProber, ReportsNoAnswerWithoutSwitches) {
   EXPECT_THAT(OutcomeOf(From(0x7f000001)).why_not, HasSubstr("no switch on the path to 127.0.0.2"));
 }
 
-TEST(RawProber, EndsAtOnceInTheMiddleOfItsWork) {
-  RawProber prober;
-  for (size_t i = 0; i < RawProber::kMaxWaiting; ++i)
-    prober.Probe({From(0x7f000001)}, [](const std::vector<ProbeOutcome>&) {});
+// No switch answers, so a list takes all its timeouts.
+TEST(RawProber, DropsUnfinishedListsAtItsEndWithoutDelay) {
+  if (!MayOpenRawSockets()) GTEST_SKIP() << "needs CAP_NET_RAW";
+  SystemClock clock;
+  std::atomic<int> answers = 0;
+  MonotonicNs began = 0;
+  {
+    RawProber prober;
+    for (size_t i = 0; i < RawProber::kMaxWaiting; ++i)
+      prober.Probe({From(0x7f000001)}, [&](const std::vector<ProbeOutcome>&) { ++answers; });
+    began = clock.Now();
+  }
+  EXPECT_EQ(answers, 0);
+  constexpr int64_t kListNs = ProbeRun::kFirstTimeoutNs * ((1 << ProbeRun::kAttempts) - 1);
+  EXPECT_LT(clock.Now() - began, kListNs) << "not even the list in progress is finished";
 }
 
 // Exits with 0 if the expected outcome was reported.

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/mentions.h"
+
 namespace mccs {
 namespace tenant_ledger_test {
 
@@ -62,7 +64,6 @@ TEST_F(TenantLedgerTest, OneOriginHasOneAccount) {
   const auto first = ledger_.AccountOf(kUser);
   EXPECT_EQ(ledger_.AccountOf(kUser), first);
   EXPECT_NE(ledger_.AccountOf(kOther), first);
-  EXPECT_EQ(ledger_.accounts(), 1u);
 }
 
 TEST_F(TenantLedgerTest, WithoutATenantOrAQuotaThereIsNoLimit) {
@@ -84,9 +85,8 @@ TEST_F(TenantLedgerTest, CommunicatorsOfAllOriginsOfATenantCountTogether) {
   EXPECT_TRUE(group->AdmitCommunicator().ok());
   const absl::Status refused = user->AdmitCommunicator();
   EXPECT_TRUE(absl::IsResourceExhausted(refused));
-  EXPECT_EQ(std::string(refused.message()),
-            "Tenant a has 2 communicators on this host, and its quota is 2: destroy some that are "
-            "not needed, or have the operator raise quotas.communicators of the Tenant");
+  EXPECT_THAT(std::string(refused.message()),
+              OneLineMentions("Tenant a", "2 communicators", "quota is 2", "quotas.communicators"));
   EXPECT_TRUE(other->AdmitCommunicator().ok());
   group->ReleaseCommunicator();
   EXPECT_TRUE(user->AdmitCommunicator().ok());

@@ -6,6 +6,7 @@
 
 #include "shim/daemon_client.h"
 #include "shim/process.h"
+#include "tests/unit/eventually.h"
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
@@ -29,18 +30,14 @@ class ExportLifetime : public ShimTest {
   int Released() { return daemon_.CountOf(wire::MessageKind::kReleaseBuffer); }
   int Unmapped() { return daemon_.CountOf(wire::MessageKind::kUnmapChunks); }
   bool EventuallyReleased(int count) {
-    return Eventually([&] { return Released(); }, count);
+    return Reaches([&] { return Released(); }, count);
   }
   bool EventuallyUnmapped(int count) {
-    return Eventually([&] { return Unmapped(); }, count);
+    return Reaches([&] { return Unmapped(); }, count);
   }
   template <typename Counter>
-  static bool Eventually(Counter counter, int count) {
-    const auto end = steady_clock::now() + seconds(20);
-    while (counter() < count && steady_clock::now() < end) {
-      std::this_thread::sleep_for(milliseconds(1));
-    }
-    return counter() == count;
+  static bool Reaches(Counter counter, int count) {
+    return Eventually([&] { return counter() >= count; }) && counter() == count;
   }
   // Sends many messages, which wake the reader each time.
   void WakeTheReader() {
@@ -239,7 +236,8 @@ TEST_F(ExportLifetime, GraphPinsOnlyItsCallsBuffers) {
   const CUgraph graph = fake_cuda::EndCapture(stream);
   for (size_t i : {0, 5}) Sum(reinterpret_cast<int*>(segment + i * kChunk));
   EXPECT_TRUE(EventuallyUnmapped(2)) << "chunks 0 and 5";
-  std::this_thread::sleep_for(milliseconds(300));  // one or two rounds more
+  Sum(Buffer<int>({1}));
+  EXPECT_TRUE(EventuallyReleased(1)) << "its lease began after those of chunks 1 and 2";
   EXPECT_EQ(Unmapped(), 2);
   fake_cuda::DestroyGraph(graph);
   EXPECT_TRUE(EventuallyUnmapped(3)) << "chunks 1 and 2, together";
@@ -251,6 +249,7 @@ TEST_F(ExportLifetime, CallInAnOpenGroupKeepsItsBuffers) {
   int* data = Buffer<int>({1});
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
   ASSERT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], nullptr), ncclSuccess);
+  // Several leases. The open group delays the end of all leases, so there is no event to wait for.
   std::this_thread::sleep_for(milliseconds(400));
   EXPECT_EQ(Released(), 0);
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
@@ -262,8 +261,8 @@ TEST_F(ExportLifetime, ExportsStayWithoutALease) {
   setenv("MCCS_EXPORT_LEASE", "0", 1);
   MakeRanks(1);
   Sum(Buffer<int>({1}));
-  std::this_thread::sleep_for(milliseconds(200));
-  EXPECT_EQ(Released(), 0);
+  WakeTheReader();
+  EXPECT_EQ(Released(), 0) << "the reader looks for expired leases whenever it wakes up";
 }
 
 TEST_F(ExportLifetime, RejectsAnInvalidLease) {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "shim/process.h"
+#include "tests/unit/eventually.h"
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
@@ -89,12 +90,9 @@ TEST_F(Teardown, ThreadExitInAGroupStopsNoLeases) {
     ncclGroupStart();
     EXPECT_EQ(Sum(data, comms_[0]), ncclSuccess);
   }).join();
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (daemon_.CountOf(wire::MessageKind::kReleaseBuffer) == 0 &&
-         std::chrono::steady_clock::now() < limit) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kReleaseBuffer), 1);
+  const auto released = [&] { return daemon_.CountOf(wire::MessageKind::kReleaseBuffer); };
+  EXPECT_TRUE(Eventually([&] { return released() > 0; }));
+  EXPECT_EQ(released(), 1);
   EXPECT_TRUE(daemon_.RecordsOf(0).empty());
 }
 

@@ -83,6 +83,8 @@ TEST_F(VirtualRanges, DetectsChunksOfOtherSizesAtOldAddresses) {
   fake_cuda::Map(segment_, 3 * kChunk);
   fake_cuda::Map(segment_ + 3 * kChunk, 2 * kChunk);
   SumInPlace(segment_, 5 * kChunk, 2);
+  EXPECT_EQ(Count(MessageKind::kUnmapChunks), 2) << "three chunks, and the fourth";
+  EXPECT_EQ(Count(MessageKind::kMapChunk), 6);
 }
 
 TEST_F(VirtualRanges, StagesMemoryThatCannotBeShared) {

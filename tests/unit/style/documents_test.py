@@ -25,6 +25,7 @@ CURRENT_DOCUMENTS += sorted(page.relative_to(ROOT).as_posix() for pattern in
 PATH = re.compile(r"[\w.\-*{},]+(/[\w.\-*{},]+)*/?")
 # `Class::Function`, `Class::Function()`.
 MEMBER = re.compile(r"[A-Za-z]\w*(::~?\w+)+(\(\))?")
+RATE = re.compile(r"\d+[kMGT]?bit/s")
 CONSTANT = re.compile(r"k[A-Z]\w*")
 
 BUILT = ("build/",)  # build output, missing in a fresh tree
@@ -60,7 +61,7 @@ class Documents(unittest.TestCase):
         missing = []
         for document in CURRENT_DOCUMENTS:
             for word in words_in_backticks((ROOT / document).read_text()):
-                if "/" not in word or not PATH.fullmatch(word) or word.startswith(BUILT):
+                if "/" not in word or not PATH.fullmatch(word) or RATE.fullmatch(word) or word.startswith(BUILT):
                     continue
                 for path in without_braces(word):
                     path = path.removeprefix("./").rstrip("/")

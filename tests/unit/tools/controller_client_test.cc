@@ -18,7 +18,7 @@ namespace controller_client_test {
 // gRPC's default limit for received messages.
 constexpr size_t kGrpcsLimit = 4 << 20;
 
-class FakeController final : public control::Operator::Service {
+class FakeController final : public control::v1::Operator::Service {
  public:
   FakeController() {
     grpc::ServerBuilder builder;
@@ -33,21 +33,22 @@ class FakeController final : public control::Operator::Service {
   std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
 
   grpc::Status ListAudit(grpc::ServerContext* /*context*/,
-                         const control::ListAuditRequest* /*request*/,
-                         control::ListAuditReply* reply) override {
+                         const control::v1::ListAuditRequest* /*request*/,
+                         control::v1::ListAuditReply* reply) override {
     for (int i = 0; i < 10'000; ++i) reply->add_entries()->set_outcome(std::string(500, 'x'));
     return status_;
   }
-  grpc::Status Delete(grpc::ServerContext* /*context*/, const control::DeleteRequest* /*request*/,
-                      control::ChangeReply* /*reply*/) override {
+  grpc::Status Delete(grpc::ServerContext* /*context*/,
+                      const control::v1::DeleteRequest* /*request*/,
+                      control::v1::ChangeReply* /*reply*/) override {
     return status_;
   }
-  grpc::Status Drain(grpc::ServerContext* /*context*/, const control::DrainRequest* /*request*/,
-                     control::DrainReply* /*reply*/) override {
+  grpc::Status Drain(grpc::ServerContext* /*context*/, const control::v1::DrainRequest* /*request*/,
+                     control::v1::DrainReply* /*reply*/) override {
     return status_;
   }
-  grpc::Status Apply(grpc::ServerContext* /*context*/, const control::ApplyRequest* /*request*/,
-                     control::ChangeReply* reply) override {
+  grpc::Status Apply(grpc::ServerContext* /*context*/, const control::v1::ApplyRequest* /*request*/,
+                     control::v1::ChangeReply* reply) override {
     reply->add_objects()->set_after(std::string(kGrpcsLimit + 1, 'x'));
     return status_;
   }
@@ -91,7 +92,7 @@ TEST(ControllerClient, TimeoutOfAReadDoesNotMentionChanges) {
   EXPECT_EQ(Text(client.ListAudit(1).status()),
             absl::StrCat("no reply from mccs-controller at ", controller.address(),
                          " within 10 s: it is busy, or the address is wrong"));
-  control::ApplyRequest apply;
+  control::v1::ApplyRequest apply;
   apply.set_dry_run(true);
   EXPECT_EQ(Text(client.Apply(apply).status()),
             absl::StrCat("no reply from mccs-controller at ", controller.address(),

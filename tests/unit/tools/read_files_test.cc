@@ -25,7 +25,7 @@ TEST(ReadFiles, ReadsFilesOfADirectoryByName) {
   const auto files = ReadFiles({directory.File(""), directory.File("notes.txt")});
   ASSERT_TRUE(files.ok()) << files.status();
   std::string texts;
-  for (const control::ObjectFile& file : *files) texts += file.text() + " ";
+  for (const control::v1::ObjectFile& file : *files) texts += file.text() + " ";
   EXPECT_EQ(texts, "a b c no ");
   EXPECT_THAT((*files)[0].name(), HasSubstr("/a.yaml"));
 }

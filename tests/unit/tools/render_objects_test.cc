@@ -8,17 +8,18 @@ namespace render_objects_test {
 
 using testing::HasSubstr;
 
-control::Object Tenant(const std::string& name) {
-  control::Object object;
+control::v1::Object Tenant(const std::string& name) {
+  control::v1::Object object;
   object.mutable_key()->set_kind("Tenant");
   object.mutable_key()->set_name(name);
-  object.set_document("apiVersion: mccs/v1\nkind: Tenant\nmetadata:\n  name: " + name +
-                      "\n  resourceVersion: 3\nspec:\n  who:\n    uids: [7]\n    sockets: ['8', "
-                      "\"q\\\"uote\"]\n  weight: 0.5\n");
-  for (const auto& [fact, value, wide] : {std::tuple{"WHO", "uid 7", false},
+  object.set_document(
+      "apiVersion: mccs/v1\nkind: Tenant\nmetadata:\n  name: " + name +
+      "\n  resourceVersion: 3\nspec:\n  selector:\n    uids: [7]\n    sockets: ['8', "
+      "\"q\\\"uote\"]\n  weight: 0.5\n");
+  for (const auto& [fact, value, wide] : {std::tuple{"SELECTOR", "uid 7", false},
                                           {"MEMORY", "64 GiB", true},
-                                          {"IN FORCE", "in part", false}}) {
-    control::Fact* added = object.add_facts();
+                                          {"ENFORCED", "Partial", false}}) {
+    control::v1::Fact* added = object.add_facts();
     added->set_name(fact);
     added->set_value(value);
     added->set_wide(wide);
@@ -28,38 +29,38 @@ control::Object Tenant(const std::string& name) {
 }
 
 TEST(RenderObjects, ATableWithItsNotesOnce) {
-  control::ListObjectsReply reply;
+  control::v1::ListObjectsReply reply;
   *reply.add_objects() = Tenant("a");
   *reply.add_objects() = Tenant("bb");
   EXPECT_EQ(RenderObjects(reply, "tenants", /*wide=*/false),
-            "NAME  WHO    IN FORCE\n"
-            "a     uid 7  in part\n"
-            "bb    uid 7  in part\n"
+            "NAME  SELECTOR  ENFORCED\n"
+            "a     uid 7     Partial\n"
+            "bb    uid 7     Partial\n"
             "\nNote: Its cap is not acted on yet.\n");
   EXPECT_THAT(RenderObjects(reply, "tenants", /*wide=*/true),
-              HasSubstr("NAME  WHO    MEMORY  IN FORCE\n"));
+              HasSubstr("NAME  SELECTOR  MEMORY  ENFORCED\n"));
   EXPECT_EQ(RenderObjects({}, "policies", false),
             "No policies. Create some with 'mccsctl apply -f FILE'.\n");
 }
 
 TEST(RenderObjects, OneInFull) {
-  control::Object object = Tenant("a");
+  control::v1::Object object = Tenant("a");
   object.add_communicators("3f2a90c1d4e5b607");
   EXPECT_EQ(RenderObject(object),
             "Tenant a\n"
-            "  Who:            uid 7\n"
+            "  Selector:       uid 7\n"
             "  Memory:         64 GiB\n"
-            "  In force:       in part\n"
+            "  Enforced:       Partial\n"
             "\nCommunicators\n  3f2a90c1d4e5b607\n"
             "\nDocument\n"
             "  apiVersion: mccs/v1\n  kind: Tenant\n  metadata:\n    name: a\n"
-            "    resourceVersion: 3\n  spec:\n    who:\n      uids: [7]\n"
+            "    resourceVersion: 3\n  spec:\n    selector:\n      uids: [7]\n"
             "      sockets: ['8', \"q\\\"uote\"]\n    weight: 0.5\n"
             "\nNote: Its cap is not acted on yet.\n");
 }
 
 TEST(RenderObjects, PrintsDocumentsAsJsonAndYaml) {
-  control::ListObjectsReply reply;
+  control::v1::ListObjectsReply reply;
   *reply.add_objects() = Tenant("a");
   EXPECT_EQ(RenderDocuments(reply), Tenant("a").document());
   EXPECT_EQ(RenderDocumentsAsJson(reply),
@@ -71,7 +72,7 @@ TEST(RenderObjects, PrintsDocumentsAsJsonAndYaml) {
             "    \"resourceVersion\": 3\n"
             "  },\n"
             "  \"spec\": {\n"
-            "    \"who\": {\n"
+            "    \"selector\": {\n"
             "      \"uids\": [\n        7\n      ],\n"
             "      \"sockets\": [\n        \"8\",\n        \"q\\\"uote\"\n      ]\n"
             "    },\n"
@@ -83,20 +84,21 @@ TEST(RenderObjects, PrintsDocumentsAsJsonAndYaml) {
   EXPECT_EQ(RenderDocumentsAsJson(reply).front(), '[');
 }
 
-control::ChangeReply Change(bool dry_run) {
-  control::ChangeReply reply;
+control::v1::ChangeReply Change(bool dry_run) {
+  control::v1::ChangeReply reply;
   reply.set_dry_run(dry_run);
-  for (const auto& [name, kind] : {std::pair{"a", control::CREATED},
-                                   {"b", control::CHANGED},
-                                   {"c", control::UNCHANGED},
-                                   {"d", control::DELETED}}) {
-    control::ObjectChange* change = reply.add_objects();
+  for (const auto& [name, kind] : {std::pair{"a", control::v1::CREATED},
+                                   {"b", control::v1::CHANGED},
+                                   {"c", control::v1::UNCHANGED},
+                                   {"d", control::v1::DELETED}}) {
+    control::v1::ObjectChange* change = reply.add_objects();
     change->mutable_key()->set_kind("Tenant");
     change->mutable_key()->set_name(name);
     change->set_kind(kind);
-    if (kind != control::CREATED) change->set_before("weight: 1\n");
-    if (kind == control::UNCHANGED) change->set_after("weight: 1\n");
-    if (kind == control::CREATED || kind == control::CHANGED) change->set_after("weight: 2\n");
+    if (kind != control::v1::CREATED) change->set_before("weight: 1\n");
+    if (kind == control::v1::UNCHANGED) change->set_after("weight: 1\n");
+    if (kind == control::v1::CREATED || kind == control::v1::CHANGED)
+      change->set_after("weight: 2\n");
   }
   return reply;
 }
@@ -111,8 +113,8 @@ TEST(RenderObjects, ShowsTheResultOfEachObject) {
 }
 
 TEST(RenderObjects, CommunicatorsThatWouldChange) {
-  control::ChangeReply reply = Change(true);
-  control::CommunicatorChange* change = reply.add_communicators();
+  control::v1::ChangeReply reply = Change(true);
+  control::v1::CommunicatorChange* change = reply.add_communicators();
   change->set_id("3f2a90c1d4e5b607");
   change->set_tenant("uid 7");
   change->set_policy_after("gold");
@@ -129,15 +131,15 @@ TEST(RenderObjects, CommunicatorsThatWouldChange) {
 
 TEST(RenderObjects, ShowsDifferencesOfChangedObjects) {
   EXPECT_EQ(RenderDifferences(Change(true)),
-            "--- tenant/a (stored)\n+++ tenant/a (file)\n@@ -0,0 +1 @@\n+weight: 2\n"
-            "--- tenant/b (stored)\n+++ tenant/b (file)\n@@ -1 +1 @@\n-weight: 1\n+weight: 2\n"
-            "--- tenant/d (stored)\n+++ tenant/d (file)\n@@ -1 +0,0 @@\n-weight: 1\n");
+            "--- tenant/a (stored)\n+++ tenant/a (file)\n@@ -1,0 +1,1 @@\n+weight: 2\n"
+            "--- tenant/b (stored)\n+++ tenant/b (file)\n@@ -1,1 +1,1 @@\n-weight: 1\n+weight: 2\n"
+            "--- tenant/d (stored)\n+++ tenant/d (file)\n@@ -1,1 +1,0 @@\n-weight: 1\n");
 }
 
 TEST(RenderObjects, DrainListsCommunicatorsThatUseIt) {
-  control::DrainReply reply;
-  EXPECT_EQ(RenderDrain(reply, "host", "h1", true), "host/h1 takes new work again\n");
-  EXPECT_EQ(RenderDrain(reply, "host", "h1", false), "host/h1 is drained (as before)\n");
+  control::v1::DrainReply reply;
+  EXPECT_EQ(RenderDrain(reply, "host", "h1", true), "host/h1 is no longer drained\n");
+  EXPECT_EQ(RenderDrain(reply, "host", "h1", false), "host/h1 is drained (unchanged)\n");
   reply.set_changed(true);
   EXPECT_EQ(RenderDrain(reply, "link", "leaf0-spine1", false), "link/leaf0-spine1 is drained\n");
   reply.add_communicators("3f2a90c1d4e5b607");
@@ -147,21 +149,21 @@ TEST(RenderObjects, DrainListsCommunicatorsThatUseIt) {
 }
 
 TEST(RenderObjects, AuditLogMarksTheUserAsUnverified) {
-  control::ListAuditReply reply;
-  control::AuditEntry* entry = reply.add_entries();
+  control::v1::ListAuditReply reply;
+  control::v1::AuditEntry* entry = reply.add_entries();
   entry->set_number(4);
   entry->set_unix_ns(1'700'000'000'000'000'000);
   entry->set_peer("ipv4:10.0.0.7:5000");
   entry->set_user("ann@\x1b[2Jlogin1");
   entry->set_action("apply");
   entry->set_revision(9);
-  entry->set_outcome("refused: line one\nline two");
+  entry->set_outcome("rejected: line one\nline two");
   EXPECT_EQ(
       RenderAudit(reply),
-      "NUMBER  TIME                     PEER                USER (AS TOLD)  ACTION  REVISION "
+      "NUMBER  TIME                     ADDRESS             USER (UNVERIFIED)  ACTION  REVISION "
       " OBJECTS  OUTCOME\n"
-      "     4  2023-11-14 22:13:20 UTC  ipv4:10.0.0.7:5000  ann@?[2Jlogin1  apply          9  "
-      "-        refused: line one\n");
+      "     4  2023-11-14 22:13:20 UTC  ipv4:10.0.0.7:5000  ann@?[2Jlogin1     apply          9  "
+      "-        rejected: line one\n");
   EXPECT_EQ(RenderAudit({}), "No changes yet.\n");
 }
 

@@ -11,8 +11,8 @@ namespace render_test {
 
 constexpr int64_t kSecond = 1'000'000'000;
 
-control::CommunicatorSummary Summary() {
-  control::CommunicatorSummary summary;
+control::v1::CommunicatorSummary Summary() {
+  control::v1::CommunicatorSummary summary;
   summary.set_id("3f2a90c1d4e5b607");
   summary.set_name("ddp");
   summary.set_tenant("uid 1000");
@@ -28,8 +28,8 @@ control::CommunicatorSummary Summary() {
   return summary;
 }
 
-control::CommunicatorDetail Detail() {
-  control::CommunicatorDetail detail;
+control::v1::CommunicatorDetail Detail() {
+  control::v1::CommunicatorDetail detail;
   *detail.mutable_summary() = Summary();
   for (int rank = 0; rank < 4; ++rank) {
     cluster::Member* member = detail.add_members();
@@ -39,12 +39,12 @@ control::CommunicatorDetail Detail() {
     member->set_process(900 + 60 * rank);
   }
   for (int c = 0; c < 2; ++c) {
-    control::Ring* ring = detail.add_rings();
+    control::v1::Ring* ring = detail.add_rings();
     ring->set_channel(c);
     ring->add_hosts("h0");
     ring->add_hosts("h1");
     for (int i = 0; i < 2; ++i) {
-      control::LaneStatus* lane = detail.add_lanes();
+      control::v1::LaneStatus* lane = detail.add_lanes();
       lane->set_channel(c);
       lane->set_from(i == 0 ? "h0" : "h1");
       lane->set_to(i == 0 ? "h1" : "h0");
@@ -95,13 +95,13 @@ TEST(Render, ACommunicatorInFull) {
 }
 
 TEST(Render, ShowsOptionsOfCalls) {
-  control::CommunicatorDetail detail = Detail();
+  control::v1::CommunicatorDetail detail = Detail();
   EXPECT_EQ(RenderCommunicator(detail).find("Options:"), std::string::npos);
-  agent::CallsWithOptions* options = detail.mutable_with_options();
+  agent::v1::CallsWithOptions* options = detail.mutable_with_options();
   options->set_calls(40);
   options->set_last_number(1199);
   options->set_deadline_us(2000);
-  options->set_criticality(agent::CRITICAL);
+  options->set_criticality(agent::v1::CRITICAL);
   EXPECT_NE(
       RenderCommunicator(detail).find(
           "  Options:     last on #1199: deadline 2000 us, critical (40 calls with options)\n"),
@@ -109,17 +109,17 @@ TEST(Render, ShowsOptionsOfCalls) {
       << RenderCommunicator(detail);
   options->set_calls(1);
   options->set_priority(7);
-  options->set_criticality(agent::UNSAID);
+  options->set_criticality(agent::v1::CRITICALITY_UNSPECIFIED);
   EXPECT_NE(RenderCommunicator(detail).find("#1199: priority 7, deadline 2000 us (1 call "),
             std::string::npos)
       << RenderCommunicator(detail);
 }
 
 TEST(Render, ShowsProgressOfHosts) {
-  control::CommunicatorDetail detail = Detail();
+  control::v1::CommunicatorDetail detail = Detail();
   EXPECT_EQ(RenderCommunicator(detail).find("Change:"), std::string::npos);
   for (const auto& [name, epoch] : {std::pair("h0", 3), std::pair("h1", 2)}) {
-    control::HostProgress* host = detail.add_progress();
+    control::v1::HostProgress* host = detail.add_progress();
     host->set_host(name);
     host->set_epoch(static_cast<uint64_t>(epoch));
     host->set_operations(1200);
@@ -127,7 +127,7 @@ TEST(Render, ShowsProgressOfHosts) {
   }
   detail.mutable_change()->set_epoch(3);
   detail.mutable_change()->set_age_ns(2'000'000'000);
-  detail.mutable_change()->add_awaited("h1");
+  detail.mutable_change()->add_pending_hosts("h1");
   EXPECT_THAT(
       RenderCommunicator(detail),
       testing::HasSubstr("  Change:      epoch 3 proposed 2 s ago, not yet applied on h1\n"));
@@ -137,23 +137,24 @@ TEST(Render, ShowsProgressOfHosts) {
                                  "  h0        3        1200  active\n"
                                  "  h1        2        1200  active\n"));
   detail.clear_change();
-  detail.set_change_trouble("no memory\nfor new lanes");
+  detail.set_change_error("no memory\nfor new lanes");
   EXPECT_THAT(RenderCommunicator(detail),
-              testing::HasSubstr("  Not changed: no memory?for new lanes\n"));
+              testing::HasSubstr("  Rejected:    no memory?for new lanes\n"));
 }
 
 TEST(Render, ShowsSendWindows) {
-  control::CommunicatorDetail detail = Detail();
-  EXPECT_EQ(RenderCommunicator(detail).find("Sends:"), std::string::npos);
-  detail.set_windows("for 140 ms of each 200 ms, in the pauses of communicator 3f2a90c1d4e5b607");
+  control::v1::CommunicatorDetail detail = Detail();
+  EXPECT_EQ(RenderCommunicator(detail).find("Send window:"), std::string::npos);
+  detail.set_send_windows(
+      "for 140 ms of each 200 ms, in the pauses of communicator 3f2a90c1d4e5b607");
   EXPECT_THAT(RenderCommunicator(detail),
-              testing::HasSubstr("  Sends:       for 140 ms of each 200 ms, in the pauses"));
+              testing::HasSubstr("  Send window: for 140 ms of each 200 ms, in the pauses"));
 }
 
 TEST(Render, TopHasOneLinePerCommunicator) {
-  control::TopRates top;
+  control::v1::TopRates top;
   EXPECT_EQ(RenderTop(top, false), "No communicators.\n");
-  control::CommunicatorRates* rates = top.add_communicators();
+  control::v1::CommunicatorRates* rates = top.add_communicators();
   rates->set_id("3f2a90c1d4e5b607");
   rates->set_tenant("team-a");
   rates->set_ranks(8);
@@ -179,8 +180,8 @@ TEST(Render, TopHasOneLinePerCommunicator) {
 }
 
 TEST(Render, HostsShowTheirDrain) {
-  control::ListHostsReply reply;
-  control::HostStatus* host = reply.add_hosts();
+  control::v1::ListHostsReply reply;
+  control::v1::HostStatus* host = reply.add_hosts();
   host->mutable_host()->set_name("h1");
   host->set_state("ready");
   host->set_drain("draining");
@@ -188,7 +189,7 @@ TEST(Render, HostsShowTheirDrain) {
 }
 
 TEST(Render, ShowsHints) {
-  control::CommunicatorDetail detail = Detail();
+  control::v1::CommunicatorDetail detail = Detail();
   EXPECT_EQ(RenderCommunicator(detail).find("Hints:"), std::string::npos);
   cluster::Hints* hints = detail.mutable_hints();
   hints->set_algorithms("^NVLS");
@@ -202,19 +203,19 @@ TEST(Render, ShowsHints) {
 }
 
 TEST(Render, ShowsCapturedGroups) {
-  control::CommunicatorDetail detail = Detail();
-  EXPECT_EQ(RenderCommunicator(detail).find("Captured:"), std::string::npos);
+  control::v1::CommunicatorDetail detail = Detail();
+  EXPECT_EQ(RenderCommunicator(detail).find("CUDA graphs:"), std::string::npos);
   detail.set_captured_groups(12);
-  EXPECT_THAT(RenderCommunicator(detail), testing::HasSubstr("  Captured:    12 in CUDA graphs\n"));
+  EXPECT_THAT(RenderCommunicator(detail), testing::HasSubstr("  CUDA graphs: 12 captured\n"));
 }
 
 TEST(Render, ShowsStalledOperationsBeforeRanks) {
-  control::CommunicatorDetail detail = Detail();
-  detail.add_held_up("operation #3: rank 0 waits for rank 1 on h1, which has not called it");
+  control::v1::CommunicatorDetail detail = Detail();
+  detail.add_stalled_on("operation #3: rank 0 waits for rank 1 on h1, which has not called it");
   EXPECT_THAT(RenderCommunicator(detail),
               testing::HasSubstr("  Age:         3 min 5 s\n"
                                  "\n"
-                                 "Held up\n"
+                                 "Stalled operations\n"
                                  "  operation #3: rank 0 waits for rank 1 on h1, which has not "
                                  "called it\n"
                                  "\n"
@@ -222,7 +223,7 @@ TEST(Render, ShowsStalledOperationsBeforeRanks) {
 }
 
 TEST(Render, ACommunicatorOnOneHostHasNoLanes) {
-  control::CommunicatorDetail detail;
+  control::v1::CommunicatorDetail detail;
   *detail.mutable_summary() = Summary();
   detail.mutable_summary()->set_hosts(1);
   detail.mutable_summary()->set_channels(1);
@@ -235,7 +236,7 @@ TEST(Render, ACommunicatorOnOneHostHasNoLanes) {
 }
 
 TEST(Render, Communicators) {
-  control::ListCommunicatorsReply reply;
+  control::v1::ListCommunicatorsReply reply;
   *reply.add_communicators() = Summary();
   EXPECT_EQ(RenderCommunicators(reply),
             "ID                NAME  TENANT    RANKS  HOSTS  CHANNELS  EPOCH  STRATEGY       "
@@ -247,13 +248,13 @@ TEST(Render, Communicators) {
 }
 
 TEST(Render, Hosts) {
-  control::ListHostsReply reply;
-  control::HostStatus* status = reply.add_hosts();
+  control::v1::ListHostsReply reply;
+  control::v1::HostStatus* status = reply.add_hosts();
   status->mutable_host()->set_name("h0");
   status->mutable_host()->mutable_position()->set_rack("r1");
   status->mutable_host()->add_gpus();
   status->mutable_host()->set_peer_endpoint("10.0.0.1:7400");
-  agent::Nic* nic = status->mutable_host()->add_nics();
+  agent::v1::Nic* nic = status->mutable_host()->add_nics();
   nic->set_name("eth0");
   nic->add_addresses("10.0.0.1");
   nic->set_speed_bps(25'000'000'000);
@@ -274,20 +275,20 @@ TEST(Render, PrintsAMessageForEmptyLists) {
 }
 
 TEST(Render, JsonIsReadBackAsTheSameMessage) {
-  control::CommunicatorDetail back;
+  control::v1::CommunicatorDetail back;
   ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(RenderJson(Detail()), &back).ok());
   EXPECT_EQ(back.SerializeAsString(), Detail().SerializeAsString());
 }
 
 TEST(Render, YamlIsABlockDocumentWithTheFieldsNames) {
-  control::ListCommunicatorsReply reply;
+  control::v1::ListCommunicatorsReply reply;
   *reply.add_communicators() = Summary();
   const std::string text = RenderYaml(reply);
   EXPECT_EQ(text.find('{'), std::string::npos) << text;
   EXPECT_EQ(text.rfind("communicators:\n", 0), 0u) << text;
   EXPECT_NE(text.find("id: 3f2a90c1d4e5b607\n"), std::string::npos) << text;
   EXPECT_NE(text.find("ranks: 4\n"), std::string::npos) << text;
-  EXPECT_EQ(RenderYaml(control::ListHostsReply()), "hosts: []\n");
+  EXPECT_EQ(RenderYaml(control::v1::ListHostsReply()), "hosts: []\n");
 }
 
 TEST(Table, ANameWithControlCharactersCannotMoveTheCursor) {

@@ -12,33 +12,33 @@ constexpr double kMs = 1e6;  // ns
 // A communicator of four ranks on h0 and h1.
 class WorkRatesTest : public testing::Test {
  protected:
-  static control::HostWork& HostOf(control::ListWorkReply& reply, const std::string& host) {
+  static control::v1::HostWork& HostOf(control::v1::ListWorkReply& reply, const std::string& host) {
     if (reply.communicators_size() == 0) {
-      control::CommunicatorWork* work = reply.add_communicators();
+      control::v1::CommunicatorWork* work = reply.add_communicators();
       work->set_id("a");
       work->set_ranks(4);
     }
-    control::CommunicatorWork& work = *reply.mutable_communicators(0);
-    for (control::HostWork& known : *work.mutable_hosts()) {
+    control::v1::CommunicatorWork& work = *reply.mutable_communicators(0);
+    for (control::v1::HostWork& known : *work.mutable_hosts()) {
       if (known.host() == host) return known;
     }
     work.add_hosts()->set_host(host);
     return *work.mutable_hosts(work.hosts_size() - 1);
   }
-  static void Set(control::ListWorkReply& reply, const std::string& host, double at_ms,
+  static void Set(control::v1::ListWorkReply& reply, const std::string& host, double at_ms,
                   const std::string& kind, uint64_t operations, uint64_t bytes) {
-    control::HostWork& work = HostOf(reply, host);
+    control::v1::HostWork& work = HostOf(reply, host);
     work.set_measured_ns(static_cast<int64_t>(at_ms * kMs));
-    agent::KindWork* out = work.add_work();
+    agent::v1::KindWork* out = work.add_work();
     out->set_kind(kind);
     out->set_operations(operations);
     out->set_bytes(bytes);
   }
-  control::CommunicatorRates Rates(double seconds = 1) {
+  control::v1::CommunicatorRates Rates(double seconds = 1) {
     return ComputeRates(before_, after_, seconds).communicators(0);
   }
 
-  control::ListWorkReply before_, after_;
+  control::v1::ListWorkReply before_, after_;
 };
 
 TEST_F(WorkRatesTest, BandwidthsAreThoseOfNcclTests) {
@@ -102,11 +102,11 @@ TEST_F(WorkRatesTest, RestartOfADaemonGivesNoNegativeRate) {
 
 TEST_F(WorkRatesTest, SortsByBandwidthAndIncludesNewCommunicators) {
   for (int i = 0; i < 3; ++i) {
-    control::CommunicatorWork work;
+    control::v1::CommunicatorWork work;
     work.set_id(std::string(1, static_cast<char>('a' + i)));
     work.set_ranks(2);
     work.add_hosts()->set_host("h0");
-    agent::KindWork* kind = work.mutable_hosts(0)->add_work();
+    agent::v1::KindWork* kind = work.mutable_hosts(0)->add_work();
     kind->set_kind("all_reduce");
     if (i < 2) *before_.add_communicators() = work;
     work.mutable_hosts(0)->set_measured_ns(1'000'000'000);
@@ -115,7 +115,7 @@ TEST_F(WorkRatesTest, SortsByBandwidthAndIncludesNewCommunicators) {
     work.add_links("l0");
     *after_.add_communicators() = work;
   }
-  const control::TopRates top = ComputeRates(before_, after_, 1);
+  const control::v1::TopRates top = ComputeRates(before_, after_, 1);
   ASSERT_EQ(top.communicators_size(), 3);
   EXPECT_EQ(top.communicators(0).id(), "b");
   EXPECT_EQ(top.communicators(1).id(), "a");
@@ -123,25 +123,25 @@ TEST_F(WorkRatesTest, SortsByBandwidthAndIncludesNewCommunicators) {
   EXPECT_EQ(top.communicators(2).links_size(), 1);
 }
 
-control::ExplainedFlow& AddFlow(control::Explanation& explanation, double at_ms, uint64_t bytes,
-                                double waited_ms) {
-  control::ExplainedFlow* flow = explanation.add_flows();
+control::v1::ExplainedFlow& AddFlow(control::v1::Explanation& explanation, double at_ms,
+                                    uint64_t bytes, double waited_ms) {
+  control::v1::ExplainedFlow* flow = explanation.add_flows();
   flow->set_from("h0");
   flow->set_to("h1");
   flow->set_measured_ns(static_cast<int64_t>(at_ms * kMs));
   flow->set_payload_bytes(bytes);
-  flow->set_waited_for_gate_ns(static_cast<int64_t>(waited_ms * kMs));
+  flow->set_waited_for_rate_ns(static_cast<int64_t>(waited_ms * kMs));
   return *flow;
 }
 
 TEST(FlowRates, AreComputedBetweenTwoReports) {
-  control::Explanation before, after;
+  control::v1::Explanation before, after;
   AddFlow(before, 100, 1000, 7);
   AddFlow(after, 600, 2000, 57);
   AddFlow(after, 600, 9000, 3).set_to("h2");  // new
-  const control::Explanation rated = WithRates(before, after, 1);
+  const control::v1::Explanation rated = WithRates(before, after, 1);
   EXPECT_DOUBLE_EQ(rated.flows(0).measured_bps(), 8 * 1000 / 0.5);
-  EXPECT_EQ(rated.flows(0).waited_for_gate_ns(), 50 * kMs);
+  EXPECT_EQ(rated.flows(0).waited_for_rate_ns(), 50 * kMs);
   EXPECT_DOUBLE_EQ(rated.flows(1).measured_bps(), 0);
   EXPECT_DOUBLE_EQ(rated.seconds(), 1);
   // A restarted daemon counts from 0.

@@ -114,7 +114,8 @@ TEST(MaxMinShares, RejectsGuaranteesAboveCapacityWithNumbers) {
                    std::vector<FlowDemand>{{.path = Over({0, 1}), .guarantee_bps = 8e9},
                                            {.path = Over({1}), .guarantee_bps = 4e9}});
   EXPECT_EQ(shares.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(shares.status().message(), "arc 1 carries 10 Gbps, but 12 Gbps of it are guaranteed");
+  EXPECT_EQ(shares.status().message(),
+            "arc 1 carries 10 Gbit/s, but 12 Gbit/s of it are guaranteed");
 }
 
 TEST(MaxMinShares, RejectsValuesOutOfRange) {

@@ -12,6 +12,7 @@
 #include "service/transport/peer_listener.h"
 #include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_network.h"
+#include "tests/unit/mentions.h"
 
 namespace mccs {
 namespace handshake_test {
@@ -51,18 +52,18 @@ class HandshakeTest : public testing::Test {
   }
 
   // Clients at `from` that name communicators which never exist.
-  void Flood(const std::string& from, int strangers) {
+  void Flood(const std::string& from, int outsiders) {
     wire::PeerHello hello{};
     hello.magic = wire::kPeerMagic;
     hello.version = wire::kPeerVersion;
     hello.purpose = static_cast<uint8_t>(ConnectionPurpose::kMember);
-    for (int i = 0; i < strangers; ++i) {
-      std::unique_ptr<Connection> stranger = Dial(from);
+    for (int i = 0; i < outsiders; ++i) {
+      std::unique_ptr<Connection> outsider = Dial(from);
       Run(nullptr, kNsPerMs);
       hello.comm_id = 1000 + static_cast<uint64_t>(i);
-      Say(*stranger, {reinterpret_cast<const char*>(&hello), sizeof(hello)});
+      Say(*outsider, {reinterpret_cast<const char*>(&hello), sizeof(hello)});
       Run(nullptr, kNsPerMs);
-      strangers_.push_back(std::move(stranger));
+      outsiders_.push_back(std::move(outsider));
     }
   }
 
@@ -113,7 +114,7 @@ class HandshakeTest : public testing::Test {
   absl::Status refusal_;
   int lookups_ = 0;
   std::unique_ptr<PeerListener> server_;
-  std::vector<std::unique_ptr<Connection>> strangers_;
+  std::vector<std::unique_ptr<Connection>> outsiders_;
   std::vector<Peer> peers_;
   absl::StatusOr<std::unique_ptr<Connection>> client_result_ = nullptr;
 };
@@ -150,9 +151,8 @@ TEST_F(HandshakeTest, RejectsAnotherSecret) {
   Run(client.get(), kNsPerSec);
   EXPECT_EQ(client_result_.status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(client_result_.status().message()),
-              HasSubstr("lane of communicator 000000000000002a, epoch 3, channel 1, from host 2 to "
-                        "host 0: handshake with server:7400: the peer does not have the "
-                        "communicator's secret"));
+              Mentions("communicator 000000000000002a", "epoch 3", "channel 1", "host 2", "host 0",
+                       "server:7400", "secret"));
   EXPECT_TRUE(peers_.empty());
 }
 
@@ -231,7 +231,7 @@ TEST_F(HandshakeTest, AnEarlyClientWaitsForTheCommunicator) {
 TEST_F(HandshakeTest, RepeatsALookupOnlyAfterAChange) {
   secrets_.clear();
   auto client = StartClient(lane_, kSecret);
-  Flood("stranger", 3);
+  Flood("outsider", 3);
   Run(client.get(), 10 * kNsPerSec);
   EXPECT_EQ(lookups_, 4);
   server_->RetryLookup(CommId(41));
@@ -333,8 +333,8 @@ TEST_F(HandshakeTest, DropsSilentClientsAtTheDeadline) {
 
 TEST_F(HandshakeTest, AFloodDisplacesItsOldestConnections) {
   Restart({.timeouts = {}, .pending = 8});
-  std::vector<std::unique_ptr<Connection>> strangers;
-  for (int i = 0; i < 30; ++i) strangers.push_back(Dial());
+  std::vector<std::unique_ptr<Connection>> outsiders;
+  for (int i = 0; i < 30; ++i) outsiders.push_back(Dial());
   Run(nullptr, kNsPerMs);
   EXPECT_LE(server_->pending(), 8u);
   auto client = StartClient(lane_, kSecret);
@@ -349,11 +349,11 @@ TEST_F(HandshakeTest, AFloodDisplacesNoOtherAddress) {
   auto other = StartClient({.purpose = ConnectionPurpose::kMember, .comm_id = CommId(42)}, kSecret);
   Run(client.get(), kNsPerMs);
   while (other->Poll(clock_.Now()).ok() && server_->pending() < 2) Run(nullptr, kNsPerMs);
-  Flood("stranger", 3 * LimitedWarnings::kPerMinute);
+  Flood("outsider", 3 * LimitedWarnings::kPerMinute);
   EXPECT_EQ(server_->pending(), 8u);
   EXPECT_EQ(log_.lines.size(), static_cast<size_t>(LimitedWarnings::kPerMinute));
   EXPECT_THAT(log_.lines.back(), HasSubstr("further warnings for this address"));
-  EXPECT_THAT(log_.lines.back(), HasSubstr("most of them from stranger"));
+  EXPECT_THAT(log_.lines.back(), HasSubstr("most of them from outsider"));
   secrets_[CommId(42)] = kSecret;
   server_->RetryLookup(CommId(42));
   Run(client.get(), kNsPerMs);
@@ -364,7 +364,7 @@ TEST_F(HandshakeTest, AFloodDisplacesNoOtherAddress) {
 
 TEST_F(HandshakeTest, GarbageFromOneAddressDoesNotFillTheLog) {
   for (int i = 0; i < 3 * LimitedWarnings::kPerMinute; ++i) {
-    std::unique_ptr<Connection> stray = Dial("stranger");
+    std::unique_ptr<Connection> stray = Dial("outsider");
     Run(nullptr, kNsPerMs);
     Say(*stray, "GET");
     Run(nullptr, kNsPerMs);

@@ -1,0 +1,480 @@
+#include "controller/registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/controller/agent_messages.h"
+
+namespace mccs {
+namespace registry_test {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+
+constexpr AgentKey kFirst{1}, kSecond{2}, kThird{3};
+constexpr CommId kId{0xc0ffee};
+
+std::vector<uint64_t> EpochsOf(const CommunicatorRecord& record) {
+  std::vector<uint64_t> epochs;
+  for (const strategy::Strategy& proposed : record.proposed) epochs.push_back(proposed.epoch());
+  return epochs;
+}
+
+agent::v1::Announce AnnounceOf(const std::vector<std::string>& hosts, CommId id = kId) {
+  return MakeAnnounce(id.value(), hosts);
+}
+
+agent::v1::Announce AtEpoch(agent::v1::Announce announce, uint64_t epoch) {
+  announce.mutable_strategy()->set_epoch(epoch);
+  announce.set_newest_epoch(epoch);
+  return announce;
+}
+
+agent::v1::Report ReportOf(uint64_t epoch, uint64_t rejected_epoch = 0) {
+  agent::v1::Report report = Reporting(kId.value(), epoch).report();
+  report.set_rejected_epoch(rejected_epoch);
+  return report;
+}
+
+class RegistryTest : public testing::Test {
+ protected:
+  absl::Status Register(AgentKey agent, const agent::v1::Host& host,
+                        const std::vector<agent::v1::Announce>& led = {}) {
+    return registry_.Register(agent, Registration(host, led).registration(), ++now_);
+  }
+  absl::Status Register(AgentKey agent, const std::string& host,
+                        const std::vector<agent::v1::Announce>& led = {}) {
+    return Register(agent, MakeHost(host), led);
+  }
+  absl::Status Announce(const std::string& host, const agent::v1::Announce& announce) {
+    return registry_.Announce(host, announce, ++now_);
+  }
+  // Hosts h0 and h1, and a communicator of both that h0 leads.
+  void AnnouncePair() {
+    ASSERT_TRUE(Register(kFirst, "h0").ok());
+    ASSERT_TRUE(Register(kSecond, "h1").ok());
+    ASSERT_TRUE(Announce("h0", AnnounceOf({"h0", "h1"})).ok());
+  }
+  uint64_t Propose() { return registry_.Propose(kId, Record().Applied(), ++now_).epoch(); }
+  const HostRecord& Host(const std::string& name) { return registry_.hosts().at(name); }
+  const CommunicatorRecord& Record(CommId id = kId) { return registry_.communicators().at(id); }
+  bool Has(CommId id) { return registry_.communicators().contains(id); }
+
+  Registry registry_;
+  MonotonicNs now_ = 1000;
+};
+
+// ---- Hosts -----
+
+TEST_F(RegistryTest, StartsEmpty) {
+  EXPECT_THAT(registry_.hosts(), IsEmpty());
+  EXPECT_THAT(registry_.View().hosts, IsEmpty());
+  EXPECT_THAT(registry_.View().communicators, IsEmpty());
+}
+
+TEST_F(RegistryTest, ARegisteredHostIsReady) {
+  agent::v1::FromAgent message = Registration(MakeHost("h0", "r1"));
+  message.mutable_registration()->set_topology("cluster-a");
+  ASSERT_TRUE(registry_.Register(kFirst, message.registration(), 7).ok());
+  const HostRecord& host = Host("h0");
+  EXPECT_EQ(host.state, HostState::kReady);
+  EXPECT_EQ(host.agent, kFirst);
+  EXPECT_EQ(host.topology, "cluster-a");
+  EXPECT_EQ(host.host.position().rack(), "r1");
+  EXPECT_EQ(host.since, 7);
+  EXPECT_EQ(host.received_at, 7);
+  registry_.RecordMessage("h0", 9);
+  EXPECT_EQ(Host("h0").received_at, 9);
+  EXPECT_EQ(Host("h0").since, 7) << "its state has not changed";
+}
+
+TEST_F(RegistryTest, RejectsAHostWithoutAName) {
+  EXPECT_TRUE(absl::IsInvalidArgument(Register(kFirst, "")));
+  EXPECT_THAT(registry_.hosts(), IsEmpty());
+}
+
+TEST_F(RegistryTest, RejectsAnotherDaemonOfAReadyHost) {
+  ASSERT_TRUE(Register(kFirst, MakeHost("h0", "", "10.0.0.1:7400")).ok());
+  const absl::Status rejected = Register(kSecond, MakeHost("h0", "", "10.0.0.2:7400"));
+  EXPECT_TRUE(absl::IsAlreadyExists(rejected)) << rejected;
+  for (const char* field : {"10.0.0.1:7400", "'h0'", "10.0.0.2:7400"})
+    EXPECT_THAT(std::string(rejected.message()), HasSubstr(field));
+  EXPECT_EQ(Host("h0").agent, kFirst);
+}
+
+TEST_F(RegistryTest, ADaemonReplacesItsOwnConnectionAndALostDaemon) {
+  ASSERT_TRUE(Register(kFirst, MakeHost("h0", "", "10.0.0.1:7400")).ok());
+  ASSERT_TRUE(Register(kSecond, MakeHost("h0", "", "10.0.0.1:7400")).ok())
+      << "its old connection has not timed out yet";
+  EXPECT_EQ(Host("h0").agent, kSecond);
+  registry_.MarkLost("h0", "its connection closed", ++now_);
+  ASSERT_TRUE(Register(kThird, MakeHost("h0", "", "10.0.0.2:7400")).ok());
+  EXPECT_EQ(Host("h0").agent, kThird);
+  EXPECT_EQ(Host("h0").why, "");
+}
+
+TEST_F(RegistryTest, ALostHostKeepsItsRecordAndItsCommunicators) {
+  AnnouncePair();
+  registry_.MarkLost("h0", "its connection closed", 5000);
+  EXPECT_EQ(Host("h0").state, HostState::kLost);
+  EXPECT_EQ(Host("h0").why, "its connection closed");
+  EXPECT_EQ(Host("h0").since, 5000);
+  EXPECT_EQ(Host("h0").agent, AgentKey());
+  EXPECT_TRUE(Has(kId));
+  const std::vector<HostView> views = registry_.HostViews();
+  ASSERT_EQ(views.size(), 2u);
+  EXPECT_FALSE(views[0].ready);
+  EXPECT_TRUE(views[1].ready);
+}
+
+TEST_F(RegistryTest, ARefusedDaemonStaysRefusedSinceItsFirstAttempt) {
+  registry_.RecordRefused(MakeHost("h0"), "the clock is wrong", 10);
+  registry_.RecordRefused(MakeHost("h0"), "the topology is unknown", 20);
+  EXPECT_EQ(Host("h0").state, HostState::kRefused);
+  EXPECT_EQ(Host("h0").why, "the topology is unknown");
+  EXPECT_EQ(Host("h0").since, 10);
+  EXPECT_EQ(Host("h0").received_at, 20);
+  ASSERT_TRUE(Register(kFirst, "h0").ok());
+  EXPECT_EQ(Host("h0").state, HostState::kReady);
+}
+
+TEST_F(RegistryTest, ARefusalAffectsNoReadyHost) {
+  ASSERT_TRUE(Register(kFirst, MakeHost("h0", "", "10.0.0.1:7400")).ok());
+  registry_.RecordRefused(MakeHost("h0", "", "10.0.0.2:7400"), "its name is in use", ++now_);
+  EXPECT_EQ(Host("h0").state, HostState::kReady);
+  EXPECT_EQ(Host("h0").host.peer_endpoint(), "10.0.0.1:7400");
+  registry_.RecordRefused(MakeHost(""), "it has no name", ++now_);
+  EXPECT_EQ(registry_.hosts().size(), 1u);
+}
+
+TEST_F(RegistryTest, LimitsTheNumberOfHosts) {
+  for (size_t i = 0; i < Registry::kMaxHosts; ++i)
+    ASSERT_TRUE(Register(AgentKey(i + 1), absl::StrCat("h", i)).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(Register(AgentKey(1u << 20), "one-more")));
+  registry_.RecordRefused(MakeHost("one-more"), "too many hosts", ++now_);
+  EXPECT_EQ(registry_.hosts().size(), Registry::kMaxHosts);
+  EXPECT_TRUE(Register(AgentKey(2u << 20), "h7").ok()) << "a known host registers again";
+}
+
+TEST_F(RegistryTest, TheHostsRevisionFollowsTheHosts) {
+  uint64_t last = registry_.hosts_revision();
+  const auto changed = [&] { return std::exchange(last, registry_.hosts_revision()) != last; };
+  ASSERT_TRUE(Register(kFirst, "h0").ok());
+  EXPECT_TRUE(changed());
+  registry_.RecordMessage("h0", ++now_);
+  ASSERT_TRUE(Announce("h0", AnnounceOf({"h0"})).ok());
+  EXPECT_FALSE(changed());
+  registry_.MarkLost("h0", "its connection closed", ++now_);
+  EXPECT_TRUE(changed());
+  registry_.RecordRefused(MakeHost("h1"), "the clock is wrong", ++now_);
+  EXPECT_TRUE(changed());
+  registry_.RecordRefused(MakeHost("h1"), "the clock is wrong", ++now_);
+  EXPECT_FALSE(changed()) << "it retries";
+}
+
+// ---- Communicators -----
+
+TEST_F(RegistryTest, AnAnnouncedCommunicatorIsInTheView) {
+  AnnouncePair();
+  EXPECT_EQ(Record().leader, "h0");
+  EXPECT_EQ(Record().newest_epoch, 1u);
+  const CommunicatorView view = registry_.View(kId);
+  EXPECT_EQ(view.id, kId);
+  EXPECT_EQ(view.tenant, "uid 1000");
+  EXPECT_THAT(view.hosts, ElementsAre("h0", "h1"));
+  EXPECT_THAT(view.first_ranks, ElementsAre(0, 1));
+  EXPECT_EQ(view.strategy.epoch(), 1u);
+  EXPECT_NE(view.revision, 0u);
+}
+
+TEST_F(RegistryTest, RejectsInvalidAnnouncements) {
+  ASSERT_TRUE(Register(kFirst, "h0").ok());
+  agent::v1::Announce no_id = AnnounceOf({"h0"});
+  no_id.set_comm_id(0);
+  agent::v1::Announce few_ranks = AnnounceOf({"h0", "h1"});
+  few_ranks.mutable_members()->RemoveLast();
+  agent::v1::Announce no_channel = AnnounceOf({"h0"});
+  no_channel.mutable_strategy()->clear_channels();
+  agent::v1::Announce no_permutation = AnnounceOf({"h0", "h1"});
+  no_permutation.mutable_strategy()->mutable_channels(0)->set_ring(1, 0);
+  agent::v1::Announce beyond = AnnounceOf({"h0", "h1"});
+  beyond.mutable_strategy()->mutable_channels(0)->set_ring(1, 2);
+  for (const agent::v1::Announce& invalid : {no_id, few_ranks, no_channel, no_permutation, beyond,
+                                             AnnounceOf({"h0", "h0"}), AnnounceOf({})}) {
+    SCOPED_TRACE(invalid.ShortDebugString());
+    EXPECT_TRUE(absl::IsInvalidArgument(Announce("h0", invalid)));
+    EXPECT_TRUE(absl::IsInvalidArgument(Register(kFirst, "h0", {invalid})));
+    EXPECT_THAT(registry_.communicators(), IsEmpty());
+  }
+}
+
+TEST_F(RegistryTest, RejectsASecondLeader) {
+  AnnouncePair();
+  const absl::Status rejected = Announce("h1", AnnounceOf({"h0", "h1"}));
+  EXPECT_TRUE(absl::IsAlreadyExists(rejected)) << rejected;
+  EXPECT_THAT(std::string(rejected.message()), HasSubstr("led by h0, not by h1"));
+  EXPECT_TRUE(absl::IsAlreadyExists(Register(kThird, "h2", {AnnounceOf({"h2", "h1"})})));
+  EXPECT_FALSE(registry_.hosts().contains("h2")) << "the registration failed as a whole";
+  EXPECT_EQ(Record().leader, "h0");
+}
+
+TEST_F(RegistryTest, LimitsTheNumberOfCommunicators) {
+  ASSERT_TRUE(Register(kFirst, "h0").ok());
+  for (uint64_t id = 1; id <= Registry::kMaxCommunicators; ++id)
+    ASSERT_TRUE(Announce("h0", AnnounceOf({"h0"}, CommId(id))).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(Announce("h0", AnnounceOf({"h0"}))));
+  EXPECT_FALSE(Has(kId));
+  EXPECT_TRUE(Announce("h0", AnnounceOf({"h0"}, CommId(1))).ok()) << "it is announced already";
+  registry_.OnCommunicatorEnded("h0", CommId(1));
+  EXPECT_TRUE(Announce("h0", AnnounceOf({"h0"})).ok());
+}
+
+TEST_F(RegistryTest, ARegistrationListsAllCommunicatorsThatItsHostLeads) {
+  AnnouncePair();
+  ASSERT_TRUE(Announce("h0", AnnounceOf({"h0"}, CommId(2))).ok());
+  ASSERT_TRUE(Announce("h1", AnnounceOf({"h1", "h0"}, CommId(3))).ok());
+  const MonotonicNs since = Record(CommId(2)).since;
+  ASSERT_TRUE(
+      Register(kThird, "h0", {AnnounceOf({"h0"}, CommId(2)), AnnounceOf({"h0"}, CommId(4))}).ok());
+  EXPECT_FALSE(Has(kId)) << "h0 no longer has it";
+  EXPECT_EQ(Record(CommId(2)).since, since) << "the same communicator as before";
+  EXPECT_EQ(Record(CommId(3)).leader, "h1");
+  EXPECT_EQ(Record(CommId(4)).since, now_);
+}
+
+TEST_F(RegistryTest, OnlyTheLeaderEndsACommunicator) {
+  AnnouncePair();
+  registry_.Report("h1", ReportOf(1));
+  ASSERT_THAT(Record().reports, ElementsAre(Pair("h1", testing::_)));
+  registry_.OnCommunicatorEnded("h1", kId);
+  ASSERT_TRUE(Has(kId));
+  EXPECT_THAT(Record().reports, IsEmpty()) << "h1's part has ended";
+  registry_.OnCommunicatorEnded("h0", CommId(77));  // unknown
+  EXPECT_TRUE(Has(kId));
+  registry_.OnCommunicatorEnded("h0", kId);
+  EXPECT_FALSE(Has(kId));
+}
+
+TEST_F(RegistryTest, RemovesCommunicatorsOfLeadersLostForLong) {
+  AnnouncePair();
+  ASSERT_TRUE(Announce("h1", AnnounceOf({"h1"}, CommId(2))).ok());
+  EXPECT_THAT(registry_.RemoveOrphans(1'000'000), IsEmpty()) << "both leaders are ready";
+  registry_.MarkLost("h0", "its connection closed", 5000);
+  EXPECT_THAT(registry_.RemoveOrphans(5000), IsEmpty());
+  EXPECT_THAT(registry_.RemoveOrphans(5001), ElementsAre(kId));
+  EXPECT_FALSE(Has(kId));
+  EXPECT_TRUE(Has(CommId(2)));
+  EXPECT_THAT(registry_.RemoveOrphans(5001), IsEmpty());
+}
+
+// ---- Reports -----
+
+TEST_F(RegistryTest, KeepsTheLastReportOfEachHost) {
+  AnnouncePair();
+  agent::v1::Report report = ReportOf(1);
+  EXPECT_FALSE(registry_.Report("h1", report));
+  report.set_operations(5);
+  EXPECT_FALSE(registry_.Report("h1", report));
+  EXPECT_FALSE(registry_.Report("h0", ReportOf(1)));
+  EXPECT_EQ(Record().reports.size(), 2u);
+  EXPECT_EQ(Record().reports.at("h1").operations(), 5u);
+}
+
+TEST_F(RegistryTest, IgnoresReportsThatDoNotMatch) {
+  AnnouncePair();
+  ASSERT_TRUE(Register(kThird, "h2").ok());
+  EXPECT_FALSE(registry_.Report("h2", ReportOf(1, /*rejected_epoch=*/9))) << "not a member";
+  agent::v1::Report unknown = ReportOf(1);
+  unknown.set_comm_id(77);
+  EXPECT_FALSE(registry_.Report("h0", unknown));
+  EXPECT_THAT(Record().reports, IsEmpty());
+  EXPECT_EQ(Record().newest_epoch, 1u);
+  EXPECT_FALSE(Has(CommId(77)));
+}
+
+// ---- Proposals -----
+
+TEST_F(RegistryTest, AProposalGetsTheNextEpoch) {
+  AnnouncePair();
+  EXPECT_EQ(Propose(), 2u);
+  EXPECT_EQ(Propose(), 3u);
+  EXPECT_THAT(EpochsOf(Record()), ElementsAre(2, 3));
+  EXPECT_EQ(Record().Applied().epoch(), 1u);
+  EXPECT_EQ(Record().Newest().epoch(), 3u);
+  EXPECT_EQ(registry_.View(kId).strategy.epoch(), 3u) << "policies see the newest";
+  EXPECT_EQ(Record().proposed_at, now_);
+}
+
+TEST_F(RegistryTest, AnAppliedStrategyRemovesItsProposalAndOlderOnes) {
+  AnnouncePair();
+  for (int i = 0; i < 3; ++i) Propose();
+  ASSERT_TRUE(Announce("h0", AtEpoch(AnnounceOf({"h0", "h1"}), 3)).ok());
+  EXPECT_THAT(EpochsOf(Record()), ElementsAre(4));
+  EXPECT_EQ(Record().Applied().epoch(), 3u);
+}
+
+TEST_F(RegistryTest, AProposalComesAfterAllEpochsThatTheLeaderKnows) {
+  AnnouncePair();
+  agent::v1::Announce announce = AnnounceOf({"h0", "h1"});
+  announce.set_newest_epoch(10);  // by another controller
+  ASSERT_TRUE(Announce("h0", announce).ok());
+  EXPECT_EQ(Propose(), 11u);
+  registry_.Report("h0", ReportOf(/*epoch=*/20));
+  EXPECT_EQ(Propose(), 21u);
+  registry_.Report("h0", ReportOf(20, /*rejected_epoch=*/30));
+  EXPECT_EQ(Propose(), 31u);
+}
+
+TEST_F(RegistryTest, OnlyTheLeaderDropsProposals) {
+  AnnouncePair();
+  Propose();
+  Propose();
+  EXPECT_FALSE(registry_.Report("h1", ReportOf(1, /*rejected_epoch=*/3)));
+  EXPECT_THAT(EpochsOf(Record()), ElementsAre(2, 3));
+  EXPECT_FALSE(registry_.Report("h0", ReportOf(1, 2))) << "the newest is still open";
+  EXPECT_THAT(EpochsOf(Record()), ElementsAre(3));
+  EXPECT_TRUE(registry_.Report("h0", ReportOf(1, 3)));
+  EXPECT_THAT(EpochsOf(Record()), IsEmpty());
+  EXPECT_FALSE(registry_.Report("h0", ReportOf(1, 3))) << "once";
+  EXPECT_EQ(Propose(), 4u) << "epochs are not used again";
+}
+
+TEST_F(RegistryTest, DroppedProposalsLeaveTheAppliedStrategy) {
+  AnnouncePair();
+  Propose();
+  registry_.DropProposals(kId);
+  EXPECT_EQ(Record().Newest().epoch(), 1u);
+  EXPECT_EQ(Propose(), 3u);
+}
+
+TEST_F(RegistryTest, DropsTheOldestOfTooManyProposals) {
+  AnnouncePair();
+  for (int i = 0; i < 100; ++i) Propose();
+  const std::vector<uint64_t> epochs = EpochsOf(Record());
+  EXPECT_LE(epochs.size(), 16u);
+  EXPECT_EQ(epochs.back(), 101u);
+  EXPECT_EQ(epochs.front(), 102u - epochs.size()) << "without gaps";
+}
+
+TEST_F(RegistryTest, OtherHostsInvalidateProposals) {
+  AnnouncePair();
+  Propose();
+  ASSERT_TRUE(Announce("h0", AnnounceOf({"h1", "h0"})).ok());
+  EXPECT_THAT(EpochsOf(Record()), IsEmpty()) << "their rings are positions in the old order";
+}
+
+TEST_F(RegistryTest, ANewConnectionOfTheLeaderLosesUnreceivedProposals) {
+  AnnouncePair();
+  Propose();
+  Propose();
+  agent::v1::Announce announce = AnnounceOf({"h0", "h1"});
+  announce.set_newest_epoch(2);
+  ASSERT_TRUE(Register(kThird, "h0", {announce}).ok());
+  EXPECT_THAT(EpochsOf(Record()), ElementsAre(2)) << "received, and not applied yet";
+  EXPECT_EQ(Propose(), 4u);
+}
+
+// ---- Views -----
+
+TEST_F(RegistryTest, TheHostViewHasWhatTheAgentReports) {
+  agent::v1::Host host = MakeHost("h0", "r1", "10.0.0.1:7400");
+  host.mutable_position()->set_pod("p1");
+  agent::v1::Nic* nic = host.add_nics();
+  nic->set_name("nic0");
+  nic->add_addresses("10.0.0.1");
+  nic->set_speed_bps(100'000'000'000);
+  nic->set_mtu_bytes(9000);
+  ASSERT_TRUE(Register(kFirst, host).ok());
+  const std::vector<HostView> views = registry_.HostViews();
+  ASSERT_EQ(views.size(), 1u);
+  EXPECT_EQ(views[0].position.pod, "p1");
+  EXPECT_EQ(views[0].position.rack, "r1");
+  EXPECT_EQ(views[0].position.host, "h0");
+  EXPECT_EQ(views[0].gpus, 2);
+  EXPECT_EQ(views[0].peer_address, "10.0.0.1");
+  EXPECT_EQ(views[0].peer_port, 7400);
+  ASSERT_EQ(views[0].nics.size(), 1u);
+  EXPECT_EQ(views[0].nics[0].name, "nic0");
+  EXPECT_EQ(views[0].nics[0].speed_bps, 100'000'000'000u);
+  EXPECT_EQ(views[0].nics[0].mtu_bytes, 9000u);
+  EXPECT_TRUE(HasAddress(views[0], "10.0.0.1"));
+}
+
+TEST_F(RegistryTest, AnInvalidPeerEndpointLeavesTheAddressEmpty) {
+  ASSERT_TRUE(Register(kFirst, MakeHost("h0", "", "nonsense")).ok());
+  EXPECT_EQ(registry_.HostViews()[0].peer_address, "");
+  EXPECT_EQ(registry_.HostViews()[0].peer_port, 0);
+}
+
+TEST_F(RegistryTest, HostsAreOrderedByPosition) {
+  ASSERT_TRUE(Register(kFirst, MakeHost("a", "r2")).ok());
+  ASSERT_TRUE(Register(kSecond, MakeHost("b", "r1")).ok());
+  ASSERT_TRUE(Register(kThird, MakeHost("c", "r1")).ok());
+  std::vector<std::string> names;
+  for (const HostView& view : registry_.View().hosts) names.push_back(view.position.host);
+  EXPECT_THAT(names, ElementsAre("b", "c", "a"));
+}
+
+TEST_F(RegistryTest, TheViewHasTheGpusOfEachHostsRanks) {
+  agent::v1::Host host = MakeHost("h0");
+  host.mutable_gpus(0)->set_bus_id("0000:1b:00.0");
+  host.mutable_gpus(1)->set_bus_id("0000:2b:00.0");
+  agent::v1::Announce announce = AnnounceOf({"h1", "h0"});
+  announce.clear_members();
+  const std::vector<std::pair<std::string, std::string>> ranks = {{"h0", "0000:2b:00.0"},
+                                                                  {"h1", "0000:1b:00.0"},
+                                                                  {"h0", "0000:1b:00.0"},
+                                                                  {"h0", "0000:1b:00.0"},
+                                                                  {"elsewhere", "0000:1b:00.0"}};
+  for (const auto& [name, gpu] : ranks) {
+    cluster::Member* member = announce.add_members();
+    member->set_rank(announce.members_size() - 1);
+    member->set_host(name);
+    member->set_gpu(gpu);
+  }
+  ASSERT_TRUE(Register(kFirst, host, {announce}).ok());
+  const CommunicatorView view = registry_.View(kId);
+  EXPECT_THAT(view.gpus, ElementsAre(IsEmpty(), ElementsAre(0, 1))) << "h1 is not registered";
+  EXPECT_THAT(view.first_ranks, ElementsAre(1, 0));
+}
+
+TEST_F(RegistryTest, ACommunicatorsRevisionFollowsItsView) {
+  AnnouncePair();
+  uint64_t last = Record().revision;
+  const auto changed = [&] { return std::exchange(last, Record().revision) != last; };
+  ASSERT_TRUE(Announce("h0", AnnounceOf({"h0", "h1"})).ok());
+  agent::v1::Announce running = AnnounceOf({"h0", "h1"});
+  running.set_running(true);
+  ASSERT_TRUE(Announce("h0", running).ok());
+  registry_.Report("h1", ReportOf(1));
+  EXPECT_FALSE(changed());
+  Propose();
+  EXPECT_TRUE(changed());
+  agent::v1::Announce applied = AnnounceOf({"h0", "h1"});
+  *applied.mutable_strategy() = Record().Newest();
+  ASSERT_TRUE(Announce("h0", applied).ok());
+  EXPECT_FALSE(changed()) << "policies saw this strategy before";
+  registry_.SetCosts(kId, {.operation_us = 3});
+  EXPECT_TRUE(changed());
+  EXPECT_EQ(registry_.View(kId).costs->operation_us, 3);
+  Propose();
+  changed();
+  registry_.DropProposals(kId);
+  EXPECT_TRUE(changed());
+  agent::v1::Announce renamed = applied;
+  renamed.set_cgroup("/jobs/7");
+  ASSERT_TRUE(Announce("h0", renamed).ok());
+  EXPECT_TRUE(changed());
+  ASSERT_TRUE(Register(kThird, "h2").ok());
+  EXPECT_TRUE(changed()) << "a host's GPUs may have changed";
+}
+
+}  // namespace registry_test
+}  // namespace mccs

@@ -1,0 +1,79 @@
+// Buffers of this process, registered under a number: for the simulator and for tests, whose
+// tenants are not processes.
+#ifndef MCCS_TESTS_UNIT_DEVICE_LOCAL_IMPORTER_H_
+#define MCCS_TESTS_UNIT_DEVICE_LOCAL_IMPORTER_H_
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "service/device/mapped_range.h"
+#include "service/device/memory_importer.h"
+
+namespace mccs {
+
+// Any holder of a handle may import. LIFETIME: buffers outlive what was imported from them.
+class LocalImporter final : public MemoryImporter {
+ public:
+  using Handle = std::array<uint8_t, wire::kIpcHandleBytes>;
+
+  // Makes `memory` importable by the process that calls itself `owner`.
+  Handle Register(std::span<std::byte> memory, pid_t owner) {
+    Handle handle{};
+    std::memcpy(handle.data(), &next_, sizeof(next_));
+    entries_[next_++] = {memory, owner};
+    return handle;
+  }
+
+  // kInvalidArgument: an unknown handle, another owner, or more bytes than registered.
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) override {
+    const auto found = entries_.find(NumberOf(offer.handle));
+    if (found == entries_.end() || found->second.owner != offer.owner) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("import refused: process ", offer.owner, " has no such buffer"));
+    }
+    const std::span<std::byte> memory = found->second.memory;
+    if (memory.size() < offer.bytes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "import refused: the buffer has ", memory.size(), " bytes, ", offer.bytes, " offered"));
+    }
+    return std::make_unique<LocalMemory>(memory);
+  }
+  absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) override {
+    return MappedRange::Reserve(bytes);
+  }
+
+ private:
+  class LocalMemory final : public DeviceMemory {
+   public:
+    explicit LocalMemory(std::span<std::byte> memory) : memory_(memory) {}
+    std::byte* address() const override { return memory_.data(); }
+    size_t bytes() const override { return memory_.size(); }
+
+   private:
+    std::span<std::byte> memory_;
+  };
+
+  static uint64_t NumberOf(std::span<const uint8_t, wire::kIpcHandleBytes> handle) {
+    uint64_t number;
+    std::memcpy(&number, handle.data(), sizeof(number));
+    return number;
+  }
+
+  struct Entry {
+    std::span<std::byte> memory;
+    pid_t owner;
+  };
+
+  uint64_t next_ = 1;
+  std::map<uint64_t, Entry> entries_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_UNIT_DEVICE_LOCAL_IMPORTER_H_
