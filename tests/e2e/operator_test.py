@@ -136,7 +136,7 @@ class Objects(unittest.TestCase):
         self.run_ok("apply", "-f", testbed)
         self.assertIn("policy/production-first would be created", self.run_ok("apply", "--dry-run", "-f", policies))
         self.run_ok("apply", "-f", policies)
-        self.assertRegex(self.run_ok("get", "policies"), r"production-first +priority_flow .* yes")
+        self.assertRegex(self.run_ok("get", "policies"), r"production-first +priority_flow .* True")
 
     def test_a_refusal_names_object_field_and_line_and_changes_nothing(self):
         self.run_ok("apply", "-f", "-", text=tenant())
