@@ -50,7 +50,7 @@ class WhileAProgramRuns(unittest.TestCase):
     def test_explain_shows_reasons_and_rates(self):
         listed = json.loads(self.run_ok("get", "communicators", "-o", "json"))["communicators"]
         said = json.loads(self.run_ok("explain", "communicator", listed[0]["id"][:6], "-o", "json"))
-        why = {fact["name"]: fact["value"] for fact in said["why"]}
+        why = {fact["name"]: fact["value"] for fact in said["reasons"]}
         self.assertEqual(why["Policy"], "locality_ring: no Policy selects this communicator")
         self.assertIn("no Topology", why["Paths"])
         rings = [flow for flow in said["flows"] if flow["in_ring"]]

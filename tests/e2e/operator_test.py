@@ -33,7 +33,7 @@ spec:
   type: locality_ring
   parameters:
     order: [{order}]
-  for:
+  selector:
     tenants: [{tenant}]
 """
 
@@ -136,7 +136,7 @@ class Objects(unittest.TestCase):
         self.run_ok("apply", "-f", testbed)
         self.assertIn("policy/production-first would be created", self.run_ok("apply", "--dry-run", "-f", policies))
         self.run_ok("apply", "-f", policies)
-        self.assertRegex(self.run_ok("get", "policies"), r"production-first +priority_flow .* yes")
+        self.assertRegex(self.run_ok("get", "policies"), r"production-first +priority_flow .* True")
 
     def test_a_refusal_names_object_field_and_line_and_changes_nothing(self):
         self.run_ok("apply", "-f", "-", text=tenant())
@@ -248,7 +248,7 @@ class Objects(unittest.TestCase):
                       self.run_ok("describe", "tenant", "team-a"))
         shares = policy().replace("locality_ring", "shares").replace("order: [h1, h0]", "channels_per_nic: 1")
         self.assertNotIn("do not use", self.run_ok("apply", "-f", "-", text=shares))
-        self.assertRegex(self.run_ok("get", "tenants"), r"(?m)^team-a .* yes$")
+        self.assertRegex(self.run_ok("get", "tenants"), r"(?m)^team-a .* True$")
         self.assertIn("MEMORY", self.run_ok("get", "tenants", "-o", "wide"))
         self.assertIn("Enforced:       True", self.run_ok("describe", "policy", "gold"))
 

@@ -64,7 +64,7 @@ class ScriptedLab(Lab):
         for line in self.controller.output.splitlines(keepends=True):
             if line.startswith(f"{host} probed ") and line.endswith("\n"):
                 answer = json.loads(line.partition("probed ")[2])
-                found[int(answer["request_id"])] = answer["flows"]
+                found[int(answer["requestId"])] = answer["flows"]
         return found
 
     def job(self, size, iterations):
