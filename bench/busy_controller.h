@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "controller/cluster_view.h"
-#include "controller/coordinator.h"
+#include "controller/coordinator/coordinator.h"
+#include "controller/view/cluster_view.h"
 #include "topology/topology.h"
 
 namespace mccs {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/cluster_view.h"
+#include "controller/view/cluster_view.h"
 #include "topology/topology.h"
 
 namespace mccs {

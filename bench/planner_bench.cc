@@ -20,7 +20,7 @@
 #include "bench/cluster_views.h"
 #include "bench/paper_cluster.h"
 #include "benchmark/benchmark.h"
-#include "controller/planner.h"
+#include "controller/planning/planner.h"
 #include "controller/policy/fair_flow.h"
 #include "controller/policy/flow_planner.h"
 

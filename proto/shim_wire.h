@@ -118,7 +118,7 @@ enum class ErrorClass : uint32_t {
 
 // Written by the daemon, or by the shim after the daemon's death: `error` last (release); pairs
 // with the shim's acquire load. Text and class are written once. A failure releases no stream:
-// `done` does not change until the shim poisons it (ReleaseStreams, shim/fence.h).
+// `done` does not change until the shim poisons it (ReleaseStreams, shim/daemon/fence.h).
 struct alignas(64) ErrorLine {
   std::atomic<uint32_t> error;  // ErrorClass
   // 1: a rank has departed, and no call has needed it yet: calls are still accepted. The daemon

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "service/communicator/communicator_table.h"
-#include "service/communicator/rendezvous.h"
+#include "service/communicator/membership/rendezvous.h"
 #include "service/counters.h"
 #include "service/frontend/frontend.h"
 #include "service/state_dump.h"

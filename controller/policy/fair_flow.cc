@@ -1,8 +1,8 @@
 #include "controller/policy/fair_flow.h"
 
-#include "controller/policy/flow.h"
 #include "controller/policy/ring_order.h"
 #include "controller/policy/strategy_frame.h"
+#include "controller/view/flow.h"
 
 namespace mccs {
 

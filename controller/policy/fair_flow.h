@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "controller/cluster_view.h"
-#include "controller/policy/fabric.h"
 #include "controller/policy/flow_planner.h"
+#include "controller/view/cluster_view.h"
+#include "controller/view/fabric.h"
 
 namespace mccs {
 

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "controller/policy/lane_hash.h"
 #include "controller/policy/strategy_frame.h"
+#include "controller/view/lane_hash.h"
 
 namespace mccs {
 

@@ -17,12 +17,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "controller/cluster_view.h"
-#include "controller/policy/allowed_paths.h"
-#include "controller/policy/fabric.h"
-#include "controller/policy/flow.h"
 #include "controller/policy/placement.h"
-#include "controller/policy/source_ports.h"
+#include "controller/view/allowed_paths.h"
+#include "controller/view/cluster_view.h"
+#include "controller/view/fabric.h"
+#include "controller/view/flow.h"
+#include "controller/view/source_ports.h"
 
 namespace mccs {
 

@@ -1,9 +1,9 @@
 #include "controller/policy/locality_ring.h"
 
 #include "base/status_macros.h"
-#include "controller/policy/flow.h"
 #include "controller/policy/ring_order.h"
 #include "controller/policy/strategy_frame.h"
+#include "controller/view/flow.h"
 
 namespace mccs {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "controller/cluster_view.h"
-#include "controller/policy/fabric.h"
 #include "controller/policy/ring_ports.h"
+#include "controller/view/cluster_view.h"
+#include "controller/view/fabric.h"
 
 namespace mccs {
 
@@ -28,7 +28,7 @@ inline constexpr char kLocalityRingName[] = "locality_ring";
 // The strategy for `subject`, of `view`, with the epoch one higher:
 // - lane shape and skew: unchanged;
 // - rings: in locality order, after options.order;
-// - NICs: from controller/policy/channel_nics.h;
+// - NICs: from controller/view/channel_nics.h;
 // - source ports: from controller/policy/ring_ports.h.
 // A host that is not in `view` has no pod and no rack. `fabrics` are the view's. `taken` holds the
 // ports of all other communicators; this call adds those of `subject`. Errors as in AssignPorts.

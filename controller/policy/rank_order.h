@@ -6,9 +6,9 @@
 #define MCCS_CONTROLLER_POLICY_RANK_ORDER_H_
 
 #include "absl/status/statusor.h"
-#include "controller/cluster_view.h"
-#include "controller/policy/fabric.h"
 #include "controller/policy/ring_ports.h"
+#include "controller/view/cluster_view.h"
+#include "controller/view/fabric.h"
 
 namespace mccs {
 

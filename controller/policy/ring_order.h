@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "controller/cluster_view.h"
+#include "controller/view/cluster_view.h"
 
 namespace mccs {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "controller/policy/flow.h"
-#include "controller/policy/lane_hash.h"
+#include "controller/view/flow.h"
+#include "controller/view/lane_hash.h"
 
 namespace mccs {
 namespace {

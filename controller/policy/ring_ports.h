@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "absl/status/status.h"
-#include "controller/cluster_view.h"
-#include "controller/policy/source_ports.h"
+#include "controller/view/cluster_view.h"
+#include "controller/view/source_ports.h"
 
 namespace mccs {
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/units.h"
-#include "controller/policy/flow.h"
+#include "controller/view/flow.h"
 #include "topology/guarantees.h"
 #include "topology/payload_fraction.h"
 

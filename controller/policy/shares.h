@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "controller/cluster_view.h"
-#include "controller/policy/fabric.h"
 #include "controller/policy/planned_windows.h"
+#include "controller/view/cluster_view.h"
+#include "controller/view/fabric.h"
 #include "topology/max_min_shares.h"
 
 namespace mccs {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "controller/policy/channel_nics.h"
+#include "controller/view/channel_nics.h"
 
 namespace mccs {
 namespace {

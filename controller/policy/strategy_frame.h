@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "controller/cluster_view.h"
-#include "controller/policy/fabric.h"
+#include "controller/view/cluster_view.h"
+#include "controller/view/fabric.h"
 
 namespace mccs {
 
 // Lane shape, skew and algorithms unchanged; epoch one higher; every channel's ring is `ring`; NICs
-// from controller/policy/channel_nics.h; no source ports. A channel names no NICs if they are the
+// from controller/view/channel_nics.h; no source ports. A channel names no NICs if they are the
 // daemons' default. `hosts` is by position in communicator.hosts; null: no Topology has the host.
 strategy::Strategy MakeFrame(const CommunicatorView& communicator,
                              const std::vector<HostIndex>& ring,

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/units.h"
-#include "controller/policy/flow.h"
+#include "controller/view/flow.h"
 
 namespace mccs {
 namespace {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "controller/cluster_view.h"
-#include "controller/policy/fabric.h"
 #include "controller/policy/period.h"
 #include "controller/policy/planned_windows.h"
+#include "controller/view/cluster_view.h"
+#include "controller/view/fabric.h"
 
 namespace mccs {
 

@@ -22,7 +22,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/wall_clock.h"
-#include "service/communicator/controller_link.h"
+#include "service/communicator/links/controller_link.h"
 #include "service/probe/path_prober.h"
 #include "topology/host_discovery.h"
 #include "topology/position.h"

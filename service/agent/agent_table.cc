@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "service/agent/rate_limits_proto.h"
 #include "service/agent/tenants_proto.h"
-#include "service/communicator/strategy_proto.h"
+#include "service/communicator/strategy/strategy_proto.h"
 
 namespace mccs {
 namespace {

@@ -20,7 +20,7 @@
 
 #include "base/ids.h"
 #include "proto/agent.pb.h"
-#include "service/communicator/controller_link.h"
+#include "service/communicator/links/controller_link.h"
 
 namespace mccs {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "service/communicator/strategy.h"
+#include "service/communicator/strategy/strategy.h"
 
 namespace mccs {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "proto/call_options.h"
-#include "service/communicator/activity_log.h"
-#include "service/communicator/forming.h"
+#include "service/communicator/links/activity_log.h"
+#include "service/communicator/membership/forming.h"
 #include "service/work_tally.h"
 
 namespace mccs {

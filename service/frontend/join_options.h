@@ -6,7 +6,7 @@
 #include <string>
 
 #include "proto/shim_control.h"
-#include "service/communicator/communicator_environment.h"
+#include "service/communicator/membership/communicator_environment.h"
 
 namespace mccs {
 

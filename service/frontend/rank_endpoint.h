@@ -21,7 +21,7 @@
 #include "proto/daemon_state.pb.h"
 #include "proto/shim_wire.h"
 #include "service/communicator/communicator.h"
-#include "service/communicator/rank_port.h"
+#include "service/communicator/links/rank_port.h"
 #include "service/frontend/buffer_registry.h"
 #include "service/frontend/captured_groups.h"
 #include "service/frontend/posted_call.h"

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/shim_control.h"
-#include "service/communicator/rank_port.h"
+#include "service/communicator/links/rank_port.h"
 #include "service/frontend/buffer_registry.h"
 
 namespace mccs {

@@ -25,7 +25,7 @@
 #include "proto/daemon_state.pb.h"
 #include "proto/shim_control.h"
 #include "service/communicator/communicator_table.h"
-#include "service/communicator/derived_communicator.h"
+#include "service/communicator/membership/derived_communicator.h"
 #include "service/counters.h"
 #include "service/frontend/buffer_registry.h"
 #include "service/frontend/buffer_releases.h"

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "service/communicator/derived_communicator.h"
+#include "service/communicator/membership/derived_communicator.h"
 #include "service/frontend/join_options.h"
 #include "service/frontend/session.h"
 #include "service/frontend/session_reply.h"

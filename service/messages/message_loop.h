@@ -21,7 +21,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "algorithms/plan.h"
-#include "service/communicator/rank_port.h"
+#include "service/communicator/links/rank_port.h"
 #include "service/messages/local_exchange.h"
 #include "service/messages/local_puts.h"
 #include "service/messages/peer_messages.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "service/communicator/rank_port.h"
+#include "service/communicator/links/rank_port.h"
 #include "service/messages/message_tag.h"
 
 namespace mccs {

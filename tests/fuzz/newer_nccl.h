@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "shim/coll_config.h"
+#include "shim/config/coll_config.h"
 
 namespace mccs {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "controller/measured_costs.h"
+#include "controller/planning/measured_costs.h"
 #include "tests/sim/sim_control.h"
 #include "tests/sim/sim_job.h"
 

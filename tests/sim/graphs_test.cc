@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "service/communicator/departures.h"
+#include "service/communicator/schedule/departures.h"
 #include "tests/sim/sim_job.h"
 
 namespace mccs {

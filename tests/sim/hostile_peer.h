@@ -23,7 +23,7 @@
 
 #include "base/random.h"
 #include "proto/peer.pb.h"
-#include "service/communicator/peer_link.h"
+#include "service/communicator/links/peer_link.h"
 #include "service/transport/handshake.h"
 #include "tests/sim/hostile_lane.h"
 #include "tests/sim/hostile_messages.h"

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/operation.h"
-#include "service/communicator/communicator_lanes.h"
-#include "service/communicator/strategy.h"
+#include "service/communicator/lanes/communicator_lanes.h"
+#include "service/communicator/strategy/strategy.h"
 #include "tests/sim/hostile_peer.h"
 
 namespace mccs {
@@ -140,7 +140,7 @@ void HostilePeer::AnswerSplit(Link& link, const peer::SplitCall& call) {
 }
 
 // Sends messages of the protocol for the order of operations
-// (service/communicator/decided_order.h).
+// (service/communicator/schedule/decided_order.h).
 void HostilePeer::SendOrderMessage() {
   Link* const link = RandomLink();
   if (link == nullptr || stage_ != Stage::kRunning) return;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "service/communicator/peer_link.h"
+#include "service/communicator/links/peer_link.h"
 #include "service/transport/peer_listener.h"
 #include "tests/sim/sim_world.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "controller/registry.h"
+#include "controller/state/registry.h"
 #include "tests/sim/sim_control.h"
 
 namespace mccs {

@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "controller/guarantee_limits.h"
 #include "controller/objects/change.h"
 #include "controller/objects/drain_spec.h"
 #include "controller/objects/read_objects.h"
+#include "controller/rates/guarantee_limits.h"
 
 namespace mccs {
 namespace {

@@ -12,7 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "controller/planner.h"
+#include "controller/planning/planner.h"
 #include "tests/sim/hostile_tenants.h"
 #include "tests/sim/misplaced_lanes.h"
 #include "tests/sim/random_job.h"

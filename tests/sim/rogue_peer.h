@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "base/random.h"
-#include "service/communicator/dial.h"
-#include "service/communicator/peer_link.h"
-#include "service/communicator/strategy_proto.h"
+#include "service/communicator/links/dial.h"
+#include "service/communicator/links/peer_link.h"
+#include "service/communicator/strategy/strategy_proto.h"
 #include "service/transport/peer_listener.h"
 #include "tests/sim/sim_world.h"
 

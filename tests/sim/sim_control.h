@@ -27,9 +27,9 @@
 #include <vector>
 
 #include "base/log.h"
-#include "controller/shared_coordinator.h"
+#include "controller/coordinator/shared_coordinator.h"
+#include "controller/coordinator/strategy_persister.h"
 #include "controller/store/memory_store.h"
-#include "controller/strategy_persister.h"
 #include "service/agent/agent_table.h"
 #include "service/agent/clock_echo.h"
 #include "tests/sim/sim_clock.h"

@@ -16,7 +16,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
-#include "service/communicator/controller_link.h"
+#include "service/communicator/links/controller_link.h"
 #include "service/daemon.h"
 #include "service/device/cpu_device.h"
 #include "service/transport/stream_lane.h"

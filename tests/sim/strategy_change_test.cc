@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "service/communicator/change_leader.h"
+#include "service/communicator/schedule/change_leader.h"
 #include "tests/sim/running_job.h"
 
 namespace mccs {

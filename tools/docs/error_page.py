@@ -37,7 +37,7 @@ def mapping(text, function):
 
 def results(root):
     """{"shim": {status: result}, "service": {status: result}}, with "default"."""
-    shim = (root / "shim/error_message.cc").read_text()
+    shim = (root / "shim/daemon/error_message.cc").read_text()
     of_shim = mapping(shim, "ncclResult_t ResultOf(const absl::Status& status)")
     classes = mapping((root / "service/error_class.h").read_text(), "ErrorClass ToErrorClass(")
     statuses = mapping(shim, "absl::Status StatusOf(wire::ErrorClass error")

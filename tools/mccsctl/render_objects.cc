@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "tools/mccsctl/table.h"
@@ -81,6 +82,9 @@ std::string Hunks(const std::string& before, const std::string& after) {
   diff.composeUnifiedHunks();
   std::ostringstream text;
   diff.printUnifiedFormat(text);
+  // libdtl numbers the line of an empty side 1, diff and patch number it 0.
+  if (before.empty()) return absl::StrReplaceAll(text.str(), {{"@@ -1,0 ", "@@ -0,0 "}});
+  if (after.empty()) return absl::StrReplaceAll(text.str(), {{" +1,0 @@", " +0,0 @@"}});
   return text.str();
 }
 

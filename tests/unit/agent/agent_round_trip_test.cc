@@ -14,8 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
-#include "controller/operator_view.h"
-#include "controller/server.h"
+#include "controller/api/operator_view.h"
+#include "controller/api/server.h"
 #include "controller/store/memory_store.h"
 #include "proto/operator.grpc.pb.h"
 #include "service/agent/agent.h"

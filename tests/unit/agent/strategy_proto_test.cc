@@ -1,4 +1,4 @@
-#include "service/communicator/strategy_proto.h"
+#include "service/communicator/strategy/strategy_proto.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

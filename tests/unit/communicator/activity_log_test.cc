@@ -1,4 +1,4 @@
-#include "service/communicator/activity_log.h"
+#include "service/communicator/links/activity_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Which answers of hosts are legal in which stage of a change. The test plays all hosts.
-#include "service/communicator/change_leader.h"
+#include "service/communicator/schedule/change_leader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Which operation may start when: a leader and members; the test plays the other hosts.
-#include "service/communicator/decided_order.h"
+#include "service/communicator/schedule/decided_order.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>

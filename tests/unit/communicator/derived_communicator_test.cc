@@ -1,5 +1,5 @@
 // The ranks and the id of a derived communicator.
-#include "service/communicator/derived_communicator.h"
+#include "service/communicator/membership/derived_communicator.h"
 
 #include <gtest/gtest.h>
 

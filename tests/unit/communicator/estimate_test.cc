@@ -1,4 +1,4 @@
-#include "service/communicator/estimate.h"
+#include "service/communicator/schedule/estimate.h"
 
 #include <gtest/gtest.h>
 

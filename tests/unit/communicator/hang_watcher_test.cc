@@ -1,5 +1,5 @@
 // The sentence about ranks that wait for others, also for invalid answers.
-#include "service/communicator/hang_watcher.h"
+#include "service/communicator/schedule/hang_watcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

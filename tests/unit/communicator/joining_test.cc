@@ -1,6 +1,6 @@
 // The member's side of a rendezvous. The test plays the rendezvous on a simulated network. Time
 // advances from event to event and from deadline to deadline, as in the engine.
-#include "service/communicator/joining.h"
+#include "service/communicator/membership/joining.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "service/communicator/lane_meter.h"
+#include "service/communicator/lanes/lane_meter.h"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
-#include "service/communicator/lane_set.h"
+#include "service/communicator/lanes/lane_set.h"
 #include "service/device/cpu_device.h"
 #include "service/transport/peer_listener.h"
 #include "service/transport/stream_lane.h"

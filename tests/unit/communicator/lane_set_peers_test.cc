@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "service/communicator/lane_set.h"
+#include "service/communicator/lanes/lane_set.h"
 #include "tests/unit/communicator/fake_connection.h"
 #include "tests/unit/communicator/lane_set_hosts.h"
 

@@ -1,5 +1,5 @@
 // The lanes of the rings, between two hosts.
-#include "service/communicator/lane_set.h"
+#include "service/communicator/lanes/lane_set.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "base/random.h"
-#include "service/communicator/peer_link.h"
+#include "service/communicator/links/peer_link.h"
 #include "service/transport/peer_listener.h"
 #include "tests/unit/frontend/raw_tenant.h"
 

@@ -1,5 +1,5 @@
 // Rosters come from any daemon that a tenant's unique id names, so they are not trusted.
-#include "service/communicator/membership.h"
+#include "service/communicator/membership/membership.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Calls whose buffers fit another communicator than the one that runs them: the loop checks them
 // against the layout and each rank's buffers, whatever was validated before.
-#include "service/communicator/operation_loop.h"
+#include "service/communicator/schedule/operation_loop.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "service/communicator/operation_signature.h"
+#include "service/communicator/lanes/operation_signature.h"
 
 #include <gtest/gtest.h>
 

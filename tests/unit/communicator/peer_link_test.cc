@@ -1,4 +1,4 @@
-#include "service/communicator/peer_link.h"
+#include "service/communicator/links/peer_link.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

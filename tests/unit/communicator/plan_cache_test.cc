@@ -1,4 +1,4 @@
-#include "service/communicator/plan_cache.h"
+#include "service/communicator/strategy/plan_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Meetings, over connections controlled by the test.
-#include "service/communicator/rendezvous.h"
+#include "service/communicator/membership/rendezvous.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

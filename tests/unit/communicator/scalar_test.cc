@@ -1,5 +1,5 @@
 // Scales of averages, against tables of all values of a type.
-#include "service/communicator/scalar.h"
+#include "service/communicator/schedule/scalar.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Control links of one communicator, at the leader and at a member, over connections controlled by
 // the test.
-#include "service/communicator/star.h"
+#include "service/communicator/links/star.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

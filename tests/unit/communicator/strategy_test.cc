@@ -1,4 +1,4 @@
-#include "service/communicator/strategy.h"
+#include "service/communicator/strategy/strategy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

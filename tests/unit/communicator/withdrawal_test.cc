@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "base/random.h"
-#include "service/communicator/joining.h"
+#include "service/communicator/membership/joining.h"
 #include "service/transport/peer_listener.h"
 #include "tests/sim/sim_world.h"
 

@@ -1,4 +1,4 @@
-#include "controller/algorithm_rules.h"
+#include "controller/planning/algorithm_rules.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "controller/catalog.h"
+#include "controller/state/catalog.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "controller/controller_events.h"
+#include "controller/state/controller_events.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

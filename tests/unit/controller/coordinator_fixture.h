@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "controller/coordinator.h"
-#include "controller/operator_view.h"
+#include "controller/api/operator_view.h"
+#include "controller/coordinator/coordinator.h"
 #include "tests/unit/controller/agent_messages.h"
 #include "tests/unit/controller/manual_clock.h"
 #include "tests/unit/objects/documents.h"

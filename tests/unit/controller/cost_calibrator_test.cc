@@ -1,12 +1,12 @@
 // A coordinator whose daemons report measurements of the network.
-#include "controller/cost_calibrator.h"
+#include "controller/measurement/cost_calibrator.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <vector>
 
-#include "controller/measured_costs.h"
+#include "controller/planning/measured_costs.h"
 #include "tests/unit/controller/coordinator_fixture.h"
 
 namespace mccs {
@@ -56,7 +56,7 @@ TEST_F(CostCalibratorTest, ProposesMeasuredCostsOnce) {
       << "nothing but the costs";
 }
 
-// Its cached plan is used, if nothing else changes (controller/incremental_planner.h).
+// Its cached plan is used, if nothing else changes (controller/planning/incremental_planner.h).
 TEST_F(CostCalibratorTest, WorksWithAPolicyThatPlacesFlows) {
   StartCommunicator();
   coordinator_.SetObjects(std::make_shared<ObjectSet>(After(

@@ -1,13 +1,13 @@
-#include "controller/drains.h"
+#include "controller/state/drains.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "controller/coordinator.h"
+#include "controller/api/operator_view.h"
+#include "controller/coordinator/coordinator.h"
 #include "controller/objects/change.h"
 #include "controller/objects/read_objects.h"
-#include "controller/operator_view.h"
-#include "controller/resolved_view.h"
+#include "controller/state/resolved_view.h"
 #include "tests/unit/controller/agent_messages.h"
 #include "tests/unit/mentions.h"
 

@@ -1,4 +1,4 @@
-#include "controller/enforcement_status.h"
+#include "controller/api/enforcement_status.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-#include "controller/explanation.h"
+#include "controller/api/explanation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "controller/measured_costs.h"
+#include "controller/planning/measured_costs.h"
 #include "controller/policy/shares.h"
 #include "tests/unit/controller/agent_messages.h"
 #include "tests/unit/mentions.h"

@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "controller/catalog.h"
-#include "controller/explanation.h"
-#include "controller/object_view.h"
-#include "controller/rate_changes.h"
+#include "controller/api/explanation.h"
+#include "controller/api/object_view.h"
+#include "controller/api/work_view.h"
+#include "controller/rates/rate_changes.h"
+#include "controller/state/catalog.h"
 #include "controller/store/memory_store.h"
-#include "controller/work_view.h"
 #include "tests/unit/controller/coordinator_fixture.h"
 #include "tests/unit/golden.h"
 #include "tools/mccsctl/render.h"

@@ -1,4 +1,4 @@
-#include "controller/guarantee_limits.h"
+#include "controller/rates/guarantee_limits.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "controller/host_clocks.h"
+#include "controller/measurement/host_clocks.h"
 
 #include <gtest/gtest.h>
 

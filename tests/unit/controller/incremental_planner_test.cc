@@ -1,5 +1,5 @@
 // Results of the incremental planner equal those of a new one.
-#include "controller/incremental_planner.h"
+#include "controller/planning/incremental_planner.h"
 
 #include <gtest/gtest.h>
 
@@ -14,12 +14,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "controller/planner.h"
-#include "controller/recovered_strategies.h"
-#include "controller/registry.h"
-#include "controller/resolved_view.h"
-#include "controller/run_policies.h"
-#include "controller/view_cache.h"
+#include "controller/planning/planner.h"
+#include "controller/planning/run_policies.h"
+#include "controller/state/recovered_strategies.h"
+#include "controller/state/registry.h"
+#include "controller/state/resolved_view.h"
+#include "controller/state/view_cache.h"
 #include "proto/stored.pb.h"
 #include "tests/unit/controller/agent_messages.h"
 #include "tests/unit/objects/documents.h"

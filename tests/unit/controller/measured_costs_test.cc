@@ -1,4 +1,4 @@
-#include "controller/measured_costs.h"
+#include "controller/planning/measured_costs.h"
 
 #include <gtest/gtest.h>
 

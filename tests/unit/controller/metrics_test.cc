@@ -1,5 +1,5 @@
 // The content of GET /metrics of mccs-controller.
-#include "controller/metrics.h"
+#include "controller/api/metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

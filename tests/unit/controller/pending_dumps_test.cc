@@ -1,4 +1,4 @@
-#include "controller/pending_dumps.h"
+#include "controller/coordinator/pending_dumps.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

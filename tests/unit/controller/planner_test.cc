@@ -1,4 +1,4 @@
-#include "controller/planner.h"
+#include "controller/planning/planner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "controller/planning/run_policies.h"
 #include "controller/policy/locality_ring.h"
-#include "controller/resolved_view.h"
-#include "controller/run_policies.h"
+#include "controller/state/resolved_view.h"
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {

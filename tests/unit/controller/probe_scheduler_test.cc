@@ -1,4 +1,4 @@
-#include "controller/probe_scheduler.h"
+#include "controller/measurement/probe_scheduler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

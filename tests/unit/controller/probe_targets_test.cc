@@ -1,4 +1,4 @@
-#include "controller/probe_targets.h"
+#include "controller/measurement/probe_targets.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "controller/resolved_view.h"
+#include "controller/state/resolved_view.h"
 #include "tests/unit/objects/documents.h"
 #include "tests/unit/policy/clusters.h"
 

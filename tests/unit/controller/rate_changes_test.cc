@@ -1,4 +1,4 @@
-#include "controller/rate_changes.h"
+#include "controller/rates/rate_changes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

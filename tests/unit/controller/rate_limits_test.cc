@@ -1,4 +1,4 @@
-#include "controller/rate_limits.h"
+#include "controller/rates/rate_limits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/units.h"
-#include "controller/resolved_view.h"
-#include "controller/sent_limits.h"
+#include "controller/rates/sent_limits.h"
+#include "controller/state/resolved_view.h"
 #include "tests/unit/controller/agent_messages.h"
 #include "tests/unit/mentions.h"
 #include "tests/unit/objects/documents.h"

@@ -1,12 +1,12 @@
-#include "controller/recovered_strategies.h"
+#include "controller/state/recovered_strategies.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "controller/operator_view.h"
-#include "controller/shared_coordinator.h"
+#include "controller/api/operator_view.h"
+#include "controller/coordinator/shared_coordinator.h"
+#include "controller/coordinator/strategy_persister.h"
 #include "controller/store/memory_store.h"
-#include "controller/strategy_persister.h"
 #include "proto/stored.pb.h"
 #include "tests/unit/controller/agent_messages.h"
 #include "tests/unit/controller/manual_clock.h"

@@ -1,5 +1,5 @@
 // Registration and refusal of daemons, also when a Topology is deleted.
-#include "controller/registration.h"
+#include "controller/coordinator/registration.h"
 
 #include "tests/unit/controller/coordinator_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "controller/registry.h"
+#include "controller/state/registry.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "controller/rollouts.h"
+#include "controller/state/rollouts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "controller/run_policies.h"
+#include "controller/planning/run_policies.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include <set>
 #include <sstream>
 
-#include "controller/policy/flow.h"
-#include "controller/rate_limits.h"
-#include "controller/resolved_view.h"
+#include "controller/rates/rate_limits.h"
+#include "controller/state/resolved_view.h"
+#include "controller/view/flow.h"
 #include "tests/unit/mentions.h"
 #include "tests/unit/objects/documents.h"
 #include "tests/unit/policy/clusters.h"

@@ -1,5 +1,5 @@
 // The controller's server over gRPC on loopback: operators' calls, health and reflection.
-#include "controller/server.h"
+#include "controller/api/server.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>

@@ -1,11 +1,11 @@
-#include "controller/topology_mismatch.h"
+#include "controller/state/topology_mismatch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "controller/policy/fabric.h"
-#include "controller/resolved_view.h"
+#include "controller/state/resolved_view.h"
+#include "controller/view/fabric.h"
 #include "tests/unit/controller/agent_messages.h"
 #include "tests/unit/mentions.h"
 #include "tests/unit/objects/documents.h"

@@ -1,10 +1,10 @@
-#include "controller/work_view.h"
+#include "controller/api/work_view.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "controller/explanation.h"
-#include "controller/operator_view.h"
+#include "controller/api/explanation.h"
+#include "controller/api/operator_view.h"
 #include "tests/unit/controller/agent_messages.h"
 #include "tests/unit/objects/documents.h"
 

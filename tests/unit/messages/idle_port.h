@@ -2,7 +2,7 @@
 #ifndef MCCS_TESTS_UNIT_MESSAGES_IDLE_PORT_H_
 #define MCCS_TESTS_UNIT_MESSAGES_IDLE_PORT_H_
 
-#include "service/communicator/rank_port.h"
+#include "service/communicator/links/rank_port.h"
 
 namespace mccs {
 

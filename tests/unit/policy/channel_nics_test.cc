@@ -1,4 +1,4 @@
-#include "controller/policy/channel_nics.h"
+#include "controller/view/channel_nics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "controller/policy/flow.h"
 #include "controller/policy/strategy_frame.h"
+#include "controller/view/flow.h"
 #include "tests/unit/policy/clusters.h"
 
 namespace mccs {

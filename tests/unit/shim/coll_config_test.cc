@@ -1,5 +1,5 @@
 // The …Config variants of the collectives: the options in the record, and rejected values.
-#include "shim/coll_config.h"
+#include "shim/config/coll_config.h"
 
 #include <climits>
 #include <vector>

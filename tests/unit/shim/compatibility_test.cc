@@ -1,5 +1,5 @@
 // Checks docs/reference/compatibility.md: it lists the exported functions, states for each what the
-// library returns, and lists the variables of the table in shim/variables.cc.
+// library returns, and lists the variables of the table in shim/config/variables.cc.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "shim/variables.h"
+#include "shim/config/variables.h"
 
 namespace mccs {
 namespace compatibility_test {
@@ -130,7 +130,7 @@ TEST(CompatibilityDocument, ListsTheVariablesOfTheTable) {
     if (row[0].rfind("nccl", 0) != 0) documented.push_back(row);
   }
   EXPECT_THAT(documented, ::testing::UnorderedElementsAreArray(expected))
-      << "make the rows of " << kDocument << " equal to those of shim/variables.cc";
+      << "make the rows of " << kDocument << " equal to those of shim/config/variables.cc";
 }
 
 // The functions that read a variable, whose name is their first argument.

@@ -13,8 +13,8 @@
 #include <set>
 #include <string>
 
-#include "shim/diagnostics.h"
-#include "shim/settings.h"
+#include "shim/config/diagnostics.h"
+#include "shim/config/settings.h"
 
 namespace mccs {
 

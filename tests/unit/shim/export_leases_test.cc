@@ -1,4 +1,4 @@
-#include "shim/export_leases.h"
+#include "shim/buffers/export_leases.h"
 
 #include <gtest/gtest.h>
 

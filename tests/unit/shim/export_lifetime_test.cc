@@ -4,8 +4,8 @@
 #include <chrono>
 #include <thread>
 
-#include "shim/daemon_client.h"
-#include "shim/process.h"
+#include "shim/daemon/daemon_client.h"
+#include "shim/process/process.h"
 #include "tests/unit/eventually.h"
 #include "tests/unit/shim/shim_fixture.h"
 

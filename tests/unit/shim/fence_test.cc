@@ -1,12 +1,12 @@
 // The page that streams and daemon share: its registration with CUDA and its failure state.
-#include "shim/fence.h"
+#include "shim/daemon/fence.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "shim/driver_api.h"
-#include "shim/error_message.h"
+#include "shim/cuda/driver_api.h"
+#include "shim/daemon/error_message.h"
 #include "tests/unit/shim/fake_cuda.h"
 
 namespace mccs::shim {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "shim/error_message.h"
-#include "shim/variables.h"
+#include "shim/config/variables.h"
+#include "shim/daemon/error_message.h"
 #include "tests/unit/shim/environment_fixture.h"
 
 extern "C" {

@@ -1,8 +1,8 @@
 // ncclCommQueryProperties (NCCL 2.29 and later).
 #include <cstring>
 
-#include "shim/comm_properties.h"
-#include "shim/config_field.h"
+#include "shim/api/comm_properties.h"
+#include "shim/config/config_field.h"
 #include "tests/unit/shim/shim_fixture.h"
 
 extern "C" ncclResult_t ncclCommQueryProperties(ncclComm_t, mccs::shim::CommProperties*);

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "shim/process.h"
+#include "shim/process/process.h"
 #include "tests/unit/eventually.h"
 #include "tests/unit/shim/shim_fixture.h"
 

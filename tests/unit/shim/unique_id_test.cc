@@ -1,8 +1,8 @@
 // Ids from NCCL_COMM_ID, and configurations of other versions.
 #include <cstring>
 
-#include "shim/comm_config.h"
-#include "shim/unique_id_env.h"
+#include "shim/config/comm_config.h"
+#include "shim/daemon/unique_id_env.h"
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs::shim {

@@ -1,5 +1,5 @@
 // Virtual memory that is shared in chunks: the requests to the daemon, and when they are sent.
-#include "shim/process.h"
+#include "shim/process/process.h"
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {

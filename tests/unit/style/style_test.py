@@ -40,6 +40,15 @@ MAY_INCLUDE = {
               "lab", "tools", "bench", "free_hooks"],
 }
 
+# Layers within a directory, lowest first: a file includes its own layer and lower ones. The files directly in the
+# directory are the last layer, which composes the others.
+LAYERS = {
+    "controller": ("objects", "store", "view", "policy", "state", "planning", "measurement", "rates", "coordinator",
+                   "api"),
+    "shim": ("include", "kernels", "config", "cuda", "daemon", "buffers", "submit", "process", "calls", "api"),
+    "service/communicator": ("strategy", "links", "lanes", "membership", "schedule"),
+}
+
 # 100 to 300 lines are comfortable; a class that is one idea may be longer.
 LINES_RECOMMENDED = 500
 LINES_MAX = 1000
@@ -81,6 +90,25 @@ class Includes(unittest.TestCase):
                 if not may_include(top_directory_of(path), header):
                     wrong.append(f"{path.relative_to(ROOT)} includes {header}")
         self.assertEqual(wrong, [], "see MAY_INCLUDE in this test")
+
+    def test_layers_within_a_directory_include_only_lower_layers(self):
+        pattern = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+        wrong = []
+        for directory, layers in LAYERS.items():
+            def height(name):
+                inner = name[len(directory) + 1:].split("/")
+                return layers.index(inner[0]) if len(inner) > 1 else len(layers)
+            for path in sources(".h", ".cc", ".cu", ".S"):
+                name = path.relative_to(ROOT).as_posix()
+                if not name.startswith(directory + "/"):
+                    continue
+                self.assertIn(name.split("/")[directory.count("/") + 1], (*layers, path.name),
+                              f"{name}: add its directory to LAYERS in this test")
+                for header in pattern.findall(path.read_text()):
+                    # A header without a tracked file is generated.
+                    if header.startswith(directory + "/") and (ROOT / header).exists() and height(header) > height(name):
+                        wrong.append(f"{name} includes {header}")
+        self.assertEqual(wrong, [], "see LAYERS in this test")
 
     def test_nccl_programs_include_no_mccs_headers(self):
         pattern = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)

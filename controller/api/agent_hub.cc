@@ -1,0 +1,221 @@
+#include "controller/api/agent_hub.h"
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/api/grpc_status.h"
+
+namespace mccs {
+namespace {
+
+// Limit of messages that wait for a slow agent; at the limit its stream ends.
+constexpr size_t kMaxWaitingMessages = 4096;
+
+}  // namespace
+
+// One agent's stream. Never calls gRPC under the mutex, since gRPC may run a callback before it
+// returns.
+//
+//   kOpen ──End()──► kEnding ──last write done──► kFinished ──OnDone──► gone
+class AgentStream final : public grpc::ServerBidiReactor<agent::v1::FromAgent, agent::v1::ToAgent>,
+                          public std::enable_shared_from_this<AgentStream> {
+ public:
+  AgentStream(AgentHub* hub, AgentKey key) : hub_(hub), key_(key) {}
+
+  void Start() { StartRead(&incoming_); }
+
+  // Queue and QueueEnd append to the outgoing messages; then call Advance.
+  void Queue(agent::v1::ToAgent message) {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kOpen) return;
+    if (outgoing_.size() >= kMaxWaitingMessages) {
+      return EndLocked(
+          grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "the agent reads too slowly"));
+    }
+    outgoing_.push_back(std::move(message));
+  }
+  void QueueEnd(grpc::Status status) {
+    const std::lock_guard lock(mutex_);
+    EndLocked(std::move(status));
+  }
+
+  // Starts the next write, or finishes the stream, if possible.
+  void Advance() {
+    const agent::v1::ToAgent* write = nullptr;
+    std::optional<grpc::Status> finish;
+    const std::shared_ptr<AgentStream> self =
+        shared_from_this();  // OnDone may run before we return.
+    {
+      const std::lock_guard lock(mutex_);
+      if (writing_ || state_ == State::kFinished) return;
+      if (state_ == State::kEnding) {
+        state_ = State::kFinished;
+        finish = end_;
+      } else if (!outgoing_.empty()) {
+        writing_ = true;
+        write = &outgoing_.front();  // push_back does not move a deque's elements.
+      }
+    }
+    if (write != nullptr) StartWrite(write);
+    if (finish) Finish(*finish);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (ok) {
+      hub_->Handle(key_, incoming_);
+      StartRead(&incoming_);
+      return;
+    }
+    hub_->OnStreamClosed(key_, "its connection closed");
+    QueueEnd(grpc::Status::OK);
+    Advance();
+  }
+
+  void OnWriteDone(bool ok) override {
+    {
+      const std::lock_guard lock(mutex_);
+      writing_ = false;
+      outgoing_.pop_front();
+    }
+    if (!ok) QueueEnd(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the connection broke"));
+    Advance();
+  }
+
+  void OnDone() override { hub_->Remove(key_); }
+
+ private:
+  enum class State { kOpen, kEnding, kFinished };
+
+  // REQUIRES: mutex_ is held.
+  void EndLocked(grpc::Status status) {
+    if (state_ != State::kOpen) return;
+    state_ = State::kEnding;
+    end_ = std::move(status);
+    // Keeps the message that is being written.
+    outgoing_.resize(writing_ ? 1 : 0);
+  }
+
+  AgentHub* const hub_;
+  const AgentKey key_;
+  agent::v1::FromAgent incoming_;
+  std::mutex mutex_;  // guards all members below
+  State state_ = State::kOpen;
+  bool writing_ = false;
+  std::deque<agent::v1::ToAgent> outgoing_;
+  grpc::Status end_;
+};
+
+grpc::ServerBidiReactor<agent::v1::FromAgent, agent::v1::ToAgent>* AgentHub::Attach(
+    grpc::CallbackServerContext* /*context*/) {
+  std::shared_ptr<AgentStream> stream;
+  {
+    const std::lock_guard lock(mutex_);
+    const AgentKey key(++last_key_);
+    stream = std::make_shared<AgentStream>(this, key);
+    streams_[key] = stream;
+  }
+  stream->Start();
+  return stream.get();
+}
+
+void AgentHub::Tick() {
+  With([](Coordinator& c) { c.Tick(); });
+  DeliverAnswers();
+}
+
+void AgentHub::Flush() {
+  With([](Coordinator&) {});
+}
+
+void AgentHub::Handle(AgentKey key, const agent::v1::FromAgent& message) {
+  With([&](Coordinator& c) { c.Handle(key, message); });
+  if (message.has_dumped()) DeliverAnswers();
+}
+
+void AgentHub::OnStreamClosed(AgentKey key, const std::string& why) {
+  With([&](Coordinator& c) { c.OnStreamClosed(key, why); });
+  DeliverAnswers();
+}
+
+// Queues the outgoing messages under the coordinator's lock, so that threads keep their order.
+// Starts writes without the lock, since they may call back.
+void AgentHub::With(absl::FunctionRef<void(Coordinator&)> act) {
+  std::vector<std::shared_ptr<AgentStream>> streams;
+  coordinator_->With([&](Coordinator& c) {
+    act(c);
+    streams = Queue(c.TakeOutbox());
+  });
+  for (const auto& stream : streams) stream->Advance();
+}
+
+std::vector<std::shared_ptr<AgentStream>> AgentHub::Queue(std::vector<Outgoing> outbox) {
+  std::vector<std::shared_ptr<AgentStream>> streams;
+  const std::lock_guard lock(mutex_);
+  for (Outgoing& outgoing : outbox) {
+    const auto known = streams_.find(outgoing.to);
+    if (known == streams_.end()) continue;
+    if (outgoing.message) {
+      known->second->Queue(*std::move(outgoing.message));
+    } else {
+      known->second->QueueEnd(ToGrpc(outgoing.end));
+    }
+    if (streams.empty() || streams.back() != known->second) streams.push_back(known->second);
+  }
+  return streams;
+}
+
+void AgentHub::RequestState(const std::string& host, StateCallback answer) {
+  absl::Status refused;
+  With([&](Coordinator& c) {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) {
+      refused = absl::FailedPreconditionError("the controller is stopping");
+      return;
+    }
+    const absl::StatusOr<uint64_t> request_id = c.RequestState(host);
+    refused = request_id.status();
+    // Registered before the answer can arrive.
+    if (request_id.ok()) requests_[*request_id] = answer;
+  });
+  if (!refused.ok()) answer(refused);
+}
+
+void AgentHub::DeliverAnswers() {
+  for (StateAnswer& answer : coordinator_->With([](Coordinator& c) { return c.TakeAnswers(); })) {
+    StateCallback take;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto known = requests_.find(answer.request_id);
+      if (known == requests_.end()) continue;
+      take = std::move(known->second);
+      requests_.erase(known);
+    }
+    take(answer.state);
+  }
+}
+
+void AgentHub::FailRequests() {
+  std::map<uint64_t, StateCallback> open;
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    open.swap(requests_);
+  }
+  for (const auto& [request_id, take] : open) {
+    take(absl::FailedPreconditionError("the controller is stopping"));
+  }
+}
+
+void AgentHub::Remove(AgentKey key) {
+  std::shared_ptr<AgentStream> last;  // Destroyed after the lock.
+  const std::lock_guard lock(mutex_);
+  const auto known = streams_.find(key);
+  if (known == streams_.end()) return;
+  last = std::move(known->second);
+  streams_.erase(known);
+}
+
+}  // namespace mccs

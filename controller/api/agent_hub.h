@@ -1,0 +1,66 @@
+// gRPC server of the agents' streams (proto/agent.proto). It only carries messages between gRPC and
+// the coordinator, in both directions.
+//
+// THREAD: gRPC's callbacks and Tick()'s caller. Nothing blocks.
+#ifndef MCCS_CONTROLLER_API_AGENT_HUB_H_
+#define MCCS_CONTROLLER_API_AGENT_HUB_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "controller/coordinator/shared_coordinator.h"
+#include "proto/agent.grpc.pb.h"
+
+namespace mccs {
+
+class AgentStream;
+
+// LIFETIME: `coordinator` outlives it; it outlives the server that serves it.
+class AgentHub final : public agent::v1::AgentHub::CallbackService {
+ public:
+  explicit AgentHub(SharedCoordinator* coordinator) : coordinator_(coordinator) {}
+
+  grpc::ServerBidiReactor<agent::v1::FromAgent, agent::v1::ToAgent>* Attach(
+      grpc::CallbackServerContext* context) override;
+
+  // Calls Coordinator::Tick and sends the messages that it produced.
+  void Tick();
+  // Sends the messages in the coordinator's outbox.
+  void Flush();
+
+  // Asks the daemon of `host` for its state. `answer` is called once, from any thread, possibly
+  // before this returns.
+  using StateCallback = std::function<void(const absl::StatusOr<state::Daemon>&)>;
+  void RequestState(const std::string& host, StateCallback answer);
+  // Answers all open and all later requests with an error: the controller stops.
+  void FailRequests();
+
+ private:
+  friend class AgentStream;
+
+  void Handle(AgentKey key, const agent::v1::FromAgent& message);
+  void OnStreamClosed(AgentKey key, const std::string& why);
+  // Runs `act`, then sends the messages that the coordinator produced.
+  void With(absl::FunctionRef<void(Coordinator&)> act);
+  // Returns the streams that have something to write.
+  std::vector<std::shared_ptr<AgentStream>> Queue(std::vector<Outgoing> outbox);
+  void DeliverAnswers();
+  void Remove(AgentKey key);
+
+  SharedCoordinator* const coordinator_;
+  std::mutex mutex_;  // guards all members below
+  std::map<AgentKey, std::shared_ptr<AgentStream>> streams_;
+  uint64_t last_key_ = 0;
+  std::map<uint64_t, StateCallback> requests_;  // by request number
+  bool stopped_ = false;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_API_AGENT_HUB_H_

@@ -1,0 +1,119 @@
+#include "controller/api/enforcement_status.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "controller/objects/exact_units.h"
+#include "controller/planning/flow_policies.h"
+#include "controller/planning/run_policies.h"
+#include "controller/policy/shares.h"
+#include "controller/rates/guarantee_limits.h"
+#include "topology/five_tuple.h"
+
+namespace mccs {
+namespace {
+
+bool HasTopology(const ObjectSet& set) { return !set.OfKind(ObjectKind::kTopology).empty(); }
+
+// The parts of a Tenant that need policy `shares`: "guarantee of 10 Gbit/s", …
+std::vector<std::string> SharesOf(const TenantSpec& tenant) {
+  std::vector<std::string> shares;
+  if (tenant.guarantee_bps)
+    shares.push_back(absl::StrCat("guarantee of ", ExactBitRate(*tenant.guarantee_bps)));
+  if (tenant.weight != TenantSpec().weight)
+    shares.push_back(absl::StrCat("weight of ", ExactNumber(tenant.weight)));
+  return shares;
+}
+
+std::string UnusedValues(const Object& tenant, const std::vector<std::string>& what) {
+  return absl::StrCat("Lanes of ", ToText(tenant.key), " do not use its ",
+                      absl::StrJoin(what, " and its "), ": ");
+}
+
+std::string OfTenant(const ObjectSet& set, const Object& object) {
+  const TenantSpec& tenant = TenantOf(object);
+  const std::vector<std::string> rates = SharesOf(tenant);
+  if (rates.empty()) return "";
+  if (!HasTopology(set)) {
+    return absl::StrCat(UnusedValues(object, rates),
+                        "their links are not known without a Topology; apply one.");
+  }
+  const Object* policy = SelectPolicyForTenant(set, object);
+  if (policy == nullptr || PolicyOf(*policy).type != kSharesName) {
+    const std::string decides =
+        policy == nullptr
+            ? "no Policy selects it"
+            : absl::StrCat(PolicyOf(*policy).type, ", by ", ToText(policy->key), ", applies to it");
+    return absl::StrCat(UnusedValues(object, rates), decides, ", and policy `", kSharesName,
+                        "` is the only one that uses them; apply such a Policy with the tenant in "
+                        "`selector.tenants`, or without `selector`.");
+  }
+  const std::string why = ExplainNicLimit(set, object);
+  if (why.empty()) return "";
+  return absl::StrCat("The guarantee of ", ToText(object.key),
+                      " is lowered to the available rate: ", why,
+                      "; lower it, or correct the Topology.");
+}
+
+std::string OfPolicy(const ObjectSet& set, const PolicySpec& policy) {
+  if (!PlacesFlows(policy.type) || HasTopology(set)) return "";
+  return absl::StrCat("Policy `", policy.type,
+                      "` requires a Topology, and there is none: locality_ring chooses rings and "
+                      "source ports instead; apply the Topology.");
+}
+
+bool HasIpv4(const std::vector<std::string>& addresses) {
+  return std::any_of(addresses.begin(), addresses.end(),
+                     [](const std::string& text) { return ParseIpv4(text).has_value(); });
+}
+
+std::string OfTopology(const Topology& topology) {
+  const SourcePortMapping::Kind kind = topology.source_ports().kind;
+  if (kind == SourcePortMapping::Kind::kRules) return "";
+  bool has_choice = false;
+  for (size_t i = 0; i < topology.switches().size(); ++i)
+    has_choice |= topology.NeighboursOf(SwitchId(static_cast<int32_t>(i))).size() > 1;
+  if (!has_choice) return "";
+  const auto& switches = topology.switches();
+  const bool probes = kind == SourcePortMapping::Kind::kProbe;
+  if (probes && std::none_of(switches.begin(), switches.end(),
+                             [](const auto& each) { return HasIpv4(each.addresses); })) {
+    return "Without IPv4 `addresses` of its switches, a Topology with `mapping: probe` places no "
+           "flows: locality_ring chooses source ports instead; add the addresses.";
+  }
+  for (size_t i = 0; i < topology.nics().size(); ++i) {
+    const NicId nic(static_cast<int32_t>(i));
+    if (HasIpv4({topology.nic(nic).address})) continue;
+    return absl::StrCat("NIC ", topology.NicName(nic), " has no IPv4 `address`, and ",
+                        probes ? "probing finds" : "a hash determines",
+                        " paths of IPv4 flows only: flows of communicators that use this NIC are "
+                        "not placed; add its address, or use `mapping: rules`.");
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string EnforcementStatus(const ObjectSet& set, const Object& object) {
+  return UnenforcedReason(set, object).empty() ? "True" : "Partial";
+}
+
+std::string UnenforcedReason(const ObjectSet& set, const Object& object) {
+  switch (object.key.kind) {
+    case ObjectKind::kTenant:
+      return OfTenant(set, object);
+    case ObjectKind::kPolicy:
+      return OfPolicy(set, PolicyOf(object));
+    case ObjectKind::kTopology:
+      return OfTopology(*TopologyOf(object).topology);
+    case ObjectKind::kDrain:
+      if (DrainOf(object).link.empty()) return "";
+      return "Only policies that place flows by a Topology avoid a drained link; locality_ring "
+             "does not.";
+  }
+  return "";
+}
+
+}  // namespace mccs

@@ -1,0 +1,39 @@
+// Explains a communicator's strategy and the rates of its flows, for `mccsctl explain
+// communicator`. Pure.
+#ifndef MCCS_CONTROLLER_API_EXPLANATION_H_
+#define MCCS_CONTROLLER_API_EXPLANATION_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "controller/objects/object_set.h"
+#include "controller/state/registry.h"
+#include "controller/view/cluster_view.h"
+#include "proto/operator.pb.h"
+
+namespace mccs {
+
+// Data from the registry, copied so that its lock is released before the explanation is computed.
+struct ExplanationInput {
+  ClusterView view;  // applied strategies, with the source ports that lanes report
+  CommId id;
+  control::v1::CommunicatorSummary summary;
+  std::vector<agent::v1::Lane> lanes;  // of all its hosts, by host
+  std::vector<int64_t> measured_ns;    // per lane, on its host's clock
+};
+
+// Errors as in FindCommunicator (controller/api/operator_view.h).
+absl::StatusOr<ExplanationInput> GatherExplanation(const Registry& registry,
+                                                   const ObjectSet& objects,
+                                                   const std::string& prefix, MonotonicNs now);
+
+// Expected rate of a flow: its weighted max-min share if all flows send as much as they can
+// (controller/policy/shares.h), over the links in `objects`. The client computes measured rates
+// from two queries.
+control::v1::Explanation Explain(const ExplanationInput& input, const ObjectSet& objects);
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_API_EXPLANATION_H_

@@ -1,0 +1,94 @@
+#include "controller/api/metrics.h"
+
+#include <limits>
+#include <map>
+#include <string>
+
+#include "base/metric_family.h"
+
+namespace mccs {
+namespace {
+
+void AddRegistry(const Registry& registry, const ObjectSet& objects, MetricFamilies* out) {
+  std::map<HostState, int> hosts;
+  for (const auto& [name, record] : registry.hosts()) ++hosts[record.state];
+  out->BeginGauge("mccs_controller_hosts", "Registered hosts, by state.");
+  out->Add({{"state", "ready"}}, hosts[HostState::kReady]);
+  out->Add({{"state", "lost"}}, hosts[HostState::kLost]);
+  out->Add({{"state", "rejected"}}, hosts[HostState::kRefused]);
+
+  std::map<std::string, int> communicators;
+  for (const auto& [id, record] : registry.communicators()) {
+    const agent::v1::Announce& announced = record.announced;
+    const Object* tenant = FindTenant(objects, {announced.tenant(), announced.cgroup()});
+    ++communicators[tenant != nullptr ? tenant->key.name : announced.tenant()];
+  }
+  out->BeginGauge("mccs_controller_communicators",
+                  "Communicators announced by daemons, by tenant.");
+  for (const auto& [tenant, count] : communicators) out->Add({{"tenant", tenant}}, count);
+}
+
+prometheus::ClientMetric::Histogram ToHistogram(const ConvergenceTimes& times) {
+  prometheus::ClientMetric::Histogram histogram;
+  histogram.sample_count = times.count();
+  histogram.sample_sum = times.sum_seconds;
+  uint64_t below = 0;
+  for (size_t i = 0; i < times.counts.size(); ++i) {
+    below += times.counts[i];
+    const bool last = i == ConvergenceTimes::kBounds.size();
+    histogram.bucket.push_back({.cumulative_count = below,
+                                .upper_bound = last ? std::numeric_limits<double>::infinity()
+                                                    : ConvergenceTimes::kBounds[i]});
+  }
+  return histogram;
+}
+
+void AddDecisions(const Rollouts& rollouts, MetricFamilies* out) {
+  out->BeginCounter("mccs_controller_decisions_total",
+                    "Strategies proposed to communicators, by deciding policy.");
+  for (const auto& [policy, count] : rollouts.by_policy()) {
+    out->Add({{"policy", policy}}, static_cast<double>(count));
+  }
+  out->BeginCounter("mccs_controller_decision_failures_total",
+                    "Communicators for which no policy found a strategy.");
+  out->Add(static_cast<double>(rollouts.failed()));
+  out->BeginGauge("mccs_controller_proposals_pending",
+                  "Proposals that some host has not applied yet.");
+  out->Add(static_cast<double>(rollouts.pending()));
+  out->BeginCounter("mccs_controller_proposals_total", "Finished proposals, by result.");
+  out->Add({{"result", "applied"}}, static_cast<double>(rollouts.times().count()));
+  out->Add({{"result", "superseded"}}, static_cast<double>(rollouts.superseded()));
+  out->Add({{"result", "dropped"}}, static_cast<double>(rollouts.dropped()));
+  out->BeginHistogram("mccs_controller_convergence_seconds",
+                      "Time from a proposal until the last host has reported it as applied.");
+  out->AddHistogram({}, ToHistogram(rollouts.times()));
+}
+
+void AddStore(const StoreCounts& store, MetricFamilies* out) {
+  out->BeginCounter("mccs_controller_store_commits_total", "Commits to the store.");
+  out->Add({{"result", "done"}}, static_cast<double>(store.commits));
+  out->Add({{"result", "failed"}}, static_cast<double>(store.failed_commits));
+  out->BeginCounter("mccs_controller_store_commit_seconds_total",
+                    "Time spent in commits to the store.");
+  out->Add(static_cast<double>(store.commit_ns) / kNsPerSec);
+  out->BeginCounter("mccs_controller_audit_entries_total",
+                    "Audit log entries since the start, by action and outcome.");
+  for (const auto& [which, count] : store.audit) {
+    out->Add({{"action", which.first}, {"outcome", which.second}}, static_cast<double>(count));
+  }
+}
+
+}  // namespace
+
+std::vector<prometheus::MetricFamily> ControllerMetrics(const Coordinator& coordinator,
+                                                        const StoreCounts& store) {
+  MetricFamilies out;
+  out.BeginGauge("mccs_build_info", "Always 1; the labels give component and version.");
+  out.Add({{"component", "mccs-controller"}, {"version", coordinator.version()}}, 1);
+  AddRegistry(coordinator.registry(), coordinator.objects(), &out);
+  AddDecisions(coordinator.rollouts(), &out);
+  AddStore(store, &out);
+  return out.Take();
+}
+
+}  // namespace mccs

@@ -1,0 +1,265 @@
+#include "controller/api/operator_service.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "controller/api/explanation.h"
+#include "controller/api/grpc_status.h"
+#include "controller/api/object_view.h"
+#include "controller/api/operator_view.h"
+#include "controller/api/work_view.h"
+#include "controller/rates/rate_changes.h"
+#include "controller/state/drains.h"
+
+namespace mccs {
+namespace {
+
+constexpr uint32_t kAuditEntries = 50;
+constexpr uint32_t kMaxAuditEntries = 10'000;
+
+std::vector<ObjectFile> FilesOf(
+    const google::protobuf::RepeatedPtrField<control::v1::ObjectFile>& files) {
+  std::vector<ObjectFile> read;
+  for (const control::v1::ObjectFile& file : files) read.push_back({file.name(), file.text()});
+  return read;
+}
+
+grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const absl::Status& status) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(ToGrpc(status));
+  return reactor;
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* OperatorService::ListHosts(
+    grpc::CallbackServerContext* context, const control::v1::ListHostsRequest* /*request*/,
+    control::v1::ListHostsReply* reply) {
+  *reply = coordinator_->With([](Coordinator& c) {
+    return mccs::ListHosts(c.registry(), c.recovered(), c.objects(), c.Now());
+  });
+  return Answer(context, absl::OkStatus());
+}
+
+grpc::ServerUnaryReactor* OperatorService::ListCommunicators(
+    grpc::CallbackServerContext* context, const control::v1::ListCommunicatorsRequest* /*request*/,
+    control::v1::ListCommunicatorsReply* reply) {
+  *reply = coordinator_->With([](Coordinator& c) {
+    return mccs::ListCommunicators(c.registry(), c.recovered(), c.objects(), c.Now());
+  });
+  return Answer(context, absl::OkStatus());
+}
+
+grpc::ServerUnaryReactor* OperatorService::DescribeCommunicator(
+    grpc::CallbackServerContext* context, const control::v1::DescribeCommunicatorRequest* request,
+    control::v1::CommunicatorDetail* reply) {
+  absl::StatusOr<control::v1::CommunicatorDetail> detail = coordinator_->With([&](Coordinator& c) {
+    auto found =
+        mccs::DescribeCommunicator(c.registry(), c.objects(), c.rollouts(), request->id(), c.Now());
+    if (!found.ok()) {
+      found = ExplainAbsence(found.status(), c.recovered(), request->id());
+    } else {
+      found->set_send_windows(c.windows().Describe(found->summary().id()));
+    }
+    return found;
+  });
+  if (detail.ok()) *reply = *std::move(detail);
+  return Answer(context, detail.status());
+}
+
+grpc::ServerUnaryReactor* OperatorService::ExplainCommunicator(
+    grpc::CallbackServerContext* context, const control::v1::DescribeCommunicatorRequest* request,
+    control::v1::Explanation* reply) {
+  const absl::StatusOr<ExplanationInput> input = coordinator_->With([&](Coordinator& c) {
+    auto gathered = GatherExplanation(c.registry(), c.objects(), request->id(), c.Now());
+    if (!gathered.ok()) {
+      gathered = ExplainAbsence(gathered.status(), c.recovered(), request->id());
+    } else {
+      gathered->view.probed = c.probed();
+    }
+    return gathered;
+  });
+  if (input.ok()) *reply = Explain(*input, *catalog_->objects());
+  return Answer(context, input.status());
+}
+
+grpc::ServerUnaryReactor* OperatorService::ListWork(grpc::CallbackServerContext* context,
+                                                    const control::v1::ListWorkRequest* /*request*/,
+                                                    control::v1::ListWorkReply* reply) {
+  *reply = Work(*catalog_->objects());
+  return Answer(context, absl::OkStatus());
+}
+
+grpc::ServerUnaryReactor* OperatorService::Dump(grpc::CallbackServerContext* context,
+                                                const control::v1::DumpRequest* request,
+                                                control::v1::DumpReply* reply) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  // gRPC keeps reply and reactor until Finish, even if the caller has disconnected.
+  agents_->RequestState(request->host(),
+                        [reactor, reply](const absl::StatusOr<state::Daemon>& state) {
+                          if (state.ok()) *reply->mutable_daemon() = *state;
+                          reactor->Finish(ToGrpc(state.status()));
+                        });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* OperatorService::Version(grpc::CallbackServerContext* context,
+                                                   const control::v1::VersionRequest* /*request*/,
+                                                   control::v1::VersionReply* reply) {
+  reply->set_version(coordinator_->With([](Coordinator& c) { return c.version(); }));
+  return Answer(context, absl::OkStatus());
+}
+
+ClusterView OperatorService::View() {
+  return coordinator_->With([](Coordinator& c) { return c.View(); });
+}
+
+control::v1::ListWorkReply OperatorService::Work(const ObjectSet& objects) {
+  return ShowWork(coordinator_->With([](Coordinator& c) {
+    return GatherWork(c.registry(), c.objects(), c.probed());
+  }),
+                  objects);
+}
+
+control::v1::ChangeReply OperatorService::Show(const Catalog::Outcome& outcome,
+                                               const ClusterView& before, bool dry_run) {
+  // An empty change has no effect; other pending changes are not part of it.
+  if (!dry_run && outcome.plan.IsNothing()) return ShowChange(outcome, before, {}, {}, dry_run);
+  std::optional<Decisions> decided;
+  ClusterView after = before;
+  if (!dry_run) {
+    agents_->Flush();
+    const uint64_t revision = outcome.plan.next.revision;
+    decided = coordinator_->With([&](Coordinator& c) { return c.DecisionsFor(revision); });
+  }
+  if (decided) {
+    after = View();  // with the new proposals
+  } else {
+    decided = Decide(outcome.plan.next, before);
+    PutStrategies(*decided, &after);
+  }
+  const auto rates = RateChanges({*outcome.before, before}, {outcome.plan.next, after});
+  return ShowChange(outcome, before, *decided, rates, dry_run);
+}
+
+grpc::ServerUnaryReactor* OperatorService::Apply(grpc::CallbackServerContext* context,
+                                                 const control::v1::ApplyRequest* request,
+                                                 control::v1::ChangeReply* reply) {
+  const ClusterView before = View();
+  const absl::StatusOr<Catalog::Outcome> outcome = catalog_->Apply(
+      FilesOf(request->files()), {context->peer(), request->caller().user()}, request->dry_run());
+  if (outcome.ok()) *reply = Show(*outcome, before, request->dry_run());
+  return Answer(context, outcome.status());
+}
+
+grpc::ServerUnaryReactor* OperatorService::Delete(grpc::CallbackServerContext* context,
+                                                  const control::v1::DeleteRequest* request,
+                                                  control::v1::ChangeReply* reply) {
+  const Caller caller = {context->peer(), request->caller().user()};
+  absl::StatusOr<std::vector<ObjectKey>> keys = ReadKeys(*request);
+  if (!keys.ok()) {
+    if (!request->dry_run()) catalog_->AuditRefusal("delete", caller, keys.status());
+    return Answer(context, keys.status());
+  }
+  const ClusterView before = View();
+  const absl::StatusOr<Catalog::Outcome> outcome =
+      catalog_->Delete(*std::move(keys), FilesOf(request->files()), caller, request->dry_run());
+  if (outcome.ok()) *reply = Show(*outcome, before, request->dry_run());
+  return Answer(context, outcome.status());
+}
+
+absl::StatusOr<control::v1::DrainReply> OperatorService::SetDrain(
+    const control::v1::DrainRequest& request, const Caller& caller) {
+  const char* const action = request.undo() ? "undrain" : "drain";
+  const auto refuse = [&](absl::Status why) {
+    catalog_->AuditRefusal(action, caller, why);
+    return why;
+  };
+  const absl::StatusOr<DrainSpec> read = ReadDrain(request);
+  if (!read.ok()) return refuse(read.status());
+  const DrainSpec& spec = *read;
+  const Catalog::Objects objects = catalog_->objects();
+  const Object* known =
+      spec.host.empty() ? FindLinkDrain(*objects, spec.link) : FindHostDrain(*objects, spec.host);
+  control::v1::DrainReply reply;
+  if (request.undo() && known == nullptr) {
+    return refuse(absl::FailedPreconditionError(absl::StrCat(TargetText(spec), " is not drained")));
+  }
+  if (request.undo()) {
+    MCCS_RETURN_IF_ERROR(
+        catalog_->Delete({known->key}, {}, caller, /*dry_run=*/false, action).status());
+    reply.set_changed(true);
+  } else if (known == nullptr || DrainOf(*known).reason != spec.reason) {
+    const absl::Status is_there = coordinator_->With(
+        [&](Coordinator& c) { return CheckExists(spec, *objects, c.registry()); });
+    if (!is_there.ok()) return refuse(is_there);
+    Object object;
+    if (known != nullptr) {
+      object.key = known->key;
+    } else {
+      absl::StatusOr<std::string> name = NameOfNewDrain(*objects, spec);
+      if (!name.ok()) return refuse(name.status());
+      object.key = {ObjectKind::kDrain, *std::move(name)};
+    }
+    object.spec = spec;
+    MCCS_ASSIGN_OR_RETURN(
+        const Catalog::Outcome outcome,
+        catalog_->Apply({{"drain", DocumentOf(object, /*with_version=*/false)}}, caller,
+                        /*dry_run=*/false, action));
+    reply.set_changed(!outcome.plan.IsNothing());
+  }
+  agents_->Flush();  // proposals that follow from it
+  coordinator_->With([&](Coordinator& c) {
+    for (CommId id : UsersOfHost(c.registry(), spec.host)) {
+      reply.add_communicators(FormatCommId(id));
+    }
+    for (const auto& [id, recovered] : c.recovered()) {
+      const auto& hosts = recovered.hosts;
+      const bool may =
+          spec.host.empty() || std::find(hosts.begin(), hosts.end(), spec.host) != hosts.end();
+      if (may) reply.add_reconnecting(FormatCommId(id));
+    }
+  });
+  if (!spec.link.empty()) {
+    for (const std::string& id : UsersOfLink(Work(*objects), spec.link))
+      reply.add_communicators(id);
+  }
+  return reply;
+}
+
+grpc::ServerUnaryReactor* OperatorService::Drain(grpc::CallbackServerContext* context,
+                                                 const control::v1::DrainRequest* request,
+                                                 control::v1::DrainReply* reply) {
+  absl::StatusOr<control::v1::DrainReply> done =
+      SetDrain(*request, {context->peer(), request->caller().user()});
+  if (done.ok()) *reply = *std::move(done);
+  return Answer(context, done.status());
+}
+
+grpc::ServerUnaryReactor* OperatorService::ListObjects(
+    grpc::CallbackServerContext* context, const control::v1::ListObjectsRequest* request,
+    control::v1::ListObjectsReply* reply) {
+  const Catalog::Objects objects = catalog_->objects();
+  const bool drains = ParseKind(request->kind()) == ObjectKind::kDrain;
+  absl::StatusOr<control::v1::ListObjectsReply> listed = mccs::ListObjects(
+      *objects, View(), drains ? Work(*objects) : control::v1::ListWorkReply(), *request);
+  if (listed.ok()) *reply = *std::move(listed);
+  return Answer(context, listed.status());
+}
+
+grpc::ServerUnaryReactor* OperatorService::ListAudit(grpc::CallbackServerContext* context,
+                                                     const control::v1::ListAuditRequest* request,
+                                                     control::v1::ListAuditReply* reply) {
+  const uint32_t limit = request->limit() > 0 ? request->limit() : kAuditEntries;
+  const absl::StatusOr<std::vector<AuditEntry>> entries =
+      catalog_->Audit(std::min(limit, kMaxAuditEntries));
+  if (entries.ok()) *reply = ShowAudit(*entries);
+  return Answer(context, entries.status());
+}
+
+}  // namespace mccs

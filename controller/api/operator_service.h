@@ -1,0 +1,78 @@
+// The operators' gRPC API (proto/operator.proto), over operator_view.h (registry) and object_view.h
+// (catalog).
+//
+// THREAD: gRPC's. Apply, Delete and Drain block for earlier changes, their checks and the store's
+// disk; ListAudit blocks for the disk. Other calls do not block: they read the current objects
+// during a change.
+#ifndef MCCS_CONTROLLER_API_OPERATOR_SERVICE_H_
+#define MCCS_CONTROLLER_API_OPERATOR_SERVICE_H_
+
+#include "controller/api/agent_hub.h"
+#include "controller/coordinator/shared_coordinator.h"
+#include "controller/state/catalog.h"
+#include "proto/operator.grpc.pb.h"
+
+namespace mccs {
+
+// LIFETIME: all three outlive it; it outlives the server that serves it.
+class OperatorService final : public control::v1::Operator::CallbackService {
+ public:
+  OperatorService(SharedCoordinator* coordinator, Catalog* catalog, AgentHub* agents)
+      : coordinator_(coordinator), catalog_(catalog), agents_(agents) {}
+
+  grpc::ServerUnaryReactor* ListHosts(grpc::CallbackServerContext* context,
+                                      const control::v1::ListHostsRequest* request,
+                                      control::v1::ListHostsReply* reply) override;
+  grpc::ServerUnaryReactor* ListCommunicators(grpc::CallbackServerContext* context,
+                                              const control::v1::ListCommunicatorsRequest* request,
+                                              control::v1::ListCommunicatorsReply* reply) override;
+  grpc::ServerUnaryReactor* DescribeCommunicator(
+      grpc::CallbackServerContext* context, const control::v1::DescribeCommunicatorRequest* request,
+      control::v1::CommunicatorDetail* reply) override;
+  grpc::ServerUnaryReactor* ExplainCommunicator(
+      grpc::CallbackServerContext* context, const control::v1::DescribeCommunicatorRequest* request,
+      control::v1::Explanation* reply) override;
+  grpc::ServerUnaryReactor* ListWork(grpc::CallbackServerContext* context,
+                                     const control::v1::ListWorkRequest* request,
+                                     control::v1::ListWorkReply* reply) override;
+  // The reply is sent when the daemon answers.
+  grpc::ServerUnaryReactor* Dump(grpc::CallbackServerContext* context,
+                                 const control::v1::DumpRequest* request,
+                                 control::v1::DumpReply* reply) override;
+  grpc::ServerUnaryReactor* Version(grpc::CallbackServerContext* context,
+                                    const control::v1::VersionRequest* request,
+                                    control::v1::VersionReply* reply) override;
+  grpc::ServerUnaryReactor* Apply(grpc::CallbackServerContext* context,
+                                  const control::v1::ApplyRequest* request,
+                                  control::v1::ChangeReply* reply) override;
+  grpc::ServerUnaryReactor* Delete(grpc::CallbackServerContext* context,
+                                   const control::v1::DeleteRequest* request,
+                                   control::v1::ChangeReply* reply) override;
+  grpc::ServerUnaryReactor* ListObjects(grpc::CallbackServerContext* context,
+                                        const control::v1::ListObjectsRequest* request,
+                                        control::v1::ListObjectsReply* reply) override;
+  grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context,
+                                  const control::v1::DrainRequest* request,
+                                  control::v1::DrainReply* reply) override;
+  grpc::ServerUnaryReactor* ListAudit(grpc::CallbackServerContext* context,
+                                      const control::v1::ListAuditRequest* request,
+                                      control::v1::ListAuditReply* reply) override;
+
+ private:
+  ClusterView View();
+  control::v1::ListWorkReply Work(const ObjectSet& objects);
+  // The change and its effect on communicators, relative to `before`; for an applied change of
+  // nothing, no effect.
+  control::v1::ChangeReply Show(const Catalog::Outcome& outcome, const ClusterView& before,
+                                bool dry_run);
+  absl::StatusOr<control::v1::DrainReply> SetDrain(const control::v1::DrainRequest& request,
+                                                   const Caller& caller);
+
+  SharedCoordinator* const coordinator_;
+  Catalog* const catalog_;
+  AgentHub* const agents_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_API_OPERATOR_SERVICE_H_

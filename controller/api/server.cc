@@ -1,0 +1,75 @@
+#include "controller/api/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/api/agent_hub.h"
+#include "controller/api/operator_service.h"
+#include "proto/message_limits.h"
+
+namespace mccs {
+namespace {
+
+// How long a stop waits for calls to end; agents' streams never end by themselves.
+constexpr auto kStopTimeout = std::chrono::milliseconds(100);
+
+// gRPC's health and reflection plugins must be enabled before the first server is built.
+void EnablePluginsOnce() {
+  static const bool enabled = [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    return true;
+  }();
+  (void)enabled;
+}
+
+}  // namespace
+
+struct ControllerServer::Impl {
+  Impl(SharedCoordinator* coordinator, Catalog* catalog)
+      : hub(coordinator), operators(coordinator, catalog, &hub) {}
+
+  AgentHub hub;
+  OperatorService operators;
+  int port = 0;
+  std::unique_ptr<grpc::Server> server;  // last: destroyed before the services
+};
+
+ControllerServer::ControllerServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::Start(
+    const std::string& address, SharedCoordinator* coordinator, Catalog* catalog) {
+  EnablePluginsOnce();
+  auto impl = std::make_unique<Impl>(coordinator, catalog);
+  grpc::ServerBuilder builder;
+  // With SO_REUSEPORT, two controllers could share a port, and each would get some agents.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &impl->port);
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.RegisterService(&impl->hub);
+  builder.RegisterService(&impl->operators);
+  impl->server = builder.BuildAndStart();
+  if (impl->server == nullptr || impl->port == 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", address,
+                     ": it is in use or not an address of this machine; stop the other program, or "
+                     "choose another address with --listen ADDRESS:PORT"));
+  }
+  return std::unique_ptr<ControllerServer>(new ControllerServer(std::move(impl)));
+}
+
+ControllerServer::~ControllerServer() {
+  impl_->hub.FailRequests();  // Calls that wait for a daemon would block the server.
+  impl_->server->Shutdown(std::chrono::system_clock::now() + kStopTimeout);
+  impl_->server->Wait();
+}
+
+int ControllerServer::port() const { return impl_->port; }
+
+void ControllerServer::Tick() { impl_->hub.Tick(); }
+
+}  // namespace mccs

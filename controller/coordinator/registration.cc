@@ -1,0 +1,65 @@
+#include "controller/coordinator/registration.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/closest_word.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+
+namespace mccs {
+namespace {
+
+absl::Status CheckClock(const agent::v1::Register& registration, UnixNs now) {
+  if (registration.unix_ns() <= 0) return absl::OkStatus();  // Not reported.
+  // No overflow: neither is negative.
+  const int64_t ahead = registration.unix_ns() - now;
+  const int64_t off = ahead < 0 ? -ahead : ahead;
+  if (off <= kClockToleranceNs) return absl::OkStatus();
+  // In whole seconds, so that repeated attempts give the same message.
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the clock of host ", registration.host().name(), " is ",
+      FormatAge(off / kNsPerSec * kNsPerSec), ahead < 0 ? " behind" : " ahead of",
+      " the controller's by more than ", FormatAge(kClockToleranceNs),
+      ": correct the wrong clock (for example with chronyd); the daemon retries automatically"));
+}
+
+}  // namespace
+
+absl::Status CheckRegistration(const agent::v1::Register& registration, const ObjectSet& objects,
+                               std::optional<UnixNs> now, const std::string& version) {
+  const agent::v1::Host& host = registration.host();
+  if (registration.protocol() != kAgentProtocol) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("this controller (", version, ") uses version ", kAgentProtocol,
+                     " of the agents' protocol, the daemon on ", host.name(), " (", host.version(),
+                     ") version ", registration.protocol(), "; install the same release on both"));
+  }
+  if (now) MCCS_RETURN_IF_ERROR(CheckClock(registration, *now));
+  return CheckTopologyName(host.name(), registration.topology(), objects);
+}
+
+absl::Status CheckTopologyName(const std::string& host, const std::string& name,
+                               const ObjectSet& objects) {
+  if (name.empty()) return absl::OkStatus();
+  const auto refuse = [&](const auto&... why) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("mccsd on ", host, " is configured with `topology: ", name, "`, but ", why...,
+                     "; correct its configuration, or apply that Topology"));
+  };
+  const Object* topology = objects.Find({ObjectKind::kTopology, name});
+  if (topology == nullptr) {
+    const std::vector<std::string> known = objects.NamesOf(ObjectKind::kTopology);
+    const std::string* near = ClosestWord(name, known);
+    return refuse("there is no such Topology",
+                  near != nullptr ? absl::StrCat(" (did you mean '", *near, "'?)") : std::string());
+  }
+  if (TopologyOf(*topology).topology->FindHost(host)) return absl::OkStatus();
+  for (const Object* other : objects.OfKind(ObjectKind::kTopology)) {
+    if (!TopologyOf(*other).topology->FindHost(host)) continue;
+    return refuse("Topology '", other->key.name, "' has this host, and that one has not");
+  }
+  return refuse("that Topology has no such host");
+}
+
+}  // namespace mccs

@@ -1,0 +1,37 @@
+// Checks an agent's registration. Pure.
+#ifndef MCCS_CONTROLLER_COORDINATOR_REGISTRATION_H_
+#define MCCS_CONTROLLER_COORDINATOR_REGISTRATION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "base/wall_clock.h"
+#include "controller/objects/object_set.h"
+#include "proto/agent.pb.h"
+
+namespace mccs {
+
+// Version of agent.proto; agents with another version are refused.
+inline constexpr uint32_t kAgentProtocol = 1;
+
+// Maximal difference between a host's time of day and the controller's. Longer than a registration
+// can take: an agent closes a stream without messages after 5 seconds.
+inline constexpr int64_t kClockToleranceNs = 10 * kNsPerSec;
+
+// kFailedPrecondition: another protocol version; a time of day that differs from `now` by more than
+// kClockToleranceNs (`now` absent: not checked); or a Topology name as in CheckTopologyName. The
+// message is for the host's administrator.
+absl::Status CheckRegistration(const agent::v1::Register& registration, const ObjectSet& objects,
+                               std::optional<UnixNs> now, const std::string& version);
+
+// Whether `host` may name the Topology `name`; empty: it names none. kFailedPrecondition: no such
+// Topology, or it does not have the host.
+absl::Status CheckTopologyName(const std::string& host, const std::string& name,
+                               const ObjectSet& objects);
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_COORDINATOR_REGISTRATION_H_

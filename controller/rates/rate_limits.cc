@@ -1,0 +1,82 @@
+#include "controller/rates/rate_limits.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/objects/object.h"
+#include "controller/planning/run_policies.h"
+#include "controller/rates/guarantee_limits.h"
+#include "controller/state/resolved_view.h"
+
+namespace mccs {
+namespace {
+
+bool HasPolicy(const ObjectSet& objects, const std::string& name) {
+  const std::vector<const Object*> policies = objects.OfKind(ObjectKind::kPolicy);
+  return std::any_of(policies.begin(), policies.end(),
+                     [&](const Object* policy) { return PolicyOf(*policy).type == name; });
+}
+
+}  // namespace
+
+DecidedRateLimits DecideRateLimits(const ObjectSet& objects, const ClusterView& resolved,
+                                   const Fabrics& fabrics) {
+  const bool any_shares = HasPolicy(objects, kSharesName);
+  std::vector<bool> by_shares;
+  bool any = false;
+  for (const CommunicatorView& communicator : resolved.communicators) {
+    const Object* policy = any_shares ? SelectPolicy(objects, communicator) : nullptr;
+    by_shares.push_back(policy != nullptr && PolicyOf(*policy).type == kSharesName);
+    any |= by_shares.back();
+  }
+  if (!any) {  // No flow's rate matters.
+    AllShares none;
+    none.flows.resize(resolved.communicators.size());
+    return {PlanRateLimits(resolved, none, by_shares)};
+  }
+  const AllShares shares = FindShares(resolved, fabrics);
+  DecidedRateLimits decided = {PlanRateLimits(resolved, shares, by_shares)};
+  for (const UnmetGuarantee& broken : shares.broken) decided.broken.push_back(Describe(broken));
+  return decided;
+}
+
+std::vector<WaitRule> DecideWaitRules(const ObjectSet& objects, const ClusterView& resolved,
+                                      const Fabrics& fabrics) {
+  if (!HasPolicy(objects, kTimeWindowsName)) return {};
+  std::vector<const std::vector<std::string>*> favoured;
+  for (const CommunicatorView& communicator : resolved.communicators) {
+    const Object* policy = SelectPolicy(objects, communicator);
+    const bool in_windows = policy != nullptr && PolicyOf(*policy).type == kTimeWindowsName;
+    favoured.push_back(in_windows ? &PolicyOf(*policy).parameters.favoured : nullptr);
+  }
+  return FindWaitRules(resolved, fabrics, favoured);
+}
+
+absl::Status CheckGuarantees(const ObjectSet& before, const ObjectSet& after,
+                             const ClusterView& view) {
+  const std::set<std::string> raised = RaisedGuarantees(before, after);
+  if (raised.empty()) return absl::OkStatus();
+  ClusterView resolved = ResolveView(view, after);
+  std::vector<absl::StatusOr<strategy::Strategy>> strategies = RunPolicies(after, resolved);
+  for (size_t i = 0; i < strategies.size(); ++i) {
+    if (strategies[i].ok()) resolved.communicators[i].strategy = *std::move(strategies[i]);
+  }
+  const Fabrics fabrics(resolved);
+  for (const UnmetGuarantee& broken : FindShares(resolved, fabrics).broken) {
+    const auto tenant =
+        std::find_if(broken.tenants.begin(), broken.tenants.end(),
+                     [&](const std::string& name) { return raised.contains(name); });
+    if (tenant == broken.tenants.end()) continue;
+    const Object& object = *after.Find({ObjectKind::kTenant, *tenant});
+    return absl::FailedPreconditionError(absl::StrCat(
+        PlaceOf(object, "spec.guarantee"), ": ", ToText(object.key),
+        ", spec.guarantee: cannot be held with the running communicators: ", Describe(broken),
+        "; lower a guarantee, or move their communicators to other links"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mccs

@@ -1,0 +1,42 @@
+// Computes how fast communicators may send under the operators' objects, and whether guarantees can
+// be held. Pure.
+#ifndef MCCS_CONTROLLER_RATES_RATE_LIMITS_H_
+#define MCCS_CONTROLLER_RATES_RATE_LIMITS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "controller/objects/object_set.h"
+#include "controller/policy/shares.h"
+#include "controller/policy/time_windows.h"
+#include "controller/view/cluster_view.h"
+#include "controller/view/fabric.h"
+
+namespace mccs {
+
+struct DecidedRateLimits {
+  std::vector<PlannedRateLimits> paces;  // by communicator
+  // Guarantees that links cannot hold and that were lowered in proportion, as text
+  // (Describe(UnmetGuarantee)).
+  std::vector<std::string> broken = {};
+};
+
+// REQUIRES: `resolved` is a resolved view (controller/state/resolved_view.h) and `fabrics` are its. Uses
+// the strategies in the view.
+DecidedRateLimits DecideRateLimits(const ObjectSet& objects, const ClusterView& resolved,
+                                   const Fabrics& fabrics);
+
+// Communicators with Policy time_windows, and the communicators that each waits for. Likewise.
+std::vector<WaitRule> DecideWaitRules(const ObjectSet& objects, const ClusterView& resolved,
+                                      const Fabrics& fabrics);
+
+// Whether the communicators of `view`, with the strategies that they will get, have the guarantees
+// in `after`. Considers only guarantees that the change raises, so that one that is broken already
+// does not reject other changes. kFailedPrecondition: no; with tenant, place, link and numbers.
+absl::Status CheckGuarantees(const ObjectSet& before, const ObjectSet& after,
+                             const ClusterView& view);
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_RATES_RATE_LIMITS_H_

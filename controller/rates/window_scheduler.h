@@ -1,0 +1,96 @@
+// Schedules the send windows of communicators that wait for favoured ones
+// (controller/policy/time_windows.h): follows hosts' reports on the favoured, and decides when to
+// send new windows.
+//
+// The host of a favoured communicator that works least defines its bursts: an operation starts on a
+// host when that host's ranks have called it, but data flows only when all have. If a communicator
+// waits for several others, they count as one job.
+//
+// OWNER: Coordinator. THREAD: its owner only.
+#ifndef MCCS_CONTROLLER_RATES_WINDOW_SCHEDULER_H_
+#define MCCS_CONTROLLER_RATES_WINDOW_SCHEDULER_H_
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/log.h"
+#include "controller/measurement/host_clocks.h"
+#include "controller/policy/shares.h"
+#include "controller/policy/time_windows.h"
+#include "proto/agent.pb.h"
+
+namespace mccs {
+
+class WindowScheduler {
+ public:
+  // How long a period is used before it is computed again: the interval of reports plus their
+  // delay.
+  static constexpr int64_t kHorizonNs = 750 * kNsPerMs;
+  // A job without reports counts as stopped after two periods plus this time.
+  static constexpr int64_t kTimeoutNs = 3 * kNsPerSec / 2;
+  // Windows are sent again at least this often, since clocks drift.
+  static constexpr int64_t kResendNs = 10 * kNsPerSec;
+
+  explicit WindowScheduler(Log* log) : log_(log) {}
+
+  // Replaces the rules.
+  void SetRules(std::vector<WaitRule> rules);
+  // True: a favoured communicator changed, so Update may change windows.
+  bool Handle(const std::string& host, const agent::v1::Report& report);
+  bool Remove(CommId ended);
+
+  // Recomputes windows: Update for communicators with reports since the last call, UpdateAll for
+  // all. True: some windows have changed.
+  bool Update(MonotonicNs now, const HostClocks& clocks);
+  bool UpdateAll(MonotonicNs now, const HostClocks& clocks);
+
+  // Sets the windows of communicators that have any.
+  void ApplyTo(std::vector<PlannedRateLimits>* paces) const;
+  // Text for operators: the send window of the communicator that FormatCommId calls `id`, or why it
+  // has none. Empty: it waits for no other.
+  std::string Describe(const std::string& id) const;
+
+ private:
+  struct Record {  // of one host, on its own clock
+    std::vector<WorkSpan> spans;
+    bool ongoing = false;
+    MonotonicNs measured = 0;
+    int64_t busy_ns = 0;
+  };
+  // Bursts of the favoured, on the controller's clock.
+  struct BurstPattern {
+    Period period;
+    int64_t clock_error_ns = 0;
+  };
+  struct WindowState {
+    std::optional<PlannedWindows> windows;
+    MonotonicNs since = 0;
+    std::string text = {};  // for operators
+  };
+
+  absl::StatusOr<BurstPattern> FindBurstPattern(const std::vector<CommId>& favoured,
+                                                MonotonicNs now, const HostClocks& clocks) const;
+  absl::StatusOr<PlannedWindows> WindowsFor(const WaitRule& rule,
+                                            const absl::StatusOr<BurstPattern>& pattern,
+                                            MonotonicNs now, const HostClocks& clocks) const;
+  // True: `state` has changed.
+  bool UpdateState(const WaitRule& rule, const absl::StatusOr<PlannedWindows>& fresh,
+                   MonotonicNs now, WindowState* state);
+
+  Log* const log_;
+  std::vector<WaitRule> rules_;
+  std::set<CommId> favoured_;
+  std::map<CommId, std::map<std::string, Record>> records_;  // of the favoured, by host
+  std::set<CommId> changed_;                                 // communicators with new reports
+  std::map<CommId, WindowState> states_;                     // of waiting communicators
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_RATES_WINDOW_SCHEDULER_H_

@@ -1,0 +1,100 @@
+// The operators' objects: checks each change as a whole, stores it and writes it to the audit log.
+//
+// OWNER: main. THREAD: any. A change blocks for the change before it, for its admission check and
+// for the store's disk. Audit writes block in the same way; audit reads block for the disk only.
+// objects() never blocks.
+#ifndef MCCS_CONTROLLER_STATE_CATALOG_H_
+#define MCCS_CONTROLLER_STATE_CATALOG_H_
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/log.h"
+#include "base/wall_clock.h"
+#include "controller/objects/change.h"
+#include "controller/objects/read_objects.h"
+#include "controller/state/controller_events.h"
+#include "controller/store/store.h"
+
+namespace mccs {
+
+// The client that requests a change.
+struct Caller {
+  std::string peer;  // as the transport reports it
+  std::string user;  // as the client reports it; not verified
+};
+
+class Catalog {
+ public:
+  using Objects = std::shared_ptr<const ObjectSet>;
+
+  // Loads the objects from the store. kDataLoss: an object cannot be read, or the objects are
+  // inconsistent. LIFETIME: all three outlive it.
+  static absl::StatusOr<std::unique_ptr<Catalog>> Open(Store* store, const WallClock* clock,
+                                                       Log* log);
+
+  // Calls `watcher` now with the current objects, and for every change, in order, before the call
+  // that made the change returns. It must not call the catalog, except objects().
+  void Watch(std::function<void(Objects)> watcher);
+
+  // Called for every consistent change before it is stored; an error rejects the change. It must
+  // not call the catalog, except objects().
+  using Admission = std::function<absl::Status(const ObjectSet& before, const ObjectSet& after)>;
+  void SetAdmission(Admission admission);
+
+  // The objects after the last stored change; does not wait for a change in progress.
+  Objects objects() const;
+
+  struct Outcome {
+    Objects before;
+    PlannedChange plan;
+  };
+  // Errors as in ReadObjects and PlanApply; kInternal: the store could not commit, and nothing has
+  // changed. A dry run changes nothing and writes no audit entry. `action`: name in the audit log.
+  absl::StatusOr<Outcome> Apply(const std::vector<ObjectFile>& files, const Caller& caller,
+                                bool dry_run, const char* action = "apply");
+  // Deletes the objects in `keys` and those in `files`.
+  absl::StatusOr<Outcome> Delete(std::vector<ObjectKey> keys, const std::vector<ObjectFile>& files,
+                                 const Caller& caller, bool dry_run, const char* action = "delete");
+
+  // Write audit entries: for a request of `caller` that was rejected before it became a change, and
+  // for decisions of the controller itself. If the store fails, the entry goes to the log instead.
+  void AuditRefusal(const char* action, const Caller& caller, const absl::Status& why);
+  void AuditEvents(const std::vector<ControllerEvent>& decisions);
+
+  // The newest `limit` entries, the newest first.
+  absl::StatusOr<std::vector<AuditEntry>> Audit(size_t limit) { return store_->Audit(limit); }
+
+ private:
+  using Plan = std::function<absl::StatusOr<PlannedChange>(const ObjectSet&)>;
+
+  Catalog(Store* store, const WallClock* clock, Log* log, Objects objects)
+      : store_(store), clock_(clock), log_(log), objects_(std::move(objects)) {}
+
+  absl::StatusOr<Outcome> Change(const char* action, const Caller& caller, bool dry_run,
+                                 const Plan& plan);
+  // REQUIRES: mutex_ is held.
+  absl::Status CommitChange(const PlannedChange& plan, AuditEntry entry);
+  void CommitRefusal(AuditEntry entry, const absl::Status& why);
+  void CommitAudit(std::vector<AuditEntry> entries);
+  AuditEntry EntryOf(const char* action, const Caller& caller) const;
+
+  Store* const store_;
+  const WallClock* const clock_;
+  Log* const log_;
+  std::mutex mutex_;  // guards watcher_ and admission_, serializes changes
+  std::function<void(Objects)> watcher_;
+  Admission admission_;
+  mutable std::mutex objects_mutex_;  // held only to copy the pointer
+  // Written under both mutexes; either suffices for reading.
+  Objects objects_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_STATE_CATALOG_H_

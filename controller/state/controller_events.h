@@ -1,0 +1,49 @@
+// Decisions of the controller itself, for the audit log: strategies that changed because of events
+// in the cluster, lowered guarantees, refused daemons. The direct effects of an operator's change
+// are in the audit entry of that change.
+//
+// OWNER: Coordinator. THREAD: its owner only.
+#ifndef MCCS_CONTROLLER_STATE_CONTROLLER_EVENTS_H_
+#define MCCS_CONTROLLER_STATE_CONTROLLER_EVENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace mccs {
+
+struct ControllerEvent {
+  std::string action;   // "replan", "lower guarantees", …: from a fixed set
+  std::string objects;  // affected objects
+  std::string outcome;  // "done: …"; a fixed set before the colon
+};
+
+// Rate limit, so that frequent events do not push operators' entries out of the log. After a burst,
+// one decision per period passes, with the number of suppressed ones.
+class ControllerEvents {
+ public:
+  static constexpr int kBurst = 60;
+  static constexpr int64_t kPeriodNs = 60 * kNsPerSec;
+  static constexpr size_t kMaxPending = 1000;  // limit if nobody calls Take
+
+  void Record(ControllerEvent decision, MonotonicNs now);
+  // Decisions since the last call.
+  std::vector<ControllerEvent> Take() { return std::exchange(decisions_, {}); }
+
+ private:
+  // Consumes one token of the rate limit; false: none is left.
+  bool TakeToken(MonotonicNs now);
+
+  std::vector<ControllerEvent> decisions_;
+  int tokens_ = kBurst;
+  MonotonicNs refilled_ = 0;
+  uint64_t suppressed_ = 0;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_STATE_CONTROLLER_EVENTS_H_

@@ -1,0 +1,291 @@
+#include "controller/state/registry.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/endpoint.h"
+#include "base/status_macros.h"
+#include "controller/state/ring_check.h"
+
+namespace mccs {
+namespace {
+
+absl::Status CheckAnnounce(const agent::v1::Announce& announce) {
+  const auto refuse = [&](const auto&... why) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "communicator ", FormatCommId(CommId(announce.comm_id())), " as announced: ", why...));
+  };
+  if (announce.comm_id() == 0) return refuse("0 is not a valid id");
+  if (announce.members_size() < announce.hosts_size()) {
+    return refuse(announce.members_size(), " ranks on ", announce.hosts_size(), " hosts");
+  }
+  if (const absl::Status rings = CheckRings(announce.hosts(), announce.strategy()); !rings.ok())
+    return refuse(std::string(rings.message()));
+  return absl::OkStatus();
+}
+
+// Compares everything but the strategy.
+bool HasSameMembers(agent::v1::Announce a, agent::v1::Announce b) {
+  for (agent::v1::Announce* each : {&a, &b}) {
+    each->clear_strategy();
+    each->clear_newest_epoch();
+    each->clear_running();
+  }
+  return a.SerializeAsString() == b.SerializeAsString();
+}
+
+// Takes over the applied strategy from the leader's message.
+void ApplyAnnounce(const agent::v1::Announce& announce, CommunicatorRecord* record) {
+  // Rings are positions in the hosts for which they were proposed.
+  const auto& hosts = announce.hosts();
+  const auto& before = record->announced.hosts();
+  if (!std::equal(hosts.begin(), hosts.end(), before.begin(), before.end()))
+    record->proposed.clear();
+  record->announced = announce;
+  const uint64_t applied = announce.strategy().epoch();
+  std::erase_if(record->proposed, [&](const auto& s) { return s.epoch() <= applied; });
+  record->newest_epoch = std::max({record->newest_epoch, applied, announce.newest_epoch()});
+}
+
+HostView ViewOf(const HostRecord& record) {
+  const agent::v1::Host& host = record.host;
+  HostView view = {.position = {host.position().pod(), host.position().rack(), host.name()},
+                   .gpus = host.gpus_size(),
+                   .ready = record.state == HostState::kReady};
+  for (const agent::v1::Nic& nic : host.nics()) {
+    view.nics.push_back({.name = nic.name(),
+                         .addresses = {nic.addresses().begin(), nic.addresses().end()},
+                         .speed_bps = nic.speed_bps(),
+                         .mtu_bytes = nic.mtu_bytes()});
+  }
+  if (absl::StatusOr<Endpoint> peer = ParseEndpoint(host.peer_endpoint()); peer.ok()) {
+    view.peer_address = std::move(peer->host);
+    view.peer_port = peer->port;
+  }
+  return view;
+}
+
+// By host of the communicator: its ranks' GPU indices, ascending, and its lowest rank.
+std::pair<std::vector<std::vector<int>>, std::vector<int>> RanksByHost(
+    const agent::v1::Announce& announced, const std::map<std::string, HostRecord>& hosts) {
+  std::vector<std::vector<int>> gpus(announced.hosts_size());
+  std::vector<int> first_ranks(announced.hosts_size(), std::numeric_limits<int>::max());
+  for (const cluster::Member& member : announced.members()) {
+    const auto& names = announced.hosts();
+    const auto place = std::find(names.begin(), names.end(), member.host()) - names.begin();
+    if (place == names.size()) continue;
+    first_ranks[place] = std::min(first_ranks[place], member.rank());
+    const auto host = hosts.find(member.host());
+    if (host == hosts.end()) continue;
+    for (const agent::v1::Gpu& gpu : host->second.host.gpus()) {
+      if (gpu.bus_id() == member.gpu()) gpus[place].push_back(gpu.index());
+    }
+  }
+  for (std::vector<int>& each : gpus) {
+    std::sort(each.begin(), each.end());
+    each.erase(std::unique(each.begin(), each.end()), each.end());
+  }
+  return {std::move(gpus), std::move(first_ranks)};
+}
+
+}  // namespace
+
+absl::Status Registry::Register(AgentKey agent, const agent::v1::Register& registration,
+                                MonotonicNs now) {
+  const agent::v1::Host& host = registration.host();
+  if (host.name().empty()) return absl::InvalidArgumentError("no host name given");
+  for (const agent::v1::Announce& announce : registration.communicators()) {
+    MCCS_RETURN_IF_ERROR(CheckAnnounce(announce));
+    MCCS_RETURN_IF_ERROR(CheckLeader(host.name(), announce));
+  }
+  const auto known = hosts_.find(host.name());
+  if (known == hosts_.end() && hosts_.size() >= kMaxHosts) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("too many hosts: the limit is ", kMaxHosts, ""));
+  }
+  // A daemon that reconnects before its old connection times out has the same endpoint.
+  if (known != hosts_.end() && known->second.state == HostState::kReady &&
+      known->second.host.peer_endpoint() != host.peer_endpoint()) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "a daemon at ", known->second.host.peer_endpoint(), " is connected as host '", host.name(),
+        "'; give the one at ", host.peer_endpoint(), " another host name"));
+  }
+  hosts_[host.name()] = {host, registration.topology(), HostState::kReady, "", agent, now, now};
+  ++hosts_revision_;
+
+  std::map<CommId, CommunicatorRecord> before;
+  for (auto it = communicators_.begin(); it != communicators_.end();) {
+    const bool led = it->second.leader == host.name();
+    auto next = std::next(it);
+    if (led) before.insert(communicators_.extract(it));
+    it = next;
+  }
+  for (const agent::v1::Announce& announce : registration.communicators()) {
+    const CommId id(announce.comm_id());
+    const auto old = before.find(id);
+    if (old == before.end()) {
+      CommunicatorRecord& record = communicators_[id];
+      record.leader = host.name();
+      record.since = now;
+      ApplyAnnounce(announce, &record);
+      BumpRevision(&record);
+      continue;
+    }
+    ApplyAnnounce(announce, &old->second);
+    // Proposals to the old daemon are lost.
+    std::erase_if(old->second.proposed,
+                  [&](const auto& s) { return s.epoch() > announce.newest_epoch(); });
+    communicators_.insert(before.extract(old));
+  }
+  // The host may have other GPUs now.
+  for (auto& [id, record] : communicators_) BumpRevision(&record);
+  return absl::OkStatus();
+}
+
+absl::Status Registry::CheckLeader(const std::string& host,
+                                   const agent::v1::Announce& announce) const {
+  const CommId id(announce.comm_id());
+  const auto known = communicators_.find(id);
+  if (known == communicators_.end() || known->second.leader == host) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrCat("communicator ", FormatCommId(id), " is led by ",
+                                               known->second.leader, ", not by ", host));
+}
+
+void Registry::RecordRefused(const agent::v1::Host& host, const std::string& why, MonotonicNs now) {
+  if (host.name().empty()) return;
+  const auto known = hosts_.find(host.name());
+  if (known == hosts_.end() && hosts_.size() >= kMaxHosts) return;
+  if (known != hosts_.end() && known->second.state == HostState::kReady) return;
+  // A daemon that retries stays refused since its first attempt.
+  const bool again = known != hosts_.end() && known->second.state == HostState::kRefused;
+  const MonotonicNs since = again ? known->second.since : now;
+  hosts_[host.name()] = {host, "", HostState::kRefused, why, AgentKey(), since, now};
+  if (!again) ++hosts_revision_;
+}
+
+void Registry::RecordMessage(const std::string& host, MonotonicNs now) {
+  hosts_.at(host).received_at = now;
+}
+
+absl::Status Registry::Announce(const std::string& host, const agent::v1::Announce& announce,
+                                MonotonicNs now) {
+  MCCS_RETURN_IF_ERROR(CheckAnnounce(announce));
+  MCCS_RETURN_IF_ERROR(CheckLeader(host, announce));
+  const CommId id(announce.comm_id());
+  const auto known = communicators_.find(id);
+  if (known == communicators_.end() && communicators_.size() >= kMaxCommunicators) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("too many communicators: the limit is ", kMaxCommunicators, ""));
+  }
+  CommunicatorRecord& record = communicators_[id];
+  if (record.leader.empty()) record.since = now;
+  record.leader = host;
+  // Usually it has applied the newest proposal.
+  const std::string newest = record.Newest().SerializeAsString();
+  const bool same = record.revision > 0 && HasSameMembers(record.announced, announce);
+  ApplyAnnounce(announce, &record);
+  if (!same || record.Newest().SerializeAsString() != newest) BumpRevision(&record);
+  return absl::OkStatus();
+}
+
+const strategy::Strategy& Registry::Propose(CommId id, strategy::Strategy strategy,
+                                            MonotonicNs now) {
+  CommunicatorRecord& record = communicators_.at(id);
+  strategy.set_epoch(++record.newest_epoch);
+  record.proposed_at = now;
+  BumpRevision(&record);
+  // Drops the oldest: the leader applies the newest next.
+  if (record.proposed.size() == kMaxProposed) record.proposed.erase(record.proposed.begin());
+  return record.proposed.emplace_back(std::move(strategy));
+}
+
+void Registry::DropProposals(CommId id) {
+  CommunicatorRecord& record = communicators_.at(id);
+  record.proposed.clear();
+  BumpRevision(&record);
+}
+
+void Registry::SetCosts(CommId id, const CostParameters& costs) {
+  CommunicatorRecord& record = communicators_.at(id);
+  record.costs = costs;
+  BumpRevision(&record);
+}
+
+bool Registry::Report(const std::string& host, const agent::v1::Report& report) {
+  const auto known = communicators_.find(CommId(report.comm_id()));
+  if (known == communicators_.end()) return false;
+  CommunicatorRecord& record = known->second;
+  const auto& hosts = record.announced.hosts();
+  if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) return false;
+  record.reports[host] = report;
+  if (host != record.leader) return false;
+  record.newest_epoch = std::max({record.newest_epoch, report.epoch(), report.rejected_epoch()});
+  const size_t gone = std::erase_if(record.proposed, [&](const strategy::Strategy& proposed) {
+    return proposed.epoch() <= report.rejected_epoch();
+  });
+  if (gone > 0) BumpRevision(&record);
+  return gone > 0 && record.proposed.empty();
+}
+
+void Registry::OnCommunicatorEnded(const std::string& host, CommId id) {
+  const auto known = communicators_.find(id);
+  if (known == communicators_.end()) return;
+  if (known->second.leader == host) {
+    communicators_.erase(known);
+  } else {
+    known->second.reports.erase(host);
+  }
+}
+
+void Registry::MarkLost(const std::string& host, const std::string& why, MonotonicNs now) {
+  HostRecord& record = hosts_.at(host);
+  ++hosts_revision_;
+  record.state = HostState::kLost;
+  record.why = why;
+  record.since = now;
+  record.agent = AgentKey();
+}
+
+std::vector<CommId> Registry::RemoveOrphans(MonotonicNs lost_before) {
+  std::vector<CommId> gone;
+  std::erase_if(communicators_, [&](const auto& entry) {
+    const HostRecord& leader = hosts_.at(entry.second.leader);
+    if (leader.state == HostState::kReady || leader.since >= lost_before) return false;
+    gone.push_back(entry.first);
+    return true;
+  });
+  return gone;
+}
+
+std::vector<HostView> Registry::HostViews() const {
+  std::vector<HostView> hosts;
+  for (const auto& [name, record] : hosts_) hosts.push_back(ViewOf(record));
+  std::sort(hosts.begin(), hosts.end(),
+            [](const HostView& a, const HostView& b) { return a.position < b.position; });
+  return hosts;
+}
+
+ClusterView Registry::View() const {
+  ClusterView view;
+  view.hosts = HostViews();
+  for (const auto& [id, record] : communicators_) view.communicators.push_back(View(id));
+  return view;
+}
+
+CommunicatorView Registry::View(CommId id) const {
+  const CommunicatorRecord& record = communicators_.at(id);
+  auto [gpus, first_ranks] = RanksByHost(record.announced, hosts_);
+  return {.id = id,
+          .tenant = record.announced.tenant(),
+          .hosts = {record.announced.hosts().begin(), record.announced.hosts().end()},
+          .strategy = record.Newest(),
+          .gpus = std::move(gpus),
+          .first_ranks = std::move(first_ranks),
+          .cgroup = record.announced.cgroup(),
+          .costs = record.costs,
+          .revision = record.revision};
+}
+
+}  // namespace mccs

@@ -1,0 +1,117 @@
+// The controller's state: registered hosts and their communicators. Has no network and no clock.
+//
+// OWNER: Coordinator. THREAD: its owner only.
+#ifndef MCCS_CONTROLLER_STATE_REGISTRY_H_
+#define MCCS_CONTROLLER_STATE_REGISTRY_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "algorithms/cost.h"
+#include "base/clock.h"
+#include "base/ids.h"
+#include "controller/view/cluster_view.h"
+#include "proto/agent.pb.h"
+
+namespace mccs {
+
+// Identifies one agent connection; unique for the controller's lifetime.
+using AgentKey = StrongInt<struct AgentKeyTag, uint64_t>;
+
+// kReady ──stream ended, or timeout──► kLost ──registers again──► kReady
+// kRefused: registration failed with an error; the next attempt is checked again.
+enum class HostState { kReady, kLost, kRefused };
+
+struct HostRecord {
+  agent::v1::Host host;
+  std::string topology = {};  // that the daemon names; empty: none
+  HostState state = HostState::kReady;
+  std::string why;              // if kLost or kRefused
+  AgentKey agent;               // if kReady
+  MonotonicNs since = 0;        // time of the last change of `state`
+  MonotonicNs received_at = 0;  // time of the last message
+};
+
+struct CommunicatorRecord {
+  agent::v1::Announce announced;  // with the applied strategy, as last reported by the leader
+  std::string leader;             // host that announced it
+  // Proposals that are neither applied nor dropped, the oldest first.
+  std::vector<strategy::Strategy> proposed = {};
+  MonotonicNs proposed_at = 0;  // time of the newest proposal
+  uint64_t newest_epoch = 0;    // highest epoch that was ever applied or proposed
+  std::map<std::string, agent::v1::Report> reports = {};  // by host
+  std::optional<CostParameters> costs = {};               // CommunicatorView::costs
+  MonotonicNs since = 0;
+  uint64_t revision = 0;  // changes whenever Registry::View(id) changes; not 0
+
+  ProcessOrigin origin() const { return {announced.tenant(), announced.cgroup()}; }
+  const strategy::Strategy& Applied() const { return announced.strategy(); }
+  // The newest proposal, else the applied strategy.
+  const strategy::Strategy& Newest() const {
+    return proposed.empty() ? announced.strategy() : proposed.back();
+  }
+};
+
+class Registry {
+ public:
+  static constexpr size_t kMaxHosts = 16384;
+  static constexpr size_t kMaxCommunicators = 65536;
+
+  // Makes the host ready. It leads exactly the communicators in `registration`; others that it led
+  // are removed. kInvalidArgument: no name, or an invalid communicator. kAlreadyExists: another
+  // connected daemon has this name or leads one of them. kResourceExhausted: too many hosts.
+  absl::Status Register(AgentKey agent, const agent::v1::Register& registration, MonotonicNs now);
+  // Records a refused daemon, unless a ready one has that name.
+  void RecordRefused(const agent::v1::Host& host, const std::string& why, MonotonicNs now);
+  // REQUIRES for all below: `host` is registered. Messages that do not match (a report on an
+  // unknown communicator) are ignored.
+  void RecordMessage(const std::string& host, MonotonicNs now);
+  absl::Status Announce(const std::string& host, const agent::v1::Announce& announce,
+                        MonotonicNs now);
+  // Adds `strategy` as a proposal for `id`, with the epoch after its newest one, and returns it.
+  // REQUIRES: `id` exists.
+  const strategy::Strategy& Propose(CommId id, strategy::Strategy strategy, MonotonicNs now);
+  // Drops all proposals: the communicator presumably keeps its strategy.
+  void DropProposals(CommId id);
+  // Sets the costs that `id` should use. REQUIRES: `id` exists.
+  void SetCosts(CommId id, const CostParameters& costs);
+  // True: the leader has dropped the newest proposal.
+  bool Report(const std::string& host, const agent::v1::Report& report);
+  // From the leader: removes the communicator. From another host: removes only that host's part.
+  void OnCommunicatorEnded(const std::string& host, CommId id);
+  void MarkLost(const std::string& host, const std::string& why, MonotonicNs now);
+  // Removes communicators whose leader has been lost since before `lost_before`, and returns them:
+  // their ranks have ended, or their daemon uses another controller.
+  std::vector<CommId> RemoveOrphans(MonotonicNs lost_before);
+
+  const std::map<std::string, HostRecord>& hosts() const { return hosts_; }
+  const std::map<CommId, CommunicatorRecord>& communicators() const { return communicators_; }
+  ClusterView View() const;
+  // The hosts of View().
+  std::vector<HostView> HostViews() const;
+  // Of one communicator. REQUIRES: `id` exists.
+  CommunicatorView View(CommId id) const;
+  // Changes whenever the hosts of View() change.
+  uint64_t hosts_revision() const { return hosts_revision_; }
+
+ private:
+  // Limit of open proposals per communicator; more than a leader ever has.
+  static constexpr size_t kMaxProposed = 16;
+
+  // kAlreadyExists: another host leads it.
+  absl::Status CheckLeader(const std::string& host, const agent::v1::Announce& announce) const;
+  // Call when the view of `record` changes.
+  void BumpRevision(CommunicatorRecord* record) { record->revision = ++revision_; }
+
+  std::map<std::string, HostRecord> hosts_;
+  std::map<CommId, CommunicatorRecord> communicators_;
+  uint64_t hosts_revision_ = 0;
+  uint64_t revision_ = 0;  // last one that a communicator was given
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_STATE_REGISTRY_H_

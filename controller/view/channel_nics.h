@@ -1,0 +1,36 @@
+// Chooses the NIC of each host for each channel.
+#ifndef MCCS_CONTROLLER_VIEW_CHANNEL_NICS_H_
+#define MCCS_CONTROLLER_VIEW_CHANNEL_NICS_H_
+
+#include <span>
+#include <vector>
+
+#include "controller/view/cluster_view.h"
+#include "controller/view/fabric.h"
+
+namespace mccs {
+
+// Equals the daemons' limit.
+inline constexpr int kMaxChannelsOfStrategy = 32;
+
+// By channel, then by position of the host in `communicator.hosts`.
+using ChannelNics = std::vector<std::vector<LaneNic>>;
+
+// Candidates on each host: the NICs near the communicator's GPUs there, in the order of the GPUs,
+// each once. If the GPUs are not known or are near no NIC: all NICs of the host. Channel c takes
+// candidate c, modulo their number. There are `per_nic` channels per candidate of the host with
+// most candidates, independent of the current strategy. Jobs that share a NIC therefore have
+// equally many flows there.
+// Links lead from each NIC of a channel to each other. If a Topology has several fabrics without a
+// link between them (one per rail), a channel uses one fabric in which all hosts have a NIC: that
+// of a candidate of the host with most candidates in such fabrics. Other hosts prefer candidates in
+// that fabric, else use any NIC in it.
+// Empty: a host without a known NIC, no fabric with a NIC of each host, or a channel with addresses
+// of two families. Lanes then use the daemons' default.
+// `hosts`: by position in `communicator.hosts`; null: no Topology has the host.
+ChannelNics ChooseNics(const CommunicatorView& communicator,
+                       std::span<const FabricHost* const> hosts, int per_nic = 1);
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_VIEW_CHANNEL_NICS_H_

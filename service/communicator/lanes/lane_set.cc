@@ -1,0 +1,315 @@
+#include "service/communicator/lanes/lane_set.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+// ---- The rings ----------------------------------------------------------------------------------
+
+absl::StatusOr<std::unique_ptr<LaneSet>> LaneSet::Make(const LaneSetOptions& options) {
+  std::unique_ptr<LaneSet> set(new LaneSet(options));
+  MCCS_RETURN_IF_ERROR(set->CheckAddresses(options.strategy));
+  const std::vector<ChannelStrategy>& channels = options.strategy.channels;
+  for (size_t c = 0; c < channels.size(); ++c) {
+    MCCS_RETURN_IF_ERROR(set->AddRing(ChannelId(static_cast<int>(c)), channels[c]));
+  }
+  return set;
+}
+
+LaneSet::LaneSet(const LaneSetOptions& options)
+    : options_(options),
+      channels_(options.strategy.channels),
+      rate_(options.strategy.lanes.slot_bytes),
+      departed_(options.hosts.size(), false),
+      memory_(options.memory != nullptr ? options.memory : std::make_shared<LaneMemory>()) {}
+
+LaneSet::~LaneSet() { memory_->taken -= memory_bytes_; }
+
+absl::Status LaneSet::AddRing(ChannelId id, const ChannelStrategy& strategy) {
+  const size_t hosts = strategy.ring.size();
+  if (hosts == 1) return absl::OkStatus();
+  const auto self = std::find(strategy.ring.begin(), strategy.ring.end(), options_.self);
+  const auto position = static_cast<size_t>(self - strategy.ring.begin());
+  const HostIndex next = strategy.ring[(position + 1) % hosts];
+  const HostIndex previous = strategy.ring[(position + hosts - 1) % hosts];
+  MCCS_RETURN_IF_ERROR(FindOrMakeIncoming(id, previous).status());
+  Open(id, next, FirstDial::kMustSucceed);
+  ++ring_lanes_;
+  return absl::OkStatus();
+}
+
+absl::Status LaneSet::CheckAddresses(const Strategy& strategy) const {
+  for (size_t c = 0; c < strategy.channels.size(); ++c) {
+    const std::string address = AddressOn(strategy.channels[c], options_.self);
+    if (address.empty() || options_.access.network->HasAddress(address)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("strategy: channel ", c, ": source address ",
+                                                   address, " is not an address of this host"));
+  }
+  return absl::OkStatus();
+}
+
+void LaneSet::MoveTo(const Strategy& strategy) {
+  channels_ = strategy.channels;
+  for (const auto& lane : outgoing_) lane->MoveTo(RouteTo(lane->channel(), lane->peer()));
+}
+
+DialRoute LaneSet::RouteTo(ChannelId channel, HostIndex peer) const {
+  DialRoute route{.to = options_.hosts[static_cast<size_t>(peer.value())],
+                  .connect = {.source_host = options_.source_host, .source_port = 0}};
+  if (channel == kMessageChannel) return route;
+  const LaneRoute chosen =
+      RouteOf(channels_[static_cast<size_t>(channel.value())], options_.self, peer);
+  route.connect.source_port = chosen.source_port;
+  if (!chosen.source_host.empty()) route.connect.source_host = chosen.source_host;
+  if (!chosen.target_host.empty()) route.to.host = chosen.target_host;
+  return route;
+}
+
+bool LaneSet::ready() const {
+  for (size_t i = 0; i < ring_lanes_; ++i) {
+    if (!outgoing_[i]->attached() || !incoming_[i]->attached()) return false;
+  }
+  return true;
+}
+
+// ---- Lanes between any two hosts ----------------------------------------------------------------
+
+bool LaneSet::IsLegalLane(ChannelId channel, HostIndex peer) const {
+  const int hosts = static_cast<int>(options_.hosts.size());
+  const int channels = static_cast<int>(options_.strategy.channels.size());
+  const bool known = channel.value() >= 0 && channel.value() < channels;
+  const bool message = options_.messages && channel == kMessageChannel;
+  return (known || message) && peer != options_.self && peer.value() >= 0 && peer.value() < hosts;
+}
+
+SendLane* LaneSet::SendTo(ChannelId channel, HostIndex peer) {
+  MCCS_CHECK(IsLegalLane(channel, peer));
+  if (auto known = outgoing_by_key_.find({channel, peer}); known != outgoing_by_key_.end()) {
+    return &known->second->lane();
+  }
+  return &Open(channel, peer, FirstDial::kMayRetry).lane();
+}
+
+OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, FirstDial first) {
+  const DialOptions dial{.route = RouteTo(channel, peer),
+                         .preamble = {.purpose = ConnectionPurpose::kLane,
+                                      .comm_id = options_.id,
+                                      .epoch = options_.strategy.epoch,
+                                      .channel = channel,
+                                      .from_host = options_.self,
+                                      .to_host = peer},
+                         .secret = options_.secret,
+                         .waker = options_.waker};
+  OutgoingLane& lane = *outgoing_.emplace_back(std::make_unique<OutgoingLane>(
+      options_.access, dial, first, options_.transport->MakeSendLane(options_.strategy.lanes),
+      LaneTally(options_.counters != nullptr ? &options_.counters->sent : nullptr), &rate_));
+  outgoing_by_key_.emplace(LaneKey(channel, peer), &lane);
+  if (departed_[static_cast<size_t>(peer.value())]) lane.MarkDeparted();
+  if (rate_limits_.has_value()) lane.SetRateLimits(*rate_limits_, *options_.pacing);
+  idle_ = false;
+  return lane;
+}
+
+absl::StatusOr<RecvLane*> LaneSet::ReceiveFrom(ChannelId channel, HostIndex peer) {
+  MCCS_CHECK(IsLegalLane(channel, peer));
+  MCCS_ASSIGN_OR_RETURN(IncomingLane* const incoming, FindOrMakeIncoming(channel, peer));
+  return &incoming->lane();
+}
+
+absl::StatusOr<IncomingLane*> LaneSet::FindOrMakeIncoming(ChannelId channel, HostIndex peer) {
+  if (auto known = incoming_by_key_.find({channel, peer}); known != incoming_by_key_.end()) {
+    return known->second;
+  }
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMemory> slots, AllocateSlots());
+  auto lane =
+      options_.transport->MakeRecvLane(options_.strategy.lanes, {slots->address(), LaneBytes()});
+  const LaneOrigin origin{.channel = channel,
+                          .peer = peer,
+                          .endpoint = options_.hosts[static_cast<size_t>(peer.value())]};
+  IncomingLane& incoming = *incoming_.emplace_back(std::make_unique<IncomingLane>(
+      *options_.access.clock, origin, std::move(slots), std::move(lane),
+      LaneTally(options_.counters != nullptr ? &options_.counters->received : nullptr)));
+  incoming_by_key_.emplace(LaneKey(channel, peer), &incoming);
+  if (rate_limits_.has_value()) incoming.Mark(options_.pacing->DscpOf(rate_limits_->priority));
+  if (departed_[static_cast<size_t>(peer.value())]) incoming.MarkDeparted();
+  if (channel == kMessageChannel && message_listener_) message_listener_(peer, incoming.lane());
+  return &incoming;
+}
+
+void LaneSet::SetMessageListener(MessageListener listener) {
+  message_listener_ = std::move(listener);
+  for (const auto& lane : incoming_) {
+    if (lane->channel() == kMessageChannel) message_listener_(lane->peer(), lane->lane());
+  }
+}
+
+absl::StatusOr<MemRef> LaneSet::StagingTo(ChannelId channel, HostIndex peer) {
+  MCCS_CHECK(IsLegalLane(channel, peer));
+  std::unique_ptr<DeviceMemory>& staging = staging_[LaneKey(channel, peer)];
+  if (staging == nullptr) {
+    if (reserved_bytes_ >= LaneBytes()) {
+      reserved_bytes_ -= LaneBytes();
+      MCCS_ASSIGN_OR_RETURN(staging, options_.device->Allocate(LaneBytes()));
+    } else {
+      MCCS_ASSIGN_OR_RETURN(staging, AllocateSlots());
+    }
+  }
+  return MemRef{staging->address(), LaneBytes()};
+}
+
+size_t LaneSet::LaneBytes() const {
+  const LaneShape& shape = options_.strategy.lanes;
+  return size_t{shape.slots} * shape.slot_bytes;
+}
+
+absl::Status LaneSet::ReserveStaging() {
+  MCCS_RETURN_IF_ERROR(ReserveMemory(ring_lanes_ * LaneBytes()));
+  reserved_bytes_ = ring_lanes_ * LaneBytes();
+  return absl::OkStatus();
+}
+
+absl::Status LaneSet::ReserveMemory(uint64_t bytes) {
+  if (memory_->taken + bytes > memory_->allowed) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("lane memory of the communicator exceeds its limit of ", memory_->allowed,
+                     " bytes per host, with ", memory_->taken,
+                     " in use: use fewer channels or smaller slots (lanes: in mccsd's "
+                     "configuration)"));
+  }
+  memory_bytes_ += bytes;
+  memory_->taken += bytes;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<DeviceMemory>> LaneSet::AllocateSlots() {
+  MCCS_RETURN_IF_ERROR(ReserveMemory(LaneBytes()));
+  return options_.device->Allocate(LaneBytes());
+}
+
+std::optional<OperationSignature> LaneSet::FindMismatchedCall(const OperationSignature& own) const {
+  for (const auto& lane : incoming_) {
+    if (lane->channel() == kMessageChannel) continue;
+    const std::optional<SliceTag> tag = lane->lane().OldestTag();
+    if (!tag.has_value()) continue;
+    const OperationSignature call = FromTag(*tag);
+    if (call.number == own.number && call != own) return call;
+  }
+  return std::nullopt;
+}
+
+LaneSet::MemoryRelease LaneSet::ReleaseLaneMemory(size_t* next) {
+  for (const auto& lane : outgoing_) {
+    const bool composed = staging_.contains({lane->channel(), lane->peer()});
+    if (composed && lane->lane().source_free() != lane->lane().next()) return MemoryRelease::kNone;
+  }
+  size_t given_back = 0;
+  for (; *next < incoming_.size() + outgoing_.size(); ++*next) {
+    if (given_back >= kReleasedBytesPerCall) return MemoryRelease::kSome;
+    given_back += *next < incoming_.size() ? ReleaseSlots(incoming_[*next]->lane())
+                                           : ReleaseStaging(*outgoing_[*next - incoming_.size()]);
+  }
+  return MemoryRelease::kAll;
+}
+
+size_t LaneSet::ReleaseSlots(RecvLane& lane) {
+  size_t bytes = 0;
+  for (const MemRef& slot : lane.UnusedSlots()) {
+    options_.device->Discard({slot.data, slot.bytes});
+    bytes += slot.bytes;
+  }
+  return bytes;
+}
+
+size_t LaneSet::ReleaseStaging(const OutgoingLane& lane) {
+  const auto staging = staging_.find({lane.channel(), lane.peer()});
+  if (staging == staging_.end()) return 0;
+  options_.device->Discard({staging->second->address(), staging->second->bytes()});
+  return staging->second->bytes();
+}
+
+// The peer may open a lane before this host knows that it needs it.
+void LaneSet::Accept(const Preamble& preamble, std::unique_ptr<Connection> connection) {
+  if (preamble.epoch != options_.strategy.epoch || preamble.to_host != options_.self ||
+      !IsLegalLane(preamble.channel, preamble.from_host)) {
+    return;
+  }
+  auto incoming = FindOrMakeIncoming(preamble.channel, preamble.from_host);
+  if (!incoming.ok()) {
+    refused_memory_.Update(incoming.status());
+    return;
+  }
+  (*incoming)->Attach(std::move(connection));
+}
+
+// ---- Turns of the engine ------------------------------------------------------------------------
+
+absl::StatusOr<bool> LaneSet::Poll() {
+  MCCS_RETURN_IF_ERROR(refused_memory_);
+  bool moved = false;
+  for (const auto& lane : incoming_) MCCS_RETURN_IF_ERROR(lane->Poll(&moved));
+  for (const auto& lane : outgoing_) MCCS_RETURN_IF_ERROR(lane->Poll(&moved));
+  idle_ = !moved;
+  return moved;
+}
+
+bool LaneSet::drained() const {
+  return idle_ && std::all_of(outgoing_.begin(), outgoing_.end(),
+                              [](const auto& lane) { return lane->drained(); });
+}
+
+void LaneSet::MarkDeparted(HostIndex host) {
+  departed_[static_cast<size_t>(host.value())] = true;
+  for (const auto& lane : outgoing_) {
+    if (lane->peer() == host) lane->MarkDeparted();
+  }
+  for (const auto& lane : incoming_) {
+    if (lane->peer() == host) lane->MarkDeparted();
+  }
+}
+
+MonotonicNs LaneSet::NextDeadline() const {
+  MonotonicNs next = std::numeric_limits<MonotonicNs>::max();
+  if (!refused_memory_.ok()) return 0;
+  for (const auto& lane : outgoing_) next = std::min(next, lane->NextDeadline());
+  for (const auto& lane : incoming_) next = std::min(next, lane->NextDeadline());
+  return next;
+}
+
+void LaneSet::SetRateLimits(const RateLimits& limits) {
+  MCCS_CHECK(options_.pacing != nullptr);
+  rate_limits_ = limits;
+  for (const auto& lane : outgoing_) lane->SetRateLimits(limits, *options_.pacing);
+  for (const auto& lane : incoming_) lane->Mark(options_.pacing->DscpOf(limits.priority));
+}
+
+bool LaneSet::held() const {
+  return rate_limits_.has_value() &&
+         std::ranges::any_of(outgoing_, [](const auto& lane) { return lane->held(); });
+}
+
+// ---- Reports
+// -------------------------------------------------------------------------------------
+
+std::string LaneSet::DescribeMissing() const {
+  std::vector<std::string> missing;
+  for (const auto& lane : outgoing_) {
+    if (!lane->lane().status().ok()) missing.push_back(lane->Describe());
+  }
+  for (const auto& lane : incoming_) {
+    if (!lane->lane().status().ok()) missing.push_back(lane->Describe());
+  }
+  return absl::StrJoin(missing, ", ");
+}
+
+std::vector<CommunicatorStats::Lane> LaneSet::Stats() const {
+  std::vector<CommunicatorStats::Lane> stats;
+  for (const auto& lane : outgoing_) stats.push_back(lane->Stats());
+  return stats;
+}
+
+}  // namespace mccs

@@ -1,0 +1,182 @@
+// A set of lanes of one communicator (see communicator_lanes.h): a table of (channel, peer,
+// direction).
+//
+//                    channels 0 … n−1              kMessageChannel
+//   ring neighbours  opened when the set is made   opened on first use
+//   other hosts      opened on first use           opened on first use
+//
+// The sender opens a lane: its SendTo dials, and slices may be posted at once within the credit.
+// The receiver creates its end at its first ReceiveFrom or at the peer's first connection. Memory
+// is allocated on demand: slots with the receiving end, staging memory with the first plan that
+// composes slices for the lane.
+//
+// A peer that has authenticated itself as a member may open at most kMaxChannels + 1 lanes to this
+// host. kMaxLaneMemoryBytes limits the memory of all sets of a communicator.
+//
+// OWNER: CommunicatorLanes. THREAD: the owning engine. Never blocks after Make.
+#ifndef MCCS_SERVICE_COMMUNICATOR_LANES_LANE_SET_H_
+#define MCCS_SERVICE_COMMUNICATOR_LANES_LANE_SET_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/units.h"
+#include "service/communicator/lanes/lane_meter.h"
+#include "service/communicator/lanes/operation_signature.h"
+#include "service/communicator/lanes/peer_lane.h"
+#include "service/communicator/links/controller_link.h"
+#include "service/communicator/links/dial.h"
+#include "service/communicator/strategy/strategy.h"
+#include "service/counters.h"
+#include "service/device/device.h"
+#include "service/executor/lane_directory.h"
+#include "service/transport/lane.h"
+
+namespace mccs {
+
+// Address space of all lanes of one communicator on this host, in bytes.
+struct LaneMemory {
+  uint64_t taken = 0;
+  uint64_t allowed = kMaxLaneMemoryBytes;
+};
+
+struct LaneSetOptions {
+  PeerAccess access;
+  Transport* transport = nullptr;
+  Device* device = nullptr;
+  CommId id;
+  Secret secret{};
+  HostIndex self;
+  std::vector<Endpoint> hosts;  // by HostIndex
+  std::string source_host;      // source address of our lanes; empty: the system's choice
+  Strategy strategy;
+  Waker* waker = nullptr;                        // woken when lanes dialed from here have work
+  bool messages = true;                          // kMessageChannel may be used
+  std::shared_ptr<LaneMemory> memory = nullptr;  // null: for this set alone
+  std::shared_ptr<TenantCounters> counters = nullptr;  // null: not counted
+  HostPacing* pacing = nullptr;                        // null: SetRateLimits is not called
+};
+
+class LaneSet final : public LaneDirectory {
+ public:
+  // Creates the ring lanes and starts to open those out of this host. kResourceExhausted: no
+  // memory. Other errors: as for CheckAddresses.
+  static absl::StatusOr<std::unique_ptr<LaneSet>> Make(const LaneSetOptions& options);
+
+  // Reserves the memory that the rings' plans may need to compose slices. kResourceExhausted: over
+  // the communicator's limit.
+  absl::Status ReserveStaging();
+
+  // REQUIRES for all: a channel of the strategy or kMessageChannel, and another host of the
+  // communicator.
+  ~LaneSet() override;
+  SendLane* SendTo(ChannelId channel, HostIndex peer) override;
+  absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId channel, HostIndex peer) override;
+  absl::StatusOr<MemRef> StagingTo(ChannelId channel, HostIndex peer) override;
+
+  // Finds a slice of operation `own.number` that belongs to a call other than `own`, on any
+  // collective lane, and returns that call. The executor checks only lanes of its own plan, but the
+  // peer's call may use another algorithm and other lanes.
+  std::optional<OperationSignature> FindMismatchedCall(const OperationSignature& own) const;
+
+  // Calls `listener` for every incoming message lane, including existing ones.
+  using MessageListener = std::function<void(HostIndex from, RecvLane& lane)>;
+  void SetMessageListener(MessageListener listener);
+
+  // kInvalidArgument: the strategy uses a source address that this host does not have.
+  absl::Status CheckAddresses(const Strategy& strategy) const;
+  // Moves each outgoing lane to the route of `strategy` when its new connection is open. Slices
+  // continue unchanged. REQUIRES: `strategy` has the same rings.
+  void MoveTo(const Strategy& strategy);
+
+  // Sets the rate limits of all outgoing lanes, including later ones.
+  void SetRateLimits(const RateLimits& limits);
+  // An outgoing lane has data to send, and its gate alone delays it.
+  bool held() const;
+
+  // Returns the memory of empty lanes to the device; lanes used later allocate it again. Takes 0.04
+  // ms per MiB, so one call does a part. `*next` is the position of the next call, initially 0.
+  // REQUIRES: no operation runs.
+  enum class MemoryRelease {
+    kAll,
+    kSome,  // call again
+    kNone,  // slices composed here are still in flight
+  };
+  static constexpr size_t kReleasedBytesPerCall = 16 * kMiB;  // rounded up to a whole lane
+  MemoryRelease ReleaseLaneMemory(size_t* next);
+
+  // Takes an authenticated stream that a peer opened for one of our lanes. Closes it if it does not
+  // name a legal lane.
+  void Accept(const Preamble& preamble, std::unique_ptr<Connection> connection);
+
+  // Every ring lane has had its first connection.
+  bool ready() const;
+  // Returns true if anything moved. An error: a lane cannot be opened or restored, a peer broke the
+  // protocol, or there is no memory for a lane that a peer opened.
+  absl::StatusOr<bool> Poll();
+  // Everything sent and received has been acknowledged: closing loses nothing.
+  bool drained() const;
+  // `host` has finished all its work and may close its lanes: a broken connection is not an error.
+  void MarkDeparted(HostIndex host);
+  // The next time at which Poll has work even if nothing arrives.
+  MonotonicNs NextDeadline() const;
+  // Names the lanes that are not up, for messages.
+  std::string DescribeMissing() const;
+
+  // In the order of creation.
+  const std::vector<std::unique_ptr<OutgoingLane>>& outgoing() const { return outgoing_; }
+  const std::vector<std::unique_ptr<IncomingLane>>& incoming() const { return incoming_; }
+  // Of the outgoing lanes; ring lanes first, by channel.
+  std::vector<CommunicatorStats::Lane> Stats() const;
+  // Highest rate of all of them together, in bit/s; 0: unknown.
+  uint64_t rate_bps() const { return rate_.rate_bps(); }
+
+ private:
+  using LaneKey = std::pair<ChannelId, HostIndex>;
+  template <typename Value>
+  using Table = absl::flat_hash_map<LaneKey, Value>;
+
+  explicit LaneSet(const LaneSetOptions& options);
+  absl::Status AddRing(ChannelId id, const ChannelStrategy& strategy);
+  // Whether a lane of `channel` with `peer` is legal.
+  bool IsLegalLane(ChannelId channel, HostIndex peer) const;
+  DialRoute RouteTo(ChannelId channel, HostIndex peer) const;
+  OutgoingLane& Open(ChannelId channel, HostIndex peer, FirstDial first);
+  absl::StatusOr<IncomingLane*> FindOrMakeIncoming(ChannelId channel, HostIndex peer);
+  absl::Status ReserveMemory(uint64_t bytes);
+  // Return the number of bytes released.
+  size_t ReleaseSlots(RecvLane& lane);
+  size_t ReleaseStaging(const OutgoingLane& lane);
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateSlots();
+  size_t LaneBytes() const;
+
+  const LaneSetOptions options_;
+  std::vector<ChannelStrategy> channels_;  // with the current routes
+  RateMeter rate_;                         // outlives the lanes
+  // In the order of creation: ring_lanes_ ring lanes first, in each of the two.
+  std::vector<std::unique_ptr<OutgoingLane>> outgoing_;
+  std::vector<std::unique_ptr<IncomingLane>> incoming_;
+  size_t ring_lanes_ = 0;
+  Table<OutgoingLane*> outgoing_by_key_;
+  Table<IncomingLane*> incoming_by_key_;
+  Table<std::unique_ptr<DeviceMemory>> staging_;
+  std::vector<bool> departed_;  // by HostIndex
+  MessageListener message_listener_;
+  std::optional<RateLimits> rate_limits_;
+  const std::shared_ptr<LaneMemory> memory_;
+  uint64_t memory_bytes_ = 0;    // of `memory_`, for slots and staging here
+  uint64_t reserved_bytes_ = 0;  // of these, not allocated yet
+  absl::Status refused_memory_;  // for a lane that a peer opened
+  bool idle_ = false;            // the last Poll moved nothing
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_LANES_LANE_SET_H_

@@ -1,0 +1,307 @@
+#include "service/communicator/lanes/peer_lane.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+constexpr int64_t kDialAgainNs = 50 * kNsPerMs;
+// The lane still works on its old connection, so retries are slow.
+constexpr int64_t kMoveAgainNs = kNsPerSec;
+
+absl::Status Named(const absl::Status& lane, ChannelId channel, const Endpoint& peer) {
+  return absl::Status(lane.code(), absl::StrCat("lane of channel ", channel.value(), " with host ",
+                                                ToString(peer), ": ", std::string(lane.message())));
+}
+
+}  // namespace
+
+// ---- Timeout
+// -------------------------------------------------------------------------------------
+
+absl::Status ReconnectTimeout::Check(const absl::Status& lane, MonotonicNs now) {
+  if (lane.ok()) {
+    Reset();
+    return absl::OkStatus();
+  }
+  if (broken_at_ == 0) broken_at_ = now;
+  if (absl::IsUnavailable(lane) && now < deadline()) return absl::OkStatus();
+  return lane;
+}
+
+MonotonicNs ReconnectTimeout::deadline() const {
+  return waiting() ? broken_at_ + kLaneReconnectTimeoutNs : kNever;
+}
+
+// ---- Outgoing
+// ------------------------------------------------------------------------------------
+
+OutgoingLane::OutgoingLane(const PeerAccess& access, const DialOptions& dial, FirstDial first,
+                           std::unique_ptr<SendLane> lane, LaneTally tally, RateMeter* rate)
+    : access_(access),
+      options_(dial),
+      first_(first),
+      lane_(std::move(lane)),
+      tally_(tally),
+      meter_(rate) {
+  MCCS_CHECK(lane_ != nullptr);
+  StartDial();
+}
+
+void OutgoingLane::MoveTo(const DialRoute& route) {
+  move_dial_.reset();
+  move_to_.reset();
+  via_system_port_ = false;
+  move_error_ = absl::OkStatus();
+  if (route == options_.route || departed_) return;
+  move_to_ = route;
+  move_dial_ = std::make_unique<Dial>(access_, OptionsOfMove());
+}
+
+DialOptions OutgoingLane::OptionsOfMove() const {
+  DialOptions options = options_;
+  options.route = *move_to_;
+  if (via_system_port_) options.route.connect.source_port = 0;
+  return options;
+}
+
+// Returns true if the lane has moved or has started to move.
+bool OutgoingLane::PollMove() {
+  const MonotonicNs now = access_.clock->Now();
+  if (move_dial_ == nullptr) {
+    if (now < retry_move_at_) return false;
+    move_dial_ = std::make_unique<Dial>(access_, OptionsOfMove());
+  }
+  auto connection = move_dial_->Poll();
+  if (!connection.ok()) return OnMoveFailed(connection.status());
+  if (*connection == nullptr) return false;
+  move_dial_.reset();
+  options_ = OptionsOfMove();
+  if (via_system_port_) {
+    retry_move_at_ = now + kMoveAgainNs;
+  } else {
+    move_to_.reset();
+  }
+  via_system_port_ = false;
+  dial_.reset();
+  AttachConnection(std::move(*connection));
+  return true;
+}
+
+// The port may belong to a lane that waits, directly or through others, for this lane's port. So
+// this lane first moves to a port of the system's choice.
+bool OutgoingLane::OnMoveFailed(const absl::Status& why) {
+  move_error_ = why;
+  move_dial_.reset();
+  via_system_port_ = !via_system_port_ && absl::IsAlreadyExists(why) && attached_ &&
+                     options_.route.connect.source_port != 0;
+  if (via_system_port_) {
+    move_dial_ = std::make_unique<Dial>(access_, OptionsOfMove());
+  } else {
+    retry_move_at_ = access_.clock->Now() + kMoveAgainNs;
+  }
+  return via_system_port_;
+}
+
+void OutgoingLane::AttachConnection(std::unique_ptr<Connection> connection) {
+  lane_->Attach(std::move(connection));
+  meter_.Reset();
+  if (gate_ != nullptr) SetNic();
+  attached_ = true;
+  reconnect_timeout_.Reset();
+}
+
+void OutgoingLane::SetNic() {
+  const std::string& address = options_.route.connect.source_host;
+  gate_->SetNic(pacing_->Nic(address));
+  const auto& [tenant, rate_bps, revision] = tenant_rate_;
+  const std::shared_ptr<SharedBucket> bucket = pacing_->Tenant(tenant, address);
+  bucket->SetRate(rate_bps, revision, access_.clock->Now());
+  gate_->SetTenant(bucket);
+}
+
+void OutgoingLane::SetRateLimits(const RateLimits& limits, HostPacing& host) {
+  if (gate_ == nullptr) {
+    pacing_ = &host;
+    gate_ = std::make_unique<LaneGate>(*access_.clock, std::make_shared<SharedBucket>());
+    lane_->SetGate(gate_.get());
+  }
+  tenant_rate_ = {limits.tenant, limits.tenant_rate_bps, limits.revision};
+  SetNic();
+  uint64_t rate_bps = 0;
+  for (const LaneRateLimit& lane : limits.lanes) {
+    const bool ours =
+        lane.channel == channel() && lane.to == peer() && lane.from == options_.preamble.from_host;
+    if (ours) rate_bps = lane.rate_bps;
+  }
+  gate_->Set(rate_bps, limits.windows, limits.priority);
+  lane_->Mark(host.DscpOf(limits.priority));
+}
+
+absl::Status OutgoingLane::Poll(bool* moved) {
+  if (dial_ != nullptr) {
+    MCCS_ASSIGN_OR_RETURN(const bool came, PollDial());
+    *moved |= came;
+  }
+  if (move_to_.has_value()) *moved |= PollMove();
+  const bool lane_moved = attached_ && lane_->Poll();
+  const MonotonicNs now = access_.clock->Now();
+  if (lane_moved) {
+    *moved = true;
+    const LaneCounters counters = lane_->counters();
+    tally_.Count(counters);
+    meter_.Update(lane_->next(), counters, now);
+  }
+  const LaneWait wait = lane_->waits_for();
+  if (wait == LaneWait::kGate) meter_.Drop();
+  waits_.SetReason(wait, *access_.clock, tally_);
+  if (departed_) return absl::OkStatus();
+  const absl::Status status = ConnectionError();
+  if (absl::IsUnavailable(status) && dial_ == nullptr && now >= redial_at_) {
+    StartDial();
+    *moved = true;  // The dial may have failed already, without a further event.
+  }
+  if (absl::Status over = reconnect_timeout_.Check(status, now); !over.ok()) {
+    return Named(over, channel(), options_.route.to);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OutgoingLane::ConnectionError() const {
+  return attached_ ? lane_->status() : first_failure_;
+}
+
+absl::StatusOr<bool> OutgoingLane::PollDial() {
+  auto connection = dial_->Poll();
+  if (!connection.ok()) {
+    dial_.reset();
+    if (!attached_ && absl::IsAlreadyExists(connection.status()) &&
+        options_.route.connect.source_port != 0) {
+      DialFromSystemPort(connection.status());
+      return true;
+    }
+    if (!attached_) {
+      if (first_ == FirstDial::kMustSucceed) return connection.status();
+      first_failure_ = absl::UnavailableError(connection.status().message());
+    }
+    redial_at_ = access_.clock->Now() + kDialAgainNs;
+    return false;
+  }
+  if (*connection == nullptr) return false;
+  dial_.reset();
+  AttachConnection(std::move(*connection));
+  return true;
+}
+
+// The port is busy: another lane of ours that is about to end has it, or another program.
+void OutgoingLane::DialFromSystemPort(const absl::Status& why) {
+  if (!move_to_.has_value()) {
+    move_to_ = options_.route;
+    move_error_ = why;
+    retry_move_at_ = access_.clock->Now() + kMoveAgainNs;
+  }
+  options_.route.connect.source_port = 0;
+  StartDial();
+}
+
+void OutgoingLane::MarkDeparted() {
+  departed_ = true;
+  dial_.reset();
+  move_dial_.reset();
+  move_to_.reset();
+  reconnect_timeout_.Reset();
+}
+
+MonotonicNs OutgoingLane::NextDeadline() const {
+  MonotonicNs next = kNever;
+  if (held()) next = gate_->NextDeadline();
+  if (move_to_.has_value()) {
+    next = std::min(next, move_dial_ != nullptr ? move_dial_->deadline() : retry_move_at_);
+  }
+  // The first dial has its own deadline; later ones use the lane's.
+  if (!reconnect_timeout_.waiting()) {
+    return !attached_ && dial_ != nullptr ? std::min(next, dial_->deadline()) : next;
+  }
+  next = std::min(next, reconnect_timeout_.deadline());
+  return dial_ != nullptr ? next : std::min(next, redial_at_);
+}
+
+std::string OutgoingLane::Describe() const {
+  return absl::StrCat("channel ", channel().value(), " to ", ToString(options_.route.to));
+}
+
+CommunicatorStats::Lane OutgoingLane::Stats() const {
+  const MonotonicNs now = access_.clock->Now();
+  const LaneCounters counters = lane_->counters();
+  const absl::Status status = lane_->status();
+  return {.channel = channel(),
+          .from = options_.preamble.from_host,
+          .to = peer(),
+          .local = ToString(lane_->local()),
+          .remote = ToString(lane_->remote()),
+          .payload_bytes = counters.payload_bytes,
+          .reconnects = counters.reconnects,
+          .state = DescribeState(status),
+          .rate_bps = gate_ != nullptr ? gate_->rate_bps() : 0,
+          .waited_for_credit_ns = waits_.TotalNs(LaneWait::kCredit, now),
+          .waited_for_rate_ns = waits_.TotalNs(LaneWait::kGate, now),
+          .waited_for_connection_ns = waits_.TotalNs(LaneWait::kConnection, now),
+          .round_trip_ns = meter_.round_trip_ns()};
+}
+
+std::string OutgoingLane::DescribeState(const absl::Status& status) const {
+  if (!status.ok()) return std::string(status.message());
+  if (move_error_.ok() || !move_to_.has_value()) return "up";
+  const auto& [to, from] = *move_to_;
+  return absl::StrCat("up, cannot move to source ", ToString({from.source_host, from.source_port}),
+                      " towards ", ToString(to), ": ", std::string(move_error_.message()));
+}
+
+// ---- Incoming
+// ------------------------------------------------------------------------------------
+
+IncomingLane::IncomingLane(const Clock& clock, const LaneOrigin& origin,
+                           std::unique_ptr<DeviceMemory> slots, std::unique_ptr<RecvLane> lane,
+                           LaneTally tally)
+    : clock_(clock),
+      origin_(origin),
+      slots_(std::move(slots)),
+      lane_(std::move(lane)),
+      tally_(tally) {
+  MCCS_CHECK(slots_ != nullptr && lane_ != nullptr);
+}
+
+void IncomingLane::Attach(std::unique_ptr<Connection> connection) {
+  lane_->Attach(std::move(connection));
+  attached_ = true;
+  reconnect_timeout_.Reset();
+}
+
+absl::Status IncomingLane::Poll(bool* moved) {
+  if (!attached_) return absl::OkStatus();
+  if (lane_->Poll()) {
+    *moved = true;
+    tally_.Count(lane_->counters());
+  }
+  if (departed_) return absl::OkStatus();
+  if (absl::Status over = reconnect_timeout_.Check(lane_->status(), clock_.Now()); !over.ok()) {
+    return Named(over, channel(), origin_.endpoint);
+  }
+  return absl::OkStatus();
+}
+
+void IncomingLane::MarkDeparted() {
+  departed_ = true;
+  reconnect_timeout_.Reset();
+}
+
+std::string IncomingLane::Describe() const {
+  return absl::StrCat("channel ", channel().value(), " from ", ToString(origin_.endpoint));
+}
+
+}  // namespace mccs

@@ -1,0 +1,186 @@
+// One end of a lane, how its connections are opened, and how long it may be without one.
+//
+// The sender reopens a broken lane; the ends agree on the last slice delivered. If that does not
+// succeed within kLaneReconnectTimeoutNs, the end reports an error. If all ranks of the peer have
+// left (MarkDeparted), it reports none.
+//
+// OWNER: LaneSet. THREAD: the owning engine. Never blocks.
+#ifndef MCCS_SERVICE_COMMUNICATOR_LANES_PEER_LANE_H_
+#define MCCS_SERVICE_COMMUNICATOR_LANES_PEER_LANE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "base/ids.h"
+#include "service/communicator/lanes/lane_meter.h"
+#include "service/communicator/lanes/lane_tally.h"
+#include "service/communicator/lanes/lane_waits.h"
+#include "service/communicator/links/controller_link.h"
+#include "service/communicator/links/dial.h"
+#include "service/device/device.h"
+#include "service/pacing/host_pacing.h"
+#include "service/pacing/lane_gate.h"
+#include "service/pacing/rate_limits.h"
+#include "service/transport/lane.h"
+
+namespace mccs {
+
+// How long a lane may be without a connection after it had one.
+inline constexpr int64_t kLaneReconnectTimeoutNs = 700 * kNsPerMs;
+
+// Measures how long a lane has been without its connection.
+class ReconnectTimeout {
+ public:
+  // Returns the error that ends the wait; OK while there is none or time is left. `lane`: the
+  // lane's status.
+  absl::Status Check(const absl::Status& lane, MonotonicNs now);
+  void Reset() { broken_at_ = 0; }
+  bool waiting() const { return broken_at_ != 0; }
+  // When the wait ends; never if the lane is not broken.
+  MonotonicNs deadline() const;
+
+ private:
+  MonotonicNs broken_at_ = 0;
+};
+
+// What happens if a lane's first connection fails.
+enum class FirstDial : uint8_t {
+  kMustSucceed,  // an error: the communicator is forming and the peer expects it
+  kMayRetry,     // wait: the peer may have failed, and the star delivers the reason
+};
+
+class OutgoingLane {
+ public:
+  // Starts to dial as in `dial`, whose preamble names the lane. If the source port is busy, the
+  // lane starts from a port of the system's choice and moves later (MoveTo). `rate` may be null.
+  // REQUIRES: `lane` is not null.
+  // LIFETIME: `rate` outlives this.
+  OutgoingLane(const PeerAccess& access, const DialOptions& dial, FirstDial first,
+               std::unique_ptr<SendLane> lane, LaneTally tally, RateMeter* rate);
+
+  SendLane& lane() { return *lane_; }
+  const SendLane& lane() const { return *lane_; }
+  ChannelId channel() const { return options_.preamble.channel; }
+  HostIndex peer() const { return options_.preamble.to_host; }
+
+  // Moves the lane to another route when the new connection is open. Until then the lane works, and
+  // is restored, as before; failed attempts are repeated. If another lane has the source port, this
+  // one first moves to a port of the system's choice: two lanes that exchange ports would otherwise
+  // wait for each other.
+  void MoveTo(const DialRoute& route);
+
+  // Sets the rate limits. LIFETIME: `host` outlives this.
+  void SetRateLimits(const RateLimits& limits, HostPacing& host);
+  // It has data to send, and its gate alone delays it.
+  bool held() const { return gate_ != nullptr && gate_->held(); }
+
+  // Advances bytes and connections; sets `moved` if any moved. An error: the first connection
+  // failed, the lane cannot be restored, or the peer broke the protocol.
+  absl::Status Poll(bool* moved);
+
+  // It has had its first connection.
+  bool attached() const { return attached_; }
+  // Everything posted has been acknowledged, or no longer matters.
+  bool drained() const { return departed_ || lane_->acknowledged() == lane_->next(); }
+  void MarkDeparted();
+  // The next time at which Poll has work even if nothing arrives.
+  MonotonicNs NextDeadline() const;
+
+  // "channel 0 to 10.0.0.2:7400".
+  std::string Describe() const;
+  CommunicatorStats::Lane Stats() const;
+
+ private:
+  // Returns true if a connection was opened.
+  absl::StatusOr<bool> PollDial();
+  bool PollMove();
+  // Returns true if another attempt has started.
+  bool OnMoveFailed(const absl::Status& why);
+  void DialFromSystemPort(const absl::Status& why);
+  void AttachConnection(std::unique_ptr<Connection> connection);
+  // Assigns the gate to the NIC that the lane leaves from.
+  void SetNic();
+  DialOptions OptionsOfMove() const;
+  // Why the lane has no connection; OK if it has one or its first is being opened.
+  absl::Status ConnectionError() const;
+  std::string DescribeState(const absl::Status& status) const;
+  void StartDial() { dial_ = std::make_unique<Dial>(access_, options_); }
+
+  const PeerAccess access_;
+  DialOptions options_;  // of the current connection, or of the first one
+  const FirstDial first_;
+  absl::Status first_failure_;    // for kMayRetry
+  HostPacing* pacing_ = nullptr;  // with gate_
+  // The tenant's rate limit, as last set.
+  struct TenantRate {
+    std::string tenant;
+    uint64_t rate_bps = 0;
+    uint64_t revision = 0;
+  };
+  TenantRate tenant_rate_;
+  std::unique_ptr<LaneGate> gate_;  // null: unlimited; outlives the lane
+  std::unique_ptr<SendLane> lane_;
+  LaneTally tally_;
+  LaneMeter meter_;
+  LaneWaits waits_;
+  std::unique_ptr<Dial> dial_;
+  std::optional<DialRoute> move_to_;  // target of a pending move
+  std::unique_ptr<Dial> move_dial_;   // dials it, beside what keeps the lane working
+  bool via_system_port_ = false;      // it first moves to a port of the system's choice
+  MonotonicNs retry_move_at_ = 0;
+  absl::Status move_error_;  // why the last attempt failed
+  bool attached_ = false;
+  bool departed_ = false;
+  ReconnectTimeout reconnect_timeout_;
+  MonotonicNs redial_at_ = 0;
+};
+
+// Source of an incoming lane.
+struct LaneOrigin {
+  ChannelId channel;
+  HostIndex peer;
+  Endpoint endpoint;  // of the peer, for messages
+};
+
+class IncomingLane {
+ public:
+  // `slots`: the memory that `lane` receives into. REQUIRES: neither is null.
+  IncomingLane(const Clock& clock, const LaneOrigin& origin, std::unique_ptr<DeviceMemory> slots,
+               std::unique_ptr<RecvLane> lane, LaneTally tally);
+
+  RecvLane& lane() { return *lane_; }
+  const RecvLane& lane() const { return *lane_; }
+  ChannelId channel() const { return origin_.channel; }
+  HostIndex peer() const { return origin_.peer; }
+
+  // Sets the DSCP of its acknowledgements (Connection::Mark).
+  void Mark(uint8_t dscp) { lane_->Mark(dscp); }
+  // Takes an authenticated connection from the peer; it replaces an older one.
+  void Attach(std::unique_ptr<Connection> connection);
+  // As OutgoingLane's; before the first connection there is nothing to do.
+  absl::Status Poll(bool* moved);
+
+  bool attached() const { return attached_; }
+  void MarkDeparted();
+  MonotonicNs NextDeadline() const { return reconnect_timeout_.deadline(); }
+  // "channel 0 from 10.0.0.2:7400".
+  std::string Describe() const;
+
+ private:
+  const Clock& clock_;
+  const LaneOrigin origin_;
+  std::unique_ptr<DeviceMemory> slots_;  // outlives the lane
+  std::unique_ptr<RecvLane> lane_;
+  LaneTally tally_;
+  bool attached_ = false;
+  bool departed_ = false;
+  ReconnectTimeout reconnect_timeout_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_LANES_PEER_LANE_H_

@@ -1,0 +1,41 @@
+// Port of a departed rank that other ranks still count on: it joins so that the communicator knows
+// its members, leaves at once and ignores all callbacks.
+#ifndef MCCS_SERVICE_COMMUNICATOR_LINKS_DEPARTED_RANK_PORT_H_
+#define MCCS_SERVICE_COMMUNICATOR_LINKS_DEPARTED_RANK_PORT_H_
+
+#include "service/communicator/links/rank_port.h"
+
+namespace mccs {
+
+class DepartedRankPort final : public RankPort {
+ public:
+  absl::StatusOr<const PostedOperation*> Front() override { return nullptr; }
+  bool FrontReady() override { return false; }
+  void Complete() override {}
+  absl::StatusOr<const PostedMessage*> TakeMessage() override { return nullptr; }
+  void CompleteMessage(const PostedMessage&) override {}
+  bool AwaitsStreams() const override { return false; }
+  bool HasMessages() const override { return false; }
+  size_t ReplayableGroups() const override { return 0; }
+  bool HasCaptured() const override { return false; }
+  absl::StatusOr<uint64_t> NextCaptured(uint64_t) override { return 0; }
+  const PostedOperation* Captured(uint64_t) override { return nullptr; }
+  void CompleteCaptured(uint64_t) override {}
+  uint64_t WindowChanges() const override { return 0; }
+  WindowView GetWindow(uint64_t) const override { return {.state = WindowView::State::kGone}; }
+  absl::StatusOr<WindowMemory> FindInWindow(const WindowPart&) const override {
+    return absl::UnavailableError("the rank has left");
+  }
+  void InitDone(const absl::Status&, CommId, int) override {}
+  absl::Status JoinSplit(uint64_t, const JoinRequest&) override {
+    return absl::UnavailableError("the rank has left");
+  }
+  void OnNotMember(uint64_t, const absl::Status&) override {}
+  void ReportDeath(const absl::Status&) override {}
+  void Fail(const absl::Status&) override {}
+  void OnReleased() override {}
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_LINKS_DEPARTED_RANK_PORT_H_

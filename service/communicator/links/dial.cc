@@ -1,0 +1,40 @@
+#include "service/communicator/links/dial.h"
+
+#include <utility>
+
+namespace mccs {
+namespace {
+
+// A live peer answers within a round trip, or, if it does not know the communicator yet, after its
+// own ranks have started.
+constexpr int64_t kDialTimeoutNs = 30 * kNsPerSec;
+
+}  // namespace
+
+Dial::Dial(const PeerAccess& access, const DialOptions& options)
+    : access_(access), is_lane_(options.preamble.purpose == ConnectionPurpose::kLane) {
+  ConnectOptions connect = options.route.connect;
+  connect.dscp = access.control_dscp;
+  auto connection = access.network->Connect(options.route.to, connect);
+  if (!connection.ok()) {
+    status_ = connection.status();
+    return;
+  }
+  (*connection)->SetWaker(options.waker);
+  handshake_ =
+      std::make_unique<ClientHandshake>(std::move(*connection), options.preamble, options.secret,
+                                        *access.random, access.clock->Now() + kDialTimeoutNs);
+}
+
+absl::StatusOr<std::unique_ptr<Connection>> Dial::Poll() {
+  if (!status_.ok()) return status_;
+  auto connection = handshake_->Poll(access_.clock->Now());
+  if (!connection.ok()) {
+    status_ = connection.status();
+  } else if (*connection != nullptr && is_lane_ && access_.control_dscp != 0) {
+    (*connection)->Mark(0);  // The lane sets its own DSCP.
+  }
+  return connection;
+}
+
+}  // namespace mccs

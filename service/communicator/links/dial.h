@@ -1,0 +1,61 @@
+// Opens an authenticated stream to a peer daemon: connects, then proves knowledge of the
+// communicator's secret (handshake.h).
+//
+// OWNER: the user of the stream. THREAD: the owning engine. Never blocks.
+#ifndef MCCS_SERVICE_COMMUNICATOR_LINKS_DIAL_H_
+#define MCCS_SERVICE_COMMUNICATOR_LINKS_DIAL_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "service/transport/handshake.h"
+#include "service/transport/network.h"
+
+namespace mccs {
+
+// What a daemon needs to connect to peers.
+struct PeerAccess {
+  Network* network = nullptr;
+  Random* random = nullptr;
+  const Clock* clock = nullptr;
+  // DSCP of control links and of lane handshakes (ControlDscp, service/pacing/rate_limits.h).
+  uint8_t control_dscp = 0;
+};
+
+// Source (as far as it is chosen) and destination of a stream.
+struct DialRoute {
+  Endpoint to;
+  ConnectOptions connect;
+
+  friend bool operator==(const DialRoute&, const DialRoute&) = default;
+};
+
+struct DialOptions {
+  DialRoute route;
+  Preamble preamble;
+  Secret secret{};
+  Waker* waker = nullptr;  // of the object that polls the dial and uses the stream
+};
+
+class Dial {
+ public:
+  Dial(const PeerAccess& access, const DialOptions& options);
+
+  // The stream when it is authenticated; null until then. An error (refused, timed out, peer not
+  // authenticated) names the peer and is permanent.
+  absl::StatusOr<std::unique_ptr<Connection>> Poll();
+  // When Poll has work even if no byte arrives; 0: at once.
+  MonotonicNs deadline() const { return status_.ok() ? handshake_->deadline() : 0; }
+
+ private:
+  const PeerAccess access_;
+  const bool is_lane_;
+  absl::Status status_;
+  std::unique_ptr<ClientHandshake> handshake_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_LINKS_DIAL_H_

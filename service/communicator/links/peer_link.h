@@ -1,0 +1,74 @@
+// Messages between two daemons over an authenticated stream: a 4-byte length in network order, then
+// a peer.proto Message.
+//
+// OWNER: the user of the link. THREAD: the owning engine. Never blocks.
+#ifndef MCCS_SERVICE_COMMUNICATOR_LINKS_PEER_LINK_H_
+#define MCCS_SERVICE_COMMUNICATOR_LINKS_PEER_LINK_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/peer.pb.h"
+#include "service/transport/network.h"
+
+namespace mccs {
+
+// A roster of 10,000 ranks has about 1 MiB.
+inline constexpr uint32_t kMaxPeerMessageBytes = 8u << 20;
+// Limits for the first message, which identifies the daemon (Hello), and for one rank (Join). A
+// link buffers a message until it is complete, and a tenant may open many links.
+inline constexpr uint32_t kMaxHelloBytes = 64;
+inline constexpr uint32_t kMaxJoinMessageBytes = 16u << 10;
+// Limit of queued data for a peer that does not read.
+inline constexpr size_t kMaxPeerBacklogBytes = 32u << 20;
+
+// Messages read from one link in one turn of the engine, for fairness.
+inline constexpr int kPeerMessagesPerTurn = 64;
+
+// Converts a failure from a peer: never OK, whatever its code, and a single line.
+absl::Status StatusFromPeer(uint32_t code, const std::string& text);
+
+// Announces that nothing more will succeed; StatusFromPeer reads it at the other end.
+peer::Message FailedMessage(const absl::Status& why);
+
+class PeerLink {
+ public:
+  // Accepts messages of at most `most_bytes`, and never more than kMaxPeerMessageBytes.
+  explicit PeerLink(std::unique_ptr<Connection> connection,
+                    uint32_t most_bytes = kMaxPeerMessageBytes)
+      : connection_(std::move(connection)), most_bytes_(most_bytes) {}
+  // Applies from the next message on.
+  void Allow(uint32_t most_bytes) { most_bytes_ = most_bytes; }
+
+  // Queues a message, which Poll sends. Drops it after an error; see status().
+  void Send(const peer::Message& message);
+
+  // The next message; nothing if none has arrived. A broken stream or a protocol error is
+  // permanent.
+  absl::StatusOr<std::optional<peer::Message>> Receive();
+
+  // Sends queued bytes. Returns true if any were sent.
+  bool Poll();
+
+  absl::Status status() const { return status_; }
+  bool flushed() const { return sent_ == outgoing_.size(); }
+  Endpoint remote() const { return connection_->remote(); }
+
+ private:
+  absl::Status Fill();
+
+  std::unique_ptr<Connection> connection_;
+  uint32_t most_bytes_;
+  absl::Status status_;
+  std::string outgoing_;
+  size_t sent_ = 0;  // bytes of outgoing_ sent
+  std::string incoming_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_LINKS_PEER_LINK_H_

@@ -1,0 +1,156 @@
+// One local rank, as its communicator sees it. The frontend implements it over the tenant's shared
+// memory and socket, also in the simulator.
+//
+// THREAD: the owning engine only. Never blocks.
+#ifndef MCCS_SERVICE_COMMUNICATOR_LINKS_RANK_PORT_H_
+#define MCCS_SERVICE_COMMUNICATOR_LINKS_RANK_PORT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/ids.h"
+#include "proto/call_options.h"
+#include "proto/operation.h"
+
+namespace mccs {
+
+struct JoinRequest;
+
+// Limit of a call over all ranks. Beyond it, count × size × ranks could overflow; no machine has
+// that much memory.
+inline constexpr uint64_t kMaxCallBytes = uint64_t{1} << 56;
+
+// A collective call of this rank: validated, its buffers resolved to the daemon's addresses.
+struct PostedOperation {
+  OpKind kind = OpKind::kNone;
+  DataType type = DataType::kInt8;
+  ReduceOp redop = ReduceOp::kSum;
+  Rank root;
+  uint64_t count = 0;
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  uint64_t input_bytes = 0;   // of the rank's memory from `input` on; Bind reads no more
+  uint64_t output_bytes = 0;  // likewise
+  // kPreMulSum: this rank's factor, a value of `type`: in the low bytes of `scalar`, or at
+  // scalar_address (any alignment). It may differ between ranks.
+  uint64_t scalar = 0;
+  const std::byte* scalar_address = nullptr;
+  CallOptions options;  // local: may differ between ranks
+};
+
+// A send, receive or one-sided call of this rank, validated and resolved likewise.
+struct PostedMessage {
+  OpKind kind = OpKind::kSend;  // a kind that has a peer
+  DataType type = DataType::kInt8;
+  Rank peer;
+  uint64_t count = 0;            // elements
+  std::byte* address = nullptr;  // written by a receive, read otherwise; null if count is 0
+  uint64_t address_bytes = 0;    // of the rank's memory from `address` on
+  uint64_t window = 0;           // kPut: number of the peer's RMA window
+  uint64_t window_offset = 0;    // kPut: in bytes
+  uint32_t signal = 0;           // one-sided calls: SignalNumber
+  uint64_t awaited = 0;          // kWaitSignal: number of signals
+
+  uint64_t bytes() const { return count * SizeOf(type); }
+};
+
+// State of a rank's RMA window, for other ranks.
+struct WindowView {
+  enum class State : uint8_t { kNotYet, kOpen, kGone };
+  State state = State::kNotYet;
+  uint64_t bytes = 0;  // kOpen
+};
+
+// A part of an RMA window, and its memory in the daemon. LIFETIME: while `hold` is held.
+struct WindowPart {
+  uint64_t number = 0;
+  uint64_t offset = 0;  // bytes from the start of the window
+  uint64_t bytes = 0;
+};
+struct WindowMemory {
+  std::byte* address = nullptr;
+  uint64_t bytes = 0;
+  std::shared_ptr<const void> hold = {};
+};
+
+// A rank posts work in groups: the calls between ncclGroupStart and ncclGroupEnd, or a single call.
+// Within a group, collectives run one after the other, and messages run together and in parallel
+// with them. The next group starts when all of the group is complete. Calls are thus concurrent
+// exactly where NCCL guarantees it.
+class RankPort {
+ public:
+  virtual ~RankPort() = default;
+
+  // The oldest incomplete collective; null if there is none. An error is an invalid record, by the
+  // tenant's fault, and is permanent.
+  // LIFETIME: the operation and its buffers until Complete() or OnReleased().
+  virtual absl::StatusOr<const PostedOperation*> Front() = 0;
+  // The streams have reached the call: its inputs are ready. REQUIRES: Front() returned a call.
+  virtual bool FrontReady() = 0;
+  // Completes the call: the tenant's streams continue. REQUIRES: Front() returned a call.
+  virtual void Complete() = 0;
+
+  // The next message that the streams have reached, each once, in the order of the calls; null if
+  // there is none. Errors as for Front().
+  // LIFETIME: the message and its buffer until CompleteMessage() or OnReleased().
+  virtual absl::StatusOr<const PostedMessage*> TakeMessage() = 0;
+  virtual void CompleteMessage(const PostedMessage& message) = 0;
+  // Messages are posted that the streams have not reached.
+  virtual bool AwaitsStreams() const = 0;
+  // Messages are posted, taken or not, that are not complete.
+  virtual bool HasMessages() const = 0;
+
+  // Work captured into CUDA graphs runs when a replay reaches it, in parallel with posted work. A
+  // captured group is complete when all its collectives, one after the other, and its messages
+  // (from TakeMessage) are. Captured collectives have keys from 1, the same on all ranks.
+  //
+  // Number of groups whose graphs may be launched at any time, without a doorbell.
+  virtual size_t ReplayableGroups() const = 0;
+  // Streams wait for captured work that they have reached.
+  virtual bool HasCaptured() const = 0;
+  // The smallest key above `after` of a collective that the streams have reached and that is next
+  // in its group; 0: none. Errors as for Front().
+  virtual absl::StatusOr<uint64_t> NextCaptured(uint64_t after) = 0;
+  // The collective with that key if the streams have reached it and it is next; else null.
+  // LIFETIME: until CompleteCaptured() or OnReleased().
+  virtual const PostedOperation* Captured(uint64_t key) = 0;
+  virtual void CompleteCaptured(uint64_t key) = 0;
+
+  // RMA windows of the rank, numbered from 1. WindowChanges counts how often windows were opened or
+  // closed: users that wait for a window check again when it changes.
+  virtual uint64_t WindowChanges() const = 0;
+  virtual WindowView GetWindow(uint64_t number) const = 0;
+  // kInvalidArgument: the part exceeds the window. kFailedPrecondition: the window is closed or has
+  // no memory.
+  virtual absl::StatusOr<WindowMemory> FindInWindow(const WindowPart& part) const = 0;
+
+  // Completes the rank's CommInit, once. OK: operations may be posted. `ranks`: size of the
+  // communicator according to the roster.
+  virtual void InitDone(const absl::Status& status, CommId id, int ranks) = 0;
+  // Result of the rank's request (Communicator::Split) for another communicator; at most one of the
+  // two is called. JoinSplit: the rank joins it now; an error: the rank cannot, and is notified.
+  // OnNotMember: it gets none; OK if it asked for none.
+  virtual absl::Status JoinSplit(uint64_t request, const JoinRequest& join) = 0;
+  virtual void OnNotMember(uint64_t request, const absl::Status& why) = 0;
+  // Reports to an idle rank that another rank died. Calls are still accepted; those that do not
+  // need the dead rank succeed.
+  virtual void ReportDeath(const absl::Status& why) = 0;
+  // Reports that nothing more will succeed, and why. Streams stay blocked until the program ends
+  // the communicator. Only the first call has an effect.
+  virtual void Fail(const absl::Status& why) = 0;
+  // Completes Communicator::Leave: neither the port nor its buffers are used any more.
+  virtual void OnReleased() = 0;
+};
+
+// A local rank and its port; null when the rank has left.
+struct LocalRank {
+  Rank rank;
+  RankPort* port = nullptr;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_LINKS_RANK_PORT_H_

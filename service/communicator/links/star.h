@@ -1,0 +1,88 @@
+// The control links of one running communicator. Every member daemon has a link to the leader, the
+// daemon of rank 0, and the leader forwards what concerns all.
+//
+// OWNER: the Communicator. THREAD: the owning engine. Never blocks.
+#ifndef MCCS_SERVICE_COMMUNICATOR_LINKS_STAR_H_
+#define MCCS_SERVICE_COMMUNICATOR_LINKS_STAR_H_
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/ids.h"
+#include "service/communicator/links/dial.h"
+#include "service/communicator/links/peer_link.h"
+
+namespace mccs {
+
+// A message and its source host.
+struct StarMessage {
+  HostIndex from;
+  peer::Message message;
+};
+
+class Star {
+ public:
+  // The leader of `hosts` hosts.
+  Star(HostIndex self, int hosts) : self_(self), leader_(self), links_(hosts) {}
+  // A member: `dial` opens the link to the leader.
+  Star(HostIndex self, HostIndex leader, int hosts, std::unique_ptr<Dial> dial)
+      : self_(self), leader_(leader), links_(hosts), dial_(std::move(dial)) {}
+
+  // Maximum message size of all links. Call before any is open.
+  void Limit(uint32_t most_bytes) { most_bytes_ = most_bytes; }
+
+  bool leads() const { return self_ == leader_; }
+  HostIndex leader() const { return leader_; }
+
+  // The leader takes a member's link; the member's first message (Hello) identifies it.
+  void Accept(std::unique_ptr<Connection> connection);
+
+  // Sends to all other hosts. A member sends to the leader, which forwards.
+  void Broadcast(const peer::Message& message);
+  // Queues the message while the link is being opened.
+  void SendToLeader(const peer::Message& message);
+
+  // The next message for this host; nothing if none has arrived. kUnavailable: the link to host
+  // `lost()` has ended.
+  absl::StatusOr<std::optional<StarMessage>> Receive();
+  HostIndex lost() const { return lost_; }
+
+  // The leader: every other host is linked. A member: the leader is linked.
+  bool complete() const;
+  // Hosts that are not linked yet, for messages.
+  std::vector<HostIndex> Unlinked() const;
+
+  // `host` has left: the end of its link is not an error.
+  void MarkDeparted(HostIndex host);
+  bool HasDeparted(HostIndex host) const { return links_[host.value()].departed; }
+  // The leader: every other host has left or is disconnected.
+  bool all_others_left() const;
+
+  bool Poll();
+  bool flushed() const;
+
+ private:
+  struct Spoke {
+    std::unique_ptr<PeerLink> link;
+    bool departed = false;
+  };
+
+  void ForwardToMembers(HostIndex from, const peer::Message& message);
+
+  const HostIndex self_;
+  const HostIndex leader_;
+  std::vector<Spoke> links_;  // by HostIndex; a member uses the leader's only
+  std::vector<std::unique_ptr<PeerLink>> unidentified_;  // connected, Hello not read yet
+  uint32_t most_bytes_ = kMaxPeerMessageBytes;
+  std::unique_ptr<Dial> dial_;
+  std::vector<peer::Message> outbox_;  // of a member whose link is being opened
+  absl::Status dial_status_;
+  HostIndex lost_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_LINKS_STAR_H_

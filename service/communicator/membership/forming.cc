@@ -1,0 +1,310 @@
+#include "service/communicator/membership/forming.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "service/communicator/strategy/strategy_proto.h"
+
+namespace mccs {
+namespace {
+
+constexpr int64_t kLinkingTimeoutNs = 30 * kNsPerSec;
+constexpr int64_t kOpeningTimeoutNs = 30 * kNsPerSec;
+// A controller on the same network answers within a millisecond; a dead one must not delay the
+// start of a job noticeably.
+constexpr int64_t kProposalTimeoutNs = 200 * kNsPerMs;
+
+JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire::UniqueId& id,
+                          Waker& waker) {
+  const std::string host(id.host, strnlen(id.host, sizeof(id.host)));
+  return {.access = environment.access,
+          .dial = {.route = {.to = {host, id.port}, .connect = {}},
+                   .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = CommId(id.comm_id)},
+                   .secret = SecretOf(id),
+                   .waker = &waker},
+          .keep_dialing = id.guessable != 0 || id.derived != 0,
+          .log = environment.log};
+}
+
+// A message is parsed within one turn of the engine, so its size must fit the communicator. The
+// longest messages are a departure and a split table (a few words per rank), a stall report (per
+// host), and a strategy (per lane).
+uint32_t MostMessageBytes(int ranks, int hosts) {
+  const uint64_t lanes =
+      uint64_t{kMaxChannels} * static_cast<uint64_t>(hosts) * static_cast<uint64_t>(hosts);
+  const uint64_t bytes = (64u << 10) + 64 * static_cast<uint64_t>(ranks) +
+                         4096 * static_cast<uint64_t>(hosts) + 16 * lanes;
+  return static_cast<uint32_t>(std::min<uint64_t>(bytes, kMaxPeerMessageBytes));
+}
+
+}  // namespace
+
+Forming::Forming(const CommunicatorEnvironment& environment, const JoinRequest& first,
+                 Formation& formation, Waker& waker)
+    : env_(environment),
+      formation_(formation),
+      waker_(waker),
+      secret_(SecretOf(first.id)),
+      joining_(first.roster == nullptr
+                   ? std::make_unique<Joining>(OptionsFor(environment, first.id, waker))
+                   : nullptr),
+      known_roster_(first.roster),
+      expected_{.id = CommId(first.id.comm_id),
+                .any_id = first.id.guessable != 0,
+                .tenant = first.tenant,
+                .host = environment.position.host,
+                .endpoint = environment.endpoint,
+                .ranks = first.ranks,
+                .locals = {}},
+      init_deadline_(kNever) {}
+
+absl::StatusOr<bool> Forming::Poll() {
+  switch (state_) {
+    case State::kJoining:
+      return PollJoining();
+    case State::kLinking:
+      return PollLinking();
+    case State::kOpening:
+      return PollOpening();
+    case State::kFormed:
+      break;
+  }
+  return false;
+}
+
+MonotonicNs Forming::NextDeadline() const {
+  switch (state_) {
+    case State::kJoining:
+      return joining_ != nullptr ? std::min(init_deadline_, joining_->NextDeadline()) : 0;
+    case State::kLinking:
+      return proposal_deadline_ != 0 ? std::min(proposal_deadline_, state_deadline_)
+                                     : state_deadline_;
+    case State::kOpening:
+      return state_deadline_;
+    case State::kFormed:
+      break;
+  }
+  return kNever;
+}
+
+// ---- kJoining -----------------------------------------------------------------------------------
+
+void Forming::Join(const JoinRequest& request) {
+  MCCS_CHECK(state_ == State::kJoining);
+  disagreement_.Update(CheckAgreement(request));
+  expected_.locals.push_back(Rank(request.rank.rank()));
+  if (request.timeout_ns > 0) {
+    const MonotonicNs deadline = Now() + request.timeout_ns;
+    if (deadline < init_deadline_) {
+      init_deadline_ = deadline;
+      init_timeout_ns_ = request.timeout_ns;
+    }
+  }
+  if (joining_ == nullptr || !disagreement_.ok()) return;
+  peer::Join join;
+  join.set_ranks(request.ranks);
+  *join.mutable_rank() = request.rank;
+  *join.mutable_gpu() = request.gpu;
+  join.set_tenant(request.tenant);
+  join.set_name(request.name);
+  join.set_host(env_.position.host);
+  join.set_endpoint_host(env_.endpoint.host);
+  join.set_endpoint_port(env_.endpoint.port);
+  join.mutable_position()->set_pod(env_.position.pod);
+  join.mutable_position()->set_rack(env_.position.rack);
+  joining_->Add(join);
+}
+
+// The rendezvous also compares the sizes, but it may be the tenant's own.
+absl::Status Forming::CheckAgreement(const JoinRequest& request) const {
+  const int rank = request.rank.rank();
+  const auto refuse = [&](const auto&... why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("mismatched ranks on host ", env_.position.host, ": ", why...));
+  };
+  if (request.ranks != expected_.ranks) {
+    return refuse("rank ", rank, " joins with ", request.ranks, " ranks, rank ",
+                  expected_.locals.front().value(), " with ", expected_.ranks,
+                  "; start all ranks with the same size");
+  }
+  if (rank < 0 || rank >= expected_.ranks) {
+    return refuse("rank ", rank, " is out of range for a communicator of ", expected_.ranks,
+                  " ranks");
+  }
+  if (request.roster != known_roster_) {
+    return refuse("rank ", rank, " joins by a unique id, other ranks by ncclCommSplit");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Forming::PollJoining() {
+  MCCS_RETURN_IF_ERROR(disagreement_);
+  if (joining_ == nullptr) {
+    MCCS_RETURN_IF_ERROR(TakeKnownRoster());
+    return true;
+  }
+  MCCS_ASSIGN_OR_RETURN(std::optional<peer::Roster> roster, joining_->Poll());
+  if (roster.has_value()) {
+    MCCS_RETURN_IF_ERROR(TakeRoster(std::move(*roster)));
+    return true;
+  }
+  if (Now() < init_deadline_) return false;
+  return absl::DeadlineExceededError(
+      absl::StrCat("init timed out after ", init_timeout_ns_ / kNsPerMs,
+                   " ms (MCCS_INIT_TIMEOUT): ", joining_->DescribeMissing()));
+}
+
+absl::Status Forming::TakeRoster(peer::Roster roster) {
+  MCCS_ASSIGN_OR_RETURN(formation_.members, CheckRoster(std::move(roster), expected_));
+  const Membership& members = *formation_.members;
+  formation_.id = CommId(members.roster.comm_id());
+  if (members.self == members.leader) {
+    formation_.star = std::make_unique<Star>(members.self, members.hosts());
+  } else {
+    const DialOptions dial{
+        .route = {.to = members.EndpointOf(members.leader), .connect = {}},
+        .preamble = {.purpose = ConnectionPurpose::kMember, .comm_id = formation_.id},
+        .secret = secret_,
+        .waker = &waker_};
+    formation_.star = std::make_unique<Star>(members.self, members.leader, members.hosts(),
+                                             std::make_unique<Dial>(env_.access, dial));
+  }
+  formation_.star->Limit(MostMessageBytes(members.layout.rank_count(), members.hosts()));
+  joining_.reset();
+  state_ = State::kLinking;
+  state_deadline_ = Now() + kLinkingTimeoutNs;
+  return absl::OkStatus();
+}
+
+absl::Status Forming::TakeKnownRoster() {
+  return TakeRoster(*std::exchange(known_roster_, nullptr));
+}
+
+bool Forming::WithdrawalDone() {
+  if (known_roster_ != nullptr) TakeKnownRoster().IgnoreError();  // as below
+  if (joining_ == nullptr) return true;
+  if (!joining_->WithdrawalDone()) return false;
+  std::optional<peer::Roster> late = joining_->TakeLateRoster();
+  if (late.has_value())
+    TakeRoster(std::move(*late)).IgnoreError();  // an invalid roster names no host to notify
+  return true;
+}
+
+// ---- kLinking -----------------------------------------------------------------------------------
+
+absl::StatusOr<bool> Forming::PollLinking() {
+  const Star& star = *formation_.star;
+  if (star.complete() && star.leads()) return ChooseStrategy();
+  if (Now() < state_deadline_) return false;
+  return absl::DeadlineExceededError(absl::StrCat("timeout while opening control links to ",
+                                                  formation_.members->HostNames(star.Unlinked())));
+}
+
+// The leader asks the controller, if it is connected, and takes the default if no answer arrives in
+// time.
+absl::StatusOr<bool> Forming::ChooseStrategy() {
+  const Strategy fallback = DefaultStrategy(env_, formation_.members->hosts());
+  if (proposal_deadline_ == 0) {
+    proposal_deadline_ = Now() + (env_.controller->connected() ? kProposalTimeoutNs : 0);
+    CommunicatorInfo info = Describe(*formation_.members, formation_.id, fallback);
+    info.cgroup = formation_.cgroup;
+    env_.controller->Announce(info);
+  }
+  std::optional<Strategy> proposal = std::exchange(formation_.proposal, std::nullopt);
+  if (!proposal.has_value() && Now() < proposal_deadline_) return false;
+  if (proposal.has_value()) {
+    if (absl::Status s = ValidateStrategy(*proposal, formation_.members->hosts()); !s.ok()) {
+      env_.log->Error("communicator ", FormatCommId(formation_.id), ": rejected the controller's ",
+                      std::string(s.message()));
+      proposal.reset();
+    }
+  }
+  const Strategy& strategy = proposal.has_value() ? *proposal : fallback;
+  peer::Message message;
+  ToProto(strategy, message.mutable_open()->mutable_strategy());
+  formation_.star->Broadcast(message);
+  MCCS_RETURN_IF_ERROR(OpenLanes(strategy));
+  return true;
+}
+
+absl::Status Forming::OpenLanes(const Strategy& strategy) {
+  const Membership& members = *formation_.members;
+  formation_.strategy = strategy;
+  LaneSetOptions options{.access = env_.access,
+                         .transport = env_.transport,
+                         .device = env_.device,
+                         .id = formation_.id,
+                         .secret = secret_,
+                         .self = members.self,
+                         .hosts = {},
+                         .source_host = env_.endpoint.host,
+                         .strategy = strategy,
+                         .waker = &waker_,
+                         .counters = formation_.counters,
+                         .pacing = env_.pacing};
+  for (int h = 0; h < members.hosts(); ++h)
+    options.hosts.push_back(members.EndpointOf(HostIndex(h)));
+  MCCS_ASSIGN_OR_RETURN(formation_.lanes, CommunicatorLanes::Make(options));
+  if (formation_.limits.has_value()) formation_.lanes->SetRateLimits(*formation_.limits);
+  state_ = State::kOpening;
+  state_deadline_ = Now() + kOpeningTimeoutNs;
+  return absl::OkStatus();
+}
+
+// ---- kOpening -----------------------------------------------------------------------------------
+
+absl::StatusOr<bool> Forming::PollOpening() {
+  MCCS_ASSIGN_OR_RETURN(const bool moved, formation_.lanes->Poll());
+  if (formation_.lanes->current().ready() && !ready_sent_) {
+    MCCS_RETURN_IF_ERROR(SendReady());
+    return true;
+  }
+  if (Now() < state_deadline_) return moved;
+  return absl::DeadlineExceededError(
+      absl::StrCat("timeout while opening lanes: ", formation_.lanes->current().DescribeMissing()));
+}
+
+absl::Status Forming::SendReady() {
+  ready_sent_ = true;
+  if (formation_.star->leads()) return OnReady(formation_.members->self);
+  peer::Message ready;
+  ready.mutable_ready();
+  formation_.star->SendToLeader(ready);
+  return absl::OkStatus();
+}
+
+absl::Status Forming::OnReady(HostIndex host) {
+  ready_.resize(static_cast<size_t>(formation_.members->hosts()));
+  const auto at = static_cast<size_t>(host.value());
+  if (ready_[at]) return absl::DataLossError("duplicate message");
+  ready_[at] = true;
+  if (!std::all_of(ready_.begin(), ready_.end(), [](bool ready) { return ready; })) {
+    return absl::OkStatus();
+  }
+  peer::Message go;
+  go.mutable_go();
+  formation_.star->Broadcast(go);
+  state_ = State::kFormed;
+  return absl::OkStatus();
+}
+
+absl::Status Forming::OnMessage(const StarMessage& received) {
+  const peer::Message& message = received.message;
+  if (message.has_open()) {
+    MCCS_ASSIGN_OR_RETURN(const Strategy strategy, StrategyFromProto(message.open().strategy(),
+                                                                     formation_.members->hosts()));
+    return OpenLanes(strategy);
+  }
+  if (message.has_ready()) return OnReady(received.from);
+  if (message.has_go()) {
+    if (!ready_sent_) return absl::DataLossError("the leader sent it before this host was ready");
+    state_ = State::kFormed;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mccs

@@ -1,0 +1,95 @@
+#include "service/communicator/membership/membership.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace mccs {
+
+Endpoint Membership::EndpointOf(HostIndex host) const {
+  const peer::HostInfo& info = roster.hosts(host.value());
+  return {info.endpoint_host(), static_cast<uint16_t>(info.endpoint_port())};
+}
+
+std::string Membership::HostName(HostIndex host) const { return roster.hosts(host.value()).name(); }
+
+std::string Membership::HostNames(const std::vector<HostIndex>& hosts) const {
+  std::vector<std::string> names;
+  for (HostIndex host : hosts) names.push_back(HostName(host));
+  return absl::StrJoin(names, ", ");
+}
+
+absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectation& expected) {
+  auto refuse = [](const auto&... what) {
+    return absl::DataLossError(absl::StrCat("invalid roster from the rendezvous: ", what...));
+  };
+  if (roster.comm_id() == 0 || (!expected.any_id && CommId(roster.comm_id()) != expected.id)) {
+    return refuse("it is for communicator ", FormatCommId(CommId(roster.comm_id())));
+  }
+  if (roster.tenant() != expected.tenant) return refuse("it is for another tenant");
+  if (roster.hosts_size() < 1 || roster.hosts_size() > kMaxHosts) {
+    return refuse("it has ", roster.hosts_size(), " hosts: expected 1 to ", kMaxHosts);
+  }
+  Membership members;
+  std::vector<HostIndex> host_of(static_cast<size_t>(expected.ranks), HostIndex(-1));
+  int ranks = 0;
+  for (int h = 0; h < roster.hosts_size(); ++h) {
+    const peer::HostInfo& host = roster.hosts(h);
+    if (host.ranks_size() < 1 || host.ranks_size() > kMaxLocalRanks ||
+        host.endpoint_port() > 65535) {
+      return refuse("host ", host.name(), " has ", host.ranks_size(), " ranks (expected 1 to ",
+                    kMaxLocalRanks, ") and port ", host.endpoint_port());
+    }
+    std::vector<Rank>& of_host = members.layout.hosts.emplace_back();
+    for (const cluster::Member& info : host.ranks()) {
+      const Rank rank(info.rank());
+      if (rank.value() < 0 || rank.value() >= expected.ranks ||
+          host_of[rank.value()].value() >= 0 || (!of_host.empty() && rank < of_host.back())) {
+        return refuse("rank ", rank.value(), " of ", expected.ranks,
+                      " is out of range, duplicate or out of order");
+      }
+      host_of[rank.value()] = HostIndex(h);
+      of_host.push_back(rank);
+      ++ranks;
+    }
+  }
+  if (ranks != expected.ranks) return refuse("it has ", ranks, " ranks, expected ", expected.ranks);
+  members.leader = host_of[0];
+  members.self = host_of[static_cast<size_t>(expected.locals.front().value())];
+  std::vector<Rank> locals = expected.locals;
+  std::sort(locals.begin(), locals.end());
+  if (members.layout.hosts[members.self.value()] != locals) {
+    return refuse("the ranks of this host differ from those that joined here");
+  }
+  members.roster = std::move(roster);
+  const Endpoint endpoint = members.EndpointOf(members.self);
+  if (members.HostName(members.self) != expected.host || endpoint != expected.endpoint) {
+    return refuse("it lists host ", expected.host, " at ", ToString(expected.endpoint), " as ",
+                  members.HostName(members.self), " at ", ToString(endpoint));
+  }
+  return members;
+}
+
+CommunicatorInfo Describe(const Membership& members, CommId id, const Strategy& strategy) {
+  CommunicatorInfo info{.id = id,
+                        .name = members.roster.name(),
+                        .tenant = members.roster.tenant(),
+                        .members = {},
+                        .hosts = {},
+                        .strategy = strategy,
+                        .hints = {}};
+  for (const peer::HostInfo& host : members.roster.hosts()) {
+    info.hosts.push_back(host.name());
+    for (const cluster::Member& rank : host.ranks()) {
+      info.members.push_back({Rank(rank.rank()), host.name(), rank.gpu(), rank.process()});
+      if (rank.rank() == 0) info.hints = rank.hints();
+    }
+  }
+  std::sort(info.members.begin(), info.members.end(),
+            [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  return info;
+}
+
+}  // namespace mccs

@@ -1,0 +1,53 @@
+// Members of a communicator: the hosts in order, the ranks of each, and the index of this host.
+#ifndef MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_MEMBERSHIP_H_
+#define MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_MEMBERSHIP_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "algorithms/plan.h"
+#include "base/ids.h"
+#include "proto/peer.pb.h"
+#include "service/communicator/links/controller_link.h"
+#include "service/transport/network.h"
+
+namespace mccs {
+
+// Maximum number of ranks of one communicator.
+inline constexpr int kMaxRanks = 1 << 20;
+
+struct Membership {
+  peer::Roster roster;
+  Layout layout;
+  HostIndex self;
+  HostIndex leader;  // the host of rank 0
+
+  int hosts() const { return layout.host_count(); }
+  Endpoint EndpointOf(HostIndex host) const;
+  std::string HostName(HostIndex host) const;
+  // "h1, h3".
+  std::string HostNames(const std::vector<HostIndex>& hosts) const;
+};
+
+// What this host knows of its communicator before the roster arrives.
+struct RosterExpectation {
+  CommId id;            // from the unique id
+  bool any_id = false;  // the rendezvous assigned another id, because the unique id may be reused
+  std::string tenant;
+  std::string host;   // this host's name
+  Endpoint endpoint;  // where peers connect to it
+  int ranks = 0;
+  std::vector<Rank> locals;  // ranks of this host
+};
+
+// Validates and converts a roster. It comes from the daemon that a tenant's unique id names, which
+// may be an impostor. kDataLoss with the reason if it is invalid.
+absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectation& expected);
+
+// For the controller. `strategy`: the current one.
+CommunicatorInfo Describe(const Membership& members, CommId id, const Strategy& strategy);
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_MEMBERSHIP_H_

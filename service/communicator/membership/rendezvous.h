@@ -1,0 +1,120 @@
+// The rendezvous of a communicator's ranks, at the daemon that made the unique id. It collects the
+// ranks, reports the missing ones, and when all have joined sends the roster to every daemon.
+//
+//   MakeId ─► kCollecting ──all ranks joined──► roster sent, meeting removed
+//                  │
+//                  └── an invalid rank (duplicate, out of range, another size, another tenant),
+//                      or a daemon that withdraws or disconnects with ranks ──► all get an error
+//                      message, meeting removed
+//
+// OWNER: the daemon. THREAD: the owning engine. Never blocks.
+#ifndef MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_RENDEZVOUS_H_
+#define MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_RENDEZVOUS_H_
+
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "proto/unique_id.h"
+#include "service/communicator/links/peer_link.h"
+#include "service/transport/handshake.h"
+
+namespace mccs {
+
+// Unused ids of one tenant; beyond this number its oldest one is removed.
+inline constexpr size_t kMaxUnusedIdsPerTenant = 4096;
+// Maximum number of daemons in one meeting.
+inline constexpr size_t kMaxHostsPerMeeting = 8192;
+// Maximum size of the data about one rank.
+inline constexpr size_t kMaxJoinBytes = 4096;
+// How long a joining host may take to read the last message of a meeting.
+inline constexpr int64_t kMeetingCloseTimeoutNs = 10 * kNsPerSec;
+
+class Rendezvous {
+ public:
+  Rendezvous(Random& random, const Clock& clock, Log& log)
+      : random_(random), clock_(clock), log_(log) {}
+
+  // Creates an id for `tenant`, whose ranks will meet here. `advertised`: where other daemons
+  // connect to this one.
+  wire::UniqueId MakeId(const Endpoint& advertised, const std::string& tenant);
+  // Registers an id that was derived elsewhere (NCCL_COMM_ID) and whose ranks meet here.
+  void Register(const wire::UniqueId& id, const std::string& tenant);
+
+  // The secret of a meeting, for the handshake; nothing if there is no such meeting.
+  std::optional<Secret> SecretOf(CommId id) const;
+
+  // Takes a daemon that has proven to know the secret of meeting `id`.
+  void Accept(CommId id, std::unique_ptr<Connection> connection);
+
+  // Returns true if anything moved.
+  bool Poll();
+  // The next time at which Poll has work even if nothing arrives; never if there is none.
+  MonotonicNs NextDeadline() const;
+
+  // Number of ids whose ranks have not all met.
+  size_t meetings() const { return meetings_.size(); }
+
+ private:
+  // An authenticated daemon and the ranks that it has registered so far.
+  struct JoiningHost {
+    explicit JoiningHost(std::unique_ptr<PeerLink> l) : link(std::move(l)) {}
+    std::unique_ptr<PeerLink> link;
+    std::string name;
+    Endpoint endpoint;
+    cluster::Position position;
+    std::map<int, peer::Join> ranks;
+  };
+  struct Meeting {
+    Secret secret{};
+    bool guessable = false;
+    std::string creator;                 // the tenant that asked for the id
+    std::list<CommId>::iterator unused;  // valid while nobody has joined
+    int ranks = 0;                       // size; known from the first join, like the names
+    std::string tenant, comm_name;
+    std::list<JoiningHost> joining_hosts;
+    absl::flat_hash_map<int, const JoiningHost*> joined;  // by rank
+    size_t reported_joined = 0;   // joined.size() at the last report of missing ranks
+    MonotonicNs next_report = 0;  // time of the next report, if joined has changed
+    bool over = false;
+  };
+  struct ClosingLink {
+    std::unique_ptr<PeerLink> link;
+    MonotonicNs until = 0;
+  };
+
+  bool PollMeeting(CommId id, Meeting& meeting);
+  void HandleJoin(CommId id, Meeting& meeting, JoiningHost& joining_host, const peer::Join& join);
+  absl::Status CheckJoin(const Meeting& meeting, const JoiningHost& joining_host,
+                         const peer::Join& join) const;
+  // Rejects one host that has not registered a rank; its link is null afterwards. Any tenant can
+  // guess an id from NCCL_COMM_ID, and must not end another tenant's meeting.
+  void RejectHost(JoiningHost& joining_host, const absl::Status& why);
+  void SendMissing(Meeting& meeting);
+  void SendRoster(CommId id, Meeting& meeting);
+  void RejectMeeting(CommId id, Meeting& meeting, const absl::Status& why);
+  bool PollClosingLinks();
+
+  Random& random_;
+  const Clock& clock_;
+  Log& log_;
+  absl::flat_hash_map<CommId, std::unique_ptr<Meeting>> meetings_;
+  std::set<CommId> active_meetings_;                 // meetings with at least one host
+  std::map<std::string, std::list<CommId>> unused_;  // the others by tenant, oldest first
+  std::vector<ClosingLink> closing_links_;  // links whose last message may still be in flight
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_RENDEZVOUS_H_

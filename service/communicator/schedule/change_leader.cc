@@ -1,0 +1,183 @@
+#include "service/communicator/schedule/change_leader.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "service/communicator/links/peer_link.h"
+#include "service/communicator/links/star_protocol.h"
+#include "service/communicator/strategy/strategy_proto.h"
+
+namespace mccs {
+
+absl::Status ChangeLeader::Propose(const Strategy& strategy, const Strategy& current) {
+  MCCS_RETURN_IF_ERROR(ValidateStrategy(strategy, options_.hosts));
+  const Epoch newest = NewestEpoch(current);
+  if (strategy.epoch <= newest) {
+    return absl::InvalidArgumentError(absl::StrCat("strategy: epoch ", strategy.epoch.value(),
+                                                   " is too low: epoch ", newest.value(),
+                                                   " was used already"));
+  }
+  proposal_ = strategy;
+  return absl::OkStatus();
+}
+
+std::optional<peer::StrategyChange> ChangeLeader::Next(const Strategy& current, MonotonicNs now) {
+  current_epoch_ = current.epoch;
+  if (stage_ == Stage::kIdle) {
+    if (!proposal_.has_value()) return std::nullopt;
+    return Begin(current, now);
+  }
+  if (stage_ == Stage::kPreparing) {
+    if (const std::string why = PrepareError(now); !why.empty()) {
+      peer::StrategyChange order = Step(Stage::kIdle);
+      order.set_aborted(why);
+      dropped_ = newest_;
+      return order;
+    }
+  }
+  if (!AllHaveAnswered()) return std::nullopt;
+  switch (stage_) {
+    case Stage::kPreparing: {
+      peer::StrategyChange order = Step(routes_only_ ? Stage::kIdle : Stage::kHolding);
+      if (routes_only_) {
+        order.set_move(true);
+      } else {
+        order.set_hold(true);
+      }
+      return order;
+    }
+    case Stage::kHolding: {
+      // A departed rank's last operation also belongs to the old strategy.
+      for (int h = 0; h < options_.hosts; ++h) {
+        highest_ = std::max(highest_, options_.left_after(HostIndex(h)).value_or(0));
+      }
+      peer::StrategyChange order = Step(Stage::kSwitching);
+      order.mutable_commit()->set_after(highest_);
+      return order;
+    }
+    case Stage::kSwitching: {
+      peer::StrategyChange order = Step(Stage::kIdle);
+      order.set_done(true);
+      return order;
+    }
+    case Stage::kIdle:
+      break;
+  }
+  return std::nullopt;
+}
+
+peer::StrategyChange ChangeLeader::Begin(const Strategy& current, MonotonicNs now) {
+  const Strategy strategy = *std::exchange(proposal_, std::nullopt);
+  routes_only_ = DifferOnlyInRoutes(current, strategy);
+  newest_ = strategy.epoch;
+  highest_ = 0;
+  refused_because_.clear();
+  prepare_by_ = now + kPrepareTimeoutNs;
+  peer::StrategyChange order = Step(Stage::kPreparing);
+  ToProto(strategy, routes_only_ ? order.mutable_route() : order.mutable_prepare());
+  return order;
+}
+
+peer::StrategyChange ChangeLeader::Step(Stage stage) {
+  stage_ = stage;
+  answered_.assign(static_cast<size_t>(options_.hosts), Answered::kNothing);
+  peer::StrategyChange order;
+  order.set_epoch(newest_.value());
+  return order;
+}
+
+absl::Status ChangeLeader::OnAnswer(HostIndex from, const peer::StrategyChangeAnswer& answer,
+                                    uint64_t here) {
+  if (options_.left_after(from).has_value() || IsLate(answer)) return absl::OkStatus();
+  if (!IsExpected(from, answer)) {
+    return absl::DataLossError(absl::StrCat("unexpected answer: it is for epoch ", answer.epoch(),
+                                            ", the last change is to epoch ", newest_.value(),
+                                            ", in state ", Name(stage_)));
+  }
+  if (answer.has_started() && !IsPlausible(answer.started(), here)) {
+    return absl::DataLossError(absl::StrCat("implausible answer: the host has started operation #",
+                                            answer.started(), ", this host #", here));
+  }
+  answered_[static_cast<size_t>(from.value())] =
+      answer.has_rejected() ? Answered::kRejected : Answered::kYes;
+  if (answer.has_rejected()) {
+    refused_because_ = absl::StrCat("host ", options_.name_of(from), ": ",
+                                    std::string(StatusFromPeer(0, answer.rejected()).message()));
+  }
+  if (answer.has_started()) highest_ = std::max(highest_, answer.started());
+  return absl::OkStatus();
+}
+
+// The host sent it before it knew the next step of the change.
+bool ChangeLeader::IsLate(const peer::StrategyChangeAnswer& answer) const {
+  const Epoch epoch(answer.epoch());
+  if (!answer.has_prepared() && !answer.has_rejected()) return false;
+  if (epoch > current_epoch_ && epoch <= dropped_) return true;
+  return answer.has_rejected() && epoch == newest_ && stage_ == Stage::kHolding && !routes_only_;
+}
+
+bool ChangeLeader::IsExpected(HostIndex from, const peer::StrategyChangeAnswer& answer) const {
+  if (stage_ == Stage::kIdle || Epoch(answer.epoch()) != newest_) return false;
+  const Answered before = answered_[static_cast<size_t>(from.value())];
+  const bool first = before == Answered::kNothing;
+  switch (stage_) {
+    case Stage::kIdle:
+      break;
+    case Stage::kPreparing:
+      if (answer.has_rejected()) return first || (before == Answered::kYes && !routes_only_);
+      return first && answer.has_prepared();
+    case Stage::kHolding:
+      return first && answer.has_started();
+    case Stage::kSwitching:
+      return first && answer.has_drained();
+  }
+  return false;
+}
+
+const char* ChangeLeader::Name(Stage stage) {
+  switch (stage) {
+    case Stage::kIdle:
+      return "none";
+    case Stage::kPreparing:
+      return "preparing";
+    case Stage::kHolding:
+      return "holding";
+    case Stage::kSwitching:
+      return "switching";
+  }
+  return "";
+}
+
+bool ChangeLeader::AllHaveAnswered() const {
+  for (int h = 0; h < options_.hosts; ++h) {
+    const bool answered = answered_[static_cast<size_t>(h)] != Answered::kNothing;
+    if (!answered && !options_.left_after(HostIndex(h))) return false;
+  }
+  return true;
+}
+
+std::string ChangeLeader::PrepareError(MonotonicNs now) const {
+  if (!refused_because_.empty()) return refused_because_;
+  std::vector<std::string> missing;
+  for (int h = 0; h < options_.hosts; ++h) {
+    if (options_.left_after(HostIndex(h))) {
+      return absl::StrCat("all ranks of host ", options_.name_of(HostIndex(h)), " have left");
+    }
+    if (now >= prepare_by_ && answered_[static_cast<size_t>(h)] == Answered::kNothing) {
+      missing.push_back(options_.name_of(HostIndex(h)));
+    }
+  }
+  if (missing.empty()) return "";
+  return absl::StrCat("lanes are not open after ", kPrepareTimeoutNs / kNsPerSec, " s on ",
+                      absl::StrJoin(missing, ", "));
+}
+
+MonotonicNs ChangeLeader::NextDeadline() const {
+  return stage_ == Stage::kPreparing ? prepare_by_ : std::numeric_limits<MonotonicNs>::max();
+}
+
+}  // namespace mccs

@@ -1,0 +1,89 @@
+// The leader's part of a strategy change (see the drawing in strategy_change.h): chooses the next
+// order and checks whether all hosts have answered the last one.
+//
+// OWNER: StrategyChange. THREAD: the owning engine. Never blocks.
+#ifndef MCCS_SERVICE_COMMUNICATOR_SCHEDULE_CHANGE_LEADER_H_
+#define MCCS_SERVICE_COMMUNICATOR_SCHEDULE_CHANGE_LEADER_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "base/ids.h"
+#include "proto/peer.pb.h"
+#include "service/communicator/strategy/strategy.h"
+
+namespace mccs {
+
+class ChangeLeader {
+ public:
+  // Time limit for all hosts to open the new lanes.
+  static constexpr int64_t kPrepareTimeoutNs = 10 * kNsPerSec;
+
+  // `left_after`: if all ranks of the host have left, their last operation. Such a host need not
+  // answer, and later answers from it are ignored. `name_of`: host name for messages.
+  struct Options {
+    int hosts = 1;
+    std::function<std::optional<uint64_t>(HostIndex)> left_after;
+    std::function<std::string(HostIndex)> name_of;
+  };
+  explicit ChangeLeader(Options options) : options_(std::move(options)) {}
+
+  // Queues the next change; replaces one that is still waiting. kInvalidArgument: not a valid
+  // change.
+  absl::Status Propose(const Strategy& strategy, const Strategy& current);
+
+  // The order to send to all hosts now, if any.
+  // REQUIRES: the caller sends it before the next call.
+  std::optional<peer::StrategyChange> Next(const Strategy& current, MonotonicNs now);
+  // Handles a host's answer to the last order. `here`: the last operation that this host has
+  // started. kDataLoss: unexpected or duplicate answer, or an implausible operation number.
+  absl::Status OnAnswer(HostIndex from, const peer::StrategyChangeAnswer& answer, uint64_t here);
+
+  MonotonicNs NextDeadline() const;
+  // The newest epoch ever used.
+  Epoch NewestEpoch(const Strategy& current) const { return std::max(newest_, current.epoch); }
+
+ private:
+  // The legal answers in each stage, one per host; any other is kDataLoss (IsExpected):
+  //
+  //   stage        answers               late answers that are ignored
+  //   kIdle        none                  prepared, refused, for a dropped epoch
+  //   kPreparing   prepared or refused;  the same
+  //                refused after prepared: its lanes broke
+  //   kHolding     started               the same; refused, if lanes broke before hold arrived
+  //   kSwitching   drained               the same as in kIdle
+  enum class Stage : uint8_t { kIdle, kPreparing, kHolding, kSwitching };
+  enum class Answered : uint8_t { kNothing, kYes, kRejected };
+
+  static const char* Name(Stage stage);
+
+  peer::StrategyChange Begin(const Strategy& current, MonotonicNs now);
+  peer::StrategyChange Step(Stage stage);
+  bool IsLate(const peer::StrategyChangeAnswer& answer) const;
+  bool IsExpected(HostIndex from, const peer::StrategyChangeAnswer& answer) const;
+  bool AllHaveAnswered() const;
+  // Why the new lanes cannot be opened; empty while they still can.
+  std::string PrepareError(MonotonicNs now) const;
+
+  const Options options_;
+  std::optional<Strategy> proposal_;
+  Stage stage_ = Stage::kIdle;
+  Epoch newest_{0};                 // highest epoch of any order sent
+  Epoch current_epoch_{0};          // as passed to the last Next()
+  Epoch dropped_{0};                // highest epoch that was dropped
+  bool routes_only_ = false;        // only routes change: lanes move
+  std::vector<Answered> answered_;  // by HostIndex, in this stage
+  uint64_t highest_ = 0;            // operation started by any host
+  MonotonicNs prepare_by_ = 0;
+  std::string refused_because_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_SCHEDULE_CHANGE_LEADER_H_

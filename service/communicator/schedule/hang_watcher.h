@@ -1,0 +1,102 @@
+// Detects an operation that stalls because some ranks have not entered it, and reports which ranks
+// wait for which. Costs nothing while operations progress: hosts exchange messages only after one
+// of them has waited for its warn_after_ns.
+//
+//   a host that has waited     leader                     every host
+//   Stalled     ───────────►   (or its own timeout)
+//                              EnteredRequest  ───────────►
+//                              ◄───────────  Entered
+//                              StalledOn      ───────────►   a line in its log and in its report
+//
+// OWNER: the Communicator. THREAD: the owning engine. Never blocks.
+#ifndef MCCS_SERVICE_COMMUNICATOR_SCHEDULE_HANG_WATCHER_H_
+#define MCCS_SERVICE_COMMUNICATOR_SCHEDULE_HANG_WATCHER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/repeated_message.h"
+#include "proto/peer.pb.h"
+#include "service/communicator/links/star.h"
+#include "service/communicator/membership/membership.h"
+
+namespace mccs {
+
+// Default of MCCS_WARN_AFTER.
+inline constexpr int64_t kDefaultWarnAfterNs = 10 * kNsPerSec;
+// Minimum of MCCS_WARN_AFTER, because each warning costs messages between hosts.
+inline constexpr int64_t kMinWarnAfterNs = 100 * kNsPerMs;
+
+// The hosts' answers as one sentence, and its operation: that of the host that is furthest behind.
+// An empty text: no rank is waited for.
+struct StalledOn {
+  uint64_t operation = 0;
+  std::string text;
+};
+struct HostAnswers {
+  std::map<HostIndex, peer::Entered> entered;
+  std::vector<HostIndex> unanswered;  // asked, but no answer yet
+};
+StalledOn DescribeStall(const Membership& members, const HostAnswers& answers);
+
+class HangWatcher {
+ public:
+  struct Options {
+    const Membership* members;
+    Star* star;
+    Log* log;
+    std::string name;  // of the communicator, for the log
+    int64_t warn_after_ns = kDefaultWarnAfterNs;
+    // The progress of this host; called only when a host has waited long.
+    std::function<peer::Entered()> local_entered;
+  };
+
+  // LIFETIME: members, star and log outlive this.
+  explicit HangWatcher(Options options) : options_(std::move(options)) {}
+
+  // `operation`: the current or next one on this host. `waiting`: a local rank has entered it.
+  // Returns true if stalled_on() has changed.
+  bool Poll(MonotonicNs now, uint64_t operation, bool waiting);
+  // Returns true if the message was meant for this. kDataLoss: invalid message.
+  absl::StatusOr<bool> OnMessage(const StarMessage& received, MonotonicNs now);
+
+  // Which ranks wait for which; empty when nothing stalls.
+  const std::string& stalled_on() const { return stalled_on_.text; }
+  // The next time at which Poll has work even if nothing arrives.
+  MonotonicNs NextDeadline() const;
+
+ private:
+  void OnWarnTimeout(MonotonicNs now);
+  void SendRequest(MonotonicNs now);
+  absl::Status TakeAnswer(HostIndex from, const peer::Entered& entered);
+  std::vector<HostIndex> Unanswered() const;
+  void FinishRequest(MonotonicNs now);
+  void SetStall(const StalledOn& stalled_on, MonotonicNs now);
+
+  const Options options_;
+  uint64_t operation_ = 0;
+  MonotonicNs waiting_since_ = 0;  // in operation_; 0: not waiting
+  MonotonicNs report_at_ = 0;      // when to report (again) that this host waits; 0: not waiting
+  StalledOn stalled_on_;
+  bool changed_ = false;
+  RepeatedMessage in_log_;
+
+  // The leader's open request_id.
+  bool request_open_ = false;
+  uint64_t question_ = 0;
+  MonotonicNs answers_until_ = 0;
+  MonotonicNs ask_again_at_ = 0;
+  HostAnswers answers_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_SCHEDULE_HANG_WATCHER_H_

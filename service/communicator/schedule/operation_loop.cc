@@ -1,0 +1,316 @@
+#include "service/communicator/schedule/operation_loop.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "service/communicator/schedule/scalar.h"
+
+namespace mccs {
+namespace {
+
+// Small operations that one communicator may complete in one turn, for fairness.
+constexpr int kOperationsPerTurn = 8;
+
+// A posted call was validated against its rank's own view of the communicator. It is validated
+// again against the plan's layout before the plan gets its addresses.
+absl::Status CheckShape(const PostedOperation& call, int ranks) {
+  const bool has_root = call.root.value() >= 0 && call.root.value() < ranks;
+  if (has_root && call.count <= kMaxCallBytes / SizeOf(call.type) / static_cast<uint64_t>(ranks)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(std::string(Name(call.kind)), " with count ",
+                                                 call.count, " and root ", call.root.value(),
+                                                 " cannot run among ", ranks, " ranks"));
+}
+
+// REQUIRES: CheckShape(call, ranks) is OK.
+absl::Status CheckBuffers(const PostedOperation& call, Rank rank, int ranks) {
+  const CallElements sides =
+      ElementsOf(call.kind, call.count, static_cast<uint64_t>(ranks), rank == call.root);
+  const uint64_t size = SizeOf(call.type);
+  if (sides.input * size <= call.input_bytes && sides.output * size <= call.output_bytes) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      std::string(Name(call.kind)), " with count ", call.count, ": rank ", rank.value(), " has ",
+      call.input_bytes, " bytes of input and ", call.output_bytes, " of output, with ", ranks,
+      " ranks it needs ", sides.input * size, " and ", sides.output * size));
+}
+
+std::unique_ptr<Executor> MakeExecutor(Device& device, LaneDirectory& lanes,
+                                       const Strategy& strategy) {
+  return std::make_unique<Executor>(device, lanes, strategy.lanes,
+                                    static_cast<int>(strategy.channels.size()));
+}
+
+}  // namespace
+
+OperationLoop::OperationLoop(const Parts& parts, Layout layout, HostIndex self,
+                             const Strategy& strategy, std::span<const LocalRank> ranks)
+    : device_(*parts.device),
+      order_(*parts.order),
+      change_(*parts.change),
+      tally_(*parts.tally),
+      clock_(*parts.clock),
+      account_(parts.account),
+      lanes_(parts.lanes),
+      self_(self),
+      strategy_(strategy),
+      executor_(MakeExecutor(device_, *parts.lanes, strategy)),
+      plans_(std::make_unique<PlanCache>(std::move(layout), strategy, self)),
+      ranks_(ranks),
+      calls_(ranks.size()),
+      memory_(ranks.size()) {}
+
+void OperationLoop::SwitchTo(const Strategy& strategy, LaneSet& lanes) {
+  MCCS_CHECK(!running() && quiescent());
+  strategy_ = strategy;
+  plans_ = std::make_unique<PlanCache>(plans_->layout(), strategy, self_);
+  if (lanes_ == &lanes) return;
+  lanes_ = &lanes;
+  executor_ = MakeExecutor(device_, lanes, strategy);
+  plan_.reset();
+}
+
+absl::StatusOr<double> OperationLoop::EstimateUs(const EstimatedCall& call) {
+  return EstimateCallUs(call, *plans_,
+                        {.self = self_,
+                         .slot_bytes = strategy_.lanes.slot_bytes,
+                         .parameters = strategy_.algorithms.costs});
+}
+
+absl::StatusOr<bool> OperationLoop::Poll() {
+  absl::StatusOr<bool> moved = Advance();
+  if (!moved.ok()) {
+    work_.reset();  // It will not complete.
+  } else if (*moved && work_.has_value() && account_->HasOperationQuota()) {
+    account_->RecordProgress(clock_.Now());
+  }
+  return moved;
+}
+
+absl::StatusOr<bool> OperationLoop::Advance() {
+  bool moved = false;
+  for (int i = 0; i < kOperationsPerTurn; ++i) {
+    if (!executor_->running()) {
+      // Operations after the boundary run under the other strategy: the owner switches first.
+      if (change_.ReadyToSwitch(completed_)) return moved;
+      MCCS_ASSIGN_OR_RETURN(bool started, TryStart());
+      if (!started) return moved;
+    }
+    auto progress = executor_->Poll();
+    if (!progress.ok()) {
+      if (auto tag = executor_->mismatched_tag(); tag.has_value()) {
+        return Mismatch(ranks_.front().rank, signature_, "another host", FromTag(*tag));
+      }
+      return progress.status();
+    }
+    moved |= *progress;
+    if (executor_->running()) {
+      if (!*progress) MCCS_RETURN_IF_ERROR(CheckOtherLanes());
+      return moved;
+    }
+    Complete();
+    moved = true;
+    // When the tenant's quota limits its operations, another communicator's turn comes first.
+    if (account_ != nullptr && account_->HasOperationQuota()) return moved;
+  }
+  return moved;
+}
+
+// Posted and captured collectives alternate if both are ready.
+absl::StatusOr<bool> OperationLoop::TryStart() {
+  state_ = LoopState::kIdle;
+  retry_at_ = std::numeric_limits<MonotonicNs>::max();
+  const bool posted_first = key_ != kPosted;
+  if (posted_first) {
+    MCCS_ASSIGN_OR_RETURN(const bool started, TryStart(kPosted));
+    if (started) return true;
+  }
+  MCCS_ASSIGN_OR_RETURN(uint64_t key, NextCaptured(0));
+  if (key != 0) order_.Request();
+  while (key != 0) {
+    MCCS_ASSIGN_OR_RETURN(const bool started, TryStart(key));
+    if (started) return true;
+    MCCS_ASSIGN_OR_RETURN(key, NextCaptured(key));
+  }
+  return posted_first ? false : TryStart(kPosted);
+}
+
+absl::StatusOr<bool> OperationLoop::TryStart(uint64_t key) {
+  MCCS_ASSIGN_OR_RETURN(const Reached reached, CheckReached(key));
+  if (reached == Reached::kReady && order_.Allows(completed_ + 1, key) &&
+      change_.Allows(completed_ + 1)) {
+    if (account_ != nullptr && account_->HasOperationQuota() && !account_->MayStart(clock_.Now())) {
+      retry_at_ = account_->StalledAt();
+      state_ = LoopState::kWaitingQuota;
+      return false;
+    }
+    MCCS_RETURN_IF_ERROR(Start(key));
+    return true;
+  }
+  if (reached == Reached::kByAll) {
+    state_ = LoopState::kWaitingReady;
+  } else if (reached != Reached::kByNobody && state_ == LoopState::kIdle) {
+    state_ = LoopState::kWaitingRanks;  // or for the leader's decision
+  }
+  return false;
+}
+
+// Over all local ranks: a captured collective counts once any of them has reached it.
+absl::StatusOr<uint64_t> OperationLoop::NextCaptured(uint64_t after) const {
+  uint64_t next = 0;
+  for (const LocalRank& local : ranks_) {
+    if (local.port == nullptr) continue;
+    MCCS_ASSIGN_OR_RETURN(const uint64_t key, local.port->NextCaptured(after));
+    if (key != 0 && (next == 0 || key < next)) next = key;
+  }
+  return next;
+}
+
+absl::StatusOr<const PostedOperation*> OperationLoop::CallOf(const LocalRank& local,
+                                                             uint64_t key) const {
+  return key == kPosted ? local.port->Front() : local.port->Captured(key);
+}
+
+absl::StatusOr<OperationLoop::Reached> OperationLoop::CheckReached(uint64_t key) {
+  const LocalRank* first = nullptr;
+  bool by_all = true;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    const LocalRank& local = ranks_[i];
+    calls_[i] = nullptr;
+    if (local.port != nullptr) {
+      MCCS_ASSIGN_OR_RETURN(calls_[i], CallOf(local, key));
+    }
+    if (calls_[i] == nullptr) {
+      by_all = false;
+      continue;
+    }
+    const OperationSignature signature = SignatureOf(*calls_[i], completed_ + 1);
+    if (first == nullptr) {
+      first = &local;
+      signature_ = signature;
+    } else if (signature != signature_) {
+      return Mismatch(local.rank, signature, absl::StrCat("rank ", first->rank.value()),
+                      signature_);
+    }
+  }
+  if (first == nullptr) return Reached::kByNobody;
+  if (!by_all) return Reached::kBySome;
+  if (key != kPosted) return Reached::kReady;
+  for (const LocalRank& local : ranks_) {
+    if (!local.port->FrontReady()) return Reached::kByAll;
+  }
+  return Reached::kReady;
+}
+
+absl::Status OperationLoop::Start(uint64_t key) {
+  const PostedOperation& call = *calls_.front();
+  key_ = key;
+  MCCS_RETURN_IF_ERROR(Bind(call));
+  if (call.options.any_set()) {
+    with_options_ = {with_options_.calls + 1, signature_.number, call.options};
+  }
+  order_.Started(signature_.number, key);
+  MCCS_RETURN_IF_ERROR(executor_->Start(binding_));
+  if (account_ != nullptr)
+    work_.emplace(account_, account_->HasOperationQuota() ? clock_.Now() : 0);
+  state_ = LoopState::kRunning;
+  return absl::OkStatus();
+}
+
+// ncclAvg: floating types scale each input by 1/n, rounded to the type; integers divide the sum.
+// PreMulSum: each rank's input is scaled by the rank's own factor.
+absl::Status OperationLoop::Bind(const PostedOperation& call) {
+  const bool average = call.redop == ReduceOp::kAvg;
+  const bool factors = call.redop == ReduceOp::kPreMulSum;
+  const int ranks = plans_->layout().rank_count();
+  MCCS_RETURN_IF_ERROR(CheckShape(call, ranks));
+  binding_.bytes = call.count * SizeOf(call.type);
+  PlanKey key{.kind = call.kind,
+              .algorithm = plans_->AlgorithmFor(call.kind, binding_.bytes),
+              .root = call.root,
+              .scaled = factors || (average && IsFloat(call.type))};
+  key.scaled &= Reduces(call.kind);
+  MCCS_ASSIGN_OR_RETURN(plan_, plans_->GetOrBuild(key));
+  binding_.plan = plan_.get();
+  geometry_.emplace(*binding_.plan, call.type, call.count, strategy_.lanes.slot_bytes);
+  binding_.geometry = &*geometry_;
+  binding_.type = call.type;
+  binding_.op = average || factors ? ReduceOp::kSum : call.redop;
+  binding_.finish =
+      average && Reduces(call.kind) && !IsFloat(call.type) ? Finish::kDivide : Finish::kNone;
+  binding_.divisor = static_cast<uint64_t>(ranks);
+  binding_.tag = ToTag(signature_);
+  binding_.skew = strategy_.skew;
+  const uint64_t share = key.scaled && average ? EncodeScalar(call.type, 1.0 / ranks) : 0;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    const PostedOperation* own = calls_[i];
+    MCCS_RETURN_IF_ERROR(CheckBuffers(*own, ranks_[i].rank, ranks));
+    memory_[i] = {.input = own->input,
+                  .output = own->output,
+                  .scaled = key.scaled,
+                  .scale_bits = factors ? own->scalar : share,
+                  .scale_address = own->scalar_address};
+  }
+  binding_.ranks = memory_;
+  return absl::OkStatus();
+}
+
+void OperationLoop::Complete() {
+  work_.reset();
+  ++completed_;
+  const uint64_t bytes = signature_.count * SizeOf(signature_.type);
+  bytes_ += bytes;
+  tally_.Count(signature_.kind, bytes);
+  for (const LocalRank& local : ranks_) {
+    if (local.port == nullptr) continue;
+    if (key_ == kPosted) {
+      local.port->Complete();
+    } else {
+      local.port->CompleteCaptured(key_);
+    }
+  }
+  state_ = LoopState::kIdle;
+}
+
+// A posted collective takes precedence over captured ones that some ranks have reached, because not
+// all of those need to be the next operation.
+OperationLoop::LocalRankStatus OperationLoop::LocalStatus() const {
+  const auto called = [&](uint64_t key) {
+    LocalRankStatus local_status;
+    for (const LocalRank& local : ranks_) {
+      if (local.port == nullptr) continue;
+      const auto call = CallOf(local, key);
+      if (!call.ok()) continue;  // The loop will find the error and fail.
+      if (*call == nullptr) {
+        local_status.absent.push_back(local.rank);
+        continue;
+      }
+      local_status.call = absl::StrCat(Describe(SignatureOf(**call, completed_ + 1)),
+                                       key == kPosted ? "" : ", captured");
+      if (key == kPosted && !local.port->FrontReady()) local_status.late.push_back(local.rank);
+    }
+    return local_status;
+  };
+  LocalRankStatus local_status = called(executor_->running() ? key_ : kPosted);
+  if (!local_status.call.empty()) return local_status;
+  const auto captured = NextCaptured(0);
+  return captured.ok() && *captured != 0 ? called(*captured) : local_status;
+}
+
+absl::Status OperationLoop::CheckOtherLanes() const {
+  const std::optional<OperationSignature> other = lanes_->FindMismatchedCall(signature_);
+  if (!other.has_value()) return absl::OkStatus();
+  return Mismatch(ranks_.front().rank, signature_, "another host", *other);
+}
+
+absl::Status OperationLoop::Mismatch(Rank rank, const OperationSignature& theirs,
+                                     const std::string& whose,
+                                     const OperationSignature& other) const {
+  return absl::FailedPreconditionError(absl::StrCat("mismatched collectives: rank ", rank.value(),
+                                                    " calls ", Describe(theirs), ", ", whose,
+                                                    " calls ", Describe(other)));
+}
+
+}  // namespace mccs

@@ -1,0 +1,148 @@
+// The sequence of operations of one communicator on this host. An operation starts when every local
+// rank has posted it, its inputs are ready, and the previous one is complete. A captured operation
+// starts when every local rank has reached its replay and decided_order.h allows it.
+//
+// OWNER: the Communicator. THREAD: the owning engine. Never blocks.
+#ifndef MCCS_SERVICE_COMMUNICATOR_SCHEDULE_OPERATION_LOOP_H_
+#define MCCS_SERVICE_COMMUNICATOR_SCHEDULE_OPERATION_LOOP_H_
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "algorithms/geometry.h"
+#include "service/communicator/lanes/lane_set.h"
+#include "service/communicator/lanes/operation_signature.h"
+#include "service/communicator/links/rank_port.h"
+#include "service/communicator/schedule/decided_order.h"
+#include "service/communicator/schedule/estimate.h"
+#include "service/communicator/schedule/strategy_change.h"
+#include "service/communicator/strategy/plan_cache.h"
+#include "service/executor/executor.h"
+#include "service/tenant_ledger.h"
+#include "service/work_tally.h"
+
+namespace mccs {
+
+// Why the loop is not running an operation; decides how the engine may wait.
+enum class LoopState : uint8_t {
+  kIdle,          // no local rank has posted anything
+  kWaitingRanks,  // some have; the others wake the loop when they post
+  kWaitingReady,  // all have; a stream must still write its ready word, without a doorbell
+  kWaitingQuota,  // all is ready; the tenant's quota delays it; its release sends no wake-up
+  kRunning,
+};
+
+// The condition it waits for sends no wake-up and must be polled.
+inline bool NeedsPolling(LoopState state) {
+  return state == LoopState::kWaitingReady || state == LoopState::kWaitingQuota;
+}
+
+class OperationLoop {
+ public:
+  struct Parts {
+    Device* device;
+    LaneSet* lanes;  // of the first strategy
+    DecidedOrder* order;
+    StrategyChange* change;
+    WorkTally* tally;
+    const Clock* clock;
+    TenantAccount* account = nullptr;  // of the ranks' tenant; null: not accounted
+  };
+  // `ranks`: by LocalIndex. LIFETIME: ranks and parts outlive the loop.
+  OperationLoop(const Parts& parts, Layout layout, HostIndex self, const Strategy& strategy,
+                std::span<const LocalRank> ranks);
+
+  // Switches to `strategy` from the next operation on. With unchanged lanes, only the choice of
+  // algorithms changes.
+  // REQUIRES: no operation runs, and quiescent().
+  // LIFETIME: `lanes`, until the next call or the end of the loop.
+  void SwitchTo(const Strategy& strategy, LaneSet& lanes);
+
+  // Advances operations, at most a few small ones per call, so that communicators share the engine.
+  // Returns true if anything moved. An error ends the communicator: mismatched collectives
+  // (kFailedPrecondition), an invalid record (kInvalidArgument).
+  absl::StatusOr<bool> Poll();
+
+  // Of a call that is not posted.
+  absl::StatusOr<double> EstimateUs(const EstimatedCall& call);
+
+  // The progress of the local ranks in the current or next operation.
+  struct LocalRankStatus {
+    std::string call;  // empty: no rank has called it
+    std::vector<Rank> absent;
+    std::vector<Rank> late;  // called it, but their stream has not reached it
+  };
+  LocalRankStatus LocalStatus() const;
+
+  LoopState state() const { return state_; }
+  // Operations completed on this host; the current one has the next number.
+  uint64_t completed() const { return completed_; }
+  uint64_t bytes() const { return bytes_; }
+  // Options of the first local rank, counted when the call starts.
+  const CallsWithOptions& with_options() const { return with_options_; }
+  // A local rank waits in an incomplete operation, so the departure of a rank matters.
+  bool has_pending_calls() const { return state_ != LoopState::kIdle; }
+  // Neither the device nor a lane holds memory of a tenant.
+  bool quiescent() const { return executor_->quiescent(); }
+  bool running() const { return executor_->running(); }
+  // The next time at which Poll has work even if nothing arrives.
+  MonotonicNs NextDeadline() const { return retry_at_; }
+  // Number of the last operation that was started.
+  uint64_t started() const { return completed_ + (running() ? 1 : 0); }
+
+ private:
+  // Progress of the local ranks to one candidate for the next collective.
+  enum class Reached : uint8_t { kByNobody, kBySome, kByAll, kReady };
+
+  absl::StatusOr<bool> Advance();
+  absl::StatusOr<bool> TryStart();
+  // Starts the collective if it is ready and allowed.
+  absl::StatusOr<bool> TryStart(uint64_t key);
+  absl::StatusOr<Reached> CheckReached(uint64_t key);
+  absl::StatusOr<uint64_t> NextCaptured(uint64_t after) const;
+  absl::StatusOr<const PostedOperation*> CallOf(const LocalRank& local, uint64_t key) const;
+  absl::Status Start(uint64_t key);
+  absl::Status Bind(const PostedOperation& call);
+  void Complete();
+  // Checks for a peer's slice of another call on a lane that this operation does not use.
+  absl::Status CheckOtherLanes() const;
+  absl::Status Mismatch(Rank rank, const OperationSignature& theirs, const std::string& whose,
+                        const OperationSignature& other) const;
+
+  Device& device_;
+  DecidedOrder& order_;
+  StrategyChange& change_;
+  WorkTally& tally_;
+  const Clock& clock_;
+  TenantAccount* const account_;
+  LaneSet* lanes_;
+  const HostIndex self_;
+  Strategy strategy_;
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<PlanCache> plans_;
+  std::span<const LocalRank> ranks_;
+  LoopState state_ = LoopState::kIdle;
+  uint64_t completed_ = 0;
+  uint64_t bytes_ = 0;
+  CallsWithOptions with_options_;
+
+  OperationSignature signature_;               // of the current operation
+  uint64_t key_ = kPosted;                     // of the current or last operation
+  std::vector<const PostedOperation*> calls_;  // found by CheckReached, by LocalIndex
+  // Held until the next plan is built: the runners identify a program by its address.
+  std::shared_ptr<const Plan> plan_;
+  OperationBinding binding_;
+  std::optional<Geometry> geometry_;
+  std::vector<RankMemory> memory_;  // by LocalIndex
+  // For an operation delayed by its tenant's quota.
+  MonotonicNs retry_at_ = std::numeric_limits<MonotonicNs>::max();
+  std::optional<TenantWork> work_;  // while one runs and is accounted
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_SCHEDULE_OPERATION_LOOP_H_

@@ -1,0 +1,147 @@
+// The CUDA functions that this library calls, looked up at run time in the program.
+//
+// The library does not link CUDA: the program brings its own, or the emulation is preloaded. The
+// table is filled once per process. cudaStream_t is CUstream, and the legacy (0, 1) and per-thread
+// (2) handles mean the same to the driver, so the driver's functions are sufficient.
+#ifndef MCCS_SHIM_CUDA_DRIVER_API_H_
+#define MCCS_SHIM_CUDA_DRIVER_API_H_
+
+#include <cuda.h>
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace mccs::shim {
+
+// THREAD: any; immutable once loaded. Members are named after the driver's functions.
+struct DriverApi {
+  CUresult (*Init)(unsigned flags);
+  CUresult (*GetErrorName)(CUresult error, const char** name);
+  CUresult (*CtxGetCurrent)(CUcontext* context);
+  CUresult (*CtxPushCurrent)(CUcontext context);
+  CUresult (*CtxPopCurrent)(CUcontext* context);
+  CUresult (*CtxGetDevice)(CUdevice* device);
+  CUresult (*DeviceGet)(CUdevice* device, int ordinal);
+  CUresult (*DeviceGetCount)(int* count);
+  CUresult (*DeviceGetUuid)(CUuuid* uuid, CUdevice device);
+  CUresult (*DeviceGetPCIBusId)(char* bus_id, int length, CUdevice device);
+  CUresult (*DevicePrimaryCtxRetain)(CUcontext* context, CUdevice device);
+  CUresult (*StreamWriteValue64)(CUstream stream, CUdeviceptr address, cuuint64_t value,
+                                 unsigned flags);
+  CUresult (*StreamWriteValue32)(CUstream stream, CUdeviceptr address, cuuint32_t value,
+                                 unsigned flags);
+  CUresult (*StreamWaitValue64)(CUstream stream, CUdeviceptr address, cuuint64_t value,
+                                unsigned flags);
+  CUresult (*StreamSynchronize)(CUstream stream);
+  CUresult (*MemHostRegister)(void* address, size_t bytes, unsigned flags);
+  CUresult (*MemHostUnregister)(void* address);
+  CUresult (*MemHostGetDevicePointer)(CUdeviceptr* device_address, void* address, unsigned flags);
+  CUresult (*PointerGetAttribute)(void* data, CUpointer_attribute attribute, CUdeviceptr address);
+  CUresult (*MemGetAddressRange)(CUdeviceptr* base, size_t* bytes, CUdeviceptr address);
+  CUresult (*MemAlloc)(CUdeviceptr* address, size_t bytes);
+  CUresult (*MemFree)(CUdeviceptr address);
+  CUresult (*IpcGetMemHandle)(CUipcMemHandle* handle, CUdeviceptr address);
+  CUresult (*MemcpyAsync)(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
+  CUresult (*EventCreate)(CUevent* event, unsigned flags);
+  CUresult (*EventRecord)(CUevent event, CUstream stream);
+  CUresult (*EventQuery)(CUevent event);
+  CUresult (*EventDestroy)(CUevent event);
+
+  // Null if the driver or the program lacks them.
+  CUresult (*StreamGetId)(CUstream stream, unsigned long long* id);
+  CUresult (*StreamIsCapturing)(CUstream stream, CUstreamCaptureStatus* status);
+  CUresult (*ThreadExchangeStreamCaptureMode)(CUstreamCaptureMode* mode);
+  CUresult (*MemRetainAllocationHandle)(CUmemGenericAllocationHandle* handle, void* address);
+  CUresult (*MemRelease)(CUmemGenericAllocationHandle handle);
+  CUresult (*MemExportToShareableHandle)(void* shared, CUmemGenericAllocationHandle handle,
+                                         CUmemAllocationHandleType as, unsigned long long flags);
+  CUresult (*DeviceTotalMem)(size_t* bytes, CUdevice device);
+  CUresult (*DeviceGetAttribute)(int* value, CUdevice_attribute attribute, CUdevice device);
+  CUresult (*DeviceCanAccessPeer)(int* can, CUdevice device, CUdevice peer);
+  CUresult (*MemGetAllocationGranularity)(size_t* bytes, const CUmemAllocationProp* properties,
+                                          CUmemAllocationGranularity_flags option);
+  CUresult (*MemCreate)(CUmemGenericAllocationHandle* handle, size_t bytes,
+                        const CUmemAllocationProp* properties, unsigned long long flags);
+  CUresult (*MemAddressReserve)(CUdeviceptr* address, size_t bytes, size_t alignment,
+                                CUdeviceptr hint, unsigned long long flags);
+  CUresult (*MemAddressFree)(CUdeviceptr address, size_t bytes);
+  CUresult (*MemMap)(CUdeviceptr address, size_t bytes, size_t offset,
+                     CUmemGenericAllocationHandle handle, unsigned long long flags);
+  CUresult (*MemUnmap)(CUdeviceptr address, size_t bytes);
+  CUresult (*MemSetAccess)(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* access,
+                           size_t count);
+  bool has_virtual_memory() const {
+    return DeviceGetAttribute != nullptr && DeviceCanAccessPeer != nullptr &&
+           MemGetAllocationGranularity != nullptr && MemCreate != nullptr &&
+           MemRelease != nullptr && MemAddressReserve != nullptr && MemAddressFree != nullptr &&
+           MemMap != nullptr && MemUnmap != nullptr && MemSetAccess != nullptr;
+  }
+  CUresult (*StreamGetCaptureInfo)(CUstream stream, CUstreamCaptureStatus* status,
+                                   unsigned long long* id, CUgraph* graph,
+                                   const CUgraphNode** dependencies, const CUgraphEdgeData** edges,
+                                   size_t* count);
+  CUresult (*UserObjectCreate)(CUuserObject* object, void* pointer, CUhostFn destroy,
+                               unsigned references, unsigned flags);
+  CUresult (*UserObjectRelease)(CUuserObject object, unsigned count);
+  CUresult (*GraphRetainUserObject)(CUgraph graph, CUuserObject object, unsigned count,
+                                    unsigned flags);
+  bool captures_graphs() const {
+    return StreamGetCaptureInfo != nullptr && UserObjectCreate != nullptr &&
+           UserObjectRelease != nullptr && GraphRetainUserObject != nullptr;
+  }
+  CUresult (*LibraryLoadData)(CUlibrary* library, const void* code, CUjit_option* jit_options,
+                              void** jit_values, unsigned jit_count, CUlibraryOption* options,
+                              void** values, unsigned count);
+  CUresult (*LibraryGetKernel)(CUkernel* kernel, CUlibrary library, const char* name);
+  CUresult (*KernelGetFunction)(CUfunction* function, CUkernel kernel);
+  CUresult (*FuncLoad)(CUfunction function);  // null before CUDA 12.4, which loads functions anyway
+  CUresult (*LaunchKernel)(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                           unsigned block_x, unsigned block_y, unsigned block_z,
+                           unsigned shared_bytes, CUstream stream, void** parameters, void** extra);
+  bool launches_kernels() const {
+    return LibraryLoadData != nullptr && LibraryGetKernel != nullptr &&
+           KernelGetFunction != nullptr && LaunchKernel != nullptr;
+  }
+  int (*RuntimeGetDevice)(int* ordinal);  // cudaGetDevice of the program's libcudart
+};
+
+// Fills the table from the libraries that the program has loaded, else from libcuda.so.1.
+// Initialises the driver. Errors: kUnknown (a CUDA error), naming the missing function.
+absl::StatusOr<DriverApi> LoadDriverApi();
+
+// kUnknown with "WHAT: CUDA_ERROR_…": the program's CUDA failed, not an argument.
+absl::Status CudaError(const DriverApi& driver, CUresult error, std::string_view what);
+
+// The context and ordinal of this thread's current device, which a new communicator uses.
+struct DeviceBinding {
+  CUcontext context;
+  int ordinal;
+};
+absl::StatusOr<DeviceBinding> CurrentDevice(const DriverApi& driver);
+absl::StatusOr<DeviceBinding> DeviceByOrdinal(const DriverApi& driver, int ordinal);
+
+// Makes `context` current for this thread in its scope; then restores the caller's context.
+class ScopedContext {
+ public:
+  ScopedContext(const DriverApi& driver, CUcontext context) : driver_(driver) {
+    CUcontext current = nullptr;
+    driver_.CtxGetCurrent(&current);
+    pushed_ = current != context && driver_.CtxPushCurrent(context) == CUDA_SUCCESS;
+  }
+  ~ScopedContext() {
+    CUcontext popped;
+    if (pushed_) driver_.CtxPopCurrent(&popped);
+  }
+  ScopedContext(const ScopedContext&) = delete;
+  ScopedContext& operator=(const ScopedContext&) = delete;
+
+ private:
+  const DriverApi& driver_;
+  bool pushed_;
+};
+
+}  // namespace mccs::shim
+
+#endif  // MCCS_SHIM_CUDA_DRIVER_API_H_

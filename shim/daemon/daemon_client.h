@@ -1,0 +1,168 @@
+// The connection of this process to the daemon of its host.
+//
+// One thread per connection blocks on the socket and delivers replies to the callers that wait for
+// them. When the daemon dies, this thread publishes the failure and ends every caller's wait;
+// streams stay blocked. It is not part of the hot path, which uses the regions and the doorbell.
+#ifndef MCCS_SHIM_DAEMON_DAEMON_CLIENT_H_
+#define MCCS_SHIM_DAEMON_DAEMON_CLIENT_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/shared_region.h"
+#include "base/unique_fd.h"
+#include "proto/shim_control.h"
+
+namespace mccs::shim {
+
+// One message from the daemon, with its descriptors.
+struct Reply {
+  alignas(8) unsigned char bytes[wire::kMaxMessageBytes];
+  size_t size = 0;
+  UniqueFd fds[wire::kMaxMessageFds];
+
+  // The reply as a message of the expected type. Errors: kInternal if it has another type; the
+  // reply's own error if it contains one.
+  template <typename Message>
+  absl::StatusOr<Message> As() const;
+};
+
+// THREAD: any, unless stated otherwise.
+class DaemonClient {
+ public:
+  // Connects and exchanges greetings. Errors: kUnavailable, with the socket and how to start the
+  // daemon; kFailedPrecondition if daemon and library have no common version. Takes at most
+  // kGreetingTimeout.
+  static constexpr std::chrono::milliseconds kGreetingTimeout{900};
+  static absl::StatusOr<std::unique_ptr<DaemonClient>> Connect(const std::string& socket_path);
+
+  // REQUIRES: nobody waits for a reply.
+  ~DaemonClient();
+
+  // Sends a request, with a descriptor if `fd` is valid, and returns its number. Every number must
+  // be passed to one of Await, Poll, Cancel and IgnoreReply. A daemon whose socket stays full for
+  // kSendTimeout counts as dead.
+  static constexpr std::chrono::milliseconds kSendTimeout{1000};
+  template <typename Message>
+  absl::StatusOr<uint64_t> Send(Message message, int fd = -1) {
+    message.header = {Message::kKind, sizeof(Message), 0};
+    return SendBytes(&message, sizeof(Message), fd);
+  }
+
+  // Sends a message without a reply. Does nothing if the daemon is dead.
+  template <typename Message>
+  void SendOneWay(Message message) {
+    message.header = {Message::kKind, sizeof(Message), 0};
+    if (!dead()) (void)SendWhole(&message, sizeof(Message), -1);
+  }
+
+  // Blocks until the reply arrives, the request is cancelled, the daemon dies (kUnavailable) or
+  // `limit` passes (kDeadlineExceeded; a later reply is dropped).
+  absl::StatusOr<Reply> Await(uint64_t request,
+                              std::optional<std::chrono::milliseconds> limit = std::nullopt);
+
+  // Waits for a reply without taking it. False when `limit` passes: the reply may still arrive.
+  bool WaitFor(uint64_t request, std::chrono::milliseconds limit);
+
+  // As Await, without blocking: nullopt while there is no reply.
+  std::optional<absl::StatusOr<Reply>> Poll(uint64_t request);
+
+  // Answers the request locally, unless the reply has arrived: the waiting caller gets `why`.
+  void Cancel(uint64_t request, absl::Status why);
+
+  // The reply is not needed.
+  void IgnoreReply(uint64_t request);
+
+  // Notifies the daemon that this communicator has new records. Lock-free; a system call only when
+  // the daemon sleeps.
+  void Notify(uint32_t comm_handle);
+
+  // Regions to fail and release when the daemon dies; at once if it is dead already.
+  void Watch(wire::CommRegion* region);
+  void Unwatch(wire::CommRegion* region);
+  // Whether a watched communicator has failed, so that its streams may be blocked.
+  bool MayBlockStreams();
+
+  // The reader's extra task: called after every message, and at the time that its last call
+  // returned, if any. It may send and poll, but must not block. Null removes the task; afterwards
+  // none is running.
+  using Chore = std::function<std::optional<std::chrono::steady_clock::time_point>()>;
+  void SetChore(Chore chore);
+
+  bool dead() const { return dead_.load(std::memory_order_acquire); }
+
+  // In a forked child: closes its copies of the descriptors, so that the daemon detects the
+  // parent's death. Afterwards the child must not use or destroy the object.
+  void CloseInForkedChild();
+
+ private:
+  explicit DaemonClient(std::string socket_path) : socket_path_(std::move(socket_path)) {}
+
+  absl::Status Dial();
+  absl::Status Greet();
+  absl::StatusOr<uint64_t> SendBytes(void* message, size_t bytes, int fd);
+  // False: the connection is broken, and this is published.
+  bool SendWhole(void* message, size_t bytes, int fd);
+  absl::StatusOr<Reply> Receive();
+  void ReadUntilDead();
+  // Runs the chore until a message can be read.
+  void DoChoresUntilReadable();
+  void Deliver(Reply reply);
+  void MarkDead(const absl::Status& why);
+
+  const std::string socket_path_;
+  UniqueFd socket_;
+  UniqueFd doorbell_;
+  SharedRegion session_memory_;
+  wire::SessionRegion* session_ = nullptr;
+  std::thread reader_;
+
+  std::mutex chore_mutex_;  // taken before mutex_
+  Chore chore_;             // guarded by chore_mutex_
+
+  std::atomic<bool> dead_{false};  // set under mutex_; release, pairs with dead()
+  std::mutex mutex_;
+  std::condition_variable answered_;
+  absl::Status death_status_;  // guarded by mutex_, like all below
+  uint64_t next_request_ = 1;
+  struct Pending {
+    bool ignored = false;
+    std::optional<absl::StatusOr<Reply>> answer;
+  };
+  std::unordered_map<uint64_t, Pending> pending_;
+  std::vector<wire::CommRegion*> watched_;
+};
+
+namespace internal {
+// Checks a reply's kind and size, and returns the status of its `status` member.
+absl::Status CheckReply(const Reply& reply, wire::MessageKind kind, size_t bytes);
+absl::Status StatusOfReply(const wire::ReplyStatus& status);
+}  // namespace internal
+
+template <typename Message>
+absl::StatusOr<Message> Reply::As() const {
+  if (absl::Status status = internal::CheckReply(*this, Message::kKind, sizeof(Message));
+      !status.ok()) {
+    return status;
+  }
+  Message message;
+  __builtin_memcpy(&message, bytes, sizeof(Message));
+  if (absl::Status status = internal::StatusOfReply(message.status); !status.ok()) return status;
+  return message;
+}
+
+}  // namespace mccs::shim
+
+#endif  // MCCS_SHIM_DAEMON_DAEMON_CLIENT_H_

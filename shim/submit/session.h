@@ -1,0 +1,46 @@
+// One session with the daemon and the objects that belong to it. When the daemon dies, its session
+// ends for good; later calls open another.
+#ifndef MCCS_SHIM_SUBMIT_SESSION_H_
+#define MCCS_SHIM_SUBMIT_SESSION_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "shim/buffers/buffer_export.h"
+#include "shim/buffers/staging_pool.h"
+#include "shim/buffers/virtual_allocations.h"
+#include "shim/cuda/driver_api.h"
+#include "shim/cuda/stream_wait.h"
+#include "shim/daemon/daemon_client.h"
+#include "shim/daemon/fence.h"
+
+namespace mccs::shim {
+
+// LIFETIME: owned by the process and by each communicator that was created in it.
+struct Session {
+  Session(const DriverApi& cuda, const StreamWait& waits, const VirtualAllocations& allocations,
+          RetiredFencePages& pages, std::unique_ptr<DaemonClient> connection,
+          std::chrono::milliseconds export_lease)
+      : driver(cuda),
+        stream_wait(waits),
+        retired_pages(pages),
+        client(std::move(connection)),
+        buffers(cuda, allocations, *client, export_lease),
+        staging(cuda, buffers) {}
+
+  const DriverApi& driver;
+  const StreamWait stream_wait;
+  RetiredFencePages& retired_pages;
+  std::unique_ptr<DaemonClient> client;
+  BufferExports buffers;
+  StagingPool staging;
+  std::atomic<uint64_t> next_capture{
+      1};  // number of the next capture, unique among all communicators
+};
+
+}  // namespace mccs::shim
+
+#endif  // MCCS_SHIM_SUBMIT_SESSION_H_
