@@ -7,7 +7,7 @@ namespace mccs {
 namespace {
 
 // The NIC with that address, from the Topology or the host's report, or the only NIC.
-std::optional<NicId> NicAt(const FabricHost& host, const std::string& address) {
+std::optional<NicId> NicOfAddress(const FabricHost& host, const std::string& address) {
   const Topology& topology = host.fabric->topology();
   const std::vector<NicId>& nics = topology.host(host.id).nics;
   for (const NicId nic : nics) {
@@ -29,7 +29,8 @@ std::optional<std::vector<std::string>> LinksOfLane(const Fabrics& fabrics, cons
   const FabricHost* const to = fabrics.Find(lane.to);
   if (from == nullptr || to == nullptr || from == to || from->fabric != to->fabric)
     return std::nullopt;
-  const std::optional<NicId> out = NicAt(*from, local->host), into = NicAt(*to, remote->host);
+  const std::optional<NicId> out = NicOfAddress(*from, local->host),
+                             into = NicOfAddress(*to, remote->host);
   if (!out || !into) return std::nullopt;
   const std::optional<Path> path = PathOf(*from->fabric, {.from_nic = *out,
                                                           .to_nic = *into,

@@ -12,6 +12,7 @@
 #include "shim/calls/memory.h"
 #include "shim/calls/operator_calls.h"
 #include "shim/config/diagnostics.h"
+#include "shim/daemon/error_message.h"
 #include "shim/process/group.h"
 #include "shim/process/last_error.h"
 #include "shim/process/process.h"

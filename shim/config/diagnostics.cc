@@ -99,7 +99,7 @@ const Output& Read(bool again) {
   return *output;
 }
 
-const Output& Current() {
+const Output& CurrentOutput() {
   const Output* output = the_output.load(std::memory_order_acquire);
   return output != nullptr ? *output : Read(/*again=*/false);
 }
@@ -142,13 +142,13 @@ void ReloadVerbosity() {
 }
 
 bool IsLogged(Verbosity level, Subsystem subsystem) {
-  const Output& output = Current();
+  const Output& output = CurrentOutput();
   if (level > output.verbosity) return false;
   return level != Verbosity::kInfo || (output.subsystems & Bit(subsystem)) != 0;
 }
 
-std::FILE* DebugStream() { return Current().stream; }
-bool DebugStreamIsFile() { return Current().stream != stdout; }
+std::FILE* DebugStream() { return CurrentOutput().stream; }
+bool DebugStreamIsFile() { return CurrentOutput().stream != stdout; }
 
 void LogLine(Verbosity level, std::string_view text, Subsystem subsystem) {
   if (IsLogged(level, subsystem)) LogLineTo(DebugStream(), level, text);

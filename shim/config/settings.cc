@@ -79,7 +79,7 @@ const Files& ReadFiles(const Files* previous) {
   return *expected;  // another thread was faster
 }
 
-const Settings& Current() {
+const Settings& CurrentSettings() {
   const Files* files = the_files.load(std::memory_order_acquire);
   return (files != nullptr ? *files : ReadFiles(nullptr)).settings;
 }
@@ -88,7 +88,7 @@ const Settings& Current() {
 
 std::optional<Setting> FindSetting(const std::string& name) {
   if (const char* text = getenv(name.c_str()); text != nullptr) return Setting{text, kEnvironment};
-  const Settings& settings = Current();
+  const Settings& settings = CurrentSettings();
   const auto found = settings.find(name);
   if (found == settings.end()) return std::nullopt;
   return found->second;
@@ -108,7 +108,7 @@ std::map<std::string, Setting> SettingsWithPrefix(const std::string& prefix) {
     if (equals == std::string::npos || text.compare(0, prefix.size(), prefix) != 0) continue;
     found.emplace(text.substr(0, equals), Setting{text.substr(equals + 1), kEnvironment});
   }
-  for (const auto& [name, setting] : Current()) {
+  for (const auto& [name, setting] : CurrentSettings()) {
     if (name.compare(0, prefix.size(), prefix) == 0) found.emplace(name, setting);
   }
   return found;
