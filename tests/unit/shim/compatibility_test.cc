@@ -157,7 +157,7 @@ std::vector<std::string> VariablesReadBy(const std::string& text) {
 // Every variable that the library's code reads is in the table, and has an effect.
 TEST(Variables, ContainsEveryVariableThatTheCodeReads) {
   size_t named = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("shim")) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator("shim")) {
     if (entry.path().extension() != ".cc" || entry.path().filename() == "variables.cc") continue;
     std::ifstream file(entry.path());
     const std::string text{std::istreambuf_iterator<char>(file), {}};

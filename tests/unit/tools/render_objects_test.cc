@@ -131,9 +131,9 @@ TEST(RenderObjects, CommunicatorsThatWouldChange) {
 
 TEST(RenderObjects, ShowsDifferencesOfChangedObjects) {
   EXPECT_EQ(RenderDifferences(Change(true)),
-            "--- tenant/a (stored)\n+++ tenant/a (file)\n@@ -1,0 +1,1 @@\n+weight: 2\n"
+            "--- tenant/a (stored)\n+++ tenant/a (file)\n@@ -0,0 +1,1 @@\n+weight: 2\n"
             "--- tenant/b (stored)\n+++ tenant/b (file)\n@@ -1,1 +1,1 @@\n-weight: 1\n+weight: 2\n"
-            "--- tenant/d (stored)\n+++ tenant/d (file)\n@@ -1,1 +1,0 @@\n-weight: 1\n");
+            "--- tenant/d (stored)\n+++ tenant/d (file)\n@@ -1,1 +0,0 @@\n-weight: 1\n");
 }
 
 TEST(RenderObjects, DrainListsCommunicatorsThatUseIt) {
