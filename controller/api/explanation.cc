@@ -22,8 +22,6 @@
 #include "controller/state/resolved_view.h"
 #include "controller/view/fabric.h"
 #include "controller/view/flow.h"
-#include "controller/view/lane_path.h"
-#include "controller/view/ring_text.h"
 
 namespace mccs {
 namespace {

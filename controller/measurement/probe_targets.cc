@@ -7,7 +7,7 @@
 
 #include "controller/planning/run_policies.h"
 #include "controller/view/flow.h"
-#include "controller/view/lane_hash.h"
+#include "controller/view/source_ports.h"
 
 namespace mccs {
 namespace {

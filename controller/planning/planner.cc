@@ -10,7 +10,6 @@
 #include "controller/policy/strategy_frame.h"
 #include "controller/state/resolved_view.h"
 #include "controller/view/flow.h"
-#include "controller/view/ring_text.h"
 
 namespace mccs {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "controller/policy/strategy_frame.h"
-#include "controller/view/lane_hash.h"
+#include "controller/view/source_ports.h"
 
 namespace mccs {
 

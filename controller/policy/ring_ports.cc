@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/view/flow.h"
-#include "controller/view/lane_hash.h"
+#include "controller/view/source_ports.h"
 
 namespace mccs {
 namespace {
