@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "controller/objects/exact_units.h"
+#include "controller/objects/spec_fields.h"
 #include "controller/planning/flow_policies.h"
 #include "controller/planning/run_policies.h"
 #include "controller/policy/shares.h"

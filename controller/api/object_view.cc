@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "controller/api/enforcement_status.h"
 #include "controller/api/work_view.h"
-#include "controller/objects/exact_units.h"
+#include "controller/objects/spec_fields.h"
 #include "controller/planning/algorithm_rules.h"
 #include "controller/state/topology_mismatch.h"
 

@@ -14,6 +14,8 @@ std::string Holder(const std::string& field) {
   return cut == std::string::npos ? "" : field.substr(0, cut);
 }
 
+void Emit(const TopologySpec& spec, YAML::Emitter* out) { *out << YAML::Load(spec.text); }
+
 }  // namespace
 
 const char* KindName(ObjectKind kind) {

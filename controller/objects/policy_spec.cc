@@ -7,8 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/closest_word.h"
-#include "controller/objects/exact_units.h"
-#include "controller/objects/unique_list.h"
+#include "controller/objects/spec_fields.h"
 
 namespace mccs {
 namespace {
