@@ -33,7 +33,8 @@ agent::v1::Announce AnnounceOf(const CommunicatorView& job) {
 
 }  // namespace
 
-std::shared_ptr<const ObjectSet> FairFlowObjects(std::shared_ptr<const Topology> topology) {
+std::shared_ptr<const ObjectSet> ObjectsFor(std::shared_ptr<const Topology> topology,
+                                            PolicyMix mix) {
   auto objects = std::make_shared<ObjectSet>();
   const auto add = [&](ObjectKind kind, const std::string& name, auto spec) {
     Object object;
@@ -44,18 +45,23 @@ std::shared_ptr<const ObjectSet> FairFlowObjects(std::shared_ptr<const Topology>
   };
   const std::string name = topology->name();
   add(ObjectKind::kTopology, name, TopologySpec{.text = "", .topology = std::move(topology)});
-  PolicySpec fair_flow;
-  fair_flow.type = "fair_flow";
-  add(ObjectKind::kPolicy, "for-all", std::move(fair_flow));
+  PolicySpec for_all, for_one;
+  for_all.type = mix == PolicyMix::kRings ? "locality_ring" : "fair_flow";
+  add(ObjectKind::kPolicy, "for-all", std::move(for_all));
+  if (mix == PolicyMix::kOneRing) {
+    for_one.type = "locality_ring";
+    for_one.communicators = {FormatCommId(CommId(1))};
+    add(ObjectKind::kPolicy, "for-one", std::move(for_one));
+  }
   objects->revision = 1;
   return objects;
 }
 
-BusyController::BusyController(const ClusterView& idle)
+BusyController::BusyController(const ClusterView& idle, PolicyMix mix)
     : log_(MakeNullLog()), coordinator_({.version = "bench"}, &clock_, log_.get()) {
   MCCS_CHECK(idle.topologies.size() == 1);
   for (const HostView& host : idle.hosts) Register(host);
-  coordinator_.SetObjects(FairFlowObjects(idle.topologies.front()));
+  coordinator_.SetObjects(ObjectsFor(idle.topologies.front(), mix));
   coordinator_.TakeOutbox();
 }
 

@@ -16,13 +16,18 @@
 
 namespace mccs {
 
-// The Topology, and a Policy of type fair_flow for all tenants.
-std::shared_ptr<const ObjectSet> FairFlowObjects(std::shared_ptr<const Topology> topology);
+// Which Policies there are: fair_flow for all communicators, the same except for one with
+// locality_ring, or locality_ring for all.
+enum class PolicyMix { kFairFlow, kOneRing, kRings };
+
+// The Topology and these Policies.
+std::shared_ptr<const ObjectSet> ObjectsFor(std::shared_ptr<const Topology> topology,
+                                            PolicyMix mix = PolicyMix::kFairFlow);
 
 class BusyController {
  public:
   // Has all hosts of `idle` (bench/cluster_views.h) and its single topology.
-  explicit BusyController(const ClusterView& idle);
+  BusyController(const ClusterView& idle, PolicyMix mix);
 
   // Reports running communicators to the controller and plans until nothing changes.
   void Start(const std::vector<CommunicatorView>& jobs);

@@ -99,18 +99,19 @@ void BM_AllFlowsAgain(benchmark::State& state, SourcePortMapping::Kind mapping) 
 }
 
 // The controller's pure planning function over a complete view, from scratch.
-void BM_DecideFromScratch(benchmark::State& state, SourcePortMapping::Kind mapping) {
+void BM_DecideFromScratch(benchmark::State& state, SourcePortMapping::Kind mapping,
+                          PolicyMix mix = PolicyMix::kFairFlow) {
   const ClusterView view = BusyCluster(mapping);
-  const auto objects = FairFlowObjects(view.topologies.front());
+  const auto objects = ObjectsFor(view.topologies.front(), mix);
   for (auto _ : state) benchmark::DoNotOptimize(Decide(*objects, view));
 }
 
 class BusyCoordinator {
  public:
-  explicit BusyCoordinator(SourcePortMapping::Kind mapping) {
+  BusyCoordinator(SourcePortMapping::Kind mapping, PolicyMix mix) {
     ClusterView view = BusyCluster(mapping);
     next_id_ = view.communicators.size() + 1;
-    controller_ = std::make_unique<BusyController>(view);
+    controller_ = std::make_unique<BusyController>(view, mix);
     controller_->Start(view.communicators);
   }
 
@@ -130,8 +131,9 @@ class BusyCoordinator {
 };
 
 // Until the new job's strategy is sent.
-void BM_ControllerPlansNewJob(benchmark::State& state, SourcePortMapping::Kind mapping) {
-  BusyCoordinator controller(mapping);
+void BM_ControllerPlansNewJob(benchmark::State& state, SourcePortMapping::Kind mapping,
+                              PolicyMix mix = PolicyMix::kFairFlow) {
+  BusyCoordinator controller(mapping, mix);
   for (auto _ : state) {
     state.PauseTiming();
     const CommunicatorView job = controller.NextJob();
@@ -147,9 +149,9 @@ void BM_ControllerPlansNewJob(benchmark::State& state, SourcePortMapping::Kind m
 
 // The Tick that sends changes to other communicators, after the messages of `prepare`.
 template <typename Prepare>
-void MeasureTicks(benchmark::State& state, SourcePortMapping::Kind mapping,
+void MeasureTicks(benchmark::State& state, SourcePortMapping::Kind mapping, PolicyMix mix,
                   const Prepare& prepare) {
-  BusyCoordinator controller(mapping);
+  BusyCoordinator controller(mapping, mix);
   int proposals = 0;
   for (auto _ : state) {
     state.PauseTiming();
@@ -165,16 +167,18 @@ void MeasureTicks(benchmark::State& state, SourcePortMapping::Kind mapping,
 }
 
 // After the strategy for a new job.
-void BM_ControllerMovesOtherJobs(benchmark::State& state, SourcePortMapping::Kind mapping) {
-  MeasureTicks(state, mapping, [](BusyCoordinator& controller) {
+void BM_ControllerMovesOtherJobs(benchmark::State& state, SourcePortMapping::Kind mapping,
+                                 PolicyMix mix = PolicyMix::kFairFlow) {
+  MeasureTicks(state, mapping, mix, [](BusyCoordinator& controller) {
     controller->ReportWaiting(controller.NextJob());
     controller->AcceptProposals();
   });
 }
 
 // After a job's end.
-void BM_ControllerPlansEndOfJob(benchmark::State& state, SourcePortMapping::Kind mapping) {
-  MeasureTicks(state, mapping,
+void BM_ControllerPlansEndOfJob(benchmark::State& state, SourcePortMapping::Kind mapping,
+                                PolicyMix mix = PolicyMix::kFairFlow) {
+  MeasureTicks(state, mapping, mix,
                [](BusyCoordinator& controller) { controller->ReportEnd(controller.AnyJob()); });
 }
 
@@ -182,30 +186,24 @@ constexpr auto kHash = SourcePortMapping::Kind::kHash;
 constexpr auto kRules = SourcePortMapping::Kind::kRules;
 constexpr int kJobsMore = 32;
 
-BENCHMARK_CAPTURE(BM_AllFlowsFromNothing, hash, kHash)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_AllFlowsFromNothing, rules, kRules)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_AllFlowsAgain, hash, kHash)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_AllFlowsAgain, rules, kRules)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_DecideFromScratch, hash, kHash)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_DecideFromScratch, rules, kRules)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_ControllerPlansNewJob, hash, kHash)
-    ->Iterations(kJobsMore)
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_ControllerPlansNewJob, rules, kRules)
-    ->Iterations(kJobsMore)
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_ControllerMovesOtherJobs, hash, kHash)
-    ->Iterations(kJobsMore)
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_ControllerMovesOtherJobs, rules, kRules)
-    ->Iterations(kJobsMore)
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_ControllerPlansEndOfJob, hash, kHash)
-    ->Iterations(kJobsMore)
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_ControllerPlansEndOfJob, rules, kRules)
-    ->Iterations(kJobsMore)
-    ->Unit(benchmark::kMillisecond);
+#define MCCS_BENCHMARK(name, ...) \
+  BENCHMARK_CAPTURE(name, __VA_ARGS__)->Unit(benchmark::kMillisecond)
+#define MCCS_JOB_BENCHMARK(name)                                                     \
+  MCCS_BENCHMARK(name, hash, kHash)->Iterations(kJobsMore);                          \
+  MCCS_BENCHMARK(name, rules, kRules)->Iterations(kJobsMore);                        \
+  MCCS_BENCHMARK(name, one_ring, kHash, PolicyMix::kOneRing)->Iterations(kJobsMore); \
+  MCCS_BENCHMARK(name, rings, kHash, PolicyMix::kRings)->Iterations(kJobsMore)
+
+MCCS_BENCHMARK(BM_AllFlowsFromNothing, hash, kHash);
+MCCS_BENCHMARK(BM_AllFlowsFromNothing, rules, kRules);
+MCCS_BENCHMARK(BM_AllFlowsAgain, hash, kHash);
+MCCS_BENCHMARK(BM_AllFlowsAgain, rules, kRules);
+MCCS_BENCHMARK(BM_DecideFromScratch, hash, kHash);
+MCCS_BENCHMARK(BM_DecideFromScratch, rules, kRules);
+MCCS_BENCHMARK(BM_DecideFromScratch, rings, kHash, PolicyMix::kRings);
+MCCS_JOB_BENCHMARK(BM_ControllerPlansNewJob);
+MCCS_JOB_BENCHMARK(BM_ControllerMovesOtherJobs);
+MCCS_JOB_BENCHMARK(BM_ControllerPlansEndOfJob);
 
 }  // namespace
 }  // namespace mccs
