@@ -46,10 +46,10 @@ std::shared_ptr<const ObjectSet> ObjectsFor(std::shared_ptr<const Topology> topo
   const std::string name = topology->name();
   add(ObjectKind::kTopology, name, TopologySpec{.text = "", .topology = std::move(topology)});
   PolicySpec for_all, for_one;
-  for_all.type = mix == PolicyMix::kRings ? "locality_ring" : "fair_flow";
+  for_all.type = mix == PolicyMix::kRings ? PolicyKind::kLocalityRing : PolicyKind::kFairFlow;
   add(ObjectKind::kPolicy, "for-all", std::move(for_all));
   if (mix == PolicyMix::kOneRing) {
-    for_one.type = "locality_ring";
+    for_one.type = PolicyKind::kLocalityRing;
     for_one.communicators = {FormatCommId(CommId(1))};
     add(ObjectKind::kPolicy, "for-one", std::move(for_one));
   }

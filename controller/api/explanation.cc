@@ -16,7 +16,6 @@
 #include "controller/planning/algorithm_rules.h"
 #include "controller/planning/measured_costs.h"
 #include "controller/planning/run_policies.h"
-#include "controller/policy/locality_ring.h"
 #include "controller/policy/ring_order.h"
 #include "controller/policy/shares.h"
 #include "controller/state/resolved_view.h"
@@ -106,10 +105,11 @@ class Explainer {
   void AddPolicy() {
     const Object* policy = SelectPolicy(objects_, subject());
     if (policy == nullptr) {
-      AddLine("Policy", absl::StrCat(kLocalityRingName, ": no Policy selects this communicator"));
+      AddLine("Policy", absl::StrCat(Name(PolicyKind::kLocalityRing),
+                                     ": no Policy selects this communicator"));
       return;
     }
-    AddLine("Policy", absl::StrCat(PolicyOf(*policy).type, " by ", ToText(policy->key),
+    AddLine("Policy", absl::StrCat(Name(PolicyOf(*policy).type), " by ", ToText(policy->key),
                                    ", which selects ", SelectorText(PolicyOf(*policy))));
   }
 
@@ -270,7 +270,7 @@ class Explainer {
     const TenantView& owner = subject().owner;
     if (!owner.guarantee_bps) return;
     const Object* policy = SelectPolicy(objects_, subject());
-    if (policy == nullptr || PolicyOf(*policy).type != kSharesName)
+    if (policy == nullptr || !PolicyOf(*policy).Decides(PolicyDecision::kRates))
       return AddLine("Guarantee", "not enforced: no Policy `shares` selects this communicator");
     for (const UnmetGuarantee& broken : shares_.broken) {
       const auto& tenants = broken.tenants;

@@ -72,7 +72,7 @@ void Describe(const PolicySpec& policy, Facts* facts) {
     parameters.push_back(
         absl::StrCat("algorithm ", std::string(Name(*policy.parameters.algorithm))));
   list("calls", policy.parameters.calls);
-  facts->Add("TYPE", policy.type);
+  facts->Add("TYPE", Name(policy.type));
   facts->Add("SELECTOR", SelectorText(policy));
   facts->Add("SIZES", ToText(policy.sizes));
   facts->Add("PARAMETERS", absl::StrJoin(parameters, "; "), kWide);

@@ -35,7 +35,7 @@ std::vector<const Object*> AlgorithmPolicies(const ObjectSet& objects,
   std::vector<const Object*> by_level[3];
   for (const Object* object : objects.OfKind(ObjectKind::kPolicy)) {
     const PolicySpec& policy = PolicyOf(*object);
-    if (!policy.ChoosesAlgorithms()) continue;
+    if (!policy.Decides(PolicyDecision::kAlgorithms)) continue;
     if (Contains(policy.communicators, id)) {
       by_level[0].push_back(object);
     } else if (tenant != nullptr && Contains(policy.tenants, tenant->key.name)) {

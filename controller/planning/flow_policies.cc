@@ -1,20 +1,13 @@
 #include "controller/planning/flow_policies.h"
 
-#include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "controller/planning/run_policies.h"
 #include "controller/policy/fair_flow.h"
-#include "controller/policy/shares.h"
-#include "controller/policy/time_windows.h"
 
 namespace mccs {
 namespace {
-
-constexpr std::string_view kPoliciesThatPlaceFlows[] = {kFairFlowName, kPriorityFlowName,
-                                                        kSharesName, kTimeWindowsName};
 
 // For a communicator of Tenant `tenant`.
 FairFlowOptions OptionsOf(const Object& policy, const std::string& tenant,
@@ -33,13 +26,8 @@ FairFlowOptions OptionsOf(const Object& policy, const std::string& tenant,
 
 }  // namespace
 
-bool PlacesFlows(std::string_view policy) {
-  return std::find(std::begin(kPoliciesThatPlaceFlows), std::end(kPoliciesThatPlaceFlows),
-                   policy) != std::end(kPoliciesThatPlaceFlows);
-}
-
 std::string OriginOf(const Object& policy) {
-  return absl::StrCat(PolicyOf(policy).type, " by ", policy.key.name);
+  return absl::StrCat(Name(PolicyOf(policy).type), " by ", policy.key.name);
 }
 
 int ChannelsPerNic(const PolicyParameters& parameters) {
@@ -50,8 +38,7 @@ std::vector<Reservation> ReservationsOf(const ObjectSet& objects) {
   std::vector<Reservation> reservations;
   for (const Object* object : objects.OfKind(ObjectKind::kPolicy)) {
     const PolicySpec& policy = PolicyOf(*object);
-    const bool reserves = policy.type == kPriorityFlowName || policy.type == kTimeWindowsName;
-    if (!reserves) continue;
+    if (policy.parameters.favoured.empty()) continue;
     reservations.push_back({policy.parameters.favoured, policy.parameters.reserved_links});
   }
   return reservations;

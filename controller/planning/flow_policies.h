@@ -5,7 +5,6 @@
 
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,9 +15,6 @@
 #include "controller/view/fabric.h"
 
 namespace mccs {
-
-// Whether a policy of this name places flows on paths.
-bool PlacesFlows(std::string_view policy);
 
 // "fair_flow by NAME".
 std::string OriginOf(const Object& policy);
@@ -37,8 +33,8 @@ struct PlacementInput {
   std::span<const Reservation> reservations;
 };
 
-// Makes `planner` place the communicator's flows by `policy`. REQUIRES: PlacesFlows. The strategy
-// also includes other Policies (PutAlgorithms). Errors as in FlowPlanner::Add.
+// Makes `planner` place the communicator's flows by `policy`. REQUIRES: it decides flows. The
+// strategy also includes other Policies (PutAlgorithms). Errors as in FlowPlanner::Add.
 absl::Status PlaceBy(const Object& policy, const PlacementInput& input,
                      const CommunicatorView& communicator, FlowPlanner* planner);
 

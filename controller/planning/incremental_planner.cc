@@ -56,7 +56,8 @@ void IncrementalPlanner::AddEntry(const ObjectSet& objects, const ClusterView& v
                       .ports = state.taken.PortsOf(communicator)};
   state.taken.TakeAll(known.ports);
   const Object* policy = SelectPolicy(objects, communicator);
-  if (!communicator.reconnecting && policy != nullptr && PlacesFlows(PolicyOf(*policy).type)) {
+  if (!communicator.reconnecting && policy != nullptr &&
+      PolicyOf(*policy).Decides(PolicyDecision::kFlows)) {
     known.placed = PlaceBy(*policy, {objects, view, state.fabrics, state.reservations},
                            communicator, &state.planner)
                        .ok();

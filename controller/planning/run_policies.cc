@@ -16,10 +16,7 @@
 namespace mccs {
 namespace {
 
-bool ChoosesRings(const PolicySpec& policy) {
-  return policy.type == kLocalityRingName || policy.type == kRankOrderName ||
-         PlacesFlows(policy.type);
-}
+bool ChoosesRings(const PolicySpec& policy) { return policy.Decides(PolicyDecision::kRings); }
 
 class Run {
  public:
@@ -54,14 +51,15 @@ class Run {
   };
 
   static bool IsToBePlaced(const Subject& subject) {
-    return !subject.fixed && PlacesFlows(PolicyName(subject));
+    return !subject.fixed && TraitsOf(KindOf(subject)).decides.Contains(PolicyDecision::kFlows);
   }
 
-  static std::string PolicyName(const Subject& subject) {
-    return subject.policy != nullptr ? PolicyOf(*subject.policy).type : kLocalityRingName;
+  static PolicyKind KindOf(const Subject& subject) {
+    return subject.policy != nullptr ? PolicyOf(*subject.policy).type : PolicyKind::kLocalityRing;
   }
   static std::string OriginOf(const Subject& subject) {
-    return subject.policy != nullptr ? mccs::OriginOf(*subject.policy) : kLocalityRingName;
+    return subject.policy != nullptr ? mccs::OriginOf(*subject.policy)
+                                     : Name(PolicyKind::kLocalityRing);
   }
   static const PolicyParameters& ParametersOf(const Subject& subject) {
     static const auto& none = *new PolicyParameters;
@@ -91,7 +89,7 @@ class Run {
     const Subject& subject = subjects_[i];
     taken_.Release(*subject.communicator);
     results_[i] =
-        PolicyName(subject) == kRankOrderName
+        KindOf(subject) == PolicyKind::kRankOrder
             ? RankOrder(fabrics_, *subject.communicator, PortsOf(subject), &taken_,
                         ChannelsPerNic(subject))
             : LocalityRing(view_, fabrics_, *subject.communicator,
@@ -118,8 +116,9 @@ class Run {
           PlaceBy(*subject.policy, {objects_, view_, fabrics_, reservations}, *subject.communicator,
                   &planner_);
       if (status.ok()) continue;
-      DecideRing(i, absl::StrCat(OriginOf(subject), ", with source ports from ", kLocalityRingName,
-                                 ": ", std::string(status.message())));
+      DecideRing(
+          i, absl::StrCat(OriginOf(subject), ", with source ports from ",
+                          Name(PolicyKind::kLocalityRing), ": ", std::string(status.message())));
     }
     size_t i = 0;
     for (FlowPlanner::Planned& planned : planner_.Solve()) {
@@ -149,7 +148,7 @@ const Object* SelectPolicyForTenant(const ObjectSet& objects, const Object& tena
 
 bool PlacesFlowsOf(const ObjectSet& objects, const CommunicatorView& communicator) {
   const Object* policy = SelectPolicy(objects, communicator);
-  return policy != nullptr && PlacesFlows(PolicyOf(*policy).type);
+  return policy != nullptr && PolicyOf(*policy).Decides(PolicyDecision::kFlows);
 }
 
 void PutAlgorithms(const ObjectSet& objects, const CommunicatorView& communicator,

@@ -8,18 +8,17 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "controller/objects/policy_kind.h"
 #include "controller/policy/flow_planner.h"
 #include "controller/view/cluster_view.h"
 #include "controller/view/fabric.h"
 
 namespace mccs {
 
-inline constexpr char kFairFlowName[] = "fair_flow";
-
 struct FairFlowOptions {
   FlowOptions flows = {};
   std::vector<std::string> order = {};  // hosts that every ring takes first
-  std::string origin = kFairFlowName;
+  std::string origin = Name(PolicyKind::kFairFlow);
   int channels_per_nic = 1;
 };
 

@@ -1,6 +1,7 @@
 #include "controller/policy/locality_ring.h"
 
 #include "base/status_macros.h"
+#include "controller/objects/policy_kind.h"
 #include "controller/policy/ring_order.h"
 #include "controller/policy/strategy_frame.h"
 #include "controller/view/flow.h"
@@ -13,7 +14,7 @@ absl::StatusOr<strategy::Strategy> LocalityRing(const ClusterView& view, const F
                                                 SourcePorts* taken) {
   strategy::Strategy strategy =
       MakeFrame(subject, LocalityRingOrder(view, subject, options.order), HostsOf(fabrics, subject),
-                kLocalityRingName, options.channels_per_nic);
+                Name(PolicyKind::kLocalityRing), options.channels_per_nic);
   MCCS_RETURN_IF_ERROR(AssignPorts(subject, options.ports, taken, &strategy));
   return strategy;
 }

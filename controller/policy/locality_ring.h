@@ -23,8 +23,6 @@ struct LocalityRingOptions {
   int channels_per_nic = 1;
 };
 
-inline constexpr char kLocalityRingName[] = "locality_ring";
-
 // The strategy for `subject`, of `view`, with the epoch one higher:
 // - lane shape and skew: unchanged;
 // - rings: in locality order, after options.order;

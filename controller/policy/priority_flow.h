@@ -16,8 +16,6 @@
 
 namespace mccs {
 
-inline constexpr char kPriorityFlowName[] = "priority_flow";
-
 // The reservation of one Policy.
 struct Reservation {
   std::vector<std::string> favoured;  // names of tenants

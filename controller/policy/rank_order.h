@@ -12,8 +12,6 @@
 
 namespace mccs {
 
-inline constexpr char kRankOrderName[] = "rank_order";
-
 // As LocalityRing (controller/policy/locality_ring.h), except for the order.
 absl::StatusOr<strategy::Strategy> RankOrder(const Fabrics& fabrics,
                                              const CommunicatorView& subject,

@@ -19,8 +19,6 @@
 
 namespace mccs {
 
-inline constexpr char kTimeWindowsName[] = "time_windows";
-
 // A communicator that waits for others.
 struct WaitRule {
   CommId waits;

@@ -14,22 +14,22 @@
 namespace mccs {
 namespace {
 
-bool HasPolicy(const ObjectSet& objects, const std::string& name) {
+bool AnyDecides(const ObjectSet& objects, PolicyDecision what) {
   const std::vector<const Object*> policies = objects.OfKind(ObjectKind::kPolicy);
   return std::any_of(policies.begin(), policies.end(),
-                     [&](const Object* policy) { return PolicyOf(*policy).type == name; });
+                     [&](const Object* policy) { return PolicyOf(*policy).Decides(what); });
 }
 
 }  // namespace
 
 DecidedRateLimits DecideRateLimits(const ObjectSet& objects, const ClusterView& resolved,
                                    const Fabrics& fabrics) {
-  const bool any_shares = HasPolicy(objects, kSharesName);
+  const bool any_shares = AnyDecides(objects, PolicyDecision::kRates);
   std::vector<bool> by_shares;
   bool any = false;
   for (const CommunicatorView& communicator : resolved.communicators) {
     const Object* policy = any_shares ? SelectPolicy(objects, communicator) : nullptr;
-    by_shares.push_back(policy != nullptr && PolicyOf(*policy).type == kSharesName);
+    by_shares.push_back(policy != nullptr && PolicyOf(*policy).Decides(PolicyDecision::kRates));
     any |= by_shares.back();
   }
   if (!any) {  // No flow's rate matters.
@@ -45,11 +45,12 @@ DecidedRateLimits DecideRateLimits(const ObjectSet& objects, const ClusterView& 
 
 std::vector<WaitRule> DecideWaitRules(const ObjectSet& objects, const ClusterView& resolved,
                                       const Fabrics& fabrics) {
-  if (!HasPolicy(objects, kTimeWindowsName)) return {};
+  if (!AnyDecides(objects, PolicyDecision::kSendWindows)) return {};
   std::vector<const std::vector<std::string>*> favoured;
   for (const CommunicatorView& communicator : resolved.communicators) {
     const Object* policy = SelectPolicy(objects, communicator);
-    const bool in_windows = policy != nullptr && PolicyOf(*policy).type == kTimeWindowsName;
+    const bool in_windows =
+        policy != nullptr && PolicyOf(*policy).Decides(PolicyDecision::kSendWindows);
     favoured.push_back(in_windows ? &PolicyOf(*policy).parameters.favoured : nullptr);
   }
   return FindWaitRules(resolved, fabrics, favoured);

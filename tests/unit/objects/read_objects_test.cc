@@ -53,12 +53,12 @@ TEST(ReadObjects, ReadsAPolicyWithAllFields) {
                                      "    tenants: [b, a]\n"));
   ASSERT_EQ(objects.size(), 1u);
   const PolicySpec& policy = PolicyOf(objects[0]);
-  EXPECT_EQ(policy.type, "priority_flow");
+  EXPECT_EQ(policy.type, PolicyKind::kPriorityFlow);
   EXPECT_EQ(policy.parameters.source_ports, (SourcePortLimits{61000, 61999}));
   EXPECT_THAT(policy.parameters.favoured, ElementsAre("a"));
   EXPECT_THAT(policy.tenants, ElementsAre("b", "a"));
   EXPECT_TRUE(policy.sizes.IsAll());
-  EXPECT_FALSE(policy.ChoosesAlgorithms());
+  EXPECT_FALSE(policy.Decides(PolicyDecision::kAlgorithms));
 }
 
 TEST(ReadObjects, ReadsAPolicyForSomeSizes) {
@@ -69,7 +69,7 @@ TEST(ReadObjects, ReadsAPolicyForSomeSizes) {
                                            "    sizes: {min_bytes: 1MiB, max_bytes: 64MiB}\n"));
   ASSERT_EQ(objects.size(), 1u);
   const PolicySpec& policy = PolicyOf(objects[0]);
-  EXPECT_TRUE(policy.ChoosesAlgorithms());
+  EXPECT_TRUE(policy.Decides(PolicyDecision::kAlgorithms));
   EXPECT_EQ(policy.parameters.algorithm, Algorithm::kTree);
   EXPECT_THAT(KindsOf(policy), ElementsAre(OpKind::kReduce));
   EXPECT_EQ(ToText(policy.sizes), "1 MiB to 64 MiB");
