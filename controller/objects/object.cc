@@ -19,17 +19,8 @@ void Emit(const TopologySpec& spec, YAML::Emitter* out) { *out << YAML::Load(spe
 }  // namespace
 
 const char* KindName(ObjectKind kind) {
-  switch (kind) {
-    case ObjectKind::kTenant:
-      return "Tenant";
-    case ObjectKind::kPolicy:
-      return "Policy";
-    case ObjectKind::kTopology:
-      return "Topology";
-    case ObjectKind::kDrain:
-      return "Drain";
-  }
-  return "";
+  static constexpr const char* kNames[] = {"Tenant", "Policy", "Topology", "Drain"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 std::optional<ObjectKind> ParseKind(std::string_view word) {

@@ -298,4 +298,23 @@ std::string SelectorText(const PolicySpec& spec) {
   return "all others";
 }
 
+std::string ParametersText(const PolicyParameters& parameters) {
+  std::vector<std::string> texts;
+  const auto add = [&](PolicyParameter parameter, const auto&... value) {
+    texts.push_back(absl::StrCat(Name(parameter), " ", value...));
+  };
+  if (const auto& ports = parameters.source_ports)
+    add(PolicyParameter::kSourcePorts, ports->first, "-", ports->last);
+  if (parameters.port_seed) add(PolicyParameter::kPortSeed, *parameters.port_seed);
+  if (parameters.channels_per_nic)
+    add(PolicyParameter::kChannelsPerNic, *parameters.channels_per_nic);
+  if (parameters.algorithm)
+    add(PolicyParameter::kAlgorithm, std::string(Name(*parameters.algorithm)));
+  for (const NameList& list : kNameLists) {
+    const std::vector<std::string>& names = parameters.*list.names;
+    if (!names.empty()) add(list.parameter, absl::StrJoin(names, ","));
+  }
+  return absl::StrJoin(texts, "; ");
+}
+
 }  // namespace mccs

@@ -109,6 +109,9 @@ void Emit(const PolicySpec& spec, YAML::Emitter* out);
 // The selector: "tenants team-a, team-b", "communicator 3f2a90c1d4e5b607", "all others".
 std::string SelectorText(const PolicySpec& spec);
 
+// "source_ports 61000-61999; order h1,h0": the parameters that are set.
+std::string ParametersText(const PolicyParameters& parameters);
+
 }  // namespace mccs
 
 #endif  // MCCS_CONTROLLER_OBJECTS_POLICY_SPEC_H_
