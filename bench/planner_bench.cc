@@ -21,8 +21,9 @@
 #include "bench/paper_cluster.h"
 #include "benchmark/benchmark.h"
 #include "controller/planning/planner.h"
-#include "controller/policy/fair_flow.h"
 #include "controller/policy/flow_planner.h"
+#include "controller/policy/rings.h"
+#include "controller/view/flow.h"
 
 namespace mccs {
 namespace {
@@ -62,7 +63,9 @@ class Planning {
   }
 
   void Add(const CommunicatorView& job) {
-    MCCS_CHECK(AddFairFlow(view_, fabrics_, job, {}, &planner_).ok());
+    strategy::Strategy frame =
+        MakeFrame(job, LocalityRingOrder(view_, job), HostsOf(fabrics_, job), "fair_flow");
+    MCCS_CHECK(planner_.Add(job, std::move(frame), {}).ok());
   }
   std::vector<FlowPlanner::Planned> Solve() { return planner_.Solve(); }
   size_t moved() const { return planner_.moved(); }

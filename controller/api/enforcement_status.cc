@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/objects/spec_fields.h"
-#include "controller/planning/run_policies.h"
+#include "controller/planning/applied_policies.h"
 #include "controller/policy/shares.h"
 #include "controller/rates/guarantee_limits.h"
 #include "topology/five_tuple.h"
@@ -40,7 +40,7 @@ std::string OfTenant(const ObjectSet& set, const Object& object) {
                         "their links are not known without a Topology; apply one.");
   }
   const Object* policy = SelectPolicyForTenant(set, object);
-  if (policy == nullptr || !PolicyOf(*policy).Decides(PolicyDecision::kRates)) {
+  if (!SpecOf(policy).Decides(PolicyDecision::kRates)) {
     const std::string decides = policy == nullptr
                                     ? "no Policy selects it"
                                     : absl::StrCat(Name(PolicyOf(*policy).type), ", by ",

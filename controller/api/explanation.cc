@@ -13,10 +13,9 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "controller/api/operator_view.h"
-#include "controller/planning/algorithm_rules.h"
+#include "controller/planning/applied_policies.h"
 #include "controller/planning/measured_costs.h"
-#include "controller/planning/run_policies.h"
-#include "controller/policy/ring_order.h"
+#include "controller/policy/rings.h"
 #include "controller/policy/shares.h"
 #include "controller/state/resolved_view.h"
 #include "controller/view/fabric.h"
@@ -269,8 +268,7 @@ class Explainer {
   void AddGuarantee() {
     const TenantView& owner = subject().owner;
     if (!owner.guarantee_bps) return;
-    const Object* policy = SelectPolicy(objects_, subject());
-    if (policy == nullptr || !PolicyOf(*policy).Decides(PolicyDecision::kRates))
+    if (!SpecOf(SelectPolicy(objects_, subject())).Decides(PolicyDecision::kRates))
       return AddLine("Guarantee", "not enforced: no Policy `shares` selects this communicator");
     for (const UnmetGuarantee& broken : shares_.broken) {
       const auto& tenants = broken.tenants;

@@ -11,7 +11,7 @@
 #include "controller/api/enforcement_status.h"
 #include "controller/api/work_view.h"
 #include "controller/objects/spec_fields.h"
-#include "controller/planning/algorithm_rules.h"
+#include "controller/planning/applied_policies.h"
 #include "controller/state/topology_mismatch.h"
 
 namespace mccs {

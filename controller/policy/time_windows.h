@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "controller/policy/period.h"
-#include "controller/policy/planned_windows.h"
+#include "controller/policy/shares.h"
 #include "controller/view/cluster_view.h"
 #include "controller/view/fabric.h"
 

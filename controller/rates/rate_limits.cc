@@ -7,7 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/objects/object.h"
-#include "controller/planning/run_policies.h"
+#include "controller/planning/applied_policies.h"
+#include "controller/planning/planner.h"
 #include "controller/rates/guarantee_limits.h"
 #include "controller/state/resolved_view.h"
 
@@ -28,8 +29,8 @@ DecidedRateLimits DecideRateLimits(const ObjectSet& objects, const ClusterView& 
   std::vector<bool> by_shares;
   bool any = false;
   for (const CommunicatorView& communicator : resolved.communicators) {
-    const Object* policy = any_shares ? SelectPolicy(objects, communicator) : nullptr;
-    by_shares.push_back(policy != nullptr && PolicyOf(*policy).Decides(PolicyDecision::kRates));
+    by_shares.push_back(
+        any_shares && SpecOf(SelectPolicy(objects, communicator)).Decides(PolicyDecision::kRates));
     any |= by_shares.back();
   }
   if (!any) {  // No flow's rate matters.
@@ -48,10 +49,9 @@ std::vector<WaitRule> DecideWaitRules(const ObjectSet& objects, const ClusterVie
   if (!AnyDecides(objects, PolicyDecision::kSendWindows)) return {};
   std::vector<const std::vector<std::string>*> favoured;
   for (const CommunicatorView& communicator : resolved.communicators) {
-    const Object* policy = SelectPolicy(objects, communicator);
-    const bool in_windows =
-        policy != nullptr && PolicyOf(*policy).Decides(PolicyDecision::kSendWindows);
-    favoured.push_back(in_windows ? &PolicyOf(*policy).parameters.favoured : nullptr);
+    const PolicySpec& policy = SpecOf(SelectPolicy(objects, communicator));
+    const bool in_windows = policy.Decides(PolicyDecision::kSendWindows);
+    favoured.push_back(in_windows ? &policy.parameters.favoured : nullptr);
   }
   return FindWaitRules(resolved, fabrics, favoured);
 }
@@ -61,10 +61,7 @@ absl::Status CheckGuarantees(const ObjectSet& before, const ObjectSet& after,
   const std::set<std::string> raised = RaisedGuarantees(before, after);
   if (raised.empty()) return absl::OkStatus();
   ClusterView resolved = ResolveView(view, after);
-  std::vector<absl::StatusOr<strategy::Strategy>> strategies = RunPolicies(after, resolved);
-  for (size_t i = 0; i < strategies.size(); ++i) {
-    if (strategies[i].ok()) resolved.communicators[i].strategy = *std::move(strategies[i]);
-  }
+  PutStrategies(Planner().Decide(after, resolved), &resolved);
   const Fabrics fabrics(resolved);
   for (const UnmetGuarantee& broken : FindShares(resolved, fabrics).broken) {
     const auto tenant =

@@ -67,7 +67,6 @@ class SourcePorts {
   void TakeAll(std::span<const Port> ports);
   void TakeAll(const CommunicatorView& communicator) { TakeAll(PortsOf(communicator)); }
   void Release(std::span<const Port> ports);
-  void Release(const CommunicatorView& communicator) { Release(PortsOf(communicator)); }
   void Release(uint16_t port, const Ends& ends) { Count(port, ends, -1); }
 
   // Whether more than one lane has it.

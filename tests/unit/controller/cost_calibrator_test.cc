@@ -71,7 +71,7 @@ TEST_F(CostCalibratorTest, ProposesMeasuredCostsOnce) {
       << "nothing but the costs";
 }
 
-// Its cached plan is used, if nothing else changes (controller/planning/incremental_planner.h).
+// Its frame is cached, if nothing else changes (controller/planning/planner.h).
 TEST_F(CostCalibratorTest, WorksWithAPolicyThatPlacesFlows) {
   StartCommunicator();
   coordinator_.SetObjects(std::make_shared<ObjectSet>(After(

@@ -1,11 +1,11 @@
-// Every row of the table of types is complete: read, stored, and documented. run_policies_test runs
+// Every row of the table of types is complete: read, stored, and documented. planner_test runs
 // them.
 #include "controller/objects/policy_kind.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <sstream>
 #include <string>
 
 #include "absl/strings/str_join.h"
@@ -30,16 +30,18 @@ TEST_P(PolicyKinds, ReadsWhatItWrites) {
   EXPECT_EQ(PolicyOf(again[0]), PolicyOf(read[0]));
 }
 
+// The message names the parameters that it has.
 TEST_P(PolicyKinds, AcceptsOnlyItsParameters) {
   for (size_t i = 0; i < std::size(kPolicyParameterNames); ++i) {
     if (GetParam().parameters.Contains(static_cast<PolicyParameter>(i))) continue;
     const std::string refusal =
         Refusal(PolicyDocument("p", absl::StrCat("  type: ", GetParam().name, "\n  parameters: {",
                                                  kPolicyParameterNames[i], ": 1}\n")));
-    EXPECT_NE(refusal.find(absl::StrCat("policy ", GetParam().name, " has no parameter '",
-                                        kPolicyParameterNames[i], "'")),
-              std::string::npos)
-        << refusal;
+    EXPECT_THAT(
+        refusal,
+        testing::HasSubstr(absl::StrCat(
+            "policy ", GetParam().name, " has no parameter '", kPolicyParameterNames[i],
+            "'; remove it, or use one of: ", absl::StrJoin(NamesOf(GetParam().parameters), ", "))));
   }
 }
 
@@ -53,7 +55,7 @@ TEST_P(PolicyKinds, IsDocumentedForOperators) {
   }
   ASSERT_TRUE(row.starts_with(start)) << "no row starts with: " << start;
   for (const std::string& parameter : NamesOf(GetParam().required))
-    EXPECT_NE(row.find(absl::StrCat("`", parameter, "` (required)")), std::string::npos) << row;
+    EXPECT_THAT(row, testing::HasSubstr(absl::StrCat("`", parameter, "` (required)")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, PolicyKinds, testing::ValuesIn(kPolicyTraits),

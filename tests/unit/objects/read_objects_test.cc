@@ -252,11 +252,6 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"foreign_parameter",
                 PolicyDocument("p", "  type: shares\n  parameters: {order: [h0]}\n"),
                 "a.yaml:7:23|Policy 'p'|policy shares|no parameter 'order'|channels_per_nic"},
-        Refused{"foreign_favoured",
-                PolicyDocument("p",
-                               "  type: fair_flow\n  parameters: {favoured: [a], "
-                               "source_ports: {first: 2000, last: 2001}}\n"),
-                "policy fair_flow|no parameter 'favoured'|avoid_links"},
         Refused{"unknown_parameter",
                 PolicyDocument("p", "  type: fair_flow\n  parameters: {avoid_link: [x]}\n"),
                 "unknown key 'avoid_link'; did you mean 'avoid_links'?"},
@@ -302,9 +297,6 @@ INSTANTIATE_TEST_SUITE_P(
                                "  type: algorithm\n"
                                "  parameters: {algorithm: ring, calls: [all_gather]}\n"),
                 "'all_gather'|all_reduce, broadcast, reduce"},
-        Refused{"algorithm_of_a_ring",
-                PolicyDocument("p", "  type: fair_flow\n  parameters: {algorithm: ring}\n"),
-                "policy fair_flow has no parameter 'algorithm'"},
         Refused{"both",
                 PolicyDocument("p",
                                "  type: shares\n  selector: {tenants: [a], communicators: "
