@@ -145,8 +145,9 @@ absl::StatusOr<strategy::Strategy> Planner::DecideOne(const ObjectSet& objects,
 
 // For communicators that are not placed, and whose Policies place flows or not.
 void Planner::DecideRings(const ClusterView& view, bool decides_flows, Strategies* strategies) {
+  auto at = state_->entries.begin();
   for (const CommunicatorView& communicator : view.communicators) {
-    Entry& entry = state_->entries.at(communicator.id);
+    Entry& entry = (at++)->second;
     if (entry.reconnecting || entry.placed || entry.decides_flows != decides_flows) continue;
     state_->taken.Release(entry.ports);
     absl::StatusOr<Ports> ports =
@@ -174,8 +175,9 @@ void Planner::PlaceFlows(Strategies* strategies) {
 
 // Undoes what DecideRings changed in the state.
 void Planner::RestorePorts(const ClusterView& view) {
+  auto at = state_->entries.begin();
   for (const CommunicatorView& communicator : view.communicators) {
-    Entry& entry = state_->entries.at(communicator.id);
+    Entry& entry = (at++)->second;
     if (!entry.new_ports) continue;
     state_->taken.Release(*std::exchange(entry.new_ports, std::nullopt));
     state_->taken.TakeAll(entry.ports);
@@ -215,25 +217,29 @@ void Planner::AddEntry(const ObjectSet& objects, const ClusterView& view,
                  .policy = policy != nullptr ? policy->key.name : "",
                  .reconnecting = communicator.reconnecting,
                  .decides_flows = spec.Decides(PolicyDecision::kFlows),
-                 .frame = FrameOf(objects, policy, view, state.fabrics, communicator),
                  .ports = state.taken.PortsOf(communicator)};
   state.taken.TakeAll(entry.ports);
+  const auto make_frame = [&] {
+    return FrameOf(objects, policy, view, state.fabrics, communicator);
+  };
+  absl::Status placed = absl::OkStatus();
   if (entry.decides_flows) {
     FlowOptions options =
         FlowOptionsOf(spec.parameters, communicator.owner.name, state.reservations);
     options.stays = communicator.reconnecting;
-    const absl::Status status = state.flows.Add(communicator, entry.frame, options);
-    entry.placed = status.ok();
-    if (!status.ok()) {
-      absl::StrAppend(entry.frame.mutable_origin(), ", with source ports from ",
-                      Name(PolicyKind::kLocalityRing), ": ", std::string(status.message()));
-    }
+    placed = state.flows.Add(communicator, make_frame(), options);
   } else if (state.places_flows) {
     state.flows.AddFixed(communicator, communicator.strategy);
   }
+  entry.placed = entry.decides_flows && placed.ok();
   if (!entry.placed) {
+    entry.frame = make_frame();
     entry.same_frame = HasFrame(communicator.strategy, entry.frame);
     entry.port_options = RingPortsOf(spec.parameters, state.fabrics, communicator);
+  }
+  if (!placed.ok()) {
+    absl::StrAppend(entry.frame.mutable_origin(), ", with source ports from ",
+                    Name(PolicyKind::kLocalityRing), ": ", std::string(placed.message()));
   }
   state.entries.emplace(communicator.id, std::move(entry));
 }
