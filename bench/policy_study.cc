@@ -36,11 +36,10 @@
 #include "base/check.h"
 #include "bench/cluster_views.h"
 #include "bench/paper_cluster.h"
-#include "controller/policy/fair_flow.h"
 #include "controller/policy/flow_planner.h"
-#include "controller/policy/locality_ring.h"
-#include "controller/policy/rank_order.h"
+#include "controller/policy/rings.h"
 #include "controller/policy/shares.h"
+#include "controller/view/flow.h"
 #include "topology/max_min_shares.h"
 
 namespace mccs {
@@ -123,25 +122,36 @@ std::vector<std::vector<CommunicatorView>> PlaceJobs(Placement placement, std::m
   return waves;
 }
 
+const char* NameOf(Arm arm) {
+  switch (arm) {
+    case Arm::kRandomOrderEcmp:
+      return "random order, ECMP";
+    case Arm::kLocalityEcmp:
+      return "locality order, ECMP";
+    case Arm::kLocalityFairFlow:
+      return "locality order, fair flow assignment";
+  }
+  return "";
+}
+
 void Decide(Arm arm, uint64_t seed, const Fabrics& fabrics, ClusterView* view) {
   SourcePorts taken;
-  if (arm == Arm::kLocalityFairFlow) {
-    FlowPlanner planner(&fabrics, &taken);
-    for (const CommunicatorView& job : view->communicators)
-      MCCS_CHECK(AddFairFlow(*view, fabrics, job, {}, &planner).ok());
-    std::vector<FlowPlanner::Planned> planned = planner.Solve();
-    for (size_t i = 0; i < planned.size(); ++i)
-      view->communicators[i].strategy = std::move(planned[i].strategy);
-    return;
-  }
+  FlowPlanner planner(&fabrics, &taken);
   for (CommunicatorView& job : view->communicators) {
-    const RingPortOptions ports = {.ports = {}, .seed = seed};
-    auto strategy = arm == Arm::kRandomOrderEcmp
-                        ? RankOrder(fabrics, job, ports, &taken)
-                        : LocalityRing(*view, fabrics, job, {.ports = ports, .order = {}}, &taken);
-    MCCS_CHECK(strategy.ok());
-    job.strategy = *std::move(strategy);
+    const std::vector<HostIndex> order =
+        arm == Arm::kRandomOrderEcmp ? RankRingOrder(job) : LocalityRingOrder(*view, job);
+    strategy::Strategy frame = MakeFrame(job, order, HostsOf(fabrics, job), NameOf(arm));
+    if (arm == Arm::kLocalityFairFlow) {
+      MCCS_CHECK(planner.Add(job, std::move(frame), {}).ok());
+      continue;
+    }
+    const auto ports = ChooseRingPorts(job, frame, {.ports = {}, .seed = seed}, &taken);
+    MCCS_CHECK(ports.ok());
+    job.strategy = WithRingPorts(std::move(frame), *ports);
   }
+  std::vector<FlowPlanner::Planned> planned = planner.Solve();
+  for (size_t i = 0; i < planned.size(); ++i)
+    view->communicators[i].strategy = std::move(planned[i].strategy);
 }
 
 // Seconds of an all-reduce, by job.
@@ -185,18 +195,6 @@ double Mean(const std::vector<double>& values) {
 double Quantile(std::vector<double> values, double part) {
   std::sort(values.begin(), values.end());
   return values[static_cast<size_t>(part * static_cast<double>(values.size() - 1))];
-}
-
-const char* NameOf(Arm arm) {
-  switch (arm) {
-    case Arm::kRandomOrderEcmp:
-      return "random order, ECMP";
-    case Arm::kLocalityEcmp:
-      return "locality order, ECMP";
-    case Arm::kLocalityFairFlow:
-      return "locality order, fair flow assignment";
-  }
-  return "";
 }
 
 void Study(Placement placement, int trials, unsigned seed) {

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/log_level.h"
@@ -252,9 +253,10 @@ int PrintAllKeys() {
   PrintKeys("mccs-controller", ControllerConfigKeys(), &std::cout);
   for (const ObjectKind kind : kObjectKinds)
     PrintKeys(KindName(kind), ObjectFields(kind), &std::cout);
-  for (const std::string& policy : PolicyNames()) {
-    for (const std::string& parameter : PolicyParameterNames(policy))
-      std::cout << "policy " << policy << '\t' << parameter << '\n';
+  for (const PolicyTraits& policy : kPolicyTraits) {
+    std::cout << "policy " << policy.name << '\t' << policy.effect << '\t'
+              << absl::StrJoin(NamesOf(policy.parameters), " ") << '\t'
+              << absl::StrJoin(NamesOf(policy.required), " ") << '\n';
   }
   return std::cout ? 0 : kExitFailed;
 }

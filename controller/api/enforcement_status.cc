@@ -5,9 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "controller/objects/exact_units.h"
-#include "controller/planning/flow_policies.h"
-#include "controller/planning/run_policies.h"
+#include "controller/objects/spec_fields.h"
+#include "controller/planning/applied_policies.h"
 #include "controller/policy/shares.h"
 #include "controller/rates/guarantee_limits.h"
 #include "topology/five_tuple.h"
@@ -41,12 +40,13 @@ std::string OfTenant(const ObjectSet& set, const Object& object) {
                         "their links are not known without a Topology; apply one.");
   }
   const Object* policy = SelectPolicyForTenant(set, object);
-  if (policy == nullptr || PolicyOf(*policy).type != kSharesName) {
-    const std::string decides =
-        policy == nullptr
-            ? "no Policy selects it"
-            : absl::StrCat(PolicyOf(*policy).type, ", by ", ToText(policy->key), ", applies to it");
-    return absl::StrCat(UnusedValues(object, rates), decides, ", and policy `", kSharesName,
+  if (!SpecOf(policy).Decides(PolicyDecision::kRates)) {
+    const std::string decides = policy == nullptr
+                                    ? "no Policy selects it"
+                                    : absl::StrCat(Name(PolicyOf(*policy).type), ", by ",
+                                                   ToText(policy->key), ", applies to it");
+    return absl::StrCat(UnusedValues(object, rates), decides, ", and policy `",
+                        Name(PolicyKind::kShares),
                         "` is the only one that uses them; apply such a Policy with the tenant in "
                         "`selector.tenants`, or without `selector`.");
   }
@@ -58,8 +58,8 @@ std::string OfTenant(const ObjectSet& set, const Object& object) {
 }
 
 std::string OfPolicy(const ObjectSet& set, const PolicySpec& policy) {
-  if (!PlacesFlows(policy.type) || HasTopology(set)) return "";
-  return absl::StrCat("Policy `", policy.type,
+  if (!policy.Decides(PolicyDecision::kFlows) || HasTopology(set)) return "";
+  return absl::StrCat("Policy `", Name(policy.type),
                       "` requires a Topology, and there is none: locality_ring chooses rings and "
                       "source ports instead; apply the Topology.");
 }

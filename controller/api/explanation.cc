@@ -13,17 +13,13 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "controller/api/operator_view.h"
-#include "controller/planning/algorithm_rules.h"
+#include "controller/planning/applied_policies.h"
 #include "controller/planning/measured_costs.h"
-#include "controller/planning/run_policies.h"
-#include "controller/policy/locality_ring.h"
-#include "controller/policy/ring_order.h"
+#include "controller/policy/rings.h"
 #include "controller/policy/shares.h"
 #include "controller/state/resolved_view.h"
 #include "controller/view/fabric.h"
 #include "controller/view/flow.h"
-#include "controller/view/lane_path.h"
-#include "controller/view/ring_text.h"
 
 namespace mccs {
 namespace {
@@ -108,10 +104,11 @@ class Explainer {
   void AddPolicy() {
     const Object* policy = SelectPolicy(objects_, subject());
     if (policy == nullptr) {
-      AddLine("Policy", absl::StrCat(kLocalityRingName, ": no Policy selects this communicator"));
+      AddLine("Policy", absl::StrCat(Name(PolicyKind::kLocalityRing),
+                                     ": no Policy selects this communicator"));
       return;
     }
-    AddLine("Policy", absl::StrCat(PolicyOf(*policy).type, " by ", ToText(policy->key),
+    AddLine("Policy", absl::StrCat(Name(PolicyOf(*policy).type), " by ", ToText(policy->key),
                                    ", which selects ", SelectorText(PolicyOf(*policy))));
   }
 
@@ -271,8 +268,7 @@ class Explainer {
   void AddGuarantee() {
     const TenantView& owner = subject().owner;
     if (!owner.guarantee_bps) return;
-    const Object* policy = SelectPolicy(objects_, subject());
-    if (policy == nullptr || PolicyOf(*policy).type != kSharesName)
+    if (!SpecOf(SelectPolicy(objects_, subject())).Decides(PolicyDecision::kRates))
       return AddLine("Guarantee", "not enforced: no Policy `shares` selects this communicator");
     for (const UnmetGuarantee& broken : shares_.broken) {
       const auto& tenants = broken.tenants;

@@ -10,8 +10,8 @@
 #include "base/status_macros.h"
 #include "controller/api/enforcement_status.h"
 #include "controller/api/work_view.h"
-#include "controller/objects/exact_units.h"
-#include "controller/planning/algorithm_rules.h"
+#include "controller/objects/spec_fields.h"
+#include "controller/planning/applied_policies.h"
 #include "controller/state/topology_mismatch.h"
 
 namespace mccs {
@@ -54,28 +54,10 @@ void Describe(const TenantSpec& tenant, Facts* facts) {
 }
 
 void Describe(const PolicySpec& policy, Facts* facts) {
-  std::vector<std::string> parameters;
-  const auto list = [&](const char* key, const std::vector<std::string>& names) {
-    if (!names.empty()) parameters.push_back(absl::StrCat(key, " ", absl::StrJoin(names, ",")));
-  };
-  if (policy.parameters.source_ports) {
-    parameters.push_back(absl::StrCat("source_ports ", policy.parameters.source_ports->first, "-",
-                                      policy.parameters.source_ports->last));
-  }
-  if (policy.parameters.port_seed)
-    parameters.push_back(absl::StrCat("port_seed ", *policy.parameters.port_seed));
-  list("order", policy.parameters.order);
-  list("avoid_links", policy.parameters.avoid_links);
-  list("reserved_links", policy.parameters.reserved_links);
-  list("favoured", policy.parameters.favoured);
-  if (policy.parameters.algorithm)
-    parameters.push_back(
-        absl::StrCat("algorithm ", std::string(Name(*policy.parameters.algorithm))));
-  list("calls", policy.parameters.calls);
-  facts->Add("TYPE", policy.type);
+  facts->Add("TYPE", Name(policy.type));
   facts->Add("SELECTOR", SelectorText(policy));
   facts->Add("SIZES", ToText(policy.sizes));
-  facts->Add("PARAMETERS", absl::StrJoin(parameters, "; "), kWide);
+  facts->Add("PARAMETERS", ParametersText(policy.parameters), kWide);
 }
 
 void Describe(const TopologySpec& spec, Facts* facts) {

@@ -10,7 +10,7 @@
 #include "controller/objects/object_set.h"
 #include "controller/state/registry.h"
 #include "controller/view/cluster_view.h"
-#include "controller/view/lane_path.h"
+#include "controller/view/flow.h"
 #include "proto/operator.pb.h"
 
 namespace mccs {

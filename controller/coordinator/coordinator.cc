@@ -171,7 +171,7 @@ void Coordinator::HandleAnnounce(const std::string& host, const agent::v1::Annou
                   name, ", which is drained");
   }
   const ClusterView& view = ResolvedView();
-  absl::StatusOr<strategy::Strategy> strategy = plan_.Choose(*objects_, view, id);
+  absl::StatusOr<strategy::Strategy> strategy = plan_.DecideOne(*objects_, view, id);
   if (!strategy.ok()) {
     // The leader continues with its own default.
     log_->Warning("cannot propose a strategy: ", std::string(strategy.status().message()));

@@ -23,7 +23,6 @@
 #include "controller/measurement/host_clocks.h"
 #include "controller/measurement/probe_scheduler.h"
 #include "controller/objects/object_set.h"
-#include "controller/planning/incremental_planner.h"
 #include "controller/planning/planner.h"
 #include "controller/rates/sent_limits.h"
 #include "controller/rates/window_scheduler.h"
@@ -166,7 +165,7 @@ class Coordinator {
   ProbeScheduler probes_;
   std::shared_ptr<const ObjectSet> objects_ = std::make_shared<const ObjectSet>();
   ViewCache view_cache_{&registry_, &strategies_};
-  IncrementalPlanner plan_;
+  Planner plan_;
   Decisions decided_;                        // when objects_ was set
   agent::v1::Tenants tenants_;               // as last sent to agents
   std::map<AgentKey, std::string> host_of_;  // registered agents

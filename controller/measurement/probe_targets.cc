@@ -5,9 +5,9 @@
 #include <set>
 #include <utility>
 
-#include "controller/planning/run_policies.h"
+#include "controller/planning/applied_policies.h"
 #include "controller/view/flow.h"
-#include "controller/view/lane_hash.h"
+#include "controller/view/source_ports.h"
 
 namespace mccs {
 namespace {
@@ -30,7 +30,8 @@ class TargetFinder {
 
   std::vector<ProbeTarget> Run() && {
     for (const CommunicatorView& communicator : view_.communicators) {
-      if (PlacesFlowsOf(objects_, communicator)) AddPairs(communicator);
+      if (SpecOf(SelectPolicy(objects_, communicator)).Decides(PolicyDecision::kFlows))
+        AddPairs(communicator);
     }
     if (pairs_.empty()) return {};
     for (const CommunicatorView& communicator : view_.communicators) AddLanes(communicator);
@@ -72,7 +73,7 @@ class TargetFinder {
 
   SourcePortRange PortsOf(const CommunicatorView& communicator, const Fabric& fabric) const {
     SourcePortRange ports = fabric.topology().source_ports().candidates;
-    const auto& limits = PolicyOf(*SelectPolicy(objects_, communicator)).parameters.source_ports;
+    const auto& limits = SpecOf(SelectPolicy(objects_, communicator)).parameters.source_ports;
     if (limits) {
       ports.first = std::max(ports.first, limits->first);
       ports.last = std::min(ports.last, limits->last);

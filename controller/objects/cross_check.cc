@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/closest_word.h"
-#include "controller/objects/exact_units.h"
+#include "controller/objects/spec_fields.h"
 
 namespace mccs {
 namespace {
@@ -170,7 +170,7 @@ class Checker {
 
   void CheckAlone(const Place& place, const std::string& subject) {
     const PolicySpec& policy = PolicyOf(*place.object);
-    if (policy.ChoosesAlgorithms()) return CheckRules(place, policy, subject);
+    if (policy.Decides(PolicyDecision::kAlgorithms)) return CheckRules(place, policy, subject);
     const auto [first, is_first] = rings_of_.emplace(subject, place);
     if (is_first) return;
     Add(*place.object, place.field, "duplicate policy for ", subject, ": ", ToText(first->second),

@@ -14,20 +14,13 @@ std::string Holder(const std::string& field) {
   return cut == std::string::npos ? "" : field.substr(0, cut);
 }
 
+void Emit(const TopologySpec& spec, YAML::Emitter* out) { *out << YAML::Load(spec.text); }
+
 }  // namespace
 
 const char* KindName(ObjectKind kind) {
-  switch (kind) {
-    case ObjectKind::kTenant:
-      return "Tenant";
-    case ObjectKind::kPolicy:
-      return "Policy";
-    case ObjectKind::kTopology:
-      return "Topology";
-    case ObjectKind::kDrain:
-      return "Drain";
-  }
-  return "";
+  static constexpr const char* kNames[] = {"Tenant", "Policy", "Topology", "Drain"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 std::optional<ObjectKind> ParseKind(std::string_view word) {

@@ -13,6 +13,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,7 +23,7 @@
 #include "controller/objects/drain_spec.h"
 #include "controller/objects/policy_spec.h"
 #include "controller/objects/tenant_spec.h"
-#include "controller/objects/topology_spec.h"
+#include "topology/topology.h"
 
 namespace mccs {
 
@@ -35,6 +36,14 @@ inline constexpr ObjectKind kObjectKinds[] = {ObjectKind::kTenant, ObjectKind::k
 // "Tenant"; ParseKind is the reverse, nothing for an unknown kind.
 const char* KindName(ObjectKind kind);
 std::optional<ObjectKind> ParseKind(std::string_view word);
+
+// The spec of a Topology (topology/topology_reader.h): racks, switches, hosts and links.
+struct TopologySpec {
+  std::string text;  // as YAML, without comments
+  std::shared_ptr<const Topology> topology;
+
+  friend bool operator==(const TopologySpec& a, const TopologySpec& b) { return a.text == b.text; }
+};
 
 struct ObjectKey {
   ObjectKind kind = ObjectKind::kTenant;

@@ -3,10 +3,8 @@
 #define MCCS_CONTROLLER_OBJECTS_OBJECT_SET_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "controller/objects/object.h"
@@ -41,16 +39,6 @@ inline const DrainSpec& DrainOf(const Object& object) { return std::get<DrainSpe
 const Object* FindTenant(const ObjectSet& set, const ProcessOrigin& origin);
 // The name of that Tenant; without one, the tenant name that daemons report.
 std::string TenantNameOf(const ObjectSet& set, const ProcessOrigin& origin);
-
-// The Policy for communicator `id` (FormatCommId), whose processes have `origin`: the one that
-// selects it, else the one that selects its tenant, else the one without a selector. Considers only
-// Policies that `counts` accepts. Null: none.
-const Object* FindPolicy(const ObjectSet& set, const ProcessOrigin& origin, std::string_view id,
-                         const std::function<bool(const PolicySpec&)>& counts);
-// Likewise, for processes of `tenant`; null: of no Tenant. `id` empty: a communicator that no
-// Policy selects.
-const Object* FindPolicy(const ObjectSet& set, const Object* tenant, std::string_view id,
-                         const std::function<bool(const PolicySpec&)>& counts);
 
 }  // namespace mccs
 

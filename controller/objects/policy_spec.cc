@@ -3,12 +3,12 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/closest_word.h"
-#include "controller/objects/exact_units.h"
-#include "controller/objects/unique_list.h"
+#include "controller/objects/spec_fields.h"
 
 namespace mccs {
 namespace {
@@ -17,50 +17,26 @@ using Names = std::vector<std::string> PolicyParameters::*;
 
 // A parameter with a list of names.
 struct NameList {
-  const char* key;
+  PolicyParameter parameter;
   Names names;
 };
 constexpr NameList kNameLists[] = {
-    {"order", &PolicyParameters::order},
-    {"avoid_links", &PolicyParameters::avoid_links},
-    {"reserved_links", &PolicyParameters::reserved_links},
-    {"favoured", &PolicyParameters::favoured},
-    {"calls", &PolicyParameters::calls},
+    {PolicyParameter::kOrder, &PolicyParameters::order},
+    {PolicyParameter::kAvoidLinks, &PolicyParameters::avoid_links},
+    {PolicyParameter::kReservedLinks, &PolicyParameters::reserved_links},
+    {PolicyParameter::kFavoured, &PolicyParameters::favoured},
+    {PolicyParameter::kCalls, &PolicyParameters::calls},
 };
-constexpr char kSourcePorts[] = "source_ports";
-constexpr char kPortSeed[] = "port_seed";
-constexpr char kChannelsPerNic[] = "channels_per_nic";
-constexpr char kAlgorithm[] = "algorithm";
+constexpr const char* kSourcePorts = Name(PolicyParameter::kSourcePorts);
+constexpr const char* kPortSeed = Name(PolicyParameter::kPortSeed);
+constexpr const char* kChannelsPerNic = Name(PolicyParameter::kChannelsPerNic);
+constexpr const char* kAlgorithm = Name(PolicyParameter::kAlgorithm);
 
-// The parameters that a policy accepts; those in `needed` are required.
-struct KnownPolicy {
-  const char* name;
-  std::vector<std::string> parameters;
-  std::vector<std::string> needed;
-};
-
-const std::vector<KnownPolicy>& KnownPolicies() {
-  static const auto& known = *new std::vector<KnownPolicy>{
-      {"locality_ring", {kSourcePorts, kPortSeed, kChannelsPerNic, "order"}, {}},
-      {"rank_order", {kSourcePorts, kPortSeed, kChannelsPerNic}, {}},
-      {"fair_flow", {kSourcePorts, kChannelsPerNic, "order", "avoid_links"}, {}},
-      {"priority_flow",
-       {kSourcePorts, kChannelsPerNic, "order", "avoid_links", "favoured", "reserved_links"},
-       {"favoured"}},
-      {"time_windows",
-       {kSourcePorts, kChannelsPerNic, "order", "avoid_links", "favoured", "reserved_links"},
-       {"favoured"}},
-      {"shares", {kChannelsPerNic}, {}},
-      {kAlgorithmPolicyName, {kAlgorithm, "calls"}, {}},
-  };
-  return known;
-}
-
-const KnownPolicy* FindPolicy(std::string_view name) {
-  for (const KnownPolicy& policy : KnownPolicies()) {
-    if (name == policy.name) return &policy;
+std::optional<PolicyKind> ParsePolicyKind(const std::string& name) {
+  for (const PolicyTraits& traits : kPolicyTraits) {
+    if (name == traits.name) return traits.kind;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 bool Contains(const std::vector<std::string>& words, std::string_view word) {
@@ -82,19 +58,29 @@ std::optional<SourcePortLimits> ReadSourcePorts(YamlReader* parameters) {
   SourcePortLimits ports;
   yaml.Field("first", &ports.first, Need::kRequired);
   yaml.Field("last", &ports.last, Need::kRequired);
-  if (yaml.Has("first") && yaml.Has("last") && (ports.first < 1024 || ports.last < ports.first)) {
-    yaml.Refuse(
-        "first",
-        "invalid range: source ports are 1024 to 65535, and 'first' must not be above 'last'");
+  if (yaml.Has("first") && yaml.Has("last") &&
+      (ports.first < kLowestSourcePort || ports.last < ports.first)) {
+    yaml.Refuse("first", absl::StrCat("invalid range: source ports are ", kLowestSourcePort,
+                                      " to 65535, and 'first' must not be above 'last'"));
   }
   return ports;
 }
 
-// REQUIRES: `key` is present, and `known` does not accept it.
-void RefuseParameter(const KnownPolicy& known, const std::string& key, YamlReader* yaml) {
-  yaml->Refuse(
-      key, absl::StrCat("policy ", known.name, " has no parameter '", key,
-                        "'; remove it, or use one of: ", absl::StrJoin(known.parameters, ", ")));
+// Checks that the type accepts all parameters that are present, and that all required lists are.
+void CheckAccepted(const PolicyTraits& type, const PolicyParameters& parameters, YamlReader* yaml) {
+  for (size_t i = 0; i < std::size(kPolicyParameterNames); ++i) {
+    const char* key = kPolicyParameterNames[i];
+    if (!yaml->Has(key) || type.parameters.Contains(static_cast<PolicyParameter>(i))) continue;
+    yaml->Refuse(key, absl::StrCat("policy ", type.name, " has no parameter '", key,
+                                   "'; remove it, or use one of: ",
+                                   absl::StrJoin(NamesOf(type.parameters), ", ")));
+  }
+  for (const NameList& list : kNameLists) {
+    if (!type.required.Contains(list.parameter) || !(parameters.*list.names).empty()) continue;
+    const char* key = Name(list.parameter);
+    yaml->Refuse(key,
+                 absl::StrCat("policy ", type.name, " requires '", key, "': name at least one"));
+  }
 }
 
 std::vector<std::string> CallsWithAChoice(std::optional<Algorithm> algorithm) {
@@ -135,7 +121,8 @@ void CheckCalls(const PolicyParameters& parameters, YamlReader* yaml) {
   }
 }
 
-PolicyParameters ReadParameters(YamlReader yaml, const std::string& policy) {
+// `type` is nothing if it is not valid, which is reported already.
+PolicyParameters ReadParameters(YamlReader yaml, std::optional<PolicyKind> type) {
   PolicyParameters parameters;
   parameters.source_ports = ReadSourcePorts(&yaml);
   uint64_t seed = 0;
@@ -149,23 +136,12 @@ PolicyParameters ReadParameters(YamlReader yaml, const std::string& policy) {
                 absl::StrCat(channels, " is out of range: expected 1 to ", kMostChannelsPerNic));
   }
   for (const NameList& list : kNameLists) {
-    parameters.*list.names = ReadUniqueList(&yaml, list.key);
+    parameters.*list.names = ReadUniqueList(&yaml, Name(list.parameter));
   }
   ReadAlgorithm(&yaml, &parameters);
-  const KnownPolicy* known = FindPolicy(policy);
-  if (known == nullptr) return parameters;  // Reported already.
-  std::vector<std::string> keys = {kSourcePorts, kPortSeed, kChannelsPerNic, kAlgorithm};
-  for (const NameList& list : kNameLists) keys.push_back(list.key);
-  for (const std::string& key : keys) {
-    if (yaml.Has(key) && !Contains(known->parameters, key)) RefuseParameter(*known, key, &yaml);
-  }
-  for (const NameList& list : kNameLists) {
-    if (Contains(known->needed, list.key) && (parameters.*list.names).empty()) {
-      yaml.Refuse(list.key,
-                  absl::StrCat("policy ", policy, " requires '", list.key, "': name at least one"));
-    }
-  }
-  if (policy == kAlgorithmPolicyName) CheckCalls(parameters, &yaml);
+  if (!type) return parameters;
+  CheckAccepted(TraitsOf(*type), parameters, &yaml);
+  if (*type == PolicyKind::kAlgorithm) CheckCalls(parameters, &yaml);
   return parameters;
 }
 
@@ -187,9 +163,9 @@ SizeRange ReadSizes(YamlReader yaml) {
   yaml.Bytes("min_bytes", &sizes.min_bytes);
   yaml.Bytes("max_bytes", &sizes.max_bytes);
   if (sizes.min_bytes > sizes.max_bytes) {
-    yaml.Refuse("max_bytes",
-                absl::StrCat("'max_bytes' (", ExactBytes(sizes.max_bytes), ") is below 'min_bytes' (",
-                             ExactBytes(sizes.min_bytes), "): raise it"));
+    yaml.Refuse("max_bytes", absl::StrCat("'max_bytes' (", ExactBytes(sizes.max_bytes),
+                                          ") is below 'min_bytes' (", ExactBytes(sizes.min_bytes),
+                                          "): raise it"));
   }
   return sizes;
 }
@@ -204,31 +180,34 @@ std::string ToText(const SizeRange& sizes) {
   return absl::StrCat(ExactBytes(sizes.min_bytes), " to ", ExactBytes(sizes.max_bytes));
 }
 
-const std::vector<std::string>& PolicyNames() {
-  static const auto& names = *[] {
-    auto* all = new std::vector<std::string>;
-    for (const KnownPolicy& policy : KnownPolicies()) all->push_back(policy.name);
-    return all;
-  }();
+std::vector<std::string> PolicyNames() {
+  std::vector<std::string> names;
+  for (const PolicyTraits& traits : kPolicyTraits) names.emplace_back(traits.name);
   return names;
 }
 
-std::vector<std::string> PolicyParameterNames(std::string_view policy) {
-  const KnownPolicy* known = FindPolicy(policy);
-  return known != nullptr ? known->parameters : std::vector<std::string>();
+std::vector<std::string> NamesOf(EnumSet<PolicyParameter> parameters) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < std::size(kPolicyParameterNames); ++i) {
+    if (parameters.Contains(static_cast<PolicyParameter>(i)))
+      names.emplace_back(kPolicyParameterNames[i]);
+  }
+  return names;
 }
 
 PolicySpec ReadPolicySpec(YamlReader yaml) {
   PolicySpec spec;
   yaml.RejectFormerKey("policy", "type");
   yaml.RejectFormerKey("for", "selector");
-  yaml.Field("type", &spec.type, Need::kRequired);
-  if (yaml.Has("type") && FindPolicy(spec.type) == nullptr) {
-    yaml.Refuse("type", absl::StrCat("unknown policy type '", spec.type, "'",
-                                     DidYouMean(spec.type, PolicyNames())));
+  std::string word;
+  yaml.Field("type", &word, Need::kRequired);
+  const std::optional<PolicyKind> type = ParsePolicyKind(word);
+  if (yaml.Has("type") && !type) {
+    yaml.Refuse("type",
+                absl::StrCat("unknown policy type '", word, "'", DidYouMean(word, PolicyNames())));
   }
-  YamlReader parameters = yaml.Child("parameters");
-  spec.parameters = ReadParameters(parameters, spec.type);
+  spec.type = type.value_or(spec.type);
+  spec.parameters = ReadParameters(yaml.Child("parameters"), type);
 
   YamlReader selector = yaml.Child("selector");
   spec.tenants = ReadUniqueList(&selector, "tenants");
@@ -247,10 +226,10 @@ PolicySpec ReadPolicySpec(YamlReader yaml) {
                     "a policy selects either tenants or communicators; write two policies");
   }
   spec.sizes = ReadSizes(selector.Child("sizes"));
-  if (selector.Has("sizes") && FindPolicy(spec.type) != nullptr && !spec.ChoosesAlgorithms()) {
-    selector.Refuse("sizes", absl::StrCat("policy ", spec.type,
+  if (selector.Has("sizes") && type && !spec.Decides(PolicyDecision::kAlgorithms)) {
+    selector.Refuse("sizes", absl::StrCat("policy ", word,
                                           " applies to all sizes; remove 'sizes', or use policy ",
-                                          kAlgorithmPolicyName));
+                                          Name(PolicyKind::kAlgorithm)));
   }
   return spec;
 }
@@ -260,7 +239,7 @@ void Emit(const PolicySpec& spec, YAML::Emitter* out) {
     if (names.empty()) return;
     *out << YAML::Key << key << YAML::Value << YAML::Flow << names;
   };
-  *out << YAML::BeginMap << YAML::Key << "type" << YAML::Value << spec.type;
+  *out << YAML::BeginMap << YAML::Key << "type" << YAML::Value << Name(spec.type);
   if (spec.parameters != PolicyParameters()) {
     *out << YAML::Key << "parameters" << YAML::Value << YAML::BeginMap;
     if (spec.parameters.source_ports) {
@@ -275,7 +254,8 @@ void Emit(const PolicySpec& spec, YAML::Emitter* out) {
     if (spec.parameters.algorithm)
       *out << YAML::Key << kAlgorithm << YAML::Value
            << std::string(Name(*spec.parameters.algorithm));
-    for (const NameList& names : kNameLists) list(names.key, spec.parameters.*names.names);
+    for (const NameList& names : kNameLists)
+      list(Name(names.parameter), spec.parameters.*names.names);
     *out << YAML::EndMap;
   }
   if (!spec.tenants.empty() || !spec.communicators.empty() || !spec.sizes.IsAll()) {
@@ -316,6 +296,25 @@ std::string SelectorText(const PolicySpec& spec) {
   if (!spec.tenants.empty()) return named("tenant", spec.tenants);
   if (!spec.communicators.empty()) return named("communicator", spec.communicators);
   return "all others";
+}
+
+std::string ParametersText(const PolicyParameters& parameters) {
+  std::vector<std::string> texts;
+  const auto add = [&](PolicyParameter parameter, const auto&... value) {
+    texts.push_back(absl::StrCat(Name(parameter), " ", value...));
+  };
+  if (const auto& ports = parameters.source_ports)
+    add(PolicyParameter::kSourcePorts, ports->first, "-", ports->last);
+  if (parameters.port_seed) add(PolicyParameter::kPortSeed, *parameters.port_seed);
+  if (parameters.channels_per_nic)
+    add(PolicyParameter::kChannelsPerNic, *parameters.channels_per_nic);
+  if (parameters.algorithm)
+    add(PolicyParameter::kAlgorithm, std::string(Name(*parameters.algorithm)));
+  for (const NameList& list : kNameLists) {
+    const std::vector<std::string>& names = parameters.*list.names;
+    if (!names.empty()) add(list.parameter, absl::StrJoin(names, ","));
+  }
+  return absl::StrJoin(texts, "; ");
 }
 
 }  // namespace mccs

@@ -1,7 +1,7 @@
-// `kind: Policy`: which policy decides, its parameters, and its selector.
+// `kind: Policy`: its type (controller/objects/policy_kind.h), parameters, and selector.
 //
 //   type: priority_flow
-//   parameters:                   # those of the policy; optional unless it needs them
+//   parameters:                   # those of the type; optional unless it requires them
 //     favoured: [team-a]
 //     reserved_links: [leaf0-spine1]
 //   selector:                     # absent: all that no other policy selects
@@ -27,11 +27,11 @@
 #include <limits>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "algorithms/algorithm.h"
 #include "base/yaml_config.h"
+#include "controller/objects/policy_kind.h"
 
 namespace YAML {
 class Emitter;
@@ -47,7 +47,9 @@ struct SizeRange {
   uint64_t max_bytes = kUnlimited;
 
   bool IsAll() const { return min_bytes == 0 && max_bytes == kUnlimited; }
-  bool Overlaps(const SizeRange& other) const { return min_bytes <= other.max_bytes && other.min_bytes <= max_bytes; }
+  bool Overlaps(const SizeRange& other) const {
+    return min_bytes <= other.max_bytes && other.min_bytes <= max_bytes;
+  }
   friend bool operator==(const SizeRange&, const SizeRange&) = default;
 };
 
@@ -60,9 +62,7 @@ struct SourcePortLimits {
   friend bool operator==(const SourcePortLimits&, const SourcePortLimits&) = default;
 };
 
-inline constexpr uint32_t kMostChannelsPerNic = 8;
-
-// Of all policies; each one uses some of them (PolicyParameterNames).
+// Of all types; each one uses some of them.
 struct PolicyParameters {
   std::optional<SourcePortLimits> source_ports;  // source ports of lanes, both ends included
   // Seed: draws ports at random, even if other lanes have them.
@@ -79,18 +79,16 @@ struct PolicyParameters {
   friend bool operator==(const PolicyParameters&, const PolicyParameters&) = default;
 };
 
-inline constexpr char kAlgorithmPolicyName[] = "algorithm";
-
+// Without values, it is the Policy that applies where no other does.
 struct PolicySpec {
-  std::string type;
+  PolicyKind type = PolicyKind::kLocalityRing;
   PolicyParameters parameters;
   std::vector<std::string> tenants;  // no duplicates
   std::vector<std::string>
       communicators;  // ids, no duplicates. At most one of the lists is not empty.
   SizeRange sizes;
 
-  // True: chooses algorithms; false: chooses rings and ports.
-  bool ChoosesAlgorithms() const { return type == kAlgorithmPolicyName; }
+  bool Decides(PolicyDecision what) const { return TraitsOf(type).decides.Contains(what); }
 
   friend bool operator==(const PolicySpec&, const PolicySpec&) = default;
 };
@@ -98,9 +96,10 @@ struct PolicySpec {
 // The kinds of calls of a Policy `algorithm`, in the order of their values.
 std::vector<OpKind> KindsOf(const PolicySpec& policy);
 
-// The valid values of `type`, and the parameters of one type.
-const std::vector<std::string>& PolicyNames();
-std::vector<std::string> PolicyParameterNames(std::string_view policy);
+// "locality_ring": the valid values of `type`; and the names of `parameters`.
+std::vector<std::string> PolicyNames();
+std::vector<std::string> NamesOf(EnumSet<PolicyParameter> parameters);
+
 // Errors are reported by Finish() of `spec`'s document.
 PolicySpec ReadPolicySpec(YamlReader spec);
 
@@ -109,6 +108,9 @@ void Emit(const PolicySpec& spec, YAML::Emitter* out);
 
 // The selector: "tenants team-a, team-b", "communicator 3f2a90c1d4e5b607", "all others".
 std::string SelectorText(const PolicySpec& spec);
+
+// "source_ports 61000-61999; order h1,h0": the parameters that are set.
+std::string ParametersText(const PolicyParameters& parameters);
 
 }  // namespace mccs
 

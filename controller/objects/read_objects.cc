@@ -58,6 +58,14 @@ void ReadMetadata(YamlReader metadata, Object* object) {
   }
 }
 
+TopologySpec ReadTopologyObject(YamlReader document, const std::string& name) {
+  TopologySpec spec;
+  spec.text = document.TextOf("spec", Need::kRequired);
+  if (!document.Has("spec")) return spec;
+  spec.topology = std::make_shared<const Topology>(ReadTopologySpec(document.Child("spec"), name));
+  return spec;
+}
+
 // The reader collects errors.
 std::optional<Object> ReadObject(YamlReader document) {
   document.SetSubject("");  // Clears the previous document's subject.

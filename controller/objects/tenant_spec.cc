@@ -6,8 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "controller/objects/exact_units.h"
-#include "controller/objects/unique_list.h"
+#include "controller/objects/spec_fields.h"
 
 namespace mccs {
 namespace {
@@ -19,9 +18,10 @@ std::vector<uint32_t> ReadUids(const std::vector<std::string>& words, YamlReader
     if (absl::SimpleAtoi(words[i], &uid)) {
       uids.push_back(uid);
     } else {
-      selector->RefuseItem("uids", i,
-                      absl::StrCat("'", words[i],
-                                   "' is not a user id: expected a number, as shown by `id -u`"));
+      selector->RefuseItem(
+          "uids", i,
+          absl::StrCat("'", words[i],
+                       "' is not a user id: expected a number, as shown by `id -u`"));
     }
   }
   return uids;
@@ -42,10 +42,11 @@ bool ReadSelector(YamlReader selector, TenantSpec* spec) {
   spec->cgroups = ReadUniqueList(&selector, "cgroups");
   for (size_t i = 0; i < spec->cgroups.size(); ++i) {
     if (!IsCgroup(spec->cgroups[i])) {
-      selector.RefuseItem("cgroups", i,
-                     absl::StrCat("'", spec->cgroups[i],
-                                  "' is not a control group: expected an absolute path without '.' "
-                                  "and '..', as shown in /proc/PID/cgroup"));
+      selector.RefuseItem(
+          "cgroups", i,
+          absl::StrCat("'", spec->cgroups[i],
+                       "' is not a control group: expected an absolute path without '.' "
+                       "and '..', as shown in /proc/PID/cgroup"));
     }
   }
   return !uids.empty() || !spec->sockets.empty() || !spec->cgroups.empty();

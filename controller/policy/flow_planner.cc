@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "controller/policy/strategy_frame.h"
-#include "controller/view/lane_hash.h"
+#include "controller/policy/rings.h"
+#include "controller/view/source_ports.h"
 
 namespace mccs {
 
@@ -58,7 +58,7 @@ absl::Status FlowPlanner::Add(const CommunicatorView& communicator, strategy::St
     AddFixed(communicator, communicator.strategy);
     return status;
   }
-  Job job = {.fabric = hosts[0]->fabric, .running = {}, .is_fixed = false};
+  Job job = {.fabric = hosts[0]->fabric, .running = {}, .is_fixed = false, .stays = options.stays};
   job.tenant = communicator.owner.name;
   job.frame = std::move(frame);
   job.ports = job.fabric->topology().source_ports().candidates;
@@ -161,10 +161,10 @@ class FlowPlanner::SolverRun {
     return moved;
   }
 
-  std::vector<Planned> Take(Which which) const {
+  std::vector<Planned> Take(bool only_changed) const {
     std::vector<Planned> planned;
     for (const Subject& subject : subjects_) {
-      if (which == Which::kChanged && subject.job->same_frame && subject.ports.empty()) continue;
+      if (only_changed && subject.job->same_frame && subject.ports.empty()) continue;
       planned.push_back({subject.id, subject.job->frame, subject.off_path, subject.unprobed});
       for (const auto& [lane, port] : subject.ports) {
         const Flow& flow = subject.job->lanes[lane].flow;
@@ -287,17 +287,17 @@ class FlowPlanner::SolverRun {
   std::vector<Group> groups_;
 };
 
-std::vector<FlowPlanner::Planned> FlowPlanner::Solve(Which which) {
+std::vector<FlowPlanner::Planned> FlowPlanner::Solve() {
   SolverRun solving(jobs_, taken_);
   for (const auto& [id, job] : jobs_) {
-    if (job.is_fixed) {
+    if (job.stays) {
       solving.AddRunning(job);
     } else {
       solving.AddToPlace(id, job);
     }
   }
   moved_ = solving.Run();
-  return solving.Take(which);
+  return solving.Take(/*only_changed=*/true);
 }
 
 FlowPlanner::Planned FlowPlanner::SolveOne(CommId id) {
@@ -309,7 +309,7 @@ FlowPlanner::Planned FlowPlanner::SolveOne(CommId id) {
   MCCS_CHECK(!job.is_fixed);
   solving.AddToPlace(id, job);
   moved_ = solving.Run();
-  return solving.Take(Which::kAll).front();
+  return solving.Take(/*only_changed=*/false).front();
 }
 
 }  // namespace mccs

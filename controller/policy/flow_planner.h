@@ -1,5 +1,5 @@
 // Places the flows of all communicators together: gives each lane a path, and a source port that
-// leads over it. Shared by fair_flow.h and priority_flow.h.
+// leads over it.
 //
 // Flows keep path and port if they are well placed (placement.h). New flows are taken round robin
 // over the tenants, in the order of their names.
@@ -31,6 +31,8 @@ struct FlowOptions {
   // Names of links that get no flow while another path exists.
   std::vector<std::string> avoid_links = {};
   bool last = false;  // place new flows after those of others
+  // Solve leaves its strategy as it is, SolveOne does not.
+  bool stays = false;
 };
 
 class FlowPlanner {
@@ -58,9 +60,8 @@ class FlowPlanner {
     int off_path = 0;
     int unprobed = 0;  // lanes without a path: no port of theirs has a probe result
   };
-  enum class Which { kAll, kChanged };
-  // Strategies by id: of all communicators to be placed, or only changed ones.
-  std::vector<Planned> Solve(Which which = Which::kAll);
+  // The strategies that differ from the current ones, by id.
+  std::vector<Planned> Solve();
   // The strategy of one communicator if all others keep theirs.
   Planned SolveOne(CommId id);
 
@@ -79,7 +80,8 @@ class FlowPlanner {
   struct Job {
     Fabric* fabric = nullptr;         // null: no flows
     std::vector<PlacedFlow> running;  // as they run now; all are fixed
-    bool is_fixed = true;
+    bool is_fixed = true;             // by AddFixed
+    bool stays = true;                // for Solve
     // If not fixed, by lane:
     std::vector<Lane> lanes = {};
     std::vector<PlacedFlow> flows = {};

@@ -16,14 +16,12 @@
 #include <string>
 #include <vector>
 
-#include "controller/policy/planned_windows.h"
+#include "base/clock.h"
 #include "controller/view/cluster_view.h"
 #include "controller/view/fabric.h"
 #include "topology/max_min_shares.h"
 
 namespace mccs {
-
-inline constexpr char kSharesName[] = "shares";
 
 // The part of a link's rate, with packets of up to `mtu_bytes`, that lanes may use as payload:
 // PayloadFraction (topology/payload_fraction.h) less 1.5 %. Lanes hold their rates on average only
@@ -68,6 +66,16 @@ AllShares FindShares(const ClusterView& view, const Fabrics& fabrics);
 // "leaf0 → spine1 carries 47 Gbit/s of payload, but 60 Gbit/s of it are guaranteed to tenants a,
 // b".
 std::string Describe(const UnmetGuarantee& broken);
+
+// Send windows of a communicator: [origin + n × period, … + open) for each whole n, on the
+// controller's clock.
+struct PlannedWindows {
+  int64_t period_ns = 0;
+  MonotonicNs origin = 0;
+  int64_t open_ns = 0;
+
+  friend bool operator==(const PlannedWindows&, const PlannedWindows&) = default;
+};
 
 // Rate limits of a communicator's lanes.
 struct PlannedRateLimits {

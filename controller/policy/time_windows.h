@@ -13,13 +13,11 @@
 
 #include "absl/status/statusor.h"
 #include "controller/policy/period.h"
-#include "controller/policy/planned_windows.h"
+#include "controller/policy/shares.h"
 #include "controller/view/cluster_view.h"
 #include "controller/view/fabric.h"
 
 namespace mccs {
-
-inline constexpr char kTimeWindowsName[] = "time_windows";
 
 // A communicator that waits for others.
 struct WaitRule {

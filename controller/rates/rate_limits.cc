@@ -7,29 +7,30 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/objects/object.h"
-#include "controller/planning/run_policies.h"
+#include "controller/planning/applied_policies.h"
+#include "controller/planning/planner.h"
 #include "controller/rates/guarantee_limits.h"
 #include "controller/state/resolved_view.h"
 
 namespace mccs {
 namespace {
 
-bool HasPolicy(const ObjectSet& objects, const std::string& name) {
+bool AnyDecides(const ObjectSet& objects, PolicyDecision what) {
   const std::vector<const Object*> policies = objects.OfKind(ObjectKind::kPolicy);
   return std::any_of(policies.begin(), policies.end(),
-                     [&](const Object* policy) { return PolicyOf(*policy).type == name; });
+                     [&](const Object* policy) { return PolicyOf(*policy).Decides(what); });
 }
 
 }  // namespace
 
 DecidedRateLimits DecideRateLimits(const ObjectSet& objects, const ClusterView& resolved,
                                    const Fabrics& fabrics) {
-  const bool any_shares = HasPolicy(objects, kSharesName);
+  const bool any_shares = AnyDecides(objects, PolicyDecision::kRates);
   std::vector<bool> by_shares;
   bool any = false;
   for (const CommunicatorView& communicator : resolved.communicators) {
-    const Object* policy = any_shares ? SelectPolicy(objects, communicator) : nullptr;
-    by_shares.push_back(policy != nullptr && PolicyOf(*policy).type == kSharesName);
+    by_shares.push_back(
+        any_shares && SpecOf(SelectPolicy(objects, communicator)).Decides(PolicyDecision::kRates));
     any |= by_shares.back();
   }
   if (!any) {  // No flow's rate matters.
@@ -45,12 +46,12 @@ DecidedRateLimits DecideRateLimits(const ObjectSet& objects, const ClusterView& 
 
 std::vector<WaitRule> DecideWaitRules(const ObjectSet& objects, const ClusterView& resolved,
                                       const Fabrics& fabrics) {
-  if (!HasPolicy(objects, kTimeWindowsName)) return {};
+  if (!AnyDecides(objects, PolicyDecision::kSendWindows)) return {};
   std::vector<const std::vector<std::string>*> favoured;
   for (const CommunicatorView& communicator : resolved.communicators) {
-    const Object* policy = SelectPolicy(objects, communicator);
-    const bool in_windows = policy != nullptr && PolicyOf(*policy).type == kTimeWindowsName;
-    favoured.push_back(in_windows ? &PolicyOf(*policy).parameters.favoured : nullptr);
+    const PolicySpec& policy = SpecOf(SelectPolicy(objects, communicator));
+    const bool in_windows = policy.Decides(PolicyDecision::kSendWindows);
+    favoured.push_back(in_windows ? &policy.parameters.favoured : nullptr);
   }
   return FindWaitRules(resolved, fabrics, favoured);
 }
@@ -60,10 +61,7 @@ absl::Status CheckGuarantees(const ObjectSet& before, const ObjectSet& after,
   const std::set<std::string> raised = RaisedGuarantees(before, after);
   if (raised.empty()) return absl::OkStatus();
   ClusterView resolved = ResolveView(view, after);
-  std::vector<absl::StatusOr<strategy::Strategy>> strategies = RunPolicies(after, resolved);
-  for (size_t i = 0; i < strategies.size(); ++i) {
-    if (strategies[i].ok()) resolved.communicators[i].strategy = *std::move(strategies[i]);
-  }
+  PutStrategies(Planner().Decide(after, resolved), &resolved);
   const Fabrics fabrics(resolved);
   for (const UnmetGuarantee& broken : FindShares(resolved, fabrics).broken) {
     const auto tenant =

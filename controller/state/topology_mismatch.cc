@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "controller/objects/exact_units.h"
+#include "controller/objects/spec_fields.h"
 
 namespace mccs {
 namespace {

@@ -4,6 +4,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/endpoint.h"
 #include "base/status_macros.h"
 
 namespace mccs {
@@ -33,6 +35,19 @@ absl::StatusOr<std::vector<NicId>> NicsOf(const CommunicatorView& communicator,
     nics[host] = *nic;
   }
   return nics;
+}
+
+// The NIC with that address, from the Topology or the host's report, or the only NIC.
+std::optional<NicId> NicOfAddress(const FabricHost& host, const std::string& address) {
+  const Topology& topology = host.fabric->topology();
+  const std::vector<NicId>& nics = topology.host(host.id).nics;
+  for (const NicId nic : nics) {
+    if (topology.nic(nic).address == address) return nic;
+  }
+  for (const LaneNic& nic : host.nics) {
+    if (nic.address == address) return nic.id;
+  }
+  return nics.size() == 1 || address == host.own_address ? host.own : std::nullopt;
 }
 
 }  // namespace
@@ -94,6 +109,28 @@ std::optional<Path> PathOf(Fabric& fabric, const Flow& flow) {
   return paths[**path];
 }
 
+std::optional<std::vector<std::string>> LinksOfLane(const Fabrics& fabrics, const LaneEnds& lane) {
+  const absl::StatusOr<Endpoint> local = ParseEndpoint(lane.local);
+  const absl::StatusOr<Endpoint> remote = ParseEndpoint(lane.remote);
+  if (!local.ok() || !remote.ok() || local->port == 0 || remote->port == 0) return std::nullopt;
+  const FabricHost* const from = fabrics.Find(lane.from);
+  const FabricHost* const to = fabrics.Find(lane.to);
+  if (from == nullptr || to == nullptr || from == to || from->fabric != to->fabric)
+    return std::nullopt;
+  const std::optional<NicId> out = NicOfAddress(*from, local->host),
+                             into = NicOfAddress(*to, remote->host);
+  if (!out || !into) return std::nullopt;
+  const std::optional<Path> path = PathOf(*from->fabric, {.from_nic = *out,
+                                                          .to_nic = *into,
+                                                          .destination_port = remote->port,
+                                                          .source_port = local->port});
+  if (!path) return std::nullopt;
+  std::vector<std::string> links;
+  const Topology& topology = from->fabric->topology();
+  for (const ArcId arc : *path) links.push_back(topology.link(LinkOf(arc)).name);
+  return links;
+}
+
 int PlaceInRing(const strategy::ChannelStrategy& channel, int from, int to) {
   for (int i = 0; i < channel.ring_size(); ++i) {
     if (channel.ring(i) == from && channel.ring((i + 1) % channel.ring_size()) == to) return i;
@@ -113,6 +150,19 @@ const std::string& AddressOfHost(const strategy::ChannelStrategy& channel, int h
     if (channel.ring(i) == host) return channel.addresses(i);
   }
   return none;
+}
+
+std::string HostName(const CommunicatorView& communicator, int position) {
+  const bool known = position >= 0 && position < static_cast<int>(communicator.hosts.size());
+  return known ? communicator.hosts[position] : absl::StrCat("host ", position);
+}
+
+std::string RingText(const CommunicatorView& communicator,
+                     const strategy::ChannelStrategy& channel) {
+  std::vector<std::string> hosts;
+  for (const int host : channel.ring()) hosts.push_back(HostName(communicator, host));
+  if (hosts.size() > 1) hosts.push_back(hosts[0]);
+  return absl::StrJoin(hosts, " → ");
 }
 
 }  // namespace mccs

@@ -26,6 +26,21 @@ struct PortRange {
   bool Contains(uint16_t port) const { return first <= port && port <= last; }
 };
 
+// Finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): spreads neighbouring inputs over all
+// bits. Not std::hash, which may differ between builds.
+constexpr uint64_t Mix(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+// Hash of the lane that starts at index `place` of the channel's ring, equal in every build. The
+// search for its source port starts there.
+constexpr uint64_t LaneHash(CommId id, int channel, int place) {
+  return Mix(Mix(Mix(id.value()) + static_cast<uint64_t>(channel) + 1) +
+             static_cast<uint64_t>(place) + 1);
+}
+
 class SourcePorts {
  public:
   // Number of a host within one SourcePorts.
@@ -52,7 +67,6 @@ class SourcePorts {
   void TakeAll(std::span<const Port> ports);
   void TakeAll(const CommunicatorView& communicator) { TakeAll(PortsOf(communicator)); }
   void Release(std::span<const Port> ports);
-  void Release(const CommunicatorView& communicator) { Release(PortsOf(communicator)); }
   void Release(uint16_t port, const Ends& ends) { Count(port, ends, -1); }
 
   // Whether more than one lane has it.

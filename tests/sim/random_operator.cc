@@ -1,7 +1,7 @@
 #include "tests/sim/random_operator.h"
 
 #include <algorithm>
-#include <map>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -33,14 +33,12 @@ std::string RandomTenantName(std::mt19937_64& random) {
   return TenantName(random() % kRandomTenants);
 }
 
-RandomEvent EventOf(const std::string& policy) {
-  static const std::map<std::string, RandomEvent> events = {
-      {"locality_ring", RandomEvent::kLocalityRing}, {"rank_order", RandomEvent::kRankOrder},
-      {"fair_flow", RandomEvent::kFairFlow},         {"priority_flow", RandomEvent::kPriorityFlow},
-      {"time_windows", RandomEvent::kTimeWindows},   {"shares", RandomEvent::kShares},
-      {"algorithm", RandomEvent::kAlgorithm}};
-  return events.at(policy);
-}
+// By type; in the order of PolicyKind.
+constexpr RandomEvent kPolicyEvents[] = {RandomEvent::kLocalityRing, RandomEvent::kRankOrder,
+                                         RandomEvent::kFairFlow,     RandomEvent::kPriorityFlow,
+                                         RandomEvent::kTimeWindows,  RandomEvent::kShares,
+                                         RandomEvent::kAlgorithm};
+static_assert(std::size(kPolicyEvents) == std::size(kPolicyTraits));
 
 }  // namespace
 
@@ -101,7 +99,7 @@ void RandomOperator::Count(const Object& object) {
       break;
     }
     case ObjectKind::kPolicy:
-      counts_.Add(EventOf(PolicyOf(object).type));
+      counts_.Add(kPolicyEvents[static_cast<size_t>(PolicyOf(object).type)]);
       break;
     case ObjectKind::kDrain:
       counts_.Add(RandomEvent::kDrained);

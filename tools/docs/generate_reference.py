@@ -28,13 +28,13 @@ def command_pages(programs):
 
 def pages_of_keys(programs):
     """REQUIRES: every key has a meaning."""
-    keys, parameters = key_pages.read_keys(programs)
+    keys, policies = key_pages.read_keys(programs)
     meanings = key_pages.read_meanings()
     differences = key_pages.find_differences(keys, meanings)
     if differences:
         raise ValueError("\n".join(differences))
     return {"configuration.md": key_pages.configuration_page(keys, meanings),
-            "objects.md": key_pages.objects_page(keys, parameters, meanings)}
+            "objects.md": key_pages.objects_page(keys, policies, meanings)}
 
 
 def pages_of_errors():

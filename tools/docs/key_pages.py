@@ -20,18 +20,18 @@ def read_meanings():
 
 
 def read_keys(programs):
-    """[(format, path, type, need, default)] of all formats, and {policy: [parameter]}."""
-    keys, parameters = [], {}
+    """[(format, path, type, need, default)] of all formats, and [(type of Policy, effect, parameters, required)]."""
+    keys, policies = [], []
     for program in ("mccsd", "mccs-controller"):
         run = subprocess.run([str(programs / program), "--print-keys"], capture_output=True, text=True,
                              timeout=TIMEOUT_S, check=True)
         for line in run.stdout.splitlines():
             fields = line.split("\t")
             if fields[0].startswith("policy "):
-                parameters.setdefault(fields[0].removeprefix("policy "), []).append(fields[1])
+                policies.append((fields[0].removeprefix("policy "), *fields[1:]))
             else:
                 keys.append(tuple(fields))
-    return keys, parameters
+    return keys, policies
 
 
 def find_differences(keys, meanings):
@@ -65,7 +65,7 @@ def configuration_page(keys, meanings):
     return "\n".join(lines)
 
 
-def objects_page(keys, parameters, meanings):
+def objects_page(keys, policies, meanings):
     lines = ["# Objects", "", "This page is for operators who write objects. It is generated from mccs-controller, "
              "which reads them. [Write objects](../operators/objects.md) has an example.", "",
              "Rates are written as `25Gbit/s`, sizes as `64MiB`. `a.b` is the field `b` below `a`; `a[].b` is the field "
@@ -74,7 +74,9 @@ def objects_page(keys, parameters, meanings):
     for kind in kinds:
         lines += [f"## {kind}", "", *table(keys, kind, meanings), ""]
         if kind == "Policy":
-            lines += ["Parameters of each type of policy:", "", "| type | parameters |", "|---|---|"]
-            lines += [f"| `{policy}` | {', '.join(f'`{name}`' for name in names)} |"
-                      for policy, names in parameters.items()] + [""]
+            lines += ["Types of policies, and the parameters of each:", "", "| type | effect | parameters |", "|---|---|---|"]
+            for policy, effect, parameters, required in policies:
+                names = [f"`{name}` (required)" if name in required.split() else f"`{name}`" for name in parameters.split()]
+                lines.append(f"| `{policy}` | {effect} | {', '.join(names)} |")
+            lines.append("")
     return "\n".join(lines)

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "controller/view/lane_hash.h"
+#include "controller/view/source_ports.h"
 #include "tests/unit/controller/coordinator_fixture.h"
 #include "topology/five_tuple.h"
 

@@ -40,6 +40,21 @@ class CostCalibratorTest : public CoordinatorTest {
     }
     return changes;
   }
+  // What another controller proposes when both hosts have connected to it.
+  std::vector<strategy::Strategy> ProposalsOfNext(bool calibrates) {
+    Coordinator next(
+        {.heartbeat_timeout_ns = 3 * kNsPerSec, .version = "test", .calibrate_costs = calibrates},
+        &clock_, log_.get());
+    next.Handle(kFirst, Registration(MakeHost("h0"), {communicator().announced}));
+    next.Handle(kSecond, Registration(MakeHost("h1")));
+    next.Tick();
+    std::vector<strategy::Strategy> proposed;
+    for (const Outgoing& out : next.TakeOutbox()) {
+      if (out.message.has_value() && out.message->has_propose())
+        proposed.push_back(out.message->propose().strategy());
+    }
+    return proposed;
+  }
 };
 
 TEST_F(CostCalibratorTest, ProposesMeasuredCostsOnce) {
@@ -56,7 +71,7 @@ TEST_F(CostCalibratorTest, ProposesMeasuredCostsOnce) {
       << "nothing but the costs";
 }
 
-// Its cached plan is used, if nothing else changes (controller/planning/incremental_planner.h).
+// Its frame is cached, if nothing else changes (controller/planning/planner.h).
 TEST_F(CostCalibratorTest, WorksWithAPolicyThatPlacesFlows) {
   StartCommunicator();
   coordinator_.SetObjects(std::make_shared<ObjectSet>(After(
@@ -114,31 +129,14 @@ TEST_F(CostCalibratorTest, NextControllerKnowsTheDaemonsCosts) {
   StartCommunicator();
   Report(1000);
   ASSERT_EQ(Changes(60 * kNsPerSec, 1000), 1);
-  agent::v1::Announce announce = communicator().announced;
-  Coordinator next({.heartbeat_timeout_ns = 3 * kNsPerSec, .version = "test"}, &clock_, log_.get());
-  next.Handle(kFirst, Registration(MakeHost("h0"), {announce}));
-  next.Handle(kSecond, Registration(MakeHost("h1")));
-  next.Tick();
-  for (const Outgoing& out : next.TakeOutbox()) {
-    EXPECT_FALSE(out.message.has_value() && out.message->has_propose());
-  }
+  EXPECT_TRUE(ProposalsOfNext(/*calibrates=*/true).empty());
 }
 
 TEST_F(CostCalibratorTest, RestoresTheDaemonsCostsWithoutCalibration) {
   StartCommunicator();
   Report(1000);
   ASSERT_EQ(Changes(60 * kNsPerSec, 1000), 1);
-  Coordinator next(
-      {.heartbeat_timeout_ns = 3 * kNsPerSec, .version = "test", .calibrate_costs = false}, &clock_,
-      log_.get());
-  next.Handle(kFirst, Registration(MakeHost("h0"), {communicator().announced}));
-  next.Handle(kSecond, Registration(MakeHost("h1")));
-  next.Tick();
-  std::vector<strategy::Strategy> proposed;
-  for (const Outgoing& out : next.TakeOutbox()) {
-    if (out.message.has_value() && out.message->has_propose())
-      proposed.push_back(out.message->propose().strategy());
-  }
+  const std::vector<strategy::Strategy> proposed = ProposalsOfNext(/*calibrates=*/false);
   ASSERT_EQ(proposed.size(), 1u);
   EXPECT_EQ(CostsOf(proposed[0].algorithms()), CostParameters());
   EXPECT_FALSE(proposed[0].algorithms().has_configured_costs());

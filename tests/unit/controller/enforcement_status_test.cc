@@ -29,26 +29,24 @@ std::string Shares(const std::string& spec = "") {
 }
 
 TEST(EnforcementStatus, EveryPolicyIsEnforced) {
-  for (const std::string& name : PolicyNames()) {
-    const bool favours = name == "priority_flow" || name == "time_windows";
-    std::string spec = absl::StrCat("  type: ", name, "\n");
-    if (favours) spec += "  parameters: {favoured: [a]}\n";
-    if (name == kAlgorithmPolicyName) spec += "  parameters: {algorithm: ring}\n";
-    const ObjectSet objects = Base("", PolicyDocument("p", spec));
+  for (const PolicyTraits& type : kPolicyTraits) {
+    const ObjectSet objects = Base("", ShortestPolicy("p", type));
     const Object& policy = *objects.Find({ObjectKind::kPolicy, "p"});
-    EXPECT_EQ(EnforcementStatus(objects, policy), "True") << name;
-    EXPECT_EQ(UnenforcedReason(objects, policy), "") << name;
+    EXPECT_EQ(EnforcementStatus(objects, policy), "True") << type.name;
+    EXPECT_EQ(UnenforcedReason(objects, policy), "") << type.name;
   }
 }
 
 TEST(EnforcementStatus, PolicyThatPlacesFlowsNeedsATopology) {
-  for (const char* name : {"fair_flow", "shares"}) {
-    const ObjectSet set = After({}, PolicyDocument("p", absl::StrCat("  type: ", name, "\n")));
-    EXPECT_THAT(UnenforcedReason(set, *set.Find({ObjectKind::kPolicy, "p"})),
-                HasSubstr("requires a Topology, and there is none"));
+  for (const PolicyTraits& type : kPolicyTraits) {
+    const ObjectSet set = After({}, Together({TenantDocument("a", 1), ShortestPolicy("p", type)}));
+    EXPECT_EQ(UnenforcedReason(set, *set.Find({ObjectKind::kPolicy, "p"})),
+              type.decides.Contains(PolicyDecision::kFlows)
+                  ? absl::StrCat("Policy `", type.name,
+                                 "` requires a Topology, and there is none: locality_ring chooses "
+                                 "rings and source ports instead; apply the Topology.")
+                  : "");
   }
-  const ObjectSet set = After({}, PolicyDocument("p", "  type: rank_order\n"));
-  EXPECT_EQ(UnenforcedReason(set, *set.Find({ObjectKind::kPolicy, "p"})), "");
 }
 
 TEST(EnforcementStatus, TenantWithoutGuaranteeAndWeightIsFullyEnforced) {

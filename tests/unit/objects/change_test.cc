@@ -129,19 +129,5 @@ TEST(Find, FindsATenantByUserSocketOrControlGroup) {
   EXPECT_EQ(FindTenant(set, {"uid 1000", "/jobs/a/b/x"})->key.name, "b");
 }
 
-TEST(Find, FindsTheMostSpecificPolicy) {
-  const ObjectSet set =
-      After({}, Together({TenantDocument("a", 1000), PolicyDocument("all", "  type: shares\n"),
-                          PolicyDocument("of-a", "  type: shares\n  selector: {tenants: [a]}\n"),
-                          PolicyDocument("of-one",
-                                         "  type: shares\n"
-                                         "  selector: {communicators: ['00000000000000ab']}\n")}));
-  const auto any = [](const PolicySpec&) { return true; };
-  EXPECT_EQ(FindPolicy(set, {"uid 1000", ""}, "00000000000000ab", any)->key.name, "of-one");
-  EXPECT_EQ(FindPolicy(set, {"uid 1000", ""}, "00000000000000ac", any)->key.name, "of-a");
-  EXPECT_EQ(FindPolicy(set, {"uid 7", ""}, "00000000000000ac", any)->key.name, "all");
-  EXPECT_EQ(FindPolicy(set, {"uid 7", ""}, "x", [](const PolicySpec&) { return false; }), nullptr);
-}
-
 }  // namespace change_test
 }  // namespace mccs

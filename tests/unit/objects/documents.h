@@ -30,6 +30,15 @@ inline std::string PolicyDocument(const std::string& name, const std::string& sp
   return Document("Policy", name, spec);
 }
 
+// The shortest Policy of a type; Tenant a exists.
+inline std::string ShortestPolicy(const std::string& name, const PolicyTraits& type) {
+  std::string parameters;
+  if (type.required.Contains(PolicyParameter::kFavoured)) parameters = "favoured: [a]";
+  if (type.required.Contains(PolicyParameter::kAlgorithm)) parameters = "algorithm: ring";
+  return PolicyDocument(
+      name, absl::StrCat("  type: ", type.name, "\n  parameters: {", parameters, "}\n"));
+}
+
 // Hosts h0 and h1 at one switch, with links h0/nic0-leaf0 and h1/nic0-leaf0.
 inline std::string TopologyDocument(const std::string& name, const std::string& hosts = "h[0-1]") {
   return Document("Topology", name,

@@ -53,12 +53,12 @@ TEST(ReadObjects, ReadsAPolicyWithAllFields) {
                                      "    tenants: [b, a]\n"));
   ASSERT_EQ(objects.size(), 1u);
   const PolicySpec& policy = PolicyOf(objects[0]);
-  EXPECT_EQ(policy.type, "priority_flow");
+  EXPECT_EQ(policy.type, PolicyKind::kPriorityFlow);
   EXPECT_EQ(policy.parameters.source_ports, (SourcePortLimits{61000, 61999}));
   EXPECT_THAT(policy.parameters.favoured, ElementsAre("a"));
   EXPECT_THAT(policy.tenants, ElementsAre("b", "a"));
   EXPECT_TRUE(policy.sizes.IsAll());
-  EXPECT_FALSE(policy.ChoosesAlgorithms());
+  EXPECT_FALSE(policy.Decides(PolicyDecision::kAlgorithms));
 }
 
 TEST(ReadObjects, ReadsAPolicyForSomeSizes) {
@@ -69,7 +69,7 @@ TEST(ReadObjects, ReadsAPolicyForSomeSizes) {
                                            "    sizes: {min_bytes: 1MiB, max_bytes: 64MiB}\n"));
   ASSERT_EQ(objects.size(), 1u);
   const PolicySpec& policy = PolicyOf(objects[0]);
-  EXPECT_TRUE(policy.ChoosesAlgorithms());
+  EXPECT_TRUE(policy.Decides(PolicyDecision::kAlgorithms));
   EXPECT_EQ(policy.parameters.algorithm, Algorithm::kTree);
   EXPECT_THAT(KindsOf(policy), ElementsAre(OpKind::kReduce));
   EXPECT_EQ(ToText(policy.sizes), "1 MiB to 64 MiB");
@@ -252,11 +252,6 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"foreign_parameter",
                 PolicyDocument("p", "  type: shares\n  parameters: {order: [h0]}\n"),
                 "a.yaml:7:23|Policy 'p'|policy shares|no parameter 'order'|channels_per_nic"},
-        Refused{"foreign_favoured",
-                PolicyDocument("p",
-                               "  type: fair_flow\n  parameters: {favoured: [a], "
-                               "source_ports: {first: 2000, last: 2001}}\n"),
-                "policy fair_flow|no parameter 'favoured'|avoid_links"},
         Refused{"unknown_parameter",
                 PolicyDocument("p", "  type: fair_flow\n  parameters: {avoid_link: [x]}\n"),
                 "unknown key 'avoid_link'; did you mean 'avoid_links'?"},
@@ -302,9 +297,6 @@ INSTANTIATE_TEST_SUITE_P(
                                "  type: algorithm\n"
                                "  parameters: {algorithm: ring, calls: [all_gather]}\n"),
                 "'all_gather'|all_reduce, broadcast, reduce"},
-        Refused{"algorithm_of_a_ring",
-                PolicyDocument("p", "  type: fair_flow\n  parameters: {algorithm: ring}\n"),
-                "policy fair_flow has no parameter 'algorithm'"},
         Refused{"both",
                 PolicyDocument("p",
                                "  type: shares\n  selector: {tenants: [a], communicators: "

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "controller/policy/strategy_frame.h"
+#include "controller/policy/rings.h"
 #include "controller/view/flow.h"
 #include "tests/unit/policy/clusters.h"
 

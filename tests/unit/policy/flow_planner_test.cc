@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <random>
 #include <set>
 #include <string>
@@ -12,8 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "controller/policy/ring_order.h"
-#include "controller/policy/strategy_frame.h"
+#include "controller/policy/rings.h"
 #include "tests/unit/policy/clusters.h"
 
 namespace mccs {
@@ -96,8 +94,7 @@ TEST(FlowPlanner, SecondPlanChangesNothing) {
     EXPECT_EQ(PlanAll(&view), 0u);
     std::set<std::tuple<std::string, std::string, uint32_t>> flows;
     for (size_t i = 0; i < view.communicators.size(); ++i) {
-      strategy::Strategy again = view.communicators[i].strategy;
-      again.set_epoch(again.epoch() - 1);
+      const strategy::Strategy& again = view.communicators[i].strategy;
       EXPECT_EQ(again.SerializeAsString(), before.communicators[i].strategy.SerializeAsString());
       for (const auto& channel : again.channels()) {
         for (int p = 0; p < channel.ring_size(); ++p) {
@@ -212,104 +209,6 @@ TEST(FlowPlanner, ReportsWhyNoPathIsKnown) {
   view = ViewOf(probed);
   AddCommunicator(&view, 1, "a", {"h0", "h2"});
   EXPECT_THAT(add(view), HasSubstr("by probing"));
-}
-
-// The plan as text.
-std::string TextOf(const std::vector<FlowPlanner::Planned>& planned) {
-  std::string text;
-  for (const auto& [id, strategy, off_path, unprobed] : planned) {
-    absl::StrAppend(&text, FormatCommId(id), " ", off_path, " ", unprobed, "\n",
-                    strategy.DebugString());
-  }
-  return text;
-}
-
-// Compares an incrementally updated planner with a new one per query.
-class KeptAndNew {
- public:
-  explicit KeptAndNew(ClusterView view) : view_(std::move(view)), fabrics_(view_) {}
-
-  ClusterView& view() { return view_; }
-
-  void Put(const CommunicatorView& job) {
-    Remove(job.id);
-    view_.communicators.push_back(job);
-    std::sort(view_.communicators.begin(), view_.communicators.end(),
-              [](const auto& a, const auto& b) { return a.id < b.id; });
-    taken_.TakeAll(job);
-    Add(job, &kept_);
-  }
-  void Remove(CommId id) {
-    std::erase_if(view_.communicators, [&](const CommunicatorView& each) {
-      if (each.id != id) return false;
-      taken_.Release(each);
-      kept_.Remove(id);
-      return true;
-    });
-  }
-
-  // Expects the same result of both. `only`: plan one communicator, others keep theirs.
-  std::vector<FlowPlanner::Planned> ExpectSamePlans(const CommId* only) {
-    SourcePorts taken;
-    for (const CommunicatorView& each : view_.communicators) taken.TakeAll(each);
-    FlowPlanner anew(&fabrics_, &taken);
-    for (const CommunicatorView& each : view_.communicators) {
-      if (only == nullptr || each.id == *only) {
-        Add(each, &anew);
-      } else {
-        anew.AddFixed(each, each.strategy);
-      }
-    }
-    const auto found = only == nullptr ? kept_.Solve() : std::vector{kept_.SolveOne(*only)};
-    EXPECT_EQ(TextOf(found), TextOf(anew.Solve()));
-    EXPECT_EQ(kept_.moved(), anew.moved());
-    return found;
-  }
-
- private:
-  void Add(const CommunicatorView& job, FlowPlanner* planner) {
-    const absl::Status status = planner->Add(
-        job, MakeFrame(job, LocalityRingOrder(view_, job), HostsOf(fabrics_, job), "test"), {});
-    EXPECT_TRUE(status.ok()) << status;
-  }
-
-  ClusterView view_;
-  const Fabrics fabrics_;
-  SourcePorts taken_;
-  FlowPlanner kept_{&fabrics_, &taken_};
-};
-
-TEST(FlowPlanner, IncrementalPlannerEqualsANewOne) {
-  for (unsigned seed = 1; seed <= 20; ++seed) {
-    SCOPED_TRACE(absl::StrCat("seed ", seed));
-    std::mt19937 random(seed);
-    KeptAndNew planners(ViewOf(RoutedLeafSpine({.racks = 4,
-                                                .hosts_per_rack = 3,
-                                                .nics_per_host = 2,
-                                                .spines = 1 + static_cast<int>(random() % 4)})));
-    for (int step = 0; step < 60; ++step) {
-      auto& jobs = planners.view().communicators;
-      if (!jobs.empty() && random() % 3 == 0) {
-        planners.Remove(jobs[random() % jobs.size()].id);
-      } else {
-        ClusterView one;
-        std::set<std::string> hosts;
-        while (hosts.size() < 1 + random() % 5) hosts.insert(absl::StrCat("h", random() % 12));
-        AddCommunicator(&one, 1 + random() % 1000, absl::StrCat("t", random() % 3),
-                        {hosts.begin(), hosts.end()}, {0, 1});
-        planners.Put(one.communicators[0]);
-      }
-      if (jobs.empty()) continue;
-      const CommId any = jobs[random() % jobs.size()].id;
-      for (auto& planned : planners.ExpectSamePlans(random() % 2 == 0 ? &any : nullptr)) {
-        if (random() % 4 == 0) continue;  // Not applied.
-        CommunicatorView job = *std::find_if(jobs.begin(), jobs.end(),
-                                             [&](const auto& j) { return j.id == planned.id; });
-        job.strategy = std::move(planned.strategy);
-        planners.Put(job);
-      }
-    }
-  }
 }
 
 TEST(FlowPlanner, OneHostHasNoLanes) {

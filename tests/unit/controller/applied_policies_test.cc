@@ -1,4 +1,4 @@
-#include "controller/planning/algorithm_rules.h"
+#include "controller/planning/applied_policies.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
-namespace algorithm_rules_test {
+namespace applied_policies_test {
 
 using testing::ElementsAre;
 
@@ -39,6 +39,26 @@ TEST(AlgorithmRules, MoreSpecificPoliciesComeFirst) {
   other.id = CommId(7);
   other.tenant = "uid 2";
   EXPECT_THAT(NamesOf(AlgorithmPolicies(set, other)), ElementsAre("2-b", "1-all"));
+}
+
+TEST(SelectPolicy, FindsTheMostSpecificPolicy) {
+  const ObjectSet set =
+      After({}, Together({TenantDocument("a", 1), PolicyDocument("all", "  type: shares\n"),
+                          PolicyDocument("of-a", "  type: shares\n  selector: {tenants: [a]}\n"),
+                          PolicyDocument("of-one",
+                                         "  type: shares\n"
+                                         "  selector: {communicators: ['00000000000000ab']}\n"),
+                          PolicyDocument("trees", Spec("tree", "tenants: [a]"))}));
+  CommunicatorView other = kOfA;
+  EXPECT_EQ(SelectPolicy(set, other)->key.name, "of-one");
+  other.id = CommId(0xac);
+  EXPECT_EQ(SelectPolicy(set, other)->key.name, "of-a");
+  EXPECT_EQ(SelectPolicyForTenant(set, *set.Find({ObjectKind::kTenant, "a"}))->key.name, "of-a");
+  other.tenant = "uid 7";
+  EXPECT_EQ(SelectPolicy(set, other)->key.name, "all");
+  const ObjectSet without = After({}, PolicyDocument("trees", Spec("tree", "")));
+  EXPECT_EQ(SelectPolicy(without, other), nullptr);
+  EXPECT_EQ(SpecOf(nullptr).type, PolicyKind::kLocalityRing);
 }
 
 TEST(AlgorithmRules, SizeRangesExcludeTheirUpperBound) {
@@ -81,5 +101,5 @@ TEST(AlgorithmRules, KeepsTheDaemonsRulesAfterThePolicies) {
   EXPECT_EQ(strategy.algorithms().rules(0).min_bytes(), 0u);
 }
 
-}  // namespace algorithm_rules_test
+}  // namespace applied_policies_test
 }  // namespace mccs

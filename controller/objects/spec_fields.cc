@@ -1,11 +1,26 @@
-#include "controller/objects/exact_units.h"
+#include "controller/objects/spec_fields.h"
 
 #include <charconv>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "base/units.h"
 
 namespace mccs {
+
+std::vector<std::string> ReadUniqueList(YamlReader* yaml, std::string_view key) {
+  std::vector<std::string> names;
+  yaml->Field(key, &names);
+  std::set<std::string> seen;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty()) {
+      yaml->RefuseItem(key, i, "empty name; write a name, or remove the item");
+    } else if (!seen.insert(names[i]).second) {
+      yaml->RefuseItem(key, i, absl::StrCat("'", names[i], "' is a duplicate; remove it"));
+    }
+  }
+  return names;
+}
 
 std::string ExactBytes(uint64_t bytes) {
   std::string text = FormatBytes(bytes);

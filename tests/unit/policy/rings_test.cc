@@ -1,4 +1,4 @@
-#include "controller/policy/locality_ring.h"
+#include "controller/policy/rings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,11 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "controller/view/flow.h"
 
 namespace mccs {
-namespace locality_ring_test {
+namespace rings_test {
 
 using testing::ElementsAre;
 
@@ -33,9 +35,14 @@ HostView Host(const std::string& rack, const std::string& name) {
   return {.position = {"p", rack, name}, .gpus = 8, .ready = true};
 }
 
-// For a communicator that was added last.
+struct RingOptions {
+  RingPortOptions ports = {};
+  std::vector<std::string> order = {};
+};
+
+// In locality order, for a communicator that was added last.
 absl::StatusOr<strategy::Strategy> RingFor(const ClusterView& view, CommId id,
-                                           const LocalityRingOptions& options = {}) {
+                                           const RingOptions& options = {}) {
   SourcePorts taken;
   const CommunicatorView* subject = nullptr;
   for (const CommunicatorView& communicator : view.communicators) {
@@ -45,10 +52,14 @@ absl::StatusOr<strategy::Strategy> RingFor(const ClusterView& view, CommId id,
       taken.TakeAll(communicator);
     }
   }
-  return LocalityRing(view, Fabrics(view), *subject, options, &taken);
+  const Fabrics fabrics(view);
+  strategy::Strategy frame = MakeFrame(*subject, LocalityRingOrder(view, *subject, options.order),
+                                       HostsOf(fabrics, *subject), "locality_ring");
+  MCCS_ASSIGN_OR_RETURN(const auto ports, ChooseRingPorts(*subject, frame, options.ports, &taken));
+  return WithRingPorts(std::move(frame), ports);
 }
 
-TEST(LocalityRing, TakesTheHostsRackByRack) {
+TEST(Rings, TakesTheHostsRackByRack) {
   const ClusterView view{
       .hosts = {Host("r1", "h0"), Host("r1", "h2"), Host("r2", "h1"), Host("r2", "h10")},
       .communicators = {Communicator(kId, {"h0", "h1", "h2", "h10"}, 2)}};
@@ -59,7 +70,7 @@ TEST(LocalityRing, TakesTheHostsRackByRack) {
     EXPECT_THAT(channel.ring(), ElementsAre(0, 2, 1, 3));
 }
 
-TEST(LocalityRing, KeepsOtherSettingsAndIncrementsTheEpoch) {
+TEST(Rings, KeepsOtherSettingsAndIncrementsTheEpoch) {
   const ClusterView view{.hosts = {}, .communicators = {Communicator(kId, {"a", "b"}, 3)}};
   const auto strategy = RingFor(view, kId);
   ASSERT_TRUE(strategy.ok());
@@ -70,7 +81,7 @@ TEST(LocalityRing, KeepsOtherSettingsAndIncrementsTheEpoch) {
   EXPECT_EQ(strategy->origin(), "locality_ring");
 }
 
-TEST(LocalityRing, OneHostHasNoLanesAndNoPorts) {
+TEST(Rings, OneHostHasNoLanesAndNoPorts) {
   const ClusterView view{.hosts = {}, .communicators = {Communicator(kId, {"a"}, 1)}};
   const auto strategy = RingFor(view, kId);
   ASSERT_TRUE(strategy.ok());
@@ -78,7 +89,7 @@ TEST(LocalityRing, OneHostHasNoLanesAndNoPorts) {
   EXPECT_EQ(strategy->channels(0).source_ports_size(), 0);
 }
 
-TEST(LocalityRing, TheSameViewGivesTheSameStrategy) {
+TEST(Rings, TheSameViewGivesTheSameStrategy) {
   const ClusterView view{.hosts = {},
                          .communicators = {Communicator(kId, {"a", "b", "c"}, 4),
                                            Communicator(CommId(7), {"c", "b"}, 2)}};
@@ -86,7 +97,7 @@ TEST(LocalityRing, TheSameViewGivesTheSameStrategy) {
 }
 
 // Adds communicators one by one and checks every flow of the cluster.
-TEST(LocalityRing, AllLanesHaveDistinctPortsInTheRange) {
+TEST(Rings, AllLanesHaveDistinctPortsInTheRange) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     std::mt19937 random(seed);
@@ -124,19 +135,19 @@ TEST(LocalityRing, AllLanesHaveDistinctPortsInTheRange) {
   }
 }
 
-TEST(LocalityRing, NamedHostsComeBeforeLocalityOrder) {
+TEST(Rings, NamedHostsComeBeforeLocalityOrder) {
   const ClusterView view{.hosts = {},
                          .communicators = {Communicator(kId, {"a", "b", "c", "d"}, 1)}};
-  LocalityRingOptions options;
+  RingOptions options;
   options.order = {"elsewhere", "d", "b"};
   const auto strategy = RingFor(view, kId, options);
   ASSERT_TRUE(strategy.ok()) << strategy.status();
   EXPECT_THAT(strategy->channels(0).ring(), testing::ElementsAre(3, 1, 0, 2));
 }
 
-TEST(LocalityRing, WithFewPortsFlowsBetweenTwoHostsStayDistinct) {
+TEST(Rings, WithFewPortsFlowsBetweenTwoHostsStayDistinct) {
   ClusterView view;
-  LocalityRingOptions two;
+  RingOptions two;
   two.ports.ports = {.first = 61000, .last = 61001};
   // Four lanes, two ports: one port serves two lanes, but never two from the same host.
   view.communicators.push_back(Communicator(CommId(1), {"a", "b"}, 2));
@@ -153,10 +164,10 @@ TEST(LocalityRing, WithFewPortsFlowsBetweenTwoHostsStayDistinct) {
   EXPECT_NE(other->channels(0).source_ports(0), other->channels(1).source_ports(0));
 }
 
-TEST(LocalityRing, ChoosesTheSamePortsForARunningCommunicator) {
+TEST(Rings, ChoosesTheSamePortsForARunningCommunicator) {
   for (const uint16_t last : {61001, 61003, 65535}) {
     ClusterView view;
-    LocalityRingOptions options;
+    RingOptions options;
     options.ports.ports = {.first = 61000, .last = last};
     for (uint64_t id = 1; id <= 4; ++id) {
       const std::vector<std::string> hosts = {absl::StrCat("a", id % 2), absl::StrCat("b", id % 2),
@@ -174,14 +185,14 @@ TEST(LocalityRing, ChoosesTheSamePortsForARunningCommunicator) {
   }
 }
 
-TEST(LocalityRing, ReportsTheHostsIfPortsRunOut) {
+TEST(Rings, ReportsTheHostsIfPortsRunOut) {
   const ClusterView view{.hosts = {}, .communicators = {Communicator(kId, {"a", "b"}, 3)}};
-  LocalityRingOptions two;
+  RingOptions two;
   two.ports.ports = {.first = 61000, .last = 61001};
   const absl::Status status = RingFor(view, kId, two).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("from a to b"));
 }
 
-}  // namespace locality_ring_test
+}  // namespace rings_test
 }  // namespace mccs

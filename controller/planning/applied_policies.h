@@ -1,0 +1,32 @@
+// Which Policies apply to a communicator, and what the Policies `algorithm` put into its strategy.
+// Pure.
+#ifndef MCCS_CONTROLLER_PLANNING_APPLIED_POLICIES_H_
+#define MCCS_CONTROLLER_PLANNING_APPLIED_POLICIES_H_
+
+#include <vector>
+
+#include "controller/objects/object_set.h"
+#include "controller/view/cluster_view.h"
+
+namespace mccs {
+
+// The Policy for a communicator's rings, flows and rates: the one that selects it, else the one
+// that selects its tenant, else the one without a selector. Null: none.
+const Object* SelectPolicy(const ObjectSet& objects, const CommunicatorView& communicator);
+// Likewise, for communicators of a Tenant that no Policy selects.
+const Object* SelectPolicyForTenant(const ObjectSet& objects, const Object& tenant);
+// What the selected Policy specifies: without one, the default values.
+const PolicySpec& SpecOf(const Object* policy);
+
+// The Policies `algorithm` that apply to a communicator: first those that select it, then those
+// that select its tenant, then those without a selector; each group by name.
+std::vector<const Object*> AlgorithmPolicies(const ObjectSet& objects,
+                                             const CommunicatorView& communicator);
+
+// Puts the rules of `policies` before the rules from the daemons' own configuration, and removes
+// rules of other Policies. If a strategy cannot hold all rules, the daemons' last ones are dropped.
+void PutRules(const std::vector<const Object*>& policies, strategy::Strategy* strategy);
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_PLANNING_APPLIED_POLICIES_H_
