@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "controller/coordinator/registration.h"
 #include "proto/agent.pb.h"
 
 namespace mccs {

@@ -310,14 +310,13 @@ class Explainer {
 
 }  // namespace
 
-absl::StatusOr<ExplanationInput> GatherExplanation(const Registry& registry,
-                                                   const ObjectSet& objects,
+absl::StatusOr<ExplanationInput> GatherExplanation(const ClusterState& state,
                                                    const std::string& prefix, MonotonicNs now) {
-  MCCS_ASSIGN_OR_RETURN(const CommId id, FindCommunicator(registry, prefix));
-  const CommunicatorRecord& record = registry.communicators().at(id);
-  ExplanationInput input = {.view = AppliedView(registry),
+  MCCS_ASSIGN_OR_RETURN(const CommId id, FindCommunicator(state, prefix));
+  const CommunicatorRecord& record = state.registry.communicators().at(id);
+  ExplanationInput input = {.view = AppliedView(state.registry),
                             .id = id,
-                            .summary = Summarize(registry, objects, id, record, now),
+                            .summary = Summarize(state, id, record, now),
                             .lanes = {},
                             .measured_ns = {}};
   for (const auto& [host, report] : record.reports) {

@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "controller/coordinator/cluster_state.h"
 #include "controller/objects/object_set.h"
-#include "controller/state/registry.h"
 #include "controller/view/cluster_view.h"
 #include "proto/operator.pb.h"
 
@@ -25,8 +25,7 @@ struct ExplanationInput {
 };
 
 // Errors as in FindCommunicator (controller/api/operator_view.h).
-absl::StatusOr<ExplanationInput> GatherExplanation(const Registry& registry,
-                                                   const ObjectSet& objects,
+absl::StatusOr<ExplanationInput> GatherExplanation(const ClusterState& state,
                                                    const std::string& prefix, MonotonicNs now);
 
 // Expected rate of a flow: its weighted max-min share if all flows send as much as they can

@@ -9,19 +9,17 @@
 namespace mccs {
 namespace {
 
-void AddRegistry(const Registry& registry, const ObjectSet& objects, MetricFamilies* out) {
+void AddHostsAndCommunicators(const ClusterState& state, MetricFamilies* out) {
   std::map<HostState, int> hosts;
-  for (const auto& [name, record] : registry.hosts()) ++hosts[record.state];
+  for (const auto& [name, record] : state.registry.hosts()) ++hosts[record.state];
   out->BeginGauge("mccs_controller_hosts", "Registered hosts, by state.");
   out->Add({{"state", "ready"}}, hosts[HostState::kReady]);
   out->Add({{"state", "lost"}}, hosts[HostState::kLost]);
   out->Add({{"state", "rejected"}}, hosts[HostState::kRefused]);
 
   std::map<std::string, int> communicators;
-  for (const auto& [id, record] : registry.communicators()) {
-    const agent::v1::Announce& announced = record.announced;
-    const Object* tenant = FindTenant(objects, {announced.tenant(), announced.cgroup()});
-    ++communicators[tenant != nullptr ? tenant->key.name : announced.tenant()];
+  for (const auto& [id, record] : state.registry.communicators()) {
+    ++communicators[TenantNameOf(*state.objects, record.origin())];
   }
   out->BeginGauge("mccs_controller_communicators",
                   "Communicators announced by daemons, by tenant.");
@@ -85,8 +83,8 @@ std::vector<prometheus::MetricFamily> ControllerMetrics(const Coordinator& coord
   MetricFamilies out;
   out.BeginGauge("mccs_build_info", "Always 1; the labels give component and version.");
   out.Add({{"component", "mccs-controller"}, {"version", coordinator.version()}}, 1);
-  AddRegistry(coordinator.registry(), coordinator.objects(), &out);
-  AddDecisions(coordinator.rollouts(), &out);
+  AddHostsAndCommunicators(coordinator.state(), &out);
+  AddDecisions(coordinator.state().rollouts, &out);
   AddStore(store, &out);
   return out.Take();
 }

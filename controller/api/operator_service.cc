@@ -40,18 +40,15 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const abs
 grpc::ServerUnaryReactor* OperatorService::ListHosts(
     grpc::CallbackServerContext* context, const control::v1::ListHostsRequest* /*request*/,
     control::v1::ListHostsReply* reply) {
-  *reply = coordinator_->With([](Coordinator& c) {
-    return mccs::ListHosts(c.registry(), c.recovered(), c.objects(), c.Now());
-  });
+  *reply = coordinator_->With([](Coordinator& c) { return mccs::ListHosts(c.state(), c.Now()); });
   return Answer(context, absl::OkStatus());
 }
 
 grpc::ServerUnaryReactor* OperatorService::ListCommunicators(
     grpc::CallbackServerContext* context, const control::v1::ListCommunicatorsRequest* /*request*/,
     control::v1::ListCommunicatorsReply* reply) {
-  *reply = coordinator_->With([](Coordinator& c) {
-    return mccs::ListCommunicators(c.registry(), c.recovered(), c.objects(), c.Now());
-  });
+  *reply = coordinator_->With(
+      [](Coordinator& c) { return mccs::ListCommunicators(c.state(), c.Now()); });
   return Answer(context, absl::OkStatus());
 }
 
@@ -59,13 +56,8 @@ grpc::ServerUnaryReactor* OperatorService::DescribeCommunicator(
     grpc::CallbackServerContext* context, const control::v1::DescribeCommunicatorRequest* request,
     control::v1::CommunicatorDetail* reply) {
   absl::StatusOr<control::v1::CommunicatorDetail> detail = coordinator_->With([&](Coordinator& c) {
-    auto found =
-        mccs::DescribeCommunicator(c.registry(), c.objects(), c.rollouts(), request->id(), c.Now());
-    if (!found.ok()) {
-      found = ExplainAbsence(found.status(), c.recovered(), request->id());
-    } else {
-      found->set_send_windows(c.windows().Describe(found->summary().id()));
-    }
+    auto found = mccs::DescribeCommunicator(c.state(), request->id(), c.Now());
+    if (found.ok()) found->set_send_windows(c.windows().Describe(found->summary().id()));
     return found;
   });
   if (detail.ok()) *reply = *std::move(detail);
@@ -76,12 +68,8 @@ grpc::ServerUnaryReactor* OperatorService::ExplainCommunicator(
     grpc::CallbackServerContext* context, const control::v1::DescribeCommunicatorRequest* request,
     control::v1::Explanation* reply) {
   const absl::StatusOr<ExplanationInput> input = coordinator_->With([&](Coordinator& c) {
-    auto gathered = GatherExplanation(c.registry(), c.objects(), request->id(), c.Now());
-    if (!gathered.ok()) {
-      gathered = ExplainAbsence(gathered.status(), c.recovered(), request->id());
-    } else {
-      gathered->view.probed = c.probed();
-    }
+    auto gathered = GatherExplanation(c.state(), request->id(), c.Now());
+    if (gathered.ok()) gathered->view.probed = c.probed();
     return gathered;
   });
   if (input.ok()) *reply = Explain(*input, *catalog_->objects());
@@ -120,10 +108,9 @@ ClusterView OperatorService::View() {
 }
 
 control::v1::ListWorkReply OperatorService::Work(const ObjectSet& objects) {
-  return ShowWork(coordinator_->With([](Coordinator& c) {
-    return GatherWork(c.registry(), c.objects(), c.probed());
-  }),
-                  objects);
+  return ShowWork(
+      coordinator_->With([](Coordinator& c) { return GatherWork(c.state(), c.probed()); }),
+      objects);
 }
 
 control::v1::ChangeReply OperatorService::Show(const Catalog::Outcome& outcome,
@@ -218,7 +205,7 @@ absl::StatusOr<control::v1::DrainReply> OperatorService::SetDrain(
     for (CommId id : UsersOfHost(c.registry(), spec.host)) {
       reply.add_communicators(FormatCommId(id));
     }
-    for (const auto& [id, recovered] : c.recovered()) {
+    for (const auto& [id, recovered] : c.state().strategies.recovered()) {
       const auto& hosts = recovered.hosts;
       const bool may =
           spec.host.empty() || std::find(hosts.begin(), hosts.end(), spec.host) != hosts.end();

@@ -35,13 +35,10 @@ class CoordinatorTest : public testing::Test {
     EXPECT_THAT(std::string(out[0].end.message()), testing::HasSubstr(why));
   }
   std::string StateOf(int host) {
-    return ListHosts(coordinator_.registry(), {}, coordinator_.objects(), clock_.now)
-        .hosts(host)
-        .state();
+    return ListHosts(coordinator_.state(), clock_.now).hosts(host).state();
   }
   absl::StatusOr<control::v1::CommunicatorDetail> Describe(const std::string& id) {
-    return DescribeCommunicator(coordinator_.registry(), coordinator_.objects(),
-                                coordinator_.rollouts(), id, clock_.now);
+    return DescribeCommunicator(coordinator_.state(), id, clock_.now);
   }
   std::vector<Outgoing> Tick() {
     coordinator_.Tick();

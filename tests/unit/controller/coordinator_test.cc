@@ -265,8 +265,7 @@ TEST_F(CoordinatorTest, ShowsARegisteredHostThatContradictsItsTopology) {
   coordinator_.SetObjects(std::make_shared<ObjectSet>(After({}, TopologyDocument("t"))));
   Send(kFirst, Registration(MakeHost("h0", "r7")));
   Send(kSecond, Registration(MakeHost("h1", "r0")));
-  const control::v1::ListHostsReply hosts =
-      ListHosts(coordinator_.registry(), {}, coordinator_.objects(), clock_.now);
+  const control::v1::ListHostsReply hosts = ListHosts(coordinator_.state(), clock_.now);
   ASSERT_EQ(hosts.hosts(1).host().name(), "h0");
   ASSERT_EQ(hosts.hosts(1).topology_mismatches_size(), 1);
   EXPECT_THAT(hosts.hosts(1).topology_mismatches(0),

@@ -123,9 +123,7 @@ TEST(Drains, AreVisibleToPoliciesAndOperators) {
   coordinator.Handle(AgentKey(1), Registration(MakeHost("h0")));
   coordinator.Handle(AgentKey(2), Registration(MakeHost("h1")));
   coordinator.SetObjects(std::make_shared<const ObjectSet>(*set));
-  const auto hosts = [&] {
-    return ListHosts(coordinator.registry(), {}, coordinator.objects(), coordinator.Now());
-  };
+  const auto hosts = [&] { return ListHosts(coordinator.state(), coordinator.Now()); };
   const ClusterView view = ResolveView(coordinator.View(), coordinator.objects());
   for (const HostView& host : view.hosts) EXPECT_EQ(host.drained, host.position.host == "h1");
   EXPECT_THAT(view.links_drained, ElementsAre("leaf0-spine0"));

@@ -4,8 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/units.h"
 #include "controller/rates/sent_limits.h"
@@ -115,71 +116,114 @@ TEST_F(RateLimitsTest, RejectsAGuaranteeThatLinksCannotHold) {
   EXPECT_TRUE(CheckGuarantees(broken, broken, view_).ok());
 }
 
-constexpr bool kKeeps = false, kLifts = true;
-
 PlannedRateLimits Paced(uint64_t id, uint64_t rate) {
   return {.id = CommId(id), .lanes = {{.channel = 0, .from = 0, .to = 1, .rate_bps = rate}}};
 }
+const PlannedRateLimits kFree3{.id = CommId(3)};
 
-TEST(SentLimits, SendsChangesWithIncreasingRevisions) {
-  SentLimits book(100);
-  const auto first = book.Update({Paced(1, 7), Paced(2, 8), {.id = CommId(3)}}, kKeeps);
-  ASSERT_EQ(first.size(), 2u);  // the third never had a limit
-  EXPECT_EQ(first[0].revision(), 101u);
-  EXPECT_EQ(first[1].lanes(0).rate_bps(), 8u);
-  const auto second = book.Update({Paced(1, 7), Paced(2, 9)}, kKeeps);
-  ASSERT_EQ(second.size(), 1u);
-  EXPECT_EQ(second[0].comm_id(), 2u);
-  EXPECT_GT(second[0].revision(), first[1].revision());
+// Communicators 1 and 3 on h0, and 2 on h1 and h2.
+class SentLimitsTest : public testing::Test {
+ protected:
+  SentLimitsTest() {
+    for (const auto& [host, led] :
+         {std::pair{"h0", std::vector{MakeAnnounce(1, {"h0"}), MakeAnnounce(3, {"h0"})}},
+          {"h1", std::vector{MakeAnnounce(2, {"h1", "h2"})}},
+          {"h2", {}}})
+      Register(host, led);
+  }
+  void Register(const std::string& host, const std::vector<agent::v1::Announce>& led) {
+    const agent::v1::FromAgent message = Registration(MakeHost(host), led);
+    EXPECT_TRUE(registry_.Register(AgentKey(++agents_), message.registration(), 0).ok());
+    sent_.OnRegistered(host, registry_.communicators());
+  }
+  std::vector<SentLimits::Update> Take() { return sent_.TakeUpdates(registry_, clocks_, 0); }
+  std::vector<SentLimits::Update> Set(std::vector<PlannedRateLimits> limits) {
+    sent_.SetLimits(std::move(limits));
+    return Take();
+  }
+
+  Registry registry_;
+  HostClocks clocks_;
+  uint64_t agents_ = 0;
+  SentLimits sent_{100};
+};
+
+TEST_F(SentLimitsTest, SendsChangesWithIncreasingRevisions) {
+  const auto first = Set({Paced(1, 7), Paced(2, 8), kFree3});
+  ASSERT_EQ(first.size(), 3u) << "communicator 3 never had a limit";
+  EXPECT_EQ(first[0].limits.revision(), 101u);
+  EXPECT_EQ(first[1].limits.lanes(0).rate_bps(), 8u);
+  EXPECT_EQ(first[1].to, AgentKey(2));
+  EXPECT_EQ(first[2].to, AgentKey(3));
+  EXPECT_THAT(Take(), IsEmpty());
+  const auto second = Set({Paced(1, 7), Paced(2, 9)});
+  ASSERT_EQ(second.size(), 2u);
+  EXPECT_EQ(second[0].limits.comm_id(), 2u);
+  EXPECT_GT(second[0].limits.revision(), first[1].limits.revision());
 }
 
-TEST(SentLimits, SendsALiftedLimit) {
-  SentLimits book(0);
-  book.Update({Paced(1, 7)}, kKeeps);
-  const auto lifted = book.Update({{.id = CommId(1)}}, kKeeps);
+TEST_F(SentLimitsTest, SendsALiftedLimit) {
+  Set({Paced(1, 7)});
+  const auto lifted = Set({{.id = CommId(1)}});
   ASSERT_EQ(lifted.size(), 1u);
-  EXPECT_EQ(lifted[0].lanes_size(), 0);
-  EXPECT_THAT(book.Update({{.id = CommId(1)}}, kKeeps), IsEmpty());
+  EXPECT_EQ(lifted[0].limits.lanes_size(), 0);
+  EXPECT_THAT(Set({{.id = CommId(1)}}), IsEmpty());
 }
 
-TEST(SentLimits, LiftsLimitsOfAnEarlierControllerOnce) {
-  SentLimits book(100);
-  const PlannedRateLimits free{.id = CommId(3)};
-  EXPECT_EQ(book.Update({Paced(1, 7), free}, kKeeps).size(), 1u);
-  const auto lifted = book.Update({Paced(1, 7), free}, kLifts);
+TEST_F(SentLimitsTest, LiftsLimitsOfAnEarlierControllerOnce) {
+  EXPECT_EQ(Set({Paced(1, 7), kFree3}).size(), 1u);
+  sent_.LiftOldLimits();
+  const auto lifted = Take();
   ASSERT_EQ(lifted.size(), 1u);
-  EXPECT_EQ(lifted[0].comm_id(), 3u);
-  EXPECT_EQ(lifted[0].revision(), 102u);
-  EXPECT_EQ(lifted[0].lanes_size(), 0);
-  EXPECT_THAT(book.Update({Paced(1, 7), free}, kLifts), IsEmpty());
-  // A host that registers later gets it, too.
-  std::map<CommId, CommunicatorRecord> known;
-  known[CommId(3)].announced = MakeAnnounce(3, {"h0", "h1"});
-  EXPECT_EQ(book.LimitsFor("h1", known).size(), 1u);
+  EXPECT_EQ(lifted[0].limits.comm_id(), 3u);
+  EXPECT_EQ(lifted[0].limits.revision(), 102u);
+  EXPECT_EQ(lifted[0].limits.lanes_size(), 0);
+  sent_.LiftOldLimits();
+  EXPECT_THAT(Set({Paced(1, 7), kFree3}), IsEmpty());
 }
 
-TEST(SentLimits, SendsACapAndItsEndWithTheTenant) {
-  SentLimits book(0);
-  PlannedRateLimits capped{.id = CommId(1), .tenant_rate_bps = 7, .tenant = "team-a"};
-  const auto told = book.Update({capped}, kKeeps);
+TEST_F(SentLimitsTest, SendsACapAndItsEndWithTheTenant) {
+  const auto told = Set({{.id = CommId(1), .tenant_rate_bps = 7, .tenant = "team-a"}});
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].tenant(), "team-a");
-  EXPECT_EQ(told[0].tenant_rate_bps(), 7u);
-  const auto free = book.Update({{.id = CommId(1)}}, kKeeps);
+  EXPECT_EQ(told[0].limits.tenant(), "team-a");
+  EXPECT_EQ(told[0].limits.tenant_rate_bps(), 7u);
+  const auto free = Set({{.id = CommId(1)}});
   ASSERT_EQ(free.size(), 1u);
-  EXPECT_EQ(free[0].tenant_rate_bps(), 0u);
+  EXPECT_EQ(free[0].limits.tenant_rate_bps(), 0u);
 }
 
-TEST(SentLimits, ReconnectedDaemonGetsItsLimits) {
-  SentLimits book(0);
-  book.Update({Paced(1, 7), Paced(2, 8)}, kKeeps);
-  std::map<CommId, CommunicatorRecord> known;
-  known[CommId(1)].announced = MakeAnnounce(1, {"h0", "h1"});
-  known[CommId(2)].announced = MakeAnnounce(2, {"h1", "h2"});
-  const auto held = book.LimitsFor("h0", known);
+TEST_F(SentLimitsTest, ReconnectedDaemonGetsItsLimits) {
+  sent_.LiftOldLimits();
+  Set({Paced(1, 7), Paced(2, 8), kFree3});
+  Register("h0", {MakeAnnounce(1, {"h0"}), MakeAnnounce(3, {"h0"})});
+  const auto held = Take();
+  ASSERT_EQ(held.size(), 2u) << "also the one without a limit";
+  EXPECT_EQ(held[0].limits.comm_id(), 1u);
+  EXPECT_EQ(held[0].limits.revision(), 101u) << "as before";
+  Register("h2", {});
+  ASSERT_EQ(Take().size(), 1u) << "h1 has its limits";
+}
+
+TEST_F(SentLimitsTest, LostDaemonGetsChangesWhenItReturns) {
+  Set({Paced(2, 8)});
+  registry_.MarkLost("h2", "its connection closed", 0);
+  EXPECT_EQ(Set({Paced(2, 9)}).size(), 1u);
+  Register("h2", {});
+  const auto held = Take();
   ASSERT_EQ(held.size(), 1u);
-  EXPECT_EQ(held[0].comm_id(), 1u);
-  EXPECT_EQ(book.LimitsFor("h1", known).size(), 2u);
+  EXPECT_EQ(held[0].limits.lanes(0).rate_bps(), 9u);
+}
+
+TEST_F(SentLimitsTest, WindowsChangeOneCommunicator) {
+  Set({Paced(1, 7), kFree3});
+  clocks_.AddTrip("h0", {.sent = 1, .received_at = 1001, .answered = 1001, .returned_at = 1});
+  for (const CommId id : {CommId(3), CommId(3), CommId(77)})
+    sent_.SetWindows(id, PlannedWindows{.period_ns = 9, .origin = 20, .open_ns = 5});
+  const auto updates = Take();
+  ASSERT_EQ(updates.size(), 1u);
+  EXPECT_EQ(updates[0].limits.comm_id(), 3u);
+  EXPECT_EQ(updates[0].limits.send_windows().origin_ns(), 1020) << "on the host's clock";
+  EXPECT_EQ(updates[0].limits.revision(), 102u);
 }
 
 }  // namespace rate_limits_test

@@ -144,18 +144,16 @@ TEST_F(RecoveredStrategiesTest, ListsReconnectingCommunicators) {
   Restart();
   Send(kSecond, Registration(MakeHost("h1")));
   coordinator_->With([&](Coordinator& c) {
-    const auto list = ListCommunicators(c.registry(), c.recovered(), c.objects(), clock_.now);
+    const auto list = ListCommunicators(c.state(), clock_.now);
     ASSERT_EQ(list.communicators_size(), 1);
     EXPECT_EQ(list.communicators(0).id(), "0000000000000005");
     EXPECT_THAT(list.communicators(0).state(), testing::StartsWith("reconnecting: "));
     EXPECT_EQ(list.communicators(0).hosts(), 2);
-    const auto hosts = ListHosts(c.registry(), c.recovered(), c.objects(), clock_.now);
+    const auto hosts = ListHosts(c.state(), clock_.now);
     EXPECT_EQ(hosts.hosts(0).communicators(), 1u);
-    const auto described = FindCommunicator(c.registry(), "00000000000000");
-    EXPECT_EQ(ExplainAbsence(described.status(), c.recovered(), "00000000000000").code(),
+    EXPECT_EQ(FindCommunicator(c.state(), "00000000000000").status().code(),
               absl::StatusCode::kFailedPrecondition);
-    EXPECT_EQ(ExplainAbsence(described.status(), c.recovered(), "7").code(),
-              absl::StatusCode::kNotFound);
+    EXPECT_EQ(FindCommunicator(c.state(), "7").status().code(), absl::StatusCode::kNotFound);
   });
 }
 
