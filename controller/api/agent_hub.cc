@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/api/grpc_status.h"
 
 namespace mccs {
 namespace {

@@ -5,6 +5,8 @@
 #ifndef MCCS_CONTROLLER_API_AGENT_HUB_H_
 #define MCCS_CONTROLLER_API_AGENT_HUB_H_
 
+#include <grpcpp/support/status.h>
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,12 +16,18 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "controller/coordinator/shared_coordinator.h"
+#include "absl/status/status.h"
+#include "controller/coordinator/coordinator.h"
 #include "proto/agent.grpc.pb.h"
 
 namespace mccs {
 
 class AgentStream;
+
+// As gRPC sends it: the codes have the same numbers.
+inline grpc::Status ToGrpc(const absl::Status& status) {
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+}
 
 // LIFETIME: `coordinator` outlives it; it outlives the server that serves it.
 class AgentHub final : public agent::v1::AgentHub::CallbackService {
@@ -43,6 +51,12 @@ class AgentHub final : public agent::v1::AgentHub::CallbackService {
 
  private:
   friend class AgentStream;
+
+  // As gRPC sends it: the codes have the same numbers.
+  inline grpc::Status ToGrpc(const absl::Status& status) {
+    return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
+                        std::string(status.message()));
+  }
 
   void Handle(AgentKey key, const agent::v1::FromAgent& message);
   void OnStreamClosed(AgentKey key, const std::string& why);

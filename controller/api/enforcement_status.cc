@@ -9,7 +9,7 @@
 #include "controller/planning/flow_policies.h"
 #include "controller/planning/run_policies.h"
 #include "controller/policy/shares.h"
-#include "controller/rates/guarantee_limits.h"
+#include "controller/rates/rate_limits.h"
 #include "topology/five_tuple.h"
 
 namespace mccs {

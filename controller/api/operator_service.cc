@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "controller/api/explanation.h"
-#include "controller/api/grpc_status.h"
 #include "controller/api/object_view.h"
 #include "controller/api/operator_view.h"
 #include "controller/api/work_view.h"

@@ -8,7 +8,7 @@
 #define MCCS_CONTROLLER_API_OPERATOR_SERVICE_H_
 
 #include "controller/api/agent_hub.h"
-#include "controller/coordinator/shared_coordinator.h"
+#include "controller/coordinator/coordinator.h"
 #include "controller/state/catalog.h"
 #include "proto/operator.grpc.pb.h"
 

@@ -2,14 +2,16 @@
 // messages come in by calls and go out through the outbox, so that a simulator can run it
 // unchanged.
 //
-// OWNER: main. THREAD: one at a time; agent_hub.h and operator_service.h hold a mutex around it.
+// OWNER: main. THREAD: one at a time; SharedCoordinator has a mutex around it.
 #ifndef MCCS_CONTROLLER_COORDINATOR_COORDINATOR_H_
 #define MCCS_CONTROLLER_COORDINATOR_COORDINATOR_H_
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -188,6 +190,25 @@ class Coordinator {
   PendingDumps dumps_;
   ControllerEvents events_;
   std::vector<Outgoing> outbox_;
+};
+
+// With a mutex, for gRPC's threads. Nothing blocks and no gRPC call happens under the mutex:
+// messages are sent from the outbox after it is unlocked.
+class SharedCoordinator {
+ public:
+  SharedCoordinator(CoordinatorOptions options, const Clock* clock, Log* log)
+      : coordinator_(std::move(options), clock, log) {}
+
+  // Runs `work(Coordinator&)` under the mutex and returns its result.
+  template <typename Work>
+  auto With(Work work) {
+    const std::lock_guard lock(mutex_);
+    return work(coordinator_);
+  }
+
+ private:
+  std::mutex mutex_;
+  Coordinator coordinator_;
 };
 
 }  // namespace mccs

@@ -4,6 +4,8 @@
 #ifndef MCCS_CONTROLLER_STATE_REGISTRY_H_
 #define MCCS_CONTROLLER_STATE_REGISTRY_H_
 
+#include <google/protobuf/repeated_ptr_field.h>
+
 #include <map>
 #include <optional>
 #include <string>
@@ -15,6 +17,7 @@
 #include "base/ids.h"
 #include "controller/view/cluster_view.h"
 #include "proto/agent.pb.h"
+#include "proto/strategy.pb.h"
 
 namespace mccs {
 
@@ -54,6 +57,12 @@ struct CommunicatorRecord {
     return proposed.empty() ? announced.strategy() : proposed.back();
   }
 };
+
+// Validates a strategy from a daemon or from the store: policies rely on rings that visit each host
+// exactly once. kInvalidArgument: no hosts, a duplicate host, no channel, or a ring that is not a
+// permutation of the hosts' positions.
+absl::Status CheckRings(const google::protobuf::RepeatedPtrField<std::string>& hosts,
+                        const strategy::Strategy& strategy);
 
 class Registry {
  public:

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "controller/api/operator_view.h"
-#include "controller/coordinator/shared_coordinator.h"
+#include "controller/coordinator/coordinator.h"
 #include "controller/coordinator/strategy_persister.h"
 #include "controller/store/memory_store.h"
 #include "proto/stored.pb.h"
