@@ -20,8 +20,7 @@ struct ExplanationInput {
   ClusterView view;  // applied strategies, with the source ports that lanes report
   CommId id;
   control::v1::CommunicatorSummary summary;
-  std::vector<agent::v1::Lane> lanes;  // of all its hosts, by host
-  std::vector<int64_t> measured_ns;    // per lane, on its host's clock
+  std::vector<agent::v1::Report> reports;  // by host
 };
 
 // Errors as in FindCommunicator (controller/api/operator_view.h).
