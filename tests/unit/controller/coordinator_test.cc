@@ -37,9 +37,7 @@ TEST_F(CoordinatorTest, LeaderReportsTheAppliedStrategy) {
 }
 
 TEST_F(CoordinatorTest, DescriptionNamesHostsOfAPendingProposal) {
-  Send(kFirst, Registration(MakeHost("h0")));
-  Send(kSecond, Registration(MakeHost("h1")));
-  Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  AnnouncePair();
   EXPECT_EQ(Describe("0")->change().epoch(), 2u);
   EXPECT_THAT(Describe("0")->change().pending_hosts(), testing::ElementsAre("h0", "h1"));
   EXPECT_EQ(Describe("0")->progress_size(), 0) << "nobody has reported";
@@ -61,9 +59,7 @@ TEST_F(CoordinatorTest, DescriptionNamesHostsOfAPendingProposal) {
 }
 
 TEST_F(CoordinatorTest, DescriptionHasTheLeadersError) {
-  Send(kFirst, Registration(MakeHost("h0")));
-  Send(kSecond, Registration(MakeHost("h1")));
-  Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  AnnouncePair();
   agent::v1::FromAgent message = Reporting(1, 1);
   message.mutable_report()->set_change_error("no memory for the new lanes");
   message.mutable_report()->set_rejected_epoch(2);
@@ -74,9 +70,7 @@ TEST_F(CoordinatorTest, DescriptionHasTheLeadersError) {
 }
 
 TEST_F(CoordinatorTest, OnlyTheLeadersEndRemovesACommunicator) {
-  Send(kFirst, Registration(MakeHost("h0")));
-  Send(kSecond, Registration(MakeHost("h1")));
-  Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  AnnouncePair();
   Send(kSecond, Ending(1));
   EXPECT_EQ(communicators(), 1u);
   Send(kFirst, Ending(1));
@@ -84,21 +78,17 @@ TEST_F(CoordinatorTest, OnlyTheLeadersEndRemovesACommunicator) {
 }
 
 TEST_F(CoordinatorTest, FailedReportOfAnyHostDefinesTheState) {
-  Send(kFirst, Registration(MakeHost("h0")));
-  Send(kSecond, Registration(MakeHost("h1")));
-  Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  AnnouncePair();
   Send(kFirst, Reporting(1, 2));
   Send(kSecond, Reporting(1, 2, "failed: rank 1 is gone"));
   EXPECT_EQ(Describe("0")->summary().state(), "failed: rank 1 is gone (h1)");
 }
 
 TEST_F(CoordinatorTest, ShowsCallOptionsOfTheMostAdvancedHost) {
-  Send(kFirst, Registration(MakeHost("h0")));
-  Send(kSecond, Registration(MakeHost("h1")));
-  Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  AnnouncePair();
   Send(kSecond, Reporting(1, 2));
   EXPECT_FALSE(Describe("0")->has_with_options());
-  for (const auto& [connection, number] : {std::pair{kFirst, 18}, std::pair{kSecond, 17}}) {
+  for (const auto& [connection, number] : {std::pair{kFirst, 18}, {kSecond, 17}}) {
     agent::v1::FromAgent message = Reporting(1, 2);
     message.mutable_report()->mutable_with_options()->set_last_number(number);
     Send(connection, message);
@@ -107,11 +97,9 @@ TEST_F(CoordinatorTest, ShowsCallOptionsOfTheMostAdvancedHost) {
 }
 
 TEST_F(CoordinatorTest, ShowsTheMostCapturedGroupsOfAnyHost) {
-  Send(kFirst, Registration(MakeHost("h0")));
-  Send(kSecond, Registration(MakeHost("h1")));
-  Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  AnnouncePair();
   agent::v1::FromAgent report = Reporting(1, 2);
-  for (const auto& [connection, groups] : {std::pair{kFirst, 3}, std::pair{kSecond, 2}}) {
+  for (const auto& [connection, groups] : {std::pair{kFirst, 3}, {kSecond, 2}}) {
     report.mutable_report()->set_captured_groups(groups);
     Send(connection, report);
   }
@@ -119,9 +107,7 @@ TEST_F(CoordinatorTest, ShowsTheMostCapturedGroupsOfAnyHost) {
 }
 
 TEST_F(CoordinatorTest, ShowsEachStalledOperationOnce) {
-  Send(kFirst, Registration(MakeHost("h0")));
-  Send(kSecond, Registration(MakeHost("h1")));
-  Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  AnnouncePair();
   agent::v1::FromAgent report = Reporting(1, 2);
   report.mutable_report()->set_stalled_on("operation #3: rank 0 waits for rank 1 on h1");
   Send(kFirst, report);
@@ -217,11 +203,7 @@ TEST_F(CoordinatorTest, RefusesAnAgentWithAnotherProtocolVersion) {
 }
 
 TEST_F(CoordinatorTest, SendsTenantsAtRegistrationAndOnChange) {
-  const auto apply = [&](const std::string& text) {
-    coordinator_.SetObjects(std::make_shared<ObjectSet>(After({}, text)));
-    return coordinator_.TakeOutbox();
-  };
-  apply(TenantDocument("a", 1, "  quotas: {communicators: 2, memory: 1GiB, operations: 3}\n"));
+  SetObjects(TenantDocument("a", 1, "  quotas: {communicators: 2, memory: 1GiB, operations: 3}\n"));
   const auto first = Send(kFirst, Registration(MakeHost("h0")));
   ASSERT_EQ(first.size(), 1u);
   const agent::v1::Tenants& told = first[0].message->registered().tenants();
@@ -232,23 +214,22 @@ TEST_F(CoordinatorTest, SendsTenantsAtRegistrationAndOnChange) {
   EXPECT_EQ(told.tenants(0).max_memory_bytes(), 1u << 30);
   EXPECT_EQ(told.tenants(0).max_operations(), 3u);
   Send(kSecond, Registration(MakeHost("h1")));
-  EXPECT_TRUE(apply(TenantDocument("a", 1,
-                                   "  weight: 2\n  quotas: {communicators: 2, memory: "
-                                   "1GiB, operations: 3}\n"))
+  EXPECT_TRUE(SetObjects(TenantDocument("a", 1,
+                                        "  weight: 2\n  quotas: {communicators: 2, memory: "
+                                        "1GiB, operations: 3}\n"))
                   .empty())
       << "no daemon needs a weight";
-  const auto changed = apply(TenantDocument("a", 1));
+  const auto changed = SetObjects(TenantDocument("a", 1));
   ASSERT_EQ(changed.size(), 2u);
   for (const Outgoing& out : changed) {
     EXPECT_FALSE(out.message->tenants().tenants(0).has_max_communicators());
   }
-  EXPECT_EQ(apply("").size(), 2u) << "there are none any more";
+  EXPECT_EQ(SetObjects("").size(), 2u) << "there are none any more";
 }
 
 TEST_F(CoordinatorTest, MapsAControlGroupToItsTenant) {
-  coordinator_.SetObjects(std::make_shared<ObjectSet>(After(
-      {}, Together({Document("Tenant", "a", "  selector: {cgroups: [/jobs/a]}\n"),
-                    PolicyDocument("p", "  type: rank_order\n  selector: {tenants: [a]}\n")}))));
+  SetObjects(Together({Document("Tenant", "a", "  selector: {cgroups: [/jobs/a]}\n"),
+                       PolicyDocument("p", "  type: rank_order\n  selector: {tenants: [a]}\n")}));
   Send(kFirst, Registration(MakeHost("h0")));
   agent::v1::Announce inside = MakeAnnounce(1, {"h0", "h1"}),
                       outside = MakeAnnounce(2, {"h0", "h1"});
@@ -262,7 +243,7 @@ TEST_F(CoordinatorTest, MapsAControlGroupToItsTenant) {
 }
 
 TEST_F(CoordinatorTest, ShowsARegisteredHostThatContradictsItsTopology) {
-  coordinator_.SetObjects(std::make_shared<ObjectSet>(After({}, TopologyDocument("t"))));
+  SetObjects(TopologyDocument("t"));
   Send(kFirst, Registration(MakeHost("h0", "r7")));
   Send(kSecond, Registration(MakeHost("h1", "r0")));
   const control::v1::ListHostsReply hosts = ListHosts(coordinator_.state(), clock_.now);
@@ -275,12 +256,11 @@ TEST_F(CoordinatorTest, ShowsARegisteredHostThatContradictsItsTopology) {
 
 // The Topology has two NICs; the host has not registered yet.
 TEST_F(CoordinatorTest, FirstStrategyHasOnlyReportedAddresses) {
-  coordinator_.SetObjects(std::make_shared<ObjectSet>(After(
-      {}, Document("Topology", "t",
-                   "  racks: [{name: r0}]\n  switches: [{name: leaf0}]\n  hosts:\n"
-                   "    - name: h[0-1]\n      rack: r0\n      gpus: 2\n      nics:\n"
-                   "        - {name: \"nic[0-1]\", switch: leaf0, capacity: 1Gbit/s, address: "
-                   "\"10.0.0.[1-4]\"}\n"))));
+  SetObjects(Document("Topology", "t",
+                      "  racks: [{name: r0}]\n  switches: [{name: leaf0}]\n  hosts:\n"
+                      "    - name: h[0-1]\n      rack: r0\n      gpus: 2\n      nics:\n"
+                      "        - {name: \"nic[0-1]\", switch: leaf0, capacity: 1Gbit/s, address: "
+                      "\"10.0.0.[1-4]\"}\n"));
   const auto host = [](const std::string& name, std::vector<std::string> addresses) {
     agent::v1::Host made = MakeHost(name, "", addresses[0] + ":7400");
     for (const std::string& address : addresses) made.add_nics()->add_addresses(address);
@@ -307,8 +287,7 @@ TEST_F(CoordinatorTest, MessageBeforeOrSecondRegistrationEndsTheStream) {
 }
 
 TEST_F(CoordinatorTest, IgnoresInvalidMessagesAboutCommunicators) {
-  Send(kFirst, Registration(MakeHost("h0")));
-  Send(kSecond, Registration(MakeHost("h1")));
+  RegisterPair();
   agent::v1::Announce bad_ring = MakeAnnounce(1, {"h0", "h1"});
   bad_ring.mutable_strategy()->mutable_channels(0)->set_ring(0, 7);
   EXPECT_TRUE(Send(kFirst, Announcement(bad_ring)).empty());
@@ -326,10 +305,8 @@ TEST_F(CoordinatorTest, IgnoresInvalidMessagesAboutCommunicators) {
 
 // Policies rely on valid rings: a lane from a host to itself has no path.
 TEST_F(CoordinatorTest, RejectsRingsThatDoNotVisitEachHostOnce) {
-  coordinator_.SetObjects(std::make_shared<ObjectSet>(After(
-      {}, Together({TopologyDocument("t", "h[0-2]"), PolicyDocument("p", "  type: shares\n")}))));
-  Send(kFirst, Registration(MakeHost("h0")));
-  Send(kSecond, Registration(MakeHost("h1")));
+  SetObjects(Together({TopologyDocument("t", "h[0-2]"), PolicyDocument("p", "  type: shares\n")}));
+  RegisterPair();
   const std::vector<std::vector<int>> rings = {{0, 0, 0}, {0, 1, 1}, {0, 1}, {}, {0, 1, 2, 0}};
   std::vector<agent::v1::Announce> bad = {MakeAnnounce(1, {"h0", "h0"}),
                                           MakeAnnounce(1, {"h0", "h1", "h0"})};
@@ -372,8 +349,7 @@ TEST_F(CoordinatorTest, ACommunicatorIsFoundByAnUnambiguousPrefix) {
 }
 
 TEST_F(CoordinatorTest, LanesAreShownInTheRingsOrderWithTheirChosenPorts) {
-  Send(kFirst, Registration(MakeHost("h0")));
-  Send(kSecond, Registration(MakeHost("h1")));
+  RegisterPair();
   const auto out = Send(kFirst, Announcement(MakeAnnounce(1, {"h1", "h0"})));
   ApplyProposal(out);
   const auto& ports = out[0].message->propose().strategy().channels(0).source_ports();
@@ -396,8 +372,7 @@ TEST_F(CoordinatorTest, LanesAreShownInTheRingsOrderWithTheirChosenPorts) {
 }
 
 TEST_F(CoordinatorTest, LaneOutsideTheRingHasNoChosenPort) {
-  Send(kFirst, Registration(MakeHost("h0")));
-  Send(kSecond, Registration(MakeHost("h1")));
+  RegisterPair();
   const auto out = Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1", "h2"})));
   ApplyProposal(out);
   const strategy::ChannelStrategy& order = out[0].message->propose().strategy().channels(0);

@@ -63,8 +63,7 @@ class ExplanationTest : public testing::Test {
     state_.registry.Report(host, report);
   }
   control::v1::Explanation Ask(const std::string& id, const std::string& objects) {
-    state_.objects =
-        std::make_shared<ObjectSet>(objects.empty() ? ObjectSet() : After({}, objects));
+    state_.objects = std::make_shared<ObjectSet>(After({}, objects));
     const auto ground = GatherExplanation(state_, id, 0);
     EXPECT_TRUE(ground.ok()) << ground.status();
     return Explain(*ground, *state_.objects);

@@ -77,13 +77,8 @@ class GoldenTables : public CoordinatorTest {
   void TakeProposals() {
     for (const Outgoing& out : coordinator_.TakeOutbox()) {
       if (!out.message || !out.message->has_propose()) continue;
-      const strategy::Strategy& strategy = out.message->propose().strategy();
-      const CommId id(out.message->propose().comm_id());
-      agent::v1::Announce announce = coordinator_.registry().communicators().at(id).announced;
-      announce.set_running(true);
-      *announce.mutable_strategy() = strategy;
-      announce.set_newest_epoch(strategy.epoch());
-      coordinator_.Handle(out.to, Announcement(announce));
+      ApplyProposal(out);
+      const agent::v1::Announce announce = RecordOf(out.message->propose().comm_id()).announced;
       for (int position = 0; position < announce.hosts_size(); ++position)
         Report(announce, position);
     }

@@ -41,8 +41,7 @@ class WorkViewTest : public testing::Test {
   }
   // The only communicator's work under these objects.
   control::v1::CommunicatorWork Show(const std::string& objects) {
-    state_.objects =
-        std::make_shared<ObjectSet>(objects.empty() ? ObjectSet() : After({}, objects));
+    state_.objects = std::make_shared<ObjectSet>(After({}, objects));
     return ShowWork(GatherWork(state_, nullptr), *state_.objects).communicators(0);
   }
 
