@@ -54,6 +54,13 @@ inline agent::v1::Announce MakeAnnounce(uint64_t id, const std::vector<std::stri
   return announce;
 }
 
+// Likewise, of a communicator that runs its daemons' default.
+inline agent::v1::Announce MakeRunning(uint64_t id, const std::vector<std::string>& hosts) {
+  agent::v1::Announce announce = MakeAnnounce(id, hosts);
+  announce.set_running(true);
+  return announce;
+}
+
 inline agent::v1::FromAgent Announcement(const agent::v1::Announce& announce) {
   agent::v1::FromAgent message;
   *message.mutable_announce() = announce;

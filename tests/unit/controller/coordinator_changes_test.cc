@@ -6,20 +6,12 @@
 namespace mccs {
 namespace coordinator_changes_test {
 
-class CoordinatorChangesTest : public CoordinatorTest {
- protected:
-  // Communicator 1, which runs its daemons' default.
-  static agent::v1::Announce RunningPair() {
-    agent::v1::Announce announce = MakeAnnounce(1, {"h0", "h1"});
-    announce.set_running(true);
-    return announce;
-  }
-};
+class CoordinatorChangesTest : public CoordinatorTest {};
 
 // It runs another controller's proposal, so nothing changes; or its daemons' default.
 TEST_F(CoordinatorChangesTest, PlansARunningCommunicatorAtTheNextTick) {
   Send(kFirst, Registration(MakeHost("h0")));
-  agent::v1::Announce running = RunningPair();
+  agent::v1::Announce running = MakeRunning(1, {"h0", "h1"});
   EXPECT_TRUE(Send(kFirst, Announcement(running)).empty());
   EXPECT_EQ(communicators(), 1u);
   std::vector<Outgoing> out = Tick();
@@ -63,8 +55,7 @@ TEST_F(CoordinatorChangesTest, OlderProposalMayBeAppliedBeforeTheNewest) {
 TEST_F(CoordinatorChangesTest, DropsProposalsForOtherHosts) {
   StartCommunicator();
   ASSERT_EQ(Reverse().size(), 1u);
-  agent::v1::Announce announce = MakeAnnounce(1, {"h0"});
-  announce.set_running(true);
+  agent::v1::Announce announce = MakeRunning(1, {"h0"});
   announce.mutable_strategy()->set_epoch(2);
   Send(kFirst, Announcement(announce));
   EXPECT_TRUE(RecordOf(1).proposed.empty());
@@ -124,7 +115,7 @@ TEST_F(CoordinatorChangesTest, ProposalWithoutReplyExpiresAndIsRepeated) {
 
 TEST_F(CoordinatorChangesTest, DoesNotReuseEpochsThatALeaderDropped) {
   Send(kFirst, Registration(MakeHost("h0")));
-  agent::v1::Announce running = RunningPair();
+  agent::v1::Announce running = MakeRunning(1, {"h0", "h1"});
   Send(kFirst, Announcement(running));
   agent::v1::FromAgent report = Reporting(1, 1);
   report.mutable_report()->set_rejected_epoch(7);
@@ -135,7 +126,7 @@ TEST_F(CoordinatorChangesTest, DoesNotReuseEpochsThatALeaderDropped) {
 }
 
 TEST_F(CoordinatorChangesTest, DoesNotReuseEpochsOfAnotherController) {
-  agent::v1::Announce running = RunningPair();
+  agent::v1::Announce running = MakeRunning(1, {"h0", "h1"});
   running.set_newest_epoch(6);
   Send(kFirst, Registration(MakeHost("h0"), {running}));
   const std::vector<Outgoing> out = Tick();
@@ -145,7 +136,7 @@ TEST_F(CoordinatorChangesTest, DoesNotReuseEpochsOfAnotherController) {
 
 // An earlier controller proposed it before it died.
 TEST_F(CoordinatorChangesTest, RevertsAStrategyOfAnotherController) {
-  agent::v1::Announce running = RunningPair();
+  agent::v1::Announce running = MakeRunning(1, {"h0", "h1"});
   running.set_newest_epoch(6);
   Send(kFirst, Registration(MakeHost("h0"), {running}));
   Send(kSecond, Registration(MakeHost("h1")));
@@ -163,7 +154,7 @@ TEST_F(CoordinatorChangesTest, SendsAProposalWhenTheLeaderReconnects) {
   StartCommunicator();
   coordinator_.OnStreamClosed(kFirst, "its connection closed");
   EXPECT_TRUE(Reverse().empty());
-  agent::v1::Announce running = RunningPair();
+  agent::v1::Announce running = MakeRunning(1, {"h0", "h1"});
   running.mutable_strategy()->set_epoch(2);
   Send(kThird, Registration(MakeHost("h0"), {running}));
   const std::vector<Outgoing> out = Tick();
@@ -236,7 +227,7 @@ TEST_F(CoordinatorChangesTest, OthersGetTheRateOfARemovedCommunicator) {
 
 // An earlier controller may have sent them caps, rates or windows.
 TEST_F(CoordinatorChangesTest, LiftsOldLimitsOnceAfterTheStart) {
-  agent::v1::Announce running = RunningPair();
+  agent::v1::Announce running = MakeRunning(1, {"h0", "h1"});
   Send(kFirst, Registration(MakeHost("h0"), {running}));
   const auto tick = [&](int64_t ns) {
     clock_.now += ns;
