@@ -95,8 +95,8 @@ void AddHoldUps(const CommunicatorRecord& record, control::v1::CommunicatorDetai
 }
 
 // Adds which strategies run where, and pending proposals.
-void AddProgress(const CommunicatorRecord& record, const Rollouts::Pending* pending,
-                 MonotonicNs now, control::v1::CommunicatorDetail* detail) {
+void AddProgress(const CommunicatorRecord& record, MonotonicNs now,
+                 control::v1::CommunicatorDetail* detail) {
   for (const std::string& host : record.announced.hosts()) {
     const auto report = record.reports.find(host);
     if (report == record.reports.end()) continue;
@@ -107,11 +107,11 @@ void AddProgress(const CommunicatorRecord& record, const Rollouts::Pending* pend
     out->set_state(report->second.state());
     if (host == record.leader) detail->set_change_error(report->second.change_error());
   }
-  if (pending == nullptr) return;
+  if (record.awaited.empty()) return;
   control::v1::PendingChange* change = detail->mutable_change();
-  change->set_epoch(pending->epoch);
-  change->set_age_ns(now - pending->since);
-  for (const std::string& host : pending->awaited) change->add_pending_hosts(host);
+  change->set_epoch(record.proposed_epoch);
+  change->set_age_ns(now - record.proposed_at);
+  for (const std::string& host : record.awaited) change->add_pending_hosts(host);
 }
 
 }  // namespace
@@ -260,7 +260,7 @@ absl::StatusOr<control::v1::CommunicatorDetail> DescribeCommunicator(const Clust
   }
   AddCaptured(record, &detail);
   AddHoldUps(record, &detail);
-  AddProgress(record, state.rollouts.FindPending(id), now, &detail);
+  AddProgress(record, now, &detail);
   return detail;
 }
 

@@ -5,6 +5,7 @@
 #ifndef MCCS_CONTROLLER_COORDINATOR_CLUSTER_STATE_H_
 #define MCCS_CONTROLLER_COORDINATOR_CLUSTER_STATE_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
@@ -16,7 +17,6 @@
 #include "controller/rates/sent_limits.h"
 #include "controller/state/recovered_strategies.h"
 #include "controller/state/registry.h"
-#include "controller/state/rollouts.h"
 #include "proto/agent.pb.h"
 
 namespace mccs {
@@ -25,7 +25,7 @@ struct ClusterState {
   // ---- From agents ----
 
   // Hosts, and communicators with their applied strategies and reports. Also the strategies that
-  // leaders were sent and have not applied yet (CommunicatorRecord::proposed).
+  // leaders were sent, until all hosts have applied them (CommunicatorRecord::proposed, awaited).
   Registry registry;
   std::map<AgentKey, std::string> host_of;  // connected agents
   HostClocks clocks;
@@ -46,8 +46,8 @@ struct ClusterState {
 
   agent::v1::Tenants tenants;  // to all
   SentLimits limits;
-  Rollouts rollouts;                           // proposals, until all hosts have applied them
   std::map<CommId, MonotonicNs> paused_until;  // communicators whose last proposal failed
+  uint64_t policy_failures = 0;  // communicators for which no policy found a strategy, ever
 };
 
 }  // namespace mccs

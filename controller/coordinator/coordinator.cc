@@ -170,7 +170,6 @@ void Coordinator::HandleAnnounce(const std::string& host, const agent::v1::Annou
 
 void Coordinator::HandleReport(const std::string& host, const agent::v1::Report& report) {
   const CommId id(report.comm_id());
-  state_.rollouts.OnReported(id, host, report, clock_->Now());
   if (HaveLanesBroken(state_.registry, host, report)) probes_.LinksChanged(host);
   if (state_.registry.Report(host, report)) {
     PauseProposals(id, report.change_error());
@@ -265,7 +264,6 @@ void Coordinator::ExpireDisconnected() {
   const MonotonicNs now = clock_->Now();
   for (const CommId id : state_.registry.RemoveOrphans(now - kOrphanTimeoutNs))
     RequestPlan(NameOf(id) + " expired: its leader did not reconnect");
-  state_.rollouts.Prune(state_.registry.communicators());
   if (now - started_ > kOrphanTimeoutNs && state_.strategies.DropUnannounced())
     RequestPlan("recovered communicators expired: their daemons did not reconnect");
 }
@@ -339,7 +337,7 @@ void Coordinator::ChooseFirstStrategy(CommId id) {
   if (!strategy.ok()) {
     // The leader continues with its own default.
     log_->Warning("cannot propose a strategy: ", std::string(strategy.status().message()));
-    state_.rollouts.OnPolicyFailed();
+    ++state_.policy_failures;
     return;
   }
   // With an address that a host does not have, the communicator would never form, and it has no
@@ -355,7 +353,7 @@ Decisions Coordinator::ChooseStrategies() {
   Decisions decisions = plan_.Decide(*state_.objects, ResolvedView());
   for (const absl::Status& trouble : decisions.trouble) {
     log_->Warning("cannot propose a strategy: ", std::string(trouble.message()));
-    state_.rollouts.OnPolicyFailed();
+    ++state_.policy_failures;
   }
   for (Decision& decision : decisions.changed) {
     const strategy::Strategy strategy = std::exchange(decision.strategy, {});
@@ -377,9 +375,7 @@ Decisions Coordinator::ChooseStrategies() {
 }
 
 void Coordinator::Propose(CommId id, strategy::Strategy strategy) {
-  const strategy::Strategy& proposed =
-      state_.registry.Propose(id, std::move(strategy), clock_->Now());
-  state_.rollouts.OnProposed(id, state_.registry.communicators().at(id), proposed, clock_->Now());
+  state_.registry.Propose(id, std::move(strategy), clock_->Now());
   state_.strategies.MarkChanged(id);
   unsent_proposals_.push_back(id);
 }
