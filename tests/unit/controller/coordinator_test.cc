@@ -353,15 +353,8 @@ TEST_F(CoordinatorTest, LanesAreShownInTheRingsOrderWithTheirChosenPorts) {
   const auto out = Send(kFirst, Announcement(MakeAnnounce(1, {"h1", "h0"})));
   ApplyProposal(out);
   const auto& ports = out[0].message->propose().strategy().channels(0).source_ports();
-  const auto report = [](int from, int to) {
-    agent::v1::FromAgent message = Reporting(1, 2);
-    agent::v1::Lane* lane = message.mutable_report()->add_lanes();
-    lane->set_from(from);
-    lane->set_to(to);
-    return message;
-  };
-  Send(kFirst, report(1, 0));
-  Send(kSecond, report(0, 1));
+  Send(kFirst, ReportingLane(1, 1, 0, 61000));
+  Send(kSecond, ReportingLane(1, 0, 1, 61000));
   const control::v1::CommunicatorDetail detail = *Describe("0");
   EXPECT_THAT(detail.rings(0).hosts(), testing::ElementsAre("h0", "h1"));
   ASSERT_EQ(detail.lanes_size(), 2);

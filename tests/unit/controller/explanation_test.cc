@@ -51,16 +51,7 @@ class ExplanationTest : public testing::Test {
   }
   // Reports the source port of the lane of host `from`, in a ring of `hosts` hosts.
   void Report(uint64_t id, const std::string& host, int from, int hosts, uint16_t port) {
-    agent::v1::Report report = Reporting(id, 1).report();
-    report.set_measured_ns(5);
-    agent::v1::Lane* lane = report.add_lanes();
-    lane->set_from(from);
-    lane->set_to((from + 1) % hosts);
-    lane->set_local("10.0.0.1:" + std::to_string(port));
-    lane->set_remote("10.0.0.2:7400");
-    lane->set_payload_bytes(100);
-    lane->set_state("up");
-    state_.registry.Report(host, report);
+    state_.registry.Report(host, ReportingLane(id, from, (from + 1) % hosts, port).report());
   }
   control::v1::Explanation Ask(const std::string& id, const std::string& objects) {
     state_.objects = std::make_shared<ObjectSet>(After({}, objects));

@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/units.h"
+#include "controller/rates/rate_changes.h"
 #include "controller/rates/sent_limits.h"
 #include "controller/state/resolved_view.h"
 #include "tests/unit/controller/agent_messages.h"
@@ -23,6 +26,8 @@ using testing::Each;
 using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Pair;
+using testing::UnorderedElementsAre;
 
 constexpr uint64_t kGbps = 1'000'000'000;
 
@@ -114,6 +119,57 @@ TEST_F(RateLimitsTest, RejectsAGuaranteeThatLinksCannotHold) {
                        FormatBitRate(UsableFraction(1500) * 50 * kGbps)));
   // The change raises no guarantee, so it is not rejected.
   EXPECT_TRUE(CheckGuarantees(broken, broken, view_).ok());
+}
+
+// Text for a change between two parts of a NIC's payload rate.
+std::string Gets(double after, double before) {
+  const double payload_bps = UsableFraction(1500) * 50 * 1e9;
+  return absl::StrCat("fair share ", FormatBitRate(after * payload_bps),
+                      " out of a host instead of ", FormatBitRate(before * payload_bps));
+}
+
+class RateChangesTest : public RateLimitsTest {
+ protected:
+  static ObjectSet With(const std::string& a, const std::string& b = "") {
+    return Objects(a, b, "");
+  }
+  std::map<CommId, std::string> To(const ObjectSet& after) const {
+    return RateChanges({before_, view_}, {after, view_});
+  }
+
+  const ObjectSet before_ = With("");
+};
+
+TEST_F(RateChangesTest, OmitsUnchangedRates) {
+  EXPECT_THAT(To(before_), IsEmpty());
+  EXPECT_THAT(To(With("  guarantee: 1Gbit/s\n")), IsEmpty()) << "it has more";
+}
+
+TEST_F(RateChangesTest, ReportsAWeightToAllThatShareALink) {
+  EXPECT_THAT(To(With("  weight: 3\n")), UnorderedElementsAre(Pair(CommId(1), Gets(0.75, 0.5)),
+                                                              Pair(CommId(2), Gets(0.25, 0.5))));
+}
+
+TEST_F(RateChangesTest, ReportsChangedCapsAndPriorities) {
+  const double capped = 1 / (UsableFraction(1500) * 50);
+  EXPECT_THAT(
+      To(With("  cap: 1Gbit/s\n", "  priority: 5\n")),
+      UnorderedElementsAre(Pair(CommId(1), Gets(capped, 0.5) + "; cap 1 Gbit/s instead of none"),
+                           Pair(CommId(2), Gets(1 - capped, 0.5) + "; priority 5 instead of 0")));
+}
+
+TEST_F(RateChangesTest, ReportsOnlyCapsWithoutATopology) {
+  const ObjectSet free = After({}, TenantDocument("a", 1));
+  const ObjectSet capped = After({}, TenantDocument("a", 1, "  cap: 1Mbit/s\n"));
+  EXPECT_THAT(RateChanges({free, view_}, {capped, view_}),
+              UnorderedElementsAre(Pair(CommId(1), "cap 1 Mbit/s instead of none")));
+}
+
+TEST_F(RateChangesTest, OmitsStartedAndEndedCommunicators) {
+  ClusterView without = view_;
+  without.communicators.pop_back();
+  EXPECT_THAT(RateChanges({before_, view_}, {before_, without}),
+              UnorderedElementsAre(Pair(CommId(1), Gets(1, 0.5))));
 }
 
 constexpr double kLinkBps = 50e9;  // of TopologyDocument

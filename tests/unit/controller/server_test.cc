@@ -229,15 +229,10 @@ TEST_F(ServerTest, DrainedLinkListsCommunicatorsThatUseIt) {
                               Document("Drain", "b", "  link: leaf0-spine1\n")}),
                     &change)
                   .ok());
-  agent::v1::FromAgent report = Reporting(7, 1);
-  agent::v1::Lane* lane = report.mutable_report()->add_lanes();
-  lane->set_from(0);
-  lane->set_to(1);
-  lane->set_local("10.0.0.1:61050");  // over spine0
-  lane->set_remote("10.0.0.2:7400");
-  lane->set_state("up");
   StartCommunicator();
-  coordinator_.With([&](Coordinator& c) { c.Handle(AgentKey(1), report); });
+  coordinator_.With([](Coordinator& c) {
+    c.Handle(AgentKey(1), ReportingLane(7, 0, 1, 61050));  // over spine0
+  });
   control::v1::ListObjectsRequest list;
   control::v1::ListObjectsReply drains;
   list.set_kind("Drain");

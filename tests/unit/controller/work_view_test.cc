@@ -26,17 +26,8 @@ class WorkViewTest : public testing::Test {
   }
   void Report(const std::string& host, int from, int to, uint16_t port,
               const std::string& state = "up") {
-    agent::v1::Report report = Reporting(7, 1).report();
-    report.set_measured_ns(5);
-    agent::v1::KindWork* work = report.add_work();
-    work->set_kind("all_reduce");
-    work->set_operations(3);
-    agent::v1::Lane* lane = report.add_lanes();
-    lane->set_from(from);
-    lane->set_to(to);
-    lane->set_local("10.0.0.1:" + std::to_string(port));
-    lane->set_remote("10.0.0.2:7400");
-    lane->set_state(state);
+    agent::v1::Report report = ReportingLane(7, from, to, port, state).report();
+    report.add_work()->set_operations(3);
     state_.registry.Report(host, report);
   }
   // The only communicator's work under these objects.
