@@ -321,9 +321,9 @@ Decisions Coordinator::Reconcile() {
   if (stale.plan) {
     decisions = ChooseStrategies();
     const ClusterView& proposed = ResolvedView();
-    plan_.Update(*state_.objects, proposed);
+    planner_.Update(*state_.objects, proposed);
     PlanRateLimits(proposed);
-    probes_.SetTargets(ProbeTargets(*state_.objects, proposed, plan_.fabrics()), clock_->Now());
+    probes_.SetTargets(ProbeTargets(*state_.objects, proposed, planner_.fabrics()), clock_->Now());
   }
   for (const CommId id : windows_.Update(clock_->Now(), state_.clocks))
     state_.limits.SetWindows(id, windows_.WindowsOf(id));
@@ -333,7 +333,7 @@ Decisions Coordinator::Reconcile() {
 
 void Coordinator::ChooseFirstStrategy(CommId id) {
   const ClusterView& view = ResolvedView();
-  absl::StatusOr<strategy::Strategy> strategy = plan_.Choose(*state_.objects, view, id);
+  absl::StatusOr<strategy::Strategy> strategy = planner_.Choose(*state_.objects, view, id);
   if (!strategy.ok()) {
     // The leader continues with its own default.
     log_->Warning("cannot propose a strategy: ", std::string(strategy.status().message()));
@@ -350,7 +350,7 @@ void Coordinator::ChooseFirstStrategy(CommId id) {
 Decisions Coordinator::ChooseStrategies() {
   const std::vector<std::string> causes = std::exchange(causes_, {});
   std::vector<std::string> moved;
-  Decisions decisions = plan_.Decide(*state_.objects, ResolvedView());
+  Decisions decisions = planner_.Decide(*state_.objects, ResolvedView());
   for (const absl::Status& trouble : decisions.trouble) {
     log_->Warning("cannot propose a strategy: ", std::string(trouble.message()));
     ++state_.policy_failures;
@@ -381,9 +381,9 @@ void Coordinator::Propose(CommId id, strategy::Strategy strategy) {
 }
 
 void Coordinator::PlanRateLimits(const ClusterView& view) {
-  DecidedRateLimits decided = DecideRateLimits(*state_.objects, view, plan_.fabrics());
+  DecidedRateLimits decided = DecideRateLimits(*state_.objects, view, planner_.fabrics());
   RecordUnmetGuarantees({decided.broken.begin(), decided.broken.end()});
-  windows_.SetRules(DecideWaitRules(*state_.objects, view, plan_.fabrics()));
+  windows_.SetRules(DecideWaitRules(*state_.objects, view, planner_.fabrics()));
   // Communicators whose daemons have not reconnected get theirs later.
   std::erase_if(decided.paces, [&](const PlannedRateLimits& limits) {
     return !state_.registry.communicators().contains(limits.id);

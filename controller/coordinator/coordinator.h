@@ -177,7 +177,7 @@ class Coordinator {
 
   // What agents should have, computed from state_.
   ViewCache view_cache_{&state_.registry, &state_.strategies};
-  IncrementalPlanner plan_;
+  IncrementalPlanner planner_;
   WindowScheduler windows_;
   CostCalibrator costs_;
   ProbeScheduler probes_;

@@ -69,14 +69,6 @@ TEST_F(CoordinatorTest, DescriptionHasTheLeadersError) {
   EXPECT_FALSE(Describe("0")->has_change()) << "it expired";
 }
 
-TEST_F(CoordinatorTest, OnlyTheLeadersEndRemovesACommunicator) {
-  AnnouncePair();
-  Send(kSecond, Ending(1));
-  EXPECT_EQ(communicators(), 1u);
-  Send(kFirst, Ending(1));
-  EXPECT_EQ(communicators(), 0u);
-}
-
 TEST_F(CoordinatorTest, FailedReportOfAnyHostDefinesTheState) {
   AnnouncePair();
   Send(kFirst, Reporting(1, 2));
@@ -162,18 +154,6 @@ TEST_F(CoordinatorTest, RemovesCommunicatorsOfARefusedLeader) {
   EXPECT_EQ(communicators(), 0u);
 }
 
-TEST_F(CoordinatorTest, RemovesCommunicatorsOfADisconnectedLeader) {
-  Send(kFirst, Registration(MakeHost("h0")));
-  Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
-  coordinator_.OnStreamClosed(kFirst, "its connection closed");
-  clock_.now += Coordinator::kOrphanTimeoutNs;
-  coordinator_.Tick();
-  EXPECT_EQ(communicators(), 1u);
-  clock_.now += 1;
-  coordinator_.Tick();
-  EXPECT_EQ(communicators(), 0u);
-}
-
 TEST_F(CoordinatorTest, TheSameDaemonOnANewStreamReplacesItsOldOne) {
   Send(kFirst, Registration(MakeHost("h0")));
   const auto out = Send(kSecond, Registration(MakeHost("h0")));
@@ -182,14 +162,6 @@ TEST_F(CoordinatorTest, TheSameDaemonOnANewStreamReplacesItsOldOne) {
   EXPECT_FALSE(out[0].message.has_value());
   EXPECT_TRUE(out[1].message->has_registered());
   coordinator_.OnStreamClosed(kFirst, "its connection closed");
-  EXPECT_EQ(StateOf(0), "ready");
-}
-
-TEST_F(CoordinatorTest, RefusesASecondDaemonOfOneNameWithBothEndpoints) {
-  Send(kFirst, Registration(MakeHost("h0", "", "10.0.0.1:7400")));
-  const auto out = Send(kSecond, Registration(MakeHost("h0", "", "10.0.0.2:7400")));
-  ExpectEnded(out, kSecond, "10.0.0.1:7400");
-  EXPECT_THAT(std::string(out[0].end.message()), HasSubstr("10.0.0.2:7400"));
   EXPECT_EQ(StateOf(0), "ready");
 }
 

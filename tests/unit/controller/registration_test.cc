@@ -96,10 +96,14 @@ TEST_F(RegistrationTest, AuditsTheRefusalOfADuplicateOrEmptyNameOnce) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     clock_.now += kNsPerSec;
     Send(kFirst, Beat());
-    for (const agent::v1::Host& host : hosts) Send(AgentKey(++key), Registration(host));
+    for (const agent::v1::Host& host : hosts) {
+      const auto out = Send(AgentKey(++key), Registration(host));
+      ExpectEnded(out, AgentKey(key), host.name().empty() ? "no host name" : host.peer_endpoint());
+    }
   }
   const std::vector<ControllerEvent> decided = coordinator_.TakeEvents();
   ASSERT_EQ(decided.size(), hosts.size());
+  EXPECT_THAT(decided[0].outcome, HasSubstr("10.0.0.1:7400 is connected as host 'h0'"));
   EXPECT_THAT(decided[0].outcome, HasSubstr("10.0.0.2:7400 another host name"));
   EXPECT_THAT(decided[1].outcome, HasSubstr("10.0.0.3:7400 another host name"));
   EXPECT_EQ(decided[2].objects, "host ''");
