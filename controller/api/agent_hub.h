@@ -8,7 +8,6 @@
 #include <grpcpp/support/status.h>
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,7 +43,6 @@ class AgentHub final : public agent::v1::AgentHub::CallbackService {
 
   // Asks the daemon of `host` for its state. `answer` is called once, from any thread, possibly
   // before this returns.
-  using StateCallback = std::function<void(const absl::StatusOr<state::Daemon>&)>;
   void RequestState(const std::string& host, StateCallback answer);
   // Answers all open and all later requests with an error: the controller stops.
   void FailRequests();
@@ -71,8 +69,6 @@ class AgentHub final : public agent::v1::AgentHub::CallbackService {
   std::mutex mutex_;  // guards all members below
   std::map<AgentKey, std::shared_ptr<AgentStream>> streams_;
   uint64_t last_key_ = 0;
-  std::map<uint64_t, StateCallback> requests_;  // by request number
-  bool stopped_ = false;
 };
 
 }  // namespace mccs

@@ -444,11 +444,12 @@ void Coordinator::End(AgentKey agent, absl::Status why) {
   outbox_.push_back({agent, std::nullopt, std::move(why)});
 }
 
-absl::StatusOr<uint64_t> Coordinator::RequestState(const std::string& host) {
+absl::Status Coordinator::RequestState(const std::string& host, StateCallback callback) {
   MCCS_ASSIGN_OR_RETURN(const uint64_t request_id,
-                        dumps_.Add(state_.registry, host, clock_->Now()));
-  AddMessage(state_.registry.hosts().at(host).agent).mutable_dump()->set_request_id(request_id);
-  return request_id;
+                        dumps_.Add(state_.registry, host, clock_->Now(), std::move(callback)));
+  const AgentKey agent = state_.registry.hosts().at(host).agent;
+  AddMessage(agent).mutable_dump()->set_request_id(request_id);
+  return absl::OkStatus();
 }
 
 std::vector<Outgoing> Coordinator::TakeOutbox() { return std::exchange(outbox_, {}); }

@@ -95,7 +95,9 @@ class Coordinator {
 
   // Asks the daemon of `host` for its state; TakeAnswers returns the answer within seconds. Errors
   // as in PendingDumps::Add.
-  absl::StatusOr<uint64_t> RequestState(const std::string& host);
+  absl::Status RequestState(const std::string& host, StateCallback callback);
+  // Answers all open and all later requests with an error: the controller stops.
+  void StopRequests() { dumps_.Stop(); }
   std::vector<StateAnswer> TakeAnswers() { return dumps_.TakeAnswers(); }
 
   // Sets the operators' objects and sends proposals to all communicators that they change.
