@@ -128,7 +128,7 @@ class Coordinator {
     std::set<CommId> first_strategies;  // of new communicators
     bool plan = false;                  // strategies of all, rate limits and probe targets
     bool objects = false;               // operators' objects: Tenants
-    bool time = false;                  // send windows, due probes
+    bool time = false;                  // due probes
   };
 
   void HandleRegister(AgentKey agent, const agent::v1::Register& registration);
@@ -157,7 +157,7 @@ class Coordinator {
   Decisions ChooseStrategies();
   // `strategy` is what `id` should run. REQUIRES: the leader's host is ready.
   void Propose(CommId id, strategy::Strategy strategy);
-  // How fast communicators may send, and which paths to probe, with the strategies of `view`.
+  // How fast communicators may send with the strategies of `view`.
   void PlanRateLimits(const ClusterView& view);
   // Logs guarantees that links can no longer hold, and those that they hold again.
   void RecordUnmetGuarantees(std::set<std::string> unmet);

@@ -38,6 +38,14 @@ TEST_F(CoordinatorChangesTest, ProposesOperatorsChangesToRunningCommunicators) {
   EXPECT_TRUE(Tick().empty());
 }
 
+TEST_F(CoordinatorChangesTest, EventsThatCancelOutSendNothing) {
+  StartCommunicator();
+  Tick();
+  EXPECT_TRUE(Send(kFirst, Announcement(MakeRunning(2, {"h0", "h1"}))).empty());
+  EXPECT_TRUE(Send(kFirst, Ending(2)).empty());
+  EXPECT_TRUE(Tick().empty());
+}
+
 TEST_F(CoordinatorChangesTest, OlderProposalMayBeAppliedBeforeTheNewest) {
   StartCommunicator();
   const std::vector<Outgoing> there = Reverse();
