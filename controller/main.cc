@@ -32,7 +32,6 @@
 #include "controller/config.h"
 #include "controller/coordinator/strategy_persister.h"
 #include "controller/objects/read_objects.h"
-#include "controller/rates/guarantee_limits.h"
 #include "controller/rates/rate_limits.h"
 #include "controller/state/catalog.h"
 #include "controller/state/topology_mismatch.h"

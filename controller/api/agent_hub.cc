@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/api/grpc_status.h"
 
 namespace mccs {
 namespace {
@@ -169,44 +168,18 @@ std::vector<std::shared_ptr<AgentStream>> AgentHub::Queue(std::vector<Outgoing> 
 
 void AgentHub::RequestState(const std::string& host, StateCallback answer) {
   absl::Status refused;
-  With([&](Coordinator& c) {
-    const std::lock_guard lock(mutex_);
-    if (stopped_) {
-      refused = absl::FailedPreconditionError("the controller is stopping");
-      return;
-    }
-    const absl::StatusOr<uint64_t> request_id = c.RequestState(host);
-    refused = request_id.status();
-    // Registered before the answer can arrive.
-    if (request_id.ok()) requests_[*request_id] = answer;
-  });
+  With([&](Coordinator& c) { refused = c.RequestState(host, answer); });
   if (!refused.ok()) answer(refused);
 }
 
-void AgentHub::DeliverAnswers() {
-  for (StateAnswer& answer : coordinator_->With([](Coordinator& c) { return c.TakeAnswers(); })) {
-    StateCallback take;
-    {
-      const std::lock_guard lock(mutex_);
-      const auto known = requests_.find(answer.request_id);
-      if (known == requests_.end()) continue;
-      take = std::move(known->second);
-      requests_.erase(known);
-    }
-    take(answer.state);
-  }
+void AgentHub::FailRequests() {
+  coordinator_->With([](Coordinator& c) { c.StopRequests(); });
+  DeliverAnswers();
 }
 
-void AgentHub::FailRequests() {
-  std::map<uint64_t, StateCallback> open;
-  {
-    const std::lock_guard lock(mutex_);
-    stopped_ = true;
-    open.swap(requests_);
-  }
-  for (const auto& [request_id, take] : open) {
-    take(absl::FailedPreconditionError("the controller is stopping"));
-  }
+void AgentHub::DeliverAnswers() {
+  for (StateAnswer& answer : coordinator_->With([](Coordinator& c) { return c.TakeAnswers(); }))
+    answer.callback(answer.state);
 }
 
 void AgentHub::Remove(AgentKey key) {

@@ -5,8 +5,9 @@
 #ifndef MCCS_CONTROLLER_API_AGENT_HUB_H_
 #define MCCS_CONTROLLER_API_AGENT_HUB_H_
 
+#include <grpcpp/support/status.h>
+
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,12 +15,18 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "controller/coordinator/shared_coordinator.h"
+#include "absl/status/status.h"
+#include "controller/coordinator/coordinator.h"
 #include "proto/agent.grpc.pb.h"
 
 namespace mccs {
 
 class AgentStream;
+
+// As gRPC sends it: the codes have the same numbers.
+inline grpc::Status ToGrpc(const absl::Status& status) {
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+}
 
 // LIFETIME: `coordinator` outlives it; it outlives the server that serves it.
 class AgentHub final : public agent::v1::AgentHub::CallbackService {
@@ -36,13 +43,18 @@ class AgentHub final : public agent::v1::AgentHub::CallbackService {
 
   // Asks the daemon of `host` for its state. `answer` is called once, from any thread, possibly
   // before this returns.
-  using StateCallback = std::function<void(const absl::StatusOr<state::Daemon>&)>;
   void RequestState(const std::string& host, StateCallback answer);
   // Answers all open and all later requests with an error: the controller stops.
   void FailRequests();
 
  private:
   friend class AgentStream;
+
+  // As gRPC sends it: the codes have the same numbers.
+  inline grpc::Status ToGrpc(const absl::Status& status) {
+    return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
+                        std::string(status.message()));
+  }
 
   void Handle(AgentKey key, const agent::v1::FromAgent& message);
   void OnStreamClosed(AgentKey key, const std::string& why);
@@ -57,8 +69,6 @@ class AgentHub final : public agent::v1::AgentHub::CallbackService {
   std::mutex mutex_;  // guards all members below
   std::map<AgentKey, std::shared_ptr<AgentStream>> streams_;
   uint64_t last_key_ = 0;
-  std::map<uint64_t, StateCallback> requests_;  // by request number
-  bool stopped_ = false;
 };
 
 }  // namespace mccs

@@ -8,7 +8,7 @@
 #include "controller/objects/spec_fields.h"
 #include "controller/planning/applied_policies.h"
 #include "controller/policy/shares.h"
-#include "controller/rates/guarantee_limits.h"
+#include "controller/rates/rate_limits.h"
 #include "topology/five_tuple.h"
 
 namespace mccs {

@@ -86,7 +86,9 @@ class Explainer {
     AddCosts();
     AddTenant();
     AddGuarantee();
-    for (size_t i = 0; i < input_.lanes.size(); ++i) AddFlow(i);
+    for (const agent::v1::Report& report : input_.reports) {
+      for (const agent::v1::Lane& lane : report.lanes()) AddFlow(lane, report.measured_ns());
+    }
     AddLinks();
     AddUnknownPaths();
     return std::move(out_);
@@ -209,8 +211,7 @@ class Explainer {
     return nullptr;
   }
 
-  void AddFlow(size_t i) {
-    const agent::v1::Lane& lane = input_.lanes[i];
+  void AddFlow(const agent::v1::Lane& lane, int64_t measured_ns) {
     control::v1::ExplainedFlow* flow = out_.add_flows();
     flow->set_channel(lane.channel());
     flow->set_from(HostName(subject(), lane.from()));
@@ -219,7 +220,7 @@ class Explainer {
     flow->set_remote(lane.remote());
     flow->set_state(lane.state());
     flow->set_payload_bytes(lane.payload_bytes());
-    flow->set_measured_ns(input_.measured_ns[i]);
+    flow->set_measured_ns(measured_ns);
     flow->set_waited_for_credit_ns(lane.waited_for_credit_ns());
     flow->set_waited_for_rate_ns(lane.waited_for_rate_ns());
     flow->set_waited_for_connection_ns(lane.waited_for_connection_ns());
@@ -306,22 +307,15 @@ class Explainer {
 
 }  // namespace
 
-absl::StatusOr<ExplanationInput> GatherExplanation(const Registry& registry,
-                                                   const ObjectSet& objects,
+absl::StatusOr<ExplanationInput> GatherExplanation(const ClusterState& state,
                                                    const std::string& prefix, MonotonicNs now) {
-  MCCS_ASSIGN_OR_RETURN(const CommId id, FindCommunicator(registry, prefix));
-  const CommunicatorRecord& record = registry.communicators().at(id);
-  ExplanationInput input = {.view = AppliedView(registry),
+  MCCS_ASSIGN_OR_RETURN(const CommId id, FindCommunicator(state, prefix));
+  const CommunicatorRecord& record = state.registry.communicators().at(id);
+  ExplanationInput input = {.view = AppliedView(state.registry),
                             .id = id,
-                            .summary = Summarize(registry, objects, id, record, now),
-                            .lanes = {},
-                            .measured_ns = {}};
-  for (const auto& [host, report] : record.reports) {
-    for (const agent::v1::Lane& lane : report.lanes()) {
-      input.lanes.push_back(lane);
-      input.measured_ns.push_back(report.measured_ns());
-    }
-  }
+                            .summary = Summarize(state, id, record, now),
+                            .reports = {}};
+  for (const auto& [host, report] : record.reports) input.reports.push_back(report);
   return input;
 }
 

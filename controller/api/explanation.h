@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "controller/coordinator/cluster_state.h"
 #include "controller/objects/object_set.h"
-#include "controller/state/registry.h"
 #include "controller/view/cluster_view.h"
 #include "proto/operator.pb.h"
 
@@ -20,13 +20,11 @@ struct ExplanationInput {
   ClusterView view;  // applied strategies, with the source ports that lanes report
   CommId id;
   control::v1::CommunicatorSummary summary;
-  std::vector<agent::v1::Lane> lanes;  // of all its hosts, by host
-  std::vector<int64_t> measured_ns;    // per lane, on its host's clock
+  std::vector<agent::v1::Report> reports;  // by host
 };
 
 // Errors as in FindCommunicator (controller/api/operator_view.h).
-absl::StatusOr<ExplanationInput> GatherExplanation(const Registry& registry,
-                                                   const ObjectSet& objects,
+absl::StatusOr<ExplanationInput> GatherExplanation(const ClusterState& state,
                                                    const std::string& prefix, MonotonicNs now);
 
 // Expected rate of a flow: its weighted max-min share if all flows send as much as they can

@@ -1,5 +1,6 @@
 #include "controller/api/metrics.h"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <string>
@@ -9,19 +10,17 @@
 namespace mccs {
 namespace {
 
-void AddRegistry(const Registry& registry, const ObjectSet& objects, MetricFamilies* out) {
+void AddHostsAndCommunicators(const ClusterState& state, MetricFamilies* out) {
   std::map<HostState, int> hosts;
-  for (const auto& [name, record] : registry.hosts()) ++hosts[record.state];
+  for (const auto& [name, record] : state.registry.hosts()) ++hosts[record.state];
   out->BeginGauge("mccs_controller_hosts", "Registered hosts, by state.");
   out->Add({{"state", "ready"}}, hosts[HostState::kReady]);
   out->Add({{"state", "lost"}}, hosts[HostState::kLost]);
   out->Add({{"state", "rejected"}}, hosts[HostState::kRefused]);
 
   std::map<std::string, int> communicators;
-  for (const auto& [id, record] : registry.communicators()) {
-    const agent::v1::Announce& announced = record.announced;
-    const Object* tenant = FindTenant(objects, {announced.tenant(), announced.cgroup()});
-    ++communicators[tenant != nullptr ? tenant->key.name : announced.tenant()];
+  for (const auto& [id, record] : state.registry.communicators()) {
+    ++communicators[TenantNameOf(*state.objects, record.origin())];
   }
   out->BeginGauge("mccs_controller_communicators",
                   "Communicators announced by daemons, by tenant.");
@@ -43,25 +42,30 @@ prometheus::ClientMetric::Histogram ToHistogram(const ConvergenceTimes& times) {
   return histogram;
 }
 
-void AddDecisions(const Rollouts& rollouts, MetricFamilies* out) {
+void AddDecisions(const ClusterState& state, MetricFamilies* out) {
+  const ProposalCounts& counts = state.registry.proposal_counts();
+  const auto& communicators = state.registry.communicators();
+  const auto pending =
+      std::count_if(communicators.begin(), communicators.end(),
+                    [](const auto& entry) { return !entry.second.awaited.empty(); });
   out->BeginCounter("mccs_controller_decisions_total",
                     "Strategies proposed to communicators, by deciding policy.");
-  for (const auto& [policy, count] : rollouts.by_policy()) {
+  for (const auto& [policy, count] : counts.by_policy) {
     out->Add({{"policy", policy}}, static_cast<double>(count));
   }
   out->BeginCounter("mccs_controller_decision_failures_total",
                     "Communicators for which no policy found a strategy.");
-  out->Add(static_cast<double>(rollouts.failed()));
+  out->Add(static_cast<double>(state.policy_failures));
   out->BeginGauge("mccs_controller_proposals_pending",
                   "Proposals that some host has not applied yet.");
-  out->Add(static_cast<double>(rollouts.pending()));
+  out->Add(static_cast<double>(pending));
   out->BeginCounter("mccs_controller_proposals_total", "Finished proposals, by result.");
-  out->Add({{"result", "applied"}}, static_cast<double>(rollouts.times().count()));
-  out->Add({{"result", "superseded"}}, static_cast<double>(rollouts.superseded()));
-  out->Add({{"result", "dropped"}}, static_cast<double>(rollouts.dropped()));
+  out->Add({{"result", "applied"}}, static_cast<double>(counts.applied.count()));
+  out->Add({{"result", "superseded"}}, static_cast<double>(counts.superseded));
+  out->Add({{"result", "dropped"}}, static_cast<double>(counts.dropped));
   out->BeginHistogram("mccs_controller_convergence_seconds",
                       "Time from a proposal until the last host has reported it as applied.");
-  out->AddHistogram({}, ToHistogram(rollouts.times()));
+  out->AddHistogram({}, ToHistogram(counts.applied));
 }
 
 void AddStore(const StoreCounts& store, MetricFamilies* out) {
@@ -85,8 +89,8 @@ std::vector<prometheus::MetricFamily> ControllerMetrics(const Coordinator& coord
   MetricFamilies out;
   out.BeginGauge("mccs_build_info", "Always 1; the labels give component and version.");
   out.Add({{"component", "mccs-controller"}, {"version", coordinator.version()}}, 1);
-  AddRegistry(coordinator.registry(), coordinator.objects(), &out);
-  AddDecisions(coordinator.rollouts(), &out);
+  AddHostsAndCommunicators(coordinator.state(), &out);
+  AddDecisions(coordinator.state(), &out);
   AddStore(store, &out);
   return out.Take();
 }

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "controller/api/explanation.h"
-#include "controller/api/grpc_status.h"
 #include "controller/api/object_view.h"
 #include "controller/api/operator_view.h"
 #include "controller/api/work_view.h"
@@ -35,67 +34,61 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const abs
   return reactor;
 }
 
+template <typename Reply>
+grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, absl::StatusOr<Reply> answer,
+                                 Reply* reply) {
+  if (answer.ok()) *reply = *std::move(answer);
+  return Answer(context, answer.status());
+}
+
 }  // namespace
 
-grpc::ServerUnaryReactor* OperatorService::ListHosts(
-    grpc::CallbackServerContext* context, const control::v1::ListHostsRequest* /*request*/,
+OperatorService::Reactor* OperatorService::ListHosts(
+    Context* context, const control::v1::ListHostsRequest* /*request*/,
     control::v1::ListHostsReply* reply) {
-  *reply = coordinator_->With([](Coordinator& c) {
-    return mccs::ListHosts(c.registry(), c.recovered(), c.objects(), c.Now());
-  });
+  *reply = coordinator_->With([](Coordinator& c) { return mccs::ListHosts(c.state(), c.Now()); });
   return Answer(context, absl::OkStatus());
 }
 
-grpc::ServerUnaryReactor* OperatorService::ListCommunicators(
-    grpc::CallbackServerContext* context, const control::v1::ListCommunicatorsRequest* /*request*/,
+OperatorService::Reactor* OperatorService::ListCommunicators(
+    Context* context, const control::v1::ListCommunicatorsRequest* /*request*/,
     control::v1::ListCommunicatorsReply* reply) {
-  *reply = coordinator_->With([](Coordinator& c) {
-    return mccs::ListCommunicators(c.registry(), c.recovered(), c.objects(), c.Now());
-  });
+  *reply = coordinator_->With(
+      [](Coordinator& c) { return mccs::ListCommunicators(c.state(), c.Now()); });
   return Answer(context, absl::OkStatus());
 }
 
-grpc::ServerUnaryReactor* OperatorService::DescribeCommunicator(
-    grpc::CallbackServerContext* context, const control::v1::DescribeCommunicatorRequest* request,
+OperatorService::Reactor* OperatorService::DescribeCommunicator(
+    Context* context, const control::v1::DescribeCommunicatorRequest* request,
     control::v1::CommunicatorDetail* reply) {
-  absl::StatusOr<control::v1::CommunicatorDetail> detail = coordinator_->With([&](Coordinator& c) {
-    auto found =
-        mccs::DescribeCommunicator(c.registry(), c.objects(), c.rollouts(), request->id(), c.Now());
-    if (!found.ok()) {
-      found = ExplainAbsence(found.status(), c.recovered(), request->id());
-    } else {
-      found->set_send_windows(c.windows().Describe(found->summary().id()));
-    }
+  auto detail = coordinator_->With([&](Coordinator& c) {
+    auto found = mccs::DescribeCommunicator(c.state(), request->id(), c.Now());
+    if (found.ok()) found->set_send_windows(c.windows().Describe(found->summary().id()));
     return found;
   });
-  if (detail.ok()) *reply = *std::move(detail);
-  return Answer(context, detail.status());
+  return Answer(context, std::move(detail), reply);
 }
 
-grpc::ServerUnaryReactor* OperatorService::ExplainCommunicator(
-    grpc::CallbackServerContext* context, const control::v1::DescribeCommunicatorRequest* request,
+OperatorService::Reactor* OperatorService::ExplainCommunicator(
+    Context* context, const control::v1::DescribeCommunicatorRequest* request,
     control::v1::Explanation* reply) {
   const absl::StatusOr<ExplanationInput> input = coordinator_->With([&](Coordinator& c) {
-    auto gathered = GatherExplanation(c.registry(), c.objects(), request->id(), c.Now());
-    if (!gathered.ok()) {
-      gathered = ExplainAbsence(gathered.status(), c.recovered(), request->id());
-    } else {
-      gathered->view.probed = c.probed();
-    }
+    auto gathered = GatherExplanation(c.state(), request->id(), c.Now());
+    if (gathered.ok()) gathered->view.probed = c.probed();
     return gathered;
   });
   if (input.ok()) *reply = Explain(*input, *catalog_->objects());
   return Answer(context, input.status());
 }
 
-grpc::ServerUnaryReactor* OperatorService::ListWork(grpc::CallbackServerContext* context,
+OperatorService::Reactor* OperatorService::ListWork(Context* context,
                                                     const control::v1::ListWorkRequest* /*request*/,
                                                     control::v1::ListWorkReply* reply) {
   *reply = Work(*catalog_->objects());
   return Answer(context, absl::OkStatus());
 }
 
-grpc::ServerUnaryReactor* OperatorService::Dump(grpc::CallbackServerContext* context,
+OperatorService::Reactor* OperatorService::Dump(Context* context,
                                                 const control::v1::DumpRequest* request,
                                                 control::v1::DumpReply* reply) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
@@ -108,7 +101,7 @@ grpc::ServerUnaryReactor* OperatorService::Dump(grpc::CallbackServerContext* con
   return reactor;
 }
 
-grpc::ServerUnaryReactor* OperatorService::Version(grpc::CallbackServerContext* context,
+OperatorService::Reactor* OperatorService::Version(Context* context,
                                                    const control::v1::VersionRequest* /*request*/,
                                                    control::v1::VersionReply* reply) {
   reply->set_version(coordinator_->With([](Coordinator& c) { return c.version(); }));
@@ -120,10 +113,9 @@ ClusterView OperatorService::View() {
 }
 
 control::v1::ListWorkReply OperatorService::Work(const ObjectSet& objects) {
-  return ShowWork(coordinator_->With([](Coordinator& c) {
-    return GatherWork(c.registry(), c.objects(), c.probed());
-  }),
-                  objects);
+  return ShowWork(
+      coordinator_->With([](Coordinator& c) { return GatherWork(c.state(), c.probed()); }),
+      objects);
 }
 
 control::v1::ChangeReply OperatorService::Show(const Catalog::Outcome& outcome,
@@ -147,7 +139,7 @@ control::v1::ChangeReply OperatorService::Show(const Catalog::Outcome& outcome,
   return ShowChange(outcome, before, *decided, rates, dry_run);
 }
 
-grpc::ServerUnaryReactor* OperatorService::Apply(grpc::CallbackServerContext* context,
+OperatorService::Reactor* OperatorService::Apply(Context* context,
                                                  const control::v1::ApplyRequest* request,
                                                  control::v1::ChangeReply* reply) {
   const ClusterView before = View();
@@ -157,7 +149,7 @@ grpc::ServerUnaryReactor* OperatorService::Apply(grpc::CallbackServerContext* co
   return Answer(context, outcome.status());
 }
 
-grpc::ServerUnaryReactor* OperatorService::Delete(grpc::CallbackServerContext* context,
+OperatorService::Reactor* OperatorService::Delete(Context* context,
                                                   const control::v1::DeleteRequest* request,
                                                   control::v1::ChangeReply* reply) {
   const Caller caller = {context->peer(), request->caller().user()};
@@ -218,7 +210,7 @@ absl::StatusOr<control::v1::DrainReply> OperatorService::SetDrain(
     for (CommId id : UsersOfHost(c.registry(), spec.host)) {
       reply.add_communicators(FormatCommId(id));
     }
-    for (const auto& [id, recovered] : c.recovered()) {
+    for (const auto& [id, recovered] : c.state().strategies.recovered()) {
       const auto& hosts = recovered.hosts;
       const bool may =
           spec.host.empty() || std::find(hosts.begin(), hosts.end(), spec.host) != hosts.end();
@@ -232,27 +224,22 @@ absl::StatusOr<control::v1::DrainReply> OperatorService::SetDrain(
   return reply;
 }
 
-grpc::ServerUnaryReactor* OperatorService::Drain(grpc::CallbackServerContext* context,
+OperatorService::Reactor* OperatorService::Drain(Context* context,
                                                  const control::v1::DrainRequest* request,
                                                  control::v1::DrainReply* reply) {
-  absl::StatusOr<control::v1::DrainReply> done =
-      SetDrain(*request, {context->peer(), request->caller().user()});
-  if (done.ok()) *reply = *std::move(done);
-  return Answer(context, done.status());
+  return Answer(context, SetDrain(*request, {context->peer(), request->caller().user()}), reply);
 }
 
-grpc::ServerUnaryReactor* OperatorService::ListObjects(
-    grpc::CallbackServerContext* context, const control::v1::ListObjectsRequest* request,
+OperatorService::Reactor* OperatorService::ListObjects(
+    Context* context, const control::v1::ListObjectsRequest* request,
     control::v1::ListObjectsReply* reply) {
   const Catalog::Objects objects = catalog_->objects();
   const bool drains = ParseKind(request->kind()) == ObjectKind::kDrain;
-  absl::StatusOr<control::v1::ListObjectsReply> listed = mccs::ListObjects(
-      *objects, View(), drains ? Work(*objects) : control::v1::ListWorkReply(), *request);
-  if (listed.ok()) *reply = *std::move(listed);
-  return Answer(context, listed.status());
+  const auto work = drains ? Work(*objects) : control::v1::ListWorkReply();
+  return Answer(context, mccs::ListObjects(*objects, View(), work, *request), reply);
 }
 
-grpc::ServerUnaryReactor* OperatorService::ListAudit(grpc::CallbackServerContext* context,
+OperatorService::Reactor* OperatorService::ListAudit(Context* context,
                                                      const control::v1::ListAuditRequest* request,
                                                      control::v1::ListAuditReply* reply) {
   const uint32_t limit = request->limit() > 0 ? request->limit() : kAuditEntries;

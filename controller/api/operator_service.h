@@ -8,7 +8,7 @@
 #define MCCS_CONTROLLER_API_OPERATOR_SERVICE_H_
 
 #include "controller/api/agent_hub.h"
-#include "controller/coordinator/shared_coordinator.h"
+#include "controller/coordinator/coordinator.h"
 #include "controller/state/catalog.h"
 #include "proto/operator.grpc.pb.h"
 
@@ -20,43 +20,36 @@ class OperatorService final : public control::v1::Operator::CallbackService {
   OperatorService(SharedCoordinator* coordinator, Catalog* catalog, AgentHub* agents)
       : coordinator_(coordinator), catalog_(catalog), agents_(agents) {}
 
-  grpc::ServerUnaryReactor* ListHosts(grpc::CallbackServerContext* context,
-                                      const control::v1::ListHostsRequest* request,
-                                      control::v1::ListHostsReply* reply) override;
-  grpc::ServerUnaryReactor* ListCommunicators(grpc::CallbackServerContext* context,
-                                              const control::v1::ListCommunicatorsRequest* request,
-                                              control::v1::ListCommunicatorsReply* reply) override;
-  grpc::ServerUnaryReactor* DescribeCommunicator(
-      grpc::CallbackServerContext* context, const control::v1::DescribeCommunicatorRequest* request,
-      control::v1::CommunicatorDetail* reply) override;
-  grpc::ServerUnaryReactor* ExplainCommunicator(
-      grpc::CallbackServerContext* context, const control::v1::DescribeCommunicatorRequest* request,
-      control::v1::Explanation* reply) override;
-  grpc::ServerUnaryReactor* ListWork(grpc::CallbackServerContext* context,
-                                     const control::v1::ListWorkRequest* request,
-                                     control::v1::ListWorkReply* reply) override;
+  using Context = grpc::CallbackServerContext;
+  using Reactor = grpc::ServerUnaryReactor;
+
+  Reactor* ListHosts(Context* context, const control::v1::ListHostsRequest* request,
+                     control::v1::ListHostsReply* reply) override;
+  Reactor* ListCommunicators(Context* context, const control::v1::ListCommunicatorsRequest* request,
+                             control::v1::ListCommunicatorsReply* reply) override;
+  Reactor* DescribeCommunicator(Context* context,
+                                const control::v1::DescribeCommunicatorRequest* request,
+                                control::v1::CommunicatorDetail* reply) override;
+  Reactor* ExplainCommunicator(Context* context,
+                               const control::v1::DescribeCommunicatorRequest* request,
+                               control::v1::Explanation* reply) override;
+  Reactor* ListWork(Context* context, const control::v1::ListWorkRequest* request,
+                    control::v1::ListWorkReply* reply) override;
   // The reply is sent when the daemon answers.
-  grpc::ServerUnaryReactor* Dump(grpc::CallbackServerContext* context,
-                                 const control::v1::DumpRequest* request,
-                                 control::v1::DumpReply* reply) override;
-  grpc::ServerUnaryReactor* Version(grpc::CallbackServerContext* context,
-                                    const control::v1::VersionRequest* request,
-                                    control::v1::VersionReply* reply) override;
-  grpc::ServerUnaryReactor* Apply(grpc::CallbackServerContext* context,
-                                  const control::v1::ApplyRequest* request,
-                                  control::v1::ChangeReply* reply) override;
-  grpc::ServerUnaryReactor* Delete(grpc::CallbackServerContext* context,
-                                   const control::v1::DeleteRequest* request,
-                                   control::v1::ChangeReply* reply) override;
-  grpc::ServerUnaryReactor* ListObjects(grpc::CallbackServerContext* context,
-                                        const control::v1::ListObjectsRequest* request,
-                                        control::v1::ListObjectsReply* reply) override;
-  grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context,
-                                  const control::v1::DrainRequest* request,
-                                  control::v1::DrainReply* reply) override;
-  grpc::ServerUnaryReactor* ListAudit(grpc::CallbackServerContext* context,
-                                      const control::v1::ListAuditRequest* request,
-                                      control::v1::ListAuditReply* reply) override;
+  Reactor* Dump(Context* context, const control::v1::DumpRequest* request,
+                control::v1::DumpReply* reply) override;
+  Reactor* Version(Context* context, const control::v1::VersionRequest* request,
+                   control::v1::VersionReply* reply) override;
+  Reactor* Apply(Context* context, const control::v1::ApplyRequest* request,
+                 control::v1::ChangeReply* reply) override;
+  Reactor* Delete(Context* context, const control::v1::DeleteRequest* request,
+                  control::v1::ChangeReply* reply) override;
+  Reactor* ListObjects(Context* context, const control::v1::ListObjectsRequest* request,
+                       control::v1::ListObjectsReply* reply) override;
+  Reactor* Drain(Context* context, const control::v1::DrainRequest* request,
+                 control::v1::DrainReply* reply) override;
+  Reactor* ListAudit(Context* context, const control::v1::ListAuditRequest* request,
+                     control::v1::ListAuditReply* reply) override;
 
  private:
   ClusterView View();

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/status_macros.h"
 #include "controller/state/drains.h"
 #include "controller/state/topology_mismatch.h"
 #include "controller/view/flow.h"
@@ -94,8 +95,8 @@ void AddHoldUps(const CommunicatorRecord& record, control::v1::CommunicatorDetai
 }
 
 // Adds which strategies run where, and pending proposals.
-void AddProgress(const CommunicatorRecord& record, const Rollouts::Pending* pending,
-                 MonotonicNs now, control::v1::CommunicatorDetail* detail) {
+void AddProgress(const CommunicatorRecord& record, MonotonicNs now,
+                 control::v1::CommunicatorDetail* detail) {
   for (const std::string& host : record.announced.hosts()) {
     const auto report = record.reports.find(host);
     if (report == record.reports.end()) continue;
@@ -106,11 +107,11 @@ void AddProgress(const CommunicatorRecord& record, const Rollouts::Pending* pend
     out->set_state(report->second.state());
     if (host == record.leader) detail->set_change_error(report->second.change_error());
   }
-  if (pending == nullptr) return;
+  if (record.awaited.empty()) return;
   control::v1::PendingChange* change = detail->mutable_change();
-  change->set_epoch(pending->epoch);
-  change->set_age_ns(now - pending->since);
-  for (const std::string& host : pending->awaited) change->add_pending_hosts(host);
+  change->set_epoch(record.proposed_epoch);
+  change->set_age_ns(now - record.proposed_at);
+  for (const std::string& host : record.awaited) change->add_pending_hosts(host);
 }
 
 }  // namespace
@@ -127,7 +128,7 @@ std::string StateOfCommunicator(const Registry& registry, const CommunicatorReco
   return state;
 }
 
-absl::StatusOr<CommId> FindCommunicator(const Registry& registry, const std::string& prefix) {
+absl::StatusOr<CommId> FindCommunicator(const ClusterState& state, const std::string& prefix) {
   if (prefix.empty() || prefix.size() > kIdDigits ||
       prefix.find_first_not_of("0123456789abcdef") != std::string::npos) {
     return absl::InvalidArgumentError(
@@ -136,11 +137,16 @@ absl::StatusOr<CommId> FindCommunicator(const Registry& registry, const std::str
                      "by 'mccsctl get communicators'"));
   }
   std::vector<CommId> fits;
-  for (const auto& [id, record] : registry.communicators()) {
+  for (const auto& [id, record] : state.registry.communicators()) {
     if (FormatCommId(id).starts_with(prefix)) fits.push_back(id);
   }
   if (fits.size() == 1) return fits[0];
   if (fits.empty()) {
+    for (const auto& [id, communicator] : state.strategies.recovered()) {
+      if (!FormatCommId(id).starts_with(prefix)) continue;
+      return absl::FailedPreconditionError(absl::StrCat("communicator ", FormatCommId(id), " is ",
+                                                        kReconnecting, "; try again later"));
+    }
     return absl::NotFoundError(absl::StrCat("no communicator id starts with '", prefix,
                                             "'; 'mccsctl get communicators' lists them"));
   }
@@ -152,15 +158,14 @@ absl::StatusOr<CommId> FindCommunicator(const Registry& registry, const std::str
       fits.size() > names.size() ? ", …" : "", "; give more digits"));
 }
 
-control::v1::CommunicatorSummary Summarize(const Registry& registry, const ObjectSet& objects,
-                                           CommId id, const CommunicatorRecord& record,
-                                           MonotonicNs now) {
+control::v1::CommunicatorSummary Summarize(const ClusterState& state, CommId id,
+                                           const CommunicatorRecord& record, MonotonicNs now) {
   const strategy::Strategy& strategy = record.Applied();
   control::v1::CommunicatorSummary summary;
   summary.set_id(FormatCommId(id));
   summary.set_name(record.announced.name());
-  summary.set_tenant(TenantNameOf(objects, record.origin()));
-  summary.set_state(StateOfCommunicator(registry, record));
+  summary.set_tenant(TenantNameOf(*state.objects, record.origin()));
+  summary.set_state(StateOfCommunicator(state.registry, record));
   summary.set_ranks(record.announced.members_size());
   summary.set_hosts(record.announced.hosts_size());
   summary.set_channels(strategy.channels_size());
@@ -174,25 +179,13 @@ control::v1::CommunicatorSummary Summarize(const Registry& registry, const Objec
   return summary;
 }
 
-absl::Status ExplainAbsence(const absl::Status& not_found, const RecoveredCommunicators& recovered,
-                            const std::string& prefix) {
-  if (!absl::IsNotFound(not_found)) return not_found;
-  for (const auto& [id, communicator] : recovered) {
-    if (!FormatCommId(id).starts_with(prefix)) continue;
-    return absl::FailedPreconditionError(absl::StrCat("communicator ", FormatCommId(id), " is ",
-                                                      kReconnecting, "; try again later"));
-  }
-  return not_found;
-}
-
-control::v1::ListHostsReply ListHosts(const Registry& registry,
-                                      const RecoveredCommunicators& recovered,
-                                      const ObjectSet& objects, MonotonicNs now) {
+control::v1::ListHostsReply ListHosts(const ClusterState& state, MonotonicNs now) {
+  const Registry& registry = state.registry;
   std::map<std::string, int> communicators;
   for (const auto& [id, record] : registry.communicators()) {
     for (const std::string& host : record.announced.hosts()) ++communicators[host];
   }
-  for (const auto& [id, communicator] : recovered) {
+  for (const auto& [id, communicator] : state.strategies.recovered()) {
     for (const std::string& host : communicator.hosts) ++communicators[host];
   }
   std::vector<const HostRecord*> hosts;
@@ -201,7 +194,7 @@ control::v1::ListHostsReply ListHosts(const Registry& registry,
     return PositionOf(a->host) < PositionOf(b->host);
   });
   std::map<std::string, std::vector<std::string>> contradictions;
-  for (const TopologyMismatch& each : FindTopologyMismatches(objects, registry.View()))
+  for (const TopologyMismatch& each : FindTopologyMismatches(*state.objects, registry.View()))
     contradictions[each.host].push_back(absl::StrCat(ToText(each.topology), ": ", each.text));
   control::v1::ListHostsReply reply;
   for (const HostRecord* host : hosts) {
@@ -214,7 +207,7 @@ control::v1::ListHostsReply ListHosts(const Registry& registry,
       for (std::string& text : contradictions[host->host.name()])
         out->add_topology_mismatches(std::move(text));
     }
-    if (const Object* drain = FindHostDrain(objects, host->host.name())) {
+    if (const Object* drain = FindHostDrain(*state.objects, host->host.name())) {
       out->set_drain(out->communicators() > 0 ? "draining" : "drained");
       out->set_drain_reason(DrainOf(*drain).reason);
     }
@@ -222,20 +215,18 @@ control::v1::ListHostsReply ListHosts(const Registry& registry,
   return reply;
 }
 
-control::v1::ListCommunicatorsReply ListCommunicators(const Registry& registry,
-                                                      const RecoveredCommunicators& recovered,
-                                                      const ObjectSet& objects, MonotonicNs now) {
+control::v1::ListCommunicatorsReply ListCommunicators(const ClusterState& state, MonotonicNs now) {
   std::vector<std::pair<CommId, const CommunicatorRecord*>> records;
-  for (const auto& [id, record] : registry.communicators()) records.emplace_back(id, &record);
+  for (const auto& [id, record] : state.registry.communicators()) records.emplace_back(id, &record);
   std::stable_sort(records.begin(), records.end(),
                    [](const auto& a, const auto& b) { return a.second->since < b.second->since; });
   control::v1::ListCommunicatorsReply reply;
   for (const auto& [id, record] : records)
-    *reply.add_communicators() = Summarize(registry, objects, id, *record, now);
-  for (const auto& [id, communicator] : recovered) {
+    *reply.add_communicators() = Summarize(state, id, *record, now);
+  for (const auto& [id, communicator] : state.strategies.recovered()) {
     control::v1::CommunicatorSummary* summary = reply.add_communicators();
     summary->set_id(FormatCommId(id));
-    summary->set_tenant(TenantNameOf(objects, communicator.origin()));
+    summary->set_tenant(TenantNameOf(*state.objects, communicator.origin()));
     summary->set_state(kReconnecting);
     summary->set_hosts(static_cast<int>(communicator.hosts.size()));
     summary->set_channels(communicator.strategy.channels_size());
@@ -245,16 +236,13 @@ control::v1::ListCommunicatorsReply ListCommunicators(const Registry& registry,
   return reply;
 }
 
-absl::StatusOr<control::v1::CommunicatorDetail> DescribeCommunicator(const Registry& registry,
-                                                                     const ObjectSet& objects,
-                                                                     const Rollouts& rollouts,
+absl::StatusOr<control::v1::CommunicatorDetail> DescribeCommunicator(const ClusterState& state,
                                                                      const std::string& prefix,
                                                                      MonotonicNs now) {
-  const absl::StatusOr<CommId> id = FindCommunicator(registry, prefix);
-  if (!id.ok()) return id.status();
-  const CommunicatorRecord& record = registry.communicators().at(*id);
+  MCCS_ASSIGN_OR_RETURN(const CommId id, FindCommunicator(state, prefix));
+  const CommunicatorRecord& record = state.registry.communicators().at(id);
   control::v1::CommunicatorDetail detail;
-  *detail.mutable_summary() = Summarize(registry, objects, *id, record, now);
+  *detail.mutable_summary() = Summarize(state, id, record, now);
   *detail.mutable_members() = record.announced.members();
   for (cluster::Member& member : *detail.mutable_members()) member.clear_hints();
   *detail.mutable_hints() = record.announced.hints();
@@ -272,7 +260,7 @@ absl::StatusOr<control::v1::CommunicatorDetail> DescribeCommunicator(const Regis
   }
   AddCaptured(record, &detail);
   AddHoldUps(record, &detail);
-  AddProgress(record, rollouts.FindPending(*id), now, &detail);
+  AddProgress(record, now, &detail);
   return detail;
 }
 

@@ -1,4 +1,4 @@
-// The registry in the operators' API (proto/operator.proto). Pure.
+// Hosts and communicators in the operators' API (proto/operator.proto). Pure.
 #ifndef MCCS_CONTROLLER_API_OPERATOR_VIEW_H_
 #define MCCS_CONTROLLER_API_OPERATOR_VIEW_H_
 
@@ -6,10 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
-#include "controller/objects/object_set.h"
-#include "controller/state/recovered_strategies.h"
-#include "controller/state/registry.h"
-#include "controller/state/rollouts.h"
+#include "controller/coordinator/cluster_state.h"
 #include "proto/operator.pb.h"
 
 namespace mccs {
@@ -18,32 +15,21 @@ namespace mccs {
 std::string StateOfCommunicator(const Registry& registry, const CommunicatorRecord& record);
 
 // kInvalidArgument: `prefix` is empty, not hexadecimal, or matches several communicators (the
-// message names them). kNotFound: it matches none.
-absl::StatusOr<CommId> FindCommunicator(const Registry& registry, const std::string& prefix);
+// message names them). kFailedPrecondition: it matches only one that is recovered but not announced
+// yet. kNotFound: it matches none.
+absl::StatusOr<CommId> FindCommunicator(const ClusterState& state, const std::string& prefix);
 
-control::v1::CommunicatorSummary Summarize(const Registry& registry, const ObjectSet& objects,
-                                           CommId id, const CommunicatorRecord& record,
-                                           MonotonicNs now);
-
-// Returns `not_found` (from FindCommunicator), or kFailedPrecondition with an explanation if the
-// communicator is recovered but not announced yet.
-absl::Status ExplainAbsence(const absl::Status& not_found, const RecoveredCommunicators& recovered,
-                            const std::string& prefix);
+control::v1::CommunicatorSummary Summarize(const ClusterState& state, CommId id,
+                                           const CommunicatorRecord& record, MonotonicNs now);
 
 // Hosts sorted by pod, rack and name.
-control::v1::ListHostsReply ListHosts(const Registry& registry,
-                                      const RecoveredCommunicators& recovered,
-                                      const ObjectSet& objects, MonotonicNs now);
+control::v1::ListHostsReply ListHosts(const ClusterState& state, MonotonicNs now);
 
 // Communicators from the oldest to the youngest, then recovered ones that are not announced yet.
-control::v1::ListCommunicatorsReply ListCommunicators(const Registry& registry,
-                                                      const RecoveredCommunicators& recovered,
-                                                      const ObjectSet& objects, MonotonicNs now);
+control::v1::ListCommunicatorsReply ListCommunicators(const ClusterState& state, MonotonicNs now);
 
 // Errors as in FindCommunicator.
-absl::StatusOr<control::v1::CommunicatorDetail> DescribeCommunicator(const Registry& registry,
-                                                                     const ObjectSet& objects,
-                                                                     const Rollouts& rollouts,
+absl::StatusOr<control::v1::CommunicatorDetail> DescribeCommunicator(const ClusterState& state,
                                                                      const std::string& prefix,
                                                                      MonotonicNs now);
 

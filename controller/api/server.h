@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "controller/coordinator/shared_coordinator.h"
+#include "controller/coordinator/coordinator.h"
 #include "controller/state/catalog.h"
 
 namespace mccs {

@@ -9,21 +9,20 @@
 #include "controller/state/resolved_view.h"
 
 namespace mccs {
-WorkInput GatherWork(const Registry& registry, const ObjectSet& objects,
-                     std::shared_ptr<const ProbedPaths> probed) {
+WorkInput GatherWork(const ClusterState& state, std::shared_ptr<const ProbedPaths> probed) {
   std::vector<std::pair<CommId, const CommunicatorRecord*>> records;
-  for (const auto& [id, record] : registry.communicators()) records.emplace_back(id, &record);
+  for (const auto& [id, record] : state.registry.communicators()) records.emplace_back(id, &record);
   std::stable_sort(records.begin(), records.end(),
                    [](const auto& a, const auto& b) { return a.second->since < b.second->since; });
   WorkInput input;
-  input.view.hosts = registry.HostViews();
+  input.view.hosts = state.registry.HostViews();
   input.view.probed = std::move(probed);
   for (const auto& [id, record] : records) {
     WorkRecord& next = input.records.emplace_back();
     next.work.set_id(FormatCommId(id));
     next.work.set_name(record->announced.name());
-    next.work.set_tenant(TenantNameOf(objects, record->origin()));
-    next.work.set_state(StateOfCommunicator(registry, *record));
+    next.work.set_tenant(TenantNameOf(*state.objects, record->origin()));
+    next.work.set_state(StateOfCommunicator(state.registry, *record));
     next.work.set_ranks(record->announced.members_size());
     const auto& hosts = record->announced.hosts();
     for (const auto& [host, report] : record->reports) {

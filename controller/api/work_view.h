@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/objects/object_set.h"
-#include "controller/state/registry.h"
+#include "controller/coordinator/cluster_state.h"
 #include "controller/view/cluster_view.h"
 #include "controller/view/flow.h"
 #include "proto/operator.pb.h"
@@ -25,8 +24,7 @@ struct WorkInput {
   std::vector<WorkRecord> records;
   ClusterView view;  // hosts and probed paths, which may be null
 };
-WorkInput GatherWork(const Registry& registry, const ObjectSet& objects,
-                     std::shared_ptr<const ProbedPaths> probed);
+WorkInput GatherWork(const ClusterState& state, std::shared_ptr<const ProbedPaths> probed);
 
 // Adds the links.
 control::v1::ListWorkReply ShowWork(WorkInput input, const ObjectSet& objects);

@@ -1,12 +1,13 @@
-// The controller's reaction to each message of an agent. It has no network and no threads: messages
-// come in by calls and go out through the outbox, so that a simulator can run it unchanged.
+// The controller's reaction to agents, operators and time. It has no network and no threads:
+// messages come in by calls and go out through the outbox, so that a simulator can run it
+// unchanged.
 //
-// OWNER: main. THREAD: one at a time; agent_hub.h and operator_service.h hold a mutex around it.
+// OWNER: main. THREAD: one at a time; SharedCoordinator has a mutex around it.
 #ifndef MCCS_CONTROLLER_COORDINATOR_COORDINATOR_H_
 #define MCCS_CONTROLLER_COORDINATOR_COORDINATOR_H_
 
-#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -17,20 +18,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/wall_clock.h"
+#include "controller/coordinator/cluster_state.h"
 #include "controller/coordinator/pending_dumps.h"
-#include "controller/coordinator/registration.h"
 #include "controller/measurement/cost_calibrator.h"
-#include "controller/measurement/host_clocks.h"
 #include "controller/measurement/probe_scheduler.h"
 #include "controller/objects/object_set.h"
 #include "controller/planning/planner.h"
-#include "controller/rates/sent_limits.h"
 #include "controller/rates/window_scheduler.h"
 #include "controller/state/controller_events.h"
-#include "controller/state/drains.h"
-#include "controller/state/recovered_strategies.h"
-#include "controller/state/registry.h"
-#include "controller/state/rollouts.h"
 #include "controller/state/view_cache.h"
 #include "proto/agent.pb.h"
 
@@ -54,6 +49,25 @@ struct Outgoing {
   absl::Status end;  // used if there is no message
 };
 
+// Level-triggered: events change the state and mark what depends on it as stale. One function
+// computes the stale values, and one compares them with what agents were sent.
+//
+// clang-format off
+//   agents: Handle, OnStreamClosed     operators: SetObjects     time: Tick (timeouts, expiry)
+//                  │                              │                   │
+//                  └────────────► ClusterState, Stale ◄───────────────┘
+//                                         │
+//   Reconcile, at the end of each call:   ▼
+//       strategies ──► rate limits ──► send windows        probe targets, Tenants
+//                                         │
+//   SendDifferences:                      ▼
+//       what agents should have and were not sent ──► outbox ◄── direct replies: Registered, Heartbeat,
+//                                                                Dump, the end of a stream
+// clang-format on
+//
+// Cost: a new communicator computes only its own strategy, and a report only the windows of those
+// that wait for it. All else is computed by the next Tick, once for all events since the last one,
+// or by SetObjects.
 class Coordinator {
  public:
   // Heartbeats per timeout; more than one, so that a late one does no harm.
@@ -80,12 +94,14 @@ class Coordinator {
 
   // Asks the daemon of `host` for its state; TakeAnswers returns the answer within seconds. Errors
   // as in PendingDumps::Add.
-  absl::StatusOr<uint64_t> RequestState(const std::string& host);
+  absl::Status RequestState(const std::string& host, StateCallback callback);
+  // Answers all open and all later requests with an error: the controller stops.
+  void StopRequests() { dumps_.Stop(); }
   std::vector<StateAnswer> TakeAnswers() { return dumps_.TakeAnswers(); }
 
   // Sets the operators' objects and sends proposals to all communicators that they change.
   void SetObjects(std::shared_ptr<const ObjectSet> objects);
-  const ObjectSet& objects() const { return *objects_; }
+  const ObjectSet& objects() const { return *state_.objects; }
   // The decisions for the objects of `revision`, without strategies. Nothing: the current objects
   // are older or newer.
   std::optional<Decisions> DecisionsFor(uint64_t revision) const;
@@ -95,54 +111,61 @@ class Coordinator {
 
   // For operators' queries.
   std::shared_ptr<const ProbedPaths> probed() const { return probes_.known(); }
-
-  const Registry& registry() const { return registry_; }
-  const Rollouts& rollouts() const { return rollouts_; }
-  const HostClocks& clocks() const { return clocks_; }
+  const ClusterState& state() const { return state_; }
+  const Registry& registry() const { return state_.registry; }
   const WindowScheduler& windows() const { return windows_; }
   // For the store.
-  RecoveredStrategies& strategies() { return strategies_; }
-  // Communicators of an earlier controller that no daemon has announced yet.
-  const RecoveredCommunicators& recovered() const { return strategies_.recovered(); }
+  RecoveredStrategies& strategies() { return state_.strategies; }
   // Input of policies: the registry, recovered communicators and probed paths.
   ClusterView View() const;
   const std::string& version() const { return options_.version; }
   MonotonicNs Now() const { return clock_->Now(); }
 
  private:
+  // What Reconcile must compute again.
+  struct Stale {
+    std::set<CommId> first_strategies;  // of new communicators
+    bool plan = false;                  // strategies of all, rate limits and probe targets
+    bool objects = false;               // operators' objects: Tenants
+    bool time = false;                  // due probes
+  };
+
   void HandleRegister(AgentKey agent, const agent::v1::Register& registration);
+  void HandleMessage(AgentKey agent, const std::string& host, const agent::v1::FromAgent& message);
   void HandleAnnounce(const std::string& host, const agent::v1::Announce& announce);
-  void HandleHeartbeat(AgentKey agent, const std::string& host, const agent::v1::Heartbeat& beat);
   void HandleReport(const std::string& host, const agent::v1::Report& report);
-  // Proposes a strategy to each communicator that should run another one. Returns the decisions,
-  // without strategies.
-  Decisions Replan();
-  // Makes the next Tick call Replan, because of `why`.
-  void RequestReplan(std::string why);
-  // As ResolveView(View(), objects()), cached until something changes.
-  const ClusterView& ResolvedView() { return view_cache_.Get(objects_, probes_.known()); }
-  void Propose(CommId id, strategy::Strategy strategy);
-  // Decides how fast communicators may send with the strategies of `view`, and sends it.
-  void UpdateRateLimits(const ClusterView& view);
-  // Records which guarantees links cannot hold now.
-  void RecordUnmetGuarantees(std::set<std::string> broken);
-  // Sends hosts the changed rate limits and send windows.
-  void SendRateLimits();
-  // Converts send windows to the clock of `host`; removes them if that clock is not known.
-  agent::v1::RateLimits ToHostClock(const std::string& host, agent::v1::RateLimits limits) const;
-  // Asks daemons for the paths that policies need.
-  void SendProbes();
+  void HandleEnded(const std::string& host, const agent::v1::Ended& ended);
+  // Makes the plan stale at the next Tick, because of `why`.
+  void RequestPlan(std::string why);
   // The proposal to `id` failed: sends no other one for a while.
   void PauseProposals(CommId id, const std::string& why);
-  void ExpireProposals();
+  void ExpireSilentHosts();
   void ExpireDisconnected();
+  void ExpireProposals();
   void Refuse(AgentKey agent, const agent::v1::Host& host, const absl::Status& why);
   // Whether it is the first refusal since the host was last connected.
   bool IsFirstRefusal(const agent::v1::Host& host);
   // Refuses daemons whose Topology is gone, or does not have their host any more.
   void RefuseMisplacedHosts();
-  // Sends all agents the Tenants, if they have changed.
-  void SendTenants();
+
+  // Computes what is stale and sends the differences. Returns the decisions of the plan, without
+  // strategies; empty if the plan was not stale.
+  Decisions Reconcile();
+  void ChooseFirstStrategy(CommId id);
+  // Of all communicators. Returns the decisions.
+  Decisions ChooseStrategies();
+  // `strategy` is what `id` should run. REQUIRES: the leader's host is ready.
+  void Propose(CommId id, strategy::Strategy strategy);
+  // How fast communicators may send with the strategies of `view`.
+  void PlanRateLimits(const ClusterView& view);
+  // Logs guarantees that links can no longer hold, and those that they hold again.
+  void RecordUnmetGuarantees(std::set<std::string> unmet);
+  // Compares what agents should have with what they were sent. Nothing else sends, except direct
+  // replies.
+  void SendDifferences(const Stale& stale);
+
+  // As ResolveView(View(), objects()), cached until something changes.
+  const ClusterView& ResolvedView() { return view_cache_.Get(state_.objects, probes_.known()); }
   // Appends a message to `agent`; the caller fills it in before the next call.
   agent::v1::ToAgent& AddMessage(AgentKey agent);
   void End(AgentKey agent, absl::Status why);
@@ -151,31 +174,42 @@ class Coordinator {
   const Clock* const clock_;
   Log* const log_;
   const MonotonicNs started_;
-  Registry registry_;
-  Rollouts rollouts_;
-  PendingDumps dumps_;
-  RecoveredStrategies strategies_;
-  SentLimits sent_limits_;
-  bool lifts_old_limits_ = false;                  // kLiftOldLimitsAfterNs have passed
-  std::vector<PlannedRateLimits> planned_limits_;  // without send windows
-  std::set<std::string> unmet_guarantees_;         // guarantees, as last logged
-  HostClocks clocks_;
+  ClusterState state_;
+
+  // What agents should have, computed from state_.
+  ViewCache view_cache_{&state_.registry, &state_.strategies};
+  Planner planner_;
   WindowScheduler windows_;
   CostCalibrator costs_;
   ProbeScheduler probes_;
-  std::shared_ptr<const ObjectSet> objects_ = std::make_shared<const ObjectSet>();
-  ViewCache view_cache_{&registry_, &strategies_};
-  Planner plan_;
-  Decisions decided_;                        // when objects_ was set
-  agent::v1::Tenants tenants_;               // as last sent to agents
-  std::map<AgentKey, std::string> host_of_;  // registered agents
-  // Refused since they were last connected; by name and endpoint, since two daemons may use one
-  // name.
-  std::set<std::pair<std::string, std::string>> refused_;
-  std::vector<std::string> replan_;  // reasons to replan; the first ones only
+  std::vector<CommId> unsent_proposals_;    // proposed, and not in the outbox yet
+  std::set<std::string> unmet_guarantees_;  // as last logged
+  Decisions decided_;                       // when the objects were set
+  Stale stale_;
+  std::vector<std::string> causes_;  // of the next plan; the first ones only
+
+  PendingDumps dumps_;
   ControllerEvents events_;
-  std::map<CommId, MonotonicNs> paused_until_;
   std::vector<Outgoing> outbox_;
+};
+
+// With a mutex, for gRPC's threads. Nothing blocks and no gRPC call happens under the mutex:
+// messages are sent from the outbox after it is unlocked.
+class SharedCoordinator {
+ public:
+  SharedCoordinator(CoordinatorOptions options, const Clock* clock, Log* log)
+      : coordinator_(std::move(options), clock, log) {}
+
+  // Runs `work(Coordinator&)` under the mutex and returns its result.
+  template <typename Work>
+  auto With(Work work) {
+    const std::lock_guard lock(mutex_);
+    return work(coordinator_);
+  }
+
+ private:
+  std::mutex mutex_;
+  Coordinator coordinator_;
 };
 
 }  // namespace mccs

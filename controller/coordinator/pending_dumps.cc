@@ -25,10 +25,13 @@ absl::Status Unknown(const Registry& registry, const std::string& host) {
                                           registry.hosts().size() > names.size() ? ", …" : ""));
 }
 
+absl::Status Stopping() { return absl::FailedPreconditionError("the controller is stopping"); }
+
 }  // namespace
 
 absl::StatusOr<uint64_t> PendingDumps::Add(const Registry& registry, const std::string& host,
-                                           MonotonicNs now) {
+                                           MonotonicNs now, StateCallback callback) {
+  if (stopped_) return Stopping();
   const auto known = registry.hosts().find(host);
   if (known == registry.hosts().end()) return Unknown(registry, host);
   const HostRecord& record = known->second;
@@ -44,7 +47,7 @@ absl::StatusOr<uint64_t> PendingDumps::Add(const Registry& registry, const std::
     return absl::ResourceExhaustedError(
         absl::StrCat("host ", host, " already has ", asked, " open requests; try again later"));
   }
-  open_[++last_] = {host, now + kTimeoutNs};
+  open_[++last_] = {host, now + kTimeoutNs, std::move(callback)};
   return last_;
 }
 
@@ -52,30 +55,38 @@ void PendingDumps::Handle(const std::string& host, uint64_t request_id,
                           const state::Daemon& state) {
   const auto known = open_.find(request_id);
   if (known == open_.end() || known->second.host != host) return;
-  answers_.push_back({request_id, state});
+  answers_.push_back({std::move(known->second.callback), state});
   open_.erase(known);
 }
 
 void PendingDumps::OnHostLost(const std::string& host, const std::string& why) {
-  std::erase_if(open_, [&](const auto& entry) {
+  std::erase_if(open_, [&](auto& entry) {
     if (entry.second.host != host) return false;
-    answers_.push_back({entry.first, absl::FailedPreconditionError(absl::StrCat(
-                                         "host ", host, " was lost before it answered: ", why))});
+    answers_.push_back({std::move(entry.second.callback),
+                        absl::FailedPreconditionError(
+                            absl::StrCat("host ", host, " was lost before it answered: ", why))});
     return true;
   });
 }
 
 void PendingDumps::Expire(MonotonicNs now) {
-  std::erase_if(open_, [&](const auto& entry) {
+  std::erase_if(open_, [&](auto& entry) {
     if (entry.second.until > now) return false;
-    answers_.push_back({entry.first, absl::AbortedError(absl::StrCat(
-                                         "host ", entry.second.host,
+    answers_.push_back(
+        {std::move(entry.second.callback),
+         absl::AbortedError(absl::StrCat("host ", entry.second.host,
                                          " is connected, but its daemon has not answered within ",
                                          kTimeoutNs / kNsPerSec,
                                          " s: its engine is stuck or very busy, or its release "
                                          "does not support this request"))});
     return true;
   });
+}
+
+void PendingDumps::Stop() {
+  stopped_ = true;
+  for (auto& [request_id, open] : std::exchange(open_, {}))
+    answers_.push_back({std::move(open.callback), Stopping()});
 }
 
 }  // namespace mccs

@@ -1,13 +1,14 @@
 // Operators' requests to daemons that are not answered yet. Has no network and no clock.
 //
 //   Add ──► open ──Handle──► answered ──TakeAnswers──► (removed)
-//             └──OnHostLost, Expire──► answered with an error
+//             └──OnHostLost, Expire, Stop──► answered with an error
 //
 // OWNER: Coordinator. THREAD: its owner only.
 #ifndef MCCS_CONTROLLER_COORDINATOR_PENDING_DUMPS_H_
 #define MCCS_CONTROLLER_COORDINATOR_PENDING_DUMPS_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -21,8 +22,11 @@
 
 namespace mccs {
 
+// Called once, with the daemon's state or an error.
+using StateCallback = std::function<void(const absl::StatusOr<state::Daemon>&)>;
+
 struct StateAnswer {
-  uint64_t request_id = 0;
+  StateCallback callback;
   absl::StatusOr<state::Daemon> state;
 };
 
@@ -33,25 +37,32 @@ class PendingDumps {
   // Limit of open requests per daemon.
   static constexpr size_t kMaxOpenPerHost = 4;
 
-  // Returns the number of a new request to `host`. kNotFound: unknown host, with known names;
-  // kFailedPrecondition: it is not connected, with the cause; kResourceExhausted: too many requests.
-  absl::StatusOr<uint64_t> Add(const Registry& registry, const std::string& host, MonotonicNs now);
+  // Returns the number of a new request to `host`. The callback is not called after an error.
+  // kNotFound: unknown host, with known names; kFailedPrecondition: it is not connected, with the
+  // cause, or after Stop; kResourceExhausted: too many requests.
+  absl::StatusOr<uint64_t> Add(const Registry& registry, const std::string& host, MonotonicNs now,
+                               StateCallback callback);
   // Ignores answers from other hosts.
   void Handle(const std::string& host, uint64_t request_id, const state::Daemon& state);
   void OnHostLost(const std::string& host, const std::string& why);
   void Expire(MonotonicNs now);
+  // Answers all open and all later requests with an error: the controller stops.
+  void Stop();
 
+  // The caller runs the callbacks, without a lock.
   std::vector<StateAnswer> TakeAnswers() { return std::exchange(answers_, {}); }
 
  private:
   struct Open {
     std::string host;
     MonotonicNs until = 0;
+    StateCallback callback;
   };
 
   std::map<uint64_t, Open> open_;
   std::vector<StateAnswer> answers_;
   uint64_t last_ = 0;
+  bool stopped_ = false;
 };
 
 }  // namespace mccs

@@ -1,4 +1,5 @@
-// Checks an agent's registration. Pure.
+// What an agent's registration is answered with: an error, or the Tenants that its daemon enforces.
+// Pure.
 #ifndef MCCS_CONTROLLER_COORDINATOR_REGISTRATION_H_
 #define MCCS_CONTROLLER_COORDINATOR_REGISTRATION_H_
 
@@ -31,6 +32,10 @@ absl::Status CheckRegistration(const agent::v1::Register& registration, const Ob
 // Topology, or it does not have the host.
 absl::Status CheckTopologyName(const std::string& host, const std::string& name,
                                const ObjectSet& objects);
+
+// How processes map to Tenants, and the Tenants' quotas. Sorted by name; equal for objects with
+// equal meaning.
+agent::v1::Tenants TenantsOf(const ObjectSet& objects);
 
 }  // namespace mccs
 

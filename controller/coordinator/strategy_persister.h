@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/repeated_message.h"
-#include "controller/coordinator/shared_coordinator.h"
+#include "controller/coordinator/coordinator.h"
 #include "controller/store/store.h"
 
 namespace mccs {

@@ -31,6 +31,15 @@ DecidedRateLimits DecideRateLimits(const ObjectSet& objects, const ClusterView& 
 std::vector<WaitRule> DecideWaitRules(const ObjectSet& objects, const ClusterView& resolved,
                                       const Fabrics& fabrics);
 
+// Why no NIC in any Topology can carry the Tenant's guarantee, which holds per NIC of a host: names
+// the fastest link and the numbers. Empty: some NIC can, or there is no Topology.
+std::string ExplainNicLimit(const ObjectSet& set, const Object& tenant);
+
+// kFailedPrecondition: the change raises a guarantee above what any NIC can carry; with tenant,
+// place, link and numbers. A change of a Topology is not rejected for this: the guarantee is shown
+// as not fully enforced (controller/api/enforcement_status.h).
+absl::Status CheckGuaranteesAgainstNics(const ObjectSet& before, const ObjectSet& after);
+
 // Whether the communicators of `view`, with the strategies that they will get, have the guarantees
 // in `after`. Considers only guarantees that the change raises, so that one that is broken already
 // does not reject other changes. kFailedPrecondition: no; with tenant, place, link and numbers.

@@ -33,36 +33,84 @@ bool IsFree(const PlannedRateLimits& limits) {
          limits.tenant_rate_bps == 0;
 }
 
-}  // namespace
-
-std::vector<agent::v1::RateLimits> SentLimits::Update(const std::vector<PlannedRateLimits>& planned,
-                                                      bool lifts) {
-  std::vector<agent::v1::RateLimits> news;
-  std::map<CommId, SentLimit> before = std::exchange(sent_, {});
-  for (const PlannedRateLimits& limits : planned) {
-    const auto old = before.find(limits.id);
-    if (old == before.end() && !lifts && IsFree(limits)) continue;
-    if (old != before.end() && old->second.limits == limits) {
-      sent_.insert(before.extract(old));
-      continue;
-    }
-    sent_[limits.id] = {limits, ++revision_};
-    news.push_back(ToProto(limits, revision_));
+// Converts send windows to the clock of a host; removes them if that clock is not known.
+agent::v1::RateLimits OnHostClock(agent::v1::RateLimits limits,
+                                  const std::optional<ClockReading>& clock) {
+  if (!limits.has_send_windows()) return limits;
+  if (clock) {
+    limits.mutable_send_windows()->set_origin_ns(clock->OnHost(limits.send_windows().origin_ns()));
+  } else {
+    limits.clear_send_windows();
   }
-  return news;
+  return limits;
 }
 
-std::vector<agent::v1::RateLimits> SentLimits::LimitsFor(
-    const std::string& host, const std::map<CommId, CommunicatorRecord>& communicators) const {
-  std::vector<agent::v1::RateLimits> held;
-  for (const auto& [id, told] : sent_) {
+}  // namespace
+
+void SentLimits::SetLimits(std::vector<PlannedRateLimits> wanted) {
+  std::map<CommId, Entry> before = std::exchange(entries_, {});
+  for (PlannedRateLimits& limits : wanted) {
+    const CommId id = limits.id;
+    Entry& entry = entries_[id];
+    if (const auto old = before.find(id); old != before.end()) entry = std::move(old->second);
+    Want(std::move(limits), &entry);
+  }
+}
+
+void SentLimits::SetWindows(CommId id, const std::optional<PlannedWindows>& windows) {
+  const auto known = entries_.find(id);
+  if (known == entries_.end() || known->second.wanted.windows == windows) return;
+  PlannedRateLimits limits = known->second.wanted;
+  limits.windows = windows;
+  Want(std::move(limits), &known->second);
+}
+
+void SentLimits::Want(PlannedRateLimits limits, Entry* entry) {
+  const bool is_needed = entry->revision > 0 || lifts_ || !IsFree(limits);
+  const bool is_sent = entry->revision > 0 && entry->wanted == limits;
+  entry->wanted = std::move(limits);
+  if (!is_needed || is_sent) return;
+  entry->revision = ++revision_;
+  entry->sent_to.clear();
+  changed_.insert(entry->wanted.id);
+}
+
+void SentLimits::LiftOldLimits() {
+  if (std::exchange(lifts_, true)) return;
+  for (auto& [id, entry] : entries_) Want(entry.wanted, &entry);
+}
+
+void SentLimits::OnRegistered(const std::string& host,
+                              const std::map<CommId, CommunicatorRecord>& communicators) {
+  for (const auto& [id, entry] : entries_) {
     const auto known = communicators.find(id);
     if (known == communicators.end()) continue;
     const auto& hosts = known->second.announced.hosts();
-    if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) continue;
-    held.push_back(ToProto(told.limits, told.revision));
+    if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) changed_.insert(id);
   }
-  return held;
+}
+
+std::vector<SentLimits::Update> SentLimits::TakeUpdates(const Registry& registry,
+                                                        const HostClocks& clocks, MonotonicNs now) {
+  std::vector<Update> updates;
+  for (const CommId id : std::exchange(changed_, {})) {
+    const auto known = entries_.find(id);
+    const auto record = registry.communicators().find(id);
+    if (known == entries_.end() || record == registry.communicators().end()) continue;  // Ended.
+    Entry& entry = known->second;
+    if (entry.revision == 0) continue;
+    const agent::v1::RateLimits limits = ToProto(entry.wanted, entry.revision);
+    const auto& hosts = record->second.announced.hosts();
+    entry.sent_to.resize(static_cast<size_t>(hosts.size()));
+    for (int i = 0; i < hosts.size(); ++i) {
+      const auto host = registry.hosts().find(hosts[i]);
+      if (host == registry.hosts().end() || host->second.state != HostState::kReady) continue;
+      AgentKey& sent_to = entry.sent_to[static_cast<size_t>(i)];
+      if (std::exchange(sent_to, host->second.agent) == host->second.agent) continue;
+      updates.push_back({sent_to, OnHostClock(limits, clocks.Read(hosts[i], now))});
+    }
+  }
+  return updates;
 }
 
 }  // namespace mccs

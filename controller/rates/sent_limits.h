@@ -1,15 +1,25 @@
-// Tracks the rate limits that daemons were sent, and computes which updates are needed.
+// The rate limits that daemons should have, and those that each daemon was sent. TakeUpdates
+// compares the two.
 //
-// OWNER: Coordinator. THREAD: its owner only.
+// clang-format off
+//   SetLimits, SetWindows, LiftOldLimits ──► wanted, with a new revision ──┐
+//   OnRegistered: this daemon was sent none yet ───────────────────────────┴──TakeUpdates──► messages
+// clang-format on
+//
+// OWNER: ClusterState. THREAD: its owner only.
 #ifndef MCCS_CONTROLLER_RATES_SENT_LIMITS_H_
 #define MCCS_CONTROLLER_RATES_SENT_LIMITS_H_
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/ids.h"
+#include "controller/measurement/host_clocks.h"
 #include "controller/policy/shares.h"
 #include "controller/state/registry.h"
 #include "proto/agent.pb.h"
@@ -19,27 +29,44 @@ namespace mccs {
 class SentLimits {
  public:
   // New revisions are higher than `last_revision`, the highest of earlier controllers.
-  explicit SentLimits(uint64_t last_revision) : revision_(last_revision) {}
+  explicit SentLimits(uint64_t last_revision = 0) : revision_(last_revision) {}
 
-  // Sets the current limits; those of communicators not in `planned` are dropped. Returns the
-  // changes, one per communicator, for all of its hosts. If `lifts`, includes each communicator
-  // without a limit that this object has not sent one: an earlier controller may have. Windows are
-  // on the controller's clock.
-  std::vector<agent::v1::RateLimits> Update(const std::vector<PlannedRateLimits>& planned,
-                                            bool lifts);
+  // Sets what daemons should have, windows on the controller's clock. Limits of communicators not
+  // in `wanted` are dropped. A communicator without any limit needs no message if none was sent
+  // before.
+  void SetLimits(std::vector<PlannedRateLimits> wanted);
+  // Changes the windows of one communicator; ignored if the last SetLimits did not have it.
+  void SetWindows(CommId id, const std::optional<PlannedWindows>& windows);
+  // From now on, communicators without any limit need a message, too: an earlier controller may
+  // have sent them limits.
+  void LiftOldLimits();
+  // The daemon of `host` has lost its limits.
+  void OnRegistered(const std::string& host,
+                    const std::map<CommId, CommunicatorRecord>& communicators);
 
-  // The limits of communicators with ranks on `host`: for a daemon that has lost them.
-  std::vector<agent::v1::RateLimits> LimitsFor(
-      const std::string& host, const std::map<CommId, CommunicatorRecord>& communicators) const;
+  struct Update {
+    AgentKey to;
+    agent::v1::RateLimits limits;
+  };
+  // Messages for daemons that were not sent the newest limits: by communicator, then by host in its
+  // order. Hosts that are not ready get theirs after OnRegistered. Windows are on the host's clock,
+  // and absent if it is not known.
+  std::vector<Update> TakeUpdates(const Registry& registry, const HostClocks& clocks,
+                                  MonotonicNs now);
 
  private:
-  struct SentLimit {
-    PlannedRateLimits limits;
-    uint64_t revision = 0;
+  struct Entry {
+    PlannedRateLimits wanted;
+    uint64_t revision = 0;               // of `wanted`; 0: no message is needed
+    std::vector<AgentKey> sent_to = {};  // that have this revision, by position of their host
   };
 
+  void Want(PlannedRateLimits limits, Entry* entry);
+
   uint64_t revision_;
-  std::map<CommId, SentLimit> sent_;
+  bool lifts_ = false;
+  std::map<CommId, Entry> entries_;
+  std::set<CommId> changed_;  // some daemon may need a message
 };
 
 }  // namespace mccs

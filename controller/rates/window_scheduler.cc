@@ -41,38 +41,33 @@ void WindowScheduler::SetRules(std::vector<WaitRule> rules) {
   }
   std::erase_if(records_, [&](const auto& entry) { return !favoured_.contains(entry.first); });
   std::erase_if(states_, [&](const auto& entry) { return !waiting.contains(entry.first); });
+  OnTimePassed();
 }
 
-bool WindowScheduler::Handle(const std::string& host, const agent::v1::Report& report) {
+void WindowScheduler::Report(const std::string& host, const agent::v1::Report& report) {
   const CommId id(report.comm_id());
-  if (!favoured_.contains(id) || !report.has_activity()) return false;
+  if (!favoured_.contains(id) || !report.has_activity()) return;
   std::optional<std::vector<WorkSpan>> spans = SpansOf(report.activity());
   const MonotonicNs measured = report.measured_ns();
-  if (!spans || measured < -kLatestTime || measured > kLatestTime) return false;
+  if (!spans || measured < -kLatestTime || measured > kLatestTime) return;
   Record record = {
       .spans = *std::move(spans), .ongoing = report.activity().ongoing(), .measured = measured};
   for (const WorkSpan& span : record.spans) record.busy_ns += span.end - span.begin;
   records_[id][host] = std::move(record);
   changed_.insert(id);
-  return true;
 }
 
-bool WindowScheduler::Remove(CommId ended) {
-  if (!favoured_.contains(ended)) return false;
+void WindowScheduler::Remove(CommId ended) {
+  if (!favoured_.contains(ended)) return;
   records_.erase(ended);
   changed_.insert(ended);
-  return true;
 }
 
-bool WindowScheduler::UpdateAll(MonotonicNs now, const HostClocks& clocks) {
-  changed_ = favoured_;
-  return Update(now, clocks);
-}
-
-bool WindowScheduler::Update(MonotonicNs now, const HostClocks& clocks) {
+std::vector<CommId> WindowScheduler::Update(MonotonicNs now, const HostClocks& clocks) {
+  std::vector<CommId> updated;
   const std::set<CommId> news = std::exchange(changed_, {});
+  if (news.empty()) return updated;
   std::map<std::vector<CommId>, absl::StatusOr<BurstPattern>> rhythms;
-  bool changed = false;
   for (const WaitRule& rule : rules_) {
     const bool concerned = std::any_of(rule.favoured.begin(), rule.favoured.end(),
                                        [&](CommId id) { return news.contains(id); });
@@ -80,10 +75,10 @@ bool WindowScheduler::Update(MonotonicNs now, const HostClocks& clocks) {
     auto pattern = rhythms.find(rule.favoured);
     if (pattern == rhythms.end())
       pattern = rhythms.emplace(rule.favoured, FindBurstPattern(rule.favoured, now, clocks)).first;
-    changed |= UpdateState(rule, WindowsFor(rule, pattern->second, now, clocks), now,
-                           &states_[rule.waits]);
+    const absl::StatusOr<PlannedWindows> fresh = WindowsFor(rule, pattern->second, now, clocks);
+    if (UpdateState(rule, fresh, now, &states_[rule.waits])) updated.push_back(rule.waits);
   }
-  return changed;
+  return updated;
 }
 
 absl::StatusOr<WindowScheduler::BurstPattern> WindowScheduler::FindBurstPattern(
@@ -159,11 +154,9 @@ bool WindowScheduler::UpdateState(const WaitRule& rule, const absl::StatusOr<Pla
   return had || fresh.ok();
 }
 
-void WindowScheduler::ApplyTo(std::vector<PlannedRateLimits>* paces) const {
-  for (PlannedRateLimits& limits : *paces) {
-    const auto state = states_.find(limits.id);
-    if (state != states_.end()) limits.windows = state->second.windows;
-  }
+std::optional<PlannedWindows> WindowScheduler::WindowsOf(CommId id) const {
+  const auto state = states_.find(id);
+  return state != states_.end() ? state->second.windows : std::nullopt;
 }
 
 std::string WindowScheduler::Describe(const std::string& id) const {

@@ -39,19 +39,18 @@ class WindowScheduler {
 
   explicit WindowScheduler(Log* log) : log_(log) {}
 
-  // Replaces the rules.
+  // Input of Update. Report and Remove change favoured communicators; others are ignored. Clocks
+  // and the time change the windows of all, and SetRules replaces the rules.
   void SetRules(std::vector<WaitRule> rules);
-  // True: a favoured communicator changed, so Update may change windows.
-  bool Handle(const std::string& host, const agent::v1::Report& report);
-  bool Remove(CommId ended);
+  void Report(const std::string& host, const agent::v1::Report& report);
+  void Remove(CommId ended);
+  void OnTimePassed() { changed_ = favoured_; }
 
-  // Recomputes windows: Update for communicators with reports since the last call, UpdateAll for
-  // all. True: some windows have changed.
-  bool Update(MonotonicNs now, const HostClocks& clocks);
-  bool UpdateAll(MonotonicNs now, const HostClocks& clocks);
-
-  // Sets the windows of communicators that have any.
-  void ApplyTo(std::vector<PlannedRateLimits>* paces) const;
+  // Recomputes the windows whose input has changed since the last call. Returns communicators with
+  // other windows than before.
+  std::vector<CommId> Update(MonotonicNs now, const HostClocks& clocks);
+  // Of a communicator that waits for others; none: it may always send.
+  std::optional<PlannedWindows> WindowsOf(CommId id) const;
   // Text for operators: the send window of the communicator that FormatCommId calls `id`, or why it
   // has none. Empty: it waits for no other.
   std::string Describe(const std::string& id) const;

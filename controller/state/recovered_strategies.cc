@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "controller/state/ring_check.h"
 #include "proto/stored.pb.h"
 
 namespace mccs {

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/endpoint.h"
 #include "base/status_macros.h"
-#include "controller/state/ring_check.h"
 
 namespace mccs {
 namespace {
@@ -91,6 +92,43 @@ std::pair<std::vector<std::vector<int>>, std::vector<int>> RanksByHost(
 }
 
 }  // namespace
+
+absl::Status CheckRings(const google::protobuf::RepeatedPtrField<std::string>& hosts,
+                        const strategy::Strategy& strategy) {
+  const auto refuse = [](const auto&... why) {
+    return absl::InvalidArgumentError(absl::StrCat(why...));
+  };
+  if (hosts.empty()) return refuse("no hosts");
+  std::set<std::string> names;
+  for (const std::string& host : hosts) {
+    if (!names.insert(host).second) return refuse("host ", host, " is a duplicate");
+  }
+  if (strategy.channels_size() == 0) return refuse("the strategy has no channel");
+  for (const strategy::ChannelStrategy& channel : strategy.channels()) {
+    std::vector<bool> seen(static_cast<size_t>(hosts.size()));
+    for (const int host : channel.ring()) {
+      if (host < 0 || host >= hosts.size()) {
+        return refuse("a ring contains host ", host, " of ", hosts.size());
+      }
+      if (seen[static_cast<size_t>(host)]) return refuse("a ring contains host ", host, " twice");
+      seen[static_cast<size_t>(host)] = true;
+    }
+    if (channel.ring_size() != hosts.size()) {
+      return refuse("a ring contains ", channel.ring_size(), " of ", hosts.size(), " hosts");
+    }
+  }
+  return absl::OkStatus();
+}
+
+void ConvergenceTimes::Add(double seconds) {
+  const auto bucket = std::lower_bound(kBounds.begin(), kBounds.end(), seconds) - kBounds.begin();
+  ++counts[static_cast<size_t>(bucket)];
+  sum_seconds += seconds;
+}
+
+uint64_t ConvergenceTimes::count() const {
+  return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+}
 
 absl::Status Registry::Register(AgentKey agent, const agent::v1::Register& registration,
                                 MonotonicNs now) {
@@ -194,7 +232,11 @@ const strategy::Strategy& Registry::Propose(CommId id, strategy::Strategy strate
                                             MonotonicNs now) {
   CommunicatorRecord& record = communicators_.at(id);
   strategy.set_epoch(++record.newest_epoch);
+  ++proposal_counts_.by_policy[strategy.origin().substr(0, strategy.origin().find(' '))];
+  proposal_counts_.superseded += record.awaited.empty() ? 0 : 1;
   record.proposed_at = now;
+  record.proposed_epoch = strategy.epoch();
+  record.awaited = {record.announced.hosts().begin(), record.announced.hosts().end()};
   BumpRevision(&record);
   // Drops the oldest: the leader applies the newest next.
   if (record.proposed.size() == kMaxProposed) record.proposed.erase(record.proposed.begin());
@@ -220,6 +262,7 @@ bool Registry::Report(const std::string& host, const agent::v1::Report& report) 
   const auto& hosts = record.announced.hosts();
   if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) return false;
   record.reports[host] = report;
+  UpdateAwaited(host, report, &record);
   if (host != record.leader) return false;
   record.newest_epoch = std::max({record.newest_epoch, report.epoch(), report.rejected_epoch()});
   const size_t gone = std::erase_if(record.proposed, [&](const strategy::Strategy& proposed) {
@@ -227,6 +270,20 @@ bool Registry::Report(const std::string& host, const agent::v1::Report& report) 
   });
   if (gone > 0) BumpRevision(&record);
   return gone > 0 && record.proposed.empty();
+}
+
+void Registry::UpdateAwaited(const std::string& host, const agent::v1::Report& report,
+                             CommunicatorRecord* record) {
+  if (record->awaited.empty()) return;
+  if (report.epoch() >= record->proposed_epoch) {
+    record->awaited.erase(host);
+    if (!record->awaited.empty()) return;
+    const int64_t took_ns = hosts_.at(host).received_at - record->proposed_at;
+    proposal_counts_.applied.Add(static_cast<double>(took_ns) / kNsPerSec);
+  } else if (host == record->leader && report.rejected_epoch() >= record->proposed_epoch) {
+    record->awaited.clear();
+    ++proposal_counts_.dropped;
+  }
 }
 
 void Registry::OnCommunicatorEnded(const std::string& host, CommId id) {

@@ -1,11 +1,23 @@
-// The controller's state: registered hosts and their communicators. Has no network and no clock.
+// The controller's state: registered hosts, their communicators, and the strategies that these were
+// proposed. Has no network and no clock.
+//
+// clang-format off
+//   Propose ──► awaited ──every host reports the epoch, or a later one──► applied (timed)
+//                  │ ────another proposal for the same communicator──────► superseded
+//                  └─────its leader reports that it dropped it───────────► dropped
+// clang-format on
 //
 // OWNER: Coordinator. THREAD: its owner only.
 #ifndef MCCS_CONTROLLER_STATE_REGISTRY_H_
 #define MCCS_CONTROLLER_STATE_REGISTRY_H_
 
+#include <google/protobuf/repeated_ptr_field.h>
+
+#include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +27,7 @@
 #include "base/ids.h"
 #include "controller/view/cluster_view.h"
 #include "proto/agent.pb.h"
+#include "proto/strategy.pb.h"
 
 namespace mccs {
 
@@ -40,8 +53,10 @@ struct CommunicatorRecord {
   std::string leader;             // host that announced it
   // Proposals that are neither applied nor dropped, the oldest first.
   std::vector<strategy::Strategy> proposed = {};
-  MonotonicNs proposed_at = 0;  // time of the newest proposal
-  uint64_t newest_epoch = 0;    // highest epoch that was ever applied or proposed
+  MonotonicNs proposed_at = 0;         // time of the newest proposal
+  uint64_t proposed_epoch = 0;         // its epoch
+  std::set<std::string> awaited = {};  // hosts that have not reported this epoch or a later one
+  uint64_t newest_epoch = 0;           // highest epoch that was ever applied or proposed
   std::map<std::string, agent::v1::Report> reports = {};  // by host
   std::optional<CostParameters> costs = {};               // CommunicatorView::costs
   MonotonicNs since = 0;
@@ -53,6 +68,33 @@ struct CommunicatorRecord {
   const strategy::Strategy& Newest() const {
     return proposed.empty() ? announced.strategy() : proposed.back();
   }
+};
+
+// Validates a strategy from a daemon or from the store: policies rely on rings that visit each host
+// exactly once. kInvalidArgument: no hosts, a duplicate host, no channel, or a ring that is not a
+// permutation of the hosts' positions.
+absl::Status CheckRings(const google::protobuf::RepeatedPtrField<std::string>& hosts,
+                        const strategy::Strategy& strategy);
+
+// Histogram of the duration of changes.
+struct ConvergenceTimes {
+  // Upper bounds in seconds; the last bucket has none.
+  static constexpr std::array<double, 12> kBounds = {0.001, 0.003, 0.01, 0.03, 0.1, 0.3,
+                                                     1,     3,     10,   30,   100, 300};
+  std::array<uint64_t, kBounds.size() + 1> counts = {};
+  double sum_seconds = 0;
+
+  void Add(double seconds);
+  uint64_t count() const;
+};
+
+// Proposals since the start, for metrics.
+struct ProposalCounts {
+  // By policy: the first word of the strategy's origin.
+  std::map<std::string, uint64_t> by_policy;
+  ConvergenceTimes applied;
+  uint64_t superseded = 0;
+  uint64_t dropped = 0;
 };
 
 class Registry {
@@ -74,11 +116,12 @@ class Registry {
   // Adds `strategy` as a proposal for `id`, with the epoch after its newest one, and returns it.
   // REQUIRES: `id` exists.
   const strategy::Strategy& Propose(CommId id, strategy::Strategy strategy, MonotonicNs now);
+  const ProposalCounts& proposal_counts() const { return proposal_counts_; }
   // Drops all proposals: the communicator presumably keeps its strategy.
   void DropProposals(CommId id);
   // Sets the costs that `id` should use. REQUIRES: `id` exists.
   void SetCosts(CommId id, const CostParameters& costs);
-  // True: the leader has dropped the newest proposal.
+  // Its time is that of the host's last message. True: the leader has dropped the newest proposal.
   bool Report(const std::string& host, const agent::v1::Report& report);
   // From the leader: removes the communicator. From another host: removes only that host's part.
   void OnCommunicatorEnded(const std::string& host, CommId id);
@@ -103,11 +146,15 @@ class Registry {
 
   // kAlreadyExists: another host leads it.
   absl::Status CheckLeader(const std::string& host, const agent::v1::Announce& announce) const;
+  // Whether `report`, of `host`, ends the newest proposal to the communicator.
+  void UpdateAwaited(const std::string& host, const agent::v1::Report& report,
+                     CommunicatorRecord* record);
   // Call when the view of `record` changes.
   void BumpRevision(CommunicatorRecord* record) { record->revision = ++revision_; }
 
   std::map<std::string, HostRecord> hosts_;
   std::map<CommId, CommunicatorRecord> communicators_;
+  ProposalCounts proposal_counts_;
   uint64_t hosts_revision_ = 0;
   uint64_t revision_ = 0;  // last one that a communicator was given
 };

@@ -43,35 +43,6 @@ void SqliteStatement::Finalize::operator()(sqlite3_stmt* statement) const {
   sqlite3_finalize(statement);
 }
 
-SqliteStatement& SqliteStatement::Bind(int parameter, int64_t value) {
-  const int code = sqlite3_bind_int64(statement_.get(), parameter, value);
-  if (code != SQLITE_OK) bind_error_ = code;
-  return *this;
-}
-
-SqliteStatement& SqliteStatement::Bind(int parameter, const std::string& text) {
-  const int code = sqlite3_bind_text64(statement_.get(), parameter, text.data(), text.size(),
-                                       SQLITE_TRANSIENT, SQLITE_UTF8);
-  if (code != SQLITE_OK) bind_error_ = code;
-  return *this;
-}
-
-SqliteStatement& SqliteStatement::BindBlob(int parameter, const std::string& bytes) {
-  const int code = sqlite3_bind_blob64(statement_.get(), parameter, bytes.data(), bytes.size(),
-                                       SQLITE_TRANSIENT);
-  if (code != SQLITE_OK) bind_error_ = code;
-  return *this;
-}
-
-absl::StatusOr<bool> SqliteStatement::Step() {
-  const int code = bind_error_ != SQLITE_OK ? bind_error_ : sqlite3_step(statement_.get());
-  if (code == SQLITE_ROW) return true;
-  if (code == SQLITE_DONE) return false;
-  return Failure(database_, code, *path_);
-}
-
-absl::Status SqliteStatement::Run() { return Step().status(); }
-
 int64_t SqliteStatement::Integer(int column) const {
   return sqlite3_column_int64(statement_.get(), column);
 }
@@ -106,13 +77,39 @@ absl::StatusOr<SqliteStatement> SqliteDatabase::Prepare(const std::string& sql) 
   const int code =
       sqlite3_prepare_v2(database_, sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
   if (code != SQLITE_OK) return Failure(database_, code, path_);
-  return SqliteStatement(database_, statement, &path_);
+  return SqliteStatement(statement);
+}
+
+absl::StatusOr<bool> SqliteDatabase::Step(const SqliteStatement& statement, int bind_error) {
+  const int code = bind_error != SQLITE_OK ? bind_error : sqlite3_step(statement.statement_.get());
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  return Failure(database_, code, path_);
+}
+
+int SqliteDatabase::Bind(const SqliteStatement& statement, int parameter, int64_t value) {
+  return sqlite3_bind_int64(statement.statement_.get(), parameter, value);
+}
+
+int SqliteDatabase::Bind(const SqliteStatement& statement, int parameter, uint64_t value) {
+  return Bind(statement, parameter, static_cast<int64_t>(value));
+}
+
+int SqliteDatabase::Bind(const SqliteStatement& statement, int parameter, const std::string& text) {
+  return sqlite3_bind_text64(statement.statement_.get(), parameter, text.data(), text.size(),
+                             SQLITE_TRANSIENT, SQLITE_UTF8);
+}
+
+int SqliteDatabase::Bind(const SqliteStatement& statement, int parameter, const SqliteBlob& blob) {
+  return sqlite3_bind_blob64(statement.statement_.get(), parameter, blob.bytes.data(),
+                             blob.bytes.size(), SQLITE_TRANSIENT);
 }
 
 absl::StatusOr<int64_t> SqliteDatabase::Integer(const std::string& sql) {
-  MCCS_ASSIGN_OR_RETURN(SqliteStatement statement, Prepare(sql));
-  MCCS_ASSIGN_OR_RETURN(const bool row, statement.Step());
-  return row ? statement.Integer(0) : 0;
+  int64_t value = 0;
+  MCCS_RETURN_IF_ERROR(
+      ForEachRow(sql, [&](const SqliteStatement& row) { value = row.Integer(0); }));
+  return value;
 }
 
 }  // namespace mccs

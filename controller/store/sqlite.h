@@ -16,19 +16,10 @@ struct sqlite3_stmt;
 
 namespace mccs {
 
-// One execution of a prepared statement. LIFETIME: its database outlives it.
+// A prepared statement, at one of its rows. LIFETIME: its database outlives it.
 class SqliteStatement {
  public:
-  // Parameters are numbered from 1, in the order of their request_id marks.
-  SqliteStatement& Bind(int parameter, int64_t value);
-  SqliteStatement& Bind(int parameter, const std::string& text);
-  SqliteStatement& BindBlob(int parameter, const std::string& bytes);
-
-  // True: there is a row for the calls below. Columns are numbered from 0.
-  absl::StatusOr<bool> Step();
-  // For statements without rows.
-  absl::Status Run();
-
+  // Columns are numbered from 0.
   int64_t Integer(int column) const;
   std::string Text(int column) const;  // also for a blob
 
@@ -37,13 +28,14 @@ class SqliteStatement {
   struct Finalize {
     void operator()(sqlite3_stmt* statement) const;
   };
-  SqliteStatement(sqlite3* database, sqlite3_stmt* statement, const std::string* path)
-      : database_(database), statement_(statement), path_(path) {}
+  explicit SqliteStatement(sqlite3_stmt* statement) : statement_(statement) {}
 
-  sqlite3* database_;
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
-  const std::string* path_;
-  int bind_error_ = 0;
+};
+
+// A parameter that is not text.
+struct SqliteBlob {
+  const std::string& bytes;
 };
 
 class SqliteDatabase {
@@ -55,8 +47,28 @@ class SqliteDatabase {
 
   // Runs statements without parameters and rows, separated by semicolons.
   absl::Status Execute(const std::string& sql);
-  absl::StatusOr<SqliteStatement> Prepare(const std::string& sql);
-  // The first column of the first row.
+  // Runs one statement with `values` for its question marks, and calls `take(const
+  // SqliteStatement&)` for each row.
+  template <typename Take, typename... Values>
+  absl::Status ForEachRow(const std::string& sql, Take take, const Values&... values) {
+    absl::StatusOr<SqliteStatement> statement = Prepare(sql);
+    if (!statement.ok()) return statement.status();
+    int parameter = 0;
+    int error = 0;
+    ((error = error != 0 ? error : Bind(*statement, ++parameter, values)), ...);
+    for (;;) {
+      const absl::StatusOr<bool> row = Step(*statement, error);
+      if (!row.ok() || !*row) return row.status();
+      take(*statement);
+    }
+  }
+  // Likewise, for statements without rows.
+  template <typename... Values>
+  absl::Status Run(const std::string& sql, const Values&... values) {
+    return ForEachRow(
+        sql, [](const SqliteStatement&) {}, values...);
+  }
+  // The first column of the only row.
   absl::StatusOr<int64_t> Integer(const std::string& sql);
 
   // Runs `work`, which returns a status, between BEGIN IMMEDIATE and COMMIT; rolls back on any
@@ -73,6 +85,15 @@ class SqliteDatabase {
 
  private:
   SqliteDatabase(sqlite3* database, const std::string& path) : database_(database), path_(path) {}
+
+  absl::StatusOr<SqliteStatement> Prepare(const std::string& sql);
+  // True: there is a row. `bind_error`: of a parameter; 0: none.
+  absl::StatusOr<bool> Step(const SqliteStatement& statement, int bind_error);
+  // Return SQLite's error code; parameters are numbered from 1.
+  static int Bind(const SqliteStatement& statement, int parameter, int64_t value);
+  static int Bind(const SqliteStatement& statement, int parameter, uint64_t value);
+  static int Bind(const SqliteStatement& statement, int parameter, const std::string& text);
+  static int Bind(const SqliteStatement& statement, int parameter, const SqliteBlob& blob);
 
   sqlite3* const database_;
   const std::string path_;

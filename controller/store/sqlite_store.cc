@@ -1,10 +1,18 @@
 #include "controller/store/sqlite_store.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "controller/store/store_lock.h"
 
 namespace mccs {
 namespace {
@@ -66,17 +74,78 @@ absl::Status Prepare(SqliteDatabase* database, const std::string& path) {
 
 // Write-ahead log with a sync at each commit: a successful Commit() is durable.
 absl::Status MakeDurable(SqliteDatabase* database, const std::string& path) {
-  MCCS_ASSIGN_OR_RETURN(SqliteStatement mode, database->Prepare("PRAGMA journal_mode = WAL"));
-  MCCS_RETURN_IF_ERROR(mode.Step().status());
-  if (mode.Text(0) != "wal") {
+  std::string mode;
+  MCCS_RETURN_IF_ERROR(database->ForEachRow(
+      "PRAGMA journal_mode = WAL", [&](const SqliteStatement& row) { mode = row.Text(0); }));
+  if (mode != "wal") {
     return absl::FailedPreconditionError(
         absl::StrCat("the store ", path, ": its file system does not support a write-ahead log (",
-                     mode.Text(0), "); choose a local disk"));
+                     mode, "); choose a local disk"));
   }
   return database->Execute("PRAGMA synchronous = FULL");
 }
 
+std::string FirstLine(const std::string& file) {
+  std::string line;
+  std::getline(std::ifstream(file) >> std::ws, line);
+  return line;
+}
+
+// Equals the kernel's limit.
+constexpr int kMaxLinks = 40;
+
+// Resolves symbolic links as SQLite does, so that all paths to a store have one lock. Also follows
+// links to a file that does not exist yet, which SQLite creates.
+std::string Resolved(const std::string& store) {
+  std::error_code error;
+  std::filesystem::path path = store;
+  for (int links = 0; links < kMaxLinks; ++links) {
+    const std::filesystem::path target = std::filesystem::read_symlink(path, error);
+    if (error) break;  // Not a link.
+    path = path.parent_path() / target;
+  }
+  const std::filesystem::path resolved = std::filesystem::weakly_canonical(path, error);
+  return error ? store : resolved.string();
+}
+
 }  // namespace
+
+absl::Status LockError(int error, const std::string& store, const std::string& file) {
+  if (error != EWOULDBLOCK) {
+    return absl::ErrnoToStatus(error, absl::StrCat("the store ", store, ": cannot lock ", file,
+                                                   "; use a file system with locks"));
+  }
+  const std::string owner = FirstLine(file);
+  return absl::AlreadyExistsError(
+      absl::StrCat("the store ", store, " is in use by another mccs-controller",
+                   owner.empty() ? "" : absl::StrCat(" (process ", owner, ")"),
+                   "; stop that one, or choose another store (--store FILE)"));
+}
+
+absl::StatusOr<UniqueFd> LockStore(const std::string& store) {
+  // Another hard link would have another lock and another journal.
+  struct stat facts {};
+  if (stat(store.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_nlink > 1) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the store ", store, " has ", facts.st_nlink,
+        " hard links, so the lock cannot protect it; remove the others, or copy the file"));
+  }
+  const std::string file = absl::StrCat(Resolved(store), ".lock");
+  UniqueFd fd(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!fd.valid()) {
+    return absl::ErrnoToStatus(
+        errno,
+        absl::StrCat("the store ", store, ": cannot write ", file,
+                     "; check that its directory exists and that this user may write there"));
+  }
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return LockError(errno, store, file);
+  const std::string pid = absl::StrCat(getpid(), "\n");
+  if (ftruncate(fd.get(), 0) != 0 ||
+      write(fd.get(), pid.data(), pid.size()) != static_cast<ssize_t>(pid.size())) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("the store ", store, ": cannot write ", file));
+  }
+  return fd;
+}
 
 absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& path) {
   MCCS_ASSIGN_OR_RETURN(UniqueFd lock, LockStore(path));
@@ -92,24 +161,16 @@ absl::StatusOr<StoredState> SqliteStore::Load() {
   MCCS_ASSIGN_OR_RETURN(const int64_t revision, database_->Integer("SELECT value FROM revision"));
   state.revision = static_cast<uint64_t>(revision);
 
-  MCCS_ASSIGN_OR_RETURN(
-      SqliteStatement objects,
-      database_->Prepare("SELECT kind, name, version, document FROM objects ORDER BY kind, name"));
-  for (;;) {
-    MCCS_ASSIGN_OR_RETURN(const bool row, objects.Step());
-    if (!row) break;
-    state.objects.push_back({objects.Text(0), objects.Text(1),
-                             static_cast<uint64_t>(objects.Integer(2)), objects.Text(3)});
-  }
-
-  MCCS_ASSIGN_OR_RETURN(SqliteStatement strategies,
-                        database_->Prepare("SELECT communicator, record FROM strategies"));
-  for (;;) {
-    MCCS_ASSIGN_OR_RETURN(const bool row, strategies.Step());
-    if (!row) break;
-    state.strategies.push_back(
-        {CommId(static_cast<uint64_t>(strategies.Integer(0))), strategies.Text(1)});
-  }
+  MCCS_RETURN_IF_ERROR(database_->ForEachRow(
+      "SELECT kind, name, version, document FROM objects ORDER BY kind, name",
+      [&](const SqliteStatement& row) {
+        state.objects.push_back(
+            {row.Text(0), row.Text(1), static_cast<uint64_t>(row.Integer(2)), row.Text(3)});
+      }));
+  MCCS_RETURN_IF_ERROR(database_->ForEachRow(
+      "SELECT communicator, record FROM strategies", [&](const SqliteStatement& row) {
+        state.strategies.push_back({CommId(static_cast<uint64_t>(row.Integer(0))), row.Text(1)});
+      }));
   return state;
 }
 
@@ -123,8 +184,7 @@ absl::Status SqliteStore::Commit(const StoreChange& change) {
       return absl::FailedPreconditionError(
           absl::StrCat("revision ", revision, " does not follow ", before));
     }
-    MCCS_ASSIGN_OR_RETURN(SqliteStatement set, database_->Prepare("UPDATE revision SET value = ?"));
-    MCCS_RETURN_IF_ERROR(set.Bind(1, static_cast<int64_t>(revision)).Run());
+    MCCS_RETURN_IF_ERROR(database_->Run("UPDATE revision SET value = ?", revision));
     MCCS_RETURN_IF_ERROR(PutObjects(change));
     MCCS_RETURN_IF_ERROR(PutStrategies(change));
     return AppendAudit(change.audit);
@@ -133,79 +193,59 @@ absl::Status SqliteStore::Commit(const StoreChange& change) {
 
 absl::Status SqliteStore::PutObjects(const StoreChange& change) {
   for (const auto& [kind, name] : change.erase_objects) {
-    MCCS_ASSIGN_OR_RETURN(SqliteStatement erase,
-                          database_->Prepare("DELETE FROM objects WHERE kind = ? AND name = ?"));
-    MCCS_RETURN_IF_ERROR(erase.Bind(1, kind).Bind(2, name).Run());
+    MCCS_RETURN_IF_ERROR(
+        database_->Run("DELETE FROM objects WHERE kind = ? AND name = ?", kind, name));
   }
   for (const StoredObject& object : change.put_objects) {
-    MCCS_ASSIGN_OR_RETURN(SqliteStatement put,
-                          database_->Prepare("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)"));
-    MCCS_RETURN_IF_ERROR(put.Bind(1, object.kind)
-                             .Bind(2, object.name)
-                             .Bind(3, static_cast<int64_t>(object.version))
-                             .Bind(4, object.document)
-                             .Run());
+    MCCS_RETURN_IF_ERROR(database_->Run("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)",
+                                        object.kind, object.name, object.version, object.document));
   }
   return absl::OkStatus();
 }
 
 absl::Status SqliteStore::PutStrategies(const StoreChange& change) {
   for (CommId id : change.erase_strategies) {
-    MCCS_ASSIGN_OR_RETURN(SqliteStatement erase,
-                          database_->Prepare("DELETE FROM strategies WHERE communicator = ?"));
-    MCCS_RETURN_IF_ERROR(erase.Bind(1, static_cast<int64_t>(id.value())).Run());
+    MCCS_RETURN_IF_ERROR(
+        database_->Run("DELETE FROM strategies WHERE communicator = ?", id.value()));
   }
   for (const StoredStrategy& strategy : change.put_strategies) {
-    MCCS_ASSIGN_OR_RETURN(SqliteStatement put,
-                          database_->Prepare("INSERT OR REPLACE INTO strategies VALUES (?, ?)"));
-    put.Bind(1, static_cast<int64_t>(strategy.id.value())).BindBlob(2, strategy.record);
-    MCCS_RETURN_IF_ERROR(put.Run());
+    MCCS_RETURN_IF_ERROR(database_->Run("INSERT OR REPLACE INTO strategies VALUES (?, ?)",
+                                        strategy.id.value(), SqliteBlob{strategy.record}));
   }
   return absl::OkStatus();
 }
 
 absl::Status SqliteStore::AppendAudit(const std::vector<AuditEntry>& entries) {
   for (const AuditEntry& entry : entries) {
-    MCCS_ASSIGN_OR_RETURN(
-        SqliteStatement append,
-        database_->Prepare("INSERT INTO audit (time, peer, user, action, objects, outcome, "
-                           "revision) VALUES (?, ?, ?, ?, ?, ?, ?)"));
-    MCCS_RETURN_IF_ERROR(append.Bind(1, entry.time)
-                             .Bind(2, entry.peer)
-                             .Bind(3, entry.user)
-                             .Bind(4, entry.action)
-                             .Bind(5, entry.objects)
-                             .Bind(6, entry.outcome)
-                             .Bind(7, static_cast<int64_t>(entry.revision))
-                             .Run());
+    MCCS_RETURN_IF_ERROR(
+        database_->Run("INSERT INTO audit (time, peer, user, action, objects, outcome, revision) "
+                       "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                       entry.time, entry.peer, entry.user, entry.action, entry.objects,
+                       entry.outcome, entry.revision));
   }
   if (entries.empty()) return absl::OkStatus();
-  MCCS_ASSIGN_OR_RETURN(
-      SqliteStatement trim,
-      database_->Prepare("DELETE FROM audit WHERE number <= (SELECT max(number) FROM audit) - ?"));
-  return trim.Bind(1, static_cast<int64_t>(kMaxAuditEntries)).Run();
+  return database_->Run("DELETE FROM audit WHERE number <= (SELECT max(number) FROM audit) - ?",
+                        kMaxAuditEntries);
 }
 
 absl::StatusOr<std::vector<AuditEntry>> SqliteStore::Audit(size_t limit) {
   const std::lock_guard lock(mutex_);
-  MCCS_ASSIGN_OR_RETURN(
-      SqliteStatement rows,
-      database_->Prepare("SELECT number, time, peer, user, action, objects, outcome, revision "
-                         "FROM audit ORDER BY number DESC LIMIT ?"));
-  rows.Bind(1, static_cast<int64_t>(limit));
   std::vector<AuditEntry> entries;
-  for (;;) {
-    MCCS_ASSIGN_OR_RETURN(const bool row, rows.Step());
-    if (!row) return entries;
-    entries.push_back({.number = static_cast<uint64_t>(rows.Integer(0)),
-                       .time = rows.Integer(1),
-                       .peer = rows.Text(2),
-                       .user = rows.Text(3),
-                       .action = rows.Text(4),
-                       .objects = rows.Text(5),
-                       .outcome = rows.Text(6),
-                       .revision = static_cast<uint64_t>(rows.Integer(7))});
-  }
+  MCCS_RETURN_IF_ERROR(database_->ForEachRow(
+      "SELECT number, time, peer, user, action, objects, outcome, revision FROM audit "
+      "ORDER BY number DESC LIMIT ?",
+      [&](const SqliteStatement& row) {
+        entries.push_back({.number = static_cast<uint64_t>(row.Integer(0)),
+                           .time = row.Integer(1),
+                           .peer = row.Text(2),
+                           .user = row.Text(3),
+                           .action = row.Text(4),
+                           .objects = row.Text(5),
+                           .outcome = row.Text(6),
+                           .revision = static_cast<uint64_t>(row.Integer(7))});
+      },
+      static_cast<uint64_t>(limit)));
+  return entries;
 }
 
 }  // namespace mccs

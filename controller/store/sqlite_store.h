@@ -15,6 +15,17 @@
 
 namespace mccs {
 
+// One controller per store.
+//
+// Locks `store`.lock, next to the file that symbolic links resolve to. The lock ends with the
+// descriptor; the lock file stays. kAlreadyExists: another process holds the lock; the message
+// names it. kFailedPrecondition: the store has hard links. kPermissionDenied, kNotFound and others:
+// the file cannot be written or locked.
+absl::StatusOr<UniqueFd> LockStore(const std::string& store);
+
+// The error for a failed flock() of `file` with this errno.
+absl::Status LockError(int error, const std::string& store, const std::string& file);
+
 class SqliteStore final : public Store {
  public:
   static constexpr int64_t kSchemaVersion = 1;

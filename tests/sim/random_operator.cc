@@ -9,7 +9,7 @@
 #include "controller/objects/change.h"
 #include "controller/objects/drain_spec.h"
 #include "controller/objects/read_objects.h"
-#include "controller/rates/guarantee_limits.h"
+#include "controller/rates/rate_limits.h"
 
 namespace mccs {
 namespace {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "controller/coordinator/registration.h"
 
 namespace mccs {
 namespace {

@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "controller/coordinator/shared_coordinator.h"
+#include "controller/coordinator/coordinator.h"
 #include "controller/coordinator/strategy_persister.h"
 #include "controller/store/memory_store.h"
 #include "service/agent/agent_table.h"

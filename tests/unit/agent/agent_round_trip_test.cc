@@ -63,8 +63,7 @@ class Controller {
   std::string address() const { return absl::StrCat("127.0.0.1:", server_->port()); }
   std::string HostState(const std::string& name) {
     return coordinator_.With([&](Coordinator& c) -> std::string {
-      const control::v1::ListHostsReply reply =
-          ListHosts(c.registry(), c.recovered(), c.objects(), c.Now());
+      const control::v1::ListHostsReply reply = ListHosts(c.state(), c.Now());
       for (const control::v1::HostStatus& host : reply.hosts()) {
         if (host.host().name() == name) return host.state();
       }
@@ -81,12 +80,11 @@ class Controller {
   }
   // The registration of a host on this machine, with the test's clock.
   std::optional<ClockReading> ClockOf(const std::string& name) {
-    return coordinator_.With([&](Coordinator& c) { return c.clocks().Read(name, c.Now()); });
+    return coordinator_.With([&](Coordinator& c) { return c.state().clocks.Read(name, c.Now()); });
   }
   absl::StatusOr<control::v1::CommunicatorDetail> Describe() {
     return coordinator_.With([&](Coordinator& c) {
-      return DescribeCommunicator(c.registry(), c.objects(), c.rollouts(), FormatCommId(kId),
-                                  c.Now());
+      return DescribeCommunicator(c.state(), FormatCommId(kId), c.Now());
     });
   }
 

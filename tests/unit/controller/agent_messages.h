@@ -54,6 +54,13 @@ inline agent::v1::Announce MakeAnnounce(uint64_t id, const std::vector<std::stri
   return announce;
 }
 
+// Likewise, of a communicator that runs its daemons' default.
+inline agent::v1::Announce MakeRunning(uint64_t id, const std::vector<std::string>& hosts) {
+  agent::v1::Announce announce = MakeAnnounce(id, hosts);
+  announce.set_running(true);
+  return announce;
+}
+
 inline agent::v1::FromAgent Announcement(const agent::v1::Announce& announce) {
   agent::v1::FromAgent message;
   *message.mutable_announce() = announce;
@@ -66,6 +73,21 @@ inline agent::v1::FromAgent Reporting(uint64_t id, uint64_t epoch,
   message.mutable_report()->set_comm_id(id);
   message.mutable_report()->set_epoch(epoch);
   message.mutable_report()->set_state(state);
+  return message;
+}
+
+// A report, at 5 ns, of one lane between 10.0.0.1 and 10.0.0.2.
+inline agent::v1::FromAgent ReportingLane(uint64_t id, int from, int to, int source_port,
+                                          const std::string& state = "up") {
+  agent::v1::FromAgent message = Reporting(id, 1);
+  message.mutable_report()->set_measured_ns(5);
+  agent::v1::Lane* lane = message.mutable_report()->add_lanes();
+  lane->set_from(from);
+  lane->set_to(to);
+  lane->set_local("10.0.0.1:" + std::to_string(source_port));
+  lane->set_remote("10.0.0.2:7400");
+  lane->set_payload_bytes(100);
+  lane->set_state(state);
   return message;
 }
 

@@ -17,6 +17,7 @@
 #include "controller/objects/cross_check.h"
 #include "controller/store/memory_store.h"
 #include "controller/store/sqlite_store.h"
+#include "tests/unit/controller/manual_clock.h"
 #include "tests/unit/objects/documents.h"
 #include "tests/unit/store/temp_directory.h"
 
@@ -24,12 +25,6 @@ namespace mccs {
 namespace catalog_test {
 
 using testing::HasSubstr;
-
-class ManualWallClock final : public WallClock {
- public:
-  UnixNs Now() const override { return now; }
-  UnixNs now = 1'700'000'000 * kNsPerSec;
-};
 
 // Forwards to a store; fails on request.
 class FaultyStore final : public Store {

@@ -11,8 +11,7 @@ class CoordinatorChangesTest : public CoordinatorTest {};
 // It runs another controller's proposal, so nothing changes; or its daemons' default.
 TEST_F(CoordinatorChangesTest, PlansARunningCommunicatorAtTheNextTick) {
   Send(kFirst, Registration(MakeHost("h0")));
-  agent::v1::Announce running = MakeAnnounce(1, {"h0", "h1"});
-  running.set_running(true);
+  agent::v1::Announce running = MakeRunning(1, {"h0", "h1"});
   EXPECT_TRUE(Send(kFirst, Announcement(running)).empty());
   EXPECT_EQ(communicators(), 1u);
   std::vector<Outgoing> out = Tick();
@@ -39,6 +38,14 @@ TEST_F(CoordinatorChangesTest, ProposesOperatorsChangesToRunningCommunicators) {
   EXPECT_TRUE(Tick().empty());
 }
 
+TEST_F(CoordinatorChangesTest, EventsThatCancelOutSendNothing) {
+  StartCommunicator();
+  Tick();
+  EXPECT_TRUE(Send(kFirst, Announcement(MakeRunning(2, {"h0", "h1"}))).empty());
+  EXPECT_TRUE(Send(kFirst, Ending(2)).empty());
+  EXPECT_TRUE(Tick().empty());
+}
+
 TEST_F(CoordinatorChangesTest, OlderProposalMayBeAppliedBeforeTheNewest) {
   StartCommunicator();
   const std::vector<Outgoing> there = Reverse();
@@ -56,11 +63,10 @@ TEST_F(CoordinatorChangesTest, OlderProposalMayBeAppliedBeforeTheNewest) {
 TEST_F(CoordinatorChangesTest, DropsProposalsForOtherHosts) {
   StartCommunicator();
   ASSERT_EQ(Reverse().size(), 1u);
-  agent::v1::Announce announce = MakeAnnounce(1, {"h0"});
-  announce.set_running(true);
+  agent::v1::Announce announce = MakeRunning(1, {"h0"});
   announce.mutable_strategy()->set_epoch(2);
   Send(kFirst, Announcement(announce));
-  EXPECT_TRUE(coordinator_.registry().communicators().at(CommId(1)).proposed.empty());
+  EXPECT_TRUE(RecordOf(1).proposed.empty());
   Tick();
 }
 
@@ -117,8 +123,7 @@ TEST_F(CoordinatorChangesTest, ProposalWithoutReplyExpiresAndIsRepeated) {
 
 TEST_F(CoordinatorChangesTest, DoesNotReuseEpochsThatALeaderDropped) {
   Send(kFirst, Registration(MakeHost("h0")));
-  agent::v1::Announce running = MakeAnnounce(1, {"h0", "h1"});
-  running.set_running(true);
+  agent::v1::Announce running = MakeRunning(1, {"h0", "h1"});
   Send(kFirst, Announcement(running));
   agent::v1::FromAgent report = Reporting(1, 1);
   report.mutable_report()->set_rejected_epoch(7);
@@ -129,8 +134,7 @@ TEST_F(CoordinatorChangesTest, DoesNotReuseEpochsThatALeaderDropped) {
 }
 
 TEST_F(CoordinatorChangesTest, DoesNotReuseEpochsOfAnotherController) {
-  agent::v1::Announce running = MakeAnnounce(1, {"h0", "h1"});
-  running.set_running(true);
+  agent::v1::Announce running = MakeRunning(1, {"h0", "h1"});
   running.set_newest_epoch(6);
   Send(kFirst, Registration(MakeHost("h0"), {running}));
   const std::vector<Outgoing> out = Tick();
@@ -140,8 +144,7 @@ TEST_F(CoordinatorChangesTest, DoesNotReuseEpochsOfAnotherController) {
 
 // An earlier controller proposed it before it died.
 TEST_F(CoordinatorChangesTest, RevertsAStrategyOfAnotherController) {
-  agent::v1::Announce running = MakeAnnounce(1, {"h0", "h1"});
-  running.set_running(true);
+  agent::v1::Announce running = MakeRunning(1, {"h0", "h1"});
   running.set_newest_epoch(6);
   Send(kFirst, Registration(MakeHost("h0"), {running}));
   Send(kSecond, Registration(MakeHost("h1")));
@@ -159,8 +162,7 @@ TEST_F(CoordinatorChangesTest, SendsAProposalWhenTheLeaderReconnects) {
   StartCommunicator();
   coordinator_.OnStreamClosed(kFirst, "its connection closed");
   EXPECT_TRUE(Reverse().empty());
-  agent::v1::Announce running = MakeAnnounce(1, {"h0", "h1"});
-  running.set_running(true);
+  agent::v1::Announce running = MakeRunning(1, {"h0", "h1"});
   running.mutable_strategy()->set_epoch(2);
   Send(kThird, Registration(MakeHost("h0"), {running}));
   const std::vector<Outgoing> out = Tick();
@@ -186,9 +188,8 @@ TEST_F(CoordinatorChangesTest, SendsACapOnceToEachHostAndToReconnectingHosts) {
   StartCommunicator();
   Tick();
   const auto set = [&](const std::string& cap) {
-    coordinator_.SetObjects(std::make_shared<ObjectSet>(
-        After({}, Together({TopologyDocument("t", "h[0-1]"), TenantDocument("a", 1000, cap)}))));
-    return CapsIn(coordinator_.TakeOutbox());
+    return CapsIn(
+        SetObjects(Together({TopologyDocument("t", "h[0-1]"), TenantDocument("a", 1000, cap)})));
   };
   const std::pair<std::string, uint64_t> cap = {"a", 5'000'000'000}, none = {"", 0};
   EXPECT_EQ(set("  cap: 5Gbit/s\n"), (Caps{{kFirst, cap}, {kSecond, cap}}));
@@ -198,25 +199,16 @@ TEST_F(CoordinatorChangesTest, SendsACapOnceToEachHostAndToReconnectingHosts) {
 }
 
 TEST_F(CoordinatorChangesTest, OthersGetTheRateOfARemovedCommunicator) {
-  coordinator_.SetObjects(std::make_shared<ObjectSet>(
-      After({}, Together({TopologyDocument("t"), TenantDocument("a", 1), TenantDocument("b", 2),
-                          PolicyDocument("p", "  type: shares\n")}))));
-  Send(kFirst, Registration(MakeHost("h0")));
-  Send(kSecond, Registration(MakeHost("h1")));
+  SetObjects(Together({TopologyDocument("t"), TenantDocument("a", 1), TenantDocument("b", 2),
+                       PolicyDocument("p", "  type: shares\n")}));
+  RegisterPair();
   uint64_t rate_bps = 0;  // of h1's lane of communicator 2, as last sent
   const auto take = [&](const std::vector<Outgoing>& outbox) {
     for (const Outgoing& out : outbox) {
       const bool is_it = out.message && out.message->has_rate_limits() && out.to == kSecond &&
                          out.message->rate_limits().comm_id() == 2;
       if (is_it) rate_bps = out.message->rate_limits().lanes(0).rate_bps();
-      if (!out.message || !out.message->has_propose()) continue;
-      const strategy::Strategy& strategy = out.message->propose().strategy();
-      const CommId id(out.message->propose().comm_id());
-      agent::v1::Announce announce = coordinator_.registry().communicators().at(id).announced;
-      announce.set_running(true);
-      *announce.mutable_strategy() = strategy;
-      Send(out.to, Announcement(announce));
-      Send(out.to, Reporting(id.value(), strategy.epoch()));
+      if (out.message && out.message->has_propose()) ApplyProposal(out);
     }
   };
   agent::v1::Announce one = MakeAnnounce(1, {"h0", "h1"}), two = MakeAnnounce(2, {"h1", "h0"});
@@ -243,8 +235,7 @@ TEST_F(CoordinatorChangesTest, OthersGetTheRateOfARemovedCommunicator) {
 
 // An earlier controller may have sent them caps, rates or windows.
 TEST_F(CoordinatorChangesTest, LiftsOldLimitsOnceAfterTheStart) {
-  agent::v1::Announce running = MakeAnnounce(1, {"h0", "h1"});
-  running.set_running(true);
+  agent::v1::Announce running = MakeRunning(1, {"h0", "h1"});
   Send(kFirst, Registration(MakeHost("h0"), {running}));
   const auto tick = [&](int64_t ns) {
     clock_.now += ns;

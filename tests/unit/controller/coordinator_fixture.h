@@ -35,13 +35,10 @@ class CoordinatorTest : public testing::Test {
     EXPECT_THAT(std::string(out[0].end.message()), testing::HasSubstr(why));
   }
   std::string StateOf(int host) {
-    return ListHosts(coordinator_.registry(), {}, coordinator_.objects(), clock_.now)
-        .hosts(host)
-        .state();
+    return ListHosts(coordinator_.state(), clock_.now).hosts(host).state();
   }
   absl::StatusOr<control::v1::CommunicatorDetail> Describe(const std::string& id) {
-    return DescribeCommunicator(coordinator_.registry(), coordinator_.objects(),
-                                coordinator_.rollouts(), id, clock_.now);
+    return DescribeCommunicator(coordinator_.state(), id, clock_.now);
   }
   std::vector<Outgoing> Tick() {
     coordinator_.Tick();
@@ -60,31 +57,42 @@ class CoordinatorTest : public testing::Test {
     }
     return proposals;
   }
-  // Communicator 1 runs on h0 and h1, in this order, with epoch 2.
-  void StartCommunicator() {
+  void RegisterPair() {
     Send(kFirst, Registration(MakeHost("h0")));
     Send(kSecond, Registration(MakeHost("h1")));
-    ApplyProposal(Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"}))));
   }
-  // The leader applies the proposal in `out`.
-  void ApplyProposal(const std::vector<Outgoing>& out) {
-    ASSERT_EQ(out.size(), 1u);
-    const agent::v1::Propose& propose = out[0].message->propose();
-    agent::v1::Announce announce =
-        coordinator_.registry().communicators().begin()->second.announced;
+  // h0 announces communicator 1 of h0 and h1. Returns the answer.
+  std::vector<Outgoing> AnnouncePair() {
+    RegisterPair();
+    return Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  }
+  // Communicator 1 runs on h0 and h1, in this order, with epoch 2.
+  void StartCommunicator() { ApplyProposal(AnnouncePair()); }
+  // The leader applies a proposal, and reports it. Returns the coordinator's messages.
+  std::vector<Outgoing> ApplyProposal(const Outgoing& out) {
+    const agent::v1::Propose& propose = out.message->propose();
+    agent::v1::Announce announce = RecordOf(propose.comm_id()).announced;
     announce.set_running(true);
     *announce.mutable_strategy() = propose.strategy();
     announce.set_newest_epoch(propose.strategy().epoch());
-    Send(kFirst, Announcement(announce));
-    Send(kFirst, Reporting(propose.comm_id(), propose.strategy().epoch()));
+    coordinator_.Handle(out.to, Announcement(announce));
+    return Send(out.to, Reporting(propose.comm_id(), propose.strategy().epoch()));
+  }
+  // Likewise, if `out` is one proposal.
+  void ApplyProposal(const std::vector<Outgoing>& out) {
+    ASSERT_EQ(out.size(), 1u);
+    ApplyProposal(out[0]);
+  }
+  // Replaces the operators' objects. Returns the coordinator's messages.
+  std::vector<Outgoing> SetObjects(const std::string& text) {
+    coordinator_.SetObjects(std::make_shared<ObjectSet>(After({}, text)));
+    return coordinator_.TakeOutbox();
   }
   std::vector<Outgoing> SetPolicy(const std::string& order) {
-    coordinator_.SetObjects(std::make_shared<ObjectSet>(After(
-        {}, Together({TopologyDocument("t", "h[0-1]"), PolicyDocument("reverse",
-                                                                      "  type: locality_ring\n"
-                                                                      "  parameters: {order: " +
-                                                                          order + "}\n")}))));
-    return coordinator_.TakeOutbox();
+    return SetObjects(Together(
+        {TopologyDocument("t", "h[0-1]"),
+         PolicyDocument("reverse",
+                        "  type: locality_ring\n  parameters: {order: " + order + "}\n")}));
   }
   std::vector<Outgoing> Reverse() { return SetPolicy("[h1, h0]"); }
   static agent::v1::FromAgent Refusing(uint64_t epoch) {
@@ -96,6 +104,9 @@ class CoordinatorTest : public testing::Test {
   static std::vector<int> RingOf(const std::vector<Outgoing>& out) {
     const auto& ring = out[0].message->propose().strategy().channels(0).ring();
     return {ring.begin(), ring.end()};
+  }
+  const CommunicatorRecord& RecordOf(uint64_t id) {
+    return coordinator_.registry().communicators().at(CommId(id));
   }
   size_t communicators() { return coordinator_.registry().communicators().size(); }
 

@@ -80,13 +80,7 @@ class CoordinatorProbesTest : public CoordinatorTest {
     for (Outgoing& out : outbox) {
       if (out.message->has_propose()) {
         ++proposals_;
-        const CommId id(out.message->propose().comm_id());
-        agent::v1::Announce announce = coordinator_.registry().communicators().at(id).announced;
-        announce.set_running(true);
-        *announce.mutable_strategy() = out.message->propose().strategy();
-        announce.set_newest_epoch(announce.strategy().epoch());
-        Deliver(Send(kFirst, Announcement(announce)));
-        Deliver(Send(kFirst, Reporting(id.value(), announce.strategy().epoch())));
+        Deliver(ApplyProposal(out));
       } else if (out.message->has_probe()) {
         const agent::v1::FromAgent answer = AnswerTo(out.message->probe());
         Deliver(Send(out.to, answer));
@@ -102,9 +96,7 @@ class CoordinatorProbesTest : public CoordinatorTest {
     }
   }
 
-  const strategy::Strategy& StrategyOf(uint64_t id) {
-    return coordinator_.registry().communicators().at(CommId(id)).Newest();
-  }
+  const strategy::Strategy& StrategyOf(uint64_t id) { return RecordOf(id).Newest(); }
   // The real spines of both communicators' lanes from this host.
   std::multiset<int> SpinesFrom(int host) {
     std::multiset<int> spines;

@@ -19,8 +19,7 @@ constexpr uint64_t kFavoured = 1, kOther = 2;
 class CoordinatorWindowsTest : public CoordinatorTest {
  protected:
   CoordinatorWindowsTest() {
-    Send(kFirst, Registration(MakeHost("h0")));
-    Send(kSecond, Registration(MakeHost("h1")));
+    RegisterPair();
     for (const auto& [id, tenant] : {std::pair{kFavoured, "uid 1"}, std::pair{kOther, "uid 2"}}) {
       agent::v1::Announce announce = MakeAnnounce(id, {"h0", "h1"});
       announce.set_tenant(tenant);
@@ -31,14 +30,10 @@ class CoordinatorWindowsTest : public CoordinatorTest {
   static int64_t OffsetOf(AgentKey agent) { return (agent == kSecond ? 9 : 5) * kNsPerSec; }
 
   std::vector<Outgoing> ApplyPolicy(const std::string& policy) {
-    coordinator_.SetObjects(std::make_shared<ObjectSet>(
-        After({}, Together({TopologyDocument("t", "h[0-1]"), TenantDocument("a", 1),
-                            TenantDocument("b", 2), PolicyDocument("p", policy)}))));
-    return coordinator_.TakeOutbox();
+    return SetObjects(Together({TopologyDocument("t", "h[0-1]"), TenantDocument("a", 1),
+                                TenantDocument("b", 2), PolicyDocument("p", policy)}));
   }
-  std::vector<Outgoing> ApplyWindows() {
-    return ApplyPolicy("  type: time_windows\n  parameters: {favoured: [a]}\n");
-  }
+  void ApplyWindows() { ApplyPolicy("  type: time_windows\n  parameters: {favoured: [a]}\n"); }
 
   // A round trip of heartbeats, 1 ms each way. Adds the coordinator's other messages to heard_.
   void CompareClock(AgentKey agent) {

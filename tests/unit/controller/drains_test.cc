@@ -1,14 +1,9 @@
 #include "controller/state/drains.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "controller/api/operator_view.h"
-#include "controller/coordinator/coordinator.h"
 #include "controller/objects/change.h"
 #include "controller/objects/read_objects.h"
 #include "controller/state/resolved_view.h"
-#include "tests/unit/controller/agent_messages.h"
+#include "tests/unit/controller/coordinator_fixture.h"
 #include "tests/unit/mentions.h"
 
 namespace mccs {
@@ -113,29 +108,25 @@ TEST(Drains, AvoidsTheNameOfAnotherDrain) {
               OneLineMentions("Drain 'link.a.b.c-s'", "link a/b.c-s", "link a.b/c-s"));
 }
 
-TEST(Drains, AreVisibleToPoliciesAndOperators) {
+class DrainsTest : public CoordinatorTest {};
+
+TEST_F(DrainsTest, AreVisibleToPoliciesAndOperators) {
   const auto set = Apply(std::string(kTopology) + Drain("a", "host: h1, reason: memory") +
                          Drain("b", "link: leaf0-spine0"));
   ASSERT_TRUE(set.ok()) << set.status();
-  SystemClock clock;
-  const std::unique_ptr<Log> log = MakeNullLog();
-  Coordinator coordinator({.version = "test"}, &clock, log.get());
-  coordinator.Handle(AgentKey(1), Registration(MakeHost("h0")));
-  coordinator.Handle(AgentKey(2), Registration(MakeHost("h1")));
-  coordinator.SetObjects(std::make_shared<const ObjectSet>(*set));
-  const auto hosts = [&] {
-    return ListHosts(coordinator.registry(), {}, coordinator.objects(), coordinator.Now());
-  };
-  const ClusterView view = ResolveView(coordinator.View(), coordinator.objects());
+  RegisterPair();
+  coordinator_.SetObjects(std::make_shared<const ObjectSet>(*set));
+  const auto hosts = [&] { return ListHosts(coordinator_.state(), clock_.now); };
+  const ClusterView view = ResolveView(coordinator_.View(), coordinator_.objects());
   for (const HostView& host : view.hosts) EXPECT_EQ(host.drained, host.position.host == "h1");
   EXPECT_THAT(view.links_drained, ElementsAre("leaf0-spine0"));
   EXPECT_EQ(hosts().hosts(0).drain(), "");
   EXPECT_EQ(hosts().hosts(1).drain(), "drained");
   EXPECT_EQ(hosts().hosts(1).drain_reason(), "memory");
-  coordinator.Handle(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
+  Send(kFirst, Announcement(MakeAnnounce(7, {"h0", "h1"})));
   EXPECT_EQ(hosts().hosts(1).drain(), "draining");
-  EXPECT_THAT(UsersOfHost(coordinator.registry(), "h1"), ElementsAre(CommId(7)));
-  coordinator.Handle(AgentKey(1), Ending(7));
+  EXPECT_THAT(UsersOfHost(coordinator_.registry(), "h1"), ElementsAre(CommId(7)));
+  Send(kFirst, Ending(7));
   EXPECT_EQ(hosts().hosts(1).drain(), "drained");
 }
 

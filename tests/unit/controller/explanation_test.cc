@@ -39,33 +39,25 @@ class ExplanationTest : public testing::Test {
     for (int h = 0; h < 4; ++h) {
       const std::string name = "h" + std::to_string(h);
       EXPECT_TRUE(
-          registry_.Register(AgentKey(h + 1), Registration(MakeHost(name)).registration(), 0).ok());
+          state_.registry.Register(AgentKey(h + 1), Registration(MakeHost(name)).registration(), 0)
+              .ok());
     }
   }
   void Announce(uint64_t id, const std::vector<std::string>& hosts,
                 const std::string& tenant = "uid 1000") {
     agent::v1::Announce announce = MakeAnnounce(id, hosts);
     announce.set_tenant(tenant);
-    EXPECT_TRUE(registry_.Announce(hosts[0], announce, 0).ok());
+    EXPECT_TRUE(state_.registry.Announce(hosts[0], announce, 0).ok());
   }
   // Reports the source port of the lane of host `from`, in a ring of `hosts` hosts.
   void Report(uint64_t id, const std::string& host, int from, int hosts, uint16_t port) {
-    agent::v1::Report report = Reporting(id, 1).report();
-    report.set_measured_ns(5);
-    agent::v1::Lane* lane = report.add_lanes();
-    lane->set_from(from);
-    lane->set_to((from + 1) % hosts);
-    lane->set_local("10.0.0.1:" + std::to_string(port));
-    lane->set_remote("10.0.0.2:7400");
-    lane->set_payload_bytes(100);
-    lane->set_state("up");
-    registry_.Report(host, report);
+    state_.registry.Report(host, ReportingLane(id, from, (from + 1) % hosts, port).report());
   }
   control::v1::Explanation Ask(const std::string& id, const std::string& objects) {
-    const ObjectSet set = objects.empty() ? ObjectSet() : After({}, objects);
-    const auto ground = GatherExplanation(registry_, set, id, 0);
+    state_.objects = std::make_shared<ObjectSet>(After({}, objects));
+    const auto ground = GatherExplanation(state_, id, 0);
     EXPECT_TRUE(ground.ok()) << ground.status();
-    return Explain(*ground, set);
+    return Explain(*ground, *state_.objects);
   }
   static std::map<std::string, std::string> WhyOf(const control::v1::Explanation& explanation) {
     std::map<std::string, std::string> why;
@@ -73,7 +65,7 @@ class ExplanationTest : public testing::Test {
     return why;
   }
 
-  Registry registry_;
+  ClusterState state_;
 };
 
 constexpr char kFirst[] = "0000000000000007";
@@ -155,12 +147,12 @@ TEST_F(ExplanationTest, ShowsCostsAndTheirSource) {
   Announce(7, {"h0", "h2"});
   EXPECT_THAT(WhyOf(Ask(kFirst, ""))["Costs"],
               OneLineMentions("hop 10 us", "host 16 G", "lane 16 G", "memory 64 G", "own"));
-  agent::v1::Announce announce = registry_.communicators().begin()->second.announced;
+  agent::v1::Announce announce = state_.registry.communicators().begin()->second.announced;
   CostParameters measured;
   measured.hop_us = 92;
   measured.host_bytes_per_us = measured.lane_bytes_per_us = 12.5;
   PutCosts(measured, announce.mutable_strategy());
-  EXPECT_TRUE(registry_.Announce("h0", announce, 0).ok());
+  EXPECT_TRUE(state_.registry.Announce("h0", announce, 0).ok());
   EXPECT_THAT(WhyOf(Ask(kFirst, ""))["Costs"],
               OneLineMentions("hop 92 us", "host 100 M", "lane 100 M", "measured", "hop 10 us",
                               "host 16 G", "lane 16 G"));
@@ -196,8 +188,7 @@ TEST_F(ExplanationTest, OneHostHasNoFlows) {
 }
 
 TEST_F(ExplanationTest, UnknownIdIsAnError) {
-  EXPECT_EQ(GatherExplanation(registry_, ObjectSet(), "7", 0).status().code(),
-            absl::StatusCode::kNotFound);
+  EXPECT_EQ(GatherExplanation(state_, "7", 0).status().code(), absl::StatusCode::kNotFound);
 }
 
 }  // namespace explanation_test

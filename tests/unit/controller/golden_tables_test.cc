@@ -77,13 +77,8 @@ class GoldenTables : public CoordinatorTest {
   void TakeProposals() {
     for (const Outgoing& out : coordinator_.TakeOutbox()) {
       if (!out.message || !out.message->has_propose()) continue;
-      const strategy::Strategy& strategy = out.message->propose().strategy();
-      const CommId id(out.message->propose().comm_id());
-      agent::v1::Announce announce = coordinator_.registry().communicators().at(id).announced;
-      announce.set_running(true);
-      *announce.mutable_strategy() = strategy;
-      announce.set_newest_epoch(strategy.epoch());
-      coordinator_.Handle(out.to, Announcement(announce));
+      ApplyProposal(out);
+      const agent::v1::Announce announce = RecordOf(out.message->propose().comm_id()).announced;
       for (int position = 0; position < announce.hosts_size(); ++position)
         Report(announce, position);
     }
@@ -122,8 +117,7 @@ class GoldenTables : public CoordinatorTest {
   control::v1::ListObjectsReply List(const std::string& kind) {
     control::v1::ListObjectsRequest request;
     request.set_kind(kind);
-    const auto work = ShowWork(GatherWork(coordinator_.registry(), coordinator_.objects(), nullptr),
-                               *catalog_->objects());
+    const auto work = ShowWork(GatherWork(coordinator_.state(), nullptr), *catalog_->objects());
     const auto listed = ListObjects(*catalog_->objects(), coordinator_.View(), work, request);
     EXPECT_TRUE(listed.ok()) << listed.status();
     return listed.value_or(control::v1::ListObjectsReply());
@@ -139,10 +133,9 @@ class GoldenTables : public CoordinatorTest {
 };
 
 TEST_F(GoldenTables, Get) {
-  Show("get hosts",
-       RenderHosts(ListHosts(coordinator_.registry(), {}, coordinator_.objects(), clock_.now)));
-  Show("get communicators", RenderCommunicators(ListCommunicators(
-                                coordinator_.registry(), {}, coordinator_.objects(), clock_.now)));
+  Show("get hosts", RenderHosts(ListHosts(coordinator_.state(), clock_.now)));
+  Show("get communicators",
+       RenderCommunicators(ListCommunicators(coordinator_.state(), clock_.now)));
   for (const auto& [kind, many] : {std::pair{"Tenant", "tenants"},
                                    {"Policy", "policies"},
                                    {"Topology", "topologies"},
@@ -164,8 +157,7 @@ TEST_F(GoldenTables, Describe) {
 }
 
 TEST_F(GoldenTables, Explain) {
-  const auto input = GatherExplanation(coordinator_.registry(), coordinator_.objects(),
-                                       kFirstCommunicator, clock_.now);
+  const auto input = GatherExplanation(coordinator_.state(), kFirstCommunicator, clock_.now);
   ASSERT_TRUE(input.ok()) << input.status();
   const control::v1::Explanation before = Explain(*input, *catalog_->objects());
   control::v1::Explanation after = before;

@@ -18,17 +18,26 @@ class PendingDumpsTest : public testing::Test {
       EXPECT_TRUE(registry_.Register(AgentKey(i + 1), message.registration(), 0).ok());
     }
   }
+  absl::StatusOr<uint64_t> Add(const std::string& host, MonotonicNs now = 0) {
+    return dumps_.Add(registry_, host, now, [this](const auto& state) { called_ = state.ok(); });
+  }
   std::string Refusal(const std::string& host, MonotonicNs now = 0) {
-    const auto asked = dumps_.Add(registry_, host, now);
+    const auto asked = Add(host, now);
     return asked.ok() ? "asked" : std::string(asked.status().message());
+  }
+  // The error of the only answer.
+  absl::Status TakeError() {
+    const std::vector<StateAnswer> answers = dumps_.TakeAnswers();
+    return answers.size() == 1 ? answers[0].state.status() : absl::OkStatus();
   }
 
   Registry registry_;
   PendingDumps dumps_;
+  bool called_ = false;
 };
 
 TEST_F(PendingDumpsTest, AcceptsOneAnswerFromTheRightHost) {
-  const auto asked = dumps_.Add(registry_, "h0", 0);
+  const auto asked = Add("h0");
   ASSERT_TRUE(asked.ok()) << asked.status();
   state::Daemon state;
   state.set_host("h0");
@@ -38,8 +47,9 @@ TEST_F(PendingDumpsTest, AcceptsOneAnswerFromTheRightHost) {
   dumps_.Handle("h0", *asked, state);
   const std::vector<StateAnswer> answers = dumps_.TakeAnswers();
   ASSERT_EQ(answers.size(), 1u);
-  EXPECT_EQ(answers[0].request_id, *asked);
   EXPECT_EQ(answers[0].state->host(), "h0");
+  answers[0].callback(answers[0].state);
+  EXPECT_TRUE(called_);
   EXPECT_TRUE(dumps_.TakeAnswers().empty());
 }
 
@@ -48,30 +58,25 @@ TEST_F(PendingDumpsTest, RejectsUnknownAndLostHosts) {
   registry_.MarkLost("h1", "its connection closed", kNsPerSec);
   EXPECT_THAT(Refusal("h1", 3 * kNsPerSec),
               HasSubstr("host h1 is lost since 2 s: its connection closed"));
-  const absl::Status why = dumps_.Add(Registry(), "h0", 0).status();
+  const absl::Status why = dumps_.Add(Registry(), "h0", 0, nullptr).status();
   EXPECT_TRUE(absl::IsNotFound(why));
   EXPECT_THAT(std::string(why.message()), HasSubstr("none has registered"));
 }
 
 TEST_F(PendingDumpsTest, LostHostFailsItsRequests) {
-  ASSERT_TRUE(dumps_.Add(registry_, "h0", 0).ok());
-  const auto other = dumps_.Add(registry_, "h1", 0);
+  ASSERT_TRUE(Add("h0").ok());
+  ASSERT_TRUE(Add("h1").ok());
   dumps_.OnHostLost("h1", "silent for more than 3000 ms");
-  const std::vector<StateAnswer> answers = dumps_.TakeAnswers();
-  ASSERT_EQ(answers.size(), 1u);
-  EXPECT_EQ(answers[0].request_id, *other);
-  EXPECT_THAT(std::string(answers[0].state.status().message()),
+  EXPECT_THAT(std::string(TakeError().message()),
               HasSubstr("host h1 was lost before it answered: silent"));
 }
 
 TEST_F(PendingDumpsTest, RequestWithoutAnswerExpires) {
-  const auto asked = dumps_.Add(registry_, "h0", 0);
+  const auto asked = Add("h0");
   dumps_.Expire(PendingDumps::kTimeoutNs - 1);
   EXPECT_TRUE(dumps_.TakeAnswers().empty());
   dumps_.Expire(PendingDumps::kTimeoutNs);
-  const std::vector<StateAnswer> answers = dumps_.TakeAnswers();
-  ASSERT_EQ(answers.size(), 1u);
-  EXPECT_TRUE(absl::IsAborted(answers[0].state.status()));
+  EXPECT_TRUE(absl::IsAborted(TakeError()));
   dumps_.Handle("h0", *asked, {});
   EXPECT_TRUE(dumps_.TakeAnswers().empty()) << "too late";
 }
@@ -82,6 +87,13 @@ TEST_F(PendingDumpsTest, LimitsOpenRequestsPerDaemon) {
   EXPECT_EQ(Refusal("h1"), "asked");
   dumps_.Expire(PendingDumps::kTimeoutNs);
   EXPECT_EQ(Refusal("h0"), "asked");
+}
+
+TEST_F(PendingDumpsTest, StopFailsOpenAndLaterRequests) {
+  ASSERT_TRUE(Add("h0").ok());
+  dumps_.Stop();
+  EXPECT_EQ(TakeError().message(), "the controller is stopping");
+  EXPECT_EQ(Refusal("h0"), "the controller is stopping");
 }
 
 }  // namespace questions_test

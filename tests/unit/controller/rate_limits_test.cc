@@ -6,8 +6,12 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/units.h"
+#include "controller/rates/rate_changes.h"
 #include "controller/rates/sent_limits.h"
 #include "controller/state/resolved_view.h"
 #include "tests/unit/controller/agent_messages.h"
@@ -22,6 +26,8 @@ using testing::Each;
 using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Pair;
+using testing::UnorderedElementsAre;
 
 constexpr uint64_t kGbps = 1'000'000'000;
 
@@ -115,71 +121,202 @@ TEST_F(RateLimitsTest, RejectsAGuaranteeThatLinksCannotHold) {
   EXPECT_TRUE(CheckGuarantees(broken, broken, view_).ok());
 }
 
-constexpr bool kKeeps = false, kLifts = true;
+// Text for a change between two parts of a NIC's payload rate.
+std::string Gets(double after, double before) {
+  const double payload_bps = UsableFraction(1500) * 50 * 1e9;
+  return absl::StrCat("fair share ", FormatBitRate(after * payload_bps),
+                      " out of a host instead of ", FormatBitRate(before * payload_bps));
+}
+
+class RateChangesTest : public RateLimitsTest {
+ protected:
+  static ObjectSet With(const std::string& a, const std::string& b = "") {
+    return Objects(a, b, "");
+  }
+  std::map<CommId, std::string> To(const ObjectSet& after) const {
+    return RateChanges({before_, view_}, {after, view_});
+  }
+
+  const ObjectSet before_ = With("");
+};
+
+TEST_F(RateChangesTest, OmitsUnchangedRates) {
+  EXPECT_THAT(To(before_), IsEmpty());
+  EXPECT_THAT(To(With("  guarantee: 1Gbit/s\n")), IsEmpty()) << "it has more";
+}
+
+TEST_F(RateChangesTest, ReportsAWeightToAllThatShareALink) {
+  EXPECT_THAT(To(With("  weight: 3\n")), UnorderedElementsAre(Pair(CommId(1), Gets(0.75, 0.5)),
+                                                              Pair(CommId(2), Gets(0.25, 0.5))));
+}
+
+TEST_F(RateChangesTest, ReportsChangedCapsAndPriorities) {
+  const double capped = 1 / (UsableFraction(1500) * 50);
+  EXPECT_THAT(
+      To(With("  cap: 1Gbit/s\n", "  priority: 5\n")),
+      UnorderedElementsAre(Pair(CommId(1), Gets(capped, 0.5) + "; cap 1 Gbit/s instead of none"),
+                           Pair(CommId(2), Gets(1 - capped, 0.5) + "; priority 5 instead of 0")));
+}
+
+TEST_F(RateChangesTest, ReportsOnlyCapsWithoutATopology) {
+  const ObjectSet free = After({}, TenantDocument("a", 1));
+  const ObjectSet capped = After({}, TenantDocument("a", 1, "  cap: 1Mbit/s\n"));
+  EXPECT_THAT(RateChanges({free, view_}, {capped, view_}),
+              UnorderedElementsAre(Pair(CommId(1), "cap 1 Mbit/s instead of none")));
+}
+
+TEST_F(RateChangesTest, OmitsStartedAndEndedCommunicators) {
+  ClusterView without = view_;
+  without.communicators.pop_back();
+  EXPECT_THAT(RateChanges({before_, view_}, {before_, without}),
+              UnorderedElementsAre(Pair(CommId(1), Gets(1, 0.5))));
+}
+
+constexpr double kLinkBps = 50e9;  // of TopologyDocument
+
+ObjectSet Promise(const std::string& guarantee, const ObjectSet& before = {}) {
+  return After(before, TenantDocument("a", 1, "  guarantee: " + guarantee + "\n"));
+}
+
+TEST(GuaranteeLimits, RejectsAGuaranteeAboveEveryNic) {
+  const ObjectSet before = After({}, TopologyDocument("t"));
+  EXPECT_TRUE(CheckGuaranteesAgainstNics(before, Promise("45Gbit/s", before)).ok());
+  const absl::Status refusal = CheckGuaranteesAgainstNics(before, Promise("49.9Gbit/s", before));
+  EXPECT_EQ(refusal.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(
+      std::string(refusal.message()),
+      OneLineMentions("Tenant 'a'", "spec.guarantee", "h0/nic0-leaf0", "Topology 't'", "49.9 G",
+                      FormatBitRate(UsableFraction(Topology::kDefaultMtuBytes) * kLinkBps)));
+}
+
+TEST(GuaranteeLimits, ChecksOnlyRaisedGuarantees) {
+  const ObjectSet promised = Promise("60Gbit/s");
+  EXPECT_TRUE(CheckGuaranteesAgainstNics({}, promised).ok()) << "there is no Topology yet";
+  const ObjectSet described = After(promised, TopologyDocument("t"));
+  EXPECT_TRUE(CheckGuaranteesAgainstNics(promised, described).ok());
+  EXPECT_TRUE(CheckGuaranteesAgainstNics(described, Promise("55Gbit/s", described)).ok());
+  EXPECT_FALSE(CheckGuaranteesAgainstNics(described, Promise("61Gbit/s", described)).ok());
+}
+
+TEST(GuaranteeLimits, TheFastestNicOfAllTopologiesCounts) {
+  const std::string slow =
+      Document("Topology", "slow",
+               "  racks: [{name: r0}]\n  switches: [{name: leaf9}]\n  hosts: [{name: h9, rack: "
+               "r0, gpus: 1, nics: [{name: nic0, switch: leaf9, capacity: 10Gbit/s}]}]\n");
+  const ObjectSet before = After({}, slow);
+  EXPECT_FALSE(CheckGuaranteesAgainstNics(before, Promise("20Gbit/s", before)).ok());
+  const ObjectSet both = After(before, TopologyDocument("t"));
+  EXPECT_TRUE(CheckGuaranteesAgainstNics(both, Promise("20Gbit/s", both)).ok());
+}
 
 PlannedRateLimits Paced(uint64_t id, uint64_t rate) {
   return {.id = CommId(id), .lanes = {{.channel = 0, .from = 0, .to = 1, .rate_bps = rate}}};
 }
+const PlannedRateLimits kFree3{.id = CommId(3)};
 
-TEST(SentLimits, SendsChangesWithIncreasingRevisions) {
-  SentLimits book(100);
-  const auto first = book.Update({Paced(1, 7), Paced(2, 8), {.id = CommId(3)}}, kKeeps);
-  ASSERT_EQ(first.size(), 2u);  // the third never had a limit
-  EXPECT_EQ(first[0].revision(), 101u);
-  EXPECT_EQ(first[1].lanes(0).rate_bps(), 8u);
-  const auto second = book.Update({Paced(1, 7), Paced(2, 9)}, kKeeps);
-  ASSERT_EQ(second.size(), 1u);
-  EXPECT_EQ(second[0].comm_id(), 2u);
-  EXPECT_GT(second[0].revision(), first[1].revision());
+// Communicators 1 and 3 on h0, and 2 on h1 and h2.
+class SentLimitsTest : public testing::Test {
+ protected:
+  SentLimitsTest() {
+    for (const auto& [host, led] :
+         {std::pair{"h0", std::vector{MakeAnnounce(1, {"h0"}), MakeAnnounce(3, {"h0"})}},
+          {"h1", std::vector{MakeAnnounce(2, {"h1", "h2"})}},
+          {"h2", {}}})
+      Register(host, led);
+  }
+  void Register(const std::string& host, const std::vector<agent::v1::Announce>& led) {
+    const agent::v1::FromAgent message = Registration(MakeHost(host), led);
+    EXPECT_TRUE(registry_.Register(AgentKey(++agents_), message.registration(), 0).ok());
+    sent_.OnRegistered(host, registry_.communicators());
+  }
+  std::vector<SentLimits::Update> Take() { return sent_.TakeUpdates(registry_, clocks_, 0); }
+  std::vector<SentLimits::Update> Set(std::vector<PlannedRateLimits> limits) {
+    sent_.SetLimits(std::move(limits));
+    return Take();
+  }
+
+  Registry registry_;
+  HostClocks clocks_;
+  uint64_t agents_ = 0;
+  SentLimits sent_{100};
+};
+
+TEST_F(SentLimitsTest, SendsChangesWithIncreasingRevisions) {
+  const auto first = Set({Paced(1, 7), Paced(2, 8), kFree3});
+  ASSERT_EQ(first.size(), 3u) << "communicator 3 never had a limit";
+  EXPECT_EQ(first[0].limits.revision(), 101u);
+  EXPECT_EQ(first[1].limits.lanes(0).rate_bps(), 8u);
+  EXPECT_EQ(first[1].to, AgentKey(2));
+  EXPECT_EQ(first[2].to, AgentKey(3));
+  EXPECT_THAT(Take(), IsEmpty());
+  const auto second = Set({Paced(1, 7), Paced(2, 9)});
+  ASSERT_EQ(second.size(), 2u);
+  EXPECT_EQ(second[0].limits.comm_id(), 2u);
+  EXPECT_GT(second[0].limits.revision(), first[1].limits.revision());
 }
 
-TEST(SentLimits, SendsALiftedLimit) {
-  SentLimits book(0);
-  book.Update({Paced(1, 7)}, kKeeps);
-  const auto lifted = book.Update({{.id = CommId(1)}}, kKeeps);
+TEST_F(SentLimitsTest, SendsALiftedLimit) {
+  Set({Paced(1, 7)});
+  const auto lifted = Set({{.id = CommId(1)}});
   ASSERT_EQ(lifted.size(), 1u);
-  EXPECT_EQ(lifted[0].lanes_size(), 0);
-  EXPECT_THAT(book.Update({{.id = CommId(1)}}, kKeeps), IsEmpty());
+  EXPECT_EQ(lifted[0].limits.lanes_size(), 0);
+  EXPECT_THAT(Set({{.id = CommId(1)}}), IsEmpty());
 }
 
-TEST(SentLimits, LiftsLimitsOfAnEarlierControllerOnce) {
-  SentLimits book(100);
-  const PlannedRateLimits free{.id = CommId(3)};
-  EXPECT_EQ(book.Update({Paced(1, 7), free}, kKeeps).size(), 1u);
-  const auto lifted = book.Update({Paced(1, 7), free}, kLifts);
+TEST_F(SentLimitsTest, LiftsLimitsOfAnEarlierControllerOnce) {
+  EXPECT_EQ(Set({Paced(1, 7), kFree3}).size(), 1u);
+  sent_.LiftOldLimits();
+  const auto lifted = Take();
   ASSERT_EQ(lifted.size(), 1u);
-  EXPECT_EQ(lifted[0].comm_id(), 3u);
-  EXPECT_EQ(lifted[0].revision(), 102u);
-  EXPECT_EQ(lifted[0].lanes_size(), 0);
-  EXPECT_THAT(book.Update({Paced(1, 7), free}, kLifts), IsEmpty());
-  // A host that registers later gets it, too.
-  std::map<CommId, CommunicatorRecord> known;
-  known[CommId(3)].announced = MakeAnnounce(3, {"h0", "h1"});
-  EXPECT_EQ(book.LimitsFor("h1", known).size(), 1u);
+  EXPECT_EQ(lifted[0].limits.comm_id(), 3u);
+  EXPECT_EQ(lifted[0].limits.revision(), 102u);
+  EXPECT_EQ(lifted[0].limits.lanes_size(), 0);
+  sent_.LiftOldLimits();
+  EXPECT_THAT(Set({Paced(1, 7), kFree3}), IsEmpty());
 }
 
-TEST(SentLimits, SendsACapAndItsEndWithTheTenant) {
-  SentLimits book(0);
-  PlannedRateLimits capped{.id = CommId(1), .tenant_rate_bps = 7, .tenant = "team-a"};
-  const auto told = book.Update({capped}, kKeeps);
+TEST_F(SentLimitsTest, SendsACapAndItsEndWithTheTenant) {
+  const auto told = Set({{.id = CommId(1), .tenant_rate_bps = 7, .tenant = "team-a"}});
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].tenant(), "team-a");
-  EXPECT_EQ(told[0].tenant_rate_bps(), 7u);
-  const auto free = book.Update({{.id = CommId(1)}}, kKeeps);
+  EXPECT_EQ(told[0].limits.tenant(), "team-a");
+  EXPECT_EQ(told[0].limits.tenant_rate_bps(), 7u);
+  const auto free = Set({{.id = CommId(1)}});
   ASSERT_EQ(free.size(), 1u);
-  EXPECT_EQ(free[0].tenant_rate_bps(), 0u);
+  EXPECT_EQ(free[0].limits.tenant_rate_bps(), 0u);
 }
 
-TEST(SentLimits, ReconnectedDaemonGetsItsLimits) {
-  SentLimits book(0);
-  book.Update({Paced(1, 7), Paced(2, 8)}, kKeeps);
-  std::map<CommId, CommunicatorRecord> known;
-  known[CommId(1)].announced = MakeAnnounce(1, {"h0", "h1"});
-  known[CommId(2)].announced = MakeAnnounce(2, {"h1", "h2"});
-  const auto held = book.LimitsFor("h0", known);
+TEST_F(SentLimitsTest, ReconnectedDaemonGetsItsLimits) {
+  sent_.LiftOldLimits();
+  Set({Paced(1, 7), Paced(2, 8), kFree3});
+  Register("h0", {MakeAnnounce(1, {"h0"}), MakeAnnounce(3, {"h0"})});
+  const auto held = Take();
+  ASSERT_EQ(held.size(), 2u) << "also the one without a limit";
+  EXPECT_EQ(held[0].limits.comm_id(), 1u);
+  EXPECT_EQ(held[0].limits.revision(), 101u) << "as before";
+  Register("h2", {});
+  ASSERT_EQ(Take().size(), 1u) << "h1 has its limits";
+}
+
+TEST_F(SentLimitsTest, LostDaemonGetsChangesWhenItReturns) {
+  Set({Paced(2, 8)});
+  registry_.MarkLost("h2", "its connection closed", 0);
+  EXPECT_EQ(Set({Paced(2, 9)}).size(), 1u);
+  Register("h2", {});
+  const auto held = Take();
   ASSERT_EQ(held.size(), 1u);
-  EXPECT_EQ(held[0].comm_id(), 1u);
-  EXPECT_EQ(book.LimitsFor("h1", known).size(), 2u);
+  EXPECT_EQ(held[0].limits.lanes(0).rate_bps(), 9u);
+}
+
+TEST_F(SentLimitsTest, WindowsChangeOneCommunicator) {
+  Set({Paced(1, 7), kFree3});
+  clocks_.AddTrip("h0", {.sent = 1, .received_at = 1001, .answered = 1001, .returned_at = 1});
+  for (const CommId id : {CommId(3), CommId(3), CommId(77)})
+    sent_.SetWindows(id, PlannedWindows{.period_ns = 9, .origin = 20, .open_ns = 5});
+  const auto updates = Take();
+  ASSERT_EQ(updates.size(), 1u);
+  EXPECT_EQ(updates[0].limits.comm_id(), 3u);
+  EXPECT_EQ(updates[0].limits.send_windows().origin_ns(), 1020) << "on the host's clock";
+  EXPECT_EQ(updates[0].limits.revision(), 102u);
 }
 
 }  // namespace rate_limits_test

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "controller/api/operator_view.h"
-#include "controller/coordinator/shared_coordinator.h"
+#include "controller/coordinator/coordinator.h"
 #include "controller/coordinator/strategy_persister.h"
 #include "controller/store/memory_store.h"
 #include "proto/stored.pb.h"
@@ -38,6 +38,22 @@ class RecoveredStrategiesTest : public testing::Test {
     Send(kFirst, Registration(MakeHost("h0")));
     Send(kSecond, Registration(MakeHost("h1")));
     Send(kFirst, Announcement(MakeAnnounce(id, {"h0", "h1"})));
+  }
+  // Communicator 5 is stored, and the controller starts again.
+  void StartAndRestart() {
+    StartCommunicator(5);
+    persister_->Persist();
+    Restart();
+  }
+  void SetObjects(const std::string& text) {
+    coordinator_->With(
+        [&](Coordinator& c) { c.SetObjects(std::make_shared<ObjectSet>(After({}, text))); });
+  }
+  std::vector<Outgoing> Tick() {
+    return coordinator_->With([](Coordinator& c) {
+      c.Tick();
+      return c.TakeOutbox();
+    });
   }
   std::vector<StoredStrategy> Stored() { return store_.Load()->strategies; }
   size_t Viewed() {
@@ -78,12 +94,8 @@ TEST_F(RecoveredStrategiesTest, PortsStayTakenUntilDaemonsReconnect) {
   // One of two ports belongs to the old communicator, in each direction.
   const uint32_t low = std::min(old_ports[0], old_ports[1]);
   const std::string ports = absl::StrCat("{first: ", low, ", last: ", low + 2, "}");
-  coordinator_->With([&](Coordinator& c) {
-    c.SetObjects(std::make_shared<ObjectSet>(
-        After({}, PolicyDocument("p", absl::StrCat("  type: locality_ring\n  parameters: "
-                                                   "{source_ports: ",
-                                                   ports, "}\n")))));
-  });
+  SetObjects(PolicyDocument(
+      "p", absl::StrCat("  type: locality_ring\n  parameters: {source_ports: ", ports, "}\n")));
   Send(kFirst, Registration(MakeHost("h0")));
   const auto out = Send(kFirst, Announcement(MakeAnnounce(6, {"h0", "h1"})));
   ASSERT_EQ(out.size(), 1u);
@@ -94,11 +106,8 @@ TEST_F(RecoveredStrategiesTest, PortsStayTakenUntilDaemonsReconnect) {
 
 // Policies see NICs and positions only of hosts that have reconnected.
 TEST_F(RecoveredStrategiesTest, MakesNoDecisionUntilAllHostsReconnect) {
-  StartCommunicator(5);
-  persister_->Persist();
-  agent::v1::Announce running = MakeAnnounce(5, {"h0", "h1"});
-  running.set_running(true);
-  Restart();
+  StartAndRestart();
+  const agent::v1::Announce running = MakeRunning(5, {"h0", "h1"});
   const auto decided = [&](const std::string& order) {
     return coordinator_->With([&](Coordinator& c) {
       auto objects = std::make_shared<ObjectSet>(
@@ -121,11 +130,8 @@ TEST_F(RecoveredStrategiesTest, MakesNoDecisionUntilAllHostsReconnect) {
 }
 
 TEST_F(RecoveredStrategiesTest, StopsWaitingForMissingHosts) {
-  StartCommunicator(5);
-  persister_->Persist();
-  agent::v1::Announce running = MakeAnnounce(5, {"h0", "h1"});
-  running.set_running(true);
-  Restart();
+  StartAndRestart();
+  const agent::v1::Announce running = MakeRunning(5, {"h0", "h1"});
   Send(kFirst, Registration(MakeHost("h0"), {running}));
   const auto is_away = [&] {
     return coordinator_->With(
@@ -134,37 +140,30 @@ TEST_F(RecoveredStrategiesTest, StopsWaitingForMissingHosts) {
   EXPECT_TRUE(is_away());
   clock_.now += Coordinator::kOrphanTimeoutNs + 1;
   Send(kFirst, Beat());
-  coordinator_->With([](Coordinator& c) { c.Tick(); });
+  Tick();
   EXPECT_FALSE(is_away());
 }
 
 TEST_F(RecoveredStrategiesTest, ListsReconnectingCommunicators) {
-  StartCommunicator(5);
-  persister_->Persist();
-  Restart();
+  StartAndRestart();
   Send(kSecond, Registration(MakeHost("h1")));
   coordinator_->With([&](Coordinator& c) {
-    const auto list = ListCommunicators(c.registry(), c.recovered(), c.objects(), clock_.now);
+    const auto list = ListCommunicators(c.state(), clock_.now);
     ASSERT_EQ(list.communicators_size(), 1);
     EXPECT_EQ(list.communicators(0).id(), "0000000000000005");
     EXPECT_THAT(list.communicators(0).state(), testing::StartsWith("reconnecting: "));
     EXPECT_EQ(list.communicators(0).hosts(), 2);
-    const auto hosts = ListHosts(c.registry(), c.recovered(), c.objects(), clock_.now);
+    const auto hosts = ListHosts(c.state(), clock_.now);
     EXPECT_EQ(hosts.hosts(0).communicators(), 1u);
-    const auto described = FindCommunicator(c.registry(), "00000000000000");
-    EXPECT_EQ(ExplainAbsence(described.status(), c.recovered(), "00000000000000").code(),
+    EXPECT_EQ(FindCommunicator(c.state(), "00000000000000").status().code(),
               absl::StatusCode::kFailedPrecondition);
-    EXPECT_EQ(ExplainAbsence(described.status(), c.recovered(), "7").code(),
-              absl::StatusCode::kNotFound);
+    EXPECT_EQ(FindCommunicator(c.state(), "7").status().code(), absl::StatusCode::kNotFound);
   });
 }
 
 TEST_F(RecoveredStrategiesTest, ReconnectedCommunicatorIsListedOnce) {
-  StartCommunicator(5);
-  persister_->Persist();
-  Restart();
-  agent::v1::Announce running = MakeAnnounce(5, {"h0", "h1"});
-  running.set_running(true);
+  StartAndRestart();
+  const agent::v1::Announce running = MakeRunning(5, {"h0", "h1"});
   Send(kFirst, Registration(MakeHost("h0"), {running}));
   EXPECT_EQ(Viewed(), 1u);
   persister_->Persist();
@@ -172,27 +171,19 @@ TEST_F(RecoveredStrategiesTest, ReconnectedCommunicatorIsListedOnce) {
 }
 
 TEST_F(RecoveredStrategiesTest, DropsCommunicatorsThatNeverReconnect) {
-  StartCommunicator(5);
-  persister_->Persist();
-  Restart();
+  StartAndRestart();
   clock_.now += Coordinator::kOrphanTimeoutNs + 1;
-  coordinator_->With([](Coordinator& c) { c.Tick(); });
+  Tick();
   EXPECT_EQ(Viewed(), 0u);
   persister_->Persist();
   EXPECT_TRUE(Stored().empty());
 }
 
 TEST_F(RecoveredStrategiesTest, OthersGetTheRatesOfDroppedCommunicators) {
-  StartCommunicator(5);
-  persister_->Persist();
-  Restart();
-  coordinator_->With([&](Coordinator& c) {
-    c.SetObjects(std::make_shared<ObjectSet>(
-        After({}, Together({TopologyDocument("t"), PolicyDocument("p", "  type: shares\n")}))));
-  });
-  agent::v1::Announce running = MakeAnnounce(6, {"h0", "h1"});
+  StartAndRestart();
+  SetObjects(Together({TopologyDocument("t"), PolicyDocument("p", "  type: shares\n")}));
+  agent::v1::Announce running = MakeRunning(6, {"h0", "h1"});
   running.set_tenant("uid 2");
-  running.set_running(true);
   Send(kFirst, Registration(MakeHost("h0"), {running}));
   Send(kSecond, Registration(MakeHost("h1")));
   uint64_t rate_bps = 0;
@@ -201,11 +192,7 @@ TEST_F(RecoveredStrategiesTest, OthersGetTheRatesOfDroppedCommunicators) {
       clock_.now += kNsPerSec;
       Send(kFirst, Beat());
       Send(kSecond, Beat());
-      const auto outbox = coordinator_->With([](Coordinator& c) {
-        c.Tick();
-        return c.TakeOutbox();
-      });
-      for (const Outgoing& out : outbox) {
+      for (const Outgoing& out : Tick()) {
         if (out.message->has_rate_limits())
           rate_bps = out.message->rate_limits().lanes(0).rate_bps();
         if (!out.message->has_propose()) continue;

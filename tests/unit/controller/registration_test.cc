@@ -17,9 +17,6 @@ class RegistrationTest : public CoordinatorTest {
     message.mutable_registration()->set_topology(topology);
     return message;
   }
-  void Apply(const std::string& text) {
-    coordinator_.SetObjects(std::make_shared<ObjectSet>(After({}, text)));
-  }
 };
 
 TEST_F(RegistrationTest, RefusesAClockBeyondTheTolerance) {
@@ -44,22 +41,23 @@ TEST_F(RegistrationTest, TheLargestTimesAreRefusedToo) {
 }
 
 TEST_F(RegistrationTest, RefusesAnUnknownTopologyUntilItExists) {
-  Apply(TopologyDocument("cluster-a"));
+  SetObjects(TopologyDocument("cluster-a"));
   ExpectEnded(Send(kFirst, RegistrationOf("h0", 0, "cluster-b")), kFirst,
               "mccsd on h0 is configured with `topology: cluster-b`, but there is no such Topology "
               "(did you mean 'cluster-a'?)");
   EXPECT_THAT(StateOf(0), HasSubstr("rejected: mccsd on h0"));
-  Apply(TopologyDocument("cluster-b"));
+  SetObjects(TopologyDocument("cluster-b"));
   Send(kSecond, RegistrationOf("h0", 0, "cluster-b"));
   EXPECT_EQ(StateOf(0), "ready");
 }
 
 TEST_F(RegistrationTest, ATopologyWithoutTheHostIsRefused) {
-  Apply(Together({TopologyDocument("cluster-a", "h[0-1]"),
-                  Document("Topology", "cluster-b",
-                           "  racks: [{name: r0}]\n  switches: [{name: leaf0}]\n  hosts:\n"
-                           "    - {name: h7, rack: r0, gpus: 2, nics: [{name: nic0, switch: leaf0, "
-                           "capacity: 50Gbit/s}]}\n")}));
+  SetObjects(
+      Together({TopologyDocument("cluster-a", "h[0-1]"),
+                Document("Topology", "cluster-b",
+                         "  racks: [{name: r0}]\n  switches: [{name: leaf0}]\n  hosts:\n"
+                         "    - {name: h7, rack: r0, gpus: 2, nics: [{name: nic0, switch: leaf0, "
+                         "capacity: 50Gbit/s}]}\n")}));
   ExpectEnded(Send(kFirst, RegistrationOf("h0", 0, "cluster-b")), kFirst,
               "Topology 'cluster-a' has this host, and that one has not");
   ExpectEnded(Send(kFirst, RegistrationOf("h9", 0, "cluster-b")), kFirst,
@@ -67,11 +65,11 @@ TEST_F(RegistrationTest, ATopologyWithoutTheHostIsRefused) {
 }
 
 TEST_F(RegistrationTest, RefusesOnlyHostsOfADeletedTopology) {
-  Apply(TopologyDocument("cluster-a"));
+  SetObjects(TopologyDocument("cluster-a"));
   Send(kFirst, RegistrationOf("h0", 0, "cluster-a"));
   Send(kSecond, RegistrationOf("h1", 0));
-  Apply(PolicyDocument("p", "  type: fair_flow\n"));
-  ExpectEnded(coordinator_.TakeOutbox(), kFirst, "there is no such Topology");
+  ExpectEnded(SetObjects(PolicyDocument("p", "  type: fair_flow\n")), kFirst,
+              "there is no such Topology");
   EXPECT_THAT(StateOf(0), HasSubstr("rejected: "));
   EXPECT_EQ(StateOf(1), "ready");
   const std::vector<ControllerEvent> decided = coordinator_.TakeEvents();
@@ -83,7 +81,7 @@ TEST_F(RegistrationTest, RefusesOnlyHostsOfADeletedTopology) {
   ExpectEnded(Send(kThird, RegistrationOf("h0", 0, "cluster-a")), kThird,
               "there is no such Topology");
   EXPECT_TRUE(coordinator_.TakeEvents().empty()) << "once for all attempts";
-  Apply(TopologyDocument("cluster-a"));
+  SetObjects(TopologyDocument("cluster-a"));
   Send(AgentKey(4), RegistrationOf("h0", 0, "cluster-a"));
   EXPECT_EQ(StateOf(0), "ready");
 }
@@ -98,10 +96,14 @@ TEST_F(RegistrationTest, AuditsTheRefusalOfADuplicateOrEmptyNameOnce) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     clock_.now += kNsPerSec;
     Send(kFirst, Beat());
-    for (const agent::v1::Host& host : hosts) Send(AgentKey(++key), Registration(host));
+    for (const agent::v1::Host& host : hosts) {
+      const auto out = Send(AgentKey(++key), Registration(host));
+      ExpectEnded(out, AgentKey(key), host.name().empty() ? "no host name" : host.peer_endpoint());
+    }
   }
   const std::vector<ControllerEvent> decided = coordinator_.TakeEvents();
   ASSERT_EQ(decided.size(), hosts.size());
+  EXPECT_THAT(decided[0].outcome, HasSubstr("10.0.0.1:7400 is connected as host 'h0'"));
   EXPECT_THAT(decided[0].outcome, HasSubstr("10.0.0.2:7400 another host name"));
   EXPECT_THAT(decided[1].outcome, HasSubstr("10.0.0.3:7400 another host name"));
   EXPECT_EQ(decided[2].objects, "host ''");

@@ -381,6 +381,46 @@ TEST_F(RegistryTest, ANewConnectionOfTheLeaderLosesUnreceivedProposals) {
   EXPECT_EQ(Propose(), 4u);
 }
 
+TEST_F(RegistryTest, AProposalIsAwaitedUntilEveryHostHasReportedIt) {
+  AnnouncePair();
+  const auto report = [&](const std::string& host, uint64_t epoch, int64_t ms) {
+    registry_.RecordMessage(host, now_ + ms * kNsPerMs);
+    registry_.Report(host, ReportOf(epoch));
+  };
+  Propose();
+  report("h0", 2, 100);
+  report("h1", 1, 150);
+  EXPECT_THAT(Record().awaited, ElementsAre("h1"));
+  report("h1", 2, 250);
+  EXPECT_THAT(Record().awaited, IsEmpty());
+  const ProposalCounts& counts = registry_.proposal_counts();
+  EXPECT_EQ(counts.applied.count(), 1u);
+  EXPECT_DOUBLE_EQ(counts.applied.sum_seconds, 0.25);
+  EXPECT_EQ(counts.applied.counts[5], 1u) << "above 0.1 s, up to 0.3 s";
+  EXPECT_THAT(counts.by_policy, ElementsAre(Pair("daemon", 1)));
+  // A later proposal supersedes one that is awaited, with a time of its own.
+  Propose();
+  now_ += kNsPerSec;
+  Propose();
+  EXPECT_EQ(counts.superseded, 1u);
+  for (const char* host : {"h0", "h1"}) report(host, 4, 500);
+  EXPECT_EQ(counts.applied.count(), 2u);
+  EXPECT_DOUBLE_EQ(counts.applied.sum_seconds, 0.75);
+}
+
+TEST_F(RegistryTest, AProposalThatTheLeaderDroppedIsNotAwaited) {
+  AnnouncePair();
+  registry_.Report("h0", ReportOf(1, /*rejected_epoch=*/2));
+  EXPECT_EQ(Propose(), 3u);
+  registry_.Report("h0", ReportOf(1, 2));
+  EXPECT_THAT(Record().awaited, ElementsAre("h0", "h1")) << "that was the last one";
+  registry_.Report("h1", ReportOf(1, 3));
+  EXPECT_THAT(Record().awaited, ElementsAre("h0", "h1")) << "the leader decides";
+  registry_.Report("h0", ReportOf(1, 3));
+  EXPECT_THAT(Record().awaited, IsEmpty());
+  EXPECT_EQ(registry_.proposal_counts().dropped, 1u);
+}
+
 // ---- Views -----
 
 TEST_F(RegistryTest, TheHostViewHasWhatTheAgentReports) {

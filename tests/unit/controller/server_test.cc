@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,7 @@
 namespace mccs {
 namespace server_test {
 
+using Stub = control::v1::Operator::Stub;
 using testing::HasSubstr;
 
 class ServerTest : public testing::Test {
@@ -41,8 +43,21 @@ class ServerTest : public testing::Test {
     request.set_dry_run(dry_run);
     request.add_files()->set_name("a.yaml");
     request.mutable_files(0)->set_text(text);
+    return Call(&Stub::Apply, request, reply);
+  }
+  template <typename Request, typename Reply>
+  grpc::Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                    const std::type_identity_t<Request>& request, Reply* reply) {
     grpc::ClientContext context;
-    return stub_->Apply(&context, request, reply);
+    return (stub_.get()->*method)(&context, request, reply);
+  }
+  // Communicator 7 of h0 and h1, which h0 announces.
+  void StartCommunicator() {
+    coordinator_.With([](Coordinator& c) {
+      c.Handle(AgentKey(1), Registration(MakeHost("h0")));
+      c.Handle(AgentKey(2), Registration(MakeHost("h1")));
+      c.Handle(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
+    });
   }
 
   // The raw reply of `method`, for services without generated code.
@@ -80,7 +95,7 @@ class ServerTest : public testing::Test {
   SharedCoordinator coordinator_{{5 * kNsPerSec, "test"}, &clock_, log_.get()};
   std::unique_ptr<ControllerServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<control::v1::Operator::Stub> stub_;
+  std::unique_ptr<Stub> stub_;
 };
 
 TEST_F(ServerTest, ObjectsAreAppliedListedDeletedAndAudited) {
@@ -97,21 +112,18 @@ TEST_F(ServerTest, ObjectsAreAppliedListedDeletedAndAudited) {
   control::v1::ListObjectsRequest list;
   control::v1::ListObjectsReply objects;
   list.set_kind("Tenant");
-  grpc::ClientContext list_context;
-  ASSERT_TRUE(stub_->ListObjects(&list_context, list, &objects).ok());
+  ASSERT_TRUE(Call(&Stub::ListObjects, list, &objects).ok());
   ASSERT_EQ(objects.objects_size(), 1);
   EXPECT_THAT(objects.objects(0).document(), HasSubstr("resourceVersion: 1"));
 
   control::v1::DeleteRequest remove;
   remove.add_objects()->set_kind("Tenant");
   remove.mutable_objects(0)->set_name("a");
-  grpc::ClientContext delete_context;
-  ASSERT_TRUE(stub_->Delete(&delete_context, remove, &change).ok());
+  ASSERT_TRUE(Call(&Stub::Delete, remove, &change).ok());
   EXPECT_EQ(change.objects(0).kind(), control::v1::DELETED);
 
   control::v1::ListAuditReply audit;
-  grpc::ClientContext audit_context;
-  ASSERT_TRUE(stub_->ListAudit(&audit_context, {}, &audit).ok());
+  ASSERT_TRUE(Call(&Stub::ListAudit, {}, &audit).ok());
   ASSERT_EQ(audit.entries_size(), 2);
   EXPECT_THAT(audit.entries(1).peer(), HasSubstr("127.0.0.1:"));
   EXPECT_EQ(audit.entries(1).user(), "ann@login1");
@@ -129,12 +141,11 @@ TEST_F(ServerTest, ErrorsHaveTheirStatusCodes) {
   control::v1::ListObjectsRequest list;
   control::v1::ListObjectsReply objects;
   list.set_kind("Pod");
-  grpc::ClientContext first, second;
-  EXPECT_EQ(stub_->ListObjects(&first, list, &objects).error_code(),
+  EXPECT_EQ(Call(&Stub::ListObjects, list, &objects).error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);
   list.set_kind("Tenant");
   list.add_names("x");
-  EXPECT_EQ(stub_->ListObjects(&second, list, &objects).error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Call(&Stub::ListObjects, list, &objects).error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
 TEST_F(ServerTest, DrainsAreKeptUndoneAndAudited) {
@@ -145,8 +156,7 @@ TEST_F(ServerTest, DrainsAreKeptUndoneAndAudited) {
     request.set_kind(what);
     request.set_name(name);
     request.set_undo(undo);
-    grpc::ClientContext context;
-    return stub_->Drain(&context, request, reply).error_code();
+    return Call(&Stub::Drain, request, reply).error_code();
   };
   control::v1::DrainReply reply;
   EXPECT_EQ(drain("host", "h1", false, &reply), grpc::StatusCode::NOT_FOUND);
@@ -178,11 +188,7 @@ TEST_F(ServerTest, ApplyReportsTheSameChangesAsItsDryRun) {
   catalog_->Watch([&](Catalog::Objects objects) {
     coordinator_.With([&](Coordinator& c) { c.SetObjects(std::move(objects)); });
   });
-  coordinator_.With([](Coordinator& c) {
-    c.Handle(AgentKey(1), Registration(MakeHost("h0")));
-    c.Handle(AgentKey(2), Registration(MakeHost("h1")));
-    c.Handle(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
-  });
+  StartCommunicator();
   const std::string policy =
       PolicyDocument("reverse", "  type: locality_ring\n  parameters: {order: [h1, h0]}\n");
   const std::string objects = Together({TopologyDocument("t"), policy});
@@ -201,11 +207,7 @@ TEST_F(ServerTest, ApplyReportsTheSameChangesAsItsDryRun) {
 
 // A pending proposal belongs to the change that caused it, not to an empty change.
 TEST_F(ServerTest, EmptyApplyReportsNoCommunicators) {
-  coordinator_.With([](Coordinator& c) {
-    c.Handle(AgentKey(1), Registration(MakeHost("h0")));
-    c.Handle(AgentKey(2), Registration(MakeHost("h1")));
-    c.Handle(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
-  });
+  StartCommunicator();
   const std::string objects =
       Together({TopologyDocument("t"), PolicyDocument("reverse",
                                                       "  type: locality_ring\n"
@@ -227,24 +229,14 @@ TEST_F(ServerTest, DrainedLinkListsCommunicatorsThatUseIt) {
                               Document("Drain", "b", "  link: leaf0-spine1\n")}),
                     &change)
                   .ok());
-  agent::v1::FromAgent report = Reporting(7, 1);
-  agent::v1::Lane* lane = report.mutable_report()->add_lanes();
-  lane->set_from(0);
-  lane->set_to(1);
-  lane->set_local("10.0.0.1:61050");  // over spine0
-  lane->set_remote("10.0.0.2:7400");
-  lane->set_state("up");
-  coordinator_.With([&](Coordinator& c) {
-    c.Handle(AgentKey(1), Registration(MakeHost("h0")));
-    c.Handle(AgentKey(2), Registration(MakeHost("h1")));
-    c.Handle(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
-    c.Handle(AgentKey(1), report);
+  StartCommunicator();
+  coordinator_.With([](Coordinator& c) {
+    c.Handle(AgentKey(1), ReportingLane(7, 0, 1, 61050));  // over spine0
   });
   control::v1::ListObjectsRequest list;
   control::v1::ListObjectsReply drains;
   list.set_kind("Drain");
-  grpc::ClientContext context;
-  ASSERT_TRUE(stub_->ListObjects(&context, list, &drains).ok());
+  ASSERT_TRUE(Call(&Stub::ListObjects, list, &drains).ok());
   ASSERT_EQ(drains.objects_size(), 2);
   EXPECT_THAT(drains.objects(0).communicators(), testing::ElementsAre(FormatCommId(CommId(7))));
   EXPECT_THAT(drains.objects(1).communicators(), testing::IsEmpty());

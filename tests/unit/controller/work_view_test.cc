@@ -19,38 +19,30 @@ class WorkViewTest : public testing::Test {
  protected:
   WorkViewTest() {
     EXPECT_TRUE(
-        registry_.Register(AgentKey(1), Registration(MakeHost("h0")).registration(), 0).ok());
+        state_.registry.Register(AgentKey(1), Registration(MakeHost("h0")).registration(), 0).ok());
     EXPECT_TRUE(
-        registry_.Register(AgentKey(2), Registration(MakeHost("h1")).registration(), 0).ok());
-    EXPECT_TRUE(registry_.Announce("h0", MakeAnnounce(7, {"h0", "h1"}), 0).ok());
+        state_.registry.Register(AgentKey(2), Registration(MakeHost("h1")).registration(), 0).ok());
+    EXPECT_TRUE(state_.registry.Announce("h0", MakeAnnounce(7, {"h0", "h1"}), 0).ok());
   }
-  static ObjectSet Objects(const std::string& text) { return After({}, text); }
   void Report(const std::string& host, int from, int to, uint16_t port,
               const std::string& state = "up") {
-    agent::v1::Report report = Reporting(7, 1).report();
-    report.set_measured_ns(5);
-    agent::v1::KindWork* work = report.add_work();
-    work->set_kind("all_reduce");
-    work->set_operations(3);
-    agent::v1::Lane* lane = report.add_lanes();
-    lane->set_from(from);
-    lane->set_to(to);
-    lane->set_local("10.0.0.1:" + std::to_string(port));
-    lane->set_remote("10.0.0.2:7400");
-    lane->set_state(state);
-    registry_.Report(host, report);
+    agent::v1::Report report = ReportingLane(7, from, to, port, state).report();
+    report.add_work()->set_operations(3);
+    state_.registry.Report(host, report);
   }
-  control::v1::CommunicatorWork Show(const ObjectSet& objects) {
-    return ShowWork(GatherWork(registry_, objects, nullptr), objects).communicators(0);
+  // The only communicator's work under these objects.
+  control::v1::CommunicatorWork Show(const std::string& objects) {
+    state_.objects = std::make_shared<ObjectSet>(After({}, objects));
+    return ShowWork(GatherWork(state_, nullptr), *state_.objects).communicators(0);
   }
 
-  Registry registry_;
+  ClusterState state_;
 };
 
 TEST_F(WorkViewTest, ShowsLinksOfTheTopology) {
   Report("h0", 0, 1, 61050);
   Report("h1", 1, 0, 61150);
-  const control::v1::CommunicatorWork work = Show(Objects(kTopology));
+  const control::v1::CommunicatorWork work = Show(kTopology);
   EXPECT_TRUE(work.pairs().empty());
   EXPECT_THAT(work.links(), ElementsAre("h0/nic0-leaf0", "h1/nic0-leaf1", "leaf0-spine0",
                                         "leaf0-spine1", "leaf1-spine0", "leaf1-spine1"));
@@ -62,11 +54,11 @@ TEST_F(WorkViewTest, ShowsLinksOfTheTopology) {
 TEST_F(WorkViewTest, ShowsPairsOfHostsForUnknownPaths) {
   Report("h0", 0, 1, 40000);  // no rule for this port
   Report("h1", 1, 0, 61150);
-  const control::v1::CommunicatorWork known = Show(Objects(kTopology));
+  const control::v1::CommunicatorWork known = Show(kTopology);
   EXPECT_THAT(known.links(),
               ElementsAre("h0/nic0-leaf0", "h1/nic0-leaf1", "leaf0-spine1", "leaf1-spine1"));
   EXPECT_THAT(known.pairs(), ElementsAre("h0 → h1"));
-  const control::v1::CommunicatorWork unknown = Show(ObjectSet());
+  const control::v1::CommunicatorWork unknown = Show("");
   EXPECT_TRUE(unknown.links().empty());
   EXPECT_THAT(unknown.pairs(), ElementsAre("h0 → h1", "h1 → h0"));
 }
@@ -74,31 +66,27 @@ TEST_F(WorkViewTest, ShowsPairsOfHostsForUnknownPaths) {
 // As in `explain`: the Topology's description of the host is wrong.
 TEST_F(WorkViewTest, ShowsNoLinksForAMismatchedHost) {
   agent::v1::Host host = MakeHost("h0", "another-rack");
-  ASSERT_TRUE(registry_.Register(AgentKey(3), Registration(host).registration(), 0).ok());
-  ASSERT_TRUE(registry_.Announce("h0", MakeAnnounce(7, {"h0", "h1"}), 0).ok());
+  ASSERT_TRUE(state_.registry.Register(AgentKey(3), Registration(host).registration(), 0).ok());
+  ASSERT_TRUE(state_.registry.Announce("h0", MakeAnnounce(7, {"h0", "h1"}), 0).ok());
   Report("h0", 0, 1, 61050);
-  const ObjectSet objects = Objects(kTopology);
-  EXPECT_TRUE(Show(objects).links().empty());
-  EXPECT_THAT(Show(objects).pairs(), ElementsAre("h0 → h1"));
-  const auto ground = GatherExplanation(registry_, objects, "0", 0);
+  EXPECT_TRUE(Show(kTopology).links().empty());
+  EXPECT_THAT(Show(kTopology).pairs(), ElementsAre("h0 → h1"));
+  const auto ground = GatherExplanation(state_, "0", 0);
   ASSERT_TRUE(ground.ok()) << ground.status();
-  EXPECT_EQ(Explain(*ground, objects).flows(0).links_size(), 0);
+  EXPECT_EQ(Explain(*ground, *state_.objects).flows(0).links_size(), 0);
 }
 
 TEST_F(WorkViewTest, ALaneThatIsDownIsNotInUse) {
   Report("h0", 0, 1, 61050, "lane stalled: not connected yet");
-  EXPECT_EQ(Show(Objects(kTopology)).links_size(), 0);
+  EXPECT_EQ(Show(kTopology).links_size(), 0);
   Report("h0", 0, 7, 61050);  // of a host that does not exist
-  EXPECT_EQ(Show(Objects(kTopology)).links_size(), 0);
+  EXPECT_EQ(Show(kTopology).links_size(), 0);
 }
 
 TEST_F(WorkViewTest, ShowsTheTenantObjectsName) {
-  EXPECT_EQ(Show(ObjectSet()).tenant(), "uid 1000");
-  const ObjectSet objects = Objects(
-      "apiVersion: mccs/v1\nkind: Tenant\nmetadata: {name: team-a}\n"
-      "spec: {selector: {uids: [1000]}}\n");
-  EXPECT_EQ(Show(objects).tenant(), "team-a");
-  EXPECT_EQ(ListCommunicators(registry_, {}, objects, 0).communicators(0).tenant(), "team-a");
+  EXPECT_EQ(Show("").tenant(), "uid 1000");
+  EXPECT_EQ(Show(TenantDocument("team-a", 1000)).tenant(), "team-a");
+  EXPECT_EQ(ListCommunicators(state_, 0).communicators(0).tenant(), "team-a");
 }
 
 }  // namespace work_view_test

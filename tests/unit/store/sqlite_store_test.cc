@@ -15,7 +15,6 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "controller/store/store_lock.h"
 #include "tests/unit/eventually.h"
 #include "tests/unit/mentions.h"
 #include "tests/unit/store/temp_directory.h"

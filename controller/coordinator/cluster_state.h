@@ -1,0 +1,55 @@
+// What the controller knows, by its source: agents, operators, the store, and its own messages.
+// Coordinator computes from it what agents should have; operators' queries read it.
+//
+// OWNER: Coordinator. THREAD: its owner only, under the same lock for queries.
+#ifndef MCCS_CONTROLLER_COORDINATOR_CLUSTER_STATE_H_
+#define MCCS_CONTROLLER_COORDINATOR_CLUSTER_STATE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "controller/measurement/host_clocks.h"
+#include "controller/objects/object_set.h"
+#include "controller/rates/sent_limits.h"
+#include "controller/state/recovered_strategies.h"
+#include "controller/state/registry.h"
+#include "proto/agent.pb.h"
+
+namespace mccs {
+
+struct ClusterState {
+  // ---- From agents ----
+
+  // Hosts, and communicators with their applied strategies and reports. Also the strategies that
+  // leaders were sent, until all hosts have applied them (CommunicatorRecord::proposed, awaited).
+  Registry registry;
+  std::map<AgentKey, std::string> host_of;  // connected agents
+  HostClocks clocks;
+  // Refused since they were last connected; by name and endpoint, since two daemons may use one
+  // name.
+  std::set<std::pair<std::string, std::string>> refused;
+
+  // ---- From operators ----
+
+  std::shared_ptr<const ObjectSet> objects = std::make_shared<const ObjectSet>();
+
+  // ---- From the store ----
+
+  // Communicators of an earlier controller; also which strategies to store.
+  RecoveredStrategies strategies;
+
+  // ---- Sent to agents ----
+
+  agent::v1::Tenants tenants;  // to all
+  SentLimits limits;
+  std::map<CommId, MonotonicNs> paused_until;  // communicators whose last proposal failed
+  uint64_t policy_failures = 0;  // communicators for which no policy found a strategy, ever
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_COORDINATOR_CLUSTER_STATE_H_
