@@ -9,7 +9,9 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,12 +21,37 @@
 #include "emulation/core/event.h"
 #include "emulation/core/handle_table.h"
 #include "emulation/core/kernel_table.h"
-#include "emulation/core/user_object.h"
 #include "emulation/core/work.h"
 
 namespace mccs::emulation {
 
 class Graph;
+
+// An object of the program that lives as long as graphs refer to it (cuUserObjectCreate).
+//
+// A destructor is code of the program. It never runs inside a CUDA call, so that the caller may
+// hold any lock. A thread of the emulation runs it (GraphState::Release).
+struct UserObject {
+  void* pointer = nullptr;
+  CUhostFn destroy = nullptr;
+  std::atomic<uint64_t> references{0};
+};
+
+// References that one graph or executable graph holds. Copying this object does not count them.
+class UserReferences {
+ public:
+  void Add(const std::shared_ptr<UserObject>& object, uint64_t count);
+  // Returns false if fewer are held.
+  bool Remove(const std::shared_ptr<UserObject>& object, uint64_t count);
+  // Adds the same references for another holder.
+  UserReferences Duplicate() const;
+  bool empty() const { return counts_.empty(); }
+  // Releases all references and returns the objects without remaining references.
+  std::vector<std::shared_ptr<UserObject>> ReleaseAll();
+
+ private:
+  std::map<std::shared_ptr<UserObject>, uint64_t> counts_;
+};
 
 struct KernelCall {
   const NamedKernel* kernel = nullptr;

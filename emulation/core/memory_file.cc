@@ -6,13 +6,16 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <string>
 #include <utility>
 
+#include "base/unique_fd.h"
 #include "emulation/include/mccs_emulation_ipc.h"
 
 namespace mccs::emulation {
@@ -102,6 +105,133 @@ CUresult ImportMemoryFile(int exported, UniqueFd* file, size_t* bytes, int* phys
   *bytes = static_cast<size_t>(status.st_size);
   *physical_gpu = gpu;
   return CUDA_SUCCESS;
+}
+
+// ---- Sealed memory -----------------------------------------------------------------------------
+
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+std::string MemfdName(uint64_t secret) {
+  char name[64];
+  snprintf(name, sizeof(name), MCCS_EMULATION_MEMFD_PREFIX "%016" PRIx64, secret);
+  return name;
+}
+
+// Excludes the mapping from forked children: they cannot use it, and would keep the memory
+// allocated.
+void* Prepared(void* address, size_t bytes) {
+  madvise(address, bytes, MADV_DONTFORK);
+  return address;
+}
+
+// Maps the whole file. Large mappings are aligned for huge pages.
+void* MapShared(int fd, size_t bytes) {
+  if (bytes < kHugePage) {
+    void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return address == MAP_FAILED ? nullptr : Prepared(address, bytes);
+  }
+  void* reserved = mmap(nullptr, bytes + kHugePage, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return nullptr;
+  const auto start = reinterpret_cast<uintptr_t>(reserved);
+  const uintptr_t aligned = (start + kHugePage - 1) / kHugePage * kHugePage;
+  void* address = mmap(reinterpret_cast<void*>(aligned), bytes, PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_FIXED, fd, 0);
+  if (address == MAP_FAILED) {
+    munmap(reserved, bytes + kHugePage);
+    return nullptr;
+  }
+  if (aligned > start) munmap(reserved, aligned - start);
+  const uintptr_t end = start + bytes + kHugePage;
+  if (end > aligned + bytes) {
+    munmap(reinterpret_cast<void*>(aligned + bytes), end - aligned - bytes);
+  }
+  madvise(address, bytes, MADV_HUGEPAGE);  // optional: fails without support for huge pages
+  return Prepared(address, bytes);
+}
+
+CUresult Reject(const MccsEmulationIpcHandle& handle, const char* why) {
+  fprintf(stderr, "emulated CUDA: cannot import memory of process %d (descriptor %d): %s\n",
+          handle.pid, handle.fd, why);
+  return CUDA_ERROR_MAP_FAILED;
+}
+
+bool NameMatches(const std::string& path, uint64_t secret) {
+  char target[128] = {};
+  if (readlink(path.c_str(), target, sizeof(target) - 1) < 0) return false;
+  return std::string(target).rfind("/memfd:" + MemfdName(secret), 0) == 0;
+}
+
+}  // namespace
+
+size_t RoundUpToPages(size_t bytes) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return (bytes + page - 1) / page * page;
+}
+
+CUresult MakeSealedMemory(size_t bytes, int physical_gpu, SealedMemory* memory) {
+  uint64_t secret = 0;
+  if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret)) return CUDA_ERROR_OPERATING_SYSTEM;
+  UniqueFd fd;
+  const CUresult made = MakeMemoryFile(MemfdName(secret), bytes, &fd);
+  if (made != CUDA_SUCCESS) return made;
+  struct stat status;
+  if (fstat(fd.get(), &status) != 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  memory->address = MapShared(fd.get(), bytes);
+  if (memory->address == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  MccsEmulationIpcHandle& handle = memory->handle;
+  handle = {};
+  handle.magic = MCCS_EMULATION_IPC_MAGIC;
+  handle.version = MCCS_EMULATION_IPC_VERSION;
+  handle.pid = getpid();
+  handle.fd = fd.get();
+  handle.device = status.st_dev;
+  handle.inode = status.st_ino;
+  handle.bytes = bytes;
+  handle.secret = secret;
+  handle.gpu = static_cast<uint32_t>(physical_gpu);
+  memory->fd = fd.Release();
+  return CUDA_SUCCESS;
+}
+
+CUresult OpenSealedMemory(const MccsEmulationIpcHandle& handle, SealedMemory* memory) {
+  if (handle.magic != MCCS_EMULATION_IPC_MAGIC || handle.version != MCCS_EMULATION_IPC_VERSION) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const std::string path =
+      "/proc/" + std::to_string(handle.pid) + "/fd/" + std::to_string(handle.fd);
+  // Check the name first: opening an unrelated descriptor (a pipe, a terminal) could block or do
+  // harm.
+  if (!NameMatches(path, handle.secret)) {
+    return Reject(handle, "the process has ended, denies access, or has freed the memory");
+  }
+  UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  struct stat status;
+  if (!fd.valid() || fstat(fd.get(), &status) != 0) return Reject(handle, strerror(errno));
+  if (status.st_dev != handle.device || status.st_ino != handle.inode ||
+      static_cast<uint64_t>(status.st_size) != handle.bytes || handle.bytes == 0) {
+    return Reject(handle, "the descriptor refers to other memory");
+  }
+  if ((fcntl(fd.get(), F_GET_SEALS) & kMemoryFileSeals) != kMemoryFileSeals) {
+    return Reject(handle, "the memory file is not sealed");
+  }
+  memory->address = MapShared(fd.get(), handle.bytes);
+  if (memory->address == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  memory->handle = handle;
+  memory->fd = -1;  // the mapping keeps the memory
+  return CUDA_SUCCESS;
+}
+
+void CloseSealedMemory(void* address, size_t bytes, int fd) {
+  munmap(address, bytes);
+  if (fd >= 0) close(fd);
+}
+
+void* MapAnonymous(size_t bytes) {
+  void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return address == MAP_FAILED ? nullptr : address;
 }
 
 }  // namespace mccs::emulation

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "emulation/core/sealed_memory.h"
+#include "emulation/core/memory_file.h"
 #include "proto/fence_page.h"
 
 namespace mccs::emulation {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "emulation/core/sealed_memory.h"
+#include "emulation/core/memory_file.h"
 
 namespace mccs::emulation {
 

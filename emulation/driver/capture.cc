@@ -2,19 +2,9 @@
 
 #include <utility>
 
-#include "emulation/driver/graph_handles.h"
+#include "emulation/driver/graph_actions.h"
 
-using mccs::emulation::CallContext;
-using mccs::emulation::Capture;
-using mccs::emulation::CapturingStream;
-using mccs::emulation::CurrentThread;
-using mccs::emulation::FindNodes;
-using mccs::emulation::Graph;
-using mccs::emulation::GraphNode;
-using mccs::emulation::GraphState;
-using mccs::emulation::HandleOf;
-using mccs::emulation::OwnStream;
-using mccs::emulation::Stream;
+namespace mccs::emulation {
 
 // cuda.h maps these names to their newest version; this file defines each version by its own name.
 #undef cuStreamBeginCapture
@@ -132,7 +122,7 @@ CUresult UpdateDependencies(CUstream stream, const CUgraphNode* dependencies, si
   }
   std::vector<GraphNode*>& last = capture->streams.at(found.get()).last;
   if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) last.clear();
-  mccs::emulation::AppendMissing(&last, nodes);
+  AppendMissing(&last, nodes);
   return CUDA_SUCCESS;
 }
 
@@ -177,3 +167,5 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
 }
 
 }  // extern "C"
+
+}  // namespace mccs::emulation

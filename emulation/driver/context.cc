@@ -22,11 +22,6 @@ CUresult SynchronizeGpu(const CallContext& session) {
 
 }  // namespace
 
-}  // namespace mccs::emulation
-
-using mccs::emulation::Context;
-using mccs::emulation::CurrentThread;
-
 extern "C" {
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
@@ -71,7 +66,7 @@ CUresult cuDevicePrimaryCtxReset(CUdevice device) {
   MCCS_ENTER(session);
   if (!session.IsGpu(device)) return CUDA_ERROR_INVALID_DEVICE;
   session.gpu = device;
-  if (const CUresult waited = mccs::emulation::WaitForGpu(session); waited != CUDA_SUCCESS) {
+  if (const CUresult waited = WaitForGpu(session); waited != CUDA_SUCCESS) {
     return waited;
   }
   session.process->pools.OnGpuMemoryFreed(device);
@@ -163,7 +158,7 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 
 CUresult cuCtxSynchronize(void) {
   MCCS_ENTER_UNSAFE(session);
-  return mccs::emulation::SynchronizeGpu(session);
+  return SynchronizeGpu(session);
 }
 
 CUresult cuCtxSynchronize_v2(CUcontext context) {
@@ -171,8 +166,8 @@ CUresult cuCtxSynchronize_v2(CUcontext context) {
   MCCS_ENTER(session);
   session.gpu = session.GpuOf(context);
   if (session.gpu < 0) return CUDA_ERROR_INVALID_CONTEXT;
-  if (const auto refused = mccs::emulation::RejectUnsafe(session)) return *refused;
-  return mccs::emulation::SynchronizeGpu(session);
+  if (const auto refused = RejectUnsafe(session)) return *refused;
+  return SynchronizeGpu(session);
 }
 
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
@@ -191,3 +186,5 @@ CUresult cuCtxDisablePeerAccess(CUcontext peer) {
 }
 
 }  // extern "C"
+
+}  // namespace mccs::emulation

@@ -1,7 +1,7 @@
-#include "emulation/driver/copy.h"
-
 #include <cstring>
 #include <utility>
+
+#include "emulation/driver/work_requests.h"
 
 namespace mccs::emulation {
 namespace {

@@ -1,15 +1,8 @@
 // The functions that copy and fill.
 
-#include "emulation/driver/copy.h"
+#include "emulation/driver/work_requests.h"
 
-using mccs::emulation::CopyEnd;
-using mccs::emulation::CopyRequest;
-using mccs::emulation::CopyRows;
-using mccs::emulation::FillRows;
-using mccs::emulation::OwnStream;
-using mccs::emulation::SubmitCopy;
-using mccs::emulation::SubmitFill;
-
+namespace mccs::emulation {
 namespace {
 
 void* Address(CUdeviceptr pointer) { return reinterpret_cast<void*>(pointer); }
@@ -30,7 +23,7 @@ CUresult Copy(CUstream stream, void* to, CopyEnd to_end, const void* from, CopyE
 template <typename Description>
 CUresult CopyPlanes(CUstream stream, const Description* copy, bool asynchronous) {
   if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  auto request = mccs::emulation::RequestOf(*copy);
+  auto request = RequestOf(*copy);
   if (!request) return CUDA_ERROR_NOT_SUPPORTED;
   request->asynchronous = asynchronous;
   return SubmitCopy(stream, std::move(*request));
@@ -140,3 +133,5 @@ MCCS_MOVE_ASYNC(cuMemsetD2D16Async, MCCS_FILL_2D(2), CUdeviceptr to, size_t pitc
                 unsigned short value, size_t width, size_t height)
 MCCS_MOVE_ASYNC(cuMemsetD2D32Async, MCCS_FILL_2D(4), CUdeviceptr to, size_t pitch,
                 unsigned int value, size_t width, size_t height)
+
+}  // namespace mccs::emulation

@@ -5,16 +5,13 @@
 
 #include "emulation/driver/entry.h"
 
-using mccs::emulation::GpuAttribute;
-using mccs::emulation::GpuIdentity;
-using mccs::emulation::kCudaVersion;
-using mccs::emulation::kGpuName;
+namespace mccs::emulation {
 
 extern "C" {
 
 CUresult cuInit(unsigned int flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  return mccs::emulation::StartProcess();
+  return StartProcess();
 }
 
 CUresult cuDriverGetVersion(int* version) {
@@ -116,3 +113,5 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute, CU
 }
 
 }  // extern "C"
+
+}  // namespace mccs::emulation

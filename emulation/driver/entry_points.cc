@@ -13,8 +13,7 @@
 #include "emulation/core/error_names.h"
 #include "emulation/driver/entry.h"
 
-using mccs::emulation::ErrorName;
-
+namespace mccs::emulation {
 namespace {
 
 // Functions whose variants differ in their parameters: a caller needs the variant of the CUDA
@@ -56,9 +55,7 @@ constexpr ErrorName kErrors[] = {
 #include "cuda_errors.inc"
 };
 
-const ErrorName* NameOf(CUresult error) {
-  return mccs::emulation::FindError(kErrors, static_cast<int>(error));
-}
+const ErrorName* NameOf(CUresult error) { return FindError(kErrors, static_cast<int>(error)); }
 
 // This library, even if another library named libcuda.so.1 is in the process.
 void* OwnHandle() {
@@ -150,3 +147,5 @@ CUresult cuProfilerStart(void) { return CUDA_SUCCESS; }
 CUresult cuProfilerStop(void) { return CUDA_SUCCESS; }
 
 }  // extern "C"
+
+}  // namespace mccs::emulation

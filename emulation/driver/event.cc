@@ -6,13 +6,7 @@
 
 #include "emulation/driver/entry.h"
 
-using mccs::emulation::CallContext;
-using mccs::emulation::Event;
-using mccs::emulation::OwnStream;
-using mccs::emulation::Record;
-using mccs::emulation::RecordEvent;
-using mccs::emulation::RejectUnsafe;
-
+namespace mccs::emulation {
 namespace {
 
 // For calls that query an event or wait for it.
@@ -123,7 +117,7 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
   const std::shared_ptr<Record> from = LastRecord(*first);
   const std::shared_ptr<Record> to = LastRecord(*second);
   if (from == nullptr || to == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  mccs::emulation::Engine& engine = session.process->engine;
+  Engine& engine = session.process->engine;
   if (!engine.Poll({&from->point, 1}) || !engine.Poll({&to->point, 1})) {
     return CUDA_ERROR_NOT_READY;
   }
@@ -138,3 +132,5 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
 }
 
 }  // extern "C"
+
+}  // namespace mccs::emulation

@@ -3,14 +3,9 @@
 #include <cstdio>
 #include <cstring>
 
-#include "emulation/driver/graph_handles.h"
+#include "emulation/driver/graph_actions.h"
 
-using mccs::emulation::CallContext;
-using mccs::emulation::FindNodes;
-using mccs::emulation::Graph;
-using mccs::emulation::GraphNode;
-using mccs::emulation::GraphState;
-using mccs::emulation::HandleOf;
+namespace mccs::emulation {
 
 // cuda.h maps these names to their newest version; this file defines each version by its own name.
 #undef cuGraphGetEdges
@@ -145,7 +140,7 @@ CUresult cuGraphNodeFindInClone(CUgraphNode* found, CUgraphNode original, CUgrap
 
 CUresult cuGraphDestroyNode(CUgraphNode handle) {
   MCCS_WITH_NODE(session, graphs, node, handle);
-  if (const auto* child = std::get_if<mccs::emulation::ChildGraph>(&node->action)) {
+  if (const auto* child = std::get_if<ChildGraph>(&node->action)) {
     graphs.Retire(child->graph, {});
   }
   node->graph->Remove(node.get());
@@ -231,3 +226,76 @@ CUresult cuGraphDebugDotPrint(CUgraph handle, const char* path, unsigned int) {
 }
 
 }  // extern "C"
+
+// ---- User objects ------------------------------------------------------------------------------
+
+extern "C" {
+
+CUresult cuUserObjectCreate(CUuserObject* handle, void* pointer, CUhostFn destroy,
+                            unsigned int references, unsigned int flags) {
+  MCCS_ENTER(session);
+  if (handle == nullptr || destroy == nullptr || references == 0 ||
+      flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  auto object = std::make_shared<UserObject>();
+  object->pointer = pointer;
+  object->destroy = destroy;
+  object->references = references;
+  *handle = static_cast<CUuserObject>(session.process->graphs.user_objects.Insert(object));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuUserObjectRetain(CUuserObject handle, unsigned int count) {
+  MCCS_ENTER(session);
+  const auto object = session.process->graphs.user_objects.Find(handle);
+  if (object == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  object->references.fetch_add(count);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuUserObjectRelease(CUuserObject handle, unsigned int count) {
+  MCCS_ENTER(session);
+  GraphState& graphs = session.process->graphs;
+  std::lock_guard lock(graphs.mutex);
+  const auto object = graphs.user_objects.Find(handle);
+  if (object == nullptr || count == 0 || object->references.load() < count) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  graphs.Release(object, count);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphRetainUserObject(CUgraph graph_handle, CUuserObject handle, unsigned int count,
+                                 unsigned int flags) {
+  MCCS_ENTER(session);
+  GraphState& graphs = session.process->graphs;
+  std::lock_guard lock(graphs.mutex);
+  const std::shared_ptr<Graph> graph = graphs.graphs.Find(graph_handle);
+  const auto object = graphs.user_objects.Find(handle);
+  if (graph == nullptr || object == nullptr || count == 0 ||
+      (flags & ~unsigned{CU_GRAPH_USER_OBJECT_MOVE}) != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  // Moved references belong to the caller, who has counted them already.
+  if ((flags & CU_GRAPH_USER_OBJECT_MOVE) == 0) object->references.fetch_add(count);
+  graph->objects().Add(object, count);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphReleaseUserObject(CUgraph graph_handle, CUuserObject handle, unsigned int count) {
+  MCCS_ENTER(session);
+  GraphState& graphs = session.process->graphs;
+  std::lock_guard lock(graphs.mutex);
+  const std::shared_ptr<Graph> graph = graphs.graphs.Find(graph_handle);
+  const auto object = graphs.user_objects.Find(handle);
+  if (graph == nullptr || object == nullptr || !graph->objects().Remove(object, count)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  graphs.Release(object, count);
+  return CUDA_SUCCESS;
+}
+
+}  // extern "C"
+
+}  // namespace mccs::emulation

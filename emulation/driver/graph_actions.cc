@@ -4,9 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "emulation/driver/copy.h"
-#include "emulation/driver/launch.h"
-#include "emulation/driver/words.h"
+#include "emulation/driver/work_requests.h"
 
 namespace mccs::emulation {
 namespace {

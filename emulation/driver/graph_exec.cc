@@ -3,19 +3,9 @@
 #include <optional>
 #include <utility>
 
-#include "emulation/driver/graph_handles.h"
+#include "emulation/driver/graph_actions.h"
 
-using mccs::emulation::BuildPlan;
-using mccs::emulation::CallContext;
-using mccs::emulation::ChildGraph;
-using mccs::emulation::Graph;
-using mccs::emulation::GraphExec;
-using mccs::emulation::GraphNode;
-using mccs::emulation::GraphPlan;
-using mccs::emulation::GraphState;
-using mccs::emulation::HandleOf;
-using mccs::emulation::OwnStream;
-using mccs::emulation::Point;
+namespace mccs::emulation {
 
 // cuda.h maps these names to their newest version; this file defines each version by its own name.
 #undef cuGraphInstantiate
@@ -186,3 +176,5 @@ CUresult cuGraphNodeGetEnabled(CUgraphExec handle, CUgraphNode node_handle, unsi
 
 MCCS_STREAM_CALL(cuGraphLaunch, Launch(exec, stream), CUgraphExec exec, CUstream stream)
 MCCS_STREAM_CALL(cuGraphUpload, Upload(exec, stream), CUgraphExec exec, CUstream stream)
+
+}  // namespace mccs::emulation

@@ -4,7 +4,8 @@
 #include <utility>
 
 #include "emulation/driver/graph_actions.h"
-#include "emulation/driver/graph_handles.h"
+
+namespace mccs::emulation {
 
 using namespace mccs::emulation;
 
@@ -278,3 +279,5 @@ CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
 }
 
 }  // extern "C"
+
+}  // namespace mccs::emulation

@@ -1,20 +1,13 @@
 // Modules, functions and launches. The emulation's modules contain no code: a function is a name,
 // and a launch runs the host version that is registered under it.
 
-#include "emulation/driver/launch.h"
-
 #include <atomic>
 #include <cstring>
 #include <utility>
 
-#include "emulation/driver/words.h"
+#include "emulation/driver/work_requests.h"
 
-using mccs::emulation::CallContext;
-using mccs::emulation::HostKernel;
-using mccs::emulation::KernelCall;
-using mccs::emulation::NamedKernel;
-using mccs::emulation::OwnStream;
-
+namespace mccs::emulation {
 namespace {
 
 // The only module and library: it has a function for any name.
@@ -41,15 +34,14 @@ CUresult Launch(CUfunction function, const MccsEmulatedLaunch& launch, CUstream 
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   session.gpu = found->options.gpu;
   std::optional<KernelCall> call;
-  const CUresult known =
-      mccs::emulation::PrepareCall(session, function, launch, parameters, extra, &call);
+  const CUresult known = PrepareCall(session, function, launch, parameters, extra, &call);
   if (known != CUDA_SUCCESS) return known;
   const auto captured =
       session.process->graphs.AddNodeIfCapturing(*found, [&] { return std::move(*call); });
   if (captured) return *captured;
-  mccs::emulation::Engine& engine = session.process->engine;
+  Engine& engine = session.process->engine;
   const bool blocking = call->launch.blocking();
-  engine.Enqueue(found, mccs::emulation::WorkOf(*call));
+  engine.Enqueue(found, WorkOf(*call));
   const bool ended = blocking && !engine.Wait(engine.PendingOf(found));
   return ended ? CUDA_ERROR_DEINITIALIZED : CUDA_SUCCESS;
 }
@@ -57,8 +49,6 @@ CUresult Launch(CUfunction function, const MccsEmulatedLaunch& launch, CUstream 
 std::atomic<bool> g_assertion_failed{false};
 
 }  // namespace
-
-namespace mccs::emulation {
 
 CUresult PrepareCall(const CallContext& session, CUfunction function, MccsEmulatedLaunch launch,
                      void** parameters, void** extra, std::optional<KernelCall>* call) {
@@ -80,12 +70,10 @@ CUresult PrepareCall(const CallContext& session, CUfunction function, MccsEmulat
                    *static_cast<const uint64_t*>(parameters[1]), &*(*call)->watch);
 }
 
-}  // namespace mccs::emulation
-
 extern "C" {
 
 int mccsEmulationRegisterKernel(const MccsEmulatedKernel* kernel) {
-  if (kernel == nullptr || mccs::emulation::StartProcess() == CUDA_ERROR_INVALID_VALUE) return -1;
+  if (kernel == nullptr || StartProcess() == CUDA_ERROR_INVALID_VALUE) return -1;
   CallContext session;
   if (session.Enter() != CUDA_SUCCESS) return -1;
   return session.process->kernels.Register(*kernel) ? 0 : -1;
@@ -213,3 +201,5 @@ CUresult MCCS_JOIN(cuLaunchKernelEx, ptsz)(const CUlaunchConfig* config, CUfunct
 }
 
 }  // extern "C"
+
+}  // namespace mccs::emulation

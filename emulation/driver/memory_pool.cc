@@ -2,13 +2,7 @@
 
 #include "emulation/driver/entry.h"
 
-using mccs::emulation::CallContext;
-using mccs::emulation::MemoryPools;
-using mccs::emulation::OwnStream;
-using mccs::emulation::Region;
-using mccs::emulation::RegionKind;
-using mccs::emulation::RejectIfCapturing;
-using mccs::emulation::Stream;
+namespace mccs::emulation {
 
 extern "C" int MccsEmulationNotImplemented(const char* name, int* named_before, int code);
 
@@ -50,13 +44,13 @@ CUresult Free(CUdeviceptr address, CUstream handle) {
   const CUresult result = session.process->pools.Free(address, stream);
   if (result == CUDA_SUCCESS) return result;
   // Memory of cudaMalloc may also be freed in stream order.
-  mccs::emulation::MemoryMap& memory = session.process->memory;
+  MemoryMap& memory = session.process->memory;
   const std::optional<Region> region = memory.Find(address);
   if (!region || region->base != address || region->kind != RegionKind::kDevice) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  session.process->engine.Enqueue(
-      stream, mccs::emulation::InternalCode{[&memory, address] { memory.Free(address); }});
+  session.process->engine.Enqueue(stream,
+                                  InternalCode{[&memory, address] { memory.Free(address); }});
   return CUDA_SUCCESS;
 }
 
@@ -179,3 +173,5 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool pool, CUmemLo
 }
 
 }  // extern "C"
+
+}  // namespace mccs::emulation

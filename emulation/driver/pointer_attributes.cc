@@ -2,10 +2,7 @@
 
 #include "emulation/driver/entry.h"
 
-using mccs::emulation::CallContext;
-using mccs::emulation::Region;
-using mccs::emulation::RegionKind;
-
+namespace mccs::emulation {
 namespace {
 
 template <typename Value>
@@ -117,3 +114,5 @@ CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
 }
 
 }  // extern "C"
+
+}  // namespace mccs::emulation

@@ -4,15 +4,7 @@
 
 #include "emulation/driver/entry.h"
 
-using mccs::emulation::CallContext;
-using mccs::emulation::Event;
-using mccs::emulation::OwnStream;
-using mccs::emulation::Point;
-using mccs::emulation::ProgramCode;
-using mccs::emulation::RejectIfCapturing;
-using mccs::emulation::Stream;
-using mccs::emulation::StreamKind;
-
+namespace mccs::emulation {
 namespace {
 
 constexpr int kGreatestPriority = -5;
@@ -85,7 +77,7 @@ CUresult cuStreamQuery(CUstream stream) {
   const auto found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (const auto refused = RejectIfCapturing(session, *found)) return *refused;
-  mccs::emulation::Engine& engine = session.process->engine;
+  Engine& engine = session.process->engine;
   return engine.Poll(engine.PendingOf(found)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 MCCS_PER_THREAD(cuStreamQuery, ptsz, (CUstream stream), OwnStream(stream))
@@ -95,7 +87,7 @@ CUresult cuStreamSynchronize(CUstream stream) {
   const auto found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (const auto refused = RejectIfCapturing(session, *found)) return *refused;
-  mccs::emulation::Engine& engine = session.process->engine;
+  Engine& engine = session.process->engine;
   if (!engine.Wait(engine.PendingOf(found))) return CUDA_ERROR_DEINITIALIZED;
   session.process->pools.TrimAll();
   return CUDA_SUCCESS;
@@ -115,7 +107,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
     if (waited->last == nullptr) return CUDA_SUCCESS;  // never recorded: nothing to wait for
     after.push_back(waited->last->point);
   }
-  session.process->engine.Enqueue(found, mccs::emulation::Join{}, std::move(after));
+  session.process->engine.Enqueue(found, Join{}, std::move(after));
   return CUDA_SUCCESS;
 }
 MCCS_PER_THREAD(cuStreamWaitEvent, ptsz, (CUstream stream, CUevent event, unsigned int flags),
@@ -127,7 +119,7 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
   const auto found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const auto captured = session.process->graphs.AddNodeIfCapturing(*found, [=] {
-    return mccs::emulation::HostCall{function, data};
+    return HostCall{function, data};
   });
   if (captured) return *captured;
   session.process->engine.Enqueue(found, ProgramCode{[function, data] { function(data); }});
@@ -181,3 +173,5 @@ CUresult GetStreamContext(CUstream stream, CUcontext* context, CUgreenCtx* green
 
 MCCS_STREAM_CALL(cuStreamGetCtx_v2, GetStreamContext(stream, context, green), CUstream stream,
                  CUcontext* context, CUgreenCtx* green)
+
+}  // namespace mccs::emulation

@@ -2,18 +2,10 @@
 
 #include <utility>
 
-#include "emulation/driver/words.h"
+#include "emulation/driver/work_requests.h"
 #include "proto/fence_page.h"
 
-using mccs::emulation::CallContext;
-using mccs::emulation::Comparison;
-using mccs::emulation::Region;
-using mccs::emulation::Stream;
-using mccs::emulation::WaitWord;
-using mccs::emulation::Word;
-using mccs::emulation::WordOperations;
-using mccs::emulation::Work;
-using mccs::emulation::WriteWord;
+namespace mccs::emulation {
 
 // cuda.h maps these names to their second version; this file defines both versions by their own
 // names.
@@ -104,7 +96,7 @@ CUresult MakeOperation(const CallContext& session, const CUstreamBatchMemOpParam
       return MakeWrite(session, Wide(operation.writeValue), work);
     case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
     case CU_STREAM_MEM_OP_BARRIER:
-      *work = mccs::emulation::Join{};
+      *work = Join{};
       return CUDA_SUCCESS;
     default:
       return CUDA_ERROR_INVALID_VALUE;
@@ -144,8 +136,7 @@ CUresult SubmitBatch(CUstream stream, unsigned count, const CUstreamBatchMemOpPa
   const std::shared_ptr<Stream> found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   WordOperations batch;
-  const CUresult result =
-      mccs::emulation::MakeWordOperations(session, count, operations, flags, &batch);
+  const CUresult result = MakeWordOperations(session, count, operations, flags, &batch);
   if (result != CUDA_SUCCESS) return result;
   const auto captured =
       session.process->graphs.AddNodeIfCapturing(*found, [&] { return std::move(batch); });
@@ -155,8 +146,6 @@ CUresult SubmitBatch(CUstream stream, unsigned count, const CUstreamBatchMemOpPa
 }
 
 }  // namespace
-
-namespace mccs::emulation {
 
 CUresult MakeWatch(const CallContext& session, CUdeviceptr address, uint64_t value,
                    WaitWord* watch) {
@@ -181,8 +170,6 @@ CUresult MakeWordOperations(const CallContext& session, unsigned count,
   return CUDA_SUCCESS;
 }
 
-}  // namespace mccs::emulation
-
 // Defines a function under all its names: the second version with its per-thread variant, and the
 // first version, from before CUDA 12, with the same parameters.
 #define MCCS_BOTH_FORMS(name, call, ...)         \
@@ -203,3 +190,5 @@ MCCS_BOTH_FORMS(cuStreamWaitValue64,
                 CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags);
 MCCS_BOTH_FORMS(cuStreamBatchMemOp, SubmitBatch(stream, count, operations, flags), CUstream stream,
                 unsigned int count, CUstreamBatchMemOpParams* operations, unsigned int flags);
+
+}  // namespace mccs::emulation

@@ -2,9 +2,7 @@
 
 #include "emulation/driver/entry.h"
 
-using mccs::emulation::CallContext;
-using mccs::emulation::kGranularityBytes;
-
+namespace mccs::emulation {
 namespace {
 
 bool IsGpu(const CallContext& session, const CUmemLocation& location) {
@@ -145,3 +143,5 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
 }
 
 }  // extern "C"
+
+}  // namespace mccs::emulation

@@ -48,7 +48,7 @@ Outcome EndsWithNodes(cudaStream_t stream, size_t count, cudaGraph_t* graph) {
   return Pass();
 }
 
-Outcome NothingRuns() {
+PROBE_CHECK(capture_runs_nothing, "captured work becomes nodes and does not run") {
   PROBE_WORDS(words, 8);
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_CALL(Begin(stream));
@@ -65,7 +65,7 @@ Outcome NothingRuns() {
   return Pass();
 }
 
-Outcome InfoIsTold() {
+PROBE_CHECK(capture_info, "id, graph and last nodes of a capture can be read and changed") {
   PROBE_DEVICE_MEMORY(device, kSmallBytes);
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   cudaStreamCaptureStatus status{};
@@ -102,7 +102,7 @@ Outcome InfoIsTold() {
   return Pass();
 }
 
-Outcome ForksJoin() {
+PROBE_CHECK(capture_fork_and_join, "streams join a capture by its events") {
   PROBE_DEVICE_MEMORY(device, kSmallBytes);
   PROBE_STREAM(first, cudaStreamNonBlocking);
   PROBE_STREAM(second, cudaStreamNonBlocking);
@@ -133,7 +133,7 @@ Outcome ForksJoin() {
   return Pass();
 }
 
-Outcome UnjoinedForkFails() {
+PROBE_CHECK(capture_unjoined, "an unjoined fork invalidates the capture") {
   PROBE_DEVICE_MEMORY(device, kSmallBytes);
   PROBE_STREAM(first, cudaStreamNonBlocking);
   PROBE_STREAM(second, cudaStreamNonBlocking);
@@ -145,7 +145,7 @@ Outcome UnjoinedForkFails() {
   return EndsWith(first, cudaErrorStreamCaptureUnjoined);
 }
 
-Outcome AnotherStreamEnds() {
+PROBE_CHECK(capture_unmatched, "a capture ends in its origin stream, once") {
   PROBE_STREAM(first, cudaStreamNonBlocking);
   PROBE_STREAM(second, cudaStreamNonBlocking);
   PROBE_EVENT(fork);
@@ -159,7 +159,7 @@ Outcome AnotherStreamEnds() {
   return EndsWith(first, cudaErrorStreamCaptureInvalidated);
 }
 
-Outcome SynchronizingInvalidates() {
+PROBE_CHECK(capture_and_synchronize, "waiting for a capturing stream invalidates the capture") {
   PROBE_DEVICE_MEMORY(device, kSmallBytes);
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_CALL(Begin(stream));
@@ -174,7 +174,8 @@ Outcome SynchronizingInvalidates() {
   return EndsWith(stream, cudaErrorStreamCaptureInvalidated);
 }
 
-Outcome LegacyStream() {
+PROBE_CHECK(capture_and_legacy_stream,
+            "the legacy stream conflicts with captures in blocking streams only") {
   PROBE_DEVICE_MEMORY(device, kSmallBytes);
   PROBE_STREAM(blocking, cudaStreamDefault);
   PROBE_STREAM(apart, cudaStreamNonBlocking);
@@ -192,7 +193,8 @@ Outcome LegacyStream() {
   return EndsWithNodes(apart, 0, &graph);
 }
 
-Outcome EventsCrossNoBoundary() {
+PROBE_CHECK(capture_isolation,
+            "events connect a capture neither to other work nor to other captures") {
   PROBE_STREAM(first, cudaStreamNonBlocking);
   PROBE_STREAM(second, cudaStreamNonBlocking);
   PROBE_EVENT(event);
@@ -207,7 +209,7 @@ Outcome EventsCrossNoBoundary() {
   return EndsWith(second, cudaErrorStreamCaptureInvalidated);
 }
 
-Outcome CapturedEventsAreNotAsked() {
+PROBE_CHECK(captured_events, "an event recorded in a capture cannot be queried or waited for") {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_EVENT(event);
   PROBE_CALL(Begin(stream));
@@ -223,7 +225,7 @@ Outcome CapturedEventsAreNotAsked() {
   return Pass();
 }
 
-Outcome TheThreadThatBegan() {
+PROBE_CHECK(capture_thread, "only a relaxed capture may end in another thread") {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   cudaError_t error = cudaSuccess;
   cudaGraph_t graph = nullptr;
@@ -254,7 +256,7 @@ cudaError_t AllocateElsewhere(cudaStreamCaptureMode mode) {
   return error;
 }
 
-Outcome UnsafeCalls() {
+PROBE_CHECK(capture_modes, "the capture mode decides which threads may allocate") {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   void* device = nullptr;
   PROBE_CALL(Begin(stream, cudaStreamCaptureModeGlobal));
@@ -279,25 +281,4 @@ Outcome UnsafeCalls() {
 }
 
 }  // namespace
-
-std::vector<Check> CaptureChecks() {
-  return {
-      {"capture_runs_nothing", "captured work becomes nodes and does not run", NothingRuns},
-      {"capture_info", "id, graph and last nodes of a capture can be read and changed", InfoIsTold},
-      {"capture_fork_and_join", "streams join a capture by its events", ForksJoin},
-      {"capture_unjoined", "an unjoined fork invalidates the capture", UnjoinedForkFails},
-      {"capture_unmatched", "a capture ends in its origin stream, once", AnotherStreamEnds},
-      {"capture_and_synchronize", "waiting for a capturing stream invalidates the capture",
-       SynchronizingInvalidates},
-      {"capture_and_legacy_stream",
-       "the legacy stream conflicts with captures in blocking streams only", LegacyStream},
-      {"capture_isolation", "events connect a capture neither to other work nor to other captures",
-       EventsCrossNoBoundary},
-      {"captured_events", "an event recorded in a capture cannot be queried or waited for",
-       CapturedEventsAreNotAsked},
-      {"capture_thread", "only a relaxed capture may end in another thread", TheThreadThatBegan},
-      {"capture_modes", "the capture mode decides which threads may allocate", UnsafeCalls},
-  };
-}
-
 }  // namespace mccs::probe

@@ -5,7 +5,7 @@
 namespace mccs::probe {
 namespace {
 
-Outcome EventOrdersStreams() {
+PROBE_CHECK(event_orders_streams, "a stream waits for an event of another one") {
   PROBE_STREAM(first, cudaStreamNonBlocking);
   PROBE_STREAM(second, cudaStreamNonBlocking);
   PROBE_EVENT(event);
@@ -23,7 +23,7 @@ Outcome EventOrdersStreams() {
   return Pass();
 }
 
-Outcome EventOfUnrecorded() {
+PROBE_CHECK(event_unrecorded, "an event that was never recorded blocks no stream") {
   PROBE_STREAM(second, cudaStreamNonBlocking);
   PROBE_EVENT(event);
   PROBE_CALL(cudaEventQuery(event));
@@ -33,7 +33,7 @@ Outcome EventOfUnrecorded() {
 }
 
 // A wait refers to the last record before it; later records do not affect it.
-Outcome EventCapturedAtCall() {
+PROBE_CHECK(event_captured_at_call, "a wait refers to the last record before it") {
   if (Connections() < 8) return Skip("the two streams may share a queue");
   PROBE_STREAM(first, cudaStreamNonBlocking);
   PROBE_STREAM(second, cudaStreamNonBlocking);
@@ -52,7 +52,7 @@ Outcome EventCapturedAtCall() {
   return Pass();
 }
 
-Outcome EventOutlivesHandle() {
+PROBE_CHECK(event_outlives_handle, "destroying an event does not affect waits for it") {
   PROBE_STREAM(first, cudaStreamNonBlocking);
   PROBE_STREAM(second, cudaStreamNonBlocking);
   PROBE_EVENT(event);
@@ -67,7 +67,7 @@ Outcome EventOutlivesHandle() {
   return Pass();
 }
 
-Outcome ElapsedTime() {
+PROBE_CHECK(event_elapsed_time, "events measure when their streams reached them") {
   PROBE_STREAM(first, cudaStreamNonBlocking);
   PROBE_EVENT(event);
   PROBE_WORDS(words, 64);
@@ -88,16 +88,4 @@ Outcome ElapsedTime() {
 }
 
 }  // namespace
-
-std::vector<Check> EventChecks() {
-  return {
-      {"event_orders_streams", "a stream waits for an event of another one", EventOrdersStreams},
-      {"event_unrecorded", "an event that was never recorded blocks no stream", EventOfUnrecorded},
-      {"event_captured_at_call", "a wait refers to the last record before it", EventCapturedAtCall},
-      {"event_outlives_handle", "destroying an event does not affect waits for it",
-       EventOutlivesHandle},
-      {"event_elapsed_time", "events measure when their streams reached them", ElapsedTime},
-  };
-}
-
 }  // namespace mccs::probe

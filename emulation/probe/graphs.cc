@@ -23,7 +23,8 @@ Outcome Instantiate(cudaStream_t stream, cudaGraphExec_t* exec) {
   return Pass();
 }
 
-Outcome LaunchesRepeat() {
+PROBE_CHECK(graph_launches_repeat,
+            "each launch runs all nodes again, with the memory's current contents") {
   PROBE_DEVICE_MEMORY(device, kGraphBytes);
   PROBE_PINNED_MEMORY(from, kGraphBytes);
   PROBE_PINNED_MEMORY(to, kGraphBytes);
@@ -47,7 +48,7 @@ Outcome LaunchesRepeat() {
 }
 
 // A replayed wait-for-equal, followed by a write that resets the word.
-Outcome WordsInReplays() {
+PROBE_CHECK(graph_words_in_replays, "writes of words and waits for words are replayed in order") {
   constexpr int kLaunches = 3;
   PROBE_WORDS(words, 24);
   uint64_t* const ready = words;
@@ -74,7 +75,7 @@ Outcome WordsInReplays() {
   return Pass();
 }
 
-Outcome BranchesRunBesideEachOther() {
+PROBE_CHECK(graph_branches, "a branch that waits does not block another branch") {
   PROBE_WORDS(words, 8);
   PROBE_STREAM(first, cudaStreamNonBlocking);
   PROBE_STREAM(second, cudaStreamNonBlocking);
@@ -96,7 +97,7 @@ Outcome BranchesRunBesideEachOther() {
   return Pass();
 }
 
-Outcome LaunchesOfOneGraphAreOrdered() {
+PROBE_CHECK(graph_launch_order, "two launches of one executable graph never overlap") {
   PROBE_WORDS(words, 8);
   PROBE_STREAM(first, cudaStreamNonBlocking);
   PROBE_STREAM(second, cudaStreamNonBlocking);
@@ -115,7 +116,7 @@ Outcome LaunchesOfOneGraphAreOrdered() {
 void Note(void* data) { static_cast<std::vector<int>*>(data)->push_back(1); }
 void NoteOther(void* data) { static_cast<std::vector<int>*>(data)->push_back(2); }
 
-Outcome GraphsAreBuiltByHand() {
+PROBE_CHECK(graph_without_capture, "only edges order the nodes of a graph; a cycle is rejected") {
   static std::vector<int> order;
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_DEVICE_MEMORY(device, kGraphBytes);
@@ -146,7 +147,7 @@ Outcome GraphsAreBuiltByHand() {
   return Pass();
 }
 
-Outcome ALaunchInACaptureIsAChild() {
+PROBE_CHECK(graph_child, "a captured launch becomes a child graph node") {
   PROBE_WORDS(words, 8);
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   cudaGraphExec_t inner = nullptr;
@@ -165,7 +166,7 @@ Outcome ALaunchInACaptureIsAChild() {
   return Pass();
 }
 
-Outcome ExternalEvents() {
+PROBE_CHECK(graph_external_event, "a launch records events that were captured as external") {
   PROBE_WORDS(words, 8);
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_STREAM(other, cudaStreamNonBlocking);
@@ -183,7 +184,7 @@ Outcome ExternalEvents() {
   return Pass();
 }
 
-Outcome Updates() {
+PROBE_CHECK(graph_update, "an executable graph can be updated from a graph of its shape") {
   PROBE_WORDS(words, 8);
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_DEVICE_MEMORY(device, kGraphBytes);
@@ -217,7 +218,7 @@ Outcome Updates() {
   return Pass();
 }
 
-Outcome UserObjectsLive() {
+PROBE_CHECK(graph_user_object, "an object of a graph lives until the last launch has ended") {
   PROBE_WORDS(words, 16);
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   uint64_t* const destroyed = words + 8;
@@ -244,7 +245,7 @@ Outcome UserObjectsLive() {
 
 // How a captured operation waits in each of its replays: the graph clears the low half of a word,
 // then waits for the whole word. A value in the high half releases all later replays.
-Outcome HalvesOfAWord() {
+PROBE_CHECK(graph_half_words, "a graph writes one half of a word and waits for the whole word") {
   constexpr int kLaunches = 3;
   constexpr uint32_t kGroup = 5;
   PROBE_WORDS(words, 24);
@@ -278,28 +279,4 @@ Outcome HalvesOfAWord() {
 }
 
 }  // namespace
-
-std::vector<Check> GraphChecks() {
-  return {
-      {"graph_launches_repeat",
-       "each launch runs all nodes again, with the memory's current contents", LaunchesRepeat},
-      {"graph_words_in_replays", "writes of words and waits for words are replayed in order",
-       WordsInReplays},
-      {"graph_half_words", "a graph writes one half of a word and waits for the whole word",
-       HalvesOfAWord},
-      {"graph_branches", "a branch that waits does not block another branch",
-       BranchesRunBesideEachOther},
-      {"graph_launch_order", "two launches of one executable graph never overlap",
-       LaunchesOfOneGraphAreOrdered},
-      {"graph_without_capture", "only edges order the nodes of a graph; a cycle is rejected",
-       GraphsAreBuiltByHand},
-      {"graph_child", "a captured launch becomes a child graph node", ALaunchInACaptureIsAChild},
-      {"graph_external_event", "a launch records events that were captured as external",
-       ExternalEvents},
-      {"graph_update", "an executable graph can be updated from a graph of its shape", Updates},
-      {"graph_user_object", "an object of a graph lives until the last launch has ended",
-       UserObjectsLive},
-  };
-}
-
 }  // namespace mccs::probe

@@ -31,7 +31,7 @@ CUresult Await(CUkernel kernel, cudaStream_t stream, uint64_t* word, uint64_t ta
                         parameters, nullptr);
 }
 
-Outcome KernelSeesTheWord() {
+PROBE_CHECK(kernel_awaits_word, "a kernel of one thread reads a word that the host advances") {
   CUkernel kernel = nullptr;
   PROBE_PASSES(Load(&kernel));
   PROBE_WORDS(word, kWordStride);
@@ -47,7 +47,8 @@ Outcome KernelSeesTheWord() {
   return Pass();
 }
 
-Outcome KernelLeavesItsQueue() {
+PROBE_CHECK(kernel_leaves_its_queue,
+            "kernels that watch words block no other work, even with few hardware queues") {
   CUkernel kernel = nullptr;
   PROBE_PASSES(Load(&kernel));
   constexpr size_t kWaiting = 40;  // more than there are hardware queues
@@ -75,15 +76,4 @@ Outcome KernelLeavesItsQueue() {
 }
 
 }  // namespace
-
-std::vector<Check> KernelChecks() {
-  return {
-      {"kernel_awaits_word", "a kernel of one thread reads a word that the host advances",
-       KernelSeesTheWord},
-      {"kernel_leaves_its_queue",
-       "kernels that watch words block no other work, even with few hardware queues",
-       KernelLeavesItsQueue},
-  };
-}
-
 }  // namespace mccs::probe

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -58,16 +59,6 @@ std::optional<Arguments> Parse(int count, char** texts) {
     }
   }
   return arguments;
-}
-
-std::vector<Check> AllChecks() {
-  std::vector<Check> all;
-  for (const auto& group :
-       {WordChecks(), QueueChecks(), KernelChecks(), StreamChecks(), EventChecks(), MemoryChecks(),
-        ProcessChecks(), CaptureChecks(), GraphChecks(), VirtualMemoryChecks(), PoolChecks()}) {
-    all.insert(all.end(), group.begin(), group.end());
-  }
-  return all;
 }
 
 const Check* Find(const std::vector<Check>& checks, const std::string& name) {
@@ -145,7 +136,9 @@ int RunAll(const std::vector<Check>& checks) {
 int Main(int count, char** texts) {
   const std::optional<Arguments> arguments = Parse(count, texts);
   if (!arguments) return kUsageStatus;
-  const std::vector<Check> all = AllChecks();
+  std::vector<Check> all = AllChecks();
+  std::sort(all.begin(), all.end(),
+            [](const Check& a, const Check& b) { return std::string_view(a.name) < b.name; });
   if (arguments->help) {
     fputs(kHelp, stdout);
     return 0;

@@ -8,7 +8,7 @@
 namespace mccs::probe {
 namespace {
 
-Outcome AddressRange() {
+PROBE_CHECK(address_range, "the driver returns base and size for any device pointer") {
   constexpr size_t kBytes = (4 << 20) + 1234;
   PROBE_DEVICE_MEMORY(device, kBytes);
   CUdeviceptr base = 0;
@@ -27,7 +27,7 @@ Outcome BufferId(const void* pointer, unsigned long long* id) {
   return Pass();
 }
 
-Outcome BufferIds() {
+PROBE_CHECK(buffer_ids, "an allocation's id is unique, also at a reused address") {
   constexpr size_t kBytes = 8 << 20;
   constexpr int kRounds = 20;
   unsigned long long last = 0;
@@ -46,7 +46,7 @@ Outcome BufferIds() {
   return Pass();
 }
 
-Outcome PointerAttributes() {
+PROBE_CHECK(pointer_attributes, "CUDA distinguishes device, pinned and unknown memory") {
   int on_stack = 0;
   cudaPointerAttributes attributes;
   PROBE_DEVICE_MEMORY(device, 4096);
@@ -63,7 +63,7 @@ Outcome PointerAttributes() {
   return Pass();
 }
 
-Outcome IpcCapability() {
+PROBE_CHECK(ipc_capability, "cudaMalloc's memory is exportable, a pool's is not") {
   void* pooled = nullptr;
   unsigned capable = 0;
   PROBE_DEVICE_MEMORY(device, 4096);
@@ -80,7 +80,7 @@ Outcome IpcCapability() {
   return Pass();
 }
 
-Outcome RegisteredAddress() {
+PROBE_CHECK(registered_address, "registered memory has one address for host and GPU") {
   alignas(4096) static char memory[8192];
   PROBE_CALL(cudaSetDevice(0));
   PROBE_CALL(cuMemHostRegister(memory, sizeof(memory), CU_MEMHOSTREGISTER_DEVICEMAP));
@@ -95,7 +95,7 @@ Outcome RegisteredAddress() {
   return Pass();
 }
 
-Outcome FreeWaitsForWork() {
+PROBE_CHECK(free_waits_for_work, "cudaFree waits for the device's work") {
   PROBE_WORDS(words, 8);
   PROBE_DEVICE_MEMORY(device, 4 << 20);
   PROBE_STREAM(stream, cudaStreamNonBlocking);
@@ -111,7 +111,7 @@ Outcome FreeWaitsForWork() {
   return Pass();
 }
 
-Outcome FreeOfUnknownMemory() {
+PROBE_CHECK(free_of_unknown_memory, "cudaFree rejects memory of other allocators") {
   int on_stack = 0;
   PROBE_EXPECT(cudaFree(&on_stack) == cudaErrorInvalidValue,
                "cudaFree accepted an address of the stack");
@@ -119,7 +119,7 @@ Outcome FreeOfUnknownMemory() {
   return Pass();
 }
 
-Outcome PageableSource() {
+PROBE_CHECK(pageable_source, "small pageable memory may be reused once the call returns") {
   PROBE_WORDS(words, 8);
   char source[1024];
   PROBE_DEVICE_MEMORY(device, sizeof(source));
@@ -137,22 +137,4 @@ Outcome PageableSource() {
 }
 
 }  // namespace
-
-std::vector<Check> MemoryChecks() {
-  return {
-      {"address_range", "the driver returns base and size for any device pointer", AddressRange},
-      {"buffer_ids", "an allocation's id is unique, also at a reused address", BufferIds},
-      {"pointer_attributes", "CUDA distinguishes device, pinned and unknown memory",
-       PointerAttributes},
-      {"ipc_capability", "cudaMalloc's memory is exportable, a pool's is not", IpcCapability},
-      {"registered_address", "registered memory has one address for host and GPU",
-       RegisteredAddress},
-      {"free_waits_for_work", "cudaFree waits for the device's work", FreeWaitsForWork},
-      {"free_of_unknown_memory", "cudaFree rejects memory of other allocators",
-       FreeOfUnknownMemory},
-      {"pageable_source", "small pageable memory may be reused once the call returns",
-       PageableSource},
-  };
-}
-
 }  // namespace mccs::probe

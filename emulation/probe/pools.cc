@@ -24,7 +24,7 @@ Outcome MakePool(cudaMemPool_t* pool) {
   return Pass();
 }
 
-Outcome PoolsCount() {
+PROBE_CHECK(pool_counts, "a pool counts reserved and used bytes") {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   cudaMemPool_t pool = nullptr;
   PROBE_PASSES(MakePool(&pool));
@@ -47,7 +47,7 @@ Outcome PoolsCount() {
   return Pass();
 }
 
-Outcome PoolsReuseBlocks() {
+PROBE_CHECK(pool_reuses_blocks, "a pool keeps blocks below its threshold for its streams") {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   cudaMemPool_t pool = nullptr;
   PROBE_PASSES(MakePool(&pool));
@@ -69,7 +69,7 @@ Outcome PoolsReuseBlocks() {
   return Pass();
 }
 
-Outcome BlocksWaitForTheirStream() {
+PROBE_CHECK(pool_block_waits, "another stream reuses a freed block only after the free") {
   PROBE_WORDS(words, 8);
   PROBE_STREAM(busy, cudaStreamNonBlocking);
   PROBE_STREAM(other, cudaStreamNonBlocking);
@@ -91,7 +91,8 @@ Outcome BlocksWaitForTheirStream() {
   return Pass();
 }
 
-Outcome WhatPoolPointersSay() {
+PROBE_CHECK(pool_pointers,
+            "a pool's memory is device memory with a pool attribute; cudaFree frees it, too") {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   cudaMemPool_t pool = nullptr;
   void* device = nullptr;
@@ -112,7 +113,7 @@ Outcome WhatPoolPointersSay() {
   return Pass();
 }
 
-Outcome CurrentPools() {
+PROBE_CHECK(pool_current, "a device's current pool can be changed; blocks outlive their pool") {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   cudaMemPool_t standard = nullptr;
   cudaMemPool_t pool = nullptr;
@@ -134,7 +135,7 @@ Outcome CurrentPools() {
   return Pass();
 }
 
-Outcome ManagedMemory() {
+PROBE_CHECK(managed_memory, "host and device share managed memory, which cannot be exported") {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   int managed = 0;
   PROBE_CALL(cudaDeviceGetAttribute(&managed, cudaDevAttrConcurrentManagedAccess, 0));
@@ -160,7 +161,7 @@ Outcome ManagedMemory() {
   return Pass();
 }
 
-Outcome PinnedMemory() {
+PROBE_CHECK(pinned_memory, "pinned and registered memory is host memory and cannot be exported") {
   alignas(4096) static char registered[4096];
   PROBE_PINNED_MEMORY(pinned, 4096);
   PROBE_CALL(cudaHostRegister(registered, sizeof(registered), cudaHostRegisterDefault));
@@ -184,24 +185,4 @@ Outcome PinnedMemory() {
 }
 
 }  // namespace
-
-std::vector<Check> PoolChecks() {
-  return {
-      {"pool_counts", "a pool counts reserved and used bytes", PoolsCount},
-      {"pool_reuses_blocks", "a pool keeps blocks below its threshold for its streams",
-       PoolsReuseBlocks},
-      {"pool_block_waits", "another stream reuses a freed block only after the free",
-       BlocksWaitForTheirStream},
-      {"pool_pointers",
-       "a pool's memory is device memory with a pool attribute; cudaFree frees it, too",
-       WhatPoolPointersSay},
-      {"pool_current", "a device's current pool can be changed; blocks outlive their pool",
-       CurrentPools},
-      {"managed_memory", "host and device share managed memory, which cannot be exported",
-       ManagedMemory},
-      {"pinned_memory", "pinned and registered memory is host memory and cannot be exported",
-       PinnedMemory},
-  };
-}
-
 }  // namespace mccs::probe

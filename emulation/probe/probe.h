@@ -3,7 +3,6 @@
 // The same binary runs on the emulation and on a GPU: it includes only CUDA's headers and loads the
 // libcudart.so.13 and libcuda.so.1 of the machine. Each check runs in a new process that has not
 // used CUDA, with a time limit, so that a wrong assumption cannot block the other checks.
-// rest.
 #ifndef MCCS_EMULATION_PROBE_PROBE_H_
 #define MCCS_EMULATION_PROBE_PROBE_H_
 
@@ -35,19 +34,17 @@ struct Check {
   const char* assumption;  // one line, for --list
   Outcome (*run)();
 };
+// All checks of the program. THREAD: the main thread's.
+std::vector<Check>& AllChecks();
+struct CheckRegistration {
+  explicit CheckRegistration(const Check& check) { AllChecks().push_back(check); }
+};
 
-// The checks by subject; main.cc runs them in this order.
-std::vector<Check> WordChecks();
-std::vector<Check> QueueChecks();
-std::vector<Check> KernelChecks();
-std::vector<Check> StreamChecks();
-std::vector<Check> EventChecks();
-std::vector<Check> MemoryChecks();
-std::vector<Check> ProcessChecks();
-std::vector<Check> CaptureChecks();
-std::vector<Check> GraphChecks();
-std::vector<Check> VirtualMemoryChecks();
-std::vector<Check> PoolChecks();
+// Defines a check, as a function that returns its outcome.
+#define PROBE_CHECK(name, assumption)                                                   \
+  ::mccs::probe::Outcome name();                                                        \
+  const ::mccs::probe::CheckRegistration registered_##name({#name, assumption, &name}); \
+  ::mccs::probe::Outcome name()
 
 // The error message of a failed call, or empty.
 std::optional<std::string> Problem(const char* call, cudaError_t error);

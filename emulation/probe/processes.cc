@@ -51,7 +51,8 @@ Outcome Alternate(wire::FenceLine* page, int mine, int theirs, uint64_t rounds) 
   return Pass();
 }
 
-Outcome FencesAcrossProcesses() {
+PROBE_CHECK(fences_across_processes,
+            "streams of two processes synchronize by words of a shared sealed page") {
   constexpr uint64_t kRounds = 200;
   wire::FenceLine* page = MakeFencePage();
   PROBE_EXPECT(page != nullptr, "cannot create a shared page");
@@ -61,7 +62,7 @@ Outcome FencesAcrossProcesses() {
 }
 
 // The daemon's side is a CPU thread: it polls the ready word and stores the done word.
-Outcome FencesWithProcessor() {
+PROBE_CHECK(fences_with_processor, "a stream and a CPU thread of another process do so, too") {
   constexpr uint64_t kRounds = 1000;
   wire::FenceLine* page = MakeFencePage();
   PROBE_EXPECT(page != nullptr, "cannot create a shared page");
@@ -77,7 +78,7 @@ Outcome FencesWithProcessor() {
 }
 
 // A stream that has waited for a long time, as in a job whose other ranks are late.
-Outcome LateSignalAcrossProcesses() {
+PROBE_CHECK(late_signal, "a poison value releases a stream that has waited for a long time") {
   wire::FenceLine* page = MakeFencePage();
   PROBE_EXPECT(page != nullptr, "cannot create a shared page");
   Peer peer([page](Peer& self) {
@@ -97,7 +98,8 @@ Outcome LateSignalAcrossProcesses() {
 }
 
 // A process whose communicator failed: its stream waits for a word that no process will write.
-Outcome ExitWithWaitingStream() {
+PROBE_CHECK(exit_with_waiting_stream,
+            "a process can exit while its stream waits, and the stream does not continue") {
   wire::FenceLine* page = MakeFencePage();
   PROBE_EXPECT(page != nullptr, "cannot create a shared page");
   Peer peer([page](Peer&) {
@@ -156,7 +158,7 @@ Outcome UseExport(const Export& exported) {
   return Pass();
 }
 
-Outcome ExportBaseAndOffset() {
+PROBE_CHECK(export_base_and_offset, "another process maps an allocation; handles open twice") {
   Peer peer([](Peer& self) {
     Export exported;
     if (!self.Receive(&exported, sizeof(exported))) return Fail("no handle received");
@@ -196,7 +198,8 @@ Outcome HoldExport(Peer& self) {
 }
 
 // CUDA leaves this case undefined, so MCCS avoids it.
-Outcome FreedWhileOpenElsewhere() {
+PROBE_CHECK(freed_while_open_elsewhere,
+            "freed memory stays allocated while another process has it open") {
   constexpr size_t kBytes = 64 << 20;
   Peer peer(HoldExport);
   void* device = nullptr;
@@ -221,7 +224,7 @@ Outcome FreedWhileOpenElsewhere() {
   return peer.Join();
 }
 
-Outcome ExportToOneself() {
+PROBE_CHECK(import_by_the_owner, "the owner cannot open its own handle") {
   char* buffer = nullptr;
   Export exported;
   PROBE_PASSES(MakeExport(&buffer, &exported));
@@ -258,7 +261,7 @@ Outcome ReadNames(Names* names) {
   return Pass();
 }
 
-Outcome StableNames() {
+PROBE_CHECK(stable_names, "every process sees the same UUIDs and PCI addresses") {
   Peer peer([](Peer& self) {
     Names names;
     PROBE_PASSES(ReadNames(&names));
@@ -272,7 +275,7 @@ Outcome StableNames() {
   return peer.Join();
 }
 
-Outcome ForkedChildIsRefused() {
+PROBE_CHECK(forked_child_is_rejected, "a child forked after the first use cannot use CUDA") {
   PROBE_CALL(cudaSetDevice(0));
   PROBE_CALL(cudaDeviceSynchronize());
   Peer peer([](Peer&) {
@@ -285,28 +288,4 @@ Outcome ForkedChildIsRefused() {
 }
 
 }  // namespace
-
-std::vector<Check> ProcessChecks() {
-  return {
-      {"fences_across_processes",
-       "streams of two processes synchronize by words of a shared sealed page",
-       FencesAcrossProcesses},
-      {"fences_with_processor", "a stream and a CPU thread of another process do so, too",
-       FencesWithProcessor},
-      {"late_signal", "a poison value releases a stream that has waited for a long time",
-       LateSignalAcrossProcesses},
-      {"exit_with_waiting_stream",
-       "a process can exit while its stream waits, and the stream does not continue",
-       ExitWithWaitingStream},
-      {"export_base_and_offset", "another process maps an allocation; handles open twice",
-       ExportBaseAndOffset},
-      {"freed_while_open_elsewhere",
-       "freed memory stays allocated while another process has it open", FreedWhileOpenElsewhere},
-      {"import_by_the_owner", "the owner cannot open its own handle", ExportToOneself},
-      {"stable_names", "every process sees the same UUIDs and PCI addresses", StableNames},
-      {"forked_child_is_rejected", "a child forked after the first use cannot use CUDA",
-       ForkedChildIsRefused},
-  };
-}
-
 }  // namespace mccs::probe

@@ -61,7 +61,7 @@ Outcome RunWorkBesideWaits(int count, bool* held) {
   return Pass();
 }
 
-Outcome FortyWaits() {
+PROBE_CHECK(forty_waits_beside_work, "forty waiting streams do not block a working one") {
   bool held = false;
   PROBE_PASSES(RunWorkBesideWaits(kForty, &held));
   if (!held) return Pass();
@@ -72,7 +72,7 @@ Outcome FortyWaits() {
               " connections for 41 streams; all finished after the release");
 }
 
-Outcome FewWaits() {
+PROBE_CHECK(few_waits_beside_work, "waits do not block streams in other queues") {
   const int count = Connections() - kOtherQueues - 1;
   if (count < 1) return Skip("too few connections for a concurrent wait and work");
   bool held = false;
@@ -81,7 +81,7 @@ Outcome FewWaits() {
   return Pass();
 }
 
-Outcome TwoWaits() {
+PROBE_CHECK(two_waits, "waits of two streams do not block each other") {
   if (Connections() <= kOtherQueues) return Skip("the two streams share a queue");
   WaitingStreams waiting;
   PROBE_PASSES(Block(2, &waiting));
@@ -96,7 +96,7 @@ Outcome TwoWaits() {
 // The shim's order at the end of a group: first all "ready" writes of all streams, then all
 // waits. In any other order, two ranks of one process on streams that share a queue would block
 // each other.
-Outcome ReadiesBeforeWaits() {
+PROBE_CHECK(readies_before_waits, "all ready words first, then all waits: no deadlock") {
   constexpr size_t kStreams = 16;
   PROBE_WORDS(words, 2 * kStreams * kWordStride);
   std::vector<cudaStream_t> streams(kStreams);
@@ -123,15 +123,4 @@ Outcome ReadiesBeforeWaits() {
 }
 
 }  // namespace
-
-std::vector<Check> QueueChecks() {
-  return {
-      {"two_waits", "waits of two streams do not block each other", TwoWaits},
-      {"few_waits_beside_work", "waits do not block streams in other queues", FewWaits},
-      {"forty_waits_beside_work", "forty waiting streams do not block a working one", FortyWaits},
-      {"readies_before_waits", "all ready words first, then all waits: no deadlock",
-       ReadiesBeforeWaits},
-  };
-}
-
 }  // namespace mccs::probe

@@ -28,17 +28,20 @@ Outcome InOrder(cudaStream_t first, cudaStream_t second, const char* overtook) {
   return Pass();
 }
 
-Outcome LegacyWaitsForBlocking() {
+PROBE_CHECK(legacy_waits_for_blocking,
+            "the legacy stream waits for earlier work of blocking streams") {
   PROBE_STREAM(blocking, cudaStreamDefault);
   return InOrder(blocking, cudaStreamLegacy, "the legacy stream overtook a blocking one");
 }
 
-Outcome BlockingWaitsForLegacy() {
+PROBE_CHECK(blocking_waits_for_legacy,
+            "blocking streams wait for earlier work of the legacy stream") {
   PROBE_STREAM(blocking, cudaStreamDefault);
   return InOrder(nullptr, blocking, "a blocking stream overtook the legacy one");
 }
 
-Outcome NonBlockingIgnoresLegacy() {
+PROBE_CHECK(non_blocking_ignores_legacy,
+            "non-blocking streams and the legacy stream ignore each other") {
   PROBE_WORDS(words, 16);
   if (Connections() < kEnoughConnections) return SharesQueues();
   PROBE_STREAM(free_stream, cudaStreamNonBlocking);
@@ -51,7 +54,7 @@ Outcome NonBlockingIgnoresLegacy() {
   return Pass();
 }
 
-Outcome LegacySynchronizeCoversBlocking() {
+PROBE_CHECK(legacy_synchronize, "cudaStreamSynchronize(0) covers blocking streams") {
   PROBE_WORDS(words, 16);
   PROBE_STREAM(blocking, cudaStreamDefault);
   PROBE_CALL(cuStreamWaitValue64(blocking, Pointer(words), 1, kGeq));
@@ -65,7 +68,7 @@ Outcome LegacySynchronizeCoversBlocking() {
   return Pass();
 }
 
-Outcome PerThreadStreams() {
+PROBE_CHECK(per_thread_streams, "each thread has its own default stream, which is a blocking one") {
   PROBE_WORDS(words, 24);
   if (Connections() < kEnoughConnections) return SharesQueues();
   std::optional<std::string> problem;
@@ -88,7 +91,8 @@ Outcome PerThreadStreams() {
   return Pass();
 }
 
-Outcome CallsReturnBeforeWork() {
+PROBE_CHECK(calls_return_before_work,
+            "copies, sets and host functions are asynchronous to the host") {
   constexpr size_t kBytes = 1 << 20;
   PROBE_WORDS(words, 8);
   PROBE_DEVICE_MEMORY(device, kBytes);
@@ -109,7 +113,7 @@ Outcome CallsReturnBeforeWork() {
   return Pass();
 }
 
-Outcome HostFunctionOrder() {
+PROBE_CHECK(host_function_order, "host functions of a stream run in order") {
   struct Log {
     std::vector<int> entries;
     std::mutex mutex;
@@ -135,7 +139,7 @@ Outcome HostFunctionOrder() {
   return Pass();
 }
 
-Outcome HostFunctionMayBlock() {
+PROBE_CHECK(host_function_may_block, "a blocked host function blocks only its own stream") {
   static uint64_t* words = nullptr;
   words = PinnedWords(16);
   PROBE_EXPECT(words != nullptr, "cannot allocate pinned memory");
@@ -161,7 +165,7 @@ Outcome HostFunctionMayBlock() {
   return Pass();
 }
 
-Outcome DestroyKeepsWork() {
+PROBE_CHECK(destroy_keeps_work, "a destroyed stream still runs its work") {
   PROBE_WORDS(words, 16);
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 1, kGeq));
@@ -172,7 +176,8 @@ Outcome DestroyKeepsWork() {
   return Pass();
 }
 
-Outcome QueryRemembersNotReady() {
+PROBE_CHECK(query_sets_last_error,
+            "cudaStreamQuery's NotReady is the thread's last error until it is read") {
   PROBE_WORDS(words, 8);
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 1, kGeq));
@@ -189,29 +194,4 @@ Outcome QueryRemembersNotReady() {
 }
 
 }  // namespace
-
-std::vector<Check> StreamChecks() {
-  return {
-      {"legacy_waits_for_blocking", "the legacy stream waits for earlier work of blocking streams",
-       LegacyWaitsForBlocking},
-      {"blocking_waits_for_legacy", "blocking streams wait for earlier work of the legacy stream",
-       BlockingWaitsForLegacy},
-      {"non_blocking_ignores_legacy",
-       "non-blocking streams and the legacy stream ignore each other", NonBlockingIgnoresLegacy},
-      {"legacy_synchronize", "cudaStreamSynchronize(0) covers blocking streams",
-       LegacySynchronizeCoversBlocking},
-      {"per_thread_streams", "each thread has its own default stream, which is a blocking one",
-       PerThreadStreams},
-      {"calls_return_before_work", "copies, sets and host functions are asynchronous to the host",
-       CallsReturnBeforeWork},
-      {"host_function_order", "host functions of a stream run in order", HostFunctionOrder},
-      {"host_function_may_block", "a blocked host function blocks only its own stream",
-       HostFunctionMayBlock},
-      {"destroy_keeps_work", "a destroyed stream still runs its work", DestroyKeepsWork},
-      {"query_sets_last_error",
-       "cudaStreamQuery's NotReady is the thread's last error until it is read",
-       QueryRemembersNotReady},
-  };
-}
-
 }  // namespace mccs::probe

@@ -41,6 +41,11 @@ bool IsDone(cudaStream_t stream) {
 
 }  // namespace
 
+std::vector<Check>& AllChecks() {
+  static std::vector<Check> checks;
+  return checks;
+}
+
 std::optional<std::string> Problem(const char* call, cudaError_t error) {
   if (error == cudaSuccess) return std::nullopt;
   return std::string(call) + " returned " + cudaGetErrorName(error);

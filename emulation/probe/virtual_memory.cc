@@ -48,7 +48,8 @@ Outcome ByteAt(CUdeviceptr address, unsigned char expected) {
   return Pass();
 }
 
-Outcome Maps() {
+PROBE_CHECK(vmm_maps,
+            "memory can be mapped, unmapped and mapped elsewhere, and keeps its content") {
   size_t page = 0;
   PROBE_PASSES(Start(&page));
   const CUmemAllocationProp properties = Properties();
@@ -76,7 +77,7 @@ Outcome Maps() {
 }
 
 // The pattern of an allocator with expandable segments: one range with many adjacent mappings.
-Outcome OneRangeOfManyMemories() {
+PROBE_CHECK(vmm_one_range_many_memories, "adjacent mappings are one range for copies and memset") {
   constexpr size_t kParts = 4;
   size_t page = 0;
   PROBE_PASSES(Start(&page));
@@ -110,7 +111,7 @@ Outcome OneRangeOfManyMemories() {
   return Pass();
 }
 
-Outcome MappedPointerAttributes() {
+PROBE_CHECK(vmm_pointers, "a mapping has its own id, range and handle types") {
   size_t page = 0;
   PROBE_PASSES(Start(&page));
   const CUmemAllocationProp properties = Properties(kDescriptor);
@@ -149,7 +150,7 @@ Outcome MappedPointerAttributes() {
   return Pass();
 }
 
-Outcome AccessMustBeSet() {
+PROBE_CHECK(vmm_access, "a mapping is inaccessible until access is set") {
   size_t page = 0;
   PROBE_PASSES(Start(&page));
   const CUmemAllocationProp properties = Properties();
@@ -224,7 +225,7 @@ Outcome Import(Peer& self) {
   return Pass();
 }
 
-Outcome Descriptors() {
+PROBE_CHECK(vmm_descriptors, "memory is shared with another process as a descriptor") {
   Peer peer(Import);
   size_t page = 0;
   PROBE_PASSES(Start(&page));
@@ -250,7 +251,7 @@ Outcome Descriptors() {
   return peer.Join();
 }
 
-Outcome OutOfMemory() {
+PROBE_CHECK(out_of_memory, "an allocation beyond the memory is an error that is not sticky") {
   PROBE_CALL(cudaSetDevice(0));
   size_t free_bytes = 0;
   size_t total = 0;
@@ -269,19 +270,4 @@ Outcome OutOfMemory() {
 }
 
 }  // namespace
-
-std::vector<Check> VirtualMemoryChecks() {
-  return {
-      {"vmm_maps", "memory can be mapped, unmapped and mapped elsewhere, and keeps its content",
-       Maps},
-      {"vmm_one_range_many_memories", "adjacent mappings are one range for copies and memset",
-       OneRangeOfManyMemories},
-      {"vmm_pointers", "a mapping has its own id, range and handle types", MappedPointerAttributes},
-      {"vmm_access", "a mapping is inaccessible until access is set", AccessMustBeSet},
-      {"vmm_descriptors", "memory is shared with another process as a descriptor", Descriptors},
-      {"out_of_memory", "an allocation beyond the memory is an error that is not sticky",
-       OutOfMemory},
-  };
-}
-
 }  // namespace mccs::probe

@@ -8,7 +8,7 @@
 namespace mccs::probe {
 namespace {
 
-Outcome WaitBeforeSignal() {
+PROBE_CHECK(wait_before_signal, "a wait may be enqueued before the word is written") {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_WORDS(words, 64);
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 7, kGeq));
@@ -21,7 +21,7 @@ Outcome WaitBeforeSignal() {
   return Pass();
 }
 
-Outcome WaitAfterSignal() {
+PROBE_CHECK(wait_after_signal, "a satisfied wait does not block") {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_WORDS(words, 64);
   StoreWord(words, 9);
@@ -42,7 +42,7 @@ Outcome Expect(uint64_t word, uint64_t value, unsigned flags, bool passes, const
   return Pass();
 }
 
-Outcome GeqWraps() {
+PROBE_CHECK(geq_wraps, "GEQ compares the signed difference of 64 bits") {
   const uint64_t before_wrap = ~uint64_t{0} - 9;
   PROBE_PASSES(Expect(5, before_wrap, kGeq, true, "5 does not count as after 2^64-10"));
   PROBE_PASSES(Expect(before_wrap, 5, kGeq, false, "2^64-10 counts as after 5"));
@@ -50,7 +50,7 @@ Outcome GeqWraps() {
   return Pass();
 }
 
-Outcome GeqWraps32() {
+PROBE_CHECK(geq_wraps_32, "GEQ compares the signed difference of 32 bits") {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_WORDS(words, 64);
   auto* narrow = reinterpret_cast<uint32_t*>(words);
@@ -60,7 +60,7 @@ Outcome GeqWraps32() {
   return Pass();
 }
 
-Outcome PoisonReleases() {
+PROBE_CHECK(poison_releases_waits, "one value releases every GEQ wait") {
   const uint64_t targets[] = {1, uint64_t{1} << 32, (uint64_t{1} << 62) - 1};
   for (const uint64_t target : targets) {
     PROBE_PASSES(Expect(wire::kFencePoison, target, kGeq, true, "poison did not release a wait"));
@@ -74,7 +74,7 @@ Outcome PoisonReleases() {
   return Pass();
 }
 
-Outcome OtherComparisons() {
+PROBE_CHECK(other_comparisons, "EQ, AND and NOR compare as documented") {
   PROBE_PASSES(Expect(3, 3, CU_STREAM_WAIT_VALUE_EQ, true, "3 == 3 did not pass"));
   PROBE_PASSES(Expect(6, 2, CU_STREAM_WAIT_VALUE_AND, true, "6 & 2 did not pass"));
   PROBE_PASSES(Expect(1, 2, CU_STREAM_WAIT_VALUE_NOR, true, "~(1 | 2) did not pass"));
@@ -88,7 +88,7 @@ Outcome OtherComparisons() {
   return Pass();
 }
 
-Outcome WordAfterCopy() {
+PROBE_CHECK(word_after_copy, "a written word is visible after the bytes copied before it") {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_WORDS(words, 64);
   constexpr size_t kBytes = 4 << 20;
@@ -107,7 +107,7 @@ Outcome WordAfterCopy() {
   return Pass();
 }
 
-Outcome CopyAfterWord() {
+PROBE_CHECK(copy_after_word, "a copy after a wait reads its source when the wait has ended") {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_WORDS(words, 64);
   constexpr size_t kBytes = 1 << 20;
@@ -127,7 +127,7 @@ Outcome CopyAfterWord() {
   return Pass();
 }
 
-Outcome WordWithoutHelp() {
+PROBE_CHECK(word_without_calls, "streams continue while the program calls nothing") {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_WORDS(words, 64);
   PROBE_DEVICE_MEMORY(device, 4096);
@@ -142,7 +142,7 @@ Outcome WordWithoutHelp() {
   return Pass();
 }
 
-Outcome WordInDeviceMemory() {
+PROBE_CHECK(word_in_device_memory, "words may lie in device memory") {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   uint64_t value = 0;
   PROBE_DEVICE_MEMORY(device, 4096);
@@ -157,7 +157,7 @@ Outcome WordInDeviceMemory() {
   return Pass();
 }
 
-Outcome BatchOfWords() {
+PROBE_CHECK(batch_of_words, "several word operations in one call") {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_WORDS(words, 64);
   CUstreamBatchMemOpParams operations[2] = {};
@@ -176,7 +176,7 @@ Outcome BatchOfWords() {
   return Pass();
 }
 
-Outcome UnknownMemoryRefused() {
+PROBE_CHECK(unknown_memory_rejected, "a word must be in memory that CUDA knows") {
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   static uint64_t stray[16];
   const CUresult result = cuStreamWriteValue64(stream, Pointer(&stray[1]), 1, 0);
@@ -186,24 +186,4 @@ Outcome UnknownMemoryRefused() {
 }
 
 }  // namespace
-
-std::vector<Check> WordChecks() {
-  return {
-      {"wait_before_signal", "a wait may be enqueued before the word is written", WaitBeforeSignal},
-      {"wait_after_signal", "a satisfied wait does not block", WaitAfterSignal},
-      {"geq_wraps", "GEQ compares the signed difference of 64 bits", GeqWraps},
-      {"geq_wraps_32", "GEQ compares the signed difference of 32 bits", GeqWraps32},
-      {"poison_releases_waits", "one value releases every GEQ wait", PoisonReleases},
-      {"other_comparisons", "EQ, AND and NOR compare as documented", OtherComparisons},
-      {"word_after_copy", "a written word is visible after the bytes copied before it",
-       WordAfterCopy},
-      {"copy_after_word", "a copy after a wait reads its source when the wait has ended",
-       CopyAfterWord},
-      {"word_without_calls", "streams continue while the program calls nothing", WordWithoutHelp},
-      {"word_in_device_memory", "words may lie in device memory", WordInDeviceMemory},
-      {"batch_of_words", "several word operations in one call", BatchOfWords},
-      {"unknown_memory_rejected", "a word must be in memory that CUDA knows", UnknownMemoryRefused},
-  };
-}
-
 }  // namespace mccs::probe

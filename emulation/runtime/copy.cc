@@ -3,11 +3,7 @@
 #include "emulation/runtime/copy_descriptions.h"
 #include "emulation/runtime/entry.h"
 
-using mccs::emulation::OwnStream;
-using mccs::emulation::Pointer;
-using mccs::emulation::Report;
-using mccs::emulation::WithContext;
-
+namespace mccs::emulation {
 namespace {
 
 CUresult CopyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, CUstream stream) {
@@ -62,9 +58,8 @@ CUDA_MEMCPY2D Plane(void* to, size_t to_pitch, const void* from, size_t from_pit
 
 extern "C" {
 
-cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-  return WithContext([=] { return CopySync(to, from, bytes, kind); });
-}
+MCCS_CALL(cudaMemcpy, CopySync(to, from, bytes, kind), void* to, const void* from, size_t bytes,
+          cudaMemcpyKind kind)
 
 // The per-thread variants of synchronous functions use the thread's own stream and wait for it.
 cudaError_t cudaMemcpy_ptds(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
@@ -74,23 +69,12 @@ cudaError_t cudaMemcpy_ptds(void* to, const void* from, size_t bytes, cudaMemcpy
   });
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                            cudaStream_t stream) {
-  return WithContext([=] { return CopyAsync(to, from, bytes, kind, stream); });
-}
-MCCS_PER_THREAD(cudaMemcpyAsync, ptsz,
-                (void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                 cudaStream_t stream),
-                to, from, bytes, kind, OwnStream(stream))
-
-cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t bytes) {
-  return WithContext([=] { return cuMemcpyDtoD(Pointer(to), Pointer(from), bytes); });
-}
-
-cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes,
-                                cudaStream_t stream) {
-  return WithContext([=] { return cuMemcpyDtoDAsync(Pointer(to), Pointer(from), bytes, stream); });
-}
+MCCS_STREAM_CALL(cudaMemcpyAsync, CopyAsync(to, from, bytes, kind, stream), void* to,
+                 const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream)
+MCCS_CALL(cudaMemcpyPeer, cuMemcpyDtoD(Pointer(to), Pointer(from), bytes), void* to, int,
+          const void* from, int, size_t bytes)
+MCCS_CALL(cudaMemcpyPeerAsync, cuMemcpyDtoDAsync(Pointer(to), Pointer(from), bytes, stream),
+          void* to, int, const void* from, int, size_t bytes, cudaStream_t stream)
 
 cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch,
                          size_t width, size_t height, cudaMemcpyKind kind) {
@@ -119,7 +103,7 @@ cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* params) {
     return Report(cudaErrorNotSupported);
   }
   return WithContext([=] {
-    const CUDA_MEMCPY3D copy = mccs::emulation::CopyOf(*params);
+    const CUDA_MEMCPY3D copy = CopyOf(*params);
     return cuMemcpy3D(&copy);
   });
 }
@@ -130,46 +114,32 @@ cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* params, cudaStream_t stre
     return Report(cudaErrorNotSupported);
   }
   return WithContext([=] {
-    const CUDA_MEMCPY3D copy = mccs::emulation::CopyOf(*params);
+    const CUDA_MEMCPY3D copy = CopyOf(*params);
     return cuMemcpy3DAsync(&copy, stream);
   });
 }
 MCCS_PER_THREAD(cudaMemcpy3DAsync, ptsz, (const cudaMemcpy3DParms* params, cudaStream_t stream),
                 params, OwnStream(stream))
 
-cudaError_t cudaMemset(void* to, int value, size_t bytes) {
-  return WithContext(
-      [=] { return cuMemsetD8(Pointer(to), static_cast<unsigned char>(value), bytes); });
-}
-
-cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
-  return WithContext([=] {
-    return cuMemsetD8Async(Pointer(to), static_cast<unsigned char>(value), bytes, stream);
-  });
-}
-MCCS_PER_THREAD(cudaMemsetAsync, ptsz, (void* to, int value, size_t bytes, cudaStream_t stream), to,
-                value, bytes, OwnStream(stream))
+MCCS_CALL(cudaMemset, cuMemsetD8(Pointer(to), static_cast<unsigned char>(value), bytes), void* to,
+          int value, size_t bytes)
+MCCS_STREAM_CALL(cudaMemsetAsync,
+                 cuMemsetD8Async(Pointer(to), static_cast<unsigned char>(value), bytes, stream),
+                 void* to, int value, size_t bytes, cudaStream_t stream)
 
 cudaError_t cudaMemset_ptds(void* to, int value, size_t bytes) {
   return cudaMemsetAsync(to, value, bytes, cudaStreamPerThread);
 }
 
-cudaError_t cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t height) {
-  return WithContext([=] {
-    return cuMemsetD2D8(Pointer(to), pitch, static_cast<unsigned char>(value), width, height);
-  });
-}
-
-cudaError_t cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t height,
-                              cudaStream_t stream) {
-  return WithContext([=] {
-    return cuMemsetD2D8Async(Pointer(to), pitch, static_cast<unsigned char>(value), width, height,
-                             stream);
-  });
-}
-MCCS_PER_THREAD(cudaMemset2DAsync, ptsz,
-                (void* to, size_t pitch, int value, size_t width, size_t height,
-                 cudaStream_t stream),
-                to, pitch, value, width, height, OwnStream(stream))
+MCCS_CALL(cudaMemset2D,
+          cuMemsetD2D8(Pointer(to), pitch, static_cast<unsigned char>(value), width, height),
+          void* to, size_t pitch, int value, size_t width, size_t height)
+MCCS_STREAM_CALL(cudaMemset2DAsync,
+                 cuMemsetD2D8Async(Pointer(to), pitch, static_cast<unsigned char>(value), width,
+                                   height, stream),
+                 void* to, size_t pitch, int value, size_t width, size_t height,
+                 cudaStream_t stream)
 
 }  // extern "C"
+
+}  // namespace mccs::emulation

@@ -42,18 +42,32 @@ inline CUdeviceptr Pointer(const void* address) { return reinterpret_cast<CUdevi
 // Returns the driver's handle for a kernel's stub in the program, or null for an unknown one.
 CUfunction FunctionOf(const void* host_function);
 
+// Finds PyTorch in the process and gives its operators host versions (emulation/torch).
+// Returns true if PyTorch is not loaded, or if its operators run on the host from now on. Returns
+// false, after a line on stderr, if PyTorch is loaded and its operators would fail.
+// THREAD: any. Searches again until it has found PyTorch, which may be loaded later.
+bool StartTorchOperators();
+
 }  // namespace mccs::emulation
 
 // Defines the variant whose stream 0 is the thread's own.
 #define MCCS_PER_THREAD(name, suffix, parameters, ...) \
   extern "C" cudaError_t name##_##suffix parameters { return name(__VA_ARGS__); }
 
-// Defines `name`, which forwards to the driver's `call`, and its per-thread variant from one list
-// of parameters, which includes `stream`.
-#define MCCS_STREAM_CALL(name, call, ...)                        \
+// Defines `name`, which forwards to the driver's `call`, from a list of parameters.
+#define MCCS_CALL(name, call, ...)                               \
   extern "C" cudaError_t name(__VA_ARGS__) {                     \
     return ::mccs::emulation::WithContext([=] { return call; }); \
-  }                                                              \
+  }
+// The same for a call that needs no context.
+#define MCCS_DRIVER_CALL(name, call, ...)                       \
+  extern "C" cudaError_t name(__VA_ARGS__) {                    \
+    return ::mccs::emulation::WithDriver([=] { return call; }); \
+  }
+
+// Also defines its per-thread variant; the parameters include `stream`.
+#define MCCS_STREAM_CALL(name, call, ...)                        \
+  MCCS_CALL(name, call, __VA_ARGS__)                             \
   extern "C" cudaError_t name##_ptsz(__VA_ARGS__) {              \
     stream = ::mccs::emulation::OwnStream(stream);               \
     return ::mccs::emulation::WithContext([=] { return call; }); \

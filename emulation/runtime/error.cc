@@ -36,20 +36,15 @@ CUresult EnsureContext() {
   return cuCtxSetCurrent(context);
 }
 
-}  // namespace mccs::emulation
-
-using mccs::emulation::NameOf;
-using mccs::emulation::Report;
-
 extern "C" {
 
 cudaError_t cudaGetLastError(void) {
-  const cudaError_t error = mccs::emulation::last_error;
-  mccs::emulation::last_error = cudaSuccess;
+  const cudaError_t error = last_error;
+  last_error = cudaSuccess;
   return error;
 }
 
-cudaError_t cudaPeekAtLastError(void) { return mccs::emulation::last_error; }
+cudaError_t cudaPeekAtLastError(void) { return last_error; }
 
 const char* cudaGetErrorName(cudaError_t error) {
   const auto* entry = NameOf(error);
@@ -107,3 +102,5 @@ cudaError_t cudaProfilerStart(void) { return cudaSuccess; }
 cudaError_t cudaProfilerStop(void) { return cudaSuccess; }
 
 }  // extern "C"
+
+}  // namespace mccs::emulation

@@ -3,9 +3,7 @@
 
 #include "emulation/runtime/entry.h"
 
-using mccs::emulation::OwnStream;
-using mccs::emulation::Report;
-using mccs::emulation::WithContext;
+namespace mccs::emulation {
 
 // The runtime's enumerations and structures that are passed to the driver unchanged.
 static_assert(static_cast<int>(cudaStreamCaptureModeRelaxed) == CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -139,3 +137,5 @@ MCCS_GRAPH_CALL(cudaGraphRetainUserObject, cuGraphRetainUserObject(graph, object
                 cudaGraph_t graph, cudaUserObject_t object, unsigned int count, unsigned int flags)
 MCCS_GRAPH_CALL(cudaGraphReleaseUserObject, cuGraphReleaseUserObject(graph, object, count),
                 cudaGraph_t graph, cudaUserObject_t object, unsigned int count)
+
+}  // namespace mccs::emulation

@@ -5,11 +5,7 @@
 #include "emulation/runtime/copy_descriptions.h"
 #include "emulation/runtime/entry.h"
 
-using mccs::emulation::CopyOf;
-using mccs::emulation::DescribeCopy;
-using mccs::emulation::FunctionOf;
-using mccs::emulation::Report;
-using mccs::emulation::WithContext;
+namespace mccs::emulation {
 
 static_assert(sizeof(cudaHostNodeParams) == sizeof(CUDA_HOST_NODE_PARAMS));
 static_assert(sizeof(cudaMemsetParams) == sizeof(CUDA_MEMSET_NODE_PARAMS));
@@ -17,17 +13,12 @@ static_assert(sizeof(cudaGraphNodeParams) == sizeof(CUgraphNodeParams));
 
 namespace {
 
-struct Place {
-  cudaGraphNode_t* node;
-  cudaGraph_t graph;
-  const cudaGraphNode_t* dependencies;
-  size_t count;
-};
-
-CUDA_KERNEL_NODE_PARAMS Driver(const cudaKernelNodeParams& params) {
-  CUDA_KERNEL_NODE_PARAMS call{};
+// `Call`: one of the driver's structures.
+template <typename Call, typename Params>
+Call KernelCallOf(const Params& params) {
+  Call call{};
   call.func = FunctionOf(params.func);
-  if (call.func == nullptr) call.func = static_cast<CUfunction>(params.func);
+  if (call.func == nullptr) call.func = reinterpret_cast<CUfunction>(params.func);
   call.gridDimX = params.gridDim.x;
   call.gridDimY = params.gridDim.y;
   call.gridDimZ = params.gridDim.z;
@@ -38,6 +29,10 @@ CUDA_KERNEL_NODE_PARAMS Driver(const cudaKernelNodeParams& params) {
   call.kernelParams = params.kernelParams;
   call.extra = params.extra;
   return call;
+}
+
+CUDA_KERNEL_NODE_PARAMS Driver(const cudaKernelNodeParams& params) {
+  return KernelCallOf<CUDA_KERNEL_NODE_PARAMS>(params);
 }
 CUDA_MEMCPY3D Driver(const cudaMemcpy3DParms& params) { return CopyOf(params); }
 const CUDA_MEMSET_NODE_PARAMS& Driver(const cudaMemsetParams& params) {
@@ -52,20 +47,7 @@ const CUDA_HOST_NODE_PARAMS& Driver(const cudaHostNodeParams& params) {
 CUresult Driver(const cudaGraphNodeParams& params, CUgraphNodeParams* node) {
   memcpy(node, &params, sizeof(*node));
   if (params.type == cudaGraphNodeTypeKernel) {
-    const cudaKernelNodeParamsV2& kernel = params.kernel;
-    CUfunction function = FunctionOf(kernel.func);
-    if (function == nullptr) function = reinterpret_cast<CUfunction>(kernel.func);
-    node->kernel = {};
-    node->kernel.func = function;
-    node->kernel.gridDimX = kernel.gridDim.x;
-    node->kernel.gridDimY = kernel.gridDim.y;
-    node->kernel.gridDimZ = kernel.gridDim.z;
-    node->kernel.blockDimX = kernel.blockDim.x;
-    node->kernel.blockDimY = kernel.blockDim.y;
-    node->kernel.blockDimZ = kernel.blockDim.z;
-    node->kernel.sharedMemBytes = kernel.sharedMemBytes;
-    node->kernel.kernelParams = kernel.kernelParams;
-    node->kernel.extra = kernel.extra;
+    node->kernel = KernelCallOf<decltype(node->kernel)>(params.kernel);
   }
   if (params.type == cudaGraphNodeTypeMemcpy) {
     if (params.memcpy.copyParams.srcArray != nullptr ||
@@ -88,20 +70,41 @@ cudaMemcpy3DParms Flat(void* to, const void* from, size_t bytes, cudaMemcpyKind 
   return copy;
 }
 
+// Runs `call` with the driver's form of the parameters.
+template <typename Params, typename Call>
+cudaError_t WithParams(const Params* params, Call call) {
+  if (params == nullptr) return Report(cudaErrorInvalidValue);
+  return WithContext([=] {
+    const auto& own = Driver(*params);
+    return call(&own);
+  });
+}
+template <typename Call>
+cudaError_t WithParams(cudaGraphNodeParams* params, Call call) {
+  if (params == nullptr) return Report(cudaErrorInvalidValue);
+  return WithContext([=] {
+    CUgraphNodeParams own;
+    const CUresult result = Driver(*params, &own);
+    return result == CUDA_SUCCESS ? call(&own) : result;
+  });
+}
+
 }  // namespace
+
+// Defines `name`, which forwards to the driver's `call`, from a list of parameters. A pointer to
+// `Params` follows them; `own` is its driver's form.
+#define MCCS_NODE_CALL(name, Params, call, ...)                       \
+  extern "C" cudaError_t name(__VA_ARGS__, const Params* params) {    \
+    return WithParams(params, [=](const auto* own) { return call; }); \
+  }
 
 #define MCCS_PLACE \
   cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *dependencies, size_t count
 
 extern "C" {
 
-cudaError_t cudaGraphAddKernelNode(MCCS_PLACE, const cudaKernelNodeParams* params) {
-  if (params == nullptr) return Report(cudaErrorInvalidValue);
-  return WithContext([=] {
-    const CUDA_KERNEL_NODE_PARAMS call = Driver(*params);
-    return cuGraphAddKernelNode(node, graph, dependencies, count, &call);
-  });
-}
+MCCS_NODE_CALL(cudaGraphAddKernelNode, cudaKernelNodeParams,
+               cuGraphAddKernelNode(node, graph, dependencies, count, own), MCCS_PLACE)
 
 // `func` becomes the driver's handle, which every function here accepts in place of a host stub.
 cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodeParams* params) {
@@ -120,22 +123,11 @@ cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodePar
   });
 }
 
-cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* params) {
-  if (params == nullptr) return Report(cudaErrorInvalidValue);
-  return WithContext([=] {
-    const CUDA_KERNEL_NODE_PARAMS call = Driver(*params);
-    return cuGraphKernelNodeSetParams(node, &call);
-  });
-}
-
-cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                             const cudaKernelNodeParams* params) {
-  if (params == nullptr) return Report(cudaErrorInvalidValue);
-  return WithContext([=] {
-    const CUDA_KERNEL_NODE_PARAMS call = Driver(*params);
-    return cuGraphExecKernelNodeSetParams(exec, node, &call);
-  });
-}
+MCCS_NODE_CALL(cudaGraphKernelNodeSetParams, cudaKernelNodeParams,
+               cuGraphKernelNodeSetParams(node, own), cudaGraphNode_t node)
+MCCS_NODE_CALL(cudaGraphExecKernelNodeSetParams, cudaKernelNodeParams,
+               cuGraphExecKernelNodeSetParams(exec, node, own), cudaGraphExec_t exec,
+               cudaGraphNode_t node)
 
 cudaError_t cudaGraphAddMemcpyNode(MCCS_PLACE, const cudaMemcpy3DParms* params) {
   if (params == nullptr) return Report(cudaErrorInvalidValue);
@@ -164,13 +156,8 @@ cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node, cudaMemcpy3DParms
   });
 }
 
-cudaError_t cudaGraphMemcpyNodeSetParams(cudaGraphNode_t node, const cudaMemcpy3DParms* params) {
-  if (params == nullptr) return Report(cudaErrorInvalidValue);
-  return WithContext([=] {
-    const CUDA_MEMCPY3D copy = Driver(*params);
-    return cuGraphMemcpyNodeSetParams(node, &copy);
-  });
-}
+MCCS_NODE_CALL(cudaGraphMemcpyNodeSetParams, cudaMemcpy3DParms,
+               cuGraphMemcpyNodeSetParams(node, own), cudaGraphNode_t node)
 
 cudaError_t cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t node, void* to, const void* from,
                                            size_t bytes, cudaMemcpyKind kind) {
@@ -178,14 +165,9 @@ cudaError_t cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t node, void* to, const
   return cudaGraphMemcpyNodeSetParams(node, &copy);
 }
 
-cudaError_t cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                             const cudaMemcpy3DParms* params) {
-  if (params == nullptr) return Report(cudaErrorInvalidValue);
-  return WithContext([=] {
-    const CUDA_MEMCPY3D copy = Driver(*params);
-    return cuGraphExecMemcpyNodeSetParams(exec, node, &copy, nullptr);
-  });
-}
+MCCS_NODE_CALL(cudaGraphExecMemcpyNodeSetParams, cudaMemcpy3DParms,
+               cuGraphExecMemcpyNodeSetParams(exec, node, own, nullptr), cudaGraphExec_t exec,
+               cudaGraphNode_t node)
 
 cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec, cudaGraphNode_t node, void* to,
                                                const void* from, size_t bytes,
@@ -194,127 +176,73 @@ cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec, cudaGraphNo
   return cudaGraphExecMemcpyNodeSetParams(exec, node, &copy);
 }
 
-cudaError_t cudaGraphAddMemsetNode(MCCS_PLACE, const cudaMemsetParams* params) {
-  if (params == nullptr) return Report(cudaErrorInvalidValue);
-  return WithContext([=] {
-    return cuGraphAddMemsetNode(node, graph, dependencies, count, &Driver(*params), nullptr);
-  });
-}
+MCCS_NODE_CALL(cudaGraphAddMemsetNode, cudaMemsetParams,
+               cuGraphAddMemsetNode(node, graph, dependencies, count, own, nullptr), MCCS_PLACE)
+MCCS_CALL(cudaGraphMemsetNodeGetParams,
+          cuGraphMemsetNodeGetParams(node, reinterpret_cast<CUDA_MEMSET_NODE_PARAMS*>(params)),
+          cudaGraphNode_t node, cudaMemsetParams* params)
 
-cudaError_t cudaGraphMemsetNodeGetParams(cudaGraphNode_t node, cudaMemsetParams* params) {
-  return WithContext([=] {
-    return cuGraphMemsetNodeGetParams(node, reinterpret_cast<CUDA_MEMSET_NODE_PARAMS*>(params));
-  });
-}
+MCCS_NODE_CALL(cudaGraphMemsetNodeSetParams, cudaMemsetParams,
+               cuGraphMemsetNodeSetParams(node, own), cudaGraphNode_t node)
+MCCS_NODE_CALL(cudaGraphExecMemsetNodeSetParams, cudaMemsetParams,
+               cuGraphExecMemsetNodeSetParams(exec, node, own, nullptr), cudaGraphExec_t exec,
+               cudaGraphNode_t node)
+MCCS_NODE_CALL(cudaGraphAddHostNode, cudaHostNodeParams,
+               cuGraphAddHostNode(node, graph, dependencies, count, own), MCCS_PLACE)
+MCCS_CALL(cudaGraphHostNodeGetParams,
+          cuGraphHostNodeGetParams(node, reinterpret_cast<CUDA_HOST_NODE_PARAMS*>(params)),
+          cudaGraphNode_t node, cudaHostNodeParams* params)
 
-cudaError_t cudaGraphMemsetNodeSetParams(cudaGraphNode_t node, const cudaMemsetParams* params) {
-  if (params == nullptr) return Report(cudaErrorInvalidValue);
-  return WithContext([=] { return cuGraphMemsetNodeSetParams(node, &Driver(*params)); });
-}
-
-cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                             const cudaMemsetParams* params) {
-  if (params == nullptr) return Report(cudaErrorInvalidValue);
-  return WithContext(
-      [=] { return cuGraphExecMemsetNodeSetParams(exec, node, &Driver(*params), nullptr); });
-}
-
-cudaError_t cudaGraphAddHostNode(MCCS_PLACE, const cudaHostNodeParams* params) {
-  if (params == nullptr) return Report(cudaErrorInvalidValue);
-  return WithContext(
-      [=] { return cuGraphAddHostNode(node, graph, dependencies, count, &Driver(*params)); });
-}
-
-cudaError_t cudaGraphHostNodeGetParams(cudaGraphNode_t node, cudaHostNodeParams* params) {
-  return WithContext([=] {
-    return cuGraphHostNodeGetParams(node, reinterpret_cast<CUDA_HOST_NODE_PARAMS*>(params));
-  });
-}
-
-cudaError_t cudaGraphHostNodeSetParams(cudaGraphNode_t node, const cudaHostNodeParams* params) {
-  if (params == nullptr) return Report(cudaErrorInvalidValue);
-  return WithContext([=] { return cuGraphHostNodeSetParams(node, &Driver(*params)); });
-}
-
-cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                           const cudaHostNodeParams* params) {
-  if (params == nullptr) return Report(cudaErrorInvalidValue);
-  return WithContext([=] { return cuGraphExecHostNodeSetParams(exec, node, &Driver(*params)); });
-}
-
-cudaError_t cudaGraphAddEmptyNode(MCCS_PLACE) {
-  return WithContext([=] { return cuGraphAddEmptyNode(node, graph, dependencies, count); });
-}
-
-cudaError_t cudaGraphAddChildGraphNode(MCCS_PLACE, cudaGraph_t child) {
-  return WithContext(
-      [=] { return cuGraphAddChildGraphNode(node, graph, dependencies, count, child); });
-}
-
-cudaError_t cudaGraphChildGraphNodeGetGraph(cudaGraphNode_t node, cudaGraph_t* child) {
-  return WithContext([=] { return cuGraphChildGraphNodeGetGraph(node, child); });
-}
-
-cudaError_t cudaGraphAddEventRecordNode(MCCS_PLACE, cudaEvent_t event) {
-  return WithContext(
-      [=] { return cuGraphAddEventRecordNode(node, graph, dependencies, count, event); });
-}
-
-cudaError_t cudaGraphAddEventWaitNode(MCCS_PLACE, cudaEvent_t event) {
-  return WithContext(
-      [=] { return cuGraphAddEventWaitNode(node, graph, dependencies, count, event); });
-}
-
-cudaError_t cudaGraphEventRecordNodeGetEvent(cudaGraphNode_t node, cudaEvent_t* event) {
-  return WithContext([=] { return cuGraphEventRecordNodeGetEvent(node, event); });
-}
-cudaError_t cudaGraphEventWaitNodeGetEvent(cudaGraphNode_t node, cudaEvent_t* event) {
-  return WithContext([=] { return cuGraphEventWaitNodeGetEvent(node, event); });
-}
-cudaError_t cudaGraphEventRecordNodeSetEvent(cudaGraphNode_t node, cudaEvent_t event) {
-  return WithContext([=] { return cuGraphEventRecordNodeSetEvent(node, event); });
-}
-cudaError_t cudaGraphEventWaitNodeSetEvent(cudaGraphNode_t node, cudaEvent_t event) {
-  return WithContext([=] { return cuGraphEventWaitNodeSetEvent(node, event); });
-}
-cudaError_t cudaGraphExecEventRecordNodeSetEvent(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                                 cudaEvent_t event) {
-  return WithContext([=] { return cuGraphExecEventRecordNodeSetEvent(exec, node, event); });
-}
-cudaError_t cudaGraphExecEventWaitNodeSetEvent(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                               cudaEvent_t event) {
-  return WithContext([=] { return cuGraphExecEventWaitNodeSetEvent(exec, node, event); });
-}
+MCCS_NODE_CALL(cudaGraphHostNodeSetParams, cudaHostNodeParams, cuGraphHostNodeSetParams(node, own),
+               cudaGraphNode_t node)
+MCCS_NODE_CALL(cudaGraphExecHostNodeSetParams, cudaHostNodeParams,
+               cuGraphExecHostNodeSetParams(exec, node, own), cudaGraphExec_t exec,
+               cudaGraphNode_t node)
+MCCS_CALL(cudaGraphAddEmptyNode, cuGraphAddEmptyNode(node, graph, dependencies, count), MCCS_PLACE)
+MCCS_CALL(cudaGraphAddChildGraphNode,
+          cuGraphAddChildGraphNode(node, graph, dependencies, count, child), MCCS_PLACE,
+          cudaGraph_t child)
+MCCS_CALL(cudaGraphChildGraphNodeGetGraph, cuGraphChildGraphNodeGetGraph(node, child),
+          cudaGraphNode_t node, cudaGraph_t* child)
+MCCS_CALL(cudaGraphAddEventRecordNode,
+          cuGraphAddEventRecordNode(node, graph, dependencies, count, event), MCCS_PLACE,
+          cudaEvent_t event)
+MCCS_CALL(cudaGraphAddEventWaitNode,
+          cuGraphAddEventWaitNode(node, graph, dependencies, count, event), MCCS_PLACE,
+          cudaEvent_t event)
+MCCS_CALL(cudaGraphEventRecordNodeGetEvent, cuGraphEventRecordNodeGetEvent(node, event),
+          cudaGraphNode_t node, cudaEvent_t* event)
+MCCS_CALL(cudaGraphEventWaitNodeGetEvent, cuGraphEventWaitNodeGetEvent(node, event),
+          cudaGraphNode_t node, cudaEvent_t* event)
+MCCS_CALL(cudaGraphEventRecordNodeSetEvent, cuGraphEventRecordNodeSetEvent(node, event),
+          cudaGraphNode_t node, cudaEvent_t event)
+MCCS_CALL(cudaGraphEventWaitNodeSetEvent, cuGraphEventWaitNodeSetEvent(node, event),
+          cudaGraphNode_t node, cudaEvent_t event)
+MCCS_CALL(cudaGraphExecEventRecordNodeSetEvent,
+          cuGraphExecEventRecordNodeSetEvent(exec, node, event), cudaGraphExec_t exec,
+          cudaGraphNode_t node, cudaEvent_t event)
+MCCS_CALL(cudaGraphExecEventWaitNodeSetEvent, cuGraphExecEventWaitNodeSetEvent(exec, node, event),
+          cudaGraphExec_t exec, cudaGraphNode_t node, cudaEvent_t event)
 
 cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph,
                              const cudaGraphNode_t* dependencies, const cudaGraphEdgeData*,
                              size_t count, cudaGraphNodeParams* params) {
-  if (params == nullptr) return Report(cudaErrorInvalidValue);
-  return WithContext([=] {
-    CUgraphNodeParams own;
-    const CUresult result = Driver(*params, &own);
-    if (result != CUDA_SUCCESS) return result;
-    return cuGraphAddNode(node, graph, dependencies, nullptr, count, &own);
+  return WithParams(params, [=](CUgraphNodeParams* own) {
+    return cuGraphAddNode(node, graph, dependencies, nullptr, count, own);
   });
 }
 
 cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t node, cudaGraphNodeParams* params) {
-  if (params == nullptr) return Report(cudaErrorInvalidValue);
-  return WithContext([=] {
-    CUgraphNodeParams own;
-    const CUresult result = Driver(*params, &own);
-    return result == CUDA_SUCCESS ? cuGraphNodeSetParams(node, &own) : result;
-  });
+  return WithParams(params,
+                    [=](CUgraphNodeParams* own) { return cuGraphNodeSetParams(node, own); });
 }
 
 cudaError_t cudaGraphExecNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
                                        cudaGraphNodeParams* params) {
-  if (params == nullptr) return Report(cudaErrorInvalidValue);
-  return WithContext([=] {
-    CUgraphNodeParams own;
-    const CUresult result = Driver(*params, &own);
-    return result == CUDA_SUCCESS ? cuGraphExecNodeSetParams(exec, node, &own) : result;
-  });
+  return WithParams(
+      params, [=](CUgraphNodeParams* own) { return cuGraphExecNodeSetParams(exec, node, own); });
 }
 
 }  // extern "C"
+
+}  // namespace mccs::emulation

@@ -73,14 +73,6 @@ CUfunction FunctionOf(const void* host_function) {
   return function;
 }
 
-}  // namespace mccs::emulation
-
-using mccs::emulation::FunctionOf;
-using mccs::emulation::OwnStream;
-using mccs::emulation::Report;
-using mccs::emulation::TheProgram;
-using mccs::emulation::WithContext;
-
 namespace {
 
 // Converts a host stub, or a handle from cudaGetKernel or cudaGetFuncBySymbol, to the driver's
@@ -137,17 +129,12 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_b
   return cudaSuccess;
 }
 
-cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments,
-                             size_t shared_bytes, cudaStream_t stream) {
-  return WithContext([=] {
-    return cuLaunchKernel(Resolve(function), grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                          static_cast<unsigned>(shared_bytes), stream, arguments, nullptr);
-  });
-}
-MCCS_PER_THREAD(cudaLaunchKernel, ptsz,
-                (const void* function, dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
-                 cudaStream_t stream),
-                function, grid, block, arguments, shared_bytes, OwnStream(stream))
+MCCS_STREAM_CALL(cudaLaunchKernel,
+                 cuLaunchKernel(Resolve(function), grid.x, grid.y, grid.z, block.x, block.y,
+                                block.z, static_cast<unsigned>(shared_bytes), stream, arguments,
+                                nullptr),
+                 const void* function, dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
+                 cudaStream_t stream)
 
 cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block,
                                         void** arguments, size_t shared_bytes,
@@ -200,9 +187,8 @@ cudaError_t cudaGetFuncBySymbol(cudaFunction_t* result, const void* function) {
   return __cudaGetKernel(reinterpret_cast<cudaKernel_t*>(result), function);
 }
 
-cudaError_t cudaFuncGetName(const char** name, const void* function) {
-  return WithContext([=] { return cuFuncGetName(name, Resolve(function)); });
-}
+MCCS_CALL(cudaFuncGetName, cuFuncGetName(name, Resolve(function)), const char** name,
+          const void* function)
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
   if (attributes == nullptr) return Report(cudaErrorInvalidValue);
@@ -220,12 +206,10 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
   });
 }
 
-cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
-  return WithContext([=] {
-    return cuFuncSetAttribute(Resolve(function), static_cast<CUfunction_attribute>(attribute),
-                              value);
-  });
-}
+MCCS_CALL(cudaFuncSetAttribute,
+          cuFuncSetAttribute(Resolve(function), static_cast<CUfunction_attribute>(attribute),
+                             value),
+          const void* function, cudaFuncAttribute attribute, int value)
 
 cudaError_t cudaFuncSetCacheConfig(const void* function, cudaFuncCache) {
   return FunctionOf(function) == nullptr ? Report(cudaErrorInvalidDeviceFunction) : cudaSuccess;
@@ -253,7 +237,7 @@ cudaError_t cudaGetSymbolAddress(void** address, const void* symbol) {
   return WithContext([=] {
     CUdeviceptr found = 0;
     size_t bytes = 0;
-    const CUresult result = mccs::emulation::AddressOfVariable(symbol, &found, &bytes);
+    const CUresult result = AddressOfVariable(symbol, &found, &bytes);
     *address = reinterpret_cast<void*>(found);
     return result;
   });
@@ -263,7 +247,7 @@ cudaError_t cudaGetSymbolSize(size_t* bytes, const void* symbol) {
   if (bytes == nullptr) return Report(cudaErrorInvalidValue);
   return WithContext([=] {
     CUdeviceptr found = 0;
-    return mccs::emulation::AddressOfVariable(symbol, &found, bytes);
+    return AddressOfVariable(symbol, &found, bytes);
   });
 }
 
@@ -284,3 +268,5 @@ cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, siz
 }
 
 }  // extern "C"
+
+}  // namespace mccs::emulation

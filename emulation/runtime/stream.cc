@@ -2,14 +2,12 @@
 
 #include "emulation/runtime/entry.h"
 
-using mccs::emulation::WithContext;
-using mccs::emulation::WithDriver;
+namespace mccs::emulation {
 
 extern "C" {
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
-  return WithContext([=] { return cuStreamCreateWithPriority(stream, flags, priority); });
-}
+MCCS_CALL(cudaStreamCreateWithPriority, cuStreamCreateWithPriority(stream, flags, priority),
+          cudaStream_t* stream, unsigned int flags, int priority)
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
   return cudaStreamCreateWithPriority(stream, flags, 0);
@@ -19,33 +17,19 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) {
   return cudaStreamCreateWithPriority(stream, cudaStreamDefault, 0);
 }
 
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  return WithContext([=] { return cuStreamDestroy(stream); });
-}
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
-  return WithContext([=] { return cuEventCreate(event, flags); });
-}
+MCCS_CALL(cudaStreamDestroy, cuStreamDestroy(stream), cudaStream_t stream)
+MCCS_CALL(cudaEventCreateWithFlags, cuEventCreate(event, flags), cudaEvent_t* event,
+          unsigned int flags)
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
   return cudaEventCreateWithFlags(event, cudaEventDefault);
 }
 
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  return WithDriver([=] { return cuEventDestroy(event); });
-}
-
-cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return WithDriver([=] { return cuEventQuery(event); });
-}
-
-cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  return WithDriver([=] { return cuEventSynchronize(event); });
-}
-
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  return WithDriver([=] { return cuEventElapsedTime(milliseconds, start, end); });
-}
+MCCS_DRIVER_CALL(cudaEventDestroy, cuEventDestroy(event), cudaEvent_t event)
+MCCS_DRIVER_CALL(cudaEventQuery, cuEventQuery(event), cudaEvent_t event)
+MCCS_DRIVER_CALL(cudaEventSynchronize, cuEventSynchronize(event), cudaEvent_t event)
+MCCS_DRIVER_CALL(cudaEventElapsedTime, cuEventElapsedTime(milliseconds, start, end),
+                 float* milliseconds, cudaEvent_t start, cudaEvent_t end)
 
 }  // extern "C"
 
@@ -72,3 +56,5 @@ MCCS_STREAM_CALL(cudaEventRecordWithFlags, cuEventRecordWithFlags(event, stream,
                  cudaEvent_t event, cudaStream_t stream, unsigned int flags)
 MCCS_STREAM_CALL(cudaEventRecord, cuEventRecord(event, stream), cudaEvent_t event,
                  cudaStream_t stream)
+
+}  // namespace mccs::emulation

@@ -1,4 +1,4 @@
-#include "emulation/runtime/torch_operators.h"
+// PyTorch's operators on the host.
 
 #include <dlfcn.h>
 
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "emulation/include/mccs_emulation_torch.h"
+#include "emulation/runtime/entry.h"
 
 namespace mccs::emulation {
 namespace {

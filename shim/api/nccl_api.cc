@@ -6,11 +6,13 @@
 // not load otherwise, but most of them only return an error.
 #include <nccl.h>
 
+#include <mutex>
+#include <set>
+#include <string_view>
+
 #include "absl/strings/str_cat.h"
 #include "shim/api/exported.h"
 #include "shim/calls/lifecycle.h"
-#include "shim/calls/memory.h"
-#include "shim/calls/operator_calls.h"
 #include "shim/config/diagnostics.h"
 #include "shim/daemon/error_message.h"
 #include "shim/process/group.h"
@@ -19,6 +21,13 @@
 
 namespace mccs::shim {
 namespace {
+
+bool IsFirstCallOf(const char* function) {
+  static std::mutex mutex;
+  static auto* const seen = new std::set<std::string_view>;  // never destroyed
+  std::lock_guard lock(mutex);
+  return seen->insert(function).second;
+}
 
 ncclResult_t ReportArgumentError(std::string_view text) {
   return Report(absl::InvalidArgumentError(absl::string_view(text.data(), text.size())));
@@ -50,60 +59,65 @@ ncclResult_t QueryNumber(const char* function, ncclComm_t handle, int* answer,
 }
 
 }  // namespace
+
+int ReportUnsupported(const char* function, const char* reason) {
+  const absl::Status status =
+      absl::UnimplementedError(absl::StrCat(function, " is not supported by MCCS: ", reason));
+  if (Group::OfThisThread().open()) Group::OfThisThread().AddError(status);
+  // On stderr, because a program may replace ncclGetLastError (nccl-tests does) and print its table
+  // on stdout.
+  const std::string_view text(status.message().data(), status.message().size());
+  if (IsLogged(Verbosity::kWarn) && IsFirstCallOf(function)) {
+    LogLineTo(DebugStreamIsFile() ? DebugStream() : stderr, Verbosity::kWarn, text);
+  }
+  return StoreLastError(status);
+}
+
 }  // namespace mccs::shim
 
 namespace shim = mccs::shim;
 
 // ---- Init and destruction --------------------------------------------------------------------
 
-MCCS_EXPORT ncclResult_t pncclGetUniqueId(ncclUniqueId* id) { return shim::MakeUniqueId(id); }
-MCCS_ALSO_WEAK(ncclGetUniqueId);
+MCCS_EXPORT(ncclResult_t, ncclGetUniqueId)(ncclUniqueId* id) { return shim::MakeUniqueId(id); }
 
-MCCS_EXPORT ncclResult_t pncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
+MCCS_EXPORT(ncclResult_t, ncclCommInitRank)
+(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
   return shim::InitRank({"ncclCommInitRank", comm, ranks, &id, rank, nullptr});
 }
-MCCS_ALSO_WEAK(ncclCommInitRank);
 
-MCCS_EXPORT ncclResult_t pncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id,
-                                                 int rank, ncclConfig_t* config) {
+MCCS_EXPORT(ncclResult_t, ncclCommInitRankConfig)
+(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
   return shim::InitRank({"ncclCommInitRankConfig", comm, ranks, &id, rank, config});
 }
-MCCS_ALSO_WEAK(ncclCommInitRankConfig);
 
-MCCS_EXPORT ncclResult_t pncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
+MCCS_EXPORT(ncclResult_t, ncclCommInitAll)(ncclComm_t* comms, int count, const int* devices) {
   return shim::InitAll(comms, count, devices);
 }
-MCCS_ALSO_WEAK(ncclCommInitAll);
 
-MCCS_EXPORT ncclResult_t pncclCommFinalize(ncclComm_t comm) { return shim::Finalize(comm); }
-MCCS_ALSO_WEAK(ncclCommFinalize);
+MCCS_EXPORT(ncclResult_t, ncclCommFinalize)(ncclComm_t comm) { return shim::Finalize(comm); }
 
-MCCS_EXPORT ncclResult_t pncclCommDestroy(ncclComm_t comm) { return shim::Destroy(comm); }
-MCCS_ALSO_WEAK(ncclCommDestroy);
+MCCS_EXPORT(ncclResult_t, ncclCommDestroy)(ncclComm_t comm) { return shim::Destroy(comm); }
 
-MCCS_EXPORT ncclResult_t pncclCommAbort(ncclComm_t comm) { return shim::Abort(comm); }
-MCCS_ALSO_WEAK(ncclCommAbort);
+MCCS_EXPORT(ncclResult_t, ncclCommAbort)(ncclComm_t comm) { return shim::Abort(comm); }
 
 // ---- Queries ---------------------------------------------------------------------------------
 
-MCCS_EXPORT ncclResult_t pncclGetVersion(int* version) {
+MCCS_EXPORT(ncclResult_t, ncclGetVersion)(int* version) {
   if (version == nullptr) return shim::ReportArgumentError("ncclGetVersion: version is NULL");
   *version = NCCL_VERSION_CODE;
   return ncclSuccess;
 }
-MCCS_ALSO_WEAK(ncclGetVersion);
 
-MCCS_EXPORT const char* pncclGetErrorString(ncclResult_t result) {
+MCCS_EXPORT(const char*, ncclGetErrorString)(ncclResult_t result) {
   return shim::DescribeResult(result);
 }
-MCCS_ALSO_WEAK(ncclGetErrorString);
 
-MCCS_EXPORT const char* pncclGetLastError(ncclComm_t handle) {
+MCCS_EXPORT(const char*, ncclGetLastError)(ncclComm_t handle) {
   return shim::LastErrorMessage(handle);
 }
-MCCS_ALSO_WEAK(ncclGetLastError);
 
-MCCS_EXPORT ncclResult_t pncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
+MCCS_EXPORT(ncclResult_t, ncclCommGetAsyncError)(ncclComm_t handle, ncclResult_t* error) {
   return shim::QueryCommunicator("ncclCommGetAsyncError", handle, error,
                                  [](shim::Communicator& comm) {
                                    const ncclResult_t result = comm.AsyncResult();
@@ -112,47 +126,40 @@ MCCS_EXPORT ncclResult_t pncclCommGetAsyncError(ncclComm_t handle, ncclResult_t*
                                    return result;
                                  });
 }
-MCCS_ALSO_WEAK(ncclCommGetAsyncError);
 
-MCCS_EXPORT ncclResult_t pncclCommCount(const ncclComm_t handle, int* count) {
+MCCS_EXPORT(ncclResult_t, ncclCommCount)(const ncclComm_t handle, int* count) {
   return shim::QueryNumber("ncclCommCount", handle, count, &shim::Communicator::ranks);
 }
-MCCS_ALSO_WEAK(ncclCommCount);
 
-MCCS_EXPORT ncclResult_t pncclCommCuDevice(const ncclComm_t handle, int* device) {
+MCCS_EXPORT(ncclResult_t, ncclCommCuDevice)(const ncclComm_t handle, int* device) {
   return shim::QueryCommunicator("ncclCommCuDevice", handle, device,
                                  [](shim::Communicator& comm) { return comm.device(); });
 }
-MCCS_ALSO_WEAK(ncclCommCuDevice);
 
-MCCS_EXPORT ncclResult_t pncclCommUserRank(const ncclComm_t handle, int* rank) {
+MCCS_EXPORT(ncclResult_t, ncclCommUserRank)(const ncclComm_t handle, int* rank) {
   return shim::QueryNumber("ncclCommUserRank", handle, rank, &shim::Communicator::rank);
 }
-MCCS_ALSO_WEAK(ncclCommUserRank);
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-MCCS_EXPORT void pncclResetDebugInit() { shim::ReloadVerbosity(); }
-MCCS_ALSO_WEAK(ncclResetDebugInit);
+MCCS_EXPORT(void, ncclResetDebugInit)() { shim::ReloadVerbosity(); }
 #pragma GCC diagnostic pop
 
 // ---- Groups ----------------------------------------------------------------------------------
 
-MCCS_EXPORT ncclResult_t pncclGroupStart() {
+MCCS_EXPORT(ncclResult_t, ncclGroupStart)() {
   shim::Group::OfThisThread().Start();
   return ncclSuccess;
 }
-MCCS_ALSO_WEAK(ncclGroupStart);
 
-MCCS_EXPORT ncclResult_t pncclGroupEnd() {
+MCCS_EXPORT(ncclResult_t, ncclGroupEnd)() {
   const shim::Group::Outcome outcome = shim::Group::OfThisThread().End();
   if (!outcome.status.ok()) return shim::Report(outcome.status);
   return outcome.in_progress ? ncclInProgress : ncclSuccess;
 }
-MCCS_ALSO_WEAK(ncclGroupEnd);
 
 // The group ends regardless of `info`'s contents. NULL is accepted; an inner level ignores `info`.
-MCCS_EXPORT ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t* info) {
+MCCS_EXPORT(ncclResult_t, ncclGroupSimulateEnd)(ncclSimInfo_t* info) {
   constexpr ncclSimInfo_t kInitial = NCCL_SIM_INFO_INITIALIZER;
   const bool initialised =
       info != nullptr && info->magic == kInitial.magic && info->size >= sizeof(*info);
@@ -168,29 +175,3 @@ MCCS_EXPORT ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t* info) {
   info->estimatedTime = static_cast<float>(**estimate);
   return ncclSuccess;
 }
-MCCS_ALSO_WEAK(ncclGroupSimulateEnd);
-
-// ---- Reduction operators ------------------------------------------------------------------------
-
-MCCS_EXPORT ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar,
-                                                   ncclDataType_t type,
-                                                   ncclScalarResidence_t residence,
-                                                   ncclComm_t comm) {
-  return shim::CreatePreMulSum({op, scalar, type, residence, comm});
-}
-MCCS_ALSO_WEAK(ncclRedOpCreatePreMulSum);
-
-MCCS_EXPORT ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
-  return shim::DestroyOperator(op, comm);
-}
-MCCS_ALSO_WEAK(ncclRedOpDestroy);
-
-// ---- Memory -----------------------------------------------------------------------------------
-
-MCCS_EXPORT ncclResult_t pncclMemAlloc(void** memory, size_t bytes) {
-  return shim::AllocateMemory(memory, bytes);
-}
-MCCS_ALSO_WEAK(ncclMemAlloc);
-
-MCCS_EXPORT ncclResult_t pncclMemFree(void* memory) { return shim::FreeMemory(memory); }
-MCCS_ALSO_WEAK(ncclMemFree);

@@ -10,23 +10,21 @@ using mccs::OpKind;
 // maps them to the call's payload {send, recv, count, type} and its extras {.op, .root, .peer}, if
 // any.
 #define MCCS_CALL(name, kind, parameters, ...)                                \
-  MCCS_EXPORT ncclResult_t pnccl##name(MCCS_LIST parameters, ncclComm_t comm, \
-                                       cudaStream_t stream) {                 \
+  MCCS_EXPORT(ncclResult_t, nccl##name)                                       \
+  (MCCS_LIST parameters, ncclComm_t comm, cudaStream_t stream) {              \
     return mccs::shim::Post({"nccl" #name, kind, comm, stream, __VA_ARGS__}); \
-  }                                                                           \
-  MCCS_ALSO_WEAK(nccl##name)
+  }
 
 // Also defines ncclNAMEConfig, with an additional configuration of the call.
 #define MCCS_COLLECTIVE(name, kind, parameters, ...)                                         \
   MCCS_CALL(name, kind, parameters, __VA_ARGS__);                                            \
-  MCCS_EXPORT ncclResult_t pnccl##name##Config(MCCS_LIST parameters, ncclComm_t comm,        \
-                                               cudaStream_t stream,                          \
-                                               const mccs::shim::CollConfig* config) {       \
+  MCCS_EXPORT(ncclResult_t, nccl##name##Config)                                              \
+  (MCCS_LIST parameters, ncclComm_t comm, cudaStream_t stream,                               \
+   const mccs::shim::CollConfig* config) {                                                   \
     mccs::shim::CollectiveCall call{"nccl" #name "Config", kind, comm, stream, __VA_ARGS__}; \
     call.config = config;                                                                    \
     return mccs::shim::Post(call);                                                           \
-  }                                                                                          \
-  MCCS_ALSO_WEAK(nccl##name##Config)
+  }
 #define MCCS_LIST(...) __VA_ARGS__
 
 MCCS_COLLECTIVE(AllReduce, OpKind::kAllReduce,

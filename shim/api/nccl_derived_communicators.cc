@@ -11,7 +11,7 @@
 #include "shim/api/exported.h"
 #include "shim/calls/derived_communicators.h"
 #include "shim/calls/lifecycle.h"
-#include "shim/config/config_field.h"
+#include "shim/config/comm_config.h"
 #include "shim/process/last_error.h"
 #include "shim/process/process.h"
 
@@ -75,9 +75,8 @@ ncclResult_t MemStats(ncclComm_t handle, int stat, uint64_t* value) {
 
 namespace shim = mccs::shim;
 
-MCCS_EXPORT ncclResult_t pncclCommInitRankScalable(ncclComm_t* newcomm, int ranks, int rank,
-                                                   int ids, ncclUniqueId* id,
-                                                   ncclConfig_t* config) {
+MCCS_EXPORT(ncclResult_t, ncclCommInitRankScalable)
+(ncclComm_t* newcomm, int ranks, int rank, int ids, ncclUniqueId* id, ncclConfig_t* config) {
   if (ids < 1 || ids > ranks || id == nullptr) {
     if (newcomm != nullptr) *newcomm = nullptr;
     return shim::ReportArgumentError("ncclCommInitRankScalable: nId is ", ids,
@@ -86,50 +85,41 @@ MCCS_EXPORT ncclResult_t pncclCommInitRankScalable(ncclComm_t* newcomm, int rank
   // Daemons meet, not ranks: one rendezvous is enough, and all ranks pass the same first id.
   return shim::InitRank({"ncclCommInitRankScalable", newcomm, ranks, id, rank, config});
 }
-MCCS_ALSO_WEAK(ncclCommInitRankScalable);
 
-MCCS_EXPORT ncclResult_t pncclCommShrink(ncclComm_t comm, int* excluded, int count,
-                                         ncclComm_t* newcomm, ncclConfig_t* config, int flags) {
+MCCS_EXPORT(ncclResult_t, ncclCommShrink)
+(ncclComm_t comm, int* excluded, int count, ncclComm_t* newcomm, ncclConfig_t* config, int flags) {
   return shim::Shrink({comm, excluded, count, newcomm, config, flags});
 }
-MCCS_ALSO_WEAK(ncclCommShrink);
 
-MCCS_EXPORT ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* id) {
+MCCS_EXPORT(ncclResult_t, ncclCommGetUniqueId)(ncclComm_t comm, ncclUniqueId* id) {
   return shim::MakeGrowId(comm, id);
 }
-MCCS_ALSO_WEAK(ncclCommGetUniqueId);
 
-MCCS_EXPORT ncclResult_t pncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,
-                                       ncclComm_t* newcomm, ncclConfig_t* config) {
+MCCS_EXPORT(ncclResult_t, ncclCommGrow)
+(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank, ncclComm_t* newcomm,
+ ncclConfig_t* config) {
   return shim::Grow({comm, ranks, id, rank, newcomm, config});
 }
-MCCS_ALSO_WEAK(ncclCommGrow);
 
-MCCS_EXPORT ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags) {
+MCCS_EXPORT(ncclResult_t, ncclCommRevoke)(ncclComm_t comm, int flags) {
   return shim::Revoke(comm, flags);
 }
-MCCS_ALSO_WEAK(ncclCommRevoke);
 
-MCCS_EXPORT ncclResult_t pncclCommSuspend(ncclComm_t comm, int flags) {
+MCCS_EXPORT(ncclResult_t, ncclCommSuspend)(ncclComm_t comm, int flags) {
   return shim::Suspend(comm, flags);
 }
-MCCS_ALSO_WEAK(ncclCommSuspend);
 
-MCCS_EXPORT ncclResult_t pncclCommResume(ncclComm_t comm) { return shim::Resume(comm); }
-MCCS_ALSO_WEAK(ncclCommResume);
+MCCS_EXPORT(ncclResult_t, ncclCommResume)(ncclComm_t comm) { return shim::Resume(comm); }
 
-MCCS_EXPORT ncclResult_t pncclCommMemStats(ncclComm_t comm, int stat, uint64_t* value) {
+MCCS_EXPORT(ncclResult_t, ncclCommMemStats)(ncclComm_t comm, int stat, uint64_t* value) {
   return shim::MemStats(comm, stat, value);
 }
-MCCS_ALSO_WEAK(ncclCommMemStats);
 
-MCCS_EXPORT ncclResult_t pncclCommQueryProperties(ncclComm_t comm, shim::CommProperties* to) {
+MCCS_EXPORT(ncclResult_t, ncclCommQueryProperties)(ncclComm_t comm, shim::CommProperties* to) {
   return shim::QueryProperties(comm, to);
 }
-MCCS_ALSO_WEAK(ncclCommQueryProperties);
 
-MCCS_EXPORT ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
-                                        ncclConfig_t* config) {
+MCCS_EXPORT(ncclResult_t, ncclCommSplit)
+(ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config) {
   return shim::Split({comm, color, key, newcomm, config});
 }
-MCCS_ALSO_WEAK(ncclCommSplit);

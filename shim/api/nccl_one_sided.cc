@@ -7,7 +7,7 @@
 #include "proto/operation.h"
 #include "shim/api/exported.h"
 #include "shim/calls/collective.h"
-#include "shim/daemon/argument_error.h"
+#include "shim/daemon/error_message.h"
 #include "shim/process/group.h"
 #include "shim/process/process.h"
 
@@ -136,10 +136,9 @@ ncclResult_t PostWaits(ncclComm_t comm, cudaStream_t stream, const WaitSignalDes
 
 namespace shim = mccs::shim;
 
-MCCS_EXPORT ncclResult_t pncclPutSignal(const void* local, size_t count, ncclDataType_t type,
-                                        int peer, ncclWindow_t window, size_t offset, int index,
-                                        int context, unsigned flags, ncclComm_t comm,
-                                        cudaStream_t stream) {
+MCCS_EXPORT(ncclResult_t, ncclPutSignal)
+(const void* local, size_t count, ncclDataType_t type, int peer, ncclWindow_t window, size_t offset,
+ int index, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream) {
   shim::CollectiveCall call{.function = "ncclPutSignal",
                             .kind = mccs::OpKind::kPut,
                             .comm = comm,
@@ -149,16 +148,13 @@ MCCS_EXPORT ncclResult_t pncclPutSignal(const void* local, size_t count, ncclDat
   const absl::Status status = shim::CheckPut(&call, window, {index, context}, flags);
   return status.ok() ? shim::Post(call) : shim::ReportInGroup(status);
 }
-MCCS_ALSO_WEAK(ncclPutSignal);
 
-MCCS_EXPORT ncclResult_t pncclSignal(int peer, int index, int context, unsigned flags,
-                                     ncclComm_t comm, cudaStream_t stream) {
+MCCS_EXPORT(ncclResult_t, ncclSignal)
+(int peer, int index, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream) {
   return shim::PostSignal(comm, stream, peer, {index, context}, flags);
 }
-MCCS_ALSO_WEAK(ncclSignal);
 
-MCCS_EXPORT ncclResult_t pncclWaitSignal(int count, const shim::WaitSignalDesc* wanted,
-                                         ncclComm_t comm, cudaStream_t stream) {
+MCCS_EXPORT(ncclResult_t, ncclWaitSignal)
+(int count, const shim::WaitSignalDesc* wanted, ncclComm_t comm, cudaStream_t stream) {
   return shim::PostWaits(comm, stream, wanted, count);
 }
-MCCS_ALSO_WEAK(ncclWaitSignal);

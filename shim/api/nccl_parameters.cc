@@ -20,6 +20,7 @@
 #include "shim/config/diagnostics.h"
 #include "shim/config/settings.h"
 #include "shim/config/variables.h"
+#include "shim/process/last_error.h"
 
 struct ncclParamHandle;
 using ncclParamHandle_t = const ncclParamHandle*;
@@ -194,16 +195,14 @@ void DumpAll() {
 
 namespace shim = mccs::shim;
 
-MCCS_EXPORT ncclResult_t pncclParamBind(ncclParamHandle_t* out, const char* key) {
+MCCS_EXPORT(ncclResult_t, ncclParamBind)(ncclParamHandle_t* out, const char* key) {
   return shim::Report(shim::Bind(out, key));
 }
-MCCS_ALSO_WEAK(ncclParamBind);
 
 #define MCCS_PARAMETER_OF(name, type)                                     \
-  MCCS_EXPORT ncclResult_t p##name(ncclParamHandle_t handle, type* out) { \
+  MCCS_EXPORT(ncclResult_t, name)(ncclParamHandle_t handle, type * out) { \
     return shim::Report(shim::ReadInteger(#name, handle, out));           \
-  }                                                                       \
-  MCCS_ALSO_WEAK(name)
+  }
 
 MCCS_PARAMETER_OF(ncclParamGetI8, int8_t);
 MCCS_PARAMETER_OF(ncclParamGetI16, int16_t);
@@ -214,26 +213,21 @@ MCCS_PARAMETER_OF(ncclParamGetU16, uint16_t);
 MCCS_PARAMETER_OF(ncclParamGetU32, uint32_t);
 MCCS_PARAMETER_OF(ncclParamGetU64, uint64_t);
 
-MCCS_EXPORT ncclResult_t pncclParamGetStr(ncclParamHandle_t handle, const char** out) {
+MCCS_EXPORT(ncclResult_t, ncclParamGetStr)(ncclParamHandle_t handle, const char** out) {
   return shim::Report(shim::ReadText(handle, out));
 }
-MCCS_ALSO_WEAK(ncclParamGetStr);
 
-MCCS_EXPORT ncclResult_t pncclParamGet(ncclParamHandle_t handle, void* out, int max_length,
-                                       int* length) {
+MCCS_EXPORT(ncclResult_t, ncclParamGet)
+(ncclParamHandle_t handle, void* out, int max_length, int* length) {
   return shim::Report(shim::ReadRaw(handle, {out, max_length, length}));
 }
-MCCS_ALSO_WEAK(ncclParamGet);
 
-MCCS_EXPORT ncclResult_t pncclParamGetParameter(const char* key, const char** value, int* length) {
+MCCS_EXPORT(ncclResult_t, ncclParamGetParameter)(const char* key, const char** value, int* length) {
   return shim::Report(shim::ReadByKey(key, value, length));
 }
-MCCS_ALSO_WEAK(ncclParamGetParameter);
 
-MCCS_EXPORT ncclResult_t pncclParamGetAllParameterKeys(const char*** table, int* length) {
+MCCS_EXPORT(ncclResult_t, ncclParamGetAllParameterKeys)(const char*** table, int* length) {
   return shim::Report(shim::ListKeys(table, length));
 }
-MCCS_ALSO_WEAK(ncclParamGetAllParameterKeys);
 
-MCCS_EXPORT void pncclParamDumpAll() { shim::DumpAll(); }
-MCCS_ALSO_WEAK(ncclParamDumpAll);
+MCCS_EXPORT(void, ncclParamDumpAll)() { shim::DumpAll(); }

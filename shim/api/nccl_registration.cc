@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "shim/api/exported.h"
-#include "shim/daemon/argument_error.h"
+#include "shim/daemon/error_message.h"
 #include "shim/process/process.h"
 
 namespace mccs::shim {
@@ -163,33 +163,28 @@ absl::Status FindUserPointer(ncclComm_t handle, void* window, void** pointer) {
 
 namespace shim = mccs::shim;
 
-MCCS_EXPORT ncclResult_t pncclCommRegister(const ncclComm_t comm, void* buffer, size_t bytes,
-                                           void** handle) {
+MCCS_EXPORT(ncclResult_t, ncclCommRegister)
+(const ncclComm_t comm, void* buffer, size_t bytes, void** handle) {
   return shim::Report(shim::AddBuffer(comm, {buffer, bytes}, handle));
 }
-MCCS_ALSO_WEAK(ncclCommRegister);
 
-MCCS_EXPORT ncclResult_t pncclCommDeregister(const ncclComm_t comm, void* handle) {
+MCCS_EXPORT(ncclResult_t, ncclCommDeregister)(const ncclComm_t comm, void* handle) {
   return shim::Report(shim::Remove("ncclCommDeregister", shim::Kind::kBuffer, comm, handle));
 }
-MCCS_ALSO_WEAK(ncclCommDeregister);
 
 // The flags request symmetric memory and an order of accesses by kernels, which MCCS does not use.
-MCCS_EXPORT ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t bytes,
-                                                 ncclWindow_t* window, int) {
+MCCS_EXPORT(ncclResult_t, ncclCommWindowRegister)
+(ncclComm_t comm, void* buffer, size_t bytes, ncclWindow_t* window, int) {
   return shim::Report(shim::AddWindow(comm, {buffer, bytes}, window));
 }
-MCCS_ALSO_WEAK(ncclCommWindowRegister);
 
 // Accepts NULL as NCCL does, which returns it for a buffer without a window.
-MCCS_EXPORT ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+MCCS_EXPORT(ncclResult_t, ncclCommWindowDeregister)(ncclComm_t comm, ncclWindow_t window) {
   if (window == nullptr) return ncclSuccess;
   return shim::Report(shim::Remove("ncclCommWindowDeregister", shim::Kind::kWindow, comm, window));
 }
-MCCS_ALSO_WEAK(ncclCommWindowDeregister);
 
 // Since 2.29.
-MCCS_EXPORT ncclResult_t pncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void** pointer) {
+MCCS_EXPORT(ncclResult_t, ncclWinGetUserPtr)(ncclComm_t comm, ncclWindow_t window, void** pointer) {
   return shim::Report(shim::FindUserPointer(comm, window, pointer));
 }
-MCCS_ALSO_WEAK(ncclWinGetUserPtr);

@@ -5,7 +5,6 @@
 // parameter list, and toolkit headers lack the newer functions. On x86-64 and arm64 the caller
 // passes and clears its arguments, so a callee without parameters is safe.
 #include "shim/api/exported.h"
-#include "shim/calls/unsupported.h"
 
 namespace {
 
@@ -17,17 +16,15 @@ constexpr char kNoEncryption[] = "the provider protects the traffic between daem
 }  // namespace
 
 // Returns an ncclResult_t, which is an int.
-#define MCCS_UNSUPPORTED(name, reason)                                               \
-  MCCS_EXPORT int p##name() { return mccs::shim::ReportUnsupported(#name, reason); } \
-  MCCS_ALSO_WEAK(name)
+#define MCCS_UNSUPPORTED(name, reason) \
+  MCCS_EXPORT(int, name)() { return mccs::shim::ReportUnsupported(#name, reason); }
 
 // Returns `value` of another type.
 #define MCCS_UNSUPPORTED_AS(type, value, name, reason) \
-  MCCS_EXPORT type p##name() {                         \
+  MCCS_EXPORT(type, name)() {                          \
     mccs::shim::ReportUnsupported(#name, reason);      \
     return value;                                      \
-  }                                                    \
-  MCCS_ALSO_WEAK(name)
+  }
 
 // Communicators
 MCCS_UNSUPPORTED(ncclSetEncryption, kNoEncryption);

@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
 #include "shim/config/diagnostics.h"
-#include "shim/cuda/relaxed_capture.h"
+#include "shim/cuda/driver_api.h"
 #include "shim/daemon/error_message.h"
 
 namespace mccs::shim {

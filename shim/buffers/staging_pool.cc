@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "shim/config/diagnostics.h"
-#include "shim/cuda/relaxed_capture.h"
+#include "shim/cuda/driver_api.h"
 
 namespace mccs::shim {
 namespace {

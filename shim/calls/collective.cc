@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "shim/config/diagnostics.h"
-#include "shim/daemon/argument_error.h"
 #include "shim/daemon/error_message.h"
 #include "shim/process/group.h"
 #include "shim/process/process.h"

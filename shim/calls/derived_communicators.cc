@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "shim/calls/lifecycle.h"
 #include "shim/config/comm_config.h"
-#include "shim/daemon/argument_error.h"
+#include "shim/daemon/error_message.h"
 #include "shim/daemon/join_message.h"
 #include "shim/daemon/unique_id_env.h"
 #include "shim/process/group.h"

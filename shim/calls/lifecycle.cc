@@ -12,7 +12,7 @@
 #include "shim/config/comm_config.h"
 #include "shim/config/diagnostics.h"
 #include "shim/config/environment.h"
-#include "shim/daemon/argument_error.h"
+#include "shim/daemon/error_message.h"
 #include "shim/daemon/join_message.h"
 #include "shim/daemon/unique_id_env.h"
 #include "shim/process/group.h"

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "shim/config/config_field.h"
+#include "shim/config/comm_config.h"
 #include "shim/include/mccs/nccl_options.h"
 
 namespace mccs::shim {

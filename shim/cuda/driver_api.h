@@ -8,6 +8,7 @@
 
 #include <cuda.h>
 
+#include <cstdint>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -141,6 +142,30 @@ class ScopedContext {
   const DriverApi& driver_;
   bool pushed_;
 };
+
+// In its scope this thread may make calls that a capture of this or another thread would forbid,
+// such as allocations. It must not use a stream that is being captured.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const DriverApi& driver) : driver_(driver) { Exchange(); }
+  ~RelaxedCapture() { Exchange(); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  void Exchange() {
+    if (driver_.ThreadExchangeStreamCaptureMode != nullptr) {
+      driver_.ThreadExchangeStreamCaptureMode(&mode_);
+    }
+  }
+
+  const DriverApi& driver_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+// Identifies a stream, also among streams that reuse its handle: CUDA's number of the stream;
+// without it, the handle. The per-thread default stream differs for each calling thread.
+uint64_t StreamKey(const DriverApi& driver, CUstream stream);
 
 }  // namespace mccs::shim
 

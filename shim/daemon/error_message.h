@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "proto/shim_wire.h"
 
@@ -39,6 +40,12 @@ inline absl::Status DeepCopy(const absl::Status& status) {
 
 // For absl::StrCat: Debian's Abseil has a string_view of its own.
 inline absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+// kInvalidArgument: "ncclAllReduce: …".
+template <typename... Parts>
+absl::Status ArgumentError(std::string_view function, const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(View(function), ": ", parts...));
+}
 
 // The remedy for a communicator that failed with `failure`: a clause without a final period.
 const char* RemedyOf(const absl::Status& failure);

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "shim/cuda/relaxed_capture.h"
+#include "shim/cuda/driver_api.h"
 
 namespace mccs::shim {
 namespace {

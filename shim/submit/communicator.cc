@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "shim/config/diagnostics.h"
-#include "shim/cuda/relaxed_capture.h"
+#include "shim/cuda/driver_api.h"
 #include "shim/daemon/error_message.h"
 
 namespace mccs::shim {

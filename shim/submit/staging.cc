@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "shim/cuda/stream_key.h"
+#include "shim/cuda/driver_api.h"
 #include "shim/submit/communicator.h"
 
 namespace mccs::shim {

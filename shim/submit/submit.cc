@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "shim/cuda/stream_key.h"
+#include "shim/cuda/driver_api.h"
 
 namespace mccs::shim {
 namespace {

@@ -56,7 +56,7 @@ struct Fixture {
 
 Call Ordinary(Kind kind) { return {kind, &Float(), ncclSum, kCount, 0}; }
 
-void NullCommunicator(Test& t) {
+CONFORMANCE_TEST(bad_arguments, null_communicator) {
   Fixture f(t);
   for (const Collective& collective : Collectives()) {
     f.ExpectRejected(Ordinary(collective.kind), nullptr, "a null communicator");
@@ -70,7 +70,7 @@ void NullCommunicator(Test& t) {
   f.StillWorks();
 }
 
-void ForeignCommunicator(Test& t) {
+CONFORMANCE_TEST(bad_arguments, foreign_communicator) {
   Fixture f(t);
   std::vector<std::byte> foreign(kForeignBytes);
   auto* comm = reinterpret_cast<ncclComm_t>(foreign.data());
@@ -89,7 +89,7 @@ void ForeignCommunicator(Test& t) {
   f.StillWorks();
 }
 
-void RootOutOfRange(Test& t) {
+CONFORMANCE_TEST(bad_arguments, root_out_of_range) {
   Fixture f(t);
   for (const Collective& collective : Collectives()) {
     if (!collective.rooted) continue;
@@ -104,7 +104,7 @@ void RootOutOfRange(Test& t) {
   f.StillWorks();
 }
 
-void PeerOutOfRange(Test& t) {
+CONFORMANCE_TEST(bad_arguments, peer_out_of_range) {
   Fixture f(t);
   for (int peer : {-1, t.size(), INT_MAX, INT_MIN}) {
     NCCL_RETURNS(t, ncclInvalidArgument,
@@ -115,7 +115,7 @@ void PeerOutOfRange(Test& t) {
   f.StillWorks();
 }
 
-void TypeOutOfRange(Test& t) {
+CONFORMANCE_TEST(bad_arguments, type_out_of_range) {
   Fixture f(t);
   for (int type : {-1, static_cast<int>(ncclNumTypes), INT_MAX, INT_MIN}) {
     ElementType unknown = Float();
@@ -133,7 +133,7 @@ void TypeOutOfRange(Test& t) {
   f.StillWorks();
 }
 
-void OperatorOutOfRange(Test& t) {
+CONFORMANCE_TEST(bad_arguments, operator_out_of_range) {
   Fixture f(t);
   // The first two values could be user operators, but none exists.
   for (int op : {static_cast<int>(ncclNumOps), static_cast<int>(ncclMaxRedOp), -1, INT_MIN}) {
@@ -147,7 +147,7 @@ void OperatorOutOfRange(Test& t) {
   f.StillWorks();
 }
 
-void QueriesWithoutOutputPointer(Test& t) {
+CONFORMANCE_TEST(bad_arguments, queries_without_output_pointer) {
   Fixture f(t);
   NCCL_RETURNS(t, ncclInvalidArgument, ncclCommCount(f.comm, nullptr));
   NCCL_RETURNS(t, ncclInvalidArgument, ncclCommUserRank(f.comm, nullptr));
@@ -157,7 +157,7 @@ void QueriesWithoutOutputPointer(Test& t) {
   f.StillWorks();
 }
 
-void QueriesOfANullCommunicator(Test& t) {
+CONFORMANCE_TEST(bad_arguments, queries_of_a_null_communicator) {
   int value = 0;
   ncclResult_t state = ncclSuccess;
   NCCL_RETURNS(t, ncclInvalidArgument, ncclCommCount(nullptr, &value));
@@ -166,7 +166,7 @@ void QueriesOfANullCommunicator(Test& t) {
   NCCL_RETURNS(t, ncclInvalidArgument, ncclCommGetAsyncError(nullptr, &state));
 }
 
-void RankOrSizeOfInit(Test& t) {
+CONFORMANCE_TEST(bad_arguments, rank_or_size_of_init) {
   ncclUniqueId id;
   NCCL_OK(t, ncclGetUniqueId(&id));
   struct Bad {
@@ -180,7 +180,7 @@ void RankOrSizeOfInit(Test& t) {
   NCCL_RETURNS(t, ncclInvalidArgument, ncclCommInitRank(nullptr, 1, id, 0));
 }
 
-void MembersOfSplitAndShrink(Test& t) {
+CONFORMANCE_TEST(bad_arguments, members_of_split_and_shrink) {
   Fixture f(t);
   ncclComm_t child = nullptr;
   int excluded[] = {0};
@@ -193,7 +193,7 @@ void MembersOfSplitAndShrink(Test& t) {
   f.StillWorks();
 }
 
-void UserOperators(Test& t) {
+CONFORMANCE_TEST(bad_arguments, user_operators) {
   Fixture f(t);
   float scalar = 2;
   ncclRedOp_t op = ncclSum;
@@ -206,20 +206,4 @@ void UserOperators(Test& t) {
 }
 
 }  // namespace
-
-void AddBadArgumentTests(TestTable* table) {
-  const TestGroup add(table, "bad_arguments");
-  add("null_communicator", NullCommunicator);
-  add("foreign_communicator", ForeignCommunicator);
-  add("root_out_of_range", RootOutOfRange);
-  add("peer_out_of_range", PeerOutOfRange);
-  add("type_out_of_range", TypeOutOfRange);
-  add("operator_out_of_range", OperatorOutOfRange);
-  add("queries_without_output_pointer", QueriesWithoutOutputPointer);
-  add("queries_of_a_null_communicator", QueriesOfANullCommunicator);
-  add("rank_or_size_of_init", RankOrSizeOfInit);
-  add("members_of_split_and_shrink", MembersOfSplitAndShrink);
-  add("user_operators", UserOperators);
-}
-
 }  // namespace conformance

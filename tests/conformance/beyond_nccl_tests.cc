@@ -17,8 +17,7 @@ constexpr size_t kBytes = kCount * sizeof(int32_t);
 // message with all `words`. Streams stay blocked until the communicator is aborted.
 void ExpectMismatch(Test& t, const Call& of_root, const Call& of_others,
                     const std::vector<std::string>& words) {
-  ncclComm_t comm = t.NewWorld();
-  cudaStream_t stream = t.NewStream();
+  const auto [comm, stream] = OnNewWorld(t);
   DeviceBuffer send = t.NewBuffer(kBytes * t.size());
   DeviceBuffer receive = t.NewBuffer(kBytes * t.size());
   const Call& call = t.is_root() ? of_root : of_others;
@@ -54,37 +53,36 @@ Call Ordinary(Kind kind = Kind::kAllReduce) {
   return {kind, &TypeOf(ncclInt32), ncclSum, kCount, 0};
 }
 
-void CollectivesMismatch(Test& t) {
+CONFORMANCE_TEST(beyond_nccl, collectives_mismatch, .min_ranks = 2, .beyond_nccl = true) {
   ExpectMismatch(t, Ordinary(Kind::kAllReduce), Ordinary(Kind::kBroadcast), {"rank"});
 }
 
-void CountsMismatch(Test& t) {
+CONFORMANCE_TEST(beyond_nccl, counts_mismatch, .min_ranks = 2, .beyond_nccl = true) {
   Call other = Ordinary();
   other.count = kCount / 2;
   ExpectMismatch(t, Ordinary(), other, {std::to_string(kCount), std::to_string(kCount / 2)});
 }
 
-void TypesMismatch(Test& t) {
+CONFORMANCE_TEST(beyond_nccl, types_mismatch, .min_ranks = 2, .beyond_nccl = true) {
   Call other = Ordinary();
   other.type = &TypeOf(ncclFloat32);
   ExpectMismatch(t, Ordinary(), other, {"int32", "float"});
 }
 
-void OperatorsMismatch(Test& t) {
+CONFORMANCE_TEST(beyond_nccl, operators_mismatch, .min_ranks = 2, .beyond_nccl = true) {
   Call other = Ordinary();
   other.op = ncclMax;
   ExpectMismatch(t, Ordinary(), other, {"sum", "max"});
 }
 
-void RootsMismatch(Test& t) {
+CONFORMANCE_TEST(beyond_nccl, roots_mismatch, .min_ranks = 2, .beyond_nccl = true) {
   Call other = Ordinary(Kind::kBroadcast);
   other.root = 1;
   ExpectMismatch(t, Ordinary(Kind::kBroadcast), other, {"root"});
 }
 
-void SendAndReceiveMismatch(Test& t) {
-  ncclComm_t comm = t.NewWorld();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(beyond_nccl, send_and_receive_mismatch, .min_ranks = 2, .beyond_nccl = true) {
+  const auto [comm, stream] = OnNewWorld(t);
   DeviceBuffer buffer = t.NewBuffer(kBytes);
   const int last = t.size() - 1;
   if (t.is_root()) NCCL_OK(t, ncclSend(buffer.data, kCount, ncclInt32, last, comm, stream));
@@ -115,7 +113,7 @@ void ExpectRejected(Test& t, void* send, void* receive, size_t count, const char
   EXPECT_THAT(t, last != nullptr && *last != '\0', std::string("an error message for ") + what);
 }
 
-void BuffersOutsideDeviceMemory(Test& t) {
+CONFORMANCE_TEST(beyond_nccl, buffers_outside_device_memory, .beyond_nccl = true) {
   t.World();
   DeviceBuffer good = t.NewBuffer(kBytes);
   std::vector<std::byte> host(kBytes);
@@ -128,7 +126,7 @@ void BuffersOutsideDeviceMemory(Test& t) {
   Works(t, t.World());
 }
 
-void BuffersThatAreTooSmall(Test& t) {
+CONFORMANCE_TEST(beyond_nccl, buffers_that_are_too_small, .beyond_nccl = true) {
   t.World();
   DeviceBuffer small = t.NewBuffer(kBytes);
   DeviceBuffer good = t.NewBuffer(64 * kBytes);
@@ -141,7 +139,7 @@ void BuffersThatAreTooSmall(Test& t) {
   Works(t, t.World());
 }
 
-void BuffersThatWereFreed(Test& t) {
+CONFORMANCE_TEST(beyond_nccl, buffers_that_were_freed, .beyond_nccl = true) {
   t.World();
   void* freed = nullptr;
   CUDA_OK(t, cudaMalloc(&freed, 64 * kBytes));
@@ -153,7 +151,7 @@ void BuffersThatWereFreed(Test& t) {
   Works(t, t.World());
 }
 
-void HandlesThatWereDestroyed(Test& t) {
+CONFORMANCE_TEST(beyond_nccl, handles_that_were_destroyed, .beyond_nccl = true) {
   ncclComm_t comm = t.NewWorld();
   Works(t, comm);
   t.Destroy(comm);
@@ -171,9 +169,8 @@ void HandlesThatWereDestroyed(Test& t) {
 
 // The program no longer has the communicator's handle, so the group's end has to destroy it. The
 // other ranks are notified and do not wait forever.
-void ADestroyInAFailedGroup(Test& t) {
-  ncclComm_t comm = t.NewWorld();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(beyond_nccl, a_destroy_in_a_failed_group, .min_ranks = 2, .beyond_nccl = true) {
+  const auto [comm, stream] = OnNewWorld(t);
   IntBuffers buffers(t, kCount, stream, /*sent=*/1);
   if (t.is_root()) {
     NCCL_OK(t, ncclGroupStart());
@@ -198,7 +195,7 @@ void ADestroyInAFailedGroup(Test& t) {
   Works(t, t.World());
 }
 
-void AnInvalidUniqueId(Test& t) {
+CONFORMANCE_TEST(beyond_nccl, an_invalid_unique_id, .beyond_nccl = true) {
   ncclUniqueId id{};
   ncclComm_t comm = nullptr;
   NCCL_RETURNS(t, ncclInvalidArgument, ncclCommInitRank(&comm, 1, id, 0));
@@ -206,21 +203,4 @@ void AnInvalidUniqueId(Test& t) {
 }
 
 }  // namespace
-
-void AddBeyondNcclTests(TestTable* table) {
-  const TestGroup add(table, TestCase{.group = "beyond_nccl", .beyond_nccl = true});
-  add("collectives_mismatch", CollectivesMismatch, 2);
-  add("counts_mismatch", CountsMismatch, 2);
-  add("types_mismatch", TypesMismatch, 2);
-  add("operators_mismatch", OperatorsMismatch, 2);
-  add("roots_mismatch", RootsMismatch, 2);
-  add("send_and_receive_mismatch", SendAndReceiveMismatch, 2);
-  add("buffers_outside_device_memory", BuffersOutsideDeviceMemory);
-  add("buffers_that_are_too_small", BuffersThatAreTooSmall);
-  add("buffers_that_were_freed", BuffersThatWereFreed);
-  add("handles_that_were_destroyed", HandlesThatWereDestroyed);
-  add("a_destroy_in_a_failed_group", ADestroyInAFailedGroup, 2);
-  add("an_invalid_unique_id", AnInvalidUniqueId);
-}
-
 }  // namespace conformance

@@ -16,14 +16,14 @@ void MakesAWorkingWorld(Test& t, ncclConfig_t* config) {
   t.Destroy(comm);
 }
 
-void NullIsTheDefault(Test& t) { MakesAWorkingWorld(t, nullptr); }
+CONFORMANCE_TEST(config, null_is_the_default) { MakesAWorkingWorld(t, nullptr); }
 
-void TheInitializerIsTheDefault(Test& t) {
+CONFORMANCE_TEST(config, the_initializer_is_the_default) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   MakesAWorkingWorld(t, &config);
 }
 
-void EveryFieldMayBeSet(Test& t) {
+CONFORMANCE_TEST(config, every_field_may_be_set) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
   config.cgaClusterSize = 2;
@@ -43,7 +43,7 @@ void EveryFieldMayBeSet(Test& t) {
 
 // A program built with an older header passes a smaller struct of an older version. The library
 // must not read beyond it.
-void OlderAndSmallerStructs(Test& t) {
+CONFORMANCE_TEST(config, older_and_smaller_structs) {
   struct Version {
     size_t bytes;
     unsigned version;
@@ -63,7 +63,7 @@ void OlderAndSmallerStructs(Test& t) {
 }
 
 // A program built with a newer header passes a larger struct.
-void NewerAndLargerStructs(Test& t) {
+CONFORMANCE_TEST(config, newer_and_larger_structs) {
   constexpr size_t kMore = 96;
   std::vector<std::byte> bytes(sizeof(ncclConfig_t) + kMore, std::byte{0x5a});
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -87,13 +87,13 @@ void ExpectInitRejected(Test& t, ncclConfig_t config, const char* what) {
   EXPECT_THAT(t, comm == nullptr, "a null communicator from a rejected init");
 }
 
-void WithoutItsMagicItIsInvalidArgument(Test& t) {
+CONFORMANCE_TEST(config, without_its_magic_it_is_invalid_argument) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.magic = 0;
   ExpectInitRejected(t, config, "an init with a config without magic");
 }
 
-void ValuesOutOfRangeAreInvalidArgument(Test& t) {
+CONFORMANCE_TEST(config, values_out_of_range_are_invalid_argument) {
   struct Bad {
     const char* what;
     void (*set)(ncclConfig_t* config);
@@ -122,7 +122,7 @@ void ValuesOutOfRangeAreInvalidArgument(Test& t) {
   }
 }
 
-void StringsAreCopied(Test& t) {
+CONFORMANCE_TEST(config, strings_are_copied) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   auto name = std::make_unique<std::string>(100, 'n');
   config.commName = name->c_str();
@@ -133,14 +133,14 @@ void StringsAreCopied(Test& t) {
   t.Destroy(comm);
 }
 
-void IdsDiffer(Test& t) {
+CONFORMANCE_TEST(unique_id, ids_differ) {
   ncclUniqueId ids[2];
   for (ncclUniqueId& id : ids) NCCL_OK(t, ncclGetUniqueId(&id));
   EXPECT_THAT(t, std::memcmp(&ids[0], &ids[1], sizeof(ncclUniqueId)) != 0,
               "two ids to be different");
 }
 
-void AnIdOfAnyRankServes(Test& t) {
+CONFORMANCE_TEST(unique_id, an_id_of_any_rank_serves) {
   ncclUniqueId own;
   NCCL_OK(t, ncclGetUniqueId(&own));
   const ncclUniqueId last = t.ExchangeValues(own).back();
@@ -151,7 +151,7 @@ void AnIdOfAnyRankServes(Test& t) {
   t.Destroy(comm);
 }
 
-void SeveralIdsForOneCommunicator(Test& t) {
+CONFORMANCE_TEST(unique_id, several_ids_for_one_communicator) {
   ncclUniqueId own;
   NCCL_OK(t, ncclGetUniqueId(&own));
   std::vector<ncclUniqueId> all = t.ExchangeValues(own);
@@ -168,7 +168,7 @@ void SeveralIdsForOneCommunicator(Test& t) {
   }
 }
 
-void NoIdsOrMoreThanRanksAreInvalidArgument(Test& t) {
+CONFORMANCE_TEST(unique_id, no_ids_or_more_than_ranks_are_invalid_argument) {
   std::vector<ncclUniqueId> ids(2);
   for (ncclUniqueId& id : ids) NCCL_OK(t, ncclGetUniqueId(&id));
   ncclComm_t comm = nullptr;
@@ -179,23 +179,4 @@ void NoIdsOrMoreThanRanksAreInvalidArgument(Test& t) {
 }
 
 }  // namespace
-
-void AddConfigTests(TestTable* table) {
-  const TestGroup config(table, "config");
-  const TestGroup unique_id(table, "unique_id");
-  config("null_is_the_default", NullIsTheDefault);
-  config("the_initializer_is_the_default", TheInitializerIsTheDefault);
-  config("every_field_may_be_set", EveryFieldMayBeSet);
-  config("older_and_smaller_structs", OlderAndSmallerStructs);
-  config("newer_and_larger_structs", NewerAndLargerStructs);
-  config("without_its_magic_it_is_invalid_argument", WithoutItsMagicItIsInvalidArgument);
-  config("values_out_of_range_are_invalid_argument", ValuesOutOfRangeAreInvalidArgument);
-  config("strings_are_copied", StringsAreCopied);
-  unique_id("ids_differ", IdsDiffer);
-  unique_id("an_id_of_any_rank_serves", AnIdOfAnyRankServes);
-  unique_id("several_ids_for_one_communicator", SeveralIdsForOneCommunicator);
-  unique_id("no_ids_or_more_than_ranks_are_invalid_argument",
-            NoIdsOrMoreThanRanksAreInvalidArgument);
-}
-
 }  // namespace conformance

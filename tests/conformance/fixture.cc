@@ -36,9 +36,11 @@ bool IntBuffer::Expect(int32_t value, const char* what, const Location& where) {
   return test_.ok();
 }
 
-IntBuffers::IntBuffers(Test& test, size_t count, cudaStream_t stream, int32_t sent)
+IntBuffers::IntBuffers(Test& test, size_t count, cudaStream_t stream, int32_t sent,
+                       std::optional<int32_t> received)
     : IntBuffers(test, count, stream) {
   send.Fill(sent);
+  if (received) receive.Fill(*received);
   test.Wait(stream);
 }
 

@@ -5,11 +5,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "conformance/checked_call.h"
 #include "conformance/test.h"
 
 namespace conformance {
+
+struct CommAndStream {
+  ncclComm_t comm;
+  cudaStream_t stream;
+};
+// The world communicator, or a new one of all ranks, with a new stream.
+inline CommAndStream OnWorld(Test& test) { return {test.World(), test.NewStream()}; }
+inline CommAndStream OnNewWorld(Test& test) { return {test.NewWorld(), test.NewStream()}; }
 
 inline const ElementType& TypeOf(ncclDataType_t type) { return ElementTypes()[type]; }
 
@@ -41,8 +50,10 @@ class IntBuffer {
 struct IntBuffers {
   IntBuffers(Test& test, size_t count, cudaStream_t stream)
       : send(test, count, stream), receive(test, count, stream) {}
-  // Fills the input with `sent` and waits for the stream.
-  IntBuffers(Test& test, size_t count, cudaStream_t stream, int32_t sent);
+  // Fills the input with `sent`, and the output with `received` if it is given. Waits for the
+  // stream.
+  IntBuffers(Test& test, size_t count, cudaStream_t stream, int32_t sent,
+             std::optional<int32_t> received = {});
   IntBuffer send;
   IntBuffer receive;
 };

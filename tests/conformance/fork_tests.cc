@@ -46,7 +46,7 @@ class Child {
   pid_t pid_ = 0;
 };
 
-void WorkContinuesDuringAChild(Test& t) {
+CONFORMANCE_TEST(fork, work_continues_during_a_child) {
   ncclComm_t comm = t.World();
   Works(t, comm);
   Child child;
@@ -59,7 +59,7 @@ void WorkContinuesDuringAChild(Test& t) {
   Works(t, comm);
 }
 
-void AChildsEndChangesNothing(Test& t) {
+CONFORMANCE_TEST(fork, a_childs_end_changes_nothing) {
   ncclComm_t comm = t.World();
   for (int i = 0; t.ok() && i < 5; ++i) {
     Child child;
@@ -69,12 +69,9 @@ void AChildsEndChangesNothing(Test& t) {
   }
 }
 
-void AChildMayBeForkedWithWorkInFlight(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
-  IntBuffers buffers(t, 1000, stream);
-  buffers.send.Fill(1);
-  t.Wait(stream);
+CONFORMANCE_TEST(fork, a_child_may_be_forked_with_work_in_flight) {
+  const auto [comm, stream] = OnWorld(t);
+  IntBuffers buffers(t, 1000, stream, /*sent=*/1);
   Gate* gate = t.NewGate(stream);
   NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), 1000, ncclInt32, ncclSum,
                            comm, stream));
@@ -85,12 +82,4 @@ void AChildMayBeForkedWithWorkInFlight(Test& t) {
 }
 
 }  // namespace
-
-void AddForkTests(TestTable* table) {
-  const TestGroup add(table, "fork");
-  add("work_continues_during_a_child", WorkContinuesDuringAChild);
-  add("a_childs_end_changes_nothing", AChildsEndChangesNothing);
-  add("a_child_may_be_forked_with_work_in_flight", AChildMayBeForkedWithWorkInFlight);
-}
-
 }  // namespace conformance

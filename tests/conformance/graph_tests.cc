@@ -53,18 +53,13 @@ class Captured {
   cudaGraphExec_t executable_ = nullptr;
 };
 
-ncclResult_t Sum(const IntBuffers& buffers, ncclComm_t comm, cudaStream_t stream) {
-  return SumInto(buffers, comm, stream);
-}
-
-void ReplaysRunTheWorkAgain(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(graphs, replays_run_the_work_again) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffers buffers(t, kCount, stream);
   buffers.receive.Fill(-1);
   t.Wait(stream);
   Captured graph(t, stream);
-  NCCL_OK(t, Sum(buffers, comm, stream));
+  NCCL_OK(t, SumInto(buffers, comm, stream));
   graph.Finish();
   buffers.receive.Expect(-1, "the output of a capture without a replay");
   for (int i = 1; t.ok() && i <= 5; ++i) {
@@ -77,13 +72,12 @@ void ReplaysRunTheWorkAgain(Test& t) {
 
 // The library's setup at its first call must not invalidate a capture.
 void TheFirstCallOfACommunicator(Test& t, cudaStreamCaptureMode mode) {
-  ncclComm_t comm = t.NewWorld();
-  cudaStream_t stream = t.NewStream();
+  const auto [comm, stream] = OnNewWorld(t);
   {
     IntBuffers buffers(t, kCount, stream, /*sent=*/4);
     t.Barrier();
     Captured graph(t, stream, mode);
-    NCCL_OK(t, Sum(buffers, comm, stream));
+    NCCL_OK(t, SumInto(buffers, comm, stream));
     graph.Finish();
     // In global mode no thread of the process may allocate before all captures have ended.
     t.Barrier();
@@ -93,30 +87,28 @@ void TheFirstCallOfACommunicator(Test& t, cudaStreamCaptureMode mode) {
   t.Destroy(comm);
 }
 
-void ReplaysAndCallsInTurn(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(graphs, replays_and_calls_in_turn) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffers captured(t, kCount, stream);
   IntBuffers called(t, kCount, stream);
   captured.send.Fill(2);
   called.send.Fill(3);
   t.Wait(stream);
   Captured graph(t, stream);
-  NCCL_OK(t, Sum(captured, comm, stream));
+  NCCL_OK(t, SumInto(captured, comm, stream));
   graph.Finish();
   for (int i = 0; t.ok() && i < 10; ++i) {
     captured.receive.Fill(-1);
     called.receive.Fill(-1);
     graph.Launch(stream);
-    NCCL_OK(t, Sum(called, comm, stream));
+    NCCL_OK(t, SumInto(called, comm, stream));
     captured.receive.Expect(2 * t.size(), "the replay's sum");
     called.receive.Expect(3 * t.size(), "the call's sum");
   }
 }
 
-void ManyReplaysWithoutAWait(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(graphs, many_replays_without_a_wait) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffer buffer(t, kCount, stream);
   buffer.Fill(t.rank());
   t.Wait(stream);
@@ -128,9 +120,8 @@ void ManyReplaysWithoutAWait(Test& t) {
 }
 
 // A copy, two operations of which the second reads the output of the first, and a copy.
-void ACaptureOfSeveralNodes(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(graphs, a_capture_of_several_nodes) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffers outside(t, kCount, stream);
   IntBuffers inside(t, kCount, stream);
   outside.send.Fill(1);
@@ -138,7 +129,7 @@ void ACaptureOfSeveralNodes(Test& t) {
   Captured graph(t, stream);
   CUDA_OK(t, cudaMemcpyAsync(inside.send.data(), outside.send.data(), kBytes,
                              cudaMemcpyDeviceToDevice, stream));
-  NCCL_OK(t, Sum(inside, comm, stream));
+  NCCL_OK(t, SumInto(inside, comm, stream));
   NCCL_OK(t, ncclAllReduce(inside.receive.data(), inside.send.data(), kCount, ncclInt32, ncclSum,
                            comm, stream));
   CUDA_OK(t, cudaMemcpyAsync(outside.receive.data(), inside.send.data(), kBytes,
@@ -151,7 +142,7 @@ void ACaptureOfSeveralNodes(Test& t) {
   }
 }
 
-void SeveralCommunicatorsInOneCapturedGroup(Test& t) {
+CONFORMANCE_TEST(graphs, several_communicators_in_one_captured_group) {
   ncclComm_t comms[] = {t.World(), t.NewWorld()};
   cudaStream_t stream = t.NewStream();
   {
@@ -160,7 +151,7 @@ void SeveralCommunicatorsInOneCapturedGroup(Test& t) {
     t.Wait(stream);
     Captured graph(t, stream);
     NCCL_OK(t, ncclGroupStart());
-    for (int i = 0; i < 2; ++i) NCCL_OK(t, Sum(all[i], comms[i], stream));
+    for (int i = 0; i < 2; ++i) NCCL_OK(t, SumInto(all[i], comms[i], stream));
     NCCL_OK(t, ncclGroupEnd());
     graph.Finish();
     graph.Launch(stream);
@@ -169,9 +160,8 @@ void SeveralCommunicatorsInOneCapturedGroup(Test& t) {
   t.Destroy(comms[1]);
 }
 
-void SendsAndReceives(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(graphs, sends_and_receives, .min_ranks = 2) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffers buffers(t, kCount, stream);
   const int next = (t.rank() + 1) % t.size();
   const int previous = (t.rank() + t.size() - 1) % t.size();
@@ -191,9 +181,8 @@ void SendsAndReceives(Test& t) {
 }
 
 // An event extends the capture to a second stream.
-void AForkedCapture(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(graphs, a_forked_capture) {
+  const auto [comm, stream] = OnWorld(t);
   cudaStream_t side = t.NewStream();
   IntBuffers buffers(t, kCount, stream, /*sent=*/6);
   std::array<cudaEvent_t, 2> events{};
@@ -203,7 +192,7 @@ void AForkedCapture(Test& t) {
   Captured graph(t, stream);
   CUDA_OK(t, cudaEventRecord(events[0], stream));
   CUDA_OK(t, cudaStreamWaitEvent(side, events[0], 0));
-  NCCL_OK(t, Sum(buffers, comm, side));
+  NCCL_OK(t, SumInto(buffers, comm, side));
   CUDA_OK(t, cudaEventRecord(events[1], side));
   CUDA_OK(t, cudaStreamWaitEvent(stream, events[1], 0));
   graph.Finish();
@@ -215,19 +204,18 @@ void AForkedCapture(Test& t) {
   for (cudaEvent_t event : events) CUDA_OK(t, cudaEventDestroy(event));
 }
 
-void TwoGraphsInTurn(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(graphs, two_graphs_in_turn) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffers first(t, kCount, stream);
   IntBuffers second(t, kCount, stream);
   first.send.Fill(1);
   second.send.Fill(2);
   t.Wait(stream);
   Captured one(t, stream);
-  NCCL_OK(t, Sum(first, comm, stream));
+  NCCL_OK(t, SumInto(first, comm, stream));
   one.Finish();
   Captured two(t, stream);
-  NCCL_OK(t, Sum(second, comm, stream));
+  NCCL_OK(t, SumInto(second, comm, stream));
   two.Finish();
   for (int i = 0; t.ok() && i < 5; ++i) {
     first.receive.Fill(-1);
@@ -239,32 +227,30 @@ void TwoGraphsInTurn(Test& t) {
   }
 }
 
-void TheTemplateMayBeDestroyedFirst(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(graphs, the_template_may_be_destroyed_first) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffers buffers(t, kCount, stream, /*sent=*/1);
   Captured graph(t, stream);
-  NCCL_OK(t, Sum(buffers, comm, stream));
+  NCCL_OK(t, SumInto(buffers, comm, stream));
   graph.Finish();
   graph.DestroyTemplate();
   graph.Launch(stream);
   buffers.receive.Expect(t.size(), "the sum of a graph whose template was destroyed");
 }
 
-void AReplayOnAnotherStream(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(graphs, a_replay_on_another_stream) {
+  const auto [comm, stream] = OnWorld(t);
   cudaStream_t other = t.NewStream();
   IntBuffers buffers(t, kCount, stream, /*sent=*/1);
   Captured graph(t, stream);
-  NCCL_OK(t, Sum(buffers, comm, stream));
+  NCCL_OK(t, SumInto(buffers, comm, stream));
   graph.Finish();
   graph.Launch(other);
   t.Wait(other);
   buffers.receive.Expect(t.size(), "the sum");
 }
 
-void CapturedAndUncapturedStreamsDoNotMix(Test& t) {
+CONFORMANCE_TEST(graphs, captured_and_uncaptured_streams_do_not_mix, .min_ranks = 2) {
   ncclComm_t comm = t.NewWorld();
   cudaStream_t captured = t.NewStream();
   cudaStream_t plain = t.NewStream();
@@ -272,18 +258,17 @@ void CapturedAndUncapturedStreamsDoNotMix(Test& t) {
   t.Wait(plain);
   Captured graph(t, captured);
   NCCL_OK(t, ncclGroupStart());
-  NCCL_OK(t, Sum(buffers, comm, captured));
-  NCCL_RETURNS(t, ncclInvalidUsage, Sum(buffers, comm, plain));
+  NCCL_OK(t, SumInto(buffers, comm, captured));
+  NCCL_RETURNS(t, ncclInvalidUsage, SumInto(buffers, comm, plain));
   NCCL_RETURNS(t, ncclInvalidUsage, ncclGroupEnd());
 }
 
-void AWorldAfterItsGraphs(Test& t) {
-  ncclComm_t comm = t.NewWorld();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(graphs, a_world_after_its_graphs) {
+  const auto [comm, stream] = OnNewWorld(t);
   IntBuffers buffers(t, kCount, stream, /*sent=*/1);
   {
     Captured graph(t, stream);
-    NCCL_OK(t, Sum(buffers, comm, stream));
+    NCCL_OK(t, SumInto(buffers, comm, stream));
     graph.Finish();
     graph.Launch(stream);
     buffers.receive.Expect(t.size(), "the sum");
@@ -292,28 +277,17 @@ void AWorldAfterItsGraphs(Test& t) {
   t.Destroy(comm);
 }
 
-}  // namespace
-
-void AddGraphTests(TestTable* table) {
-  const TestGroup add(table, "graphs");
-  add("replays_run_the_work_again", ReplaysRunTheWorkAgain);
-  add("the_first_call_in_thread_local_mode",
-      [](Test& t) { TheFirstCallOfACommunicator(t, cudaStreamCaptureModeThreadLocal); });
-  add("the_first_call_in_relaxed_mode",
-      [](Test& t) { TheFirstCallOfACommunicator(t, cudaStreamCaptureModeRelaxed); });
-  add("the_first_call_in_global_mode",
-      [](Test& t) { TheFirstCallOfACommunicator(t, cudaStreamCaptureModeGlobal); });
-  add("replays_and_calls_in_turn", ReplaysAndCallsInTurn);
-  add("many_replays_without_a_wait", ManyReplaysWithoutAWait);
-  add("a_capture_of_several_nodes", ACaptureOfSeveralNodes);
-  add("several_communicators_in_one_captured_group", SeveralCommunicatorsInOneCapturedGroup);
-  add("sends_and_receives", SendsAndReceives, 2);
-  add("a_forked_capture", AForkedCapture);
-  add("two_graphs_in_turn", TwoGraphsInTurn);
-  add("the_template_may_be_destroyed_first", TheTemplateMayBeDestroyedFirst);
-  add("a_replay_on_another_stream", AReplayOnAnotherStream);
-  add("captured_and_uncaptured_streams_do_not_mix", CapturedAndUncapturedStreamsDoNotMix, 2);
-  add("a_world_after_its_graphs", AWorldAfterItsGraphs);
+CONFORMANCE_TEST(graphs, the_first_call_in_thread_local_mode) {
+  TheFirstCallOfACommunicator(t, cudaStreamCaptureModeThreadLocal);
 }
 
+CONFORMANCE_TEST(graphs, the_first_call_in_relaxed_mode) {
+  TheFirstCallOfACommunicator(t, cudaStreamCaptureModeRelaxed);
+}
+
+CONFORMANCE_TEST(graphs, the_first_call_in_global_mode) {
+  TheFirstCallOfACommunicator(t, cudaStreamCaptureModeGlobal);
+}
+
+}  // namespace
 }  // namespace conformance

@@ -11,23 +11,19 @@ namespace {
 
 constexpr size_t kCount = 5000;
 
-void AnEmptyGroupSucceeds(Test& t) {
+CONFORMANCE_TEST(groups, an_empty_group_succeeds) {
   NCCL_OK(t, ncclGroupStart());
   NCCL_OK(t, ncclGroupEnd());
 }
 
-void EndWithoutStartIsInvalidUsage(Test& t) {
+CONFORMANCE_TEST(groups, end_without_start_is_invalid_usage) {
   NCCL_RETURNS(t, ncclInvalidUsage, ncclGroupEnd());
   Works(t, t.World());
 }
 
-void OnlyTheOutermostEndTakesEffect(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
-  IntBuffers buffers(t, kCount, stream);
-  buffers.send.Fill(1);
-  buffers.receive.Fill(-1);
-  t.Wait(stream);
+CONFORMANCE_TEST(groups, only_the_outermost_end_takes_effect) {
+  const auto [comm, stream] = OnWorld(t);
+  IntBuffers buffers(t, kCount, stream, /*sent=*/1, /*received=*/-1);
   NCCL_OK(t, ncclGroupStart());
   NCCL_OK(t, ncclGroupStart());
   NCCL_OK(t, SumInto(buffers, comm, stream));
@@ -39,7 +35,7 @@ void OnlyTheOutermostEndTakesEffect(Test& t) {
   buffers.receive.Expect(t.size(), "the output after the outermost end");
 }
 
-void StateIsPerThread(Test& t) {
+CONFORMANCE_TEST(groups, state_is_per_thread) {
   ncclComm_t in_group = t.World();
   ncclComm_t other = t.NewWorld();
   cudaStream_t stream = t.NewStream();
@@ -58,13 +54,9 @@ void StateIsPerThread(Test& t) {
   t.Destroy(other);
 }
 
-void AnErrorInsideIsReturnedByTheOutermostEnd(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
-  IntBuffers buffers(t, kCount, stream);
-  buffers.send.Fill(1);
-  buffers.receive.Fill(-1);
-  t.Wait(stream);
+CONFORMANCE_TEST(groups, an_error_inside_is_returned_by_the_outermost_end) {
+  const auto [comm, stream] = OnWorld(t);
+  IntBuffers buffers(t, kCount, stream, /*sent=*/1, /*received=*/-1);
   NCCL_OK(t, ncclGroupStart());
   NCCL_OK(t, SumInto(buffers, comm, stream));
   NCCL_OK(t, ncclGroupStart());
@@ -79,7 +71,7 @@ void AnErrorInsideIsReturnedByTheOutermostEnd(Test& t) {
   Works(t, comm);
 }
 
-void ANewGroupClearsTheErrorOfTheLast(Test& t) {
+CONFORMANCE_TEST(groups, a_new_group_clears_the_error_of_the_last) {
   ncclComm_t comm = t.World();
   NCCL_OK(t, ncclGroupStart());
   NCCL_RETURNS(t, ncclInvalidArgument,
@@ -90,10 +82,9 @@ void ANewGroupClearsTheErrorOfTheLast(Test& t) {
   Works(t, comm);
 }
 
-void ManyOperationsInOneGroup(Test& t) {
+CONFORMANCE_TEST(groups, many_operations_in_one_group) {
   constexpr int kOperations = 100;
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+  const auto [comm, stream] = OnWorld(t);
   std::vector<IntBuffers> all;
   for (int i = 0; i < kOperations; ++i) all.emplace_back(t, 64, stream).send.Fill(i);
   NCCL_OK(t, ncclGroupStart());
@@ -102,7 +93,7 @@ void ManyOperationsInOneGroup(Test& t) {
   for (int i = 0; i < kOperations; ++i) all[i].receive.Expect(i * t.size(), "the output");
 }
 
-void SeveralCommunicators(Test& t) {
+CONFORMANCE_TEST(groups, several_communicators) {
   ncclComm_t comms[] = {t.World(), t.NewWorld(), t.NewWorld()};
   cudaStream_t stream = t.NewStream();
   std::vector<IntBuffers> all;
@@ -116,7 +107,7 @@ void SeveralCommunicators(Test& t) {
 }
 
 // Ranks list the communicators of a group in different orders; the group is one operation.
-void SeveralCommunicatorsInAnyOrder(Test& t) {
+CONFORMANCE_TEST(groups, several_communicators_in_any_order, .min_ranks = 2) {
   ncclComm_t comms[] = {t.World(), t.NewWorld()};
   cudaStream_t stream = t.NewStream();
   std::vector<IntBuffers> all;
@@ -131,7 +122,7 @@ void SeveralCommunicatorsInAnyOrder(Test& t) {
 
 // The work of a group starts after all of its streams of that communicator, and all of them wait
 // for it.
-void SeveralStreamsOfOneCommunicator(Test& t) {
+CONFORMANCE_TEST(groups, several_streams_of_one_communicator) {
   ncclComm_t comm = t.World();
   cudaStream_t free = t.NewStream();
   cudaStream_t held = t.NewStream();
@@ -154,7 +145,7 @@ void SeveralStreamsOfOneCommunicator(Test& t) {
 
 // The second operation reads the output of the first on another stream; only NCCL's issue order
 // orders them.
-void OperationsOfACommunicatorRunInIssueOrder(Test& t) {
+CONFORMANCE_TEST(groups, operations_of_a_communicator_run_in_issue_order) {
   ncclComm_t comm = t.World();
   cudaStream_t held = t.NewStream();
   cudaStream_t free = t.NewStream();
@@ -172,9 +163,8 @@ void OperationsOfACommunicatorRunInIssueOrder(Test& t) {
   last.Expect(t.size() * t.size(), "the sum of the first operation's sums");
 }
 
-void CollectivesAndPointToPointTogether(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(groups, collectives_and_point_to_point_together, .min_ranks = 2) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffers sum(t, kCount, stream);
   IntBuffers ring(t, kCount, stream);
   sum.send.Fill(1);
@@ -191,7 +181,7 @@ void CollectivesAndPointToPointTogether(Test& t) {
 }
 
 // Calls that create communicators run before work, so one group may contain both.
-void SplitAndWorkInOneGroup(Test& t) {
+CONFORMANCE_TEST(groups, split_and_work_in_one_group) {
   ncclComm_t comm = t.World();
   ncclComm_t other = t.NewWorld();
   cudaStream_t stream = t.NewStream();
@@ -210,7 +200,7 @@ void SplitAndWorkInOneGroup(Test& t) {
   t.Destroy(other);
 }
 
-void SeveralSplitsInOneGroup(Test& t) {
+CONFORMANCE_TEST(groups, several_splits_in_one_group) {
   ncclComm_t comm = t.World();
   ncclComm_t children[2] = {};
   NCCL_OK(t, ncclGroupStart());
@@ -222,10 +212,9 @@ void SeveralSplitsInOneGroup(Test& t) {
 }
 
 // The return value of the group's end is unspecified, but it returns, and its stream is released.
-void AnAbortWithinAGroup(Test& t) {
+CONFORMANCE_TEST(groups, an_abort_within_a_group) {
   ncclComm_t world = t.World();
-  ncclComm_t comm = t.NewWorld();
-  cudaStream_t stream = t.NewStream();
+  const auto [comm, stream] = OnNewWorld(t);
   IntBuffers buffers(t, 1000, stream, 1);
   NCCL_OK(t, ncclGroupStart());
   NCCL_OK(t, SumInto(buffers, comm, stream));
@@ -235,13 +224,9 @@ void AnAbortWithinAGroup(Test& t) {
   Works(t, world);
 }
 
-void SimulateEndFillsATimeAndRunsNothing(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
-  IntBuffers buffers(t, kCount, stream);
-  buffers.send.Fill(1);
-  buffers.receive.Fill(-1);
-  t.Wait(stream);
+CONFORMANCE_TEST(groups, simulate_end_fills_a_time_and_runs_nothing) {
+  const auto [comm, stream] = OnWorld(t);
+  IntBuffers buffers(t, kCount, stream, /*sent=*/1, /*received=*/-1);
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
   NCCL_OK(t, ncclGroupStart());
   NCCL_OK(t, SumInto(buffers, comm, stream));
@@ -253,7 +238,7 @@ void SimulateEndFillsATimeAndRunsNothing(Test& t) {
   Works(t, comm);
 }
 
-void SimulateEndNeedsItsStructInitialized(Test& t) {
+CONFORMANCE_TEST(groups, simulate_end_needs_its_struct_initialized) {
   ncclSimInfo_t info{};
   info.size = sizeof(info);
   NCCL_OK(t, ncclGroupStart());
@@ -263,26 +248,4 @@ void SimulateEndNeedsItsStructInitialized(Test& t) {
 }
 
 }  // namespace
-
-void AddGroupTests(TestTable* table) {
-  const TestGroup add(table, "groups");
-  add("an_empty_group_succeeds", AnEmptyGroupSucceeds);
-  add("end_without_start_is_invalid_usage", EndWithoutStartIsInvalidUsage);
-  add("only_the_outermost_end_takes_effect", OnlyTheOutermostEndTakesEffect);
-  add("state_is_per_thread", StateIsPerThread);
-  add("an_error_inside_is_returned_by_the_outermost_end", AnErrorInsideIsReturnedByTheOutermostEnd);
-  add("a_new_group_clears_the_error_of_the_last", ANewGroupClearsTheErrorOfTheLast);
-  add("many_operations_in_one_group", ManyOperationsInOneGroup);
-  add("several_communicators", SeveralCommunicators);
-  add("several_communicators_in_any_order", SeveralCommunicatorsInAnyOrder, 2);
-  add("several_streams_of_one_communicator", SeveralStreamsOfOneCommunicator);
-  add("operations_of_a_communicator_run_in_issue_order", OperationsOfACommunicatorRunInIssueOrder);
-  add("collectives_and_point_to_point_together", CollectivesAndPointToPointTogether, 2);
-  add("split_and_work_in_one_group", SplitAndWorkInOneGroup);
-  add("several_splits_in_one_group", SeveralSplitsInOneGroup);
-  add("an_abort_within_a_group", AnAbortWithinAGroup);
-  add("simulate_end_fills_a_time_and_runs_nothing", SimulateEndFillsATimeAndRunsNothing);
-  add("simulate_end_needs_its_struct_initialized", SimulateEndNeedsItsStructInitialized);
-}
-
 }  // namespace conformance

@@ -93,7 +93,7 @@ void InPlace(Test& t, Post post, Expected expected) {
   t.Barrier();
 }
 
-void AllReduce(Test& t) {
+CONFORMANCE_TEST(large, all_reduce_of_more_than_2_to_the_31_int8, .min_ranks = 2) {
   InPlace(
       t,
       [](const Pair& pair, int8_t* data, cudaStream_t stream) {
@@ -104,7 +104,7 @@ void AllReduce(Test& t) {
       });
 }
 
-void Broadcast(Test& t) {
+CONFORMANCE_TEST(large, broadcast_of_more_than_2_to_the_31_int8, .min_ranks = 2) {
   InPlace(
       t,
       [](const Pair& pair, int8_t* data, cudaStream_t stream) {
@@ -113,7 +113,7 @@ void Broadcast(Test& t) {
       [](const Pair&, size_t index) { return Value(1, index); });
 }
 
-void SendAndReceive(Test& t) {
+CONFORMANCE_TEST(large, send_and_receive_of_more_than_2_to_the_31_int8, .min_ranks = 2) {
   InPlace(
       t,
       [](const Pair& pair, int8_t* data, cudaStream_t stream) {
@@ -124,12 +124,4 @@ void SendAndReceive(Test& t) {
 }
 
 }  // namespace
-
-void AddLargeTests(TestTable* table) {
-  const TestGroup add(table, TestCase{.group = "large", .min_ranks = 2});
-  add("all_reduce_of_more_than_2_to_the_31_int8", AllReduce);
-  add("broadcast_of_more_than_2_to_the_31_int8", Broadcast);
-  add("send_and_receive_of_more_than_2_to_the_31_int8", SendAndReceive);
-}
-
 }  // namespace conformance

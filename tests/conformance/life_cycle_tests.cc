@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kCount = 10'000;
 
-void QueriesReturnValues(Test& t) {
+CONFORMANCE_TEST(life_cycle, queries_return_values) {
   ncclComm_t comm = t.World();
   int size = -1;
   int rank = -1;
@@ -29,14 +29,14 @@ void QueriesReturnValues(Test& t) {
   t.ExpectEqual(ncclSuccess, state, "the asynchronous error");
 }
 
-void NullIsAcceptedByAllEnds(Test& t) {
+CONFORMANCE_TEST(life_cycle, null_is_accepted_by_all_ends) {
   NCCL_OK(t, ncclCommFinalize(nullptr));
   NCCL_OK(t, ncclCommDestroy(nullptr));
   NCCL_OK(t, ncclCommAbort(nullptr));
   NCCL_OK(t, ncclCommRevoke(nullptr, NCCL_REVOKE_DEFAULT));
 }
 
-void FinalizeThenDestroy(Test& t) {
+CONFORMANCE_TEST(life_cycle, finalize_then_destroy) {
   ncclComm_t comm = t.NewWorld();
   Works(t, comm);
   NCCL_OK(t, ncclCommFinalize(comm));
@@ -44,25 +44,24 @@ void FinalizeThenDestroy(Test& t) {
   t.Destroy(comm);
 }
 
-void ASecondFinalizeIsInvalidArgument(Test& t) {
+CONFORMANCE_TEST(life_cycle, a_second_finalize_is_invalid_argument) {
   ncclComm_t comm = t.NewWorld();
   NCCL_OK(t, ncclCommFinalize(comm));
   NCCL_RETURNS(t, ncclInvalidArgument, ncclCommFinalize(comm));
   t.Destroy(comm);
 }
 
-void DestroyWithoutFinalize(Test& t) {
+CONFORMANCE_TEST(life_cycle, destroy_without_finalize) {
   ncclComm_t comm = t.NewWorld();
   Works(t, comm);
   t.Destroy(comm);
 }
 
-void DestroyOfAnUnusedCommunicator(Test& t) { t.Destroy(t.NewWorld()); }
+CONFORMANCE_TEST(life_cycle, destroy_of_an_unused_communicator) { t.Destroy(t.NewWorld()); }
 
 // Work that was posted before is completed.
-void FinalizeFlushesWhatWasIssued(Test& t) {
-  ncclComm_t comm = t.NewWorld();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(life_cycle, finalize_flushes_what_was_issued) {
+  const auto [comm, stream] = OnNewWorld(t);
   IntBuffers buffers(t, kCount, stream);
   buffers.send.Fill(1);
   NCCL_OK(t, SumInto(buffers, comm, stream));
@@ -71,9 +70,8 @@ void FinalizeFlushesWhatWasIssued(Test& t) {
   t.Destroy(comm);
 }
 
-void DestroyFlushesWhatWasIssued(Test& t) {
-  ncclComm_t comm = t.NewWorld();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(life_cycle, destroy_flushes_what_was_issued) {
+  const auto [comm, stream] = OnNewWorld(t);
   IntBuffers buffers(t, kCount, stream);
   buffers.send.Fill(1);
   NCCL_OK(t, SumInto(buffers, comm, stream));
@@ -81,7 +79,7 @@ void DestroyFlushesWhatWasIssued(Test& t) {
   buffers.receive.Expect(t.size(), "the sum posted before destroy");
 }
 
-void AbortOfAnIdleCommunicator(Test& t) {
+CONFORMANCE_TEST(life_cycle, abort_of_an_idle_communicator) {
   ncclComm_t comm = t.NewWorld();
   Works(t, comm);
   t.Barrier();
@@ -90,7 +88,7 @@ void AbortOfAnIdleCommunicator(Test& t) {
 }
 
 // Rank 0 never calls, so the others' work can end only by abort.
-void AbortEndsWorkInFlightAndReleasesStreams(Test& t) {
+CONFORMANCE_TEST(life_cycle, abort_ends_work_in_flight_and_releases_streams, .min_ranks = 2) {
   ncclComm_t comm = t.NewWorld();
   cudaStream_t first = t.NewStream();
   cudaStream_t second = t.NewStream();
@@ -108,9 +106,8 @@ void AbortEndsWorkInFlightAndReleasesStreams(Test& t) {
   Works(t, t.World());
 }
 
-void AbortAfterAGate(Test& t) {
-  ncclComm_t comm = t.NewWorld();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(life_cycle, abort_after_a_gate) {
+  const auto [comm, stream] = OnNewWorld(t);
   IntBuffers buffers(t, kCount, stream, /*sent=*/1);
   Gate* gate = t.NewGate(stream);
   NCCL_OK(t, SumInto(buffers, comm, stream));
@@ -127,7 +124,7 @@ void AbortAfterAGate(Test& t) {
 }
 
 // Half of the ranks have work of another communicator in flight at that time.
-void AbortDoesNotAffectOtherCommunicators(Test& t) {
+CONFORMANCE_TEST(life_cycle, abort_does_not_affect_other_communicators, .min_ranks = 2) {
   ncclComm_t doomed = t.NewWorld();
   ncclComm_t other = t.NewWorld();
   cudaStream_t stuck = t.NewStream();
@@ -154,7 +151,7 @@ void AbortDoesNotAffectOtherCommunicators(Test& t) {
   t.Destroy(other);
 }
 
-void RevokedRejectsCollectives(Test& t) {
+CONFORMANCE_TEST(life_cycle, revoked_rejects_collectives) {
   ncclComm_t comm = t.NewWorld();
   Works(t, comm);
   t.Barrier();
@@ -167,9 +164,8 @@ void RevokedRejectsCollectives(Test& t) {
   t.Destroy(comm);
 }
 
-void RevokeStopsWorkInFlight(Test& t) {
-  ncclComm_t comm = t.NewWorld();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(life_cycle, revoke_stops_work_in_flight, .min_ranks = 2) {
+  const auto [comm, stream] = OnNewWorld(t);
   IntBuffers buffers(t, kCount, stream, /*sent=*/1);
   if (!t.is_root()) {
     NCCL_OK(t, SumInto(buffers, comm, stream));
@@ -181,7 +177,7 @@ void RevokeStopsWorkInFlight(Test& t) {
   t.Destroy(comm);
 }
 
-void RevokedMayStillSplit(Test& t) {
+CONFORMANCE_TEST(life_cycle, revoked_may_still_split) {
   ncclComm_t comm = t.NewWorld();
   NCCL_OK(t, ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
   t.Settle(comm);
@@ -194,7 +190,7 @@ void RevokedMayStillSplit(Test& t) {
   t.Destroy(comm);
 }
 
-void RevokedMayStillShrink(Test& t) {
+CONFORMANCE_TEST(life_cycle, revoked_may_still_shrink, .min_ranks = 2) {
   ncclComm_t comm = t.NewWorld();
   NCCL_OK(t, ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
   t.Settle(comm);
@@ -211,7 +207,7 @@ void RevokedMayStillShrink(Test& t) {
   t.Destroy(comm);
 }
 
-void RevokeTakesNoFlagsAndActsOnce(Test& t) {
+CONFORMANCE_TEST(life_cycle, revoke_takes_no_flags_and_acts_once) {
   ncclComm_t comm = t.NewWorld();
   NCCL_RETURNS(t, ncclInvalidArgument, ncclCommRevoke(comm, 1));
   NCCL_OK(t, ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
@@ -221,7 +217,7 @@ void RevokeTakesNoFlagsAndActsOnce(Test& t) {
 }
 
 // NCCL has it since 2.29. No work is posted while suspended; earlier work is done.
-void SuspendedAndResumed(Test& t) {
+CONFORMANCE_TEST(life_cycle, suspended_and_resumed) {
   constexpr int kSuspendMemory = 1;
   constexpr int kSuspended = 1;  // of ncclCommMemStats
   const auto suspend =
@@ -251,7 +247,7 @@ void SuspendedAndResumed(Test& t) {
 }
 
 // As PyTorch's watchdog does continuously, while another thread works.
-void AsyncErrorMayBeReadByAnotherThread(Test& t) {
+CONFORMANCE_TEST(life_cycle, async_error_may_be_read_by_another_thread) {
   ncclComm_t comm = t.World();
   std::atomic<bool> stop{false};
   std::atomic<int> wrong{0};
@@ -271,7 +267,7 @@ void AsyncErrorMayBeReadByAnotherThread(Test& t) {
   t.ExpectEqual(0, wrong.load(), "results that were not ncclSuccess");
 }
 
-void ManyCommunicatorsAtOnce(Test& t) {
+CONFORMANCE_TEST(life_cycle, many_communicators_at_once) {
   constexpr int kMany = 100;
   std::vector<ncclComm_t> comms;
   for (int i = 0; t.ok() && i < kMany; ++i) comms.push_back(t.NewWorld());
@@ -279,7 +275,7 @@ void ManyCommunicatorsAtOnce(Test& t) {
   for (ncclComm_t comm : comms) t.Destroy(comm);
 }
 
-void RepeatedCreateAndDestroy(Test& t) {
+CONFORMANCE_TEST(life_cycle, repeated_create_and_destroy) {
   for (int i = 0; t.ok() && i < 30; ++i) {
     ncclComm_t comm = t.NewWorld();
     Works(t, comm);
@@ -287,7 +283,7 @@ void RepeatedCreateAndDestroy(Test& t) {
   }
 }
 
-void ACommunicatorOfOne(Test& t) {
+CONFORMANCE_TEST(life_cycle, a_communicator_of_one) {
   ncclUniqueId id;
   ncclComm_t comm = nullptr;
   NCCL_OK(t, ncclGetUniqueId(&id));
@@ -306,7 +302,7 @@ void ACommunicatorOfOne(Test& t) {
 }
 
 // A communicator keeps the device that is current at init.
-void TheDeviceIsTheCurrentOneAtInit(Test& t) {
+CONFORMANCE_TEST(life_cycle, the_device_is_the_current_one_at_init) {
   ncclComm_t comm = t.NewWorld();
   const int other = (t.self().device + 1) % t.self().visible_devices;
   CUDA_OK(t, cudaSetDevice(other));
@@ -328,32 +324,4 @@ void TheDeviceIsTheCurrentOneAtInit(Test& t) {
 }
 
 }  // namespace
-
-void AddLifeCycleTests(TestTable* table) {
-  const TestGroup add(table, "life_cycle");
-  add("queries_return_values", QueriesReturnValues);
-  add("null_is_accepted_by_all_ends", NullIsAcceptedByAllEnds);
-  add("finalize_then_destroy", FinalizeThenDestroy);
-  add("a_second_finalize_is_invalid_argument", ASecondFinalizeIsInvalidArgument);
-  add("destroy_without_finalize", DestroyWithoutFinalize);
-  add("destroy_of_an_unused_communicator", DestroyOfAnUnusedCommunicator);
-  add("finalize_flushes_what_was_issued", FinalizeFlushesWhatWasIssued);
-  add("destroy_flushes_what_was_issued", DestroyFlushesWhatWasIssued);
-  add("abort_of_an_idle_communicator", AbortOfAnIdleCommunicator);
-  add("abort_ends_work_in_flight_and_releases_streams", AbortEndsWorkInFlightAndReleasesStreams, 2);
-  add("abort_after_a_gate", AbortAfterAGate);
-  add("abort_does_not_affect_other_communicators", AbortDoesNotAffectOtherCommunicators, 2);
-  add("revoked_rejects_collectives", RevokedRejectsCollectives);
-  add("revoke_stops_work_in_flight", RevokeStopsWorkInFlight, 2);
-  add("revoked_may_still_split", RevokedMayStillSplit);
-  add("revoked_may_still_shrink", RevokedMayStillShrink, 2);
-  add("revoke_takes_no_flags_and_acts_once", RevokeTakesNoFlagsAndActsOnce);
-  add("suspended_and_resumed", SuspendedAndResumed);
-  add("async_error_may_be_read_by_another_thread", AsyncErrorMayBeReadByAnotherThread);
-  add("many_communicators_at_once", ManyCommunicatorsAtOnce);
-  add("repeated_create_and_destroy", RepeatedCreateAndDestroy);
-  add("a_communicator_of_one", ACommunicatorOfOne);
-  add("the_device_is_the_current_one_at_init", TheDeviceIsTheCurrentOneAtInit);
-}
-
 }  // namespace conformance

@@ -32,7 +32,7 @@ void WorksIn(Test& t, void* memory, cudaStream_t stream, ncclComm_t comm = nullp
 
 size_t BytesOfWork(const Test& t) { return kBytes * (t.size() + 1); }
 
-void NcclMemAlloc(Test& t) {
+CONFORMANCE_TEST(memory, nccl_mem_alloc) {
   void* memory = nullptr;
   NCCL_OK(t, ncclMemAlloc(&memory, BytesOfWork(t)));
   EXPECT_THAT(t, memory != nullptr, "memory from ncclMemAlloc");
@@ -41,28 +41,28 @@ void NcclMemAlloc(Test& t) {
   NCCL_OK(t, ncclMemFree(nullptr));
 }
 
-void PinnedHostMemory(Test& t) {
+CONFORMANCE_TEST(memory, pinned_host_memory) {
   void* memory = nullptr;
   CUDA_OK(t, cudaHostAlloc(&memory, BytesOfWork(t), cudaHostAllocDefault));
   WorksIn(t, memory, t.NewStream());
   CUDA_OK(t, cudaFreeHost(memory));
 }
 
-void RegisteredHostMemory(Test& t) {
+CONFORMANCE_TEST(memory, registered_host_memory) {
   std::byte* memory = t.NewHostMemory(BytesOfWork(t));
   CUDA_OK(t, cudaHostRegister(memory, BytesOfWork(t), cudaHostRegisterDefault));
   WorksIn(t, memory, t.NewStream());
   CUDA_OK(t, cudaHostUnregister(memory));
 }
 
-void ManagedMemory(Test& t) {
+CONFORMANCE_TEST(memory, managed_memory) {
   void* memory = nullptr;
   CUDA_OK(t, cudaMallocManaged(&memory, BytesOfWork(t), cudaMemAttachGlobal));
   WorksIn(t, memory, t.NewStream());
   CUDA_OK(t, cudaFree(memory));
 }
 
-void MemoryOfTheDefaultPool(Test& t) {
+CONFORMANCE_TEST(memory, memory_of_the_default_pool) {
   cudaStream_t stream = t.NewStream();
   for (int i = 0; t.ok() && i < 5; ++i) {
     void* memory = nullptr;
@@ -74,9 +74,8 @@ void MemoryOfTheDefaultPool(Test& t) {
 }
 
 // The allocation is freed in stream order after the work, without a wait.
-void PoolMemoryFreedAfterItsWork(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(memory, pool_memory_freed_behind_its_work) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffer result(t, kCount, stream);
   for (int i = 1; t.ok() && i <= 20; ++i) {
     void* memory = nullptr;
@@ -90,9 +89,8 @@ void PoolMemoryFreedAfterItsWork(Test& t) {
 }
 
 // Two buffers of one allocation, at an odd element, up to its last byte.
-void AnywhereInAnAllocation(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(memory, anywhere_in_an_allocation) {
+  const auto [comm, stream] = OnWorld(t);
   const size_t odd = 12'347;
   DeviceBuffer memory = t.NewBuffer(2 * kBytes + odd * sizeof(int32_t));
   IntBuffer send(t, memory.As<int32_t>() + odd, kCount, stream);
@@ -103,10 +101,9 @@ void AnywhereInAnAllocation(Test& t) {
   send.Expect(1, "the input");
 }
 
-void OneAllocationForSendOneForReceive(Test& t) {
+CONFORMANCE_TEST(memory, one_allocation_for_send_one_for_receive) {
   for (size_t bytes : {size_t{4}, size_t{100}, size_t{5} << 20}) {
-    ncclComm_t comm = t.World();
-    cudaStream_t stream = t.NewStream();
+    const auto [comm, stream] = OnWorld(t);
     IntBuffers buffers(t, bytes / sizeof(int32_t), stream);
     buffers.send.Fill(2);
     NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), buffers.send.count(),
@@ -116,9 +113,8 @@ void OneAllocationForSendOneForReceive(Test& t) {
 }
 
 // An allocator reuses the same addresses with other sizes: the library must detect that.
-void FreedAndReusedAddresses(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(memory, freed_and_reused_addresses) {
+  const auto [comm, stream] = OnWorld(t);
   for (int i = 1; t.ok() && i <= 20; ++i) {
     const size_t count = i % 2 == 0 ? 1000 : 300'000;
     void* memory = nullptr;
@@ -140,12 +136,11 @@ size_t FreeBytes(Test& t) {
 }
 
 // More memory over time than a library may keep; the library must not keep it.
-void RepeatedAllocations(Test& t) {
+CONFORMANCE_TEST(memory, allocations_come_and_go) {
   constexpr size_t kPiece = 4 << 20;
   constexpr size_t kKept = 4 * kPiece;
   size_t free_at_first = 0;
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+  const auto [comm, stream] = OnWorld(t);
   for (int i = 0; t.ok() && i < 40; ++i) {
     void* memory = nullptr;
     CUDA_OK(t, cudaMalloc(&memory, kPiece + i * 4096));
@@ -159,9 +154,8 @@ void RepeatedAllocations(Test& t) {
   EXPECT_THAT(t, FreeBytes(t) + kKept >= free_at_first, "nearly all freed memory to be free again");
 }
 
-void Registration(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(registration, register_and_deregister) {
+  const auto [comm, stream] = OnWorld(t);
   DeviceBuffer memory = t.NewBuffer(BytesOfWork(t));
   void* handle = nullptr;
   void* again = nullptr;
@@ -175,7 +169,7 @@ void Registration(Test& t) {
   NCCL_OK(t, ncclCommDeregister(comm, nullptr));
 }
 
-void RegistrationOfAPart(Test& t) {
+CONFORMANCE_TEST(registration, of_a_part) {
   ncclComm_t comm = t.World();
   DeviceBuffer memory = t.NewBuffer(BytesOfWork(t));
   void* handle = nullptr;
@@ -185,9 +179,8 @@ void RegistrationOfAPart(Test& t) {
 }
 
 // As an allocator hook does: registers each segment and deregisters it just before the free.
-void RepeatedRegistration(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(registration, comes_and_goes) {
+  const auto [comm, stream] = OnWorld(t);
   for (int i = 0; t.ok() && i < 20; ++i) {
     void* memory = nullptr;
     void* handle = nullptr;
@@ -218,9 +211,8 @@ void Windows(Test& t, int flags) {
   t.Destroy(comm);
 }
 
-void AWindowInAGroup(Test& t) {
-  ncclComm_t comm = t.NewWorld();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(registration, a_window_in_a_group) {
+  const auto [comm, stream] = OnNewWorld(t);
   void* memory = nullptr;
   NCCL_OK(t, ncclMemAlloc(&memory, 2 * kBytes));
   IntBuffer send(t, memory, kCount, stream);
@@ -240,7 +232,7 @@ void AWindowInAGroup(Test& t) {
 }
 
 // NULL and cudaStreamLegacy are the same stream; each call of the group has its own result.
-void TwoNamesOfTheLegacyStreamInOneGroup(Test& t) {
+CONFORMANCE_TEST(memory, two_names_of_the_legacy_stream_in_one_group) {
   ncclComm_t comm = t.World();
   cudaStream_t names[] = {nullptr, cudaStreamLegacy};
   void* memory = nullptr;
@@ -262,9 +254,8 @@ void TwoNamesOfTheLegacyStreamInOneGroup(Test& t) {
 }
 
 // Ranks may use different kinds of memory.
-void KindsMixInOneOperation(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(memory, kinds_mix_in_one_operation, .min_ranks = 2) {
+  const auto [comm, stream] = OnWorld(t);
   void* memory = nullptr;
   const int kind = t.rank() % 3;
   if (kind == 0) CUDA_OK(t, cudaMalloc(&memory, kBytes));
@@ -279,29 +270,9 @@ void KindsMixInOneOperation(Test& t) {
   if (kind == 2) CUDA_OK(t, cudaFreeAsync(memory, stream));
 }
 
+CONFORMANCE_TEST(registration, windows) { Windows(t, NCCL_WIN_DEFAULT); }
+
+CONFORMANCE_TEST(registration, symmetric_windows) { Windows(t, NCCL_WIN_COLL_SYMMETRIC); }
+
 }  // namespace
-
-void AddMemoryTests(TestTable* table) {
-  const TestGroup memory(table, "memory");
-  const TestGroup registration(table, "registration");
-  memory("nccl_mem_alloc", NcclMemAlloc);
-  memory("pinned_host_memory", PinnedHostMemory);
-  memory("registered_host_memory", RegisteredHostMemory);
-  memory("managed_memory", ManagedMemory);
-  memory("memory_of_the_default_pool", MemoryOfTheDefaultPool);
-  memory("pool_memory_freed_behind_its_work", PoolMemoryFreedAfterItsWork);
-  memory("anywhere_in_an_allocation", AnywhereInAnAllocation);
-  memory("one_allocation_for_send_one_for_receive", OneAllocationForSendOneForReceive);
-  memory("freed_and_reused_addresses", FreedAndReusedAddresses);
-  memory("allocations_come_and_go", RepeatedAllocations);
-  memory("two_names_of_the_legacy_stream_in_one_group", TwoNamesOfTheLegacyStreamInOneGroup);
-  memory("kinds_mix_in_one_operation", KindsMixInOneOperation, 2);
-  registration("register_and_deregister", Registration);
-  registration("of_a_part", RegistrationOfAPart);
-  registration("comes_and_goes", RepeatedRegistration);
-  registration("windows", [](Test& t) { Windows(t, NCCL_WIN_DEFAULT); });
-  registration("symmetric_windows", [](Test& t) { Windows(t, NCCL_WIN_COLL_SYMMETRIC); });
-  registration("a_window_in_a_group", AWindowInAGroup);
-}
-
 }  // namespace conformance

@@ -2,7 +2,6 @@
 // process or in several.
 #include <cstddef>
 #include <cstdlib>
-#include <functional>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -106,29 +105,42 @@ class LocalRanks {
   std::vector<IntBuffers> buffers_;
 };
 
+// Skips the test unless ranks may share a GPU.
+bool MayShareGpus(Test& t) {
+  const char* value = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  const bool allowed = value != nullptr && std::string(value) == "1";
+  if (!allowed) t.Skip("needs NCCL_MULTI_RANK_GPU_ENABLE=1");
+  return allowed;
+}
+
 void Everything(LocalRanks& seats) {
   seats.Sum();
   seats.Ring();
   seats.SumOfHalves();
 }
 
-void SeveralRanksOfAProcessOnItsGpu(Test& t) {
+CONFORMANCE_TEST(multi_rank, several_ranks_of_a_process_on_its_gpu) {
+  if (!MayShareGpus(t)) return;
   LocalRanks seats(t, {t.self().device, t.self().device, t.self().device});
   Everything(seats);
 }
 
-void UnevenNumbersOfRanks(Test& t) {
+CONFORMANCE_TEST(multi_rank, uneven_numbers_of_ranks) {
+  if (!MayShareGpus(t)) return;
   LocalRanks seats(t, std::vector<int>(1 + t.rank() % 3, t.self().device));
   Everything(seats);
 }
 
-void OneStreamForAllRanksOfAProcess(Test& t) {
+CONFORMANCE_TEST(multi_rank, one_stream_for_all_ranks_of_a_process) {
+  if (!MayShareGpus(t)) return;
   LocalRanks seats(t, {t.self().device, t.self().device}, /*one_stream=*/true);
   Everything(seats);
 }
 
 // Ranks of the same GPU are not adjacent in the order.
-void EveryGpuOfTheHostTwice(Test& t) {
+CONFORMANCE_TEST(multi_rank, every_gpu_of_the_host_twice, .who = ParticipantSet::kHostLeaders,
+                 .min_devices = 2) {
+  if (!MayShareGpus(t)) return;
   std::vector<int> devices;
   for (int round = 0; round < 2; ++round) {
     for (int i = 0; i < t.self().visible_devices; ++i) devices.push_back(i);
@@ -138,17 +150,21 @@ void EveryGpuOfTheHostTwice(Test& t) {
 }
 
 // Ranks of several processes, and several of this process, share a GPU.
-void ProcessesShareAGpu(Test& t) {
+CONFORMANCE_TEST(multi_rank, processes_share_a_gpu, .min_devices = 2) {
+  if (!MayShareGpus(t)) return;
   LocalRanks seats(t, {t.self().local_rank / 2, t.self().local_rank / 2});
   Everything(seats);
 }
 
-void AllProcessesOfAHostOnOneGpu(Test& t) {
+CONFORMANCE_TEST(multi_rank, all_processes_of_a_host_on_one_gpu, .min_devices = 2) {
+  if (!MayShareGpus(t)) return;
   LocalRanks seats(t, {0});
   Everything(seats);
 }
 
-void InitAllOfADeviceTwice(Test& t) {
+CONFORMANCE_TEST(multi_rank, init_all_of_a_device_twice, .who = ParticipantSet::kHostLeaders,
+                 .min_devices = 2) {
+  if (!MayShareGpus(t)) return;
   const std::vector<int> devices = {0, 1, 0};
   std::vector<ncclComm_t> comms(devices.size());
   NCCL_OK(t, ncclCommInitAll(comms.data(), static_cast<int>(devices.size()), devices.data()));
@@ -161,31 +177,5 @@ void InitAllOfADeviceTwice(Test& t) {
   for (ncclComm_t comm : comms) t.Destroy(comm);
 }
 
-std::function<void(Test&)> WhereAllowed(void (*run)(Test&)) {
-  return [run](Test& t) {
-    const char* value = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
-    if (value == nullptr || std::string(value) != "1") {
-      return t.Skip("needs NCCL_MULTI_RANK_GPU_ENABLE=1");
-    }
-    run(t);
-  };
-}
-
 }  // namespace
-
-void AddMultiRankTests(TestTable* table) {
-  const TestGroup every(table, "multi_rank");
-  every("several_ranks_of_a_process_on_its_gpu", WhereAllowed(SeveralRanksOfAProcessOnItsGpu));
-  every("uneven_numbers_of_ranks", WhereAllowed(UnevenNumbersOfRanks));
-  every("one_stream_for_all_ranks_of_a_process", WhereAllowed(OneStreamForAllRanksOfAProcess));
-  const TestGroup leaders(
-      table,
-      TestCase{.group = "multi_rank", .who = ParticipantSet::kHostLeaders, .min_devices = 2});
-  leaders("every_gpu_of_the_host_twice", WhereAllowed(EveryGpuOfTheHostTwice));
-  leaders("init_all_of_a_device_twice", WhereAllowed(InitAllOfADeviceTwice));
-  const TestGroup neighbours(table, TestCase{.group = "multi_rank", .min_devices = 2});
-  neighbours("processes_share_a_gpu", WhereAllowed(ProcessesShareAGpu));
-  neighbours("all_processes_of_a_host_on_one_gpu", WhereAllowed(AllProcessesOfAHostOnOneGpu));
-}
-
 }  // namespace conformance

@@ -27,7 +27,7 @@ Function Find(Test& t, const char* name, const char* since) {
 // ---- Growing ------------------------------------------------------------------------------------
 
 // All ranks but the last have a communicator and add the last one. One of them creates the id.
-void GrowAddsTheLastRank(Test& t) {
+CONFORMANCE_TEST(newer, grow_adds_the_last_rank, .min_ranks = 2) {
   const auto id_of =
       Find<ncclResult_t (*)(ncclComm_t, ncclUniqueId*)>(t, "ncclCommGetUniqueId", "2.29");
   const auto grow =
@@ -133,7 +133,7 @@ void WithEach(const std::function<void(const CollConfig*)>& run) {
   run(&config);
 }
 
-void AllReduceConfig(Test& t) {
+CONFORMANCE_TEST(newer, all_reduce_config) {
   ConfiguredCall<ncclRedOp_t> call(t, "ncclAllReduceConfig");
   WithEach([&](const CollConfig* config) {
     call.Run(config, ncclSum);
@@ -141,7 +141,7 @@ void AllReduceConfig(Test& t) {
   });
 }
 
-void ReduceScatterConfig(Test& t) {
+CONFORMANCE_TEST(newer, reduce_scatter_config) {
   ConfiguredCall<ncclRedOp_t> call(t, "ncclReduceScatterConfig");
   WithEach([&](const CollConfig* config) {
     call.Run(config, ncclSum);
@@ -149,7 +149,7 @@ void ReduceScatterConfig(Test& t) {
   });
 }
 
-void ReduceConfig(Test& t) {
+CONFORMANCE_TEST(newer, reduce_config) {
   ConfiguredCall<ncclRedOp_t, int> call(t, "ncclReduceConfig");
   WithEach([&](const CollConfig* config) {
     call.Run(config, ncclSum, 0);
@@ -157,7 +157,7 @@ void ReduceConfig(Test& t) {
   });
 }
 
-void BroadcastConfig(Test& t) {
+CONFORMANCE_TEST(newer, broadcast_config) {
   ConfiguredCall<int> call(t, "ncclBroadcastConfig");
   const int root = t.size() - 1;
   WithEach([&](const CollConfig* config) {
@@ -166,7 +166,7 @@ void BroadcastConfig(Test& t) {
   });
 }
 
-void AllGatherConfig(Test& t) {
+CONFORMANCE_TEST(newer, all_gather_config) {
   ConfiguredCall<> call(t, "ncclAllGatherConfig");
   WithEach([&](const CollConfig* config) {
     call.Run(config);
@@ -174,7 +174,7 @@ void AllGatherConfig(Test& t) {
   });
 }
 
-void AlltoAllConfig(Test& t) {
+CONFORMANCE_TEST(newer, all_to_all_config) {
   ConfiguredCall<> call(t, "ncclAlltoAllConfig");
   WithEach([&](const CollConfig* config) {
     call.Run(config);
@@ -182,7 +182,7 @@ void AlltoAllConfig(Test& t) {
   });
 }
 
-void GatherConfig(Test& t) {
+CONFORMANCE_TEST(newer, gather_config) {
   ConfiguredCall<int> call(t, "ncclGatherConfig");
   WithEach([&](const CollConfig* config) {
     call.Run(config, 0);
@@ -190,7 +190,7 @@ void GatherConfig(Test& t) {
   });
 }
 
-void ScatterConfig(Test& t) {
+CONFORMANCE_TEST(newer, scatter_config) {
   ConfiguredCall<int> call(t, "ncclScatterConfig");
   WithEach([&](const CollConfig* config) {
     call.Run(config, 0);
@@ -198,13 +198,12 @@ void ScatterConfig(Test& t) {
   });
 }
 
-void AConfigurationWithoutItsMagicIsRejected(Test& t) {
+CONFORMANCE_TEST(newer, a_configuration_without_its_magic_is_rejected) {
   using Function = ncclResult_t (*)(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t,
                                     ncclComm_t, cudaStream_t, const CollConfig*);
   const auto function = Find<Function>(t, "ncclAllReduceConfig", "2.32");
   if (!t.ok()) return;
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+  const auto [comm, stream] = OnWorld(t);
   IntBuffers buffers(t, kCount, stream, 1);
   CollConfig config;
   config.magic = 0;
@@ -216,7 +215,7 @@ void AConfigurationWithoutItsMagicIsRejected(Test& t) {
 
 // ---- Queries ------------------------------------------------------------------------------------
 
-void QueryProperties(Test& t) {
+CONFORMANCE_TEST(newer, query_properties) {
   // The fields of ncclCommProperties_t in 2.29.
   struct Properties {
     size_t size = sizeof(Properties);
@@ -243,20 +242,4 @@ void QueryProperties(Test& t) {
 }
 
 }  // namespace
-
-void AddNewerTests(TestTable* table) {
-  const TestGroup add(table, "newer");
-  add("grow_adds_the_last_rank", GrowAddsTheLastRank, 2);
-  add("all_reduce_config", AllReduceConfig);
-  add("reduce_scatter_config", ReduceScatterConfig);
-  add("reduce_config", ReduceConfig);
-  add("broadcast_config", BroadcastConfig);
-  add("all_gather_config", AllGatherConfig);
-  add("all_to_all_config", AlltoAllConfig);
-  add("gather_config", GatherConfig);
-  add("scatter_config", ScatterConfig);
-  add("a_configuration_without_its_magic_is_rejected", AConfigurationWithoutItsMagicIsRejected);
-  add("query_properties", QueryProperties);
-}
-
 }  // namespace conformance

@@ -44,7 +44,7 @@ bool SumWorks(Test& t, ncclComm_t comm) {
   return t.Settle(comm) && buffers.receive.Expect(t.size(), "the sum");
 }
 
-void InitSettlesAndCollectivesWork(Test& t) {
+CONFORMANCE_TEST(non_blocking, init_settles_and_collectives_work) {
   ncclComm_t comm = NewWorld(t);
   SumWorks(t, comm);
   SumWorks(t, comm);
@@ -52,7 +52,7 @@ void InitSettlesAndCollectivesWork(Test& t) {
 }
 
 // The last rank joins only after the others have checked their state.
-void InitReturnsWhileOthersAreMissing(Test& t) {
+CONFORMANCE_TEST(non_blocking, init_returns_while_others_are_missing, .min_ranks = 2) {
   const ncclUniqueId id = t.SharedId();
   ncclConfig_t config = NonBlocking();
   ncclComm_t comm = nullptr;
@@ -76,7 +76,7 @@ void InitReturnsWhileOthersAreMissing(Test& t) {
   t.Destroy(comm);
 }
 
-void UseBeforeItIsReadyIsInvalidArgument(Test& t) {
+CONFORMANCE_TEST(non_blocking, use_before_it_is_ready_is_invalid_argument, .min_ranks = 2) {
   const ncclUniqueId id = t.SharedId();
   ncclConfig_t config = NonBlocking();
   ncclComm_t comm = nullptr;
@@ -96,7 +96,7 @@ void UseBeforeItIsReadyIsInvalidArgument(Test& t) {
   Works(t, t.World());
 }
 
-void AbortDuringInit(Test& t) {
+CONFORMANCE_TEST(non_blocking, abort_during_init, .min_ranks = 2) {
   const ncclUniqueId id = t.SharedId();
   ncclConfig_t config = NonBlocking();
   if (!t.is_root() && t.ok()) {
@@ -109,7 +109,7 @@ void AbortDuringInit(Test& t) {
   Works(t, t.World());
 }
 
-void FinalizeSettles(Test& t) {
+CONFORMANCE_TEST(non_blocking, finalize_settles) {
   ncclComm_t comm = NewWorld(t);
   SumWorks(t, comm);
   if (t.ok()) IsSuccessOrInProgress(t, ncclCommFinalize(comm), "ncclCommFinalize");
@@ -118,7 +118,7 @@ void FinalizeSettles(Test& t) {
 }
 
 // No one polls the finalize; meanwhile new communicators may reuse its resources.
-void AbortAfterFinalizeAffectsNoOther(Test& t) {
+CONFORMANCE_TEST(non_blocking, abort_after_finalize_affects_no_other) {
   constexpr int kLater = 3;
   for (int i = 0; t.ok() && i < 5; ++i) {
     ncclComm_t finalized = NewWorld(t);
@@ -134,7 +134,7 @@ void AbortAfterFinalizeAffectsNoOther(Test& t) {
   }
 }
 
-void AGroupMayEndInProgress(Test& t) {
+CONFORMANCE_TEST(non_blocking, a_group_may_end_in_progress) {
   ncclComm_t comm = NewWorld(t);
   cudaStream_t stream = t.NewStream();
   IntBuffers buffers(t, kCount, stream);
@@ -149,7 +149,7 @@ void AGroupMayEndInProgress(Test& t) {
   t.Destroy(comm);
 }
 
-void SplitSetsTheChildAtOnceAndSettles(Test& t) {
+CONFORMANCE_TEST(non_blocking, split_sets_the_child_at_once_and_settles) {
   ncclComm_t comm = NewWorld(t);
   ncclComm_t child = nullptr;
   if (t.ok())
@@ -164,7 +164,7 @@ void SplitSetsTheChildAtOnceAndSettles(Test& t) {
 }
 
 // Calls that create communicators cannot block for some communicators and not for others.
-void JobsOfBothKindsDoNotMixInAGroup(Test& t) {
+CONFORMANCE_TEST(non_blocking, jobs_of_both_kinds_do_not_mix_in_a_group) {
   ncclComm_t blocking = t.NewWorld();
   ncclComm_t comm = NewWorld(t);
   // Not on the stack: a library that accepts the mixture writes them later.
@@ -177,18 +177,4 @@ void JobsOfBothKindsDoNotMixInAGroup(Test& t) {
 }
 
 }  // namespace
-
-void AddNonBlockingTests(TestTable* table) {
-  const TestGroup add(table, "non_blocking");
-  add("init_settles_and_collectives_work", InitSettlesAndCollectivesWork);
-  add("init_returns_while_others_are_missing", InitReturnsWhileOthersAreMissing, 2);
-  add("use_before_it_is_ready_is_invalid_argument", UseBeforeItIsReadyIsInvalidArgument, 2);
-  add("abort_during_init", AbortDuringInit, 2);
-  add("finalize_settles", FinalizeSettles);
-  add("abort_after_finalize_affects_no_other", AbortAfterFinalizeAffectsNoOther);
-  add("a_group_may_end_in_progress", AGroupMayEndInProgress);
-  add("split_sets_the_child_at_once_and_settles", SplitSetsTheChildAtOnceAndSettles);
-  add("jobs_of_both_kinds_do_not_mix_in_a_group", JobsOfBothKindsDoNotMixInAGroup);
-}
-
 }  // namespace conformance

@@ -101,7 +101,8 @@ class Gpus {
   std::vector<Gpu> gpus_;
 };
 
-void InitAllOfAllDevices(Test& t) {
+CONFORMANCE_TEST(one_process, init_all_of_all_devices, .who = ParticipantSet::kHostLeaders,
+                 .min_devices = 2) {
   Gpus gpus(t);
   gpus.InitAll();
   for (int i = 0; i < gpus.size(); ++i) {
@@ -119,7 +120,8 @@ void InitAllOfAllDevices(Test& t) {
   gpus.DestroyComms();
 }
 
-void InitAllInTheOrderOfTheList(Test& t) {
+CONFORMANCE_TEST(one_process, init_all_in_the_order_of_the_list,
+                 .who = ParticipantSet::kHostLeaders, .min_devices = 2) {
   Gpus gpus(t);
   std::vector<int> devices(gpus.size());
   std::iota(devices.rbegin(), devices.rend(), 0);
@@ -131,7 +133,8 @@ void InitAllInTheOrderOfTheList(Test& t) {
   gpus.DestroyComms();
 }
 
-void InitAllKeepsTheCurrentDevice(Test& t) {
+CONFORMANCE_TEST(one_process, init_all_keeps_the_current_device,
+                 .who = ParticipantSet::kHostLeaders, .min_devices = 2) {
   Gpus gpus(t);
   CUDA_OK(t, cudaSetDevice(1));
   gpus.InitAll();
@@ -148,14 +151,16 @@ bool SkipsWhereGpusAreShared(Test& t) {
   return true;
 }
 
-void InitAllOfADeviceTwiceIsInvalidUsage(Test& t) {
+CONFORMANCE_TEST(one_process, init_all_of_a_device_twice_is_invalid_usage,
+                 .who = ParticipantSet::kHostLeaders, .min_devices = 2) {
   if (SkipsWhereGpusAreShared(t)) return;
   ncclComm_t comms[2] = {};
   const int devices[] = {0, 0};
   NCCL_RETURNS(t, ncclInvalidUsage, ncclCommInitAll(comms, 2, devices));
 }
 
-void InitAllOfNoSuchDeviceIsInvalidArgument(Test& t) {
+CONFORMANCE_TEST(one_process, init_all_of_no_such_device_is_invalid_argument,
+                 .who = ParticipantSet::kHostLeaders, .min_devices = 2) {
   ncclComm_t comms[2] = {};
   const int devices[] = {0, t.self().visible_devices};
   NCCL_RETURNS(t, ncclInvalidArgument, ncclCommInitAll(comms, 2, devices));
@@ -165,7 +170,8 @@ void InitAllOfNoSuchDeviceIsInvalidArgument(Test& t) {
   NCCL_RETURNS(t, ncclInvalidArgument, ncclCommInitAll(nullptr, 1, nullptr));
 }
 
-void TwoRanksOnOneDeviceAreInvalidUsage(Test& t) {
+CONFORMANCE_TEST(one_process, two_ranks_on_one_device_are_invalid_usage,
+                 .who = ParticipantSet::kHostLeaders, .min_devices = 2) {
   if (SkipsWhereGpusAreShared(t)) return;
   ncclUniqueId id;
   ncclComm_t comms[2] = {};
@@ -176,7 +182,8 @@ void TwoRanksOnOneDeviceAreInvalidUsage(Test& t) {
 }
 
 // All GPUs of all hosts; one thread per host drives its GPUs.
-void InitOfAWorldInAGroup(Test& t) {
+CONFORMANCE_TEST(one_process, init_of_a_world_in_a_group, .who = ParticipantSet::kHostLeaders,
+                 .min_devices = 2) {
   Gpus gpus(t);
   const ncclUniqueId id = t.SharedId();
   int first = 0;
@@ -195,7 +202,8 @@ void InitOfAWorldInAGroup(Test& t) {
   gpus.DestroyComms();
 }
 
-void GroupEndRestoresTheCurrentDevice(Test& t) {
+CONFORMANCE_TEST(one_process, group_end_restores_the_current_device,
+                 .who = ParticipantSet::kHostLeaders, .min_devices = 2) {
   Gpus gpus(t);
   gpus.InitAll();
   for (int current : {0, 1}) {
@@ -214,7 +222,8 @@ void GroupEndRestoresTheCurrentDevice(Test& t) {
   gpus.DestroyComms();
 }
 
-void SendsAndReceivesBetweenItsGpus(Test& t) {
+CONFORMANCE_TEST(one_process, sends_and_receives_between_its_gpus,
+                 .who = ParticipantSet::kHostLeaders, .min_devices = 2) {
   Gpus gpus(t);
   gpus.InitAll();
   const int n = gpus.size();
@@ -232,7 +241,8 @@ void SendsAndReceivesBetweenItsGpus(Test& t) {
 }
 
 // One communicator over the even GPUs, one over the odd ones, both in one group.
-void SplitInAGroup(Test& t) {
+CONFORMANCE_TEST(one_process, split_in_a_group, .who = ParticipantSet::kHostLeaders,
+                 .min_devices = 2) {
   Gpus gpus(t);
   gpus.InitAll();
   std::vector<ncclComm_t> parents;
@@ -256,7 +266,8 @@ void SplitInAGroup(Test& t) {
   gpus.DestroyComms();
 }
 
-void ThreadsOfOneProcess(Test& t) {
+CONFORMANCE_TEST(one_process, threads_of_one_process, .who = ParticipantSet::kHostLeaders,
+                 .min_devices = 2) {
   Gpus gpus(t);
   gpus.InitAll();
   for (int i = 0; i < gpus.size(); ++i) gpus.Fill(i, i + 1);
@@ -276,22 +287,4 @@ void ThreadsOfOneProcess(Test& t) {
 }
 
 }  // namespace
-
-void AddOneProcessTests(TestTable* table) {
-  const TestGroup add(
-      table,
-      TestCase{.group = "one_process", .who = ParticipantSet::kHostLeaders, .min_devices = 2});
-  add("init_all_of_all_devices", InitAllOfAllDevices);
-  add("init_all_in_the_order_of_the_list", InitAllInTheOrderOfTheList);
-  add("init_all_keeps_the_current_device", InitAllKeepsTheCurrentDevice);
-  add("init_all_of_a_device_twice_is_invalid_usage", InitAllOfADeviceTwiceIsInvalidUsage);
-  add("init_all_of_no_such_device_is_invalid_argument", InitAllOfNoSuchDeviceIsInvalidArgument);
-  add("two_ranks_on_one_device_are_invalid_usage", TwoRanksOnOneDeviceAreInvalidUsage);
-  add("init_of_a_world_in_a_group", InitOfAWorldInAGroup);
-  add("group_end_restores_the_current_device", GroupEndRestoresTheCurrentDevice);
-  add("sends_and_receives_between_its_gpus", SendsAndReceivesBetweenItsGpus);
-  add("split_in_a_group", SplitInAGroup);
-  add("threads_of_one_process", ThreadsOfOneProcess);
-}
-
 }  // namespace conformance

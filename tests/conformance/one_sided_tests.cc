@@ -141,12 +141,12 @@ void PutToTheNext(Test& t, size_t count) {
   s.window.Close();
 }
 
-void ToTheNextRank(Test& t) { PutToTheNext(t, kCount); }
+CONFORMANCE_TEST(one_sided, to_the_next_rank, .min_ranks = 2) { PutToTheNext(t, kCount); }
 
 // Larger than any buffer in a library.
-void LargerThanASlice(Test& t) { PutToTheNext(t, 6'000'001); }
+CONFORMANCE_TEST(one_sided, larger_than_a_slice, .min_ranks = 2) { PutToTheNext(t, 6'000'001); }
 
-void ASignalAlone(Test& t) {
+CONFORMANCE_TEST(one_sided, a_signal_alone, .min_ranks = 2) {
   OneSidedSetup s(t);
   NCCL_OK(t, s.calls.Signal(s.next));
   NCCL_OK(t, s.calls.Wait(s.previous));
@@ -154,7 +154,7 @@ void ASignalAlone(Test& t) {
   s.window.Close();
 }
 
-void APutOfNothingSignals(Test& t) {
+CONFORMANCE_TEST(one_sided, a_put_of_nothing_signals, .min_ranks = 2) {
   OneSidedSetup s(t);
   NCCL_OK(t, s.calls.Put(s.window.from.data(), 0, s.next, s.window.handle(), 0));
   NCCL_OK(t, s.calls.Wait(s.previous));
@@ -163,7 +163,7 @@ void APutOfNothingSignals(Test& t) {
 }
 
 // A rank's puts complete without a call of the target rank.
-void TheSignalMayComeFirst(Test& t) {
+CONFORMANCE_TEST(one_sided, the_signal_may_come_first, .min_ranks = 2) {
   OneSidedSetup s(t);
   NCCL_OK(t,
           s.calls.Put(s.window.from.data(), kCount, s.next, s.window.handle(), s.window.into_at()));
@@ -174,7 +174,7 @@ void TheSignalMayComeFirst(Test& t) {
   s.window.Close();
 }
 
-void TheWaitMayComeFirst(Test& t) {
+CONFORMANCE_TEST(one_sided, the_wait_may_come_first, .min_ranks = 2) {
   OneSidedSetup s(t);
   if (t.rank() == 1) {
     NCCL_OK(t, s.calls.Wait(0));
@@ -189,7 +189,7 @@ void TheWaitMayComeFirst(Test& t) {
   s.window.Close();
 }
 
-void ManySignals(Test& t) {
+CONFORMANCE_TEST(one_sided, many_signals, .min_ranks = 2) {
   constexpr int kSignals = 1000;
   constexpr int kFirst = 300;
   OneSidedSetup s(t);
@@ -209,7 +209,7 @@ void ManySignals(Test& t) {
   s.window.Close();
 }
 
-void SeveralPeersInOneList(Test& t) {
+CONFORMANCE_TEST(one_sided, several_peers_in_one_list, .min_ranks = 2) {
   const auto ranks = static_cast<size_t>(t.size());
   constexpr size_t kPart = 500;
   OneSidedSetup s(t, kPart * ranks);
@@ -229,7 +229,7 @@ void SeveralPeersInOneList(Test& t) {
 }
 
 // When the last signal has arrived, so has the data of all earlier puts.
-void PutsOfAPairKeepTheirOrder(Test& t) {
+CONFORMANCE_TEST(one_sided, puts_of_a_pair_keep_their_order, .min_ranks = 2) {
   constexpr int kPuts = 40;
   OneSidedSetup s(t);
   for (int i = 0; t.ok() && i < kPuts; ++i) {
@@ -243,7 +243,7 @@ void PutsOfAPairKeepTheirOrder(Test& t) {
 }
 
 // The stream may overwrite the source as soon as the put is done.
-void TheSourceIsFreeWhenThePutIs(Test& t) {
+CONFORMANCE_TEST(one_sided, the_source_is_free_when_the_put_is, .min_ranks = 2) {
   constexpr size_t kLarge = 1'000'003;
   OneSidedSetup s(t, kLarge);
   NCCL_OK(t,
@@ -254,7 +254,7 @@ void TheSourceIsFreeWhenThePutIs(Test& t) {
   s.window.Close();
 }
 
-void InAGroupWithOtherCalls(Test& t) {
+CONFORMANCE_TEST(one_sided, in_a_group_with_other_calls, .min_ranks = 2) {
   OneSidedSetup s(t);
   IntBuffers ring(t, kCount, s.stream, 100 + t.rank());
   IntBuffers sum(t, kCount, s.stream, 1);
@@ -272,7 +272,7 @@ void InAGroupWithOtherCalls(Test& t) {
   s.window.Close();
 }
 
-void BetweenOtherCalls(Test& t) {
+CONFORMANCE_TEST(one_sided, between_other_calls, .min_ranks = 2) {
   OneSidedSetup s(t);
   for (int i = 0; t.ok() && i < 10; ++i) {
     IntBuffers sum(t, kCount, s.stream, 1);
@@ -288,11 +288,11 @@ void BetweenOtherCalls(Test& t) {
   s.window.Close();
 }
 
-void RepeatedWindowRegistration(Test& t) {
+CONFORMANCE_TEST(one_sided, repeated_window_registration, .min_ranks = 2) {
   for (int i = 0; t.ok() && i < 5; ++i) PutToTheNext(t, kCount + static_cast<size_t>(i));
 }
 
-void TheSecondOfTwoWindows(Test& t) {
+CONFORMANCE_TEST(one_sided, the_second_of_two_windows, .min_ranks = 2) {
   OneSidedSetup s(t);
   Window second(t, s.comm, s.stream, kCount);
   NCCL_OK(t, s.calls.Put(second.from.data(), kCount, s.next, second.handle(), second.into_at()));
@@ -303,7 +303,7 @@ void TheSecondOfTwoWindows(Test& t) {
   second.Close();
 }
 
-void BadArguments(Test& t) {
+CONFORMANCE_TEST(one_sided, bad_arguments, .min_ranks = 2) {
   OneSidedSetup s(t);
   const int32_t* from = s.window.from.data();
   const size_t elements = 2 * kCount;
@@ -339,7 +339,7 @@ void BadArguments(Test& t) {
 
 // ---- Cases that NCCL does not, or not fully, define --------------------------------------------
 
-void ToOneself(Test& t) {
+CONFORMANCE_TEST(one_sided, to_oneself, .beyond_nccl = true) {
   OneSidedSetup s(t);
   NCCL_OK(t, s.calls.Put(s.window.from.data(), kCount, t.rank(), s.window.handle(),
                          s.window.into_at()));
@@ -349,7 +349,7 @@ void ToOneself(Test& t) {
 }
 
 // From memory that is not in a window and that no daemon can map.
-void FromMemoryOfAPool(Test& t) {
+CONFORMANCE_TEST(one_sided, from_memory_of_a_pool, .min_ranks = 2, .beyond_nccl = true) {
   OneSidedSetup s(t);
   void* memory = nullptr;
   CUDA_OK(t, cudaMallocAsync(&memory, kCount * sizeof(int32_t), s.stream));
@@ -363,7 +363,7 @@ void FromMemoryOfAPool(Test& t) {
 }
 
 // Signals of different indices and contexts are counted separately.
-void SignalIndicesAreSeparate(Test& t) {
+CONFORMANCE_TEST(one_sided, signals_are_told_apart, .min_ranks = 2, .beyond_nccl = true) {
   OneSidedSetup s(t);
   const auto signal = s.calls.signal();
   NCCL_OK(t, signal(s.next, 3, 0, 0, s.comm, s.stream));
@@ -381,7 +381,7 @@ void SignalIndicesAreSeparate(Test& t) {
   s.window.Close();
 }
 
-void InAGraph(Test& t) {
+CONFORMANCE_TEST(one_sided, in_a_graph, .min_ranks = 2, .beyond_nccl = true) {
   OneSidedSetup s(t);
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;
@@ -403,7 +403,7 @@ void InAGraph(Test& t) {
 }
 
 // A deregistered window is rejected in the call.
-void ADeregisteredWindow(Test& t) {
+CONFORMANCE_TEST(one_sided, a_window_that_is_gone, .min_ranks = 2, .beyond_nccl = true) {
   OneSidedSetup s(t);
   ncclWindow_t other = nullptr;
   NCCL_OK(t, ncclCommWindowRegister(s.comm, s.window.from.data(), kCount * sizeof(int32_t), &other,
@@ -415,31 +415,4 @@ void ADeregisteredWindow(Test& t) {
 }
 
 }  // namespace
-
-void AddOneSidedTests(TestTable* table) {
-  const TestGroup add(table, TestCase{.group = "one_sided", .min_ranks = 2});
-  add("to_the_next_rank", ToTheNextRank);
-  add("larger_than_a_slice", LargerThanASlice);
-  add("a_signal_alone", ASignalAlone);
-  add("a_put_of_nothing_signals", APutOfNothingSignals);
-  add("the_signal_may_come_first", TheSignalMayComeFirst);
-  add("the_wait_may_come_first", TheWaitMayComeFirst);
-  add("many_signals", ManySignals);
-  add("several_peers_in_one_list", SeveralPeersInOneList);
-  add("puts_of_a_pair_keep_their_order", PutsOfAPairKeepTheirOrder);
-  add("the_source_is_free_when_the_put_is", TheSourceIsFreeWhenThePutIs);
-  add("in_a_group_with_other_calls", InAGroupWithOtherCalls);
-  add("between_other_calls", BetweenOtherCalls);
-  add("repeated_window_registration", RepeatedWindowRegistration);
-  add("the_second_of_two_windows", TheSecondOfTwoWindows);
-  add("bad_arguments", BadArguments);
-  const TestGroup beyond(table,
-                         TestCase{.group = "one_sided", .min_ranks = 2, .beyond_nccl = true});
-  beyond("to_oneself", ToOneself, 1);
-  beyond("from_memory_of_a_pool", FromMemoryOfAPool);
-  beyond("signals_are_told_apart", SignalIndicesAreSeparate);
-  beyond("in_a_graph", InAGraph);
-  beyond("a_window_that_is_gone", ADeregisteredWindow);
-}
-
 }  // namespace conformance

@@ -67,9 +67,8 @@ void PreMulSumWithDeviceScalar(Test& t, const ElementType& type) {
 }
 
 // At the call the scalar is not set yet: the stream writes it just before the work.
-void ADeviceScalarIsReadWhileTheWorkRuns(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(operators, a_device_scalar_is_read_while_the_work_runs) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffers buffers(t, kCount, stream);
   IntBuffer scalar(t, 1, stream);
   IntBuffer later(t, 1, stream);
@@ -89,9 +88,8 @@ void ADeviceScalarIsReadWhileTheWorkRuns(Test& t) {
   buffers.receive.Expect(3 * t.size(), "the sum with the scalar that the stream wrote");
 }
 
-void AnOperatorMayBeDestroyedBeforeGroupEnd(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(operators, an_operator_may_be_destroyed_before_group_end) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffers buffers(t, kCount, stream);
   buffers.send.Fill(1);
   NCCL_OK(t, ncclGroupStart());
@@ -106,7 +104,7 @@ void AnOperatorMayBeDestroyedBeforeGroupEnd(Test& t) {
   buffers.receive.Expect(5 * t.size(), "the sum of a destroyed operator");
 }
 
-void AnOperatorBelongsToOneCommunicator(Test& t) {
+CONFORMANCE_TEST(operators, an_operator_belongs_to_one_communicator) {
   ncclComm_t comm = t.World();
   ncclComm_t other = t.NewWorld();
   DeviceBuffer buffer = t.NewBuffer(64);
@@ -119,7 +117,7 @@ void AnOperatorBelongsToOneCommunicator(Test& t) {
   t.Destroy(other);
 }
 
-void AnOperatorBelongsToOneType(Test& t) {
+CONFORMANCE_TEST(operators, an_operator_belongs_to_one_type) {
   ncclComm_t comm = t.World();
   DeviceBuffer buffer = t.NewBuffer(64);
   ncclRedOp_t op = HostScalar(t, TypeOf(ncclFloat32), 2, comm);
@@ -129,7 +127,7 @@ void AnOperatorBelongsToOneType(Test& t) {
   Works(t, comm);
 }
 
-void ADestroyedOperatorIsUnknown(Test& t) {
+CONFORMANCE_TEST(operators, a_destroyed_operator_is_unknown) {
   ncclComm_t comm = t.World();
   DeviceBuffer buffer = t.NewBuffer(64);
   ncclRedOp_t op = HostScalar(t, TypeOf(ncclFloat32), 2, comm);
@@ -140,10 +138,9 @@ void ADestroyedOperatorIsUnknown(Test& t) {
   Works(t, comm);
 }
 
-void ManyOperatorsAtOnce(Test& t) {
+CONFORMANCE_TEST(operators, many_operators_at_once) {
   constexpr int kMany = 200;
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+  const auto [comm, stream] = OnWorld(t);
   IntBuffers buffers(t, 10, stream);
   buffers.send.Fill(1);
   std::vector<ncclRedOp_t> ops;
@@ -170,7 +167,7 @@ T Reduced(Test& t, ncclDataType_t type, ncclRedOp_t op, const Group& group, T ow
   return values[kFew - 1];
 }
 
-void IntegersWrapAround(Test& t) {
+CONFORMANCE_TEST(operators, integers_wrap_around) {
   const Group world{t.World(), t.rank(), t.size(), t.NewStream()};
   const auto n = static_cast<unsigned>(t.size());
   t.ExpectEqual(static_cast<uint8_t>(200 * n), Reduced<uint8_t>(t, ncclUint8, ncclSum, world, 200),
@@ -185,7 +182,7 @@ void IntegersWrapAround(Test& t) {
                 "the product of uint64 0x100000001");
 }
 
-void MinimumAndMaximumKnowTheSign(Test& t) {
+CONFORMANCE_TEST(operators, minimum_and_maximum_know_the_sign) {
   const Group world{t.World(), t.rank(), t.size(), t.NewStream()};
   const uint64_t high = uint64_t{1} << 63;
   const auto r = static_cast<uint64_t>(t.rank());
@@ -206,7 +203,7 @@ void MinimumAndMaximumKnowTheSign(Test& t) {
                 "the minimum of float");
 }
 
-void InfinityAndNotANumberPassThroughSums(Test& t) {
+CONFORMANCE_TEST(operators, infinity_and_not_a_number_pass_through_sums) {
   const Group world{t.World(), t.rank(), t.size(), t.NewStream()};
   const float infinity = std::numeric_limits<float>::infinity();
   t.ExpectEqual(infinity,
@@ -218,7 +215,7 @@ void InfinityAndNotANumberPassThroughSums(Test& t) {
 }
 
 // Sum, then divide, toward zero; the sum wraps first.
-void IntegerAveragesSumThenDivide(Test& t) {
+CONFORMANCE_TEST(operators, integer_averages_sum_then_divide) {
   const Group world{t.World(), t.rank(), t.size(), t.NewStream()};
   const int n = t.size();
   const int sum = SumOfRanks(n);
@@ -231,7 +228,7 @@ void IntegerAveragesSumThenDivide(Test& t) {
 }
 
 // The average of three ranks, one of which contributes x: x · round(1/3), rounded to the type.
-void FloatAveragesMultiplyByTheRoundedShare(Test& t) {
+CONFORMANCE_TEST(operators, float_averages_multiply_by_the_rounded_share, .min_ranks = 3) {
   constexpr int kThree = 3;
   const ncclUniqueId id = t.SharedId();
   if (t.rank() < kThree) {
@@ -262,24 +259,13 @@ void FloatAveragesMultiplyByTheRoundedShare(Test& t) {
 }  // namespace
 
 void AddOperatorTests(TestTable* table) {
-  const TestGroup add(table, "operators");
   for (const ElementType& type : ElementTypes()) {
     const std::string name(type.name);
-    add("premulsum_with_host_scalar_" + name, [&](Test& t) { PreMulSumWithHostScalar(t, type); });
-    add("premulsum_with_device_scalar_" + name,
-        [&](Test& t) { PreMulSumWithDeviceScalar(t, type); });
+    table->push_back({"operators", "premulsum_with_host_scalar_" + name,
+                      [&](Test& t) { PreMulSumWithHostScalar(t, type); }});
+    table->push_back({"operators", "premulsum_with_device_scalar_" + name,
+                      [&](Test& t) { PreMulSumWithDeviceScalar(t, type); }});
   }
-  add("a_device_scalar_is_read_while_the_work_runs", ADeviceScalarIsReadWhileTheWorkRuns);
-  add("an_operator_may_be_destroyed_before_group_end", AnOperatorMayBeDestroyedBeforeGroupEnd);
-  add("an_operator_belongs_to_one_communicator", AnOperatorBelongsToOneCommunicator);
-  add("an_operator_belongs_to_one_type", AnOperatorBelongsToOneType);
-  add("a_destroyed_operator_is_unknown", ADestroyedOperatorIsUnknown);
-  add("many_operators_at_once", ManyOperatorsAtOnce);
-  add("integers_wrap_around", IntegersWrapAround);
-  add("minimum_and_maximum_know_the_sign", MinimumAndMaximumKnowTheSign);
-  add("infinity_and_not_a_number_pass_through_sums", InfinityAndNotANumberPassThroughSums);
-  add("integer_averages_sum_then_divide", IntegerAveragesSumThenDivide);
-  add("float_averages_multiply_by_the_rounded_share", FloatAveragesMultiplyByTheRoundedShare, 3);
 }
 
 }  // namespace conformance

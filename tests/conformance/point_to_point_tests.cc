@@ -20,9 +20,8 @@ struct Neighbours {
 };
 
 // Rank 0 sends, the last rank receives; the others do not take part.
-void OnePair(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(point_to_point, one_pair, .min_ranks = 2) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffer buffer(t, kCount, stream);
   buffer.Fill(t.is_root() ? 42 : -1);
   const int last = t.size() - 1;
@@ -35,9 +34,8 @@ void OnePair(Test& t) {
   }
 }
 
-void PingPong(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(point_to_point, ping_pong, .min_ranks = 2) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffer buffer(t, kCount, stream);
   buffer.Fill(t.is_root() ? 7 : -1);
   const int last = t.size() - 1;
@@ -54,8 +52,7 @@ void PingPong(Test& t) {
 }
 
 void RingInAGroup(Test& t, size_t count) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+  const auto [comm, stream] = OnWorld(t);
   const Neighbours at(t);
   IntBuffers buffers(t, count, stream);
   buffers.send.Fill(t.rank());
@@ -67,17 +64,16 @@ void RingInAGroup(Test& t, size_t count) {
   buffers.receive.Expect(at.previous, "the data that the previous rank sent");
 }
 
-void ARing(Test& t) {
+CONFORMANCE_TEST(point_to_point, a_ring, .min_ranks = 2) {
   for (size_t count : {size_t{1}, size_t{7}, kCount}) RingInAGroup(t, count);
 }
 
 // Larger than any buffer in a library.
-void ALargeRing(Test& t) { RingInAGroup(t, 6'000'001); }
+CONFORMANCE_TEST(point_to_point, a_large_ring, .min_ranks = 2) { RingInAGroup(t, 6'000'001); }
 
-void FirstInFirstOutPerPair(Test& t) {
+CONFORMANCE_TEST(point_to_point, first_in_first_out_per_pair, .min_ranks = 2) {
   constexpr int kMessages = 20;
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+  const auto [comm, stream] = OnWorld(t);
   const Neighbours at(t);
   std::vector<IntBuffers> all;
   for (int i = 0; i < kMessages; ++i) {
@@ -99,10 +95,9 @@ void FirstInFirstOutPerPair(Test& t) {
 }
 
 // Not in a group: one after the other, in stream order.
-void FirstInFirstOutOverSeveralCalls(Test& t) {
+CONFORMANCE_TEST(point_to_point, first_in_first_out_over_several_calls, .min_ranks = 2) {
   constexpr int kMessages = 20;
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+  const auto [comm, stream] = OnWorld(t);
   std::vector<IntBuffers> all;
   for (int i = 0; i < kMessages; ++i) all.emplace_back(t, 10 + i, stream).send.Fill(i);
   for (const IntBuffers& one : all) {
@@ -119,9 +114,8 @@ void FirstInFirstOutOverSeveralCalls(Test& t) {
 }
 
 // The pattern of a program without all-to-all: every pair at once, each with its own size.
-void EveryPairAtOnce(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(point_to_point, every_pair_at_once) {
+  const auto [comm, stream] = OnWorld(t);
   const auto count = [&](int from, int to) { return size_t{100} + 37 * from + 11 * to; };
   std::vector<IntBuffer> sends;
   std::vector<IntBuffer> receives;
@@ -142,9 +136,8 @@ void EveryPairAtOnce(Test& t) {
   }
 }
 
-void ToOneselfInAGroup(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(point_to_point, to_oneself_in_a_group) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffers buffers(t, kCount, stream);
   buffers.send.Fill(t.rank());
   NCCL_OK(t, ncclGroupStart());
@@ -154,9 +147,8 @@ void ToOneselfInAGroup(Test& t) {
   buffers.receive.Expect(t.rank(), "the data that the rank sent to itself");
 }
 
-void ToOneselfWithoutAReceiveIsInvalidUsage(Test& t) {
-  ncclComm_t comm = t.NewWorld();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(point_to_point, to_oneself_without_a_receive_is_invalid_usage) {
+  const auto [comm, stream] = OnNewWorld(t);
   IntBuffers buffers(t, kCount, stream);
   NCCL_RETURNS(t, ncclInvalidUsage,
                ncclSend(buffers.send.data(), kCount, ncclInt32, t.rank(), comm, stream));
@@ -165,9 +157,8 @@ void ToOneselfWithoutAReceiveIsInvalidUsage(Test& t) {
   NCCL_RETURNS(t, ncclInvalidUsage, ncclGroupEnd());
 }
 
-void ThroughAllTypes(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(point_to_point, through_all_types, .min_ranks = 2) {
+  const auto [comm, stream] = OnWorld(t);
   const Neighbours at(t);
   for (const ElementType& type : ElementTypes()) {
     // At an odd element, so that the data is aligned only to its type.
@@ -190,9 +181,8 @@ void ThroughAllTypes(Test& t) {
 }
 
 // Independent pairs do not wait for each other.
-void PairsDoNotWaitForUninvolvedRanks(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(point_to_point, pairs_do_not_wait_for_uninvolved_ranks, .min_ranks = 3) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffer buffer(t, kCount, stream);
   buffer.Fill(t.rank() == 1 ? 9 : -1);
   if (t.rank() == 1) {
@@ -206,9 +196,8 @@ void PairsDoNotWaitForUninvolvedRanks(Test& t) {
   Works(t, comm);
 }
 
-void TheReceiveMayComeFirst(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(point_to_point, the_receive_may_come_first, .min_ranks = 2) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffer buffer(t, kCount, stream);
   buffer.Fill(t.is_root() ? 3 : -1);
   t.Wait(stream);
@@ -223,10 +212,9 @@ void TheReceiveMayComeFirst(Test& t) {
 }
 
 // A pipeline of stages, as in training: receive, work, send on.
-void APipelineOfStages(Test& t) {
+CONFORMANCE_TEST(point_to_point, a_pipeline_of_stages, .min_ranks = 2) {
   constexpr int kMicrobatches = 16;
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+  const auto [comm, stream] = OnWorld(t);
   IntBuffer buffer(t, kCount, stream);
   const bool first = t.is_root();
   const bool last = t.rank() == t.size() - 1;
@@ -246,7 +234,7 @@ void APipelineOfStages(Test& t) {
   t.Wait(stream);
 }
 
-void SeveralStreamsInOneGroup(Test& t) {
+CONFORMANCE_TEST(point_to_point, several_streams_in_one_group, .min_ranks = 2) {
   ncclComm_t comm = t.World();
   cudaStream_t sending = t.NewStream();
   cudaStream_t receiving = t.NewStream();
@@ -264,23 +252,4 @@ void SeveralStreamsInOneGroup(Test& t) {
 }
 
 }  // namespace
-
-void AddPointToPointTests(TestTable* table) {
-  const TestGroup add(table, TestCase{.group = "point_to_point", .min_ranks = 2});
-  add("one_pair", OnePair);
-  add("ping_pong", PingPong);
-  add("a_ring", ARing);
-  add("a_large_ring", ALargeRing);
-  add("first_in_first_out_per_pair", FirstInFirstOutPerPair);
-  add("first_in_first_out_over_several_calls", FirstInFirstOutOverSeveralCalls);
-  add("every_pair_at_once", EveryPairAtOnce, 1);
-  add("to_oneself_in_a_group", ToOneselfInAGroup, 1);
-  add("to_oneself_without_a_receive_is_invalid_usage", ToOneselfWithoutAReceiveIsInvalidUsage, 1);
-  add("through_all_types", ThroughAllTypes);
-  add("pairs_do_not_wait_for_uninvolved_ranks", PairsDoNotWaitForUninvolvedRanks, 3);
-  add("the_receive_may_come_first", TheReceiveMayComeFirst);
-  add("a_pipeline_of_stages", APipelineOfStages);
-  add("several_streams_in_one_group", SeveralStreamsInOneGroup);
-}
-
 }  // namespace conformance

@@ -27,13 +27,13 @@ void ExpectPlace(Test& t, ncclComm_t comm, int rank, int size,
   Works(t, comm, rank, size, where);
 }
 
-void OneColorKeepsEverybody(Test& t) {
+CONFORMANCE_TEST(split, one_color_keeps_everybody) {
   ncclComm_t child = Split(t, t.World(), 7, t.rank());
   ExpectPlace(t, child, t.rank(), t.size());
   t.Destroy(child);
 }
 
-void ColorsMakeCommunicatorsOfTheirOwn(Test& t) {
+CONFORMANCE_TEST(split, colors_make_communicators_of_their_own, .min_ranks = 2) {
   const int color = t.rank() % 2;
   ncclComm_t child = Split(t, t.World(), color, t.rank());
   ExpectPlace(t, child, t.rank() / 2, (t.size() + 1 - color) / 2);
@@ -41,13 +41,13 @@ void ColorsMakeCommunicatorsOfTheirOwn(Test& t) {
   t.Destroy(child);
 }
 
-void EachRankAlone(Test& t) {
+CONFORMANCE_TEST(split, each_rank_alone) {
   ncclComm_t child = Split(t, t.World(), t.rank(), 0);
   ExpectPlace(t, child, 0, 1);
   t.Destroy(child);
 }
 
-void KeysOrderTheRanks(Test& t) {
+CONFORMANCE_TEST(split, keys_order_the_ranks) {
   ncclComm_t child = Split(t, t.World(), 0, -t.rank());
   ExpectPlace(t, child, t.size() - 1 - t.rank(), t.size());
   // Checks the order itself: the last listed rank receives what rank 0 of the child sends.
@@ -60,13 +60,13 @@ void KeysOrderTheRanks(Test& t) {
   t.Destroy(child);
 }
 
-void EqualKeysKeepTheParentsOrder(Test& t) {
+CONFORMANCE_TEST(split, equal_keys_keep_the_parents_order) {
   ncclComm_t child = Split(t, t.World(), 0, 5);
   ExpectPlace(t, child, t.rank(), t.size());
   t.Destroy(child);
 }
 
-void NoColorTakesPartAndGetsNull(Test& t) {
+CONFORMANCE_TEST(split, no_color_takes_part_and_gets_null, .min_ranks = 2) {
   ncclComm_t parent = t.World();
   if (t.is_root()) {
     auto* child = reinterpret_cast<ncclComm_t>(1);
@@ -80,14 +80,14 @@ void NoColorTakesPartAndGetsNull(Test& t) {
   Works(t, parent);
 }
 
-void NoColorForAll(Test& t) {
+CONFORMANCE_TEST(split, no_color_for_all) {
   auto* child = reinterpret_cast<ncclComm_t>(1);
   NCCL_OK(t, ncclCommSplit(t.World(), NCCL_SPLIT_NOCOLOR, 0, &child, nullptr));
   EXPECT_THAT(t, child == nullptr, "a null communicator for NCCL_SPLIT_NOCOLOR");
   Works(t, t.World());
 }
 
-void AChildOutlivesItsParent(Test& t) {
+CONFORMANCE_TEST(split, a_child_outlives_its_parent) {
   ncclComm_t parent = t.NewWorld();
   ncclComm_t child = Split(t, parent, 0, t.rank());
   t.Destroy(parent);
@@ -95,7 +95,7 @@ void AChildOutlivesItsParent(Test& t) {
   t.Destroy(child);
 }
 
-void ChildrenOfChildren(Test& t) {
+CONFORMANCE_TEST(split, children_of_children, .min_ranks = 2) {
   ncclComm_t child = Split(t, t.World(), 0, t.rank());
   ncclComm_t grandchild = Split(t, child, t.rank() % 2, t.rank());
   ExpectPlace(t, grandchild, t.rank() / 2, (t.size() + 1 - t.rank() % 2) / 2);
@@ -103,7 +103,7 @@ void ChildrenOfChildren(Test& t) {
   t.Destroy(child);
 }
 
-void ParentAndChildWorkAtTheSameTime(Test& t) {
+CONFORMANCE_TEST(split, parent_and_child_work_at_the_same_time) {
   ncclComm_t parent = t.World();
   ncclComm_t child = Split(t, parent, 0, -t.rank());
   cudaStream_t streams[] = {t.NewStream(), t.NewStream()};
@@ -121,7 +121,7 @@ void ParentAndChildWorkAtTheSameTime(Test& t) {
 }
 
 // blocking = 0 is inherited: the child's init and its calls may return ncclInProgress.
-void NoConfigInheritsTheParents(Test& t) {
+CONFORMANCE_TEST(split, no_config_inherits_the_parents) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   const ncclUniqueId id = t.SharedId();
@@ -146,7 +146,7 @@ void NoConfigInheritsTheParents(Test& t) {
   t.Destroy(parent);
 }
 
-void AConfigOfItsOwn(Test& t) {
+CONFORMANCE_TEST(split, a_config_of_its_own) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   std::string name = "child";
   config.commName = name.c_str();
@@ -158,7 +158,7 @@ void AConfigOfItsOwn(Test& t) {
 }
 
 // Only the remaining ranks call it.
-void ShrinkFillsTheGaps(Test& t) {
+CONFORMANCE_TEST(shrink, fills_the_gaps, .min_ranks = 2) {
   ncclComm_t parent = t.NewWorld();
   const int gone = t.size() / 2;
   if (t.rank() != gone) {
@@ -174,7 +174,7 @@ void ShrinkFillsTheGaps(Test& t) {
   t.Destroy(parent);
 }
 
-void ShrinkToOne(Test& t) {
+CONFORMANCE_TEST(shrink, to_one, .min_ranks = 2) {
   ncclComm_t parent = t.NewWorld();
   if (t.is_root()) {
     std::vector<int> excluded;
@@ -192,7 +192,7 @@ void ShrinkToOne(Test& t) {
 }
 
 // Rank 0 has left during an operation, as if its process had died.
-void ShrinkWithAbortFlushesFirst(Test& t) {
+CONFORMANCE_TEST(shrink, with_abort_flushes_first, .min_ranks = 2) {
   ncclComm_t parent = t.NewWorld();
   cudaStream_t stream = t.NewStream();
   IntBuffers buffers(t, kCount, stream, /*sent=*/1);
@@ -214,7 +214,7 @@ void ShrinkWithAbortFlushesFirst(Test& t) {
   t.Abort(parent);
 }
 
-void ShrinkOfNobodyIsInvalidArgument(Test& t) {
+CONFORMANCE_TEST(shrink, of_nobody_is_invalid_argument) {
   ncclComm_t child = nullptr;
   int excluded[] = {0};
   NCCL_RETURNS(t, ncclInvalidArgument,
@@ -222,7 +222,7 @@ void ShrinkOfNobodyIsInvalidArgument(Test& t) {
   Works(t, t.World());
 }
 
-void WhoIsExcludedMustNotCallShrink(Test& t) {
+CONFORMANCE_TEST(shrink, who_is_excluded_must_not_call) {
   ncclComm_t child = nullptr;
   int excluded[] = {t.rank()};
   NCCL_RETURNS(t, ncclInvalidArgument,
@@ -231,27 +231,4 @@ void WhoIsExcludedMustNotCallShrink(Test& t) {
 }
 
 }  // namespace
-
-void AddSplitTests(TestTable* table) {
-  const TestGroup split(table, "split");
-  const TestGroup shrink(table, "shrink");
-  split("one_color_keeps_everybody", OneColorKeepsEverybody);
-  split("colors_make_communicators_of_their_own", ColorsMakeCommunicatorsOfTheirOwn, 2);
-  split("each_rank_alone", EachRankAlone);
-  split("keys_order_the_ranks", KeysOrderTheRanks);
-  split("equal_keys_keep_the_parents_order", EqualKeysKeepTheParentsOrder);
-  split("no_color_takes_part_and_gets_null", NoColorTakesPartAndGetsNull, 2);
-  split("no_color_for_all", NoColorForAll);
-  split("a_child_outlives_its_parent", AChildOutlivesItsParent);
-  split("children_of_children", ChildrenOfChildren, 2);
-  split("parent_and_child_work_at_the_same_time", ParentAndChildWorkAtTheSameTime);
-  split("no_config_inherits_the_parents", NoConfigInheritsTheParents);
-  split("a_config_of_its_own", AConfigOfItsOwn);
-  shrink("fills_the_gaps", ShrinkFillsTheGaps, 2);
-  shrink("to_one", ShrinkToOne, 2);
-  shrink("with_abort_flushes_first", ShrinkWithAbortFlushesFirst, 2);
-  shrink("of_nobody_is_invalid_argument", ShrinkOfNobodyIsInvalidArgument);
-  shrink("who_is_excluded_must_not_call", WhoIsExcludedMustNotCallShrink);
-}
-
 }  // namespace conformance

@@ -19,18 +19,17 @@ void AllReduceOn(Test& t, cudaStream_t stream) {
   buffers.receive.Expect(SumOfRanks(t.size()), "the sum");
 }
 
-void TheLegacyStream(Test& t) {
+CONFORMANCE_TEST(streams, the_legacy_stream) {
   AllReduceOn(t, nullptr);
   AllReduceOn(t, cudaStreamLegacy);
 }
 
-void ThePerThreadStream(Test& t) { AllReduceOn(t, cudaStreamPerThread); }
+CONFORMANCE_TEST(streams, the_per_thread_stream) { AllReduceOn(t, cudaStreamPerThread); }
 
-void ABlockingStream(Test& t) { AllReduceOn(t, t.NewStream(cudaStreamDefault)); }
+CONFORMANCE_TEST(streams, a_blocking_stream) { AllReduceOn(t, t.NewStream(cudaStreamDefault)); }
 
-void TheCallDoesNotWaitForTheWork(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(streams, the_call_does_not_wait_for_the_work) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffers buffers(t, kCount, stream, /*sent=*/1);
   Gate* gate = t.NewGate(stream);
   // If the call waited, it would wait forever: the gate opens after it.
@@ -40,9 +39,8 @@ void TheCallDoesNotWaitForTheWork(Test& t) {
   buffers.receive.Expect(t.size(), "the sum");
 }
 
-void TheCallDoesNotWaitForOtherRanks(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(streams, the_call_does_not_wait_for_other_ranks, .min_ranks = 2) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffers buffers(t, kCount, stream, /*sent=*/1);
   const auto call = [&] { NCCL_OK(t, SumInto(buffers, comm, stream)); };
   if (!t.is_root()) {
@@ -55,9 +53,8 @@ void TheCallDoesNotWaitForOtherRanks(Test& t) {
 }
 
 // Work between two copies, all in stream order.
-void WorkKeepsTheOrderOfItsStream(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(streams, work_keeps_the_order_of_its_stream) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffer source(t, kCount, stream);
   IntBuffers buffers(t, kCount, stream);
   IntBuffer copy(t, kCount, stream);
@@ -76,9 +73,8 @@ void WorkKeepsTheOrderOfItsStream(Test& t) {
   buffers.receive.Expect(0, "the output that was cleared afterwards");
 }
 
-void EventsCoverTheWork(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(streams, events_cover_the_work) {
+  const auto [comm, stream] = OnWorld(t);
   cudaStream_t after = t.NewStream();
   IntBuffers buffers(t, kCount, stream);
   IntBuffer copy(t, kCount, after);
@@ -94,7 +90,7 @@ void EventsCoverTheWork(Test& t) {
   CUDA_OK(t, cudaEventDestroy(done));
 }
 
-void AStreamMayBeDestroyedAfterItsWork(Test& t) {
+CONFORMANCE_TEST(streams, a_stream_may_be_destroyed_after_its_work) {
   ncclComm_t comm = t.World();
   cudaStream_t filling = t.NewStream();
   IntBuffers buffers(t, kCount, filling, /*sent=*/1);
@@ -110,7 +106,7 @@ void AStreamMayBeDestroyedAfterItsWork(Test& t) {
   CUDA_OK(t, cudaEventDestroy(done));
 }
 
-void AStreamOfItsOwnForEachOperation(Test& t) {
+CONFORMANCE_TEST(streams, a_stream_of_its_own_for_each_operation) {
   constexpr int kStreams = 24;
   ncclComm_t comm = t.World();
   std::vector<IntBuffers> all;
@@ -127,7 +123,7 @@ void AStreamOfItsOwnForEachOperation(Test& t) {
 }
 
 // Ranks post to two communicators in opposite orders, on two streams.
-void TwoCommunicatorsInOppositeOrders(Test& t) {
+CONFORMANCE_TEST(streams, two_communicators_in_opposite_orders, .min_ranks = 2) {
   ncclComm_t comms[] = {t.World(), t.NewWorld()};
   cudaStream_t streams[] = {t.NewStream(), t.NewStream()};
   std::vector<IntBuffers> all;
@@ -145,7 +141,7 @@ void TwoCommunicatorsInOppositeOrders(Test& t) {
 
 // If a GPU has fewer queues than the program has streams, some streams share one. A wait in one of
 // these must not block another.
-void MoreStreamsThanHardwareQueues(Test& t) {
+CONFORMANCE_TEST(streams, more_streams_than_hardware_queues, .min_ranks = 2) {
   constexpr int kStreams = 33;  // CUDA_DEVICE_MAX_CONNECTIONS goes up to 32
   ncclComm_t comms[] = {t.World(), t.NewWorld()};
   std::vector<cudaStream_t> streams;
@@ -165,10 +161,9 @@ void MoreStreamsThanHardwareQueues(Test& t) {
 }
 
 // More than any queue between the library and the device can hold.
-void ThousandsOfOperations(Test& t) {
+CONFORMANCE_TEST(streams, thousands_of_operations) {
   constexpr int kOperations = 3000;
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+  const auto [comm, stream] = OnWorld(t);
   IntBuffers buffers(t, 16, stream);
   buffers.send.Fill(t.rank());
   for (int i = 0; t.ok() && i < kOperations; ++i) {
@@ -179,21 +174,4 @@ void ThousandsOfOperations(Test& t) {
 }
 
 }  // namespace
-
-void AddStreamTests(TestTable* table) {
-  const TestGroup add(table, "streams");
-  add("the_legacy_stream", TheLegacyStream);
-  add("the_per_thread_stream", ThePerThreadStream);
-  add("a_blocking_stream", ABlockingStream);
-  add("the_call_does_not_wait_for_the_work", TheCallDoesNotWaitForTheWork);
-  add("the_call_does_not_wait_for_other_ranks", TheCallDoesNotWaitForOtherRanks, 2);
-  add("work_keeps_the_order_of_its_stream", WorkKeepsTheOrderOfItsStream);
-  add("events_cover_the_work", EventsCoverTheWork);
-  add("a_stream_may_be_destroyed_after_its_work", AStreamMayBeDestroyedAfterItsWork);
-  add("a_stream_of_its_own_for_each_operation", AStreamOfItsOwnForEachOperation);
-  add("two_communicators_in_opposite_orders", TwoCommunicatorsInOppositeOrders, 2);
-  add("more_streams_than_hardware_queues", MoreStreamsThanHardwareQueues, 2);
-  add("thousands_of_operations", ThousandsOfOperations);
-}
-
 }  // namespace conformance

@@ -51,7 +51,7 @@ constexpr const char* kFunctions[] = {
     "Send",
 };
 
-void EveryFunctionHasBothNames(Test& t) {
+CONFORMANCE_TEST(symbols, every_function_has_both_names) {
   for (const char* function : kFunctions) {
     const std::string name = std::string("nccl") + function;
     EXPECT_THAT(t, FindFunction(name.c_str()) != nullptr, name + " to be exported");
@@ -61,7 +61,7 @@ void EveryFunctionHasBothNames(Test& t) {
 }
 
 // Otherwise a profiler that replaces one name would miss calls through the other.
-void BothNamesAreOneFunction(Test& t) {
+CONFORMANCE_TEST(symbols, both_names_are_one_function) {
   for (const char* function : kFunctions) {
     const std::string name = std::string("nccl") + function;
     EXPECT_THAT(t, FindFunction(name.c_str()) == FindFunction(("p" + name).c_str()),
@@ -69,7 +69,7 @@ void BothNamesAreOneFunction(Test& t) {
   }
 }
 
-void VersionIsAtLeastTheHeaders(Test& t) {
+CONFORMANCE_TEST(symbols, version_is_at_least_the_headers) {
   int version = 0;
   NCCL_OK(t, ncclGetVersion(&version));
   EXPECT_THAT(t, version >= NCCL_VERSION_CODE,
@@ -78,7 +78,7 @@ void VersionIsAtLeastTheHeaders(Test& t) {
   NCCL_RETURNS(t, ncclInvalidArgument, ncclGetVersion(nullptr));
 }
 
-void EveryErrorHasAMessage(Test& t) {
+CONFORMANCE_TEST(symbols, every_error_has_a_message) {
   for (int result = 0; result < ncclNumResults; ++result) {
     const char* text = ncclGetErrorString(static_cast<ncclResult_t>(result));
     EXPECT_THAT(t, text != nullptr && *text != '\0',
@@ -89,12 +89,4 @@ void EveryErrorHasAMessage(Test& t) {
 }
 
 }  // namespace
-
-void AddSymbolTests(TestTable* table) {
-  table->push_back({"symbols", "every_function_has_both_names", EveryFunctionHasBothNames});
-  table->push_back({"symbols", "both_names_are_one_function", BothNamesAreOneFunction});
-  table->push_back({"symbols", "version_is_at_least_the_headers", VersionIsAtLeastTheHeaders});
-  table->push_back({"symbols", "every_error_has_a_message", EveryErrorHasAMessage});
-}
-
 }  // namespace conformance

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "conformance/options.h"
@@ -34,50 +33,23 @@ struct TestCase {
 
 using TestTable = std::vector<TestCase>;
 
-// Adds the tests of one group to a table.
-class TestGroup {
- public:
-  // `common`: the values that all tests of the group share, including its name.
-  TestGroup(TestTable* table, TestCase common) : table_(table), common_(std::move(common)) {}
-  TestGroup(TestTable* table, const char* group) : TestGroup(table, TestCase{.group = group}) {}
-
-  void operator()(std::string name, std::function<void(Test&)> run) const {
-    (*this)(std::move(name), std::move(run), common_.min_ranks);
-  }
-  void operator()(std::string name, std::function<void(Test&)> run, int min_ranks) const {
-    TestCase& test = table_->emplace_back(common_);
-    test.name = std::move(name);
-    test.run = std::move(run);
-    test.min_ranks = min_ranks;
-  }
-
- private:
-  TestTable* const table_;
-  const TestCase common_;
+// Adds a test when the program starts. THREAD: the main thread's, before main().
+struct TestRegistration {
+  explicit TestRegistration(TestCase test);
 };
 
-// Each file of tests adds its tests.
-void AddSymbolTests(TestTable* table);
-void AddBadArgumentTests(TestTable* table);
-void AddGroupTests(TestTable* table);
-void AddStreamTests(TestTable* table);
-void AddLifeCycleTests(TestTable* table);
-void AddNonBlockingTests(TestTable* table);
-void AddSplitTests(TestTable* table);
-void AddConfigTests(TestTable* table);
-void AddZeroCountTests(TestTable* table);
+// Defines a test: CONFORMANCE_TEST(graphs, a_forked_capture, .min_ranks = 2) { … t … }. `t` is the
+// Test; options are members of TestCase. test_table.cc lists the groups.
+#define CONFORMANCE_TEST(group_name, test_name, ...)                         \
+  void group_name##_##test_name(Test& t);                                    \
+  const TestRegistration registered_##group_name##_##test_name(              \
+      TestCase{.group = #group_name,                                         \
+               .name = #test_name,                                           \
+               .run = group_name##_##test_name __VA_OPT__(, ) __VA_ARGS__}); \
+  void group_name##_##test_name([[maybe_unused]] Test& t)
+
+// Tests of a loop: one for each type, and for each collective and type.
 void AddOperatorTests(TestTable* table);
-void AddPointToPointTests(TestTable* table);
-void AddNewerTests(TestTable* table);
-void AddOneSidedTests(TestTable* table);
-void AddGraphTests(TestTable* table);
-void AddMemoryTests(TestTable* table);
-void AddVirtualMemoryTests(TestTable* table);
-void AddForkTests(TestTable* table);
-void AddOneProcessTests(TestTable* table);
-void AddMultiRankTests(TestTable* table);
-void AddBeyondNcclTests(TestTable* table);
-void AddLargeTests(TestTable* table);
 void AddCollectiveTests(TestTable* table);
 // Adds one test for each of `seeds` seeds, starting at `seed`.
 void AddRandomTests(uint64_t seed, int seeds, TestTable* table);

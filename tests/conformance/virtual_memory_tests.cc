@@ -128,7 +128,7 @@ void OneMapping(Test& t, CUmemAllocationHandleType shared_as) {
   SumIn(t, segment.At(0), segment.piece_bytes() / sizeof(int32_t), 1);
 }
 
-void ABufferOverSeveralMappings(Test& t) {
+CONFORMANCE_TEST(virtual_memory, a_buffer_over_several_mappings) {
   t.World();
   Segment segment(t, 3, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   for (size_t i = 0; i < 3; ++i) segment.Map(i);
@@ -136,7 +136,7 @@ void ABufferOverSeveralMappings(Test& t) {
   SumIn(t, segment.At(off), (3 * segment.piece_bytes() - off) / sizeof(int32_t), 1);
 }
 
-void ASegmentThatGrows(Test& t) {
+CONFORMANCE_TEST(virtual_memory, a_segment_that_grows) {
   t.World();
   Segment segment(t, 4, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   for (size_t pieces = 1; t.ok() && pieces <= 4; ++pieces) {
@@ -147,7 +147,7 @@ void ASegmentThatGrows(Test& t) {
 }
 
 // The same addresses are mapped to other memory.
-void ASegmentThatIsRemapped(Test& t) {
+CONFORMANCE_TEST(virtual_memory, a_segment_that_is_remapped) {
   t.World();
   Segment segment(t, 2, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   segment.Map(0);
@@ -225,10 +225,9 @@ CUmemGenericAllocationHandle PassOn(Test& t, const Driver& driver, void* memory)
 
 // Results in memory of ncclMemAlloc are visible through the handle that a program shares, and vice
 // versa. The handle keeps the memory after ncclMemFree.
-void MemAllocHasAHandleToShare(Test& t) {
+CONFORMANCE_TEST(virtual_memory, mem_alloc_has_a_handle_to_share) {
   constexpr size_t kCount = 100'003;
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+  const auto [comm, stream] = OnWorld(t);
   const Driver driver = FindDriver(t);
   if (!CanShareMemory(t, driver)) return;
   void* memory = nullptr;
@@ -260,10 +259,9 @@ void MemAllocHasAHandleToShare(Test& t) {
 }
 
 // Repeated allocation, use and free: reuse of an address is detected, and no memory leaks.
-void RepeatedMemAlloc(Test& t) {
+CONFORMANCE_TEST(virtual_memory, repeated_mem_alloc) {
   constexpr size_t kCount = 300'000;
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+  const auto [comm, stream] = OnWorld(t);
   size_t free_at_first = 0;
   size_t free_at_last = 0;
   size_t total = 0;
@@ -282,17 +280,13 @@ void RepeatedMemAlloc(Test& t) {
   EXPECT_THAT(t, free_at_last >= free_at_first, "freed memory to be free again");
 }
 
-}  // namespace
-
-void AddVirtualMemoryTests(TestTable* table) {
-  const TestGroup add(table, "virtual_memory");
-  add("one_mapping", [](Test& t) { OneMapping(t, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR); });
-  add("one_mapping_that_cannot_be_shared", [](Test& t) { OneMapping(t, CU_MEM_HANDLE_TYPE_NONE); });
-  add("a_buffer_over_several_mappings", ABufferOverSeveralMappings);
-  add("a_segment_that_grows", ASegmentThatGrows);
-  add("a_segment_that_is_remapped", ASegmentThatIsRemapped);
-  add("mem_alloc_has_a_handle_to_share", MemAllocHasAHandleToShare);
-  add("repeated_mem_alloc", RepeatedMemAlloc);
+CONFORMANCE_TEST(virtual_memory, one_mapping) {
+  OneMapping(t, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 }
 
+CONFORMANCE_TEST(virtual_memory, one_mapping_that_cannot_be_shared) {
+  OneMapping(t, CU_MEM_HANDLE_TYPE_NONE);
+}
+
+}  // namespace
 }  // namespace conformance

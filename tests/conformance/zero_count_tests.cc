@@ -13,9 +13,8 @@ Call Empty(const Collective& collective) {
 }
 
 // Only rank 0 calls: if the call were matched, it would wait forever.
-void EmptyCollectivesAreNotMatched(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(zero_counts, empty_collectives_are_not_matched) {
+  const auto [comm, stream] = OnWorld(t);
   DeviceBuffer buffer = t.NewBuffer(64);
   if (t.is_root()) {
     for (const Collective& collective : Collectives()) {
@@ -30,9 +29,8 @@ void EmptyCollectivesAreNotMatched(Test& t) {
 }
 
 // PyTorch passes the address of an empty tensor.
-void CollectivesTakeNullPointers(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(zero_counts, collectives_take_null_pointers) {
+  const auto [comm, stream] = OnWorld(t);
   for (const Collective& collective : Collectives()) {
     const Call call = Empty(collective);
     t.ok() && t.ExpectResult(ncclSuccess, Post(call, nullptr, nullptr, comm, stream),
@@ -42,7 +40,7 @@ void CollectivesTakeNullPointers(Test& t) {
   Works(t, comm);
 }
 
-void ArgumentsOfEmptyCallsAreChecked(Test& t) {
+CONFORMANCE_TEST(zero_counts, arguments_of_empty_calls_are_checked) {
   ncclComm_t comm = t.World();
   NCCL_RETURNS(t, ncclInvalidArgument,
                ncclBroadcast(nullptr, nullptr, 0, ncclFloat, t.size(), comm, nullptr));
@@ -52,9 +50,8 @@ void ArgumentsOfEmptyCallsAreChecked(Test& t) {
 }
 
 // An empty send keeps its position in the order of the pair and matches the empty receive.
-void EmptySendsAreMatched(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(zero_counts, empty_sends_are_matched, .min_ranks = 2) {
+  const auto [comm, stream] = OnWorld(t);
   IntBuffers buffers(t, 100, stream);
   buffers.send.Fill(t.rank());
   buffers.receive.Fill(-1);
@@ -69,9 +66,8 @@ void EmptySendsAreMatched(Test& t) {
   buffers.receive.Expect(previous, "the message after an empty send");
 }
 
-void AnEmptyReceiveWaitsForItsSend(Test& t) {
-  ncclComm_t comm = t.World();
-  cudaStream_t stream = t.NewStream();
+CONFORMANCE_TEST(zero_counts, an_empty_receive_waits_for_its_send, .min_ranks = 2) {
+  const auto [comm, stream] = OnWorld(t);
   if (t.rank() == 1) {
     NCCL_OK(t, ncclRecv(nullptr, 0, ncclInt32, 0, comm, stream));
     t.ExpectBusy(stream, "rank 0 has not made its empty send yet");
@@ -82,14 +78,4 @@ void AnEmptyReceiveWaitsForItsSend(Test& t) {
 }
 
 }  // namespace
-
-void AddZeroCountTests(TestTable* table) {
-  const TestGroup add(table, "zero_counts");
-  add("empty_collectives_are_not_matched", EmptyCollectivesAreNotMatched);
-  add("collectives_take_null_pointers", CollectivesTakeNullPointers);
-  add("arguments_of_empty_calls_are_checked", ArgumentsOfEmptyCallsAreChecked);
-  add("empty_sends_are_matched", EmptySendsAreMatched, 2);
-  add("an_empty_receive_waits_for_its_send", AnEmptyReceiveWaitsForItsSend, 2);
-}
-
 }  // namespace conformance

@@ -4,7 +4,6 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -379,23 +378,16 @@ TEST_F(Runtime, AllCallsFailAfterAFailedAssertion) {
 
 // The exit of a process must not wait for a stream that waits forever.
 TEST_F(Runtime, ABlockedStreamDoesNotBlockTheExit) {
-  const char* program = getenv("MCCS_RUNTIME_TEST_BLOCKED");
-  if (program != nullptr) {
-    void* words = nullptr;
-    ASSERT_EQ(cudaHostAlloc(&words, 4096, cudaHostAllocDefault), cudaSuccess);
-    const auto word = reinterpret_cast<CUdeviceptr>(words);
-    ASSERT_EQ(cuStreamWaitValue64(nullptr, word, 1, CU_STREAM_WAIT_VALUE_GEQ), CUDA_SUCCESS);
-    std::exit(37);
-  }
-  const pid_t child = fork();
-  if (child == 0) {
-    setenv("MCCS_RUNTIME_TEST_BLOCKED", "1", 1);
-    execl("/proc/self/exe", "runtime_test", "--gtest_filter=*BlockTheExit", nullptr);
-    _exit(1);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 37);
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        void* words = nullptr;
+        cudaHostAlloc(&words, 4096, cudaHostAllocDefault);
+        const auto word = reinterpret_cast<CUdeviceptr>(words);
+        const auto waits = cuStreamWaitValue64(nullptr, word, 1, CU_STREAM_WAIT_VALUE_GEQ);
+        std::exit(waits == CUDA_SUCCESS ? 37 : 1);
+      },
+      testing::ExitedWithCode(37), "");
 }
 
 }  // namespace runtime_test

@@ -27,7 +27,7 @@ class BadArguments : public ShimTest {
       EXPECT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comm, nullptr), ncclSuccess);
     }
     EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
-    EXPECT_TRUE(fake_cuda::Synchronize(nullptr));
+    EXPECT_TRUE(test_cuda::Synchronize(nullptr));
   }
 
   ncclResult_t AllReduce(const void* send, void* recv, size_t count, int type = ncclInt,
@@ -99,23 +99,26 @@ TEST_F(BadArguments, FreedAndUnknownMemory) {
   EXPECT_EQ(AllReduce(on_the_stack, data_, 1), ncclInvalidArgument);
   EXPECT_THAT(LastError(), HasSubstr("is not CUDA memory"));
   int* freed = Buffer<int>({1});
-  fake_cuda::Free(freed);
+  test_cuda::Free(freed);
   EXPECT_EQ(AllReduce(freed, data_, 1), ncclInvalidArgument);
 }
 
 TEST_F(BadArguments, RejectsAnInvalidCapture) {
-  fake_cuda::BeginCapture(nullptr);
-  fake_cuda::InvalidateCapture(nullptr);
-  EXPECT_EQ(AllReduce(data_, data_, 1), ncclUnhandledCudaError);
+  const CUstream stream = Stream();
+  test_cuda::BeginCapture(stream);
+  EXPECT_NE(cuStreamSynchronize(stream), CUDA_SUCCESS) << "which invalidates the capture";
+  EXPECT_EQ(ncclAllReduce(data_, data_, 1, ncclInt, ncclSum, comms_[0], stream),
+            ncclUnhandledCudaError);
   EXPECT_THAT(LastError(), HasSubstr("invalidated"));
-  fake_cuda::EndCapture(nullptr);
+  CUgraph graph = nullptr;
+  EXPECT_EQ(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
 TEST_F(BadArguments, ReportsCudaErrorsOfTheStream) {
-  fake_cuda::FailStreamCalls(CUDA_ERROR_INVALID_HANDLE);
+  test_cuda::Fail("cuStreamWriteValue64", CUDA_ERROR_INVALID_HANDLE);
   EXPECT_EQ(AllReduce(data_, data_, 1), ncclUnhandledCudaError);
   EXPECT_THAT(LastError(), HasSubstr("CUDA_ERROR"));
-  fake_cuda::FailStreamCalls(CUDA_SUCCESS);
+  test_cuda::Fail("cuStreamWriteValue64", CUDA_SUCCESS);
 }
 
 TEST_F(BadArguments, ReportsTheDaemonsRejectionOfABuffer) {

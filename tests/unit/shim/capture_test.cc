@@ -1,6 +1,5 @@
 // Calls on streams that are captured into a CUDA graph: the graph's nodes, the messages to the
 // daemon, and the release of both.
-#include <algorithm>
 #include <utility>
 
 #include "tests/unit/shim/shim_fixture.h"
@@ -22,7 +21,7 @@ class CaptureTest : public ShimTest {
   }
   // The ranks' streams are empty when a test ends, and its graphs are destroyed.
   ~CaptureTest() override {
-    for (CUgraph graph : graphs_) fake_cuda::DestroyGraph(graph);
+    for (CUgraph graph : graphs_) test_cuda::DestroyGraph(graph);
   }
 
   ncclResult_t AllReduce(int rank, CUstream stream) {
@@ -36,17 +35,17 @@ class CaptureTest : public ShimTest {
   void CaptureBoth() {
     for (int r = 0; r < 2; ++r) {
       const CUstream stream = streams_[static_cast<size_t>(r)];
-      fake_cuda::BeginCapture(stream);
+      test_cuda::BeginCapture(stream);
       ASSERT_EQ(AllReduce(r, stream), ncclSuccess) << LastError();
-      graphs_.push_back(fake_cuda::EndCapture(stream));
+      graphs_.push_back(test_cuda::EndCapture(stream));
     }
   }
   bool Replay() {
-    for (size_t r = 0; r < 2; ++r) fake_cuda::Launch(graphs_[r], streams_[r]);
-    return fake_cuda::Synchronize(streams_[0]) && fake_cuda::Synchronize(streams_[1]);
+    for (size_t r = 0; r < 2; ++r) test_cuda::Launch(graphs_[r], streams_[r]);
+    return test_cuda::Synchronize(streams_[0]) && test_cuda::Synchronize(streams_[1]);
   }
   void DestroyGraphs() {
-    for (CUgraph graph : graphs_) fake_cuda::DestroyGraph(graph);
+    for (CUgraph graph : graphs_) test_cuda::DestroyGraph(graph);
     graphs_.clear();
   }
 
@@ -72,9 +71,9 @@ TEST_F(CaptureTest, ConsecutiveLaunchesNeedNoWait) {
   CaptureBoth();
   data_[0][0] = data_[1][0] = 1;
   for (int i = 0; i < 5; ++i) {
-    for (size_t r = 0; r < 2; ++r) fake_cuda::Launch(graphs_[r], streams_[r]);
+    for (size_t r = 0; r < 2; ++r) test_cuda::Launch(graphs_[r], streams_[r]);
   }
-  ASSERT_TRUE(fake_cuda::Synchronize(streams_[0]) && fake_cuda::Synchronize(streams_[1]));
+  ASSERT_TRUE(test_cuda::Synchronize(streams_[0]) && test_cuda::Synchronize(streams_[1]));
   EXPECT_EQ(data_[0][0], 32);
 }
 
@@ -88,43 +87,48 @@ TEST_F(CaptureTest, CallsAndReplaysShareTheCommunicator) {
       ASSERT_EQ(AllReduce(r, streams_[static_cast<size_t>(r)]), ncclSuccess);
     }
     ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
-    ASSERT_TRUE(fake_cuda::Synchronize(streams_[0]));
+    ASSERT_TRUE(test_cuda::Synchronize(streams_[0]));
     EXPECT_EQ(data_[0][0], 6);
   }
 }
 
 // Otherwise two ranks on one stream, or on one hardware queue, deadlock.
 TEST_F(CaptureTest, ReadyWordsOfAGroupPrecedeItsWaits) {
-  fake_cuda::BeginCapture(streams_[0]);
+  test_cuda::BeginCapture(streams_[0]);
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
   for (int r = 0; r < 2; ++r) ASSERT_EQ(AllReduce(r, streams_[0]), ncclSuccess);
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
-  graphs_.push_back(fake_cuda::EndCapture(streams_[0]));
-  const auto nodes = fake_cuda::NodesOf(graphs_[0]);
+  graphs_.push_back(test_cuda::EndCapture(streams_[0]));
+  const auto nodes = test_cuda::EnqueuedOn(streams_[0]);
   ASSERT_EQ(nodes.size(), 6u);
+  EXPECT_EQ(test_cuda::NodesOf(graphs_[0]), 6u);
   for (size_t i = 0; i < 6; ++i) {
-    EXPECT_EQ(nodes[i].kind == fake_cuda::Queued::kWait, i >= 4) << i;
+    EXPECT_EQ(nodes[i].kind == test_cuda::Enqueued::kWait, i >= 4) << i;
   }
-  fake_cuda::Launch(graphs_[0], streams_[0]);
-  ASSERT_TRUE(fake_cuda::Synchronize(streams_[0]));
+  test_cuda::Launch(graphs_[0], streams_[0]);
+  ASSERT_TRUE(test_cuda::Synchronize(streams_[0]));
   EXPECT_EQ(data_[1][0], 3);
 }
 
 TEST_F(CaptureTest, GroupOverTwoCapturedStreamsWaitsForBoth) {
   const CUstream side = Stream();
-  fake_cuda::BeginCapture(streams_[0]);
-  fake_cuda::JoinCapture(side, streams_[0]);
+  test_cuda::BeginCapture(streams_[0]);
+  test_cuda::JoinCapture(side, streams_[0]);
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
   for (CUstream stream : {streams_[0], side}) ASSERT_EQ(AllReduce(0, stream), ncclSuccess);
   for (int i = 0; i < 2; ++i) ASSERT_EQ(AllReduce(1, side), ncclSuccess);
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
-  graphs_.push_back(fake_cuda::EndCapture(streams_[0]));
+  test_cuda::JoinCapture(streams_[0], side);
+  graphs_.push_back(test_cuda::EndCapture(streams_[0]));
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCaptureWork), 3 + 2)
       << "one fence for the second stream";
-  const auto nodes = fake_cuda::NodesOf(graphs_[0]);
-  EXPECT_EQ(std::count_if(nodes.begin(), nodes.end(),
-                          [](const auto& n) { return n.kind == fake_cuda::Queued::kWait; }),
-            3);
+  int waits = 0;
+  for (CUstream stream : {streams_[0], side}) {
+    for (const auto& node : test_cuda::EnqueuedOn(stream)) {
+      if (node.kind == test_cuda::Enqueued::kWait) ++waits;
+    }
+  }
+  EXPECT_EQ(waits, 3);
 }
 
 TEST_F(CaptureTest, DestroyedGraphReleasesEverything) {
@@ -133,7 +137,8 @@ TEST_F(CaptureTest, DestroyedGraphReleasesEverything) {
     CaptureBoth();
     ASSERT_TRUE(Replay());
     EXPECT_EQ(daemon_.CapturedGroupsOf(0), 1u);
-    const CUdeviceptr slot = fake_cuda::NodesOf(graphs_[0])[1].address;
+    const size_t second = 3 * static_cast<size_t>(i) + 1;  // each capture has three nodes
+    const CUdeviceptr slot = test_cuda::EnqueuedOn(streams_[0])[second].address;
     EXPECT_TRUE(i == 0 || slot == last_slot) << "the slot was not reused";
     last_slot = slot;
     DestroyGraphs();
@@ -146,32 +151,32 @@ TEST_F(CaptureTest, DestroyedGraphReleasesEverything) {
 
 TEST_F(CaptureTest, RejectsMoreGraphsThanSlots) {
   for (uint32_t i = 0; i <= wire::kCapturedSlots; ++i) {
-    fake_cuda::BeginCapture(streams_[0]);
+    test_cuda::BeginCapture(streams_[0]);
     const ncclResult_t result = AllReduce(0, streams_[0]);
-    graphs_.push_back(fake_cuda::EndCapture(streams_[0]));
+    graphs_.push_back(test_cuda::EndCapture(streams_[0]));
     ASSERT_EQ(result, i < wire::kCapturedSlots ? ncclSuccess : ncclSystemError);
   }
   EXPECT_THAT(LastError(comms_[0]), HasSubstr("destroy unused graphs"));
 }
 
 TEST_F(CaptureTest, RejectsCapturedAndUncapturedStreamsOfOneCommunicator) {
-  fake_cuda::BeginCapture(streams_[0]);
+  test_cuda::BeginCapture(streams_[0]);
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
   ASSERT_EQ(AllReduce(0, streams_[0]), ncclSuccess);
   EXPECT_EQ(AllReduce(0, streams_[1]), ncclInvalidUsage);
   EXPECT_THAT(LastError(), HasSubstr("one CUDA graph must capture all streams"));
   EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
-  graphs_.push_back(fake_cuda::EndCapture(streams_[0]));
-  EXPECT_TRUE(fake_cuda::NodesOf(graphs_[0]).empty());
+  graphs_.push_back(test_cuda::EndCapture(streams_[0]));
+  EXPECT_EQ(test_cuda::NodesOf(graphs_[0]), 0u);
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCaptureWork), 0);
 }
 
 TEST_F(CaptureTest, RejectsACaptureThatBeginsWithinAGroup) {
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
   ASSERT_EQ(AllReduce(0, streams_[0]), ncclSuccess);
-  fake_cuda::BeginCapture(streams_[0]);
+  test_cuda::BeginCapture(streams_[0]);
   EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
-  graphs_.push_back(fake_cuda::EndCapture(streams_[0]));
+  graphs_.push_back(test_cuda::EndCapture(streams_[0]));
   EXPECT_TRUE(daemon_.RecordsOf(0).empty());
 }
 
@@ -179,42 +184,39 @@ TEST_F(CaptureTest, RejectedWorkIsNotCaptured) {
   CaptureBoth();  // registers the buffer, so that only the captured group is rejected
   ASSERT_TRUE(Replay());
   daemon_.FailRequestsWith(wire::ErrorClass::kInvalidArgument);
-  fake_cuda::BeginCapture(streams_[0]);
+  test_cuda::BeginCapture(streams_[0]);
   EXPECT_EQ(AllReduce(0, streams_[0]), ncclInvalidArgument);
-  graphs_.push_back(fake_cuda::EndCapture(streams_[0]));
-  EXPECT_TRUE(fake_cuda::NodesOf(graphs_.back()).empty());
+  graphs_.push_back(test_cuda::EndCapture(streams_[0]));
+  EXPECT_EQ(test_cuda::NodesOf(graphs_.back()), 0u);
   daemon_.FailRequestsWith(wire::ErrorClass::kNone);
 }
 
 TEST_F(CaptureTest, DeadDaemonReleasesNoReplay) {
   CaptureBoth();
-  fake_cuda::Launch(graphs_[0], streams_[0]);  // the other rank never launches
-  fake_cuda::Advance();
+  test_cuda::Launch(graphs_[0], streams_[0]);  // the other rank never launches
   daemon_.Die();
   for (size_t r : {0, 1}) {
     ncclResult_t error = ncclSuccess;
     while (error == ncclSuccess) ncclCommGetAsyncError(comms_[r], &error);
   }
-  fake_cuda::Launch(graphs_[1], streams_[1]);  // of a failed communicator
-  fake_cuda::Advance();
+  test_cuda::Launch(graphs_[1], streams_[1]);  // of a failed communicator
   for (CUstream stream : {streams_[0], streams_[1]}) {
-    EXPECT_FALSE(fake_cuda::Pending(stream).empty());
+    EXPECT_TRUE(test_cuda::IsBusy(stream));
   }
   for (ncclComm_t comm : std::exchange(comms_, {})) EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
-  for (CUstream stream : {streams_[0], streams_[1]}) EXPECT_TRUE(fake_cuda::Synchronize(stream));
+  for (CUstream stream : {streams_[0], streams_[1]}) EXPECT_TRUE(test_cuda::Synchronize(stream));
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(Replay()) << "a later replay did not complete";
 }
 
 TEST_F(CaptureTest, FinalizeAndDestroyReportAnIncompleteReplay) {
   CaptureBoth();
-  fake_cuda::Launch(graphs_[0], streams_[0]);  // the other rank never launches
-  fake_cuda::Advance();
+  test_cuda::Launch(graphs_[0], streams_[0]);  // the other rank never launches
   daemon_.FailRank(0, wire::ErrorClass::kRemote, "rank 1 is gone");
   EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclRemoteError);
-  EXPECT_FALSE(fake_cuda::Pending(streams_[0]).empty());
+  EXPECT_TRUE(test_cuda::IsBusy(streams_[0]));
   EXPECT_EQ(ncclCommDestroy(comms_[0]), ncclRemoteError);
   comms_.erase(comms_.begin());
-  EXPECT_TRUE(fake_cuda::Synchronize(streams_[0]));
+  EXPECT_TRUE(test_cuda::Synchronize(streams_[0]));
 }
 
 TEST_F(CaptureTest, DestroyReleasesLaterReplays) {
@@ -226,13 +228,12 @@ TEST_F(CaptureTest, DestroyReleasesLaterReplays) {
 
 TEST_F(CaptureTest, AbortReleasesCurrentAndLaterReplays) {
   CaptureBoth();
-  fake_cuda::Launch(graphs_[0], streams_[0]);
-  fake_cuda::Advance();
+  test_cuda::Launch(graphs_[0], streams_[0]);
   ASSERT_EQ(ncclCommAbort(comms_[0]), ncclSuccess);
   comms_.erase(comms_.begin());
-  EXPECT_TRUE(fake_cuda::Synchronize(streams_[0]));
-  fake_cuda::Launch(graphs_[0], streams_[0]);
-  EXPECT_TRUE(fake_cuda::Synchronize(streams_[0]));
+  EXPECT_TRUE(test_cuda::Synchronize(streams_[0]));
+  test_cuda::Launch(graphs_[0], streams_[0]);
+  EXPECT_TRUE(test_cuda::Synchronize(streams_[0]));
 }
 
 }  // namespace capture_test

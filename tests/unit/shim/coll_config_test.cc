@@ -82,7 +82,7 @@ class CollConfigs : public ShimTest {
     return AllReduce(&config);
   }
   CallOptions Carried() {
-    EXPECT_TRUE(fake_cuda::Synchronize(nullptr));
+    EXPECT_TRUE(test_cuda::Synchronize(nullptr));
     const wire::WorkRecord record = daemon_.RecordsOf(0).back();
     return {record.deadline_us, record.priority, record.criticality};
   }

@@ -7,8 +7,8 @@ extern "C" ncclResult_t ncclGetLsaDevicePointer();
 namespace mccs {
 namespace collective_test {
 
-using fake_cuda::Queued;
-using fake_cuda::Synchronize;
+using test_cuda::Enqueued;
+using test_cuda::Synchronize;
 using ::testing::ElementsAre;
 
 using Collectives = ShimTest;
@@ -89,20 +89,22 @@ TEST_F(Collectives, RecordContainsAllocationAndOffset) {
 
 // Two ranks on one stream: every "ready" must precede any wait.
 TEST_F(Collectives, AllRanksOfAGroupMayShareOneStream) {
-  MakeRanks(4);
+  MakeRanksOnOneGpu(4);
+  const CUstream stream = Stream();
   daemon_.HoldRings(true);
   std::vector<int*> data;
   ncclGroupStart();
   for (int r = 0; r < 4; ++r) {
     data.push_back(Buffer<int>({r}));
-    ncclAllReduce(data[r], data[r], 1, ncclInt, ncclSum, comms_[r], nullptr);
+    ncclAllReduce(data[r], data[r], 1, ncclInt, ncclSum, comms_[r], stream);
   }
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
-  const std::vector<Queued> queue = fake_cuda::Pending(nullptr);
+  const std::vector<Enqueued> queue = test_cuda::EnqueuedOn(stream);
   ASSERT_EQ(queue.size(), 8u);
-  for (size_t i = 0; i < 8; ++i) EXPECT_EQ(queue[i].kind, i < 4 ? Queued::kWrite : Queued::kWait);
+  for (size_t i = 0; i < 8; ++i)
+    EXPECT_EQ(queue[i].kind, i < 4 ? Enqueued::kWrite : Enqueued::kWait);
   daemon_.HoldRings(false);
-  ASSERT_TRUE(Synchronize(nullptr));
+  ASSERT_TRUE(Synchronize(stream));
   for (int r = 0; r < 4; ++r) EXPECT_EQ(*data[r], 6);
 }
 
@@ -112,8 +114,7 @@ TEST_F(Collectives, CallReturnsBeforeTheWorkCompletes) {
   int* data = Buffer<int>({5});
   daemon_.HoldRings(true);
   ASSERT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], stream), ncclSuccess);
-  fake_cuda::Advance();
-  EXPECT_EQ(fake_cuda::Pending(stream).size(), 1u) << "the stream waits for the daemon";
+  EXPECT_TRUE(test_cuda::IsBusy(stream)) << "the stream waits for the daemon";
   daemon_.HoldRings(false);
   EXPECT_TRUE(Synchronize(stream));
 }
@@ -128,10 +129,10 @@ TEST_F(Collectives, AllStreamsOfAGroupWaitAndAreAwaited) {
   }
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
   for (CUstream stream : streams) {
-    const std::vector<Queued> queue = fake_cuda::Pending(stream);
+    const std::vector<Enqueued> queue = test_cuda::EnqueuedOn(stream);
     ASSERT_EQ(queue.size(), 2u);
-    EXPECT_EQ(queue[0].kind, Queued::kWrite);
-    EXPECT_EQ(queue[1].kind, Queued::kWait);
+    EXPECT_EQ(queue[0].kind, Enqueued::kWrite);
+    EXPECT_EQ(queue[1].kind, Enqueued::kWait);
     EXPECT_EQ(queue[1].value, 3u) << "each waits for the last operation";
   }
   for (CUstream stream : streams) ASSERT_TRUE(Synchronize(stream));
@@ -174,9 +175,9 @@ TEST_F(Collectives, NestedGroupsActAtTheOutermostEnd) {
   ncclGroupStart();
   ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], nullptr);
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
-  EXPECT_TRUE(fake_cuda::Pending(nullptr).empty());
+  EXPECT_TRUE(test_cuda::EnqueuedOn(nullptr).empty());
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
-  EXPECT_EQ(fake_cuda::Pending(nullptr).size(), 2u);
+  EXPECT_EQ(test_cuda::EnqueuedOn(nullptr).size(), 2u);
   EXPECT_TRUE(Synchronize(nullptr));
 }
 
@@ -189,7 +190,7 @@ TEST_F(Collectives, ErrorDropsTheWholeGroup) {
   EXPECT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], nullptr), ncclSuccess);
   EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
   EXPECT_THAT(LastError(), ::testing::HasSubstr("root 9"));
-  EXPECT_TRUE(fake_cuda::Pending(nullptr).empty());
+  EXPECT_TRUE(test_cuda::EnqueuedOn(nullptr).empty());
   ASSERT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], nullptr), ncclSuccess)
       << "the next group is independent of the failed one";
   EXPECT_TRUE(Synchronize(nullptr));
@@ -210,7 +211,7 @@ TEST_F(Collectives, GroupEndWithoutStartIsInvalidUsage) {
 TEST_F(Collectives, ZeroElementsReturnAtOnce) {
   MakeRanks(1);
   EXPECT_EQ(ncclAllReduce(nullptr, nullptr, 0, ncclInt, ncclSum, comms_[0], nullptr), ncclSuccess);
-  EXPECT_TRUE(fake_cuda::Pending(nullptr).empty());
+  EXPECT_TRUE(test_cuda::EnqueuedOn(nullptr).empty());
 }
 
 TEST_F(Collectives, AcceptsMemoryOfMemAlloc) {
@@ -238,15 +239,15 @@ TEST_F(Collectives, AcceptsMemoryOfMemAlloc) {
 
 TEST_F(Collectives, RestoresTheCurrentDevice) {
   MakeRanks(3);
-  EXPECT_EQ(fake_cuda::GetDevice(), 0);
-  fake_cuda::SetDevice(5);
+  EXPECT_EQ(test_cuda::GetDevice(), 0);
+  test_cuda::SetDevice(5);
   ncclGroupStart();
   for (int r = 0; r < 3; ++r) {
     int* data = Buffer<int>({r});
     ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[r], nullptr);
   }
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
-  EXPECT_EQ(fake_cuda::GetDevice(), 5);
+  EXPECT_EQ(test_cuda::GetDevice(), 5);
   EXPECT_TRUE(Synchronize(nullptr));
 }
 
@@ -260,7 +261,7 @@ TEST_F(Collectives, ReusedAddressIsExportedAgain) {
   reduce();
   reduce();
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kRegisterBuffer), 1);
-  fake_cuda::Reallocate(data);
+  test_cuda::Reallocate(data);
   reduce();
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kRegisterBuffer), 2);
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kReleaseBuffer), 1);
@@ -300,14 +301,14 @@ TEST_F(Collectives, MoreStreamsThanReadySlots) {
 // The handle of a destroyed stream is reused while the old stream's work is still queued.
 TEST_F(Collectives, ReusedStreamHandleIsAnotherStream) {
   MakeRanks(1);
+  daemon_.HoldRings(true);
   int* data = Buffer<int>({5});
-  CUstream first = Stream();
-  ASSERT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], first), ncclSuccess);
-  fake_cuda::DestroyStream(first);
-  CUstream second = Stream();
-  ASSERT_EQ(first, second);
-  ASSERT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], second), ncclSuccess);
-  ASSERT_TRUE(Synchronize(second));
+  CUstream stream = Stream();
+  ASSERT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], stream), ncclSuccess);
+  test_cuda::RenewStreamId(stream);
+  ASSERT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], stream), ncclSuccess);
+  daemon_.HoldRings(false);
+  ASSERT_TRUE(Synchronize(stream));
   const auto records = daemon_.RecordsOf(0);
   ASSERT_EQ(records.size(), 2u);
   EXPECT_NE(records[0].ready_slot, records[1].ready_slot);

@@ -1,7 +1,6 @@
 // Derived communicators: when each handle appears, what the child inherits from its parent, and how
 // a blocking call ends.
 #include <atomic>
-#include <chrono>
 #include <climits>
 #include <thread>
 
@@ -10,9 +9,7 @@
 namespace mccs {
 namespace derived_communicators_test {
 
-using fake_cuda::Synchronize;
-using std::chrono::seconds;
-using std::chrono::steady_clock;
+using test_cuda::Synchronize;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
@@ -30,24 +27,10 @@ class DerivedCommunicators : public ShimTest {
     config.blocking = 0;
     comms_.resize(static_cast<size_t>(ranks));
     for (int r = 0; r < ranks; ++r) {
-      fake_cuda::SetDevice(r);
+      test_cuda::SetDevice(r);
       ASSERT_EQ(ncclCommInitRankConfig(&comms_[r], ranks, id, r, &config), ncclInProgress);
     }
     for (ncclComm_t comm : comms_) ASSERT_EQ(Settle(comm), ncclSuccess);
-  }
-
-  static ncclResult_t Settle(ncclComm_t comm) {
-    const auto limit = steady_clock::now() + seconds(20);
-    ncclResult_t result = ncclInProgress;
-    while (result == ncclInProgress && steady_clock::now() < limit) {
-      EXPECT_EQ(ncclCommGetAsyncError(comm, &result), ncclSuccess);
-      std::this_thread::yield();
-    }
-    return result;
-  }
-
-  void WaitFor(wire::MessageKind kind, int count) {
-    while (daemon_.CountOf(kind) < count) std::this_thread::yield();
   }
 
   static int RankOf(ncclComm_t comm) {
@@ -257,13 +240,7 @@ TEST_F(DerivedCommunicators, GroupSplitsThenWorksThenDestroys) {
     EXPECT_EQ(ncclCommSplit(comms_[r], r, 0, &children_[r], nullptr), ncclSuccess);
     EXPECT_EQ(ncclCommDestroy(comms_[r]), ncclSuccess);
   }
-  std::atomic<bool> stop{false};
-  std::thread stream([&] {
-    while (!stop) fake_cuda::Advance();
-  });
   EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
-  stop = true;
-  stream.join();
   comms_.clear();
   EXPECT_TRUE(Synchronize(nullptr));
   EXPECT_EQ(*data[0], 3);
@@ -433,7 +410,7 @@ TEST_F(DerivedCommunicators, GrowJoinsOldAndNewRanks) {
   EXPECT_EQ(ncclCommGrow(comms_[0], 2, nullptr, -1, &children_[0], nullptr), ncclInvalidArgument);
   EXPECT_EQ(ncclCommGrow(comms_[0], 3, nullptr, 0, &children_[0], nullptr), ncclInvalidArgument);
   EXPECT_EQ(ncclCommGrow(nullptr, 3, nullptr, 2, &children_[2], nullptr), ncclInvalidArgument);
-  fake_cuda::SetDevice(5);
+  test_cuda::SetDevice(5);
   ncclGroupStart();
   EXPECT_EQ(ncclCommGrow(nullptr, 3, &id, 2, &children_[2], nullptr), ncclSuccess);
   EXPECT_EQ(ncclCommGrow(comms_[0], 3, nullptr, -1, &children_[0], nullptr), ncclSuccess);
@@ -453,7 +430,7 @@ TEST_F(DerivedCommunicators, ScalableInitAcceptsSeveralIds) {
   EXPECT_EQ(ncclCommInitRankScalable(&none, 2, 0, 3, ids, nullptr), ncclInvalidArgument);
   ncclGroupStart();
   for (int r = 0; r < 2; ++r) {
-    fake_cuda::SetDevice(r);
+    test_cuda::SetDevice(r);
     EXPECT_EQ(ncclCommInitRankScalable(&comms_[r], 2, r, 2, ids, nullptr), ncclSuccess);
   }
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();

@@ -24,7 +24,7 @@ class ExportLifetime : public ShimTest {
   void Sum(int* data) {
     ASSERT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], nullptr), ncclSuccess)
         << LastError();
-    ASSERT_TRUE(fake_cuda::Synchronize(nullptr));
+    ASSERT_TRUE(test_cuda::Synchronize(nullptr));
   }
   int Registered() { return daemon_.CountOf(wire::MessageKind::kRegisterBuffer); }
   int Released() { return daemon_.CountOf(wire::MessageKind::kReleaseBuffer); }
@@ -85,7 +85,7 @@ TEST_F(ExportLifetime, FreeWaitsForPostedWork) {
   while (Released() == 0) std::this_thread::yield();
   EXPECT_FALSE(free_may_go_on);
   daemon_.HoldRings(false);
-  EXPECT_TRUE(fake_cuda::Synchronize(nullptr));
+  EXPECT_TRUE(test_cuda::Synchronize(nullptr));
   program.join();
   EXPECT_EQ(*data, 5);
 }
@@ -156,7 +156,7 @@ TEST_F(ExportLifetime, DetectsUnseenFrees) {
   for (int i = 0; i < kBuffers; ++i) {
     int* data = Buffer<int>({i});
     Sum(data);
-    fake_cuda::Free(data);
+    test_cuda::Free(data);
     pins.push_back(Buffer<int>({0}));
   }
   EXPECT_EQ(Registered(), kBuffers);
@@ -199,14 +199,14 @@ TEST_F(ExportLifetime, AllLeasesEnd) {
 }
 
 TEST_F(ExportLifetime, LimitsUnansweredReleasesOfVirtualMemory) {
-  constexpr size_t kChunk = 16 << 10;
+  constexpr size_t kChunk = test_cuda::kGranularity;
   constexpr size_t kRuns = 200;
   setenv("MCCS_EXPORT_LEASE", "0.3", 1);
   MakeRanks(1);
-  const auto use_all = [&, segment = fake_cuda::Reserve(2 * kRuns * kChunk)](bool fresh) {
+  const auto use_all = [&, segment = test_cuda::Reserve(2 * kRuns * kChunk)](bool fresh) {
     for (size_t i = 0; i < kRuns; ++i) {
       std::byte* const chunk = segment + 2 * i * kChunk;
-      if (fresh) fake_cuda::Map(chunk, kChunk);
+      if (fresh) test_cuda::Map(chunk, kChunk);
       Sum(reinterpret_cast<int*>(chunk));
     }
   };
@@ -220,26 +220,26 @@ TEST_F(ExportLifetime, LimitsUnansweredReleasesOfVirtualMemory) {
 }
 
 TEST_F(ExportLifetime, GraphPinsOnlyItsCallsBuffers) {
-  constexpr size_t kChunk = 16 << 10;
+  constexpr size_t kChunk = test_cuda::kGranularity;
   setenv("MCCS_EXPORT_LEASE", "0.1", 1);
   MakeRanks(1);
-  std::byte* const segment = fake_cuda::Reserve(8 * kChunk);
-  for (size_t i : {0, 1, 2, 5}) fake_cuda::Map(segment + i * kChunk, kChunk);
+  std::byte* const segment = test_cuda::Reserve(8 * kChunk);
+  for (size_t i : {0, 1, 2, 5}) test_cuda::Map(segment + i * kChunk, kChunk);
   auto* const captured = reinterpret_cast<int*>(segment + kChunk);
   const CUstream stream = Stream();
-  fake_cuda::BeginCapture(stream);
+  test_cuda::BeginCapture(stream);
   // All of chunk 1, and the beginning of chunk 2.
   ASSERT_EQ(ncclAllReduce(captured, captured, kChunk / sizeof(int) + 1, ncclInt, ncclSum, comms_[0],
                           stream),
             ncclSuccess)
       << LastError();
-  const CUgraph graph = fake_cuda::EndCapture(stream);
+  const CUgraph graph = test_cuda::EndCapture(stream);
   for (size_t i : {0, 5}) Sum(reinterpret_cast<int*>(segment + i * kChunk));
   EXPECT_TRUE(EventuallyUnmapped(2)) << "chunks 0 and 5";
   Sum(Buffer<int>({1}));
   EXPECT_TRUE(EventuallyReleased(1)) << "its lease began after those of chunks 1 and 2";
   EXPECT_EQ(Unmapped(), 2);
-  fake_cuda::DestroyGraph(graph);
+  test_cuda::DestroyGraph(graph);
   EXPECT_TRUE(EventuallyUnmapped(3)) << "chunks 1 and 2, together";
 }
 
@@ -253,7 +253,7 @@ TEST_F(ExportLifetime, CallInAnOpenGroupKeepsItsBuffers) {
   std::this_thread::sleep_for(milliseconds(400));
   EXPECT_EQ(Released(), 0);
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
-  ASSERT_TRUE(fake_cuda::Synchronize(nullptr));
+  ASSERT_TRUE(test_cuda::Synchronize(nullptr));
   EXPECT_TRUE(EventuallyReleased(1));
 }
 

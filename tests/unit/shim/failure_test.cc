@@ -8,7 +8,7 @@
 namespace mccs {
 namespace failure_test {
 
-using fake_cuda::Synchronize;
+using test_cuda::Synchronize;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -19,15 +19,7 @@ class Failure : public ShimTest {
     int* data = Buffer<int>({1});
     return ncclAllReduce(data, data, 1, ncclInt, ncclSum, comm, stream);
   }
-  static ncclResult_t AsyncError(ncclComm_t comm) {
-    ncclResult_t result = ncclNumResults;
-    EXPECT_EQ(ncclCommGetAsyncError(comm, &result), ncclSuccess);
-    return result;
-  }
-  static bool Blocked(CUstream stream) {
-    fake_cuda::Advance();
-    return !fake_cuda::Pending(stream).empty();
-  }
+  static bool Blocked(CUstream stream) { return test_cuda::IsBusy(stream); }
   ncclComm_t Taken(size_t rank) { return std::exchange(comms_[rank], nullptr); }
   // Rank 0 waits on `stream_` for a call that fails.
   void FailACall() {
@@ -118,11 +110,11 @@ TEST_F(Failure, GroupThatFailsDuringSubmissionBlocksTheStream) {
     for (uint32_t i = 0; i < 2 * wire::kRingRecords; ++i) Reduce(comms_[0], stream_);
     EXPECT_EQ(ncclGroupEnd(), ncclRemoteError);
   });
-  while (fake_cuda::Pending(stream_).empty()) std::this_thread::yield();
+  while (test_cuda::EnqueuedOn(stream_).empty()) std::this_thread::yield();
   daemon_.FailRank(0, wire::ErrorClass::kRemote, kWhy);
   poster.join();
   ASSERT_TRUE(Blocked(stream_));
-  EXPECT_GT(fake_cuda::Pending(stream_).back().value, uint64_t{wire::kRingRecords});
+  EXPECT_GT(test_cuda::EnqueuedOn(stream_).back().value, uint64_t{wire::kRingRecords});
   EXPECT_EQ(ncclCommAbort(Taken(0)), ncclSuccess);
   EXPECT_TRUE(Synchronize(stream_));
 }

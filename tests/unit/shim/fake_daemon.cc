@@ -11,7 +11,6 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "tests/unit/shim/fake_cuda.h"
 #include "tests/unit/shim/fake_daemon_reply.h"
 
 namespace mccs {
@@ -108,7 +107,10 @@ void FakeDaemon::Serve() {
     if (die_) {
       listener_.Reset();
       for (auto& session : sessions_) session->socket.Reset();
-      for (auto& session : sessions_) session->gone = true;
+      for (auto& session : sessions_) {
+        session->gone = true;
+        session->buffers.clear();
+      }
       comms_.clear();
       die_ = false;
       continue;
@@ -166,8 +168,7 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
       MCCS_CHECK(Open<wire::Hello>(bytes).magic == wire::kControlMagic);
       auto reply = ErrorReply<wire::HelloReply>(request_error_);
       reply.version = wire::kWireVersion;
-      Answer(session, request, reply, {session.memory.fd(), session.doorbell.get()});
-      break;
+      return Answer(session, request, reply, {session.memory.fd(), session.doorbell.get()});
     }
     case wire::MessageKind::kGetUniqueId: {
       auto reply = ErrorReply<wire::UniqueIdReply>(request_error_);
@@ -176,70 +177,52 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
       id.version = wire::kWireVersion;
       id.comm_id = next_comm_id_++;
       std::memcpy(reply.unique_id, &id, sizeof(id));
-      Answer(session, request, reply);
-      break;
+      return Answer(session, request, reply);
     }
     case wire::MessageKind::kRegisterBuffer:
-      OnRegister(session, Open<wire::RegisterBuffer>(bytes));
-      break;
+      return OnRegister(session, Open<wire::RegisterBuffer>(bytes));
     case wire::MessageKind::kReleaseBuffer:
       session.releasing[Open<wire::ReleaseBuffer>(bytes).buffer_id] = request;
       break;
     case wire::MessageKind::kReserveRange:
-      OnReserve(session, Open<wire::ReserveRange>(bytes));
-      break;
+      return OnReserve(session, Open<wire::ReserveRange>(bytes));
     case wire::MessageKind::kMapChunk:
-      OnMapChunk(session, Open<wire::MapChunk>(bytes));
-      break;
+      return OnMapChunk(session, Open<wire::MapChunk>(bytes));
     case wire::MessageKind::kUnmapChunks:
-      OnUnmapChunks(session, Open<wire::UnmapChunks>(bytes));
-      break;
+      return OnUnmapChunks(session, Open<wire::UnmapChunks>(bytes));
     case wire::MessageKind::kCommInit:
-      OnInit(session, Open<wire::CommInit>(bytes));
-      break;
+      return OnInit(session, Open<wire::CommInit>(bytes));
     case wire::MessageKind::kCaptureWork:
-      OnCaptureWork(session, Open<wire::CaptureWork>(bytes));
-      break;
+      return OnCaptureWork(session, Open<wire::CaptureWork>(bytes));
     case wire::MessageKind::kReleaseCapture:
-      OnReleaseCapture(session, Open<wire::ReleaseCapture>(bytes));
-      break;
+      return OnReleaseCapture(session, Open<wire::ReleaseCapture>(bytes));
     case wire::MessageKind::kRegisterWindow:
-      OnRegisterWindow(session, Open<wire::RegisterWindow>(bytes));
-      break;
+      return OnRegisterWindow(session, Open<wire::RegisterWindow>(bytes));
     case wire::MessageKind::kDeregisterWindow:
     case wire::MessageKind::kCommSuspend:
-      Answer(session, request, ErrorReply<wire::Done>(request_error_));
-      break;
+      return Answer(session, request, ErrorReply<wire::Done>(request_error_));
     case wire::MessageKind::kCommShrink:
-      OnShrink(session, Open<wire::CommShrink>(bytes));
-      break;
+      return OnShrink(session, Open<wire::CommShrink>(bytes));
     case wire::MessageKind::kCommGrow:
-      OnGrow(session, Open<wire::CommGrow>(bytes));
-      break;
+      return OnGrow(session, Open<wire::CommGrow>(bytes));
     case wire::MessageKind::kCommUniqueId: {
       auto reply = ErrorReply<wire::UniqueIdReply>(request_error_);
       const wire::UniqueId id = GrowId();
       std::memcpy(reply.unique_id, &id, sizeof(id));
-      Answer(session, request, reply);
-      break;
+      return Answer(session, request, reply);
     }
     case wire::MessageKind::kCommRevoke:
-      OnRevoke(session, Open<wire::CommRevoke>(bytes));
-      break;
+      return OnRevoke(session, Open<wire::CommRevoke>(bytes));
     case wire::MessageKind::kCommSplit:
-      OnSplit(session, Open<wire::CommSplit>(bytes));
-      break;
+      return OnSplit(session, Open<wire::CommSplit>(bytes));
     case wire::MessageKind::kCommAbort:
-      OnAbort(session, Open<wire::CommAbort>(bytes));
-      break;
+      return OnAbort(session, Open<wire::CommAbort>(bytes));
     case wire::MessageKind::kCommDestroy:
-      OnDestroy(session, Open<wire::CommDestroy>(bytes));
-      break;
+      return OnDestroy(session, Open<wire::CommDestroy>(bytes));
     case wire::MessageKind::kEstimate: {
       auto reply = ErrorReply<wire::EstimateReply>(request_error_);
       reply.microseconds = static_cast<double>(Open<wire::Estimate>(bytes).count);
-      Answer(session, request, reply);
-      break;
+      return Answer(session, request, reply);
     }
     default:
       MCCS_CHECK(false);
@@ -402,14 +385,13 @@ void FakeDaemon::AnswerReleases() {
 }
 
 std::byte* FakeDaemon::Address(Member& member, const wire::BufferRef& ref) {
-  return ref.id == 0 ? nullptr : member.session->buffers.at(ref.id) + ref.offset;
+  return ref.id == 0 ? nullptr : member.session->buffers.at(ref.id).get() + ref.offset;
 }
 
 bool FakeDaemon::RunOne(Comm& comm) {
   for (auto& [rank, member] : comm.members) {
     if (member->gone || !Ready(*member)) return false;
   }
-  fake_cuda::SynchronizeWithStreams();
   std::vector<wire::WorkRecord> calls;
   for (auto& [rank, member] : comm.members) {
     while (member->posted.front().record == wire::RecordKind::kFence) member->posted.pop_front();
@@ -417,7 +399,6 @@ bool FakeDaemon::RunOne(Comm& comm) {
     member->posted.pop_front();
   }
   Compute(comm, calls);
-  fake_cuda::SynchronizeWithStreams();
   for (auto& [rank, member] : comm.members) {
     wire::SignalFence(member->region().done, calls[static_cast<size_t>(rank)].sequence);
   }

@@ -100,7 +100,7 @@ class FakeDaemon {
     UniqueFd socket;
     UniqueFd doorbell;
     SharedRegion memory;
-    std::map<uint32_t, std::byte*> buffers;
+    std::map<uint32_t, std::shared_ptr<std::byte>> buffers;  // unmapped with the last owner
     std::map<uint32_t, size_t> ranges;       // bytes of the buffers that consist of chunks
     UniqueFd received;                       // from the current message
     std::map<uint32_t, uint64_t> releasing;  // requests to release buffers, by buffer

@@ -1,7 +1,6 @@
 // The fake daemon's handling of work captured into CUDA graphs.
 #include <algorithm>
 
-#include "tests/unit/shim/fake_cuda.h"
 #include "tests/unit/shim/fake_daemon.h"
 #include "tests/unit/shim/fake_daemon_reply.h"
 
@@ -38,7 +37,6 @@ bool FakeDaemon::RunCaptured(Comm& comm) {
     const bool reached = std::all_of(comm.members.begin(), comm.members.end(),
                                      [&](auto& entry) { return Reached(*entry.second, group); });
     if (!reached) continue;
-    fake_cuda::SynchronizeWithStreams();
     const auto& first = comm.members.begin()->second->captured[group].records;
     for (size_t i = 0; i < first.size(); ++i) {
       if (first[i].record == wire::RecordKind::kFence) continue;
@@ -46,7 +44,6 @@ bool FakeDaemon::RunCaptured(Comm& comm) {
       for (auto& [rank, member] : comm.members) calls.push_back(member->captured[group].records[i]);
       Compute(comm, calls);
     }
-    fake_cuda::SynchronizeWithStreams();
     for (auto& [rank, member] : comm.members) {
       for (const wire::WorkRecord& record : member->captured[group].records) {
         member->region().captured_ready[record.ready_slot] = 0;

@@ -1,20 +1,33 @@
 // The fake daemon's buffers, contiguous or made of chunks.
+#include <fcntl.h>
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cstring>
+#include <memory>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "emulation/include/mccs_emulation_ipc.h"
 #include "tests/unit/shim/fake_daemon.h"
 #include "tests/unit/shim/fake_daemon_reply.h"
 
 namespace mccs {
 namespace {
 
-void* MapNothing(void* place, size_t bytes) {
-  return mmap(place, bytes, PROT_NONE,
-              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (place == nullptr ? 0 : MAP_FIXED), -1,
-              0);
+constexpr int kNothing = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+std::shared_ptr<std::byte> Map(size_t bytes, int protection, int flags, int fd) {
+  void* const place = mmap(nullptr, bytes, protection, flags, fd, 0);
+  MCCS_CHECK(place != MAP_FAILED);
+  return {static_cast<std::byte*>(place), [bytes](std::byte* mapped) { munmap(mapped, bytes); }};
+}
+
+// The memory file of an allocation of this process.
+UniqueFd OpenIpcHandle(const unsigned char* bytes) {
+  MccsEmulationIpcHandle handle;
+  std::memcpy(&handle, bytes, sizeof(handle));
+  return UniqueFd(open(absl::StrCat("/proc/self/fd/", handle.fd).c_str(), O_RDWR | O_CLOEXEC));
 }
 
 }  // namespace
@@ -27,15 +40,11 @@ void FakeDaemon::FailChunks(const std::string& why) {
 void FakeDaemon::OnRegister(Session& session, const wire::RegisterBuffer& message) {
   auto reply = ErrorReply<wire::RegisterReply>(request_error_);
   reply.buffer_id = session.next_buffer++;
-  std::byte*& place = session.buffers[reply.buffer_id];
-  if (message.kind == wire::ExportKind::kFileDescriptor) {
-    void* const mapped =
-        mmap(nullptr, message.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, session.received.get(), 0);
-    MCCS_CHECK(mapped != MAP_FAILED);
-    place = static_cast<std::byte*>(mapped);
-  } else {
-    std::memcpy(&place, message.handle, sizeof(place));
-  }
+  const UniqueFd memory = message.kind == wire::ExportKind::kFileDescriptor
+                              ? std::move(session.received)
+                              : OpenIpcHandle(message.handle);
+  session.buffers[reply.buffer_id] =
+      Map(message.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get());
   Answer(session, message.header.request, reply);
 }
 
@@ -52,9 +61,7 @@ std::vector<wire::RegisterWindow> FakeDaemon::Windows() {
 void FakeDaemon::OnReserve(Session& session, const wire::ReserveRange& message) {
   auto reply = ErrorReply<wire::RegisterReply>(request_error_);
   reply.buffer_id = session.next_buffer++;
-  void* const place = MapNothing(nullptr, message.bytes);
-  MCCS_CHECK(place != MAP_FAILED);
-  session.buffers[reply.buffer_id] = static_cast<std::byte*>(place);
+  session.buffers[reply.buffer_id] = Map(message.bytes, PROT_NONE, kNothing, -1);
   session.ranges[reply.buffer_id] = message.bytes;
   Answer(session, message.header.request, reply);
 }
@@ -66,15 +73,17 @@ void FakeDaemon::OnMapChunk(Session& session, const wire::MapChunk& message) {
     std::strncpy(done.status.text, chunk_error_.c_str(), sizeof(done.status.text) - 1);
   } else {
     MCCS_CHECK(message.offset + message.bytes <= session.ranges.at(message.buffer_id));
-    std::byte* const place = session.buffers.at(message.buffer_id) + message.offset;
+    std::byte* const place = session.buffers.at(message.buffer_id).get() + message.offset;
+    const UniqueFd memory = std::move(session.received);
     MCCS_CHECK(mmap(place, message.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                    session.received.get(), 0) == place);
+                    memory.get(), 0) == place);
   }
   Answer(session, message.header.request, done);
 }
 
 void FakeDaemon::OnUnmapChunks(Session& session, const wire::UnmapChunks& message) {
-  MapNothing(session.buffers.at(message.buffer_id) + message.offset, message.bytes);
+  std::byte* const place = session.buffers.at(message.buffer_id).get() + message.offset;
+  MCCS_CHECK(mmap(place, message.bytes, PROT_NONE, kNothing | MAP_FIXED, -1, 0) == place);
   Answer(session, message.header.request, wire::Done{});
 }
 

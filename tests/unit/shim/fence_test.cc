@@ -7,24 +7,25 @@
 
 #include "shim/cuda/driver_api.h"
 #include "shim/daemon/error_message.h"
-#include "tests/unit/shim/fake_cuda.h"
+#include "tests/unit/shim/test_cuda.h"
 
 namespace mccs::shim {
 namespace fence_test {
 
 TEST(FencePage, IsUnregisteredByAThreadWithoutContext) {
-  fake_cuda::Reset();
+  test_cuda::Reset();
+  test_cuda::SetDevice(0);
   const absl::StatusOr<DriverApi> driver = LoadDriverApi();
   ASSERT_TRUE(driver.ok());
   absl::StatusOr<SharedRegion> made = SharedRegion::Create("fence-test", sizeof(wire::CommRegion));
   ASSERT_TRUE(made.ok());
   reinterpret_cast<wire::CommRegion*>(made->data())->header.magic = wire::kFencePageMagic;
-  const size_t before = fake_cuda::registered_host_ranges();
+  const size_t before = test_cuda::registered_host_ranges();
   absl::StatusOr<std::unique_ptr<FencePage>> page = FencePage::Open(*driver, *std::move(made));
   ASSERT_TRUE(page.ok()) << page.status();
-  EXPECT_EQ(fake_cuda::registered_host_ranges(), before + 1);
+  EXPECT_EQ(test_cuda::registered_host_ranges(), before + 1);
   std::thread([&page] { page->reset(); }).join();
-  EXPECT_EQ(fake_cuda::registered_host_ranges(), before);
+  EXPECT_EQ(test_cuda::registered_host_ranges(), before);
 }
 
 class FailedRegion : public testing::Test {

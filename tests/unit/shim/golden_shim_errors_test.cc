@@ -44,7 +44,7 @@ TEST_F(GoldenShimErrors, OfTypicalMistakes) {
   int on_the_stack[1] = {};
   Add("memory that is not CUDA's", all_reduce(on_the_stack, data, 1));
   int* const freed = Buffer<int>({1});
-  fake_cuda::Free(freed);
+  test_cuda::Free(freed);
   Add("freed memory", all_reduce(freed, data, 1));
   Add("root out of range", ncclBroadcast(data, data, 1, ncclInt, 2, comm, nullptr));
   Add("peer out of range", ncclSend(data, 1, ncclInt, 9, comm, nullptr));

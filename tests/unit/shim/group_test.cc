@@ -44,7 +44,7 @@ TEST_F(Groups, WorkOnBlockingAndNonBlockingCommunicatorsMixes) {
     EXPECT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comm, nullptr), ncclSuccess);
   }
   EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
-  EXPECT_TRUE(fake_cuda::Synchronize(nullptr));
+  EXPECT_TRUE(test_cuda::Synchronize(nullptr));
 }
 
 }  // namespace group_test

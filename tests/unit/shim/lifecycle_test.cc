@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <thread>
@@ -15,10 +16,10 @@
 namespace mccs {
 namespace lifecycle_test {
 
-using fake_cuda::Synchronize;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
+using test_cuda::Synchronize;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -30,26 +31,6 @@ class Lifecycle : public ShimTest {
     return id;
   }
 
-  static ncclResult_t AsyncError(ncclComm_t comm) {
-    ncclResult_t result = ncclNumResults;
-    EXPECT_EQ(ncclCommGetAsyncError(comm, &result), ncclSuccess);
-    return result;
-  }
-
-  // Waits until init has succeeded or failed.
-  static ncclResult_t Settle(ncclComm_t comm) {
-    const auto limit = steady_clock::now() + seconds(20);
-    while (steady_clock::now() < limit) {
-      if (ncclResult_t result = AsyncError(comm); result != ncclInProgress) return result;
-      std::this_thread::yield();
-    }
-    return ncclInProgress;
-  }
-
-  void WaitFor(wire::MessageKind kind, int count) {
-    while (daemon_.CountOf(kind) < count) std::this_thread::yield();
-  }
-
   static ncclResult_t Reduce(ncclComm_t comm, CUstream stream) {
     int* data = Buffer<int>({1});
     return ncclAllReduce(data, data, 1, ncclInt, ncclSum, comm, stream);
@@ -59,7 +40,7 @@ class Lifecycle : public ShimTest {
 // ---- Init ------------------------------------------------------------------------------------
 
 TEST_F(Lifecycle, QueriesReturnRankSizeAndDevice) {
-  fake_cuda::SetDevice(3);
+  test_cuda::SetDevice(3);
   const ncclUniqueId id = UniqueId();
   ncclComm_t comm = nullptr;
   ASSERT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclSuccess) << LastError();
@@ -80,7 +61,7 @@ TEST_F(Lifecycle, RanksOfOneProcessJoinInOneGroup) {
   comms_.resize(3);
   ncclGroupStart();
   for (int r = 0; r < 3; ++r) {
-    fake_cuda::SetDevice(r);
+    test_cuda::SetDevice(r);
     EXPECT_EQ(ncclCommInitRank(&comms_[r], 3, id, r), ncclSuccess);
   }
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
@@ -95,7 +76,7 @@ TEST_F(Lifecycle, RanksJoinFromSeveralThreads) {
   std::vector<std::thread> threads;
   for (int r = 0; r < 4; ++r) {
     threads.emplace_back([&, r] {
-      fake_cuda::SetDevice(r);
+      test_cuda::SetDevice(r);
       EXPECT_EQ(ncclCommInitRank(&comms_[r], 4, id, r), ncclSuccess) << LastError();
       CUstream stream = Stream();
       EXPECT_EQ(Reduce(comms_[r], stream), ncclSuccess);
@@ -113,13 +94,17 @@ TEST_F(Lifecycle, InitSendsConfigAndDeviceToTheDaemon) {
   config.maxCTAs = 4;
   config.trafficClass = 7;
   config.commName = "dense";
-  fake_cuda::SetDevice(2);
+  test_cuda::SetDevice(2);
   comms_.resize(1);
   ASSERT_EQ(ncclCommInitRankConfig(&comms_[0], 1, UniqueId(), 0, &config), ncclSuccess);
   const wire::CommInit init = daemon_.LastInit();
   EXPECT_EQ(init.device, 2);
-  EXPECT_EQ(init.device_uuid[15], 3);
-  EXPECT_STREQ(init.device_bus_id, "0000:02:00.0");
+  CUuuid uuid;
+  ASSERT_EQ(cuDeviceGetUuid(&uuid, 2), CUDA_SUCCESS);
+  EXPECT_EQ(std::memcmp(init.device_uuid, &uuid, sizeof(uuid)), 0);
+  char bus_id[64];
+  ASSERT_EQ(cuDeviceGetPCIBusId(bus_id, sizeof(bus_id), 2), CUDA_SUCCESS);
+  EXPECT_STREQ(init.device_bus_id, bus_id);
   EXPECT_EQ(init.flags, uint32_t{wire::kMultiRankGpu});
   EXPECT_EQ(init.options.init_timeout_ms, 1500u);
   EXPECT_EQ(init.options.min_channels, 2u);
@@ -264,13 +249,7 @@ TEST_F(Lifecycle, DestroyInAGroupFollowsItsWork) {
   ncclGroupStart();
   for (ncclComm_t comm : comms_) EXPECT_EQ(Reduce(comm, nullptr), ncclSuccess);
   for (ncclComm_t comm : comms_) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
-  std::atomic<bool> stop{false};
-  std::thread stream([&] {
-    while (!stop) fake_cuda::Advance();
-  });
   EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
-  stop = true;
-  stream.join();
   EXPECT_TRUE(Synchronize(nullptr));
   comms_.clear();
 }
@@ -306,8 +285,7 @@ TEST_F(Lifecycle, AbortReleasesWaitingStreams) {
   MakeRanks(2);
   CUstream stream = Stream();
   ASSERT_EQ(Reduce(comms_[0], stream), ncclSuccess);  // rank 1 never calls
-  fake_cuda::Advance();
-  EXPECT_EQ(fake_cuda::Pending(stream).size(), 1u);
+  EXPECT_TRUE(test_cuda::IsBusy(stream));
   EXPECT_EQ(ncclCommAbort(comms_[0]), ncclSuccess);
   EXPECT_TRUE(Synchronize(stream));
   comms_.erase(comms_.begin());
@@ -349,7 +327,7 @@ TEST_F(Lifecycle, AbortFromAnotherThreadEndsAWaitForRingSpace) {
     EXPECT_NE(ncclGroupEnd(), ncclSuccess);
     ended = true;
   });
-  while (fake_cuda::Pending(nullptr).empty()) std::this_thread::yield();
+  while (test_cuda::EnqueuedOn(nullptr).empty()) std::this_thread::yield();
   EXPECT_FALSE(ended);
   EXPECT_EQ(ncclCommAbort(comms_[0]), ncclSuccess);
   poster.join();
@@ -395,8 +373,7 @@ TEST_F(Lifecycle, DaemonDeathReleasesCallersButNotStreams) {
   joiner.join();
   EXPECT_EQ(AsyncError(comms_[0]), ncclSystemError);
   EXPECT_EQ(AsyncError(comms_[1]), ncclSystemError);
-  fake_cuda::Advance();
-  EXPECT_FALSE(fake_cuda::Pending(stream).empty());
+  EXPECT_TRUE(test_cuda::IsBusy(stream));
   EXPECT_EQ(ncclCommAbort(std::exchange(comms_[0], nullptr)), ncclSuccess);
   EXPECT_TRUE(Synchronize(stream));
   EXPECT_THAT(LastError(comms_[1]), HasSubstr(daemon_.socket_path()));
@@ -436,39 +413,52 @@ TEST_F(Lifecycle, SilentDaemonIsASystemErrorWithinASecond) {
 
 // ---- Processes -------------------------------------------------------------------------------
 
-// A launcher makes the id and forks the ranks; the child opens its own session.
-TEST_F(Lifecycle, ForkedChildOpensItsOwnSession) {
+// Runs `work` in a forked child; true if it returns true there.
+template <typename Work>
+bool HoldsInAChild(Work work) {
+  const pid_t child = fork();
+  if (child == 0) _exit(work() ? 0 : 1);
+  int status = -1;
+  return waitpid(child, &status, 0) == child && status == 0;
+}
+
+// A launcher makes the id and forks the ranks, which then use CUDA.
+TEST_F(Lifecycle, ForkedChildJoinsWithItsOwnSession) {
+  if (kThreadSanitizer) GTEST_SKIP() << "the thread sanitizer forbids threads in a forked child";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a new process, which has not used CUDA
+  const auto launch = [this] {
+    const ncclUniqueId id = UniqueId();
+    const bool joined = HoldsInAChild([&id] {
+      ncclComm_t comm = nullptr;
+      return ncclCommInitRank(&comm, 1, id, 0) == ncclSuccess &&
+             ncclCommDestroy(comm) == ncclSuccess;
+    });
+    return joined && daemon_.CountOf(wire::MessageKind::kHello) == 2;
+  };
+  EXPECT_EXIT(_exit(launch() ? 0 : 1), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(Lifecycle, ForkedChildHasItsOwnSessionAndNoCommunicators) {
   if (kThreadSanitizer) GTEST_SKIP() << "the thread sanitizer forbids threads in a forked child";
   MakeRanks(1);
-  const ncclUniqueId id = UniqueId();
-  const pid_t child = fork();
-  if (child == 0) {
-    int ranks;
-    bool good = ncclCommCount(comms_[0], &ranks) == ncclInvalidArgument;
-    ncclComm_t comm = nullptr;
-    good = good && ncclCommInitRank(&comm, 1, id, 0) == ncclSuccess;
-    good = good && ncclCommDestroy(comm) == ncclSuccess;
-    _exit(good ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(HoldsInAChild([this] {
+    int ranks = 0;
+    ncclUniqueId id;
+    return ncclCommCount(comms_[0], &ranks) == ncclInvalidArgument &&
+           ncclGetUniqueId(&id) == ncclSuccess;
+  }));
   EXPECT_EQ(AsyncError(comms_[0]), ncclSuccess) << "the parent's session is untouched";
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kHello), 2);
 }
 
 TEST_F(Lifecycle, ExitWithoutDestroyDoesNotHang) {
-  if (kThreadSanitizer) GTEST_SKIP() << "the thread sanitizer forbids threads in a forked child";
-  const pid_t child = fork();
-  if (child == 0) {
-    ncclComm_t comm = nullptr;
-    ncclCommInitAll(&comm, 1, nullptr);
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto exit = [this] {
+    MakeRanks(1);
     daemon_.IgnoreMessages(wire::MessageKind::kCommDestroy);
-    std::quick_exit(comm == nullptr ? 1 : 0);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    std::quick_exit(HasFailure() ? 1 : 0);
+  };
+  EXPECT_EXIT(exit(), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(Lifecycle, WatchdogMayQueryDuringWork) {

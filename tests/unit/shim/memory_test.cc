@@ -7,8 +7,8 @@
 namespace mccs {
 namespace memory_test {
 
-using fake_cuda::kGranularity;
-using fake_cuda::PropertiesAt;
+using test_cuda::kGranularity;
+using test_cuda::PropertiesAt;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using wire::MessageKind;
@@ -26,7 +26,7 @@ class MemAlloc : public ShimTest {
   void Sum(int* data, size_t count = 1) {
     ASSERT_EQ(ncclAllReduce(data, data, count, ncclInt, ncclSum, comms_[0], nullptr), ncclSuccess)
         << LastError();
-    ASSERT_TRUE(fake_cuda::Synchronize(nullptr));
+    ASSERT_TRUE(test_cuda::Synchronize(nullptr));
   }
   static bool IsVirtual(const void* memory) {
     CUmemGenericAllocationHandle handle = 0;
@@ -37,9 +37,9 @@ class MemAlloc : public ShimTest {
     return true;
   }
   static void ExpectNothingLeft() {
-    EXPECT_EQ(fake_cuda::reservations(), 0u);
-    EXPECT_EQ(fake_cuda::virtual_memories(), 0u);
-    EXPECT_EQ(fake_cuda::allocations(), 0u);
+    EXPECT_EQ(test_cuda::reservations(), 0u);
+    EXPECT_EQ(test_cuda::used_bytes(), 0);
+    EXPECT_EQ(test_cuda::allocations(), 0u);
   }
   int Count(MessageKind kind) { return daemon_.CountOf(kind); }
 };
@@ -60,35 +60,37 @@ TEST_F(MemAlloc, ReturnsVirtualMemoryWithADescriptor) {
 }
 
 TEST_F(MemAlloc, UsesTheCurrentGpuAndGrantsAccessToPeers) {
-  fake_cuda::SetDevice(3);
+  test_cuda::SeparateOddAndEvenGpus();
+  test_cuda::SetDevice(3);
   int* const memory = Allocate(1);
   EXPECT_EQ(PropertiesAt(memory).location.id, 3);
-  EXPECT_THAT(fake_cuda::DevicesWithAccess(memory), ElementsAre(1, 3, 5, 7));
-  fake_cuda::SetDevice(0);
+  EXPECT_THAT(test_cuda::DevicesWithAccess(memory), ElementsAre(1, 3, 5, 7));
+  test_cuda::SetDevice(0);
   EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
-  EXPECT_EQ(fake_cuda::GetDevice(), 0);
+  EXPECT_EQ(test_cuda::GetDevice(), 0);
 }
 
 TEST_F(MemAlloc, ReturnsOrdinaryMemoryIfItCannotBeShared) {
-  for (const fake_cuda::VirtualSupport& support :
-       {fake_cuda::VirtualSupport{.memory = false},
-        fake_cuda::VirtualSupport{.descriptors = false}}) {
-    fake_cuda::Support(support);
+  for (const CUdevice_attribute missing :
+       {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+        CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED}) {
+    test_cuda::SetAttribute(missing, 0);
     int* const memory = Allocate(8);
     EXPECT_FALSE(IsVirtual(memory));
     EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
     ExpectNothingLeft();
+    test_cuda::SetAttribute(missing, 1);
   }
 }
 
 TEST_F(MemAlloc, SupportsFabricHandlesIfPermitted) {
-  fake_cuda::Support({.fabric = true});
+  test_cuda::SetAttribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 1);
   int* memory = Allocate(8);
-  EXPECT_EQ(PropertiesAt(memory).requestedHandleTypes, kDescriptor | kFabric);
+  EXPECT_EQ(test_cuda::requested_handle_types(), kDescriptor | kFabric);
   EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
-  fake_cuda::Support({.fabric = true, .fabric_is_permitted = false});
+  test_cuda::PermitFabric(false);
   memory = Allocate(8);
-  EXPECT_EQ(PropertiesAt(memory).requestedHandleTypes, kDescriptor);
+  EXPECT_EQ(test_cuda::requested_handle_types(), kDescriptor);
   EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
 }
 
@@ -115,9 +117,9 @@ TEST_F(MemAlloc, DetectsOtherMemoryAtItsAddress) {
   MakeRanks(1);
   auto* const memory = reinterpret_cast<std::byte*>(Allocate(2 * kGranularity));
   Sum(reinterpret_cast<int*>(memory));
-  fake_cuda::Unmap(memory);
-  fake_cuda::Map(memory, kGranularity);
-  fake_cuda::Map(memory + kGranularity, kGranularity);
+  test_cuda::Unmap(memory);
+  test_cuda::Map(memory, kGranularity);
+  test_cuda::Map(memory + kGranularity, kGranularity);
   auto* const data = reinterpret_cast<int*>(memory);
   constexpr size_t kCount = 2 * kGranularity / sizeof(int);
   std::fill_n(data, kCount, 9);
@@ -129,7 +131,7 @@ TEST_F(MemAlloc, DetectsOtherMemoryAtItsAddress) {
 TEST_F(MemAlloc, FailedStepLeaksNothing) {
   for (const char* step : {"cuMemGetAllocationGranularity", "cuMemCreate", "cuMemAddressReserve",
                            "cuMemMap", "cuMemSetAccess"}) {
-    fake_cuda::FailVirtual(step, CUDA_ERROR_OUT_OF_MEMORY);
+    test_cuda::Fail(step, CUDA_ERROR_OUT_OF_MEMORY);
     void* memory = nullptr;
     EXPECT_EQ(ncclMemAlloc(&memory, 8), ncclUnhandledCudaError) << step;
     EXPECT_EQ(memory, nullptr);
@@ -156,14 +158,14 @@ TEST_F(MemAlloc, FreesOnlyTheStartOfLiveAllocations) {
   EXPECT_EQ(ncclMemFree(memory), ncclUnhandledCudaError);
   EXPECT_EQ(ncclMemFree(&comms_), ncclUnhandledCudaError);
   EXPECT_EQ(ncclMemFree(nullptr), ncclSuccess);
-  std::byte* const segment = fake_cuda::Reserve(kGranularity);
-  fake_cuda::Map(segment, kGranularity);
+  std::byte* const segment = test_cuda::Reserve(kGranularity);
+  test_cuda::Map(segment, kGranularity);
   EXPECT_EQ(ncclMemFree(segment), ncclUnhandledCudaError) << "the program has to unmap it";
   EXPECT_TRUE(IsVirtual(segment));
 }
 
 TEST_F(MemAlloc, FreesMemoryOfCudaMalloc) {
-  EXPECT_EQ(ncclMemFree(fake_cuda::Alloc(64)), ncclSuccess) << LastError();
+  EXPECT_EQ(ncclMemFree(test_cuda::Alloc(64)), ncclSuccess) << LastError();
   ExpectNothingLeft();
 }
 
@@ -172,7 +174,7 @@ TEST_F(MemAlloc, RetainedHandleOutlivesTheFree) {
   CUmemGenericAllocationHandle handle = 0;
   ASSERT_EQ(cuMemRetainAllocationHandle(&handle, memory), CUDA_SUCCESS);
   EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
-  EXPECT_EQ(fake_cuda::virtual_memories(), 1u);
+  EXPECT_EQ(test_cuda::used_bytes(), int64_t{kGranularity});
   EXPECT_EQ(cuMemRelease(handle), CUDA_SUCCESS);
   ExpectNothingLeft();
 }

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "shim/api/comm_properties.h"
-#include "shim/config/config_field.h"
+#include "shim/config/comm_config.h"
 #include "tests/unit/shim/shim_fixture.h"
 
 extern "C" ncclResult_t ncclCommQueryProperties(ncclComm_t, mccs::shim::CommProperties*);

@@ -42,7 +42,7 @@ TEST_F(RegistrationTest, HandlesAreOpaqueAndDeregisteredOnce) {
 TEST_F(RegistrationTest, RegisteredMemoryMayBeFreedBeforeDeregistration) {
   void* handle = nullptr;
   EXPECT_EQ(ncclCommRegister(comms_[0], data_, 16, &handle), ncclSuccess);
-  fake_cuda::Free(data_);
+  test_cuda::Free(data_);
   EXPECT_EQ(ncclCommDeregister(comms_[0], handle), ncclSuccess);
 }
 
@@ -131,9 +131,9 @@ class CallVariables : public ShimTest {
 TEST_F(CallVariables, CheckPointersRejectsMemoryOfAnotherDevice) {
   setenv("NCCL_CHECK_POINTERS", "1", 1);
   MakeRanks(2);
-  fake_cuda::SetDevice(1);
+  test_cuda::SetDevice(1);
   int* elsewhere = Buffer<int>({1, 2});
-  fake_cuda::SetDevice(0);
+  test_cuda::SetDevice(0);
   EXPECT_EQ(ncclAllReduce(elsewhere, elsewhere, 2, ncclInt, ncclSum, comms_[0], nullptr),
             ncclInvalidArgument);
   EXPECT_THAT(LastError(),

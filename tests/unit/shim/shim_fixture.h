@@ -1,4 +1,4 @@
-// A test program that calls NCCL's functions with a fake CUDA and a fake daemon.
+// A test program that calls NCCL's functions with the emulated CUDA and a fake daemon.
 #ifndef MCCS_TESTS_UNIT_SHIM_SHIM_FIXTURE_H_
 #define MCCS_TESTS_UNIT_SHIM_SHIM_FIXTURE_H_
 
@@ -12,8 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/shim/fake_cuda.h"
+#include "tests/unit/eventually.h"
 #include "tests/unit/shim/fake_daemon.h"
+#include "tests/unit/shim/test_cuda.h"
 
 namespace mccs {
 
@@ -29,7 +30,6 @@ inline constexpr bool kThreadSanitizer = false;
 class ShimTest : public ::testing::Test {
  protected:
   ShimTest() {
-    fake_cuda::Reset();
     for (const char* name : {"NCCL_COMM_ID", "NCCL_COMM_BLOCKING", "NCCL_MULTI_RANK_GPU_ENABLE",
                              "MCCS_INIT_TIMEOUT", "NCCL_DEBUG"}) {
       unsetenv(name);
@@ -45,6 +45,7 @@ class ShimTest : public ::testing::Test {
     do {
       EXPECT_NE(ncclGetUniqueId(&id), ncclSuccess);
     } while (LastError().find("no MCCS daemon at") == std::string::npos);
+    test_cuda::Reset();
   }
 
   // `ranks` ranks in this process, rank r on device r.
@@ -53,9 +54,18 @@ class ShimTest : public ::testing::Test {
     ASSERT_EQ(ncclCommInitAll(comms_.data(), ranks, nullptr), ncclSuccess) << LastError();
   }
 
+  void MakeRanksOnOneGpu(int ranks) {
+    ncclUniqueId id;
+    ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    comms_.resize(static_cast<size_t>(ranks));
+    ncclGroupStart();
+    for (int r = 0; r < ranks; ++r) ncclCommInitRank(&comms_[static_cast<size_t>(r)], ranks, id, r);
+    ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
+  }
+
   template <typename Element>
   static Element* Buffer(const std::vector<Element>& values) {
-    auto* memory = static_cast<Element*>(fake_cuda::Alloc(values.size() * sizeof(Element)));
+    auto* memory = static_cast<Element*>(test_cuda::Alloc(values.size() * sizeof(Element)));
     std::copy(values.begin(), values.end(), memory);
     return memory;
   }
@@ -64,7 +74,22 @@ class ShimTest : public ::testing::Test {
     return {memory, memory + count};
   }
 
-  static CUstream Stream() { return fake_cuda::MakeStream(); }
+  static CUstream Stream() { return test_cuda::MakeStream(); }
+
+  static ncclResult_t AsyncError(ncclComm_t comm) {
+    ncclResult_t result = ncclNumResults;
+    EXPECT_EQ(ncclCommGetAsyncError(comm, &result), ncclSuccess);
+    return result;
+  }
+  // Waits until the communicator's call has succeeded or failed.
+  static ncclResult_t Settle(ncclComm_t comm) {
+    ncclResult_t result = ncclInProgress;
+    EXPECT_TRUE(Eventually([&] { return (result = AsyncError(comm)) != ncclInProgress; }));
+    return result;
+  }
+  void WaitFor(wire::MessageKind kind, int count) {
+    EXPECT_TRUE(Eventually([&] { return daemon_.CountOf(kind) >= count; }));
+  }
 
   FakeDaemon daemon_;
   std::vector<ncclComm_t> comms_;

@@ -29,7 +29,7 @@ TEST_F(SimulateEnd, SumsPerCommunicatorAndReturnsTheMaximum) {
   AllReduce(0, 5);
   ASSERT_EQ(ncclGroupSimulateEnd(&info_), ncclSuccess) << LastError();
   EXPECT_EQ(info_.estimatedTime, 8);
-  EXPECT_TRUE(fake_cuda::Pending(nullptr).empty());
+  EXPECT_TRUE(test_cuda::EnqueuedOn(nullptr).empty());
   EXPECT_TRUE(daemon_.RecordsOf(0).empty());
   EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage) << "the group has ended";
 }

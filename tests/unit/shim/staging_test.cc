@@ -11,12 +11,12 @@ extern "C" ncclResult_t ncclCommMemStats(ncclComm_t comm, int stat, uint64_t* va
 namespace mccs {
 namespace staging_test {
 
-using fake_cuda::Queued;
-using fake_cuda::Synchronize;
+using test_cuda::Enqueued;
+using test_cuda::Synchronize;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-using Kinds = std::vector<Queued::Kind>;
+using Kinds = std::vector<Enqueued::Kind>;
 
 constexpr int kSuspendMemory = 1;
 
@@ -24,13 +24,13 @@ class Staging : public ShimTest {
  protected:
   // Pool memory with these values.
   static int* Pool(const std::vector<int>& values) {
-    auto* memory = static_cast<int*>(fake_cuda::AllocPool(values.size() * sizeof(int)));
+    auto* memory = static_cast<int*>(test_cuda::AllocPool(values.size() * sizeof(int)));
     std::copy(values.begin(), values.end(), memory);
     return memory;
   }
   static Kinds KindsOn(CUstream stream) {
     Kinds kinds;
-    for (const Queued& queued : fake_cuda::Pending(stream)) kinds.push_back(queued.kind);
+    for (const Enqueued& queued : test_cuda::EnqueuedOn(stream)) kinds.push_back(queued.kind);
     return kinds;
   }
   uint64_t Held(int rank) {
@@ -47,8 +47,8 @@ class Staging : public ShimTest {
 TEST_F(Staging, ServesEveryKindOfMemory) {
   MakeRanks(4);
   constexpr size_t kBytes = 3 * sizeof(int);
-  void* memory[] = {fake_cuda::AllocPool(kBytes), fake_cuda::AllocHost(kBytes),
-                    fake_cuda::AllocManaged(kBytes), fake_cuda::Alloc(kBytes)};
+  void* memory[] = {test_cuda::AllocPool(kBytes), test_cuda::AllocHost(kBytes),
+                    test_cuda::AllocManaged(kBytes), test_cuda::Alloc(kBytes)};
   ncclGroupStart();
   for (int r = 0; r < 4; ++r) {
     auto* data = static_cast<int*>(memory[r]);
@@ -66,9 +66,9 @@ TEST_F(Staging, CopiesPrecedeReadyAndFollowDone) {
   daemon_.HoldRings(true);
   int* data = Pool({1, 2});
   Sum(data, 2, stream);
-  EXPECT_EQ(KindsOn(stream),
-            (Kinds{Queued::kCopy, Queued::kWrite, Queued::kWait, Queued::kCopy, Queued::kEvent}));
-  const std::vector<Queued> queue = fake_cuda::Pending(stream);
+  EXPECT_EQ(KindsOn(stream), (Kinds{Enqueued::kCopy, Enqueued::kWrite, Enqueued::kWait,
+                                    Enqueued::kCopy, Enqueued::kEvent}));
+  const std::vector<Enqueued> queue = test_cuda::EnqueuedOn(stream);
   EXPECT_EQ(queue[0].address, queue[3].source) << "in place: one piece";
   EXPECT_EQ(queue[0].value, 2 * sizeof(int));
   daemon_.HoldRings(false);
@@ -80,32 +80,31 @@ TEST_F(Staging, GraphCopiesInItsOwnMemory) {
   MakeRanks(1);
   CUstream stream = Stream();
   int* data = Pool({1, 2});
-  fake_cuda::BeginCapture(stream);
+  test_cuda::BeginCapture(stream);
   Sum(data, 2, stream);
-  CUgraph graph = fake_cuda::EndCapture(stream);
-  const std::vector<Queued> nodes = fake_cuda::NodesOf(graph);
-  Kinds kinds;
-  for (const Queued& node : nodes) kinds.push_back(node.kind);
-  EXPECT_EQ(kinds, (Kinds{Queued::kCopy, Queued::kWrite32, Queued::kWrite32, Queued::kWait,
-                          Queued::kCopy}));
+  CUgraph graph = test_cuda::EndCapture(stream);
+  const std::vector<Enqueued> nodes = test_cuda::EnqueuedOn(stream);
+  EXPECT_EQ(test_cuda::NodesOf(graph), nodes.size());
+  EXPECT_EQ(KindsOn(stream), (Kinds{Enqueued::kCopy, Enqueued::kWrite32, Enqueued::kWrite32,
+                                    Enqueued::kWait, Enqueued::kCopy}));
   daemon_.HoldRings(true);
   Sum(Pool({3, 4}), 2, stream);
-  EXPECT_NE(fake_cuda::Pending(stream)[0].address, nodes[0].address);
+  EXPECT_NE(test_cuda::EnqueuedOn(stream)[nodes.size()].address, nodes[0].address);
   daemon_.HoldRings(false);
   ASSERT_TRUE(Synchronize(stream));
   for (int i = 5; i < 8; ++i) {
     data[0] = i;
     std::memset(reinterpret_cast<void*>(nodes[0].address), 0xff, 2 * sizeof(int));
-    fake_cuda::Launch(graph, stream);
+    test_cuda::Launch(graph, stream);
     ASSERT_TRUE(Synchronize(stream));
     EXPECT_THAT(Read(data, 2), ElementsAre(i, 2));
   }
-  fake_cuda::DestroyGraph(graph);
+  test_cuda::DestroyGraph(graph);
 }
 
 // All ranks of a process on one stream: no wait may precede another rank's ready.
 TEST_F(Staging, RanksOfOneStreamDoNotDeadlock) {
-  MakeRanks(3);
+  MakeRanksOnOneGpu(3);
   std::vector<int*> data;
   ncclGroupStart();
   for (int r = 0; r < 3; ++r) {
@@ -119,7 +118,7 @@ TEST_F(Staging, RanksOfOneStreamDoNotDeadlock) {
 }
 
 TEST_F(Staging, CopiesOnlyWhatACallReadsAndWrites) {
-  MakeRanks(2);
+  MakeRanksOnOneGpu(2);
   CUstream streams[] = {Stream(), Stream()};
   int* data[] = {Pool({7, 8}), Pool({0, 0})};
   daemon_.HoldRings(true);
@@ -129,10 +128,10 @@ TEST_F(Staging, CopiesOnlyWhatACallReadsAndWrites) {
   }
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
   EXPECT_EQ(KindsOn(streams[0]),
-            (Kinds{Queued::kCopy, Queued::kWrite, Queued::kWait, Queued::kEvent}))
+            (Kinds{Enqueued::kCopy, Enqueued::kWrite, Enqueued::kWait, Enqueued::kEvent}))
       << "the root has its data already";
   EXPECT_EQ(KindsOn(streams[1]),
-            (Kinds{Queued::kWrite, Queued::kWait, Queued::kCopy, Queued::kEvent}));
+            (Kinds{Enqueued::kWrite, Enqueued::kWait, Enqueued::kCopy, Enqueued::kEvent}));
   daemon_.HoldRings(false);
   for (CUstream stream : streams) ASSERT_TRUE(Synchronize(stream));
   EXPECT_THAT(Read(data[1], 2), ElementsAre(7, 8));
@@ -202,13 +201,13 @@ TEST_F(Staging, GrowsWithoutWaitingForRunningWork) {
 TEST_F(Staging, FailedAllocationLeaksNothing) {
   MakeRanks(1);
   int* data = Pool({3});
-  fake_cuda::FailAllocations(CUDA_ERROR_OUT_OF_MEMORY);
+  test_cuda::Fail("cuMemAlloc", CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], nullptr),
             ncclUnhandledCudaError);
   EXPECT_THAT(LastError(), HasSubstr("256 KiB"));
   EXPECT_THAT(LastError(), HasSubstr("ncclMemAlloc"));
-  EXPECT_TRUE(fake_cuda::Pending(nullptr).empty());
-  fake_cuda::FailAllocations(CUDA_SUCCESS);
+  EXPECT_TRUE(test_cuda::EnqueuedOn(nullptr).empty());
+  test_cuda::Fail("cuMemAlloc", CUDA_SUCCESS);
   Sum(data, 1, nullptr);
   EXPECT_TRUE(Synchronize(nullptr));
 }
@@ -219,8 +218,8 @@ TEST_F(Staging, RejectsMemoryUnknownToCuda) {
   EXPECT_EQ(ncclAllReduce(&plain, &plain, 1, ncclInt, ncclSum, comms_[0], nullptr),
             ncclInvalidArgument);
   EXPECT_THAT(LastError(), HasSubstr("is not CUDA memory"));
-  int* pool = Pool({1, 2});
-  EXPECT_EQ(ncclAllReduce(pool, pool, 3, ncclInt, ncclSum, comms_[0], nullptr),
+  void* managed = test_cuda::AllocManaged(2 * sizeof(int));
+  EXPECT_EQ(ncclAllReduce(managed, managed, 3, ncclInt, ncclSum, comms_[0], nullptr),
             ncclInvalidArgument);
   EXPECT_THAT(LastError(), HasSubstr("exceeds its allocation"));
 }
@@ -228,13 +227,13 @@ TEST_F(Staging, RejectsMemoryUnknownToCuda) {
 TEST_F(Staging, SuspendFreesTheMemory) {
   MakeRanks(1);
   int* data = Pool({4});
-  const size_t before = fake_cuda::allocations();
+  const size_t before = test_cuda::allocations();
   Sum(data, 1, nullptr);
   ASSERT_TRUE(Synchronize(nullptr));
-  EXPECT_EQ(fake_cuda::allocations(), before + 1);
+  EXPECT_EQ(test_cuda::allocations(), before + 1);
   ASSERT_EQ(ncclCommSuspend(comms_[0], kSuspendMemory), ncclSuccess);
   EXPECT_EQ(Held(0), 0u);
-  EXPECT_EQ(fake_cuda::allocations(), before);
+  EXPECT_EQ(test_cuda::allocations(), before);
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kReleaseBuffer), 1)
       << "released at the daemon first";
   ASSERT_EQ(ncclCommResume(comms_[0]), ncclSuccess);
@@ -258,45 +257,45 @@ TEST_F(Staging, MemoryInUseSurvivesASuspend) {
 // The daemon's work is complete, but the last copy is still pending.
 TEST_F(Staging, MemoryWithPendingCopiesIsReusedAfterDestroy) {
   int* data = Pool({5});
-  const size_t before = fake_cuda::allocations();
+  const size_t before = test_cuda::allocations();
   MakeRanks(1);
+  test_cuda::HoldCopiesTo(data);
   Sum(data, 1, nullptr);
-  while (fake_cuda::Advance()) {
-  }
   ASSERT_EQ(ncclCommDestroy(comms_[0]), ncclSuccess);
-  EXPECT_EQ(fake_cuda::allocations(), before + 1) << "it is in use";
+  EXPECT_EQ(test_cuda::allocations(), before + 1) << "it is in use";
+  test_cuda::ReleaseCopies();
   ASSERT_TRUE(Synchronize(nullptr));
   EXPECT_EQ(*data, 5);
   MakeRanks(1);
   Sum(data, 1, nullptr);
-  EXPECT_EQ(fake_cuda::allocations(), before + 1) << "it is reused";
+  EXPECT_EQ(test_cuda::allocations(), before + 1) << "it is reused";
   ASSERT_TRUE(Synchronize(nullptr));
   ASSERT_EQ(ncclCommDestroy(comms_[0]), ncclSuccess);
-  EXPECT_EQ(fake_cuda::allocations(), before);
+  EXPECT_EQ(test_cuda::allocations(), before);
   comms_.clear();
 }
 
 TEST_F(Staging, MemoryOfAGraphIsFreedWithTheGraph) {
   int* data = Pool({5});
-  const size_t before = fake_cuda::allocations();
+  const size_t before = test_cuda::allocations();
   for (const bool graph_first : {true, false}) {
     MakeRanks(1);
     CUstream stream = Stream();
-    fake_cuda::BeginCapture(stream);
+    test_cuda::BeginCapture(stream);
     Sum(data, 1, stream);
-    CUgraph graph = fake_cuda::EndCapture(stream);
-    fake_cuda::Launch(graph, stream);
+    CUgraph graph = test_cuda::EndCapture(stream);
+    test_cuda::Launch(graph, stream);
     ASSERT_TRUE(Synchronize(stream));
-    EXPECT_EQ(fake_cuda::allocations(), before + 1);
-    if (graph_first) fake_cuda::DestroyGraph(graph);
+    EXPECT_EQ(test_cuda::allocations(), before + 1);
+    if (graph_first) test_cuda::DestroyGraph(graph);
     ASSERT_EQ(ncclCommDestroy(comms_[0]), ncclSuccess);
     if (!graph_first) {
-      EXPECT_EQ(fake_cuda::allocations(), before + 1) << "the graph may be launched";
-      fake_cuda::DestroyGraph(graph);
+      EXPECT_EQ(test_cuda::allocations(), before + 1) << "the graph may be launched";
+      test_cuda::DestroyGraph(graph);
       MakeRanks(1);
       ASSERT_EQ(ncclCommDestroy(comms_[0]), ncclSuccess);
     }
-    EXPECT_EQ(fake_cuda::allocations(), before);
+    EXPECT_EQ(test_cuda::allocations(), before);
   }
   comms_.clear();
 }
@@ -304,9 +303,10 @@ TEST_F(Staging, MemoryOfAGraphIsFreedWithTheGraph) {
 TEST_F(Staging, MemoryOfADestroyedGraphIsReused) {
   MakeRanks(1);
   CUstream stream = Stream();
-  fake_cuda::BeginCapture(stream);
-  Sum(Pool({5}), 1, stream);
-  fake_cuda::DestroyGraph(fake_cuda::EndCapture(stream));
+  int* data = Pool({5});
+  test_cuda::BeginCapture(stream);
+  Sum(data, 1, stream);
+  test_cuda::DestroyGraph(test_cuda::EndCapture(stream));
   const uint64_t of_one = Held(0);
   Sum(Pool({6}), 1, stream);
   EXPECT_EQ(Held(0), of_one);
@@ -315,14 +315,14 @@ TEST_F(Staging, MemoryOfADestroyedGraphIsReused) {
 
 TEST_F(Staging, DestroyFreesAndAbortKeepsMemoryForReuse) {
   int* data = Pool({5});
-  const size_t before = fake_cuda::allocations();
+  const size_t before = test_cuda::allocations();
   for (const bool orderly : {false, true}) {
     MakeRanks(1);
     Sum(data, 1, nullptr);
     ASSERT_TRUE(Synchronize(nullptr));
-    EXPECT_EQ(fake_cuda::allocations(), before + 1) << "memory that an abort left is reused";
+    EXPECT_EQ(test_cuda::allocations(), before + 1) << "memory that an abort left is reused";
     ASSERT_EQ(orderly ? ncclCommDestroy(comms_[0]) : ncclCommAbort(comms_[0]), ncclSuccess);
-    EXPECT_EQ(fake_cuda::allocations(), orderly ? before : before + 1);
+    EXPECT_EQ(test_cuda::allocations(), orderly ? before : before + 1);
   }
   comms_.clear();
 }

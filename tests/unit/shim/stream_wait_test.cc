@@ -5,54 +5,51 @@
 namespace mccs {
 namespace stream_wait_test {
 
-using fake_cuda::Queued;
-using fake_cuda::Synchronize;
+using test_cuda::Enqueued;
+using test_cuda::Synchronize;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class StreamWaitTest : public ShimTest {
  protected:
-  ~StreamWaitTest() override {
-    unsetenv("MCCS_STREAM_WAIT");
-    fake_cuda::FailLibraries(CUDA_SUCCESS);
-  }
+  ~StreamWaitTest() override { unsetenv("MCCS_STREAM_WAIT"); }
 
   static void Set(const char* name, const char* value) { setenv(name, value, 1); }
 
   // Returns the items that one all-reduce of a single rank queues, and checks its result.
-  void RunOne(std::vector<Queued>* queued) {
+  void RunOne(std::vector<Enqueued>* queued) {
     MakeRanks(1);
     const CUstream stream = Stream();
     int* data = Buffer<int>({7});
     int* sum = Buffer<int>({0});
     ASSERT_EQ(ncclAllReduce(data, sum, 1, ncclInt, ncclSum, comms_[0], stream), ncclSuccess)
         << LastError();
-    *queued = fake_cuda::Pending(stream);
+    *queued = test_cuda::EnqueuedOn(stream);
     ASSERT_TRUE(Synchronize(stream));
     EXPECT_THAT(Read(sum, 1), ElementsAre(7));
   }
   bool WaitsByKernel() {
-    std::vector<Queued> queued;
+    std::vector<Enqueued> queued;
     RunOne(&queued);
     EXPECT_EQ(queued.size(), 2u);
-    EXPECT_EQ(queued.front().kind, Queued::kWrite);
-    EXPECT_EQ(queued.back().kind, Queued::kWait);
+    EXPECT_EQ(queued.front().kind, Enqueued::kWrite);
+    EXPECT_EQ(queued.back().kind, Enqueued::kWait);
     return queued.back().by_kernel;
   }
 };
 
 TEST_F(StreamWaitTest, UsesAKernelByDefault) {
-  const int before = fake_cuda::kernels_prepared();
+  const int before = test_cuda::kernels_prepared();
   EXPECT_TRUE(WaitsByKernel());
-  EXPECT_EQ(fake_cuda::kernels_prepared(), before + 1) << "loaded at init, not at the first launch";
+  EXPECT_EQ(test_cuda::kernels_prepared(), before + 1) << "loaded at init, not at the first launch";
 }
 
 TEST_F(StreamWaitTest, UsesAMemoryOperationOnRequest) {
   Set("MCCS_STREAM_WAIT", "memop");
-  const int before = fake_cuda::kernels_prepared();
+  const int before = test_cuda::kernels_prepared();
   EXPECT_FALSE(WaitsByKernel());
-  EXPECT_EQ(fake_cuda::kernels_prepared(), before);
+  EXPECT_EQ(test_cuda::kernels_prepared(), before);
 }
 
 TEST_F(StreamWaitTest, CapturedCallsUseTheSameMethod) {
@@ -60,14 +57,14 @@ TEST_F(StreamWaitTest, CapturedCallsUseTheSameMethod) {
   const CUstream stream = Stream();
   int* data = Buffer<int>({7});
   int* sum = Buffer<int>({0});
-  fake_cuda::BeginCapture(stream);
+  test_cuda::BeginCapture(stream);
   ASSERT_EQ(ncclAllReduce(data, sum, 1, ncclInt, ncclSum, comms_[0], stream), ncclSuccess);
-  const CUgraph graph = fake_cuda::EndCapture(stream);
-  EXPECT_TRUE(fake_cuda::NodesOf(graph).back().by_kernel);
-  fake_cuda::Launch(graph, stream);
+  const CUgraph graph = test_cuda::EndCapture(stream);
+  EXPECT_TRUE(test_cuda::EnqueuedOn(stream).back().by_kernel);
+  test_cuda::Launch(graph, stream);
   ASSERT_TRUE(Synchronize(stream));
   EXPECT_THAT(Read(sum, 1), ElementsAre(7));
-  fake_cuda::DestroyGraph(graph);
+  test_cuda::DestroyGraph(graph);
 }
 
 TEST_F(StreamWaitTest, InitRejectsAnInvalidMethod) {
@@ -78,7 +75,7 @@ TEST_F(StreamWaitTest, InitRejectsAnInvalidMethod) {
 }
 
 TEST_F(StreamWaitTest, ReportsAGpuThatCannotLoadTheKernel) {
-  fake_cuda::FailLibraries(CUDA_ERROR_NO_BINARY_FOR_GPU);
+  test_cuda::Fail("cuLibraryLoadData", CUDA_ERROR_NO_BINARY_FOR_GPU);
   ncclComm_t comm = nullptr;
   EXPECT_EQ(ncclCommInitAll(&comm, 1, nullptr), ncclUnhandledCudaError);
   EXPECT_THAT(LastError(),

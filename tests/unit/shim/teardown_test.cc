@@ -1,6 +1,5 @@
 // Unusual ends: a group that fails while communicators are being destroyed, a thread that ends
 // within a group, calls while the process exits.
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -55,9 +54,7 @@ TEST_F(Teardown, DestroyInASimulatedGroupDestroys) {
   ncclGroupStart();
   EXPECT_EQ(ncclCommDestroy(TakeHandle(0)), ncclSuccess);
   daemon_.HoldRings(false);
-  std::thread stream([] { EXPECT_TRUE(fake_cuda::Synchronize(nullptr)); });
   EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclSuccess) << LastError();
-  stream.join();
   EXPECT_EQ(Destroyed(), 1);
   EXPECT_EQ(Aborted(), 0);
 }
@@ -125,7 +122,7 @@ struct OfAThread {
   ~OfAThread() {
     if (comm == nullptr) return;
     EXPECT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comm, nullptr), ncclSuccess);
-    EXPECT_TRUE(fake_cuda::Synchronize(nullptr));
+    EXPECT_TRUE(test_cuda::Synchronize(nullptr));
     EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
   }
 };
@@ -138,7 +135,7 @@ TEST_F(Teardown, ThreadLocalDestructorMayCallNccl) {
         TakeHandle(0);  // created before the thread's first call, destroyed after its last
     of_a_thread.data = Buffer<int>({1});
     EXPECT_EQ(Sum(of_a_thread.data, of_a_thread.comm), ncclSuccess);
-    EXPECT_TRUE(fake_cuda::Synchronize(nullptr));
+    EXPECT_TRUE(test_cuda::Synchronize(nullptr));
   }).join();
   EXPECT_EQ(Destroyed(), 1);
 }
@@ -152,18 +149,16 @@ void WorkAndDestroyAtExit() {
   bool good = true;
   for (ncclComm_t comm : of_the_program) {
     good = good && ncclAllReduce(data, data, 1, ncclInt, ncclSum, comm, nullptr) == ncclSuccess;
-    good = good && fake_cuda::Synchronize(nullptr);
+    good = good && test_cuda::Synchronize(nullptr);
     good = good && ncclCommDestroy(comm) == ncclSuccess;
   }
   _exit(good && of_the_program.size() == 2 ? 0 : 1);
 }
 
 TEST_F(Teardown, AtexitFunctionMayCallNccl) {
-  if (kThreadSanitizer) GTEST_SKIP() << "the thread sanitizer forbids threads in a forked child";
-  data_of_the_program =
-      Buffer<int>({1});  // the fake daemon is in this process and knows no other memory
-  const pid_t child = fork();
-  if (child == 0) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a new process, with a daemon of its own
+  const auto exit = [] {
+    data_of_the_program = Buffer<int>({1});
     of_the_program.resize(2);
     ncclComm_t first = nullptr;
     for (ncclComm_t& comm : of_the_program) ncclCommInitAll(&comm, 1, nullptr);
@@ -171,10 +166,8 @@ TEST_F(Teardown, AtexitFunctionMayCallNccl) {
     ncclCommDestroy(first);
     std::atexit(&WorkAndDestroyAtExit);
     std::exit(2);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  };
+  EXPECT_EXIT(exit(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace teardown_test

@@ -47,7 +47,7 @@ TEST_F(UserOperatorTest, EachRankSendsItsOwnFactor) {
   ncclGroupStart();
   for (int r = 0; r < 2; ++r) EXPECT_EQ(AllReduce(r, ops[r]), ncclSuccess) << LastError();
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
-  ASSERT_TRUE(fake_cuda::Synchronize(nullptr));
+  ASSERT_TRUE(test_cuda::Synchronize(nullptr));
   ExpectFactor(0, 0, 0.5f);
   ExpectFactor(1, 0, 4);
 }
@@ -60,7 +60,7 @@ TEST_F(UserOperatorTest, MayBeDestroyedBeforeTheGroupEnds) {
     EXPECT_EQ(ncclRedOpDestroy(ops[r], comms_[r]), ncclSuccess) << LastError();
   }
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
-  ASSERT_TRUE(fake_cuda::Synchronize(nullptr));
+  ASSERT_TRUE(test_cuda::Synchronize(nullptr));
   ExpectFactor(1, 0, 4);
   for (int r = 0; r < 2; ++r) {
     EXPECT_EQ(AllReduce(r, ops[r]), ncclInvalidArgument);
@@ -79,7 +79,7 @@ TEST_F(UserOperatorTest, DeviceFactorIsSentAsAllocationAndOffset) {
     EXPECT_EQ(AllReduce(r, ops[r]), ncclSuccess) << LastError();
   }
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
-  ASSERT_TRUE(fake_cuda::Synchronize(nullptr));
+  ASSERT_TRUE(test_cuda::Synchronize(nullptr));
   for (int r = 0; r < 2; ++r) {
     const wire::WorkRecord record = daemon_.RecordsOf(r)[0];
     EXPECT_EQ(record.redop, ReduceOp::kPreMulSum);
@@ -96,7 +96,7 @@ TEST_F(UserOperatorTest, RejectsAFactorOutsideItsAllocation) {
             ncclSuccess);
   EXPECT_EQ(AllReduce(0, op), ncclInvalidArgument);
   EXPECT_THAT(LastError(), AllOf(HasSubstr("scalar"), HasSubstr("exceeds its allocation")));
-  fake_cuda::Free(memory);
+  test_cuda::Free(memory);
   EXPECT_EQ(AllReduce(0, op), ncclInvalidArgument);
   EXPECT_THAT(LastError(), AllOf(HasSubstr("scalar"), HasSubstr("is not CUDA memory")));
 }
@@ -135,7 +135,7 @@ TEST_F(UserOperatorTest, EncodesEveryType) {
                     comms_[r], nullptr);
     }
     ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
-    ASSERT_TRUE(fake_cuda::Synchronize(nullptr));
+    ASSERT_TRUE(test_cuda::Synchronize(nullptr));
     const size_t size = SizeOf(static_cast<DataType>(type));
     const uint64_t mask = size == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * size)) - 1;
     EXPECT_EQ(daemon_.RecordsOf(0).back().scalar, bits & mask) << type;

@@ -1,7 +1,7 @@
 // The sources of variables, the log lines about them, and the destination of the log.
 #include "shim/config/variables.h"
 
-#include "shim/config/hints.h"
+#include "shim/config/comm_config.h"
 #include "tests/unit/mentions.h"
 #include "tests/unit/shim/environment_fixture.h"
 

@@ -1,9 +1,11 @@
-// Copies and fills, for streams and graphs.
-#ifndef MCCS_EMULATION_DRIVER_COPY_H_
-#define MCCS_EMULATION_DRIVER_COPY_H_
+// Work of streams and graphs, made from a program's requests: copies, fills, kernel launches, and
+// words that are written and waited for.
+#ifndef MCCS_EMULATION_DRIVER_WORK_REQUESTS_H_
+#define MCCS_EMULATION_DRIVER_WORK_REQUESTS_H_
 
 #include <optional>
 
+#include "emulation/core/graph.h"
 #include "emulation/driver/entry.h"
 
 namespace mccs::emulation {
@@ -38,6 +40,21 @@ CUresult SubmitCopy(CUstream stream, CopyRequest request);
 // Enqueues a fill. The synchronous functions block if it fills host memory.
 CUresult SubmitFill(CUstream stream, FillRows fill, bool asynchronous);
 
+// ---- Launches and words ---------------------------------------------------------------------
+
+// Finds the kernel's host version and copies the arguments. `session.gpu`: where it will run.
+CUresult PrepareCall(const CallContext& session, CUfunction function, MccsEmulatedLaunch launch,
+                     void** parameters, void** extra, std::optional<KernelCall>* call);
+
+// Checks the operations of a batch and converts them to work.
+CUresult MakeWordOperations(const CallContext& session, unsigned count,
+                            const CUstreamBatchMemOpParams* requested, unsigned flags,
+                            WordOperations* operations);
+
+// Makes the wait of a kernel that watches a word of 64 bits until it has reached `value`.
+CUresult MakeWatch(const CallContext& session, CUdeviceptr address, uint64_t value,
+                   WaitWord* watch);
+
 }  // namespace mccs::emulation
 
-#endif  // MCCS_EMULATION_DRIVER_COPY_H_
+#endif  // MCCS_EMULATION_DRIVER_WORK_REQUESTS_H_
