@@ -200,21 +200,20 @@ void Communicator::Activate() {
   std::sort(locals_.begin(), locals_.end(),
             [](const LocalRank& a, const LocalRank& b) { return a.rank < b.rank; });
   const Layout& layout = formation_.members->layout;
-  order_.emplace(formation_.star.get(), layout.host_count());
+  const LeftAfter left_after = [this](HostIndex host) {
+    return departures_.LastOf(formation_.members->layout.hosts[host.value()]);
+  };
+  order_.emplace(formation_.star.get(), layout.host_count(), left_after);
   change_.emplace(
-      StrategyChange::Options{
-          .star = formation_.star.get(),
-          .hosts = layout.host_count(),
-          .self = formation_.members->self,
-          .lanes = formation_.lanes.get(),
-          .log = env_.log,
-          .name = FormatCommId(id()),
-          .name_of = [members =
-                          &*formation_.members](HostIndex host) { return members->HostName(host); },
-          .left_after =
-              [this](HostIndex host) {
-                return departures_.LastOf(formation_.members->layout.hosts[host.value()]);
-              }},
+      StrategyChange::Options{.star = formation_.star.get(),
+                              .hosts = layout.host_count(),
+                              .self = formation_.members->self,
+                              .lanes = formation_.lanes.get(),
+                              .log = env_.log,
+                              .name = FormatCommId(id()),
+                              .name_of = [members = &*formation_.members](
+                                             HostIndex host) { return members->HostName(host); },
+                              .left_after = left_after},
       *formation_.strategy);
   if (formation_.proposal.has_value()) {  // It arrived too late for the first strategy.
     change_->Propose(*std::exchange(formation_.proposal, std::nullopt));

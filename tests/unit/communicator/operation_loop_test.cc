@@ -103,7 +103,7 @@ class OperationLoopTest : public testing::Test {
   std::vector<CallingPort> ports_ = std::vector<CallingPort>(kRanks);
   std::vector<LocalRank> ranks_;
   std::unique_ptr<LaneSet> lanes_;
-  DecidedOrder order_{nullptr, 1};
+  DecidedOrder order_{nullptr, 1, nullptr};
   StrategyChange change_{{}, strategy_};
   WorkTally tally_{std::make_shared<TenantCounters>()};
   std::unique_ptr<OperationLoop> loop_;
