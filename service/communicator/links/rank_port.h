@@ -19,10 +19,6 @@ namespace mccs {
 
 struct JoinRequest;
 
-// Limit of a call over all ranks. Beyond it, count × size × ranks could overflow; no machine has
-// that much memory.
-inline constexpr uint64_t kMaxCallBytes = uint64_t{1} << 56;
-
 // A collective call of this rank: validated, its buffers resolved to the daemon's addresses.
 struct PostedOperation {
   OpKind kind = OpKind::kNone;
