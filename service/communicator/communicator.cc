@@ -44,6 +44,11 @@ void Communicator::AddRank(const JoinRequest& request, RankPort* port) {
   Wake();
 }
 
+void Communicator::FailForDepartedRank(Rank rank, const std::string& why) {
+  Fail(absl::UnavailableError(
+      absl::StrCat("rank ", rank.value(), " ", why, " while the communicator was forming")));
+}
+
 void Communicator::Leave(RankPort* port, const std::string& why, Leaving how, bool asked) {
   Wake();  // The remaining ranks may need to be notified.
   auto local = std::find_if(locals_.begin(), locals_.end(),

@@ -62,9 +62,11 @@ class Communicator {
   // request their turns themselves.
   void Wake() { waker_.Wake(); }
 
-  // Adds a local rank; calls InitDone on `port` when the communicator is ready. REQUIRES:
-  // joinable().
+  // Adds a local rank; calls InitDone on `port` when the communicator is ready. Null: the process
+  // has died, but other ranks still count on the rank; FailForDepartedRank follows before the next
+  // Poll. REQUIRES: joinable().
   void AddRank(const JoinRequest& request, RankPort* port);
+  void FailForDepartedRank(Rank rank, const std::string& why);
   // Removes a rank. Calls OnReleased() on `port` when it is no longer used, perhaps at once.
   // kAtOnce overrides an earlier kAfterPostedWork. `asked`: the program called for it; its process
   // did not die.

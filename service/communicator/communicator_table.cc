@@ -212,6 +212,7 @@ bool CommunicatorTable::TakeRateUpdates() {
 void CommunicatorTable::JoinSplitRanks(const std::vector<SplitResult>& results) {
   struct DepartedRank {
     Communicator* communicator;
+    Rank rank;
     std::string why;
   };
   std::vector<DepartedRank> departed;
@@ -225,12 +226,12 @@ void CommunicatorTable::JoinSplitRanks(const std::vector<SplitResult>& results) 
       if (taken.ok()) continue;
       why = absl::StrCat("failed to join: ", std::string(taken.message()));
     }
-    auto communicator = Join(*result.join, &departed_port_);
-    if (communicator.ok()) departed.push_back({*communicator, std::move(why)});
+    const Rank rank(result.join->rank.rank());
+    auto communicator = Join(*result.join, /*port=*/nullptr);
+    if (communicator.ok()) departed.push_back({*communicator, rank, std::move(why)});
   }
-  for (const DepartedRank& rank : departed) {
-    rank.communicator->Leave(&departed_port_, rank.why, Communicator::Leaving::kAtOnce,
-                             /*asked=*/false);
+  for (const DepartedRank& departure : departed) {
+    departure.communicator->FailForDepartedRank(departure.rank, departure.why);
   }
 }
 
