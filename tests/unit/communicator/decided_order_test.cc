@@ -3,13 +3,16 @@
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/communicator/fake_connection.h"
 
 namespace mccs {
@@ -33,31 +36,22 @@ std::vector<peer::Message> Written(FakeWire& wire) {
 
 StarMessage From(int host, const peer::Message& message) { return {HostIndex(host), message}; }
 
-peer::Message Wanted() {
+peer::Message Parse(const std::string& text) {
   peer::Message message;
-  message.mutable_order_request();
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
   return message;
 }
-peer::Message Asked() {
-  peer::Message message;
-  message.mutable_order_hold();
-  return message;
-}
+
+peer::Message Wanted() { return Parse("order_request {}"); }
+peer::Message Asked() { return Parse("order_hold {}"); }
 peer::Message StartedUpTo(uint64_t operation) {
-  peer::Message message;
-  message.mutable_order_started()->set_operation(operation);
-  return message;
+  return Parse(absl::StrCat("order_started { operation: ", operation, " }"));
 }
 peer::Message BeginsAfter(uint64_t operation) {
-  peer::Message message;
-  message.mutable_order_begins()->set_after(operation);
-  return message;
+  return Parse(absl::StrCat("order_begins { after: ", operation, " }"));
 }
 peer::Message Next(uint64_t operation, uint64_t captured) {
-  peer::Message message;
-  message.mutable_order_next()->set_operation(operation);
-  message.mutable_order_next()->set_captured(captured);
-  return message;
+  return Parse(absl::StrCat("order_next { operation: ", operation, " captured: ", captured, " }"));
 }
 
 class LeaderTest : public testing::Test {
