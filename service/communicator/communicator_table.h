@@ -122,8 +122,7 @@ class CommunicatorTable {
   void JoinSplitRanks(const std::vector<SplitResult>& results);
   void Close(const Entry& entry);
   // Passes the controller's proposals and rate limits to the communicators.
-  bool TakeProposals();
-  bool TakeRateUpdates();
+  bool TakeUpdates();
 
   const CommunicatorEnvironment& env_;
   Rendezvous& rendezvous_;
