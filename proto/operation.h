@@ -142,6 +142,10 @@ constexpr bool IsFloat(DataType type) {
   return type >= DataType::kFloat16 && type <= DataType::kFloat8e5m2;
 }
 
+// Limit of a call over all ranks. Beyond it, count × size × ranks could overflow; no machine has
+// that much memory.
+inline constexpr uint64_t kMaxCallBytes = uint64_t{1} << 56;
+
 // The names in logs, tools and benchmarks: "all_reduce", "bfloat16", "sum".
 std::string_view Name(OpKind kind);
 std::string_view Name(DataType type);

@@ -20,13 +20,7 @@ agent::v1::Announce ToMessage(const CommunicatorInfo& info) {
   message.set_name(info.name);
   message.set_tenant(info.tenant);
   message.set_cgroup(info.cgroup);
-  for (const CommunicatorInfo::Member& member : info.members) {
-    cluster::Member* out = message.add_members();
-    out->set_rank(member.rank.value());
-    out->set_host(member.host);
-    out->set_gpu(member.gpu);
-    out->set_process(member.process);
-  }
+  for (const cluster::Member& member : info.members) *message.add_members() = member;
   for (const std::string& host : info.hosts) message.add_hosts(host);
   ToProto(info.strategy, message.mutable_strategy());
   *message.mutable_hints() = info.hints;

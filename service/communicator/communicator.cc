@@ -8,7 +8,12 @@
 #include "base/status_macros.h"
 
 namespace mccs {
-// ---- Local ranks --------------------------------------------------------------------------------
+namespace {
+
+// How long a failed communicator waits for peers to read the reason.
+constexpr int64_t kCloseTimeoutNs = 5 * kNsPerSec;
+
+}  // namespace
 
 Communicator::Communicator(const CommunicatorEnvironment& environment, const JoinRequest& first,
                            Waker& waker)
@@ -18,6 +23,8 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
       tenant_(first.tenant),
       account_(first.account),
       secret_(SecretOf(first.id)),
+      warn_after_ns_(first.warn_after_ns == 0 ? kDefaultWarnAfterNs
+                                              : std::max(first.warn_after_ns, kMinWarnAfterNs)),
       counters_(CountersOf(environment.counters, account_.get(), first.tenant)),
       counted_(counters_->forming),
       tally_(counters_),
@@ -31,11 +38,13 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
                  .strategy = {},
                  .lanes = {},
                  .counters = counters_},
-      forming_(std::make_unique<Forming>(environment, first, formation_, waker)),
-      warn_after_ns_(first.warn_after_ns == 0 ? kDefaultWarnAfterNs
-                                              : std::max(first.warn_after_ns, kMinWarnAfterNs)),
       splits_(formation_, secret_),
-      reporter_(environment, formation_, tally_, activity_) {}
+      reporter_(environment, formation_, tally_),
+      forming_(std::make_unique<Forming>(environment, first, formation_, waker)) {}
+
+Communicator::~Communicator() { Enter(State::kClosed); }
+
+// ---- Local ranks --------------------------------------------------------------------------------
 
 void Communicator::AddRank(const JoinRequest& request, RankPort* port) {
   MCCS_CHECK(joinable());
@@ -44,14 +53,22 @@ void Communicator::AddRank(const JoinRequest& request, RankPort* port) {
   Wake();
 }
 
+void Communicator::FailForDepartedRank(Rank rank, const std::string& why) {
+  Fail(absl::UnavailableError(
+      absl::StrCat("rank ", rank.value(), " ", why, " while the communicator was forming")));
+}
+
+LocalRank* Communicator::Find(const RankPort* port) {
+  const auto local = std::ranges::find(locals_, port, &LocalRank::port);
+  return local == locals_.end() ? nullptr : &*local;
+}
+
 void Communicator::Leave(RankPort* port, const std::string& why, Leaving how, bool asked) {
   Wake();  // The remaining ranks may need to be notified.
-  auto local = std::find_if(locals_.begin(), locals_.end(),
-                            [&](const LocalRank& l) { return l.port == port; });
-  if (local == locals_.end()) {
+  LocalRank* const local = Find(port);
+  if (local == nullptr) {
     // It is already leaving: an abort overrides a destroy.
-    MCCS_CHECK(std::any_of(leaving_.begin(), leaving_.end(),
-                           [&](const LocalRank& l) { return l.port == port; }));
+    MCCS_CHECK(std::ranges::find(leaving_, port, &LocalRank::port) != leaving_.end());
     return;
   }
   splits_.Abandon(port, 0, why);
@@ -64,9 +81,8 @@ void Communicator::Leave(RankPort* port, const std::string& why, Leaving how, bo
   LeaveNow(*local, why, /*by_call=*/asked);
 }
 
-// Between operations, a rank with an empty work ring can leave.
 bool Communicator::RemoveDrainedRanks() {
-  if (draining_.empty() || loop_->running()) return false;
+  if (draining_.empty() || work_->loop().running()) return false;
   bool moved = false;
   for (const Draining& draining : std::exchange(draining_, {})) {
     const auto front = draining.port->Front();
@@ -76,9 +92,7 @@ bool Communicator::RemoveDrainedRanks() {
       draining_.push_back(draining);
       continue;
     }
-    auto local = std::find_if(locals_.begin(), locals_.end(),
-                              [&](const LocalRank& l) { return l.port == draining.port; });
-    LeaveNow(*local, draining.why, /*by_call=*/true);
+    LeaveNow(*Find(draining.port), draining.why, /*by_call=*/true);
     moved = true;
   }
   return moved;
@@ -86,54 +100,35 @@ bool Communicator::RemoveDrainedRanks() {
 
 void Communicator::LeaveNow(LocalRank& local, const std::string& why, bool by_call) {
   leaving_.push_back(local);
-  const bool between = state_ == State::kActive && !loop_->running() && !local.port->HasMessages();
+  const bool active = state_ == State::kActive;
+  const bool between = active && !work_->loop().running() && !local.port->HasMessages();
+  const std::string left = absl::StrCat("rank ", local.rank.value(), " ", why);
   if (state_ == State::kFailed) {
-    if (!by_call) Fail(absl::UnavailableError(absl::StrCat("rank ", local.rank.value(), " ", why)));
+    if (!by_call) Fail(absl::UnavailableError(left));
   } else if (!between) {
     std::string amid = " while the communicator was forming";
-    if (state_ == State::kActive) {
-      amid = loop_->running()
-                 ? absl::StrCat(" in the middle of operation #", loop_->completed() + 1)
+    if (active) {
+      amid = work_->loop().running()
+                 ? absl::StrCat(" in the middle of operation #", work_->loop().completed() + 1)
                  : std::string(" with incomplete sends, receives or one-sided calls");
     }
-    by_call_ = by_call && state_ == State::kActive;
-    Fail(absl::UnavailableError(absl::StrCat("rank ", local.rank.value(), " ", why, amid)));
+    Fail(absl::UnavailableError(left + amid), {.by_call = by_call && active});
   }
   // Hosts not yet notified of a failure must not mistake this host's closed links for one.
-  if (between || revoked_ || by_call_) Depart(local, why, by_call);
+  if (between || (failure_.has_value() && (failure_->revoked || failure_->by_call))) {
+    Depart(local, why, by_call);
+  }
   Suspend(std::exchange(local.port, nullptr), false);
   ReleaseDepartedRanks();
-}
-
-absl::Status Communicator::Split(Splits::Call call) {
-  if (state_ == State::kFailed && !revoked_) return failure_;
-  if (state_ == State::kForming) {
-    return absl::FailedPreconditionError("the communicator is still forming");
-  }
-  Wake();
-  return splits_.Add(std::move(call));
-}
-
-void Communicator::Revoke(RankPort* port, const std::string& why) {
-  Wake();
-  if (state_ == State::kActive) {
-    revoked_ = true;
-    Fail(absl::UnavailableError(why));
-  }
-  if (state_ == State::kFailed) port->Fail(WithCommunicatorId(failure_));
-}
-
-void Communicator::RevokeForShrink(RankPort* port, const std::string& why) {
-  if (state_ == State::kActive) by_call_ = true;
-  Revoke(port, why);
 }
 
 void Communicator::Depart(LocalRank& local, const std::string& why, bool by_call) {
   Departure departure{
       .rank = local.rank, .after = 0, .why = why, .messages = {}, .by_call = by_call};
-  if (loop_ != nullptr) {  // otherwise the work was revoked and its progress no longer matters
-    departure.after = loop_->completed();
-    departure.messages = messages_->CountsOf(local.rank);
+  if (work_ != nullptr) {  // otherwise the work was revoked and its progress no
+                           // longer matters
+    departure.after = work_->loop().completed();
+    departure.messages = work_->messages().CountsOf(local.rank);
   }
   formation_.star->Broadcast(ToMessage(departure));
   departures_.Add(departure);
@@ -149,8 +144,10 @@ bool Communicator::ReleaseDepartedRanks() {
   // A running operation may use their buffers, and a put in progress their windows. After a failure
   // the device and the lanes may, until they are destroyed.
   if (leaving_.empty()) return false;
-  if (loop_ != nullptr && (loop_->running() || !quiescent() || state_ == State::kFailed))
+  if (work_ != nullptr &&
+      (work_->loop().running() || !work_->quiescent() || state_ == State::kFailed)) {
     return false;
+  }
   const auto free_from =
       std::stable_partition(leaving_.begin(), leaving_.end(),
                             [&](const LocalRank& l) { return WritesInto(l.rank, /*window=*/0); });
@@ -160,204 +157,121 @@ bool Communicator::ReleaseDepartedRanks() {
   return !free.empty();
 }
 
+absl::Status Communicator::Split(Splits::Call call) {
+  if (state_ == State::kFailed && !revoked()) return failure_->why;
+  if (state_ == State::kForming) {
+    return absl::FailedPreconditionError("the communicator is still forming");
+  }
+  Wake();
+  return splits_.Add(std::move(call));
+}
+
+void Communicator::Revoke(RankPort* port, const std::string& why, bool by_call) {
+  Wake();
+  if (state_ == State::kActive) {
+    Fail(absl::UnavailableError(why), {.revoked = true, .by_call = by_call});
+  }
+  if (state_ == State::kFailed) port->Fail(WithCommunicatorId(failure_->why));
+}
+
+void Communicator::Suspend(RankPort* port, bool suspended) {
+  Wake();
+  std::erase(suspended_, port);
+  if (suspended) suspended_.push_back(port);
+  // Computed each time: a rank that left, and is no longer counted, may have been the last one.
+  const bool all = std::ranges::all_of(locals_, [&](const LocalRank& local) {
+    return local.port == nullptr || std::ranges::find(suspended_, local.port) != suspended_.end();
+  });
+  release_.reset();
+  if (suspended_.empty() || !all) return;
+  release_.emplace();
+  if (state_ == State::kActive) ReleaseLaneMemory();
+}
+
+void Communicator::ReleaseLaneMemory() {
+  if (!work_->idle()) return;
+  const LaneSet::MemoryRelease released = formation_.lanes->ReleaseLaneMemory(&*release_);
+  if (released == LaneSet::MemoryRelease::kAll) release_.reset();
+  if (released == LaneSet::MemoryRelease::kSome) Wake();
+}
+
 // ---- Turns of the engine ------------------------------------------------------------------------
 
 bool Communicator::Poll() {
-  bool moved = false;
-  switch (state_) {
-    case State::kForming:
-      moved = PollForming();
-      break;
-    case State::kActive:
-      moved = PollActive();
-      break;
-    case State::kFailed:
-    case State::kClosed:
-      break;
+  absl::StatusOr<bool> polled = false;
+  if (state_ == State::kForming) {
+    polled = PollForming();
+  } else if (state_ == State::kActive) {
+    polled = PollActive();
   }
+  if (!polled.ok()) Fail(polled.status());
+  bool moved = !polled.ok() || *polled;
   if (formation_.star != nullptr) moved |= PollStar();
-  if (env_.access.clock->Now() >= notify_ports_at_) {
-    notify_ports_at_ = kNever;
-    FailPorts(WithCommunicatorId(failure_));
+  if (failure_.has_value() && env_.access.clock->Now() >= failure_->notify_ports_at) {
+    failure_->notify_ports_at = kNever;
+    FailPorts(WithCommunicatorId(failure_->why));
     moved = true;
   }
   moved |= PollClosing();
   return moved;
 }
 
-bool Communicator::PollForming() {
-  const absl::StatusOr<bool> moved = forming_->Poll();
-  if (!moved.ok()) {
-    Fail(moved.status());
-    return true;
-  }
+absl::StatusOr<bool> Communicator::PollForming() {
+  MCCS_ASSIGN_OR_RETURN(const bool moved, forming_->Poll());
   if (forming_->state() == Forming::State::kFormed) Activate();
-  return *moved;
-}
-
-void Communicator::Activate() {
-  forming_.reset();
-  std::sort(locals_.begin(), locals_.end(),
-            [](const LocalRank& a, const LocalRank& b) { return a.rank < b.rank; });
-  const Layout& layout = formation_.members->layout;
-  order_.emplace(formation_.star.get(), layout.host_count());
-  change_.emplace(
-      StrategyChange::Options{
-          .star = formation_.star.get(),
-          .hosts = layout.host_count(),
-          .self = formation_.members->self,
-          .lanes = formation_.lanes.get(),
-          .log = env_.log,
-          .name = FormatCommId(id()),
-          .name_of = [members =
-                          &*formation_.members](HostIndex host) { return members->HostName(host); },
-          .left_after =
-              [this](HostIndex host) {
-                return departures_.LastOf(formation_.members->layout.hosts[host.value()]);
-              }},
-      *formation_.strategy);
-  if (formation_.proposal.has_value()) {  // It arrived too late for the first strategy.
-    change_->Propose(*std::exchange(formation_.proposal, std::nullopt));
-  }
-  loop_ = std::make_unique<OperationLoop>(
-      OperationLoop::Parts{env_.device, &formation_.lanes->current(), &*order_, &*change_, &tally_,
-                           env_.access.clock, account_.get()},
-      layout, formation_.members->self, *formation_.strategy, locals_);
-  watcher_.emplace(HangWatcher::Options{.members = &*formation_.members,
-                                        .star = formation_.star.get(),
-                                        .log = env_.log,
-                                        .name = FormatCommId(id()),
-                                        .warn_after_ns = warn_after_ns_,
-                                        .local_entered = [this] { return LocalEntered(); }});
-  StartMessages();
-  message_watcher_.emplace(
-      MessageWatcher::Options{.log = env_.log,
-                              .name = FormatCommId(id()),
-                              .warn_after_ns = warn_after_ns_,
-                              .host_of = [members = &*formation_.members](Rank rank) {
-                                return members->HostName(members->layout.HostOf(rank));
-                              }});
-  Enter(State::kActive);
-  env_.log->Info("communicator ", FormatCommId(id()), ": ", layout.rank_count(), " ranks on ",
-                 layout.host_count(), " hosts, ", formation_.strategy->channels.size(),
-                 " channels, strategy ", formation_.strategy->origin);
-  for (const LocalRank& local : locals_) {
-    if (local.port != nullptr) local.port->InitDone(absl::OkStatus(), id(), layout.rank_count());
-  }
-  reporter_.Report(work(), failure_);
-}
-
-void Communicator::StartMessages() {
-  const MessageLoop::Options options{
-      .layout = formation_.members->layout,
-      .self = formation_.members->self,
-      .slice_bytes = formation_.strategy->lanes.slot_bytes,
-      .open_lane = [lanes = &formation_.lanes->messages()](
-                       HostIndex host) { return lanes->SendTo(kMessageChannel, host); },
-      .tally = &tally_};
-  messages_ = std::make_unique<MessageLoop>(*env_.device, options, locals_);
-  formation_.lanes->messages().SetMessageListener(
-      [this](HostIndex from, RecvLane& lane) { messages_->AddLane(from, lane); });
-}
-
-bool Communicator::PollActive() {
-  auto loop_moved = loop_->Poll();
-  auto messages_moved = loop_moved.ok() ? messages_->Poll() : loop_moved;
-  if (!messages_moved.ok()) {
-    Fail(messages_moved.status());
-    return true;
-  }
-  bool moved = *loop_moved || *messages_moved;
-  moved |= order_->Poll();
-  moved |= RemoveDrainedRanks();
-  if (state_ != State::kActive) return true;
-  auto lanes_moved = formation_.lanes->Poll();
-  // When members have left and no local rank waits, a broken lane is not a failure.
-  const bool parting =
-      !departures_.empty() && !loop_->has_pending_calls() && !messages_->has_pending_calls();
-  if (!lanes_moved.ok() && !parting) {
-    Fail(lanes_moved.status());
-    return true;
-  }
-  moved |= lanes_moved.ok() && *lanes_moved;
-  // Must follow the lanes' Poll: everything has arrived only when they have nothing more to move.
-  const MonotonicNs now = env_.access.clock->Now();
-  const auto changed = PollChange(now);
-  if (!changed.ok()) {
-    Fail(changed.status());
-    return true;
-  }
-  moved |= *changed;
-  if (absl::Status status = departures_.Check(*loop_, *messages_, now); !status.ok()) {
-    Fail(status);
-    return true;
-  }
-  ReportDeaths(now);
-  if (release_memory_) ReleaseLaneMemory();
-  CheckForHangs(now);
-  RecordActivity(now);
-  reporter_.Poll(work(), stalled_on_);
   return moved;
 }
 
-absl::StatusOr<bool> Communicator::PollChange(MonotonicNs now) {
-  auto moved = change_->Poll(loop_->started(), now);
-  if (!moved.ok()) return moved;
-  if (change_->ReadyToSwitch(loop_->completed()) && !loop_->running() && loop_->quiescent()) {
-    MCCS_RETURN_IF_ERROR(change_->SwitchTo());
-    loop_->SwitchTo(change_->strategy(), formation_.lanes->current());
+absl::StatusOr<bool> Communicator::PollActive() {
+  MCCS_ASSIGN_OR_RETURN(bool moved, work_->PollCalls());
+  moved |= RemoveDrainedRanks();
+  if (state_ != State::kActive) return true;
+  MCCS_ASSIGN_OR_RETURN(const bool lanes_moved, work_->PollLanes());
+  moved |= lanes_moved;
+  moved |= PublishChange();
+  const MonotonicNs now = env_.access.clock->Now();
+  MCCS_RETURN_IF_ERROR(departures_.Check(work_->loop(), work_->messages(), now));
+  ReportDeaths(now);
+  if (release_.has_value()) ReleaseLaneMemory();
+  if (work_->CheckForHangs(now)) {
+    reporter_.SetStalledOn(work_->stalled_on());
+    reporter_.Report(done(), absl::OkStatus());
   }
-  if (change_->strategy().epoch == formation_.strategy->epoch &&
-      change_->rejection_reason() == reporter_.change_error() &&
-      change_->rejected_epoch() == reporter_.rejected_epoch()) {
-    return moved;
+  if (formation_.members->hosts() > 1) {  // A single host does not use the network.
+    reporter_.RecordActivity(work_->busy(), done().operations, now);
   }
-  const Epoch before = formation_.strategy->epoch;
-  formation_.strategy = change_->strategy();
-  const Epoch refused_before = reporter_.rejected_epoch();
-  reporter_.SetRejection(change_->rejection_reason(), change_->rejected_epoch());
-  CountChange(before, refused_before);
-  reporter_.Report(work(), failure_, stalled_on_);
+  reporter_.Poll(done());
+  return moved;
+}
+
+bool Communicator::PublishChange() {
+  const StrategyChange& change = work_->change();
+  const bool switched = change.strategy().epoch != formation_.strategy->epoch;
+  const bool rejected = change.rejected_epoch() != reporter_.rejected_epoch();
+  if (!switched && !rejected && change.rejection_reason() == reporter_.change_error()) return false;
+  formation_.strategy = change.strategy();
+  reporter_.SetRejection(change.rejection_reason(), change.rejected_epoch());
+  CountEpoch();
+  if (switched) counters_->changes_done.Add(1);
+  if (rejected) counters_->changes_rejected.Add(1);
+  reporter_.Report(done(), absl::OkStatus());
   return true;
 }
 
-void Communicator::CheckForHangs(MonotonicNs now) {
-  bool news = watcher_->Poll(now, loop_->completed() + 1, loop_->has_pending_calls());
-  news |= message_watcher_->Poll(now, *messages_);
-  if (!news) return;
-  const bool both = !watcher_->stalled_on().empty() && !message_watcher_->stalled_on().empty();
-  stalled_on_ =
-      absl::StrCat(watcher_->stalled_on(), both ? "; " : "", message_watcher_->stalled_on());
-  reporter_.Report(work(), failure_, stalled_on_);
+// Departures::Check fails a call that needs a dead rank. Ranks that have posted nothing are
+// notified here, before their next call.
+void Communicator::ReportDeaths(MonotonicNs now) {
+  const absl::Status death = departures_.TakeDeath(/*idle=*/!work_->has_pending_calls(), now);
+  if (death.ok()) return;
+  const absl::Status named = WithCommunicatorId(death);
+  for (const LocalRank& local : locals_) {
+    if (local.port != nullptr) local.port->ReportDeath(named);
+  }
 }
-
-// ---- Reports ------------------------------------------------------------------------------------
 
 Urgency Communicator::urgency() const {
-  if (state_ == State::kFailed) return loop_ != nullptr ? Urgency::kSpin : Urgency::kSleep;
-  if (state_ != State::kActive) return Urgency::kSleep;
-  if (change_->ReadyToSwitch(loop_->completed())) return Urgency::kSpin;
-  const auto at_rest = [this] {
-    const bool awaits_words = messages_->awaits_streams() || ReplayableGroups() > 0;
-    return awaits_words ? Urgency::kBackOff : Urgency::kSleep;
-  };
-  if (WaitsForGate()) return at_rest();
-  switch (loop_->state()) {
-    case LoopState::kRunning:
-      return Urgency::kSpin;
-    case LoopState::kWaitingReady:
-    case LoopState::kWaitingQuota:
-      return messages_->busy() ? Urgency::kSpin : Urgency::kBackOff;
-    case LoopState::kIdle:
-    case LoopState::kWaitingRanks:
-      break;
-  }
-  return messages_->busy() ? Urgency::kSpin : at_rest();
-}
-
-// Sending continues when a byte arrives or the gate opens, so polling is not needed.
-bool Communicator::WaitsForGate() const {
-  return formation_.lanes->held() && quiescent() && !NeedsPolling(loop_->state());
+  if (state_ == State::kActive) return work_->urgency();
+  return state_ == State::kFailed && work_ != nullptr ? Urgency::kSpin : Urgency::kSleep;
 }
 
 MonotonicNs Communicator::NextDeadline() const {
@@ -365,12 +279,12 @@ MonotonicNs Communicator::NextDeadline() const {
     case State::kForming:
       return forming_->NextDeadline();
     case State::kActive:
-      return std::min({reporter_.NextDeadline(work().operations), formation_.lanes->NextDeadline(),
-                       watcher_->NextDeadline(), message_watcher_->NextDeadline(),
-                       departures_.NextDeadline(), change_->NextDeadline(), loop_->NextDeadline()});
+      return std::min({reporter_.NextDeadline(done().operations), departures_.NextDeadline(),
+                       work_->NextDeadline()});
     case State::kFailed:
       if (forming_ != nullptr) return forming_->WithdrawalDeadline();
-      return closing_deadline_ != 0 ? closing_deadline_ : notify_ports_at_;
+      return failure_->closing_deadline != 0 ? failure_->closing_deadline
+                                             : failure_->notify_ports_at;
     case State::kClosed:
       break;
   }
@@ -378,16 +292,171 @@ MonotonicNs Communicator::NextDeadline() const {
 }
 
 absl::StatusOr<double> Communicator::Estimate(const EstimatedCall& call) {
-  if (state_ == State::kActive) return loop_->EstimateUs(call);
+  if (state_ == State::kActive) return work_->EstimateUs(call);
   return absl::FailedPreconditionError("cannot estimate the call: the communicator is not active");
 }
 
-WorkDone Communicator::work() const {
-  if (loop_ == nullptr) return work_at_end_;
-  return {.operations = loop_->completed() + messages_->completed(),
-          .bytes = loop_->bytes() + messages_->bytes(),
-          .with_options = loop_->with_options(),
-          .captured_groups = ReplayableGroups()};
+WorkDone Communicator::done() const {
+  if (work_ != nullptr) return work_->done();
+  return failure_.has_value() ? failure_->done : WorkDone();
+}
+
+// ---- Transitions --------------------------------------------------------------------------------
+
+void Communicator::Enter(State state) {
+  state_ = state;
+  Gauge* const gauges[] = {&counters_->forming, &counters_->active, &counters_->failed, nullptr};
+  Gauge* const gauge = gauges[static_cast<size_t>(state)];
+  counted_ = gauge != nullptr ? GaugeShare(*gauge) : GaugeShare();
+  CountEpoch();
+}
+
+void Communicator::CountEpoch() {
+  const Epoch now = state_ == State::kActive ? formation_.strategy->epoch : Epoch(0);
+  const Epoch before = std::exchange(counted_epoch_, now);
+  if (before == now) return;
+  if (before != Epoch(0)) counters_->LeaveEpoch(before.value());
+  if (now != Epoch(0)) counters_->EnterEpoch(now.value());
+}
+
+void Communicator::Activate() {
+  forming_.reset();
+  std::ranges::sort(locals_, {}, &LocalRank::rank);
+  work_ = std::make_unique<ActiveWork>(ActiveWork::Options{.environment = &env_,
+                                                           .formation = &formation_,
+                                                           .departures = &departures_,
+                                                           .ranks = locals_,
+                                                           .tally = &tally_,
+                                                           .account = account_.get(),
+                                                           .warn_after_ns = warn_after_ns_});
+  Enter(State::kActive);
+  const Layout& layout = formation_.members->layout;
+  env_.log->Info("communicator ", FormatCommId(id()), ": ", layout.rank_count(), " ranks on ",
+                 layout.host_count(), " hosts, ", formation_.strategy->channels.size(),
+                 " channels, strategy ", formation_.strategy->origin);
+  for (const LocalRank& local : locals_) {
+    if (local.port != nullptr) local.port->InitDone(absl::OkStatus(), id(), layout.rank_count());
+  }
+  reporter_.Report(done(), absl::OkStatus());
+}
+
+void Communicator::Fail(const absl::Status& why, const FailOptions& options) {
+  if (state_ == State::kFailed && failure_->notify_ports_at != kNever) {
+    EscalateFailure(why, options.notify_hosts);
+  }
+  if (state_ == State::kFailed || state_ == State::kClosed) return;
+  const bool forming = state_ == State::kForming;
+  Enter(State::kFailed);
+  counters_->failures[FailureClassOf(why)].Add(1);
+  failure_ = {.why = why, .revoked = options.revoked, .by_call = options.by_call};
+  const absl::Status named = WithCommunicatorId(why);
+  env_.log->Warning(std::string(named.message()));
+  if (formation_.star != nullptr && options.notify_hosts) NotifyHosts(why, options.by_call);
+  if (options.by_call) {
+    failure_->notify_ports_at = env_.access.clock->Now() + Departures::kDepartureTimeoutNs;
+  } else if (!forming) {
+    FailPorts(named);
+  }
+  for (const LocalRank& local : locals_) {
+    if (forming && local.port != nullptr) local.port->InitDone(named, id(), /*ranks=*/0);
+  }
+  if (!options.revoked) splits_.Fail(named);
+  if (forming_ != nullptr) forming_->Withdraw(why);
+  // The work that they wait for will never complete.
+  for (const Draining& draining : std::exchange(draining_, {})) {
+    draining.port->Fail(named);
+    LocalRank* const local = Find(draining.port);
+    if (local == nullptr) continue;
+    if (options.by_call) Depart(*local, draining.why, /*by_call=*/true);
+    leaving_.push_back(*local);
+    local->port = nullptr;
+  }
+  FinishWithdrawal();
+  reporter_.Report(done(), failure_->why);
+}
+
+void Communicator::FailForDuplicateId() {
+  formation_.id = CommId(unique_id_.comm_id);  // Log lines and reports from here on name this id.
+  Fail(
+      absl::DataLossError("invalid roster from the rendezvous: its id belongs "
+                          "to another communicator of this "
+                          "host"));
+}
+
+// Ranks whose notification of the first failure was delayed receive both now.
+void Communicator::EscalateFailure(const absl::Status& why, bool notify_hosts) {
+  failure_->notify_ports_at = kNever;
+  failure_->why = absl::Status(why.code(), absl::StrCat(std::string(failure_->why.message()),
+                                                        "; then: ", std::string(why.message())));
+  const absl::Status named = WithCommunicatorId(failure_->why);
+  env_.log->Warning(std::string(named.message()));
+  if (notify_hosts) NotifyHosts(why, /*by_call=*/false);
+  FailPorts(named);
+  reporter_.Report(done(), failure_->why);
+}
+
+void Communicator::NotifyHosts(const absl::Status& why, bool by_call) {
+  peer::Message message = FailedMessage(why);
+  message.mutable_failed()->set_revoked(revoked());
+  message.mutable_failed()->set_by_call(by_call);
+  formation_.star->Broadcast(message);
+}
+
+void Communicator::FailPorts(const absl::Status& named) {
+  for (const LocalRank& local : locals_) {
+    if (local.port != nullptr) local.port->Fail(named);
+  }
+}
+
+absl::Status Communicator::WithCommunicatorId(const absl::Status& why) const {
+  return absl::Status(why.code(), absl::StrCat("communicator ", FormatCommId(id()), ": ",
+                                               std::string(why.message())));
+}
+
+void Communicator::FinishWithdrawal() {
+  if (state_ != State::kFailed || forming_ == nullptr) return;
+  const bool linked = formation_.star != nullptr;
+  if (!forming_->WithdrawalDone()) return;
+  // The roster crossed with the withdrawal: the leader waits for this host, or the members wait for
+  // this leader.
+  if (!linked && formation_.star != nullptr) {
+    formation_.star->Broadcast(FailedMessage(failure_->why));
+  }
+  forming_.reset();
+}
+
+bool Communicator::PollClosing() {
+  FinishWithdrawal();
+  if (state_ == State::kFailed && work_ != nullptr && work_->quiescent()) {
+    failure_->done = work_->done();
+    work_.reset();  // The work and the lanes are the last that point to tenants'
+                    // memory.
+    formation_.lanes.reset();
+  }
+  bool moved = false;
+  if (state_ != State::kFailed || work_ == nullptr) moved = ReleaseDepartedRanks();
+  if (!MayClose()) return moved;
+  Enter(State::kClosed);
+  reporter_.End(failure());
+  return true;
+}
+
+bool Communicator::MayClose() {
+  if (state_ == State::kClosed || !leaving_.empty()) return false;
+  const bool empty =
+      std::ranges::all_of(locals_, [](const LocalRank& l) { return l.port == nullptr; });
+  if (!empty) return false;
+  // The leader stays while members may need it to forward messages.
+  const Star* const star = formation_.star.get();
+  const bool needed = star != nullptr && star->leads() && !star->all_others_left();
+  if (state_ != State::kFailed) {
+    return !needed && (star->leads() || star->flushed()) && formation_.lanes->drained();
+  }
+  if (failure_->notify_ports_at != kNever && needed) return false;
+  if (work_ != nullptr || forming_ != nullptr) return false;
+  const MonotonicNs now = env_.access.clock->Now();
+  if (failure_->closing_deadline == 0) failure_->closing_deadline = now + kCloseTimeoutNs;
+  return star == nullptr || star->flushed() || now >= failure_->closing_deadline;
 }
 
 }  // namespace mccs

@@ -1,9 +1,18 @@
 // One communicator on this host: from the first local rank that joins to the last that leaves.
 //
-//   kForming (forming.h) ──all hosts ready──► kActive ──every local rank has left──► kClosed
-//       │                                        │                                      ▲
-//       └──────────────── any error ─────────────┴──► kFailed ──every local rank has────┘
-//                                                               left, nothing in flight
+//   kForming ──all hosts ready──► kActive ──every local rank has left──► kClosed
+//       │                            │                                      ▲
+//       └────────── any error ───────┴──► kFailed ──every local rank has────┘
+//                                                   left, nothing in flight
+//
+// Each state's data has one owner:
+//
+//              forming_               work_                       failure_
+//   kForming   always
+//   kActive                           always
+//   kFailed    until the other hosts  until nothing is in flight  always
+//              know the reason
+//   kClosed                           what is left                if it failed
 //
 // A rank leaves by Destroy, Abort or the death of its process. Its departure carries a number: the
 // last operation that the rank took part in (departures.h). Operations up to it complete. The first
@@ -28,18 +37,14 @@
 #include "base/ids.h"
 #include "proto/daemon_state.pb.h"
 #include "proto/unique_id.h"
-#include "service/communicator/links/activity_log.h"
+#include "service/communicator/active_work.h"
 #include "service/communicator/links/rank_port.h"
 #include "service/communicator/links/star_protocol.h"
 #include "service/communicator/membership/communicator_environment.h"
 #include "service/communicator/membership/forming.h"
 #include "service/communicator/membership/splits.h"
 #include "service/communicator/reporter.h"
-#include "service/communicator/schedule/decided_order.h"
 #include "service/communicator/schedule/departures.h"
-#include "service/communicator/schedule/hang_watcher.h"
-#include "service/communicator/schedule/operation_loop.h"
-#include "service/messages/message_watcher.h"
 #include "service/urgency.h"
 #include "service/work_tally.h"
 
@@ -62,9 +67,11 @@ class Communicator {
   // request their turns themselves.
   void Wake() { waker_.Wake(); }
 
-  // Adds a local rank; calls InitDone on `port` when the communicator is ready. REQUIRES:
-  // joinable().
+  // Adds a local rank; calls InitDone on `port` when the communicator is ready. Null: the process
+  // has died, but other ranks still count on the rank; FailForDepartedRank follows before the next
+  // Poll. REQUIRES: joinable().
   void AddRank(const JoinRequest& request, RankPort* port);
+  void FailForDepartedRank(Rank rank, const std::string& why);
   // Removes a rank. Calls OnReleased() on `port` when it is no longer used, perhaps at once.
   // kAtOnce overrides an earlier kAfterPostedWork. `asked`: the program called for it; its process
   // did not die.
@@ -80,11 +87,13 @@ class Communicator {
   }
   // Ends the work of all ranks, on behalf of the rank of `port`. New communicators can still be
   // derived.
-  void Revoke(RankPort* port, const std::string& why);
+  void Revoke(RankPort* port, const std::string& why) { Revoke(port, why, /*by_call=*/false); }
   // Likewise for NCCL_SHRINK_ABORT, which all remaining ranks call. Ranks that have not called it
   // yet are notified of the failure only after Departures::kDepartureTimeoutNs.
-  void RevokeForShrink(RankPort* port, const std::string& why);
-  bool revoked() const { return revoked_; }
+  void RevokeForShrink(RankPort* port, const std::string& why) {
+    Revoke(port, why, /*by_call=*/true);
+  }
+  bool revoked() const { return failure_.has_value() && failure_->revoked; }
   // Fails because the roster assigned the id of another communicator of this host. Called after the
   // Poll that received the roster.
   void FailForDuplicateId();
@@ -92,10 +101,10 @@ class Communicator {
   const Membership* members() const {
     return formation_.members.has_value() ? &*formation_.members : nullptr;
   }
-  const absl::Status& failure() const { return failure_; }
+  absl::Status failure() const { return failure_.has_value() ? failure_->why : absl::OkStatus(); }
   // A write into the window of local rank `rank` is in progress; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const {
-    return messages_ != nullptr && messages_->WritesInto(rank, window);
+    return work_ != nullptr && work_->messages().WritesInto(rank, window);
   }
   // Results of splits since the last call.
   std::vector<SplitResult> TakeSplitResults() { return splits_.TakeSplitResults(); }
@@ -148,11 +157,9 @@ class Communicator {
   }
   const Secret& secret() const { return secret_; }
   const std::string& tenant() const { return tenant_; }
-  bool quiescent() const {
-    return loop_ == nullptr || (loop_->quiescent() && messages_->quiescent());
-  }
+  bool quiescent() const { return work_ == nullptr || work_->quiescent(); }
   // It has failed and holds no pointer to tenants' memory.
-  bool has_ended_failed() const { return state_ == State::kFailed && loop_ == nullptr; }
+  bool has_ended_failed() const { return state_ == State::kFailed && work_ == nullptr; }
   Urgency urgency() const;
   // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
@@ -163,18 +170,58 @@ class Communicator {
     RankPort* port;
     std::string why;
   };
+  struct FailOptions {
+    bool notify_hosts = true;
+    bool revoked = false;
+    bool by_call = false;
+  };
+  struct Failure {
+    absl::Status why;
+    bool revoked = false;                  // deliberately: splits continue
+    bool by_call = false;                  // by a program's call: others are notified later
+    MonotonicNs notify_ports_at = kNever;  // when to notify the remaining ports
+    MonotonicNs closing_deadline = 0;      // for closing the links; 0: not started
+    WorkDone done = {};                    // by the work that was destroyed
+  };
 
+  // Ranks.
+  LocalRank* Find(const RankPort* port);
   void LeaveNow(LocalRank& local, const std::string& why, bool by_call);
+  // Between operations, ranks with an empty work ring leave.
   bool RemoveDrainedRanks();
-  bool PollForming();
-  bool PollActive();
+  void Depart(LocalRank& local, const std::string& why, bool by_call);
+  void Revoke(RankPort* port, const std::string& why, bool by_call);
+  void FailSplitsOf(Rank rank, const std::string& why);
+  // Returns true if there were any.
+  bool ReleaseDepartedRanks();
   void ReleaseLaneMemory();
-  absl::StatusOr<bool> PollChange(MonotonicNs now);
-  // A rate limit alone delays sending, and nothing that needs polling is in progress.
-  bool WaitsForGate() const;
-  bool PollStar();
+
+  // Turns, by state.
+  absl::StatusOr<bool> PollForming();
+  absl::StatusOr<bool> PollActive();
   bool PollClosing();
+  // Publishes a change of the strategy, or the rejection of one. Returns true if there is news.
+  bool PublishChange();
+  void ReportDeaths(MonotonicNs now);
+
+  // Transitions.
+  void Enter(State state);
+  void CountEpoch();
+  void Activate();
+  // Acts once; and once more if an immediate failure follows one that was delayed (by_call).
+  void Fail(const absl::Status& why) { Fail(why, FailOptions()); }
+  void Fail(const absl::Status& why, const FailOptions& options);
+  void EscalateFailure(const absl::Status& why, bool notify_hosts);
+  void NotifyHosts(const absl::Status& why, bool by_call);
+  void FailPorts(const absl::Status& named);
   void FinishWithdrawal();
+  bool MayClose();
+  // `why`, prefixed with the communicator's id.
+  absl::Status WithCommunicatorId(const absl::Status& why) const;
+  WorkDone done() const;
+
+  // Other hosts.
+  bool PollStar();
   void OnMessage(const StarMessage& message);
   absl::Status HandleMessage(const StarMessage& received);
   StarPhase phase() const;
@@ -182,72 +229,33 @@ class Communicator {
   // All ranks of the host have left. REQUIRES: the membership is known.
   bool AllRanksLeft(HostIndex host) const;
 
-  void Enter(State state);
-  void CountEpoch();
-  // Counts a change of the current strategy or of the reason for the last rejection.
-  void CountChange(Epoch before, Epoch refused_before);
-  void Activate();
-  void WriteOperationState(state::Operation* out) const;
-  // The highest number of captured groups in live graphs, over all local ranks.
-  size_t ReplayableGroups() const;
-  // Whether the local ranks have entered the current or next operation.
-  peer::Entered LocalEntered() const;
-  void StartMessages();
-  void CheckForHangs(MonotonicNs now);
-  void RecordActivity(MonotonicNs now);
-  void ReportDeaths(MonotonicNs now);
-
-  // Acts once; and once more if an immediate failure follows one that was delayed (by_call_).
-  void Fail(const absl::Status& why, bool notify_hosts = true);
-  void EscalateFailure(const absl::Status& why, bool notify_hosts);
-  void NotifyHosts(const absl::Status& why, bool by_call);
-  void FailPorts(const absl::Status& named);
-  // `why`, prefixed with the communicator's id.
-  absl::Status WithCommunicatorId(const absl::Status& why) const;
-  void Depart(LocalRank& local, const std::string& why, bool by_call);
-  void FailSplitsOf(Rank rank, const std::string& why);
-  // Returns true if there were any.
-  bool ReleaseDepartedRanks();
-  WorkDone work() const;
-
   const CommunicatorEnvironment& env_;
   Waker& waker_;
   const wire::UniqueId unique_id_;
   const std::string tenant_;
   const std::shared_ptr<TenantAccount> account_;  // of the first rank; null: not accounted
   const Secret secret_;
-  State state_ = State::kForming;
+  const int64_t warn_after_ns_;  // of the hang watcher
   const std::shared_ptr<TenantCounters> counters_;
   GaugeShare counted_;      // share of the gauge of this state
   Epoch counted_epoch_{0};  // 0: none
   WorkTally tally_;
-  ActivityLog activity_;
 
-  std::vector<LocalRank> locals_;  // by LocalIndex once active
-  std::vector<Draining> draining_;
+  std::vector<LocalRank> locals_;   // by LocalIndex once active
+  std::vector<Draining> draining_;  // in kActive
   std::vector<LocalRank> leaving_;  // left, but still in use
   std::vector<RankPort*> suspended_;
-  bool release_memory_ = false;  // release the lanes' memory when idle
-  CommunicatorLanes::MemoryReleaseCursor memory_release_cursor_;
-  Formation formation_;
-  std::unique_ptr<Forming> forming_;      // in kForming
-  std::optional<DecidedOrder> order_;     // from kActive on
-  std::optional<StrategyChange> change_;  // likewise
-  std::unique_ptr<OperationLoop> loop_;
-  const int64_t warn_after_ns_;            // of the hang watcher
-  std::optional<HangWatcher> watcher_;     // from kActive on
-  std::unique_ptr<MessageLoop> messages_;  // as long as loop_
-  std::optional<MessageWatcher> message_watcher_;
-  std::string stalled_on_;  // combined text of both watchers
+  // While the lanes' memory is to be released: the next part.
+  std::optional<CommunicatorLanes::MemoryReleaseCursor> release_;
   Departures departures_;
+  Formation formation_;
   Splits splits_;
-  absl::Status failure_;
-  bool revoked_ = false;                  // deliberately; implies failed
-  bool by_call_ = false;                  // failed by a program's call: notify others later
-  MonotonicNs notify_ports_at_ = kNever;  // when to notify the remaining ports of the failure
-  MonotonicNs closing_deadline_ = 0;      // for closing links after a failure; 0: not started
-  WorkDone work_at_end_;                  // work of the loop that was destroyed
   Reporter reporter_;
+
+  State state_ = State::kForming;
+  std::unique_ptr<Forming> forming_;
+  std::unique_ptr<ActiveWork> work_;
+  std::optional<Failure> failure_;
 };
 
 }  // namespace mccs

@@ -1,6 +1,5 @@
 // The part of a Communicator that handles connections and messages from other hosts, and proposals
 // and rate limits from the controller.
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,7 +18,7 @@ void Communicator::AcceptMember(std::unique_ptr<Connection> connection) {
 void Communicator::Propose(const Strategy& strategy) {
   Wake();
   if (state_ == State::kForming) formation_.proposal = strategy;
-  if (state_ == State::kActive) change_->Propose(strategy);
+  if (state_ == State::kActive) work_->Propose(strategy);
 }
 
 void Communicator::SetRateLimits(const RateLimits& limits) {
@@ -52,7 +51,7 @@ bool Communicator::PollStar() {
         splits_.RankLeft(why);
       } else {
         splits_.Fail(why);
-        revoked_ = false;
+        if (failure_.has_value()) failure_->revoked = false;
       }
       return true;
     }
@@ -69,12 +68,12 @@ void Communicator::OnMessage(const StarMessage& received) {
   absl::Status status = HandleMessage(received);
   if (status.ok()) return;
   status = Rejected(formation_.members->HostName(received.from), received.message, status);
-  if (revoked_) splits_.Fail(status);
+  if (revoked()) splits_.Fail(status);
   Fail(status);
 }
 
 StarPhase Communicator::phase() const {
-  if (state_ == State::kActive || revoked_) return StarPhase::kActive;
+  if (state_ == State::kActive || revoked()) return StarPhase::kActive;
   if (state_ != State::kForming) return StarPhase::kEnded;
   return forming_->state() == Forming::State::kLinking ? StarPhase::kLinking : StarPhase::kOpening;
 }
@@ -84,32 +83,25 @@ absl::Status Communicator::HandleMessage(const StarMessage& received) {
   MCCS_RETURN_IF_ERROR(CheckLegal(message, received.from == formation_.star->leader(), phase()));
   if (message.has_departed()) return TakeDeparture(received.from, message.departed());
   if (message.has_failed()) {
-    if (message.failed().by_call() && state_ == State::kFailed) return absl::OkStatus();
-    revoked_ |= message.failed().revoked() && state_ == State::kActive;
-    by_call_ |= message.failed().by_call() && state_ == State::kActive;
-    Fail(StatusFromPeer(message.failed().error_code(), message.failed().message()),
-         /*notify_hosts=*/false);
+    const peer::Failed& failed = message.failed();
+    if (failed.by_call() && state_ == State::kFailed) return absl::OkStatus();
+    const bool active = state_ == State::kActive;
+    Fail(StatusFromPeer(failed.error_code(), failed.message()),
+         {.notify_hosts = false,
+          .revoked = failed.revoked() && active,
+          .by_call = failed.by_call() && active});
     return absl::OkStatus();
   }
   const bool splits =
       message.has_split_call() || message.has_split_table() || message.has_split_failed();
-  if (splits && (revoked_ || state_ == State::kActive)) return splits_.OnMessage(received);
+  if (splits && (revoked() || state_ == State::kActive)) return splits_.OnMessage(received);
   if (state_ == State::kForming) {
     MCCS_RETURN_IF_ERROR(forming_->OnMessage(received));
     if (forming_->state() == Forming::State::kFormed) Activate();
     return absl::OkStatus();
   }
-  if (state_ != State::kActive)
-    return absl::OkStatus();  // The sender did not know of the failure yet.
-  MCCS_ASSIGN_OR_RETURN(const bool watched,
-                        watcher_->OnMessage(received, env_.access.clock->Now()));
-  if (watched) return absl::OkStatus();
-  // This host starts nothing more; the leader does not expect its answer.
-  const bool orders =
-      message.has_order_hold() || message.has_order_begins() || message.has_order_next();
-  if (orders && AllRanksLeft(formation_.members->self)) return absl::OkStatus();
-  MCCS_ASSIGN_OR_RETURN(const bool ordered, order_->OnMessage(received));
-  return ordered ? absl::OkStatus() : change_->OnMessage(received).status();
+  // After a failure: the sender did not know of it yet.
+  return state_ == State::kActive ? work_->OnMessage(received) : absl::OkStatus();
 }
 
 absl::Status Communicator::TakeDeparture(HostIndex from, const peer::Departed& departed) {
@@ -126,7 +118,7 @@ absl::Status Communicator::TakeDeparture(HostIndex from, const peer::Departed& d
   if (departures_.Has(rank)) {
     return absl::DataLossError(absl::StrCat("rank ", departed.rank(), " has already left"));
   }
-  const uint64_t started = loop_ != nullptr ? loop_->started() : 0;
+  const uint64_t started = work_ != nullptr ? work_->loop().started() : 0;
   MCCS_RETURN_IF_ERROR(CheckDeparture(departed, members.layout.rank_count(), started));
   Departure departure = DepartureFrom(departed, members.layout.hosts[members.self.value()]);
   FailSplitsOf(rank, departure.why);
@@ -139,8 +131,7 @@ absl::Status Communicator::TakeDeparture(HostIndex from, const peer::Departed& d
 }
 
 bool Communicator::AllRanksLeft(HostIndex host) const {
-  const std::vector<Rank>& ranks = formation_.members->layout.hosts[host.value()];
-  return std::all_of(ranks.begin(), ranks.end(), [&](Rank r) { return departures_.Has(r); });
+  return departures_.LastOf(formation_.members->layout.hosts[host.value()]).has_value();
 }
 
 }  // namespace mccs

@@ -1,6 +1,5 @@
 // The part of a Communicator that reports its whole state to an operator
 // (proto/daemon_state.proto).
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -11,38 +10,10 @@
 namespace mccs {
 namespace {
 
-// Maximum number of waiting messages reported; a job may have thousands.
-constexpr size_t kMaxMessages = 32;
-
-const char* Name(LoopState state) {
-  switch (state) {
-    case LoopState::kIdle:
-      return "idle";
-    case LoopState::kWaitingRanks:
-      return "waiting for ranks";
-    case LoopState::kWaitingReady:
-      return "waiting for streams";
-    case LoopState::kWaitingQuota:
-      return "waiting for the tenant's quota of operations";
-    case LoopState::kRunning:
-      return "running";
-  }
-  return "";
-}
-
-const char* Name(LaneWait wait) {
-  switch (wait) {
-    case LaneWait::kNothing:
-      return "";
-    case LaneWait::kCredit:
-      return "credit";
-    case LaneWait::kGate:
-      return "gate";
-    case LaneWait::kConnection:
-      return "connection";
-  }
-  return "";
-}
+// By LaneWait.
+constexpr const char* kLaneWaitNames[] = {"", "credit", "gate", "connection"};
+// By Communicator::State; kFailed adds the reason.
+constexpr const char* kStateNames[] = {"forming", "active", "failed: ", "closed"};
 
 std::string Describe(const absl::Status& lane) {
   return lane.ok() ? "up" : std::string(lane.message());
@@ -69,7 +40,7 @@ void WriteLaneStates(const char* name, const LaneSet& set, const Membership& mem
     state::Lane* told = add(*lane, "out");
     told->set_next(lane->lane().next());
     told->set_acknowledged(lane->lane().acknowledged());
-    told->set_waits_for(Name(lane->lane().waits_for()));
+    told->set_waits_for(kLaneWaitNames[static_cast<size_t>(lane->lane().waits_for())]);
   }
   for (const auto& lane : set.incoming()) {
     add(*lane, "in")->set_next(lane->lane().counters().slices);
@@ -89,32 +60,11 @@ void WriteStrategyState(const Strategy& strategy, const Membership& members,
 
 }  // namespace
 
-void Communicator::WriteOperationState(state::Operation* out) const {
-  const OperationLoop::LocalRankStatus local_status = loop_->LocalStatus();
-  out->set_number(loop_->completed() + 1);
-  out->set_state(Name(loop_->state()));
-  out->set_call(local_status.call);
-  for (Rank rank : local_status.absent) out->add_not_entered(rank.value());
-  for (Rank rank : local_status.late) out->add_not_reached(rank.value());
-}
-
 void Communicator::WriteState(state::Communicator* out) const {
   out->set_id(FormatCommId(id()));
   out->set_tenant(tenant_);
-  switch (state_) {
-    case State::kForming:
-      out->set_state("forming");
-      break;
-    case State::kActive:
-      out->set_state("active");
-      break;
-    case State::kFailed:
-      out->set_state(absl::StrCat("failed: ", std::string(failure_.message())));
-      break;
-    case State::kClosed:
-      out->set_state("closed");
-      break;
-  }
+  out->set_state(absl::StrCat(kStateNames[static_cast<size_t>(state_)],
+                              state_ == State::kFailed ? failure_->why.message() : ""));
   for (const LocalRank& local : locals_) {
     if (local.port != nullptr) out->add_ranks(local.rank.value());
   }
@@ -122,12 +72,12 @@ void Communicator::WriteState(state::Communicator* out) const {
     const KindWork& work = tally_.work()[kind];
     if (work.operations == 0) continue;
     state::KindWork* told = out->add_work();
-    told->set_kind(std::string(mccs::Name(static_cast<OpKind>(kind))));
+    told->set_kind(std::string(Name(static_cast<OpKind>(kind))));
     told->set_operations(work.operations);
     told->set_bytes(work.bytes);
   }
-  out->set_operations(work().operations);
-  out->set_stalled_on(stalled_on_);
+  out->set_operations(done().operations);
+  out->set_stalled_on(reporter_.stalled_on());
   out->set_change_error(reporter_.change_error());
   if (!formation_.members.has_value()) return;
   const Membership& members = *formation_.members;
@@ -138,17 +88,7 @@ void Communicator::WriteState(state::Communicator* out) const {
     formation_.lanes->ForEachSet(
         [&](const char* name, const LaneSet& set) { WriteLaneStates(name, set, members, out); });
   }
-  if (state_ != State::kActive) return;
-  out->set_change(change_->Describe());
-  out->set_captured_groups(ReplayableGroups());
-  WriteOperationState(out->mutable_operation());
-  const std::vector<OpenMessage> waiting = messages_->Unmatched();
-  for (size_t i = 0; i < std::min(waiting.size(), kMaxMessages); ++i) {
-    out->add_messages(mccs::Describe(waiting[i]));
-  }
-  if (waiting.size() > kMaxMessages) {
-    out->add_messages(absl::StrCat("and ", waiting.size() - kMaxMessages, " more"));
-  }
+  if (state_ == State::kActive) work_->WriteState(out);
 }
 
 }  // namespace mccs

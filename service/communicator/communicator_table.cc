@@ -47,8 +47,7 @@ absl::StatusOr<Communicator*> CommunicatorTable::Join(const JoinRequest& request
   return &entry.communicator;
 }
 
-// ---- Lookup
-// --------------------------------------------------------------------------------------
+// ---- Lookup -------------------------------------------------------------------------------------
 
 CommunicatorTable::Entry& CommunicatorTable::Add(const JoinRequest& request) {
   const uint64_t number = ++last_number_;
@@ -132,8 +131,7 @@ void CommunicatorTable::Accept(Peer peer) {
 }
 
 bool CommunicatorTable::Poll() {
-  bool moved = TakeProposals();
-  moved |= TakeRateUpdates();
+  bool moved = TakeUpdates();
   std::vector<SplitResult> results;
   std::vector<const Entry*> closed;
   turns_.BeginRound(env_.access.clock->Now());
@@ -185,24 +183,18 @@ bool CommunicatorTable::HasDuplicateId(const Communicator& communicator) const {
          });
 }
 
-bool CommunicatorTable::TakeProposals() {
+// Updates of communicators that have ended in the meantime have no effect.
+bool CommunicatorTable::TakeUpdates() {
   bool any = false;
   while (const std::optional<Proposal> proposal = env_.controller->TakeProposal()) {
-    Communicator* communicator = FindRunning(proposal->id);
-    if (communicator == nullptr) continue;  // It has ended in the meantime.
-    communicator->Propose(proposal->strategy);
-    any = true;
+    Communicator* const communicator = FindRunning(proposal->id);
+    if (communicator != nullptr) communicator->Propose(proposal->strategy);
+    any |= communicator != nullptr;
   }
-  return any;
-}
-
-bool CommunicatorTable::TakeRateUpdates() {
-  bool any = false;
-  while (const std::optional<RateUpdate> order = env_.controller->TakeRateUpdate()) {
-    Communicator* communicator = FindRunning(order->id);
-    if (communicator == nullptr) continue;  // It has ended in the meantime.
-    communicator->SetRateLimits(order->limits);
-    any = true;
+  while (const std::optional<RateUpdate> update = env_.controller->TakeRateUpdate()) {
+    Communicator* const communicator = FindRunning(update->id);
+    if (communicator != nullptr) communicator->SetRateLimits(update->limits);
+    any |= communicator != nullptr;
   }
   return any;
 }
@@ -212,6 +204,7 @@ bool CommunicatorTable::TakeRateUpdates() {
 void CommunicatorTable::JoinSplitRanks(const std::vector<SplitResult>& results) {
   struct DepartedRank {
     Communicator* communicator;
+    Rank rank;
     std::string why;
   };
   std::vector<DepartedRank> departed;
@@ -225,12 +218,12 @@ void CommunicatorTable::JoinSplitRanks(const std::vector<SplitResult>& results) 
       if (taken.ok()) continue;
       why = absl::StrCat("failed to join: ", std::string(taken.message()));
     }
-    auto communicator = Join(*result.join, &departed_port_);
-    if (communicator.ok()) departed.push_back({*communicator, std::move(why)});
+    const Rank rank(result.join->rank.rank());
+    auto communicator = Join(*result.join, /*port=*/nullptr);
+    if (communicator.ok()) departed.push_back({*communicator, rank, std::move(why)});
   }
-  for (const DepartedRank& rank : departed) {
-    rank.communicator->Leave(&departed_port_, rank.why, Communicator::Leaving::kAtOnce,
-                             /*asked=*/false);
+  for (const DepartedRank& departure : departed) {
+    departure.communicator->FailForDepartedRank(departure.rank, departure.why);
   }
 }
 

@@ -20,7 +20,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "service/communicator/communicator.h"
-#include "service/communicator/links/departed_rank_port.h"
 #include "service/communicator/membership/rendezvous.h"
 #include "service/communicator/turn_queue.h"
 #include "service/transport/handshake.h"
@@ -34,7 +33,7 @@ class CommunicatorTable {
   CommunicatorTable(const CommunicatorEnvironment& environment, Rendezvous& rendezvous)
       : env_(environment), rendezvous_(rendezvous) {}
 
-  // A local rank joins the communicator of its unique id; InitDone is called on `port`. Errors:
+  // A local rank joins the communicator of its unique id; see Communicator::AddRank. Errors:
   // kFailedPrecondition for an id that was already used, kPermissionDenied for one of another
   // tenant, kResourceExhausted if a new communicator exceeds the tenant's quota.
   // LIFETIME: the communicator, until it has released every port.
@@ -123,12 +122,10 @@ class CommunicatorTable {
   void JoinSplitRanks(const std::vector<SplitResult>& results);
   void Close(const Entry& entry);
   // Passes the controller's proposals and rate limits to the communicators.
-  bool TakeProposals();
-  bool TakeRateUpdates();
+  bool TakeUpdates();
 
   const CommunicatorEnvironment& env_;
   Rendezvous& rendezvous_;
-  DepartedRankPort departed_port_;
   TurnQueue turns_;
   std::map<uint64_t, std::unique_ptr<Entry>> entries_;  // by number
   absl::flat_hash_map<JoinKey, Entry*> joinable_;  // still joinable, or were until their next turn

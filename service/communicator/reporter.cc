@@ -14,8 +14,7 @@ constexpr int64_t kReportEveryNs = 500 * kNsPerMs;
 
 }  // namespace
 
-void Reporter::Report(const WorkDone& work, const absl::Status& failure,
-                      const std::string& stalled_on) {
+void Reporter::Report(const WorkDone& work, const absl::Status& failure) {
   if (!formation_.strategy.has_value()) return;
   const MonotonicNs now = env_.access.clock->Now();
   next_ = now + kReportEveryNs;
@@ -38,14 +37,14 @@ void Reporter::Report(const WorkDone& work, const absl::Status& failure,
        .sent_bps = formation_.lanes != nullptr ? formation_.lanes->rate_bps() : 0,
        .memory_bps = env_.device->memory_bps(),
        .state = failure.ok() ? "active" : absl::StrCat("failed: ", std::string(failure.message())),
-       .stalled_on = stalled_on,
+       .stalled_on = failure.ok() ? stalled_on_ : "",
        .change_error = change_error_,
        .rejected_epoch = rejected_epoch_});
 }
 
-void Reporter::Poll(const WorkDone& work, const std::string& stalled_on) {
+void Reporter::Poll(const WorkDone& work) {
   if (!HasNews(work.operations) || env_.access.clock->Now() < next_) return;
-  Report(work, absl::OkStatus(), stalled_on);
+  Report(work, absl::OkStatus());
 }
 
 MonotonicNs Reporter::NextDeadline(uint64_t operations) const {

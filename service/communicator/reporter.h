@@ -27,8 +27,8 @@ class Reporter {
  public:
   // LIFETIME: all arguments outlive this.
   Reporter(const CommunicatorEnvironment& environment, const Formation& formation,
-           const WorkTally& tally, const ActivityLog& activity)
-      : env_(environment), formation_(formation), tally_(tally), activity_(activity) {}
+           const WorkTally& tally)
+      : env_(environment), formation_(formation), tally_(tally) {}
 
   // Sets why the controller's last proposal was not applied, and the newest rejected epoch. All
   // later reports include them.
@@ -38,13 +38,18 @@ class Reporter {
   }
   const std::string& change_error() const { return change_error_; }
   Epoch rejected_epoch() const { return rejected_epoch_; }
+  // Which ranks wait for which, if an operation stalls. Reported until the communicator fails.
+  void SetStalledOn(const std::string& stalled_on) { stalled_on_ = stalled_on; }
+  const std::string& stalled_on() const { return stalled_on_; }
+  // Records whether work is in flight; see ActivityLog::Update.
+  void RecordActivity(bool busy, uint64_t completed, MonotonicNs now) {
+    activity_.Update(busy, completed, now);
+  }
 
-  // Reports at once. Does nothing if the communicator never had a strategy. `stalled_on`: which
-  // ranks wait for which, if an operation stalls.
-  void Report(const WorkDone& work, const absl::Status& failure,
-              const std::string& stalled_on = "");
+  // Reports at once. Does nothing if the communicator never had a strategy.
+  void Report(const WorkDone& work, const absl::Status& failure);
   // Reports if there is news and the last report is old enough.
-  void Poll(const WorkDone& work, const std::string& stalled_on);
+  void Poll(const WorkDone& work);
   MonotonicNs NextDeadline(uint64_t operations) const;
 
   // The communicator has ended. `failure` OK: it was destroyed. Also called for one that failed
@@ -60,9 +65,10 @@ class Reporter {
   const CommunicatorEnvironment& env_;
   const Formation& formation_;
   const WorkTally& tally_;
-  const ActivityLog& activity_;
+  ActivityLog activity_;
   MonotonicNs next_ = 0;
   uint64_t reported_operations_ = 0;
+  std::string stalled_on_;
   std::string change_error_;
   Epoch rejected_epoch_{0};
 };

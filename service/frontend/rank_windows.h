@@ -38,7 +38,7 @@ class RankWindows {
   // Number of times that a window was opened, failed to open, or was closed.
   uint64_t changes() const { return changes_; }
 
-  // See RankPort.
+  // See WindowPort.
   WindowView GetView(uint64_t number) const;
   absl::StatusOr<WindowMemory> Find(const WindowPart& part) const;
 

@@ -49,7 +49,7 @@ absl::StatusOr<bool> LocalPuts::Poll(std::vector<OpenMessage>& done) {
 absl::StatusOr<LocalPuts::Progress> LocalPuts::Advance(Pair& pair, bool* moved) {
   const OpenMessage& call = pair.calls.front();
   if (pair.copy == nullptr) {
-    const RankPort* const port = parts_.port_of(call.pair.destination);
+    const WindowPort* const port = parts_.port_of(call.pair.destination);
     if (port == nullptr) return Progress::kWaits;
     if (call.bytes() == 0) return Progress::kComplete;
     const PostedMessage& put = *call.call;

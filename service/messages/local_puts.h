@@ -28,7 +28,7 @@ class LocalPuts {
     Device* device = nullptr;
     SignalCounts* signals = nullptr;
     // The port of a rank of this host; null if it has left.
-    std::function<const RankPort*(Rank)> port_of = {};
+    std::function<const WindowPort*(Rank)> port_of = {};
   };
   // LIFETIME: the parts outlive it.
   explicit LocalPuts(Parts parts) : parts_(std::move(parts)) {}
@@ -40,7 +40,7 @@ class LocalPuts {
   // A local rank has opened or closed a window, or has left: waiting calls check again.
   void WindowsChanged();
   // Advances the copies and appends complete calls to `done`. Returns true if anything moved.
-  // Errors: as for RankPort::FindInWindow and SignalCounts::Count.
+  // Errors: as for WindowPort::FindInWindow and SignalCounts::Count.
   absl::StatusOr<bool> Poll(std::vector<OpenMessage>& done);
 
   // The device has, or can take, a part of a copy.

@@ -104,7 +104,7 @@ absl::flat_hash_map<RankPair, uint64_t>& MessageLoop::CounterOf(OpKind kind) {
   }
 }
 
-const RankPort* MessageLoop::PortOf(Rank rank) const {
+const WindowPort* MessageLoop::PortOf(Rank rank) const {
   const auto index = static_cast<size_t>(rank.value());
   const bool known = rank.value() >= 0 && index < local_of_.size() && local_of_[index] != nullptr;
   return known ? local_of_[index]->port : nullptr;
@@ -113,7 +113,7 @@ const RankPort* MessageLoop::PortOf(Rank rank) const {
 bool MessageLoop::CheckWindows() {
   bool changed = false;
   for (size_t i = 0; i < ranks_.size(); ++i) {
-    const RankPort* const port = ranks_[i].port;
+    const WindowPort* const port = ranks_[i].port;
     const uint64_t now = port == nullptr ? kLeft : port->WindowChanges();
     changed |= std::exchange(window_changes_[i], now) != now;
   }

@@ -1,10 +1,10 @@
 // The sends, receives and one-sided calls of one communicator on this host: taken from the ranks,
 // matched pair by pair, transferred and completed. Only the two ranks of a call affect it.
 //
-//   RankPort::TakeMessage ─┬─ both ends on this host ─► LocalExchange ─► device
-//                          ├─ other end on another host ─► PeerMessages of that host ─► its lanes
-//                          ├─ puts: LocalPuts, or PeerPuts within PeerMessages
-//                          └─ waits for signals ─► SignalCounts, which puts increment
+//   MessagePort::TakeMessage ─┬─ both ends on this host ─► LocalExchange ─► device
+//                             ├─ other end on another host ─► PeerMessages of that host ─► its
+//                             lanes ├─ puts: LocalPuts, or PeerPuts within PeerMessages └─ waits
+//                             for signals ─► SignalCounts, which puts increment
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_MESSAGES_MESSAGE_LOOP_H_
@@ -86,7 +86,7 @@ class MessageLoop {
   // moved.
   bool CheckWindows();
   // Null: the rank is not on this host, or has left.
-  const RankPort* PortOf(Rank rank) const;
+  const WindowPort* PortOf(Rank rank) const;
   // Nothing: there is no such rank.
   std::optional<HostIndex> HostOf(Rank rank) const;
   void CompleteAll();

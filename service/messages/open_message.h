@@ -14,7 +14,7 @@ namespace mccs {
 
 struct OpenMessage {
   const PostedMessage* call = nullptr;
-  RankPort* port = nullptr;  // of the calling rank
+  MessagePort* port = nullptr;  // of the calling rank
   RankPair pair;
   uint64_t number = 0;  // within its pair, among the calls of its kind
 

@@ -40,7 +40,7 @@ class PeerMessages final : private SliceSink {
     std::function<bool(const RankPair&)> may_receive = {};
     // For puts; see PeerPuts.
     SignalCounts* signals = nullptr;
-    std::function<const RankPort*(Rank)> port_of = {};
+    std::function<const WindowPort*(Rank)> port_of = {};
   };
 
   // LIFETIME: the lane outlives this.

@@ -115,7 +115,7 @@ absl::Status PeerPuts::OnPayload(const Slice& slice) {
   if (!options_.may_receive(tag.pair) || tag.signal >= kSignals) {
     return ProtocolError(tag, "it is not for this host, or its signal number is invalid");
   }
-  const RankPort* const port = options_.port_of(tag.pair.destination);
+  const WindowPort* const port = options_.port_of(tag.pair.destination);
   if (port == nullptr) return absl::OkStatus();  // The rank has left.
   if (slice.bytes > 0 && slice.landing != Landing::kDirect) {
     const absl::StatusOr<WindowMemory> memory = port->FindInWindow(PartOf(slice));
@@ -133,7 +133,7 @@ bool PeerPuts::FindDestination(const Slice& slice, std::vector<MemRef>& pieces) 
   if (!CarriesPayload(slice.tag) || slice.bytes == 0 || !options_.may_receive(slice.tag.pair)) {
     return false;
   }
-  const RankPort* const port = options_.port_of(slice.tag.pair.destination);
+  const WindowPort* const port = options_.port_of(slice.tag.pair.destination);
   if (port == nullptr) return false;
   absl::StatusOr<WindowMemory> memory = port->FindInWindow(PartOf(slice));
   if (!memory.ok() || memory->bytes < slice.bytes) return false;
@@ -160,7 +160,7 @@ bool PeerPuts::SendWindowReplies() {
 
 // Also true if the rank has left: the peer learns of that by its departure.
 bool PeerPuts::SendWindowReply(const MessageTag& ask) {
-  const RankPort* const port = options_.port_of(ask.pair.destination);
+  const WindowPort* const port = options_.port_of(ask.pair.destination);
   if (port == nullptr) return true;
   const WindowView view = port->GetWindow(ask.number);
   if (view.state == WindowView::State::kNotYet) return false;

@@ -35,7 +35,7 @@ class PeerPuts {
   struct Options {
     SignalCounts* signals = nullptr;
     // The port of a rank of this host; null if it has left.
-    std::function<const RankPort*(Rank)> port_of = {};
+    std::function<const WindowPort*(Rank)> port_of = {};
     // Whether the pair's source is a rank of the peer and its destination one of this host; and the
     // reverse.
     std::function<bool(const RankPair&)> may_receive = {};
@@ -54,7 +54,7 @@ class PeerPuts {
   absl::Status Posted(const OpenMessage& call);
 
   // A received slice of a put or signal. Errors: kDataLoss if the peer breaks the protocol; else as
-  // for RankPort::FindInWindow.
+  // for WindowPort::FindInWindow.
   struct Slice {
     SliceNumber number = 0;
     MessageTag tag = {};

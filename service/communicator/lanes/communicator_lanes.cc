@@ -39,8 +39,7 @@ absl::StatusOr<std::unique_ptr<CommunicatorLanes>> CommunicatorLanes::Make(
   return lanes;
 }
 
-// ---- Strategy changes
-// ----------------------------------------------------------------------------
+// ---- Strategy changes ---------------------------------------------------------------------------
 
 absl::Status CommunicatorLanes::OpenNext(const Strategy& strategy) {
   if (next_ != nullptr || old_ != nullptr)

@@ -10,8 +10,7 @@ constexpr double kMaxBps = 1e18;  // for a clock that barely advanced
 
 }  // namespace
 
-// ---- Recent minimum
-// ------------------------------------------------------------------------------
+// ---- Recent minimum -----------------------------------------------------------------------------
 
 void RecentMinimum::Record(double value, MonotonicNs now) {
   if (now_.values >= min_samples_ && now - since_ >= kPeriodNs) {

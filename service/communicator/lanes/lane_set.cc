@@ -292,8 +292,7 @@ bool LaneSet::held() const {
          std::ranges::any_of(outgoing_, [](const auto& lane) { return lane->held(); });
 }
 
-// ---- Reports
-// -------------------------------------------------------------------------------------
+// ---- Reports ------------------------------------------------------------------------------------
 
 std::string LaneSet::DescribeMissing() const {
   std::vector<std::string> missing;

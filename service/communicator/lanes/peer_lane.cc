@@ -21,8 +21,7 @@ absl::Status Named(const absl::Status& lane, ChannelId channel, const Endpoint& 
 
 }  // namespace
 
-// ---- Timeout
-// -------------------------------------------------------------------------------------
+// ---- Timeout ------------------------------------------------------------------------------------
 
 absl::Status ReconnectTimeout::Check(const absl::Status& lane, MonotonicNs now) {
   if (lane.ok()) {
@@ -38,8 +37,7 @@ MonotonicNs ReconnectTimeout::deadline() const {
   return waiting() ? broken_at_ + kLaneReconnectTimeoutNs : kNever;
 }
 
-// ---- Outgoing
-// ------------------------------------------------------------------------------------
+// ---- Outgoing -----------------------------------------------------------------------------------
 
 OutgoingLane::OutgoingLane(const PeerAccess& access, const DialOptions& dial, FirstDial first,
                            std::unique_ptr<SendLane> lane, LaneTally tally, RateMeter* rate)
@@ -262,8 +260,7 @@ std::string OutgoingLane::DescribeState(const absl::Status& status) const {
                       " towards ", ToString(to), ": ", std::string(move_error_.message()));
 }
 
-// ---- Incoming
-// ------------------------------------------------------------------------------------
+// ---- Incoming -----------------------------------------------------------------------------------
 
 IncomingLane::IncomingLane(const Clock& clock, const LaneOrigin& origin,
                            std::unique_ptr<DeviceMemory> slots, std::unique_ptr<RecvLane> lane,

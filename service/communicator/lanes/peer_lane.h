@@ -18,7 +18,6 @@
 #include "base/ids.h"
 #include "service/communicator/lanes/lane_meter.h"
 #include "service/communicator/lanes/lane_tally.h"
-#include "service/communicator/lanes/lane_waits.h"
 #include "service/communicator/links/controller_link.h"
 #include "service/communicator/links/dial.h"
 #include "service/device/device.h"

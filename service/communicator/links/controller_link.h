@@ -29,20 +29,14 @@ namespace mccs {
 // A communicator as the controller sees it. The leader (the daemon of rank 0) announces it when all
 // ranks have joined.
 struct CommunicatorInfo {
-  struct Member {
-    Rank rank;
-    std::string host;     // name of the daemon's host
-    std::string gpu;      // PCI bus id
-    int32_t process = 0;  // pid on its host
-  };
   CommId id;
   std::string name;  // given by the tenant; may be empty
   std::string tenant;
-  std::string cgroup = {};         // of the first process on this host; empty: unknown
-  std::vector<Member> members;     // by rank
-  std::vector<std::string> hosts;  // by HostIndex
-  Strategy strategy;               // current (the default one at announcement)
-  cluster::Hints hints;            // from the tenant
+  std::string cgroup = {};               // of the first process on this host; empty: unknown
+  std::vector<cluster::Member> members;  // by rank; without hints
+  std::vector<std::string> hosts;        // by HostIndex
+  Strategy strategy;                     // current (the default one at announcement)
+  cluster::Hints hints;                  // from the tenant
 };
 
 // Current state of this daemon's part, reported by every daemon.

@@ -19,10 +19,6 @@ namespace mccs {
 
 struct JoinRequest;
 
-// Limit of a call over all ranks. Beyond it, count × size × ranks could overflow; no machine has
-// that much memory.
-inline constexpr uint64_t kMaxCallBytes = uint64_t{1} << 56;
-
 // A collective call of this rank: validated, its buffers resolved to the daemon's addresses.
 struct PostedOperation {
   OpKind kind = OpKind::kNone;
@@ -80,9 +76,11 @@ struct WindowMemory {
 // Within a group, collectives run one after the other, and messages run together and in parallel
 // with them. The next group starts when all of the group is complete. Calls are thus concurrent
 // exactly where NCCL guarantees it.
-class RankPort {
+
+// The collectives of a rank.
+class CollectivePort {
  public:
-  virtual ~RankPort() = default;
+  virtual ~CollectivePort() = default;
 
   // The oldest incomplete collective; null if there is none. An error is an invalid record, by the
   // tenant's fault, and is permanent.
@@ -92,16 +90,6 @@ class RankPort {
   virtual bool FrontReady() = 0;
   // Completes the call: the tenant's streams continue. REQUIRES: Front() returned a call.
   virtual void Complete() = 0;
-
-  // The next message that the streams have reached, each once, in the order of the calls; null if
-  // there is none. Errors as for Front().
-  // LIFETIME: the message and its buffer until CompleteMessage() or OnReleased().
-  virtual absl::StatusOr<const PostedMessage*> TakeMessage() = 0;
-  virtual void CompleteMessage(const PostedMessage& message) = 0;
-  // Messages are posted that the streams have not reached.
-  virtual bool AwaitsStreams() const = 0;
-  // Messages are posted, taken or not, that are not complete.
-  virtual bool HasMessages() const = 0;
 
   // Work captured into CUDA graphs runs when a replay reaches it, in parallel with posted work. A
   // captured group is complete when all its collectives, one after the other, and its messages
@@ -118,14 +106,42 @@ class RankPort {
   // LIFETIME: until CompleteCaptured() or OnReleased().
   virtual const PostedOperation* Captured(uint64_t key) = 0;
   virtual void CompleteCaptured(uint64_t key) = 0;
+};
 
-  // RMA windows of the rank, numbered from 1. WindowChanges counts how often windows were opened or
-  // closed: users that wait for a window check again when it changes.
+// The sends, receives and one-sided calls of a rank.
+class MessagePort {
+ public:
+  virtual ~MessagePort() = default;
+
+  // The next message that the streams have reached, each once, in the order of the calls; null if
+  // there is none. Errors as for Front().
+  // LIFETIME: the message and its buffer until CompleteMessage() or OnReleased().
+  virtual absl::StatusOr<const PostedMessage*> TakeMessage() = 0;
+  virtual void CompleteMessage(const PostedMessage& message) = 0;
+  // Messages are posted that the streams have not reached.
+  virtual bool AwaitsStreams() const = 0;
+  // Messages are posted, taken or not, that are not complete.
+  virtual bool HasMessages() const = 0;
+};
+
+// The RMA windows of a rank, numbered from 1.
+class WindowPort {
+ public:
+  virtual ~WindowPort() = default;
+
+  // How often windows were opened or closed: users that wait for a window check again when it
+  // changes.
   virtual uint64_t WindowChanges() const = 0;
   virtual WindowView GetWindow(uint64_t number) const = 0;
   // kInvalidArgument: the part exceeds the window. kFailedPrecondition: the window is closed or has
   // no memory.
   virtual absl::StatusOr<WindowMemory> FindInWindow(const WindowPart& part) const = 0;
+};
+
+// What a rank learns of its communicator.
+class RankListener {
+ public:
+  virtual ~RankListener() = default;
 
   // Completes the rank's CommInit, once. OK: operations may be posted. `ranks`: size of the
   // communicator according to the roster.
@@ -144,6 +160,11 @@ class RankPort {
   // Completes Communicator::Leave: neither the port nor its buffers are used any more.
   virtual void OnReleased() = 0;
 };
+
+class RankPort : public CollectivePort,
+                 public MessagePort,
+                 public WindowPort,
+                 public RankListener {};
 
 // A local rank and its port; null when the rank has left.
 struct LocalRank {

@@ -8,31 +8,35 @@ namespace {
 
 using Body = peer::Message::BodyCase;
 
-// Which role may send a message, and in which phase of the receiver.
+// Which role may send a message, and in which phases of the receiver: `first` to `last`. After the
+// end, any may still arrive.
 struct Legality {
   bool leader = false;
   bool member = false;
-  bool linking = false;
-  bool opening = false;
-  bool active = false;
+  StarPhase first = StarPhase::kActive;
+  StarPhase last = StarPhase::kActive;
 };
 
+// By StarPhase.
+constexpr const char* kPhaseStates[] = {"linking its hosts", "opening its lanes", "active",
+                                        "ended"};
+
 constexpr Legality kNoTurn{};
-constexpr Legality kFromLeader{.leader = true, .active = true};
-constexpr Legality kFromMember{.member = true, .active = true};
+constexpr Legality kFromLeader{.leader = true};
+constexpr Legality kFromMember{.member = true};
 
 Legality LegalityOf(Body body) {
   switch (body) {
     case Body::kOpen:
-      return {.leader = true, .linking = true};
+      return {.leader = true, .first = StarPhase::kLinking, .last = StarPhase::kLinking};
     case Body::kReady:
-      return {.member = true, .opening = true};
+      return {.member = true, .first = StarPhase::kOpening, .last = StarPhase::kOpening};
     case Body::kGo:
-      return {.leader = true, .opening = true};
+      return {.leader = true, .first = StarPhase::kOpening, .last = StarPhase::kOpening};
     case Body::kFailed:
-      return {.leader = true, .member = true, .linking = true, .opening = true, .active = true};
+      return {.leader = true, .member = true, .first = StarPhase::kLinking};
     case Body::kDeparted:
-      return {.leader = true, .member = true, .active = true};
+      return {.leader = true, .member = true};
     case Body::kEnteredRequest:
     case Body::kStalledOn:
     case Body::kOrderHold:
@@ -60,34 +64,6 @@ Legality LegalityOf(Body body) {
   return kNoTurn;
 }
 
-bool IsIn(const Legality& turn, StarPhase phase) {
-  switch (phase) {
-    case StarPhase::kLinking:
-      return turn.linking;
-    case StarPhase::kOpening:
-      return turn.opening;
-    case StarPhase::kActive:
-      return turn.active;
-    case StarPhase::kEnded:
-      break;
-  }
-  return true;
-}
-
-const char* Name(StarPhase phase) {
-  switch (phase) {
-    case StarPhase::kLinking:
-      return "linking its hosts";
-    case StarPhase::kOpening:
-      return "opening its lanes";
-    case StarPhase::kActive:
-      return "active";
-    case StarPhase::kEnded:
-      break;
-  }
-  return "ended";
-}
-
 // ".hold" of a message with steps.
 template <typename Steps>
 std::string StepOf(const Steps& message) {
@@ -112,9 +88,12 @@ absl::Status CheckLegal(const peer::Message& message, bool from_leader, StarPhas
     return absl::DataLossError(from_leader ? "not legal from a leader on this link"
                                            : "not legal from a member on this link");
   }
-  if (IsIn(turn, phase)) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrCat("unexpected while the communicator is ", Name(phase), " on this host"));
+  if (phase == StarPhase::kEnded || (turn.first <= phase && phase <= turn.last)) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat("unexpected while the communicator is ",
+                                          kPhaseStates[static_cast<size_t>(phase)],
+                                          " on this host"));
 }
 
 absl::Status Rejected(const std::string& host, const peer::Message& message,

@@ -12,6 +12,7 @@
 
 namespace mccs {
 
+// In this order.
 enum class StarPhase : uint8_t {
   kLinking,  // the leader has not sent the strategy
   kOpening,  // lanes are being opened

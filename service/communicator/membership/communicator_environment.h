@@ -54,10 +54,6 @@ struct JoinRequest {
   std::shared_ptr<const peer::Roster> roster;
 };
 
-// The default without a controller: every channel has the hosts in the roster's order, which is the
-// locality order.
-Strategy DefaultStrategy(const CommunicatorEnvironment& environment, int hosts);
-
 }  // namespace mccs
 
 #endif  // MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_COMMUNICATOR_ENVIRONMENT_H_

@@ -83,12 +83,13 @@ CommunicatorInfo Describe(const Membership& members, CommId id, const Strategy& 
   for (const peer::HostInfo& host : members.roster.hosts()) {
     info.hosts.push_back(host.name());
     for (const cluster::Member& rank : host.ranks()) {
-      info.members.push_back({Rank(rank.rank()), host.name(), rank.gpu(), rank.process()});
+      cluster::Member& member = info.members.emplace_back(rank);
+      member.set_host(host.name());
+      member.clear_hints();
       if (rank.rank() == 0) info.hints = rank.hints();
     }
   }
-  std::sort(info.members.begin(), info.members.end(),
-            [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  std::ranges::sort(info.members, {}, &cluster::Member::rank);
   return info;
 }
 

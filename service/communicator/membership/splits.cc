@@ -32,8 +32,8 @@ absl::Status Splits::Add(Call call) {
   return absl::OkStatus();
 }
 
-void Splits::Abandon(RankPort* port, uint64_t request, const std::string& why) {
-  auto orphan = [&](auto& entry, RankPort*& its_port, uint64_t its_request) {
+void Splits::Abandon(const RankListener* port, uint64_t request, const std::string& why) {
+  auto orphan = [&](auto& entry, RankListener*& its_port, uint64_t its_request) {
     if (its_port != port || (request != 0 && request != its_request)) return;
     its_port = nullptr;
     entry.departure_reason = why;

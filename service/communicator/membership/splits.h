@@ -31,7 +31,7 @@ inline constexpr size_t kMaxPendingSplits = 64;
 
 // Result of a rank's request for another communicator.
 struct SplitResult {
-  RankPort* port = nullptr;         // receives the result; null: the rank has left
+  RankListener* port = nullptr;     // receives the result; null: the rank has left
   uint64_t request = 0;             // the port's request number
   absl::Status status;              // why there is none
   std::optional<JoinRequest> join;  // nothing although `status` is OK: the rank gave no color
@@ -41,7 +41,7 @@ struct SplitResult {
 class Splits {
  public:
   struct Call {
-    RankPort* port = nullptr;
+    RankListener* port = nullptr;
     Rank rank;
     uint64_t request = 0;
     SplitChoice choice;
@@ -61,7 +61,7 @@ class Splits {
 
   // The rank of `port` no longer wants its request (0: all of them). The other ranks count on it,
   // so its result is still created, without a port.
-  void Abandon(RankPort* port, uint64_t request, const std::string& why);
+  void Abandon(const RankListener* port, uint64_t request, const std::string& why);
   // A rank of the communicator has left, here or on another host.
   void RankLeft(const absl::Status& why);
   // Fails all pending requests.

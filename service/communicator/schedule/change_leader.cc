@@ -8,10 +8,14 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "service/communicator/links/peer_link.h"
-#include "service/communicator/links/star_protocol.h"
 #include "service/communicator/strategy/strategy_proto.h"
 
 namespace mccs {
+namespace {
+
+constexpr const char* kStageNames[] = {"none", "preparing", "holding", "switching"};
+
+}  // namespace
 
 absl::Status ChangeLeader::Propose(const Strategy& strategy, const Strategy& current) {
   MCCS_RETURN_IF_ERROR(ValidateStrategy(strategy, options_.hosts));
@@ -39,46 +43,39 @@ std::optional<peer::StrategyChange> ChangeLeader::Next(const Strategy& current, 
       return order;
     }
   }
-  if (!AllHaveAnswered()) return std::nullopt;
-  switch (stage_) {
-    case Stage::kPreparing: {
-      peer::StrategyChange order = Step(routes_only_ ? Stage::kIdle : Stage::kHolding);
-      if (routes_only_) {
-        order.set_move(true);
-      } else {
-        order.set_hold(true);
-      }
-      return order;
-    }
-    case Stage::kHolding: {
-      // A departed rank's last operation also belongs to the old strategy.
-      for (int h = 0; h < options_.hosts; ++h) {
-        highest_ = std::max(highest_, options_.left_after(HostIndex(h)).value_or(0));
-      }
-      peer::StrategyChange order = Step(Stage::kSwitching);
-      order.mutable_commit()->set_after(highest_);
-      return order;
-    }
-    case Stage::kSwitching: {
-      peer::StrategyChange order = Step(Stage::kIdle);
-      order.set_done(true);
-      return order;
-    }
-    case Stage::kIdle:
-      break;
+  if (stage_ == Stage::kHolding) {
+    const std::optional<uint64_t> boundary = vote_.Agreed();
+    if (!boundary.has_value()) return std::nullopt;
+    peer::StrategyChange order = Step(Stage::kSwitching);
+    order.mutable_commit()->set_after(*boundary);
+    return order;
   }
-  return std::nullopt;
+  if (!AllHaveAnswered()) return std::nullopt;
+  if (stage_ == Stage::kSwitching) {
+    peer::StrategyChange order = Step(Stage::kIdle);
+    order.set_done(true);
+    return order;
+  }
+  if (difference_ == StrategyDifference::kRoutes) {
+    peer::StrategyChange order = Step(Stage::kIdle);
+    order.set_move(true);
+    return order;
+  }
+  vote_.Begin();
+  peer::StrategyChange order = Step(Stage::kHolding);
+  order.set_hold(true);
+  return order;
 }
 
 peer::StrategyChange ChangeLeader::Begin(const Strategy& current, MonotonicNs now) {
   const Strategy strategy = *std::exchange(proposal_, std::nullopt);
-  routes_only_ = DifferOnlyInRoutes(current, strategy);
+  difference_ = Compare(current, strategy);
   newest_ = strategy.epoch;
-  highest_ = 0;
   refused_because_.clear();
   prepare_by_ = now + kPrepareTimeoutNs;
   peer::StrategyChange order = Step(Stage::kPreparing);
-  ToProto(strategy, routes_only_ ? order.mutable_route() : order.mutable_prepare());
+  const bool routes = difference_ == StrategyDifference::kRoutes;
+  ToProto(strategy, routes ? order.mutable_route() : order.mutable_prepare());
   return order;
 }
 
@@ -92,23 +89,19 @@ peer::StrategyChange ChangeLeader::Step(Stage stage) {
 
 absl::Status ChangeLeader::OnAnswer(HostIndex from, const peer::StrategyChangeAnswer& answer,
                                     uint64_t here) {
-  if (options_.left_after(from).has_value() || IsLate(answer)) return absl::OkStatus();
+  if (vote_.HasLeft(from) || IsLate(answer)) return absl::OkStatus();
   if (!IsExpected(from, answer)) {
-    return absl::DataLossError(absl::StrCat("unexpected answer: it is for epoch ", answer.epoch(),
-                                            ", the last change is to epoch ", newest_.value(),
-                                            ", in state ", Name(stage_)));
+    return absl::DataLossError(absl::StrCat(
+        "unexpected answer: it is for epoch ", answer.epoch(), ", the last change is to epoch ",
+        newest_.value(), ", in state ", kStageNames[static_cast<size_t>(stage_)]));
   }
-  if (answer.has_started() && !IsPlausible(answer.started(), here)) {
-    return absl::DataLossError(absl::StrCat("implausible answer: the host has started operation #",
-                                            answer.started(), ", this host #", here));
-  }
+  if (stage_ == Stage::kHolding) return vote_.OnStarted(from, answer.started(), here);
   answered_[static_cast<size_t>(from.value())] =
       answer.has_rejected() ? Answered::kRejected : Answered::kYes;
   if (answer.has_rejected()) {
     refused_because_ = absl::StrCat("host ", options_.name_of(from), ": ",
                                     std::string(StatusFromPeer(0, answer.rejected()).message()));
   }
-  if (answer.has_started()) highest_ = std::max(highest_, answer.started());
   return absl::OkStatus();
 }
 
@@ -117,7 +110,7 @@ bool ChangeLeader::IsLate(const peer::StrategyChangeAnswer& answer) const {
   const Epoch epoch(answer.epoch());
   if (!answer.has_prepared() && !answer.has_rejected()) return false;
   if (epoch > current_epoch_ && epoch <= dropped_) return true;
-  return answer.has_rejected() && epoch == newest_ && stage_ == Stage::kHolding && !routes_only_;
+  return answer.has_rejected() && epoch == newest_ && stage_ == Stage::kHolding;
 }
 
 bool ChangeLeader::IsExpected(HostIndex from, const peer::StrategyChangeAnswer& answer) const {
@@ -128,34 +121,22 @@ bool ChangeLeader::IsExpected(HostIndex from, const peer::StrategyChangeAnswer& 
     case Stage::kIdle:
       break;
     case Stage::kPreparing:
-      if (answer.has_rejected()) return first || (before == Answered::kYes && !routes_only_);
+      if (answer.has_rejected()) {
+        return first || (before == Answered::kYes && difference_ != StrategyDifference::kRoutes);
+      }
       return first && answer.has_prepared();
     case Stage::kHolding:
-      return first && answer.has_started();
+      return answer.has_started();
     case Stage::kSwitching:
       return first && answer.has_drained();
   }
   return false;
 }
 
-const char* ChangeLeader::Name(Stage stage) {
-  switch (stage) {
-    case Stage::kIdle:
-      return "none";
-    case Stage::kPreparing:
-      return "preparing";
-    case Stage::kHolding:
-      return "holding";
-    case Stage::kSwitching:
-      return "switching";
-  }
-  return "";
-}
-
 bool ChangeLeader::AllHaveAnswered() const {
   for (int h = 0; h < options_.hosts; ++h) {
     const bool answered = answered_[static_cast<size_t>(h)] != Answered::kNothing;
-    if (!answered && !options_.left_after(HostIndex(h))) return false;
+    if (!answered && !vote_.HasLeft(HostIndex(h))) return false;
   }
   return true;
 }
@@ -164,7 +145,7 @@ std::string ChangeLeader::PrepareError(MonotonicNs now) const {
   if (!refused_because_.empty()) return refused_because_;
   std::vector<std::string> missing;
   for (int h = 0; h < options_.hosts; ++h) {
-    if (options_.left_after(HostIndex(h))) {
+    if (vote_.HasLeft(HostIndex(h))) {
       return absl::StrCat("all ranks of host ", options_.name_of(HostIndex(h)), " have left");
     }
     if (now >= prepare_by_ && answered_[static_cast<size_t>(h)] == Answered::kNothing) {

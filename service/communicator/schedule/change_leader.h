@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "proto/peer.pb.h"
+#include "service/communicator/schedule/boundary.h"
 #include "service/communicator/strategy/strategy.h"
 
 namespace mccs {
@@ -25,14 +26,15 @@ class ChangeLeader {
   // Time limit for all hosts to open the new lanes.
   static constexpr int64_t kPrepareTimeoutNs = 10 * kNsPerSec;
 
-  // `left_after`: if all ranks of the host have left, their last operation. Such a host need not
-  // answer, and later answers from it are ignored. `name_of`: host name for messages.
+  // A host that has left need not answer, and later answers from it are ignored. `name_of`: host
+  // name for messages.
   struct Options {
     int hosts = 1;
-    std::function<std::optional<uint64_t>(HostIndex)> left_after;
+    LeftAfter left_after;
     std::function<std::string(HostIndex)> name_of;
   };
-  explicit ChangeLeader(Options options) : options_(std::move(options)) {}
+  explicit ChangeLeader(const Options& options)
+      : options_(options), vote_(options.hosts, options.left_after) {}
 
   // Queues the next change; replaces one that is still waiting. kInvalidArgument: not a valid
   // change.
@@ -61,12 +63,11 @@ class ChangeLeader {
   enum class Stage : uint8_t { kIdle, kPreparing, kHolding, kSwitching };
   enum class Answered : uint8_t { kNothing, kYes, kRejected };
 
-  static const char* Name(Stage stage);
-
   peer::StrategyChange Begin(const Strategy& current, MonotonicNs now);
   peer::StrategyChange Step(Stage stage);
   bool IsLate(const peer::StrategyChangeAnswer& answer) const;
   bool IsExpected(HostIndex from, const peer::StrategyChangeAnswer& answer) const;
+  // In kPreparing and kSwitching.
   bool AllHaveAnswered() const;
   // Why the new lanes cannot be opened; empty while they still can.
   std::string PrepareError(MonotonicNs now) const;
@@ -74,12 +75,12 @@ class ChangeLeader {
   const Options options_;
   std::optional<Strategy> proposal_;
   Stage stage_ = Stage::kIdle;
-  Epoch newest_{0};                 // highest epoch of any order sent
-  Epoch current_epoch_{0};          // as passed to the last Next()
-  Epoch dropped_{0};                // highest epoch that was dropped
-  bool routes_only_ = false;        // only routes change: lanes move
-  std::vector<Answered> answered_;  // by HostIndex, in this stage
-  uint64_t highest_ = 0;            // operation started by any host
+  Epoch newest_{0};                                             // highest epoch of any order sent
+  Epoch current_epoch_{0};                                      // as passed to the last Next()
+  Epoch dropped_{0};                                            // highest epoch that was dropped
+  StrategyDifference difference_ = StrategyDifference::kLanes;  // of this change
+  std::vector<Answered> answered_;  // by HostIndex, in kPreparing and kSwitching
+  BoundaryVote vote_;               // in kHolding
   MonotonicNs prepare_by_ = 0;
   std::string refused_because_;
 };

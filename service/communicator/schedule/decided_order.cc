@@ -1,10 +1,8 @@
 #include "service/communicator/schedule/decided_order.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/status_macros.h"
-#include "service/communicator/links/star_protocol.h"
 
 namespace mccs {
 
@@ -49,30 +47,25 @@ void DecidedOrder::Started(uint64_t number, uint64_t key) {
   star_->Broadcast(message);
 }
 
-// ---- The leader's request
-// ------------------------------------------------------------------------
+// ---- The leader's request -----------------------------------------------------------------------
 
 void DecidedOrder::SendRequest() {
   state_ = State::kHeld;
-  answered_.assign(static_cast<size_t>(hosts_), false);
-  highest_ = started_;
+  vote_.Begin();
+  MCCS_CHECK(vote_.OnStarted(star_->leader(), started_, started_).ok());
   peer::Message message;
   message.mutable_order_hold();
   star_->Broadcast(message);
 }
 
-// A departed host starts nothing more; its departure carries its last operation.
 bool DecidedOrder::Poll() {
   if (state_ != State::kHeld || !leads()) return false;
-  for (int h = 0; h < hosts_; ++h) {
-    const bool is_leader = star_->leader() == HostIndex(h);
-    if (!is_leader && !answered_[static_cast<size_t>(h)] && !star_->HasDeparted(HostIndex(h)))
-      return false;
-  }
+  const std::optional<uint64_t> boundary = vote_.Agreed();
+  if (!boundary.has_value()) return false;
   peer::Message message;
-  message.mutable_order_begins()->set_after(highest_);
+  message.mutable_order_begins()->set_after(*boundary);
   star_->Broadcast(message);
-  Begin(highest_);
+  Begin(*boundary);
   return true;
 }
 
@@ -91,7 +84,11 @@ absl::StatusOr<bool> DecidedOrder::OnMessage(const StarMessage& received) {
     if (!leads()) return absl::DataLossError("this host is not the leader");
     if (state_ == State::kOwn) SendRequest();
   } else if (message.has_order_started()) {
-    MCCS_RETURN_IF_ERROR(TakeStarted(received.from, message.order_started().operation()));
+    // The host may have departed after it sent the answer, and the boundary be known.
+    if (leads() && vote_.HasLeft(received.from)) return true;
+    if (!leads() || state_ != State::kHeld) return absl::DataLossError("unexpected answer");
+    MCCS_RETURN_IF_ERROR(
+        vote_.OnStarted(received.from, message.order_started().operation(), started_));
   } else if (message.has_order_hold()) {
     if (!from_leader || state_ != State::kOwn) {
       return absl::DataLossError("unexpected request for the order of operations");
@@ -101,13 +98,11 @@ absl::StatusOr<bool> DecidedOrder::OnMessage(const StarMessage& received) {
     answer.mutable_order_started()->set_operation(started_);
     star_->SendToLeader(answer);
   } else if (message.has_order_begins()) {
-    const uint64_t after = message.order_begins().after();
-    if (!from_leader || state_ != State::kHeld || after < started_ ||
-        !IsPlausible(after, started_)) {
-      return absl::DataLossError(absl::StrCat("unexpected start of the decided order: after #",
-                                              after, ", this host has started #", started_));
+    if (!from_leader || state_ != State::kHeld) {
+      return absl::DataLossError("unexpected start of the decided order");
     }
-    Begin(after);
+    MCCS_RETURN_IF_ERROR(CheckBoundary(message.order_begins().after(), started_));
+    Begin(message.order_begins().after());
   } else if (message.has_order_next()) {
     const peer::OrderNext& next = message.order_next();
     if (!from_leader || state_ != State::kDecided || decisions_.size() >= kMaxDecisionsAhead ||
@@ -122,21 +117,6 @@ absl::StatusOr<bool> DecidedOrder::OnMessage(const StarMessage& received) {
     return false;
   }
   return true;
-}
-
-// The request may have been sent before the host's departure was known.
-absl::Status DecidedOrder::TakeStarted(HostIndex from, uint64_t operation) {
-  if (leads() && star_->HasDeparted(from)) return absl::OkStatus();
-  if (!leads() || state_ != State::kHeld || answered_[static_cast<size_t>(from.value())]) {
-    return absl::DataLossError("unexpected answer");
-  }
-  if (!IsPlausible(operation, started_)) {
-    return absl::DataLossError(absl::StrCat("implausible answer: the host has started operation #",
-                                            operation, ", this host #", started_));
-  }
-  answered_[static_cast<size_t>(from.value())] = true;
-  highest_ = std::max(highest_, operation);
-  return absl::OkStatus();
 }
 
 }  // namespace mccs

@@ -9,9 +9,9 @@
 //
 //   a requesting host         leader                         every host
 //   OrderRequest ───────────►  (or its own ranks)
-//                             OrderHold  ────────────────►  starts nothing more
-//                             ◄────────────────  OrderStarted{last operation that it started}
-//                             OrderBegins{the highest}  ──►  up to it: posted order, as before
+//                             OrderHold  ────────────────►  (boundary.h)
+//                             ◄──────────────────────────  OrderStarted
+//                             OrderBegins{after}  ───────►  up to it: posted order, as before
 //                             OrderNext{operation, key}  ─►  one by one
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
@@ -21,10 +21,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <vector>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "service/communicator/links/star.h"
+#include "service/communicator/schedule/boundary.h"
 
 namespace mccs {
 
@@ -38,7 +39,8 @@ inline constexpr size_t kMaxDecisionsAhead = size_t{1} << 20;
 class DecidedOrder {
  public:
   // LIFETIME: `star` outlives this. It may be null if there is one host.
-  DecidedOrder(Star* star, int hosts) : star_(star), hosts_(hosts) {}
+  DecidedOrder(Star* star, int hosts, LeftAfter left_after)
+      : star_(star), hosts_(hosts), vote_(hosts, std::move(left_after)) {}
 
   // A local rank has reached captured work.
   void Request();
@@ -58,7 +60,6 @@ class DecidedOrder {
   bool leads() const { return hosts_ == 1 || star_->leads(); }
   void SendRequest();
   void Begin(uint64_t boundary);
-  absl::Status TakeStarted(HostIndex from, uint64_t operation);
 
   Star* const star_;
   const int hosts_;
@@ -67,9 +68,7 @@ class DecidedOrder {
   uint64_t started_ = 0;   // last operation started on this host
   uint64_t boundary_ = 0;  // last operation in posted order
 
-  // The leader, in kHeld.
-  std::vector<bool> answered_;  // by HostIndex
-  uint64_t highest_ = 0;
+  BoundaryVote vote_;  // the leader's, in kHeld
   // A member, in kDecided: keys of operations from next_ on.
   std::deque<uint64_t> decisions_;
   uint64_t next_ = 0;

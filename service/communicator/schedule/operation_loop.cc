@@ -1,9 +1,12 @@
 #include "service/communicator/schedule/operation_loop.h"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "service/communicator/schedule/scalar.h"
 
 namespace mccs {
 namespace {
@@ -43,7 +46,39 @@ std::unique_ptr<Executor> MakeExecutor(Device& device, LaneDirectory& lanes,
                                     static_cast<int>(strategy.channels.size()));
 }
 
+// A float format of `exponent_bits` and `mantissa_bits` with the usual bias.
+uint64_t EncodeSmall(double value, int exponent_bits, int mantissa_bits) {
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  int exponent;
+  std::frexp(value, &exponent);                 // value = f × 2^exponent, 0.5 ≤ f < 1
+  exponent = std::max(exponent - 1, 1 - bias);  // below: the type's subnormals
+  // In units of the last place: at most mantissa_bits + 1 bits, or the next power of two. nearbyint
+  // rounds ties to even; a carry out of the mantissa correctly increments the exponent.
+  const double units = std::nearbyint(std::ldexp(value, mantissa_bits - exponent));
+  const uint64_t significand = static_cast<uint64_t>(units);
+  return (static_cast<uint64_t>(exponent + bias - 1) << mantissa_bits) + significand;
+}
+
 }  // namespace
+
+uint64_t EncodeScalar(DataType type, double value) {
+  switch (type) {
+    case DataType::kFloat64:
+      return std::bit_cast<uint64_t>(value);
+    case DataType::kFloat32:
+      return std::bit_cast<uint32_t>(static_cast<float>(value));
+    case DataType::kFloat16:
+      return EncodeSmall(value, 5, 10);
+    case DataType::kBfloat16:
+      return EncodeSmall(value, 8, 7);
+    case DataType::kFloat8e4m3:
+      return EncodeSmall(value, 4, 3);
+    case DataType::kFloat8e5m2:
+      return EncodeSmall(value, 5, 2);
+    default:
+      return 0;
+  }
+}
 
 OperationLoop::OperationLoop(const Parts& parts, Layout layout, HostIndex self,
                              const Strategy& strategy, std::span<const LocalRank> ranks)
@@ -70,13 +105,6 @@ void OperationLoop::SwitchTo(const Strategy& strategy, LaneSet& lanes) {
   lanes_ = &lanes;
   executor_ = MakeExecutor(device_, lanes, strategy);
   plan_.reset();
-}
-
-absl::StatusOr<double> OperationLoop::EstimateUs(const EstimatedCall& call) {
-  return EstimateCallUs(call, *plans_,
-                        {.self = self_,
-                         .slot_bytes = strategy_.lanes.slot_bytes,
-                         .parameters = strategy_.algorithms.costs});
 }
 
 absl::StatusOr<bool> OperationLoop::Poll() {

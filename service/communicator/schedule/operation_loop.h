@@ -18,7 +18,6 @@
 #include "service/communicator/lanes/operation_signature.h"
 #include "service/communicator/links/rank_port.h"
 #include "service/communicator/schedule/decided_order.h"
-#include "service/communicator/schedule/estimate.h"
 #include "service/communicator/schedule/strategy_change.h"
 #include "service/communicator/strategy/plan_cache.h"
 #include "service/executor/executor.h"
@@ -40,6 +39,11 @@ enum class LoopState : uint8_t {
 inline bool NeedsPolling(LoopState state) {
   return state == LoopState::kWaitingReady || state == LoopState::kWaitingQuota;
 }
+
+// The scale of an average: `value` in the low bytes, rounded once to the nearest value of `type`,
+// ties to even. REQUIRES: IsFloat(type); 0 < value ≤ 1, and not below what rounds to the smallest
+// subnormal.
+uint64_t EncodeScalar(DataType type, double value);
 
 class OperationLoop {
  public:
@@ -68,7 +72,7 @@ class OperationLoop {
   absl::StatusOr<bool> Poll();
 
   // Of a call that is not posted.
-  absl::StatusOr<double> EstimateUs(const EstimatedCall& call);
+  absl::StatusOr<double> EstimateUs(const EstimatedCall& call) { return plans_->EstimateUs(call); }
 
   // The progress of the local ranks in the current or next operation.
   struct LocalRankStatus {

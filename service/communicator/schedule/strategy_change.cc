@@ -7,10 +7,17 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/communicator/links/peer_link.h"
-#include "service/communicator/links/star_protocol.h"
 #include "service/communicator/strategy/strategy_proto.h"
 
 namespace mccs {
+namespace {
+
+// By StrategyChange::Phase.
+constexpr const char* kPhaseNames[] = {"none", "opening",   "opened",   "refused", "broken",
+                                       "held", "committed", "draining", "drained"};
+
+}  // namespace
+
 StrategyChange::StrategyChange(const Options& options, Strategy first)
     : options_(options), strategy_(std::move(first)) {
   if (options_.star != nullptr && !options_.star->leads()) return;
@@ -18,8 +25,7 @@ StrategyChange::StrategyChange(const Options& options, Strategy first)
       .hosts = options_.hosts, .left_after = options_.left_after, .name_of = options_.name_of});
 }
 
-// ---- Interface to the communicator
-// ---------------------------------------------------------------
+// ---- Interface to the communicator --------------------------------------------------------------
 
 void StrategyChange::Propose(const Strategy& strategy) {
   if (!leader_.has_value()) return;
@@ -33,7 +39,7 @@ void StrategyChange::Propose(const Strategy& strategy) {
 }
 
 bool StrategyChange::Allows(uint64_t number) const {
-  if (phase_ == Phase::kHeld || phase_ == Phase::kAnswered) return false;
+  if (phase_ == Phase::kHeld) return false;
   return phase_ != Phase::kCommitted || number <= boundary_;
 }
 
@@ -43,10 +49,10 @@ bool StrategyChange::ReadyToSwitch(uint64_t completed) const {
 
 absl::Status StrategyChange::SwitchTo() {
   if (phase_ != Phase::kCommitted) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("strategy change: no boundary in state ", Name(phase_)));
+    return absl::FailedPreconditionError(absl::StrCat("strategy change: no boundary in state ",
+                                                      kPhaseNames[static_cast<size_t>(phase_)]));
   }
-  if (!algorithms_only_) MCCS_RETURN_IF_ERROR(options_.lanes->Adopt());
+  if (opens_lanes()) MCCS_RETURN_IF_ERROR(options_.lanes->Adopt());
   strategy_ = std::move(next_);
   rejection_reason_.clear();
   phase_ = Phase::kDraining;
@@ -70,7 +76,6 @@ std::string StrategyChange::Describe() const {
     case Phase::kBroken:
       return to("cannot open lanes: ", std::string(opened_.message()));
     case Phase::kHeld:
-    case Phase::kAnswered:
       return to("holding operations, waiting for the leader");
     case Phase::kCommitted:
       return to("starts after operation #", boundary_);
@@ -109,12 +114,11 @@ absl::Status StrategyChange::HandleOrder(const peer::StrategyChange& order) {
     case peer::StrategyChange::kMove:
       return Move();
     case peer::StrategyChange::kHold:
-      phase_ = Phase::kHeld;
-      return absl::OkStatus();
+      return Hold();
     case peer::StrategyChange::kCommit:
       return Commit(order.commit().after());
     case peer::StrategyChange::kDone:
-      if (!algorithms_only_) MCCS_RETURN_IF_ERROR(options_.lanes->CloseOld());
+      if (opens_lanes()) MCCS_RETURN_IF_ERROR(options_.lanes->CloseOld());
       phase_ = Phase::kNone;
       return absl::OkStatus();
     case peer::StrategyChange::kAborted:
@@ -135,14 +139,14 @@ bool StrategyChange::IsLegal(const peer::StrategyChange& order) const {
     case Phase::kRejected:
       return order.has_aborted();
     case Phase::kOpened:
-      return order.has_aborted() || (routes_only_ ? order.has_move() : order.has_hold());
+      return order.has_aborted() ||
+             (difference_ == StrategyDifference::kRoutes ? order.has_move() : order.has_hold());
     case Phase::kBroken:
       return order.has_aborted() || order.has_hold();
-    case Phase::kAnswered:
+    case Phase::kHeld:
       return order.has_commit();
     case Phase::kDrained:
       return order.has_done();
-    case Phase::kHeld:
     case Phase::kCommitted:
     case Phase::kDraining:
       break;
@@ -153,33 +157,7 @@ bool StrategyChange::IsLegal(const peer::StrategyChange& order) const {
 absl::Status StrategyChange::UnexpectedOrder(const peer::StrategyChange& order) const {
   return absl::DataLossError(absl::StrCat("unexpected order: it is for epoch ", order.epoch(),
                                           ", the last change is to epoch ", epoch_.value(),
-                                          ", in state ", Name(phase_)));
-}
-
-const char* StrategyChange::Name(Phase phase) {
-  switch (phase) {
-    case Phase::kNone:
-      return "none";
-    case Phase::kOpening:
-      return "opening";
-    case Phase::kOpened:
-      return "opened";
-    case Phase::kRejected:
-      return "refused";
-    case Phase::kBroken:
-      return "broken";
-    case Phase::kHeld:
-      return "held";
-    case Phase::kAnswered:
-      return "answered";
-    case Phase::kCommitted:
-      return "committed";
-    case Phase::kDraining:
-      return "draining";
-    case Phase::kDrained:
-      return "drained";
-  }
-  return "";
+                                          ", in state ", kPhaseNames[static_cast<size_t>(phase_)]));
 }
 
 absl::StatusOr<Strategy> StrategyChange::Proposed(const strategy::Strategy& proposal,
@@ -194,12 +172,11 @@ absl::StatusOr<Strategy> StrategyChange::Proposed(const strategy::Strategy& prop
 
 absl::Status StrategyChange::Route(const peer::StrategyChange& order) {
   MCCS_ASSIGN_OR_RETURN(next_, Proposed(order.route(), Epoch(order.epoch())));
-  if (!DifferOnlyInRoutes(strategy_, next_)) {
+  difference_ = Compare(strategy_, next_);
+  if (difference_ != StrategyDifference::kRoutes) {
     return absl::DataLossError("its strategy differs in more than routes");
   }
   epoch_ = next_.epoch;
-  routes_only_ = true;
-  algorithms_only_ = false;
   opened_ = options_.lanes->current().CheckAddresses(next_);
   phase_ = Phase::kOpening;
   return absl::OkStatus();
@@ -216,18 +193,24 @@ absl::Status StrategyChange::Move() {
 absl::Status StrategyChange::Prepare(const peer::StrategyChange& order) {
   MCCS_ASSIGN_OR_RETURN(next_, Proposed(order.prepare(), Epoch(order.epoch())));
   epoch_ = next_.epoch;
-  routes_only_ = false;
-  algorithms_only_ = DifferOnlyInAlgorithms(strategy_, next_);
-  opened_ = algorithms_only_ ? absl::OkStatus() : options_.lanes->OpenNext(next_);
+  difference_ = Compare(strategy_, next_) == StrategyDifference::kAlgorithms
+                    ? StrategyDifference::kAlgorithms
+                    : StrategyDifference::kLanes;
+  opened_ = opens_lanes() ? options_.lanes->OpenNext(next_) : absl::OkStatus();
   phase_ = Phase::kOpening;
   return absl::OkStatus();
 }
 
+absl::Status StrategyChange::Hold() {
+  phase_ = Phase::kHeld;
+  started_ = here_;
+  peer::StrategyChangeAnswer answer;
+  answer.set_started(started_);
+  return Answer(std::move(answer));
+}
+
 absl::Status StrategyChange::Commit(uint64_t after) {
-  if (after < started_ || !IsPlausible(after, started_)) {
-    return absl::DataLossError(absl::StrCat("implausible boundary: after operation #", after,
-                                            ", this host has started #", started_));
-  }
+  MCCS_RETURN_IF_ERROR(CheckBoundary(after, started_));
   boundary_ = after;
   phase_ = Phase::kCommitted;
   return absl::OkStatus();
@@ -247,17 +230,17 @@ absl::Status StrategyChange::Drop(const std::string& why) {
 
 absl::StatusOr<bool> StrategyChange::Poll(uint64_t started, MonotonicNs now) {
   here_ = started;
-  MCCS_ASSIGN_OR_RETURN(const bool stepped, PollPhase(started));
+  MCCS_ASSIGN_OR_RETURN(const bool stepped, PollPhase());
   if (!leader_.has_value()) return stepped;
   MCCS_ASSIGN_OR_RETURN(const bool ordered, PollLeader(now));
   return stepped || ordered;
 }
 
-absl::StatusOr<bool> StrategyChange::PollPhase(uint64_t started) {
+absl::StatusOr<bool> StrategyChange::PollPhase() {
   peer::StrategyChangeAnswer answer;
   switch (phase_) {
     case Phase::kOpening:
-      if (opened_.ok() && !routes_only_ && !algorithms_only_) {
+      if (opened_.ok() && opens_lanes()) {
         opened_ = options_.lanes->next_status();
         if (opened_.ok() && !options_.lanes->next_ready()) return false;
       }
@@ -269,18 +252,13 @@ absl::StatusOr<bool> StrategyChange::PollPhase(uint64_t started) {
       phase_ = opened_.ok() ? Phase::kOpened : Phase::kRejected;
       break;
     case Phase::kOpened:  // The new lanes may still break while other hosts open theirs.
-      if (routes_only_ || algorithms_only_ || options_.lanes->next_status().ok()) return false;
+      if (!opens_lanes() || options_.lanes->next_status().ok()) return false;
       opened_ = options_.lanes->next_status();
       answer.set_rejected(std::string(opened_.message()));
       phase_ = Phase::kBroken;
       break;
-    case Phase::kHeld:
-      started_ = started;
-      answer.set_started(started);
-      phase_ = Phase::kAnswered;
-      break;
     case Phase::kDraining:
-      if (!algorithms_only_ && !options_.lanes->OldDrained()) return false;
+      if (opens_lanes() && !options_.lanes->OldDrained()) return false;
       answer.set_drained(true);
       phase_ = Phase::kDrained;
       break;

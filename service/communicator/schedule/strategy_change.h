@@ -14,11 +14,10 @@
 //
 //   Prepare{strategy}   ─────────────►  opens the lanes of the new epoch beside those in use
 //                       ◄─────────────  Prepared{epoch}, or the error
-//   Hold{epoch}         ─────────────►  starts nothing more
-//                       ◄─────────────  Started{epoch, last operation that it has started}
-//   Commit{epoch, after}  ───────────►  `after`: the highest answer. Up to it, operations use
-//                                       the old strategy, also on hosts that are behind; after
-//                                       it, the new one
+//   Hold{epoch}         ─────────────►  (boundary.h)
+//                       ◄─────────────  Started{epoch, operation}
+//   Commit{epoch, after}  ───────────►  up to it, operations use the old strategy; after it, the
+//                                       new one
 //                       ◄─────────────  Drained{epoch}: all data of the old lanes has arrived
 //   Done{epoch}         ─────────────►  closes the old lanes
 //
@@ -56,8 +55,7 @@ class StrategyChange {
     Log* log = nullptr;
     std::string name;  // of the communicator, for the log
     std::function<std::string(HostIndex)> name_of;
-    // As ChangeLeader's.
-    std::function<std::optional<uint64_t>(HostIndex)> left_after;
+    LeftAfter left_after;
   };
   // LIFETIME: what `options` points to outlives this.
   StrategyChange(const Options& options, Strategy first);
@@ -96,11 +94,10 @@ class StrategyChange {
   // The leader's legal orders in each phase; any other is kDataLoss (IsLegal). Unlabeled arrows are
   // transitions without an order.
   //
-  //   kNone ─route, prepare─► kOpening ──► kOpened ─hold─► kHeld ──► kAnswered ─commit─► kCommitted
-  //                              │           │               ▲                              │
-  //                              ▼           └──► kBroken ───┘ hold                         ▼
-  //                           kRejected                          kNone ◄─done─ kDrained ◄─
-  //                           kDraining
+  //   kNone ─route, prepare─► kOpening ──► kOpened ──hold──► kHeld ──commit──► kCommitted
+  //                              │           │                ▲                    │
+  //                              ▼           └──► kBroken ─hold                    ▼
+  //                           kRejected            kNone ◄─done─ kDrained ◄── kDraining
   //
   //   dropped: from kOpening, kOpened, kRejected and kBroken to kNone; move: from kOpened to kNone.
   enum class Phase : uint8_t {
@@ -109,14 +106,12 @@ class StrategyChange {
     kOpened,     // the leader has been notified
     kRejected,   // cannot open them; notified the leader, which can only drop the change
     kBroken,     // they failed after Prepared was sent: the leader may have sent Hold
-    kHeld,       // starts nothing
-    kAnswered,   // likewise; has sent Started
+    kHeld,       // starts nothing; has sent Started
     kCommitted,  // runs up to the boundary
     kDraining,   // has switched; old lanes may still carry data
     kDrained,    // has sent Drained
   };
 
-  static const char* Name(Phase phase);
   absl::Status HandleOrder(const peer::StrategyChange& order);
   bool IsLegal(const peer::StrategyChange& order) const;
   absl::Status UnexpectedOrder(const peer::StrategyChange& order) const;
@@ -125,13 +120,15 @@ class StrategyChange {
   absl::Status Prepare(const peer::StrategyChange& order);
   absl::Status Route(const peer::StrategyChange& order);
   absl::Status Move();
+  absl::Status Hold();
   absl::Status Commit(uint64_t after);
   absl::Status Drop(const std::string& why);
   absl::Status Answer(peer::StrategyChangeAnswer answer);
-  absl::StatusOr<bool> PollPhase(uint64_t started);
+  absl::StatusOr<bool> PollPhase();
   absl::StatusOr<bool> PollLeader(MonotonicNs now);
   // All ranks of this host have left, so it takes no further part.
   bool HasLeft() const { return options_.left_after(options_.self).has_value(); }
+  bool opens_lanes() const { return difference_ == StrategyDifference::kLanes; }
 
   const Options options_;
   std::optional<ChangeLeader> leader_;  // if this host leads
@@ -143,11 +140,11 @@ class StrategyChange {
   Phase phase_ = Phase::kNone;
   Epoch epoch_{0};  // highest epoch of any order
   Strategy next_;
-  bool routes_only_ = false;      // opens no lanes beside those in use
-  bool algorithms_only_ = false;  // likewise, but with a boundary
+  // kRoutes: no boundary. kLanes: opens lanes beside those in use.
+  StrategyDifference difference_ = StrategyDifference::kLanes;
   absl::Status opened_;
   uint64_t here_ = 0;      // last operation started on this host
-  uint64_t started_ = 0;   // as sent to the leader
+  uint64_t started_ = 0;   // likewise, as sent to the leader
   uint64_t boundary_ = 0;  // last operation under the old strategy
 };
 

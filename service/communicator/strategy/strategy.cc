@@ -159,25 +159,20 @@ absl::Status ValidateStrategy(const Strategy& strategy, int hosts) {
   return absl::OkStatus();
 }
 
-bool DifferOnlyInRoutes(const Strategy& one, const Strategy& other) {
+StrategyDifference Compare(const Strategy& one, const Strategy& other) {
   Strategy moved = other;
   moved.epoch = one.epoch;
   moved.origin = one.origin;
-  if (moved.channels.size() != one.channels.size()) return false;
+  if (moved.channels.size() != one.channels.size()) return StrategyDifference::kLanes;
+  Strategy chosen = moved;
   for (size_t i = 0; i < moved.channels.size(); ++i) {
     moved.channels[i].source_ports = one.channels[i].source_ports;
     moved.channels[i].addresses = one.channels[i].addresses;
     moved.channels[i].other_lanes = one.channels[i].other_lanes;
   }
-  return moved == one;
-}
-
-bool DifferOnlyInAlgorithms(const Strategy& one, const Strategy& other) {
-  Strategy chosen = other;
-  chosen.epoch = one.epoch;
-  chosen.origin = one.origin;
+  if (moved == one) return StrategyDifference::kRoutes;
   chosen.algorithms = one.algorithms;
-  return chosen == one;
+  return chosen == one ? StrategyDifference::kAlgorithms : StrategyDifference::kLanes;
 }
 
 LaneRoute RouteOf(const ChannelStrategy& channel, HostIndex from, HostIndex to) {

@@ -67,10 +67,13 @@ inline constexpr uint64_t kMaxLaneMemoryBytes = 1u << 30;
 // ValidateChoice rejects. Every strategy from outside this process is validated before use.
 absl::Status ValidateStrategy(const Strategy& strategy, int hosts);
 
-// Whether only routes differ: operations are not affected, the lanes move.
-bool DifferOnlyInRoutes(const Strategy& one, const Strategy& other);
-// Whether only the choice of algorithms differs: both use the same lanes.
-bool DifferOnlyInAlgorithms(const Strategy& one, const Strategy& other);
+// How two strategies differ, besides epoch and origin.
+enum class StrategyDifference : uint8_t {
+  kRoutes,      // at most in routes: operations are not affected, the lanes move
+  kAlgorithms,  // only in the choice of algorithms: both use the same lanes
+  kLanes,       // in more: each needs its own lanes
+};
+StrategyDifference Compare(const Strategy& one, const Strategy& other);
 
 // The routing of one lane's connections.
 struct LaneRoute {

@@ -136,7 +136,13 @@ CommunicatorInfo Info() {
   info.name = "job";
   info.tenant = "uid 1000";
   info.hosts = {"h1", "h0"};
-  info.members = {{Rank(0), "h1", "0000:1b:00.0", 11}, {Rank(1), "h0", "0000:1b:00.0", 12}};
+  for (int rank : {0, 1}) {
+    cluster::Member& member = info.members.emplace_back();
+    member.set_rank(rank);
+    member.set_host(info.hosts[static_cast<size_t>(rank)]);
+    member.set_gpu("0000:1b:00.0");
+    member.set_process(11 + rank);
+  }
   info.strategy.channels = {{{HostIndex(0), HostIndex(1)}, {}}};
   info.strategy.lanes = {.slots = 4, .slot_bytes = 1 << 16};
   info.strategy.origin = "daemon default";

@@ -3,12 +3,16 @@
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/communicator/fake_connection.h"
 
 namespace mccs {
@@ -32,31 +36,22 @@ std::vector<peer::Message> Written(FakeWire& wire) {
 
 StarMessage From(int host, const peer::Message& message) { return {HostIndex(host), message}; }
 
-peer::Message Wanted() {
+peer::Message Parse(const std::string& text) {
   peer::Message message;
-  message.mutable_order_request();
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
   return message;
 }
-peer::Message Asked() {
-  peer::Message message;
-  message.mutable_order_hold();
-  return message;
-}
+
+peer::Message Wanted() { return Parse("order_request {}"); }
+peer::Message Asked() { return Parse("order_hold {}"); }
 peer::Message StartedUpTo(uint64_t operation) {
-  peer::Message message;
-  message.mutable_order_started()->set_operation(operation);
-  return message;
+  return Parse(absl::StrCat("order_started { operation: ", operation, " }"));
 }
 peer::Message BeginsAfter(uint64_t operation) {
-  peer::Message message;
-  message.mutable_order_begins()->set_after(operation);
-  return message;
+  return Parse(absl::StrCat("order_begins { after: ", operation, " }"));
 }
 peer::Message Next(uint64_t operation, uint64_t captured) {
-  peer::Message message;
-  message.mutable_order_next()->set_operation(operation);
-  message.mutable_order_next()->set_captured(captured);
-  return message;
+  return Parse(absl::StrCat("order_next { operation: ", operation, " captured: ", captured, " }"));
 }
 
 class LeaderTest : public testing::Test {
@@ -79,7 +74,9 @@ class LeaderTest : public testing::Test {
 
   Star star_{HostIndex(0), 3};
   std::vector<std::shared_ptr<FakeWire>> wires_;
-  DecidedOrder order_{&star_, 3};
+  std::optional<uint64_t> left_;  // by the last host
+  DecidedOrder order_{
+      &star_, 3, [this](HostIndex host) { return host == HostIndex(2) ? left_ : std::nullopt; }};
 };
 
 TEST_F(LeaderTest, SendsNothingWithoutReplays) {
@@ -131,8 +128,20 @@ TEST_F(LeaderTest, StartsOnMembersRequest) {
 TEST_F(LeaderTest, DoesNotWaitForDepartedHost) {
   order_.Request();
   EXPECT_TRUE(OnMessage(1, StartedUpTo(1)));
-  star_.MarkDeparted(HostIndex(2));
+  left_ = 0;
   EXPECT_TRUE(order_.Poll());
+  EXPECT_EQ(Written(*wires_[0]).at(1).order_begins().after(), 1u);
+}
+
+// It has completed the operation, so the other hosts will run it too.
+TEST_F(LeaderTest, ContinuesAfterLastOperationOfDepartedHost) {
+  order_.Request();
+  EXPECT_TRUE(OnMessage(1, StartedUpTo(4)));
+  left_ = 5;
+  EXPECT_TRUE(order_.Poll());
+  EXPECT_EQ(Written(*wires_[0]).at(1).order_begins().after(), 5u);
+  EXPECT_FALSE(order_.Allows(5, 1));
+  EXPECT_TRUE(order_.Allows(5, kPosted));
 }
 
 TEST_F(LeaderTest, RejectsUnexpectedAnswers) {
@@ -153,7 +162,7 @@ TEST_F(LeaderTest, RejectsDuplicateAndImplausibleAnswers) {
 TEST_F(LeaderTest, IgnoresAnswerOfDepartedHost) {
   order_.Request();
   EXPECT_TRUE(OnMessage(1, StartedUpTo(1)));
-  star_.MarkDeparted(HostIndex(2));
+  left_ = 1;
   EXPECT_TRUE(order_.Poll());
   EXPECT_TRUE(OnMessage(2, StartedUpTo(7)));
   EXPECT_TRUE(order_.Allows(2, 1)) << "no boundary applies to it";
@@ -167,7 +176,7 @@ class MemberTest : public testing::Test {
   }
 
   Star star_{HostIndex(1), HostIndex(0), 3, nullptr};
-  DecidedOrder order_{&star_, 3};
+  DecidedOrder order_{&star_, 3, [](HostIndex) { return std::nullopt; }};
 };
 
 TEST_F(MemberTest, RunsDecisionsInOrder) {
@@ -203,7 +212,7 @@ TEST_F(MemberTest, RejectsInvalidOrders) {
 }
 
 TEST(DecidedOrder, SingleHostAllowsEverything) {
-  DecidedOrder order(nullptr, 1);
+  DecidedOrder order(nullptr, 1, nullptr);
   order.Request();
   EXPECT_TRUE(order.Allows(1, 3));
   order.Started(1, 3);

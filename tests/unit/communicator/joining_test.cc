@@ -148,6 +148,17 @@ class JoiningTest : public testing::Test {
   bool withdrawn_ = false;
 };
 
+// Rank 0 has joined.
+class JoinedTest : public JoiningTest {
+ protected:
+  void SetUp() override {
+    Open();
+    Start();
+    joining_->Add(JoinOf(0));
+    ASSERT_TRUE(RunToJoined(1));
+  }
+};
+
 // ---- Success ------------------------------------------------------------------------------------
 
 TEST_F(JoiningTest, SendsRanksAndReceivesRoster) {
@@ -165,11 +176,7 @@ TEST_F(JoiningTest, SendsRanksAndReceivesRoster) {
   EXPECT_EQ(roster_->comm_id(), kId.value());
 }
 
-TEST_F(JoiningTest, SendsEachRankOnce) {
-  Open();
-  Start();
-  joining_->Add(JoinOf(0));
-  ASSERT_TRUE(RunToJoined(1));
+TEST_F(JoinedTest, SendsEachRankOnce) {
   Run([] { return false; }, 10 * kNsPerSec);
   EXPECT_THAT(joined_, ElementsAre(0));
 }
@@ -230,22 +237,14 @@ TEST_F(JoiningTest, TimesOutOnSilentDaemon) {
 
 // ---- Failures while waiting ---------------------------------------------------------------------
 
-TEST_F(JoiningTest, ReturnsRejectionOfRendezvous) {
-  Open();
-  Start();
-  joining_->Add(JoinOf(0));
-  ASSERT_TRUE(RunToJoined(1));
+TEST_F(JoinedTest, ReturnsRejectionOfRendezvous) {
   link_->Send(Refused(absl::InvalidArgumentError("two processes claim rank 0")));
   link_.reset();  // and closes the link
   ASSERT_TRUE(RunToError());
   EXPECT_EQ(status_, absl::InvalidArgumentError("two processes claim rank 0"));
 }
 
-TEST_F(JoiningTest, NamesLostRendezvous) {
-  Open();
-  Start();
-  joining_->Add(JoinOf(0));
-  ASSERT_TRUE(RunToJoined(1));
+TEST_F(JoinedTest, NamesLostRendezvous) {
   network_.CutHost(kThere);
   ASSERT_TRUE(RunToError());
   EXPECT_TRUE(absl::IsUnavailable(status_)) << status_;
@@ -285,11 +284,7 @@ TEST_F(JoiningTest, DescribesMissingRanksAtEachStage) {
   }
 }
 
-TEST_F(JoiningTest, TruncatesMissingRanks) {
-  Open();
-  Start();
-  joining_->Add(JoinOf(0));
-  ASSERT_TRUE(RunToJoined(1));
+TEST_F(JoinedTest, TruncatesMissingRanks) {
   std::vector<int> missing(1000);
   for (int i = 0; i < 1000; ++i) missing[static_cast<size_t>(i)] = i + 1;
   link_->Send(Waiting(missing));
@@ -297,11 +292,7 @@ TEST_F(JoiningTest, TruncatesMissingRanks) {
   EXPECT_THAT(joining_->DescribeMissing(), HasSubstr("15, 16 and 984 more have not joined"));
 }
 
-TEST_F(JoiningTest, LogsMissingRanksPeriodically) {
-  Open();
-  Start();
-  joining_->Add(JoinOf(0));
-  ASSERT_TRUE(RunToJoined(1));
+TEST_F(JoinedTest, LogsMissingRanksPeriodically) {
   link_->Send(Waiting({3}));
   Run([] { return false; }, kFirstMissingLogNs - 10 * kNsPerMs);
   EXPECT_TRUE(log_.lines.empty());
@@ -314,11 +305,7 @@ TEST_F(JoiningTest, LogsMissingRanksPeriodically) {
 
 // ---- This host withdraws ------------------------------------------------------------------------
 
-TEST_F(JoiningTest, WithdrawalEndsWithAnswer) {
-  Open();
-  Start();
-  joining_->Add(JoinOf(0));
-  ASSERT_TRUE(RunToJoined(1));
+TEST_F(JoinedTest, WithdrawalEndsWithAnswer) {
   Withdraw(absl::CancelledError("rank 0 was aborted"));
   EXPECT_FALSE(joining_->WithdrawalDone());
   ASSERT_TRUE(Run([&] { return farewell_.has_value(); }));
@@ -330,21 +317,13 @@ TEST_F(JoiningTest, WithdrawalEndsWithAnswer) {
   EXPECT_TRUE(Run([&] { return joining_->WithdrawalDone(); }, 10 * kNsPerMs));
 }
 
-TEST_F(JoiningTest, WithdrawalEndsWithCrossingRoster) {
-  Open();
-  Start();
-  joining_->Add(JoinOf(0));
-  ASSERT_TRUE(RunToJoined(1));
+TEST_F(JoinedTest, WithdrawalEndsWithCrossingRoster) {
   link_->Send(Roster());
   Withdraw(absl::CancelledError("aborted"));
   EXPECT_TRUE(Run([&] { return joining_->WithdrawalDone(); }, 10 * kNsPerMs));
 }
 
-TEST_F(JoiningTest, WithdrawalTimesOut) {
-  Open();
-  Start();
-  joining_->Add(JoinOf(0));
-  ASSERT_TRUE(RunToJoined(1));
+TEST_F(JoinedTest, WithdrawalTimesOut) {
   const MonotonicNs before = clock_.Now();
   Withdraw(absl::CancelledError("aborted"));
   EXPECT_EQ(joining_->NextDeadline(), before + kWithdrawalTimeoutNs);
@@ -378,11 +357,7 @@ TEST_F(JoiningTest, WithdrawalAfterEndEndsAtOnce) {
   }
 }
 
-TEST_F(JoiningTest, WithdrawalEndsWithBrokenLink) {
-  Open();
-  Start();
-  joining_->Add(JoinOf(0));
-  ASSERT_TRUE(RunToJoined(1));
+TEST_F(JoinedTest, WithdrawalEndsWithBrokenLink) {
   Withdraw(absl::CancelledError("aborted"));
   network_.Cut(kHere, kThere);
   EXPECT_TRUE(joining_->WithdrawalDone());

@@ -105,7 +105,7 @@ TEST(RouteOf, EachLaneHasItsPortAndEachHostItsAddress) {
             (LaneRoute{.source_host = "10.0.0.2", .target_host = "10.0.0.1", .source_port = 0}));
 }
 
-TEST(DifferOnlyInRoutes, IgnoresEpochAndOrigin) {
+TEST(CompareStrategies, RoutesLeaveTheLanes) {
   const Strategy one = Ring({0, 1, 2});
   Strategy other = one;
   other.epoch = Epoch(9);
@@ -113,10 +113,10 @@ TEST(DifferOnlyInRoutes, IgnoresEpochAndOrigin) {
   other.channels.front().source_ports = {1, 2, 3};
   other.channels.front().addresses = {"10.0.0.1", "10.0.0.2", "10.0.0.3"};
   other.channels.front().other_lanes = {{HostIndex(1), HostIndex(0), 4}};
-  EXPECT_TRUE(DifferOnlyInRoutes(one, other));
-  EXPECT_TRUE(DifferOnlyInRoutes(other, one));
+  EXPECT_EQ(Compare(one, other), StrategyDifference::kRoutes);
+  EXPECT_EQ(Compare(other, one), StrategyDifference::kRoutes);
   other.channels.front().ring = Ring({0, 2, 1}).channels.front().ring;
-  EXPECT_FALSE(DifferOnlyInRoutes(one, other));
+  EXPECT_EQ(Compare(one, other), StrategyDifference::kLanes);
 }
 
 TEST(ValidateStrategy, RejectsShapesOutOfRange) {
@@ -153,20 +153,20 @@ TEST(ValidateStrategy, RejectsInvalidCostsAndRules) {
   EXPECT_THAT(Refusal(strategy), HasSubstr("65 rules"));
 }
 
-TEST(DifferOnlyInAlgorithms, RequiresTheSameLanes) {
+TEST(CompareStrategies, AlgorithmsRequireTheSameLanes) {
   const Strategy one = Ring({0, 1, 2});
   Strategy other = one;
   other.epoch = Epoch(9);
   other.origin = "somebody else";
   other.algorithms.costs.hop_us = 99;
   other.algorithms.rules = {{OpKind::kAllReduce, Algorithm::kTree}};
-  EXPECT_TRUE(DifferOnlyInAlgorithms(one, other));
-  EXPECT_TRUE(DifferOnlyInAlgorithms(other, one));
+  EXPECT_EQ(Compare(one, other), StrategyDifference::kAlgorithms);
+  EXPECT_EQ(Compare(other, one), StrategyDifference::kAlgorithms);
   other.channels[0].source_ports = {1, 2, 3};
-  EXPECT_FALSE(DifferOnlyInAlgorithms(one, other));
+  EXPECT_EQ(Compare(one, other), StrategyDifference::kLanes);
   other = one;
   other.skew += 1;
-  EXPECT_FALSE(DifferOnlyInAlgorithms(one, other));
+  EXPECT_EQ(Compare(one, other), StrategyDifference::kLanes);
 }
 
 TEST(MaxPeers, IsLimitedByLaneMemory) {

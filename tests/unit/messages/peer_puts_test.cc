@@ -9,8 +9,6 @@
 #include <deque>
 #include <vector>
 
-#include "tests/unit/messages/idle_port.h"
-
 namespace mccs {
 namespace peer_puts_test {
 
@@ -20,8 +18,9 @@ constexpr Rank kOurs{0}, kTheirs{5};
 constexpr uint64_t kWindowBytes = 64;
 
 // A rank with one window, open or closed.
-class WindowPort final : public IdlePort {
+class OneWindow final : public WindowPort {
  public:
+  uint64_t WindowChanges() const override { return 0; }
   WindowView GetWindow(uint64_t number) const override {
     if (number != 1) return {};
     return view;
@@ -68,7 +67,7 @@ class PeerPutsTest : public testing::Test {
             .landing = Landing::kInSlot};
   }
 
-  WindowPort port_;
+  OneWindow port_;
   bool here_ = true;
   SignalCounts signals_;
   Outbox outbox_;

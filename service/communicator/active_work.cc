@@ -1,0 +1,201 @@
+#include "service/communicator/active_work.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+// Maximum number of waiting messages reported; a job may have thousands.
+constexpr size_t kMaxMessages = 32;
+
+// By LoopState.
+constexpr const char* kLoopStateNames[] = {"idle", "waiting for ranks", "waiting for streams",
+                                           "waiting for the tenant's quota of operations",
+                                           "running"};
+
+LeftAfter LeftAfterOf(const ActiveWork::Options& options) {
+  return [&departures = *options.departures, &members = *options.formation->members](
+             HostIndex host) { return departures.LastOf(members.layout.hosts[host.value()]); };
+}
+
+std::function<std::string(HostIndex)> HostNames(const Formation& formation) {
+  return [&members = *formation.members](HostIndex host) { return members.HostName(host); };
+}
+
+}  // namespace
+
+ActiveWork::ActiveWork(const Options& options)
+    : formation_(*options.formation),
+      departures_(*options.departures),
+      clock_(*options.environment->access.clock),
+      ranks_(options.ranks),
+      order_(formation_.star.get(), formation_.members->hosts(), LeftAfterOf(options)),
+      change_({.star = formation_.star.get(),
+               .hosts = formation_.members->hosts(),
+               .self = formation_.members->self,
+               .lanes = formation_.lanes.get(),
+               .log = options.environment->log,
+               .name = FormatCommId(formation_.id),
+               .name_of = HostNames(formation_),
+               .left_after = LeftAfterOf(options)},
+              *formation_.strategy),
+      loop_({options.environment->device, &formation_.lanes->current(), &order_, &change_,
+             options.tally, &clock_, options.account},
+            formation_.members->layout, formation_.members->self, *formation_.strategy, ranks_),
+      messages_(*options.environment->device,
+                {.layout = formation_.members->layout,
+                 .self = formation_.members->self,
+                 .slice_bytes = formation_.strategy->lanes.slot_bytes,
+                 .open_lane = [lanes = &formation_.lanes->messages()](
+                                  HostIndex host) { return lanes->SendTo(kMessageChannel, host); },
+                 .tally = options.tally},
+                ranks_),
+      watcher_({.members = &*formation_.members,
+                .star = formation_.star.get(),
+                .log = options.environment->log,
+                .name = FormatCommId(formation_.id),
+                .warn_after_ns = options.warn_after_ns,
+                .local_entered = [this] { return LocalEntered(); }}),
+      message_watcher_({.log = options.environment->log,
+                        .name = FormatCommId(formation_.id),
+                        .warn_after_ns = options.warn_after_ns,
+                        .host_of = [&members = *formation_.members](Rank rank) {
+                          return members.HostName(members.layout.HostOf(rank));
+                        }}) {
+  formation_.lanes->messages().SetMessageListener(
+      [this](HostIndex from, RecvLane& lane) { messages_.AddLane(from, lane); });
+  if (formation_.proposal.has_value()) {  // It arrived too late for the first strategy.
+    change_.Propose(*std::exchange(formation_.proposal, std::nullopt));
+  }
+}
+
+// ---- Turns of the engine ------------------------------------------------------------------------
+
+absl::StatusOr<bool> ActiveWork::PollCalls() {
+  MCCS_ASSIGN_OR_RETURN(bool moved, loop_.Poll());
+  MCCS_ASSIGN_OR_RETURN(const bool messages_moved, messages_.Poll());
+  moved |= messages_moved;
+  moved |= order_.Poll();
+  return moved;
+}
+
+absl::StatusOr<bool> ActiveWork::PollLanes() {
+  const absl::StatusOr<bool> lanes_moved = formation_.lanes->Poll();
+  // When members have left and no local rank waits, a broken lane is not a failure.
+  const bool parting = !departures_.empty() && !has_pending_calls();
+  if (!lanes_moved.ok() && !parting) return lanes_moved;
+  // Must follow the lanes' Poll: everything has arrived only when they have nothing more to move.
+  MCCS_ASSIGN_OR_RETURN(const bool changed, change_.Poll(loop_.started(), clock_.Now()));
+  if (change_.ReadyToSwitch(loop_.completed()) && !loop_.running() && loop_.quiescent()) {
+    MCCS_RETURN_IF_ERROR(change_.SwitchTo());
+    loop_.SwitchTo(change_.strategy(), formation_.lanes->current());
+  }
+  return changed || (lanes_moved.ok() && *lanes_moved);
+}
+
+bool ActiveWork::CheckForHangs(MonotonicNs now) {
+  const bool hangs = watcher_.Poll(now, loop_.completed() + 1, loop_.has_pending_calls());
+  return message_watcher_.Poll(now, messages_) || hangs;
+}
+
+std::string ActiveWork::stalled_on() const {
+  const bool both = !watcher_.stalled_on().empty() && !message_watcher_.stalled_on().empty();
+  return absl::StrCat(watcher_.stalled_on(), both ? "; " : "", message_watcher_.stalled_on());
+}
+
+bool ActiveWork::idle() const {
+  return !has_pending_calls() && quiescent() &&
+         std::ranges::all_of(ranks_, [](const LocalRank& local) {
+           if (local.port == nullptr) return true;
+           const auto front = local.port->Front();
+           return front.ok() && *front == nullptr && !local.port->HasMessages();
+         });
+}
+
+Urgency ActiveWork::urgency() const {
+  if (change_.ReadyToSwitch(loop_.completed())) return Urgency::kSpin;
+  const bool running = messages_.busy() || loop_.state() == LoopState::kRunning;
+  if (running && !WaitsForGate()) return Urgency::kSpin;
+  if (NeedsPolling(loop_.state())) return Urgency::kBackOff;
+  const bool awaits_words = messages_.awaits_streams() || ReplayableGroups() > 0;
+  return awaits_words ? Urgency::kBackOff : Urgency::kSleep;
+}
+
+// Sending continues when a byte arrives or the gate opens, so polling is not needed.
+bool ActiveWork::WaitsForGate() const {
+  return formation_.lanes->held() && quiescent() && !NeedsPolling(loop_.state());
+}
+
+MonotonicNs ActiveWork::NextDeadline() const {
+  return std::min({formation_.lanes->NextDeadline(), watcher_.NextDeadline(),
+                   message_watcher_.NextDeadline(), change_.NextDeadline(), loop_.NextDeadline()});
+}
+
+// ---- Messages and reports -----------------------------------------------------------------------
+
+absl::Status ActiveWork::OnMessage(const StarMessage& received) {
+  const peer::Message& message = received.message;
+  MCCS_ASSIGN_OR_RETURN(const bool watched, watcher_.OnMessage(received, clock_.Now()));
+  if (watched) return absl::OkStatus();
+  // A host that all ranks have left starts nothing more; the leader does not expect its answer.
+  const bool orders =
+      message.has_order_hold() || message.has_order_begins() || message.has_order_next();
+  const Membership& members = *formation_.members;
+  if (orders && departures_.LastOf(members.layout.hosts[members.self.value()]).has_value()) {
+    return absl::OkStatus();
+  }
+  MCCS_ASSIGN_OR_RETURN(const bool ordered, order_.OnMessage(received));
+  return ordered ? absl::OkStatus() : change_.OnMessage(received).status();
+}
+
+peer::Entered ActiveWork::LocalEntered() const {
+  const OperationLoop::LocalRankStatus local_status = loop_.LocalStatus();
+  peer::Entered entered;
+  entered.set_operation(loop_.completed() + 1);
+  entered.set_call(local_status.call);
+  for (const Rank rank : local_status.absent) entered.add_not_entered(rank.value());
+  for (const Rank rank : local_status.late) entered.add_not_reached(rank.value());
+  return entered;
+}
+
+size_t ActiveWork::ReplayableGroups() const {
+  size_t most = 0;
+  for (const LocalRank& local : ranks_) {
+    if (local.port != nullptr) most = std::max(most, local.port->ReplayableGroups());
+  }
+  return most;
+}
+
+WorkDone ActiveWork::done() const {
+  return {.operations = loop_.completed() + messages_.completed(),
+          .bytes = loop_.bytes() + messages_.bytes(),
+          .with_options = loop_.with_options(),
+          .captured_groups = ReplayableGroups()};
+}
+
+void ActiveWork::WriteState(state::Communicator* out) const {
+  out->set_change(change_.Describe());
+  out->set_captured_groups(ReplayableGroups());
+  const peer::Entered entered = LocalEntered();
+  state::Operation& operation = *out->mutable_operation();
+  operation.set_number(entered.operation());
+  operation.set_state(kLoopStateNames[static_cast<size_t>(loop_.state())]);
+  operation.set_call(entered.call());
+  *operation.mutable_not_entered() = entered.not_entered();
+  *operation.mutable_not_reached() = entered.not_reached();
+  const std::vector<OpenMessage> waiting = messages_.Unmatched();
+  for (size_t i = 0; i < std::min(waiting.size(), kMaxMessages); ++i) {
+    out->add_messages(Describe(waiting[i]));
+  }
+  if (waiting.size() > kMaxMessages) {
+    out->add_messages(absl::StrCat("and ", waiting.size() - kMaxMessages, " more"));
+  }
+}
+
+}  // namespace mccs
