@@ -238,8 +238,8 @@ bool Session::PollDirty() {
     uint64_t bits = region().dirty[word].exchange(0, std::memory_order_seq_cst);
     for (; bits != 0; bits &= bits - 1) {
       auto slot = ranks_.find(word * 64 + static_cast<uint32_t>(std::countr_zero(bits)));
-      if (slot == ranks_.end() || slot->second.endpoint->communicator == nullptr) continue;
-      slot->second.endpoint->communicator->Wake();
+      if (slot == ranks_.end() || slot->second.communicator() == nullptr) continue;
+      slot->second.communicator()->Wake();
       moved = true;
     }
   }
@@ -283,10 +283,10 @@ bool Session::EndNextRank() {
   next_to_end_ = handle + 1;
   const bool gone = absl::IsUnavailable(end_reason_);
   const std::string message(end_reason_.message());
-  slot.init_answered = true;  // the process cannot receive an answer any more
+  slot.AnswerInit(/*ok=*/false);  // the process cannot receive an answer any more
   // A process that still runs gets the reason in its communicators.
   if (!gone) {
-    slot.endpoint->Fail(
+    slot.endpoint().Fail(
         absl::Status(end_reason_.code(), absl::StrCat("mccsd closed this session: ", message)));
   }
   Leave(handle,
@@ -319,10 +319,9 @@ void Session::WriteState(state::Session* out) const {
   out->set_buffers(buffers_.size());
   out->set_buffer_bytes(buffers_.bytes());
   for (const auto& [handle, slot] : ranks_) {
-    if (slot.endpoint == nullptr) continue;
     state::SessionRank* rank = out->add_ranks();
-    slot.endpoint->WriteState(rank);
-    rank->set_leaving(slot.leaving.has_value());
+    slot.endpoint().WriteState(rank);
+    rank->set_leaving(slot.leaving());
   }
 }
 

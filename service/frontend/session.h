@@ -27,11 +27,10 @@
 #include "proto/daemon_state.pb.h"
 #include "proto/shim_control.h"
 #include "service/communicator/communicator_table.h"
-#include "service/communicator/membership/derived_communicator.h"
 #include "service/counters.h"
 #include "service/frontend/buffer_registry.h"
 #include "service/frontend/buffer_releases.h"
-#include "service/frontend/rank_endpoint.h"
+#include "service/frontend/rank_slot.h"
 #include "service/frontend/tenant_channel.h"
 #include "service/tenant_ledger.h"
 
@@ -82,19 +81,6 @@ class Session {
  private:
   enum class State { kGreeting, kOpen, kClosing, kClosed };
 
-  struct RankSlot {
-    std::unique_ptr<RankEndpoint> endpoint = {};
-    uint64_t serial = 0;  // unique among all ranks of the session, from 1 on
-    JoinRequest join = {};
-    std::vector<int32_t> excluded = {};  // of a CommShrink whose last message has not arrived
-    std::map<std::vector<int32_t>, int64_t> shrinks = {};  // completed, by excluded ranks
-    int64_t grown = 0;                                     // number of completed CommGrows
-    bool grow_id_given = false;                            // for the next CommGrow
-    uint64_t init_request = 0;
-    bool init_answered = false;
-    std::vector<uint64_t> end_requests = {};  // unanswered CommAbort and CommDestroy
-    std::optional<Communicator::Leaving> leaving = {};
-  };
   // An undecided request for a derived communicator.
   struct PendingRequest {
     uint64_t request = 0;
@@ -185,7 +171,9 @@ class Session {
   // Handles CommDestroy (kAfterPostedWork) and CommAbort (kAtOnce; it overtakes a destroy).
   Outcome EndRank(uint32_t handle, uint64_t request, const std::string& why,
                   Communicator::Leaving how);
-  void Leave(uint32_t handle, const std::string& why, Communicator::Leaving how);
+  // False: see RankSlot::BeginLeave.
+  bool Leave(uint32_t handle, const std::string& why, Communicator::Leaving how,
+             std::optional<uint64_t> request = std::nullopt);
   void OnRankReleased(uint32_t handle);
   uint32_t FreeHandle() const;
 

@@ -54,8 +54,8 @@ std::vector<RingUse> Session::UsesOf(BufferId id) const {
   std::vector<RingUse> uses;
   size_t budget = kRecordsPerRelease;
   for (const auto& [handle, slot] : ranks_) {
-    const uint64_t last = slot.endpoint->LastUseOf(id, &budget);
-    if (last > 0) uses.push_back({handle, last, slot.serial});
+    const uint64_t last = slot.endpoint().LastUseOf(id, &budget);
+    if (last > 0) uses.push_back({handle, last, slot.origin().serial});
   }
   return uses;
 }
@@ -66,8 +66,8 @@ bool Session::PollReleases() {
   const std::vector<uint64_t> ended = releases_.Poll([this](const RingUse& use) {
     const auto slot = ranks_.find(use.rank);
     // The handle may have been reused for another rank.
-    return slot == ranks_.end() || slot->second.serial != use.serial ||
-           slot->second.endpoint->HasTaken(use.records);
+    return slot == ranks_.end() || slot->second.origin().serial != use.serial ||
+           slot->second.endpoint().HasTaken(use.records);
   });
   for (uint64_t request : ended) AnswerDone(request);
   return !ended.empty();
@@ -78,7 +78,7 @@ void Session::DropSomeFailedCalls() {
   auto slot = ranks_.upper_bound(last_checked_);
   for (size_t i = std::min(ranks_.size(), kRanksPerTurn); i > 0; --i, ++slot) {
     if (slot == ranks_.end()) slot = ranks_.begin();
-    slot->second.endpoint->DropFailedCalls();
+    slot->second.endpoint().DropFailedCalls();
     last_checked_ = slot->first;
   }
 }

@@ -10,11 +10,9 @@
 
 namespace mccs {
 
-absl::StatusOr<Session::RankSlot*> Session::UsableSlot(uint32_t handle) {
+absl::StatusOr<RankSlot*> Session::UsableSlot(uint32_t handle) {
   auto slot = ranks_.find(handle);
-  const bool usable = slot != ranks_.end() && slot->second.endpoint->communicator != nullptr &&
-                      !slot->second.leaving.has_value();
-  if (usable) return &slot->second;
+  if (slot != ranks_.end() && !slot->second.leaving()) return &slot->second;
   return absl::InvalidArgumentError(absl::StrCat("communicator handle ", handle, " is not in use"));
 }
 
@@ -25,15 +23,14 @@ Session::Outcome Session::HandleSplit(const wire::CommSplit& request, RankSlot& 
                                                    " of ncclCommSplit: it must be 0 or more, or "
                                                    "NCCL_SPLIT_NOCOLOR"));
   }
-  JoinRequest join = parent.join;
+  JoinRequest join = parent.origin().join;
   SetOptions(request.options, &join);
   pending_requests_.push_back({number, request.comm_handle});
-  const absl::Status begun =
-      parent.endpoint->communicator->Split({.port = parent.endpoint.get(),
-                                            .rank = parent.endpoint->rank(),
-                                            .request = number,
-                                            .choice = {request.color, request.key},
-                                            .join = std::move(join)});
+  const absl::Status begun = parent.communicator()->Split({.port = &parent.endpoint(),
+                                                           .rank = parent.endpoint().rank(),
+                                                           .request = number,
+                                                           .choice = {request.color, request.key},
+                                                           .join = std::move(join)});
   if (!begun.ok()) pending_requests_.pop_back();
   return Later(begun);
 }
@@ -56,7 +53,7 @@ void Session::OnNotMember(uint64_t request, const absl::Status& why) {
 }
 
 void Session::RejectPendingRequests(uint32_t parent, uint64_t request, const std::string& why) {
-  RankEndpoint& endpoint = *ranks_.at(parent).endpoint;
+  RankEndpoint& endpoint = ranks_.at(parent).endpoint();
   for (const PendingRequest& seat : std::vector<PendingRequest>(pending_requests_)) {
     if (seat.parent != parent || (request != 0 && seat.request != request)) continue;
     if (endpoint.communicator != nullptr) {
@@ -85,45 +82,27 @@ absl::Status CheckHealth(const Communicator& communicator) {
 }  // namespace
 
 Session::Outcome Session::HandleShrink(const wire::CommShrink& request, RankSlot& slot) {
-  const Communicator& parent = *slot.endpoint->communicator;
+  const Communicator& parent = *slot.communicator();
   if (parent.members() == nullptr) return CheckHealth(parent);
-  const auto ranks = static_cast<size_t>(parent.members()->layout.rank_count());
-  if (request.count > wire::kExcludedPerMessage || slot.excluded.size() + request.count > ranks) {
-    slot.excluded.clear();
-    return absl::InvalidArgumentError(
-        absl::StrCat("too many excluded ranks: the communicator has ", ranks));
-  }
-  slot.excluded.insert(slot.excluded.end(), request.excluded, request.excluded + request.count);
+  MCCS_RETURN_IF_ERROR(slot.AddExcluded(request));
   if ((request.flags & wire::kShrinkMore) != 0) {
     AnswerDone(request.header.request);
     return std::nullopt;
   }
-  std::vector<int32_t> excluded = std::exchange(slot.excluded, {});
+  std::vector<int32_t> excluded = slot.TakeExcluded();
   const bool abort = (request.flags & wire::kShrinkAbort) != 0;
   if (!abort) MCCS_RETURN_IF_ERROR(CheckHealth(parent));
-  std::sort(excluded.begin(), excluded.end());
-  const auto before = slot.shrinks.find(excluded);
-  const int64_t nth = before == slot.shrinks.end() ? 1 : before->second + 1;
-  if (nth == 1 && slot.shrinks.size() >= wire::kMaxCommsPerSession) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the communicator was shrunk by ", slot.shrinks.size(),
-                     " different lists of ranks, which is the limit"));
-  }
-  MCCS_ASSIGN_OR_RETURN(const DerivedRank place,
-                        DeriveShrunk(*parent.members(), {parent.secret(), parent.id()},
-                                     slot.endpoint->rank(), excluded, nth));
-  slot.shrinks[std::move(excluded)] = nth;
+  MCCS_ASSIGN_OR_RETURN(const DerivedRank place, slot.Shrink(std::move(excluded)));
   if (abort) {
-    slot.endpoint->communicator->RevokeForShrink(
-        slot.endpoint.get(),
-        absl::StrCat("rank ", slot.endpoint->rank().value(),
-                     " ended its work by ncclCommShrink with NCCL_SHRINK_ABORT"));
+    slot.communicator()->RevokeForShrink(
+        &slot.endpoint(), absl::StrCat("rank ", slot.endpoint().rank().value(),
+                                       " ended its work by ncclCommShrink with NCCL_SHRINK_ABORT"));
   }
   return Later(JoinDerived(slot, place, request.options, request.header.request));
 }
 
 Session::Outcome Session::HandleGrow(const wire::CommGrow& request, RankSlot& slot) {
-  const Communicator& parent = *slot.endpoint->communicator;
+  const Communicator& parent = *slot.communicator();
   MCCS_RETURN_IF_ERROR(CheckHealth(parent));
   const int ranks = parent.members()->layout.rank_count();
   if (request.ranks <= ranks || request.ranks > kMaxRanks) {
@@ -132,9 +111,7 @@ Session::Outcome Session::HandleGrow(const wire::CommGrow& request, RankSlot& sl
                                                    "; at most ", kMaxRanks, " are supported"));
   }
   const DerivedRank place{
-      .id = DeriveGrownId(*parent.members(), {parent.secret(), parent.id()}, slot.grown + 1),
-      .ranks = request.ranks,
-      .rank = slot.endpoint->rank()};
+      .id = slot.GrownId(), .ranks = request.ranks, .rank = slot.endpoint().rank()};
   static constexpr uint8_t kNotGiven[wire::kUniqueIdBytes] = {};
   if (std::memcmp(request.unique_id, kNotGiven, sizeof(kNotGiven)) != 0 &&
       std::memcmp(request.unique_id, &place.id, sizeof(place.id)) != 0) {
@@ -142,21 +119,14 @@ Session::Outcome Session::HandleGrow(const wire::CommGrow& request, RankSlot& sl
         "the unique id differs from that of ncclCommGetUniqueId for this communicator's next "
         "ncclCommGrow");
   }
-  ++slot.grown;
-  slot.grow_id_given = false;
+  slot.CountGrow();
   return Later(JoinDerived(slot, place, request.options, request.header.request));
 }
 
 absl::StatusOr<wire::UniqueIdReply> Session::HandleCommUniqueId(const wire::CommUniqueId&,
                                                                 RankSlot& slot) {
-  const Communicator& parent = *slot.endpoint->communicator;
-  MCCS_RETURN_IF_ERROR(CheckHealth(parent));
-  if (std::exchange(slot.grow_id_given, true)) {
-    return absl::FailedPreconditionError(
-        "ncclCommGrow has not used the last unique id of this communicator yet");
-  }
-  const wire::UniqueId id =
-      DeriveGrownId(*parent.members(), {parent.secret(), parent.id()}, slot.grown + 1);
+  MCCS_RETURN_IF_ERROR(CheckHealth(*slot.communicator()));
+  MCCS_ASSIGN_OR_RETURN(const wire::UniqueId id, slot.GiveGrownId());
   wire::UniqueIdReply reply{};
   std::memcpy(reply.unique_id, &id, sizeof(id));
   return reply;
@@ -165,7 +135,7 @@ absl::StatusOr<wire::UniqueIdReply> Session::HandleCommUniqueId(const wire::Comm
 // The daemon of rank 0 opens the rendezvous; the others retry until it is open.
 absl::Status Session::JoinDerived(const RankSlot& parent, const DerivedRank& place,
                                   const wire::CommOptions& options, uint64_t request) {
-  JoinRequest join = parent.join;
+  JoinRequest join = parent.origin().join;
   SetOptions(options, &join);
   join.id = place.id;
   join.ranks = place.ranks;
@@ -177,7 +147,7 @@ absl::Status Session::JoinDerived(const RankSlot& parent, const DerivedRank& pla
 // ---- Revoke -------------------------------------------------------------------------------------
 
 Session::Outcome Session::HandleRevoke(const wire::CommRevoke& request, RankSlot& slot) {
-  RankEndpoint& endpoint = *slot.endpoint;
+  RankEndpoint& endpoint = slot.endpoint();
   endpoint.communicator->Revoke(&endpoint,
                                 absl::StrCat("rank ", endpoint.rank().value(),
                                              " ended its work: it was revoked by ncclCommRevoke"));
@@ -189,8 +159,7 @@ bool Session::PollRevocations() {
   const size_t before = revocations_.size();
   std::erase_if(revocations_, [&](const PendingRequest& revocation) {
     auto slot = ranks_.find(revocation.parent);
-    const Communicator* communicator =
-        slot == ranks_.end() ? nullptr : slot->second.endpoint->communicator;
+    const Communicator* communicator = slot == ranks_.end() ? nullptr : slot->second.communicator();
     if (communicator != nullptr && !communicator->quiescent()) return false;
     AnswerDone(revocation.request);
     return true;

@@ -107,11 +107,9 @@ absl::Status Session::Admit(const JoinRequest& join, uint64_t request) {
   JoinRequest own = join;
   own.account = account_;
   MCCS_ASSIGN_OR_RETURN(endpoint->communicator, env_.communicators->Join(own, endpoint.get()));
-  ranks_[handle] = RankSlot{.endpoint = std::move(endpoint),
-                            .serial = ++last_serial_,
-                            .join = join,
-                            .init_request = request};
-  ranks_[handle].join.roster = nullptr;  // not needed any more
+  RankSlot::Origin origin{.serial = ++last_serial_, .join = join, .init_request = request};
+  origin.join.roster = nullptr;  // not needed any more
+  ranks_.try_emplace(handle, std::move(origin), std::move(endpoint));
   if (free_below_.erase(handle) == 0) ++handles_;
   dirty_words_ = std::max(dirty_words_, handle / 64 + 1);
   return absl::OkStatus();
@@ -167,16 +165,16 @@ void Session::SetOptions(const wire::CommOptions& options, JoinRequest* join) {
 
 void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id) {
   auto slot = ranks_.find(handle);
-  if (slot == ranks_.end() || std::exchange(slot->second.init_answered, true)) return;
+  if (slot == ranks_.end() || !slot->second.AnswerInit(status.ok())) return;
   wire::CommInitReply reply{};
   reply.comm_handle = handle;
-  reply.rank = slot->second.join.rank.rank();
-  reply.ranks = slot->second.endpoint->ranks();
+  reply.rank = slot->second.origin().join.rank.rank();
+  reply.ranks = slot->second.endpoint().ranks();
   reply.comm_id = id.value();
-  const UniqueFd memory = slot->second.endpoint->TakeRegionFd();
+  const UniqueFd memory = slot->second.endpoint().TakeRegionFd();
   const int fd = memory.get();
   if (state_ == State::kOpen) {
-    Answer(slot->second.init_request, status, reply, {&fd, status.ok() ? 1u : 0u});
+    Answer(slot->second.origin().init_request, status, reply, {&fd, status.ok() ? 1u : 0u});
   }
   // The shim has no handle of a communicator whose init failed, so it will not destroy it.
   if (!status.ok()) Leave(handle, "could not join", Communicator::Leaving::kAtOnce);
@@ -193,12 +191,12 @@ Session::Outcome Session::HandleAbort(const wire::CommAbort& request) {
     if (seat != pending_requests_.end())
       RejectPendingRequests(seat->parent, seat->request, "was aborted");
     auto slot = std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& entry) {
-      return entry.second.init_request == request.init_request;
+      return entry.second.origin().init_request == request.init_request;
     });
     // Rejected in the meantime.
     if (slot == ranks_.end()) return absl::OkStatus();
     handle = slot->first;
-    if (!slot->second.init_answered) {
+    if (!slot->second.init_answered()) {
       AnswerInit(handle, absl::AbortedError("the communicator was aborted while it was forming"),
                  CommId());
       return absl::OkStatus();
@@ -215,29 +213,22 @@ Session::Outcome Session::HandleDestroy(const wire::CommDestroy& request) {
 
 Session::Outcome Session::EndRank(uint32_t handle, uint64_t request, const std::string& why,
                                   Communicator::Leaving how) {
-  auto slot = ranks_.find(handle);
-  if (slot == ranks_.end() || slot->second.leaving >= how) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("communicator handle ", handle, " is not in use"));
-  }
-  slot->second.end_requests.push_back(request);
-  Leave(handle, why, how);
-  return std::nullopt;
+  if (ranks_.contains(handle) && Leave(handle, why, how, request)) return std::nullopt;
+  return absl::InvalidArgumentError(absl::StrCat("communicator handle ", handle, " is not in use"));
 }
 
-void Session::Leave(uint32_t handle, const std::string& why, Communicator::Leaving how) {
+bool Session::Leave(uint32_t handle, const std::string& why, Communicator::Leaving how,
+                    std::optional<uint64_t> request) {
   RankSlot& slot = ranks_.at(handle);
-  Communicator* communicator = slot.endpoint->communicator;
-  if (communicator == nullptr || slot.leaving >= how) return;
-  slot.leaving = how;
+  if (!slot.BeginLeave(how, request)) return false;
   RejectPendingRequests(handle, 0, why);
-  communicator->Leave(slot.endpoint.get(), why, how, /*asked=*/state_ == State::kOpen);
+  slot.communicator()->Leave(&slot.endpoint(), why, how, /*asked=*/state_ == State::kOpen);
+  return true;
 }
 
 // The communicator has released the rank.
 void Session::OnRankReleased(uint32_t handle) {
-  RankSlot& slot = ranks_.at(handle);
-  for (uint64_t request : std::exchange(slot.end_requests, {})) AnswerDone(request);
+  for (uint64_t request : ranks_.at(handle).Release()) AnswerDone(request);
   free_.push_back(handle);
 }
 
@@ -248,7 +239,7 @@ uint32_t Session::FreeHandle() const {
 // ---- Use ----------------------------------------------------------------------------------------
 
 Session::Outcome Session::HandleSuspend(const wire::CommSuspend& request, RankSlot& slot) {
-  slot.endpoint->communicator->Suspend(slot.endpoint.get(), request.suspended != 0);
+  slot.communicator()->Suspend(&slot.endpoint(), request.suspended != 0);
   return absl::OkStatus();
 }
 
@@ -256,7 +247,7 @@ absl::StatusOr<wire::EstimateReply> Session::HandleEstimate(const wire::Estimate
                                                             RankSlot& slot) {
   wire::EstimateReply reply{};
   MCCS_ASSIGN_OR_RETURN(reply.microseconds,
-                        slot.endpoint->communicator->Estimate(
+                        slot.communicator()->Estimate(
                             {request.op, request.type, request.root_or_peer, request.count}));
   return reply;
 }
@@ -267,8 +258,8 @@ Session::Outcome Session::HandleCaptureWork(const wire::CaptureWork& request) {
   absl::StatusOr<RankSlot*> slot = UsableSlot(request.comm_handle);
   Outcome outcome;
   if (slot.ok()) {
-    outcome = (*slot)->endpoint->captured().Add(request.capture, request.record);
-    (*slot)->endpoint->communicator->Wake();  // It polls the slots from now on.
+    outcome = (*slot)->endpoint().captured().Add(request.capture, request.record);
+    (*slot)->communicator()->Wake();  // It polls the slots from now on.
   } else if ((request.record.flags & wire::kMoreInGroup) == 0) {
     outcome = slot.status();
   }
@@ -278,7 +269,7 @@ Session::Outcome Session::HandleCaptureWork(const wire::CaptureWork& request) {
 // If the communicator has ended, there is nothing to release.
 Session::Outcome Session::HandleReleaseCapture(const wire::ReleaseCapture& request) {
   const auto slot = ranks_.find(request.comm_handle);
-  if (slot != ranks_.end()) slot->second.endpoint->captured().Release(request.capture);
+  if (slot != ranks_.end()) slot->second.endpoint().captured().Release(request.capture);
   return std::nullopt;
 }
 
@@ -286,8 +277,8 @@ Session::Outcome Session::HandleReleaseCapture(const wire::ReleaseCapture& reque
 
 Session::Outcome Session::HandleRegisterWindow(const wire::RegisterWindow& request,
                                                RankSlot& slot) {
-  const absl::Status opened = slot.endpoint->windows().Open(request);
-  slot.endpoint->communicator->Wake();  // Puts may wait for the window.
+  const absl::Status opened = slot.endpoint().windows().Open(request);
+  slot.communicator()->Wake();  // Puts may wait for the window.
   return opened;
 }
 
@@ -295,9 +286,9 @@ Session::Outcome Session::HandleRegisterWindow(const wire::RegisterWindow& reque
 Session::Outcome Session::HandleDeregisterWindow(const wire::DeregisterWindow& request) {
   const auto slot = ranks_.find(request.comm_handle);
   absl::Status closed;
-  if (slot != ranks_.end() && slot->second.endpoint->communicator != nullptr) {
-    closed = slot->second.endpoint->windows().Close(request.number);
-    slot->second.endpoint->communicator->Wake();
+  if (slot != ranks_.end() && slot->second.communicator() != nullptr) {
+    closed = slot->second.endpoint().windows().Close(request.number);
+    slot->second.communicator()->Wake();
   }
   const ClosingWindow closing{request.header.request, request.comm_handle, request.number};
   if (!closed.ok() || !HasPutInProgress(closing)) return closed;
@@ -309,7 +300,7 @@ Session::Outcome Session::HandleDeregisterWindow(const wire::DeregisterWindow& r
 bool Session::HasPutInProgress(const ClosingWindow& window) const {
   const auto slot = ranks_.find(window.handle);
   if (slot == ranks_.end()) return false;
-  const RankEndpoint& endpoint = *slot->second.endpoint;
+  const RankEndpoint& endpoint = slot->second.endpoint();
   return endpoint.communicator != nullptr &&
          endpoint.communicator->WritesInto(endpoint.rank(), window.number);
 }

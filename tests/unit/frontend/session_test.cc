@@ -209,6 +209,22 @@ TEST_F(SessionTest, ADestroyedHandleCannotBeDestroyedAgain) {
   EXPECT_THAT(again->status.text, HasSubstr("not in use"));
 }
 
+// The handle is freed only in the session's next turn, after its messages.
+TEST_F(SessionTest, AnAbortThatFollowsACompletedDestroyIsAnswered) {
+  ASSERT_TRUE(tenant_.Greet());
+  const auto id = tenant_.GetUniqueId();
+  const auto joined = tenant_.Await<wire::CommInitReply>(tenant_.Send(MakeCommInit(*id, 1, 0)));
+  ASSERT_TRUE(joined.has_value());
+  wire::CommDestroy destroy{};
+  destroy.comm_handle = joined->comm_handle;
+  ASSERT_TRUE(tenant_.Await<wire::Done>(tenant_.Send(destroy)).has_value());
+  wire::CommAbort abort{};
+  abort.comm_handle = joined->comm_handle;
+  const auto done = tenant_.Await<wire::Done>(tenant_.Send(abort));
+  ASSERT_TRUE(done.has_value());
+  EXPECT_THAT(done->status.text, HasSubstr("not in use"));
+}
+
 TEST_F(SessionTest, AnAbortWhileFormingAnswersInitAndAbortAndNothingElse) {
   ASSERT_TRUE(tenant_.Greet());
   const auto id = tenant_.GetUniqueId();
