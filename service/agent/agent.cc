@@ -15,8 +15,7 @@
 #include "proto/agent.grpc.pb.h"
 #include "proto/message_limits.h"
 #include "service/agent/agent_table.h"
-#include "service/agent/clock_echo.h"
-#include "service/agent/probe_proto.h"
+#include "service/agent/order_proto.h"
 
 namespace mccs {
 namespace {

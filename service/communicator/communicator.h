@@ -39,9 +39,9 @@
 #include "service/communicator/schedule/departures.h"
 #include "service/communicator/schedule/hang_watcher.h"
 #include "service/communicator/schedule/operation_loop.h"
+#include "service/counters.h"
 #include "service/messages/message_watcher.h"
 #include "service/urgency.h"
-#include "service/work_tally.h"
 
 namespace mccs {
 

@@ -10,7 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "base/units.h"
+#include "service/device/memory_file.h"
 
 namespace mccs {
 namespace {
@@ -67,5 +69,76 @@ void MappedMemory::Discard(std::span<std::byte> bytes) {
 }
 
 MappedMemory::~MappedMemory() { munmap(address_, bytes_); }
+
+namespace {
+
+bool IsWholePages(uint64_t bytes) {
+  static const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return bytes % page == 0;
+}
+
+// Reserves addresses without access.
+void* ReserveAddresses(void* place, size_t bytes) {
+  return mmap(place, bytes, PROT_NONE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (place == nullptr ? 0 : MAP_FIXED), -1,
+              0);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DeviceRange>> MappedRange::Reserve(uint64_t bytes) {
+  if (bytes == 0 || !IsWholePages(bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot reserve ", bytes, " bytes: not a multiple of the page size"));
+  }
+  void* address = ReserveAddresses(nullptr, bytes);
+  if (address == MAP_FAILED) {
+    return absl::ResourceExhaustedError(absl::StrCat("cannot reserve ", FormatBytes(bytes),
+                                                     " of addresses: ", std::strerror(errno)));
+  }
+  return std::unique_ptr<DeviceRange>(new MappedRange(static_cast<std::byte*>(address), bytes));
+}
+
+MappedRange::~MappedRange() { munmap(address_, bytes_); }
+
+absl::Status MappedRange::Map(uint64_t offset, const BufferExport& offer) {
+  if (!offer.fd.valid()) {
+    return ImportRefused(offer.owner, "the message has no descriptor");
+  }
+  if (offer.bytes == 0 || !IsWholePages(offer.bytes) || !IsWholePages(offset)) {
+    return ImportRefused(offer.owner, absl::StrCat(offer.bytes, " bytes at offset ", offset,
+                                                   " of a range: not whole pages"));
+  }
+  MCCS_ASSIGN_OR_RETURN(const uint64_t file, CheckSealedFile(offer.fd.get(), offer));
+  if (file > LargestFile()) largest_file_.store(file, std::memory_order_relaxed);
+  std::byte* const place = address_ + offset;
+  if (mmap(place, offer.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, offer.fd.get(), 0) ==
+      MAP_FAILED) {
+    const int error = errno;
+    if (error == EACCES || error == EPERM || error == EBADF) {
+      return ImportRefused(offer.owner, absl::StrCat("the descriptor cannot be mapped for reading ",
+                                                     "and writing: ", std::strerror(error)));
+    }
+    return absl::ResourceExhaustedError(absl::StrCat("cannot map ", FormatBytes(offer.bytes),
+                                                     " of a range: ", std::strerror(error)));
+  }
+  to_populate_ = {place, std::min<size_t>(offer.bytes, kPopulateBytes - populated_)};
+  populated_ += to_populate_.size();
+  return absl::OkStatus();
+}
+
+bool MappedRange::PopulatePart() {
+  to_populate_ = to_populate_.subspan(PopulatePiece(to_populate_));
+  return to_populate_.empty();
+}
+
+uint64_t MappedRange::ReleasePart(uint64_t offset, uint64_t bytes) {
+  return ReleasePiece({address_ + offset, bytes});
+}
+
+// If the kernel rejects the request, the memory stays mapped, unused, until the range ends.
+void MappedRange::Unmap(uint64_t offset, uint64_t bytes) {
+  ReserveAddresses(address_ + offset, bytes);
+}
 
 }  // namespace mccs

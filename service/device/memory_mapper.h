@@ -19,9 +19,23 @@
 #include "base/unique_fd.h"
 #include "service/device/device.h"
 #include "service/device/mapping_runner.h"
-#include "service/device/memory_importer.h"
 
 namespace mccs {
+
+// Maps a tenant's allocation into the daemon's address space. The MemoryMapper gets it as a
+// parameter, so that tests and the simulator need no other processes.
+//
+// THREAD: Import: one call at a time; Reserve: the owning engine only. Import may block for as long
+// as the kernel takes; Reserve does not.
+class MemoryImporter {
+ public:
+  virtual ~MemoryImporter() = default;
+
+  // See MemoryMapper::Import. PopulatePart adds page-table entries.
+  virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) = 0;
+  // See MemoryMapper::Reserve.
+  virtual absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) = 0;
+};
 
 // A mapping in progress. The last reference dropped before `ready` cancels it: what was mapped is
 // unmapped.

@@ -20,7 +20,6 @@
 
 #include "service/device/bounded_queue.h"
 #include "service/device/mem_op.h"
-#include "service/device/mem_op_parts.h"
 #include "service/device/memory_meter.h"
 
 namespace mccs {

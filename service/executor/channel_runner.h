@@ -29,8 +29,6 @@
 #include "service/executor/channel_lanes.h"
 #include "service/executor/operation_binding.h"
 #include "service/executor/pending_mem_ops.h"
-#include "service/executor/program_facts.h"
-#include "service/executor/step_queue.h"
 
 namespace mccs {
 

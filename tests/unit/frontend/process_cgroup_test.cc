@@ -1,7 +1,7 @@
-#include "service/frontend/process_cgroup.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
+
+#include "service/frontend/unix_listener.h"
 
 namespace mccs {
 namespace process_cgroup_test {

@@ -1,8 +1,8 @@
-#include "service/pacing/shared_bucket.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
+
+#include "service/pacing/token_bucket.h"
 
 namespace mccs {
 namespace shared_bucket_test {
