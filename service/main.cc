@@ -40,7 +40,6 @@
 #include "service/device/mapping_threads.h"
 #include "service/engine_loop.h"
 #include "service/frontend/unix_listener.h"
-#include "service/host_topology_yaml.h"
 #include "service/machine_parts.h"
 #include "service/metrics.h"
 #include "service/probe/raw_prober.h"

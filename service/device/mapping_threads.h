@@ -9,18 +9,48 @@
 #ifndef MCCS_SERVICE_DEVICE_MAPPING_THREADS_H_
 #define MCCS_SERVICE_DEVICE_MAPPING_THREADS_H_
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
-#include "service/device/fair_job_queue.h"
 #include "service/device/mapping_runner.h"
 
 namespace mccs {
+
+// Round-robin queue of jobs: by tenant, then by process of the tenant; FIFO within a process. A
+// tenant with thousands of jobs delays another tenant's job by one piece.
+//
+// THREAD: one.
+class FairJobQueue {
+ public:
+  void Push(std::unique_ptr<MappingJob> job);
+  // The next job; null: the queue is empty.
+  std::unique_ptr<MappingJob> Pop();
+  // Puts back a job from Pop that has more to do: first of its process, after the turns of other
+  // tenants and processes.
+  void Return(std::unique_ptr<MappingJob> job);
+
+  bool empty() const { return turns_.empty(); }
+
+ private:
+  using Jobs = std::deque<std::unique_ptr<MappingJob>>;
+  struct Tenant {
+    std::map<pid_t, Jobs> processes;
+    std::deque<pid_t> turns;  // each of `processes` once
+  };
+  Jobs& JobsOf(const MappingOwner& owner);
+
+  std::map<std::string, Tenant> tenants_;
+  std::deque<std::string> turns_;  // each of tenants_ once
+};
 
 // Passes jobs between threads without locks: any thread puts jobs in, one thread takes them all.
 // The jobs themselves are the links, so Put never fails. The quotas of buffers

@@ -26,9 +26,9 @@
 
 #include "absl/status/status.h"
 #include "algorithms/issue_order.h"
+#include "service/device/device.h"
 #include "service/executor/channel_lanes.h"
 #include "service/executor/operation_binding.h"
-#include "service/executor/pending_mem_ops.h"
 
 namespace mccs {
 

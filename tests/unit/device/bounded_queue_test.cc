@@ -1,6 +1,4 @@
 // The queue between engine and workers: its bound, its order, and several threads at both ends.
-#include "service/device/bounded_queue.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,8 @@
 #include <atomic>
 #include <thread>
 #include <vector>
+
+#include "service/device/worker_pool.h"
 
 namespace mccs {
 namespace bounded_queue_test {

@@ -1,11 +1,11 @@
-#include "service/device/fair_job_queue.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "service/device/mapping_threads.h"
 
 namespace mccs {
 namespace fair_job_queue_test {

@@ -1,10 +1,9 @@
-#include "service/host_topology_yaml.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "service/machine_parts.h"
 #include "topology/topology_reader.h"
 
 namespace mccs {
