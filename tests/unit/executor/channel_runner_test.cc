@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "tests/unit/executor/channel_runner_fixture.h"
-#include "tests/unit/executor/written_steps.h"
 
 namespace mccs {
 namespace channel_runner_test {

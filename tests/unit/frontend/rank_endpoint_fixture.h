@@ -30,6 +30,11 @@ class RankEndpointTest : public testing::Test {
     buffer_ =
         RegisterNow(*buffers_, {.handle = handle, .fd = UniqueFd(), .bytes = kBytes, .owner = 7})
             ->value();
+    Renew();
+  }
+
+  // Replaces the endpoint and its ring.
+  void Renew() {
     endpoint_ = MakeEndpoint();
     page_ = std::move(*SharedRegion::Map(endpoint_->TakeRegionFd()));
   }

@@ -125,13 +125,11 @@ TEST_F(RankEndpointGroupsTest, AMessageWithoutElementsNeedsNoBuffer) {
 
 TEST_F(RankEndpointGroupsTest, RejectsMessagesWithInvalidPeerOrBuffer) {
   for (int peer : {-1, kRanks}) {
-    endpoint_ = MakeEndpoint();
-    page_ = std::move(*SharedRegion::Map(endpoint_->TakeRegionFd()));
+    Renew();
     Push(Send(1, peer));
     EXPECT_FALSE(endpoint_->TakeMessage().ok());
   }
-  endpoint_ = MakeEndpoint();
-  page_ = std::move(*SharedRegion::Map(endpoint_->TakeRegionFd()));
+  Renew();
   wire::WorkRecord record = Send(1, 2);
   record.send.offset = kBytes - 32;
   Push(record);

@@ -78,23 +78,15 @@ TEST_F(RankEndpointTest, WhatIsWrittenAfterARecordWasTakenChangesNothing) {
 
 TEST_F(RankEndpointTest, RecordsOutOfRangeAreRefused) {
   std::vector<wire::WorkRecord> bad;
-  for (int kind : {0, kOpKinds, 255}) {
-    bad.push_back(Call(1));
-    bad.back().op = static_cast<OpKind>(kind);
-  }
-  for (int type : {12, 255}) {
-    bad.push_back(Call(1));
-    bad.back().type = static_cast<DataType>(type);
-  }
-  for (int op : {6, 7, 255}) {
-    bad.push_back(Call(1));
-    bad.back().redop = static_cast<ReduceOp>(op);
-  }
+  const auto add = [&]() -> wire::WorkRecord& { return bad.emplace_back(Call(1)); };
+  for (int kind : {0, kOpKinds, 255}) add().op = static_cast<OpKind>(kind);
+  for (int type : {12, 255}) add().type = static_cast<DataType>(type);
+  for (int op : {6, 7, 255}) add().redop = static_cast<ReduceOp>(op);
   for (OpKind kind : {OpKind::kBroadcast, OpKind::kReduce, OpKind::kSend, OpKind::kRecv}) {
     for (int root : {-1, kRanks, std::numeric_limits<int>::min()}) {
-      bad.push_back(Call(1));
-      bad.back().op = kind;
-      bad.back().root_or_peer = root;
+      wire::WorkRecord& call = add();
+      call.op = kind;
+      call.root_or_peer = root;
     }
   }
   for (uint64_t count : {kBytes / 4 + 1, uint64_t{1} << 54, ~uint64_t{0}, ~uint64_t{0} / 4 + 1}) {
@@ -104,43 +96,32 @@ TEST_F(RankEndpointTest, RecordsOutOfRangeAreRefused) {
     bad.push_back(Call(1, kBytes / 4));
     bad.back().op = kind;
   }
-  bad.push_back(Call(1));
-  bad.back().send.id = buffer_ + 1;
-  bad.push_back(Call(1));
-  bad.back().recv.offset = 2;  // not aligned
-  bad.push_back(Call(1));
-  bad.back().recv.offset = ~uint64_t{0} - 63;
-  bad.push_back(Call(1));
-  bad.back().ready_slot = wire::kReadySlots;
-  bad.push_back(Call(1));
-  bad.back().priority = kHighestPriority + 1;
-  bad.push_back(Call(1));
-  bad.back().criticality = static_cast<Criticality>(4);
+  add().send.id = buffer_ + 1;
+  add().recv.offset = 2;  // not aligned
+  add().recv.offset = ~uint64_t{0} - 63;
+  add().ready_slot = wire::kReadySlots;
+  add().priority = kHighestPriority + 1;
+  add().criticality = static_cast<Criticality>(4);
   for (const wire::BufferRef& scalar :
        {wire::BufferRef{buffer_ + 1, 0, 0}, wire::BufferRef{buffer_, 0, kBytes - 3},
         wire::BufferRef{buffer_, 0, ~uint64_t{0} - 1}}) {
-    bad.push_back(Call(1));
-    bad.back().redop = ReduceOp::kPreMulSum;
-    bad.back().scalar_buffer = scalar;
+    wire::WorkRecord& call = add();
+    call.redop = ReduceOp::kPreMulSum;
+    call.scalar_buffer = scalar;
   }
   for (OpKind kind : {OpKind::kPut, OpKind::kSignal, OpKind::kWaitSignal}) {
-    bad.push_back(Call(1));
-    bad.back().op = kind;
-    bad.back().signal = kSignals;
-    bad.push_back(Call(1));
-    bad.back().op = kind;
-    bad.back().root_or_peer = kRanks;
+    wire::WorkRecord& unknown_signal = add();
+    unknown_signal.op = kind;
+    unknown_signal.signal = kSignals;
+    wire::WorkRecord& unknown_peer = add();
+    unknown_peer.op = kind;
+    unknown_peer.root_or_peer = kRanks;
   }
-  bad.push_back(Call(1));
-  bad.back().record = static_cast<wire::RecordKind>(9);
+  add().record = static_cast<wire::RecordKind>(9);
   for (size_t i = 0; i < bad.size(); ++i) {
-    const std::unique_ptr<RankEndpoint> endpoint = MakeEndpoint();
-    auto page = SharedRegion::Map(endpoint->TakeRegionFd());
-    auto& region = *reinterpret_cast<wire::CommRegion*>(page->data());
-    region.records[0] = bad[i];
-    region.tail.store(1);
-    const auto front = endpoint->Front();
-    EXPECT_TRUE(absl::IsInvalidArgument(front.status())) << "record " << i;
+    Renew();
+    Push(bad[i]);
+    EXPECT_TRUE(absl::IsInvalidArgument(endpoint_->Front().status())) << "record " << i;
   }
 }
 
@@ -308,8 +289,7 @@ TEST_F(RankEndpointTest, RandomRecordsAreRefusedOrHarmless) {
   bool refused = false;
   while (run.Next()) {
     if (run.done() % 50 == 0 || refused) {  // final
-      endpoint_ = MakeEndpoint();
-      page_ = std::move(*SharedRegion::Map(endpoint_->TakeRegionFd()));
+      Renew();
     }
     wire::WorkRecord record =
         run.Below(8) == 0 ? Fence(static_cast<uint32_t>(run.Below(wire::kReadySlots)), run.Below(2))
