@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-#include "service/device/mapping_runner.h"
+#include "service/device/memory_mapper.h"
 
 namespace mccs {
 
