@@ -239,6 +239,23 @@ std::string HostName() {
   return name;
 }
 
+// A flag that overrides a key of the configuration.
+struct Flag {
+  const char* name;
+  std::string Config::*field;
+  const char* text;  // the default, if any, is appended
+};
+constexpr Flag kFlags[] = {
+    {"--host", &Config::host, "Name of this host (default: the machine's)"},
+    {"--socket", &Config::socket, "Unix socket for tenants"},
+    {"--listen", &Config::listen, "HOST:PORT for peer daemons"},
+    {"--advertise", &Config::advertise, "HOST:PORT at which peers reach this daemon"},
+    {"--state-dir", &Config::state_dir, "Directory for pid and endpoint"},
+    {"--controller", &Config::controller, "HOST:PORT of mccs-controller (default: none)"},
+    {"--metrics-listen", &Config::metrics_listen,
+     "HOST:PORT that serves /metrics to Prometheus (default: none)"},
+};
+
 int Main(int argc, char** argv) {
   CLI::App app{
       "mccsd: runs the collectives of this host's tenants.\n\n"
@@ -248,20 +265,11 @@ int Main(int argc, char** argv) {
   std::string log_level;
   app.add_option("--config", config_path, "YAML configuration; flags take precedence")
       ->option_text("FILE");
-  auto* host = app.add_option("--host", flags.host, "Name of this host (default: the machine's)");
-  auto* socket = app.add_option("--socket", flags.socket,
-                                "Unix socket for tenants (default " + flags.socket + ")");
-  auto* listen = app.add_option("--listen", flags.listen,
-                                "HOST:PORT for peer daemons (default " + flags.listen + ")");
-  auto* advertise =
-      app.add_option("--advertise", flags.advertise, "HOST:PORT at which peers reach this daemon");
-  auto* state_dir =
-      app.add_option("--state-dir", flags.state_dir,
-                     "Directory for pid and endpoint (default " + flags.state_dir + ")");
-  auto* controller = app.add_option("--controller", flags.controller,
-                                    "HOST:PORT of mccs-controller (default: none)");
-  auto* metrics = app.add_option("--metrics-listen", flags.metrics_listen,
-                                 "HOST:PORT that serves /metrics to Prometheus (default: none)");
+  for (const Flag& flag : kFlags) {
+    const std::string& usual = flags.*flag.field;
+    app.add_option(flag.name, flags.*flag.field,
+                   usual.empty() ? flag.text : absl::StrCat(flag.text, " (default ", usual, ")"));
+  }
   auto* level =
       app.add_option("--log-level", log_level, "debug, info, warning or error (default info)");
   bool print_topology = false;
@@ -291,13 +299,9 @@ int Main(int argc, char** argv) {
     }
     config = *read;
   }
-  if (*host) config.host = flags.host;
-  if (*socket) config.socket = flags.socket;
-  if (*listen) config.listen = flags.listen;
-  if (*advertise) config.advertise = flags.advertise;
-  if (*state_dir) config.state_dir = flags.state_dir;
-  if (*controller) config.controller = flags.controller;
-  if (*metrics) config.metrics_listen = flags.metrics_listen;
+  for (const Flag& flag : kFlags) {
+    if (app.count(flag.name) > 0) config.*flag.field = flags.*flag.field;
+  }
   if (*level) {
     auto parsed = ParseLogLevel(log_level);
     if (!parsed.ok()) {
