@@ -173,8 +173,7 @@ bool Session::Poll(int& ends_left) {
   if (state_ == State::kOpen) moved |= PollDirty();
   moved |= PollMapped();
   moved |= PollReleases();
-  moved |= PollClosingWindows();
-  moved |= PollRevocations();
+  moved |= PollStops();
   for (uint32_t handle : std::exchange(free_, {})) {
     ranks_.erase(handle);
     free_below_.insert(handle);

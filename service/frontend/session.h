@@ -87,11 +87,11 @@ class Session {
     uint32_t parent = 0;  // CommHandle
   };
 
-  // A window that accepts no further puts, while a put in progress completes.
-  struct ClosingWindow {
+  // A CommRevoke or DeregisterWindow, answered when the communicator has stopped or has ended.
+  struct AwaitedStop {
     uint64_t request = 0;
-    uint32_t handle = 0;  // CommHandle
-    uint64_t number = 0;
+    uint32_t handle = 0;                  // CommHandle
+    std::optional<uint64_t> window = {};  // no put into it may be in progress; none: no operation
   };
 
   // ---- Requests: the table in session.cc has all of them ----------------------------------------
@@ -146,10 +146,9 @@ class Session {
   bool PollDirty();
   bool PollMapped();
   bool PollReleases();
-  bool PollClosingWindows();
-  bool HasPutInProgress(const ClosingWindow& window) const;
+  bool PollStops();
+  bool HasStopped(const AwaitedStop& stop) const;
   void DropSomeFailedCalls();
-  bool PollRevocations();
   std::vector<RingUse> UsesOf(BufferId id) const;
 
   // ---- Ranks ------------------------------------------------------------------------------------
@@ -218,9 +217,7 @@ class Session {
   uint32_t handles_ = 0;        // all handles below are in use, or in free_below_
   std::set<uint32_t> free_below_;
   std::vector<PendingRequest> pending_requests_;
-  std::vector<PendingRequest>
-      revocations_;  // whose communicators still have operations in progress
-  std::vector<ClosingWindow> closing_windows_;
+  std::vector<AwaitedStop> stops_;
   BufferReleases releases_{buffers_};
   uint32_t last_checked_ = 0;  // CommHandle; for DropSomeFailedCalls
   uint32_t dirty_words_ = 0;   // words of the dirty bitmap that contain handles in use

@@ -151,20 +151,8 @@ Session::Outcome Session::HandleRevoke(const wire::CommRevoke& request, RankSlot
   endpoint.communicator->Revoke(&endpoint,
                                 absl::StrCat("rank ", endpoint.rank().value(),
                                              " ended its work: it was revoked by ncclCommRevoke"));
-  revocations_.push_back({request.header.request, request.comm_handle});
+  stops_.push_back({request.header.request, request.comm_handle});
   return std::nullopt;
-}
-
-bool Session::PollRevocations() {
-  const size_t before = revocations_.size();
-  std::erase_if(revocations_, [&](const PendingRequest& revocation) {
-    auto slot = ranks_.find(revocation.parent);
-    const Communicator* communicator = slot == ranks_.end() ? nullptr : slot->second.communicator();
-    if (communicator != nullptr && !communicator->quiescent()) return false;
-    AnswerDone(revocation.request);
-    return true;
-  });
-  return revocations_.size() != before;
 }
 
 }  // namespace mccs

@@ -290,25 +290,25 @@ Session::Outcome Session::HandleDeregisterWindow(const wire::DeregisterWindow& r
     closed = slot->second.endpoint().windows().Close(request.number);
     slot->second.communicator()->Wake();
   }
-  const ClosingWindow closing{request.header.request, request.comm_handle, request.number};
-  if (!closed.ok() || !HasPutInProgress(closing)) return closed;
-  closing_windows_.push_back(closing);
+  const AwaitedStop stop{request.header.request, request.comm_handle, request.number};
+  if (!closed.ok() || HasStopped(stop)) return closed;
+  stops_.push_back(stop);
   return std::nullopt;
 }
 
-// False after the slice or copy in progress, or when the communicator ends: a broken lane fails it.
-bool Session::HasPutInProgress(const ClosingWindow& window) const {
-  const auto slot = ranks_.find(window.handle);
-  if (slot == ranks_.end()) return false;
-  const RankEndpoint& endpoint = slot->second.endpoint();
-  return endpoint.communicator != nullptr &&
-         endpoint.communicator->WritesInto(endpoint.rank(), window.number);
+// Puts stop after the slice or copy in progress, or with the communicator: a broken lane fails it.
+bool Session::HasStopped(const AwaitedStop& stop) const {
+  const auto slot = ranks_.find(stop.handle);
+  if (slot == ranks_.end() || slot->second.communicator() == nullptr) return true;
+  const Communicator& communicator = *slot->second.communicator();
+  if (!stop.window.has_value()) return communicator.quiescent();
+  return !communicator.WritesInto(slot->second.endpoint().rank(), *stop.window);
 }
 
-bool Session::PollClosingWindows() {
-  return std::erase_if(closing_windows_, [this](const ClosingWindow& window) {
-           if (HasPutInProgress(window)) return false;
-           AnswerDone(window.request);
+bool Session::PollStops() {
+  return std::erase_if(stops_, [this](const AwaitedStop& stop) {
+           if (!HasStopped(stop)) return false;
+           AnswerDone(stop.request);
            return true;
          }) > 0;
 }
