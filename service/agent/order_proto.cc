@@ -81,12 +81,12 @@ absl::StatusOr<RateLimits> RateLimitsFromProto(const agent::v1::RateLimits& mess
                             .to = HostIndex(lane.to()),
                             .rate_bps = lane.rate_bps()});
   }
-  if (absl::Status status = CheckLanes(limits.lanes); !status.ok()) return status;
+  MCCS_RETURN_IF_ERROR(CheckLanes(limits.lanes));
   if (message.has_send_windows()) {
     limits.windows = {.period_ns = message.send_windows().period_ns(),
                       .origin_ns = message.send_windows().origin_ns(),
                       .open_ns = message.send_windows().open_ns()};
-    if (absl::Status status = CheckWindows(limits.windows); !status.ok()) return status;
+    MCCS_RETURN_IF_ERROR(CheckWindows(limits.windows));
   }
   return limits;
 }
