@@ -295,26 +295,15 @@ bool Session::EndNextRank() {
         Communicator::Leaving::kAtOnce);
   return true;
 }
+
 // ---- For an operator ----------------------------------------------------------------------------
 
 void Session::WriteState(state::Session* out) const {
   out->set_id(id_.value());
   out->set_process(identity().process);
   out->set_tenant(identity().tenant);
-  switch (state_) {
-    case State::kGreeting:
-      out->set_state("greeting");
-      break;
-    case State::kOpen:
-      out->set_state("open");
-      break;
-    case State::kClosing:
-      out->set_state("closing");
-      break;
-    case State::kClosed:
-      out->set_state("closed");
-      break;
-  }
+  constexpr const char* kNames[] = {"greeting", "open", "closing", "closed"};
+  out->set_state(kNames[static_cast<size_t>(state_)]);
   out->set_buffers(buffers_.size());
   out->set_buffer_bytes(buffers_.bytes());
   for (const auto& [handle, slot] : ranks_) {

@@ -160,7 +160,7 @@ class Session {
   absl::Status Admit(const JoinRequest& join, uint64_t request);
   absl::Status JoinDerived(const RankSlot& parent, const DerivedRank& place,
                            const wire::CommOptions& options, uint64_t request);
-  // The slot, if its rank has joined and is not leaving; otherwise the reason.
+  // The slot of a rank that is not leaving; otherwise the reason.
   absl::StatusOr<RankSlot*> UsableSlot(uint32_t handle);
   absl::Status JoinSplit(uint64_t request, const JoinRequest& join);
   void OnNotMember(uint64_t request, const absl::Status& why);
