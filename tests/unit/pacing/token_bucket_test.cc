@@ -183,47 +183,43 @@ TEST(SharedBucket, TheHighestRevisionCounts) {
   EXPECT_EQ(bucket.rate_bps(), 0u);
 }
 
-TEST(SharedBucket, OneLaneGetsTheWholeRate) {
-  SharedBucket bucket;
-  bucket.SetRate(kRate, 1, kStart);
-  Lanes lanes;
-  lanes.RunFor(bucket, 1, kNsPerSec);
-  EXPECT_NEAR(static_cast<double>(lanes.sent[0]), 10e6, 0.03 * 10e6);
+class LimitedSharedBucket : public testing::Test {
+ protected:
+  LimitedSharedBucket() { bucket_.SetRate(kRate, 1, kStart); }
+  SharedBucket bucket_;
+  Lanes lanes_;
+};
+
+TEST_F(LimitedSharedBucket, OneLaneGetsTheWholeRate) {
+  lanes_.RunFor(bucket_, 1, kNsPerSec);
+  EXPECT_NEAR(static_cast<double>(lanes_.sent[0]), 10e6, 0.03 * 10e6);
 }
 
-TEST(SharedBucket, SeveralGetEqualParts) {
-  SharedBucket bucket;
-  bucket.SetRate(kRate, 1, kStart);
-  Lanes lanes;
-  lanes.RunFor(bucket, 4, kNsPerSec);
-  for (const uint64_t sent : lanes.sent) {
+TEST_F(LimitedSharedBucket, SeveralGetEqualParts) {
+  lanes_.RunFor(bucket_, 4, kNsPerSec);
+  for (const uint64_t sent : lanes_.sent) {
     EXPECT_NEAR(static_cast<double>(sent), 2.5e6, 0.03 * 2.5e6);
   }
 }
 
-TEST(SharedBucket, AnIdleLaneDoesNotBlockOthers) {
-  SharedBucket bucket;
-  bucket.SetRate(kRate, 1, kStart);
-  Lanes lanes;
-  lanes.RunFor(bucket, 4, kNsPerSec);
-  lanes.sent = {};
-  lanes.RunFor(bucket, 2, kNsPerSec);  // the others do not call and do not leave the queue
-  EXPECT_NEAR(static_cast<double>(lanes.sent[0] + lanes.sent[1]), 10e6, 0.03 * 10e6);
-  EXPECT_NEAR(static_cast<double>(lanes.sent[0]), 5e6, 0.03 * 5e6);
+TEST_F(LimitedSharedBucket, AnIdleLaneDoesNotBlockOthers) {
+  lanes_.RunFor(bucket_, 4, kNsPerSec);
+  lanes_.sent = {};
+  lanes_.RunFor(bucket_, 2, kNsPerSec);  // the others do not call and do not leave the queue
+  EXPECT_NEAR(static_cast<double>(lanes_.sent[0] + lanes_.sent[1]), 10e6, 0.03 * 10e6);
+  EXPECT_NEAR(static_cast<double>(lanes_.sent[0]), 5e6, 0.03 * 5e6);
 }
 
-TEST(SharedBucket, ALeavingLaneUnblocksTheNext) {
-  SharedBucket bucket;
-  bucket.SetRate(kRate, 1, kStart);
+TEST_F(LimitedSharedBucket, ALeavingLaneUnblocksTheNext) {
   int a = 0, b = 0;
-  EXPECT_EQ(bucket.Allowance(&a, kStart), 0u);
-  EXPECT_EQ(bucket.Allowance(&b, kStart), 0u);
-  const MonotonicNs open = bucket.OpensAt(&a, kStart);
+  EXPECT_EQ(bucket_.Allowance(&a, kStart), 0u);
+  EXPECT_EQ(bucket_.Allowance(&b, kStart), 0u);
+  const MonotonicNs open = bucket_.OpensAt(&a, kStart);
   EXPECT_GT(open, kStart);
-  EXPECT_EQ(bucket.Allowance(&b, open), 0u) << "the other one is first";
-  EXPECT_GT(bucket.OpensAt(&b, open), open);
-  bucket.LeaveQueue(&a);
-  EXPECT_GT(bucket.Allowance(&b, open), 0u);
+  EXPECT_EQ(bucket_.Allowance(&b, open), 0u) << "the other one is first";
+  EXPECT_GT(bucket_.OpensAt(&b, open), open);
+  bucket_.LeaveQueue(&a);
+  EXPECT_GT(bucket_.Allowance(&b, open), 0u);
 }
 
 }  // namespace token_bucket_test
