@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "service/device/memory_file.h"
+#include "service/device/mapped_memory.h"
 
 namespace mccs {
 

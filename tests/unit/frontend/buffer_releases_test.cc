@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include "tests/unit/frontend/rank_endpoint_fixture.h"
-#include "tests/unit/frontend/register_now.h"
 
 namespace mccs {
 namespace buffer_releases_test {

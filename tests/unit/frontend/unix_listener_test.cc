@@ -430,12 +430,8 @@ TEST_F(UnixListenerTest, ADeadProcessDoesNotHideTheNextOne) {
 }
 
 // The tenant shares the doorbell's file: it can make it blocking, and read it empty.
-TEST_F(UnixListenerTest, ACorruptDoorbellDoesNotBlockTheDaemon) {
-  ASSERT_TRUE(Open().ok());
-  const UniqueFd client = Connect(path_);
-  const auto channel = Accept();
-  ASSERT_NE(channel, nullptr);
-  const UniqueFd bell(dup(channel->doorbell()));
+TEST_F(ConnectedProcessTest, ACorruptDoorbellDoesNotBlockTheDaemon) {
+  const UniqueFd bell(dup(channel_->doorbell()));
   const uint64_t one = 1;
   for (int i = 0; i < 3; ++i) {
     ASSERT_EQ(write(bell.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
@@ -447,22 +443,50 @@ TEST_F(UnixListenerTest, ACorruptDoorbellDoesNotBlockTheDaemon) {
     }
     alarm(5);  // a blocked daemon ends the test
     TenantMessage message;
-    const auto got = channel->Receive(&message);
+    const auto got = channel_->Receive(&message);
     alarm(0);
     ASSERT_TRUE(got.ok());
     EXPECT_FALSE(*got);
   }
 }
 
-TEST_F(UnixListenerTest, DetectsAProcessThatDoesNotRead) {
-  ASSERT_TRUE(Open().ok());
-  const UniqueFd client = Connect(path_);
-  const auto channel = Accept();
-  ASSERT_NE(channel, nullptr);
+TEST_F(ConnectedProcessTest, DetectsAProcessThatDoesNotRead) {
   const std::vector<std::byte> message(wire::kMaxMessageBytes);
   absl::Status status;
-  for (int i = 0; i < 100'000 && status.ok(); ++i) status = channel->Send(message, {});
+  for (int i = 0; i < 100'000 && status.ok(); ++i) status = channel_->Send(message, {});
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+}
+
+// ---- The control group of a process -------------------------------------------------------------
+
+TEST(ProcessCgroup, IsThePathOfTheUnifiedHierarchy) {
+  EXPECT_EQ(CgroupIn("0::/jobs/team-a\n"), "/jobs/team-a");
+  EXPECT_EQ(CgroupIn("0::/a:b\n"), "/a:b");
+  EXPECT_EQ(CgroupIn("0::/\n"), "/");
+  EXPECT_EQ(CgroupIn("12:cpu,cpuacct:/x\n1:name=systemd:/y\n0::/z\n"), "/z");
+}
+
+TEST(ProcessCgroup, IsSystemdsWhereVersionOneIsInUse) {
+  EXPECT_EQ(CgroupIn("12:cpu,cpuacct:/x\n1:name=systemd:/user.slice\n0::/\n"), "/user.slice");
+  EXPECT_EQ(CgroupIn("1:name=systemd:/user.slice\n"), "/user.slice");
+}
+
+// The name is sent to the controller, and protobuf would reject a message with other bytes.
+TEST(ProcessCgroup, IsAlwaysUtf8) {
+  EXPECT_EQ(CgroupIn("0::/jobs/a/\xff\xe4x\n"), "/jobs/a/??x");
+  EXPECT_EQ(CgroupIn("1:name=systemd:/jobs/\xff\n"), "/jobs/?");
+  EXPECT_EQ(CgroupIn("0::/jobs/\u00e4\n"), "/jobs/\u00e4");
+}
+
+TEST(ProcessCgroup, IsUnknownForOtherText) {
+  for (const char* text : {"", "\n", "0", "0:", "nonsense", "12:cpu:/x\n"})
+    EXPECT_EQ(CgroupIn(text), "") << text;
+}
+
+TEST(ProcessCgroup, IsUnknownForAMissingProcess) {
+  EXPECT_EQ(CgroupOf(0), "");
+  const std::string own = CgroupOf(getpid());
+  EXPECT_TRUE(own.empty() || own.front() == '/') << own;
 }
 
 }  // namespace unix_listener_test
