@@ -95,6 +95,22 @@ enum class MessageKind : uint32_t {
   kRegisterWindow = 26,
   kDeregisterWindow = 27,
 };
+inline constexpr uint32_t kMessageKinds = 27;  // from 1
+
+// The others are requests.
+constexpr bool IsReply(MessageKind kind) {
+  switch (kind) {
+    case MessageKind::kHelloReply:
+    case MessageKind::kUniqueIdReply:
+    case MessageKind::kRegisterReply:
+    case MessageKind::kCommInitReply:
+    case MessageKind::kDone:
+    case MessageKind::kEstimateReply:
+      return true;
+    default:
+      return false;
+  }
+}
 
 struct MessageHeader {
   MessageKind kind;

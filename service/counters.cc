@@ -38,23 +38,10 @@ void AddCounters(Counters& from, TenantCounters* sum, const Take& take) {
 }  // namespace
 
 const char* FailureName(size_t error_class) {
-  switch (static_cast<wire::ErrorClass>(error_class)) {
-    case wire::ErrorClass::kNone:
-      return "none";
-    case wire::ErrorClass::kInvalidArgument:
-      return "invalid_argument";
-    case wire::ErrorClass::kInvalidUsage:
-      return "invalid_usage";
-    case wire::ErrorClass::kSystem:
-      return "system";
-    case wire::ErrorClass::kRemote:
-      return "remote";
-    case wire::ErrorClass::kInternal:
-      return "internal";
-    case wire::ErrorClass::kAborted:
-      return "aborted";
-  }
-  return "unknown";
+  // In the order of wire::ErrorClass.
+  constexpr const char* kNames[kFailureClasses] = {
+      "none", "invalid_argument", "invalid_usage", "system", "remote", "internal", "aborted"};
+  return error_class < kFailureClasses ? kNames[error_class] : "unknown";
 }
 
 size_t FailureClassOf(const absl::Status& why) {

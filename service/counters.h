@@ -18,11 +18,13 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "base/counter.h"
@@ -115,6 +117,36 @@ class DaemonCounters {
 // If `all` is null, returns counters that no one reads.
 std::shared_ptr<TenantCounters> CountersOf(DaemonCounters* all, const TenantAccount* account,
                                            const std::string& tenant);
+
+struct KindWork {
+  uint64_t operations = 0;
+  uint64_t bytes = 0;  // of the calls: count × size of type
+};
+
+// By OpKind.
+using WorkByKind = std::array<KindWork, kOpKinds>;
+
+// Work of one communicator on this host, by kind of call; also added to its tenant's counters.
+//
+// OWNER: the Communicator. THREAD: the owning engine.
+class WorkTally {
+ public:
+  explicit WorkTally(std::shared_ptr<TenantCounters> tenant) : tenant_(std::move(tenant)) {}
+
+  // Counts one completed operation.
+  void Count(OpKind kind, uint64_t bytes) {
+    const auto index = static_cast<size_t>(kind);
+    ++work_[index].operations;
+    work_[index].bytes += bytes;
+    tenant_->work[index].operations.Add(1);
+    tenant_->work[index].bytes.Add(bytes);
+  }
+  const WorkByKind& work() const { return work_; }
+
+ private:
+  const std::shared_ptr<TenantCounters> tenant_;
+  WorkByKind work_ = {};
+};
 
 }  // namespace mccs
 

@@ -43,6 +43,17 @@ struct MachineOptions {
 // kUnavailable: hwloc cannot read the machine or the file.
 absl::StatusOr<MachineParts> DiscoverMachine(const MachineOptions& options);
 
+struct HostNames {
+  std::string host;
+  std::string rack;  // empty: not configured
+  int configured_gpus = 0;
+};
+
+// The host's entry of a `kind: Topology` for `mccsd --print-topology`: YAML for the list spec.hosts.
+// Pure. Placeholders in capitals, each with a comment, replace what a host
+// cannot detect (SWITCH, RACK, SPEED); the controller rejects a Topology that contains them.
+std::string HostTopologyYaml(const HostNames& names, const MachineParts& parts);
+
 }  // namespace mccs
 
 #endif  // MCCS_SERVICE_MACHINE_PARTS_H_

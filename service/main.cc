@@ -1,11 +1,14 @@
 // mccsd: creates and connects the objects.
 #include <sched.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +27,7 @@
 #include "base/reactor.h"
 #include "base/state_directory.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "base/wall_clock.h"
 #include "base/yaml_config.h"
 #include "base/yaml_keys.h"
@@ -36,17 +40,37 @@
 #include "service/device/mapping_threads.h"
 #include "service/engine_loop.h"
 #include "service/frontend/unix_listener.h"
-#include "service/host_topology_yaml.h"
 #include "service/machine_parts.h"
 #include "service/metrics.h"
 #include "service/probe/raw_prober.h"
-#include "service/process_limits.h"
 #include "service/transport/socket_network.h"
 #include "service/transport/stream_lane.h"
 #include "topology/host_discovery.h"
 
 namespace mccs {
 namespace {
+
+constexpr rlim_t kWantedDescriptors = 65536;
+constexpr rlim_t kFewDescriptors = 4096;
+constexpr unsigned long kTimerSlackNs = 1 * kNsPerUs;
+
+// Raises the limit of file descriptors (one per connection, buffer and communicator) to the hard
+// limit. Logs a line if file descriptors or lockable memory are too few.
+void RaiseProcessLimits(Log& log) {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = std::min(limit.rlim_max, std::max(limit.rlim_cur, kWantedDescriptors));
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur < kFewDescriptors) {
+      log.Warning("only ", limit.rlim_cur, " file descriptors are allowed; ", kFewDescriptors,
+                  " or more are advised (LimitNOFILE= in the unit)");
+    }
+  }
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_max != RLIM_INFINITY) {
+    log.Info("locked memory is limited to ", FormatBytes(limit.rlim_max),
+             ": sufficient for TCP lanes; RDMA lanes need LimitMEMLOCK=infinity");
+  }
+}
 
 int WorkersFor(const Config& config) {
   if (config.workers >= 0) return config.workers;
@@ -180,7 +204,8 @@ absl::Status Serve(const Config& config, Log& log) {
   if (const int error = sd_notify(0, "READY=1"); error < 0)
     log.Warning("cannot notify the service manager: ", std::strerror(-error));
 
-  SetTimerSlack();
+  // Short sleeps of this thread end on time; the kernel's default adds 50 µs to each.
+  prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
   EngineLoop(
       *daemon, *reactor, clock, +[] { sched_yield(); })
       .Run(stop);
@@ -214,6 +239,23 @@ std::string HostName() {
   return name;
 }
 
+// A flag that overrides a key of the configuration.
+struct Flag {
+  const char* name;
+  std::string Config::*field;
+  const char* text;  // the default, if any, is appended
+};
+constexpr Flag kFlags[] = {
+    {"--host", &Config::host, "Name of this host (default: the machine's)"},
+    {"--socket", &Config::socket, "Unix socket for tenants"},
+    {"--listen", &Config::listen, "HOST:PORT for peer daemons"},
+    {"--advertise", &Config::advertise, "HOST:PORT at which peers reach this daemon"},
+    {"--state-dir", &Config::state_dir, "Directory for pid and endpoint"},
+    {"--controller", &Config::controller, "HOST:PORT of mccs-controller (default: none)"},
+    {"--metrics-listen", &Config::metrics_listen,
+     "HOST:PORT that serves /metrics to Prometheus (default: none)"},
+};
+
 int Main(int argc, char** argv) {
   CLI::App app{
       "mccsd: runs the collectives of this host's tenants.\n\n"
@@ -223,20 +265,11 @@ int Main(int argc, char** argv) {
   std::string log_level;
   app.add_option("--config", config_path, "YAML configuration; flags take precedence")
       ->option_text("FILE");
-  auto* host = app.add_option("--host", flags.host, "Name of this host (default: the machine's)");
-  auto* socket = app.add_option("--socket", flags.socket,
-                                "Unix socket for tenants (default " + flags.socket + ")");
-  auto* listen = app.add_option("--listen", flags.listen,
-                                "HOST:PORT for peer daemons (default " + flags.listen + ")");
-  auto* advertise =
-      app.add_option("--advertise", flags.advertise, "HOST:PORT at which peers reach this daemon");
-  auto* state_dir =
-      app.add_option("--state-dir", flags.state_dir,
-                     "Directory for pid and endpoint (default " + flags.state_dir + ")");
-  auto* controller = app.add_option("--controller", flags.controller,
-                                    "HOST:PORT of mccs-controller (default: none)");
-  auto* metrics = app.add_option("--metrics-listen", flags.metrics_listen,
-                                 "HOST:PORT that serves /metrics to Prometheus (default: none)");
+  for (const Flag& flag : kFlags) {
+    const std::string& usual = flags.*flag.field;
+    app.add_option(flag.name, flags.*flag.field,
+                   usual.empty() ? flag.text : absl::StrCat(flag.text, " (default ", usual, ")"));
+  }
   auto* level =
       app.add_option("--log-level", log_level, "debug, info, warning or error (default info)");
   bool print_topology = false;
@@ -266,13 +299,9 @@ int Main(int argc, char** argv) {
     }
     config = *read;
   }
-  if (*host) config.host = flags.host;
-  if (*socket) config.socket = flags.socket;
-  if (*listen) config.listen = flags.listen;
-  if (*advertise) config.advertise = flags.advertise;
-  if (*state_dir) config.state_dir = flags.state_dir;
-  if (*controller) config.controller = flags.controller;
-  if (*metrics) config.metrics_listen = flags.metrics_listen;
+  for (const Flag& flag : kFlags) {
+    if (app.count(flag.name) > 0) config.*flag.field = flags.*flag.field;
+  }
   if (*level) {
     auto parsed = ParseLogLevel(log_level);
     if (!parsed.ok()) {

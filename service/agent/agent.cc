@@ -3,25 +3,14 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/message_limits.h"
-#include "service/agent/agent_table.h"
-#include "service/agent/clock_echo.h"
-#include "service/agent/probe_proto.h"
+#include "service/agent/order_proto.h"
 
 namespace mccs {
 namespace {
-
-using SteadyTime = std::chrono::steady_clock::time_point;
 
 // The version of agent.proto that this daemon speaks.
 constexpr uint32_t kProtocol = 1;
@@ -77,92 +66,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const AgentOptions& options) {
 
 }  // namespace
 
-// The talker thread opens a stream and writes. For each stream a listener thread reads, and a
-// watcher thread cancels it after a heartbeat timeout. Reads and writes have no deadline of their
-// own, and a write waits for the reader; so only the cancellation ends them if the peer hangs.
-class Agent::Impl {
- public:
-  using Stream = grpc::ClientReaderWriter<agent::v1::FromAgent, agent::v1::ToAgent>;
-
-  Impl(AgentOptions options, Log* log) : options_(std::move(options)), log_(log) {}
-  ~Impl();
-
-  absl::Status Start(const AgentHost& host);
-
-  bool connected() const { return connected_.load(std::memory_order_relaxed); }
-
-  // Runs `write(table)` and wakes the talker. Also wakes the engine if the write made an early
-  // order available.
-  template <typename Write>
-  void WithTable(Write write) {
-    bool ordered = false;
-    {
-      const std::lock_guard lock(mutex_);
-      write(table_);
-      ordered = StoreHasOrders();
-      changed_.notify_all();
-    }
-    if (ordered && options_.wake) options_.wake();
-  }
-  // Returns the next order of one kind, from `take(table)`.
-  template <typename Take>
-  auto TakeOrder(Take take) -> decltype(take(std::declval<AgentTable&>())) {
-    if (!has_orders_.load(std::memory_order_acquire)) return std::nullopt;
-    const std::lock_guard lock(mutex_);
-    auto order = take(table_);
-    StoreHasOrders();
-    return order;
-  }
-
- private:
-  void TalkForEver();
-  void RunStream();
-  bool SendRegistration(Stream* stream);
-  // Returns when the stream has ended or must end.
-  void SendUntilBroken(Stream* stream);
-  void Listen(Stream* stream);
-  void Watch(grpc::ClientContext* context);
-  void HandleMessage(const agent::v1::ToAgent& message);
-  void Probe(const agent::v1::Probe& message);
-  void SetConnected(bool connected);
-  void Pause();
-  // Returns true if there are orders now and there were none before. REQUIRES: mutex_ is held.
-  bool StoreHasOrders() {
-    const bool has = table_.has_updates();
-    return !has_orders_.exchange(has, std::memory_order_release) && has;
-  }
-
-  AgentOptions options_;  // constant, except that the prober is destroyed first
-  Log* const log_;
-  const SystemClock clock_;  // the clock of the daemon, to which send windows refer
-  agent::v1::Host host_;
-  std::string topology_;
-  std::shared_ptr<grpc::Channel> channel_;
-  std::thread talker_;
-  int64_t retry_ns_ = 0;    // talker
-  std::string last_error_;  // talker: to log the same error once
-  // Read by the engine; protects no other data.
-  std::atomic<bool> connected_ = false;
-  // Written under mutex_, with the table; lets the engine skip the lock. Release when an order has
-  // arrived; pairs with the load in TakeOrder.
-  std::atomic<bool> has_orders_ = false;
-
-  std::mutex mutex_;  // protects the following members
-  std::condition_variable changed_;
-  std::condition_variable watched_;  // the state that the watcher reads has changed
-  AgentTable table_;
-  ClockEcho echo_;  // of the open stream
-  bool stopping_ = false;
-  bool broken_ = false;                     // the listener has ended
-  bool timed_out_ = false;                  // the watcher has cancelled the stream
-  grpc::ClientContext* context_ = nullptr;  // of the open stream
-  uint64_t stream_ = 0;                     // its number
-  SteadyTime heard_;
-  int64_t heartbeat_every_ns_ = 0;
-  int64_t heartbeat_timeout_ns_ = 0;
-};
-
-absl::Status Agent::Impl::Start(const AgentHost& host) {
+absl::Status Agent::Start(const AgentHost& host) {
   if (options_.controller.empty() || host.position.host.empty()) {
     return absl::InvalidArgumentError(
         "the agent requires the controller's address and this host's name");
@@ -174,7 +78,7 @@ absl::Status Agent::Impl::Start(const AgentHost& host) {
   return absl::OkStatus();
 }
 
-Agent::Impl::~Impl() {
+Agent::~Agent() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -186,7 +90,7 @@ Agent::Impl::~Impl() {
   options_.prober.reset();  // Stops its thread: from here on it calls no callback.
 }
 
-void Agent::Impl::TalkForEver() {
+void Agent::TalkForEver() {
   retry_ns_ = options_.first_retry_ns;
   for (;;) {
     RunStream();
@@ -197,7 +101,7 @@ void Agent::Impl::TalkForEver() {
 }
 
 // One stream, from opening to end.
-void Agent::Impl::RunStream() {
+void Agent::RunStream() {
   grpc::ClientContext context;
   const std::unique_ptr<agent::v1::AgentHub::Stub> stub = agent::v1::AgentHub::NewStub(channel_);
   {
@@ -239,7 +143,7 @@ void Agent::Impl::RunStream() {
                 "); retrying. Communicators continue without it");
 }
 
-bool Agent::Impl::SendRegistration(Stream* stream) {
+bool Agent::SendRegistration(Stream* stream) {
   agent::v1::FromAgent message;
   agent::v1::Register* registration = message.mutable_registration();
   registration->set_protocol(kProtocol);
@@ -255,7 +159,7 @@ bool Agent::Impl::SendRegistration(Stream* stream) {
   return stream->Write(message);
 }
 
-void Agent::Impl::SendUntilBroken(Stream* stream) {
+void Agent::SendUntilBroken(Stream* stream) {
   const auto now = [] { return std::chrono::steady_clock::now(); };
   SteadyTime last_heartbeat = now();
   int heartbeats = 0;
@@ -284,7 +188,7 @@ void Agent::Impl::SendUntilBroken(Stream* stream) {
   }
 }
 
-void Agent::Impl::Listen(Stream* stream) {
+void Agent::Listen(Stream* stream) {
   agent::v1::ToAgent message;
   while (stream->Read(&message)) HandleMessage(message);
   const std::lock_guard lock(mutex_);
@@ -293,7 +197,7 @@ void Agent::Impl::Listen(Stream* stream) {
   watched_.notify_all();
 }
 
-void Agent::Impl::Watch(grpc::ClientContext* context) {
+void Agent::Watch(grpc::ClientContext* context) {
   std::unique_lock lock(mutex_);
   while (!broken_ && !stopping_) {
     const SteadyTime silent_from = heard_ + Ns(heartbeat_timeout_ns_);
@@ -307,7 +211,7 @@ void Agent::Impl::Watch(grpc::ClientContext* context) {
   }
 }
 
-void Agent::Impl::HandleMessage(const agent::v1::ToAgent& message) {
+void Agent::HandleMessage(const agent::v1::ToAgent& message) {
   absl::Status order;
   {
     const std::lock_guard lock(mutex_);
@@ -337,7 +241,7 @@ void Agent::Impl::HandleMessage(const agent::v1::ToAgent& message) {
   if ((ordered || message.has_dump()) && options_.wake) options_.wake();
 }
 
-void Agent::Impl::Probe(const agent::v1::Probe& message) {
+void Agent::Probe(const agent::v1::Probe& message) {
   uint64_t stream = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -359,7 +263,7 @@ void Agent::Impl::Probe(const agent::v1::Probe& message) {
   });
 }
 
-void Agent::Impl::SetConnected(bool connected) {
+void Agent::SetConnected(bool connected) {
   {
     const std::lock_guard lock(mutex_);
     if (connected_.exchange(connected, std::memory_order_relaxed) == connected) return;
@@ -369,52 +273,43 @@ void Agent::Impl::SetConnected(bool connected) {
 }
 
 // Waits between two attempts.
-void Agent::Impl::Pause() {
+void Agent::Pause() {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, Ns(retry_ns_), [&] { return stopping_; });
   retry_ns_ = std::min(2 * retry_ns_, options_.last_retry_ns);
 }
 
-Agent::Agent(AgentOptions options, Log* log)
-    : impl_(std::make_unique<Impl>(std::move(options), log)) {}
-
-Agent::~Agent() = default;
-
-absl::Status Agent::Start(const AgentHost& host) { return impl_->Start(host); }
-
-bool Agent::connected() const { return impl_->connected(); }
-
 void Agent::Announce(const CommunicatorInfo& info) {
-  impl_->WithTable([&](AgentTable& table) { table.Announce(info); });
+  WithTable([&](AgentTable& table) { table.Announce(info); });
 }
 
 std::optional<Proposal> Agent::TakeProposal() {
-  return impl_->TakeOrder([](AgentTable& table) { return table.TakeProposal(); });
+  return TakeOrder([](AgentTable& table) { return table.TakeProposal(); });
 }
 
 std::optional<RateUpdate> Agent::TakeRateUpdate() {
-  return impl_->TakeOrder([](AgentTable& table) { return table.TakeRateUpdate(); });
+  return TakeOrder([](AgentTable& table) { return table.TakeRateUpdate(); });
 }
 
 std::optional<std::vector<TenantEntry>> Agent::TakeTenants() {
-  return impl_->TakeOrder([](AgentTable& table) { return table.TakeTenants(); });
+  return TakeOrder([](AgentTable& table) { return table.TakeTenants(); });
 }
 
 void Agent::Report(const CommunicatorStats& stats) {
-  impl_->WithTable([&](AgentTable& table) { table.Report(stats); });
+  WithTable([&](AgentTable& table) { table.Report(stats); });
 }
 
 std::optional<uint64_t> Agent::TakeStateRequest() {
-  return impl_->TakeOrder([](AgentTable& table) { return table.TakeStateRequest(); });
+  return TakeOrder([](AgentTable& table) { return table.TakeStateRequest(); });
 }
 
 void Agent::SendState(uint64_t request_id, const state::Daemon& state) {
-  impl_->WithTable([&](AgentTable& table) { table.AddState(request_id, state); });
+  WithTable([&](AgentTable& table) { table.AddState(request_id, state); });
 }
 
 void Agent::Ended(CommId id, const std::string& why) {
   const bool heard = connected();
-  impl_->WithTable([&](AgentTable& table) {
+  WithTable([&](AgentTable& table) {
     table.Ended(id, why);
     if (!heard) table.DropEnded();
   });

@@ -11,21 +11,36 @@
 #ifndef MCCS_SERVICE_AGENT_AGENT_H_
 #define MCCS_SERVICE_AGENT_AGENT_H_
 
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/wall_clock.h"
+#include "proto/agent.pb.h"
+#include "service/agent/agent_table.h"
 #include "service/communicator/links/controller_link.h"
 #include "service/probe/path_prober.h"
 #include "topology/host_discovery.h"
 #include "topology/position.h"
+
+namespace grpc {
+class Channel;
+class ClientContext;
+template <class W, class R>
+class ClientReaderWriter;
+}  // namespace grpc
 
 namespace mccs {
 
@@ -53,10 +68,13 @@ struct AgentHost {
   std::string topology = {};  // name of the Topology that contains it; empty: not configured
 };
 
+// The talker thread opens a stream and writes. For each stream a listener thread reads, and a
+// watcher thread cancels it after a heartbeat timeout. Reads and writes have no deadline of their
+// own, and a write waits for the reader; so only the cancellation ends them if the peer hangs.
 class Agent final : public ControllerLink {
  public:
   // Does not connect: connected() is false, reports are stored. LIFETIME: `log` outlives it.
-  Agent(AgentOptions options, Log* log);
+  Agent(AgentOptions options, Log* log) : options_(std::move(options)), log_(log) {}
   // Stops and joins its threads; does not wait for the controller.
   ~Agent() override;
 
@@ -64,7 +82,7 @@ class Agent final : public ControllerLink {
   // REQUIRES: called once. kInvalidArgument: no controller or no host name.
   absl::Status Start(const AgentHost& host);
 
-  bool connected() const override;
+  bool connected() const override { return connected_.load(std::memory_order_relaxed); }
   void Announce(const CommunicatorInfo& info) override;
   std::optional<Proposal> TakeProposal() override;
   std::optional<RateUpdate> TakeRateUpdate() override;
@@ -75,8 +93,77 @@ class Agent final : public ControllerLink {
   void Ended(CommId id, const std::string& why) override;
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  using Stream = grpc::ClientReaderWriter<agent::v1::FromAgent, agent::v1::ToAgent>;
+  using SteadyTime = std::chrono::steady_clock::time_point;
+
+  // Runs `write(table)` and wakes the talker. Also wakes the engine if the write made an early
+  // order available.
+  template <typename Write>
+  void WithTable(Write write) {
+    bool ordered = false;
+    {
+      const std::lock_guard lock(mutex_);
+      write(table_);
+      ordered = StoreHasOrders();
+      changed_.notify_all();
+    }
+    if (ordered && options_.wake) options_.wake();
+  }
+  // Returns the next order of one kind, from `take(table)`.
+  template <typename Take>
+  auto TakeOrder(Take take) -> decltype(take(std::declval<AgentTable&>())) {
+    if (!has_orders_.load(std::memory_order_acquire)) return std::nullopt;
+    const std::lock_guard lock(mutex_);
+    auto order = take(table_);
+    StoreHasOrders();
+    return order;
+  }
+
+  void TalkForEver();
+  void RunStream();
+  bool SendRegistration(Stream* stream);
+  // Returns when the stream has ended or must end.
+  void SendUntilBroken(Stream* stream);
+  void Listen(Stream* stream);
+  void Watch(grpc::ClientContext* context);
+  void HandleMessage(const agent::v1::ToAgent& message);
+  void Probe(const agent::v1::Probe& message);
+  void SetConnected(bool connected);
+  void Pause();
+  // Returns true if there are orders now and there were none before. REQUIRES: mutex_ is held.
+  bool StoreHasOrders() {
+    const bool has = table_.has_updates();
+    return !has_orders_.exchange(has, std::memory_order_release) && has;
+  }
+
+  AgentOptions options_;  // constant, except that the prober is destroyed first
+  Log* const log_;
+  const SystemClock clock_;  // the clock of the daemon, to which send windows refer
+  agent::v1::Host host_;
+  std::string topology_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::thread talker_;
+  int64_t retry_ns_ = 0;    // talker
+  std::string last_error_;  // talker: to log the same error once
+  // Read by the engine; protects no other data.
+  std::atomic<bool> connected_ = false;
+  // Written under mutex_, with the table; lets the engine skip the lock. Release when an order has
+  // arrived; pairs with the load in TakeOrder.
+  std::atomic<bool> has_orders_ = false;
+
+  std::mutex mutex_;  // protects the following members
+  std::condition_variable changed_;
+  std::condition_variable watched_;  // the state that the watcher reads has changed
+  AgentTable table_;
+  ClockEcho echo_;  // of the open stream
+  bool stopping_ = false;
+  bool broken_ = false;                     // the listener has ended
+  bool timed_out_ = false;                  // the watcher has cancelled the stream
+  grpc::ClientContext* context_ = nullptr;  // of the open stream
+  uint64_t stream_ = 0;                     // its number
+  SteadyTime heard_;
+  int64_t heartbeat_every_ns_ = 0;
+  int64_t heartbeat_timeout_ns_ = 0;
 };
 
 }  // namespace mccs

@@ -7,8 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "service/agent/rate_limits_proto.h"
-#include "service/agent/tenants_proto.h"
+#include "service/agent/order_proto.h"
 #include "service/communicator/strategy/strategy_proto.h"
 
 namespace mccs {
@@ -284,6 +283,20 @@ void AgentTable::AddProbeResult(agent::v1::Probed probed) {
 void AgentTable::DropStateRequests() {
   state_requests_.clear();
   replies_.clear();
+}
+
+void ClockEcho::OnHeartbeat(const agent::v1::Heartbeat& beat, MonotonicNs now) {
+  received_sent_ = beat.sent_ns();
+  received_ = now;
+}
+
+agent::v1::Heartbeat ClockEcho::MakeHeartbeat(MonotonicNs now) const {
+  agent::v1::Heartbeat beat;
+  beat.set_sent_ns(now);
+  if (received_sent_ == 0) return beat;
+  beat.set_echoed_sent_ns(received_sent_);
+  beat.set_received_ns(received_);
+  return beat;
 }
 
 }  // namespace mccs

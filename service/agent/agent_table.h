@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/ids.h"
 #include "proto/agent.pb.h"
 #include "service/communicator/links/controller_link.h"
@@ -111,6 +112,22 @@ class AgentTable {
   std::optional<std::vector<TenantEntry>> tenants_;  // to take
   std::deque<uint64_t> state_requests_;              // to take
   std::deque<agent::v1::FromAgent> replies_;
+};
+
+// Clock comparison, the agent's part (Heartbeat in proto/agent.proto): each heartbeat of the agent
+// echoes the time of the controller's last one. One per stream.
+//
+// THREAD: any, under the agent's mutex.
+class ClockEcho {
+ public:
+  // Records a heartbeat of the controller. `now`: on the clock that paces lanes.
+  void OnHeartbeat(const agent::v1::Heartbeat& beat, MonotonicNs now);
+  // Returns the heartbeat to send.
+  agent::v1::Heartbeat MakeHeartbeat(MonotonicNs now) const;
+
+ private:
+  MonotonicNs received_sent_ = 0;  // on the controller's clock; 0: no heartbeat, or without a time
+  MonotonicNs received_ = 0;
 };
 
 }  // namespace mccs

@@ -45,8 +45,8 @@
 #include "service/communicator/membership/splits.h"
 #include "service/communicator/reporter.h"
 #include "service/communicator/schedule/departures.h"
+#include "service/counters.h"
 #include "service/urgency.h"
-#include "service/work_tally.h"
 
 namespace mccs {
 

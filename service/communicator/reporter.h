@@ -11,7 +11,7 @@
 #include "proto/call_options.h"
 #include "service/communicator/links/activity_log.h"
 #include "service/communicator/membership/forming.h"
-#include "service/work_tally.h"
+#include "service/counters.h"
 
 namespace mccs {
 

@@ -12,8 +12,6 @@
 #include <vector>
 
 #include "service/device/device.h"
-#include "service/device/mapping_runner.h"
-#include "service/device/memory_importer.h"
 #include "service/device/memory_mapper.h"
 #include "service/device/memory_meter.h"
 #include "service/device/worker_pool.h"

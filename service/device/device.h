@@ -103,6 +103,30 @@ class Device {
   virtual std::string Description() const = 0;
 };
 
+// MemOps of one step or copy that the device has not finished: a MemOp's token is the address of
+// this.
+// LIFETIME: this and `owner_outstanding` keep their addresses while any are outstanding.
+struct PendingMemOps {
+  uint32_t outstanding = 0;
+  uint32_t* owner_outstanding =
+      nullptr;  // outstanding MemOps of the owner, which must outlive them
+
+  // Submits `op` to the device. False: its queue is full.
+  bool Submit(Device& device, const MemOp& op) {
+    ++outstanding;
+    ++*owner_outstanding;
+    if (device.Submit(op, reinterpret_cast<MemToken>(this))) return true;
+    Finished(reinterpret_cast<MemToken>(this));
+    return false;
+  }
+
+  static void Finished(MemToken token) {
+    auto* pending = reinterpret_cast<PendingMemOps*>(token);
+    --pending->outstanding;
+    --*pending->owner_outstanding;
+  }
+};
+
 }  // namespace mccs
 
 #endif  // MCCS_SERVICE_DEVICE_DEVICE_H_

@@ -16,8 +16,6 @@
 #include "base/status_macros.h"
 #include "emulation/include/mccs_emulation_ipc.h"
 #include "service/device/mapped_memory.h"
-#include "service/device/mapped_range.h"
-#include "service/device/memory_file.h"
 
 namespace mccs {
 namespace {

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "service/device/memory_importer.h"
+#include "service/device/memory_mapper.h"
 
 namespace mccs {
 

@@ -9,18 +9,89 @@
 #ifndef MCCS_SERVICE_DEVICE_MAPPING_THREADS_H_
 #define MCCS_SERVICE_DEVICE_MAPPING_THREADS_H_
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
-#include "service/device/fair_job_queue.h"
-#include "service/device/job_mailbox.h"
-#include "service/device/mapping_runner.h"
+#include "service/device/memory_mapper.h"
 
 namespace mccs {
+
+// Round-robin queue of jobs: by tenant, then by process of the tenant; FIFO within a process. A
+// tenant with thousands of jobs delays another tenant's job by one piece.
+//
+// THREAD: one.
+class FairJobQueue {
+ public:
+  void Push(std::unique_ptr<MappingJob> job);
+  // The next job; null: the queue is empty.
+  std::unique_ptr<MappingJob> Pop();
+  // Puts back a job from Pop that has more to do: first of its process, after the turns of other
+  // tenants and processes.
+  void Return(std::unique_ptr<MappingJob> job);
+
+  bool empty() const { return turns_.empty(); }
+
+ private:
+  using Jobs = std::deque<std::unique_ptr<MappingJob>>;
+  struct Tenant {
+    std::map<pid_t, Jobs> processes;
+    std::deque<pid_t> turns;  // each of `processes` once
+  };
+  Jobs& JobsOf(const MappingOwner& owner);
+
+  std::map<std::string, Tenant> tenants_;
+  std::deque<std::string> turns_;  // each of tenants_ once
+};
+
+// Passes jobs between threads without locks: any thread puts jobs in, one thread takes them all.
+// The jobs themselves are the links, so Put never fails. The quotas of buffers
+// (service/frontend/buffer_quota.h) and MemoryMapper::kMaxClosing bound their number.
+class JobMailbox {
+ public:
+  JobMailbox() = default;
+  JobMailbox(const JobMailbox&) = delete;
+  JobMailbox& operator=(const JobMailbox&) = delete;
+  ~JobMailbox() { TakeAll(); }
+
+  // THREAD: any.
+  void Put(std::unique_ptr<MappingJob> job) {
+    MappingJob* const raw = job.release();
+    raw->next_ = newest_.load(std::memory_order_relaxed);
+    // Pairs with the exchange in TakeAll: publishes what the job has done. Sequentially consistent,
+    // for the check of empty() before a sleep.
+    while (!newest_.compare_exchange_weak(raw->next_, raw)) {
+    }
+  }
+
+  // Returns all jobs in the order of Put. THREAD: the taker.
+  std::vector<std::unique_ptr<MappingJob>> TakeAll() {
+    std::vector<std::unique_ptr<MappingJob>> jobs;
+    if (empty()) return jobs;
+    MappingJob* job = newest_.exchange(nullptr);
+    for (MappingJob* at = job; at != nullptr; at = at->next_) jobs.emplace_back(nullptr);
+    for (size_t i = jobs.size(); i > 0; --i) {
+      MappingJob* const next = job->next_;
+      job->next_ = nullptr;
+      jobs[i - 1].reset(job);
+      job = next;
+    }
+    return jobs;
+  }
+
+  bool empty() const { return newest_.load() == nullptr; }
+
+ private:
+  std::atomic<MappingJob*> newest_{nullptr};
+};
 
 class MappingThreads final : public MappingRunner {
  public:

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "proto/operation.h"
 
@@ -57,6 +58,28 @@ inline constexpr size_t kMaxMemOpSources = 130;  // 128 local ranks and two rece
 
 // The submitter's name for a submitted MemOp.
 using MemToken = uint64_t;
+
+// Splits one MemOp into parts of bounded size, so that the owner can do other work in between.
+//
+// THREAD: one at a time.
+class MemOpParts {
+ public:
+  // Bytes read and written by one part: some tens of microseconds on a processor.
+  static constexpr size_t kPartBytes = 256 << 10;
+
+  // REQUIRES: done().
+  void Begin(const MemOp& op);
+  // The next part, in the order of the elements. Valid until the next call. REQUIRES: !done().
+  MemOp Next();
+  // Whether Next has returned all elements.
+  bool done() const { return begun_ == op_.elements; }
+
+ private:
+  MemOp op_;
+  uint64_t begun_ = 0;  // elements that Next has returned
+  std::vector<MemSource> sources_;
+  std::vector<std::byte*> destinations_;
+};
 
 }  // namespace mccs
 

@@ -26,11 +26,9 @@
 
 #include "absl/status/status.h"
 #include "algorithms/issue_order.h"
+#include "service/device/device.h"
 #include "service/executor/channel_lanes.h"
 #include "service/executor/operation_binding.h"
-#include "service/executor/pending_mem_ops.h"
-#include "service/executor/program_facts.h"
-#include "service/executor/step_queue.h"
 
 namespace mccs {
 

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "service/executor/pending_mem_ops.h"
+#include "service/device/device.h"
 
 namespace mccs {
 namespace {

@@ -1,4 +1,4 @@
-// The run-time parameters of a plan: the values of one call.
+// What a plan runs with: the lanes that it names and the values of one call.
 #ifndef MCCS_SERVICE_EXECUTOR_OPERATION_BINDING_H_
 #define MCCS_SERVICE_EXECUTOR_OPERATION_BINDING_H_
 
@@ -6,13 +6,32 @@
 #include <cstdint>
 #include <span>
 
+#include "absl/status/statusor.h"
 #include "algorithms/geometry.h"
 #include "algorithms/plan.h"
+#include "base/ids.h"
 #include "proto/operation.h"
 #include "service/device/device.h"
 #include "service/transport/lane.h"
 
 namespace mccs {
+
+// Gives the executor the lanes that a plan names.
+//
+// THREAD: the owning engine only. Never blocks.
+class LaneDirectory {
+ public:
+  virtual ~LaneDirectory() = default;
+
+  // The lane to or from `peer` on `channel`. Creates it on first use and returns the same one each
+  // time. kResourceExhausted: no memory for its slots.
+  // LIFETIME: as long as the directory.
+  virtual SendLane* SendTo(ChannelId channel, HostIndex peer) = 0;
+  virtual absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId channel, HostIndex peer) = 0;
+  // Memory of slots × slot_bytes to compose slices for that lane before they are sent; allocated by
+  // the first call. Errors as above.
+  virtual absl::StatusOr<MemRef> StagingTo(ChannelId channel, HostIndex peer) = 0;
+};
 
 // The buffers of one local rank, mapped into the daemon.
 struct RankMemory {

@@ -250,4 +250,13 @@ void RankEndpoint::DropCalls() {
   windows_.CloseAll();
 }
 
+// ---- For an operator ----------------------------------------------------------------------------
+
+void RankEndpoint::WriteState(state::SessionRank* out) const {
+  out->set_rank(rank().value());
+  if (communicator != nullptr) out->set_communicator(FormatCommId(communicator->id()));
+  out->set_records_posted(region().tail.load(std::memory_order_relaxed));
+  out->set_records_taken(taken_);
+}
+
 }  // namespace mccs

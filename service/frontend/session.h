@@ -9,10 +9,12 @@
 #define MCCS_SERVICE_FRONTEND_SESSION_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,11 +27,10 @@
 #include "proto/daemon_state.pb.h"
 #include "proto/shim_control.h"
 #include "service/communicator/communicator_table.h"
-#include "service/communicator/membership/derived_communicator.h"
 #include "service/counters.h"
 #include "service/frontend/buffer_registry.h"
 #include "service/frontend/buffer_releases.h"
-#include "service/frontend/rank_endpoint.h"
+#include "service/frontend/rank_slot.h"
 #include "service/frontend/tenant_channel.h"
 #include "service/tenant_ledger.h"
 
@@ -80,72 +81,86 @@ class Session {
  private:
   enum class State { kGreeting, kOpen, kClosing, kClosed };
 
-  struct RankSlot {
-    std::unique_ptr<RankEndpoint> endpoint = {};
-    uint64_t serial = 0;  // unique among all ranks of the session, from 1 on
-    JoinRequest join = {};
-    std::vector<int32_t> excluded = {};  // of a CommShrink whose last message has not arrived
-    std::map<std::vector<int32_t>, int64_t> shrinks = {};  // completed, by excluded ranks
-    int64_t grown = 0;                                     // number of completed CommGrows
-    bool grow_id_given = false;                            // for the next CommGrow
-    uint64_t init_request = 0;
-    bool init_answered = false;
-    std::vector<uint64_t> end_requests = {};  // unanswered CommAbort and CommDestroy
-    std::optional<Communicator::Leaving> leaving = {};
-  };
   // An undecided request for a derived communicator.
   struct PendingRequest {
     uint64_t request = 0;
     uint32_t parent = 0;  // CommHandle
   };
 
-  // A window that accepts no further puts, while a put in progress completes.
-  struct ClosingWindow {
+  // A CommRevoke or DeregisterWindow, answered when the communicator has stopped or has ended.
+  struct AwaitedStop {
     uint64_t request = 0;
-    uint32_t handle = 0;  // CommHandle
-    uint64_t number = 0;
+    uint32_t handle = 0;                  // CommHandle
+    std::optional<uint64_t> window = {};  // no put into it may be in progress; none: no operation
   };
 
+  // ---- Requests: the table in session.cc has all of them ----------------------------------------
+
+  // The result of a request. Nothing: its handler has answered it, or will.
+  using Outcome = std::optional<absl::Status>;
+  // What a handler gets besides its message: the slot of the rank that the message names, which is
+  // in use; the message's first descriptor, which it may take.
+  enum class Needs { kNothing, kRank, kDescriptor };
+  // An error is answered now, a success later.
+  static Outcome Later(const absl::Status& begun) {
+    return begun.ok() ? std::nullopt : Outcome(begun);
+  }
+  struct Request;   // a row of the table
+  struct Protocol;  // the table
+  template <typename Message, typename Reply, Needs needs, auto handler>
+  void Run(TenantMessage& received);
+
+  // All processes: the beginning.
+  Outcome HandleHello(const wire::Hello& hello);
+  absl::StatusOr<wire::UniqueIdReply> HandleGetUniqueId(const wire::GetUniqueId& request);
+  // Buffers (session_buffers.cc).
+  Outcome HandleRegister(const wire::RegisterBuffer& request, UniqueFd& fd);
+  Outcome HandleRelease(const wire::ReleaseBuffer& request);
+  absl::StatusOr<wire::RegisterReply> HandleReserve(const wire::ReserveRange& request);
+  Outcome HandleMapChunk(const wire::MapChunk& request, UniqueFd& fd);
+  Outcome HandleUnmapChunks(const wire::UnmapChunks& request);
+  // Ranks: their begin, use and end (session_ranks.cc).
+  Outcome HandleInit(const wire::CommInit& request);
+  Outcome HandleSuspend(const wire::CommSuspend& request, RankSlot& slot);
+  absl::StatusOr<wire::EstimateReply> HandleEstimate(const wire::Estimate& request, RankSlot& slot);
+  Outcome HandleCaptureWork(const wire::CaptureWork& request);
+  Outcome HandleReleaseCapture(const wire::ReleaseCapture& request);
+  Outcome HandleRegisterWindow(const wire::RegisterWindow& request, RankSlot& slot);
+  Outcome HandleDeregisterWindow(const wire::DeregisterWindow& request);
+  Outcome HandleAbort(const wire::CommAbort& request);
+  Outcome HandleDestroy(const wire::CommDestroy& request);
+  // Derived communicators (session_derived.cc).
+  Outcome HandleSplit(const wire::CommSplit& request, RankSlot& slot);
+  Outcome HandleShrink(const wire::CommShrink& request, RankSlot& slot);
+  Outcome HandleGrow(const wire::CommGrow& request, RankSlot& slot);
+  absl::StatusOr<wire::UniqueIdReply> HandleCommUniqueId(const wire::CommUniqueId& request,
+                                                         RankSlot& slot);
+  Outcome HandleRevoke(const wire::CommRevoke& request, RankSlot& slot);
+
+  // ---- Turns ------------------------------------------------------------------------------------
+
   bool PollMessages(int& ends_left);
+  // The row of a message that passes the checks of all requests; otherwise the session must end.
+  absl::StatusOr<const Request*> Check(const TenantMessage& message) const;
   void CloseDescriptors();
   bool PollDirty();
   bool PollMapped();
   bool PollReleases();
-  bool PollClosingWindows();
-  bool HasPutInProgress(const ClosingWindow& window) const;
+  bool PollStops();
+  bool HasStopped(const AwaitedStop& stop) const;
   void DropSomeFailedCalls();
-  bool PollRevocations();
-  absl::Status Handle(const TenantMessage& message, std::span<UniqueFd> fds);
-
-  absl::Status HandleHello(const wire::Hello& hello);
-  absl::Status HandleGetUniqueId(const wire::GetUniqueId& request);
-  absl::Status HandleRegister(const wire::RegisterBuffer& request, UniqueFd& fd);
-  absl::Status HandleRelease(const wire::ReleaseBuffer& request);
-  absl::Status HandleReserve(const wire::ReserveRange& request);
-  absl::Status HandleMapChunk(const wire::MapChunk& request, UniqueFd& fd);
-  absl::Status HandleUnmapChunks(const wire::UnmapChunks& request);
   std::vector<RingUse> UsesOf(BufferId id) const;
-  absl::Status HandleInit(const wire::CommInit& request);
-  absl::Status HandleSplit(const wire::CommSplit& request);
-  absl::Status HandleShrink(const wire::CommShrink& request);
-  absl::Status HandleGrow(const wire::CommGrow& request);
-  absl::Status HandleCommUniqueId(const wire::CommUniqueId& request);
-  absl::Status HandleRevoke(const wire::CommRevoke& request);
-  absl::Status HandleSuspend(const wire::CommSuspend& request);
-  absl::Status HandleCaptureWork(const wire::CaptureWork& request);
-  absl::Status HandleReleaseCapture(const wire::ReleaseCapture& request);
-  absl::Status HandleRegisterWindow(const wire::RegisterWindow& request);
-  absl::Status HandleDeregisterWindow(const wire::DeregisterWindow& request);
-  absl::Status JoinDerived(const RankSlot& parent, const DerivedRank& place,
-                           const wire::CommOptions& options, uint64_t request);
-  absl::Status HandleAbort(const wire::CommAbort& request);
-  absl::Status HandleDestroy(const wire::CommDestroy& request);
-  absl::Status HandleEstimate(const wire::Estimate& request);
 
+  // ---- Ranks ------------------------------------------------------------------------------------
+
+  // Sets name, timeouts and hints of the rank's communicator.
+  static void SetOptions(const wire::CommOptions& options, JoinRequest* join);
   absl::StatusOr<JoinRequest> CheckInit(const wire::CommInit& request);
   // The rank joins; AnswerInit will answer its request. On an error the caller answers.
   absl::Status Admit(const JoinRequest& join, uint64_t request);
-  // The slot, if its rank has joined and is not leaving; otherwise the reason.
+  absl::Status JoinDerived(const RankSlot& parent, const DerivedRank& place,
+                           const wire::CommOptions& options, uint64_t request);
+  // The slot of a rank that is not leaving; otherwise the reason.
   absl::StatusOr<RankSlot*> UsableSlot(uint32_t handle);
   absl::Status JoinSplit(uint64_t request, const JoinRequest& join);
   void OnNotMember(uint64_t request, const absl::Status& why);
@@ -153,23 +168,34 @@ class Session {
   void RejectPendingRequests(uint32_t parent, uint64_t request, const std::string& why);
   void AnswerInit(uint32_t handle, const absl::Status& status, CommId id);
   // Handles CommDestroy (kAfterPostedWork) and CommAbort (kAtOnce; it overtakes a destroy).
-  absl::Status EndRank(uint32_t handle, uint64_t request, const std::string& why,
-                       Communicator::Leaving how);
-  void Leave(uint32_t handle, const std::string& why, Communicator::Leaving how);
+  Outcome EndRank(uint32_t handle, uint64_t request, const std::string& why,
+                  Communicator::Leaving how);
+  // False: see RankSlot::BeginLeave.
+  bool Leave(uint32_t handle, const std::string& why, Communicator::Leaving how,
+             std::optional<uint64_t> request = std::nullopt);
   void OnRankReleased(uint32_t handle);
-  // If an unsolicited answer could not be sent, ends the session in the next turn.
-  void CheckSent(const absl::Status& sent);
-  absl::Status SendDone(uint64_t request, const absl::Status& status);
   uint32_t FreeHandle() const;
 
-  template <typename Message>
-  absl::Status Send(const Message& message, std::span<const int> fds = {}) {
-    Message stamped = message;
-    stamped.header.kind = Message::kKind;
-    stamped.header.bytes = sizeof(Message);
-    return channel_->Send(std::as_bytes(std::span(&stamped, 1)), fds);
+  // ---- Answers ----------------------------------------------------------------------------------
+
+  // Sends the answer to `request`. If that is impossible, the session ends in this turn or the
+  // next.
+  template <typename Reply>
+  void Answer(uint64_t request, const absl::Status& status, Reply message = {},
+              std::span<const int> fds = {}) {
+    message.header = {.kind = Reply::kKind, .bytes = sizeof(Reply), .request = request};
+    message.status = ToReply(status);
+    EndOnError(channel_->Send(std::as_bytes(std::span(&message, 1)), fds));
   }
-  void Close(const absl::Status& why);
+  static wire::ReplyStatus ToReply(const absl::Status& status);
+  // Answers with OK what waited for an event, if the process can still receive it.
+  void AnswerDone(uint64_t request) {
+    if (state_ == State::kOpen) Answer<wire::Done>(request, absl::OkStatus());
+  }
+  void EndOnError(const absl::Status& error) {
+    if (end_reason_.ok()) end_reason_ = error;
+  }
+  void Close();
 
   wire::SessionRegion& region() const {
     return *reinterpret_cast<wire::SessionRegion*>(memory_.data());
@@ -191,17 +217,13 @@ class Session {
   uint32_t handles_ = 0;        // all handles below are in use, or in free_below_
   std::set<uint32_t> free_below_;
   std::vector<PendingRequest> pending_requests_;
-  std::vector<PendingRequest>
-      revocations_;  // whose communicators still have operations in progress
-  std::vector<ClosingWindow> closing_windows_;
+  std::vector<AwaitedStop> stops_;
   BufferReleases releases_{buffers_};
   uint32_t last_checked_ = 0;  // CommHandle; for DropSomeFailedCalls
   uint32_t dirty_words_ = 0;   // words of the dirty bitmap that contain handles in use
   TenantMessage message_;
-  absl::Status send_error_;  // the error of an answer that could not be sent
-  // Used from kClosing on.
-  absl::Status close_reason_;
-  uint32_t next_to_end_ = 0;  // CommHandle
+  absl::Status end_reason_;   // why the session ends, or must end; OK: it goes on
+  uint32_t next_to_end_ = 0;  // CommHandle; from kClosing on
 };
 
 }  // namespace mccs

@@ -8,8 +8,11 @@
 #ifndef MCCS_SERVICE_FRONTEND_UNIX_LISTENER_H_
 #define MCCS_SERVICE_FRONTEND_UNIX_LISTENER_H_
 
+#include <sys/types.h>
+
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "base/reactor.h"
@@ -17,6 +20,14 @@
 #include "service/frontend/tenant_channel.h"
 
 namespace mccs {
+
+// The control group of a process: its path in the unified hierarchy, or else in systemd's hierarchy
+// of version 1, from the text of /proc/PID/cgroup, converted to UTF-8: the creator of a group may
+// use any bytes in its name. Empty: neither is present.
+std::string CgroupIn(std::string_view proc_text);
+
+// Reads that file; procfs never blocks. Empty: the file is not readable.
+std::string CgroupOf(pid_t process);
 
 struct UnixListenerOptions {
   std::string path;

@@ -1,10 +1,38 @@
 #include "service/messages/local_exchange.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace mccs {
+
+DeviceCopy::DeviceCopy(const Job& job, uint32_t* in_flight) : job_(job) {
+  // In-place: nothing to copy.
+  if (job_.from == job_.to) submitted_ = job_.bytes;
+  for (Part& part : parts_) part.mem_ops.owner_outstanding = in_flight;
+}
+
+bool DeviceCopy::Advance(Device& device, bool* moved) {
+  bool idle = true;
+  for (Part& part : parts_) {
+    if (part.mem_ops.outstanding == 0 && submitted_ < job_.bytes) {
+      const uint64_t bytes = std::min(kPartBytes, job_.bytes - submitted_);
+      part.source = {.address = job_.from + submitted_};
+      part.destination = job_.to + submitted_;
+      const MemOp op{.sources = {&part.source, 1},
+                     .destinations = {&part.destination, 1},
+                     .elements = bytes,
+                     .type = DataType::kInt8};
+      if (!part.mem_ops.Submit(device, op)) return false;
+      submitted_ += bytes;
+      *moved = true;
+    }
+    idle &= part.mem_ops.outstanding == 0;
+  }
+  return idle && submitted_ == job_.bytes;
+}
 
 absl::Status LocalExchange::Add(const OpenMessage& message) {
   Waiting& waiting = waiting_[message.pair];
@@ -55,6 +83,89 @@ const OpenMessage* LocalExchange::WaitingFor(Rank rank) const {
   for (const auto& [pair, waiting] : waiting_) {
     if (pair.destination == rank && !waiting.sends.empty()) return &waiting.sends.front();
     if (pair.source == rank && !waiting.receives.empty()) return &waiting.receives.front();
+  }
+  return nullptr;
+}
+
+void LocalPuts::Add(const OpenMessage& call) {
+  std::unique_ptr<Pair>& pair = pairs_[call.pair];
+  if (pair == nullptr) pair = std::make_unique<Pair>();
+  if (pair->calls.empty()) busy_.push_back(pair.get());
+  pair->calls.push_back(call);
+}
+
+void LocalPuts::WindowsChanged() {
+  busy_.insert(busy_.end(), waiting_.begin(), waiting_.end());
+  waiting_.clear();
+}
+
+absl::StatusOr<bool> LocalPuts::Poll(std::vector<OpenMessage>& done) {
+  bool moved = false;
+  size_t kept = 0;
+  copying_ = 0;
+  for (size_t i = 0; i < busy_.size(); ++i) {
+    Pair& pair = *busy_[i];
+    Progress progress = Progress::kComplete;
+    while (!pair.calls.empty()) {
+      MCCS_ASSIGN_OR_RETURN(progress, Advance(pair, &moved));
+      if (progress != Progress::kComplete) break;
+      const OpenMessage call = pair.calls.front();
+      pair.calls.pop_front();
+      pair.copy.reset();
+      MCCS_RETURN_IF_ERROR(parts_.signals->Count(call.pair, call.call->signal));
+      done.push_back(call);
+      moved = true;
+    }
+    if (pair.copy != nullptr) ++copying_;
+    if (pair.calls.empty()) continue;
+    if (progress == Progress::kWaits) waiting_.push_back(&pair);
+    if (progress == Progress::kUnderWay) busy_[kept++] = &pair;
+  }
+  busy_.resize(kept);
+  return moved;
+}
+
+absl::StatusOr<LocalPuts::Progress> LocalPuts::Advance(Pair& pair, bool* moved) {
+  const OpenMessage& call = pair.calls.front();
+  if (pair.copy == nullptr) {
+    const WindowPort* const port = parts_.port_of(call.pair.destination);
+    if (port == nullptr) return Progress::kWaits;
+    if (call.bytes() == 0) return Progress::kComplete;
+    const PostedMessage& put = *call.call;
+    if (port->GetWindow(put.window).state == WindowView::State::kNotYet) {
+      return Progress::kWaits;
+    }
+    MCCS_ASSIGN_OR_RETURN(WindowMemory window, port->FindInWindow({.number = put.window,
+                                                                   .offset = put.window_offset,
+                                                                   .bytes = call.bytes()}));
+    if (call.bytes() > window.bytes) {
+      return absl::InvalidArgumentError(absl::StrCat(Describe(call), ": window #", put.window,
+                                                     " has ", window.bytes,
+                                                     " bytes at this offset"));
+    }
+    const DeviceCopy::Job job{.from = call.address(), .to = window.address, .bytes = call.bytes()};
+    pair.copy = std::make_unique<Copy>(
+        Copy{.window = std::move(window.hold), .copy = DeviceCopy(job, &in_flight_)});
+  }
+  return pair.copy->copy.Advance(*parts_.device, moved) ? Progress::kComplete : Progress::kUnderWay;
+}
+
+bool LocalPuts::WritesInto(Rank rank, uint64_t window) const {
+  return std::any_of(busy_.begin(), busy_.end(), [&](const Pair* pair) {
+    if (pair->copy == nullptr) return false;
+    const OpenMessage& call = pair->calls.front();
+    return call.pair.destination == rank && (window == 0 || call.call->window == window);
+  });
+}
+
+void LocalPuts::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
+  for (const Pair* pair : waiting_) unmatched.push_back(pair->calls.front());
+}
+
+const OpenMessage* LocalPuts::WaitingFor(Rank rank) const {
+  for (const Pair* pair : waiting_) {
+    const OpenMessage& call = pair->calls.front();
+    if (call.pair.destination == rank) return &call;
   }
   return nullptr;
 }

@@ -1,23 +1,63 @@
-// Sends and receives between two ranks of one host: matched in the order of the calls and copied by
-// the device.
+// Sends, receives, puts and signals between two ranks of one host, copied by the device.
 //
 // OWNER: MessageLoop. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_MESSAGES_LOCAL_EXCHANGE_H_
 #define MCCS_SERVICE_MESSAGES_LOCAL_EXCHANGE_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "service/device/device.h"
-#include "service/messages/device_copy.h"
 #include "service/messages/open_message.h"
+#include "service/messages/signal_counts.h"
 
 namespace mccs {
 
+// Copies memory to memory on this host, by the device. The copy is split into parts, so that all
+// workers are used and each part fits a worker's cache.
+//
+// LIFETIME: this and the memory keep their addresses while the device has parts.
+class DeviceCopy {
+ public:
+  struct Job {
+    const std::byte* from = nullptr;
+    std::byte* to = nullptr;
+    uint64_t bytes = 0;
+  };
+  // `in_flight`: counts the parts in the device, over all copies of the owner.
+  DeviceCopy(const Job& job, uint32_t* in_flight);
+
+  // Submits as many parts as the device accepts. Returns true when everything is copied. Sets
+  // `moved` if any part was submitted.
+  bool Advance(Device& device, bool* moved);
+
+ private:
+  // Parts in the device at a time: enough for all its workers.
+  static constexpr size_t kParts = 4;
+  // As Geometry's local slices: the operands fit a core's second-level cache.
+  static constexpr uint64_t kPartBytes = 256 << 10;
+
+  struct Part {
+    PendingMemOps mem_ops;
+    MemSource source;
+    std::byte* destination = nullptr;
+  };
+
+  Job job_;
+  uint64_t submitted_ = 0;  // bytes
+  std::array<Part, kParts> parts_;
+};
+
+// The sends and receives: matched in the order of the calls.
 class LocalExchange {
  public:
   // LIFETIME: the device outlives it.
@@ -54,6 +94,64 @@ class LocalExchange {
   uint32_t in_flight_ = 0;
   absl::flat_hash_map<RankPair, Waiting> waiting_;
   std::vector<std::unique_ptr<Copy>> copies_;  // the device holds their addresses
+};
+
+// Puts and signals between ranks of this host, or of a rank to itself: copied by the device into
+// the window, then counted. Calls of one ordered pair of ranks run one after the other, in the
+// order of the calls.
+class LocalPuts {
+ public:
+  struct Parts {
+    Device* device = nullptr;
+    SignalCounts* signals = nullptr;
+    // The port of a rank of this host; null if it has left.
+    std::function<const WindowPort*(Rank)> port_of = {};
+  };
+  // LIFETIME: the parts outlive it.
+  explicit LocalPuts(Parts parts) : parts_(std::move(parts)) {}
+  LocalPuts(const LocalPuts&) = delete;
+  LocalPuts& operator=(const LocalPuts&) = delete;
+
+  // Adds a kPut or kSignal. A put waits until its window is registered.
+  void Add(const OpenMessage& call);
+  // A local rank has opened or closed a window, or has left: waiting calls check again.
+  void WindowsChanged();
+  // Advances the copies and appends complete calls to `done`. Returns true if anything moved.
+  // Errors: as for WindowPort::FindInWindow and SignalCounts::Count.
+  absl::StatusOr<bool> Poll(std::vector<OpenMessage>& done);
+
+  // The device has, or can take, a part of a copy.
+  bool copying() const { return copying_ > 0; }
+  // No copy is in the device.
+  bool quiescent() const { return in_flight_ == 0; }
+  // A copy into the window of `rank` is in progress; window 0 means any.
+  bool WritesInto(Rank rank, uint64_t window) const;
+  // Appends the call of each pair that waits for its window.
+  void AddUnmatched(std::vector<OpenMessage>& unmatched) const;
+  // A call that waits for `rank`, which has left; null if there is none.
+  const OpenMessage* WaitingFor(Rank rank) const;
+
+ private:
+  struct Copy {
+    std::shared_ptr<const void> window;  // held during the copy
+    DeviceCopy copy;
+  };
+  struct Pair {
+    std::deque<OpenMessage> calls;  // the front one is in progress
+    std::unique_ptr<Copy> copy;     // of the front one; the device holds its address
+  };
+
+  enum class Progress : uint8_t { kComplete, kUnderWay, kWaits };
+  // Advances the pair's front call.
+  absl::StatusOr<Progress> Advance(Pair& pair, bool* moved);
+
+  const Parts parts_;
+  uint32_t in_flight_ = 0;
+  size_t copying_ = 0;  // number of pairs
+  absl::flat_hash_map<RankPair, std::unique_ptr<Pair>> pairs_;
+  // Pairs with calls are in exactly one of the two. Waiting pairs cost a turn nothing.
+  std::vector<Pair*> busy_;
+  std::vector<Pair*> waiting_;  // for their windows
 };
 
 }  // namespace mccs

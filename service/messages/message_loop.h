@@ -22,11 +22,10 @@
 #include "absl/status/statusor.h"
 #include "algorithms/plan.h"
 #include "service/communicator/links/rank_port.h"
+#include "service/counters.h"
 #include "service/messages/local_exchange.h"
-#include "service/messages/local_puts.h"
 #include "service/messages/peer_messages.h"
 #include "service/messages/signal_counts.h"
-#include "service/work_tally.h"
 
 namespace mccs {
 

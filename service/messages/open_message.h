@@ -1,17 +1,76 @@
-// One send, receive or one-sided call of a local rank, from its call to its completion.
+// Sends, receives and one-sided calls between two ranks, and the slices that carry them.
 #ifndef MCCS_SERVICE_MESSAGES_OPEN_MESSAGE_H_
 #define MCCS_SERVICE_MESSAGES_OPEN_MESSAGE_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/ids.h"
+#include "proto/operation.h"
 #include "service/communicator/links/rank_port.h"
-#include "service/messages/message_tag.h"
+#include "service/transport/lane.h"
 
 namespace mccs {
 
+// An ordered pair of ranks. Messages of a pair are numbered from 1 in the order of the calls: sends
+// by the source's host, receives by the destination's host. Equal numbers match.
+struct RankPair {
+  Rank source;
+  Rank destination;
+  friend bool operator==(const RankPair&, const RankPair&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const RankPair& pair) {
+    return H::combine(std::move(h), pair.source, pair.destination);
+  }
+};
+
+// The tag of slices between two hosts for the sends, receives and puts that they carry.
+//
+// Slices of one lane belong to many pairs of ranks, in the order in which the sender has work. A
+// payload is sent only after its receive was announced. So every slice has a destination, and a
+// late receive does not block other pairs.
+//
+//   host of the receiver                         host of the sender
+//   ncclRecv ── kAnnouncement{call} ───────────►
+//                                   ◄─────────── kPayload{offset}, bytes … ── ncclSend
+//
+// One-sided calls have no receive: their payload goes into an RMA window (peer_puts.h).
+//
+//   0      1      2  4        8             12       16       24       32
+//   | kind | type | 0 | source | destination | signal | number | amount |
+struct MessageTag {
+  enum class Kind : uint8_t {
+    kAnnouncement = 1,
+    kPayload = 2,
+    kPut = 3,            // bytes for an RMA window; more follow
+    kSignal = 4,         // a signal, and the last bytes of its put, if any
+    kWindowRequest = 5,  // an empty slice to the host of the window
+    kWindowReply = 6,    // the reply: an empty slice with the request's pair and number
+  };
+
+  Kind kind = Kind::kAnnouncement;
+  DataType type = DataType::kInt8;  // of the announced call
+  RankPair pair;
+  uint32_t signal = 0;  // kSignal: SignalNumber
+  uint64_t number = 0;  // of the message; from kPut on: of the window
+  // Announcement: elements of the call. Payload: offset in bytes. kPut, kSignal: offset in the
+  // window in bytes. kWindowReply: size of the window in bytes.
+  uint64_t amount = 0;
+};
+
+SliceTag ToTag(const MessageTag& message);
+// Converts a peer's tag: fields are unchecked.
+MessageTag MessageFromTag(const SliceTag& tag);
+// The error for a slice of the peer that violates the protocol.
+absl::Status ProtocolError(const MessageTag& tag, std::string_view what);
+
+// One send, receive or one-sided call of a local rank, from its call to its completion.
 struct OpenMessage {
   const PostedMessage* call = nullptr;
   MessagePort* port = nullptr;  // of the calling rank
@@ -51,6 +110,19 @@ struct MessageCount {
 
 // The entry of `peer`; null if there is none.
 const MessageCount* CountWith(Rank peer, const std::vector<MessageCount>& counts);
+
+// A call whose payload may be sent.
+struct Transfer {
+  OpenMessage message;
+  uint64_t offset = 0;  // bytes posted to the lane
+};
+
+// Queued slices from one host to another: for the messages between them, and for puts.
+struct Outbox {
+  std::deque<MessageTag> announcements;  // empty slices, which the other host waits for
+  size_t window_replies = 0;  // number of announcements that answer a request of the other host
+  std::deque<Transfer> transfers;  // the next one in front
+};
 
 }  // namespace mccs
 

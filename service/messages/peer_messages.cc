@@ -12,13 +12,6 @@ namespace {
 // Limit of elements of an announced call: beyond it the number of bytes could overflow.
 constexpr uint64_t kMaxCount = uint64_t{1} << 56;
 
-absl::Status ProtocolError(const MessageTag& tag, std::string_view what) {
-  return absl::DataLossError(absl::StrCat("message #", tag.number, " of rank ",
-                                          tag.pair.source.value(), " to rank ",
-                                          tag.pair.destination.value(), ": ", std::string(what),
-                                          "; run the same release of mccsd on all hosts"));
-}
-
 // The tag of the next slice of a transfer; `last`: it is the last slice.
 MessageTag TagOf(const Transfer& transfer, bool last) {
   const PostedMessage& call = *transfer.message.call;

@@ -1,7 +1,7 @@
 // Sends, receives and puts between the ranks of this host and those of one other host.
 //
 // Two lanes serve all pairs of ranks: one for our announcements and payloads, the other for the
-// peer's (message_tag.h). Announcements have precedence, because the peer waits for them. Payloads
+// peer's (open_message.h). Announcements have precedence, because the peer waits for them. Payloads
 // alternate slice by slice, so that a long message does not block a short one.
 //
 // OWNER: MessageLoop. THREAD: the owning engine. Never blocks.
@@ -17,7 +17,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "service/messages/open_message.h"
-#include "service/messages/outbox.h"
 #include "service/messages/peer_puts.h"
 #include "service/transport/lane.h"
 

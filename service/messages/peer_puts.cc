@@ -20,12 +20,6 @@ constexpr size_t kMaxWindowRequests = size_t{1} << 16;
 // The amount of a kWindowReply for a closed window.
 constexpr uint64_t kGoneBytes = std::numeric_limits<uint64_t>::max();
 
-absl::Status ProtocolError(const MessageTag& tag, std::string_view what) {
-  return absl::DataLossError(absl::StrCat("put of rank ", tag.pair.source.value(), " to rank ",
-                                          tag.pair.destination.value(), ": ", std::string(what),
-                                          "; run the same release of mccsd on all hosts"));
-}
-
 bool CarriesPayload(const MessageTag& tag) {
   return tag.kind == MessageTag::Kind::kPut || tag.kind == MessageTag::Kind::kSignal;
 }

@@ -1,5 +1,5 @@
 // Puts and signals between the ranks of this host and those of one other host. They share lanes
-// with the messages between the two (PeerMessages, message_tag.h).
+// with the messages between the two (PeerMessages, open_message.h).
 //
 //   host of the source                              host of the window
 //   first put ── kWindowRequest{window} ────────►
@@ -24,7 +24,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "service/messages/open_message.h"
-#include "service/messages/outbox.h"
 #include "service/messages/signal_counts.h"
 #include "service/transport/lane.h"
 

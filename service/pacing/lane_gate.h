@@ -9,11 +9,10 @@
 #include <memory>
 
 #include "base/clock.h"
-#include "service/pacing/nic_classes.h"
+#include "service/pacing/host_pacing.h"
 #include "service/pacing/rate_limits.h"
-#include "service/pacing/shared_bucket.h"
 #include "service/pacing/token_bucket.h"
-#include "service/transport/send_gate.h"
+#include "service/transport/lane.h"
 
 namespace mccs {
 

@@ -41,7 +41,7 @@ struct SendWindows {
 struct RateLimits {
   uint64_t revision = 0;  // the highest wins
   std::vector<LaneRateLimit> lanes = {};
-  uint32_t priority = 0;  // class; higher ones have precedence (nic_classes.h)
+  uint32_t priority = 0;  // class; higher ones have precedence (host_pacing.h)
   SendWindows windows = {};
   // Limit for all lanes of the Tenant per NIC, in bit/s; 0: no limit, and no name.
   uint64_t tenant_rate_bps = 0;

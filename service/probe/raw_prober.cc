@@ -9,22 +9,14 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
-#include <condition_variable>
-#include <deque>
 #include <map>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
-#include "base/random.h"
 #include "base/status_macros.h"
-#include "base/unique_fd.h"
 #include "service/probe/probe_packet.h"
 #include "service/probe/probe_run.h"
 
@@ -113,36 +105,9 @@ class Sockets {
 
 }  // namespace
 
-class RawProber::Impl {
- public:
-  Impl() : wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
-  ~Impl();
+RawProber::RawProber() : wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
-  void Probe(std::vector<ProbeTask> tasks, Done done);
-
- private:
-  struct Work {
-    std::vector<ProbeTask> tasks;
-    Done done;
-  };
-
-  void RunLoop();
-  std::vector<ProbeOutcome> Run(const std::vector<ProbeTask>& tasks);
-  // Waits for an answer, the time, or the stop.
-  void Wait(int fd, MonotonicNs until) const;
-
-  const UniqueFd wake_;  // readable after the stop
-  SystemClock clock_;
-  SystemRandom random_;  // for the thread
-
-  std::mutex mutex_;  // protects the following members
-  std::condition_variable changed_;
-  std::deque<Work> waiting_;
-  std::thread thread_;                  // started with the first list
-  std::atomic<bool> stopping_ = false;  // written under mutex_; also read between two packets
-};
-
-RawProber::Impl::~Impl() {
+RawProber::~RawProber() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -153,7 +118,7 @@ RawProber::Impl::~Impl() {
   if (thread_.joinable()) thread_.join();
 }
 
-void RawProber::Impl::Probe(std::vector<ProbeTask> tasks, Done done) {
+void RawProber::Probe(std::vector<ProbeTask> tasks, Done done) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
@@ -168,7 +133,7 @@ void RawProber::Impl::Probe(std::vector<ProbeTask> tasks, Done done) {
                                  {.hops = {}, .why_not = "too many probes are waiting"}));
 }
 
-void RawProber::Impl::RunLoop() {
+void RawProber::RunLoop() {
   for (;;) {
     Work work;
     {
@@ -184,7 +149,7 @@ void RawProber::Impl::RunLoop() {
   }
 }
 
-std::vector<ProbeOutcome> RawProber::Impl::Run(const std::vector<ProbeTask>& tasks) {
+std::vector<ProbeOutcome> RawProber::Run(const std::vector<ProbeTask>& tasks) {
   Sockets sockets;
   if (const absl::Status status = sockets.Open(); !status.ok()) {
     return std::vector<ProbeOutcome>(tasks.size(),
@@ -204,20 +169,12 @@ std::vector<ProbeOutcome> RawProber::Impl::Run(const std::vector<ProbeTask>& tas
   return run.Outcomes();
 }
 
-void RawProber::Impl::Wait(int fd, MonotonicNs until) const {
+void RawProber::Wait(int fd, MonotonicNs until) const {
   const int64_t left_ns = std::max<int64_t>(0, until - clock_.Now());
   const timespec left = {.tv_sec = left_ns / kNsPerSec, .tv_nsec = left_ns % kNsPerSec};
   std::array<pollfd, 2> watched = {pollfd{.fd = fd, .events = POLLIN, .revents = 0},
                                    pollfd{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
   ppoll(watched.data(), watched.size(), &left, nullptr);
-}
-
-RawProber::RawProber() : impl_(std::make_unique<Impl>()) {}
-
-RawProber::~RawProber() = default;
-
-void RawProber::Probe(std::vector<ProbeTask> tasks, Done done) {
-  impl_->Probe(std::move(tasks), std::move(done));
 }
 
 }  // namespace mccs

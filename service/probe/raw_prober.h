@@ -6,9 +6,16 @@
 #ifndef MCCS_SERVICE_PROBE_RAW_PROBER_H_
 #define MCCS_SERVICE_PROBE_RAW_PROBER_H_
 
-#include <memory>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
 #include <vector>
 
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/unique_fd.h"
 #include "service/probe/path_prober.h"
 
 namespace mccs {
@@ -25,8 +32,25 @@ class RawProber final : public PathProber {
   void Probe(std::vector<ProbeTask> tasks, Done done) override;
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Work {
+    std::vector<ProbeTask> tasks;
+    Done done;
+  };
+
+  void RunLoop();
+  std::vector<ProbeOutcome> Run(const std::vector<ProbeTask>& tasks);
+  // Waits for an answer, the time, or the stop.
+  void Wait(int fd, MonotonicNs until) const;
+
+  const UniqueFd wake_;  // readable after the stop
+  SystemClock clock_;
+  SystemRandom random_;  // for the thread
+
+  std::mutex mutex_;  // protects the following members
+  std::condition_variable changed_;
+  std::deque<Work> waiting_;
+  std::thread thread_;                  // started with the first list
+  std::atomic<bool> stopping_ = false;  // written under mutex_; also read between two packets
 };
 
 }  // namespace mccs

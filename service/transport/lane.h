@@ -32,9 +32,30 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/transport/network.h"
-#include "service/transport/send_gate.h"
 
 namespace mccs {
+
+// Limits how much a lane may send to its connection now. The executor posts as far as credit allows
+// and is not affected; blocked slices wait in the lane.
+//
+// THREAD: the owning engine only. Never blocks.
+class SendGate {
+ public:
+  virtual ~SendGate() = default;
+  // Payload bytes that may be sent now; 0: none, and the owner of the gate knows when to retry.
+  // Called only by a lane that has data and could send it.
+  virtual uint64_t Allowance() = 0;
+  // `bytes` have been sent. A lane that sends whole slices may exceed the allowance by one slice.
+  virtual void Sent(uint64_t bytes) = 0;
+
+  struct Turn {
+    bool held = false;       // the last Allowance of this turn was 0
+    bool unsent = false;     // some slices have not been sent
+    bool in_flight = false;  // some bytes are sent and not acknowledged
+  };
+  // Reports the state at the end of each of the lane's turns.
+  virtual void OnTurnEnd(const Turn& turn) = 0;
+};
 
 // Position in a lane's sequence.
 using SliceNumber = uint64_t;
@@ -79,10 +100,32 @@ enum class LaneWait : uint8_t {
   kConnection,  // the connection accepts no more bytes now, or there is none
 };
 
-class SendLane {
+// What both ends of a lane have.
+class LaneEnd {
  public:
-  virtual ~SendLane() = default;
+  virtual ~LaneEnd() = default;
 
+  // Moves bytes: a sender's payload, as far as the gate allows, or a receiver's acknowledgements.
+  // Returns true if any moved or the status changed.
+  virtual bool Poll() = 0;
+
+  // Gives the lane its (next) connection, already authenticated. Unfinished slices are sent again.
+  virtual void Attach(std::unique_ptr<Connection> connection) = 0;
+  // Sets the DSCP of this and all later connections (Connection::Mark).
+  virtual void Mark(uint8_t dscp) = 0;
+
+  // OK while connected; kUnavailable while stalled, with the reason; other errors are final (the
+  // peer violates the protocol).
+  virtual absl::Status status() const = 0;
+
+  virtual LaneCounters counters() const = 0;
+  // The current addresses; empty hosts while stalled.
+  virtual Endpoint local() const = 0;
+  virtual Endpoint remote() const = 0;
+};
+
+class SendLane : public LaneEnd {
+ public:
   // Sends the concatenation of `pieces` (≤ kMaxSlicePieces, may be empty) as the next slice and
   // returns its number; nothing if there is no credit or the queue is full.
   // LIFETIME: the pieces stay valid and unchanged until source_free() exceeds the number, or the
@@ -106,28 +149,11 @@ class SendLane {
   // The number of the next Post.
   virtual SliceNumber next() const = 0;
 
-  // Moves bytes, as far as the gate allows. Returns true if any moved or the status changed.
-  virtual bool Poll() = 0;
-
   // Sets the gate that limits sending; null: only the connection limits it.
   // LIFETIME: the gate, until it is replaced or the lane is destroyed.
   virtual void SetGate(SendGate* gate) = 0;
-  // Sets the DSCP of this and all later connections (Connection::Mark).
-  virtual void Mark(uint8_t dscp) = 0;
   // As of the last Poll.
   virtual LaneWait waits_for() const = 0;
-
-  // Gives the lane its (next) connection, already authenticated. Unfinished slices are sent again.
-  virtual void Attach(std::unique_ptr<Connection> connection) = 0;
-
-  // OK while connected; kUnavailable while stalled, with the reason; other errors are final (the
-  // peer violates the protocol).
-  virtual absl::Status status() const = 0;
-
-  virtual LaneCounters counters() const = 0;
-  // The current addresses; empty hosts while stalled.
-  virtual Endpoint local() const = 0;
-  virtual Endpoint remote() const = 0;
 };
 
 enum class Landing : uint8_t {
@@ -148,10 +174,8 @@ class SliceSink {
                                std::vector<MemRef>& pieces) = 0;
 };
 
-class RecvLane {
+class RecvLane : public LaneEnd {
  public:
-  virtual ~RecvLane() = default;
-
   // Sets the sink for slices without an Expect(). Null: they land in their slots.
   // LIFETIME: the sink, until it is replaced or the lane is destroyed.
   virtual void SetSink(SliceSink* sink) = 0;
@@ -187,15 +211,6 @@ class RecvLane {
   // credit follows the smallest number not released (the next Poll sends it).
   // REQUIRES: Landed(n) ≠ kNotYet and n not released.
   virtual void Release(SliceNumber n) = 0;
-
-  // See SendLane. The marked packets are acknowledgements.
-  virtual void Mark(uint8_t dscp) = 0;
-  virtual bool Poll() = 0;
-  virtual void Attach(std::unique_ptr<Connection> connection) = 0;
-  virtual absl::Status status() const = 0;
-  virtual LaneCounters counters() const = 0;
-  virtual Endpoint local() const = 0;
-  virtual Endpoint remote() const = 0;
 };
 
 // Makes lanes of one kind: over sockets, or over queue pairs.

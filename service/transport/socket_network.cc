@@ -1,5 +1,7 @@
 #include "service/transport/socket_network.h"
 
+#include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -11,9 +13,55 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "service/transport/socket_address.h"
+#include "base/status_macros.h"
 
 namespace mccs {
+
+absl::StatusOr<SocketAddress> Resolve(const Endpoint& endpoint, int family) {
+  addrinfo hints{};
+  hints.ai_family = family;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags =
+      AI_NUMERICSERV | AI_NUMERICHOST | AI_PASSIVE;  // no look-up, so it does not block
+  const std::string port = std::to_string(endpoint.port);
+  const char* host = endpoint.host.empty() ? nullptr : endpoint.host.c_str();
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host, port.c_str(), &hints, &found);
+  if (error != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("invalid address '", endpoint.host,
+                     "': expected a numeric address: ", gai_strerror(error)));
+  }
+  SocketAddress address;
+  std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
+  address.length = found->ai_addrlen;
+  freeaddrinfo(found);
+  return address;
+}
+
+Endpoint ToEndpoint(const SocketAddress& address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (address.family() == AF_INET) {
+    const auto* in = reinterpret_cast<const sockaddr_in*>(&address.storage);
+    inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text));
+    return {.host = text, .port = ntohs(in->sin_port)};
+  }
+  if (address.family() == AF_INET6) {
+    const auto* in6 = reinterpret_cast<const sockaddr_in6*>(&address.storage);
+    inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
+    return {.host = text, .port = ntohs(in6->sin6_port)};
+  }
+  return {};
+}
+
+Endpoint LocalEndpoint(int fd) {
+  SocketAddress address;
+  address.length = sizeof(address.storage);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0)
+    return {};
+  return ToEndpoint(address);
+}
+
 namespace {
 
 // Connections that the kernel queues while the engine is busy.
@@ -33,22 +81,36 @@ void MarkSocket(int fd, uint8_t dscp) {
   }
 }
 
-class SocketConnection final : public Connection {
+// A socket whose readiness the reactor reports.
+class WatchedSocket {
  public:
-  SocketConnection(Reactor& reactor, UniqueFd fd, Endpoint remote)
-      : reactor_(reactor),
-        fd_(std::move(fd)),
-        local_(LocalEndpoint(fd_.get())),
-        remote_(std::move(remote)) {}
-  ~SocketConnection() override {
+  WatchedSocket(Reactor& reactor, UniqueFd fd) : reactor_(reactor), fd_(std::move(fd)) {}
+  ~WatchedSocket() {
     if (watched_) reactor_.Unwatch(fd_.get());
   }
+  WatchedSocket(const WatchedSocket&) = delete;
+  WatchedSocket& operator=(const WatchedSocket&) = delete;
 
   absl::Status Watch() {
     absl::Status status = reactor_.Watch(fd_.get(), &readiness_);
     watched_ = status.ok();
     return status;
   }
+
+ protected:
+  Reactor& reactor_;
+  const UniqueFd fd_;
+  const Endpoint local_ = LocalEndpoint(fd_.get());
+  Readiness readiness_;
+
+ private:
+  bool watched_ = false;
+};
+
+class SocketConnection final : public Connection, public WatchedSocket {
+ public:
+  SocketConnection(Reactor& reactor, UniqueFd fd, Endpoint remote)
+      : WatchedSocket(reactor, std::move(fd)), remote_(std::move(remote)) {}
 
   absl::StatusOr<size_t> Write(std::span<const iovec> pieces) override;
   absl::StatusOr<size_t> Read(std::span<const iovec> pieces) override;
@@ -58,7 +120,7 @@ class SocketConnection final : public Connection {
     readiness_.waker = waker;
     if (readable() || writable()) Wake();
   }
-  void Mark(uint8_t dscp) override;
+  void Mark(uint8_t dscp) override { MarkSocket(fd_.get(), dscp); }
   Endpoint local() const override { return local_; }
   Endpoint remote() const override { return remote_; }
 
@@ -71,12 +133,7 @@ class SocketConnection final : public Connection {
   void MarkBlocked(int error, bool* ready);
   absl::Status Break(std::string_view what, int error);
 
-  Reactor& reactor_;
-  UniqueFd fd_;
-  Endpoint local_;
-  Endpoint remote_;
-  Readiness readiness_;
-  bool watched_ = false;
+  const Endpoint remote_;
   absl::Status broken_;
   bool drained_ = false;  // broken, and all received bytes are read
 };
@@ -142,8 +199,6 @@ absl::StatusOr<size_t> SocketConnection::Read(std::span<const iovec> pieces) {
   return static_cast<size_t>(got);
 }
 
-void SocketConnection::Mark(uint8_t dscp) { MarkSocket(fd_.get(), dscp); }
-
 void SocketConnection::MarkBlocked(int error, bool* ready) {
   if (error == EAGAIN || error == EWOULDBLOCK) {
     *ready = false;
@@ -162,34 +217,17 @@ absl::Status SocketConnection::Break(std::string_view what, int error) {
   return broken_;
 }
 
-class SocketListener final : public Listener {
+class SocketListener final : public Listener, public WatchedSocket {
  public:
   SocketListener(Reactor& reactor, const SocketOptions& options, UniqueFd fd)
-      : reactor_(reactor),
-        options_(options),
-        fd_(std::move(fd)),
-        local_(LocalEndpoint(fd_.get())) {}
-  ~SocketListener() override {
-    if (watched_) reactor_.Unwatch(fd_.get());
-  }
-
-  absl::Status Watch() {
-    absl::Status status = reactor_.Watch(fd_.get(), &readiness_);
-    watched_ = status.ok();
-    return status;
-  }
+      : WatchedSocket(reactor, std::move(fd)), options_(options) {}
 
   absl::StatusOr<std::unique_ptr<Connection>> Accept() override;
   void Mark(uint8_t dscp) override { MarkSocket(fd_.get(), dscp); }  // accepted sockets inherit it
   Endpoint local() const override { return local_; }
 
  private:
-  Reactor& reactor_;
   const SocketOptions options_;
-  UniqueFd fd_;
-  Endpoint local_;
-  Readiness readiness_;
-  bool watched_ = false;
 };
 
 absl::StatusOr<UniqueFd> OpenSocket(int family, const SocketOptions& options) {
@@ -242,7 +280,7 @@ absl::StatusOr<std::unique_ptr<Connection>> SocketListener::Accept() {
   }
   SetUpStream(fd.get(), options_);
   auto connection = std::make_unique<SocketConnection>(reactor_, std::move(fd), ToEndpoint(from));
-  if (absl::Status status = connection->Watch(); !status.ok()) return status;
+  MCCS_RETURN_IF_ERROR(connection->Watch());
   return connection;
 }
 
@@ -271,33 +309,28 @@ absl::Status BindSource(int fd, int family, const ConnectOptions& options) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Listener>> SocketNetwork::Listen(const Endpoint& at) {
-  absl::StatusOr<SocketAddress> address = Resolve(at, AF_UNSPEC);
-  if (!address.ok()) return address.status();
-  absl::StatusOr<UniqueFd> fd = OpenSocket(address->family(), options_);
-  if (!fd.ok()) return fd.status();
-  if (bind(fd->get(), address->get(), address->length) != 0 ||
-      listen(fd->get(), kListenBacklog) != 0) {
+  MCCS_ASSIGN_OR_RETURN(const SocketAddress address, Resolve(at, AF_UNSPEC));
+  MCCS_ASSIGN_OR_RETURN(UniqueFd fd, OpenSocket(address.family(), options_));
+  if (bind(fd.get(), address.get(), address.length) != 0 || listen(fd.get(), kListenBacklog) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("listening at ", ToString(at)));
   }
-  auto listener = std::make_unique<SocketListener>(reactor_, options_, *std::move(fd));
-  if (absl::Status status = listener->Watch(); !status.ok()) return status;
+  auto listener = std::make_unique<SocketListener>(reactor_, options_, std::move(fd));
+  MCCS_RETURN_IF_ERROR(listener->Watch());
   return listener;
 }
 
 absl::StatusOr<std::unique_ptr<Connection>> SocketNetwork::Connect(const Endpoint& to,
                                                                    const ConnectOptions& options) {
-  absl::StatusOr<SocketAddress> address = Resolve(to, AF_UNSPEC);
-  if (!address.ok()) return address.status();
-  absl::StatusOr<UniqueFd> fd = OpenSocket(address->family(), options_);
-  if (!fd.ok()) return fd.status();
-  SetUpStream(fd->get(), options_);
-  if (absl::Status status = BindSource(fd->get(), address->family(), options); !status.ok()) {
+  MCCS_ASSIGN_OR_RETURN(const SocketAddress address, Resolve(to, AF_UNSPEC));
+  MCCS_ASSIGN_OR_RETURN(UniqueFd fd, OpenSocket(address.family(), options_));
+  SetUpStream(fd.get(), options_);
+  if (absl::Status status = BindSource(fd.get(), address.family(), options); !status.ok()) {
     return absl::Status(status.code(),
                         absl::StrCat("connecting to ", ToString(to), ": ", status.message()));
   }
-  if (options.dscp != 0) MarkSocket(fd->get(), options.dscp);
-  if (options.source_port != 0) ResetOnClose(fd->get());
-  if (connect(fd->get(), address->get(), address->length) != 0 && errno != EINPROGRESS) {
+  if (options.dscp != 0) MarkSocket(fd.get(), options.dscp);
+  if (options.source_port != 0) ResetOnClose(fd.get());
+  if (connect(fd.get(), address.get(), address.length) != 0 && errno != EINPROGRESS) {
     if (errno == EADDRNOTAVAIL && options.source_port != 0) {
       return absl::AlreadyExistsError(absl::StrCat("connecting to ", ToString(to), ": source port ",
                                                    options.source_port,
@@ -305,8 +338,8 @@ absl::StatusOr<std::unique_ptr<Connection>> SocketNetwork::Connect(const Endpoin
     }
     return absl::ErrnoToStatus(errno, absl::StrCat("connecting to ", ToString(to)));
   }
-  auto connection = std::make_unique<SocketConnection>(reactor_, *std::move(fd), to);
-  if (absl::Status status = connection->Watch(); !status.ok()) return status;
+  auto connection = std::make_unique<SocketConnection>(reactor_, std::move(fd), to);
+  MCCS_RETURN_IF_ERROR(connection->Watch());
   return connection;
 }
 

@@ -10,12 +10,34 @@
 #ifndef MCCS_SERVICE_TRANSPORT_SOCKET_NETWORK_H_
 #define MCCS_SERVICE_TRANSPORT_SOCKET_NETWORK_H_
 
+#include <sys/socket.h>
+
 #include <memory>
 
+#include "absl/status/statusor.h"
 #include "base/reactor.h"
 #include "service/transport/network.h"
 
 namespace mccs {
+
+// An Endpoint as a sockaddr. THREAD: any, like the functions below.
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  int family() const { return storage.ss_family; }
+};
+
+// Converts a numeric address. Names are resolved elsewhere (base/host_lookup.h). An empty host is
+// the wildcard address. `family`: AF_UNSPEC, or the required one. kInvalidArgument: names the
+// invalid address.
+absl::StatusOr<SocketAddress> Resolve(const Endpoint& endpoint, int family);
+
+Endpoint ToEndpoint(const SocketAddress& address);
+
+// The local end of a socket; empty when it has none.
+Endpoint LocalEndpoint(int fd);
 
 struct SocketOptions {
   // Kernel buffers per stream. 0: the kernel adapts them to the path's bandwidth × delay (a fixed

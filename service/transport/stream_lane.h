@@ -8,14 +8,127 @@
 #ifndef MCCS_SERVICE_TRANSPORT_STREAM_LANE_H_
 #define MCCS_SERVICE_TRANSPORT_STREAM_LANE_H_
 
+#include <bit>
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "service/transport/lane.h"
-#include "service/transport/lane_link.h"
-#include "service/transport/lane_wire.h"
+#include "service/transport/network.h"
+
+namespace mccs::wire {
+
+// The bytes on a lane's connection. Little-endian, no padding.
+//
+// From sender to receiver, once per slice, followed by the payload:
+//
+//    0         4         8                 16                                 48
+//    | magic   | bytes   | slice number     | tag (of the executor)            | payload …
+//
+// From receiver to sender. The first frame on every connection is a resume. The sender waits for it
+// and continues from its `delivered`. Acks follow.
+//
+//    0         4         8         12        16                24                32
+//    | magic   | slots   | slot    | reserved| delivered        | credit           |
+//    |         |         |  bytes  |  = 0    |                  |                  |
+//
+// `delivered`: slices with smaller numbers have landed. `credit`: slices with smaller numbers may
+// be sent. Neither decreases; delivered ≤ credit ≤ delivered + slots.
+static_assert(std::endian::native == std::endian::little);
+
+inline constexpr uint32_t kSliceMagic = 0x53'4c'43'4d;   // "MCLS"
+inline constexpr uint32_t kResumeMagic = 0x52'4c'43'4d;  // "MCLR"
+inline constexpr uint32_t kAckMagic = 0x41'4c'43'4d;     // "MCLA"
+
+struct SliceHeader {
+  uint32_t magic;  // kSliceMagic
+  uint32_t bytes;  // of payload, ≤ the shape's slot_bytes
+  uint64_t number;
+  SliceTag tag;
+};
+static_assert(sizeof(SliceHeader) == 48 && offsetof(SliceHeader, number) == 8 &&
+              offsetof(SliceHeader, tag) == 16 && std::is_trivially_copyable_v<SliceHeader>);
+
+struct AckFrame {
+  uint32_t magic;  // kResumeMagic or kAckMagic
+  uint32_t slots;
+  uint32_t slot_bytes;
+  uint32_t reserved;
+  uint64_t delivered;
+  uint64_t credit;
+};
+static_assert(sizeof(AckFrame) == 32 && offsetof(AckFrame, delivered) == 16 &&
+              offsetof(AckFrame, credit) == 24 && std::is_trivially_copyable_v<AckFrame>);
+
+}  // namespace mccs::wire
 
 namespace mccs {
+
+// State shared by both ends of a lane over byte streams: the replaceable connection and its status.
+//
+// clang-format off
+//            Attach                    broken
+//   stalled ────────► connected ──────────────► stalled
+//      │                  │  the peer violates the protocol
+//      └──────────────────┴──────────────────────────────► failed (final)
+// clang-format on
+//
+// THREAD: the owning engine only.
+class LaneLink {
+ public:
+  // Null while stalled or failed.
+  Connection* get() const { return connection_.get(); }
+  const absl::Status& status() const { return status_; }
+  bool failed() const { return failed_; }
+  uint64_t reconnects() const { return attached_ > 1 ? attached_ - 1 : 0; }
+  Endpoint local() const { return connection_ ? connection_->local() : Endpoint{}; }
+  Endpoint remote() const { return connection_ ? connection_->remote() : Endpoint{}; }
+
+  // Returns false if the lane has failed; closes the connection then.
+  bool Attach(std::unique_ptr<Connection> connection) {
+    if (failed_) return false;
+    connection_ = std::move(connection);
+    if (dscp_ != 0) connection_->Mark(dscp_);
+    status_ = absl::OkStatus();
+    ++attached_;
+    return true;
+  }
+
+  // Applies to this connection and later ones.
+  void Mark(uint8_t dscp) {
+    if (dscp == dscp_) return;
+    dscp_ = dscp;
+    if (connection_ != nullptr) connection_->Mark(dscp);
+  }
+
+  // The connection is broken: the lane waits for another.
+  void Stall(const absl::Status& why) {
+    connection_.reset();
+    status_ = absl::UnavailableError(absl::StrCat("lane stalled: ", why.message()));
+  }
+
+  // The peer has violated the protocol: the lane accepts nothing more from it.
+  template <typename... Parts>
+  void Fail(const Parts&... parts) {
+    status_ = absl::DataLossError(
+        absl::StrCat("lane with ", ToString(remote()),
+                     " failed: the peer violated the lane protocol: ", parts...));
+    connection_.reset();
+    failed_ = true;
+  }
+
+ private:
+  std::unique_ptr<Connection> connection_;
+  absl::Status status_ = absl::UnavailableError("lane stalled: not connected yet");
+  uint64_t attached_ = 0;
+  uint8_t dscp_ = 0;
+  bool failed_ = false;
+};
 
 // A slice up to this size is copied when it is posted, and may be copied when it is received. That
 // costs less than another system call or a wait for the acknowledgement.
@@ -175,8 +288,12 @@ class StreamRecvLane final : public RecvLane {
 
 class StreamTransport final : public Transport {
  public:
-  std::unique_ptr<SendLane> MakeSendLane(const LaneShape& shape) override;
-  std::unique_ptr<RecvLane> MakeRecvLane(const LaneShape& shape, MemRef slots) override;
+  std::unique_ptr<SendLane> MakeSendLane(const LaneShape& shape) override {
+    return std::make_unique<StreamSendLane>(shape);
+  }
+  std::unique_ptr<RecvLane> MakeRecvLane(const LaneShape& shape, MemRef slots) override {
+    return std::make_unique<StreamRecvLane>(shape, slots);
+  }
 };
 
 }  // namespace mccs

@@ -29,6 +29,10 @@ class DeviceWorld {
     std::array<uint8_t, wire::kIpcHandleBytes> handle;
     size_t bytes;
     pid_t owner;
+
+    BufferExport Offer() const {
+      return {.handle = handle, .fd = UniqueFd(), .bytes = bytes, .owner = owner};
+    }
   };
 
   virtual ~DeviceWorld() = default;
@@ -104,6 +108,41 @@ class DeviceContract : public testing::TestWithParam<DeviceWorldMaker> {
     for (int64_t i = 0; i < kMaxPolls && returned_.size() < tokens; ++i) PollOnce();
   }
 
+  // Runs the only operation of a test.
+  void Run(const MemOp& op) {
+    Submit(op, 1);
+    PollUntil(1);
+  }
+
+  // `b` is scaled by a half and added to `a`.
+  void ExpectHalfOfSecond(std::function<void(MemSource*)> set_scale) {
+    const auto a = Numbers(3, 1), b = Numbers(3, 10);
+    MemSource sources[] = {{.address = a->address()}, {.address = b->address(), .scaled = true}};
+    set_scale(&sources[1]);
+    std::byte* const destinations[] = {a->address()};
+    Run({.sources = sources,
+         .destinations = destinations,
+         .elements = 3,
+         .type = DataType::kFloat32,
+         .op = ReduceOp::kSum});
+    EXPECT_EQ(ReadFloats(*a, 3), (std::vector<float>{6.0f, 7.5f, 9.0f}));
+  }
+
+  static constexpr size_t kChunk = size_t{1} << 20;
+  BufferExport ChunkOffer() { return ChunkOffer(world_->AllocateAsDescriptor(kChunk), kChunk); }
+  static BufferExport ChunkOffer(UniqueFd fd, uint64_t bytes) {
+    return {
+        .kind = wire::ExportKind::kFileDescriptor, .fd = std::move(fd), .bytes = bytes, .owner = 7};
+  }
+  // The chunk at that address is memory of its own; marks it as used.
+  void ExpectUnused(std::byte* chunk) {
+    std::byte first{1};
+    world_->Read(std::span(&first, 1), chunk);
+    EXPECT_EQ(first, std::byte{0});
+    first = std::byte{9};
+    world_->Write(chunk, std::span(&first, 1));
+  }
+
   std::unique_ptr<DeviceWorld> world_ = GetParam().make();
   std::map<MemToken, int> returned_;
 };
@@ -135,38 +174,16 @@ TEST_P(DeviceContract, ReducesAllSourcesIntoAllDestinations) {
 }
 
 TEST_P(DeviceContract, AppliesAScaleToItsSourceOnly) {
-  const auto a = Numbers(kSmallFloats, 1), b = Numbers(kSmallFloats, 10);
   const float half = 0.5f;
-  MemSource sources[] = {{.address = a->address()}, {.address = b->address(), .scaled = true}};
-  std::memcpy(&sources[1].scale_bits, &half, sizeof(half));
-  std::byte* const destinations[] = {a->address()};
-  Submit({.sources = sources,
-          .destinations = destinations,
-          .elements = kSmallFloats,
-          .type = DataType::kFloat32,
-          .op = ReduceOp::kSum},
-         1);
-  PollUntil(1);
-  EXPECT_EQ(ReadFloats(*a, kSmallFloats), (std::vector<float>{6.0f, 7.5f, 9.0f}));
+  ExpectHalfOfSecond(
+      [&](MemSource* source) { std::memcpy(&source->scale_bits, &half, sizeof(half)); });
 }
 
 TEST_P(DeviceContract, ReadsAScaleOnTheDeviceAtAnyAlignment) {
-  const auto a = Numbers(kSmallFloats, 1), b = Numbers(kSmallFloats, 10);
   const float half = 0.5f;
   const auto scale = Allocate(64);
   world_->Write(scale->address() + 3, std::as_bytes(std::span(&half, 1)));
-  const MemSource sources[] = {
-      {.address = a->address()},
-      {.address = b->address(), .scaled = true, .scale_address = scale->address() + 3}};
-  std::byte* const destinations[] = {a->address()};
-  Submit({.sources = sources,
-          .destinations = destinations,
-          .elements = kSmallFloats,
-          .type = DataType::kFloat32,
-          .op = ReduceOp::kSum},
-         1);
-  PollUntil(1);
-  EXPECT_EQ(ReadFloats(*a, kSmallFloats), (std::vector<float>{6.0f, 7.5f, 9.0f}));
+  ExpectHalfOfSecond([&](MemSource* source) { source->scale_address = scale->address() + 3; });
 }
 
 TEST_P(DeviceContract, DividesAnIntegerSumTowardsZero) {
@@ -176,15 +193,13 @@ TEST_P(DeviceContract, DividesAnIntegerSumTowardsZero) {
   const MemSource sources[] = {
       {.address = a->address()}, {.address = a->address()}, {.address = a->address()}};
   std::byte* const destinations[] = {a->address()};
-  Submit({.sources = sources,
-          .destinations = destinations,
-          .elements = 3,
-          .type = DataType::kInt32,
-          .op = ReduceOp::kSum,
-          .finish = Finish::kDivide,
-          .divisor = 2},
-         1);
-  PollUntil(1);
+  Run({.sources = sources,
+       .destinations = destinations,
+       .elements = 3,
+       .type = DataType::kInt32,
+       .op = ReduceOp::kSum,
+       .finish = Finish::kDivide,
+       .divisor = 2});
   int32_t results[3];
   world_->Read(std::as_writable_bytes(std::span(results)), a->address());
   EXPECT_EQ(std::vector<int32_t>(results, results + 3), (std::vector<int32_t>{-10, 10, 7}));
@@ -195,14 +210,12 @@ TEST_P(DeviceContract, OneSourceIsACopyOfTheSameBits) {
   const auto to = Allocate(kLargeFloats * sizeof(float));
   const MemSource sources[] = {{.address = from->address()}};
   std::byte* const destinations[] = {to->address()};
-  Submit({.sources = sources,
-          .destinations = destinations,
-          .elements = kLargeFloats * 4,
-          .type = DataType::kFloat8e4m3,
-          .op = ReduceOp::kMax,
-          .stream = true},
-         1);
-  PollUntil(1);
+  Run({.sources = sources,
+       .destinations = destinations,
+       .elements = kLargeFloats * 4,
+       .type = DataType::kFloat8e4m3,
+       .op = ReduceOp::kMax,
+       .stream = true});
   EXPECT_EQ(ReadFloats(*to, kLargeFloats), ReadFloats(*from, kLargeFloats));
 }
 
@@ -314,45 +327,38 @@ TEST_P(DeviceContract, DiscardingMemoryKeepsItsNeighbors) {
 
 TEST_P(DeviceContract, WorksOnATenantsMemoryInPlace) {
   const DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> imported = Import(
-      {.handle = buffer.handle, .fd = UniqueFd(), .bytes = buffer.bytes, .owner = buffer.owner});
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> imported = Import(buffer.Offer());
   ASSERT_TRUE(imported.ok()) << imported.status();
   EXPECT_GE((*imported)->bytes(), 8192u);
   const auto numbers = Numbers(2048, 4);
   const MemSource sources[] = {{.address = numbers->address()}};
   std::byte* const destinations[] = {(*imported)->address()};
-  Submit({.sources = sources,
-          .destinations = destinations,
-          .elements = 2048,
-          .type = DataType::kFloat32},
-         1);
-  PollUntil(1);
+  Run({.sources = sources,
+       .destinations = destinations,
+       .elements = 2048,
+       .type = DataType::kFloat32});
   std::vector<float> seen(2048);
   world_->ReadAsTenant(std::as_writable_bytes(std::span(seen)), buffer);
   EXPECT_EQ(seen, ReadFloats(*numbers, 2048));
 }
 
 TEST_P(DeviceContract, RejectsMemoryThatIsShorterThanOffered) {
-  const DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
-  const auto imported = Import({.handle = buffer.handle,
-                                .fd = UniqueFd(),
-                                .bytes = uint64_t{1} << 40,
-                                .owner = buffer.owner});
+  DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
+  buffer.bytes = size_t{1} << 40;
+  const auto imported = Import(buffer.Offer());
   EXPECT_EQ(imported.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_P(DeviceContract, RejectsAnInvalidHandle) {
   DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
   for (size_t i = 0; i < buffer.handle.size(); ++i) buffer.handle[i] = static_cast<uint8_t>(i);
-  const auto imported = Import(
-      {.handle = buffer.handle, .fd = UniqueFd(), .bytes = buffer.bytes, .owner = buffer.owner});
+  const auto imported = Import(buffer.Offer());
   EXPECT_EQ(imported.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_P(DeviceContract, ATokenIsReleasedWhenNothingIsMapped) {
   const DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> imported = Import(
-      {.handle = buffer.handle, .fd = UniqueFd(), .bytes = buffer.bytes, .owner = buffer.owner});
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> imported = Import(buffer.Offer());
   ASSERT_TRUE(imported.ok()) << imported.status();
   auto token = std::make_shared<int>();
   const std::weak_ptr<int> gone = token;
@@ -362,36 +368,22 @@ TEST_P(DeviceContract, ATokenIsReleasedWhenNothingIsMapped) {
 
 TEST_P(DeviceContract, ReleasesAMappingWithoutAWaiter) {
   const DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
-  device().mapper().Import(
-      {"blue", 7},
-      {.handle = buffer.handle, .fd = UniqueFd(), .bytes = buffer.bytes, .owner = buffer.owner});
+  device().mapper().Import({"blue", 7}, buffer.Offer());
   // The mapper serves one process in order, so the first import has finished when the second does.
-  EXPECT_TRUE(
-      Import(
-          {.handle = buffer.handle, .fd = UniqueFd(), .bytes = buffer.bytes, .owner = buffer.owner})
-          .ok());
+  EXPECT_TRUE(Import(buffer.Offer()).ok());
 }
 
 TEST_P(DeviceContract, TheMapperMapsAndUnmapsChunksOfARange) {
-  constexpr size_t kBytes = size_t{1} << 20;
   MemoryMapper& mapper = device().mapper();
-  const std::shared_ptr<DeviceRange> range = *mapper.Reserve(4 * kBytes);
+  const std::shared_ptr<DeviceRange> range = *mapper.Reserve(4 * kChunk);
   for (int i = 0; i < 3; ++i) {
-    const auto pending = mapper.MapInto({"blue", 7}, range, kBytes,
-                                        {.kind = wire::ExportKind::kFileDescriptor,
-                                         .fd = world_->AllocateAsDescriptor(kBytes),
-                                         .bytes = kBytes,
-                                         .owner = 7});
+    const auto pending = mapper.MapInto({"blue", 7}, range, kChunk, ChunkOffer());
     PollMapperUntil([&] { return pending->ready(); });
     ASSERT_TRUE(pending->status.ok()) << pending->status;
-    std::byte first{9};
-    world_->Read(std::span(&first, 1), range->address() + kBytes);
-    EXPECT_EQ(first, std::byte{0}) << "memory of its own";
-    first = std::byte{9};
-    world_->Write(range->address() + kBytes, std::span(&first, 1));
+    ExpectUnused(range->address() + kChunk);
     auto token = std::make_shared<std::shared_ptr<DeviceRange>>(range);
     const std::weak_ptr<void> gone = token;
-    mapper.UnmapFrom({"blue", 7}, *range, {{kBytes, kBytes}}, std::move(token));
+    mapper.UnmapFrom({"blue", 7}, *range, {{kChunk, kChunk}}, std::move(token));
     PollMapperUntil([&] { return gone.expired(); });
   }
 }
@@ -400,24 +392,12 @@ TEST_P(DeviceContract, DescribesItself) { EXPECT_FALSE(device().Description().em
 
 // ---- Ranges ----------------------------------------------------------------------------------
 
-class DeviceRangeContract {
- public:
-  static constexpr size_t kChunk = size_t{1} << 20;
-
-  static BufferExport Offer(UniqueFd fd, uint64_t bytes) {
-    return {
-        .kind = wire::ExportKind::kFileDescriptor, .fd = std::move(fd), .bytes = bytes, .owner = 7};
-  }
-};
-
 TEST_P(DeviceContract, ChunksOfARangeAreAdjacent) {
-  constexpr size_t kChunk = DeviceRangeContract::kChunk;
   const auto range = device().mapper().Reserve(8 * kChunk);
   ASSERT_TRUE(range.ok()) << range.status();
   EXPECT_EQ((*range)->bytes(), 8 * kChunk);
   for (const uint64_t at : {3, 2}) {
-    const absl::Status mapped = (*range)->Map(
-        at * kChunk, DeviceRangeContract::Offer(world_->AllocateAsDescriptor(kChunk), kChunk));
+    const absl::Status mapped = (*range)->Map(at * kChunk, ChunkOffer());
     ASSERT_TRUE(mapped.ok()) << mapped;
   }
   std::vector<std::byte> written(2 * kChunk);
@@ -430,29 +410,22 @@ TEST_P(DeviceContract, ChunksOfARangeAreAdjacent) {
 }
 
 TEST_P(DeviceContract, AnUnmappedChunkCanBeReplaced) {
-  constexpr size_t kChunk = DeviceRangeContract::kChunk;
   const auto range = device().mapper().Reserve(2 * kChunk);
   ASSERT_TRUE(range.ok()) << range.status();
   for (int i = 0; i < 3; ++i) {
-    const absl::Status mapped = (*range)->Map(
-        kChunk, DeviceRangeContract::Offer(world_->AllocateAsDescriptor(kChunk), kChunk));
+    const absl::Status mapped = (*range)->Map(kChunk, ChunkOffer());
     ASSERT_TRUE(mapped.ok()) << mapped;
-    std::byte first{1};
-    world_->Read(std::span(&first, 1), (*range)->address() + kChunk);
-    EXPECT_EQ(first, std::byte{0}) << "memory of its own";
-    first = std::byte{9};
-    world_->Write((*range)->address() + kChunk, std::span(&first, 1));
+    ExpectUnused((*range)->address() + kChunk);
     (*range)->Unmap(kChunk, kChunk);
   }
 }
 
 TEST_P(DeviceContract, ARangeRejectsInvalidChunks) {
-  constexpr size_t kChunk = DeviceRangeContract::kChunk;
   EXPECT_FALSE(device().mapper().Reserve(0).ok());
   const auto range = device().mapper().Reserve(2 * kChunk);
   ASSERT_TRUE(range.ok()) << range.status();
   const auto refused = [&](uint64_t at, UniqueFd fd, uint64_t bytes) {
-    return !(*range)->Map(at, DeviceRangeContract::Offer(std::move(fd), bytes)).ok();
+    return !(*range)->Map(at, ChunkOffer(std::move(fd), bytes)).ok();
   };
   EXPECT_TRUE(refused(0, UniqueFd(), kChunk)) << "no descriptor";
   EXPECT_TRUE(refused(0, world_->AllocateAsDescriptor(kChunk), 2 * kChunk)) << "shorter";

@@ -4,10 +4,8 @@
 #include "base/check.h"
 #include "service/transport/stream_lane.h"
 #include "tests/contract/transport_contract.h"
-#include "tests/contract/transport_failure_contract.h"
 #include "tests/contract/transport_gate_contract.h"
-#include "tests/contract/transport_sink_contract.h"
-#include "tests/contract/transport_wake_contract.h"
+#include "tests/contract/transport_stream_contract.h"
 #include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_network.h"
 

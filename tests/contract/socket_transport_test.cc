@@ -8,10 +8,8 @@
 #include "service/transport/socket_network.h"
 #include "service/transport/stream_lane.h"
 #include "tests/contract/transport_contract.h"
-#include "tests/contract/transport_failure_contract.h"
 #include "tests/contract/transport_gate_contract.h"
-#include "tests/contract/transport_sink_contract.h"
-#include "tests/contract/transport_wake_contract.h"
+#include "tests/contract/transport_stream_contract.h"
 
 namespace mccs {
 namespace socket_transport_test {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "service/transport/lane.h"
-#include "service/transport/lane_wire.h"
 #include "service/transport/network.h"
+#include "service/transport/stream_lane.h"
 
 namespace mccs {
 

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "service/device/fair_job_queue.h"
-#include "service/device/mapping_runner.h"
+#include "service/device/mapping_threads.h"
+#include "service/device/memory_mapper.h"
 
 namespace mccs {
 

@@ -1,4 +1,4 @@
-// The hostile end of a lane's connection (service/transport/lane_wire.h): it sends slices or
+// The hostile end of a lane's connection (service/transport/stream_lane.h): it sends slices or
 // acknowledges received ones, correctly or not.
 //
 // THREAD: one, the world's.
@@ -11,8 +11,8 @@
 #include <string>
 
 #include "service/transport/handshake.h"
-#include "service/transport/lane_wire.h"
 #include "service/transport/network.h"
+#include "service/transport/stream_lane.h"
 #include "tests/sim/hostile_messages.h"
 
 namespace mccs {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "proto/peer.pb.h"
-#include "service/messages/message_tag.h"
+#include "service/messages/open_message.h"
 
 namespace mccs {
 

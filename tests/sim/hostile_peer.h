@@ -1,6 +1,6 @@
 // A hostile rendezvous, leader and peer daemon. It has the secret of a communicator whose other
 // ranks are on honest daemons, and implements the daemons' protocols itself (handshake.h,
-// peer.proto, lane_wire.h). Up to a stage that its seed selects it behaves correctly, so that
+// peer.proto, stream_lane.h). Up to a stage that its seed selects it behaves correctly, so that
 // attacks meet every state of the other daemons; after that it attacks at random.
 //
 //   honest daemon ── Join ──► rendezvous │

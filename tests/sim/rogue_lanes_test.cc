@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "service/transport/lane_wire.h"
+#include "service/transport/stream_lane.h"
 #include "tests/sim/rogue_attack.h"
 
 namespace mccs {

@@ -31,7 +31,6 @@
 #include "controller/coordinator/strategy_persister.h"
 #include "controller/store/memory_store.h"
 #include "service/agent/agent_table.h"
-#include "service/agent/clock_echo.h"
 #include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_world.h"
 

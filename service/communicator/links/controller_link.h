@@ -20,9 +20,9 @@
 #include "proto/daemon_state.pb.h"
 #include "service/communicator/links/activity_log.h"
 #include "service/communicator/strategy/strategy.h"
+#include "service/counters.h"
 #include "service/pacing/rate_limits.h"
 #include "service/tenant_ledger.h"
-#include "service/work_tally.h"
 
 namespace mccs {
 

@@ -14,7 +14,7 @@
 #include "proto/peer.pb.h"
 #include "proto/unique_id.h"
 #include "service/communicator/membership/membership.h"
-#include "service/transport/handshake_wire.h"
+#include "service/transport/handshake.h"
 
 namespace mccs {
 

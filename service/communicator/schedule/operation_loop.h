@@ -20,9 +20,9 @@
 #include "service/communicator/schedule/decided_order.h"
 #include "service/communicator/schedule/strategy_change.h"
 #include "service/communicator/strategy/plan_cache.h"
+#include "service/counters.h"
 #include "service/executor/executor.h"
 #include "service/tenant_ledger.h"
-#include "service/work_tally.h"
 
 namespace mccs {
 

@@ -41,40 +41,42 @@ agent::v1::Propose Proposal(uint64_t epoch) {
   return proposal;
 }
 
-TEST(AgentTable, SendsEachChangeOnceInOrder) {
-  AgentTable table;
-  table.Announce(Info());
-  table.Report(Stats(1));
-  const auto said = table.TakeUnsent();
+class AgentTableTest : public testing::Test {
+ protected:
+  AgentTable table_;
+};
+
+TEST_F(AgentTableTest, SendsEachChangeOnceInOrder) {
+  table_.Announce(Info());
+  table_.Report(Stats(1));
+  const auto said = table_.TakeUnsent();
   ASSERT_EQ(said.size(), 2u);
   EXPECT_TRUE(said[0].has_announce());
   EXPECT_TRUE(said[1].has_report());
-  EXPECT_TRUE(table.TakeUnsent().empty());
+  EXPECT_TRUE(table_.TakeUnsent().empty());
 }
 
-TEST(AgentTable, SendsOnlyTheLastOfManyReports) {
-  AgentTable table;
+TEST_F(AgentTableTest, SendsOnlyTheLastOfManyReports) {
   for (uint64_t n = 0; n < 100; ++n) {
     CommunicatorStats stats = Stats(1);
     stats.operations = n;
-    table.Report(stats);
+    table_.Report(stats);
   }
-  const auto said = table.TakeUnsent();
+  const auto said = table_.TakeUnsent();
   ASSERT_EQ(said.size(), 1u);
   EXPECT_EQ(said[0].report().operations(), 99u);
 }
 
-TEST(AgentTable, ReportsOptionsOfCallsIfAny) {
-  AgentTable table;
+TEST_F(AgentTableTest, ReportsOptionsOfCallsIfAny) {
   CommunicatorStats stats = Stats(1);
-  table.Report(stats);
-  EXPECT_FALSE(table.TakeUnsent()[0].report().has_with_options());
+  table_.Report(stats);
+  EXPECT_FALSE(table_.TakeUnsent()[0].report().has_with_options());
   stats.with_options = {
       .calls = 3,
       .last_number = 17,
       .last = {.deadline_us = 2000, .priority = 5, .criticality = Criticality::kCritical}};
-  table.Report(stats);
-  const agent::v1::CallsWithOptions said = table.TakeUnsent()[0].report().with_options();
+  table_.Report(stats);
+  const agent::v1::CallsWithOptions said = table_.TakeUnsent()[0].report().with_options();
   EXPECT_EQ(said.calls(), 3u);
   EXPECT_EQ(said.last_number(), 17u);
   EXPECT_EQ(said.deadline_us(), 2000u);
@@ -82,8 +84,7 @@ TEST(AgentTable, ReportsOptionsOfCallsIfAny) {
   EXPECT_EQ(said.criticality(), agent::v1::CRITICAL);
 }
 
-TEST(AgentTable, ReportsWorkByKindWithItsTime) {
-  AgentTable table;
+TEST_F(AgentTableTest, ReportsWorkByKindWithItsTime) {
   CommunicatorStats stats;
   stats.id = CommId(7);
   stats.work[static_cast<size_t>(OpKind::kAllReduce)] = {3, 300};
@@ -91,8 +92,8 @@ TEST(AgentTable, ReportsWorkByKindWithItsTime) {
   stats.measured = 42;
   stats.busy_spans = {{10, 13}, {20, 25}, {40, 42}};
   stats.busy = true;
-  table.Report(stats);
-  const std::vector<agent::v1::FromAgent> said = table.TakeUnsent();
+  table_.Report(stats);
+  const std::vector<agent::v1::FromAgent> said = table_.TakeUnsent();
   ASSERT_EQ(said.size(), 1u);
   const agent::v1::Report& report = said[0].report();
   ASSERT_EQ(report.work_size(), 2);
@@ -106,117 +107,108 @@ TEST(AgentTable, ReportsWorkByKindWithItsTime) {
   EXPECT_TRUE(report.activity().ongoing());
 }
 
-TEST(AgentTable, ReportsLaneMeasurements) {
-  AgentTable table;
+TEST_F(AgentTableTest, ReportsLaneMeasurements) {
   CommunicatorStats stats = Stats(1);
   stats.sent_bps = 5'000'000'000;
   stats.lanes.emplace_back().round_trip_ns = 70'000;
-  table.Report(stats);
-  const auto said = table.TakeUnsent();
+  table_.Report(stats);
+  const auto said = table_.TakeUnsent();
   EXPECT_EQ(said[0].report().sent_bps(), 5'000'000'000u);
   EXPECT_EQ(said[0].report().lanes(0).round_trip_ns(), 70'000);
 }
 
-TEST(AgentTable, RemovesTheEntryAfterTheFinalReport) {
-  AgentTable table;
-  table.Announce(Info());
-  table.Ended(kId, "destroyed");
-  const auto said = table.TakeUnsent();
+TEST_F(AgentTableTest, RemovesTheEntryAfterTheFinalReport) {
+  table_.Announce(Info());
+  table_.Ended(kId, "destroyed");
+  const auto said = table_.TakeUnsent();
   ASSERT_EQ(said.size(), 2u);
   EXPECT_EQ(said[1].ended().reason(), "destroyed");
-  EXPECT_TRUE(table.TakeUnsent().empty());
-  EXPECT_TRUE(table.Registration().empty());
+  EXPECT_TRUE(table_.TakeUnsent().empty());
+  EXPECT_TRUE(table_.Registration().empty());
 }
 
 // The controller reads the registration later and assumes that its communicators run.
-void EndBehindRegistration(AgentTable* table) {
-  table->Announce(Info());
-  table->Report(Stats(1));
-  ASSERT_EQ(table->Registration().size(), 1u);
-  table->Ended(kId, "destroyed");
-}
+class AgentTableEndTest : public AgentTableTest {
+ protected:
+  void SetUp() override {
+    table_.Announce(Info());
+    table_.Report(Stats(1));
+    ASSERT_EQ(table_.Registration().size(), 1u);
+    table_.Ended(kId, "destroyed");
+  }
+};
 
-TEST(AgentTable, ReportsAnEndAfterTheRegistrationOnceAccepted) {
-  AgentTable table;
-  ASSERT_NO_FATAL_FAILURE(EndBehindRegistration(&table));
-  table.DropEnded();  // as before the registration is accepted
-  const auto said = table.TakeUnsent();
+TEST_F(AgentTableEndTest, ReportsAnEndAfterTheRegistrationOnceAccepted) {
+  table_.DropEnded();  // as before the registration is accepted
+  const auto said = table_.TakeUnsent();
   ASSERT_FALSE(said.empty());
   EXPECT_EQ(said.back().ended().reason(), "destroyed");
-  EXPECT_TRUE(table.TakeUnsent().empty());
+  EXPECT_TRUE(table_.TakeUnsent().empty());
 }
 
-TEST(AgentTable, DropsAnEndAfterARejectedRegistration) {
-  AgentTable table;
-  ASSERT_NO_FATAL_FAILURE(EndBehindRegistration(&table));
-  table.DropRegistration();
-  EXPECT_TRUE(table.TakeUnsent().empty());
-  EXPECT_TRUE(table.Registration().empty());
+TEST_F(AgentTableEndTest, DropsAnEndAfterARejectedRegistration) {
+  table_.DropRegistration();
+  EXPECT_TRUE(table_.TakeUnsent().empty());
+  EXPECT_TRUE(table_.Registration().empty());
 }
 
-TEST(AgentTable, ResendsStateAndReportsOnANewStream) {
-  AgentTable table;
-  table.Announce(Info());
-  table.Report(Stats(1));
-  table.TakeUnsent();
-  const auto led = table.Registration();
+TEST_F(AgentTableTest, ResendsStateAndReportsOnANewStream) {
+  table_.Announce(Info());
+  table_.Report(Stats(1));
+  table_.TakeUnsent();
+  const auto led = table_.Registration();
   ASSERT_EQ(led.size(), 1u);
   EXPECT_TRUE(led[0].running());
-  const auto said = table.TakeUnsent();
+  const auto said = table_.TakeUnsent();
   ASSERT_EQ(said.size(), 1u);
   EXPECT_TRUE(said[0].has_report());
 }
 
-TEST(AgentTable, AnnouncesAgainWhileWaitingForAStrategy) {
-  AgentTable table;
-  table.Announce(Info());
-  table.TakeUnsent();
-  EXPECT_TRUE(table.Registration().empty());
-  const auto said = table.TakeUnsent();
+TEST_F(AgentTableTest, AnnouncesAgainWhileWaitingForAStrategy) {
+  table_.Announce(Info());
+  table_.TakeUnsent();
+  EXPECT_TRUE(table_.Registration().empty());
+  const auto said = table_.TakeUnsent();
   ASSERT_EQ(said.size(), 1u);
   EXPECT_FALSE(said[0].announce().running());
 }
 
-TEST(AgentTable, TakesTheNewestProposalOnce) {
-  AgentTable table;
-  table.Announce(Info());
-  EXPECT_FALSE(table.TakeProposal().has_value());
-  EXPECT_TRUE(table.Propose(Proposal(2)).ok());
-  EXPECT_TRUE(table.Propose(Proposal(3)).ok());
-  EXPECT_EQ(table.TakeProposal()->strategy.epoch, Epoch(3));
-  EXPECT_FALSE(table.TakeProposal().has_value());
+TEST_F(AgentTableTest, TakesTheNewestProposalOnce) {
+  table_.Announce(Info());
+  EXPECT_FALSE(table_.TakeProposal().has_value());
+  EXPECT_TRUE(table_.Propose(Proposal(2)).ok());
+  EXPECT_TRUE(table_.Propose(Proposal(3)).ok());
+  EXPECT_EQ(table_.TakeProposal()->strategy.epoch, Epoch(3));
+  EXPECT_FALSE(table_.TakeProposal().has_value());
 }
 
-TEST(AgentTable, RegistersTheCurrentStrategyOnANewStream) {
-  AgentTable table;
-  table.Announce(Info());
-  ASSERT_TRUE(table.Propose(Proposal(2)).ok());
-  table.TakeProposal();
-  table.Report(Stats(2));
-  EXPECT_EQ(table.Registration()[0].strategy().epoch(), 2u);
+TEST_F(AgentTableTest, RegistersTheCurrentStrategyOnANewStream) {
+  table_.Announce(Info());
+  ASSERT_TRUE(table_.Propose(Proposal(2)).ok());
+  table_.TakeProposal();
+  table_.Report(Stats(2));
+  EXPECT_EQ(table_.Registration()[0].strategy().epoch(), 2u);
 }
 
-TEST(AgentTable, RegistersTheNewestEpochOnANewStream) {
-  AgentTable table;
-  table.Announce(Info());
-  ASSERT_TRUE(table.Propose(Proposal(4)).ok());
-  table.TakeProposal();
-  ASSERT_TRUE(table.Propose(Proposal(5)).ok());
-  table.Report(Stats(1));
-  EXPECT_EQ(table.Registration()[0].strategy().epoch(), 1u);
-  EXPECT_EQ(table.Registration()[0].newest_epoch(), 5u);
+TEST_F(AgentTableTest, RegistersTheNewestEpochOnANewStream) {
+  table_.Announce(Info());
+  ASSERT_TRUE(table_.Propose(Proposal(4)).ok());
+  table_.TakeProposal();
+  ASSERT_TRUE(table_.Propose(Proposal(5)).ok());
+  table_.Report(Stats(1));
+  EXPECT_EQ(table_.Registration()[0].strategy().epoch(), 1u);
+  EXPECT_EQ(table_.Registration()[0].newest_epoch(), 5u);
 }
 
-TEST(AgentTable, RejectsInvalidAndLateProposals) {
-  AgentTable table;
-  EXPECT_EQ(table.Propose(Proposal(2)).code(), absl::StatusCode::kNotFound);
-  table.Announce(Info());
+TEST_F(AgentTableTest, RejectsInvalidAndLateProposals) {
+  EXPECT_EQ(table_.Propose(Proposal(2)).code(), absl::StatusCode::kNotFound);
+  table_.Announce(Info());
   agent::v1::Propose bad = Proposal(2);
   bad.mutable_strategy()->mutable_channels(0)->set_ring(0, 5);
-  EXPECT_EQ(table.Propose(bad).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_FALSE(table.TakeProposal().has_value());
-  table.Ended(kId, "destroyed");
-  EXPECT_EQ(table.Propose(Proposal(2)).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(table_.Propose(bad).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(table_.TakeProposal().has_value());
+  table_.Ended(kId, "destroyed");
+  EXPECT_EQ(table_.Propose(Proposal(2)).code(), absl::StatusCode::kNotFound);
 }
 
 // ---- Paces --------------------------------------------------------------------------------------
@@ -239,13 +231,12 @@ agent::v1::RateLimits PaceOf(uint64_t revision, CommId id = kId) {
   return limits;
 }
 
-TEST(AgentTable, PassesRateLimitsUnchanged) {
-  AgentTable table;
-  table.Report(Stats(1));
-  EXPECT_FALSE(table.has_updates());
-  ASSERT_TRUE(table.SetRateLimits(PaceOf(2)).ok());
-  EXPECT_TRUE(table.has_updates());
-  const auto order = table.TakeRateUpdate();
+TEST_F(AgentTableTest, PassesRateLimitsUnchanged) {
+  table_.Report(Stats(1));
+  EXPECT_FALSE(table_.has_updates());
+  ASSERT_TRUE(table_.SetRateLimits(PaceOf(2)).ok());
+  EXPECT_TRUE(table_.has_updates());
+  const auto order = table_.TakeRateUpdate();
   ASSERT_TRUE(order.has_value());
   EXPECT_EQ(order->id, kId);
   const RateLimits expected{.revision = 2,
@@ -255,71 +246,67 @@ TEST(AgentTable, PassesRateLimitsUnchanged) {
                             .tenant_rate_bps = 5,
                             .tenant = "team-a"};
   EXPECT_EQ(order->limits, expected);
-  EXPECT_FALSE(table.has_updates());
-  EXPECT_FALSE(table.TakeRateUpdate().has_value());
+  EXPECT_FALSE(table_.has_updates());
+  EXPECT_FALSE(table_.TakeRateUpdate().has_value());
 }
 
-TEST(AgentTable, TakesTheLastTenantsOnce) {
-  AgentTable table;
-  EXPECT_FALSE(table.TakeTenants().has_value());
+TEST_F(AgentTableTest, TakesTheLastTenantsOnce) {
+  EXPECT_FALSE(table_.TakeTenants().has_value());
   agent::v1::Tenants tenants;
   agent::v1::Tenant* tenant = tenants.add_tenants();
   tenant->set_name("a");
-  table.SetTenants(tenants);
+  table_.SetTenants(tenants);
   tenant->add_uids(1000);
   tenant->add_cgroups("/jobs/a");
   tenant->set_max_communicators(3);
-  table.SetTenants(tenants);
-  EXPECT_TRUE(table.has_updates());
+  table_.SetTenants(tenants);
+  EXPECT_TRUE(table_.has_updates());
   const TenantEntry expected{.name = "a",
                              .selector = {.uids = {1000}, .sockets = {}, .cgroups = {"/jobs/a"}},
                              .quotas = {.communicators = 3}};
-  EXPECT_EQ(table.TakeTenants(), std::vector{expected});
-  EXPECT_FALSE(table.has_updates());
+  EXPECT_EQ(table_.TakeTenants(), std::vector{expected});
+  EXPECT_FALSE(table_.has_updates());
   // There are none any more, which differs from no update.
-  table.SetTenants({});
-  EXPECT_EQ(table.TakeTenants(), std::vector<TenantEntry>());
-  EXPECT_FALSE(table.TakeTenants().has_value());
+  table_.SetTenants({});
+  EXPECT_EQ(table_.TakeTenants(), std::vector<TenantEntry>());
+  EXPECT_FALSE(table_.TakeTenants().has_value());
 }
 
-TEST(AgentTable, KeepsTheRateLimitsWithTheHighestRevision) {
-  AgentTable table;
-  table.Announce(Info());
-  for (const uint64_t revision : {2, 4, 3}) ASSERT_TRUE(table.SetRateLimits(PaceOf(revision)).ok());
-  EXPECT_EQ(table.TakeRateUpdate()->limits.revision, 4u);
-  EXPECT_FALSE(table.TakeRateUpdate().has_value());
+TEST_F(AgentTableTest, KeepsTheRateLimitsWithTheHighestRevision) {
+  table_.Announce(Info());
+  for (const uint64_t revision : {2, 4, 3})
+    ASSERT_TRUE(table_.SetRateLimits(PaceOf(revision)).ok());
+  EXPECT_EQ(table_.TakeRateUpdate()->limits.revision, 4u);
+  EXPECT_FALSE(table_.TakeRateUpdate().has_value());
 }
 
 // The leader announces a communicator to the controller before other hosts have formed it.
-TEST(AgentTable, EarlyRateLimitsWaitForTheFirstReport) {
-  AgentTable table;
-  ASSERT_TRUE(table.SetRateLimits(PaceOf(1)).ok());
-  EXPECT_FALSE(table.has_updates());
-  table.Report(Stats(1));
-  ASSERT_TRUE(table.has_updates());
-  EXPECT_EQ(table.TakeRateUpdate()->limits.revision, 1u);
-  table.Report(Stats(1));
-  EXPECT_FALSE(table.has_updates());
+TEST_F(AgentTableTest, EarlyRateLimitsWaitForTheFirstReport) {
+  ASSERT_TRUE(table_.SetRateLimits(PaceOf(1)).ok());
+  EXPECT_FALSE(table_.has_updates());
+  table_.Report(Stats(1));
+  ASSERT_TRUE(table_.has_updates());
+  EXPECT_EQ(table_.TakeRateUpdate()->limits.revision, 1u);
+  table_.Report(Stats(1));
+  EXPECT_FALSE(table_.has_updates());
 }
 
-TEST(AgentTable, DropsEarlyRateLimitsOfUnknownAndEndedCommunicators) {
-  AgentTable table;
+TEST_F(AgentTableTest, DropsEarlyRateLimitsOfUnknownAndEndedCommunicators) {
   for (uint64_t id = 0; id < 3 * AgentTable::kMaxEarlyRateUpdates; ++id) {
-    ASSERT_TRUE(table.SetRateLimits(PaceOf(1, CommId(1000 + id))).ok());
+    ASSERT_TRUE(table_.SetRateLimits(PaceOf(1, CommId(1000 + id))).ok());
   }
   CommunicatorStats first = Stats(1);
   first.id = CommId(1000);
-  table.Report(first);
-  EXPECT_FALSE(table.has_updates());
-  table.Report(Stats(1));
-  table.Ended(kId, "destroyed");
-  ASSERT_TRUE(table.SetRateLimits(PaceOf(1)).ok());
-  EXPECT_FALSE(table.has_updates());
+  table_.Report(first);
+  EXPECT_FALSE(table_.has_updates());
+  table_.Report(Stats(1));
+  table_.Ended(kId, "destroyed");
+  ASSERT_TRUE(table_.SetRateLimits(PaceOf(1)).ok());
+  EXPECT_FALSE(table_.has_updates());
 }
 
-TEST(AgentTable, RejectsInvalidRateLimits) {
-  AgentTable table;
-  table.Report(Stats(1));
+TEST_F(AgentTableTest, RejectsInvalidRateLimits) {
+  table_.Report(Stats(1));
   std::vector<agent::v1::RateLimits> bad(9, PaceOf(1));
   bad[0].set_priority(8);
   bad[1].mutable_lanes(0)->set_channel(-1);
@@ -331,10 +318,10 @@ TEST(AgentTable, RejectsInvalidRateLimits) {
   bad[7].mutable_send_windows()->set_open_ns(101);
   bad[8].mutable_send_windows()->set_open_ns(0);
   for (const agent::v1::RateLimits& limits : bad) {
-    EXPECT_EQ(table.SetRateLimits(limits).code(), absl::StatusCode::kInvalidArgument)
+    EXPECT_EQ(table_.SetRateLimits(limits).code(), absl::StatusCode::kInvalidArgument)
         << limits.ShortDebugString();
   }
-  EXPECT_FALSE(table.has_updates());
+  EXPECT_FALSE(table_.has_updates());
 }
 
 }  // namespace agent_table_test

@@ -7,7 +7,7 @@
 #include <limits>
 #include <random>
 
-#include "service/agent/clock_echo.h"
+#include "service/agent/agent_table.h"
 
 namespace mccs {
 namespace host_clocks_test {

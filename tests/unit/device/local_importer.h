@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "service/device/mapped_range.h"
-#include "service/device/memory_importer.h"
+#include "service/device/mapped_memory.h"
+#include "service/device/memory_mapper.h"
 
 namespace mccs {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "service/device/cpu_device.h"
-#include "service/device/mem_op_parts.h"
+#include "service/device/mem_op.h"
 #include "tests/unit/device/local_importer.h"
 
 namespace mccs {

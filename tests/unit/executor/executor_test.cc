@@ -87,15 +87,12 @@ class ExecutorTest : public testing::Test {
     OperationBinding binding;
   };
 
-  // The device of a test: it outlives the memory of the hosts.
-  template <typename AnyDevice>
-  AnyDevice& Own(std::unique_ptr<AnyDevice> device) {
-    AnyDevice& own = *device;
-    device_ = std::move(device);
-    return own;
-  }
-
-  void Connect(Device& device) {
+  // `own`: the device of the test, which outlives the memory of the hosts.
+  void Connect(std::unique_ptr<Device> own = std::make_unique<CpuDevice>(
+                   CpuDeviceOptions{}, std::make_unique<LocalImporter>())) {
+    for (Host& host : hosts_) host = Host{};
+    device_ = std::move(own);
+    Device& device = *device_;
     layout_.hosts = {{Rank(0)}, {Rank(1)}};
     orders_.rings = {{HostIndex(0), HostIndex(1)}};
     const size_t bytes = size_t{kShape.slots} * kShape.slot_bytes;
@@ -142,14 +139,14 @@ class ExecutorTest : public testing::Test {
   }
 
   // Polls until `hosts` are done; returns the first error.
-  absl::Status Run(Device& device, std::vector<int> hosts, int turns = 100'000) {
+  absl::Status Run(std::vector<int> hosts, int turns = 100'000) {
     for (int i = 0; i < turns; ++i) {
       bool running = false;
       for (Host& host : hosts_) {
         host.send->Poll();
         host.receive->Poll();
       }
-      DispatchFinished(device);
+      DispatchFinished(*device_);
       for (int h : hosts) {
         if (!hosts_[h].executor->running()) continue;
         running = true;
@@ -179,48 +176,43 @@ class ExecutorTest : public testing::Test {
 };
 
 TEST_F(ExecutorTest, ReusesStagingOverManyRounds) {
-  Device& device =
-      Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));
-  Connect(device);
+  Connect();
   for (int operation = 0; operation < 3; ++operation) {
     for (int h : {0, 1}) Start(h, OpKind::kAllReduce, 100'001, 1);  // 25 slots' worth through 2
-    ASSERT_TRUE(Run(device, {0, 1}).ok());
+    ASSERT_TRUE(Run({0, 1}).ok());
     ExpectSum(100'001);
   }
 }
 
 TEST_F(ExecutorTest, RunsDirectThenRingAllReduce) {
-  Device& device =
-      Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));
-  Connect(device);
+  Connect();
   for (uint64_t count : {1u, 1000u, 50'001u}) {
     for (Algorithm algorithm : {Algorithm::kDirect, Algorithm::kRing}) {
       for (int h : {0, 1}) Start(h, OpKind::kAllReduce, count, 1, algorithm);
-      ASSERT_TRUE(Run(device, {0, 1}).ok());
+      ASSERT_TRUE(Run({0, 1}).ok());
       ExpectSum(count);
     }
   }
 }
 
 TEST_F(ExecutorTest, RetriesFullDevice) {
-  NarrowDevice& device = Own(std::make_unique<NarrowDevice>(1));
-  Connect(device);
+  auto narrow = std::make_unique<NarrowDevice>(1);
+  const NarrowDevice& device = *narrow;
+  Connect(std::move(narrow));
   for (int h : {0, 1}) Start(h, OpKind::kAllReduce, 30'000, 1);
-  ASSERT_TRUE(Run(device, {0, 1}).ok());
+  ASSERT_TRUE(Run({0, 1}).ok());
   ExpectSum(30'000);
   EXPECT_GT(device.refused, 0);
   EXPECT_TRUE(hosts_[0].executor->quiescent());
 }
 
 TEST_F(ExecutorTest, EarlySlicesWaitInTheirSlots) {
-  Device& device =
-      Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));
-  Connect(device);
+  Connect();
   Start(0, OpKind::kAllGather, 9000, 1);
-  EXPECT_TRUE(absl::IsDeadlineExceeded(Run(device, {0}, 2000)));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Run({0}, 2000)));
   EXPECT_NE(hosts_[1].receive->Landed(0), Landing::kNotYet);
   Start(1, OpKind::kAllGather, 9000, 1);
-  ASSERT_TRUE(Run(device, {0, 1}).ok());
+  ASSERT_TRUE(Run({0, 1}).ok());
   for (const Host& host : hosts_) {
     for (uint64_t i = 0; i < 9000; ++i) {
       ASSERT_EQ(host.output[i], static_cast<float>(i));
@@ -231,9 +223,7 @@ TEST_F(ExecutorTest, EarlySlicesWaitInTheirSlots) {
 
 TEST_F(ExecutorTest, ExchangesDeliverEachBlockToItsRank) {
   constexpr uint64_t kCount = 9000;
-  Device& device =
-      Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));
-  Connect(device);
+  Connect();
   // Element i of block b of rank r's input.
   const auto input = [](int r, uint64_t b, uint64_t i) {
     return static_cast<float>(1000 * static_cast<uint64_t>(r) + b * kCount + i);
@@ -241,7 +231,7 @@ TEST_F(ExecutorTest, ExchangesDeliverEachBlockToItsRank) {
   for (OpKind kind : {OpKind::kAllToAll, OpKind::kGather, OpKind::kScatter, OpKind::kAllToAll}) {
     SCOPED_TRACE(testing::Message() << Name(kind));
     for (int h : {0, 1}) Start(h, kind, kCount, 1);
-    ASSERT_TRUE(Run(device, {0, 1}).ok());
+    ASSERT_TRUE(Run({0, 1}).ok());
     for (int h : {0, 1}) {
       for (uint64_t block : {0, 1}) {
         for (uint64_t i = 0; i < kCount; ++i) {
@@ -259,12 +249,10 @@ TEST_F(ExecutorTest, ExchangesDeliverEachBlockToItsRank) {
 }
 
 TEST_F(ExecutorTest, ReportsMismatchedSlice) {
-  Device& device =
-      Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));
-  Connect(device);
+  Connect();
   Start(0, OpKind::kAllReduce, 1000, 1);
   Start(1, OpKind::kAllReduce, 1000, 2);
-  EXPECT_TRUE(absl::IsInvalidArgument(Run(device, {0, 1})));
+  EXPECT_TRUE(absl::IsInvalidArgument(Run({0, 1})));
   const bool first = hosts_[0].executor->mismatched_tag().has_value();
   const auto tag = hosts_[first ? 0 : 1].executor->mismatched_tag();
   ASSERT_TRUE(tag.has_value());
@@ -275,21 +263,18 @@ TEST_F(ExecutorTest, ReportsMismatchedSlice) {
 TEST_F(ExecutorTest, ReportsSliceOfWrongLength) {
   for (size_t bytes : {0u, 4u, 4000u}) {
     SCOPED_TRACE(testing::Message() << bytes << " bytes");
-    for (Host& host : hosts_) host = Host{};
-    Device& device =
-        Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));
-    Connect(device);
+    Connect();
     Start(0, OpKind::kAllReduce, 1000, 1);
     const std::vector<std::byte> payload(bytes);
     const ConstMemRef piece{payload.data(), payload.size()};
     bool posted = false;
     for (int i = 0; i < 100 && !posted; ++i) {
-      EXPECT_TRUE(absl::IsDeadlineExceeded(Run(device, {0}, 1)));
+      EXPECT_TRUE(absl::IsDeadlineExceeded(Run({0}, 1)));
       posted =
           hosts_[1].send->Post({&piece, bytes > 0 ? 1u : 0u}, hosts_[0].binding.tag)->has_value();
     }
     ASSERT_TRUE(posted);
-    const absl::Status status = Run(device, {0}, 1000);
+    const absl::Status status = Run({0}, 1000);
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_THAT(std::string(status.message()),
                 testing::HasSubstr(std::to_string(bytes) + " bytes"));
@@ -301,9 +286,7 @@ TEST_F(ExecutorTest, ReportsSliceOfWrongLength) {
 
 // The lanes' owner gets the error; the executor neither completes nor aborts the daemon.
 TEST_F(ExecutorTest, BrokenLaneStopsOnlyTheRun) {
-  Device& device =
-      Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));
-  Connect(device);
+  Connect();
   network_.Cut("10.0.0.1", "10.0.0.2");
   auto listener = std::move(*network_.HostNetwork("10.0.0.2").Listen({"10.0.0.2", 7001}));
   hosts_[0].send->Attach(
@@ -322,7 +305,7 @@ TEST_F(ExecutorTest, BrokenLaneStopsOnlyTheRun) {
   }
   ASSERT_TRUE(absl::IsDataLoss(hosts_[0].send->status()));
   Start(0, OpKind::kAllReduce, 1000, 1);
-  EXPECT_TRUE(absl::IsDeadlineExceeded(Run(device, {0}, 50)));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Run({0}, 50)));
 }
 
 }  // namespace executor_test

@@ -15,7 +15,7 @@
 #include "service/device/mem_op_kernels.h"
 #include "service/device/memory_mapper.h"
 #include "service/executor/channel_runner.h"
-#include "service/executor/lane_directory.h"
+#include "service/executor/operation_binding.h"
 #include "service/transport/lane.h"
 #include "tests/unit/device/local_importer.h"
 

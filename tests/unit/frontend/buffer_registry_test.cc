@@ -9,7 +9,7 @@
 
 #include "service/device/cpu_device.h"
 #include "tests/unit/device/local_importer.h"
-#include "tests/unit/frontend/register_now.h"
+#include "tests/unit/frontend/rank_endpoint_fixture.h"
 
 namespace mccs {
 namespace buffer_registry_test {

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include "tests/unit/frontend/rank_endpoint_fixture.h"
-#include "tests/unit/frontend/register_now.h"
 
 namespace mccs {
 namespace buffer_releases_test {
@@ -15,6 +14,9 @@ using testing::IsEmpty;
 // A rank's ring, and the releases of its process.
 class BufferReleasesTest : public RankEndpointTest {
  protected:
+  BufferReleasesTest() {
+    endpoint_->communicator = reinterpret_cast<Communicator*>(alignof(Communicator*));
+  }
   absl::Status Begin(uint64_t request) {
     std::vector<RingUse> uses;
     if (const uint64_t last = LastUse()) uses.push_back({0, last});
@@ -27,7 +29,6 @@ class BufferReleasesTest : public RankEndpointTest {
     return releases_.Poll([this](const RingUse& use) { return endpoint_->HasTaken(use.records); });
   }
 
-  Communicator* const some_communicator_ = reinterpret_cast<Communicator*>(alignof(Communicator*));
   BufferReleases releases_{*buffers_};
 };
 
@@ -39,7 +40,6 @@ TEST_F(BufferReleasesTest, AnUnusedBufferIsReleasedAtOnce) {
 }
 
 TEST_F(BufferReleasesTest, WaitsForPostedRecords) {
-  endpoint_->communicator = some_communicator_;
   Push(Call(1));
   Push(Call(2));
   ASSERT_TRUE(Begin(7).ok());
@@ -53,7 +53,6 @@ TEST_F(BufferReleasesTest, WaitsForPostedRecords) {
 }
 
 TEST_F(BufferReleasesTest, DoesNotWaitForRecordsOfOtherBuffers) {
-  endpoint_->communicator = some_communicator_;
   auto other = Call(1);
   other.send.id = other.recv.id = buffer_ + 1;
   Push(other);
@@ -62,7 +61,6 @@ TEST_F(BufferReleasesTest, DoesNotWaitForRecordsOfOtherBuffers) {
 }
 
 TEST_F(BufferReleasesTest, AFactorOnTheDeviceIsAUse) {
-  endpoint_->communicator = some_communicator_;
   auto call = Call(1);
   call.send.id = call.recv.id = buffer_ + 1;
   call.scalar_buffer = {.id = buffer_, .reserved = 0, .offset = 0};
@@ -71,7 +69,6 @@ TEST_F(BufferReleasesTest, AFactorOnTheDeviceIsAUse) {
 }
 
 TEST_F(BufferReleasesTest, ASecondReleaseIsRefused) {
-  endpoint_->communicator = some_communicator_;
   Push(Call(1));
   ASSERT_TRUE(Begin(7).ok());
   EXPECT_THAT(std::string(Begin(8).message()), HasSubstr("is being released"));
@@ -82,7 +79,6 @@ TEST_F(BufferReleasesTest, ASecondReleaseIsRefused) {
 }
 
 TEST_F(BufferReleasesTest, DoesNotWaitForFailedOperations) {
-  endpoint_->communicator = some_communicator_;
   Push(Call(1));
   ASSERT_TRUE(Begin(7).ok());
   EXPECT_THAT(Poll(), IsEmpty());
@@ -91,7 +87,6 @@ TEST_F(BufferReleasesTest, DoesNotWaitForFailedOperations) {
 }
 
 TEST_F(BufferReleasesTest, UncheckedRecordsCountAsUses) {
-  endpoint_->communicator = some_communicator_;
   auto other = Call(1);
   other.send.id = other.recv.id = buffer_ + 1;
   for (int i = 0; i < 3; ++i) Push(other);

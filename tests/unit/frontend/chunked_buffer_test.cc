@@ -12,7 +12,7 @@
 #include "service/frontend/buffer_registry.h"
 #include "tests/unit/device/emulated_allocation.h"
 #include "tests/unit/device/local_importer.h"
-#include "tests/unit/frontend/register_now.h"
+#include "tests/unit/frontend/rank_endpoint_fixture.h"
 
 namespace mccs {
 namespace chunked_buffer_test {

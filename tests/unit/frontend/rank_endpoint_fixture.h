@@ -1,4 +1,4 @@
-// A rank's ring; the test plays the tenant.
+// Buffers of a device that maps synchronously, and a rank's ring; the test plays the tenant.
 #ifndef MCCS_TESTS_UNIT_FRONTEND_RANK_ENDPOINT_FIXTURE_H_
 #define MCCS_TESTS_UNIT_FRONTEND_RANK_ENDPOINT_FIXTURE_H_
 
@@ -9,12 +9,32 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
+#include "base/status_macros.h"
 #include "service/device/cpu_device.h"
+#include "service/frontend/buffer_registry.h"
 #include "service/frontend/rank_endpoint.h"
 #include "tests/unit/device/local_importer.h"
-#include "tests/unit/frontend/register_now.h"
 
 namespace mccs {
+
+// The result of the only pending request. REQUIRES: the device maps synchronously.
+inline absl::StatusOr<BufferId> TheMapped(BufferRegistry& registry) {
+  const std::vector<BufferRegistry::Mapped> mapped = registry.TakeMapped();
+  MCCS_CHECK(mapped.size() == 1);
+  return mapped.front().id;
+}
+
+inline absl::StatusOr<BufferId> RegisterNow(BufferRegistry& registry, BufferExport offer) {
+  MCCS_RETURN_IF_ERROR(registry.Register(1, std::move(offer)));
+  return TheMapped(registry);
+}
+
+inline absl::Status MapChunkNow(BufferRegistry& registry, BufferId id, uint64_t offset,
+                                BufferExport offer) {
+  MCCS_RETURN_IF_ERROR(registry.MapChunk(1, id, offset, std::move(offer)));
+  return TheMapped(registry).status();
+}
 
 inline constexpr int kRanks = 4;
 inline constexpr size_t kBytes = 4096;
@@ -30,6 +50,11 @@ class RankEndpointTest : public testing::Test {
     buffer_ =
         RegisterNow(*buffers_, {.handle = handle, .fd = UniqueFd(), .bytes = kBytes, .owner = 7})
             ->value();
+    Renew();
+  }
+
+  // Replaces the endpoint and its ring.
+  void Renew() {
     endpoint_ = MakeEndpoint();
     page_ = std::move(*SharedRegion::Map(endpoint_->TakeRegionFd()));
   }

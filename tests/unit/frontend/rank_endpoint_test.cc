@@ -78,23 +78,15 @@ TEST_F(RankEndpointTest, WhatIsWrittenAfterARecordWasTakenChangesNothing) {
 
 TEST_F(RankEndpointTest, RecordsOutOfRangeAreRefused) {
   std::vector<wire::WorkRecord> bad;
-  for (int kind : {0, kOpKinds, 255}) {
-    bad.push_back(Call(1));
-    bad.back().op = static_cast<OpKind>(kind);
-  }
-  for (int type : {12, 255}) {
-    bad.push_back(Call(1));
-    bad.back().type = static_cast<DataType>(type);
-  }
-  for (int op : {6, 7, 255}) {
-    bad.push_back(Call(1));
-    bad.back().redop = static_cast<ReduceOp>(op);
-  }
+  const auto add = [&]() -> wire::WorkRecord& { return bad.emplace_back(Call(1)); };
+  for (int kind : {0, kOpKinds, 255}) add().op = static_cast<OpKind>(kind);
+  for (int type : {12, 255}) add().type = static_cast<DataType>(type);
+  for (int op : {6, 7, 255}) add().redop = static_cast<ReduceOp>(op);
   for (OpKind kind : {OpKind::kBroadcast, OpKind::kReduce, OpKind::kSend, OpKind::kRecv}) {
     for (int root : {-1, kRanks, std::numeric_limits<int>::min()}) {
-      bad.push_back(Call(1));
-      bad.back().op = kind;
-      bad.back().root_or_peer = root;
+      wire::WorkRecord& call = add();
+      call.op = kind;
+      call.root_or_peer = root;
     }
   }
   for (uint64_t count : {kBytes / 4 + 1, uint64_t{1} << 54, ~uint64_t{0}, ~uint64_t{0} / 4 + 1}) {
@@ -104,43 +96,32 @@ TEST_F(RankEndpointTest, RecordsOutOfRangeAreRefused) {
     bad.push_back(Call(1, kBytes / 4));
     bad.back().op = kind;
   }
-  bad.push_back(Call(1));
-  bad.back().send.id = buffer_ + 1;
-  bad.push_back(Call(1));
-  bad.back().recv.offset = 2;  // not aligned
-  bad.push_back(Call(1));
-  bad.back().recv.offset = ~uint64_t{0} - 63;
-  bad.push_back(Call(1));
-  bad.back().ready_slot = wire::kReadySlots;
-  bad.push_back(Call(1));
-  bad.back().priority = kHighestPriority + 1;
-  bad.push_back(Call(1));
-  bad.back().criticality = static_cast<Criticality>(4);
+  add().send.id = buffer_ + 1;
+  add().recv.offset = 2;  // not aligned
+  add().recv.offset = ~uint64_t{0} - 63;
+  add().ready_slot = wire::kReadySlots;
+  add().priority = kHighestPriority + 1;
+  add().criticality = static_cast<Criticality>(4);
   for (const wire::BufferRef& scalar :
        {wire::BufferRef{buffer_ + 1, 0, 0}, wire::BufferRef{buffer_, 0, kBytes - 3},
         wire::BufferRef{buffer_, 0, ~uint64_t{0} - 1}}) {
-    bad.push_back(Call(1));
-    bad.back().redop = ReduceOp::kPreMulSum;
-    bad.back().scalar_buffer = scalar;
+    wire::WorkRecord& call = add();
+    call.redop = ReduceOp::kPreMulSum;
+    call.scalar_buffer = scalar;
   }
   for (OpKind kind : {OpKind::kPut, OpKind::kSignal, OpKind::kWaitSignal}) {
-    bad.push_back(Call(1));
-    bad.back().op = kind;
-    bad.back().signal = kSignals;
-    bad.push_back(Call(1));
-    bad.back().op = kind;
-    bad.back().root_or_peer = kRanks;
+    wire::WorkRecord& unknown_signal = add();
+    unknown_signal.op = kind;
+    unknown_signal.signal = kSignals;
+    wire::WorkRecord& unknown_peer = add();
+    unknown_peer.op = kind;
+    unknown_peer.root_or_peer = kRanks;
   }
-  bad.push_back(Call(1));
-  bad.back().record = static_cast<wire::RecordKind>(9);
+  add().record = static_cast<wire::RecordKind>(9);
   for (size_t i = 0; i < bad.size(); ++i) {
-    const std::unique_ptr<RankEndpoint> endpoint = MakeEndpoint();
-    auto page = SharedRegion::Map(endpoint->TakeRegionFd());
-    auto& region = *reinterpret_cast<wire::CommRegion*>(page->data());
-    region.records[0] = bad[i];
-    region.tail.store(1);
-    const auto front = endpoint->Front();
-    EXPECT_TRUE(absl::IsInvalidArgument(front.status())) << "record " << i;
+    Renew();
+    Push(bad[i]);
+    EXPECT_TRUE(absl::IsInvalidArgument(endpoint_->Front().status())) << "record " << i;
   }
 }
 
@@ -308,8 +289,7 @@ TEST_F(RankEndpointTest, RandomRecordsAreRefusedOrHarmless) {
   bool refused = false;
   while (run.Next()) {
     if (run.done() % 50 == 0 || refused) {  // final
-      endpoint_ = MakeEndpoint();
-      page_ = std::move(*SharedRegion::Map(endpoint_->TakeRegionFd()));
+      Renew();
     }
     wire::WorkRecord record =
         run.Below(8) == 0 ? Fence(static_cast<uint32_t>(run.Below(wire::kReadySlots)), run.Below(2))
@@ -333,6 +313,147 @@ TEST_F(RankEndpointTest, RandomRecordsAreRefusedOrHarmless) {
     EXPECT_LE((*front)->count, most);
     if (endpoint_->FrontReady()) endpoint_->Complete();
   }
+}
+
+// ---- Groups: which calls run concurrently, and when streams are released ------------------------
+
+// Which calls of a group run concurrently, and when the streams are released.
+
+class RankEndpointGroupsTest : public RankEndpointTest {
+ protected:
+  wire::WorkRecord Send(uint64_t sequence, int peer, bool more = true) {
+    wire::WorkRecord record = Call(sequence);
+    record.op = OpKind::kSend;
+    record.root_or_peer = peer;
+    record.flags = more ? wire::kMoreInGroup : wire::kNoFlags;
+    return record;
+  }
+  const PostedMessage* Take() {
+    const auto message = endpoint_->TakeMessage();
+    EXPECT_TRUE(message.ok()) << message.status();
+    return message.ok() ? *message : nullptr;
+  }
+  const PostedOperation* Front() {
+    const auto front = endpoint_->Front();
+    EXPECT_TRUE(front.ok()) << front.status();
+    return front.ok() ? *front : nullptr;
+  }
+  uint64_t done() { return page().done.value.load(); }
+};
+
+TEST_F(RankEndpointGroupsTest, MessagesOfAGroupAreTakenTogetherAndEachOnce) {
+  Push(Send(1, 2));
+  wire::WorkRecord receive = Send(2, 3, /*more=*/false);
+  receive.op = OpKind::kRecv;
+  receive.recv.offset = 64;
+  Push(receive);
+  const PostedMessage* first = Take();
+  const PostedMessage* second = Take();
+  ASSERT_NE(first, nullptr);
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(first->kind, OpKind::kSend);
+  EXPECT_EQ(first->peer, Rank(2));
+  EXPECT_EQ(first->address, memory_.data());
+  EXPECT_EQ(second->kind, OpKind::kRecv);
+  EXPECT_EQ(second->address, memory_.data() + 64);
+  EXPECT_EQ(second->bytes(), 64u);
+  EXPECT_EQ(Take(), nullptr);
+}
+
+TEST_F(RankEndpointGroupsTest, TheDoneWordMovesWhenTheWholeGroupIsDone) {
+  Push(Send(1, 2));
+  Push(Send(2, 3, /*more=*/false));
+  const PostedMessage* first = Take();
+  const PostedMessage* second = Take();
+  endpoint_->CompleteMessage(*second);
+  EXPECT_EQ(done(), 0u);
+  EXPECT_TRUE(endpoint_->HasMessages());
+  endpoint_->CompleteMessage(*first);
+  EXPECT_EQ(done(), 2u);
+  EXPECT_FALSE(endpoint_->HasMessages());
+}
+
+TEST_F(RankEndpointGroupsTest, TheNextGroupWaitsForTheMessagesOfTheOneBefore) {
+  Push(Send(1, 2, /*more=*/false));
+  Push(Call(2));
+  Push(Send(3, 2, /*more=*/false));
+  const PostedMessage* first = Take();
+  EXPECT_EQ(Front(), nullptr);
+  EXPECT_EQ(Take(), nullptr);
+  endpoint_->CompleteMessage(*first);
+  ASSERT_NE(Front(), nullptr);
+  EXPECT_EQ(Take(), nullptr) << "the collective is another group, and incomplete";
+  endpoint_->Complete();
+  EXPECT_NE(Take(), nullptr);
+}
+
+// Otherwise {send, all-reduce} on one rank and {all-reduce, receive} on another would deadlock.
+TEST_F(RankEndpointGroupsTest, ACollectiveRunsBesideTheMessagesOfItsGroup) {
+  Push(Send(1, 2));
+  wire::WorkRecord collective = Call(2);
+  collective.flags = wire::kMoreInGroup;
+  Push(collective);
+  Push(Send(3, 2, /*more=*/false));
+  const PostedMessage* first = Take();
+  ASSERT_NE(first, nullptr);
+  ASSERT_NE(Front(), nullptr);
+  EXPECT_EQ(Take(), nullptr) << "after the collective";
+  endpoint_->Complete();
+  EXPECT_EQ(done(), 0u) << "the first message is incomplete";
+  const PostedMessage* last = Take();
+  ASSERT_NE(last, nullptr);
+  endpoint_->CompleteMessage(*first);
+  endpoint_->CompleteMessage(*last);
+  EXPECT_EQ(done(), 3u);
+}
+
+TEST_F(RankEndpointGroupsTest, MessagesWaitForTheirStreamsAndShareAFence) {
+  std::vector<wire::WorkRecord> calls;
+  for (uint64_t sequence = 1; sequence <= wire::kReadySlots + 6; ++sequence) {
+    calls.push_back(Send(sequence, 2, sequence != wire::kReadySlots + 6));
+    calls.back().ready_slot = 5;
+    calls.back().ready_value = 9;
+    Push(calls.back());
+  }
+  EXPECT_EQ(Take(), nullptr);
+  EXPECT_TRUE(endpoint_->AwaitsStreams());
+  page().ready[5].value.store(9);
+  for (size_t i = 0; i < calls.size(); ++i) ASSERT_NE(Take(), nullptr);
+  EXPECT_FALSE(endpoint_->AwaitsStreams());
+}
+
+TEST_F(RankEndpointGroupsTest, AMessageWithoutElementsNeedsNoBuffer) {
+  wire::WorkRecord record = Send(1, 0, /*more=*/false);
+  record.count = 0;
+  record.send = {};
+  Push(record);
+  const PostedMessage* message = Take();
+  ASSERT_NE(message, nullptr);
+  EXPECT_EQ(message->address, nullptr);
+  endpoint_->CompleteMessage(*message);
+  EXPECT_EQ(done(), 1u);
+}
+
+TEST_F(RankEndpointGroupsTest, RejectsMessagesWithInvalidPeerOrBuffer) {
+  for (int peer : {-1, kRanks}) {
+    Renew();
+    Push(Send(1, peer));
+    EXPECT_FALSE(endpoint_->TakeMessage().ok());
+  }
+  Renew();
+  wire::WorkRecord record = Send(1, 2);
+  record.send.offset = kBytes - 32;
+  Push(record);
+  EXPECT_FALSE(endpoint_->TakeMessage().ok());
+}
+
+TEST_F(RankEndpointGroupsTest, ReleaseDropsTheMessagesBuffers) {
+  Push(Send(1, 2));
+  ASSERT_NE(Take(), nullptr);
+  const auto released = buffers_->Release(BufferId(buffer_));
+  EXPECT_FALSE(released->expired());
+  endpoint_->OnReleased();
+  EXPECT_TRUE(released->expired());
 }
 
 }  // namespace rank_endpoint_test

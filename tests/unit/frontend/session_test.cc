@@ -32,6 +32,43 @@ class SessionTest : public testing::Test {
   RawTenant tenant_;
 };
 
+// A process whose greeting was accepted, and an id.
+class OpenSessionTest : public SessionTest {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(tenant_.Greet());
+    const auto id = tenant_.GetUniqueId();
+    ASSERT_TRUE(id.has_value());
+    id_ = *id;
+  }
+  // Sends the message and returns its answer.
+  template <typename Reply, typename Message>
+  Reply Ask(const Message& message, int64_t limit_ns = kNsPerSec) {
+    const std::optional<Reply> reply = tenant_.Await<Reply>(tenant_.Send(message), limit_ns);
+    EXPECT_TRUE(reply.has_value());
+    return reply.value_or(Reply{});
+  }
+  wire::CommInitReply Init(const wire::CommInit& init, int64_t limit_ns = kNsPerSec) {
+    return Ask<wire::CommInitReply>(init, limit_ns);
+  }
+  wire::Done Destroy(uint32_t handle) {
+    wire::CommDestroy destroy{};
+    destroy.comm_handle = handle;
+    return Ask<wire::Done>(destroy);
+  }
+  // Aborts the communicator that was requested by `init`.
+  wire::Done AbortInit(uint64_t init) {
+    wire::CommAbort abort{};
+    abort.init_request = init;
+    return Ask<wire::Done>(abort);
+  }
+  bool AllEnded() {
+    return world_.RunUntil([&] { return daemon().communicators() == 0; }, kNsPerSec);
+  }
+
+  wire::UniqueId id_{};
+};
+
 TEST_F(SessionTest, AGreetingIsAnsweredWithARegion) {
   EXPECT_TRUE(tenant_.Greet());
   ASSERT_FALSE(tenant_.fds().empty());
@@ -63,26 +100,20 @@ TEST_F(SessionTest, AcceptsAShimThatSupportsNewerVersionsToo) {
   EXPECT_TRUE(tenant_.Greet(wire::kWireVersion, wire::kWireVersion + 7));
 }
 
-TEST_F(SessionTest, RejectsAShimThatIsTooNew) {
+TEST_F(SessionTest, RejectsShimsThatAreTooNewOrTooOld) {
   wire::Hello hello{};
   hello.magic = wire::kControlMagic;
-  hello.oldest_version = wire::kWireVersion + 1;
-  hello.newest_version = wire::kWireVersion + 1;
   std::memset(hello.build, 'x', sizeof(hello.build));  // no terminator
-  const auto reply = tenant_.Await<wire::HelloReply>(tenant_.Send(hello));
-  ASSERT_TRUE(reply.has_value());
-  EXPECT_EQ(reply->status.error, wire::ErrorClass::kInvalidUsage);
-  EXPECT_THAT(reply->status.text, HasSubstr("from the same release"));
-}
-
-TEST_F(SessionTest, RejectsAShimThatIsTooOld) {
-  wire::Hello hello{};
-  hello.magic = wire::kControlMagic;
-  hello.oldest_version = 0;
-  hello.newest_version = wire::kOldestWireVersion - 1;
-  const auto reply = tenant_.Await<wire::HelloReply>(tenant_.Send(hello));
-  ASSERT_TRUE(reply.has_value());
-  EXPECT_THAT(reply->status.text, HasSubstr("from the same release"));
+  const std::pair<uint32_t, uint32_t> versions[] = {
+      {wire::kWireVersion + 1, wire::kWireVersion + 1}, {0, wire::kOldestWireVersion - 1}};
+  for (const auto& [oldest, newest] : versions) {
+    hello.oldest_version = oldest;
+    hello.newest_version = newest;
+    const auto reply = tenant_.Await<wire::HelloReply>(tenant_.Send(hello));
+    ASSERT_TRUE(reply.has_value()) << newest;
+    EXPECT_EQ(reply->status.error, wire::ErrorClass::kInvalidUsage);
+    EXPECT_THAT(reply->status.text, HasSubstr("from the same release"));
+  }
 }
 
 TEST_F(SessionTest, HandlesNoRequestBeforeHello) {
@@ -125,35 +156,29 @@ TEST_F(SessionTest, AShortMessageEndsTheSession) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(SessionTest, RejectsInvalidRanks) {
-  ASSERT_TRUE(tenant_.Greet());
-  const auto id = tenant_.GetUniqueId();
-  ASSERT_TRUE(id.has_value());
+TEST_F(OpenSessionTest, RejectsInvalidRanks) {
   const std::pair<int, int> bad[] = {
       {0, 0}, {-1, 0}, {2, 2}, {2, -1}, {std::numeric_limits<int>::max(), 0}};
   for (const auto& [ranks, rank] : bad) {
-    const auto reply =
-        tenant_.Await<wire::CommInitReply>(tenant_.Send(MakeCommInit(*id, ranks, rank)), 0);
-    ASSERT_TRUE(reply.has_value()) << ranks << " ranks, rank " << rank;
-    EXPECT_EQ(reply->status.error, wire::ErrorClass::kInvalidArgument);
+    SCOPED_TRACE(testing::Message() << ranks << " ranks, rank " << rank);
+    EXPECT_EQ(Init(MakeCommInit(id_, ranks, rank), 0).status.error,
+              wire::ErrorClass::kInvalidArgument);
   }
   EXPECT_EQ(daemon().communicators(), 0u);
 }
 
 // A tenant may have thousands of them, and the daemon has 65,536 descriptors for all tenants.
-TEST_F(SessionTest, ACommunicatorOfOneHostKeepsNoDescriptorOpen) {
+TEST_F(OpenSessionTest, ACommunicatorOfOneHostKeepsNoDescriptorOpen) {
   const auto open_descriptors = [] {
     const std::filesystem::directory_iterator all("/proc/self/fd");
     return std::distance(begin(all), end(all));
   };
-  ASSERT_TRUE(tenant_.Greet());
   std::ptrdiff_t before = 0;
   for (int i = 0; i < 50; ++i) {
     const auto id = tenant_.GetUniqueId();
     ASSERT_TRUE(id.has_value());
-    const auto joined = tenant_.Await<wire::CommInitReply>(tenant_.Send(MakeCommInit(*id, 1, 0)));
-    ASSERT_TRUE(joined.has_value());
-    ASSERT_EQ(joined->status.error, wire::ErrorClass::kNone) << joined->status.text;
+    const wire::CommInitReply joined = Init(MakeCommInit(*id, 1, 0));
+    ASSERT_EQ(joined.status.error, wire::ErrorClass::kNone) << joined.status.text;
     ASSERT_EQ(tenant_.fds().size(), 1u);
     tenant_.fds().clear();
     if (i == 0) before = open_descriptors();
@@ -162,129 +187,93 @@ TEST_F(SessionTest, ACommunicatorOfOneHostKeepsNoDescriptorOpen) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-TEST_F(SessionTest, RejectsAnIdWithAHostName) {
-  ASSERT_TRUE(tenant_.Greet());
-  auto id = tenant_.GetUniqueId();
-  ASSERT_TRUE(id.has_value());
-  std::strncpy(id->host, "slow.example.org", sizeof(id->host) - 1);
-  const auto reply = tenant_.Await<wire::CommInitReply>(tenant_.Send(MakeCommInit(*id, 1, 0)), 0);
-  ASSERT_TRUE(reply.has_value());
-  EXPECT_THAT(reply->status.text, HasSubstr("numeric address"));
+TEST_F(OpenSessionTest, RejectsAnIdWithAHostName) {
+  std::strncpy(id_.host, "slow.example.org", sizeof(id_.host) - 1);
+  EXPECT_THAT(Init(MakeCommInit(id_, 1, 0), 0).status.text, HasSubstr("numeric address"));
 }
 
-TEST_F(SessionTest, RejectsAnIdOfAnotherLibrary) {
-  ASSERT_TRUE(tenant_.Greet());
-  wire::UniqueId id{};
-  std::memset(&id, 0x5a, sizeof(id));
-  const auto reply = tenant_.Await<wire::CommInitReply>(tenant_.Send(MakeCommInit(id, 1, 0)));
-  ASSERT_TRUE(reply.has_value());
-  EXPECT_THAT(reply->status.text, HasSubstr("another NCCL"));
+TEST_F(OpenSessionTest, RejectsAnIdOfAnotherLibrary) {
+  std::memset(&id_, 0x5a, sizeof(id_));
+  EXPECT_THAT(Init(MakeCommInit(id_, 1, 0)).status.text, HasSubstr("another NCCL"));
 }
 
-TEST_F(SessionTest, SanitizesTexts) {
-  ASSERT_TRUE(tenant_.Greet());
-  const auto id = tenant_.GetUniqueId();
-  wire::CommInit init = MakeCommInit(*id, 1, 0);
+TEST_F(OpenSessionTest, SanitizesTexts) {
+  wire::CommInit init = MakeCommInit(id_, 1, 0);
   std::memset(init.options.name, '\n', sizeof(init.options.name));
   std::memset(init.device_bus_id, 0xff, sizeof(init.device_bus_id));
-  const auto reply = tenant_.Await<wire::CommInitReply>(tenant_.Send(init));
-  ASSERT_TRUE(reply.has_value());
-  EXPECT_EQ(reply->status.error, wire::ErrorClass::kNone) << reply->status.text;
+  const wire::CommInitReply reply = Init(init);
+  EXPECT_EQ(reply.status.error, wire::ErrorClass::kNone) << reply.status.text;
 }
 
-TEST_F(SessionTest, ADestroyedHandleCannotBeDestroyedAgain) {
-  ASSERT_TRUE(tenant_.Greet());
-  const auto id = tenant_.GetUniqueId();
-  const auto joined = tenant_.Await<wire::CommInitReply>(tenant_.Send(MakeCommInit(*id, 1, 0)));
-  ASSERT_TRUE(joined.has_value());
+TEST_F(OpenSessionTest, ADestroyedHandleCannotBeDestroyedAgain) {
   wire::CommDestroy destroy{};
-  destroy.comm_handle = joined->comm_handle;
+  destroy.comm_handle = Init(MakeCommInit(id_, 1, 0)).comm_handle;
   const uint64_t first = tenant_.Send(destroy);
-  const uint64_t second = tenant_.Send(destroy);
+  EXPECT_THAT(Ask<wire::Done>(destroy).status.text, HasSubstr("not in use"));
   const auto done = tenant_.Await<wire::Done>(first);
   ASSERT_TRUE(done.has_value());
   EXPECT_EQ(done->status.error, wire::ErrorClass::kNone);
-  const auto again = tenant_.Await<wire::Done>(second);
-  ASSERT_TRUE(again.has_value());
-  EXPECT_THAT(again->status.text, HasSubstr("not in use"));
 }
 
-TEST_F(SessionTest, AnAbortWhileFormingAnswersInitAndAbortAndNothingElse) {
-  ASSERT_TRUE(tenant_.Greet());
-  const auto id = tenant_.GetUniqueId();
-  const uint64_t init = tenant_.Send(MakeCommInit(*id, 2, 0));
-  EXPECT_FALSE(tenant_.Await<wire::CommInitReply>(init, 100 * kNsPerMs).has_value());
+// The handle is freed only in the session's next turn, after its messages.
+TEST_F(OpenSessionTest, AnAbortThatFollowsACompletedDestroyIsAnswered) {
   wire::CommAbort abort{};
-  abort.init_request = init;
-  const auto done = tenant_.Await<wire::Done>(tenant_.Send(abort));
-  ASSERT_TRUE(done.has_value());
+  abort.comm_handle = Init(MakeCommInit(id_, 1, 0)).comm_handle;
+  EXPECT_EQ(Destroy(abort.comm_handle).status.error, wire::ErrorClass::kNone);
+  EXPECT_THAT(Ask<wire::Done>(abort).status.text, HasSubstr("not in use"));
+}
+
+TEST_F(OpenSessionTest, AnAbortWhileFormingAnswersInitAndAbortAndNothingElse) {
+  const uint64_t init = tenant_.Send(MakeCommInit(id_, 2, 0));
+  EXPECT_FALSE(tenant_.Await<wire::CommInitReply>(init, 100 * kNsPerMs).has_value());
+  AbortInit(init);
   const auto reply = tenant_.Await<wire::CommInitReply>(init);
   ASSERT_TRUE(reply.has_value());
   EXPECT_EQ(reply->status.error, wire::ErrorClass::kAborted);
-  EXPECT_TRUE(world_.RunUntil([&] { return daemon().communicators() == 0; }, kNsPerSec));
+  EXPECT_TRUE(AllEnded());
   EXPECT_TRUE(tenant_.pipe().to_tenant.empty());
 }
 
 // The shim sends it while the reply is in transit, and ignores that reply.
-TEST_F(SessionTest, AnAbortThatCrossesTheInitReplyEndsTheRank) {
-  ASSERT_TRUE(tenant_.Greet());
-  const auto id = tenant_.GetUniqueId();
-  const uint64_t init = tenant_.Send(MakeCommInit(*id, 1, 0));
+TEST_F(OpenSessionTest, AnAbortThatCrossesTheInitReplyEndsTheRank) {
+  const uint64_t init = tenant_.Send(MakeCommInit(id_, 1, 0));
   ASSERT_TRUE(tenant_.Await<wire::CommInitReply>(init).has_value());
-  wire::CommAbort abort{};
-  abort.init_request = init;
-  const auto done = tenant_.Await<wire::Done>(tenant_.Send(abort));
-  ASSERT_TRUE(done.has_value());
-  EXPECT_EQ(done->status.error, wire::ErrorClass::kNone);
-  EXPECT_TRUE(world_.RunUntil([&] { return daemon().communicators() == 0; }, kNsPerSec));
+  EXPECT_EQ(AbortInit(init).status.error, wire::ErrorClass::kNone);
+  EXPECT_TRUE(AllEnded());
 }
 
-TEST_F(SessionTest, ReportsTheEndOfAnAnnouncedCommunicator) {
+TEST_F(OpenSessionTest, ReportsTheEndOfAnAnnouncedCommunicator) {
   SimController& controller = world_.host(0).controller();
   controller.awaits_proposal = true;
-  ASSERT_TRUE(tenant_.Greet());
-  const auto id = tenant_.GetUniqueId();
-  const uint64_t init = tenant_.Send(MakeCommInit(*id, 1, 0));
+  const uint64_t init = tenant_.Send(MakeCommInit(id_, 1, 0));
   ASSERT_TRUE(world_.RunUntil([&] { return !controller.announced.empty(); }, kNsPerSec));
-  wire::CommAbort abort{};
-  abort.init_request = init;
-  tenant_.Send(abort);
-  EXPECT_TRUE(world_.RunUntil([&] { return daemon().communicators() == 0; }, kNsPerSec));
+  AbortInit(init);
+  EXPECT_TRUE(AllEnded());
   EXPECT_EQ(controller.ended, controller.announced);
 }
 
-TEST_F(SessionTest, DestroyingAHandleThatIsStillFormingAnswersOnce) {
-  ASSERT_TRUE(tenant_.Greet());
-  const auto id = tenant_.GetUniqueId();
-  const uint64_t init = tenant_.Send(MakeCommInit(*id, 2, 0));
-  wire::CommDestroy destroy{};
-  destroy.comm_handle = 0;  // a handle in use
-  const uint64_t request = tenant_.Send(destroy);
-  EXPECT_TRUE(tenant_.Await<wire::Done>(request).has_value());
+TEST_F(OpenSessionTest, DestroyingAHandleThatIsStillFormingAnswersOnce) {
+  const uint64_t init = tenant_.Send(MakeCommInit(id_, 2, 0));
+  Destroy(0);  // the handle that forms
   EXPECT_TRUE(tenant_.Take<wire::CommInitReply>(init).has_value());
   EXPECT_TRUE(tenant_.pipe().to_tenant.empty());
 }
 
-TEST_F(SessionTest, EndsTheSessionOfAProcessThatDoesNotRead) {
-  ASSERT_TRUE(tenant_.Greet());
-  const auto id = tenant_.GetUniqueId();
-  ASSERT_TRUE(id.has_value());
+TEST_F(OpenSessionTest, EndsTheSessionOfAProcessThatDoesNotRead) {
   RawTenant other(world_, 1, kBlue);
   ASSERT_TRUE(other.Greet());
-  tenant_.Send(MakeCommInit(*id, 2, 0));
+  tenant_.Send(MakeCommInit(id_, 2, 0));
   world_.RunFor(10 * kNsPerMs);
   tenant_.pipe().capacity = 0;
-  other.Send(MakeCommInit(*id, 2, 1));  // the reply arrives while the tenant sends nothing
+  other.Send(MakeCommInit(id_, 2, 1));  // the reply arrives while the tenant sends nothing
   EXPECT_TRUE(Ended());
   EXPECT_TRUE(Logged("does not receive the replies"));
 }
 
-TEST_F(SessionTest, HandlesHaveALimit) {
-  ASSERT_TRUE(tenant_.Greet());
-  const auto id = tenant_.GetUniqueId();
+TEST_F(OpenSessionTest, HandlesHaveALimit) {
   wire::CommInitReply last{};
   for (uint32_t i = 0; i <= wire::kMaxCommsPerSession; ++i) {
-    tenant_.Send(MakeCommInit(*id, 1 << 20, static_cast<int>(i)));
+    tenant_.Send(MakeCommInit(id_, 1 << 20, static_cast<int>(i)));
   }
   world_.RunUntil(
       [&] {

@@ -90,13 +90,25 @@ class UnixListenerTest : public testing::Test {
   std::unique_ptr<UnixListener> door_;
 };
 
-TEST_F(UnixListenerTest, TheCommonSocketsTenantIsTheUser) {
-  ASSERT_TRUE(Open().ok());
-  const UniqueFd client = Connect(path_);
-  const auto channel = Accept();
-  ASSERT_NE(channel, nullptr);
-  EXPECT_EQ(channel->identity().tenant, absl::StrCat("uid ", getuid()));
-  EXPECT_EQ(channel->identity().process, getpid());
+// A process that is connected to the common socket.
+class ConnectedProcessTest : public UnixListenerTest {
+ protected:
+  void SetUp() override {
+    UnixListenerTest::SetUp();
+    ASSERT_TRUE(Open().ok());
+    client_ = Connect(path_);
+    channel_ = Accept();
+    ASSERT_NE(channel_, nullptr);
+  }
+
+  UniqueFd client_;
+  std::unique_ptr<TenantChannel> channel_;
+  TenantMessage message_;
+};
+
+TEST_F(ConnectedProcessTest, TheCommonSocketsTenantIsTheUser) {
+  EXPECT_EQ(channel_->identity().tenant, absl::StrCat("uid ", getuid()));
+  EXPECT_EQ(channel_->identity().process, getpid());
 }
 
 TEST_F(UnixListenerTest, ASocketOfItsOwnNamesTheTenantAndKeepsItsMode) {
@@ -110,15 +122,11 @@ TEST_F(UnixListenerTest, ASocketOfItsOwnNamesTheTenantAndKeepsItsMode) {
   EXPECT_EQ(channel->identity().tenant, "blue");
 }
 
-TEST_F(UnixListenerTest, MessagesAndDescriptorsGoBothWays) {
-  ASSERT_TRUE(Open().ok());
-  const UniqueFd client = Connect(path_);
-  const auto channel = Accept();
-  ASSERT_NE(channel, nullptr);
+TEST_F(ConnectedProcessTest, MessagesAndDescriptorsGoBothWays) {
   const UniqueFd one(memfd_create("one", MFD_CLOEXEC)), two(memfd_create("two", MFD_CLOEXEC));
   const int fds[] = {one.get(), two.get()};
   const std::byte text[] = {std::byte{'h'}, std::byte{'i'}};
-  ASSERT_TRUE(channel->Send(text, fds).ok());
+  ASSERT_TRUE(channel_->Send(text, fds).ok());
 
   char data[16];
   alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))];
@@ -128,19 +136,18 @@ TEST_F(UnixListenerTest, MessagesAndDescriptorsGoBothWays) {
   header.msg_iovlen = 1;
   header.msg_control = control;
   header.msg_controllen = sizeof(control);
-  ASSERT_EQ(recvmsg(client.get(), &header, 0), 2);
+  ASSERT_EQ(recvmsg(client_.get(), &header, 0), 2);
   // The client sends its copies back in a message of its own.
-  ASSERT_EQ(sendmsg(client.get(), &header, 0), static_cast<ssize_t>(sizeof(data)));
+  ASSERT_EQ(sendmsg(client_.get(), &header, 0), static_cast<ssize_t>(sizeof(data)));
   int copies[2];
   std::memcpy(copies, CMSG_DATA(CMSG_FIRSTHDR(&header)), sizeof(copies));
   const UniqueFd a(copies[0]), b(copies[1]);
 
-  TenantMessage message;
-  const auto got = Receive(*channel, &message);
+  const auto got = Receive(*channel_, &message_);
   ASSERT_TRUE(got.ok() && *got);
-  EXPECT_EQ(message.size, sizeof(data));
-  ASSERT_TRUE(message.fds[0].valid() && message.fds[1].valid());
-  ASSERT_EQ(write(message.fds[1].get(), "x", 1), 1);
+  EXPECT_EQ(message_.size, sizeof(data));
+  ASSERT_TRUE(message_.fds[0].valid() && message_.fds[1].valid());
+  ASSERT_EQ(write(message_.fds[1].get(), "x", 1), 1);
   char x = 0;
   ASSERT_EQ(pread(two.get(), &x, 1, 0), 1);
   EXPECT_EQ(x, 'x');
@@ -218,50 +225,38 @@ class Stopwatch {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-TEST_F(UnixListenerTest, AForeignDescriptorEndsItsSessionAndBlocksNoOther) {
-  ASSERT_TRUE(Open().ok());
+TEST_F(ConnectedProcessTest, AForeignDescriptorEndsItsSessionAndBlocksNoOther) {
   LingeringSocket slow;
-  const UniqueFd client = Connect(path_);
-  auto channel = Accept();
-  ASSERT_NE(channel, nullptr);
-  slow.SendAway(client.get());
+  slow.SendAway(client_.get());
   const Stopwatch watch;
   {
     TenantMessage message;
-    const auto got = Receive(*channel, &message);
+    const auto got = Receive(*channel_, &message);
     EXPECT_EQ(got.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(got.status().message()), testing::HasSubstr("not memory files"));
   }
-  channel.reset();
+  channel_.reset();
   EXPECT_TRUE(watch.IsShort());
 }
 
-TEST_F(UnixListenerTest, TooManyDescriptorsBlockNoOther) {
-  ASSERT_TRUE(Open().ok());
+TEST_F(ConnectedProcessTest, TooManyDescriptorsBlockNoOther) {
   LingeringSocket slow;
-  const UniqueFd client = Connect(path_);
-  auto channel = Accept();
-  ASSERT_NE(channel, nullptr);
-  slow.SendAway(client.get(), 253);
+  slow.SendAway(client_.get(), 253);
   const Stopwatch watch;
   {
     TenantMessage message;
-    EXPECT_FALSE(Receive(*channel, &message).ok());
+    EXPECT_FALSE(Receive(*channel_, &message).ok());
   }
-  channel.reset();
+  channel_.reset();
   EXPECT_TRUE(watch.IsShort());
 }
 
-TEST_F(UnixListenerTest, UnreadMessagesDoNotBlockTheClose) {
-  ASSERT_TRUE(Open().ok());
+TEST_F(ConnectedProcessTest, UnreadMessagesDoNotBlockTheClose) {
   LingeringSocket slow, another;
-  const UniqueFd client = Connect(path_);
-  auto channel = Accept();
-  ASSERT_NE(channel, nullptr);
-  slow.SendAway(client.get());
-  another.SendAway(client.get());
+  slow.SendAway(client_.get());
+  another.SendAway(client_.get());
   const Stopwatch watch;
-  channel.reset();
+  channel_.reset();
   EXPECT_TRUE(watch.IsShort());
 }
 
@@ -322,16 +317,12 @@ TEST_F(UnixListenerTest, RejectsATenantWithTooManyDescriptors) {
 }
 
 // Such a message reads like the end of the connection.
-TEST_F(UnixListenerTest, EmptyMessagesDoNotHideUnreadOnes) {
-  ASSERT_TRUE(Open().ok());
+TEST_F(ConnectedProcessTest, EmptyMessagesDoNotHideUnreadOnes) {
   LingeringSocket slow;
-  const UniqueFd client = Connect(path_);
-  auto channel = Accept();
-  ASSERT_NE(channel, nullptr);
-  for (int i = 0; i < 3; ++i) ASSERT_EQ(send(client.get(), "", 0, 0), 0);
-  slow.SendAway(client.get());
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(send(client_.get(), "", 0, 0), 0);
+  slow.SendAway(client_.get());
   const Stopwatch watch;
-  channel.reset();
+  channel_.reset();
   EXPECT_TRUE(watch.IsShort());
 }
 
@@ -389,14 +380,9 @@ TEST_F(UnixListenerTest, RemovesTheSocketFile) {
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
-TEST_F(UnixListenerTest, AClosedSocketIsTheEndOfTheSession) {
-  ASSERT_TRUE(Open().ok());
-  UniqueFd client = Connect(path_);
-  const auto channel = Accept();
-  ASSERT_NE(channel, nullptr);
-  client.Reset();
-  TenantMessage message;
-  EXPECT_TRUE(absl::IsUnavailable(Receive(*channel, &message).status()));
+TEST_F(ConnectedProcessTest, AClosedSocketIsTheEndOfTheSession) {
+  client_.Reset();
+  EXPECT_TRUE(absl::IsUnavailable(Receive(*channel_, &message_).status()));
 }
 
 // A data loader's worker inherits the socket and outlives the rank.
@@ -444,12 +430,8 @@ TEST_F(UnixListenerTest, ADeadProcessDoesNotHideTheNextOne) {
 }
 
 // The tenant shares the doorbell's file: it can make it blocking, and read it empty.
-TEST_F(UnixListenerTest, ACorruptDoorbellDoesNotBlockTheDaemon) {
-  ASSERT_TRUE(Open().ok());
-  const UniqueFd client = Connect(path_);
-  const auto channel = Accept();
-  ASSERT_NE(channel, nullptr);
-  const UniqueFd bell(dup(channel->doorbell()));
+TEST_F(ConnectedProcessTest, ACorruptDoorbellDoesNotBlockTheDaemon) {
+  const UniqueFd bell(dup(channel_->doorbell()));
   const uint64_t one = 1;
   for (int i = 0; i < 3; ++i) {
     ASSERT_EQ(write(bell.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
@@ -461,22 +443,50 @@ TEST_F(UnixListenerTest, ACorruptDoorbellDoesNotBlockTheDaemon) {
     }
     alarm(5);  // a blocked daemon ends the test
     TenantMessage message;
-    const auto got = channel->Receive(&message);
+    const auto got = channel_->Receive(&message);
     alarm(0);
     ASSERT_TRUE(got.ok());
     EXPECT_FALSE(*got);
   }
 }
 
-TEST_F(UnixListenerTest, DetectsAProcessThatDoesNotRead) {
-  ASSERT_TRUE(Open().ok());
-  const UniqueFd client = Connect(path_);
-  const auto channel = Accept();
-  ASSERT_NE(channel, nullptr);
+TEST_F(ConnectedProcessTest, DetectsAProcessThatDoesNotRead) {
   const std::vector<std::byte> message(wire::kMaxMessageBytes);
   absl::Status status;
-  for (int i = 0; i < 100'000 && status.ok(); ++i) status = channel->Send(message, {});
+  for (int i = 0; i < 100'000 && status.ok(); ++i) status = channel_->Send(message, {});
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+}
+
+// ---- The control group of a process -------------------------------------------------------------
+
+TEST(ProcessCgroup, IsThePathOfTheUnifiedHierarchy) {
+  EXPECT_EQ(CgroupIn("0::/jobs/team-a\n"), "/jobs/team-a");
+  EXPECT_EQ(CgroupIn("0::/a:b\n"), "/a:b");
+  EXPECT_EQ(CgroupIn("0::/\n"), "/");
+  EXPECT_EQ(CgroupIn("12:cpu,cpuacct:/x\n1:name=systemd:/y\n0::/z\n"), "/z");
+}
+
+TEST(ProcessCgroup, IsSystemdsWhereVersionOneIsInUse) {
+  EXPECT_EQ(CgroupIn("12:cpu,cpuacct:/x\n1:name=systemd:/user.slice\n0::/\n"), "/user.slice");
+  EXPECT_EQ(CgroupIn("1:name=systemd:/user.slice\n"), "/user.slice");
+}
+
+// The name is sent to the controller, and protobuf would reject a message with other bytes.
+TEST(ProcessCgroup, IsAlwaysUtf8) {
+  EXPECT_EQ(CgroupIn("0::/jobs/a/\xff\xe4x\n"), "/jobs/a/??x");
+  EXPECT_EQ(CgroupIn("1:name=systemd:/jobs/\xff\n"), "/jobs/?");
+  EXPECT_EQ(CgroupIn("0::/jobs/\u00e4\n"), "/jobs/\u00e4");
+}
+
+TEST(ProcessCgroup, IsUnknownForOtherText) {
+  for (const char* text : {"", "\n", "0", "0:", "nonsense", "12:cpu:/x\n"})
+    EXPECT_EQ(CgroupIn(text), "") << text;
+}
+
+TEST(ProcessCgroup, IsUnknownForAMissingProcess) {
+  EXPECT_EQ(CgroupOf(0), "");
+  const std::string own = CgroupOf(getpid());
+  EXPECT_TRUE(own.empty() || own.front() == '/') << own;
 }
 
 }  // namespace unix_listener_test

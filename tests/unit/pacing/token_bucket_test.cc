@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <deque>
 #include <random>
 
@@ -142,6 +143,83 @@ TEST(TokenBucket, AcceptsAnyRate) {
     for (int i = 0; i < 200; ++i) bucket.Take(bucket.Allowance(now), now);
     EXPECT_EQ(bucket.Allowance(now), 0u);
   }
+}
+
+// ---- A bucket shared by several lanes -----------------------------------------------------------
+
+constexpr uint64_t kRate = 80'000'000;  // 10 MB/s
+
+// Lanes that always have data, called in the same order each time.
+class Lanes {
+ public:
+  void RunFor(SharedBucket& bucket, int lanes, int64_t ns) {
+    for (const MonotonicNs end = now + ns; now < end; now += 100 * kNsPerUs) {
+      for (size_t i = 0; i < static_cast<size_t>(lanes); ++i) {
+        const uint64_t allowed = bucket.Allowance(&sent[i], now);
+        if (allowed == 0) continue;
+        bucket.Take(&sent[i], allowed, now);
+        sent[i] += allowed;
+      }
+    }
+  }
+  MonotonicNs now = kStart;
+  std::array<uint64_t, 4> sent{};
+};
+
+TEST(SharedBucket, WithoutARateNoLaneWaits) {
+  SharedBucket bucket;
+  int a = 0, b = 0;
+  EXPECT_EQ(bucket.Allowance(&a, kStart), TokenBucket::kNoLimit);
+  bucket.Take(&a, 1 << 30, kStart);
+  EXPECT_EQ(bucket.Allowance(&b, kStart), TokenBucket::kNoLimit);
+}
+
+TEST(SharedBucket, TheHighestRevisionCounts) {
+  SharedBucket bucket;
+  bucket.SetRate(kRate, 7, kStart);
+  bucket.SetRate(2 * kRate, 6, kStart);
+  EXPECT_EQ(bucket.rate_bps(), kRate);
+  bucket.SetRate(0, 8, kStart);
+  EXPECT_EQ(bucket.rate_bps(), 0u);
+}
+
+class LimitedSharedBucket : public testing::Test {
+ protected:
+  LimitedSharedBucket() { bucket_.SetRate(kRate, 1, kStart); }
+  SharedBucket bucket_;
+  Lanes lanes_;
+};
+
+TEST_F(LimitedSharedBucket, OneLaneGetsTheWholeRate) {
+  lanes_.RunFor(bucket_, 1, kNsPerSec);
+  EXPECT_NEAR(static_cast<double>(lanes_.sent[0]), 10e6, 0.03 * 10e6);
+}
+
+TEST_F(LimitedSharedBucket, SeveralGetEqualParts) {
+  lanes_.RunFor(bucket_, 4, kNsPerSec);
+  for (const uint64_t sent : lanes_.sent) {
+    EXPECT_NEAR(static_cast<double>(sent), 2.5e6, 0.03 * 2.5e6);
+  }
+}
+
+TEST_F(LimitedSharedBucket, AnIdleLaneDoesNotBlockOthers) {
+  lanes_.RunFor(bucket_, 4, kNsPerSec);
+  lanes_.sent = {};
+  lanes_.RunFor(bucket_, 2, kNsPerSec);  // the others do not call and do not leave the queue
+  EXPECT_NEAR(static_cast<double>(lanes_.sent[0] + lanes_.sent[1]), 10e6, 0.03 * 10e6);
+  EXPECT_NEAR(static_cast<double>(lanes_.sent[0]), 5e6, 0.03 * 5e6);
+}
+
+TEST_F(LimitedSharedBucket, ALeavingLaneUnblocksTheNext) {
+  int a = 0, b = 0;
+  EXPECT_EQ(bucket_.Allowance(&a, kStart), 0u);
+  EXPECT_EQ(bucket_.Allowance(&b, kStart), 0u);
+  const MonotonicNs open = bucket_.OpensAt(&a, kStart);
+  EXPECT_GT(open, kStart);
+  EXPECT_EQ(bucket_.Allowance(&b, open), 0u) << "the other one is first";
+  EXPECT_GT(bucket_.OpensAt(&b, open), open);
+  bucket_.LeaveQueue(&a);
+  EXPECT_GT(bucket_.Allowance(&b, open), 0u);
 }
 
 }  // namespace token_bucket_test

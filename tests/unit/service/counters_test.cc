@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "service/work_tally.h"
 
 namespace mccs {
 namespace counters_test {

@@ -51,19 +51,39 @@ class HandshakeTest : public testing::Test {
     return *network_.HostNetwork(from).Connect({.host = "server", .port = 7400}, {});
   }
 
-  // Clients at `from` that name communicators which never exist.
-  void Flood(const std::string& from, int outsiders) {
+  static wire::PeerHello Hello(ConnectionPurpose purpose) {
     wire::PeerHello hello{};
     hello.magic = wire::kPeerMagic;
     hello.version = wire::kPeerVersion;
-    hello.purpose = static_cast<uint8_t>(ConnectionPurpose::kMember);
+    hello.purpose = static_cast<uint8_t>(purpose);
+    return hello;
+  }
+  template <typename Frame>
+  static std::string BytesOf(const Frame& frame) {
+    return {reinterpret_cast<const char*>(&frame), sizeof(frame)};
+  }
+  // A connection on which a client has sent these first bytes.
+  std::unique_ptr<Connection> DialAndSay(const std::string& bytes,
+                                         const std::string& from = "client") {
+    std::unique_ptr<Connection> connection = Dial(from);
+    Run(nullptr, kNsPerMs);
+    Say(*connection, bytes);
+    Run(nullptr, kNsPerMs);
+    return connection;
+  }
+  static wire::PeerChallenge ReadChallenge(Connection& connection) {
+    wire::PeerChallenge challenge{};
+    const iovec piece{.iov_base = &challenge, .iov_len = sizeof(challenge)};
+    EXPECT_EQ(*connection.Read({&piece, 1}), sizeof(challenge));
+    return challenge;
+  }
+
+  // Clients at `from` that name communicators which never exist.
+  void Flood(const std::string& from, int outsiders) {
+    wire::PeerHello hello = Hello(ConnectionPurpose::kMember);
     for (int i = 0; i < outsiders; ++i) {
-      std::unique_ptr<Connection> outsider = Dial(from);
-      Run(nullptr, kNsPerMs);
       hello.comm_id = 1000 + static_cast<uint64_t>(i);
-      Say(*outsider, {reinterpret_cast<const char*>(&hello), sizeof(hello)});
-      Run(nullptr, kNsPerMs);
-      outsiders_.push_back(std::move(outsider));
+      outsiders_.push_back(DialAndSay(BytesOf(hello), from));
     }
   }
 
@@ -168,20 +188,11 @@ TEST_F(HandshakeTest, AConnectionHasItsProvenSecret) {
 
 // A client that ignores whether the server knows the secret, and guesses its own proof.
 TEST_F(HandshakeTest, DropsAFalseProofAndLogs) {
-  wire::PeerHello hello{};
-  hello.magic = wire::kPeerMagic;
-  hello.version = wire::kPeerVersion;
-  hello.purpose = static_cast<uint8_t>(ConnectionPurpose::kJoin);
+  wire::PeerHello hello = Hello(ConnectionPurpose::kJoin);
   hello.comm_id = 42;
-  std::unique_ptr<Connection> liar = Dial();
-  Run(nullptr, kNsPerMs);
-  Say(*liar, {reinterpret_cast<const char*>(&hello), sizeof(hello)});
-  Run(nullptr, kNsPerMs);
-  wire::PeerChallenge challenge{};
-  const iovec piece{.iov_base = &challenge, .iov_len = sizeof(challenge)};
-  ASSERT_EQ(*liar->Read({&piece, 1}), sizeof(challenge));
+  std::unique_ptr<Connection> liar = DialAndSay(BytesOf(hello));
   // Reflecting the server's own proof is not accepted.
-  Say(*liar, {reinterpret_cast<const char*>(challenge.proof.data()), challenge.proof.size()});
+  Say(*liar, BytesOf(ReadChallenge(*liar).proof));
   Run(nullptr, kNsPerMs);
   EXPECT_TRUE(peers_.empty());
   ASSERT_EQ(log_.lines.size(), 1u);
@@ -271,13 +282,7 @@ TEST_F(HandshakeTest, ReportsAnotherVersionToBothEnds) {
   wire::PeerHello hello{};
   hello.magic = wire::kPeerMagic;
   hello.version = 99;
-  std::unique_ptr<Connection> future = Dial();
-  Run(nullptr, kNsPerMs);
-  Say(*future, {reinterpret_cast<const char*>(&hello), sizeof(hello)});
-  Run(nullptr, kNsPerMs);
-  wire::PeerChallenge challenge{};
-  const iovec piece{.iov_base = &challenge, .iov_len = sizeof(challenge)};
-  ASSERT_EQ(*future->Read({&piece, 1}), sizeof(challenge));
+  const wire::PeerChallenge challenge = ReadChallenge(*DialAndSay(BytesOf(hello)));
   EXPECT_EQ(challenge.verdict, wire::PeerVerdict::kWrongVersion);
   EXPECT_EQ(challenge.version, wire::kPeerVersion);
   ASSERT_EQ(log_.lines.size(), 1u);
@@ -291,9 +296,8 @@ TEST_F(HandshakeTest, ReportsAForeignServerToTheClient) {
   other.magic = wire::kPeerMagic;
   other.version = 7;
   other.verdict = wire::PeerVerdict::kWrongVersion;
-  const std::string version(reinterpret_cast<const char*>(&other), sizeof(other));
   const std::vector<std::pair<std::string, std::string>> answers = {
-      {version, "version 7 of the daemons' protocol, this daemon 1"},
+      {BytesOf(other), "version 7 of the daemons' protocol, this daemon 1"},
       {"HTTP/1.1 400 Bad Request" + std::string(64, ' '), "first bytes are 'HTTP/1.1'"}};
   for (const auto& [answer, told] : answers) {
     auto client = StartClient(lane_, kSecret);
@@ -308,10 +312,7 @@ TEST_F(HandshakeTest, ReportsAForeignServerToTheClient) {
 }
 
 TEST_F(HandshakeTest, GarbageIsDroppedAtItsFirstBytes) {
-  std::unique_ptr<Connection> stray = Dial();
-  Run(nullptr, kNsPerMs);
-  Say(*stray, "GET");
-  Run(nullptr, kNsPerMs);
+  const auto stray = DialAndSay("GET");
   EXPECT_EQ(server_->pending(), 0u);
   ASSERT_EQ(log_.lines.size(), 1u);
   EXPECT_THAT(log_.lines[0], HasSubstr("first bytes are 'GET'. A rank on the real NCCL"));
@@ -364,16 +365,10 @@ TEST_F(HandshakeTest, AFloodDisplacesNoOtherAddress) {
 
 TEST_F(HandshakeTest, GarbageFromOneAddressDoesNotFillTheLog) {
   for (int i = 0; i < 3 * LimitedWarnings::kPerMinute; ++i) {
-    std::unique_ptr<Connection> stray = Dial("outsider");
-    Run(nullptr, kNsPerMs);
-    Say(*stray, "GET");
-    Run(nullptr, kNsPerMs);
+    DialAndSay("GET", "outsider");
   }
   EXPECT_EQ(log_.lines.size(), static_cast<size_t>(LimitedWarnings::kPerMinute));
-  std::unique_ptr<Connection> stray = Dial();
-  Run(nullptr, kNsPerMs);
-  Say(*stray, "GET");
-  Run(nullptr, kNsPerMs);
+  const auto stray = DialAndSay("GET");
   EXPECT_THAT(log_.lines.back(), HasSubstr("first bytes are 'GET'"))
       << "another address's warnings are logged";
   EXPECT_EQ(log_.lines.size(), static_cast<size_t>(LimitedWarnings::kPerMinute) + 1);
@@ -389,18 +384,11 @@ TEST_F(HandshakeTest, AnUnreachableServerTimesOut) {
 
 TEST_F(HandshakeTest, NumbersOutOfRangeAndUnknownPurposesAreRefused) {
   for (int wrong = 0; wrong < 3; ++wrong) {
-    wire::PeerHello hello{};
-    hello.magic = wire::kPeerMagic;
-    hello.version = wire::kPeerVersion;
-    hello.purpose =
-        static_cast<uint8_t>(wrong == 0 ? ConnectionPurpose::kJoin : ConnectionPurpose::kLane);
+    wire::PeerHello hello = Hello(wrong == 0 ? ConnectionPurpose::kJoin : ConnectionPurpose::kLane);
     if (wrong == 0) hello.epoch = 1;
     if (wrong == 1) hello.channel = -1;
     if (wrong == 2) hello.purpose = 77;
-    std::unique_ptr<Connection> peer = Dial();
-    Run(nullptr, kNsPerMs);
-    Say(*peer, {reinterpret_cast<const char*>(&hello), sizeof(hello)});
-    Run(nullptr, kNsPerMs);
+    const auto peer = DialAndSay(BytesOf(hello));
     EXPECT_EQ(server_->pending(), 0u);
   }
   EXPECT_EQ(lookups_, 0);

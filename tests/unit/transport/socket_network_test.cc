@@ -9,7 +9,6 @@
 #include <string>
 
 #include "base/clock.h"
-#include "service/transport/socket_address.h"
 
 namespace mccs {
 namespace socket_network_test {

@@ -54,6 +54,7 @@ struct Lie {
   const char* name;
   std::string bytes;
   const char* error;
+  std::string later = {};  // sent after the lane has read `bytes`
 };
 std::string NameOf(const ::testing::TestParamInfo<Lie>& info) { return info.param.name; }
 void PrintTo(const Lie& lie, std::ostream* out) { *out << lie.name; }
@@ -68,8 +69,10 @@ TEST_P(LyingReceiver, EndsTheSendLaneWithAnError) {
   const std::vector<std::byte> payload(8192);
   const ConstMemRef piece{payload.data(), payload.size()};
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(lane.Post({&piece, 1}, SliceTag{}).ok());
-  wire->to_read = GetParam().bytes;
-  for (int i = 0; i < 4; ++i) lane.Poll();
+  for (const std::string& bytes : {GetParam().bytes, GetParam().later}) {
+    wire->to_read += bytes;
+    for (int i = 0; i < 4; ++i) lane.Poll();
+  }
   EXPECT_TRUE(absl::IsDataLoss(lane.status())) << lane.status();
   EXPECT_THAT(std::string(lane.status().message()),
               AllOf(HasSubstr("10.0.0.2:2"), HasSubstr(GetParam().error)));
@@ -78,6 +81,7 @@ TEST_P(LyingReceiver, EndsTheSendLaneWithAnError) {
   lane.Attach(std::make_unique<FakeConnection>(std::make_shared<FakeWire>()));
   EXPECT_TRUE(absl::IsDataLoss(lane.status())) << "another connection does not repair it";
   EXPECT_FALSE(lane.Post({&piece, 1}, SliceTag{}).ok());
+  EXPECT_FALSE(lane.Poll());
 }
 
 wire::AckFrame WithReserved() {
@@ -101,9 +105,19 @@ INSTANTIATE_TEST_SUITE_P(
         Lie{"ReservedBytes", Bytes(WithReserved()), "not a resume frame"},
         Lie{"NoSlots", Bytes(WithShape(0, 8192)), "the peer has 0 slots"},
         Lie{"TheMostSlots", Bytes(WithShape(~0u, ~0u)), "the peer has 4294967295 slots"},
+        Lie{"OtherSlots", Bytes(WithShape(3, 8192)),
+            "the peer has 3 slots of 8192 bytes, this end 4 of 8192"},
         Lie{"ResumeOfWhatWasNotSent", Bytes(Resume(1, 5)), "acknowledgement of 1 slices"},
         Lie{"ResumeAtTheLargestNumber", Bytes(Resume(kMost, kMost)), "invalid acknowledgement"},
         Lie{"AckOfWhatWasNotSent", Bytes(Resume(0, 4)) + Bytes(Ack(3, 7)), "acknowledgement of 3"},
+        Lie{"AckOfMoreThanWasSent", Bytes(Resume(0, 4)),
+            "acknowledgement of 3 slices after 0, of 2 sent", Bytes(Ack(3, 7))},
+        Lie{"AckThatGoesBack", Bytes(Resume(0, 4)), "acknowledgement of 0 slices after 1",
+            Bytes(Ack(1, 5)) + Bytes(Ack(0, 5))},
+        Lie{"CreditOfAnAckThatGoesBack", Bytes(Resume(0, 4)), "credit: from 5 to 4",
+            Bytes(Ack(1, 5)) + Bytes(Ack(1, 4))},
+        Lie{"CreditOfAnAckBeyondTheSlots", Bytes(Resume(0, 4)), "credit: from 4 to 6",
+            Bytes(Ack(1, 6))},
         Lie{"CreditThatGoesBack", Bytes(Resume(0, 3)), "credit: from 4 to 3"},
         Lie{"CreditBeyondTheSlots", Bytes(Resume(0, 5)), "credit: from 4 to 5"},
         Lie{"TheMostCredit", Bytes(Resume(0, kMost)), "credit: from 4 to"}),
@@ -113,8 +127,9 @@ class LyingSender : public ::testing::TestWithParam<Lie> {};
 
 TEST_P(LyingSender, EndsTheReceiveLaneWithAnErrorAndTouchesNothing) {
   const size_t bytes = size_t{kShape.slots} * kShape.slot_bytes;
-  std::vector<std::byte> memory(bytes + 64, std::byte{0x5a});
-  StreamRecvLane lane(kShape, {memory.data(), bytes});
+  constexpr size_t kGuard = 64;
+  std::vector<std::byte> memory(bytes + 2 * kGuard, std::byte{0x5a});
+  StreamRecvLane lane(kShape, {memory.data() + kGuard, bytes});
   auto wire = std::make_shared<FakeWire>();
   lane.Attach(std::make_unique<FakeConnection>(wire));
   wire->to_read = GetParam().bytes;
@@ -122,9 +137,13 @@ TEST_P(LyingSender, EndsTheReceiveLaneWithAnErrorAndTouchesNothing) {
   EXPECT_TRUE(absl::IsDataLoss(lane.status())) << lane.status();
   EXPECT_THAT(std::string(lane.status().message()),
               AllOf(HasSubstr("10.0.0.2:2"), HasSubstr(GetParam().error)));
-  for (size_t i = bytes; i < memory.size(); ++i) ASSERT_EQ(memory[i], std::byte{0x5a}) << i;
+  for (size_t i = 0; i < kGuard; ++i) {
+    ASSERT_EQ(memory[i], std::byte{0x5a}) << i << " in front of the slots";
+    ASSERT_EQ(memory[memory.size() - 1 - i], std::byte{0x5a}) << i << " behind the slots";
+  }
   lane.Attach(std::make_unique<FakeConnection>(std::make_shared<FakeWire>()));
   EXPECT_TRUE(absl::IsDataLoss(lane.status())) << "another connection does not repair it";
+  EXPECT_FALSE(lane.Poll());
 }
 
 std::string Slices(uint64_t count) {

@@ -1,4 +1,4 @@
-#include "service/device/mem_op_parts.h"
+#include "service/device/mem_op.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "service/agent/probe_proto.h"
+#include "service/agent/order_proto.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <functional>
 
 namespace mccs {
-namespace probe_proto_test {
+namespace order_proto_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -71,5 +71,5 @@ TEST(ProbeProto, OutcomesKeepTheirOrder) {
   EXPECT_EQ(ProbeError(Message(), "no").flows(0).error(), "no");
 }
 
-}  // namespace probe_proto_test
+}  // namespace order_proto_test
 }  // namespace mccs

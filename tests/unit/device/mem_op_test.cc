@@ -1,13 +1,12 @@
-#include "service/device/mem_op_parts.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
 
+#include "service/device/mem_op.h"
 #include "service/device/mem_op_kernels.h"
 
 namespace mccs {
-namespace mem_op_parts_test {
+namespace mem_op_test {
 
 std::byte* Bytes(float* numbers) { return reinterpret_cast<std::byte*>(numbers); }
 
@@ -65,5 +64,5 @@ TEST(MemOpParts, AreSmallAlsoWhereTheSourcesAreMany) {
   EXPECT_EQ(elements, kElements);
 }
 
-}  // namespace mem_op_parts_test
+}  // namespace mem_op_test
 }  // namespace mccs

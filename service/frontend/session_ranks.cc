@@ -1,0 +1,316 @@
+// The part of a Session that handles its ranks: their begin, use and end.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/host_lookup.h"
+#include "base/status_macros.h"
+#include "proto/shim_control.h"
+#include "service/frontend/session.h"
+
+namespace mccs {
+namespace {
+
+// Converts a tenant's text for logs, peers and controller to printable ASCII. `field` may lack a
+// terminator.
+template <size_t n>
+std::string TextOf(const char (&field)[n]) {
+  std::string text(field, strnlen(field, n));
+  for (char& c : text) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return text;
+}
+
+void SetHints(const wire::CommOptions& options, cluster::Hints* hints) {
+  hints->set_min_channels(options.min_channels);
+  hints->set_max_channels(options.max_channels);
+  hints->set_buffer_bytes(options.buffer_bytes);
+  hints->set_algorithms(TextOf(options.algorithms));
+  hints->set_protocols(TextOf(options.protocols));
+  if (options.traffic_class >= 0) {
+    hints->set_traffic_class(static_cast<uint32_t>(options.traffic_class));
+  }
+  if (options.service_level >= 0) {
+    hints->set_service_level(static_cast<uint32_t>(options.service_level));
+  }
+}
+
+}  // namespace
+
+// ---- The beginning ------------------------------------------------------------------------------
+
+Session::Outcome Session::HandleHello(const wire::Hello& hello) {
+  absl::Status status;
+  const uint32_t version = std::min(hello.newest_version, wire::kWireVersion);
+  if (hello.magic != wire::kControlMagic) {
+    EndOnError(absl::InvalidArgumentError("the first message is not a shim's Hello"));
+    return std::nullopt;
+  }
+  if (version < wire::kOldestWireVersion || version < hello.oldest_version) {
+    status = absl::FailedPreconditionError(absl::StrCat(
+        "libnccl.so.2 (", TextOf(hello.build), ") supports wire versions ", hello.oldest_version,
+        " to ", hello.newest_version, ", mccsd ", wire::kOldestWireVersion, " to ",
+        wire::kWireVersion, ": install both from the same release"));
+  }
+  wire::HelloReply reply{};
+  reply.version = version;
+  std::strncpy(reply.build, "mccsd " MCCS_VERSION, sizeof(reply.build) - 1);
+  if (!status.ok()) {
+    Answer(hello.header.request, status, reply);
+    return std::nullopt;
+  }
+  auto memory = SharedRegion::Create("mccs-session", sizeof(wire::SessionRegion));
+  if (!memory.ok()) {
+    EndOnError(memory.status());
+    return std::nullopt;
+  }
+  memory_ = std::move(*memory);
+  new (memory_.data()) wire::SessionRegion{};
+  state_ = State::kOpen;
+  const UniqueFd region = memory_.TakeFd();
+  const int fds[] = {region.get(), channel_->doorbell()};
+  Answer(hello.header.request, status, reply, {fds, channel_->doorbell() >= 0 ? 2u : 1u});
+  return std::nullopt;
+}
+
+absl::StatusOr<wire::UniqueIdReply> Session::HandleGetUniqueId(const wire::GetUniqueId&) {
+  const wire::UniqueId id = env_.rendezvous->MakeId(env_.endpoint, identity().tenant);
+  wire::UniqueIdReply reply{};
+  std::memcpy(reply.unique_id, &id, sizeof(id));
+  return reply;
+}
+
+// ---- Joining ------------------------------------------------------------------------------------
+
+Session::Outcome Session::HandleInit(const wire::CommInit& request) {
+  MCCS_ASSIGN_OR_RETURN(const JoinRequest join, CheckInit(request));
+  return Later(Admit(join, request.header.request));
+}
+
+absl::Status Session::Admit(const JoinRequest& join, uint64_t request) {
+  const uint32_t handle = FreeHandle();
+  if (handle == wire::kMaxCommsPerSession) {
+    return absl::ResourceExhaustedError(absl::StrCat("too many communicators: this process has ",
+                                                     ranks_.size(), ", which is the limit"));
+  }
+  MCCS_ASSIGN_OR_RETURN(
+      std::unique_ptr<RankEndpoint> endpoint,
+      RankEndpoint::Make(
+          Rank(join.rank.rank()), buffers_,
+          {.init_done = [this, handle](const absl::Status& s,
+                                       CommId id) { AnswerInit(handle, s, id); },
+           .released = [this, handle] { OnRankReleased(handle); },
+           .join_split = [this](uint64_t r, const JoinRequest& j) { return JoinSplit(r, j); },
+           .on_not_member = [this](uint64_t r, const absl::Status& why) { OnNotMember(r, why); }}));
+  JoinRequest own = join;
+  own.account = account_;
+  MCCS_ASSIGN_OR_RETURN(endpoint->communicator, env_.communicators->Join(own, endpoint.get()));
+  RankSlot::Origin origin{.serial = ++last_serial_, .join = join, .init_request = request};
+  origin.join.roster = nullptr;  // not needed any more
+  ranks_.try_emplace(handle, std::move(origin), std::move(endpoint));
+  if (free_below_.erase(handle) == 0) ++handles_;
+  dirty_words_ = std::max(dirty_words_, handle / 64 + 1);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
+  JoinRequest join;
+  std::memcpy(&join.id, request.unique_id, sizeof(join.id));
+  if (join.id.magic != wire::kUniqueIdMagic) {
+    return absl::FailedPreconditionError(
+        "the unique id was not made by MCCS: the rank that called ncclGetUniqueId uses "
+        "another NCCL "
+        "library; preload MCCS's libnccl.so.2 on every rank, or on none");
+  }
+  if (join.id.version < wire::kOldestWireVersion || join.id.version > wire::kWireVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the unique id was made by a daemon of wire version ", join.id.version,
+                     ", this one supports ", wire::kOldestWireVersion, " to ", wire::kWireVersion));
+  }
+  if (request.ranks < 1 || request.ranks > kMaxRanks || request.rank < 0 ||
+      request.rank >= request.ranks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("invalid rank ", request.rank, " of a communicator of ", request.ranks,
+                     " ranks; 1 to ", kMaxRanks, " ranks are supported"));
+  }
+  // Resolving a name would block the engine's thread for as long as its name servers take.
+  if (const std::string host = TextOf(join.id.host); !IsNumericAddress(host) || join.id.port == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the unique id has the rendezvous address '", host, "' port ", join.id.port,
+                     ": it must be a numeric address and a port; the library resolves names "
+                     "(NCCL_COMM_ID), the daemon does not"));
+  }
+  if (join.id.guessable != 0 && request.rank == 0) {
+    MCCS_RETURN_IF_ERROR(env_.listen_for_environment_id(join.id, identity().tenant));
+  }
+  join.tenant = identity().tenant;
+  join.ranks = request.ranks;
+  join.rank.set_rank(request.rank);
+  join.rank.set_gpu(TextOf(request.device_bus_id));
+  join.rank.set_process(identity().process);
+  join.gpu.set_uuid(request.device_uuid, sizeof(request.device_uuid));
+  join.gpu.set_shared((request.flags & wire::kMultiRankGpu) != 0);
+  SetOptions(request.options, &join);
+  return join;
+}
+
+void Session::SetOptions(const wire::CommOptions& options, JoinRequest* join) {
+  join->name = TextOf(options.name);
+  join->timeout_ns = options.init_timeout_ms * kNsPerMs;
+  join->warn_after_ns = options.warn_after_ms * kNsPerMs;
+  SetHints(options, join->rank.mutable_hints());
+}
+
+void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id) {
+  auto slot = ranks_.find(handle);
+  if (slot == ranks_.end() || !slot->second.AnswerInit(status.ok())) return;
+  wire::CommInitReply reply{};
+  reply.comm_handle = handle;
+  reply.rank = slot->second.origin().join.rank.rank();
+  reply.ranks = slot->second.endpoint().ranks();
+  reply.comm_id = id.value();
+  const UniqueFd memory = slot->second.endpoint().TakeRegionFd();
+  const int fd = memory.get();
+  if (state_ == State::kOpen) {
+    Answer(slot->second.origin().init_request, status, reply, {&fd, status.ok() ? 1u : 0u});
+  }
+  // The shim has no handle of a communicator whose init failed, so it will not destroy it.
+  if (!status.ok()) Leave(handle, "could not join", Communicator::Leaving::kAtOnce);
+}
+
+// ---- Leaving ------------------------------------------------------------------------------------
+
+Session::Outcome Session::HandleAbort(const wire::CommAbort& request) {
+  uint32_t handle = request.comm_handle;
+  if (request.init_request != 0) {
+    auto seat = std::find_if(
+        pending_requests_.begin(), pending_requests_.end(),
+        [&](const PendingRequest& pending) { return pending.request == request.init_request; });
+    if (seat != pending_requests_.end())
+      RejectPendingRequests(seat->parent, seat->request, "was aborted");
+    auto slot = std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& entry) {
+      return entry.second.origin().init_request == request.init_request;
+    });
+    // Rejected in the meantime.
+    if (slot == ranks_.end()) return absl::OkStatus();
+    handle = slot->first;
+    if (!slot->second.init_answered()) {
+      AnswerInit(handle, absl::AbortedError("the communicator was aborted while it was forming"),
+                 CommId());
+      return absl::OkStatus();
+    }
+    // The answer crossed this message; the shim ignores it.
+  }
+  return EndRank(handle, request.header.request, "was aborted", Communicator::Leaving::kAtOnce);
+}
+
+Session::Outcome Session::HandleDestroy(const wire::CommDestroy& request) {
+  return EndRank(request.comm_handle, request.header.request, "was destroyed",
+                 Communicator::Leaving::kAfterPostedWork);
+}
+
+Session::Outcome Session::EndRank(uint32_t handle, uint64_t request, const std::string& why,
+                                  Communicator::Leaving how) {
+  if (ranks_.contains(handle) && Leave(handle, why, how, request)) return std::nullopt;
+  return absl::InvalidArgumentError(absl::StrCat("communicator handle ", handle, " is not in use"));
+}
+
+bool Session::Leave(uint32_t handle, const std::string& why, Communicator::Leaving how,
+                    std::optional<uint64_t> request) {
+  RankSlot& slot = ranks_.at(handle);
+  if (!slot.BeginLeave(how, request)) return false;
+  RejectPendingRequests(handle, 0, why);
+  slot.communicator()->Leave(&slot.endpoint(), why, how, /*asked=*/state_ == State::kOpen);
+  return true;
+}
+
+// The communicator has released the rank.
+void Session::OnRankReleased(uint32_t handle) {
+  for (uint64_t request : ranks_.at(handle).Release()) AnswerDone(request);
+  free_.push_back(handle);
+}
+
+uint32_t Session::FreeHandle() const {
+  return free_below_.empty() ? handles_ : *free_below_.begin();
+}
+
+// ---- Use ----------------------------------------------------------------------------------------
+
+Session::Outcome Session::HandleSuspend(const wire::CommSuspend& request, RankSlot& slot) {
+  slot.communicator()->Suspend(&slot.endpoint(), request.suspended != 0);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<wire::EstimateReply> Session::HandleEstimate(const wire::Estimate& request,
+                                                            RankSlot& slot) {
+  wire::EstimateReply reply{};
+  MCCS_ASSIGN_OR_RETURN(reply.microseconds,
+                        slot.communicator()->Estimate(
+                            {request.op, request.type, request.root_or_peer, request.count}));
+  return reply;
+}
+
+// ---- Captured graphs ----------------------------------------------------------------------------
+
+Session::Outcome Session::HandleCaptureWork(const wire::CaptureWork& request) {
+  absl::StatusOr<RankSlot*> slot = UsableSlot(request.comm_handle);
+  Outcome outcome;
+  if (slot.ok()) {
+    outcome = (*slot)->endpoint().captured().Add(request.capture, request.record);
+    (*slot)->communicator()->Wake();  // It polls the slots from now on.
+  } else if ((request.record.flags & wire::kMoreInGroup) == 0) {
+    outcome = slot.status();
+  }
+  return outcome;
+}
+
+// If the communicator has ended, there is nothing to release.
+Session::Outcome Session::HandleReleaseCapture(const wire::ReleaseCapture& request) {
+  const auto slot = ranks_.find(request.comm_handle);
+  if (slot != ranks_.end()) slot->second.endpoint().captured().Release(request.capture);
+  return std::nullopt;
+}
+
+// ---- RMA windows --------------------------------------------------------------------------------
+
+Session::Outcome Session::HandleRegisterWindow(const wire::RegisterWindow& request,
+                                               RankSlot& slot) {
+  const absl::Status opened = slot.endpoint().windows().Open(request);
+  slot.communicator()->Wake();  // Puts may wait for the window.
+  return opened;
+}
+
+// If the communicator has ended, there is no window to close.
+Session::Outcome Session::HandleDeregisterWindow(const wire::DeregisterWindow& request) {
+  const auto slot = ranks_.find(request.comm_handle);
+  absl::Status closed;
+  if (slot != ranks_.end() && slot->second.communicator() != nullptr) {
+    closed = slot->second.endpoint().windows().Close(request.number);
+    slot->second.communicator()->Wake();
+  }
+  const AwaitedStop stop{request.header.request, request.comm_handle, request.number};
+  if (!closed.ok() || HasStopped(stop)) return closed;
+  stops_.push_back(stop);
+  return std::nullopt;
+}
+
+// Puts stop after the slice or copy in progress, or with the communicator: a broken lane fails it.
+bool Session::HasStopped(const AwaitedStop& stop) const {
+  const auto slot = ranks_.find(stop.handle);
+  if (slot == ranks_.end() || slot->second.communicator() == nullptr) return true;
+  const Communicator& communicator = *slot->second.communicator();
+  if (!stop.window.has_value()) return communicator.quiescent();
+  return !communicator.WritesInto(slot->second.endpoint().rank(), *stop.window);
+}
+
+bool Session::PollStops() {
+  return std::erase_if(stops_, [this](const AwaitedStop& stop) {
+           if (!HasStopped(stop)) return false;
+           AnswerDone(stop.request);
+           return true;
+         }) > 0;
+}
+
+}  // namespace mccs
