@@ -8,7 +8,6 @@
 #include "tests/contract/transport_gate_contract.h"
 #include "tests/contract/transport_sink_contract.h"
 #include "tests/contract/transport_wake_contract.h"
-#include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_network.h"
 
 namespace mccs {

@@ -1,6 +1,9 @@
-// A simulated world with one job, and the controller's part in its strategy changes.
-#ifndef MCCS_TESTS_SIM_RUNNING_JOB_H_
-#define MCCS_TESTS_SIM_RUNNING_JOB_H_
+// What scenarios start from: seeds, a world with one formed job, and the controller's part in the
+// job's strategy changes.
+#ifndef MCCS_TESTS_SIM_SCENARIO_H_
+#define MCCS_TESTS_SIM_SCENARIO_H_
+
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -17,12 +20,64 @@
 
 namespace mccs {
 
+// A random sequence; gtest prints its seed with every failure during its life.
+class TracedRandom : public std::mt19937_64 {
+ public:
+  explicit TracedRandom(uint64_t seed)
+      : std::mt19937_64(seed), trace_(__FILE__, __LINE__, absl::StrCat("seed ", seed)) {}
+
+ private:
+  testing::ScopedTrace trace_;
+};
+
+// `for (auto [seed, random] : Seeds(40))` runs its body for the seeds 1 … 40.
+class Seeds {
+ public:
+  struct Seed {
+    uint64_t seed;
+    TracedRandom random;
+  };
+  class Iterator {
+   public:
+    explicit Iterator(uint64_t seed) : seed_(seed) {}
+    Seed operator*() const { return {.seed = seed_, .random = TracedRandom(seed_)}; }
+    Iterator& operator++() { return ++seed_, *this; }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    uint64_t seed_;
+  };
+
+  explicit Seeds(uint64_t last) : last_(last) {}
+  Iterator begin() const { return Iterator(1); }
+  Iterator end() const { return Iterator(last_ + 1); }
+
+ private:
+  const uint64_t last_;
+};
+
+// A random time below `limit_us`, in nanoseconds.
+inline int64_t RandomUs(std::mt19937_64& random, uint64_t limit_us) {
+  return static_cast<int64_t>(random() % limit_us) * kNsPerUs;
+}
+
+// A world with one formed job.
+struct JobWorld {
+  JobWorld(const SimWorldOptions& options, const std::vector<int>& host_of_rank, size_t bytes)
+      : world(options), job(world, host_of_rank, bytes) {
+    EXPECT_TRUE(job.Form()) << "the job's communicator does not form";
+  }
+
+  SimWorld world;
+  SimJob job;
+};
+
 // The controller's part in strategy changes of one communicator over all hosts, led by host 0.
-class StrategyChanges {
+class ProposedChanges {
  public:
   // Without `id`: the communicator that was announced first.
-  StrategyChanges(SimWorld& world, int hosts) : world_(world), hosts_(hosts) {}
-  StrategyChanges(SimWorld& world, int hosts, CommId id) : world_(world), hosts_(hosts), id_(id) {}
+  ProposedChanges(SimWorld& world, int hosts) : world_(world), hosts_(hosts) {}
+  ProposedChanges(SimWorld& world, int hosts, CommId id) : world_(world), hosts_(hosts), id_(id) {}
 
   CommId id() const { return id_.value_or(world_.host(0).controller().announced.front()); }
   uint64_t epoch_of(int host) const {
@@ -39,6 +94,11 @@ class StrategyChanges {
   }
   void Propose(const Strategy& strategy) {
     world_.host(0).controller().proposals.push_back({id(), strategy});
+  }
+  // Proposes the strategy, and runs until all hosts use it; false on timeout.
+  bool Apply(const Strategy& strategy) {
+    Propose(strategy);
+    return world_.RunUntil([&] { return AllAt(strategy.epoch.value()); });
   }
 
   // Random ring orders, number of channels and lane shape.
@@ -101,19 +161,21 @@ class StrategyChanges {
   const std::optional<CommId> id_;
 };
 
-// A world with hosts 0 … max(host_of_rank), and a job on them.
+// A world with hosts 0 … max(host_of_rank), and a formed job on them.
 struct RunningJob {
-  explicit RunningJob(uint64_t seed, std::vector<int> host_of_rank = {0, 1, 2},
+  explicit RunningJob(uint64_t seed, const std::vector<int>& host_of_rank = {0, 1, 2},
                       size_t bytes = 1 << 20, const SimNetworkOptions& network = {})
       : world({.seed = seed, .hosts = std::ranges::max(host_of_rank) + 1, .network = network}),
         job(world, host_of_rank, bytes),
-        changes(world, std::ranges::max(host_of_rank) + 1) {}
+        changes(world, world.hosts()) {
+    EXPECT_TRUE(job.Form()) << "the job's communicator does not form";
+  }
 
   SimWorld world;
   SimJob job;
-  StrategyChanges changes;
+  ProposedChanges changes;
 };
 
 }  // namespace mccs
 
-#endif  // MCCS_TESTS_SIM_RUNNING_JOB_H_
+#endif  // MCCS_TESTS_SIM_SCENARIO_H_
