@@ -1,4 +1,4 @@
-#include "lab/link_names.h"
+#include "lab/link_commands.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include "tests/unit/lab/small_fabric.h"
 
 namespace mccs::lab {
-namespace link_names_test {
+namespace link_commands_test {
 
 using testing::HasSubstr;
 
@@ -35,5 +35,5 @@ TEST(LinkNames, RejectsUnknownLinks) {
   EXPECT_THAT(Found(SmallTopology(), {"leaf9"}), HasSubstr("link 'leaf9' does not exist"));
 }
 
-}  // namespace link_names_test
+}  // namespace link_commands_test
 }  // namespace mccs::lab

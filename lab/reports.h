@@ -1,12 +1,20 @@
-// Output of `mccs-lab links`: one line for each link and direction.
-#ifndef MCCS_LAB_LINK_REPORT_H_
-#define MCCS_LAB_LINK_REPORT_H_
+// Output of `mccs-lab status` and `mccs-lab links`: tables and JSON.
+#ifndef MCCS_LAB_REPORTS_H_
+#define MCCS_LAB_REPORTS_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "lab/lab_state.h"
+
 namespace mccs::lab {
+
+// One line per daemon, with a heading; "no labs" if there are none.
+std::string StatusTable(const std::vector<LabState>& labs);
+
+// JSON array of labs.
+std::string StatusJson(const std::vector<LabState>& labs);
 
 struct LinkLine {
   std::string link;
@@ -21,4 +29,4 @@ std::string LinkJson(const std::vector<LinkLine>& lines);
 
 }  // namespace mccs::lab
 
-#endif  // MCCS_LAB_LINK_REPORT_H_
+#endif  // MCCS_LAB_REPORTS_H_
