@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "topology/locality.h"
+#include "topology/position.h"
 
 namespace mccs {
 

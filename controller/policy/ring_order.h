@@ -10,7 +10,7 @@
 
 namespace mccs {
 
-// Locality order (topology/locality.h), after the hosts in `first`, which keep their order. A host
+// Locality order (topology/position.h), after the hosts in `first`, which keep their order. A host
 // that is not in `view` has no pod and no rack.
 std::vector<HostIndex> LocalityRingOrder(const ClusterView& view,
                                          const CommunicatorView& communicator,

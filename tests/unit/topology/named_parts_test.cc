@@ -1,10 +1,10 @@
-#include "topology/name_pattern.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "topology/named_parts.h"
+
 namespace mccs {
-namespace name_pattern_test {
+namespace named_parts_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -66,5 +66,5 @@ TEST(NamePattern, LimitsTheNumberOfNames) {
   EXPECT_THAT(ErrorOf("h[0-9999999999]"), HasSubstr("something other than numbers"));
 }
 
-}  // namespace name_pattern_test
+}  // namespace named_parts_test
 }  // namespace mccs
