@@ -18,7 +18,6 @@
 #include "base/check.h"
 #include "bench/busy_controller.h"
 #include "bench/cluster_views.h"
-#include "bench/paper_cluster.h"
 #include "benchmark/benchmark.h"
 #include "controller/planning/planner.h"
 #include "controller/policy/fair_flow.h"
