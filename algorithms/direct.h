@@ -1,4 +1,7 @@
-// Inside of BuildPlan: all-to-all, gather and scatter directly from host to host.
+// Inside of BuildPlan: programs that send directly from host to host: all-to-all, gather and
+// scatter, and all-reduce of small messages.
+//
+// All-to-all, gather and scatter:
 //
 // Every byte between two hosts crosses once, on the lane between them, together with all others of
 // that direction: one slice per round has a piece for each pair of ranks (several slices, if there
@@ -16,8 +19,8 @@
 // Cost per host, H hosts, R ranks of which L on this host, N bytes per block: all-to-all L(R−L)N
 // bytes out and as many in, over H−1 lanes each way, in one hop; gather and scatter NL at the other
 // hosts, N(R−L) at the root's.
-#ifndef MCCS_ALGORITHMS_DIRECT_EXCHANGE_H_
-#define MCCS_ALGORITHMS_DIRECT_EXCHANGE_H_
+#ifndef MCCS_ALGORITHMS_DIRECT_H_
+#define MCCS_ALGORITHMS_DIRECT_H_
 
 #include "absl/status/statusor.h"
 #include "algorithms/plan.h"
@@ -33,6 +36,21 @@ int ExchangePieces(const PlanKey& key, const Layout& layout);
 // the ring. kInvalidArgument: too many steps. REQUIRES: Exchanges(key.kind).
 absl::StatusOr<Program> DirectExchange(const PlanKey& key, const Ring& ring, int pieces);
 
+// All-reduce in one round, for small messages. Every host sends the sum of its
+// ranks' inputs to every other host, and each host accumulates all these sums in the order of
+// HostIndex, so all ranks have the same bits.
+//
+//   stage 0   own sum ─► staged for each other host, and the first output   send to all, receive
+//   stage 1   sum of host 0 + sum of host 1 + …  ─► all outputs             from all
+//
+// Cost per host, H hosts, N bytes: (H−1)N bytes out and as many in, over H−1 lanes each way, in one
+// hop. The own sum is staged once per other host, so the result can overwrite the output, where the
+// sum was, without waiting for acknowledgements.
+//
+// Hop k goes to the k-th next host of the ring, as in DirectExchange.
+// REQUIRES: 2 ≤ ring.hosts() ≤ kMaxDirectHosts.
+Program DirectAllReduce(const Ring& ring, bool scaled);
+
 }  // namespace mccs
 
-#endif  // MCCS_ALGORITHMS_DIRECT_EXCHANGE_H_
+#endif  // MCCS_ALGORITHMS_DIRECT_H_
