@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "algorithms/binary_tree.h"
+#include "algorithms/tree.h"
 
 namespace mccs {
 namespace {

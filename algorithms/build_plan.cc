@@ -5,15 +5,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "algorithms/binary_tree.h"
-#include "algorithms/direct_all_reduce.h"
-#include "algorithms/direct_exchange.h"
+#include "algorithms/direct.h"
 #include "algorithms/plan.h"
 #include "algorithms/ring.h"
 #include "algorithms/tree.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 
 namespace mccs {
+
 namespace {
 
 absl::Status CheckLayout(const Layout& layout) {
@@ -188,6 +188,26 @@ absl::StatusOr<Plan> BuildPlan(const PlanKey& key, const Layout& layout,
     plan.programs.push_back(std::move(program));
   }
   return plan;
+}
+
+int Layout::rank_count() const {
+  size_t ranks = 0;
+  for (const auto& host : hosts) ranks += host.size();
+  return static_cast<int>(ranks);
+}
+
+int Layout::max_local_ranks() const {
+  size_t most = 0;
+  for (const auto& host : hosts) most = std::max(most, host.size());
+  return static_cast<int>(most);
+}
+
+HostIndex Layout::HostOf(Rank rank) const {
+  for (int h = 0; h < host_count(); ++h) {
+    if (std::binary_search(hosts[h].begin(), hosts[h].end(), rank)) return HostIndex(h);
+  }
+  MCCS_CHECK(!"the rank is in some host's list");
+  return HostIndex(0);
 }
 
 }  // namespace mccs

@@ -34,8 +34,8 @@ struct Extent {
   uint64_t count = 0;
 };
 
-// The division of one operation: `total` elements in blocks of block_elements(); the last blocks of
-// an all-reduce may be short or empty. A cheap value, without allocation.
+// The division of one operation: `total` elements in blocks of equal size; the last blocks of an
+// all-reduce may be short or empty. A cheap value, without allocation.
 class Geometry {
  public:
   // `count`: as in the NCCL call (per rank for all-gather and reduce-scatter).
@@ -50,8 +50,6 @@ class Geometry {
   uint64_t BlockOffset(int32_t block) const;
   // Elements of `block`.
   uint64_t BlockLength(int32_t block) const;
-  // Distance in elements from one block to the next.
-  uint64_t block_elements() const { return block_elements_; }
 
  private:
   uint64_t total_ = 0;

@@ -166,7 +166,7 @@ struct Plan {
 };
 
 // Builds the plan of `self`: on rings of hosts (ring.h), on two trees of them (tree.h), or directly
-// from host to host (direct_all_reduce.h, direct_exchange.h). One host: no lanes, local combines
+// from host to host (direct.h). One host: no lanes, local combines
 // only.
 // kInvalidArgument: a kind without a plan, an algorithm that does not support it over this number
 // of hosts, a root out of range, a scale for a kind that does not reduce, a layout or rings that

@@ -21,7 +21,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "bench/cluster_views.h"
-#include "bench/paper_cluster.h"
 #include "benchmark/benchmark.h"
 #include "controller/coordinator/coordinator.h"
 #include "controller/planning/planner.h"

@@ -35,7 +35,6 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "bench/cluster_views.h"
-#include "bench/paper_cluster.h"
 #include "controller/policy/flow_planner.h"
 #include "controller/policy/rings.h"
 #include "controller/policy/shares.h"

@@ -2,10 +2,13 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
@@ -46,6 +49,11 @@ std::string DescribeEnd(int wait_status) {
 
 void AdoptOrphans() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
+UniqueFd OpenPidfd(pid_t pid) {
+  // Raw system call: Debian 12's <sys/pidfd.h> cannot be linked from C++.
+  return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+}
+
 void KillDescendants() {
   for (int round = 0; round < kMaxRounds; ++round) {
     ReapChildren();
@@ -54,6 +62,25 @@ void KillDescendants() {
     for (pid_t child : children) kill(child, SIGKILL);
     nanosleep(&kRoundPause, nullptr);
   }
+}
+
+absl::StatusOr<SignalWatch> SignalWatch::Create() {
+  sigset_t watched;
+  sigemptyset(&watched);
+  for (int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&watched, number);
+  if (sigprocmask(SIG_BLOCK, &watched, nullptr) != 0)
+    return absl::ErrnoToStatus(errno, "cannot block signals");
+  UniqueFd fd(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, "cannot create a signal descriptor");
+  return SignalWatch(std::move(fd));
+}
+
+std::optional<Signal> SignalWatch::Take() {
+  signalfd_siginfo info{};
+  if (read(fd_.get(), &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info)))
+    return std::nullopt;
+  return Signal{.number = static_cast<int>(info.ssi_signo),
+                .from_terminal = info.ssi_code == SI_KERNEL};
 }
 
 }  // namespace mccs::lab

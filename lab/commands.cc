@@ -16,17 +16,15 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
+#include "lab/environment.h"
+#include "lab/fabric.h"
 #include "lab/fabric_plan.h"
 #include "lab/host_identity.h"
 #include "lab/job.h"
-#include "lab/network_support.h"
 #include "lab/node.h"
-#include "lab/placement.h"
-#include "lab/products.h"
+#include "lab/reports.h"
 #include "lab/spawn.h"
-#include "lab/status_report.h"
 #include "lab/supervisor.h"
-#include "lab/topology_file.h"
 
 namespace mccs::lab {
 namespace {

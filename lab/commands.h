@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lab/caller.h"
+#include "lab/lab_state.h"
 
 namespace mccs::lab {
 

@@ -1,4 +1,5 @@
-// Environment variables of tenants' programs.
+// What processes of a lab start with: the paths of its programs and libraries, and environment
+// variables.
 #ifndef MCCS_LAB_ENVIRONMENT_H_
 #define MCCS_LAB_ENVIRONMENT_H_
 
@@ -8,7 +9,23 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
+
 namespace mccs::lab {
+
+// Paths of a lab's programs and libraries, which the build puts next to this program. Absolute.
+struct Products {
+  std::string lab;  // this program
+  std::string mccsd;
+  std::string controller;
+  std::string mccsctl;
+  // LD_PRELOAD of tenants' programs, in order: the sanitizer's runtime, if any (it must be first),
+  // libmccs-free-hooks.so (it must precede CUDA's libraries), the emulated CUDA, libnccl.so.2.
+  std::vector<std::string> preload;
+};
+
+// kNotFound: the message names the missing file and how to build it.
+absl::StatusOr<Products> FindProducts();
 
 // NAME=value entries, as execve takes them. Nothing here reads the process's own environment.
 using Environment = std::vector<std::string>;

@@ -52,6 +52,10 @@ class Fabric {
   const std::vector<NodeState>& nodes_;
 };
 
+// Tries all operations that a fabric needs, in a temporary node. kUnimplemented: the message names
+// the missing privilege or kernel feature.
+absl::Status CheckNetworkSupport(const NetworkTools& tools);
+
 }  // namespace mccs::lab
 
 #endif  // MCCS_LAB_FABRIC_H_

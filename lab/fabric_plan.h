@@ -11,7 +11,7 @@
 // topology, or a generated one. The switch's address is the next hop for all its neighbours and the
 // source of its ICMP messages. The management network has no rate limits.
 //
-// Pure.
+// Pure, except for ReadTopologyFile.
 #ifndef MCCS_LAB_FABRIC_PLAN_H_
 #define MCCS_LAB_FABRIC_PLAN_H_
 
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lab/lab_state.h"
 #include "topology/topology.h"
 
 namespace mccs::lab {
@@ -88,6 +89,20 @@ inline constexpr uint16_t kControllerPort = 7500;
 
 // Contents of /etc/hosts: names and addresses of all hosts and switches.
 std::string HostsFile(const FabricPlan& plan);
+
+// Reads the topology file of a lab.
+
+struct TopologyFile {
+  std::string text;
+  Topology topology;
+};
+
+absl::StatusOr<TopologyFile> ReadTopologyFile(const std::string& path);
+
+// Hosts on the machine's own network, with names, GPUs and positions but without links.
+std::vector<LabHost> PlainHostsOf(const Topology& topology);
+// Hosts on the fabric.
+std::vector<LabHost> FabricHostsOf(const FabricPlan& plan);
 
 }  // namespace mccs::lab
 

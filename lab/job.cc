@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,12 +14,35 @@
 #include "lab/child_processes.h"
 
 namespace mccs::lab {
+
+std::string LinePrefixer::Take(std::string_view piece) {
+  std::string out;
+  while (!piece.empty()) {
+    size_t newline = piece.find('\n');
+    size_t room = kMaxLineBytes - unfinished_.size();
+    size_t taken = std::min({newline, piece.size(), room});
+    unfinished_.append(piece.substr(0, taken));
+    piece.remove_prefix(taken);
+    bool ends_line = !piece.empty() && piece.front() == '\n';
+    if (ends_line) piece.remove_prefix(1);
+    if (ends_line || unfinished_.size() == kMaxLineBytes) {
+      out += prefix_ + unfinished_ + '\n';
+      unfinished_.clear();
+    }
+  }
+  return out;
+}
+
+std::string LinePrefixer::Finish() {
+  if (unfinished_.empty()) return "";
+  std::string out = prefix_ + unfinished_ + '\n';
+  unfinished_.clear();
+  return out;
+}
+
 namespace {
 
 constexpr size_t kPieceBytes = 64 * 1024;
-
-// Raw system call: Debian 12's <sys/pidfd.h> cannot be linked from C++.
-int PidfdOpen(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
 void PrintMessage(const std::string& text) { std::fprintf(stderr, "mccs-lab: %s\n", text.c_str()); }
 
@@ -41,7 +63,7 @@ absl::StatusOr<int> Job::Run(const std::vector<JobProcess>& processes) {
   MCCS_ASSIGN_OR_RETURN(signals_, SignalWatch::Create());
   AdoptOrphans();
   signal(SIGPIPE, SIG_IGN);  // Print handles EPIPE
-  if (options_.supervisor > 0) supervisor_.Reset(PidfdOpen(options_.supervisor));
+  if (options_.supervisor > 0) supervisor_ = OpenPidfd(options_.supervisor);
   for (const JobProcess& process : processes) {
     absl::Status started = Start(process);
     if (started.ok()) continue;
@@ -194,6 +216,59 @@ void Job::SignalAll(int signal_number) {
 bool Job::AnyRunning() const {
   return std::any_of(processes_.begin(), processes_.end(),
                      [](const Process& process) { return process.pid > 0; });
+}
+
+namespace {
+
+absl::StatusOr<std::vector<const DaemonState*>> ChosenHosts(const LabState& lab,
+                                                            const std::vector<std::string>& names) {
+  std::vector<const DaemonState*> chosen;
+  if (names.empty()) {
+    for (const DaemonState& host : lab.hosts()) chosen.push_back(&host);
+  }
+  for (const std::string& name : names) {
+    MCCS_ASSIGN_OR_RETURN(const DaemonState* host, lab.FindHost(name));
+    if (std::find(chosen.begin(), chosen.end(), host) != chosen.end())
+      return absl::InvalidArgumentError(absl::StrCat("--hosts names ", name, " twice"));
+    chosen.push_back(host);
+  }
+  return chosen;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<PlacedRank>> PlaceRanks(const LabState& lab,
+                                                   const PlacementOptions& options) {
+  MCCS_ASSIGN_OR_RETURN(const std::vector<const DaemonState*> hosts,
+                        ChosenHosts(lab, options.hosts));
+  std::vector<int32_t> room;
+  int32_t most = 0;
+  for (const DaemonState* host : hosts) {
+    if (options.ranks_per_host > host->gpus) {
+      return absl::InvalidArgumentError(absl::StrCat("--ranks-per-host ", options.ranks_per_host,
+                                                     ": ", host->name, " has ", host->gpus,
+                                                     " GPUs"));
+    }
+    room.push_back(options.ranks_per_host == 0 ? host->gpus : options.ranks_per_host);
+    most += room.back();
+  }
+  if (options.ranks > most) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--ranks ", options.ranks, ": ", hosts.size(),
+        hosts.size() == 1 ? " host takes" : " hosts take", " at most ", most, " ranks"));
+  }
+  int32_t left = options.ranks == 0 ? most : options.ranks;
+  std::vector<PlacedRank> placed;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    const int32_t here = std::min(room[i], left);
+    left -= here;
+    for (int32_t local_rank = 0; local_rank < here; ++local_rank)
+      placed.push_back({.host = hosts[i],
+                        .host_index = static_cast<int32_t>(i),
+                        .local_rank = local_rank,
+                        .local_world_size = here});
+  }
+  return placed;
 }
 
 }  // namespace mccs::lab

@@ -4,18 +4,40 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "base/unique_fd.h"
-#include "lab/line_prefixer.h"
-#include "lab/signals.h"
+#include "lab/child_processes.h"
+#include "lab/lab_state.h"
 #include "lab/spawn.h"
 
 namespace mccs::lab {
+
+// Longer lines are split into parts, each with the prefix.
+inline constexpr size_t kMaxLineBytes = 64 * 1024;
+
+// Adds a prefix to each line of a stream that arrives in arbitrary pieces, so that many ranks can
+// share a terminal without mixing lines.
+class LinePrefixer {
+ public:
+  explicit LinePrefixer(std::string prefix) : prefix_(std::move(prefix)) {}
+
+  // Returns all lines that are complete now.
+  std::string Take(std::string_view piece);
+
+  // At the end of the stream: returns the rest as a line.
+  std::string Finish();
+
+ private:
+  std::string prefix_;
+  std::string unfinished_;
+};
 
 struct JobProcess {
   std::string label;   // "rank 3 on h1", for messages
@@ -86,6 +108,26 @@ class Job {
   Stage stage_ = Stage::kRunning;
   MonotonicNs stage_ends_ = 0;
 };
+
+// Assigns the ranks of a job to hosts.
+
+struct PlacedRank {
+  const DaemonState* host = nullptr;  // LIFETIME: that of the LabState
+  int32_t host_index = 0;             // among the hosts of the job
+  int32_t local_rank = 0;
+  int32_t local_world_size = 0;
+};
+
+struct PlacementOptions {
+  int32_t ranks = 0;               // total; 0: as many as fit
+  int32_t ranks_per_host = 0;      // 0: one per GPU of the host
+  std::vector<std::string> hosts;  // in this order; empty: all, in the lab's order
+};
+
+// By rank; fills one host after the other. kInvalidArgument: the ranks do not fit. kNotFound: no
+// such host.
+absl::StatusOr<std::vector<PlacedRank>> PlaceRanks(const LabState& lab,
+                                                   const PlacementOptions& options);
 
 }  // namespace mccs::lab
 

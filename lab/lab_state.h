@@ -14,6 +14,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+#include "lab/environment.h"
 
 namespace mccs::lab {
 
@@ -106,6 +108,52 @@ nlohmann::ordered_json ToJson(const LabState& lab);
 // ENSURES: atomic for readers.
 absl::Status WriteState(const LabPaths& paths, const LabState& state);
 absl::StatusOr<LabState> ReadState(const LabPaths& paths);
+
+inline constexpr size_t kMaxNameChars = 32;
+
+// Lower-case letters, digits, '-' and '_'; at most kMaxNameChars.
+absl::Status ValidateLabName(std::string_view name);
+absl::Status ValidateTenantName(std::string_view name);
+
+// Directories of labs, `parent`/mccs-lab-<uid>-<name>, and their locks. The supervisor and the
+// launcher hold the lock while they run. An unlocked directory is left from a killed lab; the next
+// command removes it.
+class LabDirectories {
+ public:
+  explicit LabDirectories(std::string parent) : parent_(std::move(parent)) {}
+
+  // REQUIRES: a valid name.
+  LabPaths PathsOf(std::string_view name) const;
+
+  // Creates the directory and locks it. The lock lasts until all copies of the descriptor (fork
+  // makes some) are closed. kAlreadyExists: a lab of that name is running.
+  absl::StatusOr<UniqueFd> CreateAndLock(std::string_view name) const;
+
+  // Whether a supervisor holds the lock. Removes the directory if nobody holds it.
+  absl::StatusOr<bool> IsLocked(std::string_view name) const;
+
+  // Names of this user's running labs. Removes unlocked directories.
+  std::vector<std::string> RunningNames() const;
+
+ private:
+  std::string Prefix() const;
+
+  std::string parent_;
+};
+
+// Removes a lab's directory recursively. OK if it does not exist.
+absl::Status RemoveLabDirectory(const LabPaths& paths);
+
+// The environment of the mccs-lab command, and the labs that it can use.
+struct Caller {
+  Environment environment;
+  LabDirectories directories;
+};
+
+// kNotFound: the message lists the running labs.
+absl::StatusOr<LabState> FindLab(const Caller& caller, const std::string& name);
+// kUnavailable: the lab is still starting.
+absl::StatusOr<LabState> FindReadyLab(const Caller& caller, const std::string& name);
 
 }  // namespace mccs::lab
 

@@ -3,18 +3,26 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <deque>
 #include <fstream>
 #include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "lab/child_processes.h"
-#include "lab/daemon_files.h"
 #include "lab/fabric.h"
 #include "lab/host_identity.h"
+#include "lab/lab_state.h"
 #include "lab/spawn.h"
 
 namespace mccs::lab {
@@ -25,6 +33,90 @@ constexpr int kPollMs = 5;
 
 constexpr char kStarting[] = "starting";
 constexpr char kReady[] = "ready";
+
+// ---- Files of the daemons -----------------------------------------------------------------------
+
+constexpr size_t kTailLines = 12;
+
+absl::Status WriteFolder(const LabPaths& paths, const std::string& daemon,
+                         const std::string& config) {
+  if (mkdir(paths.DaemonDirectory(daemon).c_str(), 0700) != 0) {
+    return absl::ErrnoToStatus(errno,
+                               absl::StrCat("cannot create ", paths.DaemonDirectory(daemon)));
+  }
+  std::ofstream file(paths.Config(daemon));
+  file << config << std::flush;
+  if (!file) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", paths.Config(daemon)));
+  return absl::OkStatus();
+}
+
+std::string SocketsOf(const LabPaths& paths, const std::string& host,
+                      const std::vector<std::string>& tenants) {
+  std::string text = tenants.empty() ? "" : "sockets:\n";
+  for (const std::string& tenant : tenants) {
+    absl::StrAppend(&text, "  - {path: ", paths.Socket(host, tenant), ", tenant: '", tenant,
+                    "'}\n");
+  }
+  return text;
+}
+
+std::optional<std::string> ReadAddress(const std::string& path) {
+  std::ifstream file(path);
+  std::string address;
+  if (!(file >> address) || address.find(':') == std::string::npos) return std::nullopt;
+  return address;
+}
+
+// Creates the daemon's directory and configuration. `listen`: ADDRESS:PORT.
+absl::Status WriteControllerFiles(const LabPaths& paths, const std::string& listen) {
+  return WriteFolder(paths, kControllerName,
+                     absl::StrCat("listen: ", listen, "\n",
+                                  "metrics_listen: ", listen.substr(0, listen.rfind(':')), ":0\n",
+                                  "state_dir: ", paths.DaemonDirectory(kControllerName), "\n"));
+}
+
+// `tenants`: have their own sockets. `more`: YAML lines appended to the host's configuration; must
+// not repeat the keys that the lab writes.
+absl::Status WriteHostFiles(const LabPaths& paths, const LabHost& host,
+                            const std::string& controller_endpoint,
+                            const std::vector<std::string>& tenants, const std::string& more) {
+  const std::string endpoint = absl::StrCat(host.address, ":", host.port);
+  const std::string listen = host.listens_everywhere ? absl::StrCat("listen: 0.0.0.0:", host.port,
+                                                                    "\nadvertise: ", endpoint)
+                                                     : absl::StrCat("listen: ", endpoint);
+  return WriteFolder(paths, host.name,
+                     absl::StrCat("host: ", host.name, "\n",                  //
+                                  "socket: ", paths.Socket(host.name), "\n",  //
+                                  listen, "\n",                               //
+                                  "metrics_listen: ", host.address, ":0\n",
+                                  "state_dir: ", paths.DaemonDirectory(host.name), "\n",  //
+                                  "controller: ", controller_endpoint, "\n",              //
+                                  "gpus: ", host.gpus, "\n",                              //
+                                  "position: {pod: '", host.pod, "', rack: '", host.rack, "'}\n",
+                                  "dscp: {1: 8, 2: 16, 3: 24, 4: 32, 5: 40, 6: 48, 7: 56}\n",
+                                  "log_level: info\n", SocketsOf(paths, host.name, tenants), more));
+}
+
+// The daemon's host:port; empty until it serves.
+std::optional<std::string> ReadEndpoint(const LabPaths& paths, std::string_view daemon) {
+  return ReadAddress(paths.Endpoint(daemon));
+}
+
+// host:port of its metrics; set before ReadEndpoint returns a value.
+std::optional<std::string> ReadMetricsEndpoint(const LabPaths& paths, std::string_view daemon) {
+  return ReadAddress(paths.MetricsEndpoint(daemon));
+}
+
+// The last lines of the daemon's log, for an error message.
+std::string LogTail(const LabPaths& paths, std::string_view daemon) {
+  std::ifstream file(paths.Log(daemon));
+  std::deque<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    lines.push_back("  " + line);
+    if (lines.size() > kTailLines) lines.pop_front();
+  }
+  return lines.empty() ? "  (the log is empty)" : absl::StrJoin(lines, "\n");
+}
 
 }  // namespace
 

@@ -6,8 +6,8 @@
 
 #include "absl/status/status.h"
 #include "base/clock.h"
+#include "lab/child_processes.h"
 #include "lab/lab_state.h"
-#include "lab/signals.h"
 #include "lab/supervisor.h"
 
 namespace mccs::lab {

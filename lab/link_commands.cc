@@ -4,19 +4,103 @@
 #include <sys/file.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
 #include "base/units.h"
+#include "base/yaml_config.h"
 #include "lab/fabric.h"
-#include "lab/link_names.h"
-#include "lab/link_rates.h"
-#include "lab/link_report.h"
-#include "lab/topology_file.h"
+#include "lab/fabric_plan.h"
+#include "lab/reports.h"
 
 namespace mccs::lab {
+namespace {
+
+bool IsEndA(const Topology& topology, const Topology::Link& link, const std::string& name) {
+  if (!link.nic) return topology.switch_of(link.a).name == name;
+  return topology.NicName(*link.nic) == name ||
+         topology.host(topology.nic(*link.nic).host).name == name;
+}
+
+bool IsEndB(const Topology& topology, const Topology::Link& link, const std::string& name) {
+  return topology.switch_of(link.b).name == name;
+}
+
+bool Joins(const Topology& topology, const Topology::Link& link, const std::string& one,
+           const std::string& other) {
+  return (IsEndA(topology, link, one) && IsEndB(topology, link, other)) ||
+         (IsEndA(topology, link, other) && IsEndB(topology, link, one));
+}
+
+}  // namespace
+
+absl::StatusOr<LinkId> FindLinkByWords(const Topology& topology,
+                                       const std::vector<std::string>& words) {
+  if (words.size() == 1) {
+    if (const std::optional<LinkId> link = topology.FindLink(words[0])) return *link;
+    return absl::NotFoundError(
+        absl::StrCat("link '", words[0], "' does not exist; see 'mccs-lab links'"));
+  }
+  std::vector<LinkId> meant;
+  for (size_t i = 0; i < topology.links().size(); ++i) {
+    if (Joins(topology, topology.links()[i], words[0], words[1]))
+      meant.push_back(LinkId(static_cast<int32_t>(i)));
+  }
+  if (meant.size() == 1) return meant.front();
+  if (meant.empty()) {
+    return absl::NotFoundError(absl::StrCat("no link between '", words[0], "' and '", words[1],
+                                            "'; see 'mccs-lab links'"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "ambiguous link: ", meant.size(), " links between '", words[0], "' and '", words[1],
+      "'; name one of ", absl::StrJoin(meant, ", ", [&](std::string* out, LinkId link) {
+        out->append(topology.link(link).name);
+      })));
+}
+
+absl::StatusOr<std::vector<uint64_t>> ReadLinkRates(const std::string& path,
+                                                    const FabricPlan& plan) {
+  std::vector<uint64_t> rates;
+  for (const Cable& cable : plan.cables) rates.push_back(cable.rate_bps);
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return rates;
+  std::vector<std::pair<std::string, std::string>> changed;
+  MCCS_ASSIGN_OR_RETURN(YamlReader yaml, YamlReader::Open(path));
+  yaml.Field("bits_per_second", &changed, Need::kRequired);
+  MCCS_RETURN_IF_ERROR(yaml.Finish());
+  for (const auto& [name, text] : changed) {
+    const std::optional<LinkId> link = plan.topology.FindLink(name);
+    if (!link || !absl::SimpleAtoi(text, &rates[link->value()]))
+      return absl::InternalError(absl::StrCat(path, ": invalid entry '", name, ": ", text,
+                                              "': expected a link and its rate"));
+  }
+  return rates;
+}
+
+absl::Status WriteLinkRates(const std::string& path, const FabricPlan& plan,
+                            const std::vector<uint64_t>& rates_bps) {
+  const std::string partial = path + ".partial";
+  {
+    std::ofstream file(partial);
+    file << "bits_per_second:\n";
+    for (size_t i = 0; i < rates_bps.size(); ++i) {
+      file << "  '" << plan.cables[i].name << "': '" << rates_bps[i] << "'\n";
+    }
+    file << std::flush;
+    if (!file) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", partial));
+  }
+  if (std::rename(partial.c_str(), path.c_str()) != 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+  return absl::OkStatus();
+}
+
 namespace {
 
 // The fabric of a running lab.

@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
+#include "lab/child_processes.h"
 
 namespace mccs::lab {
 namespace {
@@ -24,10 +24,7 @@ namespace {
 constexpr int kNamespaces = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWUTS;
 constexpr char kControlGroups[] = "/sys/fs/cgroup";
 // A node's report when it is ready; any other report is an error message.
-constexpr char kReady[] = "ready";
-
-// Raw system call: Debian 12's <sys/pidfd.h> cannot be linked from C++.
-int PidfdOpen(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
+constexpr char kNodeReady[] = "ready";
 
 absl::Status Unsupported(const std::string& what) {
   return absl::UnimplementedError(absl::ErrnoToStatus(errno, what).message());
@@ -72,7 +69,7 @@ absl::Status BecomeNode(const NodeOptions& options) {
   prctl(PR_SET_NAME, absl::StrCat("lab:", options.identity.name).c_str());
   const absl::Status status =
       getppid() == parent ? BecomeNode(options) : absl::CancelledError("the lab has ended");
-  const std::string text = status.ok() ? kReady : std::string(status.message());
+  const std::string text = status.ok() ? kNodeReady : std::string(status.message());
   (void)!write(report, text.data(), text.size());
   if (!status.ok()) _exit(1);
   // Close all inherited descriptors; open pipe ends would hide the parent's end from their readers.
@@ -98,7 +95,7 @@ absl::StatusOr<pid_t> StartNode(const NodeOptions& options) {
   while ((got = read(reader.get(), piece, sizeof(piece))) > 0 || (got < 0 && errno == EINTR)) {
     if (got > 0) report.append(piece, got);
   }
-  if (report == kReady) return holder;
+  if (report == kNodeReady) return holder;
   waitpid(holder, nullptr, 0);
   return absl::UnimplementedError(
       report.empty()
@@ -109,10 +106,9 @@ absl::StatusOr<pid_t> StartNode(const NodeOptions& options) {
 int EnterNode(pid_t holder) {
   char directory[PATH_MAX];
   const bool has_directory = getcwd(directory, sizeof(directory)) != nullptr;
-  const int pidfd = PidfdOpen(holder);
-  if (pidfd < 0) return errno;
-  const int error = setns(pidfd, kNamespaces) != 0 ? errno : 0;
-  close(pidfd);
+  const UniqueFd pidfd = OpenPidfd(holder);
+  if (!pidfd.valid()) return errno;
+  const int error = setns(pidfd.get(), kNamespaces) != 0 ? errno : 0;
   // setns to a mount namespace changes the working directory to its root.
   if (error == 0 && has_directory && chdir(directory) != 0) return errno;
   return error;
@@ -120,7 +116,7 @@ int EnterNode(pid_t holder) {
 
 absl::Status RunInNetworkOf(pid_t holder, absl::FunctionRef<absl::Status()> work) {
   UniqueFd home(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
-  UniqueFd there(PidfdOpen(holder));
+  const UniqueFd there = OpenPidfd(holder);
   if (!home.valid() || !there.valid() || setns(there.get(), CLONE_NEWNET) != 0)
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot enter the network of process ", holder));
   absl::Status status = work();

@@ -14,7 +14,6 @@
 #include "base/status_macros.h"
 #include "lab/child_processes.h"
 #include "lab/launcher.h"
-#include "lab/signals.h"
 
 namespace mccs::lab {
 namespace {

@@ -22,10 +22,8 @@
 #include "base/clock.h"
 #include "lab/environment.h"
 #include "lab/fabric_plan.h"
-#include "lab/lab_directory.h"
 #include "lab/lab_state.h"
 #include "lab/network_tools.h"
-#include "lab/products.h"
 
 namespace mccs::lab {
 

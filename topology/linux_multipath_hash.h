@@ -1,3 +1,20 @@
+// The hash by which a Linux router chooses among equal next hops, and the SipHash-2-4 under it.
+#ifndef MCCS_TOPOLOGY_LINUX_MULTIPATH_HASH_H_
+#define MCCS_TOPOLOGY_LINUX_MULTIPATH_HASH_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "topology/five_tuple.h"
+
+namespace mccs {
+
+// SipHash-2-4 (source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012).
+// `key` as two little-endian numbers.
+uint64_t SipHash24(std::array<uint64_t, 2> key, std::span<const std::byte> data);
+
 // The hash by which a Linux router chooses among equal next hops of an IPv4 packet that it
 // forwards, with
 //
@@ -16,15 +33,6 @@
 // Ports and addresses are in network byte order. Of each pair, the value that is smaller as a
 // little-endian number is first, so both directions of a flow have the same hash.
 // tests/unit/topology/linux_multipath_hash_test.cc compares it with the running kernel.
-#ifndef MCCS_TOPOLOGY_LINUX_MULTIPATH_HASH_H_
-#define MCCS_TOPOLOGY_LINUX_MULTIPATH_HASH_H_
-
-#include <cstddef>
-#include <cstdint>
-
-#include "topology/five_tuple.h"
-
-namespace mccs {
 
 // Bits of net.ipv4.fib_multipath_hash_fields for the five-tuple.
 inline constexpr uint32_t kHashSourceAddress = 1 << 0;

@@ -9,10 +9,36 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/units.h"
-#include "topology/guarantees.h"
 #include "topology/level_heap.h"
 
 namespace mccs {
+
+std::vector<BrokenGuarantee> FindBrokenGuarantees(std::span<const double> capacity_bps,
+                                                  std::span<const FlowDemand> flows) {
+  std::vector<double> guaranteed(capacity_bps.size());
+  for (const FlowDemand& flow : flows) {
+    for (const ArcId arc : flow.path) guaranteed[arc.value()] += flow.guarantee_bps;
+  }
+  std::vector<BrokenGuarantee> broken;
+  std::vector<size_t> place(capacity_bps.size());  // in `broken`, from 1; 0: none
+  for (size_t arc = 0; arc < capacity_bps.size(); ++arc) {
+    if (guaranteed[arc] <= capacity_bps[arc] * (1 + kRateTolerance)) continue;
+    broken.push_back({.arc = ArcId(static_cast<int32_t>(arc)),
+                      .guaranteed_bps = guaranteed[arc],
+                      .capacity_bps = capacity_bps[arc],
+                      .flows = {}});
+    place[arc] = broken.size();
+  }
+  if (broken.empty()) return broken;
+  for (size_t f = 0; f < flows.size(); ++f) {
+    if (flows[f].guarantee_bps == 0) continue;
+    for (const ArcId arc : flows[f].path) {
+      if (place[arc.value()] != 0) broken[place[arc.value()] - 1].flows.push_back(f);
+    }
+  }
+  return broken;
+}
+
 namespace {
 
 // Relative to the arc's largest weight: a smaller remaining weight is inexact and is summed again.
@@ -273,6 +299,24 @@ absl::StatusOr<std::vector<Share>> MaxMinShares(std::span<const double> capacity
   ProgressiveFilling filling(capacity_bps, flows);
   MCCS_RETURN_IF_ERROR(filling.CheckGuarantees());
   return filling.Run();
+}
+
+namespace {
+
+constexpr double kEthernetBytes = 14;
+constexpr double kIpAndTcpBytes = 20 + 32;  // IPv4; TCP with timestamps
+
+// Headers of slices (48 bytes each) and acknowledgements of the opposite direction: TCP's, one per
+// delivery to the receiver (up to 64 KiB; 66 bytes), and lanes', one per slice. Measured on
+// saturated links of the lab: 99.05 % of all bytes were payload at MTU 9000, 95.46 % at 1500. A
+// receiver that acknowledges every second packet uses 2 % at MTU 1500.
+constexpr double kHeadersAndAcknowledgements = 0.002;
+
+}  // namespace
+
+double PayloadFraction(int32_t mtu_bytes) {
+  return (mtu_bytes - kIpAndTcpBytes) / (mtu_bytes + kEthernetBytes) *
+         (1 - kHeadersAndAcknowledgements);
 }
 
 }  // namespace mccs

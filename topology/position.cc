@@ -1,5 +1,6 @@
 #include "topology/position.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace mccs {
@@ -49,6 +50,15 @@ std::strong_ordering operator<=>(const Position& a, const Position& b) {
   if (const auto pod = CompareNatural(a.pod, b.pod); pod != 0) return pod;
   if (const auto rack = CompareNatural(a.rack, b.rack); rack != 0) return rack;
   return CompareNatural(a.host, b.host);
+}
+
+std::vector<HostIndex> LocalityOrder(std::span<const Position> hosts) {
+  std::vector<HostIndex> order;
+  order.reserve(hosts.size());
+  for (size_t i = 0; i < hosts.size(); ++i) order.push_back(HostIndex(static_cast<int32_t>(i)));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](HostIndex a, HostIndex b) { return hosts[a.value()] < hosts[b.value()]; });
+  return order;
 }
 
 }  // namespace mccs

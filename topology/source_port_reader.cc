@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "topology/linux_multipath_hash.h"
 #include "topology/named_parts.h"
-#include "topology/port_rules.h"
+#include "topology/source_port_map.h"
 
 namespace mccs {
 namespace {

@@ -15,11 +15,65 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/ids.h"
 #include "topology/position.h"
-#include "topology/source_port_mapping.h"
-#include "topology/topology_ids.h"
 
 namespace mccs {
+
+using PodId = StrongInt<struct PodIdTag, int32_t>;
+using RackId = StrongInt<struct RackIdTag, int32_t>;
+using SwitchId = StrongInt<struct SwitchIdTag, int32_t>;
+using HostId = StrongInt<struct HostIdTag, int32_t>;
+using NicId = StrongInt<struct NicIdTag, int32_t>;
+using GpuId = StrongInt<struct GpuIdTag, int32_t>;
+using LinkId = StrongInt<struct LinkIdTag, int32_t>;
+using ArcId = StrongInt<struct ArcIdTag, int32_t>;
+
+// The direction from the link's end a to its end b, and the opposite one.
+constexpr ArcId ForwardArc(LinkId link) { return ArcId(2 * link.value()); }
+constexpr ArcId BackwardArc(LinkId link) { return ArcId(2 * link.value() + 1); }
+constexpr LinkId LinkOf(ArcId arc) { return LinkId(arc.value() / 2); }
+constexpr bool IsForward(ArcId arc) { return arc.value() % 2 == 0; }
+
+// Both ends included.
+struct SourcePortRange {
+  uint16_t first = 0;
+  uint16_t last = 0;
+
+  bool Contains(uint16_t port) const { return first <= port && port <= last; }
+  bool Overlaps(const SourcePortRange& other) const {
+    return first <= other.last && other.first <= last;
+  }
+};
+
+struct PortRule {
+  SourcePortRange ports;
+  std::vector<bool> at;   // by switch; empty: at every switch
+  std::vector<bool> via;  // by arc: the next hops that it names
+};
+
+// The only known hash: topology/linux_multipath_hash.h.
+struct SwitchHash {
+  uint32_t seed = 0;    // of switches without a seed of their own
+  uint32_t fields = 0;  // bits of kHash… in topology/linux_multipath_hash.h
+};
+
+// How the fabric maps a flow's source port to a path, from the topology file.
+//
+// kRules: the operator routes ranges of ports. At each switch the first matching rule decides, in
+//         the order of the file: its ports contain the flow's, and it names an equal next hop.
+// kHash:  each switch hashes the flow's five-tuple with a known function.
+// kProbe: the mapping is not known; daemons probe it.
+struct SourcePortMapping {
+  enum class Kind { kProbe, kRules, kHash };
+
+  Kind kind = Kind::kProbe;
+  // Permitted source ports of lanes. Above Linux's default range of ephemeral ports (32768 to
+  // 60999), so that other programs do not use them by chance.
+  SourcePortRange candidates = {61000, 65535};
+  std::vector<PortRule> rules;  // kRules
+  SwitchHash hash;              // kHash
+};
 
 class Topology {
  public:
@@ -123,7 +177,7 @@ class Topology {
   // "HOST/NIC".
   std::optional<NicId> FindNic(std::string_view name) const;
 
-  // For topology/locality.h; an unknown pod is the empty string.
+  // For topology/position.h; an unknown pod is the empty string.
   Position PositionOf(HostId host) const;
 
   // The switches that are linked to `at`: in natural order of names, parallel links in the order of

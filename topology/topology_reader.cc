@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "topology/ecmp_paths.h"
 #include "topology/host_reader.h"
 #include "topology/named_parts.h"
-#include "topology/reachability.h"
 #include "topology/source_port_reader.h"
 
 namespace mccs {

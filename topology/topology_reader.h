@@ -28,7 +28,7 @@
 //       - ends: ["leaf[0-1]", "spine[0-1]"]
 //         capacity: 50Gbit/s
 //         name: "up[0-3]"              # optional; needed for a second link between two switches
-//     source_ports:                    # optional; topology/source_port_mapping.h
+//     source_ports:                    # optional; topology/topology.h
 //       mapping: rules                 # rules, hash or probe (default)
 //       candidates: 61000-65535        # permitted source ports of lanes
 //       rules:
@@ -43,7 +43,7 @@
 //         seed: 7
 //         fields: [source_address, destination_address, protocol, source_port, destination_port]
 //
-// Names may be patterns (topology/name_pattern.h). If no NIC of a host has near_gpus, GPUs and NICs
+// Names may be patterns (topology/named_parts.h). If no NIC of a host has near_gpus, GPUs and NICs
 // are matched in order, spread evenly: with 8 GPUs and 4 NICs, NIC 0 is near GPUs 0 and 1.
 //
 // Pure.

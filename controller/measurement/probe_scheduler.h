@@ -23,7 +23,7 @@
 #include "controller/measurement/probe_targets.h"
 #include "controller/state/registry.h"
 #include "proto/agent.pb.h"
-#include "topology/probed_paths.h"
+#include "topology/hop_path.h"
 
 namespace mccs {
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/view/channel_nics.h"
 #include "controller/view/flow.h"
-#include "topology/locality.h"
+#include "topology/position.h"
 
 namespace mccs {
 namespace {

@@ -17,7 +17,7 @@
 
 namespace mccs {
 
-// Locality order (topology/locality.h), after the hosts in `first`, which keep their order: each
+// Locality order (topology/position.h), after the hosts in `first`, which keep their order: each
 // rack is entered and left once. A host that is not in `view` has no pod and no rack.
 std::vector<HostIndex> LocalityRingOrder(const ClusterView& view,
                                          const CommunicatorView& communicator,

@@ -12,8 +12,7 @@
 #include "base/check.h"
 #include "base/units.h"
 #include "controller/view/flow.h"
-#include "topology/guarantees.h"
-#include "topology/payload_fraction.h"
+#include "topology/max_min_shares.h"
 
 namespace mccs {
 namespace {

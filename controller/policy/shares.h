@@ -24,7 +24,7 @@
 namespace mccs {
 
 // The part of a link's rate, with packets of up to `mtu_bytes`, that lanes may use as payload:
-// PayloadFraction (topology/payload_fraction.h) less 1.5 %. Lanes hold their rates on average only
+// PayloadFraction (topology/max_min_shares.h) less 1.5 %. Lanes hold their rates on average only
 // (service/pacing/token_bucket.h), so bursts queue up. The queue drains only if the link has spare
 // capacity; otherwise it overflows, and lanes that lose packets fall behind.
 // REQUIRES: a Topology's MTU.

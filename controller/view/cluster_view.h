@@ -14,8 +14,8 @@
 #include "base/ids.h"
 #include "proto/strategy.pb.h"
 #include "proto/tenant_selector.h"
+#include "topology/hop_path.h"
 #include "topology/position.h"
-#include "topology/probed_paths.h"
 #include "topology/topology.h"
 
 namespace mccs {

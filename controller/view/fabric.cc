@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "topology/reachability.h"
+#include "topology/ecmp_paths.h"
 
 namespace mccs {
 namespace {

@@ -22,10 +22,10 @@
 #include "service/communicator/schedule/hang_watcher.h"
 #include "service/communicator/schedule/operation_loop.h"
 #include "service/communicator/schedule/strategy_change.h"
+#include "service/counters.h"
 #include "service/messages/message_loop.h"
 #include "service/messages/message_watcher.h"
 #include "service/urgency.h"
-#include "service/work_tally.h"
 
 namespace mccs {
 

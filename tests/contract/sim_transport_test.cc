@@ -6,7 +6,6 @@
 #include "tests/contract/transport_contract.h"
 #include "tests/contract/transport_gate_contract.h"
 #include "tests/contract/transport_stream_contract.h"
-#include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_network.h"
 
 namespace mccs {

@@ -19,8 +19,8 @@ class SimAborts : public testing::Test {
     ASSERT_FALSE(job_.Done());
   }
   void Abort(int r) {
-    job_.tenant(r).Abort(job_.rank(r));
-    ASSERT_TRUE(world_.RunUntil([&] { return job_.rank(r).ended; }, kNsPerSec)) << "rank " << r;
+    job_.Abort(r);
+    ASSERT_TRUE(job_.RunUntilEnded(r, kNsPerSec)) << "rank " << r;
     world_.RunFor(kNsPerSec);
   }
   void ExpectNoneFailed(std::initializer_list<int> ranks) {
@@ -29,15 +29,14 @@ class SimAborts : public testing::Test {
   // At once, with all causes.
   void ExpectAllFail(std::initializer_list<int> ranks, const char* cause) {
     for (int r : ranks) {
-      EXPECT_TRUE(world_.RunUntil([&] { return job_.rank(r).failed(); }, kNsPerSec))
-          << "rank " << r;
+      EXPECT_TRUE(job_.RunUntilFailed({r}, kNsPerSec)) << "rank " << r;
       EXPECT_THAT(job_.rank(r).failure(), HasSubstr("was aborted in the middle of operation #1"));
       EXPECT_THAT(job_.rank(r).failure(), HasSubstr(cause));
       EXPECT_EQ(job_.rank(r).done(), 0u) << "the stream of rank " << r << " must stay blocked";
     }
   }
 
-  SimWorld world_{{.seed = 7, .hosts = 3, .network = {}}};
+  SimWorld world_{{.seed = 7, .hosts = 3}};
   SimJob job_{world_, {0, 1, 1, 2, 2}, 1 << 20};
 };
 
@@ -59,19 +58,19 @@ TEST_F(SimAborts, LeaderWithoutRanksForwardsADeath) {
 TEST_F(SimAborts, DeathOfHostIsReportedAtOnce) {
   Abort(1);
   ExpectNoneFailed({0, 2, 3, 4});
-  world_.host(2).Kill(world_.network());
+  world_.Kill(2);
   ExpectAllFail({0, 2}, "connection to host h2 lost: ");
 }
 
 TEST_F(SimAborts, DeathOfLeaderIsReportedAtOnce) {
   Abort(1);
-  world_.host(0).Kill(world_.network());
+  world_.Kill(0);
   ExpectAllFail({2, 3, 4}, "connection to host h0 lost: ");
 }
 
 // Their daemons close what no rank there needs; that is not a failure.
 TEST_F(SimAborts, HostsWithOnlyAbortedRanksCauseNoFailure) {
-  job_.tenant(1).Destroy(job_.rank(1));  // returns after the operation
+  job_.Destroy(1);  // returns after the operation
   for (int r : {3, 0, 2}) Abort(r);
   EXPECT_TRUE(job_.rank(1).ended);
   world_.RunFor(5 * kNsPerSec);

@@ -7,7 +7,7 @@
 #include <bit>
 #include <random>
 
-#include "tests/sim/sim_job.h"
+#include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace algorithms_test {
@@ -46,15 +46,12 @@ SimWorldOptions RandomWorld(uint64_t seed, std::mt19937_64& random) {
           .channels = 1 + static_cast<int>(random() % 2),
           .lanes = {.slots = slots, .slot_bytes = 16u << 10},
           .skew = static_cast<uint32_t>(random() % slots),
-          .algorithms = RandomRules(random),
-          .network = {}};
+          .algorithms = RandomRules(random)};
 }
 
 TEST(SimAlgorithms, GiveRightResultsInTurn) {
   constexpr size_t kBytes = 256 << 10;
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
+  for (auto [seed, random] : Seeds(kSeeds)) {
     const SimWorldOptions options = RandomWorld(seed, random);
     SimWorld world(options);
     const std::vector<int> layout = RandomLayout(random, options.hosts);
@@ -67,7 +64,7 @@ TEST(SimAlgorithms, GiveRightResultsInTurn) {
       const int root = HasRoot(kind) ? static_cast<int>(random() % layout.size()) : 0;
       job.Fill(kBytes / sizeof(float));
       job.PostAll(kind, count, root);
-      ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << Name(kind) << " count " << count;
+      ASSERT_TRUE(job.Complete()) << Name(kind) << " count " << count;
       ASSERT_EQ(job.Wrong(kind, count, root), 0u)
           << Name(kind) << " count " << count << " root " << root;
     }
@@ -77,13 +74,10 @@ TEST(SimAlgorithms, GiveRightResultsInTurn) {
 // A bfloat16 mean is rounded at each step, so its bits depend on the order of the sums.
 TEST(SimAlgorithms, GiveAllRanksTheSameBits) {
   constexpr uint64_t kFloats = 3000;
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
+  for (auto [seed, random] : Seeds(kSeeds)) {
     const SimWorldOptions options = RandomWorld(seed, random);
-    SimWorld world(options);
-    SimJob job(world, RandomLayout(random, options.hosts), kFloats * sizeof(float));
-    ASSERT_TRUE(job.Form());
+    auto [world, job] =
+        JobWorld(options, RandomLayout(random, options.hosts), kFloats * sizeof(float));
     for (DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
       job.Fill(kFloats);
       const uint64_t floats = 1 + random() % kFloats;
@@ -93,7 +87,7 @@ TEST(SimAlgorithms, GiveAllRanksTheSameBits) {
         call.redop = ReduceOp::kAvg;
         job.tenant(r).Post(job.rank(r), call);
       }
-      ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+      ASSERT_TRUE(job.Complete());
       for (uint64_t i = 0; i < floats; ++i) {
         const auto bits = std::bit_cast<uint32_t>(job.output(0, i));
         ASSERT_NE(job.output(0, i), SimJob::kUnwritten);
@@ -107,13 +101,9 @@ TEST(SimAlgorithms, GiveAllRanksTheSameBits) {
 }
 
 TEST(SimAlgorithms, CallsOfDifferentAlgorithmsCompleteInOrder) {
-  for (uint64_t seed = 1; seed <= kSeeds / 2; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
+  for (auto [seed, random] : Seeds(kSeeds / 2)) {
     const SimWorldOptions options = RandomWorld(seed, random);
-    SimWorld world(options);
-    SimJob job(world, RandomLayout(random, options.hosts), 64 << 10);
-    ASSERT_TRUE(job.Form());
+    auto [world, job] = JobWorld(options, RandomLayout(random, options.hosts), 64 << 10);
     job.Fill(16 << 10);
     uint64_t most = 0;
     for (int i = 0; i < 30; ++i) {
@@ -121,8 +111,7 @@ TEST(SimAlgorithms, CallsOfDifferentAlgorithmsCompleteInOrder) {
       most = std::max(most, count);
       job.PostAll(OpKind::kAllReduce, count);
     }
-    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
-    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, most), 0u);
+    EXPECT_EQ(job.Finish(OpKind::kAllReduce, most), "");
   }
 }
 
@@ -152,10 +141,10 @@ TEST(SimAlgorithms, SmallCallTakesTheHopsOfItsAlgorithm) {
       ASSERT_TRUE(job.Form());
       job.Fill(2);
       job.PostAll(OpKind::kAllReduce, 2);  // opens the lanes
-      ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+      ASSERT_TRUE(job.Complete());
       const MonotonicNs begin = world.clock().Now();
       job.PostAll(OpKind::kAllReduce, 2);
-      ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+      ASSERT_TRUE(job.Complete());
       const int64_t took_ns = world.clock().Now() - begin;
       EXPECT_EQ(took_ns / kHopNs, hops_of(algorithm, hosts)) << took_ns << " ns";
     }
@@ -166,16 +155,12 @@ TEST(SimAlgorithms, SmallCallTakesTheHopsOfItsAlgorithm) {
 // other one does not use.
 TEST(SimAlgorithms, ReportMismatchedCallsOfDifferentAlgorithms) {
   constexpr uint64_t kCounts[] = {10, 1000, 10'000};
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    SimWorldOptions options{.seed = seed, .hosts = 5, .algorithms = {}, .network = {}};
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    SimWorldOptions options{.seed = seed, .hosts = 5, .algorithms = {}};
     options.algorithms.rules = {{OpKind::kAllReduce, Algorithm::kTree, 0, 100},
                                 {OpKind::kAllReduce, Algorithm::kDirect, 101, 10'000},
                                 {OpKind::kAllReduce, Algorithm::kRing}};
-    SimWorld world(options);
-    SimJob job(world, {0, 1, 2, 3, 4}, 64 << 10);
-    ASSERT_TRUE(job.Form());
+    auto [world, job] = JobWorld(options, {0, 1, 2, 3, 4}, 64 << 10);
     const size_t right = random() % 3;
     const size_t wrong = (right + 1 + random() % 2) % 3;
     const int odd_rank = static_cast<int>(random() % 5);
@@ -205,7 +190,7 @@ TEST(SimAlgorithms, ReportMismatchedBroadcasts) {
     for (const bool by_tree : {false, true}) {
       SCOPED_TRACE(testing::Message()
                    << "rank " << odd_rank << (by_tree ? " by tree" : " by ring"));
-      SimWorldOptions options{.seed = 1, .hosts = kHosts, .algorithms = {}, .network = {}};
+      SimWorldOptions options{.seed = 1, .hosts = kHosts, .algorithms = {}};
       options.algorithms.rules = {{OpKind::kBroadcast, Algorithm::kTree, 0, 100},
                                   {OpKind::kBroadcast, Algorithm::kRing}};
       SimWorld world(options);
@@ -216,7 +201,7 @@ TEST(SimAlgorithms, ReportMismatchedBroadcasts) {
       for (int r = 0; r < kHosts; ++r) {
         job.Post(r, OpKind::kBroadcast, (r == odd_rank) == by_tree ? kByTree : kByRing);
       }
-      EXPECT_TRUE(world.RunUntil([&] { return job.rank(odd_rank).failed(); }, kNsPerSec));
+      EXPECT_TRUE(job.RunUntilFailed({odd_rank}, kNsPerSec));
       EXPECT_THAT(job.rank(odd_rank).failure(), testing::HasSubstr("broadcast #1 count 10 "));
       EXPECT_THAT(job.rank(odd_rank).failure(), testing::HasSubstr("broadcast #1 count 1000 "));
     }
@@ -226,29 +211,24 @@ TEST(SimAlgorithms, ReportMismatchedBroadcasts) {
 // Lanes of trees and direct plans are opened on first use, and can break like others.
 TEST(SimAlgorithms, ReopensBrokenLanesWithoutLoss) {
   uint64_t cuts = 0;
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
+  for (auto [seed, random] : Seeds(kSeeds)) {
     SimWorldOptions options = RandomWorld(seed, random);
     options.hosts = 4;
-    SimWorld world(options);
-    SimJob job(world, {0, 1, 2, 3}, 256 << 10);
-    ASSERT_TRUE(job.Form());
+    auto [world, job] = JobWorld(options, {0, 1, 2, 3}, 256 << 10);
     job.Fill(60'000);
     for (uint64_t count : {60'000u, 5'000u, 40'000u, 100u}) {
       job.PostAll(OpKind::kAllReduce, count);
       job.PostAll(OpKind::kAllReduce, 60'000);
     }
     for (int cut = 0; cut < 4; ++cut) {
-      world.RunFor(static_cast<int64_t>(random() % 800) * kNsPerUs);
+      world.RunFor(RandomUs(random, 800));
       const auto& reports = world.host(static_cast<int>(random() % 4)).controller().reports;
       if (reports.empty()) continue;
       const auto& lanes = reports.begin()->second.lanes;
       const std::string local = lanes[random() % lanes.size()].local;
       cuts += world.CutLane(local);
     }
-    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << job.rank(0).failure();
-    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 60'000), 0u);
+    EXPECT_EQ(job.Finish(OpKind::kAllReduce, 60'000), "");
   }
   EXPECT_GT(cuts, kSeeds);
 }

@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <memory>
 
 #include "controller/planning/measured_costs.h"
+#include "tests/sim/scenario.h"
 #include "tests/sim/sim_control.h"
-#include "tests/sim/sim_job.h"
 
 namespace mccs {
 namespace calibration_test {
@@ -31,12 +30,7 @@ class CalibratedWorld {
                          .max_delay_ns = delay_ns,
                          .max_portion_bytes = 64u << 10,
                          .buffer_bytes = 1u << 20},
-             .controller =
-                 [this, seed](SimClock& clock) {
-                   auto control = std::make_unique<SimControl>(clock, seed);
-                   control_ = control.get();
-                   return control;
-                 }}),
+             .controller = MakeSimControl(seed, &control_)}),
         job_(world_, {0, 1, 2, 3}, kMiddle * sizeof(float)) {}
 
   SimWorld& world() { return world_; }
@@ -57,7 +51,7 @@ class CalibratedWorld {
     for (int i = 0; i < calls; ++i) {
       job_.PostAll(OpKind::kAllReduce, count);
       if (i % kAtOnce != 0 && i + 1 < calls) continue;
-      if (!world_.RunUntil([&] { return job_.Done(); })) return count;
+      if (!job_.Complete()) return count;
     }
     return job_.Wrong(OpKind::kAllReduce, count);
   }
@@ -111,8 +105,7 @@ TEST(SimCalibration, ExpectedNetworkChangesNothing) {
 
 // Operations continue while the costs change and the controller restarts.
 TEST(SimCalibration, LosesNoOperationDuringCostChanges) {
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+  for (auto [seed, random] : Seeds(10)) {
     CalibratedWorld far(seed, (100 + 100 * static_cast<int64_t>(seed)) * kNsPerUs);
     ASSERT_TRUE(far.Form());
     const uint64_t epoch = far.applied().epoch();

@@ -14,11 +14,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
 #include <string>
 #include <vector>
 
-#include "tests/sim/running_job.h"
+#include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace change_agreement_test {
@@ -34,7 +33,7 @@ constexpr int64_t kLongNs = 20 * kNsPerMs;  // hundreds of round trips
 // Until Resume, the leader and host 2 are partitioned and all hosts are in the hold step.
 class HeldAgreement {
  public:
-  HeldAgreement(SimWorld& world, std::vector<StrategyChanges*> changes)
+  HeldAgreement(SimWorld& world, std::vector<ProposedChanges*> changes)
       : world_(world), changes_(std::move(changes)) {
     held_ = world.RunUntil([&] { return AllHeld(2); });
     world.network().Partition(world.host(0).address(), world.host(2).address());
@@ -50,16 +49,14 @@ class HeldAgreement {
   }
 
   SimWorld& world_;
-  const std::vector<StrategyChanges*> changes_;
+  const std::vector<ProposedChanges*> changes_;
   bool held_ = false;
 };
 
 // Hosts 0 and 1 have started operation 1. Host 2 reports in the agreement that it has not; its rank
 // calls it afterwards. All hosts must complete it before any of them changes.
 TEST(ChangeAgreement, RunsCallsThatTheBoundaryNeeds) {
-  RunningJob running(1);
-  auto& [world, job, changes] = running;
-  ASSERT_TRUE(job.Form());
+  auto [world, job, changes] = RunningJob(1);
   job.Fill(10'000);
   for (const int r : {0, 1}) job.Post(r, OpKind::kAllReduce, 10'000);
   changes.Propose(changes.Reversed(2));
@@ -88,9 +85,7 @@ TEST(ChangeAgreement, DoesNotDropCallsBetweenReachedAndReady) {
   for (const Moment& moment :
        {Moment{OpKind::kBroadcast, kInForce}, Moment{OpKind::kAllReduce, kWaitsForBoundary}}) {
     SCOPED_TRACE(moment.stage);
-    RunningJob running(1);
-    auto& [world, job, changes] = running;
-    ASSERT_TRUE(job.Form());
+    auto [world, job, changes] = RunningJob(1);
     job.Fill(1000);
     for (const int r : {0, 1}) job.Post(r, moment.last, 1000);
     changes.Propose(changes.Reversed(2));
@@ -112,9 +107,7 @@ TEST(ChangeAgreement, DoesNotDropCallsBetweenReachedAndReady) {
 
 // In each case hosts 0 and 1 have started the operation and host 2 has not.
 TEST(ChangeAgreement, CountsEveryKindOfCollective) {
-  RunningJob running(1);
-  auto& [world, job, changes] = running;
-  ASSERT_TRUE(job.Form());
+  auto [world, job, changes] = RunningJob(1);
   uint64_t epoch = 1;
   for (const OpKind kind :
        {OpKind::kAllReduce, OpKind::kAllGather, OpKind::kReduceScatter, OpKind::kBroadcast,
@@ -141,9 +134,7 @@ TEST(ChangeAgreement, CountsEveryKindOfCollective) {
 // Lanes of messages belong to no epoch, so hosts need not agree on a count per pair: messages of an
 // active pair neither delay a change nor are delayed by it.
 TEST(ChangeAgreement, DoesNotDelayMessagesAndIsNotDelayedByThem) {
-  RunningJob running(1);
-  auto& [world, job, changes] = running;
-  ASSERT_TRUE(job.Form());
+  auto [world, job, changes] = RunningJob(1);
   job.Fill(30'000);
   const auto send = [&](int from, int to, uint64_t at) {
     job.Post(from, SimJob::Message{.sends = true, .peer = to, .at = at, .count = 10'000});
@@ -161,7 +152,7 @@ TEST(ChangeAgreement, DoesNotDelayMessagesAndIsNotDelayedByThem) {
     receive(0, 1, 0);
     receive(0, 1, 10'000);
     receive(2, 1, 20'000);
-    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << "the change must not delay messages";
+    ASSERT_TRUE(job.Complete()) << "the change must not delay messages";
     EXPECT_TRUE(held_agreement.held());
     send(0, 1, 0);
   }
@@ -169,7 +160,7 @@ TEST(ChangeAgreement, DoesNotDelayMessagesAndIsNotDelayedByThem) {
       << "a message must not delay the change";
   EXPECT_FALSE(job.Done());
   receive(0, 1, 0);
-  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  ASSERT_TRUE(job.Complete());
   EXPECT_THAT(changes.FirstOperationsOf(2), ElementsAre("#1")) << "no collective was called";
   for (uint64_t i = 0; i < 30'000; ++i) {
     ASSERT_EQ(job.output(1, i), SimJob::InputValue(i < 20'000 ? 0 : 2, i)) << i;
@@ -177,12 +168,8 @@ TEST(ChangeAgreement, DoesNotDelayMessagesAndIsNotDelayedByThem) {
 }
 
 TEST(ChangeAgreement, MessagesOfAllPairsCompleteDuringChanges) {
-  for (uint64_t seed = 1; seed <= 50; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    RunningJob running(seed);
-    auto& [world, job, changes] = running;
-    ASSERT_TRUE(job.Form());
+  for (auto [seed, random] : Seeds(50)) {
+    auto [world, job, changes] = RunningJob(seed);
     job.Fill(100'000);
     uint64_t epoch = 1;
     for (int round = 0; round < 6; ++round) {
@@ -191,7 +178,7 @@ TEST(ChangeAgreement, MessagesOfAllPairsCompleteDuringChanges) {
         job.Post(r, {.sends = true, .peer = (r + 1) % 3, .at = 0, .count = 50'000, .more = true});
         job.Post(r, {.sends = false, .peer = (r + 2) % 3, .at = 0, .count = 50'000, .more = false});
         job.Post(r, OpKind::kAllReduce, 10);
-        if (random() % 2 == 0) world.RunFor(static_cast<int64_t>(random() % 800) * kNsPerUs);
+        if (random() % 2 == 0) world.RunFor(RandomUs(random, 800));
       }
     }
     ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(epoch); }))
@@ -217,9 +204,9 @@ TEST(ChangeAgreement, SeparatesWaitingCallsByCommunicator) {
     ASSERT_TRUE(job->Form());
     job->Fill(30'000);
   }
-  StrategyChanges of_one(world, 3, one.rank(0).id), of_two(world, 3, two.rank(0).id);
+  ProposedChanges of_one(world, 3, one.rank(0).id), of_two(world, 3, two.rank(0).id);
   two.PostAll(OpKind::kBroadcast, 100);  // so that operation numbers differ
-  ASSERT_TRUE(world.RunUntil([&] { return two.Done(); }));
+  ASSERT_TRUE(two.Complete());
   for (const int r : {0, 1}) {
     one.Post(r, OpKind::kAllReduce, 5000);
     two.Post(r, OpKind::kAllToAll, 3000);
@@ -235,8 +222,7 @@ TEST(ChangeAgreement, SeparatesWaitingCallsByCommunicator) {
   two.PostAll(OpKind::kReduceScatter, 2000);
   two.PostAll(OpKind::kAllToAll, 3000);
   third.PostAll(OpKind::kAllReduce, 20'000);
-  ASSERT_TRUE(world.RunUntil([&] { return third.Done(); }))
-      << "it must not wait for another communicator's agreement";
+  ASSERT_TRUE(third.Complete()) << "it must not wait for another communicator's agreement";
   EXPECT_EQ(third.Wrong(OpKind::kAllReduce, 20'000), 0u);
   EXPECT_TRUE(held_agreement.held());
   held_agreement.Resume();

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/sim/running_job.h"
+#include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace changes_under_load_test {
@@ -124,27 +124,22 @@ Strategy NextStrategy(Strategy strategy, std::mt19937_64& random) {
 class IdleCommunicator {
  public:
   explicit IdleCommunicator(const std::vector<int>& layout)
-      : running_(1, layout, kCount * sizeof(float), Network()) {
-    formed_ = running_.job.Form();
-  }
+      : running_(1, layout, kCount * sizeof(float), Network()) {}
   static SimNetworkOptions Network() {
     return {.min_delay_ns = kDelayNs, .max_delay_ns = kDelayNs};
   }
   // 0 if the strategy is not applied or the operation does not complete.
   int64_t DurationUnder(const Strategy& strategy) {
     auto& [world, job, changes] = running_;
-    changes.Propose(strategy);
-    const auto in_force = [&] { return changes.AllAt(strategy.epoch.value()); };
-    if (!formed_ || !world.RunUntil(in_force)) return 0;
+    if (!changes.Apply(strategy)) return 0;
     world.RunFor(kNsPerSec);  // for lanes to close or move
     const MonotonicNs begun = world.clock().Now();
     job.PostAll(OpKind::kAllReduce, kCount);
-    return world.RunUntil([&] { return job.Done(); }) ? world.clock().Now() - begun : 0;
+    return job.Complete() ? world.clock().Now() - begun : 0;
   }
 
  private:
   RunningJob running_;
-  bool formed_ = false;
 };
 
 // One change at a time, with enough operations after it to measure their limits.
@@ -189,8 +184,7 @@ class ChangesUnderLoad : public testing::TestWithParam<uint64_t> {
 // If only routes change, the second limit holds from the first operation on.
 TEST_P(ChangesUnderLoad, LoseNoOperationAndDelayAtMostOne) {
   SCOPED_TRACE(testing::Message() << "seed " << GetParam() << ", " << ranks() << " ranks");
-  StrategyChanges& changes = running_.changes;
-  ASSERT_TRUE(running_.job.Form());
+  ProposedChanges& changes = running_.changes;
   Load load(running_);
   Strategy strategy = changes.InOrder(2);
   changes.Propose(strategy);

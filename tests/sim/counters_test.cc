@@ -2,7 +2,7 @@
 // remains after all have ended.
 #include <gtest/gtest.h>
 
-#include "tests/sim/sim_job.h"
+#include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace counters_test {
@@ -15,14 +15,12 @@ const TenantCounters::Work& WorkOf(const TenantCounters& tenant, OpKind kind) {
 }
 
 TEST(SimCounters, CountCallsAndLaneBytesOfTheJob) {
-  SimWorld world({.seed = 1, .hosts = 2, .network = {}});
-  SimJob job(world, {0, 1}, 1 << 20);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 1, .hosts = 2}, {0, 1}, 1 << 20);
   job.Fill(kCount);
   for (int i = 0; i < 3; ++i) job.PostAll(OpKind::kAllReduce, kCount);
   job.Post(0, SimJob::Message{.sends = true, .peer = 1, .count = 100});
   job.Post(1, SimJob::Message{.sends = false, .peer = 0, .count = 100});
-  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  ASSERT_TRUE(job.Complete());
   world.RunFor(kNsPerSec);  // for the last acknowledgements
   for (int host : {0, 1}) {
     SCOPED_TRACE(host);
@@ -44,14 +42,12 @@ TEST(SimCounters, CountCallsAndLaneBytesOfTheJob) {
 }
 
 TEST(SimCounters, CountStrategyChangesAndBytesAcrossThem) {
-  SimWorld world({.seed = 2, .hosts = 2, .network = {}});
-  SimJob job(world, {0, 1}, 1 << 20);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 2, .hosts = 2}, {0, 1}, 1 << 20);
   const auto counters = world.host(1).daemon().counters()->Of("uid 1000");
   EXPECT_EQ(counters->highest_epoch.value(), 1);
   job.Fill(kCount);
   job.PostAll(OpKind::kAllReduce, kCount);
-  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  ASSERT_TRUE(job.Complete());
   SimController& controller = world.host(0).controller();
   const Strategy next = MakeRingStrategy(Epoch(6), {HostIndex(1), HostIndex(0)}, 2);
   controller.proposals.push_back({controller.announced.front(), next});
@@ -59,20 +55,18 @@ TEST(SimCounters, CountStrategyChangesAndBytesAcrossThem) {
   EXPECT_EQ(counters->highest_epoch.value(), 6);
   EXPECT_EQ(counters->changes_rejected.value(), 0u);
   job.PostAll(OpKind::kAllReduce, kCount);
-  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  ASSERT_TRUE(job.Complete());
   world.RunFor(kNsPerSec);
   EXPECT_EQ(counters->sent.bytes.value(), 2 * kBytes) << "over both sets of lanes";
 }
 
 // A Tenant is applied while its job runs: no byte is lost or counted twice.
 TEST(SimCounters, UseTheNamesOfTenants) {
-  SimWorld world({.seed = 4, .hosts = 2, .network = {}});
-  SimJob job(world, {0, 1}, 1 << 20);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 4, .hosts = 2}, {0, 1}, 1 << 20);
   job.Fill(kCount);
   const auto run = [&] {
     job.PostAll(OpKind::kAllReduce, kCount);
-    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+    ASSERT_TRUE(job.Complete());
     world.RunFor(kNsPerSec);
   };
   run();
@@ -100,14 +94,12 @@ TEST(SimCounters, UseTheNamesOfTenants) {
 }
 
 TEST(SimCounters, CountFailuresAndReturnToZero) {
-  SimWorld world({.seed = 3, .hosts = 2, .network = {}});
-  SimJob job(world, {0, 1}, 1 << 20);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 3, .hosts = 2}, {0, 1}, 1 << 20);
   const auto counters = world.host(0).daemon().counters()->Of("uid 1000");
   job.Fill(kCount);
   job.Post(0, OpKind::kAllReduce, kCount);
   world.RunFor(kNsPerMs);
-  world.host(1).Kill(world.network());
+  world.Kill(1);
   ASSERT_TRUE(world.RunUntil([&] { return counters->failed.value() == 1; }));
   EXPECT_EQ(counters->failures[FailureClassOf(absl::UnavailableError(""))].value(), 1u);
   EXPECT_EQ(counters->active.value(), 0);
@@ -117,6 +109,30 @@ TEST(SimCounters, CountFailuresAndReturnToZero) {
   EXPECT_EQ(counters->failed.value(), 0);
   EXPECT_EQ(counters->buffers.value(), 0);
   EXPECT_EQ(counters->buffer_bytes.value(), 0);
+}
+
+// The options of one call are recorded with it.
+TEST(SimCallOptions, AreReportedToTheController) {
+  auto [world, job] = JobWorld({.seed = 31}, {0, 1}, 1 << 12);
+  const CallOptions urgent{
+      .deadline_us = 2000, .priority = 7, .criticality = Criticality::kCritical};
+  for (const CallOptions& options :
+       {CallOptions{}, CallOptions{.priority = 1}, urgent, CallOptions{}}) {
+    for (int r = 0; r < 2; ++r) {
+      job.tenant(r).Post(job.rank(r),
+                         {.count = 10, .send = {1, 0, 0}, .recv = {2, 0, 0}, .options = options});
+    }
+  }
+  ASSERT_TRUE(job.Complete());
+  world.RunFor(kNsPerSec);
+  for (int h = 0; h < 2; ++h) {
+    const auto& reports = world.host(h).controller().reports;
+    ASSERT_EQ(reports.size(), 1u);
+    const CallsWithOptions& reported = reports.begin()->second.with_options;
+    EXPECT_EQ(reported.calls, 2u);
+    EXPECT_EQ(reported.last_number, 3u);
+    EXPECT_EQ(reported.last, urgent);
+  }
 }
 
 }  // namespace counters_test

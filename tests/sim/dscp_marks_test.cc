@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "service/pacing/rate_limits.h"
-#include "tests/sim/sim_job.h"
+#include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace dscp_marks_test {
@@ -37,10 +37,8 @@ void SetPriority(SimWorld& world, uint32_t priority, uint64_t revision) {
 
 // Two hosts: one control link, and one lane in each direction.
 TEST(SimDscpMarks, ControlLinksHaveTheHighestMarkAndLanesTheirTenantsMark) {
-  SimWorld world(
-      {.seed = 1, .hosts = 2, .network = {}, .dscp_by_class = {0, 0, 0, 0, 0, 40, 0, 46}});
-  SimJob job(world, {0, 1}, 1 << 16);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 1, .hosts = 2, .dscp_by_class = {0, 0, 0, 0, 0, 40, 0, 46}},
+                               {0, 1}, 1 << 16);
   EXPECT_THAT(MarksOf(world.network()), UnorderedElementsAre(46, 46, 0, 0, 0, 0));
   SetPriority(world, 5, 1);
   EXPECT_THAT(MarksOf(world.network()), UnorderedElementsAre(46, 46, 40, 40, 40, 40));
@@ -53,10 +51,8 @@ TEST(SimDscpMarks, ControlLinksHaveTheHighestMarkAndLanesTheirTenantsMark) {
 
 // A rate update without limits changes nothing for a communicator that never had one.
 TEST(SimDscpMarks, UpdateWithoutLimitsChangesNothing) {
-  SimWorld world(
-      {.seed = 1, .hosts = 2, .network = {}, .dscp_by_class = {10, 0, 0, 0, 0, 40, 0, 0}});
-  SimJob job(world, {0, 1}, 1 << 16);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 1, .hosts = 2, .dscp_by_class = {10, 0, 0, 0, 0, 40, 0, 0}},
+                               {0, 1}, 1 << 16);
   SetPriority(world, 0, 1);
   EXPECT_THAT(MarksOf(world.network()), UnorderedElementsAre(40, 40, 0, 0, 0, 0));
   SetPriority(world, 5, 2);
@@ -67,8 +63,7 @@ TEST(SimDscpMarks, UpdateWithoutLimitsChangesNothing) {
 
 // All streams before there are lanes.
 TEST(SimDscpMarks, StreamsHaveTheControlMarkUntilTheyAreLanes) {
-  SimWorld world(
-      {.seed = 1, .hosts = 2, .network = {}, .dscp_by_class = {0, 0, 0, 0, 0, 0, 0, 46}});
+  SimWorld world({.seed = 1, .hosts = 2, .dscp_by_class = {0, 0, 0, 0, 0, 0, 0, 46}});
   SimJob job(world, {0, 1}, 1 << 16);
   EXPECT_FALSE(job.Begin() && job.Formed());
   size_t seen = 0;
@@ -85,9 +80,7 @@ TEST(SimDscpMarks, StreamsHaveTheControlMarkUntilTheyAreLanes) {
 }
 
 TEST(SimDscpMarks, NothingIsMarkedByDefault) {
-  SimWorld world({.seed = 1, .hosts = 2, .network = {}});
-  SimJob job(world, {0, 1}, 1 << 16);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 1, .hosts = 2}, {0, 1}, 1 << 16);
   SetPriority(world, 7, 1);
   EXPECT_THAT(MarksOf(world.network()), Each(0));
   EXPECT_EQ(MarksOf(world.network()).size(), 6u);

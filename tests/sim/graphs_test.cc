@@ -3,14 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "service/communicator/schedule/departures.h"
-#include "tests/sim/sim_job.h"
+#include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace graphs_test {
@@ -66,9 +65,7 @@ class Graphs {
 
 TEST(SimGraphs, ReplaysGiveTheResultsOfCalls) {
   for (const std::vector<int>& layout : {std::vector<int>{0}, {0, 0, 0}, {0, 1}, {0, 1, 0, 1, 2}}) {
-    SimWorld world({.seed = 4, .hosts = 3, .network = {}});
-    SimJob job(world, layout, kBytes);
-    ASSERT_TRUE(job.Form());
+    auto [world, job] = JobWorld({.seed = 4, .hosts = 3}, layout, kBytes);
     Graphs graphs(world, job);
     const SimCaptureSlot place{.capture = 1, .slot = 0};
     ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, 10'000));
@@ -147,12 +144,9 @@ void Step(SimRank& rank, uint32_t s, const std::vector<Item>& items, StreamPosit
 
 TEST(SimGraphs, ReplaysAndCallsOnTwoStreamsHaveOneOrderOnAllHosts) {
   const std::vector<std::vector<int>> layouts = {{0, 1}, {0, 0, 1, 1}, {0, 1, 2}, {0, 1, 0, 2, 2}};
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
-    SimJob job(world, layouts[random() % layouts.size()], kBytes);
-    ASSERT_TRUE(job.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, job] =
+        JobWorld({.seed = seed, .hosts = 3}, layouts[random() % layouts.size()], kBytes);
     job.Fill(kElements);
     Graphs graphs(world, job);
     const Program program = MakeProgram(random);
@@ -182,7 +176,7 @@ TEST(SimGraphs, ReplaysAndCallsOnTwoStreamsHaveOneOrderOnAllHosts) {
         Step(job.rank(static_cast<int>(i / 2)), static_cast<uint32_t>(i % 2),
              program.streams[i % 2], progress[i]);
       }
-      world.RunFor(static_cast<int64_t>(random() % 100) * kNsPerUs);
+      world.RunFor(RandomUs(random, 100));
     }
     ASSERT_FALSE(graphs.AnyFailed()) << job.rank(0).failure();
     ASSERT_TRUE(finished());
@@ -192,9 +186,7 @@ TEST(SimGraphs, ReplaysAndCallsOnTwoStreamsHaveOneOrderOnAllHosts) {
 // ---- Late, mismatched and released captures -----------------------------------------------------
 
 TEST(SimGraphs, WaitForAHostThatCapturesLate) {
-  SimWorld world({.seed = 6, .network = {}});
-  SimJob job(world, {0, 1}, kBytes);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 6}, {0, 1}, kBytes);
   job.Fill(kElements);
   Graphs graphs(world, job);
   const SimCaptureSlot place{.capture = 1, .slot = 0};
@@ -211,9 +203,7 @@ TEST(SimGraphs, WaitForAHostThatCapturesLate) {
 
 TEST(SimGraphs, ReportMismatchedCapturedCallsOnBothHosts) {
   for (const std::vector<int>& layout : {std::vector<int>{0, 0}, {0, 1}}) {
-    SimWorld world({.seed = 5, .network = {}});
-    SimJob job(world, layout, kBytes);
-    ASSERT_TRUE(job.Form());
+    auto [world, job] = JobWorld({.seed = 5}, layout, kBytes);
     Graphs graphs(world, job);
     const SimCaptureSlot place{.capture = 1, .slot = 0};
     for (int r : {0, 1}) {
@@ -221,7 +211,7 @@ TEST(SimGraphs, ReportMismatchedCapturedCallsOnBothHosts) {
           r, place, {job.CallOf(r, OpKind::kAllReduce, 1000 + static_cast<uint64_t>(r))}));
     }
     graphs.ReplayAll(place);
-    ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }));
+    ASSERT_TRUE(job.RunUntilFailed({0, 1}));
     EXPECT_THAT(job.rank(0).failure(), HasSubstr("mismatched collectives"));
     for (int i = 0; i < 2; ++i) {
       for (int r : {0, 1}) EXPECT_FALSE(SimTenant::Replayed(job.rank(r), place)) << "rank " << r;
@@ -231,9 +221,7 @@ TEST(SimGraphs, ReportMismatchedCapturedCallsOnBothHosts) {
 }
 
 TEST(SimGraphs, ReleasedCapturesLetTheDaemonSleep) {
-  SimWorld world({.seed = 7, .network = {}});
-  SimJob job(world, {0, 1}, kBytes);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 7}, {0, 1}, kBytes);
   Graphs graphs(world, job);
   world.RunFor(kNsPerSec);
   EXPECT_EQ(world.host(0).daemon().urgency(), Urgency::kSleep);
@@ -252,9 +240,7 @@ TEST(SimGraphs, ReleasedCapturesLetTheDaemonSleep) {
 
 TEST(SimGraphs, MessagesArriveAtEachReplay) {
   for (const std::vector<int>& layout : {std::vector<int>{0, 0, 0}, {0, 1, 2}, {0, 1, 1}}) {
-    SimWorld world({.seed = 9, .hosts = 3, .network = {}});
-    SimJob job(world, layout, kBytes);
-    ASSERT_TRUE(job.Form());
+    auto [world, job] = JobWorld({.seed = 9, .hosts = 3}, layout, kBytes);
     Graphs graphs(world, job);
     const SimCaptureSlot place{.capture = 1, .slot = 0};
     const int ranks = job.ranks();
@@ -281,36 +267,30 @@ TEST(SimGraphs, MessagesArriveAtEachReplay) {
 // ---- Departures and failures --------------------------------------------------------------------
 
 TEST(SimGraphs, DeadDaemonLeavesReplaysBlocked) {
-  SimWorld world({.seed = 11, .network = {}});
-  SimJob job(world, {0, 1}, kBytes);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 11}, {0, 1}, kBytes);
   Graphs graphs(world, job);
   const SimCaptureSlot place{.capture = 1, .slot = 0};
   ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, kElements));
   graphs.ReplayAll(place);
   world.RunFor(200 * kNsPerUs);
-  world.host(1).Kill(world.network());
-  ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed(); }));
+  world.Kill(1);
+  ASSERT_TRUE(job.RunUntilFailed({0}));
   EXPECT_FALSE(SimTenant::Replayed(job.rank(0), place));
   SimTenant::Replay(job.rank(0), place);
   EXPECT_FALSE(SimTenant::Replayed(job.rank(0), place)) << "also a later replay";
 }
 
 TEST(SimGraphs, ReplayWithAnAbortingRankIsRightOrFails) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .network = {}});
-    SimJob job(world, {0, 1}, kBytes);
-    ASSERT_TRUE(job.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, job] = JobWorld({.seed = seed}, {0, 1}, kBytes);
     job.Fill(kElements);
     Graphs graphs(world, job);
     const SimCaptureSlot place{.capture = 1, .slot = 0};
     ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, kElements));
     SimTenant::Replay(job.rank(0), place);
     if (random() % 2 == 0) SimTenant::Replay(job.rank(1), place);
-    world.RunFor(static_cast<int64_t>(random() % 500) * kNsPerUs);
-    job.tenant(1).Abort(job.rank(1));
+    world.RunFor(RandomUs(random, 500));
+    job.Abort(1);
     const auto replayed = [&] { return SimTenant::Replayed(job.rank(0), place); };
     ASSERT_TRUE(
         world.RunUntil([&] { return job.rank(1).ended && (replayed() || job.rank(0).failed()); },
@@ -325,43 +305,36 @@ TEST(SimGraphs, ReplayWithAnAbortingRankIsRightOrFails) {
 
 TEST(SimGraphs, ReplayWithADestroyedRankFailsWithItsRank) {
   for (const std::vector<int>& layout : {std::vector<int>{0, 0}, {0, 1}}) {
-    SimWorld world({.seed = 12, .network = {}});
-    SimJob job(world, layout, kBytes);
-    ASSERT_TRUE(job.Form());
+    auto [world, job] = JobWorld({.seed = 12}, layout, kBytes);
     Graphs graphs(world, job);
     const SimCaptureSlot place{.capture = 1, .slot = 0};
     ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, 1000));
     ASSERT_TRUE(graphs.RunReplay(place));
-    job.tenant(1).Destroy(job.rank(1));
-    ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).ended; }));
+    job.Destroy(1);
+    ASSERT_TRUE(job.RunUntilEnded(1));
     SimTenant::Replay(job.rank(0), place);
-    ASSERT_TRUE(
-        world.RunUntil([&] { return job.rank(0).failed(); }, kLongerThanDepartureTimeoutNs));
+    ASSERT_TRUE(job.RunUntilFailed({0}, kLongerThanDepartureTimeoutNs));
     EXPECT_THAT(job.rank(0).failure(), HasSubstr("rank 1"));
     EXPECT_FALSE(SimTenant::Replayed(job.rank(0), place));
   }
 }
 
 TEST(SimGraphs, DestroyWaitsForARunningReplay) {
-  SimWorld world({.seed = 13, .network = {}});
-  SimJob job(world, {0, 1}, kBytes);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 13}, {0, 1}, kBytes);
   job.Fill(kElements);
   Graphs graphs(world, job);
   const SimCaptureSlot place{.capture = 1, .slot = 0};
   ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, 1000));
   graphs.ReplayAll(place);
   world.RunFor(kNsPerUs);
-  for (int r : {0, 1}) job.tenant(r).Destroy(job.rank(r));
+  for (int r : {0, 1}) job.Destroy(r);
   ASSERT_TRUE(world.RunUntil([&] { return job.Ended(); }));
   EXPECT_FALSE(graphs.AnyFailed());
   EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
 }
 
 TEST(SimGraphs, ReportReplayThatWaitsForRanks) {
-  SimWorld world({.seed = 14, .network = {}});
-  SimJob job(world, {0, 0, 1}, kBytes);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 14}, {0, 0, 1}, kBytes);
   Graphs graphs(world, job);
   const SimCaptureSlot place{.capture = 1, .slot = 0};
   ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, 1000));

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/sim/sim_job.h"
+#include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace hang_watcher_test {
@@ -35,12 +35,10 @@ size_t LinesWith(SimWorld& world, int h, const std::string& text) {
 TEST(SimHangWatcher, NamesMissingRanksOnEveryHost) {
   for (const int missing : {0, 1, 3, 4}) {
     SCOPED_TRACE(testing::Message() << "rank " << missing << " is missing");
-    SimWorld world({.seed = 1, .hosts = 3, .network = {}});
-    SimJob job(world, {0, 0, 1, 1, 2}, 64 << 10);
-    ASSERT_TRUE(job.Form());
+    auto [world, job] = JobWorld({.seed = 1, .hosts = 3}, {0, 0, 1, 1, 2}, 64 << 10);
     job.Fill(kCount);
     job.PostAll(OpKind::kAllReduce, kCount);
-    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+    ASSERT_TRUE(job.Complete());
     job.Fill(kCount);
     for (int r = 0; r < job.ranks(); ++r) {
       if (r != missing) job.Post(r, OpKind::kAllReduce, kCount);
@@ -57,7 +55,7 @@ TEST(SimHangWatcher, NamesMissingRanksOnEveryHost) {
                   AllOf(HasSubstr("operation #2 (all_reduce #2 count 1000"), HasSubstr(expected)));
     }
     job.Post(missing, OpKind::kAllReduce, kCount);
-    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+    ASSERT_TRUE(job.Complete());
     world.RunFor(kOneSecondNs);
     for (int h = 0; h < 3; ++h) EXPECT_EQ(StalledOn(world, h), "") << "host " << h;
     EXPECT_EQ(job.Wrong(OpKind::kAllReduce, kCount), 0u);
@@ -65,9 +63,7 @@ TEST(SimHangWatcher, NamesMissingRanksOnEveryHost) {
 }
 
 TEST(SimHangWatcher, DistinguishesLateStreamFromMissingCall) {
-  SimWorld world({.seed = 2, .hosts = 2, .network = {}});
-  SimJob job(world, {0, 1, 1}, 64 << 10);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 2, .hosts = 2}, {0, 1, 1}, 64 << 10);
   job.Fill(kCount);
   job.Post(0, OpKind::kAllReduce, kCount);
   job.Post(1, OpKind::kAllReduce, kCount);
@@ -79,9 +75,7 @@ TEST(SimHangWatcher, DistinguishesLateStreamFromMissingCall) {
 }
 
 TEST(SimHangWatcher, RepeatsAReportAtMostOncePerMinute) {
-  SimWorld world({.seed = 3, .hosts = 2, .network = {}});
-  SimJob job(world, {0, 1}, 64 << 10);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 3, .hosts = 2}, {0, 1}, 64 << 10);
   job.Fill(kCount);
   job.Post(1, OpKind::kAllReduce, kCount);
   world.RunFor(6 * kHangTimeoutNs);
@@ -92,9 +86,7 @@ TEST(SimHangWatcher, RepeatsAReportAtMostOncePerMinute) {
 
 // A broadcast's root may be several operations ahead.
 TEST(SimHangWatcher, NamesTheOldestPendingOperation) {
-  SimWorld world({.seed = 4, .hosts = 3, .network = {}});
-  SimJob job(world, {0, 1, 2}, 64 << 10);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 4, .hosts = 3}, {0, 1, 2}, 64 << 10);
   job.Fill(kCount);
   for (const int r : {0, 1}) {
     job.Post(r, OpKind::kBroadcast, kCount, /*root=*/0);
@@ -111,20 +103,17 @@ TEST(SimHangWatcher, DoesNotReportASlowOperation) {
                                .max_portion_bytes = 16 << 10,
                                .buffer_bytes = 64 << 10};
   constexpr uint64_t kMany = 1 << 20;
-  SimWorld world({.seed = 5, .hosts = 2, .network = slow});
-  SimJob job(world, {0, 1}, kMany * sizeof(float));
-  ASSERT_TRUE(job.Form());
+  auto [world, job] =
+      JobWorld({.seed = 5, .hosts = 2, .network = slow}, {0, 1}, kMany * sizeof(float));
   job.Fill(kMany);
   job.PostAll(OpKind::kAllReduce, kMany);
-  ASSERT_FALSE(world.RunUntil([&] { return job.Done(); }, kHangTimeoutNs + kOneSecondNs));
-  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }, 20 * kHangTimeoutNs));
+  ASSERT_FALSE(job.Complete(kHangTimeoutNs + kOneSecondNs));
+  ASSERT_TRUE(job.Complete(20 * kHangTimeoutNs));
   for (int h = 0; h < 2; ++h) EXPECT_EQ(LinesWith(world, h, "wait"), 0u);
 }
 
 TEST(SimHangWatcher, WorksOnASingleHost) {
-  SimWorld world({.seed = 6, .hosts = 1, .network = {}});
-  SimJob job(world, {0, 0, 0}, 64 << 10);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 6, .hosts = 1}, {0, 0, 0}, 64 << 10);
   job.Fill(kCount);
   job.Post(1, OpKind::kAllReduce, kCount);
   world.RunFor(kHangTimeoutNs + kOneSecondNs);
@@ -135,9 +124,7 @@ TEST(SimHangWatcher, WorksOnASingleHost) {
 // ---- Sends and receives -------------------------------------------------------------------------
 
 TEST(SimHangWatcher, NamesRanksWithoutSendOrReceive) {
-  SimWorld world({.seed = 4, .hosts = 2, .network = {}});
-  SimJob job(world, {0, 1, 1}, 64 << 10);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 4, .hosts = 2}, {0, 1, 1}, 64 << 10);
   job.Fill(kCount);
   job.Post(0, {.sends = false, .peer = 1, .at = 0, .count = 10});
   job.Post(2, {.sends = true, .peer = 1, .at = 0, .count = 20});
@@ -156,7 +143,7 @@ TEST(SimHangWatcher, NamesRanksWithoutSendOrReceive) {
   EXPECT_EQ(LinesWith(world, 1, sends), 1u);
   job.Post(1, {.sends = true, .peer = 0, .at = 0, .count = 10, .more = true});
   job.Post(1, {.sends = false, .peer = 2, .at = 0, .count = 20});
-  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  ASSERT_TRUE(job.Complete());
   world.RunFor(kOneSecondNs);
   for (int h = 0; h < 2; ++h) {
     EXPECT_EQ(StalledOn(world, h), "");
@@ -166,9 +153,7 @@ TEST(SimHangWatcher, NamesRanksWithoutSendOrReceive) {
 
 // Other messages between the same hosts continue meanwhile.
 TEST(SimHangWatcher, ReportsOneStalledMessageAmongProgressingOnes) {
-  SimWorld world({.seed = 5, .hosts = 2, .network = {}});
-  SimJob job(world, {0, 0, 1, 1}, 64 << 10);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 5, .hosts = 2}, {0, 0, 1, 1}, 64 << 10);
   job.Fill(kCount);
   job.Post(0, {.sends = true, .peer = 2, .at = 0, .count = 5});
   for (int64_t second = 0; second < 14; ++second) {
@@ -181,9 +166,7 @@ TEST(SimHangWatcher, ReportsOneStalledMessageAmongProgressingOnes) {
 }
 
 TEST(SimHangWatcher, ReportsStalledMessageWithinAHost) {
-  SimWorld world({.seed = 6, .hosts = 1, .network = {}});
-  SimJob job(world, {0, 0}, 64 << 10);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 6, .hosts = 1}, {0, 0}, 64 << 10);
   job.Fill(kCount);
   job.Post(1, {.sends = false, .peer = 0, .at = 0, .count = 5});
   world.RunFor(kHangTimeoutNs + 4 * kOneSecondNs);

@@ -32,7 +32,7 @@ constexpr int kWorld = 1 << 20;
 
 class SimHostileRendezvous : public testing::Test {
  protected:
-  SimHostileRendezvous() : world_({.seed = 1, .hosts = 1, .network = {}}) {
+  SimHostileRendezvous() : world_({.seed = 1, .hosts = 1}) {
     peer_listener_ = std::make_unique<PeerListener>(
         std::move(*world_.network().HostNetwork(kHostileAddress).Listen({kHostileAddress, 7000})),
         [](const Preamble&) { return std::optional<Secret>(Secret{}); }, random_, *log_);
@@ -186,8 +186,7 @@ TEST_F(SimHostileRendezvous, RejectsGrowToDifferentSizes) {
 // roster contains that id.
 TEST_F(SimHostileRendezvous, RejectsRosterWithIdOfAnotherTenantsCommunicator) {
   SimTenant& blue = world_.AddTenant(0, "blue");
-  blue.RequestUniqueId();
-  ASSERT_TRUE(world_.RunUntil([&] { return blue.has_unique_id(); }));
+  ASSERT_TRUE(world_.GetUniqueId(blue));
   SimRank& victim = blue.Init(blue.unique_id(), 1, 0);
   ASSERT_TRUE(world_.RunUntil([&] { return victim.answered; }));
   const size_t announced = world_.host(0).controller().announced.size();

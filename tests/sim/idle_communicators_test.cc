@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/sim/sim_job.h"
+#include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace idle_communicators_test {
@@ -66,12 +66,7 @@ class ManyCommunicators {
     }
     return turns;
   }
-  void ExpectWorks(SimJob& job) {
-    job.Fill(kCount);
-    job.PostAll(OpKind::kAllReduce, kCount);
-    ASSERT_TRUE(world_.RunUntil([&] { return job.Done(); })) << job.rank(0).failure();
-    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, kCount), 0u);
-  }
+  void ExpectWorks(SimJob& job) { EXPECT_EQ(job.Run(OpKind::kAllReduce, kCount), ""); }
   // Breaks a lane of the communicator that leaves rank r's host, by the last report.
   bool CutLane(SimJob& job, int r) {
     SimHost& host = world_.host(host_of_rank_[static_cast<size_t>(r)]);
@@ -90,7 +85,7 @@ class ManyCommunicators {
 TEST(SimIdleCommunicators, GetNoTurnsWhileAnotherIsBusy) {
   for (const std::vector<int>& hosts : {std::vector<int>{0, 0}, {0, 1}, {0, 1, 1, 2}}) {
     SCOPED_TRACE(testing::Message() << hosts.size() << " ranks, the last on host " << hosts.back());
-    SimWorld world({.seed = 1, .hosts = 3, .network = {}});
+    SimWorld world({.seed = 1, .hosts = 3});
     ManyCommunicators many(world, hosts);
     ASSERT_TRUE(many.Form(kMany));
     SimJob& busy = many.jobs()[kMany / 2];
@@ -98,7 +93,7 @@ TEST(SimIdleCommunicators, GetNoTurnsWhileAnotherIsBusy) {
     for (int i = 0; i < 50; ++i) many.ExpectWorks(busy);
     busy.Post(0, {.sends = true, .peer = 1, .at = 0, .count = kCount});
     busy.Post(1, {.sends = false, .peer = 0, .at = 0, .count = kCount});
-    ASSERT_TRUE(world.RunUntil([&] { return busy.Done(); }));
+    ASSERT_TRUE(busy.Complete());
     world.RunFor(kLongNs);
     for (const auto& [who, turns] : many.AllTurns()) {
       const auto& [job, r] = who;
@@ -113,7 +108,7 @@ TEST(SimIdleCommunicators, GetNoTurnsWhileAnotherIsBusy) {
 
 // Processes that start, end and form other communicators give them no turns either.
 TEST(SimIdleCommunicators, GetNoTurnsWhileOthersFormAndEnd) {
-  SimWorld world({.seed = 2, .hosts = 2, .network = {}});
+  SimWorld world({.seed = 2, .hosts = 2});
   ManyCommunicators many(world, {0, 1});
   ASSERT_TRUE(many.Form(kMany));
   const auto before = many.AllTurns();
@@ -123,7 +118,7 @@ TEST(SimIdleCommunicators, GetNoTurnsWhileOthersFormAndEnd) {
     many.ExpectWorks(other);
     other.tenant(i).Kill();
     for (int r = 0; r < other.ranks(); ++r) {
-      if (r != i) other.tenant(r).Destroy(other.rank(r));
+      if (r != i) other.Destroy(r);
     }
     world.RunFor(kLongNs);
   }
@@ -131,10 +126,8 @@ TEST(SimIdleCommunicators, GetNoTurnsWhileOthersFormAndEnd) {
 }
 
 TEST(SimIdleCommunicators, BecomeBusyInAnyOrder) {
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .hosts = 3, .channels = 2, .network = {}});
+  for (auto [seed, random] : Seeds(10)) {
+    SimWorld world({.seed = seed, .hosts = 3, .channels = 2});
     ManyCommunicators many(world, {0, 1, 1, 2});
     ASSERT_TRUE(many.Form(12));
     int cut = 0;
@@ -148,7 +141,7 @@ TEST(SimIdleCommunicators, BecomeBusyInAnyOrder) {
         std::vector<int> order = {0, 1, 2, 3};
         std::shuffle(order.begin(), order.end(), random);
         for (int r : order) {
-          if (random() % 4 == 0) world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerUs);
+          if (random() % 4 == 0) world.RunFor(RandomUs(random, 300));
           job->Post(r, OpKind::kAllReduce, kCount);
         }
       }
@@ -166,7 +159,7 @@ TEST(SimIdleCommunicators, BecomeBusyInAnyOrder) {
 }
 
 TEST(SimIdleCommunicators, ReopenBrokenLanes) {
-  SimWorld world({.seed = 3, .hosts = 2, .network = {}});
+  SimWorld world({.seed = 3, .hosts = 2});
   ManyCommunicators many(world, {0, 1});
   ASSERT_TRUE(many.Form(kMany));
   const size_t streams = world.network().open_streams();
@@ -178,10 +171,10 @@ TEST(SimIdleCommunicators, ReopenBrokenLanes) {
 }
 
 TEST(SimIdleCommunicators, FailAtOnceWhenADaemonDies) {
-  SimWorld world({.seed = 4, .hosts = 3, .network = {}});
+  SimWorld world({.seed = 4, .hosts = 3});
   ManyCommunicators many(world, {0, 1, 2});
   ASSERT_TRUE(many.Form(kMany));
-  world.host(2).Kill(world.network());
+  world.Kill(2);
   EXPECT_TRUE(world.RunUntil(
       [&] {
         return std::all_of(many.jobs().begin(), many.jobs().end(), [](SimJob& job) {
@@ -193,7 +186,7 @@ TEST(SimIdleCommunicators, FailAtOnceWhenADaemonDies) {
 }
 
 TEST(SimIdleCommunicators, ReportRanksThatDiedWhileIdle) {
-  SimWorld world({.seed = 5, .hosts = 2, .network = {}});
+  SimWorld world({.seed = 5, .hosts = 2});
   ManyCommunicators many(world, {0, 0, 1});
   ASSERT_TRUE(many.Form(kMany));
   many.parent().tenant(1).Kill();
@@ -209,7 +202,7 @@ TEST(SimIdleCommunicators, ReportRanksThatDiedWhileIdle) {
 }
 
 TEST(SimIdleCommunicators, EachReportsItsMissingRanks) {
-  SimWorld world({.seed = 6, .hosts = 2, .network = {}});
+  SimWorld world({.seed = 6, .hosts = 2});
   ManyCommunicators many(world, {0, 1});
   ASSERT_TRUE(many.Form(kMany));
   std::mt19937_64 random(6);
@@ -230,18 +223,18 @@ TEST(SimIdleCommunicators, EachReportsItsMissingRanks) {
         << name;
     job.Post(1, OpKind::kAllReduce, kCount);
   }
-  for (SimJob& job : many.jobs()) ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  for (SimJob& job : many.jobs()) ASSERT_TRUE(job.Complete());
 }
 
 TEST(SimIdleCommunicators, CloseWhenTheirRanksHaveLeft) {
-  SimWorld world({.seed = 7, .hosts = 3, .network = {}});
+  SimWorld world({.seed = 7, .hosts = 3});
   ManyCommunicators many(world, {0, 1, 2});
   ASSERT_TRUE(many.Form(kMany));
   std::mt19937_64 random(7);
   for (SimJob& job : many.jobs()) {
     for (int r = 0; r < 3; ++r) {
       if (random() % 2 == 0) world.RunFor(static_cast<int64_t>(random() % 100) * kNsPerMs);
-      job.tenant(r).Destroy(job.rank(r));
+      job.Destroy(r);
     }
   }
   for (SimJob& job : many.jobs()) ASSERT_TRUE(world.RunUntil([&] { return job.Ended(); }));
@@ -259,11 +252,9 @@ TEST(SimIdleCommunicators, CloseWhenTheirRanksHaveLeft) {
 // After a rank has left and while no call is posted, a broken lane between two others is not a
 // failure; it stays broken.
 TEST(SimIdleCommunicators, NeedNoTurnForAnUnneededBrokenLane) {
-  SimWorld world({.seed = 1, .hosts = 4, .network = {}});
-  SimJob job(world, {0, 1, 2, 3}, 4096);
-  ASSERT_TRUE(job.Form());
-  job.tenant(3).Destroy(job.rank(3));
-  ASSERT_TRUE(world.RunUntil([&] { return job.rank(3).ended; }));
+  auto [world, job] = JobWorld({.seed = 1, .hosts = 4}, {0, 1, 2, 3}, 4096);
+  job.Destroy(3);
+  ASSERT_TRUE(job.RunUntilEnded(3));
   world.RunFor(kNsPerMs);
   world.network().Partition(world.host(1).address(), world.host(2).address());
   ASSERT_GT(world.network().Cut(world.host(1).address(), world.host(2).address()), 0);
@@ -273,12 +264,12 @@ TEST(SimIdleCommunicators, NeedNoTurnForAnUnneededBrokenLane) {
     EXPECT_GT(world.host(h).NextDeadline(), world.clock().Now()) << "h" << h;
   }
   job.Post(1, OpKind::kAllReduce, 1);
-  EXPECT_TRUE(world.RunUntil([&] { return job.rank(1).failed(); }, kNsPerSec));
+  EXPECT_TRUE(job.RunUntilFailed({1}, kNsPerSec));
 }
 
 // The proposal arrives over no stream of the communicator.
 TEST(SimIdleCommunicators, AcceptAProposalAtOnce) {
-  SimWorld world({.seed = 8, .network = {}});
+  SimWorld world({.seed = 8});
   ManyCommunicators many(world, {0, 1});
   ASSERT_TRUE(many.Form(kMany));
   SimController& controller = world.host(0).controller();
@@ -311,7 +302,7 @@ void ExpectFewEndPerTurn(Daemon& daemon) {
 }
 
 TEST(SimIdleCommunicators, EndOverManyTurnsWhenTheirProcessDies) {
-  SimWorld world({.seed = 1, .hosts = 1, .network = {}});
+  SimWorld world({.seed = 1, .hosts = 1});
   ManyCommunicators many(world, {0});
   ASSERT_TRUE(many.Form(kMany));
   many.parent().tenant(0).Kill();
@@ -319,7 +310,7 @@ TEST(SimIdleCommunicators, EndOverManyTurnsWhenTheirProcessDies) {
 }
 
 TEST(SimIdleCommunicators, EndOverManyTurnsWhenDestroyedTogether) {
-  SimWorld world({.seed = 1, .hosts = 1, .network = {}});
+  SimWorld world({.seed = 1, .hosts = 1});
   ManyCommunicators many(world, {0});
   ASSERT_TRUE(many.Form(kMany));
   SimTenant& tenant = many.parent().tenant(0);

@@ -2,11 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <random>
 #include <vector>
 
-#include "tests/sim/sim_job.h"
+#include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace messages_test {
@@ -72,32 +71,24 @@ uint64_t WrongElements(const SimJob& job, const std::vector<Planned>& messages) 
 TEST(SimMessages, RandomGroupsArriveCompletely) {
   const std::vector<std::vector<int>> layouts = {
       {0}, {0, 0}, {0, 1}, {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 1, 2}, {0, 0, 0, 1, 2, 2}};
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    SimWorld world(
-        {.seed = seed,
-         .hosts = 3,
-         .lanes = {.slots = 2 + static_cast<uint32_t>(random() % 4), .slot_bytes = 16u << 10},
-         .network = {}});
-    SimJob job(world, layouts[random() % layouts.size()], kBytes);
-    ASSERT_TRUE(job.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    const LaneShape lanes{.slots = 2 + static_cast<uint32_t>(random() % 4),
+                          .slot_bytes = 16u << 10};
+    auto [world, job] = JobWorld({.seed = seed, .hosts = 3, .lanes = lanes},
+                                 layouts[random() % layouts.size()], kBytes);
     job.Fill(kElements);
     for (int group = 0; group < 5; ++group) {
       const std::vector<Planned> messages = PlanGroup(random, job.ranks());
       PostGroup(job, messages, random);
-      ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+      ASSERT_TRUE(job.Complete());
       ASSERT_EQ(WrongElements(job, messages), 0u);
     }
   }
 }
 
 TEST(SimMessages, CollectivesAndMessagesOfOneGroupCompleteInAnyOrder) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    SimWorld world({.seed = seed, .network = {}});
-    SimJob job(world, {0, 1}, kBytes);
-    ASSERT_TRUE(job.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, job] = JobWorld({.seed = seed}, {0, 1}, kBytes);
     job.Fill(kElements);
     const uint64_t count = 30'000;
     // Rank 0: {send, all-reduce}; rank 1: {all-reduce, receive}. Then with the ranks exchanged.
@@ -106,7 +97,7 @@ TEST(SimMessages, CollectivesAndMessagesOfOneGroupCompleteInAnyOrder) {
       job.PostAll(OpKind::kAllReduce, 1000);
       job.Post(1 - sender, {.sends = false, .peer = sender, .at = 100'000, .count = count});
     }
-    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+    ASSERT_TRUE(job.Complete());
     for (int receiver : {0, 1}) {
       EXPECT_EQ(WrongElements(job, {{1 - receiver, receiver, count, 50, 100'000}}), 0u);
     }
@@ -114,9 +105,8 @@ TEST(SimMessages, CollectivesAndMessagesOfOneGroupCompleteInAnyOrder) {
 }
 
 TEST(SimMessages, LateReceiveDelaysNoOtherPair) {
-  SimWorld world({.seed = 3, .lanes = {.slots = 2, .slot_bytes = 16u << 10}, .network = {}});
-  SimJob job(world, {0, 0, 1, 1}, kBytes);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] =
+      JobWorld({.seed = 3, .lanes = {.slots = 2, .slot_bytes = 16u << 10}}, {0, 0, 1, 1}, kBytes);
   job.Fill(kElements);
   job.Post(
       0, {.sends = true, .peer = 2, .at = 0, .count = 200'000});  // far more than the lane's credit
@@ -126,37 +116,31 @@ TEST(SimMessages, LateReceiveDelaysNoOtherPair) {
   ASSERT_TRUE(world.RunUntil([&] { return job.rank(3).done() == 1 && job.rank(1).done() == 1; }));
   EXPECT_EQ(job.rank(0).done(), 0u);
   job.Post(2, {.sends = false, .peer = 0, .at = 0, .count = 200'000});
-  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  ASSERT_TRUE(job.Complete());
   EXPECT_EQ(WrongElements(job, {{0, 2, 200'000, 0, 0}, {1, 3, 200'000, 0, 0}}), 0u);
 }
 
 TEST(SimMessages, ReopenBrokenLanesWithoutLoss) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .network = {}});
-    SimJob job(world, {0, 1}, kBytes);
-    ASSERT_TRUE(job.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, job] = JobWorld({.seed = seed}, {0, 1}, kBytes);
     job.Fill(kElements);
     const std::vector<Planned> both = {{0, 1, 200'000, 0, 0}, {1, 0, 200'000, 7, 0}};
     PostGroup(job, both, random);
-    world.RunFor(static_cast<int64_t>(random() % 2000) * kNsPerUs);
+    world.RunFor(RandomUs(random, 2000));
     for (const auto& lane : world.host(0).controller().reports.begin()->second.lanes) {
       world.CutLane(lane.local);
     }
-    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+    ASSERT_TRUE(job.Complete());
     EXPECT_EQ(WrongElements(job, both), 0u);
   }
 }
 
 TEST(SimMessages, ReportMismatchedEndsOnBothRanks) {
   for (const std::vector<int>& layout : {std::vector<int>{0, 0}, {0, 1}}) {
-    SimWorld world({.seed = 5, .network = {}});
-    SimJob job(world, layout, kBytes);
-    ASSERT_TRUE(job.Form());
+    auto [world, job] = JobWorld({.seed = 5}, layout, kBytes);
     job.Post(0, {.sends = true, .peer = 1, .at = 0, .count = 1000});
     job.Post(1, {.sends = false, .peer = 0, .at = 0, .count = 999});
-    ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }));
+    ASSERT_TRUE(job.RunUntilFailed({0, 1}));
     for (int r = 0; r < 2; ++r) {
       EXPECT_THAT(job.rank(r).failure(), HasSubstr("send #1 of rank 0 to rank 1 count 1000"));
       EXPECT_THAT(job.rank(r).failure(), HasSubstr("recv #1 of rank 1 from rank 0 count 999"));
@@ -165,15 +149,12 @@ TEST(SimMessages, ReportMismatchedEndsOnBothRanks) {
 }
 
 TEST(SimMessages, MessagesOfADepartedRankArrive) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    SimWorld world({.seed = seed, .network = {}});
-    SimJob job(world, {0, 1}, kBytes);
-    ASSERT_TRUE(job.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, job] = JobWorld({.seed = seed}, {0, 1}, kBytes);
     job.Fill(kElements);
     job.Post(1, {.sends = false, .peer = 0, .at = 0, .count = 100});
     job.Post(0, {.sends = true, .peer = 1, .at = 0, .count = 100});
-    job.tenant(0).Destroy(job.rank(0));
+    job.Destroy(0);
     ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).ended && job.rank(1).done() == 1; }));
     EXPECT_FALSE(job.rank(1).failed());
     EXPECT_EQ(WrongElements(job, {{0, 1, 100, 0, 0}}), 0u);
@@ -183,13 +164,11 @@ TEST(SimMessages, MessagesOfADepartedRankArrive) {
 TEST(SimMessages, MessageForADepartedRankFailsWithItsRank) {
   for (const std::vector<int>& layout : {std::vector<int>{0, 0}, {0, 1}}) {
     for (bool sends : {true, false}) {
-      SimWorld world({.seed = 8, .network = {}});
-      SimJob job(world, layout, kBytes);
-      ASSERT_TRUE(job.Form());
-      job.tenant(0).Destroy(job.rank(0));
-      ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).ended; }));
+      auto [world, job] = JobWorld({.seed = 8}, layout, kBytes);
+      job.Destroy(0);
+      ASSERT_TRUE(job.RunUntilEnded(0));
       job.Post(1, {.sends = sends, .peer = 0, .at = 0, .count = 100'000});
-      ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).failed(); }, 40 * kNsPerSec));
+      ASSERT_TRUE(job.RunUntilFailed({1}, 40 * kNsPerSec));
       EXPECT_THAT(job.rank(1).failure(), HasSubstr(sends ? "send #1 of rank 1 to rank 0"
                                                          : "recv #1 of rank 1 from rank 0"));
       EXPECT_THAT(job.rank(1).failure(), HasSubstr("cannot complete: rank 0"));
@@ -198,18 +177,16 @@ TEST(SimMessages, MessageForADepartedRankFailsWithItsRank) {
 }
 
 TEST(SimMessages, AbortFailsThePeerAfterTheTimeout) {
-  SimWorld world({.seed = 9, .network = {}});
-  SimJob job(world, {0, 1}, kBytes);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 9}, {0, 1}, kBytes);
   job.Fill(kElements);
   job.Post(0, {.sends = true, .peer = 1, .at = 0, .count = 200'000});
   job.Post(1, {.sends = false, .peer = 0, .at = 0, .count = 200'000});
   world.RunFor(200 * kNsPerUs);
-  job.tenant(0).Abort(job.rank(0));
-  ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).ended; }, kNsPerSec));
+  job.Abort(0);
+  ASSERT_TRUE(job.RunUntilEnded(0, kNsPerSec));
   world.RunFor(28 * kNsPerSec);
   EXPECT_FALSE(job.rank(1).failed()) << "its own watchdog must fire first, as with NCCL";
-  ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).failed(); }, 3 * kNsPerSec));
+  ASSERT_TRUE(job.RunUntilFailed({1}, 3 * kNsPerSec));
   EXPECT_THAT(job.rank(1).failure(), HasSubstr("rank 0 was aborted"));
 }
 

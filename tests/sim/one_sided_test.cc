@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "tests/sim/sim_job.h"
+#include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace one_sided_test {
@@ -80,16 +80,11 @@ uint64_t WrongElements(const SimJob& job, const std::vector<Planned>& puts) {
 TEST(SimOneSided, DataArrivesBeforeItsSignal) {
   const std::vector<std::vector<int>> layouts = {
       {0}, {0, 0}, {0, 1}, {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 1, 2}, {0, 0, 0, 1, 2, 2}};
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    SimWorld world(
-        {.seed = seed,
-         .hosts = 3,
-         .lanes = {.slots = 2 + static_cast<uint32_t>(random() % 4), .slot_bytes = 16u << 10},
-         .network = {}});
-    SimJob job(world, layouts[random() % layouts.size()], kBytes);
-    ASSERT_TRUE(job.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    const LaneShape lanes{.slots = 2 + static_cast<uint32_t>(random() % 4),
+                          .slot_bytes = 16u << 10};
+    auto [world, job] = JobWorld({.seed = seed, .hosts = 3, .lanes = lanes},
+                                 layouts[random() % layouts.size()], kBytes);
     job.Fill(kElements);
     std::vector<uint64_t> filled(static_cast<size_t>(job.ranks()), 0);
     // Some ranks register their window before there are puts, some after.
@@ -98,10 +93,10 @@ TEST(SimOneSided, DataArrivesBeforeItsSignal) {
       const std::vector<Planned> puts = PlanPuts(random, filled);
       PostAll(job, puts, random);
       if (round == 0) {
-        world.RunFor(static_cast<int64_t>(random() % 500) * kNsPerUs);
+        world.RunFor(RandomUs(random, 500));
         for (int r = 1; r < job.ranks(); r += 2) job.OpenWindow(r, kElements);
       }
-      ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << "round " << round;
+      ASSERT_TRUE(job.Complete()) << "round " << round;
       ASSERT_EQ(WrongElements(job, puts), 0u) << "round " << round;
     }
   }
@@ -109,9 +104,7 @@ TEST(SimOneSided, DataArrivesBeforeItsSignal) {
 
 TEST(SimOneSided, PutWaitsForThePeersWindow) {
   for (const std::vector<int>& layout : kOneHostOrTwo) {
-    SimWorld world({.seed = 2, .network = {}});
-    SimJob job(world, layout, kBytes);
-    ASSERT_TRUE(job.Form());
+    auto [world, job] = JobWorld({.seed = 2}, layout, kBytes);
     job.Fill(kElements);
     job.OpenWindow(0, kElements);
     job.Post(0, SimJob::Put{.peer = 1, .count = 1000});
@@ -119,7 +112,7 @@ TEST(SimOneSided, PutWaitsForThePeersWindow) {
     world.RunFor(50 * kNsPerMs);
     EXPECT_EQ(job.rank(0).done(), 0u);
     job.OpenWindow(1, kElements);
-    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+    ASSERT_TRUE(job.Complete());
     EXPECT_EQ(WrongElements(job, {{0, {.peer = 1, .count = 1000}}}), 0u);
   }
 }
@@ -127,25 +120,19 @@ TEST(SimOneSided, PutWaitsForThePeersWindow) {
 // A rank that signals and then sends must not block a peer that receives and then waits.
 TEST(SimOneSided, SignalWaitsForNoCallOfItsPeer) {
   for (const std::vector<int>& layout : kOneHostOrTwo) {
-    SimWorld world({.seed = 3, .network = {}});
-    SimJob job(world, layout, kBytes);
-    ASSERT_TRUE(job.Form());
+    auto [world, job] = JobWorld({.seed = 3}, layout, kBytes);
     job.Fill(kElements);
     job.Post(0, SimJob::Put{.peer = 1});  // of 0 elements: only the signal
     job.Post(0, SimJob::Message{.sends = true, .peer = 1, .count = 1000});
     job.Post(1, SimJob::Message{.sends = false, .peer = 0, .count = 1000});
     job.Post(1, SimJob::Wait{.peer = 0});
-    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+    ASSERT_TRUE(job.Complete());
   }
 }
 
 TEST(SimOneSided, BrokenLaneLosesAndRepeatsNoSignal) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .network = {}});
-    SimJob job(world, {0, 1}, kBytes);
-    ASSERT_TRUE(job.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, job] = JobWorld({.seed = seed}, {0, 1}, kBytes);
     job.Fill(kElements);
     std::vector<Planned> puts;
     for (int r = 0; r < 2; ++r) {
@@ -156,11 +143,11 @@ TEST(SimOneSided, BrokenLaneLosesAndRepeatsNoSignal) {
       }
       job.Post(r, SimJob::Wait{.peer = 1 - r, .signals = 5});
     }
-    world.RunFor(static_cast<int64_t>(random() % 2000) * kNsPerUs);
+    world.RunFor(RandomUs(random, 2000));
     for (const auto& lane : world.host(0).controller().reports.begin()->second.lanes) {
       world.CutLane(lane.local);
     }
-    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+    ASSERT_TRUE(job.Complete());
     EXPECT_EQ(WrongElements(job, puts), 0u);
     // No signal is left over.
     job.Post(0, SimJob::Wait{.peer = 1});
@@ -172,14 +159,12 @@ TEST(SimOneSided, BrokenLaneLosesAndRepeatsNoSignal) {
 TEST(SimOneSided, PutOutsideTheWindowFailsWithItsBounds) {
   for (const std::vector<int>& layout : kOneHostOrTwo) {
     for (uint64_t to : {uint64_t{1}, uint64_t{101}, uint64_t{1} << 60}) {
-      SimWorld world({.seed = 4, .network = {}});
-      SimJob job(world, layout, kBytes);
-      ASSERT_TRUE(job.Form());
+      auto [world, job] = JobWorld({.seed = 4}, layout, kBytes);
       job.Fill(kElements);
       job.OpenWindow(0, kElements);
       job.OpenWindow(1, 100);
       job.Post(0, SimJob::Put{.peer = 1, .count = 100, .to = to});
-      ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }));
+      ASSERT_TRUE(job.RunUntilFailed({0, 1}));
       EXPECT_THAT(job.rank(0).failure(), HasSubstr("400 bytes"));
       EXPECT_THAT(job.rank(1).failure(), HasSubstr("window #1"));
       for (uint64_t i = 0; i < kElements; ++i) ASSERT_EQ(job.output(1, i), SimJob::kUnwritten);
@@ -190,18 +175,16 @@ TEST(SimOneSided, PutOutsideTheWindowFailsWithItsBounds) {
 TEST(SimOneSided, PutIntoADeregisteredWindowFailsWithItsNumber) {
   for (const std::vector<int>& layout : kOneHostOrTwo) {
     for (bool used_before : {false, true}) {
-      SimWorld world({.seed = 5, .network = {}});
-      SimJob job(world, layout, kBytes);
-      ASSERT_TRUE(job.Form());
+      auto [world, job] = JobWorld({.seed = 5}, layout, kBytes);
       job.OpenWindow(1, kElements);
       if (used_before) {
         job.Post(0, SimJob::Put{.peer = 1, .count = 10});
-        ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+        ASSERT_TRUE(job.Complete());
       }
       job.tenant(1).CloseWindow(job.rank(1), 1);
       world.RunFor(kNsPerMs);
       job.Post(0, SimJob::Put{.peer = 1, .count = 10});
-      ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }));
+      ASSERT_TRUE(job.RunUntilFailed({0, 1}));
       EXPECT_THAT(job.rank(0).failure(), HasSubstr("window #1"));
       EXPECT_THAT(job.rank(0).failure(), HasSubstr("deregistered"));
     }
@@ -211,33 +194,28 @@ TEST(SimOneSided, PutIntoADeregisteredWindowFailsWithItsNumber) {
 // A window does not keep memory mapped that the program frees.
 TEST(SimOneSided, PutIntoAReleasedWindowFails) {
   for (const std::vector<int>& layout : kOneHostOrTwo) {
-    SimWorld world({.seed = 6, .network = {}});
-    SimJob job(world, layout, kBytes);
-    ASSERT_TRUE(job.Form());
+    auto [world, job] = JobWorld({.seed = 6}, layout, kBytes);
     job.OpenWindow(1, kElements);
     job.Post(0, SimJob::Put{.peer = 1, .count = 200'000});
-    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+    ASSERT_TRUE(job.Complete());
     job.Release(1);
     ASSERT_TRUE(world.RunUntil([&] { return job.IsReleased(1); }));
     job.Post(0, SimJob::Put{.peer = 1, .count = 10});
-    ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }));
+    ASSERT_TRUE(job.RunUntilFailed({0, 1}));
     EXPECT_THAT(job.rank(0).failure(), HasSubstr("window #1 of rank 1 has no memory"));
   }
 }
 
 TEST(SimOneSided, PutsOfADepartedRankArrive) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    SimWorld world({.seed = seed, .network = {}});
-    SimJob job(world, kOneHostOrTwo[seed % 2], kBytes);
-    ASSERT_TRUE(job.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, job] = JobWorld({.seed = seed}, kOneHostOrTwo[seed % 2], kBytes);
     job.Fill(kElements);
     job.OpenWindow(1, kElements);
     job.Post(1, SimJob::Wait{.peer = 0, .signals = 3});
     for (uint64_t i = 0; i < 3; ++i) {
       job.Post(0, SimJob::Put{.peer = 1, .count = 30'000, .to = i * 30'000});
     }
-    job.tenant(0).Destroy(job.rank(0));
+    job.Destroy(0);
     ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).ended && job.rank(1).done() == 1; }));
     EXPECT_FALSE(job.rank(1).failed());
     EXPECT_EQ(WrongElements(job, {{0, {.peer = 1, .count = 30'000, .to = 60'000}}}), 0u);
@@ -247,18 +225,16 @@ TEST(SimOneSided, PutsOfADepartedRankArrive) {
 TEST(SimOneSided, WaitForADepartedRankFailsWithItsRank) {
   for (const std::vector<int>& layout : kOneHostOrTwo) {
     for (bool dies : {false, true}) {
-      SimWorld world({.seed = 8, .network = {}});
-      SimJob job(world, layout, kBytes);
-      ASSERT_TRUE(job.Form());
+      auto [world, job] = JobWorld({.seed = 8}, layout, kBytes);
       job.Post(0, SimJob::Put{.peer = 1});
       job.Post(1, SimJob::Wait{.peer = 0, .signals = 2});
       ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).done() == 1; }));
       if (dies) {
         job.tenant(0).Kill();
       } else {
-        job.tenant(0).Destroy(job.rank(0));
+        job.Destroy(0);
       }
-      ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).failed(); }, kDepartureTimeoutNs));
+      ASSERT_TRUE(job.RunUntilFailed({1}, kDepartureTimeoutNs));
       EXPECT_THAT(job.rank(1).failure(),
                   HasSubstr("wait #1 of rank 1 for 2 signals of rank 0 cannot complete: rank 0"));
     }
@@ -267,13 +243,11 @@ TEST(SimOneSided, WaitForADepartedRankFailsWithItsRank) {
 
 TEST(SimOneSided, PutToADepartedRankFailsWithItsRank) {
   for (const std::vector<int>& layout : kOneHostOrTwo) {
-    SimWorld world({.seed = 9, .network = {}});
-    SimJob job(world, layout, kBytes);
-    ASSERT_TRUE(job.Form());
-    job.tenant(0).Destroy(job.rank(0));
-    ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).ended; }));
+    auto [world, job] = JobWorld({.seed = 9}, layout, kBytes);
+    job.Destroy(0);
+    ASSERT_TRUE(job.RunUntilEnded(0));
     job.Post(1, SimJob::Put{.peer = 0, .count = 10});
-    ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).failed(); }, kDepartureTimeoutNs));
+    ASSERT_TRUE(job.RunUntilFailed({1}, kDepartureTimeoutNs));
     EXPECT_THAT(job.rank(1).failure(), HasSubstr("put #1 of rank 1 to rank 0"));
     EXPECT_THAT(job.rank(1).failure(), HasSubstr("cannot complete: rank 0"));
   }
@@ -288,7 +262,7 @@ TEST(SimOneSided, NothingIsWrittenAfterTheWindowIsReleased) {
     for (uint64_t seed = 1; seed <= kSeeds / 3; ++seed) {
       SCOPED_TRACE(testing::Message() << "ending " << static_cast<int>(how) << ", seed " << seed);
       std::mt19937_64 random(seed);
-      SimWorld world({.seed = seed, .network = {}});
+      SimWorld world({.seed = seed});
       // A rank beside it stays; otherwise its lanes would end with it.
       SimJob job(world, seed % 6 == 0 ? std::vector{0, 0, 0} : std::vector{0, 1, 1},
                  kLargeElements * sizeof(float));
@@ -323,14 +297,12 @@ TEST(SimOneSided, NothingIsWrittenAfterTheWindowIsReleased) {
 
 TEST(SimOneSided, AbortFailsThePeer) {
   for (int aborts : {0, 1}) {
-    SimWorld world({.seed = 10, .network = {}});
-    SimJob job(world, {0, 1}, kBytes);
-    ASSERT_TRUE(job.Form());
+    auto [world, job] = JobWorld({.seed = 10}, {0, 1}, kBytes);
     job.OpenWindow(1, kElements);
     job.Post(0, SimJob::Put{.peer = 1, .count = 200'000});
     job.Post(1, SimJob::Wait{.peer = 0});
     world.RunFor(200 * kNsPerUs);
-    job.tenant(aborts).Abort(job.rank(aborts));
+    job.Abort(aborts);
     SimRank& other = job.rank(1 - aborts);
     ASSERT_TRUE(world.RunUntil([&] { return job.rank(aborts).ended && other.failed(); },
                                kDepartureTimeoutNs));

@@ -85,8 +85,7 @@ class SimPacing : public testing::Test {
     ASSERT_NE(load.bytes(host), before) << "no report";
   }
 
-  explicit SimPacing(const SimWorldOptions& options = {.seed = 1, .hosts = 2, .network = {}})
-      : world_(options) {}
+  explicit SimPacing(const SimWorldOptions& options = {.seed = 1, .hosts = 2}) : world_(options) {}
 
   SimWorld world_;
 };
@@ -150,7 +149,7 @@ TEST_F(SimPacing, LaneAndTenantRatesTogetherLoseNoBandwidth) {
 
 // Two channels with one NIC each.
 TEST(SimPacingOfNics, TenantRateIsPerNic) {
-  SimWorld world({.seed = 1, .hosts = 2, .nics = 2, .network = {}});
+  SimWorld world({.seed = 1, .hosts = 2, .nics = 2});
   Load load(world);
   Strategy strategy = MakeRingStrategy(Epoch(2), {HostIndex(0), HostIndex(1)}, 2);
   for (int nic : {0, 1}) {
@@ -195,13 +194,7 @@ TEST_F(SimPacing, SendsNothingOutsideSendWindows) {
 // The network is so slow that a job always has bytes in transit.
 class SimClasses : public SimPacing {
  protected:
-  SimClasses()
-      : SimPacing({.seed = 1,
-                   .hosts = 2,
-                   .network = {.min_delay_ns = kNsPerMs,
-                               .max_delay_ns = 2 * kNsPerMs,
-                               .max_portion_bytes = 64u << 10,
-                               .buffer_bytes = 64u << 10}}) {}
+  SimClasses() : SimPacing({.seed = 1, .hosts = 2, .network = kSlowNetwork}) {}
 };
 
 TEST_F(SimClasses, HigherClassLeavesLowerClassASmallShare) {

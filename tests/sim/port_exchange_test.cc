@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/sim/running_job.h"
+#include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace port_exchange_test {
@@ -20,7 +20,7 @@ constexpr uint64_t kElements = 100'000;
 constexpr int kHosts = 2;
 
 // Channel c uses the c-th port, on every host.
-Strategy WithPorts(const StrategyChanges& changes, uint64_t epoch,
+Strategy WithPorts(const ProposedChanges& changes, uint64_t epoch,
                    const std::vector<uint16_t>& ports) {
   Strategy strategy = changes.InOrder(epoch);
   strategy.channels.resize(ports.size(), strategy.channels.front());
@@ -42,23 +42,18 @@ void ExpectOnPorts(SimWorld& world, CommId id, const std::vector<uint16_t>& port
 
 // Exchanges of two lanes, of three in a cycle, and of random subsets.
 TEST(SimPortExchange, LanesExchangePortsDuringOperations) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    RunningJob running(seed, {0, 1, 0}, kElements * sizeof(float));
-    auto& [world, job, changes] = running;
-    ASSERT_TRUE(job.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, job, changes] = RunningJob(seed, {0, 1, 0}, kElements * sizeof(float));
     std::vector<uint16_t> ports(2 + seed % 4);
     for (size_t c = 0; c < ports.size(); ++c) ports[c] = static_cast<uint16_t>(61'000 + c);
-    changes.Propose(WithPorts(changes, 2, ports));
-    ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(2); }));
+    ASSERT_TRUE(changes.Apply(WithPorts(changes, 2, ports)));
     world.RunFor(3 * kNsPerSec);
     for (uint64_t epoch = 3; epoch <= 5; ++epoch) {
       std::rotate(ports.begin(), ports.begin() + 1, ports.end());
       if (epoch > 3) std::shuffle(ports.begin(), ports.end(), random);
       job.Fill(kElements);
       for (int i = 0; i < 4; ++i) job.PostAll(OpKind::kAllReduce, kElements);
-      world.RunFor(static_cast<int64_t>(random() % 2000) * kNsPerUs);
+      world.RunFor(RandomUs(random, 2000));
       changes.Propose(WithPorts(changes, epoch, ports));
       ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(epoch); }))
           << job.rank(0).failure() << changes.change_error();
@@ -74,11 +69,8 @@ TEST(SimPortExchange, LanesExchangePortsDuringOperations) {
 // The port's holder is not a lane: the lane keeps working, reports it, and moves once the port is
 // free.
 TEST(SimPortExchange, LaneWaitsForAPortHeldByAnotherConnection) {
-  RunningJob running(1, {0, 1}, kElements * sizeof(float));
-  auto& [world, job, changes] = running;
-  ASSERT_TRUE(job.Form());
-  changes.Propose(WithPorts(changes, 2, {61'000}));
-  ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(2); }));
+  auto [world, job, changes] = RunningJob(1, {0, 1}, kElements * sizeof(float));
+  ASSERT_TRUE(changes.Apply(WithPorts(changes, 2, {61'000})));
   const auto lane = [&] {
     job.PostAll(OpKind::kAllReduce, 10);
     world.RunFor(2 * kNsPerSec);
@@ -90,8 +82,7 @@ TEST(SimPortExchange, LaneWaitsForAPortHeldByAnotherConnection) {
   auto foreign = network.Connect(*remote, {.source_host = "", .source_port = 61'001});
   ASSERT_TRUE(foreign.ok());
   Strategy moved = WithPorts(changes, 3, {61'001});
-  changes.Propose(moved);
-  ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(3); }));
+  ASSERT_TRUE(changes.Apply(moved));
   EXPECT_THAT(lane().state, testing::HasSubstr("cannot move to source 10.0.0.1:61001"));
   const uint64_t reconnects = lane().reconnects;
   EXPECT_EQ(lane().reconnects, reconnects) << "it must reconnect only once";

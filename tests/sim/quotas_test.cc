@@ -1,4 +1,5 @@
-// Quotas of Tenants, as sent by the controller: over all processes of a Tenant on one host.
+// Quotas of Tenants, as sent by the controller, and the limit of buffers of every tenant: over all
+// processes of a Tenant on one host.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +8,7 @@
 #include <deque>
 #include <random>
 
-#include "tests/sim/sim_job.h"
+#include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace quotas_test {
@@ -30,8 +31,7 @@ class SimQuotas : public testing::Test {
   }
   // Forms a communicator of one rank. Null: refused, and refusal_ is the error message.
   SimRank* Form(SimTenant& process) {
-    process.RequestUniqueId();
-    EXPECT_TRUE(world_.RunUntil([&] { return process.has_unique_id(); }));
+    EXPECT_TRUE(world_.GetUniqueId(process));
     SimRank& rank = process.Init(process.unique_id(), 1, 0);
     EXPECT_TRUE(world_.RunUntil([&] { return rank.answered; }));
     refusal_ = rank.status.text;
@@ -45,7 +45,7 @@ class SimQuotas : public testing::Test {
 
   std::string refusal_;
   std::array<std::array<std::byte, 4096>, 6> memory_;
-  SimWorld world_{{.hosts = 1, .network = {}}};
+  SimWorld world_{{.hosts = 1}};
 };
 
 TEST_F(SimQuotas, RejectsCommunicatorsAboveTheQuota) {
@@ -90,10 +90,8 @@ TEST_F(SimQuotas, ChangedQuotasApplyToNewRequests) {
 
 // Two hosts at their limit, each running the operation that the other one delays.
 TEST(SimQuotaOfOperations, DelaysOperationsWithoutDeadlock) {
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .hosts = 2, .network = {}});
+  for (auto [seed, random] : Seeds(20)) {
+    SimWorld world({.seed = seed, .hosts = 2});
     for (int h = 0; h < 2; ++h) {
       world.host(h).controller().tenants = {
           {.name = "team-a",
@@ -113,7 +111,7 @@ TEST(SimQuotaOfOperations, DelaysOperationsWithoutDeadlock) {
         std::shuffle(order.begin(), order.end(), random);
         for (const size_t j : order) {
           jobs[j].Post(r, OpKind::kAllReduce, 1000);
-          world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerUs);
+          world.RunFor(RandomUs(random, 300));
         }
       }
     }
@@ -128,7 +126,7 @@ TEST(SimQuotaOfOperations, DelaysOperationsWithoutDeadlock) {
 
 // One communicator always has calls waiting, the other one has a few.
 TEST(SimQuotaOfOperations, CommunicatorsTakeTurns) {
-  SimWorld world({.hosts = 2, .network = {}});
+  SimWorld world({.hosts = 2});
   for (int h = 0; h < 2; ++h) {
     world.host(h).controller().tenants = {
         {.name = "team-a",
@@ -150,7 +148,40 @@ TEST(SimQuotaOfOperations, CommunicatorsTakeTurns) {
     if (greedy.rank(0).posted - greedy.rank(0).done() < 10) post(greedy, 10);
     return modest.Done();
   }));
-  ASSERT_TRUE(world.RunUntil([&] { return greedy.Done(); }));
+  ASSERT_TRUE(greedy.Complete());
+}
+
+// ---- The limit of buffers that applies to every tenant
+// -------------------------------------------
+
+class SimBufferLimit : public testing::Test {
+ protected:
+  SimTenant& Process(const std::string& tenant) {
+    SimTenant& process = world_.AddTenant(0, tenant);
+    EXPECT_TRUE(world_.RunUntil([&] { return process.connected(); }));
+    return process;
+  }
+  // Whether the daemon accepted the buffer.
+  bool Register(SimTenant& process, size_t buffer) {
+    process.Register(memory_[buffer].data(), memory_[buffer].size());
+    world_.RunFor(kNsPerMs);
+    return process.BufferAt(memory_[buffer].data()) != 0;
+  }
+
+  std::array<std::array<std::byte, 64>, 6> memory_;
+  SimWorld world_{{.hosts = 1, .buffers = {.buffers_per_tenant = 3}}};
+};
+
+TEST_F(SimBufferLimit, AppliesToAllProcessesOfATenant) {
+  SimTenant& first = Process("blue");
+  SimTenant& second = Process("blue");
+  SimTenant& neighbor = Process("red");
+  EXPECT_TRUE(Register(first, 0) && Register(first, 1) && Register(second, 2));
+  EXPECT_FALSE(Register(second, 3));
+  EXPECT_TRUE(Register(neighbor, 4));
+  first.Kill();
+  ASSERT_TRUE(world_.RunUntil([&] { return world_.host(0).daemon().sessions() == 2; }));
+  EXPECT_TRUE(Register(second, 5));
 }
 
 }  // namespace quotas_test

@@ -8,138 +8,91 @@
 
 namespace mccs {
 
+// The kinds of events, with their names in the statistics.
+#define MCCS_RANDOM_EVENTS(EVENT)                                                                 \
+  EVENT(kOperationChecked, "operations checked")                                                  \
+  EVENT(kStrategyChanged, "strategy changes") /* counted per communicator */                      \
+  EVENT(kLaneCut, "lanes cut")                                                                    \
+  EVENT(kHostsPartitioned, "partitions")                                                          \
+  EVENT(kStreamCut, "agent streams cut")                                                          \
+  EVENT(kControllerKilled, "controllers killed")                                                  \
+  EVENT(kControllerRestarted, "controllers restarted")                                            \
+  EVENT(kDaemonKilled, "daemons killed")                                                          \
+  EVENT(kDaemonRestarted, "daemons restarted")                                                    \
+  EVENT(kJobOnRestartedDaemon, "jobs on restarted daemons")                                       \
+  EVENT(kProcessKilled, "processes killed")                                                       \
+  EVENT(kJobLost, "jobs lost") /* it lost a rank; all other ranks got an error in time */         \
+  EVENT(kJobRefused, "jobs refused for a quota")                                                  \
+  EVENT(kRequestRefused, "operator requests rejected") /* of an operator */                       \
+  EVENT(kTenantChanged, "Tenants changed")                                                        \
+  EVENT(kDrained, "drains")                                                                       \
+  EVENT(kUndrained, "undrains")                                                                   \
+  EVENT(kLocalityRing, "policies locality_ring")                                                  \
+  EVENT(kRankOrder, "policies rank_order")                                                        \
+  EVENT(kFairFlow, "policies fair_flow")                                                          \
+  EVENT(kPriorityFlow, "policies priority_flow")                                                  \
+  EVENT(kTimeWindows, "policies time_windows")                                                    \
+  EVENT(kShares, "policies shares")                                                               \
+  EVENT(kAlgorithm, "policies algorithm")                                                         \
+  /* Attacks: what hostile tenants did (hostile_tenant.h). */                                     \
+  EVENT(kHostileTenantStarted, "hostile tenants")                                                 \
+  EVENT(kHostileCommunicatorFormed,                                                               \
+        "hostile communicators formed") /* its communicator formed on some daemon */              \
+  EVENT(kHostileCallDone,                                                                         \
+        "hostile calls completed") /* a call of one of its processes completed */                 \
+  EVENT(kHostileInitRefused,                                                                      \
+        "hostile inits refused") /* an init of one of its processes got an error */               \
+  EVENT(kNamedOtherSize,                                                                          \
+        "inits with another size") /* a process and its rendezvous named different sizes */       \
+  EVENT(kNamedOtherRank, "inits with another rank")                                               \
+  EVENT(kInvalidRoot, "invalid roots")                                                            \
+  EVENT(kInvalidPeer, "invalid peers")                                                            \
+  EVENT(kInvalidRange, "invalid ranges")                                                          \
+  EVENT(kReleasedInUse, "buffers released in use") /* released a buffer that calls may use */     \
+  EVENT(kOtherControlCall,                                                                        \
+        "other hostile control calls") /* split, shrink, grow, revoke, suspend, abort, destroy */ \
+  EVENT(kHostileProcessKilled, "hostile processes killed during work")                            \
+  EVENT(kRosterOfOtherSize, "rosters of another size")                                            \
+  EVENT(kRosterNamesDaemonTwice, "rosters that name a daemon twice")                              \
+  EVENT(kRosterOfOtherTenant, "rosters of another tenant")                                        \
+  EVENT(kRosterOfOtherCommunicator, "rosters of another communicator")                            \
+  EVENT(kRosterWithoutHosts, "rosters without hosts")                                             \
+  EVENT(kRosterOfManyHosts, "rosters of 100,000 hosts")                                           \
+  EVENT(                                                                                          \
+      kRosterNamesUninvolvedDaemon,                                                               \
+      "rosters that name an uninvolved daemon") /* a daemon without a rank of the communicator */ \
+  EVENT(kCorruptedRoster, "rosters corrupted otherwise")                                          \
+  EVENT(kCorruptedJoin, "corrupted joins")                                                        \
+  EVENT(kCorruptedStrategy, "corrupted strategies")                                               \
+  EVENT(kStrategyWithInvalidAddress, "strategies with invalid addresses")                         \
+  EVENT(kChangeProposed, "steps of hostile changes")                                              \
+  EVENT(kChangeOutOfOrder, "steps of hostile changes out of order")                               \
+  EVENT(kCorruptedAnswer, "corrupted answers")                                                    \
+  EVENT(kOrderImposed, "operation orders imposed")                                                \
+  EVENT(kCorruptedSplitTable, "corrupted split tables")                                           \
+  EVENT(kRandomMessage, "random messages")                                                        \
+  EVENT(kCorruptedMessage, "corrupted messages")                                                  \
+  EVENT(kPrematureMessage, "premature messages")                                                  \
+  EVENT(kInvalidLane, "invalid lanes")                                                            \
+  EVENT(kCorruptedSlice, "corrupted slices")                                                      \
+  EVENT(kRandomTag, "random tags")                                                                \
+  EVENT(kCorruptedAck, "corrupted acknowledgements")                                              \
+  EVENT(kLinkCut, "hostile links cut")                                                            \
+  EVENT(kHalfOpen, "half-open connections")                                                       \
+  EVENT(kFlood, "floods")
+
 enum class RandomEvent : uint8_t {
-  kOperationChecked,
-  kStrategyChanged,  // counted per communicator
-  kLaneCut,
-  kHostsPartitioned,
-  kStreamCut,
-  kControllerKilled,
-  kControllerRestarted,
-  kDaemonKilled,
-  kDaemonRestarted,
-  kJobOnRestartedDaemon,
-  kProcessKilled,
-  kJobLost,  // it lost a rank; all other ranks got an error in time
-  kJobRefused,
-  kRequestRefused,  // of an operator
-  kTenantChanged,
-  kDrained,
-  kUndrained,
-  kLocalityRing,
-  kRankOrder,
-  kFairFlow,
-  kPriorityFlow,
-  kTimeWindows,
-  kShares,
-  kAlgorithm,
-  // Attacks: what hostile tenants did (hostile_tenant.h).
-  kHostileTenantStarted,
-  kHostileCommunicatorFormed,  // its communicator formed on some daemon
-  kHostileCallDone,            // a call of one of its processes completed
-  kHostileInitRefused,         // an init of one of its processes got an error
-  kNamedOtherSize,             // a process and its rendezvous named different sizes
-  kNamedOtherRank,
-  kInvalidRoot,
-  kInvalidPeer,
-  kInvalidRange,
-  kReleasedInUse,     // released a buffer that calls may use
-  kOtherControlCall,  // split, shrink, grow, revoke, suspend, abort, destroy
-  kHostileProcessKilled,
-  kRosterOfOtherSize,
-  kRosterNamesDaemonTwice,
-  kRosterOfOtherTenant,
-  kRosterOfOtherCommunicator,
-  kRosterWithoutHosts,
-  kRosterOfManyHosts,
-  kRosterNamesUninvolvedDaemon,  // a daemon without a rank of the communicator
-  kCorruptedRoster,
-  kCorruptedJoin,
-  kCorruptedStrategy,
-  kStrategyWithInvalidAddress,
-  kChangeProposed,
-  kChangeOutOfOrder,
-  kCorruptedAnswer,
-  kOrderImposed,
-  kCorruptedSplitTable,
-  kRandomMessage,
-  kCorruptedMessage,
-  kPrematureMessage,
-  kInvalidLane,
-  kCorruptedSlice,
-  kRandomTag,
-  kCorruptedAck,
-  kLinkCut,
-  kHalfOpen,
-  kFlood,
+#define EVENT(event, name) event,
+  MCCS_RANDOM_EVENTS(EVENT)
+#undef EVENT
 };
 
 inline constexpr const char* kRandomEventNames[] = {
-    "operations checked",
-    "strategy changes",
-    "lanes cut",
-    "partitions",
-    "agent streams cut",
-    "controllers killed",
-    "controllers restarted",
-    "daemons killed",
-    "daemons restarted",
-    "jobs on restarted daemons",
-    "processes killed",
-    "jobs lost",
-    "jobs refused for a quota",
-    "operator requests rejected",
-    "Tenants changed",
-    "drains",
-    "undrains",
-    "policies locality_ring",
-    "policies rank_order",
-    "policies fair_flow",
-    "policies priority_flow",
-    "policies time_windows",
-    "policies shares",
-    "policies algorithm",
-    "hostile tenants",
-    "hostile communicators formed",
-    "hostile calls completed",
-    "hostile inits refused",
-    "inits with another size",
-    "inits with another rank",
-    "invalid roots",
-    "invalid peers",
-    "invalid ranges",
-    "buffers released in use",
-    "other hostile control calls",
-    "hostile processes killed during work",
-    "rosters of another size",
-    "rosters that name a daemon twice",
-    "rosters of another tenant",
-    "rosters of another communicator",
-    "rosters without hosts",
-    "rosters of 100,000 hosts",
-    "rosters that name an uninvolved daemon",
-    "rosters corrupted otherwise",
-    "corrupted joins",
-    "corrupted strategies",
-    "strategies with invalid addresses",
-    "steps of hostile changes",
-    "steps of hostile changes out of order",
-    "corrupted answers",
-    "operation orders imposed",
-    "corrupted split tables",
-    "random messages",
-    "corrupted messages",
-    "premature messages",
-    "invalid lanes",
-    "corrupted slices",
-    "random tags",
-    "corrupted acknowledgements",
-    "hostile links cut",
-    "half-open connections",
-    "floods",
+#define EVENT(event, name) name,
+    MCCS_RANDOM_EVENTS(EVENT)
+#undef EVENT
 };
 inline constexpr size_t kRandomEvents = std::size(kRandomEventNames);
-static_assert(kRandomEvents == static_cast<size_t>(RandomEvent::kFlood) + 1);
 // Events from here on are attacks.
 inline constexpr size_t kFirstAttack = static_cast<size_t>(RandomEvent::kHostileTenantStarted);
 

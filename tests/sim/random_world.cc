@@ -13,14 +13,85 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "controller/planning/planner.h"
-#include "tests/sim/hostile_tenants.h"
-#include "tests/sim/misplaced_lanes.h"
+#include "tests/sim/hostile_tenant.h"
 #include "tests/sim/random_job.h"
 #include "tests/sim/random_operator.h"
 #include "tests/sim/sim_control.h"
 
 namespace mccs {
 namespace {
+
+// ---- Lanes --------------------------------------------------------------------------------------
+
+struct WantedLane {
+  CommId communicator;
+  ChannelId channel;
+  int from, to;         // positions in the communicator's list of hosts
+  std::string host;     // `from`
+  std::string to_host;  // `to`
+  uint32_t port;        // 0: any
+};
+
+void AddLanes(CommId id, const CommunicatorRecord& record, std::vector<WantedLane>* lanes) {
+  const auto& hosts = record.announced.hosts();
+  if (hosts.size() < 2) return;
+  for (int c = 0; c < record.Applied().channels_size(); ++c) {
+    const strategy::ChannelStrategy& channel = record.Applied().channels(c);
+    for (int i = 0; i < channel.ring_size(); ++i) {
+      const int from = channel.ring(i);
+      const int to = channel.ring((i + 1) % channel.ring_size());
+      lanes->push_back({.communicator = id,
+                        .channel = ChannelId(c),
+                        .from = from,
+                        .to = to,
+                        .host = hosts[from],
+                        .to_host = hosts[to],
+                        .port = channel.source_ports().empty() ? 0 : channel.source_ports(i)});
+    }
+  }
+}
+
+std::string CheckLane(const WantedLane& wanted, const CommunicatorStats& report) {
+  const std::string name =
+      absl::StrCat(FormatCommId(wanted.communicator), ": lane of channel ", wanted.channel.value(),
+                   " from ", wanted.host, " to ", wanted.to_host);
+  const auto lane = std::ranges::find_if(report.lanes, [&](const CommunicatorStats::Lane& each) {
+    return each.channel == wanted.channel && each.from == HostIndex(wanted.from) &&
+           each.to == HostIndex(wanted.to);
+  });
+  if (lane == report.lanes.end()) return absl::StrCat(name, " does not exist");
+  if (lane->state != "up") return absl::StrCat(name, " is ", lane->state);
+  if (wanted.port != 0 && !absl::EndsWith(lane->local, absl::StrCat(":", wanted.port))) {
+    return absl::StrCat(name, " leaves from ", lane->local, ", not from port ", wanted.port);
+  }
+  return "";
+}
+
+// The first lane of a ring of these communicators that is not up or does not leave from the source
+// port of the current strategy, by the daemons' last reports; empty: none. Lanes that want the same
+// port towards the same host (operators may configure that) cannot all have it and are not checked.
+// REQUIRES: `registry` knows all of `running`, whose hosts are "h0", "h1", … by their index in the
+// world.
+std::string MisplacedLane(const Registry& registry, const SimControl& control,
+                          const std::vector<CommId>& running) {
+  std::vector<WantedLane> lanes;
+  for (const CommId id : running) AddLanes(id, registry.communicators().at(id), &lanes);
+  std::map<std::tuple<std::string, std::string, uint32_t>, int> claims;
+  for (const WantedLane& lane : lanes) ++claims[{lane.host, lane.to_host, lane.port}];
+  for (const WantedLane& lane : lanes) {
+    if (lane.port != 0 && claims[{lane.host, lane.to_host, lane.port}] > 1) continue;
+    int host = 0;
+    if (!absl::SimpleAtoi(lane.host.substr(1), &host))
+      return absl::StrCat("unknown host ", lane.host);
+    const auto& reports = control.agent(host).reports();
+    const auto report = reports.find(lane.communicator);
+    if (report == reports.end()) return absl::StrCat(lane.host, " has sent no report");
+    if (std::string wrong = CheckLane(lane, report->second); !wrong.empty()) return wrong;
+  }
+  return "";
+}
+
+// ---- The world ----------------------------------------------------------------------------------
 
 // Simulated. A dropped change is proposed again after 30 s.
 constexpr int64_t kTimeoutNs = 300 * kNsPerSec;
@@ -61,11 +132,7 @@ class RandomWorld {
     options.skew = 1 + static_cast<uint32_t>(Below(3));
     for (int h = 0; h < hosts_; ++h) options.racks.push_back(absl::StrCat("r", Below(3)));
     racks_ = options.racks;
-    options.controller = [this, seed](SimClock& clock) {
-      auto control = std::make_unique<SimControl>(clock, seed);
-      control_ = control.get();
-      return control;
-    };
+    options.controller = MakeSimControl(seed, &control_);
     return options;
   }
 

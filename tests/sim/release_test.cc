@@ -2,9 +2,7 @@
 // complete.
 #include <gtest/gtest.h>
 
-#include <random>
-
-#include "tests/sim/sim_job.h"
+#include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace release_test {
@@ -13,17 +11,14 @@ constexpr uint64_t kSeeds = 30;
 constexpr uint64_t kCount = 40'000;
 
 TEST(SimReleases, CompleteAfterAllPostedWork) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .hosts = 3, .channels = 2, .network = {}});
-    SimJob job(world, {0, 1, 1, 2}, 256 << 10);
-    ASSERT_TRUE(job.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, job] =
+        JobWorld({.seed = seed, .hosts = 3, .channels = 2}, {0, 1, 1, 2}, 256 << 10);
     job.Fill(kCount);
     constexpr int kCalls = 5;
     for (int r : {2, 0, 3, 1}) {
       for (int i = 0; i < kCalls; ++i) job.Post(r, OpKind::kAllReduce, kCount);
-      world.RunFor(static_cast<int64_t>(random() % 2000) * kNsPerUs);
+      world.RunFor(RandomUs(random, 2000));
       job.Release(r);
     }
     for (int r = 0; r < job.ranks(); ++r) {
@@ -36,11 +31,8 @@ TEST(SimReleases, CompleteAfterAllPostedWork) {
 }
 
 TEST(SimReleases, OfMessagesCompleteAfterTheirGroup) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    SimWorld world({.seed = seed, .network = {}});
-    SimJob job(world, {0, 1}, 256 << 10);
-    ASSERT_TRUE(job.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, job] = JobWorld({.seed = seed}, {0, 1}, 256 << 10);
     job.Fill(kCount);
     job.Post(0, SimJob::Message{.sends = true, .peer = 1, .count = kCount});
     job.Release(0);
@@ -53,20 +45,16 @@ TEST(SimReleases, OfMessagesCompleteAfterTheirGroup) {
 }
 
 TEST(SimReleases, OfWorkThatFailsAreAnswered) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
-    SimJob job(world, {0, 1, 2}, 256 << 10);
-    ASSERT_TRUE(job.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, job] = JobWorld({.seed = seed, .hosts = 3}, {0, 1, 2}, 256 << 10);
     job.PostAll(OpKind::kAllReduce, kCount);
     for (int i = 0; i < 3; ++i) job.Post(0, OpKind::kAllReduce, kCount);
     job.Release(0);
     job.Release(1);
-    world.RunFor(static_cast<int64_t>(random() % 500) * kNsPerUs);
+    world.RunFor(RandomUs(random, 500));
     job.tenant(2).Kill();
     ASSERT_TRUE(world.RunUntil([&] { return job.IsReleased(0) && job.IsReleased(1); }));
-    EXPECT_TRUE(world.RunUntil([&] { return job.rank(0).failed(); }));
+    EXPECT_TRUE(job.RunUntilFailed({0}));
   }
 }
 

@@ -82,7 +82,8 @@ class RoguePeer {
   bool OpenLanes() {
     if (leads()) {
       peer::Message open;
-      ToProto(Ring(1), open.mutable_open()->mutable_strategy());
+      ToProto(MakeRingStrategy(Epoch(1), {HostIndex(0), HostIndex(1)}),
+              open.mutable_open()->mutable_strategy());
       Send(open);
     } else {
       peer::Message hello;
@@ -164,9 +165,6 @@ class RoguePeer {
       if ((message.*body)()) return true;
     }
     return false;
-  }
-  Strategy Ring(uint64_t epoch) const {
-    return MakeRingStrategy(Epoch(epoch), {HostIndex(0), HostIndex(1)});
   }
 
   static constexpr char kTenant[] = "blue";

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/sim/sim_job.h"
+#include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace routes_test {
@@ -22,13 +22,10 @@ constexpr int kHosts = 4;
 
 class SimRoutes : public testing::Test {
  protected:
-  void SetUp() override {
-    ASSERT_TRUE(job_.Form());
-    id_ = world_.host(0).controller().announced.front();
-  }
+  SimRoutes() { EXPECT_TRUE(job_.Form()); }
 
   const CommunicatorStats& report(int host) {
-    return world_.host(host).controller().reports.at(id_);
+    return world_.host(host).controller().reports.at(changes_.id());
   }
   // Two channels in the hosts' order, each on its own NIC.
   Strategy OnBothNics(uint64_t epoch) {
@@ -45,24 +42,10 @@ class SimRoutes : public testing::Test {
     }
     return strategy;
   }
-  void Propose(const Strategy& strategy) {
-    world_.host(0).controller().proposals.push_back({id_, strategy});
-  }
-  bool AllAt(uint64_t epoch) {
-    for (int h = 0; h < kHosts; ++h) {
-      if (report(h).epoch != Epoch(epoch)) return false;
-    }
-    return true;
-  }
-  bool SwitchTo(const Strategy& strategy) {
-    Propose(strategy);
-    return world_.RunUntil([&] { return AllAt(strategy.epoch.value()); });
-  }
   void RunOperations(int operations) {
     job_.Fill(kElements);
     for (int i = 0; i < operations; ++i) job_.PostAll(OpKind::kAllReduce, kElements);
-    ASSERT_TRUE(world_.RunUntil([&] { return job_.Done(); })) << job_.rank(0).failure();
-    EXPECT_EQ(job_.Wrong(OpKind::kAllReduce, kElements), 0u);
+    EXPECT_EQ(job_.Finish(OpKind::kAllReduce, kElements), "");
     world_.RunFor(kNsPerSec);  // for the reports
   }
   // Every lane of channel `c` leaves its host from NIC `nic` and arrives at the same NIC of the
@@ -84,13 +67,13 @@ class SimRoutes : public testing::Test {
     return "no lane";
   }
 
-  SimWorld world_{{.seed = 1, .hosts = kHosts, .nics = 2, .network = {}}};
+  SimWorld world_{{.seed = 1, .hosts = kHosts, .nics = 2}};
   SimJob job_{world_, {0, 1, 2, 3}, kElements * sizeof(float)};
-  CommId id_;
+  ProposedChanges changes_{world_, kHosts};
 };
 
 TEST_F(SimRoutes, ChannelsUseTheNicsOfTheStrategy) {
-  ASSERT_TRUE(SwitchTo(OnBothNics(2)));
+  ASSERT_TRUE(changes_.Apply(OnBothNics(2)));
   RunOperations(3);
   ExpectOnNic(0, 0);
   ExpectOnNic(1, 1);
@@ -100,7 +83,7 @@ TEST_F(SimRoutes, ChannelsUseTheNicsOfTheStrategy) {
 }
 
 TEST_F(SimRoutes, LanesMoveToOtherNicsWhileOperationsRun) {
-  ASSERT_TRUE(SwitchTo(OnBothNics(2)));
+  ASSERT_TRUE(changes_.Apply(OnBothNics(2)));
   std::mt19937_64 random(1);
   uint64_t epoch = 2;
   job_.Fill(kElements);
@@ -108,10 +91,10 @@ TEST_F(SimRoutes, LanesMoveToOtherNicsWhileOperationsRun) {
     for (int i = 0; i < 3; ++i) job_.PostAll(OpKind::kAllReduce, kElements);
     Strategy moved = OnBothNics(++epoch);
     if (epoch % 2 == 1) std::swap(moved.channels[0].addresses, moved.channels[1].addresses);
-    Propose(moved);
-    world_.RunFor(static_cast<int64_t>(random() % 3000) * kNsPerUs);
+    changes_.Propose(moved);
+    world_.RunFor(RandomUs(random, 3000));
   }
-  ASSERT_TRUE(world_.RunUntil([&] { return job_.Done() && AllAt(epoch); }))
+  ASSERT_TRUE(world_.RunUntil([&] { return job_.Done() && changes_.AllAt(epoch); }))
       << job_.rank(0).failure();
   EXPECT_EQ(job_.Wrong(OpKind::kAllReduce, kElements), 0u);
   RunOperations(1);
@@ -119,7 +102,7 @@ TEST_F(SimRoutes, LanesMoveToOtherNicsWhileOperationsRun) {
   ExpectOnNic(1, 1);
   Strategy swapped = OnBothNics(++epoch);
   std::swap(swapped.channels[0].addresses, swapped.channels[1].addresses);
-  ASSERT_TRUE(SwitchTo(swapped));
+  ASSERT_TRUE(changes_.Apply(swapped));
   RunOperations(1);
   ExpectOnNic(0, 1);
   ExpectOnNic(1, 0);
@@ -129,7 +112,7 @@ TEST_F(SimRoutes, LanesMoveToOtherNicsWhileOperationsRun) {
 
 // Both as a change of routes only, and as a change of the ring.
 TEST_F(SimRoutes, RejectForeignAddressWithoutAChange) {
-  ASSERT_TRUE(SwitchTo(OnBothNics(2)));
+  ASSERT_TRUE(changes_.Apply(OnBothNics(2)));
   for (const bool routes_alone : {true, false}) {
     SCOPED_TRACE(routes_alone);
     Strategy foreign = OnBothNics(routes_alone ? 3 : 5);
@@ -138,7 +121,7 @@ TEST_F(SimRoutes, RejectForeignAddressWithoutAChange) {
       std::swap(foreign.channels[0].ring[1], foreign.channels[0].ring[2]);
       std::swap(foreign.channels[0].addresses[1], foreign.channels[0].addresses[2]);
     }
-    Propose(foreign);
+    changes_.Propose(foreign);
     ASSERT_TRUE(world_.RunUntil([&] { return !report(0).change_error.empty(); }));
     EXPECT_THAT(report(0).change_error, AllOf(HasSubstr("host h2"), HasSubstr("channel 1"),
                                               HasSubstr("source address 10.9.9.9")));
@@ -147,7 +130,7 @@ TEST_F(SimRoutes, RejectForeignAddressWithoutAChange) {
     ExpectOnNic(1, 1);
     Strategy next = OnBothNics(foreign.epoch.value() + 1);
     next.channels[0].source_ports = {61000, 61001, 61002, 61003};
-    ASSERT_TRUE(SwitchTo(next)) << "the next proposal must be accepted";
+    ASSERT_TRUE(changes_.Apply(next)) << "the next proposal must be accepted";
     EXPECT_THAT(report(0).change_error, IsEmpty());
     RunOperations(1);
     EXPECT_EQ(LocalOf(2, 0, 3), SimAddress(2) + ":61002");
@@ -170,7 +153,7 @@ TEST_F(SimRoutes, LanesOfADirectPlanUseTheirPorts) {
     }
   };
   name_ports(61000);
-  ASSERT_TRUE(SwitchTo(direct));
+  ASSERT_TRUE(changes_.Apply(direct));
   RunOperations(2);
   ExpectOnNic(0, 0);
   ExpectOnNic(1, 1);
@@ -179,7 +162,7 @@ TEST_F(SimRoutes, LanesOfADirectPlanUseTheirPorts) {
   // They move as the ring's lanes do.
   direct.epoch = Epoch(3);
   name_ports(62000);
-  ASSERT_TRUE(SwitchTo(direct));
+  ASSERT_TRUE(changes_.Apply(direct));
   RunOperations(2);
   EXPECT_EQ(LocalOf(0, 0, 2), SimAddress(0, 0) + ":62002");
   EXPECT_EQ(LocalOf(3, 1, 1), SimAddress(3, 1) + ":62013");

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <random>
 
-#include "tests/sim/sim_job.h"
+#include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace shrink_test {
@@ -15,13 +15,6 @@ using testing::HasSubstr;
 
 constexpr uint64_t kSeeds = 20;
 constexpr size_t kBytes = 256 << 10;
-
-void ExpectWorks(SimWorld& world, SimJob& job) {
-  job.Fill(1000);
-  job.PostAll(OpKind::kAllReduce, 1000);
-  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
-  EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
-}
 
 bool AllAnswered(const std::vector<SimJob::RankOfTenant>& seats) {
   return std::all_of(seats.begin(), seats.end(),
@@ -44,7 +37,7 @@ std::vector<SimJob::RankOfTenant> Shrink(SimWorld& world, SimJob& parent,
   for (size_t i : turns) {
     SimRank& rank = parent.rank(order[i]);
     seats[i].rank = &seats[i].tenant->Shrink(rank, excluded, abort);
-    world.RunFor(static_cast<int64_t>(random() % 3000) * kNsPerUs);
+    world.RunFor(RandomUs(random, 3000));
   }
   return seats;
 }
@@ -57,40 +50,32 @@ void ExpectFormed(SimWorld& world, std::vector<SimJob::RankOfTenant>& seats) {
     EXPECT_EQ(seats[i].rank->ranks, static_cast<int>(seats.size()));
   }
   SimJob child(world, seats, 8192);
-  ExpectWorks(world, child);
+  EXPECT_EQ(child.Run(OpKind::kAllReduce, 1000), "");
 }
 
 TEST(SimShrink, RenumbersRemainingRanksAndKeepsTheParent) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
-    SimJob parent(world, {0, 1, 1, 2, 0}, kBytes);
-    ASSERT_TRUE(parent.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, parent] = JobWorld({.seed = seed, .hosts = 3}, {0, 1, 1, 2, 0}, kBytes);
     const std::vector<int> excluded = {static_cast<int>(seed % 5),
                                        static_cast<int>((seed + 2) % 5)};
     auto seats = Shrink(world, parent, excluded, false, random);
     ExpectFormed(world, seats);
     auto again = Shrink(world, parent, excluded, false, random);  // again with the same ranks
     ExpectFormed(world, again);
-    ExpectWorks(world, parent);
+    EXPECT_EQ(parent.Run(OpKind::kAllReduce, 1000), "");
   }
 }
 
 // A rank, perhaps the leader's, dies during an operation; the remaining ranks continue.
 TEST(SimShrink, AbortContinuesWithoutTheDeadRank) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
-    SimJob parent(world, {0, 1, 1, 2}, kBytes);
-    ASSERT_TRUE(parent.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, parent] = JobWorld({.seed = seed, .hosts = 3}, {0, 1, 1, 2}, kBytes);
     parent.Fill(60'000);
     parent.PostAll(OpKind::kAllReduce, 60'000);
-    world.RunFor(static_cast<int64_t>(random() % 400) * kNsPerUs);
+    world.RunFor(RandomUs(random, 400));
     const int dead = static_cast<int>(seed % 4);
     parent.tenant(dead).Kill();
-    world.RunFor(static_cast<int64_t>(random() % 2000) * kNsPerUs);
+    world.RunFor(RandomUs(random, 2000));
     auto seats = Shrink(world, parent, {dead}, true, random);
     ExpectFormed(world, seats);
     for (int r = 0; r < 4; ++r) {
@@ -101,12 +86,10 @@ TEST(SimShrink, AbortContinuesWithoutTheDeadRank) {
 
 TEST(SimShrink, AbortContinuesWithoutTheLeadersDaemon) {
   std::mt19937_64 random(1);
-  SimWorld world({.seed = 1, .hosts = 3, .network = {}});
-  SimJob parent(world, {0, 1, 2, 0, 1}, kBytes);
-  ASSERT_TRUE(parent.Form());
+  auto [world, parent] = JobWorld({.seed = 1, .hosts = 3}, {0, 1, 2, 0, 1}, kBytes);
   parent.PostAll(OpKind::kAllReduce, 60'000);
   world.RunFor(100 * kNsPerUs);
-  world.host(0).Kill(world.network());
+  world.Kill(0);
   auto seats = Shrink(world, parent, {0, 3}, true, random);
   ExpectFormed(world, seats);
 }
@@ -115,9 +98,7 @@ TEST(SimShrink, AbortContinuesWithoutTheLeadersDaemon) {
 // parent.
 TEST(SimShrink, AbortDoesNotFailRanksThatHaveNotCalledYet) {
   for (const std::vector<int>& layout : {std::vector<int>{0, 0, 0, 0}, {0, 1, 1, 0}}) {
-    SimWorld world({.seed = 5, .network = {}});
-    SimJob parent(world, layout, kBytes);
-    ASSERT_TRUE(parent.Form());
+    auto [world, parent] = JobWorld({.seed = 5}, layout, kBytes);
     for (int r : {0, 1}) parent.Post(r, OpKind::kAllReduce, 1000);
     world.RunFor(kNsPerMs);
     const std::vector<int> excluded = {2, 3};
@@ -130,36 +111,34 @@ TEST(SimShrink, AbortDoesNotFailRanksThatHaveNotCalledYet) {
     seats[1].rank = &seats[1].tenant->Shrink(parent.rank(1), excluded, true);
     ExpectFormed(world, seats);
     EXPECT_TRUE(parent.rank(1).failed());
-    parent.tenant(2).Destroy(parent.rank(2));
-    EXPECT_TRUE(world.RunUntil([&] { return parent.rank(2).ended; }, kNsPerSec));
+    parent.Destroy(2);
+    EXPECT_TRUE(parent.RunUntilEnded(2, kNsPerSec));
     EXPECT_FALSE(parent.rank(3).failed());
-    EXPECT_TRUE(world.RunUntil([&] { return parent.rank(3).failed(); }, 31 * kNsPerSec));
+    EXPECT_TRUE(parent.RunUntilFailed({3}, 31 * kNsPerSec));
     EXPECT_THAT(parent.rank(3).failure(), HasSubstr("NCCL_SHRINK_ABORT"));
   }
 }
 
 TEST(SimShrink, RejectsFailedParentWithoutAbortFlagAndInvalidLists) {
-  SimWorld world({.seed = 2, .hosts = 2, .network = {}});
-  SimJob parent(world, {0, 1, 1}, kBytes);
-  ASSERT_TRUE(parent.Form());
+  auto [world, parent] = JobWorld({.seed = 2, .hosts = 2}, {0, 1, 1}, kBytes);
   for (const std::vector<int>& list :
        std::vector<std::vector<int>>{{}, {0}, {3}, {-1}, {1, 1}, {1, 2, 1, 2}}) {
     const SimRank& refused = parent.tenant(0).Shrink(parent.rank(0), list);
     ASSERT_TRUE(world.RunUntil([&] { return refused.answered; }, kNsPerSec));
     EXPECT_EQ(refused.status.error, wire::ErrorClass::kInvalidArgument) << refused.status.text;
   }
-  ExpectWorks(world, parent);
+  EXPECT_EQ(parent.Run(OpKind::kAllReduce, 1000), "");
   parent.PostAll(OpKind::kAllReduce, 60'000);
   world.RunFor(50 * kNsPerUs);
   parent.tenant(2).Kill();
-  ASSERT_TRUE(world.RunUntil([&] { return parent.rank(0).failed(); }, kNsPerSec));
+  ASSERT_TRUE(parent.RunUntilFailed({0}, kNsPerSec));
   const SimRank& refused = parent.tenant(0).Shrink(parent.rank(0), {2});
   ASSERT_TRUE(world.RunUntil([&] { return refused.answered; }, kNsPerSec));
   EXPECT_THAT(refused.status.text, HasSubstr("NCCL_SHRINK_ABORT"));
 }
 
 TEST(SimShrink, LongListIsSentInParts) {
-  SimWorld world({.seed = 3, .hosts = 2, .network = {}});
+  SimWorld world({.seed = 3, .hosts = 2});
   std::vector<int> hosts(200);
   for (size_t r = 0; r < hosts.size(); ++r) hosts[r] = static_cast<int>(r / 100);
   SimJob parent(world, hosts, 16);
@@ -174,17 +153,13 @@ TEST(SimShrink, LongListIsSentInParts) {
 // ---- Revoke -------------------------------------------------------------------------------------
 
 TEST(SimRevoke, EndsAllWorkAndAllowsSplitAndShrink) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
-    SimJob parent(world, {0, 1, 2, 2}, kBytes);
-    ASSERT_TRUE(parent.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, parent] = JobWorld({.seed = seed, .hosts = 3}, {0, 1, 2, 2}, kBytes);
     for (int r = 0; r < 3; ++r) parent.Post(r, OpKind::kAllReduce, 60'000);  // rank 3 never calls
-    world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerUs);
+    world.RunFor(RandomUs(random, 300));
     for (int r = 0; r < 4; ++r) {
       parent.tenant(r).Revoke(parent.rank(r));
-      world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerUs);
+      world.RunFor(RandomUs(random, 300));
     }
     ASSERT_TRUE(world.RunUntil([&] { return parent.Ended(); }, kNsPerSec));
     std::vector<SimJob::RankOfTenant> seats;
@@ -200,9 +175,7 @@ TEST(SimRevoke, EndsAllWorkAndAllowsSplitAndShrink) {
 }
 
 TEST(SimRevoke, SplitOfARevokedCommunicatorFailsWhenARankDies) {
-  SimWorld world({.seed = 4, .hosts = 2, .network = {}});
-  SimJob parent(world, {0, 1, 1}, kBytes);
-  ASSERT_TRUE(parent.Form());
+  auto [world, parent] = JobWorld({.seed = 4, .hosts = 2}, {0, 1, 1}, kBytes);
   for (int r = 0; r < 3; ++r) parent.tenant(r).Revoke(parent.rank(r));
   ASSERT_TRUE(world.RunUntil([&] { return parent.Ended(); }, kNsPerSec));
   const SimRank& waits = parent.tenant(0).Split(parent.rank(0), 0, 0);
@@ -216,12 +189,8 @@ TEST(SimRevoke, SplitOfARevokedCommunicatorFailsWhenARankDies) {
 // ---- Grow ---------------------------------------------------------------------------------------
 
 TEST(SimGrow, OldRanksKeepTheirNumbersAndNewRanksJoinById) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
-    SimJob parent(world, {1, 0}, kBytes);
-    ASSERT_TRUE(parent.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, parent] = JobWorld({.seed = seed, .hosts = 3}, {1, 0}, kBytes);
     const int root = static_cast<int>(seed % 2);
     SimTenant& root_tenant = parent.tenant(root);
     root_tenant.RequestGrowId(parent.rank(root));
@@ -237,10 +206,10 @@ TEST(SimGrow, OldRanksKeepTheirNumbersAndNewRanksJoinById) {
       ASSERT_TRUE(world.RunUntil([&] { return tenant.connected(); }));
       seats[static_cast<size_t>(r)].rank =
           r < 2 ? &tenant.Grow(parent.rank(r), 4) : &tenant.Init(root_tenant.unique_id(), 4, r);
-      world.RunFor(static_cast<int64_t>(random() % 5000) * kNsPerUs);
+      world.RunFor(RandomUs(random, 5000));
     }
     ExpectFormed(world, seats);
-    ExpectWorks(world, parent);
+    EXPECT_EQ(parent.Run(OpKind::kAllReduce, 1000), "");
   }
 }
 

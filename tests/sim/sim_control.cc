@@ -5,6 +5,8 @@
 
 #include "base/check.h"
 #include "controller/coordinator/registration.h"
+#include "controller/objects/change.h"
+#include "controller/objects/read_objects.h"
 
 namespace mccs {
 namespace {
@@ -58,6 +60,15 @@ void SimControl::SetObjects(std::shared_ptr<const ObjectSet> objects) {
     c.SetObjects(objects_);
     return c.TakeOutbox();
   }));
+}
+
+void SimControl::SetObjects(const std::string& yaml) {
+  if (yaml.empty()) return SetObjects(std::make_shared<const ObjectSet>());
+  auto read = ReadObjects({{"objects.yaml", yaml}});
+  MCCS_CHECK(read.ok());
+  auto plan = PlanApply({}, *std::move(read));
+  MCCS_CHECK(plan.ok());
+  SetObjects(std::make_shared<const ObjectSet>(std::move(plan->next)));
 }
 
 void SimControl::Kill() {
@@ -226,6 +237,15 @@ void SimControl::Deliver(std::vector<Outgoing> outbox) {
       Close(agent->get(), /*notify_controller=*/false);
     }
   }
+}
+
+std::function<std::unique_ptr<SimControllerInterface>(SimClock&)> MakeSimControl(
+    uint64_t seed, SimControl** control) {
+  return [seed, control](SimClock& clock) {
+    auto made = std::make_unique<SimControl>(clock, seed);
+    *control = made.get();
+    return made;
+  };
 }
 
 }  // namespace mccs

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -31,7 +32,7 @@
 #include "controller/coordinator/strategy_persister.h"
 #include "controller/store/memory_store.h"
 #include "service/agent/agent_table.h"
-#include "tests/sim/sim_clock.h"
+#include "tests/sim/sim_network.h"
 #include "tests/sim/sim_world.h"
 
 namespace mccs {
@@ -111,8 +112,10 @@ class SimControl final : public SimControllerInterface {
 
   const SimAgent& agent(int host) const { return *agents_[static_cast<size_t>(host)]; }
 
-  // Sets the operators' objects; they survive Kill and Restart.
+  // Sets the operators' objects; they survive Kill and Restart. `yaml`: valid
+  // documents, or empty.
   void SetObjects(std::shared_ptr<const ObjectSet> objects);
+  void SetObjects(const std::string& yaml);
   const ObjectSet& objects() const { return *objects_; }
   // Kill ends the controller's process, as by SIGKILL; Restart starts another one with its store.
   void Kill();
@@ -147,6 +150,10 @@ class SimControl final : public SimControllerInterface {
   uint64_t last_key_ = 0;
   MonotonicNs tick_at_ = 0;
 };
+
+// Creates the controller of a world (SimWorldOptions); *control then points to it.
+std::function<std::unique_ptr<SimControllerInterface>(SimClock&)> MakeSimControl(
+    uint64_t seed, SimControl** control);
 
 }  // namespace mccs
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "absl/strings/str_cat.h"
+
 namespace mccs {
 
 SimJob::SimJob(SimWorld& world, std::vector<int> host_of_rank, size_t bytes,
@@ -198,6 +200,37 @@ void SimJob::PostAll(OpKind kind, uint64_t count, int root) {
 bool SimJob::Done() const {
   return std::all_of(members_.begin(), members_.end(),
                      [](const Member& m) { return m.rank->done() == m.rank->posted; });
+}
+
+bool SimJob::Complete(int64_t limit_ns) {
+  return world_.RunUntil([&] { return Done(); }, limit_ns);
+}
+
+std::string SimJob::Finish(OpKind kind, uint64_t count, int root) {
+  if (!Complete()) {
+    std::string errors = absl::StrCat(std::string(Name(kind)), " does not complete");
+    for (const Member& member : members_) absl::StrAppend(&errors, "; ", member.rank->failure());
+    return errors;
+  }
+  const uint64_t wrong = Wrong(kind, count, root);
+  return wrong == 0 ? ""
+                    : absl::StrCat(std::string(Name(kind)), ": ", wrong, " elements are wrong");
+}
+
+std::string SimJob::Run(OpKind kind, uint64_t count, int root) {
+  Fill(ElementsOf(kind, count, static_cast<uint64_t>(ranks()), /*is_root=*/true).input);
+  PostAll(kind, count, root);
+  return Finish(kind, count, root);
+}
+
+bool SimJob::RunUntilFailed(const std::vector<int>& ranks, int64_t limit_ns) {
+  return world_.RunUntil(
+      [&] { return std::ranges::all_of(ranks, [&](int r) { return rank(r).failed(); }); },
+      limit_ns);
+}
+
+bool SimJob::RunUntilEnded(int r, int64_t limit_ns) {
+  return world_.RunUntil([&] { return rank(r).ended; }, limit_ns);
 }
 
 float SimJob::Expected(OpKind kind, int r, uint64_t i, uint64_t count, int root) const {

@@ -87,8 +87,21 @@ class SimJob {
   SimCall CallOf(int r, const Message& message) const;
   // Copies `count` elements of rank r's input from `at` on to its output, for a call in place.
   void CopyToOutput(int r, uint64_t at, uint64_t count);
-  // All ranks have completed everything they posted.
+  // All ranks have completed everything they posted. Complete runs the world until then; false on
+  // timeout.
   bool Done() const;
+  bool Complete(int64_t limit_ns = 10 * kNsPerSec);
+  // Completes, and checks the results of the last collective: what is wrong; empty: nothing.
+  std::string Finish(OpKind kind, uint64_t count, int root = 0);
+  // Fills the buffers, posts the collective on every rank, and finishes it.
+  std::string Run(OpKind kind, uint64_t count, int root = 0);
+  // Runs the world until all these ranks have failed; false on timeout.
+  bool RunUntilFailed(const std::vector<int>& ranks, int64_t limit_ns = 10 * kNsPerSec);
+  // Requests the end of a rank. RunUntilEnded runs the world until it is answered; false on
+  // timeout.
+  void Destroy(int r) { tenant(r).Destroy(rank(r)); }
+  void Abort(int r) { tenant(r).Abort(rank(r)); }
+  bool RunUntilEnded(int r, int64_t limit_ns = 10 * kNsPerSec);
   float output(int r, uint64_t i) const { return members_[static_cast<size_t>(r)].output[i]; }
   // The value that Fill() writes to the outputs.
   static constexpr float kUnwritten = 1e9f;

@@ -25,10 +25,41 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
+#include "base/clock.h"
 #include "service/transport/network.h"
-#include "tests/sim/sim_clock.h"
 
 namespace mccs {
+
+// A clock that only the test advances.
+//
+// THREAD: one.
+class SimClock final : public Clock {
+ public:
+  MonotonicNs Now() const override { return now_; }
+  // REQUIRES: now ≥ Now().
+  void Set(MonotonicNs now) {
+    MCCS_CHECK(now >= now_);
+    now_ = now;
+  }
+
+ private:
+  MonotonicNs now_ = kNsPerSec;  // not 0, so that 0 is never the current time
+};
+
+// Another clock's time plus a fixed offset, in ns.
+class OffsetClock final : public Clock {
+ public:
+  // LIFETIME: `of` outlives this.
+  OffsetClock(const Clock& of, int64_t offset_ns) : of_(of), offset_ns_(offset_ns) {}
+  MonotonicNs Now() const override { return of_.Now() + offset_ns_; }
+  // The other clock's time when this clock shows `time`.
+  MonotonicNs ToBaseClock(MonotonicNs time) const { return time - offset_ns_; }
+
+ private:
+  const Clock& of_;
+  const int64_t offset_ns_;
+};
 
 struct SimNetworkOptions {
   int64_t min_delay_ns = 5 * kNsPerUs;
@@ -36,6 +67,12 @@ struct SimNetworkOptions {
   size_t max_portion_bytes = 16 * 1024;  // largest portion of one write; the smallest is 1
   size_t buffer_bytes = 64 * 1024;       // per stream and direction, written and not yet read
 };
+
+// A network on which operations take milliseconds.
+inline constexpr SimNetworkOptions kSlowNetwork{.min_delay_ns = kNsPerMs,
+                                                .max_delay_ns = 2 * kNsPerMs,
+                                                .max_portion_bytes = 64u << 10,
+                                                .buffer_bytes = 64u << 10};
 
 class SimNetwork {
  public:

@@ -3,11 +3,15 @@
 #include <time.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <limits>
+#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "service/device/mapping_threads.h"
+#include "service/device/memory_mapper.h"
 
 namespace mccs {
 namespace {
@@ -27,6 +31,56 @@ int64_t OffsetOf(const SimWorldOptions& options, int host) {
 }
 
 }  // namespace
+
+// Mapping and unmapping that take simulated time: each step of a job takes a random time from the
+// seed.
+class DelayedMappings final : public MappingRunner {
+ public:
+  // A step takes at most `max_step_ns`. LIFETIME: `clock` outlives this.
+  DelayedMappings(const Clock& clock, uint64_t seed, int64_t max_step_ns)
+      : clock_(clock), random_(seed), max_step_ns_(max_step_ns) {}
+
+  void Start(Lane lane, std::unique_ptr<MappingJob> job) override {
+    LaneOfJobs& own = lanes_[lane == Lane::kMap ? 0 : 1];
+    if (own.jobs.empty()) own.next_step = clock_.Now() + Delay();
+    own.jobs.Push(std::move(job));
+  }
+
+  std::unique_ptr<MappingJob> TakeFinished() override {
+    for (LaneOfJobs& lane : lanes_) {
+      while (!lane.jobs.empty() && lane.next_step <= clock_.Now()) {
+        std::unique_ptr<MappingJob> job = lane.jobs.Pop();
+        lane.next_step = clock_.Now() + Delay();
+        if (job->Step() == MappingJob::Progress::kDone) return job;
+        lane.jobs.Return(std::move(job));
+      }
+    }
+    return nullptr;
+  }
+
+  // When TakeFinished next has work to do.
+  MonotonicNs NextStepTime() const {
+    MonotonicNs next = std::numeric_limits<MonotonicNs>::max();
+    for (const LaneOfJobs& lane : lanes_) {
+      if (!lane.jobs.empty()) next = std::min(next, lane.next_step);
+    }
+    return next;
+  }
+
+ private:
+  struct LaneOfJobs {
+    FairJobQueue jobs;
+    MonotonicNs next_step = 0;
+  };
+  int64_t Delay() {
+    return static_cast<int64_t>(random_() % static_cast<uint64_t>(max_step_ns_ + 1));
+  }
+
+  const Clock& clock_;
+  std::mt19937_64 random_;
+  const int64_t max_step_ns_;
+  std::array<LaneOfJobs, 2> lanes_;
+};
 
 Strategy MakeRingStrategy(Epoch epoch, const std::vector<HostIndex>& ring, int channels) {
   Strategy strategy;
@@ -131,6 +185,12 @@ void SimWorld::Kill(int host) {
   if (controller_ != nullptr) controller_->KillHost(host);
 }
 
+size_t SimWorld::communicators() {
+  size_t sum = 0;
+  for (SimHost& host : hosts_) sum += host.alive() ? host.daemon().communicators() : 0;
+  return sum;
+}
+
 void SimWorld::Restart(int host) { this->host(host).Start(); }
 
 bool SimWorld::CutLane(const std::string& local) {
@@ -141,6 +201,11 @@ bool SimWorld::CutLane(const std::string& local) {
 SimTenant& SimWorld::AddTenant(int host, const std::string& tenant, const std::string& cgroup) {
   return tenants_.emplace_back(this->host(host).tenant_listener(), this->host(host).importer(),
                                TenantIdentity{tenant, next_process_++, cgroup});
+}
+
+bool SimWorld::GetUniqueId(SimTenant& tenant) {
+  tenant.RequestUniqueId();
+  return RunUntil([&] { return tenant.has_unique_id(); });
 }
 
 void SimWorld::PollAll() {

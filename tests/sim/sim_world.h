@@ -20,8 +20,6 @@
 #include "service/daemon.h"
 #include "service/device/cpu_device.h"
 #include "service/transport/stream_lane.h"
-#include "tests/sim/delayed_mappings.h"
-#include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_network.h"
 #include "tests/sim/sim_tenant.h"
 #include "tests/unit/device/local_importer.h"
@@ -61,7 +59,7 @@ struct SimWorldOptions {
   LaneShape lanes{.slots = 4, .slot_bytes = 16u << 10};
   uint32_t skew = 1;
   ChoiceParameters algorithms = {};
-  SimNetworkOptions network;
+  SimNetworkOptions network = {};
   BufferLimits buffers = {};
   int64_t mapping_step_ns = 0;  // longest step of mapping or unmapping
   DscpMap dscp_by_class = {};
@@ -133,6 +131,8 @@ inline constexpr uint16_t kSimPort = 7400;
 // A strategy with the same ring order on all channels.
 Strategy MakeRingStrategy(Epoch epoch, const std::vector<HostIndex>& ring, int channels = 1);
 
+class DelayedMappings;
+
 class SimHost {
  public:
   // LIFETIME: all references outlive this.
@@ -178,6 +178,8 @@ class SimWorld {
   explicit SimWorld(const SimWorldOptions& options);
 
   int hosts() const { return static_cast<int>(hosts_.size()); }
+  // Of all living daemons together: a communicator counts on each of its hosts.
+  size_t communicators();
   SimHost& host(int index) { return hosts_[static_cast<size_t>(index)]; }
   SimNetwork& network() { return network_; }
   SimClock& clock() { return clock_; }
@@ -190,6 +192,8 @@ class SimWorld {
   // Starts a process on a host.
   SimTenant& AddTenant(int host, const std::string& tenant = "uid 1000",
                        const std::string& cgroup = "");
+  // Requests a unique id for the process, and runs until it has one; false on timeout.
+  bool GetUniqueId(SimTenant& tenant);
   // LIFETIME: `participant` outlives the last run of the world.
   void AddParticipant(SimParticipant& participant) { participants_.push_back(&participant); }
 

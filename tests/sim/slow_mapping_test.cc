@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "tests/sim/sim_job.h"
+#include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace slow_mapping_test {
@@ -17,8 +17,7 @@ constexpr int64_t kLongNs = 200 * kStepNs;
 class SlowWorld {
  public:
   explicit SlowWorld(uint64_t seed)
-      : world({.seed = seed, .hosts = 2, .network = {}, .mapping_step_ns = kStepNs}),
-        memory(1 << 20) {}
+      : world({.seed = seed, .hosts = 2, .mapping_step_ns = kStepNs}), memory(1 << 20) {}
 
   SimTenant& Process(const std::string& tenant) {
     SimTenant& process = world.AddTenant(0, tenant);
@@ -37,8 +36,7 @@ class SlowWorld {
 };
 
 TEST(SimSlowMapping, CallsContinueWhileAnotherProcessRegistersAndDies) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+  for (auto [seed, random] : Seeds(kSeeds)) {
     SlowWorld slow(seed);
     SimWorld& world = slow.world;
     SimJob job(world, {0, 1}, kCount * sizeof(float));
@@ -50,7 +48,7 @@ TEST(SimSlowMapping, CallsContinueWhileAnotherProcessRegistersAndDies) {
     for (int call = 0; call < 40; ++call) {
       if (call == 20) large.Kill();
       job.PostAll(OpKind::kAllReduce, kCount);
-      ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }, kNsPerSec)) << "call " << call;
+      ASSERT_TRUE(job.Complete(kNsPerSec)) << "call " << call;
     }
     EXPECT_EQ(job.Wrong(OpKind::kAllReduce, kCount), 0u);
     EXPECT_TRUE(world.RunUntil([&] { return slow.Buffers("uid 2000") == 0; }, kLongNs));
@@ -58,8 +56,7 @@ TEST(SimSlowMapping, CallsContinueWhileAnotherProcessRegistersAndDies) {
 }
 
 TEST(SimSlowMapping, SmallRegistrationWaitsForOneStepOfALargeTenant) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+  for (auto [seed, random] : Seeds(kSeeds)) {
     SlowWorld slow(seed);
     SimTenant& large = slow.Process("uid 2000");
     SimTenant& small = slow.Process("uid 1000");
@@ -72,8 +69,7 @@ TEST(SimSlowMapping, SmallRegistrationWaitsForOneStepOfALargeTenant) {
 }
 
 TEST(SimSlowMapping, AnswersAReleaseAfterUnmapping) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+  for (auto [seed, random] : Seeds(kSeeds)) {
     SlowWorld slow(seed);
     SimTenant& tenant = slow.Process("uid 1000");
     slow.Register(tenant);
@@ -88,8 +84,7 @@ TEST(SimSlowMapping, AnswersAReleaseAfterUnmapping) {
 }
 
 TEST(SimSlowMapping, SessionEndsAfterItsMappingsAreReleased) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+  for (auto [seed, random] : Seeds(kSeeds)) {
     SlowWorld slow(seed);
     SimTenant& tenant = slow.Process("uid 1000");
     slow.Register(tenant);

@@ -5,9 +5,8 @@
 
 #include <algorithm>
 #include <map>
-#include <random>
 
-#include "tests/sim/sim_job.h"
+#include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace split_test {
@@ -59,30 +58,13 @@ class SplitRun {
   std::map<int, Choice> choices_;
 };
 
-void ExpectWorks(SimWorld& world, SimJob& job) {
-  job.Fill(1000);
-  job.PostAll(OpKind::kAllReduce, 1000);
-  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
-  EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
-}
-
-size_t Communicators(SimWorld& world, int hosts) {
-  size_t sum = 0;
-  for (int h = 0; h < hosts; ++h) sum += world.host(h).daemon().communicators();
-  return sum;
-}
-
 TEST(SimSplit, OrdersRanksOfAColorByKey) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
-    SimJob parent(world, {2, 0, 1, 1, 0, 2, 2}, 8192);
-    ASSERT_TRUE(parent.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, parent] = JobWorld({.seed = seed, .hosts = 3}, {2, 0, 1, 1, 0, 2, 2}, 8192);
     SplitRun split(parent);
     for (int r = 0; r < parent.ranks(); ++r) {
       split.Call(r, {static_cast<int>(random() % 4) - 1, static_cast<int>(random() % 3) - 1});
-      world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerUs);
+      world.RunFor(RandomUs(random, 300));
     }
     ASSERT_TRUE(world.RunUntil([&] { return split.Answered(); }));
     for (int r = 0; r < parent.ranks(); ++r) {
@@ -100,20 +82,16 @@ TEST(SimSplit, OrdersRanksOfAColorByKey) {
       }
       if (members.empty()) continue;
       SimJob child(world, split.RanksOfColor(color), 8192);
-      ExpectWorks(world, child);
+      EXPECT_EQ(child.Run(OpKind::kAllReduce, 1000), "");
     }
-    ExpectWorks(world, parent);
+    EXPECT_EQ(parent.Run(OpKind::kAllReduce, 1000), "");
   }
 }
 
 // Each rank's calls are in order, but ranks may be several calls apart, and other work continues.
 TEST(SimSplit, MatchesSplitsByTheirOrder) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .hosts = 2, .network = {}});
-    SimJob parent(world, {0, 1, 1, 0}, 256 << 10);
-    ASSERT_TRUE(parent.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, parent] = JobWorld({.seed = seed, .hosts = 2}, {0, 1, 1, 0}, 256 << 10);
     parent.Fill(60'000);
     parent.PostAll(OpKind::kAllReduce, 60'000);
     constexpr int kSplits = 5;
@@ -124,7 +102,7 @@ TEST(SimSplit, MatchesSplitsByTheirOrder) {
       if (next[r] == kSplits) continue;
       const int s = next[r]++;
       splits[s].Call(r, {(r + s) % 2, -r});
-      world.RunFor(static_cast<int64_t>(random() % 100) * kNsPerUs);
+      world.RunFor(RandomUs(random, 100));
       ++i;
     }
     ASSERT_TRUE(world.RunUntil([&] {
@@ -134,32 +112,29 @@ TEST(SimSplit, MatchesSplitsByTheirOrder) {
       for (int color : {0, 1}) {
         SimJob child(world, split.RanksOfColor(color), 8192);
         ASSERT_EQ(child.ranks(), 2);
-        ExpectWorks(world, child);
+        EXPECT_EQ(child.Run(OpKind::kAllReduce, 1000), "");
       }
     }
-    ASSERT_TRUE(world.RunUntil([&] { return parent.Done(); }));
-    EXPECT_EQ(parent.Wrong(OpKind::kAllReduce, 60'000), 0u);
+    EXPECT_EQ(parent.Finish(OpKind::kAllReduce, 60'000), "");
   }
 }
 
 TEST(SimSplit, DerivedCommunicatorOutlivesItsParentAndCanBeSplit) {
-  SimWorld world({.seed = 3, .hosts = 2, .network = {}});
-  SimJob parent(world, {0, 1, 0, 1}, 8192);
-  ASSERT_TRUE(parent.Form());
+  auto [world, parent] = JobWorld({.seed = 3, .hosts = 2}, {0, 1, 0, 1}, 8192);
   SplitRun split(parent);
   for (int r = 0; r < 4; ++r) split.Call(r, {0, -r});
   ASSERT_TRUE(world.RunUntil([&] { return split.Answered(); }));
   SimJob child(world, split.RanksOfColor(0), 8192);
-  for (int r = 0; r < 4; ++r) parent.tenant(r).Destroy(parent.rank(r));
+  for (int r = 0; r < 4; ++r) parent.Destroy(r);
   ASSERT_TRUE(world.RunUntil([&] { return parent.Ended(); }));
   SplitRun again(child);
   for (int r = 0; r < 4; ++r) again.Call(r, {r / 2, 0});
   ASSERT_TRUE(world.RunUntil([&] { return again.Answered(); }));
   for (int color : {0, 1}) {
     SimJob grandchild(world, again.RanksOfColor(color), 8192);
-    ExpectWorks(world, grandchild);
+    EXPECT_EQ(grandchild.Run(OpKind::kAllReduce, 1000), "");
   }
-  ExpectWorks(world, child);
+  EXPECT_EQ(child.Run(OpKind::kAllReduce, 1000), "");
 }
 
 // ---- Departing ranks ----------------------------------------------------------------------------
@@ -168,11 +143,8 @@ enum class End { kDestroy, kAbort, kKill };
 
 // Ranks that have called wait for a rank that leaves without calling.
 TEST(SimSplit, DepartedRankEndsTheWaitOfTheOthers) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
-    SimJob parent(world, {0, 1, 1, 2}, 8192);
-    ASSERT_TRUE(parent.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, parent] = JobWorld({.seed = seed, .hosts = 3}, {0, 1, 1, 2}, 8192);
     const int quitter = static_cast<int>(seed % 4);
     const End end = static_cast<End>(seed / 4 % 3);
     SplitRun split(parent);
@@ -180,8 +152,8 @@ TEST(SimSplit, DepartedRankEndsTheWaitOfTheOthers) {
       if (r != quitter) split.Call(r, {0, 0});
     }
     world.RunFor(static_cast<int64_t>(seed) * 20 * kNsPerUs);
-    if (end == End::kDestroy) parent.tenant(quitter).Destroy(parent.rank(quitter));
-    if (end == End::kAbort) parent.tenant(quitter).Abort(parent.rank(quitter));
+    if (end == End::kDestroy) parent.Destroy(quitter);
+    if (end == End::kAbort) parent.Abort(quitter);
     if (end == End::kKill) parent.tenant(quitter).Kill();
     ASSERT_TRUE(world.RunUntil([&] { return split.Answered(); }, kNsPerSec));
     for (int r = 0; r < 4; ++r) {
@@ -202,17 +174,13 @@ TEST(SimSplit, DepartedRankEndsTheWaitOfTheOthers) {
 
 // A rank leaves after all have called, at any time until the derived communicators are formed.
 TEST(SimSplit, DepartureWhileFormingFailsOnlyItsColor) {
-  for (uint64_t seed = 1; seed <= 4 * kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
-    SimJob parent(world, {0, 1, 1, 2, 2, 0}, 8192);
-    ASSERT_TRUE(parent.Form());
+  for (auto [seed, random] : Seeds(4 * kSeeds)) {
+    auto [world, parent] = JobWorld({.seed = seed, .hosts = 3}, {0, 1, 1, 2, 2, 0}, 8192);
     const int quitter = static_cast<int>(random() % 6);
     const bool kill = random() % 2 == 0;
     SplitRun split(parent);
     for (int r = 0; r < 6; ++r) split.Call(r, {r % 2, 0});
-    world.RunFor(static_cast<int64_t>(random() % 1500) * kNsPerUs);
+    world.RunFor(RandomUs(random, 1500));
     if (kill) {
       parent.tenant(quitter).Kill();
     } else {
@@ -237,27 +205,23 @@ TEST(SimSplit, DepartureWhileFormingFailsOnlyItsColor) {
       parent.tenant(r).Kill();
     }
     parent.tenant(quitter).Kill();
-    EXPECT_TRUE(world.RunUntil([&] { return Communicators(world, 3) == 0; }, 10 * kNsPerSec));
+    EXPECT_TRUE(world.RunUntil([&] { return world.communicators() == 0; }, 10 * kNsPerSec));
   }
 }
 
 TEST(SimSplit, DeathOfTheLeadersDaemonEndsTheWait) {
-  SimWorld world({.seed = 5, .hosts = 2, .network = {}});
-  SimJob parent(world, {0, 1, 1}, 8192);
-  ASSERT_TRUE(parent.Form());
+  auto [world, parent] = JobWorld({.seed = 5, .hosts = 2}, {0, 1, 1}, 8192);
   SplitRun split(parent);
   split.Call(1, {0, 0});
   split.Call(2, {0, 0});
   world.RunFor(kNsPerMs);
-  world.host(0).Kill(world.network());
+  world.Kill(0);
   ASSERT_TRUE(world.RunUntil([&] { return split.Answered(); }, kNsPerSec));
   EXPECT_THAT(split.rank(1).status.text, HasSubstr("host h0"));
 }
 
 TEST(SimSplit, RejectsTooManyPendingCalls) {
-  SimWorld world({.seed = 6, .hosts = 2, .network = {}});
-  SimJob parent(world, {0, 1}, 8192);
-  ASSERT_TRUE(parent.Form());
+  auto [world, parent] = JobWorld({.seed = 6, .hosts = 2}, {0, 1}, 8192);
   SimRank* last = nullptr;
   for (size_t i = 0; i <= kMaxPendingSplits; ++i) {
     last = &parent.tenant(1).Split(parent.rank(1), 0, 0);
@@ -265,13 +229,11 @@ TEST(SimSplit, RejectsTooManyPendingCalls) {
   ASSERT_TRUE(world.RunUntil([&] { return last->answered; }, kNsPerSec));
   EXPECT_EQ(last->status.error, wire::ErrorClass::kSystem);
   EXPECT_THAT(last->status.text, HasSubstr("limit"));
-  ExpectWorks(world, parent);
+  EXPECT_EQ(parent.Run(OpKind::kAllReduce, 1000), "");
 }
 
 TEST(SimSplit, RejectsInvalidHandlesAndColors) {
-  SimWorld world({.seed = 7, .hosts = 1, .network = {}});
-  SimJob parent(world, std::vector<int>{0}, 8192);
-  ASSERT_TRUE(parent.Form());
+  auto [world, parent] = JobWorld({.seed = 7, .hosts = 1}, std::vector<int>{0}, 8192);
   SimRank invalid_rank;
   invalid_rank.handle = 77;
   const SimRank& unknown = parent.tenant(0).Split(invalid_rank, 0, 0);
@@ -279,7 +241,7 @@ TEST(SimSplit, RejectsInvalidHandlesAndColors) {
   ASSERT_TRUE(world.RunUntil([&] { return unknown.answered && negative.answered; }));
   EXPECT_EQ(unknown.status.error, wire::ErrorClass::kInvalidArgument);
   EXPECT_EQ(negative.status.error, wire::ErrorClass::kInvalidArgument);
-  ExpectWorks(world, parent);
+  EXPECT_EQ(parent.Run(OpKind::kAllReduce, 1000), "");
 }
 
 }  // namespace split_test

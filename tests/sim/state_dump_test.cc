@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/sim/sim_job.h"
+#include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace state_dump_test {
@@ -21,12 +21,10 @@ state::Daemon RequestDump(SimWorld& world, int host) {
 }
 
 TEST(SimStateDump, EachHostShowsItsOperationAndMissingRanks) {
-  SimWorld world({.seed = 1, .hosts = 2, .network = {}});
-  SimJob job(world, {0, 1, 1}, 1 << 20);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 1, .hosts = 2}, {0, 1, 1}, 1 << 20);
   job.Fill(kCount);
   job.PostAll(OpKind::kAllReduce, kCount);
-  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  ASSERT_TRUE(job.Complete());
   job.Post(0, OpKind::kBroadcast, kCount);
   job.Post(1, OpKind::kBroadcast, kCount);
   world.RunFor(kNsPerMs);
@@ -77,9 +75,7 @@ TEST(SimStateDump, EachHostShowsItsOperationAndMissingRanks) {
 }
 
 TEST(SimStateDump, ShowsARunningChange) {
-  SimWorld world({.seed = 2, .hosts = 2, .network = {}});
-  SimJob job(world, {0, 1}, 1 << 20);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 2, .hosts = 2}, {0, 1}, 1 << 20);
   EXPECT_EQ(RequestDump(world, 0).communicators(0).change(), "");
   SimController& controller = world.host(0).controller();
   const Strategy next = MakeRingStrategy(Epoch(6), {HostIndex(1), HostIndex(0)}, 3);
@@ -96,7 +92,7 @@ TEST(SimStateDump, ShowsARunningChange) {
 }
 
 TEST(SimStateDump, SpreadsManyCommunicatorsOverTurnsInOrder) {
-  SimWorld world({.seed = 3, .hosts = 1, .network = {}});
+  SimWorld world({.seed = 3, .hosts = 1});
   std::deque<SimJob> jobs;
   constexpr int kJobs = 3 * StateDump::kPartsPerTurn + 1;
   for (int i = 0; i < kJobs; ++i) {
@@ -113,13 +109,11 @@ TEST(SimStateDump, SpreadsManyCommunicatorsOverTurnsInOrder) {
 }
 
 TEST(SimStateDump, ShowsTheErrorOfAFailedCommunicator) {
-  SimWorld world({.seed = 4, .hosts = 2, .network = {}});
-  SimJob job(world, {0, 1}, 1 << 20);
-  ASSERT_TRUE(job.Form());
+  auto [world, job] = JobWorld({.seed = 4, .hosts = 2}, {0, 1}, 1 << 20);
   job.Fill(kCount);
   job.Post(0, OpKind::kAllReduce, kCount);
   world.RunFor(kNsPerMs);
-  world.host(1).Kill(world.network());
+  world.Kill(1);
   world.RunFor(kNsPerSec);
   const state::Daemon state = RequestDump(world, 0);
   ASSERT_EQ(state.communicators_size(), 1);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "service/communicator/schedule/change_leader.h"
-#include "tests/sim/running_job.h"
+#include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace strategy_change_test {
@@ -50,25 +50,17 @@ class Operations {
 };
 
 TEST(SimStrategyChange, ChangesAnIdleCommunicator) {
-  RunningJob running(1);
-  auto& [world, job, changes] = running;
-  ASSERT_TRUE(job.Form());
+  auto [world, job, changes] = RunningJob(1);
   Strategy reversed = changes.InOrder(2);
   std::reverse(reversed.channels[0].ring.begin(), reversed.channels[0].ring.end());
-  changes.Propose(reversed);
-  ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(2); }));
+  ASSERT_TRUE(changes.Apply(reversed));
   world.RunFor(kNsPerSec);  // for the old lanes to close
   EXPECT_EQ(world.network().open_streams(), 2u + 3u) << "control links and one ring of lanes";
-  job.Fill(1000);
-  job.PostAll(OpKind::kAllReduce, 1000);
-  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
-  EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
+  EXPECT_EQ(job.Run(OpKind::kAllReduce, 1000), "");
 }
 
 TEST(SimStrategyChange, ChangesACommunicatorOnOneHost) {
-  RunningJob running(1, {0, 0});
-  auto& [world, job, changes] = running;
-  ASSERT_TRUE(job.Form());
+  auto [world, job, changes] = RunningJob(1, {0, 0});
   Strategy more = changes.InOrder(2);
   more.channels.resize(3, more.channels.front());
   changes.Propose(more);
@@ -82,23 +74,20 @@ TEST(SimStrategyChange, ChangesACommunicatorOnOneHost) {
 // proposals overtake each other.
 TEST(SimStrategyChange, EveryOperationRunsOnceUnderOneStrategy) {
   uint64_t changed = 0;
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
+  for (auto [seed, random] : Seeds(kSeeds)) {
     const int hosts = 2 + static_cast<int>(random() % 3);
     std::vector<int> layout;
     for (int r = 0; r < hosts + static_cast<int>(random() % 4); ++r) layout.push_back(r % hosts);
     constexpr uint64_t kOperations = 24, kLargestCount = 10'000;
-    RunningJob running(seed, layout, kOperations * kLargestCount * sizeof(float));
-    auto& [world, job, changes] = running;
-    ASSERT_TRUE(job.Form());
+    auto [world, job, changes] =
+        RunningJob(seed, layout, kOperations * kLargestCount * sizeof(float));
     const uint64_t count = 1 + random() % kLargestCount;
     Operations operations(job, kOperations, count);
     uint64_t epoch = 1;
     while (!operations.AllPosted()) {
       operations.PostOne(random);
       if (random() % 12 == 0) changes.Propose(changes.Random(++epoch, random));
-      if (random() % 3 == 0) world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerUs);
+      if (random() % 3 == 0) world.RunFor(RandomUs(random, 300));
     }
     changes.Propose(changes.Random(++epoch, random));
     ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(epoch); }))
@@ -111,10 +100,7 @@ TEST(SimStrategyChange, EveryOperationRunsOnceUnderOneStrategy) {
     changed += epoch - 1;
     // The strategy proposed last stays in use.
     const OpKind kind = OpKind::kAllGather;
-    job.Fill(count);
-    job.PostAll(kind, count);
-    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
-    EXPECT_EQ(job.Wrong(kind, count), 0u);
+    EXPECT_EQ(job.Run(kind, count), "");
   }
   EXPECT_GT(changed, 2 * kSeeds);
 }
@@ -122,9 +108,8 @@ TEST(SimStrategyChange, EveryOperationRunsOnceUnderOneStrategy) {
 TEST(SimStrategyChange, AThousandChangesInARowLoseNothing) {
   std::mt19937_64 random(1);
   constexpr uint64_t kOperations = 3, kLargestCount = 5000;
-  RunningJob running(1, {0, 1, 2, 0}, kOperations * kLargestCount * sizeof(float));
-  auto& [world, job, changes] = running;
-  ASSERT_TRUE(job.Form());
+  auto [world, job, changes] =
+      RunningJob(1, {0, 1, 2, 0}, kOperations * kLargestCount * sizeof(float));
   constexpr uint64_t kChanges = 1000;
   for (uint64_t epoch = 2; epoch <= kChanges + 1; ++epoch) {
     Operations operations(job, kOperations, 1 + random() % kLargestCount);
@@ -143,19 +128,14 @@ TEST(SimStrategyChange, AThousandChangesInARowLoseNothing) {
 
 // Each lane moves by itself, in the middle of operations.
 TEST(SimStrategyChange, ChangeOfPortsMovesOnlyTheLanes) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    RunningJob running(seed, {0, 1, 2}, 400'000 * sizeof(float));
-    auto& [world, job, changes] = running;
-    ASSERT_TRUE(job.Form());
-    changes.Propose(changes.InOrder(2));
-    ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(2); }));
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, job, changes] = RunningJob(seed, {0, 1, 2}, 400'000 * sizeof(float));
+    ASSERT_TRUE(changes.Apply(changes.InOrder(2)));
     Operations operations(job, 4, 100'000);
     operations.PostAll();
     Strategy moved = changes.InOrder(2);
     for (uint64_t epoch = 3; epoch <= 6; ++epoch) {
-      world.RunFor(static_cast<int64_t>(random() % 2000) * kNsPerUs);
+      world.RunFor(RandomUs(random, 2000));
       moved.epoch = Epoch(epoch);
       moved.channels[0].source_ports.clear();
       for (int h = 0; h < 3; ++h) {
@@ -181,15 +161,11 @@ TEST(SimStrategyChange, ChangeOfPortsMovesOnlyTheLanes) {
 // Hosts still agree on the first operation with the new choice.
 TEST(SimStrategyChange, ChangeOfAlgorithmsKeepsTheLanes) {
   constexpr Algorithm kAlgorithm[] = {Algorithm::kRing, Algorithm::kTree, Algorithm::kDirect};
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
+  for (auto [seed, random] : Seeds(kSeeds)) {
     constexpr uint64_t kOperations = 20, kLargestCount = 12'000;
-    RunningJob running(seed, {0, 1, 2, 3}, kOperations * kLargestCount * sizeof(float));
-    auto& [world, job, changes] = running;
-    ASSERT_TRUE(job.Form());
-    changes.Propose(changes.InOrder(2));
-    ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(2); }));
+    auto [world, job, changes] =
+        RunningJob(seed, {0, 1, 2, 3}, kOperations * kLargestCount * sizeof(float));
+    ASSERT_TRUE(changes.Apply(changes.InOrder(2)));
     const auto lane_of = [&](int h) {
       return world.host(h).controller().reports.at(changes.id()).lanes.front();
     };
@@ -205,7 +181,7 @@ TEST(SimStrategyChange, ChangeOfAlgorithmsKeepsTheLanes) {
         chosen.algorithms.costs.hop_us = static_cast<double>(random() % 100);
         changes.Propose(chosen);
       }
-      if (random() % 3 == 0) world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerUs);
+      if (random() % 3 == 0) world.RunFor(RandomUs(random, 300));
     }
     changes.Propose(changes.InOrder(++epoch));
     ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(epoch); }))
@@ -219,17 +195,13 @@ TEST(SimStrategyChange, ChangeOfAlgorithmsKeepsTheLanes) {
 }
 
 TEST(SimStrategyChange, BrokenLaneDuringAChangeLosesNothing) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    RunningJob running(seed, {0, 1, 2}, 400'000 * sizeof(float));
-    auto& [world, job, changes] = running;
-    ASSERT_TRUE(job.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, job, changes] = RunningJob(seed, {0, 1, 2}, 400'000 * sizeof(float));
     Operations operations(job, 4, 100'000);
     operations.PostAll();
     changes.Propose(changes.Random(2, random));
     for (int cut = 0; cut < 3; ++cut) {
-      world.RunFor(static_cast<int64_t>(random() % 1500) * kNsPerUs);
+      world.RunFor(RandomUs(random, 1500));
       const int h = static_cast<int>(random() % 3);
       const auto& lanes = world.host(h).controller().reports.at(changes.id()).lanes;
       world.CutLane(lanes[random() % lanes.size()].local);
@@ -241,9 +213,7 @@ TEST(SimStrategyChange, BrokenLaneDuringAChangeLosesNothing) {
 }
 
 TEST(SimStrategyChange, DropsAndReportsAChangeThatAHostCannotPrepare) {
-  RunningJob running(1);
-  auto& [world, job, changes] = running;
-  ASSERT_TRUE(job.Form());
+  auto [world, job, changes] = RunningJob(1);
   Strategy parted = changes.InOrder(2);
   std::reverse(parted.channels[0].ring.begin(), parted.channels[0].ring.end());
   // In the current ring, host 2 sends nothing to host 1 and receives nothing from it.
@@ -252,22 +222,16 @@ TEST(SimStrategyChange, DropsAndReportsAChangeThatAHostCannotPrepare) {
   ASSERT_TRUE(world.RunUntil([&] { return !changes.change_error().empty(); },
                              2 * ChangeLeader::kPrepareTimeoutNs));
   world.network().Heal(world.host(2).address(), world.host(1).address());
-  job.Fill(1000);
-  job.PostAll(OpKind::kAllReduce, 1000);
-  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << job.rank(0).failure();
-  EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
+  EXPECT_EQ(job.Run(OpKind::kAllReduce, 1000), "");
   EXPECT_TRUE(changes.AllAt(1));
   // The next proposal is accepted.
   parted.epoch = Epoch(3);
-  changes.Propose(parted);
-  ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(3); })) << changes.change_error();
+  ASSERT_TRUE(changes.Apply(parted)) << changes.change_error();
   EXPECT_THAT(changes.change_error(), IsEmpty());
 }
 
 TEST(SimStrategyChange, RejectsInvalidProposalWithAReason) {
-  RunningJob running(1, {0, 1});
-  auto& [world, job, changes] = running;
-  ASSERT_TRUE(job.Form());
+  auto [world, job, changes] = RunningJob(1, {0, 1});
   changes.Propose(changes.InOrder(1));
   ASSERT_TRUE(world.RunUntil([&] { return !changes.change_error().empty(); }));
   EXPECT_THAT(changes.change_error(), HasSubstr("epoch 1"));
@@ -281,17 +245,13 @@ TEST(SimStrategyChange, RejectsInvalidProposalWithAReason) {
 
 // A daemon dies at a random time of the agreement: all ranks get an error, none waits forever.
 TEST(SimStrategyChange, DeadHostDuringAChangeFailsTheCommunicator) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    RunningJob running(seed);
-    auto& [world, job, changes] = running;
-    ASSERT_TRUE(job.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, job, changes] = RunningJob(seed);
     for (int i = 0; i < 4; ++i) job.PostAll(OpKind::kAllReduce, 100'000);
     changes.Propose(changes.Random(2, random));
-    world.RunFor(static_cast<int64_t>(random() % 2000) * kNsPerUs);
+    world.RunFor(RandomUs(random, 2000));
     const int dead = static_cast<int>(random() % 3);
-    world.host(dead).Kill(world.network());
+    world.Kill(dead);
     for (int r = 0; r < 3; ++r) {
       if (r == dead) continue;
       ASSERT_TRUE(world.RunUntil([&] { return job.rank(r).failed() || job.Done(); }));
@@ -304,9 +264,7 @@ TEST(SimStrategyChange, DeadHostDuringAChangeFailsTheCommunicator) {
 
 // The lane keeps working, and is restored when it breaks, as without the proposal.
 TEST(SimStrategyChange, PortInUseFailsNoOperation) {
-  RunningJob running(1, {0, 1});
-  auto& [world, job, changes] = running;
-  ASSERT_TRUE(job.Form());
+  auto [world, job, changes] = RunningJob(1, {0, 1});
   // Another connection to the same endpoint has the port.
   Network& network = world.network().HostNetwork(world.host(0).address());
   constexpr uint16_t kPort = 20'000;
@@ -320,10 +278,7 @@ TEST(SimStrategyChange, PortInUseFailsNoOperation) {
   changes.Propose(moved);
   const auto lane = [&] { return world.host(0).controller().reports.at(changes.id()).lanes[0]; };
   for (int i = 0; i < 6; ++i) {
-    job.Fill(1000);
-    job.PostAll(OpKind::kAllReduce, 1000);
-    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << job.rank(0).failure();
-    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
+    EXPECT_EQ(job.Run(OpKind::kAllReduce, 1000), "");
     world.RunFor(700 * kNsPerMs);
     world.CutLane(lane().local);
     world.RunFor(300 * kNsPerMs);
@@ -340,9 +295,7 @@ TEST(SimStrategyChange, PortInUseFailsNoOperation) {
 
 // The new lanes are opened while the old lanes still hold their ports.
 TEST(SimStrategyChange, ChangeOfRingOrderMayKeepThePorts) {
-  RunningJob running(1, {0, 1});
-  auto& [world, job, changes] = running;
-  ASSERT_TRUE(job.Form());
+  auto [world, job, changes] = RunningJob(1, {0, 1});
   constexpr uint16_t kPort[] = {20'000, 20'001};  // by the host that sends
   for (uint64_t epoch = 2; epoch <= 5; ++epoch) {
     Strategy strategy = changes.InOrder(epoch);
@@ -367,18 +320,14 @@ TEST(SimStrategyChange, ChangeOfRingOrderMayKeepThePorts) {
 }
 
 TEST(SimStrategyChange, DepartureDuringAChangeBlocksNoRank) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    RunningJob running(seed);
-    auto& [world, job, changes] = running;
-    ASSERT_TRUE(job.Form());
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    auto [world, job, changes] = RunningJob(seed);
     for (int i = 0; i < 3; ++i) job.PostAll(OpKind::kAllReduce, 100'000);
     changes.Propose(changes.Random(2, random));
-    world.RunFor(static_cast<int64_t>(random() % 3000) * kNsPerUs);
+    world.RunFor(RandomUs(random, 3000));
     for (int r = 0; r < 3; ++r) {
-      job.tenant(r).Destroy(job.rank(r));
-      world.RunFor(static_cast<int64_t>(random() % 500) * kNsPerUs);
+      job.Destroy(r);
+      world.RunFor(RandomUs(random, 500));
     }
     ASSERT_TRUE(world.RunUntil([&] { return job.Ended(); }));
     for (int r = 0; r < 3; ++r) EXPECT_FALSE(job.rank(r).failed()) << job.rank(r).failure();

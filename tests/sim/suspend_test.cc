@@ -31,10 +31,7 @@ class SimSuspend : public testing::Test {
     Run();
   }
   void Run() {
-    job_.Fill(kCount);
-    job_.PostAll(OpKind::kAllReduce, kCount);
-    ASSERT_TRUE(world_.RunUntil([&] { return job_.Done(); }));
-    EXPECT_EQ(job_.Wrong(OpKind::kAllReduce, kCount), 0u);
+    EXPECT_EQ(job_.Run(OpKind::kAllReduce, kCount), "");
     world_.RunFor(kNsPerMs);  // for the last acknowledgements
   }
   void Suspend(int r, bool suspended = true) {
@@ -42,7 +39,7 @@ class SimSuspend : public testing::Test {
     world_.RunFor(kNsPerMs);
   }
 
-  SimWorld world_{{.seed = 3, .hosts = 2, .lanes = kLanes, .network = {}}};
+  SimWorld world_{{.seed = 3, .hosts = 2, .lanes = kLanes}};
   SimJob job_{world_, {0, 0, 1}, kCount * sizeof(float)};
 };
 
@@ -68,8 +65,7 @@ TEST_F(SimSuspend, CompletesPostedWorkBeforeSuspending) {
   EXPECT_GT(ResidentBytes(), before - static_cast<int64_t>(kMiB));
   job_.Post(2, OpKind::kAllReduce, kCount);
   Suspend(2);
-  ASSERT_TRUE(world_.RunUntil([&] { return job_.Done(); }));
-  EXPECT_EQ(job_.Wrong(OpKind::kAllReduce, kCount), 0u);
+  EXPECT_EQ(job_.Finish(OpKind::kAllReduce, kCount), "");
   world_.RunFor(kNsPerMs);
   const int64_t then = ResidentBytes();
   for (int r = 0; r < 3; ++r) Suspend(r);
@@ -85,7 +81,7 @@ TEST_F(SimSuspend, InvalidCallDirectlyBeforeFails) {
   job_.tenant(1).Post(job_.rank(1), bad);
   Suspend(1);
   for (int r = 0; r < 3; ++r) {
-    ASSERT_TRUE(world_.RunUntil([&] { return job_.rank(r).failed(); }, kNsPerSec)) << "rank " << r;
+    ASSERT_TRUE(job_.RunUntilFailed({r}, kNsPerSec)) << "rank " << r;
     EXPECT_THAT(job_.rank(r).failure(), testing::HasSubstr("rank 1, call #2"));
   }
 }
@@ -102,16 +98,15 @@ TEST_F(SimSuspend, HostsResumeInAnyOrder) {
     Suspend(r, false);
     job_.Post(r, OpKind::kAllReduce, kCount);
   }
-  ASSERT_TRUE(world_.RunUntil([&] { return job_.Done(); }));
-  EXPECT_EQ(job_.Wrong(OpKind::kAllReduce, kCount), 0u);
+  EXPECT_EQ(job_.Finish(OpKind::kAllReduce, kCount), "");
 }
 
 TEST_F(SimSuspend, DepartedRankDoesNotPreventIt) {
   const int64_t before = ResidentBytes();
   Suspend(0);
   Suspend(2);
-  job_.tenant(1).Destroy(job_.rank(1));
-  ASSERT_TRUE(world_.RunUntil([&] { return job_.rank(1).ended; }));
+  job_.Destroy(1);
+  ASSERT_TRUE(job_.RunUntilEnded(1));
   EXPECT_LE(ResidentBytes(), before - kHeldBytes);
 }
 

@@ -35,8 +35,7 @@ class Caps {
       : world_({.seed = 1,
                 .hosts = kHosts,
                 .nics = 2,
-                .algorithms = {.costs = {}, .rules = {{OpKind::kAllReduce, algorithm}}},
-                .network = {}}) {}
+                .algorithms = {.costs = {}, .rules = {{OpKind::kAllReduce, algorithm}}}}) {}
 
   SimWorld& world() { return world_; }
   // A job of tenant "a", or of a tenant without a cap.

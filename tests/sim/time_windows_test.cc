@@ -3,12 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <memory>
 #include <random>
-#include <string>
 
-#include "controller/objects/change.h"
-#include "controller/objects/read_objects.h"
 #include "tests/sim/sim_control.h"
 #include "tests/sim/sim_job.h"
 
@@ -43,31 +39,15 @@ class SimTimeWindows : public testing::TestWithParam<uint64_t> {
       : random_(GetParam()),
         world_({.seed = GetParam(),
                 .hosts = 2,
-                .network = {.min_delay_ns = kNsPerMs,
-                            .max_delay_ns = 2 * kNsPerMs,
-                            .max_portion_bytes = 64u << 10,
-                            .buffer_bytes = 64u << 10},
+                .network = kSlowNetwork,
                 .clock_offsets_ns = {3 * kNsPerSec, 7919 * kNsPerSec},
-                .controller =
-                    [this](SimClock& clock) {
-                      auto control = std::make_unique<SimControl>(clock, GetParam());
-                      control_ = control.get();
-                      return control;
-                    }}),
+                .controller = MakeSimControl(GetParam(), &control_)}),
         favoured_(world_, {0, 1}, kFavouredCount * sizeof(float), "uid 1"),
         other_(world_, {0, 1}, kOtherCount * sizeof(float), "uid 2") {
     EXPECT_TRUE(favoured_.Form());
     EXPECT_TRUE(other_.Form());
     favoured_.Fill(kFavouredCount);
     other_.Fill(kOtherCount);
-  }
-
-  void Apply(const std::string& text) {
-    auto read = ReadObjects({{"a.yaml", text}});
-    ASSERT_TRUE(read.ok()) << read.status();
-    auto plan = PlanApply({}, *std::move(read));
-    ASSERT_TRUE(plan.ok()) << plan.status();
-    control_->SetObjects(std::make_shared<const ObjectSet>(std::move(plan->next)));
   }
 
   // Rate of the other job, while the favoured job is communicating and while it is not.
@@ -118,7 +98,7 @@ TEST_P(SimTimeWindows, OtherJobSendsWhileTheFavouredComputes) {
   const Pace free = Work(3 * kNsPerSec);
   ASSERT_GT(free.rate_beside(), 0.5 * free.rate_alone())
       << "in this network streams do not share a rate";
-  Apply(kObjects);
+  control_->SetObjects(kObjects);
   Work(4 * kNsPerSec);
   const Pace in_windows = Work(4 * kNsPerSec);
   EXPECT_LT(in_windows.rate_beside(), 0.15 * free.rate_beside());
@@ -131,7 +111,7 @@ TEST_P(SimTimeWindows, OtherJobSendsWhileTheFavouredComputes) {
   Work(4 * kNsPerSec);
   EXPECT_LT(Work(3 * kNsPerSec).rate_beside(), 0.15 * free.rate_beside());
   // When the operator deletes the policy, the windows end at once.
-  control_->SetObjects(std::make_shared<const ObjectSet>());
+  control_->SetObjects("");
   Work(100 * kNsPerMs);
   EXPECT_GT(Work(2 * kNsPerSec).rate_beside(), 0.5 * free.rate_beside());
   ASSERT_TRUE(world_.RunUntil([&] { return favoured_.Done() && other_.Done(); }));
@@ -142,7 +122,7 @@ TEST_P(SimTimeWindows, OtherJobSendsWhileTheFavouredComputes) {
 // Windows survive the controller; the next one detects the period again.
 TEST_P(SimTimeWindows, RestartedControllerContinuesTheWindows) {
   SCOPED_TRACE(testing::Message() << "seed " << GetParam());
-  Apply(kObjects);
+  control_->SetObjects(kObjects);
   Work(6 * kNsPerSec);
   control_->Kill();
   Work(kNsPerSec);
@@ -156,11 +136,11 @@ TEST_P(SimTimeWindows, RestartedControllerContinuesTheWindows) {
 TEST_P(SimTimeWindows, WindowsEndForAJobThatEndedWithoutAController) {
   SCOPED_TRACE(testing::Message() << "seed " << GetParam());
   const Pace free = Work(2 * kNsPerSec, /*favoured_works=*/false);
-  Apply(kObjects);
+  control_->SetObjects(kObjects);
   Work(6 * kNsPerSec);
   control_->Kill();
-  ASSERT_TRUE(world_.RunUntil([&] { return favoured_.Done(); }));
-  for (int r = 0; r < favoured_.ranks(); ++r) favoured_.tenant(r).Destroy(favoured_.rank(r));
+  ASSERT_TRUE(favoured_.Complete());
+  for (int r = 0; r < favoured_.ranks(); ++r) favoured_.Destroy(r);
   ASSERT_TRUE(world_.RunUntil([&] { return favoured_.Ended(); }));
   const Pace waits = Work(2 * kNsPerSec, /*favoured_works=*/false);
   EXPECT_LT(waits.rate_alone(), 0.85 * free.rate_alone()) << "windows survive the controller";

@@ -13,11 +13,10 @@
 #include "tools/mccsctl/answer.h"
 #include "tools/mccsctl/completion.h"
 #include "tools/mccsctl/controller_client.h"
-#include "tools/mccsctl/explain.h"
 #include "tools/mccsctl/object_commands.h"
 #include "tools/mccsctl/options.h"
+#include "tools/mccsctl/rate_commands.h"
 #include "tools/mccsctl/render.h"
-#include "tools/mccsctl/top.h"
 
 namespace mccs {
 namespace {

@@ -19,6 +19,8 @@ std::string RenderJson(const google::protobuf::Message& message);
 // The same content as a YAML document.
 std::string RenderYaml(const google::protobuf::Message& message);
 
+std::string RenderExplanation(const control::v1::Explanation& explanation);
+
 }  // namespace mccs
 
 #endif  // MCCS_TOOLS_MCCSCTL_RENDER_H_

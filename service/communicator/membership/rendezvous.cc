@@ -9,7 +9,6 @@
 #include "service/communicator/links/star_protocol.h"
 #include "service/communicator/membership/joining.h"
 #include "service/communicator/membership/membership.h"
-#include "topology/locality.h"
 #include "topology/position.h"
 
 namespace mccs {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/direct_exchange.h"
+#include "algorithms/direct.h"
 #include "algorithms/plan.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/direct_exchange.h"
+#include "algorithms/direct.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/algorithms/plan_cases.h"

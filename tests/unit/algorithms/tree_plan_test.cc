@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "algorithms/algorithm_choice.h"
-#include "algorithms/binary_tree.h"
 #include "algorithms/plan.h"
+#include "algorithms/tree.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/algorithms/plan_cases.h"

@@ -14,7 +14,7 @@
 
 #include "service/device/cpu_device.h"
 #include "service/transport/stream_lane.h"
-#include "tests/sim/sim_clock.h"
+#include "tests/sim/sim_network.h"
 #include "tests/unit/device/local_importer.h"
 #include "tests/unit/mentions.h"
 #include "tests/unit/messages/idle_port.h"

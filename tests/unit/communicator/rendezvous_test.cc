@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "tests/sim/sim_clock.h"
+#include "tests/sim/sim_network.h"
 #include "tests/unit/communicator/fake_connection.h"
 
 namespace mccs {

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/unique_fd.h"
 #include "lab/child_processes.h"
-#include "lab/network_support.h"
+#include "lab/fabric.h"
 #include "lab/network_tools.h"
 #include "lab/spawn.h"
 #include "tests/unit/eventually.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "service/pacing/host_pacing.h"
-#include "tests/sim/sim_clock.h"
+#include "tests/sim/sim_network.h"
 
 namespace mccs {
 namespace lane_gate_test {

@@ -21,7 +21,7 @@ MAY_INCLUDE = {
     "algorithms": ["base", "proto/operation.h"],
     "service": ["base", "proto", "algorithms",
                 # Host discovery and locality order only, not the cluster's model.
-                "topology/host_discovery.h", "topology/locality.h", "topology/position.h",
+                "topology/host_discovery.h", "topology/position.h",
                 # The fields that switches hash, for probing paths.
                 "topology/five_tuple.h",
                 # Sharing of emulated allocations between processes.

@@ -1,17 +1,204 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <optional>
 #include <random>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/unit/topology/linear_program.h"
-#include "tests/unit/topology/max_min_oracle.h"
+#include "base/check.h"
 #include "tests/unit/topology/small_topologies.h"
-#include "topology/guarantees.h"
 #include "topology/max_min_shares.h"
 
 namespace mccs {
 namespace max_min_property_test {
+
+// A small linear-programming solver for tests: the simplex method on a dense table, with Bland's
+// rule, so that it terminates (source: Chvátal, Linear Programming, 1983, chapters 2 and 3).
+// Maximizes objective · x for x ≥ 0 and each row · x ≤ its limit.
+class LinearProgram {
+ public:
+  explicit LinearProgram(size_t variables) : objective_(variables) {}
+
+  void SetObjective(size_t variable, double factor) { objective_[variable] = factor; }
+  // REQUIRES: limit ≥ 0, so that x = 0 is a valid start.
+  void AddRow(std::vector<double> factors, double limit);
+
+  // The largest value of the objective; infinite if it is unbounded.
+  double Maximum() const;
+
+ private:
+  struct Row {
+    std::vector<double> factors;
+    double limit;
+  };
+  std::vector<double> objective_;
+  std::vector<Row> rows_;
+};
+
+using Number = long double;
+constexpr Number kZero = 1e-12L;  // values below count as zero, for figures up to a thousand
+
+// Rows of [variables … slacks … | limit]; the objective's row is last. `basis[r]` is the basic
+// variable of row r.
+struct Table {
+  std::vector<std::vector<Number>> rows;
+  std::vector<size_t> basis;
+
+  void Pivot(size_t row, size_t column) {
+    const Number factor = rows[row][column];
+    for (Number& entry : rows[row]) entry /= factor;
+    for (size_t r = 0; r < rows.size(); ++r) {
+      const Number times = rows[r][column];
+      if (r == row || times == 0) continue;
+      for (size_t c = 0; c < rows[r].size(); ++c) rows[r][c] -= times * rows[row][c];
+      rows[r][column] = 0;
+    }
+    basis[row] = column;
+  }
+};
+
+void LinearProgram::AddRow(std::vector<double> factors, double limit) {
+  MCCS_CHECK(factors.size() == objective_.size() && limit >= 0);
+  rows_.push_back({std::move(factors), limit});
+}
+
+double LinearProgram::Maximum() const {
+  const size_t variables = objective_.size(), columns = variables + rows_.size();
+  Table table;
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    std::vector<Number> row(columns + 1);
+    for (size_t v = 0; v < variables; ++v) row[v] = rows_[r].factors[v];
+    row[variables + r] = 1;
+    row[columns] = rows_[r].limit;
+    table.rows.push_back(std::move(row));
+    table.basis.push_back(variables + r);
+  }
+  std::vector<Number> last(columns + 1);
+  for (size_t v = 0; v < variables; ++v) last[v] = -objective_[v];
+  table.rows.push_back(std::move(last));
+
+  for (;;) {
+    const std::vector<Number>& objective = table.rows.back();
+    size_t enter = 0;
+    while (enter < columns && objective[enter] >= -kZero) ++enter;
+    if (enter == columns) return static_cast<double>(objective[columns]);
+    size_t leave = rows_.size();
+    Number least = 0;
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      if (table.rows[r][enter] <= kZero) continue;
+      const Number ratio = table.rows[r][columns] / table.rows[r][enter];
+      const bool tie = leave < rows_.size() && ratio == least;
+      if (leave == rows_.size() || ratio < least || (tie && table.basis[r] < table.basis[leave])) {
+        leave = r;
+        least = ratio;
+      }
+    }
+    if (leave == rows_.size()) return std::numeric_limits<double>::infinity();
+    table.Pivot(leave, enter);
+  }
+}
+
+constexpr double kClose = 1e-9;
+
+class Oracle {
+ public:
+  Oracle(std::span<const double> capacity, std::span<const FlowDemand> flows)
+      : capacity_(capacity), flows_(flows), settled_(flows.size()) {}
+
+  std::vector<double> Solve() {
+    while (std::any_of(settled_.begin(), settled_.end(), [](auto& rate) { return !rate; })) {
+      const double level = HighestCommonLevel();
+      std::vector<size_t> stuck;
+      for (size_t f = 0; f < flows_.size(); ++f) {
+        const double rate = level * flows_[f].weight;
+        if (!settled_[f] && HighestRate(f, level) <= rate + kClose * std::max(1.0, rate))
+          stuck.push_back(f);
+      }
+      MCCS_CHECK(!stuck.empty());
+      for (const size_t f : stuck) settled_[f] = level * flows_[f].weight;
+    }
+    std::vector<double> rates;
+    for (const auto& rate : settled_) rates.push_back(*rate);
+    return rates;
+  }
+
+ private:
+  double Ceiling(size_t f) const { return std::min(flows_[f].demand_bps, flows_[f].cap_bps); }
+  // The offset of variable f, so that all variables may be zero.
+  double Base(size_t f, double level) const {
+    if (settled_[f]) return *settled_[f];
+    const double floor = std::min(flows_[f].guarantee_bps, Ceiling(f));
+    return std::min(std::max(floor, level * flows_[f].weight), Ceiling(f));
+  }
+
+  // One variable per flow, its rate above its base; plus `extra` variables.
+  LinearProgram Feasible(double level, size_t extra) const {
+    const size_t variables = flows_.size() + extra;
+    LinearProgram program(variables);
+    for (size_t arc = 0; arc < capacity_.size(); ++arc) {
+      std::vector<double> row(variables);
+      double left = capacity_[arc];
+      for (size_t f = 0; f < flows_.size(); ++f) {
+        const auto times = static_cast<double>(std::count(
+            flows_[f].path.begin(), flows_[f].path.end(), ArcId(static_cast<int32_t>(arc))));
+        row[f] = times;
+        left -= times * Base(f, level);
+      }
+      program.AddRow(std::move(row), std::max(0.0, left));
+    }
+    for (size_t f = 0; f < flows_.size(); ++f) {
+      std::vector<double> row(variables);
+      row[f] = 1;
+      if (settled_[f]) {
+        program.AddRow(std::move(row), 0);
+      } else if (std::isfinite(Ceiling(f))) {
+        program.AddRow(std::move(row), Ceiling(f) - Base(f, level));
+      }
+    }
+    return program;
+  }
+
+  double HighestCommonLevel() const {
+    const size_t level = flows_.size();
+    LinearProgram program = Feasible(0, 1);
+    for (size_t f = 0; f < flows_.size(); ++f) {
+      if (settled_[f]) continue;
+      std::vector<double> row(flows_.size() + 1);
+      row[level] = flows_[f].weight;
+      row[f] = -1;
+      program.AddRow(std::move(row), Base(f, 0));
+    }
+    program.SetObjective(level, 1);
+    return program.Maximum();
+  }
+
+  double HighestRate(size_t f, double level) const {
+    LinearProgram program = Feasible(level, 0);
+    program.SetObjective(f, 1);
+    return Base(f, level) + program.Maximum();
+  }
+
+  std::span<const double> capacity_;
+  std::span<const FlowDemand> flows_;
+  std::vector<std::optional<double>> settled_;
+};
+
+// Weighted max-min fair rates by their definition, with linear programs: slow, and independent of
+// topology/max_min_shares.h.
+//
+// Raises the lowest level of all flows as far as possible, fixes flows that cannot have more in any
+// solution, and continues with the others (source: "max-min programming", Radunović and Le Boudec,
+// 2007). REQUIRES: guarantees, up to the demands, fit.
+std::vector<double> MaxMinByLinearPrograms(std::span<const double> capacity_bps,
+                                           std::span<const FlowDemand> flows) {
+  return Oracle(capacity_bps, flows).Solve();
+}
 
 TEST(LinearProgram, FindsTheMaximum) {
   LinearProgram program(2);

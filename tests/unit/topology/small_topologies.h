@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "topology/flow_demand.h"
+#include "topology/max_min_shares.h"
 #include "topology/topology.h"
 
 namespace mccs {

@@ -10,7 +10,6 @@
 
 #include "base/limited_warnings.h"
 #include "service/transport/peer_listener.h"
-#include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_network.h"
 #include "tests/unit/mentions.h"
 

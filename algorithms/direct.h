@@ -1,0 +1,56 @@
+// Inside of BuildPlan: programs that send directly from host to host: all-to-all, gather and
+// scatter, and all-reduce of small messages.
+//
+// All-to-all, gather and scatter:
+//
+// Every byte between two hosts crosses once, on the lane between them, together with all others of
+// that direction: one slice per round has a piece for each pair of ranks (several slices, if there
+// are more pairs than pieces in a slice). Pieces are sent from the inputs and land in the outputs;
+// blocks within the host are copied.
+//
+// clang-format off
+//            stage 0       1         2         3
+//   host 0   copies     to 1      to 2      to 3
+//   host 1   copies     to 2      to 3      to 0        so that no host is the first target of all,
+//   host 2   copies     to 3      to 0      to 1        and lanes do not wait for each other
+//   host 3   copies     to 0      to 1      to 2
+// clang-format on
+//
+// Cost per host, H hosts, R ranks of which L on this host, N bytes per block: all-to-all L(R−L)N
+// bytes out and as many in, over H−1 lanes each way, in one hop; gather and scatter NL at the other
+// hosts, N(R−L) at the root's.
+#ifndef MCCS_ALGORITHMS_DIRECT_H_
+#define MCCS_ALGORITHMS_DIRECT_H_
+
+#include "absl/status/statusor.h"
+#include "algorithms/plan.h"
+#include "algorithms/ring.h"
+
+namespace mccs {
+
+// Pieces per slice: the maximum over pairs of hosts, up to kMaxPieces.
+// REQUIRES: Exchanges(key.kind), two hosts or more.
+int ExchangePieces(const PlanKey& key, const Layout& layout);
+
+// One host's program, with at most `pieces` pieces in a slice; hop k goes to the k-th next host of
+// the ring. kInvalidArgument: too many steps. REQUIRES: Exchanges(key.kind).
+absl::StatusOr<Program> DirectExchange(const PlanKey& key, const Ring& ring, int pieces);
+
+// All-reduce in one round, for small messages. Every host sends the sum of its
+// ranks' inputs to every other host, and each host accumulates all these sums in the order of
+// HostIndex, so all ranks have the same bits.
+//
+//   stage 0   own sum ─► staged for each other host, and the first output   send to all, receive
+//   stage 1   sum of host 0 + sum of host 1 + …  ─► all outputs             from all
+//
+// Cost per host, H hosts, N bytes: (H−1)N bytes out and as many in, over H−1 lanes each way, in one
+// hop. The own sum is staged once per other host, so the result can overwrite the output, where the
+// sum was, without waiting for acknowledgements.
+//
+// Hop k goes to the k-th next host of the ring, as in DirectExchange.
+// REQUIRES: 2 ≤ ring.hosts() ≤ kMaxDirectHosts.
+Program DirectAllReduce(const Ring& ring, bool scaled);
+
+}  // namespace mccs
+
+#endif  // MCCS_ALGORITHMS_DIRECT_H_

@@ -1,0 +1,157 @@
+// Communicators that form with difficulty: ranks meet by an NCCL_COMM_ID that hosts resolve to
+// different addresses, or depart while the roster is on its way.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/sim/scenario.h"
+#include "tests/sim/sim_world.h"
+
+namespace mccs {
+namespace forming_test {
+
+using testing::HasSubstr;
+
+// The library's message for NCCL_COMM_ID=name:5000 on a host where the name resolves to `address`.
+wire::UniqueId IdAt(const std::string& address, bool resolved = true) {
+  wire::UniqueId id{};
+  id.magic = wire::kUniqueIdMagic;
+  id.version = wire::kWireVersion;
+  id.port = 5000;
+  id.guessable = 1;
+  id.resolved = resolved ? 1 : 0;
+  id.comm_id = 0xc0ffee;
+  std::strcpy(id.host, address.c_str());
+  return id;
+}
+
+class SimEnvironmentId : public testing::Test {
+ protected:
+  SimRank& Init(int host, const wire::UniqueId& id, int ranks, int rank) {
+    SimTenant& tenant = world_.AddTenant(host);
+    EXPECT_TRUE(world_.RunUntil([&] { return tenant.connected(); }));
+    return tenant.Init(id, ranks, rank);
+  }
+  bool Formed(const SimRank& rank) {
+    return world_.RunUntil([&] { return rank.answered; }) &&
+           rank.status.error == wire::ErrorClass::kNone;
+  }
+  SimWorld world_{{.seed = 3}};
+};
+
+TEST_F(SimEnvironmentId, RanksOfOneHostMeetByDifferentAddresses) {
+  SimRank& a = Init(0, IdAt("10.0.0.1"), 3, 0);
+  SimRank& b = Init(0, IdAt("10.0.7.1"), 3, 1);
+  SimRank& c = Init(1, IdAt("10.0.0.1"), 3, 2);
+  EXPECT_TRUE(Formed(a) && Formed(b) && Formed(c))
+      << a.status.text << b.status.text << c.status.text;
+  EXPECT_EQ(world_.host(0).daemon().communicators(), 1u);
+}
+
+// Debian's /etc/hosts maps the machine's own name to 127.0.1.1.
+TEST_F(SimEnvironmentId, OtherHostsReachAHostThatResolvesItselfToLoopback) {
+  SimRank& a = Init(0, IdAt("127.0.1.1"), 2, 0);
+  SimRank& b = Init(1, IdAt("10.0.0.1"), 2, 1);
+  EXPECT_TRUE(Formed(a) && Formed(b)) << a.status.text << b.status.text;
+}
+
+TEST_F(SimEnvironmentId, RejectsAddressOfAnotherHostForRankZero) {
+  SimRank& a = Init(0, IdAt("10.0.0.2"), 2, 0);
+  EXPECT_FALSE(Formed(a));
+  EXPECT_THAT(a.status.text, HasSubstr("NCCL_COMM_ID must be an address of rank 0's host"));
+}
+
+TEST_F(SimEnvironmentId, RejectsUnresolvedName) {
+  SimRank& a = Init(0, IdAt("node-7"), 2, 0);
+  EXPECT_FALSE(Formed(a));
+  EXPECT_THAT(a.status.text, HasSubstr("'node-7'"));
+}
+
+// A rank departs while the roster is on its way: its daemon no longer forms the communicator, and
+// the rendezvous no longer listens. The other hosts must still learn it at once.
+constexpr uint64_t kSeeds = 30;
+constexpr int kRanks = 3;
+// Far below the timeout of a leader whose members do not connect.
+constexpr int64_t kPromptNs = kNsPerSec;
+
+using Departure = std::function<void(SimTenant&, SimRank&)>;
+
+void Abort(SimTenant& tenant, SimRank& rank) { tenant.Abort(rank); }
+void Kill(SimTenant& tenant, SimRank&) { tenant.Kill(); }
+
+class SimDepartureDuringRoster : public testing::Test {
+ protected:
+  // One rank per host; they meet on host 0 by `id`, or by an id that its daemon creates.
+  void Join(uint64_t seed, const wire::UniqueId* id = nullptr) {
+    world_.emplace(SimWorldOptions{.seed = seed, .hosts = kRanks});
+    tenants_.clear();
+    ranks_.clear();
+    for (int r = 0; r < kRanks; ++r) tenants_.push_back(&world_->AddTenant(r));
+    tenants_[0]->RequestUniqueId();
+    ASSERT_TRUE(world_->RunUntil([&] { return tenants_[0]->has_unique_id(); }));
+    const wire::UniqueId common = id != nullptr ? *id : tenants_[0]->unique_id();
+    for (int r = 0; r < kRanks; ++r) ranks_.push_back(&tenants_[r]->Init(common, kRanks, r));
+    ASSERT_TRUE(world_->RunUntil(
+        [&] { return world_->host(0).log().Contains("all 3 ranks have joined"); }));
+  }
+
+  void ExpectOthersFailPromptly(int departed) {
+    ASSERT_TRUE(world_->RunUntil([&] { return AllButOneAnswered(departed); }, kPromptNs));
+    for (int r = 0; r < kRanks; ++r) {
+      if (r == departed) continue;
+      EXPECT_EQ(ranks_[r]->status.error, wire::ErrorClass::kRemote) << ranks_[r]->status.text;
+    }
+    EXPECT_TRUE(world_->RunUntil([&] { return world_->communicators() == 0; }, kPromptNs));
+  }
+
+  bool AllButOneAnswered(int departed) const {
+    for (int r = 0; r < kRanks; ++r) {
+      if (r != departed && !ranks_[r]->answered) return false;
+    }
+    return true;
+  }
+
+  std::optional<SimWorld> world_;
+  std::vector<SimTenant*> tenants_;
+  std::vector<SimRank*> ranks_;
+};
+
+TEST_F(SimDepartureDuringRoster, LeaderErrorNamesDepartedMember) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    for (const Departure& depart : {Departure(Abort), Departure(Kill)}) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed);
+      Join(seed);
+      const int departed = 1 + static_cast<int>(seed % 2);
+      depart(*tenants_[departed], *ranks_[departed]);
+      ExpectOthersFailPromptly(departed);
+      EXPECT_THAT(std::string(ranks_[0]->status.text),
+                  HasSubstr(departed == 1 ? "rank 1" : "rank 2"));
+    }
+  }
+}
+
+TEST_F(SimDepartureDuringRoster, DepartedLeaderFailsTheOthers) {
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    Join(seed);
+    tenants_[0]->Abort(*ranks_[0]);
+    ExpectOthersFailPromptly(0);
+  }
+}
+
+// With such an id, the communicator's id is in the roster, which the leader never used.
+TEST_F(SimDepartureDuringRoster, DepartedLeaderWithEnvironmentIdFailsTheOthers) {
+  const wire::UniqueId id = IdAt("10.0.0.1", /*resolved=*/false);
+  for (auto [seed, random] : Seeds(kSeeds)) {
+    Join(seed, &id);
+    tenants_[0]->Abort(*ranks_[0]);
+    ExpectOthersFailPromptly(0);
+  }
+}
+
+}  // namespace forming_test
+}  // namespace mccs
