@@ -23,6 +23,7 @@
 #include "bench/cluster_views.h"
 #include "benchmark/benchmark.h"
 #include "controller/coordinator/coordinator.h"
+#include "controller/coordinator/registration.h"
 #include "controller/planning/planner.h"
 #include "controller/policy/flow_planner.h"
 #include "controller/policy/rings.h"

@@ -40,12 +40,12 @@ absl::StatusOr<UniqueFd> MemoryFile(const std::string& content) {
 }
 
 // The line that "Command failed -:3" refers to.
-std::string FailedLine(const std::string& lines, const std::string& said) {
+std::string FailedLine(const std::string& lines, const std::string& output_text) {
   constexpr char kMark[] = "Command failed -:";
-  const size_t at = said.find(kMark);
+  const size_t at = output_text.find(kMark);
   size_t number = 0;
   if (at == std::string::npos) return "";
-  const std::string behind = said.substr(at + sizeof(kMark) - 1);
+  const std::string behind = output_text.substr(at + sizeof(kMark) - 1);
   const std::vector<std::string> all = absl::StrSplit(lines, '\n');
   if (!absl::SimpleAtoi(behind.substr(0, behind.find_first_not_of("0123456789")), &number) ||
       number == 0 || number > all.size()) {
@@ -77,12 +77,12 @@ absl::Status RunBatch(const std::string& tool, const std::string& lines, pid_t n
   while (waitpid(child, &wait_status, 0) < 0 && errno == EINTR) {
   }
   if (ExitStatusOf(wait_status) == 0) return absl::OkStatus();
-  std::string said(kMaxToolOutputBytes, '\0');
-  const ssize_t got = pread(output.get(), said.data(), said.size(), 0);
-  said.resize(got > 0 ? got : 0);
+  std::string output_text(kMaxToolOutputBytes, '\0');
+  const ssize_t got = pread(output.get(), output_text.data(), output_text.size(), 0);
+  output_text.resize(got > 0 ? got : 0);
   return absl::InternalError(absl::StrCat(tool, " ", DescribeEnd(wait_status), " at '",
-                                          FailedLine(lines, said),
-                                          "': ", absl::StripAsciiWhitespace(said)));
+                                          FailedLine(lines, output_text),
+                                          "': ", absl::StripAsciiWhitespace(output_text)));
 }
 
 }  // namespace mccs::lab

@@ -49,9 +49,9 @@ int RunLauncher(const LabPlan& plan, const LabPaths& paths, pid_t supervisor, in
   if (signals.ok() && getppid() == supervisor) {
     Launcher launcher(plan, paths, supervisor, &*signals);
     status = launcher.Start();
-    bool heard = Report(report, status.ok() ? kReadyReport : std::string(status.message()));
+    bool delivered = Report(report, status.ok() ? kReadyReport : std::string(status.message()));
     // If the report fails, `up` was interrupted: stop the lab.
-    if (status.ok() && heard) launcher.Watch();
+    if (status.ok() && delivered) launcher.Watch();
     launcher.Stop();
   } else {
     Report(report, std::string(status.message()));

@@ -53,9 +53,9 @@ std::vector<HostReader::NicEntry> HostReader::ReadNics(YamlReader& host, int32_t
     host.Refuse("nics", "'nics' is empty; give at least one NIC, with its switch and capacity");
   if (count > kMaxNicsOfHost)
     host.Refuse("nics", absl::StrCat("a host has at most ", kMaxNicsOfHost, " NICs; got ", count));
-  const bool said = std::any_of(nics.begin(), nics.end(),
-                                [](const NicEntry& nic) { return !nic.near_gpus.empty(); });
-  for (int32_t gpu = 0; said && gpu < gpus; ++gpu) {
+  const bool is_given = std::any_of(nics.begin(), nics.end(),
+                                    [](const NicEntry& nic) { return !nic.near_gpus.empty(); });
+  for (int32_t gpu = 0; is_given && gpu < gpus; ++gpu) {
     if (std::any_of(nics.begin(), nics.end(), [&](const NicEntry& nic) {
           return std::find(nic.near_gpus.begin(), nic.near_gpus.end(), gpu) != nic.near_gpus.end();
         }))
@@ -126,7 +126,7 @@ void HostReader::Add(const std::string& name, size_t n, RackId rack, int32_t gpu
                      const std::vector<NicEntry>& nics) {
   const HostId host = topology_.AddHost(name, rack, gpus);
   topology_.SetEntry(host, entry_);
-  bool said = false;
+  bool is_given = false;
   for (size_t e = 0; e < nics.size(); ++e) {
     const NicEntry& nic = nics[e];
     for (size_t i = 0; i < nic.names.size(); ++i) {
@@ -136,11 +136,11 @@ void HostReader::Add(const std::string& name, size_t n, RackId rack, int32_t gpu
       topology_.SetEntry(id, static_cast<int32_t>(e));
       for (const int32_t gpu : nic.near_gpus) {
         topology_.SetNear(topology_.host(host).gpus[gpu], id);
-        said = true;
+        is_given = true;
       }
     }
   }
-  if (!said) SpreadEvenly(host);
+  if (!is_given) SpreadEvenly(host);
 }
 
 // Both are spread over the same length in equal pieces; overlapping pieces are near.

@@ -139,10 +139,10 @@ control::v1::Object Show(const ObjectSet& set, const Object& object, const Conce
 }
 
 // For hosts that registered after the Topology was applied.
-void AddMismatches(const std::vector<TopologyMismatch>& contradictions,
+void AddMismatches(const std::vector<TopologyMismatch>& mismatches,
                    control::v1::ListObjectsReply* reply) {
   for (control::v1::Object& object : *reply->mutable_objects()) {
-    for (const TopologyMismatch& each : contradictions) {
+    for (const TopologyMismatch& each : mismatches) {
       if (each.topology.name == object.key().name())
         object.add_notes(absl::StrCat(each.field, ": ", each.text));
     }

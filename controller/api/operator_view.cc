@@ -193,9 +193,9 @@ control::v1::ListHostsReply ListHosts(const ClusterState& state, MonotonicNs now
   std::sort(hosts.begin(), hosts.end(), [](const HostRecord* a, const HostRecord* b) {
     return PositionOf(a->host) < PositionOf(b->host);
   });
-  std::map<std::string, std::vector<std::string>> contradictions;
+  std::map<std::string, std::vector<std::string>> mismatches;
   for (const TopologyMismatch& each : FindTopologyMismatches(*state.objects, registry.View()))
-    contradictions[each.host].push_back(absl::StrCat(ToText(each.topology), ": ", each.text));
+    mismatches[each.host].push_back(absl::StrCat(ToText(each.topology), ": ", each.text));
   control::v1::ListHostsReply reply;
   for (const HostRecord* host : hosts) {
     control::v1::HostStatus* out = reply.add_hosts();
@@ -204,7 +204,7 @@ control::v1::ListHostsReply ListHosts(const ClusterState& state, MonotonicNs now
     out->set_age_ns(now - host->since);
     out->set_communicators(communicators[host->host.name()]);
     if (host->state != HostState::kRefused) {
-      for (std::string& text : contradictions[host->host.name()])
+      for (std::string& text : mismatches[host->host.name()])
         out->add_topology_mismatches(std::move(text));
     }
     if (const Object* drain = FindHostDrain(*state.objects, host->host.name())) {

@@ -385,11 +385,11 @@ void Coordinator::PlanRateLimits(const ClusterView& view) {
   RecordUnmetGuarantees({decided.broken.begin(), decided.broken.end()});
   windows_.SetRules(DecideWaitRules(*state_.objects, view, planner_.fabrics()));
   // Communicators whose daemons have not reconnected get theirs later.
-  std::erase_if(decided.paces, [&](const PlannedRateLimits& limits) {
+  std::erase_if(decided.limits, [&](const PlannedRateLimits& limits) {
     return !state_.registry.communicators().contains(limits.id);
   });
-  for (PlannedRateLimits& limits : decided.paces) limits.windows = windows_.WindowsOf(limits.id);
-  state_.limits.SetLimits(std::move(decided.paces));
+  for (PlannedRateLimits& limits : decided.limits) limits.windows = windows_.WindowsOf(limits.id);
+  state_.limits.SetLimits(std::move(decided.limits));
 }
 
 void Coordinator::RecordUnmetGuarantees(std::set<std::string> unmet) {

@@ -114,9 +114,9 @@ bool ProbeScheduler::Record(const FiveTuple& flow, const Hops& hops, MonotonicNs
 
 // Logs each error once.
 void ProbeScheduler::LogFailure(const std::string& host, const std::string& why) {
-  std::string& told = last_error_[host];
-  if (told == why) return;
-  told = why;
+  std::string& reported = last_error_[host];
+  if (reported == why) return;
+  reported = why;
   if (!why.empty()) log_->Warning("host ", host, " cannot probe the paths of its flows: ", why);
 }
 

@@ -164,7 +164,7 @@ std::string Describe(const UnmetGuarantee& broken) {
 
 std::vector<PlannedRateLimits> PlanRateLimits(const ClusterView& view, const AllShares& shares,
                                               const std::vector<bool>& by_shares) {
-  std::vector<PlannedRateLimits> paces;
+  std::vector<PlannedRateLimits> planned;
   for (size_t c = 0; c < view.communicators.size(); ++c) {
     PlannedRateLimits limits = {.id = view.communicators[c].id,
                                 .lanes = {},
@@ -183,9 +183,9 @@ std::vector<PlannedRateLimits> PlanRateLimits(const ClusterView& view, const All
                               .to = flow.to,
                               .rate_bps = std::max(rate_bps, least_bps)});
     }
-    paces.push_back(std::move(limits));
+    planned.push_back(std::move(limits));
   }
-  return paces;
+  return planned;
 }
 
 }  // namespace mccs

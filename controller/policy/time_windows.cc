@@ -112,18 +112,18 @@ absl::StatusOr<PlannedWindows> PlanWindows(const Period& favoured, int64_t clock
                         .open_ns = open};
 }
 
-bool AreClose(const PlannedWindows& told, const PlannedWindows& fresh, MonotonicNs now,
+bool AreClose(const PlannedWindows& sent, const PlannedWindows& fresh, MonotonicNs now,
               int64_t horizon_ns) {
   const int64_t tolerance = ToleranceOf(fresh.period_ns);
   // Distance of the edges, the shorter way around the period, now and at the end of the horizon.
   for (const MonotonicNs at : {now, now + horizon_ns}) {
-    const int64_t apart = std::abs(PhaseOf(told, at) - PhaseOf(fresh, at));
+    const int64_t apart = std::abs(PhaseOf(sent, at) - PhaseOf(fresh, at));
     if (std::min(apart, std::abs(fresh.period_ns - apart)) > tolerance) return false;
   }
   // Between the two times, the edges could have drifted by a whole period.
   const int64_t periods = horizon_ns / fresh.period_ns + 1;
-  if (std::abs(told.period_ns - fresh.period_ns) > tolerance / periods) return false;
-  return std::abs(told.open_ns - fresh.open_ns) <= tolerance;
+  if (std::abs(sent.period_ns - fresh.period_ns) > tolerance / periods) return false;
+  return std::abs(sent.open_ns - fresh.open_ns) <= tolerance;
 }
 
 }  // namespace mccs

@@ -40,9 +40,9 @@ std::vector<WaitRule> FindWaitRules(const ClusterView& view, const Fabrics& fabr
 // transit. kNotFound: the pauses are too short; with the numbers.
 absl::StatusOr<PlannedWindows> PlanWindows(const Period& favoured, int64_t clock_error_ns);
 
-// Whether hosts that have `told` do not need `fresh`: for `horizon_ns` from now on, windows of both
+// Whether hosts that have `sent` do not need `fresh`: for `horizon_ns` from now on, windows of both
 // start and end at about the same times.
-bool AreClose(const PlannedWindows& told, const PlannedWindows& fresh, MonotonicNs now,
+bool AreClose(const PlannedWindows& sent, const PlannedWindows& fresh, MonotonicNs now,
               int64_t horizon_ns);
 
 }  // namespace mccs

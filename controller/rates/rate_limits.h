@@ -16,7 +16,7 @@
 namespace mccs {
 
 struct DecidedRateLimits {
-  std::vector<PlannedRateLimits> paces;  // by communicator
+  std::vector<PlannedRateLimits> limits;  // by communicator
   // Guarantees that links cannot hold and that were lowered in proportion, as text
   // (Describe(UnmetGuarantee)).
   std::vector<std::string> broken = {};

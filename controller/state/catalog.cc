@@ -169,11 +169,11 @@ absl::Status Catalog::CommitChange(const PlannedChange& plan, AuditEntry entry) 
   entry.objects = Summary(plan.changes);
   entry.outcome = plan.IsNothing() ? "nothing to do" : "done";
   entry.revision = plan.next.revision;
-  const std::string said =
+  const std::string summary =
       absl::StrCat(CallerText(entry), ": ", entry.objects.empty() ? entry.outcome : entry.objects);
   change.audit.push_back(std::move(entry));
   MCCS_RETURN_IF_ERROR(store_->Commit(change));
-  log_->Info(said);
+  log_->Info(summary);
   return absl::OkStatus();
 }
 

@@ -41,9 +41,9 @@ class Comparison {
 
   void ComparePosition() {
     const Topology::Rack& rack = topology_.rack(host_.rack);
-    const std::string& said = seen_.position.rack;
-    if (!said.empty() && said != rack.name) {
-      Add(true, ".rack", "is in rack ", rack.name, " in the Topology, but in rack ", said,
+    const std::string& reported = seen_.position.rack;
+    if (!reported.empty() && reported != rack.name) {
+      Add(true, ".rack", "is in rack ", rack.name, " in the Topology, but in rack ", reported,
           " in its daemon's configuration; correct one of them");
       return;
     }

@@ -143,9 +143,9 @@ PROBE_CHECK(vmm_pointers, "a mapping has its own id, range and handle types") {
   CUipcMemHandle handle;
   PROBE_EXPECT(cuIpcGetMemHandle(&handle, range) != CUDA_SUCCESS,
                "cuIpcGetMemHandle accepted mapped memory");
-  CUmemAllocationProp told{};
-  PROBE_CALL(cuMemGetAllocationPropertiesFromHandle(&told, second));
-  PROBE_EXPECT(told.location.id == 0 && told.requestedHandleTypes == kDescriptor,
+  CUmemAllocationProp properties{};
+  PROBE_CALL(cuMemGetAllocationPropertiesFromHandle(&properties, second));
+  PROBE_EXPECT(properties.location.id == 0 && properties.requestedHandleTypes == kDescriptor,
                "the properties of a handle differ from those of cuMemCreate");
   return Pass();
 }

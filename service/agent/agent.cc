@@ -308,10 +308,10 @@ void Agent::SendState(uint64_t request_id, const state::Daemon& state) {
 }
 
 void Agent::Ended(CommId id, const std::string& why) {
-  const bool heard = connected();
+  const bool was_connected = connected();
   WithTable([&](AgentTable& table) {
     table.Ended(id, why);
-    if (!heard) table.DropEnded();
+    if (!was_connected) table.DropEnded();
   });
 }
 

@@ -22,25 +22,25 @@ std::string Describe(const absl::Status& lane) {
 void WriteLaneStates(const char* name, const LaneSet& set, const Membership& members,
                      state::Communicator* out) {
   const auto add = [&](const auto& lane, const char* direction) {
-    state::Lane* told = out->add_lanes();
+    state::Lane* entry = out->add_lanes();
     const LaneCounters counters = lane.lane().counters();
-    told->set_channel(lane.channel().value());
-    told->set_direction(direction);
-    told->set_host(members.HostName(lane.peer()));
-    told->set_lanes(name);
-    told->set_local(ToString(lane.lane().local()));
-    told->set_remote(ToString(lane.lane().remote()));
-    told->set_state(Describe(lane.lane().status()));
-    told->set_credit(counters.credit);
-    told->set_payload_bytes(counters.payload_bytes);
-    told->set_reconnects(counters.reconnects);
-    return told;
+    entry->set_channel(lane.channel().value());
+    entry->set_direction(direction);
+    entry->set_host(members.HostName(lane.peer()));
+    entry->set_lanes(name);
+    entry->set_local(ToString(lane.lane().local()));
+    entry->set_remote(ToString(lane.lane().remote()));
+    entry->set_state(Describe(lane.lane().status()));
+    entry->set_credit(counters.credit);
+    entry->set_payload_bytes(counters.payload_bytes);
+    entry->set_reconnects(counters.reconnects);
+    return entry;
   };
   for (const auto& lane : set.outgoing()) {
-    state::Lane* told = add(*lane, "out");
-    told->set_next(lane->lane().next());
-    told->set_acknowledged(lane->lane().acknowledged());
-    told->set_waits_for(kLaneWaitNames[static_cast<size_t>(lane->lane().waits_for())]);
+    state::Lane* entry = add(*lane, "out");
+    entry->set_next(lane->lane().next());
+    entry->set_acknowledged(lane->lane().acknowledged());
+    entry->set_waits_for(kLaneWaitNames[static_cast<size_t>(lane->lane().waits_for())]);
   }
   for (const auto& lane : set.incoming()) {
     add(*lane, "in")->set_next(lane->lane().counters().slices);
@@ -71,10 +71,10 @@ void Communicator::WriteState(state::Communicator* out) const {
   for (size_t kind = 0; kind < tally_.work().size(); ++kind) {
     const KindWork& work = tally_.work()[kind];
     if (work.operations == 0) continue;
-    state::KindWork* told = out->add_work();
-    told->set_kind(std::string(Name(static_cast<OpKind>(kind))));
-    told->set_operations(work.operations);
-    told->set_bytes(work.bytes);
+    state::KindWork* entry = out->add_work();
+    entry->set_kind(std::string(Name(static_cast<OpKind>(kind))));
+    entry->set_operations(work.operations);
+    entry->set_bytes(work.bytes);
   }
   out->set_operations(done().operations);
   out->set_stalled_on(reporter_.stalled_on());

@@ -162,8 +162,8 @@ void LogLineTo(std::FILE* stream, Verbosity level, std::string_view text) {
 }
 
 void LogVersionOnce() {
-  static std::atomic<bool> said{false};
-  if (!IsLogged(Verbosity::kVersion) || said.exchange(true)) return;
+  static std::atomic<bool> logged{false};
+  if (!IsLogged(Verbosity::kVersion) || logged.exchange(true)) return;
   std::fprintf(DebugStream(), "MCCS version %s (NCCL %d.%d.%d API)\n", kMccsVersion, NCCL_MAJOR,
                NCCL_MINOR, NCCL_PATCH);
   std::fflush(DebugStream());

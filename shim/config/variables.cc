@@ -274,8 +274,8 @@ const Variable* FindVariable(std::string_view name) {
 }
 
 void ReportVariablesOnce() {
-  static std::atomic<bool> said{false};
-  if (IsLogged(Verbosity::kWarn) && !said.exchange(true)) ReportVariables();
+  static std::atomic<bool> logged{false};
+  if (IsLogged(Verbosity::kWarn) && !logged.exchange(true)) ReportVariables();
 }
 
 void ReportVariables() {

@@ -286,13 +286,13 @@ absl::Status Communicator::Suspend() {
     submission_state_->staging.ReturnIdleBlocks();
   }
   TrimStaging();
-  absl::Status told = SetSuspended(true);
-  if (!told.ok()) {
+  absl::Status status = SetSuspended(true);
+  if (!status.ok()) {
     suspended_ = false;
     // A slow daemon may have suspended it.
     if (const auto sent = SendSuspended(false); sent.ok()) session_->client->IgnoreReply(*sent);
   }
-  return told;
+  return status;
 }
 
 absl::StatusOr<uint64_t> Communicator::SendSuspended(bool suspended) {
@@ -318,9 +318,9 @@ absl::Status Communicator::Resume() {
   if (!suspended_.exchange(false)) {
     return absl::InvalidArgumentError("the communicator is not suspended");
   }
-  absl::Status told = SetSuspended(false);
-  if (!told.ok()) suspended_ = true;
-  return told;
+  absl::Status status = SetSuspended(false);
+  if (!status.ok()) suspended_ = true;
+  return status;
 }
 
 void Communicator::Abort() {

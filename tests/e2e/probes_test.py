@@ -44,7 +44,7 @@ class Probes(unittest.TestCase):
             # The other hosts do not have the address.
             for host in HOSTS[1:]:
                 for found in self.answer(lab, 1, host):
-                    self.assertEqual(found, {"whyNot": f"{H1} is not an address of this host"})
+                    self.assertEqual(found, {"error": f"{H1} is not an address of this host"})
 
     def test_the_peer_drops_probes_that_reach_it(self):
         # The request assumes a longer path than there is.
@@ -87,12 +87,12 @@ class Probes(unittest.TestCase):
             self.assertEqual(down.returncode, 0, down.stderr)
             lab.order(probe(1, flow(61000)))
             found, = self.answer(lab, 1)
-            self.assertRegex(found["whyNot"], "cannot be sent|no switch on the path to")
+            self.assertRegex(found["error"], "cannot be sent|no switch on the path to")
 
     def test_rejects_an_invalid_probe_request(self):
         with ScriptedLab(probe(1, flow(61000), flow(61001, protocol=1))) as lab:
             for found in self.answer(lab, 1):
-                self.assertEqual(found, {"whyNot": "invalid flow: protocol 1: expected TCP or UDP"})
+                self.assertEqual(found, {"error": "invalid flow: protocol 1: expected TCP or UDP"})
 
 
 if __name__ == "__main__":

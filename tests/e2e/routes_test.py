@@ -56,7 +56,7 @@ class Rates(unittest.TestCase):
     def test_a_cap_holds_on_the_wire(self):
         rate = 20e6
         lanes = " ".join(f"lanes {{ from: {i} to: {(i + 1) % 4} rate_bps: {int(rate)} }}" for i in range(4))
-        with ScriptedLab(strategy([addresses(0)]), f"pace {{ revision: 1 {lanes} }}") as lab:
+        with ScriptedLab(strategy([addresses(0)]), f"rate_limits {{ revision: 1 {lanes} }}") as lab:
             with lab.job("8M", 10_000) as job:
                 def waited(reports):
                     return any(int(lane.get("waitedForGateNs", 0)) > 1e9

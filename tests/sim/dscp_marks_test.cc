@@ -29,8 +29,8 @@ std::vector<int> MarksOf(const SimNetwork& network) {
 void SetPriority(SimWorld& world, uint32_t priority, uint64_t revision) {
   for (int h : {0, 1}) {
     SimController& controller = world.host(h).controller();
-    controller.paces.push_back({world.host(0).controller().announced.back(),
-                                {.revision = revision, .priority = priority}});
+    controller.rate_updates.push_back({world.host(0).controller().announced.back(),
+                                       {.revision = revision, .priority = priority}});
   }
   world.RunFor(kNsPerMs);
 }

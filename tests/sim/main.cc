@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
   for (const int signal : {SIGABRT, SIGSEGV, SIGBUS}) std::signal(signal, NameTheSeed);
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
-  auto told = start;
+  auto printed = start;
   uint64_t violations = 0;
   mccs::RandomCounts counts;
   for (uint64_t i = 0; i < seeds; ++i) {
@@ -67,8 +67,8 @@ int main(int argc, char** argv) {
       std::printf("seed %llu: %s\n", static_cast<unsigned long long>(first + i),
                   outcome.violation.c_str());
     }
-    if (Clock::now() - told > std::chrono::seconds(10)) {
-      told = Clock::now();
+    if (Clock::now() - printed > std::chrono::seconds(10)) {
+      printed = Clock::now();
       std::printf("%llu of %llu seeds\n", static_cast<unsigned long long>(i + 1),
                   static_cast<unsigned long long>(seeds));
     }

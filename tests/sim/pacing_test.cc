@@ -31,7 +31,8 @@ class Load {
     for (int h = 0; h < hosts_ && rate_bps > 0; ++h) {
       limits.lanes.push_back({ChannelId(0), HostIndex(h), HostIndex((h + 1) % hosts_), rate_bps});
     }
-    for (int h = 0; h < hosts_; ++h) world_.host(h).controller().paces.push_back({id_, limits});
+    for (int h = 0; h < hosts_; ++h)
+      world_.host(h).controller().rate_updates.push_back({id_, limits});
   }
   // Posts operations when all posted ones are done.
   void KeepBusy() {
@@ -230,7 +231,7 @@ TEST_F(SimPacing, IgnoresOlderRevision) {
   RateLimits late;
   late.revision = 1;
   for (int h : {0, 1}) {
-    world_.host(h).controller().paces.push_back(
+    world_.host(h).controller().rate_updates.push_back(
         {world_.host(0).controller().announced.back(), late});
   }
   RunBusy({&load}, kNsPerSec);

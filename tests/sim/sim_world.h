@@ -89,7 +89,7 @@ class SimController final : public ControllerLink {
   std::map<CommId, CommunicatorStats> reports;
   std::vector<CommId> ended;
   std::deque<Proposal> proposals;
-  std::deque<RateUpdate> paces;
+  std::deque<RateUpdate> rate_updates;
   std::optional<std::vector<TenantEntry>> tenants;
   std::deque<uint64_t> questions;
   std::map<uint64_t, state::Daemon> answers;  // by request_id number
@@ -103,9 +103,9 @@ class SimController final : public ControllerLink {
     return next;
   }
   std::optional<RateUpdate> TakeRateUpdate() override {
-    if (paces.empty()) return std::nullopt;
-    RateUpdate next = std::move(paces.front());
-    paces.pop_front();
+    if (rate_updates.empty()) return std::nullopt;
+    RateUpdate next = std::move(rate_updates.front());
+    rate_updates.pop_front();
     return next;
   }
   std::optional<std::vector<TenantEntry>> TakeTenants() override {

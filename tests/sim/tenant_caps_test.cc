@@ -52,7 +52,8 @@ class Caps {
     for (const CommId id : capped_) {
       const RateLimits limits{
           .revision = revision_, .tenant_rate_bps = cap_bps, .tenant = cap_bps > 0 ? "a" : ""};
-      for (int h = 0; h < kHosts; ++h) world_.host(h).controller().paces.push_back({id, limits});
+      for (int h = 0; h < kHosts; ++h)
+        world_.host(h).controller().rate_updates.push_back({id, limits});
     }
   }
 

@@ -45,16 +45,16 @@ std::string Describe(const control::v1::Ring& ring) {
 
 // "last on #17: priority 5, deadline 2000 us, critical (40 calls with options)".
 std::string Describe(const agent::v1::CallsWithOptions& options) {
-  std::vector<std::string> said;
-  if (options.priority() > 0) said.push_back(absl::StrCat("priority ", options.priority()));
+  std::vector<std::string> parts;
+  if (options.priority() > 0) parts.push_back(absl::StrCat("priority ", options.priority()));
   if (options.deadline_us() > 0) {
-    said.push_back(absl::StrCat("deadline ", options.deadline_us(), " us"));
+    parts.push_back(absl::StrCat("deadline ", options.deadline_us(), " us"));
   }
   if (options.criticality() != agent::v1::CRITICALITY_UNSPECIFIED) {
     const std::string& name = agent::v1::Criticality_Name(options.criticality());
-    said.push_back(name.empty() ? "unknown criticality" : absl::AsciiStrToLower(name));
+    parts.push_back(name.empty() ? "unknown criticality" : absl::AsciiStrToLower(name));
   }
-  return absl::StrCat("last on #", options.last_number(), ": ", absl::StrJoin(said, ", "), " (",
+  return absl::StrCat("last on #", options.last_number(), ": ", absl::StrJoin(parts, ", "), " (",
                       options.calls(), options.calls() == 1 ? " call" : " calls", " with options)");
 }
 
@@ -267,13 +267,14 @@ std::string RenderCommunicators(const control::v1::ListCommunicatorsReply& reply
                {"AGE", Align::kRight},
                {"STATE"}});
   for (const control::v1::CommunicatorSummary& c : reply.communicators()) {
-    const bool heard = c.ranks() > 0;  // a daemon has reported it since the controller started
+    const bool is_reported =
+        c.ranks() > 0;  // a daemon has reported it since the controller started
     table.Row({c.id(), OrDash(c.name()), OrDash(c.tenant()),
-               OrDash(heard ? absl::StrCat(c.ranks()) : ""), absl::StrCat(c.hosts()),
+               OrDash(is_reported ? absl::StrCat(c.ranks()) : ""), absl::StrCat(c.hosts()),
                absl::StrCat(c.channels()), absl::StrCat(c.epoch()), OrDash(c.strategy()),
-               OrDash(heard ? absl::StrCat(c.operations()) : ""),
-               OrDash(heard ? FormatBytes(c.bytes()) : ""),
-               OrDash(heard ? FormatAge(c.age_ns()) : ""), c.state()});
+               OrDash(is_reported ? absl::StrCat(c.operations()) : ""),
+               OrDash(is_reported ? FormatBytes(c.bytes()) : ""),
+               OrDash(is_reported ? FormatAge(c.age_ns()) : ""), c.state()});
   }
   return table.Text();
 }

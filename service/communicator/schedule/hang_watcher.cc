@@ -34,10 +34,10 @@ void AddReason(const std::vector<int>& ranks, const std::string& host, const cha
 }
 
 // Keeps only the host's own ranks: a host may not report others.
-std::vector<int> Own(const google::protobuf::RepeatedField<int32_t>& said,
+std::vector<int> Own(const google::protobuf::RepeatedField<int32_t>& reported,
                      const std::vector<Rank>& ranks) {
   std::vector<int> own;
-  for (const int32_t rank : said) {
+  for (const int32_t rank : reported) {
     if (std::find(ranks.begin(), ranks.end(), Rank(rank)) != ranks.end()) own.push_back(rank);
   }
   std::sort(own.begin(), own.end());

@@ -49,10 +49,10 @@ class AgentTableTest : public testing::Test {
 TEST_F(AgentTableTest, SendsEachChangeOnceInOrder) {
   table_.Announce(Info());
   table_.Report(Stats(1));
-  const auto said = table_.TakeUnsent();
-  ASSERT_EQ(said.size(), 2u);
-  EXPECT_TRUE(said[0].has_announce());
-  EXPECT_TRUE(said[1].has_report());
+  const auto sent = table_.TakeUnsent();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_TRUE(sent[0].has_announce());
+  EXPECT_TRUE(sent[1].has_report());
   EXPECT_TRUE(table_.TakeUnsent().empty());
 }
 
@@ -62,9 +62,9 @@ TEST_F(AgentTableTest, SendsOnlyTheLastOfManyReports) {
     stats.operations = n;
     table_.Report(stats);
   }
-  const auto said = table_.TakeUnsent();
-  ASSERT_EQ(said.size(), 1u);
-  EXPECT_EQ(said[0].report().operations(), 99u);
+  const auto sent = table_.TakeUnsent();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].report().operations(), 99u);
 }
 
 TEST_F(AgentTableTest, ReportsOptionsOfCallsIfAny) {
@@ -76,12 +76,12 @@ TEST_F(AgentTableTest, ReportsOptionsOfCallsIfAny) {
       .last_number = 17,
       .last = {.deadline_us = 2000, .priority = 5, .criticality = Criticality::kCritical}};
   table_.Report(stats);
-  const agent::v1::CallsWithOptions said = table_.TakeUnsent()[0].report().with_options();
-  EXPECT_EQ(said.calls(), 3u);
-  EXPECT_EQ(said.last_number(), 17u);
-  EXPECT_EQ(said.deadline_us(), 2000u);
-  EXPECT_EQ(said.priority(), 5u);
-  EXPECT_EQ(said.criticality(), agent::v1::CRITICAL);
+  const agent::v1::CallsWithOptions sent = table_.TakeUnsent()[0].report().with_options();
+  EXPECT_EQ(sent.calls(), 3u);
+  EXPECT_EQ(sent.last_number(), 17u);
+  EXPECT_EQ(sent.deadline_us(), 2000u);
+  EXPECT_EQ(sent.priority(), 5u);
+  EXPECT_EQ(sent.criticality(), agent::v1::CRITICAL);
 }
 
 TEST_F(AgentTableTest, ReportsWorkByKindWithItsTime) {
@@ -93,9 +93,9 @@ TEST_F(AgentTableTest, ReportsWorkByKindWithItsTime) {
   stats.busy_spans = {{10, 13}, {20, 25}, {40, 42}};
   stats.busy = true;
   table_.Report(stats);
-  const std::vector<agent::v1::FromAgent> said = table_.TakeUnsent();
-  ASSERT_EQ(said.size(), 1u);
-  const agent::v1::Report& report = said[0].report();
+  const std::vector<agent::v1::FromAgent> sent = table_.TakeUnsent();
+  ASSERT_EQ(sent.size(), 1u);
+  const agent::v1::Report& report = sent[0].report();
   ASSERT_EQ(report.work_size(), 2);
   EXPECT_EQ(report.work(0).kind(), "all_reduce");
   EXPECT_EQ(report.work(0).operations(), 3u);
@@ -112,17 +112,17 @@ TEST_F(AgentTableTest, ReportsLaneMeasurements) {
   stats.sent_bps = 5'000'000'000;
   stats.lanes.emplace_back().round_trip_ns = 70'000;
   table_.Report(stats);
-  const auto said = table_.TakeUnsent();
-  EXPECT_EQ(said[0].report().sent_bps(), 5'000'000'000u);
-  EXPECT_EQ(said[0].report().lanes(0).round_trip_ns(), 70'000);
+  const auto sent = table_.TakeUnsent();
+  EXPECT_EQ(sent[0].report().sent_bps(), 5'000'000'000u);
+  EXPECT_EQ(sent[0].report().lanes(0).round_trip_ns(), 70'000);
 }
 
 TEST_F(AgentTableTest, RemovesTheEntryAfterTheFinalReport) {
   table_.Announce(Info());
   table_.Ended(kId, "destroyed");
-  const auto said = table_.TakeUnsent();
-  ASSERT_EQ(said.size(), 2u);
-  EXPECT_EQ(said[1].ended().reason(), "destroyed");
+  const auto sent = table_.TakeUnsent();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[1].ended().reason(), "destroyed");
   EXPECT_TRUE(table_.TakeUnsent().empty());
   EXPECT_TRUE(table_.Registration().empty());
 }
@@ -140,9 +140,9 @@ class AgentTableEndTest : public AgentTableTest {
 
 TEST_F(AgentTableEndTest, ReportsAnEndAfterTheRegistrationOnceAccepted) {
   table_.DropEnded();  // as before the registration is accepted
-  const auto said = table_.TakeUnsent();
-  ASSERT_FALSE(said.empty());
-  EXPECT_EQ(said.back().ended().reason(), "destroyed");
+  const auto sent = table_.TakeUnsent();
+  ASSERT_FALSE(sent.empty());
+  EXPECT_EQ(sent.back().ended().reason(), "destroyed");
   EXPECT_TRUE(table_.TakeUnsent().empty());
 }
 
@@ -159,18 +159,18 @@ TEST_F(AgentTableTest, ResendsStateAndReportsOnANewStream) {
   const auto led = table_.Registration();
   ASSERT_EQ(led.size(), 1u);
   EXPECT_TRUE(led[0].running());
-  const auto said = table_.TakeUnsent();
-  ASSERT_EQ(said.size(), 1u);
-  EXPECT_TRUE(said[0].has_report());
+  const auto sent = table_.TakeUnsent();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_TRUE(sent[0].has_report());
 }
 
 TEST_F(AgentTableTest, AnnouncesAgainWhileWaitingForAStrategy) {
   table_.Announce(Info());
   table_.TakeUnsent();
   EXPECT_TRUE(table_.Registration().empty());
-  const auto said = table_.TakeUnsent();
-  ASSERT_EQ(said.size(), 1u);
-  EXPECT_FALSE(said[0].announce().running());
+  const auto sent = table_.TakeUnsent();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_FALSE(sent[0].announce().running());
 }
 
 TEST_F(AgentTableTest, TakesTheNewestProposalOnce) {

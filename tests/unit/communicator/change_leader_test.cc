@@ -70,9 +70,9 @@ class ChangeLeaderTest : public ::testing::Test {
       for (const Kind kind :
            {Kind::kPrepared, Kind::kRejected, Kind::kStarted, Kind::kDrained, Kind::kNothing}) {
         if (epoch == 2 && std::ranges::find(legal, kind) != legal.end()) continue;
-        const absl::Status said = SendAnswer(kSecond, epoch, kind);
-        EXPECT_TRUE(absl::IsDataLoss(said))
-            << "epoch " << epoch << " kind " << static_cast<int>(kind) << ": " << said;
+        const absl::Status status = SendAnswer(kSecond, epoch, kind);
+        EXPECT_TRUE(absl::IsDataLoss(status))
+            << "epoch " << epoch << " kind " << static_cast<int>(kind) << ": " << status;
       }
     }
   }

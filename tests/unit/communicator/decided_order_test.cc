@@ -68,8 +68,8 @@ class LeaderTest : public testing::Test {
     }
   }
   bool OnMessage(int host, const peer::Message& message) {
-    const auto heard = order_.OnMessage(From(host, message));
-    return heard.ok() && *heard;
+    const auto handled = order_.OnMessage(From(host, message));
+    return handled.ok() && *handled;
   }
 
   Star star_{HostIndex(0), 3};
@@ -94,9 +94,9 @@ TEST_F(LeaderTest, HoldsAllHostsAndContinuesAfterHighest) {
   order_.Request();
   order_.Request();
   for (const auto& wire : wires_) {
-    const auto said = Written(*wire);
-    ASSERT_EQ(said.size(), 1u);
-    EXPECT_TRUE(said[0].has_order_hold());
+    const auto sent = Written(*wire);
+    ASSERT_EQ(sent.size(), 1u);
+    EXPECT_TRUE(sent[0].has_order_hold());
   }
   EXPECT_FALSE(order_.Allows(2, kPosted));
   EXPECT_TRUE(OnMessage(1, StartedUpTo(3)));
@@ -113,10 +113,10 @@ TEST_F(LeaderTest, HoldsAllHostsAndContinuesAfterHighest) {
   EXPECT_TRUE(order_.Allows(4, kPosted));
   ASSERT_TRUE(order_.Allows(4, 1));
   order_.Started(4, 1);
-  const auto said = Written(*wires_[0]);
-  ASSERT_EQ(said.size(), 1u);
-  EXPECT_EQ(said[0].order_next().operation(), 4u);
-  EXPECT_EQ(said[0].order_next().captured(), 1u);
+  const auto sent = Written(*wires_[0]);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].order_next().operation(), 4u);
+  EXPECT_EQ(sent[0].order_next().captured(), 1u);
 }
 
 TEST_F(LeaderTest, StartsOnMembersRequest) {
@@ -171,8 +171,8 @@ TEST_F(LeaderTest, IgnoresAnswerOfDepartedHost) {
 class MemberTest : public testing::Test {
  protected:
   bool OnMessage(const peer::Message& message) {
-    const auto heard = order_.OnMessage(From(0, message));
-    return heard.ok() && *heard;
+    const auto handled = order_.OnMessage(From(0, message));
+    return handled.ok() && *handled;
   }
 
   Star star_{HostIndex(1), HostIndex(0), 3, nullptr};

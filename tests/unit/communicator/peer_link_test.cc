@@ -39,10 +39,10 @@ TEST_F(PeerLinkTest, DeliversSentMessages) {
 TEST_F(PeerLinkTest, AcceptsBytesOneByOne) {
   wire_->Deliver(Failed("slowly"));
   wire_->read_at_once = 1;
-  std::string heard;
-  for (int i = 0; i < 100 && (heard = ReceiveText()) == "nothing"; ++i) {
+  std::string received;
+  for (int i = 0; i < 100 && (received = ReceiveText()) == "nothing"; ++i) {
   }
-  EXPECT_EQ(heard, "slowly");
+  EXPECT_EQ(received, "slowly");
 }
 
 TEST_F(PeerLinkTest, ResumesAfterFullStream) {

@@ -73,11 +73,11 @@ TEST_F(RendezvousTest, SendsRosterWhenAllHaveJoined) {
   a->Deliver(Join(3, 1, "h0"));
   Run();
   for (const auto& wire : {a, b}) {
-    const auto heard = Received(wire);
-    ASSERT_FALSE(heard.empty());
-    ASSERT_TRUE(heard.back().has_roster());
-    EXPECT_EQ(heard.back().roster().comm_id(), id.comm_id);
-    EXPECT_EQ(heard.back().roster().hosts_size(), 2);
+    const auto received = Received(wire);
+    ASSERT_FALSE(received.empty());
+    ASSERT_TRUE(received.back().has_roster());
+    EXPECT_EQ(received.back().roster().comm_id(), id.comm_id);
+    EXPECT_EQ(received.back().roster().hosts_size(), 2);
   }
   EXPECT_EQ(rendezvous_.meetings(), 0u);
   EXPECT_FALSE(rendezvous_.SecretOf(CommId(id.comm_id)).has_value());
@@ -121,9 +121,9 @@ TEST_F(RendezvousTest, RejectsOnlyOtherTenantFromGuessableMeeting) {
   Run();
   EXPECT_THAT(RefusalTo(liar), HasSubstr("a job of tenant blue"));
   for (const auto& wire : {a, b}) {
-    const auto heard = Received(wire);
-    ASSERT_FALSE(heard.empty());
-    EXPECT_TRUE(heard.back().has_roster()) << heard.back().ShortDebugString();
+    const auto received = Received(wire);
+    ASSERT_FALSE(received.empty());
+    EXPECT_TRUE(received.back().has_roster()) << received.back().ShortDebugString();
   }
   // Likewise after ranks have joined.
   rendezvous_.Register(id, "blue");
@@ -249,13 +249,13 @@ TEST_F(RendezvousTest, TruncatesMissingRanks) {
   a->Deliver(Join(1 << 20, 1, "h0"));
   Run();
   Run(kNsPerSec);
-  const auto heard = Received(a);
-  ASSERT_EQ(heard.size(), 1u) << "sent once, because nothing changed";
-  EXPECT_EQ(heard[0].waiting().missing_ranks(0), 0);
-  EXPECT_EQ(heard[0].waiting().missing_ranks(1), 2);
-  EXPECT_EQ(
-      heard[0].waiting().more() + static_cast<uint32_t>(heard[0].waiting().missing_ranks_size()),
-      (1u << 20) - 1);
+  const auto received = Received(a);
+  ASSERT_EQ(received.size(), 1u) << "sent once, because nothing changed";
+  EXPECT_EQ(received[0].waiting().missing_ranks(0), 0);
+  EXPECT_EQ(received[0].waiting().missing_ranks(1), 2);
+  EXPECT_EQ(received[0].waiting().more() +
+                static_cast<uint32_t>(received[0].waiting().missing_ranks_size()),
+            (1u << 20) - 1);
   EXPECT_LT(a->written.size(), 200u);
 }
 

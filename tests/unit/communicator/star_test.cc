@@ -72,9 +72,9 @@ TEST_F(StarTest, LimitsUnidentifiedLinks) {
 TEST_F(StarTest, LeaderForwardsMessagesForAll) {
   auto one = Join(1), two = Join(2);
   one->Deliver(Departed(5));
-  auto heard = star_.Receive();
-  ASSERT_TRUE(heard.ok() && heard->has_value());
-  EXPECT_EQ((*heard)->from, HostIndex(1));
+  auto received = star_.Receive();
+  ASSERT_TRUE(received.ok() && received->has_value());
+  EXPECT_EQ((*received)->from, HostIndex(1));
   EXPECT_FALSE(two->written.empty());
   EXPECT_TRUE(one->written.empty());
 }

@@ -178,16 +178,16 @@ TEST_F(CatalogTest, DryRunChangesNothingAndIsNotAudited) {
 
 TEST_F(CatalogTest, ChangeWithAFailedCommitIsNotApplied) {
   ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
-  int told = 0;
-  catalog_->Watch([&](const Catalog::Objects&) { ++told; });
+  int notified = 0;
+  catalog_->Watch([&](const Catalog::Objects&) { ++notified; });
   store_.fails = true;
   EXPECT_EQ(Apply(TenantDocument("b", 2)).message(), "the disk is full");
   EXPECT_FALSE(Apply("nonsense").ok()) << "a refusal that cannot be logged is a refusal";
   EXPECT_EQ(catalog_->objects()->objects.size(), 1u);
-  EXPECT_EQ(told, 1) << "of what was there";
+  EXPECT_EQ(notified, 1) << "of what was there";
   store_.fails = false;
   ASSERT_TRUE(Apply(TenantDocument("b", 2)).ok());
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(notified, 2);
   EXPECT_EQ(catalog_->objects()->revision, 2u);
 }
 

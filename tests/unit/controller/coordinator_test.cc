@@ -178,13 +178,13 @@ TEST_F(CoordinatorTest, SendsTenantsAtRegistrationAndOnChange) {
   SetObjects(TenantDocument("a", 1, "  quotas: {communicators: 2, memory: 1GiB, operations: 3}\n"));
   const auto first = Send(kFirst, Registration(MakeHost("h0")));
   ASSERT_EQ(first.size(), 1u);
-  const agent::v1::Tenants& told = first[0].message->registered().tenants();
-  ASSERT_EQ(told.tenants_size(), 1);
-  EXPECT_EQ(told.tenants(0).name(), "a");
-  EXPECT_EQ(told.tenants(0).uids(0), 1u);
-  EXPECT_EQ(told.tenants(0).max_communicators(), 2u);
-  EXPECT_EQ(told.tenants(0).max_memory_bytes(), 1u << 30);
-  EXPECT_EQ(told.tenants(0).max_operations(), 3u);
+  const agent::v1::Tenants& tenants = first[0].message->registered().tenants();
+  ASSERT_EQ(tenants.tenants_size(), 1);
+  EXPECT_EQ(tenants.tenants(0).name(), "a");
+  EXPECT_EQ(tenants.tenants(0).uids(0), 1u);
+  EXPECT_EQ(tenants.tenants(0).max_communicators(), 2u);
+  EXPECT_EQ(tenants.tenants(0).max_memory_bytes(), 1u << 30);
+  EXPECT_EQ(tenants.tenants(0).max_operations(), 3u);
   Send(kSecond, Registration(MakeHost("h1")));
   EXPECT_TRUE(SetObjects(TenantDocument("a", 1,
                                         "  weight: 2\n  quotas: {communicators: 2, memory: "

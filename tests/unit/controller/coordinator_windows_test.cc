@@ -69,23 +69,23 @@ class CoordinatorWindowsTest : public CoordinatorTest {
   }
 
   // Windows of the waiting communicator, by host. None: it may send at any time.
-  using Told = std::map<AgentKey, std::optional<PlannedWindows>>;
-  static Told WindowsIn(const std::vector<Outgoing>& out) {
-    Told told;
+  using SentWindows = std::map<AgentKey, std::optional<PlannedWindows>>;
+  static SentWindows WindowsIn(const std::vector<Outgoing>& out) {
+    SentWindows sent;
     for (const Outgoing& each : out) {
       if (!each.message || !each.message->has_rate_limits()) continue;
       EXPECT_EQ(each.message->rate_limits().comm_id(), kOther);
       const agent::v1::RateLimits& limits = each.message->rate_limits();
-      std::optional<PlannedWindows>& windows = told[each.to];
+      std::optional<PlannedWindows>& windows = sent[each.to];
       if (!limits.has_send_windows()) continue;
       windows = {.period_ns = limits.send_windows().period_ns(),
                  .origin = limits.send_windows().origin_ns(),
                  .open_ns = limits.send_windows().open_ns()};
     }
-    return told;
+    return sent;
   }
   // Applies the policy, and returns the windows that are sent.
-  Told Begin() {
+  SentWindows Begin() {
     CompareClocks();
     ApplyWindows();
     return WindowsIn(Send(kFirst, ReportOf(kFirst, 10)));
@@ -93,11 +93,11 @@ class CoordinatorWindowsTest : public CoordinatorTest {
 };
 
 TEST_F(CoordinatorWindowsTest, WaitingCommunicatorSendsInThePausesOnEachHostsClock) {
-  const Told told = Begin();
-  ASSERT_EQ(told.size(), 2u);
+  const SentWindows sent = Begin();
+  ASSERT_EQ(sent.size(), 2u);
   for (const AgentKey agent : {kFirst, kSecond}) {
-    ASSERT_TRUE(told.at(agent).has_value());
-    const PlannedWindows& windows = *told.at(agent);
+    ASSERT_TRUE(sent.at(agent).has_value());
+    const PlannedWindows& windows = *sent.at(agent);
     EXPECT_EQ(windows.period_ns, kPeriodNs);
     // A burst has just ended. Clock errors are up to 1 ms.
     const int64_t origin = windows.origin - OffsetOf(agent);
@@ -114,7 +114,7 @@ TEST_F(CoordinatorWindowsTest, SendsWindowsAgainOnlyIfTheyAreWrongOrOld) {
   clock_.now += 4 * kPeriodNs;
   EXPECT_TRUE(WindowsIn(Send(kFirst, ReportOf(kFirst, 14))).empty()) << "as they were";
   clock_.now += 4 * kPeriodNs + 20 * kNsPerMs;
-  EXPECT_EQ(WindowsIn(Send(kFirst, ReportOf(kFirst, 18))).size(), 2u) << "20 ms later than told";
+  EXPECT_EQ(WindowsIn(Send(kFirst, ReportOf(kFirst, 18))).size(), 2u) << "20 ms later than sent";
   int times = 0;
   for (int i = 0; i < 100; ++i) {
     const MonotonicNs next = clock_.now + kPeriodNs;
@@ -127,7 +127,7 @@ TEST_F(CoordinatorWindowsTest, SendsWindowsAgainOnlyIfTheyAreWrongOrOld) {
 
 TEST_F(CoordinatorWindowsTest, StopsWaitingForAnEndedJob) {
   Begin();
-  const Told lifted = {{kFirst, std::nullopt}, {kSecond, std::nullopt}};
+  const SentWindows lifted = {{kFirst, std::nullopt}, {kSecond, std::nullopt}};
   EXPECT_EQ(WindowsIn(Send(kFirst, Ending(kFavoured))), lifted);
   EXPECT_THAT(coordinator_.windows().Describe(FormatCommId(CommId(kOther))),
               testing::HasSubstr("at any time; communicator 0000000000000001: no report"));
@@ -141,10 +141,10 @@ TEST_F(CoordinatorWindowsTest, StopsWaitingForASilentJob) {
   Send(kSecond, Beat());
   EXPECT_TRUE(WindowsIn(Tick()).empty());
   clock_.now += 2 * kNsPerMs;
-  const Told told = WindowsIn(Tick());
-  ASSERT_EQ(told.size(), 2u);
-  EXPECT_FALSE(told.at(kFirst).has_value());
-  EXPECT_FALSE(told.at(kSecond).has_value());
+  const SentWindows sent = WindowsIn(Tick());
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_FALSE(sent.at(kFirst).has_value());
+  EXPECT_FALSE(sent.at(kSecond).has_value());
 }
 
 TEST_F(CoordinatorWindowsTest, StopsWaitingForAnIrregularJob) {
@@ -156,9 +156,9 @@ TEST_F(CoordinatorWindowsTest, StopsWaitingForAnIrregularJob) {
     activity->add_span_ns(static_cast<uint64_t>(kBusyNs));
     clock_.now += pause_ms * kNsPerMs + kBusyNs;
   }
-  const Told told = WindowsIn(Send(kFirst, message));
-  ASSERT_EQ(told.size(), 2u);
-  EXPECT_FALSE(told.at(kFirst).has_value());
+  const SentWindows sent = WindowsIn(Send(kFirst, message));
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_FALSE(sent.at(kFirst).has_value());
 }
 
 TEST_F(CoordinatorWindowsTest, NoWindowsWithoutAKnownClock) {
@@ -172,17 +172,18 @@ TEST_F(CoordinatorWindowsTest, NoWindowsWithoutAKnownClock) {
 // Until its clock is known again, no host of the communicator waits.
 TEST_F(CoordinatorWindowsTest, ComparesTheClockOfAReconnectedHostAgain) {
   Begin();
-  EXPECT_EQ(WindowsIn(Send(kThird, Registration(MakeHost("h1")))), (Told{{kThird, std::nullopt}}));
-  EXPECT_EQ(WindowsIn(Tick()), (Told{{kFirst, std::nullopt}, {kThird, std::nullopt}}));
+  EXPECT_EQ(WindowsIn(Send(kThird, Registration(MakeHost("h1")))),
+            (SentWindows{{kThird, std::nullopt}}));
+  EXPECT_EQ(WindowsIn(Tick()), (SentWindows{{kFirst, std::nullopt}, {kThird, std::nullopt}}));
   CompareClock(kThird);
   EXPECT_EQ(WindowsIn(Tick()).size(), 2u);
 }
 
 TEST_F(CoordinatorWindowsTest, AnotherPolicyRemovesWindows) {
   Begin();
-  const Told told = WindowsIn(ApplyPolicy("  type: fair_flow\n"));
-  ASSERT_EQ(told.size(), 2u);
-  EXPECT_FALSE(told.at(kSecond).has_value());
+  const SentWindows sent = WindowsIn(ApplyPolicy("  type: fair_flow\n"));
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_FALSE(sent.at(kSecond).has_value());
 }
 
 TEST_F(CoordinatorWindowsTest, LastHostToCallDefinesTheBurst) {
@@ -197,10 +198,10 @@ TEST_F(CoordinatorWindowsTest, LastHostToCallDefinesTheBurst) {
     activity->set_span_ns(i,
                           i % 2 == 0 ? activity->span_ns(i) + shift : activity->span_ns(i) - shift);
   }
-  const Told narrow = WindowsIn(Send(kFirst, early));
+  const SentWindows narrow = WindowsIn(Send(kFirst, early));
   ASSERT_EQ(narrow.size(), 2u);
   EXPECT_LT(narrow.at(kFirst)->open_ns, 50 * kNsPerMs);
-  const Told wide = WindowsIn(Send(kSecond, ReportOf(kSecond, 10)));
+  const SentWindows wide = WindowsIn(Send(kSecond, ReportOf(kSecond, 10)));
   ASSERT_EQ(wide.size(), 2u);
   EXPECT_GT(wide.at(kFirst)->open_ns, 130 * kNsPerMs);
   EXPECT_TRUE(WindowsIn(Send(kFirst, early)).empty()) << "it is not the one";

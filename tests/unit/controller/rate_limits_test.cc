@@ -50,7 +50,7 @@ class RateLimitsTest : public testing::Test {
   }
 
   std::vector<PlannedRateLimits> Decide(const ObjectSet& objects) const {
-    return DecideAll(objects).paces;
+    return DecideAll(objects).limits;
   }
   DecidedRateLimits DecideAll(const ObjectSet& objects) const {
     const ClusterView resolved = ResolveView(view_, objects);
@@ -61,41 +61,41 @@ class RateLimitsTest : public testing::Test {
 };
 
 TEST_F(RateLimitsTest, SharesGivesRatesByWeight) {
-  const auto paces = Decide(Objects("  weight: 3\n", "", "shares"));
-  ASSERT_EQ(paces.size(), 2u);
-  EXPECT_EQ(paces[0].lanes.size(), 2u);
+  const auto limits = Decide(Objects("  weight: 3\n", "", "shares"));
+  ASSERT_EQ(limits.size(), 2u);
+  EXPECT_EQ(limits[0].lanes.size(), 2u);
   const auto rate = [](double part) {
     return Field(&PlannedRateLimits::Lane::rate_bps,
                  static_cast<uint64_t>(std::round(part * UsableFraction(1500) * 50 * kGbps)));
   };
-  EXPECT_THAT(paces[0].lanes, Each(rate(0.75)));
-  EXPECT_THAT(paces[1].lanes, Each(rate(0.25)));
+  EXPECT_THAT(limits[0].lanes, Each(rate(0.75)));
+  EXPECT_THAT(limits[1].lanes, Each(rate(0.25)));
 }
 
 TEST_F(RateLimitsTest, CapAndPriorityApplyUnderEveryPolicy) {
-  const auto paces = Decide(Objects("  cap: 10Gbit/s\n", "  priority: 6\n", ""));
-  EXPECT_EQ(paces[0].tenant_rate_bps, 10 * kGbps);
-  EXPECT_EQ(paces[0].tenant, "a");
-  EXPECT_EQ(paces[1].tenant_rate_bps, 0u);
-  EXPECT_THAT(paces[1].lanes, IsEmpty());
-  EXPECT_EQ(paces[1].priority, 6u);
+  const auto limits = Decide(Objects("  cap: 10Gbit/s\n", "  priority: 6\n", ""));
+  EXPECT_EQ(limits[0].tenant_rate_bps, 10 * kGbps);
+  EXPECT_EQ(limits[0].tenant, "a");
+  EXPECT_EQ(limits[1].tenant_rate_bps, 0u);
+  EXPECT_THAT(limits[1].lanes, IsEmpty());
+  EXPECT_EQ(limits[1].priority, 6u);
 }
 
 // Under shares, lanes get at most their part of the cap, and the Tenant gets at most the cap for
 // everything that it sends.
 TEST_F(RateLimitsTest, CapLimitsLanesAndTenantUnderShares) {
-  const auto paces = Decide(Objects("  cap: 10Gbit/s\n", "", "shares"));
-  EXPECT_THAT(paces[0].lanes, Each(Field(&PlannedRateLimits::Lane::rate_bps, 10 * kGbps)));
-  EXPECT_EQ(paces[0].lanes.size(), 2u);
-  EXPECT_EQ(paces[0].tenant_rate_bps, 10 * kGbps);
+  const auto limits = Decide(Objects("  cap: 10Gbit/s\n", "", "shares"));
+  EXPECT_THAT(limits[0].lanes, Each(Field(&PlannedRateLimits::Lane::rate_bps, 10 * kGbps)));
+  EXPECT_EQ(limits[0].lanes.size(), 2u);
+  EXPECT_EQ(limits[0].tenant_rate_bps, 10 * kGbps);
 }
 
 TEST_F(RateLimitsTest, CapAppliesWithoutATopology) {
   const ObjectSet objects = After({}, TenantDocument("a", 1, "  cap: 10Gbit/s\n"));
-  const auto paces = Decide(objects);
-  EXPECT_THAT(paces[0].lanes, IsEmpty());
-  EXPECT_EQ(paces[0].tenant_rate_bps, 10 * kGbps);
-  EXPECT_EQ(paces[1].tenant_rate_bps, 0u);
+  const auto limits = Decide(objects);
+  EXPECT_THAT(limits[0].lanes, IsEmpty());
+  EXPECT_EQ(limits[0].tenant_rate_bps, 10 * kGbps);
+  EXPECT_EQ(limits[1].tenant_rate_bps, 0u);
 }
 
 // The guarantees existed before the jobs.
@@ -276,10 +276,10 @@ TEST_F(SentLimitsTest, LiftsLimitsOfAnEarlierControllerOnce) {
 }
 
 TEST_F(SentLimitsTest, SendsACapAndItsEndWithTheTenant) {
-  const auto told = Set({{.id = CommId(1), .tenant_rate_bps = 7, .tenant = "team-a"}});
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].limits.tenant(), "team-a");
-  EXPECT_EQ(told[0].limits.tenant_rate_bps(), 7u);
+  const auto sent = Set({{.id = CommId(1), .tenant_rate_bps = 7, .tenant = "team-a"}});
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].limits.tenant(), "team-a");
+  EXPECT_EQ(sent[0].limits.tenant_rate_bps(), 7u);
   const auto free = Set({{.id = CommId(1)}});
   ASSERT_EQ(free.size(), 1u);
   EXPECT_EQ(free[0].limits.tenant_rate_bps(), 0u);

@@ -130,9 +130,9 @@ TEST_F(Runtime, AKernelWithoutAHostVersionFailsAndIsReportedOnce) {
     EXPECT_EQ(cudaLaunchKernel(Address(UnknownStub), kOne, kOne, nullptr, 0, nullptr),
               cudaErrorNoKernelImageForDevice);
   }
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("_Z7unknownv"), std::string::npos) << said;
-  EXPECT_EQ(said.find("_Z7unknownv"), said.rfind("_Z7unknownv")) << said;
+  const std::string printed = testing::internal::GetCapturedStderr();
+  EXPECT_NE(printed.find("_Z7unknownv"), std::string::npos) << printed;
+  EXPECT_EQ(printed.find("_Z7unknownv"), printed.rfind("_Z7unknownv")) << printed;
   EXPECT_EQ(cudaGetLastError(), cudaErrorNoKernelImageForDevice);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }

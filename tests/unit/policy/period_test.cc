@@ -105,8 +105,8 @@ TEST(Period, NextBurstsAreWithinTheError) {
     ASSERT_TRUE(found.ok()) << "seed " << seed << ": " << found.status();
     for (int ahead = 1; ahead <= 5; ++ahead) {
       work.Run(job, 1);
-      const MonotonicNs told = found->onset + ahead * found->period_ns;
-      within += std::abs(work.onset() - told) <= found->error_ns ? 1 : 0;
+      const MonotonicNs predicted = found->onset + ahead * found->period_ns;
+      within += std::abs(work.onset() - predicted) <= found->error_ns ? 1 : 0;
       ++all;
     }
   }

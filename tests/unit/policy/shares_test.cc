@@ -134,17 +134,17 @@ TEST_F(SharesTest, SharesSetsRatesAndCapsApplyToAll) {
   Start("a", {"h0", "h2"}, 0);
   Start("b", {"h1", "h3"}, 0, 2).owner = {.name = "b", .cap_bps = 30 * kGbps, .priority = 5};
   Start("c", {"h0", "h2"}, 1);
-  const auto paces = PlanRateLimits(view_, Find(), {true, false, false});
-  ASSERT_EQ(paces.size(), 3u);
+  const auto limits = PlanRateLimits(view_, Find(), {true, false, false});
+  ASSERT_EQ(limits.size(), 3u);
   const auto half = static_cast<uint64_t>(std::round(kPayload / 2));
-  EXPECT_THAT(paces[0].lanes, ElementsAre(PlannedRateLimits::Lane{0, 0, 1, half},
-                                          PlannedRateLimits::Lane{0, 1, 0, half}));
-  EXPECT_EQ(paces[0].tenant_rate_bps, 0u);
-  EXPECT_THAT(paces[1].lanes, IsEmpty());
-  EXPECT_EQ(paces[1].tenant_rate_bps, 30 * kGbps);
-  EXPECT_EQ(paces[1].tenant, "b");
-  EXPECT_EQ(paces[1].priority, 5u);
-  EXPECT_THAT(paces[2].lanes, IsEmpty());
+  EXPECT_THAT(limits[0].lanes, ElementsAre(PlannedRateLimits::Lane{0, 0, 1, half},
+                                           PlannedRateLimits::Lane{0, 1, 0, half}));
+  EXPECT_EQ(limits[0].tenant_rate_bps, 0u);
+  EXPECT_THAT(limits[1].lanes, IsEmpty());
+  EXPECT_EQ(limits[1].tenant_rate_bps, 30 * kGbps);
+  EXPECT_EQ(limits[1].tenant, "b");
+  EXPECT_EQ(limits[1].priority, 5u);
+  EXPECT_THAT(limits[2].lanes, IsEmpty());
 }
 
 // A rate of 0 would mean no limit.
@@ -152,20 +152,20 @@ TEST_F(SharesTest, EveryLaneHasAMinimalRate) {
   Start("a", {"h0", "h2"}, 0).owner = {.name = "a", .weight = 1e6};
   Start("b", {"h0", "h2"}, 0, 3).owner = {.name = "b", .weight = 1e-6};
   const auto least = Each(Field(&PlannedRateLimits::Lane::rate_bps, kLeastLaneBps));
-  auto paces = PlanRateLimits(view_, Find(), {true, true});
-  EXPECT_EQ(paces[1].lanes.size(), 6u);
-  EXPECT_THAT(paces[1].lanes, least);
+  auto limits = PlanRateLimits(view_, Find(), {true, true});
+  EXPECT_EQ(limits[1].lanes.size(), 6u);
+  EXPECT_THAT(limits[1].lanes, least);
   // Others have a guarantee for the whole link.
   view_.communicators[0].owner.guarantee_bps = 100 * kGbps;
   view_.communicators[1].owner.weight = 1;
-  paces = PlanRateLimits(view_, Find(), {true, true});
-  EXPECT_EQ(paces[1].lanes.size(), 6u);
-  EXPECT_THAT(paces[1].lanes, least);
+  limits = PlanRateLimits(view_, Find(), {true, true});
+  EXPECT_EQ(limits[1].lanes.size(), 6u);
+  EXPECT_THAT(limits[1].lanes, least);
   // The minimal rate does not exceed a cap.
   view_.communicators[0].owner = {.name = "a"};
   view_.communicators[1].owner = {.name = "b", .cap_bps = 3000};
-  paces = PlanRateLimits(view_, Find(), {true, true});
-  EXPECT_THAT(paces[1].lanes, Each(Field(&PlannedRateLimits::Lane::rate_bps, 1000u)));
+  limits = PlanRateLimits(view_, Find(), {true, true});
+  EXPECT_THAT(limits[1].lanes, Each(Field(&PlannedRateLimits::Lane::rate_bps, 1000u)));
 }
 
 TEST_F(SharesTest, LanesOverADownLinkHaveNoRate) {

@@ -95,10 +95,10 @@ TEST(TimeWindows, DoNotExistForShortPauses) {
 }
 
 TEST(TimeWindows, DifferWhenTheirEdgesHaveMoved) {
-  const PlannedWindows told = {.period_ns = Ms(200), .origin = Ms(1000), .open_ns = Ms(120)};
+  const PlannedWindows sent = {.period_ns = Ms(200), .origin = Ms(1000), .open_ns = Ms(120)};
   const MonotonicNs now = Ms(90'000);
-  const auto same = [&](PlannedWindows fresh) { return AreClose(told, fresh, now, kNsPerSec); };
-  PlannedWindows fresh = told;
+  const auto same = [&](PlannedWindows fresh) { return AreClose(sent, fresh, now, kNsPerSec); };
+  PlannedWindows fresh = sent;
   EXPECT_TRUE(same(fresh));
   fresh.origin += 50 * Ms(200) + Ms(2);
   EXPECT_TRUE(same(fresh));
@@ -106,7 +106,7 @@ TEST(TimeWindows, DifferWhenTheirEdgesHaveMoved) {
   EXPECT_TRUE(same(fresh));
   fresh.origin -= Ms(2);
   EXPECT_FALSE(same(fresh));
-  fresh = told;
+  fresh = sent;
   fresh.open_ns -= Ms(6);
   EXPECT_FALSE(same(fresh));
   // Equal now, different a second later.

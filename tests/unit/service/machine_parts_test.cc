@@ -218,9 +218,9 @@ TEST(HostTopologyYaml, MarksWhatItCannotDetect) {
   MachineParts parts;
   parts.nics = {{"eth0", "10.0.0.1", 0, 0, false, {}}};
   const std::string text = HostTopologyYaml({.host = "h", .rack = "", .configured_gpus = 8}, parts);
-  for (const char* said :
+  for (const char* expected :
        {"rack: RACK", "capacity: SPEED", "No NVIDIA GPU", "    gpus: 8\n", "switch: SWITCH"}) {
-    EXPECT_THAT(text, HasSubstr(said));
+    EXPECT_THAT(text, HasSubstr(expected));
   }
   EXPECT_THAT(text, Not(HasSubstr("near_gpus")));
   EXPECT_THAT(text, Not(HasSubstr("MTU")));

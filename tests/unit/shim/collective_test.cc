@@ -50,25 +50,25 @@ TEST_F(Collectives, GatherScatterAndBroadcastMoveTheRightBlocks) {
   int* send[] = {Buffer<int>({1, 2}), Buffer<int>({3, 4})};
   int* gathered[] = {Buffer<int>({0, 0, 0, 0}), Buffer<int>({0, 0, 0, 0})};
   int* scattered[] = {Buffer<int>({0}), Buffer<int>({0})};
-  int* told[] = {Buffer<int>({0, 0}), Buffer<int>({0, 0})};
+  int* received[] = {Buffer<int>({0, 0}), Buffer<int>({0, 0})};
   ncclGroupStart();
   for (int r = 0; r < 2; ++r) {
     ncclAllGather(send[r], gathered[r], 2, ncclInt, comms_[r], stream);
     ncclReduceScatter(send[r], scattered[r], 1, ncclInt, ncclSum, comms_[r], stream);
     // Only the root's send buffer counts.
-    ncclBroadcast(r == 1 ? send[r] : nullptr, told[r], 2, ncclInt, 1, comms_[r], stream);
+    ncclBroadcast(r == 1 ? send[r] : nullptr, received[r], 2, ncclInt, 1, comms_[r], stream);
   }
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
   ASSERT_TRUE(Synchronize(stream));
   for (int r = 0; r < 2; ++r) {
     EXPECT_THAT(Read(gathered[r], 4), ElementsAre(1, 2, 3, 4));
-    EXPECT_THAT(Read(told[r], 2), ElementsAre(3, 4));
+    EXPECT_THAT(Read(received[r], 2), ElementsAre(3, 4));
   }
   EXPECT_EQ(*scattered[0], 4);
   EXPECT_EQ(*scattered[1], 6);
 
   ncclGroupStart();
-  for (int r = 0; r < 2; ++r) ncclBcast(told[r], 1, ncclInt, 0, comms_[r], stream);
+  for (int r = 0; r < 2; ++r) ncclBcast(received[r], 1, ncclInt, 0, comms_[r], stream);
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
   ASSERT_TRUE(Synchronize(stream));
 }

@@ -18,6 +18,8 @@ constexpr int kFabric = CU_MEM_HANDLE_TYPE_FABRIC;
 
 class MemAlloc : public ShimTest {
  protected:
+  MemAlloc() { test_cuda::SetDevice(0); }  // The driver's functions need a current context.
+
   static int* Allocate(size_t bytes) {
     void* memory = nullptr;
     EXPECT_EQ(ncclMemAlloc(&memory, bytes), ncclSuccess) << LastError();

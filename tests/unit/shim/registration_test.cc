@@ -93,8 +93,8 @@ TEST_F(RegistrationTest, FailedRegistrationUsesItsNumber) {
   daemon_.FailWindowsWith(wire::ErrorClass::kNone);
   EXPECT_EQ(ncclCommWindowRegister(comms_[0], data_, 8, &window, 0), ncclSuccess);
   std::vector<std::pair<uint64_t, uint64_t>> numbers_and_bytes;
-  for (const wire::RegisterWindow& told : daemon_.Windows()) {
-    numbers_and_bytes.emplace_back(told.number, told.bytes);
+  for (const wire::RegisterWindow& window : daemon_.Windows()) {
+    numbers_and_bytes.emplace_back(window.number, window.bytes);
   }
   EXPECT_THAT(numbers_and_bytes, ElementsAre(Pair(1, 0), Pair(2, 12), Pair(3, 8)));
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kDeregisterWindow), 1)

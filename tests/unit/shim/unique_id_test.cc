@@ -98,9 +98,9 @@ TEST_F(CommIdVariable, SendsAnAddressToTheDaemon) {
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess) << LastError();
   comms_.resize(1);
   ASSERT_EQ(ncclCommInitRank(&comms_[0], 1, id, 0), ncclSuccess) << LastError();
-  wire::UniqueId heard;
-  std::memcpy(&heard, daemon_.LastInit().unique_id, sizeof(heard));
-  EXPECT_STREQ(heard.host, "127.0.0.1");
+  wire::UniqueId id_sent;
+  std::memcpy(&id_sent, daemon_.LastInit().unique_id, sizeof(id_sent));
+  EXPECT_STREQ(id_sent.host, "127.0.0.1");
   unsetenv("NCCL_COMM_ID");
 }
 

@@ -114,9 +114,9 @@ TEST(SqliteStore, LockEndsWithAKilledProcess) {
     (void)!write(ready[1], store.ok() ? "y" : "n", 1);
     for (;;) pause();
   }
-  char said = 0;
-  ASSERT_EQ(read(ready[0], &said, 1), 1);
-  ASSERT_EQ(said, 'y');
+  char byte = 0;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  ASSERT_EQ(byte, 'y');
   EXPECT_FALSE(SqliteStore::Open(path).ok());
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);

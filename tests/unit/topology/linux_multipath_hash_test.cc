@@ -101,17 +101,17 @@ std::optional<std::vector<size_t>> AskKernel(const Router& router,
       geteuid() == 0 ? "unshare --net" : "unshare --user --map-root-user --net";
   FILE* shell = popen(absl::StrCat(unshare, " sh ", path, " 2>&1").c_str(), "r");
   std::vector<size_t> hops;
-  std::string said;
+  std::string printed;
   char line[512];
   while (shell != nullptr && std::fgets(line, sizeof(line), shell) != nullptr) {
-    said = line;
-    const size_t at = said.find(" dev out");
-    if (at != std::string::npos) hops.push_back(std::stoul(said.substr(at + 8)));
+    printed = line;
+    const size_t at = printed.find(" dev out");
+    if (at != std::string::npos) hops.push_back(std::stoul(printed.substr(at + 8)));
   }
   const int status = shell == nullptr ? -1 : pclose(shell);
   std::remove(path.c_str());
   if (status == 0) return hops;
-  *why = absl::StrCat("cannot query the kernel's routes: ", said);
+  *why = absl::StrCat("cannot query the kernel's routes: ", printed);
   return std::nullopt;
 }
 

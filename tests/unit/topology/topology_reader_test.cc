@@ -106,16 +106,16 @@ TEST(TopologyReader, SpreadsGpusAndNicsEvenlyByDefault) {
   EXPECT_THAT(topology->gpu(host.gpus[3]).near_nics, ElementsAre(host.nics[1]));
   EXPECT_EQ(topology->gpu(host.gpus[3]).index, 3);
 
-  const auto said = Parse(absl::StrReplaceAll(
+  const auto parsed = Parse(absl::StrReplaceAll(
       kSmall, {{"        - name: nic[0-1]\n          switch: leaf0\n",
                 "        - name: nic0\n          near_gpus: [3, 1, 0]\n          switch: leaf0\n"
                 "          capacity: 50Gbit/s\n        - name: nic1\n          near_gpus: [2]\n"
                 "          switch: leaf0\n"},
                {"          address: 10.0.0.[1-4]\n", ""}}));
-  ASSERT_TRUE(said.ok()) << said.status();
-  EXPECT_EQ(said->nic(said->FindNic("h2/nic0").value()).near_gpus.size(), 3u);
-  EXPECT_THAT(said->gpu(said->host(HostId(1)).gpus[2]).near_nics,
-              ElementsAre(said->FindNic("h2/nic1").value()));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->nic(parsed->FindNic("h2/nic0").value()).near_gpus.size(), 3u);
+  EXPECT_THAT(parsed->gpu(parsed->host(HostId(1)).gpus[2]).near_nics,
+              ElementsAre(parsed->FindNic("h2/nic1").value()));
 }
 
 TEST(TopologyReader, NicsOfOneHostMayUseDifferentSwitches) {

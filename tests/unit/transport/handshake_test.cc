@@ -111,8 +111,8 @@ class HandshakeTest : public testing::Test {
 
   static void Say(Connection& connection, std::string_view text) {
     const iovec piece{.iov_base = const_cast<char*>(text.data()), .iov_len = text.size()};
-    absl::StatusOr<size_t> said = connection.Write({&piece, 1});
-    ASSERT_TRUE(said.ok() && *said == text.size()) << said.status();
+    absl::StatusOr<size_t> written = connection.Write({&piece, 1});
+    ASSERT_TRUE(written.ok() && *written == text.size()) << written.status();
   }
 
   static constexpr Secret kSecret = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
@@ -298,7 +298,7 @@ TEST_F(HandshakeTest, ReportsAForeignServerToTheClient) {
   const std::vector<std::pair<std::string, std::string>> answers = {
       {BytesOf(other), "version 7 of the daemons' protocol, this daemon 1"},
       {"HTTP/1.1 400 Bad Request" + std::string(64, ' '), "first bytes are 'HTTP/1.1'"}};
-  for (const auto& [answer, told] : answers) {
+  for (const auto& [answer, expected] : answers) {
     auto client = StartClient(lane_, kSecret);
     while (network_.NextEventTime()) network_.AdvanceTo(*network_.NextEventTime());
     std::unique_ptr<Connection> server = *listener->Accept();
@@ -306,7 +306,7 @@ TEST_F(HandshakeTest, ReportsAForeignServerToTheClient) {
     while (network_.NextEventTime()) network_.AdvanceTo(*network_.NextEventTime());
     const absl::Status status = client->Poll(clock_.Now()).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(std::string(status.message()), HasSubstr(told));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(expected));
   }
 }
 

@@ -221,11 +221,11 @@ TEST_F(SocketNetworkTest, ReadsPendingBytesAfterAFailedWrite) {
   for (int i = 0; i < 100 && failed.ok(); ++i) failed = (*near)->Write({&whole, 1}).status();
   ASSERT_FALSE(failed.ok());
   ASSERT_TRUE((*near)->readable());
-  char heard[8] = {};
-  const iovec room{.iov_base = heard, .iov_len = sizeof(heard)};
+  char received[8] = {};
+  const iovec room{.iov_base = received, .iov_len = sizeof(received)};
   const absl::StatusOr<size_t> got = (*near)->Read({&room, 1});
   ASSERT_TRUE(got.ok()) << got.status();
-  EXPECT_EQ(std::string(heard, *got), "bye");
+  EXPECT_EQ(std::string(received, *got), "bye");
   EXPECT_FALSE((*near)->Read({&room, 1}).ok()) << "nothing is left";
   EXPECT_FALSE((*near)->Write({&whole, 1}).ok());
 }
