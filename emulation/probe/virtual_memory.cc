@@ -143,9 +143,9 @@ PROBE_CHECK(vmm_pointers, "a mapping has its own id, range and handle types") {
   CUipcMemHandle handle;
   PROBE_EXPECT(cuIpcGetMemHandle(&handle, range) != CUDA_SUCCESS,
                "cuIpcGetMemHandle accepted mapped memory");
-  CUmemAllocationProp properties{};
-  PROBE_CALL(cuMemGetAllocationPropertiesFromHandle(&properties, second));
-  PROBE_EXPECT(properties.location.id == 0 && properties.requestedHandleTypes == kDescriptor,
+  CUmemAllocationProp reported{};
+  PROBE_CALL(cuMemGetAllocationPropertiesFromHandle(&reported, second));
+  PROBE_EXPECT(reported.location.id == 0 && reported.requestedHandleTypes == kDescriptor,
                "the properties of a handle differ from those of cuMemCreate");
   return Pass();
 }

@@ -59,7 +59,7 @@ class Rates(unittest.TestCase):
         with ScriptedLab(strategy([addresses(0)]), f"rate_limits {{ revision: 1 {lanes} }}") as lab:
             with lab.job("8M", 10_000) as job:
                 def waited(reports):
-                    return any(int(lane.get("waitedForGateNs", 0)) > 1e9
+                    return any(int(lane.get("waitedForRateNs", 0)) > 1e9
                                for report in reports for lane in report.get("lanes", []))
                 self.assertTrue(eventually(lambda: all(map(waited, lab.reports().values()))),
                                 lab.controller.output)

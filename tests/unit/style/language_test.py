@@ -45,10 +45,10 @@ IDIOMS = {
 # Type, function and file names → their replacements.
 NAMES = {
     "Way": "Backend", "Door": "Listener", "Offspring": "DerivedCommunicator", "Outlook": "LocalRankStatus",
-    "Birth": "PendingInit", "GonePort": "DepartedRankPort", "Patience": "Timeout", "Excuse": "MarkDeparted",
+    "Birth": "PendingInit", "GonePort": "DepartedRank…", "Patience": "Timeout", "Excuse": "MarkDeparted",
     "Hear": "OnMessage", "GoOver": "SwitchTo", "FailAnew": "EscalateFailure", "RingsNoBell": "NeedsPolling",
     "Bury": "CloseAsync", "Ground": "the specific noun", "Tell": "Send, Report", "LetGo": "Release",
-    "Liar": "Hostile…", "Keeper": "Supervisor", "Warden": "Launcher", "KeptPlan": "IncrementalPlanner",
+    "Liar": "Hostile…", "Keeper": "Supervisor", "Warden": "Launcher", "KeptPlan": "Planner",
     "KeptView": "ViewCache", "CompleteView": "ResolvedView", "PaceBook": "SentLimits", "ProbeWishes": "ProbeTargets",
     "ProbeBook": "ProbeScheduler", "WindowKeeper": "WindowScheduler", "CostKeeper": "CostCalibrator",
     "StrategyKeeper": "StrategyPersister", "StrategyMemory": "RecoveredStrategies", "Contradictions": "TopologyMismatch",
