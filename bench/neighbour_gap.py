@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures how long a neighbour with a lot of memory delays a tenant's 8-byte calls.
+"""Measures how long another tenant with much memory on the same host delays a tenant's 8-byte calls.
 
 On a lab of one host, small_calls repeats an 8-byte all-reduce: first while large_neighbour registers its memory,
 reduces all of it and is killed ("beside"), then for the same time "alone". Prints the longest gap between two calls,

@@ -13,7 +13,7 @@ OTHER = ["leaf0-spine1", "leaf1-spine1"]
 # One flow per direction, between NICs that the job does not use: (host, address, host, address).
 BACKGROUND = (("h3", "10.0.1.4", "h1", "10.0.0.2"), ("h5", "10.0.0.4", "h2", "10.0.1.2"))
 SOURCE_PORT = 61500  # over spine0, by the fabric's port rules
-# Reversed, and with other neighbours.
+# Reversed, and with other adjacent hosts.
 OTHER_RING = ["h5", "h3", "h2", "h1"]
 PHASES = ("alone", "beside the background flow", "moved", "another ring")
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mccs-lab with real daemons: its commands, and that it leaves nothing behind."""
+"""mccs-lab with real daemons: its commands, and complete removal of its files and processes."""
 import json
 import os
 import pathlib

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The daemon releases memory that a program frees, in whichever way it frees it, and a free never blocks for long."""
+"""The daemon releases memory that a program frees, by any function that frees, and a free never blocks for long."""
 import os
 import pathlib
 import signal

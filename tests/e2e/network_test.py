@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A lab over network namespaces: reachability, rates, paths, and that nothing is left of it."""
+"""A lab over network namespaces: reachability, rates, paths, and complete removal."""
 import contextlib
 import ctypes
 import json

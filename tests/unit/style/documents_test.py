@@ -57,7 +57,7 @@ def without_braces(pattern):
 class Documents(unittest.TestCase):
     def test_every_path_in_backticks_exists(self):
         there = files()
-        folders = {str(parent) for name in there for parent in pathlib.PurePosixPath(name).parents}
+        directories = {str(parent) for name in there for parent in pathlib.PurePosixPath(name).parents}
         missing = []
         for document in CURRENT_DOCUMENTS:
             for word in words_in_backticks((ROOT / document).read_text()):
@@ -66,7 +66,7 @@ class Documents(unittest.TestCase):
                 for path in without_braces(word):
                     path = path.removeprefix("./").rstrip("/")
                     found = any(pathlib.PurePosixPath(name).match(path) for name in there) if "*" in path \
-                        else path in there or path in folders
+                        else path in there or path in directories
                     if not found:
                         missing.append(f"{document}: {path}")
         self.assertEqual(missing, [], "the documents name paths that do not exist")

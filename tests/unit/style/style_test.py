@@ -73,10 +73,10 @@ def top_directory_of(path):
     return path.relative_to(ROOT).parts[0]
 
 
-def may_include(room, header):
-    if header.split("/")[0] == room:
+def may_include(directory, header):
+    if header.split("/")[0] == directory:
         return True
-    return any(header == allowed or header.startswith(allowed + "/") for allowed in MAY_INCLUDE[room])
+    return any(header == allowed or header.startswith(allowed + "/") for allowed in MAY_INCLUDE[directory])
 
 
 class Includes(unittest.TestCase):
@@ -128,9 +128,9 @@ class Files(unittest.TestCase):
     def test_no_file_has_merge_conflict_markers(self):
         marker = re.compile(r"^(<{7} |>{7} |={7}$)", re.MULTILINE)
         suffixes = (".h", ".cc", ".py", ".md", ".proto", ".yaml", ".txt", ".cmake", ".sh", "")
-        torn = [str(path.relative_to(ROOT)) for path in sources(*suffixes)
-                if marker.search(path.read_text(errors="replace"))]
-        self.assertEqual(torn, [], "files with merge conflict markers")
+        conflicted = [str(path.relative_to(ROOT)) for path in sources(*suffixes)
+                      if marker.search(path.read_text(errors="replace"))]
+        self.assertEqual(conflicted, [], "files with merge conflict markers")
 
     def test_no_file_exceeds_the_line_limit(self):
         too_long = []
@@ -157,9 +157,9 @@ class Files(unittest.TestCase):
         self.assertEqual(unguarded, [], "header guard must be the path in capitals, with or without MCCS_")
 
     def test_every_header_starts_with_a_comment(self):
-        silent = [path.relative_to(ROOT).as_posix() for path in sources(".h")
-                  if not path.read_text().lstrip().startswith(("//", "/*"))]
-        self.assertEqual(silent, [])
+        undocumented = [path.relative_to(ROOT).as_posix() for path in sources(".h")
+                        if not path.read_text().lstrip().startswith(("//", "/*"))]
+        self.assertEqual(undocumented, [])
 
     def test_no_file_has_leftover_markers(self):
         found = []
@@ -170,9 +170,9 @@ class Files(unittest.TestCase):
         self.assertEqual(found, [])
 
     def test_no_file_has_a_catch_all_name(self):
-        drawers = {"utils", "util", "common", "misc", "helpers", "manager"}
+        catch_alls = {"utils", "util", "common", "misc", "helpers", "manager"}
         named = [path.relative_to(ROOT).as_posix() for path in sources(".h", ".cc", ".py")
-                 if drawers & {path.stem, *path.relative_to(ROOT).parts[:-1]}]
+                 if catch_alls & {path.stem, *path.relative_to(ROOT).parts[:-1]}]
         self.assertEqual(named, [])
 
 

@@ -25,9 +25,9 @@ add_subdirectory({ROOT}/emulation/torch torch)
 
 class Configure(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="mccs-configure-")
-        self.addCleanup(folder.cleanup)
-        self.root = pathlib.Path(folder.name)
+        directory = tempfile.TemporaryDirectory(prefix="mccs-configure-")
+        self.addCleanup(directory.cleanup)
+        self.root = pathlib.Path(directory.name)
         (self.root / "CMakeLists.txt").write_text(PROJECT)
         self.environment = self.root / "build/pytorch"
 

@@ -17,15 +17,15 @@ GENERATOR = ROOT / "emulation/torch/environment/stub_libraries.py"
 class StubTree:
     """A wheel of one library, libwheel.so, that needs libcublas.so.13 (with versions) and libnccl.so.2 (without)."""
 
-    def __init__(self, folder):
-        self.wheel = folder / "wheel"
-        self.stubs = folder / "stubs"
-        originals = folder / "originals"
+    def __init__(self, directory):
+        self.wheel = directory / "wheel"
+        self.stubs = directory / "stubs"
+        originals = directory / "originals"
         for place in (self.wheel, originals):
             place.mkdir()
-        (folder / "cublas.map").write_text("libcublas.so.13 { global: cublas*; local: *; };\n")
+        (directory / "cublas.map").write_text("libcublas.so.13 { global: cublas*; local: *; };\n")
         self._compile("int cublasCreate_v2() { return 0; }", originals / "libcublas.so.13",
-                      "-Wl,-soname,libcublas.so.13", f"-Wl,--version-script,{folder}/cublas.map")
+                      "-Wl,-soname,libcublas.so.13", f"-Wl,--version-script,{directory}/cublas.map")
         self._compile('const char* ncclGetErrorString(int e) { return "original"; }', originals / "libnccl.so.2",
                       "-Wl,-soname,libnccl.so.2")
         self._compile("int cublasCreate_v2(); const char* ncclGetErrorString(int);"

@@ -314,8 +314,8 @@ class Mistakes(unittest.TestCase):
         self.assertEqual((a + 1).sum().item(), 8)
 
     def test_pytorch_without_the_extension_reports_the_remedy(self):
-        with tempfile.TemporaryDirectory() as folder:
-            copies = [shutil.copy(library, folder) for library in torch_world.EMULATION]
+        with tempfile.TemporaryDirectory() as directory:
+            copies = [shutil.copy(library, directory) for library in torch_world.EMULATION]
             ran = subprocess.run([sys.executable, "-c", "import torch; torch.zeros(1, device='cuda')"],
                                  capture_output=True, text=True, env={**os.environ, "LD_PRELOAD": ":".join(copies)})
         self.assertNotEqual(ran.returncode, 0)
