@@ -150,6 +150,7 @@ void Coordinator::HandleAnnounce(const std::string& host, const agent::v1::Annou
     return;
   }
   state_.strategies.MarkChanged(id);
+  state_.limits.OnAnnounced(id);
   // Others may have to release resources.
   RequestPlan(absl::StrCat(NameOf(id), announce.running() ? " changed" : " was announced"));
   if (announce.running()) {
@@ -183,8 +184,8 @@ void Coordinator::HandleReport(const std::string& host, const agent::v1::Report&
 
 void Coordinator::HandleEnded(const std::string& host, const agent::v1::Ended& ended) {
   const CommId id(ended.comm_id());
-  log_->Info(NameOf(id), " ended on ", host, ": ", ended.reason());
-  state_.registry.OnCommunicatorEnded(host, id);
+  if (!state_.registry.OnCommunicatorEnded(host, id)) return;
+  log_->Info(NameOf(id), " ended on its leader, host ", host, ": ", ended.reason());
   RequestPlan(NameOf(id) + " ended");
   windows_.Remove(id);
 }
@@ -242,6 +243,7 @@ void Coordinator::PauseProposals(CommId id, const std::string& why) {
   log_->Warning(NameOf(id), " did not apply the proposal: ", why);
   events_.Record({"drop a proposal", NameOf(id), absl::StrCat("done: ", why)}, clock_->Now());
   state_.paused_until[id] = clock_->Now() + kProposalTimeoutNs;
+  RequestPlan(NameOf(id) + " continues with its strategy");  // With rate limits for its lanes.
 }
 
 void Coordinator::ExpireSilentHosts() {

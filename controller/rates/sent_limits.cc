@@ -90,6 +90,8 @@ void SentLimits::OnRegistered(const std::string& host,
   }
 }
 
+void SentLimits::OnAnnounced(CommId id) { changed_.insert(id); }
+
 std::vector<SentLimits::Update> SentLimits::TakeUpdates(const Registry& registry,
                                                         const HostClocks& clocks, MonotonicNs now) {
   std::vector<Update> updates;

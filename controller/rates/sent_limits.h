@@ -3,7 +3,7 @@
 //
 // clang-format off
 //   SetLimits, SetWindows, LiftOldLimits ──► wanted, with a new revision ──┐
-//   OnRegistered: this daemon was sent none yet ───────────────────────────┴──TakeUpdates──► messages
+//   OnRegistered, OnAnnounced: perhaps not sent yet ───────────────────────┴──TakeUpdates──► messages
 // clang-format on
 //
 // OWNER: ClusterState. THREAD: its owner only.
@@ -43,6 +43,8 @@ class SentLimits {
   // The daemon of `host` has lost its limits.
   void OnRegistered(const std::string& host,
                     const std::map<CommId, CommunicatorRecord>& communicators);
+  // A leader announces a communicator, perhaps with other hosts or after it has reconnected.
+  void OnAnnounced(CommId id);
 
   struct Update {
     AgentKey to;

@@ -198,9 +198,10 @@ void Registry::RecordRefused(const agent::v1::Host& host, const std::string& why
   if (known != hosts_.end() && known->second.state == HostState::kReady) return;
   // A daemon that retries stays refused since its first attempt.
   const bool again = known != hosts_.end() && known->second.state == HostState::kRefused;
+  const bool same = again && known->second.host.SerializeAsString() == host.SerializeAsString();
   const MonotonicNs since = again ? known->second.since : now;
   hosts_[host.name()] = {host, "", HostState::kRefused, why, AgentKey(), since, now};
-  if (!again) ++hosts_revision_;
+  if (!same) ++hosts_revision_;
 }
 
 void Registry::RecordMessage(const std::string& host, MonotonicNs now) {
@@ -286,14 +287,15 @@ void Registry::UpdateAwaited(const std::string& host, const agent::v1::Report& r
   }
 }
 
-void Registry::OnCommunicatorEnded(const std::string& host, CommId id) {
+bool Registry::OnCommunicatorEnded(const std::string& host, CommId id) {
   const auto known = communicators_.find(id);
-  if (known == communicators_.end()) return;
-  if (known->second.leader == host) {
-    communicators_.erase(known);
-  } else {
+  if (known == communicators_.end()) return false;
+  if (known->second.leader != host) {
     known->second.reports.erase(host);
+    return false;
   }
+  communicators_.erase(known);
+  return true;
 }
 
 void Registry::MarkLost(const std::string& host, const std::string& why, MonotonicNs now) {

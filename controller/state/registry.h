@@ -123,8 +123,9 @@ class Registry {
   void SetCosts(CommId id, const CostParameters& costs);
   // Its time is that of the host's last message. True: the leader has dropped the newest proposal.
   bool Report(const std::string& host, const agent::v1::Report& report);
-  // From the leader: removes the communicator. From another host: removes only that host's part.
-  void OnCommunicatorEnded(const std::string& host, CommId id);
+  // From the leader: removes the communicator and returns true. From another host: removes only
+  // that host's part.
+  bool OnCommunicatorEnded(const std::string& host, CommId id);
   void MarkLost(const std::string& host, const std::string& why, MonotonicNs now);
   // Removes communicators whose leader has been lost since before `lost_before`, and returns them:
   // their ranks have ended, or their daemon uses another controller.

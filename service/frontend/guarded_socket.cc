@@ -209,6 +209,9 @@ absl::Status GuardedSocket::Send(std::span<const std::byte> message, std::span<c
   if (errno == EAGAIN) {
     return absl::ResourceExhaustedError("the process does not receive the replies to its requests");
   }
+  if (errno == EPIPE || errno == ECONNRESET) {
+    return absl::UnavailableError("the process closed its socket");
+  }
   return absl::ErrnoToStatus(errno, "sendmsg to the tenant");
 }
 

@@ -40,7 +40,7 @@ class TenantChannel {
   // ended.
   virtual absl::StatusOr<bool> Receive(TenantMessage* message) = 0;
   // Sends one message. kResourceExhausted: the process does not receive the replies to its
-  // requests.
+  // requests. kUnavailable: the process has ended.
   virtual absl::Status Send(std::span<const std::byte> message, std::span<const int> fds) = 0;
 
   // The eventfd that the shim rings when the daemon sleeps.

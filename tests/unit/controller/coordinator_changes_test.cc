@@ -1,5 +1,6 @@
 // Proposals and rate limits for running communicators.
 #include <map>
+#include <set>
 
 #include "tests/unit/controller/coordinator_fixture.h"
 
@@ -171,6 +172,36 @@ TEST_F(CoordinatorChangesTest, SendsAProposalWhenTheLeaderReconnects) {
   EXPECT_THAT(RingOf(out), testing::ElementsAre(1, 0));
 }
 
+// The lanes of a rejected ring do not exist, and those that run must have their shares.
+TEST_F(CoordinatorChangesTest, LimitsAreThoseOfTheRunningRingAfterARejectedProposal) {
+  const std::string topology = TopologyDocument("t", "h[0-2]");
+  SetObjects(Together({topology, PolicyDocument("p",
+                                                "  type: locality_ring\n  parameters: "
+                                                "{order: [h2, h1, h0]}\n")}));
+  RegisterPair();
+  Send(kThird, Registration(MakeHost("h2")));
+  ApplyProposal(Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1", "h2"}))));
+  const auto lanes_in = [](const std::vector<Outgoing>& out) {
+    std::set<std::pair<int, int>> lanes;
+    for (const Outgoing& each : out) {
+      if (!each.message || !each.message->has_rate_limits()) continue;
+      for (const agent::v1::LaneRateLimit& lane : each.message->rate_limits().lanes()) {
+        lanes.insert({lane.from(), lane.to()});
+      }
+    }
+    return lanes;
+  };
+  const std::vector<Outgoing> out =
+      SetObjects(Together({topology, PolicyDocument("p", "  type: shares\n")}));
+  EXPECT_THAT(lanes_in(out), testing::UnorderedElementsAre(testing::Pair(0, 1), testing::Pair(1, 2),
+                                                           testing::Pair(2, 0)));
+  agent::v1::FromAgent rejection = Reporting(1, RecordOf(1).announced.strategy().epoch());
+  rejection.mutable_report()->set_rejected_epoch(RecordOf(1).newest_epoch);
+  Send(kFirst, rejection);
+  EXPECT_THAT(lanes_in(Tick()), testing::UnorderedElementsAre(
+                                    testing::Pair(2, 1), testing::Pair(1, 0), testing::Pair(0, 2)));
+}
+
 using Caps = std::map<AgentKey, std::pair<std::string, uint64_t>>;
 
 // By host: the Tenant of the cap that it was sent, and the cap.
@@ -182,6 +213,20 @@ Caps CapsIn(const std::vector<Outgoing>& out) {
     caps[each.to] = {limits.tenant(), limits.tenant_rate_bps()};
   }
   return caps;
+}
+
+// Its daemon registers without it, because only a running communicator is part of a registration.
+TEST_F(CoordinatorChangesTest, SendsACapAgainToAReconnectedLeaderOfANewCommunicator) {
+  SetObjects(
+      Together({TopologyDocument("t", "h[0-1]"), TenantDocument("a", 1000, "  cap: 5Gbit/s\n")}));
+  AnnouncePair();
+  Tick();
+  coordinator_.OnStreamClosed(kFirst, "its connection closed");
+  Send(kThird, Registration(MakeHost("h0")));
+  std::vector<Outgoing> out = Send(kThird, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  for (Outgoing& each : Tick()) out.push_back(std::move(each));
+  const std::pair<std::string, uint64_t> cap = {"a", 5'000'000'000};
+  EXPECT_EQ(CapsIn(out), (Caps{{kThird, cap}}));
 }
 
 TEST_F(CoordinatorChangesTest, SendsACapOnceToEachHostAndToReconnectingHosts) {

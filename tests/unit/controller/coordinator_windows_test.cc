@@ -216,6 +216,14 @@ TEST_F(CoordinatorWindowsTest, IgnoresReportsOfOtherHosts) {
   EXPECT_EQ(WindowsIn(Send(kFirst, ReportOf(kFirst, 10))).size(), 2u);
 }
 
+TEST_F(CoordinatorWindowsTest, OnlyTheLeaderEndsTheReportsOfAFavouredJob) {
+  Begin();
+  Send(kThird, Registration(MakeHost("h2")));
+  EXPECT_TRUE(WindowsIn(Send(kThird, Ending(kFavoured))).empty()) << "not a member";
+  EXPECT_TRUE(WindowsIn(Send(kSecond, Ending(kFavoured))).empty()) << "a member";
+  EXPECT_EQ(WindowsIn(Send(kFirst, Ending(kFavoured))).size(), 2u);
+}
+
 TEST_F(CoordinatorWindowsTest, IgnoresImpossibleTimes) {
   Begin();
   for (const int64_t begin : {INT64_MAX, INT64_MIN}) {

@@ -177,6 +177,10 @@ TEST_F(RegistryTest, TheHostsRevisionFollowsTheHosts) {
   EXPECT_TRUE(changed());
   registry_.RecordRefused(MakeHost("h1"), "the clock is wrong", ++now_);
   EXPECT_FALSE(changed()) << "it retries";
+  agent::v1::Host moved = MakeHost("h1");
+  moved.set_peer_endpoint("10.9.9.9:7400");
+  registry_.RecordRefused(moved, "the clock is wrong", ++now_);
+  EXPECT_TRUE(changed());
 }
 
 // ---- Communicators -----

@@ -383,6 +383,8 @@ TEST_F(UnixListenerTest, RemovesTheSocketFile) {
 TEST_F(ConnectedProcessTest, AClosedSocketIsTheEndOfTheSession) {
   client_.Reset();
   EXPECT_TRUE(absl::IsUnavailable(Receive(*channel_, &message_).status()));
+  const std::vector<std::byte> reply(8);
+  EXPECT_TRUE(absl::IsUnavailable(channel_->Send(reply, {})));
 }
 
 // A data loader's worker inherits the socket and outlives the rank.
