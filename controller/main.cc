@@ -88,7 +88,7 @@ void Declare(CLI::App* app, CommandLine* line) {
       "  mccs-controller\n"
       "  mccs-controller --listen 127.0.0.1:7500 --state-dir /run/mccs\n"
       "  mccs-controller --store /var/lib/mccs-controller/store.db\n"
-      "  mccs-controller --config /etc/mccs/controller.yaml --log-level debug\n"
+      "  mccs-controller --config /etc/mccs/mccs-controller.yaml --log-level debug\n"
       "\n"
       "Exit status: 0 stopped by SIGTERM or SIGINT; 1 could not run; 2 invalid configuration or "
       "usage.");

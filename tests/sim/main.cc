@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option("--first", first, "First seed")->capture_default_str();
-  app.add_flag("!--no-liars", options.liars, "Run without hostile tenants");
+  app.add_flag("!--no-hostile-tenants", options.hostile_tenants, "Run without hostile tenants");
   app.footer(
       "Examples:\n"
       "  sim_test --seeds 10000\n"
@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
               static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(first),
               static_cast<unsigned long long>(violations), seconds);
   bool all_happened = true;
-  const size_t kinds = options.liars ? mccs::kRandomEvents : mccs::kFirstAttack;
+  const size_t kinds = options.hostile_tenants ? mccs::kRandomEvents : mccs::kFirstAttack;
   for (size_t e = 0; e < kinds; ++e) {
     std::printf("%s%llu %s", e == 0 ? "" : ", ", static_cast<unsigned long long>(counts.of[e]),
                 mccs::kRandomEventNames[e]);

@@ -109,7 +109,7 @@ class RandomWorld {
     for (int h = 0; h < hosts_; ++h) addresses.push_back(world_.host(h).address());
     operator_.emplace(*control_, racks_, addresses, outcome_.counts);
     restarted_.resize(static_cast<size_t>(hosts_));
-    if (options.liars) hostile_tenants_.emplace(world_, seed, outcome_.counts);
+    if (options.hostile_tenants) hostile_tenants_.emplace(world_, seed, outcome_.counts);
   }
 
   RandomWorldOutcome Run() {

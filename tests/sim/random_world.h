@@ -47,7 +47,7 @@ struct RandomWorldOutcome {
 };
 
 struct RandomWorldOptions {
-  bool liars = true;
+  bool hostile_tenants = true;
 };
 
 RandomWorldOutcome RunRandomWorld(uint64_t seed, const RandomWorldOptions& options = {});

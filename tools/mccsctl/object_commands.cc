@@ -198,7 +198,7 @@ void DeclareAudit(CLI::App* app, Options* options, Action* action) {
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
   audit->footer(
-      "PEER is the address of the connection. USER is reported by mccsctl and not authenticated.\n"
+      "ADDRESS is the address of the connection. USER is reported by mccsctl and not authenticated.\n"
       "Examples:\n  mccsctl audit\n  mccsctl audit --limit 1000 -o json");
   audit->callback([=] {
     *action = [=] {
