@@ -1,10 +1,10 @@
 #include "emulation/core/process.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace mccs::emulation {
@@ -50,21 +50,23 @@ CUresult PeerAccess::Disable(int gpu, int peer) {
   return removed ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
 }
 
-// The main thread's state is never destroyed: a program's static destructors, which run after those
-// of its thread-local variables, may still use CUDA.
+// Destroyed by a key and not by a thread-local variable, because the destructors of a program's
+// thread-local variables may use CUDA, and run before those of keys. The main thread's state is
+// never destroyed: static destructors may use CUDA, too.
 ThreadState& CurrentThread() {
   thread_local ThreadState* state = nullptr;
-  struct Reaper {
-    ~Reaper() {
-      if (getpid() == gettid()) return;
-      delete state;
+  static const std::optional<pthread_key_t> key = []() -> std::optional<pthread_key_t> {
+    pthread_key_t made;
+    const auto destroy = [](void* ended) {
+      delete static_cast<ThreadState*>(ended);
       state = nullptr;
-    }
-  };
+    };
+    if (pthread_key_create(&made, destroy) != 0) return std::nullopt;  // The states leak.
+    return made;
+  }();
   if (state == nullptr) {
     state = new ThreadState;
-    thread_local Reaper reaper;
-    static_cast<void>(reaper);
+    if (key) pthread_setspecific(*key, state);
   }
   return *state;
 }
