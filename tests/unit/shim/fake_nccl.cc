@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 #include <string>
 
 namespace {
@@ -11,12 +12,14 @@ struct Id {
   char bytes[128];
 };
 
-std::string calls;
+std::mutex calls_mutex;
+std::string calls;  // guarded by calls_mutex; read when no other thread calls
 
 template <typename... Arguments>
 int Record(const char* format, Arguments... arguments) {
   char line[256];
   std::snprintf(line, sizeof(line), format, arguments...);
+  const std::lock_guard lock(calls_mutex);
   calls += line;
   calls += ';';
   return 0;
