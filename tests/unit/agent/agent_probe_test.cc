@@ -23,7 +23,7 @@ namespace agent_probe_test {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr auto kPatience = std::chrono::seconds(20);
+constexpr auto kTimeout = std::chrono::seconds(20);
 
 // Serves one agent after the other. Sends request_id 1 on the first stream, 2 on the second, …
 class AskingHub final : public agent::v1::AgentHub::Service {
@@ -108,7 +108,7 @@ class AskingHub final : public agent::v1::AgentHub::Service {
   }
   bool Await(const std::function<bool()>& holds) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kPatience, holds);
+    return changed_.wait_for(lock, kTimeout, holds);
   }
 
   int port_ = 0;
@@ -131,7 +131,7 @@ struct Asked {
   // Returns the callback of the n-th request once it has arrived.
   PathProber::Done Take(size_t n) {
     std::unique_lock lock(mutex);
-    changed.wait_for(lock, kPatience, [&] { return waiting.size() > n; });
+    changed.wait_for(lock, kTimeout, [&] { return waiting.size() > n; });
     return waiting.at(n);
   }
 };

@@ -14,7 +14,7 @@
 namespace mccs {
 namespace reactor_test {
 
-constexpr int64_t kPatienceNs = 5 * kNsPerSec;
+constexpr int64_t kTimeoutNs = 5 * kNsPerSec;
 
 class ReactorTest : public testing::Test {
  protected:
@@ -39,7 +39,7 @@ TEST_F(ReactorTest, ReturnsNothingWithoutWatchedDescriptors) {
 TEST_F(ReactorTest, ReportsAnExistingStateOnce) {
   Ring(event_);
   ASSERT_TRUE(reactor_->Watch(event_.get(), &readiness_).ok());
-  EXPECT_EQ(reactor_->Wait(kPatienceNs), 1);
+  EXPECT_EQ(reactor_->Wait(kTimeoutNs), 1);
   EXPECT_TRUE(readiness_.readable);
   EXPECT_TRUE(readiness_.writable);
   EXPECT_FALSE(readiness_.hangup);
@@ -54,7 +54,7 @@ TEST_F(ReactorTest, ReportsEachChange) {
   readiness_ = {};
   for (int i = 0; i < 3; ++i) {
     Ring(event_);
-    EXPECT_EQ(reactor_->Wait(kPatienceNs), 1);
+    EXPECT_EQ(reactor_->Wait(kTimeoutNs), 1);
     EXPECT_TRUE(readiness_.readable);
     readiness_ = {};
   }
@@ -74,7 +74,7 @@ TEST_F(ReactorTest, WakesOnlyTheOwnerOfTheDescriptor) {
   ours.times = others.times = 0;
   for (int i = 1; i <= 3; ++i) {
     Ring(event_);
-    EXPECT_EQ(reactor_->Wait(kPatienceNs), 1);
+    EXPECT_EQ(reactor_->Wait(kTimeoutNs), 1);
     EXPECT_EQ(ours.times, i) << "also while the flag is set";
   }
   EXPECT_EQ(others.times, 0);
@@ -88,7 +88,7 @@ TEST_F(ReactorTest, ReportsAHangupWhenThePeerCloses) {
   reactor_->Wait(0);
   EXPECT_FALSE(readiness_.readable);
   far.Reset();
-  EXPECT_EQ(reactor_->Wait(kPatienceNs), 1);
+  EXPECT_EQ(reactor_->Wait(kTimeoutNs), 1);
   EXPECT_TRUE(readiness_.hangup);
   EXPECT_TRUE(readiness_.readable);
 }

@@ -29,7 +29,7 @@
 namespace mccs {
 namespace unix_listener_test {
 
-constexpr int64_t kPatienceNs = 2'000'000'000;
+constexpr int64_t kTimeoutNs = 2'000'000'000;
 constexpr int kTurns = 50;
 
 sockaddr_un AddressOf(const std::string& path) {
@@ -57,21 +57,21 @@ class UnixListenerTest : public testing::Test {
     reactor_ = std::move(*Reactor::Create());
   }
   void TearDown() override {
-    door_.reset();
+    listener_.reset();
     std::filesystem::remove_all(folder_);
   }
   absl::Status Open(const std::string& tenant = "", unsigned mode = 0600) {
     auto door = UnixListener::Open({.path = path_, .tenant = tenant, .mode = mode}, *reactor_);
-    if (door.ok()) door_ = std::move(*door);
+    if (door.ok()) listener_ = std::move(*door);
     return door.status();
   }
   std::unique_ptr<TenantChannel> Accept() {
     for (int i = 0; i < kTurns; ++i) {
-      auto channel = door_->Accept();
+      auto channel = listener_->Accept();
       if (absl::IsNotFound(channel.status())) continue;
       if (!channel.ok()) return nullptr;
       if (*channel != nullptr) return std::move(*channel);
-      reactor_->Wait(kPatienceNs / kTurns);
+      reactor_->Wait(kTimeoutNs / kTurns);
     }
     return nullptr;
   }
@@ -80,14 +80,14 @@ class UnixListenerTest : public testing::Test {
     for (int i = 0; i < kTurns; ++i) {
       auto got = channel.Receive(message);
       if (!got.ok() || *got) return got;
-      reactor_->Wait(kPatienceNs / kTurns);
+      reactor_->Wait(kTimeoutNs / kTurns);
     }
     return false;
   }
 
   std::string folder_, path_;
   std::unique_ptr<Reactor> reactor_;
-  std::unique_ptr<UnixListener> door_;
+  std::unique_ptr<UnixListener> listener_;
 };
 
 // A process that is connected to the common socket.
@@ -293,8 +293,8 @@ TEST_F(UnixListenerTest, RejectsATenantWithTooManyDescriptors) {
   const UniqueFd client = Connect(path_);
   SendDescriptors(client.get(), read_end.get(), kOfAMessage);
   const size_t before = OpenDescriptors();
-  reactor_->Wait(kPatienceNs);
-  const auto refused = door_->Accept();
+  reactor_->Wait(kTimeoutNs);
+  const auto refused = listener_->Accept();
   EXPECT_TRUE(absl::IsPermissionDenied(refused.status()));
   EXPECT_THAT(std::string(refused.status().message()),
               testing::HasSubstr("1024 descriptors that they sent"));
@@ -376,7 +376,7 @@ TEST_F(UnixListenerTest, RejectsALongPathWithItsLength) {
 
 TEST_F(UnixListenerTest, RemovesTheSocketFile) {
   ASSERT_TRUE(Open().ok());
-  door_.reset();
+  listener_.reset();
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
@@ -423,9 +423,10 @@ TEST_F(UnixListenerTest, ADeadProcessDoesNotHideTheNextOne) {
   }
   ASSERT_EQ(waitpid(process, nullptr, 0), process);
   const UniqueFd client = Connect(path_);
-  reactor_->Wait(kPatienceNs);
-  EXPECT_TRUE(absl::IsNotFound(door_->Accept().status())) << "it counts, and the turn continues";
-  const auto channel = door_->Accept();
+  reactor_->Wait(kTimeoutNs);
+  EXPECT_TRUE(absl::IsNotFound(listener_->Accept().status()))
+      << "it counts, and the turn continues";
+  const auto channel = listener_->Accept();
   ASSERT_TRUE(channel.ok());
   ASSERT_NE(*channel, nullptr);
   EXPECT_EQ((*channel)->identity().process, getpid());
@@ -437,7 +438,7 @@ TEST_F(ConnectedProcessTest, ACorruptDoorbellDoesNotBlockTheDaemon) {
   const uint64_t one = 1;
   for (int i = 0; i < 3; ++i) {
     ASSERT_EQ(write(bell.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
-    EXPECT_GT(reactor_->Wait(kPatienceNs), 0) << "every ring ends a sleep";
+    EXPECT_GT(reactor_->Wait(kTimeoutNs), 0) << "every ring ends a sleep";
     if (i == 1) {
       uint64_t rings;
       ASSERT_EQ(read(bell.get(), &rings, sizeof(rings)), static_cast<ssize_t>(sizeof(rings)));

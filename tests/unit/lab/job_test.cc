@@ -18,7 +18,7 @@ namespace job_test {
 
 using testing::HasSubstr;
 
-constexpr int64_t kNoPatienceNs = 50 * kNsPerMs;
+constexpr int64_t kShortGraceNs = 50 * kNsPerMs;
 constexpr int64_t kTimeoutNs = 60 * kNsPerSec;
 
 // Collects a job's output.
@@ -83,7 +83,7 @@ TEST(Job, ReturnsTheFirstFailureAndLetsOthersFinish) {
 
 TEST(Job, TerminatesThenKillsProcessesAfterAFailure) {
   Outcome outcome = RunScripts({"exit 3", "trap 'echo told' TERM; while :; do sleep 0.01; done"},
-                               {.grace_ns = kNoPatienceNs});
+                               {.grace_ns = kShortGraceNs});
   EXPECT_EQ(outcome.exit_status, 3);
   EXPECT_THAT(outcome.output, HasSubstr("[1] told\n"));
 }

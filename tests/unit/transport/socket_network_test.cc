@@ -15,7 +15,7 @@ namespace socket_network_test {
 
 using testing::HasSubstr;
 
-constexpr int64_t kPatienceNs = 2 * kNsPerSec;
+constexpr int64_t kTimeoutNs = 2 * kNsPerSec;
 
 class SocketNetworkTest : public testing::Test {
  protected:
@@ -30,7 +30,7 @@ class SocketNetworkTest : public testing::Test {
       absl::StatusOr<std::unique_ptr<Connection>> accepted = listener.Accept();
       EXPECT_TRUE(accepted.ok()) << accepted.status();
       if (*accepted != nullptr) return *std::move(accepted);
-      reactor_->Wait(kPatienceNs);
+      reactor_->Wait(kTimeoutNs);
     }
     return nullptr;
   }
@@ -44,7 +44,7 @@ class SocketNetworkTest : public testing::Test {
         absl::StatusOr<size_t> got = connection.Read({&piece, 1});
         if (!got.ok()) return got.status();
       }
-      reactor_->Wait(kPatienceNs / 10);
+      reactor_->Wait(kTimeoutNs / 10);
     }
     return absl::OkStatus();
   }
@@ -199,7 +199,7 @@ TEST_F(SocketNetworkTest, ALargeWriteStopsAtTheBufferAndGoesOnWhenItIsRead) {
       const iovec piece{.iov_base = in.data() + read, .iov_len = in.size() - read};
       read += *far->Read({&piece, 1});
     } else {
-      ASSERT_GT(reactor_->Wait(kPatienceNs), 0) << written << " written, " << read << " read";
+      ASSERT_GT(reactor_->Wait(kTimeoutNs), 0) << written << " written, " << read << " read";
     }
   }
   EXPECT_TRUE(stopped);
@@ -242,7 +242,7 @@ TEST_F(SocketNetworkTest, ReadsAllBytesBeforeTheEnd) {
   std::string got(100, '\0');
   const iovec in{.iov_base = got.data(), .iov_len = got.size()};
   for (int i = 0; i < 100 && got[0] == '\0'; ++i) {
-    reactor_->Wait(kPatienceNs / 10);
+    reactor_->Wait(kTimeoutNs / 10);
     if (far->readable()) {
       EXPECT_EQ(*far->Read({&in, 1}), word.size());
     }
