@@ -105,7 +105,7 @@ void BM_AllFlowsAgain(benchmark::State& state, SourcePortMapping::Kind mapping) 
   state.counters["moved"] = static_cast<double>(moved);
 }
 
-// Which Policies there are: fair_flow for all communicators, the same except for one with
+// The Policies: fair_flow for all communicators, the same except for one with
 // locality_ring, or locality_ring for all.
 enum class PolicyMix { kFairFlow, kOneRing, kRings };
 

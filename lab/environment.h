@@ -1,4 +1,4 @@
-// What processes of a lab start with: the paths of its programs and libraries, and environment
+// The environment of a lab's processes: the paths of its programs and libraries, and environment
 // variables.
 #ifndef MCCS_LAB_ENVIRONMENT_H_
 #define MCCS_LAB_ENVIRONMENT_H_

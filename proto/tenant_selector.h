@@ -9,7 +9,7 @@
 
 namespace mccs {
 
-// What a daemon knows of a process that has connected to one of its sockets.
+// A process that has connected to one of the daemon's sockets.
 struct ProcessOrigin {
   std::string tenant_name;  // the socket's tenant; on the common socket "uid 1000"
   std::string cgroup;       // path in /proc/PID/cgroup, from / on; empty: unknown

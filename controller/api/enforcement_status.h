@@ -11,9 +11,9 @@ namespace mccs {
 
 // "True" or "Partial".
 std::string EnforcementStatus(const ObjectSet& set, const Object& object);
-// Which part of the object has no effect, and the remedy, in one sentence; empty: all is enforced.
-// For a Tenant, considers the Policies for tenants only; `explain` covers communicators that a
-// Policy names.
+// The part of the object that has no effect, and the remedy, in one sentence; empty: all is
+// enforced. For a Tenant, considers the Policies for tenants only; `explain` covers communicators
+// that a Policy names.
 std::string UnenforcedReason(const ObjectSet& set, const Object& object);
 
 }  // namespace mccs

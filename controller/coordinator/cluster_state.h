@@ -1,5 +1,5 @@
-// What the controller knows, by its source: agents, operators, the store, and its own messages.
-// Coordinator computes from it what agents should have; operators' queries read it.
+// The facts that the controller knows, by their source: agents, operators, the store, and its own
+// messages. Coordinator computes from it what agents should have; operators' queries read it.
 //
 // OWNER: Coordinator. THREAD: its owner only, under the same lock for queries.
 #ifndef MCCS_CONTROLLER_COORDINATOR_CLUSTER_STATE_H_

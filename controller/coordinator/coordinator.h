@@ -122,7 +122,7 @@ class Coordinator {
   MonotonicNs Now() const { return clock_->Now(); }
 
  private:
-  // What Reconcile must compute again.
+  // Values that Reconcile must compute again.
   struct Stale {
     std::set<CommId> first_strategies;  // of new communicators
     bool plan = false;                  // strategies of all, rate limits and probe targets
@@ -176,7 +176,7 @@ class Coordinator {
   const MonotonicNs started_;
   ClusterState state_;
 
-  // What agents should have, computed from state_.
+  // Computed from state_: the values that agents should have.
   ViewCache view_cache_{&state_.registry, &state_.strategies};
   Planner planner_;
   WindowScheduler windows_;

@@ -1,4 +1,4 @@
-// What an agent's registration is answered with: an error, or the Tenants that its daemon enforces.
+// The answer to an agent's registration: an error, or the Tenants that its daemon enforces.
 // Pure.
 #ifndef MCCS_CONTROLLER_COORDINATOR_REGISTRATION_H_
 #define MCCS_CONTROLLER_COORDINATOR_REGISTRATION_H_

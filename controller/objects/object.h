@@ -55,7 +55,7 @@ struct ObjectKey {
 // "Tenant 'team-a'".
 std::string ToText(const ObjectKey& key);
 
-// Where an object was read, for error messages. Not stored.
+// The place where an object was read, for error messages. Not stored.
 struct ObjectOrigin {
   std::string file;
   YamlPosition begin;

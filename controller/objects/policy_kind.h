@@ -22,7 +22,7 @@ enum class PolicyKind {
   kAlgorithm
 };
 
-// What a Policy decides for the communicators that it applies to.
+// A Policy's decision for the communicators that it applies to.
 enum class PolicyDecision {
   kRings,        // the order of hosts, and a source port for each lane
   kFlows,        // the paths of lanes; possible only for hosts of a Topology

@@ -1,4 +1,5 @@
-// Which Policies apply to a communicator, and what the Policies `algorithm` put into its strategy.
+// The Policies that apply to a communicator, and the rules that Policies `algorithm` add to its
+// strategy.
 // Pure.
 #ifndef MCCS_CONTROLLER_PLANNING_APPLIED_POLICIES_H_
 #define MCCS_CONTROLLER_PLANNING_APPLIED_POLICIES_H_
@@ -15,7 +16,7 @@ namespace mccs {
 const Object* SelectPolicy(const ObjectSet& objects, const CommunicatorView& communicator);
 // Likewise, for communicators of a Tenant that no Policy selects.
 const Object* SelectPolicyForTenant(const ObjectSet& objects, const Object& tenant);
-// What the selected Policy specifies: without one, the default values.
+// The specification of the selected Policy; without one, the default values.
 const PolicySpec& SpecOf(const Object* policy);
 
 // The Policies `algorithm` that apply to a communicator: first those that select it, then those

@@ -1,4 +1,4 @@
-// What the planner decides, and how operators read it. Pure.
+// The planner's decisions, and their descriptions for operators. Pure.
 #ifndef MCCS_CONTROLLER_PLANNING_DECISIONS_H_
 #define MCCS_CONTROLLER_PLANNING_DECISIONS_H_
 

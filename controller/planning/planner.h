@@ -1,4 +1,4 @@
-// Which strategy does a communicator get? This is the one entry to the answer.
+// Selects the strategy of each communicator. All other parts ask this class.
 //
 // 1. Each communicator has one Policy (applied_policies.h). It defines the frame of its strategy:
 //    the order of hosts around the rings, channels and NICs. Policies `algorithm` and measured
@@ -9,7 +9,7 @@
 //    A communicator whose flows cannot be placed, because no Topology has its hosts, gets ports as
 //    in step 2, and the origin of its strategy says why.
 //
-// What depends on one communicator alone (its frame, flows, paths and used ports) is cached until
+// Data of one communicator alone (its frame, flows, paths and used ports) is cached until
 // its revision in the view changes, and everything until the generation of the view changes.
 // Decisions are not cached: they depend on the view only, whatever was decided before.
 //

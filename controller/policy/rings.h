@@ -1,4 +1,4 @@
-// What policies that order rings share: the order of hosts, the frame of a strategy, and source
+// Shared by policies that order rings: the order of hosts, the frame of a strategy, and source
 // ports of lanes that no policy places on paths. Pure, except for the ports taken.
 #ifndef MCCS_CONTROLLER_POLICY_RINGS_H_
 #define MCCS_CONTROLLER_POLICY_RINGS_H_

@@ -47,7 +47,7 @@ class RecoveredStrategies {
   // Changes whenever the result of With changes.
   uint64_t revision() const { return revision_; }
 
-  // What has changed since the last call.
+  // The changes since the last call.
   StrategyChanges TakeChanges(const Registry& registry);
   // The store rejected them: TakeChanges returns them again.
   void RestoreChanges(const StrategyChanges& changes);

@@ -33,7 +33,7 @@ struct StoredStrategy {
   friend bool operator==(const StoredStrategy&, const StoredStrategy&) = default;
 };
 
-// Who did what, when, and the result.
+// One action: its author, time and result.
 struct AuditEntry {
   uint64_t number = 0;  // assigned by the store, from 1
   UnixNs time = 0;

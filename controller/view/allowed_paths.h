@@ -1,4 +1,4 @@
-// Which of the equal-cost paths a flow may take under its policy. Cached for all flows between the
+// The equal-cost paths that a flow may take under its policy. Cached for all flows between the
 // same ends.
 //
 // OWNER: FlowPlanner. THREAD: one.

@@ -49,7 +49,7 @@ class ActiveWork {
   absl::StatusOr<bool> PollLanes();
   // Returns true if stalled_on() has changed.
   bool CheckForHangs(MonotonicNs now);
-  // Which ranks wait for which, from both watchers; empty when nothing stalls.
+  // The ranks that wait, and for which others, from both watchers; empty when nothing stalls.
   std::string stalled_on() const;
 
   // Handles a message of another host about running work. kDataLoss: invalid message.

@@ -38,7 +38,8 @@ class Reporter {
   }
   const std::string& change_error() const { return change_error_; }
   Epoch rejected_epoch() const { return rejected_epoch_; }
-  // Which ranks wait for which, if an operation stalls. Reported until the communicator fails.
+  // The ranks that wait, and for which others, if an operation stalls. Reported until the
+  // communicator fails.
   void SetStalledOn(const std::string& stalled_on) { stalled_on_ = stalled_on; }
   const std::string& stalled_on() const { return stalled_on_; }
   // Records whether work is in flight; see ActivityLog::Update.

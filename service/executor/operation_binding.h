@@ -1,4 +1,4 @@
-// What a plan runs with: the lanes that it names and the values of one call.
+// The inputs of a plan's run: the lanes that it names and the values of one call.
 #ifndef MCCS_SERVICE_EXECUTOR_OPERATION_BINDING_H_
 #define MCCS_SERVICE_EXECUTOR_OPERATION_BINDING_H_
 

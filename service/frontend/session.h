@@ -36,7 +36,7 @@
 
 namespace mccs {
 
-// What sessions use of their daemon. LIFETIME: outlives them.
+// The parts of the daemon that sessions use. LIFETIME: outlives them.
 struct SessionEnvironment {
   CommunicatorTable* communicators = nullptr;
   Rendezvous* rendezvous = nullptr;
@@ -98,7 +98,7 @@ class Session {
 
   // The result of a request. Nothing: its handler has answered it, or will.
   using Outcome = std::optional<absl::Status>;
-  // What a handler gets besides its message: the slot of the rank that the message names, which is
+  // A handler's argument besides its message: the slot of the rank that the message names, which is
   // in use; the message's first descriptor, which it may take.
   enum class Needs { kNothing, kRank, kDescriptor };
   // An error is answered now, a success later.

@@ -11,7 +11,7 @@ namespace {
 constexpr int kChecksPerWarnPeriod = 4;
 constexpr size_t kMaxNamedCalls = 8;
 
-// What the other rank has not done.
+// The missing action of the other rank.
 const char* MissingAction(OpKind kind) {
   switch (kind) {
     case OpKind::kSend:

@@ -35,7 +35,7 @@ class MessageWatcher {
   // Returns true if stalled_on() has changed.
   bool Poll(MonotonicNs now, const MessageLoop& messages);
 
-  // Which ranks of this host wait for which; empty when nothing stalls.
+  // The ranks of this host that wait, and for which others; empty when nothing stalls.
   const std::string& stalled_on() const { return stalled_on_; }
   // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;

@@ -1,4 +1,4 @@
-// What is counted of a lane: its traffic, and how long it was blocked from sending.
+// Counts a lane's traffic, and the time during which it was blocked from sending.
 //
 // OWNER: the lane's end. THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_COMMUNICATOR_LANES_LANE_TALLY_H_

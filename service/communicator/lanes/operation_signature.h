@@ -1,5 +1,5 @@
-// What all ranks must agree on for one operation. It is the tag of every slice, so mismatched
-// collectives are detected before a byte is reduced, without a round trip.
+// The properties of one operation that must be equal on all ranks. It is the tag of every slice, so
+// mismatched collectives are detected before a byte is reduced, without a round trip.
 #ifndef MCCS_SERVICE_COMMUNICATOR_LANES_OPERATION_SIGNATURE_H_
 #define MCCS_SERVICE_COMMUNICATOR_LANES_OPERATION_SIGNATURE_H_
 

@@ -46,7 +46,7 @@ class ReconnectTimeout {
   MonotonicNs broken_at_ = 0;
 };
 
-// What happens if a lane's first connection fails.
+// The effect of a failure of a lane's first connection.
 enum class FirstDial : uint8_t {
   kMustSucceed,  // an error: the communicator is forming and the peer expects it
   kMayRetry,     // wait: the peer may have failed, and the star delivers the reason

@@ -15,7 +15,7 @@
 
 namespace mccs {
 
-// What a daemon needs to connect to peers.
+// The means to connect to peers.
 struct PeerAccess {
   Network* network = nullptr;
   Random* random = nullptr;

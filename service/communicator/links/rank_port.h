@@ -138,7 +138,7 @@ class WindowPort {
   virtual absl::StatusOr<WindowMemory> FindInWindow(const WindowPart& part) const = 0;
 };
 
-// What a rank learns of its communicator.
+// Events of a communicator that its rank is notified of.
 class RankListener {
  public:
   virtual ~RankListener() = default;

@@ -8,7 +8,7 @@ namespace {
 
 using Body = peer::Message::BodyCase;
 
-// Which role may send a message, and in which phases of the receiver: `first` to `last`. After the
+// The role that may send a message, and the phases of the receiver: `first` to `last`. After the
 // end, any may still arrive.
 struct Legality {
   bool leader = false;

@@ -1,4 +1,4 @@
-// Which messages of proto/peer.proto a control link may carry, from which role and in which phase.
+// The messages of proto/peer.proto that a control link may carry, by role and phase.
 // A tenant may impersonate the leader or a member of its communicator: an illegal message fails
 // that communicator.
 #ifndef MCCS_SERVICE_COMMUNICATOR_LINKS_STAR_PROTOCOL_H_

@@ -1,4 +1,4 @@
-// What all communicators of a daemon share.
+// Shared by all communicators of a daemon.
 #ifndef MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_COMMUNICATOR_ENVIRONMENT_H_
 #define MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_COMMUNICATOR_ENVIRONMENT_H_
 

@@ -30,7 +30,7 @@ struct Membership {
   std::string HostNames(const std::vector<HostIndex>& hosts) const;
 };
 
-// What this host knows of its communicator before the roster arrives.
+// A communicator as this host knows it before the roster arrives.
 struct RosterExpectation {
   CommId id;            // from the unique id
   bool any_id = false;  // the rendezvous assigned another id, because the unique id may be reused

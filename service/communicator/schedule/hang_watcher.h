@@ -68,7 +68,7 @@ class HangWatcher {
   // Returns true if the message was meant for this. kDataLoss: invalid message.
   absl::StatusOr<bool> OnMessage(const StarMessage& received, MonotonicNs now);
 
-  // Which ranks wait for which; empty when nothing stalls.
+  // The ranks that wait, and for which others; empty when nothing stalls.
   const std::string& stalled_on() const { return stalled_on_.text; }
   // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;

@@ -89,7 +89,7 @@ class LaneSetHosts : public testing::Test {
   explicit LaneSetHosts(int hosts) : hosts_(static_cast<size_t>(hosts)), taken_(hosts_.size()) {}
 
   struct Host {
-    std::unique_ptr<PeerListener> door;
+    std::unique_ptr<PeerListener> listener;
     std::unique_ptr<LaneSet> lanes;
     absl::Status status;
   };
@@ -120,7 +120,7 @@ class LaneSetHosts : public testing::Test {
   }
 
   void OpenDoor(int h) {
-    hosts_[h].door = std::make_unique<PeerListener>(
+    hosts_[h].listener = std::make_unique<PeerListener>(
         std::move(*network_.HostNetwork(AddressOf(h)).Listen({AddressOf(h), kPort})),
         [](const Preamble&) { return std::optional<Secret>(Secret{}); }, random_, *log_);
   }
@@ -137,8 +137,8 @@ class LaneSetHosts : public testing::Test {
   bool PollAll() {
     bool moved = false;
     for (Host& host : hosts_) {
-      if (host.door != nullptr) {
-        for (Peer& peer : host.door->Poll(clock_.Now())) {
+      if (host.listener != nullptr) {
+        for (Peer& peer : host.listener->Poll(clock_.Now())) {
           moved = true;
           if (host.lanes != nullptr) host.lanes->Accept(peer.preamble, std::move(peer.connection));
         }

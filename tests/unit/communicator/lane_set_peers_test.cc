@@ -202,7 +202,7 @@ TEST_F(LaneSetPeersTest, FailsBothEndsAfterReconnectTimeout) {
 
 TEST_F(LaneSetPeersTest, FailsOnRefusedLane) {
   OpenAll();
-  hosts_[2].door.reset();
+  hosts_[2].listener.reset();
   lanes(0).SendTo(kFirst, HostIndex(2));
   ASSERT_TRUE(RunToError(0));
   EXPECT_TRUE(absl::IsUnavailable(hosts_[0].status)) << hosts_[0].status;
@@ -222,7 +222,7 @@ TEST_F(LaneSetPeersTest, IgnoresBrokenLaneToDepartedHost) {
   OpenAll();
   lanes(0).MarkDeparted(HostIndex(2));
   hosts_[2].lanes.reset();
-  hosts_[2].door.reset();
+  hosts_[2].listener.reset();
   network_.CutHost(AddressOf(2));
   lanes(0).SendTo(kFirst, HostIndex(2));
   From(0, kFirst, 2);

@@ -241,7 +241,7 @@ TEST_F(LaneSetTest, FailsBothEndsAfterReconnectTimeout) {
 TEST_F(LaneSetTest, StopsRedialingAfterReconnectTimeout) {
   OpenAll();
   hosts_[1].lanes.reset();
-  hosts_[1].door.reset();
+  hosts_[1].listener.reset();
   network_.CutHost(AddressOf(1));
   const MonotonicNs broken = clock_.Now();
   ASSERT_TRUE(RunToError(0));
@@ -277,7 +277,7 @@ TEST_F(LaneSetTest, DoesNotWaitForDepartedHost) {
   ASSERT_TRUE(Send(0, 0, 1));
   lanes(0).MarkDeparted(HostIndex(1));
   hosts_[1].lanes.reset();
-  hosts_[1].door.reset();
+  hosts_[1].listener.reset();
   network_.CutHost(AddressOf(1));
   EXPECT_FALSE(Run([&] { return !hosts_[0].status.ok(); }, 10 * kLaneReconnectTimeoutNs))
       << hosts_[0].status;
@@ -289,7 +289,7 @@ TEST_F(LaneSetTest, DoesNotWaitForDepartedHost) {
 TEST_F(LaneSetTest, ToleratesDepartureReportedAfterBreak) {
   OpenAll();
   hosts_[1].lanes.reset();
-  hosts_[1].door.reset();
+  hosts_[1].listener.reset();
   network_.CutHost(AddressOf(1));
   Run([] { return false; }, kLaneReconnectTimeoutNs / 2);
   lanes(0).MarkDeparted(HostIndex(1));

@@ -265,7 +265,7 @@ void RunAgainstModel(uint64_t seed, bool on_disk) {
   RandomOperator operators(seed);
   ManualWallClock clock;
   const std::unique_ptr<Log> log = MakeNullLog();
-  const TempDirectory folder;
+  const TempDirectory directory;
   const Caller caller{"test", "test"};
   std::unique_ptr<Store> store = std::make_unique<MemoryStore>();
   std::unique_ptr<Catalog> catalog;
@@ -276,7 +276,7 @@ void RunAgainstModel(uint64_t seed, bool on_disk) {
     catalog.reset();
     if (on_disk) {
       store.reset();  // Releases its lock first.
-      auto opened = SqliteStore::Open(folder.File("store.db"));
+      auto opened = SqliteStore::Open(directory.File("store.db"));
       ASSERT_TRUE(opened.ok()) << opened.status();
       store = *std::move(opened);
     }

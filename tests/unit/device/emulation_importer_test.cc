@@ -132,8 +132,8 @@ UniqueFd OpenAgain(const EmulatedAllocation& allocation, int flags) {
 }
 
 // A named file of kBytes, deleted when the descriptor is closed.
-UniqueFd NamedFile(const std::string& folder) {
-  std::string path = folder + "/mccs-importer-XXXXXX";
+UniqueFd NamedFile(const std::string& directory) {
+  std::string path = directory + "/mccs-importer-XXXXXX";
   UniqueFd fd(mkostemp(path.data(), O_CLOEXEC));
   EXPECT_TRUE(fd.valid()) << path;
   unlink(path.c_str());

@@ -50,20 +50,20 @@ UniqueFd Connect(const std::string& path) {
 class UnixListenerTest : public testing::Test {
  protected:
   void SetUp() override {
-    char folder[] = "/tmp/mccs-door-XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
-    path_ = folder_ + "/sock";
+    char directory[] = "/tmp/mccs-listener-XXXXXX";
+    ASSERT_NE(mkdtemp(directory), nullptr);
+    directory_ = directory;
+    path_ = directory_ + "/sock";
     reactor_ = std::move(*Reactor::Create());
   }
   void TearDown() override {
     listener_.reset();
-    std::filesystem::remove_all(folder_);
+    std::filesystem::remove_all(directory_);
   }
   absl::Status Open(const std::string& tenant = "", unsigned mode = 0600) {
-    auto door = UnixListener::Open({.path = path_, .tenant = tenant, .mode = mode}, *reactor_);
-    if (door.ok()) listener_ = std::move(*door);
-    return door.status();
+    auto listener = UnixListener::Open({.path = path_, .tenant = tenant, .mode = mode}, *reactor_);
+    if (listener.ok()) listener_ = std::move(*listener);
+    return listener.status();
   }
   std::unique_ptr<TenantChannel> Accept() {
     for (int i = 0; i < kTurns; ++i) {
@@ -85,7 +85,7 @@ class UnixListenerTest : public testing::Test {
     return false;
   }
 
-  std::string folder_, path_;
+  std::string directory_, path_;
   std::unique_ptr<Reactor> reactor_;
   std::unique_ptr<UnixListener> listener_;
 };
@@ -370,7 +370,7 @@ TEST_F(UnixListenerTest, DoesNotReplaceAnotherFile) {
 }
 
 TEST_F(UnixListenerTest, RejectsALongPathWithItsLength) {
-  path_ = folder_ + "/" + std::string(200, 'x');
+  path_ = directory_ + "/" + std::string(200, 'x');
   EXPECT_THAT(std::string(Open().message()), testing::HasSubstr("bytes; 1 to 107"));
 }
 

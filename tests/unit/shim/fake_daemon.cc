@@ -69,10 +69,10 @@ ssize_t ReceiveWithFd(int socket, std::vector<unsigned char>& bytes, UniqueFd* f
 }  // namespace
 
 FakeDaemon::FakeDaemon() {
-  char folder[] = "/tmp/mccs_shim_test_XXXXXX";
-  MCCS_CHECK(mkdtemp(folder) != nullptr);
-  folder_ = folder;
-  socket_path_ = folder_ + "/mccsd.sock";
+  char directory[] = "/tmp/mccs_shim_test_XXXXXX";
+  MCCS_CHECK(mkdtemp(directory) != nullptr);
+  directory_ = directory;
+  socket_path_ = directory_ + "/mccsd.sock";
   listener_.Reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -86,7 +86,7 @@ FakeDaemon::~FakeDaemon() {
   stop_ = true;
   thread_.join();
   unlink(socket_path_.c_str());
-  rmdir(folder_.c_str());
+  rmdir(directory_.c_str());
 }
 
 void FakeDaemon::Die() {

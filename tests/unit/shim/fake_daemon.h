@@ -148,7 +148,7 @@ class FakeDaemon {
   void Compute(Comm& comm, const std::vector<wire::WorkRecord>& calls);
   std::byte* Address(Member& member, const wire::BufferRef& ref);
 
-  std::string folder_;
+  std::string directory_;
   std::string socket_path_;
   UniqueFd listener_;
   std::thread thread_;

@@ -31,8 +31,8 @@ std::string WhyNot(const std::string& path, absl::StatusCode code) {
 }
 
 TEST(SqliteStore, SecondControllerGetsTheOwnersProcess) {
-  const TempDirectory folder;
-  const std::string path = folder.File("store.db");
+  const TempDirectory directory;
+  const std::string path = directory.File("store.db");
   auto first = SqliteStore::Open(path);
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(WhyNot(path, absl::StatusCode::kAlreadyExists),
@@ -43,8 +43,8 @@ TEST(SqliteStore, SecondControllerGetsTheOwnersProcess) {
 }
 
 TEST(SqliteStore, SecondControllerFindsTheLockThroughALink) {
-  const TempDirectory folder, elsewhere;
-  const std::string path = folder.File("store.db"), link = elsewhere.File("link.db");
+  const TempDirectory directory, other_directory;
+  const std::string path = directory.File("store.db"), link = other_directory.File("link.db");
   std::filesystem::create_symlink(path, link);
   for (const auto& [one, other] : {std::pair(path, link), std::pair(link, path)}) {
     auto first = SqliteStore::Open(one);
@@ -57,11 +57,11 @@ TEST(SqliteStore, SecondControllerFindsTheLockThroughALink) {
 // At the first start, the file at the end of the links does not exist yet.
 TEST(SqliteStore, SecondControllerFindsTheLockThroughADanglingLink) {
   for (const bool link_first : {true, false}) {
-    const TempDirectory folder, elsewhere;
-    const std::string path = folder.File("store.db"), link = elsewhere.File("link.db");
-    std::filesystem::create_symlink(path, folder.File("near.db"));
-    std::filesystem::create_symlink("near.db", folder.File("nearer.db"));
-    std::filesystem::create_symlink(folder.File("nearer.db"), link);
+    const TempDirectory directory, other_directory;
+    const std::string path = directory.File("store.db"), link = other_directory.File("link.db");
+    std::filesystem::create_symlink(path, directory.File("near.db"));
+    std::filesystem::create_symlink("near.db", directory.File("nearer.db"));
+    std::filesystem::create_symlink(directory.File("nearer.db"), link);
     const auto first = LockStore(link_first ? link : path);
     ASSERT_TRUE(first.ok()) << first.status();
     EXPECT_EQ(LockStore(link_first ? path : link).status().code(),
@@ -72,15 +72,15 @@ TEST(SqliteStore, SecondControllerFindsTheLockThroughADanglingLink) {
 }
 
 TEST(SqliteStore, RejectsALinkToItself) {
-  const TempDirectory folder;
-  const std::string link = folder.File("loop.db");
+  const TempDirectory directory;
+  const std::string link = directory.File("loop.db");
   std::filesystem::create_symlink("loop.db", link);
   EXPECT_FALSE(SqliteStore::Open(link).ok());
 }
 
 TEST(SqliteStore, OnlyAHeldLockMeansAnotherController) {
-  const TempDirectory folder;
-  const std::string path = folder.File("store.db"), file = path + ".lock";
+  const TempDirectory directory;
+  const std::string path = directory.File("store.db"), file = path + ".lock";
   std::ofstream(file) << "4711\n";
   EXPECT_THAT(std::string(LockError(EWOULDBLOCK, path, file).message()),
               HasSubstr("in use by another mccs-controller (process 4711)"));
@@ -91,8 +91,8 @@ TEST(SqliteStore, OnlyAHeldLockMeansAnotherController) {
 }
 
 TEST(SqliteStore, RejectsAStoreWithHardLinks) {
-  const TempDirectory folder;
-  const std::string path = folder.File("store.db"), other = folder.File("other.db");
+  const TempDirectory directory;
+  const std::string path = directory.File("store.db"), other = directory.File("other.db");
   ASSERT_TRUE(SqliteStore::Open(path).ok());
   std::filesystem::create_hard_link(path, other);
   for (const std::string& name : {path, other}) {
@@ -104,8 +104,8 @@ TEST(SqliteStore, RejectsAStoreWithHardLinks) {
 }
 
 TEST(SqliteStore, LockEndsWithAKilledProcess) {
-  const TempDirectory folder;
-  const std::string path = folder.File("store.db");
+  const TempDirectory directory;
+  const std::string path = directory.File("store.db");
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
   const pid_t child = fork();
@@ -124,20 +124,20 @@ TEST(SqliteStore, LockEndsWithAKilledProcess) {
 }
 
 TEST(SqliteStore, RejectsFilesOfOtherPrograms) {
-  const TempDirectory folder;
-  const std::string text = folder.File("notes.txt");
+  const TempDirectory directory;
+  const std::string text = directory.File("notes.txt");
   std::ofstream(text) << "this is long enough to be looked at, and it is no database at all\n";
   EXPECT_THAT(WhyNot(text, absl::StatusCode::kInternal), HasSubstr("file is not a database"));
 
-  const std::string foreign = folder.File("foreign.db");
+  const std::string foreign = directory.File("foreign.db");
   ASSERT_TRUE((*SqliteDatabase::Open(foreign))->Execute("CREATE TABLE t (x)").ok());
   EXPECT_THAT(WhyNot(foreign, absl::StatusCode::kFailedPrecondition),
               HasSubstr("is a database of another program"));
 }
 
 TEST(SqliteStore, RejectsAnotherSchemaVersion) {
-  const TempDirectory folder;
-  const std::string path = folder.File("store.db");
+  const TempDirectory directory;
+  const std::string path = directory.File("store.db");
   ASSERT_TRUE(SqliteStore::Open(path).ok());
   const auto set_version = [&](int version) {
     ASSERT_TRUE((*SqliteDatabase::Open(path))
@@ -180,8 +180,8 @@ constexpr int kObjects = 40;
 TEST(SqliteStore, KillAtAnyMomentLeavesAConsistentState) {
   const uint64_t seed = std::random_device()();
   std::mt19937_64 random(seed);
-  const TempDirectory folder;
-  const std::string path = folder.File("store.db");
+  const TempDirectory directory;
+  const std::string path = directory.File("store.db");
   void* const shared = mmap(nullptr, sizeof(std::atomic<uint64_t>), PROT_READ | PROT_WRITE,
                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(shared, MAP_FAILED);
