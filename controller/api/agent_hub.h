@@ -50,12 +50,6 @@ class AgentHub final : public agent::v1::AgentHub::CallbackService {
  private:
   friend class AgentStream;
 
-  // As gRPC sends it: the codes have the same numbers.
-  inline grpc::Status ToGrpc(const absl::Status& status) {
-    return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
-                        std::string(status.message()));
-  }
-
   void Handle(AgentKey key, const agent::v1::FromAgent& message);
   void OnStreamClosed(AgentKey key, const std::string& why);
   // Runs `act`, then sends the messages that the coordinator produced.
