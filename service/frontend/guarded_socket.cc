@@ -109,6 +109,8 @@ bool PeekIsTruncated(int fd) {
   return recvmsg(fd, &header, MSG_PEEK | MSG_DONTWAIT) >= 0 && (header.msg_flags & MSG_CTRUNC) != 0;
 }
 
+absl::Status ClosedByProcess() { return absl::UnavailableError("the process closed its socket"); }
+
 }  // namespace
 
 GuardedSocket::~GuardedSocket() {
@@ -180,7 +182,7 @@ absl::StatusOr<bool> GuardedSocket::Receive(TenantMessage* message) {
                                  [](const UniqueFd& fd) { return IsMemoryFile(fd.get()); });
   if (!known) {
     foreign_->CloseAsync(tenant_, std::move(fds));
-    if (got <= 0) return absl::UnavailableError("the process closed its socket");
+    if (got <= 0) return ClosedByProcess();
     return absl::InvalidArgumentError(
         "it sent descriptors that are not memory files (memfd_create without huge pages), or more "
         "than a message may have");
@@ -210,7 +212,7 @@ absl::Status GuardedSocket::Send(std::span<const std::byte> message, std::span<c
     return absl::ResourceExhaustedError("the process does not receive the replies to its requests");
   }
   if (errno == EPIPE || errno == ECONNRESET) {
-    return absl::UnavailableError("the process closed its socket");
+    return ClosedByProcess();
   }
   return absl::ErrnoToStatus(errno, "sendmsg to the tenant");
 }
