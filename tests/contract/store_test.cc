@@ -3,7 +3,7 @@
 #include "controller/store/memory_store.h"
 #include "controller/store/sqlite_store.h"
 #include "tests/contract/store_contract.h"
-#include "tests/unit/store/temp_directory.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace mccs {
 namespace store_test {
@@ -23,13 +23,13 @@ class SqliteWorld final : public StoreWorld {
   Store& store() override { return *store_; }
   void Restart() override {
     store_.reset();  // Releases the lock first.
-    auto opened = SqliteStore::Open(folder_.File("store.db"));
+    auto opened = SqliteStore::Open(directory_.File("store.db"));
     MCCS_CHECK(opened.ok());
     store_ = *std::move(opened);
   }
 
  private:
-  TempDirectory folder_;
+  TemporaryDirectory directory_;
   std::unique_ptr<SqliteStore> store_;
 };
 

@@ -19,7 +19,7 @@
 #include "controller/store/sqlite_store.h"
 #include "tests/unit/controller/manual_clock.h"
 #include "tests/unit/objects/documents.h"
-#include "tests/unit/store/temp_directory.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace mccs {
 namespace catalog_test {
@@ -265,7 +265,7 @@ void RunAgainstModel(uint64_t seed, bool on_disk) {
   RandomOperator operators(seed);
   ManualWallClock clock;
   const std::unique_ptr<Log> log = MakeNullLog();
-  const TempDirectory directory;
+  const TemporaryDirectory directory;
   const Caller caller{"test", "test"};
   std::unique_ptr<Store> store = std::make_unique<MemoryStore>();
   std::unique_ptr<Catalog> catalog;

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace mccs {
 namespace unix_listener_test {
@@ -49,17 +50,6 @@ UniqueFd Connect(const std::string& path) {
 
 class UnixListenerTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char directory[] = "/tmp/mccs-listener-XXXXXX";
-    ASSERT_NE(mkdtemp(directory), nullptr);
-    directory_ = directory;
-    path_ = directory_ + "/sock";
-    reactor_ = std::move(*Reactor::Create());
-  }
-  void TearDown() override {
-    listener_.reset();
-    std::filesystem::remove_all(directory_);
-  }
   absl::Status Open(const std::string& tenant = "", unsigned mode = 0600) {
     auto listener = UnixListener::Open({.path = path_, .tenant = tenant, .mode = mode}, *reactor_);
     if (listener.ok()) listener_ = std::move(*listener);
@@ -85,8 +75,9 @@ class UnixListenerTest : public testing::Test {
     return false;
   }
 
-  std::string directory_, path_;
-  std::unique_ptr<Reactor> reactor_;
+  const TemporaryDirectory directory_;
+  std::string path_ = directory_.File("sock");
+  std::unique_ptr<Reactor> reactor_ = std::move(*Reactor::Create());
   std::unique_ptr<UnixListener> listener_;
 };
 
@@ -370,7 +361,7 @@ TEST_F(UnixListenerTest, DoesNotReplaceAnotherFile) {
 }
 
 TEST_F(UnixListenerTest, RejectsALongPathWithItsLength) {
-  path_ = directory_ + "/" + std::string(200, 'x');
+  path_ = directory_.File(std::string(200, 'x'));
   EXPECT_THAT(std::string(Open().message()), testing::HasSubstr("bytes; 1 to 107"));
 }
 

@@ -13,7 +13,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "tests/unit/lab/temporary_directory.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace mccs::lab {
 namespace host_identity_test {
@@ -34,7 +34,7 @@ std::string HostName() {
 // Runs `work` in a child process, so that changes of namespaces and capabilities are temporary, and
 // returns its result.
 std::string InChild(const TemporaryDirectory& directory, absl::FunctionRef<std::string()> work) {
-  const std::string path = directory.path() + "/result";
+  const std::string path = directory.File("result");
   const pid_t child = fork();
   if (child == 0) {
     std::ofstream(path) << work() << std::flush;
@@ -77,7 +77,7 @@ class HostIdentityTest : public testing::Test {
   }
 
   TemporaryDirectory directory_;
-  HostIdentity identity_{.name = "h8", .hosts_file = directory_.path() + "/hosts"};
+  HostIdentity identity_{.name = "h8", .hosts_file = directory_.File("hosts")};
 };
 
 TEST_F(HostIdentityTest, AProcessSeesTheNameAndTheHostsOfItsLab) {

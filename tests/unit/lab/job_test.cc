@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lab/child_processes.h"
-#include "tests/unit/lab/temporary_directory.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace mccs::lab {
 namespace job_test {
@@ -71,7 +71,7 @@ TEST(Job, ReturnsZeroAndPrefixesLines) {
 
 TEST(Job, ReturnsTheFirstFailureAndLetsOthersFinish) {
   TemporaryDirectory directory;
-  std::string fifo = directory.path() + "/first-failed";
+  std::string fifo = directory.File("first-failed");
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   // Rank 1 continues only after rank 0 has ended.
   Outcome outcome = RunScripts({absl::StrCat("exec 3>", fifo, "; exit 7"),
@@ -94,7 +94,7 @@ TEST(Job, DeathBySignalIsAStatusAbove128) {
 
 TEST(Job, KillsRemainingDescendants) {
   TemporaryDirectory directory;
-  std::string pid_file = directory.path() + "/pid";
+  std::string pid_file = directory.File("pid");
   Outcome outcome = RunScripts({absl::StrCat("setsid sleep 1000 & echo $! >", pid_file)}, {});
   EXPECT_EQ(outcome.exit_status, 0);
   pid_t left = 0;

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/unit/lab/temporary_directory.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace mccs::lab {
 namespace lab_state_test {
@@ -126,16 +126,16 @@ TEST_F(LabDirectoriesTest, ListsRunningLabs) {
   absl::StatusOr<UniqueFd> b = directories_.CreateAndLock("b");
   absl::StatusOr<UniqueFd> a = directories_.CreateAndLock("a");
   { ASSERT_TRUE(directories_.CreateAndLock("gone").ok()); }
-  std::ofstream(directory_.path() + "/something-else") << "";
+  std::ofstream(directory_.File("something-else")) << "";
   EXPECT_THAT(directories_.RunningNames(), ElementsAre("a", "b"));
 }
 
 TEST_F(LabDirectoriesTest, DoesNotFollowASymlink) {
-  TemporaryDirectory elsewhere;
-  std::filesystem::create_directory_symlink(elsewhere.path(), directories_.PathsOf("a").root);
+  TemporaryDirectory other_directory;
+  std::filesystem::create_directory_symlink(other_directory.path(), directories_.PathsOf("a").root);
   EXPECT_FALSE(directories_.IsLocked("a").ok());
   EXPECT_FALSE(directories_.CreateAndLock("a").ok());
-  EXPECT_TRUE(std::filesystem::exists(elsewhere.path()));
+  EXPECT_TRUE(std::filesystem::exists(other_directory.path()));
 }
 
 }  // namespace lab_state_test

@@ -19,7 +19,7 @@
 #include "lab/network_tools.h"
 #include "lab/spawn.h"
 #include "tests/unit/eventually.h"
-#include "tests/unit/lab/temporary_directory.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace mccs::lab {
 namespace node_test {
@@ -39,8 +39,8 @@ class NodeTest : public testing::Test {
     tools_ = *tools;
     if (absl::Status status = CheckNetworkSupport(tools_); !status.ok())
       GTEST_SKIP() << status.message();
-    hosts_file_ = directory_.path() + "/hosts";
-    std::ofstream(hosts_file_) << "10.0.0.7 elsewhere\n";
+    hosts_file_ = directory_.File("hosts");
+    std::ofstream(hosts_file_) << "10.0.0.7 other_directory\n";
     absl::StatusOr<pid_t> node = StartNode({.identity = {.name = "h7", .hosts_file = hosts_file_},
                                             .sysctls = {{"net.ipv4.ip_forward", "1"}}});
     ASSERT_TRUE(node.ok()) << node.status();
@@ -55,7 +55,7 @@ class NodeTest : public testing::Test {
 
   // Output of a shell in the node.
   std::string OutputOf(const std::string& script) {
-    const std::string path = directory_.path() + "/output";
+    const std::string path = directory_.File("output");
     UniqueFd output(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     absl::StatusOr<pid_t> child = Spawn({.file = "/bin/sh",
                                          .argv = {"sh", "-c", script},
@@ -78,7 +78,7 @@ class NodeTest : public testing::Test {
 
 TEST_F(NodeTest, ProgramSeesTheNodesNameHostsAndDevices) {
   EXPECT_EQ(OutputOf("hostname; cat /etc/hosts; ls /sys/class/net"),
-            "h7\n10.0.0.7 elsewhere\nlo\n");
+            "h7\n10.0.0.7 other_directory\nlo\n");
 }
 
 TEST_F(NodeTest, ProgramKeepsItsDirectoryAndFiles) {
@@ -91,7 +91,8 @@ TEST_F(NodeTest, DoesNotChangeTheMachine) {
   gethostname(name, sizeof(name));
   EXPECT_STRNE(name, "h7");
   std::ifstream hosts("/etc/hosts");
-  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(hosts), {}), Not(HasSubstr("elsewhere")));
+  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(hosts), {}),
+              Not(HasSubstr("other_directory")));
   EXPECT_EQ(OutputOf("cat /proc/sys/net/ipv4/ip_forward"), "1\n");
 }
 

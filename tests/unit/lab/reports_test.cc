@@ -7,7 +7,7 @@
 
 #include "lab/link_commands.h"
 #include "tests/unit/lab/small_fabric.h"
-#include "tests/unit/lab/temporary_directory.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace mccs::lab {
 namespace reports_test {
@@ -66,7 +66,7 @@ TEST(LinkReport, HasALineForEachDirection) {
 
 TEST(LinkRates, DefaultToTheTopologysRates) {
   TemporaryDirectory directory;
-  const std::string path = directory.path() + "/rates.yaml";
+  const std::string path = directory.File("rates.yaml");
   const FabricPlan plan = SmallFabric();
   std::vector<uint64_t> rates = ReadLinkRates(path, plan).value();
   ASSERT_EQ(rates.size(), plan.cables.size());
@@ -78,7 +78,7 @@ TEST(LinkRates, DefaultToTheTopologysRates) {
 
 TEST(LinkRates, RejectsAnInvalidFile) {
   TemporaryDirectory directory;
-  const std::string path = directory.path() + "/rates.yaml";
+  const std::string path = directory.File("rates.yaml");
   std::ofstream(path) << "bits_per_second: {no-such-link: 5}\n";
   EXPECT_FALSE(ReadLinkRates(path, SmallFabric()).ok());
 }

@@ -12,7 +12,7 @@
 
 #include "base/unique_fd.h"
 #include "lab/child_processes.h"
-#include "tests/unit/lab/temporary_directory.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace mccs::lab {
 namespace spawn_test {
@@ -58,7 +58,7 @@ TEST(Spawn, TheProgramStartsWithNoSignalBlocked) {
 
 TEST(Spawn, RejectsAFileThatIsNotAProgram) {
   TemporaryDirectory directory;
-  std::string path = directory.path() + "/data";
+  std::string path = directory.File("data");
   std::ofstream(path) << "\x7f no program";
   ASSERT_EQ(chmod(path.c_str(), 0700), 0);
   absl::StatusOr<pid_t> child = Spawn({.file = path, .argv = {path}});

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/unit/eventually.h"
-#include "tests/unit/lab/temporary_directory.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace mccs::lab {
 namespace supervisor_test {

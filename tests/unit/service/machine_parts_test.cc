@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "tests/unit/temporary_directory.h"
 #include "topology/topology_reader.h"
 
 namespace mccs {
@@ -86,13 +87,12 @@ class Machine {
 
 class MachinePartsTest : public testing::Test {
  protected:
-  MachinePartsTest() { std::filesystem::create_directories(folder_ / "sysfs/class/net"); }
-  ~MachinePartsTest() override { std::filesystem::remove_all(folder_); }
+  MachinePartsTest() { std::filesystem::create_directories(sysfs_ + "/class/net"); }
 
   MachineParts Look(const Machine& machine, const std::vector<std::string>& nics) {
-    const std::string file = folder_ / "machine.xml";
+    const std::string file = directory_.File("machine.xml");
     std::ofstream(file) << machine.Xml();
-    MachineOptions options{.inventory = {}, .sysfs = folder_ / "sysfs", .hwloc_xml = file};
+    MachineOptions options{.inventory = {}, .sysfs = sysfs_, .hwloc_xml = file};
     for (const std::string& name : nics) {
       options.inventory.nics.push_back({.name = name, .addresses = {"10.0.0.1"}});
     }
@@ -102,15 +102,15 @@ class MachinePartsTest : public testing::Test {
     return parts.value_or(MachineParts());
   }
   void MakeOf(const std::string& nic, const std::string& part) {
-    std::filesystem::create_directories(folder_ / "sysfs/class/net" / nic / ("lower_" + part));
+    std::filesystem::create_directories(sysfs_ + "/class/net/" + nic + "/lower_" + part);
   }
   static Machine::Device Gpu(const std::string& bus_id) { return {bus_id, "0302 [10de:2330]", ""}; }
   static Machine::Device Nic(const std::string& bus_id, const std::string& name) {
     return {bus_id, "0200 [15b3:101b]", name};
   }
 
-  const std::filesystem::path folder_ =
-      std::filesystem::path(testing::TempDir()) / absl::StrCat("mccs-machine-", getpid());
+  const TemporaryDirectory directory_;
+  const std::string sysfs_ = directory_.File("sysfs");
 };
 
 TEST_F(MachinePartsTest, ANicIsNearTheGpusBehindItsSwitch) {

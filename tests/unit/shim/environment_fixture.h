@@ -8,31 +8,28 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
 
 #include "shim/config/diagnostics.h"
 #include "shim/config/settings.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace mccs {
 
 class EnvironmentTest : public ::testing::Test {
  protected:
   EnvironmentTest() {
-    char name[] = "/tmp/mccs-settings-XXXXXX";
-    folder_ = mkdtemp(name);
     for (const auto& [variable, setting] : shim::SettingsWithPrefix("NCCL_")) {
       unsetenv(variable.c_str());
     }
-    Set("HOME", folder_.string());
+    Set("HOME", directory_.path());
     Reload();
   }
   ~EnvironmentTest() override {
     for (const std::string& name : set_) unsetenv(name.c_str());
     Reload();
-    std::filesystem::remove_all(folder_);
   }
 
   void Set(const std::string& name, const std::string& value) {
@@ -40,9 +37,8 @@ class EnvironmentTest : public ::testing::Test {
     set_.insert(name);
   }
   std::string Write(const std::string& name, const std::string& text) {
-    const std::filesystem::path path = folder_ / name;
-    std::ofstream(path) << text;
-    return path.string();
+    std::ofstream(directory_.File(name)) << text;
+    return directory_.File(name);
   }
   static std::string Contents(const std::string& path) {
     std::ifstream file(path);
@@ -50,7 +46,7 @@ class EnvironmentTest : public ::testing::Test {
   }
   static void Reload() { shim::ReloadVerbosity(); }
 
-  std::filesystem::path folder_;
+  const TemporaryDirectory directory_;
 
  private:
   std::set<std::string> set_;

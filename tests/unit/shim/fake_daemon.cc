@@ -69,10 +69,6 @@ ssize_t ReceiveWithFd(int socket, std::vector<unsigned char>& bytes, UniqueFd* f
 }  // namespace
 
 FakeDaemon::FakeDaemon() {
-  char directory[] = "/tmp/mccs_shim_test_XXXXXX";
-  MCCS_CHECK(mkdtemp(directory) != nullptr);
-  directory_ = directory;
-  socket_path_ = directory_ + "/mccsd.sock";
   listener_.Reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -85,8 +81,6 @@ FakeDaemon::FakeDaemon() {
 FakeDaemon::~FakeDaemon() {
   stop_ = true;
   thread_.join();
-  unlink(socket_path_.c_str());
-  rmdir(directory_.c_str());
 }
 
 void FakeDaemon::Die() {

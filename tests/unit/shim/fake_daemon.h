@@ -19,6 +19,7 @@
 #include "base/unique_fd.h"
 #include "proto/shim_control.h"
 #include "proto/unique_id.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace mccs {
 
@@ -148,8 +149,8 @@ class FakeDaemon {
   void Compute(Comm& comm, const std::vector<wire::WorkRecord>& calls);
   std::byte* Address(Member& member, const wire::BufferRef& ref);
 
-  std::string directory_;
-  std::string socket_path_;
+  const TemporaryDirectory directory_;
+  const std::string socket_path_ = directory_.File("mccsd.sock");
   UniqueFd listener_;
   std::thread thread_;
   std::atomic<bool> stop_{false};

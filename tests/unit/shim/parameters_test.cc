@@ -173,7 +173,7 @@ TEST_F(ParametersTest, DumpContainsTheSourceOfEachValue) {
   ncclParamDumpAll();
   EXPECT_THAT(testing::internal::GetCapturedStdout(),
               AllOf(HasSubstr("NCCL_ALGO=ring (environment; hint: "),
-                    HasSubstr("NCCL_PROTO=simple (" + (folder_ / ".nccl.conf").string()),
+                    HasSubstr("NCCL_PROTO=simple (" + directory_.File(".nccl.conf")),
                     HasSubstr("NCCL_CHECK_POINTERS=0 (default; honoured: ")));
 }
 

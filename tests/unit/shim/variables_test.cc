@@ -21,7 +21,7 @@ TEST_F(SettingsTest, FileSetsWhatTheEnvironmentDoesNot) {
   Reload();
   EXPECT_EQ(ValueOf("NCCL_ALGO"), "ring");
   EXPECT_EQ(ValueOf("NCCL_PROTO"), "ll");
-  EXPECT_EQ(FindSetting("NCCL_ALGO")->source, (folder_ / ".nccl.conf").string());
+  EXPECT_EQ(FindSetting("NCCL_ALGO")->source, directory_.File(".nccl.conf"));
   EXPECT_EQ(FindSetting("NCCL_PROTO")->source, "environment");
   EXPECT_EQ(FindSetting("nonsense"), std::nullopt);
 }
@@ -97,7 +97,7 @@ TEST_F(ReportTest, InfoLogsEachVariableAndItsTreatment) {
               AllOf(Mentions("MCCS INFO NCCL_ALGO (environment, 'ring')", "hint"),
                     HasSubstr("NCCL_SOCKET_IFNAME (environment, 'eth0') is ignored: "),
                     HasSubstr("NCCL_DEBUG (environment, 'INFO') is honoured"),
-                    HasSubstr("NCCL_IB_HCA (" + (folder_ / ".nccl.conf").string())));
+                    HasSubstr("NCCL_IB_HCA (" + directory_.File(".nccl.conf"))));
 }
 
 TEST_F(ReportTest, WarnLogsOnlyUnknownAndUnavailableVariables) {
@@ -119,10 +119,10 @@ TEST_F(DebugOutputTest, TheFileIsNamedAfterHostAndProcess) {
 }
 
 TEST_F(DebugOutputTest, LinesGoToTheFile) {
-  Set("NCCL_DEBUG_FILE", (folder_ / "log.%p").string());
+  Set("NCCL_DEBUG_FILE", directory_.File("log.%p"));
   Set("NCCL_ALGO", "ring");
   EXPECT_THAT(Report("INFO"), IsEmpty());
-  const std::string file = (folder_ / ("log." + std::to_string(getpid()))).string();
+  const std::string file = directory_.File("log." + std::to_string(getpid()));
   EXPECT_THAT(Contents(file), HasSubstr("MCCS INFO NCCL_ALGO"));
 }
 

@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/unit/eventually.h"
 #include "tests/unit/mentions.h"
-#include "tests/unit/store/temp_directory.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace mccs {
 namespace sqlite_store_test {
@@ -31,7 +31,7 @@ std::string WhyNot(const std::string& path, absl::StatusCode code) {
 }
 
 TEST(SqliteStore, SecondControllerGetsTheOwnersProcess) {
-  const TempDirectory directory;
+  const TemporaryDirectory directory;
   const std::string path = directory.File("store.db");
   auto first = SqliteStore::Open(path);
   ASSERT_TRUE(first.ok()) << first.status();
@@ -43,7 +43,7 @@ TEST(SqliteStore, SecondControllerGetsTheOwnersProcess) {
 }
 
 TEST(SqliteStore, SecondControllerFindsTheLockThroughALink) {
-  const TempDirectory directory, other_directory;
+  const TemporaryDirectory directory, other_directory;
   const std::string path = directory.File("store.db"), link = other_directory.File("link.db");
   std::filesystem::create_symlink(path, link);
   for (const auto& [one, other] : {std::pair(path, link), std::pair(link, path)}) {
@@ -57,7 +57,7 @@ TEST(SqliteStore, SecondControllerFindsTheLockThroughALink) {
 // At the first start, the file at the end of the links does not exist yet.
 TEST(SqliteStore, SecondControllerFindsTheLockThroughADanglingLink) {
   for (const bool link_first : {true, false}) {
-    const TempDirectory directory, other_directory;
+    const TemporaryDirectory directory, other_directory;
     const std::string path = directory.File("store.db"), link = other_directory.File("link.db");
     std::filesystem::create_symlink(path, directory.File("near.db"));
     std::filesystem::create_symlink("near.db", directory.File("nearer.db"));
@@ -72,14 +72,14 @@ TEST(SqliteStore, SecondControllerFindsTheLockThroughADanglingLink) {
 }
 
 TEST(SqliteStore, RejectsALinkToItself) {
-  const TempDirectory directory;
+  const TemporaryDirectory directory;
   const std::string link = directory.File("loop.db");
   std::filesystem::create_symlink("loop.db", link);
   EXPECT_FALSE(SqliteStore::Open(link).ok());
 }
 
 TEST(SqliteStore, OnlyAHeldLockMeansAnotherController) {
-  const TempDirectory directory;
+  const TemporaryDirectory directory;
   const std::string path = directory.File("store.db"), file = path + ".lock";
   std::ofstream(file) << "4711\n";
   EXPECT_THAT(std::string(LockError(EWOULDBLOCK, path, file).message()),
@@ -91,7 +91,7 @@ TEST(SqliteStore, OnlyAHeldLockMeansAnotherController) {
 }
 
 TEST(SqliteStore, RejectsAStoreWithHardLinks) {
-  const TempDirectory directory;
+  const TemporaryDirectory directory;
   const std::string path = directory.File("store.db"), other = directory.File("other.db");
   ASSERT_TRUE(SqliteStore::Open(path).ok());
   std::filesystem::create_hard_link(path, other);
@@ -104,7 +104,7 @@ TEST(SqliteStore, RejectsAStoreWithHardLinks) {
 }
 
 TEST(SqliteStore, LockEndsWithAKilledProcess) {
-  const TempDirectory directory;
+  const TemporaryDirectory directory;
   const std::string path = directory.File("store.db");
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
@@ -124,7 +124,7 @@ TEST(SqliteStore, LockEndsWithAKilledProcess) {
 }
 
 TEST(SqliteStore, RejectsFilesOfOtherPrograms) {
-  const TempDirectory directory;
+  const TemporaryDirectory directory;
   const std::string text = directory.File("notes.txt");
   std::ofstream(text) << "this is long enough to be looked at, and it is no database at all\n";
   EXPECT_THAT(WhyNot(text, absl::StatusCode::kInternal), HasSubstr("file is not a database"));
@@ -136,7 +136,7 @@ TEST(SqliteStore, RejectsFilesOfOtherPrograms) {
 }
 
 TEST(SqliteStore, RejectsAnotherSchemaVersion) {
-  const TempDirectory directory;
+  const TemporaryDirectory directory;
   const std::string path = directory.File("store.db");
   ASSERT_TRUE(SqliteStore::Open(path).ok());
   const auto set_version = [&](int version) {
@@ -180,7 +180,7 @@ constexpr int kObjects = 40;
 TEST(SqliteStore, KillAtAnyMomentLeavesAConsistentState) {
   const uint64_t seed = std::random_device()();
   std::mt19937_64 random(seed);
-  const TempDirectory directory;
+  const TemporaryDirectory directory;
   const std::string path = directory.File("store.db");
   void* const shared = mmap(nullptr, sizeof(std::atomic<uint64_t>), PROT_READ | PROT_WRITE,
                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);

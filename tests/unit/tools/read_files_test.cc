@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/unit/store/temp_directory.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace mccs {
 namespace read_files_test {
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 void Write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
 TEST(ReadFiles, ReadsFilesOfADirectoryByName) {
-  const TempDirectory directory;
+  const TemporaryDirectory directory;
   Write(directory.File("b.yml"), "b");
   Write(directory.File("a.yaml"), "a");
   Write(directory.File("c.json"), "c");
@@ -31,7 +31,7 @@ TEST(ReadFiles, ReadsFilesOfADirectoryByName) {
 }
 
 TEST(ReadFiles, ErrorNamesUnreadableFile) {
-  const TempDirectory directory;
+  const TemporaryDirectory directory;
   EXPECT_THAT(std::string(ReadFiles({"/no/such.yaml"}).status().message()),
               HasSubstr("cannot read /no/such.yaml"));
   EXPECT_THAT(std::string(ReadFiles({directory.File("")}).status().message()),
@@ -43,7 +43,7 @@ TEST(ReadFiles, ErrorNamesUnreadableFile) {
 }
 
 TEST(ReadFiles, RejectsInvalidUtf8WithPosition) {
-  const TempDirectory directory;
+  const TemporaryDirectory directory;
   const std::string file = directory.File("a.yaml");
   for (const char* good : {"# Z\xC3\xBCrich \xE2\x82\xAC \xF0\x9F\x98\x80", "\xED\x9F\xBF"}) {
     Write(file, good);
