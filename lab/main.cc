@@ -61,30 +61,37 @@ int Main(int argc, char** argv) {
   std::string name = "default";
   auto add_name = [&](CLI::App* command) {
     command->add_option("--name", name, "name of the lab; several labs can run at once")
+        ->type_name("NAME")
         ->capture_default_str();
   };
   auto add_tenant = [&](CLI::App* command, std::string* tenant) {
-    command->add_option(
-        "--tenant", *tenant,
-        "tenant of the program, one of 'up --tenants' (default: the user's tenant)");
+    command
+        ->add_option("--tenant", *tenant,
+                     "tenant of the program, one of 'up --tenants' (default: the user's tenant)")
+        ->type_name("TENANT");
   };
   // All arguments after the host, or after "--", belong to the program.
   auto add_program = [&](CLI::App* command, std::vector<std::string>* program) {
-    command->add_option("PROGRAM", *program, "the program and its arguments")->required();
+    command->add_option("PROGRAM", *program, "the program and its arguments")
+        ->type_name("")
+        ->required();
   };
 
   UpOptions up_options;
   CLI::App* up = app.add_subcommand("up", "start a lab and wait until all its daemons are ready");
   add_name(up);
   CLI::Option* hosts = up->add_option("--hosts", up_options.hosts, "number of hosts")
+                           ->type_name("N")
                            ->check(CLI::Range(1, kMaxHosts))
                            ->capture_default_str();
   CLI::Option* gpus =
       up->add_option("--gpus", up_options.gpus_per_host, "number of emulated GPUs per host")
+          ->type_name("N")
           ->check(CLI::Range(1, kMaxGpusPerHost))
           ->capture_default_str();
   up->add_option("--topology", up_options.topology,
                  "YAML file with the hosts, switches and links (kind: Topology)")
+      ->type_name("FILE")
       ->excludes(hosts)
       ->excludes(gpus);
   up->add_option("--network", up_options.network,
@@ -97,12 +104,14 @@ int Main(int argc, char** argv) {
   up->add_option("--tenants", up_options.tenants,
                  "a,b: tenants with their own socket on every host (see run --tenant), besides the "
                  "common socket, where each user is a tenant")
+      ->type_name("TENANT,...")
       ->capture_default_str()
       ->delimiter(',')
       ->allow_extra_args(false);
   up->add_option("--mccsd-config", up_options.mccsd_config,
                  "YAML file that is added to the configuration of every mccsd (lanes, algorithms, "
                  "…)")
+      ->type_name("FILE")
       ->check(CLI::ExistingFile);
 
   RunOptions run_options;
@@ -111,17 +120,21 @@ int Main(int argc, char** argv) {
       app.add_subcommand("run", "run a program, one process per GPU, with torchrun's variables");
   add_name(run);
   run->add_option("--ranks", run_options.ranks, "total number of processes (default: one per GPU)")
+      ->type_name("N")
       ->check(CLI::PositiveNumber);
   run->add_option("--ranks-per-host", run_options.ranks_per_host,
                   "number of processes per host (default: one per GPU)")
+      ->type_name("N")
       ->check(CLI::PositiveNumber);
   run->add_option("--hosts", run_options.hosts,
                   "h2,h1: use only these hosts, with ranks in this order (default: all hosts, in "
                   "the lab's order)")
+      ->type_name("HOST,...")
       ->delimiter(',')
       ->allow_extra_args(false);
   run->add_option("--grace", grace_s,
                   "seconds until the other processes are stopped after one has failed")
+      ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
   add_tenant(run, &run_options.tenant);
@@ -148,8 +161,9 @@ int Main(int argc, char** argv) {
   std::string status_name;
   std::string format = "table";
   CLI::App* status = app.add_subcommand("status", "show the daemons of one lab or of all labs");
-  status->add_option("--name", status_name, "name of the lab (default: all)");
+  status->add_option("--name", status_name, "name of the lab (default: all)")->type_name("NAME");
   status->add_option("-o,--output", format, "table or json")
+      ->type_name("FORMAT")
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();
 
@@ -158,6 +172,7 @@ int Main(int argc, char** argv) {
       "show the links of a lab with a network: one line per direction, with the bytes sent");
   add_name(links);
   links->add_option("-o,--output", format, "table or json")
+      ->type_name("FORMAT")
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();
   CLI::App* link = app.add_subcommand("link", "change a link of a lab with a network");

@@ -242,18 +242,20 @@ std::string HostName() {
 // A flag that overrides a key of the configuration.
 struct Flag {
   const char* name;
+  const char* type;
   std::string Config::*field;
   const char* text;  // the default, if any, is appended
 };
 constexpr Flag kFlags[] = {
-    {"--host", &Config::host, "Name of this host (default: the machine's)"},
-    {"--socket", &Config::socket, "Unix socket for tenants"},
-    {"--listen", &Config::listen, "HOST:PORT for peer daemons"},
-    {"--advertise", &Config::advertise, "HOST:PORT at which peers reach this daemon"},
-    {"--state-dir", &Config::state_dir, "Directory for pid and endpoint"},
-    {"--controller", &Config::controller, "HOST:PORT of mccs-controller (default: none)"},
-    {"--metrics-listen", &Config::metrics_listen,
-     "HOST:PORT that serves /metrics to Prometheus (default: none)"},
+    {"--host", "NAME", &Config::host, "Name of this host (default: the machine's)"},
+    {"--socket", "PATH", &Config::socket, "Unix socket for tenants"},
+    {"--listen", "HOST:PORT", &Config::listen, "Address for peer daemons"},
+    {"--advertise", "HOST:PORT", &Config::advertise, "Address at which peers reach this daemon"},
+    {"--state-dir", "DIR", &Config::state_dir, "Directory for the files 'pid' and 'endpoint'"},
+    {"--controller", "HOST:PORT", &Config::controller,
+     "Address of mccs-controller (default: none)"},
+    {"--metrics-listen", "HOST:PORT", &Config::metrics_listen,
+     "HTTP address of /metrics for Prometheus (default: none)"},
 };
 
 int Main(int argc, char** argv) {
@@ -268,10 +270,12 @@ int Main(int argc, char** argv) {
   for (const Flag& flag : kFlags) {
     const std::string& usual = flags.*flag.field;
     app.add_option(flag.name, flags.*flag.field,
-                   usual.empty() ? flag.text : absl::StrCat(flag.text, " (default ", usual, ")"));
+                   usual.empty() ? flag.text : absl::StrCat(flag.text, " (default ", usual, ")"))
+        ->option_text(flag.type);
   }
   auto* level =
-      app.add_option("--log-level", log_level, "debug, info, warning or error (default info)");
+      app.add_option("--log-level", log_level, "debug, info, warning or error (default info)")
+          ->option_text("LEVEL");
   bool print_topology = false;
   app.add_flag(
       "--print-topology", print_topology,
