@@ -83,7 +83,8 @@ std::vector<std::string> SearchDirectories() {
 
 absl::StatusOr<RealLibrary> RealLibrary::OpenAt(const std::string& path) {
   if (IsThisLibrary(path)) {
-    return absl::NotFoundError(absl::StrCat(path, " is this library"));
+    return absl::NotFoundError(
+        absl::StrCat("cannot fall back to ", path, ": it is MCCS's own libnccl.so.2"));
   }
   void* handle = dlopen(path.c_str(), kOpenFlags);
   if (handle == nullptr) return absl::NotFoundError(LinkerError());

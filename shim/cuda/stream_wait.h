@@ -1,5 +1,5 @@
 // The wait of a stream for a word that the daemon advances
-// (docs/decisions/0025-waits-that-leave-the-queue.md).
+// (docs/decisions/0025-waiting-kernel.md).
 //
 // THREAD: any; immutable once made.
 #ifndef MCCS_SHIM_CUDA_STREAM_WAIT_H_

@@ -51,7 +51,7 @@ def labels_text(family):
 def page(families):
     """families: {program: {name: Family}}."""
     lines = ["# Metrics", "", "This page is for operators who write queries and alerts. It is generated from what the "
-             "programs serve at `/metrics`. [Collect metrics](../operators/metrics.md) says how to enable them.", "",
+             "programs serve at `/metrics`. To enable them, see [Collect metrics](../operators/metrics.md).", "",
              "`tenant` is the name of a Tenant or, without one, the daemon's name for the process. Rates and times are "
              "in base units: bytes, seconds.", ""]
     for program, found in families.items():

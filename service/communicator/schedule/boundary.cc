@@ -12,7 +12,9 @@ void BoundaryVote::Begin() { started_.assign(static_cast<size_t>(hosts_), std::n
 absl::Status BoundaryVote::OnStarted(HostIndex from, uint64_t started, uint64_t here) {
   if (HasLeft(from)) return absl::OkStatus();
   std::optional<uint64_t>& answer = started_[static_cast<size_t>(from.value())];
-  if (answer.has_value()) return absl::DataLossError("unexpected answer: it is the second one");
+  if (answer.has_value())
+    return absl::DataLossError(
+        "duplicate answer: the host has already sent its number of operations");
   if (!IsPlausible(started, here)) {
     return absl::DataLossError(absl::StrCat("implausible answer: the host has started operation #",
                                             started, ", this host #", here));

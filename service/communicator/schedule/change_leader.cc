@@ -91,9 +91,10 @@ absl::Status ChangeLeader::OnAnswer(HostIndex from, const peer::StrategyChangeAn
                                     uint64_t here) {
   if (vote_.HasLeft(from) || IsLate(answer)) return absl::OkStatus();
   if (!IsExpected(from, answer)) {
-    return absl::DataLossError(absl::StrCat(
-        "unexpected answer: it is for epoch ", answer.epoch(), ", the last change is to epoch ",
-        newest_.value(), ", in state ", kStageNames[static_cast<size_t>(stage_)]));
+    return absl::DataLossError(absl::StrCat("unexpected StrategyChangeAnswer for epoch ",
+                                            answer.epoch(), ": the last change is to epoch ",
+                                            newest_.value(), ", in state ",
+                                            kStageNames[static_cast<size_t>(stage_)]));
   }
   if (stage_ == Stage::kHolding) return vote_.OnStarted(from, answer.started(), here);
   answered_[static_cast<size_t>(from.value())] =

@@ -86,7 +86,8 @@ absl::StatusOr<bool> DecidedOrder::OnMessage(const StarMessage& received) {
   } else if (message.has_order_started()) {
     // The host may have departed after it sent the answer, and the boundary be known.
     if (leads() && vote_.HasLeft(received.from)) return true;
-    if (!leads() || state_ != State::kHeld) return absl::DataLossError("unexpected answer");
+    if (!leads() || state_ != State::kHeld)
+      return absl::DataLossError("unexpected OrderStarted: this host did not ask for it");
     MCCS_RETURN_IF_ERROR(
         vote_.OnStarted(received.from, message.order_started().operation(), started_));
   } else if (message.has_order_hold()) {
