@@ -150,8 +150,6 @@ class SimTenant {
   void Destroy(SimRank& rank);
   // Ends the process at once, as by SIGKILL.
   void Kill() { pipe_->dead = true; }
-  // Sends arbitrary bytes, for hostile tenants.
-  void SendRaw(std::vector<std::byte> message) { pipe_->to_daemon.push_back(std::move(message)); }
 
  private:
   template <typename Message>

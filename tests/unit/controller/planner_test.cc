@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -77,19 +76,6 @@ TEST_F(PlannerTest, ThePolicyOfTheTenantDecides) {
   EXPECT_EQ(second->origin(), "locality_ring");
 }
 
-TEST_F(PlannerTest, SourcePortsStayWithinThePolicysRange) {
-  const ObjectSet objects =
-      After({}, PolicyDocument("ports",
-                               "  type: locality_ring\n"
-                               "  parameters: {source_ports: {first: 50000, last: 50002}}\n"));
-  const auto strategy = DecideOne(objects, kFirst);
-  ASSERT_TRUE(strategy.ok()) << strategy.status();
-  for (const uint32_t port : strategy->channels(0).source_ports()) {
-    EXPECT_GE(port, 50000u);
-    EXPECT_LE(port, 50002u);
-  }
-}
-
 TEST_F(PlannerTest, AnUnknownCommunicatorIsNotFound) {
   EXPECT_EQ(DecideOne({}, CommId(0xc)).status().code(), absl::StatusCode::kNotFound);
 }
@@ -137,7 +123,7 @@ TEST_F(PlannerTest, KeepsTheOldStrategyOnErrorAndReportsIt) {
   const Decisions decisions = Decide(after, view_);
   EXPECT_TRUE(decisions.changed.empty());
   ASSERT_EQ(decisions.trouble.size(), 1u);
-  EXPECT_THAT(std::string(decisions.trouble[0].message()), HasSubstr("are taken"));
+  EXPECT_THAT(decisions.trouble[0].message(), HasSubstr("are taken"));
 }
 
 TEST_F(PlannerTest, AlgorithmPolicyAppliesInAdditionToRings) {
