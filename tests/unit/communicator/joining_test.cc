@@ -64,11 +64,11 @@ class JoiningTest : public testing::Test {
         random_, *quiet_, limits);
   }
 
-  void Start(bool keep_dialing = false) {
+  void Start(bool keep_dialing = false, CommId id = kId) {
     joining_ = std::make_unique<Joining>(
         JoiningOptions{.access = {&network_.HostNetwork(kHere), &random_, &clock_},
                        .dial = {.route = {.to = {kThere, kPort}, .connect = {}},
-                                .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = kId},
+                                .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = id},
                                 .secret = Secret{}},
                        .keep_dialing = keep_dialing,
                        .log = &log_});
@@ -216,13 +216,7 @@ TEST_F(JoiningTest, UnknownMeetingFailsOrIsRetried) {
     door_.reset();
     Open({.timeouts = {.lookup_ns = kNsPerSec}});
     status_ = absl::OkStatus();
-    joining_ = std::make_unique<Joining>(JoiningOptions{
-        .access = {&network_.HostNetwork(kHere), &random_, &clock_},
-        .dial = {.route = {.to = {kThere, kPort}, .connect = {}},
-                 .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = CommId(99)},
-                 .secret = Secret{}},
-        .keep_dialing = keep_dialing,
-        .log = &log_});
+    Start(keep_dialing, CommId(99));
     EXPECT_EQ(RunToError(10 * kNsPerSec), !keep_dialing) << status_;
   }
 }
