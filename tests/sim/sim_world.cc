@@ -93,8 +93,8 @@ Strategy MakeRingStrategy(Epoch epoch, const std::vector<HostIndex>& ring, int c
 }
 
 bool SimLog::Contains(std::string_view text) const {
-  return std::any_of(lines.begin(), lines.end(),
-                     [&](const std::string& line) { return line.find(text) != std::string::npos; });
+  return std::ranges::any_of(
+      lines, [&](const std::string& line) { return line.find(text) != std::string::npos; });
 }
 
 void SimLog::Write(LogLevel, std::string_view line) { lines.emplace_back(line); }

@@ -2,7 +2,6 @@
 #include "service/communicator/schedule/decided_order.h"
 
 #include <arpa/inet.h>
-#include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,5 @@
 #include "tests/unit/device/reference_numbers.h"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -62,11 +62,11 @@ TEST_F(FrontendTest, LogsARejectedTenantOncePerMinute) {
     ASSERT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
   }
   const std::vector<std::string>& lines = world_.host(0).log().lines;
-  EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
-                          [](const std::string& line) {
-                            return line.find("rejected a process of tenant red") !=
-                                   std::string::npos;
-                          }),
+  EXPECT_EQ(std::ranges::count_if(lines,
+                                  [](const std::string& line) {
+                                    return line.find("rejected a process of tenant red") !=
+                                           std::string::npos;
+                                  }),
             1);
 }
 

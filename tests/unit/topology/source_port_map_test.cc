@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <numeric>
 #include <set>
 #include <sstream>
 
@@ -188,14 +187,13 @@ TEST(SourcePortMap, ReportsUnknownMappings) {
   EcmpPaths paths(probed);
   const auto by_probe = SourcePortMap(probed, paths).PathOf(Ends(probed, "h0/nic0", "h2/nic0"), 1);
   EXPECT_EQ(by_probe.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(by_probe.status().message()), HasSubstr("by probing"));
+  EXPECT_THAT(by_probe.status().message(), HasSubstr("by probing"));
 
   const Topology hashed = Hashing(LeafSpine({}));
   EcmpPaths more(hashed);
   const auto no_address = SourcePortMap(hashed, more).PathOf(Ends(hashed, "h0/nic0", "h2/nic0"), 1);
   EXPECT_EQ(no_address.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(no_address.status().message()),
-              HasSubstr("NIC h0/nic0 has no IPv4 address"));
+  EXPECT_THAT(no_address.status().message(), HasSubstr("NIC h0/nic0 has no IPv4 address"));
 }
 
 // Compares FindPort with PortsByPath, which checks each port.

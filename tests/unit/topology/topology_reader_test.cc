@@ -297,7 +297,7 @@ TEST(TopologyReader, DefaultMtuIsEthernets) {
     EXPECT_EQ(std::string(with(bytes).status().message()),
               absl::StrCat("t.yaml:5:8: an MTU is 576 to 65535 bytes; got ", bytes));
   }
-  EXPECT_THAT(std::string(with("jumbo").status().message()), HasSubstr("t.yaml:5:8"));
+  EXPECT_THAT(with("jumbo").status().message(), HasSubstr("t.yaml:5:8"));
 }
 
 TEST(TopologyReader, AssignsOneAddressPerPatternToEachSwitch) {
