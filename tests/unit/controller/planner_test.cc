@@ -3,15 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "controller/rates/rate_limits.h"
 #include "controller/state/resolved_view.h"
 #include "controller/view/flow.h"
+#include "tests/unit/golden.h"
 #include "tests/unit/mentions.h"
 #include "tests/unit/objects/documents.h"
 #include "tests/unit/policy/clusters.h"
@@ -146,14 +145,6 @@ TEST_F(PlannerTest, AlgorithmPolicyAppliesInAdditionToRings) {
   EXPECT_EQ(Decide(before, view_).changed[0].strategy.algorithms().rules_size(), 0);
 }
 
-std::string Contents(const std::string& file) {
-  std::ifstream in(file);
-  EXPECT_TRUE(in.good()) << file;
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 // A Policy that reserves the links of spine1 for Tenant `favoured`.
 std::string Reserving(const std::string& name, const std::string& type,
                       const std::string& favoured) {
@@ -166,7 +157,7 @@ std::string Reserving(const std::string& name, const std::string& type,
 // 62999 lead over spine0.
 class TestbedPlannerTest : public testing::Test {
  protected:
-  TestbedPlannerTest() { Apply(Contents("examples/topologies/paper-testbed.yaml")); }
+  TestbedPlannerTest() { Apply(ContentOf("examples/topologies/paper-testbed.yaml")); }
 
   void Apply(const std::string& text) { objects_ = After(objects_, text); }
 

@@ -3,10 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <set>
-#include <sstream>
 
+#include "tests/unit/golden.h"
 #include "tests/unit/topology/small_topologies.h"
 #include "topology/linux_multipath_hash.h"
 #include "topology/topology_reader.h"
@@ -48,10 +47,8 @@ absl::StatusOr<std::vector<std::vector<uint16_t>>> PortsByPath(const Topology& t
 }
 
 TEST(SourcePortMap, RulesOfThePapersTestbedSplitThePortsOverTheSpines) {
-  std::ifstream file("examples/topologies/paper-testbed.yaml");
-  std::ostringstream text;
-  text << file.rdbuf();
-  const auto topology = ParseTopology(text.str(), "paper-testbed.yaml");
+  const auto topology =
+      ParseTopology(ContentOf("examples/topologies/paper-testbed.yaml"), "paper-testbed.yaml");
   ASSERT_TRUE(topology.ok()) << topology.status();
   EcmpPaths paths(*topology);
   SourcePortMap map(*topology, paths);
