@@ -134,7 +134,7 @@ class JoiningTest : public testing::Test {
   SimClock clock_;
   SimNetwork network_{clock_, 1};
   SeededRandom random_{1};
-  SimLog log_;
+  RecordingLog log_;
   std::unique_ptr<Log> quiet_ = MakeNullLog();
   Secret secret_there_{};
   std::unique_ptr<PeerListener> door_;

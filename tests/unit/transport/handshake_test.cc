@@ -11,21 +11,12 @@
 #include "service/transport/peer_listener.h"
 #include "tests/sim/sim_network.h"
 #include "tests/unit/mentions.h"
+#include "tests/unit/recording_log.h"
 
 namespace mccs {
 namespace handshake_test {
 
 using testing::HasSubstr;
-
-// Stores the lines, so that tests can search them.
-class RecordingLog final : public Log {
- public:
-  std::vector<std::string> lines;
-
- protected:
-  bool Enabled(LogLevel) const override { return true; }
-  void Write(LogLevel, std::string_view line) override { lines.emplace_back(line); }
-};
 
 class HandshakeTest : public testing::Test {
  protected:
