@@ -6,19 +6,12 @@
 
 #include "tests/sim/sim_control.h"
 #include "tests/sim/sim_job.h"
+#include "tests/unit/objects/documents.h"
 
 namespace mccs {
 namespace controller_restart_test {
 
 constexpr uint64_t kCount = 10'000;  // about 5 ms on this network
-
-// A tenth of the job's rate without a cap.
-constexpr char kCapped[] = R"(
-apiVersion: mccs/v1
-kind: Tenant
-metadata: {name: a}
-spec: {selector: {uids: [1]}, cap: 4Mbit/s}
-)";
 
 class SimControllerRestart : public testing::TestWithParam<uint64_t> {
  protected:
@@ -54,7 +47,8 @@ TEST_P(SimControllerRestart, NextControllerWithoutCapRemovesTheLimit) {
   SCOPED_TRACE(testing::Message() << "seed " << GetParam());
   constexpr int64_t kMeasureNs = 2 * kNsPerSec;
   const uint64_t free = OperationsIn(kMeasureNs);
-  control_->SetObjects(kCapped);
+  // A tenth of the job's rate without a cap.
+  control_->SetObjects(TenantDocument("a", 1, "  cap: 4Mbit/s\n"));
   OperationsIn(kNsPerSec);
   EXPECT_LT(OperationsIn(kMeasureNs), free / 3);
   control_->Kill();

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <functional>
 #include <optional>
 #include <string>
@@ -19,14 +18,9 @@ using testing::HasSubstr;
 
 // The library's message for NCCL_COMM_ID=name:5000 on a host where the name resolves to `address`.
 wire::UniqueId IdAt(const std::string& address, bool resolved = true) {
-  wire::UniqueId id{};
-  id.magic = wire::kUniqueIdMagic;
-  id.version = wire::kWireVersion;
-  id.port = 5000;
+  wire::UniqueId id = MakeUniqueId(address, 5000, 0xc0ffee);
   id.guessable = 1;
   id.resolved = resolved ? 1 : 0;
-  id.comm_id = 0xc0ffee;
-  std::strcpy(id.host, address.c_str());
   return id;
 }
 
@@ -129,8 +123,7 @@ TEST_F(SimDepartureDuringRoster, LeaderErrorNamesDepartedMember) {
       const int departed = 1 + static_cast<int>(seed % 2);
       depart(*tenants_[departed], *ranks_[departed]);
       ExpectOthersFailPromptly(departed);
-      EXPECT_THAT(std::string(ranks_[0]->status.text),
-                  HasSubstr(departed == 1 ? "rank 1" : "rank 2"));
+      EXPECT_THAT(ranks_[0]->status.text, HasSubstr(departed == 1 ? "rank 1" : "rank 2"));
     }
   }
 }

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <vector>
 
 #include "tests/sim/scenario.h"
 
@@ -24,14 +23,6 @@ std::string StalledOn(SimWorld& world, int h) {
   return reports.empty() ? "" : reports.begin()->second.stalled_on;
 }
 
-size_t LinesWith(SimWorld& world, int h, const std::string& text) {
-  size_t lines = 0;
-  for (const std::string& line : world.host(h).log().lines) {
-    lines += line.find(text) != std::string::npos;
-  }
-  return lines;
-}
-
 TEST(SimHangWatcher, NamesMissingRanksOnEveryHost) {
   for (const int missing : {0, 1, 3, 4}) {
     SCOPED_TRACE(testing::Message() << "rank " << missing << " is missing");
@@ -44,13 +35,13 @@ TEST(SimHangWatcher, NamesMissingRanksOnEveryHost) {
       if (r != missing) job.Post(r, OpKind::kAllReduce, kCount);
     }
     world.RunFor(kHangTimeoutNs - kOneSecondNs);
-    for (int h = 0; h < 3; ++h) EXPECT_EQ(LinesWith(world, h, "wait for"), 0u);
+    for (int h = 0; h < 3; ++h) EXPECT_EQ(world.host(h).log().Count("wait for"), 0u);
     world.RunFor(2 * kOneSecondNs);
     const std::string host = missing == 4 ? "h2" : missing == 3 ? "h1" : "h0";
     const std::string expected =
         "wait for rank " + std::to_string(missing) + " on " + host + ", which has not called it";
     for (int h = 0; h < 3; ++h) {
-      EXPECT_EQ(LinesWith(world, h, expected), 1u) << "host " << h;
+      EXPECT_EQ(world.host(h).log().Count(expected), 1u) << "host " << h;
       EXPECT_THAT(StalledOn(world, h),
                   AllOf(HasSubstr("operation #2 (all_reduce #2 count 1000"), HasSubstr(expected)));
     }
@@ -79,9 +70,9 @@ TEST(SimHangWatcher, RepeatsAReportAtMostOncePerMinute) {
   job.Fill(kCount);
   job.Post(1, OpKind::kAllReduce, kCount);
   world.RunFor(6 * kHangTimeoutNs);
-  EXPECT_EQ(LinesWith(world, 0, "rank 1 waits for rank 0 on h0"), 1u);
+  EXPECT_EQ(world.host(0).log().Count("rank 1 waits for rank 0 on h0"), 1u);
   world.RunFor(6 * kHangTimeoutNs);
-  EXPECT_EQ(LinesWith(world, 0, "rank 1 waits for rank 0 on h0"), 2u);
+  EXPECT_EQ(world.host(0).log().Count("rank 1 waits for rank 0 on h0"), 2u);
 }
 
 // A broadcast's root may be several operations ahead.
@@ -93,8 +84,8 @@ TEST(SimHangWatcher, NamesTheOldestPendingOperation) {
     job.Post(r, OpKind::kAllReduce, kCount);
   }
   world.RunFor(kHangTimeoutNs + kOneSecondNs);
-  EXPECT_GE(LinesWith(world, 0, "operation #1"), 1u);
-  EXPECT_GE(LinesWith(world, 0, "wait for rank 2 on h2, which has not called it"), 1u);
+  EXPECT_GE(world.host(0).log().Count("operation #1"), 1u);
+  EXPECT_GE(world.host(0).log().Count("wait for rank 2 on h2, which has not called it"), 1u);
 }
 
 TEST(SimHangWatcher, DoesNotReportASlowOperation) {
@@ -109,7 +100,7 @@ TEST(SimHangWatcher, DoesNotReportASlowOperation) {
   job.PostAll(OpKind::kAllReduce, kMany);
   ASSERT_FALSE(job.Complete(kHangTimeoutNs + kOneSecondNs));
   ASSERT_TRUE(job.Complete(20 * kHangTimeoutNs));
-  for (int h = 0; h < 2; ++h) EXPECT_EQ(LinesWith(world, h, "wait"), 0u);
+  for (int h = 0; h < 2; ++h) EXPECT_EQ(world.host(h).log().Count("wait"), 0u);
 }
 
 TEST(SimHangWatcher, WorksOnASingleHost) {
@@ -139,15 +130,15 @@ TEST(SimHangWatcher, NamesRanksWithoutSendOrReceive) {
       "20 type float32";
   EXPECT_EQ(StalledOn(world, 0), receives);
   EXPECT_EQ(StalledOn(world, 1), sends);
-  EXPECT_EQ(LinesWith(world, 0, receives), 1u);
-  EXPECT_EQ(LinesWith(world, 1, sends), 1u);
+  EXPECT_EQ(world.host(0).log().Count(receives), 1u);
+  EXPECT_EQ(world.host(1).log().Count(sends), 1u);
   job.Post(1, {.sends = true, .peer = 0, .at = 0, .count = 10, .more = true});
   job.Post(1, {.sends = false, .peer = 2, .at = 0, .count = 20});
   ASSERT_TRUE(job.Complete());
   world.RunFor(kOneSecondNs);
   for (int h = 0; h < 2; ++h) {
     EXPECT_EQ(StalledOn(world, h), "");
-    EXPECT_EQ(LinesWith(world, h, "progress again"), 1u);
+    EXPECT_EQ(world.host(h).log().Count("progress again"), 1u);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "tests/sim/hostile_messages.h"
 
 #include <limits>
+#include <string>
 #include <vector>
 
 namespace mccs {

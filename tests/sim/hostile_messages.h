@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <random>
-#include <string>
 
 #include "proto/peer.pb.h"
 #include "service/messages/open_message.h"

@@ -25,8 +25,9 @@ HostilePeer::HostilePeer(SimWorld& world, HostilePeerOptions options, RandomCoun
       network_(world.network().HostNetwork(options_.address)),
       dice_(options_.seed),
       random_(options_.seed),
-      lookup_([this](const Preamble&) { return options_.secret; }),
-      listener_(*network_.Listen({options_.address, kPort})),
+      listener_(std::make_unique<PeerListener>(
+          *network_.Listen({options_.address, kPort}),
+          [this](const Preamble&) { return options_.secret; }, random_, *log_)),
       attacks_from_(kStages[Below(std::size(kStages))]),
       actions_left_(20 + static_cast<int>(Below(60))),
       next_action_(world.clock().Now()) {
@@ -38,7 +39,6 @@ void HostilePeer::Leave() {
   has_left_ = true;
   actions_left_ = 0;
   listener_.reset();
-  arriving_.clear();
   pending_dials_.clear();
   links_.clear();
   lanes_.clear();
@@ -75,22 +75,9 @@ bool HostilePeer::Poll() {
 // ---- Connections --------------------------------------------------------------------------------
 
 bool HostilePeer::PollArrivals() {
-  bool moved = false;
-  for (;;) {
-    auto connection = listener_->Accept();
-    if (!connection.ok() || *connection == nullptr) break;
-    arriving_.emplace_back(*std::move(connection), lookup_, random_, ServerTimeouts{},
-                           world_.clock().Now());
-    moved = true;
-  }
-  std::erase_if(arriving_, [&](ServerHandshake& each) {
-    auto connection = each.Poll(world_.clock().Now());
-    if (connection.ok() && *connection == nullptr) return false;
-    moved = true;
-    if (connection.ok()) Begin(each.preamble(), *std::move(connection));
-    return true;
-  });
-  return moved;
+  std::vector<Peer> peers = listener_->Poll(world_.clock().Now());
+  for (Peer& peer : peers) Begin(peer.preamble, std::move(peer.connection));
+  return !peers.empty();
 }
 
 void HostilePeer::Begin(const Preamble& preamble, std::unique_ptr<Connection> connection) {

@@ -21,10 +21,12 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "base/random.h"
 #include "proto/peer.pb.h"
 #include "service/communicator/links/peer_link.h"
 #include "service/transport/handshake.h"
+#include "service/transport/peer_listener.h"
 #include "tests/sim/hostile_lane.h"
 #include "tests/sim/hostile_messages.h"
 #include "tests/sim/random_counts.h"
@@ -66,7 +68,6 @@ class HostilePeer final : public SimParticipant {
   // Closes all connections.
   void Leave();
 
-  Endpoint endpoint() const { return listener_->local(); }
   // Whether it received bytes of other tenants' memory.
   bool has_foreign_bytes() const { return has_foreign_bytes_; }
 
@@ -156,8 +157,8 @@ class HostilePeer final : public SimParticipant {
   Network& network_;
   Dice dice_;
   SeededRandom random_;
-  const SecretLookup lookup_;
-  std::unique_ptr<Listener> listener_;
+  const std::unique_ptr<Log> log_ = MakeNullLog();
+  std::unique_ptr<PeerListener> listener_;
   const Stage attacks_from_;
   Stage stage_ = Stage::kRendezvous;
   std::vector<Action> actions_;
@@ -166,7 +167,6 @@ class HostilePeer final : public SimParticipant {
   MonotonicNs next_action_;
   bool has_left_ = false;
 
-  std::list<ServerHandshake> arriving_;
   std::list<PendingDial> pending_dials_;
   std::list<Link> links_;
   std::list<HostileLane> lanes_;

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "proto/operation.h"
 #include "service/communicator/lanes/communicator_lanes.h"
 #include "service/communicator/strategy/strategy.h"

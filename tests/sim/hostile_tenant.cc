@@ -1,7 +1,6 @@
 #include "tests/sim/hostile_tenant.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -92,15 +91,11 @@ HostileTenant::HostileTenant(SimWorld& world, const std::vector<int>& hosts, std
 }
 
 wire::UniqueId HostileTenant::MakeUniqueId() {
-  wire::UniqueId id{};
-  id.magic = wire::kUniqueIdMagic;
-  id.version = wire::kWireVersion;
-  id.port = 7400;
+  wire::UniqueId id = mccs::MakeUniqueId(address_, 7400, 0);
   id.guessable = Below(6) == 0 ? 1 : 0;
   id.derived = Below(6) == 0 ? 1 : 0;
   id.comm_id = dice_();
   for (uint8_t& byte : id.secret) byte = static_cast<uint8_t>(dice_());
-  address_.copy(id.host, sizeof(id.host) - 1);
   return id;
 }
 

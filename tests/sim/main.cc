@@ -5,7 +5,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <vector>
 
 #include "tests/sim/random_world.h"
 

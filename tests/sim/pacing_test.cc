@@ -1,9 +1,7 @@
 // Rates, send windows and classes with production daemons over a simulated clock and network: in
 // simulated time a host sends only what it may.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <vector>
 
 #include "tests/sim/sim_job.h"

@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -66,8 +64,8 @@ TEST(SimPortExchange, LanesExchangePortsDuringOperations) {
   }
 }
 
-// The port's holder is not a lane: the lane keeps working, reports it, and moves once the port is
-// free.
+// The port's holder is not a lane: the lane keeps working, is restored when it breaks, reports the
+// port, and moves once that is free.
 TEST(SimPortExchange, LaneWaitsForAPortHeldByAnotherConnection) {
   auto [world, job, changes] = RunningJob(1, {0, 1}, kElements * sizeof(float));
   ASSERT_TRUE(changes.Apply(WithPorts(changes, 2, {61'000})));
@@ -87,6 +85,12 @@ TEST(SimPortExchange, LaneWaitsForAPortHeldByAnotherConnection) {
   const uint64_t reconnects = lane().reconnects;
   EXPECT_EQ(lane().reconnects, reconnects) << "it must reconnect only once";
   EXPECT_TRUE(network.Connect(*remote, {.source_host = "", .source_port = 61'000}).ok());
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(job.Run(OpKind::kAllReduce, 1000), "");
+    ASSERT_TRUE(world.CutLane(lane().local));
+    world.RunFor(300 * kNsPerMs);
+  }
+  EXPECT_THAT(lane().state, testing::HasSubstr("cannot move to source 10.0.0.1:61001"));
   foreign->reset();
   world.RunFor(3 * kNsPerSec);
   EXPECT_THAT(lane().local, EndsWith(":61001"));

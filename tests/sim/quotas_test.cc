@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <deque>
-#include <random>
 
 #include "tests/sim/scenario.h"
 
@@ -15,18 +14,25 @@ namespace quotas_test {
 
 using testing::HasSubstr;
 
+// The controller sends Tenant team-a to a host.
+void SendQuotas(SimWorld& world, int host, const TenantQuotas& quotas) {
+  world.host(host).controller().tenants = {
+      {.name = "team-a",
+       .selector = {.uids = {1}, .sockets = {}, .cgroups = {"/jobs/a"}},
+       .quotas = quotas}};
+}
+
 class SimQuotas : public testing::Test {
  protected:
+  explicit SimQuotas(const BufferLimits& buffers = {}) : world_({.hosts = 1, .buffers = buffers}) {}
+
   SimTenant& Process(const std::string& called, const std::string& cgroup = "") {
     SimTenant& process = world_.AddTenant(0, called, cgroup);
     EXPECT_TRUE(world_.RunUntil([&] { return process.connected(); }));
     return process;
   }
   void SetQuotas(const TenantQuotas& quotas) {
-    world_.host(0).controller().tenants = {
-        {.name = "team-a",
-         .selector = {.uids = {1}, .sockets = {}, .cgroups = {"/jobs/a"}},
-         .quotas = quotas}};
+    SendQuotas(world_, 0, quotas);
     world_.RunFor(kNsPerMs);
   }
   // Forms a communicator of one rank. Null: refused, and refusal_ is the error message.
@@ -45,7 +51,7 @@ class SimQuotas : public testing::Test {
 
   std::string refusal_;
   std::array<std::array<std::byte, 4096>, 6> memory_;
-  SimWorld world_{{.hosts = 1}};
+  SimWorld world_;
 };
 
 TEST_F(SimQuotas, RejectsCommunicatorsAboveTheQuota) {
@@ -92,15 +98,10 @@ TEST_F(SimQuotas, ChangedQuotasApplyToNewRequests) {
 TEST(SimQuotaOfOperations, DelaysOperationsWithoutDeadlock) {
   for (auto [seed, random] : Seeds(20)) {
     SimWorld world({.seed = seed, .hosts = 2});
-    for (int h = 0; h < 2; ++h) {
-      world.host(h).controller().tenants = {
-          {.name = "team-a",
-           .selector = {.uids = {1000}, .sockets = {}, .cgroups = {}},
-           .quotas = {.operations = 1}}};
-    }
+    for (const int h : {0, 1}) SendQuotas(world, h, {.operations = 1});
     std::deque<SimJob> jobs;
     for (int j = 0; j < 3; ++j) {
-      SimJob& job = jobs.emplace_back(world, std::vector<int>{0, 1}, 64 << 10);
+      SimJob& job = jobs.emplace_back(world, std::vector<int>{0, 1}, 64 << 10, "uid 1");
       ASSERT_TRUE(job.Form());
       job.Fill(1000);
     }
@@ -115,11 +116,7 @@ TEST(SimQuotaOfOperations, DelaysOperationsWithoutDeadlock) {
         }
       }
     }
-    ASSERT_TRUE(world.RunUntil(
-        [&] {
-          return std::all_of(jobs.begin(), jobs.end(), [](const SimJob& j) { return j.Done(); });
-        },
-        10 * kNsPerSec));
+    ASSERT_TRUE(world.RunUntil([&] { return std::ranges::all_of(jobs, &SimJob::Done); }));
     for (const SimJob& job : jobs) EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
   }
 }
@@ -127,13 +124,8 @@ TEST(SimQuotaOfOperations, DelaysOperationsWithoutDeadlock) {
 // One communicator always has calls waiting, the other one has a few.
 TEST(SimQuotaOfOperations, CommunicatorsTakeTurns) {
   SimWorld world({.hosts = 2});
-  for (int h = 0; h < 2; ++h) {
-    world.host(h).controller().tenants = {
-        {.name = "team-a",
-         .selector = {.uids = {1000}, .sockets = {}, .cgroups = {}},
-         .quotas = {.operations = 1}}};
-  }
-  SimJob greedy(world, {0, 1}, 64 << 10), modest(world, {0, 1}, 64 << 10);
+  for (const int h : {0, 1}) SendQuotas(world, h, {.operations = 1});
+  SimJob greedy(world, {0, 1}, 64 << 10, "uid 1"), modest(world, {0, 1}, 64 << 10, "uid 1");
   for (SimJob* job : {&greedy, &modest}) {
     ASSERT_TRUE(job->Form());
     job->Fill(1000);
@@ -151,25 +143,10 @@ TEST(SimQuotaOfOperations, CommunicatorsTakeTurns) {
   ASSERT_TRUE(greedy.Complete());
 }
 
-// ---- The limit of buffers that applies to every tenant
-// -------------------------------------------
-
-class SimBufferLimit : public testing::Test {
+// The limit of buffers that applies to every tenant.
+class SimBufferLimit : public SimQuotas {
  protected:
-  SimTenant& Process(const std::string& tenant) {
-    SimTenant& process = world_.AddTenant(0, tenant);
-    EXPECT_TRUE(world_.RunUntil([&] { return process.connected(); }));
-    return process;
-  }
-  // Whether the daemon accepted the buffer.
-  bool Register(SimTenant& process, size_t buffer) {
-    process.Register(memory_[buffer].data(), memory_[buffer].size());
-    world_.RunFor(kNsPerMs);
-    return process.BufferAt(memory_[buffer].data()) != 0;
-  }
-
-  std::array<std::array<std::byte, 64>, 6> memory_;
-  SimWorld world_{{.hosts = 1, .buffers = {.buffers_per_tenant = 3}}};
+  SimBufferLimit() : SimQuotas({.buffers_per_tenant = 3}) {}
 };
 
 TEST_F(SimBufferLimit, AppliesToAllProcessesOfATenant) {

@@ -1,7 +1,5 @@
 #include "tests/sim/random_job.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "tests/sim/random_operator.h"
 

@@ -3,7 +3,6 @@
 #ifndef MCCS_TESTS_SIM_RANDOM_OPERATOR_H_
 #define MCCS_TESTS_SIM_RANDOM_OPERATOR_H_
 
-#include <memory>
 #include <random>
 #include <string>
 #include <vector>

@@ -41,11 +41,7 @@ class RoguePeer {
   // the control link is up.
   bool StartAsLeader() {
     leads_ = true;
-    id_.magic = wire::kUniqueIdMagic;
-    id_.version = wire::kWireVersion;
-    id_.port = kPort;
-    id_.comm_id = 0x1a;
-    std::strcpy(id_.host, kAddress);
+    id_ = MakeUniqueId(kAddress, kPort, 0x1a);
     rank_ = &victim_.Init(id_, 2, 1);
     return RunUntil(
         [&] { return control_link_ != nullptr && HasReceived(&peer::Message::has_hello); });

@@ -244,6 +244,7 @@ std::vector<Attack> AttacksOfALeader() {
   too_long.mutable_failed()->set_message(std::string(1 << 20, 'x'));
   const peer::Message hold = Text("order_hold {}"), begins = Text("order_begins { after: 0 }");
   return {
+      {"DepartureBeforeOpen", Stage::kLinked, {Text("departed { rank: 0x40000000 }")}, "departed"},
       {"DepartureBeforeGo", Stage::kOpened, {Text("departed { rank: 0 }")}, "departed"},
       {"DepartureOfARankOfTheVictim", kActive, {Text("departed { rank: 1 }")}, "departed"},
       {"DepartureOfARankBelowZero", kActive, {Text("departed { rank: -1 }")}, "departed"},
@@ -390,14 +391,6 @@ class RogueLanes : public RoguePeerTest {
 
 TEST_F(RogueLanes, GarbageInsteadOfSliceEndsTheCommunicator) {
   ExpectViolation(rogue_.out(), std::string(64, 'x'));
-}
-
-TEST_F(RogueLanes, InvalidSliceNumberEndsTheCommunicator) {
-  wire::SliceHeader header{};
-  header.magic = wire::kSliceMagic;
-  header.number = std::numeric_limits<uint64_t>::max();
-  ExpectViolation(rogue_.out(),
-                  std::string(reinterpret_cast<const char*>(&header), sizeof(header)));
 }
 
 TEST_F(RogueLanes, AcknowledgementOfUnsentSlicesEndsTheCommunicator) {

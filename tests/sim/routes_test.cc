@@ -5,7 +5,6 @@
 
 #include <random>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/sim/scenario.h"

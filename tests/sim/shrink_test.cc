@@ -17,8 +17,8 @@ constexpr uint64_t kSeeds = 20;
 constexpr size_t kBytes = 256 << 10;
 
 bool AllAnswered(const std::vector<SimJob::RankOfTenant>& seats) {
-  return std::all_of(seats.begin(), seats.end(),
-                     [](const SimJob::RankOfTenant& seat) { return seat.rank->answered; });
+  return std::ranges::all_of(seats,
+                             [](const SimJob::RankOfTenant& seat) { return seat.rank->answered; });
 }
 
 // The ranks not in `excluded` call shrink, in random order with pauses.

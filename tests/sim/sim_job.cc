@@ -31,7 +31,7 @@ SimJob::SimJob(SimWorld& world, const std::vector<RankOfTenant>& seats, size_t b
   }
   RegisterBuffers();
   world.RunUntil([&] {
-    return std::all_of(members_.begin(), members_.end(), [](const Member& m) {
+    return std::ranges::all_of(members_, [](const Member& m) {
       return m.tenant->BufferAt(reinterpret_cast<const std::byte*>(m.output.data())) != 0;
     });
   });
@@ -76,7 +76,7 @@ bool SimJob::Begin(uint32_t init_timeout_ms) {
 }
 
 bool SimJob::Formed() const {
-  return std::all_of(members_.begin(), members_.end(), [](const Member& m) {
+  return std::ranges::all_of(members_, [](const Member& m) {
     return m.rank->answered && m.rank->status.error == wire::ErrorClass::kNone;
   });
 }
@@ -98,8 +98,7 @@ bool SimJob::BufferRefused() const {
 }
 
 bool SimJob::Ended() const {
-  return std::all_of(members_.begin(), members_.end(),
-                     [](const Member& m) { return m.rank->ended; });
+  return std::ranges::all_of(members_, [](const Member& m) { return m.rank->ended; });
 }
 
 void SimJob::Fill(uint64_t count) {
@@ -198,8 +197,8 @@ void SimJob::PostAll(OpKind kind, uint64_t count, int root) {
 }
 
 bool SimJob::Done() const {
-  return std::all_of(members_.begin(), members_.end(),
-                     [](const Member& m) { return m.rank->done() == m.rank->posted; });
+  return std::ranges::all_of(members_,
+                             [](const Member& m) { return m.rank->done() == m.rank->posted; });
 }
 
 bool SimJob::Complete(int64_t limit_ns) {

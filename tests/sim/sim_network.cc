@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <deque>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -242,12 +243,11 @@ void SimNetwork::Heal(const std::string& a, const std::string& b) {
 }
 
 size_t SimNetwork::open_streams() const {
-  return static_cast<size_t>(
-      std::count_if(streams_.begin(), streams_.end(), [](const std::weak_ptr<Stream>& weak) {
-        const std::shared_ptr<Stream> stream = weak.lock();
-        return stream != nullptr && stream->broken.empty() && stream->open[0] &&
-               !stream->closed[0] && !stream->closed[1];
-      }));
+  return static_cast<size_t>(std::ranges::count_if(streams_, [](const std::weak_ptr<Stream>& weak) {
+    const std::shared_ptr<Stream> stream = weak.lock();
+    return stream != nullptr && stream->broken.empty() && stream->open[0] && !stream->closed[0] &&
+           !stream->closed[1];
+  }));
 }
 
 size_t SimNetwork::half_closed_streams(const std::string& address) const {
@@ -354,7 +354,7 @@ uint16_t SimNetwork::FreePort(const std::string& host) {
 }
 
 bool SimNetwork::PortTaken(const Endpoint& local, const Endpoint& remote) const {
-  return std::any_of(streams_.begin(), streams_.end(), [&](const std::weak_ptr<Stream>& weak) {
+  return std::ranges::any_of(streams_, [&](const std::weak_ptr<Stream>& weak) {
     const std::shared_ptr<Stream> stream = weak.lock();
     return stream != nullptr && stream->broken.empty() && !stream->closed[0] &&
            stream->endpoints[0] == local && stream->endpoints[1] == remote;

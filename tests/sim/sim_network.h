@@ -14,7 +14,6 @@
 #define MCCS_TESTS_SIM_SIM_NETWORK_H_
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>

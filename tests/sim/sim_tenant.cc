@@ -198,6 +198,16 @@ uint32_t SimTenant::BufferAt(const std::byte* memory) const {
   return it == buffers_.end() ? 0 : it->second;
 }
 
+wire::UniqueId MakeUniqueId(const std::string& host, uint16_t port, uint64_t comm_id) {
+  wire::UniqueId id{};
+  id.magic = wire::kUniqueIdMagic;
+  id.version = wire::kWireVersion;
+  id.port = port;
+  id.comm_id = comm_id;
+  host.copy(id.host, sizeof(id.host) - 1);
+  return id;
+}
+
 wire::CommInit MakeCommInit(const wire::UniqueId& id, int ranks, int rank) {
   wire::CommInit message{};
   std::memcpy(message.unique_id, &id, sizeof(id));

@@ -98,6 +98,8 @@ struct SimCaptureSlot {
   uint32_t group = 1;  // within the slot
 };
 
+// The id of communicator `comm_id`, whose ranks meet at this address and port.
+wire::UniqueId MakeUniqueId(const std::string& host, uint16_t port, uint64_t comm_id);
 // The request of one rank; its GPU's UUID is derived from the rank.
 wire::CommInit MakeCommInit(const wire::UniqueId& id, int ranks, int rank);
 
@@ -150,8 +152,6 @@ class SimTenant {
   void Destroy(SimRank& rank);
   // Ends the process at once, as by SIGKILL.
   void Kill() { pipe_->dead = true; }
-  // Sends arbitrary bytes, for hostile tenants.
-  void SendRaw(std::vector<std::byte> message) { pipe_->to_daemon.push_back(std::move(message)); }
 
  private:
   template <typename Message>

@@ -92,13 +92,6 @@ Strategy MakeRingStrategy(Epoch epoch, const std::vector<HostIndex>& ring, int c
   return strategy;
 }
 
-bool SimLog::Contains(std::string_view text) const {
-  return std::any_of(lines.begin(), lines.end(),
-                     [&](const std::string& line) { return line.find(text) != std::string::npos; });
-}
-
-void SimLog::Write(LogLevel, std::string_view line) { lines.emplace_back(line); }
-
 std::string SimAddress(int host, int nic) { return absl::StrCat("10.0.", nic, ".", host + 1); }
 
 SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network,

@@ -23,6 +23,7 @@
 #include "tests/sim/sim_network.h"
 #include "tests/sim/sim_tenant.h"
 #include "tests/unit/device/local_importer.h"
+#include "tests/unit/recording_log.h"
 
 namespace mccs {
 
@@ -68,17 +69,6 @@ struct SimWorldOptions {
   std::vector<int64_t> clock_offsets_ns = {};
   // Creates the controller. Absent: each host has a SimController.
   std::function<std::unique_ptr<SimControllerInterface>(SimClock&)> controller = nullptr;
-};
-
-// Stores the log lines for tests.
-class SimLog final : public Log {
- public:
-  std::vector<std::string> lines;
-  bool Contains(std::string_view text) const;
-
- protected:
-  bool Enabled(LogLevel) const override { return true; }
-  void Write(LogLevel level, std::string_view line) override;
 };
 
 // A controller link that proposes what the test queues, and stores each communicator's last report.
@@ -142,7 +132,7 @@ class SimHost {
   Daemon& daemon() { return *daemon_; }
   SimTenantListener& tenant_listener() { return *tenant_listener_; }
   LocalImporter& importer() { return *importer_; }
-  SimLog& log() { return log_; }
+  RecordingLog& log() { return log_; }
   SimController& controller() { return controller_; }
   const std::string& address() const { return address_; }  // address of the first NIC
   bool alive() const { return daemon_ != nullptr; }
@@ -162,7 +152,7 @@ class SimHost {
   const std::string address_;
   const OffsetClock clock_;
   SeededRandom random_;
-  SimLog log_;
+  RecordingLog log_;
   StreamTransport transport_;
   SimController controller_;
   LocalImporter* importer_ = nullptr;  // owned by the device

@@ -33,8 +33,8 @@ class SplitRun {
   }
   SimRank& rank(int r) { return *ranks_[static_cast<size_t>(r)]; }
   bool Answered() const {
-    return std::all_of(ranks_.begin(), ranks_.end(),
-                       [](const SimRank* rank) { return rank == nullptr || rank->answered; });
+    return std::ranges::all_of(
+        ranks_, [](const SimRank* rank) { return rank == nullptr || rank->answered; });
   }
   // The parent's ranks of a color, in the order that NCCL guarantees.
   std::vector<int> Members(int color) const {
@@ -105,9 +105,8 @@ TEST(SimSplit, MatchesSplitsByTheirOrder) {
       world.RunFor(RandomUs(random, 100));
       ++i;
     }
-    ASSERT_TRUE(world.RunUntil([&] {
-      return std::all_of(splits.begin(), splits.end(), [](auto& s) { return s.Answered(); });
-    }));
+    ASSERT_TRUE(world.RunUntil(
+        [&] { return std::ranges::all_of(splits, [](auto& s) { return s.Answered(); }); }));
     for (SplitRun& split : splits) {
       for (int color : {0, 1}) {
         SimJob child(world, split.RanksOfColor(color), 8192);

@@ -7,6 +7,7 @@
 
 #include "tests/sim/sim_control.h"
 #include "tests/sim/sim_job.h"
+#include "tests/unit/objects/documents.h"
 
 namespace mccs {
 namespace time_windows_test {
@@ -16,22 +17,9 @@ constexpr uint64_t kFavouredCount = 200'000;
 constexpr uint64_t kOtherCount = 10'000;
 constexpr int64_t kComputeNs = 140 * kNsPerMs;
 
-constexpr char kObjects[] = R"(
-apiVersion: mccs/v1
-kind: Tenant
-metadata: {name: a}
-spec: {selector: {uids: [1]}}
----
-apiVersion: mccs/v1
-kind: Tenant
-metadata: {name: b}
-spec: {selector: {uids: [2]}}
----
-apiVersion: mccs/v1
-kind: Policy
-metadata: {name: windows}
-spec: {type: time_windows, parameters: {favoured: [a]}}
-)";
+const std::string kObjects =
+    Together({TenantDocument("a", 1), TenantDocument("b", 2),
+              PolicyDocument("windows", "  type: time_windows\n  parameters: {favoured: [a]}\n")});
 
 class SimTimeWindows : public testing::TestWithParam<uint64_t> {
  protected:

@@ -32,16 +32,22 @@ inline std::string LineDifference(const std::string& before, const std::string& 
   return out;
 }
 
-// Expects tests/golden/`name` to be `text`. With MCCS_UPDATE_GOLDEN=1 it writes the file instead.
+// The content of a file of the repository.
 // REQUIRES: the working directory is the repository's root, as ctest sets it.
+inline std::string ContentOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.good()) << path;
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// Expects tests/golden/`name` to be `text`. With MCCS_UPDATE_GOLDEN=1 it writes the file instead.
 inline void ExpectGolden(const std::string& name, const std::string& text) {
   const std::string path = "tests/golden/" + name;
   if (const char* update = std::getenv("MCCS_UPDATE_GOLDEN");
       update != nullptr && std::string_view(update) == "1") {
     std::ofstream(path, std::ios::binary) << text;
   }
-  std::ifstream file(path, std::ios::binary);
-  const std::string golden{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::string golden = ContentOf(path);
   EXPECT_TRUE(golden == text) << path << " differs, " << LineDifference(golden, text)
                               << "If the new text is right, run ./scripts/update_golden and "
                                  "review the difference.";

@@ -264,7 +264,7 @@ TEST(AgentRoundTrip, TwoControllersCannotShareAPort) {
   ASSERT_TRUE(controller.status().ok());
   Controller other(controller.address());
   EXPECT_EQ(other.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(other.status().message()), HasSubstr(controller.address()));
+  EXPECT_THAT(other.status().message(), HasSubstr(controller.address()));
 }
 
 class KeptLog final : public Log {

@@ -211,7 +211,7 @@ TEST_F(AgentTableTest, RejectsInvalidAndLateProposals) {
   EXPECT_EQ(table_.Propose(Proposal(2)).code(), absl::StatusCode::kNotFound);
 }
 
-// ---- Paces --------------------------------------------------------------------------------------
+// ---- Rate limits --------------------------------------------------------------------------------
 
 agent::v1::RateLimits PaceOf(uint64_t revision, CommId id = kId) {
   agent::v1::RateLimits limits;

@@ -70,10 +70,10 @@ TEST(StrategyProto, RejectsInvalidPorts) {
   strategy::Strategy message;
   ToProto(TwoChannels(), &message);
   message.mutable_channels(0)->set_source_ports(0, 65536 + 80);
-  EXPECT_THAT(std::string(StrategyFromProto(message, 3).status().message()), HasSubstr("65616"));
+  EXPECT_THAT(StrategyFromProto(message, 3).status().message(), HasSubstr("65616"));
   ToProto(TwoChannels(), &message);
   message.mutable_channels(1)->mutable_other_lanes(1)->set_source_port(65536 + 81);
-  EXPECT_THAT(std::string(StrategyFromProto(message, 3).status().message()), HasSubstr("65617"));
+  EXPECT_THAT(StrategyFromProto(message, 3).status().message(), HasSubstr("65617"));
 }
 
 TEST(StrategyProto, UsesDefaultCosts) {
@@ -87,7 +87,7 @@ TEST(StrategyProto, RejectsUnknownKindsAndAlgorithmsInRules) {
   strategy::Strategy message;
   ToProto(TwoChannels(), &message);
   message.mutable_algorithms()->mutable_rules(0)->set_kind(256 + 5);
-  EXPECT_THAT(std::string(StrategyFromProto(message, 3).status().message()), HasSubstr("261"));
+  EXPECT_THAT(StrategyFromProto(message, 3).status().message(), HasSubstr("261"));
   ToProto(TwoChannels(), &message);
   message.mutable_algorithms()->mutable_rules(0)->set_algorithm(
       static_cast<strategy::Algorithm>(3));

@@ -1,6 +1,5 @@
 // Costs and errors of direct exchanges. plan_sweep_test.cc proves their correctness; the proof here
 // covers slices of fewer pieces than there are pairs of ranks.
-#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -148,8 +147,7 @@ TEST(ExchangePlan, RejectsTooManySteps) {
   const auto plan =
       BuildPlan(KeyOf(OpKind::kAllToAll), layout, VariedOrders(1024, 1), HostIndex(0));
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(plan.status().message()),
-              HasSubstr("all_to_all with 128 ranks on one of 1024 hosts"));
+  EXPECT_THAT(plan.status().message(), HasSubstr("all_to_all with 128 ranks on one of 1024 hosts"));
   // With only one rank that sends or receives, the limit is never reached.
   EXPECT_TRUE(BuildPlan(KeyOf(OpKind::kGather), layout, VariedOrders(1024, 1), HostIndex(0)).ok());
 }

@@ -19,7 +19,6 @@
 //
 // Cost: quadratic in the number of steps of one channel; intended for tests with few rounds. More
 // rounds repeat the same pattern once two groups of rounds and all slots have been used.
-// rounds repeat the same pattern once two groups of rounds and all slots have been used.
 #ifndef MCCS_TESTS_UNIT_ALGORITHMS_PLAN_CHECK_H_
 #define MCCS_TESTS_UNIT_ALGORITHMS_PLAN_CHECK_H_
 

@@ -264,7 +264,7 @@ TEST(PlanCheck, ManySlicesAtOnceToAHostThatDoesTheSameAreADeadlock) {
     std::stable_partition(plans[h].programs[0].steps.begin(), plans[h].programs[0].steps.end(),
                           [](const Step& s) { return s.kind != StepKind::kReceive; });
   }
-  EXPECT_THAT(std::string(CheckPlans(plans, layout, options).message()), HasSubstr("deadlock"));
+  EXPECT_THAT(CheckPlans(plans, layout, options).message(), HasSubstr("deadlock"));
 }
 
 TEST(PlanCheck, PlacesThatDoNotExistAreNamed) {

@@ -14,8 +14,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 int CountSteps(const Program& program, StepKind kind) {
-  return static_cast<int>(std::count_if(program.steps.begin(), program.steps.end(),
-                                        [&](const Step& step) { return step.kind == kind; }));
+  return static_cast<int>(
+      std::ranges::count_if(program.steps, [&](const Step& step) { return step.kind == kind; }));
 }
 
 // How often combines, or sends, read a block of a buffer of local rank `local`.

@@ -1,12 +1,9 @@
 // Which operation may start when: a leader and members; the test plays the other hosts.
 #include "service/communicator/schedule/decided_order.h"
 
-#include <arpa/inet.h>
-#include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,18 +15,9 @@
 namespace mccs {
 namespace decided_order_test {
 
-// The messages written to the connection.
+// The messages written to the connection since the last call.
 std::vector<peer::Message> Written(FakeWire& wire) {
-  std::vector<peer::Message> messages;
-  size_t at = 0;
-  while (at < wire.written.size()) {
-    uint32_t length;
-    std::memcpy(&length, wire.written.data() + at, sizeof(length));
-    length = ntohl(length);
-    EXPECT_TRUE(
-        messages.emplace_back().ParseFromString(wire.written.substr(at + sizeof(length), length)));
-    at += sizeof(length) + length;
-  }
+  std::vector<peer::Message> messages = wire.Written();
   wire.written.clear();
   return messages;
 }

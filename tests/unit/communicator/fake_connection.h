@@ -3,12 +3,14 @@
 #define MCCS_TESTS_UNIT_COMMUNICATOR_FAKE_CONNECTION_H_
 
 #include <arpa/inet.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "proto/peer.pb.h"
 #include "service/transport/network.h"
@@ -29,6 +31,19 @@ struct FakeWire {
     const uint32_t length = htonl(static_cast<uint32_t>(body.size()));
     to_read.append(reinterpret_cast<const char*>(&length), sizeof(length));
     to_read += body;
+  }
+  // The messages in `written`.
+  std::vector<peer::Message> Written() const {
+    std::vector<peer::Message> messages;
+    for (size_t at = 0; at < written.size();) {
+      uint32_t length;
+      std::memcpy(&length, written.data() + at, sizeof(length));
+      at += sizeof(length);
+      length = ntohl(length);
+      EXPECT_TRUE(messages.emplace_back().ParseFromString(written.substr(at, length)));
+      at += length;
+    }
+    return messages;
   }
 };
 

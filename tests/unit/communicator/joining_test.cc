@@ -64,11 +64,11 @@ class JoiningTest : public testing::Test {
         random_, *quiet_, limits);
   }
 
-  void Start(bool keep_dialing = false) {
+  void Start(bool keep_dialing = false, CommId id = kId) {
     joining_ = std::make_unique<Joining>(
         JoiningOptions{.access = {&network_.HostNetwork(kHere), &random_, &clock_},
                        .dial = {.route = {.to = {kThere, kPort}, .connect = {}},
-                                .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = kId},
+                                .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = id},
                                 .secret = Secret{}},
                        .keep_dialing = keep_dialing,
                        .log = &log_});
@@ -134,7 +134,7 @@ class JoiningTest : public testing::Test {
   SimClock clock_;
   SimNetwork network_{clock_, 1};
   SeededRandom random_{1};
-  SimLog log_;
+  RecordingLog log_;
   std::unique_ptr<Log> quiet_ = MakeNullLog();
   Secret secret_there_{};
   std::unique_ptr<PeerListener> door_;
@@ -216,13 +216,7 @@ TEST_F(JoiningTest, UnknownMeetingFailsOrIsRetried) {
     door_.reset();
     Open({.timeouts = {.lookup_ns = kNsPerSec}});
     status_ = absl::OkStatus();
-    joining_ = std::make_unique<Joining>(JoiningOptions{
-        .access = {&network_.HostNetwork(kHere), &random_, &clock_},
-        .dial = {.route = {.to = {kThere, kPort}, .connect = {}},
-                 .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = CommId(99)},
-                 .secret = Secret{}},
-        .keep_dialing = keep_dialing,
-        .log = &log_});
+    Start(keep_dialing, CommId(99));
     EXPECT_EQ(RunToError(10 * kNsPerSec), !keep_dialing) << status_;
   }
 }

@@ -119,6 +119,15 @@ class LaneSetHosts : public testing::Test {
     return options;
   }
 
+  static Preamble LaneFrom(int from, int to, ChannelId channel) {
+    return {.purpose = ConnectionPurpose::kLane,
+            .comm_id = CommId(0x2a),
+            .epoch = Epoch(1),
+            .channel = channel,
+            .from_host = HostIndex(from),
+            .to_host = HostIndex(to)};
+  }
+
   void OpenDoor(int h) {
     hosts_[h].listener = std::make_unique<PeerListener>(
         std::move(*network_.HostNetwork(AddressOf(h)).Listen({AddressOf(h), kPort})),
@@ -130,7 +139,7 @@ class LaneSetHosts : public testing::Test {
     for (int h = 0; h < count(); ++h) OpenDoor(h);
     for (int h = 0; h < count(); ++h) Make(h);
     ASSERT_TRUE(Run([&] {
-      return std::all_of(hosts_.begin(), hosts_.end(), [](Host& h) { return h.lanes->ready(); });
+      return std::ranges::all_of(hosts_, [](Host& h) { return h.lanes->ready(); });
     })) << lanes(0).DescribeMissing();
   }
 

@@ -38,14 +38,6 @@ class LaneSetPeersTest : public LaneSetHosts {
     EXPECT_TRUE(lane.ok()) << lane.status();
     return **lane;
   }
-  static Preamble LaneFrom(int from, int to, ChannelId channel) {
-    return {.purpose = ConnectionPurpose::kLane,
-            .comm_id = CommId(0x2a),
-            .epoch = Epoch(1),
-            .channel = channel,
-            .from_host = HostIndex(from),
-            .to_host = HostIndex(to)};
-  }
 };
 
 // ---- Success ------------------------------------------------------------------------------------
@@ -193,7 +185,7 @@ TEST_F(LaneSetPeersTest, FailsBothEndsAfterReconnectTimeout) {
   const MonotonicNs broken = clock_.Now();
   for (int h : {0, 2}) {
     ASSERT_TRUE(RunToError(h));
-    EXPECT_THAT(std::string(hosts_[h].status.message()),
+    EXPECT_THAT(hosts_[h].status.message(),
                 HasSubstr("lane of channel 0 with host " + AddressOf(2 - h) + ":7400"));
     EXPECT_EQ(clock_.Now() - broken, kLaneReconnectTimeoutNs);
   }
@@ -206,7 +198,7 @@ TEST_F(LaneSetPeersTest, FailsOnRefusedLane) {
   lanes(0).SendTo(kFirst, HostIndex(2));
   ASSERT_TRUE(RunToError(0));
   EXPECT_TRUE(absl::IsUnavailable(hosts_[0].status)) << hosts_[0].status;
-  EXPECT_THAT(std::string(hosts_[0].status.message()), HasSubstr("10.0.0.3:7400"));
+  EXPECT_THAT(hosts_[0].status.message(), HasSubstr("10.0.0.3:7400"));
 }
 
 TEST_F(LaneSetPeersTest, TimesOutOnSilentHost) {
@@ -215,7 +207,7 @@ TEST_F(LaneSetPeersTest, TimesOutOnSilentHost) {
   lanes(0).SendTo(kFirst, HostIndex(2));
   EXPECT_LT(lanes(0).NextDeadline(), kNever) << "no byte may arrive to wake the engine";
   EXPECT_TRUE(Run([&] { return !hosts_[0].status.ok(); }, 60 * kNsPerSec));
-  EXPECT_THAT(std::string(hosts_[0].status.message()), HasSubstr("10.0.0.3:7400"));
+  EXPECT_THAT(hosts_[0].status.message(), HasSubstr("10.0.0.3:7400"));
 }
 
 TEST_F(LaneSetPeersTest, IgnoresBrokenLaneToDepartedHost) {
@@ -275,7 +267,7 @@ TEST_F(LaneSetPeersTest, EnforcesTotalMemoryLimit) {
   }
   status = set->StagingTo(kFirst, HostIndex(1)).status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("fewer channels or smaller slots"));
+  EXPECT_THAT(status.message(), HasSubstr("fewer channels or smaller slots"));
   EXPECT_EQ(fit, 3) << "besides the ring's slots";
 }
 

@@ -52,7 +52,7 @@ TEST_F(LaneSetTest, RejectsForeignSourceAddress) {
   options.strategy.channels[1].addresses = {"10.7.7.7", AddressOf(1)};
   const absl::Status status = LaneSet::Make(options).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("channel 1: source address 10.7.7.7"));
+  EXPECT_THAT(status.message(), HasSubstr("channel 1: source address 10.7.7.7"));
   EXPECT_EQ(device_.taken, 0);
   options.strategy.channels[1].addresses = {AddressOf(0), "10.7.7.7"};
   EXPECT_TRUE(LaneSet::Make(options).ok()) << "only the other host can check it";
@@ -87,7 +87,7 @@ TEST_F(LaneSetTest, FailsIfFirstConnectionIsRefused) {
   Make(0);
   ASSERT_TRUE(RunToError(0));
   EXPECT_TRUE(absl::IsUnavailable(hosts_[0].status)) << hosts_[0].status;
-  EXPECT_THAT(std::string(hosts_[0].status.message()), HasSubstr("10.0.0.2:7400"));
+  EXPECT_THAT(hosts_[0].status.message(), HasSubstr("10.0.0.2:7400"));
 }
 
 TEST_F(LaneSetTest, FailsWithoutMemory) {
@@ -99,13 +99,7 @@ TEST_F(LaneSetTest, FailsWithoutMemory) {
 
 TEST_F(LaneSetTest, ClosesConnectionForUnknownLane) {
   OpenAll();
-  const Preamble good{.purpose = ConnectionPurpose::kLane,
-                      .comm_id = CommId(0x2a),
-                      .epoch = Epoch(1),
-                      .channel = ChannelId(0),
-                      .from_host = HostIndex(0),
-                      .to_host = HostIndex(1)};
-  std::vector<Preamble> wrong(6, good);
+  std::vector<Preamble> wrong(6, LaneFrom(0, 1, ChannelId(0)));
   wrong[0].epoch = Epoch(2);
   wrong[1].channel = ChannelId(kChannels);
   wrong[2].channel = ChannelId(-1);
@@ -134,12 +128,7 @@ TEST_F(LaneSetTest, SingleHostClosesEveryConnection) {
 // The sender opens another only after it lost the first, which the receiver may not know yet.
 TEST_F(LaneSetTest, NewerConnectionReplacesOlder) {
   OpenAll();
-  const Preamble preamble{.purpose = ConnectionPurpose::kLane,
-                          .comm_id = CommId(0x2a),
-                          .epoch = Epoch(1),
-                          .channel = ChannelId(0),
-                          .from_host = HostIndex(0),
-                          .to_host = HostIndex(1)};
+  const Preamble preamble = LaneFrom(0, 1, ChannelId(0));
   auto first = std::make_shared<FakeWire>(), second = std::make_shared<FakeWire>();
   lanes(1).Accept(preamble, std::make_unique<FakeConnection>(first));
   lanes(1).Accept(preamble, std::make_unique<FakeConnection>(second));
@@ -155,17 +144,10 @@ TEST_F(LaneSetTest, FailsOnProtocolError) {
   auto wire = std::make_shared<FakeWire>();
   wire->to_read.assign(4096, 'Z');
   const MonotonicNs before = clock_.Now();
-  lanes(1).Accept({.purpose = ConnectionPurpose::kLane,
-                   .comm_id = CommId(0x2a),
-                   .epoch = Epoch(1),
-                   .channel = ChannelId(1),
-                   .from_host = HostIndex(0),
-                   .to_host = HostIndex(1)},
-                  std::make_unique<FakeConnection>(wire));
+  lanes(1).Accept(LaneFrom(0, 1, ChannelId(1)), std::make_unique<FakeConnection>(wire));
   ASSERT_TRUE(RunToError(1));
   EXPECT_TRUE(absl::IsDataLoss(hosts_[1].status)) << hosts_[1].status;
-  EXPECT_THAT(std::string(hosts_[1].status.message()),
-              HasSubstr("lane of channel 1 with host 10.0.0.1:7400"));
+  EXPECT_THAT(hosts_[1].status.message(), HasSubstr("lane of channel 1 with host 10.0.0.1:7400"));
   EXPECT_EQ(clock_.Now(), before);
 }
 
@@ -232,7 +214,7 @@ TEST_F(LaneSetTest, FailsBothEndsAfterReconnectTimeout) {
   for (int h : {0, 1}) {
     ASSERT_TRUE(RunToError(h));
     EXPECT_TRUE(absl::IsUnavailable(hosts_[h].status)) << hosts_[h].status;
-    EXPECT_THAT(std::string(hosts_[h].status.message()),
+    EXPECT_THAT(hosts_[h].status.message(),
                 HasSubstr("lane of channel 1 with host " + AddressOf(1 - h) + ":7400"));
     EXPECT_EQ(clock_.Now() - broken, kLaneReconnectTimeoutNs);
   }

@@ -39,20 +39,8 @@ class RendezvousTest : public testing::Test {
     for (int i = 0; i < 100 && rendezvous_.Poll(); ++i) {
     }
   }
-  // All messages sent to a guest, in order.
-  static std::vector<peer::Message> Received(const std::shared_ptr<FakeWire>& wire) {
-    std::vector<peer::Message> messages;
-    auto copy = std::make_shared<FakeWire>();
-    copy->to_read = wire->written;
-    PeerLink link(std::make_unique<FakeConnection>(copy));
-    for (;;) {
-      auto message = link.Receive();
-      if (!message.ok() || !message->has_value()) return messages;
-      messages.push_back(**message);
-    }
-  }
   static std::string RefusalTo(const std::shared_ptr<FakeWire>& wire) {
-    for (const peer::Message& message : Received(wire)) {
+    for (const peer::Message& message : wire->Written()) {
       if (message.has_rejected()) return message.rejected().message();
     }
     return "";
@@ -73,7 +61,7 @@ TEST_F(RendezvousTest, SendsRosterWhenAllHaveJoined) {
   a->Deliver(Join(3, 1, "h0"));
   Run();
   for (const auto& wire : {a, b}) {
-    const auto received = Received(wire);
+    const auto received = wire->Written();
     ASSERT_FALSE(received.empty());
     ASSERT_TRUE(received.back().has_roster());
     EXPECT_EQ(received.back().roster().comm_id(), id.comm_id);
@@ -121,7 +109,7 @@ TEST_F(RendezvousTest, RejectsOnlyOtherTenantFromGuessableMeeting) {
   Run();
   EXPECT_THAT(RefusalTo(liar), HasSubstr("a job of tenant blue"));
   for (const auto& wire : {a, b}) {
-    const auto received = Received(wire);
+    const auto received = wire->Written();
     ASSERT_FALSE(received.empty());
     EXPECT_TRUE(received.back().has_roster()) << received.back().ShortDebugString();
   }
@@ -135,7 +123,7 @@ TEST_F(RendezvousTest, RejectsOnlyOtherTenantFromGuessableMeeting) {
   EXPECT_THAT(RefusalTo(a), "");
   b->Deliver(Join(2, 1, "h1"));
   Run();
-  EXPECT_TRUE(Received(b).back().has_roster());
+  EXPECT_TRUE(b->Written().back().has_roster());
 }
 
 TEST_F(RendezvousTest, RejectsSharedGpuUnlessBothAllowIt) {
@@ -181,8 +169,8 @@ TEST_F(RendezvousTest, ForwardsReasonOfWithdrawal) {
   b->read_broken = true;  // and it disconnects
   Run();
   EXPECT_EQ(RefusalTo(a), "init timed out: rank 2 has not joined");
-  ASSERT_TRUE(Received(a).back().has_rejected());
-  EXPECT_EQ(Received(a).back().rejected().error_code(),
+  ASSERT_TRUE(a->Written().back().has_rejected());
+  EXPECT_EQ(a->Written().back().rejected().error_code(),
             static_cast<uint32_t>(absl::StatusCode::kDeadlineExceeded));
   EXPECT_FALSE(RefusalTo(b).empty()) << "it waits for an answer";
   EXPECT_EQ(rendezvous_.meetings(), 0u);
@@ -196,7 +184,7 @@ TEST_F(RendezvousTest, HostWithoutRanksCannotEndMeeting) {
   Run();
   a->Deliver(Join(2, 1, "h0"));
   Run();
-  EXPECT_TRUE(Received(a).back().has_roster());
+  EXPECT_TRUE(a->Written().back().has_roster());
 }
 
 TEST_F(RendezvousTest, RejectsIllegalMessages) {
@@ -227,8 +215,8 @@ TEST_F(RendezvousTest, RejectsTooLongMessages) {
   auto other = Connect(id);
   other->Deliver(Join(1, 0, "h0"));
   Run();
-  EXPECT_TRUE(Received(wire).empty());
-  EXPECT_TRUE(Received(other).back().has_roster());
+  EXPECT_TRUE(wire->Written().empty());
+  EXPECT_TRUE(other->Written().back().has_roster());
 }
 
 TEST_F(RendezvousTest, ToleratesDisconnectWithoutRanks) {
@@ -240,7 +228,7 @@ TEST_F(RendezvousTest, ToleratesDisconnectWithoutRanks) {
   EXPECT_EQ(RefusalTo(a), "");
   a->Deliver(Join(2, 1, "h0"));
   Run();
-  EXPECT_TRUE(Received(a).back().has_roster());
+  EXPECT_TRUE(a->Written().back().has_roster());
 }
 
 TEST_F(RendezvousTest, TruncatesMissingRanks) {
@@ -249,7 +237,7 @@ TEST_F(RendezvousTest, TruncatesMissingRanks) {
   a->Deliver(Join(1 << 20, 1, "h0"));
   Run();
   Run(kNsPerSec);
-  const auto received = Received(a);
+  const auto received = a->Written();
   ASSERT_EQ(received.size(), 1u) << "sent once, because nothing changed";
   EXPECT_EQ(received[0].waiting().missing_ranks(0), 0);
   EXPECT_EQ(received[0].waiting().missing_ranks(1), 2);
@@ -307,8 +295,8 @@ TEST_F(RendezvousTest, GuessableIdMayBeReusedWithNewId) {
   auto a = Connect(id);
   a->Deliver(Join(1, 0, "h0"));
   Run();
-  ASSERT_TRUE(Received(a).back().has_roster());
-  EXPECT_NE(Received(a).back().roster().comm_id(), 77u);
+  ASSERT_TRUE(a->Written().back().has_roster());
+  EXPECT_NE(a->Written().back().roster().comm_id(), 77u);
 }
 
 }  // namespace rendezvous_test

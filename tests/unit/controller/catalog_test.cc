@@ -198,7 +198,7 @@ TEST_F(CatalogTest, RejectsAStoreOfAnotherRelease) {
   ASSERT_TRUE(store_.Commit(change).ok());
   const auto opened = Catalog::Open(&store_, &clock_, log_.get());
   EXPECT_EQ(opened.status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(opened.status().message()),
+  EXPECT_THAT(opened.status().message(),
               HasSubstr("stored Tenant a:6:3: Tenant 'a': unknown key 'colour'"));
 }
 

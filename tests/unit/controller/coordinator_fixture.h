@@ -32,7 +32,7 @@ class CoordinatorTest : public testing::Test {
     ASSERT_EQ(out.size(), 1u);
     EXPECT_EQ(out[0].to, agent);
     EXPECT_FALSE(out[0].message.has_value());
-    EXPECT_THAT(std::string(out[0].end.message()), testing::HasSubstr(why));
+    EXPECT_THAT(out[0].end.message(), testing::HasSubstr(why));
   }
   std::string StateOf(int host) {
     return ListHosts(coordinator_.state(), clock_.now).hosts(host).state();

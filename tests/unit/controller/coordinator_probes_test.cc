@@ -1,6 +1,5 @@
 // Source port mapping `probe`: the coordinator's requests and its reaction to answers. The fabric
 // uses a hash that is unknown to the coordinator.
-#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"

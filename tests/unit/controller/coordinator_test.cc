@@ -312,7 +312,7 @@ TEST_F(CoordinatorTest, ACommunicatorIsFoundByAnUnambiguousPrefix) {
   Send(kFirst, Announcement(MakeAnnounce(0xab00000000000001, {"h0"})));
   Send(kFirst, Announcement(MakeAnnounce(0xac00000000000002, {"h0"})));
   EXPECT_EQ(Describe("ab")->summary().id(), "ab00000000000001");
-  EXPECT_THAT(std::string(Describe("a").status().message()), HasSubstr("matches 2 communicators"));
+  EXPECT_THAT(Describe("a").status().message(), HasSubstr("matches 2 communicators"));
   EXPECT_EQ(Describe("a").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Describe("ff").status().code(), absl::StatusCode::kNotFound);
   for (const char* id : {"", "xyz", "00000000000000000"}) {

@@ -70,7 +70,7 @@ TEST(Drains, TopologyWithADrainedLinkCannotBeDeleted) {
   const auto set = Apply(std::string(kTopology) + Drain("d", "link: leaf0-spine0"));
   ASSERT_TRUE(set.ok()) << set.status();
   const auto without = PlanDelete(*set, {{ObjectKind::kTopology, "fabric"}});
-  EXPECT_THAT(std::string(without.status().message()), HasSubstr("Drain 'd', spec.link"));
+  EXPECT_THAT(without.status().message(), HasSubstr("Drain 'd', spec.link"));
 }
 
 TEST(Drains, NamesAreValidObjectNames) {
@@ -104,7 +104,7 @@ TEST(Drains, AvoidsTheNameOfAnotherDrain) {
   put(second, {.host = "h1", .link = "", .reason = ""});
   const auto third = NameOfNewDrain(set, other);
   EXPECT_EQ(third.status().code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_THAT(std::string(third.status().message()),
+  EXPECT_THAT(third.status().message(),
               OneLineMentions("Drain 'link.a.b.c-s'", "link a/b.c-s", "link a.b/c-s"));
 }
 

@@ -19,20 +19,6 @@ using testing::HasSubstr;
 
 const std::string kTopology = TwoSpinesDocument("h[0-1]", "h[2-3]");
 
-constexpr char kCap[] = R"(---
-apiVersion: mccs/v1
-kind: Tenant
-metadata: {name: team-a}
-spec: {selector: {uids: [1000]}, cap: 1Gbit/s}
-)";
-
-constexpr char kPolicy[] = R"(---
-apiVersion: mccs/v1
-kind: Policy
-metadata: {name: for-a}
-spec: {type: fair_flow, selector: {tenants: [team-a]}}
-)";
-
 class ExplanationTest : public testing::Test {
  protected:
   ExplanationTest() {
@@ -53,8 +39,8 @@ class ExplanationTest : public testing::Test {
   void Report(uint64_t id, const std::string& host, int from, int hosts, uint16_t port) {
     state_.registry.Report(host, ReportingLane(id, from, (from + 1) % hosts, port).report());
   }
-  control::v1::Explanation Ask(const std::string& id, const std::string& objects) {
-    state_.objects = std::make_shared<ObjectSet>(After({}, objects));
+  control::v1::Explanation Ask(const std::string& id, const std::vector<std::string>& documents) {
+    state_.objects = std::make_shared<ObjectSet>(After({}, Together(documents)));
     const auto ground = GatherExplanation(state_, id, 0);
     EXPECT_TRUE(ground.ok()) << ground.status();
     return Explain(*ground, *state_.objects);
@@ -72,15 +58,12 @@ constexpr char kFirst[] = "0000000000000007";
 
 TEST_F(ExplanationTest, ShowsAlgorithmsChosenByTheOperator) {
   Announce(1, {"h0", "h1"});
-  const std::string chosen = R"(---
-apiVersion: mccs/v1
-kind: Policy
-metadata: {name: small}
-spec: {type: algorithm, parameters: {algorithm: direct}, selector: {sizes: {max_bytes: 64KiB}}}
-)";
-  EXPECT_EQ(WhyOf(Ask("0", std::string(kTopology) + chosen))["Algorithm"],
+  const std::string chosen = PolicyDocument("small",
+                                            "  type: algorithm\n  parameters: {algorithm: direct}\n"
+                                            "  selector: {sizes: {max_bytes: 64KiB}}\n");
+  EXPECT_EQ(WhyOf(Ask("0", {kTopology, chosen}))["Algorithm"],
             "direct for all_reduce, sizes up to 64 KiB, by Policy 'small'");
-  EXPECT_FALSE(WhyOf(Ask("0", kTopology)).contains("Algorithm"));
+  EXPECT_FALSE(WhyOf(Ask("0", {kTopology})).contains("Algorithm"));
 }
 
 TEST_F(ExplanationTest, FlowShareIsLimitedByItsFullestLink) {
@@ -88,7 +71,7 @@ TEST_F(ExplanationTest, FlowShareIsLimitedByItsFullestLink) {
   Announce(8, {"h1", "h3"}, "uid 2000");
   Report(7, "h0", 0, 2, 61050);
   Report(8, "h1", 0, 2, 61060);  // over the same spine
-  control::v1::Explanation explanation = Ask(kFirst, kTopology);
+  control::v1::Explanation explanation = Ask(kFirst, {kTopology});
   ASSERT_EQ(explanation.flows_size(), 1);
   const control::v1::ExplainedFlow shared = explanation.flows(0);
   EXPECT_THAT(shared.links(),
@@ -105,28 +88,27 @@ TEST_F(ExplanationTest, FlowShareIsLimitedByItsFullestLink) {
   EXPECT_TRUE(shared.in_ring());
 
   Report(8, "h1", 0, 2, 61160);  // the other spine
-  explanation = Ask(kFirst, kTopology);
+  explanation = Ask(kFirst, {kTopology});
   EXPECT_NEAR(explanation.flows(0).fair_share_bps(), UsableFraction(1500) * 10e9, 1e3);
   EXPECT_EQ(explanation.flows(0).shared_with_size(), 0);
 }
 
 TEST_F(ExplanationTest, ReportsUnenforcedAndLoweredGuarantees) {
   Announce(7, {"h0", "h2"});
-  const std::string tenant =
-      "---\napiVersion: mccs/v1\nkind: Tenant\nmetadata: {name: team-a}\n"
-      "spec: {selector: {uids: [1000]}, guarantee: 100Gbit/s}\n";
-  EXPECT_EQ(WhyOf(Ask(kFirst, kTopology + tenant))["Guarantee"],
+  const std::string tenant = TenantDocument("team-a", 1000, "  guarantee: 100Gbit/s\n");
+  EXPECT_EQ(WhyOf(Ask(kFirst, {kTopology, tenant}))["Guarantee"],
             "not enforced: no Policy `shares` selects this communicator");
-  const std::string shares =
-      "---\napiVersion: mccs/v1\nkind: Policy\nmetadata: {name: p}\nspec: {type: shares}\n";
-  EXPECT_THAT(WhyOf(Ask(kFirst, kTopology + tenant + shares))["Guarantee"],
+  const std::string shares = PolicyDocument("p", "  type: shares\n");
+  EXPECT_THAT(WhyOf(Ask(kFirst, {kTopology, tenant, shares}))["Guarantee"],
               HasSubstr("lowered, in proportion: "));
 }
 
 TEST_F(ExplanationTest, NamesTheCapAsTheLimit) {
   Announce(7, {"h0", "h2"});
   Report(7, "h0", 0, 2, 61050);
-  const control::v1::Explanation explanation = Ask(kFirst, kTopology + kCap + kPolicy);
+  const control::v1::Explanation explanation = Ask(
+      kFirst, {kTopology, TenantDocument("team-a", 1000, "  cap: 1Gbit/s\n"),
+               PolicyDocument("for-a", "  type: fair_flow\n  selector: {tenants: [team-a]}\n")});
   EXPECT_NEAR(explanation.flows(0).fair_share_bps(), 1e9, 1e5);
   EXPECT_EQ(explanation.flows(0).limit(), "the tenant's cap");
   auto why = WhyOf(explanation);
@@ -137,15 +119,15 @@ TEST_F(ExplanationTest, NamesTheCapAsTheLimit) {
 
 TEST_F(ExplanationTest, ComparesTheRingWithTheOrderOfRanks) {
   Announce(7, {"h0", "h2", "h1", "h3"});
-  EXPECT_THAT(WhyOf(Ask(kFirst, kTopology))["Ring"],
+  EXPECT_THAT(WhyOf(Ask(kFirst, {kTopology}))["Ring"],
               OneLineMentions("h0 → h2 → h1 → h3 → h0", "channel 0", "2 racks", "4 times",
                               "at least 2", "by rank 4"));
-  EXPECT_THAT(WhyOf(Ask(kFirst, ""))["Ring"], HasSubstr("channel 0: within one rack"));
+  EXPECT_THAT(WhyOf(Ask(kFirst, {}))["Ring"], HasSubstr("channel 0: within one rack"));
 }
 
 TEST_F(ExplanationTest, ShowsCostsAndTheirSource) {
   Announce(7, {"h0", "h2"});
-  EXPECT_THAT(WhyOf(Ask(kFirst, ""))["Costs"],
+  EXPECT_THAT(WhyOf(Ask(kFirst, {}))["Costs"],
               OneLineMentions("hop 10 us", "host 16 G", "lane 16 G", "memory 64 G", "own"));
   agent::v1::Announce announce = state_.registry.communicators().begin()->second.announced;
   CostParameters measured;
@@ -153,7 +135,7 @@ TEST_F(ExplanationTest, ShowsCostsAndTheirSource) {
   measured.host_bytes_per_us = measured.lane_bytes_per_us = 12.5;
   PutCosts(measured, announce.mutable_strategy());
   EXPECT_TRUE(state_.registry.Announce("h0", announce, 0).ok());
-  EXPECT_THAT(WhyOf(Ask(kFirst, ""))["Costs"],
+  EXPECT_THAT(WhyOf(Ask(kFirst, {}))["Costs"],
               OneLineMentions("hop 92 us", "host 100 M", "lane 100 M", "measured", "hop 10 us",
                               "host 16 G", "lane 16 G"));
 }
@@ -161,11 +143,11 @@ TEST_F(ExplanationTest, ShowsCostsAndTheirSource) {
 TEST_F(ExplanationTest, ReportsUnknownPaths) {
   Announce(7, {"h0", "h2"});
   Report(7, "h0", 0, 2, 40000);  // no rule for this port
-  control::v1::Explanation explanation = Ask(kFirst, kTopology);
+  control::v1::Explanation explanation = Ask(kFirst, {kTopology});
   EXPECT_EQ(explanation.flows(0).links_size(), 0);
   EXPECT_THAT(WhyOf(explanation)["Paths"],
               HasSubstr("of 2 flows use source ports without a known path"));
-  explanation = Ask(kFirst, "");
+  explanation = Ask(kFirst, {});
   EXPECT_EQ(explanation.flows(0).fair_share_bps(), 0);
   EXPECT_THAT(WhyOf(explanation)["Paths"], HasSubstr("not known: "));
   EXPECT_EQ(WhyOf(explanation)["Policy"], "locality_ring: no Policy selects this communicator");
@@ -174,7 +156,7 @@ TEST_F(ExplanationTest, ReportsUnknownPaths) {
 TEST_F(ExplanationTest, DistinguishesLanesOutsideTheRing) {
   Announce(7, {"h0", "h1", "h2"});
   Report(7, "h0", 2, 2, 61050);  // from h2 to the host after the next one
-  const control::v1::Explanation explanation = Ask(kFirst, kTopology);
+  const control::v1::Explanation explanation = Ask(kFirst, {kTopology});
   EXPECT_EQ(explanation.flows(0).to(), "h1");
   EXPECT_FALSE(explanation.flows(0).in_ring());
   EXPECT_EQ(explanation.flows(0).fair_share_bps(), 0);
@@ -182,7 +164,7 @@ TEST_F(ExplanationTest, DistinguishesLanesOutsideTheRing) {
 
 TEST_F(ExplanationTest, OneHostHasNoFlows) {
   Announce(7, {"h0"});
-  const control::v1::Explanation explanation = Ask(kFirst, kTopology);
+  const control::v1::Explanation explanation = Ask(kFirst, {kTopology});
   EXPECT_EQ(explanation.flows_size(), 0);
   EXPECT_EQ(WhyOf(explanation)["Ring"], "single host: no network traffic");
 }

@@ -60,15 +60,14 @@ TEST_F(PendingDumpsTest, RejectsUnknownAndLostHosts) {
               HasSubstr("host h1 is lost since 2 s: its connection closed"));
   const absl::Status why = dumps_.Add(Registry(), "h0", 0, nullptr).status();
   EXPECT_TRUE(absl::IsNotFound(why));
-  EXPECT_THAT(std::string(why.message()), HasSubstr("none has registered"));
+  EXPECT_THAT(why.message(), HasSubstr("none has registered"));
 }
 
 TEST_F(PendingDumpsTest, LostHostFailsItsRequests) {
   ASSERT_TRUE(Add("h0").ok());
   ASSERT_TRUE(Add("h1").ok());
   dumps_.OnHostLost("h1", "silent for more than 3000 ms");
-  EXPECT_THAT(std::string(TakeError().message()),
-              HasSubstr("host h1 was lost before it answered: silent"));
+  EXPECT_THAT(TakeError().message(), HasSubstr("host h1 was lost before it answered: silent"));
 }
 
 TEST_F(PendingDumpsTest, RequestWithoutAnswerExpires) {

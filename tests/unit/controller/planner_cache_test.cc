@@ -1,7 +1,6 @@
 // A planner that is updated decides the same as a new one.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <iterator>
 #include <memory>
 #include <random>

@@ -3,16 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <fstream>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "controller/rates/rate_limits.h"
 #include "controller/state/resolved_view.h"
 #include "controller/view/flow.h"
+#include "tests/unit/golden.h"
 #include "tests/unit/mentions.h"
 #include "tests/unit/objects/documents.h"
 #include "tests/unit/policy/clusters.h"
@@ -77,19 +75,6 @@ TEST_F(PlannerTest, ThePolicyOfTheTenantDecides) {
   EXPECT_EQ(second->origin(), "locality_ring");
 }
 
-TEST_F(PlannerTest, SourcePortsStayWithinThePolicysRange) {
-  const ObjectSet objects =
-      After({}, PolicyDocument("ports",
-                               "  type: locality_ring\n"
-                               "  parameters: {source_ports: {first: 50000, last: 50002}}\n"));
-  const auto strategy = DecideOne(objects, kFirst);
-  ASSERT_TRUE(strategy.ok()) << strategy.status();
-  for (const uint32_t port : strategy->channels(0).source_ports()) {
-    EXPECT_GE(port, 50000u);
-    EXPECT_LE(port, 50002u);
-  }
-}
-
 TEST_F(PlannerTest, AnUnknownCommunicatorIsNotFound) {
   EXPECT_EQ(DecideOne({}, CommId(0xc)).status().code(), absl::StatusCode::kNotFound);
 }
@@ -137,7 +122,7 @@ TEST_F(PlannerTest, KeepsTheOldStrategyOnErrorAndReportsIt) {
   const Decisions decisions = Decide(after, view_);
   EXPECT_TRUE(decisions.changed.empty());
   ASSERT_EQ(decisions.trouble.size(), 1u);
-  EXPECT_THAT(std::string(decisions.trouble[0].message()), HasSubstr("are taken"));
+  EXPECT_THAT(decisions.trouble[0].message(), HasSubstr("are taken"));
 }
 
 TEST_F(PlannerTest, AlgorithmPolicyAppliesInAdditionToRings) {
@@ -160,14 +145,6 @@ TEST_F(PlannerTest, AlgorithmPolicyAppliesInAdditionToRings) {
   EXPECT_EQ(Decide(before, view_).changed[0].strategy.algorithms().rules_size(), 0);
 }
 
-std::string Contents(const std::string& file) {
-  std::ifstream in(file);
-  EXPECT_TRUE(in.good()) << file;
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 // A Policy that reserves the links of spine1 for Tenant `favoured`.
 std::string Reserving(const std::string& name, const std::string& type,
                       const std::string& favoured) {
@@ -180,7 +157,7 @@ std::string Reserving(const std::string& name, const std::string& type,
 // 62999 lead over spine0.
 class TestbedPlannerTest : public testing::Test {
  protected:
-  TestbedPlannerTest() { Apply(Contents("examples/topologies/paper-testbed.yaml")); }
+  TestbedPlannerTest() { Apply(ContentOf("examples/topologies/paper-testbed.yaml")); }
 
   void Apply(const std::string& text) { objects_ = After(objects_, text); }
 

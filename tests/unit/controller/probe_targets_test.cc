@@ -82,8 +82,7 @@ TEST_F(ProbeTargetsTest, IncludesPortsOfAllLanes) {
   CommunicatorView& other = AddCommunicator(&view_, 2, "b", {"h1", "h2"});
   for (const uint32_t port : {61001, 0}) other.strategy.mutable_channels(0)->add_source_ports(port);
   const auto targets = Targets();
-  EXPECT_EQ(std::count_if(targets.begin(), targets.end(), [](const auto& w) { return w.in_use; }),
-            1);
+  EXPECT_EQ(std::ranges::count_if(targets, [](const auto& w) { return w.in_use; }), 1);
   EXPECT_TRUE(targets.front().in_use);
   EXPECT_EQ(targets.front().host, "h1");
   EXPECT_EQ(targets.front().flow.source_port, 61001);

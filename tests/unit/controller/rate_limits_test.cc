@@ -114,7 +114,7 @@ TEST_F(RateLimitsTest, RejectsAGuaranteeThatLinksCannotHold) {
   EXPECT_TRUE(CheckGuarantees(before, fits, view_).ok());
   const absl::Status refusal = CheckGuarantees(before, broken, view_);
   EXPECT_EQ(refusal.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(refusal.message()),
+  EXPECT_THAT(refusal.message(),
               Mentions("Tenant 'b'", "spec.guarantee", "h0/nic0 → leaf0", "50 G", "tenants a, b",
                        FormatBitRate(UsableFraction(1500) * 50 * kGbps)));
   // The change raises no guarantee, so it is not rejected.
@@ -184,7 +184,7 @@ TEST(GuaranteeLimits, RejectsAGuaranteeAboveEveryNic) {
   const absl::Status refusal = CheckGuaranteesAgainstNics(before, Promise("49.9Gbit/s", before));
   EXPECT_EQ(refusal.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(
-      std::string(refusal.message()),
+      refusal.message(),
       OneLineMentions("Tenant 'a'", "spec.guarantee", "h0/nic0-leaf0", "Topology 't'", "49.9 G",
                       FormatBitRate(UsableFraction(Topology::kDefaultMtuBytes) * kLinkBps)));
 }

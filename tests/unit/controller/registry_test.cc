@@ -105,7 +105,7 @@ TEST_F(RegistryTest, RejectsAnotherDaemonOfAReadyHost) {
   const absl::Status rejected = Register(kSecond, MakeHost("h0", "", "10.0.0.2:7400"));
   EXPECT_TRUE(absl::IsAlreadyExists(rejected)) << rejected;
   for (const char* field : {"10.0.0.1:7400", "'h0'", "10.0.0.2:7400"})
-    EXPECT_THAT(std::string(rejected.message()), HasSubstr(field));
+    EXPECT_THAT(rejected.message(), HasSubstr(field));
   EXPECT_EQ(Host("h0").agent, kFirst);
 }
 
@@ -223,7 +223,7 @@ TEST_F(RegistryTest, RejectsASecondLeader) {
   AnnouncePair();
   const absl::Status rejected = Announce("h1", AnnounceOf({"h0", "h1"}));
   EXPECT_TRUE(absl::IsAlreadyExists(rejected)) << rejected;
-  EXPECT_THAT(std::string(rejected.message()), HasSubstr("led by h0, not by h1"));
+  EXPECT_THAT(rejected.message(), HasSubstr("led by h0, not by h1"));
   EXPECT_TRUE(absl::IsAlreadyExists(Register(kThird, "h2", {AnnounceOf({"h2", "h1"})})));
   EXPECT_FALSE(registry_.hosts().contains("h2")) << "the registration failed as a whole";
   EXPECT_EQ(Record().leader, "h0");

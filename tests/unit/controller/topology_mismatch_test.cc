@@ -107,7 +107,7 @@ TEST_F(TopologyMismatchTest, RejectsAnMtuAboveTheNics) {
   const ObjectSet jumbo = PlanApply({}, Read(std::string(kTopology) + "  mtu: 9000\n"))->next;
   EXPECT_TRUE(CheckAgainstHosts({}, jumbo, view_).ok());
   view_.hosts[2].nics[1].mtu_bytes = 1500;
-  EXPECT_THAT(std::string(CheckAgainstHosts({}, jumbo, view_).message()),
+  EXPECT_THAT(CheckAgainstHosts({}, jumbo, view_).message(),
               Mentions("Topology 't'", "spec.mtu", "host h2", "NIC nic1", "MTU 9000", "MTU 1500"));
   EXPECT_THAT(FindTopologyMismatches(jumbo, view_), SizeIs(1));
   MarkMismatched(jumbo, &view_);

@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const EmulatedAllocation& a
 void ExpectRefused(const absl::StatusOr<std::unique_ptr<DeviceMemory>>& imported,
                    const std::string& why) {
   EXPECT_EQ(imported.status().code(), absl::StatusCode::kInvalidArgument) << imported.status();
-  EXPECT_THAT(std::string(imported.status().message()), HasSubstr(why));
+  EXPECT_THAT(imported.status().message(), HasSubstr(why));
 }
 
 TEST(EmulationImporter, MapsTheSameMemory) {

@@ -20,8 +20,9 @@ using testing::ElementsAre;
 // Runs `step` until it returns kDone, and reports its end.
 class TestJob final : public MappingJob {
  public:
-  TestJob(std::string name, std::function<Progress()> step, std::atomic<int>* destroyed = nullptr)
-      : MappingJob({"blue", 7}),
+  TestJob(std::string name, std::function<Progress()> step, std::atomic<int>* destroyed = nullptr,
+          MappingOwner owner = {"blue", 7})
+      : MappingJob(std::move(owner)),
         name(std::move(name)),
         step_(std::move(step)),
         destroyed_(destroyed) {}
@@ -131,26 +132,14 @@ TEST(MappingThreads, ReturnsAllOfManyJobs) {
 
 // ---- The queue of jobs --------------------------------------------------------------------------
 
-class NamedJob final : public MappingJob {
- public:
-  NamedJob(MappingOwner owner, std::string its_name)
-      : MappingJob(std::move(owner)), name(std::move(its_name)) {}
-  Progress Step() override { return Progress::kDone; }
-  void Finish() override {}
-  const std::string name;
-};
-
 class FairJobQueueTest : public testing::Test {
  protected:
   void Push(const std::string& tenant, pid_t process, const std::string& name) {
-    queue_.Push(std::make_unique<NamedJob>(MappingOwner{tenant, process}, name));
-  }
-  static std::string NameOf(const std::unique_ptr<MappingJob>& job) {
-    return job == nullptr ? "" : static_cast<NamedJob&>(*job).name;
+    queue_.Push(std::make_unique<TestJob>(name, nullptr, nullptr, MappingOwner{tenant, process}));
   }
   std::vector<std::string> PopAll() {
     std::vector<std::string> names;
-    while (std::unique_ptr<MappingJob> job = queue_.Pop()) names.push_back(NameOf(job));
+    while (const auto job = queue_.Pop()) names.push_back(static_cast<TestJob&>(*job).name);
     return names;
   }
 

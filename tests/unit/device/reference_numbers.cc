@@ -1,6 +1,5 @@
 #include "tests/unit/device/reference_numbers.h"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -10,7 +9,7 @@ namespace {
 
 // Sum, product, minimum and maximum of two values of an arithmetic type.
 template <typename T>
-T Combine(ReduceOp op, T a, T b) {
+T CombineValues(ReduceOp op, T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
     if (op == ReduceOp::kMin || op == ReduceOp::kMax) {
       if (std::isnan(a)) return b;
@@ -40,8 +39,8 @@ T Accumulate(const MemOp& op, const std::vector<T>& inputs, const std::vector<T>
   T result{};
   for (size_t k = 0; k < inputs.size(); ++k) {
     volatile T value = inputs[k];  // volatile: every product is rounded
-    if (op.sources[k].scaled) value = Combine<T>(ReduceOp::kProd, value, scales[k]);
-    result = k == 0 ? T{value} : Combine<T>(op.op, result, value);
+    if (op.sources[k].scaled) value = CombineValues<T>(ReduceOp::kProd, value, scales[k]);
+    result = k == 0 ? T{value} : CombineValues<T>(op.op, result, value);
   }
   return result;
 }

@@ -11,7 +11,6 @@
 #include <chrono>
 #include <deque>
 #include <map>
-#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -47,7 +46,7 @@ class Copies {
   bool Done(size_t job) const { return copies_[job].to == copies_[job].from; }
   bool Untouched(size_t job) const {
     const std::vector<float>& to = copies_[job].to;
-    return std::all_of(to.begin(), to.end(), [](float value) { return value == kUntouched; });
+    return std::ranges::all_of(to, [](float value) { return value == kUntouched; });
   }
   size_t size() const { return copies_.size(); }
 
@@ -375,8 +374,7 @@ TEST(BoundedQueue, SeveralThreadsLoseAndDuplicateNothing) {
     }
   }
   for (const std::vector<int>& of_producer : seen) {
-    EXPECT_TRUE(
-        std::all_of(of_producer.begin(), of_producer.end(), [](int times) { return times == 1; }));
+    EXPECT_TRUE(std::ranges::all_of(of_producer, [](int times) { return times == 1; }));
   }
   Entry none;
   EXPECT_FALSE(queue.Pop(none));

@@ -366,8 +366,6 @@ TEST_F(ChannelRunnerTest, EarlyMismatchedSliceDoesNotTouchBuffer) {
 
 // ---- Lanes to and from several hosts ------------------------------------------------------------
 
-// A program with lanes to and from several hosts.
-
 using ChannelRunnerPeersTest = ChannelRunnerFixture;
 
 TEST_F(ChannelRunnerPeersTest, LaneWithoutCreditDoesNotBlockOthers) {

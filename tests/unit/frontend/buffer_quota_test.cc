@@ -26,8 +26,8 @@ TEST(BufferQuota, ATenantAtItsLimitAffectsNoOther) {
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(Take(quota, "blue", blue).ok());
   const absl::Status refused = Take(quota, "blue", blue);
   EXPECT_TRUE(absl::IsResourceExhausted(refused));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("tenant blue has registered 3 "));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("limits.buffers_per_tenant"));
+  EXPECT_THAT(refused.message(), HasSubstr("tenant blue has registered 3 "));
+  EXPECT_THAT(refused.message(), HasSubstr("limits.buffers_per_tenant"));
   EXPECT_TRUE(Take(quota, "red", red).ok());
   blue.pop_back();
   EXPECT_TRUE(Take(quota, "blue", blue).ok());
@@ -40,7 +40,7 @@ TEST(BufferQuota, BytesAreLimitedPerTenantToo) {
   for (uint64_t bytes : {uint64_t{401}, ~uint64_t{0}}) {
     const absl::Status refused = Take(quota, "blue", blue, bytes);
     EXPECT_TRUE(absl::IsResourceExhausted(refused)) << bytes;
-    EXPECT_THAT(std::string(refused.message()), HasSubstr("limits.mapped_bytes_per_tenant"));
+    EXPECT_THAT(refused.message(), HasSubstr("limits.mapped_bytes_per_tenant"));
   }
   EXPECT_EQ(quota.buffers(), 1u);
   EXPECT_TRUE(Take(quota, "blue", blue, 400).ok());
@@ -56,7 +56,7 @@ TEST(BufferQuota, AllTenantsTogetherStayBelowWhatTheKernelMaps) {
     ASSERT_TRUE(Take(quota, i % 2 == 0 ? "blue" : "red", shares).ok());
   const absl::Status refused = Take(quota, "green", shares);
   EXPECT_TRUE(absl::IsResourceExhausted(refused));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("all tenants of this host"));
+  EXPECT_THAT(refused.message(), HasSubstr("all tenants of this host"));
 }
 
 TEST(BufferQuota, AShareMayOutliveTheQuota) {

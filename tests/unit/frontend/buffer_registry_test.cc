@@ -55,7 +55,7 @@ TEST_F(BufferRegistryTest, ResolvesRangesInside) {
 TEST_F(BufferRegistryTest, RejectsRangesOutside) {
   const uint32_t id = Register(1000)->value();
   const uint64_t huge = std::numeric_limits<uint64_t>::max();
-  EXPECT_THAT(std::string(Check(id, 8, 993).message()), HasSubstr("993 bytes at offset 8 exceed"));
+  EXPECT_THAT(Check(id, 8, 993).message(), HasSubstr("993 bytes at offset 8 exceed"));
   for (const auto& [offset, bytes] : {std::pair<uint64_t, uint64_t>{1001, 0},
                                       {huge, 1},
                                       {huge, huge},
@@ -68,7 +68,7 @@ TEST_F(BufferRegistryTest, RejectsRangesOutside) {
 
 TEST_F(BufferRegistryTest, AnOffsetBetweenElementsIsRefused) {
   const uint32_t id = Register(1000)->value();
-  EXPECT_THAT(std::string(Check(id, 6, 4, 4).message()), HasSubstr("not aligned"));
+  EXPECT_THAT(Check(id, 6, 4, 4).message(), HasSubstr("not aligned"));
 }
 
 TEST_F(BufferRegistryTest, UnknownAndReleasedBuffersAreRefused) {
@@ -118,8 +118,8 @@ TEST_F(BufferRegistryTest, AProcessHasALimit) {
   for (size_t i = 0; i < kMaxBuffersPerProcess; ++i) ASSERT_TRUE(Register(1).ok());
   const absl::Status refused = Register(1).status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("8192"));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("larger allocations"));
+  EXPECT_THAT(refused.message(), HasSubstr("8192"));
+  EXPECT_THAT(refused.message(), HasSubstr("larger allocations"));
   ASSERT_TRUE(registry_->Release(BufferId(1)).ok());
   EXPECT_TRUE(Register(1).ok());
 }

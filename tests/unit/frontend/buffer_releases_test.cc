@@ -71,11 +71,11 @@ TEST_F(BufferReleasesTest, AFactorOnTheDeviceIsAUse) {
 TEST_F(BufferReleasesTest, ASecondReleaseIsRefused) {
   Push(Call(1));
   ASSERT_TRUE(Begin(7).ok());
-  EXPECT_THAT(std::string(Begin(8).message()), HasSubstr("is being released"));
+  EXPECT_THAT(Begin(8).message(), HasSubstr("is being released"));
   ASSERT_TRUE(endpoint_->Front().ok());
   endpoint_->Complete();
   EXPECT_THAT(Poll(), ElementsAre(7));
-  EXPECT_THAT(std::string(Begin(9).message()), HasSubstr("is not registered"));
+  EXPECT_THAT(Begin(9).message(), HasSubstr("is not registered"));
 }
 
 TEST_F(BufferReleasesTest, DoesNotWaitForFailedOperations) {

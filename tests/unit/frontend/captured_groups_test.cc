@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <utility>
 
 #include "tests/unit/frontend/rank_endpoint_fixture.h"
 
@@ -78,7 +77,7 @@ TEST_F(CapturedGroupsTest, ACaptureBeforeTheCommunicatorHasFormedIsRefused) {
   endpoint_ = MakeForming();
   const absl::Status refused = Add(1, At(5, 1, Call(1)));
   EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("still forming"));
+  EXPECT_THAT(refused.message(), HasSubstr("still forming"));
 }
 
 TEST_F(CapturedGroupsTest, KeysCountCollectivesInTheOrderOfTheirCapture) {
@@ -197,7 +196,7 @@ TEST_F(CapturedGroupsTest, ABufferIsHeldWhileTheGroupRunsAndNotBetween) {
   endpoint_->CompleteCaptured(1);
   EXPECT_TRUE(released->expired());
   Reach(0, 1);
-  EXPECT_THAT(std::string(endpoint_->NextCaptured(0).status().message()), HasSubstr("freed"));
+  EXPECT_THAT(endpoint_->NextCaptured(0).status().message(), HasSubstr("freed"));
 }
 
 TEST_F(CapturedGroupsTest, RejectsInvalidCallsAtTheCapture) {
@@ -235,8 +234,7 @@ TEST_F(CapturedGroupsTest, InvalidSlotValuesFailTheRank) {
   page().captured_ready[9].store(4);  // not polled
   EXPECT_EQ(NextKey(), 0u);
   page().captured_ready[0].store(2);
-  EXPECT_THAT(std::string(endpoint_->NextCaptured(0).status().message()),
-              HasSubstr("shows group 2 of 1"));
+  EXPECT_THAT(endpoint_->NextCaptured(0).status().message(), HasSubstr("shows group 2 of 1"));
 }
 
 TEST_F(CapturedGroupsTest, AGroupThatIsLaunchedWhileItRunsFailsTheRank) {

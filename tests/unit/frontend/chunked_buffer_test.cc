@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "service/device/cpu_device.h"
 #include "service/frontend/buffer_registry.h"
@@ -162,14 +161,13 @@ TEST_F(ChunkedBufferTest, ChunksCountAgainstTheTenantsLimit) {
   uint64_t more = 0;
   for (; status.ok() && more < kRange / kChunk; ++more) status = Map(more * kChunk);
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("buffers_per_tenant"));
+  EXPECT_THAT(status.message(), HasSubstr("buffers_per_tenant"));
   ASSERT_TRUE(registry_.Release(full).ok());
   EXPECT_TRUE(Map(more * kChunk).ok()) << "the unmapped range is free";
 }
 
 TEST_F(ChunkedBufferTest, ReservationsAreBounded) {
-  EXPECT_THAT(std::string(registry_.Reserve(2 * kGiB).status().message()),
-              HasSubstr("mapped_bytes_per_tenant"));
+  EXPECT_THAT(registry_.Reserve(2 * kGiB).status().message(), HasSubstr("mapped_bytes_per_tenant"));
   EXPECT_FALSE(registry_.Reserve(0).ok());
   EXPECT_FALSE(registry_.Reserve(4097).ok());
   EXPECT_EQ(quota_.buffers(), 1u);

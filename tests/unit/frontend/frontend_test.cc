@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -61,13 +60,7 @@ TEST_F(FrontendTest, LogsARejectedTenantOncePerMinute) {
     Connect(kRed, 2);
     ASSERT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
   }
-  const std::vector<std::string>& lines = world_.host(0).log().lines;
-  EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
-                          [](const std::string& line) {
-                            return line.find("rejected a process of tenant red") !=
-                                   std::string::npos;
-                          }),
-            1);
+  EXPECT_EQ(world_.host(0).log().Count("rejected a process of tenant red"), 1u);
 }
 
 // Processes that connect as fast as they are accepted, until one is rejected.

@@ -317,8 +317,6 @@ TEST_F(RankEndpointTest, RandomRecordsAreRefusedOrHarmless) {
 
 // ---- Groups: which calls run concurrently, and when streams are released ------------------------
 
-// Which calls of a group run concurrently, and when the streams are released.
-
 class RankEndpointGroupsTest : public RankEndpointTest {
  protected:
   wire::WorkRecord Send(uint64_t sequence, int peer, bool more = true) {

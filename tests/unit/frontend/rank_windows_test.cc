@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <string>
-
 #include "tests/unit/frontend/rank_endpoint_fixture.h"
 
 namespace mccs {
@@ -50,7 +48,7 @@ TEST_F(RankWindowsTest, AFailedRegistrationUsesItsNumber) {
   for (uint64_t number : {1, 2, 3}) {
     EXPECT_EQ(GetView(number), State::kGone) << number;
     const auto found = windows_.Find({.number = number, .offset = 0, .bytes = 1});
-    EXPECT_THAT(std::string(found.status().message()), HasSubstr("its registration failed"));
+    EXPECT_THAT(found.status().message(), HasSubstr("its registration failed"));
   }
   EXPECT_TRUE(Open(4, 100, buffer_).ok());
   EXPECT_EQ(GetView(4), State::kOpen);
@@ -68,7 +66,7 @@ TEST_F(RankWindowsTest, MemoryThatCannotBeMappedMakesAWindowThatTakesNoPut) {
   ASSERT_TRUE(Open(1, 100, 0).ok());
   EXPECT_EQ(GetView(1), State::kOpen);
   const auto found = windows_.Find({.number = 1, .offset = 0, .bytes = 1});
-  EXPECT_THAT(std::string(found.status().message()), HasSubstr("cannot map"));
+  EXPECT_THAT(found.status().message(), HasSubstr("cannot map"));
 }
 
 }  // namespace rank_windows_test

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <iterator>
 
@@ -86,11 +85,8 @@ TEST_F(SessionTest, AFloodOfBrokenSessionsDoesNotFillTheLog) {
   }
   EXPECT_TRUE(Logged("(red): invalid message of 7 bytes"));
   EXPECT_TRUE(Logged("further warnings for this tenant"));
-  const std::vector<std::string>& lines = world_.host(0).log().lines;
-  EXPECT_EQ(std::count_if(
-                lines.begin(), lines.end(),
-                [](const std::string& line) { return line.find("(red): ") != std::string::npos; }),
-            LimitedWarnings::kPerMinute);
+  EXPECT_EQ(world_.host(0).log().Count("(red): "),
+            static_cast<size_t>(LimitedWarnings::kPerMinute));
   tenant_.SendBytes("garbage", 7);
   EXPECT_TRUE(Ended());
   EXPECT_TRUE(Logged("(blue): ")) << "another tenant's warnings are logged";

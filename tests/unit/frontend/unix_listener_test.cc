@@ -224,7 +224,7 @@ TEST_F(ConnectedProcessTest, AForeignDescriptorEndsItsSessionAndBlocksNoOther) {
     TenantMessage message;
     const auto got = Receive(*channel_, &message);
     EXPECT_EQ(got.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(got.status().message()), testing::HasSubstr("not memory files"));
+    EXPECT_THAT(got.status().message(), testing::HasSubstr("not memory files"));
   }
   channel_.reset();
   EXPECT_TRUE(watch.IsShort());
@@ -287,8 +287,7 @@ TEST_F(UnixListenerTest, RejectsATenantWithTooManyDescriptors) {
   reactor_->Wait(kTimeoutNs);
   const auto refused = listener_->Accept();
   EXPECT_TRUE(absl::IsPermissionDenied(refused.status()));
-  EXPECT_THAT(std::string(refused.status().message()),
-              testing::HasSubstr("1024 descriptors that they sent"));
+  EXPECT_THAT(refused.status().message(), testing::HasSubstr("1024 descriptors that they sent"));
   EXPECT_LE(OpenDescriptors(), before + 1) << "its message stays in its socket";
 
   ASSERT_EQ(send(inside.get(), "hello", 5, 0), 5);
@@ -356,13 +355,13 @@ TEST_F(UnixListenerTest, DoesNotReplaceAnotherFile) {
   std::ofstream(path_) << "precious";
   const absl::Status status = Open();
   EXPECT_FALSE(status.ok());
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("not a socket"));
+  EXPECT_THAT(status.message(), testing::HasSubstr("not a socket"));
   EXPECT_TRUE(std::filesystem::exists(path_));
 }
 
 TEST_F(UnixListenerTest, RejectsALongPathWithItsLength) {
   path_ = directory_.File(std::string(200, 'x'));
-  EXPECT_THAT(std::string(Open().message()), testing::HasSubstr("bytes; 1 to 107"));
+  EXPECT_THAT(Open().message(), testing::HasSubstr("bytes; 1 to 107"));
 }
 
 TEST_F(UnixListenerTest, RemovesTheSocketFile) {

@@ -160,8 +160,8 @@ TEST_F(PeerMessagesTest, NamesBothCallsOfDifferentLength) {
   Arrive(Announcement(1, 11));
   const absl::Status status = Poll();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("send #1 of rank 0 to rank 5 count 10"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("recv #1 of rank 5 from rank 0 count 11"));
+  EXPECT_THAT(status.message(), HasSubstr("send #1 of rank 0 to rank 5 count 10"));
+  EXPECT_THAT(status.message(), HasSubstr("recv #1 of rank 5 from rank 0 count 11"));
 }
 
 TEST_F(PeerMessagesTest, AcceptsOtherTypeOfEqualSize) {
@@ -273,7 +273,7 @@ TEST_F(PeerMessagesTest, LimitsAnnouncedReceives) {
   Arrive(Announcement(++number, 1));
   const absl::Status status = Poll();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-  EXPECT_THAT(std::string(status.message()),
+  EXPECT_THAT(status.message(),
               HasSubstr("rank 0 to rank 5: its rank has announced more receives"));
 }
 

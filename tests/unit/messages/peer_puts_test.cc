@@ -104,7 +104,7 @@ TEST_F(PeerPutsTest, RejectsPutBeyondItsWindow) {
   ASSERT_TRUE(Put(9, 1, kWindowBytes - 8).ok());
   const absl::Status status = OnWindowReply(1, kWindowBytes);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("put #1 of rank 0 to rank 5"));
+  EXPECT_THAT(status.message(), HasSubstr("put #1 of rank 0 to rank 5"));
   EXPECT_TRUE(outbox_.transfers.empty());
 }
 

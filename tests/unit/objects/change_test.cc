@@ -92,7 +92,7 @@ TEST(Delete, DeletesObjectsTogether) {
                           PolicyDocument("p", "  type: shares\n  selector: {tenants: [a]}\n")}));
   const auto alone = PlanDelete(stored, {kTenantA});
   EXPECT_EQ(alone.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(alone.status().message()),
+  EXPECT_THAT(alone.status().message(),
               HasSubstr("stored, version 1: Policy 'p', spec.selector.tenants[0]"));
   const auto both = PlanDelete(stored, {kTenantA, {ObjectKind::kPolicy, "p"}, kTenantA});
   ASSERT_TRUE(both.ok()) << both.status();

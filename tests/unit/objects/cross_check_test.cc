@@ -107,9 +107,8 @@ TEST(CrossCheck, ReportsTheAppliedObjectNotTheStoredOne) {
   const std::string all = "  type: shares\n";
   const ObjectSet stored = After(ObjectSet(), PolicyDocument("z", all));
   const auto plan = PlanApply(stored, Read(PolicyDocument("a", all)));
-  EXPECT_THAT(
-      std::string(plan.status().message()),
-      Mentions("a.yaml:6:3", "Policy 'a'", "spec.selector", "duplicate", "Policy 'z' (stored"));
+  EXPECT_THAT(plan.status().message(), Mentions("a.yaml:6:3", "Policy 'a'", "spec.selector",
+                                                "duplicate", "Policy 'z' (stored"));
 }
 
 TEST(CrossCheck, RejectsTwoAlgorithmsForTheSameCalls) {

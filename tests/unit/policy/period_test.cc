@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <random>
-#include <string>
 #include <vector>
 
 namespace mccs {
@@ -181,14 +180,12 @@ TEST(Period, RandomTimesHaveNoPeriod) {
 }
 
 TEST(Period, MessageSaysWhyThereIsNoPeriod) {
-  EXPECT_THAT(std::string(FindPeriod({}, {}).status().message()), HasSubstr("too few bursts"));
+  EXPECT_THAT(FindPeriod({}, {}).status().message(), HasSubstr("too few bursts"));
   Work work(1);
   work.Run({}, 4);
-  EXPECT_THAT(std::string(FindPeriod(work.spans(), {}).status().message()),
-              HasSubstr("too few bursts"));
+  EXPECT_THAT(FindPeriod(work.spans(), {}).status().message(), HasSubstr("too few bursts"));
   for (double compute : {20, 300, 90, 700, 40, 500, 150}) work.Run({.compute_ms = compute}, 1);
-  EXPECT_THAT(std::string(FindPeriod(work.spans(), {}).status().message()),
-              HasSubstr("no regular period"));
+  EXPECT_THAT(FindPeriod(work.spans(), {}).status().message(), HasSubstr("no regular period"));
   // Communicates all the time.
   const std::vector<WorkSpan> always = {{Ms(1), Ms(5000)}};
   EXPECT_FALSE(FindPeriod(always, {.ongoing = true}).ok());

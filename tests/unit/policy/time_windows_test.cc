@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -86,7 +85,7 @@ TEST(TimeWindows, LieInThePausesWithAGuardTime) {
 TEST(TimeWindows, DoNotExistForShortPauses) {
   Period busy = kPeriod;
   busy.busy_ns = Ms(180);
-  EXPECT_THAT(std::string(PlanWindows(busy, Ms(1)).status().message()),
+  EXPECT_THAT(PlanWindows(busy, Ms(1)).status().message(),
               HasSubstr("of each 200 ms it communicates 180 ms"));
   EXPECT_FALSE(PlanWindows(kPeriod, Ms(80)).ok()) << "a large clock error";
   Period irregular = kPeriod;

@@ -190,7 +190,7 @@ TEST_F(ProbedPortsTest, NeedsSwitchAddresses) {
   SourcePortMap map(topology_, paths);
   const auto path = map.PathOf(Ends("h0/nic0", "h2/nic0"), 61003);
   EXPECT_EQ(path.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(path.status().message()), HasSubstr("set the switches' `addresses`"));
+  EXPECT_THAT(path.status().message(), HasSubstr("set the switches' `addresses`"));
 }
 
 }  // namespace hop_path_test

@@ -5,7 +5,6 @@
 
 #include <cstdio>
 #include <fstream>
-#include <map>
 #include <optional>
 #include <random>
 #include <string>

@@ -27,7 +27,10 @@ class LinearProgram {
 
   void SetObjective(size_t variable, double factor) { objective_[variable] = factor; }
   // REQUIRES: limit ≥ 0, so that x = 0 is a valid start.
-  void AddRow(std::vector<double> factors, double limit);
+  void AddRow(std::vector<double> factors, double limit) {
+    MCCS_CHECK(factors.size() == objective_.size() && limit >= 0);
+    rows_.push_back({std::move(factors), limit});
+  }
 
   // The largest value of the objective; infinite if it is unbounded.
   double Maximum() const;
@@ -62,11 +65,6 @@ struct Table {
     basis[row] = column;
   }
 };
-
-void LinearProgram::AddRow(std::vector<double> factors, double limit) {
-  MCCS_CHECK(factors.size() == objective_.size() && limit >= 0);
-  rows_.push_back({std::move(factors), limit});
-}
 
 double LinearProgram::Maximum() const {
   const size_t variables = objective_.size(), columns = variables + rows_.size();
@@ -112,7 +110,7 @@ class Oracle {
       : capacity_(capacity), flows_(flows), settled_(flows.size()) {}
 
   std::vector<double> Solve() {
-    while (std::any_of(settled_.begin(), settled_.end(), [](auto& rate) { return !rate; })) {
+    while (std::ranges::any_of(settled_, [](auto& rate) { return !rate; })) {
       const double level = HighestCommonLevel();
       std::vector<size_t> stuck;
       for (size_t f = 0; f < flows_.size(); ++f) {

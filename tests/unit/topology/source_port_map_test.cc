@@ -3,11 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <numeric>
 #include <set>
-#include <sstream>
 
+#include "tests/unit/golden.h"
 #include "tests/unit/topology/small_topologies.h"
 #include "topology/linux_multipath_hash.h"
 #include "topology/topology_reader.h"
@@ -49,10 +47,8 @@ absl::StatusOr<std::vector<std::vector<uint16_t>>> PortsByPath(const Topology& t
 }
 
 TEST(SourcePortMap, RulesOfThePapersTestbedSplitThePortsOverTheSpines) {
-  std::ifstream file("examples/topologies/paper-testbed.yaml");
-  std::ostringstream text;
-  text << file.rdbuf();
-  const auto topology = ParseTopology(text.str(), "paper-testbed.yaml");
+  const auto topology =
+      ParseTopology(ContentOf("examples/topologies/paper-testbed.yaml"), "paper-testbed.yaml");
   ASSERT_TRUE(topology.ok()) << topology.status();
   EcmpPaths paths(*topology);
   SourcePortMap map(*topology, paths);
@@ -188,14 +184,13 @@ TEST(SourcePortMap, ReportsUnknownMappings) {
   EcmpPaths paths(probed);
   const auto by_probe = SourcePortMap(probed, paths).PathOf(Ends(probed, "h0/nic0", "h2/nic0"), 1);
   EXPECT_EQ(by_probe.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(by_probe.status().message()), HasSubstr("by probing"));
+  EXPECT_THAT(by_probe.status().message(), HasSubstr("by probing"));
 
   const Topology hashed = Hashing(LeafSpine({}));
   EcmpPaths more(hashed);
   const auto no_address = SourcePortMap(hashed, more).PathOf(Ends(hashed, "h0/nic0", "h2/nic0"), 1);
   EXPECT_EQ(no_address.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(no_address.status().message()),
-              HasSubstr("NIC h0/nic0 has no IPv4 address"));
+  EXPECT_THAT(no_address.status().message(), HasSubstr("NIC h0/nic0 has no IPv4 address"));
 }
 
 // Compares FindPort with PortsByPath, which checks each port.

@@ -142,7 +142,7 @@ TEST(SourcePortReader, RejectsAnUnknownHash) {
               HasSubstr("t.yaml:18:53: 'port' is not a field of the hash"));
   EXPECT_THAT(ErrorOf(hash + "linux-multipath, seed: 1, fields: [protocol]}\n"),
               HasSubstr("t.yaml:18:52: source_port is missing"));
-  EXPECT_THAT(std::string(Parse("    mapping: probe\n", ", hash_seed: 8").status().message()),
+  EXPECT_THAT(Parse("    mapping: probe\n", ", hash_seed: 8").status().message(),
               HasSubstr("t.yaml:8:49: hash_seed requires `mapping: hash`"));
 }
 

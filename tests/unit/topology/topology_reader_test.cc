@@ -4,15 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <random>
-#include <sstream>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "tests/unit/golden.h"
 #include "tests/unit/mentions.h"
 
 namespace mccs {
@@ -67,10 +66,7 @@ std::string ErrorOf(const std::string& from, const std::string& to) {
 std::vector<std::string> LinesOf(const std::string& text) { return absl::StrSplit(text, '\n'); }
 
 Topology ReadExample(const std::string& name) {
-  std::ifstream file("examples/topologies/" + name);
-  std::ostringstream text;
-  text << file.rdbuf();
-  auto topology = ParseTopology(text.str(), name);
+  auto topology = ParseTopology(ContentOf("examples/topologies/" + name), name);
   EXPECT_TRUE(topology.ok()) << topology.status();
   return topology.ok() ? *std::move(topology) : Topology("");
 }
@@ -297,7 +293,7 @@ TEST(TopologyReader, DefaultMtuIsEthernets) {
     EXPECT_EQ(std::string(with(bytes).status().message()),
               absl::StrCat("t.yaml:5:8: an MTU is 576 to 65535 bytes; got ", bytes));
   }
-  EXPECT_THAT(std::string(with("jumbo").status().message()), HasSubstr("t.yaml:5:8"));
+  EXPECT_THAT(with("jumbo").status().message(), HasSubstr("t.yaml:5:8"));
 }
 
 TEST(TopologyReader, AssignsOneAddressPerPatternToEachSwitch) {

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,21 +11,12 @@
 #include "service/transport/peer_listener.h"
 #include "tests/sim/sim_network.h"
 #include "tests/unit/mentions.h"
+#include "tests/unit/recording_log.h"
 
 namespace mccs {
 namespace handshake_test {
 
 using testing::HasSubstr;
-
-// Stores the lines, so that tests can search them.
-class RecordingLog final : public Log {
- public:
-  std::vector<std::string> lines;
-
- protected:
-  bool Enabled(LogLevel) const override { return true; }
-  void Write(LogLevel, std::string_view line) override { lines.emplace_back(line); }
-};
 
 class HandshakeTest : public testing::Test {
  protected:
@@ -169,7 +159,7 @@ TEST_F(HandshakeTest, RejectsAnotherSecret) {
   auto client = StartClient(lane_, kOther);
   Run(client.get(), kNsPerSec);
   EXPECT_EQ(client_result_.status().code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_THAT(std::string(client_result_.status().message()),
+  EXPECT_THAT(client_result_.status().message(),
               Mentions("communicator 000000000000002a", "epoch 3", "channel 1", "host 2", "host 0",
                        "server:7400", "secret"));
   EXPECT_TRUE(peers_.empty());
@@ -306,7 +296,7 @@ TEST_F(HandshakeTest, ReportsAForeignServerToTheClient) {
     while (network_.NextEventTime()) network_.AdvanceTo(*network_.NextEventTime());
     const absl::Status status = client->Poll(clock_.Now()).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(std::string(status.message()), HasSubstr(expected));
+    EXPECT_THAT(status.message(), HasSubstr(expected));
   }
 }
 
@@ -378,7 +368,7 @@ TEST_F(HandshakeTest, AnUnreachableServerTimesOut) {
   auto client = StartClient(lane_, kSecret);
   Run(client.get(), 61 * kNsPerSec);
   EXPECT_EQ(client_result_.status().code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(std::string(client_result_.status().message()), HasSubstr("connect timed out"));
+  EXPECT_THAT(client_result_.status().message(), HasSubstr("connect timed out"));
 }
 
 TEST_F(HandshakeTest, NumbersOutOfRangeAndUnknownPurposesAreRefused) {

@@ -136,7 +136,7 @@ TEST_F(SocketNetworkTest, ReportsASourcePortInUse) {
   const uint16_t port = taken->local().port;
   auto refused = network_.Connect(listener->local(), {.source_host = "", .source_port = port});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_THAT(std::string(refused.status().message()),
+  EXPECT_THAT(refused.status().message(),
               HasSubstr("source port " + std::to_string(port) + " in use"));
   taken.reset();
   auto first = network_.Connect(listener->local(), {.source_host = "", .source_port = port});
@@ -154,8 +154,7 @@ TEST_F(SocketNetworkTest, ReportsAForeignSourceAddress) {
   auto refused =
       network_.Connect(listener->local(), {.source_host = "192.0.2.1", .source_port = 0});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(refused.status().message()),
-              HasSubstr("192.0.2.1 is not an address of this"));
+  EXPECT_THAT(refused.status().message(), HasSubstr("192.0.2.1 is not an address of this"));
   EXPECT_TRUE(network_.HasAddress("127.0.0.1"));
   EXPECT_TRUE(network_.HasAddress("127.1.2.3"));
   for (const char* foreign : {"192.0.2.1", "2001:db8::1", "", "localhost"}) {
@@ -168,7 +167,7 @@ TEST_F(SocketNetworkTest, ReportsAForeignSourceAddress) {
 TEST_F(SocketNetworkTest, ReportsAnUnresolvedName) {
   auto refused = network_.Connect({.host = "no such host", .port = 1}, {});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("'no such host'"));
+  EXPECT_THAT(refused.status().message(), HasSubstr("'no such host'"));
 }
 
 TEST_F(SocketNetworkTest, AClosedPortIsUnavailableWithTheEndpoint) {
@@ -178,7 +177,7 @@ TEST_F(SocketNetworkTest, AClosedPortIsUnavailableWithTheEndpoint) {
   absl::StatusOr<std::unique_ptr<Connection>> near = network_.Connect(to, {});
   const absl::Status status = near.ok() ? AwaitError(**near) : near.status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr(ToString(to)));
+  EXPECT_THAT(status.message(), HasSubstr(ToString(to)));
 }
 
 TEST_F(SocketNetworkTest, ALargeWriteStopsAtTheBufferAndGoesOnWhenItIsRead) {

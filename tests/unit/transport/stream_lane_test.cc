@@ -5,8 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -74,8 +72,7 @@ TEST_P(LyingReceiver, EndsTheSendLaneWithAnError) {
     for (int i = 0; i < 4; ++i) lane.Poll();
   }
   EXPECT_TRUE(absl::IsDataLoss(lane.status())) << lane.status();
-  EXPECT_THAT(std::string(lane.status().message()),
-              AllOf(HasSubstr("10.0.0.2:2"), HasSubstr(GetParam().error)));
+  EXPECT_THAT(lane.status().message(), AllOf(HasSubstr("10.0.0.2:2"), HasSubstr(GetParam().error)));
   EXPECT_LE(lane.acknowledged(), 2u);
   EXPECT_FALSE(lane.has_room());
   lane.Attach(std::make_unique<FakeConnection>(std::make_shared<FakeWire>()));
@@ -135,8 +132,7 @@ TEST_P(LyingSender, EndsTheReceiveLaneWithAnErrorAndTouchesNothing) {
   wire->to_read = GetParam().bytes;
   for (int i = 0; i < 16; ++i) lane.Poll();
   EXPECT_TRUE(absl::IsDataLoss(lane.status())) << lane.status();
-  EXPECT_THAT(std::string(lane.status().message()),
-              AllOf(HasSubstr("10.0.0.2:2"), HasSubstr(GetParam().error)));
+  EXPECT_THAT(lane.status().message(), AllOf(HasSubstr("10.0.0.2:2"), HasSubstr(GetParam().error)));
   for (size_t i = 0; i < kGuard; ++i) {
     ASSERT_EQ(memory[i], std::byte{0x5a}) << i << " in front of the slots";
     ASSERT_EQ(memory[memory.size() - 1 - i], std::byte{0x5a}) << i << " behind the slots";

@@ -1,7 +1,5 @@
 #include "tests/unit/algorithms/check/shape.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "tests/unit/algorithms/check/contract.h"
 
