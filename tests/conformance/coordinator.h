@@ -15,8 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "conformance/control_frame.h"
-#include "conformance/outcome.h"
+#include "conformance/control_link.h"
 
 namespace conformance {
 

@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "conformance/control_link.h"
-#include "conformance/outcome.h"
 #include "conformance/resources.h"
 #include "cuda_runtime.h"
 #include "nccl.h"
