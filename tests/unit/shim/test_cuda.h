@@ -84,7 +84,7 @@ int kernels_prepared();
 int requested_handle_types();
 
 // Makes the next calls of this function of the driver fail; CUDA_SUCCESS: no more. The layer's
-// functions (test_cuda.cc) only.
+// functions (test_cuda_layer.cc) only.
 void Fail(const std::string& function, CUresult error);
 
 // Pretences.
