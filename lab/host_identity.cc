@@ -16,11 +16,7 @@
 namespace mccs::lab {
 namespace {
 
-constexpr int kNamespaces = CLONE_NEWUTS | CLONE_NEWNS;
-
-absl::Status Unsupported(const std::string& what) {
-  return absl::UnimplementedError(absl::ErrnoToStatus(errno, what).message());
-}
+constexpr int kIdentityNamespaces = CLONE_NEWUTS | CLONE_NEWNS;
 
 absl::Status WriteFile(const char* path, std::string_view text) {
   UniqueFd file(open(path, O_WRONLY | O_CLOEXEC));
@@ -34,7 +30,7 @@ absl::Status WriteFile(const char* path, std::string_view text) {
 absl::Status EnterUserNamespace() {
   const std::string uid_map = absl::StrCat(geteuid(), " ", geteuid(), " 1");
   const std::string gid_map = absl::StrCat(getegid(), " ", getegid(), " 1");
-  if (unshare(CLONE_NEWUSER | kNamespaces) != 0)
+  if (unshare(CLONE_NEWUSER | kIdentityNamespaces) != 0)
     return Unsupported("namespaces need root (CAP_SYS_ADMIN) or user namespaces");
   MCCS_RETURN_IF_ERROR(WriteFile("/proc/self/uid_map", uid_map));
   MCCS_RETURN_IF_ERROR(WriteFile("/proc/self/setgroups", "deny"));
@@ -42,6 +38,10 @@ absl::Status EnterUserNamespace() {
 }
 
 }  // namespace
+
+absl::Status Unsupported(const std::string& what) {
+  return absl::UnimplementedError(absl::ErrnoToStatus(errno, what).message());
+}
 
 std::string PlainHostsFile(const std::vector<LabHost>& hosts, const std::string& machines) {
   std::string lines;
@@ -63,7 +63,7 @@ absl::Status SetIdentity(const HostIdentity& identity) {
 }
 
 absl::Status BecomeHost(const HostIdentity& identity) {
-  if (unshare(kNamespaces) != 0) MCCS_RETURN_IF_ERROR(EnterUserNamespace());
+  if (unshare(kIdentityNamespaces) != 0) MCCS_RETURN_IF_ERROR(EnterUserNamespace());
   return SetIdentity(identity);
 }
 

@@ -18,6 +18,9 @@ struct HostIdentity {
   std::string hosts_file{};  // mounted over /etc/hosts; empty: the machine's is visible
 };
 
+// kUnimplemented: "cannot `what`: <errno>".
+absl::Status Unsupported(const std::string& what);
+
 // The contents of `hosts_file` for hosts that share the machine's network: the lab's names, then
 // `machines`, the machine's /etc/hosts.
 std::string PlainHostsFile(const std::vector<LabHost>& hosts, const std::string& machines);

@@ -21,14 +21,10 @@
 namespace mccs::lab {
 namespace {
 
-constexpr int kNamespaces = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWUTS;
+constexpr int kNodeNamespaces = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWUTS;
 constexpr char kControlGroups[] = "/sys/fs/cgroup";
 // A node's report when it is ready; any other report is an error message.
 constexpr char kNodeReady[] = "ready";
-
-absl::Status Unsupported(const std::string& what) {
-  return absl::UnimplementedError(absl::ErrnoToStatus(errno, what).message());
-}
 
 absl::Status Set(const Sysctl& sysctl) {
   const std::string path =
@@ -54,7 +50,7 @@ absl::Status MountSysfs() {
 }
 
 absl::Status BecomeNode(const NodeOptions& options) {
-  if (unshare(kNamespaces) != 0) {
+  if (unshare(kNodeNamespaces) != 0) {
     return Unsupported("network namespaces need root (CAP_SYS_ADMIN and CAP_NET_ADMIN)");
   }
   MCCS_RETURN_IF_ERROR(SetIdentity(options.identity));
@@ -108,7 +104,7 @@ int EnterNode(pid_t holder) {
   const bool has_directory = getcwd(directory, sizeof(directory)) != nullptr;
   const UniqueFd pidfd = OpenPidfd(holder);
   if (!pidfd.valid()) return errno;
-  const int error = setns(pidfd.get(), kNamespaces) != 0 ? errno : 0;
+  const int error = setns(pidfd.get(), kNodeNamespaces) != 0 ? errno : 0;
   // setns to a mount namespace changes the working directory to its root.
   if (error == 0 && has_directory && chdir(directory) != 0) return errno;
   return error;

@@ -11,8 +11,6 @@ extern "C" const unsigned char mccs_await_fence_image[];
 namespace mccs::probe {
 namespace {
 
-constexpr size_t kWordStride = 8;  // one cache line per word
-
 Outcome Load(CUkernel* kernel) {
   PROBE_CALL(cudaFree(nullptr));  // creates the context
   CUlibrary library = nullptr;

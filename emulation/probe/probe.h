@@ -102,6 +102,7 @@ bool StaysBusy(cudaStream_t stream);
 // Allocates words in pinned memory with the same address on the GPU. Null if a call fails.
 // LIFETIME: the process.
 uint64_t* PinnedWords(size_t count);
+constexpr size_t kWordStride = 8;  // of words in cache lines of their own
 uint64_t LoadWord(const uint64_t* word);
 void StoreWord(uint64_t* word, uint64_t value);
 bool WordBecomes(const uint64_t* word, uint64_t value, int limit_ms = 5000);

@@ -9,7 +9,6 @@
 namespace mccs::probe {
 namespace {
 
-constexpr size_t kWordStride = 8;  // one cache line per word
 constexpr int kForty = 40;
 // Those of the working stream and of the legacy default stream.
 constexpr int kOtherQueues = 2;

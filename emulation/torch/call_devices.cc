@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "absl/algorithm/container.h"
+
 namespace mccs::torch_on_host {
 namespace {
 
@@ -26,17 +28,12 @@ constexpr std::string_view kAcceptHostTensors[] = {
     "aten::_ctc_loss_backward",
 };
 
-template <size_t count>
-bool IsIn(const std::string_view (&names)[count], const std::string& name) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
-
 }  // namespace
 
 CallDevices::CallDevices(const c10::OperatorHandle& op)
     : name_(op.schema().name()),
-      across_gpus_(IsIn(kCopies, name_)),
-      accepts_host_(across_gpus_ || IsIn(kAcceptHostTensors, name_)) {}
+      across_gpus_(absl::c_linear_search(kCopies, name_)),
+      accepts_host_(across_gpus_ || absl::c_linear_search(kAcceptHostTensors, name_)) {}
 
 void CallDevices::Add(const at::Tensor& tensor, const std::string& argument) {
   if (!tensor.defined()) return;

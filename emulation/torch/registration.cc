@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "emulation/torch/composed.h"
 #include "emulation/torch/host_operator.h"
 #include "emulation/torch/stream_copy.h"
@@ -40,11 +41,6 @@ constexpr DispatchKey kHostKeys[] = {DispatchKey::CPU, DispatchKey::CompositeExp
                                      DispatchKey::CompositeExplicitAutogradNonFunctional,
                                      DispatchKey::CompositeImplicitAutograd};
 
-template <size_t count>
-bool IsIn(const std::string_view (&names)[count], const std::string& name) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
-
 bool MakesView(const c10::FunctionSchema& schema) {
   const auto writes = [](const c10::Argument& argument) {
     return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
@@ -61,8 +57,8 @@ bool MakesView(const c10::FunctionSchema& schema) {
 
 bool RunsOnHost(const OperatorHandle& op) {
   const std::string& name = op.schema().name();
-  if (!name.starts_with("aten::") || IsIn(kArrangeMemory, name)) return false;
-  if (IsIn(kBypassDispatcher, name)) return true;
+  if (!name.starts_with("aten::") || absl::c_linear_search(kArrangeMemory, name)) return false;
+  if (absl::c_linear_search(kBypassDispatcher, name)) return true;
   if (MakesView(op.schema())) return false;
   const auto has = [&op](DispatchKey key) { return op.hasKernelForDispatchKey(key); };
   if (has(DispatchKey::CPU)) return true;
