@@ -21,9 +21,9 @@ set(CMAKE_C_FLAGS_RELWITHDEBINFO "${MCCS_OPTIMIZATION} -g1")
 
 # Options for the sources of tests. They skip the three checks that take half of their compile time: these guard each
 # access to a member, here in code that no user runs. Libraries under test have all checks.
-set(MCCS_TEST_OPTIONS -O1 -g0)
+set(MCCS_TEST_OPTIONS -g0)
 if(MCCS_SANITIZE)
-  set(MCCS_TEST_OPTIONS -O1)
+  set(MCCS_TEST_OPTIONS "")
 endif()
 if(MCCS_SANITIZE MATCHES undefined)
   list(APPEND MCCS_TEST_OPTIONS -fno-sanitize=null,vptr,alignment)
@@ -39,7 +39,7 @@ endif()
 # includes what it needs.
 option(MCCS_UNITY "Compile several source files of a target together" ON)
 set(CMAKE_UNITY_BUILD ${MCCS_UNITY})
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)
 if(MCCS_UNITY)
   # False alarm in unity builds: GCC mistakes the anonymous namespace of an included source for one of a header.
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
@@ -83,19 +83,20 @@ function(mccs_not_hot)
   endforeach()
 endfunction()
 
-# mccs_tests(PROGRAM SOURCES x_test.cc ... [SUPPORT file.cc ...] [DEPS ...] [LABELS ...] [PREFIX p] [TIMEOUT seconds]): a
-# GoogleTest program in bin/tests/ with all tests of a directory. Each x_test.cc gets a ctest entry <p>x_test, which runs
-# the suites of this file in a separate process. SUPPORT files contain no tests. The sources are compiled together:
-# each has its own namespace, and suite names are unique within a program.
+# mccs_tests(PROGRAM SOURCES x_test.cc ... [SUPPORT file.cc ...] [DEPS ...] [LABELS ...] [PREFIX p] [TIMEOUT seconds]
+# [OPTIMIZE]): a GoogleTest program in bin/tests/ with all tests of a directory. Each x_test.cc gets a ctest entry
+# <p>x_test, which runs the suites of this file in a separate process. SUPPORT files contain no tests. The sources are
+# compiled together: each has its own namespace, and suite names are unique within a program. They are optimized only with
+# OPTIMIZE, for tests whose own loops take long.
 #
 # Labels: unit, contract, sim; tests with the additional label `engine` also run under TSan. The target tests_<label>
 # builds all tests of a label.
 function(mccs_tests program)
-  cmake_parse_arguments(ARG "" "TIMEOUT;PREFIX" "SOURCES;SUPPORT;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMIZE" "TIMEOUT;PREFIX" "SOURCES;SUPPORT;DEPS;LABELS" ${ARGN})
   add_executable(${program} ${ARG_SOURCES} ${ARG_SUPPORT})
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${MCCS_OUTPUT_DIR}/bin/tests")
   target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_compile_options(${program} PRIVATE ${MCCS_TEST_OPTIONS})
+  target_compile_options(${program} PRIVATE $<IF:$<BOOL:${ARG_OPTIMIZE}>,-O1,-O0> ${MCCS_TEST_OPTIONS})
   target_link_libraries(${program} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
