@@ -63,6 +63,8 @@ absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectat
   if (members.layout.hosts[members.self.value()] != locals) {
     return refuse("the ranks of this host differ from those that joined here");
   }
+  // The roster's parts are sent on, to the controller and in other rosters.
+  roster.DiscardUnknownFields();
   members.roster = std::move(roster);
   const Endpoint endpoint = members.EndpointOf(members.self);
   if (members.HostName(members.self) != expected.host || endpoint != expected.endpoint) {
