@@ -6,7 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "base/log_level.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "base/yaml_config.h"
 

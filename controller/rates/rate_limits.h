@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "controller/objects/object_set.h"
+#include "controller/objects/object.h"
 #include "controller/policy/shares.h"
 #include "controller/policy/time_windows.h"
 #include "controller/view/cluster_view.h"

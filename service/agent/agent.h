@@ -27,7 +27,6 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/wall_clock.h"
 #include "proto/agent.pb.h"
 #include "service/agent/agent_table.h"
 #include "service/communicator/links/controller_link.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/host_lookup.h"
+#include "base/endpoint.h"
 #include "base/status_macros.h"
 #include "proto/shim_control.h"
 #include "service/frontend/session.h"

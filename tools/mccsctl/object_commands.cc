@@ -9,7 +9,7 @@
 #include "tools/mccsctl/answer.h"
 #include "tools/mccsctl/controller_client.h"
 #include "tools/mccsctl/read_files.h"
-#include "tools/mccsctl/render_objects.h"
+#include "tools/mccsctl/render.h"
 
 namespace mccs {
 namespace {
@@ -198,7 +198,8 @@ void DeclareAudit(CLI::App* app, Options* options, Action* action) {
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
   audit->footer(
-      "ADDRESS is the address of the connection. USER is reported by mccsctl and not authenticated.\n"
+      "ADDRESS is the address of the connection. USER is reported by mccsctl and not "
+      "authenticated.\n"
       "Examples:\n  mccsctl audit\n  mccsctl audit --limit 1000 -o json");
   audit->callback([=] {
     *action = [=] {

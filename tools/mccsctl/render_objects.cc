@@ -1,4 +1,4 @@
-#include "tools/mccsctl/render_objects.h"
+#include "tools/mccsctl/render.h"
 
 #include <yaml-cpp/yaml.h>
 

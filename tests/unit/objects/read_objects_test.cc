@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_split.h"
-#include "controller/objects/object_set.h"
+#include "controller/objects/object.h"
 #include "tests/unit/mentions.h"
 #include "tests/unit/objects/documents.h"
 
