@@ -84,13 +84,12 @@ strategy::Strategy FrameOf(const ObjectSet& objects, const Object* policy, const
 // The Policy's range of ports, else the Topology's candidates.
 RingPortOptions RingPortsOf(const PolicyParameters& parameters, const Fabrics& fabrics,
                             const CommunicatorView& communicator) {
-  RingPortOptions options = {.ports = {}, .seed = parameters.port_seed};
+  RingPortOptions options = {.ports = kDefaultSourcePorts, .seed = parameters.port_seed};
   if (parameters.source_ports) {
-    options.ports = {parameters.source_ports->first, parameters.source_ports->last};
+    options.ports = *parameters.source_ports;
   } else if (const auto fabric = CommonFabric(communicator, HostsOf(fabrics, communicator));
              fabric.ok()) {
-    const SourcePortRange& candidates = (*fabric)->topology().source_ports().candidates;
-    options.ports = {candidates.first, candidates.last};
+    options.ports = (*fabric)->topology().source_ports().candidates;
   }
   return options;
 }
@@ -100,9 +99,7 @@ RingPortOptions RingPortsOf(const PolicyParameters& parameters, const Fabrics& f
 // there. The published policy restricts favoured flows to reserved paths.
 FlowOptions FlowOptionsOf(const PolicyParameters& parameters, const std::string& tenant,
                           const std::vector<PolicyParameters>& reservations) {
-  FlowOptions options = {.ports = {}, .avoid_links = parameters.avoid_links};
-  if (parameters.source_ports)
-    options.ports = {parameters.source_ports->first, parameters.source_ports->last};
+  FlowOptions options = {.ports = parameters.source_ports, .avoid_links = parameters.avoid_links};
   for (const auto& reservation : reservations) {
     const auto& favoured = reservation.favoured;
     if (std::find(favoured.begin(), favoured.end(), tenant) != favoured.end()) {
