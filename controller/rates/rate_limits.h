@@ -16,7 +16,7 @@
 namespace mccs {
 
 struct DecidedRateLimits {
-  std::vector<PlannedRateLimits> limits;  // by communicator
+  std::vector<agent::v1::RateLimits> limits;  // by communicator; see PlanRateLimits
   // Guarantees that links cannot hold and that were lowered in proportion, as text
   // (Describe(UnmetGuarantee)).
   std::vector<std::string> broken = {};
