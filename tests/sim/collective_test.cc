@@ -62,8 +62,8 @@ TEST(SimCollective, ReopensBrokenLanesWithoutLoss) {
       // The lanes in each host's report, which may be slightly old.
       const auto& reports = world.host(static_cast<int>(random() % 3)).controller().reports;
       ASSERT_EQ(reports.size(), 1u);
-      const auto& lanes = reports.begin()->second.lanes;
-      const std::string local = lanes[random() % lanes.size()].local;
+      const auto& lanes = reports.begin()->second.lanes();
+      const std::string local = lanes[static_cast<int>(random() % lanes.size())].local();
       reopened += world.CutLane(local);
     }
     EXPECT_EQ(job.Finish(OpKind::kAllReduce, 200'000), "");
@@ -74,8 +74,7 @@ TEST(SimCollective, ReopensBrokenLanesWithoutLoss) {
 // No operation runs meanwhile: the lane is restored before the next operation needs it.
 TEST(SimCollective, RestoresLaneThatBreaksWhenIdle) {
   auto [world, job] = JobWorld({.seed = 5}, {0, 1}, 1 << 20);
-  ASSERT_TRUE(
-      world.CutLane(world.host(0).controller().reports.begin()->second.lanes.front().local));
+  ASSERT_TRUE(world.CutLane(world.host(0).controller().reports.begin()->second.lanes(0).local()));
   world.RunFor(10 * kNsPerSec);
   EXPECT_EQ(job.Run(OpKind::kAllReduce, 1000), "");
 }

@@ -95,7 +95,7 @@ TEST(SimStrategyChange, EveryOperationRunsOnceUnderOneStrategy) {
     EXPECT_EQ(operations.Wrong(), 0u);
     for (int h = 0; h < hosts; ++h) {
       const auto& report = world.host(h).controller().reports.at(changes.id());
-      EXPECT_EQ(report.state, "active");
+      EXPECT_EQ(report.state(), "active");
     }
     changed += epoch - 1;
     // The strategy proposed last stays in use.
@@ -121,8 +121,8 @@ TEST(SimStrategyChange, AThousandChangesInARowLoseNothing) {
   }
   world.RunFor(kNsPerSec);
   const auto& report = world.host(0).controller().reports.at(changes.id());
-  EXPECT_EQ(report.operations, kOperations * kChanges);
-  EXPECT_LE(world.network().open_streams(), 2u + 3u * report.lanes.size())
+  EXPECT_EQ(report.operations(), kOperations * kChanges);
+  EXPECT_LE(world.network().open_streams(), 2u + 3u * report.lanes_size())
       << "old lanes must close";
 }
 
@@ -150,10 +150,10 @@ TEST(SimStrategyChange, ChangeOfPortsMovesOnlyTheLanes) {
     for (int h = 0; h < 3; ++h) {
       job.PostAll(OpKind::kAllReduce, 10);  // triggers a report
       world.RunFor(kNsPerSec);
-      const auto& lane = world.host(h).controller().reports.at(changes.id()).lanes.front();
-      EXPECT_THAT(lane.local, HasSubstr(":" + std::to_string(20'060 + h)));
-      EXPECT_GE(lane.reconnects, 1u);
-      EXPECT_EQ(lane.state, "up");
+      const auto& lane = world.host(h).controller().reports.at(changes.id()).lanes(0);
+      EXPECT_THAT(lane.local(), HasSubstr(":" + std::to_string(20'060 + h)));
+      EXPECT_GE(lane.reconnects(), 1u);
+      EXPECT_EQ(lane.state(), "up");
     }
   }
 }
@@ -167,10 +167,10 @@ TEST(SimStrategyChange, ChangeOfAlgorithmsKeepsTheLanes) {
         RunningJob(seed, {0, 1, 2, 3}, kOperations * kLargestCount * sizeof(float));
     ASSERT_TRUE(changes.Apply(changes.InOrder(2)));
     const auto lane_of = [&](int h) {
-      return world.host(h).controller().reports.at(changes.id()).lanes.front();
+      return world.host(h).controller().reports.at(changes.id()).lanes(0);
     };
     std::vector<std::string> before;
-    for (int h = 0; h < 4; ++h) before.push_back(lane_of(h).local);
+    for (int h = 0; h < 4; ++h) before.push_back(lane_of(h).local());
     Operations operations(job, kOperations, 1 + random() % kLargestCount);
     uint64_t epoch = 2;
     while (!operations.AllPosted()) {
@@ -188,8 +188,8 @@ TEST(SimStrategyChange, ChangeOfAlgorithmsKeepsTheLanes) {
         << job.rank(0).failure() << changes.change_error();
     EXPECT_EQ(operations.Wrong(), 0u);
     for (int h = 0; h < 4; ++h) {
-      EXPECT_EQ(lane_of(h).local, before[static_cast<size_t>(h)]);
-      EXPECT_EQ(lane_of(h).reconnects, 0u);
+      EXPECT_EQ(lane_of(h).local(), before[static_cast<size_t>(h)]);
+      EXPECT_EQ(lane_of(h).reconnects(), 0u);
     }
   }
 }
@@ -203,8 +203,8 @@ TEST(SimStrategyChange, BrokenLaneDuringAChangeLosesNothing) {
     for (int cut = 0; cut < 3; ++cut) {
       world.RunFor(RandomUs(random, 1500));
       const int h = static_cast<int>(random() % 3);
-      const auto& lanes = world.host(h).controller().reports.at(changes.id()).lanes;
-      world.CutLane(lanes[random() % lanes.size()].local);
+      const auto& lanes = world.host(h).controller().reports.at(changes.id()).lanes();
+      world.CutLane(lanes[static_cast<int>(random() % lanes.size())].local());
     }
     ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(2); }, 30 * kNsPerSec))
         << job.rank(0).failure() << changes.change_error();
@@ -269,28 +269,28 @@ TEST(SimStrategyChange, PortInUseFailsNoOperation) {
   Network& network = world.network().HostNetwork(world.host(0).address());
   constexpr uint16_t kPort = 20'000;
   const auto remote =
-      ParseEndpoint(world.host(0).controller().reports.at(changes.id()).lanes.front().remote);
+      ParseEndpoint(world.host(0).controller().reports.at(changes.id()).lanes(0).remote());
   ASSERT_TRUE(remote.ok());
   auto other = network.Connect(*remote, {.source_host = "", .source_port = kPort});
   ASSERT_TRUE(other.ok());
   Strategy moved = changes.InOrder(2);
   moved.channels[0].source_ports = {kPort, 0};
   changes.Propose(moved);
-  const auto lane = [&] { return world.host(0).controller().reports.at(changes.id()).lanes[0]; };
+  const auto lane = [&] { return world.host(0).controller().reports.at(changes.id()).lanes(0); };
   for (int i = 0; i < 6; ++i) {
     EXPECT_EQ(job.Run(OpKind::kAllReduce, 1000), "");
     world.RunFor(700 * kNsPerMs);
-    world.CutLane(lane().local);
+    world.CutLane(lane().local());
     world.RunFor(300 * kNsPerMs);
   }
-  EXPECT_THAT(lane().state,
+  EXPECT_THAT(lane().state(),
               HasSubstr("cannot move to source 10.0.0.1:20000 towards 10.0.0.2:7400"));
   other->reset();
   world.RunFor(3 * kNsPerSec);
   job.PostAll(OpKind::kAllReduce, 1000);
   world.RunFor(kNsPerSec);
-  EXPECT_THAT(lane().local, HasSubstr(":20000"));
-  EXPECT_EQ(lane().state, "up");
+  EXPECT_THAT(lane().local(), HasSubstr(":20000"));
+  EXPECT_EQ(lane().state(), "up");
 }
 
 // The new lanes are opened while the old lanes still hold their ports.
@@ -312,9 +312,9 @@ TEST(SimStrategyChange, ChangeOfRingOrderMayKeepThePorts) {
     job.PostAll(OpKind::kAllReduce, 1000);  // triggers a report
     world.RunFor(kNsPerSec);
     for (int h = 0; h < 2; ++h) {
-      const auto& lane = world.host(h).controller().reports.at(changes.id()).lanes.front();
-      EXPECT_THAT(lane.local, HasSubstr(":" + std::to_string(kPort[h]))) << "epoch " << epoch;
-      EXPECT_EQ(lane.state, "up");
+      const auto& lane = world.host(h).controller().reports.at(changes.id()).lanes(0);
+      EXPECT_THAT(lane.local(), HasSubstr(":" + std::to_string(kPort[h]))) << "epoch " << epoch;
+      EXPECT_EQ(lane.state(), "up");
     }
   }
 }

@@ -18,8 +18,8 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/ids.h"
+#include "proto/agent.pb.h"
 #include "service/communicator/lanes/lane_meter.h"
-#include "service/communicator/links/controller_link.h"
 #include "service/communicator/links/dial.h"
 #include "service/counters.h"
 #include "service/device/device.h"
@@ -147,7 +147,7 @@ class OutgoingLane {
 
   // "channel 0 to 10.0.0.2:7400".
   std::string Describe() const;
-  CommunicatorStats::Lane Stats() const;
+  agent::v1::Lane Stats() const;
 
  private:
   // Returns true if a connection was opened.

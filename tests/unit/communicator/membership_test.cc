@@ -56,8 +56,7 @@ TEST(Membership, DropsUnknownFields) {
   member->GetReflection()->MutableUnknownFields(member)->AddVarint(1000, 1);
   const auto members = CheckRoster(roster, Expect(1, {0}));
   ASSERT_TRUE(members.ok()) << members.status();
-  const CommunicatorInfo info = Describe(*members, CommId(42), Strategy());
-  const cluster::Member& described = info.members.front();
+  const cluster::Member described = Describe(*members, CommId(42), Strategy()).members(0);
   EXPECT_TRUE(described.GetReflection()->GetUnknownFields(described).empty());
 }
 
