@@ -10,4 +10,10 @@ MonotonicNs SystemClock::Now() const {
   return now.tv_sec * kNsPerSec + now.tv_nsec;
 }
 
+UnixNs SystemWallClock::Now() const {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec * kNsPerSec + now.tv_nsec;
+}
+
 }  // namespace mccs

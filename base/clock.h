@@ -30,6 +30,23 @@ class SystemClock final : public Clock {
   MonotonicNs Now() const override;
 };
 
+// Nanoseconds since 1970-01-01 00:00 UTC.
+using UnixNs = int64_t;
+
+// The time of day. For display only: it may jump, so it is not used to measure durations.
+// THREAD: any.
+class WallClock {
+ public:
+  virtual ~WallClock() = default;
+  virtual UnixNs Now() const = 0;
+};
+
+// CLOCK_REALTIME.
+class SystemWallClock final : public WallClock {
+ public:
+  UnixNs Now() const override;
+};
+
 }  // namespace mccs
 
 #endif  // MCCS_BASE_CLOCK_H_

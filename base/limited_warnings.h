@@ -1,5 +1,4 @@
-// Rate-limited warnings about peers or tenants: a source that repeats an error cannot hide the rest
-// of the log.
+// Limits of log lines, so that an error that repeats cannot hide the rest of the log.
 //
 // OWNER: the component that logs. THREAD: the owner's only.
 #ifndef MCCS_BASE_LIMITED_WARNINGS_H_
@@ -15,6 +14,7 @@
 
 namespace mccs {
 
+// Limits warnings about peers or tenants per source.
 class LimitedWarnings {
  public:
   // Lines per source and minute: enough for a job whose eight processes fail for different reasons.
@@ -37,6 +37,25 @@ class LimitedWarnings {
   Log& log_;
   const std::string kind_;
   absl::flat_hash_map<std::string, Minute> minutes_;  // running at the last call
+};
+
+// Passes a message when it changes, and again after a minute: a persistent error stays visible and
+// does not fill the log.
+class RepeatedMessage {
+ public:
+  // Whether to log the message now; true counts as logged.
+  bool IsDue(const std::string& message, MonotonicNs now) {
+    if (message == last_ && now < again_at_) return false;
+    last_ = message;
+    again_at_ = now + kRepeatNs;
+    return true;
+  }
+
+ private:
+  static constexpr int64_t kRepeatNs = 60 * kNsPerSec;
+
+  std::string last_;
+  MonotonicNs again_at_ = 0;
 };
 
 }  // namespace mccs

@@ -3,6 +3,10 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
 namespace mccs {
 namespace {
 
@@ -52,5 +56,14 @@ std::unique_ptr<Log> MakeStderrLog(const std::string& program, LogLevel lowest) 
 }
 
 std::unique_ptr<Log> MakeNullLog() { return std::make_unique<NullLog>(); }
+
+absl::StatusOr<LogLevel> ParseLogLevel(std::string_view word) {
+  if (word == "debug") return LogLevel::kDebug;
+  if (word == "info") return LogLevel::kInfo;
+  if (word == "warning") return LogLevel::kWarning;
+  if (word == "error") return LogLevel::kError;
+  return absl::InvalidArgumentError(absl::StrCat("invalid log level '", std::string(word),
+                                                 "': expected debug, info, warning or error"));
+}
 
 }  // namespace mccs

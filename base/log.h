@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 
 namespace mccs {
@@ -47,6 +48,9 @@ std::unique_ptr<Log> MakeStderrLog(const std::string& program, LogLevel lowest);
 
 // Drops all lines: for tests.
 std::unique_ptr<Log> MakeNullLog();
+
+// Parses the name of a log level: "debug", "info", "warning", "error". kInvalidArgument: names the word.
+absl::StatusOr<LogLevel> ParseLogLevel(std::string_view word);
 
 }  // namespace mccs
 

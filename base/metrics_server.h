@@ -1,7 +1,4 @@
-// Serves metrics to Prometheus by prometheus-cpp: GET /metrics in the text format.
-//
-// THREAD: it has its own threads, which call `collect`; the rest: the owner. They block the signals
-// that the creating thread has blocked.
+// Metrics for Prometheus by prometheus-cpp: families, and GET /metrics in the text format.
 #ifndef MCCS_BASE_METRICS_SERVER_H_
 #define MCCS_BASE_METRICS_SERVER_H_
 
@@ -10,12 +7,52 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 
 namespace mccs {
 
+using MetricLabels = std::vector<prometheus::ClientMetric::Label>;
+
+// Collects families in the order of their Begin… calls. Names: prefix mccs_, base units, counters
+// end in _total. Labels never contain a rank or a communicator's id, which would create new series
+// for each job.
+class MetricFamilies {
+ public:
+  void BeginCounter(std::string name, std::string help) {
+    families_.push_back({std::move(name), std::move(help), prometheus::MetricType::Counter, {}});
+  }
+  void BeginGauge(std::string name, std::string help) {
+    families_.push_back({std::move(name), std::move(help), prometheus::MetricType::Gauge, {}});
+  }
+  void BeginHistogram(std::string name, std::string help) {
+    families_.push_back({std::move(name), std::move(help), prometheus::MetricType::Histogram, {}});
+  }
+
+  // Adds a series to the last family. REQUIRES: a family was begun, for AddHistogram of that type.
+  void Add(MetricLabels labels, double value) {
+    prometheus::ClientMetric& metric = families_.back().metric.emplace_back();
+    metric.label = std::move(labels);
+    metric.counter.value = value;
+    metric.gauge.value = value;
+  }
+  void Add(double value) { Add({}, value); }
+  void AddHistogram(MetricLabels labels, prometheus::ClientMetric::Histogram histogram) {
+    prometheus::ClientMetric& metric = families_.back().metric.emplace_back();
+    metric.label = std::move(labels);
+    metric.histogram = std::move(histogram);
+  }
+
+  std::vector<prometheus::MetricFamily> Take() { return std::move(families_); }
+
+ private:
+  std::vector<prometheus::MetricFamily> families_;
+};
+
+// THREAD: it has its own threads, which call `collect`; the rest: the owner. They block the signals
+// that the creating thread has blocked.
 class MetricsServer {
  public:
   // Called once per scrape, possibly by two threads at a time.

@@ -50,7 +50,7 @@ absl::Status Reactor::Watch(int fd, Readiness* readiness) {
 }
 
 void Reactor::Unwatch(int fd) {
-  MCCS_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0);
+  MCCS_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0 || errno == ENOENT);
 }
 
 int Reactor::Wait(int64_t timeout_ns) {

@@ -37,7 +37,7 @@ class Reactor {
   // LIFETIME: `readiness` and `fd` until Unwatch. REQUIRES: fd not watched already.
   absl::Status Watch(int fd, Readiness* readiness);
 
-  // REQUIRES: before `fd` is closed.
+  // No effect if `fd` is not watched, as after a failed Watch. REQUIRES: before `fd` is closed.
   void Unwatch(int fd);
 
   // Sleeps until a watched descriptor changes state or `timeout_ns` have passed (0: does not sleep;

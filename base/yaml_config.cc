@@ -6,7 +6,9 @@
 #include <fstream>
 #include <limits>
 #include <optional>
+#include <set>
 #include <sstream>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -102,12 +104,7 @@ struct YamlReader::Mapping {
   std::vector<std::string> renamed = {};  // keys that are present in an earlier spelling
 };
 
-struct YamlReader::Value {
-  std::optional<YAML::Node> node;
-  explicit operator bool() const { return node.has_value(); }
-  const YAML::Node& operator*() const { return *node; }
-  const YAML::Node* operator->() const { return &*node; }
-};
+struct YamlReader::Value : std::optional<YAML::Node> {};
 
 struct YamlReader::Document {
   struct Error {
@@ -149,8 +146,7 @@ struct YamlReader::Document {
   }
 
   Mapping* Keep(Mapping mapping) {
-    const YAML::Node& node = mapping.node;
-    CheckKeys(node);
+    CheckKeys(mapping.node);
     mappings.push_back(std::make_unique<Mapping>(std::move(mapping)));
     return mappings.back().get();
   }
@@ -490,6 +486,15 @@ absl::Status YamlReader::Finish() {
   if (errors.size() > kMaxErrors)
     absl::StrAppend(&text, "\n(", errors.size() - kMaxErrors, " more)");
   return absl::InvalidArgumentError(text);
+}
+
+void PrintKeys(std::string_view format, const std::vector<YamlKey>& keys, std::ostream* out) {
+  std::set<std::string> printed;
+  for (const YamlKey& key : keys) {
+    if (!printed.insert(key.path).second) continue;
+    *out << format << '\t' << key.path << '\t' << key.type << '\t'
+         << (key.required ? "required" : "optional") << '\t' << key.default_value << '\n';
+  }
 }
 
 }  // namespace mccs

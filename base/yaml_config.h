@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -148,6 +149,10 @@ class YamlReader {
   std::shared_ptr<Document> document_;
   Mapping* mapping_;  // owned by document_
 };
+
+// Prints the keys of a format, for the reference documentation: one line per key, without
+// duplicates: FORMAT, path, type, "required" or "optional", default, separated by tabs.
+void PrintKeys(std::string_view format, const std::vector<YamlKey>& keys, std::ostream* out);
 
 }  // namespace mccs
 

@@ -11,7 +11,7 @@
 
 #include "benchmark/benchmark.h"
 #include "service/device/mapped_memory.h"
-#include "service/device/mem_op_kernels.h"
+#include "service/device/mem_op.h"
 
 namespace mccs {
 namespace {

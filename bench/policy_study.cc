@@ -144,7 +144,8 @@ void Decide(Arm arm, uint64_t seed, const Fabrics& fabrics, ClusterView* view) {
       MCCS_CHECK(planner.Add(job, std::move(frame), {}).ok());
       continue;
     }
-    const auto ports = ChooseRingPorts(job, frame, {.ports = {}, .seed = seed}, &taken);
+    const auto ports =
+        ChooseRingPorts(job, frame, {.ports = kDefaultSourcePorts, .seed = seed}, &taken);
     MCCS_CHECK(ports.ok());
     job.strategy = WithRingPorts(std::move(frame), *ports);
   }

@@ -1,12 +1,9 @@
 #include "controller/config.h"
 
-#include <algorithm>
-#include <limits>
-
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "base/log_level.h"
+#include "base/endpoint.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "base/yaml_config.h"
 
@@ -60,22 +57,16 @@ std::vector<YamlKey> ControllerConfigKeys() {
 }
 
 absl::Status CheckListenAddress(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  const std::string host = address.substr(0, colon);
-  int port = 0;
-  const bool digits = colon != std::string::npos && colon + 1 < address.size() &&
-                      address.find_first_not_of("0123456789", colon + 1) == std::string::npos;
-  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
-  const bool plain = host.find_first_of("[]:") == std::string::npos;
-  if (!digits || host.empty() || (!plain && !bracketed) ||
-      !absl::SimpleAtoi(address.substr(colon + 1), &port) ||
-      port > std::numeric_limits<uint16_t>::max()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", address,
-                     "' is not an address to listen on: expected ADDRESS:PORT, such as "
-                     "0.0.0.0:7500 or [::]:7500"));
+  const absl::StatusOr<Endpoint> parsed = ParseEndpoint(address);
+  // IPv6 in brackets only.
+  if (parsed.ok() &&
+      parsed->host.find_first_of(address.front() == '[' ? "[]" : "[]:") == std::string::npos) {
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", address,
+                   "' is not an address to listen on: expected ADDRESS:PORT, such as "
+                   "0.0.0.0:7500 or [::]:7500"));
 }
 
 absl::StatusOr<int64_t> ParseHeartbeatTimeout(const std::string& word) {

@@ -1,54 +1,26 @@
 #include "lab/reports.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "base/table.h"
 #include "base/units.h"
 #include "lab/lab_state.h"
 
 namespace mccs::lab {
-namespace {
-
-using Cells = std::vector<std::string>;
-
-constexpr size_t kColumnGap = 2;
-
-std::string Line(const Cells& cells, const std::vector<size_t>& widths) {
-  std::string line;
-  for (size_t i = 0; i < cells.size(); ++i) {
-    line += cells[i];
-    if (i + 1 < cells.size()) line.append(widths[i] + kColumnGap - cells[i].size(), ' ');
-  }
-  return line + "\n";
-}
-
-// One line for each row, columns aligned. REQUIRES: rows of equal length, the first the headings.
-std::string Table(const std::vector<Cells>& rows) {
-  std::vector<size_t> widths(rows.front().size(), 0);
-  for (const Cells& cells : rows) {
-    for (size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], cells[i].size());
-  }
-  std::string table;
-  for (const Cells& cells : rows) table += Line(cells, widths);
-  return table;
-}
-
-}  // namespace
 
 std::string StatusTable(const std::vector<LabState>& labs) {
   if (labs.empty()) return "no labs\n";
-  std::vector<Cells> rows = {{"LAB", "DAEMON", "GPUS", "ENDPOINT", "METRICS", "PID", "CONDITION"}};
+  Table table({{"LAB"}, {"DAEMON"}, {"GPUS"}, {"ENDPOINT"}, {"METRICS"}, {"PID"}, {"CONDITION"}});
   for (const LabState& lab : labs) {
     for (const DaemonState& daemon : lab.daemons) {
       bool is_host = daemon.name != kControllerName;
-      rows.push_back({lab.name, daemon.name, is_host ? absl::StrCat(daemon.gpus) : "-",
-                      daemon.endpoint.empty() ? "-" : daemon.endpoint,
-                      daemon.metrics.empty() ? "-" : daemon.metrics,
-                      daemon.pid > 0 ? absl::StrCat(daemon.pid) : "-", daemon.condition});
+      table.Row({lab.name, daemon.name, is_host ? absl::StrCat(daemon.gpus) : kNone,
+                 OrDash(daemon.endpoint), OrDash(daemon.metrics),
+                 daemon.pid > 0 ? absl::StrCat(daemon.pid) : kNone, daemon.condition});
     }
   }
-  return Table(rows);
+  return table.Text();
 }
 
 std::string StatusJson(const std::vector<LabState>& labs) {
@@ -67,12 +39,12 @@ const char* StateOf(const LinkLine& line) { return line.is_up ? "up" : "down"; }
 }  // namespace
 
 std::string LinkTable(const std::vector<LinkLine>& lines) {
-  std::vector<Cells> rows = {{"LINK", "FROM", "TO", "BYTES", "RATE", "STATE"}};
+  Table table({{"LINK"}, {"FROM"}, {"TO"}, {"BYTES"}, {"RATE"}, {"STATE"}});
   for (const LinkLine& line : lines) {
-    rows.push_back({line.link, line.from, line.to, absl::StrCat(line.bytes),
-                    FormatBitRate(static_cast<double>(line.rate_bps)), StateOf(line)});
+    table.Row({line.link, line.from, line.to, absl::StrCat(line.bytes),
+               FormatBitRate(static_cast<double>(line.rate_bps)), StateOf(line)});
   }
-  return Table(rows);
+  return table.Text();
 }
 
 std::string LinkJson(const std::vector<LinkLine>& lines) {

@@ -4,8 +4,8 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "base/host_lookup.h"
-#include "base/log_level.h"
+#include "base/endpoint.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "base/yaml_config.h"
 

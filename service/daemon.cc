@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/host_lookup.h"
+#include "base/endpoint.h"
 #include "base/status_macros.h"
 #include "service/device/memory_mapper.h"
 #include "service/executor/executor.h"

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "base/clock.h"
-#include "base/metric_family.h"
+#include "base/metrics_server.h"
 
 namespace mccs {
 namespace {

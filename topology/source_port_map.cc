@@ -132,11 +132,6 @@ std::vector<SourcePortRange> CutByRules(const SourcePortMapping& mapping) {
   return pieces;
 }
 
-// Empty if first > last.
-SourcePortRange Common(const SourcePortRange& a, const SourcePortRange& b) {
-  return {std::max(a.first, b.first), std::min(a.last, b.last)};
-}
-
 size_t SizeOf(const SourcePortRange& range) {
   return range.first > range.last ? 0 : range.last - range.first + 1u;
 }
@@ -177,7 +172,7 @@ absl::StatusOr<std::optional<uint16_t>> SourcePortMap::FindPort(
   absl::InlinedVector<SourcePortRange, 4> pieces;
   size_t count = 0;
   const auto add = [&](const SourcePortRange& range) {
-    const SourcePortRange piece = Common(range, limits);
+    const SourcePortRange piece = range.Common(limits);
     if (SizeOf(piece) == 0) return;
     pieces.push_back(piece);
     count += SizeOf(piece);

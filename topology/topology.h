@@ -6,6 +6,7 @@
 #ifndef MCCS_TOPOLOGY_TOPOLOGY_H_
 #define MCCS_TOPOLOGY_TOPOLOGY_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -35,7 +36,7 @@ constexpr ArcId BackwardArc(LinkId link) { return ArcId(2 * link.value() + 1); }
 constexpr LinkId LinkOf(ArcId arc) { return LinkId(arc.value() / 2); }
 constexpr bool IsForward(ArcId arc) { return arc.value() % 2 == 0; }
 
-// Both ends included.
+// Both ends included; empty if first > last.
 struct SourcePortRange {
   uint16_t first = 0;
   uint16_t last = 0;
@@ -44,7 +45,16 @@ struct SourcePortRange {
   bool Overlaps(const SourcePortRange& other) const {
     return first <= other.last && other.first <= last;
   }
+  // The ports that both contain.
+  SourcePortRange Common(const SourcePortRange& other) const {
+    return {std::max(first, other.first), std::min(last, other.last)};
+  }
+  friend bool operator==(const SourcePortRange&, const SourcePortRange&) = default;
 };
+
+// Permitted source ports of lanes by default. Above Linux's default range of ephemeral ports (32768
+// to 60999), so that other programs do not use them by chance.
+inline constexpr SourcePortRange kDefaultSourcePorts = {61000, 65535};
 
 struct PortRule {
   SourcePortRange ports;
@@ -68,11 +78,9 @@ struct SourcePortMapping {
   enum class Kind { kProbe, kRules, kHash };
 
   Kind kind = Kind::kProbe;
-  // Permitted source ports of lanes. Above Linux's default range of ephemeral ports (32768 to
-  // 60999), so that other programs do not use them by chance.
-  SourcePortRange candidates = {61000, 65535};
-  std::vector<PortRule> rules;  // kRules
-  SwitchHash hash;              // kHash
+  SourcePortRange candidates = kDefaultSourcePorts;  // permitted source ports of lanes
+  std::vector<PortRule> rules;                       // kRules
+  SwitchHash hash;                                   // kHash
 };
 
 class Topology {

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "controller/coordinator/cluster_state.h"
-#include "controller/objects/object_set.h"
+#include "controller/objects/object.h"
 #include "controller/view/cluster_view.h"
 #include "proto/operator.pb.h"
 

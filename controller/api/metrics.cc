@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "base/metric_family.h"
+#include "base/metrics_server.h"
 
 namespace mccs {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "controller/objects/change.h"
-#include "controller/objects/object_set.h"
+#include "controller/objects/object.h"
 #include "controller/planning/planner.h"
 #include "controller/state/catalog.h"
 #include "controller/store/store.h"

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "controller/measurement/host_clocks.h"
-#include "controller/objects/object_set.h"
+#include "controller/objects/object.h"
 #include "controller/rates/sent_limits.h"
 #include "controller/state/recovered_strategies.h"
 #include "controller/state/registry.h"

@@ -387,10 +387,11 @@ void Coordinator::PlanRateLimits(const ClusterView& view) {
   RecordUnmetGuarantees({decided.broken.begin(), decided.broken.end()});
   windows_.SetRules(DecideWaitRules(*state_.objects, view, planner_.fabrics()));
   // Communicators whose daemons have not reconnected get theirs later.
-  std::erase_if(decided.limits, [&](const PlannedRateLimits& limits) {
-    return !state_.registry.communicators().contains(limits.id);
+  std::erase_if(decided.limits, [&](const agent::v1::RateLimits& limits) {
+    return !state_.registry.communicators().contains(CommId(limits.comm_id()));
   });
-  for (PlannedRateLimits& limits : decided.limits) limits.windows = windows_.WindowsOf(limits.id);
+  for (agent::v1::RateLimits& limits : decided.limits)
+    PutWindows(windows_.WindowsOf(CommId(limits.comm_id())), &limits);
   state_.limits.SetLimits(std::move(decided.limits));
 }
 

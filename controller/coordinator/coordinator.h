@@ -17,16 +17,15 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/wall_clock.h"
 #include "controller/coordinator/cluster_state.h"
 #include "controller/coordinator/pending_dumps.h"
 #include "controller/measurement/cost_calibrator.h"
 #include "controller/measurement/probe_scheduler.h"
-#include "controller/objects/object_set.h"
+#include "controller/objects/object.h"
 #include "controller/planning/planner.h"
 #include "controller/rates/window_scheduler.h"
 #include "controller/state/controller_events.h"
-#include "controller/state/view_cache.h"
+#include "controller/state/resolved_view.h"
 #include "proto/agent.pb.h"
 
 namespace mccs {

@@ -9,8 +9,7 @@
 
 #include "absl/status/status.h"
 #include "base/clock.h"
-#include "base/wall_clock.h"
-#include "controller/objects/object_set.h"
+#include "controller/objects/object.h"
 #include "proto/agent.pb.h"
 
 namespace mccs {

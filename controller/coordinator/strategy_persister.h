@@ -7,8 +7,8 @@
 #define MCCS_CONTROLLER_COORDINATOR_STRATEGY_PERSISTER_H_
 
 #include "base/clock.h"
+#include "base/limited_warnings.h"
 #include "base/log.h"
-#include "base/repeated_message.h"
 #include "controller/coordinator/coordinator.h"
 #include "controller/store/store.h"
 

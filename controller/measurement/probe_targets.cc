@@ -72,13 +72,9 @@ class TargetFinder {
   }
 
   SourcePortRange PortsOf(const CommunicatorView& communicator, const Fabric& fabric) const {
-    SourcePortRange ports = fabric.topology().source_ports().candidates;
+    const SourcePortRange& candidates = fabric.topology().source_ports().candidates;
     const auto& limits = SpecOf(SelectPolicy(objects_, communicator)).parameters.source_ports;
-    if (limits) {
-      ports.first = std::max(ports.first, limits->first);
-      ports.last = std::min(ports.last, limits->last);
-    }
-    return ports;
+    return limits ? candidates.Common(*limits) : candidates;
   }
 
   void AddLanes(const CommunicatorView& communicator) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/objects/object_set.h"
+#include "controller/objects/object.h"
 #include "controller/view/cluster_view.h"
 #include "controller/view/fabric.h"
 #include "topology/five_tuple.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "controller/objects/object_set.h"
+#include "controller/objects/object.h"
 
 namespace mccs {
 

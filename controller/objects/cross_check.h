@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/objects/object_set.h"
+#include "controller/objects/object.h"
 
 namespace mccs {
 

@@ -1,4 +1,4 @@
-// The operators' configuration: objects with apiVersion, kind, metadata and spec.
+// The operators' configuration: a set of objects with apiVersion, kind, metadata and spec.
 //
 //   apiVersion: mccs/v1
 //   kind: Tenant
@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "base/yaml_config.h"
 #include "controller/objects/drain_spec.h"
@@ -78,6 +79,36 @@ std::string DocumentOf(const Object& object, bool with_version);
 // Place of `field` ("spec.cap") of `object`, or of its nearest parent: "a.yaml:7:8". For an object
 // from the store: "stored, version 12".
 std::string PlaceOf(const Object& object, const std::string& field);
+
+// All objects at one moment. An immutable value; a change creates a new set.
+struct ObjectSet {
+  static constexpr size_t kMaxObjects = 10'000;
+
+  std::map<ObjectKey, Object> objects;
+  uint64_t revision = 0;  // incremented by each change
+
+  // Null: not found.
+  const Object* Find(const ObjectKey& key) const;
+  std::vector<const Object*> OfKind(ObjectKind kind) const;
+  std::vector<std::string> NamesOf(ObjectKind kind) const;
+};
+
+inline const TenantSpec& TenantOf(const Object& object) {
+  return std::get<TenantSpec>(object.spec);
+}
+inline const PolicySpec& PolicyOf(const Object& object) {
+  return std::get<PolicySpec>(object.spec);
+}
+inline const TopologySpec& TopologyOf(const Object& object) {
+  return std::get<TopologySpec>(object.spec);
+}
+inline const DrainSpec& DrainOf(const Object& object) { return std::get<DrainSpec>(object.spec); }
+
+// The Tenant of processes with this origin, by the same rule as in daemons
+// (proto/tenant_selector.h). Null: none.
+const Object* FindTenant(const ObjectSet& set, const ProcessOrigin& origin);
+// The name of that Tenant; without one, the tenant name that daemons report.
+std::string TenantNameOf(const ObjectSet& set, const ProcessOrigin& origin);
 
 }  // namespace mccs
 

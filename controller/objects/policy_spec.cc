@@ -49,13 +49,13 @@ std::string DidYouMean(const std::string& word, const std::vector<std::string>& 
                          : absl::StrCat("; expected one of: ", absl::StrJoin(known, ", "));
 }
 
-std::optional<SourcePortLimits> ReadSourcePorts(YamlReader* parameters) {
+std::optional<SourcePortRange> ReadSourcePorts(YamlReader* parameters) {
   if (!parameters->Has(kSourcePorts)) {
     parameters->Child(kSourcePorts);
     return std::nullopt;
   }
   YamlReader yaml = parameters->Child(kSourcePorts);
-  SourcePortLimits ports;
+  SourcePortRange ports;
   yaml.Field("first", &ports.first, Need::kRequired);
   yaml.Field("last", &ports.last, Need::kRequired);
   if (yaml.Has("first") && yaml.Has("last") &&

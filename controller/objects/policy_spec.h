@@ -32,6 +32,7 @@
 #include "algorithms/algorithm.h"
 #include "base/yaml_config.h"
 #include "controller/objects/policy_kind.h"
+#include "topology/topology.h"
 
 namespace YAML {
 class Emitter;
@@ -56,15 +57,9 @@ struct SizeRange {
 // "all", "from 1 MiB", "up to 64 MiB", "1 MiB to 64 MiB".
 std::string ToText(const SizeRange& sizes);
 
-struct SourcePortLimits {
-  uint16_t first = 0;
-  uint16_t last = 0;
-  friend bool operator==(const SourcePortLimits&, const SourcePortLimits&) = default;
-};
-
 // Of all types; each one uses some of them.
 struct PolicyParameters {
-  std::optional<SourcePortLimits> source_ports;  // source ports of lanes, both ends included
+  std::optional<SourcePortRange> source_ports;  // source ports of lanes
   // Seed: draws ports at random, even if other lanes have them.
   std::optional<uint64_t> port_seed;
   // 1 … kMostChannelsPerNic; absent: 1.

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "controller/objects/object_set.h"
+#include "controller/objects/object.h"
 #include "controller/view/cluster_view.h"
 
 namespace mccs {

@@ -1,16 +1,61 @@
 #include "controller/planning/planner.h"
 
+#include <google/protobuf/util/message_differencer.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "controller/planning/applied_policies.h"
 #include "controller/planning/measured_costs.h"
+#include "controller/policy/rings.h"
 #include "controller/state/resolved_view.h"
 #include "controller/view/flow.h"
 
 namespace mccs {
 namespace {
+
+// Whether some host sends from another NIC, at any place in the ring.
+bool HasOtherNics(const strategy::ChannelStrategy& before, const strategy::ChannelStrategy& after) {
+  return std::any_of(after.ring().begin(), after.ring().end(), [&](int host) {
+    return AddressOfHost(before, host) != AddressOfHost(after, host);
+  });
+}
+
+// The differences in one line; empty: none.
+std::string Difference(const CommunicatorView& communicator, const strategy::Strategy& before,
+                       const strategy::Strategy& after) {
+  if (IsSameStrategy(before, after)) return "";
+  std::vector<std::string> rings, ports, nics;
+  if (before.channels_size() != after.channels_size()) {
+    rings.push_back(
+        absl::StrCat(after.channels_size(), " channels instead of ", before.channels_size()));
+  }
+  for (int c = 0; c < after.channels_size() && c < before.channels_size(); ++c) {
+    const std::string was = RingText(communicator, before.channels(c));
+    const std::string will = RingText(communicator, after.channels(c));
+    const auto& old_ports = before.channels(c).source_ports();
+    const auto& new_ports = after.channels(c).source_ports();
+    if (was != will) {
+      rings.push_back(absl::StrCat("channel ", c, ": ", will, " instead of ", was));
+    } else if (!std::equal(old_ports.begin(), old_ports.end(), new_ports.begin(),
+                           new_ports.end())) {
+      ports.push_back(absl::StrCat(c));
+    }
+    if (HasOtherNics(before.channels(c), after.channels(c))) nics.push_back(absl::StrCat(c));
+  }
+  const auto add = [&](const std::vector<std::string>& channels, const char* what) {
+    if (channels.empty()) return;
+    rings.push_back(absl::StrCat(channels.size() == 1 ? "channel " : "channels ",
+                                 absl::StrJoin(channels, ", "), ": other ", what));
+  };
+  add(nics, "NICs");
+  add(ports, "source ports");
+  if (!google::protobuf::util::MessageDifferencer::Equals(before.algorithms(), after.algorithms()))
+    rings.push_back("other algorithm rules or costs");
+  return rings.empty() ? "other parameters" : absl::StrJoin(rings, "; ");
+}
 
 std::vector<HostIndex> RingOrderOf(const PolicySpec& policy, const ClusterView& view,
                                    const CommunicatorView& communicator) {
@@ -39,13 +84,12 @@ strategy::Strategy FrameOf(const ObjectSet& objects, const Object* policy, const
 // The Policy's range of ports, else the Topology's candidates.
 RingPortOptions RingPortsOf(const PolicyParameters& parameters, const Fabrics& fabrics,
                             const CommunicatorView& communicator) {
-  RingPortOptions options = {.ports = {}, .seed = parameters.port_seed};
+  RingPortOptions options = {.ports = kDefaultSourcePorts, .seed = parameters.port_seed};
   if (parameters.source_ports) {
-    options.ports = {parameters.source_ports->first, parameters.source_ports->last};
+    options.ports = *parameters.source_ports;
   } else if (const auto fabric = CommonFabric(communicator, HostsOf(fabrics, communicator));
              fabric.ok()) {
-    const SourcePortRange& candidates = (*fabric)->topology().source_ports().candidates;
-    options.ports = {candidates.first, candidates.last};
+    options.ports = (*fabric)->topology().source_ports().candidates;
   }
   return options;
 }
@@ -55,9 +99,7 @@ RingPortOptions RingPortsOf(const PolicyParameters& parameters, const Fabrics& f
 // there. The published policy restricts favoured flows to reserved paths.
 FlowOptions FlowOptionsOf(const PolicyParameters& parameters, const std::string& tenant,
                           const std::vector<PolicyParameters>& reservations) {
-  FlowOptions options = {.ports = {}, .avoid_links = parameters.avoid_links};
-  if (parameters.source_ports)
-    options.ports = {parameters.source_ports->first, parameters.source_ports->last};
+  FlowOptions options = {.ports = parameters.source_ports, .avoid_links = parameters.avoid_links};
   for (const auto& reservation : reservations) {
     const auto& favoured = reservation.favoured;
     if (std::find(favoured.begin(), favoured.end(), tenant) != favoured.end()) {
@@ -100,7 +142,27 @@ bool AnyPlacesFlows(const ObjectSet& objects) {
   });
 }
 
+// Adds nothing if the strategies differ only in epoch and origin.
+void AddDecision(const CommunicatorView& communicator, absl::StatusOr<strategy::Strategy> strategy,
+                 Decisions* decisions) {
+  if (!strategy.ok()) {
+    decisions->trouble.push_back(strategy.status());
+    return;
+  }
+  std::string change = Difference(communicator, communicator.strategy, *strategy);
+  if (change.empty()) return;
+  decisions->changed.push_back({communicator.id, *std::move(strategy), std::move(change)});
+}
+
 }  // namespace
+
+void PutStrategies(const Decisions& decisions, ClusterView* view) {
+  auto communicator = view->communicators.begin();
+  for (const Decision& decision : decisions.changed) {
+    while (communicator->id != decision.id) ++communicator;
+    communicator->strategy = decision.strategy;
+  }
+}
 
 Decisions Decide(const ObjectSet& objects, const ClusterView& view) {
   return Planner().Decide(objects, ResolveView(view, objects));
@@ -117,8 +179,7 @@ Decisions Planner::Decide(const ObjectSet& objects, const ClusterView& view) {
   for (const CommunicatorView& communicator : view.communicators) {
     const auto found = strategies.find(communicator.id);
     if (found == strategies.end()) continue;
-    AddDecision(communicator, state_->entries.at(communicator.id).policy, std::move(found->second),
-                &decisions);
+    AddDecision(communicator, std::move(found->second), &decisions);
   }
   return decisions;
 }
@@ -214,7 +275,6 @@ void Planner::AddEntry(const ObjectSet& objects, const ClusterView& view,
   const Object* policy = SelectPolicy(objects, communicator);
   const PolicySpec& spec = SpecOf(policy);
   Entry entry = {.revision = communicator.revision,
-                 .policy = policy != nullptr ? policy->key.name : "",
                  .reconnecting = communicator.reconnecting,
                  .decides_flows = spec.Decides(PolicyDecision::kFlows),
                  .ports = state.taken.PortsOf(communicator)};

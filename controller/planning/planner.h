@@ -25,8 +25,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "controller/objects/object_set.h"
-#include "controller/planning/decisions.h"
+#include "controller/objects/object.h"
 #include "controller/policy/flow_planner.h"
 #include "controller/policy/rings.h"
 #include "controller/view/cluster_view.h"
@@ -34,6 +33,22 @@
 #include "controller/view/source_ports.h"
 
 namespace mccs {
+
+// A communicator that should get a strategy other than its newest one.
+struct Decision {
+  CommId id;
+  strategy::Strategy strategy;
+  std::string change;  // description for operators
+};
+
+struct Decisions {
+  std::vector<Decision> changed;  // by id
+  std::vector<absl::Status>
+      trouble;  // communicators without a strategy; they keep their current one
+};
+
+// Sets the decided strategies in `view`, for which they were decided.
+void PutStrategies(const Decisions& decisions, ClusterView* view);
 
 class Planner {
  public:
@@ -58,7 +73,6 @@ class Planner {
   // A communicator.
   struct Entry {
     uint64_t revision = 0;
-    std::string policy = {};  // name; empty: none
     bool reconnecting = false;
     bool decides_flows = false;  // its Policy does
     bool placed = false;         // State::flows has its frame and flows; else the following are set

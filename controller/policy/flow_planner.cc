@@ -62,10 +62,7 @@ absl::Status FlowPlanner::Add(const CommunicatorView& communicator, strategy::St
   job.tenant = communicator.owner.name;
   job.frame = std::move(frame);
   job.ports = job.fabric->topology().source_ports().candidates;
-  if (options.ports) {
-    job.ports.first = std::max(job.ports.first, options.ports->first);
-    job.ports.last = std::min(job.ports.last, options.ports->last);
-  }
+  if (options.ports) job.ports = job.ports.Common(*options.ports);
   const int limits = allowed_.NumberOf({options.avoid_links, job.ports});
   for (const Flow& flow : *flows) AddLane(communicator, flow, limits, options.last, &job);
   FindUnassignedPorts(communicator, &job);
@@ -262,11 +259,10 @@ class FlowPlanner::SolverRun {
                       Subject* subject) {
     const SourcePortRange& limits = subject->job->ports;
     const uint64_t hash = LaneHash(subject->id, lane.flow.channel, lane.flow.place);
-    const PortRange range = {limits.first, limits.last};
     std::optional<uint16_t> port;
     if (path) {
       port = taken_.Choose(
-          range, lane.ends, [&](SourcePorts::IsFree is_free) -> std::optional<uint16_t> {
+          limits, lane.ends, [&](SourcePorts::IsFree is_free) -> std::optional<uint16_t> {
             const auto found =
                 fabric->ports().FindPort(lane.flow.Ends(), *path, limits, hash, is_free);
             return found.ok() ? *found : std::nullopt;
@@ -276,7 +272,7 @@ class FlowPlanner::SolverRun {
       ++(path ? subject->off_path : subject->unprobed);
       // A port without a known path stays: it will be probed.
       const uint16_t now = lane.port_path ? 0 : lane.flow.source_port;
-      if (range.first <= range.last) port = taken_.Choose(range, now, hash, lane.ends);
+      if (limits.first <= limits.last) port = taken_.Choose(limits, now, hash, lane.ends);
     }
     return port.value_or(0);
   }

@@ -27,7 +27,7 @@
 namespace mccs {
 
 struct FlowOptions {
-  std::optional<PortRange> ports = {};  // within the Topology's candidates
+  std::optional<SourcePortRange> ports = {};  // within the Topology's candidates
   // Names of links that get no flow while another path exists.
   std::vector<std::string> avoid_links = {};
   bool last = false;  // place new flows after those of others

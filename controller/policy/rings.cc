@@ -34,7 +34,7 @@ uint64_t Draw(uint64_t seed, const CommunicatorView& communicator, const RingLan
   return draw;
 }
 
-std::optional<uint16_t> DrawPort(const PortRange& range, uint64_t draw,
+std::optional<uint16_t> DrawPort(const SourcePortRange& range, uint64_t draw,
                                  const SourcePorts::Ends& ends, SourcePorts* taken) {
   const uint32_t count = range.last - range.first + 1u;
   for (uint32_t i = 0; i < count; ++i) {

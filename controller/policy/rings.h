@@ -42,7 +42,7 @@ bool IsSameStrategy(const strategy::Strategy& a, const strategy::Strategy& b);
 bool HasFrame(const strategy::Strategy& strategy, const strategy::Strategy& frame);
 
 struct RingPortOptions {
-  PortRange ports;
+  SourcePortRange ports = kDefaultSourcePorts;
   // Draw each port from the whole range, independent of other lanes. The same seed draws the same
   // ports for the same hosts, GPUs and channels.
   std::optional<uint64_t> seed = {};

@@ -162,28 +162,28 @@ std::string Describe(const UnmetGuarantee& broken) {
                       absl::StrJoin(broken.tenants, ", "));
 }
 
-std::vector<PlannedRateLimits> PlanRateLimits(const ClusterView& view, const AllShares& shares,
-                                              const std::vector<bool>& by_shares) {
-  std::vector<PlannedRateLimits> planned;
+std::vector<agent::v1::RateLimits> PlanRateLimits(const ClusterView& view, const AllShares& shares,
+                                                  const std::vector<bool>& by_shares) {
+  std::vector<agent::v1::RateLimits> planned;
   for (size_t c = 0; c < view.communicators.size(); ++c) {
-    PlannedRateLimits limits = {.id = view.communicators[c].id,
-                                .lanes = {},
-                                .priority = view.communicators[c].owner.priority};
     const TenantView& owner = view.communicators[c].owner;
+    agent::v1::RateLimits& limits = planned.emplace_back();
+    limits.set_comm_id(view.communicators[c].id.value());
+    limits.set_priority(owner.priority);
     if (owner.cap_bps) {
-      limits.tenant_rate_bps = *owner.cap_bps;
-      limits.tenant = owner.name;
+      limits.set_tenant_rate_bps(*owner.cap_bps);
+      limits.set_tenant(owner.name);
     }
     for (const FlowShare& flow : shares.flows[c]) {
       if (!by_shares[c] || flow.down) continue;
       const auto rate_bps = static_cast<uint64_t>(std::round(flow.rate_bps));
       const uint64_t least_bps = flow.limit == ShareLimit::kLink ? kLeastLaneBps : 1;
-      limits.lanes.push_back({.channel = flow.channel,
-                              .from = flow.from,
-                              .to = flow.to,
-                              .rate_bps = std::max(rate_bps, least_bps)});
+      agent::v1::LaneRateLimit* lane = limits.add_lanes();
+      lane->set_channel(flow.channel);
+      lane->set_from(flow.from);
+      lane->set_to(flow.to);
+      lane->set_rate_bps(std::max(rate_bps, least_bps));
     }
-    planned.push_back(std::move(limits));
   }
   return planned;
 }

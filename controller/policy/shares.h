@@ -4,7 +4,8 @@
 // A Tenant's weight, guarantee and cap apply to all its ring lanes from one host out of one NIC
 // together; each lane gets an equal part. Rates count payload: lanes share UsableFraction of a
 // link. Daemons also apply the cap to everything else that the tenant sends
-// (PlannedRateLimits::tenant_rate_bps).
+// (RateLimits.tenant_rate_bps in
+// proto/agent.proto).
 //
 // Pure.
 #ifndef MCCS_CONTROLLER_POLICY_SHARES_H_
@@ -19,6 +20,7 @@
 #include "base/clock.h"
 #include "controller/view/cluster_view.h"
 #include "controller/view/fabric.h"
+#include "proto/agent.pb.h"
 #include "topology/max_min_shares.h"
 
 namespace mccs {
@@ -77,34 +79,13 @@ struct PlannedWindows {
   friend bool operator==(const PlannedWindows&, const PlannedWindows&) = default;
 };
 
-// Rate limits of a communicator's lanes.
-struct PlannedRateLimits {
-  struct Lane {
-    int channel = 0;
-    int from = 0, to = 0;  // positions in the communicator's hosts
-    uint64_t rate_bps = 0;
-
-    friend bool operator==(const Lane&, const Lane&) = default;
-  };
-  CommId id;
-  std::vector<Lane> lanes = {};  // lanes with a limit
-  uint32_t priority = 0;
-  std::optional<PlannedWindows> windows = {};  // none: may always send
-  // The Tenant's cap for everything it sends out of one NIC of a host; 0: none, and `tenant` is
-  // empty.
-  uint64_t tenant_rate_bps = 0;
-  std::string tenant = {};
-
-  friend bool operator==(const PlannedRateLimits&, const PlannedRateLimits&) = default;
-};
-
 // Minimal rate of a lane, so that every operation ends.
 inline constexpr uint64_t kLeastLaneBps = 100'000;
 
 // By communicator of the view. Lanes of communicators in `by_shares` get their rate from `shares`,
 // at least kLeastLaneBps. A Tenant's cap applies to all of its communicators, whatever they send
-// and wherever they run.
-std::vector<PlannedRateLimits> PlanRateLimits(const ClusterView& view, const AllShares& shares,
+// and wherever they run. Without revisions and send windows.
+std::vector<agent::v1::RateLimits> PlanRateLimits(const ClusterView& view, const AllShares& shares,
                                               const std::vector<bool>& by_shares);
 
 }  // namespace mccs

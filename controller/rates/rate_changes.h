@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/ids.h"
-#include "controller/objects/object_set.h"
+#include "controller/objects/object.h"
 #include "controller/view/cluster_view.h"
 
 namespace mccs {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "controller/objects/object_set.h"
+#include "controller/objects/object.h"
 #include "controller/policy/shares.h"
 #include "controller/policy/time_windows.h"
 #include "controller/view/cluster_view.h"
@@ -16,7 +16,7 @@
 namespace mccs {
 
 struct DecidedRateLimits {
-  std::vector<PlannedRateLimits> limits;  // by communicator
+  std::vector<agent::v1::RateLimits> limits;  // by communicator; see PlanRateLimits
   // Guarantees that links cannot hold and that were lowered in proportion, as text
   // (Describe(UnmetGuarantee)).
   std::vector<std::string> broken = {};

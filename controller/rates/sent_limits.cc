@@ -6,31 +6,14 @@
 namespace mccs {
 namespace {
 
-agent::v1::RateLimits ToProto(const PlannedRateLimits& planned, uint64_t revision) {
-  agent::v1::RateLimits limits;
-  limits.set_comm_id(planned.id.value());
-  limits.set_revision(revision);
-  limits.set_priority(planned.priority);
-  limits.set_tenant_rate_bps(planned.tenant_rate_bps);
-  limits.set_tenant(planned.tenant);
-  for (const PlannedRateLimits::Lane& lane : planned.lanes) {
-    agent::v1::LaneRateLimit* out = limits.add_lanes();
-    out->set_channel(lane.channel);
-    out->set_from(lane.from);
-    out->set_to(lane.to);
-    out->set_rate_bps(lane.rate_bps);
-  }
-  if (planned.windows) {
-    limits.mutable_send_windows()->set_period_ns(planned.windows->period_ns);
-    limits.mutable_send_windows()->set_origin_ns(planned.windows->origin);
-    limits.mutable_send_windows()->set_open_ns(planned.windows->open_ns);
-  }
-  return limits;
+bool IsFree(const agent::v1::RateLimits& limits) {
+  return limits.lanes().empty() && limits.priority() == 0 && !limits.has_send_windows() &&
+         limits.tenant_rate_bps() == 0;
 }
 
-bool IsFree(const PlannedRateLimits& limits) {
-  return limits.lanes.empty() && limits.priority == 0 && !limits.windows &&
-         limits.tenant_rate_bps == 0;
+// No map fields: equal messages have equal bytes.
+bool AreEqual(const agent::v1::RateLimits& a, const agent::v1::RateLimits& b) {
+  return a.SerializeAsString() == b.SerializeAsString();
 }
 
 // Converts send windows to the clock of a host; removes them if that clock is not known.
@@ -47,10 +30,18 @@ agent::v1::RateLimits OnHostClock(agent::v1::RateLimits limits,
 
 }  // namespace
 
-void SentLimits::SetLimits(std::vector<PlannedRateLimits> wanted) {
+void PutWindows(const std::optional<PlannedWindows>& windows, agent::v1::RateLimits* limits) {
+  limits->clear_send_windows();
+  if (!windows) return;
+  limits->mutable_send_windows()->set_period_ns(windows->period_ns);
+  limits->mutable_send_windows()->set_origin_ns(windows->origin);
+  limits->mutable_send_windows()->set_open_ns(windows->open_ns);
+}
+
+void SentLimits::SetLimits(std::vector<agent::v1::RateLimits> wanted) {
   std::map<CommId, Entry> before = std::exchange(entries_, {});
-  for (PlannedRateLimits& limits : wanted) {
-    const CommId id = limits.id;
+  for (agent::v1::RateLimits& limits : wanted) {
+    const CommId id(limits.comm_id());
     Entry& entry = entries_[id];
     if (const auto old = before.find(id); old != before.end()) entry = std::move(old->second);
     Want(std::move(limits), &entry);
@@ -59,20 +50,21 @@ void SentLimits::SetLimits(std::vector<PlannedRateLimits> wanted) {
 
 void SentLimits::SetWindows(CommId id, const std::optional<PlannedWindows>& windows) {
   const auto known = entries_.find(id);
-  if (known == entries_.end() || known->second.wanted.windows == windows) return;
-  PlannedRateLimits limits = known->second.wanted;
-  limits.windows = windows;
+  if (known == entries_.end()) return;
+  agent::v1::RateLimits limits = known->second.wanted;
+  PutWindows(windows, &limits);
+  if (AreEqual(limits, known->second.wanted)) return;
   Want(std::move(limits), &known->second);
 }
 
-void SentLimits::Want(PlannedRateLimits limits, Entry* entry) {
+void SentLimits::Want(agent::v1::RateLimits limits, Entry* entry) {
   const bool is_needed = entry->revision > 0 || lifts_ || !IsFree(limits);
-  const bool is_sent = entry->revision > 0 && entry->wanted == limits;
+  const bool is_sent = entry->revision > 0 && AreEqual(entry->wanted, limits);
   entry->wanted = std::move(limits);
   if (!is_needed || is_sent) return;
   entry->revision = ++revision_;
   entry->sent_to.clear();
-  changed_.insert(entry->wanted.id);
+  changed_.insert(CommId(entry->wanted.comm_id()));
 }
 
 void SentLimits::LiftOldLimits() {
@@ -101,7 +93,8 @@ std::vector<SentLimits::Update> SentLimits::TakeUpdates(const Registry& registry
     if (known == entries_.end() || record == registry.communicators().end()) continue;  // Ended.
     Entry& entry = known->second;
     if (entry.revision == 0) continue;
-    const agent::v1::RateLimits limits = ToProto(entry.wanted, entry.revision);
+    agent::v1::RateLimits limits = entry.wanted;
+    limits.set_revision(entry.revision);
     const auto& hosts = record->second.announced.hosts();
     entry.sent_to.resize(static_cast<size_t>(hosts.size()));
     for (int i = 0; i < hosts.size(); ++i) {

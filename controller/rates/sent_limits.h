@@ -26,6 +26,9 @@
 
 namespace mccs {
 
+// Sets the send windows of `limits`, on the controller's clock.
+void PutWindows(const std::optional<PlannedWindows>& windows, agent::v1::RateLimits* limits);
+
 class SentLimits {
  public:
   // New revisions are higher than `last_revision`, the highest of earlier controllers.
@@ -34,7 +37,7 @@ class SentLimits {
   // Sets what daemons should have, windows on the controller's clock. Limits of communicators not
   // in `wanted` are dropped. A communicator without any limit needs no message if none was sent
   // before.
-  void SetLimits(std::vector<PlannedRateLimits> wanted);
+  void SetLimits(std::vector<agent::v1::RateLimits> wanted);
   // Changes the windows of one communicator; ignored if the last SetLimits did not have it.
   void SetWindows(CommId id, const std::optional<PlannedWindows>& windows);
   // From now on, communicators without any limit need a message, too: an earlier controller may
@@ -58,12 +61,12 @@ class SentLimits {
 
  private:
   struct Entry {
-    PlannedRateLimits wanted;
+    agent::v1::RateLimits wanted;        // without its revision
     uint64_t revision = 0;               // of `wanted`; 0: no message is needed
     std::vector<AgentKey> sent_to = {};  // that have this revision, by position of their host
   };
 
-  void Want(PlannedRateLimits limits, Entry* entry);
+  void Want(agent::v1::RateLimits limits, Entry* entry);
 
   uint64_t revision_;
   bool lifts_ = false;

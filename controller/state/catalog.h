@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "base/log.h"
-#include "base/wall_clock.h"
 #include "controller/objects/change.h"
 #include "controller/objects/read_objects.h"
 #include "controller/state/controller_events.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "controller/objects/object_set.h"
+#include "controller/objects/object.h"
 #include "controller/state/registry.h"
 #include "controller/view/cluster_view.h"
 #include "proto/operator.pb.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "controller/objects/object_set.h"
+#include "controller/objects/object.h"
 #include "controller/view/cluster_view.h"
 
 namespace mccs {

@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "base/ids.h"
-#include "base/wall_clock.h"
 
 namespace mccs {
 

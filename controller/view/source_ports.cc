@@ -98,7 +98,7 @@ bool SourcePorts::TakeBetween(uint16_t port, const Ends& ends) {
   return true;
 }
 
-bool SourcePorts::EnoughFree(const PortRange& range) const {
+bool SourcePorts::EnoughFree(const SourcePortRange& range) const {
   const uint32_t enough = (range.last - range.first + kFreeFraction) / kFreeFraction;  // rounded up
   uint32_t found = 0, port = range.first;
   while (port <= range.last && found < enough) {
@@ -112,7 +112,7 @@ bool SourcePorts::EnoughFree(const PortRange& range) const {
 }
 
 std::optional<uint16_t> SourcePorts::Choose(
-    const PortRange& range, const Ends& ends,
+    const SourcePortRange& range, const Ends& ends,
     absl::FunctionRef<std::optional<uint16_t>(IsFree)> search) {
   std::optional<uint16_t> port;
   if (EnoughFree(range)) port = search([&](uint16_t p) { return anywhere_[p] == 0; });
@@ -122,8 +122,8 @@ std::optional<uint16_t> SourcePorts::Choose(
   return port;
 }
 
-std::optional<uint16_t> SourcePorts::Choose(const PortRange& range, uint16_t now, uint64_t hash,
-                                            const Ends& ends) {
+std::optional<uint16_t> SourcePorts::Choose(const SourcePortRange& range, uint16_t now,
+                                            uint64_t hash, const Ends& ends) {
   const uint32_t count = range.last - range.first + 1u;
   return Choose(range, ends, [&](IsFree is_free) -> std::optional<uint16_t> {
     if (range.Contains(now) && is_free(now)) return now;

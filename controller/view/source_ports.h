@@ -14,17 +14,9 @@
 #include "absl/functional/function_ref.h"
 #include "base/ids.h"
 #include "controller/view/cluster_view.h"
+#include "topology/topology.h"
 
 namespace mccs {
-
-// Source ports of lanes, both ends included. Above Linux's default range of ephemeral ports (32768
-// to 60999), so that other programs do not use them by chance.
-struct PortRange {
-  uint16_t first = 61000;
-  uint16_t last = 65535;
-
-  bool Contains(uint16_t port) const { return first <= port && port <= last; }
-};
 
 // Finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): spreads neighbouring inputs over all
 // bits. Not std::hash, which may differ between builds.
@@ -84,10 +76,10 @@ class SourcePorts {
   // lane from this host has it; no lane between these hosts has it. The first supports hosts that
   // share one address, the last keeps flows distinct. Nothing: none was found.
   using IsFree = absl::FunctionRef<bool(uint16_t)>;
-  std::optional<uint16_t> Choose(const PortRange& range, const Ends& ends,
+  std::optional<uint16_t> Choose(const SourcePortRange& range, const Ends& ends,
                                  absl::FunctionRef<std::optional<uint16_t>(IsFree)> search);
   // `now` if none is better, else the first free one from a start given by `hash`.
-  std::optional<uint16_t> Choose(const PortRange& range, uint16_t now, uint64_t hash,
+  std::optional<uint16_t> Choose(const SourcePortRange& range, uint16_t now, uint64_t hash,
                                  const Ends& ends);
 
  private:
@@ -95,7 +87,7 @@ class SourcePorts {
 
   HostNumber Number(const std::string& host);
   // Whether enough ports of `range` are free.
-  bool EnoughFree(const PortRange& range) const;
+  bool EnoughFree(const SourcePortRange& range) const;
   void Count(uint16_t port, const Ends& ends, int by);
 
   absl::flat_hash_map<std::string, HostNumber> numbers_;

@@ -279,8 +279,8 @@ void Agent::Pause() {
   retry_ns_ = std::min(2 * retry_ns_, options_.last_retry_ns);
 }
 
-void Agent::Announce(const CommunicatorInfo& info) {
-  WithTable([&](AgentTable& table) { table.Announce(info); });
+void Agent::Announce(const agent::v1::Announce& announce) {
+  WithTable([&](AgentTable& table) { table.Announce(announce); });
 }
 
 std::optional<Proposal> Agent::TakeProposal() {
@@ -295,8 +295,8 @@ std::optional<std::vector<TenantEntry>> Agent::TakeTenants() {
   return TakeOrder([](AgentTable& table) { return table.TakeTenants(); });
 }
 
-void Agent::Report(const CommunicatorStats& stats) {
-  WithTable([&](AgentTable& table) { table.Report(stats); });
+void Agent::Report(const agent::v1::Report& report) {
+  WithTable([&](AgentTable& table) { table.Report(report); });
 }
 
 std::optional<uint64_t> Agent::TakeStateRequest() {

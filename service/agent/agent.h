@@ -27,7 +27,6 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/wall_clock.h"
 #include "proto/agent.pb.h"
 #include "service/agent/agent_table.h"
 #include "service/communicator/links/controller_link.h"
@@ -83,11 +82,11 @@ class Agent final : public ControllerLink {
   absl::Status Start(const AgentHost& host);
 
   bool connected() const override { return connected_.load(std::memory_order_relaxed); }
-  void Announce(const CommunicatorInfo& info) override;
+  void Announce(const agent::v1::Announce& announce) override;
   std::optional<Proposal> TakeProposal() override;
   std::optional<RateUpdate> TakeRateUpdate() override;
   std::optional<std::vector<TenantEntry>> TakeTenants() override;
-  void Report(const CommunicatorStats& stats) override;
+  void Report(const agent::v1::Report& report) override;
   std::optional<uint64_t> TakeStateRequest() override;
   void SendState(uint64_t request_id, const state::Daemon& state) override;
   void Ended(CommId id, const std::string& why) override;

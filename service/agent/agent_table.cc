@@ -8,84 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/agent/order_proto.h"
-#include "service/communicator/strategy/strategy_proto.h"
+#include "service/communicator/strategy/strategy.h"
 
 namespace mccs {
-namespace {
-
-agent::v1::Announce ToMessage(const CommunicatorInfo& info) {
-  agent::v1::Announce message;
-  message.set_comm_id(info.id.value());
-  message.set_name(info.name);
-  message.set_tenant(info.tenant);
-  message.set_cgroup(info.cgroup);
-  for (const cluster::Member& member : info.members) *message.add_members() = member;
-  for (const std::string& host : info.hosts) message.add_hosts(host);
-  ToProto(info.strategy, message.mutable_strategy());
-  *message.mutable_hints() = info.hints;
-  return message;
-}
-
-void ToProto(const CommunicatorStats& stats, agent::v1::Activity* out) {
-  out->set_begin_ns(stats.busy_spans.front().begin);
-  out->set_ongoing(stats.busy);
-  for (size_t i = 0; i < stats.busy_spans.size(); ++i) {
-    const BusySpan& span = stats.busy_spans[i];
-    if (i > 0) out->add_span_ns(static_cast<uint64_t>(span.begin - stats.busy_spans[i - 1].end));
-    out->add_span_ns(static_cast<uint64_t>(span.end - span.begin));
-  }
-}
-
-agent::v1::Report ToMessage(const CommunicatorStats& stats) {
-  agent::v1::Report message;
-  message.set_comm_id(stats.id.value());
-  message.set_epoch(stats.epoch.value());
-  message.set_operations(stats.operations);
-  message.set_bytes(stats.bytes);
-  for (size_t kind = 0; kind < stats.work.size(); ++kind) {
-    if (stats.work[kind].operations == 0) continue;
-    agent::v1::KindWork* out = message.add_work();
-    out->set_kind(std::string(Name(static_cast<OpKind>(kind))));
-    out->set_operations(stats.work[kind].operations);
-    out->set_bytes(stats.work[kind].bytes);
-  }
-  message.set_measured_ns(stats.measured);
-  if (!stats.busy_spans.empty()) ToProto(stats, message.mutable_activity());
-  message.set_state(stats.state);
-  if (stats.with_options.calls > 0) {
-    agent::v1::CallsWithOptions* out = message.mutable_with_options();
-    out->set_calls(stats.with_options.calls);
-    out->set_last_number(stats.with_options.last_number);
-    out->set_deadline_us(stats.with_options.last.deadline_us);
-    out->set_priority(stats.with_options.last.priority);
-    out->set_criticality(static_cast<agent::v1::Criticality>(stats.with_options.last.criticality));
-  }
-  message.set_captured_groups(stats.captured_groups);
-  message.set_stalled_on(stats.stalled_on);
-  message.set_change_error(stats.change_error);
-  message.set_rejected_epoch(stats.rejected_epoch.value());
-  message.set_sent_bps(stats.sent_bps);
-  message.set_memory_bps(stats.memory_bps);
-  for (const CommunicatorStats::Lane& lane : stats.lanes) {
-    agent::v1::Lane* out = message.add_lanes();
-    out->set_channel(lane.channel.value());
-    out->set_from(lane.from.value());
-    out->set_to(lane.to.value());
-    out->set_local(lane.local);
-    out->set_remote(lane.remote);
-    out->set_payload_bytes(lane.payload_bytes);
-    out->set_reconnects(lane.reconnects);
-    out->set_state(lane.state);
-    out->set_rate_bps(lane.rate_bps);
-    out->set_waited_for_credit_ns(lane.waited_for_credit_ns);
-    out->set_waited_for_rate_ns(lane.waited_for_rate_ns);
-    out->set_waited_for_connection_ns(lane.waited_for_connection_ns);
-    out->set_round_trip_ns(lane.round_trip_ns);
-  }
-  return message;
-}
-
-}  // namespace
 
 AgentTable::Entry* AgentTable::Find(CommId id) {
   const auto known = entries_.find(id);
@@ -93,32 +18,31 @@ AgentTable::Entry* AgentTable::Find(CommId id) {
   return entries_.size() < kMaxEntries ? &entries_[id] : nullptr;
 }
 
-void AgentTable::Announce(const CommunicatorInfo& info) {
-  Entry* entry = Find(info.id);
+void AgentTable::Announce(const agent::v1::Announce& announce) {
+  Entry* entry = Find(CommId(announce.comm_id()));
   if (entry == nullptr) return;
   *entry = Entry();
-  entry->announce = ToMessage(info);
+  entry->announce = announce;
   entry->announce_unsent = true;
-  entry->hosts = static_cast<int>(info.hosts.size());
 }
 
-void AgentTable::Report(const CommunicatorStats& stats) {
-  Entry* entry = Find(stats.id);
+void AgentTable::Report(const agent::v1::Report& report) {
+  const CommId id(report.comm_id());
+  Entry* entry = Find(id);
   if (entry == nullptr) return;
   if (!entry->report.has_value()) {
-    const auto early = std::ranges::find(early_rate_updates_, stats.id, &RateUpdate::id);
+    const auto early = std::ranges::find(early_rate_updates_, id, &RateUpdate::id);
     if (early != early_rate_updates_.end()) {
       Replace(&rate_updates_, std::move(*early));
       early_rate_updates_.erase(early);
     }
   }
-  entry->report = ToMessage(stats);
+  entry->report = report;
   entry->report_unsent = true;
   // The controller must get the announcement of a strategy before reports about it.
-  const auto in_force = std::find_if(entry->accepted.begin(), entry->accepted.end(),
-                                     [&](const Strategy& s) { return s.epoch == stats.epoch; });
+  const auto in_force = std::ranges::find(entry->accepted, Epoch(report.epoch()), &Strategy::epoch);
   if (entry->announce && in_force != entry->accepted.end()) {
-    if (entry->announce->strategy().epoch() != stats.epoch.value()) {
+    if (entry->announce->strategy().epoch() != report.epoch()) {
       ToProto(*in_force, entry->announce->mutable_strategy());
       entry->announce_unsent = true;
     }
@@ -201,8 +125,8 @@ absl::Status AgentTable::Propose(const agent::v1::Propose& proposal) {
     return absl::NotFoundError(
         absl::StrCat("communicator ", FormatCommId(id), ": this host is not its leader"));
   }
-  MCCS_ASSIGN_OR_RETURN(Strategy strategy,
-                        StrategyFromProto(proposal.strategy(), known->second.hosts));
+  MCCS_ASSIGN_OR_RETURN(Strategy strategy, StrategyFromProto(proposal.strategy(),
+                                                             known->second.announce->hosts_size()));
   known->second.newest = std::max(known->second.newest, strategy.epoch);
   if (!known->second.proposal) proposed_.push_back(id);
   known->second.proposal = std::move(strategy);

@@ -30,8 +30,8 @@ class AgentTable {
   // Communicators beyond this number are not reported; they work all the same.
   static constexpr size_t kMaxEntries = 65536;
 
-  void Announce(const CommunicatorInfo& info);
-  void Report(const CommunicatorStats& stats);
+  void Announce(const agent::v1::Announce& announce);
+  void Report(const agent::v1::Report& report);
   // The final report of a communicator.
   void Ended(CommId id, const std::string& why);
   // Drops the final reports, because there is no stream. Exception: communicators in the stream's
@@ -98,7 +98,6 @@ class AgentTable {
     Epoch newest{0};  // of all proposals
     std::vector<Strategy>
         accepted;  // proposals that the leader took, starting with the current one
-    int hosts = 0;
   };
 
   Entry* Find(CommId id);

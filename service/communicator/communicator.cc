@@ -233,14 +233,15 @@ absl::StatusOr<bool> Communicator::PollActive() {
   MCCS_RETURN_IF_ERROR(departures_.Check(work_->loop(), work_->messages(), now));
   ReportDeaths(now);
   if (release_.has_value()) ReleaseLaneMemory();
+  const WorkDone work_done = done();
   if (work_->CheckForHangs(now)) {
     reporter_.SetStalledOn(work_->stalled_on());
-    reporter_.Report(done(), absl::OkStatus());
+    reporter_.Report(work_done, absl::OkStatus());
   }
   if (formation_.members->hosts() > 1) {  // A single host does not use the network.
-    reporter_.RecordActivity(work_->busy(), done().operations, now);
+    reporter_.RecordActivity(work_->busy(), work_done.operations, now);
   }
-  reporter_.Poll(done());
+  reporter_.Poll(work_done);
   return moved;
 }
 

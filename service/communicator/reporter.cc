@@ -3,7 +3,6 @@
 #include <limits>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -12,6 +11,26 @@ namespace {
 
 constexpr int64_t kReportEveryNs = 500 * kNsPerMs;
 
+void AddWork(const WorkByKind& work, agent::v1::Report* out) {
+  for (size_t kind = 0; kind < work.size(); ++kind) {
+    if (work[kind].operations == 0) continue;
+    agent::v1::KindWork* of_kind = out->add_work();
+    of_kind->set_kind(std::string(Name(static_cast<OpKind>(kind))));
+    of_kind->set_operations(work[kind].operations);
+    of_kind->set_bytes(work[kind].bytes);
+  }
+}
+
+void AddOptions(const CallsWithOptions& calls, agent::v1::Report* out) {
+  if (calls.calls == 0) return;
+  agent::v1::CallsWithOptions* options = out->mutable_with_options();
+  options->set_calls(calls.calls);
+  options->set_last_number(calls.last_number);
+  options->set_deadline_us(calls.last.deadline_us);
+  options->set_priority(calls.last.priority);
+  options->set_criticality(static_cast<agent::v1::Criticality>(calls.last.criticality));
+}
+
 }  // namespace
 
 void Reporter::Report(const WorkDone& work, const absl::Status& failure) {
@@ -19,27 +38,27 @@ void Reporter::Report(const WorkDone& work, const absl::Status& failure) {
   const MonotonicNs now = env_.access.clock->Now();
   next_ = now + kReportEveryNs;
   reported_operations_ = work.operations;
-  std::vector<BusySpan> spans(activity_.spans().begin(), activity_.spans().end());
-  if (activity_.busy()) spans.back().end = now;
-  env_.controller->Report(
-      {.id = formation_.id,
-       .epoch = formation_.strategy->epoch,
-       .operations = work.operations,
-       .bytes = work.bytes,
-       .work = tally_.work(),
-       .measured = now,
-       .busy_spans = std::move(spans),
-       .busy = activity_.busy(),
-       .with_options = work.with_options,
-       .captured_groups = work.captured_groups,
-       .lanes = formation_.lanes != nullptr ? formation_.lanes->Stats()
-                                            : std::vector<CommunicatorStats::Lane>(),
-       .sent_bps = formation_.lanes != nullptr ? formation_.lanes->rate_bps() : 0,
-       .memory_bps = env_.device->memory_bps(),
-       .state = failure.ok() ? "active" : absl::StrCat("failed: ", std::string(failure.message())),
-       .stalled_on = failure.ok() ? stalled_on_ : "",
-       .change_error = change_error_,
-       .rejected_epoch = rejected_epoch_});
+  agent::v1::Report report;
+  report.set_comm_id(formation_.id.value());
+  report.set_epoch(formation_.strategy->epoch.value());
+  report.set_operations(work.operations);
+  report.set_bytes(work.bytes);
+  AddWork(tally_.work(), &report);
+  report.set_measured_ns(now);
+  activity_.Write(now, &report);
+  AddOptions(work.with_options, &report);
+  report.set_captured_groups(work.captured_groups);
+  if (formation_.lanes != nullptr) {
+    for (agent::v1::Lane& lane : formation_.lanes->Stats()) *report.add_lanes() = std::move(lane);
+    report.set_sent_bps(formation_.lanes->rate_bps());
+  }
+  report.set_memory_bps(env_.device->memory_bps());
+  report.set_state(failure.ok() ? "active"
+                                : absl::StrCat("failed: ", std::string(failure.message())));
+  if (failure.ok()) report.set_stalled_on(stalled_on_);
+  report.set_change_error(change_error_);
+  report.set_rejected_epoch(rejected_epoch_.value());
+  env_.controller->Report(report);
 }
 
 void Reporter::Poll(const WorkDone& work) {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/device/mapped_memory.h"
-#include "service/device/mem_op_kernels.h"
+#include "service/device/mem_op.h"
 
 namespace mccs {
 

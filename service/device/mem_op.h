@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "proto/operation.h"
@@ -80,6 +81,17 @@ class MemOpParts {
   std::vector<MemSource> sources_;
   std::vector<std::byte*> destinations_;
 };
+
+// Executes `op` on host memory, from start to end, in the calling thread. The loops are compiled for
+// several instruction sets (Highway), and the best one that this machine supports is chosen at run
+// time. Results do not depend on the choice.
+// THREAD: any; different threads may run different operations at once.
+// REQUIRES: the requirements of MemOp; a divisor only for integers, and not 0. (Violations abort.)
+// ENSURES: all destinations are written on return, non-temporal stores included.
+void RunMemOp(const MemOp& op);
+
+// Highway's name of the instruction set in use, such as "AVX3".
+std::string KernelTargetName();
 
 }  // namespace mccs
 

@@ -1,4 +1,4 @@
-#include "service/device/mem_op_kernels.h"
+#include "service/device/mem_op.h"
 
 #include "base/check.h"
 #include "service/device/kernel_families.h"

@@ -1,6 +1,6 @@
 #include "service/device/memory_meter.h"
 
-#include "service/device/mem_op_kernels.h"
+#include "service/device/mem_op.h"
 
 namespace mccs {
 

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "hwy/cache_control.h"
-#include "service/device/mem_op_kernels.h"
+#include "service/device/mem_op.h"
 
 namespace mccs {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "base/repeated_message.h"
+#include "base/limited_warnings.h"
 #include "service/frontend/session.h"
 #include "service/frontend/tenant_channel.h"
 

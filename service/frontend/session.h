@@ -16,6 +16,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -80,12 +81,6 @@ class Session {
 
  private:
   enum class State { kGreeting, kOpen, kClosing, kClosed };
-
-  // An undecided request for a derived communicator.
-  struct PendingRequest {
-    uint64_t request = 0;
-    uint32_t parent = 0;  // CommHandle
-  };
 
   // A CommRevoke or DeregisterWindow, answered when the communicator has stopped or has ended.
   struct AwaitedStop {
@@ -162,10 +157,12 @@ class Session {
                            const wire::CommOptions& options, uint64_t request);
   // The slot of a rank that is not leaving; otherwise the reason.
   absl::StatusOr<RankSlot*> UsableSlot(uint32_t handle);
-  absl::Status JoinSplit(uint64_t request, const JoinRequest& join);
-  void OnNotMember(uint64_t request, const absl::Status& why);
-  // Rejects the pending requests of the rank of `parent` (only `request`, if not 0).
-  void RejectPendingRequests(uint32_t parent, uint64_t request, const std::string& why);
+  // Results of the rank of `parent`, a CommHandle.
+  absl::Status JoinSplit(uint32_t parent, uint64_t request, const JoinRequest& join);
+  void OnNotMember(uint32_t parent, uint64_t request, const absl::Status& why);
+  // Reject one pending request of that rank, or all.
+  void RejectPendingRequest(uint32_t parent, uint64_t request, const std::string& why);
+  void RejectPendingRequests(uint32_t parent, const std::string& why);
   void AnswerInit(uint32_t handle, const absl::Status& status, CommId id);
   // Handles CommDestroy (kAfterPostedWork) and CommAbort (kAtOnce; it overtakes a destroy).
   Outcome EndRank(uint32_t handle, uint64_t request, const std::string& why,
@@ -216,7 +213,8 @@ class Session {
   bool message_waits_ = false;  // message_ waits for a turn in which a rank may end
   uint32_t handles_ = 0;        // all handles below are in use, or in free_below_
   std::set<uint32_t> free_below_;
-  std::vector<PendingRequest> pending_requests_;
+  // Undecided requests for derived communicators: CommHandle of the parent, request.
+  std::set<std::pair<uint32_t, uint64_t>> pending_requests_;
   std::vector<AwaitedStop> stops_;
   BufferReleases releases_{buffers_};
   uint32_t last_checked_ = 0;  // CommHandle; for DropSomeFailedCalls

@@ -25,41 +25,47 @@ Session::Outcome Session::HandleSplit(const wire::CommSplit& request, RankSlot& 
   }
   JoinRequest join = parent.origin().join;
   SetOptions(request.options, &join);
-  pending_requests_.push_back({number, request.comm_handle});
+  if (!pending_requests_.emplace(request.comm_handle, number).second) {
+    return absl::InvalidArgumentError(absl::StrCat("request ", number, " is already pending"));
+  }
   const absl::Status begun = parent.communicator()->Split({.port = &parent.endpoint(),
                                                            .rank = parent.endpoint().rank(),
                                                            .request = number,
                                                            .choice = {request.color, request.key},
                                                            .join = std::move(join)});
-  if (!begun.ok()) pending_requests_.pop_back();
+  if (!begun.ok()) pending_requests_.erase({request.comm_handle, number});
   return Later(begun);
 }
 
-absl::Status Session::JoinSplit(uint64_t request, const JoinRequest& join) {
-  std::erase_if(pending_requests_,
-                [&](const PendingRequest& seat) { return seat.request == request; });
+absl::Status Session::JoinSplit(uint32_t parent, uint64_t request, const JoinRequest& join) {
+  pending_requests_.erase({parent, request});
   if (state_ != State::kOpen) return absl::UnavailableError("its process has ended");
   absl::Status status = Admit(join, request);
   if (!status.ok()) Answer<wire::CommInitReply>(request, status);
   return status;
 }
 
-void Session::OnNotMember(uint64_t request, const absl::Status& why) {
-  std::erase_if(pending_requests_,
-                [&](const PendingRequest& seat) { return seat.request == request; });
+void Session::OnNotMember(uint32_t parent, uint64_t request, const absl::Status& why) {
+  pending_requests_.erase({parent, request});
   wire::CommInitReply reply{};
   reply.comm_handle = wire::kNoCommHandle;
   if (state_ == State::kOpen) Answer(request, why, reply);
 }
 
-void Session::RejectPendingRequests(uint32_t parent, uint64_t request, const std::string& why) {
+void Session::RejectPendingRequest(uint32_t parent, uint64_t request, const std::string& why) {
   RankEndpoint& endpoint = ranks_.at(parent).endpoint();
-  for (const PendingRequest& seat : std::vector<PendingRequest>(pending_requests_)) {
-    if (seat.parent != parent || (request != 0 && seat.request != request)) continue;
-    if (endpoint.communicator != nullptr) {
-      endpoint.communicator->AbandonSplit(&endpoint, seat.request, why);
-    }
-    OnNotMember(seat.request, absl::AbortedError(absl::StrCat("the rank that asked for it ", why)));
+  if (endpoint.communicator != nullptr) {
+    endpoint.communicator->AbandonSplit(&endpoint, request, why);
+  }
+  OnNotMember(parent, request,
+              absl::AbortedError(absl::StrCat("the rank that asked for it ", why)));
+}
+
+void Session::RejectPendingRequests(uint32_t parent, const std::string& why) {
+  for (;;) {
+    const auto pending = pending_requests_.lower_bound({parent, 0});
+    if (pending == pending_requests_.end() || pending->first != parent) return;
+    RejectPendingRequest(parent, pending->second, why);
   }
 }
 

@@ -1,10 +1,11 @@
 // The part of a Session that handles its ranks: their begin, use and end.
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/host_lookup.h"
+#include "base/endpoint.h"
 #include "base/status_macros.h"
 #include "proto/shim_control.h"
 #include "service/frontend/session.h"
@@ -97,13 +98,11 @@ absl::Status Session::Admit(const JoinRequest& join, uint64_t request) {
   }
   MCCS_ASSIGN_OR_RETURN(
       std::unique_ptr<RankEndpoint> endpoint,
-      RankEndpoint::Make(
-          Rank(join.rank.rank()), buffers_,
-          {.init_done = [this, handle](const absl::Status& s,
-                                       CommId id) { AnswerInit(handle, s, id); },
-           .released = [this, handle] { OnRankReleased(handle); },
-           .join_split = [this](uint64_t r, const JoinRequest& j) { return JoinSplit(r, j); },
-           .on_not_member = [this](uint64_t r, const absl::Status& why) { OnNotMember(r, why); }}));
+      RankEndpoint::Make(Rank(join.rank.rank()), buffers_,
+                         {.init_done = std::bind_front(&Session::AnswerInit, this, handle),
+                          .released = std::bind_front(&Session::OnRankReleased, this, handle),
+                          .join_split = std::bind_front(&Session::JoinSplit, this, handle),
+                          .on_not_member = std::bind_front(&Session::OnNotMember, this, handle)}));
   JoinRequest own = join;
   own.account = account_;
   MCCS_ASSIGN_OR_RETURN(endpoint->communicator, env_.communicators->Join(own, endpoint.get()));
@@ -185,11 +184,11 @@ void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id)
 Session::Outcome Session::HandleAbort(const wire::CommAbort& request) {
   uint32_t handle = request.comm_handle;
   if (request.init_request != 0) {
-    auto seat = std::find_if(
-        pending_requests_.begin(), pending_requests_.end(),
-        [&](const PendingRequest& pending) { return pending.request == request.init_request; });
-    if (seat != pending_requests_.end())
-      RejectPendingRequests(seat->parent, seat->request, "was aborted");
+    for (const auto& [parent, rank] : ranks_) {
+      if (!pending_requests_.contains({parent, request.init_request})) continue;
+      RejectPendingRequest(parent, request.init_request, "was aborted");
+      break;
+    }
     auto slot = std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& entry) {
       return entry.second.origin().init_request == request.init_request;
     });
@@ -221,7 +220,7 @@ bool Session::Leave(uint32_t handle, const std::string& why, Communicator::Leavi
                     std::optional<uint64_t> request) {
   RankSlot& slot = ranks_.at(handle);
   if (!slot.BeginLeave(how, request)) return false;
-  RejectPendingRequests(handle, 0, why);
+  RejectPendingRequests(handle, why);
   slot.communicator()->Leave(&slot.endpoint(), why, how, /*asked=*/state_ == State::kOpen);
   return true;
 }

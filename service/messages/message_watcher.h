@@ -14,8 +14,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/clock.h"
+#include "base/limited_warnings.h"
 #include "base/log.h"
-#include "base/repeated_message.h"
 #include "service/messages/message_loop.h"
 
 namespace mccs {

@@ -85,26 +85,17 @@ void MarkSocket(int fd, uint8_t dscp) {
 class WatchedSocket {
  public:
   WatchedSocket(Reactor& reactor, UniqueFd fd) : reactor_(reactor), fd_(std::move(fd)) {}
-  ~WatchedSocket() {
-    if (watched_) reactor_.Unwatch(fd_.get());
-  }
+  ~WatchedSocket() { reactor_.Unwatch(fd_.get()); }
   WatchedSocket(const WatchedSocket&) = delete;
   WatchedSocket& operator=(const WatchedSocket&) = delete;
 
-  absl::Status Watch() {
-    absl::Status status = reactor_.Watch(fd_.get(), &readiness_);
-    watched_ = status.ok();
-    return status;
-  }
+  absl::Status Watch() { return reactor_.Watch(fd_.get(), &readiness_); }
 
  protected:
   Reactor& reactor_;
   const UniqueFd fd_;
   const Endpoint local_ = LocalEndpoint(fd_.get());
   Readiness readiness_;
-
- private:
-  bool watched_ = false;
 };
 
 class SocketConnection final : public Connection, public WatchedSocket {

@@ -29,7 +29,7 @@ struct SocketAddress {
   int family() const { return storage.ss_family; }
 };
 
-// Converts a numeric address. Names are resolved elsewhere (base/host_lookup.h). An empty host is
+// Converts a numeric address. Names are resolved elsewhere (base/endpoint.h). An empty host is
 // the wildcard address. `family`: AF_UNSPEC, or the required one. kInvalidArgument: names the
 // invalid address.
 absl::StatusOr<SocketAddress> Resolve(const Endpoint& endpoint, int family);

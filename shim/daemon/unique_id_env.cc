@@ -6,7 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "base/host_lookup.h"
+#include "base/endpoint.h"
 #include "shim/daemon/error_message.h"
 
 namespace mccs::shim {

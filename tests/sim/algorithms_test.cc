@@ -224,8 +224,8 @@ TEST(SimAlgorithms, ReopensBrokenLanesWithoutLoss) {
       world.RunFor(RandomUs(random, 800));
       const auto& reports = world.host(static_cast<int>(random() % 4)).controller().reports;
       if (reports.empty()) continue;
-      const auto& lanes = reports.begin()->second.lanes;
-      const std::string local = lanes[random() % lanes.size()].local;
+      const auto& lanes = reports.begin()->second.lanes();
+      const std::string local = lanes[static_cast<int>(random() % lanes.size())].local();
       cuts += world.CutLane(local);
     }
     EXPECT_EQ(job.Finish(OpKind::kAllReduce, 60'000), "");

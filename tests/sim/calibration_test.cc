@@ -82,7 +82,7 @@ TEST(SimCalibration, SlowNetworkSelectsFewerHops) {
   EXPECT_NEAR(CostsOf(choice).hop_us, 492, 5);
   for (int h = 0; h < kHosts; ++h) {
     const auto& report = far.control().agent(h).reports().begin()->second;
-    EXPECT_EQ(report.epoch.value(), epoch + 1) << "host " << h;
+    EXPECT_EQ(report.epoch(), epoch + 1) << "host " << h;
   }
   EXPECT_LT(far.TimeOf(kMiddle), before_ns / 2);
   // The costs must not keep changing.

@@ -236,9 +236,9 @@ TEST(ChangeAgreement, SeparatesWaitingCallsByCommunicator) {
   world.RunFor(kNsPerSec);  // for the reports
   for (int h = 0; h < 3; ++h) {
     const auto& reports = world.host(h).controller().reports;
-    EXPECT_EQ(reports.at(of_one.id()).operations, 2u);
-    EXPECT_EQ(reports.at(of_two.id()).operations, 4u);
-    EXPECT_THAT(reports.at(of_one.id()).change_error, IsEmpty());
+    EXPECT_EQ(reports.at(of_one.id()).operations(), 2u);
+    EXPECT_EQ(reports.at(of_two.id()).operations(), 4u);
+    EXPECT_THAT(reports.at(of_one.id()).change_error(), IsEmpty());
   }
 }
 

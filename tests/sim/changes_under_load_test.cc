@@ -231,7 +231,7 @@ TEST_P(ChangesUnderLoad, LoseNoOperationAndDelayAtMostOne) {
   ASSERT_TRUE(load.Finish()) << load.wrong();
   running_.world.RunFor(kNsPerSec);
   for (int h = 0; h <= std::ranges::max(layout_); ++h) {
-    EXPECT_EQ(running_.world.host(h).controller().reports.at(changes.id()).operations,
+    EXPECT_EQ(running_.world.host(h).controller().reports.at(changes.id()).operations(),
               load.completed());
   }
 }

@@ -56,8 +56,8 @@ TEST(SimCollective, ReopensBrokenLanesWithoutLoss) {
       // The lanes in each host's report, which may be slightly old.
       const auto& reports = world.host(static_cast<int>(random() % 3)).controller().reports;
       ASSERT_EQ(reports.size(), 1u);
-      const auto& lanes = reports.begin()->second.lanes;
-      const std::string local = lanes[random() % lanes.size()].local;
+      const auto& lanes = reports.begin()->second.lanes();
+      const std::string local = lanes[static_cast<int>(random() % lanes.size())].local();
       reopened += world.CutLane(local);
     }
     EXPECT_EQ(job.Finish(OpKind::kAllReduce, 200'000), "");

@@ -128,10 +128,18 @@ TEST(SimCallOptions, AreReportedToTheController) {
   for (int h = 0; h < 2; ++h) {
     const auto& reports = world.host(h).controller().reports;
     ASSERT_EQ(reports.size(), 1u);
-    const CallsWithOptions& reported = reports.begin()->second.with_options;
-    EXPECT_EQ(reported.calls, 2u);
-    EXPECT_EQ(reported.last_number, 3u);
-    EXPECT_EQ(reported.last, urgent);
+    const agent::v1::Report& report = reports.begin()->second;
+    const agent::v1::CallsWithOptions& reported = report.with_options();
+    EXPECT_EQ(reported.calls(), 2u);
+    EXPECT_EQ(reported.last_number(), 3u);
+    EXPECT_EQ(reported.deadline_us(), urgent.deadline_us);
+    EXPECT_EQ(reported.priority(), urgent.priority);
+    EXPECT_EQ(reported.criticality(), agent::v1::CRITICAL);
+    ASSERT_EQ(report.work_size(), 1);
+    EXPECT_EQ(report.work(0).kind(), "all_reduce");
+    EXPECT_EQ(report.work(0).operations(), 4u);
+    EXPECT_EQ(report.work(0).bytes(), 4u * 10 * sizeof(float));
+    EXPECT_GT(report.measured_ns(), 0);
   }
 }
 

@@ -43,7 +43,7 @@ TEST(SimDscpMarks, ControlLinksHaveTheHighestMarkAndLanesTheirTenantsMark) {
   SetPriority(world, 5, 1);
   EXPECT_THAT(MarksOf(world.network()), UnorderedElementsAre(46, 46, 40, 40, 40, 40));
   // A lane that is reopened has it, too.
-  const std::string lane = world.host(0).controller().reports.begin()->second.lanes.at(0).local;
+  const std::string lane = world.host(0).controller().reports.begin()->second.lanes(0).local();
   ASSERT_TRUE(world.CutLane(lane));
   world.RunFor(kNsPerSec);
   EXPECT_THAT(MarksOf(world.network()), UnorderedElementsAre(46, 46, 40, 40, 40, 40));

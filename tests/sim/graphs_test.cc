@@ -229,7 +229,7 @@ TEST(SimGraphs, ReleasedCapturesLetTheDaemonSleep) {
   ASSERT_TRUE(graphs.RunReplay(place));
   world.RunFor(kNsPerSec);
   EXPECT_EQ(world.host(0).daemon().urgency(), Urgency::kBackOff) << "a replay rings no doorbell";
-  EXPECT_EQ(world.host(0).controller().reports.begin()->second.captured_groups, 1u);
+  EXPECT_EQ(world.host(0).controller().reports.begin()->second.captured_groups(), 1u);
   for (int r : {0, 1}) job.tenant(r).ReleaseCapture(job.rank(r), 3);
   world.RunFor(kNsPerSec);
   EXPECT_EQ(world.host(0).daemon().urgency(), Urgency::kSleep);

@@ -20,7 +20,7 @@ constexpr int64_t kOneSecondNs = kNsPerSec;
 // What host h's communicator reported last.
 std::string StalledOn(SimWorld& world, int h) {
   const auto& reports = world.host(h).controller().reports;
-  return reports.empty() ? "" : reports.begin()->second.stalled_on;
+  return reports.empty() ? "" : reports.begin()->second.stalled_on();
 }
 
 TEST(SimHangWatcher, NamesMissingRanksOnEveryHost) {

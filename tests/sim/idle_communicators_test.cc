@@ -71,8 +71,8 @@ class ManyCommunicators {
   bool CutLane(SimJob& job, int r) {
     SimHost& host = world_.host(host_of_rank_[static_cast<size_t>(r)]);
     const auto report = host.controller().reports.find(job.rank(r).id);
-    if (report == host.controller().reports.end() || report->second.lanes.empty()) return false;
-    return world_.CutLane(report->second.lanes.front().local);
+    if (report == host.controller().reports.end() || report->second.lanes().empty()) return false;
+    return world_.CutLane(report->second.lanes(0).local());
   }
 
  private:

@@ -127,8 +127,8 @@ TEST(SimMessages, ReopenBrokenLanesWithoutLoss) {
     const std::vector<Planned> both = {{0, 1, 200'000, 0, 0}, {1, 0, 200'000, 7, 0}};
     PostGroup(job, both, random);
     world.RunFor(RandomUs(random, 2000));
-    for (const auto& lane : world.host(0).controller().reports.begin()->second.lanes) {
-      world.CutLane(lane.local);
+    for (const auto& lane : world.host(0).controller().reports.begin()->second.lanes()) {
+      world.CutLane(lane.local());
     }
     ASSERT_TRUE(job.Complete());
     EXPECT_EQ(WrongElements(job, both), 0u);

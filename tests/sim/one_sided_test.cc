@@ -144,8 +144,8 @@ TEST(SimOneSided, BrokenLaneLosesAndRepeatsNoSignal) {
       job.Post(r, SimJob::Wait{.peer = 1 - r, .signals = 5});
     }
     world.RunFor(RandomUs(random, 2000));
-    for (const auto& lane : world.host(0).controller().reports.begin()->second.lanes) {
-      world.CutLane(lane.local);
+    for (const auto& lane : world.host(0).controller().reports.begin()->second.lanes()) {
+      world.CutLane(lane.local());
     }
     ASSERT_TRUE(job.Complete());
     EXPECT_EQ(WrongElements(job, puts), 0u);

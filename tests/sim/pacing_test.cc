@@ -37,12 +37,12 @@ class Load {
     if (!job_.Done()) return;
     for (int i = 0; i < 20; ++i) job_.PostAll(OpKind::kAllReduce, kElements);
   }
-  const CommunicatorStats::Lane& lane(int host) {
-    return world_.host(host).controller().reports.at(id_).lanes.at(0);
+  const agent::v1::Lane& lane(int host) {
+    return world_.host(host).controller().reports.at(id_).lanes(0);
   }
-  size_t lanes(int host) { return world_.host(host).controller().reports.at(id_).lanes.size(); }
+  int lanes(int host) { return world_.host(host).controller().reports.at(id_).lanes_size(); }
   // Acknowledged payload bytes of the lane, as of the last report.
-  uint64_t bytes(int host) { return lane(host).payload_bytes; }
+  uint64_t bytes(int host) { return lane(host).payload_bytes(); }
 
  private:
   static std::vector<int> Ranks(int hosts) {
@@ -99,8 +99,8 @@ TEST_F(SimPacing, TwoCommunicatorsObeyTheirRates) {
     EXPECT_NEAR(RateOf(both, slow, host), 2e6, 0.03 * 2e6);
     EXPECT_NEAR(RateOf(both, fast, host), 6e6, 0.03 * 6e6);
   }
-  EXPECT_GT(slow.lane(0).waited_for_rate_ns, 5 * kNsPerSec);
-  EXPECT_EQ(slow.lane(0).rate_bps, 16 * kMbit);
+  EXPECT_GT(slow.lane(0).waited_for_rate_ns(), 5 * kNsPerSec);
+  EXPECT_EQ(slow.lane(0).rate_bps(), 16 * kMbit);
   // Another rate acts at once; no rate removes the limit.
   slow.SetRateLimits({}, 80 * kMbit);
   EXPECT_NEAR(RateOf(both, slow, 0), 10e6, 0.03 * 10e6);
@@ -168,7 +168,7 @@ TEST(SimPacingOfNics, TenantRateIsPerNic) {
   work(kNsPerSec);
   const uint64_t before = sent->sent.bytes.value();
   work(4 * kNsPerSec);
-  ASSERT_EQ(load.lanes(0), 2u);
+  ASSERT_EQ(load.lanes(0), 2);
   EXPECT_NEAR(static_cast<double>(sent->sent.bytes.value() - before), 4 * 6e6, 0.03 * 4 * 6e6);
 }
 

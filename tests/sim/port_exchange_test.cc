@@ -30,9 +30,9 @@ Strategy WithPorts(const ProposedChanges& changes, uint64_t epoch,
 
 void ExpectOnPorts(SimWorld& world, CommId id, const std::vector<uint16_t>& ports) {
   for (int h = 0; h < kHosts; ++h) {
-    for (const CommunicatorStats::Lane& lane : world.host(h).controller().reports.at(id).lanes) {
-      EXPECT_EQ(lane.state, "up") << "host " << h << ", channel " << lane.channel.value();
-      EXPECT_THAT(lane.local, EndsWith(absl::StrCat(":", ports.at(lane.channel.value()))))
+    for (const agent::v1::Lane& lane : world.host(h).controller().reports.at(id).lanes()) {
+      EXPECT_EQ(lane.state(), "up") << "host " << h << ", channel " << lane.channel();
+      EXPECT_THAT(lane.local(), EndsWith(absl::StrCat(":", ports.at(lane.channel()))))
           << "host " << h;
     }
   }
@@ -72,18 +72,18 @@ TEST(SimPortExchange, LaneWaitsForAPortHeldByAnotherConnection) {
   const auto lane = [&] {
     job.PostAll(OpKind::kAllReduce, 10);
     world.RunFor(2 * kNsPerSec);
-    return world.host(0).controller().reports.at(changes.id()).lanes.front();
+    return world.host(0).controller().reports.at(changes.id()).lanes(0);
   };
-  const auto remote = ParseEndpoint(lane().remote);
+  const auto remote = ParseEndpoint(lane().remote());
   ASSERT_TRUE(remote.ok());
   Network& network = world.network().HostNetwork(world.host(0).address());
   auto foreign = network.Connect(*remote, {.source_host = "", .source_port = 61'001});
   ASSERT_TRUE(foreign.ok());
   Strategy moved = WithPorts(changes, 3, {61'001});
   ASSERT_TRUE(changes.Apply(moved));
-  EXPECT_THAT(lane().state, testing::HasSubstr("cannot move to source 10.0.0.1:61001"));
-  const uint64_t reconnects = lane().reconnects;
-  EXPECT_EQ(lane().reconnects, reconnects) << "it must reconnect only once";
+  EXPECT_THAT(lane().state(), testing::HasSubstr("cannot move to source 10.0.0.1:61001"));
+  const uint64_t reconnects = lane().reconnects();
+  EXPECT_EQ(lane().reconnects(), reconnects) << "it must reconnect only once";
   EXPECT_TRUE(network.Connect(*remote, {.source_host = "", .source_port = 61'000}).ok());
   for (int i = 0; i < 6; ++i) {
     EXPECT_EQ(job.Run(OpKind::kAllReduce, 1000), "");
@@ -93,8 +93,8 @@ TEST(SimPortExchange, LaneWaitsForAPortHeldByAnotherConnection) {
   EXPECT_THAT(lane().state, testing::HasSubstr("cannot move to source 10.0.0.1:61001"));
   foreign->reset();
   world.RunFor(3 * kNsPerSec);
-  EXPECT_THAT(lane().local, EndsWith(":61001"));
-  EXPECT_EQ(lane().state, "up");
+  EXPECT_THAT(lane().local(), EndsWith(":61001"));
+  EXPECT_EQ(lane().state(), "up");
   EXPECT_FALSE(job.rank(0).failed()) << job.rank(0).failure();
 }
 

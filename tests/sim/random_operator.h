@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "controller/objects/object_set.h"
+#include "controller/objects/object.h"
 #include "tests/sim/random_counts.h"
 #include "tests/sim/sim_control.h"
 

@@ -50,18 +50,18 @@ void AddLanes(CommId id, const CommunicatorRecord& record, std::vector<WantedLan
   }
 }
 
-std::string CheckLane(const WantedLane& wanted, const CommunicatorStats& report) {
+std::string CheckLane(const WantedLane& wanted, const agent::v1::Report& report) {
   const std::string name =
       absl::StrCat(FormatCommId(wanted.communicator), ": lane of channel ", wanted.channel.value(),
                    " from ", wanted.host, " to ", wanted.to_host);
-  const auto lane = std::ranges::find_if(report.lanes, [&](const CommunicatorStats::Lane& each) {
-    return each.channel == wanted.channel && each.from == HostIndex(wanted.from) &&
-           each.to == HostIndex(wanted.to);
+  const auto lane = std::ranges::find_if(report.lanes(), [&](const agent::v1::Lane& each) {
+    return each.channel() == wanted.channel.value() && each.from() == wanted.from &&
+           each.to() == wanted.to;
   });
-  if (lane == report.lanes.end()) return absl::StrCat(name, " does not exist");
-  if (lane->state != "up") return absl::StrCat(name, " is ", lane->state);
-  if (wanted.port != 0 && !absl::EndsWith(lane->local, absl::StrCat(":", wanted.port))) {
-    return absl::StrCat(name, " leaves from ", lane->local, ", not from port ", wanted.port);
+  if (lane == report.lanes().end()) return absl::StrCat(name, " does not exist");
+  if (lane->state() != "up") return absl::StrCat(name, " is ", lane->state());
+  if (wanted.port != 0 && !absl::EndsWith(lane->local(), absl::StrCat(":", wanted.port))) {
+    return absl::StrCat(name, " leaves from ", lane->local(), ", not from port ", wanted.port);
   }
   return "";
 }
@@ -234,9 +234,10 @@ class RandomWorld {
     const auto& reports = control_->agent(RandomHost()).reports();
     if (reports.empty()) return;
     const auto& lanes =
-        std::next(reports.begin(), static_cast<int>(Below(reports.size())))->second.lanes;
+        std::next(reports.begin(), static_cast<int>(Below(reports.size())))->second.lanes();
     if (lanes.empty()) return;
-    if (world_.CutLane(lanes[Below(lanes.size())].local)) Count(RandomEvent::kLaneCut);
+    if (world_.CutLane(lanes[static_cast<int>(Below(lanes.size()))].local()))
+      Count(RandomEvent::kLaneCut);
   }
 
   void CutRandomStream() {
@@ -411,10 +412,10 @@ class RandomWorld {
         }
         for (int host : job.host_of_rank()) {
           const auto& report = control_->agent(host).reports().at(job.id());
-          if (report.epoch.value() == record->second.Newest().epoch()) continue;
-          return absl::StrCat(FormatCommId(job.id()), " is at epoch ", report.epoch.value(),
-                              " on h", host, ", not ", record->second.Newest().epoch(), " (",
-                              report.change_error, ")");
+          if (report.epoch() == record->second.Newest().epoch()) continue;
+          return absl::StrCat(FormatCommId(job.id()), " is at epoch ", report.epoch(), " on h",
+                              host, ", not ", record->second.Newest().epoch(), " (",
+                              report.change_error(), ")");
         }
       }
       return "";

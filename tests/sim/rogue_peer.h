@@ -17,7 +17,7 @@
 #include "base/random.h"
 #include "service/communicator/links/dial.h"
 #include "service/communicator/links/peer_link.h"
-#include "service/communicator/strategy/strategy_proto.h"
+#include "service/communicator/strategy/strategy.h"
 #include "service/transport/peer_listener.h"
 #include "tests/sim/sim_world.h"
 

@@ -23,7 +23,7 @@ class SimRoutes : public testing::Test {
  protected:
   SimRoutes() { EXPECT_TRUE(job_.Form()); }
 
-  const CommunicatorStats& report(int host) {
+  const agent::v1::Report& report(int host) {
     return world_.host(host).controller().reports.at(changes_.id());
   }
   // Two channels in the hosts' order, each on its own NIC.
@@ -51,17 +51,17 @@ class SimRoutes : public testing::Test {
   // peer.
   void ExpectOnNic(int c, int nic) {
     for (int h = 0; h < kHosts; ++h) {
-      for (const CommunicatorStats::Lane& lane : report(h).lanes) {
-        if (lane.channel != ChannelId(c)) continue;
-        EXPECT_THAT(lane.local, StartsWith(absl::StrCat(SimAddress(h, nic), ":")));
-        EXPECT_EQ(lane.remote, absl::StrCat(SimAddress(lane.to.value(), nic), ":7400"));
-        EXPECT_EQ(lane.state, "up");
+      for (const agent::v1::Lane& lane : report(h).lanes()) {
+        if (lane.channel() != c) continue;
+        EXPECT_THAT(lane.local(), StartsWith(absl::StrCat(SimAddress(h, nic), ":")));
+        EXPECT_EQ(lane.remote(), absl::StrCat(SimAddress(lane.to(), nic), ":7400"));
+        EXPECT_EQ(lane.state(), "up");
       }
     }
   }
   std::string LocalOf(int host, int channel, int to) {
-    for (const CommunicatorStats::Lane& lane : report(host).lanes) {
-      if (lane.channel == ChannelId(channel) && lane.to == HostIndex(to)) return lane.local;
+    for (const agent::v1::Lane& lane : report(host).lanes()) {
+      if (lane.channel() == channel && lane.to() == to) return lane.local();
     }
     return "no lane";
   }
@@ -77,7 +77,7 @@ TEST_F(SimRoutes, ChannelsUseTheNicsOfTheStrategy) {
   ExpectOnNic(0, 0);
   ExpectOnNic(1, 1);
   for (int h = 0; h < kHosts; ++h) {
-    for (const CommunicatorStats::Lane& lane : report(h).lanes) EXPECT_GT(lane.payload_bytes, 0u);
+    for (const agent::v1::Lane& lane : report(h).lanes()) EXPECT_GT(lane.payload_bytes(), 0u);
   }
 }
 
@@ -105,7 +105,7 @@ TEST_F(SimRoutes, LanesMoveToOtherNicsWhileOperationsRun) {
   RunOperations(1);
   ExpectOnNic(0, 1);
   ExpectOnNic(1, 0);
-  const uint64_t before = report(0).lanes[0].payload_bytes;
+  const uint64_t before = report(0).lanes(0).payload_bytes();
   EXPECT_GT(before, 0u) << "the lanes must be moved, not replaced";
 }
 
@@ -121,16 +121,16 @@ TEST_F(SimRoutes, RejectForeignAddressWithoutAChange) {
       std::swap(foreign.channels[0].addresses[1], foreign.channels[0].addresses[2]);
     }
     changes_.Propose(foreign);
-    ASSERT_TRUE(world_.RunUntil([&] { return !report(0).change_error.empty(); }));
-    EXPECT_THAT(report(0).change_error, AllOf(HasSubstr("host h2"), HasSubstr("channel 1"),
-                                              HasSubstr("source address 10.9.9.9")));
+    ASSERT_TRUE(world_.RunUntil([&] { return !report(0).change_error().empty(); }));
+    EXPECT_THAT(report(0).change_error(), AllOf(HasSubstr("host h2"), HasSubstr("channel 1"),
+                                                HasSubstr("source address 10.9.9.9")));
     RunOperations(2);
     ExpectOnNic(0, 0);
     ExpectOnNic(1, 1);
     Strategy next = OnBothNics(foreign.epoch.value() + 1);
     next.channels[0].source_ports = {61000, 61001, 61002, 61003};
     ASSERT_TRUE(changes_.Apply(next)) << "the next proposal must be accepted";
-    EXPECT_THAT(report(0).change_error, IsEmpty());
+    EXPECT_THAT(report(0).change_error(), IsEmpty());
     RunOperations(1);
     EXPECT_EQ(LocalOf(2, 0, 3), SimAddress(2) + ":61002");
   }

@@ -80,10 +80,10 @@ class ProposedChanges {
 
   CommId id() const { return id_.value_or(world_.host(0).controller().announced.front()); }
   uint64_t epoch_of(int host) const {
-    return world_.host(host).controller().reports.at(id()).epoch.value();
+    return world_.host(host).controller().reports.at(id()).epoch();
   }
   const std::string& change_error() const {
-    return world_.host(0).controller().reports.at(id()).change_error;
+    return world_.host(0).controller().reports.at(id()).change_error();
   }
   bool AllAt(uint64_t epoch) const {
     for (int h = 0; h < hosts_; ++h) {

@@ -18,9 +18,9 @@ constexpr int kHeartbeatsPerRepeat = 4;
 
 }  // namespace
 
-void SimAgent::Report(const CommunicatorStats& stats) {
-  reports_[stats.id] = stats;
-  table_.Report(stats);
+void SimAgent::Report(const agent::v1::Report& report) {
+  reports_[CommId(report.comm_id())] = report;
+  table_.Report(report);
 }
 
 void SimAgent::Ended(CommId id, const std::string& why) {

@@ -66,15 +66,15 @@ class SimAgent final : public ControllerLink {
   SimAgent(agent::v1::Host host, const Clock& clock) : host_(std::move(host)), clock_(clock) {}
 
   bool connected() const override { return connected_; }
-  void Announce(const CommunicatorInfo& info) override { table_.Announce(info); }
+  void Announce(const agent::v1::Announce& announce) override { table_.Announce(announce); }
   std::optional<Proposal> TakeProposal() override { return table_.TakeProposal(); }
   std::optional<RateUpdate> TakeRateUpdate() override { return table_.TakeRateUpdate(); }
   std::optional<std::vector<TenantEntry>> TakeTenants() override { return table_.TakeTenants(); }
-  void Report(const CommunicatorStats& stats) override;
+  void Report(const agent::v1::Report& report) override;
   void Ended(CommId id, const std::string& why) override;
 
   // The last report of each communicator.
-  const std::map<CommId, CommunicatorStats>& reports() const { return reports_; }
+  const std::map<CommId, agent::v1::Report>& reports() const { return reports_; }
 
  private:
   friend class SimControl;
@@ -82,7 +82,7 @@ class SimAgent final : public ControllerLink {
   const agent::v1::Host host_;
   const Clock& clock_;  // of the host
   AgentTable table_;
-  std::map<CommId, CommunicatorStats> reports_;
+  std::map<CommId, agent::v1::Report> reports_;
 
   // The current stream; 0 if there is none.
   AgentKey stream_{0};

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/host_lookup.h"
+#include "base/endpoint.h"
 
 namespace mccs {
 

@@ -76,7 +76,7 @@ class SimController final : public ControllerLink {
  public:
   bool awaits_proposal = false;  // the daemon waits for a proposal
   std::vector<CommId> announced;
-  std::map<CommId, CommunicatorStats> reports;
+  std::map<CommId, agent::v1::Report> reports;
   std::vector<CommId> ended;
   std::deque<Proposal> proposals;
   std::deque<RateUpdate> rate_updates;
@@ -85,7 +85,9 @@ class SimController final : public ControllerLink {
   std::map<uint64_t, state::Daemon> answers;  // by request_id number
 
   bool connected() const override { return awaits_proposal; }
-  void Announce(const CommunicatorInfo& info) override { announced.push_back(info.id); }
+  void Announce(const agent::v1::Announce& announce) override {
+    announced.push_back(CommId(announce.comm_id()));
+  }
   std::optional<Proposal> TakeProposal() override {
     if (proposals.empty()) return std::nullopt;
     Proposal next = std::move(proposals.front());
@@ -101,7 +103,9 @@ class SimController final : public ControllerLink {
   std::optional<std::vector<TenantEntry>> TakeTenants() override {
     return std::exchange(tenants, std::nullopt);
   }
-  void Report(const CommunicatorStats& stats) override { reports[stats.id] = stats; }
+  void Report(const agent::v1::Report& report) override {
+    reports[CommId(report.comm_id())] = report;
+  }
   std::optional<uint64_t> TakeStateRequest() override {
     if (questions.empty()) return std::nullopt;
     const uint64_t next = questions.front();

@@ -93,7 +93,7 @@ TEST(SimStrategyChange, EveryOperationRunsOnceUnderOneStrategy) {
     EXPECT_EQ(operations.Wrong(), 0u);
     for (int h = 0; h < hosts; ++h) {
       const auto& report = world.host(h).controller().reports.at(changes.id());
-      EXPECT_EQ(report.state, "active");
+      EXPECT_EQ(report.state(), "active");
     }
     changed += epoch - 1;
     // The strategy proposed last stays in use.
@@ -119,8 +119,8 @@ TEST(SimStrategyChange, AThousandChangesInARowLoseNothing) {
   }
   world.RunFor(kNsPerSec);
   const auto& report = world.host(0).controller().reports.at(changes.id());
-  EXPECT_EQ(report.operations, kOperations * kChanges);
-  EXPECT_LE(world.network().open_streams(), 2u + 3u * report.lanes.size())
+  EXPECT_EQ(report.operations(), kOperations * kChanges);
+  EXPECT_LE(world.network().open_streams(), 2u + 3u * report.lanes_size())
       << "old lanes must close";
 }
 
@@ -148,10 +148,10 @@ TEST(SimStrategyChange, ChangeOfPortsMovesOnlyTheLanes) {
     for (int h = 0; h < 3; ++h) {
       job.PostAll(OpKind::kAllReduce, 10);  // triggers a report
       world.RunFor(kNsPerSec);
-      const auto& lane = world.host(h).controller().reports.at(changes.id()).lanes.front();
-      EXPECT_THAT(lane.local, HasSubstr(":" + std::to_string(20'060 + h)));
-      EXPECT_GE(lane.reconnects, 1u);
-      EXPECT_EQ(lane.state, "up");
+      const auto& lane = world.host(h).controller().reports.at(changes.id()).lanes(0);
+      EXPECT_THAT(lane.local(), HasSubstr(":" + std::to_string(20'060 + h)));
+      EXPECT_GE(lane.reconnects(), 1u);
+      EXPECT_EQ(lane.state(), "up");
     }
   }
 }
@@ -165,10 +165,10 @@ TEST(SimStrategyChange, ChangeOfAlgorithmsKeepsTheLanes) {
         RunningJob(seed, {0, 1, 2, 3}, kOperations * kLargestCount * sizeof(float));
     ASSERT_TRUE(changes.Apply(changes.InOrder(2)));
     const auto lane_of = [&](int h) {
-      return world.host(h).controller().reports.at(changes.id()).lanes.front();
+      return world.host(h).controller().reports.at(changes.id()).lanes(0);
     };
     std::vector<std::string> before;
-    for (int h = 0; h < 4; ++h) before.push_back(lane_of(h).local);
+    for (int h = 0; h < 4; ++h) before.push_back(lane_of(h).local());
     Operations operations(job, kOperations, 1 + random() % kLargestCount);
     uint64_t epoch = 2;
     while (!operations.AllPosted()) {
@@ -186,8 +186,8 @@ TEST(SimStrategyChange, ChangeOfAlgorithmsKeepsTheLanes) {
         << job.rank(0).failure() << changes.change_error();
     EXPECT_EQ(operations.Wrong(), 0u);
     for (int h = 0; h < 4; ++h) {
-      EXPECT_EQ(lane_of(h).local, before[static_cast<size_t>(h)]);
-      EXPECT_EQ(lane_of(h).reconnects, 0u);
+      EXPECT_EQ(lane_of(h).local(), before[static_cast<size_t>(h)]);
+      EXPECT_EQ(lane_of(h).reconnects(), 0u);
     }
   }
 }
@@ -201,8 +201,8 @@ TEST(SimStrategyChange, BrokenLaneDuringAChangeLosesNothing) {
     for (int cut = 0; cut < 3; ++cut) {
       world.RunFor(RandomUs(random, 1500));
       const int h = static_cast<int>(random() % 3);
-      const auto& lanes = world.host(h).controller().reports.at(changes.id()).lanes;
-      world.CutLane(lanes[random() % lanes.size()].local);
+      const auto& lanes = world.host(h).controller().reports.at(changes.id()).lanes();
+      world.CutLane(lanes[static_cast<int>(random() % lanes.size())].local());
     }
     ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(2); }, 30 * kNsPerSec))
         << job.rank(0).failure() << changes.change_error();
@@ -278,9 +278,9 @@ TEST(SimStrategyChange, ChangeOfRingOrderMayKeepThePorts) {
     job.PostAll(OpKind::kAllReduce, 1000);  // triggers a report
     world.RunFor(kNsPerSec);
     for (int h = 0; h < 2; ++h) {
-      const auto& lane = world.host(h).controller().reports.at(changes.id()).lanes.front();
-      EXPECT_THAT(lane.local, HasSubstr(":" + std::to_string(kPort[h]))) << "epoch " << epoch;
-      EXPECT_EQ(lane.state, "up");
+      const auto& lane = world.host(h).controller().reports.at(changes.id()).lanes(0);
+      EXPECT_THAT(lane.local(), HasSubstr(":" + std::to_string(kPort[h]))) << "epoch " << epoch;
+      EXPECT_EQ(lane.state(), "up");
     }
   }
 }

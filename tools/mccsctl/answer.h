@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "tools/mccsctl/options.h"
+#include "tools/mccsctl/commands.h"
 #include "tools/mccsctl/render.h"
 
 namespace mccs {

@@ -1,9 +1,8 @@
-#include "tools/mccsctl/completion.h"
-
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tools/mccsctl/commands.h"
 
 namespace mccs {
 namespace {

@@ -11,11 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/version.h"
 #include "tools/mccsctl/answer.h"
-#include "tools/mccsctl/completion.h"
+#include "tools/mccsctl/commands.h"
 #include "tools/mccsctl/controller_client.h"
-#include "tools/mccsctl/object_commands.h"
-#include "tools/mccsctl/options.h"
-#include "tools/mccsctl/rate_commands.h"
 #include "tools/mccsctl/render.h"
 
 namespace mccs {
@@ -40,34 +37,30 @@ Output ParseOutput(const std::string& word) {
                                                       "\": expected table, wide, json or yaml"));
 }
 
-void DeclareGet(CLI::App* app, Options* options, Action* action) {
+void DeclareGet(CLI::App* app, Options* options) {
   CLI::App* get = app->add_subcommand("get", "List hosts, communicators or objects of one kind");
   get->require_subcommand(1);
   get->footer("Examples:\n  mccsctl get hosts\n  mccsctl get communicators -o json");
 
   CLI::App* hosts = get->add_subcommand("hosts", "Registered hosts: position, GPUs, NICs, state");
   hosts->footer("Examples:\n  mccsctl get hosts\n  mccsctl -o yaml get hosts");
-  hosts->callback([=] {
-    *action = [=] {
-      return Show<control::v1::ListHostsReply>(
-          *options, ControllerClient(options->controller).ListHosts(), RenderHosts);
-    };
+  Select(hosts, options, [=] {
+    return Show<control::v1::ListHostsReply>(
+        *options, ControllerClient(options->controller).ListHosts(), RenderHosts);
   });
 
   CLI::App* communicators = get->add_subcommand(
       "communicators", "Communicators: ranks, epoch, strategy, operations, bytes, state");
   communicators->footer(
       "Examples:\n  mccsctl get communicators\n  mccsctl -o json get communicators");
-  communicators->callback([=] {
-    *action = [=] {
-      return Show<control::v1::ListCommunicatorsReply>(
-          *options, ControllerClient(options->controller).ListCommunicators(), RenderCommunicators);
-    };
+  Select(communicators, options, [=] {
+    return Show<control::v1::ListCommunicatorsReply>(
+        *options, ControllerClient(options->controller).ListCommunicators(), RenderCommunicators);
   });
-  DeclareGetObjects(get, options, action);
+  DeclareGetObjects(get, options);
 }
 
-void DeclareDescribe(CLI::App* app, Options* options, Action* action) {
+void DeclareDescribe(CLI::App* app, Options* options) {
   CLI::App* describe = app->add_subcommand("describe", "Show one communicator or object in full");
   describe->require_subcommand(1);
   describe->footer("Examples:\n  mccsctl describe communicator 3f2a");
@@ -79,17 +72,15 @@ void DeclareDescribe(CLI::App* app, Options* options, Action* action) {
   communicator->footer(
       "Examples:\n  mccsctl describe communicator 3f2a90c1d4e5b607\n"
       "  mccsctl -o json describe communicator 3f2a");
-  communicator->callback([=] {
-    *action = [=] {
-      return Show<control::v1::CommunicatorDetail>(
-          *options, ControllerClient(options->controller).DescribeCommunicator(options->id),
-          RenderCommunicator);
-    };
+  Select(communicator, options, [=] {
+    return Show<control::v1::CommunicatorDetail>(
+        *options, ControllerClient(options->controller).DescribeCommunicator(options->id),
+        RenderCommunicator);
   });
-  DeclareDescribeObjects(describe, options, action);
+  DeclareDescribeObjects(describe, options);
 }
 
-void DeclareDump(CLI::App* app, Options* options, Action* action) {
+void DeclareDump(CLI::App* app, Options* options) {
   CLI::App* dump = app->add_subcommand(
       "dump", "Show the full state of a host's daemon: sessions, communicators, lanes");
   dump->add_option("HOST", options->id, "The host's name in 'mccsctl get hosts'")->required();
@@ -98,46 +89,41 @@ void DeclareDump(CLI::App* app, Options* options, Action* action) {
       "and keeps working.\n"
       "\n"
       "Examples:\n  mccsctl dump h0\n  mccsctl dump h0 | jq '.communicators[].operation'");
-  dump->callback([=] {
-    *action = [=] {
-      const absl::StatusOr<control::v1::DumpReply> reply =
-          ControllerClient(options->controller).Dump(options->id);
-      if (!reply.ok()) return Fail(reply.status());
-      return Print(options->output == Output::kYaml ? RenderYaml(reply->daemon())
-                                                    : RenderJson(reply->daemon()));
-    };
+  Select(dump, options, [=] {
+    const absl::StatusOr<control::v1::DumpReply> reply =
+        ControllerClient(options->controller).Dump(options->id);
+    if (!reply.ok()) return Fail(reply.status());
+    return Print(options->output == Output::kYaml ? RenderYaml(reply->daemon())
+                                                  : RenderJson(reply->daemon()));
   });
 }
 
-void DeclareVersion(CLI::App* app, const Options* options, Action* action) {
+void DeclareVersion(CLI::App* app, Options* options) {
   CLI::App* version =
       app->add_subcommand("version", "Show the versions of mccsctl and of the controller");
   version->footer("Examples:\n  mccsctl version");
-  version->callback([=] {
-    *action = [=] {
-      if (options->output == Output::kTable) {
-        std::printf("mccsctl          %s\n", kVersion);
-        std::fflush(stdout);
-      }
-      return Show<control::v1::VersionReply>(
-          *options, ControllerClient(options->controller).Version(),
-          [](const control::v1::VersionReply& reply) {
-            return absl::StrCat("mccs-controller  ", reply.version(), "\n");
-          });
-    };
+  Select(version, options, [=] {
+    if (options->output == Output::kTable) {
+      std::printf("mccsctl          %s\n", kVersion);
+      std::fflush(stdout);
+    }
+    return Show<control::v1::VersionReply>(
+        *options, ControllerClient(options->controller).Version(),
+        [](const control::v1::VersionReply& reply) {
+          return absl::StrCat("mccs-controller  ", reply.version(), "\n");
+        });
   });
 }
 
-void DeclareCompletion(CLI::App* app, Action* action) {
+void DeclareCompletion(CLI::App* app, Options* options) {
   CLI::App* completion = app->add_subcommand("completion", "Print a shell completion script");
   completion->require_subcommand(1);
   completion->footer("Examples:\n  source <(mccsctl completion bash)");
-  completion->add_subcommand("bash", "Completion script for bash")->callback([=] {
-    *action = [=] { return Print(BashCompletion(*app)); };
-  });
+  Select(completion->add_subcommand("bash", "Completion script for bash"), options,
+         [=] { return Print(BashCompletion(*app)); });
 }
 
-void Declare(CLI::App* app, Options* options, Action* action) {
+void Declare(CLI::App* app, Options* options) {
   app->set_version_flag("--version", absl::StrCat("mccsctl ", kVersion));
   app->add_option("--controller", options->controller, "Address of the controller")
       ->type_name("HOST:PORT")
@@ -149,18 +135,18 @@ void Declare(CLI::App* app, Options* options, Action* action) {
       ->type_name("FORMAT");
   app->require_subcommand(1);
   app->fallthrough();
-  DeclareGet(app, options, action);
-  DeclareDescribe(app, options, action);
-  DeclareExplain(app, options, action);
-  DeclareTop(app, options, action);
-  DeclareDump(app, options, action);
-  DeclareApply(app, options, action);
-  DeclareDiff(app, options, action);
-  DeclareDelete(app, options, action);
-  DeclareDrain(app, options, action);
-  DeclareAudit(app, options, action);
-  DeclareCompletion(app, action);
-  DeclareVersion(app, options, action);
+  DeclareGet(app, options);
+  DeclareDescribe(app, options);
+  DeclareExplain(app, options);
+  DeclareTop(app, options);
+  DeclareDump(app, options);
+  DeclareApply(app, options);
+  DeclareDiff(app, options);
+  DeclareDelete(app, options);
+  DeclareDrain(app, options);
+  DeclareAudit(app, options);
+  DeclareCompletion(app, options);
+  DeclareVersion(app, options);
   app->footer(
       "Examples:\n"
       "  mccsctl get hosts\n"
@@ -178,9 +164,8 @@ void Declare(CLI::App* app, Options* options, Action* action) {
 int Main(int argc, char** argv) {
   Options options;
   options.user = UserName();
-  Action action;
   CLI::App app("Shows the state of an MCCS cluster and changes its configuration.", "mccsctl");
-  Declare(&app, &options, &action);
+  Declare(&app, &options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -188,7 +173,7 @@ int Main(int argc, char** argv) {
   }
   // gRPC's own log lines are for its developers; errors reach mccsctl as a status.
   if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
-  return action();
+  return options.run();
 }
 
 }  // namespace

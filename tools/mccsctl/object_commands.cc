@@ -1,5 +1,3 @@
-#include "tools/mccsctl/object_commands.h"
-
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,9 +5,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "tools/mccsctl/answer.h"
+#include "tools/mccsctl/commands.h"
 #include "tools/mccsctl/controller_client.h"
 #include "tools/mccsctl/read_files.h"
-#include "tools/mccsctl/render_objects.h"
+#include "tools/mccsctl/render.h"
 
 namespace mccs {
 namespace {
@@ -116,7 +115,7 @@ int Drain(const Options& options, const char* what, bool undo) {
                                        });
 }
 
-void DeclareDrains(CLI::App* app, Options* options, Action* action, bool undo) {
+void DeclareDrains(CLI::App* app, Options* options, bool undo) {
   CLI::App* verb = app->add_subcommand(undo ? "undrain" : "drain",
                                        undo ? "Let a host or link take new work again"
                                             : "Place no new work on a host or link where possible");
@@ -129,7 +128,7 @@ void DeclareDrains(CLI::App* app, Options* options, Action* action, bool undo) {
         verb->add_subcommand(what, absl::StrCat(undo ? "Undrain a " : "Drain a ", what));
     one->add_option(absl::AsciiStrToUpper(what), options->id, "Name")->required();
     if (!undo) one->add_option("--reason", options->reason, "Reason, shown to other operators");
-    one->callback([=] { *action = [=] { return Drain(*options, what, undo); }; });
+    Select(one, options, [=] { return Drain(*options, what, undo); });
   }
 }
 
@@ -139,26 +138,26 @@ void AddDryRun(CLI::App* command, Options* options) {
 
 }  // namespace
 
-void DeclareApply(CLI::App* app, Options* options, Action* action) {
+void DeclareApply(CLI::App* app, Options* options) {
   CLI::App* apply = app->add_subcommand("apply", "Create or change objects, atomically");
   AddFiles(apply, options, /*required=*/true);
   AddDryRun(apply, options);
   apply->footer(
       "Examples:\n  mccsctl apply -f policy.yaml --dry-run\n  mccsctl apply -f objects/\n"
       "  mccsctl get tenants team-a -o yaml | sed 's/weight: 1/weight: 2/' | mccsctl apply -f -");
-  apply->callback([=] { *action = [=] { return Apply(*options); }; });
+  Select(apply, options, [=] { return Apply(*options); });
 }
 
-void DeclareDiff(CLI::App* app, Options* options, Action* action) {
+void DeclareDiff(CLI::App* app, Options* options) {
   CLI::App* diff = app->add_subcommand("diff", "Show the changes that apply would make");
   AddFiles(diff, options, /*required=*/true);
   diff->footer(
       "Exit status: 0 no differences; 1 differences; 2 wrong usage; 3 failed.\n"
       "Examples:\n  mccsctl diff -f policy.yaml");
-  diff->callback([=] { *action = [=] { return Diff(*options); }; });
+  Select(diff, options, [=] { return Diff(*options); });
 }
 
-void DeclareDelete(CLI::App* app, Options* options, Action* action) {
+void DeclareDelete(CLI::App* app, Options* options) {
   CLI::App* remove = app->add_subcommand("delete", "Delete objects, atomically");
   AddFiles(remove, options, /*required=*/false);
   AddDryRun(remove, options);
@@ -171,7 +170,7 @@ void DeclareDelete(CLI::App* app, Options* options, Action* action) {
     one->alias(kind.many);
     one->add_option("NAME", options->names, "Names of the objects")->required();
     one->footer(absl::StrCat("Examples:\n  mccsctl delete ", kind.one, " NAME"));
-    one->callback([=, &kind] { *action = [=, &kind] { return Delete(*options, kind.name); }; });
+    Select(one, options, [=, &kind] { return Delete(*options, kind.name); });
   }
   remove->callback([=] {
     const bool named = !remove->get_subcommands().empty();
@@ -181,16 +180,16 @@ void DeclareDelete(CLI::App* app, Options* options, Action* action) {
     if (!named && options->files.empty()) {
       throw CLI::ValidationError("delete", "expected a kind and names, or --filename FILE");
     }
-    if (!named) *action = [=] { return Delete(*options, ""); };
+    if (!named) options->run = [=] { return Delete(*options, ""); };
   });
 }
 
-void DeclareDrain(CLI::App* app, Options* options, Action* action) {
-  DeclareDrains(app, options, action, /*undo=*/false);
-  DeclareDrains(app, options, action, /*undo=*/true);
+void DeclareDrain(CLI::App* app, Options* options) {
+  DeclareDrains(app, options, /*undo=*/false);
+  DeclareDrains(app, options, /*undo=*/true);
 }
 
-void DeclareAudit(CLI::App* app, Options* options, Action* action) {
+void DeclareAudit(CLI::App* app, Options* options) {
   CLI::App* audit = app->add_subcommand(
       "audit",
       "List changes by operators and by the controller, with user, time and outcome; newest first");
@@ -198,17 +197,16 @@ void DeclareAudit(CLI::App* app, Options* options, Action* action) {
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
   audit->footer(
-      "ADDRESS is the address of the connection. USER is reported by mccsctl and not authenticated.\n"
+      "ADDRESS is the address of the connection. USER is reported by mccsctl and not "
+      "authenticated.\n"
       "Examples:\n  mccsctl audit\n  mccsctl audit --limit 1000 -o json");
-  audit->callback([=] {
-    *action = [=] {
-      return Show<control::v1::ListAuditReply>(
-          *options, ControllerClient(options->controller).ListAudit(options->limit), RenderAudit);
-    };
+  Select(audit, options, [=] {
+    return Show<control::v1::ListAuditReply>(
+        *options, ControllerClient(options->controller).ListAudit(options->limit), RenderAudit);
   });
 }
 
-void DeclareGetObjects(CLI::App* get, Options* options, Action* action) {
+void DeclareGetObjects(CLI::App* get, Options* options) {
   for (const Kind& kind : kKinds) {
     CLI::App* many = get->add_subcommand(kind.many, kind.about);
     many->alias(kind.one);
@@ -216,11 +214,11 @@ void DeclareGetObjects(CLI::App* get, Options* options, Action* action) {
     many->footer(absl::StrCat("'mccsctl apply' accepts the output of -o yaml.\nExamples:\n",
                               "  mccsctl get ", kind.many, "\n  mccsctl get ", kind.many,
                               " -o wide\n  mccsctl get ", kind.many, " NAME -o yaml"));
-    many->callback([=, &kind] { *action = [=, &kind] { return Get(*options, kind); }; });
+    Select(many, options, [=, &kind] { return Get(*options, kind); });
   }
 }
 
-void DeclareDescribeObjects(CLI::App* describe, Options* options, Action* action) {
+void DeclareDescribeObjects(CLI::App* describe, Options* options) {
   for (const Kind& kind : kKinds) {
     CLI::App* one =
         describe->add_subcommand(kind.one, absl::StrCat("Show a ", kind.name,
@@ -228,7 +226,7 @@ void DeclareDescribeObjects(CLI::App* describe, Options* options, Action* action
                                                         "communicators"));
     one->add_option("NAME", options->id, "Name of the object")->required();
     one->footer(absl::StrCat("Examples:\n  mccsctl describe ", kind.one, " NAME"));
-    one->callback([=, &kind] { *action = [=, &kind] { return Describe(*options, kind); }; });
+    Select(one, options, [=, &kind] { return Describe(*options, kind); });
   }
 }
 

@@ -1,5 +1,3 @@
-#include "tools/mccsctl/rate_commands.h"
-
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -16,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "tools/mccsctl/answer.h"
+#include "tools/mccsctl/commands.h"
 #include "tools/mccsctl/controller_client.h"
 #include "tools/mccsctl/render.h"
 #include "tools/mccsctl/work_rates.h"
@@ -181,7 +180,7 @@ void AddIntervalOption(CLI::App* command, const std::string& description, Option
 
 }  // namespace
 
-void DeclareTop(CLI::App* app, Options* options, Action* action) {
+void DeclareTop(CLI::App* app, Options* options) {
   CLI::App* top = app->add_subcommand(
       "top", "Show communicators' operations/s, algbw, busbw and links; live until Ctrl-C");
   AddIntervalOption(top, "Refresh interval in seconds [1]", options);
@@ -193,10 +192,10 @@ void DeclareTop(CLI::App* app, Options* options, Action* action) {
       "links; -o wide lists them by name.\n"
       "\n"
       "Examples:\n  mccsctl top\n  mccsctl top --once --interval 5 -o json");
-  top->callback([=] { *action = [=] { return RunTop(*options); }; });
+  Select(top, options, [=] { return RunTop(*options); });
 }
 
-void DeclareExplain(CLI::App* app, Options* options, Action* action) {
+void DeclareExplain(CLI::App* app, Options* options) {
   CLI::App* explain = app->add_subcommand("explain", "Explain the controller's decisions");
   explain->require_subcommand(1);
   explain->footer("Examples:\n  mccsctl explain communicator 3f2a");
@@ -215,10 +214,8 @@ void DeclareExplain(CLI::App* app, Options* options, Action* action) {
       "\n"
       "Examples:\n  mccsctl explain communicator 3f2a\n"
       "  mccsctl explain communicator 3f2a --interval 5 -o json");
-  communicator->callback([=] {
-    *action = [=] {
-      return Show<control::v1::Explanation>(*options, Ask(*options), RenderExplanation);
-    };
+  Select(communicator, options, [=] {
+    return Show<control::v1::Explanation>(*options, Ask(*options), RenderExplanation);
   });
 }
 

@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "base/table.h"
 #include "base/units.h"
-#include "tools/mccsctl/table.h"
 
 namespace mccs {
 namespace {

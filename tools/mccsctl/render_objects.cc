@@ -1,5 +1,3 @@
-#include "tools/mccsctl/render_objects.h"
-
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -15,7 +13,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "tools/mccsctl/table.h"
+#include "base/table.h"
+#include "tools/mccsctl/render.h"
 
 namespace mccs {
 namespace {

@@ -181,8 +181,8 @@ void CommunicatorLanes::ForEachSet(
   if (old_ != nullptr) look("old", *old_);
 }
 
-std::vector<CommunicatorStats::Lane> CommunicatorLanes::Stats() const {
-  std::vector<CommunicatorStats::Lane> stats = current_->Stats();
+std::vector<agent::v1::Lane> CommunicatorLanes::Stats() const {
+  std::vector<agent::v1::Lane> stats = current_->Stats();
   std::ranges::move(messages_->Stats(), std::back_inserter(stats));
   return stats;
 }

@@ -88,7 +88,7 @@ class CommunicatorLanes {
   // The next time at which Poll has work even if nothing arrives. Never after Poll has failed,
   // because it would only return the same error.
   MonotonicNs NextDeadline() const;
-  std::vector<CommunicatorStats::Lane> Stats() const;
+  std::vector<agent::v1::Lane> Stats() const;
   // Highest rate of all current collective lanes together, in bit/s; 0: unknown.
   uint64_t rate_bps() const { return current_->rate_bps(); }
   // Calls `look` with each set and its name: "messages", "current", "next", "old".

@@ -305,8 +305,8 @@ std::string LaneSet::DescribeMissing() const {
   return absl::StrJoin(missing, ", ");
 }
 
-std::vector<CommunicatorStats::Lane> LaneSet::Stats() const {
-  std::vector<CommunicatorStats::Lane> stats;
+std::vector<agent::v1::Lane> LaneSet::Stats() const {
+  std::vector<agent::v1::Lane> stats;
   for (const auto& lane : outgoing_) stats.push_back(lane->Stats());
   return stats;
 }

@@ -28,10 +28,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/units.h"
+#include "proto/agent.pb.h"
 #include "service/communicator/lanes/lane_meter.h"
 #include "service/communicator/lanes/operation_signature.h"
 #include "service/communicator/lanes/peer_lane.h"
-#include "service/communicator/links/controller_link.h"
 #include "service/communicator/links/dial.h"
 #include "service/communicator/strategy/strategy.h"
 #include "service/counters.h"
@@ -134,7 +134,7 @@ class LaneSet final : public LaneDirectory {
   const std::vector<std::unique_ptr<OutgoingLane>>& outgoing() const { return outgoing_; }
   const std::vector<std::unique_ptr<IncomingLane>>& incoming() const { return incoming_; }
   // Of the outgoing lanes; ring lanes first, by channel.
-  std::vector<CommunicatorStats::Lane> Stats() const;
+  std::vector<agent::v1::Lane> Stats() const;
   // Highest rate of all of them together, in bit/s; 0: unknown.
   uint64_t rate_bps() const { return rate_.rate_bps(); }
 

@@ -233,23 +233,24 @@ std::string OutgoingLane::Describe() const {
   return absl::StrCat("channel ", channel().value(), " to ", ToString(options_.route.to));
 }
 
-CommunicatorStats::Lane OutgoingLane::Stats() const {
+agent::v1::Lane OutgoingLane::Stats() const {
   const MonotonicNs now = access_.clock->Now();
   const LaneCounters counters = lane_->counters();
-  const absl::Status status = lane_->status();
-  return {.channel = channel(),
-          .from = options_.preamble.from_host,
-          .to = peer(),
-          .local = ToString(lane_->local()),
-          .remote = ToString(lane_->remote()),
-          .payload_bytes = counters.payload_bytes,
-          .reconnects = counters.reconnects,
-          .state = DescribeState(status),
-          .rate_bps = gate_ != nullptr ? gate_->rate_bps() : 0,
-          .waited_for_credit_ns = waits_.TotalNs(LaneWait::kCredit, now),
-          .waited_for_rate_ns = waits_.TotalNs(LaneWait::kGate, now),
-          .waited_for_connection_ns = waits_.TotalNs(LaneWait::kConnection, now),
-          .round_trip_ns = meter_.round_trip_ns()};
+  agent::v1::Lane stats;
+  stats.set_channel(channel().value());
+  stats.set_from(options_.preamble.from_host.value());
+  stats.set_to(peer().value());
+  stats.set_local(ToString(lane_->local()));
+  stats.set_remote(ToString(lane_->remote()));
+  stats.set_payload_bytes(counters.payload_bytes);
+  stats.set_reconnects(counters.reconnects);
+  stats.set_state(DescribeState(lane_->status()));
+  stats.set_rate_bps(gate_ != nullptr ? gate_->rate_bps() : 0);
+  stats.set_waited_for_credit_ns(waits_.TotalNs(LaneWait::kCredit, now));
+  stats.set_waited_for_rate_ns(waits_.TotalNs(LaneWait::kGate, now));
+  stats.set_waited_for_connection_ns(waits_.TotalNs(LaneWait::kConnection, now));
+  stats.set_round_trip_ns(meter_.round_trip_ns());
+  return stats;
 }
 
 std::string OutgoingLane::DescribeState(const absl::Status& status) const {

@@ -59,4 +59,16 @@ void ActivityLog::MergeSpans() {
   count_ = kept + 1;
 }
 
+void ActivityLog::Write(MonotonicNs now, agent::v1::Report* out) const {
+  if (count_ == 0) return;
+  agent::v1::Activity* activity = out->mutable_activity();
+  activity->set_begin_ns(spans_[0].begin);
+  activity->set_ongoing(busy_);
+  for (size_t i = 0; i < count_; ++i) {
+    const MonotonicNs end = busy_ && i + 1 == count_ ? now : spans_[i].end;
+    if (i > 0) activity->add_span_ns(static_cast<uint64_t>(spans_[i].begin - spans_[i - 1].end));
+    activity->add_span_ns(static_cast<uint64_t>(end - spans_[i].begin));
+  }
+}
+
 }  // namespace mccs

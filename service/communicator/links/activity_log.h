@@ -5,7 +5,7 @@
 // When a full log covers less than kMinCoverageNs, the resolution becomes coarser; when it covers
 // much more, it becomes finer again.
 //
-// OWNER: the Communicator. THREAD: the owning engine. Never allocates.
+// OWNER: the Communicator. THREAD: the owning engine. Only Write allocates.
 #ifndef MCCS_SERVICE_COMMUNICATOR_LINKS_ACTIVITY_LOG_H_
 #define MCCS_SERVICE_COMMUNICATOR_LINKS_ACTIVITY_LOG_H_
 
@@ -15,6 +15,7 @@
 #include <span>
 
 #include "base/clock.h"
+#include "proto/agent.pb.h"
 
 namespace mccs {
 
@@ -45,6 +46,9 @@ class ActivityLog {
   // Oldest first. The last span is ongoing if busy().
   std::span<const BusySpan> spans() const { return {spans_.data(), count_}; }
   int64_t resolution_ns() const { return resolution_ns_; }
+
+  // For a report at the time `now`; nothing without spans.
+  void Write(MonotonicNs now, agent::v1::Report* out) const;
 
  private:
   void Record(bool busy, uint64_t completed, MonotonicNs now);

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "service/communicator/strategy/strategy_proto.h"
+#include "service/communicator/strategy/strategy.h"
 
 namespace mccs {
 namespace {
@@ -227,9 +227,9 @@ absl::StatusOr<bool> Forming::ChooseStrategy() {
   const Strategy fallback = DefaultStrategy(env_, formation_.members->hosts());
   if (proposal_deadline_ == 0) {
     proposal_deadline_ = Now() + (env_.controller->connected() ? kProposalTimeoutNs : 0);
-    CommunicatorInfo info = Describe(*formation_.members, formation_.id, fallback);
-    info.cgroup = formation_.cgroup;
-    env_.controller->Announce(info);
+    agent::v1::Announce announce = Describe(*formation_.members, formation_.id, fallback);
+    announce.set_cgroup(formation_.cgroup);
+    env_.controller->Announce(announce);
   }
   std::optional<Strategy> proposal = std::exchange(formation_.proposal, std::nullopt);
   if (!proposal.has_value() && Now() < proposal_deadline_) return false;

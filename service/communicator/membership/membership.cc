@@ -63,6 +63,8 @@ absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectat
   if (members.layout.hosts[members.self.value()] != locals) {
     return refuse("the ranks of this host differ from those that joined here");
   }
+  // The roster's parts are sent on, to the controller and in other rosters.
+  roster.DiscardUnknownFields();
   members.roster = std::move(roster);
   const Endpoint endpoint = members.EndpointOf(members.self);
   if (members.HostName(members.self) != expected.host || endpoint != expected.endpoint) {
@@ -72,25 +74,25 @@ absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectat
   return members;
 }
 
-CommunicatorInfo Describe(const Membership& members, CommId id, const Strategy& strategy) {
-  CommunicatorInfo info{.id = id,
-                        .name = members.roster.name(),
-                        .tenant = members.roster.tenant(),
-                        .members = {},
-                        .hosts = {},
-                        .strategy = strategy,
-                        .hints = {}};
+agent::v1::Announce Describe(const Membership& members, CommId id, const Strategy& strategy) {
+  agent::v1::Announce announce;
+  announce.set_comm_id(id.value());
+  announce.set_name(members.roster.name());
+  announce.set_tenant(members.roster.tenant());
+  ToProto(strategy, announce.mutable_strategy());
   for (const peer::HostInfo& host : members.roster.hosts()) {
-    info.hosts.push_back(host.name());
+    announce.add_hosts(host.name());
     for (const cluster::Member& rank : host.ranks()) {
-      cluster::Member& member = info.members.emplace_back(rank);
-      member.set_host(host.name());
-      member.clear_hints();
-      if (rank.rank() == 0) info.hints = rank.hints();
+      cluster::Member* member = announce.add_members();
+      *member = rank;
+      member->set_host(host.name());
+      member->clear_hints();
+      if (rank.rank() == 0) *announce.mutable_hints() = rank.hints();
     }
   }
-  std::ranges::sort(info.members, {}, &cluster::Member::rank);
-  return info;
+  std::sort(announce.mutable_members()->begin(), announce.mutable_members()->end(),
+            [](const auto& a, const auto& b) { return a.rank() < b.rank(); });
+  return announce;
 }
 
 }  // namespace mccs

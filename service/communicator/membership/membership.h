@@ -8,8 +8,9 @@
 #include "absl/status/statusor.h"
 #include "algorithms/plan.h"
 #include "base/ids.h"
+#include "proto/agent.pb.h"
 #include "proto/peer.pb.h"
-#include "service/communicator/links/controller_link.h"
+#include "service/communicator/strategy/strategy.h"
 #include "service/transport/network.h"
 
 namespace mccs {
@@ -46,7 +47,7 @@ struct RosterExpectation {
 absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectation& expected);
 
 // For the controller. `strategy`: the current one.
-CommunicatorInfo Describe(const Membership& members, CommId id, const Strategy& strategy);
+agent::v1::Announce Describe(const Membership& members, CommId id, const Strategy& strategy);
 
 }  // namespace mccs
 

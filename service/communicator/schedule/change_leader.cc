@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "service/communicator/links/peer_link.h"
-#include "service/communicator/strategy/strategy_proto.h"
+#include "service/communicator/strategy/strategy.h"
 
 namespace mccs {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/communicator/links/peer_link.h"
-#include "service/communicator/strategy/strategy_proto.h"
+#include "service/communicator/strategy/strategy.h"
 
 namespace mccs {
 namespace {

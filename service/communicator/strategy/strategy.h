@@ -8,12 +8,16 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "algorithms/algorithm_choice.h"
 #include "algorithms/plan.h"
 #include "base/ids.h"
 #include "service/transport/lane.h"
 
 namespace mccs {
+namespace strategy {
+class Strategy;  // proto/strategy.pb.h
+}
 
 // The source port of a lane between hosts that are not neighbours on the channel's ring.
 struct LanePort {
@@ -93,6 +97,12 @@ ChannelOrders OrdersOf(const Strategy& strategy);
 // Number of other hosts with which a host may have all its lanes, in both directions, and staging
 // memory for each, within kMaxLaneMemoryBytes.
 int MaxPeers(const Strategy& strategy);
+
+void ToProto(const Strategy& value, strategy::Strategy* message);
+
+// Converts and validates the strategy in `message` for `hosts` hosts (ValidateStrategy).
+// kInvalidArgument if it is invalid, including source ports out of range.
+absl::StatusOr<Strategy> StrategyFromProto(const strategy::Strategy& message, int hosts);
 
 }  // namespace mccs
 

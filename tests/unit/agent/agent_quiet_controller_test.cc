@@ -80,13 +80,19 @@ class AgentWithAQuietController : public testing::Test {
     ASSERT_TRUE(Eventually([&] { return agent_->connected(); }));
   }
 
-  static CommunicatorStats Stats(size_t lanes) {
-    CommunicatorStats stats;
-    stats.id = kId;
-    stats.epoch = Epoch(1);
-    stats.state = "active";
-    stats.lanes.resize(lanes, {ChannelId(0), HostIndex(1), HostIndex(0), "127.0.0.1:61001",
-                               "127.0.0.1:7400", 2048, 0, "up"});
+  static agent::v1::Report Stats(int lanes) {
+    agent::v1::Report stats;
+    stats.set_comm_id(kId.value());
+    stats.set_epoch(1);
+    stats.set_state("active");
+    for (int i = 0; i < lanes; ++i) {
+      agent::v1::Lane* lane = stats.add_lanes();
+      lane->set_from(1);
+      lane->set_local("127.0.0.1:61001");
+      lane->set_remote("127.0.0.1:7400");
+      lane->set_payload_bytes(2048);
+      lane->set_state("up");
+    }
     return stats;
   }
 

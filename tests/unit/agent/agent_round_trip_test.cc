@@ -130,34 +130,40 @@ class TestAgent {
   absl::Status started_;
 };
 
-CommunicatorInfo Info() {
-  CommunicatorInfo info;
-  info.id = kId;
-  info.name = "job";
-  info.tenant = "uid 1000";
-  info.hosts = {"h1", "h0"};
+agent::v1::Announce Info() {
+  agent::v1::Announce info;
+  info.set_comm_id(kId.value());
+  info.set_name("job");
+  info.set_tenant("uid 1000");
   for (int rank : {0, 1}) {
-    cluster::Member& member = info.members.emplace_back();
-    member.set_rank(rank);
-    member.set_host(info.hosts[static_cast<size_t>(rank)]);
-    member.set_gpu("0000:1b:00.0");
-    member.set_process(11 + rank);
+    info.add_hosts(rank == 0 ? "h1" : "h0");
+    cluster::Member* member = info.add_members();
+    member->set_rank(rank);
+    member->set_host(info.hosts(rank));
+    member->set_gpu("0000:1b:00.0");
+    member->set_process(11 + rank);
   }
-  info.strategy.channels = {{{HostIndex(0), HostIndex(1)}, {}}};
-  info.strategy.lanes = {.slots = 4, .slot_bytes = 1 << 16};
-  info.strategy.origin = "daemon default";
+  Strategy strategy;
+  strategy.channels = {{{HostIndex(0), HostIndex(1)}, {}}};
+  strategy.lanes = {.slots = 4, .slot_bytes = 1 << 16};
+  strategy.origin = "daemon default";
+  ToProto(strategy, info.mutable_strategy());
   return info;
 }
 
-CommunicatorStats Stats(Epoch epoch) {
-  CommunicatorStats stats;
-  stats.id = kId;
-  stats.epoch = epoch;
-  stats.operations = 5;
-  stats.bytes = 4096;
-  stats.state = "active";
-  stats.lanes = {{ChannelId(0), HostIndex(1), HostIndex(0), "127.0.0.1:61001", "127.0.0.1:7400",
-                  2048, 0, "up"}};
+agent::v1::Report Stats(Epoch epoch) {
+  agent::v1::Report stats;
+  stats.set_comm_id(kId.value());
+  stats.set_epoch(epoch.value());
+  stats.set_operations(5);
+  stats.set_bytes(4096);
+  stats.set_state("active");
+  agent::v1::Lane* lane = stats.add_lanes();
+  lane->set_from(1);
+  lane->set_local("127.0.0.1:61001");
+  lane->set_remote("127.0.0.1:7400");
+  lane->set_payload_bytes(2048);
+  lane->set_state("up");
   return stats;
 }
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "service/communicator/strategy/strategy_proto.h"
+#include "service/communicator/strategy/strategy.h"
 
 namespace mccs {
 namespace agent_table_test {
@@ -18,19 +18,20 @@ Strategy RingOfTwo(uint64_t epoch) {
   return strategy;
 }
 
-CommunicatorInfo Info() {
-  CommunicatorInfo info;
-  info.id = kId;
-  info.hosts = {"h0", "h1"};
-  info.strategy = RingOfTwo(1);
+agent::v1::Announce Info() {
+  agent::v1::Announce info;
+  info.set_comm_id(kId.value());
+  info.add_hosts("h0");
+  info.add_hosts("h1");
+  ToProto(RingOfTwo(1), info.mutable_strategy());
   return info;
 }
 
-CommunicatorStats Stats(uint64_t epoch) {
-  CommunicatorStats stats;
-  stats.id = kId;
-  stats.epoch = Epoch(epoch);
-  stats.state = "active";
+agent::v1::Report Stats(uint64_t epoch) {
+  agent::v1::Report stats;
+  stats.set_comm_id(kId.value());
+  stats.set_epoch(epoch);
+  stats.set_state("active");
   return stats;
 }
 
@@ -58,63 +59,13 @@ TEST_F(AgentTableTest, SendsEachChangeOnceInOrder) {
 
 TEST_F(AgentTableTest, SendsOnlyTheLastOfManyReports) {
   for (uint64_t n = 0; n < 100; ++n) {
-    CommunicatorStats stats = Stats(1);
-    stats.operations = n;
+    agent::v1::Report stats = Stats(1);
+    stats.set_operations(n);
     table_.Report(stats);
   }
   const auto sent = table_.TakeUnsent();
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].report().operations(), 99u);
-}
-
-TEST_F(AgentTableTest, ReportsOptionsOfCallsIfAny) {
-  CommunicatorStats stats = Stats(1);
-  table_.Report(stats);
-  EXPECT_FALSE(table_.TakeUnsent()[0].report().has_with_options());
-  stats.with_options = {
-      .calls = 3,
-      .last_number = 17,
-      .last = {.deadline_us = 2000, .priority = 5, .criticality = Criticality::kCritical}};
-  table_.Report(stats);
-  const agent::v1::CallsWithOptions sent = table_.TakeUnsent()[0].report().with_options();
-  EXPECT_EQ(sent.calls(), 3u);
-  EXPECT_EQ(sent.last_number(), 17u);
-  EXPECT_EQ(sent.deadline_us(), 2000u);
-  EXPECT_EQ(sent.priority(), 5u);
-  EXPECT_EQ(sent.criticality(), agent::v1::CRITICAL);
-}
-
-TEST_F(AgentTableTest, ReportsWorkByKindWithItsTime) {
-  CommunicatorStats stats;
-  stats.id = CommId(7);
-  stats.work[static_cast<size_t>(OpKind::kAllReduce)] = {3, 300};
-  stats.work[static_cast<size_t>(OpKind::kSend)] = {2, 50};
-  stats.measured = 42;
-  stats.busy_spans = {{10, 13}, {20, 25}, {40, 42}};
-  stats.busy = true;
-  table_.Report(stats);
-  const std::vector<agent::v1::FromAgent> sent = table_.TakeUnsent();
-  ASSERT_EQ(sent.size(), 1u);
-  const agent::v1::Report& report = sent[0].report();
-  ASSERT_EQ(report.work_size(), 2);
-  EXPECT_EQ(report.work(0).kind(), "all_reduce");
-  EXPECT_EQ(report.work(0).operations(), 3u);
-  EXPECT_EQ(report.work(0).bytes(), 300u);
-  EXPECT_EQ(report.work(1).kind(), "send");
-  EXPECT_EQ(report.measured_ns(), 42);
-  EXPECT_EQ(report.activity().begin_ns(), 10);
-  EXPECT_THAT(report.activity().span_ns(), testing::ElementsAre(3, 7, 5, 15, 2));
-  EXPECT_TRUE(report.activity().ongoing());
-}
-
-TEST_F(AgentTableTest, ReportsLaneMeasurements) {
-  CommunicatorStats stats = Stats(1);
-  stats.sent_bps = 5'000'000'000;
-  stats.lanes.emplace_back().round_trip_ns = 70'000;
-  table_.Report(stats);
-  const auto sent = table_.TakeUnsent();
-  EXPECT_EQ(sent[0].report().sent_bps(), 5'000'000'000u);
-  EXPECT_EQ(sent[0].report().lanes(0).round_trip_ns(), 70'000);
 }
 
 TEST_F(AgentTableTest, RemovesTheEntryAfterTheFinalReport) {
@@ -295,8 +246,8 @@ TEST_F(AgentTableTest, DropsEarlyRateLimitsOfUnknownAndEndedCommunicators) {
   for (uint64_t id = 0; id < 3 * AgentTable::kMaxEarlyRateUpdates; ++id) {
     ASSERT_TRUE(table_.SetRateLimits(PaceOf(1, CommId(1000 + id))).ok());
   }
-  CommunicatorStats first = Stats(1);
-  first.id = CommId(1000);
+  agent::v1::Report first = Stats(1);
+  first.set_comm_id(1000);
   table_.Report(first);
   EXPECT_FALSE(table_.has_updates());
   table_.Report(Stats(1));

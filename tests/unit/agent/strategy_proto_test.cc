@@ -1,9 +1,8 @@
-#include "service/communicator/strategy/strategy_proto.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "proto/strategy.pb.h"
+#include "service/communicator/strategy/strategy.h"
 
 namespace mccs {
 namespace strategy_proto_test {

@@ -10,7 +10,6 @@
 #include <string>
 
 #include "absl/strings/numbers.h"
-#include "base/metric_family.h"
 #include "base/unique_fd.h"
 
 namespace mccs {

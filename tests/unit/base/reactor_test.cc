@@ -103,6 +103,11 @@ TEST_F(ReactorTest, DoesNotReportUnwatchedDescriptors) {
   EXPECT_FALSE(reactor_->Watch(-1, &readiness_).ok());
 }
 
+TEST_F(ReactorTest, UnwatchHasNoEffectAfterAFailedWatch) {
+  reactor_->Unwatch(event_.get());
+  EXPECT_TRUE(reactor_->Watch(event_.get(), &readiness_).ok());
+}
+
 TEST_F(ReactorTest, ManyDescriptorsTakeSeveralWaitsAtMost) {
   constexpr size_t kMany = 200;
   std::vector<UniqueFd> events;

@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "base/closest_word.h"
-#include "base/yaml_keys.h"
 #include "tests/unit/mentions.h"
 
 namespace mccs {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace mccs {
@@ -28,6 +29,23 @@ TEST(ActivityLog, RecordsSpansOfWork) {
   log.Update(true, 2, 9 * kNsPerMs);
   EXPECT_THAT(SpansOf(log), ElementsAre(BusySpan{2 * kNsPerMs, 5 * kNsPerMs},
                                         BusySpan{9 * kNsPerMs, 9 * kNsPerMs}));
+}
+
+TEST(ActivityLog, ReportsSpansAndPauses) {
+  ActivityLog log;
+  agent::v1::Report report;
+  log.Write(kNsPerMs, &report);
+  EXPECT_FALSE(report.has_activity());
+  for (const auto& [begin, end] : {std::pair{10, 13}, {20, 25}}) {
+    log.Update(true, 0, begin * kNsPerMs);
+    log.Update(false, 0, end * kNsPerMs);
+  }
+  log.Update(true, 0, 40 * kNsPerMs);
+  log.Write(42 * kNsPerMs, &report);
+  EXPECT_EQ(report.activity().begin_ns(), 10 * kNsPerMs);
+  EXPECT_TRUE(report.activity().ongoing());
+  EXPECT_THAT(report.activity().span_ns(),
+              ElementsAre(3 * kNsPerMs, 7 * kNsPerMs, 5 * kNsPerMs, 15 * kNsPerMs, 2 * kNsPerMs));
 }
 
 TEST(ActivityLog, RecordsSpanOfLengthZeroBetweenUpdates) {

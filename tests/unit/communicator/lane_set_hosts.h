@@ -219,7 +219,7 @@ class LaneSetHosts : public testing::Test {
     return {lanes(h).SendTo(ChannelId(c), HostIndex((h + 1) % count())),
             *lanes(h).ReceiveFrom(ChannelId(c), HostIndex((h + count() - 1) % count()))};
   }
-  CommunicatorStats::Lane StatsOf(int h, int c) { return lanes(h).Stats()[static_cast<size_t>(c)]; }
+  agent::v1::Lane StatsOf(int h, int c) { return lanes(h).Stats()[static_cast<size_t>(c)]; }
 
   SimClock clock_;
   SimNetwork network_{clock_, 1};

@@ -93,10 +93,10 @@ TEST_F(LaneSetPeersTest, OpensLaneOnFirstUse) {
   EXPECT_EQ(Take(end, 0), 7);
   EXPECT_EQ(lanes(0).DescribeMissing(), "");
   EXPECT_EQ(lanes(2).DescribeMissing(), "");
-  const CommunicatorStats::Lane stats = lanes(0).Stats().back();
-  EXPECT_EQ(stats.channel, kFirst);
-  EXPECT_EQ(stats.to, HostIndex(2));
-  EXPECT_EQ(stats.state, "up");
+  const agent::v1::Lane stats = lanes(0).Stats().back();
+  EXPECT_EQ(stats.channel(), kFirst.value());
+  EXPECT_EQ(stats.to(), 2);
+  EXPECT_EQ(stats.state(), "up");
 }
 
 TEST_F(LaneSetPeersTest, AcceptsSlicesWithinCreditBeforeConnection) {
@@ -172,7 +172,7 @@ TEST_F(LaneSetPeersTest, ReplacesBrokenLane) {
   EXPECT_EQ(network_.Cut(AddressOf(0), AddressOf(2)), 1);
   ASSERT_TRUE(Post(lane, 2));
   EXPECT_EQ(Take(end, 1), 2);
-  EXPECT_EQ(lanes(0).Stats().back().reconnects, 1u);
+  EXPECT_EQ(lanes(0).Stats().back().reconnects(), 1u);
 }
 
 TEST_F(LaneSetPeersTest, FailsBothEndsAfterReconnectTimeout) {

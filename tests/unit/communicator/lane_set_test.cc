@@ -27,10 +27,10 @@ TEST_F(LaneSetTest, OpensRingLanesOnEveryChannel) {
     EXPECT_EQ(lanes(h).DescribeMissing(), "");
     ASSERT_EQ(lanes(h).Stats().size(), static_cast<size_t>(kChannels));
     for (int c = 0; c < kChannels; ++c) {
-      const CommunicatorStats::Lane stats = StatsOf(h, c);
-      EXPECT_EQ(stats.from, HostIndex(h));
-      EXPECT_EQ(stats.to, HostIndex(1 - h));
-      EXPECT_EQ(stats.state, "up");
+      const agent::v1::Lane stats = StatsOf(h, c);
+      EXPECT_EQ(stats.from(), h);
+      EXPECT_EQ(stats.to(), 1 - h);
+      EXPECT_EQ(stats.state(), "up");
     }
   }
   ExpectCarries(0, 7);
@@ -42,7 +42,7 @@ TEST_F(LaneSetTest, UsesSourcePortsOfStrategy) {
   for (int c = 0; c < kChannels; ++c) {
     for (int h : {0, 1}) {
       const Endpoint expected{AddressOf(h), static_cast<uint16_t>(kSourcePort + 2 * c + h)};
-      EXPECT_EQ(StatsOf(h, c).local, ToString(expected));
+      EXPECT_EQ(StatsOf(h, c).local(), ToString(expected));
     }
   }
 }
@@ -112,7 +112,7 @@ TEST_F(LaneSetTest, ClosesConnectionForUnknownLane) {
     EXPECT_EQ(wire.use_count(), 1) << ToString(preamble);
   }
   ExpectCarries(0, 7);
-  EXPECT_EQ(StatsOf(0, 0).reconnects, 0u);
+  EXPECT_EQ(StatsOf(0, 0).reconnects(), 0u);
 }
 
 TEST_F(LaneSetTest, SingleHostClosesEveryConnection) {
@@ -171,8 +171,8 @@ TEST_F(LaneSetTest, ReplacesConnectionWithoutLossOrDuplicates) {
   EXPECT_TRUE(Run([&] { return lanes(0).drained() && lanes(1).drained(); }));
   EXPECT_GE(sent, 10);
   EXPECT_FALSE(Take(1, 0).has_value());
-  EXPECT_EQ(StatsOf(0, 0).reconnects, 5u);
-  EXPECT_EQ(StatsOf(0, 0).local, ToString(Endpoint{AddressOf(0), kSourcePort}))
+  EXPECT_EQ(StatsOf(0, 0).reconnects(), 5u);
+  EXPECT_EQ(StatsOf(0, 0).local(), ToString(Endpoint{AddressOf(0), kSourcePort}))
       << "the route stays";
   for (const Host& host : hosts_) EXPECT_TRUE(host.status.ok()) << host.status;
 }
@@ -185,7 +185,7 @@ TEST_F(LaneSetTest, NamesBrokenLaneUntilReplaced) {
   EXPECT_EQ(lanes(0).DescribeMissing(), "channel 0 to 10.0.0.2:7400");
   EXPECT_EQ(lanes(1).DescribeMissing(), "channel 0 from 10.0.0.1:7400");
   EXPECT_TRUE(lanes(0).ready()) << "it has had its first connection";
-  EXPECT_THAT(StatsOf(0, 0).state, HasSubstr("stalled"));
+  EXPECT_THAT(StatsOf(0, 0).state(), HasSubstr("stalled"));
   network_.Heal(AddressOf(0), AddressOf(1));
   EXPECT_TRUE(Run(
       [&] { return lanes(0).DescribeMissing().empty() && lanes(1).DescribeMissing().empty(); }));

@@ -13,7 +13,6 @@
 #include "tests/unit/controller/coordinator_fixture.h"
 #include "tests/unit/golden.h"
 #include "tools/mccsctl/render.h"
-#include "tools/mccsctl/render_objects.h"
 #include "tools/mccsctl/work_rates.h"
 
 namespace mccs {

@@ -3,7 +3,6 @@
 #define MCCS_TESTS_UNIT_CONTROLLER_MANUAL_CLOCK_H_
 
 #include "base/clock.h"
-#include "base/wall_clock.h"
 
 namespace mccs {
 

@@ -15,7 +15,6 @@
 #include "controller/state/recovered_strategies.h"
 #include "controller/state/registry.h"
 #include "controller/state/resolved_view.h"
-#include "controller/state/view_cache.h"
 #include "proto/stored.pb.h"
 #include "tests/unit/controller/agent_messages.h"
 #include "tests/unit/objects/documents.h"
@@ -75,8 +74,8 @@ std::string TextOf(const ClusterView& view) {
 std::string TextOf(const Decisions& decisions) {
   std::string text;
   for (const Decision& each : decisions.changed) {
-    absl::StrAppend(&text, FormatCommId(each.id), " ", each.tenant, " ", each.policy, " ",
-                    each.change, "\n", each.strategy.DebugString());
+    absl::StrAppend(&text, FormatCommId(each.id), " ", each.change, "\n",
+                    each.strategy.DebugString());
   }
   for (const absl::Status& trouble : decisions.trouble)
     absl::StrAppend(&text, trouble.ToString(), "\n");

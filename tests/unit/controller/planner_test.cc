@@ -85,8 +85,7 @@ TEST_F(PlannerTest, ChangesOnlyCommunicatorsOfTheNewPolicy) {
   const Decisions decisions = Decide(after, view_);
   ASSERT_EQ(decisions.changed.size(), 1u);
   EXPECT_EQ(decisions.changed[0].id, kFirst);
-  EXPECT_EQ(decisions.changed[0].tenant, "uid 1");
-  EXPECT_EQ(decisions.changed[0].policy, "reverse");
+  EXPECT_EQ(decisions.changed[0].strategy.origin(), "locality_ring by reverse");
   EXPECT_EQ(decisions.changed[0].change,
             "channel 0: h2 → h1 → h0 → h2 instead of h0 → h1 → h2 → h0");
   EXPECT_THAT(decisions.changed[0].strategy.channels(0).ring(), ElementsAre(2, 1, 0));

@@ -23,10 +23,10 @@ namespace mccs {
 namespace rate_limits_test {
 
 using testing::Each;
-using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
+using testing::Property;
 using testing::UnorderedElementsAre;
 
 constexpr uint64_t kGbps = 1'000'000'000;
@@ -49,7 +49,7 @@ class RateLimitsTest : public testing::Test {
     return After({}, text);
   }
 
-  std::vector<PlannedRateLimits> Decide(const ObjectSet& objects) const {
+  std::vector<agent::v1::RateLimits> Decide(const ObjectSet& objects) const {
     return DecideAll(objects).limits;
   }
   DecidedRateLimits DecideAll(const ObjectSet& objects) const {
@@ -63,39 +63,39 @@ class RateLimitsTest : public testing::Test {
 TEST_F(RateLimitsTest, SharesGivesRatesByWeight) {
   const auto limits = Decide(Objects("  weight: 3\n", "", "shares"));
   ASSERT_EQ(limits.size(), 2u);
-  EXPECT_EQ(limits[0].lanes.size(), 2u);
+  EXPECT_EQ(limits[0].lanes_size(), 2);
   const auto rate = [](double part) {
-    return Field(&PlannedRateLimits::Lane::rate_bps,
-                 static_cast<uint64_t>(std::round(part * UsableFraction(1500) * 50 * kGbps)));
+    return Property(&agent::v1::LaneRateLimit::rate_bps,
+                    static_cast<uint64_t>(std::round(part * UsableFraction(1500) * 50 * kGbps)));
   };
-  EXPECT_THAT(limits[0].lanes, Each(rate(0.75)));
-  EXPECT_THAT(limits[1].lanes, Each(rate(0.25)));
+  EXPECT_THAT(limits[0].lanes(), Each(rate(0.75)));
+  EXPECT_THAT(limits[1].lanes(), Each(rate(0.25)));
 }
 
 TEST_F(RateLimitsTest, CapAndPriorityApplyUnderEveryPolicy) {
   const auto limits = Decide(Objects("  cap: 10Gbit/s\n", "  priority: 6\n", ""));
-  EXPECT_EQ(limits[0].tenant_rate_bps, 10 * kGbps);
-  EXPECT_EQ(limits[0].tenant, "a");
-  EXPECT_EQ(limits[1].tenant_rate_bps, 0u);
-  EXPECT_THAT(limits[1].lanes, IsEmpty());
-  EXPECT_EQ(limits[1].priority, 6u);
+  EXPECT_EQ(limits[0].tenant_rate_bps(), 10 * kGbps);
+  EXPECT_EQ(limits[0].tenant(), "a");
+  EXPECT_EQ(limits[1].tenant_rate_bps(), 0u);
+  EXPECT_THAT(limits[1].lanes(), IsEmpty());
+  EXPECT_EQ(limits[1].priority(), 6u);
 }
 
 // Under shares, lanes get at most their part of the cap, and the Tenant gets at most the cap for
 // everything that it sends.
 TEST_F(RateLimitsTest, CapLimitsLanesAndTenantUnderShares) {
   const auto limits = Decide(Objects("  cap: 10Gbit/s\n", "", "shares"));
-  EXPECT_THAT(limits[0].lanes, Each(Field(&PlannedRateLimits::Lane::rate_bps, 10 * kGbps)));
-  EXPECT_EQ(limits[0].lanes.size(), 2u);
-  EXPECT_EQ(limits[0].tenant_rate_bps, 10 * kGbps);
+  EXPECT_THAT(limits[0].lanes(), Each(Property(&agent::v1::LaneRateLimit::rate_bps, 10 * kGbps)));
+  EXPECT_EQ(limits[0].lanes_size(), 2);
+  EXPECT_EQ(limits[0].tenant_rate_bps(), 10 * kGbps);
 }
 
 TEST_F(RateLimitsTest, CapAppliesWithoutATopology) {
   const ObjectSet objects = After({}, TenantDocument("a", 1, "  cap: 10Gbit/s\n"));
   const auto limits = Decide(objects);
-  EXPECT_THAT(limits[0].lanes, IsEmpty());
-  EXPECT_EQ(limits[0].tenant_rate_bps, 10 * kGbps);
-  EXPECT_EQ(limits[1].tenant_rate_bps, 0u);
+  EXPECT_THAT(limits[0].lanes(), IsEmpty());
+  EXPECT_EQ(limits[0].tenant_rate_bps(), 10 * kGbps);
+  EXPECT_EQ(limits[1].tenant_rate_bps(), 0u);
 }
 
 // The guarantees existed before the jobs.
@@ -209,10 +209,17 @@ TEST(GuaranteeLimits, TheFastestNicOfAllTopologiesCounts) {
   EXPECT_TRUE(CheckGuaranteesAgainstNics(both, Promise("20Gbit/s", both)).ok());
 }
 
-PlannedRateLimits Paced(uint64_t id, uint64_t rate) {
-  return {.id = CommId(id), .lanes = {{.channel = 0, .from = 0, .to = 1, .rate_bps = rate}}};
+agent::v1::RateLimits Free(uint64_t id) {
+  agent::v1::RateLimits limits;
+  limits.set_comm_id(id);
+  return limits;
 }
-const PlannedRateLimits kFree3{.id = CommId(3)};
+agent::v1::RateLimits Paced(uint64_t id, uint64_t rate) {
+  agent::v1::RateLimits limits = Free(id);
+  limits.add_lanes()->set_to(1);
+  limits.mutable_lanes(0)->set_rate_bps(rate);
+  return limits;
+}
 
 // Communicators 1 and 3 on h0, and 2 on h1 and h2.
 class SentLimitsTest : public testing::Test {
@@ -230,7 +237,7 @@ class SentLimitsTest : public testing::Test {
     sent_.OnRegistered(host, registry_.communicators());
   }
   std::vector<SentLimits::Update> Take() { return sent_.TakeUpdates(registry_, clocks_, 0); }
-  std::vector<SentLimits::Update> Set(std::vector<PlannedRateLimits> limits) {
+  std::vector<SentLimits::Update> Set(std::vector<agent::v1::RateLimits> limits) {
     sent_.SetLimits(std::move(limits));
     return Take();
   }
@@ -242,7 +249,7 @@ class SentLimitsTest : public testing::Test {
 };
 
 TEST_F(SentLimitsTest, SendsChangesWithIncreasingRevisions) {
-  const auto first = Set({Paced(1, 7), Paced(2, 8), kFree3});
+  const auto first = Set({Paced(1, 7), Paced(2, 8), Free(3)});
   ASSERT_EQ(first.size(), 3u) << "communicator 3 never had a limit";
   EXPECT_EQ(first[0].limits.revision(), 101u);
   EXPECT_EQ(first[1].limits.lanes(0).rate_bps(), 8u);
@@ -257,14 +264,14 @@ TEST_F(SentLimitsTest, SendsChangesWithIncreasingRevisions) {
 
 TEST_F(SentLimitsTest, SendsALiftedLimit) {
   Set({Paced(1, 7)});
-  const auto lifted = Set({{.id = CommId(1)}});
+  const auto lifted = Set({Free(1)});
   ASSERT_EQ(lifted.size(), 1u);
   EXPECT_EQ(lifted[0].limits.lanes_size(), 0);
-  EXPECT_THAT(Set({{.id = CommId(1)}}), IsEmpty());
+  EXPECT_THAT(Set({Free(1)}), IsEmpty());
 }
 
 TEST_F(SentLimitsTest, LiftsLimitsOfAnEarlierControllerOnce) {
-  EXPECT_EQ(Set({Paced(1, 7), kFree3}).size(), 1u);
+  EXPECT_EQ(Set({Paced(1, 7), Free(3)}).size(), 1u);
   sent_.LiftOldLimits();
   const auto lifted = Take();
   ASSERT_EQ(lifted.size(), 1u);
@@ -272,22 +279,25 @@ TEST_F(SentLimitsTest, LiftsLimitsOfAnEarlierControllerOnce) {
   EXPECT_EQ(lifted[0].limits.revision(), 102u);
   EXPECT_EQ(lifted[0].limits.lanes_size(), 0);
   sent_.LiftOldLimits();
-  EXPECT_THAT(Set({Paced(1, 7), kFree3}), IsEmpty());
+  EXPECT_THAT(Set({Paced(1, 7), Free(3)}), IsEmpty());
 }
 
 TEST_F(SentLimitsTest, SendsACapAndItsEndWithTheTenant) {
-  const auto sent = Set({{.id = CommId(1), .tenant_rate_bps = 7, .tenant = "team-a"}});
+  agent::v1::RateLimits capped = Free(1);
+  capped.set_tenant_rate_bps(7);
+  capped.set_tenant("team-a");
+  const auto sent = Set({capped});
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].limits.tenant(), "team-a");
   EXPECT_EQ(sent[0].limits.tenant_rate_bps(), 7u);
-  const auto free = Set({{.id = CommId(1)}});
+  const auto free = Set({Free(1)});
   ASSERT_EQ(free.size(), 1u);
   EXPECT_EQ(free[0].limits.tenant_rate_bps(), 0u);
 }
 
 TEST_F(SentLimitsTest, ReconnectedDaemonGetsItsLimits) {
   sent_.LiftOldLimits();
-  Set({Paced(1, 7), Paced(2, 8), kFree3});
+  Set({Paced(1, 7), Paced(2, 8), Free(3)});
   Register("h0", {MakeAnnounce(1, {"h0"}), MakeAnnounce(3, {"h0"})});
   const auto held = Take();
   ASSERT_EQ(held.size(), 2u) << "also the one without a limit";
@@ -308,7 +318,7 @@ TEST_F(SentLimitsTest, LostDaemonGetsChangesWhenItReturns) {
 }
 
 TEST_F(SentLimitsTest, WindowsChangeOneCommunicator) {
-  Set({Paced(1, 7), kFree3});
+  Set({Paced(1, 7), Free(3)});
   clocks_.AddTrip("h0", {.sent = 1, .received_at = 1001, .answered = 1001, .returned_at = 1});
   for (const CommId id : {CommId(3), CommId(3), CommId(77)})
     sent_.SetWindows(id, PlannedWindows{.period_ns = 9, .origin = 20, .open_ns = 5});

@@ -1,5 +1,5 @@
 // Compares the loops with element-by-element arithmetic, on every instruction set of this machine.
-#include "service/device/mem_op_kernels.h"
+#include "service/device/mem_op.h"
 
 // Selects the instruction sets; must precede Highway, so it is not sorted with the others.
 // clang-format off
@@ -20,7 +20,6 @@
 
 namespace mccs {
 namespace mem_op_kernels_test {
-
 
 constexpr uint64_t kSeed = 20261121;
 constexpr std::byte kUntouched{0xa5};

@@ -1,9 +1,8 @@
+#include "service/device/mem_op.h"
+
 #include <gtest/gtest.h>
 
 #include <vector>
-
-#include "service/device/mem_op.h"
-#include "service/device/mem_op_kernels.h"
 
 namespace mccs {
 namespace mem_op_test {

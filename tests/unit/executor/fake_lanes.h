@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "service/device/mem_op_kernels.h"
+#include "service/device/mem_op.h"
 #include "service/device/memory_mapper.h"
 #include "service/executor/channel_runner.h"
 #include "service/executor/operation_binding.h"

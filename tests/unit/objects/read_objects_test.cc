@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_split.h"
-#include "controller/objects/object_set.h"
+#include "controller/objects/object.h"
 #include "tests/unit/mentions.h"
 #include "tests/unit/objects/documents.h"
 
@@ -54,7 +54,7 @@ TEST(ReadObjects, ReadsAPolicyWithAllFields) {
   ASSERT_EQ(objects.size(), 1u);
   const PolicySpec& policy = PolicyOf(objects[0]);
   EXPECT_EQ(policy.type, PolicyKind::kPriorityFlow);
-  EXPECT_EQ(policy.parameters.source_ports, (SourcePortLimits{61000, 61999}));
+  EXPECT_EQ(policy.parameters.source_ports, (SourcePortRange{61000, 61999}));
   EXPECT_THAT(policy.parameters.favoured, ElementsAre("a"));
   EXPECT_THAT(policy.tenants, ElementsAre("b", "a"));
   EXPECT_TRUE(policy.sizes.IsAll());

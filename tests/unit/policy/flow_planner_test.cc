@@ -181,7 +181,7 @@ TEST(FlowPlanner, SkipsLinksThatAreDown) {
 TEST(FlowPlanner, PortsStayWithinThePolicysRange) {
   ClusterView view = Testbed();
   AddCommunicator(&view, 1, "a", {"h0", "h2"}, {0, 1});
-  PlanAll(&view, {.ports = PortRange{62990, 63009}});
+  PlanAll(&view, {.ports = SourcePortRange{62990, 63009}});
   std::set<uint32_t> ports;
   for (const auto& channel : view.communicators[0].strategy.channels())
     ports.insert(channel.source_ports().begin(), channel.source_ports().end());

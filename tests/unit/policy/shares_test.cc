@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "base/units.h"
@@ -22,6 +23,7 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::Field;
 using testing::IsEmpty;
+using testing::Property;
 
 constexpr uint64_t kGbps = 1'000'000'000;
 const double kPart = UsableFraction(1500), kPayload = 100 * kGbps * kPart;  // of each link
@@ -137,35 +139,39 @@ TEST_F(SharesTest, SharesSetsRatesAndCapsApplyToAll) {
   const auto limits = PlanRateLimits(view_, Find(), {true, false, false});
   ASSERT_EQ(limits.size(), 3u);
   const auto half = static_cast<uint64_t>(std::round(kPayload / 2));
-  EXPECT_THAT(limits[0].lanes, ElementsAre(PlannedRateLimits::Lane{0, 0, 1, half},
-                                           PlannedRateLimits::Lane{0, 1, 0, half}));
-  EXPECT_EQ(limits[0].tenant_rate_bps, 0u);
-  EXPECT_THAT(limits[1].lanes, IsEmpty());
-  EXPECT_EQ(limits[1].tenant_rate_bps, 30 * kGbps);
-  EXPECT_EQ(limits[1].tenant, "b");
-  EXPECT_EQ(limits[1].priority, 5u);
-  EXPECT_THAT(limits[2].lanes, IsEmpty());
+  ASSERT_EQ(limits[0].lanes_size(), 2);
+  for (const int from : {0, 1}) {
+    const agent::v1::LaneRateLimit& lane = limits[0].lanes(from);
+    EXPECT_EQ(std::tuple(lane.channel(), lane.from(), lane.to(), lane.rate_bps()),
+              std::tuple(0, from, 1 - from, half));
+  }
+  EXPECT_EQ(limits[0].tenant_rate_bps(), 0u);
+  EXPECT_THAT(limits[1].lanes(), IsEmpty());
+  EXPECT_EQ(limits[1].tenant_rate_bps(), 30 * kGbps);
+  EXPECT_EQ(limits[1].tenant(), "b");
+  EXPECT_EQ(limits[1].priority(), 5u);
+  EXPECT_THAT(limits[2].lanes(), IsEmpty());
 }
 
 // A rate of 0 would mean no limit.
 TEST_F(SharesTest, EveryLaneHasAMinimalRate) {
   Start("a", {"h0", "h2"}, 0).owner = {.name = "a", .weight = 1e6};
   Start("b", {"h0", "h2"}, 0, 3).owner = {.name = "b", .weight = 1e-6};
-  const auto least = Each(Field(&PlannedRateLimits::Lane::rate_bps, kLeastLaneBps));
+  const auto least = Each(Property(&agent::v1::LaneRateLimit::rate_bps, kLeastLaneBps));
   auto limits = PlanRateLimits(view_, Find(), {true, true});
-  EXPECT_EQ(limits[1].lanes.size(), 6u);
-  EXPECT_THAT(limits[1].lanes, least);
+  EXPECT_EQ(limits[1].lanes_size(), 6);
+  EXPECT_THAT(limits[1].lanes(), least);
   // Others have a guarantee for the whole link.
   view_.communicators[0].owner.guarantee_bps = 100 * kGbps;
   view_.communicators[1].owner.weight = 1;
   limits = PlanRateLimits(view_, Find(), {true, true});
-  EXPECT_EQ(limits[1].lanes.size(), 6u);
-  EXPECT_THAT(limits[1].lanes, least);
+  EXPECT_EQ(limits[1].lanes_size(), 6);
+  EXPECT_THAT(limits[1].lanes(), least);
   // The minimal rate does not exceed a cap.
   view_.communicators[0].owner = {.name = "a"};
   view_.communicators[1].owner = {.name = "b", .cap_bps = 3000};
   limits = PlanRateLimits(view_, Find(), {true, true});
-  EXPECT_THAT(limits[1].lanes, Each(Field(&PlannedRateLimits::Lane::rate_bps, 1000u)));
+  EXPECT_THAT(limits[1].lanes(), Each(Property(&agent::v1::LaneRateLimit::rate_bps, 1000u)));
 }
 
 TEST_F(SharesTest, LanesOverADownLinkHaveNoRate) {
@@ -173,7 +179,7 @@ TEST_F(SharesTest, LanesOverADownLinkHaveNoRate) {
   view_.links_down = {"h0/nic0-leaf0"};
   const AllShares shares = Find();
   EXPECT_THAT(shares.flows[0], Each(Field(&FlowShare::down, true)));
-  EXPECT_THAT(PlanRateLimits(view_, shares, {true})[0].lanes, IsEmpty());
+  EXPECT_THAT(PlanRateLimits(view_, shares, {true})[0].lanes(), IsEmpty());
 }
 
 // Random jobs of tenants with and without limits: no rate is above a cap, or below a guarantee

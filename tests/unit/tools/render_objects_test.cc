@@ -1,7 +1,7 @@
-#include "tools/mccsctl/render_objects.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tools/mccsctl/render.h"
 
 namespace mccs {
 namespace render_objects_test {

@@ -4,7 +4,7 @@
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
-#include "tools/mccsctl/table.h"
+#include "base/table.h"
 
 namespace mccs {
 namespace render_test {

@@ -1,6 +1,6 @@
 // Text in aligned columns for a terminal.
-#ifndef MCCS_TOOLS_MCCSCTL_TABLE_H_
-#define MCCS_TOOLS_MCCSCTL_TABLE_H_
+#ifndef MCCS_BASE_TABLE_H_
+#define MCCS_BASE_TABLE_H_
 
 #include <string>
 #include <string_view>
@@ -46,4 +46,4 @@ std::string Printable(std::string_view text);
 
 }  // namespace mccs
 
-#endif  // MCCS_TOOLS_MCCSCTL_TABLE_H_
+#endif  // MCCS_BASE_TABLE_H_

@@ -1,4 +1,4 @@
-#include "tools/mccsctl/table.h"
+#include "base/table.h"
 
 #include <algorithm>
 #include <utility>
