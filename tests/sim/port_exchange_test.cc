@@ -87,10 +87,10 @@ TEST(SimPortExchange, LaneWaitsForAPortHeldByAnotherConnection) {
   EXPECT_TRUE(network.Connect(*remote, {.source_host = "", .source_port = 61'000}).ok());
   for (int i = 0; i < 6; ++i) {
     EXPECT_EQ(job.Run(OpKind::kAllReduce, 1000), "");
-    ASSERT_TRUE(world.CutLane(lane().local));
+    ASSERT_TRUE(world.CutLane(lane().local()));
     world.RunFor(300 * kNsPerMs);
   }
-  EXPECT_THAT(lane().state, testing::HasSubstr("cannot move to source 10.0.0.1:61001"));
+  EXPECT_THAT(lane().state(), testing::HasSubstr("cannot move to source 10.0.0.1:61001"));
   foreign->reset();
   world.RunFor(3 * kNsPerSec);
   EXPECT_THAT(lane().local(), EndsWith(":61001"));
