@@ -84,8 +84,11 @@ def main():
     loader = unittest.TestLoader()
     if len(sys.argv) > 1:
         loader.testNamePatterns = [f"*{word}*" for word in sys.argv[1:]]
+    cases = loader.loadTestsFromModule(sys.modules["__main__"])
+    if cases.countTestCases() == 0:
+        sys.exit(f"{program}: no case has a name that contains {' or '.join(sys.argv[1:]) or 'test'}")
     result = _Result()
-    loader.loadTestsFromModule(sys.modules["__main__"]).run(result)
+    cases.run(result)
     directory = os.environ.get("MCCS_TEST_REPORTS")
     if directory:
         os.makedirs(directory, exist_ok=True)
