@@ -9,7 +9,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace bad_argument_tests {
 
 constexpr size_t kCount = 16;
 constexpr size_t kBufferBytes = 64 * 1024;
@@ -205,5 +205,5 @@ CONFORMANCE_TEST(bad_arguments, user_operators) {
   f.StillWorks();
 }
 
-}  // namespace
+}  // namespace bad_argument_tests
 }  // namespace conformance

@@ -8,7 +8,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace beyond_nccl_tests {
 
 constexpr size_t kCount = 50'000;
 constexpr size_t kBytes = kCount * sizeof(int32_t);
@@ -202,5 +202,5 @@ CONFORMANCE_TEST(beyond_nccl, an_invalid_unique_id, .beyond_nccl = true) {
   EXPECT_THAT(t, comm == nullptr, "a null communicator from an invalid unique id");
 }
 
-}  // namespace
+}  // namespace beyond_nccl_tests
 }  // namespace conformance

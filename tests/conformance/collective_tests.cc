@@ -8,7 +8,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace collective_tests {
 
 // Odd sizes around the sizes at which libraries split work; not divisible by the number of ranks.
 constexpr size_t kCounts[] = {1, 2, 7, 129, 1021, 4099};
@@ -42,13 +42,13 @@ void Sweep(Test& t, const Collective& collective, const ElementType& type) {
   }
 }
 
-}  // namespace
+}  // namespace collective_tests
 
 void AddCollectiveTests(TestTable* table) {
   for (const Collective& collective : Collectives()) {
     for (const ElementType& type : ElementTypes()) {
       table->push_back({std::string(collective.name), std::string(type.name),
-                        [&](Test& t) { Sweep(t, collective, type); }});
+                        [&](Test& t) { collective_tests::Sweep(t, collective, type); }});
     }
   }
 }

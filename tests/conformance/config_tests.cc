@@ -8,7 +8,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace config_tests {
 
 void MakesAWorkingWorld(Test& t, ncclConfig_t* config) {
   ncclComm_t comm = t.NewWorld(config);
@@ -178,5 +178,5 @@ CONFORMANCE_TEST(unique_id, no_ids_or_more_than_ranks_are_invalid_argument) {
                ncclCommInitRankScalable(&comm, 1, 0, 2, ids.data(), nullptr));
 }
 
-}  // namespace
+}  // namespace config_tests
 }  // namespace conformance

@@ -10,7 +10,7 @@
 namespace conformance {
 namespace {
 
-constexpr int kTickMs = 100;
+constexpr int kPollMs = 100;
 
 }  // namespace
 
@@ -32,7 +32,7 @@ void Coordinator::Run() {
     std::vector<pollfd> waiting;
     for (const Member& member : members_) waiting.push_back({member.fd, POLLIN, 0});
     waiting.push_back({listener_, POLLIN, 0});
-    poll(waiting.data(), waiting.size(), kTickMs);
+    poll(waiting.data(), waiting.size(), kPollMs);
     if (waiting.back().revents != 0) Accept();
     for (size_t i = 0; i + 1 < waiting.size(); ++i) {
       if (waiting[i].revents == 0) continue;

@@ -8,7 +8,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace fork_tests {
 
 // A child that waits until the parent releases it, then exits.
 //
@@ -81,5 +81,5 @@ CONFORMANCE_TEST(fork, a_child_may_be_forked_with_work_in_flight) {
   buffers.receive.Expect(t.size(), "the sum");
 }
 
-}  // namespace
+}  // namespace fork_tests
 }  // namespace conformance

@@ -6,7 +6,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace graph_tests {
 
 constexpr size_t kCount = 10'000;
 constexpr size_t kBytes = kCount * sizeof(int32_t);
@@ -289,5 +289,5 @@ CONFORMANCE_TEST(graphs, the_first_call_in_global_mode) {
   TheFirstCallOfACommunicator(t, cudaStreamCaptureModeGlobal);
 }
 
-}  // namespace
+}  // namespace graph_tests
 }  // namespace conformance

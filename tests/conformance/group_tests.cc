@@ -7,7 +7,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace group_tests {
 
 constexpr size_t kCount = 5000;
 
@@ -247,5 +247,5 @@ CONFORMANCE_TEST(groups, simulate_end_needs_its_struct_initialized) {
   Works(t, t.World());
 }
 
-}  // namespace
+}  // namespace group_tests
 }  // namespace conformance

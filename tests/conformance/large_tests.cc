@@ -9,7 +9,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace large_tests {
 
 constexpr size_t kTwoToThe31 = size_t{1} << 31;
 // Free memory required on each device besides the buffers.
@@ -123,5 +123,5 @@ CONFORMANCE_TEST(large, send_and_receive_of_more_than_2_to_the_31_int8, .min_ran
       [](const Pair&, size_t index) { return Value(0, index); });
 }
 
-}  // namespace
+}  // namespace large_tests
 }  // namespace conformance

@@ -9,7 +9,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace life_cycle_tests {
 
 constexpr size_t kCount = 10'000;
 
@@ -323,5 +323,5 @@ CONFORMANCE_TEST(life_cycle, the_device_is_the_current_one_at_init) {
   t.Destroy(comm);
 }
 
-}  // namespace
+}  // namespace life_cycle_tests
 }  // namespace conformance

@@ -9,7 +9,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace memory_tests {
 
 constexpr size_t kCount = 100'003;
 constexpr size_t kBytes = kCount * sizeof(int32_t);
@@ -274,5 +274,5 @@ CONFORMANCE_TEST(registration, windows) { Windows(t, NCCL_WIN_DEFAULT); }
 
 CONFORMANCE_TEST(registration, symmetric_windows) { Windows(t, NCCL_WIN_COLL_SYMMETRIC); }
 
-}  // namespace
+}  // namespace memory_tests
 }  // namespace conformance

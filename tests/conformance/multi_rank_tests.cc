@@ -10,7 +10,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace multi_rank_tests {
 
 constexpr size_t kCount = 10'007;
 
@@ -177,5 +177,5 @@ CONFORMANCE_TEST(multi_rank, init_all_of_a_device_twice, .who = ParticipantSet::
   for (ncclComm_t comm : comms) t.Destroy(comm);
 }
 
-}  // namespace
+}  // namespace multi_rank_tests
 }  // namespace conformance

@@ -11,7 +11,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace newer_tests {
 
 constexpr unsigned kMagic = 0xcafebeef;
 constexpr size_t kCount = 1000;
@@ -241,5 +241,5 @@ CONFORMANCE_TEST(newer, query_properties) {
   NCCL_RETURNS(t, ncclInvalidArgument, query(t.World(), nullptr));
 }
 
-}  // namespace
+}  // namespace newer_tests
 }  // namespace conformance

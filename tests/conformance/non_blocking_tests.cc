@@ -5,7 +5,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace non_blocking_tests {
 
 constexpr size_t kCount = 10'000;
 
@@ -176,5 +176,5 @@ CONFORMANCE_TEST(non_blocking, jobs_of_both_kinds_do_not_mix_in_a_group) {
   NCCL_RETURNS(t, ncclInvalidArgument, ncclGroupEnd());
 }
 
-}  // namespace
+}  // namespace non_blocking_tests
 }  // namespace conformance

@@ -11,7 +11,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace one_process_tests {
 
 constexpr size_t kCount = 10'007;
 
@@ -286,5 +286,5 @@ CONFORMANCE_TEST(one_process, threads_of_one_process, .who = ParticipantSet::kHo
   gpus.DestroyComms();
 }
 
-}  // namespace
+}  // namespace one_process_tests
 }  // namespace conformance

@@ -10,7 +10,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace one_sided_tests {
 
 constexpr size_t kCount = 3001;
 
@@ -414,5 +414,5 @@ CONFORMANCE_TEST(one_sided, a_window_that_is_gone, .min_ranks = 2, .beyond_nccl 
   s.window.Close();
 }
 
-}  // namespace
+}  // namespace one_sided_tests
 }  // namespace conformance

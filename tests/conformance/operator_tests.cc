@@ -11,7 +11,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace operator_tests {
 
 constexpr size_t kCount = 1021;
 constexpr Kind kReducing[] = {Kind::kAllReduce, Kind::kReduce, Kind::kReduceScatter};
@@ -256,15 +256,15 @@ CONFORMANCE_TEST(operators, float_averages_multiply_by_the_rounded_share, .min_r
   t.Barrier();
 }
 
-}  // namespace
+}  // namespace operator_tests
 
 void AddOperatorTests(TestTable* table) {
   for (const ElementType& type : ElementTypes()) {
     const std::string name(type.name);
     table->push_back({"operators", "premulsum_with_host_scalar_" + name,
-                      [&](Test& t) { PreMulSumWithHostScalar(t, type); }});
+                      [&](Test& t) { operator_tests::PreMulSumWithHostScalar(t, type); }});
     table->push_back({"operators", "premulsum_with_device_scalar_" + name,
-                      [&](Test& t) { PreMulSumWithDeviceScalar(t, type); }});
+                      [&](Test& t) { operator_tests::PreMulSumWithDeviceScalar(t, type); }});
   }
 }
 

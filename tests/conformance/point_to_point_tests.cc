@@ -8,7 +8,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace point_to_point_tests {
 
 constexpr size_t kCount = 3001;
 
@@ -251,5 +251,5 @@ CONFORMANCE_TEST(point_to_point, several_streams_in_one_group, .min_ranks = 2) {
   t.Wait(sending);
 }
 
-}  // namespace
+}  // namespace point_to_point_tests
 }  // namespace conformance

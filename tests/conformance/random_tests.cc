@@ -12,7 +12,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace random_tests {
 
 class Run {
  public:
@@ -266,13 +266,13 @@ void RunSeed(Test& t, uint64_t seed) {
   }
 }
 
-}  // namespace
+}  // namespace random_tests
 
 void AddRandomTests(uint64_t seed, int seeds, TestTable* table) {
   for (int i = 0; i < seeds; ++i) {
     const uint64_t one = seed + static_cast<uint64_t>(i);
-    table->push_back(
-        {"random", "seed_" + std::to_string(one), [one](Test& t) { RunSeed(t, one); }});
+    table->push_back({"random", "seed_" + std::to_string(one),
+                      [one](Test& t) { random_tests::RunSeed(t, one); }});
   }
 }
 

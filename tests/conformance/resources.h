@@ -68,7 +68,7 @@ class Resources {
   Resources(const Resources&) = delete;
   Resources& operator=(const Resources&) = delete;
 
-  // Null if CUDA refuses.
+  // Null if CUDA rejects.
   cudaStream_t NewStream(unsigned flags);
   DeviceBuffer NewBuffer(size_t bytes);
   // Ordinary host memory. It stays until the device no longer uses it, also if the test ends early.

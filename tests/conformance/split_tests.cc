@@ -6,7 +6,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace split_tests {
 
 constexpr size_t kCount = 10'000;
 
@@ -230,5 +230,5 @@ CONFORMANCE_TEST(shrink, who_is_excluded_must_not_call) {
   Works(t, t.World());
 }
 
-}  // namespace
+}  // namespace split_tests
 }  // namespace conformance

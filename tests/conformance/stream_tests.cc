@@ -6,7 +6,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace stream_tests {
 
 constexpr size_t kCount = 20'000;
 constexpr size_t kBytes = kCount * sizeof(int32_t);
@@ -173,5 +173,5 @@ CONFORMANCE_TEST(streams, thousands_of_operations) {
   buffers.receive.Expect(t.size() - 1, "the maximum");
 }
 
-}  // namespace
+}  // namespace stream_tests
 }  // namespace conformance

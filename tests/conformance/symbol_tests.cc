@@ -5,7 +5,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace symbol_tests {
 
 constexpr const char* kFunctions[] = {
     "AllGather",
@@ -88,5 +88,5 @@ CONFORMANCE_TEST(symbols, every_error_has_a_message) {
   EXPECT_THAT(t, unknown != nullptr && *unknown != '\0', "a message for an unknown result");
 }
 
-}  // namespace
+}  // namespace symbol_tests
 }  // namespace conformance

@@ -11,7 +11,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace virtual_memory_tests {
 
 // The driver's functions, looked up through the runtime: the program does not link the driver.
 struct Driver {
@@ -288,5 +288,5 @@ CONFORMANCE_TEST(virtual_memory, one_mapping_that_cannot_be_shared) {
   OneMapping(t, CU_MEM_HANDLE_TYPE_NONE);
 }
 
-}  // namespace
+}  // namespace virtual_memory_tests
 }  // namespace conformance

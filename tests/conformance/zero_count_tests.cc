@@ -6,7 +6,7 @@
 #include "conformance/test_table.h"
 
 namespace conformance {
-namespace {
+namespace zero_count_tests {
 
 Call Empty(const Collective& collective) {
   return {collective.kind, &TypeOf(ncclFloat32), ncclSum, 0, 0};
@@ -77,5 +77,5 @@ CONFORMANCE_TEST(zero_counts, an_empty_receive_waits_for_its_send, .min_ranks = 
   t.Wait(stream);
 }
 
-}  // namespace
+}  // namespace zero_count_tests
 }  // namespace conformance
