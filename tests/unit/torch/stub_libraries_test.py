@@ -29,7 +29,7 @@ class StubTree:
         self._compile('const char* ncclGetErrorString(int e) { return "original"; }', originals / "libnccl.so.2",
                       "-Wl,-soname,libnccl.so.2")
         self._compile("int cublasCreate_v2(); const char* ncclGetErrorString(int);"
-                      "int Create() { return cublasCreate_v2(); } const char* Tell() { return ncclGetErrorString(3); }",
+                      "int Create() { return cublasCreate_v2(); } const char* Message() { return ncclGetErrorString(3); }",
                       self.wheel / "libwheel.so", originals / "libcublas.so.13", originals / "libnccl.so.2",
                       f"-Wl,-rpath,{self.stubs}")
 
@@ -53,10 +53,10 @@ class StubLibraries(unittest.TestCase):
         generated = self.world.generate()
         self.assertEqual(generated.returncode, 0, generated.stderr)
         called = subprocess.run(
-            [sys.executable, "-c", "import ctypes, sys; wheel = ctypes.CDLL(sys.argv[1]); wheel.Tell.restype = "
-             "ctypes.c_char_p; print(wheel.Create(), wheel.Create(), wheel.Tell().decode())",
+            [sys.executable, "-c", "import ctypes, sys; wheel = ctypes.CDLL(sys.argv[1]); wheel.Message.restype = "
+             "ctypes.c_char_p; print(wheel.Create(), wheel.Create(), wheel.Message().decode())",
              str(self.world.wheel / "libwheel.so")], capture_output=True, text=True)
-        self.assertEqual(called.stdout, "1 1 no libnccl.so.2 of NVIDIA's here\n", called.stderr)
+        self.assertEqual(called.stdout, "1 1 NVIDIA's libnccl.so.2 is not installed\n", called.stderr)
         warning = "cublasCreate_v2 of NVIDIA's libcublas.so.13 was called"
         self.assertEqual(called.stderr.count(warning), 1, called.stderr)
 
@@ -67,7 +67,7 @@ class StubLibraries(unittest.TestCase):
         self.assertEqual(self.world.generate().stdout, "")
         self.assertEqual(own.read_bytes(), b"somebody else's")
 
-    def test_symbols_carry_the_versions_that_were_asked_for(self):
+    def test_symbols_carry_the_versions_that_were_imported(self):
         self.world.generate()
         cublas = ctypes.CDLL(str(self.world.stubs / "libcublas.so.13"))
         libc = ctypes.CDLL(None)
@@ -76,7 +76,7 @@ class StubLibraries(unittest.TestCase):
         self.assertTrue(libc.dlvsym(cublas._handle, b"cublasCreate_v2", b"libcublas.so.13"))
         self.assertFalse(libc.dlvsym(cublas._handle, b"cublasCreate_v2", b"libcublas.so.12"))
 
-    def test_a_folder_without_a_wheel_is_an_error(self):
+    def test_a_directory_without_a_wheel_is_an_error(self):
         (self.world.wheel / "libwheel.so").unlink()
         generated = self.world.generate()
         self.assertEqual(generated.returncode, 1)
