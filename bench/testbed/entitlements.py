@@ -44,12 +44,12 @@ def measure(fabric, tenants, host_of, seconds):
         end(jobs)
 
 
-def run(fabric, options, tell):
+def run(fabric, options, report):
     fabric.apply({"type": "shares"})
     for link in DRAINED:
         fabric.control("drain", "link", link)
     try:
-        return [figure_of(case, fabric, options, tell) for case in CASES]
+        return [figure_of(case, fabric, options, report) for case in CASES]
     finally:
         # Restore the state for other tables.
         for link in DRAINED:
@@ -58,7 +58,7 @@ def run(fabric, options, tell):
         fabric.control("delete", "tenant", "b")
 
 
-def figure_of(case, fabric, options, tell):
+def figure_of(case, fabric, options, report):
     tenants, promise = CASES[case]
     # The worst host and second: highest for a cap, lowest for a guarantee.
     worst = max if promise and promise[0] == "at most" else min
@@ -67,7 +67,7 @@ def figure_of(case, fabric, options, tell):
     figure = {"table": "shares", "case": case, "megabits_per_s": samples, "promise": promise}
     if promise:
         figure["worst_of_promise"] = worst(of_a) / promise[1]
-    tell(f"{case}: {[round(rate, 1) for rate in of_a]}")
+    report(f"{case}: {[round(rate, 1) for rate in of_a]}")
     return figure
 
 

@@ -114,8 +114,8 @@ class Fabric:
                     "--warmup", 0 if iterations == 1 else 1, "--op", op)
         return float(re.search(r"^\[0\] ([\d.]+)$", said, re.MULTILINE).group(1))
 
-    def peers(self, tell):
-        """Installed peers, by name; reports missing ones to `tell`."""
+    def peers(self, report):
+        """Installed peers, by name; reports missing ones to `report`."""
         here = {}
         for name, program, remedy, run in (
                 ("OpenMPI ring", BIN / "mpi_collective", "libopenmpi-dev", self.open_mpi),
@@ -123,7 +123,7 @@ class Fabric:
             if program.exists():
                 here[name] = run
             else:
-                tell(f"{name}: not measured: {program} does not exist; install it with {remedy}")
+                report(f"{name}: not measured: {program} does not exist; install it with {remedy}")
         return here
 
     def training(self, tenant, hosts, ranks_per_host, gpu, size, compute_ms):

@@ -61,7 +61,7 @@ def avoiding(links, **parameters):
     return {"type": "fair_flow", "parameters": {"avoid_links": links, **parameters}}
 
 
-def run(fabric, options, tell):
+def run(fabric, options, report):
     fabric.apply(avoiding(OTHER))
     job = fabric.training("a", LIBRARY_ORDER, 1, 0, SIZE, 0)
     background = None
@@ -91,7 +91,7 @@ def run(fabric, options, tell):
     if min(map(len, phases)) < 3:
         raise RuntimeError(f"too few steps: {[len(phase) for phase in phases]}\n{said}")
     rates = [SIZE * len(phase) / sum(phase) / 1e6 for phase in phases]
-    tell(f"{len(steps)} steps")
+    report(f"{len(steps)} steps")
 
     def longest_after(mark):
         return max((took for when, took in steps if mark <= when <= mark + 5), default=0)

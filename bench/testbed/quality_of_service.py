@@ -60,7 +60,7 @@ def measure(fabric, policies, seconds):
     return {name: statistics.fmean(of_job) for name, of_job in steps.items()}
 
 
-def run(fabric, options, tell):
+def run(fabric, options, report):
     for tenant, *_ in JOBS.values():
         fabric.apply_tenant(tenant)
     results = {}
@@ -70,7 +70,7 @@ def run(fabric, options, tell):
             results[arm] = []
             for policies in runs:
                 results[arm].append(measure(fabric, policies, options.seconds))
-                tell(f"{arm}: " + ", ".join(f"{name} {1e3 * took:.0f} ms" for name, took in results[arm][-1].items()))
+                report(f"{arm}: " + ", ".join(f"{name} {1e3 * took:.0f} ms" for name, took in results[arm][-1].items()))
     finally:
         fabric.apply_tenant(JOBS["A"][0])
     means = {arm: {name: statistics.fmean(run[name] for run in runs) for name in JOBS} for arm, runs in results.items()}

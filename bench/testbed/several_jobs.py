@@ -81,7 +81,7 @@ def measure(fabric, jobs, policy, seconds):
         end(running.values())
 
 
-def run(fabric, options, tell):
+def run(fabric, options, report):
     figures = []
     for setup in options.setup:
         seeds = range(1, options.few_seeds + 1)
@@ -93,7 +93,7 @@ def run(fabric, options, tell):
             runs = [measure(fabric, SETUPS[setup], policy, options.seconds) for policy in policies]
             results[arm] = [measured for measured, _ in runs]
             expected[arm] = runs[0][1]
-            tell(f"{setup} {arm}: {results[arm]}")
+            report(f"{setup} {arm}: {results[arm]}")
         figures.append({"table": "fig8", "setup": setup, "megabytes_per_s": results, "paper_sums": PAPER[setup],
                         "optimum": optimum(SETUPS[setup]), "explained": expected["held"]})
     return figures

@@ -33,12 +33,12 @@ def peer_runs_of(options, *case):
 class Progress:
     """Reports each measurement and the progress."""
 
-    def __init__(self, measurements, tell):
-        self._of, self._done, self._tell = measurements, 0, tell
+    def __init__(self, measurements, report):
+        self._of, self._done, self._report = measurements, 0, report
 
     def __call__(self, what, microseconds):
         self._done += 1
-        self._tell(f"{self._done} of {self._of}: {what}: {microseconds / 1e3:.1f} ms")
+        self._report(f"{self._done} of {self._of}: {what}: {microseconds / 1e3:.1f} ms")
         return microseconds
 
 
@@ -61,12 +61,12 @@ def measure(fabric, op, ranks_per_host, size, seeds, peers, peer_runs, note):
     return times
 
 
-def run(fabric, options, tell):
+def run(fabric, options, report):
     figures = []
-    peers = {} if options.no_peers else fabric.peers(tell)
+    peers = {} if options.no_peers else fabric.peers(report)
     cases = list(itertools.product(options.op, options.ranks_per_host, options.size))
     note = Progress(sum(PLACED_RUNS + 2 * len(seeds_of(options, *case)) + len(peers) * peer_runs_of(options, *case)
-                        for case in cases), tell)
+                        for case in cases), report)
     for op, ranks_per_host, size in cases:
         seeds = seeds_of(options, op, ranks_per_host, size)
         times = measure(fabric, op, ranks_per_host, size, seeds, peers, peer_runs_of(options, op, ranks_per_host, size),

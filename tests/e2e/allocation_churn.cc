@@ -11,7 +11,7 @@
 //                                             has as much memory as before, prints "back SECONDS"
 //   allocation_churn early ROUNDS BYTES       rank 0 frees while the all-reduce waits for the
 //                                             others; prints "freed SECONDS" once
-//   allocation_churn told 1 BYTES             prints "ready", frees on SIGUSR1, prints
+//   allocation_churn on_signal 1 BYTES        prints "ready", frees on SIGUSR1, prints
 //                                             "freed SECONDS"
 // clang-format on
 #include <dlfcn.h>
@@ -178,7 +178,7 @@ class Churn {
     }
   }
 
-  void Told(size_t bytes) {
+  void FreeOnSignal(size_t bytes) {
     char* memory = Allocate(bytes);
     Post(memory, bytes);
     Check();
@@ -230,7 +230,7 @@ int main(int argc, char** argv) {
   if (mode == "registered") churn.Registered(rounds, bytes);
   if (mode == "left") churn.Left(rounds, bytes);
   if (mode == "early") churn.Early(rounds, bytes);
-  if (mode == "told") churn.Told(bytes);
+  if (mode == "on_signal") churn.FreeOnSignal(bytes);
   churn.End();
   std::printf("done\n");
   return 0;

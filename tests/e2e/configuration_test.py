@@ -10,7 +10,7 @@ DAEMONS = ("mccsd", "mccs-controller")
 
 
 class BadConfiguration(unittest.TestCase):
-    def refused(self, daemon, text):
+    def rejected(self, daemon, text):
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory) / "config.yaml"
             path.write_text(f"state_dir: {directory}\n{text}")
@@ -20,15 +20,15 @@ class BadConfiguration(unittest.TestCase):
 
     def test_an_unknown_key_is_reported_with_its_position(self):
         for daemon in DAEMONS:
-            self.assertRegex(self.refused(daemon, "listne: 127.0.0.1:0\n"), r"config\.yaml:2:1\b.*listne")
+            self.assertRegex(self.rejected(daemon, "listne: 127.0.0.1:0\n"), r"config\.yaml:2:1\b.*listne")
 
     def test_a_wrong_type_is_reported_with_its_position(self):
         for daemon in DAEMONS:
-            self.assertRegex(self.refused(daemon, "listen: [1, 2]\n"), r"config\.yaml:2:9\b.*listen")
+            self.assertRegex(self.rejected(daemon, "listen: [1, 2]\n"), r"config\.yaml:2:9\b.*listen")
 
     def test_invalid_yaml_is_reported_with_its_position(self):
         for daemon in DAEMONS:
-            self.assertRegex(self.refused(daemon, "listen: 'open\n"), r"config\.yaml:\d+:\d+")
+            self.assertRegex(self.rejected(daemon, "listen: 'open\n"), r"config\.yaml:\d+:\d+")
 
     def test_a_file_that_is_not_there_is_named(self):
         for daemon in DAEMONS:

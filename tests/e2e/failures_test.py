@@ -25,9 +25,9 @@ class Failures(unittest.TestCase):
     def assert_failure_reported(self, job, died_at, ranks):
         """Exactly these ranks report the failure within DETECTION_LIMIT_S."""
         self.assertNotEqual(job.wait(), 0)
-        told = dict(job.lines("failed"))
-        self.assertEqual(sorted(told), ranks, job.output + self.lab.logs())
-        for rank, words in told.items():
+        failed = dict(job.lines("failed"))
+        self.assertEqual(sorted(failed), ranks, job.output + self.lab.logs())
+        for rank, words in failed.items():
             self.assertLess(float(words[1]) - died_at, DETECTION_LIMIT_S, f"rank {rank}: {' '.join(words)}")
 
     def kill(self, pid):
@@ -62,21 +62,21 @@ class Failures(unittest.TestCase):
         with self.lab.start(self.job, "--stay-out", 2, options=("--grace", 0)) as job:
             time.sleep(6.5)
             self.assertRegex(job.output + self.lab.logs(), "rank 2 has not joined")
-            self.assertFalse(list(job.lines("refused")), "without MCCS_INIT_TIMEOUT the ranks keep waiting")
+            self.assertFalse(list(job.lines("rejected")), "without MCCS_INIT_TIMEOUT the ranks keep waiting")
 
     def test_with_a_time_limit_a_missing_rank_is_an_error_that_names_it(self):
         with self.lab.start(self.job, "--stay-out", 2, options=("--grace", 1),
                             env=environment(MCCS_INIT_TIMEOUT="2")) as job:
             self.assertNotEqual(job.wait(), 0)
-            told = dict(job.lines("refused"))
-            self.assertEqual(sorted(told), [0, 1, 3], job.output)
-            for words in told.values():
+            failed = dict(job.lines("rejected"))
+            self.assertEqual(sorted(failed), [0, 1, 3], job.output)
+            for words in failed.values():
                 self.assertRegex(" ".join(words), "remote process.*rank 2 has not joined")
 
     def test_two_processes_with_the_same_rank_both_fail(self):
         with self.lab.start(self.job, "--claim", 0, options=("--ranks", 2, "--grace", 3)) as job:
             self.assertNotEqual(job.wait(), 0)
-            self.assertEqual(sorted(rank for rank, _ in job.lines("refused")), [0, 1], job.output)
+            self.assertEqual(sorted(rank for rank, _ in job.lines("rejected")), [0, 1], job.output)
             self.assertRegex(job.output, r"rank 0")
 
     def test_no_daemon_at_the_socket_is_a_system_error_within_a_second(self):

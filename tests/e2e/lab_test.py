@@ -49,8 +49,8 @@ class LabCommands(unittest.TestCase):
                 job = lab.start(program("tests/steady_job"), "--seconds", 60, options=("--tenant", tenant))
                 with job:
                     self.assertTrue(job.has_printed("running", times=2), job.output + lab.logs())
-                    told = lab.exec("h0", program("mccsctl"), "get", "communicators", "-o", "json")
-                    self.assertEqual([c["tenant"] for c in json.loads(told.stdout)["communicators"]][-1], tenant)
+                    listed = lab.exec("h0", program("mccsctl"), "get", "communicators", "-o", "json")
+                    self.assertEqual([c["tenant"] for c in json.loads(listed.stdout)["communicators"]][-1], tenant)
             unknown = lab.run(program("tests/steady_job"), options=("--tenant", "e"))
             self.assertEqual(unknown.returncode, 1)
             self.assertIn("the lab has no tenant 'e'", unknown.stderr)

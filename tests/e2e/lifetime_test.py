@@ -87,7 +87,7 @@ class Lifetime(unittest.TestCase):
 
     def free_on_signal(self, signal_for_daemons, **changes):
         """Sends the signal to the daemons, lets each rank free, and returns the job and the seconds of each free."""
-        job = self.start("told", 1, **changes)
+        job = self.start("on_signal", 1, **changes)
         self.assertTrue(job.has_printed("ready", times=2), job.output + self.lab.logs())
         daemons = [daemon["pid"] for daemon in self.lab.daemons().values()]
         try:

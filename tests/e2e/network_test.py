@@ -175,8 +175,8 @@ class Network(unittest.TestCase):
         with self.lab.receiver("h2", "10.0.1.1"):
             self.assertEqual(self.lab.command("link", "down", "h1/nic0", "leaf0").returncode, 0)
             try:
-                refused = self.lab.foreign("h1", *FLOW, "send", "10.0.0.1", 0, "10.0.1.1", PORT, 10)
-                self.assertIn("No route to host", refused.stderr)
+                rejected = self.lab.foreign("h1", *FLOW, "send", "10.0.0.1", 0, "10.0.1.1", PORT, 10)
+                self.assertIn("No route to host", rejected.stderr)
                 self.lab.send("h1", "10.0.0.2", 0, "10.0.1.1", 10)
             finally:
                 self.assertEqual(self.lab.command("link", "up", "h1/nic0", "leaf0").returncode, 0)
@@ -302,27 +302,27 @@ class Leftovers(unittest.TestCase):
                 two.send("h1", "10.0.0.1", 61000, "10.0.1.1", 10)
 
 
-class Refusals(unittest.TestCase):
+class Rejections(unittest.TestCase):
     def up(self, *arguments, **options):
-        return subprocess.run([program("mccs-lab"), "up", "--name", f"refused-{os.getpid()}", *arguments],
+        return subprocess.run([program("mccs-lab"), "up", "--name", f"rejected-{os.getpid()}", *arguments],
                               capture_output=True, text=True, env=environment(), timeout=60, **options)
 
     def test_without_root_it_says_so_and_exits_77(self):
         def drop_privilege():
             if os.geteuid() == 0 and ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_SYS_ADMIN, 0, 0, 0) != 0:
                 os._exit(99)
-        refused = self.up("--topology", str(TESTBED), "--network", "namespaces", preexec_fn=drop_privilege)
-        self.assertEqual(refused.returncode, 77, refused.stderr)
-        self.assertRegex(refused.stderr, "root|iproute2")
+        rejected = self.up("--topology", str(TESTBED), "--network", "namespaces", preexec_fn=drop_privilege)
+        self.assertEqual(rejected.returncode, 77, rejected.stderr)
+        self.assertRegex(rejected.stderr, "root|iproute2")
 
     def test_an_invalid_topology_is_rejected_with_positions(self):
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             file.write(TESTBED.read_text().replace("switch: leaf1", "switch: leaf7"))
             file.flush()
             for network in ("namespaces", "processes"):
-                refused = self.up("--topology", file.name, "--network", network)
-                self.assertEqual(refused.returncode, 1)
-                self.assertRegex(refused.stderr, r"\.yaml:\d+:\d+: .*leaf7")
+                rejected = self.up("--topology", file.name, "--network", network)
+                self.assertEqual(rejected.returncode, 1)
+                self.assertRegex(rejected.stderr, r"\.yaml:\d+:\d+: .*leaf7")
 
     def test_a_network_needs_a_topology(self):
         self.assertIn("--topology FILE", self.up("--network", "namespaces").stderr)

@@ -138,7 +138,7 @@ class WhileAProgramRuns(unittest.TestCase):
         self.assertIn("link 'l0'", self.mccsctl("drain", "link", "l0").stderr)
         self.assertEqual(self.mccsctl("drain", "rack", "r0").returncode, 2)
 
-    def test_a_topology_that_contradicts_a_daemon_is_refused_with_its_line(self):
+    def test_a_topology_that_contradicts_a_daemon_is_rejected_with_its_line(self):
         def topology(gpus):
             return ('{"apiVersion": "mccs/v1", "kind": "Topology", "metadata": {"name": "lab"}, "spec": {\n'
                     '"racks": [{"name": "r0"}], "switches": [{"name": "leaf0"}],\n'

@@ -107,7 +107,7 @@ class Objects(unittest.TestCase):
         self.assertEqual(result.returncode, 0, f"{words}: {result.stdout}{result.stderr}")
         return result.stdout
 
-    def refused(self, *words, text=None, status=1):
+    def rejected(self, *words, text=None, status=1):
         result = self.controller.mccsctl(*words, text=text)
         self.assertEqual(result.returncode, status, f"{words}: {result.stdout}{result.stderr}")
         return result.stderr
@@ -132,13 +132,13 @@ class Objects(unittest.TestCase):
 
     def test_the_examples_are_valid_together(self):
         policies, testbed = ROOT / "examples/policies", ROOT / "examples/topologies/paper-testbed.yaml"
-        self.assertIn("unknown link 'leaf0-spine1'", self.refused("apply", "--dry-run", "-f", policies))
+        self.assertIn("unknown link 'leaf0-spine1'", self.rejected("apply", "--dry-run", "-f", policies))
         self.run_ok("apply", "-f", testbed)
         self.assertIn("policy/production-first would be created", self.run_ok("apply", "--dry-run", "-f", policies))
         self.run_ok("apply", "-f", policies)
         self.assertRegex(self.run_ok("get", "policies"), r"production-first +priority_flow .* True")
 
-    def test_a_refusal_names_object_field_and_line_and_changes_nothing(self):
+    def test_a_rejection_names_object_field_and_line_and_changes_nothing(self):
         self.run_ok("apply", "-f", "-", text=tenant())
         cases_ = [
             (tenant("team-b", 2000, cap="5Gbit/s"),
@@ -153,17 +153,17 @@ class Objects(unittest.TestCase):
             (tenant("team-b", 2000).replace("spec:", "  resourceVersion: 4\nspec:"), "is not stored"),
         ]
         for text, why in cases_:
-            self.assertIn(why, self.refused("apply", "-f", "-", text=text))
-            self.assertIn(why, self.refused("diff", "-f", "-", text=text, status=3))
+            self.assertIn(why, self.rejected("apply", "-f", "-", text=text))
+            self.assertIn(why, self.rejected("diff", "-f", "-", text=text, status=3))
         self.assertEqual((self.count("tenants"), self.count("policies"), self.count("topologies")), (1, 0, 0))
 
-    def test_an_edit_of_an_older_version_is_refused(self):
+    def test_an_edit_of_an_older_version_is_rejected(self):
         self.run_ok("apply", "-f", "-", text=tenant())
         document = self.run_ok("get", "tenants", "team-a", "-o", "yaml")
         edited = document.replace("40 Gbit/s", "30 Gbit/s")
         self.assertNotEqual(document, edited)
         self.run_ok("apply", "-f", "-", text=edited)
-        why = self.refused("apply", "-f", "-", text=document.replace("40 Gbit/s", "20 Gbit/s"))
+        why = self.rejected("apply", "-f", "-", text=document.replace("40 Gbit/s", "20 Gbit/s"))
         self.assertRegex(why, r"<stdin>:5:20: Tenant 'team-a', metadata\.resourceVersion: version 1 .*stored version is 2")
         self.assertIn("cap: 30 Gbit/s", self.run_ok("get", "tenant", "team-a", "-o", "yaml"))
 
@@ -174,13 +174,13 @@ class Objects(unittest.TestCase):
         other = self.controller.mccsctl("diff", "-f", "-", text=tenant(cap="30Gbit/s"))
         self.assertEqual(other.returncode, 1)
         self.assertIn("-  cap: 40 Gbit/s\n+  cap: 30 Gbit/s\n", other.stdout)
-        self.assertIn("cannot read /no/such", self.refused("diff", "-f", "/no/such", status=3))
+        self.assertIn("cannot read /no/such", self.rejected("diff", "-f", "/no/such", status=3))
 
     def test_delete_removes_dependent_objects_together(self):
         text = tenant() + "---\n" + TOPOLOGY + "---\n" + policy()
         self.run_ok("apply", "-f", "-", text=text)
-        self.assertIn("stored, version 1: Policy 'gold', spec.selector.tenants[0]", self.refused("delete", "tenant", "team-a"))
-        self.assertIn("did you mean 'gold'?", self.refused("delete", "policy", "golf"))
+        self.assertIn("stored, version 1: Policy 'gold', spec.selector.tenants[0]", self.rejected("delete", "tenant", "team-a"))
+        self.assertIn("did you mean 'gold'?", self.rejected("delete", "policy", "golf"))
         self.assertIn("policy/gold would be deleted", self.run_ok("delete", "policy", "gold", "--dry-run"))
         self.assertIn("policy/gold deleted", self.run_ok("delete", "-f", "-", text=text))
         self.assertEqual(self.count("tenants"), 0)
@@ -188,7 +188,7 @@ class Objects(unittest.TestCase):
     def test_wrong_usage_ends_with_status_2(self):
         for words in (["apply"], ["delete"], ["delete", "tenant"], ["get", "pods"], ["apply", "-f"],
                       ["audit", "--limit", "0"], ["get", "tenants", "-o", "xml"]):
-            self.refused(*words, status=2)
+            self.rejected(*words, status=2)
 
     def test_applied_objects_survive_a_kill(self):
         self.run_ok("apply", "-f", "-", text=tenant())
@@ -206,21 +206,21 @@ class Objects(unittest.TestCase):
         self.assertIn(f"in use by another mccs-controller (process {self.controller.process.pid})", second.stderr)
         self.run_ok("get", "tenants")
 
-    def test_a_store_of_a_later_release_is_refused(self):
+    def test_a_store_of_a_later_release_is_rejected(self):
         self.controller.stop()
         if shutil.which("sqlite3") is None:
             self.start()
             self.skipTest("sqlite3 is not installed")
         subprocess.run(["sqlite3", self.store, "PRAGMA user_version = 99"], check=True)
-        refused = call(program("mccs-controller"), "--listen", "127.0.0.1:0", "--store", self.store)
-        self.assertEqual(refused.returncode, 1)
-        self.assertIn("has version 99 of the schema", refused.stderr)
+        rejected = call(program("mccs-controller"), "--listen", "127.0.0.1:0", "--store", self.store)
+        self.assertEqual(rejected.returncode, 1)
+        self.assertIn("has version 99 of the schema", rejected.stderr)
         subprocess.run(["sqlite3", self.store, "PRAGMA user_version = 1"], check=True)
         self.start()
 
     def test_the_audit_log_has_peer_user_and_outcome(self):
         self.run_ok("apply", "-f", "-", text=tenant())
-        self.refused("delete", "tenant", "nobody")
+        self.rejected("delete", "tenant", "nobody")
         newest, first = json.loads(self.run_ok("audit", "-o", "json"))["entries"]
         self.assertRegex(first["peer"], r"^ipv4:127\.0\.0\.1:\d+$")
         self.assertIn("@", first["user"])
@@ -229,9 +229,9 @@ class Objects(unittest.TestCase):
         self.assertEqual(newest["outcome"], "rejected: there is no Tenant 'nobody'")
         self.assertIn("USER (UNVERIFIED)", self.run_ok("audit"))
 
-    def test_a_drain_that_is_refused_is_in_the_audit_log(self):
-        self.refused("drain", "host", "h9")
-        self.refused("undrain", "link", "nowhere")
+    def test_a_drain_that_is_rejected_is_in_the_audit_log(self):
+        self.rejected("drain", "host", "h9")
+        self.rejected("undrain", "link", "nowhere")
         newest, first = json.loads(self.run_ok("audit", "-o", "json"))["entries"]
         self.assertEqual((first["action"], first["outcome"]),
                          ("drain", "rejected: neither a daemon nor a Topology has a host 'h9'"))
@@ -255,7 +255,7 @@ class Objects(unittest.TestCase):
     def test_a_guarantee_above_every_nic_is_rejected(self):
         self.run_ok("apply", "-f", "-", text=TOPOLOGY)
         self.assertRegex(
-            self.refused("apply", "-f", "-", text=tenant(cap="400Gbit/s").replace("10Gbit/s", "200Gbit/s")),
+            self.rejected("apply", "-f", "-", text=tenant(cap="400Gbit/s").replace("10Gbit/s", "200Gbit/s")),
             r"<stdin>:8:14: Tenant 'team-a', spec.guarantee: no NIC can carry it: the fastest link, h0/nic0-leaf0 of Topology "
             r"'lab', carries 9\d\.?\d* Gbit/s of payload, but 200 Gbit/s are guaranteed; lower it")
         self.assertEqual(self.count("tenants"), 0)

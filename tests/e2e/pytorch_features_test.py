@@ -45,7 +45,7 @@ class Features(LabTestCase):
     def test_a_time_out_names_the_collective(self):
         self.assert_right("timeout", TORCH_NCCL_BLOCKING_WAIT="1", TORCH_NCCL_DUMP_ON_TIMEOUT="0")
 
-    def test_a_nan_is_refused(self):
+    def test_a_nan_is_rejected(self):
         self.assert_right("nan", TORCH_NCCL_NAN_CHECK="1")
 
     def test_the_watchdog_records_a_rank_that_waits_for_a_departed_one(self):

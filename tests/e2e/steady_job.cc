@@ -3,7 +3,7 @@
 //   running             the first all-reduce is complete
 //   done <n>            n all-reduces were correct: exit status 0
 //   failed <s> <text>   the communicator failed at second s of CLOCK_MONOTONIC: exit status 3
-//   refused <s> <text>  the communicator could not be created: exit status 4
+//   rejected <s> <text>  the communicator could not be created: exit status 4
 //   wrong <n>           the n-th all-reduce was wrong: exit status 5
 //
 // It ends after --seconds, on all ranks after the same all-reduce. For tests of errors: --claim
@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t kCount = 1 << 16;
 constexpr int kFailed = 3;
-constexpr int kRefused = 4;
+constexpr int kRejected = 4;
 constexpr int kWrong = 5;
 
 double Now() {
@@ -61,7 +61,7 @@ class SteadyJob {
   SteadyJob(const JobPlace& place, const ncclUniqueId& id, int rank) : place_(place), rank_(rank) {
     CUDA_OK(cudaSetDevice(place.local_rank));
     ncclResult_t result = ncclCommInitRank(&comm_, place.world_size, id, rank);
-    if (result != ncclSuccess) End(kRefused, "refused", nullptr, result);
+    if (result != ncclSuccess) End(kRejected, "rejected", nullptr, result);
     CUDA_OK(cudaStreamCreate(&stream_));
     CUDA_OK(cudaMalloc(reinterpret_cast<void**>(&buffer_), kCount * sizeof(float)));
   }

@@ -84,7 +84,7 @@ class ByControlGroup(unittest.TestCase):
             # Both jobs have the same user; the control group takes precedence.
             self.assertEqual(self.tenants(), ["team-a", "team-b"])
             with self.start("a") as second:
-                self.assertTrue(second.has_printed("refused"), second.output)
+                self.assertTrue(second.has_printed("rejected"), second.output)
                 self.assertIn("Tenant team-a has 1 communicator on this host, and its quota is 1: destroy some that "
                               "are not needed, or have the operator raise quotas.communicators of the Tenant",
                               second.output)
