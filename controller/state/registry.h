@@ -35,14 +35,14 @@ namespace mccs {
 using AgentKey = StrongInt<struct AgentKeyTag, uint64_t>;
 
 // kReady ──stream ended, or timeout──► kLost ──registers again──► kReady
-// kRefused: registration failed with an error; the next attempt is checked again.
-enum class HostState { kReady, kLost, kRefused };
+// kRejected: registration failed with an error; the next attempt is checked again.
+enum class HostState { kReady, kLost, kRejected };
 
 struct HostRecord {
   agent::v1::Host host;
   std::string topology = {};  // that the daemon names; empty: none
   HostState state = HostState::kReady;
-  std::string why;              // if kLost or kRefused
+  std::string why;              // if kLost or kRejected
   AgentKey agent;               // if kReady
   MonotonicNs since = 0;        // time of the last change of `state`
   MonotonicNs received_at = 0;  // time of the last message
@@ -90,7 +90,7 @@ struct ConvergenceTimes {
 
 // Proposals since the start, for metrics.
 struct ProposalCounts {
-  // By policy: the first word of the strategy's origin.
+  // By policy: the first part of the strategy's origin.
   std::map<std::string, uint64_t> by_policy;
   ConvergenceTimes applied;
   uint64_t superseded = 0;
@@ -106,8 +106,8 @@ class Registry {
   // are removed. kInvalidArgument: no name, or an invalid communicator. kAlreadyExists: another
   // connected daemon has this name or leads one of them. kResourceExhausted: too many hosts.
   absl::Status Register(AgentKey agent, const agent::v1::Register& registration, MonotonicNs now);
-  // Records a refused daemon, unless a ready one has that name.
-  void RecordRefused(const agent::v1::Host& host, const std::string& why, MonotonicNs now);
+  // Records a rejected daemon, unless a ready one has that name.
+  void RecordRejected(const agent::v1::Host& host, const std::string& why, MonotonicNs now);
   // REQUIRES for all below: `host` is registered. Messages that do not match (a report on an
   // unknown communicator) are ignored.
   void RecordMessage(const std::string& host, MonotonicNs now);

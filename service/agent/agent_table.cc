@@ -40,13 +40,13 @@ void AgentTable::Report(const agent::v1::Report& report) {
   entry->report = report;
   entry->report_unsent = true;
   // The controller must get the announcement of a strategy before reports about it.
-  const auto in_force = std::ranges::find(entry->accepted, Epoch(report.epoch()), &Strategy::epoch);
-  if (entry->announce && in_force != entry->accepted.end()) {
+  const auto adopted = std::ranges::find(entry->accepted, Epoch(report.epoch()), &Strategy::epoch);
+  if (entry->announce && adopted != entry->accepted.end()) {
     if (entry->announce->strategy().epoch() != report.epoch()) {
-      ToProto(*in_force, entry->announce->mutable_strategy());
+      ToProto(*adopted, entry->announce->mutable_strategy());
       entry->announce_unsent = true;
     }
-    entry->accepted.erase(entry->accepted.begin(), in_force);
+    entry->accepted.erase(entry->accepted.begin(), adopted);
   }
 }
 

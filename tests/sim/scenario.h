@@ -141,13 +141,13 @@ class ProposedChanges {
   // The first operations of the epoch, one per distinct log line of the hosts; empty: none yet.
   std::set<std::string> FirstOperationsOf(uint64_t epoch) const {
     std::set<std::string> operations;
-    const std::string in_force =
+    const std::string strategy =
         absl::StrCat("communicator ", FormatCommId(id()), ": epoch ", epoch, " from operation ");
     for (int h = 0; h < hosts_; ++h) {
       for (const std::string& line : world_.host(h).log().lines) {
-        const size_t at = line.find(in_force);
+        const size_t at = line.find(strategy);
         if (at == std::string::npos) continue;
-        const size_t number = at + in_force.size();
+        const size_t number = at + strategy.size();
         operations.insert(line.substr(number, line.find(' ', number) - number));
       }
     }

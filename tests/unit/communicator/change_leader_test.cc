@@ -47,13 +47,13 @@ peer::StrategyChangeAnswer Answer(uint64_t epoch, Kind kind, uint64_t number = 0
 class ChangeLeaderTest : public ::testing::Test {
  protected:
   std::optional<peer::StrategyChange> Next(MonotonicNs now = kStart) {
-    return leader_.Next(in_force_, now);
+    return leader_.Next(current_, now);
   }
   absl::Status SendAnswer(HostIndex from, uint64_t epoch, Kind kind, uint64_t number = 0) {
     return leader_.OnAnswer(from, Answer(epoch, kind, number), /*here=*/5);
   }
   void Begin(const Strategy& strategy) {
-    ASSERT_TRUE(leader_.Propose(strategy, in_force_).ok());
+    ASSERT_TRUE(leader_.Propose(strategy, current_).ok());
     ASSERT_TRUE(Next().has_value());
   }
   // Both hosts answer; returns the next order.
@@ -76,7 +76,7 @@ class ChangeLeaderTest : public ::testing::Test {
     }
   }
 
-  const Strategy in_force_ = Ring(1);
+  const Strategy current_ = Ring(1);
   std::optional<uint64_t> left_;  // by the second host
   ChangeLeader leader_{
       {.hosts = 2,
@@ -95,7 +95,7 @@ TEST_F(ChangeLeaderTest, AcceptsOnePreparedPerHost) {
   ExpectOnly({});
 }
 
-TEST_F(ChangeLeaderTest, RejectsRefusalAfterPreparedOfRoutes) {
+TEST_F(ChangeLeaderTest, RejectsRejectionAfterPreparedOfRoutes) {
   Strategy routes = Ring(2);
   routes.channels[0].source_ports = {7, 8};
   Begin(routes);

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace mccs {
-namespace own_decisions_test {
+namespace controller_events_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -43,5 +43,5 @@ TEST(ControllerEvents, BoundsUntakenEvents) {
   EXPECT_THAT(decisions.Take(), SizeIs(ControllerEvents::kMaxPending));
 }
 
-}  // namespace own_decisions_test
+}  // namespace controller_events_test
 }  // namespace mccs
