@@ -32,18 +32,18 @@ absl::Status ValidateCosts(const CostParameters& costs) {
 }
 
 absl::Status ValidateRule(const AlgorithmRule& rule, size_t index) {
-  const auto refuse = [&](const std::string& why) {
+  const auto reject = [&](const std::string& why) {
     return absl::InvalidArgumentError(absl::StrCat("rule ", index, ": ", why));
   };
   if (static_cast<int>(rule.kind) >= kOpKinds || static_cast<int>(rule.algorithm) >= kAlgorithms) {
-    return refuse("unknown kind or algorithm");
+    return reject("unknown kind or algorithm");
   }
   if (!Supports(rule.algorithm, rule.kind)) {
-    return refuse(absl::StrCat("algorithm '", std::string(Name(rule.algorithm)),
+    return reject(absl::StrCat("algorithm '", std::string(Name(rule.algorithm)),
                                "' does not support '", std::string(Name(rule.kind)), "'"));
   }
   if (rule.min_bytes > rule.max_bytes) {
-    return refuse(
+    return reject(
         absl::StrCat("min_bytes ", rule.min_bytes, " is above max_bytes ", rule.max_bytes));
   }
   return absl::OkStatus();

@@ -96,10 +96,10 @@ class PositionCollector {
 
 // A mapping of the file and the keys that were read.
 struct YamlReader::Mapping {
-  YAML::Node node;       // a map, or null where the mapping is absent
-  std::string path;      // "lanes.", for errors about missing keys
-  YAML::Mark mark;       // if absent, of the enclosing mapping
-  bool refused = false;  // as a whole, already: do not report missing keys in it
+  YAML::Node node;        // a map, or null where the mapping is absent
+  std::string path;       // "lanes.", for errors about missing keys
+  YAML::Mark mark;        // if absent, of the enclosing mapping
+  bool rejected = false;  // as a whole, already: do not report missing keys in it
   std::vector<std::string> known = {};
   std::vector<std::string> renamed = {};  // keys that are present in an earlier spelling
 };
@@ -262,8 +262,8 @@ YamlReader::Value YamlReader::Take(std::string_view key, Need need, std::string_
   if (Value value = Find(key)) return value;
   const auto& renamed = mapping_->renamed;
   const bool present = std::find(renamed.begin(), renamed.end(), key) != renamed.end();
-  if (need == Need::kRequired && !mapping_->refused && !present) {
-    Refuse(key, absl::StrCat("the key '", mapping_->path, std::string(key), "' is missing"));
+  if (need == Need::kRequired && !mapping_->rejected && !present) {
+    Reject(key, absl::StrCat("the key '", mapping_->path, std::string(key), "' is missing"));
   }
   return Value{};
 }
@@ -383,11 +383,11 @@ YamlReader YamlReader::Child(std::string_view key, Need need) {
     document_->Expected(*value, key, "a mapping");
   }
   if (value && value->IsMap()) return YamlReader(document_, document_->NewMapping(*value, path));
-  const bool refused = mapping_->refused || (value ? !value->IsNull() : need == Need::kRequired);
+  const bool rejected = mapping_->rejected || (value ? !value->IsNull() : need == Need::kRequired);
   return YamlReader(document_, document_->Keep({.node = YAML::Node(),
                                                 .path = path,
                                                 .mark = Document::MarkOf(*mapping_, value),
-                                                .refused = refused}));
+                                                .rejected = rejected}));
 }
 
 std::vector<YamlReader> YamlReader::Children(std::string_view key, Need need) {
@@ -439,7 +439,7 @@ bool YamlReader::Has(std::string_view key) const {
   return document_->record != nullptr || static_cast<bool>(Find(key));
 }
 
-void YamlReader::Refuse(std::string_view key, std::string_view why) {
+void YamlReader::Reject(std::string_view key, std::string_view why) {
   document_->Add(Document::MarkOf(*mapping_, Find(key)), std::string(why));
 }
 
@@ -447,13 +447,13 @@ void YamlReader::RejectFormerKey(std::string_view former, std::string_view key) 
   if (!Has(former)) return;
   mapping_->known.emplace_back(former);
   mapping_->renamed.emplace_back(key);
-  Refuse(former, absl::StrCat("the key '", mapping_->path, std::string(former),
+  Reject(former, absl::StrCat("the key '", mapping_->path, std::string(former),
                               "' was renamed; use '", std::string(key), "'"));
 }
 
-void YamlReader::RefuseItem(std::string_view key, size_t index, std::string_view why) {
+void YamlReader::RejectItem(std::string_view key, size_t index, std::string_view why) {
   const Value value = Find(key);
-  if (!value || !value->IsSequence() || index >= value->size()) return Refuse(key, why);
+  if (!value || !value->IsSequence() || index >= value->size()) return Reject(key, why);
   document_->Add((*value)[index].Mark(), std::string(why));
 }
 
@@ -465,7 +465,7 @@ void YamlReader::SetSubject(std::string subject) {
   document_->subjects[mapping_->mark.line + 1] = std::move(subject);
 }
 
-bool YamlReader::Refused() const { return !document_->errors.empty(); }
+bool YamlReader::Rejected() const { return !document_->errors.empty(); }
 
 absl::Status YamlReader::Finish() {
   for (const auto& mapping : document_->mappings) document_->CheckUnknown(*mapping);

@@ -104,10 +104,10 @@ class YamlReader {
 
   // Reports an invalid value: `why`, with the position of `key`'s value (of this mapping, if `key`
   // is absent).
-  void Refuse(std::string_view key, std::string_view why);
+  void Reject(std::string_view key, std::string_view why);
 
   // The same for one item of the list under `key`, counted from 0.
-  void RefuseItem(std::string_view key, size_t index, std::string_view why);
+  void RejectItem(std::string_view key, size_t index, std::string_view why);
 
   // The line, from 1 on, of `key`'s value (of this mapping, if `key` is absent): for errors about
   // another position that mention this one.
@@ -122,7 +122,7 @@ class YamlReader {
   void SetSubject(std::string subject);
 
   // Whether an error was found in the document so far; Finish() finds unknown keys.
-  bool Refused() const;
+  bool Rejected() const;
 
   // Call once, on any reader of the document, after reading all fields: keys that were not read are
   // unknown. OK, or kInvalidArgument with one line per error, at most kMaxErrors of them.

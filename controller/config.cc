@@ -23,7 +23,7 @@ void Read(YamlReader yaml, ControllerConfig* config) {
   yaml.Field("heartbeat_timeout", &timeout);
   yaml.Field("calibrate_costs", &config->calibrate_costs);
   const auto check = [&](const char* key, const absl::Status& status) {
-    if (!status.ok()) yaml.Refuse(key, std::string(status.message()));
+    if (!status.ok()) yaml.Reject(key, std::string(status.message()));
   };
   if (yaml.Has("listen")) check("listen", CheckListenAddress(config->listen));
   if (!config->metrics_listen.empty()) {

@@ -21,7 +21,7 @@ void ReadSockets(YamlReader& yaml, Config* config) {
     entry.Field("mode", &mode);
     const char* end = mode.data() + mode.size();
     if (std::from_chars(mode.data(), end, socket.mode, 8).ptr != end || socket.mode > 0777) {
-      entry.Refuse("mode", "'mode' must be an octal file mode such as \"0660\"");
+      entry.Reject("mode", "'mode' must be an octal file mode such as \"0660\"");
     }
     config->sockets.push_back(socket);
   }
@@ -35,16 +35,16 @@ void ReadLanes(YamlReader& yaml, Config* config) {
   lanes.Bytes("slot_bytes", &slot_bytes);
   lanes.Field("skew", &config->skew);
   if (config->channels < 1 || config->channels > kMaxChannels) {
-    lanes.Refuse("channels", absl::StrCat("'channels' must be 1 to ", kMaxChannels));
+    lanes.Reject("channels", absl::StrCat("'channels' must be 1 to ", kMaxChannels));
   }
   if (config->lanes.slots < 2 || config->lanes.slots > kMaxLaneSlots) {
-    lanes.Refuse("slots", absl::StrCat("'slots' must be 2 to ", kMaxLaneSlots));
+    lanes.Reject("slots", absl::StrCat("'slots' must be 2 to ", kMaxLaneSlots));
   }
   if (config->skew >= config->lanes.slots) {
-    lanes.Refuse("skew", "'skew' must be less than slots");
+    lanes.Reject("skew", "'skew' must be less than slots");
   }
   if (slot_bytes < kMinSlotBytes || slot_bytes > kMaxSlotBytes) {
-    lanes.Refuse("slot_bytes",
+    lanes.Reject("slot_bytes",
                  absl::StrCat("'slot_bytes' must be ", kMinSlotBytes, " to ", kMaxSlotBytes));
   } else {
     config->lanes.slot_bytes = static_cast<uint32_t>(slot_bytes);
@@ -68,10 +68,10 @@ void ReadRule(YamlReader& yaml, std::vector<AlgorithmRule>* rules) {
   rule.kind = KindNamed(kind);
   const std::optional<Algorithm> known = ParseAlgorithm(algorithm);
   if (!known.has_value())
-    return yaml.Refuse("algorithm", "'algorithm' must be ring, tree or direct");
+    return yaml.Reject("algorithm", "'algorithm' must be ring, tree or direct");
   rule.algorithm = *known;
   if (!Supports(rule.algorithm, rule.kind)) {
-    return yaml.Refuse("kind",
+    return yaml.Reject("kind",
                        absl::StrCat("algorithm '", algorithm, "' does not support '", kind, "'"));
   }
   rules->push_back(rule);
@@ -88,7 +88,7 @@ void ReadAlgorithms(YamlReader& yaml, ChoiceParameters* choice) {
   costs.Field("local_bytes_per_us", &choice->costs.local_bytes_per_us);
   for (YamlReader& entry : algorithms.Children("rules")) ReadRule(entry, &choice->rules);
   if (absl::Status s = ValidateChoice(*choice); !s.ok()) {
-    yaml.Refuse("algorithms", std::string(s.message()));
+    yaml.Reject("algorithms", std::string(s.message()));
   }
 }
 
@@ -98,7 +98,7 @@ void ReadLimits(YamlReader& yaml, Config* config) {
   limits.Bytes("mapped_bytes_per_tenant", &config->buffers.mapped_bytes_per_tenant);
   if (config->buffers.buffers_per_tenant < 1 ||
       config->buffers.buffers_per_tenant > kMaxBuffersOfAll) {
-    limits.Refuse("buffers_per_tenant",
+    limits.Reject("buffers_per_tenant",
                   absl::StrCat("'buffers_per_tenant' must be 1 to ", kMaxBuffersOfAll));
   }
 }
@@ -111,7 +111,7 @@ void ReadMarkings(YamlReader& yaml, DscpMap* markings) {
     uint32_t mark = 0;
     dscp.Field(kPriorities[i], &mark);
     if (mark > kMaxDscp) {
-      dscp.Refuse(kPriorities[i], absl::StrCat("DSCP must be 0 to ", static_cast<int>(kMaxDscp)));
+      dscp.Reject(kPriorities[i], absl::StrCat("DSCP must be 0 to ", static_cast<int>(kMaxDscp)));
     } else {
       (*markings)[i + 1] = static_cast<uint8_t>(mark);
     }
@@ -145,7 +145,7 @@ Config Read(YamlReader yaml) {
   if (level.ok()) {
     config.log_level = *level;
   } else {
-    yaml.Refuse("log_level", std::string(level.status().message()));
+    yaml.Reject("log_level", std::string(level.status().message()));
   }
   for (const auto& [key, value] :
        {std::pair{"listen", &config.listen}, std::pair{"advertise", &config.advertise},
@@ -154,12 +154,12 @@ Config Read(YamlReader yaml) {
     if (auto endpoint = ResolveEndpoint(*value); endpoint.ok()) {
       *value = ToString(*endpoint);
     } else {
-      yaml.Refuse(key, std::string(endpoint.status().message()));
+      yaml.Reject(key, std::string(endpoint.status().message()));
     }
   }
   if (!config.controller.empty()) {
     if (auto endpoint = ParseEndpoint(config.controller); !endpoint.ok()) {
-      yaml.Refuse("controller", std::string(endpoint.status().message()));
+      yaml.Reject("controller", std::string(endpoint.status().message()));
     }
   }
   return config;

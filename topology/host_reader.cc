@@ -17,17 +17,17 @@ void HostReader::Read(YamlReader& entry) {
   entry.Field("rack", &rack_name, Need::kRequired);
   const std::optional<RackId> rack = topology_.FindRack(rack_name);
   if (entry.Has("rack") && !rack)
-    entry.Refuse("rack", UnknownName("rack", rack_name, topology_.racks(), "add it to racks"));
+    entry.Reject("rack", UnknownName("rack", rack_name, topology_.racks(), "add it to racks"));
   int32_t gpus = 0;
   entry.Field("gpus", &gpus, Need::kRequired);
   if (gpus < 0 || gpus > kMaxGpusOfHost)
-    entry.Refuse("gpus", absl::StrCat("a host has 0 to ", kMaxGpusOfHost, " GPUs; got ", gpus));
+    entry.Reject("gpus", absl::StrCat("a host has 0 to ", kMaxGpusOfHost, " GPUs; got ", gpus));
   const std::vector<NicEntry> nics = ReadNics(entry, gpus, names.size());
   if (topology_.hosts().size() + names.size() > kMaxTopologyHosts)
-    return entry.Refuse("name", absl::StrCat("more than ", kMaxTopologyHosts, " hosts"));
+    return entry.Reject("name", absl::StrCat("more than ", kMaxTopologyHosts, " hosts"));
   bool unique = true;
   for (const std::string& name : names) unique = nodes_.Add(entry, "name", name) && unique;
-  if (entry.Refused() || !unique) return;
+  if (entry.Rejected() || !unique) return;
   for (size_t n = 0; n < names.size(); ++n) Add(names[n], n, *rack, gpus, nics);
 }
 
@@ -49,10 +49,10 @@ std::vector<HostReader::NicEntry> HostReader::ReadNics(YamlReader& host, int32_t
     }
     count += nic.names.size();
   }
-  if (entries.empty() && !host.Refused())
-    host.Refuse("nics", "'nics' is empty; give at least one NIC, with its switch and capacity");
+  if (entries.empty() && !host.Rejected())
+    host.Reject("nics", "'nics' is empty; give at least one NIC, with its switch and capacity");
   if (count > kMaxNicsOfHost)
-    host.Refuse("nics", absl::StrCat("a host has at most ", kMaxNicsOfHost, " NICs; got ", count));
+    host.Reject("nics", absl::StrCat("a host has at most ", kMaxNicsOfHost, " NICs; got ", count));
   const bool is_given = std::any_of(nics.begin(), nics.end(),
                                     [](const NicEntry& nic) { return !nic.near_gpus.empty(); });
   for (int32_t gpu = 0; is_given && gpu < gpus; ++gpu) {
@@ -60,7 +60,7 @@ std::vector<HostReader::NicEntry> HostReader::ReadNics(YamlReader& host, int32_t
           return std::find(nic.near_gpus.begin(), nic.near_gpus.end(), gpu) != nic.near_gpus.end();
         }))
       continue;
-    host.Refuse(
+    host.Reject(
         "nics",
         absl::StrCat("GPU ", gpu,
                      " is near no NIC; add it to near_gpus of one, or remove near_gpus from all"));
@@ -83,7 +83,7 @@ void HostReader::ReadSwitches(YamlReader& entry, NicEntry& nic) {
   for (const std::string& name : names) {
     const std::optional<SwitchId> found = topology_.FindSwitch(name);
     if (!found) {
-      return entry.Refuse("switch",
+      return entry.Reject("switch",
                           UnknownName("switch", name, topology_.switches(), "add it to switches"));
     }
     nic.switches.push_back(*found);
@@ -92,7 +92,7 @@ void HostReader::ReadSwitches(YamlReader& entry, NicEntry& nic) {
   if (names.size() == 1) {
     nic.switches.resize(nic.names.size(), nic.switches.front());
   } else if (names.size() != nic.names.size()) {
-    entry.Refuse("switch", absl::StrCat(names.size(), " switches for ", nic.names.size(),
+    entry.Reject("switch", absl::StrCat(names.size(), " switches for ", nic.names.size(),
                                         " NICs; give one for all, or one for each"));
   }
 }
@@ -103,11 +103,11 @@ void HostReader::ReadNearGpus(YamlReader& entry, int32_t gpus, NicEntry& nic) {
   for (size_t i = 0; i < texts.size(); ++i) {
     int32_t gpu = 0;
     if (!absl::SimpleAtoi(texts[i], &gpu) || gpu < 0 || gpu >= gpus) {
-      entry.RefuseItem(
+      entry.RejectItem(
           "near_gpus", i,
           absl::StrCat("unknown GPU ", texts[i], "; the host has ", gpus, ", numbered from 0"));
     } else if (std::find(nic.near_gpus.begin(), nic.near_gpus.end(), gpu) != nic.near_gpus.end()) {
-      entry.RefuseItem("near_gpus", i, absl::StrCat("GPU ", gpu, " is a duplicate; remove it"));
+      entry.RejectItem("near_gpus", i, absl::StrCat("GPU ", gpu, " is a duplicate; remove it"));
     } else {
       nic.near_gpus.push_back(gpu);
     }

@@ -155,12 +155,12 @@ std::vector<std::string> ExpandNamesOf(YamlReader& entry, std::string_view key,
                                        std::string_view pattern) {
   absl::StatusOr<std::vector<std::string>> names = ExpandNames(pattern);
   if (!names.ok()) {
-    entry.Refuse(key, std::string(names.status().message()));
+    entry.Reject(key, std::string(names.status().message()));
     return {};
   }
   for (const std::string& name : *names) {
     if (IsPartName(name)) continue;
-    entry.Refuse(key, absl::StrCat("'", name, "' is not a valid name; ", kPartNameRule));
+    entry.Reject(key, absl::StrCat("'", name, "' is not a valid name; ", kPartNameRule));
     return {};
   }
   return *std::move(names);
@@ -171,17 +171,17 @@ std::vector<std::string> ExpandAddresses(YamlReader& entry, std::string_view key
                                          std::string_view of_what, UniqueNames& known) {
   absl::StatusOr<std::vector<std::string>> addresses = ExpandNames(pattern);
   if (!addresses.ok()) {
-    entry.Refuse(key, std::string(addresses.status().message()));
+    entry.Reject(key, std::string(addresses.status().message()));
     return {};
   }
   if (addresses->size() != count) {
-    entry.Refuse(
+    entry.Reject(
         key, absl::StrCat(addresses->size(), " addresses for ", count, " ", std::string(of_what)));
     return {};
   }
   for (const std::string& address : *addresses) {
     if (!IsAddress(address)) {
-      entry.Refuse(
+      entry.Reject(
           key,
           absl::StrCat("'", address,
                        "' is not an address: expected a numeric one, such as 10.0.1.2 or fd00::2"));
@@ -195,7 +195,7 @@ std::vector<std::string> ExpandAddresses(YamlReader& entry, std::string_view key
 bool UniqueNames::Add(YamlReader& entry, std::string_view key, const std::string& name) {
   const auto [known, is_new] = lines_.try_emplace(name, entry.Line(key));
   if (is_new) return true;
-  entry.Refuse(
+  entry.Reject(
       key, absl::StrCat("'", name, "' is a duplicate: first on line ", known->second, "; ", rule_));
   return false;
 }

@@ -40,7 +40,7 @@ void ReadRange(YamlReader& entry, std::string_view key, Need need, SourcePortRan
   const bool numbers = absl::SimpleAtoi(text.substr(0, dash), &first) &&
                        absl::SimpleAtoi(dash == text.size() ? text : text.substr(dash + 1), &last);
   if (!numbers || first < kFirstPort || last > 65'535 || first > last) {
-    return entry.Refuse(key, absl::StrCat("'", text,
+    return entry.Reject(key, absl::StrCat("'", text,
                                           "' is not a range of ports: expected FIRST-LAST such as "
                                           "61000-61999, from 1024 to 65535"));
   }
@@ -63,7 +63,7 @@ class SourcePortReader {
     } else if (kind == "hash") {
       mapping_.kind = SourcePortMapping::Kind::kHash;
     } else if (kind != "probe" && section_.Has("mapping")) {
-      section_.Refuse("mapping",
+      section_.Reject("mapping",
                       absl::StrCat("'", kind, "' is not a mapping: expected rules, hash or probe"));
     }
     return std::move(mapping_);
@@ -74,17 +74,17 @@ class SourcePortReader {
     std::vector<YamlReader> entries =
         section_.Children("rules", wanted ? Need::kRequired : Need::kOptional);
     if (!wanted && section_.Has("rules"))
-      section_.Refuse("rules", "rules require `mapping: rules`; remove them or change the mapping");
+      section_.Reject("rules", "rules require `mapping: rules`; remove them or change the mapping");
     if (entries.size() > kMaxPortRules) {
-      return section_.Refuse("rules", absl::StrCat("too many rules: ", entries.size(),
+      return section_.Reject("rules", absl::StrCat("too many rules: ", entries.size(),
                                                    "; the limit is ", kMaxPortRules));
     }
     for (YamlReader& entry : entries) ReadRule(entry);
-    if (!wanted || section_.Refused()) return;
+    if (!wanted || section_.Rejected()) return;
     if (entries.empty())
-      return section_.Refuse("rules", "`mapping: rules` requires at least one rule");
+      return section_.Reject("rules", "`mapping: rules` requires at least one rule");
     for (const RuleProblem& problem : FindRuleProblems(topology_, mapping_.rules)) {
-      entries[problem.rule].Refuse("ports",
+      entries[problem.rule].Reject("ports",
                                    absl::StrCat("rule ", problem.rule + 1, " ", problem.why));
     }
     if (!section_.Has("candidates")) return DeriveCandidates();
@@ -94,7 +94,7 @@ class SourcePortReader {
           return rule.ports.first <= tried.last && rule.ports.last >= tried.first;
         });
     if (!any)
-      section_.Refuse(
+      section_.Reject(
           "candidates",
           absl::StrCat("no rule contains any of the ports ", tried.first, "-", tried.last,
                        ", so their paths are not known; add a rule or change candidates"));
@@ -117,7 +117,7 @@ class SourcePortReader {
     for (const std::string& name : ReadNames(entry, "at", Need::kOptional)) {
       const std::optional<SwitchId> at = topology_.FindSwitch(name);
       if (!at) {
-        entry.Refuse("at", UnknownName("switch", name, topology_.switches(), "add it to switches"));
+        entry.Reject("at", UnknownName("switch", name, topology_.switches(), "add it to switches"));
         continue;
       }
       rule.at.resize(topology_.switches().size());
@@ -136,7 +136,7 @@ class SourcePortReader {
     } else if (const std::optional<LinkId> link = topology_.FindLink(name)) {
       rule.via[ForwardArc(*link).value()] = rule.via[BackwardArc(*link).value()] = true;
     } else {
-      entry.Refuse("via", UnknownName("switch or link", name, topology_.switches(),
+      entry.Reject("via", UnknownName("switch or link", name, topology_.switches(),
                                       "use a name from switches or links"));
     }
   }
@@ -145,16 +145,16 @@ class SourcePortReader {
     YamlReader hash = section_.Child("hash", wanted ? Need::kRequired : Need::kOptional);
     if (!section_.Has("hash")) return;
     if (!wanted)
-      section_.Refuse("hash", "a hash requires `mapping: hash`; remove it or change the mapping");
+      section_.Reject("hash", "a hash requires `mapping: hash`; remove it or change the mapping");
     std::string name;
     hash.Field("name", &name, Need::kRequired);
     if (hash.Has("name") && name != kLinuxMultipath) {
-      hash.Refuse("name", absl::StrCat("unknown hash '", name, "': expected ", kLinuxMultipath,
+      hash.Reject("name", absl::StrCat("unknown hash '", name, "': expected ", kLinuxMultipath,
                                        "; use `mapping: probe` for other hashes"));
     }
     hash.Field("seed", &mapping_.hash.seed, Need::kRequired);
     if (hash.Has("seed") && mapping_.hash.seed == 0) {
-      hash.Refuse("seed",
+      hash.Reject("seed",
                   "seed 0 makes switches choose a random seed; set another one on the switches "
                   "(net.ipv4.fib_multipath_hash_seed) and here");
     }
@@ -169,7 +169,7 @@ class SourcePortReader {
       const auto field = std::find_if(std::begin(kHashFields), std::end(kHashFields),
                                       [&](const HashField& f) { return names[i] == f.name; });
       if (field == std::end(kHashFields)) {
-        hash.RefuseItem(
+        hash.RejectItem(
             "fields", i,
             absl::StrCat("'", names[i],
                          "' is not a field of the hash: expected source_address, "
@@ -179,7 +179,7 @@ class SourcePortReader {
       }
     }
     if ((mapping_.hash.fields & kHashSourcePort) == 0) {
-      hash.Refuse("fields",
+      hash.Reject("fields",
                   "source_port is missing, so the path does not depend on the source port; add it "
                   "here and on the switches");
     }

@@ -27,9 +27,9 @@ class SpecReader {
     ReadSwitches();
     ReadHosts();
     ReadLinks();
-    if (!spec_.Refused()) CheckConnected();  // Rules refer to a connected topology.
+    if (!spec_.Rejected()) CheckConnected();  // Rules refer to a connected topology.
     topology_.SetSourcePorts(ReadSourcePorts(spec_, topology_));
-    if (!spec_.Refused()) CheckHashSeeds();
+    if (!spec_.Rejected()) CheckHashSeeds();
     return std::move(topology_);
   }
 
@@ -38,7 +38,7 @@ class SpecReader {
     int32_t bytes = Topology::kDefaultMtuBytes;
     spec_.Field("mtu", &bytes);
     if (bytes < Topology::kMinMtuBytes || bytes > Topology::kMaxMtuBytes) {
-      spec_.Refuse("mtu", absl::StrCat("an MTU is ", Topology::kMinMtuBytes, " to ",
+      spec_.Reject("mtu", absl::StrCat("an MTU is ", Topology::kMinMtuBytes, " to ",
                                        Topology::kMaxMtuBytes, " bytes; got ", bytes));
     } else {
       topology_.SetMtu(bytes);
@@ -51,10 +51,10 @@ class SpecReader {
     std::set<std::string> seen;
     for (size_t i = 0; i < names.size(); ++i) {
       if (!IsPartName(names[i])) {
-        spec_.RefuseItem("pods", i,
+        spec_.RejectItem("pods", i,
                          absl::StrCat("'", names[i], "' is not a valid name; ", kPartNameRule));
       } else if (!seen.insert(names[i]).second) {
-        spec_.RefuseItem("pods", i, absl::StrCat("pod '", names[i], "' is a duplicate; remove it"));
+        spec_.RejectItem("pods", i, absl::StrCat("pod '", names[i], "' is a duplicate; remove it"));
       } else {
         topology_.AddPod(names[i]);
       }
@@ -69,7 +69,7 @@ class SpecReader {
       entry.Field("pod", &pod_name);
       const std::optional<PodId> pod = topology_.FindPod(pod_name);
       if (entry.Has("pod") && !pod)
-        entry.Refuse("pod", UnknownName("pod", pod_name, topology_.pods(), "add it to pods"));
+        entry.Reject("pod", UnknownName("pod", pod_name, topology_.pods(), "add it to pods"));
       for (const std::string& name : names) {
         if (unique.Add(entry, "name", name)) topology_.AddRack(name, pod);
       }
@@ -82,9 +82,9 @@ class SpecReader {
       std::optional<uint32_t> seed;
       if (entry.Has("hash_seed")) entry.Field("hash_seed", &seed.emplace());
       if (seed == 0u)
-        entry.Refuse("hash_seed", "seed 0 makes the switch choose a random seed; set another one");
+        entry.Reject("hash_seed", "seed 0 makes the switch choose a random seed; set another one");
       if (topology_.switches().size() + names.size() > kMaxTopologySwitches)
-        return entry.Refuse("name", absl::StrCat("more than ", kMaxTopologySwitches, " switches"));
+        return entry.Reject("name", absl::StrCat("more than ", kMaxTopologySwitches, " switches"));
       const size_t first = topology_.switches().size();
       for (const std::string& name : names) {
         if (!parts_.Add(entry, "name", name)) continue;
@@ -101,7 +101,7 @@ class SpecReader {
     entry.Field("addresses", &patterns);
     if (topology_.switches().size() != first + count) return;  // A name was invalid.
     if (patterns.size() > kMaxAddressesOfSwitch) {
-      return entry.Refuse("addresses", absl::StrCat("a switch has at most ", kMaxAddressesOfSwitch,
+      return entry.Reject("addresses", absl::StrCat("a switch has at most ", kMaxAddressesOfSwitch,
                                                     " addresses; got ", patterns.size()));
     }
     for (const std::string& pattern : patterns) {
@@ -115,8 +115,8 @@ class SpecReader {
   void ReadHosts() {
     HostReader reader(topology_, parts_, addresses_);
     std::vector<YamlReader> entries = spec_.Children("hosts", Need::kRequired);
-    if (entries.empty() && !spec_.Refused())
-      spec_.Refuse("hosts", "'hosts' is empty; give at least one host");
+    if (entries.empty() && !spec_.Rejected())
+      spec_.Reject("hosts", "'hosts' is empty; give at least one host");
     for (YamlReader& entry : entries) {
       reader.Read(entry);
       host_entries_.resize(topology_.hosts().size(), entry);
@@ -131,9 +131,9 @@ class SpecReader {
       const std::vector<std::string> names = ReadNames(entry, "name", Need::kOptional);
       const size_t count = left.size() * right.size();
       if (topology_.links().size() + count > kMaxTopologyLinks)
-        return entry.Refuse("ends", absl::StrCat("more than ", kMaxTopologyLinks, " links"));
+        return entry.Reject("ends", absl::StrCat("more than ", kMaxTopologyLinks, " links"));
       if (!names.empty() && names.size() != count) {
-        entry.Refuse("name", absl::StrCat(names.size(), " names for ", count,
+        entry.Reject("name", absl::StrCat(names.size(), " names for ", count,
                                           " links; give a name for each, or none"));
       } else if (capacity_bps > 0) {
         AddLinks(entry, left, right, names, capacity_bps);
@@ -147,7 +147,7 @@ class SpecReader {
     entry.Field("ends", &patterns, Need::kRequired);
     if (!entry.Has("ends")) return {};
     if (patterns.size() != 2) {
-      entry.Refuse("ends", "'ends' needs two ends, such as [leaf0, spine0]");
+      entry.Reject("ends", "'ends' needs two ends, such as [leaf0, spine0]");
       return {};
     }
     std::vector<SwitchId> ends[2];
@@ -156,7 +156,7 @@ class SpecReader {
         if (const std::optional<SwitchId> found = topology_.FindSwitch(name)) {
           ends[i].push_back(*found);
         } else {
-          entry.RefuseItem("ends", i, NoSuchEnd(name));
+          entry.RejectItem("ends", i, NoSuchEnd(name));
           break;
         }
       }
@@ -168,7 +168,7 @@ class SpecReader {
                                             const std::string& pattern) {
     // NICs cannot be ends of links here; the '/' identifies them.
     if (pattern.find('/') != std::string::npos) {
-      entry.RefuseItem("ends", i, kLinksOfNics);
+      entry.RejectItem("ends", i, kLinksOfNics);
       return {};
     }
     return ExpandNamesOf(entry, "ends", pattern);
@@ -188,14 +188,14 @@ class SpecReader {
         const std::string a_name = topology_.switch_of(a).name,
                           b_name = topology_.switch_of(b).name;
         if (a == b) {
-          return entry.Refuse("ends", absl::StrCat("a link from ", a_name, " to itself; remove ",
+          return entry.Reject("ends", absl::StrCat("a link from ", a_name, " to itself; remove ",
                                                    a_name, " from one end"));
         }
         const std::string name = names.empty() ? Topology::LinkName(a_name, b_name) : names[n++];
         const auto twin = parts_.LineOf(Topology::LinkName(b_name, a_name));
         const auto same = parts_.LineOf(name);
         if (names.empty() && (twin || same)) {
-          return entry.Refuse(
+          return entry.Reject(
               "ends", absl::StrCat(a_name, " and ", b_name, " already have a link, on line ",
                                    same ? *same : *twin, "; give the second link a `name`"));
         }
@@ -212,12 +212,12 @@ class SpecReader {
     for (size_t i = 0; i < linked.size(); ++i) {
       const SwitchId id(static_cast<int32_t>(i));
       if (linked[i] || !topology_.NeighboursOf(id).empty()) continue;
-      switch_entries_[i].Refuse("name",
+      switch_entries_[i].Reject("name",
                                 absl::StrCat("switch ", topology_.switch_of(id).name,
                                              " has no links; add a link to it, or remove it"));
     }
     for (const Unreachable& apart : FindUnreachable(topology_)) {
-      host_entries_[apart.host.value()].Refuse(
+      host_entries_[apart.host.value()].Reject(
           "name", absl::StrCat("host ", topology_.host(apart.host).name,
                                " cannot be reached from host ", topology_.host(apart.from).name,
                                ": no links connect their switches; add some to links"));
@@ -228,7 +228,7 @@ class SpecReader {
     if (topology_.source_ports().kind == SourcePortMapping::Kind::kHash) return;
     for (size_t i = 0; i < switch_entries_.size(); ++i) {
       if (!topology_.switches()[i].hash_seed) continue;
-      return switch_entries_[i].Refuse(
+      return switch_entries_[i].Reject(
           "hash_seed",
           "hash_seed requires `mapping: hash` in source_ports; remove it or change the mapping");
     }
@@ -256,17 +256,17 @@ absl::StatusOr<Topology> ParseTopology(const std::string& text, const std::strin
   std::string version, kind, name;
   document.Field("apiVersion", &version, Need::kRequired);
   if (document.Has("apiVersion") && version != kTopologyApiVersion) {
-    document.Refuse("apiVersion", absl::StrCat("unsupported version '", version, "': expected ",
+    document.Reject("apiVersion", absl::StrCat("unsupported version '", version, "': expected ",
                                                kTopologyApiVersion));
   }
   document.Field("kind", &kind, Need::kRequired);
   if (document.Has("kind") && kind != "Topology")
-    document.Refuse("kind", absl::StrCat("unsupported kind '", kind, "': expected Topology"));
+    document.Reject("kind", absl::StrCat("unsupported kind '", kind, "': expected Topology"));
   YamlReader metadata = document.Child("metadata", Need::kRequired);
   if (document.Has("metadata")) {
     metadata.Field("name", &name, Need::kRequired);
     if (metadata.Has("name") && !IsPartName(name))
-      metadata.Refuse("name", absl::StrCat("'", name, "' is not a valid name; ", kPartNameRule));
+      metadata.Reject("name", absl::StrCat("'", name, "' is not a valid name; ", kPartNameRule));
   }
   YamlReader spec = document.Child("spec", Need::kRequired);
   if (!document.Has("spec")) return document.Finish();

@@ -167,9 +167,9 @@ std::vector<std::shared_ptr<AgentStream>> AgentHub::Queue(std::vector<Outgoing> 
 }
 
 void AgentHub::RequestState(const std::string& host, StateCallback answer) {
-  absl::Status refused;
-  With([&](Coordinator& c) { refused = c.RequestState(host, answer); });
-  if (!refused.ok()) answer(refused);
+  absl::Status rejected;
+  With([&](Coordinator& c) { rejected = c.RequestState(host, answer); });
+  if (!rejected.ok()) answer(rejected);
 }
 
 void AgentHub::FailRequests() {

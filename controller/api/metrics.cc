@@ -16,7 +16,7 @@ void AddHostsAndCommunicators(const ClusterState& state, MetricFamilies* out) {
   out->BeginGauge("mccs_controller_hosts", "Registered hosts, by state.");
   out->Add({{"state", "ready"}}, hosts[HostState::kReady]);
   out->Add({{"state", "lost"}}, hosts[HostState::kLost]);
-  out->Add({{"state", "rejected"}}, hosts[HostState::kRefused]);
+  out->Add({{"state", "rejected"}}, hosts[HostState::kRejected]);
 
   std::map<std::string, int> communicators;
   for (const auto& [id, record] : state.registry.communicators()) {

@@ -155,7 +155,7 @@ OperatorService::Reactor* OperatorService::Delete(Context* context,
   const Caller caller = {context->peer(), request->caller().user()};
   absl::StatusOr<std::vector<ObjectKey>> keys = ReadKeys(*request);
   if (!keys.ok()) {
-    if (!request->dry_run()) catalog_->AuditRefusal("delete", caller, keys.status());
+    if (!request->dry_run()) catalog_->AuditRejection("delete", caller, keys.status());
     return Answer(context, keys.status());
   }
   const ClusterView before = View();
@@ -168,19 +168,19 @@ OperatorService::Reactor* OperatorService::Delete(Context* context,
 absl::StatusOr<control::v1::DrainReply> OperatorService::SetDrain(
     const control::v1::DrainRequest& request, const Caller& caller) {
   const char* const action = request.undo() ? "undrain" : "drain";
-  const auto refuse = [&](absl::Status why) {
-    catalog_->AuditRefusal(action, caller, why);
+  const auto reject = [&](absl::Status why) {
+    catalog_->AuditRejection(action, caller, why);
     return why;
   };
   const absl::StatusOr<DrainSpec> read = ReadDrain(request);
-  if (!read.ok()) return refuse(read.status());
+  if (!read.ok()) return reject(read.status());
   const DrainSpec& spec = *read;
   const Catalog::Objects objects = catalog_->objects();
   const Object* known =
       spec.host.empty() ? FindLinkDrain(*objects, spec.link) : FindHostDrain(*objects, spec.host);
   control::v1::DrainReply reply;
   if (request.undo() && known == nullptr) {
-    return refuse(absl::FailedPreconditionError(absl::StrCat(TargetText(spec), " is not drained")));
+    return reject(absl::FailedPreconditionError(absl::StrCat(TargetText(spec), " is not drained")));
   }
   if (request.undo()) {
     MCCS_RETURN_IF_ERROR(
@@ -189,13 +189,13 @@ absl::StatusOr<control::v1::DrainReply> OperatorService::SetDrain(
   } else if (known == nullptr || DrainOf(*known).reason != spec.reason) {
     const absl::Status is_there = coordinator_->With(
         [&](Coordinator& c) { return CheckExists(spec, *objects, c.registry()); });
-    if (!is_there.ok()) return refuse(is_there);
+    if (!is_there.ok()) return reject(is_there);
     Object object;
     if (known != nullptr) {
       object.key = known->key;
     } else {
       absl::StatusOr<std::string> name = NameOfNewDrain(*objects, spec);
-      if (!name.ok()) return refuse(name.status());
+      if (!name.ok()) return reject(name.status());
       object.key = {ObjectKind::kDrain, *std::move(name)};
     }
     object.spec = spec;

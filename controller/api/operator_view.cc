@@ -27,7 +27,7 @@ std::string StateOf(const HostRecord& host) {
       return "ready";
     case HostState::kLost:
       return absl::StrCat("lost: ", host.why);
-    case HostState::kRefused:
+    case HostState::kRejected:
       return absl::StrCat("rejected: ", host.why);
   }
   return "";
@@ -203,7 +203,7 @@ control::v1::ListHostsReply ListHosts(const ClusterState& state, MonotonicNs now
     out->set_state(StateOf(*host));
     out->set_age_ns(now - host->since);
     out->set_communicators(communicators[host->host.name()]);
-    if (host->state != HostState::kRefused) {
+    if (host->state != HostState::kRejected) {
       for (std::string& text : mismatches[host->host.name()])
         out->add_topology_mismatches(std::move(text));
     }

@@ -29,9 +29,9 @@ struct ClusterState {
   Registry registry;
   std::map<AgentKey, std::string> host_of;  // connected agents
   HostClocks clocks;
-  // Refused since they were last connected; by name and endpoint, since two daemons may use one
+  // Rejected since they were last connected; by name and endpoint, since two daemons may use one
   // name.
-  std::set<std::pair<std::string, std::string>> refused;
+  std::set<std::pair<std::string, std::string>> rejected;
 
   // ---- From operators ----
 

@@ -107,7 +107,7 @@ void Coordinator::HandleRegister(AgentKey agent, const agent::v1::Register& regi
                             wall_clock != nullptr ? std::optional(wall_clock->Now()) : std::nullopt,
                             options_.version);
       !status.ok()) {
-    return Refuse(agent, host, status);
+    return Reject(agent, host, status);
   }
   if (state_.host_of.contains(agent)) {
     return End(agent, absl::FailedPreconditionError("an agent registers once per stream"));
@@ -118,7 +118,7 @@ void Coordinator::HandleRegister(AgentKey agent, const agent::v1::Register& regi
   const AgentKey old = replaces ? before->second.agent : AgentKey();
   if (const absl::Status status = state_.registry.Register(agent, registration, clock_->Now());
       !status.ok()) {
-    return Refuse(agent, host, status);
+    return Reject(agent, host, status);
   }
   probes_.OnHostLost(host.name());
   if (replaces) {
@@ -126,7 +126,7 @@ void Coordinator::HandleRegister(AgentKey agent, const agent::v1::Register& regi
     End(old, absl::AbortedError("the daemon opened another stream"));
   }
   state_.host_of[agent] = host.name();
-  state_.refused.erase(std::pair(host.name(), host.peer_endpoint()));
+  state_.rejected.erase(std::pair(host.name(), host.peer_endpoint()));
   state_.clocks.Remove(host.name());
   for (const agent::v1::Announce& led : registration.communicators()) {
     state_.strategies.MarkChanged(CommId(led.comm_id()));
@@ -205,7 +205,7 @@ void Coordinator::SetObjects(std::shared_ptr<const ObjectSet> objects) {
   if (!SameLinks(*state_.objects, *objects)) probes_.LinksChanged();
   state_.objects = std::move(objects);
   state_.paused_until.clear();
-  RefuseMisplacedHosts();
+  RejectMisplacedHosts();
   if (!causes_.empty()) RequestPlan("an operator's change");
   stale_.objects = stale_.plan = true;
   decided_ = Reconcile();
@@ -283,24 +283,24 @@ void Coordinator::ExpireProposals() {
   if (state_.paused_until.size() < before) RequestPlan("failed proposals are retried");
 }
 
-void Coordinator::Refuse(AgentKey agent, const agent::v1::Host& host, const absl::Status& why) {
+void Coordinator::Reject(AgentKey agent, const agent::v1::Host& host, const absl::Status& why) {
   const std::string text(why.message());
-  if (IsFirstRefusal(host)) {  // The daemon retries; only the first refusal is logged.
-    log_->Warning("host '", host.name(), "' refused: ", text);
+  if (IsFirstRejection(host)) {  // The daemon retries; only the first rejection is logged.
+    log_->Warning("host '", host.name(), "' rejected: ", text);
     events_.Record({"reject a daemon", absl::StrCat("host '", host.name(), "'"),
                     absl::StrCat("rejected: ", text)},
                    clock_->Now());
   }
-  state_.registry.RecordRefused(host, text, clock_->Now());
+  state_.registry.RecordRejected(host, text, clock_->Now());
   End(agent, why);
 }
 
-bool Coordinator::IsFirstRefusal(const agent::v1::Host& host) {
-  if (state_.refused.size() >= Registry::kMaxHosts) state_.refused.clear();
-  return state_.refused.emplace(host.name(), host.peer_endpoint()).second;
+bool Coordinator::IsFirstRejection(const agent::v1::Host& host) {
+  if (state_.rejected.size() >= Registry::kMaxHosts) state_.rejected.clear();
+  return state_.rejected.emplace(host.name(), host.peer_endpoint()).second;
 }
 
-void Coordinator::RefuseMisplacedHosts() {
+void Coordinator::RejectMisplacedHosts() {
   std::vector<std::pair<AgentKey, absl::Status>> misplaced;
   for (const auto& [agent, name] : state_.host_of) {
     absl::Status status =
@@ -310,7 +310,7 @@ void Coordinator::RefuseMisplacedHosts() {
   for (const auto& [agent, why] : misplaced) {
     const agent::v1::Host host = state_.registry.hosts().at(state_.host_of.at(agent)).host;
     OnStreamClosed(agent, std::string(why.message()));
-    Refuse(agent, host, why);
+    Reject(agent, host, why);
   }
 }
 

@@ -141,11 +141,11 @@ class Coordinator {
   void ExpireSilentHosts();
   void ExpireDisconnected();
   void ExpireProposals();
-  void Refuse(AgentKey agent, const agent::v1::Host& host, const absl::Status& why);
-  // Whether it is the first refusal since the host was last connected.
-  bool IsFirstRefusal(const agent::v1::Host& host);
-  // Refuses daemons whose Topology is gone, or does not have their host any more.
-  void RefuseMisplacedHosts();
+  void Reject(AgentKey agent, const agent::v1::Host& host, const absl::Status& why);
+  // Whether it is the first rejection since the host was last connected.
+  bool IsFirstRejection(const agent::v1::Host& host);
+  // Rejects daemons whose Topology is gone, or does not have their host any more.
+  void RejectMisplacedHosts();
 
   // Computes what is stale and sends the differences. Returns the decisions of the plan, without
   // strategies; empty if the plan was not stale.

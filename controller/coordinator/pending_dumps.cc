@@ -37,7 +37,7 @@ absl::StatusOr<uint64_t> PendingDumps::Add(const Registry& registry, const std::
   const HostRecord& record = known->second;
   if (record.state != HostState::kReady) {
     return absl::FailedPreconditionError(
-        absl::StrCat("host ", host, record.state == HostState::kLost ? " is lost" : " was refused",
+        absl::StrCat("host ", host, record.state == HostState::kLost ? " is lost" : " was rejected",
                      " since ", FormatAge(now - record.since), ": ", record.why,
                      "; ask again after its daemon has registered"));
   }

@@ -42,7 +42,7 @@ absl::Status CheckRegistration(const agent::v1::Register& registration, const Ob
 absl::Status CheckTopologyName(const std::string& host, const std::string& name,
                                const ObjectSet& objects) {
   if (name.empty()) return absl::OkStatus();
-  const auto refuse = [&](const auto&... why) {
+  const auto reject = [&](const auto&... why) {
     return absl::FailedPreconditionError(
         absl::StrCat("mccsd on ", host, " is configured with `topology: ", name, "`, but ", why...,
                      "; correct its configuration, or apply that Topology"));
@@ -51,15 +51,15 @@ absl::Status CheckTopologyName(const std::string& host, const std::string& name,
   if (topology == nullptr) {
     const std::vector<std::string> known = objects.NamesOf(ObjectKind::kTopology);
     const std::string* near = ClosestWord(name, known);
-    return refuse("there is no such Topology",
+    return reject("there is no such Topology",
                   near != nullptr ? absl::StrCat(" (did you mean '", *near, "'?)") : std::string());
   }
   if (TopologyOf(*topology).topology->FindHost(host)) return absl::OkStatus();
   for (const Object* other : objects.OfKind(ObjectKind::kTopology)) {
     if (!TopologyOf(*other).topology->FindHost(host)) continue;
-    return refuse("Topology '", other->key.name, "' has this host, and that one has not");
+    return reject("Topology '", other->key.name, "' has this host, and that one has not");
   }
-  return refuse("that Topology has no such host");
+  return reject("that Topology has no such host");
 }
 
 agent::v1::Tenants TenantsOf(const ObjectSet& objects) {

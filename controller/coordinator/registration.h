@@ -14,7 +14,7 @@
 
 namespace mccs {
 
-// Version of agent.proto; agents with another version are refused.
+// Version of agent.proto; agents with another version are rejected.
 inline constexpr uint32_t kAgentProtocol = 1;
 
 // Maximal difference between a host's time of day and the controller's. Longer than a registration

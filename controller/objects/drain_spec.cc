@@ -28,14 +28,14 @@ DrainSpec ReadDrainSpec(YamlReader yaml) {
   yaml.Field("link", &spec.link);
   yaml.Field("reason", &spec.reason);
   if (yaml.Has("host") && yaml.Has("link")) {
-    yaml.Refuse("link", "a Drain has either a host or a link; write two Drains");
+    yaml.Reject("link", "a Drain has either a host or a link; write two Drains");
   } else if (!yaml.Has("host") && !yaml.Has("link")) {
     yaml.Field("host", &spec.host, Need::kRequired);
   } else if (spec.host.empty() && spec.link.empty()) {
-    yaml.Refuse(yaml.Has("host") ? "host" : "link", "the name is empty");
+    yaml.Reject(yaml.Has("host") ? "host" : "link", "the name is empty");
   }
   if (spec.reason.size() > kLongestReason) {
-    yaml.Refuse("reason",
+    yaml.Reject("reason",
                 absl::StrCat("'reason' is too long: the limit is ", kLongestReason, " bytes"));
   }
   return spec;

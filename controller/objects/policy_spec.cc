@@ -60,7 +60,7 @@ std::optional<SourcePortRange> ReadSourcePorts(YamlReader* parameters) {
   yaml.Field("last", &ports.last, Need::kRequired);
   if (yaml.Has("first") && yaml.Has("last") &&
       (ports.first < kLowestSourcePort || ports.last < ports.first)) {
-    yaml.Refuse("first", absl::StrCat("invalid range: source ports are ", kLowestSourcePort,
+    yaml.Reject("first", absl::StrCat("invalid range: source ports are ", kLowestSourcePort,
                                       " to 65535, and 'first' must not be above 'last'"));
   }
   return ports;
@@ -71,14 +71,14 @@ void CheckAccepted(const PolicyTraits& type, const PolicyParameters& parameters,
   for (size_t i = 0; i < std::size(kPolicyParameterNames); ++i) {
     const char* key = kPolicyParameterNames[i];
     if (!yaml->Has(key) || type.parameters.Contains(static_cast<PolicyParameter>(i))) continue;
-    yaml->Refuse(key, absl::StrCat("policy ", type.name, " has no parameter '", key,
+    yaml->Reject(key, absl::StrCat("policy ", type.name, " has no parameter '", key,
                                    "'; remove it, or use one of: ",
                                    absl::StrJoin(NamesOf(type.parameters), ", ")));
   }
   for (const NameList& list : kNameLists) {
     if (!type.required.Contains(list.parameter) || !(parameters.*list.names).empty()) continue;
     const char* key = Name(list.parameter);
-    yaml->Refuse(key,
+    yaml->Reject(key,
                  absl::StrCat("policy ", type.name, " requires '", key, "': name at least one"));
   }
 }
@@ -99,20 +99,20 @@ void ReadAlgorithm(YamlReader* yaml, PolicyParameters* parameters) {
   if (!yaml->Has(kAlgorithm)) return;
   parameters->algorithm = ParseAlgorithm(word);
   if (!parameters->algorithm)
-    yaml->Refuse(kAlgorithm,
+    yaml->Reject(kAlgorithm,
                  absl::StrCat("unknown algorithm '", word, "': expected ring, tree or direct"));
 }
 
 // REQUIRES: a Policy `algorithm`.
 void CheckCalls(const PolicyParameters& parameters, YamlReader* yaml) {
   if (!yaml->Has(kAlgorithm)) {
-    yaml->Refuse(kAlgorithm, "policy algorithm requires 'algorithm': ring, tree or direct");
+    yaml->Reject(kAlgorithm, "policy algorithm requires 'algorithm': ring, tree or direct");
   }
   const std::vector<std::string> known = CallsWithAChoice(parameters.algorithm);
   for (size_t i = 0; i < parameters.calls.size(); ++i) {
     const std::string& call = parameters.calls[i];
     if (Contains(known, call)) continue;
-    yaml->RefuseItem("calls", i,
+    yaml->RejectItem("calls", i,
                      Contains(CallsWithAChoice(std::nullopt), call)
                          ? absl::StrCat("no ", call, " exists for algorithm '",
                                         std::string(Name(*parameters.algorithm)), "'")
@@ -132,7 +132,7 @@ PolicyParameters ReadParameters(YamlReader yaml, std::optional<PolicyKind> type)
   yaml.Field(kChannelsPerNic, &channels);
   if (yaml.Has(kChannelsPerNic)) parameters.channels_per_nic = channels;
   if (channels < 1 || channels > kMostChannelsPerNic) {
-    yaml.Refuse(kChannelsPerNic,
+    yaml.Reject(kChannelsPerNic,
                 absl::StrCat(channels, " is out of range: expected 1 to ", kMostChannelsPerNic));
   }
   for (const NameList& list : kNameLists) {
@@ -149,7 +149,7 @@ void CheckIds(const std::vector<std::string>& ids, YamlReader* yaml) {
   for (size_t i = 0; i < ids.size(); ++i) {
     const bool hex = ids[i].find_first_not_of("0123456789abcdef") == std::string::npos;
     if (ids[i].size() == 16 && hex) continue;
-    yaml->RefuseItem("communicators", i,
+    yaml->RejectItem("communicators", i,
                      absl::StrCat("'", ids[i],
                                   "' is not a communicator id: expected 16 hexadecimal digits, as "
                                   "shown by 'mccsctl get communicators'"));
@@ -163,7 +163,7 @@ SizeRange ReadSizes(YamlReader yaml) {
   yaml.Bytes("min_bytes", &sizes.min_bytes);
   yaml.Bytes("max_bytes", &sizes.max_bytes);
   if (sizes.min_bytes > sizes.max_bytes) {
-    yaml.Refuse("max_bytes", absl::StrCat("'max_bytes' (", ExactBytes(sizes.max_bytes),
+    yaml.Reject("max_bytes", absl::StrCat("'max_bytes' (", ExactBytes(sizes.max_bytes),
                                           ") is below 'min_bytes' (", ExactBytes(sizes.min_bytes),
                                           "): raise it"));
   }
@@ -203,7 +203,7 @@ PolicySpec ReadPolicySpec(YamlReader yaml) {
   yaml.Field("type", &word, Need::kRequired);
   const std::optional<PolicyKind> type = ParsePolicyKind(word);
   if (yaml.Has("type") && !type) {
-    yaml.Refuse("type",
+    yaml.Reject("type",
                 absl::StrCat("unknown policy type '", word, "'", DidYouMean(word, PolicyNames())));
   }
   spec.type = type.value_or(spec.type);
@@ -214,7 +214,7 @@ PolicySpec ReadPolicySpec(YamlReader yaml) {
   spec.communicators = ReadUniqueList(&selector, "communicators");
   for (const char* list : {"tenants", "communicators"}) {
     if (selector.Has(list) && spec.tenants.empty() && spec.communicators.empty()) {
-      selector.Refuse(
+      selector.Reject(
           list,
           absl::StrCat("'", list,
                        "' is empty; name at least one, or remove the key to select all others"));
@@ -222,12 +222,12 @@ PolicySpec ReadPolicySpec(YamlReader yaml) {
   }
   CheckIds(spec.communicators, &selector);
   if (!spec.tenants.empty() && !spec.communicators.empty()) {
-    selector.Refuse("communicators",
+    selector.Reject("communicators",
                     "a policy selects either tenants or communicators; write two policies");
   }
   spec.sizes = ReadSizes(selector.Child("sizes"));
   if (selector.Has("sizes") && type && !spec.Decides(PolicyDecision::kAlgorithms)) {
-    selector.Refuse("sizes", absl::StrCat("policy ", word,
+    selector.Reject("sizes", absl::StrCat("policy ", word,
                                           " applies to all sizes; remove 'sizes', or use policy ",
                                           Name(PolicyKind::kAlgorithm)));
   }

@@ -27,7 +27,7 @@ std::optional<ObjectKind> ReadKind(YamlReader* document) {
   std::string version, kind;
   document->Field("apiVersion", &version, Need::kRequired);
   if (document->Has("apiVersion") && version != kApiVersion) {
-    document->Refuse("apiVersion",
+    document->Reject("apiVersion",
                      absl::StrCat("unsupported version '", version, "': expected ", kApiVersion));
   }
   document->Field("kind", &kind, Need::kRequired);
@@ -36,7 +36,7 @@ std::optional<ObjectKind> ReadKind(YamlReader* document) {
   std::vector<std::string> kinds;
   for (ObjectKind each : kObjectKinds) kinds.push_back(KindName(each));
   const std::string* near = ClosestWord(kind, kinds);
-  document->Refuse(
+  document->Reject(
       "kind", absl::StrCat("unknown kind '", kind, "'; ",
                            near != nullptr ? absl::StrCat("did you mean '", *near, "'?")
                                            : "expected one of: " + absl::StrJoin(kinds, ", ")));
@@ -47,13 +47,13 @@ void ReadMetadata(YamlReader metadata, Object* object) {
   metadata.Field("name", &object->key.name, Need::kRequired);
   metadata.Field("resourceVersion", &object->version);
   if (metadata.Has("name") && !IsObjectName(object->key.name)) {
-    metadata.Refuse(
+    metadata.Reject(
         "name",
         absl::StrCat("'", object->key.name, "' is not a valid name: use up to ", kLongestObjectName,
                      " letters, digits, '-', '_' and '.', starting with a letter or a digit"));
   }
   if (metadata.Has("resourceVersion") && object->version == 0) {
-    metadata.Refuse("resourceVersion",
+    metadata.Reject("resourceVersion",
                     "versions start at 1; omit it to replace any stored version");
   }
 }

@@ -14,9 +14,9 @@ std::vector<std::string> ReadUniqueList(YamlReader* yaml, std::string_view key) 
   std::set<std::string> seen;
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i].empty()) {
-      yaml->RefuseItem(key, i, "empty name; write a name, or remove the item");
+      yaml->RejectItem(key, i, "empty name; write a name, or remove the item");
     } else if (!seen.insert(names[i]).second) {
-      yaml->RefuseItem(key, i, absl::StrCat("'", names[i], "' is a duplicate; remove it"));
+      yaml->RejectItem(key, i, absl::StrCat("'", names[i], "' is a duplicate; remove it"));
     }
   }
   return names;

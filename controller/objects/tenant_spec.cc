@@ -18,7 +18,7 @@ std::vector<uint32_t> ReadUids(const std::vector<std::string>& words, YamlReader
     if (absl::SimpleAtoi(words[i], &uid)) {
       uids.push_back(uid);
     } else {
-      selector->RefuseItem(
+      selector->RejectItem(
           "uids", i,
           absl::StrCat("'", words[i],
                        "' is not a user id: expected a number, as shown by `id -u`"));
@@ -42,7 +42,7 @@ bool ReadSelector(YamlReader selector, TenantSpec* spec) {
   spec->cgroups = ReadUniqueList(&selector, "cgroups");
   for (size_t i = 0; i < spec->cgroups.size(); ++i) {
     if (!IsCgroup(spec->cgroups[i])) {
-      selector.RefuseItem(
+      selector.RejectItem(
           "cgroups", i,
           absl::StrCat("'", spec->cgroups[i],
                        "' is not a control group: expected an absolute path without '.' "
@@ -66,7 +66,7 @@ std::optional<uint64_t> ReadLimit(YamlReader* quotas, std::string_view key, bool
     quotas->Field(key, &limit);
   }
   if (limit == 0) {
-    quotas->Refuse(
+    quotas->Reject(
         key, absl::StrCat("'", std::string(key), "' must be 1 or more; omit it for no limit"));
   }
   return limit;
@@ -85,17 +85,17 @@ TenantSpec ReadTenantSpec(YamlReader yaml) {
   yaml.RejectFormerKey("who", "selector");
   const bool any = ReadSelector(yaml.Child("selector", Need::kRequired), &spec);
   if (yaml.Has("selector") && !any)
-    yaml.Refuse("selector", "'selector' is empty: give uids, sockets or cgroups");
+    yaml.Reject("selector", "'selector' is empty: give uids, sockets or cgroups");
   yaml.Field("weight", &spec.weight);
   if (!(spec.weight >= kLowestWeight && spec.weight <= kHighestWeight)) {
-    yaml.Refuse("weight", absl::StrCat("'weight' must be ", ExactNumber(kLowestWeight), " to ",
+    yaml.Reject("weight", absl::StrCat("'weight' must be ", ExactNumber(kLowestWeight), " to ",
                                        ExactNumber(kHighestWeight)));
   }
   spec.guarantee_bps = ReadRate(&yaml, "guarantee");
   spec.cap_bps = ReadRate(&yaml, "cap");
   yaml.Field("priority", &spec.priority);
   if (spec.priority > kHighestTenantPriority) {
-    yaml.Refuse("priority", absl::StrCat("'priority' must be 0 to ", kHighestTenantPriority));
+    yaml.Reject("priority", absl::StrCat("'priority' must be 0 to ", kHighestTenantPriority));
   }
   YamlReader quotas = yaml.Child("quotas");
   spec.max_communicators = ReadLimit(&quotas, "communicators", /*bytes=*/false);

@@ -136,11 +136,11 @@ absl::StatusOr<Catalog::Outcome> Catalog::Change(const char* action, const Calle
   const Objects before = objects_;
   absl::StatusOr<PlannedChange> planned = plan(*before);
   if (planned.ok() && admission_) {
-    if (absl::Status refusal = admission_(*before, planned->next); !refusal.ok())
-      planned = std::move(refusal);
+    if (absl::Status rejection = admission_(*before, planned->next); !rejection.ok())
+      planned = std::move(rejection);
   }
   if (!planned.ok()) {
-    if (!dry_run) CommitRefusal(std::move(entry), planned.status());
+    if (!dry_run) CommitRejection(std::move(entry), planned.status());
     return planned.status();
   }
   ForgetOrigins(&planned->next);
@@ -177,10 +177,10 @@ absl::Status Catalog::CommitChange(const PlannedChange& plan, AuditEntry entry) 
   return absl::OkStatus();
 }
 
-void Catalog::CommitRefusal(AuditEntry entry, const absl::Status& why) {
+void Catalog::CommitRejection(AuditEntry entry, const absl::Status& why) {
   entry.outcome = CutText(absl::StrCat("rejected: ", std::string(why.message())), kLongestOutcome);
   entry.revision = objects_->revision;
-  log_->Info(CallerText(entry), " refused: ", std::string(why.message()));
+  log_->Info(CallerText(entry), " rejected: ", std::string(why.message()));
   CommitAudit({std::move(entry)});
 }
 
@@ -202,9 +202,9 @@ AuditEntry Catalog::EntryOf(const char* action, const Caller& caller) const {
           .outcome = ""};
 }
 
-void Catalog::AuditRefusal(const char* action, const Caller& caller, const absl::Status& why) {
+void Catalog::AuditRejection(const char* action, const Caller& caller, const absl::Status& why) {
   const std::lock_guard lock(mutex_);
-  CommitRefusal(EntryOf(action, caller), why);
+  CommitRejection(EntryOf(action, caller), why);
 }
 
 void Catalog::AuditEvents(const std::vector<ControllerEvent>& decisions) {

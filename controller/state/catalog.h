@@ -64,7 +64,7 @@ class Catalog {
 
   // Write audit entries: for a request of `caller` that was rejected before it became a change, and
   // for decisions of the controller itself. If the store fails, the entry goes to the log instead.
-  void AuditRefusal(const char* action, const Caller& caller, const absl::Status& why);
+  void AuditRejection(const char* action, const Caller& caller, const absl::Status& why);
   void AuditEvents(const std::vector<ControllerEvent>& decisions);
 
   // The newest `limit` entries, the newest first.
@@ -80,7 +80,7 @@ class Catalog {
                                  const Plan& plan);
   // REQUIRES: mutex_ is held.
   absl::Status CommitChange(const PlannedChange& plan, AuditEntry entry);
-  void CommitRefusal(AuditEntry entry, const absl::Status& why);
+  void CommitRejection(AuditEntry entry, const absl::Status& why);
   void CommitAudit(std::vector<AuditEntry> entries);
   AuditEntry EntryOf(const char* action, const Caller& caller) const;
 

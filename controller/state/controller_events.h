@@ -1,5 +1,5 @@
 // Decisions of the controller itself, for the audit log: strategies that changed because of events
-// in the cluster, lowered guarantees, refused daemons. The direct effects of an operator's change
+// in the cluster, lowered guarantees, rejected daemons. The direct effects of an operator's change
 // are in the audit entry of that change.
 //
 // OWNER: Coordinator. THREAD: its owner only.

@@ -14,16 +14,16 @@ namespace mccs {
 namespace {
 
 absl::Status CheckAnnounce(const agent::v1::Announce& announce) {
-  const auto refuse = [&](const auto&... why) {
+  const auto reject = [&](const auto&... why) {
     return absl::InvalidArgumentError(absl::StrCat(
         "communicator ", FormatCommId(CommId(announce.comm_id())), " as announced: ", why...));
   };
-  if (announce.comm_id() == 0) return refuse("0 is not a valid id");
+  if (announce.comm_id() == 0) return reject("0 is not a valid id");
   if (announce.members_size() < announce.hosts_size()) {
-    return refuse(announce.members_size(), " ranks on ", announce.hosts_size(), " hosts");
+    return reject(announce.members_size(), " ranks on ", announce.hosts_size(), " hosts");
   }
   if (const absl::Status rings = CheckRings(announce.hosts(), announce.strategy()); !rings.ok())
-    return refuse(std::string(rings.message()));
+    return reject(std::string(rings.message()));
   return absl::OkStatus();
 }
 
@@ -95,26 +95,26 @@ std::pair<std::vector<std::vector<int>>, std::vector<int>> RanksByHost(
 
 absl::Status CheckRings(const google::protobuf::RepeatedPtrField<std::string>& hosts,
                         const strategy::Strategy& strategy) {
-  const auto refuse = [](const auto&... why) {
+  const auto reject = [](const auto&... why) {
     return absl::InvalidArgumentError(absl::StrCat(why...));
   };
-  if (hosts.empty()) return refuse("no hosts");
+  if (hosts.empty()) return reject("no hosts");
   std::set<std::string> names;
   for (const std::string& host : hosts) {
-    if (!names.insert(host).second) return refuse("host ", host, " is a duplicate");
+    if (!names.insert(host).second) return reject("host ", host, " is a duplicate");
   }
-  if (strategy.channels_size() == 0) return refuse("the strategy has no channel");
+  if (strategy.channels_size() == 0) return reject("the strategy has no channel");
   for (const strategy::ChannelStrategy& channel : strategy.channels()) {
     std::vector<bool> seen(static_cast<size_t>(hosts.size()));
     for (const int host : channel.ring()) {
       if (host < 0 || host >= hosts.size()) {
-        return refuse("a ring contains host ", host, " of ", hosts.size());
+        return reject("a ring contains host ", host, " of ", hosts.size());
       }
-      if (seen[static_cast<size_t>(host)]) return refuse("a ring contains host ", host, " twice");
+      if (seen[static_cast<size_t>(host)]) return reject("a ring contains host ", host, " twice");
       seen[static_cast<size_t>(host)] = true;
     }
     if (channel.ring_size() != hosts.size()) {
-      return refuse("a ring contains ", channel.ring_size(), " of ", hosts.size(), " hosts");
+      return reject("a ring contains ", channel.ring_size(), " of ", hosts.size(), " hosts");
     }
   }
   return absl::OkStatus();
@@ -191,16 +191,17 @@ absl::Status Registry::CheckLeader(const std::string& host,
                                                known->second.leader, ", not by ", host));
 }
 
-void Registry::RecordRefused(const agent::v1::Host& host, const std::string& why, MonotonicNs now) {
+void Registry::RecordRejected(const agent::v1::Host& host, const std::string& why,
+                              MonotonicNs now) {
   if (host.name().empty()) return;
   const auto known = hosts_.find(host.name());
   if (known == hosts_.end() && hosts_.size() >= kMaxHosts) return;
   if (known != hosts_.end() && known->second.state == HostState::kReady) return;
-  // A daemon that retries stays refused since its first attempt.
-  const bool again = known != hosts_.end() && known->second.state == HostState::kRefused;
+  // A daemon that retries stays rejected since its first attempt.
+  const bool again = known != hosts_.end() && known->second.state == HostState::kRejected;
   const bool same = again && known->second.host.SerializeAsString() == host.SerializeAsString();
   const MonotonicNs since = again ? known->second.since : now;
-  hosts_[host.name()] = {host, "", HostState::kRefused, why, AgentKey(), since, now};
+  hosts_[host.name()] = {host, "", HostState::kRejected, why, AgentKey(), since, now};
   if (!same) ++hosts_revision_;
 }
 

@@ -1,7 +1,7 @@
 // The store in a file: an SQLite database with a write-ahead log beside it, on a local disk.
 //
 // Only one controller can open a file. The schema has a version; files with a later one are
-// refused.
+// rejected.
 #ifndef MCCS_CONTROLLER_STORE_SQLITE_STORE_H_
 #define MCCS_CONTROLLER_STORE_SQLITE_STORE_H_
 

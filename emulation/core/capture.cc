@@ -108,7 +108,7 @@ std::optional<CUresult> CaptureTable::RejectLegacy(const Stream& stream) {
 
 std::optional<CUresult> CaptureTable::AddNodeIfCapturing(const Stream& stream,
                                                          const std::function<NodeAction()>& make) {
-  if (const auto refused = RejectLegacy(stream)) return refused;
+  if (const auto rejected = RejectLegacy(stream)) return rejected;
   Capture* const capture = Find(stream);
   if (capture == nullptr) return std::nullopt;
   if (!capture->valid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -119,7 +119,7 @@ std::optional<CUresult> CaptureTable::AddNodeIfCapturing(const Stream& stream,
 
 std::optional<CUresult> CaptureTable::Record(const Stream& stream,
                                              const std::shared_ptr<Event>& event) {
-  if (const auto refused = RejectLegacy(stream)) return refused;
+  if (const auto rejected = RejectLegacy(stream)) return rejected;
   const std::shared_ptr<Capture> capture = FindShared(stream);
   if (capture == nullptr) return std::nullopt;
   if (!capture->valid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -134,7 +134,7 @@ std::optional<CUresult> CaptureTable::Record(const Stream& stream,
 
 std::optional<CUresult> CaptureTable::Await(const std::shared_ptr<Stream>& stream,
                                             const std::shared_ptr<Event>& event, bool external) {
-  if (const auto refused = RejectLegacy(*stream)) return refused;
+  if (const auto rejected = RejectLegacy(*stream)) return rejected;
   Capture* const own = Find(*stream);
   if (own != nullptr && !own->valid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (own != nullptr && external)
@@ -164,7 +164,7 @@ std::optional<CUresult> CaptureTable::Await(const std::shared_ptr<Stream>& strea
 }
 
 std::optional<CUresult> CaptureTable::RejectUseOf(const Stream& stream) {
-  if (const auto refused = RejectLegacy(stream)) return refused;
+  if (const auto rejected = RejectLegacy(stream)) return rejected;
   Capture* const capture = Find(stream);
   if (capture == nullptr) return std::nullopt;
   return Invalidate(*capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);

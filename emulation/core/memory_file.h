@@ -21,7 +21,7 @@ namespace mccs::emulation {
 extern const int kMemoryFileSeals;
 
 // Creates a file of `bytes` (whole pages) of zeros. Returns CUDA_ERROR_OUT_OF_MEMORY if the system
-// refuses; prints a reason to stderr if the process has reached a limit.
+// rejects; prints a reason to stderr if the process has reached a limit.
 CUresult MakeMemoryFile(const std::string& name, size_t bytes, UniqueFd* file);
 
 // Creates the name of a file for virtual memory. It contains the GPU that the memory belongs to,
@@ -32,7 +32,7 @@ CUresult MakeVirtualMemoryName(int physical_gpu, std::string* name);
 bool MapMemoryFile(int file, uintptr_t address, size_t bytes);
 
 // Returns another descriptor of the file, for another process. The file counts as held while a copy
-// of that descriptor, or a mapping made from it, exists. Invalid if the system refuses.
+// of that descriptor, or a mapping made from it, exists. Invalid if the system rejects.
 UniqueFd ExportMemoryFile(int file);
 
 // Imports an exported file. Returns CUDA_ERROR_INVALID_VALUE for any other descriptor.
@@ -45,7 +45,7 @@ struct SealedMemory {
   MccsEmulationIpcHandle handle{};
 };
 
-// Creates `bytes` (whole pages) of zeros. Returns CUDA_ERROR_OUT_OF_MEMORY if the system refuses.
+// Creates `bytes` (whole pages) of zeros. Returns CUDA_ERROR_OUT_OF_MEMORY if the system rejects.
 CUresult MakeSealedMemory(size_t bytes, int physical_gpu, SealedMemory* memory);
 
 // Maps the memory that `handle` refers to, after checking that the handle is still valid. Returns
@@ -55,7 +55,7 @@ CUresult OpenSealedMemory(const MccsEmulationIpcHandle& handle, SealedMemory* me
 
 void CloseSealedMemory(void* address, size_t bytes, int fd);
 
-// Maps anonymous pages for host memory. Returns null if the system refuses.
+// Maps anonymous pages for host memory. Returns null if the system rejects.
 void* MapAnonymous(size_t bytes);
 
 size_t RoundUpToPages(size_t bytes);

@@ -12,9 +12,9 @@ CUresult WaitForGpu(const CallContext& session) {
 namespace {
 
 CUresult SynchronizeGpu(const CallContext& session) {
-  const auto refused = session.process->graphs.Reject(
+  const auto rejected = session.process->graphs.Reject(
       [&](auto& captures) { return captures.RejectUseOfGpu(session.gpu); });
-  if (refused) return *refused;
+  if (rejected) return *rejected;
   if (const CUresult waited = WaitForGpu(session); waited != CUDA_SUCCESS) return waited;
   session.process->pools.TrimAll();
   return CUDA_SUCCESS;
@@ -166,7 +166,7 @@ CUresult cuCtxSynchronize_v2(CUcontext context) {
   MCCS_ENTER(session);
   session.gpu = session.GpuOf(context);
   if (session.gpu < 0) return CUDA_ERROR_INVALID_CONTEXT;
-  if (const auto refused = RejectUnsafe(session)) return *refused;
+  if (const auto rejected = RejectUnsafe(session)) return *rejected;
   return SynchronizeGpu(session);
 }
 

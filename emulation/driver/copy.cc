@@ -159,7 +159,7 @@ CUresult SubmitCopy(CUstream stream, CopyRequest request) {
   const CUresult known = Classify(session, request, &sides);
   if (known != CUDA_SUCCESS) return known;
   if (!request.asynchronous) {
-    if (const auto refused = RejectIfCapturing(session, *found)) return *refused;
+    if (const auto rejected = RejectIfCapturing(session, *found)) return *rejected;
   } else if (const auto captured =
                  session.process->graphs.AddNodeIfCapturing(*found, [&] { return rows; })) {
     return *captured;
@@ -182,7 +182,7 @@ CUresult SubmitFill(CUstream stream, FillRows fill, bool asynchronous) {
   const CUresult known = Classify(session, fill, &side);
   if (known != CUDA_SUCCESS) return known;
   if (!asynchronous) {
-    if (const auto refused = RejectIfCapturing(session, *found)) return *refused;
+    if (const auto rejected = RejectIfCapturing(session, *found)) return *rejected;
   } else if (const auto captured =
                  session.process->graphs.AddNodeIfCapturing(*found, [&] { return fill; })) {
     return *captured;

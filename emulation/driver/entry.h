@@ -20,7 +20,7 @@
 // For calls that may block on streams: rejected while a capture forbids them.
 #define MCCS_ENTER_UNSAFE(session) \
   MCCS_ENTER_CONTEXT(session);     \
-  if (const auto refused = ::mccs::emulation::RejectUnsafe(session)) return *refused
+  if (const auto rejected = ::mccs::emulation::RejectUnsafe(session)) return *rejected
 
 // Defines the variant of `name` whose stream 0 is the thread's own. `suffix`: ptsz for functions
 // that take a stream, ptds for those that use the default one. `parameters` are in parentheses,

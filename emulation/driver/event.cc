@@ -80,8 +80,8 @@ CUresult cuEventQuery(CUevent event) {
   MCCS_ENTER(session);
   const auto found = session.process->events.Find(event);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (const auto refused = RejectIfCaptured(session, *found)) return *refused;
-  if (const auto refused = RejectUnsafe(session)) return *refused;
+  if (const auto rejected = RejectIfCaptured(session, *found)) return *rejected;
+  if (const auto rejected = RejectUnsafe(session)) return *rejected;
   const std::shared_ptr<Record> record = LastRecord(*found);
   if (record == nullptr) return CUDA_SUCCESS;
   const bool reached = session.process->engine.Poll({&record->point, 1});
@@ -92,8 +92,8 @@ CUresult cuEventSynchronize(CUevent event) {
   MCCS_ENTER(session);
   const auto found = session.process->events.Find(event);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (const auto refused = RejectIfCaptured(session, *found)) return *refused;
-  if (const auto refused = RejectUnsafe(session)) return *refused;
+  if (const auto rejected = RejectIfCaptured(session, *found)) return *rejected;
+  if (const auto rejected = RejectUnsafe(session)) return *rejected;
   const std::shared_ptr<Record> record = LastRecord(*found);
   if (record != nullptr && !session.process->engine.Wait({&record->point, 1})) {
     return CUDA_ERROR_DEINITIALIZED;
@@ -112,7 +112,7 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
   for (Event* event : {first.get(), second.get()}) {
-    if (const auto refused = RejectIfCaptured(session, *event)) return *refused;
+    if (const auto rejected = RejectIfCaptured(session, *event)) return *rejected;
   }
   const std::shared_ptr<Record> from = LastRecord(*first);
   const std::shared_ptr<Record> to = LastRecord(*second);

@@ -191,7 +191,7 @@ CUresult Advise(CUdeviceptr address, size_t bytes, const CUmemLocation& location
 CUresult EnqueueNothing(const CallContext& session, CUstream handle) {
   const auto stream = session.FindStream(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (const auto refused = RejectIfCapturing(session, *stream)) return *refused;
+  if (const auto rejected = RejectIfCapturing(session, *stream)) return *rejected;
   session.process->engine.Enqueue(stream, Join{});
   return CUDA_SUCCESS;
 }

@@ -16,8 +16,8 @@ bool IsGpu(const CallContext& session, const CUmemLocation& location) {
 std::optional<CUresult> RejectInCapture(const CallContext& session, const Stream& stream,
                                         const char* what) {
   static int named_before = 0;
-  const auto refused = RejectIfCapturing(session, stream);
-  if (refused) return MccsEmulationNotImplemented(what, &named_before, 0), refused;
+  const auto rejected = RejectIfCapturing(session, stream);
+  if (rejected) return MccsEmulationNotImplemented(what, &named_before, 0), rejected;
   return std::nullopt;
 }
 
@@ -27,8 +27,8 @@ CUresult Allocate(CUmemoryPool pool, CUstream handle, size_t bytes, CUdeviceptr*
   if (address == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   const auto stream = session.FindStream(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const auto refused = RejectInCapture(session, *stream, "cuMemAllocAsync in a capture");
-  if (refused) return *refused;
+  const auto rejected = RejectInCapture(session, *stream, "cuMemAllocAsync in a capture");
+  if (rejected) return *rejected;
   MemoryPools& pools = session.process->pools;
   if (pool == nullptr) pool = pools.current_pool(stream->options.gpu);
   return pools.Allocate(pool, stream, bytes, address);
@@ -39,8 +39,8 @@ CUresult Free(CUdeviceptr address, CUstream handle) {
   if (address == 0) return CUDA_SUCCESS;
   const auto stream = session.FindStream(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const auto refused = RejectInCapture(session, *stream, "cuMemFreeAsync in a capture");
-  if (refused) return *refused;
+  const auto rejected = RejectInCapture(session, *stream, "cuMemFreeAsync in a capture");
+  if (rejected) return *rejected;
   const CUresult result = session.process->pools.Free(address, stream);
   if (result == CUDA_SUCCESS) return result;
   // Memory of cudaMalloc may also be freed in stream order.

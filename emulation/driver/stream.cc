@@ -76,7 +76,7 @@ CUresult cuStreamQuery(CUstream stream) {
   MCCS_ENTER_CONTEXT(session);
   const auto found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (const auto refused = RejectIfCapturing(session, *found)) return *refused;
+  if (const auto rejected = RejectIfCapturing(session, *found)) return *rejected;
   Engine& engine = session.process->engine;
   return engine.Poll(engine.PendingOf(found)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -86,7 +86,7 @@ CUresult cuStreamSynchronize(CUstream stream) {
   MCCS_ENTER_CONTEXT(session);
   const auto found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (const auto refused = RejectIfCapturing(session, *found)) return *refused;
+  if (const auto rejected = RejectIfCapturing(session, *found)) return *rejected;
   Engine& engine = session.process->engine;
   if (!engine.Wait(engine.PendingOf(found))) return CUDA_ERROR_DEINITIALIZED;
   session.process->pools.TrimAll();
@@ -134,7 +134,7 @@ CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* d
   if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   const auto found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (const auto refused = RejectIfCapturing(session, *found)) return *refused;
+  if (const auto rejected = RejectIfCapturing(session, *found)) return *rejected;
   session.process->engine.Enqueue(
       found, ProgramCode{[stream, callback, data] { callback(stream, CUDA_SUCCESS, data); }});
   return CUDA_SUCCESS;

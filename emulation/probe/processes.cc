@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kPage = 4096;
 
-// A sealed page as the daemon creates it: header, then fence lines. Null if the system refuses.
+// A sealed page as the daemon creates it: header, then fence lines. Null if the system rejects.
 wire::FenceLine* MakeFencePage() {
   const int fd = memfd_create("probe-fences", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0 || ftruncate(fd, kPage) != 0 ||

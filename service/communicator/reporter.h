@@ -32,9 +32,9 @@ class Reporter {
 
   // Sets why the controller's last proposal was not applied, and the newest rejected epoch. All
   // later reports include them.
-  void SetRejection(const std::string& why, Epoch refused) {
+  void SetRejection(const std::string& why, Epoch rejected) {
     change_error_ = why;
-    rejected_epoch_ = refused;
+    rejected_epoch_ = rejected;
   }
   const std::string& change_error() const { return change_error_; }
   Epoch rejected_epoch() const { return rejected_epoch_; }

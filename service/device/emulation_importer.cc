@@ -20,30 +20,30 @@
 namespace mccs {
 namespace {
 
-absl::Status Refused(pid_t owner, const std::string& why) { return ImportRefused(owner, why); }
+absl::Status Rejected(pid_t owner, const std::string& why) { return ImportRejected(owner, why); }
 
 absl::StatusOr<MccsEmulationIpcHandle> ParseHandle(const BufferExport& offer) {
   MccsEmulationIpcHandle handle;
   static_assert(sizeof(handle) == wire::kIpcHandleBytes);
   std::memcpy(&handle, offer.handle.data(), sizeof(handle));
   if (handle.magic != MCCS_EMULATION_IPC_MAGIC) {
-    return Refused(
+    return Rejected(
         offer.owner,
         "the handle was not made by the CUDA emulation; this daemon works on host memory, "
         "so run the program with build/lib/emulation first in LD_LIBRARY_PATH");
   }
   if (handle.version != MCCS_EMULATION_IPC_VERSION) {
-    return Refused(offer.owner, absl::StrCat("the handle has version ", handle.version,
-                                             ", this daemon supports ", MCCS_EMULATION_IPC_VERSION,
-                                             "; use emulation and daemon of one build"));
+    return Rejected(offer.owner, absl::StrCat("the handle has version ", handle.version,
+                                              ", this daemon supports ", MCCS_EMULATION_IPC_VERSION,
+                                              "; use emulation and daemon of one build"));
   }
   if (handle.pid != offer.owner) {
-    return Refused(offer.owner,
-                   absl::StrCat("the handle names process ", handle.pid,
-                                "; a process may register only memory that it allocated itself"));
+    return Rejected(offer.owner,
+                    absl::StrCat("the handle names process ", handle.pid,
+                                 "; a process may register only memory that it allocated itself"));
   }
   if (handle.fd < 0) {
-    return Refused(offer.owner, absl::StrCat("the handle has invalid descriptor ", handle.fd));
+    return Rejected(offer.owner, absl::StrCat("the handle has invalid descriptor ", handle.fd));
   }
   return handle;
 }
@@ -69,27 +69,27 @@ absl::StatusOr<std::string> KernelName(int fd, pid_t owner) {
   char target[256];
   const ssize_t length =
       readlink(absl::StrCat("/proc/self/fd/", fd).c_str(), target, sizeof(target));
-  if (length < 0) return Refused(owner, absl::StrCat("readlink failed: ", std::strerror(errno)));
+  if (length < 0) return Rejected(owner, absl::StrCat("readlink failed: ", std::strerror(errno)));
   return std::string(target, static_cast<size_t>(length));
 }
 
 absl::Status CheckIdentity(const MccsEmulationIpcHandle& handle, int fd, pid_t owner) {
   MCCS_ASSIGN_OR_RETURN(const FileIdentity file, IdentifyMemoryFile(fd, owner));
   if (file.device != handle.device || file.inode != handle.inode) {
-    return Refused(owner, absl::StrCat("descriptor ", handle.fd,
-                                       " now refers to another file; the buffer was freed"));
+    return Rejected(owner, absl::StrCat("descriptor ", handle.fd,
+                                        " now refers to another file; the buffer was freed"));
   }
   if (file.bytes != handle.bytes) {
-    return Refused(owner, absl::StrCat("the memory file has ", file.bytes,
-                                       " bytes, the handle has ", handle.bytes));
+    return Rejected(owner, absl::StrCat("the memory file has ", file.bytes,
+                                        " bytes, the handle has ", handle.bytes));
   }
   MCCS_ASSIGN_OR_RETURN(const std::string name, KernelName(fd, owner));
   const std::string expected =
       absl::StrFormat("/memfd:%s%016x (deleted)", MCCS_EMULATION_MEMFD_PREFIX, handle.secret);
   if (name != expected) {
-    return Refused(owner,
-                   "the descriptor is not an allocation of the CUDA emulation, or the handle's "
-                   "secret is wrong");
+    return Rejected(owner,
+                    "the descriptor is not an allocation of the CUDA emulation, or the handle's "
+                    "secret is wrong");
   }
   return absl::OkStatus();
 }
@@ -114,12 +114,12 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> MapSealed(int fd, const BufferExpo
 
 absl::StatusOr<std::unique_ptr<DeviceMemory>> EmulationImporter::Import(const BufferExport& offer) {
   if (offer.kind == wire::ExportKind::kFileDescriptor) {
-    if (!offer.fd.valid()) return Refused(offer.owner, "the message has no descriptor");
+    if (!offer.fd.valid()) return Rejected(offer.owner, "the message has no descriptor");
     return MapSealed(offer.fd.get(), offer);
   }
   if (offer.kind != wire::ExportKind::kCudaIpc) {
-    return Refused(offer.owner,
-                   absl::StrCat("unknown export kind ", static_cast<uint32_t>(offer.kind)));
+    return Rejected(offer.owner,
+                    absl::StrCat("unknown export kind ", static_cast<uint32_t>(offer.kind)));
   }
   MCCS_ASSIGN_OR_RETURN(const MccsEmulationIpcHandle handle, ParseHandle(offer));
   MCCS_ASSIGN_OR_RETURN(const UniqueFd held, OpenPath(handle));

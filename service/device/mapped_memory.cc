@@ -18,9 +18,9 @@
 #include "base/units.h"
 
 namespace mccs {
-absl::Status ImportRefused(pid_t owner, const std::string& why) {
+absl::Status ImportRejected(pid_t owner, const std::string& why) {
   return absl::InvalidArgumentError(
-      absl::StrCat("import of a buffer of process ", owner, " refused: ", why));
+      absl::StrCat("import of a buffer of process ", owner, " rejected: ", why));
 }
 
 namespace {
@@ -30,7 +30,7 @@ namespace {
 absl::StatusOr<struct statx> CachedStat(int fd, pid_t owner) {
   struct statx st {};
   if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st) == 0) return st;
-  return ImportRefused(owner, absl::StrCat("statx failed: ", std::strerror(errno)));
+  return ImportRejected(owner, absl::StrCat("statx failed: ", std::strerror(errno)));
 }
 
 }  // namespace
@@ -48,8 +48,8 @@ absl::StatusOr<FileIdentity> IdentifyMemoryFile(int fd, pid_t owner) {
   const bool same_device =
       st.stx_dev_major == ours.stx_dev_major && st.stx_dev_minor == ours.stx_dev_minor;
   if (!S_ISREG(st.stx_mode) || !same_device) {
-    return ImportRefused(owner,
-                         "the descriptor is not a memory file (memfd_create without huge pages)");
+    return ImportRejected(owner,
+                          "the descriptor is not a memory file (memfd_create without huge pages)");
   }
   return FileIdentity{.device = makedev(st.stx_dev_major, st.stx_dev_minor),
                       .inode = st.stx_ino,
@@ -62,15 +62,16 @@ absl::StatusOr<uint64_t> CheckSealedFile(int fd, const BufferExport& offer) {
   MCCS_ASSIGN_OR_RETURN(const FileIdentity file, IdentifyMemoryFile(fd, offer.owner));
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-    return ImportRefused(offer.owner, "the memory is not sealed against shrinking (F_SEAL_SHRINK)");
+    return ImportRejected(offer.owner,
+                          "the memory is not sealed against shrinking (F_SEAL_SHRINK)");
   }
   // The file's size also determines how long freeing it takes.
   if ((seals & F_SEAL_GROW) == 0) {
-    return ImportRefused(offer.owner, "the memory is not sealed against growing (F_SEAL_GROW)");
+    return ImportRejected(offer.owner, "the memory is not sealed against growing (F_SEAL_GROW)");
   }
   if (file.bytes == 0 || file.bytes < offer.bytes) {
-    return ImportRefused(offer.owner, absl::StrCat("the memory file has ", file.bytes, " bytes, ",
-                                                   offer.bytes, " offered"));
+    return ImportRejected(offer.owner, absl::StrCat("the memory file has ", file.bytes, " bytes, ",
+                                                    offer.bytes, " offered"));
   }
   return file.bytes;
 }
@@ -163,11 +164,11 @@ MappedRange::~MappedRange() { munmap(address_, bytes_); }
 
 absl::Status MappedRange::Map(uint64_t offset, const BufferExport& offer) {
   if (!offer.fd.valid()) {
-    return ImportRefused(offer.owner, "the message has no descriptor");
+    return ImportRejected(offer.owner, "the message has no descriptor");
   }
   if (offer.bytes == 0 || !IsWholePages(offer.bytes) || !IsWholePages(offset)) {
-    return ImportRefused(offer.owner, absl::StrCat(offer.bytes, " bytes at offset ", offset,
-                                                   " of a range: not whole pages"));
+    return ImportRejected(offer.owner, absl::StrCat(offer.bytes, " bytes at offset ", offset,
+                                                    " of a range: not whole pages"));
   }
   MCCS_ASSIGN_OR_RETURN(const uint64_t file, CheckSealedFile(offer.fd.get(), offer));
   if (file > LargestFile()) largest_file_.store(file, std::memory_order_relaxed);
@@ -176,8 +177,9 @@ absl::Status MappedRange::Map(uint64_t offset, const BufferExport& offer) {
       MAP_FAILED) {
     const int error = errno;
     if (error == EACCES || error == EPERM || error == EBADF) {
-      return ImportRefused(offer.owner, absl::StrCat("the descriptor cannot be mapped for reading ",
-                                                     "and writing: ", std::strerror(error)));
+      return ImportRejected(offer.owner,
+                            absl::StrCat("the descriptor cannot be mapped for reading ",
+                                         "and writing: ", std::strerror(error)));
     }
     return absl::ResourceExhaustedError(absl::StrCat("cannot map ", FormatBytes(offer.bytes),
                                                      " of a range: ", std::strerror(error)));

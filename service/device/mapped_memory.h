@@ -1,5 +1,5 @@
-// Host memory mapped by the daemon: a tenant's file, or staging memory of its own; and the checks of
-// a tenant's file.
+// Host memory mapped by the daemon: a tenant's file, or staging memory of its own; and the checks
+// of a tenant's file.
 #ifndef MCCS_SERVICE_DEVICE_MAPPED_MEMORY_H_
 #define MCCS_SERVICE_DEVICE_MAPPED_MEMORY_H_
 
@@ -23,8 +23,8 @@ namespace mccs {
 // A file must be ordinary memory (memfd_create) that cannot shrink. All checks use the descriptor
 // that is then mapped.
 
-// kInvalidArgument: "import of a buffer of process 4711 refused: WHY".
-absl::Status ImportRefused(pid_t owner, const std::string& why);
+// kInvalidArgument: "import of a buffer of process 4711 rejected: WHY".
+absl::Status ImportRejected(pid_t owner, const std::string& why);
 
 struct FileIdentity {
   dev_t device = 0;

@@ -40,7 +40,7 @@ absl::Status CapturedGroups::Accept(uint64_t capture, const wire::WorkRecord& re
   }
   MCCS_RETURN_IF_ERROR(AddPlace(capture, record));
   if (is_fence) return absl::OkStatus();
-  if (absl::Status status = CheckCall(record, caller_); !status.ok()) return Refused(status);
+  if (absl::Status status = CheckCall(record, caller_); !status.ok()) return Rejected(status);
   if (calls_ + pending_group_->calls.size() >= kMaxCapturedCalls) {
     return absl::ResourceExhaustedError(
         absl::StrCat("too many captured calls: living graphs have more than ", kMaxCapturedCalls,
@@ -50,7 +50,7 @@ absl::Status CapturedGroups::Accept(uint64_t capture, const wire::WorkRecord& re
   return absl::OkStatus();
 }
 
-absl::Status CapturedGroups::Refused(const absl::Status& why) const {
+absl::Status CapturedGroups::Rejected(const absl::Status& why) const {
   return absl::InvalidArgumentError(
       absl::StrCat("rank ", caller_.rank.value(), ", captured call: ", std::string(why.message())));
 }
@@ -78,7 +78,7 @@ absl::Status CapturedGroups::Commit() {
   if (pending_group_->calls.empty())
     return absl::InvalidArgumentError("a captured group has no calls");
   pending_group_->first_key = last_key_ + 1;
-  if (absl::Status status = Resolve(*pending_group_); !status.ok()) return Refused(status);
+  if (absl::Status status = Resolve(*pending_group_); !status.ok()) return Rejected(status);
   last_key_ += pending_group_->collectives.size();
   ReleaseBuffers(*pending_group_);
   for (const Place& place : pending_group_->places) {

@@ -105,7 +105,7 @@ class CapturedGroups {
   // Finds and holds the calls' buffers.
   absl::Status Resolve(Group& group) const;
   static void ReleaseBuffers(Group& group);
-  absl::Status Refused(const absl::Status& why) const;
+  absl::Status Rejected(const absl::Status& why) const;
   absl::Status Commit();
   bool IsReached(const Group& group) const;
   absl::Status Start(Group& group);

@@ -14,35 +14,35 @@ bool Served(OpKind kind) {
 
 // Error messages are formatted only for invalid records: this is the hot path.
 template <typename... Parts>
-absl::Status Refused(const Parts&... parts) {
+absl::Status Rejected(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
 }  // namespace
 
 absl::Status CheckCall(const wire::WorkRecord& record, const Caller& caller) {
-  if (caller.ranks < 1) return Refused("the communicator is still forming");
+  if (caller.ranks < 1) return Rejected("the communicator is still forming");
   if (!Served(record.op) || static_cast<int>(record.type) >= kDataTypes ||
       static_cast<int>(record.redop) >= kReduceOps) {
-    return Refused("unknown kind ", static_cast<int>(record.op), ", type ",
-                   static_cast<int>(record.type), " or operator ", static_cast<int>(record.redop));
+    return Rejected("unknown kind ", static_cast<int>(record.op), ", type ",
+                    static_cast<int>(record.type), " or operator ", static_cast<int>(record.redop));
   }
   const bool names_rank = record.root_or_peer >= 0 && record.root_or_peer < caller.ranks;
   if (HasRoot(record.op) && !names_rank) {
-    return Refused("invalid root ", record.root_or_peer, " of ", caller.ranks, " ranks");
+    return Rejected("invalid root ", record.root_or_peer, " of ", caller.ranks, " ranks");
   }
   if (HasPeer(record.op) && !names_rank) {
-    return Refused("invalid peer ", record.root_or_peer, " of ", caller.ranks, " ranks");
+    return Rejected("invalid peer ", record.root_or_peer, " of ", caller.ranks, " ranks");
   }
   if (IsOneSided(record.op) && record.signal >= kSignals) {
-    return Refused("invalid signal ", record.signal, " of ", kSignals);
+    return Rejected("invalid signal ", record.signal, " of ", kSignals);
   }
   if (record.priority > kHighestPriority || record.criticality > Criticality::kCritical) {
-    return Refused("priority ", static_cast<int>(record.priority), " or criticality ",
-                   static_cast<int>(record.criticality), " out of range");
+    return Rejected("priority ", static_cast<int>(record.priority), " or criticality ",
+                    static_cast<int>(record.criticality), " out of range");
   }
   if (record.count > kMaxCallBytes / SizeOf(record.type) / static_cast<uint64_t>(caller.ranks)) {
-    return Refused("count ", record.count, " is too large");
+    return Rejected("count ", record.count, " is too large");
   }
   return absl::OkStatus();
 }

@@ -138,23 +138,23 @@ absl::Status RankEndpoint::AddFence(const wire::WorkRecord& record) {
 }
 
 absl::Status RankEndpoint::Accept(const wire::WorkRecord& record) {
-  auto refused =
+  auto rejected =
       [&](const auto&... why) {  // Formatted only for invalid records: this is the hot path.
         return absl::InvalidArgumentError(
             absl::StrCat("rank ", caller_.rank.value(), ", call #", record.sequence, ": ", why...));
       };
   if (record.record != wire::RecordKind::kOperation || record.sequence != sequence_ + 1) {
-    return refused("work ring is corrupt: expected call #", sequence_ + 1);
+    return rejected("work ring is corrupt: expected call #", sequence_ + 1);
   }
   if (absl::Status status = CheckCall(record, caller_); !status.ok()) {
-    return refused(std::string(status.message()));
+    return rejected(std::string(status.message()));
   }
   if (messages_.size() >= kMaxGroupMessages) {
-    return refused("more than ", kMaxGroupMessages, " point-to-point calls in one group");
+    return rejected("more than ", kMaxGroupMessages, " point-to-point calls in one group");
   }
   MCCS_RETURN_IF_ERROR(AddFence(record));
   if (absl::Status status = Resolve(record); !status.ok()) {
-    return refused(std::string(status.message()));
+    return rejected(std::string(status.message()));
   }
   sequence_ = record.sequence;
   group_open_ = (record.flags & wire::kMoreInGroup) != 0;

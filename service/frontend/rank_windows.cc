@@ -48,31 +48,31 @@ WindowView RankWindows::GetView(uint64_t number) const {
 }
 
 absl::StatusOr<WindowMemory> RankWindows::Find(const WindowPart& part) const {
-  const auto refused = [&](const auto&... why) {
+  const auto rejected = [&](const auto&... why) {
     return absl::StrCat("window #", part.number, " of rank ", rank_.value(), why...);
   };
   const auto found = windows_.find(part.number);
   if (found == windows_.end()) {
     return absl::FailedPreconditionError(
-        refused(" is deregistered, or its registration failed: deregister a window after all puts "
-                "into it have arrived"));
+        rejected(" is deregistered, or its registration failed: deregister a window after all puts "
+                 "into it have arrived"));
   }
   const Window& window = found->second;
   if (part.offset > window.bytes || part.bytes > window.bytes - part.offset) {
-    return absl::InvalidArgumentError(refused(" has ", window.bytes, " bytes: ", part.bytes,
-                                              " bytes at offset ", part.offset, " exceed it"));
+    return absl::InvalidArgumentError(rejected(" has ", window.bytes, " bytes: ", part.bytes,
+                                               " bytes at offset ", part.offset, " exceed it"));
   }
   if (window.memory.id == 0) {
     return absl::FailedPreconditionError(
-        refused(" is in memory that mccsd cannot map: use memory of ncclMemAlloc"));
+        rejected(" is in memory that mccsd cannot map: use memory of ncclMemAlloc"));
   }
   wire::BufferRef place = window.memory;
   place.offset += part.offset;
   const absl::StatusOr<BufferHold> hold = buffers_.Resolve(place, part.bytes, 1);
   if (!hold.ok()) {
     return absl::FailedPreconditionError(
-        refused(" has no memory: it was freed before ",
-                "the window was deregistered: ", std::string(hold.status().message())));
+        rejected(" has no memory: it was freed before ",
+                 "the window was deregistered: ", std::string(hold.status().message())));
   }
   return WindowMemory{
       .address = (*hold)->address() + place.offset, .bytes = part.bytes, .hold = *hold};

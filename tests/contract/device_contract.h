@@ -424,12 +424,12 @@ TEST_P(DeviceContract, ARangeRejectsInvalidChunks) {
   EXPECT_FALSE(device().mapper().Reserve(0).ok());
   const auto range = device().mapper().Reserve(2 * kChunk);
   ASSERT_TRUE(range.ok()) << range.status();
-  const auto refused = [&](uint64_t at, UniqueFd fd, uint64_t bytes) {
+  const auto rejected = [&](uint64_t at, UniqueFd fd, uint64_t bytes) {
     return !(*range)->Map(at, ChunkOffer(std::move(fd), bytes)).ok();
   };
-  EXPECT_TRUE(refused(0, UniqueFd(), kChunk)) << "no descriptor";
-  EXPECT_TRUE(refused(0, world_->AllocateAsDescriptor(kChunk), 2 * kChunk)) << "shorter";
-  EXPECT_TRUE(refused(1, world_->AllocateAsDescriptor(kChunk), kChunk)) << "between pages";
+  EXPECT_TRUE(rejected(0, UniqueFd(), kChunk)) << "no descriptor";
+  EXPECT_TRUE(rejected(0, world_->AllocateAsDescriptor(kChunk), 2 * kChunk)) << "shorter";
+  EXPECT_TRUE(rejected(1, world_->AllocateAsDescriptor(kChunk), kChunk)) << "between pages";
 }
 
 }  // namespace mccs

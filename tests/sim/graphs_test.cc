@@ -25,7 +25,7 @@ class Graphs {
  public:
   Graphs(SimWorld& world, SimJob& job) : world_(world), job_(job) {}
 
-  // Captures the calls on rank r; false if the daemon refuses them.
+  // Captures the calls on rank r; false if the daemon rejects them.
   bool Capture(int r, const SimCaptureSlot& place, const std::vector<SimCall>& calls) {
     SimRank& rank = job_.rank(r);
     job_.tenant(r).Capture(rank, place, calls);

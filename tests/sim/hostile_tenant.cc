@@ -253,9 +253,9 @@ void HostileTenant::Leave() {
   for (Process& process : processes_) {
     const SimRank* const comm = process.comm;
     if (comm != nullptr && comm->answered) {
-      const bool refused = comm->status.error != wire::ErrorClass::kNone;
-      if (refused) Count(RandomEvent::kHostileInitRefused);
-      if (!refused && !comm->failed()) counts_.Add(RandomEvent::kHostileCallDone, comm->done());
+      const bool rejected = comm->status.error != wire::ErrorClass::kNone;
+      if (rejected) Count(RandomEvent::kHostileInitRejected);
+      if (!rejected && !comm->failed()) counts_.Add(RandomEvent::kHostileCallDone, comm->done());
     }
     process.tenant->Kill();
     process.alive = false;

@@ -35,13 +35,13 @@ class SimQuotas : public testing::Test {
     SendQuotas(world_, 0, quotas);
     world_.RunFor(kNsPerMs);
   }
-  // Forms a communicator of one rank. Null: refused, and refusal_ is the error message.
+  // Forms a communicator of one rank. Null: rejected, and rejection_ is the error message.
   SimRank* Form(SimTenant& process) {
     EXPECT_TRUE(world_.GetUniqueId(process));
     SimRank& rank = process.Init(process.unique_id(), 1, 0);
     EXPECT_TRUE(world_.RunUntil([&] { return rank.answered; }));
-    refusal_ = rank.status.text;
-    return refusal_.empty() ? &rank : nullptr;
+    rejection_ = rank.status.text;
+    return rejection_.empty() ? &rank : nullptr;
   }
   bool Register(SimTenant& process, size_t buffer) {
     process.Register(memory_[buffer].data(), memory_[buffer].size());
@@ -49,7 +49,7 @@ class SimQuotas : public testing::Test {
     return process.BufferAt(memory_[buffer].data()) != 0;
   }
 
-  std::string refusal_;
+  std::string rejection_;
   std::array<std::array<std::byte, 4096>, 6> memory_;
   SimWorld world_;
 };
@@ -60,15 +60,15 @@ TEST_F(SimQuotas, RejectsCommunicatorsAboveTheQuota) {
   SimTenant& group = Process("uid 9", "/jobs/a/rank0");
   SimTenant& neighbor = Process("uid 9", "/jobs/b");
   SimRank* const first = Form(user);
-  ASSERT_NE(first, nullptr) << refusal_;
-  EXPECT_NE(Form(group), nullptr) << refusal_;
+  ASSERT_NE(first, nullptr) << rejection_;
+  EXPECT_NE(Form(group), nullptr) << rejection_;
   EXPECT_EQ(Form(user), nullptr);
-  EXPECT_THAT(refusal_, HasSubstr("Tenant team-a has 2 communicators on this host, and its quota "
-                                  "is 2"));
-  EXPECT_NE(Form(neighbor), nullptr) << refusal_;
+  EXPECT_THAT(rejection_, HasSubstr("Tenant team-a has 2 communicators on this host, and its quota "
+                                    "is 2"));
+  EXPECT_NE(Form(neighbor), nullptr) << rejection_;
   user.Destroy(*first);
   ASSERT_TRUE(world_.RunUntil([&] { return world_.host(0).daemon().communicators() == 2; }));
-  EXPECT_NE(Form(user), nullptr) << refusal_;
+  EXPECT_NE(Form(user), nullptr) << rejection_;
 }
 
 TEST_F(SimQuotas, RejectsMemoryAboveTheQuotaUntilAProcessEnds) {
@@ -91,7 +91,7 @@ TEST_F(SimQuotas, ChangedQuotasApplyToNewRequests) {
   EXPECT_EQ(world_.host(0).daemon().communicators(), 3u);
   EXPECT_EQ(Form(user), nullptr);
   SetQuotas({.communicators = 4});
-  EXPECT_NE(Form(user), nullptr) << refusal_;
+  EXPECT_NE(Form(user), nullptr) << rejection_;
 }
 
 // Two hosts at their limit, each running the operation that the other one delays.

@@ -22,8 +22,8 @@ namespace mccs {
   EVENT(kJobOnRestartedDaemon, "jobs on restarted daemons")                                       \
   EVENT(kProcessKilled, "processes killed")                                                       \
   EVENT(kJobLost, "jobs lost") /* it lost a rank; all other ranks got an error in time */         \
-  EVENT(kJobRefused, "jobs refused for a quota")                                                  \
-  EVENT(kRequestRefused, "operator requests rejected") /* of an operator */                       \
+  EVENT(kJobRejected, "jobs rejected for a quota")                                                \
+  EVENT(kRequestRejected, "operator requests rejected") /* of an operator */                      \
   EVENT(kTenantChanged, "Tenants changed")                                                        \
   EVENT(kDrained, "drains")                                                                       \
   EVENT(kUndrained, "undrains")                                                                   \
@@ -40,8 +40,8 @@ namespace mccs {
         "hostile communicators formed") /* its communicator formed on some daemon */              \
   EVENT(kHostileCallDone,                                                                         \
         "hostile calls completed") /* a call of one of its processes completed */                 \
-  EVENT(kHostileInitRefused,                                                                      \
-        "hostile inits refused") /* an init of one of its processes got an error */               \
+  EVENT(kHostileInitRejected,                                                                     \
+        "hostile inits rejected") /* an init of one of its processes got an error */              \
   EVENT(kNamedOtherSize,                                                                          \
         "inits with another size") /* a process and its rendezvous named different sizes */       \
   EVENT(kNamedOtherRank, "inits with another rank")                                               \

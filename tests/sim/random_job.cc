@@ -49,23 +49,23 @@ RandomJob::RandomJob(SimWorld& world, const std::vector<int>& hosts, std::mt1993
 }
 
 RandomJob::Outcome RandomJob::Form() {
-  const auto refused = [&] {
+  const auto rejected = [&] {
     for (int r = 0; r < ranks(); ++r) {
       const SimRank& rank = job_.rank(r);
       if (!rank.answered || rank.status.error == wire::ErrorClass::kNone) continue;
       why_ = rank.status.text;
       return true;
     }
-    if (job_.BufferRefused()) why_ = "buffer refused: memory quota";
+    if (job_.BufferRejected()) why_ = "buffer rejected: memory quota";
     return !why_.empty();
   };
   const bool answered = job_.Begin() && world_.RunUntil([&] {
-    return refused() || (job_.Formed() && job_.BuffersAnswered());
+    return rejected() || (job_.Formed() && job_.BuffersAnswered());
   });
   if (!answered) return Outcome::kTimedOut;
   if (why_.empty()) return Outcome::kFormed;
   End();
-  return Outcome::kRefused;
+  return Outcome::kRejected;
 }
 
 void RandomJob::End() {

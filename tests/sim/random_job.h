@@ -19,7 +19,7 @@ class RandomJob {
 
   enum class Outcome : uint8_t {
     kFormed,
-    kRefused,   // a rank or a buffer; why(): the daemon's error. All processes have ended.
+    kRejected,  // a rank or a buffer; why(): the daemon's error. All processes have ended.
     kTimedOut,  // no answer in time
   };
   Outcome Form();

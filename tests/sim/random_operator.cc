@@ -58,11 +58,11 @@ std::string RandomOperator::Apply(const std::string& text) {
   if (!read.ok()) return std::string(read.status().message());
   auto plan = PlanApply(control_.objects(), *std::move(read));
   if (!plan.ok() || !Commit(plan->next)) {
-    const bool refused = plan.ok() ||
-                         plan.status().code() == absl::StatusCode::kFailedPrecondition ||
-                         plan.status().code() == absl::StatusCode::kInvalidArgument;
-    if (!refused) return plan.status().ToString();
-    counts_.Add(RandomEvent::kRequestRefused);
+    const bool rejected = plan.ok() ||
+                          plan.status().code() == absl::StatusCode::kFailedPrecondition ||
+                          plan.status().code() == absl::StatusCode::kInvalidArgument;
+    if (!rejected) return plan.status().ToString();
+    counts_.Add(RandomEvent::kRequestRejected);
     // Without a Topology a cluster would be tested only in part.
     initialized_ = !control_.objects().OfKind(ObjectKind::kTopology).empty();
     return "";

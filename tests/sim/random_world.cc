@@ -205,10 +205,10 @@ class RandomWorld {
     switch (job.Form()) {
       case RandomJob::Outcome::kFormed:
         break;
-      case RandomJob::Outcome::kRefused:
+      case RandomJob::Outcome::kRejected:
         Expect(operator_->has_set_quotas() && absl::StrContains(job.why(), "quota"),
-               absl::StrCat(name, " is refused: ", job.why()));
-        Count(RandomEvent::kJobRefused);
+               absl::StrCat(name, " is rejected: ", job.why()));
+        Count(RandomEvent::kJobRejected);
         return;
       case RandomJob::Outcome::kTimedOut:
         Expect(false, absl::StrCat(name, " does not form in time"));

@@ -16,7 +16,7 @@
 // - No rank waits forever. If a job loses a rank, all others get an error within kErrorBoundNs: at
 //   once if its daemon died; if its process died, when they call an operation that the dead rank
 //   has not called.
-// - A job is refused only for a quota, in worlds where a Tenant has had one. An operator's request
+// - A job is rejected only for a quota, in worlds where a Tenant has had one. An operator's request
 //   is rejected only for a conflict, and then changes nothing.
 // - In the end every communicator runs the strategy that the controller wants, and the lanes of its
 //   rings leave from the wanted source ports; daemons and the controller have no state of ended

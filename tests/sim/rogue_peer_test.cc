@@ -139,7 +139,7 @@ TEST_P(RogueLeader, EndsOnlyItsCommunicatorWithAnError) {
 }
 
 std::vector<Attack> AttacksByChanges() {
-  const peer::Message refused = Prepare(ForeignAddress(2)), accepted = Prepare(OtherCosts(2));
+  const peer::Message rejected = Prepare(ForeignAddress(2)), accepted = Prepare(OtherCosts(2));
   const auto prepare = [](const std::function<void(Strategy&)>& change) {
     return std::vector{Prepare(With(OtherCosts(2), change))};
   };
@@ -152,10 +152,10 @@ std::vector<Attack> AttacksByChanges() {
   while (channels->size() < 1000) *channels->Add() = channels->Get(0);
   constexpr Stage kActive = Stage::kActive;
   return {
-      {"HoldAfterRefusal", kActive, {refused, Hold(2)}, "strategy_change.hold"},
-      {"CommitAfterRefusal", kActive, {refused, Commit(2, 0)}, "strategy_change.commit"},
-      {"MoveAfterRefusal", kActive, {Route(foreign_route), Move(2)}, "strategy_change.move"},
-      {"DoneAfterRefusal", kActive, {refused, Done(2)}, "strategy_change.done"},
+      {"HoldAfterRejection", kActive, {rejected, Hold(2)}, "strategy_change.hold"},
+      {"CommitAfterRejection", kActive, {rejected, Commit(2, 0)}, "strategy_change.commit"},
+      {"MoveAfterRejection", kActive, {Route(foreign_route), Move(2)}, "strategy_change.move"},
+      {"DoneAfterRejection", kActive, {rejected, Done(2)}, "strategy_change.done"},
       {"HoldBeforeTheLanesAreOpen",
        kActive,
        {Prepare(With(Ring(2), [](auto& s) { s.lanes.slots = 8; })), Hold(2)},
@@ -288,7 +288,7 @@ std::vector<Attack> AttacksOfALeader() {
 }
 INSTANTIATE_TEST_SUITE_P(Running, RogueLeader, testing::ValuesIn(AttacksOfALeader()), NameOfCase);
 
-// Regression: the daemon adopted lanes that it had refused to open, and aborted.
+// Regression: the daemon adopted lanes that it had rejected, and aborted.
 TEST_F(RoguePeerTest, LeaderThatContinuesARejectedChangeEndsOnlyItsCommunicator) {
   ASSERT_TRUE(rogue_.StartAsLeader());
   ASSERT_NO_FATAL_FAILURE(Reach(Stage::kActive));
@@ -299,7 +299,7 @@ TEST_F(RoguePeerTest, LeaderThatContinuesARejectedChangeEndsOnlyItsCommunicator)
   rogue_.Send(Commit(2, 0));
   EXPECT_THAT(rogue_.failure(),
               HasSubstr("host rogue sent strategy_change.hold: unexpected order"));
-  EXPECT_THAT(rogue_.failure(), HasSubstr("in state refused"));
+  EXPECT_THAT(rogue_.failure(), HasSubstr("in state rejected"));
 }
 
 // ---- A member -----------------------------------------------------------------------------------

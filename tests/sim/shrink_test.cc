@@ -123,18 +123,18 @@ TEST(SimShrink, RejectsFailedParentWithoutAbortFlagAndInvalidLists) {
   auto [world, parent] = JobWorld({.seed = 2, .hosts = 2}, {0, 1, 1}, kBytes);
   for (const std::vector<int>& list :
        std::vector<std::vector<int>>{{}, {0}, {3}, {-1}, {1, 1}, {1, 2, 1, 2}}) {
-    const SimRank& refused = parent.tenant(0).Shrink(parent.rank(0), list);
-    ASSERT_TRUE(world.RunUntil([&] { return refused.answered; }, kNsPerSec));
-    EXPECT_EQ(refused.status.error, wire::ErrorClass::kInvalidArgument) << refused.status.text;
+    const SimRank& rejected = parent.tenant(0).Shrink(parent.rank(0), list);
+    ASSERT_TRUE(world.RunUntil([&] { return rejected.answered; }, kNsPerSec));
+    EXPECT_EQ(rejected.status.error, wire::ErrorClass::kInvalidArgument) << rejected.status.text;
   }
   EXPECT_EQ(parent.Run(OpKind::kAllReduce, 1000), "");
   parent.PostAll(OpKind::kAllReduce, 60'000);
   world.RunFor(50 * kNsPerUs);
   parent.tenant(2).Kill();
   ASSERT_TRUE(parent.RunUntilFailed({0}, kNsPerSec));
-  const SimRank& refused = parent.tenant(0).Shrink(parent.rank(0), {2});
-  ASSERT_TRUE(world.RunUntil([&] { return refused.answered; }, kNsPerSec));
-  EXPECT_THAT(refused.status.text, HasSubstr("NCCL_SHRINK_ABORT"));
+  const SimRank& rejected = parent.tenant(0).Shrink(parent.rank(0), {2});
+  ASSERT_TRUE(world.RunUntil([&] { return rejected.answered; }, kNsPerSec));
+  EXPECT_THAT(rejected.status.text, HasSubstr("NCCL_SHRINK_ABORT"));
 }
 
 TEST(SimShrink, LongListIsSentInParts) {

@@ -88,7 +88,7 @@ bool SimJob::BuffersAnswered() const {
   });
 }
 
-bool SimJob::BufferRefused() const {
+bool SimJob::BufferRejected() const {
   return std::ranges::any_of(members_, [](const Member& m) {
     return std::ranges::any_of(std::array{m.input.data(), m.output.data()}, [&](const float* at) {
       const auto* memory = reinterpret_cast<const std::byte*>(at);

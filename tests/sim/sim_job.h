@@ -27,9 +27,9 @@ class SimJob {
   // The same in two steps: Begin requests the communicator, Formed reports whether it is formed.
   bool Begin(uint32_t init_timeout_ms = 0);
   bool Formed() const;
-  // Whether the daemons have answered all registrations; whether they refused any of them.
+  // Whether the daemons have answered all registrations; whether they rejected any of them.
   bool BuffersAnswered() const;
-  bool BufferRefused() const;
+  bool BufferRejected() const;
   bool Ended() const;  // every rank's Destroy or Abort is answered
   int ranks() const { return static_cast<int>(members_.size()); }
   SimRank& rank(int r) { return *members_[static_cast<size_t>(r)].rank; }

@@ -118,7 +118,7 @@ class SimTenant {
   bool has_unique_id() const { return unique_id_.magic != 0; }
   const wire::UniqueId& unique_id() const { return unique_id_; }
 
-  // Registers `bytes` bytes at `memory`. BufferAt: the id once answered; 0 if pending or refused.
+  // Registers `bytes` bytes at `memory`. BufferAt: the id once answered; 0 if pending or rejected.
   void Register(std::byte* memory, uint64_t bytes);
   uint32_t BufferAt(const std::byte* memory) const;
   bool HasAnswerFor(const std::byte* memory) const { return buffers_.contains(memory); }

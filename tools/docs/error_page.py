@@ -14,7 +14,7 @@ COMPONENTS = [
 ]
 SHORTEST = 12  # letters of a message; shorter ones are parts of others
 
-CALL = re.compile(r"absl::(\w+)Error\(|[.>](Refuse|RefuseItem)\(|return (ArgumentError)\(")
+CALL = re.compile(r"absl::(\w+)Error\(|[.>](Reject|RejectItem)\(|return (ArgumentError)\(")
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 # x ? "one" : "other" is a value.
 CHOICE = re.compile(r'\?\s*(?:"(?:[^"\\]|\\.)*"\s*)+:\s*(?:"(?:[^"\\]|\\.)*"\s*)+')
@@ -98,7 +98,7 @@ def messages_of(path):
     for call in CALL.finditer(text):
         inside = arguments(text, call.end())
         if call[2] or call[3]:
-            inside = without_first(inside, 2 if call[2] == "RefuseItem" else 1)
+            inside = without_first(inside, 2 if call[2] == "RejectItem" else 1)
         message = message_of(inside)
         if len(re.sub(r"\W", "", message)) >= SHORTEST:
             found.append((call[1] or "InvalidArgument", message))

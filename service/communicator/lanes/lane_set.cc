@@ -240,7 +240,7 @@ void LaneSet::Accept(const Preamble& preamble, std::unique_ptr<Connection> conne
   }
   auto incoming = FindOrMakeIncoming(preamble.channel, preamble.from_host);
   if (!incoming.ok()) {
-    refused_memory_.Update(incoming.status());
+    rejected_memory_.Update(incoming.status());
     return;
   }
   (*incoming)->Attach(std::move(connection));
@@ -249,7 +249,7 @@ void LaneSet::Accept(const Preamble& preamble, std::unique_ptr<Connection> conne
 // ---- Turns of the engine ------------------------------------------------------------------------
 
 absl::StatusOr<bool> LaneSet::Poll() {
-  MCCS_RETURN_IF_ERROR(refused_memory_);
+  MCCS_RETURN_IF_ERROR(rejected_memory_);
   bool moved = false;
   for (const auto& lane : incoming_) MCCS_RETURN_IF_ERROR(lane->Poll(&moved));
   for (const auto& lane : outgoing_) MCCS_RETURN_IF_ERROR(lane->Poll(&moved));
@@ -274,7 +274,7 @@ void LaneSet::MarkDeparted(HostIndex host) {
 
 MonotonicNs LaneSet::NextDeadline() const {
   MonotonicNs next = std::numeric_limits<MonotonicNs>::max();
-  if (!refused_memory_.ok()) return 0;
+  if (!rejected_memory_.ok()) return 0;
   for (const auto& lane : outgoing_) next = std::min(next, lane->NextDeadline());
   for (const auto& lane : incoming_) next = std::min(next, lane->NextDeadline());
   return next;

@@ -171,10 +171,10 @@ class LaneSet final : public LaneDirectory {
   MessageListener message_listener_;
   std::optional<RateLimits> rate_limits_;
   const std::shared_ptr<LaneMemory> memory_;
-  uint64_t memory_bytes_ = 0;    // of `memory_`, for slots and staging here
-  uint64_t reserved_bytes_ = 0;  // of these, not allocated yet
-  absl::Status refused_memory_;  // for a lane that a peer opened
-  bool idle_ = false;            // the last Poll moved nothing
+  uint64_t memory_bytes_ = 0;     // of `memory_`, for slots and staging here
+  uint64_t reserved_bytes_ = 0;   // of these, not allocated yet
+  absl::Status rejected_memory_;  // for a lane that a peer opened
+  bool idle_ = false;             // the last Poll moved nothing
 };
 
 }  // namespace mccs

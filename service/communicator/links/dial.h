@@ -43,7 +43,7 @@ class Dial {
  public:
   Dial(const PeerAccess& access, const DialOptions& options);
 
-  // The stream when it is authenticated; null until then. An error (refused, timed out, peer not
+  // The stream when it is authenticated; null until then. An error (rejected, timed out, peer not
   // authenticated) names the peer and is permanent.
   absl::StatusOr<std::unique_ptr<Connection>> Poll();
   // When Poll has work even if no byte arrives; 0: at once.

@@ -139,21 +139,21 @@ void Forming::Join(const JoinRequest& request) {
 // The rendezvous also compares the sizes, but it may be the tenant's own.
 absl::Status Forming::CheckAgreement(const JoinRequest& request) const {
   const int rank = request.rank.rank();
-  const auto refuse = [&](const auto&... why) {
+  const auto reject = [&](const auto&... why) {
     return absl::InvalidArgumentError(
         absl::StrCat("mismatched ranks on host ", env_.position.host, ": ", why...));
   };
   if (request.ranks != expected_.ranks) {
-    return refuse("rank ", rank, " joins with ", request.ranks, " ranks, rank ",
+    return reject("rank ", rank, " joins with ", request.ranks, " ranks, rank ",
                   expected_.locals.front().value(), " with ", expected_.ranks,
                   "; start all ranks with the same size");
   }
   if (rank < 0 || rank >= expected_.ranks) {
-    return refuse("rank ", rank, " is out of range for a communicator of ", expected_.ranks,
+    return reject("rank ", rank, " is out of range for a communicator of ", expected_.ranks,
                   " ranks");
   }
   if (request.roster != known_roster_) {
-    return refuse("rank ", rank, " joins by a unique id, other ranks by ncclCommSplit");
+    return reject("rank ", rank, " joins by a unique id, other ranks by ncclCommSplit");
   }
   return absl::OkStatus();
 }

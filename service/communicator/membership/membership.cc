@@ -22,15 +22,15 @@ std::string Membership::HostNames(const std::vector<HostIndex>& hosts) const {
 }
 
 absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectation& expected) {
-  auto refuse = [](const auto&... what) {
+  auto reject = [](const auto&... what) {
     return absl::DataLossError(absl::StrCat("invalid roster from the rendezvous: ", what...));
   };
   if (roster.comm_id() == 0 || (!expected.any_id && CommId(roster.comm_id()) != expected.id)) {
-    return refuse("it is for communicator ", FormatCommId(CommId(roster.comm_id())));
+    return reject("it is for communicator ", FormatCommId(CommId(roster.comm_id())));
   }
-  if (roster.tenant() != expected.tenant) return refuse("it is for another tenant");
+  if (roster.tenant() != expected.tenant) return reject("it is for another tenant");
   if (roster.hosts_size() < 1 || roster.hosts_size() > kMaxHosts) {
-    return refuse("it has ", roster.hosts_size(), " hosts: expected 1 to ", kMaxHosts);
+    return reject("it has ", roster.hosts_size(), " hosts: expected 1 to ", kMaxHosts);
   }
   Membership members;
   std::vector<HostIndex> host_of(static_cast<size_t>(expected.ranks), HostIndex(-1));
@@ -39,7 +39,7 @@ absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectat
     const peer::HostInfo& host = roster.hosts(h);
     if (host.ranks_size() < 1 || host.ranks_size() > kMaxLocalRanks ||
         host.endpoint_port() > 65535) {
-      return refuse("host ", host.name(), " has ", host.ranks_size(), " ranks (expected 1 to ",
+      return reject("host ", host.name(), " has ", host.ranks_size(), " ranks (expected 1 to ",
                     kMaxLocalRanks, ") and port ", host.endpoint_port());
     }
     std::vector<Rank>& of_host = members.layout.hosts.emplace_back();
@@ -47,7 +47,7 @@ absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectat
       const Rank rank(info.rank());
       if (rank.value() < 0 || rank.value() >= expected.ranks ||
           host_of[rank.value()].value() >= 0 || (!of_host.empty() && rank < of_host.back())) {
-        return refuse("rank ", rank.value(), " of ", expected.ranks,
+        return reject("rank ", rank.value(), " of ", expected.ranks,
                       " is out of range, duplicate or out of order");
       }
       host_of[rank.value()] = HostIndex(h);
@@ -55,20 +55,20 @@ absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectat
       ++ranks;
     }
   }
-  if (ranks != expected.ranks) return refuse("it has ", ranks, " ranks, expected ", expected.ranks);
+  if (ranks != expected.ranks) return reject("it has ", ranks, " ranks, expected ", expected.ranks);
   members.leader = host_of[0];
   members.self = host_of[static_cast<size_t>(expected.locals.front().value())];
   std::vector<Rank> locals = expected.locals;
   std::sort(locals.begin(), locals.end());
   if (members.layout.hosts[members.self.value()] != locals) {
-    return refuse("the ranks of this host differ from those that joined here");
+    return reject("the ranks of this host differ from those that joined here");
   }
   // The roster's parts are sent on, to the controller and in other rosters.
   roster.DiscardUnknownFields();
   members.roster = std::move(roster);
   const Endpoint endpoint = members.EndpointOf(members.self);
   if (members.HostName(members.self) != expected.host || endpoint != expected.endpoint) {
-    return refuse("it lists host ", expected.host, " at ", ToString(expected.endpoint), " as ",
+    return reject("it lists host ", expected.host, " at ", ToString(expected.endpoint), " as ",
                   members.HostName(members.self), " at ", ToString(endpoint));
   }
   return members;

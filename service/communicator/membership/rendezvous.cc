@@ -17,7 +17,7 @@ namespace {
 // Short enough that an init with a timeout of 1 s can name the missing ranks.
 constexpr int64_t kProgressEveryNs = 200 * kNsPerMs;
 
-peer::Message RefusedMessage(const absl::Status& why) {
+peer::Message RejectedMessage(const absl::Status& why) {
   peer::Message message;
   message.mutable_rejected()->set_error_code(static_cast<uint32_t>(why.code()));
   message.mutable_rejected()->set_message(std::string(why.message()));
@@ -289,13 +289,13 @@ void Rendezvous::SendRoster(CommId id, Meeting& meeting) {
 }
 
 void Rendezvous::RejectHost(JoiningHost& joining_host, const absl::Status& why) {
-  joining_host.link->Send(RefusedMessage(why));
+  joining_host.link->Send(RejectedMessage(why));
   closing_links_.push_back({std::move(joining_host.link), clock_.Now() + kMeetingCloseTimeoutNs});
 }
 
 void Rendezvous::RejectMeeting(CommId id, Meeting& meeting, const absl::Status& why) {
   log_.Warning("communicator ", FormatCommId(id), " cannot form: ", std::string(why.message()));
-  const peer::Message message = RefusedMessage(why);
+  const peer::Message message = RejectedMessage(why);
   for (JoiningHost& joining_host : meeting.joining_hosts) joining_host.link->Send(message);
   meeting.over = true;
 }

@@ -145,13 +145,13 @@ void Splits::SendFailure(uint64_t number, const absl::Status& why) {
 // ---- The result ---------------------------------------------------------------------------------
 
 absl::Status Splits::TakeTable(const peer::SplitTable& table) {
-  auto refuse = [&](const auto&... why) {
+  auto reject = [&](const auto&... why) {
     return absl::DataLossError(
         absl::StrCat("invalid table of split #", table.number(), ": ", why...));
   };
   if (static_cast<size_t>(table.colors_size()) != ranks() ||
       static_cast<size_t>(table.keys_size()) != ranks()) {
-    return refuse(table.colors_size(), " colors for ", ranks(), " ranks");
+    return reject(table.colors_size(), " colors for ", ranks(), " ranks");
   }
   std::vector<SplitChoice> choices;
   for (int r = 0; r < table.colors_size(); ++r) {
@@ -163,7 +163,7 @@ absl::Status Splits::TakeTable(const peer::SplitTable& table) {
     if (waiting.number != table.number()) continue;
     const SplitChoice& choice = choices[static_cast<size_t>(waiting.call.rank.value())];
     if (choice != waiting.call.choice) {
-      return refuse("it differs from the call of rank ", waiting.call.rank.value());
+      return reject("it differs from the call of rank ", waiting.call.rank.value());
     }
     SplitResult& result =
         results.emplace_back(SplitResult{.port = waiting.call.port,
@@ -183,7 +183,7 @@ absl::Status Splits::TakeTable(const peer::SplitTable& table) {
   }
   const Membership& members = *formation_.members;
   if (results.size() != members.layout.hosts[static_cast<size_t>(members.self.value())].size()) {
-    return refuse("not all ranks of this host have called");
+    return reject("not all ranks of this host have called");
   }
   std::erase_if(waiting_, [&](const Waiting& w) { return w.number == table.number(); });
   std::ranges::move(results, std::back_inserter(results_));

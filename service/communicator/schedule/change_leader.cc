@@ -71,7 +71,7 @@ peer::StrategyChange ChangeLeader::Begin(const Strategy& current, MonotonicNs no
   const Strategy strategy = *std::exchange(proposal_, std::nullopt);
   difference_ = Compare(current, strategy);
   newest_ = strategy.epoch;
-  refused_because_.clear();
+  rejected_because_.clear();
   prepare_by_ = now + kPrepareTimeoutNs;
   peer::StrategyChange order = Step(Stage::kPreparing);
   const bool routes = difference_ == StrategyDifference::kRoutes;
@@ -100,8 +100,8 @@ absl::Status ChangeLeader::OnAnswer(HostIndex from, const peer::StrategyChangeAn
   answered_[static_cast<size_t>(from.value())] =
       answer.has_rejected() ? Answered::kRejected : Answered::kYes;
   if (answer.has_rejected()) {
-    refused_because_ = absl::StrCat("host ", options_.name_of(from), ": ",
-                                    std::string(StatusFromPeer(0, answer.rejected()).message()));
+    rejected_because_ = absl::StrCat("host ", options_.name_of(from), ": ",
+                                     std::string(StatusFromPeer(0, answer.rejected()).message()));
   }
   return absl::OkStatus();
 }
@@ -143,7 +143,7 @@ bool ChangeLeader::AllHaveAnswered() const {
 }
 
 std::string ChangeLeader::PrepareError(MonotonicNs now) const {
-  if (!refused_because_.empty()) return refused_because_;
+  if (!rejected_because_.empty()) return rejected_because_;
   std::vector<std::string> missing;
   for (int h = 0; h < options_.hosts; ++h) {
     if (vote_.HasLeft(HostIndex(h))) {

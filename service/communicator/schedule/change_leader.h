@@ -55,10 +55,10 @@ class ChangeLeader {
   // The legal answers in each stage, one per host; any other is kDataLoss (IsExpected):
   //
   //   stage        answers               late answers that are ignored
-  //   kIdle        none                  prepared, refused, for a dropped epoch
-  //   kPreparing   prepared or refused;  the same
-  //                refused after prepared: its lanes broke
-  //   kHolding     started               the same; refused, if lanes broke before hold arrived
+  //   kIdle        none                  prepared, rejected, for a dropped epoch
+  //   kPreparing   prepared or rejected;  the same
+  //                rejected after prepared: its lanes broke
+  //   kHolding     started               the same; rejected, if lanes broke before hold arrived
   //   kSwitching   drained               the same as in kIdle
   enum class Stage : uint8_t { kIdle, kPreparing, kHolding, kSwitching };
   enum class Answered : uint8_t { kNothing, kYes, kRejected };
@@ -82,7 +82,7 @@ class ChangeLeader {
   std::vector<Answered> answered_;  // by HostIndex, in kPreparing and kSwitching
   BoundaryVote vote_;               // in kHolding
   MonotonicNs prepare_by_ = 0;
-  std::string refused_because_;
+  std::string rejected_because_;
 };
 
 }  // namespace mccs

@@ -13,7 +13,7 @@ namespace mccs {
 namespace {
 
 // By StrategyChange::Phase.
-constexpr const char* kPhaseNames[] = {"none", "opening",   "opened",   "refused", "broken",
+constexpr const char* kPhaseNames[] = {"none", "opening",   "opened",   "rejected", "broken",
                                        "held", "committed", "draining", "drained"};
 
 }  // namespace

@@ -65,17 +65,17 @@ absl::Status ValidateOtherLanes(const ChannelStrategy& channel, size_t index) {
   std::vector<std::pair<HostIndex, HostIndex>> seen;
   seen.reserve(channel.other_lanes.size());
   for (const LanePort& lane : channel.other_lanes) {
-    const auto refuse = [&](const std::string& why) {
+    const auto reject = [&](const std::string& why) {
       return absl::InvalidArgumentError(absl::StrCat("strategy: channel ", index, ": lane from ",
                                                      lane.from.value(), " to ", lane.to.value(),
                                                      " among the other lanes ", why));
     };
     if (!known(lane.from) || !known(lane.to) || lane.from == lane.to) {
-      return refuse(absl::StrCat("is not between two of ", hosts, " hosts"));
+      return reject(absl::StrCat("is not between two of ", hosts, " hosts"));
     }
     const size_t from = position[static_cast<size_t>(lane.from.value())];
     if (channel.ring[(from + 1) % channel.ring.size()] == lane.to) {
-      return refuse("is a ring lane: set its port in source_ports");
+      return reject("is a ring lane: set its port in source_ports");
     }
     seen.emplace_back(lane.from, lane.to);
   }

@@ -350,8 +350,8 @@ TEST(AgentRoundTrip, RejectsWrongClockAndWrongTopologyWithAReason) {
   }));
   EXPECT_FALSE(late.connected());
   // The daemon's log contains it too.
-  const auto refusal = [&] { return log_of_lost.text().find("but there is no such Topology"); };
-  EXPECT_TRUE(Eventually([&] { return refusal() != std::string::npos; })) << log_of_lost.text();
+  const auto rejection = [&] { return log_of_lost.text().find("but there is no such Topology"); };
+  EXPECT_TRUE(Eventually([&] { return rejection() != std::string::npos; })) << log_of_lost.text();
   EXPECT_EQ(log_of_lost.text().find("CANCELLED"), std::string::npos) << log_of_lost.text();
 }
 
@@ -370,7 +370,7 @@ TEST(AgentRoundTrip, WithoutAControllerNothingBlocksAndTheAgentStopsAtOnce) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
 }
 
-TEST(AgentRoundTrip, AnAgentWithoutNameOrControllerIsRefused) {
+TEST(AgentRoundTrip, AnAgentWithoutNameOrControllerIsRejected) {
   EXPECT_EQ(TestAgent("", "h1").started().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(TestAgent("127.0.0.1:1", "").started().code(), absl::StatusCode::kInvalidArgument);
 }

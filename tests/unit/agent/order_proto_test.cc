@@ -38,21 +38,23 @@ TEST(ProbeProto, ConvertsAFlow) {
 }
 
 TEST(ProbeProto, RejectsInvalidFlows) {
-  const auto refusal = [](const std::function<void(agent::v1::ProbeFlow*)>& spoil) {
+  const auto rejection = [](const std::function<void(agent::v1::ProbeFlow*)>& spoil) {
     agent::v1::Probe message = Message();
     spoil(message.mutable_flows(0));
     const auto tasks = ProbeTasksFromProto(message);
     EXPECT_EQ(tasks.status().code(), absl::StatusCode::kInvalidArgument);
     return std::string(tasks.status().message());
   };
-  EXPECT_THAT(refusal([](auto* flow) { flow->set_source("h1"); }), HasSubstr("'h1'"));
-  EXPECT_THAT(refusal([](auto* flow) { flow->set_destination("fd00::1"); }), HasSubstr("fd00::1"));
-  EXPECT_THAT(refusal([](auto* flow) { flow->set_protocol(1); }), HasSubstr("protocol 1"));
-  EXPECT_THAT(refusal([](auto* flow) { flow->set_protocol(6 + 256); }), HasSubstr("protocol 262"));
-  EXPECT_THAT(refusal([](auto* flow) { flow->set_source_port(0); }), HasSubstr("port 0"));
-  EXPECT_THAT(refusal([](auto* flow) { flow->set_destination_port(65536); }), HasSubstr("65536"));
-  EXPECT_THAT(refusal([](auto* flow) { flow->set_switches(0); }), HasSubstr("0 switches"));
-  EXPECT_THAT(refusal([](auto* flow) { flow->set_switches(17); }), HasSubstr("17 switches"));
+  EXPECT_THAT(rejection([](auto* flow) { flow->set_source("h1"); }), HasSubstr("'h1'"));
+  EXPECT_THAT(rejection([](auto* flow) { flow->set_destination("fd00::1"); }),
+              HasSubstr("fd00::1"));
+  EXPECT_THAT(rejection([](auto* flow) { flow->set_protocol(1); }), HasSubstr("protocol 1"));
+  EXPECT_THAT(rejection([](auto* flow) { flow->set_protocol(6 + 256); }),
+              HasSubstr("protocol 262"));
+  EXPECT_THAT(rejection([](auto* flow) { flow->set_source_port(0); }), HasSubstr("port 0"));
+  EXPECT_THAT(rejection([](auto* flow) { flow->set_destination_port(65536); }), HasSubstr("65536"));
+  EXPECT_THAT(rejection([](auto* flow) { flow->set_switches(0); }), HasSubstr("0 switches"));
+  EXPECT_THAT(rejection([](auto* flow) { flow->set_switches(17); }), HasSubstr("17 switches"));
   agent::v1::Probe many = Message();
   while (many.flows_size() <= static_cast<int>(kMaxProbeTasks)) *many.add_flows() = many.flows(0);
   EXPECT_FALSE(ProbeTasksFromProto(many).ok());

@@ -154,14 +154,14 @@ TEST(ExchangePlan, RejectsTooManySteps) {
 
 TEST(ExchangePlan, RejectsUnsupportedKeys) {
   const Layout layout = BlockLayout({2, 2});
-  const auto refusal = [&](const PlanKey& key) {
+  const auto rejection = [&](const PlanKey& key) {
     return std::string(BuildPlan(key, layout, VariedOrders(2, 1), HostIndex(0)).status().message());
   };
-  EXPECT_THAT(refusal(KeyOf(OpKind::kGather, Rank(4))), HasSubstr("root 4"));
+  EXPECT_THAT(rejection(KeyOf(OpKind::kGather, Rank(4))), HasSubstr("root 4"));
   PlanKey scaled = KeyOf(OpKind::kAllToAll);
   scaled.scaled = true;
-  EXPECT_THAT(refusal(scaled), HasSubstr("takes no scale"));
-  EXPECT_THAT(refusal({.kind = OpKind::kAllToAll, .algorithm = Algorithm::kRing}),
+  EXPECT_THAT(rejection(scaled), HasSubstr("takes no scale"));
+  EXPECT_THAT(rejection({.kind = OpKind::kAllToAll, .algorithm = Algorithm::kRing}),
               HasSubstr("all_to_all: unsupported by algorithm 'ring' over 2 hosts"));
 }
 

@@ -151,8 +151,8 @@ TEST(RingPlan, FollowsTheOrderOfItsChannel) {
 }
 
 // The error message.
-std::string Refusal(const PlanKey& key, const Layout& layout, const ChannelOrders& orders,
-                    int self = 0) {
+std::string Rejection(const PlanKey& key, const Layout& layout, const ChannelOrders& orders,
+                      int self = 0) {
   const auto plan = BuildPlan(key, layout, orders, HostIndex(self));
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
   return std::string(plan.status().message());
@@ -163,35 +163,35 @@ TEST(RingPlan, RejectsUnsupportedKeys) {
   const ChannelOrders orders = VariedOrders(2, 2);
   const PlanKey good{.kind = OpKind::kAllReduce};
   for (OpKind kind : {OpKind::kNone, OpKind::kSend, OpKind::kRecv}) {
-    EXPECT_THAT(Refusal({.kind = kind}, layout, orders), HasSubstr("no algorithm supports it"));
+    EXPECT_THAT(Rejection({.kind = kind}, layout, orders), HasSubstr("no algorithm supports it"));
   }
-  EXPECT_THAT(Refusal({.kind = OpKind::kBroadcast, .root = Rank(4)}, layout, orders),
+  EXPECT_THAT(Rejection({.kind = OpKind::kBroadcast, .root = Rank(4)}, layout, orders),
               HasSubstr("root 4"));
-  EXPECT_THAT(Refusal({.kind = OpKind::kBroadcast, .root = Rank(-1)}, layout, orders),
+  EXPECT_THAT(Rejection({.kind = OpKind::kBroadcast, .root = Rank(-1)}, layout, orders),
               HasSubstr("root -1"));
-  EXPECT_THAT(Refusal({.kind = OpKind::kAllGather, .scaled = true}, layout, orders),
+  EXPECT_THAT(Rejection({.kind = OpKind::kAllGather, .scaled = true}, layout, orders),
               HasSubstr("takes no scale"));
-  EXPECT_THAT(Refusal(good, layout, orders, 2), HasSubstr("host 2"));
-  EXPECT_THAT(Refusal(good, layout, {}), HasSubstr("at least one ring"));
-  EXPECT_THAT(Refusal(good, layout, VariedOrders(3, 1)), HasSubstr("channel 0"));
-  EXPECT_THAT(Refusal(good, layout, {{orders.rings[0], {HostIndex(1), HostIndex(1)}}}),
+  EXPECT_THAT(Rejection(good, layout, orders, 2), HasSubstr("host 2"));
+  EXPECT_THAT(Rejection(good, layout, {}), HasSubstr("at least one ring"));
+  EXPECT_THAT(Rejection(good, layout, VariedOrders(3, 1)), HasSubstr("channel 0"));
+  EXPECT_THAT(Rejection(good, layout, {{orders.rings[0], {HostIndex(1), HostIndex(1)}}}),
               HasSubstr("channel 1"));
 }
 
 TEST(RingPlan, RejectsInvalidLayouts) {
   const PlanKey good{.kind = OpKind::kAllReduce};
-  EXPECT_THAT(Refusal(good, {}, VariedOrders(1, 1)), HasSubstr("layout with 0 hosts"));
-  EXPECT_THAT(Refusal(good, BlockLayout(std::vector<int>(kMaxHosts + 1, 1)), VariedOrders(1, 1)),
+  EXPECT_THAT(Rejection(good, {}, VariedOrders(1, 1)), HasSubstr("layout with 0 hosts"));
+  EXPECT_THAT(Rejection(good, BlockLayout(std::vector<int>(kMaxHosts + 1, 1)), VariedOrders(1, 1)),
               HasSubstr("layout with 4097 hosts"));
-  EXPECT_THAT(Refusal(good, BlockLayout({1, 0}), VariedOrders(2, 1)),
+  EXPECT_THAT(Rejection(good, BlockLayout({1, 0}), VariedOrders(2, 1)),
               HasSubstr("host 1 has 0 ranks"));
-  EXPECT_THAT(Refusal(good, BlockLayout({kMaxLocalRanks + 1}), VariedOrders(1, 1)),
+  EXPECT_THAT(Rejection(good, BlockLayout({kMaxLocalRanks + 1}), VariedOrders(1, 1)),
               HasSubstr("129 ranks"));
-  EXPECT_THAT(Refusal(good, Layout{{{Rank(0)}, {Rank(0)}}}, VariedOrders(2, 1)),
+  EXPECT_THAT(Rejection(good, Layout{{{Rank(0)}, {Rank(0)}}}, VariedOrders(2, 1)),
               HasSubstr("rank 0 of host 1"));
-  EXPECT_THAT(Refusal(good, Layout{{{Rank(1), Rank(0)}}}, VariedOrders(1, 1)),
+  EXPECT_THAT(Rejection(good, Layout{{{Rank(1), Rank(0)}}}, VariedOrders(1, 1)),
               HasSubstr("out of order"));
-  EXPECT_THAT(Refusal(good, Layout{{{Rank(0), Rank(2)}}}, VariedOrders(1, 1)),
+  EXPECT_THAT(Rejection(good, Layout{{{Rank(0), Rank(2)}}}, VariedOrders(1, 1)),
               HasSubstr("rank 2 of host 0"));
 }
 

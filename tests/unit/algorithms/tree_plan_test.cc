@@ -135,22 +135,22 @@ TEST(DirectPlan, AnAllReduceIsOneRound) {
 }
 
 TEST(Plans, RejectUnsupportedAlgorithms) {
-  const auto refusal = [](const PlanKey& key, int hosts) {
+  const auto rejection = [](const PlanKey& key, int hosts) {
     const Layout layout = BlockLayout(std::vector<int>(static_cast<size_t>(hosts), 1));
     return std::string(
         BuildPlan(key, layout, VariedOrders(hosts, 1), HostIndex(0)).status().message());
   };
   const PlanKey tree{.kind = OpKind::kAllReduce, .algorithm = Algorithm::kTree};
-  EXPECT_THAT(refusal(tree, 2),
+  EXPECT_THAT(rejection(tree, 2),
               HasSubstr("all_reduce: unsupported by algorithm 'tree' over 2 hosts"));
-  EXPECT_EQ(refusal(tree, 3), "");
-  EXPECT_EQ(refusal(tree, kMaxHosts), "");
-  EXPECT_THAT(refusal({.kind = OpKind::kAllGather, .algorithm = Algorithm::kTree}, 4),
+  EXPECT_EQ(rejection(tree, 3), "");
+  EXPECT_EQ(rejection(tree, kMaxHosts), "");
+  EXPECT_THAT(rejection({.kind = OpKind::kAllGather, .algorithm = Algorithm::kTree}, 4),
               HasSubstr("all_gather: unsupported by algorithm 'tree'"));
   const PlanKey direct{.kind = OpKind::kAllReduce, .algorithm = Algorithm::kDirect};
-  EXPECT_EQ(refusal(direct, kMaxDirectHosts), "");
-  EXPECT_THAT(refusal(direct, kMaxDirectHosts + 1), HasSubstr("algorithm 'direct' over 129"));
-  EXPECT_THAT(refusal(direct, 1), HasSubstr("over 1 hosts"));
+  EXPECT_EQ(rejection(direct, kMaxDirectHosts), "");
+  EXPECT_THAT(rejection(direct, kMaxDirectHosts + 1), HasSubstr("algorithm 'direct' over 129"));
+  EXPECT_THAT(rejection(direct, 1), HasSubstr("over 1 hosts"));
 }
 
 }  // namespace tree_plan_test

@@ -33,7 +33,7 @@ std::string Get(const std::string& endpoint, const std::string& path) {
   at.sin_family = AF_INET;
   at.sin_port = htons(static_cast<uint16_t>(port));
   at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(socket.get(), reinterpret_cast<sockaddr*>(&at), sizeof(at)) != 0) return "refused";
+  if (connect(socket.get(), reinterpret_cast<sockaddr*>(&at), sizeof(at)) != 0) return "rejected";
   const std::string request = "GET " + path + " HTTP/1.0\r\n\r\n";
   if (write(socket.get(), request.data(), request.size()) < 0) return "not written";
   std::string answer;
@@ -64,7 +64,7 @@ TEST(MetricsServer, AnAddressInUseIsNamed) {
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("metrics_listen"));
 }
 
-TEST(MetricsServer, AnAddressOfAnotherMachineIsRefused) {
+TEST(MetricsServer, AnAddressOfAnotherMachineIsRejected) {
   EXPECT_TRUE(absl::IsUnavailable(MetricsServer::Start("192.0.2.1:0", OneNumber).status()));
 }
 
@@ -75,7 +75,7 @@ TEST(MetricsServer, FreesItsPortWhenDestroyed) {
     ASSERT_TRUE(first.ok()) << first.status();
     endpoint = (*first)->endpoint();
   }
-  EXPECT_EQ(Get(endpoint, "/metrics"), "refused");
+  EXPECT_EQ(Get(endpoint, "/metrics"), "rejected");
   EXPECT_TRUE(MetricsServer::Start(endpoint, OneNumber).ok());
 }
 

@@ -139,7 +139,7 @@ TEST(Yaml, ReportsTheCallersErrorWithPosition) {
   for (YamlReader& item : items) {
     int32_t n = 0;
     item.Field("n", &n);
-    if (n < 0) item.Refuse("n", "n must not be negative");
+    if (n < 0) item.Reject("n", "n must not be negative");
   }
   EXPECT_EQ(yaml->Finish().message(), "x.yaml:3:8: n must not be negative");
 }
@@ -150,9 +150,9 @@ TEST(Yaml, RatesHaveAUnitAndAreAboveZero) {
   ASSERT_TRUE(yaml.ok());
   uint64_t a = 0, b = 7, c = 7;
   yaml->BitRate("a", &a);
-  EXPECT_FALSE(yaml->Refused());
+  EXPECT_FALSE(yaml->Rejected());
   yaml->BitRate("b", &b);
-  EXPECT_TRUE(yaml->Refused());
+  EXPECT_TRUE(yaml->Rejected());
   yaml->BitRate("c", &c);
   EXPECT_EQ(a, 2'500'000'000u);
   EXPECT_EQ(b, 7u);
@@ -175,9 +175,9 @@ TEST(Yaml, ReportsAnInvalidItemWithPosition) {
   yaml->Field("lines", &lines);
   EXPECT_EQ(yaml->Line("lines"), 3);
   EXPECT_EQ(yaml->Line("absent"), 1);
-  yaml->RefuseItem("names", 1, "no b");
-  yaml->RefuseItem("names", 2, "too few");
-  yaml->RefuseItem("lines", 0, "no list");
+  yaml->RejectItem("names", 1, "no b");
+  yaml->RejectItem("names", 2, "too few");
+  yaml->RejectItem("lines", 0, "no list");
   EXPECT_EQ(yaml->Finish().message(), "x.yaml:1:8: too few\nx.yaml:2:9: no b\nx.yaml:3:8: no list");
 }
 

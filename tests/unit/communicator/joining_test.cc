@@ -44,7 +44,7 @@ peer::Message Roster() {
   return message;
 }
 
-peer::Message Refused(const absl::Status& why) {
+peer::Message Rejected(const absl::Status& why) {
   peer::Message message;
   message.mutable_rejected()->set_error_code(static_cast<uint32_t>(why.code()));
   message.mutable_rejected()->set_message(std::string(why.message()));
@@ -232,7 +232,7 @@ TEST_F(JoiningTest, TimesOutOnSilentDaemon) {
 // ---- Failures while waiting ---------------------------------------------------------------------
 
 TEST_F(JoinedTest, ReturnsRejectionOfRendezvous) {
-  link_->Send(Refused(absl::InvalidArgumentError("two processes claim rank 0")));
+  link_->Send(Rejected(absl::InvalidArgumentError("two processes claim rank 0")));
   link_.reset();  // and closes the link
   ASSERT_TRUE(RunToError());
   EXPECT_EQ(status_, absl::InvalidArgumentError("two processes claim rank 0"));
@@ -307,7 +307,7 @@ TEST_F(JoinedTest, WithdrawalEndsWithAnswer) {
   EXPECT_EQ(farewell_->error_code(), static_cast<uint32_t>(absl::StatusCode::kCancelled));
   EXPECT_FALSE(joining_->WithdrawalDone());
   link_->Send(Waiting({1}));  // sent before it read the withdrawal: not an answer
-  link_->Send(Refused(absl::CancelledError("so be it")));
+  link_->Send(Rejected(absl::CancelledError("so be it")));
   EXPECT_TRUE(Run([&] { return joining_->WithdrawalDone(); }, 10 * kNsPerMs));
 }
 
@@ -333,7 +333,7 @@ TEST_F(JoiningTest, WithdrawalWithoutLinkEndsAtOnce) {
 }
 
 TEST_F(JoiningTest, WithdrawalAfterEndEndsAtOnce) {
-  for (const bool refused : {true, false}) {
+  for (const bool rejected : {true, false}) {
     link_.reset();
     door_.reset();
     joined_.clear();
@@ -344,7 +344,7 @@ TEST_F(JoiningTest, WithdrawalAfterEndEndsAtOnce) {
     Start();
     joining_->Add(JoinOf(0));
     ASSERT_TRUE(RunToJoined(1));
-    link_->Send(refused ? Refused(absl::InvalidArgumentError("no")) : Roster());
+    link_->Send(rejected ? Rejected(absl::InvalidArgumentError("no")) : Roster());
     ASSERT_TRUE(Run([&] { return roster_.has_value() || !status_.ok(); }));
     Withdraw(absl::InvalidArgumentError("no"));
     EXPECT_TRUE(joining_->WithdrawalDone());

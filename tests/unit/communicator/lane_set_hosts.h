@@ -69,14 +69,14 @@ class BusyPorts final : public Network {
   absl::StatusOr<std::unique_ptr<Connection>> Connect(const Endpoint& to,
                                                       const ConnectOptions& options) override {
     if (clock_.Now() >= busy_until) return real_.Connect(to, options);
-    ++refused;
+    ++rejected;
     return absl::AlreadyExistsError("source port in use");
   }
   bool HasAddress(const std::string& address) override { return real_.HasAddress(address); }
   bool Poll() override { return real_.Poll(); }
 
   MonotonicNs busy_until = 0;
-  int refused = 0;
+  int rejected = 0;
 
  private:
   Network& real_;

@@ -192,7 +192,7 @@ TEST_F(LaneSetPeersTest, FailsBothEndsAfterReconnectTimeout) {
   EXPECT_TRUE(hosts_[1].status.ok()) << hosts_[1].status;
 }
 
-TEST_F(LaneSetPeersTest, FailsOnRefusedLane) {
+TEST_F(LaneSetPeersTest, FailsOnRejectedLane) {
   OpenAll();
   hosts_[2].listener.reset();
   lanes(0).SendTo(kFirst, HostIndex(2));

@@ -239,7 +239,7 @@ TEST_F(LaneSetTest, RetriesBusySourcePort) {
   EXPECT_TRUE(Run([&] { return (got = Take(1, 0)).has_value() || !hosts_[0].status.ok(); }));
   EXPECT_EQ(got, 3) << hosts_[0].status;
   EXPECT_LE(clock_.Now(), dialler_.busy_until + 60 * kNsPerMs);
-  EXPECT_LE(dialler_.refused, 2 * kChannels * 10) << "not in a tight loop";
+  EXPECT_LE(dialler_.rejected, 2 * kChannels * 10) << "not in a tight loop";
 }
 
 // ---- Draining and the end -----------------------------------------------------------------------

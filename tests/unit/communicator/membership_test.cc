@@ -34,7 +34,7 @@ RosterExpectation Expect(int ranks, const std::vector<int>& locals) {
   return expected;
 }
 
-std::string Refusal(const peer::Roster& roster, const RosterExpectation& expected) {
+std::string Rejection(const peer::Roster& roster, const RosterExpectation& expected) {
   const auto members = CheckRoster(roster, expected);
   return members.ok() ? "accepted" : std::string(members.status().message());
 }
@@ -61,63 +61,63 @@ TEST(Membership, DropsUnknownFields) {
 }
 
 TEST(Membership, AcceptsAnyJoinOrder) {
-  EXPECT_EQ(Refusal(Roster({{0, 2}, {1}}), Expect(3, {2, 0})), "accepted");
+  EXPECT_EQ(Rejection(Roster({{0, 2}, {1}}), Expect(3, {2, 0})), "accepted");
 }
 
 TEST(Membership, RejectsMissingAndDuplicateRanks) {
-  EXPECT_THAT(Refusal(Roster({{0}, {0}}), Expect(2, {0})), HasSubstr("duplicate"));
-  EXPECT_THAT(Refusal(Roster({{0}, {2}}), Expect(2, {0})), HasSubstr("out of range"));
-  EXPECT_THAT(Refusal(Roster({{0}, {-1}}), Expect(2, {0})), HasSubstr("out of range"));
-  EXPECT_THAT(Refusal(Roster({{0}}), Expect(2, {0})), HasSubstr("1 ranks, expected 2"));
-  EXPECT_THAT(Refusal(Roster({{1, 0}}), Expect(2, {0, 1})), HasSubstr("out of order"));
+  EXPECT_THAT(Rejection(Roster({{0}, {0}}), Expect(2, {0})), HasSubstr("duplicate"));
+  EXPECT_THAT(Rejection(Roster({{0}, {2}}), Expect(2, {0})), HasSubstr("out of range"));
+  EXPECT_THAT(Rejection(Roster({{0}, {-1}}), Expect(2, {0})), HasSubstr("out of range"));
+  EXPECT_THAT(Rejection(Roster({{0}}), Expect(2, {0})), HasSubstr("1 ranks, expected 2"));
+  EXPECT_THAT(Rejection(Roster({{1, 0}}), Expect(2, {0, 1})), HasSubstr("out of order"));
 }
 
 TEST(Membership, RejectsRosterWithoutLocalRanks) {
-  EXPECT_THAT(Refusal(Roster({{0, 1}}), Expect(2, {0})), HasSubstr("ranks of this host"));
-  EXPECT_THAT(Refusal(Roster({{0}, {1}}), Expect(2, {0, 1})), HasSubstr("ranks of this host"));
+  EXPECT_THAT(Rejection(Roster({{0, 1}}), Expect(2, {0})), HasSubstr("ranks of this host"));
+  EXPECT_THAT(Rejection(Roster({{0}, {1}}), Expect(2, {0, 1})), HasSubstr("ranks of this host"));
 }
 
 TEST(Membership, RejectsEmptyRosterAndEmptyHosts) {
-  EXPECT_THAT(Refusal(Roster({}), Expect(1, {0})), HasSubstr("0 hosts"));
-  EXPECT_THAT(Refusal(Roster({{0}, {}}), Expect(1, {0})), HasSubstr("0 ranks"));
+  EXPECT_THAT(Rejection(Roster({}), Expect(1, {0})), HasSubstr("0 hosts"));
+  EXPECT_THAT(Rejection(Roster({{0}, {}}), Expect(1, {0})), HasSubstr("0 ranks"));
 }
 
 TEST(Membership, RejectsTooManyRanksOnOneHost) {
   std::vector<int> many(kMaxLocalRanks + 1);
   for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<int>(i);
-  EXPECT_THAT(Refusal(Roster({many}), Expect(kMaxLocalRanks + 1, many)),
+  EXPECT_THAT(Rejection(Roster({many}), Expect(kMaxLocalRanks + 1, many)),
               HasSubstr("ranks (expected 1 to"));
 }
 
 TEST(Membership, RejectsOtherTenantAndOtherCommunicator) {
   RosterExpectation expected = Expect(1, {0});
   expected.tenant = "red";
-  EXPECT_THAT(Refusal(Roster({{0}}), expected), HasSubstr("another tenant"));
+  EXPECT_THAT(Rejection(Roster({{0}}), expected), HasSubstr("another tenant"));
   expected = Expect(1, {0});
   expected.id = CommId(43);
-  EXPECT_THAT(Refusal(Roster({{0}}), expected), HasSubstr("communicator"));
+  EXPECT_THAT(Rejection(Roster({{0}}), expected), HasSubstr("communicator"));
   expected.any_id = true;
-  EXPECT_EQ(Refusal(Roster({{0}}), expected), "accepted");
+  EXPECT_EQ(Rejection(Roster({{0}}), expected), "accepted");
 }
 
 TEST(Membership, RejectsOtherNameOrAddressOfThisHost) {
   RosterExpectation expected = Expect(2, {0});
   expected.host = "h1";
-  EXPECT_THAT(Refusal(Roster({{0}, {1}}), expected),
+  EXPECT_THAT(Rejection(Roster({{0}, {1}}), expected),
               HasSubstr("it lists host h1 at 10.0.0.1:7400 as h0 at 10.0.0.1:7400"));
   expected = Expect(2, {0});
   expected.endpoint.port = 7401;
-  EXPECT_THAT(Refusal(Roster({{0}, {1}}), expected), HasSubstr("h0 at 10.0.0.1:7401"));
+  EXPECT_THAT(Rejection(Roster({{0}, {1}}), expected), HasSubstr("h0 at 10.0.0.1:7401"));
 }
 
 TEST(Membership, RejectsRankThatJoinedTwice) {
-  EXPECT_THAT(Refusal(Roster({{0, 1}}), Expect(2, {0, 0})), HasSubstr("ranks of this host"));
+  EXPECT_THAT(Rejection(Roster({{0, 1}}), Expect(2, {0, 0})), HasSubstr("ranks of this host"));
 }
 
 TEST(Membership, RejectsPortOutOfRange) {
   peer::Roster roster = Roster({{0}});
   roster.mutable_hosts(0)->set_endpoint_port(65536);
-  EXPECT_THAT(Refusal(roster, Expect(1, {0})), HasSubstr("port 65536"));
+  EXPECT_THAT(Rejection(roster, Expect(1, {0})), HasSubstr("port 65536"));
 }
 
 }  // namespace membership_test

@@ -87,7 +87,7 @@ class OperationLoopTest : public testing::Test {
     }
     return absl::OkStatus();
   }
-  std::string Refusal() {
+  std::string Rejection() {
     const absl::Status status = Run();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     for (const CallingPort& port : ports_) {
@@ -122,14 +122,14 @@ TEST_F(OperationLoopTest, RunsCallWithSufficientBuffers) {
 TEST_F(OperationLoopTest, RejectsGatherBeyondRootOutput) {
   Call(OpKind::kGather, 0);
   ports_[0].call.output_bytes = kRanks * kBlock - 1;
-  EXPECT_THAT(Refusal(),
+  EXPECT_THAT(Rejection(),
               Mentions("gather", "count 16", "rank 0", "192 bytes", "191 of output", "64 and 192"));
 }
 
 TEST_F(OperationLoopTest, RejectsScatterBeyondRootInput) {
   Call(OpKind::kScatter, 1);
   ports_[1].call.input_bytes = kBlock;
-  EXPECT_THAT(Refusal(), HasSubstr("rank 1 has 64 bytes of input"));
+  EXPECT_THAT(Rejection(), HasSubstr("rank 1 has 64 bytes of input"));
 }
 
 TEST_F(OperationLoopTest, RejectsBuffersOneByteShort) {
@@ -140,20 +140,20 @@ TEST_F(OperationLoopTest, RejectsBuffersOneByteShort) {
     const CallElements sides = ElementsOf(op, kCount, kRanks, /*is_root=*/true);
     Call(op, 2);
     ports_[2].call.input_bytes = sides.input * sizeof(int32_t) - 1;
-    EXPECT_THAT(Refusal(), HasSubstr("rank 2 has"));
+    EXPECT_THAT(Rejection(), HasSubstr("rank 2 has"));
     Call(op, 2);
     ports_[2].call.output_bytes = sides.output * sizeof(int32_t) - 1;
-    EXPECT_THAT(Refusal(), HasSubstr("rank 2 has"));
+    EXPECT_THAT(Rejection(), HasSubstr("rank 2 has"));
   }
 }
 
 TEST_F(OperationLoopTest, RejectsInvalidRootAndCount) {
   for (const int root : {-1, kRanks, 1 << 20}) {
     Call(OpKind::kBroadcast, root);
-    EXPECT_THAT(Refusal(), HasSubstr("cannot run among 3 ranks"));
+    EXPECT_THAT(Rejection(), HasSubstr("cannot run among 3 ranks"));
   }
   Call(OpKind::kAllGather, 0, /*count=*/kMaxCallBytes / sizeof(int32_t));
-  EXPECT_THAT(Refusal(), HasSubstr("cannot run among 3 ranks"));
+  EXPECT_THAT(Rejection(), HasSubstr("cannot run among 3 ranks"));
 }
 
 // ---- Scales of averages -------------------------------------------------------------------------

@@ -39,7 +39,7 @@ class RendezvousTest : public testing::Test {
     for (int i = 0; i < 100 && rendezvous_.Poll(); ++i) {
     }
   }
-  static std::string RefusalTo(const std::shared_ptr<FakeWire>& wire) {
+  static std::string RejectionTo(const std::shared_ptr<FakeWire>& wire) {
     for (const peer::Message& message : wire->Written()) {
       if (message.has_rejected()) return message.rejected().message();
     }
@@ -89,8 +89,8 @@ TEST_F(RendezvousTest, InvalidRankEndsTheMeeting) {
     Run();
     b->Deliver(c.join);
     Run();
-    EXPECT_THAT(RefusalTo(a), HasSubstr(c.text));
-    EXPECT_THAT(RefusalTo(b), HasSubstr(c.text));
+    EXPECT_THAT(RejectionTo(a), HasSubstr(c.text));
+    EXPECT_THAT(RejectionTo(b), HasSubstr(c.text));
   }
   EXPECT_EQ(rendezvous_.meetings(), 0u);
 }
@@ -107,7 +107,7 @@ TEST_F(RendezvousTest, RejectsOnlyOtherTenantFromGuessableMeeting) {
   a->Deliver(Join(2, 0, "h0"));
   b->Deliver(Join(2, 1, "h1"));
   Run();
-  EXPECT_THAT(RefusalTo(liar), HasSubstr("a job of tenant blue"));
+  EXPECT_THAT(RejectionTo(liar), HasSubstr("a job of tenant blue"));
   for (const auto& wire : {a, b}) {
     const auto received = wire->Written();
     ASSERT_FALSE(received.empty());
@@ -120,7 +120,7 @@ TEST_F(RendezvousTest, RejectsOnlyOtherTenantFromGuessableMeeting) {
   Run();
   liar->Deliver(Join(2, 1, "h9", "red"));
   Run();
-  EXPECT_THAT(RefusalTo(a), "");
+  EXPECT_THAT(RejectionTo(a), "");
   b->Deliver(Join(2, 1, "h1"));
   Run();
   EXPECT_TRUE(b->Written().back().has_roster());
@@ -137,7 +137,7 @@ TEST_F(RendezvousTest, RejectsSharedGpuUnlessBothAllowIt) {
       a->Deliver(join);
     }
     Run();
-    EXPECT_EQ(RefusalTo(a).empty(), allowed) << RefusalTo(a);
+    EXPECT_EQ(RejectionTo(a).empty(), allowed) << RejectionTo(a);
   }
 }
 
@@ -146,7 +146,7 @@ TEST_F(RendezvousTest, RejectsTooManyRanksOnOneHost) {
   auto a = Connect(id);
   for (int rank = 0; rank < 130; ++rank) a->Deliver(Join(200, rank, "h0"));
   Run();
-  EXPECT_THAT(RefusalTo(a), HasSubstr("exceeds the limit"));
+  EXPECT_THAT(RejectionTo(a), HasSubstr("exceeds the limit"));
 }
 
 TEST_F(RendezvousTest, NamesHostThatDisconnects) {
@@ -157,7 +157,7 @@ TEST_F(RendezvousTest, NamesHostThatDisconnects) {
   Run();
   b->read_broken = true;
   Run();
-  EXPECT_THAT(RefusalTo(a), HasSubstr("host h1 left"));
+  EXPECT_THAT(RejectionTo(a), HasSubstr("host h1 left"));
 }
 
 TEST_F(RendezvousTest, ForwardsReasonOfWithdrawal) {
@@ -168,11 +168,11 @@ TEST_F(RendezvousTest, ForwardsReasonOfWithdrawal) {
   b->Deliver(FailedMessage(absl::DeadlineExceededError("init timed out: rank 2\nhas not joined")));
   b->read_broken = true;  // and it disconnects
   Run();
-  EXPECT_EQ(RefusalTo(a), "init timed out: rank 2 has not joined");
+  EXPECT_EQ(RejectionTo(a), "init timed out: rank 2 has not joined");
   ASSERT_TRUE(a->Written().back().has_rejected());
   EXPECT_EQ(a->Written().back().rejected().error_code(),
             static_cast<uint32_t>(absl::StatusCode::kDeadlineExceeded));
-  EXPECT_FALSE(RefusalTo(b).empty()) << "it waits for an answer";
+  EXPECT_FALSE(RejectionTo(b).empty()) << "it waits for an answer";
   EXPECT_EQ(rendezvous_.meetings(), 0u);
 }
 
@@ -196,11 +196,11 @@ TEST_F(RendezvousTest, RejectsIllegalMessages) {
     a->Deliver(Join(2, 0, "h0"));
     b->Deliver(lie);
     Run();
-    EXPECT_EQ(RefusalTo(a), "") << "it had registered no rank";
+    EXPECT_EQ(RejectionTo(a), "") << "it had registered no rank";
     EXPECT_EQ(rendezvous_.meetings(), 1u);
     a->Deliver(lie);
     Run();
-    EXPECT_THAT(RefusalTo(a), HasSubstr("message rejected: host h0 sent"));
+    EXPECT_THAT(RejectionTo(a), HasSubstr("message rejected: host h0 sent"));
     EXPECT_EQ(rendezvous_.meetings(), 0u);
   }
 }
@@ -225,7 +225,7 @@ TEST_F(RendezvousTest, ToleratesDisconnectWithoutRanks) {
   a->Deliver(Join(2, 0, "h0"));
   b->read_broken = true;
   Run();
-  EXPECT_EQ(RefusalTo(a), "");
+  EXPECT_EQ(RejectionTo(a), "");
   a->Deliver(Join(2, 1, "h0"));
   Run();
   EXPECT_TRUE(a->Written().back().has_roster());

@@ -18,72 +18,72 @@ Strategy Ring(const std::vector<int>& hosts) {
   return strategy;
 }
 
-std::string Refusal(const Strategy& strategy, int hosts = 3) {
+std::string Rejection(const Strategy& strategy, int hosts = 3) {
   const absl::Status status = ValidateStrategy(strategy, hosts);
   return status.ok() ? "accepted" : std::string(status.message());
 }
 
 TEST(ValidateStrategy, AcceptsAnyPermutation) {
-  EXPECT_EQ(Refusal(Ring({2, 0, 1})), "accepted");
-  EXPECT_EQ(Refusal(Ring({0}), 1), "accepted");
+  EXPECT_EQ(Rejection(Ring({2, 0, 1})), "accepted");
+  EXPECT_EQ(Rejection(Ring({0}), 1), "accepted");
 }
 
 TEST(ValidateStrategy, RejectsInvalidRings) {
-  EXPECT_THAT(Refusal(Ring({0, 1})), HasSubstr("names 2 of 3 hosts"));
-  EXPECT_THAT(Refusal(Ring({0, 1, 1})), HasSubstr("not a permutation"));
-  EXPECT_THAT(Refusal(Ring({0, 1, 3})), HasSubstr("not a permutation"));
-  EXPECT_THAT(Refusal(Ring({0, 1, -1})), HasSubstr("not a permutation"));
-  EXPECT_THAT(Refusal(Ring({0, 1, 2, 0})), HasSubstr("not a permutation"));
-  EXPECT_THAT(Refusal(Ring({})), HasSubstr("names 0"));
+  EXPECT_THAT(Rejection(Ring({0, 1})), HasSubstr("names 2 of 3 hosts"));
+  EXPECT_THAT(Rejection(Ring({0, 1, 1})), HasSubstr("not a permutation"));
+  EXPECT_THAT(Rejection(Ring({0, 1, 3})), HasSubstr("not a permutation"));
+  EXPECT_THAT(Rejection(Ring({0, 1, -1})), HasSubstr("not a permutation"));
+  EXPECT_THAT(Rejection(Ring({0, 1, 2, 0})), HasSubstr("not a permutation"));
+  EXPECT_THAT(Rejection(Ring({})), HasSubstr("names 0"));
 }
 
 TEST(ValidateStrategy, RejectsNoAndTooManyChannels) {
   Strategy strategy = Ring({0, 1, 2});
   const ChannelStrategy channel = strategy.channels.front();
   strategy.channels.clear();
-  EXPECT_THAT(Refusal(strategy), HasSubstr("0 channels"));
+  EXPECT_THAT(Rejection(strategy), HasSubstr("0 channels"));
   strategy.channels.assign(kMaxChannels + 1, channel);
-  EXPECT_THAT(Refusal(strategy), HasSubstr("33 channels"));
+  EXPECT_THAT(Rejection(strategy), HasSubstr("33 channels"));
 }
 
 TEST(ValidateStrategy, RejectsMismatchedSourcePorts) {
   Strategy strategy = Ring({0, 1, 2});
   strategy.channels.front().source_ports = {1, 2};
-  EXPECT_THAT(Refusal(strategy), HasSubstr("2 source ports for 3 lanes"));
+  EXPECT_THAT(Rejection(strategy), HasSubstr("2 source ports for 3 lanes"));
 }
 
 TEST(ValidateStrategy, RejectsInvalidAddresses) {
   Strategy strategy = Ring({0, 1, 2});
   std::vector<std::string>& addresses = strategy.channels.front().addresses;
   addresses = {"10.0.0.1", "10.0.0.2"};
-  EXPECT_THAT(Refusal(strategy), HasSubstr("channel 0 has 2 addresses for 3 hosts"));
+  EXPECT_THAT(Rejection(strategy), HasSubstr("channel 0 has 2 addresses for 3 hosts"));
   for (const char* none :
        {"", "h1", "0.0.0.0", "10.0.0", "10.0.0.256", "10.0.0.1:7400", "fe80::1%eth0"}) {
     addresses = {"10.0.0.1", "10.0.0.2", none};
-    EXPECT_THAT(Refusal(strategy), HasSubstr("not a numeric address")) << none;
+    EXPECT_THAT(Rejection(strategy), HasSubstr("not a numeric address")) << none;
   }
   addresses = {"10.0.0.1", "10.0.0.2", "fd00::3"};
-  EXPECT_THAT(Refusal(strategy), HasSubstr("IPv4 and IPv6"));
+  EXPECT_THAT(Rejection(strategy), HasSubstr("IPv4 and IPv6"));
   addresses = {"fd00::1", "fd00::2", "fd00::3"};
-  EXPECT_EQ(Refusal(strategy), "accepted");
+  EXPECT_EQ(Rejection(strategy), "accepted");
 }
 
 TEST(ValidateStrategy, RejectsInvalidOtherLanes) {
   Strategy strategy = Ring({0, 2, 1});
   std::vector<LanePort>& lanes = strategy.channels.front().other_lanes;
   lanes = {{HostIndex(0), HostIndex(1), 61000}, {HostIndex(2), HostIndex(0), 61001}};
-  EXPECT_EQ(Refusal(strategy), "accepted");
+  EXPECT_EQ(Rejection(strategy), "accepted");
   for (const LanePort& none : {LanePort{HostIndex(0), HostIndex(3)},
                                {HostIndex(-1), HostIndex(2)},
                                {HostIndex(1), HostIndex(1)}}) {
     lanes = {none};
-    EXPECT_THAT(Refusal(strategy), HasSubstr("is not between two of 3 hosts"));
+    EXPECT_THAT(Rejection(strategy), HasSubstr("is not between two of 3 hosts"));
   }
   lanes = {{HostIndex(1), HostIndex(0), 61000}};
-  EXPECT_THAT(Refusal(strategy),
+  EXPECT_THAT(Rejection(strategy),
               HasSubstr("lane from 1 to 0 among the other lanes is a ring lane"));
   lanes = {{HostIndex(0), HostIndex(1), 61000}, {HostIndex(0), HostIndex(1), 61001}};
-  EXPECT_THAT(Refusal(strategy), HasSubstr("twice"));
+  EXPECT_THAT(Rejection(strategy), HasSubstr("twice"));
 }
 
 TEST(RouteOf, EachLaneHasItsPortAndEachHostItsAddress) {
@@ -123,34 +123,34 @@ TEST(ValidateStrategy, RejectsShapesOutOfRange) {
   for (uint32_t slots : {0u, 1u, kMaxLaneSlots + 1, std::numeric_limits<uint32_t>::max()}) {
     Strategy strategy = Ring({0, 1, 2});
     strategy.lanes.slots = slots;
-    EXPECT_THAT(Refusal(strategy), HasSubstr("slots per lane"));
+    EXPECT_THAT(Rejection(strategy), HasSubstr("slots per lane"));
   }
   for (uint32_t bytes : {0u, kMinSlotBytes - 1, kMaxSlotBytes + 1}) {
     Strategy strategy = Ring({0, 1, 2});
     strategy.lanes.slot_bytes = bytes;
-    EXPECT_THAT(Refusal(strategy), HasSubstr("slots of"));
+    EXPECT_THAT(Rejection(strategy), HasSubstr("slots of"));
   }
   Strategy strategy = Ring({0, 1, 2});
   strategy.skew = strategy.lanes.slots;
-  EXPECT_THAT(Refusal(strategy), HasSubstr("skew 4 with 4 slots"));
+  EXPECT_THAT(Rejection(strategy), HasSubstr("skew 4 with 4 slots"));
 }
 
 TEST(ValidateStrategy, RejectsInvalidCostsAndRules) {
   Strategy strategy = Ring({0, 1, 2});
   strategy.algorithms.costs.lane_bytes_per_us = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_THAT(Refusal(strategy), HasSubstr("algorithms: lane_bytes_per_us is nan"));
+  EXPECT_THAT(Rejection(strategy), HasSubstr("algorithms: lane_bytes_per_us is nan"));
   strategy = Ring({0, 1, 2});
   strategy.algorithms.costs.hop_us = -1;
-  EXPECT_THAT(Refusal(strategy), HasSubstr("hop_us is -1"));
+  EXPECT_THAT(Rejection(strategy), HasSubstr("hop_us is -1"));
   strategy = Ring({0, 1, 2});
   strategy.algorithms.configured_costs = {.local_bytes_per_us = 0};
-  EXPECT_THAT(Refusal(strategy), HasSubstr("local_bytes_per_us is 0"));
+  EXPECT_THAT(Rejection(strategy), HasSubstr("local_bytes_per_us is 0"));
   strategy = Ring({0, 1, 2});
   strategy.algorithms.rules = {{.kind = OpKind::kAllGather, .algorithm = Algorithm::kTree}};
-  EXPECT_THAT(Refusal(strategy),
+  EXPECT_THAT(Rejection(strategy),
               HasSubstr("rule 0: algorithm 'tree' does not support 'all_gather'"));
   strategy.algorithms.rules.assign(kMaxAlgorithmRules + 1, {.kind = OpKind::kAllReduce});
-  EXPECT_THAT(Refusal(strategy), HasSubstr("65 rules"));
+  EXPECT_THAT(Rejection(strategy), HasSubstr("65 rules"));
 }
 
 TEST(CompareStrategies, AlgorithmsRequireTheSameLanes) {
@@ -182,9 +182,9 @@ TEST(ValidateStrategy, RejectsTooMuchLaneMemory) {
   Strategy strategy = Ring({0, 1, 2});
   strategy.channels.assign(kMaxChannels, strategy.channels.front());
   strategy.lanes = {.slots = kMaxLaneSlots, .slot_bytes = kMaxSlotBytes};
-  EXPECT_THAT(Refusal(strategy), HasSubstr("of memory"));
+  EXPECT_THAT(Rejection(strategy), HasSubstr("of memory"));
   strategy.lanes = {.slots = 8, .slot_bytes = 1u << 20};
-  EXPECT_EQ(Refusal(strategy), "accepted");
+  EXPECT_EQ(Rejection(strategy), "accepted");
 }
 
 }  // namespace strategy_test

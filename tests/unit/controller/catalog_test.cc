@@ -125,9 +125,9 @@ TEST_F(CatalogTest, AuditEntriesHaveCallerActionTimeAndOutcome) {
   EXPECT_EQ(AuditSize(), 4u);
 }
 
-TEST_F(CatalogTest, AuditsRefusalsAndControllerEvents) {
+TEST_F(CatalogTest, AuditsRejectionsAndControllerEvents) {
   ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
-  catalog_->AuditRefusal("drain", kCaller, absl::NotFoundError("unknown link 'x'"));
+  catalog_->AuditRejection("drain", kCaller, absl::NotFoundError("unknown link 'x'"));
   EXPECT_EQ(LastAudit(), (AuditEntry{2, clock_.now, "ipv4:10.0.0.7:5000", "ann@login1", "drain", "",
                                      "rejected: unknown link 'x'", 1}));
   catalog_->AuditEvents({{"reject a daemon", "host 'h1'", "rejected: its clock"},
@@ -137,7 +137,7 @@ TEST_F(CatalogTest, AuditsRefusalsAndControllerEvents) {
   catalog_->AuditEvents({});
   EXPECT_EQ(AuditSize(), 4u);
   store_.fails = true;
-  catalog_->AuditRefusal("undrain", kCaller, absl::NotFoundError("x"));
+  catalog_->AuditRejection("undrain", kCaller, absl::NotFoundError("x"));
   store_.fails = false;
   EXPECT_EQ(AuditSize(), 4u);
   ASSERT_TRUE(Apply(TenantDocument("b", 2)).ok());
@@ -156,8 +156,8 @@ TEST_F(CatalogTest, TruncatesLongTextsBetweenCharacters) {
     EXPECT_TRUE(text.ends_with("\u2192")) << text.size();
   };
   for (const char* shift : {"", "x", "xy"}) {
-    catalog_->AuditRefusal("drain", {shift + arrows(300), shift + arrows(300)},
-                           absl::NotFoundError(shift + arrows(2000)));
+    catalog_->AuditRejection("drain", {shift + arrows(300), shift + arrows(300)},
+                             absl::NotFoundError(shift + arrows(2000)));
     fits(LastAudit().peer, 200);
     fits(LastAudit().user, 200);
     fits(LastAudit().outcome, 1000);
@@ -182,7 +182,7 @@ TEST_F(CatalogTest, ChangeWithAFailedCommitIsNotApplied) {
   catalog_->Watch([&](const Catalog::Objects&) { ++notified; });
   store_.fails = true;
   EXPECT_EQ(Apply(TenantDocument("b", 2)).message(), "the disk is full");
-  EXPECT_FALSE(Apply("nonsense").ok()) << "a refusal that cannot be logged is a refusal";
+  EXPECT_FALSE(Apply("nonsense").ok()) << "a rejection that cannot be logged is a rejection";
   EXPECT_EQ(catalog_->objects()->objects.size(), 1u);
   EXPECT_EQ(notified, 1) << "of what was there";
   store_.fails = false;

@@ -74,7 +74,7 @@ TEST_F(CoordinatorChangesTest, DropsProposalsForOtherHosts) {
 TEST_F(CoordinatorChangesTest, RepeatsADroppedProposalLaterWithANewEpoch) {
   StartCommunicator();
   Reverse();
-  Send(kFirst, Refusing(3));
+  Send(kFirst, Rejecting(3));
   EXPECT_TRUE(TickFor(Coordinator::kProposalTimeoutNs - 2 * kNsPerSec).empty());
   const std::vector<Outgoing> again = TickFor(3 * kNsPerSec);
   ASSERT_EQ(again.size(), 1u);
@@ -87,7 +87,7 @@ TEST_F(CoordinatorChangesTest, RecordsItsOwnChangesWithTheirCause) {
   Tick();
   Reverse();
   EXPECT_TRUE(coordinator_.TakeEvents().empty()) << "the operator's, or a first strategy";
-  Send(kFirst, Refusing(3));
+  Send(kFirst, Rejecting(3));
   const std::vector<ControllerEvent> given_up = coordinator_.TakeEvents();
   ASSERT_EQ(given_up.size(), 1u);
   EXPECT_EQ(given_up[0].action, "drop a proposal");
@@ -106,7 +106,7 @@ TEST_F(CoordinatorChangesTest, RecordsItsOwnChangesWithTheirCause) {
 TEST_F(CoordinatorChangesTest, ProposesAnotherPolicyAtOnceAfterAFailedProposal) {
   StartCommunicator();
   Reverse();
-  Send(kFirst, Refusing(3));
+  Send(kFirst, Rejecting(3));
   const std::vector<Outgoing> other = SetPolicy("[h1]");
   ASSERT_EQ(other.size(), 1u);
   EXPECT_EQ(other[0].message->propose().strategy().epoch(), 4u);

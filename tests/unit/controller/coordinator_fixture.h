@@ -95,7 +95,7 @@ class CoordinatorTest : public testing::Test {
                         "  type: locality_ring\n  parameters: {order: " + order + "}\n")}));
   }
   std::vector<Outgoing> Reverse() { return SetPolicy("[h1, h0]"); }
-  static agent::v1::FromAgent Refusing(uint64_t epoch) {
+  static agent::v1::FromAgent Rejecting(uint64_t epoch) {
     agent::v1::FromAgent message = Reporting(1, 2);
     message.mutable_report()->set_rejected_epoch(epoch);
     message.mutable_report()->set_change_error("host h1: no such address");

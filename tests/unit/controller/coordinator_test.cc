@@ -138,8 +138,8 @@ TEST_F(CoordinatorTest, ReconnectedHostReplacesItsCommunicators) {
   EXPECT_TRUE(Describe("0000000000000002").ok());
 }
 
-// Its daemon reconnects every few seconds, and is refused each time.
-TEST_F(CoordinatorTest, RemovesCommunicatorsOfARefusedLeader) {
+// Its daemon reconnects every few seconds, and is rejected each time.
+TEST_F(CoordinatorTest, RemovesCommunicatorsOfARejectedLeader) {
   StartCommunicator();
   coordinator_.OnStreamClosed(kFirst, "its connection closed");
   agent::v1::FromAgent registration = Registration(MakeHost("h0"));
@@ -165,7 +165,7 @@ TEST_F(CoordinatorTest, TheSameDaemonOnANewStreamReplacesItsOldOne) {
   EXPECT_EQ(StateOf(0), "ready");
 }
 
-TEST_F(CoordinatorTest, RefusesAnAgentWithAnotherProtocolVersion) {
+TEST_F(CoordinatorTest, RejectsAnAgentWithAnotherProtocolVersion) {
   agent::v1::FromAgent message = Registration(MakeHost("h0"));
   message.mutable_registration()->set_protocol(99);
   ExpectEnded(Send(kFirst, message), kFirst, "install the same release");

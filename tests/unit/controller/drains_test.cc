@@ -36,7 +36,7 @@ absl::StatusOr<ObjectSet> Apply(const std::string& text, const ObjectSet& stored
   return planned->next;
 }
 
-std::string Refusal(const std::string& text) {
+std::string Rejection(const std::string& text) {
   const auto applied = Apply(text);
   return applied.ok() ? "applied" : std::string(applied.status().message());
 }
@@ -55,15 +55,15 @@ TEST(Drains, SurviveARoundTripAsObjects) {
 }
 
 TEST(Drains, RejectsInvalidSpecs) {
-  EXPECT_THAT(Refusal(Drain("d", "host: h1, link: leaf0-spine0")), HasSubstr("write two"));
-  EXPECT_THAT(Refusal(Drain("d", "reason: because")), HasSubstr("'spec.host' is missing"));
-  EXPECT_THAT(Refusal(Drain("d", "host: ''")), HasSubstr("the name is empty"));
-  EXPECT_THAT(Refusal(Drain("d", "host: h1, until: tomorrow")), HasSubstr("'until'"));
-  EXPECT_THAT(Refusal(Drain("a", "host: h1") + Drain("b", "host: h1")),
+  EXPECT_THAT(Rejection(Drain("d", "host: h1, link: leaf0-spine0")), HasSubstr("write two"));
+  EXPECT_THAT(Rejection(Drain("d", "reason: because")), HasSubstr("'spec.host' is missing"));
+  EXPECT_THAT(Rejection(Drain("d", "host: ''")), HasSubstr("the name is empty"));
+  EXPECT_THAT(Rejection(Drain("d", "host: h1, until: tomorrow")), HasSubstr("'until'"));
+  EXPECT_THAT(Rejection(Drain("a", "host: h1") + Drain("b", "host: h1")),
               HasSubstr("host h1 is already drained by Drain 'a'"));
-  EXPECT_THAT(Refusal(std::string(kTopology) + Drain("d", "link: leaf0-spine1")),
+  EXPECT_THAT(Rejection(std::string(kTopology) + Drain("d", "link: leaf0-spine1")),
               HasSubstr("unknown link 'leaf0-spine1'"));
-  EXPECT_EQ(Refusal(std::string(kTopology) + Drain("d", "link: leaf0-spine0")), "applied");
+  EXPECT_EQ(Rejection(std::string(kTopology) + Drain("d", "link: leaf0-spine0")), "applied");
 }
 
 TEST(Drains, TopologyWithADrainedLinkCannotBeDeleted) {

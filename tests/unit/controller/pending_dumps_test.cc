@@ -21,7 +21,7 @@ class PendingDumpsTest : public testing::Test {
   absl::StatusOr<uint64_t> Add(const std::string& host, MonotonicNs now = 0) {
     return dumps_.Add(registry_, host, now, [this](const auto& state) { called_ = state.ok(); });
   }
-  std::string Refusal(const std::string& host, MonotonicNs now = 0) {
+  std::string Rejection(const std::string& host, MonotonicNs now = 0) {
     const auto asked = Add(host, now);
     return asked.ok() ? "asked" : std::string(asked.status().message());
   }
@@ -54,9 +54,9 @@ TEST_F(PendingDumpsTest, AcceptsOneAnswerFromTheRightHost) {
 }
 
 TEST_F(PendingDumpsTest, RejectsUnknownAndLostHosts) {
-  EXPECT_EQ(Refusal("h9"), "unknown host 'h9'; there are h0, h1");
+  EXPECT_EQ(Rejection("h9"), "unknown host 'h9'; there are h0, h1");
   registry_.MarkLost("h1", "its connection closed", kNsPerSec);
-  EXPECT_THAT(Refusal("h1", 3 * kNsPerSec),
+  EXPECT_THAT(Rejection("h1", 3 * kNsPerSec),
               HasSubstr("host h1 is lost since 2 s: its connection closed"));
   const absl::Status why = dumps_.Add(Registry(), "h0", 0, nullptr).status();
   EXPECT_TRUE(absl::IsNotFound(why));
@@ -81,18 +81,18 @@ TEST_F(PendingDumpsTest, RequestWithoutAnswerExpires) {
 }
 
 TEST_F(PendingDumpsTest, LimitsOpenRequestsPerDaemon) {
-  for (size_t i = 0; i < PendingDumps::kMaxOpenPerHost; ++i) EXPECT_EQ(Refusal("h0"), "asked");
-  EXPECT_THAT(Refusal("h0"), HasSubstr("already has 4 open requests"));
-  EXPECT_EQ(Refusal("h1"), "asked");
+  for (size_t i = 0; i < PendingDumps::kMaxOpenPerHost; ++i) EXPECT_EQ(Rejection("h0"), "asked");
+  EXPECT_THAT(Rejection("h0"), HasSubstr("already has 4 open requests"));
+  EXPECT_EQ(Rejection("h1"), "asked");
   dumps_.Expire(PendingDumps::kTimeoutNs);
-  EXPECT_EQ(Refusal("h0"), "asked");
+  EXPECT_EQ(Rejection("h0"), "asked");
 }
 
 TEST_F(PendingDumpsTest, StopFailsOpenAndLaterRequests) {
   ASSERT_TRUE(Add("h0").ok());
   dumps_.Stop();
   EXPECT_EQ(TakeError().message(), "the controller is stopping");
-  EXPECT_EQ(Refusal("h0"), "the controller is stopping");
+  EXPECT_EQ(Rejection("h0"), "the controller is stopping");
 }
 
 }  // namespace questions_test

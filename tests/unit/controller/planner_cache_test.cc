@@ -109,7 +109,7 @@ class World {
       case 7:
         return TakeUp();
       case 8:
-        return RefuseProposal();
+        return RejectProposal();
       case 9:
         return LoseOrRegister();
       case 10:
@@ -221,7 +221,7 @@ class World {
     EXPECT_TRUE(registry_.Announce(leader, announce, 0).ok());
   }
 
-  void RefuseProposal() {
+  void RejectProposal() {
     CommId id;
     const CommunicatorRecord* record = Any(&id);
     if (record == nullptr) return;

@@ -112,9 +112,9 @@ TEST_F(RateLimitsTest, RejectsAGuaranteeThatLinksCannotHold) {
   const ObjectSet fits = Objects("  guarantee: 30Gbit/s\n", "  guarantee: 17Gbit/s\n", "shares");
   const ObjectSet broken = Objects("  guarantee: 30Gbit/s\n", "  guarantee: 20Gbit/s\n", "shares");
   EXPECT_TRUE(CheckGuarantees(before, fits, view_).ok());
-  const absl::Status refusal = CheckGuarantees(before, broken, view_);
-  EXPECT_EQ(refusal.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(refusal.message(),
+  const absl::Status rejection = CheckGuarantees(before, broken, view_);
+  EXPECT_EQ(rejection.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(rejection.message(),
               Mentions("Tenant 'b'", "spec.guarantee", "h0/nic0 → leaf0", "50 G", "tenants a, b",
                        FormatBitRate(UsableFraction(1500) * 50 * kGbps)));
   // The change raises no guarantee, so it is not rejected.
@@ -181,10 +181,10 @@ ObjectSet Promise(const std::string& guarantee, const ObjectSet& before = {}) {
 TEST(GuaranteeLimits, RejectsAGuaranteeAboveEveryNic) {
   const ObjectSet before = After({}, TopologyDocument("t"));
   EXPECT_TRUE(CheckGuaranteesAgainstNics(before, Promise("45Gbit/s", before)).ok());
-  const absl::Status refusal = CheckGuaranteesAgainstNics(before, Promise("49.9Gbit/s", before));
-  EXPECT_EQ(refusal.code(), absl::StatusCode::kFailedPrecondition);
+  const absl::Status rejection = CheckGuaranteesAgainstNics(before, Promise("49.9Gbit/s", before));
+  EXPECT_EQ(rejection.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(
-      refusal.message(),
+      rejection.message(),
       OneLineMentions("Tenant 'a'", "spec.guarantee", "h0/nic0-leaf0", "Topology 't'", "49.9 G",
                       FormatBitRate(UsableFraction(Topology::kDefaultMtuBytes) * kLinkBps)));
 }

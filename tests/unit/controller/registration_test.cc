@@ -1,4 +1,4 @@
-// Registration and refusal of daemons, also when a Topology is deleted.
+// Registration and rejection of daemons, also when a Topology is deleted.
 #include "controller/coordinator/registration.h"
 
 #include "tests/unit/controller/coordinator_fixture.h"
@@ -19,7 +19,7 @@ class RegistrationTest : public CoordinatorTest {
   }
 };
 
-TEST_F(RegistrationTest, RefusesAClockBeyondTheTolerance) {
+TEST_F(RegistrationTest, RejectsAClockBeyondTheTolerance) {
   ExpectEnded(Send(kFirst, RegistrationOf("h0", wall_clock_.now - 75 * kNsPerSec)), kFirst,
               "the clock of host h0 is 1 min 15 s behind the controller's by more than 10 s");
   EXPECT_THAT(StateOf(0), HasSubstr("rejected: the clock of host h0"));
@@ -34,13 +34,13 @@ TEST_F(RegistrationTest, SkipsTheClockCheckWithoutATime) {
   EXPECT_EQ(StateOf(0), "ready");
 }
 
-TEST_F(RegistrationTest, TheLargestTimesAreRefusedToo) {
+TEST_F(RegistrationTest, TheLargestTimesAreRejectedToo) {
   ExpectEnded(Send(kFirst, RegistrationOf("h0", std::numeric_limits<int64_t>::max())), kFirst,
               "ahead of");
   ExpectEnded(Send(kSecond, RegistrationOf("h0", 1)), kSecond, "behind");
 }
 
-TEST_F(RegistrationTest, RefusesAnUnknownTopologyUntilItExists) {
+TEST_F(RegistrationTest, RejectsAnUnknownTopologyUntilItExists) {
   SetObjects(TopologyDocument("cluster-a"));
   ExpectEnded(Send(kFirst, RegistrationOf("h0", 0, "cluster-b")), kFirst,
               "mccsd on h0 is configured with `topology: cluster-b`, but there is no such Topology "
@@ -51,7 +51,7 @@ TEST_F(RegistrationTest, RefusesAnUnknownTopologyUntilItExists) {
   EXPECT_EQ(StateOf(0), "ready");
 }
 
-TEST_F(RegistrationTest, ATopologyWithoutTheHostIsRefused) {
+TEST_F(RegistrationTest, ATopologyWithoutTheHostIsRejected) {
   SetObjects(
       Together({TopologyDocument("cluster-a", "h[0-1]"),
                 Document("Topology", "cluster-b",
@@ -64,7 +64,7 @@ TEST_F(RegistrationTest, ATopologyWithoutTheHostIsRefused) {
               "that Topology has no such host");
 }
 
-TEST_F(RegistrationTest, RefusesOnlyHostsOfADeletedTopology) {
+TEST_F(RegistrationTest, RejectsOnlyHostsOfADeletedTopology) {
   SetObjects(TopologyDocument("cluster-a"));
   Send(kFirst, RegistrationOf("h0", 0, "cluster-a"));
   Send(kSecond, RegistrationOf("h1", 0));
@@ -87,7 +87,7 @@ TEST_F(RegistrationTest, RefusesOnlyHostsOfADeletedTopology) {
 }
 
 // The name is that of another, ready host, or empty.
-TEST_F(RegistrationTest, AuditsTheRefusalOfADuplicateOrEmptyNameOnce) {
+TEST_F(RegistrationTest, AuditsTheRejectionOfADuplicateOrEmptyNameOnce) {
   Send(kFirst, Registration(MakeHost("h0", "", "10.0.0.1:7400")));
   const agent::v1::Host second = MakeHost("h0", "", "10.0.0.2:7400");
   const std::vector<agent::v1::Host> hosts = {second, MakeHost("h0", "", "10.0.0.3:7400"),
@@ -108,7 +108,7 @@ TEST_F(RegistrationTest, AuditsTheRefusalOfADuplicateOrEmptyNameOnce) {
   EXPECT_THAT(decided[1].outcome, HasSubstr("10.0.0.3:7400 another host name"));
   EXPECT_EQ(decided[2].objects, "host ''");
   EXPECT_EQ(StateOf(0), "ready");
-  // After a successful registration, a refusal is recorded again.
+  // After a successful registration, a rejection is recorded again.
   coordinator_.OnStreamClosed(kFirst, "its connection closed");
   Send(kSecond, Registration(second));
   coordinator_.OnStreamClosed(kSecond, "its connection closed");

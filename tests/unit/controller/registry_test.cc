@@ -134,10 +134,10 @@ TEST_F(RegistryTest, ALostHostKeepsItsRecordAndItsCommunicators) {
   EXPECT_TRUE(views[1].ready);
 }
 
-TEST_F(RegistryTest, ARefusedDaemonStaysRefusedSinceItsFirstAttempt) {
-  registry_.RecordRefused(MakeHost("h0"), "the clock is wrong", 10);
-  registry_.RecordRefused(MakeHost("h0"), "the topology is unknown", 20);
-  EXPECT_EQ(Host("h0").state, HostState::kRefused);
+TEST_F(RegistryTest, ARejectedDaemonStaysRejectedSinceItsFirstAttempt) {
+  registry_.RecordRejected(MakeHost("h0"), "the clock is wrong", 10);
+  registry_.RecordRejected(MakeHost("h0"), "the topology is unknown", 20);
+  EXPECT_EQ(Host("h0").state, HostState::kRejected);
   EXPECT_EQ(Host("h0").why, "the topology is unknown");
   EXPECT_EQ(Host("h0").since, 10);
   EXPECT_EQ(Host("h0").received_at, 20);
@@ -145,12 +145,12 @@ TEST_F(RegistryTest, ARefusedDaemonStaysRefusedSinceItsFirstAttempt) {
   EXPECT_EQ(Host("h0").state, HostState::kReady);
 }
 
-TEST_F(RegistryTest, ARefusalAffectsNoReadyHost) {
+TEST_F(RegistryTest, ARejectionAffectsNoReadyHost) {
   ASSERT_TRUE(Register(kFirst, MakeHost("h0", "", "10.0.0.1:7400")).ok());
-  registry_.RecordRefused(MakeHost("h0", "", "10.0.0.2:7400"), "its name is in use", ++now_);
+  registry_.RecordRejected(MakeHost("h0", "", "10.0.0.2:7400"), "its name is in use", ++now_);
   EXPECT_EQ(Host("h0").state, HostState::kReady);
   EXPECT_EQ(Host("h0").host.peer_endpoint(), "10.0.0.1:7400");
-  registry_.RecordRefused(MakeHost(""), "it has no name", ++now_);
+  registry_.RecordRejected(MakeHost(""), "it has no name", ++now_);
   EXPECT_EQ(registry_.hosts().size(), 1u);
 }
 
@@ -158,7 +158,7 @@ TEST_F(RegistryTest, LimitsTheNumberOfHosts) {
   for (size_t i = 0; i < Registry::kMaxHosts; ++i)
     ASSERT_TRUE(Register(AgentKey(i + 1), absl::StrCat("h", i)).ok());
   EXPECT_TRUE(absl::IsResourceExhausted(Register(AgentKey(1u << 20), "one-more")));
-  registry_.RecordRefused(MakeHost("one-more"), "too many hosts", ++now_);
+  registry_.RecordRejected(MakeHost("one-more"), "too many hosts", ++now_);
   EXPECT_EQ(registry_.hosts().size(), Registry::kMaxHosts);
   EXPECT_TRUE(Register(AgentKey(2u << 20), "h7").ok()) << "a known host registers again";
 }
@@ -173,13 +173,13 @@ TEST_F(RegistryTest, TheHostsRevisionFollowsTheHosts) {
   EXPECT_FALSE(changed());
   registry_.MarkLost("h0", "its connection closed", ++now_);
   EXPECT_TRUE(changed());
-  registry_.RecordRefused(MakeHost("h1"), "the clock is wrong", ++now_);
+  registry_.RecordRejected(MakeHost("h1"), "the clock is wrong", ++now_);
   EXPECT_TRUE(changed());
-  registry_.RecordRefused(MakeHost("h1"), "the clock is wrong", ++now_);
+  registry_.RecordRejected(MakeHost("h1"), "the clock is wrong", ++now_);
   EXPECT_FALSE(changed()) << "it retries";
   agent::v1::Host moved = MakeHost("h1");
   moved.set_peer_endpoint("10.9.9.9:7400");
-  registry_.RecordRefused(moved, "the clock is wrong", ++now_);
+  registry_.RecordRejected(moved, "the clock is wrong", ++now_);
   EXPECT_TRUE(changed());
 }
 

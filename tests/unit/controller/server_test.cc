@@ -175,7 +175,7 @@ TEST_F(ServerTest, DrainsAreKeptUndoneAndAudited) {
   ASSERT_EQ(drain("host", "h1", true, &reply), grpc::StatusCode::OK);
   EXPECT_EQ(catalog_->objects()->Find({ObjectKind::kDrain, "host.h1"}), nullptr);
   const auto audit = catalog_->Audit(10);
-  ASSERT_EQ(audit->size(), 5u) << "what was refused, too";
+  ASSERT_EQ(audit->size(), 5u) << "what was rejected, too";
   EXPECT_EQ(audit->at(0).action, "undrain");
   EXPECT_EQ(audit->at(1).action, "drain");
   for (size_t i = 2; i < 5; ++i)

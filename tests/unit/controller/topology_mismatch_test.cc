@@ -55,7 +55,7 @@ class TopologyMismatchTest : public testing::Test {
     }
   }
 
-  std::string Refused(const ObjectSet& before = {}) {
+  std::string Rejected(const ObjectSet& before = {}) {
     return std::string(CheckAgainstHosts(before, objects_, view_).message());
   }
 
@@ -70,12 +70,12 @@ TEST_F(TopologyMismatchTest, AcceptsAMatchingTopology) {
   view_.hosts[1].gpus = 8;
   view_.hosts[1].nics[1].speed_bps = 100'000'000'000;
   EXPECT_THAT(FindTopologyMismatches(objects_, view_), IsEmpty());
-  EXPECT_EQ(Refused(), "");
+  EXPECT_EQ(Rejected(), "");
 }
 
 TEST_F(TopologyMismatchTest, RejectsAWrongAddressWithObjectFieldAndLine) {
   view_.hosts[3].nics[1].addresses = {"10.9.9.9"};
-  EXPECT_THAT(Refused(),
+  EXPECT_THAT(Rejected(),
               OneLineMentions("a.yaml:20:68", "Topology 't'", "spec.hosts[1].nics[1].address",
                               "host h3", "NIC nic1", "10.0.1.3", "10.0.0.3", "10.9.9.9"));
 }
@@ -85,7 +85,7 @@ TEST_F(TopologyMismatchTest, RejectsWrongGpusRacksPodsAndSpeedsTogether) {
   view_.hosts[1].position.rack = "r9";
   view_.hosts[2].nics[0].speed_bps = 25'000'000'000;
   view_.hosts[0].position.pod = "p9";
-  const std::string text = Refused();
+  const std::string text = Rejected();
   EXPECT_THAT(text, Mentions("a.yaml:11:13", "Topology 't'", "spec.hosts[0].gpus", "host h0",
                              "2 GPUs", "reports 1"));
   EXPECT_THAT(text, Mentions("a.yaml:10:13", "Topology 't'", "spec.hosts[0].rack", "host h1",
@@ -100,9 +100,9 @@ TEST_F(TopologyMismatchTest, RejectsAnMtuAboveTheNics) {
   for (HostView& host : view_.hosts) {
     for (NicView& nic : host.nics) nic.mtu_bytes = 9000;
   }
-  EXPECT_EQ(Refused(), "") << "the Topology has 1500";
+  EXPECT_EQ(Rejected(), "") << "the Topology has 1500";
   view_.hosts[2].nics[1].mtu_bytes = 1400;
-  EXPECT_EQ(Refused(), "") << "the default, which nobody chose";
+  EXPECT_EQ(Rejected(), "") << "the default, which nobody chose";
   view_.hosts[2].nics[1].mtu_bytes = 9000;
   const ObjectSet jumbo = PlanApply({}, Read(std::string(kTopology) + "  mtu: 9000\n"))->next;
   EXPECT_TRUE(CheckAgainstHosts({}, jumbo, view_).ok());
@@ -119,12 +119,12 @@ TEST_F(TopologyMismatchTest, UnconnectedOrSilentHostsMatchAnything) {
   view_.hosts[0].ready = false;
   view_.hosts[1].gpus = 0;
   view_.hosts[2].nics[0].speed_bps = 0;
-  EXPECT_EQ(Refused(), "");
+  EXPECT_EQ(Rejected(), "");
 }
 
 TEST_F(TopologyMismatchTest, ExistingMismatchDoesNotRejectOtherChanges) {
   view_.hosts[0].gpus = 1;
-  EXPECT_EQ(Refused(objects_), "");
+  EXPECT_EQ(Rejected(objects_), "");
   EXPECT_THAT(FindTopologyMismatches(objects_, view_), SizeIs(1));
 }
 

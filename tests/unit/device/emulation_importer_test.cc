@@ -29,8 +29,8 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const EmulatedAllocation& a
       {.handle = handle, .fd = UniqueFd(), .bytes = bytes, .owner = owner});
 }
 
-void ExpectRefused(const absl::StatusOr<std::unique_ptr<DeviceMemory>>& imported,
-                   const std::string& why) {
+void ExpectRejected(const absl::StatusOr<std::unique_ptr<DeviceMemory>>& imported,
+                    const std::string& why) {
   EXPECT_EQ(imported.status().code(), absl::StatusCode::kInvalidArgument) << imported.status();
   EXPECT_THAT(imported.status().message(), HasSubstr(why));
 }
@@ -54,22 +54,22 @@ TEST(EmulationImporter, AMappingOutlivesTheTenantsDescriptor) {
   (*imported)->address()[kBytes - 1] = std::byte{1};
 }
 
-TEST(EmulationImporter, RefusesMemoryThatCouldShrink) {
-  ExpectRefused(Import(EmulatedAllocation(kBytes, F_SEAL_GROW)), "F_SEAL_SHRINK");
+TEST(EmulationImporter, RejectsMemoryThatCouldShrink) {
+  ExpectRejected(Import(EmulatedAllocation(kBytes, F_SEAL_GROW)), "F_SEAL_SHRINK");
 }
 
-TEST(EmulationImporter, RefusesAFileThatIsShorterThanOffered) {
-  ExpectRefused(Import(EmulatedAllocation(kBytes), kBytes + 1), "16385 offered");
+TEST(EmulationImporter, RejectsAFileThatIsShorterThanOffered) {
+  ExpectRejected(Import(EmulatedAllocation(kBytes), kBytes + 1), "16385 offered");
 }
 
-TEST(EmulationImporter, RefusesAnotherProcessesMemory) {
+TEST(EmulationImporter, RejectsAnotherProcessesMemory) {
   const EmulatedAllocation allocation(kBytes);
-  ExpectRefused(Import(allocation, kBytes, getpid() + 1), "only memory that it allocated itself");
+  ExpectRejected(Import(allocation, kBytes, getpid() + 1), "only memory that it allocated itself");
 }
 
 TEST(EmulationImporter, RejectsAForeignMemfd) {
-  ExpectRefused(Import(EmulatedAllocation(kBytes, kFixedSize, "someone-else-")),
-                "not an allocation of the CUDA emulation");
+  ExpectRejected(Import(EmulatedAllocation(kBytes, kFixedSize, "someone-else-")),
+                 "not an allocation of the CUDA emulation");
 }
 
 // Each field of the handle is wrong in turn.
@@ -87,7 +87,7 @@ TEST(EmulationImporter, RejectsAHandleWithAnyWrongField) {
   for (const auto& [spoil, why] : cases) {
     EmulatedAllocation allocation(kBytes);
     spoil(allocation.handle);
-    ExpectRefused(Import(allocation), why);
+    ExpectRejected(Import(allocation), why);
   }
 }
 
@@ -102,7 +102,7 @@ TEST(EmulationImporter, AFreedBufferIsNotFound) {
 TEST(EmulationImporter, RejectsAReusedDescriptor) {
   const EmulatedAllocation old(kBytes), now(kBytes);
   ASSERT_EQ(dup2(now.fd(), old.fd()), old.fd());
-  ExpectRefused(Import(old), "another file");
+  ExpectRejected(Import(old), "another file");
 }
 
 TEST(EmulationImporter, NeitherBlocksOnAPipeNorOpensADevice) {
@@ -113,7 +113,7 @@ TEST(EmulationImporter, NeitherBlocksOnAPipeNorOpensADevice) {
   for (const int fd : {reader.get(), device.get()}) {
     EmulatedAllocation allocation(kBytes);
     allocation.handle.fd = fd;
-    ExpectRefused(Import(allocation), "not a memory file");
+    ExpectRejected(Import(allocation), "not a memory file");
   }
 }
 
@@ -147,14 +147,14 @@ TEST(ImportedDescriptor, TakesASealedMemfd) {
       ImportDescriptor(EmulatedAllocation(kBytes, kFixedSize, "a-tenants-own-").TakeFd()).ok());
 }
 
-TEST(ImportedDescriptor, RefusesAMemfdThatCouldShrinkOrIsTooShort) {
-  ExpectRefused(ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_GROW).TakeFd()),
-                "F_SEAL_SHRINK");
-  ExpectRefused(ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_SHRINK).TakeFd()),
-                "F_SEAL_GROW");
-  ExpectRefused(ImportDescriptor(EmulatedAllocation(kBytes, 0).TakeFd()), "F_SEAL_SHRINK");
-  ExpectRefused(ImportDescriptor(EmulatedAllocation(kBytes / 2).TakeFd()), "16384 offered");
-  ExpectRefused(ImportDescriptor(EmulatedAllocation(0).TakeFd()), "0 bytes");
+TEST(ImportedDescriptor, RejectsAMemfdThatCouldShrinkOrIsTooShort) {
+  ExpectRejected(ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_GROW).TakeFd()),
+                 "F_SEAL_SHRINK");
+  ExpectRejected(ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_SHRINK).TakeFd()),
+                 "F_SEAL_GROW");
+  ExpectRejected(ImportDescriptor(EmulatedAllocation(kBytes, 0).TakeFd()), "F_SEAL_SHRINK");
+  ExpectRejected(ImportDescriptor(EmulatedAllocation(kBytes / 2).TakeFd()), "16384 offered");
+  ExpectRejected(ImportDescriptor(EmulatedAllocation(0).TakeFd()), "0 bytes");
 }
 
 // Only memfds are accepted: a file server (FUSE, NFS) could block the daemon.
@@ -162,26 +162,26 @@ TEST(ImportedDescriptor, RejectsOtherFiles) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   UniqueFd reader(ends[0]), writer(ends[1]);
-  ExpectRefused(ImportDescriptor(std::move(reader)), "not a memory file");
-  ExpectRefused(ImportDescriptor(std::move(writer)), "not a memory file");
-  ExpectRefused(ImportDescriptor(UniqueFd(open("/proc/self/status", O_RDONLY | O_CLOEXEC))),
-                "not a memory file");
-  ExpectRefused(ImportDescriptor(UniqueFd(open("/dev/zero", O_RDWR | O_CLOEXEC))),
-                "not a memory file");
-  ExpectRefused(ImportDescriptor(UniqueFd(open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC))),
-                "not a memory file");
-  ExpectRefused(ImportDescriptor(NamedFile("/tmp")), "not a memory file");
+  ExpectRejected(ImportDescriptor(std::move(reader)), "not a memory file");
+  ExpectRejected(ImportDescriptor(std::move(writer)), "not a memory file");
+  ExpectRejected(ImportDescriptor(UniqueFd(open("/proc/self/status", O_RDONLY | O_CLOEXEC))),
+                 "not a memory file");
+  ExpectRejected(ImportDescriptor(UniqueFd(open("/dev/zero", O_RDWR | O_CLOEXEC))),
+                 "not a memory file");
+  ExpectRejected(ImportDescriptor(UniqueFd(open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC))),
+                 "not a memory file");
+  ExpectRejected(ImportDescriptor(NamedFile("/tmp")), "not a memory file");
   if (access("/dev/shm", W_OK) == 0)
-    ExpectRefused(ImportDescriptor(NamedFile("/dev/shm")), "not a memory file");
-  ExpectRefused(ImportDescriptor(UniqueFd()), "no descriptor");
+    ExpectRejected(ImportDescriptor(NamedFile("/dev/shm")), "not a memory file");
+  ExpectRejected(ImportDescriptor(UniqueFd()), "no descriptor");
 }
 
 // Huge pages are from a pool that may run out while the daemon uses them.
-TEST(ImportedDescriptor, RefusesHugePages) {
+TEST(ImportedDescriptor, RejectsHugePages) {
   UniqueFd fd(memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
   if (!fd.valid()) GTEST_SKIP() << "this kernel has no huge pages";
   ASSERT_EQ(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
-  ExpectRefused(ImportDescriptor(std::move(fd)), "not a memory file");
+  ExpectRejected(ImportDescriptor(std::move(fd)), "not a memory file");
 }
 
 TEST(ImportedDescriptor, RejectsReadOnlyFiles) {

@@ -35,12 +35,12 @@ class LocalImporter final : public MemoryImporter {
     const auto found = entries_.find(NumberOf(offer.handle));
     if (found == entries_.end() || found->second.owner != offer.owner) {
       return absl::InvalidArgumentError(
-          absl::StrCat("import refused: process ", offer.owner, " has no such buffer"));
+          absl::StrCat("import rejected: process ", offer.owner, " has no such buffer"));
     }
     const std::span<std::byte> memory = found->second.memory;
     if (memory.size() < offer.bytes) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "import refused: the buffer has ", memory.size(), " bytes, ", offer.bytes, " offered"));
+          "import rejected: the buffer has ", memory.size(), " bytes, ", offer.bytes, " offered"));
     }
     return std::make_unique<LocalMemory>(memory);
   }

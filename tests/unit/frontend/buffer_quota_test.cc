@@ -24,10 +24,10 @@ TEST(BufferQuota, ATenantAtItsLimitAffectsNoOther) {
   BufferQuota quota({.buffers_per_tenant = 3});
   Shares blue, red;
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(Take(quota, "blue", blue).ok());
-  const absl::Status refused = Take(quota, "blue", blue);
-  EXPECT_TRUE(absl::IsResourceExhausted(refused));
-  EXPECT_THAT(refused.message(), HasSubstr("tenant blue has registered 3 "));
-  EXPECT_THAT(refused.message(), HasSubstr("limits.buffers_per_tenant"));
+  const absl::Status rejected = Take(quota, "blue", blue);
+  EXPECT_TRUE(absl::IsResourceExhausted(rejected));
+  EXPECT_THAT(rejected.message(), HasSubstr("tenant blue has registered 3 "));
+  EXPECT_THAT(rejected.message(), HasSubstr("limits.buffers_per_tenant"));
   EXPECT_TRUE(Take(quota, "red", red).ok());
   blue.pop_back();
   EXPECT_TRUE(Take(quota, "blue", blue).ok());
@@ -38,9 +38,9 @@ TEST(BufferQuota, BytesAreLimitedPerTenantToo) {
   Shares blue, red;
   ASSERT_TRUE(Take(quota, "blue", blue, 600).ok());
   for (uint64_t bytes : {uint64_t{401}, ~uint64_t{0}}) {
-    const absl::Status refused = Take(quota, "blue", blue, bytes);
-    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << bytes;
-    EXPECT_THAT(refused.message(), HasSubstr("limits.mapped_bytes_per_tenant"));
+    const absl::Status rejected = Take(quota, "blue", blue, bytes);
+    EXPECT_TRUE(absl::IsResourceExhausted(rejected)) << bytes;
+    EXPECT_THAT(rejected.message(), HasSubstr("limits.mapped_bytes_per_tenant"));
   }
   EXPECT_EQ(quota.buffers(), 1u);
   EXPECT_TRUE(Take(quota, "blue", blue, 400).ok());
@@ -54,9 +54,9 @@ TEST(BufferQuota, AllTenantsTogetherStayBelowWhatTheKernelMaps) {
   Shares shares;
   for (uint32_t i = 0; i < kMaxBuffersOfAll; ++i)
     ASSERT_TRUE(Take(quota, i % 2 == 0 ? "blue" : "red", shares).ok());
-  const absl::Status refused = Take(quota, "green", shares);
-  EXPECT_TRUE(absl::IsResourceExhausted(refused));
-  EXPECT_THAT(refused.message(), HasSubstr("all tenants of this host"));
+  const absl::Status rejected = Take(quota, "green", shares);
+  EXPECT_TRUE(absl::IsResourceExhausted(rejected));
+  EXPECT_THAT(rejected.message(), HasSubstr("all tenants of this host"));
 }
 
 TEST(BufferQuota, AShareMayOutliveTheQuota) {

@@ -66,12 +66,12 @@ TEST_F(BufferRegistryTest, RejectsRangesOutside) {
   }
 }
 
-TEST_F(BufferRegistryTest, AnOffsetBetweenElementsIsRefused) {
+TEST_F(BufferRegistryTest, AnOffsetBetweenElementsIsRejected) {
   const uint32_t id = Register(1000)->value();
   EXPECT_THAT(Check(id, 6, 4, 4).message(), HasSubstr("not aligned"));
 }
 
-TEST_F(BufferRegistryTest, UnknownAndReleasedBuffersAreRefused) {
+TEST_F(BufferRegistryTest, UnknownAndReleasedBuffersAreRejected) {
   const uint32_t id = Register(1000)->value();
   EXPECT_FALSE(Check(0, 0, 1).ok());
   EXPECT_FALSE(Check(id + 1, 0, 1).ok());
@@ -97,7 +97,7 @@ TEST_F(BufferRegistryTest, RejectsForeignMemory) {
 }
 
 // Its last close may free a large file, so its holder closes it on a thread.
-TEST_F(BufferRegistryTest, ARefusedOfferKeepsItsDescriptor) {
+TEST_F(BufferRegistryTest, ARejectedOfferKeepsItsDescriptor) {
   const auto offer = [] {
     return BufferExport{.kind = wire::ExportKind::kFileDescriptor,
                         .fd = UniqueFd(memfd_create("offer", MFD_CLOEXEC)),
@@ -116,10 +116,10 @@ TEST_F(BufferRegistryTest, ARefusedOfferKeepsItsDescriptor) {
 
 TEST_F(BufferRegistryTest, AProcessHasALimit) {
   for (size_t i = 0; i < kMaxBuffersPerProcess; ++i) ASSERT_TRUE(Register(1).ok());
-  const absl::Status refused = Register(1).status();
-  EXPECT_TRUE(absl::IsResourceExhausted(refused));
-  EXPECT_THAT(refused.message(), HasSubstr("8192"));
-  EXPECT_THAT(refused.message(), HasSubstr("larger allocations"));
+  const absl::Status rejected = Register(1).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(rejected));
+  EXPECT_THAT(rejected.message(), HasSubstr("8192"));
+  EXPECT_THAT(rejected.message(), HasSubstr("larger allocations"));
   ASSERT_TRUE(registry_->Release(BufferId(1)).ok());
   EXPECT_TRUE(Register(1).ok());
 }

@@ -68,7 +68,7 @@ TEST_F(BufferReleasesTest, AFactorOnTheDeviceIsAUse) {
   EXPECT_EQ(LastUse(), 1u);
 }
 
-TEST_F(BufferReleasesTest, ASecondReleaseIsRefused) {
+TEST_F(BufferReleasesTest, ASecondReleaseIsRejected) {
   Push(Call(1));
   ASSERT_TRUE(Begin(7).ok());
   EXPECT_THAT(Begin(8).message(), HasSubstr("is being released"));

@@ -73,11 +73,11 @@ TEST_F(CapturedGroupsTest, RunsEachTimeItIsReached) {
 
 // The size of the communicator is known from the roster: calls captured before cannot be checked
 // against it.
-TEST_F(CapturedGroupsTest, ACaptureBeforeTheCommunicatorHasFormedIsRefused) {
+TEST_F(CapturedGroupsTest, ACaptureBeforeTheCommunicatorHasFormedIsRejected) {
   endpoint_ = MakeForming();
-  const absl::Status refused = Add(1, At(5, 1, Call(1)));
-  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
-  EXPECT_THAT(refused.message(), HasSubstr("still forming"));
+  const absl::Status rejected = Add(1, At(5, 1, Call(1)));
+  EXPECT_TRUE(absl::IsInvalidArgument(rejected)) << rejected;
+  EXPECT_THAT(rejected.message(), HasSubstr("still forming"));
 }
 
 TEST_F(CapturedGroupsTest, KeysCountCollectivesInTheOrderOfTheirCapture) {
@@ -200,23 +200,23 @@ TEST_F(CapturedGroupsTest, ABufferIsHeldWhileTheGroupRunsAndNotBetween) {
 }
 
 TEST_F(CapturedGroupsTest, RejectsInvalidCallsAtTheCapture) {
-  auto refusal = [&](wire::WorkRecord record) {
+  auto rejection = [&](wire::WorkRecord record) {
     const absl::Status status = Add(1, At(0, 1, record));
     return std::string(status.message());
   };
   wire::WorkRecord record = Call(1);
   record.count = 1 << 20;
-  EXPECT_THAT(refusal(record), HasSubstr("exceed buffer"));
+  EXPECT_THAT(rejection(record), HasSubstr("exceed buffer"));
   record = Call(1);
   record.op = static_cast<OpKind>(99);
-  EXPECT_THAT(refusal(record), HasSubstr("unknown kind 99"));
+  EXPECT_THAT(rejection(record), HasSubstr("unknown kind 99"));
   record = Send(kRanks);
-  EXPECT_THAT(refusal(record), HasSubstr("peer"));
+  EXPECT_THAT(rejection(record), HasSubstr("peer"));
   EXPECT_EQ(endpoint_->ReplayableGroups(), 0u);
   ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok()) << "a rejected group uses no number";
 }
 
-TEST_F(CapturedGroupsTest, CorruptGroupsAreRefused) {
+TEST_F(CapturedGroupsTest, CorruptGroupsAreRejected) {
   EXPECT_FALSE(Add(1, At(wire::kCapturedSlots, 1, Call(1))).ok());
   EXPECT_FALSE(Add(1, At(0, 2, Call(1))).ok()) << "group 1 is missing";
   EXPECT_FALSE(Add(1, At(0, 0, Call(1))).ok());

@@ -41,7 +41,7 @@ class ChunkedBufferTest : public ::testing::Test {
   absl::StatusOr<BufferHold> Resolve(uint64_t offset, uint64_t bytes) {
     return registry_.Resolve({.id = id_.value(), .reserved = 0, .offset = offset}, bytes, 1);
   }
-  std::string Refusal(const absl::Status& status) {
+  std::string Rejection(const absl::Status& status) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     return std::string(status.message());
   }
@@ -67,46 +67,48 @@ TEST_F(ChunkedBufferTest, AdjacentChunksAreOneRange) {
 }
 
 TEST_F(ChunkedBufferTest, RejectsUnmappedRanges) {
-  EXPECT_THAT(Refusal(Resolve(0, 1).status()), HasSubstr("not completely mapped"));
+  EXPECT_THAT(Rejection(Resolve(0, 1).status()), HasSubstr("not completely mapped"));
   ASSERT_TRUE(Map(kChunk).ok());
   for (const auto& [offset, bytes] : {std::pair<uint64_t, uint64_t>{kChunk - 1, 2},
                                       {2 * kChunk - 1, 2},
                                       {kRange - 1, 1},
                                       {0, kRange}}) {
-    EXPECT_THAT(Refusal(Resolve(offset, bytes).status()), HasSubstr("not completely mapped"));
+    EXPECT_THAT(Rejection(Resolve(offset, bytes).status()), HasSubstr("not completely mapped"));
   }
-  EXPECT_THAT(Refusal(Resolve(kRange, 1).status()), HasSubstr("exceed buffer"));
-  EXPECT_THAT(Refusal(Resolve(~uint64_t{0}, 2).status()), HasSubstr("exceed buffer"));
+  EXPECT_THAT(Rejection(Resolve(kRange, 1).status()), HasSubstr("exceed buffer"));
+  EXPECT_THAT(Rejection(Resolve(~uint64_t{0}, 2).status()), HasSubstr("exceed buffer"));
 }
 
 TEST_F(ChunkedBufferTest, RejectsInvalidChunks) {
   ASSERT_TRUE(Map(kChunk, 2 * kChunk).ok());
-  EXPECT_THAT(Refusal(Map(0, 2 * kChunk)), HasSubstr("overlaps the one of 131072 bytes at 65536"));
-  EXPECT_THAT(Refusal(Map(kChunk)), HasSubstr("overlaps"));
-  EXPECT_THAT(Refusal(Map(2 * kChunk)), HasSubstr("overlaps"));
-  EXPECT_THAT(Refusal(Map(kRange - kChunk, 2 * kChunk)), HasSubstr("exceeds its range"));
-  EXPECT_THAT(Refusal(Map(~uint64_t{0} - 4095, kChunk)), HasSubstr("exceeds its range"));
-  EXPECT_THAT(Refusal(MapFile(0, 0, UniqueFd())), HasSubstr("exceeds its range"));
-  EXPECT_THAT(Refusal(MapFile(0, kChunk, UniqueFd())), HasSubstr("no descriptor"));
-  EXPECT_THAT(Refusal(MapFile(0, 4097, EmulatedAllocation(8192).TakeFd())),
+  EXPECT_THAT(Rejection(Map(0, 2 * kChunk)),
+              HasSubstr("overlaps the one of 131072 bytes at 65536"));
+  EXPECT_THAT(Rejection(Map(kChunk)), HasSubstr("overlaps"));
+  EXPECT_THAT(Rejection(Map(2 * kChunk)), HasSubstr("overlaps"));
+  EXPECT_THAT(Rejection(Map(kRange - kChunk, 2 * kChunk)), HasSubstr("exceeds its range"));
+  EXPECT_THAT(Rejection(Map(~uint64_t{0} - 4095, kChunk)), HasSubstr("exceeds its range"));
+  EXPECT_THAT(Rejection(MapFile(0, 0, UniqueFd())), HasSubstr("exceeds its range"));
+  EXPECT_THAT(Rejection(MapFile(0, kChunk, UniqueFd())), HasSubstr("no descriptor"));
+  EXPECT_THAT(Rejection(MapFile(0, 4097, EmulatedAllocation(8192).TakeFd())),
               HasSubstr("whole pages"));
-  EXPECT_THAT(Refusal(MapFile(17, 4096, EmulatedAllocation(8192).TakeFd())),
+  EXPECT_THAT(Rejection(MapFile(17, 4096, EmulatedAllocation(8192).TakeFd())),
               HasSubstr("whole pages"));
-  EXPECT_THAT(Refusal(MapFile(0, kChunk, EmulatedAllocation(4096).TakeFd())),
+  EXPECT_THAT(Rejection(MapFile(0, kChunk, EmulatedAllocation(4096).TakeFd())),
               HasSubstr("the memory file has 4096 bytes"));
-  EXPECT_THAT(Refusal(MapFile(0, 4096, EmulatedAllocation(4096, 0).TakeFd())), HasSubstr("sealed"));
+  EXPECT_THAT(Rejection(MapFile(0, 4096, EmulatedAllocation(4096, 0).TakeFd())),
+              HasSubstr("sealed"));
   UniqueFd pipe_ends[2];
   int fds[2];
   ASSERT_EQ(pipe2(fds, O_CLOEXEC), 0);
   for (int i = 0; i < 2; ++i) pipe_ends[i].Reset(fds[i]);
-  EXPECT_THAT(Refusal(MapFile(0, 4096, std::move(pipe_ends[0]))), HasSubstr("not a memory file"));
+  EXPECT_THAT(Rejection(MapFile(0, 4096, std::move(pipe_ends[0]))), HasSubstr("not a memory file"));
   EXPECT_TRUE(Map(0).ok()) << "a rejected chunk leaves no state";
 }
 
 TEST_F(ChunkedBufferTest, OnlyChunkedBuffersHaveChunks) {
   id_ = BufferId(77);
-  EXPECT_THAT(Refusal(Map(0)), HasSubstr("not registered"));
-  EXPECT_THAT(Refusal(registry_.UnmapChunks(id_, {0, 1}).status()), HasSubstr("not registered"));
+  EXPECT_THAT(Rejection(Map(0)), HasSubstr("not registered"));
+  EXPECT_THAT(Rejection(registry_.UnmapChunks(id_, {0, 1}).status()), HasSubstr("not registered"));
 }
 
 TEST_F(ChunkedBufferTest, ARemovedChunkFreesItsRange) {
@@ -130,7 +132,7 @@ TEST_F(ChunkedBufferTest, AChunkStaysMappedForItsUsers) {
   auto second = Resolve(kChunk, kChunk);
   const auto gone_too = registry_.UnmapChunks(id_, {kChunk, kChunk});
   ASSERT_TRUE(gone.ok() && gone_too.ok() && first.ok() && second.ok());
-  EXPECT_THAT(Refusal(Map(0)), HasSubstr("which operations still use"));
+  EXPECT_THAT(Rejection(Map(0)), HasSubstr("which operations still use"));
   second->reset();
   EXPECT_FALSE(gone_too->expired()) << "the first holder may use this chunk too";
   EXPECT_EQ(At(*first, kChunk), 5);

@@ -96,7 +96,7 @@ class RankEndpointTest : public testing::Test {
     page().records[tail % wire::kRingRecords] = record;
     page().tail.store(tail + 1);
   }
-  std::string Refusal() { return std::string(endpoint_->Front().status().message()); }
+  std::string Rejection() { return std::string(endpoint_->Front().status().message()); }
 
   std::vector<std::byte> memory_ = std::vector<std::byte>(kBytes);
   LocalImporter* importer_ = nullptr;

@@ -45,7 +45,7 @@ TEST_F(RankEndpointTest, AFullRingIsTakenWhole) {
 
 TEST_F(RankEndpointTest, RejectsATailBeyondTheRing) {
   page().tail.store(wire::kRingRecords + 1);
-  EXPECT_THAT(Refusal(), HasSubstr("work ring is corrupt"));
+  EXPECT_THAT(Rejection(), HasSubstr("work ring is corrupt"));
 }
 
 TEST_F(RankEndpointTest, RejectsADecreasingTail) {
@@ -53,7 +53,7 @@ TEST_F(RankEndpointTest, RejectsADecreasingTail) {
   ASSERT_TRUE(endpoint_->Front().ok());
   endpoint_->Complete();
   page().tail.store(0);
-  EXPECT_THAT(Refusal(), HasSubstr("work ring is corrupt"));
+  EXPECT_THAT(Rejection(), HasSubstr("work ring is corrupt"));
 }
 
 TEST_F(RankEndpointTest, IgnoresACorruptHead) {
@@ -65,7 +65,7 @@ TEST_F(RankEndpointTest, IgnoresACorruptHead) {
 
 TEST_F(RankEndpointTest, RejectsASkippedSequence) {
   Push(Call(2));
-  EXPECT_THAT(Refusal(), HasSubstr("expected call #1"));
+  EXPECT_THAT(Rejection(), HasSubstr("expected call #1"));
 }
 
 TEST_F(RankEndpointTest, WhatIsWrittenAfterARecordWasTakenChangesNothing) {
@@ -76,7 +76,7 @@ TEST_F(RankEndpointTest, WhatIsWrittenAfterARecordWasTakenChangesNothing) {
   EXPECT_EQ((*endpoint_->Front())->count, 16u);
 }
 
-TEST_F(RankEndpointTest, RecordsOutOfRangeAreRefused) {
+TEST_F(RankEndpointTest, RecordsOutOfRangeAreRejected) {
   std::vector<wire::WorkRecord> bad;
   const auto add = [&]() -> wire::WorkRecord& { return bad.emplace_back(Call(1)); };
   for (int kind : {0, kOpKinds, 255}) add().op = static_cast<OpKind>(kind);
@@ -193,7 +193,7 @@ TEST_F(RankEndpointTest, ACallWaitsForEveryFenceBeforeIt) {
 TEST_F(RankEndpointTest, AsManyFencesAsSlotsAreTakenAndNoMore) {
   for (uint32_t slot = 0; slot < wire::kReadySlots; ++slot) Push(Fence(slot, 1));
   Push(Fence(0, 1));
-  EXPECT_THAT(Refusal(), HasSubstr("ready slot"));
+  EXPECT_THAT(Rejection(), HasSubstr("ready slot"));
 }
 
 // A tenant could post fences faster than the engine takes them, and the engine would never leave
@@ -211,10 +211,10 @@ TEST_F(RankEndpointTest, ReturnsARecordsErrorToEveryCaller) {
   Push(Call(3));
   EXPECT_EQ((*endpoint_->Front())->count, 16u);
   endpoint_->Complete();
-  const std::string refusal = Refusal();
-  EXPECT_THAT(refusal, HasSubstr("call #2"));
-  EXPECT_EQ(Refusal(), refusal);
-  EXPECT_EQ(endpoint_->TakeMessage().status().message(), refusal);
+  const std::string rejection = Rejection();
+  EXPECT_THAT(rejection, HasSubstr("call #2"));
+  EXPECT_EQ(Rejection(), rejection);
+  EXPECT_EQ(endpoint_->TakeMessage().status().message(), rejection);
   EXPECT_EQ(page().done.value.load(), 1u);
 }
 
@@ -281,14 +281,14 @@ TEST_F(RankEndpointTest, ReleaseDropsTheBuffers) {
 
 // Mostly valid records with some random bytes, for collectives and point-to-point calls, in groups
 // and alone.
-TEST_F(RankEndpointTest, RandomRecordsAreRefusedOrHarmless) {
+TEST_F(RankEndpointTest, RandomRecordsAreRejectedOrHarmless) {
   FuzzRun run("records", "MCCS_FUZZ_RECORDS", 20'000);
   const OpKind kinds[] = {OpKind::kAllReduce, OpKind::kAllGather, OpKind::kAllToAll,
                           OpKind::kBroadcast, OpKind::kSend,      OpKind::kRecv,
                           OpKind::kPut,       OpKind::kSignal,    OpKind::kWaitSignal};
-  bool refused = false;
+  bool rejected = false;
   while (run.Next()) {
-    if (run.done() % 50 == 0 || refused) {  // final
+    if (run.done() % 50 == 0 || rejected) {  // final
       Renew();
     }
     wire::WorkRecord record =
@@ -307,8 +307,8 @@ TEST_F(RankEndpointTest, RandomRecordsAreRefusedOrHarmless) {
       endpoint_->CompleteMessage(**message);
     }
     const auto front = endpoint_->Front();
-    refused = !front.ok();
-    if (refused || *front == nullptr) continue;
+    rejected = !front.ok();
+    if (rejected || *front == nullptr) continue;
     const uint64_t most = kBytes / SizeOf((*front)->type);
     EXPECT_LE((*front)->count, most);
     if (endpoint_->FrontReady()) endpoint_->Complete();

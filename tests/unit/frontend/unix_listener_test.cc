@@ -285,9 +285,9 @@ TEST_F(UnixListenerTest, RejectsATenantWithTooManyDescriptors) {
   SendDescriptors(client.get(), read_end.get(), kOfAMessage);
   const size_t before = OpenDescriptors();
   reactor_->Wait(kTimeoutNs);
-  const auto refused = listener_->Accept();
-  EXPECT_TRUE(absl::IsPermissionDenied(refused.status()));
-  EXPECT_THAT(refused.status().message(), testing::HasSubstr("1024 descriptors that they sent"));
+  const auto rejected = listener_->Accept();
+  EXPECT_TRUE(absl::IsPermissionDenied(rejected.status()));
+  EXPECT_THAT(rejected.status().message(), testing::HasSubstr("1024 descriptors that they sent"));
   EXPECT_LE(OpenDescriptors(), before + 1) << "its message stays in its socket";
 
   ASSERT_EQ(send(inside.get(), "hello", 5, 0), 5);

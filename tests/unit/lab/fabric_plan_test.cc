@@ -12,7 +12,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string Refusal(Topology topology) {
+std::string Rejection(Topology topology) {
   absl::StatusOr<FabricPlan> plan = PlanFabric(std::move(topology));
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
   return std::string(plan.status().message());
@@ -66,7 +66,7 @@ TEST(FabricPlan, SwitchUsesItsFirstAddressInTheFile) {
 
   Topology twice = SmallTopology();
   twice.AddAddress(*twice.FindSwitch("leaf1"), "10.255.0.1");  // generated for leaf0
-  EXPECT_THAT(Refusal(std::move(twice)),
+  EXPECT_THAT(Rejection(std::move(twice)),
               HasSubstr("leaf1 and leaf0 have the same address 10.255.0.1"));
 }
 
@@ -79,7 +79,7 @@ TEST(FabricPlan, RejectsUnsupportedAddresses) {
     Topology topology = SmallTopology();
     topology.AddNic(*topology.FindHost("h2"), "nic1", *topology.FindSwitch("leaf1"), kMbps,
                     address);
-    EXPECT_THAT(Refusal(std::move(topology)), HasSubstr(reason));
+    EXPECT_THAT(Rejection(std::move(topology)), HasSubstr(reason));
   }
 }
 
@@ -87,12 +87,12 @@ TEST(FabricPlan, RejectsInvalidDeviceNames) {
   for (const char* name : {"lo", "mgmt", "an-interface-too-long"}) {
     Topology topology = SmallTopology();
     topology.AddNic(*topology.FindHost("h2"), name, *topology.FindSwitch("leaf1"), kMbps);
-    EXPECT_THAT(Refusal(std::move(topology)), HasSubstr("is not a valid device name"));
+    EXPECT_THAT(Rejection(std::move(topology)), HasSubstr("is not a valid device name"));
   }
   Topology topology = SmallTopology();
   topology.AddNic(topology.AddHost("controller", *topology.FindRack("r0"), 1), "nic0",
                   *topology.FindSwitch("leaf1"), kMbps);
-  EXPECT_THAT(Refusal(std::move(topology)), HasSubstr("the controller's node"));
+  EXPECT_THAT(Rejection(std::move(topology)), HasSubstr("the controller's node"));
 }
 
 TEST(FabricPlan, RejectsTooManyHosts) {
@@ -101,7 +101,7 @@ TEST(FabricPlan, RejectsTooManyHosts) {
     topology.AddNic(topology.AddHost("h" + std::to_string(i), *topology.FindRack("r0"), 1), "nic0",
                     *topology.FindSwitch("leaf0"), kMbps);
   }
-  EXPECT_THAT(Refusal(std::move(topology)), HasSubstr("72 hosts; a lab can have at most 64"));
+  EXPECT_THAT(Rejection(std::move(topology)), HasSubstr("72 hosts; a lab can have at most 64"));
 }
 
 }  // namespace fabric_plan_test

@@ -144,7 +144,7 @@ TEST_F(SupervisorTest, RecordsTheEndOfADaemonAndContinues) {
   ExpectNothingLeft(processes);
 }
 
-TEST_F(SupervisorTest, ASecondLabOfTheSameNameIsRefused) {
+TEST_F(SupervisorTest, ASecondLabOfTheSameNameIsRejected) {
   std::vector<pid_t> processes = Start();
   EXPECT_THAT(std::string(StartLab(Plan(), directories_).message()), HasSubstr("already running"));
   EXPECT_TRUE(StopLab("t", directories_).ok());

@@ -62,7 +62,7 @@ class MessageLoopTest : public testing::Test {
     }
     return absl::OkStatus();
   }
-  std::string Refusal() {
+  std::string Rejection() {
     const absl::Status status = Run();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_FALSE(ports_[0].complete);
@@ -97,7 +97,7 @@ TEST_F(MessageLoopTest, RejectsInvalidPeer) {
        {OpKind::kSend, OpKind::kRecv, OpKind::kPut, OpKind::kSignal, OpKind::kWaitSignal}) {
     for (const int peer : {-1, 2, 1'000'000}) {
       ports_[0].Post(kind, peer);
-      EXPECT_THAT(Refusal(), HasSubstr("the communicator has 2 ranks"));
+      EXPECT_THAT(Rejection(), HasSubstr("the communicator has 2 ranks"));
     }
   }
 }
@@ -105,14 +105,14 @@ TEST_F(MessageLoopTest, RejectsInvalidPeer) {
 TEST_F(MessageLoopTest, RejectsMessageBeyondItsBuffer) {
   for (const OpKind kind : {OpKind::kSend, OpKind::kRecv, OpKind::kPut}) {
     ports_[0].Post(kind, 1, kBytes + 1);
-    EXPECT_THAT(Refusal(), HasSubstr("65 bytes exceed its buffer of 64 bytes"));
+    EXPECT_THAT(Rejection(), HasSubstr("65 bytes exceed its buffer of 64 bytes"));
   }
 }
 
 TEST_F(MessageLoopTest, RejectsPutBeyondItsWindow) {
   ports_[1].window_bytes = kBytes - 1;
   ports_[0].Post(OpKind::kPut, 1);
-  EXPECT_THAT(Refusal(), HasSubstr("window #1 has 63 bytes"));
+  EXPECT_THAT(Rejection(), HasSubstr("window #1 has 63 bytes"));
   EXPECT_EQ(ports_[1].memory[0], std::byte{1});
 }
 

@@ -11,7 +11,7 @@ namespace change_test {
 
 using testing::HasSubstr;
 
-std::string RefusedApply(const ObjectSet& stored, const std::string& text, absl::StatusCode code) {
+std::string RejectedApply(const ObjectSet& stored, const std::string& text, absl::StatusCode code) {
   const absl::StatusOr<PlannedChange> plan = PlanApply(stored, Read(text));
   EXPECT_EQ(plan.status().code(), code) << plan.status();
   return std::string(plan.status().message());
@@ -52,27 +52,27 @@ TEST(Apply, EqualObjectsChangeNothing) {
 TEST(Apply, RejectsAnOldVersionWithObjectFieldAndLine) {
   ObjectSet stored = After({}, TenantDocument("a", 1));
   stored = After(stored, TenantDocument("a", 1, "  weight: 2\n"));
-  EXPECT_THAT(RefusedApply(stored, Document("Tenant", "a", "  selector: {uids: [1]}\n", 1),
-                           absl::StatusCode::kAborted),
+  EXPECT_THAT(RejectedApply(stored, Document("Tenant", "a", "  selector: {uids: [1]}\n", 1),
+                            absl::StatusCode::kAborted),
               OneLineMentions("a.yaml:5:20", "Tenant 'a'", "metadata.resourceVersion", "version 1",
                               "version is 2"));
-  EXPECT_THAT(RefusedApply(stored, Document("Tenant", "a", "  selector: {uids: [1]}\n", 9),
-                           absl::StatusCode::kAborted),
+  EXPECT_THAT(RejectedApply(stored, Document("Tenant", "a", "  selector: {uids: [1]}\n", 9),
+                            absl::StatusCode::kAborted),
               HasSubstr("version 9 does not exist: the stored version is 2"));
-  EXPECT_THAT(RefusedApply(stored, Document("Tenant", "b", "  selector: {uids: [2]}\n", 1),
-                           absl::StatusCode::kAborted),
+  EXPECT_THAT(RejectedApply(stored, Document("Tenant", "b", "  selector: {uids: [2]}\n", 1),
+                            absl::StatusCode::kAborted),
               HasSubstr("version 1 is not stored, and the object does not exist"));
   EXPECT_EQ(After(stored, Document("Tenant", "a", "  selector: {uids: [3]}\n", 2)).revision, 3u);
 }
 
 TEST(Apply, OneErrorRejectsTheWholeChange) {
   const ObjectSet stored = After({}, TenantDocument("a", 1));
-  RefusedApply(stored,
-               Together({TenantDocument("b", 2),
-                         PolicyDocument("p", "  type: shares\n  selector: {tenants: [x]}\n")}),
-               absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(RefusedApply(stored, Together({TenantDocument("b", 2), TenantDocument("b", 3)}),
-                           absl::StatusCode::kInvalidArgument),
+  RejectedApply(stored,
+                Together({TenantDocument("b", 2),
+                          PolicyDocument("p", "  type: shares\n  selector: {tenants: [x]}\n")}),
+                absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(RejectedApply(stored, Together({TenantDocument("b", 2), TenantDocument("b", 3)}),
+                            absl::StatusCode::kInvalidArgument),
               Mentions("a.yaml:12:9", "Tenant 'b'", "duplicate", "a.yaml:5:9"));
 }
 
@@ -82,7 +82,7 @@ TEST(Apply, ChecksAgainstStoredObjectsAndDropsOrigins) {
   const ObjectSet next =
       After(stored, PolicyDocument("p", "  type: shares\n  selector: {tenants: [a]}\n"));
   EXPECT_EQ(next.objects.size(), 2u);
-  EXPECT_THAT(RefusedApply(stored, TenantDocument("b", 1), absl::StatusCode::kFailedPrecondition),
+  EXPECT_THAT(RejectedApply(stored, TenantDocument("b", 1), absl::StatusCode::kFailedPrecondition),
               HasSubstr("uid 1 already belongs to Tenant 'a' (stored, version 1)"));
 }
 

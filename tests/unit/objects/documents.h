@@ -88,7 +88,7 @@ inline std::vector<Object> Read(const std::string& text) {
 }
 
 // The error message for invalid `text`.
-inline std::string Refusal(const std::string& text) {
+inline std::string Rejection(const std::string& text) {
   const auto objects = ReadObjects({{"a.yaml", text}});
   EXPECT_EQ(objects.status().code(), absl::StatusCode::kInvalidArgument) << text;
   return std::string(objects.status().message());

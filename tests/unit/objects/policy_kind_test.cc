@@ -34,11 +34,11 @@ TEST_P(PolicyKinds, ReadsWhatItWrites) {
 TEST_P(PolicyKinds, AcceptsOnlyItsParameters) {
   for (size_t i = 0; i < std::size(kPolicyParameterNames); ++i) {
     if (GetParam().parameters.Contains(static_cast<PolicyParameter>(i))) continue;
-    const std::string refusal =
-        Refusal(PolicyDocument("p", absl::StrCat("  type: ", GetParam().name, "\n  parameters: {",
-                                                 kPolicyParameterNames[i], ": 1}\n")));
+    const std::string rejection =
+        Rejection(PolicyDocument("p", absl::StrCat("  type: ", GetParam().name, "\n  parameters: {",
+                                                   kPolicyParameterNames[i], ": 1}\n")));
     EXPECT_THAT(
-        refusal,
+        rejection,
         testing::HasSubstr(absl::StrCat(
             "policy ", GetParam().name, " has no parameter '", kPolicyParameterNames[i],
             "'; remove it, or use one of: ", absl::StrJoin(NamesOf(GetParam().parameters), ", "))));

@@ -154,175 +154,176 @@ TEST(ReadObjects, ReportsErrorsOfAllFilesWithPlaceAndRemedy) {
 // One error each, at the document that has it.
 TEST(ReadObjects, ReportsMissingKeysInTheirDocument) {
   const std::string fine = TenantDocument("a", 1);
-  EXPECT_EQ(Refusal(Together({fine, "apiVersion: mccs/v1\nkind: Tenant\nmetadata: {name: b}\n"})),
+  EXPECT_EQ(Rejection(Together({fine, "apiVersion: mccs/v1\nkind: Tenant\nmetadata: {name: b}\n"})),
             "a.yaml:9:1: Tenant 'b': the key 'spec' is missing");
-  EXPECT_THAT(Refusal(Together({fine, PolicyDocument("p", "  type: priority_flow\n")})),
+  EXPECT_THAT(Rejection(Together({fine, PolicyDocument("p", "  type: priority_flow\n")})),
               OneLineMentions("a.yaml:14:3", "Policy 'p'", "priority_flow", "'favoured'"));
   EXPECT_THAT(
-      Refusal(Together({fine, PolicyDocument("p",
-                                             "  type: fair_flow\n"
-                                             "  parameters: {source_ports: 2000-3000}\n")})),
+      Rejection(Together({fine, PolicyDocument("p",
+                                               "  type: fair_flow\n"
+                                               "  parameters: {source_ports: 2000-3000}\n")})),
       OneLineMentions("a.yaml:15:30", "Policy 'p'", "'source_ports'", "'2000-3000'"));
-  EXPECT_THAT(Refusal(Together({fine, Document("Tenant", "b", "  selector: {uids: [bob]}\n")})),
+  EXPECT_THAT(Rejection(Together({fine, Document("Tenant", "b", "  selector: {uids: [bob]}\n")})),
               OneLineMentions("a.yaml:14:21", "Tenant 'b'", "'bob'", "`id -u`"));
-  EXPECT_THAT(Refusal(Together({fine, "kind: Tenant\n"})),
+  EXPECT_THAT(Rejection(Together({fine, "kind: Tenant\n"})),
               HasSubstr("a.yaml:9:1: the key 'apiVersion' is missing"));
 }
 
 TEST(ReadObjects, ReportsAFileWithoutObjects) {
-  EXPECT_THAT(Refusal("# nothing\n---\n"),
+  EXPECT_THAT(Rejection("# nothing\n---\n"),
               OneLineMentions("a.yaml", "no object", "apiVersion", "kind", "metadata", "spec"));
   EXPECT_TRUE(ReadObjects({}).ok());
 }
 
-struct Refused {
+struct Rejected {
   const char* what;
   std::string text;
   const char* named;  // place, object, key and value that the message mentions, between '|'
 };
 
-class Refusals : public testing::TestWithParam<Refused> {};
+class Rejections : public testing::TestWithParam<Rejected> {};
 
-TEST_P(Refusals, NamePlaceObjectAndField) {
-  const std::string message = Refusal(GetParam().text);
+TEST_P(Rejections, NamePlaceObjectAndField) {
+  const std::string message = Rejection(GetParam().text);
   for (const auto field : absl::StrSplit(GetParam().named, '|'))
     EXPECT_THAT(message, HasSubstr(std::string(field)));
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Envelope, Refusals,
+    Envelope, Rejections,
     testing::Values(
-        Refused{"version", "apiVersion: mccs/v2\nkind: Tenant\nmetadata: {name: a}\nspec: {}\n",
-                "a.yaml:1:13|Tenant 'a'|'mccs/v2'"},
-        Refused{"kind", "apiVersion: mccs/v1\nkind: Tennant\nmetadata: {name: a}\nspec: {x: 1}\n",
-                "a.yaml:2:7: unknown kind 'Tennant'; did you mean 'Tenant'?"},
-        Refused{"strange_kind", "apiVersion: mccs/v1\nkind: Pod\nmetadata: {name: a}\nspec: {}\n",
-                "'Pod'|unknown kind"},
-        Refused{"name", Document("Tenant", "'a b'", "  selector: {uids: [1]}\n"),
-                "a.yaml:4:9|Tenant 'a b'|name|63 letters"},
-        Refused{"resource_version",
-                "apiVersion: mccs/v1\nkind: Tenant\n"
-                "metadata: {name: a, resourceVersion: 0}\nspec: {selector: {uids: [1]}}\n",
-                "versions start at 1"},
-        Refused{"no_spec", "apiVersion: mccs/v1\nkind: Policy\nmetadata: {name: a}\n",
-                "the key 'spec' is missing"},
-        Refused{"labels",
-                "apiVersion: mccs/v1\nkind: Tenant\nmetadata: {name: a, labels: {}}\n"
-                "spec: {selector: {uids: [1]}}\n",
-                "a.yaml:3:21|Tenant 'a'|'labels'|unknown key"},
-        Refused{"list", "- a\n- b\n", "a.yaml:1:1: expected 'key: value' lines, found a list"},
-        Refused{"broken", "apiVersion: [mccs\n", "malformed YAML"}),
+        Rejected{"version", "apiVersion: mccs/v2\nkind: Tenant\nmetadata: {name: a}\nspec: {}\n",
+                 "a.yaml:1:13|Tenant 'a'|'mccs/v2'"},
+        Rejected{"kind", "apiVersion: mccs/v1\nkind: Tennant\nmetadata: {name: a}\nspec: {x: 1}\n",
+                 "a.yaml:2:7: unknown kind 'Tennant'; did you mean 'Tenant'?"},
+        Rejected{"strange_kind", "apiVersion: mccs/v1\nkind: Pod\nmetadata: {name: a}\nspec: {}\n",
+                 "'Pod'|unknown kind"},
+        Rejected{"name", Document("Tenant", "'a b'", "  selector: {uids: [1]}\n"),
+                 "a.yaml:4:9|Tenant 'a b'|name|63 letters"},
+        Rejected{"resource_version",
+                 "apiVersion: mccs/v1\nkind: Tenant\n"
+                 "metadata: {name: a, resourceVersion: 0}\nspec: {selector: {uids: [1]}}\n",
+                 "versions start at 1"},
+        Rejected{"no_spec", "apiVersion: mccs/v1\nkind: Policy\nmetadata: {name: a}\n",
+                 "the key 'spec' is missing"},
+        Rejected{"labels",
+                 "apiVersion: mccs/v1\nkind: Tenant\nmetadata: {name: a, labels: {}}\n"
+                 "spec: {selector: {uids: [1]}}\n",
+                 "a.yaml:3:21|Tenant 'a'|'labels'|unknown key"},
+        Rejected{"list", "- a\n- b\n", "a.yaml:1:1: expected 'key: value' lines, found a list"},
+        Rejected{"broken", "apiVersion: [mccs\n", "malformed YAML"}),
     [](const auto& info) { return std::string(info.param.what); });
 
 INSTANTIATE_TEST_SUITE_P(
-    Tenants, Refusals,
-    testing::Values(Refused{"nobody", Document("Tenant", "a", "  selector: {}\n"),
-                            "a.yaml:6:13|Tenant 'a'|'selector'|empty"},
-                    Refused{"no_who", Document("Tenant", "a", "  weight: 1\n"),
-                            "the key 'spec.selector' is missing"},
-                    Refused{"uid_twice", Document("Tenant", "a", "  selector: {uids: [1, 2, 1]}\n"),
-                            "a.yaml:6:27: Tenant 'a': '1' is a duplicate"},
-                    Refused{"cgroup", Document("Tenant", "a", "  selector: {cgroups: [jobs]}\n"),
-                            "'jobs' is not a control group: expected an absolute path"},
-                    Refused{"cgroup_above",
-                            Document("Tenant", "a", "  selector: {cgroups: [/a/../b]}\n"),
-                            "'/a/../b' is not a control group"},
-                    Refused{"weight", TenantDocument("a", 1, "  weight: 0\n"),
-                            "a.yaml:7:11: Tenant 'a': 'weight' must be 0.000001 to 1000000"},
-                    Refused{"weight_that_vanishes", TenantDocument("a", 1, "  weight: 5e-324\n"),
-                            "a.yaml:7:11: Tenant 'a': 'weight' must be 0.000001 to 1000000"},
-                    Refused{"weight_that_is_none", TenantDocument("a", 1, "  weight: .nan\n"),
-                            "Tenant 'a': 'weight' must be"},
-                    Refused{"rate", TenantDocument("a", 1, "  cap: 10\n"),
-                            "a.yaml:7:8: Tenant 'a': 'cap' must be a rate"},
-                    Refused{"priority", TenantDocument("a", 1, "  priority: 8\n"),
-                            "a.yaml:7:13: Tenant 'a': 'priority' must be 0 to 7"},
-                    Refused{"quota", TenantDocument("a", 1, "  quotas: {memory: 0}\n"),
-                            "'memory' must be 1 or more; omit it for no limit"},
-                    Refused{"quota_text", TenantDocument("a", 1, "  quotas: {operations: many}\n"),
-                            "'operations' must be an integer"}),
+    Tenants, Rejections,
+    testing::Values(Rejected{"nobody", Document("Tenant", "a", "  selector: {}\n"),
+                             "a.yaml:6:13|Tenant 'a'|'selector'|empty"},
+                    Rejected{"no_who", Document("Tenant", "a", "  weight: 1\n"),
+                             "the key 'spec.selector' is missing"},
+                    Rejected{"uid_twice",
+                             Document("Tenant", "a", "  selector: {uids: [1, 2, 1]}\n"),
+                             "a.yaml:6:27: Tenant 'a': '1' is a duplicate"},
+                    Rejected{"cgroup", Document("Tenant", "a", "  selector: {cgroups: [jobs]}\n"),
+                             "'jobs' is not a control group: expected an absolute path"},
+                    Rejected{"cgroup_above",
+                             Document("Tenant", "a", "  selector: {cgroups: [/a/../b]}\n"),
+                             "'/a/../b' is not a control group"},
+                    Rejected{"weight", TenantDocument("a", 1, "  weight: 0\n"),
+                             "a.yaml:7:11: Tenant 'a': 'weight' must be 0.000001 to 1000000"},
+                    Rejected{"weight_that_vanishes", TenantDocument("a", 1, "  weight: 5e-324\n"),
+                             "a.yaml:7:11: Tenant 'a': 'weight' must be 0.000001 to 1000000"},
+                    Rejected{"weight_that_is_none", TenantDocument("a", 1, "  weight: .nan\n"),
+                             "Tenant 'a': 'weight' must be"},
+                    Rejected{"rate", TenantDocument("a", 1, "  cap: 10\n"),
+                             "a.yaml:7:8: Tenant 'a': 'cap' must be a rate"},
+                    Rejected{"priority", TenantDocument("a", 1, "  priority: 8\n"),
+                             "a.yaml:7:13: Tenant 'a': 'priority' must be 0 to 7"},
+                    Rejected{"quota", TenantDocument("a", 1, "  quotas: {memory: 0}\n"),
+                             "'memory' must be 1 or more; omit it for no limit"},
+                    Rejected{"quota_text", TenantDocument("a", 1, "  quotas: {operations: many}\n"),
+                             "'operations' must be an integer"}),
     [](const auto& info) { return std::string(info.param.what); });
 
 INSTANTIATE_TEST_SUITE_P(
-    Policies, Refusals,
+    Policies, Rejections,
     testing::Values(
-        Refused{"unknown", PolicyDocument("p", "  type: fair_flo\n"),
-                "a.yaml:6:9|Policy 'p'|'fair_flo'|'fair_flow'|policy type|unknown policy"},
-        Refused{"strange", PolicyDocument("p", "  type: x\n"), "'x'|policy type|unknown policy"},
-        Refused{"foreign_parameter",
-                PolicyDocument("p", "  type: shares\n  parameters: {order: [h0]}\n"),
-                "a.yaml:7:23|Policy 'p'|policy shares|no parameter 'order'|channels_per_nic"},
-        Refused{"unknown_parameter",
-                PolicyDocument("p", "  type: fair_flow\n  parameters: {avoid_link: [x]}\n"),
-                "unknown key 'avoid_link'; did you mean 'avoid_links'?"},
-        Refused{"needed", PolicyDocument("p", "  type: priority_flow\n"),
-                "policy priority_flow requires 'favoured': name at least one"},
-        Refused{"ports",
-                PolicyDocument("p",
-                               "  type: locality_ring\n"
-                               "  parameters: {source_ports: {first: 9000, last: 8000}}\n"),
-                "1024|65535|'first'|'last'"},
-        Refused{"sizes",
-                PolicyDocument("p",
-                               "  type: algorithm\n  parameters: {algorithm: ring}\n"
-                               "  selector: {sizes: {min_bytes: 2MiB, max_bytes: 1MiB}}\n"),
-                "'max_bytes' (1 MiB) is below 'min_bytes' (2 MiB): raise it"},
-        Refused{"sizes_of_rings",
-                PolicyDocument("p", "  type: shares\n  selector: {sizes: {min_bytes: 2MiB}}\n"),
-                "a.yaml:7:21|Policy 'p'|'sizes'|policy shares"},
-        Refused{"former_selector_of_a_tenant", Document("Tenant", "a", "  who: {uids: [1]}\n"),
-                "a.yaml:6:8|Tenant 'a'|'spec.who'|'selector'"},
-        Refused{"former_selector_of_a_policy",
-                PolicyDocument("p", "  type: shares\n  for: {tenants: [a]}\n"),
-                "a.yaml:7:8|Policy 'p'|'spec.for'|'selector'"},
-        Refused{"former_type", PolicyDocument("p", "  policy: shares\n"),
-                "a.yaml:6:11|Policy 'p'|'spec.policy'|'type'"},
-        Refused{"former_sizes",
-                PolicyDocument("p",
-                               "  type: algorithm\n  parameters: {algorithm: ring}\n"
-                               "  selector: {sizes: {below: 1MiB}}\n"),
-                "'spec.selector.sizes.below' was renamed; use 'max_bytes'"},
-        Refused{"no_algorithm", PolicyDocument("p", "  type: algorithm\n"),
-                "policy algorithm requires 'algorithm': ring, tree or direct"},
-        Refused{"unknown_algorithm",
-                PolicyDocument("p", "  type: algorithm\n  parameters: {algorithm: star}\n"),
-                "unknown algorithm 'star': expected ring, tree or direct"},
-        Refused{"call_of_another_algorithm",
-                PolicyDocument("p",
-                               "  type: algorithm\n"
-                               "  parameters: {algorithm: direct, calls: [broadcast]}\n"),
-                "a.yaml:7:43|Policy 'p'|no broadcast|'direct'"},
-        Refused{"call_without_choice",
-                PolicyDocument("p",
-                               "  type: algorithm\n"
-                               "  parameters: {algorithm: ring, calls: [all_gather]}\n"),
-                "'all_gather'|all_reduce, broadcast, reduce"},
-        Refused{"both",
-                PolicyDocument("p",
-                               "  type: shares\n  selector: {tenants: [a], communicators: "
-                               "['00000000000000ab']}\n"),
-                "a policy selects either tenants or communicators"},
-        Refused{"id", PolicyDocument("p", "  type: shares\n  selector: {communicators: [3f2a]}\n"),
-                "a.yaml:7:30|Policy 'p'|'3f2a'|16 hexadecimal"},
-        Refused{"tenant_twice",
-                PolicyDocument("p", "  type: shares\n  selector: {tenants: [a, a]}\n"),
-                "'a' is a duplicate"},
-        Refused{"nobody", PolicyDocument("p", "  type: shares\n  selector: {tenants: []}\n"),
-                "a.yaml:7:23: Policy 'p': 'tenants' is empty"},
-        Refused{"nameless", PolicyDocument("p", "  type: shares\n  selector: {tenants: ['']}\n"),
-                "empty name"}),
+        Rejected{"unknown", PolicyDocument("p", "  type: fair_flo\n"),
+                 "a.yaml:6:9|Policy 'p'|'fair_flo'|'fair_flow'|policy type|unknown policy"},
+        Rejected{"strange", PolicyDocument("p", "  type: x\n"), "'x'|policy type|unknown policy"},
+        Rejected{"foreign_parameter",
+                 PolicyDocument("p", "  type: shares\n  parameters: {order: [h0]}\n"),
+                 "a.yaml:7:23|Policy 'p'|policy shares|no parameter 'order'|channels_per_nic"},
+        Rejected{"unknown_parameter",
+                 PolicyDocument("p", "  type: fair_flow\n  parameters: {avoid_link: [x]}\n"),
+                 "unknown key 'avoid_link'; did you mean 'avoid_links'?"},
+        Rejected{"needed", PolicyDocument("p", "  type: priority_flow\n"),
+                 "policy priority_flow requires 'favoured': name at least one"},
+        Rejected{"ports",
+                 PolicyDocument("p",
+                                "  type: locality_ring\n"
+                                "  parameters: {source_ports: {first: 9000, last: 8000}}\n"),
+                 "1024|65535|'first'|'last'"},
+        Rejected{"sizes",
+                 PolicyDocument("p",
+                                "  type: algorithm\n  parameters: {algorithm: ring}\n"
+                                "  selector: {sizes: {min_bytes: 2MiB, max_bytes: 1MiB}}\n"),
+                 "'max_bytes' (1 MiB) is below 'min_bytes' (2 MiB): raise it"},
+        Rejected{"sizes_of_rings",
+                 PolicyDocument("p", "  type: shares\n  selector: {sizes: {min_bytes: 2MiB}}\n"),
+                 "a.yaml:7:21|Policy 'p'|'sizes'|policy shares"},
+        Rejected{"former_selector_of_a_tenant", Document("Tenant", "a", "  who: {uids: [1]}\n"),
+                 "a.yaml:6:8|Tenant 'a'|'spec.who'|'selector'"},
+        Rejected{"former_selector_of_a_policy",
+                 PolicyDocument("p", "  type: shares\n  for: {tenants: [a]}\n"),
+                 "a.yaml:7:8|Policy 'p'|'spec.for'|'selector'"},
+        Rejected{"former_type", PolicyDocument("p", "  policy: shares\n"),
+                 "a.yaml:6:11|Policy 'p'|'spec.policy'|'type'"},
+        Rejected{"former_sizes",
+                 PolicyDocument("p",
+                                "  type: algorithm\n  parameters: {algorithm: ring}\n"
+                                "  selector: {sizes: {below: 1MiB}}\n"),
+                 "'spec.selector.sizes.below' was renamed; use 'max_bytes'"},
+        Rejected{"no_algorithm", PolicyDocument("p", "  type: algorithm\n"),
+                 "policy algorithm requires 'algorithm': ring, tree or direct"},
+        Rejected{"unknown_algorithm",
+                 PolicyDocument("p", "  type: algorithm\n  parameters: {algorithm: star}\n"),
+                 "unknown algorithm 'star': expected ring, tree or direct"},
+        Rejected{"call_of_another_algorithm",
+                 PolicyDocument("p",
+                                "  type: algorithm\n"
+                                "  parameters: {algorithm: direct, calls: [broadcast]}\n"),
+                 "a.yaml:7:43|Policy 'p'|no broadcast|'direct'"},
+        Rejected{"call_without_choice",
+                 PolicyDocument("p",
+                                "  type: algorithm\n"
+                                "  parameters: {algorithm: ring, calls: [all_gather]}\n"),
+                 "'all_gather'|all_reduce, broadcast, reduce"},
+        Rejected{"both",
+                 PolicyDocument("p",
+                                "  type: shares\n  selector: {tenants: [a], communicators: "
+                                "['00000000000000ab']}\n"),
+                 "a policy selects either tenants or communicators"},
+        Rejected{"id", PolicyDocument("p", "  type: shares\n  selector: {communicators: [3f2a]}\n"),
+                 "a.yaml:7:30|Policy 'p'|'3f2a'|16 hexadecimal"},
+        Rejected{"tenant_twice",
+                 PolicyDocument("p", "  type: shares\n  selector: {tenants: [a, a]}\n"),
+                 "'a' is a duplicate"},
+        Rejected{"nobody", PolicyDocument("p", "  type: shares\n  selector: {tenants: []}\n"),
+                 "a.yaml:7:23: Policy 'p': 'tenants' is empty"},
+        Rejected{"nameless", PolicyDocument("p", "  type: shares\n  selector: {tenants: ['']}\n"),
+                 "empty name"}),
     [](const auto& info) { return std::string(info.param.what); });
 
 INSTANTIATE_TEST_SUITE_P(
-    Topologies, Refusals,
-    testing::Values(Refused{"unknown_switch",
-                            Document("Topology", "t",
-                                     "  racks: [{name: r0}]\n  switches: [{name: leaf0}]\n"
-                                     "  hosts:\n    - {name: h0, rack: r0, gpus: 1, nics: [{name: "
-                                     "n, switch: leaf1, capacity: 1Gbit/s}]}\n"),
-                            "leaf1"},
-                    Refused{"no_mapping", Document("Topology", "t", "  - a\n"),
-                            "'spec' must be a mapping"}),
+    Topologies, Rejections,
+    testing::Values(Rejected{"unknown_switch",
+                             Document("Topology", "t",
+                                      "  racks: [{name: r0}]\n  switches: [{name: leaf0}]\n"
+                                      "  hosts:\n    - {name: h0, rack: r0, gpus: 1, nics: [{name: "
+                                      "n, switch: leaf1, capacity: 1Gbit/s}]}\n"),
+                             "leaf1"},
+                    Rejected{"no_mapping", Document("Topology", "t", "  - a\n"),
+                             "'spec' must be a mapping"}),
     [](const auto& info) { return std::string(info.param.what); });
 
 }  // namespace read_objects_test

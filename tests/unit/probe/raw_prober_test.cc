@@ -45,7 +45,7 @@ bool MayOpenRawSockets() {
   return UniqueFd(socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP)).valid();
 }
 
-TEST(RawProber, AnAddressOfAnotherHostIsRefused) {
+TEST(RawProber, AnAddressOfAnotherHostIsRejected) {
   if (!MayOpenRawSockets()) GTEST_SKIP() << "needs CAP_NET_RAW";
   EXPECT_EQ(OutcomeOf(From(0xc0000201)).why_not, "192.0.2.1 is not an address of this host");
 }

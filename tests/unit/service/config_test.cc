@@ -24,7 +24,7 @@ class ServiceConfigTest : public testing::Test {
     unlink(path);
     return config;
   }
-  std::string Refusal(const std::string& text) {
+  std::string Rejection(const std::string& text) {
     const auto config = Read(text);
     return config.ok() ? "accepted" : std::string(config.status().message());
   }
@@ -67,44 +67,45 @@ TEST_F(ServiceConfigTest, ReadsAllFields) {
 }
 
 TEST_F(ServiceConfigTest, AnUnknownKeyIsNamedWithItsPlace) {
-  const std::string text = Refusal("host: h0\nlanes:\n  chanels: 4\n");
+  const std::string text = Rejection("host: h0\nlanes:\n  chanels: 4\n");
   EXPECT_THAT(text, HasSubstr(":3:3"));
   EXPECT_THAT(text, HasSubstr("chanels"));
 }
 
 TEST_F(ServiceConfigTest, AWrongTypeIsNamedWithItsPlace) {
-  const std::string text = Refusal("host: h0\ngpus: many\n");
+  const std::string text = Rejection("host: h0\ngpus: many\n");
   EXPECT_THAT(text, HasSubstr(":2:"));
   EXPECT_THAT(text, HasSubstr("many"));
 }
 
 TEST_F(ServiceConfigTest, RejectsValuesOutOfRange) {
-  EXPECT_THAT(Refusal("lanes: {channels: 0}"), HasSubstr("must be 1 to 32"));
-  EXPECT_THAT(Refusal("lanes: {channels: 33}"), HasSubstr("must be 1 to 32"));
-  EXPECT_THAT(Refusal("lanes: {slots: 1}"), HasSubstr("must be 2 to 64"));
-  EXPECT_THAT(Refusal("lanes: {slots: 4, skew: 4}"), HasSubstr("less than slots"));
-  EXPECT_THAT(Refusal("lanes: {slot_bytes: 1KiB}"), HasSubstr("must be 16384"));
-  EXPECT_THAT(Refusal("limits: {buffers_per_tenant: 0}"), HasSubstr("must be 1 to 49152"));
-  EXPECT_THAT(Refusal("limits: {buffers_per_tenant: 49153}"), HasSubstr("must be 1 to 49152"));
-  EXPECT_THAT(Refusal("dscp: {5: 64}"), HasSubstr("must be 0 to 63"));
-  EXPECT_THAT(Refusal("dscp: {0: 8}"), HasSubstr("0"));
-  EXPECT_THAT(Refusal("log_level: loud"), HasSubstr("loud"));
-  EXPECT_THAT(Refusal("listen: nowhere"), HasSubstr("HOST:PORT"));
-  EXPECT_THAT(Refusal("sockets: [{path: /a, tenant: t, mode: '0999'}]"), HasSubstr("octal"));
-  EXPECT_THAT(Refusal("sockets: [{path: /a}]"), HasSubstr("tenant"));
+  EXPECT_THAT(Rejection("lanes: {channels: 0}"), HasSubstr("must be 1 to 32"));
+  EXPECT_THAT(Rejection("lanes: {channels: 33}"), HasSubstr("must be 1 to 32"));
+  EXPECT_THAT(Rejection("lanes: {slots: 1}"), HasSubstr("must be 2 to 64"));
+  EXPECT_THAT(Rejection("lanes: {slots: 4, skew: 4}"), HasSubstr("less than slots"));
+  EXPECT_THAT(Rejection("lanes: {slot_bytes: 1KiB}"), HasSubstr("must be 16384"));
+  EXPECT_THAT(Rejection("limits: {buffers_per_tenant: 0}"), HasSubstr("must be 1 to 49152"));
+  EXPECT_THAT(Rejection("limits: {buffers_per_tenant: 49153}"), HasSubstr("must be 1 to 49152"));
+  EXPECT_THAT(Rejection("dscp: {5: 64}"), HasSubstr("must be 0 to 63"));
+  EXPECT_THAT(Rejection("dscp: {0: 8}"), HasSubstr("0"));
+  EXPECT_THAT(Rejection("log_level: loud"), HasSubstr("loud"));
+  EXPECT_THAT(Rejection("listen: nowhere"), HasSubstr("HOST:PORT"));
+  EXPECT_THAT(Rejection("sockets: [{path: /a, tenant: t, mode: '0999'}]"), HasSubstr("octal"));
+  EXPECT_THAT(Rejection("sockets: [{path: /a}]"), HasSubstr("tenant"));
 }
 
 TEST_F(ServiceConfigTest, RejectsInvalidAlgorithms) {
-  EXPECT_THAT(Refusal("algorithms: {costs: {hop_us: -1}}"), HasSubstr("must not be below 0"));
-  EXPECT_THAT(Refusal("algorithms: {costs: {lane_bytes_per_us: 0}}"), HasSubstr("must be above 0"));
-  EXPECT_THAT(Refusal("algorithms: {rules: [{kind: all_reduce, algorithm: star}]}"),
+  EXPECT_THAT(Rejection("algorithms: {costs: {hop_us: -1}}"), HasSubstr("must not be below 0"));
+  EXPECT_THAT(Rejection("algorithms: {costs: {lane_bytes_per_us: 0}}"),
+              HasSubstr("must be above 0"));
+  EXPECT_THAT(Rejection("algorithms: {rules: [{kind: all_reduce, algorithm: star}]}"),
               HasSubstr("ring, tree or direct"));
-  EXPECT_THAT(Refusal("algorithms: {rules: [{kind: all_gather, algorithm: tree}]}"),
+  EXPECT_THAT(Rejection("algorithms: {rules: [{kind: all_gather, algorithm: tree}]}"),
               HasSubstr("'tree' does not support 'all_gather'"));
-  EXPECT_THAT(Refusal("algorithms: {rules: [{kind: reduce, algorithm: tree, min_bytes: 2, "
-                      "max_bytes: 1}]}"),
+  EXPECT_THAT(Rejection("algorithms: {rules: [{kind: reduce, algorithm: tree, min_bytes: 2, "
+                        "max_bytes: 1}]}"),
               HasSubstr("is above max_bytes"));
-  EXPECT_THAT(Refusal("algorithms: {rules: [{algorithm: tree}]}"), HasSubstr("kind"));
+  EXPECT_THAT(Rejection("algorithms: {rules: [{algorithm: tree}]}"), HasSubstr("kind"));
 }
 
 TEST_F(ServiceConfigTest, ResolvesPeerAddressesOnce) {
@@ -115,7 +116,7 @@ TEST_F(ServiceConfigTest, ResolvesPeerAddressesOnce) {
 }
 
 TEST_F(ServiceConfigTest, ReportsAnUnknownHostWithPosition) {
-  const std::string text = Refusal("host: h0\nadvertise: 'no..such:7400'\n");
+  const std::string text = Rejection("host: h0\nadvertise: 'no..such:7400'\n");
   EXPECT_THAT(text, HasSubstr(":2:"));
   EXPECT_THAT(text, HasSubstr("no..such"));
 }

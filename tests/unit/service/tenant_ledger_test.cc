@@ -83,25 +83,25 @@ TEST_F(TenantLedgerTest, CommunicatorsOfAllOriginsOfATenantCountTogether) {
   const auto other = ledger_.AccountOf(kOther);
   EXPECT_TRUE(user->AdmitCommunicator().ok());
   EXPECT_TRUE(group->AdmitCommunicator().ok());
-  const absl::Status refused = user->AdmitCommunicator();
-  EXPECT_TRUE(absl::IsResourceExhausted(refused));
-  EXPECT_THAT(std::string(refused.message()),
+  const absl::Status rejected = user->AdmitCommunicator();
+  EXPECT_TRUE(absl::IsResourceExhausted(rejected));
+  EXPECT_THAT(std::string(rejected.message()),
               OneLineMentions("Tenant a", "2 communicators", "quota is 2", "quotas.communicators"));
   EXPECT_TRUE(other->AdmitCommunicator().ok());
   group->ReleaseCommunicator();
   EXPECT_TRUE(user->AdmitCommunicator().ok());
 }
 
-TEST_F(TenantLedgerTest, MemoryIsRefusedBeyondTheQuotaAndNoSumOverflows) {
+TEST_F(TenantLedgerTest, MemoryIsRejectedBeyondTheQuotaAndNoSumOverflows) {
   SetQuotas({.memory_bytes = 1000});
   const auto user = ledger_.AccountOf(kUser), group = ledger_.AccountOf({"uid 7", "/a/x"});
   EXPECT_TRUE(user->ReserveMemory(600).ok());
   for (const uint64_t bytes : {uint64_t{401}, ~uint64_t{0}}) {
-    const absl::Status refused = group->ReserveMemory(bytes);
-    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << bytes;
-    EXPECT_THAT(std::string(refused.message()),
+    const absl::Status rejected = group->ReserveMemory(bytes);
+    EXPECT_TRUE(absl::IsResourceExhausted(rejected)) << bytes;
+    EXPECT_THAT(std::string(rejected.message()),
                 HasSubstr("Tenant a has buffers of 600 B with mccsd on this host"));
-    EXPECT_THAT(std::string(refused.message()), HasSubstr("raise quotas.memory"));
+    EXPECT_THAT(std::string(rejected.message()), HasSubstr("raise quotas.memory"));
   }
   EXPECT_TRUE(group->ReserveMemory(400).ok());
   user->ReleaseMemory(600);

@@ -124,7 +124,7 @@ TEST_F(BadArguments, ReportsCudaErrorsOfTheStream) {
 TEST_F(BadArguments, ReportsTheDaemonsRejectionOfABuffer) {
   daemon_.FailRequestsWith(wire::ErrorClass::kInvalidArgument);
   EXPECT_EQ(AllReduce(data_, data_, 1), ncclInvalidArgument);
-  EXPECT_THAT(LastError(), HasSubstr("refused by the fake"));
+  EXPECT_THAT(LastError(), HasSubstr("rejected by the fake"));
   daemon_.FailRequestsWith(wire::ErrorClass::kNone);
 }
 
@@ -160,16 +160,16 @@ void SetDebug(const char* level) {
 
 // A program may replace ncclGetLastError (nccl-tests does), so the reason is also logged.
 TEST_F(BadArguments, WarnLogsAnUnsupportedFunctionOnceOnStderr) {
-  const auto refuse = [&] {
+  const auto reject = [&] {
     testing::internal::CaptureStderr();
     EXPECT_EQ(ncclGetLsaDevicePointer(), ncclInvalidUsage);
     return testing::internal::GetCapturedStderr();
   };
   SetDebug("VERSION");
-  EXPECT_EQ(refuse(), "");
+  EXPECT_EQ(reject(), "");
   SetDebug("WARN");
-  EXPECT_THAT(refuse(), HasSubstr("MCCS WARN ncclGetLsaDevicePointer is not supported"));
-  EXPECT_EQ(refuse(), "");  // otherwise a training loop would fill the terminal
+  EXPECT_THAT(reject(), HasSubstr("MCCS WARN ncclGetLsaDevicePointer is not supported"));
+  EXPECT_EQ(reject(), "");  // otherwise a training loop would fill the terminal
   EXPECT_THAT(LastError(), HasSubstr("ncclGetLsaDevicePointer is not supported"));
   SetDebug("");
 }

@@ -82,7 +82,7 @@ constexpr std::array kAcceptNull{"ncclCommRevoke"};
 
 // Whether the library reports the function as unsupported, when called within a group and without
 // valid arguments.
-bool Refuses(const std::string& name) {
+bool Rejects(const std::string& name) {
   void* function = dlsym(RTLD_DEFAULT, name.c_str());
   if (function == nullptr) {
     ADD_FAILURE() << name << " is not in this program";
@@ -112,7 +112,7 @@ TEST(CompatibilityDocument, StatesWhatEachFunctionReturns) {
   for (const auto& [name, answer] : DocumentedFunctions()) {
     EXPECT_TRUE(answer == "works" || answer == "hint" || answer == "unsupported")
         << name << ": " << answer;
-    EXPECT_EQ(answer == "unsupported", Refuses(name))
+    EXPECT_EQ(answer == "unsupported", Rejects(name))
         << kDocument << " says '" << answer << "' of " << name
         << (answer == "unsupported" ? ", but it is supported: document what it does"
                                     : ", but the library reports it as unsupported");

@@ -199,7 +199,7 @@ TEST_F(DerivedCommunicators, FailedSplitLeavesNoHandle) {
   ncclComm_t child = nullptr;
   EXPECT_EQ(ncclCommSplit(comms_[0], 0, 0, &child, nullptr), ncclRemoteError);
   EXPECT_EQ(child, nullptr);
-  EXPECT_THAT(LastError(), HasSubstr("refused by the fake"));
+  EXPECT_THAT(LastError(), HasSubstr("rejected by the fake"));
   daemon_.FailRequestsWith(wire::ErrorClass::kNone);
   ExpectSum(comms_, 1);
 }

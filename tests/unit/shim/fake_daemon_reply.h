@@ -27,7 +27,7 @@ template <typename Message>
 Message ErrorReply(wire::ErrorClass error) {
   Message message{};
   message.status.error = error;
-  if (error != wire::ErrorClass::kNone) std::strcpy(message.status.text, "refused by the fake");
+  if (error != wire::ErrorClass::kNone) std::strcpy(message.status.text, "rejected by the fake");
   return message;
 }
 

@@ -144,7 +144,7 @@ TEST_F(Lifecycle, DaemonErrorIsReportedAndLeavesNoHandle) {
   ncclComm_t comm = reinterpret_cast<ncclComm_t>(1);
   EXPECT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclInvalidUsage);
   EXPECT_EQ(comm, nullptr);
-  EXPECT_THAT(LastError(), HasSubstr("refused by the fake"));
+  EXPECT_THAT(LastError(), HasSubstr("rejected by the fake"));
 }
 
 TEST_F(Lifecycle, NonBlockingInitReturnsAtOnce) {
@@ -176,7 +176,7 @@ TEST_F(Lifecycle, AsyncErrorReportsAFailedNonBlockingInit) {
   comms_.resize(1);
   ASSERT_EQ(ncclCommInitRankConfig(&comms_[0], 2, id, 0, &config), ncclInProgress);
   EXPECT_EQ(Settle(comms_[0]), ncclRemoteError);
-  EXPECT_THAT(LastError(comms_[0]), HasSubstr("refused by the fake"));
+  EXPECT_THAT(LastError(comms_[0]), HasSubstr("rejected by the fake"));
 }
 
 // ---- Destruction -----------------------------------------------------------------------------

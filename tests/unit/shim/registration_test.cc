@@ -76,7 +76,7 @@ TEST_F(RegistrationTest, WindowFailsIfTheDaemonRejectsItsMemory) {
   ncclWindow_t window = nullptr;
   daemon_.FailRequestsWith(wire::ErrorClass::kInvalidUsage);
   EXPECT_EQ(ncclCommWindowRegister(comms_[0], data_, 16, &window, 0), ncclInvalidUsage);
-  EXPECT_THAT(LastError(), HasSubstr("refused by the fake"));
+  EXPECT_THAT(LastError(), HasSubstr("rejected by the fake"));
   EXPECT_EQ(window, nullptr);
 }
 

@@ -209,19 +209,19 @@ TEST(TopologyReader, RejectsDuplicateNames) {
 // A NIC's link is called HOST/NIC-SWITCH, and all three parts may contain '-'.
 TEST(TopologyReader, RejectsDuplicateNamesOfNicLinks) {
   const std::string nic = "- {name: nic0, switch: leaf1, capacity: 200Mbit/s}";
-  const auto refusal = [&](const std::string& switches, const std::string& nics) {
+  const auto rejection = [&](const std::string& switches, const std::string& nics) {
     return std::string(
         Parse(absl::StrReplaceAll(kSmall, {{"- name: spine0", switches}, {nic, nics}}))
             .status()
             .message());
   };
-  EXPECT_THAT(refusal("- name: spine0,p1-leaf1",
-                      "- {name: nic0-p1, switch: leaf1, capacity: 1Gbit/s}\n"
-                      "        - {name: nic0, switch: p1-leaf1, capacity: 1Gbit/s}"),
+  EXPECT_THAT(rejection("- name: spine0,p1-leaf1",
+                        "- {name: nic0-p1, switch: leaf1, capacity: 1Gbit/s}\n"
+                        "        - {name: nic0, switch: p1-leaf1, capacity: 1Gbit/s}"),
               OneLineMentions("t.yaml:26:18", "'nic0-p1-leaf1'", "duplicate", "line 25"));
-  EXPECT_THAT(
-      refusal("- name: spine0,b-c,c", "- {name: \"a,a-b\", switch: \"b-c,c\", capacity: 1Gbit/s}"),
-      HasSubstr("t.yaml:25:18: 'a-b-c' is a duplicate: first on line 25"));
+  EXPECT_THAT(rejection("- name: spine0,b-c,c",
+                        "- {name: \"a,a-b\", switch: \"b-c,c\", capacity: 1Gbit/s}"),
+              HasSubstr("t.yaml:25:18: 'a-b-c' is a duplicate: first on line 25"));
 }
 
 TEST(TopologyReader, NicLinkNamesAreUniquePerHostOnly) {
@@ -306,12 +306,12 @@ TEST(TopologyReader, AssignsOneAddressPerPatternToEachSwitch) {
   EXPECT_THAT(topology->switch_of(*topology->FindSwitch("leaf1")).addresses,
               ElementsAre("10.255.0.2", "10.1.1.254"));
   EXPECT_TRUE(topology->switch_of(*topology->FindSwitch("spine0")).addresses.empty());
-  const auto refusal = [](const std::string& addresses) {
+  const auto rejection = [](const std::string& addresses) {
     return ErrorOf("name: spine0\n", "name: spine0\n      addresses: " + addresses + "\n");
   };
-  EXPECT_THAT(refusal("[\"10.255.0.[1-2]\"]"), HasSubstr("2 addresses for 1 switches"));
-  EXPECT_THAT(refusal("[spine0]"), HasSubstr("'spine0' is not an address"));
-  EXPECT_THAT(refusal("[10.0.0.1]"), HasSubstr("'10.0.0.1' is a duplicate"));
+  EXPECT_THAT(rejection("[\"10.255.0.[1-2]\"]"), HasSubstr("2 addresses for 1 switches"));
+  EXPECT_THAT(rejection("[spine0]"), HasSubstr("'spine0' is not an address"));
+  EXPECT_THAT(rejection("[10.0.0.1]"), HasSubstr("'10.0.0.1' is a duplicate"));
 }
 
 TEST(TopologyReader, RejectsInvalidLinks) {
@@ -352,20 +352,20 @@ std::string Spoil(std::string text, std::mt19937& random) {
 }
 
 TEST(TopologyReader, ErrorsHaveAPlace) {
-  int refused = 0;
+  int rejected = 0;
   for (unsigned seed = 1; seed <= 400; ++seed) {
     std::mt19937 random(seed);
     const std::string text = Spoil(kSmall, random);
     SCOPED_TRACE(testing::Message() << "seed " << seed << "\n" << text);
     const auto topology = Parse(text);
     if (topology.ok()) continue;
-    ++refused;
+    ++rejected;
     EXPECT_EQ(topology.status().code(), absl::StatusCode::kInvalidArgument);
     for (const auto line : absl::StrSplit(topology.status().message(), '\n')) {
       EXPECT_THAT(std::string(line), MatchesRegex("t.yaml:[0-9]+:[0-9]+: .*|\\([0-9]+ more\\)"));
     }
   }
-  EXPECT_GT(refused, 200);
+  EXPECT_GT(rejected, 200);
 }
 
 TEST(TopologyReader, RejectsTooLargeTopologiesEarly) {

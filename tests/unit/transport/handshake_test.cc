@@ -28,7 +28,7 @@ class HandshakeTest : public testing::Test {
         *network_.HostNetwork("server").Listen({.host = "", .port = 7400}),
         [this](const Preamble& preamble) -> absl::StatusOr<std::optional<Secret>> {
           ++lookups_;
-          if (!refusal_.ok()) return refusal_;
+          if (!rejection_.ok()) return rejection_;
           auto known = secrets_.find(preamble.comm_id);
           if (known == secrets_.end()) return std::nullopt;
           return known->second;
@@ -120,7 +120,7 @@ class HandshakeTest : public testing::Test {
   SeededRandom server_random_{2};
   RecordingLog log_;
   std::map<CommId, Secret> secrets_ = {{CommId(42), kSecret}};
-  absl::Status refusal_;
+  absl::Status rejection_;
   int lookups_ = 0;
   std::unique_ptr<PeerListener> server_;
   std::vector<std::unique_ptr<Connection>> outsiders_;
@@ -259,7 +259,7 @@ TEST_F(HandshakeTest, RejectsAnUnknownCommunicatorAfterATimeout) {
 }
 
 TEST_F(HandshakeTest, TheLookupMayReject) {
-  refusal_ = absl::PermissionDeniedError("the communicator belongs to another tenant");
+  rejection_ = absl::PermissionDeniedError("the communicator belongs to another tenant");
   auto client = StartClient(lane_, kSecret);
   Run(client.get(), kNsPerSec);
   EXPECT_EQ(client_result_.status().code(), absl::StatusCode::kPermissionDenied);
@@ -371,7 +371,7 @@ TEST_F(HandshakeTest, AnUnreachableServerTimesOut) {
   EXPECT_THAT(client_result_.status().message(), HasSubstr("connect timed out"));
 }
 
-TEST_F(HandshakeTest, NumbersOutOfRangeAndUnknownPurposesAreRefused) {
+TEST_F(HandshakeTest, NumbersOutOfRangeAndUnknownPurposesAreRejected) {
   for (int wrong = 0; wrong < 3; ++wrong) {
     wire::PeerHello hello = Hello(wrong == 0 ? ConnectionPurpose::kJoin : ConnectionPurpose::kLane);
     if (wrong == 0) hello.epoch = 1;

@@ -134,9 +134,9 @@ TEST_F(SocketNetworkTest, ReportsASourcePortInUse) {
   std::unique_ptr<Listener> listener = Listen("127.0.0.1");
   std::unique_ptr<Listener> taken = Listen("127.0.0.1");
   const uint16_t port = taken->local().port;
-  auto refused = network_.Connect(listener->local(), {.source_host = "", .source_port = port});
-  EXPECT_EQ(refused.status().code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_THAT(refused.status().message(),
+  auto rejected = network_.Connect(listener->local(), {.source_host = "", .source_port = port});
+  EXPECT_EQ(rejected.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(rejected.status().message(),
               HasSubstr("source port " + std::to_string(port) + " in use"));
   taken.reset();
   auto first = network_.Connect(listener->local(), {.source_host = "", .source_port = port});
@@ -151,10 +151,10 @@ TEST_F(SocketNetworkTest, ReportsASourcePortInUse) {
 
 TEST_F(SocketNetworkTest, ReportsAForeignSourceAddress) {
   std::unique_ptr<Listener> listener = Listen("127.0.0.1");
-  auto refused =
+  auto rejected =
       network_.Connect(listener->local(), {.source_host = "192.0.2.1", .source_port = 0});
-  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(refused.status().message(), HasSubstr("192.0.2.1 is not an address of this"));
+  EXPECT_EQ(rejected.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(rejected.status().message(), HasSubstr("192.0.2.1 is not an address of this"));
   EXPECT_TRUE(network_.HasAddress("127.0.0.1"));
   EXPECT_TRUE(network_.HasAddress("127.1.2.3"));
   for (const char* foreign : {"192.0.2.1", "2001:db8::1", "", "localhost"}) {
@@ -165,9 +165,9 @@ TEST_F(SocketNetworkTest, ReportsAForeignSourceAddress) {
 }
 
 TEST_F(SocketNetworkTest, ReportsAnUnresolvedName) {
-  auto refused = network_.Connect({.host = "no such host", .port = 1}, {});
-  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(refused.status().message(), HasSubstr("'no such host'"));
+  auto rejected = network_.Connect({.host = "no such host", .port = 1}, {});
+  EXPECT_EQ(rejected.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(rejected.status().message(), HasSubstr("'no such host'"));
 }
 
 TEST_F(SocketNetworkTest, AClosedPortIsUnavailableWithTheEndpoint) {
