@@ -1,7 +1,5 @@
 #include "controller/coordinator/coordinator.h"
 
-#include <google/protobuf/util/message_differencer.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -13,6 +11,7 @@
 #include "controller/rates/rate_limits.h"
 #include "controller/state/drains.h"
 #include "controller/state/topology_mismatch.h"
+#include "proto/same_message.h"
 
 namespace mccs {
 namespace {
@@ -416,7 +415,7 @@ void Coordinator::RecordUnmetGuarantees(std::set<std::string> unmet) {
 void Coordinator::SendDifferences(const Stale& stale) {
   if (stale.objects) {
     agent::v1::Tenants tenants = TenantsOf(*state_.objects);
-    if (!google::protobuf::util::MessageDifferencer::Equals(tenants, state_.tenants)) {
+    if (!IsSameMessage(tenants, state_.tenants)) {
       state_.tenants = std::move(tenants);
       for (const auto& [agent, host] : state_.host_of)
         *AddMessage(agent).mutable_tenants() = state_.tenants;

@@ -1,7 +1,5 @@
 #include "controller/planning/planner.h"
 
-#include <google/protobuf/util/message_differencer.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -12,6 +10,7 @@
 #include "controller/policy/rings.h"
 #include "controller/state/resolved_view.h"
 #include "controller/view/flow.h"
+#include "proto/same_message.h"
 
 namespace mccs {
 namespace {
@@ -52,7 +51,7 @@ std::string Difference(const CommunicatorView& communicator, const strategy::Str
   };
   add(nics, "NICs");
   add(ports, "source ports");
-  if (!google::protobuf::util::MessageDifferencer::Equals(before.algorithms(), after.algorithms()))
+  if (!IsSameMessage(before.algorithms(), after.algorithms()))
     rings.push_back("other algorithm rules or costs");
   return rings.empty() ? "other parameters" : absl::StrJoin(rings, "; ");
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/view/channel_nics.h"
 #include "controller/view/flow.h"
+#include "proto/same_message.h"
 #include "topology/position.h"
 
 namespace mccs {
@@ -125,8 +126,7 @@ bool IsSameStrategy(const strategy::Strategy& a, const strategy::Strategy& b) {
     if (HasNoPorts(a.channels(c)) && HasNoPorts(b.channels(c)))
       *renamed.mutable_channels(c)->mutable_source_ports() = b.channels(c).source_ports();
   }
-  // No map fields: equal messages have equal bytes.
-  return renamed.SerializeAsString() == b.SerializeAsString();
+  return IsSameMessage(renamed, b);
 }
 
 bool HasFrame(const strategy::Strategy& strategy, const strategy::Strategy& frame) {

@@ -3,17 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/same_message.h"
+
 namespace mccs {
 namespace {
 
 bool IsFree(const agent::v1::RateLimits& limits) {
   return limits.lanes().empty() && limits.priority() == 0 && !limits.has_send_windows() &&
          limits.tenant_rate_bps() == 0;
-}
-
-// No map fields: equal messages have equal bytes.
-bool AreEqual(const agent::v1::RateLimits& a, const agent::v1::RateLimits& b) {
-  return a.SerializeAsString() == b.SerializeAsString();
 }
 
 // Converts send windows to the clock of a host; removes them if that clock is not known.
@@ -53,13 +50,13 @@ void SentLimits::SetWindows(CommId id, const std::optional<PlannedWindows>& wind
   if (known == entries_.end()) return;
   agent::v1::RateLimits limits = known->second.wanted;
   PutWindows(windows, &limits);
-  if (AreEqual(limits, known->second.wanted)) return;
+  if (IsSameMessage(limits, known->second.wanted)) return;
   Want(std::move(limits), &known->second);
 }
 
 void SentLimits::Want(agent::v1::RateLimits limits, Entry* entry) {
   const bool is_needed = entry->revision > 0 || lifts_ || !IsFree(limits);
-  const bool is_sent = entry->revision > 0 && AreEqual(entry->wanted, limits);
+  const bool is_sent = entry->revision > 0 && IsSameMessage(entry->wanted, limits);
   entry->wanted = std::move(limits);
   if (!is_needed || is_sent) return;
   entry->revision = ++revision_;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/endpoint.h"
 #include "base/status_macros.h"
+#include "proto/same_message.h"
 
 namespace mccs {
 namespace {
@@ -34,7 +35,7 @@ bool HasSameMembers(agent::v1::Announce a, agent::v1::Announce b) {
     each->clear_newest_epoch();
     each->clear_running();
   }
-  return a.SerializeAsString() == b.SerializeAsString();
+  return IsSameMessage(a, b);
 }
 
 // Takes over the applied strategy from the leader's message.
@@ -199,7 +200,7 @@ void Registry::RecordRejected(const agent::v1::Host& host, const std::string& wh
   if (known != hosts_.end() && known->second.state == HostState::kReady) return;
   // A daemon that retries stays rejected since its first attempt.
   const bool again = known != hosts_.end() && known->second.state == HostState::kRejected;
-  const bool same = again && known->second.host.SerializeAsString() == host.SerializeAsString();
+  const bool same = again && IsSameMessage(known->second.host, host);
   const MonotonicNs since = again ? known->second.since : now;
   hosts_[host.name()] = {host, "", HostState::kRejected, why, AgentKey(), since, now};
   if (!same) ++hosts_revision_;
