@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "proto/agent.grpc.pb.h"
 #include "service/agent/agent.h"
+#include "tests/unit/controller/agent_messages.h"
 #include "tests/unit/eventually.h"
 
 namespace mccs {
@@ -80,20 +81,11 @@ class AgentWithAQuietController : public testing::Test {
     ASSERT_TRUE(Eventually([&] { return agent_->connected(); }));
   }
 
-  static agent::v1::Report Stats(int lanes) {
-    agent::v1::Report stats;
-    stats.set_comm_id(kId.value());
-    stats.set_epoch(1);
-    stats.set_state("active");
-    for (int i = 0; i < lanes; ++i) {
-      agent::v1::Lane* lane = stats.add_lanes();
-      lane->set_from(1);
-      lane->set_local("127.0.0.1:61001");
-      lane->set_remote("127.0.0.1:7400");
-      lane->set_payload_bytes(2048);
-      lane->set_state("up");
-    }
-    return stats;
+  static agent::v1::Report ReportOf(int lanes) {
+    const agent::v1::Report one = ReportingLane(kId.value(), 1, 0, 61001).report();
+    agent::v1::Report report = Reporting(kId.value(), 1).report();
+    for (int i = 0; i < lanes; ++i) *report.add_lanes() = one.lanes(0);
+    return report;
   }
 
   const std::unique_ptr<Log> log_ = MakeNullLog();
@@ -113,13 +105,13 @@ TEST_F(AgentWithAQuietController, EarlyRateLimitsAreAvailableAfterTheFirstReport
   EXPECT_FALSE(agent_->TakeRateUpdate().has_value());
   EXPECT_TRUE(agent_->TakeTenants().has_value()) << "received with the registration";
   const int wakes = wakes_;
-  agent_->Report(Stats(0));
+  agent_->Report(ReportOf(0));
   const std::optional<RateUpdate> limits = agent_->TakeRateUpdate();
   ASSERT_TRUE(limits.has_value());
   EXPECT_EQ(limits->id, kId);
   EXPECT_EQ(limits->limits.revision, 7u);
   EXPECT_EQ(wakes_, wakes + 1) << "the engine may sleep as soon as it has reported";
-  agent_->Report(Stats(0));
+  agent_->Report(ReportOf(0));
   EXPECT_FALSE(agent_->TakeRateUpdate().has_value());
   EXPECT_EQ(wakes_, wakes + 1);
 }
@@ -127,7 +119,7 @@ TEST_F(AgentWithAQuietController, EarlyRateLimitsAreAvailableAfterTheFirstReport
 // The message then fills the connection's buffers, and the next write waits for the reader.
 TEST_F(AgentWithAQuietController, CancelsTheStreamWhenAWriteBlocks) {
   Start({.heartbeat_timeout_ns = 300 * kNsPerMs, .order = {}, .reads = false});
-  agent_->Report(Stats(/*lanes=*/20'000));  // more than a megabyte
+  agent_->Report(ReportOf(/*lanes=*/30'000));  // more than a megabyte
   EXPECT_TRUE(Eventually([&] { return hub_->streams() >= 3; }));
   agent_.reset();  // must not hang either
 }

@@ -19,6 +19,7 @@
 #include "controller/store/memory_store.h"
 #include "proto/operator.grpc.pb.h"
 #include "service/agent/agent.h"
+#include "tests/unit/controller/agent_messages.h"
 #include "tests/unit/eventually.h"
 
 namespace mccs {
@@ -151,20 +152,13 @@ agent::v1::Announce Info() {
   return info;
 }
 
-agent::v1::Report Stats(Epoch epoch) {
-  agent::v1::Report stats;
-  stats.set_comm_id(kId.value());
-  stats.set_epoch(epoch.value());
-  stats.set_operations(5);
-  stats.set_bytes(4096);
-  stats.set_state("active");
-  agent::v1::Lane* lane = stats.add_lanes();
-  lane->set_from(1);
-  lane->set_local("127.0.0.1:61001");
-  lane->set_remote("127.0.0.1:7400");
-  lane->set_payload_bytes(2048);
-  lane->set_state("up");
-  return stats;
+agent::v1::Report ReportOf(Epoch epoch) {
+  agent::v1::Report report = ReportingLane(kId.value(), 1, 0, 61001).report();
+  report.set_epoch(epoch.value());
+  report.set_operations(5);
+  report.set_bytes(4096);
+  report.mutable_lanes(0)->set_local("127.0.0.1:61001");
+  return report;
 }
 
 TEST(AgentRoundTrip, ACommunicatorIsAnnouncedAnsweredReportedAndEnded) {
@@ -191,7 +185,7 @@ TEST(AgentRoundTrip, ACommunicatorIsAnnouncedAnsweredReportedAndEnded) {
             proposal->strategy.channels[0].source_ports[1]);
   EXPECT_FALSE(agent->TakeProposal().has_value());
 
-  agent->Report(Stats(proposal->strategy.epoch));
+  agent->Report(ReportOf(proposal->strategy.epoch));
   ASSERT_TRUE(Eventually([&] { return controller.Describe()->summary().operations() == 5; }));
   const control::v1::CommunicatorDetail detail = *controller.Describe();
   EXPECT_EQ(detail.summary().strategy(), "locality_ring");
@@ -247,7 +241,7 @@ TEST(AgentRoundTrip, ANewControllerGetsTheCompleteState) {
   agent->Announce(Info());
   std::optional<Proposal> proposal;
   ASSERT_TRUE(Eventually([&] { return (proposal = agent->TakeProposal()).has_value(); }));
-  agent->Report(Stats(proposal->strategy.epoch));
+  agent->Report(ReportOf(proposal->strategy.epoch));
 
   first.reset();
   ASSERT_TRUE(Eventually([&] { return !agent->connected(); }));
@@ -361,7 +355,7 @@ TEST(AgentRoundTrip, WithoutAControllerNothingBlocksAndTheAgentStopsAtOnce) {
     TestAgent agent("127.0.0.1:1", "h1");
     for (int i = 0; i < 1000; ++i) {
       agent->Announce(Info());
-      agent->Report(Stats(Epoch(1)));
+      agent->Report(ReportOf(Epoch(1)));
       EXPECT_FALSE(agent->connected());
       EXPECT_FALSE(agent->TakeProposal().has_value());
     }

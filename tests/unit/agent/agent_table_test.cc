@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "service/communicator/strategy/strategy.h"
+#include "tests/unit/controller/agent_messages.h"
 
 namespace mccs {
 namespace agent_table_test {
@@ -27,13 +28,7 @@ agent::v1::Announce Info() {
   return info;
 }
 
-agent::v1::Report Stats(uint64_t epoch) {
-  agent::v1::Report stats;
-  stats.set_comm_id(kId.value());
-  stats.set_epoch(epoch);
-  stats.set_state("active");
-  return stats;
-}
+agent::v1::Report ReportOf(uint64_t epoch) { return Reporting(kId.value(), epoch).report(); }
 
 agent::v1::Propose Proposal(uint64_t epoch) {
   agent::v1::Propose proposal;
@@ -49,7 +44,7 @@ class AgentTableTest : public testing::Test {
 
 TEST_F(AgentTableTest, SendsEachChangeOnceInOrder) {
   table_.Announce(Info());
-  table_.Report(Stats(1));
+  table_.Report(ReportOf(1));
   const auto sent = table_.TakeUnsent();
   ASSERT_EQ(sent.size(), 2u);
   EXPECT_TRUE(sent[0].has_announce());
@@ -59,9 +54,9 @@ TEST_F(AgentTableTest, SendsEachChangeOnceInOrder) {
 
 TEST_F(AgentTableTest, SendsOnlyTheLastOfManyReports) {
   for (uint64_t n = 0; n < 100; ++n) {
-    agent::v1::Report stats = Stats(1);
-    stats.set_operations(n);
-    table_.Report(stats);
+    agent::v1::Report report = ReportOf(1);
+    report.set_operations(n);
+    table_.Report(report);
   }
   const auto sent = table_.TakeUnsent();
   ASSERT_EQ(sent.size(), 1u);
@@ -83,7 +78,7 @@ class AgentTableEndTest : public AgentTableTest {
  protected:
   void SetUp() override {
     table_.Announce(Info());
-    table_.Report(Stats(1));
+    table_.Report(ReportOf(1));
     ASSERT_EQ(table_.Registration().size(), 1u);
     table_.Ended(kId, "destroyed");
   }
@@ -105,7 +100,7 @@ TEST_F(AgentTableEndTest, DropsAnEndAfterARejectedRegistration) {
 
 TEST_F(AgentTableTest, ResendsStateAndReportsOnANewStream) {
   table_.Announce(Info());
-  table_.Report(Stats(1));
+  table_.Report(ReportOf(1));
   table_.TakeUnsent();
   const auto led = table_.Registration();
   ASSERT_EQ(led.size(), 1u);
@@ -137,7 +132,7 @@ TEST_F(AgentTableTest, RegistersTheCurrentStrategyOnANewStream) {
   table_.Announce(Info());
   ASSERT_TRUE(table_.Propose(Proposal(2)).ok());
   table_.TakeProposal();
-  table_.Report(Stats(2));
+  table_.Report(ReportOf(2));
   EXPECT_EQ(table_.Registration()[0].strategy().epoch(), 2u);
 }
 
@@ -146,7 +141,7 @@ TEST_F(AgentTableTest, RegistersTheNewestEpochOnANewStream) {
   ASSERT_TRUE(table_.Propose(Proposal(4)).ok());
   table_.TakeProposal();
   ASSERT_TRUE(table_.Propose(Proposal(5)).ok());
-  table_.Report(Stats(1));
+  table_.Report(ReportOf(1));
   EXPECT_EQ(table_.Registration()[0].strategy().epoch(), 1u);
   EXPECT_EQ(table_.Registration()[0].newest_epoch(), 5u);
 }
@@ -183,7 +178,7 @@ agent::v1::RateLimits PaceOf(uint64_t revision, CommId id = kId) {
 }
 
 TEST_F(AgentTableTest, PassesRateLimitsUnchanged) {
-  table_.Report(Stats(1));
+  table_.Report(ReportOf(1));
   EXPECT_FALSE(table_.has_updates());
   ASSERT_TRUE(table_.SetRateLimits(PaceOf(2)).ok());
   EXPECT_TRUE(table_.has_updates());
@@ -235,10 +230,10 @@ TEST_F(AgentTableTest, KeepsTheRateLimitsWithTheHighestRevision) {
 TEST_F(AgentTableTest, EarlyRateLimitsWaitForTheFirstReport) {
   ASSERT_TRUE(table_.SetRateLimits(PaceOf(1)).ok());
   EXPECT_FALSE(table_.has_updates());
-  table_.Report(Stats(1));
+  table_.Report(ReportOf(1));
   ASSERT_TRUE(table_.has_updates());
   EXPECT_EQ(table_.TakeRateUpdate()->limits.revision, 1u);
-  table_.Report(Stats(1));
+  table_.Report(ReportOf(1));
   EXPECT_FALSE(table_.has_updates());
 }
 
@@ -246,18 +241,18 @@ TEST_F(AgentTableTest, DropsEarlyRateLimitsOfUnknownAndEndedCommunicators) {
   for (uint64_t id = 0; id < 3 * AgentTable::kMaxEarlyRateUpdates; ++id) {
     ASSERT_TRUE(table_.SetRateLimits(PaceOf(1, CommId(1000 + id))).ok());
   }
-  agent::v1::Report first = Stats(1);
+  agent::v1::Report first = ReportOf(1);
   first.set_comm_id(1000);
   table_.Report(first);
   EXPECT_FALSE(table_.has_updates());
-  table_.Report(Stats(1));
+  table_.Report(ReportOf(1));
   table_.Ended(kId, "destroyed");
   ASSERT_TRUE(table_.SetRateLimits(PaceOf(1)).ok());
   EXPECT_FALSE(table_.has_updates());
 }
 
 TEST_F(AgentTableTest, RejectsInvalidRateLimits) {
-  table_.Report(Stats(1));
+  table_.Report(ReportOf(1));
   std::vector<agent::v1::RateLimits> bad(9, PaceOf(1));
   bad[0].set_priority(8);
   bad[1].mutable_lanes(0)->set_channel(-1);
