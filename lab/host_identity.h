@@ -18,7 +18,7 @@ struct HostIdentity {
   std::string hosts_file{};  // mounted over /etc/hosts; empty: the machine's is visible
 };
 
-// kUnimplemented: "cannot `what`: <errno>".
+// For something that this machine does not support. kUnimplemented: `what` and the text of errno.
 absl::Status Unsupported(const std::string& what);
 
 // The contents of `hosts_file` for hosts that share the machine's network: the lab's names, then

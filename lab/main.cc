@@ -70,6 +70,13 @@ int Main(int argc, char** argv) {
                      "tenant of the program, one of 'up --tenants' (default: the user's tenant)")
         ->type_name("TENANT");
   };
+  std::string format = "table";
+  auto add_format = [&](CLI::App* command) {
+    command->add_option("-o,--output", format, "table or json")
+        ->type_name("FORMAT")
+        ->check(CLI::IsMember({"table", "json"}))
+        ->capture_default_str();
+  };
   // All arguments after the host, or after "--", belong to the program.
   auto add_program = [&](CLI::App* command, std::vector<std::string>* program) {
     command->add_option("PROGRAM", *program, "the program and its arguments")
@@ -159,22 +166,15 @@ int Main(int argc, char** argv) {
   logs->add_option("HOST", daemon, "h0, h1, … or 'controller'")->required();
 
   std::string status_name;
-  std::string format = "table";
   CLI::App* status = app.add_subcommand("status", "show the daemons of one lab or of all labs");
   status->add_option("--name", status_name, "name of the lab (default: all)")->type_name("NAME");
-  status->add_option("-o,--output", format, "table or json")
-      ->type_name("FORMAT")
-      ->check(CLI::IsMember({"table", "json"}))
-      ->capture_default_str();
+  add_format(status);
 
   CLI::App* links = app.add_subcommand(
       "links",
       "show the links of a lab with a network: one line per direction, with the bytes sent");
   add_name(links);
-  links->add_option("-o,--output", format, "table or json")
-      ->type_name("FORMAT")
-      ->check(CLI::IsMember({"table", "json"}))
-      ->capture_default_str();
+  add_format(links);
   CLI::App* link = app.add_subcommand("link", "change a link of a lab with a network");
   add_name(link);
   link->require_subcommand(1)->fallthrough();

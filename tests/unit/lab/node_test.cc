@@ -40,7 +40,7 @@ class NodeTest : public testing::Test {
     if (absl::Status status = CheckNetworkSupport(tools_); !status.ok())
       GTEST_SKIP() << status.message();
     hosts_file_ = directory_.File("hosts");
-    std::ofstream(hosts_file_) << "10.0.0.7 other_directory\n";
+    std::ofstream(hosts_file_) << "10.0.0.7 elsewhere\n";
     absl::StatusOr<pid_t> node = StartNode({.identity = {.name = "h7", .hosts_file = hosts_file_},
                                             .sysctls = {{"net.ipv4.ip_forward", "1"}}});
     ASSERT_TRUE(node.ok()) << node.status();
@@ -78,7 +78,7 @@ class NodeTest : public testing::Test {
 
 TEST_F(NodeTest, ProgramSeesTheNodesNameHostsAndDevices) {
   EXPECT_EQ(OutputOf("hostname; cat /etc/hosts; ls /sys/class/net"),
-            "h7\n10.0.0.7 other_directory\nlo\n");
+            "h7\n10.0.0.7 elsewhere\nlo\n");
 }
 
 TEST_F(NodeTest, ProgramKeepsItsDirectoryAndFiles) {
@@ -91,8 +91,7 @@ TEST_F(NodeTest, DoesNotChangeTheMachine) {
   gethostname(name, sizeof(name));
   EXPECT_STRNE(name, "h7");
   std::ifstream hosts("/etc/hosts");
-  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(hosts), {}),
-              Not(HasSubstr("other_directory")));
+  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(hosts), {}), Not(HasSubstr("elsewhere")));
   EXPECT_EQ(OutputOf("cat /proc/sys/net/ipv4/ip_forward"), "1\n");
 }
 
