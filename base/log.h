@@ -49,7 +49,8 @@ std::unique_ptr<Log> MakeStderrLog(const std::string& program, LogLevel lowest);
 // Drops all lines: for tests.
 std::unique_ptr<Log> MakeNullLog();
 
-// Parses the name of a log level: "debug", "info", "warning", "error". kInvalidArgument: names the word.
+// Parses the name of a log level: "debug", "info", "warning", "error". kInvalidArgument: names the
+// word.
 absl::StatusOr<LogLevel> ParseLogLevel(std::string_view word);
 
 }  // namespace mccs

@@ -49,9 +49,9 @@ struct HostNames {
   int configured_gpus = 0;
 };
 
-// The host's entry of a `kind: Topology` for `mccsd --print-topology`: YAML for the list spec.hosts.
-// Pure. Placeholders in capitals, each with a comment, replace what a host
-// cannot detect (SWITCH, RACK, SPEED); the controller rejects a Topology that contains them.
+// The host's entry of a `kind: Topology` for `mccsd --print-topology`: YAML for the list
+// spec.hosts. Pure. Placeholders in capitals, each with a comment, replace what a host cannot
+// detect (SWITCH, RACK, SPEED); the controller rejects a Topology that contains them.
 std::string HostTopologyYaml(const HostNames& names, const MachineParts& parts);
 
 }  // namespace mccs

@@ -43,8 +43,8 @@ struct Decision {
 
 struct Decisions {
   std::vector<Decision> changed;  // by id
-  std::vector<absl::Status>
-      trouble;  // communicators without a strategy; they keep their current one
+  // Of communicators without a new strategy; they keep their current one.
+  std::vector<absl::Status> trouble;
 };
 
 // Sets the decided strategies in `view`, for which they were decided.

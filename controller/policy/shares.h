@@ -4,8 +4,7 @@
 // A Tenant's weight, guarantee and cap apply to all its ring lanes from one host out of one NIC
 // together; each lane gets an equal part. Rates count payload: lanes share UsableFraction of a
 // link. Daemons also apply the cap to everything else that the tenant sends
-// (RateLimits.tenant_rate_bps in
-// proto/agent.proto).
+// (RateLimits.tenant_rate_bps in proto/agent.proto).
 //
 // Pure.
 #ifndef MCCS_CONTROLLER_POLICY_SHARES_H_
@@ -86,7 +85,7 @@ inline constexpr uint64_t kLeastLaneBps = 100'000;
 // at least kLeastLaneBps. A Tenant's cap applies to all of its communicators, whatever they send
 // and wherever they run. Without revisions and send windows.
 std::vector<agent::v1::RateLimits> PlanRateLimits(const ClusterView& view, const AllShares& shares,
-                                              const std::vector<bool>& by_shares);
+                                                  const std::vector<bool>& by_shares);
 
 }  // namespace mccs
 

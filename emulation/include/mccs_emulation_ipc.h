@@ -2,9 +2,10 @@
  *
  * These are the 64 bytes of a CUipcMemHandle / cudaIpcMemHandle_t of the emulation. Every emulated
  * allocation is a memfd that can neither shrink nor grow. A handle refers to a whole allocation,
- * from its base. The importing process opens /proc/<pid>/fd/<fd>, checks it and maps it. It compares
- * device, inode, size and seals. The file's name must be MCCS_EMULATION_MEMFD_PREFIX followed by the
- * secret as 16 hexadecimal digits: the owner may have reused the descriptor for another file.
+ * from its base. The importing process opens /proc/<pid>/fd/<fd>, checks it and maps it. It
+ * compares device, inode, size and seals. The file's name must be MCCS_EMULATION_MEMFD_PREFIX
+ * followed by the secret as 16 hexadecimal digits: the owner may have reused the descriptor for
+ * another file.
  */
 #ifndef MCCS_EMULATION_IPC_H_
 #define MCCS_EMULATION_IPC_H_

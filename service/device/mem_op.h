@@ -82,9 +82,9 @@ class MemOpParts {
   std::vector<std::byte*> destinations_;
 };
 
-// Executes `op` on host memory, from start to end, in the calling thread. The loops are compiled for
-// several instruction sets (Highway), and the best one that this machine supports is chosen at run
-// time. Results do not depend on the choice.
+// Executes `op` on host memory, from start to end, in the calling thread. The loops are compiled
+// for several instruction sets (Highway), and the best one that this machine supports is chosen at
+// run time. Results do not depend on the choice.
 // THREAD: any; different threads may run different operations at once.
 // REQUIRES: the requirements of MemOp; a divisor only for integers, and not 0. (Violations abort.)
 // ENSURES: all destinations are written on return, non-temporal stores included.

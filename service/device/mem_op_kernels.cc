@@ -1,7 +1,6 @@
-#include "service/device/mem_op.h"
-
 #include "base/check.h"
 #include "service/device/kernel_families.h"
+#include "service/device/mem_op.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "service/device/mem_op_kernels.cc"

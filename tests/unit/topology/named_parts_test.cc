@@ -1,7 +1,7 @@
+#include "topology/named_parts.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "topology/named_parts.h"
 
 namespace mccs {
 namespace named_parts_test {
