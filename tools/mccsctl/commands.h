@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "tools/mccsctl/controller_client.h"
+
 namespace mccs {
 
 inline constexpr int kExitFailed = 1;
@@ -20,7 +22,7 @@ inline constexpr int kExitDiffFailed = 3;
 enum class Output { kTable, kWide, kJson, kYaml };
 
 struct Options {
-  std::string controller = "127.0.0.1:7500";
+  ControllerTarget controller;
   Output output = Output::kTable;
   std::string user;  // recorded in the audit log: "alice@login1"
 
@@ -42,6 +44,20 @@ struct Options {
 // Makes `run` the selected command if `command` is on the command line.
 inline void Select(CLI::App* command, Options* options, std::function<int()> run) {
   command->callback([options, run = std::move(run)] { options->run = run; });
+}
+
+// Adds an option in seconds, within `range`. Accepts "4s" as "4".
+inline CLI::Option* AddSecondsOption(CLI::App* command, const std::string& name,
+                                     const CLI::Range& range, const std::string& description,
+                                     std::function<void(double)> set) {
+  const auto without_unit = [](std::string text) {
+    if (text.ends_with("s")) text.pop_back();
+    return text;
+  };
+  return command->add_option_function<double>(name, std::move(set), description)
+      ->type_name("SECONDS")
+      ->transform(without_unit)
+      ->check(range);
 }
 
 // ---- Commands on operators' objects (object_commands.cc) ----------------------------------------

@@ -24,7 +24,7 @@ constexpr char kAfterCommands[] = R"bash(        command="$command ${COMP_WORDS[
   case "$before" in
     -o | --output) words='table wide json yaml' ;;
     -f | --filename) return ;; # files
-    --controller | --interval | --limit | --reason) return ;;
+    --controller | --interval | --limit | --reason | --timeout) return ;;
     *)
       case "$command" in
 )bash";

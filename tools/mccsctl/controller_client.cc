@@ -28,13 +28,14 @@ struct CallLimit {
 }  // namespace
 
 struct ControllerClient::Impl {
-  explicit Impl(const std::string& where)
-      : address(where), stub(control::v1::Operator::NewStub(MakeChannel(where))) {}
+  explicit Impl(const ControllerTarget& where)
+      : target(where), stub(control::v1::Operator::NewStub(MakeChannel(where.address))) {}
 
   template <typename Reply, typename Request>
   absl::StatusOr<Reply> Call(grpc::Status (control::v1::Operator::Stub::*method)(
                                  grpc::ClientContext*, const Request&, Reply*),
-                             const Request& request, const CallLimit& waiting = {}) {
+                             const Request& request, CallLimit waiting = {}) {
+    waiting.seconds = target.timeout_s.value_or(waiting.seconds);
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
                          std::chrono::milliseconds(static_cast<int>(waiting.seconds * 1000)));
@@ -48,17 +49,17 @@ struct ControllerClient::Impl {
     switch (status.error_code()) {
       case grpc::StatusCode::UNAVAILABLE:
         return absl::UnavailableError(absl::StrCat(
-            "cannot reach mccs-controller at ", address, ": ", status.error_message(),
+            "cannot reach mccs-controller at ", target.address, ": ", status.error_message(),
             "; check that it is running, or set its address with --controller HOST:PORT or "
             "MCCS_CONTROLLER"));
       case grpc::StatusCode::DEADLINE_EXCEEDED:
         return absl::DeadlineExceededError(absl::StrCat(
-            "no reply from mccs-controller at ", address, " within ", waiting.seconds,
+            "no reply from mccs-controller at ", target.address, " within ", waiting.seconds,
             waiting.changes ? " s; the change may have been made: check with mccsctl get"
-                            : " s: it is busy, or the address is wrong"));
+                            : " s: it is busy (see --timeout), or the address is wrong"));
       case grpc::StatusCode::UNIMPLEMENTED:
         return absl::UnimplementedError(
-            absl::StrCat("the server at ", address,
+            absl::StrCat("the server at ", target.address,
                          " is not an mccs-controller of this release: ", status.error_message()));
       default:
         return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
@@ -66,12 +67,12 @@ struct ControllerClient::Impl {
     }
   }
 
-  const std::string address;
+  const ControllerTarget target;
   const std::unique_ptr<control::v1::Operator::Stub> stub;
 };
 
-ControllerClient::ControllerClient(const std::string& address)
-    : impl_(std::make_unique<Impl>(address)) {}
+ControllerClient::ControllerClient(const ControllerTarget& target)
+    : impl_(std::make_unique<Impl>(target)) {}
 
 ControllerClient::~ControllerClient() = default;
 

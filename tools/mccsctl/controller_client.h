@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,15 @@
 
 namespace mccs {
 
-// THREAD: one. Each call blocks for at most kCallSeconds, or the longer limits below.
+// The controller, and how long to wait for its replies.
+struct ControllerTarget {
+  std::string address = "127.0.0.1:7500";  // host:port
+  // Of each call; nothing: ControllerClient's limits.
+  std::optional<double> timeout_s = {};
+};
+
+// THREAD: one. Each call blocks for at most the target's timeout, else kCallSeconds or the longer
+// limits below.
 class ControllerClient {
  public:
   static constexpr double kCallSeconds = 1.8;
@@ -23,8 +32,7 @@ class ControllerClient {
   // Dumps: the controller waits for a daemon.
   static constexpr double kDumpSeconds = 10;
 
-  // `address`: "host:port".
-  explicit ControllerClient(const std::string& address);
+  explicit ControllerClient(const ControllerTarget& target);
   ~ControllerClient();
 
   // Errors of all calls:

@@ -18,6 +18,10 @@
 namespace mccs {
 namespace {
 
+// In seconds.
+constexpr double kShortestTimeout = 0.1;
+constexpr double kLongestTimeout = 3600;
+
 // The user that the audit log records: "alice@login1". Not authenticated.
 std::string UserName() {
   const passwd* user = getpwuid(geteuid());
@@ -125,10 +129,17 @@ void DeclareCompletion(CLI::App* app, Options* options) {
 
 void Declare(CLI::App* app, Options* options) {
   app->set_version_flag("--version", absl::StrCat("mccsctl ", kVersion));
-  app->add_option("--controller", options->controller, "Address of the controller")
+  app->add_option("--controller", options->controller.address, "Address of the controller")
       ->type_name("HOST:PORT")
       ->envname("MCCS_CONTROLLER")
       ->capture_default_str();
+  AddSecondsOption(
+      app, "--timeout", CLI::Range(kShortestTimeout, kLongestTimeout),
+      absl::StrCat("Longest wait for a reply [", ControllerClient::kCallSeconds, "; lists ",
+                   ControllerClient::kListSeconds, ", dumps ", ControllerClient::kDumpSeconds,
+                   ", changes ", ControllerClient::kChangeSeconds, "]"),
+      [options](double seconds) { options->controller.timeout_s = seconds; })
+      ->envname("MCCS_CONTROLLER_TIMEOUT");
   app->add_option_function<std::string>(
          "-o,--output", [options](const std::string& word) { options->output = ParseOutput(word); },
          "table, wide, json or yaml [table]")

@@ -167,15 +167,8 @@ absl::StatusOr<control::v1::Explanation> Ask(const Options& options) {
 
 // Adds the option --interval.
 void AddIntervalOption(CLI::App* command, const std::string& description, Options* options) {
-  // Accept "4s" as "4".
-  const auto without_unit = [](std::string text) {
-    if (text.ends_with("s")) text.pop_back();
-    return text;
-  };
-  command->add_option("--interval", options->interval_s, description)
-      ->type_name("SECONDS")
-      ->transform(without_unit)
-      ->check(CLI::Range(kShortestInterval, kLongestInterval));
+  AddSecondsOption(command, "--interval", CLI::Range(kShortestInterval, kLongestInterval),
+                   description, [options](double seconds) { options->interval_s = seconds; });
 }
 
 }  // namespace
@@ -210,7 +203,8 @@ void DeclareExplain(CLI::App* app, Options* options) {
       "according to each tenant's weight, guarantee and cap. LIMITED BY: the limiting link or\n"
       "limit, and the flows that share it.\n"
       "RATE: measured payload, pauses of the program included. STALLED ON: share of that time in\n"
-      "which the flow had data to send and waited for its peer, its rate limit or its connection.\n"
+      "which the flow had data to send but waited for credit (a free slot at its peer), for its\n"
+      "rate (limit, send window or priority class) or for its connection.\n"
       "\n"
       "Examples:\n  mccsctl explain communicator 3f2a\n"
       "  mccsctl explain communicator 3f2a --interval 5 -o json");
