@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
+
 namespace mccs {
 namespace {
 
@@ -38,6 +40,13 @@ const std::string* ClosestWord(std::string_view word, const std::vector<std::str
     }
   }
   return best;
+}
+
+std::string Suggestion(std::string_view word, const std::vector<std::string>& known,
+                       std::string_view remedy) {
+  if (const std::string* near = ClosestWord(word, known))
+    return absl::StrCat("; did you mean '", *near, "'?");
+  return remedy.empty() ? "" : absl::StrCat("; ", std::string(remedy));
 }
 
 }  // namespace mccs

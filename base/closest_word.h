@@ -13,6 +13,10 @@ namespace mccs {
 // Otherwise null. LIFETIME: points into `known`.
 const std::string* ClosestWord(std::string_view word, const std::vector<std::string>& known);
 
+// "; did you mean 'leaf0'?" if ClosestWord finds one, else "; " and the remedy, if any.
+std::string Suggestion(std::string_view word, const std::vector<std::string>& known,
+                       std::string_view remedy);
+
 }  // namespace mccs
 
 #endif  // MCCS_BASE_CLOSEST_WORD_H_

@@ -14,6 +14,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/closest_word.h"
 #include "base/status_macros.h"
 #include "base/units.h"
@@ -136,7 +137,7 @@ struct YamlReader::Document {
   }
 
   void Expected(const YAML::Node& found, std::string_view key, std::string_view wanted) {
-    Add(found.Mark(), absl::StrCat("'", std::string(key), "' must be ", std::string(wanted),
+    Add(found.Mark(), absl::StrCat("'", std::string(key), "': expected ", std::string(wanted),
                                    ", found ", Describe(found)));
   }
 
@@ -180,14 +181,9 @@ struct YamlReader::Document {
       const std::string& key = entry.first.Scalar();
       if (std::find(mapping.known.begin(), mapping.known.end(), key) != mapping.known.end())
         continue;
-      std::string text = absl::StrCat("unknown key '", key, "'");
-      if (const std::string* near = ClosestWord(key, mapping.known)) {
-        absl::StrAppend(&text, "; did you mean '", *near, "'?");
-      } else {
-        absl::StrAppend(&text, "; known keys:");
-        for (const std::string& known : mapping.known) absl::StrAppend(&text, " ", known);
-      }
-      Add(entry.first.Mark(), std::move(text));
+      const std::string keys = absl::StrCat("known keys: ", absl::StrJoin(mapping.known, " "));
+      Add(entry.first.Mark(),
+          absl::StrCat("unknown key '", key, "'", Suggestion(key, mapping.known, keys)));
     }
   }
 };
@@ -355,25 +351,33 @@ void YamlReader::Field(std::string_view key, std::vector<std::pair<std::string, 
   *out = std::move(items);
 }
 
-void YamlReader::Bytes(std::string_view key, uint64_t* out, Need need) {
-  const Value value = Take(key, need, "size", *out == 0 ? "" : FormatBytes(*out));
+void YamlReader::Parsed(std::string_view key, std::string_view type, std::string_view wanted,
+                        absl::FunctionRef<bool(const std::string&)> parse, Need need,
+                        const std::string& default_value) {
+  const Value value = Take(key, need, type, default_value);
   if (!value) return;
-  const auto bytes = value->IsScalar() ? ParseBytes(value->Scalar()) : std::nullopt;
-  if (!bytes) {
-    return document_->Expected(*value, key, "a number of bytes, such as 4096 or 16MiB");
-  }
-  *out = *bytes;
+  if (!value->IsScalar() || !parse(value->Scalar())) document_->Expected(*value, key, wanted);
+}
+
+void YamlReader::Bytes(std::string_view key, uint64_t* out, Need need) {
+  const auto parse = [&](const std::string& text) {
+    const auto bytes = ParseBytes(text);
+    if (bytes) *out = *bytes;
+    return bytes.has_value();
+  };
+  Parsed(key, "size", "a number of bytes, such as 4096 or 16MiB", parse, need,
+         *out == 0 ? "" : FormatBytes(*out));
 }
 
 void YamlReader::BitRate(std::string_view key, uint64_t* out_bps, Need need) {
-  const Value value = Take(key, need, "rate");
-  if (!value) return;
-  const auto bps = value->IsScalar() ? ParseBitRate(value->Scalar()) : std::nullopt;
-  if (!bps || *bps == 0) {
-    return document_->Expected(*value, key,
-                               "a rate above zero with its unit, such as 50Gbit/s or 200Mbit/s");
-  }
-  *out_bps = *bps;
+  const auto parse = [&](const std::string& text) {
+    const auto bps = ParseBitRate(text);
+    if (bps.value_or(0) == 0) return false;
+    *out_bps = *bps;
+    return true;
+  };
+  Parsed(key, "rate", "a rate above zero with its unit, such as 50Gbit/s or 200Mbit/s", parse, need,
+         *out_bps == 0 ? "" : FormatBitRate(static_cast<double>(*out_bps)));
 }
 
 YamlReader YamlReader::Child(std::string_view key, Need need) {

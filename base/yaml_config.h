@@ -24,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
@@ -80,6 +81,12 @@ class YamlReader {
              Need need = Need::kOptional);
   // "16MiB", "4096" (ParseBytes).
   void Bytes(std::string_view key, uint64_t* out, Need need = Need::kOptional);
+
+  // A text in another syntax. `type`: for the reference, "port range"; `wanted`: for errors, "a
+  // range of ports such as 61000-61999". `parse` returns false for text that is not in it.
+  void Parsed(std::string_view key, std::string_view type, std::string_view wanted,
+              absl::FunctionRef<bool(const std::string&)> parse, Need need = Need::kOptional,
+              const std::string& default_value = "");
 
   // "50Gbit/s", "200Mbit/s" (ParseBitRate), in bit/s; zero is rejected.
   void BitRate(std::string_view key, uint64_t* out_bps, Need need = Need::kOptional);

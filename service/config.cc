@@ -21,7 +21,7 @@ void ReadSockets(YamlReader& yaml, Config* config) {
     entry.Field("mode", &mode);
     const char* end = mode.data() + mode.size();
     if (std::from_chars(mode.data(), end, socket.mode, 8).ptr != end || socket.mode > 0777) {
-      entry.Reject("mode", "'mode' must be an octal file mode such as \"0660\"");
+      entry.Reject("mode", "'mode': expected an octal file mode such as \"0660\"");
     }
     config->sockets.push_back(socket);
   }
@@ -35,17 +35,17 @@ void ReadLanes(YamlReader& yaml, Config* config) {
   lanes.Bytes("slot_bytes", &slot_bytes);
   lanes.Field("skew", &config->skew);
   if (config->channels < 1 || config->channels > kMaxChannels) {
-    lanes.Reject("channels", absl::StrCat("'channels' must be 1 to ", kMaxChannels));
+    lanes.Reject("channels", absl::StrCat("'channels': expected 1 to ", kMaxChannels));
   }
   if (config->lanes.slots < 2 || config->lanes.slots > kMaxLaneSlots) {
-    lanes.Reject("slots", absl::StrCat("'slots' must be 2 to ", kMaxLaneSlots));
+    lanes.Reject("slots", absl::StrCat("'slots': expected 2 to ", kMaxLaneSlots));
   }
   if (config->skew >= config->lanes.slots) {
-    lanes.Reject("skew", "'skew' must be less than slots");
+    lanes.Reject("skew", "'skew': expected less than `slots`");
   }
   if (slot_bytes < kMinSlotBytes || slot_bytes > kMaxSlotBytes) {
     lanes.Reject("slot_bytes",
-                 absl::StrCat("'slot_bytes' must be ", kMinSlotBytes, " to ", kMaxSlotBytes));
+                 absl::StrCat("'slot_bytes': expected ", kMinSlotBytes, " to ", kMaxSlotBytes));
   } else {
     config->lanes.slot_bytes = static_cast<uint32_t>(slot_bytes);
   }
@@ -60,21 +60,36 @@ OpKind KindNamed(const std::string& name) {
 
 void ReadRule(YamlReader& yaml, std::vector<AlgorithmRule>* rules) {
   AlgorithmRule rule;
-  std::string kind, algorithm;
-  yaml.Field("kind", &kind, Need::kRequired);
+  std::vector<std::string> calls;
+  std::string algorithm;
+  yaml.RejectFormerKey("kind", "calls");
+  yaml.Field("calls", &calls, Need::kRequired);
   yaml.Field("algorithm", &algorithm, Need::kRequired);
   yaml.Bytes("min_bytes", &rule.min_bytes);
   yaml.Bytes("max_bytes", &rule.max_bytes);
-  rule.kind = KindNamed(kind);
   const std::optional<Algorithm> known = ParseAlgorithm(algorithm);
-  if (!known.has_value())
-    return yaml.Reject("algorithm", "'algorithm' must be ring, tree or direct");
+  if (!known.has_value()) return yaml.Reject("algorithm", "expected ring, tree or direct");
   rule.algorithm = *known;
-  if (!Supports(rule.algorithm, rule.kind)) {
-    return yaml.Reject("kind",
-                       absl::StrCat("algorithm '", algorithm, "' does not support '", kind, "'"));
+  for (size_t i = 0; i < calls.size(); ++i) {
+    rule.kind = KindNamed(calls[i]);
+    if (!Supports(rule.algorithm, rule.kind)) {
+      yaml.RejectItem(
+          "calls", i,
+          absl::StrCat("algorithm '", algorithm, "' does not support '", calls[i], "'"));
+      continue;
+    }
+    rules->push_back(rule);
   }
-  rules->push_back(rule);
+}
+
+// "lane_rate: 16Gbit/s".
+void ReadRate(YamlReader& costs, const char* of, double* bytes_per_us) {
+  constexpr double kBpsPerBytePerUs = 8e6;
+  const std::string key = absl::StrCat(of, "_rate");
+  costs.RejectFormerKey(absl::StrCat(of, "_bytes_per_us"), key);
+  auto bps = static_cast<uint64_t>(*bytes_per_us * kBpsPerBytePerUs);
+  costs.BitRate(key, &bps);
+  *bytes_per_us = static_cast<double>(bps) / kBpsPerBytePerUs;
 }
 
 void ReadAlgorithms(YamlReader& yaml, ChoiceParameters* choice) {
@@ -83,9 +98,9 @@ void ReadAlgorithms(YamlReader& yaml, ChoiceParameters* choice) {
   costs.Field("operation_us", &choice->costs.operation_us);
   costs.Field("hop_us", &choice->costs.hop_us);
   costs.Field("slice_us", &choice->costs.slice_us);
-  costs.Field("lane_bytes_per_us", &choice->costs.lane_bytes_per_us);
-  costs.Field("host_bytes_per_us", &choice->costs.host_bytes_per_us);
-  costs.Field("local_bytes_per_us", &choice->costs.local_bytes_per_us);
+  ReadRate(costs, "lane", &choice->costs.lane_bytes_per_us);
+  ReadRate(costs, "host", &choice->costs.host_bytes_per_us);
+  ReadRate(costs, "local", &choice->costs.local_bytes_per_us);
   for (YamlReader& entry : algorithms.Children("rules")) ReadRule(entry, &choice->rules);
   if (absl::Status s = ValidateChoice(*choice); !s.ok()) {
     yaml.Reject("algorithms", std::string(s.message()));
@@ -99,7 +114,7 @@ void ReadLimits(YamlReader& yaml, Config* config) {
   if (config->buffers.buffers_per_tenant < 1 ||
       config->buffers.buffers_per_tenant > kMaxBuffersOfAll) {
     limits.Reject("buffers_per_tenant",
-                  absl::StrCat("'buffers_per_tenant' must be 1 to ", kMaxBuffersOfAll));
+                  absl::StrCat("'buffers_per_tenant': expected 1 to ", kMaxBuffersOfAll));
   }
 }
 
@@ -111,7 +126,7 @@ void ReadMarkings(YamlReader& yaml, DscpMap* markings) {
     uint32_t mark = 0;
     dscp.Field(kPriorities[i], &mark);
     if (mark > kMaxDscp) {
-      dscp.Reject(kPriorities[i], absl::StrCat("DSCP must be 0 to ", static_cast<int>(kMaxDscp)));
+      dscp.Reject(kPriorities[i], absl::StrCat("DSCP: expected 0 to ", static_cast<int>(kMaxDscp)));
     } else {
       (*markings)[i + 1] = static_cast<uint8_t>(mark);
     }

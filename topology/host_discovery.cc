@@ -51,9 +51,9 @@ int64_t ReadNumber(const std::string& sysfs, const std::string& nic, const char*
 // Whether the reported speed is real: the NIC has a device, or is a bond, VLAN or similar, which
 // has a DEVTYPE. Virtual pairs (veth) and tunnels to programs report invented speeds.
 bool HasSpeed(const std::string& sysfs, const std::string& nic) {
-  const std::string folder = absl::StrCat(sysfs, "/class/net/", nic);
-  if (access(absl::StrCat(folder, "/device").c_str(), F_OK) == 0) return true;
-  std::ifstream file(folder + "/uevent");
+  const std::string directory = absl::StrCat(sysfs, "/class/net/", nic);
+  if (access(absl::StrCat(directory, "/device").c_str(), F_OK) == 0) return true;
+  std::ifstream file(directory + "/uevent");
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("DEVTYPE=")) return true;
   }

@@ -63,16 +63,14 @@ std::vector<std::string> ExpandAddresses(YamlReader& entry, std::string_view key
                                          std::string_view pattern, size_t count,
                                          std::string_view of_what, UniqueNames& known);
 
-// "no switch 'laef0'; did you mean 'leaf0'?", or `remedy`.
+// "unknown switch 'laef0'; did you mean 'leaf0'?", or `remedy`.
 template <typename Parts>
 std::string UnknownName(std::string_view kind, std::string_view name, const Parts& parts,
                         std::string_view remedy) {
   std::vector<std::string> known;
   for (const auto& part : parts) known.push_back(part.name);
-  const std::string* near = ClosestWord(name, known);
-  return absl::StrCat(
-      "unknown ", std::string(kind), " '", std::string(name), "'; ",
-      near != nullptr ? absl::StrCat("did you mean '", *near, "'?") : std::string(remedy));
+  return absl::StrCat("unknown ", std::string(kind), " '", std::string(name), "'",
+                      Suggestion(name, known, remedy));
 }
 
 }  // namespace mccs

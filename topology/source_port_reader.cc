@@ -18,8 +18,6 @@ namespace {
 
 constexpr char kLinuxMultipath[] = "linux-multipath";
 
-constexpr uint32_t kFirstPort = 1024;  // Lower ones are privileged.
-
 struct HashField {
   const char* name;
   uint32_t bit;
@@ -30,23 +28,6 @@ constexpr HashField kHashFields[] = {{"source_address", kHashSourceAddress},
                                      {"source_port", kHashSourcePort},
                                      {"destination_port", kHashDestinationPort}};
 
-// "61000-61999", "61000".
-void ReadRange(YamlReader& entry, std::string_view key, Need need, SourcePortRange* out) {
-  std::string text;
-  if (!entry.Has(key)) return entry.Field(key, &text, need);
-  entry.Field(key, &text, need);
-  const size_t dash = std::min(text.find('-'), text.size());
-  uint32_t first = 0, last = 0;
-  const bool numbers = absl::SimpleAtoi(text.substr(0, dash), &first) &&
-                       absl::SimpleAtoi(dash == text.size() ? text : text.substr(dash + 1), &last);
-  if (!numbers || first < kFirstPort || last > 65'535 || first > last) {
-    return entry.Reject(key, absl::StrCat("'", text,
-                                          "' is not a range of ports: expected FIRST-LAST such as "
-                                          "61000-61999, from 1024 to 65535"));
-  }
-  *out = {static_cast<uint16_t>(first), static_cast<uint16_t>(last)};
-}
-
 class SourcePortReader {
  public:
   SourcePortReader(YamlReader section, const Topology& topology)
@@ -55,7 +36,7 @@ class SourcePortReader {
   SourcePortMapping Read() {
     std::string kind;
     section_.Field("mapping", &kind, Need::kRequired);
-    ReadRange(section_, "candidates", Need::kOptional, &mapping_.candidates);
+    ReadPortRange(section_, "candidates", Need::kOptional, &mapping_.candidates);
     ReadRules(kind == "rules");
     ReadHash(kind == "hash");
     if (kind == "rules") {
@@ -111,7 +92,7 @@ class SourcePortReader {
 
   void ReadRule(YamlReader& entry) {
     PortRule rule;
-    ReadRange(entry, "ports", Need::kRequired, &rule.ports);
+    ReadPortRange(entry, "ports", Need::kRequired, &rule.ports);
     rule.via.resize(topology_.arc_count());
     for (const std::string& name : ReadNames(entry, "via")) NameNextHop(entry, name, rule);
     for (const std::string& name : ReadNames(entry, "at", Need::kOptional)) {
@@ -191,6 +172,26 @@ class SourcePortReader {
 };
 
 }  // namespace
+
+void ReadPortRange(YamlReader& entry, std::string_view key, Need need, SourcePortRange* out) {
+  const auto parse = [&](const std::string& text) {
+    const size_t dash = std::min(text.find('-'), text.size());
+    uint32_t first = 0, last = 0;
+    if (!absl::SimpleAtoi(text.substr(0, dash), &first) ||
+        !absl::SimpleAtoi(dash == text.size() ? text : text.substr(dash + 1), &last) ||
+        first < kLowestSourcePort || last > 65'535 || first > last) {
+      return false;
+    }
+    *out = {static_cast<uint16_t>(first), static_cast<uint16_t>(last)};
+    return true;
+  };
+  entry.Parsed(key, "port range", "a range of ports FIRST-LAST such as 61000-61999, in 1024-65535",
+               parse, need);
+}
+
+std::string FormatPortRange(const SourcePortRange& range) {
+  return absl::StrCat(range.first, "-", range.last);
+}
 
 SourcePortMapping ReadSourcePorts(YamlReader& spec, const Topology& topology) {
   YamlReader section = spec.Child("source_ports");

@@ -64,6 +64,13 @@ absl::Status CheckTogether(const ObjectSet& set) {
   return faults.empty() ? absl::OkStatus() : absl::FailedPreconditionError(ToText(set, faults));
 }
 
+absl::Status StillReferredTo(const ObjectSet& set, const ObjectError& fault) {
+  const Object& user = *set.Find(fault.object);
+  return absl::FailedPreconditionError(absl::StrCat(
+      "cannot delete: ", ToText(user.key), " (stored, version ", user.version,
+      ") still refers to it in ", fault.field, "; change or delete that object first"));
+}
+
 }  // namespace
 
 bool PlannedChange::IsNothing() const {
@@ -111,11 +118,9 @@ absl::StatusOr<PlannedChange> PlanDelete(const ObjectSet& stored,
     plan.changes.push_back({key, ChangeKind::kDeleted, DocumentOf(known->second, false), ""});
     plan.next.objects.erase(known);
   }
-  if (const absl::Status status = CheckTogether(plan.next); !status.ok()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "cannot delete: other objects still refer to it; change or delete them first: ",
-        std::string(status.message())));
-  }
+  // The stored objects are consistent: each fault is a reference to a deleted one.
+  if (const std::vector<ObjectError> faults = CheckObjects(plan.next); !faults.empty())
+    return StillReferredTo(plan.next, faults.front());
   if (!plan.IsNothing()) ++plan.next.revision;
   return plan;
 }
@@ -130,11 +135,8 @@ absl::StatusOr<std::vector<ObjectKey>> KeysToDelete(const ObjectSet& stored,
 }
 
 absl::Status UnknownObject(const ObjectSet& set, const ObjectKey& key) {
-  const std::vector<std::string> names = set.NamesOf(key.kind);
-  const std::string* near = ClosestWord(key.name, names);
-  return absl::NotFoundError(absl::StrCat(
-      "there is no ", ToText(key),
-      near != nullptr ? absl::StrCat("; did you mean '", *near, "'?") : std::string()));
+  return absl::NotFoundError(
+      absl::StrCat("unknown ", ToText(key), Suggestion(key.name, set.NamesOf(key.kind), "")));
 }
 
 }  // namespace mccs

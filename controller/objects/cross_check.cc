@@ -144,6 +144,9 @@ class Checker {
       for (const Object* topology : topologies_) {
         for (const auto& part : parts(*TopologyOf(*topology).topology)) all.push_back(part.name);
       }
+      // Topologies may share names.
+      std::sort(all.begin(), all.end());
+      all.erase(std::unique(all.begin(), all.end()), all.end());
       Add(object, Item(list, i), "unknown ", what, " '", names[i], "' ", Suggest(names[i], all),
           "; correct the name, or apply a Topology that has it");
     }
@@ -163,7 +166,8 @@ class Checker {
                    absl::StrCat("communicator ", policy.communicators[i]));
       }
       if (policy.tenants.empty() && policy.communicators.empty()) {
-        CheckAlone({object, "spec.selector"}, "all that no other policy selects");
+        CheckAlone({object, "spec.selector"},
+                   "all communicators that no other policy selects (no `selector`)");
       }
     }
   }

@@ -52,7 +52,6 @@ constexpr const char* Name(PolicyParameter parameter) {
 }
 
 // Limits of parameters.
-inline constexpr uint16_t kLowestSourcePort = 1024;
 inline constexpr uint32_t kMostChannelsPerNic = 8;
 
 // A set of values of an enum.
@@ -96,8 +95,8 @@ inline constexpr PolicyTraits kPolicyTraits[] = {
      {}},
     {PolicyKind::kFairFlow,
      "fair_flow",
-     "orders rings rack by rack; places each lane on the path where it adds the least excess "
-     "demand, with a source port that leads over it",
+     "orders rings rack by rack; places each lane on the path where it adds the least demand above "
+     "capacity, and selects a source port that maps to that path",
      {PolicyDecision::kRings, PolicyDecision::kFlows},
      {PolicyParameter::kSourcePorts, PolicyParameter::kChannelsPerNic, PolicyParameter::kOrder,
       PolicyParameter::kAvoidLinks},
@@ -111,8 +110,9 @@ inline constexpr PolicyTraits kPolicyTraits[] = {
      {PolicyParameter::kFavoured}},
     {PolicyKind::kTimeWindows,
      "time_windows",
-     "like `priority_flow`; also, its communicators send only while the favoured tenants with whom "
-     "they share a link compute",
+     "like `priority_flow`; also restricts when its communicators send: only while favoured "
+     "tenants "
+     "on the same links compute",
      {PolicyDecision::kRings, PolicyDecision::kFlows, PolicyDecision::kSendWindows},
      {PolicyParameter::kSourcePorts, PolicyParameter::kChannelsPerNic, PolicyParameter::kOrder,
       PolicyParameter::kAvoidLinks, PolicyParameter::kReservedLinks, PolicyParameter::kFavoured},

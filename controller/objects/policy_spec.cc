@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/closest_word.h"
 #include "controller/objects/spec_fields.h"
+#include "topology/source_port_reader.h"
 
 namespace mccs {
 namespace {
@@ -44,26 +45,13 @@ bool Contains(const std::vector<std::string>& words, std::string_view word) {
 }
 
 std::string DidYouMean(const std::string& word, const std::vector<std::string>& known) {
-  const std::string* near = ClosestWord(word, known);
-  return near != nullptr ? absl::StrCat("; did you mean '", *near, "'?")
-                         : absl::StrCat("; expected one of: ", absl::StrJoin(known, ", "));
+  return Suggestion(word, known, absl::StrCat("expected one of: ", absl::StrJoin(known, ", ")));
 }
 
 std::optional<SourcePortRange> ReadSourcePorts(YamlReader* parameters) {
-  if (!parameters->Has(kSourcePorts)) {
-    parameters->Child(kSourcePorts);
-    return std::nullopt;
-  }
-  YamlReader yaml = parameters->Child(kSourcePorts);
-  SourcePortRange ports;
-  yaml.Field("first", &ports.first, Need::kRequired);
-  yaml.Field("last", &ports.last, Need::kRequired);
-  if (yaml.Has("first") && yaml.Has("last") &&
-      (ports.first < kLowestSourcePort || ports.last < ports.first)) {
-    yaml.Reject("first", absl::StrCat("invalid range: source ports are ", kLowestSourcePort,
-                                      " to 65535, and 'first' must not be above 'last'"));
-  }
-  return ports;
+  SourcePortRange ports{};
+  ReadPortRange(*parameters, kSourcePorts, Need::kOptional, &ports);
+  return ports.first != 0 ? std::optional(ports) : std::nullopt;
 }
 
 // Checks that the type accepts all parameters that are present, and that all required lists are.
@@ -243,9 +231,8 @@ void Emit(const PolicySpec& spec, YAML::Emitter* out) {
   if (spec.parameters != PolicyParameters()) {
     *out << YAML::Key << "parameters" << YAML::Value << YAML::BeginMap;
     if (spec.parameters.source_ports) {
-      *out << YAML::Key << kSourcePorts << YAML::Value << YAML::Flow << YAML::BeginMap << YAML::Key
-           << "first" << YAML::Value << spec.parameters.source_ports->first << YAML::Key << "last"
-           << YAML::Value << spec.parameters.source_ports->last << YAML::EndMap;
+      *out << YAML::Key << kSourcePorts << YAML::Value
+           << FormatPortRange(*spec.parameters.source_ports);
     }
     if (spec.parameters.port_seed)
       *out << YAML::Key << kPortSeed << YAML::Value << *spec.parameters.port_seed;
@@ -304,7 +291,7 @@ std::string ParametersText(const PolicyParameters& parameters) {
     texts.push_back(absl::StrCat(Name(parameter), " ", value...));
   };
   if (const auto& ports = parameters.source_ports)
-    add(PolicyParameter::kSourcePorts, ports->first, "-", ports->last);
+    add(PolicyParameter::kSourcePorts, FormatPortRange(*ports));
   if (parameters.port_seed) add(PolicyParameter::kPortSeed, *parameters.port_seed);
   if (parameters.channels_per_nic)
     add(PolicyParameter::kChannelsPerNic, *parameters.channels_per_nic);

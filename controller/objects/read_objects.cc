@@ -35,11 +35,9 @@ std::optional<ObjectKind> ReadKind(YamlReader* document) {
   if (known || !document->Has("kind")) return known;
   std::vector<std::string> kinds;
   for (ObjectKind each : kObjectKinds) kinds.push_back(KindName(each));
-  const std::string* near = ClosestWord(kind, kinds);
-  document->Reject(
-      "kind", absl::StrCat("unknown kind '", kind, "'; ",
-                           near != nullptr ? absl::StrCat("did you mean '", *near, "'?")
-                                           : "expected one of: " + absl::StrJoin(kinds, ", ")));
+  const std::string expected = absl::StrCat("expected one of: ", absl::StrJoin(kinds, ", "));
+  document->Reject("kind",
+                   absl::StrCat("unknown kind '", kind, "'", Suggestion(kind, kinds, expected)));
   return std::nullopt;
 }
 

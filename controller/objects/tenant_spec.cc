@@ -67,7 +67,7 @@ std::optional<uint64_t> ReadLimit(YamlReader* quotas, std::string_view key, bool
   }
   if (limit == 0) {
     quotas->Reject(
-        key, absl::StrCat("'", std::string(key), "' must be 1 or more; omit it for no limit"));
+        key, absl::StrCat("'", std::string(key), "': expected 1 or more; omit it for no limit"));
   }
   return limit;
 }
@@ -88,14 +88,14 @@ TenantSpec ReadTenantSpec(YamlReader yaml) {
     yaml.Reject("selector", "'selector' is empty: give uids, sockets or cgroups");
   yaml.Field("weight", &spec.weight);
   if (!(spec.weight >= kLowestWeight && spec.weight <= kHighestWeight)) {
-    yaml.Reject("weight", absl::StrCat("'weight' must be ", ExactNumber(kLowestWeight), " to ",
+    yaml.Reject("weight", absl::StrCat("'weight': expected ", ExactNumber(kLowestWeight), " to ",
                                        ExactNumber(kHighestWeight)));
   }
   spec.guarantee_bps = ReadRate(&yaml, "guarantee");
   spec.cap_bps = ReadRate(&yaml, "cap");
   yaml.Field("priority", &spec.priority);
   if (spec.priority > kHighestTenantPriority) {
-    yaml.Reject("priority", absl::StrCat("'priority' must be 0 to ", kHighestTenantPriority));
+    yaml.Reject("priority", absl::StrCat("'priority': expected 0 to ", kHighestTenantPriority));
   }
   YamlReader quotas = yaml.Child("quotas");
   spec.max_communicators = ReadLimit(&quotas, "communicators", /*bytes=*/false);

@@ -197,7 +197,7 @@ std::string RandomOperator::RandomPolicySpec(std::mt19937_64& random) const {
     case 1:
       // Few ports, so that lanes want each other's ports.
       return absl::StrCat("  type: rank_order\n  parameters: {port_seed: ", random() % 100,
-                          ", source_ports: {first: 30000, last: 30031}}\n");
+                          ", source_ports: 30000-30031}\n");
     case 2:
       return absl::StrCat("  type: priority_flow\n  parameters: {favoured: [",
                           RandomTenantName(random), "], reserved_links: [", RandomLinks(random),
@@ -221,7 +221,7 @@ std::string RandomOperator::RandomPolicySpec(std::mt19937_64& random) const {
   // releases it.
   const uint64_t first = 20'000 + 100 * (random() % 290);
   return absl::StrCat("  type: locality_ring\n  parameters: {order: [", absl::StrJoin(order, ", "),
-                      "], source_ports: {first: ", first, ", last: ", first + 99, "}}\n");
+                      "], source_ports: ", first, "-", first + 99, "}\n");
 }
 
 std::string RandomOperator::RandomDrain(std::mt19937_64& random) const {

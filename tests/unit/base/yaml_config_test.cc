@@ -92,10 +92,11 @@ TEST(Yaml, ReportsAWrongTypeWithPosition) {
               OneLineMentions("x.yaml:1:15", "'port'", "integer", "65535", "'65536'"));
   EXPECT_THAT(ErrorOf("lanes: {port: \"5\"}\n"),
               OneLineMentions("x.yaml:1:15", "'port'", "integer", "65535", "\"5\""));
-  EXPECT_EQ(ErrorOf("verbose: yes\n"), "x.yaml:1:10: 'verbose' must be true or false, found 'yes'");
-  EXPECT_EQ(ErrorOf("listen: [a]\n"), "x.yaml:1:9: 'listen' must be text, found a list");
-  EXPECT_EQ(ErrorOf("names: a\n"), "x.yaml:1:8: 'names' must be a list, found 'a'");
-  EXPECT_EQ(ErrorOf("lanes: 3\n"), "x.yaml:1:8: 'lanes' must be a mapping, found '3'");
+  EXPECT_EQ(ErrorOf("verbose: yes\n"),
+            "x.yaml:1:10: 'verbose': expected true or false, found 'yes'");
+  EXPECT_EQ(ErrorOf("listen: [a]\n"), "x.yaml:1:9: 'listen': expected text, found a list");
+  EXPECT_EQ(ErrorOf("names: a\n"), "x.yaml:1:8: 'names': expected a list, found 'a'");
+  EXPECT_EQ(ErrorOf("lanes: 3\n"), "x.yaml:1:8: 'lanes': expected a mapping, found '3'");
   EXPECT_THAT(ErrorOf("lanes:\n  slot_bytes: 1MB\n"),
               OneLineMentions("x.yaml:2:15", "'slot_bytes'", "bytes", "'1MB'"));
 }
@@ -117,8 +118,8 @@ TEST(Yaml, ReportsMalformedYamlWithPosition) {
 TEST(Yaml, ReportsAllErrorsInFileOrder) {
   EXPECT_EQ(ErrorOf("zebra: 1\nverbose: 2\nlanes: {port: x}\n"),
             "x.yaml:1:1: unknown key 'zebra'; known keys: listen verbose share names labels lanes\n"
-            "x.yaml:2:10: 'verbose' must be true or false, found '2'\n"
-            "x.yaml:3:15: 'port' must be an integer from 0 to 65535, found 'x'");
+            "x.yaml:2:10: 'verbose': expected true or false, found '2'\n"
+            "x.yaml:3:15: 'port': expected an integer from 0 to 65535, found 'x'");
 }
 
 TEST(Yaml, ReportsAMissingKeyWithItsPath) {
@@ -157,10 +158,10 @@ TEST(Yaml, RatesHaveAUnitAndAreAboveZero) {
   EXPECT_EQ(a, 2'500'000'000u);
   EXPECT_EQ(b, 7u);
   EXPECT_EQ(yaml->Finish().message(),
-            "x.yaml:2:4: 'b' must be a rate above zero with its unit, such as 50Gbit/s or "
+            "x.yaml:2:4: 'b': expected a rate above zero with its unit, such as 50Gbit/s or "
             "200Mbit/s, found "
             "'0Mbit/s'\n"
-            "x.yaml:3:4: 'c' must be a rate above zero with its unit, such as 50Gbit/s or "
+            "x.yaml:3:4: 'c': expected a rate above zero with its unit, such as 50Gbit/s or "
             "200Mbit/s, found "
             "'5'");
 }
@@ -216,7 +217,7 @@ TEST(Yaml, SeveralDocumentsShareTheirErrors) {
   }
   EXPECT_EQ((*documents)[1].Place().line, 4);
   EXPECT_EQ((*documents)[0].Finish().message(),
-            "x.yaml:1:4: 'a' must be an integer, found 'x'\n"
+            "x.yaml:1:4: 'a': expected an integer, found 'x'\n"
             "x.yaml:5:1: unknown key 'b'; known keys: a");
   EXPECT_EQ(YamlReader::ParseAll("a: 1\n---\n[b]\n", "x.yaml").status().message(),
             "x.yaml:3:1: expected 'key: value' lines, found a list");

@@ -249,13 +249,12 @@ class World {
     documents.push_back(TenantDocument("favoured", 9));
     const std::vector<std::string> policies = {
         "  type: fair_flow\n",
-        "  type: fair_flow\n  parameters: {channels_per_nic: 2, source_ports: {first: 61050, "
-        "last: 61130}}\n",
+        "  type: fair_flow\n  parameters: {channels_per_nic: 2, source_ports: 61050-61130}\n",
         "  type: fair_flow\n  parameters: {avoid_links: [leaf0-spine0], order: [h3, h9]}\n",
         "  type: priority_flow\n"
         "  parameters: {favoured: [favoured], reserved_links: [leaf0-spine1, leaf1-spine1]}\n",
         "  type: shares\n",
-        "  type: rank_order\n  parameters: {source_ports: {first: 61000, last: 61020}}\n",
+        "  type: rank_order\n  parameters: {source_ports: 61000-61020}\n",
         "  type: locality_ring\n  parameters: {port_seed: 7, channels_per_nic: 2}\n"};
     documents.push_back(PolicyDocument("all", policies[Draw(policies.size())]));
     if (Draw(4) == 0) {

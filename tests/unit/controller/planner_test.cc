@@ -113,11 +113,10 @@ TEST_F(PlannerTest, KeepsTheOldStrategyOnErrorAndReportsIt) {
   view_.communicators[0].strategy.add_channels();
   const ObjectSet before = After({}, kBase);
   Settle(before);
-  const ObjectSet after =
-      After(before, PolicyDocument("p",
-                                   "  type: locality_ring\n"
-                                   "  parameters: {source_ports: {first: 2000, last: 2000}}\n"
-                                   "  selector: {tenants: [a]}\n"));
+  const ObjectSet after = After(before, PolicyDocument("p",
+                                                       "  type: locality_ring\n"
+                                                       "  parameters: {source_ports: 2000-2000}\n"
+                                                       "  selector: {tenants: [a]}\n"));
   const Decisions decisions = Decide(after, view_);
   EXPECT_TRUE(decisions.changed.empty());
   ASSERT_EQ(decisions.trouble.size(), 1u);

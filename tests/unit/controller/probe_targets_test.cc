@@ -105,7 +105,7 @@ TEST_F(ProbeTargetsTest, StopsAtTheLimitOfPorts) {
 }
 
 TEST_F(ProbeTargetsTest, StaysWithinThePolicysPorts) {
-  Use(Fabric(), "  type: fair_flow\n  parameters: {source_ports: {first: 61998, last: 62001}}\n");
+  Use(Fabric(), "  type: fair_flow\n  parameters: {source_ports: 61998-62001}\n");
   AddCommunicator(&view_, 1, "a", {"h0", "h2"});
   const auto targets = Targets();
   EXPECT_EQ(targets.size(), 8u);

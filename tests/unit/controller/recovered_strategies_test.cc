@@ -93,7 +93,7 @@ TEST_F(RecoveredStrategiesTest, PortsStayTakenUntilDaemonsReconnect) {
   EXPECT_EQ(Viewed(), 1u);
   // One of two ports belongs to the old communicator, in each direction.
   const uint32_t low = std::min(old_ports[0], old_ports[1]);
-  const std::string ports = absl::StrCat("{first: ", low, ", last: ", low + 2, "}");
+  const std::string ports = absl::StrCat(low, "-", low + 2);
   SetObjects(PolicyDocument(
       "p", absl::StrCat("  type: locality_ring\n  parameters: {source_ports: ", ports, "}\n")));
   Send(kFirst, Registration(MakeHost("h0")));

@@ -93,7 +93,7 @@ TEST(Delete, DeletesObjectsTogether) {
   const auto alone = PlanDelete(stored, {kTenantA});
   EXPECT_EQ(alone.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(alone.status().message(),
-              HasSubstr("stored, version 1: Policy 'p', spec.selector.tenants[0]"));
+              Mentions("Policy 'p' (stored, version 1)", "spec.selector.tenants[0]"));
   const auto both = PlanDelete(stored, {kTenantA, {ObjectKind::kPolicy, "p"}, kTenantA});
   ASSERT_TRUE(both.ok()) << both.status();
   EXPECT_TRUE(both->next.objects.empty());
@@ -105,7 +105,7 @@ TEST(Delete, SuggestsANameForAnUnknownObject) {
   const ObjectSet stored = After({}, TenantDocument("team-a", 1));
   const auto plan = PlanDelete(stored, {{ObjectKind::kTenant, "team-b"}});
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(plan.status().message(), "there is no Tenant 'team-b'; did you mean 'team-a'?");
+  EXPECT_EQ(plan.status().message(), "unknown Tenant 'team-b'; did you mean 'team-a'?");
 }
 
 TEST(Delete, ByFileChecksTheVersion) {

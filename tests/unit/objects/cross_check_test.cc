@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_replace.h"
 #include "base/units.h"
 #include "tests/unit/mentions.h"
 #include "tests/unit/objects/documents.h"
@@ -79,6 +80,16 @@ TEST(CrossCheck, RejectsAnUnknownHost) {
                                                       "  parameters: {order: [h0, h7]}\n")}),
       OneLineMentions("a.yaml:21:28", "Policy 'p'", "spec.parameters.order[1]", "host 'h7'", "h0",
                       "h1"));
+}
+
+TEST(CrossCheck, SuggestsALinkOfTwoTopologiesOnce) {
+  const std::string one = TwoSpinesDocument("a0", "b0");
+  const std::string other = absl::StrReplaceAll(TwoSpinesDocument("c0", "d0"), {{"fabric", "t2"}});
+  EXPECT_THAT(
+      FaultsOf({one, other,
+                PolicyDocument("p", "  type: fair_flow\n  parameters: {avoid_links: [wan]}\n")}),
+      HasSubstr("(known: a0/nic0-leaf0, b0/nic0-leaf1, c0/nic0-leaf0, d0/nic0-leaf1, "
+                "leaf0-spine0, leaf0-spine1, leaf1-spine0, leaf1-spine1)"));
 }
 
 TEST(CrossCheck, RejectsAnUnknownLink) {

@@ -14,11 +14,11 @@ TEST(GoldenErrors, UnreadableDocuments) {
                          "  selector: {uids: [bob]}\n  wieght: 2\n  cap: 10\n  priority: 8\n"
                          "  quotas: {memory: 0}\n"),
                 Document("Tennant", "b", "  weight: 1\n"), "kind: Tenant\n"});
-  const std::string policies = Together(
-      {PolicyDocument("p", "  type: fair_flo\n"),
-       PolicyDocument("q",
-                      "  type: priority_flow\n"
-                      "  parameters: {order: [h0], source_ports: {first: 9000, last: 8000}}\n")});
+  const std::string policies =
+      Together({PolicyDocument("p", "  type: fair_flo\n"),
+                PolicyDocument("q",
+                               "  type: priority_flow\n"
+                               "  parameters: {order: [h0], source_ports: 9000-8000}\n")});
   const std::string topology =
       Document("Topology", "t",
                "  racks: [{name: r0}]\n"

@@ -46,7 +46,7 @@ TEST(ReadObjects, ReadsAPolicyWithAllFields) {
   const auto objects = Read(Document("Policy", "gold",
                                      "  type: priority_flow\n"
                                      "  parameters:\n"
-                                     "    source_ports: {first: 61000, last: 61999}\n"
+                                     "    source_ports: 61000-61999\n"
                                      "    favoured: [a]\n"
                                      "    reserved_links: [leaf0-spine1]\n"
                                      "  selector:\n"
@@ -161,8 +161,8 @@ TEST(ReadObjects, ReportsMissingKeysInTheirDocument) {
   EXPECT_THAT(
       Rejection(Together({fine, PolicyDocument("p",
                                                "  type: fair_flow\n"
-                                               "  parameters: {source_ports: 2000-3000}\n")})),
-      OneLineMentions("a.yaml:15:30", "Policy 'p'", "'source_ports'", "'2000-3000'"));
+                                               "  parameters: {source_ports: 3000-2000}\n")})),
+      OneLineMentions("a.yaml:15:30", "Policy 'p'", "'source_ports'", "'3000-2000'"));
   EXPECT_THAT(Rejection(Together({fine, Document("Tenant", "b", "  selector: {uids: [bob]}\n")})),
               OneLineMentions("a.yaml:14:21", "Tenant 'b'", "'bob'", "`id -u`"));
   EXPECT_THAT(Rejection(Together({fine, "kind: Tenant\n"})),
@@ -229,19 +229,19 @@ INSTANTIATE_TEST_SUITE_P(
                              Document("Tenant", "a", "  selector: {cgroups: [/a/../b]}\n"),
                              "'/a/../b' is not a control group"},
                     Rejected{"weight", TenantDocument("a", 1, "  weight: 0\n"),
-                             "a.yaml:7:11: Tenant 'a': 'weight' must be 0.000001 to 1000000"},
+                             "a.yaml:7:11: Tenant 'a': 'weight': expected 0.000001 to 1000000"},
                     Rejected{"weight_that_vanishes", TenantDocument("a", 1, "  weight: 5e-324\n"),
-                             "a.yaml:7:11: Tenant 'a': 'weight' must be 0.000001 to 1000000"},
+                             "a.yaml:7:11: Tenant 'a': 'weight': expected 0.000001 to 1000000"},
                     Rejected{"weight_that_is_none", TenantDocument("a", 1, "  weight: .nan\n"),
-                             "Tenant 'a': 'weight' must be"},
+                             "Tenant 'a': 'weight': expected"},
                     Rejected{"rate", TenantDocument("a", 1, "  cap: 10\n"),
-                             "a.yaml:7:8: Tenant 'a': 'cap' must be a rate"},
+                             "a.yaml:7:8: Tenant 'a': 'cap': expected a rate"},
                     Rejected{"priority", TenantDocument("a", 1, "  priority: 8\n"),
-                             "a.yaml:7:13: Tenant 'a': 'priority' must be 0 to 7"},
+                             "a.yaml:7:13: Tenant 'a': 'priority': expected 0 to 7"},
                     Rejected{"quota", TenantDocument("a", 1, "  quotas: {memory: 0}\n"),
-                             "'memory' must be 1 or more; omit it for no limit"},
+                             "'memory': expected 1 or more; omit it for no limit"},
                     Rejected{"quota_text", TenantDocument("a", 1, "  quotas: {operations: many}\n"),
-                             "'operations' must be an integer"}),
+                             "'operations': expected an integer"}),
     [](const auto& info) { return std::string(info.param.what); });
 
 INSTANTIATE_TEST_SUITE_P(
@@ -261,8 +261,8 @@ INSTANTIATE_TEST_SUITE_P(
         Rejected{"ports",
                  PolicyDocument("p",
                                 "  type: locality_ring\n"
-                                "  parameters: {source_ports: {first: 9000, last: 8000}}\n"),
-                 "1024|65535|'first'|'last'"},
+                                "  parameters: {source_ports: 9000-8000}\n"),
+                 "a.yaml:7:30|'source_ports'|FIRST-LAST|1024|found '9000-8000'"},
         Rejected{"sizes",
                  PolicyDocument("p",
                                 "  type: algorithm\n  parameters: {algorithm: ring}\n"
@@ -283,6 +283,16 @@ INSTANTIATE_TEST_SUITE_P(
                                 "  type: algorithm\n  parameters: {algorithm: ring}\n"
                                 "  selector: {sizes: {below: 1MiB}}\n"),
                  "'spec.selector.sizes.below' was renamed; use 'max_bytes'"},
+        Rejected{"former_lowest_size",
+                 PolicyDocument("p",
+                                "  type: algorithm\n  parameters: {algorithm: ring}\n"
+                                "  selector: {sizes: {from: 1MiB}}\n"),
+                 "'spec.selector.sizes.from' was renamed; use 'min_bytes'"},
+        Rejected{"former_ports",
+                 PolicyDocument("p",
+                                "  type: rank_order\n"
+                                "  parameters: {source_ports: {first: 9000, last: 9009}}\n"),
+                 "a.yaml:7:30|'source_ports'|FIRST-LAST"},
         Rejected{"no_algorithm", PolicyDocument("p", "  type: algorithm\n"),
                  "policy algorithm requires 'algorithm': ring, tree or direct"},
         Rejected{"unknown_algorithm",
@@ -323,7 +333,7 @@ INSTANTIATE_TEST_SUITE_P(
                                       "n, switch: leaf1, capacity: 1Gbit/s}]}\n"),
                              "leaf1"},
                     Rejected{"no_mapping", Document("Topology", "t", "  - a\n"),
-                             "'spec' must be a mapping"}),
+                             "'spec': expected a mapping"}),
     [](const auto& info) { return std::string(info.param.what); });
 
 }  // namespace read_objects_test

@@ -43,8 +43,8 @@ TEST_F(ServiceConfigTest, ReadsAllFields) {
       "position: {pod: p1, rack: r2}\ntopology: cluster-a\n"
       "sockets:\n  - {path: /run/blue.sock, tenant: blue, mode: '0660'}\n"
       "lanes: {channels: 4, slots: 16, slot_bytes: 1MiB, skew: 3}\n"
-      "algorithms:\n  costs: {hop_us: 12.5}\n"
-      "  rules: [{kind: all_reduce, algorithm: tree, max_bytes: 8KiB}]\n"
+      "algorithms:\n  costs: {hop_us: 12.5, lane_rate: 20Gbit/s}\n"
+      "  rules: [{calls: [all_reduce], algorithm: tree, max_bytes: 8KiB}]\n"
       "limits: {buffers_per_tenant: 20000, mapped_bytes_per_tenant: 100GiB}\n"
       "dscp: {5: 40, 7: 46}\n");
   ASSERT_TRUE(config.ok()) << config.status();
@@ -58,6 +58,8 @@ TEST_F(ServiceConfigTest, ReadsAllFields) {
   EXPECT_EQ(config->lanes.slot_bytes, 1u << 20);
   EXPECT_EQ(config->channels, 4);
   EXPECT_EQ(config->algorithms.costs.hop_us, 12.5);
+  EXPECT_EQ(config->algorithms.costs.lane_bytes_per_us, 2500);
+  EXPECT_EQ(config->algorithms.costs.local_bytes_per_us, CostParameters().local_bytes_per_us);
   EXPECT_EQ(config->algorithms.costs.slice_us, CostParameters().slice_us);
   const AlgorithmRule rule{OpKind::kAllReduce, Algorithm::kTree, 0, 8 << 10};
   EXPECT_EQ(config->algorithms.rules, std::vector{rule});
@@ -79,14 +81,14 @@ TEST_F(ServiceConfigTest, AWrongTypeIsNamedWithItsPlace) {
 }
 
 TEST_F(ServiceConfigTest, RejectsValuesOutOfRange) {
-  EXPECT_THAT(Rejection("lanes: {channels: 0}"), HasSubstr("must be 1 to 32"));
-  EXPECT_THAT(Rejection("lanes: {channels: 33}"), HasSubstr("must be 1 to 32"));
-  EXPECT_THAT(Rejection("lanes: {slots: 1}"), HasSubstr("must be 2 to 64"));
-  EXPECT_THAT(Rejection("lanes: {slots: 4, skew: 4}"), HasSubstr("less than slots"));
-  EXPECT_THAT(Rejection("lanes: {slot_bytes: 1KiB}"), HasSubstr("must be 16384"));
-  EXPECT_THAT(Rejection("limits: {buffers_per_tenant: 0}"), HasSubstr("must be 1 to 49152"));
-  EXPECT_THAT(Rejection("limits: {buffers_per_tenant: 49153}"), HasSubstr("must be 1 to 49152"));
-  EXPECT_THAT(Rejection("dscp: {5: 64}"), HasSubstr("must be 0 to 63"));
+  EXPECT_THAT(Rejection("lanes: {channels: 0}"), HasSubstr("expected 1 to 32"));
+  EXPECT_THAT(Rejection("lanes: {channels: 33}"), HasSubstr("expected 1 to 32"));
+  EXPECT_THAT(Rejection("lanes: {slots: 1}"), HasSubstr("expected 2 to 64"));
+  EXPECT_THAT(Rejection("lanes: {slots: 4, skew: 4}"), HasSubstr("less than `slots`"));
+  EXPECT_THAT(Rejection("lanes: {slot_bytes: 1KiB}"), HasSubstr("expected 16384"));
+  EXPECT_THAT(Rejection("limits: {buffers_per_tenant: 0}"), HasSubstr("expected 1 to 49152"));
+  EXPECT_THAT(Rejection("limits: {buffers_per_tenant: 49153}"), HasSubstr("expected 1 to 49152"));
+  EXPECT_THAT(Rejection("dscp: {5: 64}"), HasSubstr("expected 0 to 63"));
   EXPECT_THAT(Rejection("dscp: {0: 8}"), HasSubstr("0"));
   EXPECT_THAT(Rejection("log_level: loud"), HasSubstr("loud"));
   EXPECT_THAT(Rejection("listen: nowhere"), HasSubstr("HOST:PORT"));
@@ -96,16 +98,19 @@ TEST_F(ServiceConfigTest, RejectsValuesOutOfRange) {
 
 TEST_F(ServiceConfigTest, RejectsInvalidAlgorithms) {
   EXPECT_THAT(Rejection("algorithms: {costs: {hop_us: -1}}"), HasSubstr("must not be below 0"));
-  EXPECT_THAT(Rejection("algorithms: {costs: {lane_bytes_per_us: 0}}"),
-              HasSubstr("must be above 0"));
-  EXPECT_THAT(Rejection("algorithms: {rules: [{kind: all_reduce, algorithm: star}]}"),
+  EXPECT_THAT(Rejection("algorithms: {costs: {lane_rate: 0}}"), HasSubstr("a rate above zero"));
+  EXPECT_THAT(Rejection("algorithms: {costs: {lane_bytes_per_us: 2000}}"),
+              HasSubstr("use 'lane_rate'"));
+  EXPECT_THAT(Rejection("algorithms: {rules: [{kind: reduce, algorithm: tree}]}"),
+              HasSubstr("use 'calls'"));
+  EXPECT_THAT(Rejection("algorithms: {rules: [{calls: [all_reduce], algorithm: star}]}"),
               HasSubstr("ring, tree or direct"));
-  EXPECT_THAT(Rejection("algorithms: {rules: [{kind: all_gather, algorithm: tree}]}"),
+  EXPECT_THAT(Rejection("algorithms: {rules: [{calls: [reduce, all_gather], algorithm: tree}]}"),
               HasSubstr("'tree' does not support 'all_gather'"));
-  EXPECT_THAT(Rejection("algorithms: {rules: [{kind: reduce, algorithm: tree, min_bytes: 2, "
+  EXPECT_THAT(Rejection("algorithms: {rules: [{calls: [reduce], algorithm: tree, min_bytes: 2, "
                         "max_bytes: 1}]}"),
               HasSubstr("is above max_bytes"));
-  EXPECT_THAT(Rejection("algorithms: {rules: [{algorithm: tree}]}"), HasSubstr("kind"));
+  EXPECT_THAT(Rejection("algorithms: {rules: [{algorithm: tree}]}"), HasSubstr("calls"));
 }
 
 TEST_F(ServiceConfigTest, ResolvesPeerAddressesOnce) {

@@ -171,6 +171,10 @@ TEST(TopologyReader, TheEnvelopeIsChecked) {
             "t.yaml:1:1: the key 'spec' is missing");
 }
 
+TEST(TopologyReader, NamesTheNewKeyOfEnds) {
+  EXPECT_THAT(ErrorOf("ends: [", "between: ["), HasSubstr("was renamed; use 'ends'"));
+}
+
 TEST(TopologyReader, RejectsUnknownEnds) {
   EXPECT_EQ(ErrorOf("switch: leaf0", "switch: laef0"),
             "t.yaml:18:19: unknown switch 'laef0'; did you mean 'leaf0'?");
