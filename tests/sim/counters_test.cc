@@ -2,6 +2,7 @@
 // remains after all have ended.
 #include <gtest/gtest.h>
 
+#include "service/communicator/lanes/lane_meter.h"
 #include "tests/sim/scenario.h"
 
 namespace mccs {
@@ -38,6 +39,31 @@ TEST(SimCounters, CountCallsAndLaneBytesOfTheJob) {
     EXPECT_EQ(counters->sessions.value(), 1);
     EXPECT_EQ(counters->buffers.value(), 2);
     EXPECT_GE(counters->buffer_bytes.value(), 2 << 20);
+  }
+}
+
+TEST(SimCounters, ReportMeasuredRatesAndRoundTrips) {
+  constexpr uint64_t kLarge = 2u << 20;
+  const SimNetworkOptions network;
+  auto [world, job] = JobWorld(
+      {.seed = 5, .hosts = 2, .lanes = {.slots = 16, .slot_bytes = 16u << 10}, .network = network},
+      {0, 1}, kLarge * sizeof(float));
+  job.Fill(kLarge);
+  for (int i = 0; i < 4 * LaneMeter::kMinSamples; ++i) {
+    job.PostAll(OpKind::kAllReduce, 8);
+    ASSERT_TRUE(job.Complete());
+  }
+  // Slices stay in flight long enough for a measurement of the rate.
+  for (int i = 0; i < 4; ++i) job.PostAll(OpKind::kAllReduce, kLarge);
+  ASSERT_TRUE(job.Complete());
+  world.RunFor(kNsPerSec);  // for the next report
+  for (int host : {0, 1}) {
+    SCOPED_TRACE(host);
+    const agent::v1::Report& report = world.host(host).controller().reports.begin()->second;
+    EXPECT_GT(report.sent_bps(), 0u);
+    ASSERT_EQ(report.lanes_size(), 1);
+    EXPECT_GE(report.lanes(0).round_trip_ns(), 2 * network.min_delay_ns);
+    EXPECT_LE(report.lanes(0).round_trip_ns(), 2 * network.max_delay_ns);
   }
 }
 
