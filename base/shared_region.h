@@ -32,7 +32,7 @@ class SharedRegion {
   size_t bytes() const { return bytes_; }
   // For sending to other processes; only for a region from Create.
   int fd() const { return fd_.get(); }
-  // The same, and gives up ownership; the mapping does not need it.
+  // The same; the caller owns it. The mapping does not need it.
   UniqueFd TakeFd() { return std::move(fd_); }
 
  private:

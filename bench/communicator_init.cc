@@ -46,10 +46,10 @@ class IdBroadcast {
   void* buffer_ = nullptr;
 };
 
-double InitMs(const JobPlace& place, IdBroadcast& meeting) {
+double InitMs(const JobPlace& place, IdBroadcast& broadcast) {
   ncclUniqueId id{};
   if (place.rank == 0) NCCL_OK(ncclGetUniqueId(&id));
-  id = meeting.Pass(id);
+  id = broadcast.Pass(id);
   ncclComm_t comm = nullptr;
   const auto begin = std::chrono::steady_clock::now();
   NCCL_OK(ncclCommInitRank(&comm, place.world_size, id, place.rank));
@@ -67,9 +67,9 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   const JobPlace place = ReadJobPlace();
   CUDA_OK(cudaSetDevice(place.local_rank));
-  IdBroadcast meeting(place);
+  IdBroadcast broadcast(place);
   std::vector<double> ms;
-  for (int i = 0; i < iterations; ++i) ms.push_back(InitMs(place, meeting));
+  for (int i = 0; i < iterations; ++i) ms.push_back(InitMs(place, broadcast));
   if (place.rank != 0) return 0;
   std::sort(ms.begin(), ms.end());
   std::printf("%d ranks: ncclCommInitRank takes %.2f ms (median of %d), %.2f ms at most\n",

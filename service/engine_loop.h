@@ -14,8 +14,8 @@
 // Yielding begins early: the thread that the daemon waits for may need its core. If no thread is
 // waiting, a yield costs less than a turn.
 //
-// No work is lost before a sleep: a tenant posts work and then looks whether the daemon sleeps;
-// PrepareSleep says that it sleeps and then looks for work. One of the two sees the other. A
+// No work is lost before a sleep: a tenant posts work and then checks whether the daemon sleeps;
+// PrepareSleep marks it as asleep and then checks for work. One of the two sees the other. A
 // doorbell that rings before the reactor waits ends its wait.
 //
 // A template, so that tests hand in their own daemon and reactor and a turn has no virtual call.

@@ -109,10 +109,10 @@ class Fabric:
 
     def gloo(self, ranks_per_host, op, size, iterations):
         """Microseconds of one call of Gloo's ring, in the library's order, each rank over its own NIC."""
-        said = call(BIN / "mccs-lab", "run", "--name", self.lab, "--hosts", ",".join(LIBRARY_ORDER), "--ranks-per-host",
+        output = call(BIN / "mccs-lab", "run", "--name", self.lab, "--hosts", ",".join(LIBRARY_ORDER), "--ranks-per-host",
                     ranks_per_host, "--", "env", "-u", "LD_PRELOAD", PYTORCH, GLOO, size, iterations,
                     "--warmup", 0 if iterations == 1 else 1, "--op", op)
-        return float(re.search(r"^\[0\] ([\d.]+)$", said, re.MULTILINE).group(1))
+        return float(re.search(r"^\[0\] ([\d.]+)$", output, re.MULTILINE).group(1))
 
     def peers(self, report):
         """Installed peers, by name; reports missing ones to `report`."""

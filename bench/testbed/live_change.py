@@ -80,16 +80,16 @@ def run(fabric, options, report):
         time.sleep(options.seconds)
         ended = time.monotonic()
     finally:
-        said, = end([job])
+        output, = end([job])
         if background is not None:
             end(background.processes)
-    steps = [(when - begun, took) for when, took in steps_of(said) if begun <= when <= ended]
+    steps = [(when - begun, took) for when, took in steps_of(output) if begun <= when <= ended]
     marks = [0, crowded - begun, moved - begun, turned - begun, ended - begun]
     # Ignore the first second after each change.
     phases = [[took for when, took in steps if low + 1 <= when - took and when <= high]
               for low, high in zip(marks, marks[1:])]
     if min(map(len, phases)) < 3:
-        raise RuntimeError(f"too few steps: {[len(phase) for phase in phases]}\n{said}")
+        raise RuntimeError(f"too few steps: {[len(phase) for phase in phases]}\n{output}")
     rates = [SIZE * len(phase) / sum(phase) / 1e6 for phase in phases]
     report(f"{len(steps)} steps")
 

@@ -49,14 +49,14 @@ def measure(fabric, policies, seconds):
         time.sleep(seconds)
         ended = time.monotonic()
     finally:
-        said = dict(zip(running, end(running.values())))
+        output = dict(zip(running, end(running.values())))
         for name in policies:
             fabric.control("delete", "policy", name)
     steps = {name: [took for when, took in steps_of(lines) if begun + took <= when <= ended]
-             for name, lines in said.items()}
+             for name, lines in output.items()}
     for name, of_job in steps.items():
         if len(of_job) < 3:
-            raise RuntimeError(f"job {name} made {len(of_job)} steps in {seconds} s:\n{said[name]}")
+            raise RuntimeError(f"job {name} made {len(of_job)} steps in {seconds} s:\n{output[name]}")
     return {name: statistics.fmean(of_job) for name, of_job in steps.items()}
 
 

@@ -43,15 +43,15 @@ def optimum(jobs):
 
 def explained(fabric, communicator, ranks):
     """busbw in MB/s that `mccsctl explain` expects for the job, scaled to the links' full rates."""
-    said = fabric.explained(communicator, 0.2)
+    explanation = fabric.explained(communicator, 0.2)
     of_channels = {}
-    for flow in said["flows"]:
+    for flow in explanation["flows"]:
         if flow["in_ring"]:
             of_channels.setdefault(flow["channel"], []).append(flow["fair_share_bps"])
     if not of_channels:
         return math.nan
     hosts = max(map(len, of_channels.values()))
-    return busbw(sum(map(min, of_channels.values())) / said["payload_fraction"] / 8, hosts, ranks)
+    return busbw(sum(map(min, of_channels.values())) / explanation["payload_fraction"] / 8, hosts, ranks)
 
 
 def measure(fabric, jobs, policy, seconds):

@@ -1,8 +1,8 @@
 // The free memory of each emulated GPU: MCCS_EMULATED_MEMORY minus the allocations of this process.
 //
 // Memory that was freed here is not free while another process maps it or holds an exported
-// descriptor, as on a GPU. The kernel can tell: it grants the seal against writing, and the
-// exclusive lock, only if no other process uses the memory file.
+// descriptor, as on a GPU. Detected through the kernel, which grants the seal against writing, and
+// the exclusive lock, only if no other process uses the memory file.
 //
 // THREAD: any; one lock inside.
 #ifndef MCCS_EMULATION_CORE_MEMORY_ACCOUNT_H_

@@ -182,7 +182,7 @@ void CallByName(const char* name, Arguments... arguments) {
   if (function != nullptr) function(arguments...);
 }
 
-#define REFUSED(name)                                                                                \
+#define REJECTED(name)                                                                                \
   {                                                                                                  \
 #name, [](FuzzTargets& v) {                                                                        \
      CallByName("nccl" #name, v.AnyBits(), v.AnyBits(), v.AnyBits(), v.AnyBits(), v.AnyBits(),    \
@@ -264,29 +264,29 @@ const FuzzedCall kCommunicators[] = {
     INTEGER_PARAMETER(ParamGetU16),
     INTEGER_PARAMETER(ParamGetU32),
     INTEGER_PARAMETER(ParamGetU64),
-    REFUSED(SetEncryption),
-    REFUSED(DevCommCreate),
-    REFUSED(DevCommDestroy),
-    REFUSED(LsaBarrierCreateRequirement),
-    REFUSED(GinBarrierCreateRequirement),
-    REFUSED(LLA2ACreateRequirement),
-    REFUSED(LLA2ACalcSlots),
-    REFUSED(GinInboxA2ACreateRequirement),
-    REFUSED(GinOutboxCreateRequirement),
-    REFUSED(GetLsaDevicePointer),
-    REFUSED(GetPeerDevicePointer),
-    REFUSED(GetMultimemDevicePointer),
-    REFUSED(GetLsaMultimemDevicePointer),
-    REFUSED(GetCftDeviceLeInfo),
-    REFUSED(GetPeerDeviceLeInfo),
-    REFUSED(GetMultimemDeviceLeInfo),
-    REFUSED(TeamWorld),
-    REFUSED(TeamLsa),
-    REFUSED(TeamRail),
-    REFUSED(TeamCft),
-    REFUSED(TeamCftMultimem),
-    REFUSED(TeamRankToWorld),
-    REFUSED(TeamRankToLsa),
+    REJECTED(SetEncryption),
+    REJECTED(DevCommCreate),
+    REJECTED(DevCommDestroy),
+    REJECTED(LsaBarrierCreateRequirement),
+    REJECTED(GinBarrierCreateRequirement),
+    REJECTED(LLA2ACreateRequirement),
+    REJECTED(LLA2ACalcSlots),
+    REJECTED(GinInboxA2ACreateRequirement),
+    REJECTED(GinOutboxCreateRequirement),
+    REJECTED(GetLsaDevicePointer),
+    REJECTED(GetPeerDevicePointer),
+    REJECTED(GetMultimemDevicePointer),
+    REJECTED(GetLsaMultimemDevicePointer),
+    REJECTED(GetCftDeviceLeInfo),
+    REJECTED(GetPeerDeviceLeInfo),
+    REJECTED(GetMultimemDeviceLeInfo),
+    REJECTED(TeamWorld),
+    REJECTED(TeamLsa),
+    REJECTED(TeamRail),
+    REJECTED(TeamCft),
+    REJECTED(TeamCftMultimem),
+    REJECTED(TeamRankToWorld),
+    REJECTED(TeamRankToLsa),
 };
 
 #undef REFUSED
