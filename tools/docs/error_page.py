@@ -3,10 +3,13 @@ import pathlib
 import re
 import subprocess
 
-# Component: title, directories, and how its statuses become results of NCCL (None: they do not).
+# Component: title, directories and files, and how its statuses become results of NCCL (None: they do not). The longest
+# match has a file.
 COMPONENTS = [
     ("The library (libnccl.so.2)", ["shim"], "shim"),
     ("The daemon (mccsd)", ["service"], "service"),
+    ("The daemon's configuration, and its requests from the controller",
+     ["service/config.cc", "service/machine_parts.cc", "service/agent", "service/probe"], None),
     ("The controller and its objects", ["controller", "topology"], None),
     ("mccsctl", ["tools/mccsctl"], None),
     ("mccs-lab", ["lab"], None),
@@ -16,8 +19,9 @@ SHORTEST = 12  # letters of a message; shorter ones are parts of others
 
 CALL = re.compile(r"absl::(\w+)Error\(|[.>](Reject|RejectItem)\(|return (ArgumentError)\(")
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
-# x ? "one" : "other" is a value.
-CHOICE = re.compile(r'\?\s*(?:"(?:[^"\\]|\\.)*"\s*)+:\s*(?:"(?:[^"\\]|\\.)*"\s*)+')
+CHARACTER = re.compile(r"'(?:[^'\\]|\\.)'")
+# n == 1 ? "rank" : "ranks" is a value: nobody searches for one of both.
+PLURAL = re.compile(r'== 1 \?\s*"(?:[^"\\]|\\.)*"\s*:\s*"(?:[^"\\]|\\.)*"')
 WRAPPERS = re.compile(r"absl::StrCat|std::string(?:_view)?|std::move")
 
 
@@ -77,9 +81,77 @@ def without_first(text, count):
     return text
 
 
+def without_literals(text):
+    """Of the same length, without the characters of literals."""
+    return CHARACTER.sub(lambda each: "_" * len(each[0]), STRING.sub(lambda each: "_" * len(each[0]), text))
+
+
+def find_choice(text):
+    """The first "condition ? one : other" in `text`, up to the comma or bracket around it: (begin, question mark, colon,
+    end); None: there is none."""
+    bare = without_literals(text)
+    question = bare.find("?")
+    if question < 0:
+        return None
+
+    def bound(start, step, ends, closing, opening):
+        """The position of the first of `ends` outside brackets."""
+        i, depth = start, 0
+        while 0 <= i < len(bare) and (depth or bare[i] not in ends):
+            depth += {closing: 1, opening: -1}.get("(" if bare[i] in "([{" else ")" if bare[i] in ")]}" else "", 0)
+            i += step
+        return i
+    begin = bound(question - 1, -1, ",;([{", ")", "(") + 1
+    end = bound(question, 1, ",;)]}", "(", ")")
+    i, depth, open_choices = question + 1, 0, 0
+    while i < end:
+        depth += 1 if bare[i] in "([{" else -1 if bare[i] in ")]}" else 0
+        if bare.startswith("::", i):
+            i += 2
+            continue
+        if not depth and bare[i] == "?":
+            open_choices += 1
+        if not depth and bare[i] == ":":
+            if not open_choices:
+                return begin, question, i, end
+            open_choices -= 1
+        i += 1
+    return None
+
+
+def alternatives(text):
+    """The variants of `text` in which each choice has one result; the same condition always has the same one."""
+    text = PLURAL.sub(" value ", text)
+    choice = find_choice(text)
+    if choice is None:
+        return [text]
+    begin, question, colon, end = choice
+    condition = " ".join(text[begin:question].split())
+    return [each for first in (True, False) for each in alternatives(take(text, condition, first))]
+
+
+def take(text, condition, first):
+    """`text` with one result of each choice on `condition`."""
+    done = 0
+    while (choice := find_choice(text[done:])) is not None:
+        begin, question, colon, end = (done + each for each in choice)
+        if " ".join(text[begin:question].split()) == condition:
+            text = text[:begin] + (text[question + 1:colon] if first else text[colon + 1:end]) + text[end:]
+            done = begin
+        else:
+            done = question + 1
+    return text
+
+
+def without_joins(text):
+    """With a value for each StrJoin, whose separator is not a part of the message."""
+    while (join := re.search(r"absl::StrJoin\(", text)) is not None:
+        text = f"{text[:join.start()]} value {text[join.end() + len(arguments(text, join.end())) + 1:]}"
+    return text
+
+
 def message_of(text):
     """The literals in order, with "…" for everything between them."""
-    text = CHOICE.sub(" value ", text)
     parts, end = [], 0
     for literal in STRING.finditer(text):
         parts += ["…"] if re.search(r"\w", WRAPPERS.sub("", text[end:literal.start()])) else []
@@ -99,9 +171,9 @@ def messages_of(path):
         inside = arguments(text, call.end())
         if call[2] or call[3]:
             inside = without_first(inside, 2 if call[2] == "RejectItem" else 1)
-        message = message_of(inside)
-        if len(re.sub(r"\W", "", message)) >= SHORTEST:
-            found.append((call[1] or "InvalidArgument", message))
+        for message in map(message_of, alternatives(without_joins(inside))):
+            if len(re.sub(r"\W", "", message)) >= SHORTEST:
+                found.append((call[1] or "InvalidArgument", message))
     return found
 
 
@@ -117,18 +189,25 @@ def table(messages, result_of):
     return lines
 
 
+def component_of(name):
+    """The title of the component that has the file; None: no component has it."""
+    matches = [(len(place), title) for title, places, _ in COMPONENTS for place in places
+               if name == place or name.startswith(f"{place}/")]
+    return max(matches)[1] if matches else None
+
+
 def page(root):
     listed = subprocess.run(["git", "-C", str(root), "ls-files", "--cached", "--others", "--exclude-standard", "*.cc",
                              "*.h"], capture_output=True, text=True, check=True).stdout.splitlines()
     lines = ["# Error messages", "", "This page is for users and operators who search for a message. It is generated "
              "from the source. \"…\" stands for a name, a number, or the message of a deeper cause. Messages are parts "
-             "of longer lines: the object, the communicator or the file stands before them. The result is what a call "
-             "of NCCL returns, if the message reaches a program.", ""]
+             "of longer lines: a prefix names the object, communicator or file. The result is what a call of NCCL "
+             "returns, if the message reaches a program.", ""]
     result_of = results(root)
-    for title, directories, kind in COMPONENTS:
+    for title, _, kind in COMPONENTS:
         messages = {}
         for name in sorted(listed):
-            if name.startswith(tuple(f"{each}/" for each in directories)) and (root / name).is_file():
+            if component_of(name) == title and (root / name).is_file():
                 for status, message in messages_of(pathlib.Path(root / name)):
                     messages.setdefault(message, set()).add(status)
         lines += [f"## {title}", "", *table(messages, result_of.get(kind)), ""]
