@@ -59,15 +59,16 @@ void Declare(CLI::App* app, CommandLine* line) {
                   "heartbeat_timeout (as the options below) and calibrate_costs")
       ->type_name("FILE");
   app->add_option("--listen", line->listen,
-                  "Address for agents and operators [default 0.0.0.0:7500]; port 0: any free port")
+                  "Address for daemons and operators [default 0.0.0.0:7500]; port 0: any free port")
       ->type_name("ADDRESS:PORT");
   app->add_option(
          "--state-dir", line->state_dir,
-         "Directory for the files 'endpoint' and 'pid', which exist while this program is ready")
+         "Directory for the files 'pid', 'endpoint' and, with --metrics-listen, 'metrics', "
+         "which exist while this program is ready")
       ->type_name("DIR");
   app->add_option("--store", line->store,
                   "File for objects, strategies and the audit log; one per controller, on a local "
-                  "disk [default: none, they are lost at exit]")
+                  "disk [default: none: objects, strategies and audit log are lost at exit]")
       ->type_name("FILE");
   app->add_option("--metrics-listen", line->metrics_listen,
                   "HTTP address of /metrics for Prometheus [default: none]")
@@ -83,7 +84,7 @@ void Declare(CLI::App* app, CommandLine* line) {
   app->footer(
       "Examples:\n"
       "  mccs-controller\n"
-      "  mccs-controller --listen 127.0.0.1:7500 --state-dir /run/mccs\n"
+      "  mccs-controller --listen 127.0.0.1:7500 --state-dir /run/mccs-controller\n"
       "  mccs-controller --store /var/lib/mccs-controller/store.db\n"
       "  mccs-controller --config /etc/mccs/mccs-controller.yaml --log-level debug\n"
       "\n"
@@ -189,7 +190,7 @@ int Run(const ControllerConfig& config) {
   }
   SharedCoordinator coordinator({.heartbeat_timeout_ns = config.heartbeat_timeout_ns,
                                  .version = kVersion,
-                                 .last_pace_revision = static_cast<uint64_t>(wall_clock.Now()),
+                                 .last_rate_revision = static_cast<uint64_t>(wall_clock.Now()),
                                  .wall_clock = &wall_clock,
                                  .calibrate_costs = config.calibrate_costs},
                                 &clock, log.get());

@@ -76,19 +76,19 @@ struct MasterAddress {
 };
 
 absl::StatusOr<MasterAddress> ChooseMasterAddress(const LabState& lab, const DaemonState& host) {
-  MasterAddress meeting{.address = lab.hosts().front().address};
+  MasterAddress master{.address = lab.hosts().front().address};
   if (!lab.has_network()) {
-    MCCS_ASSIGN_OR_RETURN(meeting.port, FreePort(meeting.address));
-    return meeting;
+    MCCS_ASSIGN_OR_RETURN(master.port, FreePort(master.address));
+    return master;
   }
   const auto index = static_cast<int32_t>(&host - lab.hosts().data());
-  meeting.address = ManagementAddressOf(HostId(index));
+  master.address = ManagementAddressOf(HostId(index));
   MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.NodeHolder(host.name));
   MCCS_RETURN_IF_ERROR(RunInNetworkOf(node, [&]() -> absl::Status {
-    MCCS_ASSIGN_OR_RETURN(meeting.port, FreePort(meeting.address));
+    MCCS_ASSIGN_OR_RETURN(master.port, FreePort(master.address));
     return absl::OkStatus();
   }));
-  return meeting;
+  return master;
 }
 
 // Fills the parts of `plan` that come from the topology file.
@@ -227,7 +227,7 @@ absl::StatusOr<int> Run(const Caller& caller, const std::string& name, const Run
                                          .hosts = options.hosts}));
   MCCS_ASSIGN_OR_RETURN(std::string file,
                         FindProgram(options.program.front(), Get(caller.environment, "PATH")));
-  MCCS_ASSIGN_OR_RETURN(const MasterAddress meeting, ChooseMasterAddress(lab, *ranks.front().host));
+  MCCS_ASSIGN_OR_RETURN(const MasterAddress master, ChooseMasterAddress(lab, *ranks.front().host));
   std::vector<JobProcess> processes;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const std::string& host = ranks[rank].host->name;
@@ -238,8 +238,8 @@ absl::StatusOr<int> Run(const Caller& caller, const std::string& name, const Run
                                        .host_index = ranks[rank].host_index,
                                        .local_rank = ranks[rank].local_rank,
                                        .local_world_size = ranks[rank].local_world_size,
-                                       .master_address = meeting.address,
-                                       .master_port = meeting.port},
+                                       .master_address = master.address,
+                                       .master_port = master.port},
                                       caller.environment);
     processes.push_back({.label = absl::StrCat("rank ", rank, " on ", host),
                          .prefix = absl::StrCat("[", rank, "] "),

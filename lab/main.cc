@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>
+#include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -43,6 +45,21 @@ Caller ReadCaller() {
   return caller;
 }
 
+// Omits the number of words after the name of a positional that takes one or two ends of a link.
+class UsageFormatter final : public CLI::Formatter {
+ public:
+  std::string make_option_usage(const CLI::Option* option) const override {
+    const int most = option->get_expected_max();
+    return most > 1 && most < CLI::detail::expected_max_vector_size
+               ? make_option_name(option, /*is_positional=*/true)
+               : CLI::Formatter::make_option_usage(option);
+  }
+};
+
+void AddExamples(CLI::App* command, const std::string& lines) {
+  command->footer("Examples:\n" + lines);
+}
+
 int Main(int argc, char** argv) {
   CLI::App app(
       "Runs a cluster on one machine: hosts are mccsd processes with emulated GPUs, and programs "
@@ -50,14 +67,16 @@ int Main(int argc, char** argv) {
       "network namespaces and links have rates.",
       "mccs-lab");
   app.require_subcommand(1);
-  app.footer(
-      "mccs-lab up --hosts 2 --gpus 2\n"
-      "mccs-lab run -- build/bin/collective_perf --op all\n"
-      "mccs-lab down\n\n"
-      "mccs-lab up --topology tests/testbeds/mccs.yaml --network namespaces      # as root\n"
-      "mccs-lab exec h1 -- ping -c 1 h2\n"
-      "mccs-lab link rate leaf0 spine1 20Mbit/s\n"
-      "mccs-lab links");
+  app.formatter(std::make_shared<UsageFormatter>());
+  AddExamples(
+      &app,
+      "  mccs-lab up --hosts 2 --gpus 2\n"
+      "  mccs-lab run -- build/bin/collective_perf --op all\n"
+      "  mccs-lab down\n\n"
+      "  mccs-lab up --topology tests/testbeds/mccs.yaml --network namespaces      # as root\n"
+      "  mccs-lab exec h1 -- ping -c 1 h2\n"
+      "  mccs-lab link rate leaf0 spine1 20Mbit/s\n"
+      "  mccs-lab links");
   std::string name = "default";
   auto add_name = [&](CLI::App* command) {
     command->add_option("--name", name, "name of the lab; several labs can run at once")
@@ -87,6 +106,11 @@ int Main(int argc, char** argv) {
   UpOptions up_options;
   CLI::App* up = app.add_subcommand("up", "start a lab and wait until all its daemons are ready");
   add_name(up);
+  AddExamples(
+      up,
+      "  mccs-lab up --hosts 2 --gpus 2\n"
+      "  mccs-lab up --tenants team-a,team-b\n"
+      "  mccs-lab up --topology tests/testbeds/mccs.yaml --network namespaces      # as root");
   CLI::Option* hosts = up->add_option("--hosts", up_options.hosts, "number of hosts")
                            ->type_name("N")
                            ->check(CLI::Range(1, kMaxHosts))
@@ -110,7 +134,7 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   up->add_option("--tenants", up_options.tenants,
                  "a,b: tenants with their own socket on every host (see run --tenant), besides the "
-                 "common socket, where each user is a tenant")
+                 "default socket, where each user is a tenant")
       ->type_name("TENANT,...")
       ->capture_default_str()
       ->delimiter(',')
@@ -126,6 +150,9 @@ int Main(int argc, char** argv) {
   CLI::App* run =
       app.add_subcommand("run", "run a program, one process per GPU, with torchrun's variables");
   add_name(run);
+  AddExamples(run,
+              "  mccs-lab run -- build/bin/collective_perf --op all\n"
+              "  mccs-lab run --hosts h1,h0 --tenant a -- build/bin/collective_perf");
   run->add_option("--ranks", run_options.ranks, "total number of processes (default: one per GPU)")
       ->type_name("N")
       ->check(CLI::PositiveNumber);
@@ -150,6 +177,9 @@ int Main(int argc, char** argv) {
   ExecOptions exec_options;
   CLI::App* exec = app.add_subcommand("exec", "run one process on one host");
   add_name(exec);
+  AddExamples(exec,
+              "  mccs-lab exec h0 -- build/bin/mccsctl get hosts\n"
+              "  mccs-lab exec leaf0 -- ip route");
   exec->add_option("HOST", exec_options.host,
                    "h0, h1, …; with --network namespaces also a switch or 'controller'")
       ->required();
@@ -160,33 +190,40 @@ int Main(int argc, char** argv) {
   CLI::App* env =
       app.add_subcommand("env", "print a host's environment variables as shell export commands");
   add_name(env);
+  AddExamples(env, "  eval \"$(mccs-lab env h0)\"");
   env->add_option("HOST", daemon, "h0, h1, …")->required();
   CLI::App* logs = app.add_subcommand("logs", "print a daemon's log");
   add_name(logs);
+  AddExamples(logs, "  mccs-lab logs h1\n  mccs-lab logs controller");
   logs->add_option("HOST", daemon, "h0, h1, … or 'controller'")->required();
 
   std::string status_name;
   CLI::App* status = app.add_subcommand("status", "show the daemons of one lab or of all labs");
   status->add_option("--name", status_name, "name of the lab (default: all)")->type_name("NAME");
   add_format(status);
+  AddExamples(status, "  mccs-lab status\n  mccs-lab status --name test -o json");
 
   CLI::App* links = app.add_subcommand(
       "links",
       "show the links of a lab with a network: one line per direction, with the bytes sent");
   add_name(links);
   add_format(links);
+  AddExamples(links, "  mccs-lab links\n  mccs-lab links -o json");
   CLI::App* link = app.add_subcommand("link", "change a link of a lab with a network");
   add_name(link);
+  AddExamples(link,
+              "  mccs-lab link down leaf0-spine1\n  mccs-lab link rate leaf0 spine1 20Mbit/s");
   link->require_subcommand(1)->fallthrough();
   std::vector<std::string> link_words;
   auto add_link_command = [&](const char* command, const char* description, int more_words) {
     CLI::App* added = link->add_subcommand(command, description)->fallthrough();
     added
-        ->add_option(more_words == 0 ? "LINK" : "LINK RATE", link_words,
+        ->add_option(more_words == 0 ? "LINK | END END" : "(LINK | END END) RATE", link_words,
                      more_words == 0
                          ? "name of the link, or its two ends: leaf0 spine1, h1/nic0 leaf0"
                          : "the link as for down, then its rate per direction: leaf0 spine1 "
                            "50Mbit/s")
+        ->option_text("REQUIRED")
         ->required()
         ->expected(1 + more_words, 2 + more_words);
     return added;
@@ -194,9 +231,15 @@ int Main(int argc, char** argv) {
   CLI::App* link_down = add_link_command("down", "set both ends down and update the routes", 0);
   CLI::App* link_up = add_link_command("up", "set both ends up and update the routes", 0);
   CLI::App* link_rate = add_link_command("rate", "change the link's rate, per direction", 1);
+  AddExamples(link_down, "  mccs-lab link down leaf0-spine1\n  mccs-lab link down h1/nic0 leaf0");
+  AddExamples(link_up, "  mccs-lab link up leaf0-spine1\n  mccs-lab link up h1/nic0 leaf0");
+  AddExamples(link_rate,
+              "  mccs-lab link rate leaf0-spine1 20Mbit/s\n"
+              "  mccs-lab link rate leaf0 spine1 20Mbit/s");
 
   CLI::App* down = app.add_subcommand("down", "stop a lab and all programs that run on it");
   add_name(down);
+  AddExamples(down, "  mccs-lab down\n  mccs-lab down --name test");
 
   CLI11_PARSE(app, argc, argv);
 

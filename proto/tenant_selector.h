@@ -11,7 +11,7 @@ namespace mccs {
 
 // A process that has connected to one of the daemon's sockets.
 struct ProcessOrigin {
-  std::string tenant_name;  // the socket's tenant; on the common socket "uid 1000"
+  std::string tenant_name;  // the socket's tenant; on the default socket "uid 1000"
   std::string cgroup;       // path in /proc/PID/cgroup, from / on; empty: unknown
 
   friend auto operator<=>(const ProcessOrigin&, const ProcessOrigin&) = default;
@@ -22,7 +22,7 @@ std::string UserTenantName(uint32_t uid);
 
 // Selects the processes of a Tenant. No duplicate entries.
 struct TenantSelector {
-  std::vector<uint32_t> uids;        // on the common socket
+  std::vector<uint32_t> uids;        // on the default socket
   std::vector<std::string> sockets;  // `tenant` of sockets in mccsd's configuration
   std::vector<std::string> cgroups;  // including their descendants
 

@@ -1,8 +1,8 @@
 // The 128 bytes of an ncclUniqueId made by MCCS.
 //
-// The framework passes the id between ranks. It contains the address of the rendezvous daemon,
-// where the ranks meet, and the secret by which daemons authenticate each other. Ids of the real
-// NCCL lack the magic, so a mixed job fails with an error message.
+// The framework passes the id between ranks. It contains the address of the daemon of the
+// rendezvous, and the secret by which daemons authenticate each other. Ids of the real NCCL lack
+// the magic, so a mixed job fails with an error message.
 #ifndef MCCS_PROTO_UNIQUE_ID_H_
 #define MCCS_PROTO_UNIQUE_ID_H_
 

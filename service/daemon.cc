@@ -199,7 +199,7 @@ bool Daemon::PollListeners() {
   poll(*listener_);
   for (EnvironmentListener& entry : environment_listeners_) poll(*entry.listener);
   std::erase_if(environment_listeners_, [&](const EnvironmentListener& entry) {
-    return !rendezvous_->SecretOf(entry.meeting).has_value();
+    return !rendezvous_->SecretOf(entry.rendezvous).has_value();
   });
   return moved;
 }
@@ -225,7 +225,7 @@ bool Daemon::PollStateRequests() {
     first.mutable_engine()->set_sleeps(counters_->sleeps.value());
     first.mutable_engine()->set_awake_ns(counters_->awake_ns.value());
     first.set_device(parts_.device->Description());
-    first.set_rendezvous(rendezvous_->meetings());
+    first.set_rendezvous(rendezvous_->pending_rendezvous());
     dump_.emplace(*request_id, std::move(first));
   }
   if (dump_->Continue(*frontend_, *communicators_)) {

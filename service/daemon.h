@@ -123,9 +123,9 @@ class Daemon {
   uint64_t TurnsOf(CommId communicator) const { return communicators_->TurnsOf(communicator); }
 
  private:
-  // The listener at which the ranks of a NCCL_COMM_ID meet while they join.
+  // The listener of the rendezvous of a NCCL_COMM_ID, while ranks join.
   struct EnvironmentListener {
-    CommId meeting;
+    CommId rendezvous;
     std::string tenant;
     std::unique_ptr<PeerListener> listener;
   };

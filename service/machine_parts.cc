@@ -3,6 +3,7 @@
 #include <hwloc.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -36,7 +37,7 @@ absl::StatusOr<TopologyHandle> Load(const std::string& xml) {
   static const bool kept = hwloc_topology_init(&stays) == 0;
   hwloc_topology_t raw = nullptr;
   if (!kept || hwloc_topology_init(&raw) != 0)
-    return absl::UnavailableError("cannot initialize hwloc");
+    return absl::UnavailableError("hwloc: cannot initialize; check the installation of libhwloc");
   TopologyHandle topology(raw);
   for (const char* component : kDriverComponents) {
     // An error means that the component is not installed.
@@ -44,10 +45,13 @@ absl::StatusOr<TopologyHandle> Load(const std::string& xml) {
   }
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
   if (!xml.empty() && hwloc_topology_set_xml(raw, xml.c_str()) != 0) {
-    return absl::UnavailableError(absl::StrCat("hwloc cannot read ", xml));
+    return absl::UnavailableError(
+        absl::StrCat("hwloc: cannot read ", xml, ": ", std::strerror(errno)));
   }
   if (hwloc_topology_load(raw) != 0) {
-    return absl::UnavailableError("hwloc cannot read this machine's topology");
+    return absl::UnavailableError(
+        absl::StrCat("hwloc: cannot read this machine's topology: ", std::strerror(errno),
+                     "; check that /sys is mounted and readable"));
   }
   return topology;
 }

@@ -246,12 +246,15 @@ struct Flag {
 constexpr Flag kFlags[] = {
     {"--host", "NAME", &Config::host, "Name of this host (default: the machine's)"},
     {"--socket", "PATH", &Config::socket, "Unix socket for tenants"},
-    {"--listen", "HOST:PORT", &Config::listen, "Address for peer daemons"},
-    {"--advertise", "HOST:PORT", &Config::advertise, "Address at which peers reach this daemon"},
-    {"--state-dir", "DIR", &Config::state_dir, "Directory for the files 'pid' and 'endpoint'"},
-    {"--controller", "HOST:PORT", &Config::controller,
+    {"--listen", "ADDRESS:PORT", &Config::listen, "Address for peer daemons"},
+    {"--advertise", "ADDRESS:PORT", &Config::advertise,
+     "Address at which peers reach this daemon (default: the address of --listen; for a wildcard, "
+     "the machine's first non-loopback address)"},
+    {"--state-dir", "DIR", &Config::state_dir,
+     "Directory for the files 'pid', 'endpoint' and, with --metrics-listen, 'metrics'"},
+    {"--controller", "ADDRESS:PORT", &Config::controller,
      "Address of mccs-controller (default: none)"},
-    {"--metrics-listen", "HOST:PORT", &Config::metrics_listen,
+    {"--metrics-listen", "ADDRESS:PORT", &Config::metrics_listen,
      "HTTP address of /metrics for Prometheus (default: none)"},
 };
 

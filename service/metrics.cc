@@ -43,7 +43,7 @@ void AddLanes(const Tenants& tenants, Counter TenantCounters::Lanes::*number, Me
 }
 
 // In the order of LaneWait.
-constexpr const char* kWaits[kLaneWaits] = {"nothing", "credit", "gate", "connection"};
+constexpr const char* kWaits[kLaneWaits] = {"nothing", "credit", "rate", "connection"};
 
 void AddLaneWaits(const Tenants& tenants, MetricFamilies* out) {
   for (const auto& [name, tenant] : tenants) {
@@ -73,7 +73,7 @@ void AddChanges(const Tenants& tenants, MetricFamilies* out) {
   for (const auto& [name, tenant] : tenants) {
     out->Add({{"tenant", name}, {"result", "done"}},
              static_cast<double>(tenant->changes_done.value()));
-    out->Add({{"tenant", name}, {"result", "dropped"}},
+    out->Add({{"tenant", name}, {"result", "rejected"}},
              static_cast<double>(tenant->changes_rejected.value()));
   }
 }
@@ -133,7 +133,7 @@ void AddEngine(const DaemonCounters& counters, MetricFamilies* out) {
 std::vector<prometheus::MetricFamily> DaemonMetrics(const DaemonCounters& counters,
                                                     const DaemonFacts& facts) {
   MetricFamilies out;
-  out.BeginGauge("mccs_build_info", "Always 1; the labels name component, host and version.");
+  out.BeginGauge("mccs_build_info", "Always 1; the labels name the component and its version.");
   out.Add({{"component", "mccsd"}, {"host", facts.host}, {"version", facts.version}}, 1);
   out.BeginGauge("mccs_agent_connected", "1 if registered with mccs-controller, else 0.");
   out.Add(facts.controller_connected ? 1 : 0);

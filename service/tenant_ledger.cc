@@ -30,9 +30,9 @@ const TenantEntry* TenantLedger::State::Find(const ProcessOrigin& origin) const 
   return FindMatch(tenants, origin, [](const TenantEntry& tenant) { return &tenant.selector; });
 }
 
-TenantAccount::TenantAccount(std::shared_ptr<TenantLedger::State> books,
+TenantAccount::TenantAccount(std::shared_ptr<TenantLedger::State> state,
                              const ProcessOrigin& origin)
-    : state_(std::move(books)), origin_(origin), tenant_(state_->Find(origin)) {
+    : state_(std::move(state)), origin_(origin), tenant_(state_->Find(origin)) {
   state_->accounts[origin_] = this;
 }
 

@@ -38,7 +38,8 @@ struct TenantEntry {
   friend bool operator==(const TenantEntry&, const TenantEntry&) = default;
 };
 
-// What processes of one origin use. Each Take… is paired with a later Give….
+// What processes of one origin use. Each successful AdmitCommunicator is paired with a later
+// ReleaseCommunicator, and each ReserveMemory with a later ReleaseMemory.
 class TenantAccount;
 class TenantWork;
 
@@ -71,7 +72,7 @@ class TenantLedger {
 
 class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
  public:
-  TenantAccount(std::shared_ptr<TenantLedger::State> books, const ProcessOrigin& origin);
+  TenantAccount(std::shared_ptr<TenantLedger::State> state, const ProcessOrigin& origin);
   ~TenantAccount();
   TenantAccount(const TenantAccount&) = delete;
   TenantAccount& operator=(const TenantAccount&) = delete;
@@ -97,7 +98,8 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   // blocked here. Then one more starts, which prevents a deadlock.
   static constexpr int64_t kStalledAfterNs = 10 * kNsPerMs;
   bool MayStart(MonotonicNs now) const;
-  // The time at which the standstill ends the wait, if the Tenant's work makes no progress.
+  // Time at which the stall timeout admits one more collective, if the Tenant's work makes no
+  // progress.
   MonotonicNs StalledAt() const;
   // Whether the Tenant's operations are limited; if not, RecordProgress() need not be called.
   bool HasOperationQuota() const {

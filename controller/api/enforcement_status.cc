@@ -26,9 +26,9 @@ std::vector<std::string> SharesOf(const TenantSpec& tenant) {
   return shares;
 }
 
-std::string UnusedValues(const Object& tenant, const std::vector<std::string>& what) {
-  return absl::StrCat("Lanes of ", ToText(tenant.key), " do not use its ",
-                      absl::StrJoin(what, " and its "), ": ");
+std::string NoEffect(const Object& tenant, const std::vector<std::string>& what) {
+  return absl::StrCat("The ", absl::StrJoin(what, " and the "), " of ", ToText(tenant.key),
+                      what.size() > 1 ? " have" : " has", " no effect: ");
 }
 
 std::string OfTenant(const ObjectSet& set, const Object& object) {
@@ -36,18 +36,18 @@ std::string OfTenant(const ObjectSet& set, const Object& object) {
   const std::vector<std::string> rates = SharesOf(tenant);
   if (rates.empty()) return "";
   if (!HasTopology(set)) {
-    return absl::StrCat(UnusedValues(object, rates),
-                        "their links are not known without a Topology; apply one.");
+    return absl::StrCat(NoEffect(object, rates),
+                        "the links of its lanes are unknown without a Topology; apply one.");
   }
   const Object* policy = SelectPolicyForTenant(set, object);
   if (!SpecOf(policy).Decides(PolicyDecision::kRates)) {
-    const std::string decides = policy == nullptr
-                                    ? "no Policy selects it"
-                                    : absl::StrCat(Name(PolicyOf(*policy).type), ", by ",
-                                                   ToText(policy->key), ", applies to it");
-    return absl::StrCat(UnusedValues(object, rates), decides, ", and policy `",
+    const std::string decides =
+        policy == nullptr ? "no Policy selects the tenant"
+                          : absl::StrCat(ToText(policy->key), " (", Name(PolicyOf(*policy).type),
+                                         ") selects the tenant");
+    return absl::StrCat(NoEffect(object, rates), decides, ", and only policies of type `",
                         Name(PolicyKind::kShares),
-                        "` is the only one that uses them; apply such a Policy with the tenant in "
+                        "` use weights and guarantees; apply one with the tenant in "
                         "`selector.tenants`, or without `selector`.");
   }
   const std::string why = ExplainNicLimit(set, object);

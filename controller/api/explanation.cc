@@ -110,8 +110,11 @@ class Explainer {
                                      ": no Policy selects this communicator"));
       return;
     }
-    AddLine("Policy", absl::StrCat(Name(PolicyOf(*policy).type), " by ", ToText(policy->key),
-                                   ", which selects ", SelectorText(PolicyOf(*policy))));
+    const PolicySpec& spec = PolicyOf(*policy);
+    const bool selects = !spec.tenants.empty() || !spec.communicators.empty();
+    AddLine("Policy", absl::StrCat(Name(spec.type), " by ", ToText(policy->key),
+                                   selects ? absl::StrCat(", which selects ", SelectorText(spec))
+                                           : ", the default (no selector)"));
   }
 
   // Differs from the Policy if that is not applied yet, or could be satisfied only in part.

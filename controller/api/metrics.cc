@@ -62,7 +62,7 @@ void AddDecisions(const ClusterState& state, MetricFamilies* out) {
   out->BeginCounter("mccs_controller_proposals_total", "Finished proposals, by result.");
   out->Add({{"result", "applied"}}, static_cast<double>(counts.applied.count()));
   out->Add({{"result", "superseded"}}, static_cast<double>(counts.superseded));
-  out->Add({{"result", "dropped"}}, static_cast<double>(counts.dropped));
+  out->Add({{"result", "rejected"}}, static_cast<double>(counts.rejected));
   out->BeginHistogram("mccs_controller_convergence_seconds",
                       "Time from a proposal until the last host has reported it as applied.");
   out->AddHistogram({}, ToHistogram(counts.applied));
@@ -87,7 +87,7 @@ void AddStore(const StoreCounts& store, MetricFamilies* out) {
 std::vector<prometheus::MetricFamily> ControllerMetrics(const Coordinator& coordinator,
                                                         const StoreCounts& store) {
   MetricFamilies out;
-  out.BeginGauge("mccs_build_info", "Always 1; the labels give component and version.");
+  out.BeginGauge("mccs_build_info", "Always 1; the labels name the component and its version.");
   out.Add({{"component", "mccs-controller"}, {"version", coordinator.version()}}, 1);
   AddHostsAndCommunicators(coordinator.state(), &out);
   AddDecisions(coordinator.state(), &out);

@@ -48,9 +48,10 @@ void Describe(const TenantSpec& tenant, Facts* facts) {
   facts->Add("GUARANTEE", Rate(tenant.guarantee_bps));
   facts->Add("CAP", Rate(tenant.cap_bps));
   facts->Add("PRIORITY", absl::StrCat(tenant.priority));
-  facts->Add("COMMUNICATORS", Count(tenant.max_communicators), kWide);
-  facts->Add("MEMORY", tenant.max_memory_bytes ? ExactBytes(*tenant.max_memory_bytes) : "", kWide);
-  facts->Add("OPERATIONS", Count(tenant.max_operations), kWide);
+  facts->Add("MAX COMMUNICATORS", Count(tenant.max_communicators), kWide);
+  facts->Add("MAX MEMORY", tenant.max_memory_bytes ? ExactBytes(*tenant.max_memory_bytes) : "",
+             kWide);
+  facts->Add("MAX OPERATIONS", Count(tenant.max_operations), kWide);
 }
 
 void Describe(const PolicySpec& policy, Facts* facts) {

@@ -155,7 +155,7 @@ OperatorService::Reactor* OperatorService::Delete(Context* context,
   const Caller caller = {context->peer(), request->caller().user()};
   absl::StatusOr<std::vector<ObjectKey>> keys = ReadKeys(*request);
   if (!keys.ok()) {
-    if (!request->dry_run()) catalog_->AuditRejection("delete", caller, keys.status());
+    if (!request->dry_run()) catalog_->AuditRejection(kAuditDelete, caller, keys.status());
     return Answer(context, keys.status());
   }
   const ClusterView before = View();
@@ -167,7 +167,7 @@ OperatorService::Reactor* OperatorService::Delete(Context* context,
 
 absl::StatusOr<control::v1::DrainReply> OperatorService::SetDrain(
     const control::v1::DrainRequest& request, const Caller& caller) {
-  const char* const action = request.undo() ? "undrain" : "drain";
+  const char* const action = request.undo() ? kAuditUndrain : kAuditDrain;
   const auto reject = [&](absl::Status why) {
     catalog_->AuditRejection(action, caller, why);
     return why;

@@ -120,7 +120,7 @@ std::string StateOfCommunicator(const Registry& registry, const CommunicatorReco
   if (registry.hosts().at(record.leader).state != HostState::kReady) {
     return absl::StrCat("unknown: its leader ", record.leader, " is not connected");
   }
-  std::string state = "starting";
+  std::string state = "forming";
   for (const auto& [host, report] : record.reports) {
     if (report.state() != "active") return absl::StrCat(report.state(), " (", host, ")");
     state = report.state();

@@ -11,7 +11,7 @@
 
 namespace mccs {
 
-// The worst state that any host reports; "starting" before the first report.
+// The worst state that any host reports; "forming" before the first report.
 std::string StateOfCommunicator(const Registry& registry, const CommunicatorRecord& record);
 
 // kInvalidArgument: `prefix` is empty, not hexadecimal, or matches several communicators (the

@@ -9,6 +9,7 @@
 #include "controller/coordinator/registration.h"
 #include "controller/measurement/probe_targets.h"
 #include "controller/rates/rate_limits.h"
+#include "controller/state/audit_actions.h"
 #include "controller/state/drains.h"
 #include "controller/state/topology_mismatch.h"
 #include "proto/same_message.h"
@@ -40,7 +41,7 @@ Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock, Log* lo
       windows_(log),
       costs_(options_.calibrate_costs, log),
       probes_(log) {
-  state_.limits = SentLimits(options_.last_pace_revision);
+  state_.limits = SentLimits(options_.last_rate_revision);
 }
 
 ClusterView Coordinator::View() const {
@@ -172,7 +173,7 @@ void Coordinator::HandleReport(const std::string& host, const agent::v1::Report&
   const CommId id(report.comm_id());
   if (HaveLanesBroken(state_.registry, host, report)) probes_.LinksChanged(host);
   if (state_.registry.Report(host, report)) {
-    PauseProposals(id, report.change_error());
+    PauseProposals(id, kAuditRejectProposal, absl::StrCat("rejected: ", report.change_error()));
     state_.strategies.MarkChanged(id);
   }
   const auto record = state_.registry.communicators().find(id);
@@ -238,9 +239,9 @@ void Coordinator::RequestPlan(std::string why) {
   if (!known && causes_.size() < kMaxCauses) causes_.push_back(std::move(why));
 }
 
-void Coordinator::PauseProposals(CommId id, const std::string& why) {
-  log_->Warning(NameOf(id), " did not apply the proposal: ", why);
-  events_.Record({"drop a proposal", NameOf(id), absl::StrCat("done: ", why)}, clock_->Now());
+void Coordinator::PauseProposals(CommId id, const char* action, const std::string& outcome) {
+  log_->Warning("proposal to ", NameOf(id), " ", outcome);
+  events_.Record({action, NameOf(id), outcome}, clock_->Now());
   state_.paused_until[id] = clock_->Now() + kProposalTimeoutNs;
   RequestPlan(NameOf(id) + " continues with its strategy");  // With rate limits for its lanes.
 }
@@ -275,7 +276,7 @@ void Coordinator::ExpireProposals() {
     if (record.proposed.empty() || now - record.proposed_at <= kProposalTimeoutNs) continue;
     state_.registry.DropProposals(id);
     state_.strategies.MarkChanged(id);
-    PauseProposals(id, "proposal timed out: no reply from the leader");
+    PauseProposals(id, kAuditTimeOutProposal, "timed out: no reply from the leader");
   }
   const size_t before = state_.paused_until.size();
   std::erase_if(state_.paused_until, [&](const auto& entry) { return entry.second <= now; });
@@ -286,7 +287,7 @@ void Coordinator::Reject(AgentKey agent, const agent::v1::Host& host, const absl
   const std::string text(why.message());
   if (IsFirstRejection(host)) {  // The daemon retries; only the first rejection is logged.
     log_->Warning("host '", host.name(), "' rejected: ", text);
-    events_.Record({"reject a daemon", absl::StrCat("host '", host.name(), "'"),
+    events_.Record({kAuditRejectDaemon, absl::StrCat("host '", host.name(), "'"),
                     absl::StrCat("rejected: ", text)},
                    clock_->Now());
   }
@@ -369,7 +370,7 @@ Decisions Coordinator::ChooseStrategies() {
   }
   if (!moved.empty() && !causes.empty()) {  // No causes: an operator's change.
     events_.Record(
-        {"replan", FirstOf(moved), absl::StrCat("proposed: ", absl::StrJoin(causes, ", "))},
+        {kAuditReplan, FirstOf(moved), absl::StrCat("proposed: ", absl::StrJoin(causes, ", "))},
         clock_->Now());
   }
   return decisions;
@@ -398,13 +399,13 @@ void Coordinator::RecordUnmetGuarantees(std::set<std::string> unmet) {
   for (const std::string& text : unmet) {
     if (unmet_guarantees_.contains(text)) continue;
     log_->Warning("guarantees were lowered, in proportion: ", text);
-    events_.Record({"lower guarantees", "", absl::StrCat("done: lowered in proportion: ", text)},
+    events_.Record({kAuditLowerGuarantees, "", absl::StrCat("done: lowered in proportion: ", text)},
                    clock_->Now());
   }
   for (const std::string& text : unmet_guarantees_) {
     if (unmet.contains(text)) continue;
     log_->Info("guarantees are restored: ", text);
-    events_.Record({"restore guarantees", "", absl::StrCat("done: resolved: ", text)},
+    events_.Record({kAuditRestoreGuarantees, "", absl::StrCat("done: resolved: ", text)},
                    clock_->Now());
   }
   unmet_guarantees_ = std::move(unmet);

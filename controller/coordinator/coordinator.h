@@ -34,7 +34,7 @@ struct CoordinatorOptions {
   int64_t heartbeat_timeout_ns = 5 * kNsPerSec;
   std::string version;  // shown to operators
   // Higher than all revisions that earlier controllers sent in RateLimits (proto/agent.proto).
-  uint64_t last_pace_revision = 0;
+  uint64_t last_rate_revision = 0;
   // Agents' times are compared with it; null: no check. LIFETIME: it outlives the coordinator.
   const WallClock* wall_clock = nullptr;
   // Whether costs follow the daemons' measurements.
@@ -72,8 +72,8 @@ class Coordinator {
   // Heartbeats per timeout; more than one, so that a late one does no harm.
   static constexpr int kHeartbeatsPerTimeout = 3;
   static constexpr int64_t kOrphanTimeoutNs = 600 * kNsPerSec;
-  // A proposal without any reply expires after this time. A communicator whose leader rejected one
-  // gets no other for the same time.
+  // A proposal without any reply expires after this time. A communicator that rejected one gets no
+  // other for the same time.
   static constexpr int64_t kProposalTimeoutNs = 30 * kNsPerSec;
   // After a restart, old rate limits are lifted only after this time. By then daemons have
   // reconnected, clocks are known, and periods for send windows are found.
@@ -136,8 +136,9 @@ class Coordinator {
   void HandleEnded(const std::string& host, const agent::v1::Ended& ended);
   // Makes the plan stale at the next Tick, because of `why`.
   void RequestPlan(std::string why);
-  // The proposal to `id` failed: sends no other one for a while.
-  void PauseProposals(CommId id, const std::string& why);
+  // The proposal to `id` failed: sends no other one for a while. `action` and `outcome`: for the
+  // audit log.
+  void PauseProposals(CommId id, const char* action, const std::string& outcome);
   void ExpireSilentHosts();
   void ExpireDisconnected();
   void ExpireProposals();

@@ -17,11 +17,12 @@ absl::Status CheckClock(const agent::v1::Register& registration, UnixNs now) {
   const int64_t off = ahead < 0 ? -ahead : ahead;
   if (off <= kClockToleranceNs) return absl::OkStatus();
   // In whole seconds, so that repeated attempts give the same message.
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the clock of host ", registration.host().name(), " is ",
-      FormatAge(off / kNsPerSec * kNsPerSec), ahead < 0 ? " behind" : " ahead of",
-      " the controller's by more than ", FormatAge(kClockToleranceNs),
-      ": correct the wrong clock (for example with chronyd); the daemon retries automatically"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("the clock of host ", registration.host().name(), " is ",
+                   FormatAge(off / kNsPerSec * kNsPerSec), ahead < 0 ? " behind" : " ahead of",
+                   " the controller's; at most ", FormatAge(kClockToleranceNs),
+                   " is allowed: correct the wrong clock (for example with chronyd); the daemon "
+                   "retries automatically"));
 }
 
 }  // namespace

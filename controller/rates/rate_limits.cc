@@ -126,10 +126,10 @@ absl::Status CheckGuarantees(const ObjectSet& before, const ObjectSet& after,
                      [&](const std::string& name) { return raised.contains(name); });
     if (tenant == broken.tenants.end()) continue;
     const Object& object = *after.Find({ObjectKind::kTenant, *tenant});
-    return absl::FailedPreconditionError(absl::StrCat(
-        PlaceOf(object, "spec.guarantee"), ": ", ToText(object.key),
-        ", spec.guarantee: cannot be held with the running communicators: ", Describe(broken),
-        "; lower a guarantee, or move their communicators to other links"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(PlaceOf(object, "spec.guarantee"), ": ", ToText(object.key),
+                     ", spec.guarantee: cannot be satisfied: ", Describe(broken),
+                     "; lower a guarantee, or move their communicators to other links"));
   }
   return absl::OkStatus();
 }

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "controller/objects/change.h"
 #include "controller/objects/read_objects.h"
+#include "controller/state/audit_actions.h"
 #include "controller/state/controller_events.h"
 #include "controller/store/store.h"
 
@@ -55,12 +56,13 @@ class Catalog {
     PlannedChange plan;
   };
   // Errors as in ReadObjects and PlanApply; kInternal: the store could not commit, and nothing has
-  // changed. A dry run changes nothing and writes no audit entry. `action`: name in the audit log.
+  // changed. A dry run changes nothing and writes no audit entry. `action`: from audit_actions.h.
   absl::StatusOr<Outcome> Apply(const std::vector<ObjectFile>& files, const Caller& caller,
-                                bool dry_run, const char* action = "apply");
+                                bool dry_run, const char* action = kAuditApply);
   // Deletes the objects in `keys` and those in `files`.
   absl::StatusOr<Outcome> Delete(std::vector<ObjectKey> keys, const std::vector<ObjectFile>& files,
-                                 const Caller& caller, bool dry_run, const char* action = "delete");
+                                 const Caller& caller, bool dry_run,
+                                 const char* action = kAuditDelete);
 
   // Write audit entries: for a request of `caller` that was rejected before it became a change, and
   // for decisions of the controller itself. If the store fails, the entry goes to the log instead.

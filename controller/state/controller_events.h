@@ -17,7 +17,7 @@
 namespace mccs {
 
 struct ControllerEvent {
-  std::string action;   // "replan", "lower guarantees", …: from a fixed set
+  std::string action;   // from controller/state/audit_actions.h
   std::string objects;  // affected objects
   std::string outcome;  // "done: …"; a fixed set before the colon
 };

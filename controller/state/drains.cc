@@ -17,12 +17,10 @@ const Object* FindDrain(const ObjectSet& set, Is is) {
   return nullptr;
 }
 
-absl::Status UnknownName(const std::string& what, const std::string& name,
-                         const std::vector<std::string>& all, const char* who) {
-  const std::string* near = ClosestWord(name, all);
-  return absl::NotFoundError(absl::StrCat(
-      who, what, " '", name, "'",
-      near != nullptr ? absl::StrCat("; did you mean '", *near, "'?") : std::string()));
+absl::Status UnknownName(const char* what, const std::string& name,
+                         const std::vector<std::string>& all, const char* remedy) {
+  return absl::NotFoundError(
+      absl::StrCat("unknown ", what, " '", name, "'", Suggestion(name, all, remedy)));
 }
 
 }  // namespace
@@ -88,10 +86,12 @@ absl::Status CheckExists(const DrainSpec& spec, const ObjectSet& set, const Regi
     return std::find(all.begin(), all.end(), name) != all.end();
   };
   if (!spec.host.empty() && !has(hosts, spec.host)) {
-    return UnknownName("host", spec.host, hosts, "neither a daemon nor a Topology has a ");
+    return UnknownName("host", spec.host, hosts,
+                       "correct the name, start its daemon, or apply a Topology that has it");
   }
   if (!spec.link.empty() && !has(links, spec.link)) {
-    return UnknownName("link", spec.link, links, "no Topology has a ");
+    return UnknownName("link", spec.link, links,
+                       "correct the name, or apply a Topology that has it");
   }
   return absl::OkStatus();
 }

@@ -142,7 +142,7 @@ absl::Status Registry::Register(AgentKey agent, const agent::v1::Register& regis
   const auto known = hosts_.find(host.name());
   if (known == hosts_.end() && hosts_.size() >= kMaxHosts) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("too many hosts: the limit is ", kMaxHosts, ""));
+        absl::StrCat("too many hosts: the limit is ", kMaxHosts, "; stop unused daemons"));
   }
   // A daemon that reconnects before its old connection times out has the same endpoint.
   if (known != hosts_.end() && known->second.state == HostState::kReady &&
@@ -217,8 +217,8 @@ absl::Status Registry::Announce(const std::string& host, const agent::v1::Announ
   const CommId id(announce.comm_id());
   const auto known = communicators_.find(id);
   if (known == communicators_.end() && communicators_.size() >= kMaxCommunicators) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("too many communicators: the limit is ", kMaxCommunicators, ""));
+    return absl::ResourceExhaustedError(absl::StrCat("too many communicators: the limit is ",
+                                                     kMaxCommunicators, "; destroy unused ones"));
   }
   CommunicatorRecord& record = communicators_[id];
   if (record.leader.empty()) record.since = now;
@@ -285,7 +285,7 @@ void Registry::UpdateAwaited(const std::string& host, const agent::v1::Report& r
     proposal_counts_.applied.Add(static_cast<double>(took_ns) / kNsPerSec);
   } else if (host == record->leader && report.rejected_epoch() >= record->proposed_epoch) {
     record->awaited.clear();
-    ++proposal_counts_.dropped;
+    ++proposal_counts_.rejected;
   }
 }
 

@@ -4,7 +4,7 @@
 // clang-format off
 //   Propose ──► awaited ──every host reports the epoch, or a later one──► applied (timed)
 //                  │ ────another proposal for the same communicator──────► superseded
-//                  └─────its leader reports that it dropped it───────────► dropped
+//                  └─────its leader reports that a host rejected it──────► rejected
 // clang-format on
 //
 // OWNER: Coordinator. THREAD: its owner only.
@@ -51,7 +51,7 @@ struct HostRecord {
 struct CommunicatorRecord {
   agent::v1::Announce announced;  // with the applied strategy, as last reported by the leader
   std::string leader;             // host that announced it
-  // Proposals that are neither applied nor dropped, the oldest first.
+  // Proposals that are neither applied nor rejected, the oldest first.
   std::vector<strategy::Strategy> proposed = {};
   MonotonicNs proposed_at = 0;         // time of the newest proposal
   uint64_t proposed_epoch = 0;         // its epoch
@@ -94,7 +94,7 @@ struct ProposalCounts {
   std::map<std::string, uint64_t> by_policy;
   ConvergenceTimes applied;
   uint64_t superseded = 0;
-  uint64_t dropped = 0;
+  uint64_t rejected = 0;
 };
 
 class Registry {
@@ -121,7 +121,8 @@ class Registry {
   void DropProposals(CommId id);
   // Sets the costs that `id` should use. REQUIRES: `id` exists.
   void SetCosts(CommId id, const CostParameters& costs);
-  // Its time is that of the host's last message. True: the leader has dropped the newest proposal.
+  // Its time is that of the host's last message. True: the leader reports that the newest proposal
+  // was rejected.
   bool Report(const std::string& host, const agent::v1::Report& report);
   // From the leader: removes the communicator and returns true. From another host: removes only
   // that host's part.

@@ -21,7 +21,7 @@ struct StoreCounts {
   uint64_t commits = 0;
   uint64_t failed_commits = 0;
   int64_t commit_ns = 0;  // total time of commits, including failed ones
-  // Number of audit entries by action and "done", "nothing to do" or "rejected".
+  // Number of audit entries by action and outcome, without the text after the outcome's colon.
   std::map<std::pair<std::string, std::string>, uint64_t> audit;
 };
 

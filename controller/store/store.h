@@ -39,9 +39,9 @@ struct AuditEntry {
   UnixNs time = 0;
   std::string peer;       // from the transport: "ipv4:10.0.0.7:51312"
   std::string user;       // as reported by the client; not verified
-  std::string action;     // "apply", "delete"
+  std::string action;     // from controller/state/audit_actions.h
   std::string objects;    // "created Tenant 'a'; changed Policy 'b'"
-  std::string outcome;    // "done", "nothing to do", "rejected: …"
+  std::string outcome;    // "done", "nothing to do", "rejected: …", "timed out: …", …
   uint64_t revision = 0;  // of the objects after it
 
   friend bool operator==(const AuditEntry&, const AuditEntry&) = default;

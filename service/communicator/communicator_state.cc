@@ -11,7 +11,7 @@ namespace mccs {
 namespace {
 
 // By LaneWait.
-constexpr const char* kLaneWaitNames[] = {"", "credit", "gate", "connection"};
+constexpr const char* kLaneWaitNames[] = {"", "credit", "rate", "connection"};
 // By Communicator::State; kFailed adds the reason.
 constexpr const char* kStateNames[] = {"forming", "active", "failed: ", "closed"};
 

@@ -68,7 +68,7 @@ absl::Status CapturedGroups::AddPlace(uint64_t capture, const wire::WorkRecord& 
       (slot != slots_.end() && slot->second.capture != capture)) {
     return absl::InvalidArgumentError(
         absl::StrCat("rank ", caller_.rank.value(), ": group ", record.ready_value, " of slot ",
-                     record.ready_slot, " of ", wire::kCapturedSlots, " was not to come"));
+                     record.ready_slot, " of ", wire::kCapturedSlots, " is unexpected"));
   }
   places.push_back({record.ready_slot, static_cast<uint32_t>(record.ready_value)});
   return absl::OkStatus();

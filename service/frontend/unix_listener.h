@@ -1,5 +1,5 @@
 // Tenants on a Unix socket (SOCK_SEQPACKET). All processes that can open the path belong to that
-// socket's tenant; on the common socket the tenant is the user of the process.
+// socket's tenant; on the default socket the tenant is the user of the process.
 //
 // A pidfd, in addition to the socket, detects the exit of the process: a forked child may keep the
 // socket open.
@@ -31,7 +31,7 @@ std::string CgroupOf(pid_t process);
 
 struct UnixListenerOptions {
   std::string path;
-  std::string tenant;    // empty: the common socket
+  std::string tenant;    // empty: the default socket
   unsigned mode = 0666;  // file mode of the socket
 };
 

@@ -1,10 +1,12 @@
 // The sends, receives and one-sided calls of one communicator on this host: taken from the ranks,
 // matched pair by pair, transferred and completed. Only the two ranks of a call affect it.
 //
+// clang-format off
 //   MessagePort::TakeMessage ─┬─ both ends on this host ─► LocalExchange ─► device
-//                             ├─ other end on another host ─► PeerMessages of that host ─► its
-//                             lanes ├─ puts: LocalPuts, or PeerPuts within PeerMessages └─ waits
-//                             for signals ─► SignalCounts, which puts increment
+//                             ├─ other end on another host ─► PeerMessages of that host ─► lanes
+//                             ├─ puts ─► LocalPuts, or PeerPuts within PeerMessages
+//                             └─ waits for signals ─► SignalCounts, which puts increment
+// clang-format on
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_MESSAGES_MESSAGE_LOOP_H_

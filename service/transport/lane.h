@@ -96,7 +96,7 @@ struct LaneCounters {
 enum class LaneWait : uint8_t {
   kNothing,     // it has nothing to send
   kCredit,      // all slots at the receiver are in use, and all slices for them have been sent
-  kGate,        // the gate blocks it
+  kRate,        // its gate blocks it: rates, send windows, priority classes
   kConnection,  // the connection accepts no more bytes now, or there is none
 };
 

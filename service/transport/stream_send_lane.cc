@@ -98,7 +98,7 @@ void StreamSendLane::ReportToGate() {
 }
 
 LaneWait StreamSendLane::waits_for() const {
-  if (sent_ != next_) return gate_blocked_ ? LaneWait::kGate : LaneWait::kConnection;
+  if (sent_ != next_) return gate_blocked_ ? LaneWait::kRate : LaneWait::kConnection;
   return next_ == credit_ ? LaneWait::kCredit : LaneWait::kNothing;
 }
 

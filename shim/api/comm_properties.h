@@ -7,7 +7,7 @@
 
 namespace mccs::shim {
 
-// The layout is NCCL's. It grew over versions: the caller's `size` tells its version's layout.
+// The layout is NCCL's. It grew over versions: the caller's `size` identifies its version's layout.
 struct CommProperties {
   size_t size;
   unsigned magic;

@@ -82,7 +82,7 @@ MCCS_EXPORT(ncclResult_t, ncclCommInitRankScalable)
     return shim::ReportArgumentError("ncclCommInitRankScalable: nId is ", ids,
                                      "; expected 1 to the number of ranks (", ranks, ")");
   }
-  // Daemons meet, not ranks: one rendezvous is enough, and all ranks pass the same first id.
+  // The rendezvous is between daemons, so one is enough: all ranks use the first id.
   return shim::InitRank({"ncclCommInitRankScalable", newcomm, ranks, id, rank, config});
 }
 

@@ -11,7 +11,8 @@ namespace {
 constexpr char kNoDeviceApi[] =
     "kernels cannot communicate by themselves, because the daemon moves the data; use the host's "
     "collectives";
-constexpr char kNoEncryption[] = "the provider protects the traffic between daemons";
+constexpr char kNoEncryption[] =
+    "MCCS does not encrypt the traffic between daemons; use an encrypted network";
 
 }  // namespace
 

@@ -96,8 +96,9 @@ absl::Status AddShrink(const ShrinkCall& shrink, Group& group) {
   for (int i = 0; i < shrink.count; ++i) {
     const int rank = shrink.excluded[i];
     if (rank < 0 || rank >= parent->ranks() || rank == parent->rank()) {
-      return ArgumentError(call.function, "rank ", parent->rank(), " of ", parent->ranks(),
-                           " cannot exclude rank ", rank);
+      return ArgumentError(call.function, "excludeRanksList contains ", rank,
+                           ": expected ranks 0 to ", parent->ranks() - 1,
+                           " except the caller's rank ", parent->rank());
     }
     if (message.count == wire::kExcludedPerMessage) {
       message.flags = wire::kShrinkMore;

@@ -89,8 +89,8 @@ absl::Status CheckDeviceList(const DriverApi& driver, int count, const int* devi
   for (int i = 0; i < count; ++i) {
     const int device = devices == nullptr ? i : devices[i];
     if (device < 0 || device >= present) {
-      return ArgumentError("ncclCommInitAll", "no CUDA device ", device,
-                           "; visible devices: ", present);
+      return ArgumentError("ncclCommInitAll", "CUDA device ", device,
+                           " does not exist: expected 0 to ", present - 1);
     }
     if (!seen.insert(device).second && !MultiRankGpuAllowed()) {
       return absl::FailedPreconditionError(

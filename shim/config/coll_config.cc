@@ -58,7 +58,8 @@ absl::Status Take(const ConfigExtension& extension, unsigned* given, CallOptions
       return absl::OkStatus();
     default:
       return absl::InvalidArgumentError(
-          absl::StrCat("no option ", extension.option, " in this release of MCCS"));
+          absl::StrCat("unknown option ", extension.option,
+                       " of MCCS; remove it, or install a release that has it"));
   }
 }
 

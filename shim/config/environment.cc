@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <limits>
+#include <string_view>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -10,17 +11,19 @@
 namespace mccs::shim {
 namespace {
 
-// The value in milliseconds of a variable in seconds; 0 if it is unset.
+// The value in milliseconds of a variable in seconds, "30" or "30s"; 0 if it is unset.
 absl::StatusOr<uint32_t> MillisecondsOf(const char* name) {
   const auto text = ValueOf(name);
   if (!text) return 0;
+  std::string_view number = *text;
+  if (number.ends_with('s')) number.remove_suffix(1);
   double seconds = 0;
   constexpr double kMsPerSec = 1000;
-  if (!absl::SimpleAtod(*text, &seconds) || !(seconds >= 0) ||
+  if (!absl::SimpleAtod({number.data(), number.size()}, &seconds) || !(seconds >= 0) ||
       seconds * kMsPerSec > std::numeric_limits<uint32_t>::max()) {
     return absl::InvalidArgumentError(
         absl::StrCat("invalid ", name, " '", *text,
-                     "': expected seconds, such as 30 or 0.5; or leave it unset"));
+                     "': expected seconds, such as 30, 30s or 0.5; or leave it unset"));
   }
   return static_cast<uint32_t>(seconds * kMsPerSec);
 }

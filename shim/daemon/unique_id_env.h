@@ -18,8 +18,9 @@ namespace mccs::shim {
 absl::StatusOr<wire::UniqueId> UniqueIdFromCommId(std::string_view text);
 
 // Replaces a host name of the rendezvous by its address, because the daemon does not resolve names.
-// All else stays, so that ranks meet although their hosts may resolve the name to different
-// addresses. Blocks as long as the resolver does. Errors: kInvalidArgument with the name.
+// All else stays, so that all ranks find the same rendezvous although their hosts may resolve the
+// name to different addresses. Blocks as long as the resolver does. Errors: kInvalidArgument with
+// the name.
 absl::Status ResolveRendezvous(wire::UniqueId& id);
 
 // Opens an id that a framework passed to this rank. Errors: kInvalidArgument if this library did

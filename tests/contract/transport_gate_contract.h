@@ -47,7 +47,7 @@ TEST_P(TransportContract, AClosedGateBlocksSlicesUntilItOpens) {
   Settle();
   EXPECT_EQ(recv_->Landed(0), Landing::kNotYet);
   EXPECT_GT(gate.asked, 0u);
-  EXPECT_EQ(send_->waits_for(), LaneWait::kGate);
+  EXPECT_EQ(send_->waits_for(), LaneWait::kRate);
   EXPECT_TRUE(gate.last.held);
   EXPECT_TRUE(gate.last.unsent);
   EXPECT_FALSE(send_->Poll()) << "no progress";

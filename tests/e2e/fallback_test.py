@@ -20,16 +20,16 @@ class Fallback(unittest.TestCase):
     def test_a_job_with_daemons_uses_them_and_logs_it(self):
         result = self.run_job(program("one_rank_per_process"))
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        said = result.stdout + result.stderr
-        self.assertEqual(said.count("NCCL calls of this process go to the MCCS daemon at"), 2, said)
+        output = result.stdout + result.stderr
+        self.assertEqual(output.count("NCCL calls of this process go to the MCCS daemon at"), 2, output)
 
     def test_a_rank_without_a_daemon_fails(self):
         result = self.run_job("sh", "-c", WITHOUT_DAEMON, program("one_rank_per_process"),
                               MCCS_INIT_TIMEOUT="3", NCCL_DEBUG="WARN")
-        said = result.stdout + result.stderr
-        self.assertNotEqual(result.returncode, 0, said)
-        self.assertIn("[1]", said)
-        self.assertIn("no MCCS daemon at /nonexistent/mccsd.sock", said)
+        output = result.stdout + result.stderr
+        self.assertNotEqual(result.returncode, 0, output)
+        self.assertIn("[1]", output)
+        self.assertIn("no MCCS daemon at /nonexistent/mccsd.sock", output)
 
 
 if __name__ == "__main__":

@@ -142,8 +142,8 @@ class WithoutMetrics(unittest.TestCase):
                     self.assertEqual(set(os.listdir(directory)), files)
                 finally:
                     controller.send_signal(signal.SIGINT)
-                    said = controller.communicate(timeout=TIMEOUT_S)[1]
-                self.assertEqual(controller.returncode, 0, said)
+                    output = controller.communicate(timeout=TIMEOUT_S)[1]
+                self.assertEqual(controller.returncode, 0, output)
                 self.assertEqual(os.listdir(directory), [])
 
 

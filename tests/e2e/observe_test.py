@@ -49,13 +49,13 @@ class WhileAProgramRuns(unittest.TestCase):
 
     def test_explain_shows_reasons_and_rates(self):
         listed = json.loads(self.run_ok("get", "communicators", "-o", "json"))["communicators"]
-        said = json.loads(self.run_ok("explain", "communicator", listed[0]["id"][:6], "-o", "json"))
-        why = {fact["name"]: fact["value"] for fact in said["reasons"]}
+        output = json.loads(self.run_ok("explain", "communicator", listed[0]["id"][:6], "-o", "json"))
+        why = {fact["name"]: fact["value"] for fact in output["reasons"]}
         self.assertEqual(why["Policy"], "locality_ring: no Policy selects this communicator")
         self.assertIn("no Topology", why["Paths"])
-        rings = [flow for flow in said["flows"] if flow["in_ring"]]
+        rings = [flow for flow in output["flows"] if flow["in_ring"]]
         self.assertEqual({(flow["from"], flow["to"]) for flow in rings}, {("h0", "h1"), ("h1", "h0")})
-        self.assertGreater(sum(flow["measured_bps"] for flow in said["flows"]), 0)
+        self.assertGreater(sum(flow["measured_bps"] for flow in output["flows"]), 0)
         self.assertRegex(self.run_ok("explain", "communicator", listed[0]["id"]), r"\n  0 +h0 +h1 +127\.0\.0\.\d:\d+ ")
         missing = self.mccsctl("explain", "communicator", "abcdefabcdef")
         self.assertEqual(missing.returncode, 1)
@@ -76,17 +76,17 @@ class WhileAProgramRuns(unittest.TestCase):
                                env=environment(), start_new_session=True)
         os.close(terminal)
         os.set_blocking(shell, False)
-        said = b""
+        output = b""
 
         def read():
-            nonlocal said
+            nonlocal output
             try:
-                said += os.read(shell, 1 << 16)
+                output += os.read(shell, 1 << 16)
             except (BlockingIOError, OSError):
                 pass
-            return said
+            return output
         try:
-            self.assertTrue(eventually(lambda: read().count(b"\x1b[H") >= 3), said)
+            self.assertTrue(eventually(lambda: read().count(b"\x1b[H") >= 3), output)
             top.send_signal(signal.SIGINT)
             self.assertEqual(top.wait(TIMEOUT_S), 0)
             read()
@@ -94,9 +94,9 @@ class WhileAProgramRuns(unittest.TestCase):
             top.kill()
             top.wait()
             os.close(shell)
-        self.assertTrue(said.startswith(b"\x1b[?1049h"), said[:80])
-        self.assertTrue(said.endswith(b"\x1b[?25h\x1b[?1049l"), said[-80:])
-        self.assertIn(b"BUSBW", said)
+        self.assertTrue(output.startswith(b"\x1b[?1049h"), output[:80])
+        self.assertTrue(output.endswith(b"\x1b[?25h\x1b[?1049l"), output[-80:])
+        self.assertIn(b"BUSBW", output)
 
     def test_dump_is_the_daemons_own_state(self):
         state = json.loads(self.run_ok("dump", "h1"))
@@ -123,8 +123,8 @@ class WhileAProgramRuns(unittest.TestCase):
 
     def test_drain_lists_users_and_lasts_until_undrain(self):
         state = lambda: [host["drain"] for host in json.loads(self.run_ok("get", "hosts", "-o", "json"))["hosts"]]  # noqa: E731
-        said = self.run_ok("drain", "host", "h1", "--reason", "new memory")
-        self.assertRegex(said, r"^host/h1 is draining\n\nCommunicators that use it:\n  [0-9a-f]{16}\n")
+        output = self.run_ok("drain", "host", "h1", "--reason", "new memory")
+        self.assertRegex(output, r"^host/h1 is draining\n\nCommunicators that use it:\n  [0-9a-f]{16}\n")
         self.addCleanup(self.mccsctl, "undrain", "host", "h1")
         self.assertEqual(state(), ["", "draining"])
         self.assertRegex(self.run_ok("get", "hosts"), r"\nh1 .* ready, draining\n")
@@ -149,10 +149,10 @@ class WhileAProgramRuns(unittest.TestCase):
             for gpus, status in (8, 1), (1, 0):
                 with open(file, "w") as out:
                     out.write(topology(gpus))
-                said = self.mccsctl("apply", "--dry-run", "-f", file)
-                self.assertEqual(said.returncode, status, said.stderr)
+                output = self.mccsctl("apply", "--dry-run", "-f", file)
+                self.assertEqual(output.returncode, status, output.stderr)
                 if status == 1:
-                    self.assertRegex(said.stderr, r"lab\.yaml:4:9: Topology 'lab', spec\.hosts\[0\]\.gpus: host h0 has "
+                    self.assertRegex(output.stderr, r"lab\.yaml:4:9: Topology 'lab', spec\.hosts\[0\]\.gpus: host h0 has "
                                                   r"8 GPUs .* reports 1")
 
     def test_describe_shows_progress_of_hosts(self):

@@ -179,7 +179,8 @@ class Objects(unittest.TestCase):
     def test_delete_removes_dependent_objects_together(self):
         text = tenant() + "---\n" + TOPOLOGY + "---\n" + policy()
         self.run_ok("apply", "-f", "-", text=text)
-        self.assertIn("stored, version 1: Policy 'gold', spec.selector.tenants[0]", self.rejected("delete", "tenant", "team-a"))
+        self.assertIn("Policy 'gold' (stored, version 1) still refers to it in spec.selector.tenants[0]",
+                      self.rejected("delete", "tenant", "team-a"))
         self.assertIn("did you mean 'gold'?", self.rejected("delete", "policy", "golf"))
         self.assertIn("policy/gold would be deleted", self.run_ok("delete", "policy", "gold", "--dry-run"))
         self.assertIn("policy/gold deleted", self.run_ok("delete", "-f", "-", text=text))
@@ -226,7 +227,7 @@ class Objects(unittest.TestCase):
         self.assertIn("@", first["user"])
         self.assertEqual((first["action"], first["outcome"], first["objects"]),
                          ("apply", "done", "created Tenant 'team-a'"))
-        self.assertEqual(newest["outcome"], "rejected: there is no Tenant 'nobody'")
+        self.assertEqual(newest["outcome"], "rejected: unknown Tenant 'nobody'")
         self.assertIn("USER (UNVERIFIED)", self.run_ok("audit"))
 
     def test_a_drain_that_is_rejected_is_in_the_audit_log(self):
@@ -234,22 +235,23 @@ class Objects(unittest.TestCase):
         self.rejected("undrain", "link", "nowhere")
         newest, first = json.loads(self.run_ok("audit", "-o", "json"))["entries"]
         self.assertEqual((first["action"], first["outcome"]),
-                         ("drain", "rejected: neither a daemon nor a Topology has a host 'h9'"))
+                         ("drain", "rejected: unknown host 'h9'; correct the name, start its daemon, or apply a "
+                          "Topology that has it"))
         self.assertEqual((newest["action"], newest["outcome"]), ("undrain", "rejected: link nowhere is not drained"))
         self.assertIn("@", newest["user"])
 
     def test_tables_show_what_is_enforced(self):
         self.run_ok("apply", "-f", "-", text=tenant() + "---\n" + policy().replace("order: [h1, h0]", "{}")
                     .replace("parameters:\n    {}", "parameters: {}"))
-        self.assertIn("its guarantee of 10 Gbit/s", self.run_ok("describe", "tenant", "team-a"))
-        self.assertNotIn("applies to it", self.run_ok("apply", "-f", "-", text=TOPOLOGY))
+        self.assertIn("The guarantee of 10 Gbit/s of", self.run_ok("describe", "tenant", "team-a"))
+        self.assertNotIn("no effect", self.run_ok("apply", "-f", "-", text=TOPOLOGY))
         self.assertRegex(self.run_ok("get", "tenants"), r"(?m)^team-a .* Partial$")
-        self.assertIn("do not use its guarantee of 10 Gbit/s: locality_ring, by Policy 'gold', applies",
+        self.assertIn("Policy 'gold' (locality_ring) selects the tenant",
                       self.run_ok("describe", "tenant", "team-a"))
         shares = policy().replace("locality_ring", "shares").replace("order: [h1, h0]", "channels_per_nic: 1")
-        self.assertNotIn("do not use", self.run_ok("apply", "-f", "-", text=shares))
+        self.assertNotIn("no effect", self.run_ok("apply", "-f", "-", text=shares))
         self.assertRegex(self.run_ok("get", "tenants"), r"(?m)^team-a .* True$")
-        self.assertIn("MEMORY", self.run_ok("get", "tenants", "-o", "wide"))
+        self.assertIn("MAX MEMORY", self.run_ok("get", "tenants", "-o", "wide"))
         self.assertIn("Enforced:       True", self.run_ok("describe", "policy", "gold"))
 
     def test_a_guarantee_above_every_nic_is_rejected(self):

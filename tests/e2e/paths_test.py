@@ -125,9 +125,9 @@ def directions(ways):
     return {ends for way in ways for ends in zip(way, way[1:])}
 
 
-def users(said):
+def users(output):
     """Communicators that `mccsctl drain` names."""
-    return set(re.findall(r"^  ([0-9a-f]{16})$", said, re.MULTILINE))
+    return set(re.findall(r"^  ([0-9a-f]{16})$", output, re.MULTILINE))
 
 
 class Paths(unittest.TestCase):

@@ -34,15 +34,15 @@ class Priorities(unittest.TestCase):
 
     @classmethod
     def leaf(cls, *words):
-        said = cls.lab.exec("leaf1", *words)
-        assert said.returncode == 0, said.stderr
-        return said.stdout
+        output = cls.lab.exec("leaf1", *words)
+        assert output.returncode == 0, output.stderr
+        return output.stdout
 
     def apply(self, text):
         file = self.lab.directory / "objects.yaml"
         file.write_text(text)
-        said = self.lab.exec("controller", program("mccsctl"), "apply", "-f", file)
-        self.assertEqual(said.returncode, 0, said.stderr)
+        output = self.lab.exec("controller", program("mccsctl"), "apply", "-f", file)
+        self.assertEqual(output.returncode, 0, output.stderr)
 
     def job(self, tenant, *hosts):
         return self.lab.start(program("collective_perf"), "--op", "all_reduce", "--min", "2M", "--max", "2M", "--iters",

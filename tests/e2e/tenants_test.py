@@ -65,15 +65,15 @@ class ByControlGroup(unittest.TestCase):
         document = {"apiVersion": "mccs/v1", "kind": "Tenant", "metadata": {"name": name}, "spec": spec}
         file = self.lab.directory / f"{name}.json"
         file.write_text(json.dumps(document))
-        said = self.mccsctl("apply", "-f", file)
-        self.assertEqual(said.returncode, 0, said.stderr)
+        output = self.mccsctl("apply", "-f", file)
+        self.assertEqual(output.returncode, 0, output.stderr)
 
     def start(self, group):
         return self.lab.start(*self.groups[group].command(program("tests/steady_job"), "--seconds", 600))
 
     def tenants(self):
-        said = json.loads(self.mccsctl("get", "communicators", "-o", "json").stdout)
-        return sorted(each["tenant"] for each in said.get("communicators", []))
+        output = json.loads(self.mccsctl("get", "communicators", "-o", "json").stdout)
+        return sorted(each["tenant"] for each in output.get("communicators", []))
 
     def test_a_group_is_a_tenant_with_quotas(self):
         self.apply("team-a", {"selector": {"cgroups": [self.groups["a"].path]}, "quotas": {"communicators": 1}})

@@ -1,4 +1,4 @@
-// Communicators that form with difficulty: ranks meet by an NCCL_COMM_ID that hosts resolve to
+// Communicators that form with difficulty: ranks join by an NCCL_COMM_ID that hosts resolve to
 // different addresses, or depart while the roster is on its way.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -80,7 +80,7 @@ void Kill(SimTenant& tenant, SimRank&) { tenant.Kill(); }
 
 class SimDepartureDuringRoster : public testing::Test {
  protected:
-  // One rank per host; they meet on host 0 by `id`, or by an id that its daemon creates.
+  // One rank per host; the rendezvous is on host 0, by `id` or an id that its daemon creates.
   void Join(uint64_t seed, const wire::UniqueId* id = nullptr) {
     world_.emplace(SimWorldOptions{.seed = seed, .hosts = kRanks});
     tenants_.clear();

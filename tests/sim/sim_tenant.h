@@ -98,7 +98,7 @@ struct SimCaptureSlot {
   uint32_t group = 1;  // within the slot
 };
 
-// The id of communicator `comm_id`, whose ranks meet at this address and port.
+// The id of communicator `comm_id`, with its rendezvous at this address and port.
 wire::UniqueId MakeUniqueId(const std::string& host, uint16_t port, uint64_t comm_id);
 // The request of one rank; its GPU's UUID is derived from the rank.
 wire::CommInit MakeCommInit(const wire::UniqueId& id, int ranks, int rank);

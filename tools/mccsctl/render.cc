@@ -346,7 +346,7 @@ std::string LimitOf(const control::v1::ExplainedFlow& flow) {
                       : absl::StrCat(flow.limit(), ", with ", absl::StrJoin(with, ", "));
 }
 
-// "peer 40 %, rate 3 %": shares of the time between the two explanations.
+// "credit 40 %, rate 3 %": shares of the time between the two explanations.
 std::string WaitsOf(const control::v1::ExplainedFlow& flow, double seconds) {
   std::vector<std::string> parts;
   const auto add = [&](const char* what, int64_t ns) {
@@ -354,7 +354,7 @@ std::string WaitsOf(const control::v1::ExplainedFlow& flow, double seconds) {
     if (share >= kMinShare)
       parts.push_back(absl::StrCat(what, " ", std::lround(std::min(share, 1.0) * 100), " %"));
   };
-  add("peer", flow.waited_for_credit_ns());
+  add("credit", flow.waited_for_credit_ns());
   add("rate", flow.waited_for_rate_ns());
   add("connection", flow.waited_for_connection_ns());
   return parts.empty() ? kNone : absl::StrJoin(parts, ", ");

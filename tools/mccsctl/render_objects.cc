@@ -20,6 +20,8 @@ namespace mccs {
 namespace {
 
 constexpr int kJsonIndent = 2;
+// Least width of facts' names in `describe`.
+constexpr size_t kFactWidth = 15;
 
 // "tenant/team-a".
 std::string Path(const control::v1::ObjectKey& key) {
@@ -135,11 +137,14 @@ std::string RenderObjects(const control::v1::ListObjectsReply& reply, const std:
 
 std::string RenderObject(const control::v1::Object& object) {
   std::string text = absl::StrCat(object.key().kind(), " ", object.key().name(), "\n");
+  size_t width = kFactWidth;
+  for (const control::v1::Fact& fact : object.facts()) {
+    width = std::max(width, fact.name().size() + 1);
+  }
   for (const control::v1::Fact& fact : object.facts()) {
     std::string name = absl::AsciiStrToLower(fact.name());
     name[0] = absl::ascii_toupper(static_cast<unsigned char>(name[0]));
-    absl::StrAppend(&text, kIndent, name, ":",
-                    std::string(name.size() < 15 ? 15 - name.size() : 1, ' '),
+    absl::StrAppend(&text, kIndent, name, ":", std::string(width - name.size(), ' '),
                     Printable(fact.value()), "\n");
   }
   absl::StrAppend(&text, "\nCommunicators\n");

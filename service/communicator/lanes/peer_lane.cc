@@ -156,7 +156,7 @@ absl::Status OutgoingLane::Poll(bool* moved) {
     meter_.Update(lane_->next(), counters, now);
   }
   const LaneWait wait = lane_->waits_for();
-  if (wait == LaneWait::kGate) meter_.Drop();
+  if (wait == LaneWait::kRate) meter_.Drop();
   waits_.SetReason(wait, *access_.clock, tally_);
   if (departed_) return absl::OkStatus();
   const absl::Status status = ConnectionError();
@@ -247,7 +247,7 @@ agent::v1::Lane OutgoingLane::Stats() const {
   stats.set_state(DescribeState(lane_->status()));
   stats.set_rate_bps(gate_ != nullptr ? gate_->rate_bps() : 0);
   stats.set_waited_for_credit_ns(waits_.TotalNs(LaneWait::kCredit, now));
-  stats.set_waited_for_rate_ns(waits_.TotalNs(LaneWait::kGate, now));
+  stats.set_waited_for_rate_ns(waits_.TotalNs(LaneWait::kRate, now));
   stats.set_waited_for_connection_ns(waits_.TotalNs(LaneWait::kConnection, now));
   stats.set_round_trip_ns(meter_.round_trip_ns());
   return stats;

@@ -1,5 +1,5 @@
-// Communicators derived from another one (split, shrink, grow): their ranks, and the id by which
-// the ranks meet. Ids and secrets are derived from the parent's secret and from what its ranks
+// Communicators derived from another one (split, shrink, grow): their ranks, and the id of
+// their rendezvous. Ids and secrets are derived from the parent's secret and from what its ranks
 // agree on, so no messages are needed.
 #ifndef MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_DERIVED_COMMUNICATOR_H_
 #define MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_DERIVED_COMMUNICATOR_H_

@@ -1,4 +1,4 @@
-// Forms a communicator on one host: its ranks meet those of other hosts, the hosts open control
+// Forms a communicator on one host: its ranks join those of other hosts, the hosts open control
 // links, and the lanes of the leader's strategy are opened.
 //
 //   kJoining ──roster──► kLinking ──strategy──► kOpening ──all hosts ready──► kFormed

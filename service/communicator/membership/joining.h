@@ -53,7 +53,8 @@ class Joining {
   // rendezvous rejected the join or ended.
   absl::StatusOr<std::optional<peer::Roster>> Poll();
 
-  // This host gives up. The rendezvous notifies the others unless it has already finished.
+  // This host leaves the rendezvous, which notifies the others unless it has
+  // already finished.
   void Withdraw(const absl::Status& why);
   // After Withdraw: the rendezvous has received it (it answers or closes), or the time limit has
   // passed. Closing a link earlier, with a message of the rendezvous unread, may lose the

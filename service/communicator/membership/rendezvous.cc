@@ -39,9 +39,9 @@ wire::UniqueId Rendezvous::MakeId(const Endpoint& advertised, const std::string&
 }
 
 void Rendezvous::Register(const wire::UniqueId& id, const std::string& tenant) {
-  std::unique_ptr<Meeting>& place = meetings_[CommId(id.comm_id)];
+  std::unique_ptr<PendingRendezvous>& place = pending_rendezvous_[CommId(id.comm_id)];
   if (place != nullptr) return;  // A second rank of this host joined with the same id.
-  place = std::make_unique<Meeting>();
+  place = std::make_unique<PendingRendezvous>();
   place->guessable = id.guessable != 0;
   place->creator = tenant;
   std::copy(std::begin(id.secret), std::end(id.secret), place->secret.begin());
@@ -49,46 +49,46 @@ void Rendezvous::Register(const wire::UniqueId& id, const std::string& tenant) {
   place->unused = unused.insert(unused.end(), CommId(id.comm_id));
   // An id costs a few hundred bytes; a tenant that creates too many loses its oldest ones.
   if (unused.size() <= kMaxUnusedIdsPerTenant) return;
-  meetings_.erase(unused.front());
+  pending_rendezvous_.erase(unused.front());
   unused.pop_front();
 }
 
 std::optional<Secret> Rendezvous::SecretOf(CommId id) const {
-  auto it = meetings_.find(id);
-  if (it == meetings_.end()) return std::nullopt;
+  auto it = pending_rendezvous_.find(id);
+  if (it == pending_rendezvous_.end()) return std::nullopt;
   return it->second->secret;
 }
 
 void Rendezvous::Accept(CommId id, std::unique_ptr<Connection> connection) {
-  auto it = meetings_.find(id);
-  if (it == meetings_.end())
+  auto it = pending_rendezvous_.find(id);
+  if (it == pending_rendezvous_.end())
     return;  // It ended after the handshake; closing the stream notifies the peer.
-  Meeting& meeting = *it->second;
-  if (meeting.joining_hosts.size() >= kMaxHostsPerMeeting) return;
-  if (active_meetings_.insert(id).second) {
-    auto unused = unused_.find(meeting.creator);
-    unused->second.erase(meeting.unused);
+  PendingRendezvous& rendezvous = *it->second;
+  if (rendezvous.joining_hosts.size() >= kMaxHostsPerRendezvous) return;
+  if (active_rendezvous_.insert(id).second) {
+    auto unused = unused_.find(rendezvous.creator);
+    unused->second.erase(rendezvous.unused);
     if (unused->second.empty()) unused_.erase(unused);
   }
-  meeting.joining_hosts.emplace_back(
+  rendezvous.joining_hosts.emplace_back(
       std::make_unique<PeerLink>(std::move(connection), kMaxJoinMessageBytes));
 }
 
 bool Rendezvous::Poll() {
   bool moved = false;
-  for (auto it = active_meetings_.begin(); it != active_meetings_.end();) {
-    Meeting& meeting = *meetings_.at(*it);
-    moved |= PollMeeting(*it, meeting);
-    if (!meeting.over) {
+  for (auto it = active_rendezvous_.begin(); it != active_rendezvous_.end();) {
+    PendingRendezvous& rendezvous = *pending_rendezvous_.at(*it);
+    moved |= PollRendezvous(*it, rendezvous);
+    if (!rendezvous.over) {
       ++it;
       continue;
     }
-    for (JoiningHost& joining_host : meeting.joining_hosts) {
+    for (JoiningHost& joining_host : rendezvous.joining_hosts) {
       closing_links_.push_back(
-          {std::move(joining_host.link), clock_.Now() + kMeetingCloseTimeoutNs});
+          {std::move(joining_host.link), clock_.Now() + kRendezvousCloseTimeoutNs});
     }
-    meetings_.erase(*it);
-    it = active_meetings_.erase(it);
+    pending_rendezvous_.erase(*it);
+    it = active_rendezvous_.erase(it);
   }
   return PollClosingLinks() || moved;
 }
@@ -105,94 +105,95 @@ bool Rendezvous::PollClosingLinks() {
 
 MonotonicNs Rendezvous::NextDeadline() const {
   MonotonicNs next = std::numeric_limits<MonotonicNs>::max();
-  for (CommId id : active_meetings_) {
-    const Meeting& meeting = *meetings_.at(id);
-    if (meeting.joined.size() != meeting.reported_joined)
-      next = std::min(next, meeting.next_report);
+  for (CommId id : active_rendezvous_) {
+    const PendingRendezvous& rendezvous = *pending_rendezvous_.at(id);
+    if (rendezvous.joined.size() != rendezvous.reported_joined)
+      next = std::min(next, rendezvous.next_report);
   }
   for (const ClosingLink& closing : closing_links_) next = std::min(next, closing.until);
   return next;
 }
 
-bool Rendezvous::PollMeeting(CommId id, Meeting& meeting) {
+bool Rendezvous::PollRendezvous(CommId id, PendingRendezvous& rendezvous) {
   bool moved = false;
-  for (auto joining_host = meeting.joining_hosts.begin();
-       joining_host != meeting.joining_hosts.end() && !meeting.over;) {
+  for (auto joining_host = rendezvous.joining_hosts.begin();
+       joining_host != rendezvous.joining_hosts.end() && !rendezvous.over;) {
     moved |= joining_host->link->Poll();
     bool gone = false;
-    for (int i = 0; i < kPeerMessagesPerTurn && !meeting.over && joining_host->link != nullptr;
+    for (int i = 0; i < kPeerMessagesPerTurn && !rendezvous.over && joining_host->link != nullptr;
          ++i) {
       auto message = joining_host->link->Receive();
       gone = !message.ok();
       if (gone || !message->has_value()) break;
       moved = true;
       if ((*message)->has_join()) {
-        HandleJoin(id, meeting, *joining_host, (*message)->join());
+        HandleJoin(id, rendezvous, *joining_host, (*message)->join());
       } else if (joining_host->ranks.empty()) {
         gone = true;  // It may not send anything else before it has joined.
         break;
       } else if ((*message)->has_failed()) {
         // It withdraws: its own message says more than a broken link.
-        RejectMeeting(
-            id, meeting,
+        RejectRendezvous(
+            id, rendezvous,
             StatusFromPeer((*message)->failed().error_code(), (*message)->failed().message()));
       } else {
-        RejectMeeting(id, meeting,
-                      Rejected(joining_host->name, **message,
-                               absl::DataLossError("not legal from a joining host")));
+        RejectRendezvous(id, rendezvous,
+                         Rejected(joining_host->name, **message,
+                                  absl::DataLossError("not legal from a joining host")));
       }
     }
     gone |= joining_host->link == nullptr;
     if (gone && joining_host->ranks.empty()) {  // It registered no rank, so nothing is lost.
-      joining_host = meeting.joining_hosts.erase(joining_host);
+      joining_host = rendezvous.joining_hosts.erase(joining_host);
       continue;
     }
     if (gone) {
-      RejectMeeting(id, meeting,
-                    absl::UnavailableError(absl::StrCat(
-                        "host ", joining_host->name, " left while communicator ", FormatCommId(id),
-                        " was forming (rank ", joining_host->ranks.begin()->first, ")")));
+      RejectRendezvous(
+          id, rendezvous,
+          absl::UnavailableError(absl::StrCat(
+              "host ", joining_host->name, " left while communicator ", FormatCommId(id),
+              " was forming (rank ", joining_host->ranks.begin()->first, ")")));
       return true;
     }
     ++joining_host;
   }
-  if (!meeting.over && meeting.joined.size() != meeting.reported_joined &&
-      clock_.Now() >= meeting.next_report) {
-    SendMissing(meeting);
+  if (!rendezvous.over && rendezvous.joined.size() != rendezvous.reported_joined &&
+      clock_.Now() >= rendezvous.next_report) {
+    SendMissing(rendezvous);
     moved = true;
   }
   return moved;
 }
 
-void Rendezvous::HandleJoin(CommId id, Meeting& meeting, JoiningHost& joining_host,
+void Rendezvous::HandleJoin(CommId id, PendingRendezvous& rendezvous, JoiningHost& joining_host,
                             const peer::Join& join) {
-  if (meeting.guessable && join.tenant() != meeting.creator && joining_host.ranks.empty()) {
+  if (rendezvous.guessable && join.tenant() != rendezvous.creator && joining_host.ranks.empty()) {
     RejectHost(joining_host, absl::PermissionDeniedError(
                                  absl::StrCat("NCCL_COMM_ID of communicator ", FormatCommId(id),
-                                              " belongs to a job of tenant ", meeting.creator,
+                                              " belongs to a job of tenant ", rendezvous.creator,
                                               ": use another address or port")));
     return;
   }
-  if (absl::Status status = CheckJoin(meeting, joining_host, join); !status.ok()) {
-    RejectMeeting(id, meeting, status);
+  if (absl::Status status = CheckJoin(rendezvous, joining_host, join); !status.ok()) {
+    RejectRendezvous(id, rendezvous, status);
     return;
   }
-  if (meeting.joined.empty()) {
-    meeting.ranks = join.ranks();
-    meeting.tenant = join.tenant();
-    meeting.comm_name = join.name();
+  if (rendezvous.joined.empty()) {
+    rendezvous.ranks = join.ranks();
+    rendezvous.tenant = join.tenant();
+    rendezvous.comm_name = join.name();
   }
   joining_host.name = join.host();
   joining_host.endpoint = {join.endpoint_host(), static_cast<uint16_t>(join.endpoint_port())};
   joining_host.position = join.position();
   const int rank = join.rank().rank();
   joining_host.ranks[rank] = join;
-  meeting.joined[rank] = &joining_host;
-  if (meeting.joined.size() == static_cast<size_t>(meeting.ranks)) SendRoster(id, meeting);
+  rendezvous.joined[rank] = &joining_host;
+  if (rendezvous.joined.size() == static_cast<size_t>(rendezvous.ranks)) SendRoster(id, rendezvous);
 }
 
-absl::Status Rendezvous::CheckJoin(const Meeting& meeting, const JoiningHost& joining_host,
-                                   const peer::Join& join) const {
+absl::Status Rendezvous::CheckJoin(const PendingRendezvous& rendezvous,
+                                   const JoiningHost& joining_host, const peer::Join& join) const {
   const cluster::Member& member = join.rank();
   const int rank = member.rank();
   if (join.ByteSizeLong() > kMaxJoinBytes) {
@@ -206,16 +207,16 @@ absl::Status Rendezvous::CheckJoin(const Meeting& meeting, const JoiningHost& jo
     return absl::InvalidArgumentError(
         absl::StrCat(who, " is out of range for a communicator of ", join.ranks(), " ranks"));
   }
-  if (!meeting.joined.empty() && join.ranks() != meeting.ranks) {
+  if (!rendezvous.joined.empty() && join.ranks() != rendezvous.ranks) {
     return absl::InvalidArgumentError(absl::StrCat(who, " joins with ", join.ranks(),
-                                                   " ranks, other ranks with ", meeting.ranks));
+                                                   " ranks, other ranks with ", rendezvous.ranks));
   }
-  if (!meeting.joined.empty() && join.tenant() != meeting.tenant) {
+  if (!rendezvous.joined.empty() && join.tenant() != rendezvous.tenant) {
     return absl::PermissionDeniedError(absl::StrCat(who, " belongs to tenant ", join.tenant(),
                                                     ", the communicator to tenant ",
-                                                    meeting.tenant));
+                                                    rendezvous.tenant));
   }
-  if (auto other = meeting.joined.find(rank); other != meeting.joined.end()) {
+  if (auto other = rendezvous.joined.find(rank); other != rendezvous.joined.end()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "two processes claim rank ", rank, ": process ",
         other->second->ranks.at(rank).rank().process(), " on host ", other->second->name,
@@ -237,30 +238,30 @@ absl::Status Rendezvous::CheckJoin(const Meeting& meeting, const JoiningHost& jo
 }
 
 // Names only a few ranks: the size is the tenant's claim and may be a million.
-void Rendezvous::SendMissing(Meeting& meeting) {
-  meeting.next_report = clock_.Now() + kProgressEveryNs;
-  meeting.reported_joined = meeting.joined.size();
+void Rendezvous::SendMissing(PendingRendezvous& rendezvous) {
+  rendezvous.next_report = clock_.Now() + kProgressEveryNs;
+  rendezvous.reported_joined = rendezvous.joined.size();
   peer::Message message;
   peer::Waiting* waiting = message.mutable_waiting();
-  for (int rank = 0; rank < meeting.ranks; ++rank) {
-    if (meeting.joined.contains(rank)) continue;
+  for (int rank = 0; rank < rendezvous.ranks; ++rank) {
+    if (rendezvous.joined.contains(rank)) continue;
     if (waiting->missing_ranks_size() == static_cast<int>(kMaxNamedMissingRanks)) break;
     waiting->add_missing_ranks(rank);
   }
   waiting->set_more(
-      static_cast<uint32_t>(static_cast<size_t>(meeting.ranks) - meeting.joined.size()) -
+      static_cast<uint32_t>(static_cast<size_t>(rendezvous.ranks) - rendezvous.joined.size()) -
       static_cast<uint32_t>(waiting->missing_ranks_size()));
-  for (JoiningHost& joining_host : meeting.joining_hosts) joining_host.link->Send(message);
+  for (JoiningHost& joining_host : rendezvous.joining_hosts) joining_host.link->Send(message);
 }
 
-void Rendezvous::SendRoster(CommId id, Meeting& meeting) {
-  std::erase_if(meeting.joining_hosts,
+void Rendezvous::SendRoster(CommId id, PendingRendezvous& rendezvous) {
+  std::erase_if(rendezvous.joining_hosts,
                 [&](JoiningHost& joining_host) {  // Connected, but without a rank.
                   return joining_host.ranks.empty();
                 });
   std::vector<Position> positions;
   std::vector<const JoiningHost*> joining_hosts;
-  for (const JoiningHost& joining_host : meeting.joining_hosts) {
+  for (const JoiningHost& joining_host : rendezvous.joining_hosts) {
     joining_hosts.push_back(&joining_host);
     positions.push_back({.pod = joining_host.position.pod(),
                          .rack = joining_host.position.rack(),
@@ -270,9 +271,9 @@ void Rendezvous::SendRoster(CommId id, Meeting& meeting) {
   peer::Roster* roster = message.mutable_roster();
   // A guessable id may be reused while the first communicator still exists, so each gets a unique
   // id.
-  roster->set_comm_id(meeting.guessable ? random_.NextU64() : id.value());
-  roster->set_tenant(meeting.tenant);
-  roster->set_name(meeting.comm_name);
+  roster->set_comm_id(rendezvous.guessable ? random_.NextU64() : id.value());
+  roster->set_tenant(rendezvous.tenant);
+  roster->set_name(rendezvous.comm_name);
   for (HostIndex index : LocalityOrder(positions)) {
     const JoiningHost& joining_host = *joining_hosts[static_cast<size_t>(index.value())];
     peer::HostInfo* host = roster->add_hosts();
@@ -282,22 +283,24 @@ void Rendezvous::SendRoster(CommId id, Meeting& meeting) {
     *host->mutable_position() = joining_host.position;
     for (const auto& [rank, join] : joining_host.ranks) *host->add_ranks() = join.rank();
   }
-  log_.Info("communicator ", FormatCommId(CommId(roster->comm_id())), ": all ", meeting.ranks,
-            " ranks have joined from ", meeting.joining_hosts.size(), " hosts");
-  for (JoiningHost& joining_host : meeting.joining_hosts) joining_host.link->Send(message);
-  meeting.over = true;
+  log_.Info("communicator ", FormatCommId(CommId(roster->comm_id())), ": all ", rendezvous.ranks,
+            " ranks have joined from ", rendezvous.joining_hosts.size(), " hosts");
+  for (JoiningHost& joining_host : rendezvous.joining_hosts) joining_host.link->Send(message);
+  rendezvous.over = true;
 }
 
 void Rendezvous::RejectHost(JoiningHost& joining_host, const absl::Status& why) {
   joining_host.link->Send(RejectedMessage(why));
-  closing_links_.push_back({std::move(joining_host.link), clock_.Now() + kMeetingCloseTimeoutNs});
+  closing_links_.push_back(
+      {std::move(joining_host.link), clock_.Now() + kRendezvousCloseTimeoutNs});
 }
 
-void Rendezvous::RejectMeeting(CommId id, Meeting& meeting, const absl::Status& why) {
+void Rendezvous::RejectRendezvous(CommId id, PendingRendezvous& rendezvous,
+                                  const absl::Status& why) {
   log_.Warning("communicator ", FormatCommId(id), " cannot form: ", std::string(why.message()));
   const peer::Message message = RejectedMessage(why);
-  for (JoiningHost& joining_host : meeting.joining_hosts) joining_host.link->Send(message);
-  meeting.over = true;
+  for (JoiningHost& joining_host : rendezvous.joining_hosts) joining_host.link->Send(message);
+  rendezvous.over = true;
 }
 
 }  // namespace mccs

@@ -1,11 +1,11 @@
 // The rendezvous of a communicator's ranks, at the daemon that made the unique id. It collects the
 // ranks, reports the missing ones, and when all have joined sends the roster to every daemon.
 //
-//   MakeId ─► kCollecting ──all ranks joined──► roster sent, meeting removed
+//   MakeId ─► kCollecting ──all ranks joined──► roster sent, rendezvous removed
 //                  │
 //                  └── an invalid rank (duplicate, out of range, another size, another tenant),
 //                      or a daemon that withdraws or disconnects with ranks ──► all get an error
-//                      message, meeting removed
+//                      message, rendezvous removed
 //
 // OWNER: the daemon. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_RENDEZVOUS_H_
@@ -34,28 +34,28 @@ namespace mccs {
 
 // Unused ids of one tenant; beyond this number its oldest one is removed.
 inline constexpr size_t kMaxUnusedIdsPerTenant = 4096;
-// Maximum number of daemons in one meeting.
-inline constexpr size_t kMaxHostsPerMeeting = 8192;
+// Maximum number of daemons in one rendezvous.
+inline constexpr size_t kMaxHostsPerRendezvous = 8192;
 // Maximum size of the data about one rank.
 inline constexpr size_t kMaxJoinBytes = 4096;
-// How long a joining host may take to read the last message of a meeting.
-inline constexpr int64_t kMeetingCloseTimeoutNs = 10 * kNsPerSec;
+// How long a joining host may take to read the last message of a rendezvous.
+inline constexpr int64_t kRendezvousCloseTimeoutNs = 10 * kNsPerSec;
 
 class Rendezvous {
  public:
   Rendezvous(Random& random, const Clock& clock, Log& log)
       : random_(random), clock_(clock), log_(log) {}
 
-  // Creates an id for `tenant`, whose ranks will meet here. `advertised`: where other daemons
-  // connect to this one.
+  // Creates an id for `tenant`, with its rendezvous here. `advertised`: where other daemons connect
+  // to this one.
   wire::UniqueId MakeId(const Endpoint& advertised, const std::string& tenant);
-  // Registers an id that was derived elsewhere (NCCL_COMM_ID) and whose ranks meet here.
+  // Registers an id that was derived elsewhere (NCCL_COMM_ID), with its rendezvous here.
   void Register(const wire::UniqueId& id, const std::string& tenant);
 
-  // The secret of a meeting, for the handshake; nothing if there is no such meeting.
+  // The secret of a pending rendezvous, for the handshake; nothing if there is none for `id`.
   std::optional<Secret> SecretOf(CommId id) const;
 
-  // Takes a daemon that has proven to know the secret of meeting `id`.
+  // Takes a daemon that has proven to know the secret of rendezvous `id`.
   void Accept(CommId id, std::unique_ptr<Connection> connection);
 
   // Returns true if anything moved.
@@ -63,8 +63,8 @@ class Rendezvous {
   // The next time at which Poll has work even if nothing arrives; never if there is none.
   MonotonicNs NextDeadline() const;
 
-  // Number of ids whose ranks have not all met.
-  size_t meetings() const { return meetings_.size(); }
+  // Number of ids whose ranks have not all joined.
+  size_t pending_rendezvous() const { return pending_rendezvous_.size(); }
 
  private:
   // An authenticated daemon and the ranks that it has registered so far.
@@ -76,7 +76,7 @@ class Rendezvous {
     cluster::Position position;
     std::map<int, peer::Join> ranks;
   };
-  struct Meeting {
+  struct PendingRendezvous {
     Secret secret{};
     bool guessable = false;
     std::string creator;                 // the tenant that asked for the id
@@ -94,23 +94,24 @@ class Rendezvous {
     MonotonicNs until = 0;
   };
 
-  bool PollMeeting(CommId id, Meeting& meeting);
-  void HandleJoin(CommId id, Meeting& meeting, JoiningHost& joining_host, const peer::Join& join);
-  absl::Status CheckJoin(const Meeting& meeting, const JoiningHost& joining_host,
+  bool PollRendezvous(CommId id, PendingRendezvous& rendezvous);
+  void HandleJoin(CommId id, PendingRendezvous& rendezvous, JoiningHost& joining_host,
+                  const peer::Join& join);
+  absl::Status CheckJoin(const PendingRendezvous& rendezvous, const JoiningHost& joining_host,
                          const peer::Join& join) const;
   // Rejects one host that has not registered a rank; its link is null afterwards. Any tenant can
-  // guess an id from NCCL_COMM_ID, and must not end another tenant's meeting.
+  // guess an id from NCCL_COMM_ID, and must not end another tenant's rendezvous.
   void RejectHost(JoiningHost& joining_host, const absl::Status& why);
-  void SendMissing(Meeting& meeting);
-  void SendRoster(CommId id, Meeting& meeting);
-  void RejectMeeting(CommId id, Meeting& meeting, const absl::Status& why);
+  void SendMissing(PendingRendezvous& rendezvous);
+  void SendRoster(CommId id, PendingRendezvous& rendezvous);
+  void RejectRendezvous(CommId id, PendingRendezvous& rendezvous, const absl::Status& why);
   bool PollClosingLinks();
 
   Random& random_;
   const Clock& clock_;
   Log& log_;
-  absl::flat_hash_map<CommId, std::unique_ptr<Meeting>> meetings_;
-  std::set<CommId> active_meetings_;                 // meetings with at least one host
+  absl::flat_hash_map<CommId, std::unique_ptr<PendingRendezvous>> pending_rendezvous_;
+  std::set<CommId> active_rendezvous_;               // those with at least one host
   std::map<std::string, std::list<CommId>> unused_;  // the others by tenant, oldest first
   std::vector<ClosingLink> closing_links_;  // links whose last message may still be in flight
 };

@@ -59,8 +59,8 @@ class Splits {
   // Handles other hosts' messages about splits. An error: they broke the protocol.
   absl::Status OnMessage(const StarMessage& received);
 
-  // The rank of `port` no longer wants its request (0: all of them). The other ranks count on it,
-  // so its result is still created, without a port.
+  // The rank of `port` cancelled its request (0: all of them). The other ranks count on it, so its
+  // result is still created, without a port.
   void Abandon(const RankListener* port, uint64_t request, const std::string& why);
   // A rank of the communicator has left, here or on another host.
   void RankLeft(const absl::Status& why);

@@ -221,7 +221,7 @@ absl::Status StrategyChange::Drop(const std::string& why) {
   rejected_epoch_ = epoch_;
   phase_ = Phase::kNone;
   options_.log->Error("communicator ", options_.name, ": epoch ", epoch_.value(),
-                      " was dropped: ", rejection_reason_);
+                      " was rejected: ", rejection_reason_);
   // There are no next lanes if they could not be opened.
   return options_.lanes->has_next() ? options_.lanes->DropNext() : absl::OkStatus();
 }

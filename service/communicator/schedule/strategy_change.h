@@ -21,7 +21,7 @@
 //                       ◄─────────────  Drained{epoch}: all data of the old lanes has arrived
 //   Done{epoch}         ─────────────►  closes the old lanes
 //
-// If a host fails, or after ChangeLeader::kPrepareTimeoutNs, before Move or Hold: Dropped{epoch,
+// If a host fails, or after ChangeLeader::kPrepareTimeoutNs, before Move or Hold: Aborted{epoch,
 // why}, and the old strategy stays. The numbers are those of collectives; message lanes belong to
 // no epoch. Calls posted during the change stay in the work rings and run under the strategy of
 // their number.

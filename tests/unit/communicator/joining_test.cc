@@ -211,7 +211,7 @@ TEST_F(JoiningTest, FailsOnWrongSecretDespiteRedialing) {
   EXPECT_TRUE(joined_.empty()) << "sent its ranks to an unauthenticated peer";
 }
 
-TEST_F(JoiningTest, UnknownMeetingFailsOrIsRetried) {
+TEST_F(JoiningTest, UnknownRendezvousFailsOrIsRetried) {
   for (const bool keep_dialing : {false, true}) {
     door_.reset();
     Open({.timeouts = {.lookup_ns = kNsPerSec}});

@@ -1,4 +1,4 @@
-// Meetings, over connections controlled by the test.
+// Rendezvous, over connections controlled by the test.
 #include "service/communicator/membership/rendezvous.h"
 
 #include <gmock/gmock.h>
@@ -67,11 +67,11 @@ TEST_F(RendezvousTest, SendsRosterWhenAllHaveJoined) {
     EXPECT_EQ(received.back().roster().comm_id(), id.comm_id);
     EXPECT_EQ(received.back().roster().hosts_size(), 2);
   }
-  EXPECT_EQ(rendezvous_.meetings(), 0u);
+  EXPECT_EQ(rendezvous_.pending_rendezvous(), 0u);
   EXPECT_FALSE(rendezvous_.SecretOf(CommId(id.comm_id)).has_value());
 }
 
-TEST_F(RendezvousTest, InvalidRankEndsTheMeeting) {
+TEST_F(RendezvousTest, InvalidRankEndsTheRendezvous) {
   struct Case {
     peer::Message join;
     std::string text;
@@ -92,11 +92,11 @@ TEST_F(RendezvousTest, InvalidRankEndsTheMeeting) {
     EXPECT_THAT(RejectionTo(a), HasSubstr(c.text));
     EXPECT_THAT(RejectionTo(b), HasSubstr(c.text));
   }
-  EXPECT_EQ(rendezvous_.meetings(), 0u);
+  EXPECT_EQ(rendezvous_.pending_rendezvous(), 0u);
 }
 
 // Any tenant can guess an id that was derived from NCCL_COMM_ID, and may join before the others.
-TEST_F(RendezvousTest, RejectsOnlyOtherTenantFromGuessableMeeting) {
+TEST_F(RendezvousTest, RejectsOnlyOtherTenantFromGuessableRendezvous) {
   wire::UniqueId id{};
   id.guessable = 1;
   id.comm_id = 0xc0ffee;
@@ -173,10 +173,10 @@ TEST_F(RendezvousTest, ForwardsReasonOfWithdrawal) {
   EXPECT_EQ(a->Written().back().rejected().error_code(),
             static_cast<uint32_t>(absl::StatusCode::kDeadlineExceeded));
   EXPECT_FALSE(RejectionTo(b).empty()) << "it waits for an answer";
-  EXPECT_EQ(rendezvous_.meetings(), 0u);
+  EXPECT_EQ(rendezvous_.pending_rendezvous(), 0u);
 }
 
-TEST_F(RendezvousTest, HostWithoutRanksCannotEndMeeting) {
+TEST_F(RendezvousTest, HostWithoutRanksCannotEndRendezvous) {
   const auto id = Make();
   auto a = Connect(id), b = Connect(id);
   a->Deliver(Join(2, 0, "h0"));
@@ -197,11 +197,11 @@ TEST_F(RendezvousTest, RejectsIllegalMessages) {
     b->Deliver(lie);
     Run();
     EXPECT_EQ(RejectionTo(a), "") << "it had registered no rank";
-    EXPECT_EQ(rendezvous_.meetings(), 1u);
+    EXPECT_EQ(rendezvous_.pending_rendezvous(), 1u);
     a->Deliver(lie);
     Run();
     EXPECT_THAT(RejectionTo(a), HasSubstr("message rejected: host h0 sent"));
-    EXPECT_EQ(rendezvous_.meetings(), 0u);
+    EXPECT_EQ(rendezvous_.pending_rendezvous(), 0u);
   }
 }
 
@@ -247,7 +247,7 @@ TEST_F(RendezvousTest, TruncatesMissingRanks) {
   EXPECT_LT(a->written.size(), 200u);
 }
 
-TEST_F(RendezvousTest, WaitingMeetingHasNoDeadline) {
+TEST_F(RendezvousTest, WaitingRendezvousHasNoDeadline) {
   const auto id = Make();
   auto a = Connect(id);
   a->Deliver(Join(2, 0, "h0"));
@@ -261,7 +261,7 @@ TEST_F(RendezvousTest, RemovesOldestUnusedIdOfTenant) {
   for (size_t i = 0; i < 2 * kMaxUnusedIdsPerTenant; ++i) Make("red");
   EXPECT_TRUE(rendezvous_.SecretOf(CommId(victim.comm_id)).has_value());
   EXPECT_FALSE(rendezvous_.SecretOf(CommId(first.comm_id)).has_value());
-  EXPECT_EQ(rendezvous_.meetings(), kMaxUnusedIdsPerTenant + 1);
+  EXPECT_EQ(rendezvous_.pending_rendezvous(), kMaxUnusedIdsPerTenant + 1);
 }
 
 TEST_F(RendezvousTest, KeepsUsedIds) {
@@ -279,9 +279,9 @@ TEST_F(RendezvousTest, ClosesLinkOfHostThatDoesNotRead) {
   a->room = 0;
   a->Deliver(Join(1, 0, "h0"));
   Run();
-  EXPECT_EQ(rendezvous_.meetings(), 0u);
+  EXPECT_EQ(rendezvous_.pending_rendezvous(), 0u);
   EXPECT_EQ(a.use_count(), 2) << "the link waits for it";
-  Run(kMeetingCloseTimeoutNs);
+  Run(kRendezvousCloseTimeoutNs);
   EXPECT_EQ(a.use_count(), 1);
 }
 
@@ -291,7 +291,7 @@ TEST_F(RendezvousTest, GuessableIdMayBeReusedWithNewId) {
   id.guessable = 1;
   rendezvous_.Register(id, "blue");
   rendezvous_.Register(id, "blue");
-  EXPECT_EQ(rendezvous_.meetings(), 1u);
+  EXPECT_EQ(rendezvous_.pending_rendezvous(), 1u);
   auto a = Connect(id);
   a->Deliver(Join(1, 0, "h0"));
   Run();

@@ -119,7 +119,7 @@ TEST_F(CatalogTest, AuditEntriesHaveCallerActionTimeAndOutcome) {
   EXPECT_EQ(LastAudit().outcome, "nothing to do");
   EXPECT_EQ(LastAudit().revision, 1u);
   EXPECT_FALSE(Delete("c").ok());
-  EXPECT_EQ(LastAudit().outcome, "rejected: there is no Tenant 'c'");
+  EXPECT_EQ(LastAudit().outcome, "rejected: unknown Tenant 'c'");
   ASSERT_TRUE(Delete("b").ok());
   EXPECT_EQ(LastAudit().objects, "deleted Tenant 'b'");
   EXPECT_EQ(AuditSize(), 4u);
@@ -130,7 +130,7 @@ TEST_F(CatalogTest, AuditsRejectionsAndControllerEvents) {
   catalog_->AuditRejection("drain", kCaller, absl::NotFoundError("unknown link 'x'"));
   EXPECT_EQ(LastAudit(), (AuditEntry{2, clock_.now, "ipv4:10.0.0.7:5000", "ann@login1", "drain", "",
                                      "rejected: unknown link 'x'", 1}));
-  catalog_->AuditEvents({{"reject a daemon", "host 'h1'", "rejected: its clock"},
+  catalog_->AuditEvents({{"reject-daemon", "host 'h1'", "rejected: its clock"},
                          {"replan", "communicator 7: other ports", "proposed: host h1 lost"}});
   EXPECT_EQ(LastAudit(), (AuditEntry{4, clock_.now, "mccs-controller", "", "replan",
                                      "communicator 7: other ports", "proposed: host h1 lost", 1}));

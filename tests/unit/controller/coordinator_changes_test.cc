@@ -71,7 +71,7 @@ TEST_F(CoordinatorChangesTest, DropsProposalsForOtherHosts) {
   Tick();
 }
 
-TEST_F(CoordinatorChangesTest, RepeatsADroppedProposalLaterWithANewEpoch) {
+TEST_F(CoordinatorChangesTest, RepeatsARejectedProposalLaterWithANewEpoch) {
   StartCommunicator();
   Reverse();
   Send(kFirst, Rejecting(3));
@@ -88,10 +88,10 @@ TEST_F(CoordinatorChangesTest, RecordsItsOwnChangesWithTheirCause) {
   Reverse();
   EXPECT_TRUE(coordinator_.TakeEvents().empty()) << "the operator's, or a first strategy";
   Send(kFirst, Rejecting(3));
-  const std::vector<ControllerEvent> given_up = coordinator_.TakeEvents();
-  ASSERT_EQ(given_up.size(), 1u);
-  EXPECT_EQ(given_up[0].action, "drop a proposal");
-  EXPECT_EQ(given_up[0].outcome, "done: host h1: no such address");
+  const std::vector<ControllerEvent> rejected = coordinator_.TakeEvents();
+  ASSERT_EQ(rejected.size(), 1u);
+  EXPECT_EQ(rejected[0].action, "reject-proposal");
+  EXPECT_EQ(rejected[0].outcome, "rejected: host h1: no such address");
   TickFor(Coordinator::kProposalTimeoutNs + kNsPerSec);
   const std::vector<ControllerEvent> replanned = coordinator_.TakeEvents();
   ASSERT_EQ(replanned.size(), 1u);
@@ -116,7 +116,12 @@ TEST_F(CoordinatorChangesTest, ProposalWithoutReplyExpiresAndIsRepeated) {
   StartCommunicator();
   Reverse();
   EXPECT_TRUE(TickFor(Coordinator::kProposalTimeoutNs).empty());
+  coordinator_.TakeEvents();
   TickFor(2 * kNsPerSec);
+  const std::vector<ControllerEvent> expired = coordinator_.TakeEvents();
+  ASSERT_EQ(expired.size(), 1u);
+  EXPECT_EQ(expired[0].action, "time-out-proposal");
+  EXPECT_EQ(expired[0].outcome, "timed out: no reply from the leader");
   const std::vector<Outgoing> again = TickFor(Coordinator::kProposalTimeoutNs);
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].message->propose().strategy().epoch(), 4u);

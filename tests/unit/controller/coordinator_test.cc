@@ -29,7 +29,7 @@ TEST_F(CoordinatorTest, LeaderReportsTheAppliedStrategy) {
   Send(kFirst, Registration(MakeHost("h0")));
   const auto out = Send(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
   EXPECT_EQ(Describe("0")->summary().strategy(), "daemon default");
-  EXPECT_EQ(Describe("0")->summary().state(), "starting");
+  EXPECT_EQ(Describe("0")->summary().state(), "forming");
   ApplyProposal(out);
   EXPECT_EQ(Describe("0")->summary().strategy(), "locality_ring");
   EXPECT_EQ(Describe("0")->summary().epoch(), 2u);

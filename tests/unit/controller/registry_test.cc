@@ -412,7 +412,7 @@ TEST_F(RegistryTest, AProposalIsAwaitedUntilEveryHostHasReportedIt) {
   EXPECT_DOUBLE_EQ(counts.applied.sum_seconds, 0.75);
 }
 
-TEST_F(RegistryTest, AProposalThatTheLeaderDroppedIsNotAwaited) {
+TEST_F(RegistryTest, ARejectedProposalIsNotAwaited) {
   AnnouncePair();
   registry_.Report("h0", ReportOf(1, /*rejected_epoch=*/2));
   EXPECT_EQ(Propose(), 3u);
@@ -422,7 +422,7 @@ TEST_F(RegistryTest, AProposalThatTheLeaderDroppedIsNotAwaited) {
   EXPECT_THAT(Record().awaited, ElementsAre("h0", "h1")) << "the leader decides";
   registry_.Report("h0", ReportOf(1, 3));
   EXPECT_THAT(Record().awaited, IsEmpty());
-  EXPECT_EQ(registry_.proposal_counts().dropped, 1u);
+  EXPECT_EQ(registry_.proposal_counts().rejected, 1u);
 }
 
 // ---- Views -----

@@ -81,7 +81,7 @@ class UnixListenerTest : public testing::Test {
   std::unique_ptr<UnixListener> listener_;
 };
 
-// A process that is connected to the common socket.
+// A process that is connected to the default socket.
 class ConnectedProcessTest : public UnixListenerTest {
  protected:
   void SetUp() override {

@@ -41,8 +41,8 @@ TEST(DaemonMetrics, ReportWorkByTenant) {
         "\nmccs_communicator_failures_total{tenant=\"team-a\",reason=\"remote\"} 2\n",
         "\nmccs_communicators{tenant=\"team-a\",state=\"active\"} 1\n",
         "\nmccs_buffer_bytes{tenant=\"team-a\"} 4096\n",
-        "\nmccs_lane_wait_seconds_total{tenant=\"team-a\",reason=\"gate\"} 1.5\n",
-        "\nmccs_strategy_changes_total{tenant=\"team-a\",result=\"dropped\"} 1\n",
+        "\nmccs_lane_wait_seconds_total{tenant=\"team-a\",reason=\"rate\"} 1.5\n",
+        "\nmccs_strategy_changes_total{tenant=\"team-a\",result=\"rejected\"} 1\n",
         "\nmccs_strategy_epoch_highest{tenant=\"team-a\"} 5\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }

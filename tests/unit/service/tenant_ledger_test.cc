@@ -25,7 +25,7 @@ TEST(TenantSelector, ASocketPrecedesAControlGroupAndThatAUser) {
   EXPECT_GT(MatchPrecedence(by_user, at_common), 0u);
   EXPECT_EQ(MatchPrecedence(by_socket, at_common), 0u);
   EXPECT_EQ(MatchPrecedence(by_user, at_socket), 0u)
-      << "users are selected on the common socket only";
+      << "users are selected on the default socket only";
 }
 
 TEST(TenantSelector, AControlGroupIsComparedPartByPart) {

@@ -160,7 +160,7 @@ TEST_F(CollConfigs, RejectsValuesOutOfRange) {
   }
   for (int option : {0, 4, -1, INT_MAX}) {
     EXPECT_EQ(AllReduceWith({{option, 1}}), ncclInvalidArgument);
-    EXPECT_THAT(LastError(), HasSubstr("no option " + std::to_string(option)));
+    EXPECT_THAT(LastError(), HasSubstr("unknown option " + std::to_string(option)));
   }
   EXPECT_EQ(AllReduceWith({{MCCS_OPTION_PRIORITY, 3}, {MCCS_OPTION_PRIORITY, 3}}),
             ncclInvalidArgument);

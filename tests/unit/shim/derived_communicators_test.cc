@@ -157,7 +157,7 @@ TEST_F(DerivedCommunicators, ChildInheritsTheConfig) {
   config.commName = "dense";
   config.maxCTAs = 4;
   config.trafficClass = 3;
-  setenv("MCCS_INIT_TIMEOUT", "1.5", 1);
+  setenv("MCCS_INIT_TIMEOUT", "1.5s", 1);
   comms_.resize(1);
   ASSERT_EQ(ncclCommInitRankConfig(&comms_[0], 1, id, 0, &config), ncclSuccess);
   children_.resize(2);

@@ -17,7 +17,7 @@ control::v1::Object Tenant(const std::string& name) {
       "\n  resourceVersion: 3\nspec:\n  selector:\n    uids: [7]\n    sockets: ['8', "
       "\"q\\\"uote\"]\n  weight: 0.5\n");
   for (const auto& [fact, value, wide] : {std::tuple{"SELECTOR", "uid 7", false},
-                                          {"MEMORY", "64 GiB", true},
+                                          {"MAX COMMUNICATORS", "16", true},
                                           {"ENFORCED", "Partial", false}}) {
     control::v1::Fact* added = object.add_facts();
     added->set_name(fact);
@@ -38,7 +38,7 @@ TEST(RenderObjects, ATableWithItsNotesOnce) {
             "bb    uid 7     Partial\n"
             "\nNote: Its cap is not acted on yet.\n");
   EXPECT_THAT(RenderObjects(reply, "tenants", /*wide=*/true),
-              HasSubstr("NAME  SELECTOR  MEMORY  ENFORCED\n"));
+              HasSubstr("NAME  SELECTOR  MAX COMMUNICATORS  ENFORCED\n"));
   EXPECT_EQ(RenderObjects({}, "policies", false),
             "No policies. Create some with 'mccsctl apply -f FILE'.\n");
 }
@@ -48,9 +48,9 @@ TEST(RenderObjects, OneInFull) {
   object.add_communicators("3f2a90c1d4e5b607");
   EXPECT_EQ(RenderObject(object),
             "Tenant a\n"
-            "  Selector:       uid 7\n"
-            "  Memory:         64 GiB\n"
-            "  Enforced:       Partial\n"
+            "  Selector:          uid 7\n"
+            "  Max communicators: 16\n"
+            "  Enforced:          Partial\n"
             "\nCommunicators\n  3f2a90c1d4e5b607\n"
             "\nDocument\n"
             "  apiVersion: mccs/v1\n  kind: Tenant\n  metadata:\n    name: a\n"

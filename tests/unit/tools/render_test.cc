@@ -339,9 +339,9 @@ Why
   Policy  fair_flow by Policy 'all'
 
 Flows, over 1 s
-  CHANNEL  FROM  TO   LOCAL (SOURCE PORT)  LINKS         FAIR SHARE         RATE  STALLED ON  LIMITED BY
-  0        h0    h2   10.0.0.1:61050       leaf0-spine0  4.7 Gbit/s  4.52 Gbit/s  peer 12 %   leaf0 → spine0, with 1 flow of b (8)
-  0 *      h2    h?0                       -                      -      0 bit/s  -           -
+  CHANNEL  FROM  TO   LOCAL (SOURCE PORT)  LINKS         FAIR SHARE         RATE  STALLED ON   LIMITED BY
+  0        h0    h2   10.0.0.1:61050       leaf0-spine0  4.7 Gbit/s  4.52 Gbit/s  credit 12 %  leaf0 → spine0, with 1 flow of b (8)
+  0 *      h2    h?0                       -                      -      0 bit/s  -            -
   * not a lane of the ring: no fair share is computed
 )");
 }
