@@ -19,14 +19,19 @@ endif()
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "${MCCS_OPTIMIZATION} -g1")
 set(CMAKE_C_FLAGS_RELWITHDEBINFO "${MCCS_OPTIMIZATION} -g1")
 
-# Options for the sources of tests. They skip the three checks that take half of their compile time: these guard each
-# access to a member, here in code that no user runs. Libraries under test have all checks.
+# MCCS_TEST_OPTIONS: for the sources of tests. They skip the three checks that take half of their compile time: these guard
+# each access to a member, here in code that no user runs.
+# MCCS_NOT_HOT_OPTIONS: for code that runs once per command or request (mccs_not_hot). With sanitizers it also skips these
+# checks, and is not optimized: half of the compile time.
 set(MCCS_TEST_OPTIONS -g0)
+set(MCCS_NOT_HOT_OPTIONS -O1)
 if(MCCS_SANITIZE)
   set(MCCS_TEST_OPTIONS "")
+  set(MCCS_NOT_HOT_OPTIONS -O0)
 endif()
 if(MCCS_SANITIZE MATCHES undefined)
   list(APPEND MCCS_TEST_OPTIONS -fno-sanitize=null,vptr,alignment)
+  list(APPEND MCCS_NOT_HOT_OPTIONS -fno-sanitize=null,vptr,alignment)
 endif()
 
 add_compile_options(-Wall -Wextra -Werror -fno-omit-frame-pointer)
@@ -67,19 +72,24 @@ function(mccs_library name)
   endif()
 endfunction()
 
-# mccs_program(NAME SOURCES ... [DEPS ...]): an executable in bin/.
+# mccs_program(NAME SOURCES ... [DEPS ...]): an executable in bin/. What must be fast lies in libraries. With sanitizers its
+# own sources are compiled as mccs_not_hot does; without, only if mccs_not_hot says so, since the linker may take an inline
+# function of a library from here.
 function(mccs_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+  if(MCCS_SANITIZE)
+    mccs_not_hot(${name})
+  endif()
 endfunction()
 
 # mccs_not_hot(TARGET...): compiles these targets faster, with fewer optimizations: their code runs once, per command or per
 # request of an operator.
 function(mccs_not_hot)
   foreach(target ${ARGN})
-    target_compile_options(${target} PRIVATE -O1)
+    target_compile_options(${target} PRIVATE ${MCCS_NOT_HOT_OPTIONS})
   endforeach()
 endfunction()
 
@@ -96,7 +106,7 @@ function(mccs_tests program)
   add_executable(${program} ${ARG_SOURCES} ${ARG_SUPPORT})
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${MCCS_OUTPUT_DIR}/bin/tests")
   target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_compile_options(${program} PRIVATE $<IF:$<BOOL:${ARG_OPTIMIZE}>,-O1,-O0> ${MCCS_TEST_OPTIONS})
+  target_compile_options(${program} PRIVATE $<IF:$<BOOL:${ARG_OPTIMIZE}>,-O1,-O0>)
   target_link_libraries(${program} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
