@@ -174,7 +174,8 @@ TEST(AgentRoundTrip, ACommunicatorIsAnnouncedAnsweredReportedAndEnded) {
   agent->Announce(Info());
   std::optional<Proposal> proposal;
   ASSERT_TRUE(Eventually([&] { return (proposal = agent->TakeProposal()).has_value(); }));
-  EXPECT_GT(agent.wakes(), wakes);
+  EXPECT_TRUE(Eventually([&] { return agent.wakes() > wakes; }))
+      << "the engine is woken for the proposal";
   EXPECT_EQ(proposal->strategy.origin, "locality_ring");
   EXPECT_EQ(proposal->strategy.epoch, Epoch(2));
   // h0's position is unknown: it precedes all racks.
