@@ -158,7 +158,7 @@ def rates():
     p.text(30, 36, "One link of 50 Gbit/s: weights and guarantees", anchor="start", bold=True)
     p.bar(30, 52, 480, 44, BLUE, "team-a: guarantee 30 Gbit/s")
     p.bar(510, 52, 225, 44, GREEN, "team-b: weight 2")
-    p.bar(735, 52, 112, 44, ORANGE, "weight 1")
+    p.bar(735, 52, 112, 44, ORANGE, "team-c: weight 1")
     p.bar(847, 52, 23, 44, GREY)
     p.text(870, 114, "headers, reserve", anchor="end", color=SOFT, size=12.5)
     p.text(30, 150, "The gate of each lane, in the daemon", anchor="start", bold=True)

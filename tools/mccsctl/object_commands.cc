@@ -118,7 +118,7 @@ int Drain(const Options& options, const char* what, bool undo) {
 void DeclareDrains(CLI::App* app, Options* options, bool undo) {
   CLI::App* verb = app->add_subcommand(undo ? "undrain" : "drain",
                                        undo ? "Let a host or link take new work again"
-                                            : "Place no new work on a host or link where possible");
+                                            : "Mark a host as draining, or make policies avoid a link");
   verb->require_subcommand(1);
   verb->footer(undo ? "Examples:\n  mccsctl undrain host h1"
                     : "Examples:\n  mccsctl drain host h1 --reason 'new memory'\n"
