@@ -355,27 +355,28 @@ void DaemonClient::Deliver(Reply reply) {
 }
 
 void DaemonClient::MarkDead(const absl::Status& why) {
-  const std::string text =
-      absl::StrCat("the MCCS daemon at ", socket_path_, " ended (", why.message(),
-                   "); its communicators cannot be used any more");
   std::lock_guard lock(mutex_);
   if (dead()) return;
-  death_status_ = absl::UnavailableError(text);
+  death_status_ = absl::UnavailableError(
+      absl::StrCat("the MCCS daemon at ", socket_path_, " ended (", why.message(),
+                   "); its communicators cannot be used any more"));
   dead_.store(true, std::memory_order_release);
   for (auto& [request, pending] : pending_) {
     if (!pending.answer) pending.answer.emplace(DeepCopy(death_status_));
   }
-  for (wire::CommRegion* region : watched_) FailLocally(*region, wire::ErrorClass::kSystem, text);
+  for (wire::CommRegion* region : watched_) FailRegion(*region);
   answered_.notify_all();
 }
 
 void DaemonClient::Watch(wire::CommRegion* region) {
   std::lock_guard lock(mutex_);
   watched_.push_back(region);
-  if (dead()) {
-    const absl::string_view text = death_status_.message();
-    FailLocally(*region, wire::ErrorClass::kSystem, {text.data(), text.size()});
-  }
+  if (dead()) FailRegion(*region);
+}
+
+void DaemonClient::FailRegion(wire::CommRegion& region) const {
+  const absl::string_view text = death_status_.message();
+  FailLocally(region, wire::ErrorClass::kSystem, {text.data(), text.size()});
 }
 
 void DaemonClient::Unwatch(wire::CommRegion* region) {

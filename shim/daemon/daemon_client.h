@@ -121,6 +121,8 @@ class DaemonClient {
   void DoChoresUntilReadable();
   void Deliver(Reply reply);
   void MarkDead(const absl::Status& why);
+  // Fails it with death_status_. REQUIRES: mutex_ held, dead.
+  void FailRegion(wire::CommRegion& region) const;
 
   const std::string socket_path_;
   UniqueFd socket_;
