@@ -98,7 +98,8 @@ class DaemonCounters {
   Counter turns;       // of the engine
   Counter busy_turns;  // that made progress
   Counter sleeps;
-  Counter awake_ns;  // time that the engine did not sleep
+  Counter awake_ns;  // time that the engine did not sleep, up to its last turn
+  Gauge asleep;      // 1 while the engine waits in its reactor, else 0
 
  private:
   struct Entry {

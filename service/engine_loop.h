@@ -104,7 +104,10 @@ class EngineLoop {
     const int64_t until = deadline == kNever ? kNever : std::max<int64_t>(deadline - began, 0);
     timeout_ns = std::min(timeout_ns, until);
     bool woken = false;
-    if (!daemon_.PrepareSleep()) woken = reactor_.Wait(timeout_ns == kNever ? -1 : timeout_ns) > 0;
+    if (!daemon_.PrepareSleep()) {
+      const GaugeShare asleep(counters_->asleep);
+      woken = reactor_.Wait(timeout_ns == kNever ? -1 : timeout_ns) > 0;
+    }
     daemon_.EndSleep();
     counters_->sleeps.Add(1);
     asleep_ns_ += clock_.Now() - began;

@@ -126,6 +126,8 @@ void AddEngine(const DaemonCounters& counters, MetricFamilies* out) {
   out->BeginCounter("mccs_engine_awake_seconds_total",
                     "Time that the engine was awake, including busy waiting.");
   out->Add(Seconds(counters.awake_ns.value()));
+  out->BeginGauge("mccs_engine_asleep", "1 while the engine sleeps, else 0.");
+  out->Add(static_cast<double>(counters.asleep.value()));
 }
 
 }  // namespace

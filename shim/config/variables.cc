@@ -21,7 +21,7 @@ constexpr Variable kVariables[] = {
     {"MCCS_FALLBACK", Treatment::kHonoured, ValueType::kText, "error",
      "nccl: a process that finds no daemon may use the real library instead; error: it may not"},
     {"MCCS_INIT_TIMEOUT", Treatment::kHonoured, ValueType::kText, "0",
-     "seconds that init waits for missing ranks; 0: no limit"},
+     "seconds that init waits for missing ranks; 0: no limit. With MCCS_FALLBACK=nccl and unset: 60"},
     {"MCCS_NCCL_PATH", Treatment::kHonoured, ValueType::kText, "",
      "the real library for MCCS_FALLBACK; unset: the next libnccl.so.2 in the library search path"},
     {"MCCS_SOCKET", Treatment::kHonoured, ValueType::kText, "/run/mccs/mccsd.sock",

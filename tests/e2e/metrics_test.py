@@ -78,6 +78,7 @@ class WhileAProgramRuns(unittest.TestCase):
             self.assertTrue(eventually(grown, timeout=60))
         gone = lambda: find(self.scrape("h0"), "mccs_sessions", tenant=self.tenant) == 0  # noqa: E731
         self.assertTrue(eventually(gone, timeout=60))
+        self.assertTrue(eventually(lambda: find(self.scrape("h0"), "mccs_engine_asleep") == 1, timeout=60))
         after = self.scrape("h0")
         self.assertEqual(find(after, "mccs_communicators", tenant=self.tenant), 0)
         self.assertEqual(find(after, "mccs_buffer_bytes", tenant=self.tenant), 0)

@@ -412,5 +412,21 @@ TEST_F(EngineLoopTest, CountsTurnsAndTheTimeAwake) {
       << "a second of sleep is not counted";
 }
 
+// The alert on a stuck engine needs it: neither counter moves during a long sleep or a long turn.
+TEST_F(EngineLoopTest, ReportsThatItSleepsOnlyWhileItWaits) {
+  std::vector<std::pair<Kind, int64_t>> reported;
+  world_.on_event = [&](const Event& event) {
+    if (event.kind != Kind::kYield)
+      reported.emplace_back(event.kind, daemon_.numbers->asleep.value());
+  };
+  Run(kNsPerMs);
+  ASSERT_FALSE(reported.empty());
+  EXPECT_EQ(reported.back(), std::pair(Kind::kEndSleep, int64_t{0}));
+  EXPECT_THAT(reported, testing::Contains(testing::Pair(Kind::kWait, 1)));
+  for (const auto& [kind, asleep] : reported) {
+    EXPECT_EQ(asleep, kind == Kind::kWait ? 1 : 0) << static_cast<int>(kind);
+  }
+}
+
 }  // namespace engine_loop_test
 }  // namespace mccs

@@ -60,6 +60,9 @@ TEST(DaemonMetrics, ReportVersionAndEngineLoad) {
   EXPECT_THAT(text, HasSubstr("\nmccs_agent_connected 1\n"));
   EXPECT_THAT(text, HasSubstr("\nmccs_engine_turns_total 10\n"));
   EXPECT_THAT(text, HasSubstr("\nmccs_engine_awake_seconds_total 0.5\n"));
+  EXPECT_THAT(text, HasSubstr("\nmccs_engine_asleep 0\n"));
+  counters.asleep.Set(1);
+  EXPECT_THAT(Text(counters, {}), HasSubstr("\nmccs_engine_asleep 1\n"));
 }
 
 // The names that operators' dashboards and Prometheus' checks expect.
