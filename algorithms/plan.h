@@ -36,9 +36,8 @@
 //  - A send may be posted while the peer has fewer than `slots` unreleased slices of its lane.
 //  - Receive slot n mod `slots` is released when the receive and all that read it are done.
 //  - Staging slot n mod `slots` may be written once send n − slots is acknowledged.
-//  - A receive into kOutput may write there from its start on; a slice that arrives earlier stays
-//  in
-//    the slot and is copied. So start receives early: as soon as slice n − slots is released.
+//  - A receive into kOutput may write there from its start on. A slice that arrives earlier stays
+//    in the slot and is copied. So start receives early: as soon as slice n − slots is released.
 //  - A copy of a place onto itself (in place; one source, neither scale nor finish) is omitted.
 //  - A slice without elements is sent too. Pieces are contiguous in a slot.
 //  - The operation is done on this host when all steps of all rounds are.
@@ -166,8 +165,7 @@ struct Plan {
 };
 
 // Builds the plan of `self`: on rings of hosts (ring.h), on two trees of them (tree.h), or directly
-// from host to host (direct.h). One host: no lanes, local combines
-// only.
+// from host to host (direct.h). One host: no lanes, only local combines.
 // kInvalidArgument: a kind without a plan, an algorithm that does not support it over this number
 // of hosts, a root out of range, a scale for a kind that does not reduce, a layout or rings that
 // violate Layout or ChannelOrders, `self` out of range, an exchange of so many ranks that its steps

@@ -10,7 +10,7 @@ namespace mccs {
 // Nanoseconds of a monotonic clock with an arbitrary origin.
 using MonotonicNs = int64_t;
 
-// A time that does not come.
+// No deadline: later than every other time.
 inline constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 
 inline constexpr int64_t kNsPerUs = 1'000;

@@ -1,4 +1,4 @@
-// Logging, injected like time. Lines are complete sentences and name the objects concerned.
+// Logging, injected like time. A line names its object: what happened, the cause, the remedy.
 //
 //   log.Warning("communicator ", FormatCommId(id), ": rank 3 has not joined after 5 s");
 //

@@ -165,9 +165,8 @@ absl::Status ApplyTopology(const Caller& caller, const LabPlan& plan, const std:
   while (waitpid(mccsctl, &status, 0) < 0 && errno == EINTR) {
   }
   if (status == 0) return absl::OkStatus();
-  std::cerr
-      << "mccs-lab: the controller rejected this topology and continues without it; correct the "
-         "file and apply it with 'mccsctl apply'\n";
+  std::cerr << "mccs-lab: 'mccsctl apply' failed (see the message above), so the controller has no "
+               "topology; correct the cause and apply the file again with 'mccsctl apply'\n";
   return absl::OkStatus();
 }
 

@@ -65,7 +65,7 @@ void RaiseProcessLimits(Log& log) {
   }
   if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_max != RLIM_INFINITY) {
     log.Info("locked memory is limited to ", FormatBytes(limit.rlim_max),
-             ": sufficient for TCP lanes; RDMA lanes need LimitMEMLOCK=infinity");
+             ": sufficient, because lanes use TCP");
   }
 }
 

@@ -20,8 +20,8 @@ absl::Status Unknown(const Registry& registry, const std::string& host) {
     return absl::NotFoundError(
         absl::StrCat("unknown host '", host, "': none has registered with this controller"));
   }
-  return absl::NotFoundError(absl::StrCat("unknown host '", host, "'; there are ",
-                                          absl::StrJoin(names, ", "),
+  return absl::NotFoundError(absl::StrCat("unknown host '", host,
+                                          "'; registered hosts: ", absl::StrJoin(names, ", "),
                                           registry.hosts().size() > names.size() ? ", …" : ""));
 }
 

@@ -33,7 +33,7 @@ inline constexpr size_t kMaxPortsTried = 512;
 // their results stay fresh. Then new ports between NICs with flows to place, until each path has as
 // many known ports as there are lanes, or the limit of ports is reached. Nothing for NICs with only
 // one path between them. `resolved` is a resolved view (controller/state/resolved_view.h),
-// `fabrics` are its.
+// and `fabrics` are made from its Topologies.
 std::vector<ProbeTarget> ProbeTargets(const ObjectSet& objects, const ClusterView& resolved,
                                       const Fabrics& fabrics);
 

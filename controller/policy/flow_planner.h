@@ -37,8 +37,8 @@ struct FlowOptions {
 
 class FlowPlanner {
  public:
-  // LIFETIME: both outlive it. `taken` holds the current ports of all communicators during all calls;
-  // calls leave it unchanged.
+  // LIFETIME: both outlive it. `taken` holds the current ports of all communicators during all
+  // calls; calls leave it unchanged.
   FlowPlanner(const Fabrics* fabrics, SourcePorts* taken) : fabrics_(fabrics), taken_(taken) {}
 
   // Adds a communicator whose strategy this object does not change.

@@ -22,8 +22,8 @@ struct DecidedRateLimits {
   std::vector<std::string> broken = {};
 };
 
-// REQUIRES: `resolved` is a resolved view (controller/state/resolved_view.h) and `fabrics` are its. Uses
-// the strategies in the view.
+// Uses the strategies in the view. REQUIRES: `resolved` is a resolved view
+// (controller/state/resolved_view.h), and `fabrics` are made from its Topologies.
 DecidedRateLimits DecideRateLimits(const ObjectSet& objects, const ClusterView& resolved,
                                    const Fabrics& fabrics);
 

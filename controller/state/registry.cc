@@ -109,7 +109,7 @@ absl::Status CheckRings(const google::protobuf::RepeatedPtrField<std::string>& h
     std::vector<bool> seen(static_cast<size_t>(hosts.size()));
     for (const int host : channel.ring()) {
       if (host < 0 || host >= hosts.size()) {
-        return reject("a ring contains host ", host, " of ", hosts.size());
+        return reject("a ring contains host index ", host, ": expected 0 to ", hosts.size() - 1);
       }
       if (seen[static_cast<size_t>(host)]) return reject("a ring contains host ", host, " twice");
       seen[static_cast<size_t>(host)] = true;

@@ -16,7 +16,7 @@ constexpr int kBusyMs = 2000;
 const char* Remedy(int code) {
   switch (code & 0xff) {
     case SQLITE_FULL:
-      return "; free space on that disk";
+      return "; the disk is full: delete files, or enlarge it";
     case SQLITE_CANTOPEN:
     case SQLITE_READONLY:
     case SQLITE_PERM:

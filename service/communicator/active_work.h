@@ -1,7 +1,8 @@
 // The work of an active communicator on this host: its collectives and messages, the order and the
 // strategy under which they run, and the watchers that report stalls.
 //
-// OWNER: the Communicator, in kActive, and after a failure until nothing is in flight. THREAD: the owning engine. Never blocks.
+// OWNER: the Communicator, in kActive, and after a failure until nothing is in flight.
+// THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_ACTIVE_WORK_H_
 #define MCCS_SERVICE_COMMUNICATOR_ACTIVE_WORK_H_
 

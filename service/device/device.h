@@ -1,7 +1,7 @@
 // The device on which the daemon works on memory: a GPU, or host memory that emulates one.
 //
 // OWNER: the daemon, one Device for all its tenants. THREAD: the owning engine only; a Device may
-// has threads of its own. Never blocks.
+// have threads of its own. Never blocks.
 #ifndef MCCS_SERVICE_DEVICE_DEVICE_H_
 #define MCCS_SERVICE_DEVICE_DEVICE_H_
 

@@ -137,7 +137,7 @@ class MemoryMapper {
     Parts all = {{0, memory->bytes()}};
     Unmap(owner, std::move(memory), std::move(all), std::move(token));
   }
-  // The same for the mappings of some MapIntos, one part each. LIFETIME: `token` owns the range.
+  // The same for the parts that MapInto mapped, one per call. LIFETIME: `token` owns the range.
   void UnmapFrom(const MappingOwner& owner, DeviceRange& range, Parts parts,
                  std::shared_ptr<void> token);
 

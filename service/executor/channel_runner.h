@@ -14,8 +14,8 @@
 // is free when the slice `slots` earlier has been acknowledged. A receive slot is released when the
 // last combine that reads it is done.
 //
-// OWNER: the Executor. THREAD: the owning engine. Never blocks; allocates only for a program that is
-// larger than all before.
+// OWNER: the Executor. THREAD: the owning engine. Never blocks; allocates only for a program that
+// is larger than all before.
 #ifndef MCCS_SERVICE_EXECUTOR_CHANNEL_RUNNER_H_
 #define MCCS_SERVICE_EXECUTOR_CHANNEL_RUNNER_H_
 

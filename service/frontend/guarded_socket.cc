@@ -172,7 +172,8 @@ ssize_t GuardedSocket::Take(TenantMessage* message, std::vector<UniqueFd>* fds) 
 absl::StatusOr<bool> GuardedSocket::Receive(TenantMessage* message) {
   if (foreign_->IsFull(tenant_) && DescriptorsAreNext()) {
     return absl::ResourceExhaustedError(
-        "it sent descriptors, and its tenant has too many unclosed ones that are not memory files");
+        "the process sent descriptors, but its tenant has too many unclosed ones that are not "
+        "memory files; end the tenant's processes that block their close");
   }
   std::vector<UniqueFd> fds;
   const ssize_t got = Take(message, &fds);
@@ -184,8 +185,8 @@ absl::StatusOr<bool> GuardedSocket::Receive(TenantMessage* message) {
     foreign_->CloseAsync(tenant_, std::move(fds));
     if (got <= 0) return ClosedByProcess();
     return absl::InvalidArgumentError(
-        "it sent descriptors that are not memory files (memfd_create without huge pages), or more "
-        "than a message may have");
+        "the process sent descriptors that are not memory files (memfd_create without huge "
+        "pages), or too many in one message; use the libnccl.so.2 of this MCCS release");
   }
   std::move(fds.begin(), fds.end(), message->fds.begin());
   message->size = static_cast<size_t>(got);

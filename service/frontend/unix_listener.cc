@@ -179,12 +179,13 @@ absl::StatusOr<std::unique_ptr<TenantChannel>> UnixListener::Accept() {
         readiness_.readable = false;
         break;
       }
-      return absl::ErrnoToStatus(errno, absl::StrCat("accept on ", options_.path));
+      return absl::ErrnoToStatus(
+          errno, absl::StrCat("cannot accept a connection on socket ", options_.path));
     }
     ucred who{};
     socklen_t length = sizeof(who);
     if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) {
-      return absl::ErrnoToStatus(errno, "SO_PEERCRED");
+      return absl::ErrnoToStatus(errno, "cannot read the credentials of a new process");
     }
     const std::string tenant = options_.tenant.empty() ? UserTenantName(who.uid) : options_.tenant;
     return MakeChannel(GuardedSocket(std::move(fd), tenant, foreign_), {tenant, who.pid});
@@ -201,7 +202,7 @@ absl::StatusOr<std::unique_ptr<TenantChannel>> UnixListener::MakeChannel(Guarded
   }
   UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, identity.process, 0)));
   if (!pidfd.valid() && errno == ESRCH) return absl::NotFoundError("the process has ended");
-  if (!pidfd.valid()) return absl::ErrnoToStatus(errno, "pidfd_open of a new process");
+  if (!pidfd.valid()) return absl::ErrnoToStatus(errno, "cannot watch a new process for its end");
   // Read once from procfs; the daemon uses this group even if the process moves.
   identity.cgroup = CgroupOf(identity.process);
   UniqueFd doorbell(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));

@@ -167,8 +167,10 @@ absl::StatusOr<std::unique_ptr<Connection>> ClientHandshake::Poll(MonotonicNs no
 // Returns true when the state has advanced.
 absl::StatusOr<bool> ClientHandshake::Step(MonotonicNs now) {
   if (now >= deadline_) {
-    return absl::DeadlineExceededError(state_ == State::kSendHello ? "connect timed out"
-                                                                   : "timed out: no answer");
+    return absl::DeadlineExceededError(
+        state_ == State::kSendHello
+            ? "connect timed out; check that mccsd runs there and that no firewall blocks the port"
+            : "timed out: no reply; check that mccsd runs there, and see its log");
   }
   switch (state_) {
     case State::kSendHello: {

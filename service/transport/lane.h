@@ -213,7 +213,7 @@ class RecvLane : public LaneEnd {
   virtual void Release(SliceNumber n) = 0;
 };
 
-// Makes lanes of one kind: over sockets, or over queue pairs.
+// Makes lanes of one kind: stream_lane.h has those over byte streams.
 class Transport {
  public:
   virtual ~Transport() = default;

@@ -223,7 +223,7 @@ class SocketListener final : public Listener, public WatchedSocket {
 
 absl::StatusOr<UniqueFd> OpenSocket(int family, const SocketOptions& options) {
   UniqueFd fd(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return absl::ErrnoToStatus(errno, "opening a TCP socket");
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, "cannot open a TCP socket");
   const int on = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (family == AF_INET6) setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
@@ -267,7 +267,8 @@ absl::StatusOr<std::unique_ptr<Connection>> SocketListener::Accept() {
     if (error == EAGAIN) readiness_.readable = false;
     // The incoming stream was reset, or the call was interrupted: not an error of the listener.
     if (WouldBlock(error) || error == ECONNABORTED || error == EPROTO) return nullptr;
-    return absl::ErrnoToStatus(error, absl::StrCat("accepting at ", ToString(local_)));
+    return absl::ErrnoToStatus(error,
+                               absl::StrCat("cannot accept a connection at ", ToString(local_)));
   }
   SetUpStream(fd.get(), options_);
   auto connection = std::make_unique<SocketConnection>(reactor_, std::move(fd), ToEndpoint(from));
@@ -294,7 +295,7 @@ absl::Status BindSource(int fd, int family, const ConnectOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("source address ", options.source_host, " is not an address of this host"));
   }
-  return absl::ErrnoToStatus(errno, absl::StrCat("binding to source ", ToString(source)));
+  return absl::ErrnoToStatus(errno, absl::StrCat("cannot bind to source ", ToString(source)));
 }
 
 }  // namespace
@@ -303,7 +304,7 @@ absl::StatusOr<std::unique_ptr<Listener>> SocketNetwork::Listen(const Endpoint& 
   MCCS_ASSIGN_OR_RETURN(const SocketAddress address, Resolve(at, AF_UNSPEC));
   MCCS_ASSIGN_OR_RETURN(UniqueFd fd, OpenSocket(address.family(), options_));
   if (bind(fd.get(), address.get(), address.length) != 0 || listen(fd.get(), kListenBacklog) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("listening at ", ToString(at)));
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot listen at ", ToString(at)));
   }
   auto listener = std::make_unique<SocketListener>(reactor_, options_, std::move(fd));
   MCCS_RETURN_IF_ERROR(listener->Watch());
@@ -317,17 +318,17 @@ absl::StatusOr<std::unique_ptr<Connection>> SocketNetwork::Connect(const Endpoin
   SetUpStream(fd.get(), options_);
   if (absl::Status status = BindSource(fd.get(), address.family(), options); !status.ok()) {
     return absl::Status(status.code(),
-                        absl::StrCat("connecting to ", ToString(to), ": ", status.message()));
+                        absl::StrCat("cannot connect to ", ToString(to), ": ", status.message()));
   }
   if (options.dscp != 0) MarkSocket(fd.get(), options.dscp);
   if (options.source_port != 0) ResetOnClose(fd.get());
   if (connect(fd.get(), address.get(), address.length) != 0 && errno != EINPROGRESS) {
     if (errno == EADDRNOTAVAIL && options.source_port != 0) {
-      return absl::AlreadyExistsError(absl::StrCat("connecting to ", ToString(to), ": source port ",
-                                                   options.source_port,
+      return absl::AlreadyExistsError(absl::StrCat("cannot connect to ", ToString(to),
+                                                   ": source port ", options.source_port,
                                                    " in use for that destination"));
     }
-    return absl::ErrnoToStatus(errno, absl::StrCat("connecting to ", ToString(to)));
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot connect to ", ToString(to)));
   }
   auto connection = std::make_unique<SocketConnection>(reactor_, std::move(fd), to);
   MCCS_RETURN_IF_ERROR(connection->Watch());

@@ -6,7 +6,7 @@
 //   kUnknown                               ncclUnhandledCudaError
 //   kDataLoss                              ncclRemoteError
 //   kInternal, kCancelled                  ncclInternalError
-//   everything else (errno, time-outs)     ncclSystemError
+//   everything else (errno, timeouts)      ncclSystemError
 #ifndef MCCS_SHIM_DAEMON_ERROR_MESSAGE_H_
 #define MCCS_SHIM_DAEMON_ERROR_MESSAGE_H_
 

@@ -119,7 +119,7 @@ class WhileAProgramRuns(unittest.TestCase):
     def test_dump_of_an_unknown_host_lists_known_hosts(self):
         result = self.mccsctl("dump", "h7")
         self.assertEqual((result.returncode, result.stderr),
-                         (1, "mccsctl: unknown host 'h7'; there are h0, h1\n"))
+                         (1, "mccsctl: unknown host 'h7'; registered hosts: h0, h1\n"))
 
     def test_drain_lists_users_and_lasts_until_undrain(self):
         state = lambda: [host["drain"] for host in json.loads(self.run_ok("get", "hosts", "-o", "json"))["hosts"]]  # noqa: E731

@@ -284,12 +284,12 @@ absl::StatusOr<std::unique_ptr<Listener>> SimNetwork::Listen(const std::string& 
   const bool any_address = at.host.empty() || at.host == "0.0.0.0";
   if (!any_address && HostOf(at.host) != host) {
     return absl::InvalidArgumentError(
-        absl::StrCat("listening at ", ToString(at), ": not an address of this host"));
+        absl::StrCat("cannot listen at ", ToString(at), ": not an address of this host"));
   }
   Endpoint local{.host = any_address ? host : at.host, .port = at.port};
   if (local.port == 0) local.port = FreePort(host);
   if (FindListener(local) != nullptr) {
-    return absl::UnavailableError(absl::StrCat("listening at ", ToString(local), ": in use"));
+    return absl::UnavailableError(absl::StrCat("cannot listen at ", ToString(local), ": in use"));
   }
   return std::make_unique<SimListener>(*this, local, any_address);
 }
@@ -313,7 +313,7 @@ absl::StatusOr<std::unique_ptr<Connection>> SimNetwork::Open(const std::string& 
   }
   if (PortTaken(local, to)) {
     return absl::AlreadyExistsError(
-        absl::StrCat("connecting to ", ToString(to), ": source port ", local.port, " in use"));
+        absl::StrCat("cannot connect to ", ToString(to), ": source port ", local.port, " in use"));
   }
   auto stream = std::make_shared<Stream>();
   stream->hosts[0] = HostOf(from);

@@ -346,7 +346,7 @@ std::string LimitOf(const control::v1::ExplainedFlow& flow) {
                       : absl::StrCat(flow.limit(), ", with ", absl::StrJoin(with, ", "));
 }
 
-// "credit 40 %, rate 3 %": shares of the time between the two explanations.
+// "credit 40 %, rate 3 %": shares of the interval between the two queries, by reason.
 std::string WaitsOf(const control::v1::ExplainedFlow& flow, double seconds) {
   std::vector<std::string> parts;
   const auto add = [&](const char* what, int64_t ns) {

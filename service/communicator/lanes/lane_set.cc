@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 
 namespace mccs {
 // ---- The rings ----------------------------------------------------------------------------------
@@ -176,10 +177,10 @@ absl::Status LaneSet::ReserveStaging() {
 absl::Status LaneSet::ReserveMemory(uint64_t bytes) {
   if (memory_->taken + bytes > memory_->allowed) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("lane memory of the communicator exceeds its limit of ", memory_->allowed,
-                     " bytes per host, with ", memory_->taken,
-                     " in use: use fewer channels or smaller slots (lanes: in mccsd's "
-                     "configuration)"));
+        absl::StrCat("lane memory of the communicator exceeds its limit of ",
+                     FormatBytes(memory_->allowed), " per host, with ", FormatBytes(memory_->taken),
+                     " in use; use fewer channels, or lower `slots` or `slot_bytes` of `lanes` in "
+                     "mccsd's configuration"));
   }
   memory_bytes_ += bytes;
   memory_->taken += bytes;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "base/utf8.h"
 
 namespace mccs {
@@ -43,8 +44,9 @@ void PeerLink::Send(const peer::Message& message) {
   message.AppendToString(&outgoing_);
   if (outgoing_.size() - sent_ > kMaxPeerBacklogBytes) {
     status_ = absl::ResourceExhaustedError(
-        absl::StrCat("peer ", ToString(remote()), " does not read: ", outgoing_.size() - sent_,
-                     " bytes are queued"));
+        absl::StrCat("peer ", ToString(remote()),
+                     " does not receive its messages: ", FormatBytes(outgoing_.size() - sent_),
+                     " are queued; check that mccsd on that host responds"));
   }
   Poll();
 }

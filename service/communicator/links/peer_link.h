@@ -29,7 +29,7 @@ inline constexpr size_t kMaxPeerBacklogBytes = 32u << 20;
 // Messages read from one link in one turn of the engine, for fairness.
 inline constexpr int kPeerMessagesPerTurn = 64;
 
-// Converts a failure from a peer: never OK, whatever its code, and a single line.
+// Converts a peer's failure. ENSURES: the status is an error, and its message is one line.
 absl::Status StatusFromPeer(uint32_t code, const std::string& text);
 
 // Announces that nothing more will succeed; StatusFromPeer reads it at the other end.

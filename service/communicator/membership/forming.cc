@@ -217,8 +217,9 @@ absl::StatusOr<bool> Forming::PollLinking() {
   const Star& star = *formation_.star;
   if (star.complete() && star.leads()) return ChooseStrategy();
   if (Now() < state_deadline_) return false;
-  return absl::DeadlineExceededError(absl::StrCat("timeout while opening control links to ",
-                                                  formation_.members->HostNames(star.Unlinked())));
+  return absl::DeadlineExceededError(absl::StrCat(
+      "timed out while opening control links to ", formation_.members->HostNames(star.Unlinked()),
+      "; check that mccsd runs there and that no firewall blocks its port"));
 }
 
 // The leader asks the controller, if it is connected, and takes the default if no answer arrives in

@@ -35,8 +35,8 @@ inline constexpr int64_t kDefaultWarnAfterNs = 10 * kNsPerSec;
 // Minimum of MCCS_WARN_AFTER, because each warning costs messages between hosts.
 inline constexpr int64_t kMinWarnAfterNs = 100 * kNsPerMs;
 
-// The hosts' answers as one sentence, and its operation: that of the host that is furthest behind.
-// An empty text: no rank is waited for.
+// The hosts' answers as one sentence, for the operation of the host that is furthest behind.
+// An empty text: no operation stalls.
 struct StalledOn {
   uint64_t operation = 0;
   std::string text;

@@ -21,9 +21,13 @@ absl::Status CheckShape(const PostedOperation& call, int ranks) {
   if (has_root && call.count <= kMaxCallBytes / SizeOf(call.type) / static_cast<uint64_t>(ranks)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(std::string(Name(call.kind)), " with count ",
-                                                 call.count, " and root ", call.root.value(),
-                                                 " cannot run among ", ranks, " ranks"));
+  if (!has_root) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        std::string(Name(call.kind)), ": root ", call.root.value(), "; expected 0 to ", ranks - 1));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(std::string(Name(call.kind)), ": count ",
+                                                 call.count, " is too large for ", ranks,
+                                                 " ranks; split the call"));
 }
 
 // REQUIRES: CheckShape(call, ranks) is OK.

@@ -267,7 +267,7 @@ TEST_F(LaneSetPeersTest, EnforcesTotalMemoryLimit) {
   }
   status = set->StagingTo(kFirst, HostIndex(1)).status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
-  EXPECT_THAT(status.message(), HasSubstr("fewer channels or smaller slots"));
+  EXPECT_THAT(status.message(), HasSubstr("use fewer channels"));
   EXPECT_EQ(fit, 3) << "besides the ring's slots";
 }
 

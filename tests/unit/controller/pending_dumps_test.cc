@@ -54,7 +54,7 @@ TEST_F(PendingDumpsTest, AcceptsOneAnswerFromTheRightHost) {
 }
 
 TEST_F(PendingDumpsTest, RejectsUnknownAndLostHosts) {
-  EXPECT_EQ(Rejection("h9"), "unknown host 'h9'; there are h0, h1");
+  EXPECT_EQ(Rejection("h9"), "unknown host 'h9'; registered hosts: h0, h1");
   registry_.MarkLost("h1", "its connection closed", kNsPerSec);
   EXPECT_THAT(Rejection("h1", 3 * kNsPerSec),
               HasSubstr("host h1 is lost since 2 s: its connection closed"));
