@@ -18,11 +18,21 @@ namespace {
 
 constexpr size_t kSliceBytes = 512 << 10;  // the executor's unit of large operations
 
+// A normal number in every type. Unwritten memory would be one page of zeros, read from the cache.
+constexpr int kContents = 0x3c;
+
 struct Buffers {
   Buffers(size_t sources, size_t destinations, size_t bytes) {
-    for (size_t k = 0; k < sources; ++k) in.push_back(*MappedMemory::Anonymous(bytes));
-    for (size_t k = 0; k < destinations; ++k) out.push_back(*MappedMemory::Anonymous(bytes));
+    for (size_t k = 0; k < sources; ++k) in.push_back(Filled(bytes));
+    for (size_t k = 0; k < destinations; ++k) out.push_back(Filled(bytes));
   }
+
+  static std::unique_ptr<MappedMemory> Filled(size_t bytes) {
+    std::unique_ptr<MappedMemory> memory = *MappedMemory::Anonymous(bytes);
+    std::memset(memory->address(), kContents, bytes);
+    return memory;
+  }
+
   std::vector<std::unique_ptr<MappedMemory>> in, out;
 };
 

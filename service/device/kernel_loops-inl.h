@@ -5,8 +5,9 @@
 //              source 0   source 1  …                 destination 0  destination 1 …
 //   block i:   [v v v v] ⊕ [v v v v] ⊕ …  ─ finish ─►  [v v v v]      [v v v v]
 //
-// With many sources, reading a block of each in turn would defeat the processor's prefetching. Then
-// a tile of accumulators stays in the L1 cache, and a few sources are read at a time.
+// With many sources, accessing a block of each in turn would defeat the processor's prefetching.
+// Then a tile of accumulators stays in the L1 cache. A few sources are read at a time, and the
+// destinations are written one after the other.
 #if defined(MCCS_SERVICE_DEVICE_KERNEL_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MCCS_SERVICE_DEVICE_KERNEL_LOOPS_INL_H_
 #undef MCCS_SERVICE_DEVICE_KERNEL_LOOPS_INL_H_
@@ -44,7 +45,7 @@ inline constexpr size_t kPrefetchFromBytes = 64 << 10;
 // Prefetch distance: about as many lines as one core can have in flight.
 inline constexpr size_t kPrefetchDistanceBytes = 4096;
 // Bytes of accumulators, which must stay in the L1 cache.
-inline constexpr size_t kTileBytes = 8192;
+inline constexpr size_t kTileBytes = 16384;
 
 // a·b in every lane, wrapping for integers.
 template <class D>
@@ -180,9 +181,7 @@ class Loop {
   using V = hn::Vec<D>;
   using EncodedD = hn::Rebind<Stored, D>;
   static constexpr size_t kUnroll = 4;
-  // float8's conversions take longer than its memory accesses, and streaming stores were slower
-  // still.
-  static constexpr bool kMayStream = sizeof(Acc) < 4 * sizeof(Stored);
+  static constexpr size_t kTile = kTileBytes / sizeof(Acc);
   static constexpr bool kOneLane = hn::MaxLanes(D()) == 1;  // no partial vectors
 
  public:
@@ -190,9 +189,7 @@ class Loop {
       : sources_(op.sources), destinations_(op.destinations), finish_(op) {}
 
   void Run(const MemOp& op) {
-    if constexpr (kMayStream) {
-      if (op.stream && AlignTogether(op)) return RunStreaming(op.elements);
-    }
+    if (op.stream && AlignTogether(op)) return RunStreaming(op.elements);
     if (op.elements * sizeof(Stored) >= kPrefetchFromBytes && !InPlace(op)) {
       return RunRange<Writing::kPrefetch>(0, op.elements);
     }
@@ -272,52 +269,83 @@ class Loop {
 
   template <Writing kWriting>
   void RunTiles(size_t begin, size_t end) {
-    constexpr size_t kTile = kTileBytes / sizeof(Acc);
     HWY_ALIGN Acc tile[kTile];
-    for (size_t base = begin; base < end; base += kTile) {
-      const size_t n = std::min(kTile, end - base);
-      AccumulateTile(base, n, tile);
-      StoreTile<kWriting>(base, n, tile);
+    size_t base = begin;
+    for (; base + kTile <= end; base += kTile) {
+      AccumulateTile(base, tile);
+      StoreTile<kWriting>(base, tile);
     }
+    RunSideBySide<kWriting>(base, end);
   }
 
-  HWY_NOINLINE void AccumulateTile(size_t base, size_t n, Acc* tile) const {
+  HWY_NOINLINE void AccumulateTile(size_t base, Acc* HWY_RESTRICT tile) const {
     const D d;
     const size_t lanes = hn::Lanes(d);
     for (size_t first = 0; first < sources_.size(); first += kSideBySide) {
       const size_t last = std::min(first + kSideBySide, sources_.size());
-      for (size_t i = 0; i < n; i += lanes) {
-        const size_t some = std::min(lanes, n - i);
+      for (size_t i = 0; i < kTile; i += kUnroll * lanes) {
+        Acc* at = tile + i;
         size_t k = first;
-        V acc = k == 0 ? LoadSome(k++, base + i, some) : hn::Load(d, tile + i);
-        for (; k < last; ++k) acc = Op::Apply(d, acc, LoadSome(k, base + i, some));
-        hn::Store(acc, d, tile + i);
+        V a0, a1, a2, a3;
+        if (k == 0) {
+          LoadBlock(k++, base + i, a0, a1, a2, a3);
+        } else {
+          a0 = hn::Load(d, at);
+          a1 = hn::Load(d, at + lanes);
+          a2 = hn::Load(d, at + 2 * lanes);
+          a3 = hn::Load(d, at + 3 * lanes);
+        }
+        for (; k < last; ++k) AddBlock(k, base + i, a0, a1, a2, a3);
+        hn::Store(a0, d, at);
+        hn::Store(a1, d, at + lanes);
+        hn::Store(a2, d, at + 2 * lanes);
+        hn::Store(a3, d, at + 3 * lanes);
       }
     }
   }
 
   template <Writing kWriting>
-  void StoreTile(size_t base, size_t n, const Acc* tile) {
+  HWY_NOINLINE void StoreTile(size_t base, Acc* HWY_RESTRICT tile) const {
+    if constexpr (std::is_same_v<Stored, Acc>) {
+      EncodeTile(tile, tile);
+      WriteTile<kWriting>(base, tile);
+    } else {
+      HWY_ALIGN Stored encoded[kTile];
+      EncodeTile(tile, encoded);
+      WriteTile<kWriting>(base, encoded);
+    }
+  }
+
+  void EncodeTile(const Acc* tile, Stored* encoded) const {
+    if constexpr (std::is_same_v<Stored, Acc> && std::is_same_v<FinishBy<Acc>, NoFinish<Acc>>) {
+      return;
+    }
     const D d;
     const size_t lanes = hn::Lanes(d);
-    size_t i = 0;
-    for (; i + kUnroll * lanes <= n; i += kUnroll * lanes) {
-      StoreBlock<kWriting>(base + i, hn::Load(d, tile + i), hn::Load(d, tile + i + lanes),
-                           hn::Load(d, tile + i + 2 * lanes), hn::Load(d, tile + i + 3 * lanes));
+    for (size_t i = 0; i < kTile; i += kUnroll * lanes) {
+      const V a0 = finish_.Apply(d, hn::Load(d, tile + i));
+      const V a1 = finish_.Apply(d, hn::Load(d, tile + i + lanes));
+      const V a2 = finish_.Apply(d, hn::Load(d, tile + i + 2 * lanes));
+      const V a3 = finish_.Apply(d, hn::Load(d, tile + i + 3 * lanes));
+      Lane::StoreFour(d, a0, a1, a2, a3, ToTile{encoded + i});
     }
-    for (; i < n; i += lanes) {
-      StoreSome(base + i, std::min(lanes, n - i), hn::Load(d, tile + i));
+  }
+
+  template <Writing kWriting>
+  void WriteTile(size_t base, const Stored* HWY_RESTRICT encoded) const {
+    const hn::ScalableTag<Stored> ds;
+    for (size_t k = 0; k < destinations_.size(); ++k) {
+      Stored* HWY_RESTRICT to = To(k, base);
+      for (size_t i = 0; i < kTile; i += hn::Lanes(ds)) {
+        if constexpr (kWriting == Writing::kPrefetch) PrefetchLine(to + i);
+        Put<kWriting>(ds, hn::Load(ds, encoded + i), to + i);
+      }
     }
   }
 
   HWY_INLINE void LoadBlock(size_t k, size_t i, V& a0, V& a1, V& a2, V& a3) const {
     const D d;
-    const size_t lanes = hn::Lanes(d);
-    const Stored* from = From(k, i);
-    a0 = Lane::Load(d, from);
-    a1 = Lane::Load(d, from + lanes);
-    a2 = Lane::Load(d, from + 2 * lanes);
-    a3 = Lane::Load(d, from + 3 * lanes);
+    Lane::LoadFour(d, From(k, i), a0, a1, a2, a3);
     if (HWY_UNLIKELY(sources_[k].scaled)) {
       const V scale = Scale(k);
       a0 = Multiply(d, a0, scale);
@@ -337,13 +365,16 @@ class Loop {
     a3 = Op::Apply(d, a3, b3);
   }
 
-  // Prefetches the lines that the block kPrefetchDistanceBytes further on will write; harmless
-  // beyond the end.
+  // Prefetches the line that is written kPrefetchDistanceBytes later; harmless beyond the end.
+  static HWY_INLINE void PrefetchLine(const Stored* to) {
+    __builtin_prefetch(reinterpret_cast<const std::byte*>(to) + kPrefetchDistanceBytes,
+                       /*write=*/1, /*locality=*/2);
+  }
+
   HWY_INLINE void PrefetchStores(size_t i) const {
     for (size_t k = 0; k < destinations_.size(); ++k) {
-      const auto* to = reinterpret_cast<const std::byte*>(To(k, i)) + kPrefetchDistanceBytes;
-      for (size_t line = 0; line < Block() * sizeof(Stored); line += kLineBytes) {
-        __builtin_prefetch(to + line, /*write=*/1, /*locality=*/2);
+      for (size_t at = 0; at < Block(); at += kLineBytes / sizeof(Stored)) {
+        PrefetchLine(To(k, i + at));
       }
     }
   }
@@ -358,43 +389,34 @@ class Loop {
     }
   }
 
+  // For Lane::StoreFour: a block of each destination, and of the encoded tile.
+  template <Writing kWriting>
+  struct ToDestinations {
+    const Loop& loop;
+    size_t i;
+    template <class DW, class... Vectors>
+    HWY_INLINE void operator()(DW dw, Vectors... vectors) const {
+      for (size_t k = 0; k < loop.destinations_.size(); ++k) {
+        Stored* to = loop.To(k, i);
+        ((Put<kWriting>(dw, vectors, to), to += hn::Lanes(dw)), ...);
+      }
+    }
+  };
+  struct ToTile {
+    Stored* to;
+    template <class DW, class... Vectors>
+    HWY_INLINE void operator()(DW dw, Vectors... vectors) const {
+      Stored* at = to;
+      ((hn::Store(vectors, dw, at), at += hn::Lanes(dw)), ...);
+    }
+  };
+
   template <Writing kWriting>
   HWY_INLINE void StoreBlock(size_t i, V a0, V a1, V a2, V a3) const {
     const D d;
-    const size_t lanes = hn::Lanes(d);
-    a0 = finish_.Apply(d, a0);
-    a1 = finish_.Apply(d, a1);
-    a2 = finish_.Apply(d, a2);
-    a3 = finish_.Apply(d, a3);
     if constexpr (kWriting == Writing::kPrefetch) PrefetchStores(i);
-    const EncodedD de;
-    const auto e0 = Lane::Encode(d, a0), e1 = Lane::Encode(d, a1);
-    const auto e2 = Lane::Encode(d, a2), e3 = Lane::Encode(d, a3);
-#if HWY_TARGET != HWY_SCALAR
-    // Narrow elements are written as whole vectors too.
-    if constexpr (2 * sizeof(Stored) == sizeof(Acc)) {
-      const hn::Twice<EncodedD> dw;
-      const auto w0 = hn::Combine(dw, e1, e0), w1 = hn::Combine(dw, e3, e2);
-      for (size_t k = 0; k < destinations_.size(); ++k) {
-        Put<kWriting>(dw, w0, To(k, i));
-        Put<kWriting>(dw, w1, To(k, i + 2 * lanes));
-      }
-      return;
-    } else if constexpr (4 * sizeof(Stored) == sizeof(Acc)) {
-      const hn::Twice<EncodedD> dh;
-      const hn::Twice<decltype(dh)> dw;
-      const auto w = hn::Combine(dw, hn::Combine(dh, e3, e2), hn::Combine(dh, e1, e0));
-      for (size_t k = 0; k < destinations_.size(); ++k) Put<kWriting>(dw, w, To(k, i));
-      return;
-    }
-#endif
-    for (size_t k = 0; k < destinations_.size(); ++k) {
-      Stored* to = To(k, i);
-      Put<kWriting>(de, e0, to);
-      Put<kWriting>(de, e1, to + lanes);
-      Put<kWriting>(de, e2, to + 2 * lanes);
-      Put<kWriting>(de, e3, to + 3 * lanes);
-    }
+    Lane::StoreFour(d, finish_.Apply(d, a0), finish_.Apply(d, a1), finish_.Apply(d, a2),
+                    finish_.Apply(d, a3), ToDestinations<kWriting>{*this, i});
   }
 
   // `n` elements, at most a vector's; never accesses memory beyond them.

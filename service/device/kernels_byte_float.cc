@@ -14,7 +14,8 @@ namespace HWY_NAMESPACE {
 void RunByteFloatsLoops(const MemOp& op) {
   switch (op.type) {
     case DataType::kFloat8e4m3:
-      return RunReduction<Float8E4m3Lane, NoFinish>(op);
+      return op.op == ReduceOp::kProd ? RunLoop<Float8E4m3Lane<0>, ProductOf, NoFinish>(op)
+                                      : RunReduction<Float8E4m3Lane<8>, NoFinish>(op);
     default:
       return RunReduction<Float8E5m2Lane, NoFinish>(op);
   }
