@@ -85,8 +85,8 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::s
   if (ports.empty()) {
     return absl::UnavailableError(
         absl::StrCat("cannot serve metrics on ", address,
-                     ": does another program listen there, and is it an IPv4 address of this "
-                     "machine? Choose another with metrics_listen, or leave it out"));
+                     ": the port is in use, or it is not an IPv4 address of this machine; choose "
+                     "another address with metrics_listen, or omit it"));
   }
   std::string endpoint = absl::StrCat(address.substr(0, address.rfind(':')), ":", ports.front());
   return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(impl), std::move(endpoint)));

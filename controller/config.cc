@@ -63,10 +63,8 @@ absl::Status CheckListenAddress(const std::string& address) {
       parsed->host.find_first_of(address.front() == '[' ? "[]" : "[]:") == std::string::npos) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", address,
-                   "' is not an address to listen on: expected ADDRESS:PORT, such as "
-                   "0.0.0.0:7500 or [::]:7500"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "invalid address '", address, "': expected ADDRESS:PORT, such as 0.0.0.0:7500 or [::]:7500"));
 }
 
 absl::StatusOr<int64_t> ParseHeartbeatTimeout(const std::string& word) {
@@ -75,7 +73,7 @@ absl::StatusOr<int64_t> ParseHeartbeatTimeout(const std::string& word) {
   if (!absl::ParseDuration(word, &timeout) || timeout > kLongest ||
       timeout < absl::Nanoseconds(kShortestHeartbeatTimeoutNs)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", word, "' is not a heartbeat timeout: expected a duration of at least ",
+        absl::StrCat("invalid heartbeat timeout '", word, "': expected a duration of at least ",
                      kShortestHeartbeatTimeoutNs / kNsPerMs, "ms, such as 5s"));
   }
   return absl::ToInt64Nanoseconds(timeout);

@@ -101,7 +101,7 @@ inline constexpr uint32_t kNoReadySlot = 0xffffffff;
 
 inline constexpr uint32_t kRingRecords = 256;  // a power of two
 inline constexpr uint32_t kReadySlots = 64;    // streams that one communicator may use at a time
-// Streams of living CUDA graphs, per communicator.
+// Maximum number of streams of live CUDA graphs, per communicator.
 inline constexpr uint32_t kCapturedSlots = 1024;
 inline constexpr size_t kErrorMessageBytes = 960;
 

@@ -57,10 +57,9 @@ absl::Status BufferShare::AddBytes(uint64_t bytes) {
   BufferQuota::TenantUse& own = use_->tenants[tenant_];
   if (bytes > bytes_limit_ || own.bytes > bytes_limit_ - bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "tenant ", tenant_, " has registered buffers of ", FormatBytes(own.bytes), " with mccsd; ",
-        FormatBytes(bytes), " more exceed its limit of ", FormatBytes(bytes_limit_),
-        "; see limits.mapped_bytes_per_tenant in mccsd's "
-        "configuration"));
+        "tenant ", tenant_, " exceeds limits.mapped_bytes_per_tenant: ", FormatBytes(own.bytes),
+        " are registered, ", FormatBytes(bytes), " were requested, the limit is ",
+        FormatBytes(bytes_limit_), "; free buffers, or raise the limit in mccsd's configuration"));
   }
   bytes_ = bytes;
   own.bytes += bytes;

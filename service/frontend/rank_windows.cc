@@ -59,8 +59,9 @@ absl::StatusOr<WindowMemory> RankWindows::Find(const WindowPart& part) const {
   }
   const Window& window = found->second;
   if (part.offset > window.bytes || part.bytes > window.bytes - part.offset) {
-    return absl::InvalidArgumentError(rejected(" has ", window.bytes, " bytes: ", part.bytes,
-                                               " bytes at offset ", part.offset, " exceed it"));
+    return absl::InvalidArgumentError(rejected(" has ", window.bytes, " bytes; a put of ",
+                                               part.bytes, " bytes at offset ", part.offset,
+                                               " exceeds it"));
   }
   if (window.memory.id == 0) {
     return absl::FailedPreconditionError(

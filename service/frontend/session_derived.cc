@@ -58,7 +58,7 @@ void Session::RejectPendingRequest(uint32_t parent, uint64_t request, const std:
     endpoint.communicator->AbandonSplit(&endpoint, request, why);
   }
   OnNotMember(parent, request,
-              absl::AbortedError(absl::StrCat("the rank that asked for it ", why)));
+              absl::AbortedError(absl::StrCat("request cancelled: the rank that made it ", why)));
 }
 
 void Session::RejectPendingRequests(uint32_t parent, const std::string& why) {
@@ -101,8 +101,9 @@ Session::Outcome Session::HandleShrink(const wire::CommShrink& request, RankSlot
   MCCS_ASSIGN_OR_RETURN(const DerivedRank place, slot.Shrink(std::move(excluded)));
   if (abort) {
     slot.communicator()->RevokeForShrink(
-        &slot.endpoint(), absl::StrCat("rank ", slot.endpoint().rank().value(),
-                                       " ended its work by ncclCommShrink with NCCL_SHRINK_ABORT"));
+        &slot.endpoint(),
+        absl::StrCat("rank ", slot.endpoint().rank().value(),
+                     " ended the communicator's work (ncclCommShrink with NCCL_SHRINK_ABORT)"));
   }
   return Later(JoinDerived(slot, place, request.options, request.header.request));
 }
@@ -122,8 +123,7 @@ Session::Outcome Session::HandleGrow(const wire::CommGrow& request, RankSlot& sl
   if (std::memcmp(request.unique_id, kNotGiven, sizeof(kNotGiven)) != 0 &&
       std::memcmp(request.unique_id, &place.id, sizeof(place.id)) != 0) {
     return absl::InvalidArgumentError(
-        "the unique id differs from that of ncclCommGetUniqueId for this communicator's next "
-        "ncclCommGrow");
+        "the unique id is not the one that ncclCommGetUniqueId returned for this communicator");
   }
   slot.CountGrow();
   return Later(JoinDerived(slot, place, request.options, request.header.request));
@@ -154,9 +154,9 @@ absl::Status Session::JoinDerived(const RankSlot& parent, const DerivedRank& pla
 
 Session::Outcome Session::HandleRevoke(const wire::CommRevoke& request, RankSlot& slot) {
   RankEndpoint& endpoint = slot.endpoint();
-  endpoint.communicator->Revoke(&endpoint,
-                                absl::StrCat("rank ", endpoint.rank().value(),
-                                             " ended its work: it was revoked by ncclCommRevoke"));
+  endpoint.communicator->Revoke(
+      &endpoint,
+      absl::StrCat("rank ", endpoint.rank().value(), " revoked the communicator (ncclCommRevoke)"));
   stops_.push_back({request.header.request, request.comm_handle});
   return std::nullopt;
 }

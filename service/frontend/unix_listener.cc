@@ -53,9 +53,8 @@ namespace {
 constexpr int kBacklog = 1024;
 
 constexpr char kCloseHint[] =
-    " that they sent and that cannot be closed (sockets with SO_LINGER, files of a FUSE file "
-    "system): "
-    "end the processes that block the close";
+    " that tenants sent and that cannot be closed (sockets with SO_LINGER, files on FUSE); end the "
+    "processes that block the close";
 
 absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address{};
@@ -85,8 +84,8 @@ absl::Status RemoveStale(const std::string& path, const sockaddr_un& address) {
         absl::StrCat(path, " exists and is not a socket: choose another path, or move it away"));
   }
   if (HasListener(address)) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("another process serves socket ", path, ": is mccsd already running?"));
+    return absl::AlreadyExistsError(absl::StrCat("another process listens on socket ", path,
+                                                 "; stop the other mccsd, or choose another path"));
   }
   unlink(path.c_str());
   return absl::OkStatus();
@@ -169,7 +168,7 @@ absl::StatusOr<std::unique_ptr<TenantChannel>> UnixListener::Accept() {
     // A new process may already have sent descriptors.
     if (foreign_->IsFull()) {
       return absl::ResourceExhaustedError(
-          absl::StrCat(options_.path, " accepts no processes: its processes hold open ",
+          absl::StrCat("socket ", options_.path, " accepts no processes: mccsd holds ",
                        ForeignDescriptors::kMaxTotal, " descriptors", kCloseHint));
     }
     UniqueFd fd(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -197,7 +196,7 @@ absl::StatusOr<std::unique_ptr<TenantChannel>> UnixListener::MakeChannel(Guarded
                                                                          TenantIdentity identity) {
   if (foreign_->IsFull(identity.tenant)) {
     return absl::PermissionDeniedError(
-        absl::StrCat("rejected a process of tenant ", identity.tenant, ": its processes hold open ",
+        absl::StrCat("rejected a process of tenant ", identity.tenant, ": mccsd holds ",
                      ForeignDescriptors::kMaxPerTenant, " descriptors", kCloseHint));
   }
   UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, identity.process, 0)));

@@ -7,9 +7,9 @@
 //                       paid_until                  now + kBurstNs … at most
 // clang-format on
 //
-// An unused bucket saves at most kBurstNs of its rate, so a rate is exact within 2 % over each
-// second, from its first byte on. It opens for at least kQuantumNs of its rate, which bounds the
-// number of wake-ups.
+// An unused bucket accumulates tokens for at most kBurstNs, so a rate is exact within 2 % over each
+// second. Bytes are granted in quanta of at least kQuantumNs of the rate, which bounds the number
+// of wake-ups.
 //
 // A value. THREAD: the owner's.
 #ifndef MCCS_SERVICE_PACING_TOKEN_BUCKET_H_

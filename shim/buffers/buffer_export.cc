@@ -116,7 +116,7 @@ absl::StatusOr<BufferExports::Found> BufferExports::FindVirtual(const BufferUse&
   if (!range.ok()) {
     return absl::Status(range.status().code(),
                         absl::StrCat(Describe(use), " + ", use.bytes,
-                                     " bytes exceeds its mapping: ", range.status().message()));
+                                     " bytes cannot be used: ", range.status().message()));
   }
   if (range->id == 0 && range->map_failure.empty()) return Stage(use, MemoryKind::kVirtual);
   if (range->id == 0) {

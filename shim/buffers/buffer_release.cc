@@ -141,11 +141,12 @@ std::optional<std::vector<BufferExports::PendingRelease>> BufferExports::BeginRe
 
 void BufferExports::WarnDelayedRelease(const AddressRange& range) {
   if (warned_.exchange(true) || !IsLogged(Verbosity::kWarn)) return;
-  LogLine(
-      Verbosity::kWarn,
-      absl::StrCat("memory at 0x", absl::Hex(range.base),
-                   " is freed while the MCCS daemon still maps it: no release within ",
-                   kReleaseTimeout.count(), " s, because an operation with it is not complete"));
+  LogLine(Verbosity::kWarn,
+          absl::StrCat("memory at 0x", absl::Hex(range.base),
+                       " is freed, but the MCCS daemon did not release it within ",
+                       kReleaseTimeout.count(),
+                       " s: an operation still uses it; complete operations before you free their "
+                       "buffers"));
 }
 
 // ---- Leases ----------------------------------------------------------------------------------

@@ -187,7 +187,7 @@ bool DaemonClient::SendWhole(void* message, size_t bytes, int fd) {
   if (sent == static_cast<ssize_t>(bytes)) return true;
   if (errno == EAGAIN || errno == EINTR) {
     MarkDead(absl::DeadlineExceededError(
-        absl::StrCat("it read no message for ", kSendTimeout.count(), " ms")));
+        absl::StrCat("the daemon did not read its socket for ", kSendTimeout.count(), " ms")));
     // The daemon may continue later, and must see that this process did not.
     shutdown(socket_.get(), SHUT_RDWR);
   } else {
@@ -358,8 +358,8 @@ void DaemonClient::MarkDead(const absl::Status& why) {
   std::lock_guard lock(mutex_);
   if (dead()) return;
   death_status_ = absl::UnavailableError(
-      absl::StrCat("the MCCS daemon at ", socket_path_, " ended (", why.message(),
-                   "); its communicators cannot be used any more"));
+      absl::StrCat("connection to the MCCS daemon at ", socket_path_, " lost: ", why.message(),
+                   "; the communicators that use it have failed"));
   dead_.store(true, std::memory_order_release);
   for (auto& [request, pending] : pending_) {
     if (!pending.answer) pending.answer.emplace(DeepCopy(death_status_));

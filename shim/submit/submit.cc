@@ -83,8 +83,8 @@ absl::Status GroupWork::CheckCapture(const Batch& batch, CUstream stream) {
   MCCS_ASSIGN_OR_RETURN(const StreamCapture capture, CaptureOf(batch.comm->driver(), stream));
   if (capture.id == batch.capture) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "one CUDA graph must capture all streams that a group uses with one communicator, or none "
-      "must be captured: end the group before the capture begins or ends");
+      "a group uses captured and uncaptured streams with one communicator; capture all of them "
+      "into one CUDA graph or none, and call ncclGroupEnd before a capture begins or ends");
 }
 
 absl::StatusOr<double> GroupWork::EstimateUs() {

@@ -259,7 +259,7 @@ class Objects(unittest.TestCase):
         self.assertRegex(
             self.rejected("apply", "-f", "-", text=tenant(cap="400Gbit/s").replace("10Gbit/s", "200Gbit/s")),
             r"<stdin>:8:14: Tenant 'team-a', spec.guarantee: no NIC can carry it: the fastest link, h0/nic0-leaf0 of Topology "
-            r"'lab', carries 9\d\.?\d* Gbit/s of payload, but 200 Gbit/s are guaranteed; lower it")
+            r"'lab', can carry 9\d\.?\d* Gbit/s of payload, but the guarantee is 200 Gbit/s; lower it")
         self.assertEqual(self.count("tenants"), 0)
 
     def test_bash_completes_commands_formats_and_names(self):

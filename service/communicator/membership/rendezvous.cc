@@ -139,7 +139,7 @@ bool Rendezvous::PollRendezvous(CommId id, PendingRendezvous& rendezvous) {
       } else {
         RejectRendezvous(id, rendezvous,
                          Rejected(joining_host->name, **message,
-                                  absl::DataLossError("not legal from a joining host")));
+                                  absl::DataLossError("not allowed from a joining host")));
       }
     }
     gone |= joining_host->link == nullptr;
@@ -148,11 +148,11 @@ bool Rendezvous::PollRendezvous(CommId id, PendingRendezvous& rendezvous) {
       continue;
     }
     if (gone) {
-      RejectRendezvous(
-          id, rendezvous,
-          absl::UnavailableError(absl::StrCat(
-              "host ", joining_host->name, " left while communicator ", FormatCommId(id),
-              " was forming (rank ", joining_host->ranks.begin()->first, ")")));
+      RejectRendezvous(id, rendezvous,
+                       absl::UnavailableError(absl::StrCat(
+                           "host ", joining_host->name, " (rank ",
+                           joining_host->ranks.begin()->first, ") disconnected while communicator ",
+                           FormatCommId(id), " was forming; see mccsd's log on that host")));
       return true;
     }
     ++joining_host;

@@ -72,8 +72,8 @@ TEST_F(CoordinatorTest, DescriptionHasTheLeadersError) {
 TEST_F(CoordinatorTest, FailedReportOfAnyHostDefinesTheState) {
   AnnouncePair();
   Send(kFirst, Reporting(1, 2));
-  Send(kSecond, Reporting(1, 2, "failed: rank 1 is gone"));
-  EXPECT_EQ(Describe("0")->summary().state(), "failed: rank 1 is gone (h1)");
+  Send(kSecond, Reporting(1, 2, "failed: rank 1 left"));
+  EXPECT_EQ(Describe("0")->summary().state(), "failed: rank 1 left (h1)");
 }
 
 TEST_F(CoordinatorTest, ShowsCallOptionsOfTheMostAdvancedHost) {

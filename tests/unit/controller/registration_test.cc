@@ -60,7 +60,7 @@ TEST_F(RegistrationTest, ATopologyWithoutTheHostIsRejected) {
                          "    - {name: h7, rack: r0, gpus: 2, nics: [{name: nic0, switch: leaf0, "
                          "capacity: 50Gbit/s}]}\n")}));
   ExpectEnded(Send(kFirst, RegistrationOf("h0", 0, "cluster-b")), kFirst,
-              "Topology 'cluster-a' has this host, and that one has not");
+              "this host is in Topology 'cluster-a'; correct `topology` in its configuration");
   ExpectEnded(Send(kFirst, RegistrationOf("h9", 0, "cluster-b")), kFirst,
               "that Topology has no such host");
 }

@@ -287,7 +287,8 @@ TEST_F(UnixListenerTest, RejectsATenantWithTooManyDescriptors) {
   reactor_->Wait(kTimeoutNs);
   const auto rejected = listener_->Accept();
   EXPECT_TRUE(absl::IsPermissionDenied(rejected.status()));
-  EXPECT_THAT(rejected.status().message(), testing::HasSubstr("1024 descriptors that they sent"));
+  EXPECT_THAT(rejected.status().message(),
+              testing::HasSubstr("mccsd holds 1024 descriptors that tenants sent"));
   EXPECT_LE(OpenDescriptors(), before + 1) << "its message stays in its socket";
 
   ASSERT_EQ(send(inside.get(), "hello", 5, 0), 5);
