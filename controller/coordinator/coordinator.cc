@@ -45,7 +45,7 @@ Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock, Log* lo
 }
 
 ClusterView Coordinator::View() const {
-  ClusterView view = state_.strategies.With(state_.registry.View());
+  ClusterView view = state_.strategies.AddRecovered(state_.registry.View());
   view.probed = probes_.known();
   return view;
 }

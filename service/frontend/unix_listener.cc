@@ -181,13 +181,14 @@ absl::StatusOr<std::unique_ptr<TenantChannel>> UnixListener::Accept() {
       return absl::ErrnoToStatus(
           errno, absl::StrCat("cannot accept a connection on socket ", options_.path));
     }
-    ucred who{};
-    socklen_t length = sizeof(who);
-    if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) {
+    ucred credentials{};
+    socklen_t length = sizeof(credentials);
+    if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
       return absl::ErrnoToStatus(errno, "cannot read the credentials of a new process");
     }
-    const std::string tenant = options_.tenant.empty() ? UserTenantName(who.uid) : options_.tenant;
-    return MakeChannel(GuardedSocket(std::move(fd), tenant, foreign_), {tenant, who.pid});
+    const std::string tenant =
+        options_.tenant.empty() ? UserTenantName(credentials.uid) : options_.tenant;
+    return MakeChannel(GuardedSocket(std::move(fd), tenant, foreign_), {tenant, credentials.pid});
   }
   return nullptr;
 }

@@ -116,7 +116,7 @@ class BufferExports {
   void WarnDelayedRelease(const AddressRange& range);
   void CollectLateReleases();
 
-  // The reader's chore: ends leases. Does not block.
+  // The reader thread's callback: ends leases. Does not block.
   std::optional<Clock::time_point> EndLeases();
   bool EndLeasesNow(Clock::time_point now);
 

@@ -34,10 +34,10 @@ BufferExports::BufferExports(const DriverApi& driver, const VirtualAllocations& 
       client_(client),
       leases_(lease),
       virtual_(driver, client, leases_) {
-  if (!leases_.unlimited()) client_.SetChore([this] { return EndLeases(); });
+  if (!leases_.unlimited()) client_.SetReaderCallback([this] { return EndLeases(); });
 }
 
-BufferExports::~BufferExports() { client_.SetChore(nullptr); }
+BufferExports::~BufferExports() { client_.SetReaderCallback(nullptr); }
 
 BufferExports::Entries::iterator BufferExports::FirstAfter(uint64_t address) {
   return mccs::FirstAfter(entries_, address,

@@ -301,17 +301,17 @@ absl::StatusOr<Reply> DaemonClient::Receive() {
   return reply;
 }
 
-void DaemonClient::SetChore(Chore chore) {
-  std::lock_guard lock(chore_mutex_);
-  chore_ = std::move(chore);
+void DaemonClient::SetReaderCallback(ReaderCallback callback) {
+  std::lock_guard lock(callback_mutex_);
+  callback_ = std::move(callback);
 }
 
-void DaemonClient::DoChoresUntilReadable() {
+void DaemonClient::RunCallbackUntilReadable() {
   while (true) {
     std::optional<std::chrono::steady_clock::time_point> next;
     {
-      std::lock_guard lock(chore_mutex_);
-      if (chore_) next = chore_();
+      std::lock_guard lock(callback_mutex_);
+      if (callback_) next = callback_();
     }
     int limit_ms = -1;
     if (next) {
@@ -328,7 +328,7 @@ void DaemonClient::DoChoresUntilReadable() {
 
 void DaemonClient::ReadUntilDead() {
   while (true) {
-    DoChoresUntilReadable();
+    RunCallbackUntilReadable();
     absl::StatusOr<Reply> reply = Receive();
     if (!reply.ok()) {
       MarkDead(reply.status());

@@ -201,19 +201,19 @@ absl::Status Rendezvous::CheckJoin(const PendingRendezvous& rendezvous,
         absl::StrCat("rank ", rank, " sends too much data about itself: ", join.ByteSizeLong(),
                      " bytes, at most ", kMaxJoinBytes, " are allowed"));
   }
-  const std::string who =
+  const std::string joining_rank =
       absl::StrCat("rank ", rank, " (process ", member.process(), " on host ", join.host(), ")");
   if (join.ranks() < 1 || join.ranks() > kMaxRanks || rank < 0 || rank >= join.ranks()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(who, " is out of range for a communicator of ", join.ranks(), " ranks"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        joining_rank, " is out of range for a communicator of ", join.ranks(), " ranks"));
   }
   if (!rendezvous.joined.empty() && join.ranks() != rendezvous.ranks) {
-    return absl::InvalidArgumentError(absl::StrCat(who, " joins with ", join.ranks(),
+    return absl::InvalidArgumentError(absl::StrCat(joining_rank, " joins with ", join.ranks(),
                                                    " ranks, other ranks with ", rendezvous.ranks));
   }
   if (!rendezvous.joined.empty() && join.tenant() != rendezvous.tenant) {
-    return absl::PermissionDeniedError(absl::StrCat(who, " belongs to tenant ", join.tenant(),
-                                                    ", the communicator to tenant ",
+    return absl::PermissionDeniedError(absl::StrCat(joining_rank, " belongs to tenant ",
+                                                    join.tenant(), ", the communicator to tenant ",
                                                     rendezvous.tenant));
   }
   if (auto other = rendezvous.joined.find(rank); other != rendezvous.joined.end()) {
@@ -223,7 +223,8 @@ absl::Status Rendezvous::CheckJoin(const PendingRendezvous& rendezvous,
         " and process ", member.process(), " on host ", join.host()));
   }
   if (joining_host.ranks.size() >= kMaxLocalRanks) {
-    return absl::InvalidArgumentError(absl::StrCat(who, " exceeds the limit: ", kMaxLocalRanks,
+    return absl::InvalidArgumentError(absl::StrCat(joining_rank,
+                                                   " exceeds the limit: ", kMaxLocalRanks,
                                                    " ranks of one communicator per host"));
   }
   for (const auto& [other_rank, other] : joining_host.ranks) {
