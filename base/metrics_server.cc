@@ -29,10 +29,10 @@ class Collector final : public prometheus::Collectable {
   const MetricsServer::Collect collect_;
 };
 
-constexpr auto kKnockAgain = std::chrono::milliseconds(5);
+constexpr auto kRetryInterval = std::chrono::milliseconds(5);
 
 // Opens a connection to this server and closes it. Failure does not matter.
-void Knock(const std::string& endpoint) {
+void WakeListener(const std::string& endpoint) {
   const size_t colon = endpoint.rfind(':');
   const std::string host = endpoint.substr(0, colon);
   addrinfo hints{};
@@ -63,8 +63,8 @@ MetricsServer::~MetricsServer() {
     stopped = true;
   });
   while (!stopped) {
-    Knock(endpoint_);
-    std::this_thread::sleep_for(kKnockAgain);
+    WakeListener(endpoint_);
+    std::this_thread::sleep_for(kRetryInterval);
   }
   stop.join();
 }

@@ -168,7 +168,7 @@ inline void PoisonCaptured(CommRegion& region) {
 
 inline constexpr uint32_t kMaxCommsPerSession = 4096;
 
-// `dirty`: one bit per CommHandle. The shim sets it after advancing the tail (fetch_or, seq_cst)
+// `dirty`: one bit per `comm_handle`. The shim sets it after advancing the tail (fetch_or, seq_cst)
 // and then, if `daemon_asleep` is set (load, seq_cst), rings the doorbell eventfd. Before it
 // sleeps, the daemon sets daemon_asleep (seq_cst) and reads `dirty` once more: one of the two sees
 // the other.

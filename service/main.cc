@@ -149,7 +149,7 @@ absl::Status Serve(const Config& config, Log& log) {
   if (!config.advertise.empty()) {
     MCCS_ASSIGN_OR_RETURN(options.advertise, ParseEndpoint(config.advertise));
   }
-  NoController nobody;
+  NoController no_controller;
   std::unique_ptr<Agent> agent;
   if (!config.controller.empty()) {
     agent = std::make_unique<Agent>(AgentOptions{.controller = config.controller,
@@ -161,15 +161,15 @@ absl::Status Serve(const Config& config, Log& log) {
   }
   MCCS_ASSIGN_OR_RETURN(
       auto daemon,
-      Daemon::Make(
-          {.clock = &clock,
-           .random = &random,
-           .log = &log,
-           .network = &network,
-           .transport = &transport,
-           .device = &device,
-           .controller = agent != nullptr ? static_cast<ControllerLink*>(agent.get()) : &nobody},
-          options));
+      Daemon::Make({.clock = &clock,
+                    .random = &random,
+                    .log = &log,
+                    .network = &network,
+                    .transport = &transport,
+                    .device = &device,
+                    .controller = agent != nullptr ? static_cast<ControllerLink*>(agent.get())
+                                                   : &no_controller},
+                   options));
   NameGpus(&inventory);
   RetainAddressesFor(listen.host, &inventory);
   if (agent != nullptr) {

@@ -38,8 +38,8 @@ struct TenantEntry {
   friend bool operator==(const TenantEntry&, const TenantEntry&) = default;
 };
 
-// What processes of one origin use. Each successful AdmitCommunicator is paired with a later
-// ReleaseCommunicator, and each ReserveMemory with a later ReleaseMemory.
+// Resources that processes of one origin use. Each successful AdmitCommunicator is paired with a
+// later ReleaseCommunicator, and each ReserveMemory with a later ReleaseMemory.
 class TenantAccount;
 class TenantWork;
 

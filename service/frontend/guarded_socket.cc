@@ -60,9 +60,9 @@ void ForeignDescriptors::CloseOpen() {
 
 void* ForeignDescriptors::Close(void* task) {
   const std::unique_ptr<CloseTask> own(static_cast<CloseTask*>(task));
-  for (const Descriptor& buried : own->descriptors) {
-    close(buried.fd);
-    buried.of_tenant->fetch_sub(1);
+  for (const Descriptor& descriptor : own->descriptors) {
+    close(descriptor.fd);
+    descriptor.of_tenant->fetch_sub(1);
     own->shared->unclosed.fetch_sub(1);
   }
   own->shared->running.fetch_sub(1);

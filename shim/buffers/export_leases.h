@@ -1,5 +1,5 @@
-// Ends exports that nobody released: after a lease without use, because the program may have freed
-// the memory unseen.
+// Ends exports that the program has not released: after a lease without use, because the program
+// may have freed the memory unseen.
 //
 // A use is recorded only when a buffer is looked up among all exports, so the hot path costs one
 // load. Each round of the leases begins a new generation, which clears every communicator's recent

@@ -48,7 +48,7 @@ class DaemonClient {
   static constexpr std::chrono::milliseconds kGreetingTimeout{900};
   static absl::StatusOr<std::unique_ptr<DaemonClient>> Connect(const std::string& socket_path);
 
-  // REQUIRES: nobody waits for a reply.
+  // REQUIRES: no thread waits for a reply.
   ~DaemonClient();
 
   // Sends a request, with a descriptor if `fd` is valid, and returns its number. Every number must

@@ -17,7 +17,7 @@ constexpr uint64_t kCount = 1000;
 constexpr int64_t kHangTimeoutNs = 10 * kNsPerSec;
 constexpr int64_t kOneSecondNs = kNsPerSec;
 
-// What host h's communicator reported last.
+// The last report of host h's communicator.
 std::string StalledOn(SimWorld& world, int h) {
   const auto& reports = world.host(h).controller().reports;
   return reports.empty() ? "" : reports.begin()->second.stalled_on();

@@ -1,4 +1,4 @@
-// What scenarios start from: seeds, a world with one formed job, and the controller's part in the
+// The start of scenarios: seeds, a world with one formed job, and the controller's part in the
 // job's strategy changes.
 #ifndef MCCS_TESTS_SIM_SCENARIO_H_
 #define MCCS_TESTS_SIM_SCENARIO_H_

@@ -300,7 +300,7 @@ TEST_F(UnixListenerTest, RejectsATenantWithTooManyDescriptors) {
   slow.clear();  // The descriptors can be closed now.
   std::unique_ptr<TenantChannel> welcome;
   while (welcome == nullptr && watch.IsShort()) {
-    const UniqueFd knock = Connect(path_);
+    const UniqueFd another = Connect(path_);
     welcome = Accept();
   }
   EXPECT_NE(welcome, nullptr);

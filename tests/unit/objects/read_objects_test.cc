@@ -216,9 +216,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Tenants, Rejections,
-    testing::Values(Rejected{"nobody", Document("Tenant", "a", "  selector: {}\n"),
+    testing::Values(Rejected{"empty_selector", Document("Tenant", "a", "  selector: {}\n"),
                              "a.yaml:6:13|Tenant 'a'|'selector'|empty"},
-                    Rejected{"no_who", Document("Tenant", "a", "  weight: 1\n"),
+                    Rejected{"no_selector", Document("Tenant", "a", "  weight: 1\n"),
                              "the key 'spec.selector' is missing"},
                     Rejected{"uid_twice",
                              Document("Tenant", "a", "  selector: {uids: [1, 2, 1]}\n"),
@@ -318,7 +318,7 @@ INSTANTIATE_TEST_SUITE_P(
         Rejected{"tenant_twice",
                  PolicyDocument("p", "  type: shares\n  selector: {tenants: [a, a]}\n"),
                  "'a' is a duplicate"},
-        Rejected{"nobody", PolicyDocument("p", "  type: shares\n  selector: {tenants: []}\n"),
+        Rejected{"no_tenants", PolicyDocument("p", "  type: shares\n  selector: {tenants: []}\n"),
                  "a.yaml:7:23: Policy 'p': 'tenants' is empty"},
         Rejected{"nameless", PolicyDocument("p", "  type: shares\n  selector: {tenants: ['']}\n"),
                  "empty name"}),

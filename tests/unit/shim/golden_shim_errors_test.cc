@@ -1,4 +1,4 @@
-// What a program reads from ncclGetLastError after a typical mistake.
+// The text of ncclGetLastError after typical mistakes.
 #include <regex>
 #include <string>
 
