@@ -20,7 +20,12 @@ void Read(YamlReader yaml, ControllerConfig* config) {
   yaml.Field("store", &config->store);
   yaml.Field("metrics_listen", &config->metrics_listen);
   yaml.Field("log_level", &level);
-  yaml.Field("heartbeat_timeout", &timeout);
+  const auto take_timeout = [&](const std::string& text) {
+    timeout = text;
+    return true;
+  };
+  yaml.Parsed("heartbeat_timeout", "duration", "a duration, such as 5s or 200ms", take_timeout,
+              Need::kOptional, timeout);
   yaml.Field("calibrate_costs", &config->calibrate_costs);
   const auto check = [&](const char* key, const absl::Status& status) {
     if (!status.ok()) yaml.Reject(key, std::string(status.message()));
