@@ -199,8 +199,10 @@ absl::StatusOr<YamlReader> YamlReader::Open(const std::string& path) {
   }
   std::ostringstream text;
   text << file.rdbuf();
-  if (file.bad())
-    return absl::NotFoundError(absl::StrCat("cannot read the configuration file ", path));
+  if (file.bad()) {
+    return absl::NotFoundError(absl::StrCat("cannot read the configuration file ", path,
+                                            "; check the path, and that this user may read it"));
+  }
   return Parse(text.str(), path);
 }
 

@@ -15,15 +15,14 @@ absl::StatusOr<std::unique_ptr<BufferShare>> BufferQuota::Take(
   if (use_->all >= kMaxBuffersOfAll) {
     return absl::ResourceExhaustedError(
         absl::StrCat("too many buffers: all tenants of this host have registered ", use_->all,
-                     ", the limit of mccsd: "
-                     "free buffers, or spread the jobs over more hosts"));
+                     ", the limit of mccsd; free buffers, or spread the jobs over more hosts"));
   }
   const auto known = use_->tenants.find(tenant);
   const uint32_t held = known == use_->tenants.end() ? 0 : known->second.buffers;
   if (held >= limits_.buffers_per_tenant) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "too many buffers: tenant ", tenant, " has registered ", held,
-        " with mccsd over all its processes, which is its limit: communicate from "
+        " with mccsd over all its processes, which is its limit; communicate from "
         "fewer, larger allocations, or raise limits.buffers_per_tenant in mccsd's configuration"));
   }
   std::shared_ptr<TenantCounters> counters = CountersOf(counters_, account.get(), tenant);

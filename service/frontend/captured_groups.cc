@@ -131,7 +131,7 @@ absl::Status CapturedGroups::Start(Group& group) {
   if (group.running) {
     return absl::FailedPreconditionError(
         absl::StrCat("rank ", caller_.rank.value(),
-                     " launches a captured call again while it runs: launch a graph's instances "
+                     " launches a captured call again while it runs; launch a graph's instances "
                      "one after the other"));
   }
   if (absl::Status status = Resolve(group); !status.ok()) {

@@ -13,20 +13,24 @@ namespace mccs {
 absl::StatusOr<RankSlot*> Session::UsableSlot(uint32_t handle) {
   auto slot = ranks_.find(handle);
   if (slot != ranks_.end() && !slot->second.leaving()) return &slot->second;
-  return absl::InvalidArgumentError(absl::StrCat("communicator handle ", handle, " is not in use"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "communicator handle ", handle,
+      " is not in use: the communicator was destroyed or never created; create a new one"));
 }
 
 Session::Outcome Session::HandleSplit(const wire::CommSplit& request, RankSlot& parent) {
   const uint64_t number = request.header.request;
   if (request.color < 0 && request.color != wire::kNoColor) {
     return absl::InvalidArgumentError(absl::StrCat("invalid color ", request.color,
-                                                   " of ncclCommSplit: it must be 0 or more, or "
+                                                   " of ncclCommSplit: expected 0 or more, or "
                                                    "NCCL_SPLIT_NOCOLOR"));
   }
   JoinRequest join = parent.origin().join;
   SetOptions(request.options, &join);
   if (!pending_requests_.emplace(request.comm_handle, number).second) {
-    return absl::InvalidArgumentError(absl::StrCat("request ", number, " is already pending"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("duplicate request number ", number,
+                     ": it belongs to a pending ncclCommSplit; use a new number"));
   }
   const absl::Status begun = parent.communicator()->Split({.port = &parent.endpoint(),
                                                            .rank = parent.endpoint().rank(),
@@ -76,7 +80,8 @@ namespace {
 // OK if the communicator works, or its work was ended on purpose.
 absl::Status CheckHealth(const Communicator& communicator) {
   if (communicator.members() == nullptr) {
-    return absl::FailedPreconditionError("the communicator is still forming");
+    return absl::FailedPreconditionError(
+        "the communicator is still forming; wait until its init has completed");
   }
   if (communicator.failure().ok() || communicator.revoked()) return absl::OkStatus();
   return absl::Status(

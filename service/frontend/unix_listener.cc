@@ -81,7 +81,7 @@ absl::Status RemoveStale(const std::string& path, const sockaddr_un& address) {
   if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
   if (!S_ISSOCK(info.st_mode)) {
     return absl::AlreadyExistsError(
-        absl::StrCat(path, " exists and is not a socket: choose another path, or move it away"));
+        absl::StrCat(path, " exists and is not a socket; choose another path, or move it away"));
   }
   if (HasListener(address)) {
     return absl::AlreadyExistsError(absl::StrCat("another process listens on socket ", path,

@@ -287,7 +287,7 @@ absl::StatusOr<Reply> DaemonClient::Receive() {
     received = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
   } while (received < 0 && errno == EINTR);
   if (received < 0) return absl::ErrnoToStatus(errno, "receive");
-  if (received == 0) return absl::UnavailableError("connection closed");
+  if (received == 0) return absl::UnavailableError("the daemon closed the connection");
   reply.size = static_cast<size_t>(received);
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;

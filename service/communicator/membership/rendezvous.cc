@@ -132,7 +132,7 @@ bool Rendezvous::PollRendezvous(CommId id, PendingRendezvous& rendezvous) {
         gone = true;  // It may not send anything else before it has joined.
         break;
       } else if ((*message)->has_failed()) {
-        // It withdraws: its own message says more than a broken link.
+        // It withdraws: its message has the reason, which a broken link lacks.
         RejectRendezvous(
             id, rendezvous,
             StatusFromPeer((*message)->failed().error_code(), (*message)->failed().message()));
@@ -171,7 +171,7 @@ void Rendezvous::HandleJoin(CommId id, PendingRendezvous& rendezvous, JoiningHos
     RejectHost(joining_host, absl::PermissionDeniedError(
                                  absl::StrCat("NCCL_COMM_ID of communicator ", FormatCommId(id),
                                               " belongs to a job of tenant ", rendezvous.creator,
-                                              ": use another address or port")));
+                                              "; use another address or port")));
     return;
   }
   if (absl::Status status = CheckJoin(rendezvous, joining_host, join); !status.ok()) {

@@ -99,7 +99,8 @@ TEST_F(RegistrationTest, AuditsTheRejectionOfADuplicateOrEmptyNameOnce) {
     Send(kFirst, Beat());
     for (const agent::v1::Host& host : hosts) {
       const auto out = Send(AgentKey(++key), Registration(host));
-      ExpectEnded(out, AgentKey(key), host.name().empty() ? "no host name" : host.peer_endpoint());
+      ExpectEnded(out, AgentKey(key),
+                  host.name().empty() ? "its name is empty" : host.peer_endpoint());
     }
   }
   const std::vector<ControllerEvent> decided = coordinator_.TakeEvents();
