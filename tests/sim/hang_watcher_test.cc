@@ -161,7 +161,7 @@ TEST(SimHangWatcher, ReportsStalledMessageWithinAHost) {
   job.Fill(kCount);
   job.Post(1, {.sends = false, .peer = 0, .at = 0, .count = 5});
   world.RunFor(kHangTimeoutNs + 4 * kOneSecondNs);
-  EXPECT_THAT(StalledOn(world, 0), HasSubstr("rank 1 waits for rank 0 on h0, which has sent"));
+  EXPECT_THAT(StalledOn(world, 0), HasSubstr("rank 1 waits for rank 0 on h0, which has not sent"));
 }
 
 }  // namespace hang_watcher_test

@@ -18,7 +18,6 @@ namespace joining_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Not;
 
 constexpr char kHere[] = "10.0.0.1";
 constexpr char kThere[] = "10.0.0.2";
