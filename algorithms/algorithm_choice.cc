@@ -19,14 +19,15 @@ absl::Status ValidateCosts(const CostParameters& costs) {
   for (const auto& [name, value] : times) {
     if (std::isfinite(value) && value >= 0) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(name, " is ", value, "; it must not be below 0"));
+        absl::StrCat("costs.", name, " is ", value, "; expected a finite number of at least 0"));
   }
   const std::pair<const char*, double> rates[] = {{"lane_bytes_per_us", costs.lane_bytes_per_us},
                                                   {"host_bytes_per_us", costs.host_bytes_per_us},
                                                   {"local_bytes_per_us", costs.local_bytes_per_us}};
   for (const auto& [name, value] : rates) {
     if (std::isfinite(value) && value > 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat(name, " is ", value, "; it must be above 0"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("costs.", name, " is ", value, "; expected a finite number above 0"));
   }
   return absl::OkStatus();
 }
@@ -36,7 +37,8 @@ absl::Status ValidateRule(const AlgorithmRule& rule, size_t index) {
     return absl::InvalidArgumentError(absl::StrCat("rule ", index, ": ", why));
   };
   if (static_cast<int>(rule.kind) >= kOpKinds || static_cast<int>(rule.algorithm) >= kAlgorithms) {
-    return reject("unknown kind or algorithm");
+    return reject(absl::StrCat("invalid kind ", static_cast<int>(rule.kind), " or algorithm ",
+                               static_cast<int>(rule.algorithm)));
   }
   if (!Supports(rule.algorithm, rule.kind)) {
     return reject(absl::StrCat("algorithm '", std::string(Name(rule.algorithm)),
@@ -71,7 +73,7 @@ absl::Status ValidateChoice(const ChoiceParameters& parameters) {
   }
   if (parameters.rules.size() > kMaxAlgorithmRules) {
     return absl::InvalidArgumentError(
-        absl::StrCat(parameters.rules.size(), " rules; ", kMaxAlgorithmRules, " at most"));
+        absl::StrCat(parameters.rules.size(), " rules; expected at most ", kMaxAlgorithmRules));
   }
   if (parameters.operator_rules > parameters.rules.size()) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -10,10 +10,9 @@
 // kLocalSliceBytes, or slot_bytes if less: the operands of a combine stay in a core's second-level
 // cache, and several workers share a large buffer.) It is shorter if needed for kTargetRounds
 // rounds per channel: hops are idle while the first slice fills the pipeline and the last one
-// drains it, which with n rounds is about 1/n of the time. But it is not below kMinSliceBytes for
-// all pieces together, where the fixed cost of a slice (some µs on a socket) would be significant:
-// a block is shared by as many channels as get a slice of that length each. All slices of a channel
-// except the last have the same length.
+// drains it, which with n rounds is about 1/n of the time. All pieces of a slice together have at
+// least kMinSliceBytes, because the fixed cost of a slice is some µs on a socket. A small block
+// therefore uses fewer channels. All slices of a channel except the last have the same length.
 #ifndef MCCS_ALGORITHMS_GEOMETRY_H_
 #define MCCS_ALGORITHMS_GEOMETRY_H_
 

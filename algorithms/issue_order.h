@@ -10,9 +10,9 @@
 // nothing. Both ends of a lane use the same order: their hops have the same order of stages, so the
 // k-th send of one is the k-th receive of the other.
 //
-// Required: skew < slots of the lanes. The step that frees a slice's slot comes skew + 1 slices
-// later in the receiver's own order. With more than `slots`, the receiver might first have to send
-// what its peer cannot accept without slots, and so on around the ring: a deadlock.
+// Required: skew < slots. The receiver frees the slot of a slice skew + 1 slices later in its own
+// order. If skew + 1 > slots, a host may have to send before it can free a slot, while its peer has
+// no free slot either: a deadlock around the ring.
 // Recommended: about half the slots (2 of 4, 4 of 8). With less the lane idles during the latency
 // of a hop, with more it runs out of slots.
 //

@@ -35,7 +35,7 @@ absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text) {
     }
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is not an address: expected HOST:PORT or [IPV6]:PORT"));
+      absl::StrCat("invalid address '", text, "': expected HOST:PORT or [IPV6]:PORT"));
 }
 
 bool IsNumericAddress(const std::string& host) {

@@ -44,8 +44,7 @@ using ChannelId = StrongInt<struct ChannelIdTag, int32_t>;
 using Epoch = StrongInt<struct EpochTag, uint64_t>;
 // A registered tenant buffer, unique within its session.
 using BufferId = StrongInt<struct BufferIdTag, uint32_t>;
-// One rank's handle of a communicator, unique within its session.
-using CommHandle = StrongInt<struct CommHandleTag, uint32_t>;
+
 // One connected tenant process.
 using SessionId = StrongInt<struct SessionIdTag, uint64_t>;
 

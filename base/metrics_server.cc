@@ -29,10 +29,10 @@ class Collector final : public prometheus::Collectable {
   const MetricsServer::Collect collect_;
 };
 
-constexpr auto kKnockAgain = std::chrono::milliseconds(5);
+constexpr auto kRetryInterval = std::chrono::milliseconds(5);
 
 // Opens a connection to this server and closes it. Failure does not matter.
-void Knock(const std::string& endpoint) {
+void WakeListener(const std::string& endpoint) {
   const size_t colon = endpoint.rfind(':');
   const std::string host = endpoint.substr(0, colon);
   addrinfo hints{};
@@ -63,8 +63,8 @@ MetricsServer::~MetricsServer() {
     stopped = true;
   });
   while (!stopped) {
-    Knock(endpoint_);
-    std::this_thread::sleep_for(kKnockAgain);
+    WakeListener(endpoint_);
+    std::this_thread::sleep_for(kRetryInterval);
   }
   stop.join();
 }
@@ -85,8 +85,8 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::s
   if (ports.empty()) {
     return absl::UnavailableError(
         absl::StrCat("cannot serve metrics on ", address,
-                     ": does another program listen there, and is it an IPv4 address of this "
-                     "machine? Choose another with metrics_listen, or leave it out"));
+                     ": the port is in use, or it is not an IPv4 address of this machine; choose "
+                     "another address with metrics_listen, or omit it"));
   }
   std::string endpoint = absl::StrCat(address.substr(0, address.rfind(':')), ":", ports.front());
   return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(impl), std::move(endpoint)));

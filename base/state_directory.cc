@@ -73,8 +73,9 @@ absl::Status StateDirectory::Write(const std::string& name, const std::string& l
   file.close();
   if (file && std::rename(draft.c_str(), target.c_str()) == 0) return absl::OkStatus();
   unlink(draft.c_str());
-  return absl::PermissionDeniedError(
-      absl::StrCat("cannot write ", target, ": is the directory writable, and is there space?"));
+  return absl::PermissionDeniedError(absl::StrCat(
+      "cannot write ", target,
+      "; check that this user may write to the directory, and that the disk has space"));
 }
 
 }  // namespace mccs

@@ -31,7 +31,7 @@ std::string Describe(const YAML::Node& node) {
     case YAML::NodeType::Sequence:
       return "a list";
     case YAML::NodeType::Scalar:
-      return node.Tag() == kQuotedTag ? absl::StrCat("the text \"", node.Scalar(), "\"")
+      return node.Tag() == kQuotedTag ? absl::StrCat("the string \"", node.Scalar(), "\"")
                                       : absl::StrCat("'", node.Scalar(), "'");
     default:
       return "nothing";
@@ -195,12 +195,14 @@ absl::StatusOr<YamlReader> YamlReader::Open(const std::string& path) {
   std::ifstream file(path);
   if (!file) {
     return absl::NotFoundError(absl::StrCat("cannot read the configuration file ", path,
-                                            ": is the path right, and may this user read it?"));
+                                            "; check the path, and that this user may read it"));
   }
   std::ostringstream text;
   text << file.rdbuf();
-  if (file.bad())
-    return absl::NotFoundError(absl::StrCat("cannot read the configuration file ", path));
+  if (file.bad()) {
+    return absl::NotFoundError(absl::StrCat("cannot read the configuration file ", path,
+                                            "; check the path, and that this user may read it"));
+  }
   return Parse(text.str(), path);
 }
 
@@ -268,7 +270,7 @@ void YamlReader::Field(std::string_view key, std::string* out, Need need) {
   const Value value = Take(key, need, "string", *out);
   if (!value) return;
   if (!value->IsScalar()) {
-    return document_->Expected(*value, key, "text");
+    return document_->Expected(*value, key, "a string");
   }
   *out = value->Scalar();
 }
@@ -326,7 +328,7 @@ void YamlReader::Field(std::string_view key, std::vector<std::string>* out, Need
     if (item.IsScalar()) {
       items.push_back(item.Scalar());
     } else {
-      document_->Expected(item, key, "a list of text");
+      document_->Expected(item, key, "a list of strings");
     }
   }
   *out = std::move(items);
@@ -337,7 +339,7 @@ void YamlReader::Field(std::string_view key, std::vector<std::pair<std::string, 
   const Value value = Take(key, need, "mapping of strings");
   if (!value) return;
   if (!value->IsMap()) {
-    return document_->Expected(*value, key, "'name: text' lines");
+    return document_->Expected(*value, key, "'name: string' lines");
   }
   document_->CheckKeys(*value);
   std::vector<std::pair<std::string, std::string>> items;
@@ -345,7 +347,7 @@ void YamlReader::Field(std::string_view key, std::vector<std::pair<std::string, 
     if (entry.first.IsScalar() && entry.second.IsScalar()) {
       items.emplace_back(entry.first.Scalar(), entry.second.Scalar());
     } else if (entry.first.IsScalar()) {
-      document_->Expected(entry.second, entry.first.Scalar(), "text");
+      document_->Expected(entry.second, entry.first.Scalar(), "a string");
     }
   }
   *out = std::move(items);

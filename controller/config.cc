@@ -20,7 +20,12 @@ void Read(YamlReader yaml, ControllerConfig* config) {
   yaml.Field("store", &config->store);
   yaml.Field("metrics_listen", &config->metrics_listen);
   yaml.Field("log_level", &level);
-  yaml.Field("heartbeat_timeout", &timeout);
+  const auto take_timeout = [&](const std::string& text) {
+    timeout = text;
+    return true;
+  };
+  yaml.Parsed("heartbeat_timeout", "duration", "a duration, such as 5s or 200ms", take_timeout,
+              Need::kOptional, timeout);
   yaml.Field("calibrate_costs", &config->calibrate_costs);
   const auto check = [&](const char* key, const absl::Status& status) {
     if (!status.ok()) yaml.Reject(key, std::string(status.message()));
@@ -63,10 +68,8 @@ absl::Status CheckListenAddress(const std::string& address) {
       parsed->host.find_first_of(address.front() == '[' ? "[]" : "[]:") == std::string::npos) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", address,
-                   "' is not an address to listen on: expected ADDRESS:PORT, such as "
-                   "0.0.0.0:7500 or [::]:7500"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "invalid address '", address, "': expected ADDRESS:PORT, such as 0.0.0.0:7500 or [::]:7500"));
 }
 
 absl::StatusOr<int64_t> ParseHeartbeatTimeout(const std::string& word) {
@@ -75,7 +78,7 @@ absl::StatusOr<int64_t> ParseHeartbeatTimeout(const std::string& word) {
   if (!absl::ParseDuration(word, &timeout) || timeout > kLongest ||
       timeout < absl::Nanoseconds(kShortestHeartbeatTimeoutNs)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", word, "' is not a heartbeat timeout: expected a duration of at least ",
+        absl::StrCat("invalid heartbeat timeout '", word, "': expected a duration of at least ",
                      kShortestHeartbeatTimeoutNs / kNsPerMs, "ms, such as 5s"));
   }
   return absl::ToInt64Nanoseconds(timeout);

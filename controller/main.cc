@@ -59,7 +59,7 @@ void Declare(CLI::App* app, CommandLine* line) {
                   "heartbeat_timeout (as the options below) and calibrate_costs")
       ->type_name("FILE");
   app->add_option("--listen", line->listen,
-                  "Address for daemons and operators [default 0.0.0.0:7500]; port 0: any free port")
+                  "Address for daemons and operators (default 0.0.0.0:7500); port 0: any free port")
       ->type_name("ADDRESS:PORT");
   app->add_option(
          "--state-dir", line->state_dir,
@@ -68,15 +68,15 @@ void Declare(CLI::App* app, CommandLine* line) {
       ->type_name("DIR");
   app->add_option("--store", line->store,
                   "File for objects, strategies and the audit log; one per controller, on a local "
-                  "disk [default: none: objects, strategies and audit log are lost at exit]")
+                  "disk (default: none; objects, strategies and audit log are lost at exit)")
       ->type_name("FILE");
   app->add_option("--metrics-listen", line->metrics_listen,
-                  "HTTP address of /metrics for Prometheus [default: none]")
+                  "HTTP address of /metrics for Prometheus (default: none)")
       ->type_name("ADDRESS:PORT");
-  app->add_option("--log-level", line->log_level, "debug, info, warning or error [default info]")
+  app->add_option("--log-level", line->log_level, "debug, info, warning or error (default info)")
       ->type_name("LEVEL");
   app->add_option("--heartbeat-timeout", line->heartbeat_timeout,
-                  "A host without messages for this time is lost [default 5s]")
+                  "Time without a message after which a host counts as lost (default 5s)")
       ->type_name("TIME");
   app->add_flag("--print-keys", line->print_keys,
                 "Print the keys of the configuration and the fields of objects, for the reference")

@@ -197,7 +197,8 @@ absl::Status Up(const Caller& caller, const std::string& name, const UpOptions& 
     plan.hosts = PlainHosts(options.hosts, options.gpus_per_host);
   } else {
     return absl::InvalidArgumentError(
-        absl::StrCat("--network ", options.network, " requires --topology FILE"));
+        absl::StrCat("cannot start the lab: --network ", options.network,
+                     " needs switches and links; add --topology FILE"));
   }
   if (!options.mccsd_config.empty()) {
     MCCS_ASSIGN_OR_RETURN(plan.mccsd_config, ReadWhole(options.mccsd_config));

@@ -229,7 +229,8 @@ absl::StatusOr<std::vector<const DaemonState*>> ChosenHosts(const LabState& lab,
   for (const std::string& name : names) {
     MCCS_ASSIGN_OR_RETURN(const DaemonState* host, lab.FindHost(name));
     if (std::find(chosen.begin(), chosen.end(), host) != chosen.end())
-      return absl::InvalidArgumentError(absl::StrCat("--hosts names ", name, " twice"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--hosts names ", name, " twice; name each host once"));
     chosen.push_back(host);
   }
   return chosen;

@@ -53,7 +53,8 @@ absl::StatusOr<const DaemonState*> LabState::Find(std::string_view daemon) const
 
 absl::StatusOr<const DaemonState*> LabState::FindHost(std::string_view host) const {
   if (host == kControllerName) {
-    return absl::InvalidArgumentError("expected a host, not the controller");
+    return absl::InvalidArgumentError(absl::StrCat(
+        "invalid host '", kControllerName, "': expected a host of the lab; see mccs-lab status"));
   }
   return Find(host);
 }

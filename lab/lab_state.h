@@ -129,7 +129,7 @@ class LabDirectories {
   // makes some) are closed. kAlreadyExists: a lab of that name is running.
   absl::StatusOr<UniqueFd> CreateAndLock(std::string_view name) const;
 
-  // Whether a supervisor holds the lock. Removes the directory if nobody holds it.
+  // Whether a supervisor holds the lock. Removes the directory if none does.
   absl::StatusOr<bool> IsLocked(std::string_view name) const;
 
   // Names of this user's running labs. Removes unlocked directories.

@@ -79,7 +79,8 @@ absl::StatusOr<std::string> FindProgram(const std::string& program,
     found_one = true;
   }
   if (found_one)
-    return absl::PermissionDeniedError(absl::StrCat("program '", program, "' is not executable"));
+    return absl::PermissionDeniedError(absl::StrCat(
+        "program '", program, "' is not executable; set its execute permission (chmod +x)"));
   bool is_path = program.find('/') != std::string::npos;
   return absl::NotFoundError(
       absl::StrCat("program '", program, "' not found", is_path ? "" : " in PATH"));

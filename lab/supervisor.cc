@@ -115,7 +115,10 @@ absl::Status StartLab(const LabPlan& plan, const LabDirectories& directories) {
     if (got > 0) report.append(piece, got);
   }
   if (report == kReadyReport) return absl::OkStatus();
-  return absl::UnavailableError(report.empty() ? "the lab's supervisor was killed" : report);
+  return absl::UnavailableError(
+      report.empty() ? "cannot start the lab: its supervisor process was killed; look in the "
+                       "kernel's log for the out-of-memory killer, and start the lab again"
+                     : report);
 }
 
 absl::Status StopLab(const std::string& name, const LabDirectories& directories) {

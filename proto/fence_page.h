@@ -3,7 +3,7 @@
 // A fence is one cache line in memory that both processes map. A stream writes or waits for its
 // `value` (cuStreamWriteValue64, cuStreamWaitValue64 with GEQ); the daemon reads or writes it from
 // the CPU. On a GPU a stream's wait does not sleep. On the emulation it may sleep on a futex;
-// `sleepers` then tells the writer that a wake-up is needed.
+// a nonzero `sleepers` then requires the writer to wake it.
 //
 // A region with such lines begins with a FencePageHeader. The emulation checks for its magic when
 // the region is registered (cuMemHostRegister). It may access `sleepers` only inside such regions,

@@ -363,7 +363,7 @@ struct CommInitReply {
   static constexpr MessageKind kKind = MessageKind::kCommInitReply;
   MessageHeader header;
   ReplyStatus status;
-  uint32_t comm_handle;  // CommHandle: index of the dirty bit, used in later messages;
+  uint32_t comm_handle;  // of the session: index of the dirty bit, used in later messages;
                          // kNoCommHandle: a rank without a color
   int32_t rank;          // within the communicator
   int32_t ranks;         // its size

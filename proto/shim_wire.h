@@ -101,7 +101,7 @@ inline constexpr uint32_t kNoReadySlot = 0xffffffff;
 
 inline constexpr uint32_t kRingRecords = 256;  // a power of two
 inline constexpr uint32_t kReadySlots = 64;    // streams that one communicator may use at a time
-// Streams of living CUDA graphs, per communicator.
+// Maximum number of streams of live CUDA graphs, per communicator.
 inline constexpr uint32_t kCapturedSlots = 1024;
 inline constexpr size_t kErrorMessageBytes = 960;
 
@@ -168,7 +168,7 @@ inline void PoisonCaptured(CommRegion& region) {
 
 inline constexpr uint32_t kMaxCommsPerSession = 4096;
 
-// `dirty`: one bit per CommHandle. The shim sets it after advancing the tail (fetch_or, seq_cst)
+// `dirty`: one bit per `comm_handle`. The shim sets it after advancing the tail (fetch_or, seq_cst)
 // and then, if `daemon_asleep` is set (load, seq_cst), rings the doorbell eventfd. Before it
 // sleeps, the daemon sets daemon_asleep (seq_cst) and reads `dirty` once more: one of the two sees
 // the other.

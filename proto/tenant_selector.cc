@@ -24,22 +24,22 @@ bool IsWithin(std::string_view path, std::string_view group) {
 
 std::string UserTenantName(uint32_t uid) { return std::string(kUserPrefix) + std::to_string(uid); }
 
-uint64_t MatchPrecedence(const TenantSelector& who, const ProcessOrigin& origin) {
-  const auto& sockets = who.sockets;
+uint64_t MatchPrecedence(const TenantSelector& selector, const ProcessOrigin& origin) {
+  const auto& sockets = selector.sockets;
   const bool by_socket =
       std::find(sockets.begin(), sockets.end(), origin.tenant_name) != sockets.end();
   // A name like "uid 1000" is never that of a socket.
   const bool is_user = origin.tenant_name.starts_with(kUserPrefix);
   if (by_socket && !is_user) return kBySocket;
-  uint64_t claim = 0;
-  for (const uint32_t uid : who.uids) {
-    if (origin.tenant_name == UserTenantName(uid)) claim = kByUser;
+  uint64_t precedence = 0;
+  for (const uint32_t uid : selector.uids) {
+    if (origin.tenant_name == UserTenantName(uid)) precedence = kByUser;
   }
-  for (const std::string& group : who.cgroups) {
+  for (const std::string& group : selector.cgroups) {
     if (!group.empty() && IsWithin(origin.cgroup, group))
-      claim = std::max(claim, kByCgroup + group.size());
+      precedence = std::max(precedence, kByCgroup + group.size());
   }
-  return claim;
+  return precedence;
 }
 
 }  // namespace mccs

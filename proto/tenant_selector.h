@@ -29,24 +29,24 @@ struct TenantSelector {
   friend bool operator==(const TenantSelector&, const TenantSelector&) = default;
 };
 
-// Precedence of `who` for a process of this origin; the Tenant with the highest value gets it. 0:
-// no match. A socket precedes a control group, of which the innermost counts, and that a user. Two
-// Tenants never have equal precedence, if they have no entry in common.
-uint64_t MatchPrecedence(const TenantSelector& who, const ProcessOrigin& origin);
+// Precedence of `selector` for a process of this origin; the process belongs to the Tenant with the
+// highest one. 0: no match. Order: socket, then control group (the innermost match), then user. Two
+// Tenants without a common entry never have equal precedence.
+uint64_t MatchPrecedence(const TenantSelector& selector, const ProcessOrigin& origin);
 
 // Returns the element of `candidates`, a list, with the highest precedence for this origin; null:
-// no match. `who_of` returns a candidate's selector; null: the candidate is not a Tenant.
+// no match. `selector_of` returns a candidate's selector; null: the candidate is not a Tenant.
 // LIFETIME: the result points into the list.
-template <typename Candidates, typename WhoOf>
-auto FindMatch(const Candidates& candidates, const ProcessOrigin& origin, WhoOf who_of)
+template <typename Candidates, typename SelectorOf>
+auto FindMatch(const Candidates& candidates, const ProcessOrigin& origin, SelectorOf selector_of)
     -> decltype(&*candidates.begin()) {
   decltype(&*candidates.begin()) found = nullptr;
-  uint64_t firmest = 0;
+  uint64_t highest = 0;
   for (const auto& candidate : candidates) {
-    const TenantSelector* who = who_of(candidate);
-    const uint64_t claim = who != nullptr ? MatchPrecedence(*who, origin) : 0;
-    if (claim <= firmest) continue;
-    firmest = claim;
+    const TenantSelector* selector = selector_of(candidate);
+    const uint64_t precedence = selector != nullptr ? MatchPrecedence(*selector, origin) : 0;
+    if (precedence <= highest) continue;
+    highest = precedence;
     found = &candidate;
   }
   return found;

@@ -68,7 +68,9 @@ void ReadRule(YamlReader& yaml, std::vector<AlgorithmRule>* rules) {
   yaml.Bytes("min_bytes", &rule.min_bytes);
   yaml.Bytes("max_bytes", &rule.max_bytes);
   const std::optional<Algorithm> known = ParseAlgorithm(algorithm);
-  if (!known.has_value()) return yaml.Reject("algorithm", "expected ring, tree or direct");
+  if (!known.has_value())
+    return yaml.Reject("algorithm", absl::StrCat("invalid algorithm '", algorithm,
+                                                 "': expected ring, tree or direct"));
   rule.algorithm = *known;
   for (size_t i = 0; i < calls.size(); ++i) {
     rule.kind = KindNamed(calls[i]);
@@ -126,7 +128,8 @@ void ReadMarkings(YamlReader& yaml, DscpMap* markings) {
     uint32_t mark = 0;
     dscp.Field(kPriorities[i], &mark);
     if (mark > kMaxDscp) {
-      dscp.Reject(kPriorities[i], absl::StrCat("DSCP: expected 0 to ", static_cast<int>(kMaxDscp)));
+      dscp.Reject(kPriorities[i], absl::StrCat("'dscp.", kPriorities[i], "' is ", mark,
+                                               ": expected 0 to ", static_cast<int>(kMaxDscp)));
     } else {
       (*markings)[i + 1] = static_cast<uint8_t>(mark);
     }

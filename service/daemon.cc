@@ -168,9 +168,9 @@ absl::Status Daemon::ListenForEnvironmentId(const wire::UniqueId& id, const std:
                                     [&](const auto& entry) { return entry.tenant == tenant; });
     if (held >= kMaxEnvironmentListenersPerTenant) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("NCCL_COMM_ID: ", held,
-                       " jobs of this tenant "
-                       "already wait at NCCL_COMM_ID addresses of their own, which is the limit"));
+          absl::StrCat("NCCL_COMM_ID: ranks of ", held,
+                       " jobs of this tenant are still joining at other addresses, which is the "
+                       "limit; retry when they have joined, or use ncclGetUniqueId"));
     }
     auto listener = Listen(at);
     if (!listener.ok()) {

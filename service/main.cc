@@ -149,7 +149,7 @@ absl::Status Serve(const Config& config, Log& log) {
   if (!config.advertise.empty()) {
     MCCS_ASSIGN_OR_RETURN(options.advertise, ParseEndpoint(config.advertise));
   }
-  NoController nobody;
+  NoController no_controller;
   std::unique_ptr<Agent> agent;
   if (!config.controller.empty()) {
     agent = std::make_unique<Agent>(AgentOptions{.controller = config.controller,
@@ -161,15 +161,15 @@ absl::Status Serve(const Config& config, Log& log) {
   }
   MCCS_ASSIGN_OR_RETURN(
       auto daemon,
-      Daemon::Make(
-          {.clock = &clock,
-           .random = &random,
-           .log = &log,
-           .network = &network,
-           .transport = &transport,
-           .device = &device,
-           .controller = agent != nullptr ? static_cast<ControllerLink*>(agent.get()) : &nobody},
-          options));
+      Daemon::Make({.clock = &clock,
+                    .random = &random,
+                    .log = &log,
+                    .network = &network,
+                    .transport = &transport,
+                    .device = &device,
+                    .controller = agent != nullptr ? static_cast<ControllerLink*>(agent.get())
+                                                   : &no_controller},
+                   options));
   NameGpus(&inventory);
   RetainAddressesFor(listen.host, &inventory);
   if (agent != nullptr) {
@@ -261,7 +261,8 @@ constexpr Flag kFlags[] = {
 int Main(int argc, char** argv) {
   CLI::App app{
       "mccsd: runs the collectives of this host's tenants.\n\n"
-      "Runs until SIGTERM or SIGINT. Exit status: 0 stopped, 1 cannot serve, 2 bad configuration."};
+      "Runs until SIGTERM or SIGINT. Exit status: 0 stopped by SIGTERM or SIGINT; 1 could not run; "
+      "2 invalid configuration or usage."};
   std::string config_path;
   Config flags;
   std::string log_level;
@@ -279,7 +280,7 @@ int Main(int argc, char** argv) {
   bool print_topology = false;
   app.add_flag(
       "--print-topology", print_topology,
-      "Print this host's entry for a kind: Topology, as hwloc and the kernel see it, and exit");
+      "Print this host's entry for spec.hosts of a Topology, from hwloc and the kernel, and exit");
   bool print_keys = false;
   app.add_flag("--print-keys", print_keys, "Print the keys of the configuration, for the reference")
       ->group("");

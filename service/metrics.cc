@@ -89,7 +89,7 @@ void AddTenants(const Tenants& tenants, MetricFamilies* out) {
   AddCommunicators(tenants, out);
   out->BeginCounter(
       "mccs_communicator_failures_total",
-      "Communicators that failed on this host, by the error class that their ranks got.");
+      "Communicators that failed on this host, by the error class reported to their ranks.");
   AddFailures(tenants, out);
   out->BeginGauge("mccs_sessions", "Connected tenant processes.");
   AddGauge(tenants, &TenantCounters::sessions, out);
@@ -102,7 +102,7 @@ void AddTenants(const Tenants& tenants, MetricFamilies* out) {
       "Payload bytes that lanes sent (acknowledged) to, or received from, other hosts.");
   AddLanes(tenants, &TenantCounters::Lanes::bytes, out);
   out->BeginCounter("mccs_lane_reconnects_total",
-                    "Connections that replaced another connection of the same lane.");
+                    "Connections that replaced a broken or moved connection of a lane.");
   AddLanes(tenants, &TenantCounters::Lanes::reconnects, out);
   out->BeginCounter("mccs_lane_wait_seconds_total",
                     "Time that lanes with data to send were blocked, by reason; "
@@ -117,11 +117,12 @@ void AddTenants(const Tenants& tenants, MetricFamilies* out) {
 }
 
 void AddEngine(const DaemonCounters& counters, MetricFamilies* out) {
-  out->BeginCounter("mccs_engine_turns_total", "Turns of the engine.");
+  out->BeginCounter("mccs_engine_turns_total", "Iterations of the engine's loop.");
   out->Add(static_cast<double>(counters.turns.value()));
-  out->BeginCounter("mccs_engine_busy_turns_total", "Turns of the engine that made progress.");
+  out->BeginCounter("mccs_engine_busy_turns_total",
+                    "Iterations of the engine's loop that made progress.");
   out->Add(static_cast<double>(counters.busy_turns.value()));
-  out->BeginCounter("mccs_engine_sleeps_total", "Sleeps of the engine.");
+  out->BeginCounter("mccs_engine_sleeps_total", "Number of times that the engine went to sleep.");
   out->Add(static_cast<double>(counters.sleeps.value()));
   out->BeginCounter("mccs_engine_awake_seconds_total",
                     "Time that the engine was awake, including busy waiting.");

@@ -44,9 +44,8 @@ absl::Status TenantAccount::AdmitCommunicator() {
     if (held >= *tenant_->quotas.communicators) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "Tenant ", tenant_->name, " has ", held, held == 1 ? " communicator" : " communicators",
-          " on this host, and its quota is ", *tenant_->quotas.communicators,
-          ": destroy some that are not needed, or have the operator raise quotas.communicators of "
-          "the Tenant"));
+          " on this host, and quotas.communicators is ", *tenant_->quotas.communicators,
+          "; destroy unused ones, or ask the operator to raise the quota"));
     }
   }
   ++communicators_;
@@ -59,11 +58,10 @@ absl::Status TenantAccount::ReserveMemory(uint64_t bytes) {
     const uint64_t quota = *tenant_->quotas.memory_bytes;
     if (bytes > quota || held > quota - bytes) {
       return absl::ResourceExhaustedError(absl::StrCat(
-          "Tenant ", tenant_->name, " has buffers of ", FormatBytes(held),
-          " with mccsd on this host; ", FormatBytes(bytes), " more exceed its quota of ",
+          "Tenant ", tenant_->name, " exceeds quotas.memory on this host: ", FormatBytes(held),
+          " are registered, ", FormatBytes(bytes), " were requested, the quota is ",
           FormatBytes(quota),
-          ": communicate from fewer, smaller allocations, or have the operator raise quotas.memory "
-          "of the Tenant"));
+          "; register fewer or smaller allocations, or ask the operator to raise the quota"));
     }
   }
   memory_bytes_ += bytes;

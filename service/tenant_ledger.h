@@ -38,8 +38,8 @@ struct TenantEntry {
   friend bool operator==(const TenantEntry&, const TenantEntry&) = default;
 };
 
-// What processes of one origin use. Each successful AdmitCommunicator is paired with a later
-// ReleaseCommunicator, and each ReserveMemory with a later ReleaseMemory.
+// Resources that processes of one origin use. Each successful AdmitCommunicator is paired with a
+// later ReleaseCommunicator, and each ReserveMemory with a later ReleaseMemory.
 class TenantAccount;
 class TenantWork;
 
@@ -62,7 +62,7 @@ class TenantLedger {
   friend class TenantAccount;
   struct State {
     std::vector<TenantEntry> tenants;
-    std::map<ProcessOrigin, TenantAccount*> accounts;  // the living ones
+    std::map<ProcessOrigin, TenantAccount*> accounts;  // the live ones
 
     const TenantEntry* Find(const ProcessOrigin& origin) const;
   };
@@ -93,9 +93,9 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   void ReleaseMemory(uint64_t bytes) { memory_bytes_ -= bytes; }
 
   // Work is one collective of one communicator, from its start on this host to its end
-  // (TenantWork). A collective beyond the quota is not rejected: it starts later. If no running
-  // collective made progress for kStalledAfterNs, they may wait on other hosts for one that is
-  // blocked here. Then one more starts, which prevents a deadlock.
+  // (TenantWork). A collective beyond the quota is not rejected: it starts later. The running
+  // collectives may wait for other hosts, which wait for a collective that the quota delays here.
+  // To prevent this deadlock, one more collective starts after kStalledAfterNs without progress.
   static constexpr int64_t kStalledAfterNs = 10 * kNsPerMs;
   bool MayStart(MonotonicNs now) const;
   // Time at which the stall timeout admits one more collective, if the Tenant's work makes no

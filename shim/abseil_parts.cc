@@ -2,7 +2,7 @@
 //
 // Debian's static Abseil is compiled for programs. It links into a shared library except for two
 // object files with thread-local variables, which the linker rejects. They are the sampling of
-// cords for a profile that nobody reads, and system queries that only Abseil's locks use, which
+// cords for a profile that is never read, and system queries that only Abseil's locks use, which
 // this library does not use. If a later Abseil needs more of them, the link fails.
 #include <sys/syscall.h>
 #include <unistd.h>

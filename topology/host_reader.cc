@@ -21,7 +21,7 @@ void HostReader::Read(YamlReader& entry) {
   int32_t gpus = 0;
   entry.Field("gpus", &gpus, Need::kRequired);
   if (gpus < 0 || gpus > kMaxGpusOfHost)
-    entry.Reject("gpus", absl::StrCat("a host has 0 to ", kMaxGpusOfHost, " GPUs; got ", gpus));
+    entry.Reject("gpus", absl::StrCat("'gpus' is ", gpus, ": expected 0 to ", kMaxGpusOfHost));
   const std::vector<NicEntry> nics = ReadNics(entry, gpus, names.size());
   if (topology_.hosts().size() + names.size() > kMaxTopologyHosts)
     return entry.Reject("name", absl::StrCat("more than ", kMaxTopologyHosts, " hosts"));
@@ -52,7 +52,8 @@ std::vector<HostReader::NicEntry> HostReader::ReadNics(YamlReader& host, int32_t
   if (entries.empty() && !host.Rejected())
     host.Reject("nics", "'nics' is empty; give at least one NIC, with its switch and capacity");
   if (count > kMaxNicsOfHost)
-    host.Reject("nics", absl::StrCat("a host has at most ", kMaxNicsOfHost, " NICs; got ", count));
+    host.Reject("nics",
+                absl::StrCat("'nics' has ", count, " NICs: expected at most ", kMaxNicsOfHost));
   const bool is_given = std::any_of(nics.begin(), nics.end(),
                                     [](const NicEntry& nic) { return !nic.near_gpus.empty(); });
   for (int32_t gpu = 0; is_given && gpu < gpus; ++gpu) {

@@ -163,8 +163,8 @@ absl::Status ProgressiveFilling::CheckGuarantees() const {
   for (size_t a = 0; a < arcs_.size(); ++a) {
     if (arcs_[a].fixed <= arcs_[a].capacity * (1 + kRateTolerance)) continue;
     return absl::FailedPreconditionError(
-        absl::StrCat("arc ", a, " carries ", FormatBitRate(arcs_[a].capacity), ", but ",
-                     FormatBitRate(arcs_[a].fixed), " of it are guaranteed"));
+        absl::StrCat("arc ", a, " can carry ", FormatBitRate(arcs_[a].capacity),
+                     ", but the guarantees on it add up to ", FormatBitRate(arcs_[a].fixed)));
   }
   return absl::OkStatus();
 }

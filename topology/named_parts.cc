@@ -160,7 +160,7 @@ std::vector<std::string> ExpandNamesOf(YamlReader& entry, std::string_view key,
   }
   for (const std::string& name : *names) {
     if (IsPartName(name)) continue;
-    entry.Reject(key, absl::StrCat("'", name, "' is not a valid name; ", kPartNameRule));
+    entry.Reject(key, absl::StrCat("invalid name '", name, "': ", kPartNameRule));
     return {};
   }
   return *std::move(names);
@@ -181,10 +181,8 @@ std::vector<std::string> ExpandAddresses(YamlReader& entry, std::string_view key
   }
   for (const std::string& address : *addresses) {
     if (!IsAddress(address)) {
-      entry.Reject(
-          key,
-          absl::StrCat("'", address,
-                       "' is not an address: expected a numeric one, such as 10.0.1.2 or fd00::2"));
+      entry.Reject(key, absl::StrCat("invalid address '", address,
+                                     "': expected a numeric one, such as 10.0.1.2 or fd00::2"));
       return {};
     }
     if (!known.Add(entry, key, address)) return {};

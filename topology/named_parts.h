@@ -40,7 +40,7 @@ std::vector<std::string> ExpandNamesOf(YamlReader& entry, std::string_view key,
                                        std::string_view pattern);
 
 bool IsPartName(std::string_view name);
-inline constexpr char kPartNameRule[] = "use letters, digits, '-', '_' and '.', at most 64";
+inline constexpr char kPartNameRule[] = "expected letters, digits, '-', '_' and '.', at most 64";
 
 // A set of names that must be unique.
 class UniqueNames {

@@ -43,9 +43,9 @@ class RuleChecker {
       }
       for (const auto& [earlier, arc] : chosen) {
         if (arc == named[0] || !rules_[earlier].ports.Overlaps(rules_[r].ports)) continue;
-        Add(r, absl::StrCat("shares ports with rule ", earlier + 1, ": that one routes them to ",
-                            topology_.ArcName(arc), ", this one to ", topology_.ArcName(named[0]),
-                            "; remove the common ports from one of them"));
+        Add(r, absl::StrCat("routes ports to ", topology_.ArcName(named[0]), " that rule ",
+                            earlier + 1, " routes to ", topology_.ArcName(arc),
+                            "; remove the common ports from one of the rules"));
       }
       chosen.emplace_back(r, named[0]);
     }

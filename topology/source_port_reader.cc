@@ -45,7 +45,7 @@ class SourcePortReader {
       mapping_.kind = SourcePortMapping::Kind::kHash;
     } else if (kind != "probe" && section_.Has("mapping")) {
       section_.Reject("mapping",
-                      absl::StrCat("'", kind, "' is not a mapping: expected rules, hash or probe"));
+                      absl::StrCat("invalid mapping '", kind, "': expected rules, hash or probe"));
     }
     return std::move(mapping_);
   }
@@ -152,9 +152,9 @@ class SourcePortReader {
       if (field == std::end(kHashFields)) {
         hash.RejectItem(
             "fields", i,
-            absl::StrCat("'", names[i],
-                         "' is not a field of the hash: expected source_address, "
-                         "destination_address, protocol, source_port or destination_port"));
+            absl::StrCat("invalid field '", names[i],
+                         "': expected source_address, destination_address, protocol, source_port "
+                         "or destination_port"));
       } else {
         mapping_.hash.fields |= field->bit;
       }

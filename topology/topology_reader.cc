@@ -38,8 +38,8 @@ class SpecReader {
     int32_t bytes = Topology::kDefaultMtuBytes;
     spec_.Field("mtu", &bytes);
     if (bytes < Topology::kMinMtuBytes || bytes > Topology::kMaxMtuBytes) {
-      spec_.Reject("mtu", absl::StrCat("an MTU is ", Topology::kMinMtuBytes, " to ",
-                                       Topology::kMaxMtuBytes, " bytes; got ", bytes));
+      spec_.Reject("mtu", absl::StrCat("'mtu' is ", bytes, ": expected ", Topology::kMinMtuBytes,
+                                       " to ", Topology::kMaxMtuBytes, " bytes"));
     } else {
       topology_.SetMtu(bytes);
     }
@@ -51,8 +51,7 @@ class SpecReader {
     std::set<std::string> seen;
     for (size_t i = 0; i < names.size(); ++i) {
       if (!IsPartName(names[i])) {
-        spec_.RejectItem("pods", i,
-                         absl::StrCat("'", names[i], "' is not a valid name; ", kPartNameRule));
+        spec_.RejectItem("pods", i, absl::StrCat("invalid name '", names[i], "': ", kPartNameRule));
       } else if (!seen.insert(names[i]).second) {
         spec_.RejectItem("pods", i, absl::StrCat("pod '", names[i], "' is a duplicate; remove it"));
       } else {
@@ -101,8 +100,9 @@ class SpecReader {
     entry.Field("addresses", &patterns);
     if (topology_.switches().size() != first + count) return;  // A name was invalid.
     if (patterns.size() > kMaxAddressesOfSwitch) {
-      return entry.Reject("addresses", absl::StrCat("a switch has at most ", kMaxAddressesOfSwitch,
-                                                    " addresses; got ", patterns.size()));
+      return entry.Reject("addresses",
+                          absl::StrCat("'addresses' has ", patterns.size(),
+                                       " addresses: expected at most ", kMaxAddressesOfSwitch));
     }
     for (const std::string& pattern : patterns) {
       const std::vector<std::string> addresses =
@@ -188,7 +188,7 @@ class SpecReader {
         const std::string a_name = topology_.switch_of(a).name,
                           b_name = topology_.switch_of(b).name;
         if (a == b) {
-          return entry.Reject("ends", absl::StrCat("a link from ", a_name, " to itself; remove ",
+          return entry.Reject("ends", absl::StrCat("'ends' links ", a_name, " to itself; remove ",
                                                    a_name, " from one end"));
         }
         const std::string name = names.empty() ? Topology::LinkName(a_name, b_name) : names[n++];
@@ -266,7 +266,7 @@ absl::StatusOr<Topology> ParseTopology(const std::string& text, const std::strin
   if (document.Has("metadata")) {
     metadata.Field("name", &name, Need::kRequired);
     if (metadata.Has("name") && !IsPartName(name))
-      metadata.Reject("name", absl::StrCat("'", name, "' is not a valid name; ", kPartNameRule));
+      metadata.Reject("name", absl::StrCat("invalid name '", name, "': ", kPartNameRule));
   }
   YamlReader spec = document.Child("spec", Need::kRequired);
   if (!document.Has("spec")) return document.Finish();

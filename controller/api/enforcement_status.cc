@@ -60,8 +60,8 @@ std::string OfTenant(const ObjectSet& set, const Object& object) {
 std::string OfPolicy(const ObjectSet& set, const PolicySpec& policy) {
   if (!policy.Decides(PolicyDecision::kFlows) || HasTopology(set)) return "";
   return absl::StrCat("Policy `", Name(policy.type),
-                      "` requires a Topology, and there is none: locality_ring chooses rings and "
-                      "source ports instead; apply the Topology.");
+                      "` requires a Topology, and there is none: ", Name(PolicyKind::kLocalityRing),
+                      " chooses rings and source ports instead; apply the Topology.");
 }
 
 bool HasIpv4(const std::vector<std::string>& addresses) {
@@ -80,8 +80,10 @@ std::string OfTopology(const Topology& topology) {
   const bool probes = kind == SourcePortMapping::Kind::kProbe;
   if (probes && std::none_of(switches.begin(), switches.end(),
                              [](const auto& each) { return HasIpv4(each.addresses); })) {
-    return "Without IPv4 `addresses` of its switches, a Topology with `mapping: probe` places no "
-           "flows: locality_ring chooses source ports instead; add the addresses.";
+    return absl::StrCat(
+        "Without IPv4 `addresses` of its switches, a Topology with `mapping: probe` places no "
+        "flows: ",
+        Name(PolicyKind::kLocalityRing), " chooses source ports instead; add the addresses.");
   }
   for (size_t i = 0; i < topology.nics().size(); ++i) {
     const NicId nic(static_cast<int32_t>(i));
@@ -110,8 +112,8 @@ std::string UnenforcedReason(const ObjectSet& set, const Object& object) {
       return OfTopology(*TopologyOf(object).topology);
     case ObjectKind::kDrain:
       if (DrainOf(object).link.empty()) return "";
-      return "Only policies that place flows by a Topology avoid a drained link; locality_ring "
-             "does not.";
+      return absl::StrCat("Only policies that place flows by a Topology avoid a drained link; ",
+                          Name(PolicyKind::kLocalityRing), " does not.");
   }
   return "";
 }

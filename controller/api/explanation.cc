@@ -160,8 +160,8 @@ class Explainer {
       const std::string where =
           count == 1
               ? "within one rack"
-              : absl::StrCat("crosses between ", count, " racks ", crossings, " times (at least ",
-                             count, "; by rank ", Crossings(racks, by_rank), ")");
+              : absl::StrCat("crosses between ", count, " racks ", crossings, " times (minimum ",
+                             count, "; in rank order ", Crossings(racks, by_rank), ")");
       AddLine("Ring",
               absl::StrCat(RingText(subject(), subject().strategy.channels(channels.front())),
                            ", on ", channels.size() == 1 ? "channel " : "channels ",
@@ -189,8 +189,8 @@ class Explainer {
     AddLine(
         "Costs",
         choice.has_configured_costs()
-            ? absl::StrCat(applied, ": measured; the daemons' own: ", CostsText(OwnCostsOf(choice)))
-            : absl::StrCat(applied, ": the daemons' own"));
+            ? absl::StrCat(applied, " (measured; configured: ", CostsText(OwnCostsOf(choice)), ")")
+            : absl::StrCat(applied, " (configured)"));
   }
 
   void AddTenant() {
@@ -263,9 +263,9 @@ class Explainer {
     if (fabric_of_[at_] == nullptr || subject().hosts.size() < 2) return;
     const int32_t mtu = fabric_of_[at_]->topology().mtu_bytes();
     out_.set_payload_fraction(UsableFraction(mtu));
-    AddLine("Links", absl::StrFormat(
-                         "%.3g %% of a link's rate is shared as payload, with packets of %d bytes",
-                         100 * UsableFraction(mtu), mtu));
+    AddLine("Links",
+            absl::StrFormat("lanes may use %.3g %% of a link's rate as payload (MTU %d bytes)",
+                            100 * UsableFraction(mtu), mtu));
   }
 
   // Nothing if there is no guarantee, or it is held.
@@ -277,7 +277,7 @@ class Explainer {
     for (const UnmetGuarantee& broken : shares_.broken) {
       const auto& tenants = broken.tenants;
       if (std::find(tenants.begin(), tenants.end(), owner.name) == tenants.end()) continue;
-      AddLine("Guarantee", absl::StrCat("lowered, in proportion: ", Describe(broken)));
+      AddLine("Guarantee", absl::StrCat("lowered proportionally: ", Describe(broken)));
     }
   }
 

@@ -264,7 +264,8 @@ control::v1::ChangeReply ShowChange(const Catalog::Outcome& outcome, const Clust
     out->set_change(change);
   }
   for (const absl::Status& trouble : decisions.trouble) {
-    AddOnce(absl::StrCat(std::string(trouble.message()), "; it keeps its current strategy"),
+    AddOnce(absl::StrCat(std::string(trouble.message()),
+                         "; the communicator keeps its current strategy"),
             reply.mutable_notes());
   }
   return reply;

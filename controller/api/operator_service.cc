@@ -180,7 +180,8 @@ absl::StatusOr<control::v1::DrainReply> OperatorService::SetDrain(
       spec.host.empty() ? FindLinkDrain(*objects, spec.link) : FindHostDrain(*objects, spec.host);
   control::v1::DrainReply reply;
   if (request.undo() && known == nullptr) {
-    return reject(absl::FailedPreconditionError(absl::StrCat(TargetText(spec), " is not drained")));
+    return reject(absl::FailedPreconditionError(absl::StrCat(
+        "cannot undrain ", TargetText(spec), ": it is not drained; see mccsctl get drains")));
   }
   if (request.undo()) {
     MCCS_RETURN_IF_ERROR(

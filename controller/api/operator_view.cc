@@ -132,9 +132,9 @@ absl::StatusOr<CommId> FindCommunicator(const ClusterState& state, const std::st
   if (prefix.empty() || prefix.size() > kIdDigits ||
       prefix.find_first_not_of("0123456789abcdef") != std::string::npos) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", prefix,
-                     "' is not a communicator id: expected up to 16 hexadecimal digits, as shown "
-                     "by 'mccsctl get communicators'"));
+        absl::StrCat("invalid communicator id '", prefix,
+                     "': expected up to 16 hexadecimal digits, as shown by 'mccsctl get "
+                     "communicators'"));
   }
   std::vector<CommId> fits;
   for (const auto& [id, record] : state.registry.communicators()) {

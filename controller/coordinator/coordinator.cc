@@ -45,7 +45,7 @@ Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock, Log* lo
 }
 
 ClusterView Coordinator::View() const {
-  ClusterView view = state_.strategies.With(state_.registry.View());
+  ClusterView view = state_.strategies.AddRecovered(state_.registry.View());
   view.probed = probes_.known();
   return view;
 }
@@ -158,8 +158,8 @@ void Coordinator::HandleAnnounce(const std::string& host, const agent::v1::Annou
                announce.strategy().origin());
     return;
   }
-  log_->Info(NameOf(id), " of ", announce.members_size(), " ranks on ", announce.hosts_size(),
-             " hosts, announced by ", host);
+  log_->Info("host ", host, " announced ", NameOf(id), ": ", announce.members_size(), " ranks on ",
+             announce.hosts_size(), " hosts");
   for (const std::string& name : announce.hosts()) {
     if (FindHostDrain(*state_.objects, name) == nullptr) continue;
     log_->Warning(NameOf(id), " of ", announce.tenant(), " starts on host ", name,
@@ -398,9 +398,10 @@ void Coordinator::PlanRateLimits(const ClusterView& view) {
 void Coordinator::RecordUnmetGuarantees(std::set<std::string> unmet) {
   for (const std::string& text : unmet) {
     if (unmet_guarantees_.contains(text)) continue;
-    log_->Warning("guarantees were lowered, in proportion: ", text);
-    events_.Record({kAuditLowerGuarantees, "", absl::StrCat("done: lowered in proportion: ", text)},
-                   clock_->Now());
+    log_->Warning("guarantees were lowered proportionally: ", text);
+    events_.Record(
+        {kAuditLowerGuarantees, "", absl::StrCat("done: lowered proportionally: ", text)},
+        clock_->Now());
   }
   for (const std::string& text : unmet_guarantees_) {
     if (unmet.contains(text)) continue;

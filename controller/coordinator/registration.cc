@@ -46,7 +46,7 @@ absl::Status CheckTopologyName(const std::string& host, const std::string& name,
   const auto reject = [&](const auto&... why) {
     return absl::FailedPreconditionError(
         absl::StrCat("mccsd on ", host, " is configured with `topology: ", name, "`, but ", why...,
-                     "; correct its configuration, or apply that Topology"));
+                     "; correct `topology` in its configuration, or correct the Topologies"));
   };
   const Object* topology = objects.Find({ObjectKind::kTopology, name});
   if (topology == nullptr) {
@@ -58,7 +58,7 @@ absl::Status CheckTopologyName(const std::string& host, const std::string& name,
   if (TopologyOf(*topology).topology->FindHost(host)) return absl::OkStatus();
   for (const Object* other : objects.OfKind(ObjectKind::kTopology)) {
     if (!TopologyOf(*other).topology->FindHost(host)) continue;
-    return reject("Topology '", other->key.name, "' has this host, and that one has not");
+    return reject("this host is in Topology '", other->key.name, "'");
   }
   return reject("that Topology has no such host");
 }

@@ -74,7 +74,7 @@ class Checker {
   }
 
   void CheckTenants() {
-    std::map<std::string, Place> claimed;
+    std::map<std::string, Place> entries;
     for (const Object* object : StoredFirst(set_.OfKind(ObjectKind::kTenant))) {
       const TenantSpec& tenant = TenantOf(*object);
       if (tenant.guarantee_bps && tenant.cap_bps && *tenant.cap_bps < *tenant.guarantee_bps) {
@@ -82,18 +82,18 @@ class Checker {
             " is below the guarantee of ", ExactBitRate(*tenant.guarantee_bps), " (",
             PlaceOf(*object, "spec.guarantee"), "); raise the cap or lower the guarantee");
       }
-      const auto claim = [&](const char* list, const char* what, const auto& values) {
+      const auto add_entries = [&](const char* list, const char* what, const auto& values) {
         for (size_t i = 0; i < values.size(); ++i) {
-          const std::string who = absl::StrCat(what, " ", values[i]);
-          const auto [first, is_first] = claimed.emplace(who, Place{object, Item(list, i)});
+          const std::string entry = absl::StrCat(what, " ", values[i]);
+          const auto [first, is_first] = entries.emplace(entry, Place{object, Item(list, i)});
           if (is_first) continue;
-          Add(*object, Item(list, i), who, " already belongs to ", ToText(first->second),
+          Add(*object, Item(list, i), entry, " already belongs to ", ToText(first->second),
               "; a process has exactly one tenant: remove it from one of them");
         }
       };
-      claim("spec.selector.uids", "uid", tenant.uids);
-      claim("spec.selector.sockets", "socket", tenant.sockets);
-      claim("spec.selector.cgroups", "cgroup", tenant.cgroups);
+      add_entries("spec.selector.uids", "uid", tenant.uids);
+      add_entries("spec.selector.sockets", "socket", tenant.sockets);
+      add_entries("spec.selector.cgroups", "cgroup", tenant.cgroups);
     }
   }
 

@@ -100,12 +100,13 @@ void CheckCalls(const PolicyParameters& parameters, YamlReader* yaml) {
   for (size_t i = 0; i < parameters.calls.size(); ++i) {
     const std::string& call = parameters.calls[i];
     if (Contains(known, call)) continue;
-    yaml->RejectItem("calls", i,
-                     Contains(CallsWithAChoice(std::nullopt), call)
-                         ? absl::StrCat("no ", call, " exists for algorithm '",
-                                        std::string(Name(*parameters.algorithm)), "'")
-                         : absl::StrCat("'", call, "' is not a call with a choice of algorithms",
-                                        DidYouMean(call, known)));
+    yaml->RejectItem(
+        "calls", i,
+        Contains(CallsWithAChoice(std::nullopt), call)
+            ? absl::StrCat("algorithm '", std::string(Name(*parameters.algorithm)),
+                           "' does not support '", call, "'")
+            : absl::StrCat("invalid call '", call, "': expected a call with a choice of algorithms",
+                           DidYouMean(call, known)));
   }
 }
 
@@ -138,9 +139,9 @@ void CheckIds(const std::vector<std::string>& ids, YamlReader* yaml) {
     const bool hex = ids[i].find_first_not_of("0123456789abcdef") == std::string::npos;
     if (ids[i].size() == 16 && hex) continue;
     yaml->RejectItem("communicators", i,
-                     absl::StrCat("'", ids[i],
-                                  "' is not a communicator id: expected 16 hexadecimal digits, as "
-                                  "shown by 'mccsctl get communicators'"));
+                     absl::StrCat("invalid communicator id '", ids[i],
+                                  "': expected 16 hexadecimal digits, as shown by 'mccsctl get "
+                                  "communicators'"));
   }
 }
 

@@ -47,7 +47,7 @@ void ReadMetadata(YamlReader metadata, Object* object) {
   if (metadata.Has("name") && !IsObjectName(object->key.name)) {
     metadata.Reject(
         "name",
-        absl::StrCat("'", object->key.name, "' is not a valid name: use up to ", kLongestObjectName,
+        absl::StrCat("invalid name '", object->key.name, "': expected up to ", kLongestObjectName,
                      " letters, digits, '-', '_' and '.', starting with a letter or a digit"));
   }
   if (metadata.Has("resourceVersion") && object->version == 0) {

@@ -20,8 +20,7 @@ std::vector<uint32_t> ReadUids(const std::vector<std::string>& words, YamlReader
     } else {
       selector->RejectItem(
           "uids", i,
-          absl::StrCat("'", words[i],
-                       "' is not a user id: expected a number, as shown by `id -u`"));
+          absl::StrCat("invalid user id '", words[i], "': expected a number, as shown by `id -u`"));
     }
   }
   return uids;
@@ -44,9 +43,9 @@ bool ReadSelector(YamlReader selector, TenantSpec* spec) {
     if (!IsCgroup(spec->cgroups[i])) {
       selector.RejectItem(
           "cgroups", i,
-          absl::StrCat("'", spec->cgroups[i],
-                       "' is not a control group: expected an absolute path without '.' "
-                       "and '..', as shown in /proc/PID/cgroup"));
+          absl::StrCat("invalid control group '", spec->cgroups[i],
+                       "': expected an absolute path without '.' and '..', as shown in "
+                       "/proc/PID/cgroup"));
     }
   }
   return !uids.empty() || !spec->sockets.empty() || !spec->cgroups.empty();

@@ -29,7 +29,7 @@ std::string Difference(const CommunicatorView& communicator, const strategy::Str
   std::vector<std::string> rings, ports, nics;
   if (before.channels_size() != after.channels_size()) {
     rings.push_back(
-        absl::StrCat(after.channels_size(), " channels instead of ", before.channels_size()));
+        absl::StrCat("channels: ", before.channels_size(), " → ", after.channels_size()));
   }
   for (int c = 0; c < after.channels_size() && c < before.channels_size(); ++c) {
     const std::string was = RingText(communicator, before.channels(c));
@@ -47,13 +47,13 @@ std::string Difference(const CommunicatorView& communicator, const strategy::Str
   const auto add = [&](const std::vector<std::string>& channels, const char* what) {
     if (channels.empty()) return;
     rings.push_back(absl::StrCat(channels.size() == 1 ? "channel " : "channels ",
-                                 absl::StrJoin(channels, ", "), ": other ", what));
+                                 absl::StrJoin(channels, ", "), ": ", what, " changed"));
   };
   add(nics, "NICs");
   add(ports, "source ports");
   if (!IsSameMessage(before.algorithms(), after.algorithms()))
-    rings.push_back("other algorithm rules or costs");
-  return rings.empty() ? "other parameters" : absl::StrJoin(rings, "; ");
+    rings.push_back("algorithm rules or costs changed");
+  return rings.empty() ? "parameters changed" : absl::StrJoin(rings, "; ");
 }
 
 std::vector<HostIndex> RingOrderOf(const PolicySpec& policy, const ClusterView& view,

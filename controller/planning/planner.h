@@ -7,7 +7,7 @@
 //    communicator after the other.
 // 3. The flows of all others are placed together around them (controller/policy/flow_planner.h).
 //    A communicator whose flows cannot be placed, because no Topology has its hosts, gets ports as
-//    in step 2, and the origin of its strategy says why.
+//    in step 2, and the origin of its strategy has the reason.
 //
 // Data of one communicator alone (its frame, flows, paths and used ports) is cached until
 // its revision in the view changes, and everything until the generation of the view changes.

@@ -45,7 +45,8 @@ class FlowPlanner {
   void AddFixed(const CommunicatorView& communicator, const strategy::Strategy& strategy);
 
   // Adds a communicator whose lanes are to be placed. `frame` is its new strategy without ports.
-  // kNotFound, kFailedPrecondition: not possible (the message says why); it is added as fixed.
+  // kNotFound, kFailedPrecondition: not possible (the message has the reason); it is added as
+  // fixed.
   absl::Status Add(const CommunicatorView& communicator, strategy::Strategy frame,
                    const FlowOptions& options);
 

@@ -47,7 +47,7 @@ inline constexpr size_t kLeastBursts = 5;
 // Shorter pauses are ignored: too short for another job to send.
 inline constexpr int64_t kLeastPauseNs = kNsPerMs;
 
-// REQUIRES: `spans` disjoint and sorted. kNotFound: no period; the message says why.
+// REQUIRES: `spans` disjoint and sorted. kNotFound: no period; the message has the reason.
 absl::StatusOr<Period> FindPeriod(std::span<const WorkSpan> spans, const PeriodOptions& options);
 
 }  // namespace mccs

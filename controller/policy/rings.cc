@@ -155,8 +155,9 @@ absl::StatusOr<std::vector<SourcePorts::Port>> ChooseRingPorts(const Communicato
         taken->Release(ports);
         return absl::ResourceExhaustedError(
             absl::StrCat("communicator ", FormatCommId(communicator.id), ", channel ", c,
-                         ": no free source port: all of ", options.ports.first, " to ",
-                         options.ports.last, " from ", from, " to ", to, " are taken"));
+                         ": no free source port between ", from, " and ", to, ": all ports ",
+                         options.ports.first, "-", options.ports.last,
+                         " are in use; widen `source_ports` or lower `channels_per_nic`"));
       }
       ports.push_back({ends, *port});
     }

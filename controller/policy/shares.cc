@@ -155,11 +155,11 @@ AllShares FindShares(const ClusterView& view, const Fabrics& fabrics) {
 }
 
 std::string Describe(const UnmetGuarantee& broken) {
-  return absl::StrCat(broken.fabric->topology().ArcName(broken.arc), " carries ",
-                      FormatBitRate(broken.capacity_bps), " of payload, but ",
-                      FormatBitRate(broken.guaranteed_bps), " of it are guaranteed to ",
+  return absl::StrCat(broken.fabric->topology().ArcName(broken.arc), " can carry ",
+                      FormatBitRate(broken.capacity_bps), " of payload, but the guarantees of ",
                       broken.tenants.size() == 1 ? "tenant " : "tenants ",
-                      absl::StrJoin(broken.tenants, ", "));
+                      absl::StrJoin(broken.tenants, ", "), " on it add up to ",
+                      FormatBitRate(broken.guaranteed_bps));
 }
 
 std::vector<agent::v1::RateLimits> PlanRateLimits(const ClusterView& view, const AllShares& shares,

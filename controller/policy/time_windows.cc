@@ -100,12 +100,12 @@ absl::StatusOr<PlannedWindows> PlanWindows(const Period& favoured, int64_t clock
   const int64_t pause = favoured.period_ns - favoured.busy_ns;
   const int64_t open = pause - clock_error_ns - guard;
   if (open < favoured.period_ns / kLeastOpenPart || open < kLeastPauseNs) {
-    return absl::NotFoundError(absl::StrCat(
-        "of each ", FormatMilliseconds(favoured.period_ns), " it communicates ",
-        FormatMilliseconds(favoured.busy_ns),
-        ", and the remaining pause is too short for a guard time of ",
-        FormatMilliseconds(guard + clock_error_ns), " (clocks ", FormatMilliseconds(clock_error_ns),
-        ", its own irregularity ", FormatMilliseconds(favoured.error_ns), ")"));
+    return absl::NotFoundError(
+        absl::StrCat("its pause of ", FormatMilliseconds(pause), " in each period of ",
+                     FormatMilliseconds(favoured.period_ns), " is too short for a guard time of ",
+                     FormatMilliseconds(guard + clock_error_ns), " (clock error ",
+                     FormatMilliseconds(clock_error_ns), ", period error ",
+                     FormatMilliseconds(favoured.error_ns), ")"));
   }
   return PlannedWindows{.period_ns = favoured.period_ns,
                         .origin = favoured.onset + favoured.busy_ns + clock_error_ns,

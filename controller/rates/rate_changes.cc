@@ -60,15 +60,13 @@ std::string Difference(const RateSummary& before, const RateSummary& after) {
   std::vector<std::string> parts;
   const bool known = before.out_of_host_bps > 0 && after.out_of_host_bps > 0;
   if (known && !AreAlike(before.out_of_host_bps, after.out_of_host_bps)) {
-    parts.push_back(absl::StrCat("fair share ", FormatBitRate(after.out_of_host_bps),
-                                 " out of a host instead of ",
-                                 FormatBitRate(before.out_of_host_bps)));
+    parts.push_back(absl::StrCat("fair share per host: ", FormatBitRate(before.out_of_host_bps),
+                                 " → ", FormatBitRate(after.out_of_host_bps)));
   }
   if (before.cap_bps != after.cap_bps)
-    parts.push_back(
-        absl::StrCat("cap ", CapText(after.cap_bps), " instead of ", CapText(before.cap_bps)));
+    parts.push_back(absl::StrCat("cap: ", CapText(before.cap_bps), " → ", CapText(after.cap_bps)));
   if (before.priority != after.priority)
-    parts.push_back(absl::StrCat("priority ", after.priority, " instead of ", before.priority));
+    parts.push_back(absl::StrCat("priority: ", before.priority, " → ", after.priority));
   return absl::StrJoin(parts, "; ");
 }
 

@@ -17,9 +17,9 @@ struct Situation {
   const ClusterView& view;
 };
 
-// Changes by communicator, for those in both situations, as text: "37.6 Mbit/s instead of 97.6
-// Mbit/s out of a host". The rate is the fair share that `explain` shows. Ignores changes below 1
-// %.
+// Changes by communicator, for those in both situations, as text: "fair share per host: 97.6
+// Mbit/s → 37.6 Mbit/s". The rate is the fair share that `explain` shows. Ignores changes below
+// 1 %.
 std::map<CommId, std::string> RateChanges(const Situation& before, const Situation& after);
 
 }  // namespace mccs

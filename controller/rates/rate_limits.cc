@@ -96,9 +96,9 @@ std::string ExplainNicLimit(const ObjectSet& set, const Object& tenant) {
   const std::optional<FastestLink> fastest = FindFastest(set);
   if (!fastest || static_cast<double>(*guarantee) <= fastest->payload_bps) return "";
   return absl::StrCat("no NIC can carry it: the fastest link, ", fastest->link->name, " of ",
-                      ToText(fastest->topology->key), ", carries ",
-                      FormatBitRate(fastest->payload_bps), " of payload, but ",
-                      FormatBitRate(static_cast<double>(*guarantee)), " are guaranteed");
+                      ToText(fastest->topology->key), ", can carry ",
+                      FormatBitRate(fastest->payload_bps), " of payload, but the guarantee is ",
+                      FormatBitRate(static_cast<double>(*guarantee)));
 }
 
 absl::Status CheckGuaranteesAgainstNics(const ObjectSet& before, const ObjectSet& after) {

@@ -109,9 +109,9 @@ absl::StatusOr<WindowScheduler::BurstPattern> WindowScheduler::FindBurstPattern(
   MCCS_ASSIGN_OR_RETURN(pattern.period, FindPeriod(Union(std::move(all)),
                                                    {.ongoing = ongoing, .horizon_ns = kHorizonNs}));
   if (now - received_at > 2 * pattern.period.period_ns + kTimeoutNs) {
-    return absl::NotFoundError(
-        absl::StrCat("it has not communicated for ", FormatMilliseconds(now - received_at),
-                     "; its period was ", FormatMilliseconds(pattern.period.period_ns)));
+    return absl::NotFoundError(absl::StrCat("no communication for ",
+                                            FormatMilliseconds(now - received_at), " (last period ",
+                                            FormatMilliseconds(pattern.period.period_ns), ")"));
   }
   return pattern;
 }
@@ -138,16 +138,18 @@ bool WindowScheduler::UpdateState(const WaitRule& rule, const absl::StatusOr<Pla
     return false;
   }
   const std::string name = absl::StrCat("communicator ", FormatCommId(rule.waits));
-  const std::string whom =
-      absl::StrCat(rule.favoured.size() == 1 ? "communicator " : "communicators starting with ",
-                   FormatCommId(rule.favoured.front()));
+  const std::string whom = absl::StrCat(
+      "communicator ", FormatCommId(rule.favoured.front()),
+      rule.favoured.size() == 1 ? std::string()
+                                : absl::StrCat(" and ", rule.favoured.size() - 1, " more"));
   WindowState next = {.windows = std::nullopt, .since = now};
   if (fresh.ok()) {
     next.windows = *fresh;
     next.text = absl::StrCat("for ", FormatMilliseconds(fresh->open_ns), " of each ",
                              FormatMilliseconds(fresh->period_ns), ", in the pauses of ", whom);
   } else {
-    next.text = absl::StrCat("at any time; ", whom, ": ", std::string(fresh.status().message()));
+    next.text = absl::StrCat("at any time: cannot compute send windows from ", whom, ": ",
+                             std::string(fresh.status().message()));
   }
   if (had != fresh.ok() || state->text.empty()) log_->Info(name, " sends ", next.text);
   *state = std::move(next);

@@ -74,9 +74,9 @@ absl::StatusOr<std::unique_ptr<Catalog>> Catalog::Open(Store* store, const WallC
   set.revision = state.revision;
   const auto lost = [](std::string_view why) {
     return absl::DataLossError(
-        absl::StrCat("cannot read objects in the store: another release or program wrote them; "
-                     "start that release, or use an empty store and `mccsctl apply`: ",
-                     std::string(why)));
+        absl::StrCat("cannot read objects in the store: ", std::string(why),
+                     "; another release wrote them: start that release, or use an empty store and "
+                     "apply the objects again"));
   };
   for (const StoredObject& stored : state.objects) {
     absl::StatusOr<Object> object = ReadStored(stored);

@@ -28,7 +28,7 @@ class ControllerEvents {
  public:
   static constexpr int kBurst = 60;
   static constexpr int64_t kPeriodNs = 60 * kNsPerSec;
-  static constexpr size_t kMaxPending = 1000;  // limit if nobody calls Take
+  static constexpr size_t kMaxPending = 1000;  // limit if Take is not called
 
   void Record(ControllerEvent decision, MonotonicNs now);
   // Decisions since the last call.

@@ -57,7 +57,8 @@ void MarkDrained(const ObjectSet& set, ClusterView* view) {
 
 absl::StatusOr<DrainSpec> ReadDrain(const control::v1::DrainRequest& request) {
   DrainSpec spec;
-  if (request.name().empty()) return absl::InvalidArgumentError("no name given");
+  if (request.name().empty())
+    return absl::InvalidArgumentError("the request has no name; name the host or link to drain");
   if (request.reason().size() > kLongestReason) {
     return absl::InvalidArgumentError(
         absl::StrCat("the reason is too long: the limit is ", kLongestReason, " bytes"));

@@ -60,7 +60,7 @@ bool RecoveredStrategies::IsReconnecting(const CommunicatorView& communicator,
       });
 }
 
-ClusterView RecoveredStrategies::With(ClusterView view) const {
+ClusterView RecoveredStrategies::AddRecovered(ClusterView view) const {
   for (CommunicatorView& communicator : view.communicators)
     communicator.reconnecting = IsReconnecting(communicator, view.hosts);
   for (const auto& [id, communicator] : recovered_) view.communicators.push_back(communicator);

@@ -30,21 +30,21 @@ class RecoveredStrategies {
  public:
   // Loads stored records. Invalid ones are dropped, and erased by the next changes.
   void Load(const std::vector<StoredStrategy>& stored);
-  // Drops recovered communicators that no daemon has announced, and stops waiting for hosts of the
-  // others. True: there were some, so With returns another view now.
+  // Drops recovered communicators that no daemon has announced. The others no longer count as
+  // reconnecting. Returns true if the result of AddRecovered changes.
   bool DropUnannounced();
 
   // `id` was announced, or has a new newest strategy.
   void MarkChanged(CommId id);
   // Adds recovered communicators that no daemon has announced to `view`, and sets
   // CommunicatorView::reconnecting.
-  ClusterView With(ClusterView view) const;
+  ClusterView AddRecovered(ClusterView view) const;
   // Whether it was recovered and some host of it is not among `hosts`.
   bool IsReconnecting(const CommunicatorView& communicator,
                       const std::vector<HostView>& hosts) const;
   // Recovered communicators that no daemon has announced.
   const RecoveredCommunicators& recovered() const { return recovered_; }
-  // Changes whenever the result of With changes.
+  // Changes whenever the result of AddRecovered changes.
   uint64_t revision() const { return revision_; }
 
   // The changes since the last call.

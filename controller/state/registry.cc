@@ -134,7 +134,10 @@ uint64_t ConvergenceTimes::count() const {
 absl::Status Registry::Register(AgentKey agent, const agent::v1::Register& registration,
                                 MonotonicNs now) {
   const agent::v1::Host& host = registration.host();
-  if (host.name().empty()) return absl::InvalidArgumentError("no host name given");
+  if (host.name().empty()) {
+    return absl::InvalidArgumentError(
+        "cannot register the host: its name is empty; set `host` in mccsd's configuration");
+  }
   for (const agent::v1::Announce& announce : registration.communicators()) {
     MCCS_RETURN_IF_ERROR(CheckAnnounce(announce));
     MCCS_RETURN_IF_ERROR(CheckLeader(host.name(), announce));

@@ -50,7 +50,7 @@ const ClusterView& ViewCache::Get(std::shared_ptr<const ObjectSet> objects,
   }
   const uint64_t number = view_.generation + 1;
   inputs_ = std::move(inputs);
-  view_ = ResolveView(strategies_.With(registry_.View()), *inputs_.objects);
+  view_ = ResolveView(strategies_.AddRecovered(registry_.View()), *inputs_.objects);
   view_.probed = inputs_.probed;
   view_.generation = number;
   return view_;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -65,11 +66,12 @@ absl::Status Prepare(SqliteDatabase* database, const std::string& path) {
                      " is a database of another program; choose another file (--store FILE)"));
   }
   if (version == SqliteStore::kSchemaVersion) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the store ", path, " has version ", version,
-      " of the schema, this mccs-controller supports ", SqliteStore::kSchemaVersion,
-      version > SqliteStore::kSchemaVersion ? "; install the release that wrote it, or a later one"
-                                            : "; start the release in between that converts it"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("the store ", path, " has version ", version,
+                   " of the schema, this mccs-controller supports ", SqliteStore::kSchemaVersion,
+                   version > SqliteStore::kSchemaVersion
+                       ? "; install the release that wrote it, or a later one"
+                       : "; first start a mccs-controller release that converts this version"));
 }
 
 // Write-ahead log with a sync at each commit: a successful Commit() is durable.
@@ -112,8 +114,10 @@ std::string Resolved(const std::string& store) {
 
 absl::Status LockError(int error, const std::string& store, const std::string& file) {
   if (error != EWOULDBLOCK) {
-    return absl::ErrnoToStatus(error, absl::StrCat("the store ", store, ": cannot lock ", file,
-                                                   "; use a file system with locks"));
+    return absl::Status(
+        absl::ErrnoToStatusCode(error),
+        absl::StrCat("the store ", store, ": cannot lock ", file, ": ", std::strerror(error),
+                     "; use a file system that supports flock"));
   }
   const std::string owner = FirstLine(file);
   return absl::AlreadyExistsError(
@@ -133,16 +137,18 @@ absl::StatusOr<UniqueFd> LockStore(const std::string& store) {
   const std::string file = absl::StrCat(Resolved(store), ".lock");
   UniqueFd fd(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!fd.valid()) {
-    return absl::ErrnoToStatus(
-        errno,
-        absl::StrCat("the store ", store, ": cannot write ", file,
+    return absl::Status(
+        absl::ErrnoToStatusCode(errno),
+        absl::StrCat("the store ", store, ": cannot write ", file, ": ", std::strerror(errno),
                      "; check that its directory exists and that this user may write there"));
   }
   if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return LockError(errno, store, file);
   const std::string pid = absl::StrCat(getpid(), "\n");
   if (ftruncate(fd.get(), 0) != 0 ||
       write(fd.get(), pid.data(), pid.size()) != static_cast<ssize_t>(pid.size())) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("the store ", store, ": cannot write ", file));
+    return absl::Status(absl::ErrnoToStatusCode(errno),
+                        absl::StrCat("the store ", store, ": cannot write ", file, ": ",
+                                     std::strerror(errno), "; check that the disk has space"));
   }
   return fd;
 }

@@ -33,7 +33,7 @@ class SqliteStore final : public Store {
   static constexpr int64_t kApplicationId = 0x4d434353;
 
   // Opens or creates the file. kAlreadyExists: another controller has it open. kFailedPrecondition:
-  // the file of another program or schema version. kInternal: unusable; the message says why.
+  // the file of another program or schema version. kInternal: unusable; the message has the reason.
   static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& path);
 
   absl::StatusOr<StoredState> Load() override;

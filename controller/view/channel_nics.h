@@ -21,10 +21,10 @@ using ChannelNics = std::vector<std::vector<LaneNic>>;
 // candidate c, modulo their number. There are `per_nic` channels per candidate of the host with
 // most candidates, independent of the current strategy. Jobs that share a NIC therefore have
 // equally many flows there.
-// Links lead from each NIC of a channel to each other. If a Topology has several fabrics without a
-// link between them (one per rail), a channel uses one fabric in which all hosts have a NIC: that
-// of a candidate of the host with most candidates in such fabrics. Other hosts prefer candidates in
-// that fabric, else use any NIC in it.
+// All NICs of a channel can reach each other. If a Topology has several separate fabrics (one per
+// rail), each channel uses a fabric in which every host has a NIC. The host with the most
+// candidates in such fabrics selects it, by its candidate for that channel. Other hosts use a
+// candidate in that fabric or, without one, any NIC in it.
 // Empty: a host without a known NIC, no fabric with a NIC of each host, or a channel with addresses
 // of two families. Lanes then use the daemons' default.
 // `hosts`: by position in `communicator.hosts`; null: no Topology has the host.

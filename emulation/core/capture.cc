@@ -68,7 +68,7 @@ void CaptureTable::OnStreamDestroyed(const Stream& stream) {
   const std::shared_ptr<Capture> capture = FindShared(stream);
   if (capture == nullptr) return;
   capture->valid = capture->valid && capture->origin.get() != &stream && IsJoined(*capture);
-  if (capture->origin.get() == &stream) Erase(capture);  // nobody could end it
+  if (capture->origin.get() == &stream) Erase(capture);  // no stream could end it
 }
 
 Capture* CaptureTable::Find(const Stream& stream) const { return FindShared(stream).get(); }

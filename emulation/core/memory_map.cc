@@ -23,7 +23,8 @@ bool IsMapped(uintptr_t address, size_t bytes) {
   const uintptr_t first = address / page * page;
   const size_t length = address + bytes - first;
   if (madvise(reinterpret_cast<void*>(first), length, MADV_POPULATE_READ) == 0) return true;
-  return errno != ENOMEM && errno != EFAULT;  // a kernel without this advice cannot tell
+  // Without MADV_POPULATE_READ, assume that it is mapped.
+  return errno != ENOMEM && errno != EFAULT;
 }
 
 bool BeginsWithFenceHeader(uintptr_t address, size_t bytes) {

@@ -69,12 +69,13 @@ std::shared_ptr<grpc::Channel> MakeChannel(const AgentOptions& options) {
 absl::Status Agent::Start(const AgentHost& host) {
   if (options_.controller.empty() || host.position.host.empty()) {
     return absl::InvalidArgumentError(
-        "the agent requires the controller's address and this host's name");
+        "cannot start the agent: `controller` or `host` is empty; set both in mccsd's "
+        "configuration");
   }
   host_ = ToMessage(host, options_.version);
   topology_ = host.topology;
   channel_ = MakeChannel(options_);
-  talker_ = std::thread([this] { TalkForEver(); });
+  sender_ = std::thread([this] { SendForEver(); });
   return absl::OkStatus();
 }
 
@@ -86,11 +87,11 @@ Agent::~Agent() {
     changed_.notify_all();
     watched_.notify_all();
   }
-  if (talker_.joinable()) talker_.join();
+  if (sender_.joinable()) sender_.join();
   options_.prober.reset();  // Stops its thread: from here on it calls no callback.
 }
 
-void Agent::TalkForEver() {
+void Agent::SendForEver() {
   retry_ns_ = options_.first_retry_ns;
   for (;;) {
     RunStream();
@@ -140,7 +141,7 @@ void Agent::RunStream() {
   last_error_ = why;
   log_->Warning("controller ", options_.controller,
                 was_connected ? ": connection lost (" : ": cannot connect (", last_error_,
-                "); retrying. Communicators continue without it");
+                "); retrying, communicators continue without the controller");
 }
 
 bool Agent::SendRegistration(Stream* stream) {
@@ -237,7 +238,7 @@ void Agent::HandleMessage(const agent::v1::ToAgent& message) {
   if (message.has_probe()) Probe(message.probe());
   const bool ordered = message.has_propose() || message.has_rate_limits() || message.has_tenants();
   if (!order.ok())
-    log_->Warning("rejected an order of the controller: ", std::string(order.message()));
+    log_->Warning("rejected a message from the controller: ", std::string(order.message()));
   if ((ordered || message.has_dump()) && options_.wake) options_.wake();
 }
 

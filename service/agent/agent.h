@@ -1,9 +1,9 @@
 // The controller's client: keeps a stream to mccs-controller open (proto/agent.proto), sends the
-// reports of the daemon's communicators, and receives the controller's orders.
+// reports of the daemon's communicators, and receives proposals, rate updates and requests.
 //
 // The ControllerLink functions, called by the engine, write to a table and return. The agent's own
 // threads send the table's changes to the controller. When the stream breaks, they retry without
-// limit, register again and resend the state of all living communicators. So no queue grows
+// limit, register again and resend the state of all live communicators. So no queue grows
 // without bound, and only the final numbers of communicators that ended meanwhile are lost.
 //
 // THREAD: the ControllerLink functions: any; they hold a mutex for the length of a copy, and never
@@ -67,7 +67,7 @@ struct AgentHost {
   std::string topology = {};  // name of the Topology that contains it; empty: not configured
 };
 
-// The talker thread opens a stream and writes. For each stream a listener thread reads, and a
+// The sender thread opens a stream and writes. For each stream a listener thread reads, and a
 // watcher thread cancels it after a heartbeat timeout. Reads and writes have no deadline of their
 // own, and a write waits for the reader; so only the cancellation ends them if the peer hangs.
 class Agent final : public ControllerLink {
@@ -95,7 +95,7 @@ class Agent final : public ControllerLink {
   using Stream = grpc::ClientReaderWriter<agent::v1::FromAgent, agent::v1::ToAgent>;
   using SteadyTime = std::chrono::steady_clock::time_point;
 
-  // Runs `write(table)` and wakes the talker. Also wakes the engine if the write made an early
+  // Runs `write(table)` and wakes the sender. Also wakes the engine if the write made an early
   // order available.
   template <typename Write>
   void WithTable(Write write) {
@@ -118,7 +118,7 @@ class Agent final : public ControllerLink {
     return order;
   }
 
-  void TalkForEver();
+  void SendForEver();
   void RunStream();
   bool SendRegistration(Stream* stream);
   // Returns when the stream has ended or must end.
@@ -141,9 +141,9 @@ class Agent final : public ControllerLink {
   agent::v1::Host host_;
   std::string topology_;
   std::shared_ptr<grpc::Channel> channel_;
-  std::thread talker_;
-  int64_t retry_ns_ = 0;    // talker
-  std::string last_error_;  // talker: to log the same error once
+  std::thread sender_;
+  int64_t retry_ns_ = 0;    // sender thread
+  std::string last_error_;  // sender thread: to log the same error once
   // Read by the engine; protects no other data.
   std::atomic<bool> connected_ = false;
   // Written under mutex_, with the table; lets the engine skip the lock. Release when an order has

@@ -27,7 +27,7 @@ namespace mccs {
 
 class AgentTable {
  public:
-  // Communicators beyond this number are not reported; they work all the same.
+  // Communicators beyond this number work, but are not reported to the controller.
   static constexpr size_t kMaxEntries = 65536;
 
   void Announce(const agent::v1::Announce& announce);

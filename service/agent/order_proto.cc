@@ -44,7 +44,7 @@ absl::Status CheckLanes(const std::vector<LaneRateLimit>& lanes) {
   }
   std::sort(seen.begin(), seen.end());
   if (std::adjacent_find(seen.begin(), seen.end()) != seen.end()) {
-    return absl::InvalidArgumentError("limits: duplicate lane: it has two rates");
+    return absl::InvalidArgumentError("limits: a lane is listed twice; expected each lane once");
   }
   return absl::OkStatus();
 }
@@ -53,9 +53,9 @@ absl::Status CheckWindows(const SendWindows& windows) {
   if (windows.period_ns > 0 && windows.open_ns > 0 && windows.open_ns <= windows.period_ns) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat("limits: invalid send windows: open for ",
-                                                 windows.open_ns, " of ", windows.period_ns,
-                                                 " ns"));
+  return absl::InvalidArgumentError(absl::StrCat("limits: invalid send windows: open_ns ",
+                                                 windows.open_ns, ", period_ns ", windows.period_ns,
+                                                 "; expected 0 < open_ns <= period_ns"));
 }
 
 }  // namespace
@@ -66,8 +66,8 @@ absl::StatusOr<RateLimits> RateLimitsFromProto(const agent::v1::RateLimits& mess
                                                    "; at most ", kMaxRateLimitedLanes));
   }
   if (message.priority() > kMaxPriority) {
-    return absl::InvalidArgumentError(absl::StrCat("limits: invalid class ", message.priority(),
-                                                   ": expected 0 to ", kMaxPriority));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "limits: invalid priority class ", message.priority(), ": expected 0 to ", kMaxPriority));
   }
   RateLimits limits{.revision = message.revision(),
                     .lanes = {},

@@ -160,7 +160,8 @@ bool Communicator::ReleaseDepartedRanks() {
 absl::Status Communicator::Split(Splits::Call call) {
   if (state_ == State::kFailed && !revoked()) return failure_->why;
   if (state_ == State::kForming) {
-    return absl::FailedPreconditionError("the communicator is still forming");
+    return absl::FailedPreconditionError(
+        "the communicator is still forming; wait until its init has completed");
   }
   Wake();
   return splits_.Add(std::move(call));

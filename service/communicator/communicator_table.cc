@@ -35,11 +35,12 @@ absl::StatusOr<Communicator*> CommunicatorTable::Join(const JoinRequest& request
     const Communicator& oldest = known->second.begin()->second->communicator;
     if (oldest.tenant() != request.tenant) {
       return absl::PermissionDeniedError(
-          absl::StrCat("communicator ", FormatCommId(id), " belongs to another tenant"));
+          absl::StrCat("cannot join communicator ", FormatCommId(id),
+                       ": it belongs to another tenant; use the unique id of this job"));
     }
     return absl::FailedPreconditionError(
         absl::StrCat("unique id of communicator ", FormatCommId(id),
-                     " was already used: call ncclGetUniqueId once per communicator"));
+                     " was already used; call ncclGetUniqueId once per communicator"));
   }
   if (request.account != nullptr) MCCS_RETURN_IF_ERROR(request.account->AdmitCommunicator());
   Entry& entry = Add(request);
@@ -105,8 +106,8 @@ absl::StatusOr<std::optional<Secret>> CommunicatorTable::SecretFor(const Preambl
   if (communicator == nullptr && !ended)
     return std::nullopt;  // The peer received the roster first.
   if (communicator == nullptr || communicator->state() == Communicator::State::kFailed) {
-    return absl::NotFoundError(
-        absl::StrCat("communicator ", FormatCommId(preamble.comm_id), " has ended on this host"));
+    return absl::NotFoundError(absl::StrCat("communicator ", FormatCommId(preamble.comm_id),
+                                            " has ended on this host; see mccsd's log there"));
   }
   // The peer received the strategy first.
   const std::optional<Epoch> lanes = communicator->reachability().lanes;

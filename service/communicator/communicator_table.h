@@ -56,8 +56,8 @@ class CommunicatorTable {
   bool quiescent() const;
   // Without closed ones.
   size_t size() const { return entries_.size(); }
-  // Closed communicators destroyed per turn; a backlog raises the number. Each is destroyed within
-  // kTurnsOfBacklog times as many turns as its batch took to close.
+  // Each turn destroys max(kDestroyedPerTurn, n / kTurnsOfBacklog) of n closed communicators, so
+  // that a backlog shrinks.
   static constexpr size_t kDestroyedPerTurn = 2;
   static constexpr size_t kTurnsOfBacklog = 64;
   // Writes the state of the communicator after cursor `after` (0: of the first). Returns its

@@ -2,7 +2,7 @@
 // others cost nothing.
 //
 //            Wake, or the deadline          Next
-//   resting ──────────────────────► due ────────────► in its turn ──Wake, Requeue──► due
+//    idle ───────────────────────► due ────────────► in its turn ──Wake, Requeue──► due
 //      ▲                                                    │
 //      └─────────────────── SleepUntil ─────────────────────┘
 //
@@ -23,8 +23,8 @@ namespace mccs {
 
 class TurnQueue {
  public:
-  // A member; it rests until it is woken. LIFETIME: the queue outlives it. It must not be destroyed
-  // during a round.
+  // A member; it is idle until it is woken. LIFETIME: the queue outlives it. It must not be
+  // destroyed during a round.
   class Participant : public Waker {
    public:
     explicit Participant(TurnQueue& queue) : queue_(queue) {}
@@ -58,14 +58,14 @@ class TurnQueue {
   // The member whose turn it is; null at the end of the round. A member that becomes due during the
   // round gets its turn in the next one.
   Participant* Next();
-  // After a turn: the member is due again, or rests until `deadline` (kNever: until woken).
+  // After a turn: the member is due again, or idle until `deadline` (kNever: until woken).
   // SleepUntil has no effect if it was woken since the turn started.
   void Requeue(Participant& participant) { Enqueue(participant); }
   void SleepUntil(Participant& participant, MonotonicNs deadline);
 
   // Between rounds: members with a turn in the next one, apart from deadlines.
   std::span<Participant* const> due() const { return due_; }
-  // The earliest deadline of all resting members.
+  // The earliest deadline of all idle members.
   MonotonicNs NextDeadline() const {
     return by_deadline_.empty() ? kNever : by_deadline_.front()->deadline_;
   }
@@ -86,7 +86,7 @@ class TurnQueue {
   std::vector<Participant*> round_;
   size_t next_ = 0;  // index in round_
   std::vector<Participant*>
-      by_deadline_;  // a heap of resting members with a deadline, the earliest first
+      by_deadline_;  // a heap of idle members with a deadline, the earliest first
 };
 
 }  // namespace mccs

@@ -93,8 +93,8 @@ class MemoryImporter {
 // A mapping in progress. The last reference dropped before `ready` cancels it: what was mapped is
 // unmapped.
 struct PendingMapping {
-  // Done, and so are all unmappings that the process had requested before: memory that a program
-  // freed earlier does not count any more when it registers other memory.
+  // True when this mapping is complete, and every unmapping that the process requested before it.
+  // So memory that a program freed earlier no longer counts against its limits.
   bool ready() const { return done && before.expired(); }
   bool done = false;
   std::weak_ptr<void> before;

@@ -10,9 +10,8 @@
 //                ▼                 ▼                 ▼
 //          acknowledged        in place          finished  ───► step done ───► dependent steps
 //
-// A staging slot belongs to the send whose slice number equals its own, modulo the lane's slots. It
-// is free when the slice `slots` earlier has been acknowledged. A receive slot is released when the
-// last combine that reads it is done.
+// Slice n uses staging slot n mod `slots`. The slot is free when slice n − `slots` has been
+// acknowledged. A receive slot is released when the last combine that reads it is done.
 //
 // OWNER: the Executor. THREAD: the owning engine. Never blocks; allocates only for a program that
 // is larger than all before.

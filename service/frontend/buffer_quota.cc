@@ -15,15 +15,14 @@ absl::StatusOr<std::unique_ptr<BufferShare>> BufferQuota::Take(
   if (use_->all >= kMaxBuffersOfAll) {
     return absl::ResourceExhaustedError(
         absl::StrCat("too many buffers: all tenants of this host have registered ", use_->all,
-                     ", the limit of mccsd: "
-                     "free buffers, or spread the jobs over more hosts"));
+                     ", the limit of mccsd; free buffers, or spread the jobs over more hosts"));
   }
   const auto known = use_->tenants.find(tenant);
   const uint32_t held = known == use_->tenants.end() ? 0 : known->second.buffers;
   if (held >= limits_.buffers_per_tenant) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "too many buffers: tenant ", tenant, " has registered ", held,
-        " with mccsd over all its processes, which is its limit: communicate from "
+        " with mccsd over all its processes, which is its limit; communicate from "
         "fewer, larger allocations, or raise limits.buffers_per_tenant in mccsd's configuration"));
   }
   std::shared_ptr<TenantCounters> counters = CountersOf(counters_, account.get(), tenant);
@@ -57,10 +56,9 @@ absl::Status BufferShare::AddBytes(uint64_t bytes) {
   BufferQuota::TenantUse& own = use_->tenants[tenant_];
   if (bytes > bytes_limit_ || own.bytes > bytes_limit_ - bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "tenant ", tenant_, " has registered buffers of ", FormatBytes(own.bytes), " with mccsd; ",
-        FormatBytes(bytes), " more exceed its limit of ", FormatBytes(bytes_limit_),
-        "; see limits.mapped_bytes_per_tenant in mccsd's "
-        "configuration"));
+        "tenant ", tenant_, " exceeds limits.mapped_bytes_per_tenant: ", FormatBytes(own.bytes),
+        " are registered, ", FormatBytes(bytes), " were requested, the limit is ",
+        FormatBytes(bytes_limit_), "; free buffers, or raise the limit in mccsd's configuration"));
   }
   bytes_ = bytes;
   own.bytes += bytes;

@@ -25,7 +25,7 @@ namespace mccs {
 
 // The last record of a rank's ring that names the buffer: over when `records` have been taken.
 struct RingUse {
-  uint32_t rank = 0;     // CommHandle
+  uint32_t rank = 0;     // its `comm_handle`
   uint64_t records = 0;  // counted from the ring's start
   uint64_t serial = 0;   // of the rank, because handles are reused
 };

@@ -43,8 +43,8 @@ absl::Status CapturedGroups::Accept(uint64_t capture, const wire::WorkRecord& re
   if (absl::Status status = CheckCall(record, caller_); !status.ok()) return Rejected(status);
   if (calls_ + pending_group_->calls.size() >= kMaxCapturedCalls) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("too many captured calls: living graphs have more than ", kMaxCapturedCalls,
-                     " calls of this communicator: destroy some"));
+        absl::StrCat("too many captured calls: live CUDA graphs have ", kMaxCapturedCalls,
+                     " calls of this communicator, which is the limit; destroy unused graphs"));
   }
   pending_group_->calls.push_back(record);
   return absl::OkStatus();
@@ -131,7 +131,7 @@ absl::Status CapturedGroups::Start(Group& group) {
   if (group.running) {
     return absl::FailedPreconditionError(
         absl::StrCat("rank ", caller_.rank.value(),
-                     " launches a captured call again while it runs: launch a graph's instances "
+                     " launches a captured call again while it runs; launch a graph's instances "
                      "one after the other"));
   }
   if (absl::Status status = Resolve(group); !status.ok()) {

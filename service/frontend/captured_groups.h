@@ -3,12 +3,12 @@
 //
 // clang-format off
 //   Add, record by record        the streams write "ready"         all calls are complete
-//   ──────────────────────► resting ──────────────────────► running ──────────────────► resting
+//   ──────────────────────►  idle   ──────────────────────► running ──────────────────►  idle
 //                              │ Release                      │ Release: removed at its end
 //                              ▼                              ▼
 // clang-format on
 //
-// A resting group does not hold its buffers: a program may free them before its graphs, and a
+// An idle group does not hold its buffers: a program may free them before its graphs, and a
 // release waits for the last holder of a buffer. So each run resolves the buffers again, and a run
 // after the release fails with an error message.
 //

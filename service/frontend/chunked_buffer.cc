@@ -142,9 +142,9 @@ absl::Status ChunkedBuffer::PendingChunk::Finish(const absl::Status& status) {
 absl::StatusOr<MappingEnd> ChunkedBuffer::Unmap(const AddressRange& span) {
   if (shared_->epochs > kMaxHeldEpochs) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(shared_->epochs - 1,
-                     " chunks or groups of them were removed while operations use them, which is "
-                     "the limit: wait until the operations end"));
+        absl::StrCat("cannot unmap chunks: ", shared_->epochs - 1,
+                     " earlier removals still wait for operations, which is the limit; retry when "
+                     "these operations have completed"));
   }
   MemoryMapper::Parts taken;
   const Chunks& chunks = shared_->remaining->chunks;

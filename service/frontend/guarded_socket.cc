@@ -60,9 +60,9 @@ void ForeignDescriptors::CloseOpen() {
 
 void* ForeignDescriptors::Close(void* task) {
   const std::unique_ptr<CloseTask> own(static_cast<CloseTask*>(task));
-  for (const Descriptor& buried : own->descriptors) {
-    close(buried.fd);
-    buried.of_tenant->fetch_sub(1);
+  for (const Descriptor& descriptor : own->descriptors) {
+    close(descriptor.fd);
+    descriptor.of_tenant->fetch_sub(1);
     own->shared->unclosed.fetch_sub(1);
   }
   own->shared->running.fetch_sub(1);
@@ -172,8 +172,8 @@ ssize_t GuardedSocket::Take(TenantMessage* message, std::vector<UniqueFd>* fds) 
 absl::StatusOr<bool> GuardedSocket::Receive(TenantMessage* message) {
   if (foreign_->IsFull(tenant_) && DescriptorsAreNext()) {
     return absl::ResourceExhaustedError(
-        "the process sent descriptors, but its tenant has too many unclosed ones that are not "
-        "memory files; end the tenant's processes that block their close");
+        "cannot receive descriptors: too many descriptors of this tenant cannot be closed (sockets "
+        "with SO_LINGER, files on FUSE); end the processes that block the close");
   }
   std::vector<UniqueFd> fds;
   const ssize_t got = Take(message, &fds);
@@ -210,7 +210,7 @@ absl::Status GuardedSocket::Send(std::span<const std::byte> message, std::span<c
   }
   if (sendmsg(fd_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return absl::OkStatus();
   if (errno == EAGAIN) {
-    return absl::ResourceExhaustedError("the process does not receive the replies to its requests");
+    return absl::ResourceExhaustedError("the process does not read the replies to its requests");
   }
   if (errno == EPIPE || errno == ECONNRESET) {
     return ClosedByProcess();

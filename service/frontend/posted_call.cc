@@ -21,7 +21,9 @@ absl::Status Rejected(const Parts&... parts) {
 }  // namespace
 
 absl::Status CheckCall(const wire::WorkRecord& record, const Caller& caller) {
-  if (caller.ranks < 1) return Rejected("the communicator is still forming");
+  if (caller.ranks < 1) {
+    return Rejected("the communicator is still forming; wait until its init has completed");
+  }
   if (!Served(record.op) || static_cast<int>(record.type) >= kDataTypes ||
       static_cast<int>(record.redop) >= kReduceOps) {
     return Rejected("unknown kind ", static_cast<int>(record.op), ", type ",

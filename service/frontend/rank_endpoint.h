@@ -125,10 +125,11 @@ class RankEndpoint final : public RankPort {
   SharedRegion memory_;
 
   // Private copies, because the tenant can write to the region.
-  uint64_t taken_ = 0;         // records
-  uint64_t sequence_ = 0;      // of the last call taken
-  bool group_open_ = false;    // more records of its group follow
-  absl::Status record_error_;  // the error of an invalid record, which was taken all the same
+  uint64_t taken_ = 0;       // records
+  uint64_t sequence_ = 0;    // of the last call taken
+  bool group_open_ = false;  // more records of its group follow
+  absl::Status
+      record_error_;  // the error of an invalid record, which was still taken from the ring
   std::optional<ResolvedCollective> front_;
   std::deque<ResolvedMessage> messages_;  // of the group at the front; addresses stay
   size_t taken_messages_ = 0;

@@ -49,9 +49,9 @@ absl::StatusOr<DerivedRank> RankSlot::Shrink(std::vector<int32_t> excluded) {
   const auto before = shrinks_.find(excluded);
   const int64_t nth = before == shrinks_.end() ? 1 : before->second + 1;
   if (nth == 1 && shrinks_.size() >= wire::kMaxCommsPerSession) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the communicator was shrunk by ", shrinks_.size(),
-                     " different lists of ranks, which is the limit"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "too many shrinks: the communicator was shrunk with ", shrinks_.size(),
+        " different excludeRanksList, which is the limit; shrink a derived communicator"));
   }
   const Communicator& parent = *communicator();
   MCCS_ASSIGN_OR_RETURN(DerivedRank place,
@@ -69,7 +69,8 @@ wire::UniqueId RankSlot::GrownId() const {
 absl::StatusOr<wire::UniqueId> RankSlot::GiveGrownId() {
   if (std::exchange(grow_id_given_, true)) {
     return absl::FailedPreconditionError(
-        "ncclCommGrow has not used the last unique id of this communicator yet");
+        "ncclCommGetUniqueId was already called for the next ncclCommGrow of this communicator; "
+        "call ncclCommGrow with that id first");
   }
   return GrownId();
 }

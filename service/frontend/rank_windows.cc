@@ -18,7 +18,7 @@ absl::Status RankWindows::Open(const wire::RegisterWindow& request) {
   if (windows_.size() >= kMaxWindows) {
     return absl::ResourceExhaustedError(
         absl::StrCat("too many windows: this rank has ", windows_.size(),
-                     " in the communicator, which is the limit: deregister those not in use"));
+                     " in the communicator, which is the limit; deregister unused ones"));
   }
   if (request.memory.id != 0) {
     MCCS_RETURN_IF_ERROR(buffers_.Resolve(request.memory, request.bytes, 1).status());
@@ -32,7 +32,8 @@ absl::Status RankWindows::Close(uint64_t number) {
     ++changes_;
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat("window #", number, " is not registered"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "cannot deregister window #", number, ": it is not registered; deregister each window once"));
 }
 
 void RankWindows::CloseAll() {
@@ -54,17 +55,18 @@ absl::StatusOr<WindowMemory> RankWindows::Find(const WindowPart& part) const {
   const auto found = windows_.find(part.number);
   if (found == windows_.end()) {
     return absl::FailedPreconditionError(
-        rejected(" is deregistered, or its registration failed: deregister a window after all puts "
+        rejected(" is deregistered, or its registration failed; deregister a window after all puts "
                  "into it have arrived"));
   }
   const Window& window = found->second;
   if (part.offset > window.bytes || part.bytes > window.bytes - part.offset) {
-    return absl::InvalidArgumentError(rejected(" has ", window.bytes, " bytes: ", part.bytes,
-                                               " bytes at offset ", part.offset, " exceed it"));
+    return absl::InvalidArgumentError(rejected(" has ", window.bytes, " bytes; a put of ",
+                                               part.bytes, " bytes at offset ", part.offset,
+                                               " exceeds it"));
   }
   if (window.memory.id == 0) {
     return absl::FailedPreconditionError(
-        rejected(" is in memory that mccsd cannot map: use memory of ncclMemAlloc"));
+        rejected(" is in memory that mccsd cannot map; use memory of ncclMemAlloc"));
   }
   wire::BufferRef place = window.memory;
   place.offset += part.offset;

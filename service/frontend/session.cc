@@ -289,8 +289,8 @@ bool Session::EndNextRank() {
         absl::Status(end_reason_.code(), absl::StrCat("mccsd closed this session: ", message)));
   }
   Leave(handle,
-        gone ? absl::StrCat("is gone: its process ", identity().process, " has ended")
-             : absl::StrCat("is gone: mccsd closed the session of its process ", identity().process,
+        gone ? absl::StrCat("left: its process ", identity().process, " has ended")
+             : absl::StrCat("left: mccsd closed the session of its process ", identity().process,
                             ": ", message),
         Communicator::Leaving::kAtOnce);
   return true;

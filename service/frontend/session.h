@@ -85,7 +85,7 @@ class Session {
   // A CommRevoke or DeregisterWindow, answered when the communicator has stopped or has ended.
   struct AwaitedStop {
     uint64_t request = 0;
-    uint32_t handle = 0;                  // CommHandle
+    uint32_t handle = 0;                  // `comm_handle` of the rank
     std::optional<uint64_t> window = {};  // no put into it may be in progress; none: no operation
   };
 
@@ -157,7 +157,7 @@ class Session {
                            const wire::CommOptions& options, uint64_t request);
   // The slot of a rank that is not leaving; otherwise the reason.
   absl::StatusOr<RankSlot*> UsableSlot(uint32_t handle);
-  // Results of the rank of `parent`, a CommHandle.
+  // Results of the rank of `parent`, a `comm_handle`.
   absl::Status JoinSplit(uint32_t parent, uint64_t request, const JoinRequest& join);
   void OnNotMember(uint32_t parent, uint64_t request, const absl::Status& why);
   // Reject one pending request of that rank, or all.
@@ -207,13 +207,13 @@ class Session {
   State state_ = State::kGreeting;
   SharedRegion memory_;
   BufferRegistry buffers_;
-  std::map<uint32_t, RankSlot> ranks_;  // by CommHandle
+  std::map<uint32_t, RankSlot> ranks_;  // by `comm_handle`
   std::vector<uint32_t> free_;          // handles of released ranks, erased after the turn
   uint64_t last_serial_ = 0;
   bool message_waits_ = false;  // message_ waits for a turn in which a rank may end
   uint32_t handles_ = 0;        // all handles below are in use, or in free_below_
   std::set<uint32_t> free_below_;
-  // Undecided requests for derived communicators: CommHandle of the parent, request.
+  // Undecided requests for derived communicators: `comm_handle` of the parent, request.
   std::set<std::pair<uint32_t, uint64_t>> pending_requests_;
   std::vector<AwaitedStop> stops_;
   BufferReleases releases_{buffers_};

@@ -13,20 +13,24 @@ namespace mccs {
 absl::StatusOr<RankSlot*> Session::UsableSlot(uint32_t handle) {
   auto slot = ranks_.find(handle);
   if (slot != ranks_.end() && !slot->second.leaving()) return &slot->second;
-  return absl::InvalidArgumentError(absl::StrCat("communicator handle ", handle, " is not in use"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "communicator handle ", handle,
+      " is not in use: the communicator was destroyed or never created; create a new one"));
 }
 
 Session::Outcome Session::HandleSplit(const wire::CommSplit& request, RankSlot& parent) {
   const uint64_t number = request.header.request;
   if (request.color < 0 && request.color != wire::kNoColor) {
     return absl::InvalidArgumentError(absl::StrCat("invalid color ", request.color,
-                                                   " of ncclCommSplit: it must be 0 or more, or "
+                                                   " of ncclCommSplit: expected 0 or more, or "
                                                    "NCCL_SPLIT_NOCOLOR"));
   }
   JoinRequest join = parent.origin().join;
   SetOptions(request.options, &join);
   if (!pending_requests_.emplace(request.comm_handle, number).second) {
-    return absl::InvalidArgumentError(absl::StrCat("request ", number, " is already pending"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("duplicate request number ", number,
+                     ": it belongs to a pending ncclCommSplit; use a new number"));
   }
   const absl::Status begun = parent.communicator()->Split({.port = &parent.endpoint(),
                                                            .rank = parent.endpoint().rank(),
@@ -58,7 +62,7 @@ void Session::RejectPendingRequest(uint32_t parent, uint64_t request, const std:
     endpoint.communicator->AbandonSplit(&endpoint, request, why);
   }
   OnNotMember(parent, request,
-              absl::AbortedError(absl::StrCat("the rank that asked for it ", why)));
+              absl::AbortedError(absl::StrCat("request cancelled: the rank that made it ", why)));
 }
 
 void Session::RejectPendingRequests(uint32_t parent, const std::string& why) {
@@ -76,7 +80,8 @@ namespace {
 // OK if the communicator works, or its work was ended on purpose.
 absl::Status CheckHealth(const Communicator& communicator) {
   if (communicator.members() == nullptr) {
-    return absl::FailedPreconditionError("the communicator is still forming");
+    return absl::FailedPreconditionError(
+        "the communicator is still forming; wait until its init has completed");
   }
   if (communicator.failure().ok() || communicator.revoked()) return absl::OkStatus();
   return absl::Status(
@@ -101,8 +106,9 @@ Session::Outcome Session::HandleShrink(const wire::CommShrink& request, RankSlot
   MCCS_ASSIGN_OR_RETURN(const DerivedRank place, slot.Shrink(std::move(excluded)));
   if (abort) {
     slot.communicator()->RevokeForShrink(
-        &slot.endpoint(), absl::StrCat("rank ", slot.endpoint().rank().value(),
-                                       " ended its work by ncclCommShrink with NCCL_SHRINK_ABORT"));
+        &slot.endpoint(),
+        absl::StrCat("rank ", slot.endpoint().rank().value(),
+                     " ended the communicator's work (ncclCommShrink with NCCL_SHRINK_ABORT)"));
   }
   return Later(JoinDerived(slot, place, request.options, request.header.request));
 }
@@ -122,8 +128,7 @@ Session::Outcome Session::HandleGrow(const wire::CommGrow& request, RankSlot& sl
   if (std::memcmp(request.unique_id, kNotGiven, sizeof(kNotGiven)) != 0 &&
       std::memcmp(request.unique_id, &place.id, sizeof(place.id)) != 0) {
     return absl::InvalidArgumentError(
-        "the unique id differs from that of ncclCommGetUniqueId for this communicator's next "
-        "ncclCommGrow");
+        "the unique id is not the one that ncclCommGetUniqueId returned for this communicator");
   }
   slot.CountGrow();
   return Later(JoinDerived(slot, place, request.options, request.header.request));
@@ -154,9 +159,9 @@ absl::Status Session::JoinDerived(const RankSlot& parent, const DerivedRank& pla
 
 Session::Outcome Session::HandleRevoke(const wire::CommRevoke& request, RankSlot& slot) {
   RankEndpoint& endpoint = slot.endpoint();
-  endpoint.communicator->Revoke(&endpoint,
-                                absl::StrCat("rank ", endpoint.rank().value(),
-                                             " ended its work: it was revoked by ncclCommRevoke"));
+  endpoint.communicator->Revoke(
+      &endpoint,
+      absl::StrCat("rank ", endpoint.rank().value(), " revoked the communicator (ncclCommRevoke)"));
   stops_.push_back({request.header.request, request.comm_handle});
   return std::nullopt;
 }

@@ -53,7 +53,7 @@ Session::Outcome Session::HandleHello(const wire::Hello& hello) {
     status = absl::FailedPreconditionError(absl::StrCat(
         "libnccl.so.2 (", TextOf(hello.build), ") supports wire versions ", hello.oldest_version,
         " to ", hello.newest_version, ", mccsd ", wire::kOldestWireVersion, " to ",
-        wire::kWireVersion, ": install both from the same release"));
+        wire::kWireVersion, "; install both from the same release"));
   }
   wire::HelloReply reply{};
   reply.version = version;
@@ -213,7 +213,9 @@ Session::Outcome Session::HandleDestroy(const wire::CommDestroy& request) {
 Session::Outcome Session::EndRank(uint32_t handle, uint64_t request, const std::string& why,
                                   Communicator::Leaving how) {
   if (ranks_.contains(handle) && Leave(handle, why, how, request)) return std::nullopt;
-  return absl::InvalidArgumentError(absl::StrCat("communicator handle ", handle, " is not in use"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "communicator handle ", handle,
+      " is not in use: the communicator was destroyed or never created; create a new one"));
 }
 
 bool Session::Leave(uint32_t handle, const std::string& why, Communicator::Leaving how,

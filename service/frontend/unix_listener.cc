@@ -53,9 +53,8 @@ namespace {
 constexpr int kBacklog = 1024;
 
 constexpr char kCloseHint[] =
-    " that they sent and that cannot be closed (sockets with SO_LINGER, files of a FUSE file "
-    "system): "
-    "end the processes that block the close";
+    " that tenants sent and that cannot be closed (sockets with SO_LINGER, files on FUSE); end the "
+    "processes that block the close";
 
 absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address{};
@@ -82,11 +81,11 @@ absl::Status RemoveStale(const std::string& path, const sockaddr_un& address) {
   if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
   if (!S_ISSOCK(info.st_mode)) {
     return absl::AlreadyExistsError(
-        absl::StrCat(path, " exists and is not a socket: choose another path, or move it away"));
+        absl::StrCat(path, " exists and is not a socket; choose another path, or move it away"));
   }
   if (HasListener(address)) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("another process serves socket ", path, ": is mccsd already running?"));
+    return absl::AlreadyExistsError(absl::StrCat("another process listens on socket ", path,
+                                                 "; stop the other mccsd, or choose another path"));
   }
   unlink(path.c_str());
   return absl::OkStatus();
@@ -169,7 +168,7 @@ absl::StatusOr<std::unique_ptr<TenantChannel>> UnixListener::Accept() {
     // A new process may already have sent descriptors.
     if (foreign_->IsFull()) {
       return absl::ResourceExhaustedError(
-          absl::StrCat(options_.path, " accepts no processes: its processes hold open ",
+          absl::StrCat("socket ", options_.path, " accepts no processes: mccsd holds ",
                        ForeignDescriptors::kMaxTotal, " descriptors", kCloseHint));
     }
     UniqueFd fd(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -182,13 +181,14 @@ absl::StatusOr<std::unique_ptr<TenantChannel>> UnixListener::Accept() {
       return absl::ErrnoToStatus(
           errno, absl::StrCat("cannot accept a connection on socket ", options_.path));
     }
-    ucred who{};
-    socklen_t length = sizeof(who);
-    if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) {
+    ucred credentials{};
+    socklen_t length = sizeof(credentials);
+    if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
       return absl::ErrnoToStatus(errno, "cannot read the credentials of a new process");
     }
-    const std::string tenant = options_.tenant.empty() ? UserTenantName(who.uid) : options_.tenant;
-    return MakeChannel(GuardedSocket(std::move(fd), tenant, foreign_), {tenant, who.pid});
+    const std::string tenant =
+        options_.tenant.empty() ? UserTenantName(credentials.uid) : options_.tenant;
+    return MakeChannel(GuardedSocket(std::move(fd), tenant, foreign_), {tenant, credentials.pid});
   }
   return nullptr;
 }
@@ -197,7 +197,7 @@ absl::StatusOr<std::unique_ptr<TenantChannel>> UnixListener::MakeChannel(Guarded
                                                                          TenantIdentity identity) {
   if (foreign_->IsFull(identity.tenant)) {
     return absl::PermissionDeniedError(
-        absl::StrCat("rejected a process of tenant ", identity.tenant, ": its processes hold open ",
+        absl::StrCat("rejected a process of tenant ", identity.tenant, ": mccsd holds ",
                      ForeignDescriptors::kMaxPerTenant, " descriptors", kCloseHint));
   }
   UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, identity.process, 0)));

@@ -139,9 +139,9 @@ absl::StatusOr<LocalPuts::Progress> LocalPuts::Advance(Pair& pair, bool* moved) 
                                                                    .offset = put.window_offset,
                                                                    .bytes = call.bytes()}));
     if (call.bytes() > window.bytes) {
-      return absl::InvalidArgumentError(absl::StrCat(Describe(call), ": window #", put.window,
-                                                     " has ", window.bytes,
-                                                     " bytes at this offset"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(Describe(call), ": window #", put.window, " has only ", window.bytes,
+                       " bytes from offset ", put.window_offset, " on"));
     }
     const DeviceCopy::Job job{.from = call.address(), .to = window.address, .bytes = call.bytes()};
     pair.copy = std::make_unique<Copy>(

@@ -15,7 +15,7 @@ constexpr size_t kMaxNamedCalls = 8;
 const char* MissingAction(OpKind kind) {
   switch (kind) {
     case OpKind::kSend:
-      return "no receive for ";
+      return "not posted a receive for ";
     case OpKind::kPut:
       return "not registered its window, or has left, for ";
     case OpKind::kSignal:
@@ -23,7 +23,7 @@ const char* MissingAction(OpKind kind) {
     case OpKind::kWaitSignal:
       return "sent too few signals for ";
     default:
-      return "sent nothing for ";
+      return "not sent the data of ";
   }
 }
 

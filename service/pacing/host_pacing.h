@@ -52,7 +52,7 @@ class HostPacing {
   explicit HostPacing(const DscpMap& markings = {}) : markings_(markings) {}
 
   // Records that a communicator of this host got a class above the lowest one. From then on all
-  // communicators have classes, also those without an order.
+  // communicators have classes, also those without a rate update.
   void RecordClass(uint32_t priority) { has_classes_ |= priority > 0; }
   bool has_classes() const { return has_classes_; }
   // REQUIRES: priority ≤ kMaxPriority.

@@ -55,11 +55,11 @@ uint64_t LaneGate::Allowance() {
     most = NicClasses::kTrickleBytes;
   }
   const uint64_t own = bucket_.Allowance(now);
-  if (own == 0) return Block(bucket_.OpensAt(now));
+  if (own == 0) return Block(bucket_.AvailableAt(now));
   // The shared bucket comes last: without an allowance the lane queues there and must retry in
   // turn.
   const uint64_t shared = tenant_->Allowance(this, now);
-  blocked_until_ = shared == 0 ? tenant_->OpensAt(this, now) : kNever;
+  blocked_until_ = shared == 0 ? tenant_->AvailableAt(this, now) : kNever;
   return std::min({most, own, shared});
 }
 

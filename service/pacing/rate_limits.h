@@ -1,5 +1,5 @@
-// The controller's order for a communicator's send rate: rate limits, send windows, a class. It
-// takes effect at once, without an epoch, until a newer order.
+// A rate update of the controller for one communicator: rate limits, send windows, priority class.
+// It takes effect at once, without an epoch, until a newer update.
 //
 // Values.
 #ifndef MCCS_SERVICE_PACING_RATE_LIMITS_H_
@@ -55,7 +55,8 @@ struct RateLimits {
 
 inline constexpr uint32_t kMaxPriority = 7;
 
-// DSCP in the IP header of packets, by class. Packets of communicators without an order have none.
+// DSCP in the IP header of packets, by class. Packets of communicators without a rate update have
+// none.
 using DscpMap = std::array<uint8_t, kMaxPriority + 1>;
 inline constexpr uint8_t kMaxDscp = 63;
 // Connections between daemons other than lanes have the mark of the highest class that has one, so

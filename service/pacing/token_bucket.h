@@ -4,12 +4,12 @@
 // clang-format off
 //        sent at the rate          may be sent at once
 //   ───────────────────────┬──────────────────────────────┬──────► time
-//                       paid_until                  now + kBurstNs … at most
+//                       sent_until                  now + kBurstNs … at most
 // clang-format on
 //
-// An unused bucket saves at most kBurstNs of its rate, so a rate is exact within 2 % over each
-// second, from its first byte on. It opens for at least kQuantumNs of its rate, which bounds the
-// number of wake-ups.
+// An unused bucket accumulates tokens for at most kBurstNs, so a rate is exact within 2 % over each
+// second. Bytes are granted in quanta of at least kQuantumNs of the rate, which bounds the number
+// of wake-ups.
 //
 // A value. THREAD: the owner's.
 #ifndef MCCS_SERVICE_PACING_TOKEN_BUCKET_H_
@@ -31,7 +31,7 @@ class TokenBucket {
   // Higher rates are unlimited: 100 Tbit/s.
   static constexpr uint64_t kMaxRateBps = 100'000'000'000'000;
 
-  // 0: no limit. Savings from another rate remain, as time; a debt is reduced to the burst of the
+  // 0: no limit. Tokens of another rate remain, as time; a deficit is reduced to the burst of the
   // new rate.
   void SetRate(uint64_t rate_bps, MonotonicNs now);
   uint64_t rate_bps() const { return rate_bps_; }
@@ -39,21 +39,21 @@ class TokenBucket {
   // Bytes that may be sent now; 0: less than a quantum. kNoLimit without a rate.
   uint64_t Allowance(MonotonicNs now) const;
   // The time at which Allowance becomes positive; at most `now` if it is.
-  MonotonicNs OpensAt(MonotonicNs now) const;
+  MonotonicNs AvailableAt(MonotonicNs now) const;
   // The smallest allowance worth a wake-up; at least 1.
   uint64_t Quantum() const { return BytesIn(kQuantumNs); }
-  // May exceed the allowance; the next allowance then waits until the debt is paid, but at most
-  // kMaxDebtNs.
+  // May exceed the allowance; the next allowance then waits until the deficit is filled, but at
+  // most kMaxDeficitNs.
   void Take(uint64_t bytes, MonotonicNs now);
 
-  static constexpr int64_t kMaxDebtNs = 10 * kNsPerSec;
+  static constexpr int64_t kMaxDeficitNs = 10 * kNsPerSec;
 
  private:
   uint64_t BytesIn(int64_t ns) const;
 
   uint64_t rate_bps_ = 0;
   // The bytes sent have left by then, at the rate; and the remainder of the division by rate_bps_.
-  MonotonicNs paid_until_ = 0;
+  MonotonicNs sent_until_ = 0;
   uint64_t remainder_ = 0;
 };
 
@@ -64,7 +64,7 @@ class TokenBucket {
 class SharedBucket {
  public:
   // The first in the queue loses its place if it does not call for this long while others wait. The
-  // bucket saves its rate for longer than that.
+  // bucket accumulates tokens for longer than that.
   static constexpr int64_t kTurnTimeoutNs = TokenBucket::kBurstNs / 2;
   // Polling interval of lanes that are not first.
   static constexpr int64_t kPollIntervalNs = 500 * kNsPerUs;
@@ -73,14 +73,14 @@ class SharedBucket {
   void SetRate(uint64_t rate_bps, uint64_t revision, MonotonicNs now);
   uint64_t rate_bps() const { return bucket_.rate_bps(); }
 
-  // Bytes that `who` may send now: a quantum at a time while others wait. 0: `who` is in the queue
-  // from now on.
-  uint64_t Allowance(const void* who, MonotonicNs now);
-  // The next time for `who`, which is in the queue, to call again.
-  MonotonicNs OpensAt(const void* who, MonotonicNs now) const;
-  void Take(const void* who, uint64_t bytes, MonotonicNs now);
-  // `who` is destroyed, or has nothing to send.
-  void LeaveQueue(const void* who);
+  // Bytes that `sender` may send now: a quantum at a time while others wait. 0: `sender` is in the
+  // queue from now on.
+  uint64_t Allowance(const void* sender, MonotonicNs now);
+  // The next time for `sender`, which is in the queue, to call again.
+  MonotonicNs AvailableAt(const void* sender, MonotonicNs now) const;
+  void Take(const void* sender, uint64_t bytes, MonotonicNs now);
+  // `sender` is destroyed, or has nothing to send.
+  void LeaveQueue(const void* sender);
 
  private:
   TokenBucket bucket_;

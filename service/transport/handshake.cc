@@ -93,7 +93,8 @@ absl::StatusOr<Preamble> FromWire(const wire::PeerHello& hello) {
   const bool numbers =
       hello.epoch != 0 || hello.channel != 0 || hello.from_host != 0 || hello.to_host != 0;
   if (hello.channel < 0 || hello.from_host < 0 || hello.to_host < 0 || (!lane && numbers)) {
-    return absl::InvalidArgumentError("the peer's hello has numbers out of range");
+    return absl::InvalidArgumentError(
+        "the peer's hello has an invalid epoch, channel or host index");
   }
   return Preamble{.purpose = purpose,
                   .comm_id = CommId(hello.comm_id),
@@ -113,7 +114,8 @@ std::string Printable(const void* data, size_t size) {
 
 std::string ForeignProtocol(const void* data, size_t size) {
   return absl::StrCat("the peer does not speak the protocol of MCCS daemons: its first bytes are '",
-                      Printable(data, size), "'. A rank on the real NCCL, or another program?");
+                      Printable(data, size),
+                      "'; it may be a rank with the real NCCL, or another program");
 }
 
 absl::Status WithPeer(const Connection& connection, std::string_view what,

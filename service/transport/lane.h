@@ -100,7 +100,7 @@ enum class LaneWait : uint8_t {
   kConnection,  // the connection accepts no more bytes now, or there is none
 };
 
-// What both ends of a lane have.
+// The interface that both ends of a lane have.
 class LaneEnd {
  public:
   virtual ~LaneEnd() = default;

@@ -1,6 +1,6 @@
 // The daemon's listener for other daemons: accepts streams, runs their handshakes and returns the
-// authenticated ones. Silent or invalid clients are dropped with one line in the log and affect
-// nobody else.
+// authenticated ones. Silent or invalid clients are dropped with one line in the log and affect no
+// other connection.
 //
 // Handshakes cost nothing while they wait, for bytes or for their communicator to become known on
 // this host. When there are too many, the address with most of them loses its oldest, so a flood of

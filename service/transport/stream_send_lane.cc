@@ -34,9 +34,9 @@ absl::StatusOr<std::optional<SliceNumber>> StreamSendLane::Post(std::span<const 
   uint64_t bytes = 0;
   for (const ConstMemRef& piece : pieces) bytes += piece.bytes;
   if (bytes > shape_.slot_bytes || pieces.size() > kMaxSlicePieces) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a slice of ", bytes, " bytes in ", pieces.size(), " pieces exceeds a lane with ",
-        shape_.slot_bytes, " bytes per slot and ", kMaxSlicePieces, " pieces per slice"));
+    return absl::InvalidArgumentError(absl::StrCat("slice of ", bytes, " bytes in ", pieces.size(),
+                                                   " pieces: expected at most ", shape_.slot_bytes,
+                                                   " bytes in ", kMaxSlicePieces, " pieces"));
   }
   // Credit bounds the queue too: Accept ensures that it never exceeds acknowledged_ + slots.
   if (!has_room()) return std::nullopt;
@@ -143,17 +143,17 @@ bool StreamSendLane::Accept(const wire::AckFrame& frame) {
   const uint32_t expected = resumed_ ? wire::kAckMagic : wire::kResumeMagic;
   const SliceNumber most = resumed_ ? sent_ : ever_sent_;
   if (frame.magic != expected || frame.reserved != 0) {
-    link_.Fail(resumed_ ? "not an ack frame" : "not a resume frame", ", it begins with 0x",
+    link_.Fail("invalid ", resumed_ ? "ack" : "resume", " frame: it begins with 0x",
                absl::Hex(frame.magic));
   } else if (frame.slots != shape_.slots || frame.slot_bytes != shape_.slot_bytes) {
     link_.Fail("the peer has ", frame.slots, " slots of ", frame.slot_bytes, " bytes, this end ",
                shape_.slots, " of ", shape_.slot_bytes);
   } else if (frame.delivered < acknowledged_ || frame.delivered > most) {
-    link_.Fail("invalid acknowledgement of ", frame.delivered, " slices after ", acknowledged_,
-               ", of ", most, " sent");
+    link_.Fail("invalid acknowledgement: ", frame.delivered, " slices delivered; expected ",
+               acknowledged_, " to ", most);
   } else if (frame.credit < credit_ || frame.credit > frame.delivered + shape_.slots) {
-    link_.Fail("invalid credit: from ", credit_, " to ", frame.credit, " with ", frame.delivered,
-               " slices delivered into ", shape_.slots, " slots");
+    link_.Fail("invalid credit: ", frame.credit, " slices; expected ", credit_, " to ",
+               frame.delivered + shape_.slots);
   }
   if (link_.failed()) return false;
 

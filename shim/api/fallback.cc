@@ -199,7 +199,7 @@ void LogOwnLibrary(const char* why) {
 void DecideByDaemon() {
   const auto daemon = Process::Get().OpenConnection();
   if (!daemon.ok()) return UseRealLibrary(std::string(daemon.status().message()));
-  LogOwnLibrary("MCCS_FALLBACK=nccl has no effect");
+  LogOwnLibrary("the MCCS daemon is available, so MCCS_FALLBACK=nccl does not apply");
   UseOwnLibrary();
 }
 

@@ -9,8 +9,8 @@
 namespace {
 
 constexpr char kNoDeviceApi[] =
-    "kernels cannot communicate by themselves, because the daemon moves the data; use the host's "
-    "collectives";
+    "MCCS has no device API, because the daemon moves the data; call NCCL's host functions, such "
+    "as ncclAllReduce";
 constexpr char kNoEncryption[] =
     "MCCS does not encrypt the traffic between daemons; use an encrypted network";
 

@@ -25,15 +25,17 @@ std::string Describe(const BufferUse& use) {
 }
 
 absl::Status UnknownMemory(const BufferUse& use) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      Describe(use), " is not CUDA memory: it was never allocated or is already freed"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(Describe(use),
+                   " is not CUDA memory: it was never allocated or is already freed; pass memory ",
+                   "of the CUDA device"));
 }
 
 absl::Status CheckWithin(const BufferUse& use, const AddressRange& allocation) {
   if (use.bytes <= allocation.bytes - (Address(use) - allocation.base)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(Describe(use), " + ", use.bytes, " bytes exceeds its allocation (",
-                   allocation.bytes, " bytes from 0x", absl::Hex(allocation.base), ")"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      Describe(use), " + ", use.bytes, " bytes exceeds its allocation (", allocation.bytes,
+      " bytes from 0x", absl::Hex(allocation.base), "); correct the count or the address"));
 }
 
 struct KindDescription {
@@ -116,7 +118,7 @@ absl::StatusOr<BufferExports::Found> BufferExports::FindVirtual(const BufferUse&
   if (!range.ok()) {
     return absl::Status(range.status().code(),
                         absl::StrCat(Describe(use), " + ", use.bytes,
-                                     " bytes exceeds its mapping: ", range.status().message()));
+                                     " bytes cannot be used: ", range.status().message()));
   }
   if (range->id == 0 && range->map_failure.empty()) return Stage(use, MemoryKind::kVirtual);
   if (range->id == 0) {

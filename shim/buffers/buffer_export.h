@@ -6,7 +6,7 @@
 // (CU_POINTER_ATTRIBUTE_BUFFER_ID), which is never reused.
 //
 // An export ends in one of three ways: the program is about to free the memory (ReleaseRange); an
-// unseen free is detected at another export; or nobody used the memory for the time of a lease
+// unseen free is detected at another export; or the memory was unused for the time of a lease
 // (export_leases.h).
 #ifndef MCCS_SHIM_BUFFERS_BUFFER_EXPORT_H_
 #define MCCS_SHIM_BUFFERS_BUFFER_EXPORT_H_
@@ -110,13 +110,13 @@ class BufferExports {
   // in time.
   std::optional<std::vector<PendingRelease>> BeginRelease(const AddressRange& range,
                                                           bool pinned_too, Clock::time_point until);
-  // For memory that is already freed, which CUDA does only after the work on it: nobody waits.
+  // For memory that is already freed, which CUDA does only after the work on it: no call waits.
   Entries::iterator DropFreed(Entries::iterator gone);
   void ReleaseFreed();
   void WarnDelayedRelease(const AddressRange& range);
   void CollectLateReleases();
 
-  // The reader's chore: ends leases. Does not block.
+  // The reader thread's callback: ends leases. Does not block.
   std::optional<Clock::time_point> EndLeases();
   bool EndLeasesNow(Clock::time_point now);
 

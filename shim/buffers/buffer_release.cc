@@ -34,10 +34,10 @@ BufferExports::BufferExports(const DriverApi& driver, const VirtualAllocations& 
       client_(client),
       leases_(lease),
       virtual_(driver, client, leases_) {
-  if (!leases_.unlimited()) client_.SetChore([this] { return EndLeases(); });
+  if (!leases_.unlimited()) client_.SetReaderCallback([this] { return EndLeases(); });
 }
 
-BufferExports::~BufferExports() { client_.SetChore(nullptr); }
+BufferExports::~BufferExports() { client_.SetReaderCallback(nullptr); }
 
 BufferExports::Entries::iterator BufferExports::FirstAfter(uint64_t address) {
   return mccs::FirstAfter(entries_, address,
@@ -141,11 +141,12 @@ std::optional<std::vector<BufferExports::PendingRelease>> BufferExports::BeginRe
 
 void BufferExports::WarnDelayedRelease(const AddressRange& range) {
   if (warned_.exchange(true) || !IsLogged(Verbosity::kWarn)) return;
-  LogLine(
-      Verbosity::kWarn,
-      absl::StrCat("memory at 0x", absl::Hex(range.base),
-                   " is freed while the MCCS daemon still maps it: no release within ",
-                   kReleaseTimeout.count(), " s, because an operation with it is not complete"));
+  LogLine(Verbosity::kWarn,
+          absl::StrCat("memory at 0x", absl::Hex(range.base),
+                       " is freed, but the MCCS daemon did not release it within ",
+                       kReleaseTimeout.count(),
+                       " s: an operation still uses it; complete operations before you free their "
+                       "buffers"));
 }
 
 // ---- Leases ----------------------------------------------------------------------------------

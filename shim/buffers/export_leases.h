@@ -1,5 +1,5 @@
-// Ends exports that nobody released: after a lease without use, because the program may have freed
-// the memory unseen.
+// Ends exports that the program has not released: after a lease without use, because the program
+// may have freed the memory unseen.
 //
 // A use is recorded only when a buffer is looked up among all exports, so the hot path costs one
 // load. Each round of the leases begins a new generation, which clears every communicator's recent
@@ -7,11 +7,11 @@
 // is not in its ring yet would name a buffer that seems unused. So a round ends exports only after
 // it has seen each communicator once without such calls.
 //
-//   resting ──half a lease──► asking: has each posted the calls it looked up? ──yes──► ending
+//     idle  ──half a lease──► asking: has each posted the calls it looked up? ──yes──► ending
 //      ▲                        └──limit exceeded: the next round tries again──┐          │
 //      └───────────────────────────────────────────────────────────────────────┴──────────┘
 //
-// Calls in the ring need no care here: the daemon serves records before it releases their buffers.
+// Calls already in the ring are safe: the daemon executes records before it releases their buffers.
 #ifndef MCCS_SHIM_BUFFERS_EXPORT_LEASES_H_
 #define MCCS_SHIM_BUFFERS_EXPORT_LEASES_H_
 

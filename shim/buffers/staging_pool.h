@@ -4,7 +4,7 @@
 //                                                     └──Trim, when idle──► freed
 //
 // A block is idle when the last copy out of it has completed, as an event after that copy shows, so
-// nobody waits. Freeing memory waits for all work of the GPU, as CUDA's free does. So blocks are
+// no call waits. Freeing memory waits for all work of the GPU, as CUDA's free does. So blocks are
 // freed only where the program expects to wait (ncclCommDestroy, ncclCommSuspend), not by a call
 // that submits work, nor by ncclCommAbort, whose streams may hang.
 #ifndef MCCS_SHIM_BUFFERS_STAGING_POOL_H_

@@ -135,7 +135,8 @@ absl::StatusOr<CommRef> RetireHandle(std::string_view function, ncclComm_t handl
   CommRef comm = handles.Find(handle);
   if (!comm || !handles.Retire(handle)) {
     return ArgumentError(
-        function, "comm is not a valid communicator; it may be destroyed or aborted already");
+        function,
+        "comm is not a valid communicator; it may already have been destroyed or aborted");
   }
   return comm;
 }

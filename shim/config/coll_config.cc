@@ -69,8 +69,9 @@ absl::StatusOr<CallOptions> ReadExtensions(const ConfigExtension* first) {
   int seen = 0;
   for (const ConfigExtension* at = first; at != nullptr; at = at->next) {
     if (++seen > kMaxConfigExtensions) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the list of options has no end within its first ", kMaxConfigExtensions));
+      return absl::InvalidArgumentError(absl::StrCat("the list of options has more than ",
+                                                     kMaxConfigExtensions,
+                                                     " entries; check that it is not circular"));
     }
     if (at->vendor == MCCS_NCCL_VENDOR_ID) MCCS_RETURN_IF_ERROR(Take(*at, &given, &options));
   }

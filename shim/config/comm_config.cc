@@ -106,8 +106,9 @@ std::optional<int64_t> Number(const char* name, Range range) {
   if (!text) return std::nullopt;
   int64_t value = 0;
   if (absl::SimpleAtoi(*text, &value) && value >= range.low && value <= range.high) return value;
-  LogLine(Verbosity::kWarn, absl::StrCat(name, " is '", *text, "' and ignored: expected ",
-                                         range.low, " to ", range.high));
+  LogLine(Verbosity::kWarn,
+          absl::StrCat(name, "='", *text, "' is ignored: expected an integer from ", range.low,
+                       " to ", range.high));
   return std::nullopt;
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Variable kVariables[] = {
     {"CUDA_DEVICE_MAX_CONNECTIONS", Treatment::kHonoured, ValueType::kInteger, "8",
-     "any value: waiting streams leave their hardware queue, except for copies of staged buffers"},
+     "any value works: waiting streams do not block a hardware queue; copies of staged buffers do"},
     {"CUDA_LAUNCH_BLOCKING", Treatment::kHonoured, ValueType::kInteger, "0",
      "1: a call returns when its streams have completed its work"},
     {"MCCS_EXPORT_LEASE", Treatment::kHonoured, ValueType::kText, "30",

@@ -11,9 +11,9 @@ namespace {
 
 absl::Status KernelError(const absl::Status& why) {
   return absl::UnknownError(
-      absl::StrCat("streams cannot wait by a kernel: ", why.message(),
-                   "; set MCCS_STREAM_WAIT=memop to wait without one, which blocks a hardware "
-                   "queue and suits programs with few streams"));
+      absl::StrCat("cannot load the kernel with which streams wait: ", why.message(),
+                   "; set MCCS_STREAM_WAIT=memop, which blocks hardware queues: use it only with "
+                   "few streams"));
 }
 
 }  // namespace

@@ -187,7 +187,7 @@ bool DaemonClient::SendWhole(void* message, size_t bytes, int fd) {
   if (sent == static_cast<ssize_t>(bytes)) return true;
   if (errno == EAGAIN || errno == EINTR) {
     MarkDead(absl::DeadlineExceededError(
-        absl::StrCat("it read no message for ", kSendTimeout.count(), " ms")));
+        absl::StrCat("the daemon did not read its socket for ", kSendTimeout.count(), " ms")));
     // The daemon may continue later, and must see that this process did not.
     shutdown(socket_.get(), SHUT_RDWR);
   } else {
@@ -287,7 +287,7 @@ absl::StatusOr<Reply> DaemonClient::Receive() {
     received = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
   } while (received < 0 && errno == EINTR);
   if (received < 0) return absl::ErrnoToStatus(errno, "receive");
-  if (received == 0) return absl::UnavailableError("connection closed");
+  if (received == 0) return absl::UnavailableError("the daemon closed the connection");
   reply.size = static_cast<size_t>(received);
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
@@ -301,17 +301,17 @@ absl::StatusOr<Reply> DaemonClient::Receive() {
   return reply;
 }
 
-void DaemonClient::SetChore(Chore chore) {
-  std::lock_guard lock(chore_mutex_);
-  chore_ = std::move(chore);
+void DaemonClient::SetReaderCallback(ReaderCallback callback) {
+  std::lock_guard lock(callback_mutex_);
+  callback_ = std::move(callback);
 }
 
-void DaemonClient::DoChoresUntilReadable() {
+void DaemonClient::RunCallbackUntilReadable() {
   while (true) {
     std::optional<std::chrono::steady_clock::time_point> next;
     {
-      std::lock_guard lock(chore_mutex_);
-      if (chore_) next = chore_();
+      std::lock_guard lock(callback_mutex_);
+      if (callback_) next = callback_();
     }
     int limit_ms = -1;
     if (next) {
@@ -328,7 +328,7 @@ void DaemonClient::DoChoresUntilReadable() {
 
 void DaemonClient::ReadUntilDead() {
   while (true) {
-    DoChoresUntilReadable();
+    RunCallbackUntilReadable();
     absl::StatusOr<Reply> reply = Receive();
     if (!reply.ok()) {
       MarkDead(reply.status());
@@ -358,8 +358,8 @@ void DaemonClient::MarkDead(const absl::Status& why) {
   std::lock_guard lock(mutex_);
   if (dead()) return;
   death_status_ = absl::UnavailableError(
-      absl::StrCat("the MCCS daemon at ", socket_path_, " ended (", why.message(),
-                   "); its communicators cannot be used any more"));
+      absl::StrCat("connection to the MCCS daemon at ", socket_path_, " lost: ", why.message(),
+                   "; the communicators that use it have failed"));
   dead_.store(true, std::memory_order_release);
   for (auto& [request, pending] : pending_) {
     if (!pending.answer) pending.answer.emplace(DeepCopy(death_status_));

@@ -48,7 +48,7 @@ class DaemonClient {
   static constexpr std::chrono::milliseconds kGreetingTimeout{900};
   static absl::StatusOr<std::unique_ptr<DaemonClient>> Connect(const std::string& socket_path);
 
-  // REQUIRES: nobody waits for a reply.
+  // REQUIRES: no thread waits for a reply.
   ~DaemonClient();
 
   // Sends a request, with a descriptor if `fd` is valid, and returns its number. Every number must
@@ -95,11 +95,11 @@ class DaemonClient {
   // Whether a watched communicator has failed, so that its streams may be blocked.
   bool MayBlockStreams();
 
-  // The reader's extra task: called after every message, and at the time that its last call
-  // returned, if any. It may send and poll, but must not block. Null removes the task; afterwards
-  // none is running.
-  using Chore = std::function<std::optional<std::chrono::steady_clock::time_point>()>;
-  void SetChore(Chore chore);
+  // Sets a callback of the reader thread, called after every message and at the time that its last
+  // call returned (nullopt: no timer). It may send and poll, but must not block. Null removes it;
+  // on return it is not running.
+  using ReaderCallback = std::function<std::optional<std::chrono::steady_clock::time_point>()>;
+  void SetReaderCallback(ReaderCallback callback);
 
   bool dead() const { return dead_.load(std::memory_order_acquire); }
 
@@ -117,8 +117,8 @@ class DaemonClient {
   bool SendWhole(void* message, size_t bytes, int fd);
   absl::StatusOr<Reply> Receive();
   void ReadUntilDead();
-  // Runs the chore until a message can be read.
-  void DoChoresUntilReadable();
+  // Runs the callback until a message can be read.
+  void RunCallbackUntilReadable();
   void Deliver(Reply reply);
   void MarkDead(const absl::Status& why);
   // Fails it with death_status_. REQUIRES: mutex_ held, dead.
@@ -131,8 +131,8 @@ class DaemonClient {
   wire::SessionRegion* session_ = nullptr;
   std::thread reader_;
 
-  std::mutex chore_mutex_;  // taken before mutex_
-  Chore chore_;             // guarded by chore_mutex_
+  std::mutex callback_mutex_;  // taken before mutex_
+  ReaderCallback callback_;    // guarded by callback_mutex_
 
   std::atomic<bool> dead_{false};  // set under mutex_; release, pairs with dead()
   std::mutex mutex_;

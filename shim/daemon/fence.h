@@ -57,7 +57,7 @@ class FencePage {
 void FailLocally(wire::CommRegion& region, wire::ErrorClass error, std::string_view text);
 
 // Releases every stream that waits, or will wait, for work of the region; `captured`: also those of
-// graphs. The program has ended the communicator, so nobody uses the buffers as results.
+// graphs. The program has ended the communicator, so it does not use the buffers as results.
 // THREAD: any.
 void ReleaseStreams(wire::CommRegion& region, bool captured);
 

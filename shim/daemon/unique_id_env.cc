@@ -83,7 +83,7 @@ absl::StatusOr<wire::UniqueId> OpenUniqueId(const ncclUniqueId& id) {
     return absl::FailedPreconditionError(
         absl::StrCat("this unique id has wire version ", ours.version, "; this library supports ",
                      wire::kOldestWireVersion, " to ", wire::kWireVersion,
-                     ": use the same MCCS release on all hosts of the job"));
+                     "; use the same MCCS release on all hosts of the job"));
   }
   return ours;
 }

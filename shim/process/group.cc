@@ -48,7 +48,8 @@ Group::~Group() {
 
 Group::Outcome Group::End() {
   if (depth_ == 0) {
-    return {absl::FailedPreconditionError("ncclGroupEnd without ncclGroupStart")};
+    return {absl::FailedPreconditionError(
+        "ncclGroupEnd without ncclGroupStart; call ncclGroupStart first")};
   }
   if (--depth_ > 0) return {};
   Outcome outcome;
@@ -62,7 +63,8 @@ Group::Outcome Group::End() {
 
 absl::StatusOr<std::optional<double>> Group::SimulateEnd(bool wanted) {
   if (depth_ == 0) {
-    return absl::FailedPreconditionError("ncclGroupSimulateEnd without ncclGroupStart");
+    return absl::FailedPreconditionError(
+        "ncclGroupSimulateEnd without ncclGroupStart; call ncclGroupStart first");
   }
   if (--depth_ > 0) return std::nullopt;
   const absl::Status error = std::exchange(error_, absl::OkStatus());
@@ -105,7 +107,7 @@ absl::Status Group::AddPendingInit(PendingInit pending) {
   if (!inits_.empty() && inits_.front().blocking != pending.blocking) {
     return absl::InvalidArgumentError(
         "a group cannot create both blocking and non-blocking communicators "
-        "(ncclConfig_t.blocking): use two groups");
+        "(ncclConfig_t.blocking); use two groups");
   }
   HandleTable& handles = Process::Get().handles();
   const ncclComm_t handle = handles.Insert(std::move(pending.comm));

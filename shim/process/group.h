@@ -4,7 +4,7 @@
 // work of all communicators together, then runs the communicators' destruction. A call without
 // an open group is a group of one call. The first error is kept: with it, the outermost end drops
 // everything queued and returns the error. It aborts communicators that were to be destroyed,
-// because their handles are invalid, so nobody else could end them.
+// because their handles are invalid, so the program could not end them.
 #ifndef MCCS_SHIM_PROCESS_GROUP_H_
 #define MCCS_SHIM_PROCESS_GROUP_H_
 

@@ -56,7 +56,7 @@ void RegisterFreeListener() {
   if (!ResolvesTo("cudaFree", entry) || !ResolvesTo("cuMemFree_v2", entry)) {
     LogLine(Verbosity::kWarn,
             "libmccs-free-hooks.so is loaded after another library with cudaFree, so it sees no "
-            "frees: put it first in LD_PRELOAD");
+            "frees; put it first in LD_PRELOAD");
   }
 }
 

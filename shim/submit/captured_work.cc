@@ -54,7 +54,7 @@ absl::StatusOr<StreamCapture> CaptureOf(const DriverApi& driver, CUstream stream
   }
   if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE) {
     return absl::UnknownError(
-        "an earlier call invalidated the stream's capture into a CUDA graph: end it "
+        "an earlier call invalidated the stream's capture into a CUDA graph; end it "
         "(cudaStreamEndCapture) and capture again");
   }
   return capture;

@@ -190,10 +190,13 @@ absl::Status Communicator::BeginFinalize() {
       break;
     case State::kFinalizing:
     case State::kFinalized:
-      return absl::InvalidArgumentError("the communicator is already finalized");
+      return absl::InvalidArgumentError(
+          "cannot finalize the communicator: it is already finalized; call ncclCommDestroy");
     case State::kCreated:
     case State::kJoining:
-      return absl::InvalidArgumentError("the communicator's init is still in progress");
+      return absl::InvalidArgumentError(
+          "cannot finalize the communicator: its init is still in progress; poll "
+          "ncclCommGetAsyncError until it has ended");
     case State::kNoColor:
     case State::kFailed:
     case State::kAborted:
@@ -316,7 +319,8 @@ uint64_t Communicator::StagingBytes() {
 absl::Status Communicator::Resume() {
   MCCS_RETURN_IF_ERROR(CheckReady());
   if (!suspended_.exchange(false)) {
-    return absl::InvalidArgumentError("the communicator is not suspended");
+    return absl::InvalidArgumentError(
+        "cannot resume the communicator: it is not suspended; call ncclCommSuspend first");
   }
   absl::Status status = SetSuspended(false);
   if (!status.ok()) suspended_ = true;
@@ -443,14 +447,17 @@ absl::Status Communicator::CheckReady() {
           "ncclCommGetAsyncError until it has ended");
     case State::kFinalizing:
     case State::kFinalized:
-      return absl::InvalidArgumentError("the communicator is finalized: it accepts no operations");
+      return absl::InvalidArgumentError(
+          "the communicator is finalized: it accepts no operations; call ncclCommDestroy");
     case State::kNoColor:
     case State::kFailed:
     case State::kAborted:
       break;
   }
   const absl::Status failure = Failure();
-  return failure.ok() ? absl::InvalidArgumentError("the communicator has ended") : failure;
+  return failure.ok() ? absl::InvalidArgumentError(
+                            "the communicator has ended; destroy it and create a new one")
+                      : failure;
 }
 
 absl::Status Communicator::CheckUsable() {
@@ -460,7 +467,7 @@ absl::Status Communicator::CheckUsable() {
   }
   if (suspended_.load(std::memory_order_relaxed)) {
     return absl::FailedPreconditionError(
-        "the communicator is suspended: call ncclCommResume first");
+        "the communicator is suspended; call ncclCommResume first");
   }
   return WorkFailureOf(page_->region());
 }

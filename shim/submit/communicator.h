@@ -84,11 +84,11 @@ class Communicator {
   absl::Status Join();
   // Blocks until all ranks have joined, the join failed, or Abort.
   absl::Status AwaitJoined();
-  // From now on Abort also ends the join of `child`, whose handle nobody has yet. REQUIRES:
-  // EndChildJoin follows.
+  // From now on Abort also ends the join of `child`, whose handle the program does not have yet.
+  // REQUIRES: EndChildJoin follows.
   void BeginChildJoin(Communicator* child);
   void EndChildJoin(Communicator* child);
-  // A child whose join nobody waits for and whose handle the program has. Until it has joined,
+  // A child whose join no call waits for and whose handle the program has. Until it has joined,
   // AsyncResult of this communicator is ncclInProgress too, because PyTorch polls the parent.
   void TrackChildJoin(Communicator* child);
 

@@ -130,8 +130,9 @@ absl::Status StagedGroup::Place() {
                               .bytes = use.need.bytes}));
     if (place.staged) {
       return absl::UnknownError(
-          "buffers of this kind need staging, but memory of this CUDA device cannot be shared with "
-          "the MCCS daemon: cuIpcGetMemHandle fails also for memory of cuMemAlloc");
+          "cannot stage the buffer: this CUDA device cannot share memory with the MCCS daemon "
+          "(cuIpcGetMemHandle failed for memory of cuMemAlloc); enable CUDA IPC, or use "
+          "ncclMemAlloc");
     }
     use.ref = place.ref;
   }

@@ -83,8 +83,8 @@ absl::Status GroupWork::CheckCapture(const Batch& batch, CUstream stream) {
   MCCS_ASSIGN_OR_RETURN(const StreamCapture capture, CaptureOf(batch.comm->driver(), stream));
   if (capture.id == batch.capture) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "one CUDA graph must capture all streams that a group uses with one communicator, or none "
-      "must be captured: end the group before the capture begins or ends");
+      "a group uses captured and uncaptured streams with one communicator; capture all of them "
+      "into one CUDA graph or none, and call ncclGroupEnd before a capture begins or ends");
 }
 
 absl::StatusOr<double> GroupWork::EstimateUs() {
@@ -180,7 +180,7 @@ absl::Status GroupWork::CheckAll() {
       return absl::FailedPreconditionError(
           absl::StrCat("a group uses ", batch.streams.size(),
                        " streams with one communicator; expected at most ", wire::kReadySlots,
-                       ": use fewer streams or several groups"));
+                       "; use fewer streams or several groups"));
     }
     for (const StreamUse& use : batch.streams) {
       MCCS_RETURN_IF_ERROR(CheckCapture(batch, use.stream));
@@ -200,7 +200,7 @@ absl::Status GroupWork::CheckSelfMessages(const Batch& batch) const {
   return absl::FailedPreconditionError(absl::StrCat(
       "rank ", batch.comm->rank(), unmatched > 0 ? " sends to itself" : " receives from itself",
       " without the matching ", unmatched > 0 ? "ncclRecv" : "ncclSend",
-      " in the same group: put both between ncclGroupStart and ncclGroupEnd"));
+      " in the same group; put both between ncclGroupStart and ncclGroupEnd"));
 }
 
 absl::Status GroupWork::PlaceStaged() {
@@ -240,7 +240,7 @@ absl::Status GroupWork::Register(Batch& batch) {
     if (!place) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "live CUDA graphs use ", wire::kCapturedSlots,
-          " streams with one communicator, which is the limit: destroy unused graphs"));
+          " streams with one communicator, which is the limit; destroy unused graphs"));
     }
     use.slot = place->slot;
     use.value = place->group;

@@ -8,7 +8,7 @@ absl::StatusOr<int> UserOperators::Add(const PreMulSum& made, OperatorNumbers& n
   if (operators_.size() >= kMaxOperators) {
     return absl::FailedPreconditionError(
         absl::StrCat("the communicator has ", operators_.size(),
-                     " reduction operators, which is the limit: destroy unused ones"));
+                     " reduction operators, which is the limit; destroy unused ones"));
   }
   for (;;) {
     const int number = numbers.Next();

@@ -121,7 +121,7 @@ class Failures(unittest.TestCase):
 
     def test_a_call_whose_peer_is_dead_blocks_its_stream_until_the_abort(self):
         output = self.dead_peer("abort", blocked=5)
-        self.assertRegex(output, r"async: remote process exited .* after 0\.\d+ s: rank 0 of 2 .*rank 1 is gone")
+        self.assertRegex(output, r"async: remote process exited .* after 0\.\d+ s: rank 0 of 2 .*rank 1 left")
         self.assertRegex(output, r"(?s)blocked: for 5\.0 s.*released: by abort")
 
     def test_destroy_revoke_and_an_abort_by_another_thread_release_the_stream(self):
@@ -133,7 +133,7 @@ class Failures(unittest.TestCase):
         self.assertIn("released: by graph", self.dead_peer("graph"))
 
     def test_a_dead_peer_is_reported_to_a_rank_that_calls_nothing(self):
-        self.assertIn("rank 1 is gone", self.dead_peer("idle"))
+        self.assertIn("rank 1 left", self.dead_peer("idle"))
 
     def test_a_process_with_a_blocked_stream_exits_normally(self):
         for how in ("exit", "return", "fork"):

@@ -133,7 +133,7 @@ class WhileAProgramRuns(unittest.TestCase):
         self.assertEqual(self.run_ok("undrain", "host", "h1"), "host/h1 is no longer drained\n")
         self.assertEqual(state(), ["", ""])
         again = self.mccsctl("undrain", "host", "h1")
-        self.assertEqual((again.returncode, again.stderr), (1, "mccsctl: host h1 is not drained\n"))
+        self.assertEqual((again.returncode, again.stderr), (1, "mccsctl: cannot undrain host h1: it is not drained; see mccsctl get drains\n"))
         self.assertIn("'h9'", self.mccsctl("drain", "host", "h9").stderr)
         self.assertIn("link 'l0'", self.mccsctl("drain", "link", "l0").stderr)
         self.assertEqual(self.mccsctl("drain", "rack", "r0").returncode, 2)

@@ -221,13 +221,13 @@ class Objects(unittest.TestCase):
 
     def test_the_audit_log_has_peer_user_and_outcome(self):
         self.run_ok("apply", "-f", "-", text=tenant())
-        self.rejected("delete", "tenant", "nobody")
+        self.rejected("delete", "tenant", "no-such-tenant")
         newest, first = json.loads(self.run_ok("audit", "-o", "json"))["entries"]
         self.assertRegex(first["peer"], r"^ipv4:127\.0\.0\.1:\d+$")
         self.assertIn("@", first["user"])
         self.assertEqual((first["action"], first["outcome"], first["objects"]),
                          ("apply", "done", "created Tenant 'team-a'"))
-        self.assertEqual(newest["outcome"], "rejected: unknown Tenant 'nobody'")
+        self.assertEqual(newest["outcome"], "rejected: unknown Tenant 'no-such-tenant'")
         self.assertIn("USER (UNVERIFIED)", self.run_ok("audit"))
 
     def test_a_drain_that_is_rejected_is_in_the_audit_log(self):
@@ -237,7 +237,8 @@ class Objects(unittest.TestCase):
         self.assertEqual((first["action"], first["outcome"]),
                          ("drain", "rejected: unknown host 'h9'; correct the name, start its daemon, or apply a "
                           "Topology that has it"))
-        self.assertEqual((newest["action"], newest["outcome"]), ("undrain", "rejected: link nowhere is not drained"))
+        self.assertEqual((newest["action"], newest["outcome"]),
+                         ("undrain", "rejected: cannot undrain link nowhere: it is not drained; see mccsctl get drains"))
         self.assertIn("@", newest["user"])
 
     def test_tables_show_what_is_enforced(self):
@@ -259,7 +260,7 @@ class Objects(unittest.TestCase):
         self.assertRegex(
             self.rejected("apply", "-f", "-", text=tenant(cap="400Gbit/s").replace("10Gbit/s", "200Gbit/s")),
             r"<stdin>:8:14: Tenant 'team-a', spec.guarantee: no NIC can carry it: the fastest link, h0/nic0-leaf0 of Topology "
-            r"'lab', carries 9\d\.?\d* Gbit/s of payload, but 200 Gbit/s are guaranteed; lower it")
+            r"'lab', can carry 9\d\.?\d* Gbit/s of payload, but the guarantee is 200 Gbit/s; lower it")
         self.assertEqual(self.count("tenants"), 0)
 
     def test_bash_completes_commands_formats_and_names(self):

@@ -64,7 +64,7 @@ class Features(LabTestCase):
         output = result.stdout + result.stderr
         self.assertEqual(result.returncode, 128 + signal.SIGABRT, output + self.lab.logs())
         self.assertNotIn("read ", result.stdout)
-        self.assertRegex(output, r"(?s)NCCL error.*Last error:\s*(\[[^\n]*\] )?rank 0 of 2 .*rank 1 is gone", output)
+        self.assertRegex(output, r"(?s)NCCL error.*Last error:\s*(\[[^\n]*\] )?rank 0 of 2 .*rank 1 left", output)
 
 
 if __name__ == "__main__":

@@ -85,9 +85,8 @@ class ByControlGroup(unittest.TestCase):
             self.assertEqual(self.tenants(), ["team-a", "team-b"])
             with self.start("a") as second:
                 self.assertTrue(second.has_printed("rejected"), second.output)
-                self.assertIn("Tenant team-a has 1 communicator on this host, and its quota is 1: destroy some that "
-                              "are not needed, or have the operator raise quotas.communicators of the Tenant",
-                              second.output)
+                self.assertIn("Tenant team-a has 1 communicator on this host, and quotas.communicators is 1; destroy "
+                              "unused ones, or ask the operator to raise the quota", second.output)
                 self.assertNotEqual(second.wait(), 0)
             self.assertFalse(first.has_ended() or neighbour.has_ended())
             self.apply("team-a", {"selector": {"cgroups": [self.groups["a"].path]}, "quotas": {"communicators": 2}})
@@ -100,7 +99,7 @@ class ByControlGroup(unittest.TestCase):
                                                           "--max", "4M", "--iters", "1"))
         self.assertNotEqual(too_much.returncode, 0)
         self.assertRegex(too_much.stdout + too_much.stderr,
-                         r"Tenant team-a has buffers of .* more exceed its quota of 1 MiB")
+                         r"Tenant team-a exceeds quotas.memory on this host: .* the quota is 1 MiB")
         enough = self.lab.run(*self.groups["b"].command(program("collective_perf"), "--op", "all_reduce", "--min", "4M",
                                                         "--max", "4M", "--iters", "1"))
         self.assertEqual(enough.returncode, 0, enough.stderr)

@@ -45,7 +45,7 @@ TEST_F(SimAborts, LeaderWithoutRanksForwardsADeath) {
   Abort(0);
   ExpectNoneFailed({1, 2, 3, 4});
   job_.tenant(1).Kill();
-  ExpectAllFail({2, 3, 4}, "rank 1 is gone: its process");
+  ExpectAllFail({2, 3, 4}, "rank 1 left: its process");
 }
 
 TEST_F(SimAborts, DeathOfHostIsReportedAtOnce) {
@@ -77,10 +77,10 @@ TEST_F(SimAborts, OnlyTheFirstDeathAfterAnAbortIsReported) {
   Abort(3);
   ExpectNoneFailed({0, 1, 2, 4});
   job_.tenant(1).Kill();
-  ExpectAllFail({0, 2, 4}, "rank 1 is gone: its process");
+  ExpectAllFail({0, 2, 4}, "rank 1 left: its process");
   job_.tenant(2).Kill();
   world_.RunFor(35 * kNsPerSec);
-  EXPECT_THAT(job_.rank(0).failure(), Not(HasSubstr("rank 2 is gone")));
+  EXPECT_THAT(job_.rank(0).failure(), Not(HasSubstr("rank 2 left")));
 }
 
 }  // namespace aborts_test

@@ -123,7 +123,7 @@ TEST(SimFailure, DeathIsReportedToIdleRanksBeforeTheirNextCall) {
   for (int r : {0, 2}) EXPECT_FALSE(job.rank(r).failed()) << job.rank(r).failure();
   ASSERT_TRUE(job.RunUntilFailed({0, 2}, 200 * kNsPerMs));
   for (int r : {0, 2}) {
-    EXPECT_THAT(job.rank(r).failure(), testing::HasSubstr("rank 1 is gone: its process"));
+    EXPECT_THAT(job.rank(r).failure(), testing::HasSubstr("rank 1 left: its process"));
     EXPECT_EQ(job.rank(r).region().failure.error.load(),
               static_cast<uint32_t>(wire::ErrorClass::kRemote));
     EXPECT_EQ(job.rank(r).region().failure.accepts_calls.load(), 1u);

@@ -17,7 +17,7 @@ constexpr uint64_t kCount = 1000;
 constexpr int64_t kHangTimeoutNs = 10 * kNsPerSec;
 constexpr int64_t kOneSecondNs = kNsPerSec;
 
-// What host h's communicator reported last.
+// The last report of host h's communicator.
 std::string StalledOn(SimWorld& world, int h) {
   const auto& reports = world.host(h).controller().reports;
   return reports.empty() ? "" : reports.begin()->second.stalled_on();
@@ -123,11 +123,11 @@ TEST(SimHangWatcher, NamesRanksWithoutSendOrReceive) {
   for (int h = 0; h < 2; ++h) EXPECT_EQ(StalledOn(world, h), "");
   world.RunFor(4 * kOneSecondNs);
   const std::string receives =
-      "rank 0 waits for rank 1 on h1, which has sent nothing for recv #1 of rank 0 from rank 1 "
+      "rank 0 waits for rank 1 on h1, which has not sent the data of recv #1 of rank 0 from rank 1 "
       "count 10 type float32";
   const std::string sends =
-      "rank 2 waits for rank 1 on h1, which has no receive for send #1 of rank 2 to rank 1 count "
-      "20 type float32";
+      "rank 2 waits for rank 1 on h1, which has not posted a receive for send #1 of rank 2 to rank "
+      "1 count 20 type float32";
   EXPECT_EQ(StalledOn(world, 0), receives);
   EXPECT_EQ(StalledOn(world, 1), sends);
   EXPECT_EQ(world.host(0).log().Count(receives), 1u);
@@ -161,7 +161,7 @@ TEST(SimHangWatcher, ReportsStalledMessageWithinAHost) {
   job.Fill(kCount);
   job.Post(1, {.sends = false, .peer = 0, .at = 0, .count = 5});
   world.RunFor(kHangTimeoutNs + 4 * kOneSecondNs);
-  EXPECT_THAT(StalledOn(world, 0), HasSubstr("rank 1 waits for rank 0 on h0, which has sent"));
+  EXPECT_THAT(StalledOn(world, 0), HasSubstr("rank 1 waits for rank 0 on h0, which has not sent"));
 }
 
 }  // namespace hang_watcher_test

@@ -192,7 +192,7 @@ TEST(SimIdleCommunicators, ReportRanksThatDiedWhileIdle) {
   world.RunFor(kLongNs);
   for (SimJob& job : many.jobs()) {
     const std::atomic<uint32_t>& accepts_calls = job.rank(2).region().failure.accepts_calls;
-    for (int r : {0, 2}) EXPECT_THAT(job.rank(r).failure(), HasSubstr("rank 1 is gone"));
+    for (int r : {0, 2}) EXPECT_THAT(job.rank(r).failure(), HasSubstr("rank 1 left"));
     EXPECT_EQ(accepts_calls, 1u) << "calls that do not need rank 1 succeed";
     job.Post(2, OpKind::kAllReduce, kCount);
     EXPECT_TRUE(world.RunUntil([&] { return accepts_calls == 0; }, kNsPerSec));

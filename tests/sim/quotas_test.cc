@@ -63,8 +63,8 @@ TEST_F(SimQuotas, RejectsCommunicatorsAboveTheQuota) {
   ASSERT_NE(first, nullptr) << rejection_;
   EXPECT_NE(Form(group), nullptr) << rejection_;
   EXPECT_EQ(Form(user), nullptr);
-  EXPECT_THAT(rejection_, HasSubstr("Tenant team-a has 2 communicators on this host, and its quota "
-                                    "is 2"));
+  EXPECT_THAT(rejection_, HasSubstr("Tenant team-a has 2 communicators on this host, and "
+                                    "quotas.communicators is 2"));
   EXPECT_NE(Form(neighbor), nullptr) << rejection_;
   user.Destroy(*first);
   ASSERT_TRUE(world_.RunUntil([&] { return world_.host(0).daemon().communicators() == 2; }));

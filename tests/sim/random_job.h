@@ -46,7 +46,7 @@ class RandomJob {
   void End();
   bool ended() const { return ended_; }
   int ProcessesOn(int host) const;
-  // Every rank on a living host has completed its calls or knows that the communicator failed.
+  // Every rank on a live host has completed its calls or knows that the communicator failed.
   bool IsFinished() const;
 
   // The first wrong result in the ranks' memory; empty: none. REQUIRES: IsFinished, running.

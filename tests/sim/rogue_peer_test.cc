@@ -204,7 +204,7 @@ std::vector<Attack> AttacksByChanges() {
          s.channels[0].other_lanes.resize(
              1000, {.from = HostIndex(0), .to = HostIndex(1), .source_port = 1});
        }),
-       "other lanes"},
+       "lanes outside the ring"},
       {"PrepareWithTooLongOrigin", kActive, prepare([](auto& s) { s.origin.assign(1 << 14, 'x'); }),
        "origin"},
       {"PrepareWithAnOriginOfTwoLines", kActive,
@@ -297,8 +297,7 @@ TEST_F(RoguePeerTest, LeaderThatContinuesARejectedChangeEndsOnlyItsCommunicator)
   EXPECT_THAT(rogue_.received().back().strategy_change_answer().rejected(), HasSubstr("10.9.9.9"));
   rogue_.Send(Hold(2));
   rogue_.Send(Commit(2, 0));
-  EXPECT_THAT(rogue_.failure(),
-              HasSubstr("host rogue sent strategy_change.hold: unexpected order"));
+  EXPECT_THAT(rogue_.failure(), HasSubstr("host rogue sent strategy_change.hold: unexpected step"));
   EXPECT_THAT(rogue_.failure(), HasSubstr("in state rejected"));
 }
 

@@ -1,4 +1,4 @@
-// What scenarios start from: seeds, a world with one formed job, and the controller's part in the
+// The start of scenarios: seeds, a world with one formed job, and the controller's part in the
 // job's strategy changes.
 #ifndef MCCS_TESTS_SIM_SCENARIO_H_
 #define MCCS_TESTS_SIM_SCENARIO_H_
@@ -141,13 +141,15 @@ class ProposedChanges {
   // The first operations of the epoch, one per distinct log line of the hosts; empty: none yet.
   std::set<std::string> FirstOperationsOf(uint64_t epoch) const {
     std::set<std::string> operations;
-    const std::string strategy =
-        absl::StrCat("communicator ", FormatCommId(id()), ": epoch ", epoch, " from operation ");
+    const std::string change =
+        absl::StrCat("communicator ", FormatCommId(id()), ": switched to epoch ", epoch, " ");
+    constexpr std::string_view kFirst = ", starting with operation ";
     for (int h = 0; h < hosts_; ++h) {
       for (const std::string& line : world_.host(h).log().lines) {
-        const size_t at = line.find(strategy);
-        if (at == std::string::npos) continue;
-        const size_t number = at + strategy.size();
+        const size_t at = line.find(change);
+        const size_t first = at == std::string::npos ? at : line.find(kFirst, at);
+        if (first == std::string::npos) continue;
+        const size_t number = first + kFirst.size();
         operations.insert(line.substr(number, line.find(' ', number) - number));
       }
     }

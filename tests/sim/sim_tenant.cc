@@ -35,8 +35,7 @@ class SimChannel final : public TenantChannel {
 
   absl::Status Send(std::span<const std::byte> message, std::span<const int> fds) override {
     if (pipe_->to_tenant.size() >= pipe_->capacity) {
-      return absl::ResourceExhaustedError(
-          "the process does not receive the replies to its requests");
+      return absl::ResourceExhaustedError("the process does not read the replies to its requests");
     }
     SimPipe::Answer& answer = pipe_->to_tenant.emplace_back();
     answer.bytes.assign(message.begin(), message.end());

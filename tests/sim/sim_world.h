@@ -172,7 +172,7 @@ class SimWorld {
   explicit SimWorld(const SimWorldOptions& options);
 
   int hosts() const { return static_cast<int>(hosts_.size()); }
-  // Of all living daemons together: a communicator counts on each of its hosts.
+  // Of all live daemons together: a communicator counts on each of its hosts.
   size_t communicators();
   SimHost& host(int index) { return hosts_[static_cast<size_t>(index)]; }
   SimNetwork& network() { return network_; }

@@ -299,7 +299,7 @@ TEST(SimStrategyChange, DepartureDuringAChangeBlocksNoRank) {
     for (int r = 0; r < 3; ++r) EXPECT_FALSE(job.rank(r).failed()) << job.rank(r).failure();
     for (int h = 0; h < 3; ++h) {
       EXPECT_FALSE(world.host(h).log().Contains("message rejected"));
-      EXPECT_FALSE(world.host(h).log().Contains("unexpected order"));
+      EXPECT_FALSE(world.host(h).log().Contains("unexpected step"));
     }
   }
 }

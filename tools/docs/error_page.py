@@ -20,8 +20,9 @@ SHORTEST = 12  # letters of a message; shorter ones are parts of others
 CALL = re.compile(r"absl::(\w+)Error\(|[.>](Reject|RejectItem)\(|return (ArgumentError)\(|\b(Leave)\((?=handle,\s)")
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 CHARACTER = re.compile(r"'(?:[^'\\]|\\.)'")
-# n == 1 ? "rank" : "ranks" is a value: nobody searches for one of both.
+# n == 1 ? "rank" : "ranks" is a value: readers do not search for one of both.
 PLURAL = re.compile(r'== 1 \?\s*"(?:[^"\\]|\\.)*"\s*:\s*"(?:[^"\\]|\\.)*"')
+NESTED_CALL = re.compile(r"(?<![\w:])([A-Z]\w*)\(")
 WRAPPERS = re.compile(r"absl::StrCat|std::string(?:_view)?|std::move")
 
 
@@ -155,6 +156,23 @@ def without_joins(text):
     return text
 
 
+def without_calls(text):
+    """With the parts of UnknownName's message for its call, and a value for each other call that is not a part of the
+    message, such as PlaceOf(object, "metadata.name")."""
+    begin = 0
+    while (call := NESTED_CALL.search(without_literals(text), begin)) is not None:
+        inside = arguments(text, call.end())
+        end = call.end() + len(inside) + 1
+        begin = call.end()
+        if call[1] == "UnknownName":
+            kind, name, remedy = first(inside), first(without_first(inside, 1)), without_first(inside, 3)
+            text = f"{text[:call.start()]}\"unknown \", {kind}, \" '\", {name}, \"'; \", {remedy}{text[end:]}"
+        elif '"' in inside:
+            text = f"{text[:call.start()]} value {text[end:]}"
+            begin = call.start()
+    return text
+
+
 def message_of(text):
     """The literals in order, with "…" for everything between them."""
     parts, end = [], 0
@@ -178,7 +196,7 @@ def messages_of(path):
             inside = without_first(inside, 2 if call[2] == "RejectItem" else 1)
         if call[4]:  # Session::Leave: why a rank leaves; its communicator's error names the rank first.
             inside = '"rank ", rank, " ",' + first(inside)
-        for message in map(message_of, alternatives(without_joins(inside))):
+        for message in map(message_of, alternatives(without_calls(without_joins(inside)))):
             if len(re.sub(r"\W", "", message)) >= SHORTEST:
                 found.append((call[1] or ("Unavailable" if call[4] else "InvalidArgument"), message))
     return found

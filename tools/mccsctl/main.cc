@@ -135,14 +135,15 @@ void Declare(CLI::App* app, Options* options) {
       ->capture_default_str();
   AddSecondsOption(
       app, "--timeout", CLI::Range(kShortestTimeout, kLongestTimeout),
-      absl::StrCat("Longest wait for a reply [", ControllerClient::kCallSeconds, "; lists ",
-                   ControllerClient::kListSeconds, ", dumps ", ControllerClient::kDumpSeconds,
-                   ", changes ", ControllerClient::kChangeSeconds, "]"),
+      absl::StrCat("Timeout of a call, in seconds (default ", ControllerClient::kCallSeconds,
+                   "; lists ", ControllerClient::kListSeconds, ", dumps ",
+                   ControllerClient::kDumpSeconds, ", changes ", ControllerClient::kChangeSeconds,
+                   ")"),
       [options](double seconds) { options->controller.timeout_s = seconds; })
       ->envname("MCCS_CONTROLLER_TIMEOUT");
   app->add_option_function<std::string>(
          "-o,--output", [options](const std::string& word) { options->output = ParseOutput(word); },
-         "table, wide, json or yaml [table]")
+         "table, wide, json or yaml (default table)")
       ->type_name("FORMAT");
   app->require_subcommand(1);
   app->fallthrough();

@@ -116,9 +116,9 @@ int Drain(const Options& options, const char* what, bool undo) {
 }
 
 void DeclareDrains(CLI::App* app, Options* options, bool undo) {
-  CLI::App* verb = app->add_subcommand(undo ? "undrain" : "drain",
-                                       undo ? "Let a host or link take new work again"
-                                            : "Mark a host as draining, or make policies avoid a link");
+  CLI::App* verb =
+      app->add_subcommand(undo ? "undrain" : "drain", undo ? "Return a host or link to service"
+                                                           : "Take a host or link out of service");
   verb->require_subcommand(1);
   verb->footer(undo ? "Examples:\n  mccsctl undrain host h1"
                     : "Examples:\n  mccsctl drain host h1 --reason 'new memory'\n"
@@ -210,7 +210,7 @@ void DeclareGetObjects(CLI::App* get, Options* options) {
   for (const Kind& kind : kKinds) {
     CLI::App* many = get->add_subcommand(kind.many, kind.about);
     many->alias(kind.one);
-    many->add_option("NAME", options->names, "Names of the objects [all]");
+    many->add_option("NAME", options->names, "Names of the objects (default: all)");
     many->footer(absl::StrCat("'mccsctl apply' accepts the output of -o yaml.\nExamples:\n",
                               "  mccsctl get ", kind.many, "\n  mccsctl get ", kind.many,
                               " -o wide\n  mccsctl get ", kind.many, " NAME -o yaml"));
@@ -222,7 +222,7 @@ void DeclareDescribeObjects(CLI::App* describe, Options* options) {
   for (const Kind& kind : kKinds) {
     CLI::App* one =
         describe->add_subcommand(kind.one, absl::StrCat("Show a ", kind.name,
-                                                        ", what of it is enforced, and its "
+                                                        ", which parts are enforced, and its "
                                                         "communicators"));
     one->add_option("NAME", options->id, "Name of the object")->required();
     one->footer(absl::StrCat("Examples:\n  mccsctl describe ", kind.one, " NAME"));

@@ -176,13 +176,13 @@ void AddIntervalOption(CLI::App* command, const std::string& description, Option
 void DeclareTop(CLI::App* app, Options* options) {
   CLI::App* top = app->add_subcommand(
       "top", "Show communicators' operations/s, algbw, busbw and links; live until Ctrl-C");
-  AddIntervalOption(top, "Refresh interval in seconds [1]", options);
+  AddIntervalOption(top, "Refresh interval in seconds (default 1)", options);
   top->add_flag("--once", options->once, "Measure one interval, print it and exit");
   top->footer(
       "Bandwidths follow nccl-tests, averaged over the whole interval, pauses of the program\n"
       "included. Daemons report every 0.5 s, with the time of their own clock.\n"
-      "LINKS: number of links that the lanes use, or of pairs of hosts if no Topology has their\n"
-      "links; -o wide lists them by name.\n"
+      "LINKS: number of links that the lanes use; without a Topology, number of pairs of hosts.\n"
+      "-o wide lists the names.\n"
       "\n"
       "Examples:\n  mccsctl top\n  mccsctl top --once --interval 5 -o json");
   Select(top, options, [=] { return RunTop(*options); });
@@ -197,7 +197,8 @@ void DeclareExplain(CLI::App* app, Options* options) {
       "Explain a communicator's rings, the links of its flows, and their fair and actual rates");
   communicator->add_option("ID", options->id, "The communicator's id, or a unique prefix of it")
       ->required();
-  AddIntervalOption(communicator, "Interval over which RATE is measured, in seconds [1]", options);
+  AddIntervalOption(communicator, "Interval over which RATE is measured, in seconds (default 1)",
+                    options);
   communicator->footer(
       "FAIR SHARE: fair share of payload if all flows of the cluster send as much as they can,\n"
       "according to each tenant's weight, guarantee and cap. LIMITED BY: the limiting link or\n"

@@ -79,7 +79,8 @@ absl::StatusOr<std::vector<std::string>> FilesIn(const std::string& directory) {
         absl::StrCat("cannot read ", directory, ": ", error.message()));
   }
   if (files.empty()) {
-    return absl::NotFoundError(absl::StrCat("no .yaml, .yml or .json file in ", directory));
+    return absl::NotFoundError(absl::StrCat("no .yaml, .yml or .json file in ", directory,
+                                            "; name a file, or a directory with such files"));
   }
   std::sort(files.begin(), files.end());
   return files;

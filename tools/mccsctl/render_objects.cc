@@ -215,8 +215,8 @@ std::string RenderDrain(const control::v1::DrainReply& reply, const std::string&
        reply.reconnecting());
   if (what == "host") {
     absl::StrAppend(&text,
-                    "\nThe host is drained when they have ended: 'mccsctl get hosts' then shows "
-                    "\"drained\". The job scheduler must not start new jobs on it.\n");
+                    "\n'mccsctl get hosts' shows \"drained\" when these communicators have ended. "
+                    "The job scheduler must not start new jobs on the host.\n");
   }
   return text;
 }

@@ -45,7 +45,7 @@ void PeerLink::Send(const peer::Message& message) {
   if (outgoing_.size() - sent_ > kMaxPeerBacklogBytes) {
     status_ = absl::ResourceExhaustedError(
         absl::StrCat("peer ", ToString(remote()),
-                     " does not receive its messages: ", FormatBytes(outgoing_.size() - sent_),
+                     " does not read its messages: ", FormatBytes(outgoing_.size() - sent_),
                      " are queued; check that mccsd on that host responds"));
   }
   Poll();

@@ -85,8 +85,8 @@ std::string NameOf(const peer::Message& message) {
 absl::Status CheckLegal(const peer::Message& message, bool from_leader, StarPhase phase) {
   const Legality turn = LegalityOf(message.body_case());
   if (!(from_leader ? turn.leader : turn.member)) {
-    return absl::DataLossError(from_leader ? "not legal from a leader on this link"
-                                           : "not legal from a member on this link");
+    return absl::DataLossError(from_leader ? "not allowed from the leader on a control link"
+                                           : "not allowed from a member on a control link");
   }
   if (phase == StarPhase::kEnded || (turn.first <= phase && phase <= turn.last)) {
     return absl::OkStatus();

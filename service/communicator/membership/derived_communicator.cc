@@ -54,14 +54,17 @@ absl::StatusOr<DerivedRank> DeriveShrunk(const Membership& parent, const ParentI
                                          Rank self, std::vector<int32_t> excluded, int64_t nth) {
   const int ranks = parent.layout.rank_count();
   std::sort(excluded.begin(), excluded.end());
-  if (excluded.empty()) return absl::InvalidArgumentError("the list of excluded ranks is empty");
+  if (excluded.empty()) {
+    return absl::InvalidArgumentError("excludeRanksList is empty; list at least one rank");
+  }
   if (excluded.front() < 0 || excluded.back() >= ranks) {
     return absl::InvalidArgumentError(
         absl::StrCat("rank ", excluded.front() < 0 ? excluded.front() : excluded.back(),
                      " cannot be excluded: the communicator has ", ranks, " ranks"));
   }
   if (auto twice = std::adjacent_find(excluded.begin(), excluded.end()); twice != excluded.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("rank ", *twice, " is excluded twice"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("excludeRanksList has rank ", *twice, " twice; list each rank once"));
   }
   const auto below = std::lower_bound(excluded.begin(), excluded.end(), self.value());
   if (below != excluded.end() && *below == self.value()) {

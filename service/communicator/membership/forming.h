@@ -51,10 +51,10 @@ class Forming {
   void Withdraw(const absl::Status& why) {
     if (joining_ != nullptr) joining_->Withdraw(why);
   }
-  // After Withdraw: whether this may be destroyed. Call again when bytes arrive and at
-  // WithdrawalDeadline(). The other hosts have then been notified, unless the roster arrived
-  // instead: then the formation has members and star, and the caller must notify the others over
-  // the star.
+  // After Withdraw: true when this object may be destroyed. Call again when bytes arrive and at
+  // WithdrawalDeadline(). If the roster arrived before the withdrawal, the formation has members
+  // and star, and the caller must notify the other hosts over the star; otherwise the rendezvous
+  // has notified them.
   bool WithdrawalDone();
   MonotonicNs WithdrawalDeadline() const {
     return joining_ != nullptr ? joining_->NextDeadline() : 0;

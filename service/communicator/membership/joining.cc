@@ -88,7 +88,7 @@ absl::StatusOr<std::optional<peer::Roster>> Joining::Poll() {
     if (!(*message)->has_waiting()) {
       finished_ = true;
       return Rejected(ToString(link_->remote()), **message,
-                      absl::DataLossError("not legal from a rendezvous"));
+                      absl::DataLossError("not allowed from a rendezvous"));
     }
     const auto& missing = (*message)->waiting().missing_ranks();
     const size_t named =

@@ -132,14 +132,14 @@ bool Rendezvous::PollRendezvous(CommId id, PendingRendezvous& rendezvous) {
         gone = true;  // It may not send anything else before it has joined.
         break;
       } else if ((*message)->has_failed()) {
-        // It withdraws: its own message says more than a broken link.
+        // It withdraws: its message has the reason, which a broken link lacks.
         RejectRendezvous(
             id, rendezvous,
             StatusFromPeer((*message)->failed().error_code(), (*message)->failed().message()));
       } else {
         RejectRendezvous(id, rendezvous,
                          Rejected(joining_host->name, **message,
-                                  absl::DataLossError("not legal from a joining host")));
+                                  absl::DataLossError("not allowed from a joining host")));
       }
     }
     gone |= joining_host->link == nullptr;
@@ -148,11 +148,11 @@ bool Rendezvous::PollRendezvous(CommId id, PendingRendezvous& rendezvous) {
       continue;
     }
     if (gone) {
-      RejectRendezvous(
-          id, rendezvous,
-          absl::UnavailableError(absl::StrCat(
-              "host ", joining_host->name, " left while communicator ", FormatCommId(id),
-              " was forming (rank ", joining_host->ranks.begin()->first, ")")));
+      RejectRendezvous(id, rendezvous,
+                       absl::UnavailableError(absl::StrCat(
+                           "host ", joining_host->name, " (rank ",
+                           joining_host->ranks.begin()->first, ") disconnected while communicator ",
+                           FormatCommId(id), " was forming; see mccsd's log on that host")));
       return true;
     }
     ++joining_host;
@@ -171,7 +171,7 @@ void Rendezvous::HandleJoin(CommId id, PendingRendezvous& rendezvous, JoiningHos
     RejectHost(joining_host, absl::PermissionDeniedError(
                                  absl::StrCat("NCCL_COMM_ID of communicator ", FormatCommId(id),
                                               " belongs to a job of tenant ", rendezvous.creator,
-                                              ": use another address or port")));
+                                              "; use another address or port")));
     return;
   }
   if (absl::Status status = CheckJoin(rendezvous, joining_host, join); !status.ok()) {
@@ -201,19 +201,19 @@ absl::Status Rendezvous::CheckJoin(const PendingRendezvous& rendezvous,
         absl::StrCat("rank ", rank, " sends too much data about itself: ", join.ByteSizeLong(),
                      " bytes, at most ", kMaxJoinBytes, " are allowed"));
   }
-  const std::string who =
+  const std::string joining_rank =
       absl::StrCat("rank ", rank, " (process ", member.process(), " on host ", join.host(), ")");
   if (join.ranks() < 1 || join.ranks() > kMaxRanks || rank < 0 || rank >= join.ranks()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(who, " is out of range for a communicator of ", join.ranks(), " ranks"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        joining_rank, " is out of range for a communicator of ", join.ranks(), " ranks"));
   }
   if (!rendezvous.joined.empty() && join.ranks() != rendezvous.ranks) {
-    return absl::InvalidArgumentError(absl::StrCat(who, " joins with ", join.ranks(),
+    return absl::InvalidArgumentError(absl::StrCat(joining_rank, " joins with ", join.ranks(),
                                                    " ranks, other ranks with ", rendezvous.ranks));
   }
   if (!rendezvous.joined.empty() && join.tenant() != rendezvous.tenant) {
-    return absl::PermissionDeniedError(absl::StrCat(who, " belongs to tenant ", join.tenant(),
-                                                    ", the communicator to tenant ",
+    return absl::PermissionDeniedError(absl::StrCat(joining_rank, " belongs to tenant ",
+                                                    join.tenant(), ", the communicator to tenant ",
                                                     rendezvous.tenant));
   }
   if (auto other = rendezvous.joined.find(rank); other != rendezvous.joined.end()) {
@@ -223,7 +223,8 @@ absl::Status Rendezvous::CheckJoin(const PendingRendezvous& rendezvous,
         " and process ", member.process(), " on host ", join.host()));
   }
   if (joining_host.ranks.size() >= kMaxLocalRanks) {
-    return absl::InvalidArgumentError(absl::StrCat(who, " exceeds the limit: ", kMaxLocalRanks,
+    return absl::InvalidArgumentError(absl::StrCat(joining_rank,
+                                                   " exceeds the limit: ", kMaxLocalRanks,
                                                    " ranks of one communicator per host"));
   }
   for (const auto& [other_rank, other] : joining_host.ranks) {

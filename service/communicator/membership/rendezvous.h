@@ -80,7 +80,7 @@ class Rendezvous {
     Secret secret{};
     bool guessable = false;
     std::string creator;                 // the tenant that asked for the id
-    std::list<CommId>::iterator unused;  // valid while nobody has joined
+    std::list<CommId>::iterator unused;  // valid while no rank has joined
     int ranks = 0;                       // size; known from the first join, like the names
     std::string tenant, comm_name;
     std::list<JoiningHost> joining_hosts;

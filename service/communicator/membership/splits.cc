@@ -73,7 +73,7 @@ absl::Status Splits::OnMessage(const StarMessage& received) {
     MCCS_RETURN_IF_ERROR(CheckCall(received.from, message.split_call()));
     return Count(message.split_call());
   }
-  if (leads()) return absl::DataLossError("not legal for the leader, which is this host");
+  if (leads()) return absl::DataLossError("not allowed to the leader, which is this host");
   if (message.has_split_table()) return TakeTable(message.split_table());
   if (message.has_split_failed()) {
     const peer::SplitFailed& failed = message.split_failed();

@@ -16,8 +16,8 @@ absl::Status BoundaryVote::OnStarted(HostIndex from, uint64_t started, uint64_t 
     return absl::DataLossError(
         "duplicate answer: the host has already sent its number of operations");
   if (!IsPlausible(started, here)) {
-    return absl::DataLossError(absl::StrCat("implausible answer: the host has started operation #",
-                                            started, ", this host #", here));
+    return absl::DataLossError(absl::StrCat("implausible answer: last started operation #", started,
+                                            "; the last one on this host is #", here));
   }
   answer = started;
   return absl::OkStatus();
@@ -36,8 +36,9 @@ std::optional<uint64_t> BoundaryVote::Agreed() const {
 
 absl::Status CheckBoundary(uint64_t after, uint64_t started) {
   if (after >= started && IsPlausible(after, started)) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("implausible boundary: after operation #", after,
-                                          ", this host has started #", started));
+  return absl::DataLossError(absl::StrCat("implausible boundary: operation #", after,
+                                          "; the last started operation on this host is #",
+                                          started));
 }
 
 }  // namespace mccs

@@ -92,7 +92,7 @@ absl::StatusOr<bool> DecidedOrder::OnMessage(const StarMessage& received) {
         vote_.OnStarted(received.from, message.order_started().operation(), started_));
   } else if (message.has_order_hold()) {
     if (!from_leader || state_ != State::kOwn) {
-      return absl::DataLossError("unexpected request for the order of operations");
+      return absl::DataLossError("unexpected order_hold: expected one from the leader, once");
     }
     state_ = State::kHeld;
     peer::Message answer;
@@ -100,7 +100,8 @@ absl::StatusOr<bool> DecidedOrder::OnMessage(const StarMessage& received) {
     star_->SendToLeader(answer);
   } else if (message.has_order_begins()) {
     if (!from_leader || state_ != State::kHeld) {
-      return absl::DataLossError("unexpected start of the decided order");
+      return absl::DataLossError(
+          "unexpected order_begins: expected it from the leader, after order_hold");
     }
     MCCS_RETURN_IF_ERROR(CheckBoundary(message.order_begins().after(), started_));
     Begin(message.order_begins().after());
@@ -108,10 +109,10 @@ absl::StatusOr<bool> DecidedOrder::OnMessage(const StarMessage& received) {
     const peer::OrderNext& next = message.order_next();
     if (!from_leader || state_ != State::kDecided || decisions_.size() >= kMaxDecisionsAhead ||
         next.operation() != next_ + decisions_.size()) {
-      return absl::DataLossError(absl::StrCat("operation #", next.operation(), " is unexpected: #",
-                                              next_ + decisions_.size(), " is next, ",
-                                              decisions_.size(), " of at most ", kMaxDecisionsAhead,
-                                              " decisions are pending"));
+      return absl::DataLossError(absl::StrCat(
+          "unexpected order_next for operation #", next.operation(), ": expected #",
+          next_ + decisions_.size(), " from the leader, with fewer than ", kMaxDecisionsAhead,
+          " pending decisions (", decisions_.size(), " are pending)"));
     }
     decisions_.push_back(next.captured());
   } else {

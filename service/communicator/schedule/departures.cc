@@ -61,9 +61,9 @@ Departure DepartureFrom(const peer::Departed& departed, std::span<const Rank> lo
 
 absl::Status CheckDeparture(const peer::Departed& departed, int ranks, uint64_t here) {
   if (!IsPlausible(departed.after_operation(), here)) {
-    return absl::DataLossError(absl::StrCat("implausible departure: rank ", departed.rank(),
-                                            " left after operation #", departed.after_operation(),
-                                            ", this host has started #", here));
+    return absl::DataLossError(absl::StrCat(
+        "implausible departure: rank ", departed.rank(), " left after operation #",
+        departed.after_operation(), "; the last started operation on this host is #", here));
   }
   if (departed.messages_size() > ranks) {
     return absl::DataLossError(absl::StrCat("invalid message counts: ", departed.messages_size(),

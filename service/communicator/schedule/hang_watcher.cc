@@ -177,9 +177,9 @@ absl::Status HangWatcher::TakeAnswer(HostIndex from, const peer::Entered& entere
   const auto ranks =
       static_cast<int>(options_.members->layout.hosts[static_cast<size_t>(from.value())].size());
   if (entered.not_entered_size() > ranks || entered.not_reached_size() > ranks) {
-    return absl::DataLossError(absl::StrCat("invalid answer: ", entered.not_entered_size(),
-                                            " absent and ", entered.not_reached_size(),
-                                            " late ranks, where the host has ", ranks));
+    return absl::DataLossError(absl::StrCat(
+        "invalid answer: ", entered.not_entered_size(), " ranks in not_entered and ",
+        entered.not_reached_size(), " in not_reached; the host has ", ranks, " ranks"));
   }
   if (request_open_ && entered.request_id() == question_) answers_.entered[from] = entered;
   return absl::OkStatus();

@@ -39,9 +39,10 @@ absl::Status CheckBuffers(const PostedOperation& call, Rank rank, int ranks) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      std::string(Name(call.kind)), " with count ", call.count, ": rank ", rank.value(), " has ",
-      call.input_bytes, " bytes of input and ", call.output_bytes, " of output, with ", ranks,
-      " ranks it needs ", sides.input * size, " and ", sides.output * size));
+      std::string(Name(call.kind)), " with count ", call.count, ": rank ", rank.value(),
+      " passed an input of ", call.input_bytes, " bytes and an output of ", call.output_bytes,
+      " bytes; expected at least ", sides.input * size, " and ", sides.output * size, " bytes for ",
+      ranks, " ranks"));
 }
 
 std::unique_ptr<Executor> MakeExecutor(Device& device, LaneDirectory& lanes,

@@ -49,15 +49,16 @@ bool StrategyChange::ReadyToSwitch(uint64_t completed) const {
 
 absl::Status StrategyChange::SwitchTo() {
   if (phase_ != Phase::kCommitted) {
-    return absl::FailedPreconditionError(absl::StrCat("strategy change: no boundary in state ",
+    return absl::FailedPreconditionError(absl::StrCat("strategy change: cannot switch in state ",
                                                       kPhaseNames[static_cast<size_t>(phase_)]));
   }
   if (opens_lanes()) MCCS_RETURN_IF_ERROR(options_.lanes->Adopt());
   strategy_ = std::move(next_);
   rejection_reason_.clear();
   phase_ = Phase::kDraining;
-  options_.log->Info("communicator ", options_.name, ": epoch ", strategy_.epoch.value(),
-                     " from operation #", boundary_ + 1, " on, strategy ", strategy_.origin);
+  options_.log->Info("communicator ", options_.name, ": switched to epoch ",
+                     strategy_.epoch.value(), " (strategy ", strategy_.origin,
+                     "), starting with operation #", boundary_ + 1);
   return absl::OkStatus();
 }
 
@@ -93,7 +94,7 @@ absl::StatusOr<bool> StrategyChange::OnMessage(const StarMessage& received) {
   const peer::Message& message = received.message;
   if (message.has_strategy_change()) {
     if (leader_.has_value() || received.from != options_.star->leader()) {
-      return absl::DataLossError("not legal from a member");
+      return absl::DataLossError("not allowed from a member");
     }
     if (!HasLeft()) MCCS_RETURN_IF_ERROR(HandleOrder(message.strategy_change()));
     return true;
@@ -155,9 +156,10 @@ bool StrategyChange::IsLegal(const peer::StrategyChange& order) const {
 }
 
 absl::Status StrategyChange::UnexpectedOrder(const peer::StrategyChange& order) const {
-  return absl::DataLossError(absl::StrCat("unexpected order: it is for epoch ", order.epoch(),
-                                          ", the last change is to epoch ", epoch_.value(),
-                                          ", in state ", kPhaseNames[static_cast<size_t>(phase_)]));
+  return absl::DataLossError(absl::StrCat("unexpected step of a strategy change to epoch ",
+                                          order.epoch(), ": the last change is to epoch ",
+                                          epoch_.value(), ", in state ",
+                                          kPhaseNames[static_cast<size_t>(phase_)]));
 }
 
 absl::StatusOr<Strategy> StrategyChange::Proposed(const strategy::Strategy& proposal,
@@ -165,16 +167,16 @@ absl::StatusOr<Strategy> StrategyChange::Proposed(const strategy::Strategy& prop
   MCCS_ASSIGN_OR_RETURN(Strategy next, StrategyFromProto(proposal, options_.hosts));
   const Epoch newest = std::max(epoch_, strategy_.epoch);
   if (next.epoch == epoch && epoch > newest) return next;
-  return absl::DataLossError(absl::StrCat(
-      "invalid epoch: its strategy has epoch ", next.epoch.value(), ", the order epoch ",
-      epoch.value(), "; the two must be equal and higher than epoch ", newest.value()));
+  return absl::DataLossError(
+      absl::StrCat("invalid epoch: ", epoch.value(), " in the message, ", next.epoch.value(),
+                   " in its strategy; expected the same epoch in both, above ", newest.value()));
 }
 
 absl::Status StrategyChange::Route(const peer::StrategyChange& order) {
   MCCS_ASSIGN_OR_RETURN(next_, Proposed(order.route(), Epoch(order.epoch())));
   difference_ = Compare(strategy_, next_);
   if (difference_ != StrategyDifference::kRoutes) {
-    return absl::DataLossError("its strategy differs in more than routes");
+    return absl::DataLossError("expected a strategy that differs only in its routes");
   }
   epoch_ = next_.epoch;
   opened_ = options_.lanes->current().CheckAddresses(next_);
@@ -220,7 +222,7 @@ absl::Status StrategyChange::Drop(const std::string& why) {
   rejection_reason_ = std::string(StatusFromPeer(0, why).message());
   rejected_epoch_ = epoch_;
   phase_ = Phase::kNone;
-  options_.log->Error("communicator ", options_.name, ": epoch ", epoch_.value(),
+  options_.log->Error("communicator ", options_.name, ": the change to epoch ", epoch_.value(),
                       " was rejected: ", rejection_reason_);
   // There are no next lanes if they could not be opened.
   return options_.lanes->has_next() ? options_.lanes->DropNext() : absl::OkStatus();

@@ -91,8 +91,8 @@ class StrategyChange {
   MonotonicNs NextDeadline() const;
 
  private:
-  // The leader's legal orders in each phase; any other is kDataLoss (IsLegal). Unlabeled arrows are
-  // transitions without an order.
+  // The steps that the leader may send in each phase; any other is kDataLoss (IsLegal). Unlabeled
+  // arrows are transitions without a message.
   //
   //   kNone ─route, prepare─► kOpening ──► kOpened ──hold──► kHeld ──commit──► kCommitted
   //                              │           │                ▲                    │

@@ -15,12 +15,13 @@ absl::Status CheckEstimated(const EstimatedCall& call, int ranks) {
   }
   const bool names_a_rank = HasRoot(call.kind) || HasPeer(call.kind);
   if (names_a_rank && (call.root_or_peer < 0 || call.root_or_peer >= ranks)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot estimate the call: no rank ", call.root_or_peer, " among ", ranks));
+    return absl::InvalidArgumentError(absl::StrCat("cannot estimate the call: root or peer ",
+                                                   call.root_or_peer, ": expected 0 to ",
+                                                   ranks - 1));
   }
   if (call.count > kMaxCallBytes / SizeOf(call.type) / static_cast<uint64_t>(ranks)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot estimate the call: too large a count: ", call.count));
+    return absl::InvalidArgumentError(absl::StrCat("cannot estimate the call: count ", call.count,
+                                                   " is too large for ", ranks, " ranks"));
   }
   return absl::OkStatus();
 }

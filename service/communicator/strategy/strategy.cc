@@ -54,9 +54,9 @@ absl::Status ValidateOtherLanes(const ChannelStrategy& channel, size_t index) {
   const auto known = [&](HostIndex host) { return host.value() >= 0 && host.value() < hosts; };
   // Each lane at most once, which also bounds the time of this check.
   if (channel.other_lanes.size() > channel.ring.size() * channel.ring.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("strategy: channel ", index, " has ",
-                                                   channel.other_lanes.size(),
-                                                   " other lanes between ", hosts, " hosts"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("strategy: channel ", index, " has ", channel.other_lanes.size(),
+                     " lanes outside the ring: more than pairs of its ", hosts, " hosts"));
   }
   std::vector<size_t> position(channel.ring.size());
   for (size_t i = 0; i < channel.ring.size(); ++i) {
@@ -68,7 +68,7 @@ absl::Status ValidateOtherLanes(const ChannelStrategy& channel, size_t index) {
     const auto reject = [&](const std::string& why) {
       return absl::InvalidArgumentError(absl::StrCat("strategy: channel ", index, ": lane from ",
                                                      lane.from.value(), " to ", lane.to.value(),
-                                                     " among the other lanes ", why));
+                                                     " in `other_lanes` ", why));
     };
     if (!known(lane.from) || !known(lane.to) || lane.from == lane.to) {
       return reject(absl::StrCat("is not between two of ", hosts, " hosts"));
@@ -82,7 +82,7 @@ absl::Status ValidateOtherLanes(const ChannelStrategy& channel, size_t index) {
   std::sort(seen.begin(), seen.end());
   if (std::adjacent_find(seen.begin(), seen.end()) != seen.end()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("strategy: channel ", index, " lists one of its other lanes twice"));
+        absl::StrCat("strategy: channel ", index, " lists a lane in `other_lanes` twice"));
   }
   return absl::OkStatus();
 }
@@ -148,9 +148,9 @@ absl::Status ValidateStrategy(const Strategy& strategy, int hosts) {
   }
   if (strategy.skew >=
       strategy.lanes.slots) {  // Deadlock freedom of plans depends on it (plan_check.h).
-    return absl::InvalidArgumentError(absl::StrCat("strategy: skew ", strategy.skew, " with ",
-                                                   strategy.lanes.slots,
-                                                   " slots per lane: it must be lower"));
+    return absl::InvalidArgumentError(absl::StrCat("strategy: skew ", strategy.skew,
+                                                   ": expected less than the ",
+                                                   strategy.lanes.slots, " slots per lane"));
   }
   if (absl::Status s = ValidateChoice(strategy.algorithms); !s.ok()) {
     return absl::InvalidArgumentError(

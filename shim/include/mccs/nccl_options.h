@@ -21,7 +21,7 @@
 /* Microseconds, at least 1: time from the call's inputs being ready to its completion. */
 #define MCCS_OPTION_DEADLINE_US 2
 
-/* What a late call costs the program: one of the three values below. */
+/* The cost of a late call for the program: one of the three values below. */
 #define MCCS_OPTION_CRITICALITY 3
 #define MCCS_CRITICALITY_BACKGROUND 1 /* nothing waits for it: a checkpoint, a prefetch */
 #define MCCS_CRITICALITY_NORMAL 2

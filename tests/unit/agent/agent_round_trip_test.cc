@@ -420,8 +420,8 @@ TEST(AgentRoundTrip, AStateRequestReachesTheEngineAndReturns) {
 TEST(AgentRoundTrip, NamesTheHostThatCannotAnswer) {
   Controller controller("127.0.0.1:0", /*heartbeat_timeout_ns=*/kNsPerSec);
   {
-    Question nobody(controller.address(), "h7");
-    EXPECT_EQ(nobody.Wait().error_code(), grpc::StatusCode::NOT_FOUND);
+    Question unknown(controller.address(), "h7");
+    EXPECT_EQ(unknown.Wait().error_code(), grpc::StatusCode::NOT_FOUND);
   }
   auto agent = std::make_unique<TestAgent>(controller.address(), "h0");
   ASSERT_TRUE(Eventually([&] { return (*agent)->connected(); }));

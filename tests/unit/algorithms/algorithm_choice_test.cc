@@ -38,7 +38,7 @@ class Choice {
   AlgorithmChooser chooser_;
 };
 
-TEST(AlgorithmChoice, SmallAllReducesGoDirectLargeOnesRound) {
+TEST(AlgorithmChoice, UsesDirectForSmallAndRingForLargeAllReduces) {
   for (int hosts : {2, 3, 4, 8}) {
     EXPECT_EQ(Choice(hosts).OfAllReduce(8), Algorithm::kDirect) << hosts;
     EXPECT_EQ(Choice(hosts).OfAllReduce(4 << 10), Algorithm::kDirect) << hosts;

@@ -202,11 +202,11 @@ TEST(PlanCheck, NamesLanesWithMismatchedEnds) {
   astray.step(0, kSendWhole).peer = HostIndex(2);
   EXPECT_THAT(astray.Verdict(),
               HasSubstr("slice 9 from host 0 to host 1 has no send; 9 are sent, 12 received"));
-  for (int nobody : {-1, 0, 3}) {
+  for (int invalid : {-1, 0, 3}) {
     Bench bench({2, 2, 2});
-    bench.step(0, kSendWhole).peer = HostIndex(nobody);
+    bench.step(0, kSendWhole).peer = HostIndex(invalid);
     EXPECT_THAT(bench.Verdict(),
-                HasSubstr("step 7 (send) has invalid peer host " + std::to_string(nobody)));
+                HasSubstr("step 7 (send) has invalid peer host " + std::to_string(invalid)));
   }
 }
 

@@ -94,7 +94,7 @@ TEST(Yaml, ReportsAWrongTypeWithPosition) {
               OneLineMentions("x.yaml:1:15", "'port'", "integer", "65535", "\"5\""));
   EXPECT_EQ(ErrorOf("verbose: yes\n"),
             "x.yaml:1:10: 'verbose': expected true or false, found 'yes'");
-  EXPECT_EQ(ErrorOf("listen: [a]\n"), "x.yaml:1:9: 'listen': expected text, found a list");
+  EXPECT_EQ(ErrorOf("listen: [a]\n"), "x.yaml:1:9: 'listen': expected a string, found a list");
   EXPECT_EQ(ErrorOf("names: a\n"), "x.yaml:1:8: 'names': expected a list, found 'a'");
   EXPECT_EQ(ErrorOf("lanes: 3\n"), "x.yaml:1:8: 'lanes': expected a mapping, found '3'");
   EXPECT_THAT(ErrorOf("lanes:\n  slot_bytes: 1MB\n"),

@@ -122,14 +122,14 @@ TEST_F(OperationLoopTest, RunsCallWithSufficientBuffers) {
 TEST_F(OperationLoopTest, RejectsGatherBeyondRootOutput) {
   Call(OpKind::kGather, 0);
   ports_[0].call.output_bytes = kRanks * kBlock - 1;
-  EXPECT_THAT(Rejection(),
-              Mentions("gather", "count 16", "rank 0", "192 bytes", "191 of output", "64 and 192"));
+  EXPECT_THAT(Rejection(), Mentions("gather", "count 16", "rank 0", "192 bytes",
+                                    "an output of 191 bytes", "at least 64 and 192 bytes"));
 }
 
 TEST_F(OperationLoopTest, RejectsScatterBeyondRootInput) {
   Call(OpKind::kScatter, 1);
   ports_[1].call.input_bytes = kBlock;
-  EXPECT_THAT(Rejection(), HasSubstr("rank 1 has 64 bytes of input"));
+  EXPECT_THAT(Rejection(), HasSubstr("rank 1 passed an input of 64 bytes"));
 }
 
 TEST_F(OperationLoopTest, RejectsBuffersOneByteShort) {

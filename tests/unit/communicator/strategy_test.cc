@@ -80,8 +80,7 @@ TEST(ValidateStrategy, RejectsInvalidOtherLanes) {
     EXPECT_THAT(Rejection(strategy), HasSubstr("is not between two of 3 hosts"));
   }
   lanes = {{HostIndex(1), HostIndex(0), 61000}};
-  EXPECT_THAT(Rejection(strategy),
-              HasSubstr("lane from 1 to 0 among the other lanes is a ring lane"));
+  EXPECT_THAT(Rejection(strategy), HasSubstr("lane from 1 to 0 in `other_lanes` is a ring lane"));
   lanes = {{HostIndex(0), HostIndex(1), 61000}, {HostIndex(0), HostIndex(1), 61001}};
   EXPECT_THAT(Rejection(strategy), HasSubstr("twice"));
 }
@@ -132,13 +131,13 @@ TEST(ValidateStrategy, RejectsShapesOutOfRange) {
   }
   Strategy strategy = Ring({0, 1, 2});
   strategy.skew = strategy.lanes.slots;
-  EXPECT_THAT(Rejection(strategy), HasSubstr("skew 4 with 4 slots"));
+  EXPECT_THAT(Rejection(strategy), HasSubstr("skew 4: expected less than the 4 slots"));
 }
 
 TEST(ValidateStrategy, RejectsInvalidCostsAndRules) {
   Strategy strategy = Ring({0, 1, 2});
   strategy.algorithms.costs.lane_bytes_per_us = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_THAT(Rejection(strategy), HasSubstr("algorithms: lane_bytes_per_us is nan"));
+  EXPECT_THAT(Rejection(strategy), HasSubstr("algorithms: costs.lane_bytes_per_us is nan"));
   strategy = Ring({0, 1, 2});
   strategy.algorithms.costs.hop_us = -1;
   EXPECT_THAT(Rejection(strategy), HasSubstr("hop_us is -1"));

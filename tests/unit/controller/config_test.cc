@@ -44,11 +44,11 @@ TEST(ControllerConfig, ReportsInvalidValuesWithTheirPlaces) {
       Read("listen: 7500\nlog_level: loud\nheartbeat_timeout: 5\nlisten_on: x\nmetrics_listen: x\n",
            &config);
   const std::string text(status.message());
-  EXPECT_THAT(text, HasSubstr("yaml:1:9: '7500' is not an address"));
+  EXPECT_THAT(text, HasSubstr("yaml:1:9: invalid address '7500'"));
   EXPECT_THAT(text, HasSubstr("yaml:2:12: invalid log level 'loud'"));
-  EXPECT_THAT(text, HasSubstr("yaml:3:20: '5' is not a heartbeat timeout"));
+  EXPECT_THAT(text, HasSubstr("yaml:3:20: invalid heartbeat timeout '5'"));
   EXPECT_THAT(text, HasSubstr("yaml:4:1: unknown key 'listen_on'"));
-  EXPECT_THAT(text, HasSubstr("yaml:5:17: 'x' is not an address"));
+  EXPECT_THAT(text, HasSubstr("yaml:5:17: invalid address 'x'"));
 }
 
 TEST(ControllerConfig, AddressesToListenOnAreChecked) {

@@ -40,7 +40,7 @@ TEST_F(CoordinatorTest, DescriptionNamesHostsOfAPendingProposal) {
   AnnouncePair();
   EXPECT_EQ(Describe("0")->change().epoch(), 2u);
   EXPECT_THAT(Describe("0")->change().pending_hosts(), testing::ElementsAre("h0", "h1"));
-  EXPECT_EQ(Describe("0")->progress_size(), 0) << "nobody has reported";
+  EXPECT_EQ(Describe("0")->progress_size(), 0) << "no host has reported";
   clock_.now += kNsPerSec;
   Send(kSecond, Reporting(1, 1));
   agent::v1::FromAgent leader = Reporting(1, 2);
@@ -72,8 +72,8 @@ TEST_F(CoordinatorTest, DescriptionHasTheLeadersError) {
 TEST_F(CoordinatorTest, FailedReportOfAnyHostDefinesTheState) {
   AnnouncePair();
   Send(kFirst, Reporting(1, 2));
-  Send(kSecond, Reporting(1, 2, "failed: rank 1 is gone"));
-  EXPECT_EQ(Describe("0")->summary().state(), "failed: rank 1 is gone (h1)");
+  Send(kSecond, Reporting(1, 2, "failed: rank 1 left"));
+  EXPECT_EQ(Describe("0")->summary().state(), "failed: rank 1 left (h1)");
 }
 
 TEST_F(CoordinatorTest, ShowsCallOptionsOfTheMostAdvancedHost) {
@@ -255,7 +255,7 @@ TEST_F(CoordinatorTest, MessageBeforeOrSecondRegistrationEndsTheStream) {
   ExpectEnded(Send(kFirst, Beat()), kFirst, "must be Register");
   Send(kSecond, Registration(MakeHost("h0")));
   ExpectEnded(Send(kSecond, Registration(MakeHost("h0"))), kSecond, "once per stream");
-  ExpectEnded(Send(kThird, Registration(MakeHost(""))), kThird, "no host name");
+  ExpectEnded(Send(kThird, Registration(MakeHost(""))), kThird, "its name is empty");
 }
 
 TEST_F(CoordinatorTest, IgnoresInvalidMessagesAboutCommunicators) {

@@ -131,7 +131,8 @@ TEST_F(CoordinatorWindowsTest, StopsWaitingForAnEndedJob) {
   Begin();
   EXPECT_EQ(WindowsIn(Send(kFirst, Ending(kFavoured))), kLifted);
   EXPECT_THAT(coordinator_.windows().Describe(FormatCommId(CommId(kOther))),
-              testing::HasSubstr("at any time; communicator 0000000000000001: no report"));
+              testing::HasSubstr("at any time: cannot compute send windows from communicator "
+                                 "0000000000000001: no report"));
   EXPECT_TRUE(WindowsIn(Tick()).empty());
 }
 

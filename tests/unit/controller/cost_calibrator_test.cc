@@ -40,7 +40,7 @@ class CostCalibratorTest : public CoordinatorTest {
     }
     return changes;
   }
-  // What another controller proposes when both hosts have connected to it.
+  // The proposals of another controller when both hosts have connected to it.
   std::vector<strategy::Strategy> ProposalsOfNext(bool calibrates) {
     Coordinator next(
         {.heartbeat_timeout_ns = 3 * kNsPerSec, .version = "test", .calibrate_costs = calibrates},

@@ -100,7 +100,7 @@ TEST_F(ExplanationTest, ReportsUnenforcedAndLoweredGuarantees) {
             "not enforced: no Policy `shares` selects this communicator");
   const std::string shares = PolicyDocument("p", "  type: shares\n");
   EXPECT_THAT(WhyOf(Ask(kFirst, {kTopology, tenant, shares}))["Guarantee"],
-              HasSubstr("lowered, in proportion: "));
+              HasSubstr("lowered proportionally: "));
 }
 
 TEST_F(ExplanationTest, NamesTheCapAsTheLimit) {
@@ -121,14 +121,15 @@ TEST_F(ExplanationTest, ComparesTheRingWithTheOrderOfRanks) {
   Announce(7, {"h0", "h2", "h1", "h3"});
   EXPECT_THAT(WhyOf(Ask(kFirst, {kTopology}))["Ring"],
               OneLineMentions("h0 → h2 → h1 → h3 → h0", "channel 0", "2 racks", "4 times",
-                              "at least 2", "by rank 4"));
+                              "minimum 2", "in rank order 4"));
   EXPECT_THAT(WhyOf(Ask(kFirst, {}))["Ring"], HasSubstr("channel 0: within one rack"));
 }
 
 TEST_F(ExplanationTest, ShowsCostsAndTheirSource) {
   Announce(7, {"h0", "h2"});
-  EXPECT_THAT(WhyOf(Ask(kFirst, {}))["Costs"],
-              OneLineMentions("hop 10 us", "host 16 G", "lane 16 G", "memory 64 G", "own"));
+  EXPECT_THAT(
+      WhyOf(Ask(kFirst, {}))["Costs"],
+      OneLineMentions("hop 10 us", "host 16 G", "lane 16 G", "memory 64 G", "(configured)"));
   agent::v1::Announce announce = state_.registry.communicators().begin()->second.announced;
   CostParameters measured;
   measured.hop_us = 92;

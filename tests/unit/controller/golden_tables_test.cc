@@ -1,4 +1,4 @@
-// What mccsctl prints for one cluster: the controller's replies, as mccsctl formats them.
+// The output of mccsctl for one cluster: the controller's replies, as mccsctl formats them.
 #include <string>
 #include <utility>
 #include <vector>

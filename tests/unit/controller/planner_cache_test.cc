@@ -122,7 +122,7 @@ class World {
 
   // Compares cached with new results; proposes some of them.
   void Check() {
-    const ClusterView raw = memory_.With(registry_.View());
+    const ClusterView raw = memory_.AddRecovered(registry_.View());
     const ClusterView& kept = view_cache_.Get(objects_, nullptr);
     const ClusterView resolved = ResolveView(raw, *objects_);
     ASSERT_EQ(TextOf(kept), TextOf(resolved));

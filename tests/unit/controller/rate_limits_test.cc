@@ -104,7 +104,7 @@ TEST_F(RateLimitsTest, ReportsGuaranteesThatLinksCannotHold) {
   EXPECT_THAT(DecideAll(kept).broken, IsEmpty());
   const ObjectSet broken = Objects("  guarantee: 30Gbit/s\n", "  guarantee: 20Gbit/s\n", "shares");
   EXPECT_THAT(DecideAll(broken).broken,
-              Contains(HasSubstr("but 50 Gbit/s of it are guaranteed to tenants a, b")));
+              Contains(HasSubstr("the guarantees of tenants a, b on it add up to 50 Gbit/s")));
 }
 
 TEST_F(RateLimitsTest, RejectsAGuaranteeThatLinksCannotHold) {
@@ -124,8 +124,8 @@ TEST_F(RateLimitsTest, RejectsAGuaranteeThatLinksCannotHold) {
 // Text for a change between two parts of a NIC's payload rate.
 std::string Gets(double after, double before) {
   const double payload_bps = UsableFraction(1500) * 50 * 1e9;
-  return absl::StrCat("fair share ", FormatBitRate(after * payload_bps),
-                      " out of a host instead of ", FormatBitRate(before * payload_bps));
+  return absl::StrCat("fair share per host: ", FormatBitRate(before * payload_bps), " → ",
+                      FormatBitRate(after * payload_bps));
 }
 
 class RateChangesTest : public RateLimitsTest {
@@ -152,17 +152,16 @@ TEST_F(RateChangesTest, ReportsAWeightToAllThatShareALink) {
 
 TEST_F(RateChangesTest, ReportsChangedCapsAndPriorities) {
   const double capped = 1 / (UsableFraction(1500) * 50);
-  EXPECT_THAT(
-      To(With("  cap: 1Gbit/s\n", "  priority: 5\n")),
-      UnorderedElementsAre(Pair(CommId(1), Gets(capped, 0.5) + "; cap 1 Gbit/s instead of none"),
-                           Pair(CommId(2), Gets(1 - capped, 0.5) + "; priority 5 instead of 0")));
+  EXPECT_THAT(To(With("  cap: 1Gbit/s\n", "  priority: 5\n")),
+              UnorderedElementsAre(Pair(CommId(1), Gets(capped, 0.5) + "; cap: none → 1 Gbit/s"),
+                                   Pair(CommId(2), Gets(1 - capped, 0.5) + "; priority: 0 → 5")));
 }
 
 TEST_F(RateChangesTest, ReportsOnlyCapsWithoutATopology) {
   const ObjectSet free = After({}, TenantDocument("a", 1));
   const ObjectSet capped = After({}, TenantDocument("a", 1, "  cap: 1Mbit/s\n"));
   EXPECT_THAT(RateChanges({free, view_}, {capped, view_}),
-              UnorderedElementsAre(Pair(CommId(1), "cap 1 Mbit/s instead of none")));
+              UnorderedElementsAre(Pair(CommId(1), "cap: none → 1 Mbit/s")));
 }
 
 TEST_F(RateChangesTest, OmitsStartedAndEndedCommunicators) {

@@ -60,7 +60,7 @@ TEST_F(RegistrationTest, ATopologyWithoutTheHostIsRejected) {
                          "    - {name: h7, rack: r0, gpus: 2, nics: [{name: nic0, switch: leaf0, "
                          "capacity: 50Gbit/s}]}\n")}));
   ExpectEnded(Send(kFirst, RegistrationOf("h0", 0, "cluster-b")), kFirst,
-              "Topology 'cluster-a' has this host, and that one has not");
+              "this host is in Topology 'cluster-a'; correct `topology` in its configuration");
   ExpectEnded(Send(kFirst, RegistrationOf("h9", 0, "cluster-b")), kFirst,
               "that Topology has no such host");
 }
@@ -99,7 +99,8 @@ TEST_F(RegistrationTest, AuditsTheRejectionOfADuplicateOrEmptyNameOnce) {
     Send(kFirst, Beat());
     for (const agent::v1::Host& host : hosts) {
       const auto out = Send(AgentKey(++key), Registration(host));
-      ExpectEnded(out, AgentKey(key), host.name().empty() ? "no host name" : host.peer_endpoint());
+      ExpectEnded(out, AgentKey(key),
+                  host.name().empty() ? "its name is empty" : host.peer_endpoint());
     }
   }
   const std::vector<ControllerEvent> decided = coordinator_.TakeEvents();

@@ -102,7 +102,7 @@ TEST_F(TopologyMismatchTest, RejectsAnMtuAboveTheNics) {
   }
   EXPECT_EQ(Rejected(), "") << "the Topology has 1500";
   view_.hosts[2].nics[1].mtu_bytes = 1400;
-  EXPECT_EQ(Rejected(), "") << "the default, which nobody chose";
+  EXPECT_EQ(Rejected(), "") << "the default, which the operator did not set";
   view_.hosts[2].nics[1].mtu_bytes = 9000;
   const ObjectSet jumbo = PlanApply({}, Read(std::string(kTopology) + "  mtu: 9000\n"))->next;
   EXPECT_TRUE(CheckAgainstHosts({}, jumbo, view_).ok());

@@ -146,7 +146,7 @@ TEST_F(CapturedGroupsTest, PoisonOutlivesEveryReplay) {
   ASSERT_EQ(NextKey(), 1u);
   wire::PoisonCaptured(page());
   EXPECT_TRUE(Done(0));
-  endpoint_->CompleteCaptured(1);  // it ran to its end all the same
+  endpoint_->CompleteCaptured(1);  // it still ran to its end
   for (int i = 0; i < 3; ++i) {
     Reach(0, 1);
     EXPECT_TRUE(Done(0));

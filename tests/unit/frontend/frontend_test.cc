@@ -88,7 +88,7 @@ class FloodedDoor final : public TenantListener {
 
 class FloodTest : public FrontendTest, public testing::WithParamInterface<bool> {};
 
-TEST_P(FloodTest, OfProcessesLeavesTheOthersTheirTurns) {
+TEST_P(FloodTest, ManyProcessesDoNotDelayOtherSessions) {
   RawTenant blue(world_, 0, kBlue);
   auto tenant_listener = std::make_unique<FloodedDoor>(blue.pipe(), GetParam());
   const FloodedDoor& flood = *tenant_listener;

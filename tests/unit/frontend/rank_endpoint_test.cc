@@ -229,9 +229,9 @@ TEST_F(RankEndpointTest, AFailureIsWrittenOnceAndReleasesNoStream) {
 }
 
 TEST_F(RankEndpointTest, ADeathIsReportedAndCallsAreStillTaken) {
-  endpoint_->ReportDeath(absl::UnavailableError("rank 1 is gone"));
+  endpoint_->ReportDeath(absl::UnavailableError("rank 1 left"));
   EXPECT_EQ(page().failure.error.load(), static_cast<uint32_t>(wire::ErrorClass::kRemote));
-  EXPECT_STREQ(page().failure.text, "rank 1 is gone");
+  EXPECT_STREQ(page().failure.text, "rank 1 left");
   EXPECT_EQ(page().failure.accepts_calls.load(), 1u);
   Push(Call(1));
   ASSERT_NE(*endpoint_->Front(), nullptr);
@@ -240,10 +240,10 @@ TEST_F(RankEndpointTest, ADeathIsReportedAndCallsAreStillTaken) {
 }
 
 TEST_F(RankEndpointTest, AFailureAfterADeathKeepsItsMessageAndTakesNoCalls) {
-  endpoint_->ReportDeath(absl::UnavailableError("rank 1 is gone"));
+  endpoint_->ReportDeath(absl::UnavailableError("rank 1 left"));
   endpoint_->Fail(absl::InvalidArgumentError("call #1 cannot complete"));
-  endpoint_->ReportDeath(absl::UnavailableError("rank 2 is gone"));
-  EXPECT_STREQ(page().failure.text, "rank 1 is gone");
+  endpoint_->ReportDeath(absl::UnavailableError("rank 2 left"));
+  EXPECT_STREQ(page().failure.text, "rank 1 left");
   EXPECT_EQ(page().failure.accepts_calls.load(), 0u);
 }
 

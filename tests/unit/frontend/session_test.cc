@@ -263,7 +263,7 @@ TEST_F(OpenSessionTest, EndsTheSessionOfAProcessThatDoesNotRead) {
   tenant_.pipe().capacity = 0;
   other.Send(MakeCommInit(id_, 2, 1));  // the reply arrives while the tenant sends nothing
   EXPECT_TRUE(Ended());
-  EXPECT_TRUE(Logged("does not receive the replies"));
+  EXPECT_TRUE(Logged("does not read the replies"));
 }
 
 TEST_F(OpenSessionTest, HandlesHaveALimit) {

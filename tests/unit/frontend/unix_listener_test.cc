@@ -287,7 +287,8 @@ TEST_F(UnixListenerTest, RejectsATenantWithTooManyDescriptors) {
   reactor_->Wait(kTimeoutNs);
   const auto rejected = listener_->Accept();
   EXPECT_TRUE(absl::IsPermissionDenied(rejected.status()));
-  EXPECT_THAT(rejected.status().message(), testing::HasSubstr("1024 descriptors that they sent"));
+  EXPECT_THAT(rejected.status().message(),
+              testing::HasSubstr("mccsd holds 1024 descriptors that tenants sent"));
   EXPECT_LE(OpenDescriptors(), before + 1) << "its message stays in its socket";
 
   ASSERT_EQ(send(inside.get(), "hello", 5, 0), 5);
@@ -299,7 +300,7 @@ TEST_F(UnixListenerTest, RejectsATenantWithTooManyDescriptors) {
   slow.clear();  // The descriptors can be closed now.
   std::unique_ptr<TenantChannel> welcome;
   while (welcome == nullptr && watch.IsShort()) {
-    const UniqueFd knock = Connect(path_);
+    const UniqueFd another = Connect(path_);
     welcome = Accept();
   }
   EXPECT_NE(welcome, nullptr);

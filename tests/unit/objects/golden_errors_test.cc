@@ -1,4 +1,4 @@
-// What an operator reads about files with several errors.
+// The messages about files with several errors.
 #include <string>
 
 #include "tests/unit/golden.h"

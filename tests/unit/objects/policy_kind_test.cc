@@ -16,7 +16,7 @@ namespace policy_kind_test {
 
 class PolicyKinds : public testing::TestWithParam<PolicyTraits> {};
 
-TEST_P(PolicyKinds, StandsAtItsPlaceInTheTable) {
+TEST_P(PolicyKinds, HasTheTableIndexOfItsValue) {
   EXPECT_EQ(&TraitsOf(GetParam().kind) - kPolicyTraits, static_cast<int>(GetParam().kind));
   EXPECT_STREQ(Name(GetParam().kind), GetParam().name);
 }

@@ -111,7 +111,7 @@ TEST_F(LaneGateTest, WithARateAndWindowsBothHold) {
   gate_.Set(kRate, {.period_ns = 10 * kNsPerMs, .origin_ns = 0, .open_ns = 5 * kNsPerMs}, 0);
   const auto sent = static_cast<double>(RunFor(gate_, kNsPerSec));
   EXPECT_LE(sent, 10e6 * 1.03);
-  EXPECT_GE(sent, 5e6) << "a send window may use the savings from before";
+  EXPECT_GE(sent, 5e6) << "a send window may use the tokens from before";
 }
 
 TEST_F(LaneGateTest, AHigherClassOnTheNicGoesFirst) {

@@ -20,7 +20,7 @@ uint64_t TakeAll(TokenBucket& bucket, MonotonicNs* now, MonotonicNs end) {
       bucket.Take(allowed, *now);
       taken += allowed;
     }
-    *now = std::max(*now + 1, bucket.OpensAt(*now));
+    *now = std::max(*now + 1, bucket.AvailableAt(*now));
   }
   return taken;
 }
@@ -30,7 +30,7 @@ TEST(TokenBucket, WithoutARateThereIsNoLimit) {
   EXPECT_EQ(bucket.Allowance(kStart), TokenBucket::kNoLimit);
   bucket.Take(1 << 30, kStart);
   EXPECT_EQ(bucket.Allowance(kStart), TokenBucket::kNoLimit);
-  EXPECT_LE(bucket.OpensAt(kStart), kStart);
+  EXPECT_LE(bucket.AvailableAt(kStart), kStart);
 }
 
 TEST(TokenBucket, ARateHoldsWithinThreePercentOfEachSecond) {
@@ -51,7 +51,7 @@ TEST(TokenBucket, LimitsFromTheFirstByteAlsoWhenIdleBefore) {
   constexpr uint64_t kRate = 100 * kMega;
   TokenBucket bucket;
   bucket.SetRate(kRate, kStart);
-  MonotonicNs now = kStart + 60 * kNsPerSec;  // the savings are limited to the burst
+  MonotonicNs now = kStart + 60 * kNsPerSec;  // the tokens are limited to the burst
   EXPECT_LE(TakeAll(bucket, &now, now + kNsPerSec), kRate / 8 * 1.03);
   now += 60 * kNsPerSec;
   EXPECT_LE(TakeAll(bucket, &now, now + kNsPerSec), kRate / 8 * 1.03);
@@ -98,25 +98,26 @@ TEST(TokenBucket, NeverAllowsMoreThanTheRate) {
   }
 }
 
-TEST(TokenBucket, OpensAtItsDeadline) {
+TEST(TokenBucket, IsAvailableAtItsDeadline) {
   TokenBucket bucket;
   bucket.SetRate(80 * kMega, kStart);
   EXPECT_EQ(bucket.Allowance(kStart), 0u);
-  const MonotonicNs opens = bucket.OpensAt(kStart);
+  const MonotonicNs opens = bucket.AvailableAt(kStart);
   EXPECT_EQ(bucket.Allowance(opens - 1), 0u);
   EXPECT_EQ(bucket.Allowance(opens), bucket.Quantum());
   EXPECT_EQ(bucket.Quantum(), 20'000u) << "2 ms";
 }
 
-TEST(TokenBucket, PaysADebtWithinItsLimit) {
+TEST(TokenBucket, FillsADeficitWithinItsLimit) {
   TokenBucket bucket;
   bucket.SetRate(8 * kMega, kStart);
   bucket.Take(1'000'000, kStart);  // one second's worth
-  EXPECT_EQ(bucket.OpensAt(kStart), kStart + kNsPerSec + TokenBucket::kQuantumNs);
+  EXPECT_EQ(bucket.AvailableAt(kStart), kStart + kNsPerSec + TokenBucket::kQuantumNs);
   bucket.SetRate(8, kStart);
   bucket.Take(std::numeric_limits<uint64_t>::max(), kStart);
-  EXPECT_LE(bucket.OpensAt(kStart), kStart + TokenBucket::kMaxDebtNs + TokenBucket::kQuantumNs);
-  EXPECT_EQ(bucket.Allowance(kStart + 2 * TokenBucket::kMaxDebtNs), 1u) << "8 bit/s";
+  EXPECT_LE(bucket.AvailableAt(kStart),
+            kStart + TokenBucket::kMaxDeficitNs + TokenBucket::kQuantumNs);
+  EXPECT_EQ(bucket.Allowance(kStart + 2 * TokenBucket::kMaxDeficitNs), 1u) << "8 bit/s";
 }
 
 TEST(TokenBucket, AnotherRateActsAtOnce) {
@@ -125,7 +126,7 @@ TEST(TokenBucket, AnotherRateActsAtOnce) {
   bucket.Take(1'000'000, kStart);
   MonotonicNs now = kStart;
   bucket.SetRate(800 * kMega, now);
-  EXPECT_LE(bucket.OpensAt(now), now + TokenBucket::kBurstNs + TokenBucket::kQuantumNs);
+  EXPECT_LE(bucket.AvailableAt(now), now + TokenBucket::kBurstNs + TokenBucket::kQuantumNs);
   TakeAll(bucket, &now, now + kNsPerSec);
   bucket.SetRate(8 * kMega, now);
   EXPECT_LE(TakeAll(bucket, &now, now + kNsPerSec), 1.03 * kMega);
@@ -214,10 +215,10 @@ TEST_F(LimitedSharedBucket, ALeavingLaneUnblocksTheNext) {
   int a = 0, b = 0;
   EXPECT_EQ(bucket_.Allowance(&a, kStart), 0u);
   EXPECT_EQ(bucket_.Allowance(&b, kStart), 0u);
-  const MonotonicNs open = bucket_.OpensAt(&a, kStart);
+  const MonotonicNs open = bucket_.AvailableAt(&a, kStart);
   EXPECT_GT(open, kStart);
   EXPECT_EQ(bucket_.Allowance(&b, open), 0u) << "the other one is first";
-  EXPECT_GT(bucket_.OpensAt(&b, open), open);
+  EXPECT_GT(bucket_.AvailableAt(&b, open), open);
   bucket_.LeaveQueue(&a);
   EXPECT_GT(bucket_.Allowance(&b, open), 0u);
 }

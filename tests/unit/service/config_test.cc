@@ -88,7 +88,7 @@ TEST_F(ServiceConfigTest, RejectsValuesOutOfRange) {
   EXPECT_THAT(Rejection("lanes: {slot_bytes: 1KiB}"), HasSubstr("expected 16384"));
   EXPECT_THAT(Rejection("limits: {buffers_per_tenant: 0}"), HasSubstr("expected 1 to 49152"));
   EXPECT_THAT(Rejection("limits: {buffers_per_tenant: 49153}"), HasSubstr("expected 1 to 49152"));
-  EXPECT_THAT(Rejection("dscp: {5: 64}"), HasSubstr("expected 0 to 63"));
+  EXPECT_THAT(Rejection("dscp: {5: 64}"), HasSubstr("'dscp.5' is 64: expected 0 to 63"));
   EXPECT_THAT(Rejection("dscp: {0: 8}"), HasSubstr("0"));
   EXPECT_THAT(Rejection("log_level: loud"), HasSubstr("loud"));
   EXPECT_THAT(Rejection("listen: nowhere"), HasSubstr("HOST:PORT"));
@@ -97,7 +97,8 @@ TEST_F(ServiceConfigTest, RejectsValuesOutOfRange) {
 }
 
 TEST_F(ServiceConfigTest, RejectsInvalidAlgorithms) {
-  EXPECT_THAT(Rejection("algorithms: {costs: {hop_us: -1}}"), HasSubstr("must not be below 0"));
+  EXPECT_THAT(Rejection("algorithms: {costs: {hop_us: -1}}"),
+              HasSubstr("costs.hop_us is -1; expected a finite number of at least 0"));
   EXPECT_THAT(Rejection("algorithms: {costs: {lane_rate: 0}}"), HasSubstr("a rate above zero"));
   EXPECT_THAT(Rejection("algorithms: {costs: {lane_bytes_per_us: 2000}}"),
               HasSubstr("use 'lane_rate'"));

@@ -20,7 +20,7 @@ using testing::IsEmpty;
 constexpr int64_t kTurnNs = 100;
 constexpr int64_t kNoLimit = -1;  // of Reactor::Wait
 
-// What the loop did, and when.
+// An action of the loop, and its time.
 struct Event {
   enum class Kind { kTurn, kYield, kPrepareSleep, kWait, kEndSleep };
   Kind kind;

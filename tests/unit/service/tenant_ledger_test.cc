@@ -86,7 +86,7 @@ TEST_F(TenantLedgerTest, CommunicatorsOfAllOriginsOfATenantCountTogether) {
   const absl::Status rejected = user->AdmitCommunicator();
   EXPECT_TRUE(absl::IsResourceExhausted(rejected));
   EXPECT_THAT(std::string(rejected.message()),
-              OneLineMentions("Tenant a", "2 communicators", "quota is 2", "quotas.communicators"));
+              OneLineMentions("Tenant a", "2 communicators", "quotas.communicators is 2"));
   EXPECT_TRUE(other->AdmitCommunicator().ok());
   group->ReleaseCommunicator();
   EXPECT_TRUE(user->AdmitCommunicator().ok());
@@ -100,8 +100,8 @@ TEST_F(TenantLedgerTest, MemoryIsRejectedBeyondTheQuotaAndNoSumOverflows) {
     const absl::Status rejected = group->ReserveMemory(bytes);
     EXPECT_TRUE(absl::IsResourceExhausted(rejected)) << bytes;
     EXPECT_THAT(std::string(rejected.message()),
-                HasSubstr("Tenant a has buffers of 600 B with mccsd on this host"));
-    EXPECT_THAT(std::string(rejected.message()), HasSubstr("raise quotas.memory"));
+                HasSubstr("Tenant a exceeds quotas.memory on this host: 600 B are registered"));
+    EXPECT_THAT(std::string(rejected.message()), HasSubstr("raise the quota"));
   }
   EXPECT_TRUE(group->ReserveMemory(400).ok());
   user->ReleaseMemory(600);

@@ -164,7 +164,7 @@ TEST_F(CaptureTest, RejectsCapturedAndUncapturedStreamsOfOneCommunicator) {
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
   ASSERT_EQ(AllReduce(0, streams_[0]), ncclSuccess);
   EXPECT_EQ(AllReduce(0, streams_[1]), ncclInvalidUsage);
-  EXPECT_THAT(LastError(), HasSubstr("one CUDA graph must capture all streams"));
+  EXPECT_THAT(LastError(), HasSubstr("a group uses captured and uncaptured streams"));
   EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
   graphs_.push_back(test_cuda::EndCapture(streams_[0]));
   EXPECT_EQ(test_cuda::NodesOf(graphs_[0]), 0u);
@@ -211,7 +211,7 @@ TEST_F(CaptureTest, DeadDaemonReleasesNoReplay) {
 TEST_F(CaptureTest, FinalizeAndDestroyReportAnIncompleteReplay) {
   CaptureBoth();
   test_cuda::Launch(graphs_[0], streams_[0]);  // the other rank never launches
-  daemon_.FailRank(0, wire::ErrorClass::kRemote, "rank 1 is gone");
+  daemon_.FailRank(0, wire::ErrorClass::kRemote, "rank 1 left");
   EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclRemoteError);
   EXPECT_TRUE(test_cuda::IsBusy(streams_[0]));
   EXPECT_EQ(ncclCommDestroy(comms_[0]), ncclRemoteError);

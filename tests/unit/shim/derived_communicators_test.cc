@@ -320,7 +320,7 @@ TEST_F(DerivedCommunicators, FailedCommunicatorShrinksOnlyWithTheAbortFlag) {
 // As after a revoke: a rank that ended the work itself gets no async error.
 TEST_F(DerivedCommunicators, ShrinkWithTheAbortFlagSetsNoAsyncError) {
   MakeRanks(2);
-  daemon_.FailRank(1, wire::ErrorClass::kRemote, "rank 0 is gone");
+  daemon_.FailRank(1, wire::ErrorClass::kRemote, "rank 0 left");
   EXPECT_EQ(Settle(comms_[1]), ncclRemoteError);
   children_.resize(2);
   int excluded[] = {0};

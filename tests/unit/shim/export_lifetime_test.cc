@@ -117,7 +117,8 @@ TEST_F(ExportLifetime, StoppedDaemonDelaysCallersBriefly) {
     status = request.status();
   }
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
-  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("read no message for 1000 ms"));
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::HasSubstr("the daemon did not read its socket for 1000 ms"));
   EXPECT_TRUE((*client)->dead());
   EXPECT_LE(steady_clock::now() - start, seconds(10));
 }

@@ -30,7 +30,7 @@ class Failure : public ShimTest {
     ASSERT_TRUE(Blocked(stream_));
   }
 
-  static constexpr char kWhy[] = "rank 1 is gone: its process 4711 has ended";
+  static constexpr char kWhy[] = "rank 1 left: its process 4711 has ended";
   CUstream stream_ = Stream();
 };
 

@@ -1,4 +1,4 @@
-// What a program reads from ncclGetLastError after a typical mistake.
+// The text of ncclGetLastError after typical mistakes.
 #include <regex>
 #include <string>
 
@@ -61,7 +61,7 @@ TEST_F(GoldenShimErrors, OfTypicalMistakes) {
   Add("one GPU twice", ncclCommInitAll(pair, 2, twice));
   Add("split with an invalid color", ncclCommSplit(comm, -2, 0, &other, nullptr));
 
-  daemon_.FailRank(0, wire::ErrorClass::kRemote, "rank 1 is gone");
+  daemon_.FailRank(0, wire::ErrorClass::kRemote, "rank 1 left");
   Add("call after a failure of the communicator", all_reduce(data, data, 1));
   daemon_.Die();
   // The first calls may still report the end of the connection.

@@ -25,7 +25,7 @@ TEST_F(Groups, BlockingAndNonBlockingInitsDoNotMix) {
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCommInit), 0);
 }
 
-// A group can contain work of both kinds, because submission waits for nobody.
+// A group can contain work of both kinds, because submission does not wait.
 TEST_F(Groups, WorkOnBlockingAndNonBlockingCommunicatorsMixes) {
   MakeRanks(1);
   ncclUniqueId id;

@@ -157,12 +157,12 @@ class LastErrors : public ShimTest {};
 
 TEST_F(LastErrors, NamesRankCauseAndRemedy) {
   MakeRanks(2);
-  daemon_.FailRank(1, wire::ErrorClass::kRemote, "host h1 is gone");
+  daemon_.FailRank(1, wire::ErrorClass::kRemote, "host h1 left");
   ncclResult_t error = ncclSuccess;
   while (ncclCommGetAsyncError(comms_[1], &error) == ncclSuccess && error == ncclSuccess) {
   }
   EXPECT_EQ(error, ncclRemoteError);
-  EXPECT_THAT(LastError(comms_[1]), AllOf(HasSubstr("rank 1 of 2 (CUDA device 1): host h1 is gone"),
+  EXPECT_THAT(LastError(comms_[1]), AllOf(HasSubstr("rank 1 of 2 (CUDA device 1): host h1 left"),
                                           HasSubstr("ncclCommAbort")));
 }
 

@@ -59,7 +59,7 @@ void Launch(CUgraph graph, CUstream stream);
 void DestroyGraph(CUgraph graph);
 size_t NodesOf(CUgraph graph);
 
-// What a program enqueued on a stream, or captured from it, since Reset; in order.
+// Work that a program enqueued on a stream, or captured from it, since Reset; in order.
 struct Enqueued {
   enum Kind { kWrite, kWrite32, kWait, kCopy, kEvent } kind;
   CUdeviceptr address = 0;

@@ -118,7 +118,7 @@ TEST(MaxMinShares, RejectsGuaranteesAboveCapacityWithNumbers) {
                                            {.path = Over({1}), .guarantee_bps = 4e9}});
   EXPECT_EQ(shares.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(shares.status().message(),
-            "arc 1 carries 10 Gbit/s, but 12 Gbit/s of it are guaranteed");
+            "arc 1 can carry 10 Gbit/s, but the guarantees on it add up to 12 Gbit/s");
 }
 
 TEST(MaxMinShares, RejectsValuesOutOfRange) {

@@ -139,7 +139,7 @@ TEST(SourcePortReader, RejectsAnUnknownHash) {
   EXPECT_THAT(ErrorOf(hash + "linux-multipath, seed: 0}\n"),
               HasSubstr("t.yaml:18:41: seed 0 makes switches choose a random seed"));
   EXPECT_THAT(ErrorOf(hash + "linux-multipath, seed: 1, fields: [port]}\n"),
-              HasSubstr("t.yaml:18:53: 'port' is not a field of the hash"));
+              HasSubstr("t.yaml:18:53: invalid field 'port'"));
   EXPECT_THAT(ErrorOf(hash + "linux-multipath, seed: 1, fields: [protocol]}\n"),
               HasSubstr("t.yaml:18:52: source_port is missing"));
   EXPECT_THAT(Parse("    mapping: probe\n", ", hash_seed: 8").status().message(),

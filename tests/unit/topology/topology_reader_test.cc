@@ -268,11 +268,12 @@ TEST(TopologyReader, RejectsUnknownFields) {
 }
 
 TEST(TopologyReader, RejectsValuesOutOfRange) {
-  EXPECT_THAT(ErrorOf("gpus: 4", "gpus: -1"), HasSubstr("t.yaml:15:13: a host has 0 to 64 GPUs"));
+  EXPECT_THAT(ErrorOf("gpus: 4", "gpus: -1"),
+              HasSubstr("t.yaml:15:13: 'gpus' is -1: expected 0 to 64"));
   EXPECT_THAT(ErrorOf("10.0.0.[1-4]", "10.0.0.[1-3]"),
               OneLineMentions("t.yaml:20:20", "3 addresses", "4 NICs"));
   EXPECT_THAT(ErrorOf("10.0.0.[1-4]", "10.0.0.[254-257]"),
-              HasSubstr("t.yaml:20:20: '10.0.0.256' is not an address"));
+              HasSubstr("t.yaml:20:20: invalid address '10.0.0.256'"));
   EXPECT_THAT(ErrorOf("switch: leaf0", "switch: leaf[0-1],spine0"),
               OneLineMentions("t.yaml:18:19", "3 switches", "2 NICs"));
   EXPECT_THAT(
@@ -295,7 +296,7 @@ TEST(TopologyReader, DefaultMtuIsEthernets) {
   }
   for (const char* bytes : {"575", "65536", "-9000"}) {
     EXPECT_EQ(std::string(with(bytes).status().message()),
-              absl::StrCat("t.yaml:5:8: an MTU is 576 to 65535 bytes; got ", bytes));
+              absl::StrCat("t.yaml:5:8: 'mtu' is ", bytes, ": expected 576 to 65535 bytes"));
   }
   EXPECT_THAT(with("jumbo").status().message(), HasSubstr("t.yaml:5:8"));
 }
@@ -314,7 +315,7 @@ TEST(TopologyReader, AssignsOneAddressPerPatternToEachSwitch) {
     return ErrorOf("name: spine0\n", "name: spine0\n      addresses: " + addresses + "\n");
   };
   EXPECT_THAT(rejection("[\"10.255.0.[1-2]\"]"), HasSubstr("2 addresses for 1 switches"));
-  EXPECT_THAT(rejection("[spine0]"), HasSubstr("'spine0' is not an address"));
+  EXPECT_THAT(rejection("[spine0]"), HasSubstr("invalid address 'spine0'"));
   EXPECT_THAT(rejection("[10.0.0.1]"), HasSubstr("'10.0.0.1' is a duplicate"));
 }
 
@@ -322,7 +323,7 @@ TEST(TopologyReader, RejectsInvalidLinks) {
   EXPECT_THAT(ErrorOf("\"leaf[0-1]\", spine0", "leaf0, spine0, leaf1"),
               OneLineMentions("t.yaml:27:13", "'ends'", "two"));
   EXPECT_THAT(ErrorOf(", spine0]", ", \"leaf1,spine0\"]"),
-              HasSubstr("t.yaml:27:13: a link from leaf1 to itself"));
+              HasSubstr("t.yaml:27:13: 'ends' links leaf1 to itself"));
   EXPECT_THAT(ErrorOf("capacity: 100Gbit/s", "capacity: 100Gbit/s\n      name: up"),
               OneLineMentions("t.yaml:29:13", "1 names", "2 links"));
 }
@@ -375,7 +376,8 @@ TEST(TopologyReader, ErrorsHaveAPlace) {
 TEST(TopologyReader, RejectsTooLargeTopologiesEarly) {
   EXPECT_THAT(ErrorOf("leaf[0-1]", "leaf[0-65535]"), HasSubstr("more than 4096 switches"));
   EXPECT_THAT(ErrorOf("h[1-2]", "h[1-65000]"), HasSubstr("more than 4096 hosts"));
-  EXPECT_THAT(ErrorOf("nic[0-1]", "nic[0-64]"), HasSubstr("at most 64 NICs; got 65"));
+  EXPECT_THAT(ErrorOf("nic[0-1]", "nic[0-64]"),
+              HasSubstr("'nics' has 65 NICs: expected at most 64"));
 }
 
 }  // namespace topology_reader_test

@@ -48,19 +48,19 @@ wire::SliceHeader Slice(uint64_t number, uint32_t bytes) {
   return header;
 }
 
-struct Lie {
+struct InvalidFrame {
   const char* name;
   std::string bytes;
   const char* error;
   std::string later = {};  // sent after the lane has read `bytes`
 };
-std::string NameOf(const ::testing::TestParamInfo<Lie>& info) { return info.param.name; }
-void PrintTo(const Lie& lie, std::ostream* out) { *out << lie.name; }
+std::string NameOf(const ::testing::TestParamInfo<InvalidFrame>& info) { return info.param.name; }
+void PrintTo(const InvalidFrame& frame, std::ostream* out) { *out << frame.name; }
 
-class LyingReceiver : public ::testing::TestWithParam<Lie> {};
+class HostileReceiver : public ::testing::TestWithParam<InvalidFrame> {};
 
 // Two slices are posted, and sent if the first frame allows it.
-TEST_P(LyingReceiver, EndsTheSendLaneWithAnError) {
+TEST_P(HostileReceiver, EndsTheSendLaneWithAnError) {
   StreamSendLane lane(kShape);
   auto wire = std::make_shared<FakeWire>();
   lane.Attach(std::make_unique<FakeConnection>(wire));
@@ -94,35 +94,41 @@ wire::AckFrame WithShape(uint32_t slots, uint32_t slot_bytes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    StreamLane, LyingReceiver,
+    StreamLane, HostileReceiver,
     ::testing::Values(
-        Lie{"Garbage", std::string(64, 'x'), "not a resume frame"},
-        Lie{"AckBeforeResume", Bytes(Ack(0, 4)), "not a resume frame"},
-        Lie{"ResumeTwice", Bytes(Resume(0, 4)) + Bytes(Resume(0, 4)), "not an ack frame"},
-        Lie{"ReservedBytes", Bytes(WithReserved()), "not a resume frame"},
-        Lie{"NoSlots", Bytes(WithShape(0, 8192)), "the peer has 0 slots"},
-        Lie{"TheMostSlots", Bytes(WithShape(~0u, ~0u)), "the peer has 4294967295 slots"},
-        Lie{"OtherSlots", Bytes(WithShape(3, 8192)),
-            "the peer has 3 slots of 8192 bytes, this end 4 of 8192"},
-        Lie{"ResumeOfWhatWasNotSent", Bytes(Resume(1, 5)), "acknowledgement of 1 slices"},
-        Lie{"ResumeAtTheLargestNumber", Bytes(Resume(kMost, kMost)), "invalid acknowledgement"},
-        Lie{"AckOfWhatWasNotSent", Bytes(Resume(0, 4)) + Bytes(Ack(3, 7)), "acknowledgement of 3"},
-        Lie{"AckOfMoreThanWasSent", Bytes(Resume(0, 4)),
-            "acknowledgement of 3 slices after 0, of 2 sent", Bytes(Ack(3, 7))},
-        Lie{"AckThatGoesBack", Bytes(Resume(0, 4)), "acknowledgement of 0 slices after 1",
-            Bytes(Ack(1, 5)) + Bytes(Ack(0, 5))},
-        Lie{"CreditOfAnAckThatGoesBack", Bytes(Resume(0, 4)), "credit: from 5 to 4",
-            Bytes(Ack(1, 5)) + Bytes(Ack(1, 4))},
-        Lie{"CreditOfAnAckBeyondTheSlots", Bytes(Resume(0, 4)), "credit: from 4 to 6",
-            Bytes(Ack(1, 6))},
-        Lie{"CreditThatGoesBack", Bytes(Resume(0, 3)), "credit: from 4 to 3"},
-        Lie{"CreditBeyondTheSlots", Bytes(Resume(0, 5)), "credit: from 4 to 5"},
-        Lie{"TheMostCredit", Bytes(Resume(0, kMost)), "credit: from 4 to"}),
+        InvalidFrame{"Garbage", std::string(64, 'x'), "invalid resume frame"},
+        InvalidFrame{"AckBeforeResume", Bytes(Ack(0, 4)), "invalid resume frame"},
+        InvalidFrame{"ResumeTwice", Bytes(Resume(0, 4)) + Bytes(Resume(0, 4)), "invalid ack frame"},
+        InvalidFrame{"ReservedBytes", Bytes(WithReserved()), "invalid resume frame"},
+        InvalidFrame{"NoSlots", Bytes(WithShape(0, 8192)), "the peer has 0 slots"},
+        InvalidFrame{"TheMostSlots", Bytes(WithShape(~0u, ~0u)), "the peer has 4294967295 slots"},
+        InvalidFrame{"OtherSlots", Bytes(WithShape(3, 8192)),
+                     "the peer has 3 slots of 8192 bytes, this end 4 of 8192"},
+        InvalidFrame{"ResumeOfWhatWasNotSent", Bytes(Resume(1, 5)),
+                     "acknowledgement: 1 slices delivered; expected 0 to 0"},
+        InvalidFrame{"ResumeAtTheLargestNumber", Bytes(Resume(kMost, kMost)),
+                     "invalid acknowledgement"},
+        InvalidFrame{"AckOfWhatWasNotSent", Bytes(Resume(0, 4)) + Bytes(Ack(3, 7)),
+                     "acknowledgement: 3 slices delivered"},
+        InvalidFrame{"AckOfMoreThanWasSent", Bytes(Resume(0, 4)),
+                     "acknowledgement: 3 slices delivered; expected 0 to 2", Bytes(Ack(3, 7))},
+        InvalidFrame{"AckThatGoesBack", Bytes(Resume(0, 4)),
+                     "acknowledgement: 0 slices delivered; expected 1 to 2",
+                     Bytes(Ack(1, 5)) + Bytes(Ack(0, 5))},
+        InvalidFrame{"CreditOfAnAckThatGoesBack", Bytes(Resume(0, 4)),
+                     "credit: 4 slices; expected 5 to 5", Bytes(Ack(1, 5)) + Bytes(Ack(1, 4))},
+        InvalidFrame{"CreditOfAnAckBeyondTheSlots", Bytes(Resume(0, 4)),
+                     "credit: 6 slices; expected 4 to 5", Bytes(Ack(1, 6))},
+        InvalidFrame{"CreditThatGoesBack", Bytes(Resume(0, 3)),
+                     "credit: 3 slices; expected 4 to 4"},
+        InvalidFrame{"CreditBeyondTheSlots", Bytes(Resume(0, 5)),
+                     "credit: 5 slices; expected 4 to 4"},
+        InvalidFrame{"TheMostCredit", Bytes(Resume(0, kMost)), "slices; expected 4 to 4"}),
     NameOf);
 
-class LyingSender : public ::testing::TestWithParam<Lie> {};
+class HostileSender : public ::testing::TestWithParam<InvalidFrame> {};
 
-TEST_P(LyingSender, EndsTheReceiveLaneWithAnErrorAndTouchesNothing) {
+TEST_P(HostileSender, EndsTheReceiveLaneWithAnErrorAndTouchesNothing) {
   const size_t bytes = size_t{kShape.slots} * kShape.slot_bytes;
   constexpr size_t kGuard = 64;
   std::vector<std::byte> memory(bytes + 2 * kGuard, std::byte{0x5a});
@@ -149,17 +155,18 @@ std::string Slices(uint64_t count) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    StreamLane, LyingSender,
+    StreamLane, HostileSender,
     ::testing::Values(
-        Lie{"Garbage", std::string(64, 'x'), "invalid slice header"},
-        Lie{"AnotherNumber", Bytes(Slice(1, 0)), "slice 1 arrived, expected slice 0"},
-        Lie{"TheLargestNumber", Bytes(Slice(kMost, 0)), "arrived, expected slice 0"},
-        Lie{"TheSameNumberTwice", Bytes(Slice(0, 0)) + Bytes(Slice(0, 0)),
-            "slice 0 arrived, expected slice 1"},
-        Lie{"LongerThanASlot", Bytes(Slice(0, 8193)), "slice 0 has 8193 bytes"},
-        Lie{"TheLongest", Bytes(Slice(0, ~0u)), "slice 0 has 4294967295 bytes"},
-        Lie{"WithoutCredit", Slices(5), "slice 4 arrived with credit for only 4 slices"},
-        Lie{"GarbageBehindASlice", Slices(1) + std::string(48, 'x'), "invalid slice header"}),
+        InvalidFrame{"Garbage", std::string(64, 'x'), "invalid slice header"},
+        InvalidFrame{"AnotherNumber", Bytes(Slice(1, 0)), "slice 1 arrived, expected slice 0"},
+        InvalidFrame{"TheLargestNumber", Bytes(Slice(kMost, 0)), "arrived, expected slice 0"},
+        InvalidFrame{"TheSameNumberTwice", Bytes(Slice(0, 0)) + Bytes(Slice(0, 0)),
+                     "slice 0 arrived, expected slice 1"},
+        InvalidFrame{"LongerThanASlot", Bytes(Slice(0, 8193)), "slice 0 has 8193 bytes"},
+        InvalidFrame{"TheLongest", Bytes(Slice(0, ~0u)), "slice 0 has 4294967295 bytes"},
+        InvalidFrame{"WithoutCredit", Slices(5), "slice 4 arrived with credit for only 4 slices"},
+        InvalidFrame{"GarbageBehindASlice", Slices(1) + std::string(48, 'x'),
+                     "invalid slice header"}),
     NameOf);
 
 }  // namespace stream_lane_test

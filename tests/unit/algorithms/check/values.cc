@@ -262,7 +262,7 @@ class SymbolicRun {
   }
 
   std::string Writer(CellId cell) const {
-    return writers_[cell] == kNobody ? "nobody"
+    return writers_[cell] == kNobody ? "no step"
                                      : events_.Where(events_.instances()[writers_[cell]]);
   }
 
