@@ -77,7 +77,7 @@ void Serve(const JobPlace& place, const ncclUniqueId& id) {
   close(listener);
 }
 
-// One attempt. False if nobody listens yet.
+// One attempt. False if no process listens yet.
 bool Fetch(const JobPlace& place, const addrinfo& address, ncclUniqueId* id) {
   int peer = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (peer < 0) Fail(place, "cannot create a socket");

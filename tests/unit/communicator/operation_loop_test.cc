@@ -140,10 +140,10 @@ TEST_F(OperationLoopTest, RejectsBuffersOneByteShort) {
     const CallElements sides = ElementsOf(op, kCount, kRanks, /*is_root=*/true);
     Call(op, 2);
     ports_[2].call.input_bytes = sides.input * sizeof(int32_t) - 1;
-    EXPECT_THAT(Rejection(), HasSubstr("rank 2 has"));
+    EXPECT_THAT(Rejection(), HasSubstr("rank 2 passed an input of "));
     Call(op, 2);
     ports_[2].call.output_bytes = sides.output * sizeof(int32_t) - 1;
-    EXPECT_THAT(Rejection(), HasSubstr("rank 2 has"));
+    EXPECT_THAT(Rejection(), HasSubstr("rank 2 passed an input of "));
   }
 }
 

@@ -157,7 +157,7 @@ TEST_F(RendezvousTest, NamesHostThatDisconnects) {
   Run();
   b->read_broken = true;
   Run();
-  EXPECT_THAT(RejectionTo(a), HasSubstr("host h1 left"));
+  EXPECT_THAT(RejectionTo(a), HasSubstr("host h1 (rank 1) disconnected"));
 }
 
 TEST_F(RendezvousTest, ForwardsReasonOfWithdrawal) {

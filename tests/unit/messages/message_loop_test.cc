@@ -112,7 +112,7 @@ TEST_F(MessageLoopTest, RejectsMessageBeyondItsBuffer) {
 TEST_F(MessageLoopTest, RejectsPutBeyondItsWindow) {
   ports_[1].window_bytes = kBytes - 1;
   ports_[0].Post(OpKind::kPut, 1);
-  EXPECT_THAT(Rejection(), HasSubstr("window #1 has 63 bytes"));
+  EXPECT_THAT(Rejection(), HasSubstr("window #1 has only 63 bytes"));
   EXPECT_EQ(ports_[1].memory[0], std::byte{1});
 }
 

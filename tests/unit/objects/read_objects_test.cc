@@ -302,7 +302,7 @@ INSTANTIATE_TEST_SUITE_P(
                  PolicyDocument("p",
                                 "  type: algorithm\n"
                                 "  parameters: {algorithm: direct, calls: [broadcast]}\n"),
-                 "a.yaml:7:43|Policy 'p'|no broadcast|'direct'"},
+                 "a.yaml:7:43|Policy 'p'|does not support 'broadcast'|'direct'"},
         Rejected{"call_without_choice",
                  PolicyDocument("p",
                                 "  type: algorithm\n"

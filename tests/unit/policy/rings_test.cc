@@ -191,7 +191,7 @@ TEST(Rings, ReportsTheHostsIfPortsRunOut) {
   two.ports.ports = {.first = 61000, .last = 61001};
   const absl::Status status = RingFor(view, kId, two).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(status.message(), testing::HasSubstr("from a to b"));
+  EXPECT_THAT(status.message(), testing::HasSubstr("between a and b"));
 }
 
 }  // namespace rings_test

@@ -179,7 +179,7 @@ TEST_F(HintsTest, InvalidHintsAreLoggedAndIgnored) {
   testing::internal::CaptureStdout();
   const Hints hints = HintsOfEnvironment();
   EXPECT_THAT(testing::internal::GetCapturedStdout(),
-              AllOf(HasSubstr("NCCL_IB_TC is '1000'"), HasSubstr("NCCL_MIN_NCHANNELS is 'many'")));
+              AllOf(HasSubstr("NCCL_IB_TC='1000'"), HasSubstr("NCCL_MIN_NCHANNELS='many'")));
   EXPECT_EQ(hints.traffic_class, -1);
   EXPECT_EQ(hints.min_channels, 0u);
 }
