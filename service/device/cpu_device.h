@@ -24,7 +24,7 @@ struct CpuDeviceOptions {
   // Maximum number of operations submitted and not yet returned by Poll().
   size_t max_in_flight = 256;
   // Operations that read and write fewer bytes in total run inside Submit().
-  size_t inline_bytes = 256 << 10;
+  size_t inline_bytes = 128 << 10;
   // Measures the memory bandwidth; null: not measured. LIFETIME: outlives the device.
   const Clock* clock = nullptr;
 };

@@ -24,7 +24,8 @@ bool DeviceCopy::Advance(Device& device, bool* moved) {
       const MemOp op{.sources = {&part.source, 1},
                      .destinations = {&part.destination, 1},
                      .elements = bytes,
-                     .type = DataType::kInt8};
+                     .type = DataType::kInt8,
+                     .stream = job_.bytes >= kLargeBytes};
       if (!part.mem_ops.Submit(device, op)) return false;
       submitted_ += bytes;
       *moved = true;

@@ -45,6 +45,8 @@ class DeviceCopy {
   static constexpr size_t kParts = 4;
   // As Geometry's local slices: the operands fit a core's second-level cache.
   static constexpr uint64_t kPartBytes = 256 << 10;
+  // Copies of this size exceed a core's caches (MemOp::stream).
+  static constexpr uint64_t kLargeBytes = 4 << 20;
 
   struct Part {
     PendingMemOps mem_ops;
