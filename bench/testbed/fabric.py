@@ -11,7 +11,7 @@ import measuring
 
 BIN = pathlib.Path(__file__).resolve().parents[2] / "bin"
 PYTORCH = BIN.parent / "pytorch/bin/python"
-GLOO = BIN.parent / "share/testbed/gloo_collective.py"
+GLOO = BIN.parent / "share/bench/gloo_collective.py"
 MIB = 1 << 20
 # As in the published testbed: hosts 1 and 5 are in one rack, 2 and 3 in the other.
 LIBRARY_ORDER = ["h2", "h1", "h3", "h5"]
@@ -101,7 +101,7 @@ class Fabric:
                 ",".join(f"{host}:{ranks_per_host}" for host in LIBRARY_ORDER), "--map-by", "slot",
                 "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", agent.name, "--mca", "btl", "vader,tcp,self",
                 "--mca", "btl_tcp_if_include", "10.0.0.0/16", "--mca", "oob_tcp_if_include", "10.0.0.0/16",
-                "--mca", "coll_tuned_use_dynamic_rules", 1, *ring, BIN / "mpi_collective", size, iterations,
+                "--mca", "coll_tuned_use_dynamic_rules", 1, *ring, BIN / "mpi_collective", iterations, size,
                 "--warmup", 0 if iterations == 1 else 1, "--op", op))
         finally:
             os.unlink(agent.name)
@@ -110,8 +110,8 @@ class Fabric:
     def gloo(self, ranks_per_host, op, size, iterations):
         """Microseconds of one call of Gloo's ring, in the library's order, each rank over its own NIC."""
         output = call(BIN / "mccs-lab", "run", "--name", self.lab, "--hosts", ",".join(LIBRARY_ORDER), "--ranks-per-host",
-                    ranks_per_host, "--", "env", "-u", "LD_PRELOAD", PYTORCH, GLOO, size, iterations,
-                    "--warmup", 0 if iterations == 1 else 1, "--op", op)
+                    ranks_per_host, "--", "env", "-u", "LD_PRELOAD", PYTORCH, GLOO, iterations, size,
+                    "--warmup", 0 if iterations == 1 else 1, "--op", op, "--interface", "nic{}")
         return float(re.search(r"^\[0\] ([\d.]+)$", output, re.MULTILINE).group(1))
 
     def peers(self, report):

@@ -142,6 +142,10 @@ uint64_t Benchmark::CountWrongOf(const LocalRank& self, size_t count, bool in_pl
     }
     return CountOverwritten();
   }
+  if (collective_.from_previous_rank) {
+    const int from = (self.rank + ranks_.size() - 1) % ranks_.size();
+    return expected_[from].CountWrong(host_.data(), 0, elements);
+  }
   if (!collective_.receive_per_rank) {
     // This rank has its part of the scattered result.
     size_t first = collective_.send_per_rank ? self.rank * count : 0;

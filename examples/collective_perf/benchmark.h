@@ -57,8 +57,8 @@ class Benchmark {
   Pattern pattern_;
   std::vector<PeriodicData> inputs_;    // of the local ranks
   std::vector<ncclRedOp_t> operators_;  // of the local ranks
-  std::vector<PeriodicData>
-      expected_;  // reduced: one; gathered: each rank's; broadcast: the root's
+  // Reduced: one; gathered, or received from another rank: each rank's; broadcast: the root's.
+  std::vector<PeriodicData> expected_;
   std::vector<std::byte> host_;
 };
 

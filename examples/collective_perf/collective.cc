@@ -35,6 +35,22 @@ ncclResult_t Scatter(const CallArguments& a) {
   return ncclScatter(a.send, a.receive, a.count, a.type, a.root, a.comm, a.stream);
 }
 
+// As sendrecv_perf of nccl-tests: each rank sends to the next one and receives from the previous
+// one.
+ncclResult_t SendReceive(const CallArguments& a) {
+  int rank = 0, ranks = 0;
+  ncclResult_t result = ncclCommUserRank(a.comm, &rank);
+  if (result == ncclSuccess) result = ncclCommCount(a.comm, &ranks);
+  if (result == ncclSuccess) result = ncclGroupStart();
+  if (result != ncclSuccess) return result;
+  const ncclResult_t sent = ncclSend(a.send, a.count, a.type, (rank + 1) % ranks, a.comm, a.stream);
+  const ncclResult_t received =
+      ncclRecv(a.receive, a.count, a.type, (rank + ranks - 1) % ranks, a.comm, a.stream);
+  const ncclResult_t ended = ncclGroupEnd();
+  if (sent != ncclSuccess) return sent;
+  return received != ncclSuccess ? received : ended;
+}
+
 double RingPasses(int ranks) { return static_cast<double>(ranks - 1) / ranks; }
 double TwoRingPasses(int ranks) { return 2 * RingPasses(ranks); }
 double One(int) { return 1; }
@@ -68,6 +84,7 @@ constexpr Collective kCollectives[] = {
      .send_per_rank = true,
      .call = Scatter,
      .bus_factor = RingPasses},
+    {.name = "sendrecv", .from_previous_rank = true, .call = SendReceive, .bus_factor = One},
 };
 
 }  // namespace

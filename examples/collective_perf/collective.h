@@ -30,6 +30,8 @@ struct Collective {
   // Buffers of one rank in multiples of the call's count: 1, or one per rank.
   bool send_per_rank = false;
   bool receive_per_rank = false;
+  // A rank receives what the previous rank sends. It has no in-place form.
+  bool from_previous_rank = false;
   ncclResult_t (*call)(const CallArguments& arguments);
   // Bus bandwidth divided by algorithm bandwidth with n ranks, as in nccl-tests.
   double (*bus_factor)(int ranks);
@@ -37,6 +39,7 @@ struct Collective {
   bool rooted() const { return only_root_sends || only_root_receives; }
   // Block d of each rank's input goes to rank d. NCCL has no in-place form of it.
   bool exchanges() const { return send_per_rank && receive_per_rank; }
+  bool has_in_place_form() const { return !exchanges() && !from_previous_rank; }
   // The call's count when the larger buffer has at most `elements`.
   size_t Count(size_t elements, int ranks) const {
     return send_per_rank || receive_per_rank ? elements / ranks : elements;

@@ -88,7 +88,7 @@ void RunSizes(const Options& options, const Collective& collective, const Elemen
             .out_of_place = {},
             .in_place = {}};
     if (options.out_of_place) row.out_of_place = benchmark.Run(count, /*in_place=*/false);
-    if (options.in_place && !collective.exchanges()) {
+    if (options.in_place && collective.has_in_place_form()) {
       row.in_place = benchmark.Run(count, /*in_place=*/true);
     }
     totals->Add(row.out_of_place);

@@ -71,8 +71,8 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   CLI::AsSizeValue size(/*kb_is_1000=*/false);
   app.add_option(
          "--op", op,
-         "all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, gather, scatter or "
-         "all")
+         "all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, gather, scatter, "
+         "sendrecv or all")
       ->capture_default_str();
   app.add_option("-d,--type", type, "element type or all")->capture_default_str();
   app.add_option("-o,--redop", redop, "sum, prod, min, max, avg, premulsum or all")
