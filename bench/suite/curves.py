@@ -45,6 +45,14 @@ def rows():
     return []
 
 
+def short(size):
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            break
+        size //= 1024
+    return f"{size} {unit}"
+
+
 def series(rounds, picture, who):
     """(sizes, medians, minima, maxima) in microseconds."""
     every = [*sizes(SMALL), *sizes(LARGE)]
@@ -74,10 +82,12 @@ def draw(rounds, directory, about):
                            markersize=3, label=who)
             bandwidth.fill_between([size[i] for i in large], [size[i] / high[i] / 1e3 for i in large],
                                    [size[i] / low[i] / 1e3 for i in large], alpha=0.2, color=line.get_color())
-        latency.set(xscale="log", yscale="log", xlabel="bytes", ylabel="µs per call", title=f"time, {title}")
-        bandwidth.set(xscale="log", xlabel="bytes", ylabel="bus bandwidth (GB/s)", ylim=(0, None),
+        latency.set(yscale="log", xlabel="size", ylabel="µs per call", title=f"time, {title}")
+        bandwidth.set(xlabel="size", ylabel="bus bandwidth (GB/s)", ylim=(0, None),
                       title=f"bandwidth, {title}")
         for axes in (latency, bandwidth):
+            axes.set_xscale("log", base=2)
+            axes.xaxis.set_major_formatter(lambda size, _: short(int(size)))
             axes.grid(alpha=0.3)
             axes.legend()
         chart.suptitle(f"all_reduce float32; {about}", fontsize=8)

@@ -2,6 +2,7 @@
 import os
 import re
 import shutil
+import socket
 import subprocess
 
 from measuring import call
@@ -93,7 +94,6 @@ def gloo(ranks, op, sizes, iterations):
 
 
 def free_port():
-    import socket
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
