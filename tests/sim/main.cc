@@ -10,6 +10,8 @@
 
 // With at least this many seeds, every kind of event must have happened.
 constexpr uint64_t kManySeeds = 1000;
+// With at least this many, every kind except the attacks, some of which are rarer.
+constexpr uint64_t kSomeSeeds = 250;
 
 namespace {
 
@@ -78,15 +80,18 @@ int main(int argc, char** argv) {
               static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(first),
               static_cast<unsigned long long>(violations), seconds);
   bool all_happened = true;
+  const size_t required = seeds >= kManySeeds   ? mccs::kRandomEvents
+                          : seeds >= kSomeSeeds ? mccs::kFirstAttack
+                                                : 0;
   const size_t kinds = options.hostile_tenants ? mccs::kRandomEvents : mccs::kFirstAttack;
   for (size_t e = 0; e < kinds; ++e) {
     std::printf("%s%llu %s", e == 0 ? "" : ", ", static_cast<unsigned long long>(counts.of[e]),
                 mccs::kRandomEventNames[e]);
-    all_happened &= counts.of[e] > 0;
+    all_happened &= e >= required || counts.of[e] > 0;
   }
   std::printf("\n");
   // An event that never happened was not tested.
-  if (seeds >= kManySeeds && !all_happened) {
+  if (!all_happened) {
     std::printf("not tested: an event above happened in none of these worlds (count 0)\n");
     return 1;
   }

@@ -10,12 +10,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "controller/planning/planner.h"
 #include "tests/sim/hostile_tenant.h"
 #include "tests/sim/random_job.h"
 #include "tests/sim/random_operator.h"
 #include "tests/sim/sim_control.h"
+#include "tests/sim/switch_log.h"
 
 namespace mccs {
 namespace {
@@ -452,15 +452,16 @@ class RandomWorld {
   // Hosts log the first operation of each epoch.
   void CheckEpochs() {
     std::set<std::string> own;  // epochs of hostile communicators are not checked
-    for (RandomJob& job : jobs_) own.insert(absl::StrCat(FormatCommId(job.id()), ":"));
+    for (RandomJob& job : jobs_) own.insert(FormatCommId(job.id()));
     std::map<std::string, std::string> begins;  // by communicator and epoch
     for (int h = 0; h < hosts_; ++h) {
       for (const std::string& line : world_.host(h).log().lines) {
-        const std::vector<std::string> words = absl::StrSplit(line, ' ');
-        const auto epoch = std::ranges::find(words, "epoch");
-        if (words.end() - epoch < 5 || epoch[2] != "from" || !own.contains(words[1])) continue;
-        const std::string key = absl::StrCat(words[1], " epoch ", epoch[1]);
-        const std::string& operation = epoch[4];
+        const std::optional<SwitchLine> change = ParseSwitchLine(line);
+        if (!change) continue;
+        const std::string communicator(change->communicator);
+        if (!own.contains(communicator)) continue;
+        const std::string key = absl::StrCat(communicator, " epoch ", change->epoch);
+        const std::string operation(change->operation);
         const auto [known, is_new] = begins.try_emplace(key, operation);
         Count(RandomEvent::kStrategyChanged, is_new ? 1 : 0);
         Expect(known->second == operation, absl::StrCat(key, " begins with ", operation, " on h", h,

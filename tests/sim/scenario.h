@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/sim/sim_job.h"
+#include "tests/sim/switch_log.h"
 
 namespace mccs {
 
@@ -141,16 +142,12 @@ class ProposedChanges {
   // The first operations of the epoch, one per distinct log line of the hosts; empty: none yet.
   std::set<std::string> FirstOperationsOf(uint64_t epoch) const {
     std::set<std::string> operations;
-    const std::string change =
-        absl::StrCat("communicator ", FormatCommId(id()), ": switched to epoch ", epoch, " ");
-    constexpr std::string_view kFirst = ", starting with operation ";
     for (int h = 0; h < hosts_; ++h) {
       for (const std::string& line : world_.host(h).log().lines) {
-        const size_t at = line.find(change);
-        const size_t first = at == std::string::npos ? at : line.find(kFirst, at);
-        if (first == std::string::npos) continue;
-        const size_t number = first + kFirst.size();
-        operations.insert(line.substr(number, line.find(' ', number) - number));
+        const std::optional<SwitchLine> change = ParseSwitchLine(line);
+        if (change && change->communicator == FormatCommId(id()) && change->epoch == epoch) {
+          operations.emplace(change->operation);
+        }
       }
     }
     return operations;
