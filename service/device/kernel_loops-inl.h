@@ -271,19 +271,21 @@ class Loop {
   void RunTiles(size_t begin, size_t end) {
     HWY_ALIGN Acc tile[kTile];
     size_t base = begin;
-    for (; base + kTile <= end; base += kTile) {
-      AccumulateTile(base, tile);
-      StoreTile<kWriting>(base, tile);
+    // The last tile may be shorter.
+    for (size_t n; (n = std::min(kTile, (end - base) / Block() * Block())) > 0; base += n) {
+      AccumulateTile(base, n, tile);
+      StoreTile<kWriting>(base, n, tile);
     }
     RunSideBySide<kWriting>(base, end);
   }
 
-  HWY_NOINLINE void AccumulateTile(size_t base, Acc* HWY_RESTRICT tile) const {
+  // `n`: whole blocks.
+  HWY_NOINLINE void AccumulateTile(size_t base, size_t n, Acc* HWY_RESTRICT tile) const {
     const D d;
     const size_t lanes = hn::Lanes(d);
     for (size_t first = 0; first < sources_.size(); first += kSideBySide) {
       const size_t last = std::min(first + kSideBySide, sources_.size());
-      for (size_t i = 0; i < kTile; i += kUnroll * lanes) {
+      for (size_t i = 0; i < n; i += kUnroll * lanes) {
         Acc* at = tile + i;
         size_t k = first;
         V a0, a1, a2, a3;
@@ -305,24 +307,25 @@ class Loop {
   }
 
   template <Writing kWriting>
-  HWY_NOINLINE void StoreTile(size_t base, Acc* HWY_RESTRICT tile) const {
+  HWY_NOINLINE void StoreTile(size_t base, size_t n, Acc* HWY_RESTRICT tile) const {
     if constexpr (std::is_same_v<Stored, Acc>) {
-      EncodeTile(tile, tile);
-      WriteTile<kWriting>(base, tile);
+      EncodeTile(n, tile, tile);
+      WriteTile<kWriting>(base, n, tile);
     } else {
       HWY_ALIGN Stored encoded[kTile];
-      EncodeTile(tile, encoded);
-      WriteTile<kWriting>(base, encoded);
+      EncodeTile(n, tile, encoded);
+      WriteTile<kWriting>(base, n, encoded);
     }
   }
 
-  void EncodeTile(const Acc* tile, Stored* encoded) const {
+  void EncodeTile([[maybe_unused]] size_t n, [[maybe_unused]] const Acc* tile,
+                  [[maybe_unused]] Stored* encoded) const {
     if constexpr (std::is_same_v<Stored, Acc> && std::is_same_v<FinishBy<Acc>, NoFinish<Acc>>) {
       return;
     }
     const D d;
     const size_t lanes = hn::Lanes(d);
-    for (size_t i = 0; i < kTile; i += kUnroll * lanes) {
+    for (size_t i = 0; i < n; i += kUnroll * lanes) {
       const V a0 = finish_.Apply(d, hn::Load(d, tile + i));
       const V a1 = finish_.Apply(d, hn::Load(d, tile + i + lanes));
       const V a2 = finish_.Apply(d, hn::Load(d, tile + i + 2 * lanes));
@@ -332,11 +335,11 @@ class Loop {
   }
 
   template <Writing kWriting>
-  void WriteTile(size_t base, const Stored* HWY_RESTRICT encoded) const {
+  void WriteTile(size_t base, size_t n, const Stored* HWY_RESTRICT encoded) const {
     const hn::ScalableTag<Stored> ds;
     for (size_t k = 0; k < destinations_.size(); ++k) {
       Stored* HWY_RESTRICT to = To(k, base);
-      for (size_t i = 0; i < kTile; i += hn::Lanes(ds)) {
+      for (size_t i = 0; i < n; i += hn::Lanes(ds)) {
         if constexpr (kWriting == Writing::kPrefetch) PrefetchLine(to + i);
         Put<kWriting>(ds, hn::Load(ds, encoded + i), to + i);
       }

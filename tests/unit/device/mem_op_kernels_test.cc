@@ -84,6 +84,12 @@ void PrintTo(const Shape& s, std::ostream* os) {
       << (s.stream ? ", stream" : "") << (s.scaled ? ", scaled" : "");
 }
 
+// More than 8 sources, and more than a tile of each type.
+Shape Tiles(DataType type) { return {9, 3, 20'000 / SizeOf(type), 3, true, false, false}; }
+Shape StreamedTiles(DataType type) { return {9, 2, 20'000 / SizeOf(type), 2, false, true, true}; }
+// Large enough to be prefetched.
+Shape LargeTiles(DataType type) { return {10, 2, 66'000 / SizeOf(type), 1, false, false, true}; }
+
 const Shape kShapes[] = {
     {1, 1, 1, 0, false, false, false},    {1, 3, 1000, 1, false, false, false},
     {1, 1, 257, 0, false, true, false},   {1, 2, 333, 1, true, false, true},
@@ -172,6 +178,11 @@ TEST_P(MemOpKernels, AgreeWithScalarArithmetic) {
     hwy::SetSupportedTargetsForTest(target);
     uint64_t seed = kSeed;
     for (const Shape& shape : kShapes) CheckShape(shape, Finish::kNone, 1, ++seed);
+    const auto [type, op] = GetParam();
+    CheckShape(Tiles(type), Finish::kNone, 1, ++seed);
+    if (op != ReduceOp::kSum) continue;  // the loops around the operators are the same
+    CheckShape(StreamedTiles(type), Finish::kNone, 1, ++seed);
+    CheckShape(LargeTiles(type), Finish::kNone, 1, ++seed);
   }
 }
 
@@ -185,6 +196,7 @@ TEST_P(IntegerMemOpKernels, DivideTowardsZero) {
         CheckShape(shape, Finish::kDivide, divisor, ++seed);
       }
     }
+    CheckShape(Tiles(std::get<0>(GetParam())), Finish::kDivide, 3, ++seed);
   }
 }
 
