@@ -173,6 +173,9 @@ def main():
           f"{len(lines)} worse by more than {compare.TOLERANCE:.0%}")
     for line in lines:
         print(f"  {line}")
+    if compared == 0:
+        say(f"no ratio of this run is in {options.compare}")
+        return 1
     return 1 if lines else 0
 
 

@@ -4,6 +4,10 @@ import statistics
 from typing import Callable
 
 
+# Libraries that may be missing on a machine.
+PEERS = ("OpenMPI", "Gloo")
+
+
 @dataclasses.dataclass(frozen=True)
 class Measurement:
     """Programs that run once per round.
@@ -40,8 +44,8 @@ def at_most(bound):
 class Row:
     """A line of the table.
 
-    `value` computes it from the values of one round, by name; a KeyError means that a peer is missing. A ratio has unit
-    "x": ratios are comparable between runs and machines, absolute figures are not.
+    `value` computes it from the values of one round, by name; a KeyError with a name of one of PEERS means that this
+    peer is missing. A ratio has unit "x": ratios are comparable between runs and machines, absolute figures are not.
     """
     name: str
     unit: str
@@ -87,8 +91,9 @@ def results(rows, rounds):
         for values_by_name in rounds:
             try:
                 values.append(row.value(values_by_name))
-            except KeyError:
-                pass
+            except KeyError as missing:
+                if not any(peer in str(missing) for peer in PEERS):
+                    raise
         found.append(Result(row, values))
     return found
 

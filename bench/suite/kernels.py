@@ -19,7 +19,10 @@ def measurements(_lab):
         wanted = [bench("float32", n) for n in (2, 8, 16)] + [bench(kind, 2) for kind in NARROW]
         output = call(BIN / "mem_op_bench", f"--benchmark_filter=^({'|'.join(wanted)})$", "--benchmark_format=json",
                       "--benchmark_min_time=0.3")
-        return {f"kernels/{found['name']}": found["bytes_per_second"] for found in json.loads(output)["benchmarks"]}
+        figures = {found["name"]: found["bytes_per_second"] for found in json.loads(output)["benchmarks"]}
+        if missing := set(wanted) - set(figures):
+            raise RuntimeError(f"mem_op_bench has no benchmark {', '.join(sorted(missing))}")
+        return {f"kernels/{name}": value for name, value in figures.items()}
 
     yield Measurement("memory kernels", 8, run)
 

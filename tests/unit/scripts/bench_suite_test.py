@@ -27,10 +27,14 @@ class Results(unittest.TestCase):
                                             "median": 3.0, "max": 4.0, "goal": ">= 3", "met": True})
 
     def test_a_missing_peer_leaves_a_row_without_a_verdict(self):
-        result, = results([Row("speed", "x", ratio("other", "ours"), at_least(3))], ROUNDS)
+        result, = results([Row("speed", "x", ratio("time/OpenMPI", "ours"), at_least(3))], ROUNDS)
         self.assertEqual(result.values, [])
         self.assertIn("not measured", result.verdict())
         self.assertNotIn("met", result.as_json())
+
+    def test_a_missing_figure_of_our_own_is_an_error(self):
+        with self.assertRaises(KeyError):
+            results([Row("speed", "x", ratio("peer", "renamed"))], ROUNDS)
 
     def test_a_missed_goal_is_marked(self):
         result, = results([Row("time", "us", lambda values: values["ours"], at_most(1.5))], ROUNDS)
