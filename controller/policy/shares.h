@@ -64,8 +64,8 @@ struct AllShares {
 // For the strategies in `view`.
 AllShares FindShares(const ClusterView& view, const Fabrics& fabrics);
 
-// "leaf0 → spine1 carries 47 Gbit/s of payload, but 60 Gbit/s of it are guaranteed to tenants a,
-// b".
+// "leaf0 → spine1 can carry 47 Gbit/s of payload, but the guarantees of tenants a, b on it add up
+// to 60 Gbit/s".
 std::string Describe(const UnmetGuarantee& broken);
 
 // Send windows of a communicator: [origin + n × period, … + open) for each whole n, on the

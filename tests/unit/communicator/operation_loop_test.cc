@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "service/device/cpu_device.h"
 #include "service/transport/stream_lane.h"
 #include "tests/sim/sim_network.h"
@@ -140,10 +141,13 @@ TEST_F(OperationLoopTest, RejectsBuffersOneByteShort) {
     const CallElements sides = ElementsOf(op, kCount, kRanks, /*is_root=*/true);
     Call(op, 2);
     ports_[2].call.input_bytes = sides.input * sizeof(int32_t) - 1;
-    EXPECT_THAT(Rejection(), HasSubstr("rank 2 passed an input of "));
+    EXPECT_THAT(Rejection(), HasSubstr(absl::StrCat("rank 2 passed an input of ",
+                                                    sides.input * sizeof(int32_t) - 1, " bytes")));
     Call(op, 2);
     ports_[2].call.output_bytes = sides.output * sizeof(int32_t) - 1;
-    EXPECT_THAT(Rejection(), HasSubstr("rank 2 passed an input of "));
+    EXPECT_THAT(Rejection(),
+                HasSubstr(absl::StrCat("an output of ", sides.output * sizeof(int32_t) - 1,
+                                       " bytes; expected at least ")));
   }
 }
 
