@@ -19,8 +19,8 @@ MPI_TIMEOUT_S = 300
 class Lab:
     """A lab of hosts on this machine, for one run of the suite."""
 
-    def __init__(self, hosts, gpus, name="bench"):
-        self.name = f"{name}-{os.getpid()}"
+    def __init__(self, hosts, gpus):
+        self.name = f"bench-{os.getpid()}"
         call(BIN / "mccs-lab", "up", "--name", self.name, "--hosts", hosts, "--gpus", gpus)
 
     def down(self):
@@ -30,13 +30,10 @@ class Lab:
         return call(BIN / "mccs-lab", "run", "--name", self.name, "--ranks", ranks, "--ranks-per-host", ranks_per_host,
                     "--", *program, timeout_s=300)
 
-    def exec(self, *program):
-        return call(BIN / "mccs-lab", "exec", "--name", self.name, "h0", "--", *program, timeout_s=300)
-
-    def collectives(self, ranks, ranks_per_host, op, sizes, iterations, element_type="float"):
+    def collectives(self, ranks, ranks_per_host, op, sizes, iterations):
         """By (collective, size). `op` may be "all"; `sizes` is a range (smallest, largest, factor)."""
         smallest, largest, factor = sizes
-        table = self.run(ranks, ranks_per_host, BIN / "collective_perf", "--op", op, "--type", element_type, "--min",
+        table = self.run(ranks, ranks_per_host, BIN / "collective_perf", "--op", op, "--min",
                          smallest, "--max", largest, "--factor", factor, "--iters", iterations, "--warmup", WARMUP,
                          "--out-of-place", "--check", 0)
         found = {}
