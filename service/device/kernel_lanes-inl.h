@@ -247,10 +247,12 @@ struct Bfloat16Lane : InOrder<Bfloat16Lane> {
 // too large, including infinity, become the largest finite number; every NaN becomes 0x7f.
 // `kLargest`: magnitude of the largest finite number. `kInfinity`: that of infinity, or one above
 // all numbers.
-// kTimes: LoadFour and StoreFour work with values times 2^-8 if it is 8, which saves float8e4m3 two
-// multiplications. Sums and extremes permit it; products do not.
-template <int kExponentBits, int kMantissaBits, uint32_t kLargest, uint32_t kInfinity, int kTimes>
-struct Float8Lane : InOrder<Float8Lane<kExponentBits, kMantissaBits, kLargest, kInfinity, kTimes>> {
+// LoadFour and StoreFour work with values times 2^-kDownscaleBits: 0, or 8, which saves float8e4m3
+// two multiplications. Sums and extremes permit it; products do not.
+template <int kExponentBits, int kMantissaBits, uint32_t kLargest, uint32_t kInfinity,
+          int kDownscaleBits>
+struct Float8Lane
+    : InOrder<Float8Lane<kExponentBits, kMantissaBits, kLargest, kInfinity, kDownscaleBits>> {
   using Stored = uint8_t;
   using Acc = float;
   using Format = NarrowFloat<kExponentBits, kMantissaBits>;
@@ -325,7 +327,7 @@ struct Float8Lane : InOrder<Float8Lane<kExponentBits, kMantissaBits, kLargest, k
     }
     lower = hn::PromoteTo(d, hn::BitCast(dh, hn::LowerHalf(d16_half, half)));
     upper = hn::PromoteTo(d, hn::BitCast(dh, hn::UpperHalf(d16_half, half)));
-    if constexpr (kE4m3 && kTimes == 0) {
+    if constexpr (kE4m3 && kDownscaleBits == 0) {
       lower = hn::Mul(lower, hn::Set(d, 256.0f));
       upper = hn::Mul(upper, hn::Set(d, 256.0f));
     }
@@ -367,13 +369,13 @@ struct Float8Lane : InOrder<Float8Lane<kExponentBits, kMantissaBits, kLargest, k
     // The sign of a zero would be lost.
     auto rounded = hn::Or(hn::Sub(hn::Add(finite, magic), magic),
                           hn::BitCast(d, hn::And(bits, hn::Set(du, kFloatSign))));
-    if constexpr (kE4m3 && kTimes == 0) rounded = hn::Mul(rounded, hn::Set(d, 1.0f / 256));
+    if constexpr (kE4m3 && kDownscaleBits == 0) rounded = hn::Mul(rounded, hn::Set(d, 1.0f / 256));
     return hn::IfThenElse(hn::IsNaN(v), hn::BitCast(d, hn::Set(du, kFloatNan)), rounded);
   }
 
   // The float32 below the smallest normal number's power of two, as LoadFour scales it.
-  static constexpr uint32_t kZeroExponent = static_cast<uint32_t>(127 - Format::kBias - kTimes)
-                                            << 23;
+  static constexpr uint32_t kZeroExponent =
+      static_cast<uint32_t>(127 - Format::kBias - kDownscaleBits) << 23;
   static constexpr uint32_t kLargestFloat = (kLargest << Format::kShift) + kZeroExponent;
   // A float32 whose float16 has the magnitude of float8's NaN, 0x7f.
   static constexpr uint32_t kFloatNan = kE4m3 ? 0x3ff00000u /* 1.875 */ : 0x7fe00000u;
@@ -381,8 +383,8 @@ struct Float8Lane : InOrder<Float8Lane<kExponentBits, kMantissaBits, kLargest, k
 };
 
 // No infinity; 0x7f is the only NaN.
-template <int kTimes>
-using Float8E4m3Lane = Float8Lane<4, 3, 0x7e, 0x80, kTimes>;
+template <int kDownscaleBits>
+using Float8E4m3Lane = Float8Lane<4, 3, 0x7e, 0x80, kDownscaleBits>;
 using Float8E5m2Lane = Float8Lane<5, 2, 0x7b, 0x7c, 0>;
 
 }  // namespace HWY_NAMESPACE
