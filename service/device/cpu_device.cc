@@ -34,7 +34,6 @@ class Staging final : public DeviceMemory {
 CpuDevice::CpuDevice(const CpuDeviceOptions& options, std::unique_ptr<MemoryImporter> importer,
                      std::unique_ptr<MappingRunner> runner)
     : options_(options), mapper_(std::move(importer), std::move(runner)), meter_(options.clock) {
-  finished_inline_.reserve(options_.max_in_flight);
   if (options_.workers > 0) {
     pool_ = std::make_unique<WorkerPool>(options_.workers, options_.max_in_flight, &meter_);
   }
@@ -49,32 +48,25 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> CpuDevice::Allocate(size_t bytes) 
 
 void CpuDevice::Discard(std::span<std::byte> bytes) { MappedMemory::Discard(bytes); }
 
-bool CpuDevice::Submit(const MemOp& op, MemToken token) {
-  if (in_flight_ == options_.max_in_flight) return false;
-  ++in_flight_;
-  if (pool_ != nullptr && BytesMoved(op) >= options_.inline_bytes) {
-    pool_->Start(op, token);
-  } else {
+Device::Submitted CpuDevice::Submit(const MemOp& op, MemToken token) {
+  if (pool_ == nullptr || BytesMoved(op) < options_.inline_bytes) {
     meter_.Run(op);
-    finished_inline_.push_back(token);
+    return Submitted::kFinished;
   }
-  return true;
+  if (in_flight_ == options_.max_in_flight) return Submitted::kQueueFull;
+  ++in_flight_;
+  pool_->Start(op, token);
+  return Submitted::kStarted;
 }
 
 Device::Polled CpuDevice::Poll(std::span<MemToken> finished) {
   if (in_flight_ == 0 || finished.empty()) return {};
   bool worked = false;
-  size_t count = std::min(finished.size(), finished_inline_.size());
-  std::copy_n(finished_inline_.begin(), count, finished.begin());
-  finished_inline_.erase(finished_inline_.begin(),
-                         finished_inline_.begin() + static_cast<ptrdiff_t>(count));
-  if (pool_ != nullptr) {
-    count += pool_->Collect(finished.subspan(count));
-    if (count == 0) {
-      const WorkerPool::HelpResult helped = pool_->Help();
-      worked = helped.worked;
-      if (helped.finished) finished[count++] = *helped.finished;
-    }
+  size_t count = pool_->Collect(finished);
+  if (count == 0) {
+    const WorkerPool::HelpResult helped = pool_->Help();
+    worked = helped.worked;
+    if (helped.finished) finished[count++] = *helped.finished;
   }
   in_flight_ -= count;
   return {.finished = count, .worked = worked};

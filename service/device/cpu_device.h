@@ -43,7 +43,7 @@ class CpuDevice final : public Device {
   MemoryMapper& mapper() override { return mapper_; }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override;
   void Discard(std::span<std::byte> bytes) override;
-  bool Submit(const MemOp& op, MemToken token) override;
+  Submitted Submit(const MemOp& op, MemToken token) override;
   Polled Poll(std::span<MemToken> finished) override;
   uint64_t memory_bps() const override { return meter_.rate_bps(); }
   std::string Description() const override;
@@ -52,9 +52,8 @@ class CpuDevice final : public Device {
   const CpuDeviceOptions options_;
   MemoryMapper mapper_;
   MemoryMeter meter_;  // outlives the pool
-  size_t in_flight_ = 0;
-  std::vector<MemToken> finished_inline_;  // not yet returned by Poll()
-  std::unique_ptr<WorkerPool> pool_;       // null: no workers
+  size_t in_flight_ = 0;              // in the pool
+  std::unique_ptr<WorkerPool> pool_;  // null: no workers, all operations run inside Submit()
 };
 
 }  // namespace mccs

@@ -82,9 +82,14 @@ class Device {
   // Allocate's result, and no MemOp or lane uses them now.
   virtual void Discard(std::span<std::byte> bytes) = 0;
 
-  // Starts `op`. Returns false if the queue is full; retry after Poll(). ENSURES on true: Poll()
-  // returns `token` exactly once, also if the operation finished at once.
-  virtual bool Submit(const MemOp& op, MemToken token) = 0;
+  enum class Submitted {
+    kQueueFull,  // retry after Poll()
+    kStarted,    // Poll() returns the token exactly once
+    kFinished,   // complete; Poll() does not return the token
+  };
+  // Starts `op`, and completes small operations. THREAD: as Poll: the caller sees what a finished
+  // operation wrote.
+  virtual Submitted Submit(const MemOp& op, MemToken token) = 0;
 
   struct Polled {
     size_t finished = 0;
@@ -113,11 +118,12 @@ struct PendingMemOps {
 
   // Submits `op` to the device. False: its queue is full.
   bool Submit(Device& device, const MemOp& op) {
-    ++outstanding;
-    ++*owner_outstanding;
-    if (device.Submit(op, reinterpret_cast<MemToken>(this))) return true;
-    Finished(reinterpret_cast<MemToken>(this));
-    return false;
+    const Device::Submitted submitted = device.Submit(op, reinterpret_cast<MemToken>(this));
+    if (submitted == Device::Submitted::kStarted) {
+      ++outstanding;
+      ++*owner_outstanding;
+    }
+    return submitted != Device::Submitted::kQueueFull;
   }
 
   static void Finished(MemToken token) {

@@ -46,7 +46,7 @@ class LimitedMemory final : public Device {
     discarded += bytes.size();
     real_.Discard(bytes);
   }
-  bool Submit(const MemOp&, MemToken) override { return false; }
+  Submitted Submit(const MemOp&, MemToken) override { return Submitted::kQueueFull; }
   Polled Poll(std::span<MemToken>) override { return {}; }
   std::string Description() const override { return "scarce"; }
 

@@ -32,11 +32,11 @@ class ManualDevice final : public Device {
     return absl::UnimplementedError("not asked for here");
   }
   void Discard(std::span<std::byte>) override {}
-  bool Submit(const MemOp& op, MemToken token) override {
-    if (held_.size() >= room) return false;
+  Submitted Submit(const MemOp& op, MemToken token) override {
+    if (held_.size() >= room) return Submitted::kQueueFull;
     held_.push_back({op, token});
     ++submitted;
-    return true;
+    return Submitted::kStarted;
   }
   Polled Poll(std::span<MemToken>) override { return {}; }
   std::string Description() const override { return "held"; }
