@@ -147,7 +147,7 @@ class ChangesUnderLoad : public testing::TestWithParam<uint64_t> {
  protected:
   static constexpr int kChanges = 60;
   static constexpr uint64_t kSettling = 12;  // operations checked after a change
-  static constexpr uint64_t kSteady = 12;    // operations after those that measure the limits
+  static constexpr uint64_t kSteady = 24;    // operations after those, which measure the limits
 
   static std::vector<int> RandomLayout(std::mt19937_64& random) {
     std::vector<int> layout;
@@ -164,10 +164,23 @@ class ChangesUnderLoad : public testing::TestWithParam<uint64_t> {
                  IdleCommunicator::Network()) {}
 
   int ranks() const { return static_cast<int>(layout_.size()); }
-  // The average time between the latest operations.
+  // The average time between the latest operations. They complete in bursts that repeat after a few
+  // operations. An average over anything but whole repetitions would be wrong by part of a burst,
+  // and the error would add up from operation to operation.
   double AverageGap(const Load& load) const {
     const uint64_t last = load.completed();
-    return static_cast<double>(load.DoneAt(0, last) - load.DoneAt(0, last - kSteady)) / kSteady;
+    uint64_t period = 1;
+    while (period < kSteady && !RepeatsAfter(load, period)) ++period;
+    return static_cast<double>(load.DoneAt(0, last) - load.DoneAt(0, last - period)) /
+           static_cast<double>(period);
+  }
+  static bool RepeatsAfter(const Load& load, uint64_t period) {
+    const uint64_t last = load.completed();
+    const MonotonicNs duration = load.DoneAt(0, last) - load.DoneAt(0, last - period);
+    for (uint64_t n = last - 1; n >= last - kSteady + period; --n) {
+      if (load.DoneAt(0, n) - load.DoneAt(0, n - period) != duration) return false;
+    }
+    return true;
   }
   std::mt19937_64 random_;
   const std::vector<int> layout_;
