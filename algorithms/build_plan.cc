@@ -125,11 +125,17 @@ struct Root {
   LocalIndex local;
 };
 
+// Linear, like the checks of the layout.
 Root RootOf(const PlanKey& key, const Layout& layout) {
-  const HostIndex host = layout.HostOf(key.root);
-  const std::vector<Rank>& ranks = layout.hosts[static_cast<size_t>(host.value())];
-  const auto local = std::find(ranks.begin(), ranks.end(), key.root) - ranks.begin();
-  return {host, LocalIndex(static_cast<int32_t>(local))};
+  for (int h = 0; h < layout.host_count(); ++h) {
+    const std::vector<Rank>& ranks = layout.hosts[static_cast<size_t>(h)];
+    const auto at = std::lower_bound(ranks.begin(), ranks.end(), key.root);
+    if (at != ranks.end() && *at == key.root) {
+      return {HostIndex(h), LocalIndex(static_cast<int32_t>(at - ranks.begin()))};
+    }
+  }
+  MCCS_CHECK(!"CheckKey has found the root in range");
+  return {};
 }
 
 // The program of a broadcast or a reduce.
@@ -200,14 +206,6 @@ int Layout::max_local_ranks() const {
   size_t most = 0;
   for (const auto& host : hosts) most = std::max(most, host.size());
   return static_cast<int>(most);
-}
-
-HostIndex Layout::HostOf(Rank rank) const {
-  for (int h = 0; h < host_count(); ++h) {
-    if (std::binary_search(hosts[h].begin(), hosts[h].end(), rank)) return HostIndex(h);
-  }
-  MCCS_CHECK(!"the rank is in some host's list");
-  return HostIndex(0);
 }
 
 }  // namespace mccs

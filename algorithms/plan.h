@@ -75,8 +75,6 @@ struct Layout {
   int rank_count() const;
   // The largest number of ranks on one host.
   int max_local_ranks() const;
-  // REQUIRES: 0 ≤ rank < rank_count().
-  HostIndex HostOf(Rank rank) const;
 };
 
 // The order of hosts on each channel's ring, which trees use too: a permutation of all HostIndex.

@@ -66,7 +66,7 @@ ActiveWork::ActiveWork(const Options& options)
                         .name = FormatCommId(formation_.id),
                         .warn_after_ns = options.warn_after_ns,
                         .host_of = [&members = *formation_.members](Rank rank) {
-                          return members.HostName(members.layout.HostOf(rank));
+                          return members.HostName(members.HostOf(rank));
                         }}) {
   formation_.lanes->messages().SetMessageListener(
       [this](HostIndex from, RecvLane& lane) { messages_.AddLane(from, lane); });

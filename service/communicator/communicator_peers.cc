@@ -107,8 +107,8 @@ absl::Status Communicator::HandleMessage(const StarMessage& received) {
 absl::Status Communicator::TakeDeparture(HostIndex from, const peer::Departed& departed) {
   const Membership& members = *formation_.members;
   const Rank rank(departed.rank());
-  const bool exists = departed.rank() >= 0 && departed.rank() < members.layout.rank_count();
-  const HostIndex host = exists ? members.layout.HostOf(rank) : members.self;
+  const bool exists = departed.rank() >= 0 && departed.rank() < members.ranks();
+  const HostIndex host = exists ? members.HostOf(rank) : members.self;
   // A member reports only its own ranks; the leader reports all ranks but ours.
   if (host == members.self || (formation_.star->leads() && host != from)) {
     return absl::DataLossError(absl::StrCat("host ", members.HostName(from),
@@ -119,7 +119,7 @@ absl::Status Communicator::TakeDeparture(HostIndex from, const peer::Departed& d
     return absl::DataLossError(absl::StrCat("rank ", departed.rank(), " has already left"));
   }
   const uint64_t started = work_ != nullptr ? work_->loop().started() : 0;
-  MCCS_RETURN_IF_ERROR(CheckDeparture(departed, members.layout.rank_count(), started));
+  MCCS_RETURN_IF_ERROR(CheckDeparture(departed, members.ranks(), started));
   Departure departure = DepartureFrom(departed, members.layout.hosts[members.self.value()]);
   FailSplitsOf(rank, departure.why);
   departures_.Add(std::move(departure));

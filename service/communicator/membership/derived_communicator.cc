@@ -42,7 +42,7 @@ wire::UniqueId DeriveId(const ParentIdentity& parent, std::string_view kind,
 namespace {
 
 void SetRendezvous(const Membership& parent, Rank rank, wire::UniqueId* id) {
-  const Endpoint place = parent.EndpointOf(parent.layout.HostOf(rank));
+  const Endpoint place = parent.EndpointOf(parent.HostOf(rank));
   id->derived = 1;
   id->port = place.port;
   std::strncpy(id->host, place.host.c_str(), sizeof(id->host) - 1);
@@ -52,7 +52,7 @@ void SetRendezvous(const Membership& parent, Rank rank, wire::UniqueId* id) {
 
 absl::StatusOr<DerivedRank> DeriveShrunk(const Membership& parent, const ParentIdentity& of,
                                          Rank self, std::vector<int32_t> excluded, int64_t nth) {
-  const int ranks = parent.layout.rank_count();
+  const int ranks = parent.ranks();
   std::sort(excluded.begin(), excluded.end());
   if (excluded.empty()) {
     return absl::InvalidArgumentError("excludeRanksList is empty; list at least one rank");
@@ -93,7 +93,7 @@ peer::Roster RosterOf(const Membership& parent, std::span<const Rank> ranks, Com
   roster.set_comm_id(id.value());
   roster.set_tenant(parent.roster.tenant());
   roster.set_name(parent.roster.name());
-  std::vector<int> new_rank(static_cast<size_t>(parent.layout.rank_count()), -1);
+  std::vector<int> new_rank(static_cast<size_t>(parent.ranks()), -1);
   for (size_t r = 0; r < ranks.size(); ++r) {
     new_rank[static_cast<size_t>(ranks[r].value())] = static_cast<int>(r);
   }

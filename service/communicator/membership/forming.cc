@@ -190,7 +190,7 @@ absl::Status Forming::TakeRoster(peer::Roster roster) {
     formation_.star = std::make_unique<Star>(members.self, members.leader, members.hosts(),
                                              std::make_unique<Dial>(env_.access, dial));
   }
-  formation_.star->Limit(MostMessageBytes(members.layout.rank_count(), members.hosts()));
+  formation_.star->Limit(MostMessageBytes(members.ranks(), members.hosts()));
   joining_.reset();
   state_ = State::kLinking;
   state_deadline_ = Now() + kLinkingTimeoutNs;

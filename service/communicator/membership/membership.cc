@@ -57,7 +57,8 @@ absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectat
   }
   if (ranks != expected.ranks) return reject("it has ", ranks, " ranks, expected ", expected.ranks);
   members.leader = host_of[0];
-  members.self = host_of[static_cast<size_t>(expected.locals.front().value())];
+  members.host_of = std::move(host_of);
+  members.self = members.HostOf(expected.locals.front());
   std::vector<Rank> locals = expected.locals;
   std::sort(locals.begin(), locals.end());
   if (members.layout.hosts[members.self.value()] != locals) {

@@ -21,10 +21,14 @@ inline constexpr int kMaxRanks = 1 << 20;
 struct Membership {
   peer::Roster roster;
   Layout layout;
+  std::vector<HostIndex> host_of;  // by rank
   HostIndex self;
   HostIndex leader;  // the host of rank 0
 
   int hosts() const { return layout.host_count(); }
+  int ranks() const { return static_cast<int>(host_of.size()); }
+  // REQUIRES: 0 ≤ rank < ranks().
+  HostIndex HostOf(Rank rank) const { return host_of[static_cast<size_t>(rank.value())]; }
   Endpoint EndpointOf(HostIndex host) const;
   std::string HostName(HostIndex host) const;
   // "h1, h3".

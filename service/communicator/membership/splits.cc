@@ -83,10 +83,10 @@ absl::Status Splits::OnMessage(const StarMessage& received) {
 }
 
 absl::Status Splits::CheckCall(HostIndex from, const peer::SplitCall& call) {
-  const Layout& layout = formation_.members->layout;
-  const bool exists = call.rank() >= 0 && call.rank() < layout.rank_count();
-  if (!leads() || !exists || layout.HostOf(Rank(call.rank())) != from) {
-    return absl::DataLossError(absl::StrCat("host ", formation_.members->HostName(from),
+  const Membership& members = *formation_.members;
+  const bool exists = call.rank() >= 0 && static_cast<size_t>(call.rank()) < ranks();
+  if (!leads() || !exists || members.HostOf(Rank(call.rank())) != from) {
+    return absl::DataLossError(absl::StrCat("host ", members.HostName(from),
                                             " sent a split for rank ", call.rank(),
                                             ", which is not one of its ranks"));
   }

@@ -93,7 +93,7 @@ class Splits {
   void FailNumber(uint64_t number, const absl::Status& why);
   void SendFailure(uint64_t number, const absl::Status& why);
   bool leads() const { return formation_.star->leads(); }
-  size_t ranks() const { return static_cast<size_t>(formation_.members->layout.rank_count()); }
+  size_t ranks() const { return static_cast<size_t>(formation_.members->ranks()); }
 
   const Formation& formation_;
   const wire::Secret secret_;

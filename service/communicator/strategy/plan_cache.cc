@@ -1,5 +1,7 @@
 #include "service/communicator/strategy/plan_cache.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
@@ -49,7 +51,8 @@ absl::StatusOr<double> PlanCache::EstimateUs(const EstimatedCall& call) {
   if (HasPeer(call.kind)) {
     // For a wait, the count is a number of signals.
     const uint64_t bytes = call.kind == OpKind::kWaitSignal ? 0 : call.count * SizeOf(call.type);
-    const bool crosses = layout_.HostOf(Rank(call.root_or_peer)) != self_;
+    const std::vector<Rank>& locals = layout_.hosts[static_cast<size_t>(self_.value())];
+    const bool crosses = !std::binary_search(locals.begin(), locals.end(), Rank(call.root_or_peer));
     return EstimateMessageUs(bytes, crosses, costs_);
   }
   const PlanKey key{.kind = call.kind,

@@ -47,6 +47,11 @@ TEST(Membership, MapsRanksToHosts) {
   EXPECT_EQ(members->self, HostIndex(2));
   EXPECT_EQ(members->leader, HostIndex(1));
   EXPECT_EQ(members->hosts(), 3);
+  EXPECT_EQ(members->ranks(), 4);
+  EXPECT_EQ(members->HostOf(Rank(0)), HostIndex(1));
+  EXPECT_EQ(members->HostOf(Rank(1)), HostIndex(0));
+  EXPECT_EQ(members->HostOf(Rank(2)), HostIndex(2));
+  EXPECT_EQ(members->HostOf(Rank(3)), HostIndex(0));
   EXPECT_EQ(members->HostNames({HostIndex(0), HostIndex(2)}), "h0, h2");
 }
 
