@@ -50,7 +50,7 @@ struct Load {
   int seconds = 10;
 };
 
-// What the agents have sent in the measured interval.
+// Messages of all agents in the measured interval.
 struct Sent {
   uint64_t reports = 0;
   uint64_t messages = 0;
@@ -97,7 +97,7 @@ class HostAgent {
     if (communicator == 0) ++rounds_;
     table_.Report(ReportOf(communicator, now));
     ++sent->reports;
-    for (const agent::v1::FromAgent& message : table_.TakeUnsent()) {
+    for (const agent::v1::FromAgent& message : table_.TakeUnsent(now)) {
       ++sent->messages;
       sent->bytes += message.ByteSizeLong();
       MCCS_CHECK(stream_->Write(message));

@@ -64,7 +64,7 @@ class AgentStream final : public grpc::ServerBidiReactor<agent::v1::FromAgent, a
 
   void OnReadDone(bool ok) override {
     if (ok) {
-      hub_->Handle(key_, incoming_);
+      hub_->Handle(key_, std::move(incoming_));
       StartRead(&incoming_);
       return;
     }
@@ -129,9 +129,11 @@ void AgentHub::Flush() {
   With([](Coordinator&) {});
 }
 
-void AgentHub::Handle(AgentKey key, const agent::v1::FromAgent& message) {
-  With([&](Coordinator& c) { c.Handle(key, message); });
-  if (message.has_dumped()) DeliverAnswers();
+void AgentHub::Handle(AgentKey key, agent::v1::FromAgent message) {
+  const bool answers = message.has_dumped();
+  AgentMessage checked(std::move(message));  // before the mutex is locked
+  With([&](Coordinator& c) { c.Handle(key, std::move(checked)); });
+  if (answers) DeliverAnswers();
 }
 
 void AgentHub::OnStreamClosed(AgentKey key, const std::string& why) {

@@ -50,7 +50,7 @@ class AgentHub final : public agent::v1::AgentHub::CallbackService {
  private:
   friend class AgentStream;
 
-  void Handle(AgentKey key, const agent::v1::FromAgent& message);
+  void Handle(AgentKey key, agent::v1::FromAgent message);
   void OnStreamClosed(AgentKey key, const std::string& why);
   // Runs `act`, then sends the messages that the coordinator produced.
   void With(absl::FunctionRef<void(Coordinator&)> act);

@@ -52,10 +52,10 @@ ClusterView Coordinator::View() const {
 
 // ---- Events: they change the state, and mark what is stale ----
 
-void Coordinator::Handle(AgentKey agent, const agent::v1::FromAgent& message) {
+void Coordinator::Handle(AgentKey agent, AgentMessage message) {
   const auto known = state_.host_of.find(agent);
-  if (message.has_registration()) {
-    HandleRegister(agent, message.registration());
+  if (message.body.has_registration()) {
+    HandleRegister(agent, message.body.registration(), message.valid);
   } else if (known == state_.host_of.end()) {
     End(agent, absl::FailedPreconditionError("an agent's first message must be Register"));
   } else {
@@ -65,12 +65,12 @@ void Coordinator::Handle(AgentKey agent, const agent::v1::FromAgent& message) {
   Reconcile();
 }
 
-void Coordinator::HandleMessage(AgentKey agent, const std::string& host,
-                                const agent::v1::FromAgent& message) {
+void Coordinator::HandleMessage(AgentKey agent, const std::string& host, AgentMessage& message) {
   const MonotonicNs now = clock_->Now();
-  switch (message.kind_case()) {
+  agent::v1::FromAgent& body = message.body;
+  switch (body.kind_case()) {
     case agent::v1::FromAgent::kHeartbeat:
-      if (const agent::v1::Heartbeat& beat = message.heartbeat(); beat.echoed_sent_ns() != 0) {
+      if (const agent::v1::Heartbeat& beat = body.heartbeat(); beat.echoed_sent_ns() != 0) {
         state_.clocks.AddTrip(host, {.sent = beat.echoed_sent_ns(),
                                      .received_at = beat.received_ns(),
                                      .answered = beat.sent_ns(),
@@ -79,19 +79,23 @@ void Coordinator::HandleMessage(AgentKey agent, const std::string& host,
       AddMessage(agent).mutable_heartbeat()->set_sent_ns(now);
       break;
     case agent::v1::FromAgent::kAnnounce:
-      HandleAnnounce(host, message.announce());
+      if (message.valid.ok()) {
+        HandleAnnounce(host, body.announce());
+      } else {
+        log_->Warning("host ", host, ": ", std::string(message.valid.message()));
+      }
       break;
-    case agent::v1::FromAgent::kReport:
-      HandleReport(host, message.report());
+    case agent::v1::FromAgent::kReports:
+      HandleReports(host, *body.mutable_reports());
       break;
     case agent::v1::FromAgent::kEnded:
-      HandleEnded(host, message.ended());
+      HandleEnded(host, body.ended());
       break;
     case agent::v1::FromAgent::kDumped:
-      dumps_.Handle(host, message.dumped().request_id(), message.dumped().state());
+      dumps_.Handle(host, body.dumped().request_id(), body.dumped().state());
       break;
     case agent::v1::FromAgent::kProbed:
-      if (probes_.Handle(host, message.probed(), now))
+      if (probes_.Handle(host, body.probed(), now))
         RequestPlan(absl::StrCat("host ", host, " probed paths"));
       break;
     default:
@@ -99,7 +103,8 @@ void Coordinator::HandleMessage(AgentKey agent, const std::string& host,
   }
 }
 
-void Coordinator::HandleRegister(AgentKey agent, const agent::v1::Register& registration) {
+void Coordinator::HandleRegister(AgentKey agent, const agent::v1::Register& registration,
+                                 const absl::Status& valid) {
   const agent::v1::Host& host = registration.host();
   const WallClock* wall_clock = options_.wall_clock;
   if (const absl::Status status =
@@ -109,6 +114,7 @@ void Coordinator::HandleRegister(AgentKey agent, const agent::v1::Register& regi
       !status.ok()) {
     return Reject(agent, host, status);
   }
+  if (!valid.ok()) return Reject(agent, host, valid);
   if (state_.host_of.contains(agent)) {
     return End(agent, absl::FailedPreconditionError("an agent registers once per stream"));
   }
@@ -169,17 +175,23 @@ void Coordinator::HandleAnnounce(const std::string& host, const agent::v1::Annou
   stale_.first_strategies.insert(id);
 }
 
-void Coordinator::HandleReport(const std::string& host, const agent::v1::Report& report) {
-  const CommId id(report.comm_id());
-  if (HaveLanesBroken(state_.registry, host, report)) probes_.LinksChanged(host);
-  if (state_.registry.Report(host, report)) {
-    PauseProposals(id, kAuditRejectProposal, absl::StrCat("rejected: ", report.change_error()));
+void Coordinator::HandleReports(const std::string& host, agent::v1::Reports& reports) {
+  for (agent::v1::Report& report : *reports.mutable_complete())
+    OnReport(host, state_.registry.Report(host, std::move(report)));
+  for (const agent::v1::Progress& progress : reports.progress())
+    OnReport(host, state_.registry.ReportProgress(host, progress));
+}
+
+void Coordinator::OnReport(const std::string& host, const Registry::ReportOutcome& outcome) {
+  if (outcome.report == nullptr) return;
+  const CommId id(outcome.report->comm_id());
+  if (outcome.lanes_broken) probes_.LinksChanged(host);
+  if (outcome.rejected) {
+    PauseProposals(id, kAuditRejectProposal,
+                   absl::StrCat("rejected: ", outcome.report->change_error()));
     state_.strategies.MarkChanged(id);
   }
-  const auto record = state_.registry.communicators().find(id);
-  const bool is_a_member =
-      record != state_.registry.communicators().end() && record->second.reports.contains(host);
-  if (is_a_member) windows_.Report(host, report);
+  windows_.Report(host, *outcome.report);
 }
 
 void Coordinator::HandleEnded(const std::string& host, const agent::v1::Ended& ended) {

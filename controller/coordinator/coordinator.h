@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "controller/coordinator/agent_message.h"
 #include "controller/coordinator/cluster_state.h"
 #include "controller/coordinator/pending_dumps.h"
 #include "controller/measurement/cost_calibrator.h"
@@ -83,7 +84,7 @@ class Coordinator {
   Coordinator(CoordinatorOptions options, const Clock* clock, Log* log);
 
   // Handles a message of `agent`; the first must be Register. A protocol error ends the stream.
-  void Handle(AgentKey agent, const agent::v1::FromAgent& message);
+  void Handle(AgentKey agent, AgentMessage message);
   // The stream of `agent` has ended.
   void OnStreamClosed(AgentKey agent, const std::string& why);
   // Call several times per heartbeat timeout: hosts without a message for too long become lost.
@@ -129,10 +130,12 @@ class Coordinator {
     bool time = false;                  // due probes
   };
 
-  void HandleRegister(AgentKey agent, const agent::v1::Register& registration);
-  void HandleMessage(AgentKey agent, const std::string& host, const agent::v1::FromAgent& message);
+  void HandleRegister(AgentKey agent, const agent::v1::Register& registration,
+                      const absl::Status& valid);
+  void HandleMessage(AgentKey agent, const std::string& host, AgentMessage& message);
   void HandleAnnounce(const std::string& host, const agent::v1::Announce& announce);
-  void HandleReport(const std::string& host, const agent::v1::Report& report);
+  void HandleReports(const std::string& host, agent::v1::Reports& reports);
+  void OnReport(const std::string& host, const Registry::ReportOutcome& outcome);
   void HandleEnded(const std::string& host, const agent::v1::Ended& ended);
   // Makes the plan stale at the next Tick, because of `why`.
   void RequestPlan(std::string why);

@@ -29,12 +29,6 @@ Hops HopsOf(const agent::v1::ProbedFlow& found) {
   return hops;
 }
 
-uint64_t ReconnectsIn(const agent::v1::Report& report) {
-  uint64_t reconnects = 0;
-  for (const agent::v1::Lane& lane : report.lanes()) reconnects += lane.reconnects();
-  return reconnects;
-}
-
 }  // namespace
 
 void ProbeScheduler::SetTargets(std::vector<ProbeTarget> targets, MonotonicNs now) {
@@ -156,15 +150,6 @@ void ProbeScheduler::LinksChanged() {
   // Answers to open requests may describe the old links.
   open_.clear();
   known_ = std::make_shared<const ProbedPaths>(std::move(paths));
-}
-
-bool HaveLanesBroken(const Registry& registry, const std::string& host,
-                     const agent::v1::Report& report) {
-  const auto known = registry.communicators().find(CommId(report.comm_id()));
-  if (known == registry.communicators().end()) return false;
-  const auto before = known->second.reports.find(host);
-  return before != known->second.reports.end() &&
-         ReconnectsIn(report) > ReconnectsIn(before->second);
 }
 
 }  // namespace mccs

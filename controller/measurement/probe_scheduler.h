@@ -86,11 +86,6 @@ class ProbeScheduler {
   uint64_t last_ = 0;
 };
 
-// Whether connections of the host's lanes have broken since its previous report; their paths may
-// have changed.
-bool HaveLanesBroken(const Registry& registry, const std::string& host,
-                     const agent::v1::Report& report);
-
 }  // namespace mccs
 
 #endif  // MCCS_CONTROLLER_MEASUREMENT_PROBE_SCHEDULER_H_

@@ -73,9 +73,8 @@ void SentLimits::OnRegistered(const std::string& host,
                               const std::map<CommId, CommunicatorRecord>& communicators) {
   for (const auto& [id, entry] : entries_) {
     const auto known = communicators.find(id);
-    if (known == communicators.end()) continue;
-    const auto& hosts = known->second.announced.hosts();
-    if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) changed_.insert(id);
+    if (known != communicators.end() && known->second.position_of.contains(host))
+      changed_.insert(id);
   }
 }
 

@@ -109,10 +109,12 @@ Catalog::Objects Catalog::objects() const {
 absl::StatusOr<Catalog::Outcome> Catalog::Apply(const std::vector<ObjectFile>& files,
                                                 const Caller& caller, bool dry_run,
                                                 const char* action) {
+  // Without the mutex: an operator's text may take seconds.
+  absl::StatusOr<std::vector<Object>> objects = ReadObjects(files);
   return Change(action, caller, dry_run,
                 [&](const ObjectSet& stored) -> absl::StatusOr<PlannedChange> {
-                  MCCS_ASSIGN_OR_RETURN(std::vector<Object> objects, ReadObjects(files));
-                  return PlanApply(stored, std::move(objects));
+                  MCCS_RETURN_IF_ERROR(objects.status());
+                  return PlanApply(stored, *std::move(objects));
                 });
 }
 
@@ -120,10 +122,11 @@ absl::StatusOr<Catalog::Outcome> Catalog::Delete(std::vector<ObjectKey> keys,
                                                  const std::vector<ObjectFile>& files,
                                                  const Caller& caller, bool dry_run,
                                                  const char* action) {
+  const absl::StatusOr<std::vector<Object>> objects = ReadObjects(files);  // as in Apply
   return Change(
       action, caller, dry_run, [&](const ObjectSet& stored) -> absl::StatusOr<PlannedChange> {
-        MCCS_ASSIGN_OR_RETURN(const std::vector<Object> objects, ReadObjects(files));
-        MCCS_ASSIGN_OR_RETURN(const std::vector<ObjectKey> read, KeysToDelete(stored, objects));
+        MCCS_RETURN_IF_ERROR(objects.status());
+        MCCS_ASSIGN_OR_RETURN(const std::vector<ObjectKey> read, KeysToDelete(stored, *objects));
         keys.insert(keys.end(), read.begin(), read.end());
         return PlanDelete(stored, keys);
       });

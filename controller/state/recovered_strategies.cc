@@ -1,6 +1,8 @@
 #include "controller/state/recovered_strategies.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "proto/stored.pb.h"
@@ -53,11 +55,10 @@ bool RecoveredStrategies::DropUnannounced() {
 bool RecoveredStrategies::IsReconnecting(const CommunicatorView& communicator,
                                          const std::vector<HostView>& hosts) const {
   if (!returning_.contains(communicator.id)) return false;
-  return std::any_of(
-      communicator.hosts.begin(), communicator.hosts.end(), [&](const std::string& name) {
-        return std::none_of(hosts.begin(), hosts.end(),
-                            [&](const HostView& host) { return host.position.host == name; });
-      });
+  std::unordered_set<std::string_view> known;
+  for (const HostView& host : hosts) known.insert(host.position.host);
+  return std::any_of(communicator.hosts.begin(), communicator.hosts.end(),
+                     [&](const std::string& name) { return !known.contains(name); });
 }
 
 ClusterView RecoveredStrategies::AddRecovered(ClusterView view) const {

@@ -9,23 +9,16 @@
 #include "absl/strings/str_cat.h"
 #include "base/endpoint.h"
 #include "base/status_macros.h"
+#include "proto/report_progress.h"
 #include "proto/same_message.h"
 
 namespace mccs {
 namespace {
 
-absl::Status CheckAnnounce(const agent::v1::Announce& announce) {
-  const auto reject = [&](const auto&... why) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "communicator ", FormatCommId(CommId(announce.comm_id())), " as announced: ", why...));
-  };
-  if (announce.comm_id() == 0) return reject("0 is not a valid id");
-  if (announce.members_size() < announce.hosts_size()) {
-    return reject(announce.members_size(), " ranks on ", announce.hosts_size(), " hosts");
-  }
-  if (const absl::Status rings = CheckRings(announce.hosts(), announce.strategy()); !rings.ok())
-    return reject(std::string(rings.message()));
-  return absl::OkStatus();
+uint64_t ReconnectsIn(const agent::v1::Report& report) {
+  uint64_t reconnects = 0;
+  for (const agent::v1::Lane& lane : report.lanes()) reconnects += lane.reconnects();
+  return reconnects;
 }
 
 // Compares everything but the strategy.
@@ -43,8 +36,12 @@ void ApplyAnnounce(const agent::v1::Announce& announce, CommunicatorRecord* reco
   // Rings are positions in the hosts for which they were proposed.
   const auto& hosts = announce.hosts();
   const auto& before = record->announced.hosts();
-  if (!std::equal(hosts.begin(), hosts.end(), before.begin(), before.end()))
+  if (!std::equal(hosts.begin(), hosts.end(), before.begin(), before.end())) {
     record->proposed.clear();
+    record->reports.clear();
+    record->position_of.clear();
+    for (int i = 0; i < hosts.size(); ++i) record->position_of[hosts[i]] = i;
+  }
   record->announced = announce;
   const uint64_t applied = announce.strategy().epoch();
   std::erase_if(record->proposed, [&](const auto& s) { return s.epoch() <= applied; });
@@ -71,13 +68,14 @@ HostView ViewOf(const HostRecord& record) {
 
 // By host of the communicator: its ranks' GPU indices, ascending, and its lowest rank.
 std::pair<std::vector<std::vector<int>>, std::vector<int>> RanksByHost(
-    const agent::v1::Announce& announced, const std::map<std::string, HostRecord>& hosts) {
+    const CommunicatorRecord& record, const std::map<std::string, HostRecord>& hosts) {
+  const agent::v1::Announce& announced = record.announced;
   std::vector<std::vector<int>> gpus(announced.hosts_size());
   std::vector<int> first_ranks(announced.hosts_size(), std::numeric_limits<int>::max());
   for (const cluster::Member& member : announced.members()) {
-    const auto& names = announced.hosts();
-    const auto place = std::find(names.begin(), names.end(), member.host()) - names.begin();
-    if (place == names.size()) continue;
+    const auto position = record.position_of.find(member.host());
+    if (position == record.position_of.end()) continue;
+    const auto place = static_cast<size_t>(position->second);
     first_ranks[place] = std::min(first_ranks[place], member.rank());
     const auto host = hosts.find(member.host());
     if (host == hosts.end()) continue;
@@ -121,6 +119,20 @@ absl::Status CheckRings(const google::protobuf::RepeatedPtrField<std::string>& h
   return absl::OkStatus();
 }
 
+absl::Status CheckAnnounce(const agent::v1::Announce& announce) {
+  const auto reject = [&](const auto&... why) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "communicator ", FormatCommId(CommId(announce.comm_id())), " as announced: ", why...));
+  };
+  if (announce.comm_id() == 0) return reject("0 is not a valid id");
+  if (announce.members_size() < announce.hosts_size()) {
+    return reject(announce.members_size(), " ranks on ", announce.hosts_size(), " hosts");
+  }
+  if (const absl::Status rings = CheckRings(announce.hosts(), announce.strategy()); !rings.ok())
+    return reject(std::string(rings.message()));
+  return absl::OkStatus();
+}
+
 void ConvergenceTimes::Add(double seconds) {
   const auto bucket = std::lower_bound(kBounds.begin(), kBounds.end(), seconds) - kBounds.begin();
   ++counts[static_cast<size_t>(bucket)];
@@ -139,7 +151,6 @@ absl::Status Registry::Register(AgentKey agent, const agent::v1::Register& regis
         "cannot register the host: its name is empty; set `host` in mccsd's configuration");
   }
   for (const agent::v1::Announce& announce : registration.communicators()) {
-    MCCS_RETURN_IF_ERROR(CheckAnnounce(announce));
     MCCS_RETURN_IF_ERROR(CheckLeader(host.name(), announce));
   }
   const auto known = hosts_.find(host.name());
@@ -215,7 +226,6 @@ void Registry::RecordMessage(const std::string& host, MonotonicNs now) {
 
 absl::Status Registry::Announce(const std::string& host, const agent::v1::Announce& announce,
                                 MonotonicNs now) {
-  MCCS_RETURN_IF_ERROR(CheckAnnounce(announce));
   MCCS_RETURN_IF_ERROR(CheckLeader(host, announce));
   const CommId id(announce.comm_id());
   const auto known = communicators_.find(id);
@@ -261,21 +271,35 @@ void Registry::SetCosts(CommId id, const CostParameters& costs) {
   BumpRevision(&record);
 }
 
-bool Registry::Report(const std::string& host, const agent::v1::Report& report) {
+Registry::ReportOutcome Registry::Report(const std::string& host, agent::v1::Report report) {
   const auto known = communicators_.find(CommId(report.comm_id()));
-  if (known == communicators_.end()) return false;
+  if (known == communicators_.end()) return {};
   CommunicatorRecord& record = known->second;
-  const auto& hosts = record.announced.hosts();
-  if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) return false;
-  record.reports[host] = report;
-  UpdateAwaited(host, report, &record);
-  if (host != record.leader) return false;
-  record.newest_epoch = std::max({record.newest_epoch, report.epoch(), report.rejected_epoch()});
+  if (!record.position_of.contains(host)) return {};
+  const auto [stored, is_first] = record.reports.try_emplace(host);
+  ReportOutcome outcome = {.report = &stored->second};
+  outcome.lanes_broken = !is_first && ReconnectsIn(report) > ReconnectsIn(stored->second);
+  stored->second = std::move(report);
+  UpdateAwaited(host, *outcome.report, &record);
+  if (host != record.leader) return outcome;
+  const uint64_t rejected_epoch = outcome.report->rejected_epoch();
+  record.newest_epoch = std::max({record.newest_epoch, outcome.report->epoch(), rejected_epoch});
   const size_t gone = std::erase_if(record.proposed, [&](const strategy::Strategy& proposed) {
-    return proposed.epoch() <= report.rejected_epoch();
+    return proposed.epoch() <= rejected_epoch;
   });
   if (gone > 0) BumpRevision(&record);
-  return gone > 0 && record.proposed.empty();
+  outcome.rejected = gone > 0 && record.proposed.empty();
+  return outcome;
+}
+
+// Progress has no epochs, so that no proposal depends on it.
+Registry::ReportOutcome Registry::ReportProgress(const std::string& host,
+                                                 const agent::v1::Progress& progress) {
+  const auto known = communicators_.find(CommId(progress.comm_id()));
+  if (known == communicators_.end()) return {};
+  const auto stored = known->second.reports.find(host);
+  if (stored == known->second.reports.end()) return {};
+  return {.report = ApplyProgress(progress, &stored->second) ? &stored->second : nullptr};
 }
 
 void Registry::UpdateAwaited(const std::string& host, const agent::v1::Report& report,
@@ -340,7 +364,7 @@ ClusterView Registry::View() const {
 
 CommunicatorView Registry::View(CommId id) const {
   const CommunicatorRecord& record = communicators_.at(id);
-  auto [gpus, first_ranks] = RanksByHost(record.announced, hosts_);
+  auto [gpus, first_ranks] = RanksByHost(record, hosts_);
   return {.id = id,
           .tenant = record.announced.tenant(),
           .hosts = {record.announced.hosts().begin(), record.announced.hosts().end()},

@@ -56,7 +56,8 @@ struct CommunicatorRecord {
   MonotonicNs proposed_at = 0;         // time of the newest proposal
   uint64_t proposed_epoch = 0;         // its epoch
   std::set<std::string> awaited = {};  // hosts that have not reported this epoch or a later one
-  uint64_t newest_epoch = 0;           // highest epoch that was ever applied or proposed
+  std::map<std::string, int> position_of = {};  // of each host in announced.hosts()
+  uint64_t newest_epoch = 0;                    // highest epoch that was ever applied or proposed
   std::map<std::string, agent::v1::Report> reports = {};  // by host
   std::optional<CostParameters> costs = {};               // CommunicatorView::costs
   MonotonicNs since = 0;
@@ -75,6 +76,10 @@ struct CommunicatorRecord {
 // permutation of the hosts' positions.
 absl::Status CheckRings(const google::protobuf::RepeatedPtrField<std::string>& hosts,
                         const strategy::Strategy& strategy);
+
+// Validates a communicator as its leader announces it. kInvalidArgument: no id, fewer ranks than
+// hosts, or as CheckRings.
+absl::Status CheckAnnounce(const agent::v1::Announce& announce);
 
 // Histogram of the duration of changes.
 struct ConvergenceTimes {
@@ -103,8 +108,9 @@ class Registry {
   static constexpr size_t kMaxCommunicators = 65536;
 
   // Makes the host ready. It leads exactly the communicators in `registration`; others that it led
-  // are removed. kInvalidArgument: no name, or an invalid communicator. kAlreadyExists: another
-  // connected daemon has this name or leads one of them. kResourceExhausted: too many hosts.
+  // are removed. kInvalidArgument: no name. kAlreadyExists: another connected daemon has this name
+  // or leads one of them. kResourceExhausted: too many hosts.
+  // REQUIRES: CheckAnnounce accepts the communicators, here and for Announce.
   absl::Status Register(AgentKey agent, const agent::v1::Register& registration, MonotonicNs now);
   // Records a rejected daemon, unless a ready one has that name.
   void RecordRejected(const agent::v1::Host& host, const std::string& why, MonotonicNs now);
@@ -121,9 +127,16 @@ class Registry {
   void DropProposals(CommId id);
   // Sets the costs that `id` should use. REQUIRES: `id` exists.
   void SetCosts(CommId id, const CostParameters& costs);
-  // Its time is that of the host's last message. True: the leader reports that the newest proposal
-  // was rejected.
-  bool Report(const std::string& host, const agent::v1::Report& report);
+  // The time of a report is that of the host's last message.
+  struct ReportOutcome {
+    // The report as stored; null: it was ignored. LIFETIME: until the registry changes.
+    const agent::v1::Report* report = nullptr;
+    bool rejected = false;      // the leader reports that the newest proposal was rejected
+    bool lanes_broken = false;  // connections of lanes have broken since the previous report
+  };
+  ReportOutcome Report(const std::string& host, agent::v1::Report report);
+  // A difference from the previous report. It is ignored if there is none.
+  ReportOutcome ReportProgress(const std::string& host, const agent::v1::Progress& progress);
   // From the leader: removes the communicator and returns true. From another host: removes only
   // that host's part.
   bool OnCommunicatorEnded(const std::string& host, CommId id);

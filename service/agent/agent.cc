@@ -170,10 +170,10 @@ void Agent::SendUntilBroken(Stream* stream) {
       std::unique_lock lock(mutex_);
       if (broken_ || stopping_) return;
       // The controller would ignore reports before it has accepted the registration.
-      if (connected()) messages = table_.TakeUnsent();
+      if (connected()) messages = table_.TakeUnsent(clock_.Now());
       const SteadyTime due = last_heartbeat + Ns(heartbeat_every_ns_);
       if (messages.empty() && now() < due) {
-        changed_.wait_until(lock, due);
+        changed_.wait_until(lock, std::min(due, NextUnsent()));
         continue;
       }
       if (now() >= due) {
@@ -187,6 +187,13 @@ void Agent::SendUntilBroken(Stream* stream) {
       if (!stream->Write(message)) return;  // The stream has ended; the listener gets the reason.
     }
   }
+}
+
+Agent::SteadyTime Agent::NextUnsent() const {
+  const MonotonicNs next = connected() ? table_.NextUnsent() : AgentTable::kNever;
+  if (next == AgentTable::kNever) return SteadyTime::max();
+  return std::chrono::steady_clock::now() +
+         Ns(std::max<int64_t>(next, clock_.Now()) - clock_.Now());
 }
 
 void Agent::Listen(Stream* stream) {

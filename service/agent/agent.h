@@ -95,16 +95,18 @@ class Agent final : public ControllerLink {
   using Stream = grpc::ClientReaderWriter<agent::v1::FromAgent, agent::v1::ToAgent>;
   using SteadyTime = std::chrono::steady_clock::time_point;
 
-  // Runs `write(table)` and wakes the sender. Also wakes the engine if the write made an early
-  // order available.
+  // Runs `write(table)`, and wakes the sender if it must send earlier now. Also wakes the engine if
+  // the write made an early order available.
   template <typename Write>
   void WithTable(Write write) {
     bool ordered = false;
     {
       const std::lock_guard lock(mutex_);
+      const MonotonicNs before = table_.NextUnsent();
       write(table_);
       ordered = StoreHasOrders();
-      changed_.notify_all();
+      // Usually a report waits for the next message with progress, and the sender sleeps on.
+      if (table_.NextUnsent() < before || before == AgentTable::kAtOnce) changed_.notify_all();
     }
     if (ordered && options_.wake) options_.wake();
   }
@@ -123,6 +125,8 @@ class Agent final : public ControllerLink {
   bool SendRegistration(Stream* stream);
   // Returns when the stream has ended or must end.
   void SendUntilBroken(Stream* stream);
+  // When the table has messages to send. REQUIRES: mutex_ is held.
+  SteadyTime NextUnsent() const;
   void Listen(Stream* stream);
   void Watch(grpc::ClientContext* context);
   void HandleMessage(const agent::v1::ToAgent& message);

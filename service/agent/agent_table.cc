@@ -7,10 +7,17 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "proto/report_progress.h"
 #include "service/agent/order_proto.h"
 #include "service/communicator/strategy/strategy.h"
 
 namespace mccs {
+namespace {
+
+// A larger message with reports is followed by another one.
+constexpr size_t kMostReportsBytes = 1u << 20;
+
+}  // namespace
 
 AgentTable::Entry* AgentTable::Find(CommId id) {
   const auto known = entries_.find(id);
@@ -23,7 +30,7 @@ void AgentTable::Announce(const agent::v1::Announce& announce) {
   if (entry == nullptr) return;
   *entry = Entry();
   entry->announce = announce;
-  entry->announce_unsent = true;
+  entry->announce_unsent = urgent_ = true;
 }
 
 void AgentTable::Report(const agent::v1::Report& report) {
@@ -38,13 +45,15 @@ void AgentTable::Report(const agent::v1::Report& report) {
     }
   }
   entry->report = report;
-  entry->report_unsent = true;
+  entry->difference =
+      entry->sent.has_value() ? ProgressBetween(*entry->sent, report) : std::nullopt;
+  MarkReport(entry, entry->difference.has_value() ? ReportState::kWaiting : ReportState::kUrgent);
   // The controller must get the announcement of a strategy before reports about it.
   const auto adopted = std::ranges::find(entry->accepted, Epoch(report.epoch()), &Strategy::epoch);
   if (entry->announce && adopted != entry->accepted.end()) {
     if (entry->announce->strategy().epoch() != report.epoch()) {
       ToProto(*adopted, entry->announce->mutable_strategy());
-      entry->announce_unsent = true;
+      entry->announce_unsent = urgent_ = true;
     }
     entry->accepted.erase(entry->accepted.begin(), adopted);
   }
@@ -52,7 +61,9 @@ void AgentTable::Report(const agent::v1::Report& report) {
 
 void AgentTable::Ended(CommId id, const std::string& why) {
   const auto known = entries_.find(id);
-  if (known != entries_.end()) known->second.ended = why;
+  if (known == entries_.end()) return;
+  known->second.ended = why;
+  urgent_ = true;
 }
 
 void AgentTable::DropEnded() {
@@ -69,8 +80,11 @@ void AgentTable::DropRegistration() {
 std::vector<agent::v1::Announce> AgentTable::Registration() {
   std::vector<agent::v1::Announce> led;
   DropRegistration();
+  urgent_ = true;
   for (auto& [id, entry] : entries_) {
-    entry.report_unsent = entry.report.has_value();
+    entry.sent.reset();
+    entry.difference.reset();
+    if (entry.report.has_value()) MarkReport(&entry, ReportState::kUrgent);
     // A communicator without a strategy is announced in a message of its own, so that the
     // controller answers it.
     if (!entry.announce || !entry.report) {
@@ -86,36 +100,87 @@ std::vector<agent::v1::Announce> AgentTable::Registration() {
   return led;
 }
 
-std::vector<agent::v1::FromAgent> AgentTable::TakeUnsent() {
+void AgentTable::MarkReport(Entry* entry, ReportState state) {
+  entry->report_state = std::max(entry->report_state, state);
+  urgent_ |= entry->report_state == ReportState::kUrgent;
+  waiting_ |= entry->report_state == ReportState::kWaiting;
+}
+
+void AgentTable::AddReport(Entry* entry, agent::v1::Reports* reports) {
+  if (entry->difference.has_value() && !entry->repeats) {
+    *reports->add_progress() = *std::move(entry->difference);
+  } else {
+    *reports->add_complete() = *entry->report;
+  }
+  entry->sent = entry->report;
+  entry->difference.reset();
+  entry->repeats = false;
+  entry->report_state = ReportState::kSent;
+}
+
+MonotonicNs AgentTable::NextUnsent() const {
+  if (urgent_ || !replies_.empty()) return kAtOnce;
+  return waiting_ ? progress_due_ : kNever;
+}
+
+std::vector<agent::v1::FromAgent> AgentTable::TakeUnsent(MonotonicNs now) {
   std::vector<agent::v1::FromAgent> messages(std::make_move_iterator(replies_.begin()),
                                              std::make_move_iterator(replies_.end()));
   replies_.clear();
-  for (auto it = entries_.begin(); it != entries_.end() && messages.size() < kMaxUnsent;) {
+  const bool progress = waiting_ && now >= progress_due_;
+  if (!urgent_ && !progress) return messages;
+  const ReportState least = progress ? ReportState::kWaiting : ReportState::kUrgent;
+  std::vector<agent::v1::FromAgent> reports;
+  std::vector<agent::v1::FromAgent> ends;
+  size_t taken = messages.size();
+  size_t reports_bytes = 0;  // of the last message, at most
+  auto it = entries_.begin();
+  while (it != entries_.end() && taken < kMaxUnsent) {
     Entry& entry = it->second;
-    if (entry.announce_unsent) {
+    if (std::exchange(entry.announce_unsent, false)) {
       entry.announce->set_running(entry.report.has_value());
       entry.announce->set_newest_epoch(entry.newest.value());
       *messages.emplace_back().mutable_announce() = *entry.announce;
-      entry.announce_unsent = false;
+      ++taken;
     }
-    if (entry.report_unsent) {
-      *messages.emplace_back().mutable_report() = *entry.report;
-      entry.report_unsent = false;
+    const bool last = entry.ended.has_value() && entry.report_state != ReportState::kSent;
+    if (last || entry.report_state >= least) {
+      if (reports.empty() || reports_bytes >= kMostReportsBytes) {
+        reports.emplace_back();
+        reports_bytes = 0;
+      }
+      reports_bytes += entry.report->ByteSizeLong();
+      AddReport(&entry, reports.back().mutable_reports());
+      ++taken;
     }
     if (entry.ended) {
-      agent::v1::Ended* ended = messages.emplace_back().mutable_ended();
+      agent::v1::Ended* ended = ends.emplace_back().mutable_ended();
       ended->set_comm_id(it->first.value());
       ended->set_reason(*entry.ended);
+      ++taken;
       it = entries_.erase(it);
     } else {
       ++it;
     }
   }
+  if (it == entries_.end()) {
+    urgent_ = false;
+    if (progress) {
+      waiting_ = false;
+      progress_due_ = now + kProgressEveryNs;
+    }
+  }
+  std::ranges::move(reports, std::back_inserter(messages));
+  std::ranges::move(ends, std::back_inserter(messages));
   return messages;
 }
 
 void AgentTable::ResendReports() {
-  for (auto& [id, entry] : entries_) entry.report_unsent = entry.report.has_value();
+  for (auto& [id, entry] : entries_) {
+    if (!entry.report.has_value()) continue;
+    entry.repeats = true;
+    MarkReport(&entry, ReportState::kWaiting);
+  }
 }
 
 absl::Status AgentTable::Propose(const agent::v1::Propose& proposal) {

@@ -3,6 +3,8 @@
 //
 // clang-format off
 //   Announce, Report, Ended ──► entry, marked ──TakeUnsent──► messages, marks removed
+//                               A report that only shows progress waits for those of other
+//                               communicators, and is sent as its difference from the last one.
 //   Propose, RateLimits, Tenants  ◄── stored until the engine takes them
 //   Registration() marks every entry as unsent, because a new stream has no state.
 // clang-format on
@@ -11,7 +13,9 @@
 #ifndef MCCS_SERVICE_AGENT_AGENT_TABLE_H_
 #define MCCS_SERVICE_AGENT_AGENT_TABLE_H_
 
+#include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -43,10 +47,13 @@ class AgentTable {
   // All announced communicators that this host leads, for a new stream. Marks all reports as
   // unsent.
   std::vector<agent::v1::Announce> Registration();
-  // Returns unsent messages, each after those it depends on. At most kMaxUnsent messages.
-  std::vector<agent::v1::FromAgent> TakeUnsent();
-  // Marks all reports as unsent, for a controller that did not know a communicator at its first
-  // report.
+  // Returns unsent messages, each after those it depends on, and reports together in one. At most
+  // kMaxUnsent announcements, reports and ends. `now`: time on any clock, the same in all calls.
+  std::vector<agent::v1::FromAgent> TakeUnsent(MonotonicNs now);
+  // When TakeUnsent has messages if nothing else happens: kAtOnce, kNever, or a time.
+  MonotonicNs NextUnsent() const;
+  // Sends all reports again and complete, for a controller that did not know a communicator at its
+  // first report.
   void ResendReports();
 
   // Stores a proposal for TakeProposal. kNotFound: this host leads no such communicator (it may
@@ -82,17 +89,32 @@ class AgentTable {
 
   static constexpr size_t kMaxStateRequests = 8;
   static constexpr size_t kMaxUnsent = 256;
+  // Least time between two messages with progress. It delays reports, and must be short compared
+  // with WindowScheduler::kHorizonNs (controller/rates/window_scheduler.h) minus their interval.
+  static constexpr int64_t kProgressEveryNs = 200 * kNsPerMs;
+  static constexpr MonotonicNs kAtOnce = std::numeric_limits<MonotonicNs>::min();
+  static constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
   // Per communicator: the current strategy, the next one, and those that arrived meanwhile.
   static constexpr size_t kMaxAccepted = 8;
   static constexpr size_t kMaxEarlyRateUpdates = 256;
 
  private:
+  enum class ReportState : uint8_t {
+    kSent,
+    kWaiting,  // for the next message with progress
+    kUrgent,
+  };
+
   struct Entry {
     std::optional<agent::v1::Announce> announce;  // this host leads
     bool announce_unsent = false;
     bool registered = false;  // named in the registration of the current stream
     std::optional<agent::v1::Report> report;
-    bool report_unsent = false;
+    std::optional<agent::v1::Report> sent;  // on the current stream
+    std::optional<agent::v1::Progress>
+        difference;        // from `sent` to `report`; absent: not expressible
+    bool repeats = false;  // the next message has the complete report
+    ReportState report_state = ReportState::kSent;
     std::optional<std::string> ended;
     std::optional<Strategy> proposal;
     Epoch newest{0};  // of all proposals
@@ -101,10 +123,15 @@ class AgentTable {
   };
 
   Entry* Find(CommId id);
+  void MarkReport(Entry* entry, ReportState state);
+  static void AddReport(Entry* entry, agent::v1::Reports* reports);
   // Replaces the order for the same communicator, if any, and appends the new one at the end.
   static void Replace(std::deque<RateUpdate>* orders, RateUpdate order);
 
   std::map<CommId, Entry> entries_;
+  bool urgent_ = false;                        // an entry may have a message to send at once
+  bool waiting_ = false;                       // an entry may have a waiting report
+  MonotonicNs progress_due_ = kAtOnce;         // earliest time of the next message with progress
   std::deque<CommId> proposed_;                // with a proposal to take, oldest first
   std::deque<RateUpdate> rate_updates_;        // to take; one per communicator
   std::deque<RateUpdate> early_rate_updates_;  // the same, for communicators that are not known yet

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "proto/agent.grpc.pb.h"
+#include "proto/report_progress.h"
 
 namespace mccs {
 namespace {
@@ -64,6 +65,7 @@ class Hub final : public agent::v1::AgentHub::Service {
     std::string host;
     std::set<uint64_t> sent_rate_limits, probed;
     Epochs proposed;
+    std::map<uint64_t, agent::v1::Report> reports;  // by communicator
     agent::v1::FromAgent message;
     while (stream->Read(&message)) {
       agent::v1::ToAgent answer;
@@ -82,16 +84,22 @@ class Hub final : public agent::v1::AgentHub::Service {
       } else if (message.has_announce() && !message.announce().running()) {
         proposed[message.announce().comm_id()] = 0;
         ProposeNext(stream, message.announce().comm_id(), proposed);
-      } else if (message.has_report()) {
-        const agent::v1::Report& report = message.report();
-        Say(host, ToJson(report));
-        // The leader has switched to the last proposal.
-        const auto leads = proposed.find(report.comm_id());
-        if (leads != proposed.end() && leads->second == report.epoch()) {
-          ProposeNext(stream, report.comm_id(), proposed);
+      } else if (message.has_reports()) {
+        for (const agent::v1::Report& report : message.reports().complete()) {
+          reports[report.comm_id()] = report;
+          Say(host, ToJson(report));
+          // The leader has switched to the last proposal.
+          const auto leads = proposed.find(report.comm_id());
+          if (leads != proposed.end() && leads->second == report.epoch()) {
+            ProposeNext(stream, report.comm_id(), proposed);
+          }
+          if (sent_rate_limits.insert(report.comm_id()).second)
+            SendRateLimits(stream, report.comm_id());
         }
-        if (sent_rate_limits.insert(report.comm_id()).second)
-          SendRateLimits(stream, report.comm_id());
+        for (const agent::v1::Progress& progress : message.reports().progress()) {
+          agent::v1::Report& report = reports[progress.comm_id()];
+          if (ApplyProgress(progress, &report)) Say(host, ToJson(report));
+        }
       }
     }
     return grpc::Status::OK;

@@ -126,7 +126,8 @@ MonotonicNs SimControl::NextEvent() const {
       continue;
     }
     next = std::min({next, agent.up_.NextArrival(), agent.down_.NextArrival(), agent.heartbeat_at_,
-                     agent.heard_ + agent.timeout_ns_});
+                     agent.heard_ + agent.timeout_ns_,
+                     agent.connected_ ? agent.table_.NextUnsent() : kNever});
   }
   return next;
 }
@@ -191,7 +192,7 @@ void SimControl::Close(SimAgent* agent, bool notify_controller) {
 bool SimControl::SendPending(SimAgent* agent) {
   bool moved = false;
   if (agent->connected_) {
-    for (agent::v1::FromAgent& message : agent->table_.TakeUnsent()) {
+    for (agent::v1::FromAgent& message : agent->table_.TakeUnsent(clock_.Now())) {
       agent->up_.Send(std::move(message), Arrival());
       moved = true;
     }

@@ -82,8 +82,8 @@ class AgentWithAQuietController : public testing::Test {
   }
 
   static agent::v1::Report ReportOf(int lanes) {
-    const agent::v1::Report one = ReportingLane(kId.value(), 1, 0, 61001).report();
-    agent::v1::Report report = Reporting(kId.value(), 1).report();
+    const agent::v1::Report one = ReportingLane(kId.value(), 1, 0, 61001).reports().complete(0);
+    agent::v1::Report report = Reporting(kId.value(), 1).reports().complete(0);
     for (int i = 0; i < lanes; ++i) *report.add_lanes() = one.lanes(0);
     return report;
   }

@@ -153,7 +153,7 @@ agent::v1::Announce Info() {
 }
 
 agent::v1::Report ReportOf(Epoch epoch) {
-  agent::v1::Report report = ReportingLane(kId.value(), 1, 0, 61001).report();
+  agent::v1::Report report = ReportingLane(kId.value(), 1, 0, 61001).reports().complete(0);
   report.set_epoch(epoch.value());
   report.set_operations(5);
   report.set_bytes(4096);

@@ -28,7 +28,9 @@ agent::v1::Announce Info() {
   return info;
 }
 
-agent::v1::Report ReportOf(uint64_t epoch) { return Reporting(kId.value(), epoch).report(); }
+agent::v1::Report ReportOf(uint64_t epoch) {
+  return Reporting(kId.value(), epoch).reports().complete(0);
+}
 
 agent::v1::Propose Proposal(uint64_t epoch) {
   agent::v1::Propose proposal;
@@ -39,17 +41,114 @@ agent::v1::Propose Proposal(uint64_t epoch) {
 
 class AgentTableTest : public testing::Test {
  protected:
+  std::vector<agent::v1::FromAgent> Take() { return table_.TakeUnsent(now_); }
+  // `communicators` reports, the first with id 9, whose numbers depend on `round`.
+  void ReportAll(uint64_t communicators, uint64_t round) {
+    for (uint64_t c = 0; c < communicators; ++c) {
+      agent::v1::Report report = ReportingLane(kId.value() + c, 1, 0, 61001).reports().complete(0);
+      report.set_operations(round);
+      report.mutable_lanes(0)->set_payload_bytes(100 * round);
+      table_.Report(report);
+    }
+  }
+
+  MonotonicNs now_ = 1000 * kNsPerSec;
   AgentTable table_;
 };
+
+TEST_F(AgentTableTest, SendsProgressOfManyCommunicatorsTogether) {
+  EXPECT_EQ(table_.NextUnsent(), AgentTable::kNever);
+  ReportAll(3, 1);
+  EXPECT_EQ(table_.NextUnsent(), AgentTable::kAtOnce);
+  std::vector<agent::v1::FromAgent> sent = Take();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].reports().complete_size(), 3) << "the controller has none yet";
+  EXPECT_EQ(table_.NextUnsent(), AgentTable::kNever);
+
+  ReportAll(1, 2);
+  EXPECT_LE(table_.NextUnsent(), now_) << "the first after a pause is not delayed";
+  ASSERT_EQ(Take().size(), 1u);
+  ReportAll(2, 3);
+  EXPECT_THAT(Take(), testing::IsEmpty());
+  const MonotonicNs due = table_.NextUnsent();
+  EXPECT_EQ(due, now_ + AgentTable::kProgressEveryNs);
+  ReportAll(3, 4);
+  EXPECT_EQ(table_.NextUnsent(), due);
+  now_ = due;
+  sent = Take();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].reports().complete_size(), 0);
+  ASSERT_EQ(sent[0].reports().progress_size(), 3);
+  EXPECT_EQ(sent[0].reports().progress(0).operations(), 4u);
+  EXPECT_EQ(sent[0].reports().progress(0).lane_payload_bytes(0), 400u);
+}
+
+TEST_F(AgentTableTest, SendsAChangeOfStateAtOnce) {
+  ReportAll(2, 1);
+  Take();
+  ReportAll(2, 2);
+  Take();
+  ReportAll(2, 3);
+  agent::v1::Report failed = Reporting(kId.value(), 1, "failed").reports().complete(0);
+  table_.Report(failed);
+  EXPECT_EQ(table_.NextUnsent(), AgentTable::kAtOnce);
+  const auto sent = Take();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].reports().progress_size(), 0);
+  ASSERT_EQ(sent[0].reports().complete_size(), 1);
+  EXPECT_EQ(sent[0].reports().complete(0).state(), "failed");
+  EXPECT_EQ(table_.NextUnsent(), now_ + AgentTable::kProgressEveryNs);
+}
+
+TEST_F(AgentTableTest, RepeatsCompleteReports) {
+  ReportAll(2, 1);
+  Take();
+  table_.ResendReports();
+  ReportAll(1, 2);
+  const auto sent = Take();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].reports().complete_size(), 2);
+  EXPECT_THAT(Take(), testing::IsEmpty());
+}
+
+TEST_F(AgentTableTest, SendsLargeReportsInSeveralMessages) {
+  for (uint64_t c = 0; c < 4; ++c) {
+    agent::v1::Report report = Reporting(kId.value() + c, 1).reports().complete(0);
+    for (int i = 0; i < 30'000; ++i) report.add_lanes()->set_state("up, with some text");
+    table_.Report(report);
+  }
+  size_t reports = 0;
+  const auto sent = Take();
+  EXPECT_GT(sent.size(), 1u);
+  for (const agent::v1::FromAgent& message : sent) {
+    EXPECT_LT(message.ByteSizeLong(), 4u << 20);
+    reports += static_cast<size_t>(message.reports().complete_size());
+  }
+  EXPECT_EQ(reports, 4u);
+}
+
+TEST_F(AgentTableTest, SendsTheFinalReportBeforeTheEnd) {
+  table_.Announce(Info());
+  ReportAll(1, 1);
+  Take();
+  ReportAll(1, 2);
+  Take();
+  ReportAll(1, 3);
+  table_.Ended(kId, "destroyed");
+  const auto sent = Take();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[0].reports().progress(0).operations(), 3u);
+  EXPECT_TRUE(sent[1].has_ended());
+}
 
 TEST_F(AgentTableTest, SendsEachChangeOnceInOrder) {
   table_.Announce(Info());
   table_.Report(ReportOf(1));
-  const auto sent = table_.TakeUnsent();
+  const auto sent = Take();
   ASSERT_EQ(sent.size(), 2u);
   EXPECT_TRUE(sent[0].has_announce());
-  EXPECT_TRUE(sent[1].has_report());
-  EXPECT_TRUE(table_.TakeUnsent().empty());
+  EXPECT_TRUE(sent[1].has_reports());
+  EXPECT_TRUE(Take().empty());
 }
 
 TEST_F(AgentTableTest, SendsOnlyTheLastOfManyReports) {
@@ -58,18 +157,18 @@ TEST_F(AgentTableTest, SendsOnlyTheLastOfManyReports) {
     report.set_operations(n);
     table_.Report(report);
   }
-  const auto sent = table_.TakeUnsent();
+  const auto sent = Take();
   ASSERT_EQ(sent.size(), 1u);
-  EXPECT_EQ(sent[0].report().operations(), 99u);
+  EXPECT_EQ(sent[0].reports().complete(0).operations(), 99u);
 }
 
 TEST_F(AgentTableTest, RemovesTheEntryAfterTheFinalReport) {
   table_.Announce(Info());
   table_.Ended(kId, "destroyed");
-  const auto sent = table_.TakeUnsent();
+  const auto sent = Take();
   ASSERT_EQ(sent.size(), 2u);
   EXPECT_EQ(sent[1].ended().reason(), "destroyed");
-  EXPECT_TRUE(table_.TakeUnsent().empty());
+  EXPECT_TRUE(Take().empty());
   EXPECT_TRUE(table_.Registration().empty());
 }
 
@@ -86,35 +185,35 @@ class AgentTableEndTest : public AgentTableTest {
 
 TEST_F(AgentTableEndTest, ReportsAnEndAfterTheRegistrationOnceAccepted) {
   table_.DropEnded();  // as before the registration is accepted
-  const auto sent = table_.TakeUnsent();
+  const auto sent = Take();
   ASSERT_FALSE(sent.empty());
   EXPECT_EQ(sent.back().ended().reason(), "destroyed");
-  EXPECT_TRUE(table_.TakeUnsent().empty());
+  EXPECT_TRUE(Take().empty());
 }
 
 TEST_F(AgentTableEndTest, DropsAnEndAfterARejectedRegistration) {
   table_.DropRegistration();
-  EXPECT_TRUE(table_.TakeUnsent().empty());
+  EXPECT_TRUE(Take().empty());
   EXPECT_TRUE(table_.Registration().empty());
 }
 
 TEST_F(AgentTableTest, ResendsStateAndReportsOnANewStream) {
   table_.Announce(Info());
   table_.Report(ReportOf(1));
-  table_.TakeUnsent();
+  Take();
   const auto led = table_.Registration();
   ASSERT_EQ(led.size(), 1u);
   EXPECT_TRUE(led[0].running());
-  const auto sent = table_.TakeUnsent();
+  const auto sent = Take();
   ASSERT_EQ(sent.size(), 1u);
-  EXPECT_TRUE(sent[0].has_report());
+  EXPECT_TRUE(sent[0].has_reports());
 }
 
 TEST_F(AgentTableTest, AnnouncesAgainWhileWaitingForAStrategy) {
   table_.Announce(Info());
-  table_.TakeUnsent();
+  Take();
   EXPECT_TRUE(table_.Registration().empty());
-  const auto sent = table_.TakeUnsent();
+  const auto sent = Take();
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_FALSE(sent[0].announce().running());
 }

@@ -67,12 +67,18 @@ inline agent::v1::FromAgent Announcement(const agent::v1::Announce& announce) {
   return message;
 }
 
+// The first report in `message`.
+inline agent::v1::Report* ReportIn(agent::v1::FromAgent* message) {
+  return message->mutable_reports()->mutable_complete(0);
+}
+
 inline agent::v1::FromAgent Reporting(uint64_t id, uint64_t epoch,
                                       const std::string& state = "active") {
   agent::v1::FromAgent message;
-  message.mutable_report()->set_comm_id(id);
-  message.mutable_report()->set_epoch(epoch);
-  message.mutable_report()->set_state(state);
+  agent::v1::Report* report = message.mutable_reports()->add_complete();
+  report->set_comm_id(id);
+  report->set_epoch(epoch);
+  report->set_state(state);
   return message;
 }
 
@@ -80,8 +86,8 @@ inline agent::v1::FromAgent Reporting(uint64_t id, uint64_t epoch,
 inline agent::v1::FromAgent ReportingLane(uint64_t id, int from, int to, int source_port,
                                           const std::string& state = "up") {
   agent::v1::FromAgent message = Reporting(id, 1);
-  message.mutable_report()->set_measured_ns(5);
-  agent::v1::Lane* lane = message.mutable_report()->add_lanes();
+  ReportIn(&message)->set_measured_ns(5);
+  agent::v1::Lane* lane = ReportIn(&message)->add_lanes();
   lane->set_from(from);
   lane->set_to(to);
   lane->set_local("10.0.0.1:" + std::to_string(source_port));

@@ -182,7 +182,7 @@ TEST_F(CoordinatorChangesTest, LimitsAreThoseOfTheRunningRingAfterARejectedPropo
   EXPECT_THAT(lanes_in(out), testing::UnorderedElementsAre(testing::Pair(0, 1), testing::Pair(1, 2),
                                                            testing::Pair(2, 0)));
   agent::v1::FromAgent rejection = Reporting(1, RecordOf(1).announced.strategy().epoch());
-  rejection.mutable_report()->set_rejected_epoch(RecordOf(1).newest_epoch);
+  ReportIn(&rejection)->set_rejected_epoch(RecordOf(1).newest_epoch);
   Send(kFirst, rejection);
   EXPECT_THAT(lanes_in(Tick()), testing::UnorderedElementsAre(
                                     testing::Pair(2, 1), testing::Pair(1, 0), testing::Pair(0, 2)));

@@ -97,8 +97,8 @@ class CoordinatorTest : public testing::Test {
   std::vector<Outgoing> Reverse() { return SetPolicy("[h1, h0]"); }
   static agent::v1::FromAgent Rejecting(uint64_t epoch) {
     agent::v1::FromAgent message = Reporting(1, 2);
-    message.mutable_report()->set_rejected_epoch(epoch);
-    message.mutable_report()->set_change_error("host h1: no such address");
+    ReportIn(&message)->set_rejected_epoch(epoch);
+    ReportIn(&message)->set_change_error("host h1: no such address");
     return message;
   }
   static std::vector<int> RingOf(const std::vector<Outgoing>& out) {

@@ -44,7 +44,7 @@ TEST_F(CoordinatorTest, DescriptionNamesHostsOfAPendingProposal) {
   clock_.now += kNsPerSec;
   Send(kSecond, Reporting(1, 1));
   agent::v1::FromAgent leader = Reporting(1, 2);
-  leader.mutable_report()->set_operations(40);
+  ReportIn(&leader)->set_operations(40);
   Send(kFirst, leader);
   const auto detail = Describe("0");
   ASSERT_EQ(detail->progress_size(), 2);
@@ -61,8 +61,8 @@ TEST_F(CoordinatorTest, DescriptionNamesHostsOfAPendingProposal) {
 TEST_F(CoordinatorTest, DescriptionHasTheLeadersError) {
   AnnouncePair();
   agent::v1::FromAgent message = Reporting(1, 1);
-  message.mutable_report()->set_change_error("no memory for the new lanes");
-  message.mutable_report()->set_rejected_epoch(2);
+  ReportIn(&message)->set_change_error("no memory for the new lanes");
+  ReportIn(&message)->set_rejected_epoch(2);
   Send(kFirst, message);
   Send(kSecond, Reporting(1, 1));
   EXPECT_EQ(Describe("0")->change_error(), "no memory for the new lanes");
@@ -82,7 +82,7 @@ TEST_F(CoordinatorTest, ShowsCallOptionsOfTheMostAdvancedHost) {
   EXPECT_FALSE(Describe("0")->has_with_options());
   for (const auto& [connection, number] : {std::pair{kFirst, 18}, {kSecond, 17}}) {
     agent::v1::FromAgent message = Reporting(1, 2);
-    message.mutable_report()->mutable_with_options()->set_last_number(number);
+    ReportIn(&message)->mutable_with_options()->set_last_number(number);
     Send(connection, message);
   }
   EXPECT_EQ(Describe("0")->with_options().last_number(), 18u);
@@ -92,7 +92,7 @@ TEST_F(CoordinatorTest, ShowsTheMostCapturedGroupsOfAnyHost) {
   AnnouncePair();
   agent::v1::FromAgent report = Reporting(1, 2);
   for (const auto& [connection, groups] : {std::pair{kFirst, 3}, {kSecond, 2}}) {
-    report.mutable_report()->set_captured_groups(groups);
+    ReportIn(&report)->set_captured_groups(groups);
     Send(connection, report);
   }
   EXPECT_EQ(Describe("0")->captured_groups(), 3u);
@@ -101,7 +101,7 @@ TEST_F(CoordinatorTest, ShowsTheMostCapturedGroupsOfAnyHost) {
 TEST_F(CoordinatorTest, ShowsEachStalledOperationOnce) {
   AnnouncePair();
   agent::v1::FromAgent report = Reporting(1, 2);
-  report.mutable_report()->set_stalled_on("operation #3: rank 0 waits for rank 1 on h1");
+  ReportIn(&report)->set_stalled_on("operation #3: rank 0 waits for rank 1 on h1");
   Send(kFirst, report);
   Send(kSecond, report);
   EXPECT_THAT(Describe("0")->stalled_on(),
@@ -343,7 +343,7 @@ TEST_F(CoordinatorTest, LaneOutsideTheRingHasNoChosenPort) {
   const strategy::ChannelStrategy& order = out[0].message->propose().strategy().channels(0);
   agent::v1::FromAgent message = Reporting(1, 2);
   for (int hops : {1, 2}) {
-    agent::v1::Lane* lane = message.mutable_report()->add_lanes();
+    agent::v1::Lane* lane = ReportIn(&message)->add_lanes();
     lane->set_from(order.ring(0));
     lane->set_to(order.ring(hops));
   }

@@ -57,7 +57,7 @@ class CoordinatorWindowsTest : public CoordinatorTest {
   // A report of the favoured one after `bursts` bursts, the last of which ended now.
   agent::v1::FromAgent ReportOf(AgentKey agent, int bursts, int64_t period_ns = kPeriodNs) {
     agent::v1::FromAgent message = Reporting(kFavoured, 2);
-    agent::v1::Report* report = message.mutable_report();
+    agent::v1::Report* report = ReportIn(&message);
     report->set_measured_ns(clock_.now + OffsetOf(agent));
     agent::v1::Activity* activity = report->mutable_activity();
     activity->set_begin_ns(clock_.now + OffsetOf(agent) - kBusyNs - (bursts - 1) * period_ns);
@@ -149,7 +149,7 @@ TEST_F(CoordinatorWindowsTest, StopsWaitingForASilentJob) {
 TEST_F(CoordinatorWindowsTest, StopsWaitingForAnIrregularJob) {
   Begin();
   agent::v1::FromAgent message = ReportOf(kFirst, 4);
-  agent::v1::Activity* activity = message.mutable_report()->mutable_activity();
+  agent::v1::Activity* activity = ReportIn(&message)->mutable_activity();
   for (const int pause_ms : {20, 330, 10, 90, 260}) {
     activity->add_span_ns(static_cast<uint64_t>(pause_ms * kNsPerMs));
     activity->add_span_ns(static_cast<uint64_t>(kBusyNs));
@@ -186,7 +186,7 @@ TEST_F(CoordinatorWindowsTest, LastHostToCallDefinesTheBurst) {
   ApplyWindows();
   // h0's ranks always call 100 ms before h1's.
   agent::v1::FromAgent early = ReportOf(kFirst, 10);
-  agent::v1::Activity* activity = early.mutable_report()->mutable_activity();
+  agent::v1::Activity* activity = ReportIn(&early)->mutable_activity();
   activity->set_begin_ns(activity->begin_ns() - 100 * kNsPerMs);
   for (int i = 0; i < activity->span_ns_size(); ++i) {
     const uint64_t shift = 100 * kNsPerMs;
@@ -223,14 +223,14 @@ TEST_F(CoordinatorWindowsTest, IgnoresImpossibleTimes) {
   Begin();
   for (const int64_t begin : {INT64_MAX, INT64_MIN}) {
     agent::v1::FromAgent message = ReportOf(kFirst, 10);
-    message.mutable_report()->mutable_activity()->set_begin_ns(begin);
+    ReportIn(&message)->mutable_activity()->set_begin_ns(begin);
     EXPECT_TRUE(WindowsIn(Send(kFirst, message)).empty());
   }
   agent::v1::FromAgent message = ReportOf(kFirst, 10);
-  message.mutable_report()->mutable_activity()->set_span_ns(4, UINT64_MAX);
+  ReportIn(&message)->mutable_activity()->set_span_ns(4, UINT64_MAX);
   EXPECT_TRUE(WindowsIn(Send(kFirst, message)).empty());
   message = ReportOf(kFirst, 10);
-  message.mutable_report()->set_measured_ns(INT64_MIN);
+  ReportIn(&message)->set_measured_ns(INT64_MIN);
   EXPECT_TRUE(WindowsIn(Send(kFirst, message)).empty());
 }
 

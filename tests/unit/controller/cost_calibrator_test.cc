@@ -22,8 +22,8 @@ class CostCalibratorTest : public CoordinatorTest {
   void Report(double one_way_us, uint64_t operations = 10'000) {
     for (const AgentKey agent : {kFirst, kSecond}) {
       agent::v1::FromAgent message = Reporting(1, epoch());
-      message.mutable_report()->set_operations(operations);
-      message.mutable_report()->add_lanes()->set_round_trip_ns(
+      ReportIn(&message)->set_operations(operations);
+      ReportIn(&message)->add_lanes()->set_round_trip_ns(
           static_cast<int64_t>(2 * one_way_us * kNsPerUs));
       Send(agent, message);
     }

@@ -37,7 +37,8 @@ class ExplanationTest : public testing::Test {
   }
   // Reports the source port of the lane of host `from`, in a ring of `hosts` hosts.
   void Report(uint64_t id, const std::string& host, int from, int hosts, uint16_t port) {
-    state_.registry.Report(host, ReportingLane(id, from, (from + 1) % hosts, port).report());
+    state_.registry.Report(host,
+                           ReportingLane(id, from, (from + 1) % hosts, port).reports().complete(0));
   }
   control::v1::Explanation Ask(const std::string& id, const std::vector<std::string>& documents) {
     state_.objects = std::make_shared<ObjectSet>(After({}, Together(documents)));

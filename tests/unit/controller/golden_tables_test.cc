@@ -86,7 +86,7 @@ class GoldenTables : public CoordinatorTest {
     const int host = announce.hosts(position)[1] - '0';
     const int next = 1 - position;
     agent::v1::FromAgent message = Reporting(announce.comm_id(), announce.strategy().epoch());
-    agent::v1::Report* report = message.mutable_report();
+    agent::v1::Report* report = ReportIn(&message);
     report->set_operations(1200);
     report->set_bytes(3ull << 29);
     report->set_measured_ns(1);

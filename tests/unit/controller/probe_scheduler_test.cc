@@ -175,18 +175,5 @@ TEST_F(ProbeSchedulerTest, DoesNotProbeFromADisconnectedHost) {
   EXPECT_THAT(Asked(), ElementsAre(61000));
 }
 
-TEST(HaveLanesBroken, ComparesReconnectsOfSuccessiveReports) {
-  Registry registry;
-  ASSERT_TRUE(registry.Register(AgentKey(1), Registration(MakeHost("h0")).registration(), 0).ok());
-  ASSERT_TRUE(registry.Announce("h0", MakeAnnounce(1, {"h0", "h1"}), 0).ok());
-  agent::v1::Report report = Reporting(1, 1).report();
-  report.add_lanes()->set_reconnects(3);
-  EXPECT_FALSE(HaveLanesBroken(registry, "h0", report)) << "nothing to compare it with";
-  registry.Report("h0", report);
-  EXPECT_FALSE(HaveLanesBroken(registry, "h0", report));
-  report.mutable_lanes(0)->set_reconnects(4);
-  EXPECT_TRUE(HaveLanesBroken(registry, "h0", report));
-}
-
 }  // namespace probe_scheduler_test
 }  // namespace mccs

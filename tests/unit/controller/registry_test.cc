@@ -38,7 +38,7 @@ agent::v1::Announce AtEpoch(agent::v1::Announce announce, uint64_t epoch) {
 }
 
 agent::v1::Report ReportOf(uint64_t epoch, uint64_t rejected_epoch = 0) {
-  agent::v1::Report report = Reporting(kId.value(), epoch).report();
+  agent::v1::Report report = Reporting(kId.value(), epoch).reports().complete(0);
   report.set_rejected_epoch(rejected_epoch);
   return report;
 }
@@ -198,8 +198,7 @@ TEST_F(RegistryTest, AnAnnouncedCommunicatorIsInTheView) {
   EXPECT_NE(view.revision, 0u);
 }
 
-TEST_F(RegistryTest, RejectsInvalidAnnouncements) {
-  ASSERT_TRUE(Register(kFirst, "h0").ok());
+TEST(CheckAnnounce, RejectsInvalidAnnouncements) {
   agent::v1::Announce no_id = AnnounceOf({"h0"});
   no_id.set_comm_id(0);
   agent::v1::Announce few_ranks = AnnounceOf({"h0", "h1"});
@@ -213,10 +212,9 @@ TEST_F(RegistryTest, RejectsInvalidAnnouncements) {
   for (const agent::v1::Announce& invalid : {no_id, few_ranks, no_channel, no_permutation, beyond,
                                              AnnounceOf({"h0", "h0"}), AnnounceOf({})}) {
     SCOPED_TRACE(invalid.ShortDebugString());
-    EXPECT_TRUE(absl::IsInvalidArgument(Announce("h0", invalid)));
-    EXPECT_TRUE(absl::IsInvalidArgument(Register(kFirst, "h0", {invalid})));
-    EXPECT_THAT(registry_.communicators(), IsEmpty());
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckAnnounce(invalid)));
   }
+  EXPECT_TRUE(CheckAnnounce(AnnounceOf({"h0", "h1"})).ok());
 }
 
 TEST_F(RegistryTest, RejectsASecondLeader) {
@@ -283,21 +281,51 @@ TEST_F(RegistryTest, RemovesCommunicatorsOfLeadersLostForLong) {
 TEST_F(RegistryTest, KeepsTheLastReportOfEachHost) {
   AnnouncePair();
   agent::v1::Report report = ReportOf(1);
-  EXPECT_FALSE(registry_.Report("h1", report));
+  EXPECT_FALSE(registry_.Report("h1", report).rejected);
   report.set_operations(5);
-  EXPECT_FALSE(registry_.Report("h1", report));
-  EXPECT_FALSE(registry_.Report("h0", ReportOf(1)));
+  EXPECT_FALSE(registry_.Report("h1", report).rejected);
+  EXPECT_FALSE(registry_.Report("h0", ReportOf(1)).rejected);
   EXPECT_EQ(Record().reports.size(), 2u);
   EXPECT_EQ(Record().reports.at("h1").operations(), 5u);
+}
+
+TEST_F(RegistryTest, AppliesProgressToTheLastReport) {
+  AnnouncePair();
+  agent::v1::Progress progress;
+  progress.set_comm_id(kId.value());
+  progress.set_operations(7);
+  EXPECT_EQ(registry_.ReportProgress("h1", progress).report, nullptr) << "no report yet";
+  registry_.Report("h1", ReportingLane(kId.value(), 1, 0, 61001).reports().complete(0));
+  progress.add_lane_payload_bytes(500);
+  EXPECT_NE(registry_.ReportProgress("h1", progress).report, nullptr);
+  const agent::v1::Report& report = Record().reports.at("h1");
+  EXPECT_EQ(report.operations(), 7u);
+  EXPECT_EQ(report.lanes(0).payload_bytes(), 500u);
+  EXPECT_EQ(report.lanes(0).state(), "up");
+  progress.add_lane_payload_bytes(600);
+  EXPECT_EQ(registry_.ReportProgress("h1", progress).report, nullptr) << "of a lane too many";
+  progress.set_comm_id(77);
+  EXPECT_EQ(registry_.ReportProgress("h1", progress).report, nullptr) << "unknown communicator";
+}
+
+TEST_F(RegistryTest, ComparesReconnectsOfSuccessiveReports) {
+  AnnouncePair();
+  agent::v1::Report report = ReportOf(1);
+  report.add_lanes()->set_reconnects(3);
+  EXPECT_FALSE(registry_.Report("h0", report).lanes_broken) << "nothing to compare it with";
+  EXPECT_FALSE(registry_.Report("h0", report).lanes_broken);
+  report.mutable_lanes(0)->set_reconnects(4);
+  EXPECT_TRUE(registry_.Report("h0", report).lanes_broken);
 }
 
 TEST_F(RegistryTest, IgnoresReportsThatDoNotMatch) {
   AnnouncePair();
   ASSERT_TRUE(Register(kThird, "h2").ok());
-  EXPECT_FALSE(registry_.Report("h2", ReportOf(1, /*rejected_epoch=*/9))) << "not a member";
+  EXPECT_FALSE(registry_.Report("h2", ReportOf(1, /*rejected_epoch=*/9)).rejected)
+      << "not a member";
   agent::v1::Report unknown = ReportOf(1);
   unknown.set_comm_id(77);
-  EXPECT_FALSE(registry_.Report("h0", unknown));
+  EXPECT_FALSE(registry_.Report("h0", unknown).rejected);
   EXPECT_THAT(Record().reports, IsEmpty());
   EXPECT_EQ(Record().newest_epoch, 1u);
   EXPECT_FALSE(Has(CommId(77)));
@@ -340,13 +368,13 @@ TEST_F(RegistryTest, OnlyTheLeaderDropsProposals) {
   AnnouncePair();
   Propose();
   Propose();
-  EXPECT_FALSE(registry_.Report("h1", ReportOf(1, /*rejected_epoch=*/3)));
+  EXPECT_FALSE(registry_.Report("h1", ReportOf(1, /*rejected_epoch=*/3)).rejected);
   EXPECT_THAT(EpochsOf(Record()), ElementsAre(2, 3));
-  EXPECT_FALSE(registry_.Report("h0", ReportOf(1, 2))) << "the newest is still open";
+  EXPECT_FALSE(registry_.Report("h0", ReportOf(1, 2)).rejected) << "the newest is still open";
   EXPECT_THAT(EpochsOf(Record()), ElementsAre(3));
-  EXPECT_TRUE(registry_.Report("h0", ReportOf(1, 3)));
+  EXPECT_TRUE(registry_.Report("h0", ReportOf(1, 3)).rejected);
   EXPECT_THAT(EpochsOf(Record()), IsEmpty());
-  EXPECT_FALSE(registry_.Report("h0", ReportOf(1, 3))) << "once";
+  EXPECT_FALSE(registry_.Report("h0", ReportOf(1, 3)).rejected) << "once";
   EXPECT_EQ(Propose(), 4u) << "epochs are not used again";
 }
 

@@ -26,7 +26,7 @@ class WorkViewTest : public testing::Test {
   }
   void Report(const std::string& host, int from, int to, uint16_t port,
               const std::string& state = "up") {
-    agent::v1::Report report = ReportingLane(7, from, to, port, state).report();
+    agent::v1::Report report = ReportingLane(7, from, to, port, state).reports().complete(0);
     report.add_work()->set_operations(3);
     state_.registry.Report(host, report);
   }

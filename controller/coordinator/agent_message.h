@@ -1,0 +1,34 @@
+// A message of an agent, with the checks that need no state of the controller. They take
+// milliseconds for a large communicator, so gRPC's threads make it before they take the
+// coordinator's mutex.
+#ifndef MCCS_CONTROLLER_COORDINATOR_AGENT_MESSAGE_H_
+#define MCCS_CONTROLLER_COORDINATOR_AGENT_MESSAGE_H_
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "base/status_macros.h"
+#include "controller/state/registry.h"
+#include "proto/agent.pb.h"
+
+namespace mccs {
+
+struct AgentMessage {
+  AgentMessage(agent::v1::FromAgent message)  // implicit: each message is checked
+      : body(std::move(message)), valid(Check(body)) {}
+
+  agent::v1::FromAgent body;
+  absl::Status valid;  // as CheckAnnounce, of all communicators that the agent announces
+
+ private:
+  static absl::Status Check(const agent::v1::FromAgent& body) {
+    if (body.has_announce()) return CheckAnnounce(body.announce());
+    for (const agent::v1::Announce& led : body.registration().communicators())
+      MCCS_RETURN_IF_ERROR(CheckAnnounce(led));
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_COORDINATOR_AGENT_MESSAGE_H_
