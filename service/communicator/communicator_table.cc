@@ -95,7 +95,8 @@ Communicator* CommunicatorTable::FindRunning(CommId id) const {
 absl::StatusOr<std::optional<Secret>> CommunicatorTable::SecretFor(const Preamble& preamble) const {
   if (preamble.purpose == ConnectionPurpose::kJoin) {
     // The id was created here before any rank could have it.
-    const std::optional<Secret> secret = rendezvous_.SecretOf(preamble.comm_id);
+    std::optional<Secret> secret = rendezvous_.SecretOf(preamble.comm_id);
+    if (!secret.has_value()) secret = relay_.SecretOf(preamble.comm_id);
     if (secret.has_value()) return secret;
     return absl::NotFoundError(
         absl::StrCat("no communicator ", FormatCommId(preamble.comm_id),
@@ -118,8 +119,11 @@ absl::StatusOr<std::optional<Secret>> CommunicatorTable::SecretFor(const Preambl
 
 void CommunicatorTable::Accept(Peer peer) {
   if (peer.preamble.purpose == ConnectionPurpose::kJoin) {
-    if (rendezvous_.SecretOf(peer.preamble.comm_id) != peer.secret) return;
-    rendezvous_.Accept(peer.preamble.comm_id, std::move(peer.connection));
+    if (rendezvous_.SecretOf(peer.preamble.comm_id) == peer.secret) {
+      rendezvous_.Accept(peer.preamble.comm_id, std::move(peer.connection));
+    } else {
+      relay_.Accept(peer.preamble.comm_id, peer.secret, std::move(peer.connection));
+    }
     return;
   }
   Communicator* communicator = FindRunning(peer.preamble.comm_id);

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "service/communicator/communicator.h"
 #include "service/communicator/membership/rendezvous.h"
+#include "service/communicator/membership/roster_relay.h"
 #include "service/communicator/turn_queue.h"
 #include "service/transport/handshake.h"
 #include "service/transport/peer_listener.h"
@@ -29,9 +30,10 @@ namespace mccs {
 
 class CommunicatorTable {
  public:
-  // LIFETIME: `environment` and `rendezvous` outlive the table.
-  CommunicatorTable(const CommunicatorEnvironment& environment, Rendezvous& rendezvous)
-      : env_(environment), rendezvous_(rendezvous) {}
+  // LIFETIME: all arguments outlive the table.
+  CommunicatorTable(const CommunicatorEnvironment& environment, Rendezvous& rendezvous,
+                    RosterRelay& relay)
+      : env_(environment), rendezvous_(rendezvous), relay_(relay) {}
 
   // A local rank joins the communicator of its unique id; see Communicator::AddRank. Errors:
   // kFailedPrecondition for an id that was already used, kPermissionDenied for one of another
@@ -126,6 +128,7 @@ class CommunicatorTable {
 
   const CommunicatorEnvironment& env_;
   Rendezvous& rendezvous_;
+  RosterRelay& relay_;
   TurnQueue turns_;
   std::map<uint64_t, std::unique_ptr<Entry>> entries_;  // by number
   absl::flat_hash_map<JoinKey, Entry*> joinable_;  // still joinable, or were until their next turn

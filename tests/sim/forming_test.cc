@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "service/communicator/membership/roster_relay.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/sim_world.h"
 
@@ -143,6 +146,77 @@ TEST_F(SimDepartureDuringRoster, DepartedLeaderWithEnvironmentIdFailsTheOthers) 
     Join(seed, &id);
     tenants_[0]->Abort(*ranks_[0]);
     ExpectOthersFailPromptly(0);
+  }
+}
+
+// ---- Forwarded rosters --------------------------------------------------------------------------
+
+class SimForwardedRoster : public testing::Test {
+ protected:
+  static constexpr int kHosts = 80;
+
+  // One rank per host, in the roster's order; host 0 has the rendezvous.
+  void Join(uint64_t seed) {
+    world_.emplace(SimWorldOptions{.seed = seed, .hosts = kHosts});
+    for (int h = 0; h < kHosts; ++h) tenants_.push_back(&world_->AddTenant(h));
+    ASSERT_TRUE(world_->GetUniqueId(*tenants_[0]));
+    for (int h = 0; h < kHosts; ++h)
+      ranks_.push_back(
+          &tenants_[static_cast<size_t>(h)]->Init(tenants_[0]->unique_id(), kHosts, h));
+  }
+  void ExpectFormed(int64_t limit_ns) {
+    EXPECT_TRUE(world_->RunUntil(
+        [&] {
+          return std::ranges::all_of(ranks_, [](const SimRank* rank) { return rank->answered; });
+        },
+        limit_ns));
+    for (const SimRank* rank : ranks_)
+      EXPECT_EQ(rank->status.error, wire::ErrorClass::kNone) << rank->status.text;
+  }
+
+  std::optional<SimWorld> world_;
+  std::vector<SimTenant*> tenants_;
+  std::vector<SimRank*> ranks_;
+};
+
+TEST_F(SimForwardedRoster, FormsAtOnce) {
+  Join(1);
+  ExpectFormed(kRelayTimeoutNs / 10);
+  for (int h = 0; h < kHosts; ++h)
+    EXPECT_FALSE(world_->host(h).log().Contains("requests the roster")) << "host " << h;
+}
+
+// Host 13 forwards to hosts 68 to 71, host 12 to those before.
+TEST_F(SimForwardedRoster, ForwarderThatIsOutOfReachDelaysItsHostsOnly) {
+  Join(2);
+  for (const auto& [from, to] : {std::pair(13, 68), std::pair(12, 65)})
+    world_->network().Partition(SimAddress(from), SimAddress(to));
+  ExpectFormed(kRelayTimeoutNs + kNsPerSec);
+  for (int h = 0; h < kHosts; ++h) {
+    EXPECT_EQ(world_->host(h).log().Contains("requests the roster"), h == 68 || h == 65)
+        << "host " << h;
+  }
+}
+
+TEST_F(SimForwardedRoster, DepartureDuringTheRosterFailsTheOthersPromptly) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    tenants_.clear();
+    ranks_.clear();
+    Join(seed);
+    ASSERT_TRUE(world_->RunUntil(
+        [&] { return world_->host(0).log().Contains("all 80 ranks have joined"); }));
+    const size_t departed = 1 + static_cast<size_t>(seed * 31) % (kHosts - 1);
+    tenants_[departed]->Kill();
+    EXPECT_TRUE(world_->RunUntil(
+        [&] {
+          for (size_t r = 0; r < ranks_.size(); ++r) {
+            if (r != departed && !ranks_[r]->answered) return false;
+          }
+          return true;
+        },
+        kPromptNs + kRelayTimeoutNs));
+    EXPECT_TRUE(world_->RunUntil([&] { return world_->communicators() == 0; }));
   }
 }
 

@@ -194,7 +194,10 @@ void HostilePeer::OnMessage(Link& link, const peer::Message& message) {
     case Role::kGuest:
       return OnGuestMessage(message);
     case Role::kJoining:
-      if (message.has_roster() && !roster_.has_value()) OnRoster(message.roster());
+      if (peer::Roster roster; message.has_roster() && !roster_.has_value() &&
+                               roster.ParseFromString(message.roster())) {
+        OnRoster(roster);
+      }
       return;
     case Role::kMember:
       return OnMemberMessage(link, message);
@@ -212,10 +215,10 @@ void HostilePeer::OnGuestMessage(const peer::Message& message) {
   const peer::Roster roster = MakeRoster();
   for (Link& link : links_) {
     if (link.role != Role::kGuest) continue;
+    peer::Roster sent = roster;
+    if (attacks_from_ == Stage::kRendezvous && Below(3) > 0) CorruptRoster(sent);
     peer::Message answer;
-    *answer.mutable_roster() = roster;
-    if (attacks_from_ == Stage::kRendezvous && Below(3) > 0)
-      CorruptRoster(*answer.mutable_roster());
+    answer.set_roster(sent.SerializeAsString());
     link.link->Send(answer);
   }
   OnRoster(roster);

@@ -32,17 +32,29 @@ constexpr char kAddress[] = "10.0.0.9";
 constexpr uint16_t kPort = 7000;
 constexpr int kRanks = 3;
 constexpr char kRosterOfThreeRanks[] =
-    "roster { comm_id: 0x1a tenant: 'red' hosts { name: 'h0' endpoint_host: '10.0.0.1' "
-    "endpoint_port: 7400 ranks { rank: 0 } ranks { rank: 1 } ranks { rank: 2 } } }";
+    "comm_id: 0x1a tenant: 'red' hosts { name: 'h0' endpoint_host: '10.0.0.1' "
+    "endpoint_port: 7400 ranks { rank: 0 } ranks { rank: 1 } ranks { rank: 2 } }";
 // Rank 0, and so the leader, is at the rendezvous.
 constexpr char kRosterOfTwoHosts[] =
-    "roster { comm_id: 0x1a tenant: 'red' hosts { name: 'h9' endpoint_host: '10.0.0.9' "
+    "comm_id: 0x1a tenant: 'red' hosts { name: 'h9' endpoint_host: '10.0.0.9' "
     "endpoint_port: 7000 ranks { rank: 0 } } hosts { name: 'h0' endpoint_host: '10.0.0.1' "
-    "endpoint_port: 7400 ranks { rank: 1 } } }";
+    "endpoint_port: 7400 ranks { rank: 1 } }";
 
 peer::Message Text(const std::string& text) {
   peer::Message message;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+  return message;
+}
+
+peer::Roster RosterFrom(const std::string& text) {
+  peer::Roster roster;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &roster)) << text;
+  return roster;
+}
+
+peer::Message MessageOf(const peer::Roster& roster) {
+  peer::Message message;
+  message.set_roster(roster.SerializeAsString());
   return message;
 }
 
@@ -118,7 +130,7 @@ class SimPlayedRendezvous : public testing::Test {
 
 // Lengths are checked for the size that a rank names, so no call may run for another size.
 TEST_F(SimPlayedRendezvous, RejectsRanksThatNameAnotherSizeThanTheRoster) {
-  answers_[ConnectionPurpose::kJoin] = Text(kRosterOfThreeRanks);
+  answers_[ConnectionPurpose::kJoin] = MessageOf(RosterFrom(kRosterOfThreeRanks));
   for (const int ranks : {1, 1 << 20}) {
     for (const SimRank* rank : InitAll(ranks)) {
       EXPECT_THAT(rank->status.text,
@@ -131,7 +143,7 @@ TEST_F(SimPlayedRendezvous, RejectsRanksThatNameAnotherSizeThanTheRoster) {
 }
 
 TEST_F(SimPlayedRendezvous, AcceptsRanksThatAgreeWithTheRoster) {
-  answers_[ConnectionPurpose::kJoin] = Text(kRosterOfThreeRanks);
+  answers_[ConnectionPurpose::kJoin] = MessageOf(RosterFrom(kRosterOfThreeRanks));
   for (const SimRank* rank : InitAll(kRanks)) {
     ASSERT_EQ(rank->status.error, wire::ErrorClass::kNone) << rank->status.text;
     EXPECT_EQ(rank->ranks, kRanks);
@@ -139,7 +151,7 @@ TEST_F(SimPlayedRendezvous, AcceptsRanksThatAgreeWithTheRoster) {
 }
 
 TEST_F(SimPlayedRendezvous, RejectsGrowToDifferentSizes) {
-  answers_[ConnectionPurpose::kJoin] = Text(kRosterOfThreeRanks);
+  answers_[ConnectionPurpose::kJoin] = MessageOf(RosterFrom(kRosterOfThreeRanks));
   const std::vector<SimRank*> ranks = InitAll(kRanks);
   const SimRank& four = tenants_[0]->Grow(*ranks[0], 4);
   const SimRank& five = tenants_[1]->Grow(*ranks[1], 5);
@@ -159,8 +171,9 @@ TEST_F(SimPlayedRendezvous, RejectsRosterWithIdOfAnotherTenantsCommunicator) {
   const size_t announced = world_.host(0).controller().announced.size();
 
   id_.guessable = 1;
-  peer::Message& roster = answers_[ConnectionPurpose::kJoin] = Text(kRosterOfTwoHosts);
-  roster.mutable_roster()->set_comm_id(victim.id.value());
+  peer::Roster roster = RosterFrom(kRosterOfTwoHosts);
+  roster.set_comm_id(victim.id.value());
+  answers_[ConnectionPurpose::kJoin] = MessageOf(roster);
   const SimRank& hostile_rank = Init(1, 2);
   EXPECT_TRUE(Run([&] { return hostile_rank.answered; }));
   EXPECT_THAT(hostile_rank.status.text,
@@ -172,7 +185,7 @@ TEST_F(SimPlayedRendezvous, RejectsRosterWithIdOfAnotherTenantsCommunicator) {
 }
 
 TEST_F(SimPlayedRendezvous, FailureWithoutCodeIsAnError) {
-  answers_[ConnectionPurpose::kJoin] = Text(kRosterOfTwoHosts);
+  answers_[ConnectionPurpose::kJoin] = MessageOf(RosterFrom(kRosterOfTwoHosts));
   answers_[ConnectionPurpose::kMember] = Text("failed { message: 'all is well' }");
   EXPECT_THAT(ErrorOfInit(), HasSubstr("all is well"));
 }
@@ -182,8 +195,7 @@ TEST_F(SimPlayedRendezvous, RejectsRandomRosters) {
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   std::mt19937_64 random(seed);
   for (int i = 0; i < 2000; ++i) {
-    peer::Message& answer = answers_[ConnectionPurpose::kJoin] = Text(kRosterOfTwoHosts);
-    peer::Roster& roster = *answer.mutable_roster();
+    peer::Roster roster = RosterFrom(kRosterOfTwoHosts);
     switch (random() % 6) {
       case 0:
         roster.set_comm_id(random());
@@ -204,8 +216,29 @@ TEST_F(SimPlayedRendezvous, RejectsRandomRosters) {
         roster.set_tenant("blue");
         break;
     }
-    ASSERT_THAT(ErrorOfInit(), HasSubstr("invalid roster")) << answer.ShortDebugString();
+    answers_[ConnectionPurpose::kJoin] = MessageOf(roster);
+    ASSERT_THAT(ErrorOfInit(), HasSubstr("invalid roster")) << roster.ShortDebugString();
   }
+}
+
+TEST_F(SimPlayedRendezvous, RejectsBytesThatAreNoRoster) {
+  answers_[ConnectionPurpose::kJoin].set_roster("\xff\xff\xff");
+  EXPECT_THAT(ErrorOfInit(), HasSubstr("invalid roster"));
+}
+
+TEST_F(SimPlayedRendezvous, RejectsNoticeWithoutHash) {
+  answers_[ConnectionPurpose::kJoin] = Text("roster_notice { hash: 'short' }");
+  EXPECT_THAT(ErrorOfInit(), HasSubstr("sent roster_notice"));
+}
+
+// Neither a forwarder nor the rendezvous sends the roster of the notice.
+TEST_F(SimPlayedRendezvous, WithheldRosterEndsTheJoin) {
+  answers_[ConnectionPurpose::kJoin].mutable_roster_notice()->set_hash(std::string(32, 'x'));
+  const SimRank& rank = Init(1, 2);
+  EXPECT_FALSE(Run([&] { return rank.answered; }, kRosterRequestTimeoutNs));
+  EXPECT_TRUE(Run([&] { return rank.answered; }, kRelayTimeoutNs + kNsPerSec));
+  EXPECT_THAT(rank.status.text, HasSubstr("has sent no roster"));
+  EXPECT_TRUE(Run([&] { return world_.communicators() == 0; }));
 }
 
 TEST_F(SimPlayedRendezvous, RejectionWithoutCodeEndsTheJoinAtOnce) {

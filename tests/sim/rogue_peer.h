@@ -66,8 +66,10 @@ class RoguePeer {
     join_link_->Send(join);
     if (!RunUntil([&] { return HasReceived(&peer::Message::has_roster); })) return false;
     for (const peer::Message& message : received_) {
-      for (int h = 0; message.has_roster() && h < message.roster().hosts_size(); ++h) {
-        if (message.roster().hosts(h).name() == kName) self_ = HostIndex(h);
+      peer::Roster roster;
+      if (!message.has_roster() || !roster.ParseFromString(message.roster())) continue;
+      for (int h = 0; h < roster.hosts_size(); ++h) {
+        if (roster.hosts(h).name() == kName) self_ = HostIndex(h);
       }
     }
     control_link_ = OpenLink(ConnectionPurpose::kMember);
@@ -177,12 +179,13 @@ class RoguePeer {
         control_link_ = std::move(link);
         continue;
       }
+      peer::Roster roster;
+      roster.set_comm_id(id_.comm_id);
+      roster.set_tenant(kTenant);
+      AddHost(roster, kName, {kAddress, kPort}, 0);
+      AddHost(roster, "h0", {world_.host(0).address(), kDaemonPort}, 1);
       peer::Message message;
-      peer::Roster* roster = message.mutable_roster();
-      roster->set_comm_id(id_.comm_id);
-      roster->set_tenant(kTenant);
-      AddHost(*roster, kName, {kAddress, kPort}, 0);
-      AddHost(*roster, "h0", {world_.host(0).address(), kDaemonPort}, 1);
+      message.set_roster(roster.SerializeAsString());
       link->Send(message);
       rendezvous_ = std::move(link);
     }

@@ -227,7 +227,7 @@ std::vector<Attack> AttacksWhileForming() {
       {"GoTwice", kActive, {Text("go {}")}, "go"},
       {"ReadyToAMember", kOpened, {Text("ready {}")}, "ready"},
       {"HelloToAMember", kActive, {Text("hello { host_index: 0 }")}, "hello"},
-      {"RosterWhenActive", kActive, {Text("roster {}")}, "roster"},
+      {"RosterWhenActive", kActive, {Text("roster: ''")}, "roster"},
       {"EmptyMessage", kActive, {Text("")}, "empty message"},
       {"EmptyMessageBeforeOpen", kLinked, {Text("")}, "empty message"},
   };

@@ -386,6 +386,7 @@ size_t SimNetwork::Write(const std::shared_ptr<Stream>& stream, Pipe& pipe,
     bytes.insert(bytes.end(), from, from + take);
   }
   pipe.in_flight += bytes.size();
+  bytes_written_[stream->hosts[end]] += bytes.size();
   for (size_t sent = 0; sent < bytes.size();) {
     const size_t size =
         std::min<size_t>(Uniform(1, options_.max_portion_bytes), bytes.size() - sent);

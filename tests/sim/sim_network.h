@@ -115,6 +115,11 @@ class SimNetwork {
   std::vector<StreamMark> marks() const;
   // Bytes that arrived at an end that was still open.
   uint64_t bytes_arrived() const { return bytes_arrived_; }
+  // Bytes that a host has written to its streams.
+  uint64_t bytes_written(const std::string& host) const {
+    const auto known = bytes_written_.find(host);
+    return known == bytes_written_.end() ? 0 : known->second;
+  }
 
  private:
   friend class SimConnection;
@@ -166,6 +171,7 @@ class SimNetwork {
   std::set<std::string> changed_;  // hosts whose streams became readable or writable
   uint64_t next_event_ = 0;
   uint64_t bytes_arrived_ = 0;
+  std::map<std::string, uint64_t> bytes_written_;  // by host
   uint16_t next_port_ = 49152;
 };
 

@@ -5,6 +5,7 @@
 #ifndef MCCS_TESTS_SIM_SIM_WORLD_H_
 #define MCCS_TESTS_SIM_SIM_WORLD_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -64,6 +65,7 @@ struct SimWorldOptions {
   BufferLimits buffers = {};
   int64_t mapping_step_ns = 0;  // longest step of mapping or unmapping
   DscpMap dscp_by_class = {};
+  bool measures_turns = false;          // for SimHost::turns_ns
   std::vector<std::string> racks = {};  // by host; further hosts report none
   // By host: offset of its clock from the world's; 0 for further hosts.
   std::vector<int64_t> clock_offsets_ns = {};
@@ -141,6 +143,13 @@ class SimHost {
   const std::string& address() const { return address_; }  // address of the first NIC
   bool alive() const { return daemon_ != nullptr; }
   const Clock& clock() const { return clock_; }
+  // Processor time of the daemon's turns, and of the longest one.
+  int64_t turns_ns() const { return turns_ns_; }
+  int64_t longest_turn_ns() const { return longest_turn_ns_; }
+  void AddTurn(int64_t ns) {
+    turns_ns_ += ns;
+    longest_turn_ns_ = std::max(longest_turn_ns_, ns);
+  }
   // When the daemon next needs a turn, on the world's clock. REQUIRES: alive.
   MonotonicNs NextDeadline();
   // Ends the daemon, as by SIGKILL; its streams break.
@@ -165,6 +174,8 @@ class SimHost {
   DelayedMappings* mappings_ = nullptr;  // owned by the last device; null: mapping is immediate
   SimTenantListener* tenant_listener_ = nullptr;  // owned by daemon_
   std::unique_ptr<Daemon> daemon_;
+  int64_t turns_ns_ = 0;
+  int64_t longest_turn_ns_ = 0;
 };
 
 class SimWorld {

@@ -57,6 +57,8 @@ Legality LegalityOf(Body body) {
     case Body::kWaiting:
     case Body::kRejected:
     case Body::kRoster:
+    case Body::kRosterNotice:
+    case Body::kRosterRequest:
     case Body::kHello:  // or the first message of this one, which the star handles
     case Body::BODY_NOT_SET:
       break;

@@ -21,6 +21,8 @@
 
 namespace mccs {
 
+class RosterRelay;
+
 // LIFETIME: outlives the communicators.
 struct CommunicatorEnvironment {
   PeerAccess access;
@@ -28,6 +30,7 @@ struct CommunicatorEnvironment {
   Device* device = nullptr;
   ControllerLink* controller = nullptr;
   HostPacing* pacing = nullptr;
+  RosterRelay* roster_relay = nullptr;
   Log* log = nullptr;
   Position position;                   // of this host
   Endpoint endpoint;                   // where peers connect to this daemon

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "service/communicator/membership/rendezvous.h"
+#include "service/communicator/membership/roster_relay.h"
 #include "service/communicator/strategy/strategy.h"
 
 namespace mccs {
@@ -18,8 +20,14 @@ constexpr int64_t kOpeningTimeoutNs = 30 * kNsPerSec;
 // start of a job noticeably.
 constexpr int64_t kProposalTimeoutNs = 200 * kNsPerMs;
 
+// Of a roster that a forwarder sends: it is buffered before it can be checked.
+uint32_t MostRosterBytes(int ranks) {
+  const uint64_t bytes = (64u << 10) + kMaxJoinBytes * static_cast<uint64_t>(std::max(ranks, 1));
+  return static_cast<uint32_t>(std::min<uint64_t>(bytes, kMaxPeerMessageBytes));
+}
+
 JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire::UniqueId& id,
-                          Waker& waker) {
+                          int ranks, Waker& waker) {
   const std::string host(id.host, strnlen(id.host, sizeof(id.host)));
   return {.access = environment.access,
           .dial = {.route = {.to = {host, id.port}, .connect = {}},
@@ -27,6 +35,8 @@ JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire
                    .secret = SecretOf(id),
                    .waker = &waker},
           .keep_dialing = id.guessable != 0 || id.derived != 0,
+          .relay = environment.roster_relay,
+          .most_roster_bytes = MostRosterBytes(ranks),
           .log = environment.log};
 }
 
@@ -66,9 +76,9 @@ Forming::Forming(const CommunicatorEnvironment& environment, const JoinRequest& 
       formation_(formation),
       waker_(waker),
       secret_(SecretOf(first.id)),
-      joining_(first.roster == nullptr
-                   ? std::make_unique<Joining>(OptionsFor(environment, first.id, waker))
-                   : nullptr),
+      joining_(first.roster == nullptr ? std::make_unique<Joining>(
+                                             OptionsFor(environment, first.id, first.ranks, waker))
+                                       : nullptr),
       known_roster_(first.roster),
       expected_{.id = CommId(first.id.comm_id),
                 .any_id = first.id.guessable != 0,
@@ -164,9 +174,9 @@ absl::StatusOr<bool> Forming::PollJoining() {
     MCCS_RETURN_IF_ERROR(TakeKnownRoster());
     return true;
   }
-  MCCS_ASSIGN_OR_RETURN(std::optional<peer::Roster> roster, joining_->Poll());
+  MCCS_ASSIGN_OR_RETURN(std::optional<std::string> roster, joining_->Poll());
   if (roster.has_value()) {
-    MCCS_RETURN_IF_ERROR(TakeRoster(std::move(*roster)));
+    MCCS_RETURN_IF_ERROR(TakeReceivedRoster(std::move(*roster)));
     return true;
   }
   if (Now() < init_deadline_) return false;
@@ -197,6 +207,22 @@ absl::Status Forming::TakeRoster(peer::Roster roster) {
   return absl::OkStatus();
 }
 
+absl::Status Forming::TakeReceivedRoster(std::string serialised) {
+  peer::Roster roster;
+  if (!roster.ParseFromString(serialised))
+    return absl::DataLossError("invalid roster from the rendezvous: it cannot be parsed");
+  MCCS_RETURN_IF_ERROR(TakeRoster(std::move(roster)));
+  if (env_.roster_relay == nullptr) return absl::OkStatus();
+  const Membership& members = *formation_.members;
+  std::vector<Endpoint> children;
+  for (const HostIndex child : RosterChildren(members.self, members.hosts()))
+    children.push_back(members.EndpointOf(child));
+  // The rendezvous may have given the communicator another id; the relay's follows from the ranks'.
+  env_.roster_relay->Forward(formation_.tenant, std::move(serialised),
+                             RelayIdOf(expected_.id, secret_), secret_, children);
+  return absl::OkStatus();
+}
+
 absl::Status Forming::TakeKnownRoster() {
   return TakeRoster(*std::exchange(known_roster_, nullptr));
 }
@@ -205,9 +231,10 @@ bool Forming::WithdrawalDone() {
   if (known_roster_ != nullptr) TakeKnownRoster().IgnoreError();  // as below
   if (joining_ == nullptr) return true;
   if (!joining_->WithdrawalDone()) return false;
-  std::optional<peer::Roster> late = joining_->TakeLateRoster();
+  std::optional<std::string> late = joining_->TakeLateRoster();
   if (late.has_value())
-    TakeRoster(std::move(*late)).IgnoreError();  // an invalid roster names no host to notify
+    TakeReceivedRoster(std::move(*late))
+        .IgnoreError();  // an invalid roster names no host to notify
   return true;
 }
 

@@ -78,6 +78,8 @@ class Forming {
   absl::StatusOr<bool> PollLinking();
   absl::StatusOr<bool> PollOpening();
   absl::Status TakeRoster(peer::Roster roster);
+  // From the rendezvous or a forwarder; forwards it if it is valid.
+  absl::Status TakeReceivedRoster(std::string serialised);
   absl::Status TakeKnownRoster();
   // Checks that the rank's description of the communicator agrees with the other local ranks.
   absl::Status CheckAgreement(const JoinRequest& request) const;

@@ -9,25 +9,22 @@
 #include "service/communicator/links/star_protocol.h"
 
 namespace mccs {
-namespace {
-
-// The last message of a rendezvous: it handles no further message about this communicator.
-bool IsFinal(const peer::Message& message) {
-  return message.has_rejected() || message.has_roster();
-}
-
-}  // namespace
-
 Joining::Joining(const JoiningOptions& options)
     : options_(options),
       id_(options.dial.preamble.comm_id),
       next_log_(options.access.clock->Now() + kFirstMissingLogNs),
-      dial_(std::make_unique<Dial>(options.access, options.dial)) {}
+      dial_(std::make_unique<Dial>(options.access, options.dial)) {
+  if (options_.relay == nullptr) return;
+  const Secret& secret = options_.dial.secret;
+  inbox_.emplace(*options_.relay, RelayIdOf(id_, secret), secret, options_.most_roster_bytes,
+                 options_.dial.waker);
+}
 
 void Joining::Add(const peer::Join& join) { waiting_.push_back(join); }
 
 MonotonicNs Joining::NextDeadline() const {
   if (withdrawal_deadline_ != 0) return withdrawal_deadline_;
+  if (!roster_hash_.empty()) return roster_deadline_;
   if (link_ != nullptr) return next_log_;
   return std::min(next_log_, dial_ != nullptr ? dial_->deadline() : redial_at_);
 }
@@ -57,7 +54,7 @@ absl::Status Joining::PollDial() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<peer::Roster>> Joining::Poll() {
+absl::StatusOr<std::optional<std::string>> Joining::Poll() {
   if (options_.access.clock->Now() >= next_log_) {
     next_log_ = options_.access.clock->Now() + kMissingLogEveryNs;
     options_.log->Warning("communicator ", FormatCommId(id_),
@@ -71,60 +68,135 @@ absl::StatusOr<std::optional<peer::Roster>> Joining::Poll() {
     link_->Send(message);
   }
   waiting_.clear();
-  link_->Poll();
-  for (int i = 0; i < kPeerMessagesPerTurn; ++i) {
-    auto message = link_->Receive();
-    finished_ = !message.ok() || (message->has_value() && IsFinal(**message));
-    if (!message.ok()) {
-      return absl::UnavailableError(absl::StrCat(
-          "the rendezvous of communicator ", FormatCommId(id_), " at ", ToString(link_->remote()),
-          " ended: ", std::string(message.status().message())));
-    }
-    if (!message->has_value()) return std::nullopt;
-    if ((*message)->has_roster()) return std::move(*(*message)->mutable_roster());
-    if ((*message)->has_rejected()) {
-      return StatusFromPeer((*message)->rejected().error_code(), (*message)->rejected().message());
-    }
-    if (!(*message)->has_waiting()) {
-      finished_ = true;
-      return Rejected(ToString(link_->remote()), **message,
-                      absl::DataLossError("not allowed from a rendezvous"));
-    }
-    const auto& missing = (*message)->waiting().missing_ranks();
-    const size_t named =
-        std::min<size_t>(static_cast<size_t>(missing.size()), kMaxNamedMissingRanks);
-    missing_.assign(missing.begin(), missing.begin() + static_cast<long>(named));
-    unnamed_missing_ = (*message)->waiting().more() + static_cast<uint32_t>(missing.size()) -
-                       static_cast<uint32_t>(named);
+  for (int i = 0; i < kPeerMessagesPerTurn && !roster_.has_value(); ++i) {
+    MCCS_ASSIGN_OR_RETURN(const bool received, ReceiveMessage());
+    if (!received) break;
   }
-  return std::nullopt;
+  MCCS_RETURN_IF_ERROR(PollRelay());
+  return std::exchange(roster_, std::nullopt);
+}
+
+absl::StatusOr<bool> Joining::ReceiveMessage() {
+  link_->Poll();
+  auto message = link_->Receive();
+  if (!message.ok()) {
+    finished_ = true;
+    // After the notice, the roster may still come from another host.
+    if (!roster_hash_.empty() && !roster_requested_) return false;
+    return absl::UnavailableError(absl::StrCat(
+        "the rendezvous of communicator ", FormatCommId(id_), " at ", ToString(link_->remote()),
+        " ended: ", std::string(message.status().message())));
+  }
+  if (!message->has_value()) return false;
+  const absl::Status handled = OnMessage(**message);
+  finished_ |= !handled.ok();
+  MCCS_RETURN_IF_ERROR(handled);
+  return true;
+}
+
+absl::Status Joining::OnMessage(peer::Message& message) {
+  switch (message.body_case()) {
+    case peer::Message::kRoster:
+      finished_ = true;
+      roster_ = std::move(*message.mutable_roster());
+      return absl::OkStatus();
+    case peer::Message::kRosterNotice:
+      if (!roster_hash_.empty() || message.roster_notice().hash().size() != wire::kProofBytes)
+        break;
+      OnNotice(message.roster_notice());
+      return absl::OkStatus();
+    case peer::Message::kRejected:
+      return StatusFromPeer(message.rejected().error_code(), message.rejected().message());
+    case peer::Message::kWaiting: {
+      const auto& missing = message.waiting().missing_ranks();
+      const size_t named =
+          std::min<size_t>(static_cast<size_t>(missing.size()), kMaxNamedMissingRanks);
+      missing_.assign(missing.begin(), missing.begin() + static_cast<long>(named));
+      unnamed_missing_ = message.waiting().more() + static_cast<uint32_t>(missing.size()) -
+                         static_cast<uint32_t>(named);
+      return absl::OkStatus();
+    }
+    default:
+      break;
+  }
+  return Rejected(ToString(link_->remote()), message,
+                  absl::DataLossError("not allowed from a rendezvous"));
+}
+
+void Joining::OnNotice(const peer::RosterNotice& notice) {
+  roster_hash_ = notice.hash();
+  missing_.clear();
+  unnamed_missing_ = 0;
+  roster_deadline_ = options_.access.clock->Now() + kRelayTimeoutNs;
+  // The others count on this host: it must know them soon to notify them.
+  if (withdrawal_deadline_ != 0) {
+    withdrawal_deadline_ = options_.access.clock->Now() + kWithdrawalTimeoutNs;
+    RequestRoster("this host withdraws");
+  }
+}
+
+absl::Status Joining::PollRelay() {
+  if (roster_hash_.empty() || roster_.has_value()) return absl::OkStatus();
+  while (inbox_.has_value()) {
+    std::optional<std::string> roster = inbox_->Take();
+    if (!roster.has_value()) break;
+    if (RosterHash(options_.dial.secret, *roster) == roster_hash_) {
+      finished_ = true;
+      roster_ = std::move(roster);
+      return absl::OkStatus();
+    }
+    RequestRoster("a host forwarded another roster");
+  }
+  if (options_.access.clock->Now() < roster_deadline_) return absl::OkStatus();
+  if (!roster_requested_ && !finished_) {
+    RequestRoster("no host has forwarded it");
+    return absl::OkStatus();
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat("the rendezvous of communicator ", FormatCommId(id_), " at ",
+                   ToString(link_->remote()), " has sent no roster, nor has another host"));
+}
+
+void Joining::RequestRoster(const char* why) {
+  if (std::exchange(roster_requested_, true)) return;
+  options_.log->Warning("communicator ", FormatCommId(id_),
+                        ": requests the roster from the rendezvous: ", why);
+  peer::Message request;
+  request.mutable_roster_request();
+  link_->Send(request);
+  roster_deadline_ = options_.access.clock->Now() + kRosterRequestTimeoutNs;
 }
 
 void Joining::Withdraw(const absl::Status& why) {
   if (link_ == nullptr || finished_) return;
-  link_->Send(FailedMessage(why));
   withdrawal_deadline_ = options_.access.clock->Now() + kWithdrawalTimeoutNs;
+  if (roster_hash_.empty()) {
+    link_->Send(FailedMessage(why));
+  } else {
+    RequestRoster("this host withdraws");
+  }
 }
 
 bool Joining::WithdrawalDone() {
   if (link_ == nullptr || finished_ || options_.access.clock->Now() >= withdrawal_deadline_)
     return true;
-  link_->Poll();
-  for (int i = 0; i < kPeerMessagesPerTurn; ++i) {
-    auto message = link_->Receive();
-    finished_ = !message.ok() || (message->has_value() && IsFinal(**message));
-    if (message.ok() && message->has_value() && (*message)->has_roster()) {
-      late_roster_ = std::move(*(*message)->mutable_roster());
-    }
-    if (finished_) return true;
-    if (!message->has_value()) return false;
+  int received = 0;
+  while (!finished_ && received < kPeerMessagesPerTurn) {
+    const absl::StatusOr<bool> more = ReceiveMessage();
+    if (!more.ok() || !*more) break;
+    ++received;
   }
-  if (options_.dial.waker != nullptr) options_.dial.waker->Wake();  // for the remaining messages
+  if (!finished_) PollRelay().IgnoreError();  // The deadline of the withdrawal is earlier.
+  late_roster_ = std::exchange(roster_, std::nullopt);
+  if (finished_) return true;
+  if (received == kPeerMessagesPerTurn && options_.dial.waker != nullptr)
+    options_.dial.waker->Wake();  // for the remaining messages
   return false;
 }
 
 std::string Joining::DescribeMissing() const {
   if (link_ == nullptr) return "the rendezvous daemon has not answered";
+  if (!roster_hash_.empty()) return "all ranks have joined, but the roster has not arrived";
   if (missing_.empty()) return "the rendezvous daemon has not reported the missing ranks";
   std::string text =
       absl::StrCat(missing_.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing_, ", "));

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "service/communicator/links/dial.h"
 #include "service/communicator/links/peer_link.h"
+#include "service/communicator/membership/roster_relay.h"
 
 namespace mccs {
 
@@ -36,11 +37,15 @@ struct JoiningOptions {
   PeerAccess access;
   DialOptions dial;
   bool keep_dialing = false;
+  RosterRelay* relay = nullptr;
+  uint32_t most_roster_bytes = kMaxPeerMessageBytes;
   Log* log = nullptr;
 };
 
 // How long a withdrawing host waits for the rendezvous to read its message.
 inline constexpr int64_t kWithdrawalTimeoutNs = kNsPerSec;
+// How long a host waits for the roster that it has requested: many may request it at once.
+inline constexpr int64_t kRosterRequestTimeoutNs = 30 * kNsPerSec;
 
 class Joining {
  public:
@@ -49,9 +54,9 @@ class Joining {
   // Registers one more local rank.
   void Add(const peer::Join& join);
 
-  // The roster when all ranks of the communicator have joined; nothing until then. An error: the
-  // rendezvous rejected the join or ended.
-  absl::StatusOr<std::optional<peer::Roster>> Poll();
+  // The serialised roster when all ranks of the communicator have joined; nothing until then. An
+  // error: the rendezvous rejected the join or ended.
+  absl::StatusOr<std::optional<std::string>> Poll();
 
   // This host leaves the rendezvous, which notifies the others unless it has
   // already finished.
@@ -62,7 +67,7 @@ class Joining {
   bool WithdrawalDone();
   // After WithdrawalDone: the roster, if it crossed with Withdraw. The rendezvous has then not
   // processed the withdrawal, and the others count on this host.
-  std::optional<peer::Roster> TakeLateRoster() { return std::exchange(late_roster_, std::nullopt); }
+  std::optional<std::string> TakeLateRoster() { return std::exchange(late_roster_, std::nullopt); }
 
   // "ranks 3, 5 have not joined".
   std::string DescribeMissing() const;
@@ -71,6 +76,13 @@ class Joining {
 
  private:
   absl::Status PollDial();
+  // Handles the next message of the rendezvous; false if there is none. Sets roster_.
+  absl::StatusOr<bool> ReceiveMessage();
+  absl::Status OnMessage(peer::Message& message);
+  void OnNotice(const peer::RosterNotice& notice);
+  // Takes the roster from a forwarder, or asks the rendezvous for it if it is late.
+  absl::Status PollRelay();
+  void RequestRoster(const char* why);
 
   const JoiningOptions options_;
   const CommId id_;
@@ -78,7 +90,12 @@ class Joining {
   MonotonicNs redial_at_ = 0;
   int64_t dial_again_after_ns_ = kFirstRedialIntervalNs;
   MonotonicNs withdrawal_deadline_ = 0;  // after Withdraw
-  std::optional<peer::Roster> late_roster_;
+  std::optional<std::string> roster_;
+  std::optional<std::string> late_roster_;
+  std::optional<RosterRelay::Inbox> inbox_;
+  std::string roster_hash_;          // of the notice; empty: no notice yet
+  MonotonicNs roster_deadline_ = 0;  // after the notice: of the relay, then of the request
+  bool roster_requested_ = false;
   bool finished_ = false;           // the rendezvous has finished or is unreachable
   std::unique_ptr<Dial> dial_;      // until the link is open
   std::unique_ptr<PeerLink> link_;  // after that

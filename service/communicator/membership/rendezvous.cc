@@ -9,6 +9,7 @@
 #include "service/communicator/links/star_protocol.h"
 #include "service/communicator/membership/joining.h"
 #include "service/communicator/membership/membership.h"
+#include "service/communicator/membership/roster_relay.h"
 #include "topology/position.h"
 
 namespace mccs {
@@ -84,8 +85,9 @@ bool Rendezvous::Poll() {
       continue;
     }
     for (JoiningHost& joining_host : rendezvous.joining_hosts) {
-      closing_links_.push_back(
-          {std::move(joining_host.link), clock_.Now() + kRendezvousCloseTimeoutNs});
+      closing_links_.push_back({.link = std::move(joining_host.link),
+                                .until = clock_.Now() + kRendezvousCloseTimeoutNs,
+                                .roster = joining_host.notified ? rendezvous.roster : nullptr});
     }
     pending_rendezvous_.erase(*it);
     it = active_rendezvous_.erase(it);
@@ -93,14 +95,40 @@ bool Rendezvous::Poll() {
   return PollClosingLinks() || moved;
 }
 
-// The peer closes the link when it has read the last message, which may be in flight until then.
+// The peer closes the link when it has the roster or another last message, which may be in flight
+// until then.
 bool Rendezvous::PollClosingLinks() {
   bool moved = false;
-  std::erase_if(closing_links_, [&](const ClosingLink& closing) {
+  int sending = 0;
+  std::erase_if(closing_links_, [&](ClosingLink& closing) {
     moved |= closing.link->Poll();
-    return !closing.link->Receive().ok() || clock_.Now() >= closing.until;
+    ReadClosingLink(closing);
+    if (!closing.link->status().ok() || clock_.Now() >= closing.until) return true;
+    sending += closing.state == ClosingLink::State::kSending && !closing.link->flushed() ? 1 : 0;
+    return false;
   });
+  for (ClosingLink& closing : closing_links_) {
+    if (sending >= kMaxRostersAtOnce) break;
+    if (closing.state != ClosingLink::State::kRequested) continue;
+    closing.link->Send(*std::exchange(closing.roster, nullptr));
+    closing.state = ClosingLink::State::kSending;
+    closing.until = clock_.Now() + kRendezvousCloseTimeoutNs;
+    ++sending;
+    moved = true;
+  }
   return moved;
+}
+
+void Rendezvous::ReadClosingLink(ClosingLink& closing) {
+  for (int i = 0; i < kPeerMessagesPerTurn; ++i) {
+    const auto message = closing.link->Receive();
+    if (!message.ok() || !message->has_value()) return;
+    const bool requests = (*message)->has_roster_request() && closing.roster != nullptr &&
+                          closing.state == ClosingLink::State::kIdle;
+    if (!requests) continue;  // It was sent before the peer knew of the end.
+    closing.state = ClosingLink::State::kRequested;
+    closing.until = clock_.Now() + kRosterRequestTimeoutNs;
+  }
 }
 
 MonotonicNs Rendezvous::NextDeadline() const {
@@ -261,39 +289,50 @@ void Rendezvous::SendRoster(CommId id, PendingRendezvous& rendezvous) {
                   return joining_host.ranks.empty();
                 });
   std::vector<Position> positions;
-  std::vector<const JoiningHost*> joining_hosts;
-  for (const JoiningHost& joining_host : rendezvous.joining_hosts) {
+  std::vector<JoiningHost*> joining_hosts;
+  for (JoiningHost& joining_host : rendezvous.joining_hosts) {
     joining_hosts.push_back(&joining_host);
     positions.push_back({.pod = joining_host.position.pod(),
                          .rack = joining_host.position.rack(),
                          .host = joining_host.name});
   }
-  peer::Message message;
-  peer::Roster* roster = message.mutable_roster();
+  peer::Roster roster;
   // A guessable id may be reused while the first communicator still exists, so each gets a unique
   // id.
-  roster->set_comm_id(rendezvous.guessable ? random_.NextU64() : id.value());
-  roster->set_tenant(rendezvous.tenant);
-  roster->set_name(rendezvous.comm_name);
-  for (HostIndex index : LocalityOrder(positions)) {
-    const JoiningHost& joining_host = *joining_hosts[static_cast<size_t>(index.value())];
-    peer::HostInfo* host = roster->add_hosts();
+  roster.set_comm_id(rendezvous.guessable ? random_.NextU64() : id.value());
+  roster.set_tenant(rendezvous.tenant);
+  roster.set_name(rendezvous.comm_name);
+  const std::vector<HostIndex> order = LocalityOrder(positions);
+  for (const HostIndex index : order) {
+    JoiningHost& joining_host = *joining_hosts[static_cast<size_t>(index.value())];
+    peer::HostInfo* host = roster.add_hosts();
     host->set_name(joining_host.name);
     host->set_endpoint_host(joining_host.endpoint.host);
     host->set_endpoint_port(joining_host.endpoint.port);
     *host->mutable_position() = joining_host.position;
-    for (const auto& [rank, join] : joining_host.ranks) *host->add_ranks() = join.rank();
+    for (auto& [rank, join] : joining_host.ranks) host->add_ranks()->Swap(join.mutable_rank());
   }
-  log_.Info("communicator ", FormatCommId(CommId(roster->comm_id())), ": all ", rendezvous.ranks,
+  log_.Info("communicator ", FormatCommId(CommId(roster.comm_id())), ": all ", rendezvous.ranks,
             " ranks have joined from ", rendezvous.joining_hosts.size(), " hosts");
-  for (JoiningHost& joining_host : rendezvous.joining_hosts) joining_host.link->Send(message);
+  auto message = std::make_shared<peer::Message>();
+  message->set_roster(roster.SerializeAsString());
+  peer::Message notice;
+  if (order.size() > kDirectRosters) {
+    notice.mutable_roster_notice()->set_hash(RosterHash(rendezvous.secret, message->roster()));
+  }
+  for (size_t i = 0; i < order.size(); ++i) {
+    JoiningHost& joining_host = *joining_hosts[static_cast<size_t>(order[i].value())];
+    joining_host.notified = i >= kDirectRosters;
+    joining_host.link->Send(joining_host.notified ? notice : *message);
+  }
+  rendezvous.roster = std::move(message);
   rendezvous.over = true;
 }
 
 void Rendezvous::RejectHost(JoiningHost& joining_host, const absl::Status& why) {
   joining_host.link->Send(RejectedMessage(why));
   closing_links_.push_back(
-      {std::move(joining_host.link), clock_.Now() + kRendezvousCloseTimeoutNs});
+      {.link = std::move(joining_host.link), .until = clock_.Now() + kRendezvousCloseTimeoutNs});
 }
 
 void Rendezvous::RejectRendezvous(CommId id, PendingRendezvous& rendezvous,

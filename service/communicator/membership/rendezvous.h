@@ -1,7 +1,8 @@
 // The rendezvous of a communicator's ranks, at the daemon that made the unique id. It collects the
-// ranks, reports the missing ones, and when all have joined sends the roster to every daemon.
+// ranks, reports the missing ones, and when all have joined spreads the roster over the daemons
+// (roster_relay.h). For a while after that, it sends it to those that no other daemon sends it to.
 //
-//   MakeId ─► kCollecting ──all ranks joined──► roster sent, rendezvous removed
+//   MakeId ─► kCollecting ──all ranks joined──► roster or its hash sent, rendezvous removed
 //                  │
 //                  └── an invalid rank (duplicate, out of range, another size, another tenant),
 //                      or a daemon that withdraws or disconnects with ranks ──► all get an error
@@ -38,8 +39,11 @@ inline constexpr size_t kMaxUnusedIdsPerTenant = 4096;
 inline constexpr size_t kMaxHostsPerRendezvous = 8192;
 // Maximum size of the data about one rank.
 inline constexpr size_t kMaxJoinBytes = 4096;
-// How long a joining host may take to read the last message of a rendezvous.
+// How long a joining host may take to read the last message of a rendezvous, or to request the
+// roster.
 inline constexpr int64_t kRendezvousCloseTimeoutNs = 10 * kNsPerSec;
+// Requested rosters that are sent at once, of all rendezvous; others wait.
+inline constexpr int kMaxRostersAtOnce = 16;
 
 class Rendezvous {
  public:
@@ -75,6 +79,7 @@ class Rendezvous {
     Endpoint endpoint;
     cluster::Position position;
     std::map<int, peer::Join> ranks;
+    bool notified = false;  // of the roster, which another host forwards to it
   };
   struct PendingRendezvous {
     Secret secret{};
@@ -85,13 +90,17 @@ class Rendezvous {
     std::string tenant, comm_name;
     std::list<JoiningHost> joining_hosts;
     absl::flat_hash_map<int, const JoiningHost*> joined;  // by rank
+    std::shared_ptr<const peer::Message> roster;          // when all have joined
     size_t reported_joined = 0;   // joined.size() at the last report of missing ranks
     MonotonicNs next_report = 0;  // time of the next report, if joined has changed
     bool over = false;
   };
   struct ClosingLink {
+    enum class State : uint8_t { kIdle, kRequested, kSending };
     std::unique_ptr<PeerLink> link;
     MonotonicNs until = 0;
+    std::shared_ptr<const peer::Message> roster = nullptr;  // that the host was only notified of
+    State state = State::kIdle;                             // of `roster`
   };
 
   bool PollRendezvous(CommId id, PendingRendezvous& rendezvous);
@@ -106,6 +115,7 @@ class Rendezvous {
   void SendRoster(CommId id, PendingRendezvous& rendezvous);
   void RejectRendezvous(CommId id, PendingRendezvous& rendezvous, const absl::Status& why);
   bool PollClosingLinks();
+  void ReadClosingLink(ClosingLink& closing);
 
   Random& random_;
   const Clock& clock_;

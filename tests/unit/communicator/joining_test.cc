@@ -21,6 +21,7 @@ using testing::HasSubstr;
 
 constexpr char kHere[] = "10.0.0.1";
 constexpr char kThere[] = "10.0.0.2";
+constexpr char kFar[] = "10.0.0.3";
 constexpr uint16_t kPort = 7000;
 constexpr CommId kId{0x2a};
 
@@ -38,8 +39,10 @@ peer::Message Waiting(const std::vector<int>& missing, uint32_t more = 0) {
 }
 
 peer::Message Roster() {
+  peer::Roster roster;
+  roster.set_comm_id(kId.value());
   peer::Message message;
-  message.mutable_roster()->set_comm_id(kId.value());
+  message.set_roster(roster.SerializeAsString());
   return message;
 }
 
@@ -70,6 +73,7 @@ class JoiningTest : public testing::Test {
                                 .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = id},
                                 .secret = Secret{}},
                        .keep_dialing = keep_dialing,
+                       .relay = &relay_,
                        .log = &log_});
     started_ = clock_.Now();
   }
@@ -92,6 +96,8 @@ class JoiningTest : public testing::Test {
       MonotonicNs next = network_.NextEventTime().value_or(limit);
       if (status_.ok() && !roster_.has_value()) next = std::min(next, joining_->NextDeadline());
       if (door_ != nullptr) next = std::min(next, door_->NextDeadline().value_or(limit));
+      next = std::min({next, relay_.NextDeadline(), forwarder_.NextDeadline(),
+                       relay_door_.NextDeadline().value_or(limit)});
       if (std::max(next, clock_.Now() + 1) > limit) {
         network_.AdvanceTo(limit);
         return false;
@@ -107,7 +113,24 @@ class JoiningTest : public testing::Test {
     return Run([&] { return joined_.size() == ranks; });
   }
 
+  // The relay of this host, and one of another host that forwards to it.
+  void ServeRelays() {
+    for (Peer& peer : relay_door_.Poll(clock_.Now()))
+      relay_.Accept(peer.preamble.comm_id, peer.secret, std::move(peer.connection));
+    while (relay_.Poll() | forwarder_.Poll()) {
+    }
+  }
+  void Forward(const std::string& roster) {
+    forwarder_.Forward("blue", roster, RelayIdOf(kId, Secret{}), Secret{}, {{kHere, kPort}});
+  }
+  static peer::Message NoticeOf(const peer::Message& roster) {
+    peer::Message message;
+    message.mutable_roster_notice()->set_hash(RosterHash(Secret{}, roster.roster()));
+    return message;
+  }
+
   void Serve() {
+    ServeRelays();
     if (door_ != nullptr) {
       for (Peer& peer : door_->Poll(clock_.Now()))
         link_ = std::make_unique<PeerLink>(std::move(peer.connection));
@@ -119,6 +142,7 @@ class JoiningTest : public testing::Test {
       if (!message.ok() || !message->has_value()) return;
       if ((*message)->has_join()) joined_.push_back((*message)->join().rank().rank());
       if ((*message)->has_failed()) farewell_ = (*message)->failed();
+      if ((*message)->has_roster_request()) ++requests_;
     }
   }
 
@@ -139,11 +163,20 @@ class JoiningTest : public testing::Test {
   std::unique_ptr<PeerListener> door_;
   std::unique_ptr<PeerLink> link_;
   std::vector<int> joined_;
+  int requests_ = 0;  // of the roster
   std::optional<peer::Failed> farewell_;
+  const PeerAccess access_{&network_.HostNetwork(kHere), &random_, &clock_};
+  RosterRelay relay_{access_};
+  PeerListener relay_door_{
+      std::move(*network_.HostNetwork(kHere).Listen({kHere, kPort})),
+      [this](const Preamble& preamble) { return relay_.SecretOf(preamble.comm_id); }, random_,
+      *quiet_};
+  const PeerAccess far_access_{&network_.HostNetwork(kFar), &random_, &clock_};
+  RosterRelay forwarder_{far_access_};
   std::unique_ptr<Joining> joining_;
   MonotonicNs started_ = 0;
   absl::Status status_;
-  std::optional<peer::Roster> roster_;
+  std::optional<std::string> roster_;  // serialised
   bool withdrawn_ = false;
 };
 
@@ -172,8 +205,117 @@ TEST_F(JoiningTest, SendsRanksAndReceivesRoster) {
   EXPECT_FALSE(roster_.has_value());
   link_->Send(Roster());
   ASSERT_TRUE(Run([&] { return roster_.has_value(); }));
-  EXPECT_EQ(roster_->comm_id(), kId.value());
+  EXPECT_EQ(*roster_, Roster().roster());
 }
+
+// ---- A forwarded roster -------------------------------------------------------------------------
+
+TEST_F(JoinedTest, TakesTheForwardedRoster) {
+  for (const bool first : {true, false}) {
+    SCOPED_TRACE(first ? "the notice first" : "the roster first");
+    if (!first) {
+      joining_.reset();
+      link_.reset();
+      door_.reset();
+      joined_.clear();
+      SetUp();
+    }
+    if (first) link_->Send(NoticeOf(Roster()));
+    if (first) Run([] { return false; }, kNsPerMs);
+    Forward(Roster().roster());
+    if (!first) Run([] { return false; }, kNsPerMs);
+    if (!first) link_->Send(NoticeOf(Roster()));
+    ASSERT_TRUE(Run([&] { return roster_.has_value(); }, 10 * kNsPerMs)) << error();
+    EXPECT_EQ(std::exchange(roster_, std::nullopt), Roster().roster());
+    EXPECT_EQ(requests_, 0);
+  }
+}
+
+TEST_F(JoinedTest, RequestsTheRosterIfAnotherOneIsForwarded) {
+  link_->Send(NoticeOf(Roster()));
+  Forward("forged");
+  ASSERT_TRUE(Run([&] { return requests_ == 1; }, 10 * kNsPerMs));
+  EXPECT_TRUE(Logged("a host forwarded another roster"));
+  Forward("forged again");
+  EXPECT_FALSE(Run([&] { return roster_.has_value(); }, 10 * kNsPerMs));
+  link_->Send(Roster());
+  ASSERT_TRUE(Run([&] { return roster_.has_value(); }, 10 * kNsPerMs)) << error();
+  EXPECT_EQ(*roster_, Roster().roster());
+  EXPECT_EQ(requests_, 1);
+}
+
+TEST_F(JoinedTest, RequestsTheRosterIfNoneIsForwarded) {
+  link_->Send(NoticeOf(Roster()));
+  ASSERT_FALSE(Run([&] { return requests_ > 0; }, kRelayTimeoutNs));
+  ASSERT_TRUE(Run([&] { return requests_ == 1; }, 10 * kNsPerMs));
+  Forward(Roster().roster());  // late, but welcome
+  ASSERT_TRUE(Run([&] { return roster_.has_value(); }, 10 * kNsPerMs)) << error();
+}
+
+TEST_F(JoinedTest, TimesOutWithoutTheRosterOfTheNotice) {
+  link_->Send(NoticeOf(Roster()));
+  ASSERT_TRUE(RunToError(kRelayTimeoutNs + kRosterRequestTimeoutNs + 10 * kNsPerMs));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status_)) << error();
+}
+
+TEST_F(JoinedTest, ForwardedRosterMayArriveAfterTheEndOfTheRendezvous) {
+  link_->Send(NoticeOf(Roster()));
+  Run([] { return false; }, kNsPerMs);
+  network_.Cut(kHere, kThere);
+  ASSERT_FALSE(Run([&] { return !status_.ok(); }, kNsPerMs)) << error();
+  Forward(Roster().roster());
+  ASSERT_TRUE(Run([&] { return roster_.has_value(); }, 10 * kNsPerMs)) << error();
+}
+
+TEST_F(JoinedTest, EndOfTheRendezvousWithoutForwardedRosterIsAnError) {
+  link_->Send(NoticeOf(Roster()));
+  Run([] { return false; }, kNsPerMs);
+  network_.Cut(kHere, kThere);
+  ASSERT_TRUE(RunToError(kRelayTimeoutNs + 10 * kNsPerMs));
+}
+
+TEST_F(JoinedTest, WithdrawalThatCrossesTheNoticeRequestsTheRoster) {
+  link_->Send(NoticeOf(Roster()));
+  Withdraw(absl::CancelledError("aborted"));
+  ASSERT_FALSE(joining_->WithdrawalDone());
+  ASSERT_TRUE(Run([&] { return joining_->WithdrawalDone() || requests_ == 1; }));
+  link_->Send(Roster());
+  ASSERT_TRUE(Run([&] { return joining_->WithdrawalDone(); }));
+  EXPECT_EQ(joining_->TakeLateRoster(), Roster().roster());
+}
+
+TEST_F(JoinedTest, WithdrawalAfterTheNoticeRequestsTheRoster) {
+  link_->Send(NoticeOf(Roster()));
+  Run([] { return false; }, kNsPerMs);
+  Withdraw(absl::CancelledError("aborted"));
+  ASSERT_TRUE(Run([&] { return joining_->WithdrawalDone() || requests_ == 1; }));
+  Forward(Roster().roster());
+  ASSERT_TRUE(Run([&] { return joining_->WithdrawalDone(); }));
+  EXPECT_EQ(joining_->TakeLateRoster(), Roster().roster());
+}
+
+TEST_F(JoinedTest, IgnoresForwardersWithoutTheSecret) {
+  link_->Send(NoticeOf(Roster()));
+  forwarder_.Forward("blue", Roster().roster(), RelayIdOf(kId, Secret{}), Secret{1},
+                     {{kHere, kPort}});
+  EXPECT_FALSE(Run([&] { return roster_.has_value(); }, 10 * kNsPerMs));
+}
+
+TEST(RosterChildren, ReachAllHostsOnce) {
+  for (const int hosts : {1, kDirectRosters, kDirectRosters + 1, 1024, 8192}) {
+    std::vector<int> parents(static_cast<size_t>(hosts));
+    for (int h = 0; h < hosts; ++h) {
+      for (const HostIndex child : RosterChildren(HostIndex(h), hosts)) {
+        EXPECT_GT(child.value(), h);
+        ++parents[static_cast<size_t>(child.value())];
+      }
+    }
+    for (int h = 0; h < hosts; ++h)
+      EXPECT_EQ(parents[static_cast<size_t>(h)], h < kDirectRosters ? 0 : 1) << h;
+  }
+}
+
+// ---- Ranks --------------------------------------------------------------------------------------
 
 TEST_F(JoinedTest, SendsEachRankOnce) {
   Run([] { return false; }, 10 * kNsPerSec);

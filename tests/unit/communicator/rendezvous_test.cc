@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "service/communicator/membership/joining.h"
+#include "service/communicator/membership/roster_relay.h"
 #include "tests/sim/sim_network.h"
 #include "tests/unit/communicator/fake_connection.h"
 
@@ -12,6 +14,12 @@ namespace mccs {
 namespace rendezvous_test {
 
 using testing::HasSubstr;
+
+peer::Roster RosterIn(const peer::Message& message) {
+  peer::Roster roster;
+  EXPECT_TRUE(message.has_roster() && roster.ParseFromString(message.roster()));
+  return roster;
+}
 
 class RendezvousTest : public testing::Test {
  protected:
@@ -64,11 +72,85 @@ TEST_F(RendezvousTest, SendsRosterWhenAllHaveJoined) {
     const auto received = wire->Written();
     ASSERT_FALSE(received.empty());
     ASSERT_TRUE(received.back().has_roster());
-    EXPECT_EQ(received.back().roster().comm_id(), id.comm_id);
-    EXPECT_EQ(received.back().roster().hosts_size(), 2);
+    const peer::Roster roster = RosterIn(received.back());
+    EXPECT_EQ(roster.comm_id(), id.comm_id);
+    EXPECT_EQ(roster.hosts_size(), 2);
   }
   EXPECT_EQ(rendezvous_.pending_rendezvous(), 0u);
   EXPECT_FALSE(rendezvous_.SecretOf(CommId(id.comm_id)).has_value());
+}
+
+class RendezvousOfManyHosts : public RendezvousTest {
+ protected:
+  static constexpr int kHosts = kDirectRosters + 2 * kMaxRostersAtOnce;
+
+  void SetUp() override {
+    id_ = Make();
+    for (int h = 0; h < kHosts; ++h) {
+      wires_.push_back(Connect(id_));
+      wires_.back()->Deliver(Join(kHosts, h, "h" + std::to_string(1000 + h)));
+    }
+    Run();
+  }
+  static peer::Message Request() {
+    peer::Message message;
+    message.mutable_roster_request();
+    return message;
+  }
+  bool HasRoster(int host) {
+    const auto received = wires_[static_cast<size_t>(host)]->Written();
+    return !received.empty() && received.back().has_roster();
+  }
+
+  wire::UniqueId id_{};
+  std::vector<std::shared_ptr<FakeWire>> wires_;  // in the roster's order
+};
+
+TEST_F(RendezvousOfManyHosts, SendsTheRosterToTheFirstAndItsHashToTheOthers) {
+  ASSERT_TRUE(HasRoster(0));
+  const std::string roster = wires_[0]->Written().back().roster();
+  const std::string hash = RosterHash(wire::SecretOf(id_), roster);
+  for (int h = 0; h < kHosts; ++h) {
+    const peer::Message last = wires_[static_cast<size_t>(h)]->Written().back();
+    if (h < kDirectRosters) {
+      EXPECT_EQ(last.roster(), roster);
+    } else {
+      EXPECT_EQ(last.roster_notice().hash(), hash);
+    }
+  }
+}
+
+TEST_F(RendezvousOfManyHosts, SendsTheRosterOnceOnRequest) {
+  wires_[kHosts - 1]->Deliver(Request());
+  Run();
+  EXPECT_TRUE(HasRoster(kHosts - 1));
+  const size_t messages = wires_[kHosts - 1]->Written().size();
+  wires_[kHosts - 1]->Deliver(Request());
+  wires_[0]->Deliver(Request());
+  Run();
+  EXPECT_EQ(wires_[kHosts - 1]->Written().size(), messages) << "it has the roster";
+}
+
+TEST_F(RendezvousOfManyHosts, SendsFewRequestedRostersAtOnce) {
+  for (int h = kDirectRosters; h < kHosts; ++h) {
+    wires_[static_cast<size_t>(h)]->room = 1;
+    wires_[static_cast<size_t>(h)]->Deliver(Request());
+  }
+  Run();
+  int begun = 0;
+  for (int h = kDirectRosters; h < kHosts; ++h)
+    begun += wires_[static_cast<size_t>(h)]->room == 0 ? 1 : 0;
+  EXPECT_EQ(begun, kMaxRostersAtOnce);
+  for (int h = kDirectRosters; h < kHosts; ++h) wires_[static_cast<size_t>(h)]->room = 1 << 30;
+  Run();
+  for (int h = kDirectRosters; h < kHosts; ++h) EXPECT_TRUE(HasRoster(h)) << "host " << h;
+}
+
+TEST_F(RendezvousOfManyHosts, ForgetsTheRosterAfterATime) {
+  Run(kRendezvousCloseTimeoutNs);
+  wires_[kHosts - 1]->Deliver(Request());
+  Run();
+  EXPECT_FALSE(HasRoster(kHosts - 1));
 }
 
 TEST_F(RendezvousTest, InvalidRankEndsTheRendezvous) {
@@ -296,7 +378,7 @@ TEST_F(RendezvousTest, GuessableIdMayBeReusedWithNewId) {
   a->Deliver(Join(1, 0, "h0"));
   Run();
   ASSERT_TRUE(a->Written().back().has_roster());
-  EXPECT_NE(a->Written().back().roster().comm_id(), 77u);
+  EXPECT_NE(RosterIn(a->Written().back()).comm_id(), 77u);
 }
 
 }  // namespace rendezvous_test
