@@ -2,7 +2,7 @@
 // the first join until all ranks are initialised, with the production daemons in one thread. Prints
 // a JSON line for each number of hosts.
 //
-//   forming_scale [--hosts 128 256 512 1024] [--ranks-per-host 8] [--channels 2]
+//   forming_scale [--hosts 128 256 512 1024] [--ranks-per-host 8] [--channels 2] [--jitter 0]
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
@@ -17,21 +17,27 @@
 namespace mccs {
 namespace {
 
-// All bytes take the same time, so that thousands of hosts act in few steps of the simulation.
-constexpr SimNetworkOptions kNetwork{.min_delay_ns = 20 * kNsPerUs,
-                                     .max_delay_ns = 20 * kNsPerUs,
-                                     .max_portion_bytes = 1u << 20,
-                                     .buffer_bytes = 256u << 10};
+constexpr int64_t kDelayNs = 20 * kNsPerUs;
 constexpr int64_t kLimitNs = 60 * kNsPerSec;
+
+struct Shape {
+  int ranks_per_host = 8;
+  int channels = 2;
+  int jitter_us = 0;
+};
 
 double Milliseconds(int64_t ns) { return static_cast<double>(ns) / kNsPerMs; }
 
 // The rendezvous and the leader are on host 0.
-bool Measure(int hosts, int ranks_per_host, int channels) {
+bool Measure(int hosts, const Shape& shape) {
+  const auto [ranks_per_host, channels, jitter_us] = shape;
   SimWorld world({.hosts = hosts,
                   .channels = channels,
                   .lanes = {.slots = 2, .slot_bytes = 16u << 10},
-                  .network = kNetwork,
+                  .network = {.min_delay_ns = kDelayNs,
+                              .max_delay_ns = kDelayNs + jitter_us * kNsPerUs,
+                              .max_portion_bytes = 1u << 20,
+                              .buffer_bytes = 256u << 10},
                   .measures_turns = true});
   std::vector<SimTenant*> tenants;
   for (int h = 0; h < hosts; ++h) tenants.push_back(&world.AddTenant(h));
@@ -88,19 +94,24 @@ bool Measure(int hosts, int ranks_per_host, int channels) {
 
 int main(int argc, char** argv) {
   std::vector<int> hosts = {128, 256, 512, 1024};
-  int ranks_per_host = 8;
-  int channels = 2;
+  mccs::Shape shape;
   CLI::App app{
       "Measures the formation of a communicator on simulated hosts. Prints a JSON line for each "
       "number of hosts: processor time, longest turn and bytes sent, of the leader and of the "
       "member "
       "that has most."};
   app.add_option("--hosts", hosts, "numbers of hosts")->capture_default_str();
-  app.add_option("--ranks-per-host", ranks_per_host, "ranks of each host")->capture_default_str();
-  app.add_option("--channels", channels, "channels of the default strategy")->capture_default_str();
+  app.add_option("--ranks-per-host", shape.ranks_per_host, "ranks of each host")
+      ->capture_default_str();
+  app.add_option("--channels", shape.channels, "channels of the default strategy")
+      ->capture_default_str();
+  app.add_option("--jitter", shape.jitter_us,
+                 "microseconds by which delays of the network vary; 0: all hosts act at the same "
+                 "times, so that few turns handle many messages")
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   for (const int each : hosts) {
-    if (!mccs::Measure(each, ranks_per_host, channels)) return 1;
+    if (!mccs::Measure(each, shape)) return 1;
   }
   return 0;
 }

@@ -43,6 +43,8 @@ class PeerLink {
       : connection_(std::move(connection)), most_bytes_(most_bytes) {}
   // Applies from the next message on.
   void Allow(uint32_t most_bytes) { most_bytes_ = most_bytes; }
+  // Wakes `waker` when the link has work for Poll or Receive. LIFETIME: it outlives the link.
+  void SetWaker(Waker* waker) { connection_->SetWaker(waker); }
 
   // Queues a message, which Poll sends. Drops it after an error; see status().
   void Send(const peer::Message& message);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "algorithms/plan.h"
@@ -71,50 +71,69 @@ void Rendezvous::Accept(CommId id, std::unique_ptr<Connection> connection) {
     unused->second.erase(rendezvous.unused);
     if (unused->second.empty()) unused_.erase(unused);
   }
-  rendezvous.joining_hosts.emplace_back(
-      std::make_unique<PeerLink>(std::move(connection), kMaxJoinMessageBytes));
+  JoiningHost& joining_host = rendezvous.joining_hosts.emplace_back(
+      rendezvous.ready, std::make_unique<PeerLink>(std::move(connection), kMaxJoinMessageBytes));
+  joining_host.place = std::prev(rendezvous.joining_hosts.end());
+  joining_host.link->SetWaker(&joining_host);
+  joining_host.Wake();
 }
 
 bool Rendezvous::Poll() {
   bool moved = false;
   for (auto it = active_rendezvous_.begin(); it != active_rendezvous_.end();) {
     PendingRendezvous& rendezvous = *pending_rendezvous_.at(*it);
-    moved |= PollRendezvous(*it, rendezvous);
+    moved |= PollRendezvous(*it, rendezvous) || rendezvous.ready.size() > 0;
     if (!rendezvous.over) {
       ++it;
       continue;
     }
     for (JoiningHost& joining_host : rendezvous.joining_hosts) {
-      closing_links_.push_back({.link = std::move(joining_host.link),
-                                .until = clock_.Now() + kRendezvousCloseTimeoutNs,
-                                .roster = joining_host.notified ? rendezvous.roster : nullptr});
+      if (joining_host.link != nullptr) {
+        CloseLater(std::move(joining_host.link),
+                   joining_host.notified ? rendezvous.roster : nullptr);
+      }
     }
     pending_rendezvous_.erase(*it);
     it = active_rendezvous_.erase(it);
   }
-  return PollClosingLinks() || moved;
+  return PollClosingLinks() || moved || closing_ready_.size() > 0;
 }
 
 // The peer closes the link when it has the roster or another last message, which may be in flight
 // until then.
+void Rendezvous::CloseLater(std::unique_ptr<PeerLink> link,
+                            std::shared_ptr<const peer::Message> roster) {
+  ClosingLink& closing = closing_links_.emplace_back(closing_ready_, std::move(link));
+  closing.place = std::prev(closing_links_.end());
+  closing.until = clock_.Now() + kRendezvousCloseTimeoutNs;
+  closing.roster = std::move(roster);
+  closing.Wake();
+  next_close_ = std::min(next_close_, closing.until);
+}
+
 bool Rendezvous::PollClosingLinks() {
   bool moved = false;
-  int sending = 0;
-  std::erase_if(closing_links_, [&](ClosingLink& closing) {
+  const auto remove = [&](ClosingLink& closing) {
+    requested_ -= closing.state != ClosingLink::State::kIdle ? 1 : 0;
+    closing_links_.erase(closing.place);
+  };
+  for (size_t left = closing_ready_.size(); left > 0; --left) {
+    auto& closing = static_cast<ClosingLink&>(*closing_ready_.Next());
     moved |= closing.link->Poll();
     ReadClosingLink(closing);
-    if (!closing.link->status().ok() || clock_.Now() >= closing.until) return true;
-    sending += closing.state == ClosingLink::State::kSending && !closing.link->flushed() ? 1 : 0;
-    return false;
-  });
-  for (ClosingLink& closing : closing_links_) {
-    if (sending >= kMaxRostersAtOnce) break;
-    if (closing.state != ClosingLink::State::kRequested) continue;
-    closing.link->Send(*std::exchange(closing.roster, nullptr));
-    closing.state = ClosingLink::State::kSending;
-    closing.until = clock_.Now() + kRendezvousCloseTimeoutNs;
-    ++sending;
-    moved = true;
+    if (!closing.link->status().ok()) remove(closing);
+  }
+  if (requested_ > 0) SendRequestedRosters();
+  const MonotonicNs now = clock_.Now();
+  if (now < next_close_) return moved;
+  next_close_ = kNever;
+  for (auto it = closing_links_.begin(); it != closing_links_.end();) {
+    ClosingLink& closing = *it++;
+    if (now >= closing.until) {
+      remove(closing);
+    } else {
+      next_close_ = std::min(next_close_, closing.until);
+    }
   }
   return moved;
 }
@@ -128,62 +147,53 @@ void Rendezvous::ReadClosingLink(ClosingLink& closing) {
     if (!requests) continue;  // It was sent before the peer knew of the end.
     closing.state = ClosingLink::State::kRequested;
     closing.until = clock_.Now() + kRosterRequestTimeoutNs;
+    ++requested_;
+  }
+  closing.Wake();
+}
+
+// Linear, and only while hosts request rosters.
+void Rendezvous::SendRequestedRosters() {
+  auto sending = std::ranges::count_if(closing_links_, [](const ClosingLink& closing) {
+    return closing.state == ClosingLink::State::kSending && !closing.link->flushed();
+  });
+  for (ClosingLink& closing : closing_links_) {
+    if (sending >= kMaxRostersAtOnce) return;
+    if (closing.state != ClosingLink::State::kRequested) continue;
+    closing.link->Send(*std::exchange(closing.roster, nullptr));
+    closing.state = ClosingLink::State::kSending;
+    closing.until = clock_.Now() + kRendezvousCloseTimeoutNs;
+    closing.Wake();
+    ++sending;
   }
 }
 
 MonotonicNs Rendezvous::NextDeadline() const {
-  MonotonicNs next = std::numeric_limits<MonotonicNs>::max();
+  MonotonicNs next = next_close_;
   for (CommId id : active_rendezvous_) {
     const PendingRendezvous& rendezvous = *pending_rendezvous_.at(id);
     if (rendezvous.joined.size() != rendezvous.reported_joined)
       next = std::min(next, rendezvous.next_report);
   }
-  for (const ClosingLink& closing : closing_links_) next = std::min(next, closing.until);
   return next;
 }
 
 bool Rendezvous::PollRendezvous(CommId id, PendingRendezvous& rendezvous) {
   bool moved = false;
-  for (auto joining_host = rendezvous.joining_hosts.begin();
-       joining_host != rendezvous.joining_hosts.end() && !rendezvous.over;) {
-    moved |= joining_host->link->Poll();
-    bool gone = false;
-    for (int i = 0; i < kPeerMessagesPerTurn && !rendezvous.over && joining_host->link != nullptr;
-         ++i) {
-      auto message = joining_host->link->Receive();
-      gone = !message.ok();
-      if (gone || !message->has_value()) break;
-      moved = true;
-      if ((*message)->has_join()) {
-        HandleJoin(id, rendezvous, *joining_host, (*message)->join());
-      } else if (joining_host->ranks.empty()) {
-        gone = true;  // It may not send anything else before it has joined.
-        break;
-      } else if ((*message)->has_failed()) {
-        // It withdraws: its message has the reason, which a broken link lacks.
-        RejectRendezvous(
-            id, rendezvous,
-            StatusFromPeer((*message)->failed().error_code(), (*message)->failed().message()));
-      } else {
-        RejectRendezvous(id, rendezvous,
-                         Rejected(joining_host->name, **message,
-                                  absl::DataLossError("not allowed from a joining host")));
-      }
-    }
-    gone |= joining_host->link == nullptr;
-    if (gone && joining_host->ranks.empty()) {  // It registered no rank, so nothing is lost.
-      joining_host = rendezvous.joining_hosts.erase(joining_host);
+  for (size_t left = rendezvous.ready.size(); left > 0 && !rendezvous.over; --left) {
+    auto& joining_host = static_cast<JoiningHost&>(*rendezvous.ready.Next());
+    if (!PollHost(id, rendezvous, joining_host, moved)) continue;
+    if (joining_host.ranks.empty()) {  // It registered no rank, so nothing is lost.
+      rendezvous.joining_hosts.erase(joining_host.place);
       continue;
     }
-    if (gone) {
-      RejectRendezvous(id, rendezvous,
-                       absl::UnavailableError(absl::StrCat(
-                           "host ", joining_host->name, " (rank ",
-                           joining_host->ranks.begin()->first, ") disconnected while communicator ",
-                           FormatCommId(id), " was forming; see mccsd's log on that host")));
-      return true;
-    }
-    ++joining_host;
+    if (rendezvous.over) break;
+    RejectRendezvous(id, rendezvous,
+                     absl::UnavailableError(absl::StrCat(
+                         "host ", joining_host.name, " (rank ", joining_host.ranks.begin()->first,
+                         ") disconnected while communicator ", FormatCommId(id),
+                         " was forming; see mccsd's log on that host")));
+    return true;
   }
   if (!rendezvous.over && rendezvous.joined.size() != rendezvous.reported_joined &&
       clock_.Now() >= rendezvous.next_report) {
@@ -191,6 +201,35 @@ bool Rendezvous::PollRendezvous(CommId id, PendingRendezvous& rendezvous) {
     moved = true;
   }
   return moved;
+}
+
+bool Rendezvous::PollHost(CommId id, PendingRendezvous& rendezvous, JoiningHost& joining_host,
+                          bool& moved) {
+  moved |= joining_host.link->Poll();
+  for (int i = 0; i < kPeerMessagesPerTurn; ++i) {
+    auto message = joining_host.link->Receive();
+    if (!message.ok()) return true;
+    if (!message->has_value()) return false;
+    moved = true;
+    if ((*message)->has_join()) {
+      HandleJoin(id, rendezvous, joining_host, (*message)->join());
+    } else if (joining_host.ranks.empty()) {
+      return true;  // It may not send anything else before it has joined.
+    } else if ((*message)->has_failed()) {
+      // It withdraws: its message has the reason, which a broken link lacks.
+      RejectRendezvous(
+          id, rendezvous,
+          StatusFromPeer((*message)->failed().error_code(), (*message)->failed().message()));
+    } else {
+      RejectRendezvous(id, rendezvous,
+                       Rejected(joining_host.name, **message,
+                                absl::DataLossError("not allowed from a joining host")));
+    }
+    if (rendezvous.over) return false;
+    if (joining_host.link == nullptr) return true;
+  }
+  joining_host.Wake();  // for the remaining messages
+  return false;
 }
 
 void Rendezvous::HandleJoin(CommId id, PendingRendezvous& rendezvous, JoiningHost& joining_host,
@@ -280,7 +319,7 @@ void Rendezvous::SendMissing(PendingRendezvous& rendezvous) {
   waiting->set_more(
       static_cast<uint32_t>(static_cast<size_t>(rendezvous.ranks) - rendezvous.joined.size()) -
       static_cast<uint32_t>(waiting->missing_ranks_size()));
-  for (JoiningHost& joining_host : rendezvous.joining_hosts) joining_host.link->Send(message);
+  for (JoiningHost& joining_host : rendezvous.joining_hosts) joining_host.Send(message);
 }
 
 void Rendezvous::SendRoster(CommId id, PendingRendezvous& rendezvous) {
@@ -323,7 +362,7 @@ void Rendezvous::SendRoster(CommId id, PendingRendezvous& rendezvous) {
   for (size_t i = 0; i < order.size(); ++i) {
     JoiningHost& joining_host = *joining_hosts[static_cast<size_t>(order[i].value())];
     joining_host.notified = i >= kDirectRosters;
-    joining_host.link->Send(joining_host.notified ? notice : *message);
+    joining_host.Send(joining_host.notified ? notice : *message);
   }
   rendezvous.roster = std::move(message);
   rendezvous.over = true;
@@ -331,15 +370,14 @@ void Rendezvous::SendRoster(CommId id, PendingRendezvous& rendezvous) {
 
 void Rendezvous::RejectHost(JoiningHost& joining_host, const absl::Status& why) {
   joining_host.link->Send(RejectedMessage(why));
-  closing_links_.push_back(
-      {.link = std::move(joining_host.link), .until = clock_.Now() + kRendezvousCloseTimeoutNs});
+  CloseLater(std::move(joining_host.link), nullptr);
 }
 
 void Rendezvous::RejectRendezvous(CommId id, PendingRendezvous& rendezvous,
                                   const absl::Status& why) {
   log_.Warning("communicator ", FormatCommId(id), " cannot form: ", std::string(why.message()));
   const peer::Message message = RejectedMessage(why);
-  for (JoiningHost& joining_host : rendezvous.joining_hosts) joining_host.link->Send(message);
+  for (JoiningHost& joining_host : rendezvous.joining_hosts) joining_host.Send(message);
   rendezvous.over = true;
 }
 

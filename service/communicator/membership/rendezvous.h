@@ -29,6 +29,7 @@
 #include "base/random.h"
 #include "proto/unique_id.h"
 #include "service/communicator/links/peer_link.h"
+#include "service/communicator/links/ready_list.h"
 #include "service/transport/handshake.h"
 
 namespace mccs {
@@ -72,14 +73,20 @@ class Rendezvous {
 
  private:
   // An authenticated daemon and the ranks that it has registered so far.
-  struct JoiningHost {
-    explicit JoiningHost(std::unique_ptr<PeerLink> l) : link(std::move(l)) {}
+  struct JoiningHost final : ReadyList::Member {
+    JoiningHost(ReadyList& ready, std::unique_ptr<PeerLink> l)
+        : Member(ready), link(std::move(l)) {}
+    void Send(const peer::Message& message) {
+      link->Send(message);
+      if (!link->status().ok()) Wake();
+    }
     std::unique_ptr<PeerLink> link;
     std::string name;
     Endpoint endpoint;
     cluster::Position position;
     std::map<int, peer::Join> ranks;
     bool notified = false;  // of the roster, which another host forwards to it
+    std::list<JoiningHost>::iterator place;
   };
   struct PendingRendezvous {
     Secret secret{};
@@ -88,6 +95,7 @@ class Rendezvous {
     std::list<CommId>::iterator unused;  // valid while no rank has joined
     int ranks = 0;                       // size; known from the first join, like the names
     std::string tenant, comm_name;
+    ReadyList ready;  // of joining_hosts
     std::list<JoiningHost> joining_hosts;
     absl::flat_hash_map<int, const JoiningHost*> joined;  // by rank
     std::shared_ptr<const peer::Message> roster;          // when all have joined
@@ -95,12 +103,17 @@ class Rendezvous {
     MonotonicNs next_report = 0;  // time of the next report, if joined has changed
     bool over = false;
   };
-  struct ClosingLink {
+  // A link whose last message may still be in flight.
+  struct ClosingLink final : ReadyList::Member {
     enum class State : uint8_t { kIdle, kRequested, kSending };
+    ClosingLink(ReadyList& ready, std::unique_ptr<PeerLink> l) : Member(ready), link(std::move(l)) {
+      link->SetWaker(this);
+    }
     std::unique_ptr<PeerLink> link;
     MonotonicNs until = 0;
-    std::shared_ptr<const peer::Message> roster = nullptr;  // that the host was only notified of
-    State state = State::kIdle;                             // of `roster`
+    std::shared_ptr<const peer::Message> roster;  // that the host was only notified of
+    State state = State::kIdle;                   // of `roster`
+    std::list<ClosingLink>::iterator place;
   };
 
   bool PollRendezvous(CommId id, PendingRendezvous& rendezvous);
@@ -114,8 +127,12 @@ class Rendezvous {
   void SendMissing(PendingRendezvous& rendezvous);
   void SendRoster(CommId id, PendingRendezvous& rendezvous);
   void RejectRendezvous(CommId id, PendingRendezvous& rendezvous, const absl::Status& why);
+  // Reads a host's messages; true if it has ended.
+  bool PollHost(CommId id, PendingRendezvous& rendezvous, JoiningHost& joining_host, bool& moved);
+  void CloseLater(std::unique_ptr<PeerLink> link, std::shared_ptr<const peer::Message> roster);
   bool PollClosingLinks();
   void ReadClosingLink(ClosingLink& closing);
+  void SendRequestedRosters();
 
   Random& random_;
   const Clock& clock_;
@@ -123,7 +140,10 @@ class Rendezvous {
   absl::flat_hash_map<CommId, std::unique_ptr<PendingRendezvous>> pending_rendezvous_;
   std::set<CommId> active_rendezvous_;               // those with at least one host
   std::map<std::string, std::list<CommId>> unused_;  // the others by tenant, oldest first
-  std::vector<ClosingLink> closing_links_;  // links whose last message may still be in flight
+  ReadyList closing_ready_;                          // of closing_links_
+  std::list<ClosingLink> closing_links_;
+  MonotonicNs next_close_ = kNever;  // not later than the first ClosingLink::until
+  size_t requested_ = 0;             // closing links in kRequested and kSending
 };
 
 }  // namespace mccs

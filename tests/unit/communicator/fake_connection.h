@@ -24,6 +24,7 @@ struct FakeWire {
   size_t room = 1 << 30;  // bytes that may still be written
   bool write_broken = false;
   bool read_broken = false;  // after to_read
+  Waker* waker = nullptr;    // of the code under test; a test that changes the above may call it
 
   // Queues a message from the peer for reading.
   void Deliver(const peer::Message& message) {
@@ -50,6 +51,7 @@ struct FakeWire {
 class FakeConnection final : public Connection {
  public:
   explicit FakeConnection(std::shared_ptr<FakeWire> wire) : wire_(std::move(wire)) {}
+  ~FakeConnection() override { wire_->waker = nullptr; }
   absl::StatusOr<size_t> Write(std::span<const iovec> pieces) override {
     if (wire_->write_broken) return absl::UnavailableError("broken pipe");
     size_t total = 0;
@@ -71,7 +73,7 @@ class FakeConnection final : public Connection {
   }
   bool readable() const override { return !wire_->to_read.empty() || wire_->read_broken; }
   bool writable() const override { return wire_->room > 0 || wire_->write_broken; }
-  void SetWaker(Waker*) override {}  // The test runs the turns.
+  void SetWaker(Waker* waker) override { wire_->waker = waker; }
   Endpoint local() const override { return {"10.0.0.1", 1}; }
   Endpoint remote() const override { return {"10.0.0.2", 2}; }
 

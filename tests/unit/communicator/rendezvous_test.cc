@@ -28,6 +28,7 @@ class RendezvousTest : public testing::Test {
   }
   std::shared_ptr<FakeWire> Connect(const wire::UniqueId& id) {
     auto wire = std::make_shared<FakeWire>();
+    opened_.push_back(wire);
     rendezvous_.Accept(CommId(id.comm_id), std::make_unique<FakeConnection>(wire));
     return wire;
   }
@@ -44,6 +45,10 @@ class RendezvousTest : public testing::Test {
   }
   void Run(int64_t ns = 0) {
     clock_.Set(clock_.Now() + ns);
+    for (const std::weak_ptr<FakeWire>& each : opened_) {
+      const std::shared_ptr<FakeWire> wire = each.lock();
+      if (wire != nullptr && wire->waker != nullptr) wire->waker->Wake();
+    }
     for (int i = 0; i < 100 && rendezvous_.Poll(); ++i) {
     }
   }
@@ -54,6 +59,7 @@ class RendezvousTest : public testing::Test {
     return "";
   }
 
+  std::vector<std::weak_ptr<FakeWire>> opened_;
   SeededRandom random_{1};
   SimClock clock_;
   std::unique_ptr<Log> log_ = MakeNullLog();

@@ -35,7 +35,8 @@ MAY_INCLUDE = {
     "lab": ["base", "topology"],
     "tools": ["base", "proto"],
     "examples": [],
-    "bench": ["base", "proto", "topology", "algorithms", "service", "shim", "controller"],
+    # Benchmarks of many hosts run in the simulator.
+    "bench": ["base", "proto", "topology", "algorithms", "service", "shim", "controller", "tests/sim"],
     "tests": ["base", "proto", "topology", "algorithms", "service", "shim", "controller", "emulation",
               "lab", "tools", "bench", "free_hooks"],
 }
