@@ -2,10 +2,11 @@
 //
 //   log.Warning("communicator ", FormatCommId(id), ": rank 3 has not joined after 5 s");
 //
-// THREAD: any. Not on the hot path.
+// THREAD: any. Never blocks: a log that cannot write drops lines. Not on the hot path.
 #ifndef MCCS_BASE_LOG_H_
 #define MCCS_BASE_LOG_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -38,12 +39,17 @@ class Log {
     Write(LogLevel::kError, absl::StrCat(parts...));
   }
 
+  // Number of lines lost so far, because they could not be written.
+  virtual uint64_t dropped() const { return 0; }
+
  protected:
   virtual bool Enabled(LogLevel level) const = 0;
   virtual void Write(LogLevel level, std::string_view line) = 0;
 };
 
-// Lines on stderr with time, level and the program's name.
+// Lines on stderr with time, level and the program's name. A thread writes them
+// (base/log_writer.h); the destructor and a failed MCCS_CHECK wait for it, one second at most. One
+// at a time per process.
 std::unique_ptr<Log> MakeStderrLog(const std::string& program, LogLevel lowest);
 
 // Drops all lines: for tests.

@@ -91,17 +91,17 @@ void NameGpus(HostInventory* inventory) {
   }
 }
 
-// `agent` may be null. LIFETIME: it outlives the server.
+// `agent` may be null. LIFETIME: it and the log outlive the server.
 absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const Config& config,
                                                             const Daemon& daemon,
-                                                            const Agent* agent) {
-  return MetricsServer::Start(
-      config.metrics_listen, [host = config.host, counters = daemon.counters(), agent] {
-        return DaemonMetrics(*counters,
-                             {.host = host,
-                              .version = MCCS_VERSION,
-                              .controller_connected = agent != nullptr && agent->connected()});
-      });
+                                                            const Agent* agent, const Log& log) {
+  return MetricsServer::Start(config.metrics_listen, [host = config.host,
+                                                      counters = daemon.counters(), agent, &log] {
+    return DaemonMetrics(*counters, {.host = host,
+                                     .version = MCCS_VERSION,
+                                     .controller_connected = agent != nullptr && agent->connected(),
+                                     .log_lines_dropped = log.dropped()});
+  });
 }
 
 absl::Status Serve(const Config& config, Log& log) {
@@ -191,7 +191,7 @@ absl::Status Serve(const Config& config, Log& log) {
   }
   std::unique_ptr<MetricsServer> metrics;
   if (!config.metrics_listen.empty()) {
-    MCCS_ASSIGN_OR_RETURN(metrics, ServeMetrics(config, *daemon, agent.get()));
+    MCCS_ASSIGN_OR_RETURN(metrics, ServeMetrics(config, *daemon, agent.get(), log));
     MCCS_RETURN_IF_ERROR(state->PublishMetrics(metrics->endpoint()));
     log.Info("serving metrics at http://", metrics->endpoint(), "/metrics");
   }

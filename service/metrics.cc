@@ -140,6 +140,9 @@ std::vector<prometheus::MetricFamily> DaemonMetrics(const DaemonCounters& counte
   out.Add({{"component", "mccsd"}, {"host", facts.host}, {"version", facts.version}}, 1);
   out.BeginGauge("mccs_agent_connected", "1 if registered with mccs-controller, else 0.");
   out.Add(facts.controller_connected ? 1 : 0);
+  out.BeginCounter("mccs_log_lines_dropped_total",
+                   "Lines of the log that were lost because stderr did not accept them.");
+  out.Add(static_cast<double>(facts.log_lines_dropped));
   AddEngine(counters, &out);
   AddTenants(counters.Tenants(), &out);
   return out.Take();

@@ -7,6 +7,7 @@
 
 #include <prometheus/metric_family.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct DaemonFacts {
   std::string host;
   std::string version;
   bool controller_connected = false;
+  uint64_t log_lines_dropped = 0;
 };
 
 std::vector<prometheus::MetricFamily> DaemonMetrics(const DaemonCounters& counters,

@@ -54,13 +54,15 @@ TEST(DaemonMetrics, ReportVersionAndEngineLoad) {
   counters.turns.Add(10);
   counters.awake_ns.RaiseTo(kNsPerSec / 2);
   const std::string text =
-      Text(counters, {.host = "h0", .version = "1.2", .controller_connected = true});
+      Text(counters,
+           {.host = "h0", .version = "1.2", .controller_connected = true, .log_lines_dropped = 3});
   EXPECT_THAT(text,
               HasSubstr("mccs_build_info{component=\"mccsd\",host=\"h0\",version=\"1.2\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("\nmccs_agent_connected 1\n"));
   EXPECT_THAT(text, HasSubstr("\nmccs_engine_turns_total 10\n"));
   EXPECT_THAT(text, HasSubstr("\nmccs_engine_awake_seconds_total 0.5\n"));
   EXPECT_THAT(text, HasSubstr("\nmccs_engine_asleep 0\n"));
+  EXPECT_THAT(text, HasSubstr("\nmccs_log_lines_dropped_total 3\n"));
   counters.asleep.Set(1);
   EXPECT_THAT(Text(counters, {}), HasSubstr("\nmccs_engine_asleep 1\n"));
 }
