@@ -104,6 +104,8 @@ Point Engine::Append(const std::shared_ptr<Stream>& stream, Work work, std::vect
   AddLegacyOrder(*stream, &after);
   std::erase_if(after, Reached);
   HardwareQueue& queue = *stream->queue;
+  // A program that enqueues without a pause moves its streams by itself.
+  if (HeadReady(queue)) AdvanceInstant();
   const auto* wait = std::get_if<WaitWord>(&work);
   if (queue.entries.empty() && stream->detached_queue_ == nullptr && after.empty() &&
       CostOf(work) == Cost::kInstant && (wait == nullptr || IsSatisfied(*wait))) {

@@ -8,7 +8,8 @@
 //
 // Threads that run work:
 //   enqueuing thread   runs work that takes no time and is ready (writing a word, a record, a
-//                      satisfied wait), as a GPU does within microseconds
+//                      satisfied wait), as a GPU does within microseconds, also what was enqueued
+//                      earlier
 //   waiting thread     runs everything that it waits for, except work that shares a queue with a
 //                      detached kernel, and all work that takes no time; then spins for 20 µs,
 //                      soon yielding its processor at each poll (the thread that signals may need

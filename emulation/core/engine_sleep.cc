@@ -1,5 +1,6 @@
 // How the stream engine's threads sleep, and its two own threads.
 
+#include <sched.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -18,6 +19,9 @@ constexpr std::chrono::microseconds kBackgroundDelay{50};
 // After kIdleBackgroundPolls polls without new work it sleeps until `background_wakeup_` changes.
 constexpr std::chrono::microseconds kBackgroundPollInterval{100};
 constexpr int kIdleBackgroundPolls = 5;
+// After progress it polls for this long before it sleeps: if a signal had to wake it for every
+// operation of a long sequence, that would take longer than the operations.
+constexpr std::chrono::microseconds kBackgroundSpin{20};
 constexpr std::chrono::milliseconds kLongestBackgroundSleep{1000};
 // A thread that sleeps on a fence line is woken by the thread that signals. The kernel compares
 // only the line's low half, so it can miss a new value with the same low half. The limit bounds
@@ -92,16 +96,26 @@ void Engine::BackgroundLoop() {
   UsePreciseTimers();
   Lock lock = Acquire();
   uint64_t seen_activity = activity_;
+  Clock::time_point spin_until{};
   int idle = 0;
   for (;;) {
     bool progress = AdvanceInstant();
     bool young = false;
     progress |= RunOverdue(lock, &young);
-    if (progress) continue;
-    idle = activity_ == seen_activity ? idle + 1 : 0;
-    seen_activity = activity_;
+    if (progress) {
+      spin_until = Clock::now() + kBackgroundSpin;
+      continue;
+    }
     // Threads in Wait() watch the words; the last one to leave notifies this thread.
     const bool watch = watching_ == 0 && !active_.empty();
+    if (watch && !young && Clock::now() < spin_until) {
+      lock.unlock();
+      sched_yield();
+      lock = Acquire();
+      continue;
+    }
+    idle = activity_ == seen_activity ? idle + 1 : 0;
+    seen_activity = activity_;
     const bool polls = young || idle < kIdleBackgroundPolls;
     background_ = polls ? Background::kAwake : Background::kAsleep;
     background_watches_ = watch;

@@ -93,6 +93,21 @@ TEST_P(EngineTest, AWaitBlocksItsStreamUntilAnotherThreadStores) {
   signaller.join();
 }
 
+// A program that enqueues call after call depends on no other thread's wakeup.
+TEST_P(EngineTest, EnqueueRunsWhatHasBecomeReadyBefore) {
+  const auto stream = NonBlocking();
+  uint64_t gate = 0;
+  uint64_t after = 0;
+  uint64_t last = 0;
+  engine_.Enqueue(stream, AtLeast(PlainWord(&gate), 1));
+  engine_.Enqueue(stream, WriteWord{PlainWord(&after), 1});
+  EXPECT_EQ(Load(after), 0u);
+  Store(gate, 1);
+  engine_.Enqueue(stream, WriteWord{PlainWord(&last), 1});
+  EXPECT_EQ(Load(after), 1u);
+  EXPECT_EQ(Load(last), 1u);
+}
+
 TEST_P(EngineTest, ASleeperOnAFenceIsCountedAndWoken) {
   const auto stream = NonBlocking();
   wire::FenceLine line{};
