@@ -8,9 +8,10 @@
 #include <cerrno>
 #include <climits>
 #include <condition_variable>
-#include <csignal>
 #include <mutex>
 #include <utility>
+
+#include "base/blocked_signals.h"
 
 namespace mccs {
 namespace {
@@ -38,17 +39,6 @@ uint64_t Write(int fd, std::string_view text) {
   return 0;
 }
 
-// Signals are for the threads that expect them. SIGPIPE stays pending too: the write then fails.
-std::thread StartWithoutSignals(std::function<void()> body) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(body));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
-
 }  // namespace
 
 struct LogWriter::State {
@@ -68,9 +58,11 @@ struct LogWriter::State {
   bool ended = false;
 };
 
-LogWriter::LogWriter(Options options)
-    : state_(std::make_shared<State>(std::move(options))),
-      thread_(StartWithoutSignals([state = state_] { Run(state); })) {}
+LogWriter::LogWriter(Options options) : state_(std::make_shared<State>(std::move(options))) {
+  // SIGPIPE stays pending too: the write then fails.
+  const BlockedSignals blocked;
+  thread_ = std::thread([state = state_] { Run(state); });
+}
 
 LogWriter::~LogWriter() {
   std::unique_lock lock(state_->mutex);

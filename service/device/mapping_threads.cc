@@ -2,8 +2,9 @@
 
 #include <pthread.h>
 
-#include <csignal>
 #include <utility>
+
+#include "base/blocked_signals.h"
 
 namespace mccs {
 
@@ -80,12 +81,8 @@ std::unique_ptr<MappingJob> MappingThreads::TakeFinished() {
 MappingThreads::Worker::Worker(MappingThreads& threads, const char* name, Worker* longer)
     : threads_(threads), longer_(longer) {
   // Only the daemon's main thread handles signals.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals blocked;
   thread_ = std::thread([this] { Run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_setname_np(thread_.native_handle(), name);
 }
 

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <utility>
 
+#include "base/blocked_signals.h"
 #include "service/device/mapped_memory.h"
 
 namespace mccs {
@@ -75,14 +75,9 @@ bool ForeignDescriptors::CloseOnThread(std::vector<Descriptor>* descriptors) {
   task->descriptors.swap(*descriptors);
   shared_->running.fetch_add(1);
   // Only the daemon's main thread handles signals.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals blocked;
   pthread_t thread;
-  const bool made = pthread_create(&thread, nullptr, &Close, task.get()) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (made) {
+  if (pthread_create(&thread, nullptr, &Close, task.get()) == 0) {
     (void)task.release();  // owned by the thread
     pthread_detach(thread);
     return true;

@@ -1,7 +1,6 @@
 #include "shim/daemon/daemon_client.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/blocked_signals.h"
 #include "base/status_macros.h"
 #include "shim/daemon/error_message.h"
 #include "shim/daemon/fence.h"
@@ -36,12 +36,8 @@ absl::Status SetTimeout(int socket, int direction, std::chrono::milliseconds lim
 // Starts a thread that blocks all signals, so that they go to the program's threads.
 template <typename Function>
 std::thread StartThreadWithoutSignals(Function function) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals blocked;
   std::thread thread(std::move(function));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_setname_np(thread.native_handle(), "mccs-shim");
   return thread;
 }
