@@ -49,7 +49,8 @@ ActiveWork::ActiveWork(const Options& options)
              options.tally, &clock_, options.account},
             formation_.members->layout, formation_.members->self, *formation_.strategy, ranks_),
       messages_(*options.environment->device,
-                {.layout = formation_.members->layout,
+                {.host_of = formation_.members->host_of,
+                 .hosts = formation_.members->hosts(),
                  .self = formation_.members->self,
                  .slice_bytes = formation_.strategy->lanes.slot_bytes,
                  .open_lane = [lanes = &formation_.lanes->messages()](

@@ -25,18 +25,12 @@ MessageLoop::MessageLoop(Device& device, Options options, std::span<const LocalR
       local_puts_({.device = &device, .signals = &signals_, .port_of = [this](Rank rank) {
                      return PortOf(rank);
                    }}) {
-  host_of_.resize(static_cast<size_t>(options_.layout.rank_count()));
-  for (int h = 0; h < options_.layout.host_count(); ++h) {
-    for (Rank rank : options_.layout.hosts[static_cast<size_t>(h)]) {
-      host_of_[static_cast<size_t>(rank.value())] = HostIndex(h);
-    }
-  }
-  local_of_.resize(host_of_.size());
+  local_of_.resize(options_.host_of.size());
   for (const LocalRank& local : ranks_) {
     local_of_[static_cast<size_t>(local.rank.value())] = &local;
   }
   window_changes_.resize(ranks_.size());
-  peers_.resize(options_.layout.hosts.size());
+  peers_.resize(static_cast<size_t>(options_.hosts));
 }
 
 absl::StatusOr<bool> MessageLoop::Poll() {
@@ -73,8 +67,9 @@ absl::Status MessageLoop::Add(const LocalRank& local, const PostedMessage& call)
   message.number = ++CounterOf(call.kind)[message.pair];
   const std::optional<HostIndex> host = HostOf(call.peer);
   if (!host.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        Describe(message), ": invalid peer: the communicator has ", host_of_.size(), " ranks"));
+    return absl::InvalidArgumentError(absl::StrCat(Describe(message),
+                                                   ": invalid peer: the communicator has ",
+                                                   options_.host_of.size(), " ranks"));
   }
   if (call.bytes() > call.address_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(Describe(message), ": ", call.bytes(),
@@ -148,8 +143,9 @@ PeerMessages& MessageLoop::PeerAt(HostIndex host) {
 
 std::optional<HostIndex> MessageLoop::HostOf(Rank rank) const {
   const auto index = static_cast<size_t>(rank.value());
-  return rank.value() >= 0 && index < host_of_.size() ? std::optional(host_of_[index])
-                                                      : std::nullopt;
+  return rank.value() >= 0 && index < options_.host_of.size()
+             ? std::optional(options_.host_of[index])
+             : std::nullopt;
 }
 
 void MessageLoop::CompleteAll() {
@@ -227,7 +223,7 @@ std::vector<MessageCount> MessageLoop::CountsOf(Rank rank) const {
 
 std::string MessageLoop::DescribeUnmatched(Rank rank,
                                            const std::vector<MessageCount>& counts) const {
-  const HostIndex host = host_of_[static_cast<size_t>(rank.value())];
+  const HostIndex host = options_.host_of[static_cast<size_t>(rank.value())];
   const OpenMessage* lost = nullptr;
   if (host == options_.self) {
     lost = local_.WaitingFor(rank);

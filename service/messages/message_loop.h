@@ -22,7 +22,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "algorithms/plan.h"
+#include "base/ids.h"
 #include "service/communicator/links/rank_port.h"
 #include "service/counters.h"
 #include "service/messages/local_exchange.h"
@@ -34,7 +34,8 @@ namespace mccs {
 class MessageLoop {
  public:
   struct Options {
-    Layout layout;
+    std::span<const HostIndex> host_of;  // by Rank; outlives the loop
+    int hosts = 0;
     HostIndex self;
     uint32_t slice_bytes = 0;  // of the lanes
     // The message lane to a host; opens it on first use.
@@ -94,10 +95,8 @@ class MessageLoop {
 
   const Options options_;
   const std::span<const LocalRank> ranks_;
-  // By Rank. Null: not a rank of this host.
-  std::vector<HostIndex> host_of_;
-  std::vector<const LocalRank*> local_of_;
-  std::vector<uint64_t> window_changes_;  // by LocalIndex, as last seen
+  std::vector<const LocalRank*> local_of_;  // by Rank; null: not a rank of this host
+  std::vector<uint64_t> window_changes_;    // by LocalIndex, as last seen
   LocalExchange local_;
   SignalCounts signals_;
   LocalPuts local_puts_;

@@ -1,6 +1,5 @@
 #include "service/messages/message_watcher.h"
 
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -52,9 +51,7 @@ bool MessageWatcher::Poll(MonotonicNs now, const MessageLoop& messages) {
   return true;
 }
 
-MonotonicNs MessageWatcher::NextDeadline() const {
-  return check_at_ != 0 ? check_at_ : std::numeric_limits<MonotonicNs>::max();
-}
+MonotonicNs MessageWatcher::NextDeadline() const { return check_at_ != 0 ? check_at_ : kNever; }
 
 // A call that was already waiting at the previous check keeps its start time.
 void MessageWatcher::UpdateWaiting(MonotonicNs now, const std::vector<OpenMessage>& unmatched) {

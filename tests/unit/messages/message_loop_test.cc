@@ -72,9 +72,11 @@ class MessageLoopTest : public testing::Test {
   CpuDevice device_{{.workers = 0}, std::make_unique<LocalImporter>()};
   std::vector<MessagePort> ports_ = std::vector<MessagePort>(2);
   const std::vector<LocalRank> ranks_{{Rank(0), &ports_[0]}, {Rank(1), &ports_[1]}};
+  const std::vector<HostIndex> host_of_{HostIndex(0), HostIndex(0)};
   WorkTally tally_{std::make_shared<TenantCounters>()};
   MessageLoop loop_{device_,
-                    {.layout = {.hosts = {{Rank(0), Rank(1)}}},
+                    {.host_of = host_of_,
+                     .hosts = 1,
                      .self = HostIndex(0),
                      .slice_bytes = 256,
                      .open_lane = [](HostIndex) -> SendLane* { return nullptr; },
