@@ -212,7 +212,6 @@ absl::Status Forming::TakeReceivedRoster(std::string serialised) {
   if (!roster.ParseFromString(serialised))
     return absl::DataLossError("invalid roster from the rendezvous: it cannot be parsed");
   MCCS_RETURN_IF_ERROR(TakeRoster(std::move(roster)));
-  if (env_.roster_relay == nullptr) return absl::OkStatus();
   const Membership& members = *formation_.members;
   std::vector<Endpoint> children;
   for (const HostIndex child : RosterChildren(members.self, members.hosts()))

@@ -13,12 +13,9 @@ Joining::Joining(const JoiningOptions& options)
     : options_(options),
       id_(options.dial.preamble.comm_id),
       next_log_(options.access.clock->Now() + kFirstMissingLogNs),
-      dial_(std::make_unique<Dial>(options.access, options.dial)) {
-  if (options_.relay == nullptr) return;
-  const Secret& secret = options_.dial.secret;
-  inbox_.emplace(*options_.relay, RelayIdOf(id_, secret), secret, options_.most_roster_bytes,
-                 options_.dial.waker);
-}
+      inbox_(*options.relay, RelayIdOf(id_, options.dial.secret), options.dial.secret,
+             options.most_roster_bytes, options.dial.waker),
+      dial_(std::make_unique<Dial>(options.access, options.dial)) {}
 
 void Joining::Add(const peer::Join& join) { waiting_.push_back(join); }
 
@@ -137,9 +134,7 @@ void Joining::OnNotice(const peer::RosterNotice& notice) {
 
 absl::Status Joining::PollRelay() {
   if (roster_hash_.empty() || roster_.has_value()) return absl::OkStatus();
-  while (inbox_.has_value()) {
-    std::optional<std::string> roster = inbox_->Take();
-    if (!roster.has_value()) break;
+  while (std::optional<std::string> roster = inbox_.Take()) {
     if (RosterHash(options_.dial.secret, *roster) == roster_hash_) {
       finished_ = true;
       roster_ = std::move(roster);

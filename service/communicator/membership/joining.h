@@ -92,7 +92,7 @@ class Joining {
   MonotonicNs withdrawal_deadline_ = 0;  // after Withdraw
   std::optional<std::string> roster_;
   std::optional<std::string> late_roster_;
-  std::optional<RosterRelay::Inbox> inbox_;
+  RosterRelay::Inbox inbox_;
   std::string roster_hash_;          // of the notice; empty: no notice yet
   MonotonicNs roster_deadline_ = 0;  // after the notice: of the relay, then of the request
   bool roster_requested_ = false;
