@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -18,6 +17,14 @@ namespace mccs {
 namespace forming_test {
 
 using testing::HasSubstr;
+
+// Without rank `departed`.
+bool AllAnswered(const std::vector<SimRank*>& ranks, int departed = -1) {
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    if (static_cast<int>(r) != departed && !ranks[r]->answered) return false;
+  }
+  return true;
+}
 
 // The library's message for NCCL_COMM_ID=name:5000 on a host where the name resolves to `address`.
 wire::UniqueId IdAt(const std::string& address, bool resolved = true) {
@@ -98,19 +105,12 @@ class SimDepartureDuringRoster : public testing::Test {
   }
 
   void ExpectOthersFailPromptly(int departed) {
-    ASSERT_TRUE(world_->RunUntil([&] { return AllButOneAnswered(departed); }, kPromptNs));
+    ASSERT_TRUE(world_->RunUntil([&] { return AllAnswered(ranks_, departed); }, kPromptNs));
     for (int r = 0; r < kRanks; ++r) {
       if (r == departed) continue;
       EXPECT_EQ(ranks_[r]->status.error, wire::ErrorClass::kRemote) << ranks_[r]->status.text;
     }
     EXPECT_TRUE(world_->RunUntil([&] { return world_->communicators() == 0; }, kPromptNs));
-  }
-
-  bool AllButOneAnswered(int departed) const {
-    for (int r = 0; r < kRanks; ++r) {
-      if (r != departed && !ranks_[r]->answered) return false;
-    }
-    return true;
   }
 
   std::optional<SimWorld> world_;
@@ -165,11 +165,7 @@ class SimForwardedRoster : public testing::Test {
           &tenants_[static_cast<size_t>(h)]->Init(tenants_[0]->unique_id(), kHosts, h));
   }
   void ExpectFormed(int64_t limit_ns) {
-    EXPECT_TRUE(world_->RunUntil(
-        [&] {
-          return std::ranges::all_of(ranks_, [](const SimRank* rank) { return rank->answered; });
-        },
-        limit_ns));
+    EXPECT_TRUE(world_->RunUntil([&] { return AllAnswered(ranks_); }, limit_ns));
     for (const SimRank* rank : ranks_)
       EXPECT_EQ(rank->status.error, wire::ErrorClass::kNone) << rank->status.text;
   }
@@ -206,16 +202,10 @@ TEST_F(SimForwardedRoster, DepartureDuringTheRosterFailsTheOthersPromptly) {
     Join(seed);
     ASSERT_TRUE(world_->RunUntil(
         [&] { return world_->host(0).log().Contains("all 80 ranks have joined"); }));
-    const size_t departed = 1 + static_cast<size_t>(seed * 31) % (kHosts - 1);
-    tenants_[departed]->Kill();
-    EXPECT_TRUE(world_->RunUntil(
-        [&] {
-          for (size_t r = 0; r < ranks_.size(); ++r) {
-            if (r != departed && !ranks_[r]->answered) return false;
-          }
-          return true;
-        },
-        kPromptNs + kRelayTimeoutNs));
+    const int departed = 1 + static_cast<int>(seed * 31 % (kHosts - 1));
+    tenants_[static_cast<size_t>(departed)]->Kill();
+    EXPECT_TRUE(world_->RunUntil([&] { return AllAnswered(ranks_, departed); },
+                                 kPromptNs + kRelayTimeoutNs));
     EXPECT_TRUE(world_->RunUntil([&] { return world_->communicators() == 0; }));
   }
 }

@@ -301,20 +301,6 @@ TEST_F(JoinedTest, IgnoresForwardersWithoutTheSecret) {
   EXPECT_FALSE(Run([&] { return roster_.has_value(); }, 10 * kNsPerMs));
 }
 
-TEST(RosterChildren, ReachAllHostsOnce) {
-  for (const int hosts : {1, kDirectRosters, kDirectRosters + 1, 1024, 8192}) {
-    std::vector<int> parents(static_cast<size_t>(hosts));
-    for (int h = 0; h < hosts; ++h) {
-      for (const HostIndex child : RosterChildren(HostIndex(h), hosts)) {
-        EXPECT_GT(child.value(), h);
-        ++parents[static_cast<size_t>(child.value())];
-      }
-    }
-    for (int h = 0; h < hosts; ++h)
-      EXPECT_EQ(parents[static_cast<size_t>(h)], h < kDirectRosters ? 0 : 1) << h;
-  }
-}
-
 // ---- Ranks --------------------------------------------------------------------------------------
 
 TEST_F(JoinedTest, SendsEachRankOnce) {
