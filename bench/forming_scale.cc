@@ -98,8 +98,7 @@ int main(int argc, char** argv) {
   CLI::App app{
       "Measures the formation of a communicator on simulated hosts. Prints a JSON line for each "
       "number of hosts: processor time, longest turn and bytes sent, of the leader and of the "
-      "member "
-      "that has most."};
+      "member that has most."};
   app.add_option("--hosts", hosts, "numbers of hosts")->capture_default_str();
   app.add_option("--ranks-per-host", shape.ranks_per_host, "ranks of each host")
       ->capture_default_str();

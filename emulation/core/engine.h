@@ -16,7 +16,8 @@
 //                      it); then sleeps on the words that streams wait for
 //   query              (cuStreamQuery) does the same once, without the program's code
 //   background thread  one thread, started when work is first left over: runs work that is ready
-//                      for 50 µs, and sleeps on the words when no other thread does
+//                      for 50 µs; when no other thread watches the words, it spins for 20 µs
+//                      after progress, then sleeps on them
 //   callback thread    runs host functions and kernels that no thread waits for, which may block;
 //                      started at the first of them
 //
