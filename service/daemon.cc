@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -242,8 +241,7 @@ MonotonicNs Daemon::NextDeadline() const {
   MonotonicNs next = std::min(
       {rendezvous_->NextDeadline(), roster_relay_.NextDeadline(), communicators_->NextDeadline()});
   auto add = [&](const PeerListener& listener) {
-    next =
-        std::min(next, listener.NextDeadline().value_or(std::numeric_limits<MonotonicNs>::max()));
+    next = std::min(next, listener.NextDeadline().value_or(kNever));
   };
   add(*listener_);
   for (const EnvironmentListener& entry : environment_listeners_) add(*entry.listener);

@@ -190,8 +190,8 @@ void Agent::SendUntilBroken(Stream* stream) {
 }
 
 Agent::SteadyTime Agent::NextUnsent() const {
-  const MonotonicNs next = connected() ? table_.NextUnsent() : AgentTable::kNever;
-  if (next == AgentTable::kNever) return SteadyTime::max();
+  const MonotonicNs next = connected() ? table_.NextUnsent() : kNever;
+  if (next == kNever) return SteadyTime::max();
   return std::chrono::steady_clock::now() +
          Ns(std::max<int64_t>(next, clock_.Now()) - clock_.Now());
 }

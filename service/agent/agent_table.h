@@ -93,7 +93,6 @@ class AgentTable {
   // with WindowScheduler::kHorizonNs (controller/rates/window_scheduler.h) minus their interval.
   static constexpr int64_t kProgressEveryNs = 200 * kNsPerMs;
   static constexpr MonotonicNs kAtOnce = std::numeric_limits<MonotonicNs>::min();
-  static constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
   // Per communicator: the current strategy, the next one, and those that arrived meanwhile.
   static constexpr size_t kMaxAccepted = 8;
   static constexpr size_t kMaxEarlyRateUpdates = 256;

@@ -1,6 +1,5 @@
 #include "service/communicator/reporter.h"
 
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -67,7 +66,7 @@ void Reporter::Poll(const WorkDone& work) {
 }
 
 MonotonicNs Reporter::NextDeadline(uint64_t operations) const {
-  return HasNews(operations) ? next_ : std::numeric_limits<MonotonicNs>::max();
+  return HasNews(operations) ? next_ : kNever;
 }
 
 void Reporter::End(const absl::Status& failure) {

@@ -1,7 +1,6 @@
 #include "service/probe/probe_run.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/check.h"
 
@@ -36,7 +35,7 @@ std::optional<ProbePacket> ProbeRun::Next(MonotonicNs now) {
 }
 
 MonotonicNs ProbeRun::Deadline(MonotonicNs now) const {
-  MonotonicNs deadline = std::numeric_limits<MonotonicNs>::max();
+  MonotonicNs deadline = kNever;
   for (const Slot& slot : slots_) {
     if (IsPending(slot, now)) deadline = std::min(deadline, slot.due);
   }

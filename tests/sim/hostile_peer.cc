@@ -1,7 +1,6 @@
 #include "tests/sim/hostile_peer.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -45,9 +44,7 @@ void HostilePeer::Leave() {
   half_open_.clear();
 }
 
-MonotonicNs HostilePeer::NextEvent() const {
-  return MayAct() ? next_action_ : std::numeric_limits<MonotonicNs>::max();
-}
+MonotonicNs HostilePeer::NextEvent() const { return MayAct() ? next_action_ : kNever; }
 
 bool HostilePeer::Poll() {
   if (has_left_) return false;

@@ -18,7 +18,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -51,9 +50,7 @@ class MessageQueue {
     waiting_.pop_front();
     return message;
   }
-  MonotonicNs NextArrival() const {
-    return waiting_.empty() ? std::numeric_limits<MonotonicNs>::max() : waiting_.front().first;
-  }
+  MonotonicNs NextArrival() const { return waiting_.empty() ? kNever : waiting_.front().first; }
   void Clear() { waiting_.clear(); }
 
  private:

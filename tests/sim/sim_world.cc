@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <limits>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -60,7 +59,7 @@ class DelayedMappings final : public MappingRunner {
 
   // When TakeFinished next has work to do.
   MonotonicNs NextStepTime() const {
-    MonotonicNs next = std::numeric_limits<MonotonicNs>::max();
+    MonotonicNs next = kNever;
     for (const LaneOfJobs& lane : lanes_) {
       if (!lane.jobs.empty()) next = std::min(next, lane.next_step);
     }
@@ -156,7 +155,7 @@ void SimHost::Start() {
 MonotonicNs SimHost::NextDeadline() {
   MonotonicNs deadline = daemon_->NextDeadline();
   if (mappings_ != nullptr) deadline = std::min(deadline, mappings_->NextStepTime());
-  const bool never = deadline == std::numeric_limits<MonotonicNs>::max();
+  const bool never = deadline == kNever;
   return never ? deadline : clock_.ToBaseClock(deadline);
 }
 
@@ -237,7 +236,7 @@ bool SimWorld::PollDaemon(SimHost& host) {
 }
 
 MonotonicNs SimWorld::NextEvent() const {
-  MonotonicNs next = network_.NextEventTime().value_or(std::numeric_limits<MonotonicNs>::max());
+  MonotonicNs next = network_.NextEventTime().value_or(kNever);
   if (controller_ != nullptr) next = std::min(next, controller_->NextEvent());
   for (const SimParticipant* participant : participants_)
     next = std::min(next, participant->NextEvent());

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -167,7 +166,7 @@ LaneSet::MemoryRelease CommunicatorLanes::ReleaseLaneMemory(MemoryReleaseCursor*
 }
 
 MonotonicNs CommunicatorLanes::NextDeadline() const {
-  if (lost_) return std::numeric_limits<MonotonicNs>::max();
+  if (lost_) return kNever;
   MonotonicNs next = std::min(messages_->NextDeadline(), current_->NextDeadline());
   if (next_ != nullptr && next_status_.ok()) next = std::min(next, next_->NextDeadline());
   return old_ != nullptr ? std::min(next, old_->NextDeadline()) : next;

@@ -1,7 +1,6 @@
 #include "service/communicator/lanes/lane_set.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -274,7 +273,7 @@ void LaneSet::MarkDeparted(HostIndex host) {
 }
 
 MonotonicNs LaneSet::NextDeadline() const {
-  MonotonicNs next = std::numeric_limits<MonotonicNs>::max();
+  MonotonicNs next = kNever;
   if (!rejected_memory_.ok()) return 0;
   for (const auto& lane : outgoing_) next = std::min(next, lane->NextDeadline());
   for (const auto& lane : incoming_) next = std::min(next, lane->NextDeadline());

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -142,7 +141,7 @@ bool RosterRelay::Poll() {
 }
 
 MonotonicNs RosterRelay::NextDeadline() const {
-  MonotonicNs next = std::numeric_limits<MonotonicNs>::max();
+  MonotonicNs next = kNever;
   for (const Incoming& each : incoming_) next = std::min(next, each.deadline);
   for (const Outgoing& each : outgoing_) {
     next = std::min(next, each.deadline);

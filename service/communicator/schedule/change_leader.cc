@@ -1,7 +1,6 @@
 #include "service/communicator/schedule/change_leader.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -159,7 +158,7 @@ std::string ChangeLeader::PrepareError(MonotonicNs now) const {
 }
 
 MonotonicNs ChangeLeader::NextDeadline() const {
-  return stage_ == Stage::kPreparing ? prepare_by_ : std::numeric_limits<MonotonicNs>::max();
+  return stage_ == Stage::kPreparing ? prepare_by_ : kNever;
 }
 
 }  // namespace mccs

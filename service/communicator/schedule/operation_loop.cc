@@ -154,7 +154,7 @@ absl::StatusOr<bool> OperationLoop::Advance() {
 // Posted and captured collectives alternate if both are ready.
 absl::StatusOr<bool> OperationLoop::TryStart() {
   state_ = LoopState::kIdle;
-  retry_at_ = std::numeric_limits<MonotonicNs>::max();
+  retry_at_ = kNever;
   const bool posted_first = key_ != kPosted;
   if (posted_first) {
     MCCS_ASSIGN_OR_RETURN(const bool started, TryStart(kPosted));

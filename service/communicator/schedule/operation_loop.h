@@ -143,7 +143,7 @@ class OperationLoop {
   std::optional<Geometry> geometry_;
   std::vector<RankMemory> memory_;  // by LocalIndex
   // For an operation delayed by its tenant's quota.
-  MonotonicNs retry_at_ = std::numeric_limits<MonotonicNs>::max();
+  MonotonicNs retry_at_ = kNever;
   std::optional<TenantWork> work_;  // while one runs and is accounted
 };
 

@@ -1,7 +1,6 @@
 #include "service/communicator/schedule/strategy_change.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -294,7 +293,7 @@ absl::StatusOr<bool> StrategyChange::PollLeader(MonotonicNs now) {
 }
 
 MonotonicNs StrategyChange::NextDeadline() const {
-  return leader_.has_value() ? leader_->NextDeadline() : std::numeric_limits<MonotonicNs>::max();
+  return leader_.has_value() ? leader_->NextDeadline() : kNever;
 }
 
 }  // namespace mccs

@@ -57,13 +57,13 @@ class AgentTableTest : public testing::Test {
 };
 
 TEST_F(AgentTableTest, SendsProgressOfManyCommunicatorsTogether) {
-  EXPECT_EQ(table_.NextUnsent(), AgentTable::kNever);
+  EXPECT_EQ(table_.NextUnsent(), kNever);
   ReportAll(3, 1);
   EXPECT_EQ(table_.NextUnsent(), AgentTable::kAtOnce);
   std::vector<agent::v1::FromAgent> sent = Take();
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].reports().complete_size(), 3) << "the controller has none yet";
-  EXPECT_EQ(table_.NextUnsent(), AgentTable::kNever);
+  EXPECT_EQ(table_.NextUnsent(), kNever);
 
   ReportAll(1, 2);
   EXPECT_LE(table_.NextUnsent(), now_) << "the first after a pause is not delayed";
