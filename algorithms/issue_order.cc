@@ -6,32 +6,41 @@ namespace mccs {
 
 IssueOrder::IssueOrder(const Program& program, uint64_t rounds, uint32_t skew)
     : program_(&program),
+      count_(program.steps.size()),
       rounds_(program.steps.empty() ? 0 : rounds),
       group_rounds_(uint64_t{skew} + 1) {
   group_end_ = std::min(group_rounds_, rounds_);
-  EnterStage(0);
+  if (!done()) EnterStage(0);
 }
 
-bool IssueOrder::Next(StepInstance* out) {
-  if (group_begin_ == rounds_) return false;
-  *out = {.round = round_, .step = static_cast<uint16_t>(step_)};
-  if (++step_ < stage_end_) return true;
-  step_ = stage_begin_;
-  if (++round_ < group_end_) return true;
-  if (stage_end_ == program_->steps.size()) {
-    group_begin_ = group_end_;
-    group_end_ += std::min(group_rounds_, rounds_ - group_end_);
-    EnterStage(0);
-  } else {
+IssueOrder::IssueOrder(const Program& program, std::span<const uint16_t> steps, uint64_t rounds,
+                       uint32_t skew)
+    : program_(&program),
+      all_(false),
+      steps_(steps),
+      count_(steps.size()),
+      rounds_(steps.empty() ? 0 : rounds),
+      group_rounds_(uint64_t{skew} + 1) {
+  group_end_ = std::min(group_rounds_, rounds_);
+  if (!done()) EnterStage(0);
+}
+
+void IssueOrder::Advance() {
+  if (++position_ < stage_end_) return;
+  position_ = stage_begin_;
+  if (++round_ < group_end_) return;
+  if (stage_end_ < count_) {
     EnterStage(stage_end_);
+    return;
   }
-  return true;
+  group_begin_ = group_end_;
+  group_end_ += std::min(group_rounds_, rounds_ - group_end_);
+  if (!done()) EnterStage(0);
 }
 
 void IssueOrder::EnterStage(size_t begin) {
-  const auto& steps = program_->steps;
-  stage_begin_ = stage_end_ = step_ = begin;
-  while (stage_end_ < steps.size() && steps[stage_end_].stage == steps[begin].stage) ++stage_end_;
+  stage_begin_ = stage_end_ = position_ = begin;
+  while (stage_end_ < count_ && StageAt(stage_end_) == StageAt(begin)) ++stage_end_;
   round_ = group_begin_;
 }
 

@@ -23,6 +23,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "algorithms/plan.h"
 
@@ -34,27 +35,41 @@ struct StepInstance {
 };
 
 // A cursor over the order. Never allocates; constant time per step.
-// LIFETIME: the program outlives the cursor.
+// LIFETIME: the program and the list of steps outlive the cursor.
 class IssueOrder {
  public:
+  // At the end of an empty order.
+  IssueOrder() = default;
   // REQUIRES: stages never decrease from step to step.
   IssueOrder(const Program& program, uint64_t rounds, uint32_t skew);
+  // The same order, of `steps` alone: ascending positions in the program.
+  IssueOrder(const Program& program, std::span<const uint16_t> steps, uint64_t rounds,
+             uint32_t skew);
 
-  // Returns false at the end.
-  bool Next(StepInstance* out);
+  bool done() const { return group_begin_ == rounds_; }
+  // REQUIRES: !done().
+  StepInstance current() const { return {.round = round_, .step = StepAt(position_)}; }
+  void Advance();
 
  private:
+  uint16_t StepAt(size_t position) const {
+    return all_ ? static_cast<uint16_t>(position) : steps_[position];
+  }
+  uint16_t StageAt(size_t position) const { return program_->steps[StepAt(position)].stage; }
   void EnterStage(size_t begin);
 
-  const Program* program_;
-  uint64_t rounds_;
-  uint64_t group_rounds_;
+  const Program* program_ = nullptr;
+  bool all_ = true;  // all steps of the program, else steps_
+  std::span<const uint16_t> steps_;
+  size_t count_ = 0;  // of the steps
+  uint64_t rounds_ = 0;
+  uint64_t group_rounds_ = 0;
   uint64_t group_begin_ = 0;  // first round of the group
   uint64_t group_end_ = 0;
-  size_t stage_begin_ = 0;  // steps of the stage
+  size_t stage_begin_ = 0;  // positions of the stage
   size_t stage_end_ = 0;
-  uint64_t round_ = 0;  // next instance
-  size_t step_ = 0;
+  uint64_t round_ = 0;  // the current instance
+  size_t position_ = 0;
 };
 
 }  // namespace mccs

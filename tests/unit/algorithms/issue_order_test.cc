@@ -28,7 +28,8 @@ Program WithStages(const std::vector<uint16_t>& stages) {
 std::string Walk(const Program& program, uint64_t rounds, uint32_t skew) {
   std::string text;
   IssueOrder order(program, rounds, skew);
-  for (StepInstance next; order.Next(&next);) {
+  for (; !order.done(); order.Advance()) {
+    const StepInstance next = order.current();
     text += (text.empty() ? "" : " ") + std::string(1, static_cast<char>('a' + next.step)) +
             std::to_string(next.round);
   }
@@ -67,7 +68,8 @@ TEST(IssueOrder, NamesEveryStepOfEveryRoundOnce) {
     constexpr uint64_t kRounds = 17;
     std::set<std::pair<uint64_t, uint16_t>> seen;
     IssueOrder order(program, kRounds, skew);
-    for (StepInstance next; order.Next(&next);) {
+    for (; !order.done(); order.Advance()) {
+      const StepInstance next = order.current();
       EXPECT_TRUE(seen.insert({next.round, next.step}).second);
       for (uint16_t before : program.steps[next.step].after)
         EXPECT_TRUE(seen.contains({next.round, before}));

@@ -153,7 +153,8 @@ absl::Status ChannelEvents::AddInstances() {
         {.program = &program, .first = static_cast<InstanceId>(instances_.size()), .order = {}});
     instances_.resize(instances_.size() + rounds_ * program.steps.size());
     IssueOrder order(program, rounds_, proof_.options.skew);
-    for (StepInstance next; order.Next(&next);) {
+    for (; !order.done(); order.Advance()) {
+ const StepInstance next = order.current();
       const int host = static_cast<int>(h);
       const InstanceId id = Find(host, next.round, next.step);
       instances_[id].round = next.round;
